@@ -1,0 +1,120 @@
+# DMA_CHECK_OMPI
+#
+# Finds Open MPI by its compiler wrapper, refuses a series this version was not built and tested with, and finds out
+# where components and help files go. Sets OMPI_VERSION, OMPI_SERIES, OMPI_BINDIR, OMPI_COMPONENT_DIR, OMPI_HELP_DIR and
+# the flags: OMPI_PROGRAM_* for MPI programs, OMPI_COMPONENT_* for the component.
+AC_DEFUN([DMA_CHECK_OMPI], [
+AC_ARG_WITH([ompi],
+  [AS_HELP_STRING([--with-ompi=DIR], [Open MPI installed under DIR @<:@the mpicc in PATH@:>@])],
+  [], [with_ompi=yes])
+AC_ARG_VAR([MPICC], [Open MPI's compiler wrapper])
+AS_CASE([$with_ompi],
+  [no], [AC_MSG_ERROR([coll/dma is an Open MPI component: --without-ompi builds nothing])],
+  [yes], [AC_PATH_PROGS([MPICC], [mpicc.openmpi mpicc])],
+  [AC_PATH_PROGS([MPICC], [mpicc.openmpi mpicc], [], [$with_ompi/bin])])
+AS_IF([test -z "$MPICC"],
+  [AC_MSG_ERROR([no mpicc of Open MPI found; give --with-ompi=DIR (Debian: apt-get install libopenmpi-dev openmpi-bin)])])
+OMPI_BINDIR=`AS_DIRNAME(["$MPICC"])`
+AC_PATH_PROG([OMPI_INFO], [ompi_info], [], [$OMPI_BINDIR$PATH_SEPARATOR$PATH])
+AS_IF([test -z "$OMPI_INFO"],
+  [AC_MSG_ERROR([ompi_info not found beside $MPICC (Debian: apt-get install openmpi-bin)])])
+dma_compile=`"$MPICC" -showme:compile 2>/dev/null` ||
+  AC_MSG_ERROR([$MPICC is not Open MPI's compiler wrapper; give --with-ompi=DIR])
+OMPI_PROGRAM_LIBS=`"$MPICC" -showme:link 2>/dev/null` ||
+  AC_MSG_ERROR([$MPICC -showme:link fails])
+
+AC_MSG_CHECKING([for Open MPI's version])
+dma_save_CPPFLAGS=$CPPFLAGS
+CPPFLAGS="$CPPFLAGS $dma_compile"
+AC_COMPUTE_INT([dma_major], [OMPI_MAJOR_VERSION], [@%:@include <mpi.h>],
+  [AC_MSG_ERROR([the mpi.h of $MPICC is not Open MPI's])])
+AC_COMPUTE_INT([dma_minor], [OMPI_MINOR_VERSION], [@%:@include <mpi.h>])
+AC_COMPUTE_INT([dma_release], [OMPI_RELEASE_VERSION], [@%:@include <mpi.h>])
+CPPFLAGS=$dma_save_CPPFLAGS
+OMPI_SERIES=$dma_major.$dma_minor
+OMPI_VERSION=$OMPI_SERIES.$dma_release
+AC_MSG_RESULT([$OMPI_VERSION])
+
+# The one place that knows the series: what the component links, so that the loader refuses it in another series.
+AS_CASE([$OMPI_SERIES],
+  [4.1], [OMPI_COMPONENT_LIBS="-lmpi -lopen-rte -lopen-pal"],
+  [5.*|6.*], [AC_MSG_ERROR([Open MPI $OMPI_VERSION is not supported by this version; it builds with 4.1])],
+  [AC_MSG_ERROR([Open MPI $OMPI_VERSION is not a series this version knows; it builds with 4.1])])
+
+AC_MSG_CHECKING([whether ompi_info and mpicc belong together])
+dma_info=`"$OMPI_INFO" --version | sed -n 's/^Open MPI v//p'`
+AC_MSG_RESULT([$dma_info])
+AS_CASE([$dma_info],
+  [$OMPI_VERSION|$OMPI_VERSION@<:@!0-9@:>@*], [],
+  [AC_MSG_ERROR([$OMPI_INFO is of Open MPI $dma_info, $MPICC of $OMPI_VERSION; give --with-ompi=DIR])])
+AC_MSG_CHECKING([where Open MPI keeps its components])
+OMPI_COMPONENT_DIR=`"$OMPI_INFO" --path pkglibdir --parsable | sed -n 's/^path:pkglibdir://p'`
+OMPI_HELP_DIR=`"$OMPI_INFO" --path pkgdatadir --parsable | sed -n 's/^path:pkgdatadir://p'`
+dma_include=`"$OMPI_INFO" --path pkgincludedir --parsable | sed -n 's/^path:pkgincludedir://p'`
+AS_IF([test -z "$OMPI_COMPONENT_DIR" || test -z "$OMPI_HELP_DIR"],
+  [AC_MSG_RESULT([unknown])
+   AC_MSG_ERROR([$OMPI_INFO does not say where Open MPI is installed])])
+AC_MSG_RESULT([$OMPI_COMPONENT_DIR])
+
+# Open MPI's headers are not ours to warn about.
+dma_system=
+for dma_flag in $dma_compile "-I$dma_include"; do
+  AS_CASE([$dma_flag],
+    [-I/usr/include], [dma_flag=],
+    [-I*], [dma_flag="-isystem `echo "$dma_flag" | sed 's/^-I//'`"])
+  AS_CASE([" $dma_system "], [*" $dma_flag "*], [], [dma_system="$dma_system $dma_flag"])
+done
+OMPI_PROGRAM_CPPFLAGS=$dma_system
+OMPI_COMPONENT_CPPFLAGS=$dma_system
+OMPI_COMPONENT_LDFLAGS=
+for dma_flag in $OMPI_PROGRAM_LIBS; do
+  AS_CASE([$dma_flag], [-L*|-Wl,-rpath*|-Wl,--enable-new-dtags],
+    [OMPI_COMPONENT_LDFLAGS="$OMPI_COMPONENT_LDFLAGS $dma_flag"])
+done
+
+# Packages of Open MPI's internal headers miss some; ours stand in for those, and only for those.
+CPPFLAGS="$CPPFLAGS $OMPI_COMPONENT_CPPFLAGS"
+AC_CHECK_HEADER([ompi/mca/coll/coll.h], [],
+  [AC_MSG_ERROR([this Open MPI has no internal headers (ompi/mca/coll/coll.h): build it with --with-devel-headers])],
+  [@%:@include "ompi_config.h"])
+AC_CHECK_HEADER([ompi/mpi/fortran/base/fint_2_int.h], [OMPI_COMPAT=no], [OMPI_COMPAT=yes], [@%:@include "ompi_config.h"])
+AS_IF([test $OMPI_COMPAT = yes],
+  [OMPI_COMPONENT_CPPFLAGS="-I\$(top_srcdir)/config/compat/ompi-$OMPI_SERIES $OMPI_COMPONENT_CPPFLAGS"
+   CPPFLAGS="$CPPFLAGS -I`cd "$srcdir" && pwd`/config/compat/ompi-$OMPI_SERIES"])
+AC_CHECK_HEADER([ompi/mca/coll/base/coll_base_util.h], [],
+  [AC_MSG_ERROR([Open MPI's internal headers do not compile; see config.log])],
+  [@%:@include "ompi_config.h"])
+CPPFLAGS=$dma_save_CPPFLAGS
+
+AC_SUBST([OMPI_VERSION])
+AC_SUBST([OMPI_SERIES])
+AC_SUBST([OMPI_BINDIR])
+AC_SUBST([OMPI_COMPONENT_DIR])
+AC_SUBST([OMPI_HELP_DIR])
+AC_SUBST([OMPI_PROGRAM_CPPFLAGS])
+AC_SUBST([OMPI_PROGRAM_LIBS])
+AC_SUBST([OMPI_COMPONENT_CPPFLAGS])
+AC_SUBST([OMPI_COMPONENT_LDFLAGS])
+AC_SUBST([OMPI_COMPONENT_LIBS])
+])
+
+# DMA_INSTALL_DIRS
+#
+# Where `make install` puts the component and its help file: into Open MPI, under a given --prefix, or into a given
+# --with-mca-dir. Sets componentdir, helpdir and, where Open MPI does not look by itself, DMA_INSTALL_ELSEWHERE.
+AC_DEFUN([DMA_INSTALL_DIRS], [
+AC_ARG_WITH([mca-dir],
+  [AS_HELP_STRING([--with-mca-dir=DIR],
+    [install the component into DIR @<:@Open MPI's own component directory, or LIBDIR/openmpi if --prefix is given@:>@])],
+  [], [with_mca_dir=])
+AS_CASE([$with_mca_dir],
+  [yes|no], [AC_MSG_ERROR([--with-mca-dir needs a directory])],
+  [''], [AS_IF([test "x$prefix" = xNONE],
+    [componentdir=$OMPI_COMPONENT_DIR helpdir=$OMPI_HELP_DIR],
+    [componentdir='${libdir}/openmpi' helpdir='${datadir}/openmpi'])],
+  [/*], [componentdir=$with_mca_dir
+    AS_IF([test "$componentdir" = "$OMPI_COMPONENT_DIR"], [helpdir=$OMPI_HELP_DIR], [helpdir=$componentdir])],
+  [AC_MSG_ERROR([--with-mca-dir needs an absolute path, not $with_mca_dir])])
+AC_SUBST([componentdir])
+AC_SUBST([helpdir])
+])

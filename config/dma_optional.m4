@@ -1,0 +1,71 @@
+# DMA_OPTION(name, help)
+#
+# --with-NAME[=DIR]: sets dma_want to no, check (nothing said) or yes (asked for), and dma_dir to DIR or nothing.
+AC_DEFUN([DMA_OPTION], [
+AC_ARG_WITH([$1], [AS_HELP_STRING([--with-$1@<:@=DIR@:>@], [$2])], [], [with_$1=check])
+AS_CASE([$with_$1],
+  [no|yes|check], [dma_want=$with_$1 dma_dir=],
+  [dma_want=yes dma_dir=$with_$1])
+])
+
+# DMA_OPTION_DONE(name, what, found, later)
+#
+# Fails if what was asked for is missing; else says in summary_NAME what was found and what is built with it.
+AC_DEFUN([DMA_OPTION_DONE], [
+AC_MSG_CHECKING([for $2])
+AS_CASE([$dma_want,$3],
+  [no,*], [summary_$1="not looked for"],
+  [yes,], [AC_MSG_RESULT([no])
+    AC_MSG_ERROR([--with-$1 was given, but $2 was not found; see config.log])],
+  [check,], [summary_$1="not found; $4"],
+  [summary_$1="$3 found; $4"])
+AC_MSG_RESULT([$summary_$1])
+])
+
+# DMA_CHECK_HEADER_IN(dir, header, prologue, if-found)
+#
+# With a directory, the header must be in it: one of another installation that the compiler knows does not count.
+AC_DEFUN([DMA_CHECK_HEADER_IN], [
+dma_save_CPPFLAGS=$CPPFLAGS
+AS_IF([test -z "$1"], [AC_CHECK_HEADER([$2], [$4], [], [$3])],
+  [test -f "$1/include/$2"],
+    [CPPFLAGS="$CPPFLAGS -I$1/include"
+     AC_CHECK_HEADER([$2], [$4], [], [$3])])
+CPPFLAGS=$dma_save_CPPFLAGS
+])
+
+# DMA_CHECK_OPTIONAL
+#
+# The parts coll/dma will have besides the host engine. This version builds none of them: what is found is reported, so
+# that nobody takes it for used, and what is asked for by name must be there.
+AC_DEFUN([DMA_CHECK_OPTIONAL], [
+DMA_OPTION([ucx], [look for UCX, for transfers between nodes (not part of this version)])
+dma_found=
+AS_IF([test $dma_want != no],
+  [AS_IF([test -n "$dma_dir"],
+    [dma_save_pkg=$PKG_CONFIG_PATH
+     PKG_CONFIG_PATH="$dma_dir/lib/pkgconfig:$dma_dir/lib64/pkgconfig${PKG_CONFIG_PATH:+:$PKG_CONFIG_PATH}"
+     export PKG_CONFIG_PATH])
+   PKG_CHECK_EXISTS([ucx], [dma_found="UCX `$PKG_CONFIG --modversion ucx`"])
+   AS_IF([test -n "$dma_dir"],
+    [AS_CASE([$dma_found,`$PKG_CONFIG --variable=prefix ucx 2>/dev/null`],
+      [,*|*,"$dma_dir"], [],
+      [dma_found=])
+     PKG_CONFIG_PATH=$dma_save_pkg])])
+DMA_OPTION_DONE([ucx], [UCX], [$dma_found], [the inter-node transport is not part of this version])
+
+DMA_OPTION([rocm], [look for ROCm (HIP and ROCr), for AMD GPUs (not part of this version)])
+dma_found=
+AS_IF([test $dma_want != no],
+  [AS_IF([test -z "$dma_dir" && test -d /opt/rocm], [dma_dir=/opt/rocm])
+   DMA_CHECK_HEADER_IN([$dma_dir], [hip/hip_runtime_api.h], [@%:@define __HIP_PLATFORM_AMD__ 1],
+    [DMA_CHECK_HEADER_IN([$dma_dir], [hsa/hsa.h], [], [dma_found="ROCm"])])])
+DMA_OPTION_DONE([rocm], [ROCm], [$dma_found], [engines for AMD GPUs are not part of this version])
+
+DMA_OPTION([cuda], [look for CUDA, for NVIDIA GPUs (not part of this version)])
+dma_found=
+AS_IF([test $dma_want != no],
+  [AS_IF([test -z "$dma_dir" && test -d /usr/local/cuda], [dma_dir=/usr/local/cuda])
+   DMA_CHECK_HEADER_IN([$dma_dir], [cuda.h], [], [dma_found="CUDA"])])
+DMA_OPTION_DONE([cuda], [CUDA], [$dma_found], [engines for NVIDIA GPUs are not part of this version])
+])

@@ -1,0 +1,111 @@
+/*
+ * What the component sees of the core: a process (once), communicators, calls.
+ *
+ * A dma_proc_t stands for this process: its arenas and its mappings of other processes' arenas. A dma_comm_t stands for
+ * one intracommunicator whose ranks all live on this node. Creating one is local, cheap and touches no shared memory;
+ * the first call starts its set-up (a task over the host services), which ends, equal on all ranks, READY or ASIDE.
+ *
+ * Blocking use:
+ *     status = dma_comm_prepare(comm);          waits for the set-up; free of cost once it is READY
+ *     DMA_UNSUPPORTED: ASIDE, call the module below (the same answer on every rank); dma_comm_reason() says why
+ *     status = dma_comm_allgather(comm, ...);
+ *
+ * After an error the communicator is poisoned: every later call returns the same status.
+ */
+#ifndef DMA_COMM_H
+#define DMA_COMM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "dma/host.h"
+#include "dma/plan.h"
+
+typedef struct dma_proc dma_proc_t;
+typedef struct dma_comm dma_comm_t;
+typedef struct dma_task dma_task_t;
+
+/* Parameters. Those marked (agreed) steer choices: in set-up all ranks adopt rank 0's. */
+typedef struct dma_params {
+    size_t arena_bytes;       /* most shared memory this process gives to collectives */
+    uint32_t ring_depth;      /* (agreed) descriptors in flight per communicator */
+    size_t slot_bytes;        /* (agreed) largest block that rides in a slot; shrinks with the number of ranks */
+    size_t chunk_bytes;       /* (agreed) largest chunk of a pipeline */
+    uint32_t chunk_depth;     /* (agreed) chunk buffers of a pipeline */
+    int cross_memory;         /* (agreed) 0: never read peers' memory directly; 1: where every pair has proven it */
+    char variant[32];         /* (agreed) force this row of the algorithm table; "" or "auto": the cost model chooses */
+    const char *profile;      /* (agreed) path of an engine profile, or NULL for the built-in one */
+    double warn_seconds;      /* say whom a call waits for after this long; 0: never */
+    double entry_timeout;     /* give up on a peer that has not entered after this long; 0: never */
+    uint32_t local_procs;     /* processes of the job on this node */
+} dma_params_t;
+
+void dma_params_default(dma_params_t *params);
+
+typedef struct dma_proc_config {
+    uint64_t name;           /* of this process, unique among all that may meet on this node */
+    const char *session_dir; /* where the fall-back file of the arena goes, or NULL */
+    const dma_host_t *host;
+    dma_params_t params;
+} dma_proc_config_t;
+
+dma_status_t dma_proc_create(const dma_proc_config_t *config, dma_proc_t **proc);
+/* After the last communicator is gone. */
+void dma_proc_destroy(dma_proc_t *proc);
+
+typedef struct dma_comm_config {
+    void *handle; /* passed to the host services */
+    int rank;
+    int nranks;
+    bool threads;     /* several threads may call at once (on different communicators) */
+    const char *text; /* name for messages to the user; copied */
+} dma_comm_config_t;
+
+dma_status_t dma_comm_create(dma_proc_t *proc, const dma_comm_config_t *config, dma_comm_t **comm);
+/* Local. Gives the shared memory back once the peers have left as well. */
+void dma_comm_destroy(dma_comm_t *comm);
+
+typedef enum dma_comm_state {
+    DMA_COMM_NEW,
+    DMA_COMM_SETUP, /* messages under way */
+    DMA_COMM_READY,
+    DMA_COMM_ASIDE, /* agreed by all: not for us */
+    DMA_COMM_POISONED,
+} dma_comm_state_t;
+
+dma_comm_state_t dma_comm_state(const dma_comm_t *comm);
+/* Why it is ASIDE or POISONED; never NULL. */
+const char *dma_comm_reason(const dma_comm_t *comm);
+
+/* Blocking set-up: DMA_OK when READY, DMA_UNSUPPORTED when ASIDE, else the error that poisoned it. */
+dma_status_t dma_comm_prepare(dma_comm_t *comm);
+
+/* A buffer in the caller's terms. `bytes` is count * size of the type. */
+typedef struct dma_buffer {
+    void *addr;
+    size_t bytes;     /* of one block */
+    bool contiguous;  /* else: packed and unpacked through the host services with the next three */
+    size_t count;     /* elements of one block */
+    void *type;
+    ptrdiff_t extent; /* of `count` elements: from one block to the next */
+} dma_buffer_t;
+
+/* Blocking all-gather; send == NULL: in place (the own block of recv). Needs a READY communicator. */
+dma_status_t dma_comm_allgather(dma_comm_t *comm, const dma_buffer_t *send, const dma_buffer_t *recv);
+
+/* Non-blocking all-gather. The task lives until dma_task_free; it completes inside dma_proc_progress or any blocking
+ * call of this communicator. May be posted before the set-up has finished; calls of one communicator match in order. */
+dma_status_t dma_comm_iallgather(dma_comm_t *comm, const dma_buffer_t *send, const dma_buffer_t *recv,
+                                 dma_task_t **task);
+/* DMA_AGAIN while it runs. */
+dma_status_t dma_task_test(dma_task_t *task);
+void dma_task_free(dma_task_t *task);
+
+/* Moves all tasks and set-ups of the process on; returns how many completed. Never waits: safe in a progress callback,
+ * also a recursive one. */
+int dma_proc_progress(dma_proc_t *proc);
+/* Tasks and set-ups that dma_proc_progress would have to look at: no callback is needed while this is 0. */
+unsigned dma_proc_active(const dma_proc_t *proc);
+
+#endif

@@ -1,0 +1,80 @@
+/*
+ * Engines: what runs the queue programs of a plan.
+ *
+ * Contract. An engine runs the operations of one queue in order as far as flags are concerned: a SIGNAL comes after
+ * everything before it on its queue is complete and visible, nothing after a WAIT starts before the flag is seen.
+ * Copies between two flags may be reordered and may overlap. Queues are independent; an engine need not be fair between
+ * them but must not let one that waits hold up another. An engine says in its capabilities which operations it has, and
+ * a plan that needs more is refused with DMA_UNSUPPORTED before anything has been published.
+ *
+ * `start` begins a run, `advance` moves it on without ever waiting: DMA_OK when every program has ended, DMA_AGAIN when
+ * what is left waits for somebody or has had its turn, an error when the run has failed (a failed run touches no memory any more).
+ * Runs are not shared between threads: the caller holds the communicator's lock.
+ */
+#ifndef DMA_ENGINE_H
+#define DMA_ENGINE_H
+
+#include "dma/plan.h"
+
+/* One side of a call: where its blocks are. */
+typedef struct dma_blocks {
+    char *addr;
+    uint64_t bytes;         /* of every block, unless counts is set */
+    const uint64_t *counts; /* bytes per block */
+    const int64_t *displs;  /* byte displacements; NULL: block b is at b * bytes */
+} dma_blocks_t;
+
+static inline uint64_t dma_blocks_bytes(const dma_blocks_t *b, uint64_t block)
+{
+    return b->counts ? b->counts[block] : b->bytes;
+}
+
+static inline char *dma_blocks_addr(const dma_blocks_t *b, uint64_t block)
+{
+    return b->addr + (b->displs ? b->displs[block] : (int64_t)(block * b->bytes));
+}
+
+/* Where a program stands. */
+typedef struct dma_cursor {
+    uint32_t pc;
+    uint32_t ended;
+    uint64_t trip, trips;
+} dma_cursor_t;
+
+struct dma_window; /* shared memory of a communicator, node/window.h */
+
+/* A plan bound to one call. */
+typedef struct dma_run {
+    const dma_plan_t *plan;
+    struct dma_window *window;
+    dma_blocks_t send, recv; /* in place: send is the own block of recv */
+    char *temp;              /* behind DMA_BASE_TEMP */
+    uint64_t chunk;
+    const uint64_t *stream; /* per rank: chunks it has put into its stream before this call */
+    uint64_t seq;               /* of the communicator: the epoch */
+    uint64_t sign;              /* operation and bytes as published */
+    const uint64_t *peer_signs; /* what peers must publish; NULL: the same as sign */
+    bool entered;               /* the descriptor is out: a repeated run of the same call does not publish it again */
+    uint32_t live;              /* programs not ended */
+    int failed_rank;            /* whom an error is about, or -1 */
+    bool refused;               /* a peer's memory could not be read: the call is repeated through staging */
+    dma_cursor_t *cursors;      /* plan->nprogs of them, owned by the caller */
+} dma_run_t;
+
+typedef struct dma_engine_caps {
+    uint32_t ops;      /* bit mask of 1 << dma_op_code_t */
+    uint64_t max_copy; /* bytes of one operation; 0: no limit */
+    uint32_t swap_align;
+} dma_engine_caps_t;
+
+typedef struct dma_engine {
+    const char *name;
+    dma_engine_caps_t caps;
+    dma_status_t (*start)(dma_run_t *run);
+    dma_status_t (*advance)(dma_run_t *run);
+} dma_engine_t;
+
+/* The ranks' own cores: always there. */
+extern const dma_engine_t dma_engine_host;
+
+#endif

@@ -1,0 +1,41 @@
+/*
+ * What the layers below the component ask of their surroundings.
+ *
+ * The component fills this table with Open MPI; unit tests fill it with threads. It is the only way from the core to
+ * the world of MPI: nothing under plan/, task/, node/ or engine/ includes an MPI header.
+ *
+ * `comm` in every call is the opaque pointer the communicator was created with. All functions are thread-safe when the
+ * caller said so at creation (dma_comm_config_t.threads).
+ */
+#ifndef DMA_HOST_H
+#define DMA_HOST_H
+
+#include <stddef.h>
+
+#include "dma/status.h"
+
+typedef enum dma_report {
+    DMA_REPORT_ERROR, /* something failed and a caller will get an error */
+    DMA_REPORT_WARN,  /* something is missing; the text says what happens instead */
+    DMA_REPORT_INFO,  /* only for those who asked (coll_dma_verbose) */
+} dma_report_t;
+
+typedef struct dma_host {
+    /* Messages of the set-up: FIFO per pair, a tag of our own, never seen by the user. A request is released by the
+     * `test` that finds it complete; `test` leaves *req NULL then. */
+    dma_status_t (*isend)(void *comm, const void *buf, size_t bytes, int peer, void **req);
+    dma_status_t (*irecv)(void *comm, void *buf, size_t bytes, int peer, void **req);
+    dma_status_t (*test)(void *comm, void **req);
+
+    /* Runs the progress engine once. Called from blocking waits, never with a lock held. */
+    void (*progress)(void);
+
+    /* Derived datatypes: `count` elements of `type` at `buf` to and from `bytes` contiguous bytes. */
+    dma_status_t (*pack)(const void *buf, size_t count, void *type, void *packed, size_t bytes);
+    dma_status_t (*unpack)(void *buf, size_t count, void *type, const void *packed, size_t bytes);
+
+    /* One line of text for the user. `topic` names the line: a warning of one topic is printed once per job. */
+    void (*report)(dma_report_t level, const char *topic, const char *text);
+} dma_host_t;
+
+#endif

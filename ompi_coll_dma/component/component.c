@@ -1,0 +1,101 @@
+/*
+ * The component: what Open MPI finds when it loads us, and the one process object behind all communicators.
+ */
+#include "coll_dma.h"
+
+static int component_register(void);
+static int component_close(void);
+static int component_init_query(bool progress_threads, bool mpi_threads);
+
+mca_coll_dma_component_t mca_coll_dma_component = {
+    .super =
+        {
+            .collm_version =
+                {
+                    DMA_COLL_BASE_VERSION,
+                    .mca_component_name = "dma",
+                    .mca_close_component = component_close,
+                    .mca_register_component_params = component_register,
+                },
+            .collm_data = {MCA_BASE_METADATA_PARAM_NONE},
+            .collm_init_query = component_init_query,
+            .collm_comm_query = mca_coll_dma_comm_query,
+        },
+    .lock = PTHREAD_MUTEX_INITIALIZER,
+};
+
+/* Before MPI_Init selects anything, and in tools such as ompi_info. */
+static int component_register(void)
+{
+    mca_base_component_t *version = &mca_coll_dma_component.super.collm_version;
+    int rc;
+
+    sscanf(DMA_VERSION, "%d.%d.%d", &version->mca_component_major_version, &version->mca_component_minor_version,
+           &version->mca_component_release_version);
+    opal_show_help_add_dir(DMA_HELP_DIR);
+    rc = mca_coll_dma_register_params();
+    return OMPI_SUCCESS == rc ? mca_coll_dma_complete_selection() : rc;
+}
+
+/* The module structure differs between series, and the dynamic loader cannot tell 4.0 from 4.1. */
+static int component_init_query(bool progress_threads, bool mpi_threads)
+{
+    char version[MPI_MAX_LIBRARY_VERSION_STRING];
+    int major = -1, minor = -1;
+
+    (void)progress_threads;
+    (void)mpi_threads;
+    dma_library_version(version);
+    if (2 == sscanf(version, "Open MPI v%d.%d", &major, &minor) && OMPI_MAJOR_VERSION == major &&
+        OMPI_MINOR_VERSION == minor) {
+        return OMPI_SUCCESS;
+    }
+    version[strcspn(version, ",")] = '\0';
+    opal_show_help(DMA_HELP_FILE, "wrong series", false, OMPI_MAJOR_VERSION, OMPI_MINOR_VERSION, version);
+    return OMPI_ERR_NOT_AVAILABLE;
+}
+
+dma_status_t mca_coll_dma_proc_retain(dma_proc_t **proc)
+{
+    mca_coll_dma_component_t *component = &mca_coll_dma_component;
+    dma_status_t status = DMA_OK;
+
+    pthread_mutex_lock(&component->lock);
+    if (!component->proc) {
+        dma_proc_config_t config = {
+            .name = (uint64_t)OMPI_PROC_MY_NAME->jobid << 32 | OMPI_PROC_MY_NAME->vpid,
+            .session_dir = ompi_process_info.job_session_dir,
+            .host = &mca_coll_dma_host,
+        };
+
+        mca_coll_dma_params(&config.params);
+        status = dma_proc_create(&config, &component->proc);
+    }
+    if (DMA_OK == status) {
+        component->comms++;
+        *proc = component->proc;
+    }
+    pthread_mutex_unlock(&component->lock);
+    return status;
+}
+
+void mca_coll_dma_proc_release(void)
+{
+    pthread_mutex_lock(&mca_coll_dma_component.lock);
+    mca_coll_dma_component.comms--;
+    pthread_mutex_unlock(&mca_coll_dma_component.lock);
+}
+
+/* After MPI_COMM_WORLD and after the pml. A communicator that something still holds keeps its process object: its memory
+ * goes with the process, which is about to end. */
+static int component_close(void)
+{
+    mca_coll_dma_component_t *component = &mca_coll_dma_component;
+
+    mca_coll_dma_poll(false);
+    if (component->proc && !component->comms) {
+        dma_proc_destroy(component->proc);
+        component->proc = NULL;
+    }
+    return OMPI_SUCCESS;
+}

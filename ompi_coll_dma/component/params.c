@@ -1,0 +1,72 @@
+/*
+ * MCA parameters: docs/parameters.md lists them, test/mpi/params.sh tries each.
+ */
+#include "coll_dma.h"
+
+typedef struct param {
+    const char *name;
+    mca_base_var_type_t type;
+    void *storage;
+    const char *help;
+} param_t;
+
+int mca_coll_dma_register_params(void)
+{
+    mca_coll_dma_component_t *component = &mca_coll_dma_component;
+    dma_params_t *params = &component->params;
+    const param_t table[] = {
+        {"priority", MCA_BASE_VAR_TYPE_INT, &component->priority,
+         "Priority of coll/dma on communicators whose ranks all live on one node; negative: never used"},
+        {"verbose", MCA_BASE_VAR_TYPE_INT, &component->verbose,
+         "1: one line per communicator at its first collective, saying who serves it; 2: also what set-up found"},
+        {"variant", MCA_BASE_VAR_TYPE_STRING, &component->variant,
+         "Algorithm to use where it fits (auto: the cost model chooses)"},
+        {"profile", MCA_BASE_VAR_TYPE_STRING, &params->profile,
+         "File with the cost model's constants for this machine (default: built-in ones)"},
+        {"arena_bytes", MCA_BASE_VAR_TYPE_SIZE_T, &params->arena_bytes,
+         "Most shared memory, in bytes, that a process gives to collectives; 0: the next component serves them all"},
+        {"ring_depth", MCA_BASE_VAR_TYPE_UNSIGNED_INT, &params->ring_depth,
+         "Collectives of one communicator that may be under way at once"},
+        {"slot_bytes", MCA_BASE_VAR_TYPE_SIZE_T, &params->slot_bytes,
+         "Largest block, in bytes, that is copied through a slot of shared memory in one piece"},
+        {"chunk_bytes", MCA_BASE_VAR_TYPE_SIZE_T, &params->chunk_bytes,
+         "Largest piece, in bytes, in which larger blocks stream through shared memory"},
+        {"chunk_depth", MCA_BASE_VAR_TYPE_UNSIGNED_INT, &params->chunk_depth,
+         "Pieces of a stream that may be in shared memory at once"},
+        {"cross_memory", MCA_BASE_VAR_TYPE_INT, &params->cross_memory,
+         "1: read peers' memory directly where every pair of ranks has proven that it can; 0: never"},
+        {"warn", MCA_BASE_VAR_TYPE_DOUBLE, &params->warn_seconds,
+         "Seconds after which a waiting collective says whom it waits for, and waits on; 0: never"},
+        {"entry_timeout", MCA_BASE_VAR_TYPE_DOUBLE, &params->entry_timeout,
+         "Seconds after which a collective fails because a rank has not entered it; 0: never"},
+    };
+
+    dma_params_default(params);
+    /* Above coll/accelerator (78), which would copy small device buffers to the host before we see them; the framework
+     * cuts at 100. */
+    component->priority = 91;
+    component->verbose = 0;
+    component->variant = "auto";
+    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+        int index = mca_base_component_var_register(&component->super.collm_version, table[i].name, table[i].help,
+                                                    table[i].type, NULL, 0, 0, OPAL_INFO_LVL_5,
+                                                    MCA_BASE_VAR_SCOPE_READONLY, table[i].storage);
+
+        if (index < 0) {
+            return index;
+        }
+    }
+    return OMPI_SUCCESS;
+}
+
+void mca_coll_dma_params(dma_params_t *params)
+{
+    const mca_coll_dma_component_t *component = &mca_coll_dma_component;
+
+    *params = component->params;
+    snprintf(params->variant, sizeof(params->variant), "%s", component->variant ? component->variant : "");
+    if (params->profile && '\0' == params->profile[0]) {
+        params->profile = NULL;
+    }
+    params->local_procs = (uint32_t)ompi_process_info.num_local_peers + 1;
+}

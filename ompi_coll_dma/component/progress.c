@@ -1,0 +1,34 @@
+/*
+ * Our place in Open MPI's progress loop: a callback that is registered while tasks or set-ups of ours are under way
+ * outside of a blocking call, and that leaves the loop by itself when the last has ended. Everybody's opal_progress
+ * would pay for one that stays.
+ */
+#include "coll_dma.h"
+
+static int poll_tasks(void)
+{
+    dma_proc_t *proc = mca_coll_dma_component.proc;
+    int completed = dma_proc_progress(proc);
+
+    if (0 == dma_proc_active(proc)) {
+        mca_coll_dma_poll(true);
+    }
+    return completed;
+}
+
+/* The count is read again under the lock: another thread may have posted a task since the caller looked. */
+void mca_coll_dma_poll(bool open)
+{
+    mca_coll_dma_component_t *component = &mca_coll_dma_component;
+    bool wanted;
+
+    pthread_mutex_lock(&component->lock);
+    wanted = open && component->proc && dma_proc_active(component->proc) > 0;
+    if (wanted && !component->polling) {
+        component->polling = OPAL_SUCCESS == opal_progress_register(poll_tasks);
+    } else if (!wanted && component->polling) {
+        component->polling = false;
+        opal_progress_unregister(poll_tasks);
+    }
+    pthread_mutex_unlock(&component->lock);
+}

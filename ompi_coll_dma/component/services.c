@@ -1,0 +1,142 @@
+/*
+ * Open MPI in the terms of the core: the table behind dma/host.h.
+ */
+#include "coll_dma.h"
+
+static dma_status_t isend(void *comm, const void *buf, size_t bytes, int peer, void **req)
+{
+    int rc = MCA_PML_CALL(
+        isend(buf, bytes, MPI_BYTE, peer, COLL_DMA_TAG, MCA_PML_BASE_SEND_STANDARD, comm, (ompi_request_t **)req));
+
+    return OMPI_SUCCESS == rc ? DMA_OK : DMA_ERR_NET;
+}
+
+static dma_status_t irecv(void *comm, void *buf, size_t bytes, int peer, void **req)
+{
+    int rc = MCA_PML_CALL(irecv(buf, bytes, MPI_BYTE, peer, COLL_DMA_TAG, comm, (ompi_request_t **)req));
+
+    return OMPI_SUCCESS == rc ? DMA_OK : DMA_ERR_NET;
+}
+
+/* MPI_Test would run the progress engine, which may be what called us. */
+static dma_status_t test(void *comm, void **req)
+{
+    ompi_request_t *request = *req;
+    int error;
+
+    (void)comm;
+    if (!REQUEST_COMPLETE(request)) {
+        return DMA_AGAIN;
+    }
+    /* The completion flag before the data and the status. */
+    opal_atomic_rmb();
+    error = request->req_status.MPI_ERROR;
+    ompi_request_free(&request);
+    *req = NULL;
+    return MPI_SUCCESS == error ? DMA_OK : DMA_ERR_NET;
+}
+
+/* Both return 1 when the convertor has moved everything it was set up for, which must be all that the caller meant. */
+static dma_status_t pack(const void *buf, size_t count, void *type, void *packed, size_t bytes)
+{
+    struct iovec iov = {.iov_base = packed, .iov_len = bytes};
+    size_t moved = bytes;
+    uint32_t niov = 1;
+    opal_convertor_t convertor;
+    int rc;
+
+    OBJ_CONSTRUCT(&convertor, opal_convertor_t);
+    rc = opal_convertor_copy_and_prepare_for_send(ompi_mpi_local_convertor, &((ompi_datatype_t *)type)->super, count,
+                                                  buf, 0, &convertor);
+    if (OPAL_SUCCESS == rc) {
+        rc = opal_convertor_pack(&convertor, &iov, &niov, &moved);
+    }
+    OBJ_DESTRUCT(&convertor);
+    return 1 == rc && moved == bytes ? DMA_OK : DMA_ERR_ARG;
+}
+
+static dma_status_t unpack(void *buf, size_t count, void *type, const void *packed, size_t bytes)
+{
+    struct iovec iov = {.iov_base = (void *)packed, .iov_len = bytes};
+    size_t moved = bytes;
+    uint32_t niov = 1;
+    opal_convertor_t convertor;
+    int rc;
+
+    OBJ_CONSTRUCT(&convertor, opal_convertor_t);
+    rc = opal_convertor_copy_and_prepare_for_recv(ompi_mpi_local_convertor, &((ompi_datatype_t *)type)->super, count,
+                                                  buf, 0, &convertor);
+    if (OPAL_SUCCESS == rc) {
+        rc = opal_convertor_unpack(&convertor, &iov, &niov, &moved);
+    }
+    OBJ_DESTRUCT(&convertor);
+    return 1 == rc && moved == bytes ? DMA_OK : DMA_ERR_ARG;
+}
+
+/* Open MPI shows one of the equal messages of many processes and counts the others; it would count the second of one
+ * process as well. Topics beyond the table's end are shown whenever they come up. */
+static bool first_time(const char *topic)
+{
+    mca_coll_dma_component_t *component = &mca_coll_dma_component;
+    bool first = true;
+    size_t i;
+
+    pthread_mutex_lock(&component->lock);
+    for (i = 0; i < COLL_DMA_TOPICS && component->said[i][0] && first; i++) {
+        first = 0 != strncmp(component->said[i], topic, sizeof(component->said[i]) - 1);
+    }
+    if (first && i < COLL_DMA_TOPICS) {
+        snprintf(component->said[i], sizeof(component->said[i]), "%s", topic);
+    }
+    pthread_mutex_unlock(&component->lock);
+    return first;
+}
+
+/* An error is about this rank's call and is never held back; the same warning from many ranks is one warning. */
+static void report(dma_report_t level, const char *topic, const char *text)
+{
+    char line[1024];
+
+    switch (level) {
+    case DMA_REPORT_ERROR:
+        opal_output(0, "coll/dma: %s", text);
+        break;
+    case DMA_REPORT_WARN:
+        if (first_time(topic)) {
+            snprintf(line, sizeof(line), "coll/dma: %s\n", text);
+            dma_show_once(topic, line);
+        }
+        break;
+    case DMA_REPORT_INFO:
+        if (mca_coll_dma_component.verbose > 1) {
+            opal_output(0, "coll/dma: %s", text);
+        }
+        break;
+    }
+}
+
+const dma_host_t mca_coll_dma_host = {
+    .isend = isend,
+    .irecv = irecv,
+    .test = test,
+    .progress = opal_progress,
+    .pack = pack,
+    .unpack = unpack,
+    .report = report,
+};
+
+int mca_coll_dma_error_class(dma_status_t status)
+{
+    switch (status) {
+    case DMA_OK:
+        return MPI_SUCCESS;
+    case DMA_ERR_TRUNCATE:
+        return MPI_ERR_TRUNCATE;
+    case DMA_ERR_NOMEM:
+        return MPI_ERR_NO_MEM;
+    case DMA_ERR_ARG:
+        return MPI_ERR_INTERN;
+    default:
+        return MPI_ERR_OTHER;
+    }
+}

@@ -1,0 +1,298 @@
+/*
+ * The host engine: the calling core executes the programs.
+ *
+ * advance() gives every program a turn; a program runs until it ends or meets a flag that is not there yet. It never
+ * waits, allocates or calls the system, but for cross-memory copies. One turn of a cross-memory program copies at most one
+ * chunk, so that the caller's progress is never far away.
+ *
+ * A WAIT is an acquire load and a SIGNAL a release store on the window's lines. Copies in between are plain: everything a
+ * program copies before a SIGNAL is ordered by it, everything it copies after a WAIT reads what the flag announced.
+ */
+#include "dma/engine.h"
+
+#include <string.h>
+
+#include "node/cross.h"
+#include "node/window.h"
+
+static inline bool reached(uint64_t have, uint64_t want)
+{
+    return (int64_t)(have - want) >= 0;
+}
+
+static inline bool has_loop(const dma_prog_t *prog)
+{
+    return prog->loop_first < prog->nops;
+}
+
+static uint64_t length(const dma_run_t *run, const dma_len_t *len)
+{
+    switch (len->kind) {
+    case DMA_LEN_SEND: return dma_blocks_bytes(&run->send, len->len);
+    case DMA_LEN_RECV: return dma_blocks_bytes(&run->recv, len->len);
+    default: return len->len;
+    }
+}
+
+/* Where an operand is in this process. A peer's SEND is not: see cross(). */
+static inline char *address(const dma_run_t *run, const dma_operand_t *o, uint64_t trip, uint64_t skip)
+{
+    const dma_window_t *w = run->window;
+
+    switch (o->base) {
+    case DMA_BASE_SEND: return dma_blocks_addr(&run->send, (uint64_t)o->block) + o->offset + skip;
+    case DMA_BASE_RECV: return dma_blocks_addr(&run->recv, (uint64_t)o->block) + o->offset + skip;
+    case DMA_BASE_LINE: return dma_window_desc(w, o->rank, run->seq)->line + o->offset;
+    case DMA_BASE_SLOT: return dma_window_slot(w, o->rank, run->seq) + o->offset;
+    case DMA_BASE_CHUNK: return dma_window_chunk(w, o->rank, run->stream[o->rank] + trip) + o->offset;
+    default: return run->temp + o->offset + skip;
+    }
+}
+
+static inline bool is_cross(const dma_run_t *run, const dma_op_t *op)
+{
+    return op->src.base == DMA_BASE_SEND && op->src.rank != run->plan->rank && op->code <= DMA_OP_COPY2;
+}
+
+/* Reads a peer's send buffer. Failure is not an error of the call: all ranks learn of it with DONE and repeat the call
+ * through staging. */
+static void cross(dma_run_t *run, const dma_op_t *op, char *dst, uint64_t skip, uint64_t bytes)
+{
+    const dma_window_t *w = run->window;
+    const dma_desc_t *d = dma_window_desc(w, op->src.rank, run->seq);
+    uint64_t block = (uint64_t)op->src.block * dma_blocks_bytes(&run->send, (uint64_t)op->src.block);
+
+    if (!run->refused &&
+        dma_cross_read(w->peers[op->src.rank].pid, dst, d->addr + block + op->src.offset + skip, bytes) != DMA_OK) {
+        run->refused = true;
+    }
+}
+
+static inline void copy(dma_run_t *run, const dma_op_t *op, uint64_t trip)
+{
+    uint64_t bytes = length(run, &op->len), skip = 0;
+    char *dst;
+
+    if (op->flags & DMA_OP_CHUNKED) {
+        skip = trip * run->chunk;
+        bytes = bytes - skip < run->chunk ? bytes - skip : run->chunk;
+    }
+    dst = address(run, &op->dst[0], trip, skip);
+    if (is_cross(run, op)) {
+        cross(run, op, dst, skip, bytes);
+        return;
+    }
+    memcpy(dst, address(run, &op->src, trip, skip), bytes);
+    if (op->code == DMA_OP_COPY2) {
+        memcpy(address(run, &op->dst[1], trip, skip), dst, bytes);
+    }
+}
+
+static dma_status_t wait_entry(dma_run_t *run, int peer)
+{
+    dma_window_t *w = run->window;
+    const dma_desc_t *d = dma_window_desc(w, peer, run->seq);
+    uint64_t expected = run->peer_signs ? run->peer_signs[peer] : run->sign;
+
+    /* acquire: header and payload are read after the number that announces them */
+    if (atomic_load_explicit(&d->seq, memory_order_acquire) != (uint32_t)run->seq) {
+        return DMA_AGAIN;
+    }
+    w->acks[peer] = d->ack;
+    if (__builtin_expect(d->sign != expected, 0)) {
+        run->failed_rank = peer;
+        return d->sign >> 56 == expected >> 56 ? DMA_ERR_TRUNCATE : DMA_ERR_MISMATCH;
+    }
+    return DMA_OK;
+}
+
+static dma_status_t wait_done(dma_run_t *run, int peer)
+{
+    const dma_block_t *block = run->window->peers[peer].block;
+
+    if (!reached(atomic_load_explicit(&block->done, memory_order_acquire), run->seq)) {
+        return DMA_AGAIN;
+    }
+    if (atomic_load_explicit(&block->refused, memory_order_relaxed) == run->seq) {
+        run->refused = true; /* ordered by `done` */
+    }
+    return DMA_OK;
+}
+
+static dma_status_t wait_flag(dma_run_t *run, const dma_op_t *op, uint64_t trip)
+{
+    const dma_window_t *w = run->window;
+    const dma_flag_ref_t *f = &op->flag;
+    uint64_t value = (uint64_t)(int64_t)op->value + (op->flags & DMA_OP_CHUNKED ? trip : 0);
+    const _Atomic uint64_t *word;
+    uint64_t want;
+
+    switch (f->kind) {
+    case DMA_FLAG_ENTRY: return wait_entry(run, f->rank);
+    case DMA_FLAG_DONE: return wait_done(run, f->rank);
+    case DMA_FLAG_PRODUCED:
+        word = &w->peers[f->rank].block->produced;
+        want = run->stream[f->rank] + value;
+        break;
+    case DMA_FLAG_CONSUMED:
+        word = &dma_window_pair(w, f->rank, f->peer)->consumed;
+        want = run->stream[f->peer] + value;
+        break;
+    default:
+        word = &dma_window_pair(w, f->rank, f->peer)->landed;
+        want = run->seq - 1 + value;
+        break;
+    }
+    return reached(atomic_load_explicit(word, memory_order_acquire), want) ? DMA_OK : DMA_AGAIN;
+}
+
+/* Publishes the call's descriptor; its payload has been copied before. */
+static inline void enter(dma_run_t *run)
+{
+    dma_window_t *w = run->window;
+    dma_desc_t *d = dma_window_desc(w, w->rank, run->seq);
+
+    if (run->entered) {
+        return;
+    }
+    run->entered = true;
+    d->ack = w->ack;
+    d->sign = run->sign;
+    d->addr = (uint64_t)(uintptr_t)run->send.addr;
+    w->ack_told = w->ack;
+    /* release: header and payload, and our reads of what the acknowledgement gives back, come first */
+    atomic_store_explicit(&d->seq, (uint32_t)run->seq, memory_order_release);
+}
+
+static void signal_flag(dma_run_t *run, const dma_op_t *op, uint64_t trip)
+{
+    const dma_window_t *w = run->window;
+    const dma_flag_ref_t *f = &op->flag;
+    uint64_t value = (uint64_t)(int64_t)op->value + (op->flags & DMA_OP_CHUNKED ? trip : 0);
+
+    switch (f->kind) {
+    case DMA_FLAG_ENTRY: enter(run); break;
+    case DMA_FLAG_DONE:
+        if (run->refused) {
+            atomic_store_explicit(&w->own->refused, run->seq, memory_order_relaxed); /* ordered by `done` */
+        }
+        atomic_store_explicit(&w->own->done, run->seq, memory_order_release);
+        break;
+    case DMA_FLAG_PRODUCED:
+        atomic_store_explicit(&w->own->produced, run->stream[f->rank] + value, memory_order_release);
+        break;
+    case DMA_FLAG_CONSUMED:
+        atomic_store_explicit(&dma_window_pair(w, f->rank, f->peer)->consumed, run->stream[f->peer] + value,
+                              memory_order_release);
+        break;
+    default:
+        atomic_store_explicit(&dma_window_pair(w, f->rank, f->peer)->landed, run->seq - 1 + value,
+                              memory_order_release);
+        break;
+    }
+}
+
+static inline dma_status_t execute(dma_run_t *run, const dma_op_t *op, uint64_t trip)
+{
+    switch (op->code) {
+    case DMA_OP_COPY:
+    case DMA_OP_COPY2: copy(run, op, trip); return DMA_OK;
+    case DMA_OP_WAIT:
+        return op->flag.kind == DMA_FLAG_ENTRY ? wait_entry(run, op->flag.rank) : wait_flag(run, op, trip);
+    default:
+        if (op->flag.kind == DMA_FLAG_ENTRY) {
+            enter(run);
+        } else {
+            signal_flag(run, op, trip);
+        }
+        return DMA_OK;
+    }
+}
+
+static dma_status_t run_straight(dma_run_t *run, const dma_prog_t *prog, dma_cursor_t *c)
+{
+    for (; c->pc < prog->nops; c->pc++) {
+        dma_status_t status = execute(run, &prog->ops[c->pc], 0);
+
+        if (status != DMA_OK) {
+            return status;
+        }
+    }
+    return DMA_OK;
+}
+
+static dma_status_t run_loop(dma_run_t *run, const dma_prog_t *prog, dma_cursor_t *c)
+{
+    while (c->pc < prog->nops) {
+        const dma_op_t *op = &prog->ops[c->pc];
+        dma_status_t status;
+
+        if (c->pc == prog->loop_first && c->trip == c->trips) {
+            c->pc = prog->loop_last + 1;
+            continue;
+        }
+        status = execute(run, op, c->trip);
+        if (status != DMA_OK) {
+            return status;
+        }
+        if (c->pc++ == prog->loop_last) {
+            c->trip++;
+            c->pc = prog->loop_first;
+            if (is_cross(run, op)) {
+                return DMA_AGAIN; /* such a loop has no flag to stop at: let others have their turn */
+            }
+        }
+    }
+    return DMA_OK;
+}
+
+static dma_status_t host_start(dma_run_t *run)
+{
+    const dma_plan_t *plan = run->plan;
+
+    for (uint32_t i = 0; i < plan->nprogs; i++) {
+        const dma_prog_t *prog = &plan->progs[i];
+        dma_cursor_t *c = &run->cursors[i];
+
+        *c = (dma_cursor_t){0};
+        if (has_loop(prog)) {
+            c->trips = (length(run, &prog->loop_len) + run->chunk - 1) / run->chunk;
+        }
+    }
+    run->live = plan->nprogs;
+    run->failed_rank = -1;
+    return DMA_OK;
+}
+
+static dma_status_t host_advance(dma_run_t *run)
+{
+    const dma_plan_t *plan = run->plan;
+
+    for (uint32_t i = 0; i < plan->nprogs; i++) {
+        const dma_prog_t *prog = &plan->progs[i];
+        dma_cursor_t *c = &run->cursors[i];
+        dma_status_t status;
+
+        if (c->ended) {
+            continue;
+        }
+        status = has_loop(prog) ? run_loop(run, prog, c) : run_straight(run, prog, c);
+        if (status == DMA_OK) {
+            c->ended = 1;
+            run->live--;
+        } else if (status != DMA_AGAIN) {
+            return status;
+        }
+    }
+    return run->live ? DMA_AGAIN : DMA_OK;
+}
+
+const dma_engine_t dma_engine_host = {
+    .name = "host",
+    .caps =
+        {
+            .ops = 1u << DMA_OP_COPY | 1u << DMA_OP_COPY2 | 1u << DMA_OP_WAIT | 1u << DMA_OP_SIGNAL,
+        },
+    .start = host_start,
+    .advance = host_advance,
+};

@@ -1,0 +1,209 @@
+/* Mappings of arenas: see registry.h. */
+#include "node/registry.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* The one table of the process, like the address space that it describes. */
+static struct {
+    pthread_mutex_t lock;
+    dma_mapping_t *list;
+} registry = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static uint64_t pid_namespace(void)
+{
+    struct stat st;
+
+    return stat("/proc/self/ns/pid", &st) ? 0 : (uint64_t)st.st_ino;
+}
+
+void dma_arena_card(const dma_arena_t *arena, dma_arena_card_t *card)
+{
+    *card = (dma_arena_card_t){
+        .nonce = dma_arena_nonce(arena),
+        .bytes = dma_arena_bytes(arena),
+        .pid_namespace = pid_namespace(),
+        .pid = (int32_t)getpid(),
+        .fd = dma_arena_fd(arena),
+    };
+    snprintf(card->path, sizeof(card->path), "%s", dma_arena_path(arena));
+}
+
+bool dma_mapping_alive(const dma_mapping_t *mapping)
+{
+    struct flock lock = {.l_type = F_RDLCK, .l_whence = SEEK_SET};
+
+    if (mapping->fd < 0) {
+        return true;
+    }
+    /* The owner's lock goes with its last descriptor of the file, that is, with the process. When the question itself
+     * fails there is no evidence. */
+    return fcntl(mapping->fd, F_OFD_GETLK, &lock) || lock.l_type != F_UNLCK;
+}
+
+static void unmap(dma_mapping_t *mapping)
+{
+    if (mapping->fd >= 0) {
+        munmap(mapping->base, mapping->bytes);
+        close(mapping->fd);
+    }
+    free(mapping);
+}
+
+/* Drops mappings of processes that are gone and that no communicator uses. */
+static void sweep(void)
+{
+    for (dma_mapping_t **link = &registry.list; *link;) {
+        dma_mapping_t *m = *link;
+
+        if (!m->uses && m->fd >= 0 && !dma_mapping_alive(m)) {
+            *link = m->next;
+            unmap(m);
+        } else {
+            link = &m->next;
+        }
+    }
+}
+
+dma_status_t dma_registry_add(const dma_arena_t *arena)
+{
+    dma_mapping_t *m = malloc(sizeof(*m));
+
+    if (!m) {
+        return DMA_ERR_NOMEM;
+    }
+    *m = (dma_mapping_t){
+        .base = dma_arena_base(arena),
+        .bytes = dma_arena_bytes(arena),
+        .nonce = dma_arena_nonce(arena),
+        .fd = -1,
+        .pid = getpid(),
+    };
+    pthread_mutex_lock(&registry.lock);
+    m->next = registry.list;
+    registry.list = m;
+    pthread_mutex_unlock(&registry.lock);
+    return DMA_OK;
+}
+
+void dma_registry_remove(const dma_arena_t *arena)
+{
+    dma_mapping_t *m;
+
+    pthread_mutex_lock(&registry.lock);
+    for (dma_mapping_t **link = &registry.list; (m = *link); link = &m->next) {
+        if (m->fd < 0 && m->nonce == dma_arena_nonce(arena)) {
+            *link = m->next;
+            free(m);
+            break;
+        }
+    }
+    pthread_mutex_unlock(&registry.lock);
+}
+
+static int open_card(const dma_arena_card_t *card)
+{
+    char path[64];
+
+    if (card->path[0]) {
+        return open(card->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    }
+    if (!card->pid_namespace || card->pid_namespace != pid_namespace()) {
+        return -1; /* the number would name another process */
+    }
+    snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)card->pid, (int)card->fd);
+    return open(path, O_RDWR | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+}
+
+static dma_status_t map_card(const dma_arena_card_t *card, dma_mapping_t **mapping, const char **why)
+{
+    dma_mapping_t *m;
+    const dma_arena_head_t *head;
+    struct stat st;
+    int fd = open_card(card);
+
+    if (fd < 0) {
+        *why = card->path[0] ? "the file of a peer's shared memory cannot be opened"
+                             : "the shared memory of a peer cannot be opened through /proc";
+        return DMA_UNSUPPORTED;
+    }
+    *why = "the shared memory of a peer has the wrong size or owner";
+    if (fstat(fd, &st) || !S_ISREG(st.st_mode) || st.st_uid != geteuid() || (uint64_t)st.st_size != card->bytes ||
+        card->bytes < sizeof(*head)) {
+        goto close_fd;
+    }
+    *why = "no memory to map a peer's shared memory";
+    if (!(m = malloc(sizeof(*m)))) {
+        goto close_fd;
+    }
+    *m = (dma_mapping_t){.bytes = card->bytes, .nonce = card->nonce, .fd = fd};
+    m->base = mmap(NULL, m->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (m->base == MAP_FAILED) {
+        goto free_mapping;
+    }
+    head = (const dma_arena_head_t *)m->base;
+    if (head->magic != DMA_ARENA_MAGIC || head->nonce != card->nonce) {
+        *why = "the shared memory found in the place of a peer's is not its own";
+        munmap(m->base, m->bytes);
+        goto free_mapping;
+    }
+    m->pid = card->pid_namespace == pid_namespace() ? (pid_t)card->pid : 0;
+    *mapping = m;
+    return DMA_OK;
+
+free_mapping:
+    free(m);
+close_fd:
+    close(fd);
+    return DMA_UNSUPPORTED;
+}
+
+dma_status_t dma_registry_get(const dma_arena_card_t *card, dma_mapping_t **mapping, const char **why)
+{
+    dma_status_t status = DMA_OK;
+    dma_mapping_t *m;
+
+    *why = "";
+    pthread_mutex_lock(&registry.lock);
+    for (m = registry.list; m && m->nonce != card->nonce; m = m->next) {
+    }
+    if (!m) {
+        sweep();
+        status = map_card(card, &m, why);
+        if (status == DMA_OK) {
+            m->next = registry.list;
+            registry.list = m;
+        }
+    }
+    if (status == DMA_OK) {
+        m->uses++;
+        *mapping = m;
+    }
+    pthread_mutex_unlock(&registry.lock);
+    return status;
+}
+
+void dma_registry_put(dma_mapping_t *mapping)
+{
+    pthread_mutex_lock(&registry.lock);
+    mapping->uses--;
+    pthread_mutex_unlock(&registry.lock);
+}
+
+unsigned dma_registry_size(void)
+{
+    unsigned n = 0;
+
+    pthread_mutex_lock(&registry.lock);
+    for (dma_mapping_t *m = registry.list; m; m = m->next) {
+        n += m->fd >= 0;
+    }
+    pthread_mutex_unlock(&registry.lock);
+    return n;
+}

@@ -1,0 +1,115 @@
+/* Windows: see window.h for the layout and the rules. */
+#include "node/window.h"
+
+#define LINE 64
+
+dma_block_layout_t dma_block_layout(const dma_geom_t *geom, int nranks)
+{
+    dma_block_layout_t l;
+
+    l.pairs = offsetof(dma_block_t, ring) + geom->ring_depth * sizeof(dma_desc_t);
+    l.slots = l.pairs + (size_t)nranks * LINE;
+    l.chunks = l.slots + (size_t)geom->ring_depth * geom->slot_bytes;
+    l.bytes = l.chunks + (size_t)geom->chunk_depth * geom->chunk_bytes;
+    return l;
+}
+
+dma_block_t *dma_window_block(dma_arena_t *arena, const dma_geom_t *geom, int nranks, uint64_t first_seq)
+{
+    dma_block_layout_t l = dma_block_layout(geom, nranks);
+    dma_block_t *block = dma_arena_alloc(arena, l.bytes, (uint32_t)nranks - 1);
+    dma_pair_line_t *pairs;
+
+    if (!block) {
+        return NULL;
+    }
+    /* Nobody knows of the block yet: plain stores in effect. */
+    atomic_store_explicit(&block->acked, (uint32_t)(first_seq - 1), memory_order_relaxed);
+    atomic_store_explicit(&block->done, first_seq - 1, memory_order_relaxed);
+    atomic_store_explicit(&block->refused, first_seq - 1, memory_order_relaxed);
+    for (uint32_t i = 0; i < geom->ring_depth; i++) {
+        atomic_store_explicit(&block->ring[i].seq, (uint32_t)(first_seq - 1 - geom->ring_depth),
+                              memory_order_relaxed);
+    }
+    pairs = (dma_pair_line_t *)((char *)block + l.pairs);
+    for (int i = 0; i < nranks; i++) {
+        atomic_store_explicit(&pairs[i].landed, first_seq - 1, memory_order_relaxed);
+    }
+    return block;
+}
+
+bool dma_window_may_publish(dma_window_t *w, uint32_t seq)
+{
+    uint32_t floor = w->ack;
+
+    if ((int32_t)(seq - w->ack_floor) <= (int32_t)w->geom.ring_depth) {
+        return true;
+    }
+    for (int r = 0; r < w->nranks; r++) {
+        uint32_t told;
+
+        if (r == w->rank) {
+            continue;
+        }
+        /* acquire: the peer's reads of our descriptor and slot come before we overwrite them */
+        told = atomic_load_explicit(&w->peers[r].block->acked, memory_order_acquire);
+        if ((int32_t)(told - w->acks[r]) > 0) {
+            w->acks[r] = told;
+        }
+        if ((int32_t)(w->acks[r] - floor) < 0) {
+            floor = w->acks[r];
+        }
+    }
+    w->ack_floor = floor;
+    return (int32_t)(seq - floor) <= (int32_t)w->geom.ring_depth;
+}
+
+void dma_window_completed(dma_window_t *w, uint32_t seq)
+{
+    w->ack = seq;
+    if ((int32_t)(seq - w->ack_told) >= (int32_t)(w->geom.ring_depth / 2)) {
+        /* release: our reads of the peers' descriptors and slots come before they are overwritten */
+        atomic_store_explicit(&w->own->acked, seq, memory_order_release);
+        w->ack_told = seq;
+    }
+}
+
+dma_status_t dma_window_poisoned(const dma_window_t *w)
+{
+    for (int r = 0; r < w->nranks; r++) {
+        int32_t poison = atomic_load_explicit(&w->peers[r].block->head.poison, memory_order_relaxed);
+
+        if (poison) {
+            return (dma_status_t)poison;
+        }
+    }
+    return DMA_OK;
+}
+
+void dma_window_poison(dma_window_t *w, dma_status_t status)
+{
+    atomic_store_explicit(&w->own->head.poison, (int32_t)status, memory_order_relaxed);
+}
+
+int dma_window_dead(const dma_window_t *w)
+{
+    for (int r = 0; r < w->nranks; r++) {
+        if (!dma_mapping_alive(w->peers[r].mapping)) {
+            return r;
+        }
+    }
+    return -1;
+}
+
+void dma_window_leave(dma_window_t *w, pthread_mutex_t *arena_lock)
+{
+    for (int r = 0; r < w->nranks; r++) {
+        if (r != w->rank) {
+            dma_block_leave(w->peers[r].block);
+        }
+        dma_registry_put(w->peers[r].mapping);
+    }
+    pthread_mutex_lock(arena_lock);
+    dma_arena_retire(w->arena, w->own);
+    pthread_mutex_unlock(arena_lock);
+}

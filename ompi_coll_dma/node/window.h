@@ -1,0 +1,141 @@
+/*
+ * The window of a communicator: every rank's block in its own arena, as this rank sees them.
+ *
+ *     0     dma_block_head_t: readers, poison              written when leaving or failing only
+ *     64    ack line: calls completed, when no descriptor  written by the owner, seldom
+ *           will carry the number soon
+ *     128   stream line: PRODUCED                          written by the owner, polled by all readers of its stream
+ *     192   done line: DONE, refused                       written by the owner, polled by all
+ *     256   ring: ring_depth descriptors of 128 bytes
+ *             0   seq | ack | sign | addr | -              header, 32 bytes
+ *             32  LINE payload, 96 bytes: the first 32 share the header's line
+ *     ...   pair lines, one per peer, 64 bytes: CONSUMED | LANDED   written by the owner, polled by that peer
+ *     ...   SLOTs: ring_depth * slot_bytes
+ *     ...   CHUNK buffers: chunk_depth * chunk_bytes
+ *
+ * One writer per line: the owner of the block (but for `readers`). Every word that somebody polls is stored with release
+ * after what it announces, and loaded with acquire before what it announces is read.
+ *
+ * A descriptor is published by storing `seq` last. It may be overwritten when every peer has acknowledged the call that
+ * used its place before: peers say how many calls they have completed in `ack` of their own next descriptors, in passing;
+ * a peer whose next descriptor is not coming (it has nothing more to call) stores the number into its ack line once it
+ * has fallen behind by half a ring. So of two ranks neither can wait for an acknowledgement that the other keeps back.
+ *
+ * Sequence numbers, stream positions and acknowledgements are compared by signed difference: wrapping is not a case.
+ */
+#ifndef DMA_NODE_WINDOW_H
+#define DMA_NODE_WINDOW_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "dma/plan.h"
+#include "node/arena.h"
+#include "node/registry.h"
+
+typedef struct dma_desc {
+    _Atomic uint32_t seq;
+    uint32_t ack;  /* calls of this communicator that the writer has completed, all up to this one */
+    uint64_t sign; /* operation and bytes */
+    uint64_t addr; /* of the send buffer, where peers may read it */
+    uint64_t unused;
+    char line[DMA_LINE_BYTES];
+} dma_desc_t;
+
+_Static_assert(sizeof(dma_desc_t) == 128, "a descriptor is two cache lines");
+
+typedef struct dma_pair_line {
+    _Atomic uint64_t consumed;
+    _Atomic uint64_t landed;
+    char pad[48];
+} dma_pair_line_t;
+
+typedef struct dma_block {
+    dma_block_head_t head;
+    char pad0[64 - sizeof(dma_block_head_t)];
+    _Atomic uint32_t acked;
+    char pad1[60];
+    _Atomic uint64_t produced;
+    char pad2[56];
+    _Atomic uint64_t done;
+    _Atomic uint64_t refused; /* a seq: this rank could not read some peer's memory in that call */
+    char pad3[48];
+    dma_desc_t ring[];
+} dma_block_t;
+
+_Static_assert(offsetof(dma_block_t, ring) == 256, "the ring begins on a line pair");
+
+/* Where things are in a block of a given geometry. */
+typedef struct dma_block_layout {
+    size_t pairs, slots, chunks, bytes;
+} dma_block_layout_t;
+
+dma_block_layout_t dma_block_layout(const dma_geom_t *geom, int nranks);
+
+typedef struct dma_peer {
+    dma_block_t *block;
+    dma_mapping_t *mapping;
+    pid_t pid; /* for cross-memory copies; 0: none */
+} dma_peer_t;
+
+typedef struct dma_window {
+    int rank, nranks;
+    dma_geom_t geom;
+    dma_block_layout_t layout;
+    dma_block_t *own;
+    dma_arena_t *arena; /* of `own` */
+    dma_peer_t *peers;  /* by rank; our own too */
+    uint32_t *acks;     /* by rank: the newest acknowledgement seen */
+    uint32_t ack;       /* what our next descriptor says */
+    uint32_t ack_told;  /* what we have said last */
+    uint32_t ack_floor; /* the smallest acknowledgement of all peers, as last computed */
+} dma_window_t;
+
+/* A block of our own for `geom`, with words as if call first_seq - 1 had just been completed by all. NULL: no room. */
+dma_block_t *dma_window_block(dma_arena_t *arena, const dma_geom_t *geom, int nranks, uint64_t first_seq);
+
+/* True once call `seq` may use its place in the ring. */
+bool dma_window_may_publish(dma_window_t *w, uint32_t seq);
+/* All calls up to `seq` have been completed here; a descriptor will tell, or the ack line. */
+void dma_window_completed(dma_window_t *w, uint32_t seq);
+
+/* Any rank's failure, or DMA_OK. */
+dma_status_t dma_window_poisoned(const dma_window_t *w);
+void dma_window_poison(dma_window_t *w, dma_status_t status);
+/* The first rank whose process is gone, or -1. One system call per rank. */
+int dma_window_dead(const dma_window_t *w);
+
+/* Leaves the peers' blocks, retires our own, and gives the mappings back. */
+void dma_window_leave(dma_window_t *w, pthread_mutex_t *arena_lock);
+
+static inline dma_desc_t *dma_window_desc(const dma_window_t *w, int rank, uint64_t seq)
+{
+    return &w->peers[rank].block->ring[seq & (w->geom.ring_depth - 1)];
+}
+
+static inline char *dma_window_slot(const dma_window_t *w, int rank, uint64_t seq)
+{
+    return (char *)w->peers[rank].block + w->layout.slots + (seq & (w->geom.ring_depth - 1)) * w->geom.slot_bytes;
+}
+
+static inline char *dma_window_chunk(const dma_window_t *w, int rank, uint64_t position)
+{
+    return (char *)w->peers[rank].block + w->layout.chunks +
+           (position & (w->geom.chunk_depth - 1)) * w->geom.chunk_bytes;
+}
+
+static inline dma_pair_line_t *dma_window_pair(const dma_window_t *w, int writer, int reader)
+{
+    return (dma_pair_line_t *)((char *)w->peers[writer].block + w->layout.pairs) + reader;
+}
+
+/* Operation and bytes in one word: equal on all ranks of a call, or the call is in error. */
+static inline uint64_t dma_sign(dma_coll_t coll, uint64_t bytes)
+{
+    return (uint64_t)(coll + 1) << 56 | bytes;
+}
+
+#endif

@@ -1,0 +1,96 @@
+/* The plan writer. One allocation holds the plan, its programs and all operations. */
+#include "plan/build.h"
+
+#include <stdlib.h>
+
+dma_status_t dma_build_begin(dma_build_t *b, const dma_plan_req_t *req, int rank, uint32_t nprogs, uint32_t nops)
+{
+    size_t bytes = sizeof(dma_plan_t) + nprogs * sizeof(dma_prog_t) + nops * sizeof(dma_op_t);
+    dma_plan_t *plan = calloc(1, bytes);
+
+    if (!plan) {
+        return DMA_ERR_NOMEM;
+    }
+    plan->coll = req->coll;
+    plan->rank = rank;
+    plan->nranks = req->nranks;
+    plan->in_place = req->in_place;
+    plan->progs = (dma_prog_t *)(plan + 1);
+    *b = (dma_build_t){
+        .plan = plan, .ops = (dma_op_t *)(plan->progs + nprogs), .max_ops = nops, .max_progs = nprogs};
+    return DMA_OK;
+}
+
+dma_status_t dma_build_end(dma_build_t *b, dma_plan_t **plan)
+{
+    /* The counts given at the start are part of the builder's claim about its plan: a miscount is a bug in it. */
+    if (b->nops != b->max_ops || b->plan->nprogs != b->max_progs) {
+        free(b->plan);
+        return DMA_ERR_ARG;
+    }
+    *plan = b->plan;
+    return DMA_OK;
+}
+
+void dma_plan_free(dma_plan_t *plan)
+{
+    free(plan);
+}
+
+static dma_prog_t *current(dma_build_t *b)
+{
+    return &b->plan->progs[b->plan->nprogs - 1];
+}
+
+void dma_build_prog(dma_build_t *b)
+{
+    if (b->plan->nprogs < b->max_progs) {
+        b->plan->nprogs++;
+        *current(b) = (dma_prog_t){.ops = b->ops + b->nops};
+    }
+}
+
+/* Room for one more operation of the current program. Beyond the claimed count the last one is overwritten and counted:
+ * dma_build_end then refuses the plan. */
+static dma_op_t *append(dma_build_t *b)
+{
+    uint32_t at = b->nops < b->max_ops ? b->nops : b->max_ops - 1;
+    dma_prog_t *prog = current(b);
+
+    b->nops++;
+    prog->nops++;
+    if (prog->loop_len.kind == DMA_LEN_CONST) {
+        prog->loop_first = prog->loop_last = prog->nops; /* no loop so far */
+    }
+    return &b->ops[at];
+}
+
+void dma_build_loop(dma_build_t *b, dma_len_t len)
+{
+    dma_prog_t *prog = current(b);
+
+    prog->loop_first = prog->nops;
+    prog->loop_len = len;
+}
+
+void dma_build_loop_end(dma_build_t *b)
+{
+    dma_prog_t *prog = current(b);
+
+    prog->loop_last = prog->nops - 1;
+}
+
+void dma_build_copy(dma_build_t *b, uint8_t flags, dma_operand_t dst, dma_operand_t src, dma_len_t len)
+{
+    *append(b) = (dma_op_t){.code = DMA_OP_COPY, .flags = flags, .dst = {dst}, .src = src, .len = len};
+}
+
+void dma_build_wait(dma_build_t *b, uint8_t flags, dma_flag_ref_t flag, int32_t value)
+{
+    *append(b) = (dma_op_t){.code = DMA_OP_WAIT, .flags = flags, .flag = flag, .value = value};
+}
+
+void dma_build_signal(dma_build_t *b, uint8_t flags, dma_flag_ref_t flag, int32_t value)
+{
+    *append(b) = (dma_op_t){.code = DMA_OP_SIGNAL, .flags = flags, .flag = flag, .value = value};
+}

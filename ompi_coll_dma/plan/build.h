@@ -1,0 +1,59 @@
+/*
+ * Writing plans: a small append-only writer that every builder uses.
+ *
+ *     dma_build_t b;
+ *     status = dma_build_begin(&b, req, rank, nprogs, nops);   room for all programs and operations, one allocation
+ *     dma_build_prog(&b);  dma_build_copy(&b, ...); ...         a program after the other
+ *     return dma_build_end(&b, plan);
+ */
+#ifndef DMA_PLAN_BUILD_H
+#define DMA_PLAN_BUILD_H
+
+#include "dma/plan.h"
+
+typedef struct dma_build {
+    dma_plan_t *plan;
+    dma_op_t *ops;
+    uint32_t nops, max_ops, max_progs;
+} dma_build_t;
+
+dma_status_t dma_build_begin(dma_build_t *b, const dma_plan_req_t *req, int rank, uint32_t nprogs, uint32_t nops);
+dma_status_t dma_build_end(dma_build_t *b, dma_plan_t **plan);
+
+/* The next operations belong to a new program. */
+void dma_build_prog(dma_build_t *b);
+/* The operations between the two run once per chunk of `len`. */
+void dma_build_loop(dma_build_t *b, dma_len_t len);
+void dma_build_loop_end(dma_build_t *b);
+
+void dma_build_copy(dma_build_t *b, uint8_t flags, dma_operand_t dst, dma_operand_t src, dma_len_t len);
+void dma_build_wait(dma_build_t *b, uint8_t flags, dma_flag_ref_t flag, int32_t value);
+void dma_build_signal(dma_build_t *b, uint8_t flags, dma_flag_ref_t flag, int32_t value);
+
+static inline dma_operand_t dma_at(dma_base_t base, int rank, int block)
+{
+    return (dma_operand_t){.base = (uint8_t)base, .rank = rank, .block = block};
+}
+
+static inline dma_flag_ref_t dma_flag(dma_flag_t kind, int rank)
+{
+    return (dma_flag_ref_t){.kind = (uint8_t)kind, .rank = rank};
+}
+
+static inline dma_flag_ref_t dma_flag_pair(dma_flag_t kind, int rank, int peer)
+{
+    return (dma_flag_ref_t){.kind = (uint8_t)kind, .rank = rank, .peer = peer};
+}
+
+static inline dma_len_t dma_len(dma_len_kind_t kind, uint64_t len)
+{
+    return (dma_len_t){.kind = (uint8_t)kind, .len = len};
+}
+
+/* Peers in a rotated order, so that not all ranks turn to the same one: k = 1 .. nranks - 1. */
+static inline int dma_peer_rotated(int rank, int k, int nranks)
+{
+    return (rank + k) % nranks;
+}
+
+#endif

@@ -1,0 +1,55 @@
+/*
+ * Choosing a variant. A pure function of facts that are equal on all ranks, in integers: every rank gets the same answer.
+ */
+#include "plan/profile.h"
+
+dma_status_t dma_plan_choose(const dma_profile_t *profile, const dma_plan_req_t *req, int forced, dma_choice_t *choice,
+                             const char **reason)
+{
+    dma_choice_t best = {.cost_ps = UINT64_MAX};
+    const char *why = "no variant does this operation";
+    bool found = false;
+
+    *reason = NULL;
+    for (int i = 0; dma_variants[i]; i++) {
+        const dma_variant_t *v = dma_variants[i];
+        dma_choice_t c = {.variant = (uint32_t)i};
+        const char *unfit;
+
+        if (!(v->colls & (1u << req->coll))) {
+            continue;
+        }
+        if ((unfit = v->unfit(req))) {
+            why = unfit;
+            if (i == forced) {
+                *reason = unfit;
+            }
+            continue;
+        }
+        c.cost_ps = v->cost(profile, req, &c.chunk);
+        if (i == forced) {
+            *choice = c;
+            return DMA_OK;
+        }
+        if (c.cost_ps < best.cost_ps) {
+            best = c;
+            found = true;
+        }
+    }
+    if (!found) {
+        *reason = why;
+        return DMA_UNSUPPORTED;
+    }
+    *choice = best;
+    return DMA_OK;
+}
+
+dma_status_t dma_plan_build(const dma_plan_req_t *req, const dma_choice_t *choice, int rank, dma_plan_t **plan)
+{
+    dma_status_t status = dma_variants[choice->variant]->build(req, rank, plan);
+
+    if (status == DMA_OK) {
+        (*plan)->variant = choice->variant;
+    }
+    return status;
+}

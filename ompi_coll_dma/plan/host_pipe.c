@@ -1,0 +1,122 @@
+/*
+ * host_pipe: large all-gathers in two copies, pipelined through cache-sized chunks.
+ *
+ * Program 0 produces, one program per peer consumes; each goes on while it can, so a rank that runs alone on its core
+ * for a while moves as much as the chunk buffers allow before it has to switch.
+ *
+ *     producer of rank r, per chunk               consumer of r's stream at rank q, per chunk
+ *     wait  CONSUMED(q, r), all q: buffer free
+ *     copy  send -> chunk buffer
+ *     signal PRODUCED(r)               -------->  wait  PRODUCED(r)
+ *     copy  send -> own block of recv             copy  chunk buffer -> block r of recv
+ *                                      <--------  signal CONSUMED(q, r)
+ *
+ * The own copy reads what the first copy has just brought into the cache. The producer does not wait for its last chunks
+ * to be taken: the stream goes on in the next call, whose waits cover that.
+ */
+#include "plan/build.h"
+#include "plan/profile.h"
+#include "plan/variants.h"
+
+#define MIN_CHUNK 4096
+
+static void build_producer(dma_build_t *b, const dma_plan_req_t *req, int rank)
+{
+    dma_len_t all = dma_len(DMA_LEN_SEND, 0);
+
+    dma_build_prog(b);
+    dma_build_signal(b, 0, dma_flag(DMA_FLAG_ENTRY, rank), 1);
+    dma_build_loop(b, all);
+    for (int k = 1; k < req->nranks; k++) {
+        int p = dma_peer_rotated(rank, k, req->nranks);
+
+        dma_build_wait(b, DMA_OP_CHUNKED, dma_flag_pair(DMA_FLAG_CONSUMED, p, rank),
+                       1 - (int32_t)req->geom.chunk_depth);
+    }
+    dma_build_copy(b, DMA_OP_CHUNKED, dma_at(DMA_BASE_CHUNK, rank, 0), dma_at(DMA_BASE_SEND, rank, 0), all);
+    dma_build_signal(b, DMA_OP_CHUNKED, dma_flag(DMA_FLAG_PRODUCED, rank), 1);
+    if (!req->in_place) {
+        dma_build_copy(b, DMA_OP_CHUNKED, dma_at(DMA_BASE_RECV, rank, rank), dma_at(DMA_BASE_SEND, rank, 0), all);
+    }
+    dma_build_loop_end(b);
+}
+
+static void build_consumer(dma_build_t *b, int rank, int p)
+{
+    dma_len_t all = dma_len(DMA_LEN_RECV, (uint64_t)p);
+
+    dma_build_prog(b);
+    dma_build_wait(b, 0, dma_flag(DMA_FLAG_ENTRY, p), 1);
+    dma_build_loop(b, all);
+    dma_build_wait(b, DMA_OP_CHUNKED, dma_flag(DMA_FLAG_PRODUCED, p), 1);
+    dma_build_copy(b, DMA_OP_CHUNKED, dma_at(DMA_BASE_RECV, rank, p), dma_at(DMA_BASE_CHUNK, p, 0), all);
+    dma_build_signal(b, DMA_OP_CHUNKED, dma_flag_pair(DMA_FLAG_CONSUMED, rank, p), 1);
+    dma_build_loop_end(b);
+}
+
+static dma_status_t build(const dma_plan_req_t *req, int rank, dma_plan_t **plan)
+{
+    uint32_t n = (uint32_t)req->nranks;
+    dma_build_t b;
+    dma_status_t status;
+
+    status = dma_build_begin(&b, req, rank, n, 3 + (n - 1) + (req->in_place ? 0 : 1) + 4 * (n - 1));
+    if (status != DMA_OK) {
+        return status;
+    }
+    build_producer(&b, req, rank);
+    for (int k = 1; k < req->nranks; k++) {
+        build_consumer(&b, rank, dma_peer_rotated(rank, k, req->nranks));
+    }
+    b.plan->streams = true;
+    return dma_build_end(&b, plan);
+}
+
+static const char *unfit(const dma_plan_req_t *req)
+{
+    if (req->geom.chunk_depth < 1 || req->geom.chunk_bytes < MIN_CHUNK) {
+        return "there is no room for chunk buffers";
+    }
+    return NULL;
+}
+
+/* With `chunk` bytes per trip: all copies, a step per trip, and the first chunk during which the others wait. */
+static uint64_t cost_of(const dma_profile_t *p, const dma_plan_req_t *req, uint64_t chunk)
+{
+    uint64_t peers = (uint64_t)req->nranks - 1, share = req->ranks_per_core_x16;
+    uint64_t trips = (req->bytes + chunk - 1) / chunk;
+    uint64_t window = chunk * req->geom.chunk_depth;
+    bool cached = req->bytes * (peers + 2) <= p->cache_bytes;
+    uint64_t in = dma_profile_ps(req->bytes, cached ? p->copy_mbps : p->memory_mbps);
+    uint64_t own = dma_profile_ps(req->bytes, cached ? p->copy_mbps : 2 * p->memory_mbps);
+    uint64_t out = dma_profile_ps(req->bytes, cached ? p->pull_mbps : p->memory_mbps);
+    uint64_t fill = dma_profile_ps(chunk < req->bytes ? chunk : req->bytes, p->copy_mbps);
+    uint64_t work = p->enter_ps + peers * p->peer_ps + in + own + peers * out + trips * peers * p->step_ps + fill;
+
+    /* a rank that shares its core moves one window of chunks between two switches */
+    return work / 16 * share + (share > 16 ? p->switch_ps * share / 16 * (1 + req->bytes / window) : 0);
+}
+
+static uint64_t cost(const dma_profile_t *profile, const dma_plan_req_t *req, uint32_t *chunk)
+{
+    uint64_t best = UINT64_MAX;
+
+    for (uint64_t c = MIN_CHUNK; c <= req->geom.chunk_bytes; c *= 2) {
+        uint64_t t = cost_of(profile, req, c);
+
+        if (t < best) {
+            best = t;
+            *chunk = (uint32_t)c;
+        }
+    }
+    return best;
+}
+
+const dma_variant_t dma_variant_host_pipe = {
+    .name = "host_pipe",
+    .help = "two copies, pipelined through cache-sized chunks of shared memory",
+    .colls = 1u << DMA_ALLGATHER,
+    .unfit = unfit,
+    .build = build,
+    .cost = cost,
+};

@@ -1,0 +1,54 @@
+/*
+ * Engine profiles: the constants of the cost model.
+ *
+ * A profile is a small text file, one "name value" per line, '#' begins a comment. All ranks of a communicator use rank
+ * 0's, which travels in set-up, so a profile is plain integers: times in picoseconds, rates in MB/s (bytes per
+ * microsecond), and the model computes in integers, so that all ranks choose alike.
+ */
+#ifndef DMA_PLAN_PROFILE_H
+#define DMA_PLAN_PROFILE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "dma/plan.h"
+
+/* name, default, what it is. The defaults are the host engine's, fitted by tools/fit-host on the machine named in
+ * docs/performance.md. */
+#define DMA_PROFILE_FIELDS(X)                                                                                          \
+    X(enter_ps, 100000, "publishing a descriptor and seeing a peer's")                                                 \
+    X(peer_ps, 60000, "each further peer: one line to fetch")                                                          \
+    X(copy_mbps, 40000, "copy within a core's own cache")                                                              \
+    X(pull_mbps, 16000, "copy out of a line that another core has written")                                           \
+    X(memory_mbps, 14000, "copy whose data has left the cache")                                                        \
+    X(cache_bytes, 1048576, "bytes of a call that stay in a core's cache")                                             \
+    X(step_ps, 150000, "one chunk of a pipeline: two flags per peer")                                                  \
+    X(cross_ps, 700000, "one cross-memory copy: the system call")                                                      \
+    X(cross_page_ps, 60000, "each page of it")                                                                         \
+    X(cross_mbps, 22000, "its copy")                                                                                   \
+    X(switch_ps, 900000, "a switch to another rank on the same core")
+
+typedef struct dma_profile {
+#define DMA_PROFILE_MEMBER(name, value, help) uint64_t name;
+    DMA_PROFILE_FIELDS(DMA_PROFILE_MEMBER)
+#undef DMA_PROFILE_MEMBER
+} dma_profile_t;
+
+/* The built-in profile of the host engine. */
+dma_profile_t dma_profile_default(void);
+
+/* Text to profile: every name once, nothing unknown, rates not 0, no value above 2^40. On error `error` says which line
+ * and why, and *profile is not touched. */
+dma_status_t dma_profile_parse(const char *text, dma_profile_t *profile, char *error, size_t error_bytes);
+/* The same from a file. */
+dma_status_t dma_profile_load(const char *path, dma_profile_t *profile, char *error, size_t error_bytes);
+
+/* Picoseconds for `bytes` at `mbps`. Beyond 1 TiB a block counts as 1 TiB: no product below overflows. */
+static inline uint64_t dma_profile_ps(uint64_t bytes, uint64_t mbps)
+{
+    uint64_t most = UINT64_C(1) << 40;
+
+    return (bytes < most ? bytes : most) * 1000000 / mbps;
+}
+
+#endif

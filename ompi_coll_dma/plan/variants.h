@@ -1,0 +1,14 @@
+/*
+ * The rows of the algorithm table. One file per variant; adding one is a file and a line in variants.c.
+ */
+#ifndef DMA_PLAN_VARIANTS_H
+#define DMA_PLAN_VARIANTS_H
+
+#include "dma/plan.h"
+
+extern const dma_variant_t dma_variant_host_line;  /* host_slot.c */
+extern const dma_variant_t dma_variant_host_slot;  /* host_slot.c */
+extern const dma_variant_t dma_variant_host_pipe;  /* host_pipe.c */
+extern const dma_variant_t dma_variant_host_cross; /* host_cross.c */
+
+#endif

@@ -1,0 +1,178 @@
+/*
+ * The insides of a process and of a communicator, shared by the files of this folder (and by unit tests).
+ *
+ * A call becomes a task with the next sequence number. Tasks wait in the communicator's queue, in call order, until they
+ * complete; they start in call order too, each when
+ *   - the set-up has finished,
+ *   - its place in the ring is free (window.h), and
+ *   - no earlier streaming task is still running, if it streams itself.
+ * Started tasks move on independently and may complete in any order.
+ *
+ * Only the holder of the communicator's lock touches any of this. The lock is never waited for in progress, and no
+ * foreign code that could come back here runs under it but the host's isend, irecv and test: whoever comes back that way
+ * finds the lock taken and turns away.
+ */
+#ifndef DMA_TASK_COMM_H
+#define DMA_TASK_COMM_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "dma/comm.h"
+#include "dma/engine.h"
+#include "node/window.h"
+#include "plan/profile.h"
+
+#define DMA_MEMO 64 /* choices remembered by block size */
+
+typedef struct dma_file_arena {
+    struct dma_file_arena *next;
+    dma_arena_t *arena;
+} dma_file_arena_t;
+
+struct dma_proc {
+    uint64_t name;
+    const dma_host_t *host;
+    dma_params_t params;
+    char *session_dir;
+    char *profile_path;
+    pthread_mutex_t lock;
+    dma_arena_t *arena;          /* the memfd, made at the first set-up */
+    const char *arena_failed;    /* why there is none; not tried again */
+    dma_file_arena_t *retired;   /* file arenas whose readers have not all left */
+    size_t file_bytes;           /* in file arenas */
+    dma_comm_t *busy;            /* communicators with tasks or a set-up under way */
+    _Atomic unsigned nbusy;
+};
+
+typedef enum dma_task_state {
+    DMA_TASK_QUEUED,
+    DMA_TASK_RUNNING,
+    DMA_TASK_COMPLETE,
+} dma_task_state_t;
+
+struct dma_task {
+    dma_task_t *next; /* in the queue, by sequence */
+    dma_comm_t *comm;
+    _Atomic dma_task_state_t state;
+    dma_status_t status; /* once complete */
+    dma_coll_t coll;
+    bool in_place;
+    bool keep_own;       /* the own block needs no unpacking */
+    uint64_t bytes;      /* of the largest block */
+    dma_run_t run;
+    dma_cursor_t cursor; /* enough for a plan with one program */
+    char *staging;       /* packed blocks of derived datatypes */
+    dma_buffer_t unpack; /* where they go at completion; addr NULL: nothing to unpack */
+};
+
+typedef struct dma_memo {
+    uint64_t bytes; /* + 1; 0: empty */
+    dma_choice_t choice;
+    dma_plan_t *plans[2]; /* by in_place */
+} dma_memo_t;
+
+struct dma_setup;
+
+struct dma_comm {
+    dma_proc_t *proc;
+    const dma_host_t *host;
+    void *handle;
+    int rank, nranks;
+    bool threads;
+    _Atomic dma_comm_state_t state;
+    dma_status_t error; /* POISONED: with what */
+    _Atomic int locked;
+
+    /* READY */
+    const dma_engine_t *engine;
+    dma_window_t window;
+    dma_arena_t *file_arena; /* where the block is when not in the process's memfd */
+    dma_profile_t profile;
+    dma_plan_req_t req; /* the agreed part of every request */
+    int forced;         /* variant, or -1 */
+    bool share;         /* more ranks than cores: switch rather than spin */
+    uint64_t seq;       /* of the last task */
+    uint64_t *stream;   /* by rank: chunks put into its stream so far */
+    dma_task_t *head, *tail, *streaming;
+    dma_memo_t memo[DMA_MEMO];
+    dma_plan_t **plans; /* [variant][in_place] */
+
+    struct dma_setup *setup;
+    dma_comm_t *next_busy;
+    bool is_busy;
+    unsigned watched; /* turns since the oldest task changed */
+    uint64_t watched_seq;
+    double since, dead_checked;
+    bool warned;
+    char *text;
+    char reason[192];
+};
+
+/* Everything below: with the communicator's lock held. */
+
+/* Moves the set-up and all tasks on. */
+void dma_comm_advance(dma_comm_t *comm);
+/* Fails every task, now and later. */
+void dma_comm_fail(dma_comm_t *comm, dma_status_t status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* A turn has passed in which a task or the set-up did not complete: looks for evidence of failure, and at the clock, now
+ * and then. */
+void dma_comm_watch(dma_comm_t *comm);
+/* Registers the communicator with the process while it has work. */
+void dma_comm_busy(dma_comm_t *comm, bool busy);
+
+static inline bool dma_comm_trylock(dma_comm_t *comm)
+{
+    if (!comm->threads) {
+        /* one thread: the lock only tells a recursive caller to turn away */
+        if (atomic_load_explicit(&comm->locked, memory_order_relaxed)) {
+            return false;
+        }
+        atomic_store_explicit(&comm->locked, 1, memory_order_relaxed);
+        return true;
+    }
+    return !atomic_exchange_explicit(&comm->locked, 1, memory_order_acquire);
+}
+
+static inline void dma_comm_unlock(dma_comm_t *comm)
+{
+    atomic_store_explicit(&comm->locked, 0, memory_order_release);
+}
+
+void dma_comm_lock(dma_comm_t *comm);
+
+/* wait.c: without the lock */
+dma_status_t dma_task_wait(dma_task_t *task);
+void dma_setup_wait(dma_comm_t *comm);
+
+static inline bool dma_task_done(const dma_task_t *task)
+{
+    /* acquire: another thread may have completed it */
+    return atomic_load_explicit(&task->state, memory_order_acquire) == DMA_TASK_COMPLETE;
+}
+
+/* task.c */
+dma_status_t dma_task_init(dma_comm_t *comm, dma_task_t *task, dma_coll_t coll, const dma_buffer_t *send,
+                           const dma_buffer_t *recv);
+void dma_task_post(dma_comm_t *comm, dma_task_t *task);
+void dma_tasks_advance(dma_comm_t *comm);
+void dma_task_complete(dma_task_t *task, dma_status_t status);
+
+/* setup.c */
+dma_status_t dma_setup_begin(dma_comm_t *comm);
+/* DMA_OK: finished, and comm->state says how. */
+dma_status_t dma_setup_advance(dma_comm_t *comm);
+void dma_setup_drop(dma_comm_t *comm);
+
+/* proc.c */
+dma_status_t dma_proc_arena(dma_proc_t *proc, dma_arena_t **arena, const char **why);
+dma_status_t dma_proc_file_arena(dma_proc_t *proc, size_t bytes, dma_arena_t **arena, const char **why);
+void dma_proc_retire_file(dma_proc_t *proc, dma_arena_t *arena);
+void dma_proc_report(dma_proc_t *proc, dma_report_t level, const char *topic, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
+/* Seconds of the monotonic clock. */
+double dma_now(void);
+
+#endif

@@ -1,0 +1,29 @@
+/*
+ * An all-gather of small fixed-size records over the host's messages, as a resumable state machine: the means by which the
+ * ranks of a communicator agree. Bruck's algorithm: the records held double in every round.
+ */
+#ifndef DMA_TASK_EXCHANGE_H
+#define DMA_TASK_EXCHANGE_H
+
+#include "dma/host.h"
+
+typedef struct dma_exchange {
+    const dma_host_t *host;
+    void *handle;
+    int rank, nranks;
+    size_t bytes; /* of a record */
+    char *records; /* record i is rank (rank + i) % nranks's */
+    int have;
+    void *sending, *receiving;
+    int incoming; /* records under way; 0: none */
+} dma_exchange_t;
+
+dma_status_t dma_exchange_begin(dma_exchange_t *ex, const dma_host_t *host, void *handle, int rank, int nranks,
+                                const void *record, size_t bytes);
+/* DMA_OK once all records are here; DMA_AGAIN; or an error of the host. */
+dma_status_t dma_exchange_advance(dma_exchange_t *ex);
+const void *dma_exchange_record(const dma_exchange_t *ex, int rank);
+/* Forgets the records. Messages under way keep their buffers: then the memory is left to them. */
+void dma_exchange_end(dma_exchange_t *ex);
+
+#endif

@@ -1,0 +1,237 @@
+/* The process: its arenas and its warnings. */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "task/comm.h"
+
+void dma_params_default(dma_params_t *params)
+{
+    *params = (dma_params_t){
+        .arena_bytes = 8u << 20,
+        .ring_depth = 8,
+        .slot_bytes = 8192,
+        .chunk_bytes = 65536,
+        .chunk_depth = 8,
+        .cross_memory = 1,
+        .variant = "auto",
+        .warn_seconds = 60,
+        .local_procs = 1,
+    };
+}
+
+double dma_now(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+dma_status_t dma_proc_create(const dma_proc_config_t *config, dma_proc_t **result)
+{
+    dma_proc_t *proc = calloc(1, sizeof(*proc));
+
+    if (!proc) {
+        return DMA_ERR_NOMEM;
+    }
+    proc->name = config->name;
+    proc->host = config->host;
+    proc->params = config->params;
+    if ((config->session_dir && !(proc->session_dir = strdup(config->session_dir))) ||
+        (config->params.profile && !(proc->profile_path = strdup(config->params.profile)))) {
+        free(proc->session_dir);
+        free(proc);
+        return DMA_ERR_NOMEM;
+    }
+    proc->params.profile = proc->profile_path;
+    pthread_mutex_init(&proc->lock, NULL);
+    *result = proc;
+    return DMA_OK;
+}
+
+static void drop_arena(dma_arena_t *arena)
+{
+    dma_registry_remove(arena);
+    dma_arena_destroy(arena);
+}
+
+void dma_proc_destroy(dma_proc_t *proc)
+{
+    dma_file_arena_t *next;
+
+    for (dma_file_arena_t *f = proc->retired; f; f = next) {
+        next = f->next;
+        drop_arena(f->arena);
+        free(f);
+    }
+    if (proc->arena) {
+        drop_arena(proc->arena);
+    }
+    pthread_mutex_destroy(&proc->lock);
+    free(proc->session_dir);
+    free(proc->profile_path);
+    free(proc);
+}
+
+static dma_status_t make_arena(dma_arena_kind_t kind, size_t bytes, const char *dir, dma_arena_t **arena,
+                               const char **why)
+{
+    dma_status_t status = dma_arena_create(kind, bytes, dir, arena, why);
+
+    if (status == DMA_OK && (status = dma_registry_add(*arena)) != DMA_OK) {
+        dma_arena_destroy(*arena);
+        *why = "malloc";
+    }
+    return status;
+}
+
+dma_status_t dma_proc_arena(dma_proc_t *proc, dma_arena_t **arena, const char **why)
+{
+    pthread_mutex_lock(&proc->lock);
+    if (!proc->arena && !proc->arena_failed) {
+        const char *what;
+        dma_status_t status = make_arena(DMA_ARENA_MEMFD, proc->params.arena_bytes, NULL, &proc->arena, &what);
+
+        if (status != DMA_OK) {
+            proc->arena_failed = what;
+        }
+    }
+    *arena = proc->arena;
+    *why = proc->arena_failed;
+    pthread_mutex_unlock(&proc->lock);
+    return *arena ? DMA_OK : DMA_UNSUPPORTED;
+}
+
+/* With the lock: file arenas that nobody reads any more. */
+static void sweep_files(dma_proc_t *proc)
+{
+    for (dma_file_arena_t **link = &proc->retired; *link;) {
+        dma_file_arena_t *f = *link;
+
+        if (dma_arena_used(f->arena)) {
+            link = &f->next;
+            continue;
+        }
+        *link = f->next;
+        proc->file_bytes -= dma_arena_bytes(f->arena);
+        drop_arena(f->arena);
+        free(f);
+    }
+}
+
+dma_status_t dma_proc_file_arena(dma_proc_t *proc, size_t bytes, dma_arena_t **arena, const char **why)
+{
+    dma_status_t status = DMA_UNSUPPORTED;
+
+    pthread_mutex_lock(&proc->lock);
+    sweep_files(proc);
+    *why = "the limit of shared memory is reached";
+    if (proc->file_bytes + bytes <= proc->params.arena_bytes) {
+        status = make_arena(DMA_ARENA_FILE, bytes, proc->session_dir, arena, why);
+        if (status == DMA_OK) {
+            proc->file_bytes += dma_arena_bytes(*arena);
+        }
+    }
+    pthread_mutex_unlock(&proc->lock);
+    return status == DMA_OK ? DMA_OK : DMA_UNSUPPORTED;
+}
+
+void dma_proc_retire_file(dma_proc_t *proc, dma_arena_t *arena)
+{
+    dma_file_arena_t *f = malloc(sizeof(*f));
+
+    dma_arena_unlink(arena);
+    if (!f) {
+        return; /* stays mapped: its peers may still read it */
+    }
+    pthread_mutex_lock(&proc->lock);
+    *f = (dma_file_arena_t){.next = proc->retired, .arena = arena};
+    proc->retired = f;
+    pthread_mutex_unlock(&proc->lock);
+}
+
+void dma_proc_report(dma_proc_t *proc, dma_report_t level, const char *topic, const char *format, ...)
+{
+    char text[512];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    proc->host->report(level, topic, text);
+}
+
+unsigned dma_proc_active(const dma_proc_t *proc)
+{
+    return atomic_load_explicit(&proc->nbusy, memory_order_relaxed);
+}
+
+void dma_comm_busy(dma_comm_t *comm, bool busy)
+{
+    dma_proc_t *proc = comm->proc;
+
+    if (comm->is_busy == busy) {
+        return;
+    }
+    pthread_mutex_lock(&proc->lock);
+    if (busy) {
+        comm->next_busy = proc->busy;
+        proc->busy = comm;
+    } else {
+        dma_comm_t **link = &proc->busy;
+
+        while (*link != comm) {
+            link = &(*link)->next_busy;
+        }
+        *link = comm->next_busy;
+    }
+    comm->is_busy = busy;
+    atomic_fetch_add_explicit(&proc->nbusy, busy ? 1u : -1u, memory_order_relaxed);
+    pthread_mutex_unlock(&proc->lock);
+}
+
+/* With the list's lock: the first busy communicator, which becomes the last. */
+static dma_comm_t *rotate(dma_proc_t *proc)
+{
+    dma_comm_t *comm = proc->busy, **link = &proc->busy;
+
+    if (comm) {
+        proc->busy = comm->next_busy;
+        while (*link) {
+            link = &(*link)->next_busy;
+        }
+        *link = comm;
+        comm->next_busy = NULL;
+    }
+    return comm;
+}
+
+int dma_proc_progress(dma_proc_t *proc)
+{
+    unsigned before = dma_proc_active(proc), after;
+
+    for (unsigned i = 0; i < before; i++) {
+        dma_comm_t *comm;
+
+        if (pthread_mutex_trylock(&proc->lock)) {
+            return 0;
+        }
+        /* The list may change as soon as its lock is free, but a communicator whose lock we have stays. */
+        comm = rotate(proc);
+        if (comm && !dma_comm_trylock(comm)) {
+            comm = NULL;
+        }
+        pthread_mutex_unlock(&proc->lock);
+        if (comm) {
+            dma_comm_advance(comm);
+            dma_comm_watch(comm);
+            dma_comm_unlock(comm);
+        }
+    }
+    after = dma_proc_active(proc);
+    return before > after ? (int)(before - after) : 0;
+}

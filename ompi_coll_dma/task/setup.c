@@ -1,0 +1,444 @@
+/*
+ * The set-up of a communicator: a task over the host's messages that never waits.
+ *
+ *     attempt 0: a block in the process's memfd arena          attempt 1: a block in a file of its own
+ *       HELLO    all ranks exchange who they are, where their block is, and rank 0's parameters
+ *       (map)    each rank maps the others' arenas and tries to read the others' memory
+ *       VERDICT  all ranks exchange how that went
+ *     all mapped: READY. Else attempt 1, else ASIDE.
+ *
+ * Whatever a rank decides here it decides from records that all ranks have: the verdicts are combined with "and", sizes
+ * with "min", and what steers choices is rank 0's. So all ranks come to the same end.
+ */
+#include <errno.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "node/cross.h"
+#include "task/comm.h"
+#include "task/exchange.h"
+
+#define PROTOCOL 1 /* of the set-up records and of the window */
+#define ATTEMPTS 2
+
+typedef struct hello {
+    uint32_t protocol;
+    uint32_t bytes; /* of this record: another build has another one */
+    dma_arena_card_t card; /* nonce 0: no block */
+    uint64_t block;        /* offset of the block in the arena */
+    dma_geom_t geom;       /* that the block has room for */
+    uint64_t probe_addr;   /* a random number in private memory, */
+    uint64_t probe;        /* and which */
+    uint64_t first_seq;
+    /* rank 0's count */
+    dma_profile_t profile;
+    int32_t forced;
+    uint32_t cross_memory;
+    /* for ranks per core */
+    uint64_t cpus[CPU_SETSIZE / 64];
+    uint32_t local_procs, online;
+} hello_t;
+
+typedef struct verdict {
+    int32_t mapped;
+    int32_t cross;
+    char why[120];
+} verdict_t;
+
+typedef struct dma_setup {
+    int attempt;
+    bool judging; /* the exchange under way is of verdicts */
+    dma_exchange_t exchange;
+    hello_t mine;
+    hello_t *all; /* by rank, while judging */
+    dma_arena_t *arena;
+    dma_block_t *block;
+    dma_peer_t *peers;
+    uint32_t *acks;
+    uint64_t *stream;
+    uint64_t probe;
+} setup_t;
+
+static uint32_t power_of_two_below(uint64_t n)
+{
+    uint32_t p = 1;
+
+    while ((uint64_t)p * 2 <= n && p < (1u << 30)) {
+        p *= 2;
+    }
+    return p;
+}
+
+/* What the parameters ask for. Slots and chunks shrink as ranks grow in number: the memory of a node that one
+ * communicator may take stays bounded. */
+static dma_geom_t wanted_geom(const dma_params_t *p, int nranks)
+{
+    uint64_t slot = p->slot_bytes, chunk = p->chunk_bytes;
+
+    if (nranks > 8) {
+        slot = slot * 8 / (uint64_t)nranks;
+    }
+    if (nranks > 16) {
+        chunk = chunk * 16 / (uint64_t)nranks;
+    }
+    return (dma_geom_t){
+        .ring_depth = power_of_two_below(p->ring_depth < 4 ? 4 : p->ring_depth),
+        .slot_bytes = power_of_two_below(slot < 256 ? 256 : slot),
+        .chunk_bytes = power_of_two_below(chunk < 4096 ? 4096 : chunk),
+        .chunk_depth = power_of_two_below(p->chunk_depth < 2 ? 2 : p->chunk_depth),
+    };
+}
+
+/* The next smaller geometry to try; false: there is none. */
+static bool shrink(dma_geom_t *g)
+{
+    if (g->chunk_bytes > 4096) {
+        g->chunk_bytes /= 2;
+    } else if (g->chunk_depth > 2) {
+        g->chunk_depth /= 2;
+    } else if (g->slot_bytes > 256) {
+        g->slot_bytes /= 2;
+    } else {
+        return false;
+    }
+    return true;
+}
+
+/* A block in the arena of this attempt. None is not an error: the hello says so to all. */
+static void get_block(dma_comm_t *comm, setup_t *s, const char **why)
+{
+    dma_geom_t geom = wanted_geom(&comm->proc->params, comm->nranks);
+    dma_status_t status;
+
+    if (s->attempt == 0) {
+        status = dma_proc_arena(comm->proc, &s->arena, why);
+    } else {
+        size_t bytes = dma_block_layout(&geom, comm->nranks).bytes + DMA_ARENA_ALIGN;
+
+        status = dma_proc_file_arena(comm->proc, bytes, &s->arena, why);
+    }
+    if (status != DMA_OK) {
+        s->arena = NULL;
+        return;
+    }
+    pthread_mutex_lock(&comm->proc->lock);
+    do {
+        s->block = dma_window_block(s->arena, &geom, comm->nranks, comm->seq + 1);
+    } while (!s->block && shrink(&geom));
+    pthread_mutex_unlock(&comm->proc->lock);
+    if (!s->block) {
+        *why = "the limit of shared memory is reached";
+        return;
+    }
+    s->mine.geom = geom;
+    s->mine.block = (uint64_t)((char *)s->block - dma_arena_base(s->arena));
+    dma_arena_card(s->arena, &s->mine.card);
+}
+
+static void count_cpus(hello_t *h, const dma_params_t *params)
+{
+    cpu_set_t set;
+
+    h->local_procs = params->local_procs;
+    h->online = (uint32_t)sysconf(_SC_NPROCESSORS_ONLN);
+    if (!sched_getaffinity(0, sizeof(set), &set)) {
+        for (int i = 0; i < CPU_SETSIZE; i++) {
+            if (CPU_ISSET(i, &set)) {
+                h->cpus[i / 64] |= UINT64_C(1) << (i % 64);
+            }
+        }
+    }
+}
+
+static void rank0_choices(dma_comm_t *comm, hello_t *h)
+{
+    const dma_params_t *params = &comm->proc->params;
+    char error[128];
+
+    h->profile = dma_profile_default();
+    if (params->profile && dma_profile_load(params->profile, &h->profile, error, sizeof(error)) != DMA_OK) {
+        dma_proc_report(comm->proc, DMA_REPORT_WARN, "profile",
+                        "the engine profile %s cannot be used (%s); the built-in one is used instead", params->profile,
+                        error);
+    }
+    h->cross_memory = params->cross_memory != 0;
+    h->forced = -1;
+    if (params->variant[0] && strcmp(params->variant, "auto")) {
+        h->forced = dma_variant_find(params->variant);
+        if (h->forced < 0) {
+            dma_proc_report(comm->proc, DMA_REPORT_WARN, "variant",
+                            "there is no variant \"%s\"; the cost model chooses instead", params->variant);
+        }
+    }
+}
+
+static dma_status_t begin_hello(dma_comm_t *comm, setup_t *s)
+{
+    const char *why = NULL;
+
+    s->judging = false;
+    s->mine = (hello_t){.protocol = PROTOCOL, .bytes = sizeof(hello_t), .first_seq = comm->seq + 1};
+    s->probe = dma_random64();
+    s->mine.probe = s->probe;
+    s->mine.probe_addr = (uint64_t)(uintptr_t)&s->probe;
+    get_block(comm, s, &why);
+    if (why) {
+        dma_proc_report(comm->proc, DMA_REPORT_WARN, s->attempt ? "arena-file" : "arena",
+                        "no shared memory of the %s kind (%s: %s); %s", s->attempt ? "file" : "usual", why,
+                        errno ? strerror(errno) : "-",
+                        s->attempt ? "the module below does the collectives of such communicators"
+                                   : "a file in the session directory is tried instead");
+    }
+    count_cpus(&s->mine, &comm->proc->params);
+    if (comm->rank == 0) {
+        rank0_choices(comm, &s->mine);
+    }
+    return dma_exchange_begin(&s->exchange, comm->host, comm->handle, comm->rank, comm->nranks, &s->mine,
+                              sizeof(s->mine));
+}
+
+dma_status_t dma_setup_begin(dma_comm_t *comm)
+{
+    setup_t *s = calloc(1, sizeof(*s));
+    dma_status_t status;
+
+    if (!s) {
+        return DMA_ERR_NOMEM;
+    }
+    s->peers = calloc((size_t)comm->nranks, sizeof(*s->peers));
+    s->all = calloc((size_t)comm->nranks, sizeof(*s->all));
+    /* Everything that READY needs: from the first message on, this rank must not fail alone. */
+    s->acks = calloc((size_t)comm->nranks, sizeof(*s->acks));
+    s->stream = calloc((size_t)comm->nranks, sizeof(*s->stream));
+    comm->setup = s;
+    status = s->peers && s->all && s->acks && s->stream ? begin_hello(comm, s) : DMA_ERR_NOMEM;
+    if (status != DMA_OK) {
+        dma_setup_drop(comm);
+        return status;
+    }
+    comm->state = DMA_COMM_SETUP;
+    return DMA_OK;
+}
+
+/* Gives back what this attempt holds. */
+static void drop_attempt(dma_comm_t *comm, setup_t *s)
+{
+    for (int r = 0; s->peers && r < comm->nranks; r++) {
+        if (s->peers[r].mapping) {
+            dma_registry_put(s->peers[r].mapping);
+        }
+        s->peers[r] = (dma_peer_t){0};
+    }
+    if (s->block) {
+        /* Nobody has written to it, and those who have mapped the arena only look at its head. */
+        atomic_store_explicit(&s->block->head.readers, 0, memory_order_relaxed);
+        pthread_mutex_lock(&comm->proc->lock);
+        dma_arena_retire(s->arena, s->block);
+        pthread_mutex_unlock(&comm->proc->lock);
+        s->block = NULL;
+    }
+    if (s->arena && s->attempt == 1) {
+        dma_proc_retire_file(comm->proc, s->arena);
+    }
+    s->arena = NULL;
+}
+
+void dma_setup_drop(dma_comm_t *comm)
+{
+    setup_t *s = comm->setup;
+
+    if (s) {
+        drop_attempt(comm, s);
+        dma_exchange_end(&s->exchange);
+        free(s->peers);
+        free(s->all);
+        free(s->acks);
+        free(s->stream);
+        free(s);
+        comm->setup = NULL;
+    }
+}
+
+/* One peer's hello: its block mapped, its memory tried. NULL or what failed. */
+static const char *meet(dma_comm_t *comm, setup_t *s, int r, bool *cross)
+{
+    const hello_t *h = &s->all[r];
+    dma_peer_t *peer = &s->peers[r];
+    const char *why;
+
+    if (h->protocol != PROTOCOL || h->bytes != sizeof(*h)) {
+        return "the ranks run different versions of this component";
+    }
+    if (!h->card.nonce) {
+        return "a rank has no shared memory";
+    }
+    if (dma_registry_get(&h->card, &peer->mapping, &why) != DMA_OK) {
+        return why;
+    }
+    if (h->block > peer->mapping->bytes ||
+        dma_block_layout(&h->geom, comm->nranks).bytes > peer->mapping->bytes - h->block) {
+        return "a rank's block is outside its shared memory";
+    }
+    peer->block = (dma_block_t *)(peer->mapping->base + h->block);
+    if (r != comm->rank) {
+        if (dma_cross_probe(peer->mapping->pid, h->probe_addr, h->probe)) {
+            peer->pid = peer->mapping->pid;
+        } else {
+            *cross = false;
+        }
+    }
+    return NULL;
+}
+
+static dma_status_t begin_verdict(dma_comm_t *comm, setup_t *s)
+{
+    verdict_t v = {.mapped = 1};
+    bool cross = true;
+
+    for (int r = 0; r < comm->nranks; r++) {
+        s->all[r] = *(const hello_t *)dma_exchange_record(&s->exchange, r);
+    }
+    for (int r = 0; r < comm->nranks && v.mapped; r++) {
+        const char *why = meet(comm, s, r, &cross);
+
+        if (why) {
+            v.mapped = 0;
+            snprintf(v.why, sizeof(v.why), "%s", why);
+        }
+    }
+    v.cross = cross;
+    dma_exchange_end(&s->exchange);
+    s->judging = true;
+    return dma_exchange_begin(&s->exchange, comm->host, comm->handle, comm->rank, comm->nranks, &v, sizeof(v));
+}
+
+/* Sixteenths: ranks per core that this communicator may use, and processes per core of the node. */
+static uint32_t ranks_per_core(const dma_comm_t *comm, const setup_t *s)
+{
+    uint32_t cores = 0, procs = 0, online = UINT32_MAX, own, node;
+
+    for (unsigned i = 0; i < CPU_SETSIZE / 64; i++) {
+        uint64_t any = 0;
+
+        for (int r = 0; r < comm->nranks; r++) {
+            any |= s->all[r].cpus[i];
+        }
+        cores += (uint32_t)__builtin_popcountll(any);
+    }
+    for (int r = 0; r < comm->nranks; r++) {
+        procs = s->all[r].local_procs > procs ? s->all[r].local_procs : procs;
+        online = s->all[r].online < online ? s->all[r].online : online;
+    }
+    own = 16 * (uint32_t)comm->nranks / (cores ? cores : 1);
+    node = 16 * procs / (online ? online : 1);
+    own = own > node ? own : node;
+    return own < 16 ? 16 : own > 1024 ? 1024 : own;
+}
+
+static dma_geom_t agreed_geom(const dma_comm_t *comm, const setup_t *s)
+{
+    dma_geom_t g = s->all[0].geom;
+
+    for (int r = 1; r < comm->nranks; r++) {
+        const dma_geom_t *h = &s->all[r].geom;
+
+        g.ring_depth = h->ring_depth < g.ring_depth ? h->ring_depth : g.ring_depth;
+        g.slot_bytes = h->slot_bytes < g.slot_bytes ? h->slot_bytes : g.slot_bytes;
+        g.chunk_bytes = h->chunk_bytes < g.chunk_bytes ? h->chunk_bytes : g.chunk_bytes;
+        g.chunk_depth = h->chunk_depth < g.chunk_depth ? h->chunk_depth : g.chunk_depth;
+    }
+    return g;
+}
+
+static void become_ready(dma_comm_t *comm, setup_t *s, bool cross)
+{
+    dma_window_t *w = &comm->window;
+    uint32_t ack = (uint32_t)(s->mine.first_seq - 1);
+
+    for (int r = 0; r < comm->nranks; r++) {
+        s->acks[r] = ack;
+    }
+    *w = (dma_window_t){
+        .rank = comm->rank,
+        .nranks = comm->nranks,
+        .geom = agreed_geom(comm, s),
+        .own = s->block,
+        .arena = s->arena,
+        .peers = s->peers,
+        .acks = s->acks,
+        .ack = ack,
+        .ack_told = ack,
+        .ack_floor = ack,
+    };
+    w->layout = dma_block_layout(&w->geom, comm->nranks);
+    if (s->attempt == 1) {
+        comm->file_arena = s->arena;
+        dma_arena_unlink(s->arena);
+    }
+    comm->profile = s->all[0].profile;
+    comm->forced = s->all[0].forced;
+    comm->req = (dma_plan_req_t){
+        .nranks = comm->nranks,
+        .cross_memory = cross && s->all[0].cross_memory,
+        .ranks_per_core_x16 = ranks_per_core(comm, s),
+        .geom = w->geom,
+    };
+    comm->share = comm->req.ranks_per_core_x16 > 16;
+    comm->stream = s->stream;
+    comm->state = DMA_COMM_READY;
+    /* the window's now */
+    s->peers = NULL;
+    s->acks = NULL;
+    s->stream = NULL;
+    s->block = NULL;
+    s->arena = NULL;
+}
+
+static dma_status_t judge(dma_comm_t *comm, setup_t *s)
+{
+    const char *why = NULL;
+    bool cross = true;
+
+    for (int r = 0; r < comm->nranks; r++) {
+        const verdict_t *v = dma_exchange_record(&s->exchange, r);
+
+        if (!v->mapped && !why) {
+            why = v->why;
+        }
+        cross = cross && v->cross;
+    }
+    if (!why) {
+        become_ready(comm, s, cross);
+        return DMA_OK;
+    }
+    snprintf(comm->reason, sizeof(comm->reason), "%s", why);
+    drop_attempt(comm, s);
+    dma_exchange_end(&s->exchange);
+    if (++s->attempt < ATTEMPTS) {
+        return begin_hello(comm, s);
+    }
+    comm->state = DMA_COMM_ASIDE;
+    return DMA_OK;
+}
+
+dma_status_t dma_setup_advance(dma_comm_t *comm)
+{
+    setup_t *s = comm->setup;
+
+    while (comm->state == DMA_COMM_SETUP) {
+        dma_status_t status = dma_exchange_advance(&s->exchange);
+
+        if (status == DMA_OK) {
+            status = s->judging ? judge(comm, s) : begin_verdict(comm, s);
+        }
+        if (status != DMA_OK) {
+            return status;
+        }
+    }
+    dma_setup_drop(comm);
+    return DMA_OK;
+}

@@ -1,0 +1,151 @@
+/*
+ * Waiting, and what a wait looks out for.
+ *
+ * A blocking call spins for a moment, since a peer that is on its way is here within a microsecond. Then it runs the
+ * progress engine between looks: the peer may need a message of ours before it can come. Where ranks outnumber the cores
+ * the moment is nothing, and the core is given to the rank that is waited for.
+ *
+ * Late is not dead. No clock ends a wait for a peer, unless the user has set one (entry_timeout): after warn_seconds one
+ * line says who waits for whom. Errors come from evidence: a rank that has poisoned the communicator, a process that is
+ * gone.
+ */
+#include <sched.h>
+#include <stdio.h>
+
+#include "task/comm.h"
+
+#define SPINS 400         /* looks before the first progress: some microseconds */
+#define SWITCHES 8        /* looks with a switch in between, before progress, where ranks share cores */
+#define POISON_TURNS 64   /* turns between two looks at the peers' poison */
+#define CLOCK_TURNS 1024  /* turns between two looks at the clock */
+#define DEAD_SECONDS 0.05 /* between two looks at the peers' processes: a system call each */
+
+static inline void pause_cpu(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+/* The first rank that the oldest call still waits for, or -1. */
+static int missing(const dma_comm_t *comm)
+{
+    for (int r = 0; comm->head && r < comm->nranks; r++) {
+        const dma_desc_t *d = dma_window_desc(&comm->window, r, comm->head->run.seq);
+
+        if (atomic_load_explicit(&d->seq, memory_order_acquire) != (uint32_t)comm->head->run.seq) {
+            return r;
+        }
+    }
+    return -1;
+}
+
+static void watch_clock(dma_comm_t *comm)
+{
+    const dma_params_t *params = &comm->proc->params;
+    double now = dma_now();
+    int rank;
+
+    if (!comm->since) {
+        comm->since = comm->dead_checked = now;
+    }
+    if (comm->state == DMA_COMM_READY && now - comm->dead_checked > DEAD_SECONDS) {
+        comm->dead_checked = now;
+        rank = dma_window_dead(&comm->window);
+        if (rank >= 0) {
+            /* its last words may have arrived after our last look */
+            dma_tasks_advance(comm);
+            if (comm->head) {
+                dma_comm_fail(comm, DMA_ERR_PEER, "rank %d of %s is gone", rank, comm->text);
+            }
+            return;
+        }
+    }
+    if (params->warn_seconds > 0 && !comm->warned && now - comm->since > params->warn_seconds) {
+        comm->warned = true;
+        rank = comm->state == DMA_COMM_READY ? missing(comm) : -1;
+        if (rank >= 0) {
+            dma_proc_report(comm->proc, DMA_REPORT_WARN, "late",
+                            "rank %d has waited %.0f s in call %llu on %s for rank %d, which has not entered it; it waits "
+                            "on",
+                            comm->rank, now - comm->since, (unsigned long long)comm->head->run.seq, comm->text, rank);
+        } else {
+            dma_proc_report(comm->proc, DMA_REPORT_WARN, "late", "rank %d has waited %.0f s in %s on %s; it waits on",
+                            comm->rank, now - comm->since,
+                            comm->state == DMA_COMM_READY ? "a call that all ranks have entered" : "the set-up",
+                            comm->text);
+        }
+    }
+    if (params->entry_timeout > 0 && now - comm->since > params->entry_timeout && comm->state == DMA_COMM_READY &&
+        (rank = missing(comm)) >= 0) {
+        dma_comm_fail(comm, DMA_ERR_TIMEOUT, "rank %d has not entered call %llu on %s within %.0f s", rank,
+                      (unsigned long long)comm->head->run.seq, comm->text, params->entry_timeout);
+    }
+}
+
+void dma_comm_watch(dma_comm_t *comm)
+{
+    dma_status_t poison;
+
+    if (!comm->head && comm->state != DMA_COMM_SETUP) {
+        return;
+    }
+    if (comm->watched_seq != (comm->head ? comm->head->run.seq : 0)) {
+        comm->watched_seq = comm->head ? comm->head->run.seq : 0; /* something has moved: begin anew */
+        comm->watched = 0;
+        comm->since = 0;
+        comm->warned = false;
+    }
+    comm->watched++;
+    if (comm->watched % POISON_TURNS == 0 && comm->state == DMA_COMM_READY &&
+        (poison = dma_window_poisoned(&comm->window)) != DMA_OK) {
+        dma_comm_fail(comm, poison, "another rank of %s has failed: %s", comm->text, dma_status_name(poison));
+        return;
+    }
+    if (comm->watched % CLOCK_TURNS == 0) {
+        watch_clock(comm);
+    }
+}
+
+/* Between two looks, number `turn`. */
+static void between(dma_comm_t *comm, unsigned turn)
+{
+    if (comm->share || comm->state == DMA_COMM_SETUP) {
+        sched_yield();
+        if (turn % SWITCHES == SWITCHES - 1) {
+            comm->host->progress();
+        }
+    } else if (turn < SPINS) {
+        pause_cpu();
+    } else {
+        comm->host->progress();
+    }
+}
+
+static void look(dma_comm_t *comm)
+{
+    if (dma_comm_trylock(comm)) {
+        dma_comm_advance(comm);
+        dma_comm_watch(comm);
+        dma_comm_unlock(comm);
+    }
+}
+
+dma_status_t dma_task_wait(dma_task_t *task)
+{
+    for (unsigned turn = 0; !dma_task_done(task); turn++) {
+        between(task->comm, turn);
+        look(task->comm);
+    }
+    return task->status;
+}
+
+void dma_setup_wait(dma_comm_t *comm)
+{
+    for (unsigned turn = 0; dma_comm_state(comm) == DMA_COMM_SETUP; turn++) {
+        between(comm, turn);
+        look(comm);
+    }
+}

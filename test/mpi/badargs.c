@@ -1,0 +1,58 @@
+/*
+ * Wrong arguments: prints the error class of each call, one line per case, for a comparison of two runs.
+ * No call here may start a collective on one rank only: an argument is wrong on all of them.
+ */
+#include <stdio.h>
+
+#include <mpi.h>
+
+static int rank;
+
+static void show(const char *what, int code)
+{
+    int class;
+
+    MPI_Error_class(code, &class);
+    if (0 == rank) {
+        printf("%s: class %d\n", what, class);
+    }
+}
+
+/* The same cases on a communicator that has not been used and on one that has. */
+static void cases(MPI_Comm comm, const char *which)
+{
+    int send[4] = {0}, recv[128] = {0};
+    MPI_Datatype uncommitted;
+
+    if (0 == rank) {
+        printf("%s communicator\n", which);
+    }
+    MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+    MPI_Type_vector(2, 1, 2, MPI_INT, &uncommitted);
+    show("negative receive count", MPI_Allgather(send, 1, MPI_INT, recv, -1, MPI_INT, comm));
+    show("negative send count", MPI_Allgather(send, -1, MPI_INT, recv, 1, MPI_INT, comm));
+    show("no send type", MPI_Allgather(send, 1, MPI_DATATYPE_NULL, recv, 1, MPI_INT, comm));
+    show("no receive type", MPI_Allgather(send, 1, MPI_INT, recv, 1, MPI_DATATYPE_NULL, comm));
+    show("type not committed", MPI_Allgather(send, 1, uncommitted, recv, 2, MPI_INT, comm));
+    show("receive in place", MPI_Allgather(send, 1, MPI_INT, MPI_IN_PLACE, 1, MPI_INT, comm));
+    show("nothing from nowhere", MPI_Allgather(NULL, 0, MPI_INT, NULL, 0, MPI_INT, comm));
+    show("nothing in place", MPI_Allgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, NULL, 0, MPI_INT, comm));
+    show("no send type in place", MPI_Allgather(MPI_IN_PLACE, 1, MPI_DATATYPE_NULL, recv, 1, MPI_INT, comm));
+    MPI_Type_free(&uncommitted);
+}
+
+int main(int argc, char **argv)
+{
+    int one = 1, all[128];
+    MPI_Comm comm;
+
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    cases(comm, "a fresh");
+    MPI_Allgather(&one, 1, MPI_INT, all, 1, MPI_INT, comm);
+    cases(comm, "a used");
+    MPI_Comm_free(&comm);
+    MPI_Finalize();
+    return 0;
+}

@@ -1,0 +1,43 @@
+# shellcheck shell=bash
+# Shared by the scripts that run test programs under mpirun; sourced. They run inside ./with-build, which says in
+# $DMA_TEST_BIN where the programs are.
+
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+passed=0 failed=0
+
+# program NAME: path of a test program
+program() {
+    local here=${BASH_SOURCE[0]%/*} dir
+    for dir in "${DMA_TEST_BIN:-}" "${DMA_TEST_BIN:-}/test/mpi" "${DMA_TEST_BIN:-}/mpi" "$here/../../build/test/mpi"; do
+        if [ -e "$dir/$1" ]; then
+            echo "$dir/$1"
+            return
+        fi
+    done
+    echo "no test program $1: set DMA_TEST_BIN or run ./check" >&2
+    return 1
+}
+
+# launch SECONDS RANKS ARGS...: mpirun as all tests use it, ended with everything it started after SECONDS
+launch() {
+    local seconds=$1 ranks=$2
+    shift 2
+    timeout --kill-after=5 "$seconds" mpirun --oversubscribe --bind-to none -n "$ranks" "$@"
+}
+
+# verdict TEXT STATUS: counts a test and says so if it failed
+verdict() {
+    if [ "$2" = 0 ]; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+        echo "FAIL $1"
+    fi
+}
+
+# finish: the last line and the exit status
+finish() {
+    echo "$passed passed, $failed failed"
+    [ "$failed" = 0 ]
+    exit
+}

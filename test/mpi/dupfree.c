@@ -1,0 +1,109 @@
+/*
+ * A communicator must leave nothing behind: many of them are made, used and freed, and the process must not grow.
+ *
+ *     dupfree [PAIRS]
+ *
+ * Open MPI itself grows here (a freed communicator's id may stay in use somewhere), so that the limits are those of the
+ * same loop with the collective left to the other components: it runs first, in the same process, with an info key that
+ * keeps us out.
+ */
+#include <dirent.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "verify.h"
+
+enum { MAX_RANKS = 32, WARM_UP = 200 };
+
+typedef struct footprint {
+    long maps, files, resident_kib;
+} footprint_t;
+
+static long lines_of(const char *path)
+{
+    FILE *file = fopen(path, "r");
+    long lines = 0;
+    int c;
+
+    while (file && EOF != (c = getc(file))) {
+        lines += '\n' == c;
+    }
+    if (file) {
+        fclose(file);
+    }
+    return lines;
+}
+
+static footprint_t measure(void)
+{
+    footprint_t now = {.maps = lines_of("/proc/self/maps")};
+    DIR *files = opendir("/proc/self/fd");
+    FILE *statm = fopen("/proc/self/statm", "r");
+
+    while (files && readdir(files)) {
+        now.files++;
+    }
+    closedir(files);
+    if (!statm || 1 != fscanf(statm, "%*d %ld", &now.resident_kib)) {
+        now.resident_kib = -1;
+    }
+    fclose(statm);
+    now.resident_kib *= sysconf(_SC_PAGESIZE) / 1024;
+    return now;
+}
+
+/* Growth over `pairs` communicators. */
+static footprint_t grow(int pairs, MPI_Info info)
+{
+    int rank, nranks, all[MAX_RANKS];
+    footprint_t before = {0}, after;
+    MPI_Comm comm;
+
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &nranks);
+    for (int i = -WARM_UP; i < pairs; i++) {
+        int mine = i + rank;
+
+        if (0 == i) {
+            before = measure();
+        }
+        MPI_Comm_dup_with_info(MPI_COMM_WORLD, info, &comm);
+        MPI_Allgather(&mine, 1, MPI_INT, all, 1, MPI_INT, comm);
+        VERIFY(all[0] == i && all[nranks - 1] == i + nranks - 1);
+        MPI_Comm_free(&comm);
+    }
+    after = measure();
+    after.maps -= before.maps;
+    after.files -= before.files;
+    after.resident_kib -= before.resident_kib;
+    return after;
+}
+
+int main(int argc, char **argv)
+{
+    int pairs = argc > 1 ? atoi(argv[1]) : 10000, rank, outcome;
+    footprint_t without, with;
+    MPI_Info info;
+
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Info_create(&info);
+    MPI_Info_set(info, "ompi_comm_coll_preference", "^dma");
+    without = grow(pairs, info);
+    MPI_Info_free(&info);
+    with = grow(pairs, MPI_INFO_NULL);
+
+    if (0 == rank) {
+        printf("dupfree: %d communicators without us: %+ld maps, %+ld files, %+ld KiB; with us: %+ld, %+ld, %+ld KiB\n",
+               pairs, without.maps, without.files, without.resident_kib, with.maps, with.files, with.resident_kib);
+    }
+    verify_where = "growth";
+    VERIFY(with.files <= without.files);
+    VERIFY(with.maps <= (without.maps > 0 ? without.maps : 0) + 2);
+    /* Less than 64 bytes a communicator, and what the allocator keeps. */
+    VERIFY(with.resident_kib <= (without.resident_kib > 0 ? without.resident_kib : 0) + pairs / 16 + 256);
+
+    outcome = verify_summary("dupfree", MPI_COMM_WORLD);
+    MPI_Finalize();
+    return outcome;
+}

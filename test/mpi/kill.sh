@@ -1,0 +1,123 @@
+#!/bin/bash
+# Kills a rank at a random moment of a loop of all-gathers: mpirun must be gone within 2 seconds, and nothing may stay
+# behind: no process, no file in /dev/shm or in the job's directories. kill.sh [-n TIMES] [-- MPIRUN-ARGS...]
+set -uo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+# shellcheck source=test/mpi/common.sh
+. "$here/common.sh"
+times=25
+while getopts n: option; do
+    case $option in
+    n) times=$OPTARG ;;
+    *) exit 2 ;;
+    esac
+done
+shift $((OPTIND - 1))
+[ $# -gt 0 ] || set -- --mca coll dma
+victim=$(program kill) || exit 1
+# A folder of our own for the session directories: what is in it is this test's.
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+export TMPDIR=$work/tmp
+# Every process of a job has this in its environment.
+export DMA_KILL_TEST="kill-$$-$RANDOM"
+
+now_ms() {
+    local now=${EPOCHREALTIME/[.,]/}
+    echo $((now / 1000))
+}
+
+# await MS COMMAND...: runs COMMAND every 5 ms until it succeeds; fails after MS
+await() {
+    local end=$(($(now_ms) + $1))
+    shift
+    until "$@"; do
+        [ "$(now_ms)" -lt $end ] || return 1
+        sleep 0.005
+    done
+}
+
+gone() {
+    ! kill -0 "$1" 2>/dev/null
+}
+
+looping() {
+    grep -q '^looping$' "$work/out" 2>/dev/null
+}
+
+# Processes of this job, found by their environment, zombies of others aside.
+ours() {
+    grep -lzFx "DMA_KILL_TEST=$DMA_KILL_TEST" /proc/[0-9]*/environ 2>/dev/null | grep -v "^/proc/$$/" |
+        while IFS=/ read -r _ _ pid _; do
+            [ "$pid" = "$BASHPID" ] || case $(cat "/proc/$pid/comm" 2>/dev/null) in
+            kill | mpirun | orted | prterun) echo "$pid" ;;
+            esac
+        done
+}
+
+none_left() {
+    [ -z "$(ours)" ]
+}
+
+shm_list() {
+    ls -A /dev/shm
+}
+
+# Files of the job: what is new in /dev/shm and owned by its pids' names, and anything under its own TMPDIR.
+leftovers() {
+    comm -13 "$work/shm.before" <(shm_list | sort) | grep -E "${1}|dma" | sed 's|^|/dev/shm/|'
+    find "$TMPDIR" -mindepth 1 ! -type d
+    grep -l 'memfd:.*dma' /proc/[0-9]*/maps 2>/dev/null | while IFS=/ read -r _ _ pid _; do
+        tr '\0' '\n' <"/proc/$pid/environ" 2>/dev/null | grep -qFx "DMA_KILL_TEST=$DMA_KILL_TEST" && echo "/proc/$pid/maps"
+    done
+}
+
+# one NUMBER: prints why it failed
+one() {
+    local ranks=$((2 + RANDOM % 3)) mpirun target pids start took left status=0
+    rm -rf "$TMPDIR" "$work/out"
+    mkdir "$TMPDIR"
+    shm_list | sort >"$work/shm.before"
+    # By hand, not through launch(): the time mpirun takes to end is what is measured.
+    mpirun --oversubscribe --bind-to none -n $ranks --mca pml ob1 --mca mpi_yield_when_idle 1 "${args[@]}" \
+        "$victim" "$1" >"$work/out" 2>"$work/err" &
+    mpirun=$!
+    if ! await 10000 looping; then
+        echo "the job did not start: $(tail -n 3 "$work/err")"
+        kill -9 $mpirun
+        return 1
+    fi
+    pids=$(sed -n 's/^rank [0-9]* pid //p' "$work/out" | paste -sd'|')
+    target=$(sed -n "s/^rank $((RANDOM % ranks)) pid //p" "$work/out")
+    sleep "0.$(printf %03d $((RANDOM % 100)))"
+    start=$(now_ms)
+    kill -9 "$target"
+    if ! await 2000 gone $mpirun; then
+        echo "mpirun is still there 2 s after rank process $target of $ranks was killed"
+        status=1
+        kill -9 $mpirun
+    fi
+    took=$(($(now_ms) - start))
+    slowest=$((took > slowest ? took : slowest))
+    wait $mpirun 2>/dev/null
+    if ! await 500 none_left; then
+        echo "still running: $(ours | paste -sd' ')"
+        ours | xargs -r kill -9
+        status=1
+    fi
+    left=$(leftovers "$pids")
+    if [ -n "$left" ]; then
+        echo "left behind: $left"
+        status=1
+    fi
+    return $status
+}
+
+args=("$@")
+slowest=0
+for ((i = 1; i <= times; i++)); do
+    one $i >"$work/why"
+    verdict "kill $i: $(cat "$work/why")" $?
+done
+echo "slowest end of mpirun after a kill: $slowest ms"
+finish

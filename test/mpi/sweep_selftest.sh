@@ -1,0 +1,57 @@
+#!/bin/bash
+# Proves that the sweep notices: breaks MPI_Allgather in every way that test/mpi/break_shim.c knows and expects the right
+# complaint, with a case number that replays. Uses stock collectives unless told: sweep_selftest.sh [MPIRUN-ARGS...]
+set -uo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+# shellcheck source=test/mpi/common.sh
+. "$here/common.sh"
+sweep=$(program sweep) shim=$(program libbreak_shim.so) || exit 1
+shim=$(realpath "$shim")
+[ $# -gt 0 ] || set -- --mca coll '^dma'
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+
+# broken MODE ARGS...: runs the sweep with a broken call
+broken() {
+    local mode=$1
+    shift
+    launch 60 3 --mca mpi_yield_when_idle 1 "${args[@]}" -x LD_PRELOAD="$shim" -x DMA_BREAK="$mode" "$sweep" "$@" >"$log" 2>&1
+}
+args=("$@")
+
+# expect MODE PATTERN ARGS...: the run fails, says that it broke something and complains with PATTERN
+expect() {
+    local mode=$1 pattern=$2 bad=0
+    shift 2
+    broken "$mode" "$@" && bad=1
+    grep -q "break_shim: broke a call" "$log" || [[ $mode = hang* ]] || bad=1
+    grep -Eq -- "$pattern" "$log" || bad=1
+    [ $bad = 0 ] || sed 's/^/    /' "$log" | tail -n 20
+    verdict "sweep with a broken all-gather: $mode" $bad
+}
+
+broken none -n 100
+verdict "sweep with a shim that breaks nothing" $?
+
+fail='sweep: FAIL seed 1 case [0-9]+ rank 1 .*'
+expect data "${fail}receive buffer: .*data byte .* of block" -n 100
+expect gap "${fail}receive buffer: .*a canary" -n 100
+expect before "${fail}receive buffer: .*a canary" -n 100
+expect after "${fail}receive buffer: .*a canary" -n 100
+expect lost "${fail}receive buffer: .*data byte 0 of block" -n 100
+expect order "${fail}receive buffer: .*data byte" -n 100
+expect send "${fail}send buffer was written" -n 100
+expect error "${fail}allgather returned MPI_ERR_OTHER" -n 100
+expect hang 'sweep: rank 1 hangs for 2 s in case [0-9]+, call [0-9]+, in the call: ' -w 2 -n 100
+expect stolen 'sweep: rank 1 hangs for 2 s in case [0-9]+, .*in the user' -w 2 -n 100
+
+# A failure of one rank alone counts once in rank 0's last line, and that case alone replays.
+broken data:2:9 -n 100
+grep -q '^99 passed, 1 failed$' "$log"
+verdict "sweep counts one failed case" $?
+number=$(sed -n 's/.*FAIL seed 1 case \([0-9]*\) .*/\1/p' "$log" | head -n 1)
+broken data:2:1 -c "${number:-0}"
+grep -q "case ${number:-none} rank 2" "$log"
+verdict "sweep replays case ${number:-none}" $?
+
+finish

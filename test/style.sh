@@ -1,0 +1,64 @@
+#!/bin/bash
+# style.sh: the rules of the code that a program can check.
+set -euo pipefail
+root=$(cd "$(dirname "$0")/.." && pwd)
+cd "$root"
+# shellcheck source=test/lib.sh
+. test/lib.sh
+
+sources() {
+    find include ompi_coll_dma test examples config/compat -name '*.[ch]' | sort
+}
+
+scripts() {
+    printf '%s\n' autogen.sh check demo with-build .ci/run
+    find tools test -name '*.sh' | sort
+}
+
+# Only the component knows Open MPI.
+layers() {
+    ! grep -rnE '#include *[<"](mpi|ompi|opal|orte)[./_-]' include ompi_coll_dma/{plan,task,node,engine}
+}
+
+short_files() {
+    local long
+    long=$(sources | xargs wc -l | awk '$2 != "total" && $1 > 600')
+    echo "$long"
+    [ -z "$long" ]
+}
+
+# The list in Makefile.am is complete; programs are there without their .c.
+listed() {
+    local missing=0 file words
+    words=$(grep -oE '[^[:space:]]+' Makefile.am)
+    for file in $(find include ompi_coll_dma test examples -name '*.[ch]') $(find test tools -name '*.sh'); do
+        grep -qxF -e "$file" -e "${file%.c}" <<<"$words" || {
+            echo "$file is not in Makefile.am"
+            missing=1
+        }
+    done
+    return $missing
+}
+
+formatted() {
+    sources | xargs clang-format --dry-run --Werror
+}
+
+shell_scripts() {
+    scripts | xargs shellcheck -x
+}
+
+ok 'no file has more than 600 lines' short_files
+ok 'only the component includes Open MPI' layers
+ok 'Makefile.am lists every file' listed
+if command -v shellcheck >/dev/null; then
+    ok 'shellcheck has no complaint' shell_scripts
+else
+    echo 'not checked: the scripts, because shellcheck is not installed'
+fi
+if clang-format --version 2>/dev/null | grep -q 'version 14\.'; then
+    ok 'the code is formatted as .clang-format says' formatted
+else
+    echo 'not checked: the format, because clang-format 14 is not installed'
+fi
+finish

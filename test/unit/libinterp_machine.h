@@ -1,0 +1,74 @@
+/* Inside the interpreter: queues (libinterp_queue.c), network steps (libinterp_net.c), the scheduler (libinterp.c). */
+#ifndef DMA_TEST_LIBINTERP_MACHINE_H
+#define DMA_TEST_LIBINTERP_MACHINE_H
+
+#include "libinterp_model.h"
+
+#define PENDING_MAX 48
+#define STALE_MAX   6 /* times a WAIT may look and not see */
+
+/* A piece of a copy that has been issued and not been done. */
+typedef struct piece {
+    uint8_t *dst0, *dst1, *src;
+    uint64_t n;
+    bool swap;
+} piece_t;
+
+typedef struct queue {
+    actor_t who; /* who.pc and who.trip: where the program stands */
+    const dma_prog_t *prog;
+    uint64_t trips;
+    uint32_t *seen; /* per rank: tick after WAIT(ENTRY) on it, 0 before */
+    piece_t pending[PENDING_MAX];
+    uint32_t npending, stale;
+    bool ended, starved;
+} queue_t;
+
+typedef struct net_step {
+    uint64_t id;
+    queue_t *queue;
+    const dma_op_t *op;
+    bool send, captured, over;
+    int64_t value;
+    region_t *region;
+    uint64_t at, n;
+    uint8_t *data; /* eager: a copy of what is sent */
+    uint32_t *clock;
+} net_step_t;
+
+typedef struct machine {
+    world_t w;
+    queue_t **queues; /* of entered calls, not ended; the order is the priority */
+    uint32_t nqueues, cap;
+    queue_t **all; /* everything ever made, freed at the end */
+    uint32_t nall;
+    net_step_t **nets;
+    uint32_t nnets;
+    uint64_t next_net;
+    int *next_call; /* per rank */
+    int mode, victim;
+    uint64_t clock_ns;
+} machine_t;
+
+enum { MODE_UNIFORM, MODE_PRIORITY, MODE_STARVE, MODE_COUNT };
+
+typedef enum step { STEP_RAN, STEP_LATE, STEP_BLOCKED, STEP_FAILED } step_t;
+
+/* Runs one operation of a queue, or a piece of an earlier copy of it. */
+step_t queue_step(machine_t *m, queue_t *q);
+/* Completes one network step. */
+step_t net_step(machine_t *m);
+bool net_post(machine_t *m, queue_t *q, const dma_op_t *op);
+
+bool fail_at(machine_t *m, const queue_t *q, interp_error_t error, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
+int64_t op_value(const world_t *w, const queue_t *q, const dma_op_t *op);
+/* Bytes that an operation moves in the current trip. */
+uint64_t op_bytes(machine_t *m, const queue_t *q, const dma_op_t *op);
+/* Sets the flag of `op`, of the rank that owns the queue. */
+bool flag_set(machine_t *m, queue_t *q, const dma_op_t *op, int64_t value, const uint32_t *clock);
+/* Where an operand is; NULL (and the report filled) when it may not be touched. */
+uint8_t *operand(machine_t *m, queue_t *q, const dma_op_t *op, const dma_operand_t *o, uint64_t n, bool write,
+                 region_t **region, uint64_t *at);
+
+#endif

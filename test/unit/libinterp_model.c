@@ -1,0 +1,400 @@
+/* Memory, flags and clocks of the plan interpreter: see libinterp.h. */
+#include "libinterp_model.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+uint64_t mix64(uint64_t x)
+{
+    x += 0x9e3779b97f4a7c15ull;
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
+    return x ^ (x >> 31);
+}
+
+uint32_t world_random(world_t *w, uint32_t below)
+{
+    w->rng += 0x9e3779b97f4a7c15ull;
+    return below ? (uint32_t)((mix64(w->rng) >> 32) * below >> 32) : 0;
+}
+
+bool world_fail(world_t *w, interp_error_t error, const char *fmt, ...)
+{
+    char *text = w->report->text;
+    size_t size = sizeof(w->report->text), at;
+    va_list args;
+
+    if (w->report->error) {
+        return false; /* the first one counts */
+    }
+    w->report->error = error;
+    at = (size_t)snprintf(text, size, "%s: ", interp_error_name(error));
+    va_start(args, fmt);
+    vsnprintf(text + at, size - at, fmt, args);
+    va_end(args);
+    at = strlen(text);
+    snprintf(text + at, size - at, " [%d ranks, seed %llu]", w->n, (unsigned long long)w->job->seed);
+    return false;
+}
+
+part_t *world_part(const world_t *w, int call, int rank)
+{
+    return &w->parts[(size_t)call * (size_t)w->n + (size_t)rank];
+}
+
+flag_t *world_flag(const world_t *w, int call, dma_flag_t kind, int rank, int peer)
+{
+    bool pair = kind == DMA_FLAG_CONSUMED || kind == DMA_FLAG_LANDED;
+    size_t n = (size_t)w->n;
+
+    if (kind == DMA_FLAG_PRODUCED || kind == DMA_FLAG_CONSUMED) {
+        call = 0;
+    }
+    return &w->flags[(((size_t)call * DMA_FLAG_COUNT + kind) * n + (size_t)rank) * n + (pair ? (size_t)peer : 0)];
+}
+
+uint32_t *world_clock(const world_t *w)
+{
+    return calloc(w->ncomp, sizeof(uint32_t));
+}
+
+void world_join(const world_t *w, uint32_t *clock, const uint32_t *other)
+{
+    for (uint32_t i = 0; i < w->ncomp; i++) {
+        clock[i] = clock[i] < other[i] ? other[i] : clock[i];
+    }
+}
+
+/* Calls that cannot run at once on one rank share their components. */
+uint32_t world_comp(const world_t *w, int call, int rank, int prog)
+{
+    uint32_t ring = w->job->geom.ring_depth;
+
+    return (((uint32_t)call % ring) * (uint32_t)w->n + (uint32_t)rank) * w->qmax + (uint32_t)prog;
+}
+
+uint32_t world_comp_net(const world_t *w, int rank)
+{
+    return w->ncomp - 2 * (uint32_t)w->n + (uint32_t)rank;
+}
+
+uint32_t world_comp_user(const world_t *w, int rank)
+{
+    return w->ncomp - (uint32_t)w->n + (uint32_t)rank;
+}
+
+bool plan_gathers(const dma_plan_t *plan)
+{
+    return plan->coll == DMA_ALLGATHER || plan->coll == DMA_ALLGATHERV;
+}
+
+int world_send_blocks(const world_t *w, int call, int rank)
+{
+    return plan_gathers(world_part(w, call, rank)->plan) ? 1 : w->n;
+}
+
+uint64_t world_send_bytes(const world_t *w, int call, int rank, int block)
+{
+    return w->job->calls[call].bytes[rank * w->n + block];
+}
+
+uint64_t world_recv_bytes(const world_t *w, int call, int rank, int block)
+{
+    return w->job->calls[call].bytes[block * w->n + rank];
+}
+
+uint64_t world_length(const world_t *w, int call, int rank, const dma_len_t *len)
+{
+    switch (len->kind) {
+    case DMA_LEN_SEND:
+        return world_send_bytes(w, call, rank, (int)len->len);
+    case DMA_LEN_RECV:
+        return world_recv_bytes(w, call, rank, (int)len->len);
+    default:
+        return len->len;
+    }
+}
+
+uint64_t world_trips(const world_t *w, int call, int rank, const dma_prog_t *prog)
+{
+    uint64_t chunk = w->job->calls[call].chunk;
+
+    if (prog->loop_first >= prog->nops || !chunk) {
+        return 0;
+    }
+    return (world_length(w, call, rank, &prog->loop_len) + chunk - 1) / chunk;
+}
+
+int64_t world_flag_base(const world_t *w, int call, const dma_flag_ref_t *flag, int rank)
+{
+    switch (flag->kind) {
+    case DMA_FLAG_PRODUCED:
+        return world_part(w, call, rank)->base;
+    case DMA_FLAG_CONSUMED:
+        return world_part(w, call, flag->peer)->base;
+    default:
+        return 0;
+    }
+}
+
+/* Chunks that a rank puts into its stream in a call. */
+static int64_t chunks_produced(const world_t *w, int call, int rank)
+{
+    const dma_plan_t *plan = world_part(w, call, rank)->plan;
+    int64_t most = 0;
+
+    for (uint32_t p = 0; p < plan->nprogs; p++) {
+        const dma_prog_t *prog = &plan->progs[p];
+        int64_t trips = (int64_t)world_trips(w, call, rank, prog);
+        for (uint32_t i = 0; i < prog->nops; i++) {
+            const dma_op_t *op = &prog->ops[i];
+            bool loop = i >= prog->loop_first && i <= prog->loop_last;
+            if (op->code == DMA_OP_SIGNAL && op->flag.kind == DMA_FLAG_PRODUCED && (!loop || trips)) {
+                int64_t value = op->value + (op->flags & DMA_OP_CHUNKED ? trips - 1 : 0);
+                most = value > most ? value : most;
+            }
+        }
+    }
+    return most;
+}
+
+region_t *world_region(const world_t *w, int call, int base, int rank, int64_t block)
+{
+    const dma_geom_t *g = &w->job->geom;
+    const part_t *part;
+    size_t ring;
+
+    if (rank < 0 || rank >= w->n || block < 0) {
+        return NULL;
+    }
+    part = world_part(w, call, rank);
+    ring = (size_t)rank * g->ring_depth + (size_t)call % g->ring_depth;
+    switch (base) {
+    case DMA_BASE_SEND:
+        if (block >= world_send_blocks(w, call, rank)) {
+            return NULL;
+        }
+        if (!part->send) {
+            return &part->recv[plan_gathers(part->plan) ? rank : block];
+        }
+        return &part->send[block];
+    case DMA_BASE_RECV:
+        return block < w->n ? &part->recv[block] : NULL;
+    case DMA_BASE_LINE:
+        return block == 0 ? &w->line[ring] : NULL;
+    case DMA_BASE_SLOT:
+        return block == 0 ? &w->slot[ring] : NULL;
+    case DMA_BASE_CHUNK:
+        return block < g->chunk_depth ? &w->chunk[(size_t)rank * g->chunk_depth + (size_t)block] : NULL;
+    case DMA_BASE_TEMP:
+        return block == 0 ? part->temp : NULL;
+    default:
+        return NULL;
+    }
+}
+
+void region_name(const region_t *r, char *text, size_t size)
+{
+    static const char *const names[] = {"send", "recv", "line", "slot", "chunk", "temp"};
+
+    snprintf(text, size, "%s[rank %d, block %d]", names[r->base], r->rank, r->block);
+}
+
+static void region_open(region_t *r, dma_base_t base, int call, int rank, int block, uint64_t bytes)
+{
+    *r = (region_t){.bytes = bytes, .base = base, .call = call, .rank = rank, .block = block};
+    r->data = malloc(bytes + 2 * GUARD);
+    memset(r->data, CANARY, bytes + 2 * GUARD);
+    r->data += GUARD;
+    memset(r->data, 0x5a ^ rank ^ block, bytes);
+}
+
+static void region_close(region_t *r)
+{
+    if (r->data) {
+        free(r->data - GUARD);
+    }
+    free(r->acc);
+}
+
+static void regions_close(region_t *r, size_t n)
+{
+    for (size_t i = 0; r && i < n; i++) {
+        region_close(&r[i]);
+    }
+    free(r);
+}
+
+static void part_open(world_t *w, int call, int rank)
+{
+    part_t *part = world_part(w, call, rank);
+    int n = w->n;
+    bool gather;
+
+    part->plan = w->job->calls[call].plans[rank];
+    part->clock = world_clock(w);
+    part->recv = calloc((size_t)n, sizeof(region_t));
+    for (int b = 0; b < n; b++) {
+        region_open(&part->recv[b], DMA_BASE_RECV, call, rank, b, world_recv_bytes(w, call, rank, b));
+    }
+    part->temp = calloc(1, sizeof(region_t));
+    region_open(part->temp, DMA_BASE_TEMP, call, rank, 0, w->job->temp_bytes);
+    gather = plan_gathers(part->plan);
+    if (!part->plan->in_place) {
+        part->send = calloc((size_t)n, sizeof(region_t));
+        for (int b = 0; b < world_send_blocks(w, call, rank); b++) {
+            region_open(&part->send[b], DMA_BASE_SEND, call, rank, b, world_send_bytes(w, call, rank, b));
+        }
+    }
+    for (int b = 0; b < world_send_blocks(w, call, rank); b++) {
+        region_t *r = world_region(w, call, DMA_BASE_SEND, rank, b);
+        for (uint64_t i = 0; i < r->bytes; i++) {
+            r->data[i] = user_byte(w, call, rank, gather ? 0 : b, i);
+        }
+    }
+}
+
+bool world_open(world_t *w, const interp_job_t *job, interp_report_t *report)
+{
+    const dma_geom_t *g = &job->geom;
+    size_t n = (size_t)job->nranks, calls = (size_t)job->ncalls;
+    char text[256];
+
+    *w = (world_t){.job = job, .report = report, .n = job->nranks, .rng = mix64(job->seed), .qmax = 1};
+    memset(report, 0, sizeof(*report));
+    for (size_t i = 0; i < calls * n; i++) {
+        const dma_plan_t *plan = job->calls[i / n].plans[i % n];
+        if (!interp_check_plan(plan, g, text, sizeof(text))) {
+            return world_fail(w, INTERP_PLAN, "call %zu rank %zu: %s", i / n, i % n, text);
+        }
+        if (plan->nranks != job->nranks || plan->rank != (int)(i % n)) {
+            return world_fail(w, INTERP_PLAN, "call %zu: the plan of rank %zu says rank %d of %d", i / n, i % n,
+                              plan->rank, plan->nranks);
+        }
+        w->qmax = plan->nprogs > w->qmax ? plan->nprogs : w->qmax;
+    }
+    w->ncomp = g->ring_depth * (uint32_t)n * w->qmax + 2 * (uint32_t)n;
+    w->ticks = calloc(w->ncomp, sizeof(uint32_t));
+    w->flags = calloc(calls * DMA_FLAG_COUNT * n * n, sizeof(flag_t));
+    w->parts = calloc(calls * n, sizeof(part_t));
+    w->line = calloc(n * g->ring_depth, sizeof(region_t));
+    w->slot = calloc(n * g->ring_depth, sizeof(region_t));
+    w->chunk = calloc(n * g->chunk_depth, sizeof(region_t));
+    for (size_t i = 0; i < n * g->ring_depth; i++) {
+        region_open(&w->line[i], DMA_BASE_LINE, -1, (int)(i / g->ring_depth), (int)(i % g->ring_depth), DMA_LINE_BYTES);
+        region_open(&w->slot[i], DMA_BASE_SLOT, -1, (int)(i / g->ring_depth), (int)(i % g->ring_depth), g->slot_bytes);
+    }
+    for (size_t i = 0; i < n * g->chunk_depth; i++) {
+        region_open(&w->chunk[i], DMA_BASE_CHUNK, -1, (int)(i / g->chunk_depth), (int)(i % g->chunk_depth),
+                    g->chunk_bytes);
+    }
+    for (size_t i = 0; i < calls * n; i++) {
+        part_open(w, (int)(i / n), (int)(i % n));
+        if (i >= n) {
+            w->parts[i].base = w->parts[i - n].base + chunks_produced(w, (int)(i / n) - 1, (int)(i % n));
+        }
+    }
+    return true;
+}
+
+void world_close(world_t *w)
+{
+    size_t n = (size_t)w->n, calls = (size_t)w->job->ncalls;
+
+    for (size_t i = 0; w->flags && i < calls * DMA_FLAG_COUNT * n * n; i++) {
+        for (uint32_t k = 0; k < w->flags[i].n; k++) {
+            free(w->flags[i].beats[k].clock);
+        }
+        free(w->flags[i].beats);
+    }
+    for (size_t i = 0; w->parts && i < calls * n; i++) {
+        regions_close(w->parts[i].send, n);
+        regions_close(w->parts[i].recv, n);
+        regions_close(w->parts[i].temp, 1);
+        free(w->parts[i].clock);
+    }
+    regions_close(w->line, n * w->job->geom.ring_depth);
+    regions_close(w->slot, n * w->job->geom.ring_depth);
+    regions_close(w->chunk, n * w->job->geom.chunk_depth);
+    free(w->flags);
+    free(w->parts);
+    free(w->ticks);
+}
+
+static void actor_name(int call, int rank, int prog, uint32_t pc, uint64_t trip, char *text, size_t size)
+{
+    if (prog < 0) {
+        snprintf(text, size, "the user of rank %d after call %d", rank, call);
+    } else {
+        snprintf(text, size, "call %d rank %d queue %d op %u trip %llu", call, rank, prog, pc,
+                 (unsigned long long)trip);
+    }
+}
+
+static bool report_race(world_t *w, const region_t *r, const access_t *a, const actor_t *who, bool write)
+{
+    char first[96], second[96], where[64];
+    interp_error_t error = INTERP_RACE;
+
+    if (r->base == DMA_BASE_CHUNK) {
+        error = INTERP_CHUNK;
+    }
+    if (a->prog < 0 || who->prog < 0) {
+        error = INTERP_USER;
+    }
+    actor_name(a->call, a->rank, a->prog, a->pc, a->trip, first, sizeof(first));
+    actor_name(who->call, who->rank, who->prog, who->pc, who->trip, second, sizeof(second));
+    region_name(r, where, sizeof(where));
+    return world_fail(w, error, "%s: %s by %s, then %s by %s: nothing orders them", where,
+                      a->write ? "written" : "read", first, write ? "written" : "read", second);
+}
+
+bool region_access(world_t *w, region_t *r, uint64_t lo, uint64_t n, bool write, const actor_t *who)
+{
+    uint64_t hi = lo + n;
+    uint32_t keep = 0;
+
+    if (n == 0 || (w->job->flags & INTERP_NO_CLOCKS)) {
+        return true;
+    }
+    for (uint32_t i = 0; i < r->nacc; i++) {
+        access_t *a = &r->acc[i];
+        bool ordered = !a->net && who->clock[a->comp] > a->tick;
+        if (!ordered && (write || a->write) && lo < a->hi && a->lo < hi) {
+            return report_race(w, r, a, who, write);
+        }
+        /* Whoever is ordered behind this access is ordered behind what it covers. */
+        if (!(ordered && a->lo >= lo && a->hi <= hi && (write || !a->write))) {
+            r->acc[keep++] = *a;
+        }
+    }
+    r->nacc = keep;
+    if (r->nacc == r->cap) {
+        r->cap = r->cap ? 2 * r->cap : 8;
+        r->acc = realloc(r->acc, r->cap * sizeof(access_t));
+    }
+    r->acc[r->nacc++] = (access_t){.lo = lo,
+                                   .hi = hi,
+                                   .comp = who->comp,
+                                   .tick = w->ticks[who->comp],
+                                   .write = write,
+                                   .net = who->net,
+                                   .call = who->call,
+                                   .rank = who->rank,
+                                   .prog = who->prog,
+                                   .pc = who->pc,
+                                   .trip = who->trip};
+    return true;
+}
+
+void region_landed(world_t *w, region_t *r, uint64_t net, uint32_t tick)
+{
+    (void)w;
+    for (uint32_t i = 0; i < r->nacc; i++) {
+        if (r->acc[i].net == net) {
+            r->acc[i].net = 0;
+            r->acc[i].tick = tick;
+        }
+    }
+}

@@ -1,0 +1,116 @@
+/* Inside the interpreter: memory, flags and clocks (libinterp_model.c), shared with the scheduler (libinterp.c). */
+#ifndef DMA_TEST_LIBINTERP_MODEL_H
+#define DMA_TEST_LIBINTERP_MODEL_H
+
+#include "libinterp.h"
+
+#define GUARD  16 /* canary bytes around every region */
+#define CANARY 0xc5
+
+/* Someone has read or written bytes lo .. hi - 1 of a region. Ordered before whoever has clock[comp] > tick. */
+typedef struct access {
+    uint64_t lo, hi;
+    uint32_t comp, tick;
+    bool write;
+    uint64_t net; /* id of the network step in flight, or 0 */
+    int call, rank, prog;
+    uint32_t pc;
+    uint64_t trip;
+} access_t;
+
+typedef struct region {
+    uint8_t *data; /* GUARD bytes before and behind belong to it */
+    uint64_t bytes;
+    dma_base_t base;
+    int call, rank, block; /* call: of user and scratch memory, else -1 */
+    access_t *acc;
+    uint32_t nacc, cap;
+} region_t;
+
+/* One published value of a flag and what its writer had seen by then. */
+typedef struct beat {
+    int64_t value;
+    uint32_t *clock;
+} beat_t;
+
+typedef struct flag {
+    beat_t *beats;
+    uint32_t n, cap;
+} flag_t;
+
+/* The part of one rank in one call. */
+typedef struct part {
+    const dma_plan_t *plan;
+    region_t *send, *recv; /* blocks; in place: send is NULL */
+    region_t *temp;
+    uint32_t *clock; /* of the completion */
+    int64_t base;    /* chunks that the rank has put into its stream in earlier calls */
+    bool entered, complete;
+    uint32_t live, nets; /* programs not ended, network steps in flight */
+} part_t;
+
+typedef struct world {
+    const interp_job_t *job;
+    interp_report_t *report;
+    int n;
+    uint64_t rng;
+    uint32_t ncomp, qmax; /* clock components; programs of the largest plan */
+    uint32_t *ticks;      /* of every component */
+    part_t *parts;        /* [call][rank] */
+    flag_t *flags;        /* [call][kind][rank][peer]; PRODUCED and CONSUMED, of the communicator: call 0 */
+    region_t *line, *slot, *chunk;
+} world_t;
+
+/* Who does something. */
+typedef struct actor {
+    int call, rank, prog; /* prog < 0: the user of the rank */
+    uint32_t comp;
+    uint32_t *clock;
+    uint32_t pc;
+    uint64_t trip;
+    uint64_t net;
+} actor_t;
+
+uint64_t mix64(uint64_t x);
+uint32_t world_random(world_t *w, uint32_t below);
+bool world_fail(world_t *w, interp_error_t error, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
+bool world_open(world_t *w, const interp_job_t *job, interp_report_t *report);
+void world_close(world_t *w);
+
+part_t *world_part(const world_t *w, int call, int rank);
+/* Bytes that a length means to a rank in a call. */
+uint64_t world_length(const world_t *w, int call, int rank, const dma_len_t *len);
+uint64_t world_trips(const world_t *w, int call, int rank, const dma_prog_t *prog);
+/* Where a flag's value 0 of a call is: PRODUCED and CONSUMED count positions of a stream. */
+int64_t world_flag_base(const world_t *w, int call, const dma_flag_ref_t *flag, int rank);
+flag_t *world_flag(const world_t *w, int call, dma_flag_t kind, int rank, int peer);
+uint32_t *world_clock(const world_t *w);
+void world_join(const world_t *w, uint32_t *clock, const uint32_t *other);
+/* Components: a queue, the network of a rank, the user of a rank. */
+uint32_t world_comp(const world_t *w, int call, int rank, int prog);
+uint32_t world_comp_net(const world_t *w, int rank);
+uint32_t world_comp_user(const world_t *w, int rank);
+
+bool plan_gathers(const dma_plan_t *plan);
+/* Blocks of a rank's buffers in a call, and bytes of one. */
+int world_send_blocks(const world_t *w, int call, int rank);
+uint64_t world_send_bytes(const world_t *w, int call, int rank, int block);
+uint64_t world_recv_bytes(const world_t *w, int call, int rank, int block);
+/* The region behind an operand; NULL when there is none. */
+region_t *world_region(const world_t *w, int call, int base, int rank, int64_t block);
+void region_name(const region_t *r, char *text, size_t size);
+
+/* Checks an access against all earlier ones and remembers it. */
+bool region_access(world_t *w, region_t *r, uint64_t lo, uint64_t n, bool write, const actor_t *who);
+/* The network step `net` that reads or writes `r` is over. */
+void region_landed(world_t *w, region_t *r, uint64_t net, uint32_t tick);
+
+/* A byte of what rank src sends to rank dst; all-gathers: to rank 0. */
+uint8_t user_byte(const world_t *w, int call, int src, int dst, uint64_t at);
+/* What the user does when a rank has completed a call: look at everything, then change it. */
+bool world_user_done(world_t *w, int call, int rank);
+/* At the end: nobody touched a buffer after its owner was done, all canaries live. */
+bool world_final_check(world_t *w);
+
+#endif

@@ -1,0 +1,300 @@
+/* Queues of the plan interpreter: flags, copies, and one step of a program. See libinterp.h. */
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libinterp_machine.h"
+
+int64_t op_value(const world_t *w, const queue_t *q, const dma_op_t *op)
+{
+    return world_flag_base(w, q->who.call, &op->flag, op->flag.rank) + op->value +
+           (op->flags & DMA_OP_CHUNKED ? (int64_t)q->who.trip : 0);
+}
+
+bool fail_at(machine_t *m, const queue_t *q, interp_error_t error, const char *fmt, ...)
+{
+    char what[200], op[200];
+    va_list args;
+
+    va_start(args, fmt);
+    vsnprintf(what, sizeof(what), fmt, args);
+    va_end(args);
+    interp_print_op(&q->prog->ops[q->who.pc], op, sizeof(op));
+    return world_fail(&m->w, error, "call %d rank %d queue %d op %u trip %" PRIu64 " (%s): %s", q->who.call,
+                      q->who.rank, q->who.prog, q->who.pc, q->who.trip, op, what);
+}
+
+bool flag_set(machine_t *m, queue_t *q, const dma_op_t *op, int64_t value, const uint32_t *clock)
+{
+    world_t *w = &m->w;
+    flag_t *f = world_flag(w, q->who.call, op->flag.kind, q->who.rank, op->flag.peer);
+    bool once = op->flag.kind == DMA_FLAG_ENTRY || op->flag.kind == DMA_FLAG_DONE;
+
+    if (once && (value != 1 || f->n)) {
+        return fail_at(m, q, INTERP_BACKWARDS, "this flag is set to 1, once");
+    }
+    if (value < (f->n ? f->beats[f->n - 1].value : 0)) {
+        return fail_at(m, q, INTERP_BACKWARDS, "%" PRId64 " after %" PRId64, value, f->beats[f->n - 1].value);
+    }
+    if (f->n == f->cap) {
+        f->cap = f->cap ? 2 * f->cap : 2;
+        f->beats = realloc(f->beats, f->cap * sizeof(beat_t));
+    }
+    f->beats[f->n].value = value;
+    f->beats[f->n].clock = world_clock(w);
+    memcpy(f->beats[f->n++].clock, clock, w->ncomp * sizeof(uint32_t));
+    return true;
+}
+
+/* The first publication that satisfies a wait: a waiter has seen that and nothing later. */
+static const beat_t *flag_beat(machine_t *m, const queue_t *q, const dma_op_t *op)
+{
+    flag_t *f = world_flag(&m->w, q->who.call, op->flag.kind, op->flag.rank, op->flag.peer);
+    int64_t value = op_value(&m->w, q, op);
+
+    for (uint32_t i = 0; i < f->n; i++) {
+        if (f->beats[i].value >= value) {
+            return &f->beats[i];
+        }
+    }
+    return NULL;
+}
+
+static void queue_tick(machine_t *m, queue_t *q)
+{
+    q->who.clock[q->who.comp] = ++m->w.ticks[q->who.comp];
+}
+
+/* ---- copies ---- */
+
+/* True when the rank may touch memory of `peer`: this queue has waited for its entry, or another one that has is
+ * ordered before. */
+static bool entered(machine_t *m, const queue_t *q, int peer)
+{
+    if (peer == q->who.rank || q->seen[peer]) {
+        return true;
+    }
+    for (uint32_t i = 0; i < m->nall; i++) {
+        const queue_t *o = m->all[i];
+        if (o->who.call == q->who.call && o->who.rank == q->who.rank && o->seen[peer] &&
+            q->who.clock[o->who.comp] >= o->seen[peer]) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Where an operand is; NULL (and the report filled) when it may not be touched. */
+uint8_t *operand(machine_t *m, queue_t *q, const dma_op_t *op, const dma_operand_t *o, uint64_t n, bool write,
+                 region_t **region, uint64_t *at)
+{
+    world_t *w = &m->w;
+    bool chunked = op->flags & DMA_OP_CHUNKED;
+    int64_t block = o->block;
+    char where[64];
+
+    *at = o->offset;
+    if (o->base == DMA_BASE_CHUNK) {
+        block = (world_part(w, q->who.call, o->rank)->base + (int64_t)q->who.trip) % w->job->geom.chunk_depth;
+    } else if (chunked) {
+        *at += q->who.trip * w->job->calls[q->who.call].chunk;
+    }
+    *region = world_region(w, q->who.call, o->base, o->rank, block);
+    if (!*region) {
+        fail_at(m, q, INTERP_BOUNDS, "no such operand");
+        return NULL;
+    }
+    region_name(*region, where, sizeof(where));
+    if (*at > (*region)->bytes || n > (*region)->bytes - *at) {
+        fail_at(m, q, INTERP_BOUNDS, "bytes %" PRIu64 "..%" PRIu64 " of %s, which has %" PRIu64, *at, *at + n, where,
+                (*region)->bytes);
+        return NULL;
+    }
+    if (!entered(m, q, o->rank)) {
+        fail_at(m, q, INTERP_NOT_ENTERED, "touches %s before WAIT(ENTRY) on that rank", where);
+        return NULL;
+    }
+    if (!region_access(w, *region, *at, n, write, &q->who)) {
+        return NULL;
+    }
+    return (*region)->data + *at;
+}
+
+static void piece_run(machine_t *m, queue_t *q, uint32_t i)
+{
+    piece_t p = q->pending[i];
+
+    q->pending[i] = q->pending[--q->npending];
+    if (p.swap) {
+        for (uint64_t k = 0; k < p.n; k++) {
+            uint8_t t = p.dst0[k];
+            p.dst0[k] = p.src[k];
+            p.src[k] = t;
+        }
+    } else {
+        memmove(p.dst0, p.src, p.n);
+        if (p.dst1) {
+            memmove(p.dst1, p.src, p.n);
+        }
+    }
+    m->w.report->moved += p.n;
+}
+
+uint64_t op_bytes(machine_t *m, const queue_t *q, const dma_op_t *op)
+{
+    uint64_t total = world_length(&m->w, q->who.call, q->who.rank, &op->len), start;
+    uint64_t chunk = m->w.job->calls[q->who.call].chunk;
+
+    if (op->code == DMA_OP_STAMP) {
+        return sizeof(uint64_t);
+    }
+    if (!(op->flags & DMA_OP_CHUNKED)) {
+        return total;
+    }
+    start = q->who.trip * chunk;
+    return total <= start ? 0 : total - start < chunk ? total - start : chunk;
+}
+
+static bool copy_issue(machine_t *m, queue_t *q, const dma_op_t *op)
+{
+    uint64_t n = op_bytes(m, q, op), at, done = 0;
+    uint8_t *dst0, *dst1 = NULL, *src = NULL;
+    region_t *r;
+    uint32_t cuts = world_random(&m->w, 3);
+
+    m->w.report->copies++;
+    if (n == 0) {
+        return true;
+    }
+    if (op->code != DMA_OP_STAMP && !(src = operand(m, q, op, &op->src, n, op->code == DMA_OP_SWAP, &r, &at))) {
+        return false;
+    }
+    if (!(dst0 = operand(m, q, op, &op->dst[0], n, true, &r, &at)) ||
+        (op->code == DMA_OP_COPY2 && !(dst1 = operand(m, q, op, &op->dst[1], n, true, &r, &at)))) {
+        return false;
+    }
+    if (op->code == DMA_OP_STAMP) {
+        memcpy(dst0, &m->clock_ns, sizeof(m->clock_ns));
+        return true;
+    }
+    while (done < n) {
+        uint64_t len = n - done;
+        if (cuts && len > 1) {
+            len = 1 + world_random(&m->w, (uint32_t)(len - 1));
+            cuts--;
+        }
+        q->pending[q->npending++] = (piece_t){.dst0 = dst0 + done,
+                                              .dst1 = dst1 ? dst1 + done : NULL,
+                                              .src = src + done,
+                                              .n = len,
+                                              .swap = op->code == DMA_OP_SWAP};
+        done += len;
+    }
+    return true;
+}
+
+static void queue_next(queue_t *q)
+{
+    const dma_prog_t *p = q->prog;
+
+    if (q->who.pc == p->loop_last && p->loop_first < p->nops && q->who.trip + 1 < q->trips) {
+        q->who.pc = p->loop_first;
+        q->who.trip++;
+    } else {
+        q->who.pc++;
+    }
+    while (q->who.pc == p->loop_first && p->loop_first < p->nops && q->trips == 0) {
+        q->who.pc = p->loop_last + 1;
+    }
+    q->stale = 0;
+}
+
+static step_t queue_end(machine_t *m, queue_t *q)
+{
+    part_t *part = world_part(&m->w, q->who.call, q->who.rank);
+
+    queue_tick(m, q);
+    world_join(&m->w, part->clock, q->who.clock);
+    q->ended = true;
+    if (--part->live > 0) {
+        return STEP_RAN;
+    }
+    if (part->nets) {
+        world_fail(&m->w, INTERP_NET, "call %d: rank %d completes while %u of its network steps are in flight",
+                   q->who.call, q->who.rank, part->nets);
+        return STEP_FAILED;
+    }
+    part->complete = true;
+    return world_user_done(&m->w, q->who.call, q->who.rank) ? STEP_RAN : STEP_FAILED;
+}
+
+static step_t queue_wait(machine_t *m, queue_t *q, const dma_op_t *op)
+{
+    const beat_t *beat = NULL;
+
+    if (op_value(&m->w, q, op) > 0) {
+        beat = flag_beat(m, q, op);
+        if (!beat) {
+            return STEP_BLOCKED;
+        }
+        if (q->stale < STALE_MAX && world_random(&m->w, 3) == 0) {
+            q->stale++;
+            return STEP_LATE;
+        }
+        world_join(&m->w, q->who.clock, beat->clock);
+    }
+    if (m->w.job->flags & INTERP_STRONG) {
+        queue_tick(m, q);
+    }
+    if (op->flag.kind == DMA_FLAG_ENTRY && beat) {
+        q->seen[op->flag.rank] = m->w.ticks[q->who.comp] + 1;
+    }
+    m->w.report->waits++;
+    queue_next(q);
+    return STEP_RAN;
+}
+
+step_t queue_step(machine_t *m, queue_t *q)
+{
+    const dma_op_t *op = q->who.pc < q->prog->nops ? &q->prog->ops[q->who.pc] : NULL;
+    bool flush = !op || op->code == DMA_OP_SIGNAL || ((m->w.job->flags & INTERP_STRONG) && op->code == DMA_OP_WAIT) ||
+                 q->npending > PENDING_MAX - 4;
+    bool ok = true;
+    step_t step;
+
+    if (q->npending && (flush || world_random(&m->w, 3) == 0)) {
+        piece_run(m, q, world_random(&m->w, q->npending));
+        return STEP_RAN;
+    }
+    if (!op) {
+        return queue_end(m, q);
+    }
+    switch (op->code) {
+    case DMA_OP_WAIT:
+        step = queue_wait(m, q, op);
+        if (step == STEP_BLOCKED && q->npending) {
+            piece_run(m, q, world_random(&m->w, q->npending));
+            return STEP_RAN;
+        }
+        return step;
+    case DMA_OP_SIGNAL:
+        if (op->flag.rank != q->who.rank) {
+            return fail_at(m, q, INTERP_OWNER, "rank %d owns this flag", op->flag.rank) ? STEP_RAN : STEP_FAILED;
+        }
+        queue_tick(m, q);
+        ok = flag_set(m, q, op, op_value(&m->w, q, op), q->who.clock);
+        m->w.report->signals++;
+        break;
+    case DMA_OP_SEND:
+    case DMA_OP_RECV:
+        ok = net_post(m, q, op);
+        break;
+    default:
+        ok = copy_issue(m, q, op);
+    }
+    if (ok) {
+        queue_next(q);
+    }
+    return ok ? STEP_RAN : STEP_FAILED;
+}

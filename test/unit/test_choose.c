@@ -1,0 +1,375 @@
+/* Choosing a variant, the cost model behind it, and reading its constants. */
+#include <check.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "libunit.h"
+#include "plan/profile.h"
+
+#define KIB UINT64_C(1024)
+#define MIB (KIB * KIB)
+#define TIB (MIB * MIB)
+
+static dma_plan_req_t request(int n, uint64_t bytes)
+{
+    return (dma_plan_req_t){
+        .coll = DMA_ALLGATHER,
+        .nranks = n,
+        .bytes = bytes,
+        .cross_memory = true,
+        .ranks_per_core_x16 = 16,
+        .geom = {.ring_depth = 8, .slot_bytes = 8192, .chunk_bytes = 65536, .chunk_depth = 4},
+    };
+}
+
+static dma_choice_t choose(const dma_profile_t *profile, dma_plan_req_t req, int forced)
+{
+    dma_choice_t choice = {.variant = 99};
+    const char *reason = NULL;
+
+    ck_assert_int_eq(dma_plan_choose(profile, &req, forced, &choice, &reason), DMA_OK);
+    return choice;
+}
+
+static const char *chosen(dma_plan_req_t req)
+{
+    dma_profile_t profile = dma_profile_default();
+
+    return dma_variants[choose(&profile, req, -1).variant]->name;
+}
+
+START_TEST(the_cheapest_that_fits)
+{
+    dma_profile_t profile = dma_profile_default();
+
+    for (uint64_t bytes = 1; bytes < TIB; bytes *= 3) {
+        for (int n = 2; n < 300; n = n * 3 - 1) {
+            dma_plan_req_t req = request(n, bytes);
+            dma_choice_t best = choose(&profile, req, -1);
+            for (int v = 0; dma_variants[v]; v++) {
+                if (!dma_variants[v]->unfit(&req)) {
+                    ck_assert_uint_le(best.cost_ps, choose(&profile, req, v).cost_ps);
+                }
+            }
+            ck_assert_ptr_null(dma_variants[best.variant]->unfit(&req));
+        }
+    }
+}
+END_TEST
+
+START_TEST(forced)
+{
+    dma_profile_t profile = dma_profile_default();
+    dma_choice_t choice;
+    const char *reason;
+
+    for (int v = 0; dma_variants[v]; v++) {
+        ck_assert_int_eq(dma_variant_find(dma_variants[v]->name), v);
+        ck_assert_uint_eq(choose(&profile, request(3, 8), v).variant, (unsigned)v);
+    }
+    /* a forced variant that does not fit: another one runs, and the reason says why */
+    dma_plan_req_t req = request(3, 100);
+    int line = dma_variant_find("host_line");
+    ck_assert_int_eq(dma_plan_choose(&profile, &req, line, &choice, &reason), DMA_OK);
+    ck_assert_uint_ne(choice.variant, (unsigned)line);
+    ck_assert_ptr_nonnull(reason);
+    /* and it leaves no reason behind when all is well */
+    req.bytes = 8;
+    ck_assert_int_eq(dma_plan_choose(&profile, &req, line, &choice, &reason), DMA_OK);
+    ck_assert_ptr_null(reason);
+}
+END_TEST
+
+START_TEST(nothing_fits)
+{
+    dma_profile_t profile = dma_profile_default();
+    dma_plan_req_t req = request(3, 100000);
+    dma_choice_t choice;
+    const char *reason = NULL;
+
+    req.cross_memory = false;
+    req.geom.chunk_depth = 0;
+    req.geom.slot_bytes = 0;
+    ck_assert_int_eq(dma_plan_choose(&profile, &req, -1, &choice, &reason), DMA_UNSUPPORTED);
+    ck_assert_ptr_nonnull(reason);
+    req.coll = DMA_COLL_COUNT;
+    ck_assert_int_eq(dma_plan_choose(&profile, &req, -1, &choice, &reason), DMA_UNSUPPORTED);
+    ck_assert_ptr_nonnull(reason);
+}
+END_TEST
+
+/* All ranks must choose alike: nothing that may differ between ranks may steer. */
+START_TEST(in_place_does_not_steer)
+{
+    dma_profile_t profile = dma_profile_default();
+
+    for (uint64_t bytes = 0; bytes < 64 * MIB; bytes = bytes * 2 + 1) {
+        for (int n = 1; n < 40; n += 3) {
+            dma_plan_req_t req = request(n, bytes);
+            dma_choice_t a = choose(&profile, req, -1), b;
+            req.in_place = true;
+            b = choose(&profile, req, -1);
+            ck_assert_mem_eq(&a, &b, sizeof(a));
+        }
+    }
+}
+END_TEST
+
+/* Chunks are usable: never 0 with a loop in the plan, never more than a buffer where chunk buffers are used. */
+START_TEST(chunks_fit)
+{
+    dma_profile_t profile = dma_profile_default();
+
+    for (uint64_t bytes = 1; bytes < TIB; bytes *= 5) {
+        for (uint32_t most = 4096; most <= 262144; most += most / 3 + 1) {
+            dma_plan_req_t req = request(5, bytes);
+            req.geom.chunk_bytes = most;
+            dma_choice_t choice = choose(&profile, req, dma_variant_find("host_pipe"));
+            ck_assert_uint_ge(choice.chunk, 1);
+            ck_assert_uint_le(choice.chunk, most);
+        }
+        ck_assert_uint_ge(choose(&profile, request(5, bytes), dma_variant_find("host_cross")).chunk, 1);
+    }
+}
+END_TEST
+
+static void check_monotone(const dma_profile_t *profile, const char *what, uint32_t per_core_x16)
+{
+    for (int v = 0; dma_variants[v]; v++) {
+        for (int n = 2; n <= 256; n *= 2) {
+            uint64_t last = 0;
+            for (uint64_t bytes = 1; bytes <= TIB; bytes *= 2) {
+                dma_plan_req_t req = request(n, bytes);
+                req.ranks_per_core_x16 = per_core_x16;
+                if (dma_variants[v]->unfit(&req)) {
+                    break;
+                }
+                uint64_t cost = choose(profile, req, v).cost_ps;
+                ck_assert_msg(cost >= last, "%s, %s, %d ranks: %" PRIu64 " bytes cost %" PRIu64 " ps, half %" PRIu64,
+                              what, dma_variants[v]->name, n, bytes, cost, last);
+                last = cost;
+            }
+        }
+    }
+}
+
+/* More bytes never cost less, up to 1 TiB per block. */
+START_TEST(cost_is_monotone)
+{
+    dma_profile_t profile = dma_profile_default();
+
+    check_monotone(&profile, "default profile", 16);
+    check_monotone(&profile, "default profile, 4 ranks per core", 64);
+    check_monotone(&profile, "default profile, 256 ranks per core", 4096);
+}
+END_TEST
+
+static dma_profile_t uniform(uint64_t time, uint64_t rate)
+{
+    dma_profile_t profile;
+    char text[2000] = "", error[100];
+
+#define LINE(name, value, help)                                                                                        \
+    snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s %" PRIu64 "\n", #name,                              \
+             strstr(#name, "_mbps") ? rate : time);
+    DMA_PROFILE_FIELDS(LINE)
+#undef LINE
+    ck_assert_msg(dma_profile_parse(text, &profile, error, sizeof(error)) == DMA_OK, "%s", error);
+    return profile;
+}
+
+/* Whatever a profile may hold, no sum wraps: a wrapped one would make the worst candidate look like the best. */
+START_TEST(cost_never_wraps)
+{
+    const uint64_t most = UINT64_C(1) << 40;
+    dma_profile_t profiles[] = {uniform(0, most), uniform(0, 1), uniform(most, most), uniform(most, 1)};
+
+    for (size_t i = 0; i < 4; i++) {
+        char what[60];
+        snprintf(what, sizeof(what), "extreme profile %zu", i);
+        check_monotone(&profiles[i], what, 16);
+        check_monotone(&profiles[i], what, 4096);
+    }
+}
+END_TEST
+
+/* Beyond any memory that exists: some answer, no crash, no wrapped zero. */
+START_TEST(huge_blocks)
+{
+    dma_profile_t profile = dma_profile_default();
+
+    for (int shift = 40; shift < 64; shift++) {
+        dma_choice_t choice = choose(&profile, request(256, UINT64_C(1) << shift), -1);
+        ck_assert_uint_ge(choice.cost_ps, choose(&profile, request(256, TIB / 2), -1).cost_ps);
+    }
+}
+END_TEST
+
+/* What a user would notice. */
+START_TEST(golden)
+{
+    dma_plan_req_t req;
+
+    ck_assert_str_eq(chosen(request(2, 8)), "host_line");
+    ck_assert_str_eq(chosen(request(4, 32)), "host_line");
+    ck_assert_str_eq(chosen(request(4, 1000)), "host_slot");
+    req = request(4, 4 * MIB);
+    req.cross_memory = false;
+    ck_assert_str_eq(chosen(req), "host_pipe");
+    /* four ranks per core: two copies without system calls beat one copy with them */
+    req = request(4, 64 * KIB);
+    req.ranks_per_core_x16 = 64;
+    ck_assert_str_eq(chosen(req), "host_pipe");
+}
+END_TEST
+
+/* ---- profiles ---- */
+
+static char *default_text(char *text, size_t size)
+{
+    *text = '\0';
+#define LINE(name, value, help)                                                                                        \
+    snprintf(text + strlen(text), size - strlen(text), "%s %" PRIu64 " # %s\n", #name, (uint64_t)(value), help);
+    DMA_PROFILE_FIELDS(LINE)
+#undef LINE
+    return text;
+}
+
+START_TEST(profile_round_trip)
+{
+    char text[4000], error[100] = "";
+    dma_profile_t a = dma_profile_default(), b;
+
+    memset(&b, 0xff, sizeof(b));
+    ck_assert_int_eq(dma_profile_parse(default_text(text, sizeof(text)), &b, error, sizeof(error)), DMA_OK);
+    ck_assert_mem_eq(&a, &b, sizeof(a));
+}
+END_TEST
+
+/* Comments, blank lines, tabs and CR LF are fine. */
+START_TEST(profile_layout)
+{
+    char text[4000], odd[8000] = "# a profile\r\n\n   \t\n", error[100] = "";
+    dma_profile_t a = dma_profile_default(), b;
+
+    for (char *c = default_text(text, sizeof(text)); *c; c++) {
+        size_t n = strlen(odd);
+        snprintf(odd + n, sizeof(odd) - n, *c == '\n' ? "\r\n" : *c == ' ' ? "\t " : "%c", *c);
+    }
+    odd[strlen(odd) - 2] = '\0'; /* no end of line at the end */
+    ck_assert_msg(dma_profile_parse(odd, &b, error, sizeof(error)) == DMA_OK, "%s", error);
+    ck_assert_mem_eq(&a, &b, sizeof(a));
+}
+END_TEST
+
+static void refuse(const char *text, const char *says)
+{
+    char error[100] = "";
+    dma_profile_t p, before;
+
+    memset(&p, 0x3c, sizeof(p));
+    before = p;
+    ck_assert_msg(dma_profile_parse(text, &p, error, sizeof(error)) == DMA_ERR_ARG, "accepted:\n%s", text);
+    ck_assert_msg(strstr(error, says) != NULL, "expected \"%s\", got \"%s\"", says, error);
+    ck_assert_mem_eq(&p, &before, sizeof(p));
+}
+
+/* `text` with what follows `name` replaced. */
+static void replace(char *out, size_t size, const char *name, const char *line)
+{
+    char text[4000];
+    char *at = strstr(default_text(text, sizeof(text)), name), *end = strchr(at, '\n');
+
+    snprintf(out, size, "%.*s%s%s", (int)(at - text), text, line, end);
+}
+
+START_TEST(profile_errors)
+{
+    char text[8000];
+    static const char *const bad[] = {"enter_ps",
+                                      "enter_ps 1 2",
+                                      "enter_ps -1",
+                                      "enter_ps 1x",
+                                      "enter_ps 0x10",
+                                      "enter_ps 1.5",
+                                      "enter_ps +1",
+                                      "enter_ps 1099511627777",
+                                      "enter_ps 99999999999999999999999999999",
+                                      "entr_ps 5",
+                                      "enter_ps # 4"};
+
+    refuse("", "missing");
+    refuse("# nothing\n", "missing");
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        replace(text, sizeof(text), "enter_ps", bad[i]);
+        refuse(text, "line 1: ");
+    }
+    replace(text, sizeof(text), "peer_ps", "copy_mbps 100");
+    refuse(text, "line 3: given twice");
+    replace(text, sizeof(text), "peer_ps", "");
+    refuse(text, "peer_ps is missing");
+    replace(text, sizeof(text), "copy_mbps", "copy_mbps 0");
+    refuse(text, "line 3: a rate");
+    memset(text, '#', sizeof(text));
+    text[sizeof(text) - 1] = '\0';
+    refuse(text, "longer");
+}
+END_TEST
+
+START_TEST(profile_error_is_bounded)
+{
+    char error[8] = "xxxxxxx";
+    dma_profile_t p;
+
+    ck_assert_int_eq(dma_profile_parse("nonsense 1", &p, error, sizeof(error)), DMA_ERR_ARG);
+    ck_assert_uint_eq(strlen(error), sizeof(error) - 1);
+}
+END_TEST
+
+START_TEST(profile_files)
+{
+    char path[] = "/tmp/dma-profile-XXXXXX", text[4000], error[200] = "";
+    dma_profile_t a = dma_profile_default(), b;
+    int fd = mkstemp(path);
+
+    default_text(text, sizeof(text));
+    ck_assert_int_ge(fd, 0);
+    ck_assert_int_eq(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+    ck_assert_int_eq(dma_profile_load(path, &b, error, sizeof(error)), DMA_OK);
+    ck_assert_mem_eq(&a, &b, sizeof(a));
+    /* a file longer than a profile can be is not silently cut */
+    for (int i = 0; i < 100; i++) {
+        ck_assert_int_eq(write(fd, "# a long comment at the end of the file, again and again and again\n", 67), 67);
+    }
+    close(fd);
+    ck_assert_int_eq(dma_profile_load(path, &b, error, sizeof(error)), DMA_ERR_ARG);
+    unlink(path);
+    ck_assert_int_eq(dma_profile_load(path, &b, error, sizeof(error)), DMA_ERR_ARG);
+    ck_assert_str_ne(error, "");
+    ck_assert_int_eq(dma_profile_load("/", &b, error, sizeof(error)), DMA_ERR_ARG);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tc = tcase_create("choose");
+
+    tcase_add_test(tc, the_cheapest_that_fits);
+    tcase_add_test(tc, forced);
+    tcase_add_test(tc, nothing_fits);
+    tcase_add_test(tc, in_place_does_not_steer);
+    tcase_add_test(tc, chunks_fit);
+    tcase_add_test(tc, cost_is_monotone);
+    tcase_add_test(tc, cost_never_wraps);
+    tcase_add_test(tc, huge_blocks);
+    tcase_add_test(tc, golden);
+    tcase_add_test(tc, profile_round_trip);
+    tcase_add_test(tc, profile_layout);
+    tcase_add_test(tc, profile_errors);
+    tcase_add_test(tc, profile_error_is_bounded);
+    tcase_add_test(tc, profile_files);
+    return unit_main("choose", tc);
+}

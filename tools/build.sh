@@ -1,0 +1,96 @@
+# Read by ./check and ./demo, after `root` is set: packages, configure and make, all without asking.
+# shellcheck shell=bash
+: "${root:?}"
+
+say() {
+    printf '%s\n' "$*"
+}
+
+die() {
+    printf '%s: %s\n' "${0##*/}" "$*" >&2
+    exit 1
+}
+
+# What is missing, as Debian packages. Probes for the thing, not for the package: an Open MPI built by hand will do.
+missing_packages() {
+    local missing=() mpicc
+    { command -v gcc && echo 'int main(void){return 0;}' | gcc -x c -o /dev/null -; } >/dev/null 2>&1 ||
+        missing+=(gcc libc6-dev)
+    command -v make >/dev/null || missing+=(make)
+    command -v autoreconf >/dev/null || missing+=(autoconf)
+    command -v automake >/dev/null || missing+=(automake)
+    command -v libtoolize >/dev/null || missing+=(libtool)
+    command -v pkg-config >/dev/null || missing+=(pkg-config)
+    mpicc=$(command -v "${MPICC:-mpicc.openmpi}" || command -v mpicc || true)
+    { [ -n "$mpicc" ] && "$mpicc" -showme:compile; } >/dev/null 2>&1 || missing+=(libopenmpi-dev)
+    { command -v ompi_info && command -v mpirun; } >/dev/null || missing+=(openmpi-bin)
+    pkg-config --exists check 2>/dev/null || missing+=(check)
+    printf '%s\n' "${missing[@]}"
+}
+
+apt_install() {
+    local as=() log
+    [ "$(id -u)" = 0 ] || as=(sudo -n)
+    log=$(mktemp)
+    local install=("${as[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "$@")
+    # Package lists may be missing or old; they are fetched only if that is so.
+    if ! "${install[@]}" </dev/null >"$log" 2>&1; then
+        if ! { "${as[@]}" apt-get update -q && "${install[@]}"; } </dev/null >"$log" 2>&1; then
+            tail -n 20 "$log" >&2
+            rm -f "$log"
+            return 1
+        fi
+    fi
+    rm -f "$log"
+}
+
+# install_packages: all that building and testing needs.
+install_packages() {
+    local packages
+    mapfile -t packages < <(missing_packages)
+    [ -n "${packages[0]:-}" ] || return 0
+    if ! command -v apt-get >/dev/null || { [ "$(id -u)" != 0 ] && ! sudo -n true 2>/dev/null; }; then
+        die "missing; please install, by their Debian names: ${packages[*]}"
+    fi
+    say "installing ${packages[*]}"
+    apt_install "${packages[@]}" || die "apt-get could not install ${packages[*]}"
+}
+
+# configure_build DIR OPTION...: makes DIR a build of this tree with these options, if it is not one already.
+# Without options, any build of this tree will do.
+configure_build() {
+    local build=$root/$1 stamp found=
+    shift
+    stamp="$root $*"
+    [ ! -e "$build/.configured" ] || found=$(cat "$build/.configured")
+    if [ $# = 0 ] && [ "${found%% *}" = "$root" ]; then
+        stamp=$found
+    fi
+    if [ ! -e "$root/configure" ] || [ ! -e "$root/Makefile.in" ]; then
+        (cd "$root" && ./autogen.sh)
+    fi
+    # The build of a tree that was copied or moved has the old paths in it.
+    if [ ! -e "$build/Makefile" ] || [ "$stamp" != "$found" ]; then
+        mkdir -p "$build"
+        find "$build" -mindepth 1 -maxdepth 1 ! -name log -exec rm -rf {} +
+        (cd "$build" && ../configure "$@")
+        printf '%s\n' "$stamp" >"$build/.configured"
+    fi
+}
+
+# make_in DIR TARGET...
+make_in() {
+    local build=$root/$1
+    shift
+    make -C "$build" --no-print-directory -j"$(nproc)" "$@"
+}
+
+# The environment in which tests and benchmarks run: any number of ranks on any number of cores, as root too.
+mpi_environment() {
+    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+    export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none
+    # Ranks that share a core must give it up while they wait.
+    export OMPI_MCA_mpi_yield_when_idle=1
+    # For tests that choose pml ucx: machines without a network adapter too.
+    export OMPI_MCA_pml_ucx_tls=any OMPI_MCA_pml_ucx_devices=any
+}
