@@ -40,6 +40,18 @@ listed() {
     return $missing
 }
 
+# Every script under test/ but the shared parts is run by ./check.
+checked() {
+    local missing=0 script
+    for script in $(grep -L 'sourced\|^# Read by' test/*.sh test/*/*.sh); do
+        grep -qE " $script( |\$)" check || {
+            echo "$script is not in check's table"
+            missing=1
+        }
+    done
+    return $missing
+}
+
 formatted() {
     sources | xargs clang-format --dry-run --Werror
 }
@@ -51,6 +63,7 @@ shell_scripts() {
 ok 'no file has more than 600 lines' short_files
 ok 'only the component includes Open MPI' layers
 ok 'Makefile.am lists every file' listed
+ok './check runs every test script' checked
 if command -v shellcheck >/dev/null; then
     ok 'shellcheck has no complaint' shell_scripts
 else

@@ -20,7 +20,7 @@
  * (any tag) and everything from -7 down, in 4.1, 5.0 and 6.0. */
 #define COLL_DMA_TAG (-5)
 
-#define COLL_DMA_TOPICS 16
+#define COLL_DMA_TOPICS 16 /* of warnings: each is shown once per process */
 
 typedef struct mca_coll_dma_component {
     mca_coll_base_component_t super;
@@ -34,7 +34,7 @@ typedef struct mca_coll_dma_component {
     dma_proc_t *proc;               /* made by the first collective */
     unsigned comms;                 /* communicators that proc has */
     bool polling;                   /* our progress callback is registered */
-    char said[COLL_DMA_TOPICS][24]; /* topics of warnings that have been shown */
+    char said[COLL_DMA_TOPICS][24]; /* topics of warnings shown so far */
 } mca_coll_dma_component_t;
 
 OMPI_DECLSPEC extern mca_coll_dma_component_t mca_coll_dma_component;

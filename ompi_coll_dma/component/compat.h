@@ -30,11 +30,8 @@
 #include "opal/util/output.h"
 #include "opal/util/show_help.h"
 
-#define DMA_HELP_FILE "help-coll-dma.txt"
-
 #if OMPI_MAJOR_VERSION == 4 && OMPI_MINOR_VERSION == 1
 #define DMA_OMPI_41 1
-#include "orte/util/show_help.h"
 #elif OMPI_MAJOR_VERSION == 5 && OMPI_MINOR_VERSION == 0
 #define DMA_OMPI_50 1
 #elif OMPI_MAJOR_VERSION == 6 && OMPI_MINOR_VERSION == 0
@@ -98,17 +95,6 @@ static inline void dma_comm_cid(ompi_communicator_t *comm, char *text, size_t si
     snprintf(text, size, "%u", (unsigned)comm->c_contextid);
 #else
     snprintf(text, size, "%s", ompi_comm_print_cid(comm));
-#endif
-}
-
-/* One line for the user, once per job for every topic as far as the run-time system can tell. */
-static inline void dma_show_once(const char *topic, const char *line)
-{
-#if DMA_OMPI_41
-    orte_show_help_norender(DMA_HELP_FILE, topic, false, line);
-#else
-    (void)topic;
-    opal_show_help(DMA_HELP_FILE, "line", false, line);
 #endif
 }
 

@@ -42,6 +42,7 @@ static int component_init_query(bool progress_threads, bool mpi_threads)
 {
     char version[MPI_MAX_LIBRARY_VERSION_STRING];
     int major = -1, minor = -1;
+    char *text;
 
     (void)progress_threads;
     (void)mpi_threads;
@@ -50,8 +51,14 @@ static int component_init_query(bool progress_threads, bool mpi_threads)
         OMPI_MINOR_VERSION == minor) {
         return OMPI_SUCCESS;
     }
-    version[strcspn(version, ",")] = '\0';
-    opal_show_help(DMA_HELP_FILE, "wrong series", false, OMPI_MAJOR_VERSION, OMPI_MINOR_VERSION, version);
+    /* All processes of a node run the same library. */
+    if (0 == ompi_process_info.my_local_rank) {
+        version[strcspn(version, ",")] = '\0';
+        text = opal_show_help_string("help-coll-dma.txt", "wrong series", false, OMPI_MAJOR_VERSION, OMPI_MINOR_VERSION,
+                                     version);
+        opal_output(0, "%s", text ? text : "coll/dma: wrong Open MPI");
+        free(text);
+    }
     return OMPI_ERR_NOT_AVAILABLE;
 }
 

@@ -60,9 +60,9 @@ static int disable(mca_coll_base_module_t *base, ompi_communicator_t *comm)
 
 /*
  * Whether all ranks are processes of this job on this node. A rank that this process has not met yet (a sentinel) is on
- * another node: Open MPI knows its local peers from the start; and it is not made to allocate a process for it.
- * Other jobs are left out even when they are on this node: after a spawn, Open MPI knows that of some pairs of processes
- * in one direction only.
+ * another node, because Open MPI knows its local peers from the start; nothing is allocated to find out.
+ * Other jobs are left out even on this node: when processes of several jobs are met at once, Open MPI tells by their
+ * rank numbers alone who is local (dpm.c), so that two processes may see a third differently.
  */
 static bool all_on_this_node(ompi_communicator_t *comm)
 {

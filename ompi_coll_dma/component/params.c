@@ -18,7 +18,8 @@ int mca_coll_dma_register_params(void)
         {"priority", MCA_BASE_VAR_TYPE_INT, &component->priority,
          "Priority of coll/dma on communicators whose ranks all live on one node; negative: never used"},
         {"verbose", MCA_BASE_VAR_TYPE_INT, &component->verbose,
-         "1: one line per communicator at its first collective, saying who serves it; 2: also what set-up found"},
+         "1: one line per communicator at its first collective, saying who serves it; 2: also why a forced variant was "
+         "not used"},
         {"variant", MCA_BASE_VAR_TYPE_STRING, &component->variant,
          "Algorithm to use where it fits (auto: the cost model chooses)"},
         {"profile", MCA_BASE_VAR_TYPE_STRING, &params->profile,

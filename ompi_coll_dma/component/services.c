@@ -73,8 +73,7 @@ static dma_status_t unpack(void *buf, size_t count, void *type, const void *pack
     return 1 == rc && moved == bytes ? DMA_OK : DMA_ERR_ARG;
 }
 
-/* Open MPI shows one of the equal messages of many processes and counts the others; it would count the second of one
- * process as well. Topics beyond the table's end are shown whenever they come up. */
+/* Topics beyond the table's end are shown whenever they come up. */
 static bool first_time(const char *topic)
 {
     mca_coll_dma_component_t *component = &mca_coll_dma_component;
@@ -92,26 +91,13 @@ static bool first_time(const char *topic)
     return first;
 }
 
-/* An error is about this rank's call and is never held back; the same warning from many ranks is one warning. */
+/* Through our own stderr: opal_show_help would make one line of equal ones from many processes, but the mpirun of
+ * Debian's Open MPI 4.1.4 loses about half of what it is sent. */
 static void report(dma_report_t level, const char *topic, const char *text)
 {
-    char line[1024];
-
-    switch (level) {
-    case DMA_REPORT_ERROR:
+    if (DMA_REPORT_ERROR == level || (DMA_REPORT_WARN == level && first_time(topic)) ||
+        (DMA_REPORT_INFO == level && mca_coll_dma_component.verbose > 1)) {
         opal_output(0, "coll/dma: %s", text);
-        break;
-    case DMA_REPORT_WARN:
-        if (first_time(topic)) {
-            snprintf(line, sizeof(line), "coll/dma: %s\n", text);
-            dma_show_once(topic, line);
-        }
-        break;
-    case DMA_REPORT_INFO:
-        if (mca_coll_dma_component.verbose > 1) {
-            opal_output(0, "coll/dma: %s", text);
-        }
-        break;
     }
 }
 

@@ -13,19 +13,19 @@
 
 #include "dma/plan.h"
 
-/* name, default, what it is. The defaults are the host engine's, fitted by tools/fit-host on the machine named in
- * docs/performance.md. */
+/* name, default, what it is. The defaults are the host engine's, measured on the machine that
+ * docs/performance.md names. */
 #define DMA_PROFILE_FIELDS(X)                                                                                          \
-    X(enter_ps, 100000, "publishing a descriptor and seeing a peer's")                                                 \
-    X(peer_ps, 60000, "each further peer: one line to fetch")                                                          \
-    X(copy_mbps, 40000, "copy within a core's own cache")                                                              \
-    X(pull_mbps, 16000, "copy out of a line that another core has written")                                           \
-    X(memory_mbps, 14000, "copy whose data has left the cache")                                                        \
-    X(cache_bytes, 1048576, "bytes of a call that stay in a core's cache")                                             \
-    X(step_ps, 150000, "one chunk of a pipeline: two flags per peer")                                                  \
-    X(cross_ps, 700000, "one cross-memory copy: the system call")                                                      \
-    X(cross_page_ps, 60000, "each page of it")                                                                         \
-    X(cross_mbps, 22000, "its copy")                                                                                   \
+    X(enter_ps, 80000, "publishing a descriptor and seeing a peer's")                                                 \
+    X(peer_ps, 30000, "each further peer: one line to fetch")                                                          \
+    X(copy_mbps, 70000, "copy within a core's own cache")                                                              \
+    X(pull_mbps, 55000, "copy out of a line that another core has written")                                           \
+    X(memory_mbps, 16000, "copy whose data has left the cache")                                                        \
+    X(cache_bytes, 16777216, "bytes of a call that stay in a core's cache")                                             \
+    X(step_ps, 250000, "one chunk of a pipeline: two flags per peer")                                                  \
+    X(cross_ps, 1900000, "one cross-memory copy: the system call")                                                      \
+    X(cross_page_ps, 100000, "each page of it")                                                                         \
+    X(cross_mbps, 40000, "its copy")                                                                                   \
     X(switch_ps, 900000, "a switch to another rank on the same core")
 
 typedef struct dma_profile {

@@ -43,7 +43,7 @@ dma_status_t dma_comm_create(dma_proc_t *proc, const dma_comm_config_t *config, 
     return DMA_OK;
 }
 
-void dma_comm_lock(dma_comm_t *comm)
+void dma_comm_lock_slow(dma_comm_t *comm)
 {
     while (!dma_comm_trylock(comm)) {
         sched_yield(); /* another thread is in progress with our tasks: it does not wait for anything */

@@ -140,7 +140,14 @@ static inline void dma_comm_unlock(dma_comm_t *comm)
     atomic_store_explicit(&comm->locked, 0, memory_order_release);
 }
 
-void dma_comm_lock(dma_comm_t *comm);
+void dma_comm_lock_slow(dma_comm_t *comm);
+
+static inline void dma_comm_lock(dma_comm_t *comm)
+{
+    if (__builtin_expect(!dma_comm_trylock(comm), 0)) {
+        dma_comm_lock_slow(comm);
+    }
+}
 
 /* wait.c: without the lock */
 dma_status_t dma_task_wait(dma_task_t *task);

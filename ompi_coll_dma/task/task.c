@@ -83,12 +83,12 @@ static dma_status_t bind(dma_comm_t *comm, dma_task_t *task, const dma_plan_t *p
     return DMA_OK;
 }
 
-static void unbind(dma_task_t *task)
+static inline void unbind(dma_task_t *task)
 {
     if (task->run.cursors != &task->cursor) {
         free(task->run.cursors);
+        task->run.cursors = NULL;
     }
-    task->run.cursors = NULL;
 }
 
 /* DMA_AGAIN: it must wait for its turn. */
@@ -113,7 +113,7 @@ static dma_status_t start(dma_comm_t *comm, dma_task_t *task)
     }
     status = bind(comm, task, plan, chunk);
     if (status == DMA_OK) {
-        task->state = DMA_TASK_RUNNING;
+        atomic_store_explicit(&task->state, DMA_TASK_RUNNING, memory_order_relaxed);
         status = comm->engine->start(&task->run);
     }
     return status;
@@ -171,8 +171,10 @@ void dma_task_complete(dma_task_t *task, dma_status_t status)
                                               task->staging + (size_t)r * u->bytes, u->bytes);
         }
     }
-    free(task->staging);
-    task->staging = NULL;
+    if (task->staging) {
+        free(task->staging);
+        task->staging = NULL;
+    }
     task->status = status;
     /* release: whoever waits in another thread sees the data; the task may be gone from here on */
     atomic_store_explicit(&task->state, DMA_TASK_COMPLETE, memory_order_release);
@@ -213,7 +215,7 @@ void dma_tasks_advance(dma_comm_t *comm)
         dma_status_t status = DMA_OK;
 
         next = task->next;
-        if (task->state == DMA_TASK_QUEUED) {
+        if (atomic_load_explicit(&task->state, memory_order_relaxed) == DMA_TASK_QUEUED) {
             status = start(comm, task);
             if (status == DMA_AGAIN) {
                 break; /* those behind it wait too: calls start in order */
@@ -303,7 +305,7 @@ dma_status_t dma_task_init(dma_comm_t *comm, dma_task_t *task, dma_coll_t coll, 
 void dma_task_post(dma_comm_t *comm, dma_task_t *task)
 {
     task->next = NULL;
-    task->state = DMA_TASK_QUEUED;
+    atomic_store_explicit(&task->state, DMA_TASK_QUEUED, memory_order_relaxed);
     task->run.seq = ++comm->seq;
     if (comm->tail) {
         comm->tail->next = task;

@@ -16,6 +16,7 @@
 
 #define SPINS 400         /* looks before the first progress: some microseconds */
 #define SWITCHES 8        /* looks with a switch in between, before progress, where ranks share cores */
+#define LONG 10000        /* turns after which a wait is not short any more */
 #define POISON_TURNS 64   /* turns between two looks at the peers' poison */
 #define CLOCK_TURNS 1024  /* turns between two looks at the clock */
 #define DEAD_SECONDS 0.05 /* between two looks at the peers' processes: a system call each */
@@ -121,6 +122,9 @@ static void between(dma_comm_t *comm, unsigned turn)
         pause_cpu();
     } else {
         comm->host->progress();
+        if (turn > LONG && turn % SWITCHES == 0) {
+            sched_yield(); /* somebody outside of the job may hold the peer's core */
+        }
     }
 }
 

@@ -173,21 +173,30 @@ static bool parse(int argc, char **argv, options_t *o)
     *o = (options_t){.names = default_name, .min = 4, .max = 1 << 20, .factor = 4, .small = 1000, .large = 100};
     for (int opt; (opt = getopt(argc, argv, "c:b:f:i:pv")) != -1;) {
         switch (opt) {
-        case 'c': o->names = optarg; break;
+        case 'c':
+            o->names = optarg;
+            break;
         case 'b':
             if (sscanf(optarg, "%d:%d", &o->min, &o->max) == 1) {
                 o->max = o->min;
             }
             break;
-        case 'f': o->factor = atoi(optarg); break;
+        case 'f':
+            o->factor = atoi(optarg);
+            break;
         case 'i':
             if (sscanf(optarg, "%d:%d", &o->small, &o->large) == 1) {
                 o->large = o->small;
             }
             break;
-        case 'p': o->in_place = true; break;
-        case 'v': o->verify = true; break;
-        default: return false;
+        case 'p':
+            o->in_place = true;
+            break;
+        case 'v':
+            o->verify = true;
+            break;
+        default:
+            return false;
         }
     }
     return optind == argc && o->min > 0 && o->max >= o->min && o->factor > 1 && o->small > 0 && o->large > 0;

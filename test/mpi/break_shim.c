@@ -7,6 +7,7 @@
  *          send    writes beside the send buffer's data      lost    leaves out the last block
  *          order   swaps two blocks                          error   returns an error
  *          stolen  receives a message of the user's          hang    does not return
+ *          over    reads 8 bytes too many of the send buffer, in every call
  *          none    changes nothing
  */
 #include <mpi.h>
@@ -88,6 +89,19 @@ static int steal(const call_t *c)
     return found;
 }
 
+/* Not once but always, because most buffers do not mind. */
+static int read_over(const call_t *c)
+{
+    static volatile unsigned char sink;
+    if (c->send != MPI_IN_PLACE && c->send_count > 0) {
+        long low, bytes;
+        free(data_map(c->send_type, c->send_count, &low, &bytes));
+        sink = ((const unsigned char *)c->send)[low + bytes + 8];
+    }
+    (void)sink;
+    return 0;
+}
+
 static int run(const call_t *c, void *recv)
 {
     return PMPI_Allgather(c->send, c->send_count, c->send_type, recv, c->recv_count, c->recv_type, c->comm);
@@ -140,6 +154,9 @@ static int run_broken(const call_t *c, int *code)
     if (strcmp(mode, "order") == 0 && !in_place) {
         *code = run_and_copy(c, 1);
         return 1;
+    }
+    if (strcmp(mode, "over") == 0) {
+        read_over(c);
     }
     int stolen = strcmp(mode, "stolen") == 0 && steal(c);
     *code = run(c, c->recv);

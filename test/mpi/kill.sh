@@ -37,10 +37,13 @@ await() {
     done
 }
 
+# The next three are run by await.
+# shellcheck disable=SC2317
 gone() {
     ! kill -0 "$1" 2>/dev/null
 }
 
+# shellcheck disable=SC2317
 looping() {
     grep -q '^looping$' "$work/out" 2>/dev/null
 }
@@ -55,6 +58,7 @@ ours() {
         done
 }
 
+# shellcheck disable=SC2317
 none_left() {
     [ -z "$(ours)" ]
 }
@@ -68,7 +72,7 @@ leftovers() {
     comm -13 "$work/shm.before" <(shm_list | sort) | grep -E "${1}|dma" | sed 's|^|/dev/shm/|'
     find "$TMPDIR" -mindepth 1 ! -type d
     grep -l 'memfd:.*dma' /proc/[0-9]*/maps 2>/dev/null | while IFS=/ read -r _ _ pid _; do
-        tr '\0' '\n' <"/proc/$pid/environ" 2>/dev/null | grep -qFx "DMA_KILL_TEST=$DMA_KILL_TEST" && echo "/proc/$pid/maps"
+        grep -qzFx "DMA_KILL_TEST=$DMA_KILL_TEST" "/proc/$pid/environ" 2>/dev/null && echo "/proc/$pid/maps"
     done
 }
 

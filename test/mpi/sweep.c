@@ -2,11 +2,12 @@
  * Random sweep over collectives: bytes computed from the definition, canaries around and between them, skew, the user's
  * own messages and several communicators at once. The other files are listed in sweep.h.
  *
- *   mpirun -n N sweep [-s SEED] [-n CASES] [-c CASE[:LAST]] [-o OPERATION] [-m BYTES] [-w SECONDS] [-v]
+ *   mpirun -n N sweep [-s SEED] [-n CASES] [-c CASE[:LAST]] [-o OPERATION] [-m BYTES] [-w SECONDS] [-t] [-v]
  *     -s  seed (default 1); -n number of cases (default 200), numbered from 0
  *     -c  replay one case or a range
  *     -o  only this operation; -m largest block in bytes (default 1 MiB)
  *     -w  seconds after which a case is called hung (default 60)
+ *     -t  ask for MPI_THREAD_MULTIPLE
  *     -v  say how many cases covered each feature; with one case, also what it is
  *
  * A failure prints one line per rank with all that is needed to replay it. Rank 0 ends with "N passed, N failed"
@@ -36,20 +37,36 @@ static bool known(const char *name)
 
 static bool parse(int argc, char **argv)
 {
-    for (int opt; (opt = getopt(argc, argv, "s:n:c:o:m:w:v")) != -1;) {
+    for (int opt; (opt = getopt(argc, argv, "s:n:c:o:m:w:tv")) != -1;) {
         switch (opt) {
-        case 's': options.seed = strtoull(optarg, NULL, 0); break;
-        case 'n': options.last = options.first + atol(optarg) - 1; break;
+        case 's':
+            options.seed = strtoull(optarg, NULL, 0);
+            break;
+        case 'n':
+            options.last = options.first + atol(optarg) - 1;
+            break;
         case 'c':
             if (sscanf(optarg, "%ld:%ld", &options.first, &options.last) == 1) {
                 options.last = options.first;
             }
             break;
-        case 'o': options.only = optarg; break;
-        case 'm': options.max_bytes = atol(optarg); break;
-        case 'w': options.watchdog = atoi(optarg); break;
-        case 'v': options.verbose = true; break;
-        default: return false;
+        case 'o':
+            options.only = optarg;
+            break;
+        case 'm':
+            options.max_bytes = atol(optarg);
+            break;
+        case 'w':
+            options.watchdog = atoi(optarg);
+            break;
+        case 't':
+            options.threads = true;
+            break;
+        case 'v':
+            options.verbose = true;
+            break;
+        default:
+            return false;
         }
     }
     return optind == argc && options.last >= options.first && options.max_bytes > 0 && options.watchdog > 0 &&
@@ -59,12 +76,16 @@ static bool parse(int argc, char **argv)
 int main(int argc, char **argv)
 {
     if (!parse(argc, argv)) {
-        fprintf(stderr, "usage: sweep [-s SEED] [-n CASES] [-c CASE[:LAST]] [-o OPERATION] [-m BYTES] [-w SECONDS] [-v]\n");
+        fprintf(
+            stderr,
+            "usage: sweep [-s SEED] [-n CASES] [-c CASE[:LAST]] [-o OPERATION] [-m BYTES] [-w SECONDS] [-t] [-v]\n");
         return 2;
     }
-    MPI_Init(&argc, &argv);
+    int level;
+    MPI_Init_thread(&argc, &argv, options.threads ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, &level);
     MPI_Comm_rank(MPI_COMM_WORLD, &world_rank);
     MPI_Comm_size(MPI_COMM_WORLD, &world_size);
+    report_signals();
     report_case(-1, "before the first case");
     case_setup();
 

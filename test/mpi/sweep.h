@@ -103,8 +103,10 @@ typedef struct {
 typedef struct {
     unsigned char *memory;
     size_t bytes;
-    void *base;  /* what MPI gets; NULL if there is no data and the dice said so */
-    long origin; /* of the base in memory */
+    void *base;         /* what MPI gets; NULL if there is no data and the dice said so */
+    long origin;        /* of the base in memory */
+    unsigned char *map; /* of fenced buffers, with its length */
+    size_t mapped;
     uint64_t canary;
     const type_t *type;
     int nblocks;
@@ -178,6 +180,7 @@ typedef struct {
     long max_bytes;
     int watchdog; /* seconds */
     bool verbose;
+    bool threads;     /* MPI_THREAD_MULTIPLE */
     const char *only; /* operation */
 } options_t;
 extern options_t options;
@@ -188,6 +191,7 @@ void case_teardown(void); /* collective */
 bool case_run(long number);
 
 /* ---- reports ---- */
+void report_signals(void);                       /* the watchdog and crashes */
 void report_case(long number, const char *text); /* what the watchdog and failures say */
 void report_stage(const char *stage, int call);
 void report_failure(const char *what);

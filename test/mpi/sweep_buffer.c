@@ -5,7 +5,8 @@
  *              ^ base (anywhere, with negative displacements even after the first data byte)
  *
  * Every byte that is not data is a canary whose value depends on its place. A check compares the whole memory with a
- * picture of what it must hold.
+ * picture of what it must hold. Some buffers end right before a page that may not be touched, without the second guard:
+ * they catch whoever reads too much.
  */
 #include "sweep.h"
 
@@ -13,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 enum { GUARD = 64, PAGE = 4096 };
 
@@ -31,40 +33,77 @@ static long element_at(const buffer_t *b, const block_t *block, long element)
     return b->origin + (block->displ + element) * b->type->extent;
 }
 
+/* Where the data of all blocks lies, relative to the base; false if there is none. */
+static bool span(const buffer_t *b, long *low, long *high)
+{
+    *low = LONG_MAX;
+    *high = LONG_MIN;
+    for (int i = 0; i < b->nblocks; i++) {
+        const block_t *block = &b->blocks[i];
+        if (block->elements > 0) {
+            long first = element_at(b, block, 0) - b->origin + b->type->low;
+            long last = element_at(b, block, block->elements - 1) - b->origin + b->type->high;
+            *low = first < *low ? first : *low;
+            *high = last > *high ? last : *high;
+        }
+    }
+    return *low < *high;
+}
+
+static void *checked(void *memory, size_t bytes)
+{
+    if (memory == NULL || memory == MAP_FAILED) {
+        fprintf(stderr, "sweep: no memory for %zu bytes\n", bytes);
+        MPI_Abort(MPI_COMM_WORLD, 3);
+    }
+    return memory;
+}
+
+/* Memory of which the last `used` bytes, a multiple of 8, lie before a forbidden page. */
+static void make_fenced(buffer_t *b, size_t used)
+{
+    b->mapped = (used + PAGE - 1) / PAGE * PAGE + PAGE;
+    unsigned char *map = mmap(NULL, b->mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    b->map = checked(map, b->mapped);
+    mprotect(b->map + b->mapped - PAGE, PAGE, PROT_NONE);
+    b->memory = b->map + b->mapped - PAGE - used;
+}
+
 void buffer_make(buffer_t *b, const type_t *type, int nblocks, block_t *blocks, int align, rng_t *rng)
 {
     *b = (buffer_t){.type = type, .nblocks = nblocks, .blocks = blocks, .canary = rng_next(rng)};
-    long low = LONG_MAX, high = LONG_MIN;
-    for (int i = 0; i < nblocks; i++) {
-        if (blocks[i].elements > 0) {
-            long first = element_at(b, &blocks[i], 0) + type->low;
-            long last = element_at(b, &blocks[i], blocks[i].elements - 1) + type->high;
-            low = first < low ? first : low;
-            high = last > high ? last : high;
-        }
-    }
-    bool empty = low > high;
+    long low, high;
+    bool empty = !span(b, &low, &high);
     if (empty) {
         low = high = 0;
     }
-    long grain = rng_chance(rng, 25) ? PAGE : align;
     long before = GUARD + rng_below(rng, 200), after = GUARD + rng_below(rng, 200);
-    long origin = before - low > before ? before - low : before;
-    b->origin = (origin + grain - 1) / grain * grain + (grain == PAGE ? 0 : grain * rng_below(rng, 16));
-    long end = b->origin + (high > 0 ? high : 0);
-    b->bytes = (size_t)(end + after);
-    void *memory = NULL;
-    if (posix_memalign(&memory, PAGE, b->bytes) != 0) {
-        fprintf(stderr, "sweep: no memory for %zu bytes\n", b->bytes);
-        MPI_Abort(MPI_COMM_WORLD, 3);
+    b->origin = low < 0 ? before - low : before;
+    if (!empty && rng_chance(rng, 20)) {
+        /* The end of the data, rounded up to the alignment, is the end of the memory. */
+        b->origin = (b->origin + 63) / 64 * 64;
+        long end = b->origin + (high + align - 1) / align * align;
+        long shift = (8 - end % 8) % 8; /* only without alignment the end may lie anywhere */
+        b->origin += shift;
+        b->bytes = (size_t)(end + shift);
+        make_fenced(b, b->bytes);
+    } else {
+        long grain = rng_chance(rng, 25) ? PAGE : align;
+        b->origin = (b->origin + grain - 1) / grain * grain + (grain == PAGE ? 0 : grain * rng_below(rng, 16));
+        b->bytes = (size_t)(b->origin + (high > 0 ? high : 0) + after);
+        void *memory = NULL;
+        b->memory = checked(posix_memalign(&memory, PAGE, b->bytes) == 0 ? memory : NULL, b->bytes);
     }
-    b->memory = memory;
     b->base = empty && rng_chance(rng, 30) ? NULL : b->memory + b->origin;
 }
 
 void buffer_free(buffer_t *b)
 {
-    free(b->memory);
+    if (b->map != NULL) {
+        munmap(b->map, b->mapped);
+    } else {
+        free(b->memory);
+    }
     free(b->blocks);
     *b = (buffer_t){0};
 }

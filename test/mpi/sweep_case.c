@@ -202,6 +202,7 @@ static void cover_call(const call_t *call)
     cover("unit", units[call->unit].name);
     cover("block bytes", size_class(call->total * units[call->unit].bytes));
     cover("buffers", call->in_place ? "in place" : "out of place");
+    cover("receive buffer", call->recv.map != NULL ? "fenced" : "guarded");
     cover("receive type", type_kind_names[call->recv_type.kind]);
     snprintf(name, sizeof(name), "%d", call->comm->size);
     cover("communicator size", name);

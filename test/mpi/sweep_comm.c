@@ -80,12 +80,24 @@ void comm_make(comm_t *c, comm_kind_t kind, bool fresh, rng_t rng)
     }
     *c = (comm_t){.kind = kind, .fresh = fresh, .comm = MPI_COMM_NULL};
     switch (kind) {
-    case COMM_WORLD: c->comm = MPI_COMM_WORLD; break;
-    case COMM_SPLIT: c->comm = make_split(&rng); break;
-    case COMM_REVERSED: MPI_Comm_split(MPI_COMM_WORLD, 0, -world_rank, &c->comm); break;
-    case COMM_SUBSET: c->comm = make_subset(&rng); break;
-    case COMM_MERGED: c->comm = make_merged(&rng); break;
-    default: MPI_Comm_dup(MPI_COMM_WORLD, &c->comm); break;
+    case COMM_WORLD:
+        c->comm = MPI_COMM_WORLD;
+        break;
+    case COMM_SPLIT:
+        c->comm = make_split(&rng);
+        break;
+    case COMM_REVERSED:
+        MPI_Comm_split(MPI_COMM_WORLD, 0, -world_rank, &c->comm);
+        break;
+    case COMM_SUBSET:
+        c->comm = make_subset(&rng);
+        break;
+    case COMM_MERGED:
+        c->comm = make_merged(&rng);
+        break;
+    default:
+        MPI_Comm_dup(MPI_COMM_WORLD, &c->comm);
+        break;
     }
     if (c->comm != MPI_COMM_NULL) {
         MPI_Comm_set_errhandler(c->comm, MPI_ERRORS_RETURN);

@@ -51,9 +51,14 @@ static void busy(double seconds)
 void skew_some(rng_t *rng)
 {
     switch (rng_below(rng, 4)) {
-    case 0: busy(1e-6 * (double)rng_below(rng, 40)); break;
-    case 1: usleep((useconds_t)rng_below(rng, 200)); break;
-    default: break;
+    case 0:
+        busy(1e-6 * (double)rng_below(rng, 40));
+        break;
+    case 1:
+        usleep((useconds_t)rng_below(rng, 200));
+        break;
+    default:
+        break;
     }
 }
 
@@ -122,8 +127,12 @@ void traffic_before(traffic_t *t, traffic_kind_t kind, const comm_t *comm, long 
         receive_now(t);
         send_now(t);
         break;
-    case TRAFFIC_LATE: send_now(t); break;
-    case TRAFFIC_WILDCARD: receive_now(t); break;
+    case TRAFFIC_LATE:
+        send_now(t);
+        break;
+    case TRAFFIC_WILDCARD:
+        receive_now(t);
+        break;
     default: /* needed */
         send_now(t);
         receive_now(t);

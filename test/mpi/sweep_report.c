@@ -12,24 +12,44 @@ static long case_number;
 static volatile const char *stage_name = "start";
 static volatile int stage_call;
 
-static void on_alarm(int signal)
+static void say_where(const char *what)
 {
-    (void)signal;
     char line[1400];
-    int n = snprintf(line, sizeof(line), "sweep: rank %d hangs for %d s in case %ld, call %d, %s: %s\n", world_rank,
-                     options.watchdog, case_number, stage_call, (const char *)stage_name, case_text);
+    int n = snprintf(line, sizeof(line), "sweep: rank %d %s in seed %llu case %ld, call %d, %s: %s\n", world_rank, what,
+                     (unsigned long long)options.seed, case_number, stage_call, (const char *)stage_name, case_text);
     if (write(STDERR_FILENO, line, (size_t)n) < 0) {
         _exit(1);
     }
+}
+
+static void on_alarm(int signal)
+{
+    (void)signal;
+    char what[40];
+    snprintf(what, sizeof(what), "hangs for %d s", options.watchdog);
+    say_where(what);
     sleep(1); /* the other ranks' alarms are due: let them print as well */
     _exit(1);
+}
+
+/* The second time it strikes, the default does what it does. */
+static void on_crash(int number)
+{
+    signal(number, SIG_DFL);
+    say_where(number == SIGSEGV ? "crashes (SIGSEGV)" : "crashes (SIGBUS)");
+}
+
+void report_signals(void)
+{
+    signal(SIGALRM, on_alarm);
+    signal(SIGSEGV, on_crash);
+    signal(SIGBUS, on_crash);
 }
 
 void report_case(long number, const char *text)
 {
     case_number = number;
     snprintf(case_text, sizeof(case_text), "%s", text);
-    signal(SIGALRM, on_alarm);
     alarm((unsigned)options.watchdog);
 }
 
@@ -43,7 +63,8 @@ void report_failure(const char *what)
 {
     enum { PATIENCE = 5 };
     static int failures;
-    fprintf(stderr, "sweep: FAIL seed %llu case %ld rank %d call %d: %s: %s (replay: mpirun -n %d ... sweep -s %llu -c %ld)\n",
+    fprintf(stderr,
+            "sweep: FAIL seed %llu case %ld rank %d call %d: %s: %s (replay: mpirun -n %d ... sweep -s %llu -c %ld)\n",
             (unsigned long long)options.seed, case_number, world_rank, stage_call, what, case_text, world_size,
             (unsigned long long)options.seed, case_number);
     fflush(stderr);

@@ -24,7 +24,7 @@ expect() {
     local mode=$1 pattern=$2 bad=0
     shift 2
     broken "$mode" "$@" && bad=1
-    grep -q "break_shim: broke a call" "$log" || [[ $mode = hang* ]] || bad=1
+    grep -q "break_shim: broke a call" "$log" || [[ $mode = hang || $mode = over ]] || bad=1
     grep -Eq -- "$pattern" "$log" || bad=1
     [ $bad = 0 ] || sed 's/^/    /' "$log" | tail -n 20
     verdict "sweep with a broken all-gather: $mode" $bad
@@ -42,8 +42,9 @@ expect lost "${fail}receive buffer: .*data byte 0 of block" -n 100
 expect order "${fail}receive buffer: .*data byte" -n 100
 expect send "${fail}send buffer was written" -n 100
 expect error "${fail}allgather returned MPI_ERR_OTHER" -n 100
-expect hang 'sweep: rank 1 hangs for 2 s in case [0-9]+, call [0-9]+, in the call: ' -w 2 -n 100
-expect stolen 'sweep: rank 1 hangs for 2 s in case [0-9]+, .*in the user' -w 2 -n 100
+expect hang 'sweep: rank 1 hangs for 2 s in seed 1 case [0-9]+, call [0-9]+, in the call: ' -w 2 -n 100
+expect stolen 'sweep: rank 1 hangs for 2 s in seed 1 case [0-9]+, .*in the user' -w 2 -n 100
+expect over 'sweep: rank 1 crashes \(SIGSEGV\) in seed 1 case [0-9]+, call [0-9]+, in the call: ' -n 100
 
 # A failure of one rank alone counts once in rank 0's last line, and that case alone replays.
 broken data:2:9 -n 100

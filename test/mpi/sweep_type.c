@@ -9,14 +9,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-const char *const type_kind_names[TYPE_KINDS] = {"basic", "contiguous", "vector",   "struct",
-                                                 "indexed", "wide",     "column", "negative"};
+const char *const type_kind_names[TYPE_KINDS] = {"basic",   "contiguous", "vector", "struct",
+                                                 "indexed", "wide",       "column", "negative"};
 
 const unit_t units[UNIT_KINDS] = {
-    {"char", 1, {1, 0, 0}, 1},
-    {"int", 1, {4, 0, 0}, 4},
-    {"double", 1, {8, 0, 0}, 8},
-    {"double+int+char", 3, {8, 4, 1}, 13},
+    {"char", 1, {1, 0, 0}, 1},        {"int", 1, {4, 0, 0}, 4},
+    {"double", 1, {8, 0, 0}, 8},      {"double+int+char", 3, {8, 4, 1}, 13},
     {"char+double", 2, {1, 8, 0}, 9},
 };
 
@@ -262,11 +260,21 @@ void type_make(type_t *t, type_kind_t kind, int unit, long total, int blocks, rn
     lay_unit(&u, &units[unit], rng);
     *t = (type_t){.kind = kind, .owned = true, .units = kind == TYPE_BASIC ? 1 : choose_units(total, rng)};
     switch (kind) {
-    case TYPE_VECTOR: make_vector(t, &rows, &u, rng); break;
-    case TYPE_STRUCT: make_struct(t, &rows, &u, rng); break;
-    case TYPE_INDEXED: make_indexed(t, &rows, &u, rng); break;
-    case TYPE_NEGATIVE: make_negative(t, &rows, &u, rng); break;
-    case TYPE_COLUMN: make_column(t, &rows, &u, total / t->units * blocks + 1, rng); break;
+    case TYPE_VECTOR:
+        make_vector(t, &rows, &u, rng);
+        break;
+    case TYPE_STRUCT:
+        make_struct(t, &rows, &u, rng);
+        break;
+    case TYPE_INDEXED:
+        make_indexed(t, &rows, &u, rng);
+        break;
+    case TYPE_NEGATIVE:
+        make_negative(t, &rows, &u, rng);
+        break;
+    case TYPE_COLUMN:
+        make_column(t, &rows, &u, total / t->units * blocks + 1, rng);
+        break;
     default:
         one_row(t, &rows);
         t->extent = t->units * u.extent;

@@ -11,18 +11,25 @@ uint64_t unit_seed(void)
     return text && *text ? strtoull(text, NULL, 0) : 20260801;
 }
 
-int unit_main(const char *name, TCase *tc)
+void unit_add(Suite *suite, const TTest *test, const char *name, int first, int end, double seconds)
 {
-    Suite *suite = suite_create(name);
+    TCase *tc = tcase_create(name);
+
+    tcase_set_timeout(tc, seconds);
+    tcase_add_loop_test(tc, test, first, end);
+    suite_add_tcase(suite, tc);
+}
+
+int unit_main(Suite *suite)
+{
     SRunner *runner = srunner_create(suite);
     int failed;
 
-    suite_add_tcase(suite, tc);
     srunner_run_all(runner, CK_NORMAL);
     failed = srunner_ntests_failed(runner);
     srunner_free(runner);
     if (failed) {
-        printf("%s: repeat with DMA_SEED=%llu\n", name, (unsigned long long)unit_seed());
+        printf("repeat with DMA_SEED=%llu\n", (unsigned long long)unit_seed());
     }
     return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }

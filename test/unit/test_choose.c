@@ -355,21 +355,21 @@ END_TEST
 
 int main(void)
 {
-    TCase *tc = tcase_create("choose");
+    Suite *suite = suite_create("choose");
 
-    tcase_add_test(tc, the_cheapest_that_fits);
-    tcase_add_test(tc, forced);
-    tcase_add_test(tc, nothing_fits);
-    tcase_add_test(tc, in_place_does_not_steer);
-    tcase_add_test(tc, chunks_fit);
-    tcase_add_test(tc, cost_is_monotone);
-    tcase_add_test(tc, cost_never_wraps);
-    tcase_add_test(tc, huge_blocks);
-    tcase_add_test(tc, golden);
-    tcase_add_test(tc, profile_round_trip);
-    tcase_add_test(tc, profile_layout);
-    tcase_add_test(tc, profile_errors);
-    tcase_add_test(tc, profile_error_is_bounded);
-    tcase_add_test(tc, profile_files);
-    return unit_main("choose", tc);
+    unit_test(suite, the_cheapest_that_fits, 10);
+    unit_test(suite, forced, 10);
+    unit_test(suite, nothing_fits, 10);
+    unit_test(suite, in_place_does_not_steer, 10);
+    unit_test(suite, chunks_fit, 10);
+    unit_test(suite, cost_is_monotone, 10);
+    unit_test(suite, cost_never_wraps, 10);
+    unit_test(suite, huge_blocks, 10);
+    unit_test(suite, golden, 10);
+    unit_test(suite, profile_round_trip, 10);
+    unit_test(suite, profile_layout, 10);
+    unit_test(suite, profile_errors, 10);
+    unit_test(suite, profile_error_is_bounded, 10);
+    unit_test(suite, profile_files, 10);
+    return unit_main(suite);
 }

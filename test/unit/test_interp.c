@@ -509,23 +509,22 @@ END_TEST
 
 int main(void)
 {
-    TCase *tc = tcase_create("interp");
+    Suite *suite = suite_create("interp");
 
-    tcase_set_timeout(tc, 20);
-    tcase_add_test(tc, right_plans_pass);
-    tcase_add_test(tc, missing_entry_wait);
-    tcase_add_test(tc, missing_entry_signal);
-    tcase_add_test(tc, missing_done_wait);
-    tcase_add_test(tc, missing_consumed_wait);
-    tcase_add_test(tc, missing_produced_wait);
-    tcase_add_test(tc, missing_landed_wait);
-    tcase_add_test(tc, signal_before_copy);
-    tcase_add_test(tc, wrong_operands);
-    tcase_add_test(tc, wrong_swaps);
-    tcase_add_test(tc, wrong_flags);
-    tcase_add_test(tc, deadlocks);
-    tcase_add_test(tc, malformed_plans);
-    tcase_add_test(tc, network_steps);
-    tcase_add_test(tc, seeds_repeat);
-    return unit_main("interp", tc);
+    unit_test(suite, right_plans_pass, 20);
+    unit_test(suite, missing_entry_wait, 20);
+    unit_test(suite, missing_entry_signal, 20);
+    unit_test(suite, missing_done_wait, 20);
+    unit_test(suite, missing_consumed_wait, 20);
+    unit_test(suite, missing_produced_wait, 20);
+    unit_test(suite, missing_landed_wait, 20);
+    unit_test(suite, signal_before_copy, 20);
+    unit_test(suite, wrong_operands, 20);
+    unit_test(suite, wrong_swaps, 20);
+    unit_test(suite, wrong_flags, 20);
+    unit_test(suite, deadlocks, 20);
+    unit_test(suite, malformed_plans, 20);
+    unit_test(suite, network_steps, 20);
+    unit_test(suite, seeds_repeat, 20);
+    return unit_main(suite);
 }

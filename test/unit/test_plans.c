@@ -244,13 +244,12 @@ END_TEST
 
 int main(void)
 {
-    TCase *tc = tcase_create("plans");
+    Suite *suite = suite_create("plans");
 
     next_seed = 1000 * unit_seed();
-    tcase_set_timeout(tc, 60);
-    tcase_add_loop_test(tc, every_variant, 0, count_variants());
-    tcase_add_loop_test(tc, every_geometry, 0, count_variants());
-    tcase_add_test(tc, mixed_calls);
-    tcase_add_test(tc, limits);
-    return unit_main("plans", tc);
+    unit_loop(suite, every_variant, 0, count_variants(), 60);
+    unit_loop(suite, every_geometry, 0, count_variants(), 60);
+    unit_test(suite, mixed_calls, 60);
+    unit_test(suite, limits, 60);
+    return unit_main(suite);
 }

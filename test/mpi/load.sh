@@ -1,0 +1,104 @@
+#!/bin/bash
+# load.sh: which component serves what, for every way to select it. Runs inside ./with-build.
+# shellcheck disable=SC1091
+set -uo pipefail
+here=$(dirname "$0")
+. "$here/../lib.sh"
+. "$here/common.sh"
+
+allcoll=$(program allcoll) || exit 1
+prefer=$(program prefer) || exit 1
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+export OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_coll_dma_verbose=1
+
+# What a run of ours looks like, and one that we have no part in.
+served='coll/dma: communicator MPI_COMM_WORLD.*ranks, ready'
+right='allcoll: [0-9]+ checks, 0 failed'
+
+# with_us RANKS ARGS...: the data are right and we have served the world
+with_us() {
+    local output
+    output=$(launch 60 "$@" 2>&1) || { echo "$output"; return 1; }
+    echo "$output"
+    grep -Eq "$right" <<<"$output" && grep -Eq "$served" <<<"$output"
+}
+
+# without_us RANKS ARGS...: the data are right, and not a word from us
+without_us() {
+    local output
+    output=$(launch 60 "$@" 2>&1) || { echo "$output"; return 1; }
+    echo "$output"
+    grep -Eq "$right" <<<"$output" && ! grep -q 'coll/dma' <<<"$output"
+}
+
+# not_preferred VALUE: an info key that leaves the communicator to others
+not_preferred() {
+    local output
+    output=$(launch 30 2 "$prefer" "$1" 2>&1) || { echo "$output"; return 1; }
+    echo "$output"
+    grep -q 'prefer: .* 0 failed' <<<"$output" && ! grep -q 'communicator preference' <<<"$output"
+}
+
+# says_once PATTERN CMD...: exactly one line has it
+says_once() {
+    local pattern=$1 output
+    shift
+    output=$("$@" 2>&1) || true
+    echo "$output"
+    [ "$(grep -Ec -e "$pattern" <<<"$output")" = 1 ]
+}
+
+for ranks in 2 4; do
+    for list in dma dma,basic basic,dma basic,libnbc,dma,tuned ^sm ^sm,han; do
+        ok "$ranks ranks, --mca coll $list" with_us $ranks --mca coll $list "$allcoll"
+    done
+    ok "$ranks ranks, no --mca coll" with_us $ranks "$allcoll"
+    for list in basic,tuned,libnbc,self,inter ^dma; do
+        ok "$ranks ranks, --mca coll $list" without_us $ranks --mca coll $list "$allcoll"
+    done
+done
+# Alone, there is nothing to do for us but to be out of the way.
+for list in dma dma,basic basic,dma ^sm ^dma basic,tuned,libnbc,self,inter; do
+    ok "1 rank, --mca coll $list" without_us 1 --mca coll $list "$allcoll"
+done
+ok '1 rank, no --mca coll' without_us 1 "$allcoll"
+ok 'a singleton' env OMPI_MCA_coll=dma timeout 60 "$allcoll"
+
+ok 'spawned processes' with_us 2 --mca coll dma "$allcoll" --spawn 2
+ok 'spawned processes, without us' without_us 2 --mca coll ^dma "$allcoll" --spawn 2
+ok 'the tool interface loads everything first' with_us 2 --mca coll dma "$allcoll" --mpit
+ok 'the tool interface and a list without us' without_us 2 --mca coll basic,tuned,libnbc,self,inter "$allcoll" --mpit
+
+# An include list without us stays as it is: nothing is added, so this one is too short to start with. (What Open MPI
+# says about it does not always arrive: its mpirun loses help messages.)
+ok 'a short list without us' refuses . launch 30 2 --mca coll basic,self "$prefer" basic
+ok 'a name that does not exist' refuses . launch 30 2 --mca coll dma,nosuch "$prefer" dma
+
+# The info key of a communicator.
+ours='communicator preference .*ready'
+for value in dma dma,basic dma,^sm; do
+    ok "info key $value" says "$ours" launch 30 2 "$prefer" $value
+done
+for value in ^dma basic basic,dma tuned,libnbc basic,^dma; do
+    ok "info key $value" not_preferred $value
+done
+
+# Another Open MPI: the library says so, whatever we were built with.
+cat >"$scratch/other.c" <<'END'
+#include <string.h>
+int PMPI_Get_library_version(char *version, int *length)
+{
+    strcpy(version, "Open MPI v4.0.7, package: another one");
+    *length = (int)strlen(version);
+    return 0;
+}
+END
+if "${CC:-cc}" -shared -fPIC -o "$scratch/other.so" "$scratch/other.c"; then
+    another=(launch 60 2 -x "LD_PRELOAD=$scratch/other.so" --mca coll dma "$allcoll")
+    ok 'another series: says what happens' says 'built for Open MPI .* but this is "Open MPI v4.0.7": it stays out' \
+        "${another[@]}"
+    ok 'another series: everything works' says "$right" "${another[@]}"
+    ok 'another series: one line a node' says_once coll/dma "${another[@]}"
+fi
+finish

@@ -1,0 +1,54 @@
+/*
+ * stop SECONDS [BYTES]: all-gathers with data that changes from call to call, checked in every call, until rank 0's clock
+ * says so (the last block of every message tells). stop.sh stops a rank meanwhile. Rank 0 ends with
+ * "N calls, data right".
+ */
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static unsigned char value(long call, int rank, int at)
+{
+    return (unsigned char)(call * 31 + rank * 7 + at);
+}
+
+int main(int argc, char **argv)
+{
+    MPI_Init(&argc, &argv);
+    double seconds = argc > 1 ? atof(argv[1]) : 5;
+    int bytes = argc > 2 ? atoi(argv[2]) : 64;
+    int rank, size;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    unsigned char *send = malloc((size_t)bytes), *recv = malloc((size_t)bytes * (size_t)size);
+    printf("rank %d pid %d\n", rank, (int)getpid());
+    fflush(stdout);
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == 0) {
+        printf("looping\n");
+        fflush(stdout);
+    }
+    double start = MPI_Wtime();
+    long calls = 0, wrong = 0;
+    for (int last = 0; !last; calls++) {
+        for (int i = 0; i < bytes; i++) {
+            send[i] = value(calls, rank, i);
+        }
+        send[bytes - 1] = MPI_Wtime() - start > seconds; /* counts from rank 0 only */
+        int code = MPI_Allgather(send, bytes, MPI_BYTE, recv, bytes, MPI_BYTE, MPI_COMM_WORLD);
+        wrong += code != MPI_SUCCESS;
+        last = recv[bytes - 1];
+        for (int block = 0; block < size; block++) {
+            for (int i = 0; i < bytes - 1; i++) {
+                wrong += recv[(size_t)block * (size_t)bytes + (size_t)i] != value(calls, block, i);
+            }
+        }
+    }
+    MPI_Allreduce(MPI_IN_PLACE, &wrong, 1, MPI_LONG, MPI_SUM, MPI_COMM_WORLD);
+    if (rank == 0) {
+        printf("%ld calls, %s\n", calls, wrong ? "WRONG DATA" : "data right");
+    }
+    MPI_Finalize();
+    return wrong != 0;
+}

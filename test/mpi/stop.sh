@@ -1,0 +1,54 @@
+#!/bin/bash
+# A rank that is stopped is late, not dead: after SIGSTOP for longer than every time limit that is on, and SIGCONT, the
+# collectives go on with the right data; meanwhile a line says who is waited for. stop.sh [-- MPIRUN-ARGS...]
+set -uo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+# shellcheck source=test/mpi/common.sh
+. "$here/common.sh"
+[ "${1:-}" != -- ] || shift
+warns=yes
+[ $# -eq 0 ] || warns=no
+[ $# -gt 0 ] || set -- --mca coll dma
+program=$(program stop) || exit 1
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+# stopped RANKS WHO BYTES: stops rank WHO for 2.5 s
+stopped() {
+    local ranks=$1 who=$2 bytes=$3 job pid i
+    launch 30 "$ranks" --mca pml ob1 --mca mpi_yield_when_idle 1 --mca coll_dma_warn 1 "${args[@]}" \
+        "$program" 4 "$bytes" >"$work/out" 2>"$work/err" &
+    job=$!
+    for ((i = 0; i < 1000; i++)); do
+        grep -q '^looping$' "$work/out" && break
+        sleep 0.01
+    done
+    pid=$(sed -n "s/^rank $who pid //p" "$work/out")
+    sleep 0.2
+    if ! kill -STOP "$pid"; then
+        echo "no rank $who to stop"
+        return 1
+    fi
+    sleep 2.5
+    kill -CONT "$pid"
+    if ! wait $job; then
+        echo "the job failed: $(tail -n 3 "$work/err")"
+        return 1
+    fi
+    if ! grep -q 'calls, data right$' "$work/out"; then
+        echo "no right data: $(tail -n 1 "$work/out")"
+        return 1
+    fi
+    if [ $warns = yes ] && ! grep -Eq "waited .* for rank $who\\b" "$work/err"; then
+        echo "no line names rank $who: $(tail -n 3 "$work/err")"
+        return 1
+    fi
+}
+
+args=("$@")
+for what in '2 1 64' '3 0 64' '2 0 8192' '3 2 200000'; do
+    read -r ranks who bytes <<<"$what"
+    stopped "$ranks" "$who" "$bytes" >"$work/why"
+    verdict "rank $who of $ranks stopped, $bytes bytes: $(cat "$work/why")" $?
+done
+finish

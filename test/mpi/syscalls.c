@@ -1,0 +1,201 @@
+/*
+ * syscalls [CALLS [BYTES]]: a warm all-gather makes no system call and allocates nothing (default 10000 of 64 bytes).
+ *
+ * Each rank forks a tracer that counts the system calls of the rank's main thread between two marks, with ptrace; it needs
+ * no strace. malloc and its kin are replaced by counting ones. A rank whose peer has lost its core runs opal_progress,
+ * which may yield or poll: these calls are allowed, but only for one call in a hundred, and one clean section out of a few
+ * is enough. Rank 0 ends with "N passed, N failed"; exit status 77 if tracing is not permitted here.
+ */
+#include "count_malloc.h"
+
+#include <errno.h>
+#include <mpi.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { NUMBERS = 1024, SECTIONS = 5, MARK = SYS_getppid };
+/* With PTRACE_O_TRACESYSGOOD a stop at a system call is told from a signal. */
+enum { SYSCALL_STOP = SIGTRAP | 0x80 };
+
+typedef struct {
+    atomic_int attached; /* 1 tracing, -1 not permitted */
+    atomic_int counted;
+    long by_number[NUMBERS];
+} shared_t;
+
+typedef struct {
+    long system_calls, waiting, allocations;
+    char names[200]; /* numbers of the calls that count against us */
+} section_t;
+
+static int rank, size, bytes = 64;
+static long calls = 10000;
+static char *send_buffer, *recv_buffer;
+
+/* Counts between the two marks; a call stops twice, at its entry and at its exit. */
+static void trace(pid_t pid, shared_t *shared)
+{
+    int status, marks = 0;
+    if (ptrace(PTRACE_SEIZE, pid, NULL, (void *)PTRACE_O_TRACESYSGOOD) != 0 ||
+        ptrace(PTRACE_INTERRUPT, pid, NULL, NULL) != 0 || waitpid(pid, &status, __WALL) != pid) {
+        atomic_store(&shared->attached, -1);
+        _exit(0);
+    }
+    atomic_store(&shared->attached, 1);
+    for (long signal = 0; ptrace(PTRACE_SYSCALL, pid, NULL, (void *)signal) == 0;) {
+        if (waitpid(pid, &status, __WALL) != pid || !WIFSTOPPED(status)) {
+            break;
+        }
+        signal = 0;
+        if (WSTOPSIG(status) != SYSCALL_STOP) {
+            signal = status >> 16 ? 0 : WSTOPSIG(status); /* an event of ptrace, or a signal to hand on */
+            continue;
+        }
+        struct __ptrace_syscall_info info;
+        ptrace(PTRACE_GET_SYSCALL_INFO, pid, sizeof(info), &info);
+        if (info.op != PTRACE_SYSCALL_INFO_ENTRY) {
+            continue;
+        }
+        if (info.entry.nr == MARK && ++marks == 2) {
+            break;
+        }
+        if (info.entry.nr != MARK && marks == 1 && info.entry.nr < NUMBERS) {
+            shared->by_number[info.entry.nr]++;
+        }
+    }
+    ptrace(PTRACE_DETACH, pid, NULL, NULL);
+    atomic_store(&shared->counted, 1);
+    _exit(0);
+}
+
+static void work(void)
+{
+    for (long i = 0; i < calls; i++) {
+        MPI_Allgather(send_buffer, bytes, MPI_BYTE, recv_buffer, bytes, MPI_BYTE, MPI_COMM_WORLD);
+    }
+}
+
+/* Proves that the counters count. */
+static void noisy_work(void)
+{
+    for (int i = 0; i < 3; i++) {
+        syscall(SYS_getuid);
+        char *volatile memory = malloc(10);
+        free(memory);
+    }
+}
+
+static bool is_waiting(long number)
+{
+    switch (number) {
+    case SYS_sched_yield:
+    case SYS_epoll_wait:
+    case SYS_epoll_pwait:
+    case SYS_poll:
+    case SYS_ppoll:
+        return true;
+    default:
+        return false;
+    }
+}
+
+static void sum_up(const shared_t *shared, section_t *s)
+{
+    for (long i = 0; i < NUMBERS; i++) {
+        if (is_waiting(i)) {
+            s->waiting += shared->by_number[i];
+        } else if (shared->by_number[i] > 0) {
+            s->system_calls += shared->by_number[i];
+            size_t used = strlen(s->names);
+            snprintf(s->names + used, sizeof(s->names) - used, " #%ld x %ld", i, shared->by_number[i]);
+        }
+    }
+}
+
+/* False if tracing is not permitted. */
+static bool measure(section_t *s, void (*run)(void))
+{
+    *s = (section_t){0};
+    shared_t *shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    pid_t self = getpid(), tracer = fork();
+    if (tracer == 0) {
+        while (atomic_load(&shared->attached) != 2) { /* until the rank has allowed it */
+            usleep(100);
+        }
+        trace(self, shared);
+    }
+    prctl(PR_SET_PTRACER, tracer, 0, 0, 0);
+    atomic_store(&shared->attached, 2);
+    while (atomic_load(&shared->attached) == 2) {
+    }
+    bool traced = atomic_load(&shared->attached) == 1;
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (traced) {
+        syscall(MARK);
+        long before = malloc_calls();
+        run();
+        s->allocations = malloc_calls() - before;
+        syscall(MARK);
+        while (!atomic_load(&shared->counted)) {
+        }
+        sum_up(shared, s);
+    }
+    waitpid(tracer, NULL, 0);
+    munmap(shared, sizeof(*shared));
+    MPI_Barrier(MPI_COMM_WORLD);
+    return traced;
+}
+
+static bool all(bool mine)
+{
+    int value = mine;
+    MPI_Allreduce(MPI_IN_PLACE, &value, 1, MPI_INT, MPI_LAND, MPI_COMM_WORLD);
+    return value;
+}
+
+int main(int argc, char **argv)
+{
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    calls = argc > 1 ? atol(argv[1]) : calls;
+    bytes = argc > 2 ? atoi(argv[2]) : bytes;
+    send_buffer = calloc((size_t)bytes, 1);
+    recv_buffer = calloc((size_t)bytes, (size_t)size);
+    work(); /* warms up */
+
+    section_t s;
+    bool traced = all(measure(&s, noisy_work));
+    if (!traced) {
+        if (rank == 0) {
+            printf("skipped: tracing a process is not permitted here\n");
+        }
+        MPI_Finalize();
+        return 77;
+    }
+    bool counts = all(s.system_calls == 3 && s.allocations == 6);
+    bool clean = false;
+    for (int i = 0; i < SECTIONS && !clean; i++) {
+        measure(&s, work);
+        clean = all(s.system_calls == 0 && s.allocations == 0 && s.waiting <= calls / 100);
+        if (!clean) {
+            printf("rank %d, %ld all-gathers of %d bytes: %ld system calls%s, %ld allocations, %ld yields and polls\n",
+                   rank, calls, bytes, s.system_calls, s.names, s.allocations, s.waiting);
+            fflush(stdout);
+        }
+    }
+    if (rank == 0) {
+        printf("%d passed, %d failed\n", counts + clean, !counts + !clean);
+    }
+    MPI_Finalize();
+    return !(counts && clean);
+}

@@ -1,0 +1,100 @@
+/*
+ * MPI_THREAD_MULTIPLE: threads that use different communicators at once, from their first collective on, while another
+ * thread moves messages.
+ *
+ *     threads [THREADS [CALLS]]
+ */
+#include <pthread.h>
+#include <stdbool.h>
+
+#include "verify.h"
+
+enum { MAX_THREADS = 16, MAX_RANKS = 32, ROUNDS = 5 };
+
+static int rank, nranks, calls = 300;
+static pthread_barrier_t start;
+
+typedef struct worker {
+    pthread_t thread;
+    MPI_Comm comm;
+    bool messages; /* point-to-point instead of collectives */
+    long wrong;
+} worker_t;
+
+static void collectives(worker_t *worker)
+{
+    for (int call = 0; call < calls; call++) {
+        int ints = 1 << call % 12, *all = malloc((size_t)ints * (size_t)nranks * sizeof(int));
+        int *mine = all + (size_t)rank * (size_t)ints;
+
+        for (int i = 0; i < ints; i++) {
+            mine[i] = call + rank;
+        }
+        MPI_Allgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, all, ints, MPI_INT, worker->comm);
+        for (int r = 0; r < nranks; r++) {
+            worker->wrong +=
+                all[(size_t)r * (size_t)ints] != call + r || all[(size_t)(r + 1) * (size_t)ints - 1] != call + r;
+        }
+        free(all);
+    }
+}
+
+static void messages(worker_t *worker)
+{
+    int left = (rank + nranks - 1) % nranks, right = (rank + 1) % nranks;
+
+    for (int call = 0; call < calls; call++) {
+        int out = call, in = -1;
+
+        MPI_Sendrecv(&out, 1, MPI_INT, right, 3, &in, 1, MPI_INT, left, 3, worker->comm, MPI_STATUS_IGNORE);
+        worker->wrong += in != call;
+    }
+}
+
+static void *run(void *argument)
+{
+    worker_t *worker = argument;
+
+    pthread_barrier_wait(&start);
+    if (worker->messages) {
+        messages(worker);
+    } else {
+        collectives(worker);
+    }
+    return NULL;
+}
+
+int main(int argc, char **argv)
+{
+    int nthreads = argc > 1 ? atoi(argv[1]) : 3, provided, outcome;
+    worker_t workers[MAX_THREADS];
+
+    MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &nranks);
+    calls = argc > 2 ? atoi(argv[2]) : calls;
+    if (provided < MPI_THREAD_MULTIPLE || nthreads < 1 || nthreads > MAX_THREADS) {
+        fprintf(stderr, "threads: cannot run %d threads\n", nthreads);
+        MPI_Abort(MPI_COMM_WORLD, 2);
+    }
+    pthread_barrier_init(&start, NULL, (unsigned)nthreads);
+    for (int round = 0; round < ROUNDS; round++) {
+        for (int t = 0; t < nthreads; t++) {
+            workers[t] = (worker_t){.messages = t == 2};
+            MPI_Comm_dup(MPI_COMM_WORLD, &workers[t].comm);
+        }
+        for (int t = 0; t < nthreads; t++) {
+            pthread_create(&workers[t].thread, NULL, run, &workers[t]);
+        }
+        for (int t = 0; t < nthreads; t++) {
+            pthread_join(workers[t].thread, NULL);
+            VERIFY(workers[t].wrong == 0);
+            MPI_Comm_free(&workers[t].comm);
+        }
+    }
+    pthread_barrier_destroy(&start);
+
+    outcome = verify_summary("threads", MPI_COMM_WORLD);
+    MPI_Finalize();
+    return outcome;
+}

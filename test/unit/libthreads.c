@@ -1,0 +1,478 @@
+/* Ranks as threads: see libthreads.h. */
+#include "libthreads.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "libunit.h"
+
+/* ---- messages ---- */
+
+typedef struct message {
+    struct message *next;
+    bool send, done, eager;
+    double due; /* not received before */
+    const void *from;
+    void *to;
+    size_t bytes;
+    char *data; /* eager: a copy */
+    group_t *group;
+    int src, dst;
+} message_t;
+
+struct group {
+    int n;
+    uint64_t rng;
+    unsigned delay_us;
+    member_t *members;
+    pthread_mutex_t lock;
+    message_t **sends, **recvs; /* per pair, in order */
+    bool *failing;
+};
+
+static double now(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static uint32_t draw(uint64_t *rng, uint32_t below)
+{
+    uint64_t x = *rng += 0x9e3779b97f4a7c15ull;
+
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
+    x ^= x >> 31;
+    return below ? (uint32_t)((x >> 32) * below >> 32) : 0;
+}
+
+group_t *group_create(int n, uint64_t seed, unsigned delay_us)
+{
+    group_t *g = calloc(1, sizeof(*g));
+    size_t pairs = (size_t)n * (size_t)n;
+
+    *g = (group_t){.n = n, .rng = seed, .delay_us = delay_us};
+    pthread_mutex_init(&g->lock, NULL);
+    g->members = calloc((size_t)n, sizeof(*g->members));
+    g->failing = calloc((size_t)n, sizeof(*g->failing));
+    g->sends = calloc(pairs, sizeof(*g->sends));
+    g->recvs = calloc(pairs, sizeof(*g->recvs));
+    for (int r = 0; r < n; r++) {
+        g->members[r] = (member_t){.group = g, .rank = r};
+    }
+    return g;
+}
+
+static void drop_messages(message_t **lists, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        while (lists[i]) {
+            message_t *m = lists[i];
+            lists[i] = m->next;
+            free(m->data);
+            free(m);
+        }
+    }
+    free(lists);
+}
+
+void group_destroy(group_t *g)
+{
+    size_t pairs = (size_t)g->n * (size_t)g->n;
+
+    drop_messages(g->sends, pairs);
+    drop_messages(g->recvs, pairs);
+    pthread_mutex_destroy(&g->lock);
+    free(g->members);
+    free(g->failing);
+    free(g);
+}
+
+member_t *group_handle(group_t *g, int rank)
+{
+    return &g->members[rank];
+}
+
+void group_fail_sends(group_t *g, int rank)
+{
+    pthread_mutex_lock(&g->lock);
+    g->failing[rank] = true;
+    pthread_mutex_unlock(&g->lock);
+}
+
+static void append(message_t **list, message_t *m)
+{
+    while (*list) {
+        list = &(*list)->next;
+    }
+    *list = m;
+}
+
+static dma_status_t post(member_t *me, int peer, message_t m, void **req)
+{
+    group_t *g = me->group;
+    message_t *p = malloc(sizeof(*p));
+    dma_status_t status = DMA_OK;
+    size_t pair;
+
+    pthread_mutex_lock(&g->lock);
+    m.group = g;
+    m.src = m.send ? me->rank : peer;
+    m.dst = m.send ? peer : me->rank;
+    pair = (size_t)m.src * (size_t)g->n + (size_t)m.dst;
+    if (m.send && g->failing[me->rank]) {
+        status = DMA_ERR_NET;
+        free(p);
+    } else {
+        if (m.send) {
+            m.due = now() + 1e-6 * draw(&g->rng, g->delay_us + 1);
+            m.eager = draw(&g->rng, 2);
+        }
+        if (m.send && m.eager) {
+            m.data = malloc(m.bytes + 1);
+            memcpy(m.data, m.from, m.bytes);
+            m.from = m.data;
+        }
+        *p = m;
+        append(m.send ? &g->sends[pair] : &g->recvs[pair], p);
+        *req = p;
+    }
+    pthread_mutex_unlock(&g->lock);
+    return status;
+}
+
+static dma_status_t thread_isend(void *comm, const void *buf, size_t bytes, int peer, void **req)
+{
+    return post(comm, peer, (message_t){.send = true, .from = buf, .bytes = bytes}, req);
+}
+
+static dma_status_t thread_irecv(void *comm, void *buf, size_t bytes, int peer, void **req)
+{
+    return post(comm, peer, (message_t){.to = buf, .bytes = bytes}, req);
+}
+
+/* Delivers what is due of one pair. An eager send belongs to nobody once its sender has forgotten it. */
+static void deliver(group_t *g, int src, int dst)
+{
+    size_t pair = (size_t)src * (size_t)g->n + (size_t)dst;
+    message_t *s, *r;
+
+    while ((s = g->sends[pair]) && (r = g->recvs[pair]) && s->due <= now()) {
+        if (s->bytes != r->bytes) {
+            must_fail(__FILE__, __LINE__, dst, "a message of %zu bytes for a receive of %zu", s->bytes, r->bytes);
+        }
+        memcpy(r->to, s->from, s->bytes);
+        g->sends[pair] = s->next;
+        g->recvs[pair] = r->next;
+        r->done = true;
+        free(s->data);
+        s->data = NULL;
+        if (s->done) {
+            free(s); /* eager, and tested before */
+        } else {
+            s->done = true;
+            s->next = s; /* no longer in a list */
+        }
+    }
+}
+
+static dma_status_t thread_test(void *comm, void **req)
+{
+    group_t *g = ((member_t *)comm)->group;
+    message_t *m = *req;
+    dma_status_t status = DMA_AGAIN;
+
+    pthread_mutex_lock(&g->lock);
+    deliver(g, m->src, m->dst);
+    if (m->done) {
+        free(m);
+        *req = NULL;
+        status = DMA_OK;
+    } else if (m->eager) {
+        m->done = true; /* stays in its list, without an owner */
+        *req = NULL;
+        status = DMA_OK;
+    }
+    pthread_mutex_unlock(&g->lock);
+    return status;
+}
+
+/* ---- the other services ---- */
+
+static _Thread_local dma_proc_t *my_proc;
+
+void threads_enter(dma_proc_t *proc)
+{
+    my_proc = proc;
+}
+
+static void thread_progress(void)
+{
+    if (my_proc) {
+        dma_proc_progress(my_proc);
+    }
+    sched_yield();
+}
+
+static dma_status_t thread_pack(const void *buf, size_t count, void *type, void *packed, size_t bytes)
+{
+    const vector_type_t *t = type;
+
+    if (bytes != count * t->piece) {
+        return DMA_ERR_ARG;
+    }
+    for (size_t i = 0; i < count; i++) {
+        memcpy((char *)packed + i * t->piece, (const char *)buf + i * t->stride, t->piece);
+    }
+    return DMA_OK;
+}
+
+static dma_status_t thread_unpack(void *buf, size_t count, void *type, const void *packed, size_t bytes)
+{
+    const vector_type_t *t = type;
+
+    if (bytes != count * t->piece) {
+        return DMA_ERR_ARG;
+    }
+    for (size_t i = 0; i < count; i++) {
+        memcpy((char *)buf + i * t->stride, (const char *)packed + i * t->piece, t->piece);
+    }
+    return DMA_OK;
+}
+
+static struct {
+    pthread_mutex_t lock;
+    int count;
+    char topics[64][32], texts[64][512];
+} reports = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static void thread_report(dma_report_t level, const char *topic, const char *text)
+{
+    (void)level;
+    pthread_mutex_lock(&reports.lock);
+    if (reports.count < 64) {
+        snprintf(reports.topics[reports.count], sizeof(reports.topics[0]), "%s", topic);
+        snprintf(reports.texts[reports.count++], sizeof(reports.texts[0]), "%s", text);
+    }
+    pthread_mutex_unlock(&reports.lock);
+}
+
+int reports_count(const char *topic)
+{
+    int n = 0;
+
+    pthread_mutex_lock(&reports.lock);
+    for (int i = 0; i < reports.count; i++) {
+        n += !strcmp(reports.topics[i], topic);
+    }
+    pthread_mutex_unlock(&reports.lock);
+    return n;
+}
+
+const char *reports_first(const char *topic)
+{
+    const char *text = "";
+
+    pthread_mutex_lock(&reports.lock);
+    for (int i = 0; i < reports.count; i++) {
+        text = *text || strcmp(reports.topics[i], topic) ? text : reports.texts[i];
+    }
+    pthread_mutex_unlock(&reports.lock);
+    return text;
+}
+
+const dma_host_t threads_host = {
+    .isend = thread_isend,
+    .irecv = thread_irecv,
+    .test = thread_test,
+    .progress = thread_progress,
+    .pack = thread_pack,
+    .unpack = thread_unpack,
+    .report = thread_report,
+};
+
+/* ---- system calls of this program ---- */
+
+_Atomic int fail_cross_after = -1;
+_Atomic bool fail_memfd;
+
+/* In place of the C library's: between ranks of this program a plain copy, which a race detector sees, and which fails on
+ * request. */
+ssize_t process_vm_readv(pid_t pid, const struct iovec *local, unsigned long nlocal, const struct iovec *remote,
+                         unsigned long nremote, unsigned long flags)
+{
+    if (pid != getpid()) {
+        return syscall(SYS_process_vm_readv, pid, local, nlocal, remote, nremote, flags);
+    }
+    if (nlocal != 1 || nremote != 1 || flags) {
+        errno = EINVAL;
+        return -1;
+    }
+    if (atomic_load(&fail_cross_after) >= 0 && atomic_fetch_sub(&fail_cross_after, 1) <= 0) {
+        atomic_store(&fail_cross_after, 0);
+        errno = EFAULT;
+        return -1;
+    }
+    memcpy(local->iov_base, remote->iov_base, local->iov_len);
+    return (ssize_t)local->iov_len;
+}
+
+int memfd_create(const char *name, unsigned flags)
+{
+    if (fail_memfd) {
+        errno = ENOSYS;
+        return -1;
+    }
+    return (int)syscall(SYS_memfd_create, name, flags);
+}
+
+/* ---- ranks ---- */
+
+void must_fail(const char *file, int line, int rank, const char *fmt, ...)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    va_list args;
+
+    pthread_mutex_lock(&lock); /* one rank speaks, the rest is silent */
+    fprintf(stderr, "%s:%d: rank %d: ", file, line, rank);
+    va_start(args, fmt);
+    vfprintf(stderr, fmt, args);
+    va_end(args);
+    fprintf(stderr, " (DMA_SEED=%llu)\n", (unsigned long long)unit_seed());
+    pthread_mutex_lock(&reports.lock);
+    for (int i = 0; i < reports.count; i++) {
+        fprintf(stderr, "    reported: %s\n", reports.texts[i]);
+    }
+    _exit(EXIT_FAILURE);
+}
+
+job_t threads_job(int n, void (*body)(rank_t *r))
+{
+    job_t job = {.n = n, .ncomms = 1, .body = body, .delay_us = 200};
+
+    dma_params_default(&job.params);
+    job.params.local_procs = (uint32_t)n;
+    job.params.arena_bytes = 2u << 20;
+    return job;
+}
+
+uint32_t threads_random(rank_t *r, uint32_t below)
+{
+    return draw(&r->rng, below);
+}
+
+void threads_barrier(rank_t *r)
+{
+    pthread_barrier_wait(&r->job->barrier);
+}
+
+dma_comm_t *threads_comm(rank_t *r, int index)
+{
+    dma_comm_t *comm = NULL;
+    dma_comm_config_t config = {.handle = group_handle(r->job->groups[index], r->rank),
+                                .rank = r->rank,
+                                .nranks = r->n,
+                                .threads = r->job->threads,
+                                .text = "a test communicator"};
+
+    must(r, dma_comm_create(r->proc, &config, &comm) == DMA_OK, "dma_comm_create");
+    return comm;
+}
+
+static void *rank_main(void *arg)
+{
+    static _Atomic uint64_t names;
+    rank_t *r = arg;
+    job_t *job = r->job;
+    dma_proc_config_t config = {
+        .name = ++names, .session_dir = job->session_dir, .host = &threads_host, .params = job->params};
+
+    if (job->tune) {
+        job->tune(r->rank, &config.params);
+    }
+    must(r, dma_proc_create(&config, &r->proc) == DMA_OK, "dma_proc_create");
+    threads_enter(r->proc);
+    for (int c = 0; c < job->ncomms; c++) {
+        r->comms[c] = threads_comm(r, c);
+    }
+    threads_barrier(r);
+    job->body(r);
+    for (int c = 0; c < job->ncomms; c++) {
+        if (r->comms[c]) {
+            dma_comm_destroy(r->comms[c]);
+        }
+    }
+    must(r, dma_proc_active(r->proc) == 0, "something is still active");
+    threads_barrier(r); /* threads share their mappings of the arenas: none goes before all have left */
+    dma_proc_destroy(r->proc);
+    return NULL;
+}
+
+void threads_run(job_t *job)
+{
+    pthread_t *threads = calloc((size_t)job->n, sizeof(*threads));
+    rank_t *ranks = calloc((size_t)job->n, sizeof(*ranks));
+
+    reports.count = 0;
+    job->reached = 0;
+    pthread_barrier_init(&job->barrier, NULL, (unsigned)job->n);
+    for (int c = 0; c < THREADS_COMMS; c++) {
+        job->groups[c] = group_create(job->n, unit_seed() * 77 + (uint64_t)c, job->delay_us);
+    }
+    for (int i = 0; i < job->n; i++) {
+        ranks[i] = (rank_t){.job = job, .rank = i, .n = job->n, .rng = unit_seed() * 1000003 + (uint64_t)i};
+        if (pthread_create(&threads[i], NULL, rank_main, &ranks[i])) {
+            must_fail(__FILE__, __LINE__, i, "pthread_create");
+        }
+    }
+    for (int i = 0; i < job->n; i++) {
+        pthread_join(threads[i], NULL);
+    }
+    for (int c = 0; c < THREADS_COMMS; c++) {
+        group_destroy(job->groups[c]);
+    }
+    pthread_barrier_destroy(&job->barrier);
+    free(threads);
+    free(ranks);
+}
+
+/* ---- data ---- */
+
+uint8_t data_byte(uint64_t tag, int rank, uint64_t at)
+{
+    return (uint8_t)((tag * 131 + (uint64_t)rank * 29 + 7) * (at + 3) + (at >> 8) * 57);
+}
+
+void data_fill(uint8_t *buf, uint64_t tag, int rank, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i++) {
+        buf[i] = data_byte(tag, rank, i);
+    }
+}
+
+void data_check(rank_t *r, const uint8_t *recv, uint64_t tag, size_t bytes)
+{
+    for (int s = 0; s < r->n; s++) {
+        for (size_t i = 0; i < bytes; i++) {
+            must(r, recv[(size_t)s * bytes + i] == data_byte(tag, s, i),
+                 "call %llu: byte %zu of %zu from rank %d is %u, should be %u", (unsigned long long)tag, i, bytes, s,
+                 recv[(size_t)s * bytes + i], data_byte(tag, s, i));
+        }
+    }
+}
+
+dma_buffer_t data_buffer(void *addr, size_t bytes)
+{
+    return (dma_buffer_t){.addr = addr, .bytes = bytes, .contiguous = true, .count = bytes, .extent = (ptrdiff_t)bytes};
+}

@@ -1,0 +1,110 @@
+/*
+ * Ranks as threads: the host services of include/dma/host.h over queues in memory, and a way to run n ranks, each with a
+ * process object and communicators of its own, in one test program. A race detector sees all of them, since the arenas
+ * of one process are mapped once.
+ *
+ * Messages are FIFO per pair of ranks and may be late by a random time; a send completes at once or only when it has been
+ * received, at random. A body that finds something wrong calls must(): the program says what, with the seed, and ends,
+ * because the other ranks would wait forever.
+ */
+#ifndef DMA_TEST_LIBTHREADS_H
+#define DMA_TEST_LIBTHREADS_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "dma/comm.h"
+
+#define THREADS_COMMS 8 /* communicators of a job, at most */
+
+/* What a communicator's handle points to: one per rank. */
+typedef struct group group_t;
+typedef struct member {
+    group_t *group;
+    int rank;
+} member_t;
+
+group_t *group_create(int n, uint64_t seed, unsigned delay_us);
+void group_destroy(group_t *g);
+member_t *group_handle(group_t *g, int rank);
+/* From now on the sends of `rank` fail. */
+void group_fail_sends(group_t *g, int rank);
+
+extern const dma_host_t threads_host;
+
+/* A derived datatype: elements of `piece` bytes, `stride` bytes apart. */
+typedef struct vector_type {
+    size_t piece, stride;
+} vector_type_t;
+
+typedef struct job job_t;
+
+/* One rank, as its thread sees it. */
+typedef struct rank {
+    job_t *job;
+    int rank, n;
+    dma_proc_t *proc;
+    dma_comm_t *comms[THREADS_COMMS];
+    uint64_t rng;
+} rank_t;
+
+struct job {
+    int n, ncomms;
+    void (*body)(rank_t *r);
+    const void *arg;
+    dma_params_t params;
+    const char *session_dir;
+    bool threads; /* several threads of a rank call at once */
+    unsigned delay_us;
+    /* changes the parameters of one rank; may be NULL */
+    void (*tune)(int rank, dma_params_t *params);
+    /* filled by threads_run */
+    group_t *groups[THREADS_COMMS];
+    pthread_barrier_t barrier;
+    _Atomic int reached; /* for bodies that order themselves */
+};
+
+/* A job of n ranks with default parameters. */
+job_t threads_job(int n, void (*body)(rank_t *r));
+/* Runs it: all ranks begin together, and leave their communicators when they like. */
+void threads_run(job_t *job);
+
+/* A communicator of the calling rank on the job's group `index`. */
+dma_comm_t *threads_comm(rank_t *r, int index);
+/* All ranks have come here. It orders memory: not between calls that are tested for races. */
+void threads_barrier(rank_t *r);
+uint32_t threads_random(rank_t *r, uint32_t below);
+/* Sets the process object that host->progress moves on in this thread. */
+void threads_enter(dma_proc_t *proc);
+
+void must_fail(const char *file, int line, int rank, const char *fmt, ...)
+    __attribute__((noreturn, format(printf, 4, 5)));
+#define must(r, condition, ...)                                                                                        \
+    do {                                                                                                               \
+        if (!(condition)) {                                                                                            \
+            must_fail(__FILE__, __LINE__, (r)->rank, __VA_ARGS__);                                                     \
+        }                                                                                                              \
+    } while (0)
+
+/* Reports since the last threads_run began. */
+int reports_count(const char *topic);
+/* The first report of a topic; "" when there was none. */
+const char *reports_first(const char *topic);
+
+/* System calls that fail on request: cross-memory reads that go on after `n` good ones, the making of memory files. */
+extern _Atomic int fail_cross_after; /* < 0: never */
+extern _Atomic bool fail_memfd;
+
+/* ---- data ---- */
+
+/* A byte of what `rank` contributes to call `tag`. */
+uint8_t data_byte(uint64_t tag, int rank, uint64_t at);
+void data_fill(uint8_t *buf, uint64_t tag, int rank, size_t bytes);
+/* Does the receive buffer hold the blocks of all ranks? */
+void data_check(rank_t *r, const uint8_t *recv, uint64_t tag, size_t bytes);
+/* A contiguous block in the terms of the interface. */
+dma_buffer_t data_buffer(void *addr, size_t bytes);
+
+#endif

@@ -1,0 +1,456 @@
+/*
+ * The core with ranks as threads, when something goes wrong: ranks that disagree, come late or not at all, memory that
+ * cannot be had or read, messages that fail. What must not happen: a hang, wrong data, ranks that end differently.
+ */
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "libthreads.h"
+#include "libunit.h"
+#include "task/comm.h"
+
+static dma_status_t gather(rank_t *r, dma_comm_t *comm, uint64_t tag, size_t bytes)
+{
+    uint8_t *send = malloc(bytes + 1), *recv = malloc((size_t)r->n * bytes + 1);
+    dma_buffer_t from = data_buffer(send, bytes), to = data_buffer(recv, bytes);
+    dma_status_t status;
+
+    data_fill(send, tag, r->rank, bytes);
+    recv[(size_t)r->n * bytes] = 0xee;
+    status = dma_comm_allgather(comm, &from, &to);
+    if (status == DMA_OK) {
+        data_check(r, recv, tag, bytes);
+    }
+    must(r, recv[(size_t)r->n * bytes] == 0xee, "written beyond the end");
+    free(send);
+    free(recv);
+    return status;
+}
+
+static void prepare(rank_t *r)
+{
+    must(r, dma_comm_prepare(r->comms[0]) == DMA_OK, "%s", dma_comm_reason(r->comms[0]));
+}
+
+static void force(job_t *job, const char *variant)
+{
+    snprintf(job->params.variant, sizeof(job->params.variant), "%s", variant);
+}
+
+/* ---- ranks that disagree ---- */
+
+static void unequal(rank_t *r)
+{
+    const size_t *sizes = r->job->arg;
+    dma_status_t status;
+
+    prepare(r);
+    must(r, gather(r, r->comms[0], 1, 50) == DMA_OK, "%s", dma_comm_reason(r->comms[0]));
+    status = gather(r, r->comms[0], 2, sizes[r->rank == r->n - 1]);
+    if (status == DMA_OK) { /* a rank may have had its data before anyone noticed: then the next call fails */
+        status = gather(r, r->comms[0], 3, 50);
+    }
+    must(r, status == DMA_ERR_TRUNCATE, "%s", dma_status_name(status));
+    must(r, dma_comm_state(r->comms[0]) == DMA_COMM_POISONED, "not poisoned");
+    must(r, dma_comm_reason(r->comms[0])[0], "no reason");
+    must(r, gather(r, r->comms[0], 4, 50) == DMA_ERR_TRUNCATE, "a call on a poisoned communicator");
+    must(r, dma_comm_prepare(r->comms[0]) == DMA_ERR_TRUNCATE, "prepare of a poisoned communicator");
+}
+
+START_TEST(unequal_bytes)
+{
+    static const size_t sizes[][2] = {{8, 9}, {8, 8000}, {20000, 8}, {20000, 30000}};
+
+    for (int n = 2; n < 6; n++) {
+        job_t job = threads_job(n, unequal);
+        job.arg = sizes[_i % 4];
+        force(&job, _i < 4 ? "auto" : _i < 8 ? "host_pipe" : "host_cross");
+        threads_run(&job);
+    }
+}
+END_TEST
+
+static void unequal_posted(rank_t *r)
+{
+    enum { N = 20 };
+    uint8_t send[64] = {0}, recv[N][5 * 64];
+    dma_task_t *tasks[N];
+    dma_status_t status;
+    int posted = 0, failed = 0;
+
+    for (; posted < N; posted++) {
+        size_t bytes = posted == 10 && r->rank == 0 ? 7 : 8;
+        dma_buffer_t from = data_buffer(send, bytes), to = data_buffer(recv[posted], bytes);
+        status = dma_comm_iallgather(r->comms[0], &from, &to, &tasks[posted]);
+        if (status != DMA_OK) {
+            must(r, status == DMA_ERR_TRUNCATE, "%s", dma_status_name(status));
+            break; /* poisoned in the meantime */
+        }
+    }
+    for (int i = 0; i < posted; i++) {
+        while ((status = dma_task_test(tasks[i])) == DMA_AGAIN) {
+            threads_host.progress();
+        }
+        must(r, status == DMA_OK || status == DMA_ERR_TRUNCATE, "%s", dma_status_name(status));
+        must(r, status < 0 || i != 10, "the call that does not match has succeeded");
+        failed += status < 0;
+        dma_task_free(tasks[i]);
+    }
+    must(r, failed || posted < N, "no error");
+    must(r, dma_proc_active(r->proc) == 0, "busy after the error");
+}
+
+START_TEST(unequal_bytes_posted)
+{
+    for (int n = 2; n < 6; n++) {
+        job_t job = threads_job(n, unequal_posted);
+        threads_run(&job);
+    }
+}
+END_TEST
+
+/* One rank's own two sides disagree: it says so, and the others do not wait for it. */
+static void two_sides(rank_t *r)
+{
+    uint8_t send[64] = {0}, recv[256];
+    dma_buffer_t from = data_buffer(send, r->rank == 1 ? 9 : 8), to = data_buffer(recv, 8);
+
+    prepare(r);
+    must(r, dma_comm_allgather(r->comms[0], &from, &to) == DMA_ERR_TRUNCATE, "%s", dma_comm_reason(r->comms[0]));
+}
+
+START_TEST(send_and_receive_side_disagree)
+{
+    job_t job = threads_job(3, two_sides);
+
+    threads_run(&job);
+}
+END_TEST
+
+/* ---- late is not dead ---- */
+
+static void late(rank_t *r)
+{
+    prepare(r);
+    for (uint64_t tag = 0; tag < 2; tag++) {
+        if (r->rank == (int)tag) {
+            usleep(150000);
+        }
+        must(r, gather(r, r->comms[0], tag, tag ? 20000 : 8) == DMA_OK, "%s", dma_comm_reason(r->comms[0]));
+    }
+}
+
+START_TEST(a_late_rank)
+{
+    job_t job = threads_job(3, late);
+
+    job.params.warn_seconds = 0.03;
+    threads_run(&job);
+    /* each of the two ranks that wait says so once per call, and whom it waits for */
+    ck_assert_int_ge(reports_count("late"), 2);
+    ck_assert_int_le(reports_count("late"), 4);
+    ck_assert_ptr_nonnull(strstr(reports_first("late"), "call 1"));
+    ck_assert_ptr_nonnull(strstr(reports_first("late"), "for rank 0"));
+}
+END_TEST
+
+START_TEST(a_late_rank_without_warning)
+{
+    job_t job = threads_job(3, late);
+
+    job.params.warn_seconds = 0;
+    threads_run(&job);
+    ck_assert_int_eq(reports_count("late"), 0);
+}
+END_TEST
+
+static void never(rank_t *r)
+{
+    prepare(r);
+    if (r->rank) {
+        must(r, gather(r, r->comms[0], 1, 8) == DMA_ERR_TIMEOUT, "%s", dma_comm_reason(r->comms[0]));
+        must(r, dma_comm_reason(r->comms[0])[0], "no reason");
+        atomic_fetch_add(&r->job->reached, 1);
+    }
+    while (atomic_load(&r->job->reached) < r->n - 1) {
+        usleep(1000);
+    }
+    if (!r->rank) {
+        must(r, gather(r, r->comms[0], 1, 8) == DMA_ERR_TIMEOUT, "the others have given up");
+    }
+}
+
+START_TEST(entry_timeout)
+{
+    job_t job = threads_job(3, never);
+
+    job.params.entry_timeout = 0.1;
+    threads_run(&job);
+    ck_assert_ptr_nonnull(strstr(reports_first("failed"), "rank 0"));
+}
+END_TEST
+
+/* ---- memory that cannot be had ---- */
+
+static void aside(rank_t *r)
+{
+    uint8_t send[8] = {0}, recv[64];
+    dma_buffer_t from = data_buffer(send, 8), to = data_buffer(recv, 8);
+    dma_task_t *task = NULL;
+
+    must(r, dma_comm_prepare(r->comms[0]) == DMA_UNSUPPORTED, "state %d", dma_comm_state(r->comms[0]));
+    must(r, dma_comm_state(r->comms[0]) == DMA_COMM_ASIDE, "state %d", dma_comm_state(r->comms[0]));
+    must(r, dma_comm_reason(r->comms[0])[0], "no reason");
+    must(r, dma_comm_prepare(r->comms[0]) == DMA_UNSUPPORTED, "the second time");
+    must(r, dma_comm_iallgather(r->comms[0], &from, &to, &task) == DMA_UNSUPPORTED, "posted");
+    must(r, dma_proc_active(r->proc) == 0, "busy");
+}
+
+static void tiny_arena(int rank, dma_params_t *params)
+{
+    if (rank == 1) {
+        params->arena_bytes = 4096;
+    }
+}
+
+START_TEST(arena_too_small)
+{
+    for (int n = 2; n < 5; n++) {
+        job_t job = threads_job(n, aside);
+        job.tune = tiny_arena;
+        job.session_dir = _i ? "/tmp" : NULL;
+        threads_run(&job);
+        ck_assert_int_ge(reports_count("arena"), 1);
+    }
+}
+END_TEST
+
+static void aside_posted(rank_t *r)
+{
+    uint8_t send[8] = {0}, recv[64];
+    dma_buffer_t from = data_buffer(send, 8), to = data_buffer(recv, 8);
+    dma_task_t *task = NULL;
+    dma_status_t status = dma_comm_iallgather(r->comms[0], &from, &to, &task);
+
+    must(r, status == DMA_OK, "%s", dma_status_name(status));
+    while ((status = dma_task_test(task)) == DMA_AGAIN) {
+        threads_host.progress();
+    }
+    must(r, status < 0, "%s", dma_status_name(status));
+    must(r, dma_comm_reason(r->comms[0])[0], "no reason");
+    dma_task_free(task);
+}
+
+/* A call that was posted before the ranks knew ends in an error on all of them: none may go elsewhere any more. */
+START_TEST(arena_too_small_posted)
+{
+    job_t job = threads_job(3, aside_posted);
+
+    job.tune = tiny_arena;
+    job.delay_us = 3000;
+    threads_run(&job);
+}
+END_TEST
+
+static void file_arena(rank_t *r)
+{
+    prepare(r);
+    for (uint64_t tag = 0; tag < 30; tag++) {
+        must(r, gather(r, r->comms[0], tag, tag % 3 ? 100 : 20000) == DMA_OK, "%s", dma_comm_reason(r->comms[0]));
+    }
+}
+
+START_TEST(no_memfd)
+{
+    job_t job = threads_job(3, file_arena);
+
+    fail_memfd = true;
+    job.session_dir = "/tmp";
+    threads_run(&job);
+    fail_memfd = false;
+    ck_assert_int_eq(system("ls /tmp/coll_dma.* 2>/dev/null | grep -q ."), 256);
+}
+END_TEST
+
+static void file_arena_posted(rank_t *r)
+{
+    enum { N = 12 };
+    static const size_t sizes[] = {8, 5000, 20000};
+    uint8_t *send[N], *recv[N];
+    dma_task_t *tasks[N];
+    dma_status_t status;
+
+    for (uint64_t i = 0; i < N; i++) {
+        size_t bytes = sizes[i % 3];
+        send[i] = malloc(bytes);
+        recv[i] = malloc((size_t)r->n * bytes);
+        dma_buffer_t from = data_buffer(send[i], bytes), to = data_buffer(recv[i], bytes);
+        data_fill(send[i], i, r->rank, bytes);
+        status = dma_comm_iallgather(r->comms[0], &from, &to, &tasks[i]);
+        must(r, status == DMA_OK, "%s", dma_status_name(status));
+        if (i < 3 * (uint64_t)r->rank) {
+            usleep(1000); /* ranks have posted different numbers of calls when the first attempt ends */
+            threads_host.progress();
+        }
+    }
+    for (uint64_t i = 0; i < N; i++) {
+        while ((status = dma_task_test(tasks[i])) == DMA_AGAIN) {
+            threads_host.progress();
+        }
+        must(r, status == DMA_OK, "%s: %s", dma_status_name(status), dma_comm_reason(r->comms[0]));
+        data_check(r, recv[i], i, sizes[i % 3]);
+        dma_task_free(tasks[i]);
+        free(send[i]);
+        free(recv[i]);
+    }
+}
+
+/* The second attempt of the set-up begins when calls are queued already. */
+START_TEST(no_memfd_posted)
+{
+    for (int n = 2; n < 5; n++) {
+        job_t job = threads_job(n, file_arena_posted);
+        fail_memfd = true;
+        job.session_dir = "/tmp";
+        job.delay_us = 3000;
+        threads_run(&job);
+        fail_memfd = false;
+    }
+}
+END_TEST
+
+/* ---- memory that cannot be read ---- */
+
+static void refused(rank_t *r)
+{
+    prepare(r);
+    for (uint64_t tag = 0; tag < 12; tag++) {
+        size_t bytes = r->job->arg ? *(const size_t *)r->job->arg : 20000;
+        must(r, gather(r, r->comms[0], tag, bytes) == DMA_OK, "%s", dma_comm_reason(r->comms[0]));
+    }
+}
+
+/* Reads fail from the n-th on, on one rank after the other: the data comes through staging, whatever the size. */
+START_TEST(cross_memory_refused)
+{
+    static const size_t sizes[] = {20000, 5000, 50, 1};
+
+    for (int n = 2; n < 5; n++) {
+        for (int good = 0; good < 12; good += 3) {
+            job_t job = threads_job(n, refused);
+            force(&job, "host_cross");
+            job.arg = &sizes[_i];
+            fail_cross_after = n * (n - 1) + good; /* the probes of the set-up succeed */
+            threads_run(&job);
+            ck_assert_int_ge(reports_count("refused"), 1);
+            fail_cross_after = -1;
+        }
+    }
+}
+END_TEST
+
+static void refused_posted(rank_t *r)
+{
+    prepare(r);
+    file_arena_posted(r);
+}
+
+START_TEST(cross_memory_refused_posted)
+{
+    for (int good = 0; good < 12; good += 3) {
+        job_t job = threads_job(3, refused_posted);
+        force(&job, "host_cross");
+        fail_cross_after = 6 + good;
+        threads_run(&job);
+        fail_cross_after = -1;
+    }
+}
+END_TEST
+
+START_TEST(cross_memory_not_proven)
+{
+    job_t job = threads_job(3, refused);
+
+    force(&job, "host_cross");
+    fail_cross_after = 2; /* some of the probes fail: no rank uses it, and nobody is surprised later */
+    threads_run(&job);
+    fail_cross_after = -1;
+    ck_assert_int_eq(reports_count("refused"), 0);
+    ck_assert_int_ge(reports_count("forced"), 1);
+}
+END_TEST
+
+/* ---- messages that fail ---- */
+
+static void no_messages(rank_t *r)
+{
+    dma_status_t status;
+
+    group_fail_sends(r->job->groups[0], r->rank);
+    status = dma_comm_prepare(r->comms[0]);
+    must(r, status == DMA_ERR_NET, "%s", dma_status_name(status));
+    must(r, dma_comm_state(r->comms[0]) == DMA_COMM_POISONED, "not poisoned");
+    must(r, gather(r, r->comms[0], 1, 8) == DMA_ERR_NET, "a call afterwards");
+    must(r, dma_proc_active(r->proc) == 0, "busy");
+}
+
+START_TEST(messages_fail)
+{
+    job_t job = threads_job(3, no_messages);
+
+    threads_run(&job);
+}
+END_TEST
+
+/* A communicator freed with calls outstanding or its set-up under way touches nothing any more. */
+static void abandoned(rank_t *r)
+{
+    uint8_t send[8] = {0}, recv[64];
+    dma_buffer_t from = data_buffer(send, 8), to = data_buffer(recv, 8);
+    dma_task_t *task;
+
+    if (r->rank == 0) {
+        must(r, dma_comm_iallgather(r->comms[0], &from, &to, &task) == DMA_OK, "posted");
+        for (int i = 0; i < 100; i++) {
+            threads_host.progress();
+        }
+        dma_comm_destroy(r->comms[0]);
+        r->comms[0] = NULL;
+        must(r, dma_proc_active(r->proc) == 0, "busy");
+        dma_task_free(task);
+    }
+    threads_barrier(r);
+}
+
+START_TEST(freed_during_set_up)
+{
+    job_t job = threads_job(2, abandoned);
+
+    threads_run(&job);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("errors");
+
+    unit_loop(suite, unequal_bytes, 0, 12, 10);
+    unit_test(suite, unequal_bytes_posted, 10);
+    unit_test(suite, send_and_receive_side_disagree, 10);
+    unit_test(suite, a_late_rank, 10);
+    unit_test(suite, a_late_rank_without_warning, 10);
+    unit_test(suite, entry_timeout, 10);
+    unit_loop(suite, arena_too_small, 0, 2, 10);
+    unit_test(suite, arena_too_small_posted, 10);
+    unit_test(suite, no_memfd, 10);
+    unit_test(suite, no_memfd_posted, 10);
+    unit_loop(suite, cross_memory_refused, 0, 4, 10);
+    unit_test(suite, cross_memory_refused_posted, 10);
+    unit_test(suite, cross_memory_not_proven, 10);
+    unit_test(suite, messages_fail, 10);
+    unit_test(suite, freed_during_set_up, 10);
+    return unit_main(suite);
+}

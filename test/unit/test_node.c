@@ -1,0 +1,313 @@
+/* Arenas, mappings and windows. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "libthreads.h"
+#include "libunit.h"
+#include "node/cross.h"
+#include "node/window.h"
+
+#define MIB (1u << 20)
+
+static dma_arena_t *make(dma_arena_kind_t kind, const char *dir)
+{
+    const char *what = NULL;
+    dma_arena_t *arena = NULL;
+
+    ck_assert_int_eq(dma_arena_create(kind, MIB, dir, &arena, &what), DMA_OK);
+    return arena;
+}
+
+START_TEST(blocks_come_back_when_the_last_reader_left)
+{
+    dma_arena_t *arena = make(DMA_ARENA_MEMFD, NULL);
+    char *a = dma_arena_alloc(arena, 1000, 2), *b = dma_arena_alloc(arena, 5000, 0), *c;
+
+    ck_assert_ptr_nonnull(a);
+    ck_assert_ptr_nonnull(b);
+    ck_assert_uint_eq((uintptr_t)a % DMA_ARENA_ALIGN, 0);
+    ck_assert(b >= a + 1000);
+    dma_arena_retire(arena, a);
+    ck_assert_uint_eq(dma_arena_used(arena), 1024 + 5120);
+    dma_block_leave(a);
+    ck_assert_uint_eq(dma_arena_used(arena), 1024 + 5120);
+    dma_block_leave(a);
+    ck_assert_uint_eq(dma_arena_used(arena), 5120);
+    c = dma_arena_alloc(arena, 1024, 1);
+    ck_assert_ptr_eq(c, a); /* first fit */
+    for (int i = (int)sizeof(dma_block_head_t); i < 1024; i++) {
+        ck_assert_int_eq(c[i], 0);
+    }
+    dma_arena_retire(arena, b);
+    ck_assert_uint_eq(dma_arena_used(arena), 1024); /* nobody ever read b */
+    dma_arena_destroy(arena);
+}
+END_TEST
+
+START_TEST(full_arena_says_so)
+{
+    dma_arena_t *arena = make(DMA_ARENA_MEMFD, NULL);
+    char *a = dma_arena_alloc(arena, MIB / 2, 0), *b;
+
+    ck_assert_ptr_nonnull(a);
+    ck_assert_ptr_null(dma_arena_alloc(arena, MIB / 2, 0)); /* the head takes some */
+    ck_assert_ptr_null(dma_arena_alloc(arena, SIZE_MAX - 4096, 0));
+    b = dma_arena_alloc(arena, MIB / 2 - DMA_ARENA_ALIGN, 0);
+    ck_assert_ptr_nonnull(b);
+    ck_assert_ptr_null(dma_arena_alloc(arena, 1, 0));
+    dma_arena_retire(arena, a);
+    ck_assert_ptr_eq(dma_arena_alloc(arena, 1, 0), a);
+    dma_arena_destroy(arena);
+}
+END_TEST
+
+START_TEST(memory_is_taken_as_blocks_are)
+{
+    dma_arena_t *arena = make(DMA_ARENA_MEMFD, NULL);
+    struct stat st;
+
+    ck_assert_int_eq(fstat(dma_arena_fd(arena), &st), 0);
+    ck_assert_int_eq(st.st_size, MIB);
+    ck_assert_int_le(st.st_blocks * 512, 8192);
+    ck_assert_int_eq(st.st_mode & 0777, 0600);
+    dma_arena_alloc(arena, 100000, 0);
+    ck_assert_int_eq(fstat(dma_arena_fd(arena), &st), 0);
+    ck_assert_int_ge(st.st_blocks * 512, 100000);
+    dma_arena_destroy(arena);
+}
+END_TEST
+
+START_TEST(file_arena_leaves_nothing)
+{
+    char dir[] = "/tmp/dma-unit-XXXXXX", path[256];
+    dma_arena_t *arena;
+
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    arena = make(DMA_ARENA_FILE, dir);
+    snprintf(path, sizeof(path), "%s", dma_arena_path(arena));
+    ck_assert_int_eq(access(path, F_OK), 0);
+    dma_arena_unlink(arena);
+    ck_assert_int_ne(access(path, F_OK), 0);
+    ck_assert_str_eq(dma_arena_path(arena), "");
+    ck_assert_ptr_nonnull(dma_arena_alloc(arena, 100, 0));
+    dma_arena_destroy(arena);
+    arena = make(DMA_ARENA_FILE, dir); /* and when it was never unlinked */
+    dma_arena_destroy(arena);
+    ck_assert_int_eq(rmdir(dir), 0);
+}
+END_TEST
+
+START_TEST(no_directory_for_the_file)
+{
+    const char *what = NULL;
+    dma_arena_t *arena;
+
+    ck_assert_int_ne(dma_arena_create(DMA_ARENA_FILE, MIB, NULL, &arena, &what), DMA_OK);
+    ck_assert_ptr_nonnull(what);
+    ck_assert_int_ne(dma_arena_create(DMA_ARENA_FILE, MIB, "/nonexistent", &arena, &what), DMA_OK);
+}
+END_TEST
+
+/* ---- another process ---- */
+
+/* A child that makes an arena, says so, and lives until it is killed. */
+static pid_t child_with_arena(dma_arena_card_t *card)
+{
+    int fds[2];
+    pid_t pid;
+
+    ck_assert_int_eq(pipe(fds), 0);
+    pid = fork();
+    if (pid == 0) {
+        dma_arena_t *arena = make(DMA_ARENA_MEMFD, NULL);
+
+        strcpy(dma_arena_alloc(arena, 64, 1) + sizeof(dma_block_head_t), "hello");
+        dma_arena_card(arena, card);
+        if (write(fds[1], card, sizeof(*card)) != sizeof(*card)) {
+            _exit(1);
+        }
+        for (;;) {
+            pause();
+        }
+    }
+    close(fds[1]);
+    ck_assert_int_eq(read(fds[0], card, sizeof(*card)), sizeof(*card));
+    close(fds[0]);
+    return pid;
+}
+
+START_TEST(mapping_of_another_process)
+{
+    dma_mapping_t *m, *again, *next;
+    dma_arena_card_t card, other;
+    const char *why;
+    pid_t pid = child_with_arena(&card), pid2;
+
+    ck_assert_int_eq(dma_registry_get(&card, &m, &why), DMA_OK);
+    ck_assert_int_eq(m->pid, pid);
+    ck_assert_str_eq(m->base + DMA_ARENA_ALIGN + sizeof(dma_block_head_t), "hello");
+    ck_assert_int_eq(dma_registry_get(&card, &again, &why), DMA_OK);
+    ck_assert_ptr_eq(m, again); /* once per process */
+    ck_assert_uint_eq(dma_registry_size(), 1);
+    ck_assert(dma_mapping_alive(m));
+
+    kill(pid, SIGSTOP);
+    ck_assert(dma_mapping_alive(m)); /* late is not dead */
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+    ck_assert(!dma_mapping_alive(m));
+
+    /* what it left is readable until nobody uses it, and gone at the next mapping after that */
+    ck_assert_str_eq(m->base + DMA_ARENA_ALIGN + sizeof(dma_block_head_t), "hello");
+    pid2 = child_with_arena(&other);
+    ck_assert_int_eq(dma_registry_get(&other, &next, &why), DMA_OK);
+    ck_assert_uint_eq(dma_registry_size(), 2);
+    dma_registry_put(m);
+    dma_registry_put(again);
+    dma_registry_put(next);
+    kill(pid2, SIGKILL);
+    waitpid(pid2, NULL, 0);
+    pid = child_with_arena(&card);
+    ck_assert_int_eq(dma_registry_get(&card, &m, &why), DMA_OK);
+    ck_assert_uint_eq(dma_registry_size(), 1);
+    dma_registry_put(m);
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+}
+END_TEST
+
+START_TEST(cards_are_checked)
+{
+    dma_arena_card_t card, bad;
+    dma_mapping_t *m;
+    const char *why;
+    pid_t pid = child_with_arena(&card);
+
+    bad = card;
+    bad.nonce ^= 1; /* a file of the right size that is not the peer's */
+    ck_assert_int_eq(dma_registry_get(&bad, &m, &why), DMA_UNSUPPORTED);
+    bad = card;
+    bad.bytes *= 2; /* would be a SIGBUS */
+    bad.nonce ^= 2;
+    ck_assert_int_eq(dma_registry_get(&bad, &m, &why), DMA_UNSUPPORTED);
+    bad = card;
+    bad.pid_namespace++; /* the same number elsewhere is another process */
+    ck_assert_int_eq(dma_registry_get(&bad, &m, &why), DMA_UNSUPPORTED);
+    bad = card;
+    bad.fd = 1; /* the child's standard output */
+    ck_assert_int_eq(dma_registry_get(&bad, &m, &why), DMA_UNSUPPORTED);
+    ck_assert_uint_eq(dma_registry_size(), 0);
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+}
+END_TEST
+
+START_TEST(cross_memory_probe)
+{
+    static uint64_t value;
+    int fds[2];
+    pid_t pid;
+    char byte;
+
+    fail_cross_after = -1;
+    value = dma_random64();
+    ck_assert_int_eq(pipe(fds), 0);
+    pid = fork();
+    if (pid == 0) {
+        byte = write(fds[1], "x", 1) == 1;
+        for (;;) {
+            pause();
+        }
+    }
+    ck_assert_int_eq(read(fds[0], &byte, 1), 1);
+    ck_assert(dma_cross_probe(pid, (uint64_t)(uintptr_t)&value, value));
+    ck_assert(!dma_cross_probe(pid, (uint64_t)(uintptr_t)&value, value + 1));
+    ck_assert(!dma_cross_probe(pid, 16, value));
+    ck_assert(!dma_cross_probe(0, (uint64_t)(uintptr_t)&value, value));
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+    ck_assert(!dma_cross_probe(pid, (uint64_t)(uintptr_t)&value, value));
+}
+END_TEST
+
+/* ---- windows ---- */
+
+START_TEST(regions_of_a_block_do_not_overlap)
+{
+    dma_geom_t geom = {.ring_depth = 8, .slot_bytes = 512, .chunk_bytes = 4096, .chunk_depth = 4};
+
+    for (int n = 1; n <= 300; n += 13) {
+        dma_block_layout_t l = dma_block_layout(&geom, n);
+
+        ck_assert_uint_ge(l.pairs, offsetof(dma_block_t, ring) + 8 * sizeof(dma_desc_t));
+        ck_assert_uint_ge(l.slots, l.pairs + (size_t)n * sizeof(dma_pair_line_t));
+        ck_assert_uint_ge(l.chunks, l.slots + 8 * 512);
+        ck_assert_uint_ge(l.bytes, l.chunks + 4 * 4096);
+        ck_assert_uint_eq(l.slots % 64, 0);
+        ck_assert_uint_eq(l.chunks % 64, 0);
+    }
+}
+END_TEST
+
+/* A window of three ranks whose blocks are all ours. */
+START_TEST(ring_waits_for_the_slowest)
+{
+    dma_geom_t geom = {.ring_depth = 4, .slot_bytes = 256, .chunk_bytes = 4096, .chunk_depth = 2};
+    dma_arena_t *arena = make(DMA_ARENA_MEMFD, NULL);
+    dma_peer_t peers[3] = {0};
+    uint32_t acks[3] = {0}, first = (uint32_t)_i;
+    dma_window_t w = {.rank = 1, .nranks = 3, .geom = geom, .peers = peers, .acks = acks};
+
+    for (int r = 0; r < 3; r++) {
+        peers[r].block = dma_window_block(arena, &geom, 3, (uint64_t)first + 1);
+        acks[r] = first;
+    }
+    w.own = peers[1].block;
+    w.ack = w.ack_told = w.ack_floor = first;
+    ck_assert(dma_window_may_publish(&w, first + 4));
+    ck_assert(!dma_window_may_publish(&w, first + 5));
+    w.ack = first + 4; /* our own progress alone is not enough */
+    ck_assert(!dma_window_may_publish(&w, first + 5));
+    atomic_store(&peers[0].block->acked, first + 3);
+    ck_assert(!dma_window_may_publish(&w, first + 5));
+    atomic_store(&peers[2].block->acked, first + 1);
+    ck_assert(dma_window_may_publish(&w, first + 5));
+    ck_assert(!dma_window_may_publish(&w, first + 6));
+    acks[2] = first + 3; /* seen in a descriptor */
+    ck_assert(dma_window_may_publish(&w, first + 7));
+    ck_assert(!dma_window_may_publish(&w, first + 8));
+
+    /* an acknowledgement that no descriptor will carry soon goes to the ack line */
+    w.ack_told = first;
+    dma_window_completed(&w, first + 1);
+    ck_assert_uint_eq(atomic_load(&w.own->acked), first);
+    dma_window_completed(&w, first + 2);
+    ck_assert_uint_eq(atomic_load(&w.own->acked), first + 2);
+    dma_arena_destroy(arena);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("node");
+
+    unit_test(suite, blocks_come_back_when_the_last_reader_left, 10);
+    unit_test(suite, full_arena_says_so, 10);
+    unit_test(suite, memory_is_taken_as_blocks_are, 10);
+    unit_test(suite, file_arena_leaves_nothing, 10);
+    unit_test(suite, no_directory_for_the_file, 10);
+    unit_test(suite, mapping_of_another_process, 10);
+    unit_test(suite, cards_are_checked, 10);
+    unit_test(suite, cross_memory_probe, 10);
+    unit_test(suite, regions_of_a_block_do_not_overlap, 10);
+    unit_loop(suite, ring_waits_for_the_slowest, -3, 3, 10); /* across the wrap */
+    return unit_main(suite);
+}

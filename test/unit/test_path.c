@@ -1,0 +1,268 @@
+/*
+ * What the small path costs, in things that can be counted: cache lines written, indirect calls, allocations, system
+ * calls. Two ranks live in one thread here: rank 0 posts first, so rank 1's blocking call finds everything there and runs
+ * from end to end without a wait.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "libthreads.h"
+#include "libunit.h"
+#include "task/comm.h"
+
+#define LINE 64
+
+typedef struct pair {
+    group_t *group;
+    dma_proc_t *proc[2];
+    dma_comm_t *comm[2];
+} pair_t;
+
+/* ---- counters ---- */
+
+static unsigned indirect_calls, allocations;
+static bool counting;
+
+void *__real_malloc(size_t bytes);
+void *__real_calloc(size_t n, size_t bytes);
+void *__wrap_malloc(size_t bytes);
+void *__wrap_calloc(size_t n, size_t bytes);
+
+void *__wrap_malloc(size_t bytes)
+{
+    allocations += counting;
+    return __real_malloc(bytes);
+}
+
+void *__wrap_calloc(size_t n, size_t bytes)
+{
+    allocations += counting;
+    return __real_calloc(n, bytes);
+}
+
+static dma_status_t counted_start(dma_run_t *run)
+{
+    indirect_calls++;
+    return dma_engine_host.start(run);
+}
+
+static dma_status_t counted_advance(dma_run_t *run)
+{
+    indirect_calls++;
+    return dma_engine_host.advance(run);
+}
+
+static dma_status_t counted_isend(void *comm, const void *buf, size_t bytes, int peer, void **req)
+{
+    indirect_calls++;
+    return threads_host.isend(comm, buf, bytes, peer, req);
+}
+
+static dma_status_t counted_irecv(void *comm, void *buf, size_t bytes, int peer, void **req)
+{
+    indirect_calls++;
+    return threads_host.irecv(comm, buf, bytes, peer, req);
+}
+
+static dma_status_t counted_test(void *comm, void **req)
+{
+    indirect_calls++;
+    return threads_host.test(comm, req);
+}
+
+static void counted_progress(void)
+{
+    indirect_calls++;
+}
+
+static void counted_report(dma_report_t level, const char *topic, const char *text)
+{
+    indirect_calls++;
+    threads_host.report(level, topic, text);
+}
+
+static const dma_host_t counted_host = {
+    .isend = counted_isend,
+    .irecv = counted_irecv,
+    .test = counted_test,
+    .progress = counted_progress,
+    .report = counted_report,
+};
+
+static dma_engine_t counted_engine;
+
+/* ---- two ranks in one thread ---- */
+
+static void settle(pair_t *p, dma_task_t *task0, dma_task_t *task1)
+{
+    while (dma_task_test(task0) == DMA_AGAIN || dma_task_test(task1) == DMA_AGAIN) {
+        dma_proc_progress(p->proc[0]);
+        dma_proc_progress(p->proc[1]);
+    }
+    ck_assert_int_eq(dma_task_test(task0), DMA_OK);
+    ck_assert_int_eq(dma_task_test(task1), DMA_OK);
+    dma_task_free(task0);
+    dma_task_free(task1);
+}
+
+static pair_t pair_begin(void)
+{
+    static char a[2][1], b[2][2];
+    pair_t p = {.group = group_create(2, unit_seed(), 0)};
+    dma_task_t *task[2];
+
+    counted_engine = dma_engine_host;
+    counted_engine.start = counted_start;
+    counted_engine.advance = counted_advance;
+    for (int r = 0; r < 2; r++) {
+        dma_proc_config_t proc = {.name = (uint64_t)r, .host = &counted_host};
+        dma_comm_config_t comm = {.handle = group_handle(p.group, r), .rank = r, .nranks = 2, .text = "pair"};
+
+        dma_params_default(&proc.params);
+        ck_assert_int_eq(dma_proc_create(&proc, &p.proc[r]), DMA_OK);
+        ck_assert_int_eq(dma_comm_create(p.proc[r], &comm, &p.comm[r]), DMA_OK);
+    }
+    for (int r = 0; r < 2; r++) {
+        dma_buffer_t send = data_buffer(a[r], 1), recv = data_buffer(b[r], 1);
+
+        ck_assert_int_eq(dma_comm_iallgather(p.comm[r], &send, &recv, &task[r]), DMA_OK);
+    }
+    settle(&p, task[0], task[1]);
+    p.comm[1]->engine = &counted_engine;
+    return p;
+}
+
+static void pair_end(pair_t *p)
+{
+    /* both ranks use one mapping of each arena: no arena goes while a communicator is left */
+    for (int r = 0; r < 2; r++) {
+        dma_comm_destroy(p->comm[r]);
+    }
+    for (int r = 0; r < 2; r++) {
+        dma_proc_destroy(p->proc[r]);
+    }
+    group_destroy(p->group);
+}
+
+typedef struct cost {
+    unsigned lines, foreign_lines, calls, allocations;
+} cost_t;
+
+static unsigned lines_changed(const char *before, const char *now, size_t bytes)
+{
+    unsigned n = 0;
+
+    for (size_t at = 0; at < bytes; at += LINE) {
+        n += memcmp(before + at, now + at, LINE) != 0;
+    }
+    return n;
+}
+
+/* One blocking call of rank 1 on blocks of `bytes`, the data different from the last call's in every byte. */
+static cost_t call(pair_t *p, size_t bytes)
+{
+    static unsigned char a[2][4096], b[2][2 * 4096], salt;
+    dma_window_t *w = &p->comm[1]->window;
+    size_t block = w->layout.bytes;
+    char *own = malloc(block), *other = malloc(block);
+    dma_buffer_t send[2], recv[2];
+    dma_status_t status;
+    dma_task_t *task;
+    cost_t cost;
+
+    salt++;
+    for (int r = 0; r < 2; r++) {
+        memset(a[r], 2 * salt + r, bytes);
+        send[r] = data_buffer(a[r], bytes);
+        recv[r] = data_buffer(b[r], bytes);
+    }
+    ck_assert_int_eq(dma_comm_iallgather(p->comm[0], &send[0], &recv[0], &task), DMA_OK);
+    memcpy(own, w->own, block);
+    memcpy(other, w->peers[0].block, block);
+    indirect_calls = allocations = 0;
+    counting = true;
+    status = dma_comm_allgather(p->comm[1], &send[1], &recv[1]);
+    counting = false;
+    ck_assert_int_eq(status, DMA_OK);
+    cost = (cost_t){
+        .lines = lines_changed(own, (char *)w->own, block),
+        .foreign_lines = lines_changed(other, (char *)w->peers[0].block, block),
+        .calls = indirect_calls,
+        .allocations = allocations,
+    };
+    while (dma_task_test(task) == DMA_AGAIN) {
+        dma_proc_progress(p->proc[0]);
+    }
+    ck_assert_int_eq(dma_task_test(task), DMA_OK);
+    dma_task_free(task);
+    for (int r = 0; r < 2; r++) {
+        ck_assert_mem_eq(b[r], a[0], bytes);
+        ck_assert_mem_eq(b[r] + bytes, a[1], bytes);
+    }
+    free(own);
+    free(other);
+    return cost;
+}
+
+/* The component's own entry is one more indirect call: three in all. */
+START_TEST(small_call_costs)
+{
+    static const struct {
+        size_t bytes;
+        unsigned lines;
+    } rows[] = {{1, 1}, {32, 1}, {33, 2}, {64, 2}, {96, 2}};
+    pair_t p = pair_begin();
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        call(&p, rows[i].bytes); /* builds the plan */
+        for (int k = 0; k < 40; k++) {
+            cost_t cost = call(&p, rows[i].bytes);
+
+            ck_assert_uint_le(cost.lines, rows[i].lines);
+            ck_assert_uint_eq(cost.foreign_lines, 0);
+            ck_assert_uint_le(cost.calls, 2);
+            ck_assert_uint_eq(cost.allocations, 0);
+        }
+    }
+    pair_end(&p);
+}
+END_TEST
+
+/* A slot is the block and one line of descriptor. */
+START_TEST(slot_call_costs)
+{
+    pair_t p = pair_begin();
+
+    call(&p, 1024);
+    for (int k = 0; k < 40; k++) {
+        cost_t cost = call(&p, 1024);
+
+        ck_assert_uint_le(cost.lines, 1 + 1024 / LINE);
+        ck_assert_uint_le(cost.calls, 2);
+        ck_assert_uint_eq(cost.allocations, 0);
+    }
+    pair_end(&p);
+}
+END_TEST
+
+/* No task, nothing to poll: the component registers no callback. */
+START_TEST(idle_process_is_not_polled)
+{
+    pair_t p = pair_begin();
+
+    call(&p, 64);
+    ck_assert_uint_eq(dma_proc_active(p.proc[0]), 0);
+    ck_assert_uint_eq(dma_proc_active(p.proc[1]), 0);
+    pair_end(&p);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("path");
+
+    unit_test(suite, small_call_costs, 10);
+    unit_test(suite, slot_call_costs, 10);
+    unit_test(suite, idle_process_is_not_polled, 10);
+    return unit_main(suite);
+}
