@@ -8,7 +8,7 @@
  * Blocking use:
  *     status = dma_comm_prepare(comm);          waits for the set-up; free of cost once it is READY
  *     DMA_UNSUPPORTED: ASIDE, call the module below (the same answer on every rank); dma_comm_reason() says why
- *     status = dma_comm_allgather(comm, ...);
+ *     status = dma_comm_run(comm, &call);
  *
  * After an error the communicator is poisoned: every later call returns the same status.
  */
@@ -81,26 +81,52 @@ const char *dma_comm_reason(const dma_comm_t *comm);
 /* Blocking set-up: DMA_OK when READY, DMA_UNSUPPORTED when ASIDE, else the error that poisoned it. */
 dma_status_t dma_comm_prepare(dma_comm_t *comm);
 
-/* A buffer in the caller's terms. `bytes` is count * size of the type. */
-typedef struct dma_buffer {
+/* One side of a call in the caller's terms: a block per rank (an all-gather's send side: one block, number 0). */
+typedef struct dma_side {
     void *addr;
-    size_t bytes;     /* of one block */
-    bool contiguous;  /* else: packed and unpacked through the host services with the next three */
-    size_t count;     /* elements of one block */
-    void *type;
-    ptrdiff_t extent; /* of `count` elements: from one block to the next */
-} dma_buffer_t;
+    bool dense;       /* the bytes of a block are contiguous, elements are `size` bytes apart; else they are packed and
+                         unpacked through the host services */
+    uint8_t width;    /* of the numbers in counts and displs: sizeof(int) or sizeof(int64_t) */
+    size_t size;      /* bytes of data in an element */
+    ptrdiff_t extent; /* from one element to the next */
+    void *type;       /* for the host services */
+    size_t count;     /* elements per block; block b is at element b * count */
+    const void *counts; /* when set: elements of every block */
+    const void *displs; /* and their element displacements */
+} dma_side_t;
 
-/* Blocking all-gather; send == NULL: in place (the own block of recv). Needs a READY communicator. */
-dma_status_t dma_comm_allgather(dma_comm_t *comm, const dma_buffer_t *send, const dma_buffer_t *recv);
+/* A collective call. Counts and displacements are read when the call is posted and not again. */
+typedef struct dma_call {
+    dma_coll_t coll;
+    bool in_place; /* `send` is not looked at */
+    dma_side_t send, recv;
+} dma_call_t;
 
-/* Non-blocking all-gather. The task lives until dma_task_free; it completes inside dma_proc_progress or any blocking
- * call of this communicator. May be posted before the set-up has finished; calls of one communicator match in order. */
-dma_status_t dma_comm_iallgather(dma_comm_t *comm, const dma_buffer_t *send, const dma_buffer_t *recv,
-                                 dma_task_t **task);
+/* Blocking. Needs a READY communicator. */
+dma_status_t dma_comm_run(dma_comm_t *comm, const dma_call_t *call);
+
+/* What happens when a task completes: called without any lock, from whoever's progress completed it. */
+typedef void (*dma_done_t)(void *arg, dma_status_t status);
+
+/* Non-blocking. The call matches the other calls of the communicator, blocking or not, in order, and may be posted before
+ * the set-up has finished. `done` (or NULL) comes once, perhaps before this returns. The task lives until dma_task_free,
+ * which wants it complete. When the communicator turns out to be ASIDE, posted calls are done by messages, on all ranks:
+ * so a non-blocking call never goes to the module below. */
+dma_status_t dma_comm_post(dma_comm_t *comm, const dma_call_t *call, dma_done_t done, void *arg, dma_task_t **task);
 /* DMA_AGAIN while it runs. */
 dma_status_t dma_task_test(dma_task_t *task);
 void dma_task_free(dma_task_t *task);
+
+/* Persistent: a channel is a call with frozen arguments and with shared memory of its own, so that channels are started in
+ * any order, different on every rank. Collective and blocking; DMA_UNSUPPORTED (the same answer on every rank): use the
+ * module below. */
+typedef struct dma_channel dma_channel_t;
+dma_status_t dma_channel_create(dma_comm_t *comm, const dma_call_t *call, dma_done_t done, void *arg,
+                                dma_channel_t **channel);
+/* One start at a time; `done` ends it. */
+dma_status_t dma_channel_start(dma_channel_t *channel);
+/* Local, when not started. */
+void dma_channel_destroy(dma_channel_t *channel);
 
 /* Moves all tasks and set-ups of the process on; returns how many completed. Never waits: safe in a progress callback,
  * also a recursive one. */

@@ -50,7 +50,9 @@ typedef struct dma_run {
     dma_blocks_t send, recv; /* in place: send is the own block of recv */
     char *temp;              /* behind DMA_BASE_TEMP */
     uint64_t chunk;
-    const uint64_t *stream; /* per rank: chunks it has put into its stream before this call */
+    const uint64_t *stream;   /* per rank: chunks it has put into its stream before this call */
+    const uint64_t *pair_out; /* per rank: chunks we have put into our stream for it */
+    const uint64_t *pair_in;  /* per rank: chunks it has put into its stream for us */
     uint64_t seq;               /* of the communicator: the epoch */
     uint64_t sign;              /* operation and bytes as published */
     const uint64_t *peer_signs; /* what peers must publish; NULL: the same as sign */

@@ -24,6 +24,12 @@
  * its stream in earlier calls (every rank knows it, for every rank). PRODUCED and CONSUMED count stream positions, and a
  * plan's values are relative to base: a wait for CONSUMED >= 1 - depth at trip 0 waits until the buffer's last content,
  * perhaps of an earlier call, has been taken. So a producer may run ahead into the next call without a further sync.
+ * The PAIR buffers are such a stream for every ordered pair of ranks, of what the one sends to the other alone, with
+ * PAIR_PRODUCED and PAIR_CONSUMED; the two ranks of a pair know its base.
+ *
+ * Heads and tails. Where ranks do not know each other's byte counts (all-to-all-v), the first plan->head bytes of every
+ * block travel in a way that needs no agreement and the rest, of as many trips as it needs, perhaps none, in another: a
+ * length may mean a block's head or its tail. In the tail, trips count from its begin, and so do user buffers.
  *
  * Every call enters with SIGNAL(ENTRY): it publishes the call's descriptor (sequence, operation, bytes, address of the
  * send buffer) and the LINE payload. WAIT(ENTRY, p) also compares the descriptor with what this rank expects, so nothing
@@ -59,6 +65,7 @@ typedef enum dma_op_code {
     DMA_OP_SWAP,   /* dst[0] <-> src */
     DMA_OP_WAIT,   /* until flag >= value */
     DMA_OP_SIGNAL, /* flag := value */
+    DMA_OP_CHECK,  /* the 64-bit word at src is the number of bytes of recv block `len`: else the call is in error */
     DMA_OP_STAMP,  /* dst[0] <- a 64-bit time stamp */
     DMA_OP_SEND,   /* network: src to rank flag.rank; then the flag named by `flag` of this rank is signalled */
     DMA_OP_RECV,   /* network: dst[0] from rank flag.rank; likewise */
@@ -71,6 +78,8 @@ typedef enum dma_base {
     DMA_BASE_LINE,  /* payload of a rank's descriptor, DMA_LINE_BYTES */
     DMA_BASE_SLOT,  /* the slot that belongs to a rank's descriptor, geom.slot_bytes */
     DMA_BASE_CHUNK, /* geom.chunk_depth chunk buffers of a rank, geom.chunk_bytes each */
+    DMA_BASE_PAIR,  /* geom.pair_depth buffers of a rank for the reader `block`, geom.pair_bytes in all */
+    DMA_BASE_BYTES, /* the 64-bit number of bytes of send block `block` */
     DMA_BASE_TEMP,  /* private scratch of this rank */
     DMA_BASE_COUNT
 } dma_base_t;
@@ -79,6 +88,8 @@ typedef enum dma_flag {
     DMA_FLAG_ENTRY,    /* `rank` has entered the call: one per rank, value 1 */
     DMA_FLAG_PRODUCED, /* chunks that `rank` has put into its stream, for all readers */
     DMA_FLAG_CONSUMED, /* chunks of the stream of `peer` that `rank` has taken */
+    DMA_FLAG_PAIR_PRODUCED, /* chunks that `rank` has put into its stream for `peer` */
+    DMA_FLAG_PAIR_CONSUMED, /* chunks that `rank` has taken out of the stream of `peer` for it */
     DMA_FLAG_DONE,     /* `rank` needs no peer's user memory any more: one per rank, value 1 */
     DMA_FLAG_LANDED,   /* what `rank` (or its engine) has written into `peer`'s memory */
     DMA_FLAG_COUNT
@@ -90,8 +101,15 @@ typedef enum dma_len_kind {
     DMA_LEN_RECV,  /* all bytes of block `len` of the local receive buffer */
 } dma_len_kind_t;
 
+typedef enum dma_part {
+    DMA_WHOLE,
+    DMA_HEAD, /* at most the first plan->head bytes */
+    DMA_TAIL, /* what is left */
+} dma_part_t;
+
 typedef struct dma_len {
     uint8_t kind; /* dma_len_kind_t */
+    uint8_t part; /* dma_part_t, of a block */
     uint64_t len; /* bytes, or a block number */
 } dma_len_t;
 
@@ -105,7 +123,7 @@ typedef struct dma_operand {
 typedef struct dma_flag_ref {
     uint8_t kind; /* dma_flag_t */
     int32_t rank; /* who writes it */
-    int32_t peer; /* CONSUMED and LANDED: about whom; else ignored */
+    int32_t peer; /* CONSUMED, PAIR_* and LANDED: about whom; else ignored */
 } dma_flag_ref_t;
 
 #define DMA_OP_CHUNKED 0x1 /* covers one chunk per trip of the loop */
@@ -133,7 +151,9 @@ typedef struct dma_geom {
     uint32_t ring_depth; /* descriptors in flight, a power of two */
     uint32_t slot_bytes;
     uint32_t chunk_bytes; /* largest chunk */
-    uint32_t chunk_depth; /* chunk buffers */
+    uint32_t chunk_depth; /* chunk buffers, a power of two */
+    uint32_t pair_bytes;  /* of the buffers of one ordered pair */
+    uint32_t pair_depth;  /* buffers of one ordered pair, a power of two */
 } dma_geom_t;
 
 typedef struct dma_plan {
@@ -141,7 +161,8 @@ typedef struct dma_plan {
     int rank;
     int nranks;
     bool in_place;
-    bool streams;       /* uses CHUNK buffers or peers' memory: one such call at a time on a communicator */
+    bool streams;       /* uses CHUNK or PAIR buffers, or peers' memory: one such call at a time on a communicator */
+    uint64_t head;      /* bytes of a block that are its head */
     uint32_t variant;   /* index into the algorithm table */
     uint32_t nprogs;
     dma_prog_t *progs;
@@ -151,8 +172,8 @@ typedef struct dma_plan {
 typedef struct dma_plan_req {
     dma_coll_t coll;
     int nranks;
-    bool in_place;      /* builders only: may differ between ranks, so the choice never looks at it */
-    uint64_t bytes;     /* of the largest block */
+    bool in_place;      /* all-gathers: may differ between ranks, so the choice does not look at it there */
+    uint64_t bytes;     /* of the largest block; all-to-all-v, where nobody knows it: a guess equal on all ranks */
     bool cross_memory;  /* every pair of ranks can read each other's memory */
     uint32_t ranks_per_core_x16;
     dma_geom_t geom;

@@ -25,13 +25,25 @@ static inline bool has_loop(const dma_prog_t *prog)
     return prog->loop_first < prog->nops;
 }
 
-static uint64_t length(const dma_run_t *run, const dma_len_t *len)
+static inline uint64_t length(const dma_run_t *run, const dma_len_t *len)
 {
+    uint64_t bytes, head;
+
     switch (len->kind) {
-    case DMA_LEN_SEND: return dma_blocks_bytes(&run->send, len->len);
-    case DMA_LEN_RECV: return dma_blocks_bytes(&run->recv, len->len);
+    case DMA_LEN_SEND: bytes = dma_blocks_bytes(&run->send, len->len); break;
+    case DMA_LEN_RECV: bytes = dma_blocks_bytes(&run->recv, len->len); break;
     default: return len->len;
     }
+    if (len->part == DMA_WHOLE) {
+        return bytes;
+    }
+    head = bytes < run->plan->head ? bytes : run->plan->head;
+    return len->part == DMA_HEAD ? head : bytes - head;
+}
+
+static inline bool is_own(const dma_run_t *run, const dma_operand_t *o)
+{
+    return o->rank == run->plan->rank;
 }
 
 /* Where an operand is in this process. A peer's SEND is not: see cross(). */
@@ -45,6 +57,10 @@ static inline char *address(const dma_run_t *run, const dma_operand_t *o, uint64
     case DMA_BASE_LINE: return dma_window_desc(w, o->rank, run->seq)->line + o->offset;
     case DMA_BASE_SLOT: return dma_window_slot(w, o->rank, run->seq) + o->offset;
     case DMA_BASE_CHUNK: return dma_window_chunk(w, o->rank, run->stream[o->rank] + trip) + o->offset;
+    case DMA_BASE_PAIR:
+        return dma_window_pair_buffer(w, o->rank, o->block,
+                                      trip + (is_own(run, o) ? run->pair_out[o->block] : run->pair_in[o->rank])) +
+               o->offset;
     default: return run->temp + o->offset + skip;
     }
 }
@@ -60,7 +76,8 @@ static void cross(dma_run_t *run, const dma_op_t *op, char *dst, uint64_t skip, 
 {
     const dma_window_t *w = run->window;
     const dma_desc_t *d = dma_window_desc(w, op->src.rank, run->seq);
-    uint64_t block = (uint64_t)op->src.block * dma_blocks_bytes(&run->send, (uint64_t)op->src.block);
+    /* blocks of equal bytes, or block 0: the peer's displacements are not known here */
+    uint64_t block = (uint64_t)op->src.block * run->send.bytes;
 
     if (!run->refused &&
         dma_cross_read(w->peers[op->src.rank].pid, dst, d->addr + block + op->src.offset + skip, bytes) != DMA_OK) {
@@ -77,6 +94,15 @@ static inline void copy(dma_run_t *run, const dma_op_t *op, uint64_t trip)
         skip = trip * run->chunk;
         bytes = bytes - skip < run->chunk ? bytes - skip : run->chunk;
     }
+    if (op->len.part == DMA_TAIL) {
+        skip += run->plan->head;
+    }
+    if (op->src.base == DMA_BASE_BYTES) {
+        uint64_t word = dma_blocks_bytes(&run->send, (uint64_t)op->src.block);
+
+        memcpy(address(run, &op->dst[0], trip, 0), &word, sizeof(word));
+        return;
+    }
     dst = address(run, &op->dst[0], trip, skip);
     if (is_cross(run, op)) {
         cross(run, op, dst, skip, bytes);
@@ -86,6 +112,19 @@ static inline void copy(dma_run_t *run, const dma_op_t *op, uint64_t trip)
     if (op->code == DMA_OP_COPY2) {
         memcpy(address(run, &op->dst[1], trip, skip), dst, bytes);
     }
+}
+
+/* Does a peer send what this rank receives? */
+static dma_status_t check(dma_run_t *run, const dma_op_t *op)
+{
+    uint64_t word;
+
+    memcpy(&word, address(run, &op->src, 0, 0), sizeof(word));
+    if (word == dma_blocks_bytes(&run->recv, op->len.len)) {
+        return DMA_OK;
+    }
+    run->failed_rank = op->src.rank;
+    return DMA_ERR_TRUNCATE;
 }
 
 static dma_status_t wait_entry(dma_run_t *run, int peer)
@@ -138,6 +177,14 @@ static dma_status_t wait_flag(dma_run_t *run, const dma_op_t *op, uint64_t trip)
         word = &dma_window_pair(w, f->rank, f->peer)->consumed;
         want = run->stream[f->peer] + value;
         break;
+    case DMA_FLAG_PAIR_PRODUCED:
+        word = &dma_window_pair(w, f->rank, f->peer)->pair_produced;
+        want = (f->rank == w->rank ? run->pair_out[f->peer] : run->pair_in[f->rank]) + value;
+        break;
+    case DMA_FLAG_PAIR_CONSUMED:
+        word = &dma_window_pair(w, f->rank, f->peer)->pair_consumed;
+        want = run->pair_out[f->rank] + value;
+        break;
     default:
         word = &dma_window_pair(w, f->rank, f->peer)->landed;
         want = run->seq - 1 + value;
@@ -185,6 +232,14 @@ static void signal_flag(dma_run_t *run, const dma_op_t *op, uint64_t trip)
         atomic_store_explicit(&dma_window_pair(w, f->rank, f->peer)->consumed, run->stream[f->peer] + value,
                               memory_order_release);
         break;
+    case DMA_FLAG_PAIR_PRODUCED:
+        atomic_store_explicit(&dma_window_pair(w, f->rank, f->peer)->pair_produced, run->pair_out[f->peer] + value,
+                              memory_order_release);
+        break;
+    case DMA_FLAG_PAIR_CONSUMED:
+        atomic_store_explicit(&dma_window_pair(w, f->rank, f->peer)->pair_consumed, run->pair_in[f->peer] + value,
+                              memory_order_release);
+        break;
     default:
         atomic_store_explicit(&dma_window_pair(w, f->rank, f->peer)->landed, run->seq - 1 + value,
                               memory_order_release);
@@ -199,6 +254,7 @@ static inline dma_status_t execute(dma_run_t *run, const dma_op_t *op, uint64_t 
     case DMA_OP_COPY2: copy(run, op, trip); return DMA_OK;
     case DMA_OP_WAIT:
         return op->flag.kind == DMA_FLAG_ENTRY ? wait_entry(run, op->flag.rank) : wait_flag(run, op, trip);
+    case DMA_OP_CHECK: return check(run, op);
     default:
         if (op->flag.kind == DMA_FLAG_ENTRY) {
             enter(run);
@@ -291,7 +347,8 @@ const dma_engine_t dma_engine_host = {
     .name = "host",
     .caps =
         {
-            .ops = 1u << DMA_OP_COPY | 1u << DMA_OP_COPY2 | 1u << DMA_OP_WAIT | 1u << DMA_OP_SIGNAL,
+            .ops = 1u << DMA_OP_COPY | 1u << DMA_OP_COPY2 | 1u << DMA_OP_WAIT | 1u << DMA_OP_SIGNAL |
+                   1u << DMA_OP_CHECK,
         },
     .start = host_start,
     .advance = host_advance,

@@ -10,7 +10,8 @@ dma_block_layout_t dma_block_layout(const dma_geom_t *geom, int nranks)
     l.pairs = offsetof(dma_block_t, ring) + geom->ring_depth * sizeof(dma_desc_t);
     l.slots = l.pairs + (size_t)nranks * LINE;
     l.chunks = l.slots + (size_t)geom->ring_depth * geom->slot_bytes;
-    l.bytes = l.chunks + (size_t)geom->chunk_depth * geom->chunk_bytes;
+    l.rings = l.chunks + (size_t)geom->chunk_depth * geom->chunk_bytes;
+    l.bytes = l.rings + (size_t)(nranks - 1) * geom->pair_bytes;
     return l;
 }
 

@@ -9,9 +9,11 @@
  *     256   ring: ring_depth descriptors of 128 bytes
  *             0   seq | ack | sign | addr | -              header, 32 bytes
  *             32  LINE payload, 96 bytes: the first 32 share the header's line
- *     ...   pair lines, one per peer, 64 bytes: CONSUMED | LANDED   written by the owner, polled by that peer
+ *     ...   pair lines, one per peer, 64 bytes: CONSUMED | LANDED | PAIR_PRODUCED | PAIR_CONSUMED
+ *                                                          written by the owner, polled by that peer
  *     ...   SLOTs: ring_depth * slot_bytes
  *     ...   CHUNK buffers: chunk_depth * chunk_bytes
+ *     ...   PAIR buffers: for every other rank, pair_bytes in pair_depth buffers
  *
  * One writer per line: the owner of the block (but for `readers`). Every word that somebody polls is stored with release
  * after what it announces, and loaded with acquire before what it announces is read.
@@ -50,7 +52,9 @@ _Static_assert(sizeof(dma_desc_t) == 128, "a descriptor is two cache lines");
 typedef struct dma_pair_line {
     _Atomic uint64_t consumed;
     _Atomic uint64_t landed;
-    char pad[48];
+    _Atomic uint64_t pair_produced;
+    _Atomic uint64_t pair_consumed;
+    char pad[32];
 } dma_pair_line_t;
 
 typedef struct dma_block {
@@ -70,7 +74,7 @@ _Static_assert(offsetof(dma_block_t, ring) == 256, "the ring begins on a line pa
 
 /* Where things are in a block of a given geometry. */
 typedef struct dma_block_layout {
-    size_t pairs, slots, chunks, bytes;
+    size_t pairs, slots, chunks, rings, bytes;
 } dma_block_layout_t;
 
 dma_block_layout_t dma_block_layout(const dma_geom_t *geom, int nranks);
@@ -127,15 +131,26 @@ static inline char *dma_window_chunk(const dma_window_t *w, int rank, uint64_t p
            (position & (w->geom.chunk_depth - 1)) * w->geom.chunk_bytes;
 }
 
+static inline char *dma_window_pair_buffer(const dma_window_t *w, int owner, int reader, uint64_t position)
+{
+    size_t index = (size_t)((reader - owner - 1 + w->nranks) % w->nranks);
+
+    return (char *)w->peers[owner].block + w->layout.rings + index * w->geom.pair_bytes +
+           (position & (w->geom.pair_depth - 1)) * (w->geom.pair_bytes / w->geom.pair_depth);
+}
+
 static inline dma_pair_line_t *dma_window_pair(const dma_window_t *w, int writer, int reader)
 {
     return (dma_pair_line_t *)((char *)w->peers[writer].block + w->layout.pairs) + reader;
 }
 
-/* Operation and bytes in one word: equal on all ranks of a call, or the call is in error. */
-static inline uint64_t dma_sign(dma_coll_t coll, uint64_t bytes)
+/* Operation and bytes in one word: equal on all ranks of a call, or the call is in error. In an all-to-all all ranks are
+ * in place or none. */
+static inline uint64_t dma_sign(dma_coll_t coll, bool in_place, uint64_t bytes)
 {
-    return (uint64_t)(coll + 1) << 56 | bytes;
+    bool both = in_place && (coll == DMA_ALLTOALL || coll == DMA_ALLTOALLV);
+
+    return (uint64_t)(coll + 1 + (both ? 16 : 0)) << 56 | bytes;
 }
 
 #endif

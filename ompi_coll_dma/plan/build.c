@@ -94,3 +94,8 @@ void dma_build_signal(dma_build_t *b, uint8_t flags, dma_flag_ref_t flag, int32_
 {
     *append(b) = (dma_op_t){.code = DMA_OP_SIGNAL, .flags = flags, .flag = flag, .value = value};
 }
+
+void dma_build_check(dma_build_t *b, dma_operand_t number, dma_len_t expected)
+{
+    *append(b) = (dma_op_t){.code = DMA_OP_CHECK, .src = number, .len = expected};
+}

@@ -30,6 +30,8 @@ void dma_build_copy(dma_build_t *b, uint8_t flags, dma_operand_t dst, dma_operan
 void dma_build_wait(dma_build_t *b, uint8_t flags, dma_flag_ref_t flag, int32_t value);
 void dma_build_signal(dma_build_t *b, uint8_t flags, dma_flag_ref_t flag, int32_t value);
 
+void dma_build_check(dma_build_t *b, dma_operand_t number, dma_len_t expected);
+
 static inline dma_operand_t dma_at(dma_base_t base, int rank, int block)
 {
     return (dma_operand_t){.base = (uint8_t)base, .rank = rank, .block = block};

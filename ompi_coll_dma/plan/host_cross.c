@@ -1,5 +1,5 @@
 /*
- * host_cross: large all-gathers in one copy, each rank reading the peers' send buffers directly.
+ * host_cross: large all-gathers and all-to-alls in one copy, each rank reading the peers' send buffers directly.
  *
  * Every peer has a program of its own: whoever has entered is read at once, in a rotated order. Peers pull rather than
  * push, so that a late peer can only hurt its own buffer. A rank leaves when all have read its block: DONE is signalled by
@@ -16,7 +16,7 @@
 
 static dma_status_t build(const dma_plan_req_t *req, int rank, dma_plan_t **plan)
 {
-    int n = req->nranks;
+    int n = req->nranks, own = req->coll == DMA_ALLTOALL ? rank : 0; /* the block of a send buffer that is for us */
     uint32_t peers = (uint32_t)n - 1;
     dma_build_t b;
     dma_status_t status;
@@ -28,8 +28,8 @@ static dma_status_t build(const dma_plan_req_t *req, int rank, dma_plan_t **plan
     dma_build_prog(&b);
     dma_build_signal(&b, 0, dma_flag(DMA_FLAG_ENTRY, rank), 1);
     if (!req->in_place) {
-        dma_build_copy(&b, 0, dma_at(DMA_BASE_RECV, rank, rank), dma_at(DMA_BASE_SEND, rank, 0),
-                       dma_len(DMA_LEN_SEND, 0));
+        dma_build_copy(&b, 0, dma_at(DMA_BASE_RECV, rank, rank), dma_at(DMA_BASE_SEND, rank, own),
+                       dma_len(DMA_LEN_SEND, (uint64_t)own));
     }
     for (int k = 1; k < n; k++) {
         dma_build_wait(&b, 0, dma_flag_pair(DMA_FLAG_LANDED, rank, dma_peer_rotated(rank, k, n)), 1);
@@ -45,7 +45,7 @@ static dma_status_t build(const dma_plan_req_t *req, int rank, dma_plan_t **plan
         dma_build_prog(&b);
         dma_build_wait(&b, 0, dma_flag(DMA_FLAG_ENTRY, p), 1);
         dma_build_loop(&b, all);
-        dma_build_copy(&b, DMA_OP_CHUNKED, dma_at(DMA_BASE_RECV, rank, p), dma_at(DMA_BASE_SEND, p, 0), all);
+        dma_build_copy(&b, DMA_OP_CHUNKED, dma_at(DMA_BASE_RECV, rank, p), dma_at(DMA_BASE_SEND, p, own), all);
         dma_build_loop_end(&b);
         dma_build_signal(&b, 0, dma_flag_pair(DMA_FLAG_LANDED, rank, p), 1);
     }
@@ -55,6 +55,9 @@ static dma_status_t build(const dma_plan_req_t *req, int rank, dma_plan_t **plan
 
 static const char *unfit(const dma_plan_req_t *req)
 {
+    if (req->coll == DMA_ALLTOALL && req->in_place) {
+        return "in place, what a peer reads would be overwritten";
+    }
     return req->cross_memory ? NULL : "not every pair of ranks can read each other's memory";
 }
 
@@ -76,7 +79,7 @@ static uint64_t cost(const dma_profile_t *p, const dma_plan_req_t *req, uint32_t
 const dma_variant_t dma_variant_host_cross = {
     .name = "host_cross",
     .help = "one copy, straight out of the peers' memory",
-    .colls = 1u << DMA_ALLGATHER,
+    .colls = 1u << DMA_ALLGATHER | 1u << DMA_ALLGATHERV | 1u << DMA_ALLTOALL,
     .unfit = unfit,
     .build = build,
     .cost = cost,

@@ -115,7 +115,7 @@ static uint64_t cost(const dma_profile_t *profile, const dma_plan_req_t *req, ui
 const dma_variant_t dma_variant_host_pipe = {
     .name = "host_pipe",
     .help = "two copies, pipelined through cache-sized chunks of shared memory",
-    .colls = 1u << DMA_ALLGATHER,
+    .colls = 1u << DMA_ALLGATHER | 1u << DMA_ALLGATHERV,
     .unfit = unfit,
     .build = build,
     .cost = cost,

@@ -1,41 +1,84 @@
 /*
- * host_line and host_slot: small all-gathers through memory that belongs to the call's descriptor.
+ * host_line and host_slot: small collectives through memory that belongs to the call's descriptor.
  *
- *     rank r                                     every other rank
+ *     rank r                                     every other rank q
  *     copy send -> LINE (or SLOT) of r
  *     signal ENTRY of r            ---------->   wait ENTRY of r
- *     copy send -> own block of recv             copy LINE (or SLOT) of r -> block r of recv
+ *     own block of send -> recv                  copy LINE (or SLOT) of r -> block r of recv
+ *
+ * An all-gather has one block for all. In an all-to-all, LINE or SLOT is cut into equal places, one for each other rank
+ * in rotated order, so that where a block is depends on nothing that ranks might see differently.
  *
  * One program, no second sync: the ring's acknowledgement keeps LINE and SLOT alive until all have read them. The own
- * copy comes after the signal, where it costs the peers nothing. The two differ in what a peer fetches: a LINE is part of
- * the descriptor, so up to 32 bytes arrive with the very line that the peer waits for.
+ * copy comes after the signal, where it costs the peers nothing. In place everything has left the buffer before the entry
+ * and nothing is written before a wait. The two variants differ in what a peer fetches: a LINE is part of the descriptor,
+ * so up to 32 bytes arrive with the very line that the peer waits for.
  */
 #include "plan/build.h"
 #include "plan/profile.h"
 #include "plan/variants.h"
 
-static dma_status_t build(const dma_plan_req_t *req, int rank, dma_base_t base, dma_plan_t **plan)
+#define GATHERS (1u << DMA_ALLGATHER | 1u << DMA_ALLGATHERV)
+
+static bool gathers(const dma_plan_req_t *req)
 {
-    int n = req->nranks;
+    return GATHERS >> req->coll & 1;
+}
+
+/* Bytes of one rank's place in `room` bytes. */
+static uint64_t place_bytes(const dma_plan_req_t *req, uint64_t room)
+{
+    return gathers(req) || req->nranks < 2 ? room : room / ((uint64_t)req->nranks - 1) / 8 * 8;
+}
+
+/* In the memory of `owner`: what is for `reader`. */
+static dma_operand_t place(const dma_plan_req_t *req, dma_base_t base, uint64_t room, int owner, int reader)
+{
+    dma_operand_t o = dma_at(base, owner, 0);
+
+    if (!gathers(req)) {
+        int index = (reader - owner - 1 + req->nranks) % req->nranks;
+
+        o.offset = (uint64_t)index * place_bytes(req, room);
+    }
+    return o;
+}
+
+static void build_outgoing(dma_build_t *b, const dma_plan_req_t *req, int rank, dma_base_t base, uint64_t room)
+{
+    int outgoing = gathers(req) ? 1 : req->nranks - 1;
+
+    for (int k = 1; k <= outgoing; k++) {
+        int p = dma_peer_rotated(rank, k, req->nranks), block = gathers(req) ? 0 : p;
+
+        dma_build_copy(b, 0, place(req, base, room, rank, p), dma_at(DMA_BASE_SEND, rank, block),
+                       dma_len(DMA_LEN_SEND, (uint64_t)block));
+    }
+}
+
+static dma_status_t build(const dma_plan_req_t *req, int rank, dma_base_t base, uint64_t room, dma_plan_t **plan)
+{
+    int n = req->nranks, own = gathers(req) ? 0 : rank;
+    uint32_t outgoing = gathers(req) ? 1 : (uint32_t)n - 1;
     dma_build_t b;
     dma_status_t status;
 
-    status = dma_build_begin(&b, req, rank, 1, 2 + (req->in_place ? 0 : 1) + 2 * (uint32_t)(n - 1));
+    status = dma_build_begin(&b, req, rank, 1, outgoing + 1 + (req->in_place ? 0 : 1) + 2 * (uint32_t)(n - 1));
     if (status != DMA_OK) {
         return status;
     }
     dma_build_prog(&b);
-    dma_build_copy(&b, 0, dma_at(base, rank, 0), dma_at(DMA_BASE_SEND, rank, 0), dma_len(DMA_LEN_SEND, 0));
+    build_outgoing(&b, req, rank, base, room);
     dma_build_signal(&b, 0, dma_flag(DMA_FLAG_ENTRY, rank), 1);
     if (!req->in_place) {
-        dma_build_copy(&b, 0, dma_at(DMA_BASE_RECV, rank, rank), dma_at(DMA_BASE_SEND, rank, 0),
-                       dma_len(DMA_LEN_SEND, 0));
+        dma_build_copy(&b, 0, dma_at(DMA_BASE_RECV, rank, rank), dma_at(DMA_BASE_SEND, rank, own),
+                       dma_len(DMA_LEN_SEND, (uint64_t)own));
     }
     for (int k = 1; k < n; k++) {
         int p = dma_peer_rotated(rank, k, n);
 
         dma_build_wait(&b, 0, dma_flag(DMA_FLAG_ENTRY, p), 1);
-        dma_build_copy(&b, 0, dma_at(DMA_BASE_RECV, rank, p), dma_at(base, p, 0),
+        dma_build_copy(&b, 0, dma_at(DMA_BASE_RECV, rank, p), place(req, base, room, p, rank),
                        dma_len(DMA_LEN_RECV, (uint64_t)p));
     }
     return dma_build_end(&b, plan);
@@ -43,29 +86,29 @@ static dma_status_t build(const dma_plan_req_t *req, int rank, dma_base_t base, 
 
 static dma_status_t line_build(const dma_plan_req_t *req, int rank, dma_plan_t **plan)
 {
-    return build(req, rank, DMA_BASE_LINE, plan);
+    return build(req, rank, DMA_BASE_LINE, DMA_LINE_BYTES, plan);
 }
 
 static dma_status_t slot_build(const dma_plan_req_t *req, int rank, dma_plan_t **plan)
 {
-    return build(req, rank, DMA_BASE_SLOT, plan);
+    return build(req, rank, DMA_BASE_SLOT, req->geom.slot_bytes, plan);
 }
 
 static const char *line_unfit(const dma_plan_req_t *req)
 {
-    return req->bytes > DMA_LINE_BYTES ? "the block is larger than a descriptor line" : NULL;
+    return req->bytes > place_bytes(req, DMA_LINE_BYTES) ? "the block is larger than its place in a descriptor" : NULL;
 }
 
 static const char *slot_unfit(const dma_plan_req_t *req)
 {
-    return req->bytes > req->geom.slot_bytes ? "the block is larger than a slot" : NULL;
+    return req->bytes > place_bytes(req, req->geom.slot_bytes) ? "the block is larger than its place in a slot" : NULL;
 }
 
 /* Everybody meets once; ranks that share a core meet by switching. */
 static uint64_t cost(const dma_profile_t *p, const dma_plan_req_t *req, uint64_t lines)
 {
-    uint64_t n = (uint64_t)req->nranks, share = req->ranks_per_core_x16;
-    uint64_t work = p->enter_ps + (n - 1) * p->peer_ps * lines + 2 * dma_profile_ps(req->bytes, p->copy_mbps) +
+    uint64_t n = (uint64_t)req->nranks, share = req->ranks_per_core_x16, out = gathers(req) ? 1 : n - 1;
+    uint64_t work = p->enter_ps + (n - 1) * p->peer_ps * lines + (1 + out) * dma_profile_ps(req->bytes, p->copy_mbps) +
                     (n - 1) * dma_profile_ps(req->bytes, p->pull_mbps);
 
     return work / 16 * share + (share > 16 ? p->switch_ps * share / 16 : 0);
@@ -85,8 +128,8 @@ static uint64_t slot_cost(const dma_profile_t *profile, const dma_plan_req_t *re
 
 const dma_variant_t dma_variant_host_line = {
     .name = "host_line",
-    .help = "the block rides in the descriptor",
-    .colls = 1u << DMA_ALLGATHER,
+    .help = "blocks ride in the descriptors",
+    .colls = GATHERS | 1u << DMA_ALLTOALL,
     .unfit = line_unfit,
     .build = line_build,
     .cost = line_cost,
@@ -94,8 +137,8 @@ const dma_variant_t dma_variant_host_line = {
 
 const dma_variant_t dma_variant_host_slot = {
     .name = "host_slot",
-    .help = "the block goes through a slot of shared memory beside the descriptor",
-    .colls = 1u << DMA_ALLGATHER,
+    .help = "blocks go through slots of shared memory beside the descriptors",
+    .colls = GATHERS | 1u << DMA_ALLTOALL,
     .unfit = slot_unfit,
     .build = slot_build,
     .cost = slot_cost,

@@ -7,6 +7,7 @@ const dma_variant_t *const dma_variants[] = {
     &dma_variant_host_line,
     &dma_variant_host_slot,
     &dma_variant_host_pipe,
+    &dma_variant_host_pair,
     &dma_variant_host_cross,
     NULL,
 };

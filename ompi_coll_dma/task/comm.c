@@ -7,15 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static unsigned variant_count(void)
-{
-    unsigned n = 0;
-
-    while (dma_variants[n]) {
-        n++;
-    }
-    return n;
-}
+#include "task/place.h"
 
 dma_status_t dma_comm_create(dma_proc_t *proc, const dma_comm_config_t *config, dma_comm_t **result)
 {
@@ -31,7 +23,7 @@ dma_status_t dma_comm_create(dma_proc_t *proc, const dma_comm_config_t *config, 
     comm->nranks = config->nranks;
     comm->threads = config->threads;
     comm->engine = &dma_engine_host;
-    comm->plans = calloc(2 * variant_count(), sizeof(*comm->plans));
+    comm->plans = calloc(dma_plans_count(), sizeof(*comm->plans));
     comm->text = strdup(config->text ? config->text : "a communicator");
     if (!comm->plans || !comm->text) {
         free(comm->plans);
@@ -63,11 +55,12 @@ void dma_comm_destroy(dma_comm_t *comm)
     if (comm->file_arena) {
         dma_proc_retire_file(comm->proc, comm->file_arena);
     }
-    for (unsigned i = 0; i < 2 * variant_count(); i++) {
+    for (size_t i = 0; i < dma_plans_count(); i++) {
         dma_plan_free(comm->plans[i]);
     }
     free(comm->plans);
     free(comm->stream);
+    free(comm->arrays);
     free(comm->text);
     free(comm);
 }
@@ -121,65 +114,85 @@ void dma_comm_advance(dma_comm_t *comm)
             dma_comm_fail(comm, status, "the set-up of %s failed: %s", comm->text, dma_status_name(status));
         }
     }
-    if (comm->state == DMA_COMM_READY) {
+    if (comm->state == DMA_COMM_READY || comm->state == DMA_COMM_ASIDE) {
         dma_tasks_advance(comm);
-    } else if (comm->state == DMA_COMM_ASIDE && comm->head) {
-        dma_comm_fail(comm, DMA_ERR_NOMEM, "calls were posted on %s before its set-up failed: %s", comm->text,
-                      comm->reason);
     }
     if (comm->is_busy && !comm->head && comm->state != DMA_COMM_SETUP) {
         dma_comm_busy(comm, false);
     }
 }
 
-/* The states in which a call cannot be posted. */
-static dma_status_t refuse(const dma_comm_t *comm)
+void dma_comm_deliver(dma_comm_t *comm)
 {
-    switch (comm->state) {
-    case DMA_COMM_POISONED: return comm->error;
-    case DMA_COMM_ASIDE: return DMA_UNSUPPORTED;
-    default: return DMA_OK;
+    dma_task_t *list = NULL, *task, *next;
+
+    for (task = comm->completed; task; task = next) { /* oldest first */
+        next = task->next;
+        task->next = list;
+        list = task;
+    }
+    comm->completed = NULL;
+    atomic_store_explicit(&comm->locked, 0, memory_order_release);
+    for (task = list; task; task = next) {
+        next = task->next;
+        dma_task_drop(task);
+        task->done(task->arg, task->status); /* the task may be gone, or posted again */
     }
 }
 
-/* A rank whose two sides disagree fails the call for all: the peers find the poison in their wait. */
-static dma_status_t check(dma_comm_t *comm, const dma_buffer_t *send, const dma_buffer_t *recv)
+/* No rank has anything to move, as all can see. */
+static inline bool nothing_to_do(const dma_comm_t *comm, const dma_call_t *call)
 {
-    dma_status_t status = refuse(comm);
+    const dma_side_t *recv = &call->recv;
 
-    if (__builtin_expect(status == DMA_OK && send && send->bytes != recv->bytes, 0)) {
-        dma_comm_fail(comm, DMA_ERR_TRUNCATE, "a call on %s sends blocks of %zu bytes and receives blocks of %zu",
-                      comm->text, send->bytes, recv->bytes);
-        status = DMA_ERR_TRUNCATE;
+    if (__builtin_expect(!recv->counts, 1)) {
+        return !recv->count || !recv->size;
     }
-    return status;
+    if (call->coll != DMA_ALLGATHERV) {
+        return false; /* others may have */
+    }
+    for (int r = 0; r < comm->nranks; r++) {
+        if (dma_side_count(recv, r) && recv->size) {
+            return false;
+        }
+    }
+    return true;
 }
 
-dma_status_t dma_comm_allgather(dma_comm_t *comm, const dma_buffer_t *send, const dma_buffer_t *recv)
+/* With the lock: a call that could not be placed fails for all. The peers find the poison in their wait. */
+static void unplaced(dma_comm_t *comm, dma_task_t *task, dma_status_t status)
+{
+    dma_task_drop(task);
+    dma_comm_fail(comm, status,
+                  status == DMA_ERR_TRUNCATE ? "a call on %s sends and receives different numbers of bytes"
+                                             : "no memory to pack the data of a call on %s",
+                  comm->text);
+}
+
+dma_status_t dma_comm_run(dma_comm_t *comm, const dma_call_t *call)
 {
     dma_task_t task;
     dma_status_t status;
 
-    if (!recv->bytes && (!send || !send->bytes)) {
+    if (nothing_to_do(comm, call)) {
         return DMA_OK;
     }
+    if (__builtin_expect(comm->state != DMA_COMM_READY, 0)) {
+        return comm->state == DMA_COMM_POISONED ? comm->error : DMA_UNSUPPORTED;
+    }
+    status = dma_task_init(comm, &task, call, comm->arrays);
     dma_comm_lock(comm);
-    status = check(comm, send, recv);
-    if (status == DMA_OK) {
-        status = dma_task_init(comm, &task, DMA_ALLGATHER, send, recv);
-        if (__builtin_expect(status != DMA_OK, 0)) {
-            dma_comm_fail(comm, status, "no memory to pack the data of a call on %s", comm->text);
-            dma_task_complete(&task, status);
-        } else {
-            dma_task_post(comm, &task);
-            dma_tasks_advance(comm);
-        }
+    if (__builtin_expect(status != DMA_OK, 0)) {
+        unplaced(comm, &task, status);
+    } else {
+        dma_task_post(comm, &task);
+        dma_tasks_advance(comm);
     }
     dma_comm_unlock(comm);
     if (status != DMA_OK) {
         return status;
     }
-    return __builtin_expect(task.state == DMA_TASK_COMPLETE, 0) ? task.status : dma_task_wait(&task);
+    return __builtin_expect(dma_task_done(&task), 1) ? task.status : dma_task_wait(&task);
 }
 
 /* Begins the set-up at the first call. */
@@ -188,14 +201,15 @@ static dma_status_t begin(dma_comm_t *comm)
     dma_status_t status = DMA_OK;
 
     if (comm->state == DMA_COMM_NEW) {
-        status = dma_setup_begin(comm);
+        comm->arrays = malloc(dma_arrays_total(comm->nranks));
+        status = comm->arrays ? dma_setup_begin(comm) : DMA_ERR_NOMEM;
         if (status != DMA_OK) {
             dma_comm_fail(comm, status, "no memory for the set-up of %s", comm->text);
         } else {
             dma_comm_busy(comm, true);
         }
     }
-    return status;
+    return comm->state == DMA_COMM_POISONED ? comm->error : status;
 }
 
 dma_status_t dma_comm_prepare(dma_comm_t *comm)
@@ -206,38 +220,55 @@ dma_status_t dma_comm_prepare(dma_comm_t *comm)
         dma_comm_unlock(comm);
         dma_setup_wait(comm);
     }
-    return refuse(comm);
+    switch (comm->state) {
+    case DMA_COMM_POISONED: return comm->error;
+    case DMA_COMM_ASIDE: return DMA_UNSUPPORTED;
+    default: return DMA_OK;
+    }
 }
 
-dma_status_t dma_comm_iallgather(dma_comm_t *comm, const dma_buffer_t *send, const dma_buffer_t *recv,
-                                 dma_task_t **result)
+/* Posts an initialised task that ends in a delivery. */
+static dma_status_t post(dma_comm_t *comm, dma_task_t *task, dma_status_t status, dma_done_t done, void *arg)
 {
-    dma_task_t *task = calloc(1, sizeof(*task));
+    dma_comm_lock(comm);
+    if (status != DMA_OK) {
+        unplaced(comm, task, status);
+    } else if ((status = begin(comm)) == DMA_OK) {
+        task->done = done;
+        task->arg = arg;
+        dma_task_post(comm, task);
+        dma_comm_busy(comm, true);
+        dma_comm_advance(comm);
+    } else {
+        dma_task_drop(task);
+    }
+    dma_comm_unlock(comm);
+    return status;
+}
+
+dma_status_t dma_comm_post(dma_comm_t *comm, const dma_call_t *call, dma_done_t done, void *arg, dma_task_t **result)
+{
+    dma_task_t *task = malloc(sizeof(*task));
     dma_status_t status;
 
     if (!task) {
         return DMA_ERR_NOMEM;
     }
-    task->comm = comm;
-    task->state = DMA_TASK_COMPLETE;
-    dma_comm_lock(comm);
-    status = check(comm, send, recv);
-    if (status == DMA_OK && (recv->bytes || (send && send->bytes))) {
-        status = begin(comm);
-        if (status == DMA_OK && (status = dma_task_init(comm, task, DMA_ALLGATHER, send, recv)) == DMA_OK) {
-            dma_task_post(comm, task);
-            dma_comm_busy(comm, true);
-            dma_comm_advance(comm);
+    *result = task; /* `done` may come before this returns */
+    if (nothing_to_do(comm, call)) {
+        task->status = DMA_OK;
+        atomic_init(&task->state, DMA_TASK_COMPLETE);
+        if (done) {
+            done(arg, DMA_OK);
         }
+        return DMA_OK;
     }
-    dma_comm_unlock(comm);
+    status = post(comm, task, dma_task_init(comm, task, call, NULL), done, arg);
     if (status != DMA_OK) {
-        free(task->staging);
+        *result = NULL;
         free(task);
-        return status;
     }
-    *result = task;
-    return DMA_OK;
+    return status;
 }
 
 dma_status_t dma_task_test(dma_task_t *task)
@@ -248,4 +279,10 @@ dma_status_t dma_task_test(dma_task_t *task)
 void dma_task_free(dma_task_t *task)
 {
     free(task);
+}
+
+dma_status_t dma_comm_post_task(dma_comm_t *comm, const dma_call_t *call, void *arrays, dma_done_t done, void *arg,
+                                dma_task_t *task)
+{
+    return post(comm, task, dma_task_init(comm, task, call, arrays), done, arg);
 }

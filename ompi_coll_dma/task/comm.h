@@ -23,7 +23,8 @@
 #include "node/window.h"
 #include "plan/profile.h"
 
-#define DMA_MEMO 64 /* choices remembered by block size */
+#define DMA_MEMO 64               /* choices remembered by block size */
+#define DMA_ALLTOALLV_BYTES 65536 /* what the choice takes an all-to-all-v's blocks for: nobody knows them all */
 
 typedef struct dma_file_arena {
     struct dma_file_arena *next;
@@ -52,22 +53,27 @@ typedef enum dma_task_state {
 } dma_task_state_t;
 
 struct dma_task {
-    dma_task_t *next; /* in the queue, by sequence */
+    dma_task_t *next; /* in the queue, by sequence; then in the list of those to deliver */
     dma_comm_t *comm;
     _Atomic dma_task_state_t state;
     dma_status_t status; /* once complete */
     dma_coll_t coll;
     bool in_place;
-    bool keep_own;       /* the own block needs no unpacking */
-    uint64_t bytes;      /* of the largest block */
+    bool keep_own;  /* the own block needs no unpacking */
+    uint64_t bytes; /* of the largest block */
     dma_run_t run;
     dma_cursor_t cursor; /* enough for a plan with one program */
-    char *staging;       /* packed blocks of derived datatypes */
-    dma_buffer_t unpack; /* where they go at completion; addr NULL: nothing to unpack */
+    void *arrays;        /* dma_arrays_t, then cursors; NULL: not needed so far */
+    bool own_arrays;     /* else the communicator's */
+    char *send_staging, *recv_staging; /* packed blocks of derived datatypes */
+    dma_side_t unpack;                 /* where recv_staging goes at completion */
+    struct dma_messages *messages;     /* ASIDE: the call by messages */
+    dma_done_t done;
+    void *arg;
 };
 
 typedef struct dma_memo {
-    uint64_t bytes; /* + 1; 0: empty */
+    uint64_t key; /* of operation, bytes, and in place where the choice looks at it; 0: empty */
     dma_choice_t choice;
     dma_plan_t *plans[2]; /* by in_place */
 } dma_memo_t;
@@ -93,11 +99,15 @@ struct dma_comm {
     int forced;         /* variant, or -1 */
     bool share;         /* more ranks than cores: switch rather than spin */
     uint64_t seq;       /* of the last task */
-    uint64_t *stream;   /* by rank: chunks put into its stream so far */
+    uint64_t *stream;   /* by rank: chunks put into its stream so far; then the same of */
+    uint64_t *pair_out, *pair_in; /* the streams of pairs, ours to it and its to us */
+    void *arrays;       /* of the blocking call: there is one at a time */
     dma_task_t *head, *tail, *streaming;
+    dma_task_t *completed; /* to be delivered by whoever unlocks */
     dma_memo_t memo[DMA_MEMO];
-    dma_plan_t **plans; /* [variant][in_place] */
+    dma_plan_t **plans; /* [operation][variant][in_place] */
 
+    dma_geom_t wanted; /* a channel's; all 0: by the parameters */
     struct dma_setup *setup;
     dma_comm_t *next_busy;
     bool is_busy;
@@ -135,8 +145,15 @@ static inline bool dma_comm_trylock(dma_comm_t *comm)
     return !atomic_exchange_explicit(&comm->locked, 1, memory_order_acquire);
 }
 
+void dma_comm_deliver(dma_comm_t *comm);
+
+/* Unlocks, then tells the owners of tasks that have completed meanwhile. */
 static inline void dma_comm_unlock(dma_comm_t *comm)
 {
+    if (__builtin_expect(comm->completed != NULL, 0)) {
+        dma_comm_deliver(comm);
+        return;
+    }
     atomic_store_explicit(&comm->locked, 0, memory_order_release);
 }
 
@@ -149,6 +166,10 @@ static inline void dma_comm_lock(dma_comm_t *comm)
     }
 }
 
+/* comm.c: posts a call in a task of the caller's; without the lock. The task is free again when `done` is called. */
+dma_status_t dma_comm_post_task(dma_comm_t *comm, const dma_call_t *call, void *arrays, dma_done_t done, void *arg,
+                                dma_task_t *task);
+
 /* wait.c: without the lock */
 dma_status_t dma_task_wait(dma_task_t *task);
 void dma_setup_wait(dma_comm_t *comm);
@@ -160,8 +181,19 @@ static inline bool dma_task_done(const dma_task_t *task)
 }
 
 /* task.c */
-dma_status_t dma_task_init(dma_comm_t *comm, dma_task_t *task, dma_coll_t coll, const dma_buffer_t *send,
-                           const dma_buffer_t *recv);
+size_t dma_plans_count(void); /* in comm->plans */
+dma_status_t dma_task_init(dma_comm_t *comm, dma_task_t *task, const dma_call_t *call, void *arrays);
+void dma_task_drop(dma_task_t *task); /* what a task holds but its own memory */
+size_t dma_arrays_total(int nranks);  /* arrays and cursors of one task */
+
+/* place.c */
+dma_status_t dma_task_place(dma_comm_t *comm, dma_task_t *task, const dma_call_t *call);
+dma_status_t dma_task_unpack(dma_task_t *task);
+
+/* messages.c: a task of an ASIDE communicator */
+dma_status_t dma_messages_advance(dma_task_t *task);
+void dma_messages_drop(dma_task_t *task);
+
 void dma_task_post(dma_comm_t *comm, dma_task_t *task);
 void dma_tasks_advance(dma_comm_t *comm);
 void dma_task_complete(dma_task_t *task, dma_status_t status);

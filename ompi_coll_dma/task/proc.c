@@ -15,7 +15,7 @@ void dma_params_default(dma_params_t *params)
         .ring_depth = 8,
         .slot_bytes = 8192,
         .chunk_bytes = 65536,
-        .chunk_depth = 8,
+        .chunk_depth = 4,
         .cross_memory = 1,
         .variant = "auto",
         .warn_seconds = 60,

@@ -22,7 +22,7 @@
 #include "task/comm.h"
 #include "task/exchange.h"
 
-#define PROTOCOL 1 /* of the set-up records and of the window */
+#define PROTOCOL 2 /* of the set-up records and of the window */
 #define ATTEMPTS 2
 
 typedef struct hello {
@@ -73,11 +73,22 @@ static uint32_t power_of_two_below(uint64_t n)
     return p;
 }
 
+/* A slot has room for a word or two per rank at least: all-to-alls need that. */
+static uint32_t least_slot(int nranks)
+{
+    uint32_t least = 256;
+
+    while (least < 16 * (uint32_t)nranks) {
+        least *= 2;
+    }
+    return least;
+}
+
 /* What the parameters ask for. Slots and chunks shrink as ranks grow in number: the memory of a node that one
  * communicator may take stays bounded. */
 static dma_geom_t wanted_geom(const dma_params_t *p, int nranks)
 {
-    uint64_t slot = p->slot_bytes, chunk = p->chunk_bytes;
+    uint64_t slot = p->slot_bytes, chunk = p->chunk_bytes, pair = chunk * p->chunk_depth / (uint64_t)(nranks - 1 ?: 1);
 
     if (nranks > 8) {
         slot = slot * 8 / (uint64_t)nranks;
@@ -87,20 +98,26 @@ static dma_geom_t wanted_geom(const dma_params_t *p, int nranks)
     }
     return (dma_geom_t){
         .ring_depth = power_of_two_below(p->ring_depth < 4 ? 4 : p->ring_depth),
-        .slot_bytes = power_of_two_below(slot < 256 ? 256 : slot),
+        .slot_bytes = power_of_two_below(slot < least_slot(nranks) ? least_slot(nranks) : slot),
         .chunk_bytes = power_of_two_below(chunk < 4096 ? 4096 : chunk),
         .chunk_depth = power_of_two_below(p->chunk_depth < 2 ? 2 : p->chunk_depth),
+        .pair_bytes = power_of_two_below(pair < 1024 ? 1024 : pair),
+        .pair_depth = 4,
     };
 }
 
-/* The next smaller geometry to try; false: there is none. */
-static bool shrink(dma_geom_t *g)
+/* Halves the largest part that may still shrink; false: there is none. */
+static bool shrink(dma_geom_t *g, int nranks)
 {
-    if (g->chunk_bytes > 4096) {
+    uint64_t chunks = g->chunk_bytes > 4096 ? (uint64_t)g->chunk_bytes * g->chunk_depth : 0;
+    uint64_t pairs = g->pair_bytes > 1024 ? (uint64_t)g->pair_bytes * (uint64_t)(nranks - 1) : 0;
+    uint64_t slots = g->slot_bytes > least_slot(nranks) ? (uint64_t)g->slot_bytes * g->ring_depth : 0;
+
+    if (chunks && chunks >= pairs && chunks >= slots) {
         g->chunk_bytes /= 2;
-    } else if (g->chunk_depth > 2) {
-        g->chunk_depth /= 2;
-    } else if (g->slot_bytes > 256) {
+    } else if (pairs && pairs >= slots) {
+        g->pair_bytes /= 2;
+    } else if (slots) {
         g->slot_bytes /= 2;
     } else {
         return false;
@@ -111,7 +128,7 @@ static bool shrink(dma_geom_t *g)
 /* A block in the arena of this attempt. None is not an error: the hello says so to all. */
 static void get_block(dma_comm_t *comm, setup_t *s, const char **why)
 {
-    dma_geom_t geom = wanted_geom(&comm->proc->params, comm->nranks);
+    dma_geom_t geom = comm->wanted.ring_depth ? comm->wanted : wanted_geom(&comm->proc->params, comm->nranks);
     dma_status_t status;
 
     if (s->attempt == 0) {
@@ -128,7 +145,7 @@ static void get_block(dma_comm_t *comm, setup_t *s, const char **why)
     pthread_mutex_lock(&comm->proc->lock);
     do {
         s->block = dma_window_block(s->arena, &geom, comm->nranks, comm->seq + 1);
-    } while (!s->block && shrink(&geom));
+    } while (!s->block && shrink(&geom, comm->nranks));
     pthread_mutex_unlock(&comm->proc->lock);
     if (!s->block) {
         *why = "the limit of shared memory is reached";
@@ -213,7 +230,7 @@ dma_status_t dma_setup_begin(dma_comm_t *comm)
     s->all = calloc((size_t)comm->nranks, sizeof(*s->all));
     /* Everything that READY needs: from the first message on, this rank must not fail alone. */
     s->acks = calloc((size_t)comm->nranks, sizeof(*s->acks));
-    s->stream = calloc((size_t)comm->nranks, sizeof(*s->stream));
+    s->stream = calloc(3 * (size_t)comm->nranks, sizeof(*s->stream));
     comm->setup = s;
     status = s->peers && s->all && s->acks && s->stream ? begin_hello(comm, s) : DMA_ERR_NOMEM;
     if (status != DMA_OK) {
@@ -350,6 +367,8 @@ static dma_geom_t agreed_geom(const dma_comm_t *comm, const setup_t *s)
         g.slot_bytes = h->slot_bytes < g.slot_bytes ? h->slot_bytes : g.slot_bytes;
         g.chunk_bytes = h->chunk_bytes < g.chunk_bytes ? h->chunk_bytes : g.chunk_bytes;
         g.chunk_depth = h->chunk_depth < g.chunk_depth ? h->chunk_depth : g.chunk_depth;
+        g.pair_bytes = h->pair_bytes < g.pair_bytes ? h->pair_bytes : g.pair_bytes;
+        g.pair_depth = h->pair_depth < g.pair_depth ? h->pair_depth : g.pair_depth;
     }
     return g;
 }
@@ -389,6 +408,8 @@ static void become_ready(dma_comm_t *comm, setup_t *s, bool cross)
     };
     comm->share = comm->req.ranks_per_core_x16 > 16;
     comm->stream = s->stream;
+    comm->pair_out = s->stream + comm->nranks;
+    comm->pair_in = s->stream + 2 * comm->nranks;
     comm->state = DMA_COMM_READY;
     /* the window's now */
     s->peers = NULL;

@@ -9,55 +9,91 @@
 #include <string.h>
 
 #include "task/comm.h"
+#include "task/place.h"
 
-static dma_memo_t *memo_of(dma_comm_t *comm, uint64_t bytes)
+/* In an all-to-all all ranks are in place or none, and the choice may depend on it. */
+static inline bool counts_in_place(const dma_task_t *task)
 {
-    return &comm->memo[bytes * UINT64_C(0x9e3779b97f4a7c15) >> 58];
+    return task->in_place && (task->coll == DMA_ALLTOALL || task->coll == DMA_ALLTOALLV);
+}
+
+static inline uint64_t key_of(const dma_task_t *task)
+{
+    return dma_sign(task->coll, task->in_place, task->bytes);
+}
+
+static inline dma_memo_t *memo_of(dma_comm_t *comm, uint64_t key)
+{
+    return &comm->memo[key * UINT64_C(0x9e3779b97f4a7c15) >> 58];
 }
 
 _Static_assert(DMA_MEMO == 64, "the hash above yields 6 bits");
 
-static dma_status_t choose(dma_comm_t *comm, const dma_task_t *task, dma_memo_t *memo)
+static unsigned variant_count(void)
+{
+    unsigned n = 0;
+
+    while (dma_variants[n]) {
+        n++;
+    }
+    return n;
+}
+
+size_t dma_plans_count(void)
+{
+    return 2 * (size_t)DMA_COLL_COUNT * variant_count();
+}
+
+static dma_plan_req_t request(const dma_comm_t *comm, const dma_task_t *task)
 {
     dma_plan_req_t req = comm->req;
-    const char *reason;
-    dma_status_t status;
 
     req.coll = task->coll;
     req.bytes = task->bytes;
+    req.in_place = task->in_place;
+    return req;
+}
+
+static dma_status_t choose(dma_comm_t *comm, const dma_task_t *task, dma_memo_t *memo)
+{
+    dma_plan_req_t req = request(comm, task);
+    const char *reason;
+    dma_status_t status;
+    dma_plan_t **plans;
+
+    req.in_place = counts_in_place(task);
     status = dma_plan_choose(&comm->profile, &req, comm->forced, &memo->choice, &reason);
     if (reason && comm->forced >= 0 && comm->rank == 0) {
         dma_proc_report(comm->proc, DMA_REPORT_INFO, "forced", "%s cannot do %llu bytes (%s); %s instead",
                         dma_variants[comm->forced]->name, (unsigned long long)task->bytes, reason,
-                        status == DMA_OK ? dma_variants[memo->choice.variant]->name : "the module below");
+                        status == DMA_OK ? dma_variants[memo->choice.variant]->name : "nothing");
     }
     if (status != DMA_OK) {
         return status;
     }
-    memo->plans[0] = comm->plans[2 * memo->choice.variant];
-    memo->plans[1] = comm->plans[2 * memo->choice.variant + 1];
-    memo->bytes = task->bytes + 1;
+    plans = comm->plans + 2 * (task->coll * variant_count() + memo->choice.variant);
+    memo->plans[0] = plans[0];
+    memo->plans[1] = plans[1];
+    memo->key = key_of(task);
     return DMA_OK;
 }
 
 /* The plan for a task; built at the first call that needs it, then kept. */
 static dma_status_t find_plan(dma_comm_t *comm, const dma_task_t *task, const dma_plan_t **plan, uint32_t *chunk)
 {
-    dma_memo_t *memo = memo_of(comm, task->bytes);
-    dma_plan_t **cached;
+    uint64_t key = key_of(task);
+    dma_memo_t *memo = memo_of(comm, key);
     dma_status_t status;
 
-    if (__builtin_expect(memo->bytes != task->bytes + 1, 0) && (status = choose(comm, task, memo)) != DMA_OK) {
+    if (__builtin_expect(memo->key != key, 0) && (status = choose(comm, task, memo)) != DMA_OK) {
         return status;
     }
     *chunk = memo->choice.chunk;
     if (__builtin_expect(!memo->plans[task->in_place], 0)) {
-        dma_plan_req_t req = comm->req;
+        dma_plan_req_t req = request(comm, task);
+        dma_plan_t **cached =
+            comm->plans + 2 * (task->coll * variant_count() + memo->choice.variant) + task->in_place;
 
-        req.coll = task->coll;
-        req.bytes = task->bytes;
-        req.in_place = task->in_place;
-        cached = &comm->plans[2 * memo->choice.variant + task->in_place];
         if (!*cached && (status = dma_plan_build(&req, &memo->choice, comm->rank, cached)) != DMA_OK) {
             return status;
         }
@@ -67,28 +103,39 @@ static dma_status_t find_plan(dma_comm_t *comm, const dma_task_t *task, const dm
     return DMA_OK;
 }
 
+size_t dma_arrays_total(int nranks)
+{
+    /* no plan has more programs than one, and two per peer */
+    return dma_arrays_bytes(nranks) + (2 * (size_t)nranks + 1) * sizeof(dma_cursor_t);
+}
+
+static dma_status_t get_arrays(dma_comm_t *comm, dma_task_t *task)
+{
+    if (!task->arrays) {
+        task->arrays = malloc(dma_arrays_total(comm->nranks));
+        task->own_arrays = true;
+    }
+    return task->arrays ? DMA_OK : DMA_ERR_NOMEM;
+}
+
 static dma_status_t bind(dma_comm_t *comm, dma_task_t *task, const dma_plan_t *plan, uint32_t chunk)
 {
     dma_run_t *run = &task->run;
 
-    if (plan->nprogs == 1) {
-        run->cursors = &task->cursor;
-    } else if (!(run->cursors = malloc(plan->nprogs * sizeof(*run->cursors)))) {
-        return DMA_ERR_NOMEM;
+    run->cursors = &task->cursor;
+    if (plan->nprogs > 1) {
+        if (get_arrays(comm, task) != DMA_OK) {
+            return DMA_ERR_NOMEM;
+        }
+        run->cursors = (dma_cursor_t *)((char *)task->arrays + dma_arrays_bytes(comm->nranks));
     }
     run->plan = plan;
     run->window = &comm->window;
     run->chunk = chunk;
     run->stream = comm->stream;
+    run->pair_out = comm->pair_out;
+    run->pair_in = comm->pair_in;
     return DMA_OK;
-}
-
-static inline void unbind(dma_task_t *task)
-{
-    if (task->run.cursors != &task->cursor) {
-        free(task->run.cursors);
-        task->run.cursors = NULL;
-    }
 }
 
 /* DMA_AGAIN: it must wait for its turn. */
@@ -119,18 +166,26 @@ static dma_status_t start(dma_comm_t *comm, dma_task_t *task)
     return status;
 }
 
-/* Every rank has moved its stream on by the chunks of its block. */
+/* The streams that this call has used have moved on by its chunks. */
 static void stream_on(dma_comm_t *comm, const dma_task_t *task)
 {
     for (uint32_t i = 0; i < task->run.plan->nprogs; i++) {
         const dma_prog_t *prog = &task->run.plan->progs[i];
+        uint64_t trips = task->run.cursors[i].trips;
 
-        for (uint32_t k = 0; k < prog->nops; k++) {
+        for (uint32_t k = 0; trips && k < prog->nops; k++) {
             const dma_op_t *op = &prog->ops[k];
+            bool signal = op->code == DMA_OP_SIGNAL;
 
-            if (op->flag.kind == DMA_FLAG_PRODUCED && (op->flags & DMA_OP_CHUNKED) &&
-                (op->code == DMA_OP_WAIT || op->code == DMA_OP_SIGNAL)) {
-                comm->stream[op->flag.rank] += task->run.cursors[i].trips;
+            if ((!signal && op->code != DMA_OP_WAIT) || !(op->flags & DMA_OP_CHUNKED)) {
+                continue;
+            }
+            if (op->flag.kind == DMA_FLAG_PRODUCED) {
+                comm->stream[op->flag.rank] += trips;
+            } else if (op->flag.kind == DMA_FLAG_PAIR_PRODUCED && signal) {
+                comm->pair_out[op->flag.peer] += trips;
+            } else if (op->flag.kind == DMA_FLAG_PAIR_PRODUCED && op->flag.rank != comm->rank) {
+                comm->pair_in[op->flag.rank] += trips;
             }
         }
     }
@@ -147,7 +202,6 @@ static dma_status_t finish(dma_comm_t *comm, dma_task_t *task)
     if (!task->run.refused) {
         return DMA_OK;
     }
-    unbind(task);
     task->run.refused = false;
     comm->req.cross_memory = false;
     memset(comm->memo, 0, sizeof(comm->memo));
@@ -157,26 +211,36 @@ static dma_status_t finish(dma_comm_t *comm, dma_task_t *task)
     return start(comm, task);
 }
 
+void dma_task_drop(dma_task_t *task)
+{
+    if (__builtin_expect(task->messages != NULL, 0)) {
+        dma_messages_drop(task);
+    }
+    if (task->own_arrays) {
+        free(task->arrays);
+        task->arrays = NULL;
+        task->own_arrays = false;
+    }
+    if (__builtin_expect(task->send_staging || task->recv_staging, 0)) {
+        free(task->send_staging);
+        free(task->recv_staging);
+        task->send_staging = task->recv_staging = NULL;
+    }
+}
+
 void dma_task_complete(dma_task_t *task, dma_status_t status)
 {
-    unbind(task);
-    if (status == DMA_OK && task->unpack.addr) {
-        const dma_buffer_t *u = &task->unpack;
-
-        for (int r = 0; r < task->comm->nranks && status == DMA_OK; r++) {
-            if (task->keep_own && r == task->comm->rank) {
-                continue; /* in place: the own block never left its place */
-            }
-            status = task->comm->host->unpack((char *)u->addr + r * u->extent, u->count, u->type,
-                                              task->staging + (size_t)r * u->bytes, u->bytes);
-        }
-    }
-    if (task->staging) {
-        free(task->staging);
-        task->staging = NULL;
+    if (status == DMA_OK && task->recv_staging) {
+        status = dma_task_unpack(task);
     }
     task->status = status;
-    /* release: whoever waits in another thread sees the data; the task may be gone from here on */
+    if (task->done) {
+        task->next = task->comm->completed;
+        task->comm->completed = task;
+    } else {
+        dma_task_drop(task);
+    }
+    /* release: whoever waits in another thread sees the data; a task without `done` may be gone from here on */
     atomic_store_explicit(&task->state, DMA_TASK_COMPLETE, memory_order_release);
 }
 
@@ -191,7 +255,9 @@ static void dequeue(dma_comm_t *comm, dma_task_t *task, dma_task_t *before)
         comm->tail = before;
     }
     /* all calls before the oldest one that is left have been completed here */
-    dma_window_completed(&comm->window, (uint32_t)(comm->head ? comm->head->run.seq - 1 : comm->seq));
+    if (comm->window.own) {
+        dma_window_completed(&comm->window, (uint32_t)(comm->head ? comm->head->run.seq - 1 : comm->seq));
+    }
 }
 
 static void report_failure(dma_comm_t *comm, const dma_task_t *task, dma_status_t status)
@@ -207,98 +273,83 @@ static void report_failure(dma_comm_t *comm, const dma_task_t *task, dma_status_
     }
 }
 
+/* One task, as far as it goes now. */
+static dma_status_t move(dma_comm_t *comm, dma_task_t *task)
+{
+    dma_status_t status = DMA_OK;
+
+    if (__builtin_expect(comm->state == DMA_COMM_ASIDE, 0)) {
+        return dma_messages_advance(task);
+    }
+    if (atomic_load_explicit(&task->state, memory_order_relaxed) == DMA_TASK_QUEUED) {
+        status = start(comm, task);
+    }
+    if (status == DMA_OK) {
+        status = comm->engine->advance(&task->run);
+    }
+    if (status == DMA_OK) {
+        status = finish(comm, task);
+        if (status == DMA_OK && task->run.live) {
+            status = DMA_AGAIN; /* begun again */
+        }
+    }
+    return status;
+}
+
 void dma_tasks_advance(dma_comm_t *comm)
 {
     dma_task_t *before = NULL, *task = comm->head, *next;
 
     for (; task; task = next) {
-        dma_status_t status = DMA_OK;
+        dma_status_t status = move(comm, task);
 
         next = task->next;
-        if (atomic_load_explicit(&task->state, memory_order_relaxed) == DMA_TASK_QUEUED) {
-            status = start(comm, task);
-            if (status == DMA_AGAIN) {
+        if (status == DMA_AGAIN) {
+            if (atomic_load_explicit(&task->state, memory_order_relaxed) == DMA_TASK_QUEUED) {
                 break; /* those behind it wait too: calls start in order */
             }
-        }
-        if (status == DMA_OK) {
-            status = comm->engine->advance(&task->run);
-            if (status == DMA_OK) {
-                status = finish(comm, task);
-                if (status == DMA_OK && task->run.live) {
-                    status = DMA_AGAIN; /* begun again */
-                }
-            }
-        }
-        if (status == DMA_AGAIN) {
             before = task;
-            continue;
-        }
-        if (status != DMA_OK) {
+        } else if (status == DMA_OK) {
+            dequeue(comm, task, before);
+            dma_task_complete(task, DMA_OK);
+        } else {
             report_failure(comm, task, status);
             return;
         }
-        dequeue(comm, task, before);
-        dma_task_complete(task, DMA_OK);
     }
 }
 
-/* Where the bytes are: in the user's buffers where those are contiguous, packed into staging where not. What has to be
- * packed is packed straight into the own block of the result, and the call then runs in place. */
-static dma_status_t place(dma_task_t *task, const dma_buffer_t *send, const dma_buffer_t *recv)
+/* Ready to be posted. `arrays`: memory of dma_arrays_total that nobody else uses meanwhile, or NULL. */
+dma_status_t dma_task_init(dma_comm_t *comm, dma_task_t *task, const dma_call_t *call, void *arrays)
 {
-    const dma_comm_t *comm = task->comm;
-    size_t bytes = recv->bytes;
-    char *result = recv->addr, *own;
-    const dma_buffer_t *pack = send && !send->contiguous ? send : NULL;
-    dma_buffer_t own_block = *recv;
     dma_status_t status;
 
-    task->in_place = !send || pack;
-    if (!recv->contiguous) {
-        if (!(task->staging = malloc((size_t)comm->nranks * bytes))) {
-            return DMA_ERR_NOMEM;
-        }
-        result = task->staging;
-        task->unpack = *recv;
-        if (!send) {
-            task->keep_own = true;
-            own_block.addr = (char *)recv->addr + comm->rank * recv->extent;
-            pack = &own_block;
-        }
-    }
-    own = result + (size_t)comm->rank * bytes;
-    if (pack && (status = comm->host->pack(pack->addr, pack->count, pack->type, own, bytes)) != DMA_OK) {
-        return status;
-    }
-    task->run.recv = (dma_blocks_t){.addr = result, .bytes = bytes};
-    task->run.send = (dma_blocks_t){.addr = task->in_place ? own : send->addr, .bytes = bytes};
-    return DMA_OK;
-}
-
-dma_status_t dma_task_init(dma_comm_t *comm, dma_task_t *task, dma_coll_t coll, const dma_buffer_t *send,
-                           const dma_buffer_t *recv)
-{
     task->comm = comm;
-    task->coll = coll;
-    task->bytes = recv->bytes;
-    task->staging = NULL;
+    task->coll = call->coll;
     task->keep_own = false;
-    task->unpack.addr = NULL;
-    task->run.cursors = NULL;
+    task->arrays = arrays;
+    task->own_arrays = false;
+    task->send_staging = task->recv_staging = NULL;
+    task->messages = NULL;
+    task->done = NULL;
     task->run.temp = NULL;
     task->run.peer_signs = NULL;
     task->run.entered = false;
     task->run.refused = false;
-    task->run.sign = dma_sign(coll, recv->bytes);
-    if (__builtin_expect(recv->contiguous && (!send || send->contiguous), 1)) {
-        task->in_place = !send;
-        task->run.recv = (dma_blocks_t){.addr = recv->addr, .bytes = recv->bytes};
+    if (__builtin_expect(call->coll == DMA_ALLGATHER && call->recv.dense && (call->in_place || call->send.dense), 1)) {
+        uint64_t bytes = call->recv.count * call->recv.size;
+
+        task->bytes = bytes;
+        task->in_place = call->in_place;
+        task->run.recv = (dma_blocks_t){.addr = call->recv.addr, .bytes = bytes};
         task->run.send = (dma_blocks_t){
-            .addr = send ? send->addr : (char *)recv->addr + (size_t)comm->rank * recv->bytes, .bytes = recv->bytes};
-        return DMA_OK;
+            .addr = call->in_place ? (char *)call->recv.addr + (size_t)comm->rank * bytes : call->send.addr,
+            .bytes = bytes};
+        task->run.sign = dma_sign(DMA_ALLGATHER, false, bytes);
+        return call->in_place || call->send.count * call->send.size == bytes ? DMA_OK : DMA_ERR_TRUNCATE;
     }
-    return place(task, send, recv);
+    status = get_arrays(comm, task);
+    return status == DMA_OK ? dma_task_place(comm, task, call) : status;
 }
 
 /* Queues an initialised task. */

@@ -1,0 +1,179 @@
+/*
+ * host_pair: all-to-alls in two copies, pipelined through a ring of chunks for every ordered pair of ranks.
+ *
+ * All-to-all-v is the hard case: a rank knows what it sends to and gets from each peer, and nothing about the others, so
+ * nothing may depend on a size that only some ranks know. Hence one plan for all sizes. The head of every block rides in
+ * a place of the sender's slot, under the number of the block's bytes, which the receiver checks against its own; the tail
+ * goes through the pair's ring in as many trips as it needs, often none.
+ *
+ *     place in the slot:   bytes of the block (8) | head
+ *
+ *     program 0           number and head of every block -> places; signal ENTRY; own block;
+ *                         per peer: wait ENTRY, check its number, copy its head
+ *     producer of p       per chunk of the tail for p:   wait PAIR_CONSUMED(p, r); copy; signal PAIR_PRODUCED(r, p)
+ *     consumer of p       wait ENTRY of p; per chunk:    wait PAIR_PRODUCED(p, r); copy; signal PAIR_CONSUMED(r, p)
+ *
+ * In place, block p is what goes to p and where p's comes to, of equal bytes: a chunk is overwritten only after our own
+ * copy of it has been produced, which the consumer sees by our own flag, and heads only after our own entry.
+ *
+ * In an all-to-all of equal bytes the descriptors carry the number, and places hold heads alone.
+ */
+#include "plan/build.h"
+#include "plan/profile.h"
+#include "plan/variants.h"
+
+#define MIN_CHUNK 256
+#define MIN_PLACE 16 /* the number and some head */
+
+/* The place of one peer in a slot, its number included. */
+static uint64_t place_bytes(const dma_plan_req_t *req)
+{
+    return req->geom.slot_bytes / (req->nranks < 2 ? 1 : (uint64_t)req->nranks - 1) / 8 * 8;
+}
+
+static uint64_t number_bytes(const dma_plan_req_t *req)
+{
+    return req->coll == DMA_ALLTOALLV ? sizeof(uint64_t) : 0;
+}
+
+static dma_operand_t place(const dma_plan_req_t *req, int owner, int reader, uint64_t offset)
+{
+    dma_operand_t o = dma_at(DMA_BASE_SLOT, owner, 0);
+
+    o.offset = (uint64_t)((reader - owner - 1 + req->nranks) % req->nranks) * place_bytes(req) + offset;
+    return o;
+}
+
+static dma_len_t part_of(dma_len_kind_t kind, int block, dma_part_t part)
+{
+    return (dma_len_t){.kind = (uint8_t)kind, .part = (uint8_t)part, .len = (uint64_t)block};
+}
+
+static void build_heads(dma_build_t *b, const dma_plan_req_t *req, int rank)
+{
+    uint64_t number = number_bytes(req);
+
+    dma_build_prog(b);
+    for (int k = 1; k < req->nranks; k++) {
+        int p = dma_peer_rotated(rank, k, req->nranks);
+
+        if (number) {
+            dma_build_copy(b, 0, place(req, rank, p, 0), dma_at(DMA_BASE_BYTES, rank, p), dma_len(DMA_LEN_CONST, 8));
+        }
+        dma_build_copy(b, 0, place(req, rank, p, number), dma_at(DMA_BASE_SEND, rank, p),
+                       part_of(DMA_LEN_SEND, p, DMA_HEAD));
+    }
+    dma_build_signal(b, 0, dma_flag(DMA_FLAG_ENTRY, rank), 1);
+    if (!req->in_place) {
+        dma_build_copy(b, 0, dma_at(DMA_BASE_RECV, rank, rank), dma_at(DMA_BASE_SEND, rank, rank),
+                       dma_len(DMA_LEN_SEND, (uint64_t)rank));
+    }
+    for (int k = 1; k < req->nranks; k++) {
+        int p = dma_peer_rotated(rank, k, req->nranks);
+
+        dma_build_wait(b, 0, dma_flag(DMA_FLAG_ENTRY, p), 1);
+        if (number) {
+            dma_build_check(b, place(req, p, rank, 0), dma_len(DMA_LEN_RECV, (uint64_t)p));
+        }
+        dma_build_copy(b, 0, dma_at(DMA_BASE_RECV, rank, p), place(req, p, rank, number),
+                       part_of(DMA_LEN_RECV, p, DMA_HEAD));
+    }
+}
+
+static void build_producer(dma_build_t *b, const dma_plan_req_t *req, int rank, int p)
+{
+    dma_len_t tail = part_of(DMA_LEN_SEND, p, DMA_TAIL);
+
+    dma_build_prog(b);
+    dma_build_loop(b, tail);
+    dma_build_wait(b, DMA_OP_CHUNKED, dma_flag_pair(DMA_FLAG_PAIR_CONSUMED, p, rank),
+                   1 - (int32_t)req->geom.pair_depth);
+    dma_build_copy(b, DMA_OP_CHUNKED, dma_at(DMA_BASE_PAIR, rank, p), dma_at(DMA_BASE_SEND, rank, p), tail);
+    dma_build_signal(b, DMA_OP_CHUNKED, dma_flag_pair(DMA_FLAG_PAIR_PRODUCED, rank, p), 1);
+    dma_build_loop_end(b);
+}
+
+static void build_consumer(dma_build_t *b, const dma_plan_req_t *req, int rank, int p)
+{
+    dma_len_t tail = part_of(DMA_LEN_RECV, p, DMA_TAIL);
+
+    dma_build_prog(b);
+    dma_build_wait(b, 0, dma_flag(DMA_FLAG_ENTRY, p), 1);
+    dma_build_loop(b, tail);
+    if (req->in_place) {
+        dma_build_wait(b, DMA_OP_CHUNKED, dma_flag_pair(DMA_FLAG_PAIR_PRODUCED, rank, p), 1);
+    }
+    dma_build_wait(b, DMA_OP_CHUNKED, dma_flag_pair(DMA_FLAG_PAIR_PRODUCED, p, rank), 1);
+    dma_build_copy(b, DMA_OP_CHUNKED, dma_at(DMA_BASE_RECV, rank, p), dma_at(DMA_BASE_PAIR, p, rank), tail);
+    dma_build_signal(b, DMA_OP_CHUNKED, dma_flag_pair(DMA_FLAG_PAIR_CONSUMED, rank, p), 1);
+    dma_build_loop_end(b);
+}
+
+static dma_status_t build(const dma_plan_req_t *req, int rank, dma_plan_t **plan)
+{
+    uint32_t peers = (uint32_t)req->nranks - 1, numbers = number_bytes(req) ? 1 : 0;
+    uint32_t heads = peers * (1 + numbers) + 1 + (req->in_place ? 0 : 1) + peers * (2 + numbers);
+    dma_build_t b;
+    dma_status_t status;
+
+    status = dma_build_begin(&b, req, rank, 1 + 2 * peers, heads + peers * (3 + 4 + (req->in_place ? 1 : 0)));
+    if (status != DMA_OK) {
+        return status;
+    }
+    b.plan->streams = true;
+    b.plan->head = place_bytes(req) - number_bytes(req);
+    build_heads(&b, req, rank);
+    for (int k = 1; k < req->nranks; k++) {
+        int p = dma_peer_rotated(rank, k, req->nranks);
+
+        build_producer(&b, req, rank, p);
+        build_consumer(&b, req, rank, p);
+    }
+    return dma_build_end(&b, plan);
+}
+
+static const char *unfit(const dma_plan_req_t *req)
+{
+    if (place_bytes(req) < MIN_PLACE || req->geom.pair_bytes / req->geom.pair_depth < MIN_CHUNK) {
+        return "there is no room for pair buffers";
+    }
+    return NULL;
+}
+
+static uint64_t cost_of(const dma_profile_t *p, const dma_plan_req_t *req, uint64_t chunk)
+{
+    uint64_t peers = (uint64_t)req->nranks - 1, share = req->ranks_per_core_x16;
+    uint64_t trips = (req->bytes + chunk - 1) / chunk, window = chunk * req->geom.pair_depth;
+    bool cached = req->bytes * 2 * (peers + 1) <= p->cache_bytes;
+    uint64_t in = dma_profile_ps(req->bytes, cached ? p->copy_mbps : p->memory_mbps);
+    uint64_t out = dma_profile_ps(req->bytes, cached ? p->pull_mbps : p->memory_mbps);
+    uint64_t fill = dma_profile_ps(chunk < req->bytes ? chunk : req->bytes, p->copy_mbps);
+    uint64_t work = p->enter_ps + 2 * peers * p->peer_ps + (peers + 1) * in + peers * out + trips * peers * p->step_ps +
+                    fill;
+
+    return work / 16 * share + (share > 16 ? p->switch_ps * share / 16 * (1 + req->bytes / window) : 0);
+}
+
+static uint64_t cost(const dma_profile_t *profile, const dma_plan_req_t *req, uint32_t *chunk)
+{
+    uint64_t best = UINT64_MAX, most = req->geom.pair_bytes / req->geom.pair_depth;
+
+    for (uint64_t c = most < 4096 ? most : 4096; c <= most; c *= 2) {
+        uint64_t t = cost_of(profile, req, c);
+
+        if (t < best) {
+            best = t;
+            *chunk = (uint32_t)c;
+        }
+    }
+    return best;
+}
+
+const dma_variant_t dma_variant_host_pair = {
+    .name = "host_pair",
+    .help = "two copies, pipelined through a ring of chunks for every pair of ranks",
+    .colls = 1u << DMA_ALLTOALL | 1u << DMA_ALLTOALLV,
+    .unfit = unfit,
+    .build = build,
+    .cost = cost,
+};

@@ -1,0 +1,152 @@
+/*
+ * Channels: persistent calls.
+ *
+ * A channel is a small communicator of its own over the same messages, with shared memory for one call. So a channel has
+ * sequence numbers, a ring and streams that nobody else uses, and its starts match in their own order, whatever other
+ * channels and calls do. Its set-up is collective and waits; starting it is a post.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "task/comm.h"
+#include "task/place.h"
+
+struct dma_channel {
+    dma_comm_t *comm;
+    dma_call_t call;
+    dma_task_t task;
+    dma_done_t done;
+    void *arg;
+    void *arrays;
+    void *numbers; /* our copies of counts and displacements */
+};
+
+/* Our own copy of an array of numbers, or NULL for NULL. */
+static void *copy_numbers(char **next, const void *array, size_t bytes)
+{
+    void *copy = *next;
+
+    if (!array) {
+        return NULL;
+    }
+    memcpy(copy, array, bytes);
+    *next += bytes;
+    return copy;
+}
+
+static dma_status_t copy_call(dma_channel_t *ch, const dma_call_t *call, int nranks)
+{
+    size_t recv = (size_t)nranks * call->recv.width, send = (size_t)nranks * call->send.width;
+    char *next = ch->numbers = malloc(2 * (recv + send) + 1);
+
+    if (!next) {
+        return DMA_ERR_NOMEM;
+    }
+    ch->call = *call;
+    ch->call.recv.counts = copy_numbers(&next, call->recv.counts, recv);
+    ch->call.recv.displs = copy_numbers(&next, call->recv.displs, recv);
+    if (!call->in_place) {
+        ch->call.send.counts = copy_numbers(&next, call->send.counts, send);
+        ch->call.send.displs = copy_numbers(&next, call->send.displs, send);
+    }
+    return DMA_OK;
+}
+
+static uint64_t largest_block(const dma_call_t *call, int nranks)
+{
+    uint64_t most = call->recv.count;
+
+    for (int r = 0; call->recv.counts && r < nranks; r++) {
+        uint64_t count = dma_side_count(&call->recv, r);
+
+        most = r == 0 || count > most ? count : most;
+    }
+    return most * call->recv.size;
+}
+
+/* Shared memory for this call alone. All-to-all-v: ranks see different sizes, so it is the same for all sizes. */
+static dma_geom_t geom_for(const dma_comm_t *parent, const dma_call_t *call)
+{
+    dma_geom_t g = parent->window.geom;
+    bool gathers = call->coll == DMA_ALLGATHER || call->coll == DMA_ALLGATHERV;
+    uint64_t others = (uint64_t)parent->nranks - 1, bytes = largest_block(call, parent->nranks);
+    uint64_t need = gathers ? bytes : (bytes + 7) / 8 * 8 * others;
+
+    g.ring_depth = 4;
+    if (call->coll == DMA_ALLTOALLV) {
+        g.chunk_bytes = 0;
+    } else if (need <= g.slot_bytes) {
+        while (g.slot_bytes > 64 && g.slot_bytes / 2 >= need) {
+            g.slot_bytes /= 2;
+        }
+        g.chunk_bytes = g.pair_bytes = 0;
+    } else if (gathers) {
+        g.slot_bytes = 64;
+        g.pair_bytes = 0;
+    } else {
+        g.chunk_bytes = 0;
+    }
+    return g;
+}
+
+dma_status_t dma_channel_create(dma_comm_t *parent, const dma_call_t *call, dma_done_t done, void *arg,
+                                dma_channel_t **result)
+{
+    dma_comm_config_t config = {
+        .handle = parent->handle,
+        .rank = parent->rank,
+        .nranks = parent->nranks,
+        .threads = parent->threads,
+        .text = parent->text,
+    };
+    dma_status_t status = dma_comm_prepare(parent);
+    dma_channel_t *ch;
+
+    if (status != DMA_OK) {
+        return status;
+    }
+    if (!(ch = calloc(1, sizeof(*ch)))) {
+        return DMA_ERR_NOMEM;
+    }
+    ch->done = done;
+    ch->arg = arg;
+    if ((status = copy_call(ch, call, parent->nranks)) != DMA_OK) {
+        goto free_channel;
+    }
+    if (!(ch->arrays = malloc(dma_arrays_total(parent->nranks)))) {
+        status = DMA_ERR_NOMEM;
+        goto free_numbers;
+    }
+    if ((status = dma_comm_create(parent->proc, &config, &ch->comm)) != DMA_OK) {
+        goto free_arrays;
+    }
+    ch->comm->wanted = geom_for(parent, call);
+    if ((status = dma_comm_prepare(ch->comm)) != DMA_OK) {
+        goto destroy_comm;
+    }
+    *result = ch;
+    return DMA_OK;
+
+destroy_comm:
+    dma_comm_destroy(ch->comm);
+free_arrays:
+    free(ch->arrays);
+free_numbers:
+    free(ch->numbers);
+free_channel:
+    free(ch);
+    return status;
+}
+
+dma_status_t dma_channel_start(dma_channel_t *ch)
+{
+    return dma_comm_post_task(ch->comm, &ch->call, ch->arrays, ch->done, ch->arg, &ch->task);
+}
+
+void dma_channel_destroy(dma_channel_t *ch)
+{
+    dma_comm_destroy(ch->comm);
+    free(ch->arrays);
+    free(ch->numbers);
+    free(ch);
+}

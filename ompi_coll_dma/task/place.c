@@ -1,0 +1,219 @@
+/* Placing calls: see place.h. */
+#include "task/place.h"
+
+#include <stdlib.h>
+
+#include "task/comm.h"
+
+size_t dma_arrays_bytes(int nranks)
+{
+    return 6 * sizeof(uint64_t) * (size_t)nranks;
+}
+
+dma_arrays_t dma_arrays_at(void *memory, int nranks)
+{
+    uint64_t *at = memory;
+    size_t n = (size_t)nranks;
+
+    return (dma_arrays_t){
+        .send_counts = at,
+        .recv_counts = at + n,
+        .signs = at + 2 * n,
+        .send_displs = (int64_t *)(at + 3 * n),
+        .recv_displs = (int64_t *)(at + 4 * n),
+        .home = (int64_t *)(at + 5 * n),
+    };
+}
+
+static bool gathers(dma_coll_t coll)
+{
+    return coll == DMA_ALLGATHER || coll == DMA_ALLGATHERV;
+}
+
+/* A side with a block per rank, where the caller has it. */
+static dma_blocks_t direct(const dma_side_t *side, int nranks, uint64_t *counts, int64_t *displs)
+{
+    dma_blocks_t blocks = {.addr = side->addr, .bytes = side->count * side->size};
+
+    if (side->counts) {
+        blocks.counts = counts;
+        blocks.displs = displs;
+        for (int r = 0; r < nranks; r++) {
+            counts[r] = dma_side_count(side, r) * side->size;
+            displs[r] = dma_displ(side->displs, side->width, r) * side->extent;
+        }
+    }
+    return blocks;
+}
+
+/* The same side packed, block after block. Returns the bytes of all. */
+static uint64_t packed(const dma_side_t *side, int nranks, uint64_t *counts, int64_t *displs, dma_blocks_t *blocks)
+{
+    uint64_t all = 0;
+
+    for (int r = 0; r < nranks; r++) {
+        counts[r] = dma_side_count(side, r) * side->size;
+        displs[r] = (int64_t)all;
+        all += counts[r];
+    }
+    *blocks = (dma_blocks_t){.bytes = side->count * side->size};
+    if (side->counts) {
+        blocks->counts = counts;
+        blocks->displs = displs;
+    }
+    return all;
+}
+
+static dma_status_t pack(const dma_comm_t *comm, const dma_side_t *side, int block, char *to)
+{
+    size_t count = dma_side_count(side, block);
+
+    return count ? comm->host->pack(dma_side_addr(side, block), count, side->type, to, count * side->size) : DMA_OK;
+}
+
+static dma_status_t stage(char **memory, uint64_t bytes)
+{
+    *memory = malloc(bytes ? bytes : 1);
+    return *memory ? DMA_OK : DMA_ERR_NOMEM;
+}
+
+/* The receive side; in place, what it holds already is packed too. */
+static dma_status_t place_recv(dma_comm_t *comm, dma_task_t *task, const dma_call_t *call, dma_arrays_t *a)
+{
+    int n = comm->nranks, first = 0, last = n - 1;
+    dma_blocks_t *recv = &task->run.recv;
+    dma_status_t status;
+    uint64_t all;
+
+    if (call->recv.dense) {
+        *recv = direct(&call->recv, n, a->recv_counts, a->recv_displs);
+        return DMA_OK;
+    }
+    all = packed(&call->recv, n, a->recv_counts, a->recv_displs, recv);
+    if ((status = stage(&task->recv_staging, all)) != DMA_OK) {
+        return status;
+    }
+    recv->addr = task->recv_staging;
+    task->unpack = call->recv;
+    for (int r = 0; r < n; r++) {
+        a->home[r] = dma_side_addr(&call->recv, r) - (char *)call->recv.addr;
+    }
+    if (call->in_place && gathers(call->coll)) {
+        first = last = comm->rank;
+        task->keep_own = true;
+    }
+    for (int r = first; call->in_place && status == DMA_OK && r <= last; r++) {
+        status = pack(comm, &call->recv, r, dma_blocks_addr(recv, (uint64_t)r));
+    }
+    return status;
+}
+
+static dma_status_t place_send(dma_comm_t *comm, dma_task_t *task, const dma_call_t *call, dma_arrays_t *a)
+{
+    int n = comm->nranks;
+    dma_run_t *run = &task->run;
+    dma_status_t status = DMA_OK;
+    uint64_t all;
+    char *own = dma_blocks_addr(&run->recv, (uint64_t)comm->rank);
+
+    task->in_place = call->in_place;
+    if (gathers(call->coll)) {
+        uint64_t bytes = dma_blocks_bytes(&run->recv, (uint64_t)comm->rank);
+
+        run->send = (dma_blocks_t){.addr = own, .bytes = bytes};
+        if (call->in_place) {
+            return DMA_OK;
+        }
+        if (call->send.count * call->send.size != bytes) {
+            return DMA_ERR_TRUNCATE;
+        }
+        if (call->send.dense) {
+            run->send.addr = call->send.addr;
+            return DMA_OK;
+        }
+        task->in_place = true; /* as far as the plan knows */
+        return pack(comm, &call->send, 0, own);
+    }
+    if (call->in_place) {
+        run->send = run->recv;
+        return DMA_OK;
+    }
+    if (call->send.dense) {
+        run->send = direct(&call->send, n, a->send_counts, a->send_displs);
+    } else {
+        all = packed(&call->send, n, a->send_counts, a->send_displs, &run->send);
+        if ((status = stage(&task->send_staging, all)) != DMA_OK) {
+            return status;
+        }
+        run->send.addr = task->send_staging;
+        for (int r = 0; status == DMA_OK && r < n; r++) {
+            status = pack(comm, &call->send, r, dma_blocks_addr(&run->send, (uint64_t)r));
+        }
+    }
+    if (status == DMA_OK && dma_blocks_bytes(&run->send, (uint64_t)comm->rank) !=
+                                dma_blocks_bytes(&run->recv, (uint64_t)comm->rank)) {
+        status = DMA_ERR_TRUNCATE;
+    }
+    return status;
+}
+
+/* What the choice goes by, and what descriptors say. */
+static void size_up(dma_comm_t *comm, dma_task_t *task, dma_arrays_t *a)
+{
+    dma_run_t *run = &task->run;
+    uint64_t most = 0;
+
+    switch (task->coll) {
+    case DMA_ALLGATHERV:
+        for (int r = 0; r < comm->nranks; r++) {
+            uint64_t bytes = dma_blocks_bytes(&run->recv, (uint64_t)r);
+
+            a->signs[r] = dma_sign(task->coll, false, bytes);
+            most = bytes > most ? bytes : most;
+        }
+        run->peer_signs = a->signs;
+        run->sign = a->signs[comm->rank];
+        task->bytes = most;
+        break;
+    case DMA_ALLTOALLV:
+        run->sign = dma_sign(task->coll, task->in_place, 0);
+        task->bytes = DMA_ALLTOALLV_BYTES;
+        break;
+    default:
+        run->sign = dma_sign(task->coll, task->in_place, run->send.bytes);
+        task->bytes = run->recv.bytes;
+        break;
+    }
+}
+
+dma_status_t dma_task_place(dma_comm_t *comm, dma_task_t *task, const dma_call_t *call)
+{
+    dma_arrays_t a = dma_arrays_at(task->arrays, comm->nranks);
+    dma_status_t status = place_recv(comm, task, call, &a);
+
+    if (status == DMA_OK) {
+        status = place_send(comm, task, call, &a);
+    }
+    if (status == DMA_OK) {
+        size_up(comm, task, &a);
+    }
+    return status;
+}
+
+dma_status_t dma_task_unpack(dma_task_t *task)
+{
+    const dma_comm_t *comm = task->comm;
+    const dma_side_t *side = &task->unpack;
+    dma_arrays_t a = dma_arrays_at(task->arrays, comm->nranks);
+    dma_status_t status = DMA_OK;
+
+    for (int r = 0; status == DMA_OK && r < comm->nranks; r++) {
+        uint64_t bytes = dma_blocks_bytes(&task->run.recv, (uint64_t)r);
+
+        if (bytes && !(task->keep_own && r == comm->rank)) {
+            status = comm->host->unpack((char *)side->addr + a.home[r], bytes / side->size, side->type,
+                                        dma_blocks_addr(&task->run.recv, (uint64_t)r), bytes);
+        }
+    }
+    return status;
+}
