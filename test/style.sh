@@ -42,8 +42,9 @@ listed() {
 
 # Every script under test/ but the shared parts is run by ./check.
 checked() {
-    local missing=0 script
-    for script in $(grep -L 'sourced\|^# Read by' test/*.sh test/*/*.sh); do
+    local missing=0 script scripts
+    mapfile -t scripts < <(grep -L 'sourced\|^# Read by' test/*.sh test/*/*.sh)
+    for script in "${scripts[@]}"; do
         grep -qE " $script( |\$)" check || {
             echo "$script is not in check's table"
             missing=1
@@ -53,7 +54,14 @@ checked() {
 }
 
 formatted() {
-    sources | xargs clang-format --dry-run --Werror
+    local file wrong=0
+    for file in $(sources); do
+        clang-format "$file" | cmp -s - "$file" || {
+            echo "clang-format -i $file"
+            wrong=1
+        }
+    done
+    return $wrong
 }
 
 shell_scripts() {

@@ -30,11 +30,13 @@ typedef struct mca_coll_dma_component {
     char *variant; /* as given; copied into params when the process is created */
     dma_params_t params;
 
-    pthread_mutex_t lock;           /* guards what follows */
-    dma_proc_t *proc;               /* made by the first collective */
-    unsigned comms;                 /* communicators that proc has */
-    bool polling;                   /* our progress callback is registered */
-    char said[COLL_DMA_TOPICS][24]; /* topics of warnings shown so far */
+    pthread_mutex_t lock; /* guards the next three */
+    dma_proc_t *proc;     /* made by the first collective */
+    unsigned comms;       /* communicators that proc has */
+    bool polling;         /* our progress callback is registered */
+
+    pthread_mutex_t said_lock; /* of its own: the core reports from inside calls that hold the other */
+    char said[COLL_DMA_TOPICS][24];
 } mca_coll_dma_component_t;
 
 OMPI_DECLSPEC extern mca_coll_dma_component_t mca_coll_dma_component;

@@ -22,6 +22,7 @@ mca_coll_dma_component_t mca_coll_dma_component = {
             .collm_comm_query = mca_coll_dma_comm_query,
         },
     .lock = PTHREAD_MUTEX_INITIALIZER,
+    .said_lock = PTHREAD_MUTEX_INITIALIZER,
 };
 
 /* Before MPI_Init selects anything, and in tools such as ompi_info. */

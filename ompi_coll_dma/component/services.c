@@ -80,14 +80,14 @@ static bool first_time(const char *topic)
     bool first = true;
     size_t i;
 
-    pthread_mutex_lock(&component->lock);
+    pthread_mutex_lock(&component->said_lock);
     for (i = 0; i < COLL_DMA_TOPICS && component->said[i][0] && first; i++) {
         first = 0 != strncmp(component->said[i], topic, sizeof(component->said[i]) - 1);
     }
     if (first && i < COLL_DMA_TOPICS) {
         snprintf(component->said[i], sizeof(component->said[i]), "%s", topic);
     }
-    pthread_mutex_unlock(&component->lock);
+    pthread_mutex_unlock(&component->said_lock);
     return first;
 }
 

@@ -9,11 +9,17 @@
  *          stolen  receives a message of the user's          hang    does not return
  *          over    reads 8 bytes too many of the send buffer, in every call
  *          none    changes nothing
+ *
+ *   DMA_BREAK_READ=RANK:NTH       from its NTH call on, process_vm_readv fails there: no test may notice
  */
+#include <errno.h>
 #include <mpi.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 typedef struct {
@@ -185,6 +191,25 @@ static void read_mode(void)
     if (text != NULL && sscanf(text, "%15[a-z]:%d:%d", mode, &break_rank, &break_call) < 1) {
         fprintf(stderr, "break_shim: DMA_BREAK=%s?\n", text);
     }
+}
+
+ssize_t process_vm_readv(pid_t pid, const struct iovec *local, unsigned long nlocal, const struct iovec *remote,
+                         unsigned long nremote, unsigned long flags)
+{
+    static int rank = -2, from;
+    static atomic_long calls;
+    if (rank == -2) {
+        const char *text = getenv("DMA_BREAK_READ");
+        if (text == NULL || sscanf(text, "%d:%d", &rank, &from) != 2) {
+            rank = -1;
+        }
+    }
+    const char *mine = getenv("OMPI_COMM_WORLD_RANK");
+    if (rank >= 0 && mine != NULL && atoi(mine) == rank && ++calls >= from) {
+        errno = EFAULT;
+        return -1;
+    }
+    return syscall(SYS_process_vm_readv, pid, local, nlocal, remote, nremote, flags);
 }
 
 int MPI_Allgather(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount,

@@ -132,6 +132,7 @@ typedef struct {
     bool in_place;
     type_t send_type, recv_type;
     buffer_t send, recv;
+    bool scribble;    /* overwrite the send buffer as soon as the call is complete, instead of checking it */
     bool odd_ignored; /* in place: pass nonsense where the standard says that it is ignored */
 } call_t;
 
@@ -174,6 +175,7 @@ void traffic_before(traffic_t *t, traffic_kind_t kind, const comm_t *comm, long 
 bool traffic_after(traffic_t *t);
 
 /* ---- cases ---- */
+enum { MOST_CALLS = 16 };
 typedef struct {
     uint64_t seed;
     long first, last;
@@ -191,8 +193,10 @@ void case_teardown(void); /* collective */
 bool case_run(long number);
 
 /* ---- reports ---- */
-void report_signals(void);                       /* the watchdog and crashes */
-void report_case(long number, const char *text); /* what the watchdog and failures say */
+/* What failures and the watchdog say: the case, its calls, where in it the rank is (-1: in no call). */
+void report_signals(void); /* the watchdog and crashes */
+void report_case(long number, const char *text);
+void report_call(int call, const char *text);
 void report_stage(const char *stage, int call);
 void report_failure(const char *what);
 void report_mpi_error(const char *where, int code);

@@ -7,17 +7,29 @@
 #include <string.h>
 #include <unistd.h>
 
-static char case_text[1024];
+static char case_text[200], call_texts[MOST_CALLS][200];
 static long case_number;
 static volatile const char *stage_name = "start";
 static volatile int stage_call;
 
+/* "rank R WHAT; seed S case C, where, call K: what it is: calls and so on; replay: ..." */
+static void describe(char *line, size_t room, const char *what)
+{
+    char call[260] = "";
+    if (stage_call >= 0) {
+        snprintf(call, sizeof(call), ", call %d: %s", stage_call, call_texts[stage_call]);
+    }
+    unsigned long long seed = options.seed;
+    snprintf(
+        line, room, "sweep: rank %d %s; seed %llu case %ld, %s%s: %s; replay: mpirun -n %d ... sweep -s %llu -c %ld\n",
+        world_rank, what, seed, case_number, (const char *)stage_name, call, case_text, world_size, seed, case_number);
+}
+
 static void say_where(const char *what)
 {
-    char line[1400];
-    int n = snprintf(line, sizeof(line), "sweep: rank %d %s in seed %llu case %ld, call %d, %s: %s\n", world_rank, what,
-                     (unsigned long long)options.seed, case_number, stage_call, (const char *)stage_name, case_text);
-    if (write(STDERR_FILENO, line, (size_t)n) < 0) {
+    char line[1024];
+    describe(line, sizeof(line), what);
+    if (write(STDERR_FILENO, line, strlen(line)) < 0) {
         _exit(1);
     }
 }
@@ -53,6 +65,15 @@ void report_case(long number, const char *text)
     alarm((unsigned)options.watchdog);
 }
 
+void report_call(int call, const char *text)
+{
+    snprintf(call_texts[call], sizeof(call_texts[call]), "%s", text);
+    if (options.verbose && options.first == options.last) {
+        printf("rank %d case %ld call %d: %s\n", world_rank, case_number, call, text);
+        fflush(stdout);
+    }
+}
+
 void report_stage(const char *stage, int call)
 {
     stage_name = stage;
@@ -63,10 +84,10 @@ void report_failure(const char *what)
 {
     enum { PATIENCE = 5 };
     static int failures;
-    fprintf(stderr,
-            "sweep: FAIL seed %llu case %ld rank %d call %d: %s: %s (replay: mpirun -n %d ... sweep -s %llu -c %ld)\n",
-            (unsigned long long)options.seed, case_number, world_rank, stage_call, what, case_text, world_size,
-            (unsigned long long)options.seed, case_number);
+    char line[1024], failed[400];
+    snprintf(failed, sizeof(failed), "FAILED: %s", what);
+    describe(line, sizeof(line), failed);
+    fputs(line, stderr);
     fflush(stderr);
     if (++failures >= PATIENCE) {
         fprintf(stderr, "sweep: rank %d gives up after %d failures\n", world_rank, failures);

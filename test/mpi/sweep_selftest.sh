@@ -33,7 +33,7 @@ expect() {
 broken none -n 100
 verdict "sweep with a shim that breaks nothing" $?
 
-fail='sweep: FAIL seed 1 case [0-9]+ rank 1 .*'
+fail='sweep: rank 1 FAILED: '
 expect data "${fail}receive buffer: .*data byte .* of block" -n 100
 expect gap "${fail}receive buffer: .*a canary" -n 100
 expect before "${fail}receive buffer: .*a canary" -n 100
@@ -42,17 +42,17 @@ expect lost "${fail}receive buffer: .*data byte 0 of block" -n 100
 expect order "${fail}receive buffer: .*data byte" -n 100
 expect send "${fail}send buffer was written" -n 100
 expect error "${fail}allgather returned MPI_ERR_OTHER" -n 100
-expect hang 'sweep: rank 1 hangs for 2 s in seed 1 case [0-9]+, call [0-9]+, in the call: ' -w 2 -n 100
-expect stolen 'sweep: rank 1 hangs for 2 s in seed 1 case [0-9]+, .*in the user' -w 2 -n 100
-expect over 'sweep: rank 1 crashes \(SIGSEGV\) in seed 1 case [0-9]+, call [0-9]+, in the call: ' -n 100
+expect hang 'sweep: rank 1 hangs for 2 s; seed 1 case [0-9]+, in the call, call [0-9]+: ' -w 2 -n 100
+expect stolen 'sweep: rank 1 hangs for 2 s; seed 1 case [0-9]+, .*in the user' -w 2 -n 100
+expect over 'sweep: rank 1 crashes \(SIGSEGV\); seed 1 case [0-9]+, in the call, call [0-9]+: ' -n 100
 
 # A failure of one rank alone counts once in rank 0's last line, and that case alone replays.
 broken data:2:9 -n 100
 grep -q '^99 passed, 1 failed$' "$log"
 verdict "sweep counts one failed case" $?
-number=$(sed -n 's/.*FAIL seed 1 case \([0-9]*\) .*/\1/p' "$log" | head -n 1)
+number=$(sed -n 's/.*FAILED: .*; seed 1 case \([0-9]*\), .*/\1/p' "$log" | head -n 1)
 broken data:2:1 -c "${number:-0}"
-grep -q "case ${number:-none} rank 2" "$log"
+grep -q "rank 2 FAILED: .* case ${number:-none}," "$log"
 verdict "sweep replays case ${number:-none}" $?
 
 finish

@@ -48,6 +48,8 @@ typedef struct rank {
     dma_proc_t *proc;
     dma_comm_t *comms[THREADS_COMMS];
     uint64_t rng;
+    void *kept[64];
+    int nkept;
 } rank_t;
 
 struct job {
@@ -75,6 +77,8 @@ void threads_run(job_t *job);
 dma_comm_t *threads_comm(rank_t *r, int index);
 /* All ranks have come here. It orders memory: not between calls that are tested for races. */
 void threads_barrier(rank_t *r);
+/* Memory that is freed when all ranks have ended. */
+void threads_keep(rank_t *r, void *memory);
 uint32_t threads_random(rank_t *r, uint32_t below);
 /* Sets the process object that host->progress moves on in this thread. */
 void threads_enter(dma_proc_t *proc);

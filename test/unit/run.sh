@@ -1,35 +1,50 @@
 #!/bin/bash
-# run.sh BUILD: runs every unit test program of a build, one after the other, and prints the time of each.
+# run.sh BUILD [PROGRAM...]: runs the unit test programs of a build, all of them or only those named, as many at once as
+# there are cores, and prints the output and the time of each.
 set -uo pipefail
 build=$1
+shift
 
 # Sanitizers slow the code down; Check's own limit of 4 s per test case grows with them.
 # shellcheck source=/dev/null
 . "$build/config/build.env"
+wrap=()
 case ${dma_sanitizers:-} in
 *thread*)
     export CK_TIMEOUT_MULTIPLIER=10
-    # ThreadSanitizer's memory layout needs a kernel that does not scatter mappings too widely.
-    tsan=(setarch -R)
+    # ThreadSanitizer needs a kernel that does not scatter mappings too widely.
+    wrap=(setarch -R)
     ;;
-?*)
-    export CK_TIMEOUT_MULTIPLIER=5
-    tsan=()
-    ;;
-*) tsan=() ;;
+?*) export CK_TIMEOUT_MULTIPLIER=5 ;;
 esac
-export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=1} UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
-export TSAN_OPTIONS=${TSAN_OPTIONS:-halt_on_error=0}
+export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
 
-failed=0
-for test in $(make -s -C "$build" print-unit-tests); do
-    start=${EPOCHREALTIME/[.,]/}
-    echo "== $test"
-    status=0
-    "${tsan[@]}" "$build/$test" </dev/null || status=$?
+if [ $# = 0 ]; then
+    mapfile -t programs < <(make -s -C "$build" print-unit-tests)
+    set -- "${programs[@]}"
+fi
+
+# one PROGRAM: its output comes in one piece
+one() {
+    local start=${EPOCHREALTIME/[.,]/} status=0 output time
+    output=$("${wrap[@]}" "$build/$1" 2>&1 </dev/null) || status=$?
     time=$((${EPOCHREALTIME/[.,]/} - start))
-    printf '== %s: %s, %d.%03d s\n' "$test" "$([ $status = 0 ] && echo ok || echo "FAILED ($status)")" \
-        $((time / 1000000)) $((time / 1000 % 1000))
-    [ $status = 0 ] || failed=1
+    printf '%s\n== %s: %s, %d.%03d s\n' "$output" "$1" \
+        "$([ $status = 0 ] && echo ok || echo "FAILED (status $status)")" $((time / 1000000)) $((time / 1000 % 1000))
+    return $status
+}
+
+failed=0 running=0
+for program in "$@"; do
+    if [ $running -ge "$(nproc)" ]; then
+        wait -n || failed=1
+        running=$((running - 1))
+    fi
+    one "$program" &
+    running=$((running + 1))
+done
+while [ $running -gt 0 ]; do
+    wait -n || failed=1
+    running=$((running - 1))
 done
 exit $failed
