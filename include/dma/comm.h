@@ -28,17 +28,17 @@ typedef struct dma_task dma_task_t;
 
 /* Parameters. Those marked (agreed) steer choices: in set-up all ranks adopt rank 0's. */
 typedef struct dma_params {
-    size_t arena_bytes;       /* most shared memory this process gives to collectives */
-    uint32_t ring_depth;      /* (agreed) descriptors in flight per communicator */
-    size_t slot_bytes;        /* (agreed) largest block that rides in a slot; shrinks with the number of ranks */
-    size_t chunk_bytes;       /* (agreed) largest chunk of a pipeline */
-    uint32_t chunk_depth;     /* (agreed) chunk buffers of a pipeline */
-    int cross_memory;         /* (agreed) 0: never read peers' memory directly; 1: where every pair has proven it */
-    char variant[32];         /* (agreed) force this row of the algorithm table; "" or "auto": the cost model chooses */
-    const char *profile;      /* (agreed) path of an engine profile, or NULL for the built-in one */
-    double warn_seconds;      /* say whom a call waits for after this long; 0: never */
-    double entry_timeout;     /* give up on a peer that has not entered after this long; 0: never */
-    uint32_t local_procs;     /* processes of the job on this node */
+    size_t arena_bytes;   /* most shared memory this process gives to collectives */
+    uint32_t ring_depth;  /* (agreed) descriptors in flight per communicator */
+    size_t slot_bytes;    /* (agreed) largest block that rides in a slot; shrinks with the number of ranks */
+    size_t chunk_bytes;   /* (agreed) largest chunk of a pipeline */
+    uint32_t chunk_depth; /* (agreed) chunk buffers of a pipeline */
+    int cross_memory;     /* (agreed) 0: never read peers' memory directly; 1: where every pair has proven it */
+    char variant[32];     /* (agreed) force this row of the algorithm table; "" or "auto": the cost model chooses */
+    const char *profile;  /* (agreed) path of an engine profile, or NULL for the built-in one */
+    double warn_seconds;  /* say whom a call waits for after this long; 0: never */
+    double entry_timeout; /* give up on a peer that has not entered after this long; 0: never */
+    uint32_t local_procs; /* processes of the job on this node */
 } dma_params_t;
 
 void dma_params_default(dma_params_t *params);

@@ -51,13 +51,7 @@
 
 #define DMA_LINE_BYTES 96 /* payload that rides in a descriptor: 32 bytes in its header line, 64 in the next */
 
-typedef enum dma_coll {
-    DMA_ALLGATHER,
-    DMA_ALLGATHERV,
-    DMA_ALLTOALL,
-    DMA_ALLTOALLV,
-    DMA_COLL_COUNT
-} dma_coll_t;
+typedef enum dma_coll { DMA_ALLGATHER, DMA_ALLGATHERV, DMA_ALLTOALL, DMA_ALLTOALLV, DMA_COLL_COUNT } dma_coll_t;
 
 typedef enum dma_op_code {
     DMA_OP_COPY,   /* dst[0] <- src */
@@ -85,13 +79,13 @@ typedef enum dma_base {
 } dma_base_t;
 
 typedef enum dma_flag {
-    DMA_FLAG_ENTRY,    /* `rank` has entered the call: one per rank, value 1 */
-    DMA_FLAG_PRODUCED, /* chunks that `rank` has put into its stream, for all readers */
-    DMA_FLAG_CONSUMED, /* chunks of the stream of `peer` that `rank` has taken */
+    DMA_FLAG_ENTRY,         /* `rank` has entered the call: one per rank, value 1 */
+    DMA_FLAG_PRODUCED,      /* chunks that `rank` has put into its stream, for all readers */
+    DMA_FLAG_CONSUMED,      /* chunks of the stream of `peer` that `rank` has taken */
     DMA_FLAG_PAIR_PRODUCED, /* chunks that `rank` has put into its stream for `peer` */
     DMA_FLAG_PAIR_CONSUMED, /* chunks that `rank` has taken out of the stream of `peer` for it */
-    DMA_FLAG_DONE,     /* `rank` needs no peer's user memory any more: one per rank, value 1 */
-    DMA_FLAG_LANDED,   /* what `rank` (or its engine) has written into `peer`'s memory */
+    DMA_FLAG_DONE,          /* `rank` needs no peer's user memory any more: one per rank, value 1 */
+    DMA_FLAG_LANDED,        /* what `rank` (or its engine) has written into `peer`'s memory */
     DMA_FLAG_COUNT
 } dma_flag_t;
 
@@ -161,9 +155,9 @@ typedef struct dma_plan {
     int rank;
     int nranks;
     bool in_place;
-    bool streams;       /* uses CHUNK or PAIR buffers, or peers' memory: one such call at a time on a communicator */
-    uint64_t head;      /* bytes of a block that are its head */
-    uint32_t variant;   /* index into the algorithm table */
+    bool streams;     /* uses CHUNK or PAIR buffers, or peers' memory: one such call at a time on a communicator */
+    uint64_t head;    /* bytes of a block that are its head */
+    uint32_t variant; /* index into the algorithm table */
     uint32_t nprogs;
     dma_prog_t *progs;
 } dma_plan_t;
@@ -172,9 +166,9 @@ typedef struct dma_plan {
 typedef struct dma_plan_req {
     dma_coll_t coll;
     int nranks;
-    bool in_place;      /* all-gathers: may differ between ranks, so the choice does not look at it there */
-    uint64_t bytes;     /* of the largest block; all-to-all-v, where nobody knows it: a guess equal on all ranks */
-    bool cross_memory;  /* every pair of ranks can read each other's memory */
+    bool in_place;     /* all-gathers: may differ between ranks, so the choice does not look at it there */
+    uint64_t bytes;    /* of the largest block; all-to-all-v, where nobody knows it: a guess equal on all ranks */
+    bool cross_memory; /* every pair of ranks can read each other's memory */
     uint32_t ranks_per_core_x16;
     dma_geom_t geom;
 } dma_plan_req_t;

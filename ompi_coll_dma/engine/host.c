@@ -30,9 +30,14 @@ static inline uint64_t length(const dma_run_t *run, const dma_len_t *len)
     uint64_t bytes, head;
 
     switch (len->kind) {
-    case DMA_LEN_SEND: bytes = dma_blocks_bytes(&run->send, len->len); break;
-    case DMA_LEN_RECV: bytes = dma_blocks_bytes(&run->recv, len->len); break;
-    default: return len->len;
+    case DMA_LEN_SEND:
+        bytes = dma_blocks_bytes(&run->send, len->len);
+        break;
+    case DMA_LEN_RECV:
+        bytes = dma_blocks_bytes(&run->recv, len->len);
+        break;
+    default:
+        return len->len;
     }
     if (len->part == DMA_WHOLE) {
         return bytes;
@@ -52,16 +57,22 @@ static inline char *address(const dma_run_t *run, const dma_operand_t *o, uint64
     const dma_window_t *w = run->window;
 
     switch (o->base) {
-    case DMA_BASE_SEND: return dma_blocks_addr(&run->send, (uint64_t)o->block) + o->offset + skip;
-    case DMA_BASE_RECV: return dma_blocks_addr(&run->recv, (uint64_t)o->block) + o->offset + skip;
-    case DMA_BASE_LINE: return dma_window_desc(w, o->rank, run->seq)->line + o->offset;
-    case DMA_BASE_SLOT: return dma_window_slot(w, o->rank, run->seq) + o->offset;
-    case DMA_BASE_CHUNK: return dma_window_chunk(w, o->rank, run->stream[o->rank] + trip) + o->offset;
+    case DMA_BASE_SEND:
+        return dma_blocks_addr(&run->send, (uint64_t)o->block) + o->offset + skip;
+    case DMA_BASE_RECV:
+        return dma_blocks_addr(&run->recv, (uint64_t)o->block) + o->offset + skip;
+    case DMA_BASE_LINE:
+        return dma_window_desc(w, o->rank, run->seq)->line + o->offset;
+    case DMA_BASE_SLOT:
+        return dma_window_slot(w, o->rank, run->seq) + o->offset;
+    case DMA_BASE_CHUNK:
+        return dma_window_chunk(w, o->rank, run->stream[o->rank] + trip) + o->offset;
     case DMA_BASE_PAIR:
         return dma_window_pair_buffer(w, o->rank, o->block,
                                       trip + (is_own(run, o) ? run->pair_out[o->block] : run->pair_in[o->rank])) +
                o->offset;
-    default: return run->temp + o->offset + skip;
+    default:
+        return run->temp + o->offset + skip;
     }
 }
 
@@ -134,7 +145,8 @@ static dma_status_t wait_entry(dma_run_t *run, int peer)
     uint64_t expected = run->peer_signs ? run->peer_signs[peer] : run->sign;
 
     /* acquire: header and payload are read after the number that announces them */
-    if (atomic_load_explicit(&d->seq, memory_order_acquire) != (uint32_t)run->seq) {
+    if (atomic_load_explicit(__builtin_expect(run->again, 0) ? &d->again : &d->seq, memory_order_acquire) !=
+        (uint32_t)run->seq) {
         return DMA_AGAIN;
     }
     w->acks[peer] = d->ack;
@@ -167,8 +179,10 @@ static dma_status_t wait_flag(dma_run_t *run, const dma_op_t *op, uint64_t trip)
     uint64_t want;
 
     switch (f->kind) {
-    case DMA_FLAG_ENTRY: return wait_entry(run, f->rank);
-    case DMA_FLAG_DONE: return wait_done(run, f->rank);
+    case DMA_FLAG_ENTRY:
+        return wait_entry(run, f->rank);
+    case DMA_FLAG_DONE:
+        return wait_done(run, f->rank);
     case DMA_FLAG_PRODUCED:
         word = &w->peers[f->rank].block->produced;
         want = run->stream[f->rank] + value;
@@ -199,10 +213,10 @@ static inline void enter(dma_run_t *run)
     dma_window_t *w = run->window;
     dma_desc_t *d = dma_window_desc(w, w->rank, run->seq);
 
-    if (run->entered) {
+    if (__builtin_expect(run->again, 0)) {
+        atomic_store_explicit(&d->again, (uint32_t)run->seq, memory_order_release); /* as below */
         return;
     }
-    run->entered = true;
     d->ack = w->ack;
     d->sign = run->sign;
     d->addr = (uint64_t)(uintptr_t)run->send.addr;
@@ -218,7 +232,9 @@ static void signal_flag(dma_run_t *run, const dma_op_t *op, uint64_t trip)
     uint64_t value = (uint64_t)(int64_t)op->value + (op->flags & DMA_OP_CHUNKED ? trip : 0);
 
     switch (f->kind) {
-    case DMA_FLAG_ENTRY: enter(run); break;
+    case DMA_FLAG_ENTRY:
+        enter(run);
+        break;
     case DMA_FLAG_DONE:
         if (run->refused) {
             atomic_store_explicit(&w->own->refused, run->seq, memory_order_relaxed); /* ordered by `done` */
@@ -251,10 +267,13 @@ static inline dma_status_t execute(dma_run_t *run, const dma_op_t *op, uint64_t 
 {
     switch (op->code) {
     case DMA_OP_COPY:
-    case DMA_OP_COPY2: copy(run, op, trip); return DMA_OK;
+    case DMA_OP_COPY2:
+        copy(run, op, trip);
+        return DMA_OK;
     case DMA_OP_WAIT:
         return op->flag.kind == DMA_FLAG_ENTRY ? wait_entry(run, op->flag.rank) : wait_flag(run, op, trip);
-    case DMA_OP_CHECK: return check(run, op);
+    case DMA_OP_CHECK:
+        return check(run, op);
     default:
         if (op->flag.kind == DMA_FLAG_ENTRY) {
             enter(run);
@@ -347,8 +366,8 @@ const dma_engine_t dma_engine_host = {
     .name = "host",
     .caps =
         {
-            .ops = 1u << DMA_OP_COPY | 1u << DMA_OP_COPY2 | 1u << DMA_OP_WAIT | 1u << DMA_OP_SIGNAL |
-                   1u << DMA_OP_CHECK,
+            .ops =
+                1u << DMA_OP_COPY | 1u << DMA_OP_COPY2 | 1u << DMA_OP_WAIT | 1u << DMA_OP_SIGNAL | 1u << DMA_OP_CHECK,
         },
     .start = host_start,
     .advance = host_advance,

@@ -29,8 +29,10 @@ dma_block_t *dma_window_block(dma_arena_t *arena, const dma_geom_t *geom, int nr
     atomic_store_explicit(&block->done, first_seq - 1, memory_order_relaxed);
     atomic_store_explicit(&block->refused, first_seq - 1, memory_order_relaxed);
     for (uint32_t i = 0; i < geom->ring_depth; i++) {
-        atomic_store_explicit(&block->ring[i].seq, (uint32_t)(first_seq - 1 - geom->ring_depth),
-                              memory_order_relaxed);
+        uint32_t never = (uint32_t)(first_seq - 1 - geom->ring_depth);
+
+        atomic_store_explicit(&block->ring[i].seq, never, memory_order_relaxed);
+        atomic_store_explicit(&block->ring[i].again, never, memory_order_relaxed);
     }
     pairs = (dma_pair_line_t *)((char *)block + l.pairs);
     for (int i = 0; i < nranks; i++) {

@@ -7,7 +7,7 @@
  *     128   stream line: PRODUCED                          written by the owner, polled by all readers of its stream
  *     192   done line: DONE, refused                       written by the owner, polled by all
  *     256   ring: ring_depth descriptors of 128 bytes
- *             0   seq | ack | sign | addr | -              header, 32 bytes
+ *             0   seq | ack | sign | addr | again          header, 32 bytes
  *             32  LINE payload, 96 bytes: the first 32 share the header's line
  *     ...   pair lines, one per peer, 64 bytes: CONSUMED | LANDED | PAIR_PRODUCED | PAIR_CONSUMED
  *                                                          written by the owner, polled by that peer
@@ -40,10 +40,11 @@
 
 typedef struct dma_desc {
     _Atomic uint32_t seq;
-    uint32_t ack;  /* calls of this communicator that the writer has completed, all up to this one */
-    uint64_t sign; /* operation and bytes */
-    uint64_t addr; /* of the send buffer, where peers may read it */
-    uint64_t unused;
+    uint32_t ack;           /* calls of this communicator that the writer has completed, all up to this one */
+    uint64_t sign;          /* operation and bytes */
+    uint64_t addr;          /* of the send buffer, where peers may read it */
+    _Atomic uint32_t again; /* like seq: the call is repeated, and LINE and SLOT are those of the repetition */
+    uint32_t unused;
     char line[DMA_LINE_BYTES];
 } dma_desc_t;
 

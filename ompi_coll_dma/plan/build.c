@@ -16,8 +16,7 @@ dma_status_t dma_build_begin(dma_build_t *b, const dma_plan_req_t *req, int rank
     plan->nranks = req->nranks;
     plan->in_place = req->in_place;
     plan->progs = (dma_prog_t *)(plan + 1);
-    *b = (dma_build_t){
-        .plan = plan, .ops = (dma_op_t *)(plan->progs + nprogs), .max_ops = nops, .max_progs = nprogs};
+    *b = (dma_build_t){.plan = plan, .ops = (dma_op_t *)(plan->progs + nprogs), .max_ops = nops, .max_progs = nprogs};
     return DMA_OK;
 }
 

@@ -31,7 +31,7 @@ dma_status_t dma_plan_choose(const dma_profile_t *profile, const dma_plan_req_t 
             *choice = c;
             return DMA_OK;
         }
-        if (c.cost_ps < best.cost_ps) {
+        if (!found || c.cost_ps < best.cost_ps) {
             best = c;
             found = true;
         }

@@ -65,15 +65,15 @@ static uint64_t cost(const dma_profile_t *p, const dma_plan_req_t *req, uint32_t
 {
     uint64_t peers = (uint64_t)req->nranks - 1, share = req->ranks_per_core_x16;
     bool cached = req->bytes * (peers + 2) <= p->cache_bytes;
-    uint64_t own = dma_profile_ps(req->bytes, cached ? p->copy_mbps : p->memory_mbps);
+    dma_wide_t own = dma_profile_ps(req->bytes, cached ? p->copy_mbps : p->memory_mbps);
     uint64_t calls = (req->bytes + MAX_CHUNK - 1) / MAX_CHUNK;
-    uint64_t pull = calls * p->cross_ps + (req->bytes + 4095) / 4096 * p->cross_page_ps +
-                    dma_profile_ps(req->bytes, cached ? p->cross_mbps : p->memory_mbps);
-    uint64_t work = 2 * p->enter_ps + 2 * peers * p->peer_ps + own + peers * pull;
+    dma_wide_t pull = (dma_wide_t)calls * p->cross_ps + (dma_wide_t)((req->bytes + 4095) / 4096) * p->cross_page_ps +
+                      dma_profile_ps(req->bytes, cached ? p->cross_mbps : p->memory_mbps);
+    dma_wide_t work = 2 * p->enter_ps + 2 * peers * p->peer_ps + own + peers * pull;
 
     *chunk = MAX_CHUNK;
     /* two meetings: entry and leaving */
-    return work / 16 * share + (share > 16 ? 2 * p->switch_ps * share / 16 : 0);
+    return dma_profile_shared(p, work, share, 2);
 }
 
 const dma_variant_t dma_variant_host_cross = {

@@ -145,23 +145,24 @@ static uint64_t cost_of(const dma_profile_t *p, const dma_plan_req_t *req, uint6
     uint64_t peers = (uint64_t)req->nranks - 1, share = req->ranks_per_core_x16;
     uint64_t trips = (req->bytes + chunk - 1) / chunk, window = chunk * req->geom.pair_depth;
     bool cached = req->bytes * 2 * (peers + 1) <= p->cache_bytes;
-    uint64_t in = dma_profile_ps(req->bytes, cached ? p->copy_mbps : p->memory_mbps);
-    uint64_t out = dma_profile_ps(req->bytes, cached ? p->pull_mbps : p->memory_mbps);
-    uint64_t fill = dma_profile_ps(chunk < req->bytes ? chunk : req->bytes, p->copy_mbps);
-    uint64_t work = p->enter_ps + 2 * peers * p->peer_ps + (peers + 1) * in + peers * out + trips * peers * p->step_ps +
-                    fill;
+    dma_wide_t in = dma_profile_ps(req->bytes, cached ? p->copy_mbps : p->memory_mbps);
+    dma_wide_t out = dma_profile_ps(req->bytes, cached ? p->pull_mbps : p->memory_mbps);
+    dma_wide_t fill = dma_profile_ps(chunk < req->bytes ? chunk : req->bytes, p->copy_mbps);
+    dma_wide_t work = p->enter_ps + 2 * peers * p->peer_ps + (peers + 1) * in + peers * out +
+                      (dma_wide_t)trips * peers * p->step_ps + fill;
 
-    return work / 16 * share + (share > 16 ? p->switch_ps * share / 16 * (1 + req->bytes / window) : 0);
+    return dma_profile_shared(p, work, share, 1 + req->bytes / window);
 }
 
 static uint64_t cost(const dma_profile_t *profile, const dma_plan_req_t *req, uint32_t *chunk)
 {
     uint64_t best = UINT64_MAX, most = req->geom.pair_bytes / req->geom.pair_depth;
 
+    *chunk = 0;
     for (uint64_t c = most < 4096 ? most : 4096; c <= most; c *= 2) {
         uint64_t t = cost_of(profile, req, c);
 
-        if (t < best) {
+        if (t < best || !*chunk) {
             best = t;
             *chunk = (uint32_t)c;
         }

@@ -87,24 +87,26 @@ static uint64_t cost_of(const dma_profile_t *p, const dma_plan_req_t *req, uint6
     uint64_t trips = (req->bytes + chunk - 1) / chunk;
     uint64_t window = chunk * req->geom.chunk_depth;
     bool cached = req->bytes * (peers + 2) <= p->cache_bytes;
-    uint64_t in = dma_profile_ps(req->bytes, cached ? p->copy_mbps : p->memory_mbps);
-    uint64_t own = dma_profile_ps(req->bytes, cached ? p->copy_mbps : 2 * p->memory_mbps);
-    uint64_t out = dma_profile_ps(req->bytes, cached ? p->pull_mbps : p->memory_mbps);
-    uint64_t fill = dma_profile_ps(chunk < req->bytes ? chunk : req->bytes, p->copy_mbps);
-    uint64_t work = p->enter_ps + peers * p->peer_ps + in + own + peers * out + trips * peers * p->step_ps + fill;
+    dma_wide_t in = dma_profile_ps(req->bytes, cached ? p->copy_mbps : p->memory_mbps);
+    dma_wide_t own = dma_profile_ps(req->bytes, cached ? p->copy_mbps : 2 * p->memory_mbps);
+    dma_wide_t out = dma_profile_ps(req->bytes, cached ? p->pull_mbps : p->memory_mbps);
+    dma_wide_t fill = dma_profile_ps(chunk < req->bytes ? chunk : req->bytes, p->copy_mbps);
+    dma_wide_t work =
+        p->enter_ps + peers * p->peer_ps + in + own + peers * out + (dma_wide_t)trips * peers * p->step_ps + fill;
 
     /* a rank that shares its core moves one window of chunks between two switches */
-    return work / 16 * share + (share > 16 ? p->switch_ps * share / 16 * (1 + req->bytes / window) : 0);
+    return dma_profile_shared(p, work, share, 1 + req->bytes / window);
 }
 
 static uint64_t cost(const dma_profile_t *profile, const dma_plan_req_t *req, uint32_t *chunk)
 {
     uint64_t best = UINT64_MAX;
 
+    *chunk = 0;
     for (uint64_t c = MIN_CHUNK; c <= req->geom.chunk_bytes; c *= 2) {
         uint64_t t = cost_of(profile, req, c);
 
-        if (t < best) {
+        if (t < best || !*chunk) {
             best = t;
             *chunk = (uint32_t)c;
         }

@@ -16,15 +16,15 @@
 /* name, default, what it is. The defaults are the host engine's, measured on the machine that
  * docs/performance.md names. */
 #define DMA_PROFILE_FIELDS(X)                                                                                          \
-    X(enter_ps, 80000, "publishing a descriptor and seeing a peer's")                                                 \
+    X(enter_ps, 80000, "publishing a descriptor and seeing a peer's")                                                  \
     X(peer_ps, 30000, "each further peer: one line to fetch")                                                          \
     X(copy_mbps, 70000, "copy within a core's own cache")                                                              \
-    X(pull_mbps, 55000, "copy out of a line that another core has written")                                           \
+    X(pull_mbps, 55000, "copy out of a line that another core has written")                                            \
     X(memory_mbps, 16000, "copy whose data has left the cache")                                                        \
-    X(cache_bytes, 16777216, "bytes of a call that stay in a core's cache")                                             \
+    X(cache_bytes, 16777216, "bytes of a call that stay in a core's cache")                                            \
     X(step_ps, 250000, "one chunk of a pipeline: two flags per peer")                                                  \
-    X(cross_ps, 1900000, "one cross-memory copy: the system call")                                                      \
-    X(cross_page_ps, 100000, "each page of it")                                                                         \
+    X(cross_ps, 1900000, "one cross-memory copy: the system call")                                                     \
+    X(cross_page_ps, 100000, "each page of it")                                                                        \
     X(cross_mbps, 40000, "its copy")                                                                                   \
     X(switch_ps, 900000, "a switch to another rank on the same core")
 
@@ -43,12 +43,21 @@ dma_status_t dma_profile_parse(const char *text, dma_profile_t *profile, char *e
 /* The same from a file. */
 dma_status_t dma_profile_load(const char *path, dma_profile_t *profile, char *error, size_t error_bytes);
 
-/* Picoseconds for `bytes` at `mbps`. Beyond 1 TiB a block counts as 1 TiB: no product below overflows. */
-static inline uint64_t dma_profile_ps(uint64_t bytes, uint64_t mbps)
-{
-    uint64_t most = UINT64_C(1) << 40;
+/* Sums and products of picoseconds: wide enough that no profile and no size wraps them. */
+__extension__ typedef unsigned __int128 dma_wide_t;
 
-    return (bytes < most ? bytes : most) * 1000000 / mbps;
+/* Picoseconds for `bytes` at `mbps`. */
+static inline dma_wide_t dma_profile_ps(uint64_t bytes, uint64_t mbps)
+{
+    return (dma_wide_t)bytes * 1000000 / mbps;
+}
+
+/* What `work` takes a rank that shares its core (in sixteenths), with so many switches. */
+static inline uint64_t dma_profile_shared(const dma_profile_t *p, dma_wide_t work, uint64_t share, uint64_t switches)
+{
+    dma_wide_t all = work * share / 16 + (share > 16 ? (dma_wide_t)p->switch_ps * share / 16 * switches : 0);
+
+    return all > UINT64_MAX ? UINT64_MAX : (uint64_t)all;
 }
 
 #endif

@@ -4,12 +4,8 @@
 #include <string.h>
 
 const dma_variant_t *const dma_variants[] = {
-    &dma_variant_host_line,
-    &dma_variant_host_slot,
-    &dma_variant_host_pipe,
-    &dma_variant_host_pair,
-    &dma_variant_host_cross,
-    NULL,
+    &dma_variant_host_line, &dma_variant_host_slot,  &dma_variant_host_pipe,
+    &dma_variant_host_pair, &dma_variant_host_cross, NULL,
 };
 
 int dma_variant_find(const char *name)

@@ -221,9 +221,12 @@ dma_status_t dma_comm_prepare(dma_comm_t *comm)
         dma_setup_wait(comm);
     }
     switch (comm->state) {
-    case DMA_COMM_POISONED: return comm->error;
-    case DMA_COMM_ASIDE: return DMA_UNSUPPORTED;
-    default: return DMA_OK;
+    case DMA_COMM_POISONED:
+        return comm->error;
+    case DMA_COMM_ASIDE:
+        return DMA_UNSUPPORTED;
+    default:
+        return DMA_OK;
     }
 }
 

@@ -23,8 +23,10 @@
 #include "node/window.h"
 #include "plan/profile.h"
 
-#define DMA_MEMO 64               /* choices remembered by block size */
+#define DMA_MEMO            64    /* choices remembered by block size */
 #define DMA_ALLTOALLV_BYTES 65536 /* what the choice takes an all-to-all-v's blocks for: nobody knows them all */
+
+#define DMA_WHY_BYTES 128 /* of a reason in words */
 
 typedef struct dma_file_arena {
     struct dma_file_arena *next;
@@ -38,11 +40,11 @@ struct dma_proc {
     char *session_dir;
     char *profile_path;
     pthread_mutex_t lock;
-    dma_arena_t *arena;          /* the memfd, made at the first set-up */
-    const char *arena_failed;    /* why there is none; not tried again */
-    dma_file_arena_t *retired;   /* file arenas whose readers have not all left */
-    size_t file_bytes;           /* in file arenas */
-    dma_comm_t *busy;            /* communicators with tasks or a set-up under way */
+    dma_arena_t *arena;               /* the memfd, made at the first set-up */
+    char arena_failed[DMA_WHY_BYTES]; /* why there is none; not tried again */
+    dma_file_arena_t *retired;        /* file arenas whose readers have not all left */
+    size_t file_bytes;                /* in file arenas */
+    dma_comm_t *busy;                 /* communicators with tasks or a set-up under way */
     _Atomic unsigned nbusy;
 };
 
@@ -62,9 +64,9 @@ struct dma_task {
     bool keep_own;  /* the own block needs no unpacking */
     uint64_t bytes; /* of the largest block */
     dma_run_t run;
-    dma_cursor_t cursor; /* enough for a plan with one program */
-    void *arrays;        /* dma_arrays_t, then cursors; NULL: not needed so far */
-    bool own_arrays;     /* else the communicator's */
+    dma_cursor_t cursor;               /* enough for a plan with one program */
+    void *arrays;                      /* dma_arrays_t, then cursors; NULL: not needed so far */
+    bool own_arrays;                   /* else the communicator's */
     char *send_staging, *recv_staging; /* packed blocks of derived datatypes */
     dma_side_t unpack;                 /* where recv_staging goes at completion */
     struct dma_messages *messages;     /* ASIDE: the call by messages */
@@ -95,13 +97,13 @@ struct dma_comm {
     dma_window_t window;
     dma_arena_t *file_arena; /* where the block is when not in the process's memfd */
     dma_profile_t profile;
-    dma_plan_req_t req; /* the agreed part of every request */
-    int forced;         /* variant, or -1 */
-    bool share;         /* more ranks than cores: switch rather than spin */
-    uint64_t seq;       /* of the last task */
-    uint64_t *stream;   /* by rank: chunks put into its stream so far; then the same of */
+    dma_plan_req_t req;           /* the agreed part of every request */
+    int forced;                   /* variant, or -1 */
+    bool share;                   /* more ranks than cores: switch rather than spin */
+    uint64_t seq;                 /* of the last task */
+    uint64_t *stream;             /* by rank: chunks put into its stream so far; then the same of */
     uint64_t *pair_out, *pair_in; /* the streams of pairs, ours to it and its to us */
-    void *arrays;       /* of the blocking call: there is one at a time */
+    void *arrays;                 /* of the blocking call: there is one at a time */
     dma_task_t *head, *tail, *streaming;
     dma_task_t *completed; /* to be delivered by whoever unlocks */
     dma_memo_t memo[DMA_MEMO];
@@ -205,8 +207,9 @@ dma_status_t dma_setup_advance(dma_comm_t *comm);
 void dma_setup_drop(dma_comm_t *comm);
 
 /* proc.c */
-dma_status_t dma_proc_arena(dma_proc_t *proc, dma_arena_t **arena, const char **why);
-dma_status_t dma_proc_file_arena(dma_proc_t *proc, size_t bytes, dma_arena_t **arena, const char **why);
+/* On failure `why`, of DMA_WHY_BYTES, gets the reason. */
+dma_status_t dma_proc_arena(dma_proc_t *proc, dma_arena_t **arena, char *why);
+dma_status_t dma_proc_file_arena(dma_proc_t *proc, size_t bytes, dma_arena_t **arena, char *why);
 void dma_proc_retire_file(dma_proc_t *proc, dma_arena_t *arena);
 void dma_proc_report(dma_proc_t *proc, dma_report_t level, const char *topic, const char *format, ...)
     __attribute__((format(printf, 4, 5)));

@@ -7,8 +7,7 @@
 dma_status_t dma_exchange_begin(dma_exchange_t *ex, const dma_host_t *host, void *handle, int rank, int nranks,
                                 const void *record, size_t bytes)
 {
-    *ex = (dma_exchange_t){
-        .host = host, .handle = handle, .rank = rank, .nranks = nranks, .bytes = bytes, .have = 1};
+    *ex = (dma_exchange_t){.host = host, .handle = handle, .rank = rank, .nranks = nranks, .bytes = bytes, .have = 1};
     ex->records = malloc((size_t)nranks * bytes);
     if (!ex->records) {
         return DMA_ERR_NOMEM;

@@ -11,7 +11,7 @@ typedef struct dma_exchange {
     const dma_host_t *host;
     void *handle;
     int rank, nranks;
-    size_t bytes; /* of a record */
+    size_t bytes;  /* of a record */
     char *records; /* record i is rank (rank + i) % nranks's */
     int have;
     void *sending, *receiving;

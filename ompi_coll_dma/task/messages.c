@@ -101,9 +101,9 @@ static dma_status_t receive_all(dma_task_t *task)
 
     for (int r = 0; status == DMA_OK && r < comm->nranks; r++) {
         if (r != comm->rank) {
-            status = comm->host->irecv(comm->handle, dma_blocks_addr(&task->run.recv, (uint64_t)r),
-                                       dma_blocks_bytes(&task->run.recv, (uint64_t)r), r,
-                                       &task->messages->reqs[2 * r + 1]);
+            status =
+                comm->host->irecv(comm->handle, dma_blocks_addr(&task->run.recv, (uint64_t)r),
+                                  dma_blocks_bytes(&task->run.recv, (uint64_t)r), r, &task->messages->reqs[2 * r + 1]);
         }
     }
     return status;

@@ -150,8 +150,8 @@ static dma_status_t place_send(dma_comm_t *comm, dma_task_t *task, const dma_cal
             status = pack(comm, &call->send, r, dma_blocks_addr(&run->send, (uint64_t)r));
         }
     }
-    if (status == DMA_OK && dma_blocks_bytes(&run->send, (uint64_t)comm->rank) !=
-                                dma_blocks_bytes(&run->recv, (uint64_t)comm->rank)) {
+    if (status == DMA_OK &&
+        dma_blocks_bytes(&run->send, (uint64_t)comm->rank) != dma_blocks_bytes(&run->recv, (uint64_t)comm->rank)) {
         status = DMA_ERR_TRUNCATE;
     }
     return status;

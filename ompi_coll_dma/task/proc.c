@@ -77,31 +77,35 @@ void dma_proc_destroy(dma_proc_t *proc)
     free(proc);
 }
 
-static dma_status_t make_arena(dma_arena_kind_t kind, size_t bytes, const char *dir, dma_arena_t **arena,
-                               const char **why)
+/* On failure `why` gets the reason in words. */
+static dma_status_t make_arena(dma_arena_kind_t kind, size_t bytes, const char *dir, dma_arena_t **arena, char *why)
 {
-    dma_status_t status = dma_arena_create(kind, bytes, dir, arena, why);
+    const char *what = "malloc";
+    dma_status_t status = dma_arena_create(kind, bytes, dir, arena, &what);
 
     if (status == DMA_OK && (status = dma_registry_add(*arena)) != DMA_OK) {
         dma_arena_destroy(*arena);
-        *why = "malloc";
+        what = "malloc";
+    }
+    if (status != DMA_OK) {
+        snprintf(why, DMA_WHY_BYTES, "%s: %s", what, strerror(errno));
     }
     return status;
 }
 
-dma_status_t dma_proc_arena(dma_proc_t *proc, dma_arena_t **arena, const char **why)
+dma_status_t dma_proc_arena(dma_proc_t *proc, dma_arena_t **arena, char *why)
 {
     pthread_mutex_lock(&proc->lock);
-    if (!proc->arena && !proc->arena_failed) {
-        const char *what;
-        dma_status_t status = make_arena(DMA_ARENA_MEMFD, proc->params.arena_bytes, NULL, &proc->arena, &what);
-
-        if (status != DMA_OK) {
-            proc->arena_failed = what;
+    if (!proc->arena && !proc->arena_failed[0]) {
+        if (!proc->params.arena_bytes) {
+            snprintf(proc->arena_failed, DMA_WHY_BYTES, "its limit is 0");
+        } else if (make_arena(DMA_ARENA_MEMFD, proc->params.arena_bytes, NULL, &proc->arena, proc->arena_failed) !=
+                   DMA_OK) {
+            proc->arena = NULL;
         }
     }
     *arena = proc->arena;
-    *why = proc->arena_failed;
+    snprintf(why, DMA_WHY_BYTES, "%s", proc->arena_failed);
     pthread_mutex_unlock(&proc->lock);
     return *arena ? DMA_OK : DMA_UNSUPPORTED;
 }
@@ -123,21 +127,20 @@ static void sweep_files(dma_proc_t *proc)
     }
 }
 
-dma_status_t dma_proc_file_arena(dma_proc_t *proc, size_t bytes, dma_arena_t **arena, const char **why)
+dma_status_t dma_proc_file_arena(dma_proc_t *proc, size_t bytes, dma_arena_t **arena, char *why)
 {
     dma_status_t status = DMA_UNSUPPORTED;
 
     pthread_mutex_lock(&proc->lock);
     sweep_files(proc);
-    *why = "the limit of shared memory is reached";
-    if (proc->file_bytes + bytes <= proc->params.arena_bytes) {
-        status = make_arena(DMA_ARENA_FILE, bytes, proc->session_dir, arena, why);
-        if (status == DMA_OK) {
-            proc->file_bytes += dma_arena_bytes(*arena);
-        }
+    if (proc->file_bytes + bytes > proc->params.arena_bytes) {
+        snprintf(why, DMA_WHY_BYTES, "its limit is reached");
+    } else if (make_arena(DMA_ARENA_FILE, bytes, proc->session_dir, arena, why) == DMA_OK) {
+        proc->file_bytes += dma_arena_bytes(*arena);
+        status = DMA_OK;
     }
     pthread_mutex_unlock(&proc->lock);
-    return status == DMA_OK ? DMA_OK : DMA_UNSUPPORTED;
+    return status;
 }
 
 void dma_proc_retire_file(dma_proc_t *proc, dma_arena_t *arena)

@@ -10,7 +10,6 @@
  * Whatever a rank decides here it decides from records that all ranks have: the verdicts are combined with "and", sizes
  * with "min", and what steers choices is rank 0's. So all ranks come to the same end.
  */
-#include <errno.h>
 #include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -27,7 +26,7 @@
 
 typedef struct hello {
     uint32_t protocol;
-    uint32_t bytes; /* of this record: another build has another one */
+    uint32_t bytes;        /* of this record: another build has another one */
     dma_arena_card_t card; /* nonce 0: no block */
     uint64_t block;        /* offset of the block in the arena */
     dma_geom_t geom;       /* that the block has room for */
@@ -61,6 +60,7 @@ typedef struct dma_setup {
     uint32_t *acks;
     uint64_t *stream;
     uint64_t probe;
+    uint64_t first_seq; /* calls may be posted while this goes on */
 } setup_t;
 
 static uint32_t power_of_two_below(uint64_t n)
@@ -126,7 +126,7 @@ static bool shrink(dma_geom_t *g, int nranks)
 }
 
 /* A block in the arena of this attempt. None is not an error: the hello says so to all. */
-static void get_block(dma_comm_t *comm, setup_t *s, const char **why)
+static void get_block(dma_comm_t *comm, setup_t *s, char *why)
 {
     dma_geom_t geom = comm->wanted.ring_depth ? comm->wanted : wanted_geom(&comm->proc->params, comm->nranks);
     dma_status_t status;
@@ -144,11 +144,11 @@ static void get_block(dma_comm_t *comm, setup_t *s, const char **why)
     }
     pthread_mutex_lock(&comm->proc->lock);
     do {
-        s->block = dma_window_block(s->arena, &geom, comm->nranks, comm->seq + 1);
+        s->block = dma_window_block(s->arena, &geom, comm->nranks, s->first_seq);
     } while (!s->block && shrink(&geom, comm->nranks));
     pthread_mutex_unlock(&comm->proc->lock);
     if (!s->block) {
-        *why = "the limit of shared memory is reached";
+        snprintf(why, DMA_WHY_BYTES, "its limit is reached");
         return;
     }
     s->mine.geom = geom;
@@ -195,20 +195,21 @@ static void rank0_choices(dma_comm_t *comm, hello_t *h)
 
 static dma_status_t begin_hello(dma_comm_t *comm, setup_t *s)
 {
-    const char *why = NULL;
+    char why[DMA_WHY_BYTES] = "";
 
     s->judging = false;
-    s->mine = (hello_t){.protocol = PROTOCOL, .bytes = sizeof(hello_t), .first_seq = comm->seq + 1};
+    s->mine = (hello_t){.protocol = PROTOCOL, .bytes = sizeof(hello_t), .first_seq = s->first_seq};
     s->probe = dma_random64();
     s->mine.probe = s->probe;
     s->mine.probe_addr = (uint64_t)(uintptr_t)&s->probe;
-    get_block(comm, s, &why);
-    if (why) {
+    get_block(comm, s, why);
+    if (!s->block) {
         dma_proc_report(comm->proc, DMA_REPORT_WARN, s->attempt ? "arena-file" : "arena",
-                        "no shared memory of the %s kind (%s: %s); %s", s->attempt ? "file" : "usual", why,
-                        errno ? strerror(errno) : "-",
-                        s->attempt ? "the module below does the collectives of such communicators"
-                                   : "a file in the session directory is tried instead");
+                        s->attempt
+                            ? "no shared memory in a file either (%s): collectives of such communicators are done "
+                              "by messages or by the next component"
+                            : "no anonymous shared memory (%s): a file in the session directory is tried",
+                        why);
     }
     count_cpus(&s->mine, &comm->proc->params);
     if (comm->rank == 0) {
@@ -231,6 +232,7 @@ dma_status_t dma_setup_begin(dma_comm_t *comm)
     /* Everything that READY needs: from the first message on, this rank must not fail alone. */
     s->acks = calloc((size_t)comm->nranks, sizeof(*s->acks));
     s->stream = calloc(3 * (size_t)comm->nranks, sizeof(*s->stream));
+    s->first_seq = comm->seq + 1;
     comm->setup = s;
     status = s->peers && s->all && s->acks && s->stream ? begin_hello(comm, s) : DMA_ERR_NOMEM;
     if (status != DMA_OK) {

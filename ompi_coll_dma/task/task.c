@@ -91,8 +91,7 @@ static dma_status_t find_plan(dma_comm_t *comm, const dma_task_t *task, const dm
     *chunk = memo->choice.chunk;
     if (__builtin_expect(!memo->plans[task->in_place], 0)) {
         dma_plan_req_t req = request(comm, task);
-        dma_plan_t **cached =
-            comm->plans + 2 * (task->coll * variant_count() + memo->choice.variant) + task->in_place;
+        dma_plan_t **cached = comm->plans + 2 * (task->coll * variant_count() + memo->choice.variant) + task->in_place;
 
         if (!*cached && (status = dma_plan_build(&req, &memo->choice, comm->rank, cached)) != DMA_OK) {
             return status;
@@ -203,6 +202,7 @@ static dma_status_t finish(dma_comm_t *comm, dma_task_t *task)
         return DMA_OK;
     }
     task->run.refused = false;
+    task->run.again = true;
     comm->req.cross_memory = false;
     memset(comm->memo, 0, sizeof(comm->memo));
     dma_proc_report(comm->proc, DMA_REPORT_WARN, "refused",
@@ -334,7 +334,7 @@ dma_status_t dma_task_init(dma_comm_t *comm, dma_task_t *task, const dma_call_t 
     task->done = NULL;
     task->run.temp = NULL;
     task->run.peer_signs = NULL;
-    task->run.entered = false;
+    task->run.again = false;
     task->run.refused = false;
     if (__builtin_expect(call->coll == DMA_ALLGATHER && call->recv.dense && (call->in_place || call->send.dense), 1)) {
         uint64_t bytes = call->recv.count * call->recv.size;
@@ -342,9 +342,9 @@ dma_status_t dma_task_init(dma_comm_t *comm, dma_task_t *task, const dma_call_t 
         task->bytes = bytes;
         task->in_place = call->in_place;
         task->run.recv = (dma_blocks_t){.addr = call->recv.addr, .bytes = bytes};
-        task->run.send = (dma_blocks_t){
-            .addr = call->in_place ? (char *)call->recv.addr + (size_t)comm->rank * bytes : call->send.addr,
-            .bytes = bytes};
+        task->run.send = (dma_blocks_t){.addr = call->in_place ? (char *)call->recv.addr + (size_t)comm->rank * bytes
+                                                               : call->send.addr,
+                                        .bytes = bytes};
         task->run.sign = dma_sign(DMA_ALLGATHER, false, bytes);
         return call->in_place || call->send.count * call->send.size == bytes ? DMA_OK : DMA_ERR_TRUNCATE;
     }

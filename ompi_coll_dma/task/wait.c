@@ -14,12 +14,12 @@
 
 #include "task/comm.h"
 
-#define SPINS 400         /* looks before the first progress: some microseconds */
-#define SWITCHES 8        /* looks with a switch in between, before progress, where ranks share cores */
-#define LONG 10000        /* turns after which a wait is not short any more */
-#define POISON_TURNS 64   /* turns between two looks at the peers' poison */
-#define CLOCK_TURNS 1024  /* turns between two looks at the clock */
-#define DEAD_SECONDS 0.05 /* between two looks at the peers' processes: a system call each */
+#define SPINS        400   /* looks before the first progress: some microseconds */
+#define SWITCHES     8     /* looks with a switch in between, before progress, where ranks share cores */
+#define LONG         10000 /* turns after which a wait is not short any more */
+#define POISON_TURNS 64    /* turns between two looks at the peers' poison */
+#define CLOCK_TURNS  1024  /* turns between two looks at the clock */
+#define DEAD_SECONDS 0.05  /* between two looks at the peers' processes: a system call each */
 
 static inline void pause_cpu(void)
 {
@@ -68,12 +68,13 @@ static void watch_clock(dma_comm_t *comm)
         comm->warned = true;
         rank = comm->state == DMA_COMM_READY ? missing(comm) : -1;
         if (rank >= 0) {
-            dma_proc_report(comm->proc, DMA_REPORT_WARN, "late",
-                            "rank %d has waited %.0f s in call %llu on %s for rank %d, which has not entered it; it waits "
-                            "on",
-                            comm->rank, now - comm->since, (unsigned long long)comm->head->run.seq, comm->text, rank);
+            dma_proc_report(
+                comm->proc, DMA_REPORT_WARN, "late",
+                "rank %d has waited %.1f s in call %llu on %s for rank %d, which has not entered it; it waits "
+                "on",
+                comm->rank, now - comm->since, (unsigned long long)comm->head->run.seq, comm->text, rank);
         } else {
-            dma_proc_report(comm->proc, DMA_REPORT_WARN, "late", "rank %d has waited %.0f s in %s on %s; it waits on",
+            dma_proc_report(comm->proc, DMA_REPORT_WARN, "late", "rank %d has waited %.1f s in %s on %s; it waits on",
                             comm->rank, now - comm->since,
                             comm->state == DMA_COMM_READY ? "a call that all ranks have entered" : "the set-up",
                             comm->text);
@@ -81,7 +82,7 @@ static void watch_clock(dma_comm_t *comm)
     }
     if (params->entry_timeout > 0 && now - comm->since > params->entry_timeout && comm->state == DMA_COMM_READY &&
         (rank = missing(comm)) >= 0) {
-        dma_comm_fail(comm, DMA_ERR_TIMEOUT, "rank %d has not entered call %llu on %s within %.0f s", rank,
+        dma_comm_fail(comm, DMA_ERR_TIMEOUT, "rank %d has not entered call %llu on %s within %.1f s", rank,
                       (unsigned long long)comm->head->run.seq, comm->text, params->entry_timeout);
     }
 }
@@ -113,7 +114,7 @@ void dma_comm_watch(dma_comm_t *comm)
 /* Between two looks, number `turn`. */
 static void between(dma_comm_t *comm, unsigned turn)
 {
-    if (comm->share || comm->state == DMA_COMM_SETUP) {
+    if (comm->state == DMA_COMM_SETUP || comm->share) { /* the set-up knows what to share */
         sched_yield();
         if (turn % SWITCHES == SWITCHES - 1) {
             comm->host->progress();

@@ -477,7 +477,31 @@ void data_check(rank_t *r, const uint8_t *recv, uint64_t tag, size_t bytes)
     }
 }
 
-dma_buffer_t data_buffer(void *addr, size_t bytes)
+dma_side_t data_buffer(void *addr, size_t bytes)
 {
-    return (dma_buffer_t){.addr = addr, .bytes = bytes, .contiguous = true, .count = bytes, .extent = (ptrdiff_t)bytes};
+    return (dma_side_t){.addr = addr, .dense = true, .width = sizeof(int), .size = 1, .extent = 1, .count = bytes};
+}
+
+static dma_call_t allgather_call(const dma_side_t *send, const dma_side_t *recv)
+{
+    dma_call_t call = {.coll = DMA_ALLGATHER, .in_place = !send, .recv = *recv};
+
+    if (send) {
+        call.send = *send;
+    }
+    return call;
+}
+
+dma_status_t data_allgather(dma_comm_t *comm, const dma_side_t *send, const dma_side_t *recv)
+{
+    dma_call_t call = allgather_call(send, recv);
+
+    return dma_comm_run(comm, &call);
+}
+
+dma_status_t data_iallgather(dma_comm_t *comm, const dma_side_t *send, const dma_side_t *recv, dma_task_t **task)
+{
+    dma_call_t call = allgather_call(send, recv);
+
+    return dma_comm_post(comm, &call, NULL, NULL, task);
 }

@@ -109,6 +109,9 @@ void data_fill(uint8_t *buf, uint64_t tag, int rank, size_t bytes);
 /* Does the receive buffer hold the blocks of all ranks? */
 void data_check(rank_t *r, const uint8_t *recv, uint64_t tag, size_t bytes);
 /* A contiguous block in the terms of the interface. */
-dma_buffer_t data_buffer(void *addr, size_t bytes);
+dma_side_t data_buffer(void *addr, size_t bytes);
+/* All-gathers of such blocks; send == NULL: in place. */
+dma_status_t data_allgather(dma_comm_t *comm, const dma_side_t *send, const dma_side_t *recv);
+dma_status_t data_iallgather(dma_comm_t *comm, const dma_side_t *send, const dma_side_t *recv, dma_task_t **task);
 
 #endif

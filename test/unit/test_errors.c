@@ -15,12 +15,12 @@
 static dma_status_t gather(rank_t *r, dma_comm_t *comm, uint64_t tag, size_t bytes)
 {
     uint8_t *send = malloc(bytes + 1), *recv = malloc((size_t)r->n * bytes + 1);
-    dma_buffer_t from = data_buffer(send, bytes), to = data_buffer(recv, bytes);
+    dma_side_t from = data_buffer(send, bytes), to = data_buffer(recv, bytes);
     dma_status_t status;
 
     data_fill(send, tag, r->rank, bytes);
     recv[(size_t)r->n * bytes] = 0xee;
-    status = dma_comm_allgather(comm, &from, &to);
+    status = data_allgather(comm, &from, &to);
     must(r, recv[(size_t)r->n * bytes] == 0xee, "written beyond the end");
     if (status == DMA_OK) {
         data_check(r, recv, tag, bytes);
@@ -107,8 +107,8 @@ static void unequal_posted(rank_t *r)
 
     for (; posted < N; posted++) {
         size_t bytes = posted == 10 && r->rank == 0 ? 7 : 8;
-        dma_buffer_t from = data_buffer(send, bytes), to = data_buffer(recv[posted], bytes);
-        status = dma_comm_iallgather(r->comms[0], &from, &to, &tasks[posted]);
+        dma_side_t from = data_buffer(send, bytes), to = data_buffer(recv[posted], bytes);
+        status = data_iallgather(r->comms[0], &from, &to, &tasks[posted]);
         if (status != DMA_OK) {
             must(r, status == DMA_ERR_TRUNCATE, "%s", dma_status_name(status));
             break; /* poisoned in the meantime */
@@ -140,10 +140,10 @@ END_TEST
 static void two_sides(rank_t *r)
 {
     uint8_t send[64] = {0}, recv[256];
-    dma_buffer_t from = data_buffer(send, r->rank == 1 ? 9 : 8), to = data_buffer(recv, 8);
+    dma_side_t from = data_buffer(send, r->rank == 1 ? 9 : 8), to = data_buffer(recv, 8);
 
     prepare(r);
-    must(r, dma_comm_allgather(r->comms[0], &from, &to) == DMA_ERR_TRUNCATE, "%s", dma_comm_reason(r->comms[0]));
+    must(r, data_allgather(r->comms[0], &from, &to) == DMA_ERR_TRUNCATE, "%s", dma_comm_reason(r->comms[0]));
 }
 
 START_TEST(send_and_receive_side_disagree)
@@ -222,14 +222,14 @@ END_TEST
 static void aside(rank_t *r)
 {
     uint8_t send[8] = {0}, recv[64];
-    dma_buffer_t from = data_buffer(send, 8), to = data_buffer(recv, 8);
+    dma_side_t from = data_buffer(send, 8), to = data_buffer(recv, 8);
     dma_task_t *task = NULL;
 
     must(r, dma_comm_prepare(r->comms[0]) == DMA_UNSUPPORTED, "state %d", dma_comm_state(r->comms[0]));
     must(r, dma_comm_state(r->comms[0]) == DMA_COMM_ASIDE, "state %d", dma_comm_state(r->comms[0]));
     must(r, dma_comm_reason(r->comms[0])[0], "no reason");
     must(r, dma_comm_prepare(r->comms[0]) == DMA_UNSUPPORTED, "the second time");
-    must(r, dma_comm_iallgather(r->comms[0], &from, &to, &task) == DMA_UNSUPPORTED, "posted");
+    must(r, data_iallgather(r->comms[0], &from, &to, &task) == DMA_UNSUPPORTED, "posted");
     must(r, dma_proc_active(r->proc) == 0, "busy");
 }
 
@@ -258,9 +258,9 @@ END_TEST
 static void aside_posted(rank_t *r)
 {
     uint8_t send[8] = {0}, recv[64];
-    dma_buffer_t from = data_buffer(send, 8), to = data_buffer(recv, 8);
+    dma_side_t from = data_buffer(send, 8), to = data_buffer(recv, 8);
     dma_task_t *task = NULL;
-    dma_status_t status = dma_comm_iallgather(r->comms[0], &from, &to, &task);
+    dma_status_t status = data_iallgather(r->comms[0], &from, &to, &task);
 
     must(r, status == DMA_OK, "%s", dma_status_name(status));
     while ((status = dma_task_test(task)) == DMA_AGAIN) {
@@ -315,9 +315,9 @@ static void file_arena_posted(rank_t *r)
         size_t bytes = sizes[i % 3];
         send[i] = malloc(bytes);
         recv[i] = malloc((size_t)r->n * bytes);
-        dma_buffer_t from = data_buffer(send[i], bytes), to = data_buffer(recv[i], bytes);
+        dma_side_t from = data_buffer(send[i], bytes), to = data_buffer(recv[i], bytes);
         data_fill(send[i], i, r->rank, bytes);
-        status = dma_comm_iallgather(r->comms[0], &from, &to, &tasks[i]);
+        status = data_iallgather(r->comms[0], &from, &to, &tasks[i]);
         must(r, status == DMA_OK, "%s", dma_status_name(status));
         if (i < 3 * (uint64_t)r->rank) {
             usleep(1000); /* ranks have posted different numbers of calls when the first attempt ends */
@@ -438,11 +438,11 @@ END_TEST
 static void abandoned(rank_t *r)
 {
     uint8_t send[8] = {0}, recv[64];
-    dma_buffer_t from = data_buffer(send, 8), to = data_buffer(recv, 8);
+    dma_side_t from = data_buffer(send, 8), to = data_buffer(recv, 8);
     dma_task_t *task;
 
     if (r->rank == 0) {
-        must(r, dma_comm_iallgather(r->comms[0], &from, &to, &task) == DMA_OK, "posted");
+        must(r, data_iallgather(r->comms[0], &from, &to, &task) == DMA_OK, "posted");
         for (int i = 0; i < 100; i++) {
             threads_host.progress();
         }

@@ -123,9 +123,9 @@ static pair_t pair_begin(void)
         ck_assert_int_eq(dma_comm_create(p.proc[r], &comm, &p.comm[r]), DMA_OK);
     }
     for (int r = 0; r < 2; r++) {
-        dma_buffer_t send = data_buffer(a[r], 1), recv = data_buffer(b[r], 1);
+        dma_side_t send = data_buffer(a[r], 1), recv = data_buffer(b[r], 1);
 
-        ck_assert_int_eq(dma_comm_iallgather(p.comm[r], &send, &recv, &task[r]), DMA_OK);
+        ck_assert_int_eq(data_iallgather(p.comm[r], &send, &recv, &task[r]), DMA_OK);
     }
     settle(&p, task[0], task[1]);
     p.comm[1]->engine = &counted_engine;
@@ -165,7 +165,7 @@ static cost_t call(pair_t *p, size_t bytes)
     dma_window_t *w = &p->comm[1]->window;
     size_t block = w->layout.bytes;
     char *own = malloc(block), *other = malloc(block);
-    dma_buffer_t send[2], recv[2];
+    dma_side_t send[2], recv[2];
     dma_status_t status;
     dma_task_t *task;
     cost_t cost;
@@ -176,12 +176,12 @@ static cost_t call(pair_t *p, size_t bytes)
         send[r] = data_buffer(a[r], bytes);
         recv[r] = data_buffer(b[r], bytes);
     }
-    ck_assert_int_eq(dma_comm_iallgather(p->comm[0], &send[0], &recv[0], &task), DMA_OK);
+    ck_assert_int_eq(data_iallgather(p->comm[0], &send[0], &recv[0], &task), DMA_OK);
     memcpy(own, w->own, block);
     memcpy(other, w->peers[0].block, block);
     indirect_calls = allocations = 0;
     counting = true;
-    status = dma_comm_allgather(p->comm[1], &send[1], &recv[1]);
+    status = data_allgather(p->comm[1], &send[1], &recv[1]);
     counting = false;
     ck_assert_int_eq(status, DMA_OK);
     cost = (cost_t){

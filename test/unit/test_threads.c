@@ -48,13 +48,13 @@ static void skew(rank_t *r)
 static void gather(rank_t *r, dma_comm_t *comm, uint64_t tag, size_t bytes, bool in_place)
 {
     uint8_t *send = malloc(bytes + 1), *recv = malloc((size_t)r->n * bytes + 1);
-    dma_buffer_t from = data_buffer(send, bytes), to = data_buffer(recv, bytes);
+    dma_side_t from = data_buffer(send, bytes), to = data_buffer(recv, bytes);
     dma_status_t status;
 
     memset(recv, 0xee, (size_t)r->n * bytes + 1);
     data_fill(in_place ? recv + (size_t)r->rank * bytes : send, tag, r->rank, bytes);
     skew(r);
-    status = dma_comm_allgather(comm, in_place ? NULL : &from, &to);
+    status = data_allgather(comm, in_place ? NULL : &from, &to);
     memset(send, 0xdd, bytes);
     must(r, status == DMA_OK, "%s: %s", dma_status_name(status), dma_comm_reason(comm));
     data_check(r, recv, tag, bytes);
@@ -149,9 +149,9 @@ static void post(rank_t *r, dma_comm_t *comm, posted_t *p, uint64_t tag, size_t 
     dma_status_t status;
 
     *p = (posted_t){.send = malloc(bytes + 1), .recv = malloc((size_t)r->n * bytes + 1), .bytes = bytes, .tag = tag};
-    dma_buffer_t from = data_buffer(p->send, bytes), to = data_buffer(p->recv, bytes);
+    dma_side_t from = data_buffer(p->send, bytes), to = data_buffer(p->recv, bytes);
     data_fill(in_place ? p->recv + (size_t)r->rank * bytes : p->send, tag, r->rank, bytes);
-    status = dma_comm_iallgather(comm, in_place ? NULL : &from, &to, &p->task);
+    status = data_iallgather(comm, in_place ? NULL : &from, &to, &p->task);
     must(r, status == DMA_OK, "%s: %s", dma_status_name(status), dma_comm_reason(comm));
 }
 
@@ -407,24 +407,23 @@ static void derived(rank_t *r)
         vector_type_t type = {.piece = piece, .stride = stride};
         uint8_t *flat = malloc(bytes), *packed = malloc((size_t)r->n * bytes);
         uint8_t *send = malloc(count * stride), *recv = malloc((size_t)r->n * count * stride);
-        dma_buffer_t from = data_buffer(flat, bytes), to = data_buffer(packed, bytes);
+        dma_side_t from = data_buffer(flat, bytes), to = data_buffer(packed, bytes);
 
         data_fill(flat, tag, r->rank, bytes);
         memset(recv, 0xee, (size_t)r->n * count * stride);
         if (vector_send) {
-            from = (dma_buffer_t){.addr = send, .bytes = bytes, .count = count, .type = &type};
+            from = (dma_side_t){.addr = send, .size = piece, .extent = (ptrdiff_t)stride, .count = count, .type = &type};
             threads_host.unpack(send, count, &type, flat, bytes);
         }
         if (vector_recv) {
-            to = (dma_buffer_t){
-                .addr = recv, .bytes = bytes, .count = count, .type = &type, .extent = (ptrdiff_t)(count * stride)};
+            to = (dma_side_t){.addr = recv, .size = piece, .extent = (ptrdiff_t)stride, .count = count, .type = &type};
         }
         if (in_place && vector_recv) {
             threads_host.unpack(recv + (size_t)r->rank * count * stride, count, &type, flat, bytes);
         } else if (in_place) {
             memcpy(packed + (size_t)r->rank * bytes, flat, bytes);
         }
-        must(r, dma_comm_allgather(r->comms[0], in_place ? NULL : &from, &to) == DMA_OK, "%s",
+        must(r, data_allgather(r->comms[0], in_place ? NULL : &from, &to) == DMA_OK, "%s",
              dma_comm_reason(r->comms[0]));
         for (int s = 0; vector_recv && s < r->n; s++) {
             uint8_t *block = recv + (size_t)s * count * stride;
