@@ -130,6 +130,7 @@ static void get_block(dma_comm_t *comm, setup_t *s, char *why)
 {
     dma_geom_t geom = comm->wanted.ring_depth ? comm->wanted : wanted_geom(&comm->proc->params, comm->nranks);
     dma_status_t status;
+    size_t left;
 
     if (s->attempt == 0) {
         status = dma_proc_arena(comm->proc, &s->arena, why);
@@ -143,6 +144,10 @@ static void get_block(dma_comm_t *comm, setup_t *s, char *why)
         return;
     }
     pthread_mutex_lock(&comm->proc->lock);
+    /* At most a quarter of what is left, if smaller buffers do: there are more communicators to come. */
+    left = dma_arena_bytes(s->arena) - dma_arena_used(s->arena);
+    while (s->attempt == 0 && dma_block_layout(&geom, comm->nranks).bytes > left / 4 && shrink(&geom, comm->nranks)) {
+    }
     do {
         s->block = dma_window_block(s->arena, &geom, comm->nranks, s->first_seq);
     } while (!s->block && shrink(&geom, comm->nranks));
