@@ -1,5 +1,6 @@
 /*
- * The buffers of an MPI call in the core's terms. Inline: this is most of what a small collective pays to us.
+ * The arguments of an MPI call in the core's terms. Inline: this is most of what a small collective pays to us, and only
+ * what the core looks at is written.
  */
 #ifndef COLL_DMA_BUFFER_H
 #define COLL_DMA_BUFFER_H
@@ -10,21 +11,67 @@
  * follow each other without a hole, whatever the bounds are, and start true_lb behind the address. */
 #define COLL_DMA_DENSE (OPAL_DATATYPE_FLAG_CONTIGUOUS | OPAL_DATATYPE_FLAG_NO_GAPS)
 
-static inline size_t coll_dma_bytes(size_t count, const struct ompi_datatype_t *type)
-{
-    return count * type->super.size;
-}
-
-static inline void coll_dma_buffer(dma_buffer_t *buffer, const void *addr, size_t count, struct ompi_datatype_t *type)
+/* `count` elements for every block. */
+static inline void coll_dma_side(dma_side_t *side, const void *addr, size_t count, struct ompi_datatype_t *type)
 {
     const opal_datatype_t *layout = &type->super;
 
-    buffer->contiguous = COLL_DMA_DENSE == (layout->flags & COLL_DMA_DENSE);
-    buffer->addr = (char *)addr + (OPAL_LIKELY(buffer->contiguous) ? layout->true_lb : 0);
-    buffer->bytes = coll_dma_bytes(count, type);
-    buffer->count = count;
-    buffer->type = type;
-    buffer->extent = (ptrdiff_t)count * (layout->ub - layout->lb);
+    side->dense = COLL_DMA_DENSE == (layout->flags & COLL_DMA_DENSE);
+    side->addr = (char *)addr + (OPAL_LIKELY(side->dense) ? layout->true_lb : 0);
+    side->width = sizeof(int);
+    side->size = layout->size;
+    side->extent = layout->ub - layout->lb;
+    side->type = type;
+    side->count = count;
+    side->counts = NULL;
+    side->displs = NULL;
+}
+
+/* A count and a displacement for each block. */
+static inline void coll_dma_sidev(dma_side_t *side, const void *addr, dma_counts_t counts, dma_displs_t displs,
+                                  struct ompi_datatype_t *type)
+{
+    coll_dma_side(side, addr, 0, type);
+    side->width = DMA_COUNTS_WIDTH(counts);
+    side->counts = DMA_COUNTS_ARRAY(counts);
+    side->displs = DMA_DISPLS_ARRAY(displs);
+}
+
+/* All-gather and all-to-all. */
+static inline void coll_dma_call(dma_call_t *call, dma_coll_t coll, const void *sbuf, size_t scount,
+                                 struct ompi_datatype_t *stype, void *rbuf, size_t rcount,
+                                 struct ompi_datatype_t *rtype)
+{
+    call->coll = coll;
+    call->in_place = MPI_IN_PLACE == sbuf;
+    coll_dma_side(&call->recv, rbuf, rcount, rtype);
+    if (!call->in_place) {
+        coll_dma_side(&call->send, sbuf, scount, stype);
+    }
+}
+
+static inline void coll_dma_call_allgatherv(dma_call_t *call, const void *sbuf, size_t scount,
+                                            struct ompi_datatype_t *stype, void *rbuf, dma_counts_t rcounts,
+                                            dma_displs_t displs, struct ompi_datatype_t *rtype)
+{
+    call->coll = DMA_ALLGATHERV;
+    call->in_place = MPI_IN_PLACE == sbuf;
+    coll_dma_sidev(&call->recv, rbuf, rcounts, displs, rtype);
+    if (!call->in_place) {
+        coll_dma_side(&call->send, sbuf, scount, stype);
+    }
+}
+
+static inline void coll_dma_call_alltoallv(dma_call_t *call, const void *sbuf, dma_counts_t scounts,
+                                           dma_displs_t sdispls, struct ompi_datatype_t *stype, void *rbuf,
+                                           dma_counts_t rcounts, dma_displs_t rdispls, struct ompi_datatype_t *rtype)
+{
+    call->coll = DMA_ALLTOALLV;
+    call->in_place = MPI_IN_PLACE == sbuf;
+    coll_dma_sidev(&call->recv, rbuf, rcounts, rdispls, rtype);
+    if (!call->in_place) {
+        coll_dma_sidev(&call->send, sbuf, scounts, sdispls, stype);
+    }
 }
 
 #endif

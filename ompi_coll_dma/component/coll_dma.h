@@ -3,8 +3,8 @@
  *
  * A module owns the function slots it can serve and remembers what was in them: the module below. Nothing is set up
  * before a communicator's first collective: comm_query and enable run on every communicator of every job and cost an
- * allocation. In that first call the ranks agree whether the communicator is served; if not, its calls go to the module
- * below for good.
+ * allocation. In that first call the ranks agree whether the communicator is served; if not, its blocking and its
+ * persistent calls go to the module below for good.
  */
 #ifndef COLL_DMA_H
 #define COLL_DMA_H
@@ -16,11 +16,26 @@
 
 #include "dma/comm.h"
 
-/* Messages of the set-up, on the user's communicator. Negative tags are invisible to users; Open MPI itself uses -1
- * (any tag) and everything from -7 down, in 4.1, 5.0 and 6.0. */
+/* Our messages, on the user's communicator. Negative tags are invisible to users; Open MPI itself uses -1 (any tag) and
+ * everything from -7 down, in 4.1, 5.0 and 6.0. */
 #define COLL_DMA_TAG (-5)
 
 #define COLL_DMA_TOPICS 16 /* of warnings: each is shown once per process */
+
+/* The slots we serve: DO(slot) for each. */
+#define COLL_DMA_SLOTS(DO)                                                                                             \
+    DO(allgather)                                                                                                      \
+    DO(allgatherv)                                                                                                     \
+    DO(alltoall)                                                                                                       \
+    DO(alltoallv)                                                                                                      \
+    DO(iallgather)                                                                                                     \
+    DO(iallgatherv)                                                                                                    \
+    DO(ialltoall)                                                                                                      \
+    DO(ialltoallv)                                                                                                     \
+    DO(allgather_init)                                                                                                 \
+    DO(allgatherv_init)                                                                                                \
+    DO(alltoall_init)                                                                                                  \
+    DO(alltoallv_init)
 
 typedef struct mca_coll_dma_component {
     mca_coll_base_component_t super;
@@ -30,10 +45,14 @@ typedef struct mca_coll_dma_component {
     char *variant; /* as given; copied into params when the process is created */
     dma_params_t params;
 
-    pthread_mutex_t lock; /* guards the next three */
-    dma_proc_t *proc;     /* made by the first collective */
-    unsigned comms;       /* communicators that proc has */
-    bool polling;         /* our progress callback is registered */
+    bool opened;
+    opal_free_list_t requests; /* mca_coll_dma_request_t */
+
+    pthread_mutex_t lock;     /* guards the next three */
+    dma_proc_t *proc;         /* made by the first collective */
+    unsigned comms;           /* communicators that proc has */
+    bool polling;             /* our progress callback is registered */
+    unsigned long long turns; /* calls of our progress callback */
 
     pthread_mutex_t said_lock; /* of its own: the core reports from inside calls that hold the other */
     char said[COLL_DMA_TOPICS][24];
@@ -47,18 +66,31 @@ typedef enum mca_coll_dma_state {
     COLL_DMA_ASIDE, /* agreed by all ranks: served by the module below */
 } mca_coll_dma_state_t;
 
+/* What was in our slots. */
+typedef struct mca_coll_dma_below {
+#define COLL_DMA_DO(slot)                                                                                              \
+    mca_coll_base_module_##slot##_fn_t slot;                                                                           \
+    mca_coll_base_module_t *slot##_module;
+    COLL_DMA_SLOTS(COLL_DMA_DO)
+#undef COLL_DMA_DO
+} mca_coll_dma_below_t;
+
 typedef struct mca_coll_dma_module {
     mca_coll_base_module_t super;
 
-    mca_coll_dma_state_t state;
+    mca_coll_dma_state_t state; /* as blocking calls have seen it */
     dma_comm_t *comm;
     dma_status_t failed; /* could not even be created here */
-
-    mca_coll_base_module_allgather_fn_t below_allgather;
-    mca_coll_base_module_t *below_allgather_module;
+    bool told;           /* the outcome of the set-up has been reported */
+    mca_coll_dma_below_t below;
 } mca_coll_dma_module_t;
 
 OBJ_CLASS_DECLARATION(mca_coll_dma_module_t);
+
+/* blocking.c, nonblocking.c, persistent.c: what is in our slots. */
+#define COLL_DMA_DO(slot) __typeof__(*(mca_coll_base_module_##slot##_fn_t)NULL) mca_coll_dma_##slot;
+COLL_DMA_SLOTS(COLL_DMA_DO)
+#undef COLL_DMA_DO
 
 /* component.c: the process, made on first use. */
 dma_status_t mca_coll_dma_proc_retain(dma_proc_t **proc);
@@ -73,13 +105,15 @@ int mca_coll_dma_complete_selection(void);
 
 /* module.c */
 mca_coll_base_module_t *mca_coll_dma_comm_query(ompi_communicator_t *comm, int *priority);
-/* Sets the communicator up in its first collective. DMA_OK: READY; DMA_UNSUPPORTED: ASIDE. */
-dma_status_t mca_coll_dma_prepare(mca_coll_dma_module_t *module, ompi_communicator_t *comm);
 
-/* allgather.c */
-int mca_coll_dma_allgather(const void *sbuf, dma_count_t scount, struct ompi_datatype_t *stype, void *rbuf,
-                           dma_count_t rcount, struct ompi_datatype_t *rtype, struct ompi_communicator_t *comm,
-                           mca_coll_base_module_t *module);
+/* prepare.c: module->comm, made on first use; local. */
+dma_status_t mca_coll_dma_open(mca_coll_dma_module_t *module, ompi_communicator_t *comm);
+/* Waits until the communicator is set up. DMA_OK: READY; DMA_UNSUPPORTED: ASIDE. */
+dma_status_t mca_coll_dma_prepare(mca_coll_dma_module_t *module, ompi_communicator_t *comm);
+/* Says once who serves the communicator, if that is decided. */
+void mca_coll_dma_tell(mca_coll_dma_module_t *module, ompi_communicator_t *comm);
+/* A call that moves no byte, as every rank can see by itself: no reason to set anything up. */
+bool mca_coll_dma_nothing(const dma_call_t *call, int nranks);
 
 /* progress.c: registers our progress callback if tasks of ours are under way, else removes it; `open` is false when the
  * component closes and nothing may call into it any more. */

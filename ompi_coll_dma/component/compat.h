@@ -22,8 +22,10 @@
 #include "ompi/proc/proc.h"
 #include "ompi/request/request.h"
 #include "ompi/runtime/mpiruntime.h"
+#include "opal/class/opal_free_list.h"
 #include "opal/datatype/opal_convertor.h"
 #include "opal/mca/base/base.h"
+#include "opal/mca/base/mca_base_pvar.h"
 #include "opal/mca/base/mca_base_var.h"
 #include "opal/runtime/opal_progress.h"
 #include "opal/util/argv.h"
@@ -40,16 +42,33 @@
 #error "coll/dma knows Open MPI 4.1, 5.0 and 6.0"
 #endif
 
-/* The version of the component interface, and the type of a count. */
+/* The version of the component interface, and the types of a count, of counts and of displacements. */
 #if DMA_OMPI_60
 #define DMA_COLL_BASE_VERSION MCA_COLL_BASE_VERSION_3_0_0
 typedef size_t dma_count_t;
+typedef ompi_count_array_t dma_counts_t;
+typedef ompi_disp_array_t dma_displs_t;
 #elif DMA_OMPI_50
 #define DMA_COLL_BASE_VERSION MCA_COLL_BASE_VERSION_2_4_0
 typedef int dma_count_t;
+typedef const int *dma_counts_t;
+typedef const int *dma_displs_t;
 #else
 #define DMA_COLL_BASE_VERSION MCA_COLL_BASE_VERSION_2_0_0
 typedef int dma_count_t;
+typedef const int *dma_counts_t;
+typedef const int *dma_displs_t;
+#endif
+
+/* The numbers behind counts and displacements, which are equally wide in one call. */
+#if DMA_OMPI_60
+#define DMA_COUNTS_WIDTH(counts) (ompi_count_array_is_64bit(counts) ? sizeof(int64_t) : sizeof(int))
+#define DMA_COUNTS_ARRAY(counts) ompi_count_array_ptr(counts)
+#define DMA_DISPLS_ARRAY(displs) ompi_disp_array_ptr(displs)
+#else
+#define DMA_COUNTS_WIDTH(counts) sizeof(int)
+#define DMA_COUNTS_ARRAY(counts) (counts)
+#define DMA_DISPLS_ARRAY(displs) (displs)
 #endif
 
 /*

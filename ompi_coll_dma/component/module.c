@@ -1,6 +1,5 @@
 /*
- * Modules: which communicators we offer ourselves for, what we keep of the modules below, and the set-up in the first
- * collective.
+ * Modules: which communicators we offer ourselves for, and what we keep of the modules below.
  *
  * comm_query and enable decide from facts that are equal on all ranks of the communicator, without a message: on one
  * rank ours and on another not would be a hang.
@@ -12,8 +11,8 @@ static void construct(mca_coll_dma_module_t *module)
     module->state = COLL_DMA_NEW;
     module->comm = NULL;
     module->failed = DMA_OK;
-    module->below_allgather = NULL;
-    module->below_allgather_module = NULL;
+    module->told = false;
+    memset(&module->below, 0, sizeof(module->below));
 }
 
 /* Local, and possibly after the last pml request of the communicator: nothing here may communicate. */
@@ -24,10 +23,13 @@ static void let_go(mca_coll_dma_module_t *module)
         module->comm = NULL;
         mca_coll_dma_proc_release();
     }
-    if (module->below_allgather_module) {
-        OBJ_RELEASE(module->below_allgather_module);
-        module->below_allgather_module = NULL;
+#define COLL_DMA_DO(slot)                                                                                              \
+    if (module->below.slot##_module) {                                                                                 \
+        OBJ_RELEASE(module->below.slot##_module);                                                                      \
+        module->below.slot##_module = NULL;                                                                            \
     }
+    COLL_DMA_SLOTS(COLL_DMA_DO)
+#undef COLL_DMA_DO
 }
 
 /* A module that owns no slot in the end, because another was put on top, is never disabled. */
@@ -37,13 +39,24 @@ static int enable(mca_coll_base_module_t *base, ompi_communicator_t *comm)
 {
     mca_coll_dma_module_t *module = (mca_coll_dma_module_t *)base;
 
-    DMA_SLOT_SAVE(comm, allgather, module->below_allgather, module->below_allgather_module);
-    if (!module->below_allgather) {
+    mca_coll_dma_below_t *below = &module->below;
+    bool complete = true;
+
+#define COLL_DMA_DO(slot)                                                                                              \
+    DMA_SLOT_SAVE(comm, slot, below->slot, below->slot##_module);                                                      \
+    if (below->slot##_module) {                                                                                        \
+        OBJ_RETAIN(below->slot##_module);                                                                              \
+    }                                                                                                                  \
+    complete = complete && below->slot && below->slot##_module;
+    COLL_DMA_SLOTS(COLL_DMA_DO)
+#undef COLL_DMA_DO
+    if (!complete) {
         /* An info key of the communicator may ask for us at the bottom. We cannot be alone. */
         return OMPI_ERR_NOT_AVAILABLE;
     }
-    OBJ_RETAIN(module->below_allgather_module);
-    DMA_SLOT_INSTALL(comm, allgather, &module->super);
+#define COLL_DMA_DO(slot) DMA_SLOT_INSTALL(comm, slot, &module->super);
+    COLL_DMA_SLOTS(COLL_DMA_DO)
+#undef COLL_DMA_DO
     return OMPI_SUCCESS;
 }
 
@@ -53,7 +66,9 @@ static int disable(mca_coll_base_module_t *base, ompi_communicator_t *comm)
     mca_coll_dma_module_t *module = (mca_coll_dma_module_t *)base;
 
     (void)comm;
-    DMA_SLOT_RESTORE(comm, allgather, &module->super, module->below_allgather, module->below_allgather_module);
+#define COLL_DMA_DO(slot) DMA_SLOT_RESTORE(comm, slot, &module->super, module->below.slot, module->below.slot##_module);
+    COLL_DMA_SLOTS(COLL_DMA_DO)
+#undef COLL_DMA_DO
     let_go(module);
     return OMPI_SUCCESS;
 }
@@ -94,72 +109,8 @@ mca_coll_base_module_t *mca_coll_dma_comm_query(ompi_communicator_t *comm, int *
     *priority = mca_coll_dma_component.priority;
     module->super.coll_module_enable = enable;
     module->super.coll_module_disable = disable;
-    module->super.coll_allgather = mca_coll_dma_allgather;
+#define COLL_DMA_DO(slot) module->super.coll_##slot = mca_coll_dma_##slot;
+    COLL_DMA_SLOTS(COLL_DMA_DO)
+#undef COLL_DMA_DO
     return &module->super;
-}
-
-/* Who serves a communicator: a line for those who asked, and a warning when it is not us. */
-static void report_outcome(const mca_coll_dma_module_t *module, ompi_communicator_t *comm, const char *name,
-                           dma_status_t status)
-{
-    const char *reason = module->comm ? dma_comm_reason(module->comm) : dma_status_name(status);
-    char line[512];
-
-    if (0 != ompi_comm_rank(comm)) {
-        return;
-    }
-    if (mca_coll_dma_component.verbose > 0) {
-        const char *outcome = DMA_OK == status ? "ready" : DMA_UNSUPPORTED == status ? "aside: " : "failed: ";
-
-        opal_output(0, "coll/dma: communicator %s: %d ranks, %s%s", name, ompi_comm_size(comm), outcome,
-                    DMA_OK == status ? "" : reason);
-    }
-    if (DMA_UNSUPPORTED == status) {
-        snprintf(line, sizeof(line), "communicator %s is left to the next collective component: %s", name, reason);
-        mca_coll_dma_host.report(DMA_REPORT_WARN, "aside", line);
-    }
-}
-
-dma_status_t mca_coll_dma_prepare(mca_coll_dma_module_t *module, ompi_communicator_t *comm)
-{
-    dma_status_t status = module->failed;
-    char cid[32];
-    char name[MPI_MAX_OBJECT_NAME + sizeof(cid) + 4];
-    bool first = !module->comm && DMA_OK == status;
-
-    dma_comm_cid(comm, cid, sizeof(cid));
-    snprintf(name, sizeof(name), "%s%s(%s)", comm->c_name, comm->c_name[0] ? " " : "", cid);
-    if (!module->comm && DMA_OK == status) {
-        dma_comm_config_t config = {
-            .handle = comm,
-            .rank = ompi_comm_rank(comm),
-            .nranks = ompi_comm_size(comm),
-            .threads = ompi_mpi_thread_multiple,
-            .text = name,
-        };
-        dma_proc_t *proc;
-
-        status = mca_coll_dma_proc_retain(&proc);
-        if (DMA_OK == status) {
-            status = dma_comm_create(proc, &config, &module->comm);
-            if (DMA_OK != status) {
-                module->comm = NULL;
-                mca_coll_dma_proc_release();
-            }
-        }
-        module->failed = status;
-    }
-    if (module->comm) {
-        status = dma_comm_prepare(module->comm);
-        mca_coll_dma_poll(true);
-    }
-    if (first) {
-        report_outcome(module, comm, name, status);
-    }
-    if (DMA_OK == status) {
-        module->state = COLL_DMA_READY;
-    } else if (DMA_UNSUPPORTED == status) {
-        module->state = COLL_DMA_ASIDE;
-    }
-    return status;
 }

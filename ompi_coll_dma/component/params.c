@@ -10,6 +10,20 @@ typedef struct param {
     const char *help;
 } param_t;
 
+/* The performance variable coll_dma_progress_turns. */
+static int register_counter(void)
+{
+    mca_coll_dma_component_t *component = &mca_coll_dma_component;
+    int index = mca_base_component_pvar_register(
+        &component->super.collm_version, "progress_turns",
+        "Calls of the progress callback of coll/dma, which is registered only while its collectives are under way",
+        OPAL_INFO_LVL_9, MCA_BASE_PVAR_CLASS_COUNTER, MCA_BASE_VAR_TYPE_UNSIGNED_LONG_LONG, NULL,
+        MCA_BASE_VAR_BIND_NO_OBJECT, MCA_BASE_PVAR_FLAG_READONLY | MCA_BASE_PVAR_FLAG_CONTINUOUS, NULL, NULL, NULL,
+        &component->turns);
+
+    return index < 0 ? index : OMPI_SUCCESS;
+}
+
 int mca_coll_dma_register_params(void)
 {
     mca_coll_dma_component_t *component = &mca_coll_dma_component;
@@ -57,7 +71,7 @@ int mca_coll_dma_register_params(void)
             return index;
         }
     }
-    return OMPI_SUCCESS;
+    return register_counter();
 }
 
 void mca_coll_dma_params(dma_params_t *params)

@@ -30,10 +30,10 @@ static inline void pause_cpu(void)
 #endif
 }
 
-/* The first rank that the oldest call still waits for, or -1. */
+/* The first rank that has not entered the oldest call, or -1. */
 static int missing(const dma_comm_t *comm)
 {
-    for (int r = 0; comm->head && r < comm->nranks; r++) {
+    for (int r = 0; comm->state == DMA_COMM_READY && comm->head && r < comm->nranks; r++) {
         const dma_desc_t *d = dma_window_desc(&comm->window, r, comm->head->run.seq);
 
         if (atomic_load_explicit(&d->seq, memory_order_acquire) != (uint32_t)comm->head->run.seq) {
@@ -41,6 +41,48 @@ static int missing(const dma_comm_t *comm)
         }
     }
     return -1;
+}
+
+/* A rank whose flag the oldest call waits for, or -1. */
+static int holding(const dma_comm_t *comm)
+{
+    const dma_task_t *task = comm->state == DMA_COMM_READY ? comm->head : NULL;
+
+    if (!task || atomic_load_explicit(&task->state, memory_order_relaxed) != DMA_TASK_RUNNING) {
+        return -1;
+    }
+    for (uint32_t i = 0; i < task->run.plan->nprogs; i++) {
+        const dma_cursor_t *c = &task->run.cursors[i];
+        const dma_op_t *op = &task->run.plan->progs[i].ops[c->pc];
+
+        if (!c->ended && op->code == DMA_OP_WAIT && op->flag.rank != comm->rank) {
+            return op->flag.rank;
+        }
+    }
+    return -1;
+}
+
+static void report_late(dma_comm_t *comm, double seconds)
+{
+    static const char *const names[] = {"all-gather", "all-gather-v", "all-to-all", "all-to-all-v"};
+    int rank = missing(comm);
+    bool entered = rank < 0;
+    char what[96] = "the set-up";
+
+    if (comm->head) {
+        snprintf(what, sizeof(what), "%s, call %llu", names[comm->head->coll], (unsigned long long)comm->head->run.seq);
+    }
+    if (entered) {
+        rank = holding(comm);
+    }
+    if (rank >= 0) {
+        dma_proc_report(comm->proc, DMA_REPORT_WARN, "late",
+                        "rank %d has waited %.1f s in %s on %s for rank %d, which %s; it waits on", comm->rank, seconds,
+                        what, comm->text, rank, entered ? "has entered it" : "has not entered it");
+    } else {
+        dma_proc_report(comm->proc, DMA_REPORT_WARN, "late", "rank %d has waited %.1f s in %s on %s; it waits on",
+                        comm->rank, seconds, what, comm->text);
+    }
 }
 
 static void watch_clock(dma_comm_t *comm)
@@ -66,19 +108,7 @@ static void watch_clock(dma_comm_t *comm)
     }
     if (params->warn_seconds > 0 && !comm->warned && now - comm->since > params->warn_seconds) {
         comm->warned = true;
-        rank = comm->state == DMA_COMM_READY ? missing(comm) : -1;
-        if (rank >= 0) {
-            dma_proc_report(
-                comm->proc, DMA_REPORT_WARN, "late",
-                "rank %d has waited %.1f s in call %llu on %s for rank %d, which has not entered it; it waits "
-                "on",
-                comm->rank, now - comm->since, (unsigned long long)comm->head->run.seq, comm->text, rank);
-        } else {
-            dma_proc_report(comm->proc, DMA_REPORT_WARN, "late", "rank %d has waited %.1f s in %s on %s; it waits on",
-                            comm->rank, now - comm->since,
-                            comm->state == DMA_COMM_READY ? "a call that all ranks have entered" : "the set-up",
-                            comm->text);
-        }
+        report_late(comm, now - comm->since);
     }
     if (params->entry_timeout > 0 && now - comm->since > params->entry_timeout && comm->state == DMA_COMM_READY &&
         (rank = missing(comm)) >= 0) {

@@ -1,0 +1,73 @@
+/*
+ * Non-blocking calls. They never wait, not even for the set-up, and never go to the module below: by the time a rank
+ * knows that its communicator is not served, others may have posted further calls. The core does such calls by messages.
+ */
+#include "buffer.h"
+#include "request.h"
+
+static int post(mca_coll_base_module_t *base, ompi_communicator_t *comm, const dma_call_t *call,
+                ompi_request_t **result)
+{
+    mca_coll_dma_module_t *module = (mca_coll_dma_module_t *)base;
+    mca_coll_dma_request_t *request;
+    dma_status_t status = mca_coll_dma_open(module, comm);
+
+    *result = MPI_REQUEST_NULL;
+    if (DMA_OK != status) {
+        return mca_coll_dma_error_class(status);
+    }
+    request = mca_coll_dma_request_get(module, comm, false);
+    if (!request) {
+        return MPI_ERR_NO_MEM;
+    }
+    status = dma_comm_post(module->comm, call, mca_coll_dma_request_done, request, &request->task);
+    if (DMA_OK != status) {
+        mca_coll_dma_request_return(request);
+        return mca_coll_dma_error_class(status);
+    }
+    *result = &request->super.super;
+    if (!REQUEST_COMPLETE(*result)) {
+        mca_coll_dma_poll(true);
+    }
+    return MPI_SUCCESS;
+}
+
+int mca_coll_dma_iallgather(const void *sbuf, dma_count_t scount, struct ompi_datatype_t *stype, void *rbuf,
+                            dma_count_t rcount, struct ompi_datatype_t *rtype, struct ompi_communicator_t *comm,
+                            ompi_request_t **request, mca_coll_base_module_t *module)
+{
+    dma_call_t call;
+
+    coll_dma_call(&call, DMA_ALLGATHER, sbuf, scount, stype, rbuf, rcount, rtype);
+    return post(module, comm, &call, request);
+}
+
+int mca_coll_dma_iallgatherv(const void *sbuf, dma_count_t scount, struct ompi_datatype_t *stype, void *rbuf,
+                             dma_counts_t rcounts, dma_displs_t displs, struct ompi_datatype_t *rtype,
+                             struct ompi_communicator_t *comm, ompi_request_t **request, mca_coll_base_module_t *module)
+{
+    dma_call_t call;
+
+    coll_dma_call_allgatherv(&call, sbuf, scount, stype, rbuf, rcounts, displs, rtype);
+    return post(module, comm, &call, request);
+}
+
+int mca_coll_dma_ialltoall(const void *sbuf, dma_count_t scount, struct ompi_datatype_t *stype, void *rbuf,
+                           dma_count_t rcount, struct ompi_datatype_t *rtype, struct ompi_communicator_t *comm,
+                           ompi_request_t **request, mca_coll_base_module_t *module)
+{
+    dma_call_t call;
+
+    coll_dma_call(&call, DMA_ALLTOALL, sbuf, scount, stype, rbuf, rcount, rtype);
+    return post(module, comm, &call, request);
+}
+
+int mca_coll_dma_ialltoallv(const void *sbuf, dma_counts_t scounts, dma_displs_t sdispls, struct ompi_datatype_t *stype,
+                            void *rbuf, dma_counts_t rcounts, dma_displs_t rdispls, struct ompi_datatype_t *rtype,
+                            struct ompi_communicator_t *comm, ompi_request_t **request, mca_coll_base_module_t *module)
+{
+    dma_call_t call;
+
+    coll_dma_call_alltoallv(&call, sbuf, scounts, sdispls, stype, rbuf, rcounts, rdispls, rtype);
+    return post(module, comm, &call, request);
+}

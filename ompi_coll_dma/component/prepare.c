@@ -1,0 +1,111 @@
+/*
+ * The set-up of a communicator, at its first collective, and what the user hears of it.
+ */
+#include "coll_dma.h"
+
+typedef struct name {
+    char text[MPI_MAX_OBJECT_NAME + 36];
+} name_t;
+
+static name_t name_of(ompi_communicator_t *comm)
+{
+    name_t name;
+    char cid[32];
+
+    dma_comm_cid(comm, cid, sizeof(cid));
+    snprintf(name.text, sizeof(name.text), "%s%s(%s)", comm->c_name, comm->c_name[0] ? " " : "", cid);
+    return name;
+}
+
+bool mca_coll_dma_nothing(const dma_call_t *call, int nranks)
+{
+    const dma_side_t *recv = &call->recv;
+
+    if (DMA_ALLTOALLV == call->coll) {
+        return false; /* other ranks may have something among them */
+    }
+    if (!recv->counts || 0 == recv->size) {
+        return 0 == recv->count * recv->size;
+    }
+    for (int r = 0; r < nranks; r++) {
+        if (sizeof(int) == recv->width ? ((const int *)recv->counts)[r] : ((const int64_t *)recv->counts)[r]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+dma_status_t mca_coll_dma_open(mca_coll_dma_module_t *module, ompi_communicator_t *comm)
+{
+    name_t name;
+    dma_proc_t *proc;
+
+    if (OPAL_LIKELY(module->comm || DMA_OK != module->failed)) {
+        return module->failed;
+    }
+    name = name_of(comm);
+    module->failed = mca_coll_dma_proc_retain(&proc);
+    if (DMA_OK == module->failed) {
+        dma_comm_config_t config = {
+            .handle = comm,
+            .rank = ompi_comm_rank(comm),
+            .nranks = ompi_comm_size(comm),
+            .threads = ompi_mpi_thread_multiple,
+            .text = name.text,
+        };
+
+        module->failed = dma_comm_create(proc, &config, &module->comm);
+        if (DMA_OK != module->failed) {
+            module->comm = NULL;
+            mca_coll_dma_proc_release();
+        }
+    }
+    return module->failed;
+}
+
+/* Who serves a communicator: a line for those who asked, and a warning when it is not us. */
+void mca_coll_dma_tell(mca_coll_dma_module_t *module, ompi_communicator_t *comm)
+{
+    dma_comm_state_t state = dma_comm_state(module->comm);
+    bool ready = DMA_COMM_READY == state, aside = DMA_COMM_ASIDE == state;
+    const char *reason = ready ? "" : dma_comm_reason(module->comm);
+    char line[512];
+    name_t name;
+
+    if (module->told || DMA_COMM_NEW == state || DMA_COMM_SETUP == state) {
+        return;
+    }
+    module->told = true;
+    if (0 != ompi_comm_rank(comm)) {
+        return;
+    }
+    name = name_of(comm);
+    if (mca_coll_dma_component.verbose > 0) {
+        opal_output(0, "coll/dma: communicator %s: %d ranks, %s%s", name.text, ompi_comm_size(comm),
+                    ready   ? "ready"
+                    : aside ? "aside: "
+                            : "failed: ",
+                    reason);
+    }
+    if (aside) {
+        snprintf(line, sizeof(line), "communicator %s is left to the next collective component: %s", name.text, reason);
+        mca_coll_dma_host.report(DMA_REPORT_WARN, "aside", line);
+    }
+}
+
+dma_status_t mca_coll_dma_prepare(mca_coll_dma_module_t *module, ompi_communicator_t *comm)
+{
+    dma_status_t status = mca_coll_dma_open(module, comm);
+
+    if (DMA_OK != status) {
+        return status;
+    }
+    status = dma_comm_prepare(module->comm);
+    mca_coll_dma_tell(module, comm);
+    if (DMA_OK == status) {
+        module->state = COLL_DMA_READY;
+    } else if (DMA_UNSUPPORTED == status) {
+        module->state = COLL_DMA_ASIDE;
+    }
+    return status;
+}

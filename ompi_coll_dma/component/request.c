@@ -1,0 +1,143 @@
+/*
+ * Requests: see request.h.
+ */
+#include "request.h"
+
+static int request_start(size_t count, ompi_request_t **requests);
+static int request_free(ompi_request_t **handle);
+static int request_cancel(ompi_request_t *request, int flag);
+
+static void construct(mca_coll_dma_request_t *request)
+{
+    ompi_request_t *super = &request->super.super;
+
+    super->req_type = OMPI_REQUEST_COLL;
+    super->req_start = request_start;
+    super->req_free = request_free;
+    super->req_cancel = request_cancel;
+}
+
+OBJ_CLASS_INSTANCE(mca_coll_dma_request_t, ompi_coll_base_nbc_request_t, construct, NULL);
+
+mca_coll_dma_request_t *mca_coll_dma_request_get(mca_coll_dma_module_t *module, ompi_communicator_t *comm,
+                                                 bool persistent)
+{
+    mca_coll_dma_request_t *request = (mca_coll_dma_request_t *)opal_free_list_get(&mca_coll_dma_component.requests);
+    ompi_request_t *super = &request->super.super;
+
+    if (!request) {
+        return NULL;
+    }
+    OMPI_REQUEST_INIT(super, persistent);
+    super->req_status = ompi_status_empty;
+    super->req_mpi_object.comm = comm;
+    if (!persistent) {
+        super->req_state = OMPI_REQUEST_ACTIVE;
+    }
+    OBJ_RETAIN(comm);
+    OBJ_RETAIN(module);
+    request->module = module;
+    request->task = NULL;
+    request->channel = NULL;
+    request->kept[0] = request->kept[1] = NULL;
+    return request;
+}
+
+void mca_coll_dma_request_keep(mca_coll_dma_request_t *request, const dma_call_t *call)
+{
+    struct ompi_datatype_t *types[2] = {call->recv.type, call->in_place ? NULL : call->send.type};
+
+    for (int i = 0; i < 2; i++) {
+        if (types[i] && !ompi_datatype_is_predefined(types[i])) {
+            OBJ_RETAIN(types[i]);
+            request->kept[i] = types[i];
+        }
+    }
+}
+
+void mca_coll_dma_request_return(mca_coll_dma_request_t *request)
+{
+    ompi_communicator_t *comm = request->super.super.req_mpi_object.comm;
+    mca_coll_dma_module_t *module = request->module;
+    opal_object_t **objects = request->super.data.objs.objs;
+
+    for (int i = 0; i < 2; i++) {
+        if (request->kept[i]) {
+            OBJ_RELEASE(request->kept[i]);
+        }
+        /* Open MPI keeps the datatypes of a non-blocking call after it has returned, to release them at its completion:
+         * which another thread may have seen in between. */
+        if (objects[i]) {
+            OBJ_RELEASE(objects[i]);
+        }
+    }
+    OMPI_REQUEST_FINI(&request->super.super);
+    opal_free_list_return(&mca_coll_dma_component.requests, &request->super.super.super);
+    OBJ_RELEASE(module);
+    /* Takes the communicator apart if the user has freed it. */
+    OBJ_RELEASE(comm);
+}
+
+/* From whoever's progress has completed the call, perhaps before it has returned. */
+void mca_coll_dma_request_done(void *arg, dma_status_t status)
+{
+    mca_coll_dma_request_t *request = arg;
+    ompi_request_t *super = &request->super.super;
+
+    if (OPAL_UNLIKELY(!request->module->told)) {
+        mca_coll_dma_tell(request->module, super->req_mpi_object.comm);
+    }
+    if (request->task) {
+        dma_task_free(request->task);
+        request->task = NULL;
+    }
+    super->req_status.MPI_ERROR = mca_coll_dma_error_class(status);
+    /* From here on the request may be freed or started again. */
+    ompi_request_complete(super, true);
+}
+
+/* An error of a start is the request's: MPI_Startall does not look at what we return. */
+static int request_start(size_t count, ompi_request_t **requests)
+{
+    for (size_t i = 0; i < count; i++) {
+        mca_coll_dma_request_t *request = (mca_coll_dma_request_t *)requests[i];
+        ompi_request_t *super = requests[i];
+        dma_status_t status;
+
+        if (OMPI_REQUEST_INACTIVE != super->req_state) {
+            return MPI_ERR_REQUEST;
+        }
+        super->req_status = ompi_status_empty;
+        super->req_complete = REQUEST_PENDING;
+        super->req_state = OMPI_REQUEST_ACTIVE;
+        status = request->channel ? dma_channel_start(request->channel) : DMA_OK;
+        if (!request->channel || DMA_OK != status) {
+            mca_coll_dma_request_done(request, status);
+        }
+    }
+    mca_coll_dma_poll(true);
+    return MPI_SUCCESS;
+}
+
+static int request_free(ompi_request_t **handle)
+{
+    mca_coll_dma_request_t *request = (mca_coll_dma_request_t *)*handle;
+
+    if (!REQUEST_COMPLETE(*handle)) {
+        return MPI_ERR_REQUEST;
+    }
+    if (request->channel) {
+        dma_channel_destroy(request->channel);
+    }
+    mca_coll_dma_request_return(request);
+    *handle = MPI_REQUEST_NULL;
+    return MPI_SUCCESS;
+}
+
+/* No collective can be cancelled. */
+static int request_cancel(ompi_request_t *request, int flag)
+{
+    (void)request;
+    (void)flag;
+    return MPI_ERR_REQUEST;
+}

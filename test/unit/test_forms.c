@@ -1,0 +1,353 @@
+/*
+ * Every operation in every form, at random, with ranks as threads: blocking, non-blocking (several in flight, a blocking
+ * call among them) and persistent (several channels, started in different order on different ranks); in place and not,
+ * dense and derived sides, even and uneven counts with zeros and gaps. What a rank must receive is computed from the
+ * definition, and every byte of its buffer is compared, gaps included.
+ */
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libthreads.h"
+#include "libunit.h"
+#include "task/comm.h"
+
+#define MAX_RANKS   9
+#define MAX_FLIGHT  6
+#define GAP         0xee
+#define CHANNEL_RUN 3
+
+/* One call of one rank, with everything it needs. All ranks derive it from the same number. */
+typedef struct item {
+    uint64_t number;
+    dma_coll_t coll;
+    bool in_place;
+    int most; /* elements of a block */
+    int n, rank;
+    vector_type_t send_type, recv_type;
+    int send_counts[MAX_RANKS], send_displs[MAX_RANKS];
+    int recv_counts[MAX_RANKS], recv_displs[MAX_RANKS];
+    uint8_t *send, *recv;
+    size_t send_bytes, recv_bytes;
+    dma_call_t call;
+    dma_task_t *task;
+    dma_channel_t *channel;
+    _Atomic int outcome; /* 0: none yet; 1: done well; 2: done badly */
+} item_t;
+
+static uint64_t mix(uint64_t x)
+{
+    x = (x ^ (x >> 33)) * UINT64_C(0xff51afd7ed558ccd);
+    x = (x ^ (x >> 33)) * UINT64_C(0xc4ceb9fe1a85ec53);
+    return x ^ (x >> 33);
+}
+
+/* Random below `below`, of a call's property `what`. */
+static uint64_t draw(uint64_t number, uint64_t what, uint64_t below)
+{
+    return mix(number * 0x100 + what) % below;
+}
+
+static bool gathers(const item_t *it)
+{
+    return it->coll == DMA_ALLGATHER || it->coll == DMA_ALLGATHERV;
+}
+
+static bool uneven(const item_t *it)
+{
+    return it->coll == DMA_ALLGATHERV || it->coll == DMA_ALLTOALLV;
+}
+
+/* Elements that go from one rank to another. */
+static int elements(const item_t *it, int from, int to)
+{
+    uint64_t which = 0;
+
+    if (!uneven(it)) {
+        return 1 + (int)draw(it->number, 1, (uint64_t)it->most);
+    }
+    if (gathers(it)) {
+        which = (uint64_t)from;
+    } else if (it->in_place) { /* what comes replaces what went */
+        which = (uint64_t)(from < to ? from * MAX_RANKS + to : to * MAX_RANKS + from);
+    } else {
+        which = (uint64_t)(from * MAX_RANKS + to);
+    }
+    if (draw(it->number, 100 + which, 6) == 0) {
+        return 0;
+    }
+    return (int)draw(it->number, 1000 + which, (uint64_t)it->most + 1);
+}
+
+static uint8_t byte_of(const item_t *it, int from, int to, size_t at)
+{
+    return (uint8_t)(it->number * 13 + (uint64_t)from * 31 + (uint64_t)(gathers(it) ? 0 : to) * 17 + at * 3 +
+                     (at >> 8));
+}
+
+/* Writes what `from` sends to `to` as elements `type` from element `displ` of a buffer on. */
+static void put(const item_t *it, uint8_t *buffer, const vector_type_t *type, int displ, int from, int to)
+{
+    size_t at = 0;
+
+    for (int e = 0; e < elements(it, from, to); e++) {
+        for (size_t i = 0; i < type->piece; i++) {
+            buffer[((size_t)displ + (size_t)e) * type->stride + i] = byte_of(it, from, to, at++);
+        }
+    }
+}
+
+static void place_blocks(item_t *it)
+{
+    int send_at = 0, recv_at = 0;
+
+    for (int p = 0; p < it->n; p++) {
+        it->recv_counts[p] = elements(it, p, it->rank);
+        it->recv_displs[p] = recv_at;
+        recv_at += it->recv_counts[p] + (uneven(it) ? p % 3 : 0);
+        if (!gathers(it) || p == 0) {
+            it->send_counts[p] = elements(it, it->rank, p);
+            it->send_displs[p] = send_at;
+            send_at += it->send_counts[p] + (uneven(it) ? p % 2 : 0);
+        }
+    }
+    it->send_bytes = ((size_t)send_at + 1) * it->send_type.stride;
+    it->recv_bytes = ((size_t)recv_at + 1) * it->recv_type.stride;
+}
+
+static void fill(item_t *it)
+{
+    memset(it->send, GAP, it->send_bytes);
+    memset(it->recv, GAP, it->recv_bytes);
+    for (int p = 0; p < it->n; p++) {
+        if (!gathers(it) || p == 0) {
+            put(it, it->send, &it->send_type, it->send_displs[p], it->rank, p);
+        }
+        if (it->in_place && (!gathers(it) || p == it->rank)) {
+            put(it, it->recv, &it->recv_type, it->recv_displs[p], it->rank, p);
+        }
+    }
+}
+
+static dma_side_t side(void *addr, const vector_type_t *type, bool v, const int *counts, const int *displs)
+{
+    return (dma_side_t){
+        .addr = addr,
+        .dense = type->piece == type->stride,
+        .width = sizeof(int),
+        .size = type->piece,
+        .extent = (ptrdiff_t)type->stride,
+        .type = (void *)type,
+        .count = v ? 0 : (size_t)counts[0],
+        .counts = v ? counts : NULL,
+        .displs = v ? displs : NULL,
+    };
+}
+
+static void item_begin(const rank_t *r, item_t *it, uint64_t number)
+{
+    static const int most[] = {1, 4, 20, 20, 200, 2000, 12000, 50000};
+    size_t piece = 1 + draw(number, 2, 5);
+
+    *it = (item_t){.number = number, .n = r->n, .rank = r->rank};
+    it->coll = (dma_coll_t)draw(number, 3, DMA_COLL_COUNT);
+    it->in_place = draw(number, 4, 3) == 0;
+    it->most = most[draw(number, 5, 8)];
+    it->send_type = (vector_type_t){.piece = piece, .stride = piece + (draw(number, 6, 4) ? 0 : 3)};
+    it->recv_type = (vector_type_t){.piece = piece, .stride = piece + (draw(number, 7, 4) ? 0 : 2)};
+    place_blocks(it);
+    it->send = malloc(it->send_bytes);
+    it->recv = malloc(it->recv_bytes);
+    fill(it);
+    it->call = (dma_call_t){
+        .coll = it->coll,
+        .in_place = it->in_place,
+        .send = side(it->send, &it->send_type, uneven(it) && !gathers(it), it->send_counts, it->send_displs),
+        .recv = side(it->recv, &it->recv_type, uneven(it), it->recv_counts, it->recv_displs),
+    };
+}
+
+static void item_check(rank_t *r, const item_t *it)
+{
+    uint8_t *want = malloc(it->recv_bytes);
+
+    memset(want, GAP, it->recv_bytes);
+    for (int p = 0; p < it->n; p++) {
+        put(it, want, &it->recv_type, it->recv_displs[p], p, it->rank);
+    }
+    for (size_t i = 0; i < it->recv_bytes; i++) {
+        must(r, want[i] == it->recv[i], "call %llu, operation %d%s: byte %zu of %zu is %02x, should be %02x",
+             (unsigned long long)it->number, it->coll, it->in_place ? " in place" : "", i, it->recv_bytes, it->recv[i],
+             want[i]);
+    }
+    free(want);
+}
+
+static void item_end(rank_t *r, item_t *it)
+{
+    item_check(r, it);
+    free(it->send);
+    free(it->recv);
+}
+
+static void done(void *arg, dma_status_t status)
+{
+    item_t *it = arg;
+
+    it->outcome = it->outcome || status != DMA_OK ? 2 : 1; /* once */
+}
+
+static void item_wait(rank_t *r, item_t *it)
+{
+    while (!it->outcome) {
+        dma_proc_progress(r->proc);
+        sched_yield();
+    }
+    must(r, it->outcome == 1, "call %llu: %s", (unsigned long long)it->number, dma_comm_reason(r->comms[0]));
+}
+
+static void run_blocking(rank_t *r, uint64_t number)
+{
+    item_t it;
+    dma_status_t status;
+
+    item_begin(r, &it, number);
+    status = dma_comm_run(r->comms[0], &it.call);
+    must(r, status == DMA_OK, "call %llu: %s: %s", (unsigned long long)number, dma_status_name(status),
+         dma_comm_reason(r->comms[0]));
+    item_end(r, &it);
+}
+
+/* Several calls in flight; with `blocking`, sometimes one that blocks behind them. */
+static void run_flight(rank_t *r, uint64_t number, bool blocking)
+{
+    item_t items[MAX_FLIGHT];
+    int n = 1 + (int)draw(number, 10, MAX_FLIGHT);
+
+    for (int i = 0; i < n; i++) {
+        item_begin(r, &items[i], number + (uint64_t)i);
+        must(r, dma_comm_post(r->comms[0], &items[i].call, done, &items[i], &items[i].task) == DMA_OK, "not posted");
+    }
+    if (blocking && draw(number, 11, 2)) {
+        run_blocking(r, number + MAX_FLIGHT);
+    }
+    for (int i = n - 1; i >= 0; i--) {
+        item_wait(r, &items[i]);
+        dma_task_free(items[i].task);
+        item_end(r, &items[i]);
+    }
+}
+
+static void run_channels(rank_t *r, uint64_t number)
+{
+    item_t items[3];
+    int n = 1 + (int)draw(number, 12, 3);
+
+    for (int i = 0; i < n; i++) {
+        item_begin(r, &items[i], number + (uint64_t)i);
+        must(r, dma_channel_create(r->comms[0], &items[i].call, done, &items[i], &items[i].channel) == DMA_OK,
+             "no channel");
+    }
+    for (int round = 0; round < CHANNEL_RUN; round++) {
+        int first = (int)threads_random(r, (uint32_t)n); /* every rank in its own order */
+
+        for (int i = 0; i < n; i++) {
+            item_t *it = &items[(i + first) % n];
+
+            fill(it);
+            it->outcome = 0;
+            must(r, dma_channel_start(it->channel) == DMA_OK, "not started");
+        }
+        for (int i = 0; i < n; i++) {
+            item_wait(r, &items[i]);
+            item_check(r, &items[i]);
+        }
+    }
+    for (int i = 0; i < n; i++) {
+        dma_channel_destroy(items[i].channel);
+        item_end(r, &items[i]);
+    }
+}
+
+static void body(rank_t *r)
+{
+    int rounds = *(const int *)r->job->arg;
+
+    for (int i = 0; i < rounds; i++) {
+        uint64_t number = (unit_seed() * 4096 + (uint64_t)i) * 16;
+
+        if (threads_random(r, 8) == 0) {
+            sched_yield();
+        }
+        if (i == 1) { /* the first calls may have been posted before the set-up */
+            must(r, dma_comm_prepare(r->comms[0]) == DMA_OK, "%s", dma_comm_reason(r->comms[0]));
+        }
+        switch (i == 0 ? 1 : draw(number, 20, 4)) {
+        case 0:
+            run_channels(r, number);
+            break;
+        case 1:
+            run_flight(r, number, i > 0);
+            break;
+        default:
+            run_blocking(r, number);
+            break;
+        }
+    }
+}
+
+static void run_forced(int n, const char *variant, int rounds)
+{
+    job_t job = threads_job(n, body);
+
+    job.ncomms = 1;
+    job.arg = &rounds;
+    snprintf(job.params.variant, sizeof(job.params.variant), "%s", variant);
+    threads_run(&job);
+}
+
+START_TEST(any_form_of_any_operation)
+{
+    run_forced(_i, "auto", 70);
+}
+END_TEST
+
+START_TEST(any_form_with_each_variant)
+{
+    run_forced(3 + _i % 2, dma_variants[_i]->name, 40);
+}
+END_TEST
+
+/* All non-blocking calls by messages: nothing else is possible. */
+static void by_messages(rank_t *r)
+{
+    for (uint64_t i = 0; i < 40; i++) {
+        run_flight(r, (unit_seed() * 4096 + i) * 16, false);
+    }
+    must(r, dma_comm_state(r->comms[0]) == DMA_COMM_ASIDE, "state %d", dma_comm_state(r->comms[0]));
+}
+
+START_TEST(any_operation_by_messages)
+{
+    job_t job = threads_job(_i, by_messages);
+
+    job.ncomms = 1;
+    job.params.arena_bytes = 0;
+    threads_run(&job);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("forms");
+    int variants = 0;
+
+    while (dma_variants[variants]) {
+        variants++;
+    }
+    unit_loop(suite, any_form_of_any_operation, 2, 6, 60);
+    unit_loop(suite, any_form_with_each_variant, 0, variants, 60);
+    unit_loop(suite, any_operation_by_messages, 2, 5, 60);
+    return unit_main(suite);
+}
