@@ -11,7 +11,8 @@ die() {
     exit 1
 }
 
-# What is missing, as Debian packages. Probes for the thing, not for the package: an Open MPI built by hand will do.
+# missing_packages build|tests: what is missing to build, or to build the tests too, as Debian packages. Probes for the thing,
+# not for the package: an Open MPI built by hand will do.
 missing_packages() {
     local missing=() mpicc
     { command -v gcc && echo 'int main(void){return 0;}' | gcc -x c -o /dev/null -; } >/dev/null 2>&1 ||
@@ -24,7 +25,7 @@ missing_packages() {
     mpicc=$(command -v "${MPICC:-mpicc.openmpi}" || command -v mpicc || true)
     { [ -n "$mpicc" ] && "$mpicc" -showme:compile; } >/dev/null 2>&1 || missing+=(libopenmpi-dev)
     { command -v ompi_info && command -v mpirun; } >/dev/null || missing+=(openmpi-bin)
-    pkg-config --exists check 2>/dev/null || missing+=(check)
+    [ "$1" != tests ] || pkg-config --exists check 2>/dev/null || missing+=(check)
     printf '%s\n' "${missing[@]}"
 }
 
@@ -44,10 +45,10 @@ apt_install() {
     rm -f "$log"
 }
 
-# install_packages: all that building and testing needs.
+# install_packages build|tests: all that is needed and missing.
 install_packages() {
     local packages
-    mapfile -t packages < <(missing_packages)
+    mapfile -t packages < <(missing_packages "$@")
     [ -n "${packages[0]:-}" ] || return 0
     if ! command -v apt-get >/dev/null || { [ "$(id -u)" != 0 ] && ! sudo -n true 2>/dev/null; }; then
         die "missing; please install, by their Debian names: ${packages[*]}"

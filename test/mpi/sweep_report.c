@@ -10,7 +10,7 @@
 static char case_text[200], call_texts[MOST_CALLS][200];
 static long case_number;
 static volatile const char *stage_name = "start";
-static volatile int stage_call;
+static volatile int stage_call = -1;
 
 /* "rank R WHAT; seed S case C, where, call K: what it is: calls and so on; replay: ..." */
 static void describe(char *line, size_t room, const char *what)

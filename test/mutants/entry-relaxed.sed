@@ -1,0 +1,5 @@
+# The descriptor is published without its payload.
+# file: ompi_coll_dma/engine/host.c
+# build: thread
+# tests: test_threads:blocking
+/atomic_store_explicit\(&d->seq/s/memory_order_release/memory_order_relaxed/

@@ -1,0 +1,5 @@
+# A choice made for one size serves all that share its place.
+# file: ompi_coll_dma/task/task.c
+# build: plain
+# tests: test_threads:blocking
+s/memo->bytes != task->bytes \+ 1, 0/!memo->bytes, 0/

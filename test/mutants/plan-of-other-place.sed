@@ -1,0 +1,5 @@
+# In place and not share a plan.
+# file: ompi_coll_dma/task/task.c
+# build: plain
+# tests: test_threads:blocking
+s/comm->plans\[2 \* memo->choice.variant \+ task->in_place\]/comm->plans[2 * memo->choice.variant]/

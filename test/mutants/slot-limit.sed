@@ -1,0 +1,5 @@
+# The slot limit is off by one.
+# file: ompi_coll_dma/plan/host_slot.c
+# build: plain
+# tests: test_plans:limits
+s/req->bytes > req->geom.slot_bytes/req->bytes > req->geom.slot_bytes + 1/

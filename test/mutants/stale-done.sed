@@ -1,0 +1,5 @@
+# DONE of the call before is enough.
+# file: ompi_coll_dma/engine/host.c
+# build: plain
+# tests: test_threads:blocking
+s/(block->done, memory_order_acquire\), run->seq)\)/\1 - 1)/
