@@ -10,6 +10,7 @@
 #define COLL_DMA_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 
 #include "compat.h"
@@ -81,7 +82,7 @@ typedef struct mca_coll_dma_module {
     mca_coll_dma_state_t state; /* as blocking calls have seen it */
     dma_comm_t *comm;
     dma_status_t failed; /* could not even be created here */
-    bool told;           /* the outcome of the set-up has been reported */
+    atomic_bool told;    /* the outcome of the set-up has been reported */
     mca_coll_dma_below_t below;
 } mca_coll_dma_module_t;
 

@@ -11,7 +11,7 @@ static void construct(mca_coll_dma_module_t *module)
     module->state = COLL_DMA_NEW;
     module->comm = NULL;
     module->failed = DMA_OK;
-    module->told = false;
+    atomic_init(&module->told, false);
     memset(&module->below, 0, sizeof(module->below));
 }
 

@@ -66,19 +66,19 @@ dma_status_t mca_coll_dma_open(mca_coll_dma_module_t *module, ompi_communicator_
 /* Who serves a communicator: a line for those who asked, and a warning when it is not us. */
 void mca_coll_dma_tell(mca_coll_dma_module_t *module, ompi_communicator_t *comm)
 {
-    dma_comm_state_t state = dma_comm_state(module->comm);
+    dma_comm_state_t state = module->comm ? dma_comm_state(module->comm) : DMA_COMM_NEW;
     bool ready = DMA_COMM_READY == state, aside = DMA_COMM_ASIDE == state;
-    const char *reason = ready ? "" : dma_comm_reason(module->comm);
+    const char *reason;
     char line[512];
     name_t name;
 
-    if (module->told || DMA_COMM_NEW == state || DMA_COMM_SETUP == state) {
+    if (DMA_COMM_NEW == state || DMA_COMM_SETUP == state || atomic_exchange(&module->told, true)) {
         return;
     }
-    module->told = true;
     if (0 != ompi_comm_rank(comm)) {
         return;
     }
+    reason = ready ? "" : dma_comm_reason(module->comm);
     name = name_of(comm);
     if (mca_coll_dma_component.verbose > 0) {
         opal_output(0, "coll/dma: communicator %s: %d ranks, %s%s", name.text, ompi_comm_size(comm),

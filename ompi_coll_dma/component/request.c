@@ -23,11 +23,12 @@ mca_coll_dma_request_t *mca_coll_dma_request_get(mca_coll_dma_module_t *module, 
                                                  bool persistent)
 {
     mca_coll_dma_request_t *request = (mca_coll_dma_request_t *)opal_free_list_get(&mca_coll_dma_component.requests);
-    ompi_request_t *super = &request->super.super;
+    ompi_request_t *super;
 
     if (!request) {
         return NULL;
     }
+    super = &request->super.super;
     OMPI_REQUEST_INIT(super, persistent);
     super->req_status = ompi_status_empty;
     super->req_mpi_object.comm = comm;

@@ -12,6 +12,9 @@
  *     `outstanding` calls of a rank run at once, of those that stream only one;
  *   - a rank that has completed a call changes its buffers at once.
  *
+ * Streams. Every chunk buffer knows the stream position that was put into it last; reading another one is an error. In
+ * the end both sides of a stream must have counted the same chunks, by the chunked operations that the core counts by.
+ *
  * What it finds does not hang on luck alone: beside the bytes it keeps vector clocks over SIGNAL -> WAIT, so two
  * accesses to the same bytes that no flag orders are reported in whatever order they happened to run.
  * Network steps complete at any time after they were posted, in order per pair of ranks; nothing orders the copies
@@ -34,12 +37,13 @@ typedef enum interp_error {
     INTERP_OWNER,       /* a rank signals a flag of another */
     INTERP_BACKWARDS,   /* a flag is set below its value, or ENTRY or DONE to anything but 1 */
     INTERP_RACE,        /* two accesses to the same bytes, one a write, in no order */
-    INTERP_CHUNK,       /* the same in a chunk buffer: overwritten before it was consumed, or read before produced */
+    INTERP_CHUNK,       /* the same in a CHUNK or PAIR buffer: overwritten before it was consumed, read before produced */
     INTERP_USER,        /* the same between a peer and the owner of a buffer who has completed the call */
     INTERP_DEADLOCK,    /* nothing can run and something has not ended */
     INTERP_DATA,        /* wrong bytes in a receive buffer, or a changed send buffer */
     INTERP_CANARY,      /* bytes outside all buffers have changed */
     INTERP_NET,         /* network steps of two ranks that do not match */
+    INTERP_SIZE,        /* a CHECK or WAIT(ENTRY) has found that a peer sends another number of bytes: the user's fault */
 } interp_error_t;
 
 /* One word for an error. */
@@ -50,6 +54,7 @@ typedef struct interp_call {
     const dma_plan_t *const *plans;
     uint64_t chunk;        /* bytes per trip */
     const uint64_t *bytes; /* bytes[s * nranks + d]: what rank s has for rank d; all-gathers: the same for every d */
+    const uint64_t *takes; /* takes[d * nranks + s]: what rank d has room for from rank s; NULL: what s has for it */
 } interp_call_t;
 
 #define INTERP_STRONG    0x1 /* a WAIT completes the copies before it */
@@ -78,6 +83,7 @@ bool interp_run(const interp_job_t *job, interp_report_t *report);
 /* What a call with these plans needs no scheduler to find: shape of programs, ranges of ranks, `streams`. */
 bool interp_check_plan(const dma_plan_t *plan, const dma_geom_t *geom, char *text, size_t size);
 
+const char *interp_base_name(unsigned base);
 void interp_print_op(const dma_op_t *op, char *text, size_t size);
 void interp_print_plan(FILE *out, const dma_plan_t *plan);
 

@@ -45,10 +45,10 @@ part_t *world_part(const world_t *w, int call, int rank)
 
 flag_t *world_flag(const world_t *w, int call, dma_flag_t kind, int rank, int peer)
 {
-    bool pair = kind == DMA_FLAG_CONSUMED || kind == DMA_FLAG_LANDED;
+    bool pair = kind != DMA_FLAG_ENTRY && kind != DMA_FLAG_PRODUCED && kind != DMA_FLAG_DONE;
     size_t n = (size_t)w->n;
 
-    if (kind == DMA_FLAG_PRODUCED || kind == DMA_FLAG_CONSUMED) {
+    if (kind != DMA_FLAG_ENTRY && kind != DMA_FLAG_DONE && kind != DMA_FLAG_LANDED) {
         call = 0;
     }
     return &w->flags[(((size_t)call * DMA_FLAG_COUNT + kind) * n + (size_t)rank) * n + (pair ? (size_t)peer : 0)];
@@ -101,19 +101,42 @@ uint64_t world_send_bytes(const world_t *w, int call, int rank, int block)
 
 uint64_t world_recv_bytes(const world_t *w, int call, int rank, int block)
 {
-    return w->job->calls[call].bytes[block * w->n + rank];
+    const interp_call_t *c = &w->job->calls[call];
+    const dma_plan_t *plan = world_part(w, call, rank)->plan;
+
+    if (plan->in_place && (!plan_gathers(plan) || block == rank)) {
+        return c->bytes[rank * w->n + block]; /* one buffer */
+    }
+    return c->takes ? c->takes[rank * w->n + block] : c->bytes[block * w->n + rank];
 }
 
 uint64_t world_length(const world_t *w, int call, int rank, const dma_len_t *len)
 {
+    uint64_t head = world_part(w, call, rank)->plan->head, bytes;
+
     switch (len->kind) {
     case DMA_LEN_SEND:
-        return world_send_bytes(w, call, rank, (int)len->len);
+        bytes = world_send_bytes(w, call, rank, (int)len->len);
+        break;
     case DMA_LEN_RECV:
-        return world_recv_bytes(w, call, rank, (int)len->len);
+        bytes = world_recv_bytes(w, call, rank, (int)len->len);
+        break;
     default:
         return len->len;
     }
+    switch (len->part) {
+    case DMA_HEAD:
+        return bytes < head ? bytes : head;
+    case DMA_TAIL:
+        return bytes < head ? 0 : bytes - head;
+    default:
+        return bytes;
+    }
+}
+
+uint64_t world_skip(const world_t *w, int call, int rank, const dma_len_t *len)
+{
+    return len->part == DMA_TAIL ? world_part(w, call, rank)->plan->head : 0;
 }
 
 uint64_t world_trips(const world_t *w, int call, int rank, const dma_prog_t *prog)
@@ -133,13 +156,29 @@ int64_t world_flag_base(const world_t *w, int call, const dma_flag_ref_t *flag, 
         return world_part(w, call, rank)->base;
     case DMA_FLAG_CONSUMED:
         return world_part(w, call, flag->peer)->base;
+    case DMA_FLAG_PAIR_PRODUCED:
+        return world_part(w, call, rank)->pairs[flag->peer];
+    case DMA_FLAG_PAIR_CONSUMED:
+        return world_part(w, call, flag->peer)->pairs[rank];
     default:
         return 0;
     }
 }
 
-/* Chunks that a rank puts into its stream in a call. */
-static int64_t chunks_produced(const world_t *w, int call, int rank)
+bool world_is_stream(unsigned base)
+{
+    return base == DMA_BASE_CHUNK || base == DMA_BASE_PAIR;
+}
+
+int64_t world_stream_base(const world_t *w, int call, const dma_operand_t *o)
+{
+    const part_t *owner = world_part(w, call, o->rank);
+
+    return o->base == DMA_BASE_PAIR ? owner->pairs[o->block] : owner->base;
+}
+
+/* Chunks that a rank puts into its stream (PRODUCED), or into that for `peer` (PAIR_PRODUCED), in a call. */
+static int64_t chunks_produced(const world_t *w, int call, int rank, dma_flag_t kind, int peer)
 {
     const dma_plan_t *plan = world_part(w, call, rank)->plan;
     int64_t most = 0;
@@ -150,7 +189,8 @@ static int64_t chunks_produced(const world_t *w, int call, int rank)
         for (uint32_t i = 0; i < prog->nops; i++) {
             const dma_op_t *op = &prog->ops[i];
             bool loop = i >= prog->loop_first && i <= prog->loop_last;
-            if (op->code == DMA_OP_SIGNAL && op->flag.kind == DMA_FLAG_PRODUCED && (!loop || trips)) {
+            if (op->code == DMA_OP_SIGNAL && op->flag.kind == kind && (kind == DMA_FLAG_PRODUCED || op->flag.peer == peer) &&
+                (!loop || trips)) {
                 int64_t value = op->value + (op->flags & DMA_OP_CHUNKED ? trips - 1 : 0);
                 most = value > most ? value : most;
             }
@@ -187,6 +227,10 @@ region_t *world_region(const world_t *w, int call, int base, int rank, int64_t b
         return block == 0 ? &w->slot[ring] : NULL;
     case DMA_BASE_CHUNK:
         return block < g->chunk_depth ? &w->chunk[(size_t)rank * g->chunk_depth + (size_t)block] : NULL;
+    case DMA_BASE_PAIR:
+        return &w->pair[(size_t)rank * (size_t)w->n * g->pair_depth + (size_t)block];
+    case DMA_BASE_BYTES:
+        return block < world_send_blocks(w, call, rank) ? &part->words[block] : NULL;
     case DMA_BASE_TEMP:
         return block == 0 ? part->temp : NULL;
     default:
@@ -196,14 +240,12 @@ region_t *world_region(const world_t *w, int call, int base, int rank, int64_t b
 
 void region_name(const region_t *r, char *text, size_t size)
 {
-    static const char *const names[] = {"send", "recv", "line", "slot", "chunk", "temp"};
-
-    snprintf(text, size, "%s[rank %d, block %d]", names[r->base], r->rank, r->block);
+    snprintf(text, size, "%s[rank %d, block %d]", interp_base_name(r->base), r->rank, r->block);
 }
 
 static void region_open(region_t *r, dma_base_t base, int call, int rank, int block, uint64_t bytes)
 {
-    *r = (region_t){.bytes = bytes, .base = base, .call = call, .rank = rank, .block = block};
+    *r = (region_t){.bytes = bytes, .base = base, .call = call, .rank = rank, .block = block, .holds = -1};
     r->data = malloc(bytes + 2 * GUARD);
     memset(r->data, CANARY, bytes + 2 * GUARD);
     r->data += GUARD;
@@ -232,7 +274,6 @@ static void part_open(world_t *w, int call, int rank)
     int n = w->n;
     bool gather;
 
-    part->plan = w->job->calls[call].plans[rank];
     part->clock = world_clock(w);
     part->recv = calloc((size_t)n, sizeof(region_t));
     for (int b = 0; b < n; b++) {
@@ -247,10 +288,31 @@ static void part_open(world_t *w, int call, int rank)
             region_open(&part->send[b], DMA_BASE_SEND, call, rank, b, world_send_bytes(w, call, rank, b));
         }
     }
+    part->words = calloc((size_t)n, sizeof(region_t));
     for (int b = 0; b < world_send_blocks(w, call, rank); b++) {
         region_t *r = world_region(w, call, DMA_BASE_SEND, rank, b);
+        uint64_t number = world_send_bytes(w, call, rank, b);
+        region_open(&part->words[b], DMA_BASE_BYTES, call, rank, b, sizeof(number));
+        memcpy(part->words[b].data, &number, sizeof(number));
         for (uint64_t i = 0; i < r->bytes; i++) {
             r->data[i] = user_byte(w, call, rank, gather ? 0 : b, i);
+        }
+    }
+}
+
+/* Where the streams of all ranks are when each call begins. */
+static void world_place_streams(world_t *w)
+{
+    for (int c = 0; c < w->job->ncalls; c++) {
+        for (int r = 0; r < w->n; r++) {
+            part_t *now = world_part(w, c, r), *before = c ? world_part(w, c - 1, r) : NULL;
+            now->pairs = calloc((size_t)w->n, sizeof(int64_t));
+            if (before) {
+                now->base = before->base + chunks_produced(w, c - 1, r, DMA_FLAG_PRODUCED, 0);
+            }
+            for (int p = 0; before && p < w->n; p++) {
+                now->pairs[p] = before->pairs[p] + chunks_produced(w, c - 1, r, DMA_FLAG_PAIR_PRODUCED, p);
+            }
         }
     }
 }
@@ -268,9 +330,13 @@ bool world_open(world_t *w, const interp_job_t *job, interp_report_t *report)
         if (!interp_check_plan(plan, g, text, sizeof(text))) {
             return world_fail(w, INTERP_PLAN, "call %zu rank %zu: %s", i / n, i % n, text);
         }
+        const dma_plan_t *other = job->calls[i / n].plans[0];
         if (plan->nranks != job->nranks || plan->rank != (int)(i % n)) {
             return world_fail(w, INTERP_PLAN, "call %zu: the plan of rank %zu says rank %d of %d", i / n, i % n,
                               plan->rank, plan->nranks);
+        }
+        if (plan->coll != other->coll || (!plan_gathers(plan) && plan->in_place != other->in_place)) {
+            return world_fail(w, INTERP_PLAN, "call %zu: rank %zu does another operation than rank 0", i / n, i % n);
         }
         w->qmax = plan->nprogs > w->qmax ? plan->nprogs : w->qmax;
     }
@@ -281,6 +347,7 @@ bool world_open(world_t *w, const interp_job_t *job, interp_report_t *report)
     w->line = calloc(n * g->ring_depth, sizeof(region_t));
     w->slot = calloc(n * g->ring_depth, sizeof(region_t));
     w->chunk = calloc(n * g->chunk_depth, sizeof(region_t));
+    w->pair = calloc(n * n * g->pair_depth, sizeof(region_t));
     for (size_t i = 0; i < n * g->ring_depth; i++) {
         region_open(&w->line[i], DMA_BASE_LINE, -1, (int)(i / g->ring_depth), (int)(i % g->ring_depth), DMA_LINE_BYTES);
         region_open(&w->slot[i], DMA_BASE_SLOT, -1, (int)(i / g->ring_depth), (int)(i % g->ring_depth), g->slot_bytes);
@@ -289,12 +356,17 @@ bool world_open(world_t *w, const interp_job_t *job, interp_report_t *report)
         region_open(&w->chunk[i], DMA_BASE_CHUNK, -1, (int)(i / g->chunk_depth), (int)(i % g->chunk_depth),
                     g->chunk_bytes);
     }
+    for (size_t i = 0; i < n * n * g->pair_depth; i++) {
+        region_open(&w->pair[i], DMA_BASE_PAIR, -1, (int)(i / g->pair_depth / n), (int)(i / g->pair_depth % n),
+                    g->pair_bytes / g->pair_depth);
+    }
+    for (size_t i = 0; i < calls * n; i++) {
+        w->parts[i].plan = job->calls[i / n].plans[i % n];
+    }
     for (size_t i = 0; i < calls * n; i++) {
         part_open(w, (int)(i / n), (int)(i % n));
-        if (i >= n) {
-            w->parts[i].base = w->parts[i - n].base + chunks_produced(w, (int)(i / n) - 1, (int)(i % n));
-        }
     }
+    world_place_streams(w);
     return true;
 }
 
@@ -312,11 +384,14 @@ void world_close(world_t *w)
         regions_close(w->parts[i].send, n);
         regions_close(w->parts[i].recv, n);
         regions_close(w->parts[i].temp, 1);
+        regions_close(w->parts[i].words, n);
+        free(w->parts[i].pairs);
         free(w->parts[i].clock);
     }
     regions_close(w->line, n * w->job->geom.ring_depth);
     regions_close(w->slot, n * w->job->geom.ring_depth);
     regions_close(w->chunk, n * w->job->geom.chunk_depth);
+    regions_close(w->pair, n * n * w->job->geom.pair_depth);
     free(w->flags);
     free(w->parts);
     free(w->ticks);
@@ -337,7 +412,7 @@ static bool report_race(world_t *w, const region_t *r, const access_t *a, const 
     char first[96], second[96], where[64];
     interp_error_t error = INTERP_RACE;
 
-    if (r->base == DMA_BASE_CHUNK) {
+    if (world_is_stream(r->base)) {
         error = INTERP_CHUNK;
     }
     if (a->prog < 0 || who->prog < 0) {

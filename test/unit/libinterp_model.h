@@ -23,6 +23,7 @@ typedef struct region {
     uint64_t bytes;
     dma_base_t base;
     int call, rank, block; /* call: of user and scratch memory, else -1 */
+    int64_t holds; /* the stream position that has been put into a CHUNK or PAIR buffer, or -1 */
     access_t *acc;
     uint32_t nacc, cap;
 } region_t;
@@ -42,9 +43,10 @@ typedef struct flag {
 typedef struct part {
     const dma_plan_t *plan;
     region_t *send, *recv; /* blocks; in place: send is NULL */
-    region_t *temp;
+    region_t *temp, *words; /* words: the number of bytes of every send block */
     uint32_t *clock; /* of the completion */
-    int64_t base;    /* chunks that the rank has put into its stream in earlier calls */
+    int64_t base;    /* chunks that the rank has put into its stream in earlier calls, */
+    int64_t *pairs;  /* and into its stream for every rank */
     bool entered, complete;
     uint32_t live, nets; /* programs not ended, network steps in flight */
 } part_t;
@@ -57,8 +59,9 @@ typedef struct world {
     uint32_t ncomp, qmax; /* clock components; programs of the largest plan */
     uint32_t *ticks;      /* of every component */
     part_t *parts;        /* [call][rank] */
-    flag_t *flags;        /* [call][kind][rank][peer]; PRODUCED and CONSUMED, of the communicator: call 0 */
+    flag_t *flags;        /* [call][kind][rank][peer]; of streams, which are the communicator's: call 0 */
     region_t *line, *slot, *chunk;
+    region_t *pair; /* [owner][reader][buffer] */
 } world_t;
 
 /* Who does something. */
@@ -82,8 +85,13 @@ part_t *world_part(const world_t *w, int call, int rank);
 /* Bytes that a length means to a rank in a call. */
 uint64_t world_length(const world_t *w, int call, int rank, const dma_len_t *len);
 uint64_t world_trips(const world_t *w, int call, int rank, const dma_prog_t *prog);
-/* Where a flag's value 0 of a call is: PRODUCED and CONSUMED count positions of a stream. */
+/* Where the bytes that a length means begin in a block. */
+uint64_t world_skip(const world_t *w, int call, int rank, const dma_len_t *len);
+/* Where a flag's value 0 of a call is: flags of streams count positions. */
 int64_t world_flag_base(const world_t *w, int call, const dma_flag_ref_t *flag, int rank);
+bool world_is_stream(unsigned base);
+/* Where trip 0 of a call is in the stream behind a CHUNK or PAIR operand. */
+int64_t world_stream_base(const world_t *w, int call, const dma_operand_t *o);
 flag_t *world_flag(const world_t *w, int call, dma_flag_t kind, int rank, int peer);
 uint32_t *world_clock(const world_t *w);
 void world_join(const world_t *w, uint32_t *clock, const uint32_t *other);

@@ -4,29 +4,40 @@
 #include <inttypes.h>
 #include <stdarg.h>
 
-static const char *const code_names[] = {"COPY", "COPY2", "SWAP", "WAIT", "SIGNAL", "STAMP", "SEND", "RECV"};
-static const char *const flag_names[] = {"ENTRY", "PRODUCED", "CONSUMED", "DONE", "LANDED"};
-static const char *const base_names[] = {"send", "recv", "line", "slot", "chunk", "temp"};
+static const char *const code_names[] = {"COPY", "COPY2", "SWAP", "WAIT", "SIGNAL", "CHECK", "STAMP", "SEND", "RECV"};
+static const char *const flag_names[] = {"ENTRY", "PRODUCED", "CONSUMED", "PAIR_PRODUCED", "PAIR_CONSUMED", "DONE", "LANDED"};
+static const char *const base_names[] = {"send", "recv", "line", "slot", "chunk", "pair", "bytes", "temp"};
+
+_Static_assert(sizeof(code_names) / sizeof(char *) == DMA_OP_COUNT, "a name per code");
+_Static_assert(sizeof(flag_names) / sizeof(char *) == DMA_FLAG_COUNT, "a name per flag");
+_Static_assert(sizeof(base_names) / sizeof(char *) == DMA_BASE_COUNT, "a name per base");
+
+const char *interp_base_name(unsigned base)
+{
+    return base < DMA_BASE_COUNT ? base_names[base] : "?";
+}
 
 const char *interp_error_name(interp_error_t error)
 {
     static const char *const names[] = {"ok",    "plan", "bounds",   "not entered", "owner",  "backwards", "race",
-                                        "chunk", "user", "deadlock", "data",        "canary", "net"};
+                                        "chunk", "user", "deadlock", "data",        "canary", "net", "size"};
 
     return names[error];
 }
 
 static int print_operand(char *text, size_t size, const dma_operand_t *o)
 {
-    return snprintf(text, size, "%s[%d:%d]+%" PRIu64, o->base < DMA_BASE_COUNT ? base_names[o->base] : "?", o->rank,
-                    o->block, o->offset);
+    return snprintf(text, size, "%s[%d:%d]+%" PRIu64, interp_base_name(o->base), o->rank, o->block, o->offset);
 }
 
 static int print_len(char *text, size_t size, const dma_len_t *len)
 {
     static const char *const kinds[] = {"", "send block ", "recv block "};
 
-    return snprintf(text, size, "%s%" PRIu64, len->kind < 3 ? kinds[len->kind] : "?", len->len);
+    static const char *const parts[] = {"", "head of ", "tail of "};
+
+    return snprintf(text, size, "%s%s%" PRIu64, len->part < 3 ? parts[len->part] : "?",
+                    len->kind < 3 ? kinds[len->kind] : "?", len->len);
 }
 
 void interp_print_op(const dma_op_t *op, char *text, size_t size)
@@ -51,6 +62,9 @@ void interp_print_op(const dma_op_t *op, char *text, size_t size)
     case DMA_OP_COPY2:
         snprintf(text, size, "COPY2 %s, %s <- %s, %s%s", dst[0], dst[1], src, len, chunked);
         break;
+    case DMA_OP_CHECK:
+        snprintf(text, size, "CHECK %s, %s", src, len);
+        break;
     case DMA_OP_STAMP:
         snprintf(text, size, "STAMP %s", dst[0]);
         break;
@@ -70,8 +84,8 @@ void interp_print_plan(FILE *out, const dma_plan_t *plan)
 {
     char text[200];
 
-    fprintf(out, "plan of rank %d of %d, variant %u%s%s\n", plan->rank, plan->nranks, plan->variant,
-            plan->in_place ? ", in place" : "", plan->streams ? ", streams" : "");
+    fprintf(out, "plan of rank %d of %d, variant %u%s%s, head %" PRIu64 "\n", plan->rank, plan->nranks, plan->variant,
+            plan->in_place ? ", in place" : "", plan->streams ? ", streams" : "", plan->head);
     for (uint32_t p = 0; p < plan->nprogs; p++) {
         const dma_prog_t *prog = &plan->progs[p];
         for (uint32_t i = 0; i < prog->nops; i++) {

@@ -52,13 +52,17 @@ static const beat_t *flag_beat(machine_t *m, const queue_t *q, const dma_op_t *o
 {
     flag_t *f = world_flag(&m->w, q->who.call, op->flag.kind, op->flag.rank, op->flag.peer);
     int64_t value = op_value(&m->w, q, op);
+    uint32_t lo = 0, hi = f->n;
 
-    for (uint32_t i = 0; i < f->n; i++) {
-        if (f->beats[i].value >= value) {
-            return &f->beats[i];
+    while (lo < hi) {
+        uint32_t mid = lo + (hi - lo) / 2;
+        if (f->beats[mid].value >= value) {
+            hi = mid;
+        } else {
+            lo = mid + 1;
         }
     }
-    return NULL;
+    return lo < f->n ? &f->beats[lo] : NULL;
 }
 
 static void queue_tick(machine_t *m, queue_t *q)
@@ -85,20 +89,40 @@ static bool entered(machine_t *m, const queue_t *q, int peer)
     return false;
 }
 
+/* A buffer of a stream is written for a position of the stream, or read for it. */
+static bool stream_access(machine_t *m, const queue_t *q, region_t *r, int64_t position, bool write)
+{
+    char where[64];
+
+    if (write) {
+        r->holds = position;
+    } else if (r->holds != position && !(m->w.job->flags & INTERP_NO_CLOCKS)) {
+        region_name(r, where, sizeof(where));
+        return fail_at(m, q, INTERP_CHUNK, "%s holds chunk %" PRId64 " of the stream, not %" PRId64, where, r->holds,
+                       position);
+    }
+    return true;
+}
+
 /* Where an operand is; NULL (and the report filled) when it may not be touched. */
 uint8_t *operand(machine_t *m, queue_t *q, const dma_op_t *op, const dma_operand_t *o, uint64_t n, bool write,
                  region_t **region, uint64_t *at)
 {
     world_t *w = &m->w;
     bool chunked = op->flags & DMA_OP_CHUNKED;
-    int64_t block = o->block;
+    int64_t block = o->block, position = 0;
     char where[64];
 
     *at = o->offset;
-    if (o->base == DMA_BASE_CHUNK) {
-        block = (world_part(w, q->who.call, o->rank)->base + (int64_t)q->who.trip) % w->job->geom.chunk_depth;
+    if (world_is_stream(o->base)) {
+        position = world_stream_base(w, q->who.call, o) + (int64_t)q->who.trip;
+        block = o->base == DMA_BASE_CHUNK ? position % w->job->geom.chunk_depth
+                                          : block * w->job->geom.pair_depth + position % w->job->geom.pair_depth;
     } else if (chunked) {
         *at += q->who.trip * w->job->calls[q->who.call].chunk;
+    }
+    if (o->base == DMA_BASE_SEND || o->base == DMA_BASE_RECV) {
+        *at += world_skip(w, q->who.call, q->who.rank, &op->len);
     }
     *region = world_region(w, q->who.call, o->base, o->rank, block);
     if (!*region) {
@@ -116,6 +140,9 @@ uint8_t *operand(machine_t *m, queue_t *q, const dma_op_t *op, const dma_operand
         return NULL;
     }
     if (!region_access(w, *region, *at, n, write, &q->who)) {
+        return NULL;
+    }
+    if (world_is_stream(o->base) && !stream_access(m, q, *region, position, write)) {
         return NULL;
     }
     return (*region)->data + *at;
@@ -194,6 +221,40 @@ static bool copy_issue(machine_t *m, queue_t *q, const dma_op_t *op)
     return true;
 }
 
+/* Does a peer send what this rank has room for? */
+static bool size_check(machine_t *m, queue_t *q, int peer, int block, uint64_t says)
+{
+    uint64_t room = world_recv_bytes(&m->w, q->who.call, q->who.rank, block);
+
+    if (says == room) {
+        return true;
+    }
+    return fail_at(m, q, INTERP_SIZE, "rank %d says %" PRIu64 " bytes, there is room for %" PRIu64, peer, says, room);
+}
+
+static bool word_check(machine_t *m, queue_t *q, const dma_op_t *op)
+{
+    region_t *region;
+    uint64_t at, word;
+    const uint8_t *src = operand(m, q, op, &op->src, sizeof(word), false, &region, &at);
+
+    if (!src) {
+        return false;
+    }
+    memcpy(&word, src, sizeof(word));
+    return size_check(m, q, op->src.rank, (int)op->len.len, word);
+}
+
+/* The descriptor of a peer says how many bytes its blocks have; an all-to-all-v's says nothing. */
+static bool entry_check(machine_t *m, queue_t *q, int peer)
+{
+    const dma_plan_t *plan = world_part(&m->w, q->who.call, q->who.rank)->plan;
+    int block = plan_gathers(plan) ? 0 : q->who.rank;
+
+    return plan->coll == DMA_ALLTOALLV ||
+           size_check(m, q, peer, peer, world_send_bytes(&m->w, q->who.call, peer, block));
+}
+
 static void queue_next(queue_t *q)
 {
     const dma_prog_t *p = q->prog;
@@ -248,6 +309,9 @@ static step_t queue_wait(machine_t *m, queue_t *q, const dma_op_t *op)
         queue_tick(m, q);
     }
     if (op->flag.kind == DMA_FLAG_ENTRY && beat) {
+        if (!entry_check(m, q, op->flag.rank)) {
+            return STEP_FAILED;
+        }
         q->seen[op->flag.rank] = m->w.ticks[q->who.comp] + 1;
     }
     m->w.report->waits++;
@@ -285,6 +349,9 @@ step_t queue_step(machine_t *m, queue_t *q)
         queue_tick(m, q);
         ok = flag_set(m, q, op, op_value(&m->w, q, op), q->who.clock);
         m->w.report->signals++;
+        break;
+    case DMA_OP_CHECK:
+        ok = word_check(m, q, op);
         break;
     case DMA_OP_SEND:
     case DMA_OP_RECV:

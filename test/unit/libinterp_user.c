@@ -84,10 +84,54 @@ static bool block_kept(world_t *w, const region_t *r)
     return true;
 }
 
+/* Chunks of the stream of `owner` (PRODUCED), or of that for `rank`, that `rank` knows of after its call: the core counts
+ * the trips of the chunked waits for them. */
+static int64_t chunks_counted(const world_t *w, int call, int rank, dma_flag_t kind, int owner)
+{
+    const dma_plan_t *plan = world_part(w, call, rank)->plan;
+    int64_t sum = 0;
+
+    for (uint32_t p = 0; p < plan->nprogs; p++) {
+        const dma_prog_t *prog = &plan->progs[p];
+        for (uint32_t i = 0; i < prog->nops; i++) {
+            const dma_op_t *op = &prog->ops[i];
+            if (op->code == DMA_OP_WAIT && (op->flags & DMA_OP_CHUNKED) && op->flag.kind == kind &&
+                op->flag.rank == owner) {
+                sum += (int64_t)world_trips(w, call, rank, prog);
+            }
+        }
+    }
+    return sum;
+}
+
+/* All who take part in a stream agree on where it is after a call. */
+static bool streams_agree(world_t *w, int call)
+{
+    for (int i = 0; i < w->n * w->n; i++) {
+        int owner = i / w->n, rank = i % w->n;
+        const part_t *now = world_part(w, call, owner), *next = world_part(w, call + 1, owner);
+        int64_t all = next->base - now->base, pair = next->pairs[rank] - now->pairs[rank];
+        int64_t all_seen = chunks_counted(w, call, rank, DMA_FLAG_PRODUCED, owner);
+        int64_t pair_seen = chunks_counted(w, call, rank, DMA_FLAG_PAIR_PRODUCED, owner);
+
+        if (owner != rank && (all != all_seen || pair != pair_seen)) {
+            return world_fail(w, INTERP_PLAN,
+                              "call %d: rank %d produces %lld chunks for all and %lld for rank %d, which counts %lld and %lld",
+                              call, owner, (long long)all, (long long)pair, rank, (long long)all_seen,
+                              (long long)pair_seen);
+        }
+    }
+    return true;
+}
+
 bool world_final_check(world_t *w)
 {
     size_t n = (size_t)w->n, all = (size_t)w->job->ncalls * n;
     bool ok = true;
+
+    for (int c = 0; ok && c + 1 < w->job->ncalls; c++) {
+        ok = streams_agree(w, c);
+    }
 
     for (size_t i = 0; ok && i < all; i++) {
         part_t *part = &w->parts[i];
@@ -104,6 +148,9 @@ bool world_final_check(world_t *w)
     }
     for (size_t i = 0; ok && i < n * w->job->geom.chunk_depth; i++) {
         ok = guards_live(w, &w->chunk[i]);
+    }
+    for (size_t i = 0; ok && i < n * n * w->job->geom.pair_depth; i++) {
+        ok = guards_live(w, &w->pair[i]);
     }
     return ok;
 }
