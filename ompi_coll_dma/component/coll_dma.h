@@ -46,9 +46,6 @@ typedef struct mca_coll_dma_component {
     char *variant; /* as given; copied into params when the process is created */
     dma_params_t params;
 
-    bool opened;
-    opal_free_list_t requests; /* mca_coll_dma_request_t */
-
     pthread_mutex_t lock;     /* guards the next three */
     dma_proc_t *proc;         /* made by the first collective */
     unsigned comms;           /* communicators that proc has */

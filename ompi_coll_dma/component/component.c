@@ -1,10 +1,9 @@
 /*
  * The component: what Open MPI finds when it loads us, and the one process object behind all communicators.
  */
-#include "request.h"
+#include "coll_dma.h"
 
 static int component_register(void);
-static int component_open(void);
 static int component_close(void);
 static int component_init_query(bool progress_threads, bool mpi_threads);
 
@@ -15,7 +14,6 @@ mca_coll_dma_component_t mca_coll_dma_component = {
                 {
                     DMA_COLL_BASE_VERSION,
                     .mca_component_name = "dma",
-                    .mca_open_component = component_open,
                     .mca_close_component = component_close,
                     .mca_register_component_params = component_register,
                 },
@@ -38,18 +36,6 @@ static int component_register(void)
     opal_show_help_add_dir(DMA_HELP_DIR);
     rc = mca_coll_dma_register_params();
     return OMPI_SUCCESS == rc ? mca_coll_dma_complete_selection() : rc;
-}
-
-static int component_open(void)
-{
-    mca_coll_dma_component_t *component = &mca_coll_dma_component;
-    int rc;
-
-    OBJ_CONSTRUCT(&component->requests, opal_free_list_t);
-    component->opened = true;
-    rc = opal_free_list_init(&component->requests, sizeof(mca_coll_dma_request_t), 8, OBJ_CLASS(mca_coll_dma_request_t),
-                             0, 0, 0, -1, 8, NULL, 0, NULL, NULL, NULL);
-    return OMPI_SUCCESS == rc ? OMPI_SUCCESS : OMPI_ERR_OUT_OF_RESOURCE;
 }
 
 /* The module structure differs between series, and the dynamic loader cannot tell 4.0 from 4.1. */
@@ -118,10 +104,6 @@ static int component_close(void)
     if (component->proc && !component->comms) {
         dma_proc_destroy(component->proc);
         component->proc = NULL;
-    }
-    if (component->opened) {
-        component->opened = false;
-        OBJ_DESTRUCT(&component->requests);
     }
     return OMPI_SUCCESS;
 }

@@ -22,7 +22,7 @@ OBJ_CLASS_INSTANCE(mca_coll_dma_request_t, ompi_coll_base_nbc_request_t, constru
 mca_coll_dma_request_t *mca_coll_dma_request_get(mca_coll_dma_module_t *module, ompi_communicator_t *comm,
                                                  bool persistent)
 {
-    mca_coll_dma_request_t *request = (mca_coll_dma_request_t *)opal_free_list_get(&mca_coll_dma_component.requests);
+    mca_coll_dma_request_t *request = OBJ_NEW(mca_coll_dma_request_t);
     ompi_request_t *super;
 
     if (!request) {
@@ -73,7 +73,7 @@ void mca_coll_dma_request_return(mca_coll_dma_request_t *request)
         }
     }
     OMPI_REQUEST_FINI(&request->super.super);
-    opal_free_list_return(&mca_coll_dma_component.requests, &request->super.super.super);
+    OBJ_RELEASE(request);
     OBJ_RELEASE(module);
     /* Takes the communicator apart if the user has freed it. */
     OBJ_RELEASE(comm);

@@ -145,7 +145,7 @@ static uint64_t cost_of(const dma_profile_t *p, const dma_plan_req_t *req, uint6
     uint64_t peers = (uint64_t)req->nranks - 1, share = req->ranks_per_core_x16;
     uint64_t trips = (req->bytes + chunk - 1) / chunk, window = chunk * req->geom.pair_depth;
     bool cached = req->bytes * 2 * (peers + 1) <= p->cache_bytes;
-    dma_wide_t in = dma_profile_ps(req->bytes, cached ? p->copy_mbps : p->memory_mbps);
+    dma_wide_t in = dma_profile_ps(req->bytes, cached ? p->copy_mbps : 2 * p->memory_mbps);
     dma_wide_t out = dma_profile_ps(req->bytes, cached ? p->pull_mbps : p->memory_mbps);
     dma_wide_t fill = dma_profile_ps(chunk < req->bytes ? chunk : req->bytes, p->copy_mbps);
     dma_wide_t work = p->enter_ps + 2 * peers * p->peer_ps + (peers + 1) * in + peers * out +

@@ -87,7 +87,7 @@ static uint64_t cost_of(const dma_profile_t *p, const dma_plan_req_t *req, uint6
     uint64_t trips = (req->bytes + chunk - 1) / chunk;
     uint64_t window = chunk * req->geom.chunk_depth;
     bool cached = req->bytes * (peers + 2) <= p->cache_bytes;
-    dma_wide_t in = dma_profile_ps(req->bytes, cached ? p->copy_mbps : p->memory_mbps);
+    dma_wide_t in = dma_profile_ps(req->bytes, cached ? p->copy_mbps : 2 * p->memory_mbps);
     dma_wide_t own = dma_profile_ps(req->bytes, cached ? p->copy_mbps : 2 * p->memory_mbps);
     dma_wide_t out = dma_profile_ps(req->bytes, cached ? p->pull_mbps : p->memory_mbps);
     dma_wide_t fill = dma_profile_ps(chunk < req->bytes ? chunk : req->bytes, p->copy_mbps);

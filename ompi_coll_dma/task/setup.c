@@ -88,13 +88,16 @@ static uint32_t least_slot(int nranks)
  * communicator may take stays bounded. */
 static dma_geom_t wanted_geom(const dma_params_t *p, int nranks)
 {
-    uint64_t slot = p->slot_bytes, chunk = p->chunk_bytes, pair = chunk * p->chunk_depth / (uint64_t)(nranks - 1 ?: 1);
+    uint64_t slot = p->slot_bytes, chunk = p->chunk_bytes, pair = 4 * chunk;
 
     if (nranks > 8) {
         slot = slot * 8 / (uint64_t)nranks;
     }
     if (nranks > 16) {
         chunk = chunk * 16 / (uint64_t)nranks;
+    }
+    if (nranks > 5) {
+        pair = pair * 4 / (uint64_t)(nranks - 1);
     }
     return (dma_geom_t){
         .ring_depth = power_of_two_below(p->ring_depth < 4 ? 4 : p->ring_depth),

@@ -170,6 +170,13 @@ static void gathering(MPI_Comm comm, int rank, int nranks)
         VERIFY(holds(recv + displs[r], counts[r], r, -1));
         VERIFY(recv[displs[r] + counts[r]] == 0);
     }
+
+    memset(recv, 0, sizeof(recv));
+    put(recv + displs[rank], counts[rank], rank, -1);
+    CALL(Allgatherv, Iallgatherv, comm, MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, recv, counts, displs, MPI_INT);
+    for (int r = 0; r < nranks; r++) {
+        VERIFY(holds(recv + displs[r], counts[r], r, -1));
+    }
 }
 
 static void exchanging(MPI_Comm comm, int rank, int nranks)
@@ -193,6 +200,19 @@ static void exchanging(MPI_Comm comm, int rank, int nranks)
     CALL(Alltoallv, Ialltoallv, comm, send, scounts, displs, MPI_INT, recv, rcounts, displs, MPI_INT);
     for (int r = 0; r < nranks; r++) {
         VERIFY(holds(recv + displs[r], rcounts[r], r, rank));
+    }
+    /* Open MPI's own persistent ones are not right in place. */
+    if (PERSISTENT_FORM != form) {
+        memcpy(recv, send, sizeof(recv));
+        CALL(Alltoall, Ialltoall, comm, MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, recv, BLOCK, MPI_INT);
+        for (int r = 0; r < nranks; r++) {
+            VERIFY(holds(recv + r * BLOCK, BLOCK, r, rank));
+        }
+        memcpy(recv, send, sizeof(recv));
+        CALL(Alltoallv, Ialltoallv, comm, MPI_IN_PLACE, NULL, NULL, MPI_DATATYPE_NULL, recv, rcounts, displs, MPI_INT);
+        for (int r = 0; r < nranks; r++) {
+            VERIFY(holds(recv + displs[r], rcounts[r], r, rank));
+        }
     }
     memset(recv, 0, sizeof(recv));
     CALL(Alltoallw, Ialltoallw, comm, send, scounts, bytes, types, recv, rcounts, bytes, types);

@@ -1,13 +1,13 @@
 #!/bin/bash
-# calls.sh: orders of calls, threads, wrong arguments and many communicators, through our component and, for comparison,
-# without it. Runs inside ./with-build.
+# calls.sh: orders of calls, how they match, threads, wrong arguments and many communicators, through our component and,
+# for comparison, without it. Runs inside ./with-build.
 # shellcheck disable=SC1091
 set -uo pipefail
 here=$(dirname "$0")
 . "$here/../lib.sh"
 . "$here/common.sh"
 
-overtake=$(program overtake) && badargs=$(program badargs) && dupfree=$(program dupfree) &&
+overtake=$(program overtake) && match=$(program match) && badargs=$(program badargs) && dupfree=$(program dupfree) &&
     threads=$(program threads) || exit 1
 export OMPI_MCA_mpi_yield_when_idle=1
 
@@ -17,9 +17,29 @@ done
 ok 'orders of calls, stepping aside' says 'overtake: .* 0 failed' \
     launch 60 2 --mca coll dma --mca coll_dma_arena_bytes 0 "$overtake"
 
+for ranks in 2 3 5; do
+    ok "matching, $ranks ranks" launch 60 $ranks --mca coll dma "$match"
+done
+ok 'matching, pml ucx' launch 60 3 --mca coll dma --mca pml ucx --mca pml_ucx_tls any --mca pml_ucx_devices any "$match"
+for variant in host_line host_slot host_pipe host_cross host_pair; do
+    ok "matching, $variant" launch 60 3 --mca coll dma --mca coll_dma_variant $variant "$match"
+done
+for ranks in 2 3; do
+    ok "matching, stepping aside, $ranks ranks" says 'match: .* 0 failed' \
+        launch 60 $ranks --mca coll dma --mca coll_dma_arena_bytes 0 "$match" --aside
+done
+# Some communicators and some persistent requests find no room.
+for bytes in 100000 300000 1000000; do
+    ok "matching, $bytes bytes of shared memory" says 'match: .* 0 failed' \
+        launch 60 3 --mca coll dma --mca coll_dma_arena_bytes $bytes "$match" --aside
+done
+
 for ranks in 2 3; do
     ok "threads on communicators of their own, $ranks ranks" launch 60 $ranks --mca coll dma "$threads" 4 100
 done
+
+ok 'threads, stepping aside' says 'threads: .* 0 failed' \
+    launch 60 2 --mca coll dma --mca coll_dma_arena_bytes 0 "$threads" 4 100
 
 same_classes() {
     diff <(launch 30 2 --mca coll ^dma "$badargs" 2>&1) <(launch 30 2 --mca coll dma "$badargs" 2>&1)

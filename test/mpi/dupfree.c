@@ -1,5 +1,6 @@
 /*
- * A communicator must leave nothing behind: many of them are made, used and freed, and the process must not grow.
+ * A communicator must leave nothing behind: many of them are made, used in every form of a call and freed, and the
+ * process must not grow.
  *
  *     dupfree [PAIRS]
  *
@@ -52,24 +53,44 @@ static footprint_t measure(void)
     return now;
 }
 
+static void use(MPI_Comm comm, int i, int rank, int nranks)
+{
+    int mine = i + rank, all[MAX_RANKS];
+    MPI_Request request;
+
+    switch (i % 3) {
+    case 0:
+        MPI_Iallgather(&mine, 1, MPI_INT, all, 1, MPI_INT, comm, &request);
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+        break;
+    case 1:
+        PERSISTENT(Allgather)(&mine, 1, MPI_INT, all, 1, MPI_INT, comm, MPI_INFO_NULL, &request);
+        MPI_Start(&request);
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+        MPI_Request_free(&request);
+        break;
+    default:
+        MPI_Allgather(&mine, 1, MPI_INT, all, 1, MPI_INT, comm);
+        break;
+    }
+    VERIFY(all[0] == i && all[nranks - 1] == i + nranks - 1);
+}
+
 /* Growth over `pairs` communicators. */
 static footprint_t grow(int pairs, MPI_Info info)
 {
-    int rank, nranks, all[MAX_RANKS];
+    int rank, nranks;
     footprint_t before = {0}, after;
     MPI_Comm comm;
 
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &nranks);
     for (int i = -WARM_UP; i < pairs; i++) {
-        int mine = i + rank;
-
         if (0 == i) {
             before = measure();
         }
         MPI_Comm_dup_with_info(MPI_COMM_WORLD, info, &comm);
-        MPI_Allgather(&mine, 1, MPI_INT, all, 1, MPI_INT, comm);
-        VERIFY(all[0] == i && all[nranks - 1] == i + nranks - 1);
+        use(comm, i + WARM_UP, rank, nranks);
         MPI_Comm_free(&comm);
     }
     after = measure();

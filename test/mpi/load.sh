@@ -49,6 +49,14 @@ says_once() {
     [ "$(grep -Ec -e "$pattern" <<<"$output")" = 1 ]
 }
 
+# whole: the component needs nothing that Open MPI does not have, which the loader finds out only when it is called
+whole() {
+    local component=${OMPI_MCA_mca_base_component_path%%:*}/mca_coll_dma.so
+    ldd -r "$component"
+    ! ldd -r "$component" 2>&1 | grep 'undefined symbol'
+}
+ok 'the component is whole' whole
+
 for ranks in 2 4; do
     for list in dma dma,basic basic,dma basic,libnbc,dma,tuned ^sm ^sm,han; do
         ok "$ranks ranks, --mca coll $list" with_us $ranks --mca coll $list "$allcoll"

@@ -2,9 +2,7 @@
  * Blocking collectives among non-blocking ones and point-to-point messages, in orders that MPI allows and that hang if
  * a collective waits where it must not: above all in the first one of a communicator, which sets it up.
  */
-#include <string.h>
-
-#include "verify.h"
+#include "forms.h"
 
 enum { ROUNDS = 20, MAX_RANKS = 32 };
 
@@ -20,25 +18,34 @@ static void gather(MPI_Comm comm, int round)
     }
 }
 
+/* A call of any operation. */
+static call_t *any_call(MPI_Comm comm, int round)
+{
+    op_t op = (op_t)(round % OPS);
+    call_t *call = forms_make(comm, op, 1 + round, false, round / OPS % 2);
+
+    verify_where = op_names[op];
+    forms_fill(call, round);
+    return call;
+}
+
 /* Rank 0 enters the collective and then needs rank 1, which enters it only after rank 0's message. */
 static void overtake(MPI_Comm comm, int round)
 {
-    int mine = 7 * round + rank, all[MAX_RANKS], token = round;
-    MPI_Request request;
+    call_t *call = any_call(comm, round);
+    int token = round;
 
-    memset(all, 0, sizeof(all));
     if (1 == rank) {
         MPI_Recv(&token, 1, MPI_INT, 0, 5, comm, MPI_STATUS_IGNORE);
         VERIFY(token == round);
     }
-    MPI_Iallgather(&mine, 1, MPI_INT, all, 1, MPI_INT, comm, &request);
+    forms_post(call, comm);
     if (0 == rank) {
         MPI_Ssend(&token, 1, MPI_INT, 1, 5, comm);
     }
-    MPI_Wait(&request, MPI_STATUS_IGNORE);
-    for (int r = 0; r < nranks; r++) {
-        VERIFY(all[r] == 7 * round + r);
-    }
+    MPI_Wait(&call->request, MPI_STATUS_IGNORE);
+    VERIFY(forms_right(call));
+    forms_free(call);
 }
 
 /* Rank 0 waits in a blocking collective for a rank 1 that first needs a message which rank 0 has only posted: a large
@@ -48,6 +55,7 @@ static void serve_while_waiting(MPI_Comm comm, int round)
     enum { LARGE = 1 << 18 };
     static int out[LARGE], in[LARGE];
     MPI_Request request = MPI_REQUEST_NULL;
+    call_t *call = any_call(comm, round);
 
     if (0 == rank) {
         out[LARGE - 1] = round;
@@ -56,7 +64,9 @@ static void serve_while_waiting(MPI_Comm comm, int round)
         MPI_Recv(in, LARGE, MPI_INT, 0, 6, comm, MPI_STATUS_IGNORE);
         VERIFY(in[LARGE - 1] == round);
     }
-    gather(comm, round);
+    forms_run(call, comm);
+    VERIFY(forms_right(call));
+    forms_free(call);
     MPI_Wait(&request, MPI_STATUS_IGNORE);
 }
 

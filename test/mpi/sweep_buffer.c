@@ -18,14 +18,49 @@
 
 enum { GUARD = 64, PAGE = 4096 };
 
-static unsigned char data_byte(uint64_t key, long at)
+/* Byte `at` of a row of bytes is row[at % 256], plus a number that steps every 256 bytes: fast to write. */
+typedef struct {
+    unsigned char row[256];
+    unsigned char step;
+} pattern_t;
+
+static pattern_t data_pattern(uint64_t key)
 {
-    return (unsigned char)((key >> (3 * (at & 7))) + (uint64_t)at * 167 + (uint64_t)(at >> 8) * 59);
+    pattern_t p = {.step = 59};
+    for (int i = 0; i < 256; i++) {
+        p.row[i] = (unsigned char)((key >> (3 * (i & 7))) + (unsigned)i * 167);
+    }
+    return p;
 }
 
-static unsigned char canary_byte(uint64_t canary, long at)
+static pattern_t canary_pattern(uint64_t canary)
 {
-    return (unsigned char)(canary + (uint64_t)at * 131 + (uint64_t)(at >> 8));
+    pattern_t p = {.step = 1};
+    for (int i = 0; i < 256; i++) {
+        p.row[i] = (unsigned char)(canary + (unsigned)i * 131);
+    }
+    return p;
+}
+
+/* Bytes from `at` on. */
+static void write_pattern(const pattern_t *p, unsigned char *to, long at, long bytes)
+{
+    while (bytes > 0) {
+        long first = at & 255, n = 256 - first < bytes ? 256 - first : bytes;
+        unsigned char add = (unsigned char)((at >> 8) * p->step);
+        if (n == 256) {
+            for (int i = 0; i < 256; i++) {
+                to[i] = (unsigned char)(p->row[i] + add);
+            }
+        } else {
+            for (long i = 0; i < n; i++) {
+                to[i] = (unsigned char)(p->row[first + i] + add);
+            }
+        }
+        to += n;
+        at += n;
+        bytes -= n;
+    }
 }
 
 static long element_at(const buffer_t *b, const block_t *block, long element)
@@ -71,7 +106,7 @@ static void make_fenced(buffer_t *b, size_t used)
 
 void buffer_make(buffer_t *b, const type_t *type, int nblocks, block_t *blocks, int align, rng_t *rng)
 {
-    *b = (buffer_t){.type = type, .nblocks = nblocks, .blocks = blocks, .canary = rng_next(rng)};
+    *b = (buffer_t){.type = type, .nblocks = nblocks, .blocks = blocks, .canary = rng_next(rng), .filled = NO_BLOCKS};
     long low, high;
     bool empty = !span(b, &low, &high);
     if (empty) {
@@ -108,36 +143,35 @@ void buffer_free(buffer_t *b)
     *b = (buffer_t){0};
 }
 
-static void paint_block(const buffer_t *b, const block_t *block, unsigned char *to)
+static void paint_block(const buffer_t *b, const block_t *block, uint64_t key, unsigned char *to)
 {
+    pattern_t pattern = data_pattern(key);
     long position = 0;
     for (long element = 0; element < block->elements; element++) {
         unsigned char *origin = to + element_at(b, block, element);
         for (int i = 0; i < b->type->npieces; i++) {
-            unsigned char *out = origin + b->type->pieces[i].at;
-            for (long k = 0; k < b->type->pieces[i].bytes; k++) {
-                out[k] = data_byte(block->key, position + k);
-            }
-            position += b->type->pieces[i].bytes;
+            const piece_t *piece = &b->type->pieces[i];
+            write_pattern(&pattern, origin + piece->at, position, piece->bytes);
+            position += piece->bytes;
         }
     }
 }
 
-static void paint(const buffer_t *b, int which, unsigned char *to)
+static void paint(const buffer_t *b, bool after, int round, unsigned char *to)
 {
-    for (size_t i = 0; i < b->bytes; i++) {
-        to[i] = canary_byte(b->canary, (long)i);
-    }
+    pattern_t canary = canary_pattern(b->canary);
+    write_pattern(&canary, to, 0, (long)b->bytes);
     for (int i = 0; i < b->nblocks; i++) {
-        if (which == i || which == ALL_BLOCKS) {
-            paint_block(b, &b->blocks[i], to);
+        const block_t *block = &b->blocks[i];
+        if (after || b->filled == i || b->filled == ALL_BLOCKS) {
+            paint_block(b, block, mix(after ? block->after : block->before, (uint64_t)round), to);
         }
     }
 }
 
-void buffer_fill(buffer_t *b, int which)
+void buffer_fill(buffer_t *b, int round)
 {
-    paint(b, which, b->memory);
+    paint(b, false, round, b->memory);
 }
 
 /* What lies at a byte of the memory, for messages. */
@@ -160,16 +194,16 @@ static void name_byte(const buffer_t *b, long at, char *text, size_t room)
     snprintf(text, room, "a canary");
 }
 
-bool buffer_check(const buffer_t *b, int which, char *text, size_t room)
+bool buffer_check(const buffer_t *b, bool after, int round, char *text, size_t room)
 {
-    static unsigned char *picture; /* kept: fresh pages would cost more than the comparison */
-    static size_t picture_bytes;
+    static _Thread_local unsigned char *picture; /* kept: fresh pages would cost more than the comparison */
+    static _Thread_local size_t picture_bytes;
     if (b->bytes > picture_bytes) {
         free(picture);
         picture_bytes = b->bytes;
         picture = malloc(picture_bytes);
     }
-    paint(b, which, picture);
+    paint(b, after, round, picture);
     if (memcmp(picture, b->memory, b->bytes) == 0) {
         return true;
     }

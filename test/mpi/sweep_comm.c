@@ -1,8 +1,9 @@
-/* The communicators of the sweep. Every function is collective over the world. */
+/* The communicators of the sweep. Every function is collective over the world of the calling thread. */
 #include "sweep.h"
 
 #include <stdlib.h>
 
+_Thread_local MPI_Comm base_comm;
 const char *const comm_kind_names[COMM_KINDS] = {"world", "dup", "split", "reversed", "subset", "merged"};
 
 static MPI_Comm make_split(rng_t *rng)
@@ -17,7 +18,7 @@ static MPI_Comm make_split(rng_t *rng)
             key = order;
         }
     }
-    MPI_Comm_split(MPI_COMM_WORLD, mine, key, &comm);
+    MPI_Comm_split(base_comm, mine, key, &comm);
     return comm;
 }
 
@@ -32,9 +33,9 @@ static MPI_Comm make_subset(rng_t *rng)
     int members = 1 + (int)rng_below(rng, world_size);
     MPI_Group world, subset;
     MPI_Comm comm;
-    MPI_Comm_group(MPI_COMM_WORLD, &world);
+    MPI_Comm_group(base_comm, &world);
     MPI_Group_incl(world, members, ranks, &subset);
-    MPI_Comm_create(MPI_COMM_WORLD, subset, &comm);
+    MPI_Comm_create(base_comm, subset, &comm);
     MPI_Group_free(&subset);
     MPI_Group_free(&world);
     free(ranks);
@@ -47,8 +48,8 @@ static MPI_Comm make_merged(rng_t *rng)
     int cut = 1 + (int)rng_below(rng, world_size - 1);
     bool high_first = rng_chance(rng, 50);
     bool high = world_rank >= cut;
-    MPI_Comm_split(MPI_COMM_WORLD, high, world_rank, &half);
-    MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, high ? 0 : cut, 31999, &inter);
+    MPI_Comm_split(base_comm, high, world_rank, &half);
+    MPI_Intercomm_create(half, 0, base_comm, high ? 0 : cut, 31999, &inter);
     MPI_Intercomm_merge(inter, high != high_first, &comm);
     MPI_Comm_free(&inter);
     MPI_Comm_free(&half);
@@ -66,7 +67,7 @@ static void note_members(comm_t *c)
     }
     MPI_Group here, world;
     MPI_Comm_group(c->comm, &here);
-    MPI_Comm_group(MPI_COMM_WORLD, &world);
+    MPI_Comm_group(base_comm, &world);
     MPI_Group_translate_ranks(here, c->size, ranks, world, c->world);
     MPI_Group_free(&here);
     MPI_Group_free(&world);
@@ -81,13 +82,13 @@ void comm_make(comm_t *c, comm_kind_t kind, bool fresh, rng_t rng)
     *c = (comm_t){.kind = kind, .fresh = fresh, .comm = MPI_COMM_NULL};
     switch (kind) {
     case COMM_WORLD:
-        c->comm = MPI_COMM_WORLD;
+        c->comm = base_comm;
         break;
     case COMM_SPLIT:
         c->comm = make_split(&rng);
         break;
     case COMM_REVERSED:
-        MPI_Comm_split(MPI_COMM_WORLD, 0, -world_rank, &c->comm);
+        MPI_Comm_split(base_comm, 0, -world_rank, &c->comm);
         break;
     case COMM_SUBSET:
         c->comm = make_subset(&rng);
@@ -96,20 +97,26 @@ void comm_make(comm_t *c, comm_kind_t kind, bool fresh, rng_t rng)
         c->comm = make_merged(&rng);
         break;
     default:
-        MPI_Comm_dup(MPI_COMM_WORLD, &c->comm);
+        MPI_Comm_dup(base_comm, &c->comm);
         break;
     }
-    if (c->comm != MPI_COMM_NULL) {
+    c->member = c->comm != MPI_COMM_NULL;
+    if (c->member) {
         MPI_Comm_set_errhandler(c->comm, MPI_ERRORS_RETURN);
         note_members(c);
     }
 }
 
-void comm_free(comm_t *c)
+void comm_release(comm_t *c)
 {
     if (c->comm != MPI_COMM_NULL && c->kind != COMM_WORLD) {
         MPI_Comm_free(&c->comm);
     }
+}
+
+void comm_free(comm_t *c)
+{
+    comm_release(c);
     free(c->world);
     c->world = NULL;
 }

@@ -64,11 +64,11 @@ void skew_some(rng_t *rng)
 
 void skew_late(rng_t *rng)
 {
-    usleep((useconds_t)rng_below(rng, 3000));
+    usleep((useconds_t)rng_below(rng, 2000));
 }
 
 /* ---- traffic ---- */
-const char *const traffic_kind_names[TRAFFIC_KINDS] = {"none", "around", "late", "wildcard", "needed"};
+const char *const traffic_kind_names[TRAFFIC_KINDS] = {"none", "around", "late", "wildcard", "needed", "between", "crossed"};
 enum { GUARD = 32, GUARD_BYTE = 0xA7 };
 
 static unsigned char message_byte(uint64_t key, int source, long at)
@@ -98,13 +98,13 @@ void traffic_before(traffic_t *t, traffic_kind_t kind, const comm_t *comm, long 
 {
     *t = (traffic_t){.kind = kind, .comm = comm, .to = -1, .from = -1};
     t->requests[0] = t->requests[1] = MPI_REQUEST_NULL;
-    if (kind == TRAFFIC_NONE || comm->comm == MPI_COMM_NULL) {
+    if (kind == TRAFFIC_NONE || !comm->member) {
         t->kind = TRAFFIC_NONE;
         return;
     }
     int size = comm->size, rank = comm->rank;
     int shift = size > 1 ? 1 + (int)rng_below(&rng, size - 1) : 0;
-    if (kind != TRAFFIC_NEEDED) {
+    if (kind != TRAFFIC_NEEDED && kind != TRAFFIC_CROSSED) {
         t->to = (rank + shift) % size;
         t->from = (rank + size - shift) % size;
     } else if (rank % 2) {
@@ -112,7 +112,7 @@ void traffic_before(traffic_t *t, traffic_kind_t kind, const comm_t *comm, long 
     } else if (rank + 1 < size) {
         t->to = rank + 1;
     }
-    t->bytes = rng_log(&rng, 1, rng_chance(&rng, 70) ? 2000 : 200000);
+    t->bytes = rng_log(&rng, 1, rng_chance(&rng, 85) ? 2000 : 100000);
     t->any_source = rng_chance(&rng, 50);
     t->tag = 1 + (int)(number % 30000);
     t->key = rng_next(&rng);
@@ -128,16 +128,29 @@ void traffic_before(traffic_t *t, traffic_kind_t kind, const comm_t *comm, long 
         send_now(t);
         break;
     case TRAFFIC_LATE:
+    case TRAFFIC_BETWEEN:
         send_now(t);
         break;
     case TRAFFIC_WILDCARD:
         receive_now(t);
         break;
-    default: /* needed */
-        send_now(t);
+    default: /* needed, crossed */
+        if (kind == TRAFFIC_NEEDED) {
+            send_now(t);
+        }
         receive_now(t);
         MPI_Wait(&t->requests[1], MPI_STATUS_IGNORE);
         break;
+    }
+}
+
+void traffic_between(traffic_t *t)
+{
+    if (t->kind == TRAFFIC_BETWEEN) {
+        receive_now(t);
+        MPI_Wait(&t->requests[1], MPI_STATUS_IGNORE);
+    } else if (t->kind == TRAFFIC_CROSSED && t->to >= 0) {
+        MPI_Ssend(t->out, (int)t->bytes, MPI_BYTE, t->to, t->tag, t->comm->comm);
     }
 }
 

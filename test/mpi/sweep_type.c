@@ -185,7 +185,7 @@ static void one_row(type_t *t, rows_t *rows)
     rows->at[0] = 0;
 }
 
-/* A column of a matrix whose rows hold all elements of all blocks: element e of the buffer is column e. */
+/* A column of a matrix whose rows hold all elements of all blocks and gaps: element e of the buffer is column e. */
 static void make_column(type_t *t, rows_t *rows, const laid_unit_t *u, long columns, rng_t *rng)
 {
     long stride = (columns + rng_below(rng, 3)) * u->extent;
@@ -250,7 +250,7 @@ static long choose_units(long total, rng_t *rng)
     return k;
 }
 
-void type_make(type_t *t, type_kind_t kind, int unit, long total, int blocks, rng_t *rng)
+void type_make(type_t *t, type_kind_t kind, int unit, long total, long slots, int gaps, rng_t *rng)
 {
     rows_t rows;
     laid_unit_t u;
@@ -273,7 +273,7 @@ void type_make(type_t *t, type_kind_t kind, int unit, long total, int blocks, rn
         make_negative(t, &rows, &u, rng);
         break;
     case TYPE_COLUMN:
-        make_column(t, &rows, &u, total / t->units * blocks + 1, rng);
+        make_column(t, &rows, &u, slots / t->units + gaps + 1, rng);
         break;
     default:
         one_row(t, &rows);

@@ -5,11 +5,10 @@
  *     threads [THREADS [CALLS]]
  */
 #include <pthread.h>
-#include <stdbool.h>
 
-#include "verify.h"
+#include "forms.h"
 
-enum { MAX_THREADS = 16, MAX_RANKS = 32, ROUNDS = 5 };
+enum { MAX_THREADS = 16, ROUNDS = 5, BURST = 8, PER_CALL = 4 };
 
 static int rank, nranks, calls = 300;
 static pthread_barrier_t start;
@@ -17,7 +16,7 @@ static pthread_barrier_t start;
 typedef struct worker {
     pthread_t thread;
     MPI_Comm comm;
-    bool messages; /* point-to-point instead of collectives */
+    void (*run)(struct worker *worker);
     long wrong;
 } worker_t;
 
@@ -39,6 +38,53 @@ static void collectives(worker_t *worker)
     }
 }
 
+/* Requests that any thread's progress may complete. */
+static void nonblocking(worker_t *worker)
+{
+    call_t *posted[BURST];
+    MPI_Request requests[BURST];
+
+    for (int call = 0; call < calls / PER_CALL; call++) {
+        for (int i = 0; i < BURST; i++) {
+            posted[i] =
+                forms_make(worker->comm, (op_t)((call + i) % OPS), 1 << (call + i) % 10, i % 3 == 0, i % 4 == 1);
+            forms_fill(posted[i], call + i);
+            forms_post(posted[i], worker->comm);
+            requests[i] = posted[i]->request;
+            forms_free_type(posted[i]);
+        }
+        MPI_Waitall(BURST, requests, MPI_STATUSES_IGNORE);
+        for (int i = 0; i < BURST; i++) {
+            worker->wrong += !forms_right(posted[i]);
+            forms_free(posted[i]);
+        }
+    }
+}
+
+static void persistent(worker_t *worker)
+{
+    call_t *made[OPS];
+
+    for (int i = 0; i < OPS; i++) {
+        made[i] = forms_make(worker->comm, (op_t)i, 50, false, i == ALLTOALL);
+        forms_init(made[i], worker->comm);
+    }
+    for (int call = 0; call < calls / PER_CALL; call++) {
+        for (int i = 0; i < OPS; i++) {
+            forms_fill(made[i], call + i);
+            MPI_Start(&made[i]->request);
+        }
+        for (int i = 0; i < OPS; i++) {
+            MPI_Wait(&made[i]->request, MPI_STATUS_IGNORE);
+            worker->wrong += !forms_right(made[i]);
+        }
+    }
+    for (int i = 0; i < OPS; i++) {
+        MPI_Request_free(&made[i]->request);
+        forms_free(made[i]);
+    }
+}
+
 static void messages(worker_t *worker)
 {
     int left = (rank + nranks - 1) % nranks, right = (rank + 1) % nranks;
@@ -56,17 +102,14 @@ static void *run(void *argument)
     worker_t *worker = argument;
 
     pthread_barrier_wait(&start);
-    if (worker->messages) {
-        messages(worker);
-    } else {
-        collectives(worker);
-    }
+    worker->run(worker);
     return NULL;
 }
 
 int main(int argc, char **argv)
 {
-    int nthreads = argc > 1 ? atoi(argv[1]) : 3, provided, outcome;
+    static void (*const kinds[])(worker_t *) = {collectives, nonblocking, messages, persistent};
+    int nthreads = argc > 1 ? atoi(argv[1]) : 4, provided, outcome;
     worker_t workers[MAX_THREADS];
 
     MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
@@ -80,7 +123,7 @@ int main(int argc, char **argv)
     pthread_barrier_init(&start, NULL, (unsigned)nthreads);
     for (int round = 0; round < ROUNDS; round++) {
         for (int t = 0; t < nthreads; t++) {
-            workers[t] = (worker_t){.messages = t == 2};
+            workers[t] = (worker_t){.run = kinds[t % 4]};
             MPI_Comm_dup(MPI_COMM_WORLD, &workers[t].comm);
         }
         for (int t = 0; t < nthreads; t++) {

@@ -37,13 +37,13 @@ typedef enum interp_error {
     INTERP_OWNER,       /* a rank signals a flag of another */
     INTERP_BACKWARDS,   /* a flag is set below its value, or ENTRY or DONE to anything but 1 */
     INTERP_RACE,        /* two accesses to the same bytes, one a write, in no order */
-    INTERP_CHUNK,       /* the same in a CHUNK or PAIR buffer: overwritten before it was consumed, read before produced */
-    INTERP_USER,        /* the same between a peer and the owner of a buffer who has completed the call */
-    INTERP_DEADLOCK,    /* nothing can run and something has not ended */
-    INTERP_DATA,        /* wrong bytes in a receive buffer, or a changed send buffer */
-    INTERP_CANARY,      /* bytes outside all buffers have changed */
-    INTERP_NET,         /* network steps of two ranks that do not match */
-    INTERP_SIZE,        /* a CHECK or WAIT(ENTRY) has found that a peer sends another number of bytes: the user's fault */
+    INTERP_CHUNK,    /* the same in a CHUNK or PAIR buffer: overwritten before it was consumed, read before produced */
+    INTERP_USER,     /* the same between a peer and the owner of a buffer who has completed the call */
+    INTERP_DEADLOCK, /* nothing can run and something has not ended */
+    INTERP_DATA,     /* wrong bytes in a receive buffer, or a changed send buffer */
+    INTERP_CANARY,   /* bytes outside all buffers have changed */
+    INTERP_NET,      /* network steps of two ranks that do not match */
+    INTERP_SIZE,     /* a CHECK or WAIT(ENTRY) has found that a peer sends another number of bytes: the user's fault */
 } interp_error_t;
 
 /* One word for an error. */

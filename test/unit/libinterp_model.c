@@ -189,8 +189,8 @@ static int64_t chunks_produced(const world_t *w, int call, int rank, dma_flag_t 
         for (uint32_t i = 0; i < prog->nops; i++) {
             const dma_op_t *op = &prog->ops[i];
             bool loop = i >= prog->loop_first && i <= prog->loop_last;
-            if (op->code == DMA_OP_SIGNAL && op->flag.kind == kind && (kind == DMA_FLAG_PRODUCED || op->flag.peer == peer) &&
-                (!loop || trips)) {
+            if (op->code == DMA_OP_SIGNAL && op->flag.kind == kind &&
+                (kind == DMA_FLAG_PRODUCED || op->flag.peer == peer) && (!loop || trips)) {
                 int64_t value = op->value + (op->flags & DMA_OP_CHUNKED ? trips - 1 : 0);
                 most = value > most ? value : most;
             }

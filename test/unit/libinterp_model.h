@@ -23,7 +23,7 @@ typedef struct region {
     uint64_t bytes;
     dma_base_t base;
     int call, rank, block; /* call: of user and scratch memory, else -1 */
-    int64_t holds; /* the stream position that has been put into a CHUNK or PAIR buffer, or -1 */
+    int64_t holds;         /* the stream position that has been put into a CHUNK or PAIR buffer, or -1 */
     access_t *acc;
     uint32_t nacc, cap;
 } region_t;
@@ -42,11 +42,11 @@ typedef struct flag {
 /* The part of one rank in one call. */
 typedef struct part {
     const dma_plan_t *plan;
-    region_t *send, *recv; /* blocks; in place: send is NULL */
+    region_t *send, *recv;  /* blocks; in place: send is NULL */
     region_t *temp, *words; /* words: the number of bytes of every send block */
-    uint32_t *clock; /* of the completion */
-    int64_t base;    /* chunks that the rank has put into its stream in earlier calls, */
-    int64_t *pairs;  /* and into its stream for every rank */
+    uint32_t *clock;        /* of the completion */
+    int64_t base;           /* chunks that the rank has put into its stream in earlier calls, */
+    int64_t *pairs;         /* and into its stream for every rank */
     bool entered, complete;
     uint32_t live, nets; /* programs not ended, network steps in flight */
 } part_t;

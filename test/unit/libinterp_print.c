@@ -5,7 +5,8 @@
 #include <stdarg.h>
 
 static const char *const code_names[] = {"COPY", "COPY2", "SWAP", "WAIT", "SIGNAL", "CHECK", "STAMP", "SEND", "RECV"};
-static const char *const flag_names[] = {"ENTRY", "PRODUCED", "CONSUMED", "PAIR_PRODUCED", "PAIR_CONSUMED", "DONE", "LANDED"};
+static const char *const flag_names[] = {"ENTRY",         "PRODUCED", "CONSUMED", "PAIR_PRODUCED",
+                                         "PAIR_CONSUMED", "DONE",     "LANDED"};
 static const char *const base_names[] = {"send", "recv", "line", "slot", "chunk", "pair", "bytes", "temp"};
 
 _Static_assert(sizeof(code_names) / sizeof(char *) == DMA_OP_COUNT, "a name per code");
@@ -20,7 +21,7 @@ const char *interp_base_name(unsigned base)
 const char *interp_error_name(interp_error_t error)
 {
     static const char *const names[] = {"ok",    "plan", "bounds",   "not entered", "owner",  "backwards", "race",
-                                        "chunk", "user", "deadlock", "data",        "canary", "net", "size"};
+                                        "chunk", "user", "deadlock", "data",        "canary", "net",       "size"};
 
     return names[error];
 }
@@ -107,72 +108,150 @@ static bool bad(char *text, size_t size, const char *fmt, ...)
     return false;
 }
 
-static bool check_len(const dma_plan_t *plan, const dma_len_t *len)
-{
-    bool gathers = plan->coll == DMA_ALLGATHER || plan->coll == DMA_ALLGATHERV;
-    uint64_t blocks = (uint64_t)plan->nranks;
+/* What a plan is checked against. */
+typedef struct subject {
+    const dma_plan_t *plan;
+    const dma_prog_t *prog;
+    const dma_geom_t *geom;
+    uint64_t send_blocks;
+    char *text;
+    size_t size;
+} subject_t;
 
-    if (len->kind == DMA_LEN_SEND && gathers) {
-        blocks = 1;
+static bool check_len(const subject_t *s, const dma_len_t *len)
+{
+    uint64_t blocks = len->kind == DMA_LEN_SEND ? s->send_blocks : (uint64_t)s->plan->nranks;
+
+    if (len->kind == DMA_LEN_CONST) {
+        return len->part == DMA_WHOLE;
     }
-    return len->kind == DMA_LEN_CONST || (len->kind <= DMA_LEN_RECV && len->len < blocks);
+    return len->kind <= DMA_LEN_RECV && len->part <= DMA_TAIL && len->len < blocks;
 }
 
-static bool check_operand(const dma_plan_t *plan, const dma_operand_t *o, bool chunked, const dma_geom_t *geom,
-                          char *text, size_t size)
+/* Buffers of a stream: of the trip, written by their owner alone, and those of a pair known to the pair alone. */
+static bool check_stream(const subject_t *s, const dma_op_t *op, const dma_operand_t *o, bool write)
 {
-    bool user = o->base == DMA_BASE_SEND || o->base == DMA_BASE_RECV;
+    int rank = s->plan->rank;
+    bool pair = o->base == DMA_BASE_PAIR;
 
-    if (o->base >= DMA_BASE_COUNT || o->rank < 0 || o->rank >= plan->nranks || o->block < 0) {
-        return bad(text, size, "no such operand: base %u rank %d block %d", o->base, o->rank, o->block);
+    if (!(op->flags & DMA_OP_CHUNKED) || !(pair ? s->geom->pair_depth : s->geom->chunk_depth) || (!pair && o->block)) {
+        return bad(s->text, s->size, "a buffer of a stream that is not the trip's own");
     }
-    if (o->base == DMA_BASE_TEMP && o->rank != plan->rank) {
-        return bad(text, size, "scratch memory of rank %d", o->rank);
+    if (pair && (o->block >= s->plan->nranks || o->block == o->rank || (o->rank != rank && o->block != rank))) {
+        return bad(s->text, s->size, "a buffer of rank %d for rank %d", o->rank, o->block);
     }
-    if (o->base == DMA_BASE_CHUNK && (o->block || !chunked || !geom->chunk_depth)) {
-        return bad(text, size, "a chunk buffer that is not the trip's own");
+    return (!write || o->rank == rank) || bad(s->text, s->size, "writes into a stream of rank %d", o->rank);
+}
+
+/* Where things are that plan.h does not place (or an engine could place differently): in none of our plans. */
+static bool check_place(const subject_t *s, const dma_op_t *op, const dma_operand_t *o)
+{
+    bool line = o->base == DMA_BASE_LINE || o->base == DMA_BASE_SLOT;
+
+    if (line && ((op->flags & DMA_OP_CHUNKED) || op->len.part == DMA_TAIL)) {
+        return bad(s->text, s->size, "a line or slot for more than a whole block or its head");
     }
-    if (!plan->streams && (o->base == DMA_BASE_CHUNK || (user && o->rank != plan->rank))) {
-        return bad(text, size, "uses chunk buffers or a peer's memory but does not say that it streams");
+    if (o->base == DMA_BASE_TEMP && op->len.part == DMA_TAIL) {
+        return bad(s->text, s->size, "scratch memory for a tail");
+    }
+    if (o->base == DMA_BASE_BYTES &&
+        (op->code != DMA_OP_COPY || op->flags || op->len.kind != DMA_LEN_CONST || op->len.len != sizeof(uint64_t) ||
+         o->rank != s->plan->rank || (uint64_t)o->block >= s->send_blocks)) {
+        return bad(s->text, s->size, "a number of bytes is 8 bytes, of the own blocks");
     }
     return true;
 }
 
-static bool check_op(const dma_plan_t *plan, const dma_op_t *op, bool in_loop, const dma_geom_t *geom, char *text,
-                     size_t size)
+static bool check_operand(const subject_t *s, const dma_op_t *op, const dma_operand_t *o, bool write)
 {
-    bool copy = op->code <= DMA_OP_SWAP, flag = !copy && op->code != DMA_OP_STAMP;
-    bool chunked = op->flags & DMA_OP_CHUNKED;
+    const dma_plan_t *plan = s->plan;
+    bool user = o->base == DMA_BASE_SEND || o->base == DMA_BASE_RECV;
+    bool stream = o->base == DMA_BASE_CHUNK || o->base == DMA_BASE_PAIR;
+
+    if (o->base >= DMA_BASE_COUNT || o->rank < 0 || o->rank >= plan->nranks || o->block < 0 ||
+        (write && o->base == DMA_BASE_BYTES)) {
+        return bad(s->text, s->size, "no such operand: base %u rank %d block %d", o->base, o->rank, o->block);
+    }
+    if (o->base == DMA_BASE_TEMP && o->rank != plan->rank) {
+        return bad(s->text, s->size, "scratch memory of rank %d", o->rank);
+    }
+    if (user && o->rank != plan->rank && plan->coll == DMA_ALLTOALLV) {
+        return bad(s->text, s->size, "nobody knows where the blocks of rank %d are", o->rank);
+    }
+    if (!plan->streams && (stream || (user && o->rank != plan->rank))) {
+        return bad(s->text, s->size, "uses a stream or a peer's memory but does not say so");
+    }
+    return check_place(s, op, o) && (!stream || check_stream(s, op, o, write));
+}
+
+static bool check_flag(const subject_t *s, const dma_flag_ref_t *f)
+{
+    const dma_plan_t *plan = s->plan;
+    bool pair = f->kind == DMA_FLAG_PAIR_PRODUCED || f->kind == DMA_FLAG_PAIR_CONSUMED;
+    bool stream = pair || f->kind == DMA_FLAG_PRODUCED || f->kind == DMA_FLAG_CONSUMED;
+    bool about = pair || f->kind == DMA_FLAG_CONSUMED || f->kind == DMA_FLAG_LANDED;
+
+    if (f->kind >= DMA_FLAG_COUNT || f->rank < 0 || f->rank >= plan->nranks) {
+        return bad(s->text, s->size, "no such flag");
+    }
+    if (about && (f->peer < 0 || f->peer >= plan->nranks)) {
+        return bad(s->text, s->size, "a flag about rank %d", f->peer);
+    }
+    if (pair && (f->rank == f->peer || (f->rank != plan->rank && f->peer != plan->rank))) {
+        return bad(s->text, s->size, "the stream between ranks %d and %d", f->rank, f->peer);
+    }
+    return !stream || plan->streams || bad(s->text, s->size, "uses a stream but does not say so");
+}
+
+/* The word that a rank has put into its line, its slot or our scratch memory, against a whole block of ours. */
+static bool check_check(const subject_t *s, const dma_op_t *op)
+{
+    bool place = op->src.base == DMA_BASE_LINE || op->src.base == DMA_BASE_SLOT || op->src.base == DMA_BASE_TEMP;
+
+    if (op->flags || !place || op->len.kind != DMA_LEN_RECV || op->len.part != DMA_WHOLE) {
+        return bad(s->text, s->size, "compares something else with something else");
+    }
+    return true;
+}
+
+static bool check_op(const subject_t *s, const dma_op_t *op, bool in_loop)
+{
+    bool copy = op->code <= DMA_OP_SWAP, net = op->code == DMA_OP_SEND || op->code == DMA_OP_RECV;
+    bool flag = net || op->code == DMA_OP_WAIT || op->code == DMA_OP_SIGNAL, check = op->code == DMA_OP_CHECK;
+    const dma_len_t *loop = &s->prog->loop_len;
 
     if (op->code >= DMA_OP_COUNT || (op->flags & ~DMA_OP_CHUNKED)) {
-        return bad(text, size, "unknown operation");
+        return bad(s->text, s->size, "unknown operation");
     }
-    if (chunked && !in_loop) {
-        return bad(text, size, "chunked outside of the loop");
+    if ((op->flags & DMA_OP_CHUNKED) && !in_loop) {
+        return bad(s->text, s->size, "chunked outside of the loop");
     }
-    if (flag && (op->flag.kind >= DMA_FLAG_COUNT || op->flag.rank < 0 || op->flag.rank >= plan->nranks)) {
-        return bad(text, size, "no such flag");
-    }
-    if (flag && (op->flag.kind == DMA_FLAG_CONSUMED || op->flag.kind == DMA_FLAG_LANDED) &&
-        (op->flag.peer < 0 || op->flag.peer >= plan->nranks)) {
-        return bad(text, size, "a flag about rank %d", op->flag.peer);
-    }
-    if ((copy || op->code >= DMA_OP_SEND) && !check_len(plan, &op->len)) {
-        return bad(text, size, "no such length");
-    }
-    if ((copy || op->code == DMA_OP_STAMP || op->code == DMA_OP_RECV) &&
-        !check_operand(plan, &op->dst[0], chunked, geom, text, size)) {
+    if (flag && !check_flag(s, &op->flag)) {
         return false;
     }
-    if (op->code == DMA_OP_COPY2 && !check_operand(plan, &op->dst[1], chunked, geom, text, size)) {
+    if ((copy || net || check) && !check_len(s, &op->len)) {
+        return bad(s->text, s->size, "no such length");
+    }
+    if ((copy || net) && (op->flags & DMA_OP_CHUNKED) &&
+        (op->len.kind != loop->kind || op->len.part != loop->part || op->len.len != loop->len)) {
+        return bad(s->text, s->size, "chunks of another length than the loop's");
+    }
+    if (check && !check_check(s, op)) {
         return false;
     }
-    return (!copy && op->code != DMA_OP_SEND) || check_operand(plan, &op->src, chunked, geom, text, size);
+    if ((copy || op->code == DMA_OP_STAMP || op->code == DMA_OP_RECV) && !check_operand(s, op, &op->dst[0], true)) {
+        return false;
+    }
+    if (op->code == DMA_OP_COPY2 && !check_operand(s, op, &op->dst[1], true)) {
+        return false;
+    }
+    return (!copy && !check && op->code != DMA_OP_SEND) || check_operand(s, op, &op->src, op->code == DMA_OP_SWAP);
 }
 
 bool interp_check_plan(const dma_plan_t *plan, const dma_geom_t *geom, char *text, size_t size)
 {
     char what[120], op[200];
+    bool gathers = plan->coll == DMA_ALLGATHER || plan->coll == DMA_ALLGATHERV;
 
     if (plan->nranks < 1 || plan->rank < 0 || plan->rank >= plan->nranks || plan->coll >= DMA_COLL_COUNT ||
         plan->nprogs == 0) {
@@ -180,16 +259,17 @@ bool interp_check_plan(const dma_plan_t *plan, const dma_geom_t *geom, char *tex
     }
     for (uint32_t p = 0; p < plan->nprogs; p++) {
         const dma_prog_t *prog = &plan->progs[p];
+        subject_t s = {plan, prog, geom, gathers ? 1 : (uint64_t)plan->nranks, what, sizeof(what)};
         bool loop = prog->loop_first < prog->nops;
         if (prog->loop_first > prog->nops ||
             (loop && (prog->loop_last < prog->loop_first || prog->loop_last >= prog->nops)) ||
-            (loop && !check_len(plan, &prog->loop_len))) {
+            (loop && !check_len(&s, &prog->loop_len))) {
             return bad(text, size, "queue %u: loop %u..%u of %u operations", p, prog->loop_first, prog->loop_last,
                        prog->nops);
         }
         for (uint32_t i = 0; i < prog->nops; i++) {
             bool in_loop = loop && i >= prog->loop_first && i <= prog->loop_last;
-            if (!check_op(plan, &prog->ops[i], in_loop, geom, what, sizeof(what))) {
+            if (!check_op(&s, &prog->ops[i], in_loop)) {
                 interp_print_op(&prog->ops[i], op, sizeof(op));
                 return bad(text, size, "queue %u op %u (%s): %s", p, i, op, what);
             }

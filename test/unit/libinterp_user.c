@@ -115,10 +115,10 @@ static bool streams_agree(world_t *w, int call)
         int64_t pair_seen = chunks_counted(w, call, rank, DMA_FLAG_PAIR_PRODUCED, owner);
 
         if (owner != rank && (all != all_seen || pair != pair_seen)) {
-            return world_fail(w, INTERP_PLAN,
-                              "call %d: rank %d produces %lld chunks for all and %lld for rank %d, which counts %lld and %lld",
-                              call, owner, (long long)all, (long long)pair, rank, (long long)all_seen,
-                              (long long)pair_seen);
+            return world_fail(
+                w, INTERP_PLAN,
+                "call %d: rank %d produces %lld chunks for all and %lld for rank %d, which counts %lld and %lld", call,
+                owner, (long long)all, (long long)pair, rank, (long long)all_seen, (long long)pair_seen);
         }
     }
     return true;

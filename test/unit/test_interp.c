@@ -4,320 +4,44 @@
 #include <string.h>
 
 #include "libinterp.h"
+#include "libinterp_hand.h"
 #include "libunit.h"
 
 #define MAX_RANKS 4
-#define MAX_PROGS 4
-#define MAX_OPS   32
 
-/* ---- plans by hand ---- */
+#define CALLS 4
 
-typedef struct hand {
-    dma_plan_t plan;
-    dma_prog_t progs[MAX_PROGS];
-    dma_op_t ops[MAX_PROGS][MAX_OPS];
-} hand_t;
-
-static dma_prog_t *last_prog(hand_t *h)
+/* Bytes from rank s to rank d in call c. In place an all-to-all-v sends as much as it gets. */
+static uint64_t bytes_of(dma_coll_t coll, uint64_t block, int c, int s, int d)
 {
-    return &h->progs[h->plan.nprogs - 1];
-}
-
-static void hand_begin(hand_t *h, dma_coll_t coll, int rank, int nranks)
-{
-    memset(h, 0, sizeof(*h));
-    h->plan = (dma_plan_t){.coll = coll, .rank = rank, .nranks = nranks, .streams = true, .progs = h->progs};
-}
-
-static void hand_prog(hand_t *h)
-{
-    h->progs[h->plan.nprogs] = (dma_prog_t){.ops = h->ops[h->plan.nprogs]};
-    h->plan.nprogs++;
-}
-
-static dma_op_t *hand_op(hand_t *h, dma_op_code_t code)
-{
-    dma_prog_t *p = last_prog(h);
-    dma_op_t *op = &h->ops[h->plan.nprogs - 1][p->nops++];
-
-    if (p->loop_len.kind == DMA_LEN_CONST) {
-        p->loop_first = p->loop_last = p->nops;
-    } else {
-        p->loop_last = p->nops - 1;
-    }
-    op->code = (uint8_t)code;
-    return op;
-}
-
-static void hand_loop(hand_t *h, dma_len_kind_t kind, uint64_t block)
-{
-    last_prog(h)->loop_first = last_prog(h)->nops;
-    last_prog(h)->loop_len = (dma_len_t){.kind = (uint8_t)kind, .len = block};
-}
-
-static dma_operand_t at(dma_base_t base, int rank, int block)
-{
-    return (dma_operand_t){.base = (uint8_t)base, .rank = rank, .block = block};
-}
-
-static dma_op_t *copy(hand_t *h, dma_operand_t dst, dma_operand_t src, dma_len_kind_t kind, uint64_t len)
-{
-    dma_op_t *op = hand_op(h, DMA_OP_COPY);
-
-    op->dst[0] = dst;
-    op->src = src;
-    op->len = (dma_len_t){.kind = (uint8_t)kind, .len = len};
-    return op;
-}
-
-static dma_op_t *flag(hand_t *h, dma_op_code_t code, dma_flag_t kind, int rank, int peer, int value)
-{
-    dma_op_t *op = hand_op(h, code);
-
-    op->flag = (dma_flag_ref_t){.kind = (uint8_t)kind, .rank = rank, .peer = peer};
-    op->value = value;
-    return op;
-}
-
-static dma_op_t *await(hand_t *h, dma_flag_t kind, int rank, int peer, int value)
-{
-    return flag(h, DMA_OP_WAIT, kind, rank, peer, value);
-}
-
-static dma_op_t *tell(hand_t *h, dma_flag_t kind, int rank, int peer, int value)
-{
-    return flag(h, DMA_OP_SIGNAL, kind, rank, peer, value);
-}
-
-static void own_copy(hand_t *h, int rank)
-{
-    copy(h, at(DMA_BASE_RECV, rank, rank), at(DMA_BASE_SEND, rank, 0), DMA_LEN_SEND, 0);
-}
-
-/* What a builder below does wrong. */
-typedef enum fault {
-    RIGHT,
-    NO_ENTRY_WAIT,
-    NO_ENTRY_SIGNAL,
-    NO_DONE_WAIT,
-    NO_CONSUMED_WAIT,
-    NO_PRODUCED_WAIT,
-    NO_LANDED_WAIT,
-    EARLY_SIGNAL,
-    WRONG_OFFSET,
-    WRONG_SOURCE,
-    LONG_COPY,
-    FOREIGN_FLAG,
-    LOW_FLAG,
-    CIRCLE,
-    SHALLOW,
-    TWICE,
-    UNCHUNKED,
-    NOT_STREAMING,
-    SHORT_MESSAGE,
-    NO_MESSAGE_WAIT,
-    NO_SIGNAL_BEFORE_SEND,
-} fault_t;
-
-/* Everyone reads the peers' send buffers. */
-static void pull(hand_t *h, int rank, int n, fault_t fault)
-{
-    hand_begin(h, DMA_ALLGATHER, rank, n);
-    hand_prog(h);
-    if (fault == CIRCLE) {
-        await(h, DMA_FLAG_ENTRY, (rank + 1) % n, 0, 1);
-    }
-    if (fault != NO_ENTRY_SIGNAL) {
-        tell(h, DMA_FLAG_ENTRY, fault == FOREIGN_FLAG ? (rank + 1) % n : rank, 0, 1);
-    }
-    own_copy(h, rank);
-    for (int k = 1; k < n; k++) {
-        int p = (rank + k) % n;
-        if (fault != NO_ENTRY_WAIT) {
-            await(h, DMA_FLAG_ENTRY, p, 0, 1);
-        }
-        if (fault == EARLY_SIGNAL && k == n - 1) {
-            tell(h, DMA_FLAG_DONE, rank, 0, 1);
-        }
-        dma_op_t *op = copy(h, at(DMA_BASE_RECV, rank, p), at(DMA_BASE_SEND, fault == WRONG_SOURCE ? rank : p, 0),
-                            DMA_LEN_RECV, (uint64_t)p);
-        if (fault == WRONG_OFFSET) {
-            op->dst[0].offset = 1;
-        }
-        if (fault == LONG_COPY) {
-            op->len = (dma_len_t){.kind = DMA_LEN_CONST, .len = 1000};
-        }
-    }
-    if (fault != EARLY_SIGNAL) {
-        tell(h, DMA_FLAG_DONE, rank, 0, fault == LOW_FLAG ? 0 : 1);
-    }
-    if (fault == TWICE) {
-        tell(h, DMA_FLAG_DONE, rank, 0, 1);
-    }
-    for (int k = 1; k < n && fault != NO_DONE_WAIT; k++) {
-        await(h, DMA_FLAG_DONE, (rank + k) % n, 0, 1);
-    }
-    h->plan.streams = fault != NOT_STREAMING;
-}
-
-/* Through the slot of the call's descriptor. */
-static void slot(hand_t *h, int rank, int n, fault_t fault)
-{
-    hand_begin(h, DMA_ALLGATHER, rank, n);
-    hand_prog(h);
-    if (fault == EARLY_SIGNAL) {
-        tell(h, DMA_FLAG_ENTRY, rank, 0, 1);
-    }
-    copy(h, at(DMA_BASE_SLOT, rank, 0), at(DMA_BASE_SEND, rank, 0), DMA_LEN_SEND, 0);
-    if (fault != EARLY_SIGNAL) {
-        tell(h, DMA_FLAG_ENTRY, rank, 0, 1);
-    }
-    own_copy(h, rank);
-    for (int k = 1; k < n; k++) {
-        int p = (rank + k) % n;
-        await(h, DMA_FLAG_ENTRY, p, 0, 1);
-        copy(h, at(DMA_BASE_RECV, rank, p), at(DMA_BASE_SLOT, p, 0), DMA_LEN_RECV, (uint64_t)p);
-    }
-    h->plan.streams = false;
-}
-
-/* Through chunk buffers: a producer and a consumer per peer. */
-static void pipe_chunks(hand_t *h, int rank, int n, fault_t fault)
-{
-    int depth = 2 - (fault == SHALLOW ? 3 : 0);
-
-    hand_begin(h, DMA_ALLGATHER, rank, n);
-    hand_prog(h);
-    tell(h, DMA_FLAG_ENTRY, rank, 0, 1);
-    own_copy(h, rank);
-    hand_loop(h, DMA_LEN_SEND, 0);
-    for (int k = 1; k < n && fault != NO_CONSUMED_WAIT; k++) {
-        await(h, DMA_FLAG_CONSUMED, (rank + k) % n, rank, 1 - depth)->flags = DMA_OP_CHUNKED;
-    }
-    if (fault == EARLY_SIGNAL) {
-        tell(h, DMA_FLAG_PRODUCED, rank, 0, 1)->flags = DMA_OP_CHUNKED;
-    }
-    copy(h, at(DMA_BASE_CHUNK, rank, 0), at(DMA_BASE_SEND, rank, 0), DMA_LEN_SEND, 0)->flags = DMA_OP_CHUNKED;
-    if (fault != EARLY_SIGNAL) {
-        tell(h, DMA_FLAG_PRODUCED, rank, 0, 1)->flags = DMA_OP_CHUNKED;
-    }
-    for (int k = 1; k < n; k++) {
-        int p = (rank + k) % n;
-        hand_prog(h);
-        await(h, DMA_FLAG_ENTRY, p, 0, 1);
-        hand_loop(h, DMA_LEN_RECV, (uint64_t)p);
-        if (fault != NO_PRODUCED_WAIT) {
-            await(h, DMA_FLAG_PRODUCED, p, 0, 1)->flags = DMA_OP_CHUNKED;
-        }
-        copy(h, at(DMA_BASE_RECV, rank, p), at(DMA_BASE_CHUNK, p, 0), DMA_LEN_RECV, (uint64_t)p)->flags =
-            fault == UNCHUNKED ? 0 : DMA_OP_CHUNKED;
-        tell(h, DMA_FLAG_CONSUMED, rank, p, 1)->flags = DMA_OP_CHUNKED;
+    switch (coll) {
+    case DMA_ALLGATHERV:
+        return block * (uint64_t)((s + c) % 3) / 2;
+    case DMA_ALLTOALLV:
+        return block * (uint64_t)((s + d + c) % 3) / 2;
+    default:
+        return block;
     }
 }
 
-/* In place all-to-all: of each pair the lower rank swaps. */
-static void swap(hand_t *h, int rank, int n, fault_t fault)
-{
-    hand_begin(h, DMA_ALLTOALL, rank, n);
-    h->plan.in_place = true;
-    hand_prog(h);
-    tell(h, DMA_FLAG_ENTRY, rank, 0, 1);
-    for (int p = rank + 1; p < n; p++) {
-        dma_op_t *op;
-        if (fault != NO_ENTRY_WAIT) {
-            await(h, DMA_FLAG_ENTRY, p, 0, 1);
-        }
-        op = hand_op(h, DMA_OP_SWAP);
-        op->dst[0] = at(DMA_BASE_RECV, rank, p);
-        op->src = at(DMA_BASE_RECV, p, fault == WRONG_SOURCE ? p : rank);
-        op->len = (dma_len_t){.kind = DMA_LEN_RECV, .len = (uint64_t)p};
-        tell(h, DMA_FLAG_LANDED, rank, p, 1);
-    }
-    if (fault == TWICE && rank == 0) {
-        *hand_op(h, DMA_OP_SWAP) = h->ops[0][2];
-    }
-    for (int p = 0; p < rank && fault != NO_LANDED_WAIT; p++) {
-        await(h, DMA_FLAG_LANDED, p, rank, 1);
-    }
-}
-
-/* Every rank reads its block once and writes it into two peers; stamps around it. */
-static void push2(hand_t *h, int rank, int n, fault_t fault)
-{
-    dma_op_t *op;
-
-    hand_begin(h, DMA_ALLGATHER, rank, n);
-    hand_prog(h);
-    hand_op(h, DMA_OP_STAMP)->dst[0] = at(DMA_BASE_TEMP, rank, 0);
-    tell(h, DMA_FLAG_ENTRY, rank, 0, 1);
-    own_copy(h, rank);
-    for (int k = 1; k < n; k++) {
-        await(h, DMA_FLAG_ENTRY, (rank + k) % n, 0, 1);
-    }
-    op = hand_op(h, DMA_OP_COPY2);
-    op->dst[0] = at(DMA_BASE_RECV, (rank + 1) % n, rank);
-    op->dst[1] = at(DMA_BASE_RECV, (rank + 2) % n, fault == WRONG_SOURCE ? 0 : rank);
-    op->src = at(DMA_BASE_SEND, rank, 0);
-    op->len = (dma_len_t){.kind = DMA_LEN_SEND};
-    for (int k = 1; k < n; k++) {
-        tell(h, DMA_FLAG_LANDED, rank, (rank + k) % n, 1);
-    }
-    op = hand_op(h, DMA_OP_STAMP);
-    op->dst[0] = at(DMA_BASE_TEMP, rank, 0);
-    op->dst[0].offset = 8;
-    for (int k = 1; k < n && fault != NO_LANDED_WAIT; k++) {
-        await(h, DMA_FLAG_LANDED, (rank + k) % n, rank, 1);
-    }
-}
-
-/* Over the network, staged through scratch memory on both sides. */
-static void net(hand_t *h, int rank, int n, fault_t fault)
-{
-    int next = (rank + 1) % n, prev = (rank + n - 1) % n;
-    dma_op_t *op;
-
-    hand_begin(h, DMA_ALLGATHER, rank, n);
-    hand_prog(h);
-    tell(h, DMA_FLAG_ENTRY, rank, 0, 1);
-    own_copy(h, rank);
-    copy(h, at(DMA_BASE_TEMP, rank, 0), at(DMA_BASE_SEND, rank, 0), DMA_LEN_SEND, 0);
-    if (fault != NO_SIGNAL_BEFORE_SEND) {
-        tell(h, DMA_FLAG_LANDED, rank, rank, 1);
-    }
-    op = hand_op(h, DMA_OP_SEND);
-    op->src = at(DMA_BASE_TEMP, rank, 0);
-    op->len = (dma_len_t){.kind = DMA_LEN_SEND};
-    op->flag = (dma_flag_ref_t){.kind = DMA_FLAG_LANDED, .rank = next, .peer = next};
-    op->value = 1;
-    op = hand_op(h, DMA_OP_RECV);
-    op->dst[0] = at(DMA_BASE_TEMP, rank, 0);
-    op->dst[0].offset = 512;
-    op->len = (dma_len_t){.kind = fault == SHORT_MESSAGE ? DMA_LEN_CONST : DMA_LEN_RECV, .len = (uint64_t)prev};
-    op->flag = (dma_flag_ref_t){.kind = DMA_FLAG_DONE, .rank = prev};
-    op->value = 1;
-    if (fault != NO_MESSAGE_WAIT) {
-        await(h, DMA_FLAG_DONE, rank, 0, 1);
-    }
-    copy(h, at(DMA_BASE_RECV, rank, prev), at(DMA_BASE_TEMP, rank, 0), DMA_LEN_RECV, (uint64_t)prev)->src.offset = 512;
-    await(h, DMA_FLAG_LANDED, rank, next, 1);
-}
-
-/* ---- running them ---- */
-
-typedef void (*builder_t)(hand_t *h, int rank, int n, fault_t fault);
-
-static void run_once(builder_t build, int n, uint64_t block, fault_t fault, unsigned flags, uint64_t seed,
+static void run_once(hand_builder_t build, int n, uint64_t block, fault_t fault, unsigned flags, uint64_t seed,
                      interp_report_t *report)
 {
+    bool unequal = fault == UNEQUAL || fault == UNEQUAL_UNCHECKED;
     static hand_t hands[MAX_RANKS];
     const dma_plan_t *plans[MAX_RANKS];
-    uint64_t bytes[MAX_RANKS * MAX_RANKS];
-    interp_call_t calls[4];
+    uint64_t bytes[CALLS][MAX_RANKS * MAX_RANKS], takes[CALLS][MAX_RANKS * MAX_RANKS];
+    interp_call_t calls[CALLS];
     interp_job_t job = {.nranks = n,
-                        .geom = {.ring_depth = 2, .slot_bytes = 256, .chunk_bytes = 16, .chunk_depth = 2},
+                        .geom = {.ring_depth = 2,
+                                 .slot_bytes = 256,
+                                 .chunk_bytes = 16,
+                                 .chunk_depth = 2,
+                                 .pair_bytes = 32,
+                                 .pair_depth = 2},
                         .temp_bytes = 1024,
                         .calls = calls,
-                        .ncalls = 4,
+                        .ncalls = CALLS,
                         .outstanding = 1 + (int)(seed % 2),
                         .flags = flags,
                         .seed = seed};
@@ -326,16 +50,21 @@ static void run_once(builder_t build, int n, uint64_t block, fault_t fault, unsi
         build(&hands[r], r, n, fault);
         plans[r] = &hands[r].plan;
     }
-    for (int i = 0; i < n * n; i++) {
-        bytes[i] = block;
-    }
-    for (int c = 0; c < 4; c++) {
-        calls[c] = (interp_call_t){.plans = plans, .chunk = 16, .bytes = bytes};
+    for (int c = 0; c < CALLS; c++) {
+        for (int i = 0; i < n * n; i++) {
+            bytes[c][i] = bytes_of(plans[0]->coll, block, c, i / n, i % n);
+            takes[c][i] = bytes_of(plans[0]->coll, block, c, i % n, i / n);
+        }
+        if (unequal) { /* rank 1 expects more from rank 0 than it gets; in place it also sends more */
+            takes[c][n]++;
+            bytes[c][n] += plans[1]->in_place;
+        }
+        calls[c] = (interp_call_t){.plans = plans, .chunk = 16, .bytes = bytes[c], .takes = unequal ? takes[c] : NULL};
     }
     interp_run(&job, report);
 }
 
-static void passes(builder_t build, int n, uint64_t block)
+static void passes(hand_builder_t build, int n, uint64_t block)
 {
     interp_report_t report;
 
@@ -346,7 +75,8 @@ static void passes(builder_t build, int n, uint64_t block)
 }
 
 /* The fault is found whatever the schedule, as `expected` (or `other`). */
-static void finds(builder_t build, int n, uint64_t block, fault_t fault, interp_error_t expected, interp_error_t other)
+static void finds(hand_builder_t build, int n, uint64_t block, fault_t fault, interp_error_t expected,
+                  interp_error_t other)
 {
     interp_report_t report;
 
@@ -358,7 +88,7 @@ static void finds(builder_t build, int n, uint64_t block, fault_t fault, interp_
 }
 
 /* The fault shows in the bytes, or as a hang, under some schedule, without any clocks. */
-static void shows(builder_t build, int n, uint64_t block, fault_t fault)
+static void shows(hand_builder_t build, int n, uint64_t block, fault_t fault)
 {
     interp_report_t report;
     int found = 0;
@@ -376,95 +106,100 @@ START_TEST(right_plans_pass)
 
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
         for (int n = 1; n <= MAX_RANKS; n++) {
-            passes(pull, n, sizes[i]);
-            passes(slot, n, sizes[i]);
-            passes(pipe_chunks, n, sizes[i]);
-            passes(swap, n, sizes[i]);
+            passes(hand_pull, n, sizes[i]);
+            passes(hand_slot, n, sizes[i]);
+            passes(hand_pipe, n, sizes[i]);
+            passes(hand_swap, n, sizes[i]);
+            passes(hand_slot_v, n, sizes[i]);
+            passes(hand_pipe_v, n, sizes[i]);
+            passes(hand_places, n, sizes[i] / 4);
+            passes(hand_pairs, n, sizes[i]);
+            passes(hand_pairs_in_place, n, sizes[i]);
         }
-        passes(push2, 3, sizes[i]);
-        passes(net, 2, sizes[i]);
+        passes(hand_push2, 3, sizes[i]);
+        passes(hand_net, 2, sizes[i]);
     }
 }
 END_TEST
 
 START_TEST(missing_entry_wait)
 {
-    finds(pull, 3, 100, NO_ENTRY_WAIT, INTERP_NOT_ENTERED, INTERP_NOT_ENTERED);
-    finds(swap, 3, 100, NO_ENTRY_WAIT, INTERP_NOT_ENTERED, INTERP_NOT_ENTERED);
+    finds(hand_pull, 3, 100, NO_ENTRY_WAIT, INTERP_NOT_ENTERED, INTERP_NOT_ENTERED);
+    finds(hand_swap, 3, 100, NO_ENTRY_WAIT, INTERP_NOT_ENTERED, INTERP_NOT_ENTERED);
 }
 END_TEST
 
 START_TEST(missing_entry_signal)
 {
-    finds(pull, 3, 100, NO_ENTRY_SIGNAL, INTERP_DEADLOCK, INTERP_DEADLOCK);
-    finds(pull, 1, 100, NO_ENTRY_SIGNAL, INTERP_PLAN, INTERP_PLAN);
+    finds(hand_pull, 3, 100, NO_ENTRY_SIGNAL, INTERP_DEADLOCK, INTERP_DEADLOCK);
+    finds(hand_pull, 1, 100, NO_ENTRY_SIGNAL, INTERP_PLAN, INTERP_PLAN);
 }
 END_TEST
 
 START_TEST(missing_done_wait)
 {
-    finds(pull, 3, 100, NO_DONE_WAIT, INTERP_USER, INTERP_DATA);
-    shows(pull, 3, 100, NO_DONE_WAIT);
+    finds(hand_pull, 3, 100, NO_DONE_WAIT, INTERP_USER, INTERP_DATA);
+    shows(hand_pull, 3, 100, NO_DONE_WAIT);
 }
 END_TEST
 
 START_TEST(missing_consumed_wait)
 {
-    finds(pipe_chunks, 3, 100, NO_CONSUMED_WAIT, INTERP_CHUNK, INTERP_CHUNK);
-    shows(pipe_chunks, 3, 100, NO_CONSUMED_WAIT);
-    finds(pipe_chunks, 3, 32, NO_CONSUMED_WAIT, INTERP_CHUNK, INTERP_CHUNK); /* across calls only */
+    finds(hand_pipe, 3, 100, NO_CONSUMED_WAIT, INTERP_CHUNK, INTERP_CHUNK);
+    shows(hand_pipe, 3, 100, NO_CONSUMED_WAIT);
+    finds(hand_pipe, 3, 32, NO_CONSUMED_WAIT, INTERP_CHUNK, INTERP_CHUNK); /* across calls only */
 }
 END_TEST
 
 START_TEST(missing_produced_wait)
 {
-    finds(pipe_chunks, 3, 100, NO_PRODUCED_WAIT, INTERP_CHUNK, INTERP_DATA);
-    shows(pipe_chunks, 3, 100, NO_PRODUCED_WAIT);
+    finds(hand_pipe, 3, 100, NO_PRODUCED_WAIT, INTERP_CHUNK, INTERP_DATA);
+    shows(hand_pipe, 3, 100, NO_PRODUCED_WAIT);
 }
 END_TEST
 
 START_TEST(missing_landed_wait)
 {
-    finds(push2, 3, 100, NO_LANDED_WAIT, INTERP_USER, INTERP_DATA);
-    shows(push2, 3, 100, NO_LANDED_WAIT);
-    finds(swap, 3, 100, NO_LANDED_WAIT, INTERP_USER, INTERP_DATA);
-    shows(swap, 3, 100, NO_LANDED_WAIT);
+    finds(hand_push2, 3, 100, NO_LANDED_WAIT, INTERP_USER, INTERP_DATA);
+    shows(hand_push2, 3, 100, NO_LANDED_WAIT);
+    finds(hand_swap, 3, 100, NO_LANDED_WAIT, INTERP_USER, INTERP_DATA);
+    shows(hand_swap, 3, 100, NO_LANDED_WAIT);
 }
 END_TEST
 
 START_TEST(signal_before_copy)
 {
-    finds(slot, 3, 100, EARLY_SIGNAL, INTERP_RACE, INTERP_DATA);
-    shows(slot, 3, 100, EARLY_SIGNAL);
-    finds(pipe_chunks, 3, 100, EARLY_SIGNAL, INTERP_CHUNK, INTERP_DATA);
-    shows(pipe_chunks, 3, 100, EARLY_SIGNAL);
-    finds(pull, 3, 100, EARLY_SIGNAL, INTERP_USER, INTERP_DATA);
-    shows(pull, 3, 100, EARLY_SIGNAL);
+    finds(hand_slot, 3, 100, EARLY_SIGNAL, INTERP_RACE, INTERP_DATA);
+    shows(hand_slot, 3, 100, EARLY_SIGNAL);
+    finds(hand_pipe, 3, 100, EARLY_SIGNAL, INTERP_CHUNK, INTERP_DATA);
+    shows(hand_pipe, 3, 100, EARLY_SIGNAL);
+    finds(hand_pull, 3, 100, EARLY_SIGNAL, INTERP_USER, INTERP_DATA);
+    shows(hand_pull, 3, 100, EARLY_SIGNAL);
 }
 END_TEST
 
 START_TEST(wrong_operands)
 {
-    finds(pull, 3, 100, WRONG_OFFSET, INTERP_BOUNDS, INTERP_BOUNDS);
-    finds(pull, 3, 100, LONG_COPY, INTERP_BOUNDS, INTERP_BOUNDS);
-    finds(pull, 3, 100, WRONG_SOURCE, INTERP_DATA, INTERP_DATA);
-    finds(push2, 3, 100, WRONG_SOURCE, INTERP_RACE, INTERP_USER);
-    finds(slot, 2, 257, RIGHT, INTERP_BOUNDS, INTERP_BOUNDS);
+    finds(hand_pull, 3, 100, WRONG_OFFSET, INTERP_BOUNDS, INTERP_BOUNDS);
+    finds(hand_pull, 3, 100, LONG_COPY, INTERP_BOUNDS, INTERP_BOUNDS);
+    finds(hand_pull, 3, 100, WRONG_SOURCE, INTERP_DATA, INTERP_DATA);
+    finds(hand_push2, 3, 100, WRONG_SOURCE, INTERP_RACE, INTERP_USER);
+    finds(hand_slot, 2, 257, RIGHT, INTERP_BOUNDS, INTERP_BOUNDS);
 }
 END_TEST
 
 START_TEST(wrong_swaps)
 {
-    finds(swap, 2, 100, WRONG_SOURCE, INTERP_DATA, INTERP_DATA);
-    finds(swap, 3, 100, TWICE, INTERP_USER, INTERP_DATA);
+    finds(hand_swap, 2, 100, WRONG_SOURCE, INTERP_DATA, INTERP_DATA);
+    finds(hand_swap, 3, 100, TWICE, INTERP_USER, INTERP_DATA);
 }
 END_TEST
 
 START_TEST(wrong_flags)
 {
-    finds(pull, 3, 100, FOREIGN_FLAG, INTERP_OWNER, INTERP_OWNER);
-    finds(pull, 3, 100, LOW_FLAG, INTERP_BACKWARDS, INTERP_BACKWARDS);
-    finds(pull, 3, 100, TWICE, INTERP_BACKWARDS, INTERP_BACKWARDS);
+    finds(hand_pull, 3, 100, FOREIGN_FLAG, INTERP_OWNER, INTERP_OWNER);
+    finds(hand_pull, 3, 100, LOW_FLAG, INTERP_BACKWARDS, INTERP_BACKWARDS);
+    finds(hand_pull, 3, 100, TWICE, INTERP_BACKWARDS, INTERP_BACKWARDS);
 }
 END_TEST
 
@@ -472,25 +207,114 @@ START_TEST(deadlocks)
 {
     interp_report_t report;
 
-    finds(pull, 3, 100, CIRCLE, INTERP_DEADLOCK, INTERP_DEADLOCK);
-    finds(pipe_chunks, 2, 100, SHALLOW, INTERP_DEADLOCK, INTERP_DEADLOCK);
-    run_once(pull, 2, 100, CIRCLE, 0, 1, &report);
+    finds(hand_pull, 3, 100, CIRCLE, INTERP_DEADLOCK, INTERP_DEADLOCK);
+    finds(hand_pipe, 2, 100, SHALLOW, INTERP_DEADLOCK, INTERP_DEADLOCK);
+    run_once(hand_pull, 2, 100, CIRCLE, 0, 1, &report);
     ck_assert_ptr_nonnull(strstr(report.text, "rank 1 queue 0 op 0 trip 0: WAIT ENTRY of rank 0 about 0 >= 1"));
 }
 END_TEST
 
 START_TEST(malformed_plans)
 {
-    finds(pipe_chunks, 3, 100, UNCHUNKED, INTERP_PLAN, INTERP_PLAN);
-    finds(pull, 3, 100, NOT_STREAMING, INTERP_PLAN, INTERP_PLAN);
+    finds(hand_pipe, 3, 100, UNCHUNKED, INTERP_PLAN, INTERP_PLAN);
+    finds(hand_pull, 3, 100, NOT_STREAMING, INTERP_PLAN, INTERP_PLAN);
 }
 END_TEST
 
 START_TEST(network_steps)
 {
-    finds(net, 2, 100, NO_SIGNAL_BEFORE_SEND, INTERP_RACE, INTERP_RACE);
-    finds(net, 2, 100, NO_MESSAGE_WAIT, INTERP_RACE, INTERP_RACE);
-    finds(net, 2, 100, SHORT_MESSAGE, INTERP_NET, INTERP_NET);
+    finds(hand_net, 2, 100, NO_SIGNAL_BEFORE_SEND, INTERP_RACE, INTERP_RACE);
+    finds(hand_net, 2, 100, NO_MESSAGE_WAIT, INTERP_RACE, INTERP_RACE);
+    finds(hand_net, 2, 100, SHORT_MESSAGE, INTERP_NET, INTERP_NET);
+}
+END_TEST
+
+/* ---- all-to-alls, heads and tails, streams of pairs ---- */
+
+static void finds_in_pairs(uint64_t block, fault_t fault, interp_error_t expected, interp_error_t other)
+{
+    finds(hand_pairs, 3, block, fault, expected, other);
+    finds(hand_pairs_in_place, 3, block, fault, expected, other);
+}
+
+START_TEST(pair_flags)
+{
+    finds_in_pairs(200, NO_CONSUMED_WAIT, INTERP_CHUNK, INTERP_CHUNK);
+    shows(hand_pairs, 3, 200, NO_CONSUMED_WAIT);
+    finds_in_pairs(HAND_HEAD + 32, NO_CONSUMED_WAIT, INTERP_CHUNK, INTERP_CHUNK); /* across calls only */
+    finds_in_pairs(200, NO_PRODUCED_WAIT, INTERP_CHUNK, INTERP_CHUNK);
+    shows(hand_pairs, 3, 200, NO_PRODUCED_WAIT);
+    finds_in_pairs(200, EARLY_SIGNAL, INTERP_CHUNK, INTERP_RACE);
+    shows(hand_pairs, 3, 200, EARLY_SIGNAL);
+    finds_in_pairs(200, SHALLOW, INTERP_DEADLOCK, INTERP_DEADLOCK);
+    finds_in_pairs(200, COUNTED_TWICE, INTERP_PLAN, INTERP_PLAN);
+}
+END_TEST
+
+/* What is overwritten in place must have left the buffer before. */
+START_TEST(pairs_in_place)
+{
+    finds(hand_pairs_in_place, 3, 200, NO_OWN_WAIT, INTERP_RACE, INTERP_RACE);
+    shows(hand_pairs_in_place, 3, 200, NO_OWN_WAIT);
+    finds(hand_pairs, 3, 200, NO_OWN_WAIT, INTERP_OK, INTERP_OK); /* needed in place only */
+    finds(hand_pairs_in_place, 3, 20, LATE_HEAD, INTERP_RACE, INTERP_DATA);
+    shows(hand_pairs_in_place, 3, 20, LATE_HEAD);
+}
+END_TEST
+
+START_TEST(heads_and_places)
+{
+    finds_in_pairs(20, LATE_HEAD, INTERP_RACE, INTERP_DATA);
+    finds_in_pairs(20, LATE_NUMBER, INTERP_RACE, INTERP_SIZE);
+    finds_in_pairs(20, WRONG_PLACE, INTERP_DATA, INTERP_DATA);
+    finds_in_pairs(200, WRONG_HEAD, INTERP_DATA, INTERP_DATA);
+    finds_in_pairs(200, WHOLE_CHUNKS, INTERP_PLAN, INTERP_PLAN);
+    finds(hand_places, 3, 50, WRONG_PLACE, INTERP_DATA, INTERP_RACE);
+    finds(hand_places, 4, 65, RIGHT, INTERP_BOUNDS, INTERP_RACE); /* larger than a place */
+}
+END_TEST
+
+/* A user whose ranks do not agree on their bytes is told so; nobody else is. */
+START_TEST(unequal_bytes)
+{
+    static const uint64_t sizes[] = {0, 1, HAND_HEAD, 55, 200};
+
+    for (size_t i = 0; i < 5; i++) {
+        finds_in_pairs(sizes[i], UNEQUAL, INTERP_SIZE, INTERP_SIZE);
+        finds(hand_slot, 3, sizes[i], UNEQUAL, INTERP_SIZE, INTERP_SIZE);
+        finds(hand_slot_v, 3, sizes[i], UNEQUAL, INTERP_SIZE, INTERP_SIZE);
+        finds(hand_pipe_v, 2, sizes[i], UNEQUAL, INTERP_SIZE, INTERP_SIZE);
+        finds(hand_places, 3, sizes[i] / 4, UNEQUAL, INTERP_SIZE, INTERP_SIZE);
+        finds(hand_pairs, 3, sizes[i], UNEQUAL_UNCHECKED, INTERP_DATA, INTERP_DEADLOCK);
+    }
+}
+END_TEST
+
+START_TEST(malformed_pairs)
+{
+    static const fault_t faults[] = {NOT_STREAMING, UNCHUNKED,        FOREIGN_STREAM, FOREIGN_BUFFER, CHECKS_SENT,
+                                     CHECKS_CHUNK,  NUMBER_OF_OTHERS, WRITES_NUMBER,  READS_BLOCK};
+
+    for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++) {
+        finds_in_pairs(200, faults[i], INTERP_PLAN, INTERP_PLAN);
+    }
+}
+END_TEST
+
+START_TEST(plans_in_words)
+{
+    static hand_t h;
+    char text[200];
+
+    hand_pairs(&h, 0, 2, RIGHT);
+    interp_print_op(&h.ops[0][0], text, sizeof(text));
+    ck_assert_str_eq(text, "COPY slot[0:0]+64 <- bytes[0:1]+0, 8");
+    interp_print_op(&h.ops[0][5], text, sizeof(text));
+    ck_assert_str_eq(text, "CHECK slot[1:0]+0, recv block 1");
+    interp_print_op(&h.ops[1][1], text, sizeof(text));
+    ck_assert_str_eq(text, "COPY pair[0:1]+0 <- send[0:1]+0, tail of send block 1 chunked");
+    interp_print_op(&h.ops[2][1], text, sizeof(text));
+    ck_assert_str_eq(text, "WAIT PAIR_PRODUCED of rank 1 about 0 >= 1 chunked");
 }
 END_TEST
 
@@ -499,8 +323,8 @@ START_TEST(seeds_repeat)
     interp_report_t a, b;
 
     for (uint64_t seed = 1; seed < 20; seed++) {
-        run_once(pipe_chunks, 4, 200, RIGHT, 0, seed, &a);
-        run_once(pipe_chunks, 4, 200, RIGHT, 0, seed, &b);
+        run_once(hand_pipe, 4, 200, RIGHT, 0, seed, &a);
+        run_once(hand_pipe, 4, 200, RIGHT, 0, seed, &b);
         ck_assert_mem_eq(&a, &b, sizeof(a));
         ck_assert_uint_gt(a.moved, 0);
     }
@@ -525,6 +349,12 @@ int main(void)
     unit_test(suite, deadlocks, 20);
     unit_test(suite, malformed_plans, 20);
     unit_test(suite, network_steps, 20);
+    unit_test(suite, pair_flags, 20);
+    unit_test(suite, pairs_in_place, 20);
+    unit_test(suite, heads_and_places, 20);
+    unit_test(suite, unequal_bytes, 20);
+    unit_test(suite, malformed_pairs, 20);
+    unit_test(suite, plans_in_words, 20);
     unit_test(suite, seeds_repeat, 20);
     return unit_main(suite);
 }

@@ -1,6 +1,10 @@
-/* Every row of the algorithm table, run by the plan interpreter over ranks, sizes, in place or not, and seeds. */
+/*
+ * Every row of the algorithm table with every operation it does, run by the plan interpreter over ranks, sizes, in place
+ * or not, and seeds. What the engine makes of the same plans is in test_forms.c.
+ */
 #include <check.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,118 +13,199 @@
 #include "plan/profile.h"
 
 #define MAX_RANKS 17
+#define MAX_CALLS 12
 #define CALLS     4
-#define CHUNK     64 /* bytes per trip here: many chunks in few bytes */
+#define CHUNK     64    /* bytes per trip here: many chunks in few bytes */
+#define GUESS     65536 /* of an all-to-all-v's blocks */
+#define MAX_SIZES 64
 
-/* How the ranks of a call pass their buffers. */
+/* How the ranks of a call pass their buffers. MIXED: all-gathers only. */
 typedef enum placing { OUT_OF_PLACE, IN_PLACE, MIXED, PLACINGS } placing_t;
 
-typedef struct sweep {
-    int variant;
-    unsigned ran, unfit;
-} sweep_t;
+/* One call of all ranks. */
+typedef struct scene {
+    int variant, n;
+    dma_coll_t coll;
+    placing_t placing;
+    dma_geom_t geom;
+    uint64_t chunk;
+    uint64_t bytes[MAX_RANKS * MAX_RANKS];
+    const dma_plan_t *plans[MAX_RANKS];
+} scene_t;
 
 static uint64_t next_seed;
+
+static uint32_t draw(uint32_t below)
+{
+    static uint64_t state;
+    uint64_t x = state = (state ? state : unit_seed()) * 6364136223846793005u + 1442695040888963407u;
+
+    return (uint32_t)((x >> 33) % below);
+}
+
+static bool gathers(dma_coll_t coll)
+{
+    return coll == DMA_ALLGATHER || coll == DMA_ALLGATHERV;
+}
+
+static bool uneven(dma_coll_t coll)
+{
+    return coll == DMA_ALLGATHERV || coll == DMA_ALLTOALLV;
+}
 
 static bool placed(placing_t placing, int rank)
 {
     return placing == IN_PLACE || (placing == MIXED && (rank * 7 + 3) % 5 < 2);
 }
 
-/* The plans of all ranks for one block size; false where the variant says that it does not fit. */
-static bool build_plans(int variant, dma_plan_req_t req, placing_t placing, const dma_plan_t **plans)
+static const char *coll_name(dma_coll_t coll)
+{
+    static const char *const names[] = {"allgather", "allgatherv", "alltoall", "alltoallv"};
+
+    return names[coll];
+}
+
+static dma_geom_t geometry(uint32_t ring_depth, uint32_t depth)
+{
+    return (dma_geom_t){.ring_depth = ring_depth,
+                        .slot_bytes = 256,
+                        .chunk_bytes = 4096,
+                        .chunk_depth = depth,
+                        .pair_bytes = 256 * depth,
+                        .pair_depth = depth};
+}
+
+static uint64_t largest(const scene_t *s)
+{
+    uint64_t most = 0;
+
+    for (int i = 0; i < s->n * s->n; i++) {
+        most = s->bytes[i] > most ? s->bytes[i] : most;
+    }
+    return most;
+}
+
+static dma_plan_req_t request(const scene_t *s)
+{
+    return (dma_plan_req_t){.coll = s->coll,
+                            .nranks = s->n,
+                            .in_place = s->placing == IN_PLACE && !gathers(s->coll),
+                            .bytes = s->coll == DMA_ALLTOALLV ? GUESS : largest(s),
+                            .cross_memory = true,
+                            .ranks_per_core_x16 = 16,
+                            .geom = s->geom};
+}
+
+/* The blocks of a call: all of `bytes`; in a v-operation, `mixed`, some are empty and some of other sizes. */
+static void fill(scene_t *s, uint64_t bytes, bool mixed)
+{
+    int n = s->n;
+
+    for (int i = 0; i < n * n; i++) {
+        uint32_t kind = mixed ? draw(6) : 5;
+        s->bytes[i] = kind == 0   ? 0
+                      : kind == 1 ? 1
+                      : kind == 2 ? bytes / 2
+                      : kind == 3 ? draw((uint32_t)bytes + 1)
+                                  : bytes;
+    }
+    for (int i = 0; i < n; i++) {
+        for (int k = 0; k < n; k++) {
+            if (gathers(s->coll)) {
+                s->bytes[i * n + k] = s->bytes[i * n];
+            } else if (s->placing == IN_PLACE && k < i) {
+                s->bytes[i * n + k] = s->bytes[k * n + i];
+            }
+        }
+    }
+}
+
+/* The plans of all ranks; false where the variant says that it does not fit. */
+static bool build_plans(scene_t *s)
 {
     dma_profile_t profile = dma_profile_default();
+    dma_plan_req_t req = request(s);
     dma_choice_t choice;
     const char *reason = NULL;
-    dma_status_t status;
 
-    if (dma_variants[variant]->unfit(&req)) {
+    if (!(dma_variants[s->variant]->colls >> s->coll & 1) || dma_variants[s->variant]->unfit(&req)) {
         return false;
     }
-    status = dma_plan_choose(&profile, &req, variant, &choice, &reason);
-    ck_assert_int_eq(status, DMA_OK);
-    ck_assert_int_eq(choice.variant, variant);
+    ck_assert_int_eq(dma_plan_choose(&profile, &req, s->variant, &choice, &reason), DMA_OK);
+    ck_assert_int_eq(choice.variant, s->variant);
     ck_assert_uint_le(choice.chunk, 1u << 20);
-    for (int r = 0; r < req.nranks; r++) {
+    for (int r = 0; r < s->n; r++) {
         dma_plan_t *plan = NULL;
-        req.in_place = placed(placing, r);
+        dma_status_t status;
+        req.in_place = placed(s->placing, r);
         status = dma_plan_build(&req, &choice, r, &plan);
-        ck_assert_msg(status == DMA_OK, "%s: rank %d of %d: %s", dma_variants[variant]->name, r, req.nranks,
+        ck_assert_msg(status == DMA_OK, "%s: rank %d of %d: %s", dma_variants[s->variant]->name, r, s->n,
                       dma_status_name(status));
         ck_assert_uint_eq(plan->variant, choice.variant);
+        ck_assert_int_eq(plan->coll, s->coll);
         ck_assert_int_eq(plan->in_place, req.in_place);
-        plans[r] = plan;
+        ck_assert_uint_le(plan->nprogs, 2 * (unsigned)s->n + 1); /* the core has room for so many cursors */
+        s->plans[r] = plan;
     }
     return true;
 }
 
-static void free_plans(const dma_plan_t **plans, int n)
+static void free_plans(scene_t *s)
 {
-    for (int r = 0; r < n; r++) {
-        dma_plan_free((dma_plan_t *)plans[r]);
+    for (int r = 0; r < s->n; r++) {
+        dma_plan_free((dma_plan_t *)s->plans[r]);
     }
 }
 
-static dma_geom_t geometry(uint32_t ring_depth, uint32_t chunk_depth)
+static interp_call_t call_of(const scene_t *s)
 {
-    return (dma_geom_t){.ring_depth = ring_depth, .slot_bytes = 256, .chunk_bytes = 4096, .chunk_depth = chunk_depth};
+    return (interp_call_t){.plans = s->plans, .chunk = s->chunk, .bytes = s->bytes};
 }
 
-static dma_plan_req_t request(int n, uint64_t bytes, dma_geom_t geom)
-{
-    return (dma_plan_req_t){.coll = DMA_ALLGATHER,
-                            .nranks = n,
-                            .bytes = bytes,
-                            .cross_memory = true,
-                            .ranks_per_core_x16 = 16,
-                            .geom = geom};
-}
-
-static void run(const char *what, interp_job_t *job)
+static void run(const scene_t *s, interp_job_t *job, interp_error_t expected)
 {
     interp_report_t report;
 
     job->seed = next_seed++;
     interp_run(job, &report);
-    if (report.error) {
-        interp_print_plan(stdout, job->calls[0].plans[0]);
+    if (report.error != expected) {
+        interp_print_plan(stdout, s->plans[0]);
     }
-    ck_assert_msg(report.error == INTERP_OK, "%s: %s", what, report.text);
+    ck_assert_msg(report.error == expected,
+                  "%s, %s, %d ranks, up to %" PRIu64 " bytes, %s, ring %u, %u buffers, chunk %" PRIu64
+                  ": expected %s, got %s",
+                  dma_variants[s->variant]->name, coll_name(s->coll), s->n, largest(s),
+                  s->placing == IN_PLACE ? "in place"
+                  : s->placing == MIXED  ? "mixed"
+                                         : "out of place",
+                  s->geom.ring_depth, s->geom.chunk_depth, s->chunk, interp_error_name(expected), report.text);
 }
 
-/* Several calls of one variant and size on one communicator. */
-static void sweep_one(sweep_t *s, int n, uint64_t bytes, placing_t placing, dma_geom_t geom, uint64_t chunk, int seeds)
+/* Several calls of one variant and operation on one communicator, the v-operations with other counts in every call. */
+static bool run_calls(const scene_t *pattern, uint64_t bytes, int seeds)
 {
-    const dma_plan_t *plans[MAX_RANKS];
-    uint64_t sizes[MAX_RANKS * MAX_RANKS];
+    static scene_t scenes[CALLS];
     interp_call_t calls[CALLS];
-    interp_job_t job = {.nranks = n, .geom = geom, .calls = calls, .ncalls = CALLS};
-    char what[160];
+    interp_job_t job = {.nranks = pattern->n, .geom = pattern->geom, .calls = calls, .ncalls = CALLS};
 
-    if (!build_plans(s->variant, request(n, bytes, geom), placing, plans)) {
-        s->unfit++;
-        return;
+    for (int c = 0; c < CALLS; c++) {
+        scenes[c] = *pattern;
+        fill(&scenes[c], bytes, uneven(pattern->coll) && c);
+        if (!build_plans(&scenes[c])) {
+            ck_assert_int_eq(c, 0); /* smaller blocks fit where larger ones do */
+            return false;
+        }
+        calls[c] = call_of(&scenes[c]);
     }
-    s->ran++;
-    for (int i = 0; i < n * n; i++) {
-        sizes[i] = bytes;
+    for (int i = 0; i < seeds; i++) {
+        job.outstanding = 1 + i % 2 * (int)pattern->geom.ring_depth;
+        job.flags = i % 4 == 3 ? INTERP_STRONG : 0;
+        run(&scenes[0], &job, INTERP_OK);
     }
     for (int c = 0; c < CALLS; c++) {
-        calls[c] = (interp_call_t){.plans = plans, .chunk = chunk, .bytes = sizes};
+        free_plans(&scenes[c]);
     }
-    snprintf(what, sizeof(what), "%s, %d ranks, %" PRIu64 " bytes, %s, ring %u, chunks %u x %" PRIu64,
-             dma_variants[s->variant]->name, n, bytes,
-             placing == IN_PLACE ? "in place"
-             : placing == MIXED  ? "mixed"
-                                 : "out of place",
-             geom.ring_depth, geom.chunk_depth, chunk);
-    for (int i = 0; i < seeds; i++) {
-        job.outstanding = 1 + i % 2 * (int)geom.ring_depth;
-        job.flags = i % 4 == 3 ? INTERP_STRONG : 0;
-        run(what, &job);
-    }
-    free_plans(plans, n);
+    return true;
 }
 
 static int count_variants(void)
@@ -133,110 +218,228 @@ static int count_variants(void)
     return n;
 }
 
-/* All variants, ranks and placings; sizes around every limit that a variant has. */
+static size_t around(uint64_t *sizes, size_t n, uint64_t limit)
+{
+    for (uint64_t b = limit ? limit - 1 : 0; b <= limit + 1; b++) {
+        bool known = false;
+        for (size_t i = 0; i < n; i++) {
+            known |= sizes[i] == b;
+        }
+        if (!known) {
+            ck_assert_uint_lt(n, MAX_SIZES);
+            sizes[n++] = b;
+        }
+    }
+    return n;
+}
+
+/* Sizes around every limit that a variant has in an operation of n ranks. */
+static size_t interesting(dma_coll_t coll, int n, dma_geom_t geom, uint64_t *sizes)
+{
+    uint64_t others = n > 1 ? (uint64_t)n - 1 : 1, slot = geom.slot_bytes / others / 8 * 8, head = 0;
+    size_t k = around(sizes, 0, 0);
+
+    if (gathers(coll)) {
+        k = around(sizes, around(sizes, k, 32), DMA_LINE_BYTES);
+        k = around(sizes, k, geom.slot_bytes);
+    } else {
+        head = coll == DMA_ALLTOALLV ? slot - 8 : slot;
+        k = around(sizes, around(sizes, k, DMA_LINE_BYTES / others / 8 * 8), slot);
+        k = around(sizes, k, head);
+    }
+    k = around(sizes, around(sizes, k, head + CHUNK), head + 2 * CHUNK);
+    sizes[k++] = head + 5 * CHUNK + 7;
+    sizes[k++] = head + 12 * CHUNK;
+    return k;
+}
+
+/* All variants, operations, ranks and placings. */
 START_TEST(every_variant)
 {
-    static const uint64_t sizes[] = {
-        0,         1, 3, 31, 32, 33, 95, 96, 97, 255, 256, 257, CHUNK - 1, CHUNK, CHUNK + 1, 2 * CHUNK, 5 * CHUNK + 7,
-        12 * CHUNK};
-    sweep_t s = {.variant = _i};
+    scene_t s = {.variant = _i / DMA_COLL_COUNT, .coll = (dma_coll_t)(_i % DMA_COLL_COUNT), .chunk = CHUNK};
+    unsigned ran[PLACINGS] = {0}, unfit = 0;
+    const char *name = dma_variants[s.variant]->name;
 
-    for (int n = 1; n <= MAX_RANKS; n++) {
-        for (size_t k = 0; k < sizeof(sizes) / sizeof(sizes[0]); k++) {
-            if (n > 9 && (k + (size_t)n) % 3) {
-                continue;
-            }
-            for (int placing = 0; placing < PLACINGS; placing++) {
-                sweep_one(&s, n, sizes[k], (placing_t)placing, geometry(2, 2), CHUNK, n <= 4 ? 6 : n <= 9 ? 2 : 1);
+    if (!(dma_variants[s.variant]->colls >> s.coll & 1)) {
+        return;
+    }
+    for (s.n = 1; s.n <= MAX_RANKS; s.n++) {
+        uint64_t sizes[MAX_SIZES];
+        size_t nsizes;
+        s.geom = geometry(2, s.n % 2 ? 2 : 4);
+        nsizes = interesting(s.coll, s.n, s.geom, sizes);
+        for (size_t k = 0; k < nsizes; k++) {
+            for (int p = 0; p < (gathers(s.coll) ? PLACINGS : MIXED); p++) {
+                if (s.n > 5 && (k + (size_t)s.n + (size_t)p) % (s.n > 9 ? 9 : 4)) {
+                    continue;
+                }
+                s.placing = (placing_t)p;
+                if (run_calls(&s, sizes[k], s.n <= 4 ? 4 : s.n <= 9 ? 2 : 1)) {
+                    ran[p]++;
+                } else {
+                    unfit++;
+                }
             }
         }
     }
-    ck_assert_msg(s.ran >= 3 * 9 * 8, "%s ran %u times only", dma_variants[_i]->name, s.ran);
-    printf("%-12s ran %u, did not fit %u\n", dma_variants[_i]->name, s.ran, s.unfit);
+    printf("%-10s %-10s ran %u out of place, %u in place, %u mixed; did not fit %u\n", name, coll_name(s.coll),
+           ran[OUT_OF_PLACE], ran[IN_PLACE], ran[MIXED], unfit);
+    ck_assert_msg(ran[OUT_OF_PLACE] >= 15, "%s, %s hardly ran", name, coll_name(s.coll));
+    if (strcmp(name, "host_cross") || s.coll != DMA_ALLTOALL) {
+        ck_assert_msg(ran[IN_PLACE] >= 15, "%s, %s hardly ran in place", name, coll_name(s.coll));
+    }
+    if (gathers(s.coll)) {
+        ck_assert_msg(ran[MIXED] >= 15, "%s, %s hardly ran mixed", name, coll_name(s.coll));
+    }
 }
 END_TEST
 
-/* Rings and chunk buffers of other depths, and chunks of one byte. */
+/* Rings and buffers of other depths, and chunks of one byte. */
 START_TEST(every_geometry)
 {
     static const uint32_t rings[] = {1, 2, 8}, depths[] = {1, 2, 4, 8};
-    sweep_t s = {.variant = _i};
+    unsigned ran[DMA_COLL_COUNT] = {0};
 
-    for (size_t r = 0; r < 3; r++) {
-        for (size_t d = 0; d < 4; d++) {
-            for (int n = 1; n <= 5; n += 2) {
-                sweep_one(&s, n, 77, MIXED, geometry(rings[r], depths[d]), 16, 4);
-                sweep_one(&s, n, 9, OUT_OF_PLACE, geometry(rings[r], depths[d]), 1, 4);
-                sweep_one(&s, n, 256, IN_PLACE, geometry(rings[r], depths[d]), 4096, 4);
-            }
+    for (int i = 0; i < 3 * 4 * DMA_COLL_COUNT; i++) {
+        scene_t s = {.variant = _i,
+                     .coll = (dma_coll_t)(i / 12),
+                     .geom = geometry(rings[i % 3], depths[i / 3 % 4]),
+                     .placing = OUT_OF_PLACE};
+        for (s.n = 1; s.n <= 5; s.n += 2) {
+            s.chunk = 16;
+            ran[s.coll] += run_calls(&s, 77, 2);
+            s.placing = IN_PLACE;
+            s.chunk = 1;
+            ran[s.coll] += run_calls(&s, 9, 2);
+            s.chunk = 256;
+            ran[s.coll] += run_calls(&s, 256 + (gathers(s.coll) ? 0 : 300), 2);
+            s.placing = OUT_OF_PLACE;
         }
     }
-    ck_assert_uint_gt(s.ran, 0);
+    for (int c = 0; c < DMA_COLL_COUNT; c++) {
+        ck_assert_msg(ran[c] || !(dma_variants[_i]->colls >> c & 1), "%s, %s", dma_variants[_i]->name,
+                      coll_name((dma_coll_t)c));
+    }
 }
 END_TEST
 
-/* Calls of all variants and of changing sizes, one after the other on one communicator. */
+/* Calls of all operations and variants and of changing sizes, one after the other on one communicator. */
 START_TEST(mixed_calls)
 {
-    enum { MANY = 12 };
     static const uint64_t sizes[] = {0, 8, 96, 64, 250, 700};
+    static scene_t scenes[MAX_CALLS];
     const int variants = count_variants();
+    interp_call_t calls[MAX_CALLS];
 
     for (int n = 1; n <= 6; n++) {
-        for (int round = 0; round < 12; round++) {
-            const dma_plan_t *plans[MANY][MAX_RANKS];
-            uint64_t bytes[MANY][MAX_RANKS * MAX_RANKS];
-            interp_call_t calls[MANY];
+        for (int round = 0; round < 16; round++) {
             dma_geom_t geom = geometry(round % 2 ? 4 : 2, round % 3 ? 2 : 4);
-            interp_job_t job = {.nranks = n, .geom = geom, .calls = calls, .ncalls = MANY};
-            char what[80];
+            interp_job_t job = {.nranks = n, .geom = geom, .calls = calls, .ncalls = MAX_CALLS};
 
-            for (int c = 0; c < MANY; c++) {
-                int variant = (c * 5 + round * 3) % variants;
-                uint64_t size = sizes[(c * 7 + round) % 6];
-                while (!build_plans(variant, request(n, size, geom), (placing_t)((c + round) % PLACINGS), plans[c])) {
-                    variant = (variant + 1) % variants;
+            for (int c = 0; c < MAX_CALLS; c++) {
+                scene_t *s = &scenes[c];
+                *s = (scene_t){.variant = (int)draw((uint32_t)variants),
+                               .n = n,
+                               .coll = (dma_coll_t)draw(DMA_COLL_COUNT),
+                               .geom = geom,
+                               .chunk = c % 2 ? 32 : CHUNK};
+                s->placing = (placing_t)draw(gathers(s->coll) ? PLACINGS : MIXED);
+                fill(s, sizes[draw(6)], uneven(s->coll));
+                while (!build_plans(s)) {
+                    s->variant = (s->variant + 1) % variants;
                 }
-                for (int i = 0; i < n * n; i++) {
-                    bytes[c][i] = size;
-                }
-                calls[c] = (interp_call_t){.plans = plans[c], .chunk = c % 2 ? 32 : CHUNK, .bytes = bytes[c]};
+                calls[c] = call_of(s);
             }
-            snprintf(what, sizeof(what), "mixed calls, round %d", round);
-            for (int i = 0; i < 4; i++) {
+            for (int i = 0; i < 3; i++) {
                 job.outstanding = i + 1;
-                run(what, &job);
+                run(&scenes[0], &job, INTERP_OK);
             }
-            for (int c = 0; c < MANY; c++) {
-                free_plans(plans[c], n);
+            for (int c = 0; c < MAX_CALLS; c++) {
+                free_plans(&scenes[c]);
             }
         }
     }
+}
+END_TEST
+
+/* One rank expects a byte more or less than another one sends it: it learns so, whoever runs first. */
+START_TEST(unequal_sides)
+{
+    unsigned ran = 0;
+
+    for (int i = 0; i < DMA_COLL_COUNT * 6 * 2 * 2; i++) {
+        static const uint64_t sizes[] = {1, 31, 32, 90, 200, 500};
+        scene_t s = {.variant = _i,
+                     .n = 2 + i % 3,
+                     .coll = (dma_coll_t)(i / 24),
+                     .geom = geometry(2, 2),
+                     .placing = i / 12 % 2 ? IN_PLACE : OUT_OF_PLACE,
+                     .chunk = CHUNK};
+        int n = s.n, src = (int)draw((uint32_t)n), dst = (src + 1 + (int)draw((uint32_t)n - 1)) % n;
+        uint64_t takes[MAX_RANKS * MAX_RANKS], bytes = sizes[i / 2 % 6];
+        interp_call_t call;
+        interp_job_t job = {.nranks = n, .geom = s.geom, .calls = &call, .ncalls = 1, .outstanding = 1};
+
+        fill(&s, bytes, false);
+        if (!build_plans(&s)) {
+            continue;
+        }
+        for (int k = 0; k < n * n; k++) {
+            takes[k] = s.bytes[k % n * n + k / n];
+        }
+        takes[dst * n + src] += i % 2 && (s.placing == OUT_OF_PLACE || uneven(s.coll)) ? 1 : (uint64_t)-1;
+        if (s.placing == IN_PLACE && !gathers(s.coll)) { /* one buffer: the plans of `dst` still have to fit it */
+            s.bytes[dst * n + src] = takes[dst * n + src];
+        }
+        call = call_of(&s);
+        call.takes = takes;
+        for (int seed = 0; seed < 20; seed++) {
+            run(&s, &job, INTERP_SIZE);
+        }
+        free_plans(&s);
+        ran++;
+    }
+    ck_assert_uint_ge(ran, 10);
 }
 END_TEST
 
 /* A request that the table refuses is refused by name, and a plan for it is never asked for. */
 START_TEST(limits)
 {
-    dma_geom_t geom = geometry(2, 2);
+    scene_t s = {.n = 4, .geom = geometry(2, 2)};
+    dma_plan_req_t req = request(&s);
     struct {
         const char *name;
-        uint64_t fits, too_much;
-    } cases[] = {{"host_line", DMA_LINE_BYTES, DMA_LINE_BYTES + 1}, {"host_slot", 256, 257}};
+        dma_coll_t coll;
+        uint64_t fits;
+    } cases[] = {{"host_line", DMA_ALLGATHER, DMA_LINE_BYTES},
+                 {"host_line", DMA_ALLGATHERV, DMA_LINE_BYTES},
+                 {"host_line", DMA_ALLTOALL, 32},
+                 {"host_slot", DMA_ALLGATHER, 256},
+                 {"host_slot", DMA_ALLGATHERV, 256},
+                 {"host_slot", DMA_ALLTOALL, 80}};
 
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         int v = dma_variant_find(cases[i].name);
-        dma_plan_req_t req = request(4, cases[i].fits, geom);
+        req.coll = cases[i].coll;
+        req.bytes = cases[i].fits;
         ck_assert_int_ge(v, 0);
         ck_assert_ptr_null(dma_variants[v]->unfit(&req));
-        req.bytes = cases[i].too_much;
+        req.bytes++;
         ck_assert_ptr_nonnull(dma_variants[v]->unfit(&req));
     }
-    dma_plan_req_t req = request(4, 1000, geom);
+    req.bytes = 1000;
+    req.coll = DMA_ALLGATHER;
     req.cross_memory = false;
     ck_assert_ptr_nonnull(dma_variants[dma_variant_find("host_cross")]->unfit(&req));
     req.geom.chunk_depth = 0;
     ck_assert_ptr_nonnull(dma_variants[dma_variant_find("host_pipe")]->unfit(&req));
+    req.coll = DMA_ALLTOALLV;
+    ck_assert_ptr_null(dma_variants[dma_variant_find("host_pair")]->unfit(&req));
+    req.geom.pair_bytes = 0;
+    ck_assert_ptr_nonnull(dma_variants[dma_variant_find("host_pair")]->unfit(&req));
+    req = (dma_plan_req_t){.coll = DMA_ALLTOALL, .nranks = 4, .in_place = true, .cross_memory = true};
+    ck_assert_ptr_nonnull(dma_variants[dma_variant_find("host_cross")]->unfit(&req));
     ck_assert_int_eq(dma_variant_find("host_pip"), -1);
     ck_assert_int_eq(dma_variant_find(""), -1);
 }
@@ -247,9 +450,10 @@ int main(void)
     Suite *suite = suite_create("plans");
 
     next_seed = 1000 * unit_seed();
-    unit_loop(suite, every_variant, 0, count_variants(), 60);
+    unit_loop(suite, every_variant, 0, count_variants() * DMA_COLL_COUNT, 60);
     unit_loop(suite, every_geometry, 0, count_variants(), 60);
     unit_test(suite, mixed_calls, 60);
+    unit_loop(suite, unequal_sides, 0, count_variants(), 60);
     unit_test(suite, limits, 60);
     return unit_main(suite);
 }

@@ -1,0 +1,81 @@
+/* Plans by hand, right and wrong ones, for the tests of the interpreter itself. */
+#ifndef DMA_TEST_LIBINTERP_HAND_H
+#define DMA_TEST_LIBINTERP_HAND_H
+
+#include "dma/plan.h"
+
+#define HAND_PROGS 8
+#define HAND_OPS   32
+#define HAND_HEAD  24 /* bytes of a block that are its head in hand_pairs */
+
+typedef struct hand {
+    dma_plan_t plan;
+    dma_prog_t progs[HAND_PROGS];
+    dma_op_t ops[HAND_PROGS][HAND_OPS];
+} hand_t;
+
+/* What a builder does wrong. */
+typedef enum fault {
+    RIGHT,
+    NO_ENTRY_WAIT,
+    NO_ENTRY_SIGNAL,
+    NO_DONE_WAIT,
+    NO_CONSUMED_WAIT,
+    NO_PRODUCED_WAIT,
+    NO_LANDED_WAIT,
+    EARLY_SIGNAL,
+    WRONG_OFFSET,
+    WRONG_SOURCE,
+    LONG_COPY,
+    FOREIGN_FLAG,
+    LOW_FLAG,
+    CIRCLE,
+    SHALLOW,
+    TWICE,
+    UNCHUNKED,
+    NOT_STREAMING,
+    SHORT_MESSAGE,
+    NO_MESSAGE_WAIT,
+    NO_SIGNAL_BEFORE_SEND,
+    NO_OWN_WAIT,
+    LATE_NUMBER,
+    LATE_HEAD,
+    WRONG_HEAD,
+    WRONG_PLACE,
+    WHOLE_CHUNKS,
+    FOREIGN_STREAM,
+    FOREIGN_BUFFER,
+    COUNTED_TWICE,
+    UNEQUAL,
+    UNEQUAL_UNCHECKED,
+    CHECKS_SENT,
+    CHECKS_CHUNK,
+    NUMBER_OF_OTHERS,
+    WRITES_NUMBER,
+    READS_BLOCK,
+} fault_t;
+
+/* Writes the plan of one rank. */
+typedef void (*hand_builder_t)(hand_t *h, int rank, int n, fault_t fault);
+
+/* Everyone reads the peers' send buffers. */
+void hand_pull(hand_t *h, int rank, int n, fault_t fault);
+/* Through the slot of the call's descriptor; blocks of equal and of other bytes. */
+void hand_slot(hand_t *h, int rank, int n, fault_t fault);
+void hand_slot_v(hand_t *h, int rank, int n, fault_t fault);
+/* Through chunk buffers: a producer and a consumer per peer. */
+void hand_pipe(hand_t *h, int rank, int n, fault_t fault);
+void hand_pipe_v(hand_t *h, int rank, int n, fault_t fault);
+/* In place all-to-all: of each pair the lower rank swaps. */
+void hand_swap(hand_t *h, int rank, int n, fault_t fault);
+/* Every rank reads its block once and writes it into two peers; stamps around it. */
+void hand_push2(hand_t *h, int rank, int n, fault_t fault);
+/* Over the network, staged through scratch memory on both sides. */
+void hand_net(hand_t *h, int rank, int n, fault_t fault);
+/* All-to-all through places of 64 bytes in the slot. */
+void hand_places(hand_t *h, int rank, int n, fault_t fault);
+/* All-to-all-v: numbers and heads through places in the slot, tails through the buffers of the pair; and in place. */
+void hand_pairs(hand_t *h, int rank, int n, fault_t fault);
+void hand_pairs_in_place(hand_t *h, int rank, int n, fault_t fault);
+
+#endif
