@@ -39,7 +39,7 @@ int mca_coll_dma_register_params(void)
         {"profile", MCA_BASE_VAR_TYPE_STRING, &params->profile,
          "File with the cost model's constants for this machine (default: built-in ones)"},
         {"arena_bytes", MCA_BASE_VAR_TYPE_SIZE_T, &params->arena_bytes,
-         "Most shared memory, in bytes, that a process gives to collectives; 0: the next component serves them all"},
+         "Most shared memory, in bytes, that a process gives to collectives; 0: none, no communicator is served"},
         {"ring_depth", MCA_BASE_VAR_TYPE_UNSIGNED_INT, &params->ring_depth,
          "Collectives of one communicator that may be under way at once"},
         {"slot_bytes", MCA_BASE_VAR_TYPE_SIZE_T, &params->slot_bytes,

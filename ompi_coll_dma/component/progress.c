@@ -27,7 +27,9 @@ static int poll_tasks(void)
     return completed;
 }
 
-/* The count is read again under the lock: another thread may have posted a task since the caller looked. */
+/* The count is read again under the lock: another thread may have posted a task since the caller looked. Open MPI's list
+ * of callbacks may change while it is walked, by us or by another thread: at worst a callback behind ours misses one turn,
+ * or ours is called once more. */
 void mca_coll_dma_poll(bool open)
 {
     mca_coll_dma_component_t *component = &mca_coll_dma_component;

@@ -2,9 +2,7 @@
  * Wrong arguments: prints the error class of each call, one line per case, for a comparison of two runs.
  * No call here may start a collective on one rank only: an argument is wrong on all of them.
  */
-#include <stdio.h>
-
-#include <mpi.h>
+#include "verify.h"
 
 static int rank;
 
@@ -16,6 +14,44 @@ static void show(const char *what, int code)
     if (0 == rank) {
         printf("%s: class %d\n", what, class);
     }
+}
+
+/* The outcome of a call with a request. */
+static void posted(const char *what, int code, MPI_Request *request)
+{
+    show(what, code);
+    if (MPI_SUCCESS == code) {
+        MPI_Wait(request, MPI_STATUS_IGNORE);
+    }
+    if (MPI_REQUEST_NULL != *request) {
+        MPI_Request_free(request);
+    }
+}
+
+static void others(MPI_Comm comm, MPI_Datatype uncommitted)
+{
+    int send[128] = {0}, recv[128] = {0}, counts[64] = {0}, negative[64] = {0, -1}, displs[64] = {0};
+    MPI_Request request = MPI_REQUEST_NULL;
+
+    show("all-to-all, negative count", MPI_Alltoall(send, 1, MPI_INT, recv, -1, MPI_INT, comm));
+    show("all-to-all, no receive type", MPI_Alltoall(send, 1, MPI_INT, recv, 1, MPI_DATATYPE_NULL, comm));
+    show("all-to-all, nothing", MPI_Alltoall(NULL, 0, MPI_INT, NULL, 0, MPI_INT, comm));
+    show("all-to-all-v, negative count",
+         MPI_Alltoallv(send, counts, displs, MPI_INT, recv, negative, displs, MPI_INT, comm));
+    show("all-to-all-v, no displacements",
+         MPI_Alltoallv(send, counts, displs, MPI_INT, recv, counts, NULL, MPI_INT, comm));
+    show("all-to-all-v, nothing", MPI_Alltoallv(NULL, counts, displs, MPI_INT, NULL, counts, displs, MPI_INT, comm));
+    show("all-gather-v, negative count", MPI_Allgatherv(send, 0, MPI_INT, recv, negative, displs, MPI_INT, comm));
+    show("all-gather-v, nothing", MPI_Allgatherv(NULL, 0, MPI_INT, NULL, counts, displs, MPI_INT, comm));
+    posted("non-blocking, negative count", MPI_Iallgather(send, 1, MPI_INT, recv, -1, MPI_INT, comm, &request),
+           &request);
+    posted("non-blocking, type not committed", MPI_Ialltoall(send, 1, uncommitted, recv, 2, MPI_INT, comm, &request),
+           &request);
+    posted("non-blocking, nothing", MPI_Iallgather(NULL, 0, MPI_INT, NULL, 0, MPI_INT, comm, &request), &request);
+    posted("persistent, negative count",
+           PERSISTENT(Allgather)(send, 1, MPI_INT, recv, -1, MPI_INT, comm, MPI_INFO_NULL, &request), &request);
+    posted("persistent, never started",
+           PERSISTENT(Alltoall)(send, 1, MPI_INT, recv, 1, MPI_INT, comm, MPI_INFO_NULL, &request), &request);
 }
 
 /* The same cases on a communicator that has not been used and on one that has. */
@@ -38,6 +74,7 @@ static void cases(MPI_Comm comm, const char *which)
     show("nothing from nowhere", MPI_Allgather(NULL, 0, MPI_INT, NULL, 0, MPI_INT, comm));
     show("nothing in place", MPI_Allgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, NULL, 0, MPI_INT, comm));
     show("no send type in place", MPI_Allgather(MPI_IN_PLACE, 1, MPI_DATATYPE_NULL, recv, 1, MPI_INT, comm));
+    others(comm, uncommitted);
     MPI_Type_free(&uncommitted);
 }
 

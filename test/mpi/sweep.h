@@ -265,8 +265,8 @@ typedef struct {
 void case_setup(void);    /* the pool of communicators; collective over the world of this thread */
 void case_teardown(void); /* collective */
 bool case_run(long number);
-/* Runs what has been derived and prepared; whether it was right. */
-bool case_execute(case_t *c);
+/* Runs what has been derived and prepared and frees its calls; whether it was right. */
+bool case_execute(case_t *c, traffic_t *traffic);
 
 /* ---- reports ---- */
 /* What failures and the watchdog say: the case, its calls, where in it the rank is (-1: in no call). */

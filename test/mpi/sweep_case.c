@@ -10,33 +10,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { POOL = 8 };
+enum { POOL = 8, MOST_FLIGHT = 8, MOST_ROUNDS = 3 };
+/* Bytes of all blocks of a buffer, roughly, so that a case of many ranks does not take long. */
+enum { MOST_BUFFER = 1 << 21 };
 
-typedef enum { SHAPE_SINGLE, SHAPE_SEVERAL, SHAPE_BURST } shape_t;
-typedef enum { SKEW_NONE, SKEW_SOME, SKEW_LATE, SKEW_KINDS } skew_kind_t;
-static const char *const shape_names[] = {"single", "several", "burst"};
-static const char *const skew_names[] = {"none", "some", "late"};
+const char *const shape_names[SHAPE_KINDS] = {"one call", "2-4 calls", "2-8 in flight over 2-3 communicators",
+                                              "5-16 calls on 2 communicators"};
+const char *const skew_names[SKEW_KINDS] = {"none", "some", "late"};
 
 /* Streams of random numbers of a case. */
-enum { STREAM_SHAPE = 1, STREAM_COMM = 100, STREAM_TRAFFIC = 200, STREAM_SKEW = 300, STREAM_RANK = 10000 };
+enum { STREAM_SHAPE = 1, STREAM_COMM = 100, STREAM_TRAFFIC = 200, STREAM_NAME = 400, STREAM_RANK = 10000 };
 
-typedef struct {
-    shape_t shape;
-    skew_kind_t skew;
-    int ncalls;
-    call_t calls[MOST_CALLS];
-    comm_t fresh[MOST_CALLS];
-    int nfresh;
-    traffic_kind_t traffic;
-    int traffic_call; /* on whose communicator */
-} case_t;
-
-static comm_t pool[POOL];
+static _Thread_local comm_t pool[POOL];
 
 void case_setup(void)
 {
     for (int i = 0; i < POOL; i++) {
-        comm_make(&pool[i], (comm_kind_t)(i % COMM_KINDS), false, rng_make(0, (uint64_t)i, 0));
+        rng_t rng = rng_make(0, (uint64_t)i, (uint64_t)thread_index);
+        comm_make(&pool[i], (comm_kind_t)(i % COMM_KINDS), false, rng);
     }
 }
 
@@ -47,30 +38,26 @@ void case_teardown(void)
     }
 }
 
-static long choose_bytes(rng_t *rng, shape_t shape)
+static long at_most(long value, long limit)
 {
-    long limit = shape == SHAPE_BURST ? 4096 : shape == SHAPE_SEVERAL ? 65536 : options.max_bytes;
-    limit = limit < options.max_bytes ? limit : options.max_bytes;
+    return value < limit ? value : limit;
+}
+
+static long choose_bytes(rng_t *rng, shape_t shape, int ranks)
+{
+    long limit = at_most(MOST_BUFFER / ranks, shape == SHAPE_BURST ? 4096 : shape == SHAPE_SINGLE ? 1 << 20 : 1 << 17);
+    limit = at_most(limit, options.max_bytes);
     long dice = rng_below(rng, 100);
     if (dice < 5) {
         return 0;
     }
-    if (dice < 70) {
-        return rng_log(rng, 1, limit < 2048 ? limit : 2048);
+    if (dice < 78) {
+        return rng_log(rng, 1, at_most(limit, 2048));
     }
-    if (dice < 85) {
-        return rng_log(rng, 1, limit < 32768 ? limit : 32768);
+    if (dice < 90) {
+        return rng_log(rng, at_most(limit, 1024), at_most(limit, 16384));
     }
-    return rng_log(rng, limit <= 16384 ? 1 : 16384, limit);
-}
-
-static const op_t *choose_op(rng_t *rng)
-{
-    const op_t *op;
-    do {
-        op = &ops[rng_below(rng, nops)];
-    } while (options.only != NULL && strcmp(options.only, op->name) != 0);
-    return op;
+    return rng_log(rng, at_most(limit, dice < 96 ? 16384 : 65536), limit);
 }
 
 /* Half of the larger sizes are made divisible, so that types of many units fit. */
@@ -81,257 +68,163 @@ static long choose_total(rng_t *rng, long bytes, const unit_t *unit)
     return total > 24 && rng_chance(rng, 50) ? total / 12 * 12 : total;
 }
 
-/* Decides everything that all ranks share; makes the fresh communicators. */
+static const op_t *choose_op(rng_t *rng)
+{
+    const op_t *op;
+    do {
+        op = &ops[rng_below(rng, OPS)];
+    } while (options.only != NULL && strcmp(options.only, op->name) != 0);
+    return op;
+}
+
+static form_t choose_form(rng_t *rng, shape_t shape, int index)
+{
+    form_t form;
+    if (shape == SHAPE_FLIGHT && index < 2 && options.forms[FORM_NONBLOCKING] && options.forms[FORM_PERSISTENT]) {
+        return index == 0 ? FORM_NONBLOCKING : FORM_PERSISTENT;
+    }
+    do {
+        long dice = rng_below(rng, 100);
+        form = shape == SHAPE_FLIGHT || shape == SHAPE_BURST ? dice < 12   ? FORM_BLOCKING
+                                                               : dice < 60 ? FORM_NONBLOCKING
+                                                                           : FORM_PERSISTENT
+               : dice < 40                                   ? FORM_BLOCKING
+               : dice < 70                                   ? FORM_NONBLOCKING
+                                                             : FORM_PERSISTENT;
+    } while (!options.forms[form]);
+    return form;
+}
+
+static int choose_rounds(rng_t *rng)
+{
+    return rng_chance(rng, 10) ? 0 : 1 + (int)rng_below(rng, MOST_ROUNDS);
+}
+
+static comm_t *choose_comm(case_t *c, rng_t *rng, int first, int index)
+{
+    if (c->has_fresh && index == c->ncalls - 1) {
+        return &c->fresh;
+    }
+    switch (c->shape) {
+    case SHAPE_FLIGHT: /* neighbours in the pool, of which the first two calls take different ones */
+        return &pool[(first + (index < 2 ? index : (int)rng_below(rng, 3))) % POOL];
+    case SHAPE_BURST:
+        return &pool[(first + rng_below(rng, 2)) % POOL];
+    default:
+        return &pool[rng_below(rng, POOL)];
+    }
+}
+
+static void choose_call(case_t *c, int index, int first, rng_t *rng)
+{
+    call_t *call = &c->calls[index];
+    call->op = choose_op(rng);
+    call->form = choose_form(rng, c->shape, index);
+    call->comm = choose_comm(c, rng, first, index);
+    call->name = mix(mix(options.seed, STREAM_NAME), (uint64_t)c->number * MOST_CALLS + (uint64_t)index);
+    call->unit = (int)rng_below(rng, UNIT_KINDS);
+    call->in_place = rng_chance(rng, 35);
+    if (call->op->vector) {
+        call->counts = (counts_kind_t)rng_below(rng, COUNTS_KINDS);
+    }
+    long bytes = choose_bytes(rng, c->shape, world_size);
+    call->total = choose_total(rng, bytes / call->op->vector ? (bytes + 1) / 2 : bytes, &units[call->unit]);
+    call->rounds = call->form == FORM_PERSISTENT ? choose_rounds(rng) : 1;
+    if (options.lenient && call->form == FORM_PERSISTENT) {
+        call->in_place = false;
+    }
+    if (call->comm == &c->fresh && c->free_early && call->rounds > 1) {
+        call->rounds = 1;
+    }
+}
+
+static traffic_kind_t choose_traffic(const case_t *c, rng_t *rng)
+{
+    bool crossed = !c->waits_between;
+    for (int i = 0; i < c->ncalls; i++) {
+        crossed &= c->calls[i].form == FORM_NONBLOCKING;
+    }
+    if (crossed && rng_chance(rng, 30)) {
+        return TRAFFIC_CROSSED;
+    }
+    return rng_chance(rng, 40) ? TRAFFIC_NONE : (traffic_kind_t)(1 + rng_below(rng, TRAFFIC_CROSSED - 1));
+}
+
+/* Decides everything that all ranks share; makes the fresh communicator. */
 static void choose(case_t *c, long number)
 {
     rng_t rng = rng_make((uint64_t)number, STREAM_SHAPE, 0);
     memset(c, 0, sizeof(*c));
+    c->number = number;
     long dice = rng_below(&rng, 100);
-    c->shape = dice < 60 ? SHAPE_SINGLE : dice < 85 ? SHAPE_SEVERAL : SHAPE_BURST;
+    c->shape = dice < 45 ? SHAPE_SINGLE : dice < 57 ? SHAPE_SEVERAL : dice < 95 ? SHAPE_FLIGHT : SHAPE_BURST;
     c->ncalls = c->shape == SHAPE_SINGLE    ? 1
                 : c->shape == SHAPE_SEVERAL ? 2 + (int)rng_below(&rng, 3)
+                : c->shape == SHAPE_FLIGHT  ? 2 + (int)rng_below(&rng, MOST_FLIGHT - 1)
                                             : 5 + (int)rng_below(&rng, MOST_CALLS - 4);
-    c->skew = rng_chance(&rng, 50) ? SKEW_NONE : rng_chance(&rng, 70) ? SKEW_SOME : SKEW_LATE;
-    c->traffic = rng_chance(&rng, 40) ? TRAFFIC_NONE : (traffic_kind_t)(1 + rng_below(&rng, TRAFFIC_KINDS - 1));
-    c->traffic_call = (int)rng_below(&rng, c->ncalls);
-    comm_t *burst[2] = {&pool[rng_below(&rng, POOL)], &pool[rng_below(&rng, POOL)]};
-    bool fresh = rng_chance(&rng, 10);
-    int fresh_call = (int)rng_below(&rng, c->ncalls);
+    c->skew = rng_chance(&rng, 50) ? SKEW_NONE : rng_chance(&rng, 80) ? SKEW_SOME : SKEW_LATE;
+    c->waits_between = rng_chance(&rng, 40);
+    c->has_fresh = rng_chance(&rng, 8);
+    c->free_early = c->has_fresh && rng_chance(&rng, 60);
+    comm_kind_t kind = (comm_kind_t)(COMM_DUP + rng_below(&rng, COMM_KINDS - COMM_DUP));
+    if (c->has_fresh) {
+        comm_make(&c->fresh, kind, true, rng_make((uint64_t)number, STREAM_COMM, 0));
+    }
+    int first = (int)rng_below(&rng, POOL);
+    for (int i = 0; i < c->ncalls; i++) {
+        choose_call(c, i, first, &rng);
+    }
+    c->traffic = choose_traffic(c, &rng);
+    c->traffic_comm = c->calls[rng_below(&rng, c->ncalls)].comm;
+    if (c->traffic_comm == &c->fresh && c->free_early) {
+        c->traffic_comm = &pool[0];
+    }
+}
+
+static void prepare(case_t *c)
+{
+    char text[300];
     for (int i = 0; i < c->ncalls; i++) {
         call_t *call = &c->calls[i];
-        call->op = choose_op(&rng);
-        call->unit = (int)rng_below(&rng, UNIT_KINDS);
-        call->total = choose_total(&rng, choose_bytes(&rng, c->shape), &units[call->unit]);
-        call->in_place = rng_chance(&rng, 30);
-        call->odd_ignored = rng_chance(&rng, 50);
-        comm_kind_t kind = (comm_kind_t)(COMM_DUP + rng_below(&rng, COMM_KINDS - COMM_DUP));
-        call->comm = c->shape == SHAPE_BURST ? burst[rng_below(&rng, 2)] : &pool[rng_below(&rng, POOL)];
-        if (fresh && i == fresh_call) {
-            call->comm = &c->fresh[c->nfresh++];
-            comm_make(call->comm, kind, true, rng_make((uint64_t)number, STREAM_COMM, (uint64_t)i));
+        rng_t rng = rng_make((uint64_t)c->number, STREAM_RANK + (uint64_t)world_rank, (uint64_t)i);
+        if (call->comm->member) {
+            call_prepare(call, &rng);
+            cover_call(call, c->shape);
         }
-    }
-}
-
-static uint64_t key_of(long number, int index, int source, int target)
-{
-    return mix(mix((uint64_t)number * MOST_CALLS + (uint64_t)index, (uint64_t)source), (uint64_t)target);
-}
-
-/* The blocks that rank `me` sends (to everyone, or one to each) or receives (one from each). */
-static block_t *make_blocks(const call_t *call, long number, int index, bool sending, const type_t *type, int *n)
-{
-    const comm_t *comm = call->comm;
-    *n = sending && !call->op->send_all ? 1 : comm->size;
-    block_t *blocks = malloc((size_t)*n * sizeof(*blocks));
-    for (int i = 0; i < *n; i++) {
-        int source = sending ? comm->rank : i;
-        int target = !call->op->send_all ? -1 : sending ? i : comm->rank;
-        blocks[i].elements = call->total / type->units;
-        blocks[i].displ = i * blocks[i].elements;
-        blocks[i].key = key_of(number, index, comm->world[source], target < 0 ? -1 : comm->world[target]);
-    }
-    return blocks;
-}
-
-static type_kind_t choose_kind(rng_t *rng, long total, int unit)
-{
-    /* A big message in small pieces only measures the datatype engine. */
-    bool plain = total * units[unit].bytes > 65536 ? !rng_chance(rng, 20) : rng_chance(rng, 35);
-    return plain ? (type_kind_t)rng_below(rng, 2) : (type_kind_t)(2 + rng_below(rng, TYPE_KINDS - 2));
-}
-
-static void prepare_side(call_t *call, long number, int index, bool sending, rng_t *rng)
-{
-    type_t *type = sending ? &call->send_type : &call->recv_type;
-    buffer_t *buffer = sending ? &call->send : &call->recv;
-    int nblocks = sending && !call->op->send_all ? 1 : call->comm->size;
-    type_make(type, choose_kind(rng, call->total, call->unit), call->unit, call->total, nblocks, rng);
-    block_t *blocks = make_blocks(call, number, index, sending, type, &nblocks);
-    buffer_make(buffer, type, nblocks, blocks, units[call->unit].bytes == 1 ? 1 : 8, rng);
-    int which = sending ? ALL_BLOCKS : !call->in_place ? NO_BLOCKS : call->op->send_all ? ALL_BLOCKS : call->comm->rank;
-    buffer_fill(buffer, which);
-}
-
-static void describe_call(const call_t *call, char *text, size_t room)
-{
-    const comm_t *comm = call->comm;
-    char from[40] = "in place";
-    if (comm->comm == MPI_COMM_NULL) {
-        snprintf(text, room, "not a member of the %s communicator", comm_kind_names[comm->kind]);
-        return;
-    }
-    if (!call->in_place) {
-        snprintf(from, sizeof(from), "from %s(%ld)", type_kind_names[call->send_type.kind], call->send_type.units);
-    }
-    snprintf(text, room, "%s/%s on %s%s, rank %d of %d, %ld x %s %s to %s(%ld)", call->op->name, call->op->form,
-             comm->fresh ? "fresh " : "", comm_kind_names[comm->kind], comm->rank, comm->size, call->total,
-             units[call->unit].name, from, type_kind_names[call->recv_type.kind], call->recv_type.units);
-}
-
-static const char *size_class(long bytes)
-{
-    return bytes == 0       ? "0"
-           : bytes <= 32    ? "1-32"
-           : bytes <= 96    ? "33-96"
-           : bytes <= 1024  ? "97-1K"
-           : bytes <= 16384 ? "1K-16K"
-           : bytes <= 65536 ? "16K-64K"
-                            : "64K-1M";
-}
-
-static void cover_call(const call_t *call)
-{
-    char name[40];
-    snprintf(name, sizeof(name), "%s/%s", call->op->name, call->op->form);
-    cover("operation", name);
-    cover("communicator", comm_kind_names[call->comm->kind]);
-    cover("communicator", call->comm->fresh ? "fresh" : "used before");
-    cover("unit", units[call->unit].name);
-    cover("block bytes", size_class(call->total * units[call->unit].bytes));
-    cover("buffers", call->in_place ? "in place" : "out of place");
-    cover("receive buffer", call->recv.map != NULL ? "fenced" : "guarded");
-    cover("receive type", type_kind_names[call->recv_type.kind]);
-    snprintf(name, sizeof(name), "%d", call->comm->size);
-    cover("communicator size", name);
-    if (!call->in_place) {
-        cover("send buffer", call->scribble ? "overwritten at once" : "checked");
-        cover("send type", type_kind_names[call->send_type.kind]);
-        cover("types of a call", call->send_type.kind == call->recv_type.kind ? "alike" : "different");
-    }
-    if (call->total % 2) {
-        cover("buffers", "odd count");
-    }
-}
-
-static void prepare(case_t *c, long number)
-{
-    char text[200];
-    for (int i = 0; i < c->ncalls; i++) {
-        call_t *call = &c->calls[i];
-        rng_t rng = rng_make((uint64_t)number, STREAM_RANK + (uint64_t)world_rank, (uint64_t)i);
-        if (call->comm->comm != MPI_COMM_NULL) {
-            prepare_side(call, number, i, false, &rng);
-            if (!call->in_place) {
-                prepare_side(call, number, i, true, &rng);
-                call->scribble = rng_chance(&rng, 50);
-            }
-            cover_call(call);
-        }
-        describe_call(call, text, sizeof(text));
+        call_describe(call, text, sizeof(text));
         report_call(i, text);
     }
-    snprintf(text, sizeof(text), "%d calls, skew %s, traffic %s", c->ncalls, skew_names[c->skew],
-             traffic_kind_names[c->traffic]);
-    report_case(number, text);
-    cover("shape", shape_names[c->shape]);
-    cover("skew", skew_names[c->skew]);
-    cover("traffic", traffic_kind_names[c->traffic]);
-}
-
-static void be_late(const case_t *c, int index, rng_t *rng)
-{
-    if (c->skew == SKEW_SOME && (c->shape != SHAPE_BURST || rng_chance(rng, 20))) {
-        skew_some(rng);
-    } else if (c->skew == SKEW_LATE && index == 0 && rng_below(rng, world_size) == 0) {
-        skew_late(rng);
-    }
-}
-
-/* Starts all calls in order, which completes the blocking ones, then waits for the rest. */
-static void execute(case_t *c, long number)
-{
-    MPI_Request requests[MOST_CALLS];
-    rng_t rng = rng_make((uint64_t)number, STREAM_SKEW, (uint64_t)world_rank);
-    for (int i = 0; i < c->ncalls; i++) {
-        call_t *call = &c->calls[i];
-        requests[i] = MPI_REQUEST_NULL;
-        if (call->comm->comm == MPI_COMM_NULL) {
-            continue;
-        }
-        be_late(c, i, &rng);
-        report_stage("in the call", i);
-        int code = call->op->start(call, &requests[i]);
-        if (code != MPI_SUCCESS) {
-            report_mpi_error(call->op->name, code);
-        }
-        if (call->scribble && requests[i] == MPI_REQUEST_NULL) {
-            memset(call->send.memory, 0xEE, call->send.bytes); /* whoever still reads it is too late */
-        }
-        type_release(&call->recv_type); /* legal at once, even while a request is active */
-        type_release(&call->send_type);
-    }
-    be_late(c, 0, &rng);
-    int first = (int)rng_below(&rng, c->ncalls);
-    for (int k = 0; k < c->ncalls; k++) {
-        int i = (first + k) % c->ncalls;
-        report_stage("waiting for the request", i);
-        int code = MPI_Wait(&requests[i], MPI_STATUS_IGNORE);
-        if (code != MPI_SUCCESS) {
-            report_mpi_error("MPI_Wait", code);
-        }
-    }
-}
-
-static bool check_call(call_t *call, int index)
-{
-    char found[200], line[260];
-    bool right = true;
-    report_stage("checking", index);
-    if (!buffer_check(&call->recv, ALL_BLOCKS, found, sizeof(found))) {
-        snprintf(line, sizeof(line), "receive buffer: %s", found);
-        report_failure(line);
-        right = false;
-    }
-    if (!call->in_place && !call->scribble && !buffer_check(&call->send, ALL_BLOCKS, found, sizeof(found))) {
-        snprintf(line, sizeof(line), "send buffer was written: %s", found);
-        report_failure(line);
-        right = false;
-    }
-    return right;
-}
-
-static bool check_and_free(case_t *c)
-{
-    bool right = true;
-    for (int i = 0; i < c->ncalls; i++) {
-        call_t *call = &c->calls[i];
-        if (call->comm->comm == MPI_COMM_NULL) {
-            continue;
-        }
-        right &= check_call(call, i);
-        buffer_free(&call->recv);
-        type_free(&call->recv_type);
-        if (!call->in_place) {
-            buffer_free(&call->send);
-            type_free(&call->send_type);
-        }
-    }
-    return right;
+    snprintf(text, sizeof(text), "%d calls, skew %s, traffic %s%s%s", c->ncalls, skew_names[c->skew],
+             traffic_kind_names[c->traffic], c->waits_between ? ", waits between" : "",
+             c->free_early ? ", communicator freed early" : "");
+    report_case(c->number, text);
+    cover(COVER_SKEW, c->skew);
+    cover(COVER_TRAFFIC, c->traffic);
+    cover(COVER_ORDER, c->waits_between);
+    cover(COVER_THREADS, options.threads > 1);
+    cover(COVER_COMM_USE, c->free_early ? 2 : c->has_fresh);
 }
 
 bool case_run(long number)
 {
-    static case_t c;
+    static _Thread_local case_t c;
     traffic_t traffic;
     cover_next_case();
     report_case(number, "being derived");
     report_stage("making communicators", -1);
     choose(&c, number);
-    prepare(&c, number);
+    prepare(&c);
     report_stage("in the user's messages before", -1);
-    traffic_before(&traffic, c.traffic, c.calls[c.traffic_call].comm, number,
-                   rng_make((uint64_t)number, STREAM_TRAFFIC, 0));
-    execute(&c, number);
+    traffic_before(&traffic, c.traffic, c.traffic_comm, number, rng_make((uint64_t)number, STREAM_TRAFFIC, 0));
+    bool right = case_execute(&c, &traffic);
     report_stage("in the user's messages after", -1);
-    bool right = traffic_after(&traffic);
-    if (!right) {
+    if (!traffic_after(&traffic)) {
         report_failure("the user's own message is wrong");
+        right = false;
     }
-    right &= check_and_free(&c);
     report_stage("freeing communicators", -1);
-    for (int i = 0; i < c.nfresh; i++) {
-        comm_free(&c.fresh[i]);
+    if (c.has_fresh) {
+        comm_free(&c.fresh);
     }
     return right;
 }

@@ -1,28 +1,64 @@
 /*
- * The operations under test: one row per operation and form. A row that does not complete in start() leaves a request,
- * which the case waits for after all its calls have been started.
+ * The operations under test, a row for each, and what MPI gets for each form of a call.
  */
 #include "sweep.h"
+#include "verify.h"
 
-static int count_of(const buffer_t *b)
-{
-    return b->nblocks > 0 ? (int)b->blocks[0].elements : 0;
-}
+const char *const form_names[FORM_KINDS] = {"blocking", "nonblocking", "persistent"};
 
-static int allgather_blocking(const call_t *c, MPI_Request *request)
+/* The arguments of the send side; in place they are ignored, so that nonsense must do no harm. */
+typedef struct {
+    const void *buffer;
+    int count;
+    const int *counts, *displs;
+    MPI_Datatype type;
+} sent_t;
+
+static sent_t sent(const call_t *c)
 {
-    *request = MPI_REQUEST_NULL;
     if (c->in_place) {
-        int count = c->odd_ignored ? -1 : 0;
-        MPI_Datatype type = c->odd_ignored ? MPI_DATATYPE_NULL : MPI_CHAR;
-        return MPI_Allgather(MPI_IN_PLACE, count, type, c->recv.base, count_of(&c->recv), c->recv_type.type,
-                             c->comm->comm);
+        bool odd = c->odd_ignored;
+        return (sent_t){MPI_IN_PLACE, odd ? -1 : 0, odd ? NULL : c->recv.counts, odd ? NULL : c->recv.displs,
+                        odd ? MPI_DATATYPE_NULL : MPI_CHAR};
     }
-    return MPI_Allgather(c->send.base, count_of(&c->send), c->send_type.type, c->recv.base, count_of(&c->recv),
-                         c->recv_type.type, c->comm->comm);
+    return (sent_t){c->send.buffer.base, c->send.count, c->send.counts, c->send.displs, c->send.type.type};
 }
 
-const op_t ops[] = {
-    {"allgather", "blocking", false, allgather_blocking},
+#define CALL(name, iname, ...)                                                                                         \
+    (c->form == FORM_BLOCKING      ? MPI_##name(__VA_ARGS__, c->comm->comm)                                            \
+     : c->form == FORM_NONBLOCKING ? MPI_##iname(__VA_ARGS__, c->comm->comm, request)                                  \
+                                   : PERSISTENT(name)(__VA_ARGS__, c->comm->comm, MPI_INFO_NULL, request))
+
+static int allgather(const call_t *c, MPI_Request *request)
+{
+    sent_t s = sent(c);
+    return CALL(Allgather, Iallgather, s.buffer, s.count, s.type, c->recv.buffer.base, c->recv.count,
+                c->recv.type.type);
+}
+
+static int allgatherv(const call_t *c, MPI_Request *request)
+{
+    sent_t s = sent(c);
+    return CALL(Allgatherv, Iallgatherv, s.buffer, s.count, s.type, c->recv.buffer.base, c->recv.counts,
+                c->recv.displs, c->recv.type.type);
+}
+
+static int alltoall(const call_t *c, MPI_Request *request)
+{
+    sent_t s = sent(c);
+    return CALL(Alltoall, Ialltoall, s.buffer, s.count, s.type, c->recv.buffer.base, c->recv.count, c->recv.type.type);
+}
+
+static int alltoallv(const call_t *c, MPI_Request *request)
+{
+    sent_t s = sent(c);
+    return CALL(Alltoallv, Ialltoallv, s.buffer, s.counts, s.displs, s.type, c->recv.buffer.base, c->recv.counts,
+                c->recv.displs, c->recv.type.type);
+}
+
+const op_t ops[OPS] = {
+    {"allgather", false, false, allgather},
+    {"allgatherv", false, true, allgatherv},
+    {"alltoall", true, false, alltoall},
+    {"alltoallv", true, true, alltoallv},
 };
-const int nops = sizeof(ops) / sizeof(ops[0]);

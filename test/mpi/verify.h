@@ -17,7 +17,7 @@
 #endif
 
 static long verify_done, verify_failed;
-static const char *verify_where = "";
+static const char *verify_where __attribute__((unused)) = "";
 
 #define VERIFY(condition)                                                                                              \
     do {                                                                                                               \

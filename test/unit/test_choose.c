@@ -13,16 +13,31 @@
 #define MIB (KIB * KIB)
 #define TIB (MIB * MIB)
 
-static dma_plan_req_t request(int n, uint64_t bytes)
+static dma_plan_req_t request_of(dma_coll_t coll, int n, uint64_t bytes)
 {
     return (dma_plan_req_t){
-        .coll = DMA_ALLGATHER,
+        .coll = coll,
         .nranks = n,
         .bytes = bytes,
         .cross_memory = true,
         .ranks_per_core_x16 = 16,
-        .geom = {.ring_depth = 8, .slot_bytes = 8192, .chunk_bytes = 65536, .chunk_depth = 4},
+        .geom = {.ring_depth = 8,
+                 .slot_bytes = 8192,
+                 .chunk_bytes = 65536,
+                 .chunk_depth = 4,
+                 .pair_bytes = 32768,
+                 .pair_depth = 4},
     };
+}
+
+static dma_plan_req_t request(int n, uint64_t bytes)
+{
+    return request_of(DMA_ALLGATHER, n, bytes);
+}
+
+static bool fits(int variant, const dma_plan_req_t *req)
+{
+    return (dma_variants[variant]->colls >> req->coll & 1) && !dma_variants[variant]->unfit(req);
 }
 
 static dma_choice_t choose(const dma_profile_t *profile, dma_plan_req_t req, int forced)
@@ -46,15 +61,16 @@ START_TEST(the_cheapest_that_fits)
     dma_profile_t profile = dma_profile_default();
 
     for (uint64_t bytes = 1; bytes < TIB; bytes *= 3) {
-        for (int n = 2; n < 300; n = n * 3 - 1) {
-            dma_plan_req_t req = request(n, bytes);
+        for (int i = 0; i < 7 * DMA_COLL_COUNT; i++) {
+            static const int ranks[] = {2, 3, 5, 14, 41, 122, 256};
+            dma_plan_req_t req = request_of((dma_coll_t)(i / 7), ranks[i % 7], bytes);
             dma_choice_t best = choose(&profile, req, -1);
             for (int v = 0; dma_variants[v]; v++) {
-                if (!dma_variants[v]->unfit(&req)) {
+                if (fits(v, &req)) {
                     ck_assert_uint_le(best.cost_ps, choose(&profile, req, v).cost_ps);
                 }
             }
-            ck_assert_ptr_null(dma_variants[best.variant]->unfit(&req));
+            ck_assert(fits((int)best.variant, &req));
         }
     }
 }
@@ -68,7 +84,12 @@ START_TEST(forced)
 
     for (int v = 0; dma_variants[v]; v++) {
         ck_assert_int_eq(dma_variant_find(dma_variants[v]->name), v);
-        ck_assert_uint_eq(choose(&profile, request(3, 8), v).variant, (unsigned)v);
+        for (int c = 0; c < DMA_COLL_COUNT; c++) {
+            dma_plan_req_t req = request_of((dma_coll_t)c, 3, 8);
+            bool can = dma_variants[v]->colls >> c & 1;
+            ck_assert_int_eq(choose(&profile, req, v).variant == (unsigned)v,
+                             can || choose(&profile, req, -1).variant == (unsigned)v);
+        }
     }
     /* a forced variant that does not fit: another one runs, and the reason says why */
     dma_plan_req_t req = request(3, 100);
@@ -93,6 +114,15 @@ START_TEST(nothing_fits)
     req.cross_memory = false;
     req.geom.chunk_depth = 0;
     req.geom.slot_bytes = 0;
+    req.geom.pair_bytes = 0;
+    for (int c = 0; c < DMA_COLL_COUNT; c++) {
+        req.coll = (dma_coll_t)c;
+        reason = NULL;
+        ck_assert_int_eq(dma_plan_choose(&profile, &req, -1, &choice, &reason), DMA_UNSUPPORTED);
+        ck_assert_ptr_nonnull(reason);
+    }
+    req.geom.pair_depth = 0; /* no buffers at all is no reason to divide by their number */
+    req.coll = DMA_ALLTOALLV;
     ck_assert_int_eq(dma_plan_choose(&profile, &req, -1, &choice, &reason), DMA_UNSUPPORTED);
     ck_assert_ptr_nonnull(reason);
     req.coll = DMA_COLL_COUNT;
@@ -101,18 +131,128 @@ START_TEST(nothing_fits)
 }
 END_TEST
 
-/* All ranks must choose alike: nothing that may differ between ranks may steer. */
+/* All ranks must choose alike: nothing that may differ between ranks may steer. Of an all-gather that is in place. */
 START_TEST(in_place_does_not_steer)
 {
     dma_profile_t profile = dma_profile_default();
 
     for (uint64_t bytes = 0; bytes < 64 * MIB; bytes = bytes * 2 + 1) {
         for (int n = 1; n < 40; n += 3) {
-            dma_plan_req_t req = request(n, bytes);
-            dma_choice_t a = choose(&profile, req, -1), b;
-            req.in_place = true;
-            b = choose(&profile, req, -1);
-            ck_assert_mem_eq(&a, &b, sizeof(a));
+            for (int c = DMA_ALLGATHER; c <= DMA_ALLGATHERV; c++) {
+                dma_plan_req_t req = request_of((dma_coll_t)c, n, bytes);
+                dma_choice_t a = choose(&profile, req, -1), b;
+                req.in_place = true;
+                b = choose(&profile, req, -1);
+                ck_assert_mem_eq(&a, &b, sizeof(a));
+            }
+        }
+    }
+}
+END_TEST
+
+/* Nobody may read a peer's block that the peer's own results overwrite, even when asked to. */
+START_TEST(all_to_all_in_place)
+{
+    dma_profile_t profile = dma_profile_default();
+    int cross = dma_variant_find("host_cross");
+    bool otherwise = false;
+
+    profile.cross_ps = profile.cross_page_ps = 0; /* as attractive as can be */
+    for (uint64_t bytes = 0; bytes < TIB; bytes = bytes * 2 + 1) {
+        for (int n = 2; n <= 256; n = n * 2 - n / 3) {
+            for (int c = DMA_ALLTOALL; c <= DMA_ALLTOALLV; c++) {
+                dma_plan_req_t req = request_of((dma_coll_t)c, n, bytes);
+                otherwise |= choose(&profile, req, -1).variant == (unsigned)cross;
+                req.in_place = true;
+                ck_assert_uint_ne(choose(&profile, req, -1).variant, (unsigned)cross);
+                ck_assert_uint_ne(choose(&profile, req, cross).variant, (unsigned)cross);
+            }
+        }
+    }
+    ck_assert(otherwise);
+}
+END_TEST
+
+/* ---- something fits, whatever the set-up has agreed on ---- */
+
+static void something_fits(dma_plan_req_t req, const char *what)
+{
+    dma_profile_t profile = dma_profile_default();
+    dma_choice_t choice;
+    const char *reason = NULL;
+
+    for (int k = 0; k < 2; k++) {
+        req.in_place = k;
+        ck_assert_msg(dma_plan_choose(&profile, &req, -1, &choice, &reason) == DMA_OK,
+                      "%s, operation %d, %d ranks, %" PRIu64 " bytes%s, slots of %u, chunks of %u, pairs of %u: %s",
+                      what, req.coll, req.nranks, req.bytes, k ? " in place" : "", req.geom.slot_bytes,
+                      req.geom.chunk_bytes, req.geom.pair_bytes, reason);
+    }
+}
+
+/* The least that set-up makes for n ranks; it only ever doubles these. */
+static dma_geom_t least_geom(int n)
+{
+    dma_geom_t g = {
+        .ring_depth = 4, .slot_bytes = 256, .chunk_bytes = 4096, .chunk_depth = 2, .pair_bytes = 1024, .pair_depth = 4};
+
+    while (g.slot_bytes < 16 * (uint32_t)n) {
+        g.slot_bytes *= 2;
+    }
+    return g;
+}
+
+/* Without peers' memory, for all sizes: the smallest geometry and larger ones in every direction. */
+START_TEST(something_fits_everywhere)
+{
+    for (int n = 2; n <= 256; n++) {
+        for (int i = 0; i < 3 * 3 * 3; i++) {
+            dma_geom_t g = least_geom(n);
+            g.slot_bytes <<= 2 * (i % 3);
+            g.chunk_bytes <<= 2 * (i / 3 % 3);
+            g.pair_bytes <<= 2 * (i / 9);
+            for (int c = 0; c < DMA_COLL_COUNT; c++) {
+                for (uint64_t bytes = 0; bytes <= TIB; bytes = bytes * 7 + 1) {
+                    dma_plan_req_t req = request_of((dma_coll_t)c, n, bytes);
+                    req.geom = g;
+                    req.cross_memory = false;
+                    something_fits(req, "set-up");
+                }
+            }
+        }
+    }
+}
+END_TEST
+
+/* A channel's shared memory is for one operation and size: slots alone, or what larger blocks stream through. */
+START_TEST(something_fits_in_channels)
+{
+    for (int n = 2; n <= 256; n += n < 20 ? 1 : 17) {
+        for (int i = 0; i < 4 * DMA_COLL_COUNT; i++) {
+            dma_coll_t coll = (dma_coll_t)(i / 4);
+            dma_geom_t parent = least_geom(n);
+            parent.slot_bytes <<= 2 * (i % 4);
+            for (uint64_t bytes = 0; bytes <= TIB; bytes = bytes < 2000 ? bytes + 1 : bytes * 5 + 3) {
+                uint64_t blocks = coll == DMA_ALLTOALL ? (uint64_t)n - 1 : 1;
+                uint64_t need = coll == DMA_ALLTOALL ? (bytes + 7) / 8 * 8 * blocks : bytes;
+                dma_plan_req_t req = request_of(coll, n, bytes);
+                req.cross_memory = false;
+                req.geom = parent;
+                if (coll == DMA_ALLTOALLV) {
+                    req.geom.chunk_bytes = 0;
+                } else if (need <= parent.slot_bytes) {
+                    while (req.geom.slot_bytes > 64 && req.geom.slot_bytes / 2 >= need) {
+                        req.geom.slot_bytes /= 2;
+                    }
+                    req.geom.chunk_bytes = req.geom.pair_bytes = 0;
+                } else if (coll == DMA_ALLTOALL) {
+                    req.geom.chunk_bytes = 0;
+                } else {
+                    req.geom.slot_bytes = 64;
+                    req.geom.pair_bytes = 0;
+                }
+                something_fits(req, "a channel");
+            }
         }
     }
 }
@@ -131,6 +271,13 @@ START_TEST(chunks_fit)
             ck_assert_uint_ge(choice.chunk, 1);
             ck_assert_uint_le(choice.chunk, most);
         }
+        for (uint32_t most = 1024; most <= 262144; most *= 2) {
+            dma_plan_req_t req = request_of(DMA_ALLTOALL, 5, bytes);
+            req.geom.pair_bytes = most;
+            dma_choice_t choice = choose(&profile, req, dma_variant_find("host_pair"));
+            ck_assert_uint_ge(choice.chunk, 1);
+            ck_assert_uint_le(choice.chunk, most / req.geom.pair_depth);
+        }
         ck_assert_uint_ge(choose(&profile, request(5, bytes), dma_variant_find("host_cross")).chunk, 1);
     }
 }
@@ -138,18 +285,20 @@ END_TEST
 
 static void check_monotone(const dma_profile_t *profile, const char *what, uint32_t per_core_x16)
 {
-    for (int v = 0; dma_variants[v]; v++) {
+    for (int i = 0; dma_variants[i / DMA_COLL_COUNT]; i++) {
+        int v = i / DMA_COLL_COUNT, c = i % DMA_COLL_COUNT;
         for (int n = 2; n <= 256; n *= 2) {
             uint64_t last = 0;
             for (uint64_t bytes = 1; bytes <= TIB; bytes *= 2) {
-                dma_plan_req_t req = request(n, bytes);
+                dma_plan_req_t req = request_of((dma_coll_t)c, n, bytes);
                 req.ranks_per_core_x16 = per_core_x16;
-                if (dma_variants[v]->unfit(&req)) {
+                if (!fits(v, &req)) {
                     break;
                 }
                 uint64_t cost = choose(profile, req, v).cost_ps;
-                ck_assert_msg(cost >= last, "%s, %s, %d ranks: %" PRIu64 " bytes cost %" PRIu64 " ps, half %" PRIu64,
-                              what, dma_variants[v]->name, n, bytes, cost, last);
+                ck_assert_msg(cost >= last,
+                              "%s, %s, operation %d, %d ranks: %" PRIu64 " bytes cost %" PRIu64 " ps, half %" PRIu64,
+                              what, dma_variants[v]->name, c, n, bytes, cost, last);
                 last = cost;
             }
         }
@@ -201,9 +350,17 @@ START_TEST(huge_blocks)
 {
     dma_profile_t profile = dma_profile_default();
 
-    for (int shift = 40; shift < 64; shift++) {
-        dma_choice_t choice = choose(&profile, request(256, UINT64_C(1) << shift), -1);
-        ck_assert_uint_ge(choice.cost_ps, choose(&profile, request(256, TIB / 2), -1).cost_ps);
+    for (int c = 0; c < DMA_COLL_COUNT; c++) {
+        uint64_t least = choose(&profile, request_of((dma_coll_t)c, 256, TIB / 2), -1).cost_ps;
+        for (int shift = 40; shift < 64; shift++) {
+            dma_plan_req_t req = request_of((dma_coll_t)c, 256, UINT64_C(1) << shift);
+            for (int v = 0; dma_variants[v]; v++) {
+                if (fits(v, &req)) {
+                    ck_assert_uint_ge(choose(&profile, req, v).cost_ps, least);
+                }
+            }
+            ck_assert_uint_ge(choose(&profile, req, -1).cost_ps, least);
+        }
     }
 }
 END_TEST
@@ -223,6 +380,13 @@ START_TEST(golden)
     req = request(4, 64 * KIB);
     req.ranks_per_core_x16 = 64;
     ck_assert_str_eq(chosen(req), "host_pipe");
+    ck_assert_str_eq(chosen(request_of(DMA_ALLGATHERV, 4, 32)), "host_line");
+    ck_assert_str_eq(chosen(request_of(DMA_ALLTOALL, 4, 32)), "host_line");
+    ck_assert_str_eq(chosen(request_of(DMA_ALLTOALL, 4, 1000)), "host_slot");
+    req = request_of(DMA_ALLTOALL, 4, 4 * MIB);
+    req.cross_memory = false;
+    ck_assert_str_eq(chosen(req), "host_pair");
+    ck_assert_str_eq(chosen(request_of(DMA_ALLTOALLV, 4, 65536)), "host_pair");
 }
 END_TEST
 
@@ -361,6 +525,9 @@ int main(void)
     unit_test(suite, forced, 10);
     unit_test(suite, nothing_fits, 10);
     unit_test(suite, in_place_does_not_steer, 10);
+    unit_test(suite, all_to_all_in_place, 10);
+    unit_test(suite, something_fits_everywhere, 10);
+    unit_test(suite, something_fits_in_channels, 10);
     unit_test(suite, chunks_fit, 10);
     unit_test(suite, cost_is_monotone, 10);
     unit_test(suite, cost_never_wraps, 10);

@@ -1,0 +1,198 @@
+/*
+ * One call: how much goes from whom to whom, and on this rank the types, the buffers and the bytes they must hold before
+ * and after, all from the definition of the collective.
+ */
+#include "sweep.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *const counts_kind_names[COUNTS_KINDS] = {"even", "uneven", "some zero", "all but one zero"};
+const char *const blocks_kind_names[BLOCKS_KINDS] = {"in a row", "apart", "from a negative displacement"};
+
+enum { MOST_TIMES = 4, MOST_GAP = 3 };
+
+/* Units from one rank to another (or to all). In place, what i sends to j is what j sends to i. */
+static long units_between(const call_t *call, int source, int target)
+{
+    int size = call->comm->size;
+    bool each = call->op->to_each;
+    if (each && call->in_place && source > target) {
+        int swap = source;
+        source = target;
+        target = swap;
+    }
+    uint64_t dice = mix(mix(call->name, (uint64_t)source), each ? (uint64_t)target : 0);
+    switch (call->counts) {
+    case COUNTS_UNEVEN:
+        return call->total * (long)(1 + dice % MOST_TIMES);
+    case COUNTS_ZEROS:
+        return dice % 2 ? 0 : call->total * (long)(1 + (dice >> 8) % MOST_TIMES);
+    case COUNTS_SINGLE: {
+        int only = (int)(call->name % (uint64_t)size), to = each ? (int)((call->name >> 8) % (uint64_t)size) : target;
+        bool swap = each && call->in_place && only > to;
+        return source == (swap ? to : only) && target == (swap ? only : to) ? call->total : 0;
+    }
+    default:
+        return call->total;
+    }
+}
+
+long call_largest(const call_t *call)
+{
+    return call->total * (call->counts == COUNTS_UNEVEN || call->counts == COUNTS_ZEROS ? MOST_TIMES : 1);
+}
+
+static uint64_t key_of(const call_t *call, int source, int target)
+{
+    const int *world = call->comm->world;
+    return mix(mix(call->name, (uint64_t)world[source]), call->op->to_each ? 1 + (uint64_t)world[target] : 0);
+}
+
+static type_kind_t choose_kind(rng_t *rng, long bytes)
+{
+    /* A big message in small pieces only measures the datatype engine. */
+    bool plain = bytes > 65536 ? !rng_chance(rng, 20) : rng_chance(rng, 25);
+    return plain ? (type_kind_t)rng_below(rng, 2) : (type_kind_t)(2 + rng_below(rng, TYPE_KINDS - 2));
+}
+
+/* Where the blocks of a v-variant lie: in a row or in any order with gaps, perhaps from before the base on. */
+static void spread(side_t *side, block_t *blocks, int n, rng_t *rng)
+{
+    int *order = malloc((size_t)n * sizeof(*order));
+    long dice = rng_below(rng, 100), at = 0;
+    side->blocks = dice < 40 ? BLOCKS_TIGHT : dice < 70 ? BLOCKS_APART : BLOCKS_NEGATIVE;
+    for (int i = 0; i < n; i++) {
+        int j = side->blocks == BLOCKS_TIGHT ? i : (int)rng_below(rng, i + 1);
+        order[i] = order[j];
+        order[j] = i;
+    }
+    for (int i = 0; i < n; i++) {
+        block_t *block = &blocks[order[i]];
+        at += side->blocks == BLOCKS_TIGHT ? 0 : rng_below(rng, MOST_GAP + 1);
+        block->displ = at;
+        at += block->elements;
+    }
+    long shift = side->blocks == BLOCKS_NEGATIVE ? 1 + rng_below(rng, at + 1) : 0;
+    side->counts = malloc((size_t)n * sizeof(*side->counts));
+    side->displs = malloc((size_t)n * sizeof(*side->displs));
+    for (int i = 0; i < n; i++) {
+        blocks[i].displ -= shift;
+        if (blocks[i].elements == 0 && rng_chance(rng, 30)) {
+            blocks[i].displ = rng_below(rng, 1 << 20); /* nothing will be looked for there */
+        }
+        side->counts[i] = (int)blocks[i].elements;
+        side->displs[i] = (int)blocks[i].displ;
+    }
+    free(order);
+}
+
+static void prepare_side(call_t *call, bool sending, rng_t *rng)
+{
+    const comm_t *comm = call->comm;
+    const op_t *op = call->op;
+    side_t *side = sending ? &call->send : &call->recv;
+    int n = sending && !op->to_each ? 1 : comm->size;
+    bool vector = op->vector && (op->to_each || !sending);
+    long slots = 0;
+    block_t *blocks = calloc((size_t)n, sizeof(*blocks));
+    for (int i = 0; i < n; i++) {
+        int source = sending ? comm->rank : i, target = sending ? i : comm->rank;
+        blocks[i].elements = units_between(call, source, target); /* units, for now */
+        slots += blocks[i].elements;
+        blocks[i].after = key_of(call, source, target);
+        blocks[i].before = op->to_each ? key_of(call, comm->rank, i) : blocks[i].after;
+    }
+    type_make(&side->type, choose_kind(rng, slots / n * units[call->unit].bytes), call->unit, call->total, slots,
+              n * MOST_GAP, rng);
+    for (int i = 0; i < n; i++) {
+        blocks[i].elements /= side->type.units;
+        blocks[i].displ = i * blocks[i].elements;
+    }
+    side->count = (int)blocks[0].elements;
+    if (vector) {
+        spread(side, blocks, n, rng);
+    }
+    buffer_make(&side->buffer, &side->type, n, blocks, units[call->unit].bytes == 1 ? 1 : 8, rng);
+    side->buffer.filled = sending         ? ALL_BLOCKS
+                          : !call->in_place ? NO_BLOCKS
+                          : op->to_each     ? ALL_BLOCKS
+                                            : comm->rank;
+    buffer_fill(&side->buffer, 0);
+}
+
+void call_prepare(call_t *call, rng_t *rng)
+{
+    call->request = MPI_REQUEST_NULL;
+    prepare_side(call, false, rng);
+    if (!call->in_place) {
+        prepare_side(call, true, rng);
+        call->scribble = rng_chance(rng, 50);
+    }
+    call->odd_ignored = rng_chance(rng, 50);
+    call->keep_types = rng_chance(rng, 30) || (options.lenient && call->form == FORM_PERSISTENT);
+    call->check_late = rng_chance(rng, 40);
+}
+
+void call_describe(const call_t *call, char *text, size_t room)
+{
+    const comm_t *comm = call->comm;
+    char from[40] = "in place", form[40];
+    if (!comm->member) {
+        snprintf(text, room, "not a member of the %s communicator", comm_kind_names[comm->kind]);
+        return;
+    }
+    if (!call->in_place) {
+        snprintf(from, sizeof(from), "from %s(%ld)", type_kind_names[call->send.type.kind], call->send.type.units);
+    }
+    snprintf(form, sizeof(form), call->form == FORM_PERSISTENT ? "%s, %d starts" : "%s", form_names[call->form],
+             call->rounds);
+    snprintf(text, room, "%s (%s) on %s%s, rank %d of %d, %ld x %s (%s) %s to %s(%ld)", call->op->name, form,
+             comm->fresh ? "fresh " : "", comm_kind_names[comm->kind], comm->rank, comm->size, call->total,
+             units[call->unit].name, counts_kind_names[call->counts], from, type_kind_names[call->recv.type.kind],
+             call->recv.type.units);
+}
+
+void call_release_types(call_t *call)
+{
+    type_release(&call->recv.type);
+    if (!call->in_place) {
+        type_release(&call->send.type);
+    }
+}
+
+bool call_check(const call_t *call)
+{
+    char found[200], line[260];
+    bool right = true;
+    int round = call->done > 0 ? call->done - 1 : 0;
+    if (!buffer_check(&call->recv.buffer, call->done > 0, round, found, sizeof(found))) {
+        snprintf(line, sizeof(line), "receive buffer: %s", found);
+        report_failure(line);
+        right = false;
+    }
+    if (!call->in_place && !(call->scribble && call->done > 0) &&
+        !buffer_check(&call->send.buffer, false, round, found, sizeof(found))) {
+        snprintf(line, sizeof(line), "send buffer was written: %s", found);
+        report_failure(line);
+        right = false;
+    }
+    return right;
+}
+
+static void free_side(side_t *side)
+{
+    buffer_free(&side->buffer);
+    type_free(&side->type);
+    free(side->counts);
+    free(side->displs);
+}
+
+void call_free(call_t *call)
+{
+    free_side(&call->recv);
+    if (!call->in_place) {
+        free_side(&call->send);
+    }
+}
