@@ -75,7 +75,8 @@ run() {
         $cc $(flags "$build") -o "$work/$program" "$objects/$program.o" \
             $(for s in $(core "$work/tree") $(helpers "$work/tree"); do echo "$objects/$(object "$s")"; done) \
             -lcheck -lsubunit -lm -lpthread -lrt || return 2
-        [ -n "$case" ] && export CK_RUN_CASE=$case || unset CK_RUN_CASE
+        unset CK_RUN_CASE
+        [ -z "$case" ] || export CK_RUN_CASE="$case"
         { TSAN_OPTIONS=halt_on_error=1 timeout -s KILL "$limit" setarch -R "$work/$program" >"$work/log" 2>&1 </dev/null; } \
             2>/dev/null || return 1
     done
@@ -133,9 +134,9 @@ mkdir "$work/tree"
 cp -r "$root/include" "$root/ompi_coll_dma" "$work/tree"
 mkdir "$work/tree/test"
 cp -r "$root/test/unit" "$work/tree/test"
-[ $# -gt 0 ] || set -- $(cd "$root/test/mutants" && ls *.sed | sed 's/\.sed$//')
+[ $# -gt 0 ] || set -- "$root"/test/mutants/*.sed
 for name; do
-    mutate "$name"
+    mutate "$(basename "$name" .sed)"
 done
 echo "killed $killed, survived ${#survived[@]}${survived:+ (${survived[*]})}, stale ${#stale[@]}${stale:+ (${stale[*]})}"
 [ ${#survived[@]} = 0 ] && [ ${#stale[@]} = 0 ]
