@@ -10,7 +10,7 @@
  *     DMA_UNSUPPORTED: ASIDE, call the module below (the same answer on every rank); dma_comm_reason() says why
  *     status = dma_comm_run(comm, &call);
  *
- * After an error the communicator is poisoned: every later call returns the same status.
+ * After an error the communicator is poisoned: every later call that moves data returns the same status.
  */
 #ifndef DMA_COMM_H
 #define DMA_COMM_H

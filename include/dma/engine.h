@@ -5,7 +5,7 @@
  * everything before it on its queue is complete and visible, nothing after a WAIT starts before the flag is seen.
  * Copies between two flags may be reordered and may overlap. Queues are independent; an engine need not be fair between
  * them but must not let one that waits hold up another. An engine says in its capabilities which operations it has, and
- * a plan that needs more is refused with DMA_UNSUPPORTED before anything has been published.
+ * a plan that needs more is never given to it.
  *
  * `start` begins a run, `advance` moves it on without ever waiting: DMA_OK when every program has ended, DMA_AGAIN when
  * what is left waits for somebody or has had its turn, an error when the run has failed (a failed run touches no memory any more).

@@ -55,6 +55,9 @@ int mca_coll_dma_allgatherv(const void *sbuf, dma_count_t scount, struct ompi_da
     dma_call_t call;
 
     coll_dma_call_allgatherv(&call, sbuf, scount, stype, rbuf, rcounts, displs, rtype);
+    if (OPAL_UNLIKELY(coll_dma_negative(&call.recv, ompi_comm_size(comm)))) {
+        return MPI_ERR_COUNT;
+    }
     status = run(module, comm, &call);
     if (OPAL_UNLIKELY(DMA_UNSUPPORTED == status)) {
         return module->below.allgatherv(sbuf, scount, stype, rbuf, rcounts, displs, rtype, comm,

@@ -62,6 +62,17 @@ static inline void coll_dma_call_allgatherv(dma_call_t *call, const void *sbuf, 
     }
 }
 
+/* A count that no MPI call may have. Open MPI looks itself, except into the counts of all-gather-v. */
+static inline bool coll_dma_negative(const dma_side_t *side, int nranks)
+{
+    for (int r = 0; r < nranks; r++) {
+        if ((sizeof(int) == side->width ? ((const int *)side->counts)[r] : ((const int64_t *)side->counts)[r]) < 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static inline void coll_dma_call_alltoallv(dma_call_t *call, const void *sbuf, dma_counts_t scounts,
                                            dma_displs_t sdispls, struct ompi_datatype_t *stype, void *rbuf,
                                            dma_counts_t rcounts, dma_displs_t rdispls, struct ompi_datatype_t *rtype)

@@ -49,6 +49,9 @@ int mca_coll_dma_iallgatherv(const void *sbuf, dma_count_t scount, struct ompi_d
     dma_call_t call;
 
     coll_dma_call_allgatherv(&call, sbuf, scount, stype, rbuf, rcounts, displs, rtype);
+    if (OPAL_UNLIKELY(coll_dma_negative(&call.recv, ompi_comm_size(comm)))) {
+        return MPI_ERR_COUNT;
+    }
     return post(module, comm, &call, request);
 }
 

@@ -72,6 +72,9 @@ int mca_coll_dma_allgatherv_init(const void *sbuf, dma_count_t scount, struct om
     dma_status_t status;
 
     coll_dma_call_allgatherv(&call, sbuf, scount, stype, rbuf, rcounts, displs, rtype);
+    if (OPAL_UNLIKELY(coll_dma_negative(&call.recv, ompi_comm_size(comm)))) {
+        return MPI_ERR_COUNT;
+    }
     status = init(base, comm, &call, request);
     if (DMA_UNSUPPORTED == status) {
         return below->allgatherv_init(sbuf, scount, stype, rbuf, rcounts, displs, rtype, comm, info, request,

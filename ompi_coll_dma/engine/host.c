@@ -103,7 +103,7 @@ static inline void copy(dma_run_t *run, const dma_op_t *op, uint64_t trip)
 
     if (op->flags & DMA_OP_CHUNKED) {
         skip = trip * run->chunk;
-        bytes = bytes - skip < run->chunk ? bytes - skip : run->chunk;
+        bytes = bytes <= skip ? 0 : bytes - skip < run->chunk ? bytes - skip : run->chunk;
     }
     if (op->len.part == DMA_TAIL) {
         skip += run->plan->head;

@@ -41,30 +41,54 @@ dma_block_t *dma_window_block(dma_arena_t *arena, const dma_geom_t *geom, int nr
     return block;
 }
 
-bool dma_window_may_publish(dma_window_t *w, uint32_t seq)
+static bool newer(uint32_t a, uint32_t b)
+{
+    return (int32_t)(a - b) > 0;
+}
+
+/* What a peer has acknowledged: in its ack line, or in descriptors that we have not consumed yet. Those stay as they are
+ * until we do. */
+static uint32_t acknowledged(const dma_window_t *w, int peer, bool look_ahead)
+{
+    /* acquire, here and below: the peer's reads of our descriptor and slot come before we overwrite them */
+    uint32_t ack = atomic_load_explicit(&w->peers[peer].block->acked, memory_order_acquire);
+
+    ack = newer(ack, w->acks[peer]) ? ack : w->acks[peer];
+    for (uint32_t i = 1; look_ahead && i <= w->geom.ring_depth; i++) {
+        const dma_desc_t *d = dma_window_desc(w, peer, w->ack + i);
+
+        if (atomic_load_explicit(&d->seq, memory_order_acquire) == w->ack + i && newer(d->ack, ack)) {
+            ack = d->ack;
+        }
+    }
+    return ack;
+}
+
+static uint32_t acknowledged_by_all(dma_window_t *w, bool look_ahead)
 {
     uint32_t floor = w->ack;
 
-    if ((int32_t)(seq - w->ack_floor) <= (int32_t)w->geom.ring_depth) {
+    for (int r = 0; r < w->nranks; r++) {
+        if (r != w->rank) {
+            w->acks[r] = acknowledged(w, r, look_ahead);
+            floor = newer(floor, w->acks[r]) ? w->acks[r] : floor;
+        }
+    }
+    return floor;
+}
+
+bool dma_window_may_publish(dma_window_t *w, uint32_t seq)
+{
+    int32_t depth = (int32_t)w->geom.ring_depth;
+
+    if ((int32_t)(seq - w->ack_floor) <= depth) {
         return true;
     }
-    for (int r = 0; r < w->nranks; r++) {
-        uint32_t told;
-
-        if (r == w->rank) {
-            continue;
-        }
-        /* acquire: the peer's reads of our descriptor and slot come before we overwrite them */
-        told = atomic_load_explicit(&w->peers[r].block->acked, memory_order_acquire);
-        if ((int32_t)(told - w->acks[r]) > 0) {
-            w->acks[r] = told;
-        }
-        if ((int32_t)(w->acks[r] - floor) < 0) {
-            floor = w->acks[r];
-        }
+    w->ack_floor = acknowledged_by_all(w, false);
+    if ((int32_t)(seq - w->ack_floor) > depth) {
+        w->ack_floor = acknowledged_by_all(w, true);
     }
-    w->ack_floor = floor;
-    return (int32_t)(seq - floor) <= (int32_t)w->geom.ring_depth;
+    return (int32_t)(seq - w->ack_floor) <= depth;
 }
 
 void dma_window_completed(dma_window_t *w, uint32_t seq)

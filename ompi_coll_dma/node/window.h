@@ -21,7 +21,9 @@
  * A descriptor is published by storing `seq` last. It may be overwritten when every peer has acknowledged the call that
  * used its place before: peers say how many calls they have completed in `ack` of their own next descriptors, in passing;
  * a peer whose next descriptor is not coming (it has nothing more to call) stores the number into its ack line once it
- * has fallen behind by half a ring. So of two ranks neither can wait for an acknowledgement that the other keeps back.
+ * has fallen behind by half a ring. Whoever waits for room in the ring looks at both, and at the peers' descriptors that
+ * it has not consumed yet: a peer may run ahead and say in a descriptor what is needed to come to read it. So of two ranks
+ * neither can wait for an acknowledgement that the other keeps back.
  *
  * Sequence numbers, stream positions and acknowledgements are compared by signed difference: wrapping is not a case.
  */

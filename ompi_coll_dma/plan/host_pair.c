@@ -134,7 +134,8 @@ static dma_status_t build(const dma_plan_req_t *req, int rank, dma_plan_t **plan
 
 static const char *unfit(const dma_plan_req_t *req)
 {
-    if (place_bytes(req) < MIN_PLACE || req->geom.pair_bytes / req->geom.pair_depth < MIN_CHUNK) {
+    if (!req->geom.pair_depth || place_bytes(req) < MIN_PLACE ||
+        req->geom.pair_bytes < (uint64_t)MIN_CHUNK * req->geom.pair_depth || !req->geom.pair_depth) {
         return "there is no room for pair buffers";
     }
     return NULL;

@@ -113,7 +113,7 @@ dma_status_t dma_profile_parse(const char *text, dma_profile_t *profile, char *e
 
 dma_status_t dma_profile_load(const char *path, dma_profile_t *profile, char *error, size_t error_bytes)
 {
-    char text[PROFILE_MAX_BYTES];
+    char text[PROFILE_MAX_BYTES + 1]; /* one byte more than may be: a longer file is refused, not cut */
     FILE *file = fopen(path, "r");
     size_t n;
 
@@ -121,8 +121,12 @@ dma_status_t dma_profile_load(const char *path, dma_profile_t *profile, char *er
         snprintf(error, error_bytes, "%s", strerror(errno));
         return DMA_ERR_ARG;
     }
-    n = fread(text, 1, sizeof(text) - 1, file);
-    text[n] = '\0';
+    n = fread(text, 1, sizeof(text), file);
     fclose(file);
+    if (n == sizeof(text)) {
+        snprintf(error, error_bytes, "longer than %d bytes", PROFILE_MAX_BYTES - 1);
+        return DMA_ERR_ARG;
+    }
+    text[n] = '\0';
     return dma_profile_parse(text, profile, error, error_bytes);
 }

@@ -78,6 +78,19 @@ static dma_status_t choose(dma_comm_t *comm, const dma_task_t *task, dma_memo_t 
     return DMA_OK;
 }
 
+/* An engine is not given a plan with operations that it does not have. */
+static bool can_run(const dma_engine_t *engine, const dma_plan_t *plan)
+{
+    for (uint32_t i = 0; i < plan->nprogs; i++) {
+        for (uint32_t k = 0; k < plan->progs[i].nops; k++) {
+            if (!(engine->caps.ops >> plan->progs[i].ops[k].code & 1)) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
 /* The plan for a task; built at the first call that needs it, then kept. */
 static dma_status_t find_plan(dma_comm_t *comm, const dma_task_t *task, const dma_plan_t **plan, uint32_t *chunk)
 {
@@ -95,6 +108,9 @@ static dma_status_t find_plan(dma_comm_t *comm, const dma_task_t *task, const dm
 
         if (!*cached && (status = dma_plan_build(&req, &memo->choice, comm->rank, cached)) != DMA_OK) {
             return status;
+        }
+        if (!can_run(comm->engine, *cached)) {
+            return DMA_ERR_ENGINE;
         }
         memo->plans[task->in_place] = *cached;
     }

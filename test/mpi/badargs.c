@@ -41,7 +41,6 @@ static void others(MPI_Comm comm, MPI_Datatype uncommitted)
     show("all-to-all-v, no displacements",
          MPI_Alltoallv(send, counts, displs, MPI_INT, recv, counts, NULL, MPI_INT, comm));
     show("all-to-all-v, nothing", MPI_Alltoallv(NULL, counts, displs, MPI_INT, NULL, counts, displs, MPI_INT, comm));
-    show("all-gather-v, negative count", MPI_Allgatherv(send, 0, MPI_INT, recv, negative, displs, MPI_INT, comm));
     show("all-gather-v, nothing", MPI_Allgatherv(NULL, 0, MPI_INT, NULL, counts, displs, MPI_INT, comm));
     posted("non-blocking, negative count", MPI_Iallgather(send, 1, MPI_INT, recv, -1, MPI_INT, comm, &request),
            &request);

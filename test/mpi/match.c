@@ -195,7 +195,9 @@ static void serve(MPI_Comm comm)
 static void refusals(MPI_Comm comm)
 {
     call_t *once = forms_make(comm, ALLGATHER, 6, false, false), *often = forms_make(comm, ALLTOALLV, 7, false, false);
+    int counts[FORMS_RANKS] = {0, -1};
     MPI_Errhandler handler;
+    MPI_Request none;
 
     MPI_Comm_get_errhandler(MPI_COMM_WORLD, &handler);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
@@ -223,6 +225,13 @@ static void refusals(MPI_Comm comm)
         VERIFY(MPI_SUCCESS == MPI_Wait(&often->request, MPI_STATUS_IGNORE));
     }
     VERIFY(MPI_SUCCESS == MPI_Request_free(&often->request));
+
+    /* Open MPI itself does not see these. */
+    VERIFY(MPI_ERR_COUNT == class_of(MPI_Allgatherv(NULL, 0, MPI_INT, once->recv, counts, counts, MPI_INT, comm)));
+    VERIFY(MPI_ERR_COUNT ==
+           class_of(MPI_Iallgatherv(NULL, 0, MPI_INT, once->recv, counts, counts, MPI_INT, comm, &none)));
+    VERIFY(MPI_ERR_COUNT == class_of(PERSISTENT(Allgatherv)(NULL, 0, MPI_INT, once->recv, counts, counts, MPI_INT, comm,
+                                                            MPI_INFO_NULL, &none)));
     forms_free(once);
     forms_free(often);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, handler);

@@ -121,6 +121,7 @@ START_TEST(nothing_fits)
         ck_assert_int_eq(dma_plan_choose(&profile, &req, -1, &choice, &reason), DMA_UNSUPPORTED);
         ck_assert_ptr_nonnull(reason);
     }
+    req.geom.slot_bytes = 8192;
     req.geom.pair_depth = 0; /* no buffers at all is no reason to divide by their number */
     req.coll = DMA_ALLTOALLV;
     ck_assert_int_eq(dma_plan_choose(&profile, &req, -1, &choice, &reason), DMA_UNSUPPORTED);

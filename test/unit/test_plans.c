@@ -1,6 +1,6 @@
 /*
  * Every row of the algorithm table with every operation it does, run by the plan interpreter over ranks, sizes, in place
- * or not, and seeds. What the engine makes of the same plans is in test_forms.c.
+ * or not, and seeds. What the engine makes of the same plans is in test_forms.c, but for a CHECK that fails.
  */
 #include <check.h>
 #include <inttypes.h>
@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "libinterp.h"
+#include "libthreads.h"
 #include "libunit.h"
 #include "plan/profile.h"
 
@@ -445,6 +446,37 @@ START_TEST(limits)
 }
 END_TEST
 
+/* Rank 0 expects a byte more or less than rank 1 sends to it. Rank 1 may succeed or learn of the failure. */
+static void unequal_body(rank_t *r)
+{
+    const int *wrong = r->job->arg;
+    static const int displs[] = {0, 400};
+    const int send_counts[] = {300, 300}, recv_counts[] = {300, 300 + (r->rank == 0 ? *wrong : 0)};
+    uint8_t *send = calloc(2, 800), *recv = send + 800;
+    dma_call_t call = {.coll = DMA_ALLTOALLV, .send = data_buffer(send, 0), .recv = data_buffer(recv, 0)};
+    dma_status_t status;
+
+    must(r, dma_comm_prepare(r->comms[0]) == DMA_OK, "%s", dma_comm_reason(r->comms[0]));
+    call.send.counts = send_counts;
+    call.recv.counts = recv_counts;
+    call.send.displs = call.recv.displs = displs;
+    status = dma_comm_run(r->comms[0], &call);
+    must(r, r->rank || status == DMA_ERR_TRUNCATE, "%s", dma_status_name(status));
+    must(r, recv[300] == 0 && recv[700 + 1] == 0, "written beside a block");
+    threads_barrier(r);
+    free(send);
+}
+
+START_TEST(unequal_by_the_core)
+{
+    static const int wrong[] = {1, -1};
+    job_t job = threads_job(2, unequal_body);
+
+    job.arg = &wrong[_i];
+    threads_run(&job);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("plans");
@@ -455,5 +487,6 @@ int main(void)
     unit_test(suite, mixed_calls, 60);
     unit_loop(suite, unequal_sides, 0, count_variants(), 60);
     unit_test(suite, limits, 60);
+    unit_loop(suite, unequal_by_the_core, 0, 2, 20);
     return unit_main(suite);
 }
