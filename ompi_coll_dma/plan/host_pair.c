@@ -135,7 +135,7 @@ static dma_status_t build(const dma_plan_req_t *req, int rank, dma_plan_t **plan
 static const char *unfit(const dma_plan_req_t *req)
 {
     if (!req->geom.pair_depth || place_bytes(req) < MIN_PLACE ||
-        req->geom.pair_bytes < (uint64_t)MIN_CHUNK * req->geom.pair_depth || !req->geom.pair_depth) {
+        req->geom.pair_bytes < (uint64_t)MIN_CHUNK * req->geom.pair_depth) {
         return "there is no room for pair buffers";
     }
     return NULL;

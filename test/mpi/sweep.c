@@ -2,13 +2,16 @@
  * Random sweep over collectives: bytes computed from the definition, canaries around and between them, skew, the user's
  * own messages and several communicators at once. The other files are listed in sweep.h.
  *
- *   mpirun -n N sweep [-s SEED] [-n CASES] [-c CASE[:LAST]] [-o OPERATION] [-m BYTES] [-w SECONDS] [-t] [-v]
+ *   mpirun -n N sweep [-s SEED] [-n CASES] [-c CASE[:LAST]] [-o OPERATION] [-f FORMS] [-l] [-m BYTES] [-w SECONDS]
+ *                     [-t THREADS] [-v]
  *     -s  seed (default 1); -n number of cases (default 200), numbered from 0
  *     -c  replay one case or a range
- *     -o  only this operation; -m largest block in bytes (default 1 MiB)
+ *     -o  only this operation; -f only these forms, some of b (blocking), n (non-blocking), p (persistent)
+ *     -l  lenient: persistent calls are never in place and their types live, as stock Open MPI 4.1 needs it
+ *     -m  largest block in bytes (default 1 MiB)
  *     -w  seconds after which a case is called hung (default 60)
- *     -t  ask for MPI_THREAD_MULTIPLE
- *     -v  say how many cases covered each feature; with one case, also what it is
+ *     -t  share the cases among so many threads, each with communicators of its own
+ *     -v  say what the cases covered; with one case, also what it is
  *
  * A failure prints one line per rank with all that is needed to replay it. Rank 0 ends with "N passed, N failed"
  * (cases); the exit status is 1 if any failed.
@@ -16,17 +19,19 @@
 #include "sweep.h"
 
 #include <getopt.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-options_t options = {.seed = 1, .first = 0, .last = 199, .max_bytes = 1 << 20, .watchdog = 60};
+options_t options = {
+    .seed = 1, .last = 199, .max_bytes = 1 << 20, .watchdog = 60, .threads = 1, .forms = {true, true, true}};
 int world_rank, world_size;
 
 static bool known(const char *name)
 {
-    for (int i = 0; i < nops; i++) {
+    for (int i = 0; i < OPS; i++) {
         if (strcmp(ops[i].name, name) == 0) {
             return true;
         }
@@ -35,9 +40,19 @@ static bool known(const char *name)
     return false;
 }
 
+static bool parse_forms(const char *text)
+{
+    bool any = false;
+    for (int i = 0; i < FORM_KINDS; i++) {
+        options.forms[i] = strchr(text, form_names[i][0]) != NULL;
+        any |= options.forms[i];
+    }
+    return any;
+}
+
 static bool parse(int argc, char **argv)
 {
-    for (int opt; (opt = getopt(argc, argv, "s:n:c:o:m:w:tv")) != -1;) {
+    for (int opt; (opt = getopt(argc, argv, "s:n:c:o:f:lm:w:t:v")) != -1;) {
         switch (opt) {
         case 's':
             options.seed = strtoull(optarg, NULL, 0);
@@ -53,6 +68,14 @@ static bool parse(int argc, char **argv)
         case 'o':
             options.only = optarg;
             break;
+        case 'f':
+            if (!parse_forms(optarg)) {
+                return false;
+            }
+            break;
+        case 'l':
+            options.lenient = true;
+            break;
         case 'm':
             options.max_bytes = atol(optarg);
             break;
@@ -60,7 +83,7 @@ static bool parse(int argc, char **argv)
             options.watchdog = atoi(optarg);
             break;
         case 't':
-            options.threads = true;
+            options.threads = atoi(optarg);
             break;
         case 'v':
             options.verbose = true;
@@ -70,35 +93,76 @@ static bool parse(int argc, char **argv)
         }
     }
     return optind == argc && options.last >= options.first && options.max_bytes > 0 && options.watchdog > 0 &&
-           (options.only == NULL || known(options.only));
+           options.threads > 0 && options.threads <= MOST_THREADS && (options.only == NULL || known(options.only));
+}
+
+static char *wrong; /* by case, so that one seen by several ranks counts once */
+
+typedef struct {
+    pthread_t thread;
+    int index;
+    MPI_Comm base;
+} worker_t;
+
+static void *work(void *arg)
+{
+    const worker_t *worker = arg;
+    thread_index = worker->index;
+    base_comm = worker->base;
+    report_case(-1, "before the first case");
+    case_setup();
+    for (long number = options.first; number <= options.last; number++) {
+        if (number % options.threads == worker->index) {
+            wrong[number - options.first] = !case_run(number);
+        }
+    }
+    report_case(-1, "after the last case");
+    case_teardown();
+    return NULL;
+}
+
+static void run_workers(void)
+{
+    worker_t workers[MOST_THREADS];
+    for (int i = 0; i < options.threads; i++) {
+        workers[i] = (worker_t){.index = i, .base = MPI_COMM_WORLD};
+        if (i > 0) {
+            MPI_Comm_dup(MPI_COMM_WORLD, &workers[i].base);
+        }
+    }
+    for (int i = 1; i < options.threads; i++) {
+        pthread_create(&workers[i].thread, NULL, work, &workers[i]);
+    }
+    work(&workers[0]);
+    for (int i = 1; i < options.threads; i++) {
+        pthread_join(workers[i].thread, NULL);
+        MPI_Comm_free(&workers[i].base);
+    }
 }
 
 int main(int argc, char **argv)
 {
     if (!parse(argc, argv)) {
-        fprintf(
-            stderr,
-            "usage: sweep [-s SEED] [-n CASES] [-c CASE[:LAST]] [-o OPERATION] [-m BYTES] [-w SECONDS] [-t] [-v]\n");
+        fprintf(stderr, "usage: sweep [-s SEED] [-n CASES] [-c CASE[:LAST]] [-o OPERATION] [-f FORMS] [-l] [-m BYTES] "
+                        "[-w SECONDS] [-t THREADS] [-v]\n");
         return 2;
     }
     int level;
-    MPI_Init_thread(&argc, &argv, options.threads ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, &level);
+    MPI_Init_thread(&argc, &argv, options.threads > 1 ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, &level);
     MPI_Comm_rank(MPI_COMM_WORLD, &world_rank);
     MPI_Comm_size(MPI_COMM_WORLD, &world_size);
+    if (options.threads > 1 && level < MPI_THREAD_MULTIPLE) {
+        fprintf(stderr, "sweep: this MPI does not have MPI_THREAD_MULTIPLE\n");
+        MPI_Abort(MPI_COMM_WORLD, 2);
+    }
     report_signals();
-    report_case(-1, "before the first case");
-    case_setup();
 
     long cases = options.last - options.first + 1, failed = 0;
-    char *wrong = calloc((size_t)cases, 1); /* by case, so that one seen by several ranks counts once */
-    for (long i = 0; i < cases; i++) {
-        wrong[i] = !case_run(options.first + i);
-    }
-    report_case(-1, "after the last case");
+    wrong = calloc((size_t)cases, 1);
+    run_workers();
     if (options.verbose) {
         cover_print();
     }
-    case_teardown();
     MPI_Allreduce(MPI_IN_PLACE, wrong, (int)cases, MPI_BYTE, MPI_BOR, MPI_COMM_WORLD);
     for (long i = 0; i < cases; i++) {
         failed += wrong[i];

@@ -108,8 +108,8 @@ void type_free(type_t *t);
 /* ---- buffers ---- */
 typedef struct {
     long elements;
-    long displ;               /* in elements; any number if there are none */
-    uint64_t before, after;   /* name the data that lies here before and after the call: who sends what to whom */
+    long displ;             /* in elements; any number if there are none */
+    uint64_t before, after; /* name the data that lies here before and after the call: who sends what to whom */
 } block_t;
 
 typedef struct {

@@ -115,10 +115,7 @@ static void prepare_side(call_t *call, bool sending, rng_t *rng)
         spread(side, blocks, n, rng);
     }
     buffer_make(&side->buffer, &side->type, n, blocks, units[call->unit].bytes == 1 ? 1 : 8, rng);
-    side->buffer.filled = sending         ? ALL_BLOCKS
-                          : !call->in_place ? NO_BLOCKS
-                          : op->to_each     ? ALL_BLOCKS
-                                            : comm->rank;
+    side->buffer.filled = sending ? ALL_BLOCKS : !call->in_place ? NO_BLOCKS : op->to_each ? ALL_BLOCKS : comm->rank;
     buffer_fill(&side->buffer, 0);
 }
 

@@ -102,7 +102,7 @@ static int choose_rounds(rng_t *rng)
 
 static comm_t *choose_comm(case_t *c, rng_t *rng, int first, int index)
 {
-    if (c->has_fresh && index == c->ncalls - 1) {
+    if (c->has_fresh && (index == c->ncalls - 1 || (index > 1 && rng_chance(rng, 30)))) {
         return &c->fresh;
     }
     switch (c->shape) {
@@ -128,7 +128,7 @@ static void choose_call(case_t *c, int index, int first, rng_t *rng)
         call->counts = (counts_kind_t)rng_below(rng, COUNTS_KINDS);
     }
     long bytes = choose_bytes(rng, c->shape, world_size);
-    call->total = choose_total(rng, bytes / call->op->vector ? (bytes + 1) / 2 : bytes, &units[call->unit]);
+    call->total = choose_total(rng, call->op->vector ? (bytes + 1) / 2 : bytes, &units[call->unit]);
     call->rounds = call->form == FORM_PERSISTENT ? choose_rounds(rng) : 1;
     if (options.lenient && call->form == FORM_PERSISTENT) {
         call->in_place = false;

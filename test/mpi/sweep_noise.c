@@ -68,7 +68,8 @@ void skew_late(rng_t *rng)
 }
 
 /* ---- traffic ---- */
-const char *const traffic_kind_names[TRAFFIC_KINDS] = {"none", "around", "late", "wildcard", "needed", "between", "crossed"};
+const char *const traffic_kind_names[TRAFFIC_KINDS] = {"none",   "around",  "late",   "wildcard",
+                                                       "needed", "between", "crossed"};
 enum { GUARD = 32, GUARD_BYTE = 0xA7 };
 
 static unsigned char message_byte(uint64_t key, int source, long at)

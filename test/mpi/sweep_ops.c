@@ -39,8 +39,8 @@ static int allgather(const call_t *c, MPI_Request *request)
 static int allgatherv(const call_t *c, MPI_Request *request)
 {
     sent_t s = sent(c);
-    return CALL(Allgatherv, Iallgatherv, s.buffer, s.count, s.type, c->recv.buffer.base, c->recv.counts,
-                c->recv.displs, c->recv.type.type);
+    return CALL(Allgatherv, Iallgatherv, s.buffer, s.count, s.type, c->recv.buffer.base, c->recv.counts, c->recv.displs,
+                c->recv.type.type);
 }
 
 static int alltoall(const call_t *c, MPI_Request *request)
