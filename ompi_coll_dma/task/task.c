@@ -352,16 +352,19 @@ dma_status_t dma_task_init(dma_comm_t *comm, dma_task_t *task, const dma_call_t 
     task->run.peer_signs = NULL;
     task->run.again = false;
     task->run.refused = false;
-    if (__builtin_expect(call->coll == DMA_ALLGATHER && call->recv.dense && (call->in_place || call->send.dense), 1)) {
-        uint64_t bytes = call->recv.count * call->recv.size;
+    /* equal blocks that need no packing: most small calls, and nothing but a few stores */
+    if (__builtin_expect(!call->recv.counts && call->recv.dense && (call->in_place || call->send.dense), 1)) {
+        uint64_t bytes = call->recv.count * call->recv.size, own = 0;
 
+        if (call->in_place && call->coll == DMA_ALLGATHER) {
+            own = (uint64_t)comm->rank * bytes;
+        }
         task->bytes = bytes;
         task->in_place = call->in_place;
         task->run.recv = (dma_blocks_t){.addr = call->recv.addr, .bytes = bytes};
-        task->run.send = (dma_blocks_t){.addr = call->in_place ? (char *)call->recv.addr + (size_t)comm->rank * bytes
-                                                               : call->send.addr,
-                                        .bytes = bytes};
-        task->run.sign = dma_sign(DMA_ALLGATHER, false, bytes);
+        task->run.send = (dma_blocks_t){
+            .addr = call->in_place ? (char *)call->recv.addr + own : (char *)call->send.addr, .bytes = bytes};
+        task->run.sign = dma_sign(call->coll, call->in_place, bytes);
         return call->in_place || call->send.count * call->send.size == bytes ? DMA_OK : DMA_ERR_TRUNCATE;
     }
     status = get_arrays(comm, task);
