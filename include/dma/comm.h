@@ -26,7 +26,7 @@ typedef struct dma_proc dma_proc_t;
 typedef struct dma_comm dma_comm_t;
 typedef struct dma_task dma_task_t;
 
-/* Parameters. Those marked (agreed) steer choices: in set-up all ranks adopt rank 0's. */
+/* Parameters. Those marked (agreed) steer choices: in set-up all ranks adopt rank 0's, and of sizes the smallest. */
 typedef struct dma_params {
     size_t arena_bytes;   /* most shared memory this process gives to collectives */
     uint32_t ring_depth;  /* (agreed) descriptors in flight per communicator */

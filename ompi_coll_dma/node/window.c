@@ -1,14 +1,12 @@
 /* Windows: see window.h for the layout and the rules. */
 #include "node/window.h"
 
-#define LINE 64
-
 dma_block_layout_t dma_block_layout(const dma_geom_t *geom, int nranks)
 {
     dma_block_layout_t l;
 
-    l.pairs = offsetof(dma_block_t, ring) + geom->ring_depth * sizeof(dma_desc_t);
-    l.slots = l.pairs + (size_t)nranks * LINE;
+    l.ring = offsetof(dma_block_t, pairs) + ((size_t)nranks + 1) / 2 * 2 * sizeof(dma_pair_line_t);
+    l.slots = l.ring + geom->ring_depth * sizeof(dma_desc_t);
     l.chunks = l.slots + (size_t)geom->ring_depth * geom->slot_bytes;
     l.rings = l.chunks + (size_t)geom->chunk_depth * geom->chunk_bytes;
     l.bytes = l.rings + (size_t)(nranks - 1) * geom->pair_bytes;
@@ -19,7 +17,7 @@ dma_block_t *dma_window_block(dma_arena_t *arena, const dma_geom_t *geom, int nr
 {
     dma_block_layout_t l = dma_block_layout(geom, nranks);
     dma_block_t *block = dma_arena_alloc(arena, l.bytes, (uint32_t)nranks - 1);
-    dma_pair_line_t *pairs;
+    dma_desc_t *ring;
 
     if (!block) {
         return NULL;
@@ -28,15 +26,15 @@ dma_block_t *dma_window_block(dma_arena_t *arena, const dma_geom_t *geom, int nr
     atomic_store_explicit(&block->acked, (uint32_t)(first_seq - 1), memory_order_relaxed);
     atomic_store_explicit(&block->done, first_seq - 1, memory_order_relaxed);
     atomic_store_explicit(&block->refused, first_seq - 1, memory_order_relaxed);
+    ring = (dma_desc_t *)((char *)block + l.ring);
     for (uint32_t i = 0; i < geom->ring_depth; i++) {
         uint32_t never = (uint32_t)(first_seq - 1 - geom->ring_depth);
 
-        atomic_store_explicit(&block->ring[i].seq, never, memory_order_relaxed);
-        atomic_store_explicit(&block->ring[i].again, never, memory_order_relaxed);
+        atomic_store_explicit(&ring[i].seq, never, memory_order_relaxed);
+        atomic_store_explicit(&ring[i].again, never, memory_order_relaxed);
     }
-    pairs = (dma_pair_line_t *)((char *)block + l.pairs);
     for (int i = 0; i < nranks; i++) {
-        atomic_store_explicit(&pairs[i].landed, first_seq - 1, memory_order_relaxed);
+        atomic_store_explicit(&block->pairs[i].landed, first_seq - 1, memory_order_relaxed);
     }
     return block;
 }

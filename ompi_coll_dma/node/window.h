@@ -6,14 +6,17 @@
  *           will carry the number soon
  *     128   stream line: PRODUCED                          written by the owner, polled by all readers of its stream
  *     192   done line: DONE, refused                       written by the owner, polled by all
- *     256   ring: ring_depth descriptors of 128 bytes
+ *     256   pair lines, one per rank, 64 bytes: CONSUMED | LANDED | PAIR_PRODUCED | PAIR_CONSUMED
+ *                                                          written by the owner, polled by that peer
+ *     ...   ring: ring_depth descriptors of 128 bytes
  *             0   seq | ack | sign | addr | again          header, 32 bytes
  *             32  LINE payload, 96 bytes: the first 32 share the header's line
- *     ...   pair lines, one per peer, 64 bytes: CONSUMED | LANDED | PAIR_PRODUCED | PAIR_CONSUMED
- *                                                          written by the owner, polled by that peer
  *     ...   SLOTs: ring_depth * slot_bytes
  *     ...   CHUNK buffers: chunk_depth * chunk_bytes
  *     ...   PAIR buffers: for every other rank, pair_bytes in pair_depth buffers
+ *
+ * Blocks are laid out before the ranks have agreed on a geometry, and the agreed one is never larger than any rank's: what
+ * has an initial value comes first and, but for the ring's length, does not depend on it.
  *
  * One writer per line: the owner of the block (but for `readers`). Every word that somebody polls is stored with release
  * after what it announces, and loaded with acquire before what it announces is read.
@@ -70,14 +73,14 @@ typedef struct dma_block {
     _Atomic uint64_t done;
     _Atomic uint64_t refused; /* a seq: this rank could not read some peer's memory in that call */
     char pad3[48];
-    dma_desc_t ring[];
+    dma_pair_line_t pairs[];
 } dma_block_t;
 
-_Static_assert(offsetof(dma_block_t, ring) == 256, "the ring begins on a line pair");
+_Static_assert(offsetof(dma_block_t, pairs) == 256, "four lines come before the pairs'");
 
 /* Where things are in a block of a given geometry. */
 typedef struct dma_block_layout {
-    size_t pairs, slots, chunks, rings, bytes;
+    size_t ring, slots, chunks, rings, bytes;
 } dma_block_layout_t;
 
 dma_block_layout_t dma_block_layout(const dma_geom_t *geom, int nranks);
@@ -120,7 +123,7 @@ void dma_window_leave(dma_window_t *w, pthread_mutex_t *arena_lock);
 
 static inline dma_desc_t *dma_window_desc(const dma_window_t *w, int rank, uint64_t seq)
 {
-    return &w->peers[rank].block->ring[seq & (w->geom.ring_depth - 1)];
+    return (dma_desc_t *)((char *)w->peers[rank].block + w->layout.ring) + (seq & (w->geom.ring_depth - 1));
 }
 
 static inline char *dma_window_slot(const dma_window_t *w, int rank, uint64_t seq)
@@ -144,7 +147,7 @@ static inline char *dma_window_pair_buffer(const dma_window_t *w, int owner, int
 
 static inline dma_pair_line_t *dma_window_pair(const dma_window_t *w, int writer, int reader)
 {
-    return (dma_pair_line_t *)((char *)w->peers[writer].block + w->layout.pairs) + reader;
+    return &w->peers[writer].block->pairs[reader];
 }
 
 /* Operation and bytes in one word: equal on all ranks of a call, or the call is in error. In an all-to-all all ranks are

@@ -109,12 +109,12 @@ static dma_geom_t wanted_geom(const dma_params_t *p, int nranks)
     };
 }
 
-/* Halves the largest part that may still shrink; false: there is none. */
-static bool shrink(dma_geom_t *g, int nranks)
+/* Halves the largest part that may still shrink, slots down to `least`; false: there is none. */
+static bool shrink(dma_geom_t *g, int nranks, uint32_t least)
 {
     uint64_t chunks = g->chunk_bytes > 4096 ? (uint64_t)g->chunk_bytes * g->chunk_depth : 0;
     uint64_t pairs = g->pair_bytes > 1024 ? (uint64_t)g->pair_bytes * (uint64_t)(nranks - 1) : 0;
-    uint64_t slots = g->slot_bytes > least_slot(nranks) ? (uint64_t)g->slot_bytes * g->ring_depth : 0;
+    uint64_t slots = g->slot_bytes > least ? (uint64_t)g->slot_bytes * g->ring_depth : 0;
 
     if (chunks && chunks >= pairs && chunks >= slots) {
         g->chunk_bytes /= 2;
@@ -132,6 +132,8 @@ static bool shrink(dma_geom_t *g, int nranks)
 static void get_block(dma_comm_t *comm, setup_t *s, char *why)
 {
     dma_geom_t geom = comm->wanted.ring_depth ? comm->wanted : wanted_geom(&comm->proc->params, comm->nranks);
+    /* a channel's slots have the size of its call, which perhaps fits nowhere else */
+    uint32_t least = comm->wanted.ring_depth ? geom.slot_bytes : least_slot(comm->nranks);
     dma_status_t status;
     size_t left;
 
@@ -149,11 +151,12 @@ static void get_block(dma_comm_t *comm, setup_t *s, char *why)
     pthread_mutex_lock(&comm->proc->lock);
     /* At most a quarter of what is left, if smaller buffers do: there are more communicators to come. */
     left = dma_arena_bytes(s->arena) - dma_arena_used(s->arena);
-    while (s->attempt == 0 && dma_block_layout(&geom, comm->nranks).bytes > left / 4 && shrink(&geom, comm->nranks)) {
+    while (s->attempt == 0 && dma_block_layout(&geom, comm->nranks).bytes > left / 4 &&
+           shrink(&geom, comm->nranks, least)) {
     }
     do {
         s->block = dma_window_block(s->arena, &geom, comm->nranks, s->first_seq);
-    } while (!s->block && shrink(&geom, comm->nranks));
+    } while (!s->block && shrink(&geom, comm->nranks, least));
     pthread_mutex_unlock(&comm->proc->lock);
     if (!s->block) {
         snprintf(why, DMA_WHY_BYTES, "its limit is reached");

@@ -51,7 +51,8 @@ says_once() {
 
 # whole: the component needs nothing that Open MPI does not have, which the loader finds out only when it is called
 whole() {
-    local component=${OMPI_MCA_mca_base_component_path%%:*}/mca_coll_dma.so
+    local component=${OMPI_MCA_mca_base_component_path:?}
+    component=${component%%:*}/mca_coll_dma.so
     ldd -r "$component"
     ! ldd -r "$component" 2>&1 | grep 'undefined symbol'
 }

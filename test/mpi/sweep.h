@@ -100,8 +100,8 @@ typedef struct {
 } type_t;
 
 /* Makes a type whose elements divide `total` units. `slots` units in all will lie one after the other, perhaps with gaps
- * of up to `gaps` elements. */
-void type_make(type_t *t, type_kind_t kind, int unit, long total, long slots, int gaps, rng_t *rng);
+ * of up to `gaps` elements. `single`: an element is one unit. */
+void type_make(type_t *t, type_kind_t kind, int unit, long total, long slots, int gaps, bool single, rng_t *rng);
 void type_release(type_t *t); /* gives MPI's handle back; the map stays */
 void type_free(type_t *t);
 
@@ -239,7 +239,7 @@ typedef struct {
     int threads;      /* more than one: MPI_THREAD_MULTIPLE */
     const char *only; /* operation */
     bool forms[FORM_KINDS];
-    bool lenient; /* without what stock Open MPI 4.1 cannot do */
+    bool stock[FORM_KINDS]; /* served by stock Open MPI 4.1: without what it gets wrong */
 } options_t;
 extern options_t options;
 extern int world_rank, world_size;

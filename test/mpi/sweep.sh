@@ -1,26 +1,30 @@
 #!/bin/bash
-# The random sweep over 1-9 ranks, both pmls, every forced variant and unkind parameters. Runs inside ./with-build.
+# The random sweep over 1-9 ranks, all operations and forms, both pmls, every forced variant, threads and unkind
+# parameters; at least 20,000 cases, of which every feature is in 500 and every pair of features in some.
+# Runs inside ./with-build.
 #
-#   sweep.sh [-s SEED] [-x FACTOR] [-v] [-- MPIRUN-ARGS...]
-#     -s  seed (default 1); -x FACTOR times as many cases; -v also prints what they covered
-#     MPIRUN-ARGS  instead of "--mca coll dma"
+#   sweep.sh [-s SEED] [-x PERCENT] [-v] [-- MPIRUN-ARGS...]
+#     -s  seed (default 1); -x so many percent of the cases (then coverage is not judged below 100); -v also prints
+#         what they covered
+#     MPIRUN-ARGS  instead of "--mca coll dma"; with "--mca coll ^dma" without what stock Open MPI gets wrong
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 # shellcheck source=test/mpi/common.sh
 . "$here/common.sh"
 
-seed=1 factor=1 verbose=()
+seed=1 percent=100 verbose=0
 while getopts s:x:v option; do
     case $option in
     s) seed=$OPTARG ;;
-    x) factor=$OPTARG ;;
-    v) verbose=(-v) ;;
+    x) percent=$OPTARG ;;
+    v) verbose=1 ;;
     *) exit 2 ;;
     esac
 done
 shift $((OPTIND - 1))
 [ $# -gt 0 ] || set -- --mca coll dma
-base=("$@")
+base=("$@") lenient=()
+[[ "$*" != *'coll ^dma'* ]] || lenient=(-l bnp)
 sweep=$(program sweep) shim=$(program libbreak_shim.so) || exit 1
 shim=$(realpath "$shim")
 log=$(mktemp) covers=$(mktemp)
@@ -28,17 +32,19 @@ trap 'rm -f "$log" "$covers"' EXIT
 
 ob1='--mca pml ob1 --mca mpi_yield_when_idle 1'
 ucx='--mca pml ucx --mca pml_ucx_tls any --mca pml_ucx_devices any --mca mpi_yield_when_idle 1'
+# As users run it when there is a core for each rank.
+spin='--mca pml ob1 --mca mpi_yield_when_idle 0'
 # Everything small, so that rings, slots and chunk buffers wrap all the time.
-tight='--mca coll_dma_slot_bytes 256 --mca coll_dma_chunk_bytes 4096'
+tight='--mca coll_dma_slot_bytes 256 --mca coll_dma_chunk_bytes 4096 --mca coll_dma_ring_depth 4 --mca coll_dma_cross_memory 0'
 
 # sweep_run RANKS CASES ARGS [OPTION...]: one mpirun; its cases are added to `passed` and `failed`
 sweep_run() {
-    local ranks=$1 cases=$(($2 * factor)) args status=0 last options=("${@:4}" "${verbose[@]}")
+    local ranks=$1 cases=$((($2 * percent + 99) / 100)) args status=0 last options=("${@:4}" "${lenient[@]}")
     read -ra args <<<"$3"
     seed=$((seed + 1))
-    local limit=$((15 + cases / 4))
-    launch $((limit + 10)) "$ranks" "${base[@]}" "${args[@]}" "$sweep" -s "$seed" -n "$cases" -w "$limit" \
-        "${options[@]}" >"$log" 2>&1 || status=$?
+    local limit=$((30 + cases / 20)) start=${EPOCHREALTIME/[.,]/}
+    launch $limit "$ranks" "${base[@]}" "${args[@]}" "$sweep" -s "$seed" -n "$cases" -w 20 -v \
+        "${options[@]}" </dev/null >"$log" 2>&1 || status=$?
     last=$(grep -E '^[0-9]+ passed, [0-9]+ failed$' "$log" | tail -n 1)
     if [ -n "$last" ]; then
         passed=$((passed + ${last%% passed*}))
@@ -51,8 +57,10 @@ sweep_run() {
     if [ $status != 0 ]; then
         echo "FAIL (exit status $status): mpirun --oversubscribe --bind-to none -n $ranks ${base[*]} $3 sweep -s $seed -n $cases ${options[*]}"
         { grep -E '^sweep:' "$log" || tail -n 20 "$log"; } | head -n 20
+    elif [ $verbose = 1 ]; then
+        echo "$(((${EPOCHREALTIME/[.,]/} - start) / 1000)) ms: $cases cases on $ranks ranks $3 ${options[*]}"
     fi
-    grep '^covers ' "$log" >>"$covers"
+    grep -E '^(covers|pair) ' "$log" >>"$covers"
 }
 
 # All of this would pass as well if another component did the work.
@@ -60,31 +68,68 @@ if [ "${base[*]}" = '--mca coll dma' ]; then
     launch 60 2 "${base[@]}" --mca coll_dma_verbose 1 "$sweep" -n 1 2>&1 | grep -Eq 'coll/dma: .* 2 ranks, ready'
     verdict "coll/dma serves the sweep's communicators" $?
 fi
-for ranks in 1 2 3 4 5 6 7 8 9; do
-    sweep_run $ranks 120 "$ob1"
+
+while read -r ranks cases; do
+    sweep_run "$ranks" "$cases" "$ob1"
+done <<'ROWS'
+1 300
+2 3000
+3 2500
+4 2000
+5 1000
+6 700
+7 600
+8 600
+9 700
+ROWS
+sweep_run 2 800 "$ucx"
+sweep_run 3 700 "$ucx"
+sweep_run 4 500 "$ucx"
+sweep_run 7 150 "$ucx"
+for variant in host_line host_slot host_pipe host_pair host_cross; do
+    sweep_run 2 300 "$ob1 --mca coll_dma_variant $variant"
+    sweep_run 3 250 "$ob1 --mca coll_dma_variant $variant"
+    sweep_run 5 100 "$ob1 --mca coll_dma_variant $variant"
 done
-for ranks in 2 4 7; do
-    sweep_run $ranks 80 "$ucx"
-done
-for variant in host_line host_slot host_pipe host_cross; do
-    for ranks in 2 3 5; do
-        sweep_run $ranks 40 "$ob1 --mca coll_dma_variant $variant"
-    done
-done
-sweep_run 2 80 "$ob1 $tight --mca coll_dma_ring_depth 4 --mca coll_dma_chunk_depth 1 --mca coll_dma_cross_memory 0"
-sweep_run 5 80 "$ob1 $tight --mca coll_dma_ring_depth 4 --mca coll_dma_chunk_depth 2 --mca coll_dma_cross_memory 0"
-sweep_run 4 40 "$ucx $tight --mca coll_dma_ring_depth 4 --mca coll_dma_chunk_depth 3 --mca coll_dma_variant host_pipe"
-sweep_run 3 40 "$ob1 --mca coll_dma_cross_memory 0"
-sweep_run 4 40 "$ob1 --mca coll_dma_arena_bytes 300000"
-sweep_run 4 40 "$ob1" -t
+sweep_run 2 400 "$ob1 $tight --mca coll_dma_chunk_depth 1"
+sweep_run 5 200 "$ob1 $tight --mca coll_dma_chunk_depth 2"
+sweep_run 4 200 "$ucx $tight --mca coll_dma_chunk_depth 3 --mca coll_dma_variant host_pipe"
+sweep_run 3 300 "$ob1 --mca coll_dma_cross_memory 0"
+# Without shared memory, or soon without: non-blocking calls go by messages, the others to the module below.
+sweep_run 2 300 "$ob1 --mca coll_dma_arena_bytes 0" -l bp
+sweep_run 3 300 "$ucx --mca coll_dma_arena_bytes 0" -l bp
+sweep_run 4 300 "$ob1 --mca coll_dma_arena_bytes 400000" -l bp
+sweep_run 2 400 "$ob1" -t 4
+sweep_run 3 300 "$ob1" -t 4
+sweep_run 4 200 "$ob1" -t 4
 # Reading a peer's memory begins to fail on one rank, in the middle of everything. Open MPI's own messages, which would
 # not survive that, do without.
-sweep_run 3 40 "$ob1 --mca btl_vader_single_copy_mechanism none --mca coll_dma_variant host_cross -x LD_PRELOAD=$shim -x DMA_BREAK_READ=1:150"
-# Without yielding: as users run it when there is a core for each rank, and briefly when there is not.
-sweep_run 2 80 '--mca pml ob1 --mca mpi_yield_when_idle 0'
-sweep_run 3 10 '--mca pml ob1 --mca mpi_yield_when_idle 0'
+refused="$ob1 --mca btl_vader_single_copy_mechanism none -x LD_PRELOAD=$shim -x DMA_BREAK_READ=1:150"
+sweep_run 3 200 "$refused"
+sweep_run 3 200 "$refused --mca coll_dma_variant host_cross"
+sweep_run 2 700 "$spin"
+sweep_run 3 200 "$spin"
+sweep_run 4 100 "$spin"
 
-if [ ${#verbose[@]} -gt 0 ]; then
-    awk '{ n = $NF; $NF = ""; sum[$0] += n } END { for (f in sum) printf "%s%d\n", f, sum[f] }' "$covers" | sort
+# Sums over the runs: a feature counts cases, a pair counts calls.
+summary=$(awk '{ n = $NF; $NF = ""; sum[$0] += n } END { for (f in sum) printf "%s%d\n", f, sum[f] }' "$covers" | sort)
+[ $verbose = 0 ] || grep '^covers' <<<"$summary"
+
+# none_below LIMIT KIND: prints what occurred less often
+none_below() {
+    local rare
+    rare=$(awk -v limit="$1" -v kind="$2" '$1 == kind && $NF < limit' <<<"$summary")
+    [ -z "$rare" ] || printf '%s\n' "$rare" | head -n 20
+    [ -z "$rare" ]
+}
+
+if [ "${base[*]}" = '--mca coll dma' ] && [ "$percent" -ge 100 ]; then
+    verdict "at least 20000 cases" "$((passed + failed < 20000))"
+    none_below 500 covers
+    verdict "every feature in at least 500 cases" $?
+    none_below 10 pair
+    verdict "every pair of features in at least 10 calls" $?
+    flight=$(awk '/^covers in flight:/ { n += $NF } END { print n + 0 }' <<<"$summary")
+    verdict "30 % of the cases with operations in flight on two communicators: $flight" "$((flight * 100 < 30 * (passed + failed)))"
 fi
 finish

@@ -256,6 +256,12 @@ static bool test_each(case_t *c, set_t *set, bool start_again, rng_t *rng)
 static bool complete(case_t *c, completion_t how, rng_t *rng)
 {
     set_t set;
+    for (int i = 0; how == BY_TEST_AND_START && i < c->ncalls; i++) {
+        const call_t *call = &c->calls[i];
+        if (call->comm->member && !active(call) && call->started < call->rounds) {
+            start(c, i);
+        }
+    }
     collect(c, &set, rng);
     if (set.n == 0) {
         return true;

@@ -250,7 +250,7 @@ static long choose_units(long total, rng_t *rng)
     return k;
 }
 
-void type_make(type_t *t, type_kind_t kind, int unit, long total, long slots, int gaps, rng_t *rng)
+void type_make(type_t *t, type_kind_t kind, int unit, long total, long slots, int gaps, bool single, rng_t *rng)
 {
     rows_t rows;
     laid_unit_t u;
@@ -258,7 +258,7 @@ void type_make(type_t *t, type_kind_t kind, int unit, long total, long slots, in
         kind = TYPE_CONTIGUOUS;
     }
     lay_unit(&u, &units[unit], rng);
-    *t = (type_t){.kind = kind, .owned = true, .units = kind == TYPE_BASIC ? 1 : choose_units(total, rng)};
+    *t = (type_t){.kind = kind, .owned = true, .units = kind == TYPE_BASIC || single ? 1 : choose_units(total, rng)};
     switch (kind) {
     case TYPE_VECTOR:
         make_vector(t, &rows, &u, rng);

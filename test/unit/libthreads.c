@@ -456,7 +456,12 @@ void threads_run(job_t *job)
 
 uint8_t data_byte(uint64_t tag, int rank, uint64_t at)
 {
-    return (uint8_t)((tag * 131 + (uint64_t)rank * 29 + 7) * (at + 3) + (at >> 8) * 57);
+    /* without a period: what a later chunk has overwritten must not look right */
+    uint64_t x = ((tag * 131 + (uint64_t)rank * 29 + 7) << 32) + (at >> 3);
+
+    x = (x ^ (x >> 31)) * UINT64_C(0x7fb5d329728ea185);
+    x = (x ^ (x >> 27)) * UINT64_C(0x81dadef4bc2dd44d);
+    return (uint8_t)(x >> (at % 8 * 8));
 }
 
 void data_fill(uint8_t *buf, uint64_t tag, int rank, size_t bytes)

@@ -206,7 +206,7 @@ static dma_geom_t least_geom(int n)
 /* Without peers' memory, for all sizes: the smallest geometry and larger ones in every direction. */
 START_TEST(something_fits_everywhere)
 {
-    for (int n = 2; n <= 256; n++) {
+    for (int n = 2; n <= 256; n += n < 40 ? 1 : 9) {
         for (int i = 0; i < 3 * 3 * 3; i++) {
             dma_geom_t g = least_geom(n);
             g.slot_bytes <<= 2 * (i % 3);

@@ -82,8 +82,10 @@ static int elements(const item_t *it, int from, int to)
 
 static uint8_t byte_of(const item_t *it, int from, int to, size_t at)
 {
-    return (uint8_t)(it->number * 13 + (uint64_t)from * 31 + (uint64_t)(gathers(it) ? 0 : to) * 17 + at * 3 +
-                     (at >> 8));
+    uint64_t pair = (uint64_t)from * MAX_RANKS + (uint64_t)(gathers(it) ? 0 : to);
+
+    /* without a period: what a later chunk has overwritten must not look right */
+    return (uint8_t)(mix((it->number << 20) + (pair << 50) + (at >> 3)) >> (at % 8 * 8));
 }
 
 /* Writes what `from` sends to `to` as elements `type` from element `displ` of a buffer on. */
@@ -338,6 +340,82 @@ START_TEST(any_operation_by_messages)
 }
 END_TEST
 
+/* Ranks that were given different sizes of everything agree on what all have room for. */
+static void differ(int rank, dma_params_t *params)
+{
+    params->ring_depth = rank == 0 ? 4 : 64;
+    params->slot_bytes = rank == 1 ? 512 : 16384;
+    params->chunk_bytes = rank == 2 ? 4096 : 32768 >> rank;
+    params->chunk_depth = rank == 0 ? 8 : 2;
+}
+
+START_TEST(parameters_of_ranks_differ)
+{
+    static const int rounds = 60;
+    job_t job = threads_job(_i, body);
+
+    job.ncomms = 1;
+    job.arg = &rounds;
+    job.tune = differ;
+    threads_run(&job);
+}
+END_TEST
+
+/* Channels until the arena is full: each that could be made works, whatever size it is for. */
+static void many_channels(rank_t *r)
+{
+    enum { MOST = 200 };
+    static const size_t sizes[] = {4100, 60, 30000, 700};
+    dma_channel_t *channels[MOST];
+    item_t items[4];
+    int n = 0;
+
+    for (int i = 0; i < 4; i++) {
+        items[i] = (item_t){.number = (uint64_t)i, .n = r->n, .rank = r->rank, .most = 1};
+        items[i].send_type = items[i].recv_type = (vector_type_t){.piece = sizes[i], .stride = sizes[i]};
+        place_blocks(&items[i]);
+        items[i].send = malloc(items[i].send_bytes);
+        items[i].recv = malloc(items[i].recv_bytes);
+        items[i].call = (dma_call_t){
+            .coll = DMA_ALLGATHER,
+            .send = side(items[i].send, &items[i].send_type, false, items[i].send_counts, NULL),
+            .recv = side(items[i].recv, &items[i].recv_type, false, items[i].recv_counts, NULL),
+        };
+    }
+    while (n < MOST &&
+           dma_channel_create(r->comms[0], &items[n % 4].call, done, &items[n % 4], &channels[n]) == DMA_OK) {
+        n++;
+    }
+    must(r, n > 8 && n < MOST, "%d channels", n);
+    for (int i = 0; i < n; i++) {
+        item_t *it = &items[i % 4];
+
+        fill(it);
+        it->outcome = 0;
+        must(r, dma_channel_start(channels[i]) == DMA_OK, "channel %d of %d", i, n);
+        item_wait(r, it);
+        item_check(r, it);
+    }
+    for (int i = 0; i < n; i++) {
+        dma_channel_destroy(channels[i]);
+    }
+    for (int i = 0; i < 4; i++) {
+        free(items[i].send);
+        free(items[i].recv);
+    }
+}
+
+START_TEST(arena_full_of_channels)
+{
+    job_t job = threads_job(_i, many_channels);
+
+    job.ncomms = 1;
+    job.params.arena_bytes = 1 << 20;
+    job.params.cross_memory = 0;
+    threads_run(&job);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("forms");
@@ -349,5 +427,7 @@ int main(void)
     unit_loop(suite, any_form_of_any_operation, 2, 6, 60);
     unit_loop(suite, any_form_with_each_variant, 0, variants, 60);
     unit_loop(suite, any_operation_by_messages, 2, 5, 60);
+    unit_loop(suite, parameters_of_ranks_differ, 2, 5, 60);
+    unit_loop(suite, arena_full_of_channels, 2, 4, 60);
     return unit_main(suite);
 }

@@ -247,8 +247,9 @@ START_TEST(regions_of_a_block_do_not_overlap)
     for (int n = 1; n <= 300; n += 13) {
         dma_block_layout_t l = dma_block_layout(&geom, n);
 
-        ck_assert_uint_ge(l.pairs, offsetof(dma_block_t, ring) + 8 * sizeof(dma_desc_t));
-        ck_assert_uint_ge(l.slots, l.pairs + (size_t)n * sizeof(dma_pair_line_t));
+        ck_assert_uint_ge(l.ring, offsetof(dma_block_t, pairs) + (size_t)n * sizeof(dma_pair_line_t));
+        ck_assert_uint_ge(l.slots, l.ring + 8 * sizeof(dma_desc_t));
+        ck_assert_uint_eq(l.ring % 128, 0);
         ck_assert_uint_ge(l.chunks, l.slots + 8 * 512);
         ck_assert_uint_ge(l.bytes, l.chunks + 4 * 4096);
         ck_assert_uint_eq(l.slots % 64, 0);

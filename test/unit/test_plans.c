@@ -404,6 +404,44 @@ START_TEST(unequal_sides)
 }
 END_TEST
 
+/* A plan in words, in memory of its own. */
+static char *words(const scene_t *pattern, uint64_t bytes, int rank)
+{
+    scene_t s = *pattern;
+    char *text = NULL;
+    size_t size;
+    FILE *out = open_memstream(&text, &size);
+
+    fill(&s, bytes, false);
+    if (build_plans(&s)) {
+        interp_print_plan(out, s.plans[rank]);
+        free_plans(&s);
+    }
+    fclose(out);
+    return text;
+}
+
+/* The core keeps one plan per operation, variant and in place, for all sizes. */
+START_TEST(one_plan_for_all_sizes)
+{
+    for (int i = 0; i < DMA_COLL_COUNT * 2 * 5; i++) {
+        static const uint64_t sizes[] = {1, 7, 24, 90, 5000};
+        scene_t s = {.variant = _i,
+                     .n = 2 + i % 5,
+                     .coll = (dma_coll_t)(i / 10),
+                     .placing = i / 5 % 2 ? IN_PLACE : OUT_OF_PLACE,
+                     .geom = geometry(2, 2)};
+        char *first = words(&s, 0, 1);
+        for (size_t k = 0; k < sizeof(sizes) / sizeof(sizes[0]); k++) {
+            char *other = words(&s, sizes[k], 1);
+            ck_assert(!*other || !strcmp(first, other));
+            free(other);
+        }
+        free(first);
+    }
+}
+END_TEST
+
 /* A request that the table refuses is refused by name, and a plan for it is never asked for. */
 START_TEST(limits)
 {
@@ -486,6 +524,7 @@ int main(void)
     unit_loop(suite, every_geometry, 0, count_variants(), 60);
     unit_test(suite, mixed_calls, 60);
     unit_loop(suite, unequal_sides, 0, count_variants(), 60);
+    unit_loop(suite, one_plan_for_all_sizes, 0, count_variants(), 60);
     unit_test(suite, limits, 60);
     unit_loop(suite, unequal_by_the_core, 0, 2, 20);
     return unit_main(suite);
