@@ -14,6 +14,11 @@
  */
 #include <getopt.h>
 #include <mpi.h>
+#if MPI_VERSION < 4
+#include <mpi-ext.h>
+#define MPI_Allgather_init MPIX_Allgather_init
+#define MPI_Alltoall_init  MPIX_Alltoall_init
+#endif
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,13 +31,16 @@ typedef struct {
     const void *send;
     void *recv;
     int bytes;
-    int size; /* of the communicator */
+    int size;                   /* of the communicator */
+    const int *counts, *displs; /* of equal blocks, for those who ask */
+    MPI_Request request;        /* of the persistent ones */
 } call_t;
 
 typedef struct {
     const char *name;
     bool send_all; /* the send buffer holds a block per rank */
-    int (*run)(const call_t *call);
+    int (*run)(call_t *call);
+    int (*init)(call_t *call); /* persistent ones: untimed, once per size */
 } collective_t;
 
 typedef struct {
@@ -42,35 +50,65 @@ typedef struct {
     bool in_place, verify;
 } options_t;
 
-static int run_allgather(const call_t *c)
+static int run_allgather(call_t *c)
 {
     return MPI_Allgather(c->send, c->bytes, MPI_CHAR, c->recv, c->bytes, MPI_CHAR, MPI_COMM_WORLD);
 }
 
-static int run_alltoall(const call_t *c)
+static int run_alltoall(call_t *c)
 {
     return MPI_Alltoall(c->send, c->bytes, MPI_CHAR, c->recv, c->bytes, MPI_CHAR, MPI_COMM_WORLD);
 }
 
-static int run_iallgather(const call_t *c)
+static int run_iallgather(call_t *c)
 {
     MPI_Request request;
     MPI_Iallgather(c->send, c->bytes, MPI_CHAR, c->recv, c->bytes, MPI_CHAR, MPI_COMM_WORLD, &request);
     return MPI_Wait(&request, MPI_STATUS_IGNORE);
 }
 
-static int run_ialltoall(const call_t *c)
+static int run_ialltoall(call_t *c)
 {
     MPI_Request request;
     MPI_Ialltoall(c->send, c->bytes, MPI_CHAR, c->recv, c->bytes, MPI_CHAR, MPI_COMM_WORLD, &request);
     return MPI_Wait(&request, MPI_STATUS_IGNORE);
 }
 
+static int run_allgatherv(call_t *c)
+{
+    return MPI_Allgatherv(c->send, c->bytes, MPI_CHAR, c->recv, c->counts, c->displs, MPI_CHAR, MPI_COMM_WORLD);
+}
+
+static int run_alltoallv(call_t *c)
+{
+    return MPI_Alltoallv(c->send, c->counts, c->displs, MPI_CHAR, c->recv, c->counts, c->displs, MPI_CHAR,
+                         MPI_COMM_WORLD);
+}
+
+static int init_allgather(call_t *c)
+{
+    return MPI_Allgather_init(c->send, c->bytes, MPI_CHAR, c->recv, c->bytes, MPI_CHAR, MPI_COMM_WORLD, MPI_INFO_NULL,
+                              &c->request);
+}
+
+static int init_alltoall(call_t *c)
+{
+    return MPI_Alltoall_init(c->send, c->bytes, MPI_CHAR, c->recv, c->bytes, MPI_CHAR, MPI_COMM_WORLD, MPI_INFO_NULL,
+                             &c->request);
+}
+
+static int run_start(call_t *c)
+{
+    MPI_Start(&c->request);
+    return MPI_Wait(&c->request, MPI_STATUS_IGNORE);
+}
+
+/* The p... ones are persistent: MPI_Start and MPI_Wait are timed. */
 static const collective_t collectives[] = {
-    {"allgather", false, run_allgather},
-    {"alltoall", true, run_alltoall},
-    {"iallgather", false, run_iallgather},
-    {"ialltoall", true, run_ialltoall},
+    {"allgather", false, run_allgather, NULL},        {"alltoall", true, run_alltoall, NULL},
+    {"allgatherv", false, run_allgatherv, NULL},      {"alltoallv", true, run_alltoallv, NULL},
+    {"iallgather", false, run_iallgather, NULL},      {"ialltoall", true, run_ialltoall, NULL},
+    {"pallgather", false, run_start, init_allgather}, {"palltoall", true, run_start, init_alltoall},
 };
 enum { NCOLLECTIVES = sizeof(collectives) / sizeof(collectives[0]) };
 
@@ -114,7 +152,7 @@ static long verify(const collective_t *c, const char *recv, int bytes, int rank,
 }
 
 /* Average time of one call on this rank, in microseconds. */
-static double measure(const collective_t *c, const call_t *call, int iterations)
+static double measure(const collective_t *c, call_t *call, int iterations)
 {
     int skip = iterations / 10;
     double total = 0;
@@ -138,7 +176,20 @@ static long bench_size(const collective_t *c, const options_t *o, char *send, ch
     int rank, size;
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
-    call_t call = {.send = o->in_place ? MPI_IN_PLACE : send, .recv = recv, .bytes = bytes, .size = size};
+    int *counts = malloc(2 * (size_t)size * sizeof(int)), *displs = counts + size;
+    for (int i = 0; i < size; i++) {
+        counts[i] = bytes;
+        displs[i] = i * bytes;
+    }
+    call_t call = {.send = o->in_place ? MPI_IN_PLACE : send,
+                   .recv = recv,
+                   .bytes = bytes,
+                   .size = size,
+                   .counts = counts,
+                   .displs = displs};
+    if (c->init) {
+        c->init(&call);
+    }
     double mine = measure(c, &call, bytes > LARGE_ABOVE ? o->large : o->small);
 
     double sum, max;
@@ -158,6 +209,10 @@ static long bench_size(const collective_t *c, const options_t *o, char *send, ch
             printf("%s: %ld wrong bytes with blocks of %d\n", c->name, wrong, bytes);
         }
     }
+    if (c->init) {
+        MPI_Request_free(&call.request);
+    }
+    free(counts);
     return wrong;
 }
 
