@@ -26,6 +26,7 @@ missing_packages() {
     { [ -n "$mpicc" ] && "$mpicc" -showme:compile; } >/dev/null 2>&1 || missing+=(libopenmpi-dev)
     { command -v ompi_info && command -v mpirun; } >/dev/null || missing+=(openmpi-bin)
     [ "$1" != tests ] || pkg-config --exists check 2>/dev/null || missing+=(check)
+    [ "$1" != tests ] || command -v valgrind >/dev/null || missing+=(valgrind)
     printf '%s\n' "${missing[@]}"
 }
 

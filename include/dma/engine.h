@@ -50,17 +50,16 @@ typedef struct dma_run {
     dma_blocks_t send, recv; /* in place: send is the own block of recv */
     char *temp;              /* behind DMA_BASE_TEMP */
     uint64_t chunk;
-    const uint64_t *stream;     /* per rank: chunks it has put into its stream before this call */
-    const uint64_t *pair_out;   /* per rank: chunks we have put into our stream for it */
-    const uint64_t *pair_in;    /* per rank: chunks it has put into its stream for us */
-    uint64_t seq;               /* of the communicator: the epoch */
-    uint64_t sign;              /* operation and bytes as published */
-    const uint64_t *peer_signs; /* what peers must publish; NULL: the same as sign */
-    bool again;                 /* a repetition of the call, which all ranks have agreed on: a second entry */
-    uint32_t live;              /* programs not ended */
-    int failed_rank;            /* whom an error is about, or -1 */
-    bool refused;               /* a peer's memory could not be read: the call is repeated through staging */
-    dma_cursor_t *cursors;      /* plan->nprogs of them, owned by the caller */
+    const uint64_t *stream;   /* per rank: chunks it has put into its stream before this call */
+    const uint64_t *pair_out; /* per rank: chunks we have put into our stream for it */
+    const uint64_t *pair_in;  /* per rank: chunks it has put into its stream for us */
+    uint64_t seq;             /* of the communicator: the epoch */
+    uint64_t sign;            /* operation and bytes: what this rank publishes and expects of its peers */
+    bool again;               /* a repetition of the call, which all ranks have agreed on: a second entry */
+    uint32_t live;            /* programs not ended */
+    int failed_rank;          /* whom an error is about, or -1 */
+    bool refused;             /* a peer's memory could not be read: the call is repeated through staging */
+    dma_cursor_t *cursors;    /* plan->nprogs of them, owned by the caller */
 } dma_run_t;
 
 typedef struct dma_engine_caps {

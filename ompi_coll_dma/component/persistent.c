@@ -56,8 +56,9 @@ int mca_coll_dma_allgather_init(const void *sbuf, dma_count_t scount, struct omp
     coll_dma_call(&call, DMA_ALLGATHER, sbuf, scount, stype, rbuf, rcount, rtype);
     status = init(base, comm, &call, request);
     if (DMA_UNSUPPORTED == status) {
-        return below->allgather_init(sbuf, scount, stype, rbuf, rcount, rtype, comm, info, request,
-                                     below->allgather_init_module);
+        return mca_coll_dma_request_adopt(below->allgather_init(sbuf, scount, stype, rbuf, rcount, rtype, comm, info,
+                                                                request, below->allgather_init_module),
+                                          request, &call);
     }
     return mca_coll_dma_error_class(status);
 }
@@ -77,8 +78,9 @@ int mca_coll_dma_allgatherv_init(const void *sbuf, dma_count_t scount, struct om
     }
     status = init(base, comm, &call, request);
     if (DMA_UNSUPPORTED == status) {
-        return below->allgatherv_init(sbuf, scount, stype, rbuf, rcounts, displs, rtype, comm, info, request,
-                                      below->allgatherv_init_module);
+        return mca_coll_dma_request_adopt(below->allgatherv_init(sbuf, scount, stype, rbuf, rcounts, displs, rtype,
+                                                                 comm, info, request, below->allgatherv_init_module),
+                                          request, &call);
     }
     return mca_coll_dma_error_class(status);
 }
@@ -94,8 +96,9 @@ int mca_coll_dma_alltoall_init(const void *sbuf, dma_count_t scount, struct ompi
     coll_dma_call(&call, DMA_ALLTOALL, sbuf, scount, stype, rbuf, rcount, rtype);
     status = init(base, comm, &call, request);
     if (DMA_UNSUPPORTED == status) {
-        return below->alltoall_init(sbuf, scount, stype, rbuf, rcount, rtype, comm, info, request,
-                                    below->alltoall_init_module);
+        return mca_coll_dma_request_adopt(below->alltoall_init(sbuf, scount, stype, rbuf, rcount, rtype, comm, info,
+                                                               request, below->alltoall_init_module),
+                                          request, &call);
     }
     return mca_coll_dma_error_class(status);
 }
@@ -112,8 +115,10 @@ int mca_coll_dma_alltoallv_init(const void *sbuf, dma_counts_t scounts, dma_disp
     coll_dma_call_alltoallv(&call, sbuf, scounts, sdispls, stype, rbuf, rcounts, rdispls, rtype);
     status = init(base, comm, &call, request);
     if (DMA_UNSUPPORTED == status) {
-        return below->alltoallv_init(sbuf, scounts, sdispls, stype, rbuf, rcounts, rdispls, rtype, comm, info, request,
-                                     below->alltoallv_init_module);
+        return mca_coll_dma_request_adopt(below->alltoallv_init(sbuf, scounts, sdispls, stype, rbuf, rcounts, rdispls,
+                                                                rtype, comm, info, request,
+                                                                below->alltoallv_init_module),
+                                          request, &call);
     }
     return mca_coll_dma_error_class(status);
 }

@@ -40,38 +40,88 @@ mca_coll_dma_request_t *mca_coll_dma_request_get(mca_coll_dma_module_t *module, 
     request->module = module;
     request->task = NULL;
     request->channel = NULL;
-    request->kept[0] = request->kept[1] = NULL;
     return request;
+}
+
+/* A datatype, unless it lives for ever. */
+static void keep_type(opal_object_t **object, struct ompi_datatype_t *type)
+{
+    *object = NULL;
+    if (!ompi_datatype_is_predefined(type)) {
+        OBJ_RETAIN(type);
+        *object = (opal_object_t *)type;
+    }
+}
+
+static void keep_types(opal_object_t *objects[2], const dma_call_t *call)
+{
+    keep_type(&objects[0], call->recv.type);
+    objects[1] = NULL;
+    if (!call->in_place) {
+        keep_type(&objects[1], call->send.type);
+    }
+}
+
+static void release_types(opal_object_t *objects[2])
+{
+    for (int i = 0; i < 2; i++) {
+        if (objects[i]) {
+            OBJ_RELEASE(objects[i]);
+        }
+    }
 }
 
 void mca_coll_dma_request_keep(mca_coll_dma_request_t *request, const dma_call_t *call)
 {
-    struct ompi_datatype_t *types[2] = {call->recv.type, call->in_place ? NULL : call->send.type};
+    keep_types(request->super.data.objs.objs, call);
+}
 
-    for (int i = 0; i < 2; i++) {
-        if (types[i] && !ompi_datatype_is_predefined(types[i])) {
-            OBJ_RETAIN(types[i]);
-            request->kept[i] = types[i];
-        }
+/* Frees a request of the module below. Before and after, everything in it is as that module wants it. */
+static int adopted_free(ompi_request_t **handle)
+{
+    ompi_coll_base_nbc_request_t *request = (ompi_coll_base_nbc_request_t *)*handle;
+    ompi_communicator_t *comm = request->super.req_mpi_object.comm;
+    opal_object_t *objects[2] = {request->data.objs.objs[0], request->data.objs.objs[1]};
+    int rc;
+
+    request->super.req_free = request->cb.req_free;
+    request->data.objs.objs[0] = request->data.objs.objs[1] = NULL;
+    rc = request->super.req_free(handle);
+    if (MPI_SUCCESS != rc) {
+        /* still under way */
+        request->super.req_free = adopted_free;
+        request->data.objs.objs[0] = objects[0];
+        request->data.objs.objs[1] = objects[1];
+        return rc;
     }
+    release_types(objects);
+    OBJ_RELEASE(comm);
+    return MPI_SUCCESS;
+}
+
+int mca_coll_dma_request_adopt(int rc, ompi_request_t **handle, const dma_call_t *call)
+{
+    ompi_coll_base_nbc_request_t *request;
+
+    /* One that has nothing to do may be of another kind. */
+    if (MPI_SUCCESS == rc && OMPI_REQUEST_COLL == (*handle)->req_type && (*handle)->req_persistent) {
+        request = (ompi_coll_base_nbc_request_t *)*handle;
+        OBJ_RETAIN(request->super.req_mpi_object.comm);
+        keep_types(request->data.objs.objs, call);
+        request->cb.req_free = request->super.req_free;
+        request->super.req_free = adopted_free;
+    }
+    return rc;
 }
 
 void mca_coll_dma_request_return(mca_coll_dma_request_t *request)
 {
     ompi_communicator_t *comm = request->super.super.req_mpi_object.comm;
     mca_coll_dma_module_t *module = request->module;
-    opal_object_t **objects = request->super.data.objs.objs;
 
-    for (int i = 0; i < 2; i++) {
-        if (request->kept[i]) {
-            OBJ_RELEASE(request->kept[i]);
-        }
-        /* Open MPI keeps the datatypes of a non-blocking call after it has returned, to release them at its completion:
-         * which another thread may have seen in between. */
-        if (objects[i]) {
-            OBJ_RELEASE(objects[i]);
-        }
-    }
+    /* Ours if it is persistent. Else Open MPI has kept them when the call had returned, to release them at its completion,
+     * which another thread may have seen in between. */
+    release_types(request->super.data.objs.objs);
     OMPI_REQUEST_FINI(&request->super.super);
     OBJ_RELEASE(request);
     OBJ_RELEASE(module);

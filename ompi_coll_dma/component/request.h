@@ -3,8 +3,8 @@
  *
  * A request keeps its communicator and its module from the call until it is freed, which for a non-blocking call is when
  * the user has seen its completion: a communicator may be freed meanwhile, and nobody takes it apart inside a progress
- * callback. The datatypes of a non-blocking call are kept by Open MPI, in the part of the request that we inherit; those
- * of a persistent call are kept here, since Open MPI (all of 4.1, 5.0, 6.0) does not.
+ * callback. Datatypes are kept in the part of a request that all collective components inherit: by Open MPI for a
+ * non-blocking call; by us for a persistent one, since Open MPI (all of 4.1, 5.0, 6.0) does not.
  */
 #ifndef COLL_DMA_REQUEST_H
 #define COLL_DMA_REQUEST_H
@@ -17,7 +17,6 @@ typedef struct mca_coll_dma_request {
     mca_coll_dma_module_t *module;
     dma_task_t *task;       /* of a non-blocking call under way */
     dma_channel_t *channel; /* of a persistent call; NULL if it has nothing to move */
-    struct ompi_datatype_t *kept[2];
 } mca_coll_dma_request_t;
 
 OBJ_CLASS_DECLARATION(mca_coll_dma_request_t);
@@ -27,8 +26,11 @@ mca_coll_dma_request_t *mca_coll_dma_request_get(mca_coll_dma_module_t *module, 
                                                  bool persistent);
 /* Gives a request back that is not under way, and lets go of all it keeps. */
 void mca_coll_dma_request_return(mca_coll_dma_request_t *request);
-/* Keeps the datatypes of a call. */
+/* Keeps the datatypes of a persistent call. */
 void mca_coll_dma_request_keep(mca_coll_dma_request_t *request, const dma_call_t *call);
+/* What an *_init of the module below has returned: keeps the datatypes and the communicator of that request, too. Returns
+ * `rc`. */
+int mca_coll_dma_request_adopt(int rc, ompi_request_t **handle, const dma_call_t *call);
 /* A dma_done_t: completes request `arg`. */
 void mca_coll_dma_request_done(void *arg, dma_status_t status);
 

@@ -142,17 +142,19 @@ static dma_status_t wait_entry(dma_run_t *run, int peer)
 {
     dma_window_t *w = run->window;
     const dma_desc_t *d = dma_window_desc(w, peer, run->seq);
-    uint64_t expected = run->peer_signs ? run->peer_signs[peer] : run->sign;
 
     /* acquire: header and payload are read after the number that announces them */
     if (atomic_load_explicit(__builtin_expect(run->again, 0) ? &d->again : &d->seq, memory_order_acquire) !=
         (uint32_t)run->seq) {
         return DMA_AGAIN;
     }
-    w->acks[peer] = d->ack;
-    if (__builtin_expect(d->sign != expected, 0)) {
+    /* calls complete in any order: a descriptor that is looked at late may say less than a later one has said */
+    if ((int32_t)(d->ack - w->acks[peer]) > 0) {
+        w->acks[peer] = d->ack;
+    }
+    if (__builtin_expect(d->sign != run->sign, 0)) {
         run->failed_rank = peer;
-        return d->sign >> 56 == expected >> 56 ? DMA_ERR_TRUNCATE : DMA_ERR_MISMATCH;
+        return d->sign >> 56 == run->sign >> 56 ? DMA_ERR_TRUNCATE : DMA_ERR_MISMATCH;
     }
     return DMA_OK;
 }

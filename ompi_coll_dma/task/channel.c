@@ -120,6 +120,7 @@ dma_status_t dma_channel_create(dma_comm_t *parent, const dma_call_t *call, dma_
     if ((status = dma_comm_create(parent->proc, &config, &ch->comm)) != DMA_OK) {
         goto free_arrays;
     }
+    ch->comm->parent = parent;
     ch->comm->wanted = geom_for(parent, call);
     if ((status = dma_comm_prepare(ch->comm)) != DMA_OK) {
         goto destroy_comm;

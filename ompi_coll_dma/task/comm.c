@@ -86,8 +86,9 @@ void dma_comm_fail(dma_comm_t *comm, dma_status_t status, const char *format, ..
     va_start(args, format);
     vsnprintf(comm->reason, sizeof(comm->reason), format, args);
     va_end(args);
-    comm->state = DMA_COMM_POISONED;
     comm->error = status;
+    comm->state = DMA_COMM_POISONED; /* after what others read when they see it */
+    dma_setup_poison(comm, status);
     if (comm->window.own) {
         dma_window_poison(&comm->window, status);
     }
@@ -102,24 +103,31 @@ void dma_comm_fail(dma_comm_t *comm, dma_status_t status, const char *format, ..
     dma_comm_busy(comm, false);
 }
 
-void dma_comm_advance(dma_comm_t *comm)
+int dma_comm_advance(dma_comm_t *comm)
 {
+    int completed = 0;
+
     if (comm->state == DMA_COMM_SETUP) {
         dma_status_t status = dma_setup_advance(comm);
 
         if (status == DMA_AGAIN) {
-            return;
+            return 0;
         }
+        completed++;
         if (status != DMA_OK) {
             dma_comm_fail(comm, status, "the set-up of %s failed: %s", comm->text, dma_status_name(status));
         }
     }
+    if (comm->doomed && (comm->state == DMA_COMM_READY || comm->state == DMA_COMM_ASIDE)) {
+        dma_comm_fail(comm, comm->doomed, "%s", comm->doom);
+    }
     if (comm->state == DMA_COMM_READY || comm->state == DMA_COMM_ASIDE) {
-        dma_tasks_advance(comm);
+        completed += dma_tasks_advance(comm);
     }
     if (comm->is_busy && !comm->head && comm->state != DMA_COMM_SETUP) {
         dma_comm_busy(comm, false);
     }
+    return completed;
 }
 
 void dma_comm_deliver(dma_comm_t *comm)
@@ -159,14 +167,45 @@ static inline bool nothing_to_do(const dma_comm_t *comm, const dma_call_t *call)
     return true;
 }
 
-/* With the lock: a call that could not be placed fails for all. The peers find the poison in their wait. */
-static void unplaced(dma_comm_t *comm, dma_task_t *task, dma_status_t status)
+/* Begins the set-up at the first call. */
+static dma_status_t begin(dma_comm_t *comm)
 {
-    dma_task_drop(task);
-    dma_comm_fail(comm, status,
-                  status == DMA_ERR_TRUNCATE ? "a call on %s sends and receives different numbers of bytes"
-                                             : "no memory to pack the data of a call on %s",
-                  comm->text);
+    dma_status_t status = DMA_OK;
+
+    if (comm->state == DMA_COMM_NEW) {
+        comm->arrays = malloc(dma_arrays_total(comm->nranks));
+        status = comm->arrays ? dma_setup_begin(comm) : DMA_ERR_NOMEM;
+        if (status != DMA_OK) {
+            dma_comm_fail(comm, status, "no memory for the set-up of %s", comm->text);
+        } else {
+            dma_comm_busy(comm, true);
+        }
+    }
+    return comm->state == DMA_COMM_POISONED ? comm->error : status;
+}
+
+/* With the lock: a call that could not be placed fails for all, since its number is lost. The peers find the poison in
+ * their wait; before the set-up has ended there is no place for it yet. */
+static void unplaced(dma_comm_t *comm, dma_status_t status)
+{
+    const char *format = status == DMA_ERR_TRUNCATE ? "a call on %s sends and receives different numbers of bytes"
+                                                    : "no memory for a call on %s";
+
+    if (begin(comm) == DMA_OK && comm->state == DMA_COMM_SETUP) {
+        comm->doomed = status;
+        snprintf(comm->doom, sizeof(comm->doom), format, comm->text);
+    } else {
+        dma_comm_fail(comm, status, format, comm->text);
+    }
+}
+
+/* With the lock: why no call can be posted. */
+static dma_status_t refusal(const dma_comm_t *comm)
+{
+    if (comm->parent && comm->parent->state == DMA_COMM_POISONED) {
+        return comm->parent->error;
+    }
+    return comm->state == DMA_COMM_POISONED ? comm->error : comm->doomed;
 }
 
 dma_status_t dma_comm_run(dma_comm_t *comm, const dma_call_t *call)
@@ -183,33 +222,19 @@ dma_status_t dma_comm_run(dma_comm_t *comm, const dma_call_t *call)
     status = dma_task_init(comm, &task, call, comm->arrays);
     dma_comm_lock(comm);
     if (__builtin_expect(status != DMA_OK, 0)) {
-        unplaced(comm, &task, status);
+        unplaced(comm, status);
+    } else if (__builtin_expect(comm->state != DMA_COMM_READY, 0)) {
+        status = comm->error; /* another thread's progress has found out meanwhile */
     } else {
         dma_task_post(comm, &task);
         dma_tasks_advance(comm);
     }
     dma_comm_unlock(comm);
-    if (status != DMA_OK) {
+    if (__builtin_expect(status != DMA_OK, 0)) {
+        dma_task_drop(&task);
         return status;
     }
     return __builtin_expect(dma_task_done(&task), 1) ? task.status : dma_task_wait(&task);
-}
-
-/* Begins the set-up at the first call. */
-static dma_status_t begin(dma_comm_t *comm)
-{
-    dma_status_t status = DMA_OK;
-
-    if (comm->state == DMA_COMM_NEW) {
-        comm->arrays = malloc(dma_arrays_total(comm->nranks));
-        status = comm->arrays ? dma_setup_begin(comm) : DMA_ERR_NOMEM;
-        if (status != DMA_OK) {
-            dma_comm_fail(comm, status, "no memory for the set-up of %s", comm->text);
-        } else {
-            dma_comm_busy(comm, true);
-        }
-    }
-    return comm->state == DMA_COMM_POISONED ? comm->error : status;
 }
 
 dma_status_t dma_comm_prepare(dma_comm_t *comm)
@@ -233,19 +258,25 @@ dma_status_t dma_comm_prepare(dma_comm_t *comm)
 /* Posts an initialised task that ends in a delivery. */
 static dma_status_t post(dma_comm_t *comm, dma_task_t *task, dma_status_t status, dma_done_t done, void *arg)
 {
+    dma_status_t refused;
+
     dma_comm_lock(comm);
-    if (status != DMA_OK) {
-        unplaced(comm, task, status);
+    refused = refusal(comm);
+    if (refused != DMA_OK) {
+        status = refused;
+    } else if (status != DMA_OK) {
+        unplaced(comm, status);
     } else if ((status = begin(comm)) == DMA_OK) {
         task->done = done;
         task->arg = arg;
         dma_task_post(comm, task);
         dma_comm_busy(comm, true);
         dma_comm_advance(comm);
-    } else {
-        dma_task_drop(task);
     }
     dma_comm_unlock(comm);
+    if (status != DMA_OK) {
+        dma_task_drop(task);
+    }
     return status;
 }
 
@@ -255,6 +286,9 @@ dma_status_t dma_comm_post(dma_comm_t *comm, const dma_call_t *call, dma_done_t 
     dma_status_t status;
 
     if (!task) {
+        dma_comm_lock(comm);
+        unplaced(comm, DMA_ERR_NOMEM);
+        dma_comm_unlock(comm);
         return DMA_ERR_NOMEM;
     }
     *result = task; /* `done` may come before this returns */

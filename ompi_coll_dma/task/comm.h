@@ -44,7 +44,7 @@ struct dma_proc {
     char arena_failed[DMA_WHY_BYTES]; /* why there is none; not tried again */
     dma_file_arena_t *retired;        /* file arenas whose readers have not all left */
     size_t file_bytes;                /* in file arenas */
-    dma_comm_t *busy;                 /* communicators with tasks or a set-up under way */
+    dma_comm_t *busy, *busy_last;     /* communicators with tasks or a set-up under way */
     _Atomic unsigned nbusy;
 };
 
@@ -89,7 +89,10 @@ struct dma_comm {
     int rank, nranks;
     bool threads;
     _Atomic dma_comm_state_t state;
-    dma_status_t error; /* POISONED: with what */
+    dma_status_t error;  /* POISONED: with what */
+    dma_status_t doomed; /* will be POISONED as soon as the set-up has ended; else 0 */
+    char doom[192];
+    dma_comm_t *parent; /* of a channel: its failure is ours */
     _Atomic int locked;
 
     /* READY */
@@ -111,7 +114,7 @@ struct dma_comm {
 
     dma_geom_t wanted; /* a channel's; all 0: by the parameters */
     struct dma_setup *setup;
-    dma_comm_t *next_busy;
+    dma_comm_t *next_busy, *previous_busy;
     bool is_busy;
     unsigned watched; /* turns since the oldest task changed */
     uint64_t watched_seq;
@@ -123,8 +126,8 @@ struct dma_comm {
 
 /* Everything below: with the communicator's lock held. */
 
-/* Moves the set-up and all tasks on. */
-void dma_comm_advance(dma_comm_t *comm);
+/* Moves the set-up and all tasks on; returns how many of them ended. */
+int dma_comm_advance(dma_comm_t *comm);
 /* Fails every task, now and later. */
 void dma_comm_fail(dma_comm_t *comm, dma_status_t status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
@@ -197,7 +200,7 @@ dma_status_t dma_messages_advance(dma_task_t *task);
 void dma_messages_drop(dma_task_t *task);
 
 void dma_task_post(dma_comm_t *comm, dma_task_t *task);
-void dma_tasks_advance(dma_comm_t *comm);
+int dma_tasks_advance(dma_comm_t *comm);
 void dma_task_complete(dma_task_t *task, dma_status_t status);
 
 /* setup.c */
@@ -205,11 +208,15 @@ dma_status_t dma_setup_begin(dma_comm_t *comm);
 /* DMA_OK: finished, and comm->state says how. */
 dma_status_t dma_setup_advance(dma_comm_t *comm);
 void dma_setup_drop(dma_comm_t *comm);
+/* Tells peers that may be READY already that this rank has failed. */
+void dma_setup_poison(dma_comm_t *comm, dma_status_t status);
 
 /* proc.c */
 /* On failure `why`, of DMA_WHY_BYTES, gets the reason. */
 dma_status_t dma_proc_arena(dma_proc_t *proc, dma_arena_t **arena, char *why);
 dma_status_t dma_proc_file_arena(dma_proc_t *proc, size_t bytes, dma_arena_t **arena, char *why);
+/* Bytes of shared memory that this process may still take. */
+size_t dma_proc_left(dma_proc_t *proc);
 void dma_proc_retire_file(dma_proc_t *proc, dma_arena_t *arena);
 void dma_proc_report(dma_proc_t *proc, dma_report_t level, const char *topic, const char *format, ...)
     __attribute__((format(printf, 4, 5)));

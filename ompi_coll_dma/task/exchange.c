@@ -62,7 +62,7 @@ dma_status_t dma_exchange_advance(dma_exchange_t *ex)
     return DMA_OK;
 }
 
-const void *dma_exchange_record(const dma_exchange_t *ex, int rank)
+void *dma_exchange_record(const dma_exchange_t *ex, int rank)
 {
     return ex->records + (size_t)((rank - ex->rank + ex->nranks) % ex->nranks) * ex->bytes;
 }

@@ -22,7 +22,7 @@ dma_status_t dma_exchange_begin(dma_exchange_t *ex, const dma_host_t *host, void
                                 const void *record, size_t bytes);
 /* DMA_OK once all records are here; DMA_AGAIN; or an error of the host. */
 dma_status_t dma_exchange_advance(dma_exchange_t *ex);
-const void *dma_exchange_record(const dma_exchange_t *ex, int rank);
+void *dma_exchange_record(const dma_exchange_t *ex, int rank);
 /* Forgets the records. Messages under way keep their buffers: then the memory is left to them. */
 void dma_exchange_end(dma_exchange_t *ex);
 

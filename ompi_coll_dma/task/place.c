@@ -7,7 +7,7 @@
 
 size_t dma_arrays_bytes(int nranks)
 {
-    return 6 * sizeof(uint64_t) * (size_t)nranks;
+    return 5 * sizeof(uint64_t) * (size_t)nranks;
 }
 
 dma_arrays_t dma_arrays_at(void *memory, int nranks)
@@ -18,10 +18,9 @@ dma_arrays_t dma_arrays_at(void *memory, int nranks)
     return (dma_arrays_t){
         .send_counts = at,
         .recv_counts = at + n,
-        .signs = at + 2 * n,
-        .send_displs = (int64_t *)(at + 3 * n),
-        .recv_displs = (int64_t *)(at + 4 * n),
-        .home = (int64_t *)(at + 5 * n),
+        .send_displs = (int64_t *)(at + 2 * n),
+        .recv_displs = (int64_t *)(at + 3 * n),
+        .home = (int64_t *)(at + 4 * n),
     };
 }
 
@@ -157,23 +156,33 @@ static dma_status_t place_send(dma_comm_t *comm, dma_task_t *task, const dma_cal
     return status;
 }
 
+/* All counts of an all-gather-v in 56 bits: every rank knows them all, so a rank that sees one differently is found by
+ * all, and finds it itself, whoever's block it is about. */
+static uint64_t digest(const dma_blocks_t *blocks, int nranks)
+{
+    uint64_t x = 0;
+
+    for (int r = 0; r < nranks; r++) {
+        x = (x ^ dma_blocks_bytes(blocks, (uint64_t)r)) * UINT64_C(0x9e3779b97f4a7c15);
+        x ^= x >> 29;
+    }
+    return x >> 8;
+}
+
 /* What the choice goes by, and what descriptors say. */
-static void size_up(dma_comm_t *comm, dma_task_t *task, dma_arrays_t *a)
+static void size_up(dma_comm_t *comm, dma_task_t *task)
 {
     dma_run_t *run = &task->run;
-    uint64_t most = 0;
 
     switch (task->coll) {
     case DMA_ALLGATHERV:
+        task->bytes = 0;
         for (int r = 0; r < comm->nranks; r++) {
             uint64_t bytes = dma_blocks_bytes(&run->recv, (uint64_t)r);
 
-            a->signs[r] = dma_sign(task->coll, false, bytes);
-            most = bytes > most ? bytes : most;
+            task->bytes = bytes > task->bytes ? bytes : task->bytes;
         }
-        run->peer_signs = a->signs;
-        run->sign = a->signs[comm->rank];
-        task->bytes = most;
+        run->sign = dma_sign(task->coll, false, digest(&run->recv, comm->nranks));
         break;
     case DMA_ALLTOALLV:
         run->sign = dma_sign(task->coll, task->in_place, 0);
@@ -195,7 +204,7 @@ dma_status_t dma_task_place(dma_comm_t *comm, dma_task_t *task, const dma_call_t
         status = place_send(comm, task, call, &a);
     }
     if (status == DMA_OK) {
-        size_up(comm, task, &a);
+        size_up(comm, task);
     }
     return status;
 }

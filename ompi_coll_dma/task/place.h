@@ -13,7 +13,7 @@
 
 /* Arrays of one task, one element per rank. */
 typedef struct dma_arrays {
-    uint64_t *send_counts, *recv_counts, *signs;
+    uint64_t *send_counts, *recv_counts;
     int64_t *send_displs, *recv_displs;
     int64_t *home; /* where packed results belong, in bytes from the side's address */
 } dma_arrays_t;

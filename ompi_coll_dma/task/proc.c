@@ -127,13 +127,32 @@ static void sweep_files(dma_proc_t *proc)
     }
 }
 
+/* With the lock: the limit holds for anonymous memory and files together. */
+static size_t left_bytes(dma_proc_t *proc)
+{
+    size_t used = proc->file_bytes + (proc->arena ? dma_arena_used(proc->arena) : 0);
+
+    return used < proc->params.arena_bytes ? proc->params.arena_bytes - used : 0;
+}
+
+size_t dma_proc_left(dma_proc_t *proc)
+{
+    size_t left;
+
+    pthread_mutex_lock(&proc->lock);
+    sweep_files(proc);
+    left = left_bytes(proc);
+    pthread_mutex_unlock(&proc->lock);
+    return left;
+}
+
 dma_status_t dma_proc_file_arena(dma_proc_t *proc, size_t bytes, dma_arena_t **arena, char *why)
 {
     dma_status_t status = DMA_UNSUPPORTED;
 
     pthread_mutex_lock(&proc->lock);
     sweep_files(proc);
-    if (proc->file_bytes + bytes > proc->params.arena_bytes) {
+    if (bytes > left_bytes(proc)) {
         snprintf(why, DMA_WHY_BYTES, "its limit is reached");
     } else if (make_arena(DMA_ARENA_FILE, bytes, proc->session_dir, arena, why) == DMA_OK) {
         proc->file_bytes += dma_arena_bytes(*arena);
@@ -173,6 +192,20 @@ unsigned dma_proc_active(const dma_proc_t *proc)
     return atomic_load_explicit(&proc->nbusy, memory_order_relaxed);
 }
 
+static void append_busy(dma_proc_t *proc, dma_comm_t *comm)
+{
+    comm->previous_busy = proc->busy_last;
+    comm->next_busy = NULL;
+    *(proc->busy_last ? &proc->busy_last->next_busy : &proc->busy) = comm;
+    proc->busy_last = comm;
+}
+
+static void unlink_busy(dma_proc_t *proc, dma_comm_t *comm)
+{
+    *(comm->previous_busy ? &comm->previous_busy->next_busy : &proc->busy) = comm->next_busy;
+    *(comm->next_busy ? &comm->next_busy->previous_busy : &proc->busy_last) = comm->previous_busy;
+}
+
 void dma_comm_busy(dma_comm_t *comm, bool busy)
 {
     dma_proc_t *proc = comm->proc;
@@ -182,59 +215,41 @@ void dma_comm_busy(dma_comm_t *comm, bool busy)
     }
     pthread_mutex_lock(&proc->lock);
     if (busy) {
-        comm->next_busy = proc->busy;
-        proc->busy = comm;
+        append_busy(proc, comm);
     } else {
-        dma_comm_t **link = &proc->busy;
-
-        while (*link != comm) {
-            link = &(*link)->next_busy;
-        }
-        *link = comm->next_busy;
+        unlink_busy(proc, comm);
     }
     comm->is_busy = busy;
     atomic_fetch_add_explicit(&proc->nbusy, busy ? 1u : -1u, memory_order_relaxed);
     pthread_mutex_unlock(&proc->lock);
 }
 
-/* With the list's lock: the first busy communicator, which becomes the last. */
-static dma_comm_t *rotate(dma_proc_t *proc)
-{
-    dma_comm_t *comm = proc->busy, **link = &proc->busy;
-
-    if (comm) {
-        proc->busy = comm->next_busy;
-        while (*link) {
-            link = &(*link)->next_busy;
-        }
-        *link = comm;
-        comm->next_busy = NULL;
-    }
-    return comm;
-}
-
 int dma_proc_progress(dma_proc_t *proc)
 {
-    unsigned before = dma_proc_active(proc), after;
+    unsigned busy = dma_proc_active(proc);
+    int completed = 0;
 
-    for (unsigned i = 0; i < before; i++) {
+    for (unsigned i = 0; i < busy; i++) {
         dma_comm_t *comm;
 
         if (pthread_mutex_trylock(&proc->lock)) {
-            return 0;
+            break;
         }
-        /* The list may change as soon as its lock is free, but a communicator whose lock we have stays. */
-        comm = rotate(proc);
+        /* The first becomes the last. The list may change as soon as its lock is free, but a communicator whose lock we
+         * have stays. */
+        if ((comm = proc->busy)) {
+            unlink_busy(proc, comm);
+            append_busy(proc, comm);
+        }
         if (comm && !dma_comm_trylock(comm)) {
             comm = NULL;
         }
         pthread_mutex_unlock(&proc->lock);
         if (comm) {
-            dma_comm_advance(comm);
+            completed += dma_comm_advance(comm);
             dma_comm_watch(comm);
             dma_comm_unlock(comm);
         }
     }
-    after = dma_proc_active(proc);
-    return before > after ? (int)(before - after) : 0;
+    return completed;
 }

@@ -26,12 +26,12 @@
 
 typedef struct hello {
     uint32_t protocol;
-    uint32_t bytes;        /* of this record: another build has another one */
-    dma_arena_card_t card; /* nonce 0: no block */
-    uint64_t block;        /* offset of the block in the arena */
-    dma_geom_t geom;       /* that the block has room for */
-    uint64_t probe_addr;   /* a random number in private memory, */
-    uint64_t probe;        /* and which */
+    dma_arena_card_t card;   /* nonce 0: no block, */
+    char why[DMA_WHY_BYTES]; /* and why */
+    uint64_t block;          /* offset of the block in the arena */
+    dma_geom_t geom;         /* that the block has room for */
+    uint64_t probe_addr;     /* a random number in private memory, */
+    uint64_t probe;          /* and which */
     uint64_t first_seq;
     /* rank 0's count */
     dma_profile_t profile;
@@ -45,8 +45,13 @@ typedef struct hello {
 typedef struct verdict {
     int32_t mapped;
     int32_t cross;
-    char why[120];
+    char why[DMA_WHY_BYTES];
 } verdict_t;
+
+/* Records are exchanged at a fixed size: another version of this component may have longer ones. */
+#define RECORD_BYTES 1024
+
+_Static_assert(sizeof(hello_t) <= RECORD_BYTES && sizeof(verdict_t) <= RECORD_BYTES, "records fit");
 
 typedef struct dma_setup {
     int attempt;
@@ -137,6 +142,10 @@ static void get_block(dma_comm_t *comm, setup_t *s, char *why)
     dma_status_t status;
     size_t left;
 
+    /* At most a quarter of what is left, if smaller buffers do: there are more communicators to come. */
+    left = dma_proc_left(comm->proc);
+    while (dma_block_layout(&geom, comm->nranks).bytes > left / 4 && shrink(&geom, comm->nranks, least)) {
+    }
     if (s->attempt == 0) {
         status = dma_proc_arena(comm->proc, &s->arena, why);
     } else {
@@ -149,11 +158,6 @@ static void get_block(dma_comm_t *comm, setup_t *s, char *why)
         return;
     }
     pthread_mutex_lock(&comm->proc->lock);
-    /* At most a quarter of what is left, if smaller buffers do: there are more communicators to come. */
-    left = dma_arena_bytes(s->arena) - dma_arena_used(s->arena);
-    while (s->attempt == 0 && dma_block_layout(&geom, comm->nranks).bytes > left / 4 &&
-           shrink(&geom, comm->nranks, least)) {
-    }
     do {
         s->block = dma_window_block(s->arena, &geom, comm->nranks, s->first_seq);
     } while (!s->block && shrink(&geom, comm->nranks, least));
@@ -204,30 +208,30 @@ static void rank0_choices(dma_comm_t *comm, hello_t *h)
     }
 }
 
+static dma_status_t exchange(dma_comm_t *comm, setup_t *s, const void *record, size_t bytes)
+{
+    char padded[RECORD_BYTES] = {0};
+
+    memcpy(padded, record, bytes);
+    return dma_exchange_begin(&s->exchange, comm->host, comm->handle, comm->rank, comm->nranks, padded, sizeof(padded));
+}
+
 static dma_status_t begin_hello(dma_comm_t *comm, setup_t *s)
 {
     char why[DMA_WHY_BYTES] = "";
 
     s->judging = false;
-    s->mine = (hello_t){.protocol = PROTOCOL, .bytes = sizeof(hello_t), .first_seq = s->first_seq};
+    s->mine = (hello_t){.protocol = PROTOCOL, .first_seq = s->first_seq};
     s->probe = dma_random64();
     s->mine.probe = s->probe;
     s->mine.probe_addr = (uint64_t)(uintptr_t)&s->probe;
     get_block(comm, s, why);
-    if (!s->block) {
-        dma_proc_report(comm->proc, DMA_REPORT_WARN, s->attempt ? "arena-file" : "arena",
-                        s->attempt
-                            ? "no shared memory in a file either (%s): collectives of such communicators are done "
-                              "by messages or by the next component"
-                            : "no anonymous shared memory (%s): a file in the session directory is tried",
-                        why);
-    }
+    snprintf(s->mine.why, sizeof(s->mine.why), "%s", why);
     count_cpus(&s->mine, &comm->proc->params);
     if (comm->rank == 0) {
         rank0_choices(comm, &s->mine);
     }
-    return dma_exchange_begin(&s->exchange, comm->host, comm->handle, comm->rank, comm->nranks, &s->mine,
-                              sizeof(s->mine));
+    return exchange(comm, s, &s->mine, sizeof(s->mine));
 }
 
 dma_status_t dma_setup_begin(dma_comm_t *comm)
@@ -264,7 +268,7 @@ static void drop_attempt(dma_comm_t *comm, setup_t *s)
         s->peers[r] = (dma_peer_t){0};
     }
     if (s->block) {
-        /* Nobody has written to it, and those who have mapped the arena only look at its head. */
+        /* Nobody uses it: either no verdict of ours has gone out yet, or all know that there is no agreement. */
         atomic_store_explicit(&s->block->head.readers, 0, memory_order_relaxed);
         pthread_mutex_lock(&comm->proc->lock);
         dma_arena_retire(s->arena, s->block);
@@ -293,6 +297,36 @@ void dma_setup_drop(dma_comm_t *comm)
     }
 }
 
+static bool power_of_two(uint32_t n)
+{
+    return n && !(n & (n - 1));
+}
+
+/* What comes from a peer is checked before it becomes an address. */
+static bool geom_valid(const dma_geom_t *g)
+{
+    const uint32_t most = 1u << 30;
+
+    return power_of_two(g->ring_depth) && power_of_two(g->chunk_depth) && power_of_two(g->pair_depth) &&
+           g->ring_depth >= 4 && g->ring_depth <= 65536 && g->chunk_depth <= 65536 && g->pair_depth <= 65536 &&
+           g->slot_bytes <= most && g->chunk_bytes <= most && g->pair_bytes <= most && g->slot_bytes % 64 == 0 &&
+           g->chunk_bytes % 64 == 0 && g->pair_bytes % 64 == 0;
+}
+
+void dma_setup_poison(dma_comm_t *comm, dma_status_t status)
+{
+    setup_t *s = comm->setup;
+
+    if (s && s->judging && s->block) {
+        /* Our verdict is out: some peers may be READY with this block. It stays theirs. */
+        atomic_store_explicit(&s->block->head.poison, (int32_t)status, memory_order_relaxed);
+        pthread_mutex_lock(&comm->proc->lock);
+        dma_arena_retire(s->arena, s->block);
+        pthread_mutex_unlock(&comm->proc->lock);
+        s->block = NULL;
+    }
+}
+
 /* One peer's hello: its block mapped, its memory tried. NULL or what failed. */
 static const char *meet(dma_comm_t *comm, setup_t *s, int r, bool *cross)
 {
@@ -300,11 +334,14 @@ static const char *meet(dma_comm_t *comm, setup_t *s, int r, bool *cross)
     dma_peer_t *peer = &s->peers[r];
     const char *why;
 
-    if (h->protocol != PROTOCOL || h->bytes != sizeof(*h)) {
+    if (h->protocol != PROTOCOL || h->first_seq != s->first_seq) {
         return "the ranks run different versions of this component";
     }
     if (!h->card.nonce) {
-        return "a rank has no shared memory";
+        return h->why;
+    }
+    if (!geom_valid(&h->geom) || h->block % DMA_ARENA_ALIGN) {
+        return "a rank's shared memory is laid out in a way that cannot be";
     }
     if (dma_registry_get(&h->card, &peer->mapping, &why) != DMA_OK) {
         return why;
@@ -331,6 +368,7 @@ static dma_status_t begin_verdict(dma_comm_t *comm, setup_t *s)
 
     for (int r = 0; r < comm->nranks; r++) {
         s->all[r] = *(const hello_t *)dma_exchange_record(&s->exchange, r);
+        s->all[r].why[DMA_WHY_BYTES - 1] = s->all[r].card.path[sizeof(s->all[r].card.path) - 1] = '\0';
     }
     for (int r = 0; r < comm->nranks && v.mapped; r++) {
         const char *why = meet(comm, s, r, &cross);
@@ -343,7 +381,7 @@ static dma_status_t begin_verdict(dma_comm_t *comm, setup_t *s)
     v.cross = cross;
     dma_exchange_end(&s->exchange);
     s->judging = true;
-    return dma_exchange_begin(&s->exchange, comm->host, comm->handle, comm->rank, comm->nranks, &v, sizeof(v));
+    return exchange(comm, s, &v, sizeof(v));
 }
 
 /* Sixteenths: ranks per core that this communicator may use, and processes per core of the node. */
@@ -363,7 +401,7 @@ static uint32_t ranks_per_core(const dma_comm_t *comm, const setup_t *s)
         procs = s->all[r].local_procs > procs ? s->all[r].local_procs : procs;
         online = s->all[r].online < online ? s->all[r].online : online;
     }
-    own = 16 * (uint32_t)comm->nranks / (cores ? cores : 1);
+    own = 16 * (uint32_t)comm->nranks / (cores ? cores : online); /* a machine with more CPUs than a set can name */
     node = 16 * procs / (online ? online : 1);
     own = own > node ? own : node;
     return own < 16 ? 16 : own > 1024 ? 1024 : own;
@@ -438,8 +476,9 @@ static dma_status_t judge(dma_comm_t *comm, setup_t *s)
     bool cross = true;
 
     for (int r = 0; r < comm->nranks; r++) {
-        const verdict_t *v = dma_exchange_record(&s->exchange, r);
+        verdict_t *v = dma_exchange_record(&s->exchange, r);
 
+        v->why[sizeof(v->why) - 1] = '\0';
         if (!v->mapped && !why) {
             why = v->why;
         }
@@ -450,6 +489,11 @@ static dma_status_t judge(dma_comm_t *comm, setup_t *s)
         return DMA_OK;
     }
     snprintf(comm->reason, sizeof(comm->reason), "%s", why);
+    if (s->attempt == 0 && comm->rank == 0) {
+        dma_proc_report(comm->proc, DMA_REPORT_WARN, "arena",
+                        "no anonymous shared memory for %s (%s): a file in the session directory is tried", comm->text,
+                        why);
+    }
     drop_attempt(comm, s);
     dma_exchange_end(&s->exchange);
     if (++s->attempt < ATTEMPTS) {

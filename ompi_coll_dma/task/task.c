@@ -221,7 +221,7 @@ static dma_status_t finish(dma_comm_t *comm, dma_task_t *task)
     task->run.again = true;
     comm->req.cross_memory = false;
     memset(comm->memo, 0, sizeof(comm->memo));
-    dma_proc_report(comm->proc, DMA_REPORT_WARN, "refused",
+    dma_proc_report(comm->proc, comm->rank == 0 ? DMA_REPORT_WARN : DMA_REPORT_INFO, "refused",
                     "a rank of %s could not read a peer's memory; staging through shared memory is used instead",
                     comm->text);
     return start(comm, task);
@@ -231,6 +231,10 @@ void dma_task_drop(dma_task_t *task)
 {
     if (__builtin_expect(task->messages != NULL, 0)) {
         dma_messages_drop(task);
+        if (task->messages) {
+            /* under way after an error: what they read and write stays theirs */
+            task->send_staging = task->recv_staging = NULL;
+        }
     }
     if (task->own_arrays) {
         free(task->arrays);
@@ -312,8 +316,9 @@ static dma_status_t move(dma_comm_t *comm, dma_task_t *task)
     return status;
 }
 
-void dma_tasks_advance(dma_comm_t *comm)
+int dma_tasks_advance(dma_comm_t *comm)
 {
+    int completed = 0;
     dma_task_t *before = NULL, *task = comm->head, *next;
 
     for (; task; task = next) {
@@ -328,11 +333,13 @@ void dma_tasks_advance(dma_comm_t *comm)
         } else if (status == DMA_OK) {
             dequeue(comm, task, before);
             dma_task_complete(task, DMA_OK);
+            completed++;
         } else {
             report_failure(comm, task, status);
-            return;
+            return completed + 1;
         }
     }
+    return completed;
 }
 
 /* Ready to be posted. `arrays`: memory of dma_arrays_total that nobody else uses meanwhile, or NULL. */
@@ -349,7 +356,6 @@ dma_status_t dma_task_init(dma_comm_t *comm, dma_task_t *task, const dma_call_t 
     task->messages = NULL;
     task->done = NULL;
     task->run.temp = NULL;
-    task->run.peer_signs = NULL;
     task->run.again = false;
     task->run.refused = false;
     /* equal blocks that need no packing: most small calls, and nothing but a few stores */

@@ -34,6 +34,9 @@ static inline void pause_cpu(void)
 static int missing(const dma_comm_t *comm)
 {
     for (int r = 0; comm->state == DMA_COMM_READY && comm->head && r < comm->nranks; r++) {
+        if (r == comm->rank) {
+            continue;
+        }
         const dma_desc_t *d = dma_window_desc(&comm->window, r, comm->head->run.seq);
 
         if (atomic_load_explicit(&d->seq, memory_order_acquire) != (uint32_t)comm->head->run.seq) {
@@ -117,6 +120,15 @@ static void watch_clock(dma_comm_t *comm)
     }
 }
 
+/* A channel shares its communicator's fate: some ranks may wait in it for others that have seen the failure and will not
+ * come, even to its set-up. */
+static dma_status_t poisoned(const dma_comm_t *comm)
+{
+    dma_status_t poison = comm->state == DMA_COMM_READY ? dma_window_poisoned(&comm->window) : DMA_OK;
+
+    return poison == DMA_OK && comm->parent ? dma_window_poisoned(&comm->parent->window) : poison;
+}
+
 void dma_comm_watch(dma_comm_t *comm)
 {
     dma_status_t poison;
@@ -131,8 +143,7 @@ void dma_comm_watch(dma_comm_t *comm)
         comm->warned = false;
     }
     comm->watched++;
-    if (comm->watched % POISON_TURNS == 0 && comm->state == DMA_COMM_READY &&
-        (poison = dma_window_poisoned(&comm->window)) != DMA_OK) {
+    if (comm->watched % POISON_TURNS == 0 && (poison = poisoned(comm)) != DMA_OK) {
         dma_comm_fail(comm, poison, "another rank of %s has failed: %s", comm->text, dma_status_name(poison));
         return;
     }

@@ -99,9 +99,11 @@ sweep_run 3 300 "$ob1 --mca coll_dma_cross_memory 0"
 sweep_run 2 300 "$ob1 --mca coll_dma_arena_bytes 0" -l bp
 sweep_run 3 300 "$ucx --mca coll_dma_arena_bytes 0" -l bp
 sweep_run 4 300 "$ob1 --mca coll_dma_arena_bytes 400000" -l bp
+# Four threads have 36 communicators in use at once: with room for all of them, and without.
 sweep_run 2 400 "$ob1" -t 4
-sweep_run 3 300 "$ob1" -t 4
-sweep_run 4 200 "$ob1" -t 4
+sweep_run 3 300 "$ob1 --mca coll_dma_arena_bytes 67108864" -t 4
+sweep_run 4 200 "$ob1 --mca coll_dma_arena_bytes 67108864" -t 4
+sweep_run 4 200 "$ob1" -t 4 -l bp
 # Reading a peer's memory begins to fail on one rank, in the middle of everything. Open MPI's own messages, which would
 # not survive that, do without.
 refused="$ob1 --mca btl_vader_single_copy_mechanism none -x LD_PRELOAD=$shim -x DMA_BREAK_READ=1:150"

@@ -149,7 +149,7 @@ static traffic_kind_t choose_traffic(const case_t *c, rng_t *rng)
     for (int i = 0; i < c->ncalls; i++) {
         crossed &= c->calls[i].form == FORM_NONBLOCKING;
     }
-    if (crossed && rng_chance(rng, 30)) {
+    if (crossed && rng_chance(rng, 45)) {
         return TRAFFIC_CROSSED;
     }
     return rng_chance(rng, 40) ? TRAFFIC_NONE : (traffic_kind_t)(1 + rng_below(rng, TRAFFIC_CROSSED - 1));

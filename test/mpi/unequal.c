@@ -1,8 +1,9 @@
 /*
- * unequal [OURS THEIRS]: ranks that call an all-gather, of any form, with different numbers of bytes. Every rank gets an
- * error of class MPI_ERR_TRUNCATE or MPI_ERR_OTHER, no byte outside the receive buffers is written, later calls on that
- * communicator fail as well (a persistent call fails by itself), and other communicators still work. Stock Open MPI
- * promises none of this.
+ * unequal [OURS THEIRS]: ranks that disagree about the bytes of a call, in every operation and form, or about the
+ * operation itself. Ranks that can see it get an error of class MPI_ERR_TRUNCATE or MPI_ERR_OTHER, at the call or at the
+ * wait; the others get the right data or an error too. Nobody hangs, no byte outside the receive buffers is written, all
+ * later calls on that communicator fail on every rank, and other communicators still work. Stock Open MPI promises none
+ * of this.
  *
  * Tries many sizes, or only OURS bytes against THEIRS. Rank 0 ends with "N passed, N failed".
  */
@@ -13,12 +14,27 @@
 
 #include "verify.h"
 
-enum { GUARD = 4096, GUARD_BYTE = 0x5C };
+enum { GUARD = 4096, GUARD_BYTE = 0x5C, MOST_RANKS = 16 };
 
+typedef enum { ALLGATHER, ALLGATHERV, ALLTOALL, ALLTOALLV, OPS } op_t;
 typedef enum { BLOCKING, NONBLOCKING, PERSISTENT_FORM, FORMS } form_t;
+static const char *const op_names[] = {"allgather", "allgatherv", "alltoall", "alltoallv"};
 static const char *const form_names[] = {"blocking", "non-blocking", "persistent"};
 
 static int rank, size, passed, failed;
+static char test_name[200];
+
+/* What this rank believes of a call: bytes to and from every rank; to all the same in an all-gather. */
+typedef struct {
+    op_t op;
+    form_t form;
+    int to[MOST_RANKS], from[MOST_RANKS];
+} belief_t;
+
+typedef struct {
+    unsigned char *send, *memory, *recv;
+    int to_at[MOST_RANKS], from_at[MOST_RANKS], room;
+} buffers_t;
 
 static bool is_failure(int code)
 {
@@ -32,96 +48,263 @@ static void problem(const char *what, int code)
     char text[MPI_MAX_ERROR_STRING];
     int length;
     MPI_Error_string(code, text, &length);
-    fprintf(stderr, "unequal: rank %d of %d, %s: %s (%s)\n", rank, size, verify_where, what, text);
+    fprintf(stderr, "unequal: rank %d of %d, %s: %s (%s)\n", rank, size, test_name, what, text);
 }
 
-static int gather(form_t form, const void *send, void *recv, int bytes, MPI_Comm comm)
+static bool gathers(op_t op)
 {
-    MPI_Request request;
-    int code, class;
-
-    if (form == BLOCKING) {
-        return MPI_Allgather(send, bytes, MPI_BYTE, recv, bytes, MPI_BYTE, comm);
-    }
-    if (form == NONBLOCKING) {
-        code = MPI_Iallgather(send, bytes, MPI_BYTE, recv, bytes, MPI_BYTE, comm, &request);
-        return code == MPI_SUCCESS ? MPI_Wait(&request, MPI_STATUS_IGNORE) : code;
-    }
-    code = PERSISTENT(Allgather)(send, bytes, MPI_BYTE, recv, bytes, MPI_BYTE, comm, MPI_INFO_NULL, &request);
-    for (int start = 0; code == MPI_SUCCESS && start < 2; start++) {
-        MPI_Start(&request);
-        code = MPI_Wait(&request, MPI_STATUS_IGNORE);
-    }
-    /* Open MPI frees a request with an error. */
-    MPI_Error_class(code, &class);
-    if (class == MPI_SUCCESS) {
-        MPI_Request_free(&request);
-    }
-    return code;
+    return op == ALLGATHER || op == ALLGATHERV;
 }
 
-/* An all-gather of `bytes`, whose buffers lie between guards. Returns whether the guards are whole; *code its result. */
-static bool call(form_t form, MPI_Comm comm, int bytes, int *code)
+static int value(op_t op, int source, int target)
 {
-    size_t room = (size_t)bytes * (size_t)size;
-    unsigned char *send = malloc((size_t)bytes + 1), *recv = malloc(room + 2 * GUARD);
-    memset(send, rank + 1, (size_t)bytes);
-    memset(recv, GUARD_BYTE, room + 2 * GUARD);
-    *code = gather(form, send, recv + GUARD, bytes, comm);
-    bool whole = true;
-    for (size_t i = 0; i < GUARD; i++) {
-        whole &= recv[i] == GUARD_BYTE && recv[GUARD + room + i] == GUARD_BYTE;
-    }
-    for (size_t i = 0; *code == MPI_SUCCESS && i < room; i++) {
-        whole &= recv[GUARD + i] == (int)(i / (size_t)bytes) + 1;
-    }
-    free(send);
-    free(recv);
-    return whole;
+    return 1 + source * MOST_RANKS + (gathers(op) ? 0 : target);
 }
 
-/* `warm` calls that go well, then one where `odd` brings `theirs` bytes and the others `ours`. */
-static bool unequal(form_t form, int warm, int odd, int ours, int theirs)
+static void make_buffers(buffers_t *b, const belief_t *belief)
 {
-    MPI_Comm comm;
-    int code;
-    bool good = true;
-    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
-    MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
-    for (int i = 0; i < warm; i++) {
-        good &= call(BLOCKING, comm, ours, &code) && code == MPI_SUCCESS;
+    int sent = 0;
+    b->room = 0;
+    for (int r = 0; r < size; r++) {
+        b->to_at[r] = sent;
+        b->from_at[r] = b->room;
+        sent += belief->to[r];
+        b->room += belief->from[r];
     }
-    if (!call(form, comm, rank == odd ? theirs : ours, &code)) {
-        problem("wrote outside the buffer", code);
-        good = false;
+    b->send = malloc((size_t)sent + 1);
+    for (int r = 0; r < size; r++) {
+        memset(b->send + b->to_at[r], value(belief->op, rank, r), (size_t)belief->to[r]);
     }
-    if (!is_failure(code)) {
-        problem("no error", code);
-        good = false;
+    b->memory = malloc((size_t)b->room + 2 * GUARD);
+    memset(b->memory, GUARD_BYTE, (size_t)b->room + 2 * GUARD);
+    b->recv = b->memory + GUARD;
+}
+
+static bool whole(const buffers_t *b)
+{
+    for (int i = 0; i < GUARD; i++) {
+        if (b->memory[i] != GUARD_BYTE || b->recv[b->room + i] != GUARD_BYTE) {
+            return false;
+        }
     }
-    for (int i = 0; i < 2 && form != PERSISTENT_FORM; i++) {
-        if (!call(i == 0 ? BLOCKING : NONBLOCKING, comm, ours, &code) || !is_failure(code)) {
-            problem("no error in a later call", code);
+    return true;
+}
+
+static bool received(const buffers_t *b, const belief_t *belief)
+{
+    for (int r = 0; r < size; r++) {
+        for (int i = 0; i < belief->from[r]; i++) {
+            if (b->recv[b->from_at[r] + i] != value(belief->op, r, rank)) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+#define CALL(name, iname, ...)                                                                                         \
+    (belief->form == BLOCKING      ? MPI_##name(__VA_ARGS__, comm)                                                     \
+     : belief->form == NONBLOCKING ? MPI_##iname(__VA_ARGS__, comm, request)                                           \
+                                   : PERSISTENT(name)(__VA_ARGS__, comm, MPI_INFO_NULL, request))
+
+static int post(const belief_t *belief, const buffers_t *b, MPI_Comm comm, MPI_Request *request)
+{
+    switch (belief->op) {
+    case ALLGATHER:
+        return CALL(Allgather, Iallgather, b->send, belief->to[0], MPI_BYTE, b->recv, belief->from[0], MPI_BYTE);
+    case ALLGATHERV:
+        return CALL(Allgatherv, Iallgatherv, b->send, belief->to[0], MPI_BYTE, b->recv, belief->from, b->from_at,
+                    MPI_BYTE);
+    case ALLTOALL:
+        return CALL(Alltoall, Ialltoall, b->send, belief->to[0], MPI_BYTE, b->recv, belief->from[0], MPI_BYTE);
+    default:
+        return CALL(Alltoallv, Ialltoallv, b->send, belief->to, b->to_at, MPI_BYTE, b->recv, belief->from, b->from_at,
+                    MPI_BYTE);
+    }
+}
+
+static int result_of(MPI_Request *request)
+{
+    MPI_Status status = {.MPI_ERROR = MPI_SUCCESS};
+    int code = MPI_Wait(request, &status);
+    return code != MPI_SUCCESS ? code : status.MPI_ERROR;
+}
+
+/* One call in the form of the belief; a persistent one is started twice, and *later is what became of the second. */
+static bool call(const belief_t *belief, MPI_Comm comm, int *code, int *later)
+{
+    buffers_t b;
+    MPI_Request request = MPI_REQUEST_NULL;
+    make_buffers(&b, belief);
+    *code = post(belief, &b, comm, &request);
+    *later = MPI_SUCCESS;
+    if (*code == MPI_SUCCESS && belief->form == PERSISTENT_FORM) {
+        *code = MPI_Start(&request);
+    }
+    if (*code == MPI_SUCCESS && belief->form != BLOCKING) {
+        *code = result_of(&request);
+    }
+    bool good = *code != MPI_SUCCESS || received(&b, belief);
+    if (!good) {
+        problem("wrong data", *code);
+    }
+    if (request != MPI_REQUEST_NULL) {
+        *later = MPI_Start(&request);
+        *later = *later == MPI_SUCCESS ? result_of(&request) : *later;
+        /* Open MPI frees a request that has failed. */
+        int freed = request == MPI_REQUEST_NULL ? MPI_SUCCESS : MPI_Request_free(&request);
+        if (freed != MPI_SUCCESS) {
+            problem("the request cannot be freed", freed);
             good = false;
         }
     }
-    if (!call(form, MPI_COMM_WORLD, ours, &code) || code != MPI_SUCCESS) {
-        problem("another communicator does not work", code);
+    if (!whole(&b)) {
+        problem("wrote outside the buffer", *code);
         good = false;
     }
-    MPI_Comm_free(&comm);
+    free(b.send);
+    free(b.memory);
     return good;
+}
+
+static void agree(belief_t *belief, op_t op, form_t form, int bytes)
+{
+    belief->op = op;
+    belief->form = form;
+    for (int r = 0; r < size; r++) {
+        belief->to[r] = belief->from[r] = bytes;
+    }
+}
+
+/* Rank `odd` believes in other bytes than the others. Returns whether this rank can see that. */
+static bool disagree(belief_t *belief, int odd, int theirs)
+{
+    int victim = (odd + 1) % size;
+    switch (belief->op) {
+    case ALLGATHER:
+    case ALLTOALL:
+        if (rank == odd) {
+            agree(belief, belief->op, belief->form, theirs);
+        }
+        return true;
+    case ALLGATHERV: /* about its own block */
+        if (rank == odd) {
+            for (int r = 0; r < size; r++) {
+                belief->to[r] = theirs;
+            }
+            belief->from[odd] = theirs;
+        }
+        return rank != odd;
+    default: /* about one of its blocks */
+        if (rank == odd) {
+            belief->to[victim] = theirs;
+        }
+        return rank == victim;
+    }
+}
+
+/* The communicator must not work any more, in any form. */
+static bool is_dead(MPI_Comm comm, const belief_t *first)
+{
+    belief_t belief;
+    int code, later;
+    bool good = true;
+    for (form_t form = BLOCKING; form < FORMS; form++) {
+        agree(&belief, (op_t)((first->op + form) % OPS), form, first->to[0]);
+        if (!call(&belief, comm, &code, &later) || (form != PERSISTENT_FORM && !is_failure(code))) {
+            problem("a later call works", code);
+            good = false;
+        }
+        if (form == NONBLOCKING) {
+            break; /* a new persistent call may have memory of its own */
+        }
+    }
+    return good;
+}
+
+static bool is_alive(MPI_Comm comm)
+{
+    belief_t belief;
+    int code, later;
+    agree(&belief, ALLGATHER, BLOCKING, 8);
+    if (!call(&belief, comm, &code, &later) || code != MPI_SUCCESS) {
+        problem("another communicator does not work", code);
+        return false;
+    }
+    return true;
+}
+
+/* `warm` calls that go well, then the one in question. */
+static bool unequal(MPI_Comm comm, belief_t *belief, int warm, bool sees)
+{
+    belief_t equal;
+    int code, later;
+    bool good = true;
+    for (int i = 0; i < warm; i++) {
+        agree(&equal, ALLTOALL, i % 2 ? BLOCKING : NONBLOCKING, 40);
+        if (!call(&equal, comm, &code, &later) || code != MPI_SUCCESS) {
+            problem("fails before", code);
+            good = false;
+        }
+    }
+    good = call(belief, comm, &code, &later) && good;
+    if (sees ? !is_failure(code) : code != MPI_SUCCESS && !is_failure(code)) {
+        problem("no error", code);
+        good = false;
+    }
+    if (belief->form == PERSISTENT_FORM) {
+        /* each has memory of its own: only this request must be dead */
+        if (!is_failure(code) && !is_failure(later)) {
+            problem("a persistent request works again", later);
+            good = false;
+        }
+        return good;
+    }
+    return is_dead(comm, belief) && good;
 }
 
 static void on_alarm(int signal)
 {
     (void)signal;
-    char line[200];
-    int n = snprintf(line, sizeof(line), "unequal: rank %d of %d hangs: %s\n", rank, size, verify_where);
+    char line[300];
+    int n = snprintf(line, sizeof(line), "unequal: rank %d of %d hangs: %s\n", rank, size, test_name);
     if (write(STDERR_FILENO, line, (size_t)n) > 0) {
         sleep(1);
     }
     _exit(1);
+}
+
+static void run(belief_t *belief, int warm, bool sees)
+{
+    MPI_Comm comm;
+    alarm(10);
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+    int good = unequal(comm, belief, warm, sees);
+    good = is_alive(MPI_COMM_WORLD) && good;
+    MPI_Comm_free(&comm);
+    MPI_Allreduce(MPI_IN_PLACE, &good, 1, MPI_INT, MPI_LAND, MPI_COMM_WORLD);
+    passed += good;
+    failed += !good;
+}
+
+static void bytes_differ(op_t op, form_t form, int ours, int theirs, int odd, int warm)
+{
+    belief_t belief;
+    snprintf(test_name, sizeof(test_name), "%s %s of %d bytes, but %d on rank %d, after %d calls", form_names[form],
+             op_names[op], ours, theirs, odd, warm);
+    agree(&belief, op, form, ours);
+    bool sees = disagree(&belief, odd, theirs);
+    run(&belief, warm, sees);
+}
+
+static void operations_differ(op_t op, op_t other, form_t form, int bytes)
+{
+    belief_t belief;
+    snprintf(test_name, sizeof(test_name), "%s %s of %d bytes, but %s on rank 1", form_names[form], op_names[op], bytes,
+             op_names[other]);
+    agree(&belief, rank == 1 ? other : op, form, bytes);
+    run(&belief, 1, true);
 }
 
 int main(int argc, char **argv)
@@ -140,19 +323,17 @@ int main(int argc, char **argv)
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     signal(SIGALRM, on_alarm);
-    for (size_t i = 0; i < npairs; i++) {
-        for (int odd = 0; odd<size; odd += size> 1 ? size - 1 : 1) {
-            for (form_t form = BLOCKING; form < FORMS; form++) {
-                char name[100];
-                snprintf(name, sizeof(name), "%s, %d bytes, but %d on rank %d", form_names[form], pairs[i][0],
-                         pairs[i][1], odd);
-                verify_where = name;
-                alarm(10);
-                int good = unequal(form, (int)(i % 3), odd, pairs[i][0], pairs[i][1]);
-                MPI_Allreduce(MPI_IN_PLACE, &good, 1, MPI_INT, MPI_LAND, MPI_COMM_WORLD);
-                passed += good;
-                failed += !good;
+    for (form_t form = BLOCKING; form < FORMS; form++) {
+        for (op_t op = ALLGATHER; op < OPS; op++) {
+            for (size_t i = 0; i < npairs; i++) {
+                int odd = (i + op) % 2 ? size - 1 : 0;
+                bytes_differ(op, form, pairs[i][0], pairs[i][1], odd, (int)(i % 3));
             }
+        }
+        for (op_t op = ALLGATHER; argc != 3 && op < OPS; op++) {
+            operations_differ(op, (op_t)((op + 1) % OPS), form, 24);
+            operations_differ(op, (op_t)((op + 3) % OPS), form, 5000);
+            operations_differ(op, (op_t)((op + 2) % OPS), form, 200000);
         }
     }
     if (rank == 0) {
