@@ -102,6 +102,9 @@ typedef struct dma_call {
     dma_side_t send, recv;
 } dma_call_t;
 
+/* No rank has anything to move, as all of them can see: such a call is no call, takes no number and sets nothing up. */
+bool dma_call_empty(const dma_call_t *call, int nranks);
+
 /* Blocking. Needs a READY communicator. */
 dma_status_t dma_comm_run(dma_comm_t *comm, const dma_call_t *call);
 
@@ -113,7 +116,11 @@ typedef void (*dma_done_t)(void *arg, dma_status_t status);
  * which wants it complete. When the communicator turns out to be ASIDE, posted calls are done by messages, on all ranks:
  * so a non-blocking call never goes to the module below. */
 dma_status_t dma_comm_post(dma_comm_t *comm, const dma_call_t *call, dma_done_t done, void *arg, dma_task_t **task);
-/* DMA_AGAIN while it runs. */
+/* The same in memory of the caller's, which is free again when `done` is called or when an error is returned. */
+#define DMA_TASK_BYTES 512
+#define DMA_TASK_ALIGN 16
+dma_status_t dma_comm_post_in(dma_comm_t *comm, const dma_call_t *call, dma_done_t done, void *arg, void *memory);
+/* DMA_AGAIN while it runs. For those without `done`: a task with it may be touched once more before `done` is called. */
 dma_status_t dma_task_test(dma_task_t *task);
 void dma_task_free(dma_task_t *task);
 

@@ -11,7 +11,7 @@ static dma_status_t first_run(mca_coll_dma_module_t *module, ompi_communicator_t
     if (COLL_DMA_ASIDE == module->state) {
         return DMA_UNSUPPORTED;
     }
-    if (mca_coll_dma_nothing(call, ompi_comm_size(comm))) {
+    if (dma_call_empty(call, ompi_comm_size(comm))) {
         return DMA_OK;
     }
     status = mca_coll_dma_prepare(module, comm);

@@ -110,8 +110,6 @@ dma_status_t mca_coll_dma_open(mca_coll_dma_module_t *module, ompi_communicator_
 dma_status_t mca_coll_dma_prepare(mca_coll_dma_module_t *module, ompi_communicator_t *comm);
 /* Says once who serves the communicator, if that is decided. */
 void mca_coll_dma_tell(mca_coll_dma_module_t *module, ompi_communicator_t *comm);
-/* A call that moves no byte, as every rank can see by itself: no reason to set anything up. */
-bool mca_coll_dma_nothing(const dma_call_t *call, int nranks);
 
 /* progress.c: registers our progress callback if tasks of ours are under way, else removes it; `open` is false when the
  * component closes and nothing may call into it any more. */

@@ -20,8 +20,9 @@ static int post(mca_coll_base_module_t *base, ompi_communicator_t *comm, const d
     if (!request) {
         return MPI_ERR_NO_MEM;
     }
-    status = dma_comm_post(module->comm, call, mca_coll_dma_request_done, request, &request->task);
+    status = dma_comm_post_in(module->comm, call, mca_coll_dma_request_done, request, request->task);
     if (DMA_OK != status) {
+        mca_coll_dma_poll(true); /* the peers learn of it when the set-up has ended */
         mca_coll_dma_request_return(request);
         return mca_coll_dma_error_class(status);
     }

@@ -32,7 +32,7 @@ static dma_status_t init(mca_coll_base_module_t *base, ompi_communicator_t *comm
     if (!request) {
         return DMA_ERR_NOMEM;
     }
-    if (!mca_coll_dma_nothing(call, ompi_comm_size(comm))) {
+    if (!dma_call_empty(call, ompi_comm_size(comm))) {
         status = make(module, comm, call, request);
     }
     if (DMA_OK != status) {

@@ -17,24 +17,6 @@ static name_t name_of(ompi_communicator_t *comm)
     return name;
 }
 
-bool mca_coll_dma_nothing(const dma_call_t *call, int nranks)
-{
-    const dma_side_t *recv = &call->recv;
-
-    if (DMA_ALLTOALLV == call->coll) {
-        return false; /* other ranks may have something among them */
-    }
-    if (!recv->counts || 0 == recv->size) {
-        return 0 == recv->count * recv->size;
-    }
-    for (int r = 0; r < nranks; r++) {
-        if (sizeof(int) == recv->width ? ((const int *)recv->counts)[r] : ((const int64_t *)recv->counts)[r]) {
-            return false;
-        }
-    }
-    return true;
-}
-
 dma_status_t mca_coll_dma_open(mca_coll_dma_module_t *module, ompi_communicator_t *comm)
 {
     name_t name;

@@ -38,7 +38,6 @@ mca_coll_dma_request_t *mca_coll_dma_request_get(mca_coll_dma_module_t *module, 
     OBJ_RETAIN(comm);
     OBJ_RETAIN(module);
     request->module = module;
-    request->task = NULL;
     request->channel = NULL;
     return request;
 }
@@ -138,10 +137,6 @@ void mca_coll_dma_request_done(void *arg, dma_status_t status)
     if (OPAL_UNLIKELY(!request->module->told)) {
         mca_coll_dma_tell(request->module, super->req_mpi_object.comm);
     }
-    if (request->task) {
-        dma_task_free(request->task);
-        request->task = NULL;
-    }
     super->req_status.MPI_ERROR = mca_coll_dma_error_class(status);
     /* From here on the request may be freed or started again. */
     ompi_request_complete(super, true);
@@ -150,13 +145,16 @@ void mca_coll_dma_request_done(void *arg, dma_status_t status)
 /* An error of a start is the request's: MPI_Startall does not look at what we return. */
 static int request_start(size_t count, ompi_request_t **requests)
 {
+    int rc = MPI_SUCCESS;
+
     for (size_t i = 0; i < count; i++) {
         mca_coll_dma_request_t *request = (mca_coll_dma_request_t *)requests[i];
         ompi_request_t *super = requests[i];
         dma_status_t status;
 
         if (OMPI_REQUEST_INACTIVE != super->req_state) {
-            return MPI_ERR_REQUEST;
+            rc = MPI_ERR_REQUEST;
+            break;
         }
         super->req_status = ompi_status_empty;
         super->req_complete = REQUEST_PENDING;
@@ -167,7 +165,7 @@ static int request_start(size_t count, ompi_request_t **requests)
         }
     }
     mca_coll_dma_poll(true);
-    return MPI_SUCCESS;
+    return rc;
 }
 
 static int request_free(ompi_request_t **handle)

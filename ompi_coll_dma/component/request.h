@@ -15,8 +15,8 @@ typedef struct mca_coll_dma_request {
     ompi_coll_base_nbc_request_t super;
 
     mca_coll_dma_module_t *module;
-    dma_task_t *task;       /* of a non-blocking call under way */
-    dma_channel_t *channel; /* of a persistent call; NULL if it has nothing to move */
+    dma_channel_t *channel;                             /* of a persistent call; NULL if it has nothing to move */
+    _Alignas(DMA_TASK_ALIGN) char task[DMA_TASK_BYTES]; /* of a non-blocking call */
 } mca_coll_dma_request_t;
 
 OBJ_CLASS_DECLARATION(mca_coll_dma_request_t);

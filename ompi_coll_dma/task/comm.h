@@ -221,6 +221,15 @@ void dma_proc_retire_file(dma_proc_t *proc, dma_arena_t *arena);
 void dma_proc_report(dma_proc_t *proc, dma_report_t level, const char *topic, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
+static inline void dma_cpu_pause(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
 /* Seconds of the monotonic clock. */
 double dma_now(void);
 

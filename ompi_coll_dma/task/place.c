@@ -24,6 +24,24 @@ dma_arrays_t dma_arrays_at(void *memory, int nranks)
     };
 }
 
+bool dma_call_empty(const dma_call_t *call, int nranks)
+{
+    const dma_side_t *recv = &call->recv;
+
+    if (__builtin_expect(!recv->counts, 1)) {
+        return !recv->count || !recv->size;
+    }
+    if (call->coll != DMA_ALLGATHERV) {
+        return false; /* others may have */
+    }
+    for (int r = 0; recv->size && r < nranks; r++) {
+        if (dma_side_count(recv, r)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static bool gathers(dma_coll_t coll)
 {
     return coll == DMA_ALLGATHER || coll == DMA_ALLGATHERV;

@@ -21,15 +21,6 @@
 #define CLOCK_TURNS  1024  /* turns between two looks at the clock */
 #define DEAD_SECONDS 0.05  /* between two looks at the peers' processes: a system call each */
 
-static inline void pause_cpu(void)
-{
-#if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ volatile("yield");
-#endif
-}
-
 /* The first rank that has not entered the oldest call, or -1. */
 static int missing(const dma_comm_t *comm)
 {
@@ -161,7 +152,7 @@ static void between(dma_comm_t *comm, unsigned turn)
             comm->host->progress();
         }
     } else if (turn < SPINS) {
-        pause_cpu();
+        dma_cpu_pause();
     } else {
         comm->host->progress();
         if (turn > LONG && turn % SWITCHES == 0) {
