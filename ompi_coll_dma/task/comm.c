@@ -9,8 +9,6 @@
 
 #include "task/place.h"
 
-#define MOMENT 20 /* looks */
-
 dma_status_t dma_comm_create(dma_proc_t *proc, const dma_comm_config_t *config, dma_comm_t **result)
 {
     dma_comm_t *comm = calloc(1, sizeof(*comm));
@@ -238,19 +236,6 @@ dma_status_t dma_comm_prepare(dma_comm_t *comm)
     }
 }
 
-/* Peers that call at the same time are a few hundred nanoseconds away: less than it costs to come back from a progress
- * loop. Not where ranks share cores, and not for calls that move much. */
-static void give_a_moment(dma_comm_t *comm, const dma_task_t *task)
-{
-    for (int i = 0;
-         i < MOMENT && comm->state == DMA_COMM_READY && !comm->share && comm->head == task &&
-         atomic_load_explicit(&task->state, memory_order_relaxed) == DMA_TASK_RUNNING && !task->run.plan->streams;
-         i++) {
-        dma_cpu_pause();
-        dma_comm_advance(comm);
-    }
-}
-
 /* Posts an initialised task that ends in a delivery. */
 static dma_status_t post(dma_comm_t *comm, dma_task_t *task, dma_status_t status, dma_done_t done, void *arg)
 {
@@ -268,7 +253,6 @@ static dma_status_t post(dma_comm_t *comm, dma_task_t *task, dma_status_t status
         dma_task_post(comm, task);
         dma_comm_busy(comm, true);
         dma_comm_advance(comm);
-        give_a_moment(comm, task);
     }
     dma_comm_unlock(comm);
     if (status != DMA_OK) {
