@@ -2,4 +2,4 @@
 # file: ompi_coll_dma/node/window.c
 # build: thread
 # tests: test_threads:acknowledged_apart
-/peers\[r\].block->acked, memory_order_acquire/s/memory_order_acquire/memory_order_relaxed/
+s/\(&w->peers\[peer\].block->acked, memory_order_acquire\)/(\&w->peers[peer].block->acked, memory_order_relaxed)/

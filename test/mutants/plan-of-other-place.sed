@@ -2,4 +2,4 @@
 # file: ompi_coll_dma/task/task.c
 # build: plain
 # tests: test_threads:blocking
-s/comm->plans\[2 \* memo->choice.variant \+ task->in_place\]/comm->plans[2 * memo->choice.variant]/
+s/memo->choice.variant\) \+ task->in_place;/memo->choice.variant);/

