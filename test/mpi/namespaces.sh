@@ -15,7 +15,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 away=(unshare --pid --fork --kill-child)
 # Open MPI's own shared memory does not survive this: messages go over tcp.
-options=(--mca pml ob1 --mca btl self,tcp --mca mpi_yield_when_idle 1 --mca coll dma
+options=(--mca pml ob1 --mca btl 'self,tcp' --mca mpi_yield_when_idle 1 --mca coll dma
     --mca coll_dma_verbose 1 --mca orte_tmpdir_base "$work")
 
 # outcome TEXT FILE STATUS: the sweep passed, we served it, and no file is left
@@ -24,8 +24,8 @@ outcome() {
     grep -q 'ranks, ready' "$2" || status=1
     left=$(find "$work" -name 'coll_dma.*' 2>/dev/null | wc -l)
     [ "$left" = 0 ] || status=1
-    [ $status = 0 ] || tail -n 5 "$2"
-    verdict "$1" $status
+    [ "$status" = 0 ] || tail -n 5 "$2"
+    verdict "$1" "$status"
 }
 
 launch 60 3 "${options[@]}" "${away[@]}" "$program" -s 11 -n 60 >"$work/out" 2>&1

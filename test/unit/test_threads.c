@@ -483,7 +483,8 @@ static void derived(rank_t *r)
         data_fill(flat, tag, r->rank, bytes);
         memset(recv, 0xee, (size_t)r->n * count * stride);
         if (vector_send) {
-            from = (dma_side_t){.addr = send, .size = piece, .extent = (ptrdiff_t)stride, .count = count, .type = &type};
+            from =
+                (dma_side_t){.addr = send, .size = piece, .extent = (ptrdiff_t)stride, .count = count, .type = &type};
             threads_host.unpack(send, count, &type, flat, bytes);
         }
         if (vector_recv) {

@@ -1,0 +1,474 @@
+/*
+ * Failures that once were handled wrongly, one test per bug, with ranks as threads. Most of them ended in a rank that
+ * waited forever: then it is the limit of the test that fails.
+ */
+#include <check.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "libthreads.h"
+#include "libunit.h"
+#include "task/comm.h"
+
+#define LIMIT 20 /* seconds; a test takes less than one */
+
+/* What messages under way after a failure still write to is left to them. */
+const char *__lsan_default_suppressions(void);
+const char *__lsan_default_suppressions(void)
+{
+    return "leak:dma_exchange_begin\n"
+           "leak:dma_task_place\n"
+           "leak:dma_messages_advance\n";
+}
+
+static void prepare(rank_t *r)
+{
+    must(r, dma_comm_prepare(r->comms[0]) == DMA_OK, "%s", dma_comm_reason(r->comms[0]));
+}
+
+static void force(job_t *job, const char *variant)
+{
+    snprintf(job->params.variant, sizeof(job->params.variant), "%s", variant);
+}
+
+static dma_call_t gather_call(const dma_side_t *send, const dma_side_t *recv)
+{
+    return (dma_call_t){.coll = DMA_ALLGATHER, .send = *send, .recv = *recv};
+}
+
+static dma_status_t finish(dma_task_t *task)
+{
+    dma_status_t status;
+
+    while ((status = dma_task_test(task)) == DMA_AGAIN) {
+        threads_host.progress();
+    }
+    dma_task_free(task);
+    return status;
+}
+
+/* ---- failures that not all ranks saw ---- */
+
+static void unplaced(rank_t *r)
+{
+    uint8_t send[16] = {0}, recv[3 * 16];
+    dma_side_t from = data_buffer(send, r->rank == 0 ? 8 : 16), to = data_buffer(recv, 16);
+    dma_task_t *task;
+    dma_status_t status = data_iallgather(r->comms[0], &from, &to, &task);
+
+    if (r->rank) {
+        must(r, status == DMA_OK, "%s", dma_status_name(status));
+        status = finish(task);
+    }
+    must(r, status == DMA_ERR_TRUNCATE, "%s", dma_status_name(status));
+    while (dma_comm_state(r->comms[0]) != DMA_COMM_POISONED) { /* rank 0 has no task to wait for */
+        must(r, data_iallgather(r->comms[0], &from, &to, &task) == DMA_ERR_TRUNCATE, "a call after the failed one");
+        threads_host.progress();
+    }
+    must(r, dma_comm_prepare(r->comms[0]) == DMA_ERR_TRUNCATE, "%s", dma_comm_reason(r->comms[0]));
+}
+
+/* A rank whose first call had no place left the set-up, for which the others waited forever. */
+START_TEST(call_unplaced_before_the_set_up)
+{
+    for (int n = 2; n < 4; n++) {
+        job_t job = threads_job(n, unplaced);
+        threads_run(&job);
+    }
+}
+END_TEST
+
+/* An all-to-all-v in which rank 0 expects less of rank 1 than comes: only rank 0 sees it before its call is done. */
+static dma_status_t one_disagrees(rank_t *r)
+{
+    static const int eight[] = {8, 8, 8}, four[] = {8, 4, 8}, displs[] = {0, 8, 16};
+    uint8_t send[3 * 8] = {0}, recv[3 * 8];
+    dma_call_t call = {.coll = DMA_ALLTOALLV, .send = data_buffer(send, 0), .recv = data_buffer(recv, 0)};
+    dma_task_t *task = NULL;
+    dma_status_t status = DMA_OK;
+
+    call.send.counts = eight;
+    call.recv.counts = r->rank == 0 ? four : eight;
+    call.send.displs = call.recv.displs = displs;
+    if (r->rank) {
+        status = dma_comm_post(r->comms[0], &call, NULL, NULL, &task);
+        must(r, status == DMA_OK, "%s", dma_status_name(status));
+    }
+    threads_barrier(r);
+    if (r->rank == 0) {
+        status = dma_comm_run(r->comms[0], &call);
+    }
+    threads_barrier(r);
+    return task ? finish(task) : status;
+}
+
+static void init_after_failure(rank_t *r)
+{
+    uint8_t send[16] = {0}, recv[3 * 16];
+    dma_side_t from = data_buffer(send, 16), to = data_buffer(recv, 16);
+    dma_call_t call = gather_call(&from, &to);
+    dma_channel_t *channel = NULL;
+    dma_status_t status;
+
+    prepare(r);
+    status = one_disagrees(r);
+    must(r, status == (r->rank ? DMA_OK : DMA_ERR_TRUNCATE), "%s", dma_status_name(status));
+    status = dma_channel_create(r->comms[0], &call, NULL, NULL, &channel);
+    must(r, status == DMA_ERR_TRUNCATE, "%s", dma_status_name(status));
+}
+
+/* A rank that had not seen the failure waited in the channel's set-up for those that had, and did not come. */
+START_TEST(init_after_a_failure_that_some_have_seen)
+{
+    job_t job = threads_job(3, init_after_failure);
+
+    force(&job, "host_pair");
+    threads_run(&job);
+}
+END_TEST
+
+/* ---- failures found by another thread ---- */
+
+/* A datatype; while an element of it is packed, something else happens to the communicator. */
+typedef struct failing_type {
+    vector_type_t vector;
+    dma_comm_t *comm;
+} failing_type_t;
+
+static dma_status_t pack_and_fail(const void *buf, size_t count, void *type, void *packed, size_t bytes)
+{
+    const failing_type_t *t = type;
+
+    dma_comm_lock(t->comm);
+    dma_comm_fail(t->comm, DMA_ERR_PEER, "as in another thread's progress");
+    dma_comm_unlock(t->comm);
+    return threads_host.pack(buf, count, type, packed, bytes);
+}
+
+static void fails_in_between(rank_t *r)
+{
+    uint8_t send[32] = {0}, recv[2 * 16];
+    dma_side_t from = data_buffer(send, 16), to = data_buffer(recv, 16);
+    failing_type_t type = {.vector = {.piece = 4, .stride = 8}, .comm = r->comms[0]};
+    dma_host_t host = threads_host;
+    dma_status_t status;
+
+    prepare(r);
+    host.pack = pack_and_fail;
+    if (r->rank == 0) {
+        from = (dma_side_t){.addr = send, .size = 4, .extent = 8, .count = 4, .type = &type};
+        r->comms[0]->host = &host;
+    }
+    status = data_allgather(r->comms[0], &from, &to);
+    must(r, status == DMA_ERR_PEER, "%s", dma_status_name(status));
+}
+
+/* A call that passed the look at the state before the failure was queued after it: it never ended, or well. */
+START_TEST(blocking_call_while_a_thread_fails_it)
+{
+    job_t job = threads_job(2, fails_in_between);
+
+    job.threads = true;
+    threads_run(&job);
+}
+END_TEST
+
+/* Between two looks that are to be close together, where there are cores for that. */
+static void pause_now_and_then(unsigned *turn)
+{
+    if (++*turn % 1000 == 0) {
+        sched_yield();
+    }
+}
+
+/* Rank 0 makes communicators and calls on them, rank 1 is the thread that fails them. */
+static void fails_often(rank_t *r)
+{
+    enum { N = 40000 };
+    dma_comm_t *_Atomic *victim = (void *)r->job->arg;
+    dma_comm_config_t config = {.nranks = 2, .threads = true, .text = "a communicator that fails"};
+    uint8_t send[16] = {0}, recv[2 * 16];
+    dma_side_t from = data_buffer(send, 16), to = data_buffer(recv, 16);
+    dma_comm_t *comm;
+    unsigned turn = 0;
+
+    for (int i = 0; r->rank == 0 && i < N; i++) {
+        must(r, dma_comm_create(r->proc, &config, &comm) == DMA_OK, "dma_comm_create");
+        *victim = comm;
+        while (dma_comm_state(comm) != DMA_COMM_POISONED) {
+            pause_now_and_then(&turn);
+        }
+        must(r, data_allgather(comm, &from, &to) == DMA_ERR_PEER, "call %d", i);
+        while (*victim) {
+            pause_now_and_then(&turn);
+        }
+        dma_comm_destroy(comm);
+    }
+    r->job->reached += r->rank == 0;
+    while (r->rank == 1 && !r->job->reached) {
+        if ((comm = *victim)) {
+            dma_comm_lock(comm);
+            dma_comm_fail(comm, DMA_ERR_PEER, "as in another thread's progress");
+            dma_comm_unlock(comm);
+            *victim = NULL;
+        } else {
+            pause_now_and_then(&turn);
+        }
+    }
+}
+
+/* The state said that the communicator had failed before the error said how: a call returned DMA_OK without data. */
+START_TEST(failed_communicator_never_returns_ok)
+{
+    dma_comm_t *_Atomic victim = NULL;
+    job_t job = threads_job(2, fails_often);
+
+    job.arg = &victim;
+    threads_run(&job);
+}
+END_TEST
+
+/* ---- messages that fail ---- */
+
+static void send_fails(rank_t *r)
+{
+    uint8_t send[64] = {0}, recv[2 * 128];
+    vector_type_t type = {.piece = 4, .stride = 8};
+    dma_side_t from = data_buffer(send, 64);
+    dma_side_t to = {.addr = recv, .size = 4, .extent = 8, .count = 16, .type = &type};
+    dma_task_t *task;
+
+    must(r, dma_comm_prepare(r->comms[0]) == DMA_UNSUPPORTED, "%s", dma_comm_reason(r->comms[0]));
+    threads_barrier(r);
+    if (r->rank == 0) {
+        group_fail_sends(r->job->groups[0], 0);
+        must(r, data_iallgather(r->comms[0], &from, &to, &task) == DMA_OK, "posted");
+        must(r, finish(task) == DMA_ERR_NET, "%s", dma_comm_reason(r->comms[0]));
+    }
+    threads_barrier(r);
+    if (r->rank == 1) {
+        to = data_buffer(recv, 64);
+        must(r, data_iallgather(r->comms[0], &from, &to, &task) == DMA_OK, "posted");
+        for (int i = 0; i < 100; i++) {
+            threads_host.progress(); /* the message goes to where rank 0's receive has said */
+        }
+        must(r, dma_task_test(task) == DMA_AGAIN, "rank 0 has sent nothing");
+        dma_comm_destroy(r->comms[0]);
+        r->comms[0] = NULL;
+        dma_task_free(task);
+    }
+}
+
+/* The staging of a failed call was freed while a message could still arrive in it: a sanitizer sees it. */
+START_TEST(staging_of_messages_under_way)
+{
+    job_t job = threads_job(2, send_fails);
+
+    job.delay_us = 0;
+    job.params.arena_bytes = 0; /* calls are done by messages */
+    threads_run(&job);
+}
+END_TEST
+
+/* ---- whom a wait is for ---- */
+
+static void waits_for_room(rank_t *r)
+{
+    enum { N = 4 };
+    uint8_t send[16] = {0}, recv[N][2 * 16];
+    dma_side_t from = data_buffer(send, 16);
+    dma_task_t *tasks[N];
+    dma_status_t status = DMA_OK;
+
+    prepare(r);
+    r->proc->params.warn_seconds = 0.05; /* not before: a set-up may be late as well */
+    for (int i = 0; r->rank == 1 && i < N; i++) {
+        dma_side_t to = data_buffer(recv[i], 16);
+        must(r, data_iallgather(r->comms[0], &from, &to, &tasks[i]) == DMA_OK, "posted");
+    }
+    threads_barrier(r);
+    for (int i = 0; r->rank == 0 && i <= N; i++) {
+        dma_side_t to = data_buffer(recv[i % N], 16);
+        must(r, status == DMA_OK, "call %d: %s", i, dma_status_name(status));
+        status = data_allgather(r->comms[0], &from, &to);
+    }
+    must(r, r->rank || status == DMA_ERR_TIMEOUT, "%s", dma_status_name(status));
+    threads_barrier(r);
+    for (int i = 0; r->rank == 1 && i < N; i++) {
+        status = finish(tasks[i]);
+        must(r, status == DMA_OK || status == DMA_ERR_TIMEOUT, "%s", dma_status_name(status));
+    }
+}
+
+/* Rank 0 has no room in its ring for a call that neither rank has entered: it named itself as the one it waits for. */
+START_TEST(late_line_never_names_the_waiting_rank)
+{
+    job_t job = threads_job(2, waits_for_room);
+
+    job.params.ring_depth = 4;
+    job.params.warn_seconds = 0;
+    job.params.entry_timeout = 0.15;
+    threads_run(&job);
+    ck_assert_ptr_nonnull(strstr(reports_first("late"), "rank 0 has waited"));
+    ck_assert_ptr_nonnull(strstr(reports_first("late"), "for rank 1, which has not entered it"));
+    ck_assert_ptr_nonnull(strstr(reports_first("failed"), "rank 1 has not entered call 5"));
+}
+END_TEST
+
+/* ---- limits ---- */
+
+static size_t shared_bytes(rank_t *r)
+{
+    return r->proc->file_bytes + (r->proc->arena ? dma_arena_used(r->proc->arena) : 0);
+}
+
+static void many_communicators(rank_t *r)
+{
+    enum { MOST = 200 };
+    dma_comm_t *comms[MOST];
+    dma_status_t status = DMA_OK;
+    int n = 0;
+
+    while (status == DMA_OK) {
+        must(r, n < MOST, "there is no limit");
+        comms[n] = threads_comm(r, 0);
+        status = dma_comm_prepare(comms[n++]);
+        must(r, shared_bytes(r) <= r->job->params.arena_bytes, "%zu bytes with %d communicators", shared_bytes(r), n);
+    }
+    must(r, status == DMA_UNSUPPORTED, "%s", dma_status_name(status));
+    while (n--) {
+        dma_comm_destroy(comms[n]);
+    }
+}
+
+/* Files had a limit of their own: a process gave twice as much shared memory as arena_bytes allows. */
+START_TEST(arena_bytes_bounds_files_as_well)
+{
+    char session[] = "/tmp/dma-test-XXXXXX";
+    job_t job = threads_job(2, many_communicators);
+
+    ck_assert_ptr_nonnull(mkdtemp(session));
+    job.session_dir = session;
+    job.delay_us = 1;
+    threads_run(&job);
+    ck_assert_int_eq(rmdir(session), 0);
+}
+END_TEST
+
+/* ---- acknowledgements ---- */
+
+#define WARM  16 /* calls before; then come the numbered ones below */
+#define CALLS 9
+#define LARGE 3000
+
+typedef struct schedule {
+    uint8_t send[CALLS + 1][LARGE], recv[CALLS + 1][3 * LARGE];
+    dma_task_t *tasks[CALLS + 1];
+} schedule_t;
+
+static size_t schedule_bytes(int call)
+{
+    return call == 6 ? LARGE : 64;
+}
+
+static void schedule_post(rank_t *r, schedule_t *s, int first, int last)
+{
+    for (int i = first; i <= last; i++) {
+        dma_side_t from = data_buffer(s->send[i], schedule_bytes(i)), to = data_buffer(s->recv[i], schedule_bytes(i));
+
+        data_fill(s->send[i], (uint64_t)i, r->rank, schedule_bytes(i));
+        must(r, data_iallgather(r->comms[0], &from, &to, &s->tasks[i]) == DMA_OK, "call %d", i);
+    }
+}
+
+static void schedule_progress(void)
+{
+    for (int i = 0; i < WARM + CALLS; i++) {
+        threads_host.progress();
+    }
+}
+
+/* Some ranks move what they have on, then post more, while the others look on. */
+static void schedule_turn(rank_t *r, schedule_t *s, bool mine, int first, int last)
+{
+    if (mine) {
+        schedule_progress();
+    }
+    threads_barrier(r);
+    if (mine) {
+        schedule_post(r, s, first, last);
+    }
+    threads_barrier(r);
+}
+
+static void schedule_warm(rank_t *r, schedule_t *s)
+{
+    dma_side_t from = data_buffer(s->send[0], 64), to = data_buffer(s->recv[0], 64);
+
+    for (int i = 0; i < WARM; i++) {
+        must(r, data_allgather(r->comms[0], &from, &to) == DMA_OK, "%s", dma_comm_reason(r->comms[0]));
+    }
+    r->comms[0]->forced = dma_variant_find("host_cross");
+}
+
+/* Rank 2 is late, and comes to read an old descriptor of the others after newer ones. */
+static void acknowledgements(rank_t *r)
+{
+    schedule_t *s = calloc(1, sizeof(*s));
+    bool early = r->rank < 2;
+
+    threads_keep(r, s);
+    prepare(r);
+    schedule_warm(r, s);
+    threads_barrier(r);
+    schedule_turn(r, s, early, 1, 6);
+    schedule_turn(r, s, !early, 1, 3);
+    schedule_turn(r, s, early, 7, 7);
+    schedule_turn(r, s, !early, 4, 5);
+    schedule_turn(r, s, early, 8, 8);
+    if (r->rank == 0) {
+        fail_cross_after = 0; /* call 6 is done again, and its descriptor is read again */
+    }
+    threads_barrier(r);
+    schedule_turn(r, s, !early, 6, 8);
+    for (int round = 0; round < 10; round++) { /* in step: which descriptors are looked at when is the point */
+        schedule_progress();
+        threads_barrier(r);
+    }
+    schedule_post(r, s, CALLS, CALLS);
+    for (int i = 1; i <= CALLS; i++) {
+        must(r, i == CALLS || dma_task_test(s->tasks[i]) == DMA_OK, "call %d is not done", i);
+        must(r, finish(s->tasks[i]) == DMA_OK, "%s", dma_comm_reason(r->comms[0]));
+        data_check(r, s->recv[i], (uint64_t)i, schedule_bytes(i));
+    }
+}
+
+/* An old descriptor put an acknowledgement back that is not said again: there was no room in the ring ever after. */
+START_TEST(acknowledgements_never_go_back)
+{
+    job_t job = threads_job(3, acknowledgements);
+
+    force(&job, "host_line"); /* of the calls before; these are not waited for at their end */
+    job.params.ring_depth = 8;
+    threads_run(&job);
+    fail_cross_after = -1;
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("failures");
+
+    unit_test(suite, call_unplaced_before_the_set_up, LIMIT);
+    unit_test(suite, init_after_a_failure_that_some_have_seen, LIMIT);
+    unit_test(suite, blocking_call_while_a_thread_fails_it, LIMIT);
+    unit_test(suite, failed_communicator_never_returns_ok, LIMIT);
+    unit_test(suite, staging_of_messages_under_way, LIMIT);
+    unit_test(suite, late_line_never_names_the_waiting_rank, LIMIT);
+    unit_test(suite, arena_bytes_bounds_files_as_well, LIMIT);
+    unit_test(suite, acknowledgements_never_go_back, LIMIT);
+    return unit_main(suite);
+}
