@@ -56,13 +56,13 @@ static void unmap(dma_mapping_t *mapping)
     free(mapping);
 }
 
-/* Drops mappings of processes that are gone and that no communicator uses. */
-static void sweep(void)
+/* With the lock: drops mappings that no communicator uses, of processes that are gone or of all. */
+static void sweep(bool all)
 {
     for (dma_mapping_t **link = &registry.list; *link;) {
         dma_mapping_t *m = *link;
 
-        if (!m->uses && m->fd >= 0 && !dma_mapping_alive(m)) {
+        if (!m->uses && m->fd >= 0 && (all || !dma_mapping_alive(m))) {
             *link = m->next;
             unmap(m);
         } else {
@@ -174,7 +174,7 @@ dma_status_t dma_registry_get(const dma_arena_card_t *card, dma_mapping_t **mapp
     for (m = registry.list; m && m->nonce != card->nonce; m = m->next) {
     }
     if (!m) {
-        sweep();
+        sweep(false);
         status = map_card(card, &m, why);
         if (status == DMA_OK) {
             m->next = registry.list;
@@ -193,6 +193,13 @@ void dma_registry_put(dma_mapping_t *mapping)
 {
     pthread_mutex_lock(&registry.lock);
     mapping->uses--;
+    pthread_mutex_unlock(&registry.lock);
+}
+
+void dma_registry_drop_idle(void)
+{
+    pthread_mutex_lock(&registry.lock);
+    sweep(true);
     pthread_mutex_unlock(&registry.lock);
 }
 

@@ -4,7 +4,8 @@
  * An arena is known by its nonce. Arenas of this very process are in the registry too and are never mapped a second time,
  * so ranks that are threads of one process (unit tests) share one mapping and a race detector sees their races.
  *
- * A mapping is dropped when no communicator uses it and its owner is gone; until then it stays for the next communicator.
+ * A mapping is dropped when no communicator uses it and its owner is gone, or at the end; until then it stays for the next
+ * communicator.
  */
 #ifndef DMA_NODE_REGISTRY_H
 #define DMA_NODE_REGISTRY_H
@@ -46,6 +47,9 @@ void dma_registry_remove(const dma_arena_t *arena);
 /* The mapping of the arena on a card. DMA_UNSUPPORTED when it cannot be reached from here; *why then says what failed. */
 dma_status_t dma_registry_get(const dma_arena_card_t *card, dma_mapping_t **mapping, const char **why);
 void dma_registry_put(dma_mapping_t *mapping);
+
+/* Drops all mappings that no communicator uses: this process is done with collectives. */
+void dma_registry_drop_idle(void);
 
 /* Is the process that owns this arena still there? */
 bool dma_mapping_alive(const dma_mapping_t *mapping);

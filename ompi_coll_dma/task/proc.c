@@ -71,6 +71,7 @@ void dma_proc_destroy(dma_proc_t *proc)
     if (proc->arena) {
         drop_arena(proc->arena);
     }
+    dma_registry_drop_idle();
     pthread_mutex_destroy(&proc->lock);
     free(proc->session_dir);
     free(proc->profile_path);
