@@ -18,7 +18,7 @@
 #define SWITCHES     8     /* looks with a switch in between, before progress, where ranks share cores */
 #define LONG         10000 /* turns after which a wait is not short any more */
 #define POISON_TURNS 64    /* turns between two looks at the peers' poison */
-#define CLOCK_TURNS  1024  /* turns between two looks at the clock */
+#define CLOCK_TURNS  128   /* turns between two looks at the clock */
 #define DEAD_SECONDS 0.05  /* between two looks at the peers' processes: a system call each */
 
 /* The first rank that has not entered the oldest call, or -1. */

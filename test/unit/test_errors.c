@@ -58,7 +58,7 @@ static void session_end(void)
 }
 
 /* A set-up that ends before its messages have leaves them their memory. */
-const char *__lsan_default_suppressions(void);
+__attribute__((visibility("default"))) const char *__lsan_default_suppressions(void);
 const char *__lsan_default_suppressions(void)
 {
     return "leak:dma_exchange_begin\n";

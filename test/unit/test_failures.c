@@ -16,7 +16,7 @@
 #define LIMIT 20 /* seconds; a test takes less than one */
 
 /* What messages under way after a failure still write to is left to them. */
-const char *__lsan_default_suppressions(void);
+__attribute__((visibility("default"))) const char *__lsan_default_suppressions(void);
 const char *__lsan_default_suppressions(void)
 {
     return "leak:dma_exchange_begin\n"
