@@ -56,7 +56,7 @@ sweep_run() {
     [ $status = 0 ] || [[ "$last" != 0* ]] || failed=$((failed + 1))
     if [ $status != 0 ]; then
         echo "FAIL (exit status $status): mpirun --oversubscribe --bind-to none -n $ranks ${base[*]} $3 sweep -s $seed -n $cases ${options[*]}"
-        { grep -E '^sweep:' "$log" || tail -n 20 "$log"; } | head -n 20
+        { grep -E '^sweep:' "$log" || grep -vE '^(--|$)' "$log" | tail -n 5; } | head -n 20
     elif [ $verbose = 1 ]; then
         echo "$(((${EPOCHREALTIME/[.,]/} - start) / 1000)) ms: $cases cases on $ranks ranks $3 ${options[*]}"
     fi
@@ -65,7 +65,8 @@ sweep_run() {
 
 # All of this would pass as well if another component did the work.
 if [ "${base[*]}" = '--mca coll dma' ]; then
-    launch 60 2 "${base[@]}" --mca coll_dma_verbose 1 "$sweep" -n 1 2>&1 | grep -Eq 'coll/dma: .* 2 ranks, ready'
+    launch 60 2 "${base[@]}" --mca coll_dma_verbose 1 "$sweep" -n 1 </dev/null >"$log" 2>&1
+    grep -Eq 'coll/dma: .* 2 ranks, ready' "$log"
     verdict "coll/dma serves the sweep's communicators" $?
 fi
 
@@ -100,9 +101,10 @@ sweep_run 2 300 "$ob1 --mca coll_dma_arena_bytes 0" -l bp
 sweep_run 3 300 "$ucx --mca coll_dma_arena_bytes 0" -l bp
 sweep_run 4 300 "$ob1 --mca coll_dma_arena_bytes 400000" -l bp
 # Four threads have 36 communicators in use at once: with room for all of them, and without.
-sweep_run 2 400 "$ob1" -t 4
-sweep_run 3 300 "$ob1 --mca coll_dma_arena_bytes 67108864" -t 4
-sweep_run 4 200 "$ob1 --mca coll_dma_arena_bytes 67108864" -t 4
+roomy="$ob1 --mca coll_dma_arena_bytes 67108864"
+sweep_run 2 400 "$roomy" -t 4
+sweep_run 3 300 "$roomy" -t 4
+sweep_run 4 200 "$roomy" -t 4
 sweep_run 4 200 "$ob1" -t 4 -l bp
 # Reading a peer's memory begins to fail on one rank, in the middle of everything. Open MPI's own messages, which would
 # not survive that, do without.
