@@ -44,7 +44,6 @@ typedef struct dma_params {
 void dma_params_default(dma_params_t *params);
 
 typedef struct dma_proc_config {
-    uint64_t name;           /* of this process, unique among all that may meet on this node */
     const char *session_dir; /* where the fall-back file of the arena goes, or NULL */
     const dma_host_t *host;
     dma_params_t params;

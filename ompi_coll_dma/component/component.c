@@ -71,7 +71,6 @@ dma_status_t mca_coll_dma_proc_retain(dma_proc_t **proc)
     pthread_mutex_lock(&component->lock);
     if (!component->proc) {
         dma_proc_config_t config = {
-            .name = (uint64_t)OMPI_PROC_MY_NAME->jobid << 32 | OMPI_PROC_MY_NAME->vpid,
             .session_dir = ompi_process_info.job_session_dir,
             .host = &mca_coll_dma_host,
         };

@@ -34,7 +34,6 @@ typedef struct dma_file_arena {
 } dma_file_arena_t;
 
 struct dma_proc {
-    uint64_t name;
     const dma_host_t *host;
     dma_params_t params;
     char *session_dir;

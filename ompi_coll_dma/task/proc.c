@@ -13,7 +13,7 @@ void dma_params_default(dma_params_t *params)
     *params = (dma_params_t){
         .arena_bytes = 8u << 20,
         .ring_depth = 8,
-        .slot_bytes = 8192,
+        .slot_bytes = 16384,
         .chunk_bytes = 65536,
         .chunk_depth = 4,
         .cross_memory = 1,
@@ -38,7 +38,6 @@ dma_status_t dma_proc_create(const dma_proc_config_t *config, dma_proc_t **resul
     if (!proc) {
         return DMA_ERR_NOMEM;
     }
-    proc->name = config->name;
     proc->host = config->host;
     proc->params = config->params;
     if ((config->session_dir && !(proc->session_dir = strdup(config->session_dir))) ||

@@ -394,11 +394,9 @@ dma_comm_t *threads_comm(rank_t *r, int index)
 
 static void *rank_main(void *arg)
 {
-    static _Atomic uint64_t names;
     rank_t *r = arg;
     job_t *job = r->job;
-    dma_proc_config_t config = {
-        .name = ++names, .session_dir = job->session_dir, .host = &threads_host, .params = job->params};
+    dma_proc_config_t config = {.session_dir = job->session_dir, .host = &threads_host, .params = job->params};
 
     if (job->tune) {
         job->tune(r->rank, &config.params);

@@ -115,7 +115,7 @@ static pair_t pair_begin(void)
     counted_engine.start = counted_start;
     counted_engine.advance = counted_advance;
     for (int r = 0; r < 2; r++) {
-        dma_proc_config_t proc = {.name = (uint64_t)r, .host = &counted_host};
+        dma_proc_config_t proc = {.host = &counted_host};
         dma_comm_config_t comm = {.handle = group_handle(p.group, r), .rank = r, .nranks = 2, .text = "pair"};
 
         dma_params_default(&proc.params);
