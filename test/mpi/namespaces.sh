@@ -31,7 +31,7 @@ outcome() {
 launch 60 3 "${options[@]}" "${away[@]}" "$program" -s 11 -n 60 >"$work/out" 2>&1
 outcome 'every rank in a namespace of its own' "$work/out" $?
 grep -q 'a file in the session directory' "$work/out"
-verdict 'a line says that there is no other way' $((1 - $?))
+verdict 'a line says that there is no other way' $?
 
 launch 60 1 "${options[@]}" "$program" -s 12 -n 60 : -n 2 "${away[@]}" "$program" -s 12 -n 60 >"$work/out" 2>&1
 outcome 'one rank at home, two away' "$work/out" $?
