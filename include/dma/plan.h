@@ -53,6 +53,12 @@
 
 typedef enum dma_coll { DMA_ALLGATHER, DMA_ALLGATHERV, DMA_ALLTOALL, DMA_ALLTOALLV, DMA_COLL_COUNT } dma_coll_t;
 
+/* All-gathers send one block to all; all-to-alls a block to each. */
+static inline bool dma_coll_gathers(dma_coll_t coll)
+{
+    return coll == DMA_ALLGATHER || coll == DMA_ALLGATHERV;
+}
+
 typedef enum dma_op_code {
     DMA_OP_COPY,   /* dst[0] <- src */
     DMA_OP_COPY2,  /* dst[0], dst[1] <- src, read once */

@@ -3,6 +3,24 @@
  */
 #include "plan/profile.h"
 
+uint64_t dma_cost_best_chunk(uint64_t (*cost_of)(const dma_profile_t *, const dma_plan_req_t *, uint64_t chunk),
+                             const dma_profile_t *profile, const dma_plan_req_t *req, uint32_t least, uint32_t most,
+                             uint32_t *chunk)
+{
+    uint64_t best = UINT64_MAX;
+
+    *chunk = 0;
+    for (uint64_t c = least; c <= most; c *= 2) {
+        uint64_t t = cost_of(profile, req, c);
+
+        if (t < best || !*chunk) {
+            best = t;
+            *chunk = (uint32_t)c;
+        }
+    }
+    return best;
+}
+
 dma_status_t dma_plan_choose(const dma_profile_t *profile, const dma_plan_req_t *req, int forced, dma_choice_t *choice,
                              const char **reason)
 {

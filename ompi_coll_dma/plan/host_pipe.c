@@ -100,18 +100,7 @@ static uint64_t cost_of(const dma_profile_t *p, const dma_plan_req_t *req, uint6
 
 static uint64_t cost(const dma_profile_t *profile, const dma_plan_req_t *req, uint32_t *chunk)
 {
-    uint64_t best = UINT64_MAX;
-
-    *chunk = 0;
-    for (uint64_t c = MIN_CHUNK; c <= req->geom.chunk_bytes; c *= 2) {
-        uint64_t t = cost_of(profile, req, c);
-
-        if (t < best || !*chunk) {
-            best = t;
-            *chunk = (uint32_t)c;
-        }
-    }
-    return best;
+    return dma_cost_best_chunk(cost_of, profile, req, MIN_CHUNK, req->geom.chunk_bytes, chunk);
 }
 
 const dma_variant_t dma_variant_host_pipe = {

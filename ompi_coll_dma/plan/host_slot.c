@@ -22,7 +22,7 @@
 
 static bool gathers(const dma_plan_req_t *req)
 {
-    return GATHERS >> req->coll & 1;
+    return dma_coll_gathers(req->coll);
 }
 
 /* Bytes of one rank's place in `room` bytes. */

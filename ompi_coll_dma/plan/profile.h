@@ -43,6 +43,11 @@ dma_status_t dma_profile_parse(const char *text, dma_profile_t *profile, char *e
 /* The same from a file. */
 dma_status_t dma_profile_load(const char *path, dma_profile_t *profile, char *error, size_t error_bytes);
 
+/* The cheapest chunk among `least`, twice that, ... `most`, and what it costs. */
+uint64_t dma_cost_best_chunk(uint64_t (*cost_of)(const dma_profile_t *, const dma_plan_req_t *, uint64_t chunk),
+                             const dma_profile_t *profile, const dma_plan_req_t *req, uint32_t least, uint32_t most,
+                             uint32_t *chunk);
+
 /* Sums and products of picoseconds: wide enough that no profile and no size wraps them. */
 __extension__ typedef unsigned __int128 dma_wide_t;
 

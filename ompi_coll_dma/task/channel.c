@@ -68,7 +68,7 @@ static uint64_t largest_block(const dma_call_t *call, int nranks)
 static dma_geom_t geom_for(const dma_comm_t *parent, const dma_call_t *call)
 {
     dma_geom_t g = parent->window.geom;
-    bool gathers = call->coll == DMA_ALLGATHER || call->coll == DMA_ALLGATHERV;
+    bool gathers = dma_coll_gathers(call->coll);
     uint64_t others = (uint64_t)parent->nranks - 1, bytes = largest_block(call, parent->nranks);
     uint64_t need = gathers ? bytes : (bytes + 7) / 8 * 8 * others;
 

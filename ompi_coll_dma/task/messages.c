@@ -16,11 +16,6 @@ typedef struct dma_messages {
     void **reqs; /* a receive and a send per rank */
 } dma_messages_t;
 
-static bool gathers(const dma_task_t *task)
-{
-    return task->coll == DMA_ALLGATHER || task->coll == DMA_ALLGATHERV;
-}
-
 void dma_messages_drop(dma_task_t *task)
 {
     dma_messages_t *m = task->messages;
@@ -67,7 +62,7 @@ static dma_status_t begin(dma_task_t *task)
         return DMA_ERR_NOMEM;
     }
     task->messages = m;
-    return task->in_place && !gathers(task) ? copy_blocks(task, m) : DMA_OK;
+    return task->in_place && !dma_coll_gathers(task->coll) ? copy_blocks(task, m) : DMA_OK;
 }
 
 static dma_status_t send_all(dma_task_t *task)
@@ -78,7 +73,7 @@ static dma_status_t send_all(dma_task_t *task)
     const char *next = m->copy;
 
     for (int r = 0; status == DMA_OK && r < comm->nranks; r++) {
-        uint64_t block = gathers(task) ? 0 : (uint64_t)r;
+        uint64_t block = dma_coll_gathers(task->coll) ? 0 : (uint64_t)r;
         uint64_t bytes = dma_blocks_bytes(&task->run.send, block);
         const char *from = next ? next : dma_blocks_addr(&task->run.send, block);
 

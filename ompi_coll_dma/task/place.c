@@ -42,11 +42,6 @@ bool dma_call_empty(const dma_call_t *call, int nranks)
     return true;
 }
 
-static bool gathers(dma_coll_t coll)
-{
-    return coll == DMA_ALLGATHER || coll == DMA_ALLGATHERV;
-}
-
 /* A side with a block per rank, where the caller has it. */
 static dma_blocks_t direct(const dma_side_t *side, int nranks, uint64_t *counts, int64_t *displs)
 {
@@ -115,7 +110,7 @@ static dma_status_t place_recv(dma_comm_t *comm, dma_task_t *task, const dma_cal
     for (int r = 0; r < n; r++) {
         a->home[r] = dma_side_addr(&call->recv, r) - (char *)call->recv.addr;
     }
-    if (call->in_place && gathers(call->coll)) {
+    if (call->in_place && dma_coll_gathers(call->coll)) {
         first = last = comm->rank;
         task->keep_own = true;
     }
@@ -134,7 +129,7 @@ static dma_status_t place_send(dma_comm_t *comm, dma_task_t *task, const dma_cal
     char *own = dma_blocks_addr(&run->recv, (uint64_t)comm->rank);
 
     task->in_place = call->in_place;
-    if (gathers(call->coll)) {
+    if (dma_coll_gathers(call->coll)) {
         uint64_t bytes = dma_blocks_bytes(&run->recv, (uint64_t)comm->rank);
 
         run->send = (dma_blocks_t){.addr = own, .bytes = bytes};
