@@ -63,10 +63,11 @@ sound() { # BUILD TESTS...
 
 # run BUILD OBJECTS TESTS...: 0 when all of them pass
 run() {
-    local build=$1 objects=$2 test program case
+    local build=$1 objects=$2 test program case wrap
     shift 2
     for test; do
-        program=${test%%:*} case=
+        program=${test%%:*} case='' wrap=()
+        [ "$program" != test_path ] || wrap=(-Wl,--wrap=malloc -Wl,--wrap=calloc) # as in Makefile.am
         [ "$program" = "$test" ] || case=${test#*:}
         if ! [ -f "$objects/$program.o" ]; then
             compile "$build" "$work/tree" "$work/tree/test/unit/$program.c" "$objects/$program.o" || return 2
@@ -74,7 +75,7 @@ run() {
         # shellcheck disable=SC2046
         $cc $(flags "$build") -o "$work/$program" "$objects/$program.o" \
             $(for s in $(core "$work/tree") $(helpers "$work/tree"); do echo "$objects/$(object "$s")"; done) \
-            -lcheck -lsubunit -lm -lpthread -lrt || return 2
+            "${wrap[@]}" -lcheck -lsubunit -lm -lpthread -lrt || return 2
         unset CK_RUN_CASE
         [ -z "$case" ] || export CK_RUN_CASE="$case"
         { TSAN_OPTIONS=halt_on_error=1 timeout -s KILL "$limit" setarch -R "$work/$program" >"$work/log" 2>&1 </dev/null; } \
