@@ -38,7 +38,7 @@ typedef struct dma_block_head {
     _Atomic int32_t poison;   /* a dma_status_t < 0: this rank has failed the communicator */
 } dma_block_head_t;
 
-typedef enum dma_arena_kind { DMA_ARENA_MEMFD, DMA_ARENA_FILE, DMA_ARENA_KINDS } dma_arena_kind_t;
+typedef enum dma_arena_kind { DMA_ARENA_MEMFD, DMA_ARENA_FILE } dma_arena_kind_t;
 
 typedef struct dma_arena dma_arena_t;
 

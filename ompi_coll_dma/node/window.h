@@ -154,7 +154,7 @@ static inline dma_pair_line_t *dma_window_pair(const dma_window_t *w, int writer
  * in place or none. */
 static inline uint64_t dma_sign(dma_coll_t coll, bool in_place, uint64_t bytes)
 {
-    bool both = in_place && (coll == DMA_ALLTOALL || coll == DMA_ALLTOALLV);
+    bool both = in_place && !dma_coll_gathers(coll);
 
     return (uint64_t)(coll + 1 + (both ? 16 : 0)) << 56 | bytes;
 }

@@ -14,7 +14,7 @@
 /* In an all-to-all all ranks are in place or none, and the choice may depend on it. */
 static inline bool counts_in_place(const dma_task_t *task)
 {
-    return task->in_place && (task->coll == DMA_ALLTOALL || task->coll == DMA_ALLTOALLV);
+    return task->in_place && !dma_coll_gathers(task->coll);
 }
 
 static inline uint64_t key_of(const dma_task_t *task)
@@ -44,6 +44,12 @@ size_t dma_plans_count(void)
     return 2 * (size_t)DMA_COLL_COUNT * variant_count();
 }
 
+/* The plans of an operation and a variant: out of place, in place. */
+static dma_plan_t **plans_of(const dma_comm_t *comm, const dma_task_t *task, const dma_memo_t *memo)
+{
+    return comm->plans + 2 * (task->coll * variant_count() + memo->choice.variant);
+}
+
 static dma_plan_req_t request(const dma_comm_t *comm, const dma_task_t *task)
 {
     dma_plan_req_t req = comm->req;
@@ -71,7 +77,7 @@ static dma_status_t choose(dma_comm_t *comm, const dma_task_t *task, dma_memo_t 
     if (status != DMA_OK) {
         return status;
     }
-    plans = comm->plans + 2 * (task->coll * variant_count() + memo->choice.variant);
+    plans = plans_of(comm, task, memo);
     memo->plans[0] = plans[0];
     memo->plans[1] = plans[1];
     memo->key = key_of(task);
@@ -104,7 +110,7 @@ static dma_status_t find_plan(dma_comm_t *comm, const dma_task_t *task, const dm
     *chunk = memo->choice.chunk;
     if (__builtin_expect(!memo->plans[task->in_place], 0)) {
         dma_plan_req_t req = request(comm, task);
-        dma_plan_t **cached = comm->plans + 2 * (task->coll * variant_count() + memo->choice.variant) + task->in_place;
+        dma_plan_t **cached = plans_of(comm, task, memo) + task->in_place;
 
         if (!*cached && (status = dma_plan_build(&req, &memo->choice, comm->rank, cached)) != DMA_OK) {
             return status;

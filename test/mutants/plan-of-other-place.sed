@@ -2,4 +2,4 @@
 # file: ompi_coll_dma/task/task.c
 # build: plain
 # tests: test_threads:blocking
-s/memo->choice.variant\) \+ task->in_place;/memo->choice.variant);/
+s/plans_of\(comm, task, memo\) \+ task->in_place;/plans_of(comm, task, memo);/
