@@ -6,8 +6,14 @@ cd "$root"
 # shellcheck source=test/lib.sh
 . test/lib.sh
 
+# Where our code is.
+folders=()
+for folder in include ompi_coll_dma ucx_tl test tools examples; do
+    [ ! -d $folder ] || folders+=("$folder")
+done
+
 sources() {
-    find include ompi_coll_dma test examples config/compat -name '*.[ch]' | sort
+    find "${folders[@]}" config/compat -name '*.[ch]' | sort
 }
 
 scripts() {
@@ -27,13 +33,14 @@ short_files() {
     [ -z "$long" ]
 }
 
-# The list in Makefile.am is complete; programs are there without their .c.
+# The lists in Makefile.am, and in the local.mk that it includes, are complete; programs are there without their .c.
 listed() {
     local missing=0 file words
-    words=$(grep -oE '[^[:space:]]+' Makefile.am)
-    for file in $(find include ompi_coll_dma test examples -name '*.[ch]') $(find test tools -name '*.sh'); do
+    words=$(find "${folders[@]}" -name local.mk -exec cat Makefile.am {} + | grep -oE '[^[:space:]]+')
+    [ -n "$words" ] || words=$(grep -oE '[^[:space:]]+' Makefile.am)
+    for file in $(find "${folders[@]}" -name '*.[ch]') $(find test tools -name '*.sh'); do
         grep -qxF -e "$file" -e "${file%.c}" <<<"$words" || {
-            echo "$file is not in Makefile.am"
+            echo "$file is in no list of a makefile"
             missing=1
         }
     done
