@@ -15,7 +15,7 @@
  * in trip c, the bytes from c * chunk on, at most one chunk; its flag value is `value + c`.
  *
  * Flags. WAIT blocks its queue until the flag has reached the value, SIGNAL sets it. A flag has exactly one writer,
- * `rank`. ENTRY, DONE and LANDED count within one call: 0 means "before anything". Order: SIGNAL makes everything the
+ * `rank`. ENTRY, DONE, LANDED and QUEUE count within one call: 0 means "before anything". Order: SIGNAL makes everything the
  * same queue did before it visible to whoever waits for that value (release / acquire). Copies of one queue between two
  * flags may run in any order and may overlap, and so may queues.
  *
@@ -30,6 +30,13 @@
  * Heads and tails. Where ranks do not know each other's byte counts (all-to-all-v), the first plan->head bytes of every
  * block travel in a way that needs no agreement and the rest, of as many trips as it needs, perhaps none, in another: a
  * length may mean a block's head or its tail. In the tail, trips count from its begin, and so do user buffers.
+ *
+ * Engines. The plan of a call whose buffers are all device memory (a GPU plan) has one program for the host, the first,
+ * and one for every engine queue. A queue program names the rank whose link it uses: what the machine has there is the
+ * engine's business. It pushes out of this rank's buffers into peers', waits for nothing but ENTRY of those peers, and
+ * ends with SIGNAL(QUEUE), which all ranks wait for that have bytes from it, and its owner. So a queue may start when its
+ * peers have entered, be given to the hardware before they have, with the wait in it, or run on a core: nothing in the
+ * plan depends on that.
  *
  * Every call enters with SIGNAL(ENTRY): it publishes the call's descriptor (sequence, operation, bytes, address of the
  * send buffer) and the LINE payload. WAIT(ENTRY, p) also compares the descriptor with what this rank expects, so nothing
@@ -91,7 +98,8 @@ typedef enum dma_flag {
     DMA_FLAG_PAIR_PRODUCED, /* chunks that `rank` has put into its stream for `peer` */
     DMA_FLAG_PAIR_CONSUMED, /* chunks that `rank` has taken out of the stream of `peer` for it */
     DMA_FLAG_DONE,          /* `rank` needs no peer's user memory any more: one per rank, value 1 */
-    DMA_FLAG_LANDED,        /* what `rank` (or its engine) has written into `peer`'s memory */
+    DMA_FLAG_LANDED,        /* what `rank` has taken out of `peer`'s memory */
+    DMA_FLAG_QUEUE,         /* engine queue number `peer` of `rank` has done all it has to do: value 1 */
     DMA_FLAG_COUNT
 } dma_flag_t;
 
@@ -105,7 +113,15 @@ typedef enum dma_part {
     DMA_WHOLE,
     DMA_HEAD, /* at most the first plan->head bytes */
     DMA_TAIL, /* what is left */
+    DMA_LOWER, /* half of the block, cut at a multiple of 64 bytes: see dma_lower_half */
+    DMA_UPPER, /* the other half */
 } dma_part_t;
+
+/* Where a block is cut in two. 64: what engines that exchange two places want of addresses. */
+static inline uint64_t dma_lower_half(uint64_t bytes)
+{
+    return bytes / 2 / 64 * 64;
+}
 
 typedef struct dma_len {
     uint8_t kind; /* dma_len_kind_t */
@@ -123,7 +139,7 @@ typedef struct dma_operand {
 typedef struct dma_flag_ref {
     uint8_t kind; /* dma_flag_t */
     int32_t rank; /* who writes it */
-    int32_t peer; /* CONSUMED, PAIR_* and LANDED: about whom; else ignored */
+    int32_t peer; /* CONSUMED, PAIR_* and LANDED: about whom; QUEUE: which; else ignored */
 } dma_flag_ref_t;
 
 #define DMA_OP_CHUNKED 0x1 /* covers one chunk per trip of the loop */
@@ -138,7 +154,10 @@ typedef struct dma_op {
     dma_operand_t src;
 } dma_op_t;
 
+#define DMA_ON_HOST (-1)
+
 typedef struct dma_prog {
+    int32_t link; /* DMA_ON_HOST, or the rank whose link the engine queue uses; this rank: for copies to itself */
     const dma_op_t *ops;
     uint32_t nops;
     uint32_t loop_first; /* no loop: loop_first == nops */
@@ -162,11 +181,14 @@ typedef struct dma_plan {
     int nranks;
     bool in_place;
     bool streams;     /* uses CHUNK or PAIR buffers, or peers' memory: one such call at a time on a communicator */
+    bool gpu;         /* has programs for engine queues: all but the first */
     uint64_t head;    /* bytes of a block that are its head */
     uint32_t variant; /* index into the algorithm table */
     uint32_t nprogs;
     dma_prog_t *progs;
 } dma_plan_t;
+
+struct dma_gpu_profile;
 
 /* What a builder and the cost model may look at: facts equal on all ranks. */
 typedef struct dma_plan_req {
@@ -177,9 +199,22 @@ typedef struct dma_plan_req {
     bool cross_memory; /* every pair of ranks can read each other's memory */
     uint32_t ranks_per_core_x16;
     dma_geom_t geom;
+    /* device memory on all ranks: NULL if not */
+    const struct dma_gpu_profile *gpu;
+    bool prelaunch;    /* the queues will be given to the engines before the call starts */
+    bool swap, bcst;   /* all ranks' engines exchange two places, and write two, in one go */
+    uint32_t max_ways; /* engine queues beside each other that a rank may use for its peers */
+    uint32_t ways;     /* those that the plan uses; forced by the user, or by the choice; 0: to be chosen */
 } dma_plan_req_t;
 
 struct dma_profile;
+
+typedef struct dma_choice {
+    uint32_t variant;
+    uint32_t chunk;   /* bytes per trip */
+    uint32_t ways;    /* of a GPU plan */
+    uint64_t cost_ps; /* as predicted */
+} dma_choice_t;
 
 /* One row of the algorithm table. */
 typedef struct dma_variant {
@@ -190,15 +225,10 @@ typedef struct dma_variant {
     const char *(*unfit)(const dma_plan_req_t *req);
     /* The plan of one rank. On success the caller owns *plan (dma_plan_free). */
     dma_status_t (*build)(const dma_plan_req_t *req, int rank, dma_plan_t **plan);
-    /* Predicted picoseconds, and the chunk to use (0 when the plan has no loop). */
-    uint64_t (*cost)(const struct dma_profile *profile, const dma_plan_req_t *req, uint32_t *chunk);
+    /* Predicted picoseconds, and how to run it: the chunk (0 when the plan has no loop) or the ways. */
+    uint64_t (*cost)(const struct dma_profile *profile, const dma_plan_req_t *req, dma_choice_t *choice);
+    bool gpu; /* plans for engines of GPUs; else for the ranks' cores */
 } dma_variant_t;
-
-typedef struct dma_choice {
-    uint32_t variant;
-    uint32_t chunk;   /* bytes per trip */
-    uint64_t cost_ps; /* as predicted */
-} dma_choice_t;
 
 /* The algorithm table, ended by NULL. */
 extern const dma_variant_t *const dma_variants[];

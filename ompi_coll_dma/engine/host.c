@@ -5,6 +5,8 @@
  * waits, allocates or calls the system, but for cross-memory copies. One turn of a cross-memory program copies at most one
  * chunk, so that the caller's progress is never far away.
  *
+ * Of a GPU plan it runs the host's program; the others are the GPU engine's.
+ *
  * A WAIT is an acquire load and a SIGNAL a release store on the window's lines. Copies in between are plain: everything a
  * program copies before a SIGNAL is ordered by it, everything it copies after a WAIT reads what the flag announced.
  */
@@ -23,27 +25,6 @@ static inline bool reached(uint64_t have, uint64_t want)
 static inline bool has_loop(const dma_prog_t *prog)
 {
     return prog->loop_first < prog->nops;
-}
-
-static inline uint64_t length(const dma_run_t *run, const dma_len_t *len)
-{
-    uint64_t bytes, head;
-
-    switch (len->kind) {
-    case DMA_LEN_SEND:
-        bytes = dma_blocks_bytes(&run->send, len->len);
-        break;
-    case DMA_LEN_RECV:
-        bytes = dma_blocks_bytes(&run->recv, len->len);
-        break;
-    default:
-        return len->len;
-    }
-    if (len->part == DMA_WHOLE) {
-        return bytes;
-    }
-    head = bytes < run->plan->head ? bytes : run->plan->head;
-    return len->part == DMA_HEAD ? head : bytes - head;
 }
 
 static inline bool is_own(const dma_run_t *run, const dma_operand_t *o)
@@ -98,15 +79,14 @@ static void cross(dma_run_t *run, const dma_op_t *op, char *dst, uint64_t skip, 
 
 static inline void copy(dma_run_t *run, const dma_op_t *op, uint64_t trip)
 {
-    uint64_t bytes = length(run, &op->len), skip = 0;
+    uint64_t skip, bytes = dma_run_length(run, &op->len, &skip);
     char *dst;
 
     if (op->flags & DMA_OP_CHUNKED) {
-        skip = trip * run->chunk;
-        bytes = bytes <= skip ? 0 : bytes - skip < run->chunk ? bytes - skip : run->chunk;
-    }
-    if (op->len.part == DMA_TAIL) {
-        skip += run->plan->head;
+        uint64_t done = trip * run->chunk;
+
+        bytes = bytes <= done ? 0 : bytes - done < run->chunk ? bytes - done : run->chunk;
+        skip += done;
     }
     if (op->src.base == DMA_BASE_BYTES) {
         uint64_t word = dma_blocks_bytes(&run->send, (uint64_t)op->src.block);
@@ -138,23 +118,40 @@ static dma_status_t check(dma_run_t *run, const dma_op_t *op)
     return DMA_ERR_TRUNCATE;
 }
 
+/* The descriptor of a peer is not that of an ordinary first entry into our call. Either it is of another call, or the data
+ * come with a later entry: the peer's, since its buffers are device memory, or everybody's, since the call is repeated. */
+static dma_status_t wait_later(dma_run_t *run, int peer, const dma_desc_t *d)
+{
+    uint64_t differ = d->sign ^ run->sign;
+    dma_entry_t entry = run->entry == DMA_ENTRY_REPEATED ? DMA_ENTRY_REPEATED : DMA_ENTRY_STAGED;
+
+    if (differ & ~DMA_SIGN_DEVICE) {
+        run->failed_rank = peer;
+        return (differ & ~DMA_SIGN_DEVICE) >> 56 ? DMA_ERR_MISMATCH : DMA_ERR_TRUNCATE;
+    }
+    if (!differ && run->entry != DMA_ENTRY_REPEATED) {
+        return DMA_OK; /* only our own first entry was without data */
+    }
+    /* acquire: the payload is read after the word that announces it */
+    return reached(atomic_load_explicit(&d->later, memory_order_acquire), dma_later(run->seq, entry)) ? DMA_OK
+                                                                                                     : DMA_AGAIN;
+}
+
 static dma_status_t wait_entry(dma_run_t *run, int peer)
 {
     dma_window_t *w = run->window;
     const dma_desc_t *d = dma_window_desc(w, peer, run->seq);
 
     /* acquire: header and payload are read after the number that announces them */
-    if (atomic_load_explicit(__builtin_expect(run->again, 0) ? &d->again : &d->seq, memory_order_acquire) !=
-        (uint32_t)run->seq) {
+    if (atomic_load_explicit(&d->seq, memory_order_acquire) != (uint32_t)run->seq) {
         return DMA_AGAIN;
     }
     /* calls complete in any order: a descriptor that is looked at late may say less than a later one has said */
     if ((int32_t)(d->ack - w->acks[peer]) > 0) {
         w->acks[peer] = d->ack;
     }
-    if (__builtin_expect(d->sign != run->sign, 0)) {
-        run->failed_rank = peer;
-        return d->sign >> 56 == run->sign >> 56 ? DMA_ERR_TRUNCATE : DMA_ERR_MISMATCH;
+    if (__builtin_expect(d->sign != run->sign || run->entry != DMA_ENTRY_FIRST, 0)) {
+        return wait_later(run, peer, d);
     }
     return DMA_OK;
 }
@@ -170,6 +167,14 @@ static dma_status_t wait_done(dma_run_t *run, int peer)
         run->refused = true; /* ordered by `done` */
     }
     return DMA_OK;
+}
+
+/* A word that an engine has written: acquire, since what the engine has copied is there before it. */
+static dma_status_t wait_queue(const dma_run_t *run, int rank, int queue)
+{
+    uint32_t word = atomic_load_explicit(&dma_window_queue(run->window, rank, queue)->word, memory_order_acquire);
+
+    return (int32_t)(word - run->epoch) >= 0 ? DMA_OK : DMA_AGAIN;
 }
 
 static dma_status_t wait_flag(dma_run_t *run, const dma_op_t *op, uint64_t trip)
@@ -201,6 +206,8 @@ static dma_status_t wait_flag(dma_run_t *run, const dma_op_t *op, uint64_t trip)
         word = &dma_window_pair(w, f->rank, f->peer)->pair_consumed;
         want = run->pair_out[f->rank] + value;
         break;
+    case DMA_FLAG_QUEUE:
+        return wait_queue(run, f->rank, f->peer);
     default:
         word = &dma_window_pair(w, f->rank, f->peer)->landed;
         want = run->seq - 1 + value;
@@ -215,8 +222,8 @@ static inline void enter(dma_run_t *run)
     dma_window_t *w = run->window;
     dma_desc_t *d = dma_window_desc(w, w->rank, run->seq);
 
-    if (__builtin_expect(run->again, 0)) {
-        atomic_store_explicit(&d->again, (uint32_t)run->seq, memory_order_release); /* as below */
+    if (__builtin_expect(run->entry != DMA_ENTRY_FIRST, 0)) {
+        atomic_store_explicit(&d->later, dma_later(run->seq, (dma_entry_t)run->entry), memory_order_release); /* as below */
         return;
     }
     d->ack = w->ack;
@@ -331,12 +338,14 @@ static dma_status_t host_start(dma_run_t *run)
         const dma_prog_t *prog = &plan->progs[i];
         dma_cursor_t *c = &run->cursors[i];
 
-        *c = (dma_cursor_t){0};
+        *c = (dma_cursor_t){.ended = prog->link != DMA_ON_HOST};
         if (has_loop(prog)) {
-            c->trips = (length(run, &prog->loop_len) + run->chunk - 1) / run->chunk;
+            uint64_t skip;
+
+            c->trips = (dma_run_length(run, &prog->loop_len, &skip) + run->chunk - 1) / run->chunk;
         }
     }
-    run->live = plan->nprogs;
+    run->live = plan->gpu ? 1 : plan->nprogs;
     run->failed_rank = -1;
     return DMA_OK;
 }

@@ -5,7 +5,11 @@ dma_block_layout_t dma_block_layout(const dma_geom_t *geom, int nranks)
 {
     dma_block_layout_t l;
 
-    l.ring = offsetof(dma_block_t, pairs) + ((size_t)nranks + 1) / 2 * 2 * sizeof(dma_pair_line_t);
+    size_t n = (size_t)nranks;
+
+    l.lines = offsetof(dma_block_t, pairs) + n * sizeof(dma_pair_line_t);
+    l.record = l.lines + (2 + n) * sizeof(dma_engine_line_t);
+    l.ring = (l.record + DMA_RECORD_BYTES(n) + DMA_ARENA_ALIGN - 1) / DMA_ARENA_ALIGN * DMA_ARENA_ALIGN;
     l.slots = l.ring + geom->ring_depth * sizeof(dma_desc_t);
     l.chunks = l.slots + (size_t)geom->ring_depth * geom->slot_bytes;
     l.rings = l.chunks + (size_t)geom->chunk_depth * geom->chunk_bytes;
@@ -28,10 +32,10 @@ dma_block_t *dma_window_block(dma_arena_t *arena, const dma_geom_t *geom, int nr
     atomic_store_explicit(&block->refused, first_seq - 1, memory_order_relaxed);
     ring = (dma_desc_t *)((char *)block + l.ring);
     for (uint32_t i = 0; i < geom->ring_depth; i++) {
-        uint32_t never = (uint32_t)(first_seq - 1 - geom->ring_depth);
+        uint64_t never = first_seq - 1 - geom->ring_depth;
 
-        atomic_store_explicit(&ring[i].seq, never, memory_order_relaxed);
-        atomic_store_explicit(&ring[i].again, never, memory_order_relaxed);
+        atomic_store_explicit(&ring[i].seq, (uint32_t)never, memory_order_relaxed);
+        atomic_store_explicit(&ring[i].later, dma_later(never, DMA_ENTRY_FIRST), memory_order_relaxed);
     }
     for (int i = 0; i < nranks; i++) {
         atomic_store_explicit(&block->pairs[i].landed, first_seq - 1, memory_order_relaxed);

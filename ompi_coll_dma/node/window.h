@@ -8,8 +8,12 @@
  *     192   done line: DONE, refused                       written by the owner, polled by all
  *     256   pair lines, one per rank, 64 bytes: CONSUMED | LANDED | PAIR_PRODUCED | PAIR_CONSUMED
  *                                                          written by the owner, polled by that peer
+ *     ...   ready line, agreed line, and one queue line for each engine queue that a rank may have (as many as ranks),
+ *           64 bytes each: what GPUs' engines poll and write is 32 bits wide
+ *                                                          written by the owner or its engines, polled by all
+ *     ...   record: where the owner's device memory is     written by the owner before it enters a call in device memory
  *     ...   ring: ring_depth descriptors of 128 bytes
- *             0   seq | ack | sign | addr | again          header, 32 bytes
+ *             0   seq | ack | sign | addr | later          header, 32 bytes
  *             32  LINE payload, 96 bytes: the first 32 share the header's line
  *     ...   SLOTs: ring_depth * slot_bytes
  *     ...   CHUNK buffers: chunk_depth * chunk_bytes
@@ -48,8 +52,7 @@ typedef struct dma_desc {
     uint32_t ack;           /* calls of this communicator that the writer has completed, all up to this one */
     uint64_t sign;          /* operation and bytes */
     uint64_t addr;          /* of the send buffer, where peers may read it */
-    _Atomic uint32_t again; /* like seq: the call is repeated, and LINE and SLOT are those of the repetition */
-    uint32_t unused;
+    _Atomic uint64_t later; /* dma_later: LINE and SLOT are those of a later entry into the same call */
     char line[DMA_LINE_BYTES];
 } dma_desc_t;
 
@@ -78,9 +81,19 @@ typedef struct dma_block {
 
 _Static_assert(offsetof(dma_block_t, pairs) == 256, "four lines come before the pairs'");
 
+/* A word that an engine polls or writes. */
+typedef struct dma_engine_line {
+    _Atomic uint32_t word;
+    char pad[60];
+} dma_engine_line_t;
+
+/* What a rank says of its device memory: task/device.h fills it. Written once per call: its readers are done with it
+ * before the call can end here. */
+#define DMA_RECORD_BYTES(nranks) (256 + 16 * (size_t)(nranks))
+
 /* Where things are in a block of a given geometry. */
 typedef struct dma_block_layout {
-    size_t ring, slots, chunks, rings, bytes;
+    size_t lines, record, ring, slots, chunks, rings, bytes;
 } dma_block_layout_t;
 
 dma_block_layout_t dma_block_layout(const dma_geom_t *geom, int nranks);
@@ -145,13 +158,48 @@ static inline char *dma_window_pair_buffer(const dma_window_t *w, int owner, int
            (position & (w->geom.pair_depth - 1)) * (w->geom.pair_bytes / w->geom.pair_depth);
 }
 
+/* Of a rank: when it has made its receive buffer ready, */
+static inline dma_engine_line_t *dma_window_ready(const dma_window_t *w, int rank)
+{
+    return (dma_engine_line_t *)((char *)w->peers[rank].block + w->layout.lines);
+}
+
+/* what it has found out about all ranks' device memory (task/device.c), */
+static inline dma_engine_line_t *dma_window_agreed(const dma_window_t *w, int rank)
+{
+    return dma_window_ready(w, rank) + 1;
+}
+
+/* and how far its engine queue number `queue` has come. */
+static inline dma_engine_line_t *dma_window_queue(const dma_window_t *w, int rank, int queue)
+{
+    return dma_window_ready(w, rank) + 2 + queue;
+}
+
+static inline void *dma_window_record(const dma_window_t *w, int rank)
+{
+    return (char *)w->peers[rank].block + w->layout.record;
+}
+
 static inline dma_pair_line_t *dma_window_pair(const dma_window_t *w, int writer, int reader)
 {
     return &w->peers[writer].block->pairs[reader];
 }
 
-/* Operation and bytes in one word: equal on all ranks of a call, or the call is in error. In an all-to-all all ranks are
- * in place or none. */
+/* The entries of one call: the first, with `seq`; that with the data, of a rank whose first one said that they are device
+ * memory, after all; and a repetition that all have agreed on. */
+typedef enum dma_entry { DMA_ENTRY_FIRST, DMA_ENTRY_STAGED, DMA_ENTRY_REPEATED } dma_entry_t;
+
+static inline uint64_t dma_later(uint64_t seq, dma_entry_t entry)
+{
+    return 4 * seq + entry;
+}
+
+/* In `sign`: the buffers of the writer are device memory, LINE and SLOT are empty and `record` is filled. */
+#define DMA_SIGN_DEVICE (UINT64_C(1) << 63)
+
+/* Operation and bytes in one word: equal on all ranks of a call, but for DMA_SIGN_DEVICE, or the call is in error. In an
+ * all-to-all all ranks are in place or none. */
 static inline uint64_t dma_sign(dma_coll_t coll, bool in_place, uint64_t bytes)
 {
     bool both = in_place && !dma_coll_gathers(coll);

@@ -45,8 +45,15 @@ void dma_build_prog(dma_build_t *b)
 {
     if (b->plan->nprogs < b->max_progs) {
         b->plan->nprogs++;
-        *current(b) = (dma_prog_t){.ops = b->ops + b->nops};
+        *current(b) = (dma_prog_t){.link = DMA_ON_HOST, .ops = b->ops + b->nops};
     }
+}
+
+void dma_build_queue(dma_build_t *b, int rank)
+{
+    dma_build_prog(b);
+    current(b)->link = rank;
+    b->plan->gpu = true;
 }
 
 /* Room for one more operation of the current program. Beyond the claimed count the last one is overwritten and counted:
@@ -84,6 +91,16 @@ void dma_build_copy(dma_build_t *b, uint8_t flags, dma_operand_t dst, dma_operan
     *append(b) = (dma_op_t){.code = DMA_OP_COPY, .flags = flags, .dst = {dst}, .src = src, .len = len};
 }
 
+void dma_build_copy2(dma_build_t *b, dma_operand_t dst0, dma_operand_t dst1, dma_operand_t src, dma_len_t len)
+{
+    *append(b) = (dma_op_t){.code = DMA_OP_COPY2, .dst = {dst0, dst1}, .src = src, .len = len};
+}
+
+void dma_build_swap(dma_build_t *b, dma_operand_t one, dma_operand_t other, dma_len_t len)
+{
+    *append(b) = (dma_op_t){.code = DMA_OP_SWAP, .dst = {one}, .src = other, .len = len};
+}
+
 void dma_build_wait(dma_build_t *b, uint8_t flags, dma_flag_ref_t flag, int32_t value)
 {
     *append(b) = (dma_op_t){.code = DMA_OP_WAIT, .flags = flags, .flag = flag, .value = value};
@@ -97,4 +114,18 @@ void dma_build_signal(dma_build_t *b, uint8_t flags, dma_flag_ref_t flag, int32_
 void dma_build_check(dma_build_t *b, dma_operand_t number, dma_len_t expected)
 {
     *append(b) = (dma_op_t){.code = DMA_OP_CHECK, .src = number, .len = expected};
+}
+
+uint64_t dma_build_gpu_cost(const dma_plan_req_t *req, dma_gpu_family_t family, uint32_t queues)
+{
+    dma_gpu_shape_t shape = {
+        .family = family,
+        .nranks = req->nranks,
+        .queues = (int)queues,
+        .bytes = req->bytes,
+        .own_block = !req->in_place,
+        .prelaunch = req->prelaunch,
+    };
+
+    return dma_gpu_cost(req->gpu, &shape);
 }

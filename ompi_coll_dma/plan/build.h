@@ -10,6 +10,7 @@
 #define DMA_PLAN_BUILD_H
 
 #include "dma/plan.h"
+#include "plan/gpu_cost.h"
 
 typedef struct dma_build {
     dma_plan_t *plan;
@@ -20,17 +21,24 @@ typedef struct dma_build {
 dma_status_t dma_build_begin(dma_build_t *b, const dma_plan_req_t *req, int rank, uint32_t nprogs, uint32_t nops);
 dma_status_t dma_build_end(dma_build_t *b, dma_plan_t **plan);
 
-/* The next operations belong to a new program. */
+/* The next operations belong to a new program, */
 void dma_build_prog(dma_build_t *b);
+/* or to one for an engine queue on the link of `rank`. */
+void dma_build_queue(dma_build_t *b, int rank);
 /* The operations between the two run once per chunk of `len`. */
 void dma_build_loop(dma_build_t *b, dma_len_t len);
 void dma_build_loop_end(dma_build_t *b);
 
 void dma_build_copy(dma_build_t *b, uint8_t flags, dma_operand_t dst, dma_operand_t src, dma_len_t len);
+void dma_build_copy2(dma_build_t *b, dma_operand_t dst0, dma_operand_t dst1, dma_operand_t src, dma_len_t len);
+void dma_build_swap(dma_build_t *b, dma_operand_t one, dma_operand_t other, dma_len_t len);
 void dma_build_wait(dma_build_t *b, uint8_t flags, dma_flag_ref_t flag, int32_t value);
 void dma_build_signal(dma_build_t *b, uint8_t flags, dma_flag_ref_t flag, int32_t value);
 
 void dma_build_check(dma_build_t *b, dma_operand_t number, dma_len_t expected);
+
+/* What a GPU plan of a family, on so many queues, takes the request. */
+uint64_t dma_build_gpu_cost(const dma_plan_req_t *req, dma_gpu_family_t family, uint32_t queues);
 
 static inline dma_operand_t dma_at(dma_base_t base, int rank, int block)
 {

@@ -34,7 +34,7 @@ dma_status_t dma_plan_choose(const dma_profile_t *profile, const dma_plan_req_t 
         dma_choice_t c = {.variant = (uint32_t)i};
         const char *unfit;
 
-        if (!(v->colls & (1u << req->coll))) {
+        if (!(v->colls & (1u << req->coll)) || v->gpu != (req->gpu != NULL)) {
             continue;
         }
         if ((unfit = v->unfit(req))) {
@@ -44,7 +44,7 @@ dma_status_t dma_plan_choose(const dma_profile_t *profile, const dma_plan_req_t 
             }
             continue;
         }
-        c.cost_ps = v->cost(profile, req, &c.chunk);
+        c.cost_ps = v->cost(profile, req, &c);
         if (i == forced) {
             *choice = c;
             return DMA_OK;
@@ -64,7 +64,11 @@ dma_status_t dma_plan_choose(const dma_profile_t *profile, const dma_plan_req_t 
 
 dma_status_t dma_plan_build(const dma_plan_req_t *req, const dma_choice_t *choice, int rank, dma_plan_t **plan)
 {
-    dma_status_t status = dma_variants[choice->variant]->build(req, rank, plan);
+    dma_plan_req_t chosen = *req;
+    dma_status_t status;
+
+    chosen.ways = choice->ways;
+    status = dma_variants[choice->variant]->build(&chosen, rank, plan);
 
     if (status == DMA_OK) {
         (*plan)->variant = choice->variant;

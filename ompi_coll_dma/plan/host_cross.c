@@ -61,7 +61,7 @@ static const char *unfit(const dma_plan_req_t *req)
     return req->cross_memory ? NULL : "not every pair of ranks can read each other's memory";
 }
 
-static uint64_t cost(const dma_profile_t *p, const dma_plan_req_t *req, uint32_t *chunk)
+static uint64_t cost(const dma_profile_t *p, const dma_plan_req_t *req, dma_choice_t *choice)
 {
     uint64_t peers = (uint64_t)req->nranks - 1, share = req->ranks_per_core_x16;
     bool cached = req->bytes * (peers + 2) <= p->cache_bytes;
@@ -71,7 +71,7 @@ static uint64_t cost(const dma_profile_t *p, const dma_plan_req_t *req, uint32_t
                       dma_profile_ps(req->bytes, cached ? p->cross_mbps : p->memory_mbps);
     dma_wide_t work = 2 * p->enter_ps + 2 * peers * p->peer_ps + own + peers * pull;
 
-    *chunk = MAX_CHUNK;
+    choice->chunk = MAX_CHUNK;
     /* two meetings: entry and leaving */
     return dma_profile_shared(p, work, share, 2);
 }

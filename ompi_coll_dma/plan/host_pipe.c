@@ -98,9 +98,9 @@ static uint64_t cost_of(const dma_profile_t *p, const dma_plan_req_t *req, uint6
     return dma_profile_shared(p, work, share, 1 + req->bytes / window);
 }
 
-static uint64_t cost(const dma_profile_t *profile, const dma_plan_req_t *req, uint32_t *chunk)
+static uint64_t cost(const dma_profile_t *profile, const dma_plan_req_t *req, dma_choice_t *choice)
 {
-    return dma_cost_best_chunk(cost_of, profile, req, MIN_CHUNK, req->geom.chunk_bytes, chunk);
+    return dma_cost_best_chunk(cost_of, profile, req, MIN_CHUNK, req->geom.chunk_bytes, &choice->chunk);
 }
 
 const dma_variant_t dma_variant_host_pipe = {

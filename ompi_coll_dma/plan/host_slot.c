@@ -115,15 +115,15 @@ static uint64_t cost(const dma_profile_t *p, const dma_plan_req_t *req, uint64_t
     return dma_profile_shared(p, work, share, 1);
 }
 
-static uint64_t line_cost(const dma_profile_t *profile, const dma_plan_req_t *req, uint32_t *chunk)
+static uint64_t line_cost(const dma_profile_t *profile, const dma_plan_req_t *req, dma_choice_t *choice)
 {
-    *chunk = 0;
+    choice->chunk = 0;
     return cost(profile, req, req->bytes > 32 ? 2 : 1);
 }
 
-static uint64_t slot_cost(const dma_profile_t *profile, const dma_plan_req_t *req, uint32_t *chunk)
+static uint64_t slot_cost(const dma_profile_t *profile, const dma_plan_req_t *req, dma_choice_t *choice)
 {
-    *chunk = 0;
+    choice->chunk = 0;
     return cost(profile, req, 2);
 }
 

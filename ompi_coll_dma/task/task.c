@@ -224,7 +224,7 @@ static dma_status_t finish(dma_comm_t *comm, dma_task_t *task)
         return DMA_OK;
     }
     task->run.refused = false;
-    task->run.again = true;
+    task->run.entry = DMA_ENTRY_REPEATED;
     comm->req.cross_memory = false;
     memset(comm->memo, 0, sizeof(comm->memo));
     dma_proc_report(comm->proc, comm->rank == 0 ? DMA_REPORT_WARN : DMA_REPORT_INFO, "refused",
@@ -362,7 +362,7 @@ dma_status_t dma_task_init(dma_comm_t *comm, dma_task_t *task, const dma_call_t 
     task->messages = NULL;
     task->done = NULL;
     task->run.temp = NULL;
-    task->run.again = false;
+    task->run.entry = DMA_ENTRY_FIRST;
     task->run.refused = false;
     /* equal blocks that need no packing: most small calls, and nothing but a few stores */
     if (__builtin_expect(!call->recv.counts && call->recv.dense && (call->in_place || call->send.dense), 1)) {

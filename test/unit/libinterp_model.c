@@ -48,7 +48,7 @@ flag_t *world_flag(const world_t *w, int call, dma_flag_t kind, int rank, int pe
     bool pair = kind != DMA_FLAG_ENTRY && kind != DMA_FLAG_PRODUCED && kind != DMA_FLAG_DONE;
     size_t n = (size_t)w->n;
 
-    if (kind != DMA_FLAG_ENTRY && kind != DMA_FLAG_DONE && kind != DMA_FLAG_LANDED) {
+    if (kind != DMA_FLAG_ENTRY && kind != DMA_FLAG_DONE && kind != DMA_FLAG_LANDED && kind != DMA_FLAG_QUEUE) {
         call = 0;
     }
     return &w->flags[(((size_t)call * DMA_FLAG_COUNT + kind) * n + (size_t)rank) * n + (pair ? (size_t)peer : 0)];
@@ -129,6 +129,10 @@ uint64_t world_length(const world_t *w, int call, int rank, const dma_len_t *len
         return bytes < head ? bytes : head;
     case DMA_TAIL:
         return bytes < head ? 0 : bytes - head;
+    case DMA_LOWER:
+        return dma_lower_half(bytes);
+    case DMA_UPPER:
+        return bytes - dma_lower_half(bytes);
     default:
         return bytes;
     }
@@ -136,6 +140,11 @@ uint64_t world_length(const world_t *w, int call, int rank, const dma_len_t *len
 
 uint64_t world_skip(const world_t *w, int call, int rank, const dma_len_t *len)
 {
+    dma_len_t lower = {.kind = len->kind, .part = DMA_LOWER, .len = len->len};
+
+    if (len->part == DMA_UPPER) {
+        return world_length(w, call, rank, &lower);
+    }
     return len->part == DMA_TAIL ? world_part(w, call, rank)->plan->head : 0;
 }
 

@@ -6,7 +6,7 @@
 
 static const char *const code_names[] = {"COPY", "COPY2", "SWAP", "WAIT", "SIGNAL", "CHECK", "STAMP", "SEND", "RECV"};
 static const char *const flag_names[] = {"ENTRY",         "PRODUCED", "CONSUMED", "PAIR_PRODUCED",
-                                         "PAIR_CONSUMED", "DONE",     "LANDED"};
+                                         "PAIR_CONSUMED", "DONE",     "LANDED",   "QUEUE"};
 static const char *const base_names[] = {"send", "recv", "line", "slot", "chunk", "pair", "bytes", "temp"};
 
 _Static_assert(sizeof(code_names) / sizeof(char *) == DMA_OP_COUNT, "a name per code");
@@ -35,15 +35,15 @@ static int print_len(char *text, size_t size, const dma_len_t *len)
 {
     static const char *const kinds[] = {"", "send block ", "recv block "};
 
-    static const char *const parts[] = {"", "head of ", "tail of "};
+    static const char *const parts[] = {"", "head of ", "tail of ", "lower half of ", "upper half of "};
 
-    return snprintf(text, size, "%s%s%" PRIu64, len->part < 3 ? parts[len->part] : "?",
+    return snprintf(text, size, "%s%s%" PRIu64, len->part < 5 ? parts[len->part] : "?",
                     len->kind < 3 ? kinds[len->kind] : "?", len->len);
 }
 
 void interp_print_op(const dma_op_t *op, char *text, size_t size)
 {
-    char dst[2][64], src[64], len[40], flag[64];
+    char dst[2][64], src[64], len[48], flag[64];
     const char *chunked = op->flags & DMA_OP_CHUNKED ? " chunked" : "";
     const char *code = op->code < DMA_OP_COUNT ? code_names[op->code] : "?";
 
@@ -125,7 +125,7 @@ static bool check_len(const subject_t *s, const dma_len_t *len)
     if (len->kind == DMA_LEN_CONST) {
         return len->part == DMA_WHOLE;
     }
-    return len->kind <= DMA_LEN_RECV && len->part <= DMA_TAIL && len->len < blocks;
+    return len->kind <= DMA_LEN_RECV && len->part <= DMA_UPPER && len->len < blocks;
 }
 
 /* Buffers of a stream: of the trip, written by their owner alone, and those of a pair known to the pair alone. */
@@ -148,10 +148,10 @@ static bool check_place(const subject_t *s, const dma_op_t *op, const dma_operan
 {
     bool line = o->base == DMA_BASE_LINE || o->base == DMA_BASE_SLOT;
 
-    if (line && ((op->flags & DMA_OP_CHUNKED) || op->len.part == DMA_TAIL)) {
+    if (line && ((op->flags & DMA_OP_CHUNKED) || op->len.part >= DMA_TAIL)) {
         return bad(s->text, s->size, "a line or slot for more than a whole block or its head");
     }
-    if (o->base == DMA_BASE_TEMP && op->len.part == DMA_TAIL) {
+    if (o->base == DMA_BASE_TEMP && op->len.part >= DMA_TAIL) {
         return bad(s->text, s->size, "scratch memory for a tail");
     }
     if (o->base == DMA_BASE_BYTES &&
@@ -175,7 +175,7 @@ static bool check_operand(const subject_t *s, const dma_op_t *op, const dma_oper
     if (o->base == DMA_BASE_TEMP && o->rank != plan->rank) {
         return bad(s->text, s->size, "scratch memory of rank %d", o->rank);
     }
-    if (user && o->rank != plan->rank && plan->coll == DMA_ALLTOALLV) {
+    if (user && o->rank != plan->rank && plan->coll == DMA_ALLTOALLV && !plan->gpu) {
         return bad(s->text, s->size, "nobody knows where the blocks of rank %d are", o->rank);
     }
     if (!plan->streams && (stream || (user && o->rank != plan->rank))) {
@@ -189,7 +189,8 @@ static bool check_flag(const subject_t *s, const dma_flag_ref_t *f)
     const dma_plan_t *plan = s->plan;
     bool pair = f->kind == DMA_FLAG_PAIR_PRODUCED || f->kind == DMA_FLAG_PAIR_CONSUMED;
     bool stream = pair || f->kind == DMA_FLAG_PRODUCED || f->kind == DMA_FLAG_CONSUMED;
-    bool about = pair || f->kind == DMA_FLAG_CONSUMED || f->kind == DMA_FLAG_LANDED;
+    bool about = pair || f->kind == DMA_FLAG_CONSUMED || f->kind == DMA_FLAG_LANDED ||
+                 f->kind == DMA_FLAG_QUEUE;
 
     if (f->kind >= DMA_FLAG_COUNT || f->rank < 0 || f->rank >= plan->nranks) {
         return bad(s->text, s->size, "no such flag");
@@ -212,6 +213,26 @@ static bool check_check(const subject_t *s, const dma_op_t *op)
         return bad(s->text, s->size, "compares something else with something else");
     }
     return true;
+}
+
+/* What an engine queue may be given: copies that push, between waits for entries and the signal at its end. */
+static bool check_queue(const dma_plan_t *plan, uint32_t p, char *text, size_t size)
+{
+    const dma_prog_t *prog = &plan->progs[p];
+
+    if ((p == 0) != (prog->link == DMA_ON_HOST) || prog->link >= plan->nranks || prog->link < DMA_ON_HOST) {
+        return bad(text, size, "queue %u: on the link of rank %d", p, prog->link);
+    }
+    for (uint32_t i = 0; p && i < prog->nops; i++) {
+        const dma_op_t *op = &prog->ops[i];
+        bool last = i + 1 == prog->nops, wait = op->code == DMA_OP_WAIT && op->flag.kind == DMA_FLAG_ENTRY;
+        bool done = op->code == DMA_OP_SIGNAL && op->flag.kind == DMA_FLAG_QUEUE && op->value == 1;
+
+        if (last ? !done || op->flag.peer != (int)p - 1 : !wait && op->code > DMA_OP_SWAP) {
+            return bad(text, size, "queue %u op %u: not for an engine", p, i);
+        }
+    }
+    return prog->nops || p == 0 || bad(text, size, "queue %u is empty", p);
 }
 
 static bool check_op(const subject_t *s, const dma_op_t *op, bool in_loop)
@@ -261,6 +282,9 @@ bool interp_check_plan(const dma_plan_t *plan, const dma_geom_t *geom, char *tex
         const dma_prog_t *prog = &plan->progs[p];
         subject_t s = {plan, prog, geom, gathers ? 1 : (uint64_t)plan->nranks, what, sizeof(what)};
         bool loop = prog->loop_first < prog->nops;
+        if (plan->gpu && !check_queue(plan, p, text, size)) {
+            return false;
+        }
         if (prog->loop_first > prog->nops ||
             (loop && (prog->loop_last < prog->loop_first || prog->loop_last >= prog->nops)) ||
             (loop && !check_len(&s, &prog->loop_len))) {

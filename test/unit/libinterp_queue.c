@@ -251,6 +251,15 @@ static bool entry_check(machine_t *m, queue_t *q, int peer)
     const dma_plan_t *plan = world_part(&m->w, q->who.call, q->who.rank)->plan;
     int block = plan_gathers(plan) ? 0 : q->who.rank;
 
+    if (plan->gpu) {
+        /* we push: the peers' descriptors say how much they have room for */
+        uint64_t room = world_recv_bytes(&m->w, q->who.call, peer, q->who.rank);
+        uint64_t ours = world_send_bytes(&m->w, q->who.call, q->who.rank, plan_gathers(plan) ? 0 : peer);
+
+        if (room != ours) {
+            return fail_at(m, q, INTERP_SIZE, "rank %d has room for %" PRIu64 " bytes, not %" PRIu64, peer, room, ours);
+        }
+    }
     return plan->coll == DMA_ALLTOALLV ||
            size_check(m, q, peer, peer, world_send_bytes(&m->w, q->who.call, peer, block));
 }

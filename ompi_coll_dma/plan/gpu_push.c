@@ -1,0 +1,252 @@
+/*
+ * pcpy, b2b and bcst: collectives in device memory by copies that every rank's engines push to the others.
+ *
+ *     rank r, host program                          queue q of r, on the link of one of its peers
+ *     signal ENTRY of r                             wait ENTRY of each peer p of this queue
+ *     wait ENTRY of all                             copy block of r's send buffer -> block r of recv of each p
+ *     wait QUEUE of our own queues                  signal QUEUE q of r
+ *     wait QUEUE of the queue that brings us
+ *          something, of every other rank
+ *
+ * The variants differ in how the peers are dealt to queues, and nothing else. pcpy: a queue for every peer, so that all
+ * links work beside each other. b2b: few queues with several copies each: less to start and to watch, less to move with.
+ * bcst: a queue for two peers and one operation that reads once and writes both.
+ *
+ * Which queue of p feeds r is a function of their distance, so nobody needs to be told. Out of place the own block is one
+ * more queue, on the engine that copies within the device. Everyone waits for a queue as a whole; of a b2b that is later
+ * than for its own block, and costs one word for all.
+ */
+#include "plan/build.h"
+#include "plan/profile.h"
+#include "plan/variants.h"
+
+#define ALL (1u << DMA_ALLGATHER | 1u << DMA_ALLGATHERV | 1u << DMA_ALLTOALL | 1u << DMA_ALLTOALLV)
+#define GATHERS (1u << DMA_ALLGATHER | 1u << DMA_ALLGATHERV)
+
+/* Peers are numbered by their distance, 1 .. n - 1; queues from 0. */
+typedef struct deal {
+    int n;      /* ranks */
+    int queues; /* for peers */
+    bool pairs; /* two peers in a queue, and one operation for both */
+} deal_t;
+
+static deal_t deal_ways(const dma_plan_req_t *req)
+{
+    int peers = req->nranks - 1, ways = (int)req->ways;
+
+    return (deal_t){.n = req->nranks, .queues = ways > 0 && ways < peers ? ways : peers};
+}
+
+static deal_t deal_pairs(const dma_plan_req_t *req)
+{
+    return (deal_t){.n = req->nranks, .queues = req->nranks / 2, .pairs = true};
+}
+
+/* The queue for the peer at distance k. Of an odd number of peers the first goes alone. */
+static int queue_of(const deal_t *d, int k)
+{
+    return d->pairs ? (k - 1 + (d->n - 1) % 2) / 2 : (k - 1) % d->queues;
+}
+
+static dma_operand_t own_block(const dma_plan_req_t *req, int rank, int peer)
+{
+    return dma_at(DMA_BASE_SEND, rank, dma_coll_gathers(req->coll) ? 0 : peer);
+}
+
+static dma_len_t own_length(const dma_plan_req_t *req, int peer)
+{
+    return dma_len(DMA_LEN_SEND, dma_coll_gathers(req->coll) ? 0 : (uint64_t)peer);
+}
+
+/* The copies of queue `q` to its peers. */
+static void copies(dma_build_t *b, const dma_plan_req_t *req, const deal_t *d, int rank, int q)
+{
+    int first = -1;
+
+    for (int k = 1; k < d->n; k++) {
+        int p = dma_peer_rotated(rank, k, d->n);
+
+        if (queue_of(d, k) != q) {
+            continue;
+        }
+        if (d->pairs && first >= 0) {
+            dma_build_copy2(b, dma_at(DMA_BASE_RECV, first, rank), dma_at(DMA_BASE_RECV, p, rank),
+                            own_block(req, rank, p), own_length(req, p));
+            return;
+        }
+        first = p;
+        if (!d->pairs || (d->n % 2 == 0 && k == 1)) {
+            dma_build_copy(b, 0, dma_at(DMA_BASE_RECV, p, rank), own_block(req, rank, p), own_length(req, p));
+        }
+    }
+}
+
+static void queue(dma_build_t *b, const dma_plan_req_t *req, const deal_t *d, int rank, int q)
+{
+    int last = -1;
+
+    for (int k = 1; k < d->n; k++) {
+        if (queue_of(d, k) == q && (d->pairs || last < 0)) {
+            last = dma_peer_rotated(rank, k, d->n); /* whose link it uses: a pair's second, else the first */
+        }
+    }
+    dma_build_queue(b, last);
+    for (int k = 1; k < d->n; k++) {
+        if (queue_of(d, k) == q) {
+            dma_build_wait(b, 0, dma_flag(DMA_FLAG_ENTRY, dma_peer_rotated(rank, k, d->n)), 1);
+        }
+    }
+    copies(b, req, d, rank, q);
+    dma_build_signal(b, 0, dma_flag_pair(DMA_FLAG_QUEUE, rank, q), 1);
+}
+
+static void host_program(dma_build_t *b, const dma_plan_req_t *req, const deal_t *d, int rank)
+{
+    int own = d->queues + (req->in_place ? 0 : 1);
+
+    dma_build_prog(b);
+    dma_build_signal(b, 0, dma_flag(DMA_FLAG_ENTRY, rank), 1);
+    for (int k = 1; k < d->n; k++) {
+        dma_build_wait(b, 0, dma_flag(DMA_FLAG_ENTRY, dma_peer_rotated(rank, k, d->n)), 1);
+    }
+    for (int q = 0; q < own; q++) {
+        dma_build_wait(b, 0, dma_flag_pair(DMA_FLAG_QUEUE, rank, q), 1);
+    }
+    for (int k = 1; k < d->n; k++) {
+        int p = dma_peer_rotated(rank, k, d->n);
+
+        /* from there, this rank is at distance n - k */
+        dma_build_wait(b, 0, dma_flag_pair(DMA_FLAG_QUEUE, p, queue_of(d, d->n - k)), 1);
+    }
+}
+
+static dma_status_t build(const dma_plan_req_t *req, const deal_t *d, int rank, dma_plan_t **plan)
+{
+    uint32_t peers = (uint32_t)d->n - 1, queues = (uint32_t)d->queues, own = req->in_place ? 0 : 1;
+    uint32_t host = 1 + peers + queues + own + peers, moves = d->pairs ? queues : peers;
+    dma_build_t b;
+    dma_status_t status;
+
+    status = dma_build_begin(&b, req, rank, 1 + queues + own, host + peers + moves + queues + 2 * own);
+    if (status != DMA_OK) {
+        return status;
+    }
+    host_program(&b, req, d, rank);
+    for (int q = 0; q < d->queues; q++) {
+        queue(&b, req, d, rank, q);
+    }
+    if (own) {
+        dma_build_queue(&b, rank);
+        dma_build_copy(&b, 0, dma_at(DMA_BASE_RECV, rank, rank), own_block(req, rank, rank), own_length(req, rank));
+        dma_build_signal(&b, 0, dma_flag_pair(DMA_FLAG_QUEUE, rank, d->queues), 1);
+    }
+    b.plan->streams = true;
+    return dma_build_end(&b, plan);
+}
+
+static dma_status_t ways_build(const dma_plan_req_t *req, int rank, dma_plan_t **plan)
+{
+    deal_t d = deal_ways(req);
+
+    return build(req, &d, rank, plan);
+}
+
+static dma_status_t pcpy_build(const dma_plan_req_t *req, int rank, dma_plan_t **plan)
+{
+    deal_t d = {.n = req->nranks, .queues = req->nranks - 1};
+
+    return build(req, &d, rank, plan);
+}
+
+static dma_status_t bcst_build(const dma_plan_req_t *req, int rank, dma_plan_t **plan)
+{
+    deal_t d = deal_pairs(req);
+
+    return build(req, &d, rank, plan);
+}
+
+/* What all pushes need: in place, an all-to-all's blocks would be overwritten before they have left. */
+static const char *push_unfit(const dma_plan_req_t *req)
+{
+    if (req->in_place && !dma_coll_gathers(req->coll)) {
+        return "the blocks of an all-to-all in place have to be exchanged";
+    }
+    return NULL;
+}
+
+static const char *pcpy_unfit(const dma_plan_req_t *req)
+{
+    return req->max_ways + 1 < (uint32_t)req->nranks ? "the engine has fewer queues than there are peers"
+                                                     : push_unfit(req);
+}
+
+static const char *bcst_unfit(const dma_plan_req_t *req)
+{
+    if (!req->bcst) {
+        return "not all engines write two places at once";
+    }
+    return req->max_ways < (uint32_t)req->nranks / 2 ? "the engine has fewer queues than there are pairs of peers"
+                                                     : push_unfit(req);
+}
+
+static uint64_t pcpy_cost(const dma_profile_t *profile, const dma_plan_req_t *req, dma_choice_t *choice)
+{
+    (void)profile;
+    choice->ways = (uint32_t)req->nranks - 1;
+    return dma_build_gpu_cost(req, DMA_GPU_COPY, choice->ways);
+}
+
+static uint64_t bcst_cost(const dma_profile_t *profile, const dma_plan_req_t *req, dma_choice_t *choice)
+{
+    (void)profile;
+    choice->ways = (uint32_t)req->nranks / 2;
+    return dma_build_gpu_cost(req, DMA_GPU_BCST, choice->ways);
+}
+
+/* The best number of queues. */
+static uint64_t b2b_cost(const dma_profile_t *profile, const dma_plan_req_t *req, dma_choice_t *choice)
+{
+    uint32_t most = req->max_ways < (uint32_t)req->nranks - 1 ? req->max_ways : (uint32_t)req->nranks - 1;
+    uint64_t best = UINT64_MAX;
+
+    (void)profile;
+    for (uint32_t ways = req->ways ? req->ways : 1; ways <= (req->ways ? req->ways : most); ways++) {
+        uint64_t t = dma_build_gpu_cost(req, DMA_GPU_COPY, ways);
+
+        if (t < best) {
+            best = t;
+            choice->ways = ways;
+        }
+    }
+    return best;
+}
+
+const dma_variant_t dma_variant_pcpy = {
+    .name = "pcpy",
+    .help = "device memory: a copy to every peer, each on a queue of its own",
+    .colls = ALL,
+    .unfit = pcpy_unfit,
+    .build = pcpy_build,
+    .cost = pcpy_cost,
+    .gpu = true,
+};
+
+const dma_variant_t dma_variant_b2b = {
+    .name = "b2b",
+    .help = "device memory: copies back to back on few queues",
+    .colls = ALL,
+    .unfit = push_unfit,
+    .build = ways_build,
+    .cost = b2b_cost,
+    .gpu = true,
+};
+
+const dma_variant_t dma_variant_bcst = {
+    .name = "bcst",
+    .help = "device memory: copies that are read once and written to two peers",
+    .colls = GATHERS,
+    .unfit = bcst_unfit,
+    .build = bcst_build,
+    .cost = bcst_cost,
+    .gpu = true,
+};

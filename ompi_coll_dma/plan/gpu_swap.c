@@ -1,0 +1,159 @@
+/*
+ * swap and halves: all-to-all in place in device memory, by exchanging pairs of blocks.
+ *
+ * Block i of rank j and block j of rank i change places. One of the two drives the exchange: its engine reads and writes
+ * both; that the other has entered is all it has to know, and that the exchange is over is all the other has to.
+ *
+ *     rank r, host program                          queue of r for a peer p whose pair r drives
+ *     signal ENTRY of r, wait ENTRY of all          wait ENTRY of p
+ *     wait QUEUE of our own queues                  exchange block p of r and block r of p
+ *     wait QUEUE of the others' that drive          signal QUEUE
+ *          a pair of ours
+ *
+ * Who drives is a function of the two ranks, with at most half of the pairs, rounded up, on any rank: the one from which
+ * the other is less than half of the ring away; of two opposite ones the even one of the lower half, or the partner of an
+ * odd one. In `halves` each block is cut in two and either rank drives one part, so that all links work in both
+ * directions.
+ *
+ * An engine that cannot exchange two places, or not these (alignment), does it by three copies through memory of its own;
+ * nobody else has to know.
+ */
+#include "plan/build.h"
+#include "plan/profile.h"
+#include "plan/variants.h"
+
+/* Does `rank` drive its pair with `peer`? Of n ranks. */
+static bool drives(int rank, int peer, int n)
+{
+    int away = (peer - rank + n) % n;
+
+    if (2 * away != n) {
+        return 2 * away < n;
+    }
+    return rank < peer ? rank % 2 == 0 : peer % 2 == 1;
+}
+
+/* The number of the queue that `rank` uses for `peer`, whom it drives. */
+static int queue_of(int rank, int peer, int n, bool halves)
+{
+    int index = 0;
+
+    for (int k = 1; k < n; k++) {
+        int p = dma_peer_rotated(rank, k, n);
+
+        if (p == peer) {
+            return index;
+        }
+        index += halves || drives(rank, p, n);
+    }
+    return index;
+}
+
+static void queue(dma_build_t *b, int rank, int p, int index, bool halves)
+{
+    dma_len_t len = dma_len(DMA_LEN_RECV, (uint64_t)p);
+
+    if (halves) {
+        len.part = rank < p ? DMA_LOWER : DMA_UPPER;
+    }
+    dma_build_queue(b, p);
+    dma_build_wait(b, 0, dma_flag(DMA_FLAG_ENTRY, p), 1);
+    dma_build_swap(b, dma_at(DMA_BASE_RECV, p, rank), dma_at(DMA_BASE_RECV, rank, p), len);
+    dma_build_signal(b, 0, dma_flag_pair(DMA_FLAG_QUEUE, rank, index), 1);
+}
+
+static void host_program(dma_build_t *b, int rank, int n, int queues, bool halves)
+{
+    dma_build_prog(b);
+    dma_build_signal(b, 0, dma_flag(DMA_FLAG_ENTRY, rank), 1);
+    for (int k = 1; k < n; k++) {
+        dma_build_wait(b, 0, dma_flag(DMA_FLAG_ENTRY, dma_peer_rotated(rank, k, n)), 1);
+    }
+    for (int q = 0; q < queues; q++) {
+        dma_build_wait(b, 0, dma_flag_pair(DMA_FLAG_QUEUE, rank, q), 1);
+    }
+    for (int k = 1; k < n; k++) {
+        int p = dma_peer_rotated(rank, k, n);
+
+        if (halves || drives(p, rank, n)) {
+            dma_build_wait(b, 0, dma_flag_pair(DMA_FLAG_QUEUE, p, queue_of(p, rank, n, halves)), 1);
+        }
+    }
+}
+
+static dma_status_t build(const dma_plan_req_t *req, int rank, bool halves, dma_plan_t **plan)
+{
+    int n = req->nranks, queues = 0, others = 0;
+    dma_build_t b;
+    dma_status_t status;
+
+    for (int k = 1; k < n; k++) {
+        int p = dma_peer_rotated(rank, k, n);
+
+        queues += halves || drives(rank, p, n);
+        others += halves || drives(p, rank, n);
+    }
+    status = dma_build_begin(&b, req, rank, 1 + (uint32_t)queues, (uint32_t)(n + queues + others + 3 * queues));
+    if (status != DMA_OK) {
+        return status;
+    }
+    host_program(&b, rank, n, queues, halves);
+    for (int k = 1, index = 0; k < n; k++) {
+        int p = dma_peer_rotated(rank, k, n);
+
+        if (halves || drives(rank, p, n)) {
+            queue(&b, rank, p, index++, halves);
+        }
+    }
+    b.plan->streams = true;
+    return dma_build_end(&b, plan);
+}
+
+static dma_status_t swap_build(const dma_plan_req_t *req, int rank, dma_plan_t **plan)
+{
+    return build(req, rank, false, plan);
+}
+
+static dma_status_t halves_build(const dma_plan_req_t *req, int rank, dma_plan_t **plan)
+{
+    return build(req, rank, true, plan);
+}
+
+static const char *unfit(const dma_plan_req_t *req)
+{
+    return req->in_place ? NULL : "nothing is to be exchanged out of place";
+}
+
+static uint64_t swap_cost(const dma_profile_t *profile, const dma_plan_req_t *req, dma_choice_t *choice)
+{
+    (void)profile;
+    choice->ways = (uint32_t)req->nranks / 2;
+    return dma_build_gpu_cost(req, DMA_GPU_SWAP, choice->ways);
+}
+
+static uint64_t halves_cost(const dma_profile_t *profile, const dma_plan_req_t *req, dma_choice_t *choice)
+{
+    (void)profile;
+    choice->ways = (uint32_t)req->nranks - 1;
+    return dma_build_gpu_cost(req, DMA_GPU_HALVES, choice->ways);
+}
+
+const dma_variant_t dma_variant_swap = {
+    .name = "swap",
+    .help = "device memory, in place: pairs of blocks change places, driven by one of the two ranks",
+    .colls = 1u << DMA_ALLTOALL | 1u << DMA_ALLTOALLV,
+    .unfit = unfit,
+    .build = swap_build,
+    .cost = swap_cost,
+    .gpu = true,
+};
+
+const dma_variant_t dma_variant_halves = {
+    .name = "halves",
+    .help = "the same with either rank driving half of the pair",
+    .colls = 1u << DMA_ALLTOALL | 1u << DMA_ALLTOALLV,
+    .unfit = unfit,
+    .build = halves_build,
+    .cost = halves_cost,
+    .gpu = true,
+};
