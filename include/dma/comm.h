@@ -39,14 +39,25 @@ typedef struct dma_params {
     double warn_seconds;  /* say whom a call waits for after this long; 0: never */
     double entry_timeout; /* give up on a peer that has not entered after this long; 0: never */
     uint32_t local_procs; /* processes of the job on this node */
+    char engine[16];        /* for device memory: this one; "" or "auto": the best that works; "none" */
+    char gpu_variant[32];   /* (agreed) as `variant`, for device memory */
+    uint32_t gpu_queues;    /* (agreed) engine queues for peers in b2b; 0: the cost model chooses */
+    const char *gpu_profile; /* (agreed) path of a profile of the GPUs' engines, or NULL for the built-in one */
+    int stream_sync;        /* wait for the default stream before a buffer is used */
+    const char *sysfs;      /* root of the kernel's topology of GPUs, or NULL: where it usually is */
 } dma_params_t;
 
 void dma_params_default(dma_params_t *params);
+
+struct dma_gpu_runtime;
+struct dma_gpu_engine;
 
 typedef struct dma_proc_config {
     const char *session_dir; /* where the fall-back file of the arena goes, or NULL */
     const dma_host_t *host;
     dma_params_t params;
+    const struct dma_gpu_runtime *runtime;        /* NULL: what the application has loaded */
+    const struct dma_gpu_engine *const *engines; /* that device memory may be served by, ended by NULL; NULL: all */
 } dma_proc_config_t;
 
 dma_status_t dma_proc_create(const dma_proc_config_t *config, dma_proc_t **proc);
@@ -88,10 +99,13 @@ typedef struct dma_side {
     uint8_t width;    /* of the numbers in counts and displs: sizeof(int) or sizeof(int64_t) */
     size_t size;      /* bytes of data in an element */
     ptrdiff_t extent; /* from one element to the next */
+    ptrdiff_t lb, ub; /* the bytes that an element touches: from addr + lb to addr + ub */
     void *type;       /* for the host services */
     size_t count;     /* elements per block; block b is at element b * count */
     const void *counts; /* when set: elements of every block */
     const void *displs; /* and their element displacements */
+    const struct dma_gpu_runtime *runtime; /* the core's: whose memory it is, NULL: the host's, */
+    int device;                            /* and on which device */
 } dma_side_t;
 
 /* A collective call. Counts and displacements are read when the call is posted and not again. */

@@ -21,6 +21,8 @@ static inline void coll_dma_side(dma_side_t *side, const void *addr, size_t coun
     side->width = sizeof(int);
     side->size = layout->size;
     side->extent = layout->ub - layout->lb;
+    side->lb = OPAL_LIKELY(side->dense) ? 0 : layout->true_lb;
+    side->ub = OPAL_LIKELY(side->dense) ? (ptrdiff_t)layout->size : layout->true_ub;
     side->type = type;
     side->count = count;
     side->counts = NULL;

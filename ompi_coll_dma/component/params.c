@@ -38,6 +38,19 @@ int mca_coll_dma_register_params(void)
          "Algorithm to use where it fits (auto: the cost model chooses)"},
         {"profile", MCA_BASE_VAR_TYPE_STRING, &params->profile,
          "File with the cost model's constants for this machine (default: built-in ones)"},
+        {"engine", MCA_BASE_VAR_TYPE_STRING, &component->engine,
+         "What moves device memory: sdma (the DMA engines of AMD GPUs), stream (copies of the GPU's runtime), none (the "
+         "host), or auto: the best that works"},
+        {"gpu_variant", MCA_BASE_VAR_TYPE_STRING, &component->gpu_variant,
+         "Algorithm to use for device memory where it fits (auto: the cost model chooses)"},
+        {"gpu_queues", MCA_BASE_VAR_TYPE_UNSIGNED_INT, &params->gpu_queues,
+         "Queues that copies back to back (b2b) are dealt to; 0: the cost model chooses"},
+        {"gpu_profile", MCA_BASE_VAR_TYPE_STRING, &params->gpu_profile,
+         "File with the cost model's constants for the GPUs' engines (default: built-in ones)"},
+        {"stream_sync", MCA_BASE_VAR_TYPE_INT, &params->stream_sync,
+         "1: wait for the default stream of the device before a collective touches device memory; 0: the caller has"},
+        {"sysfs", MCA_BASE_VAR_TYPE_STRING, &params->sysfs,
+         "Root of the kernel's description of GPUs and their links (default: where Linux has it)"},
         {"arena_bytes", MCA_BASE_VAR_TYPE_SIZE_T, &params->arena_bytes,
          "Most shared memory, in bytes, that a process gives to collectives; 0: none, no communicator is served"},
         {"ring_depth", MCA_BASE_VAR_TYPE_UNSIGNED_INT, &params->ring_depth,
@@ -62,6 +75,8 @@ int mca_coll_dma_register_params(void)
     component->priority = 91;
     component->verbose = 0;
     component->variant = "auto";
+    component->engine = "auto";
+    component->gpu_variant = "auto";
     for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
         int index = mca_base_component_var_register(&component->super.collm_version, table[i].name, table[i].help,
                                                     table[i].type, NULL, 0, 0, OPAL_INFO_LVL_5,
@@ -74,14 +89,27 @@ int mca_coll_dma_register_params(void)
     return register_counter();
 }
 
+static const char *given(const char *text)
+{
+    return text ? text : "";
+}
+
+/* An empty path is none. */
+static const char *path(const char *text)
+{
+    return text && '\0' != text[0] ? text : NULL;
+}
+
 void mca_coll_dma_params(dma_params_t *params)
 {
     const mca_coll_dma_component_t *component = &mca_coll_dma_component;
 
     *params = component->params;
-    snprintf(params->variant, sizeof(params->variant), "%s", component->variant ? component->variant : "");
-    if (params->profile && '\0' == params->profile[0]) {
-        params->profile = NULL;
-    }
+    snprintf(params->variant, sizeof(params->variant), "%s", given(component->variant));
+    snprintf(params->engine, sizeof(params->engine), "%s", given(component->engine));
+    snprintf(params->gpu_variant, sizeof(params->gpu_variant), "%s", given(component->gpu_variant));
+    params->profile = path(params->profile);
+    params->gpu_profile = path(params->gpu_profile);
+    params->sysfs = path(params->sysfs);
     params->local_procs = (uint32_t)ompi_process_info.num_local_peers + 1;
 }

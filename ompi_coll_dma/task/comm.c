@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "task/device.h"
 #include "task/place.h"
 
 dma_status_t dma_comm_create(dma_proc_t *proc, const dma_comm_config_t *config, dma_comm_t **result)
@@ -47,6 +48,9 @@ void dma_comm_destroy(dma_comm_t *comm)
     dma_comm_lock(comm);
     dma_comm_busy(comm, false);
     dma_setup_drop(comm);
+    if (comm->device) {
+        dma_device_comm_destroy(comm);
+    }
     if (comm->window.peers) {
         dma_window_leave(&comm->window, &comm->proc->lock);
         free(comm->window.peers);
@@ -93,6 +97,9 @@ void dma_comm_fail(dma_comm_t *comm, dma_status_t status, const char *format, ..
         dma_window_poison(&comm->window, status);
     }
     dma_proc_report(comm->proc, DMA_REPORT_ERROR, "failed", "%s", comm->reason);
+    if (comm->device) {
+        dma_device_stop(comm); /* before its caller takes the buffers back */
+    }
     comm->streaming = NULL;
     task = comm->head;
     comm->head = comm->tail = NULL;

@@ -21,6 +21,7 @@
 #include "dma/comm.h"
 #include "dma/engine.h"
 #include "node/window.h"
+#include "plan/gpu_profile.h"
 #include "plan/profile.h"
 
 #define DMA_MEMO            64    /* choices remembered by block size */
@@ -45,6 +46,12 @@ struct dma_proc {
     size_t file_bytes;                /* in file arenas */
     dma_comm_t *busy, *busy_last;     /* communicators with tasks or a set-up under way */
     _Atomic unsigned nbusy;
+    char *gpu_profile_path, *sysfs;
+    const struct dma_gpu_runtime *runtime;
+    const struct dma_gpu_engine *const *engines;
+    pthread_mutex_t device_lock; /* guards the next two; device.h */
+    struct dma_share *share;
+    struct dma_device *devices;
 };
 
 typedef enum dma_task_state {
@@ -69,6 +76,7 @@ struct dma_task {
     char *send_staging, *recv_staging; /* packed blocks of derived datatypes */
     dma_side_t unpack;                 /* where recv_staging goes at completion */
     struct dma_messages *messages;     /* ASIDE: the call by messages */
+    struct dma_device_call *device;    /* device memory: device.h */
     dma_done_t done;
     void *arg;
 };
@@ -110,6 +118,11 @@ struct dma_comm {
     dma_task_t *completed; /* to be delivered by whoever unlocks */
     dma_memo_t memo[DMA_MEMO];
     dma_plan_t **plans; /* [operation][variant][in_place] */
+
+    struct dma_device_comm *device; /* made at the first call with device memory, if this rank has an engine */
+    dma_gpu_profile_t gpu_profile;  /* agreed, as the next two */
+    int gpu_forced;
+    uint32_t gpu_queues;
 
     dma_geom_t wanted; /* a channel's; all 0: by the parameters */
     struct dma_setup *setup;
@@ -189,6 +202,10 @@ size_t dma_plans_count(void); /* in comm->plans */
 dma_status_t dma_task_init(dma_comm_t *comm, dma_task_t *task, const dma_call_t *call, void *arrays);
 void dma_task_drop(dma_task_t *task); /* what a task holds but its own memory */
 size_t dma_arrays_total(int nranks);  /* arrays and cursors of one task */
+
+/* Chooses, builds and binds the host plan, and starts it. DMA_AGAIN: it must wait for its turn. */
+dma_status_t dma_task_bind(dma_comm_t *comm, dma_task_t *task);
+dma_status_t dma_task_arrays(dma_comm_t *comm, dma_task_t *task);
 
 /* place.c */
 dma_status_t dma_task_place(dma_comm_t *comm, dma_task_t *task, const dma_call_t *call);

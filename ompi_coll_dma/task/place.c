@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "task/comm.h"
+#include "task/device.h"
 
 size_t dma_arrays_bytes(int nranks)
 {
@@ -76,10 +77,20 @@ static uint64_t packed(const dma_side_t *side, int nranks, uint64_t *counts, int
     return all;
 }
 
-static dma_status_t pack(const dma_comm_t *comm, const dma_side_t *side, int block, char *to)
+/* Can the plan move the side's bytes where they are? */
+static bool direct_from(const dma_task_t *task, const dma_side_t *side)
 {
+    return side->dense && !(task->device && side->runtime);
+}
+
+static dma_status_t pack(const dma_task_t *task, const dma_side_t *side, int block, char *to)
+{
+    const dma_comm_t *comm = task->comm;
     size_t count = dma_side_count(side, block);
 
+    if (task->device && side->runtime && count) {
+        return dma_device_pack(comm, side, block, count, to);
+    }
     return count ? comm->host->pack(dma_side_addr(side, block), count, side->type, to, count * side->size) : DMA_OK;
 }
 
@@ -97,7 +108,7 @@ static dma_status_t place_recv(dma_comm_t *comm, dma_task_t *task, const dma_cal
     dma_status_t status;
     uint64_t all;
 
-    if (call->recv.dense) {
+    if (direct_from(task, &call->recv)) {
         *recv = direct(&call->recv, n, a->recv_counts, a->recv_displs);
         return DMA_OK;
     }
@@ -115,7 +126,7 @@ static dma_status_t place_recv(dma_comm_t *comm, dma_task_t *task, const dma_cal
         task->keep_own = true;
     }
     for (int r = first; call->in_place && status == DMA_OK && r <= last; r++) {
-        status = pack(comm, &call->recv, r, dma_blocks_addr(recv, (uint64_t)r));
+        status = pack(task, &call->recv, r, dma_blocks_addr(recv, (uint64_t)r));
     }
     return status;
 }
@@ -139,18 +150,18 @@ static dma_status_t place_send(dma_comm_t *comm, dma_task_t *task, const dma_cal
         if (call->send.count * call->send.size != bytes) {
             return DMA_ERR_TRUNCATE;
         }
-        if (call->send.dense) {
+        if (direct_from(task, &call->send)) {
             run->send.addr = call->send.addr;
             return DMA_OK;
         }
         task->in_place = true; /* as far as the plan knows */
-        return pack(comm, &call->send, 0, own);
+        return pack(task, &call->send, 0, own);
     }
     if (call->in_place) {
         run->send = run->recv;
         return DMA_OK;
     }
-    if (call->send.dense) {
+    if (direct_from(task, &call->send)) {
         run->send = direct(&call->send, n, a->send_counts, a->send_displs);
     } else {
         all = packed(&call->send, n, a->send_counts, a->send_displs, &run->send);
@@ -159,7 +170,7 @@ static dma_status_t place_send(dma_comm_t *comm, dma_task_t *task, const dma_cal
         }
         run->send.addr = task->send_staging;
         for (int r = 0; status == DMA_OK && r < n; r++) {
-            status = pack(comm, &call->send, r, dma_blocks_addr(&run->send, (uint64_t)r));
+            status = pack(task, &call->send, r, dma_blocks_addr(&run->send, (uint64_t)r));
         }
     }
     if (status == DMA_OK &&
@@ -232,10 +243,14 @@ dma_status_t dma_task_unpack(dma_task_t *task)
     for (int r = 0; status == DMA_OK && r < comm->nranks; r++) {
         uint64_t bytes = dma_blocks_bytes(&task->run.recv, (uint64_t)r);
 
-        if (bytes && !(task->keep_own && r == comm->rank)) {
-            status = comm->host->unpack((char *)side->addr + a.home[r], bytes / side->size, side->type,
-                                        dma_blocks_addr(&task->run.recv, (uint64_t)r), bytes);
+        char *from = dma_blocks_addr(&task->run.recv, (uint64_t)r), *to = (char *)side->addr + a.home[r];
+
+        if (!bytes || (task->keep_own && r == comm->rank)) {
+            continue;
         }
+        status = task->device && side->runtime
+                     ? dma_device_unpack(comm, side, to, bytes / side->size, from, bytes)
+                     : comm->host->unpack(to, bytes / side->size, side->type, from, bytes);
     }
     return status;
 }

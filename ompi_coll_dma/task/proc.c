@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "task/comm.h"
+#include "task/device.h"
 
 void dma_params_default(dma_params_t *params)
 {
@@ -20,6 +21,8 @@ void dma_params_default(dma_params_t *params)
         .variant = "auto",
         .warn_seconds = 60,
         .local_procs = 1,
+        .engine = "auto",
+        .gpu_variant = "auto",
     };
 }
 
@@ -31,23 +34,45 @@ double dma_now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+/* Our own copy of a string parameter, which may be NULL. */
+static bool keep(const char **parameter, char **copy)
+{
+    *copy = *parameter ? strdup(*parameter) : NULL;
+    if (*parameter && !*copy) {
+        return false;
+    }
+    *parameter = *copy;
+    return true;
+}
+
+static void free_proc(dma_proc_t *proc)
+{
+    free(proc->session_dir);
+    free(proc->profile_path);
+    free(proc->gpu_profile_path);
+    free(proc->sysfs);
+    free(proc);
+}
+
 dma_status_t dma_proc_create(const dma_proc_config_t *config, dma_proc_t **result)
 {
     dma_proc_t *proc = calloc(1, sizeof(*proc));
+    const char *session_dir = config->session_dir;
 
     if (!proc) {
         return DMA_ERR_NOMEM;
     }
     proc->host = config->host;
     proc->params = config->params;
-    if ((config->session_dir && !(proc->session_dir = strdup(config->session_dir))) ||
-        (config->params.profile && !(proc->profile_path = strdup(config->params.profile)))) {
-        free(proc->session_dir);
-        free(proc);
+    proc->runtime = config->runtime;
+    proc->engines = config->engines ? config->engines : dma_gpu_engines;
+    if (!keep(&session_dir, &proc->session_dir) || !keep(&proc->params.profile, &proc->profile_path) ||
+        !keep(&proc->params.gpu_profile, &proc->gpu_profile_path) || !keep(&proc->params.sysfs, &proc->sysfs)) {
+        free_proc(proc);
         return DMA_ERR_NOMEM;
     }
-    proc->params.profile = proc->profile_path;
     pthread_mutex_init(&proc->lock, NULL);
+    pthread_mutex_init(&proc->device_lock, NULL);
     *result = proc;
     return DMA_OK;
 }
@@ -70,11 +95,11 @@ void dma_proc_destroy(dma_proc_t *proc)
     if (proc->arena) {
         drop_arena(proc->arena);
     }
+    dma_devices_destroy(proc);
     dma_registry_drop_idle();
     pthread_mutex_destroy(&proc->lock);
-    free(proc->session_dir);
-    free(proc->profile_path);
-    free(proc);
+    pthread_mutex_destroy(&proc->device_lock);
+    free_proc(proc);
 }
 
 /* On failure `why` gets the reason in words. */

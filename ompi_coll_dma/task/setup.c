@@ -21,7 +21,7 @@
 #include "task/comm.h"
 #include "task/exchange.h"
 
-#define PROTOCOL 2 /* of the set-up records and of the window */
+#define PROTOCOL 3 /* of the set-up records and of the window */
 #define ATTEMPTS 2
 
 typedef struct hello {
@@ -37,6 +37,9 @@ typedef struct hello {
     dma_profile_t profile;
     int32_t forced;
     uint32_t cross_memory;
+    dma_gpu_profile_t gpu_profile;
+    int32_t gpu_forced;
+    uint32_t gpu_queues;
     /* for ranks per core */
     uint64_t cpus[CPU_SETSIZE / 64];
     uint32_t local_procs, online;
@@ -186,6 +189,31 @@ static void count_cpus(hello_t *h, const dma_params_t *params)
     }
 }
 
+/* A row of the algorithm table by name, or -1 for the cost model. */
+static int32_t forced_variant(dma_comm_t *comm, const char *name, bool gpu)
+{
+    int v = dma_variant_find(name);
+
+    if (!name[0] || !strcmp(name, "auto")) {
+        return -1;
+    }
+    if (v >= 0 && dma_variants[v]->gpu != gpu) {
+        v = -1;
+    }
+    if (v < 0) {
+        dma_proc_report(comm->proc, DMA_REPORT_WARN, gpu ? "gpu_variant" : "variant",
+                        "there is no variant \"%s\"%s; the cost model chooses instead", name,
+                        gpu ? " for device memory" : "");
+    }
+    return v;
+}
+
+static void report_profile(dma_comm_t *comm, const char *topic, const char *path, const char *error)
+{
+    dma_proc_report(comm->proc, DMA_REPORT_WARN, topic,
+                    "the engine profile %s cannot be used (%s); the built-in one is used instead", path, error);
+}
+
 static void rank0_choices(dma_comm_t *comm, hello_t *h)
 {
     const dma_params_t *params = &comm->proc->params;
@@ -193,19 +221,17 @@ static void rank0_choices(dma_comm_t *comm, hello_t *h)
 
     h->profile = dma_profile_default();
     if (params->profile && dma_profile_load(params->profile, &h->profile, error, sizeof(error)) != DMA_OK) {
-        dma_proc_report(comm->proc, DMA_REPORT_WARN, "profile",
-                        "the engine profile %s cannot be used (%s); the built-in one is used instead", params->profile,
-                        error);
+        report_profile(comm, "profile", params->profile, error);
+    }
+    h->gpu_profile = dma_gpu_profile_default();
+    if (params->gpu_profile &&
+        dma_gpu_profile_load(params->gpu_profile, &h->gpu_profile, error, sizeof(error)) != DMA_OK) {
+        report_profile(comm, "gpu_profile", params->gpu_profile, error);
     }
     h->cross_memory = params->cross_memory != 0;
-    h->forced = -1;
-    if (params->variant[0] && strcmp(params->variant, "auto")) {
-        h->forced = dma_variant_find(params->variant);
-        if (h->forced < 0) {
-            dma_proc_report(comm->proc, DMA_REPORT_WARN, "variant",
-                            "there is no variant \"%s\"; the cost model chooses instead", params->variant);
-        }
-    }
+    h->forced = forced_variant(comm, params->variant, false);
+    h->gpu_forced = forced_variant(comm, params->gpu_variant, true);
+    h->gpu_queues = params->gpu_queues;
 }
 
 static dma_status_t exchange(dma_comm_t *comm, setup_t *s, const void *record, size_t bytes)
@@ -451,6 +477,9 @@ static void become_ready(dma_comm_t *comm, setup_t *s, bool cross)
     }
     comm->profile = s->all[0].profile;
     comm->forced = s->all[0].forced;
+    comm->gpu_profile = s->all[0].gpu_profile;
+    comm->gpu_forced = s->all[0].gpu_forced;
+    comm->gpu_queues = s->all[0].gpu_queues;
     comm->req = (dma_plan_req_t){
         .nranks = comm->nranks,
         .cross_memory = cross && s->all[0].cross_memory,

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "task/comm.h"
+#include "task/device.h"
 #include "task/place.h"
 
 /* In an all-to-all all ranks are in place or none, and the choice may depend on it. */
@@ -130,7 +131,7 @@ size_t dma_arrays_total(int nranks)
     return dma_arrays_bytes(nranks) + (2 * (size_t)nranks + 1) * sizeof(dma_cursor_t);
 }
 
-static dma_status_t get_arrays(dma_comm_t *comm, dma_task_t *task)
+dma_status_t dma_task_arrays(dma_comm_t *comm, dma_task_t *task)
 {
     if (!task->arrays) {
         task->arrays = malloc(dma_arrays_total(comm->nranks));
@@ -145,7 +146,7 @@ static dma_status_t bind(dma_comm_t *comm, dma_task_t *task, const dma_plan_t *p
 
     run->cursors = &task->cursor;
     if (plan->nprogs > 1) {
-        if (get_arrays(comm, task) != DMA_OK) {
+        if (dma_task_arrays(comm, task) != DMA_OK) {
             return DMA_ERR_NOMEM;
         }
         run->cursors = (dma_cursor_t *)((char *)task->arrays + dma_arrays_bytes(comm->nranks));
@@ -159,21 +160,17 @@ static dma_status_t bind(dma_comm_t *comm, dma_task_t *task, const dma_plan_t *p
     return DMA_OK;
 }
 
-/* DMA_AGAIN: it must wait for its turn. */
-static dma_status_t start(dma_comm_t *comm, dma_task_t *task)
+dma_status_t dma_task_bind(dma_comm_t *comm, dma_task_t *task)
 {
     const dma_plan_t *plan;
     dma_status_t status;
     uint32_t chunk;
 
-    if (!dma_window_may_publish(&comm->window, (uint32_t)task->run.seq)) {
-        return DMA_AGAIN;
-    }
     status = find_plan(comm, task, &plan, &chunk);
     if (status != DMA_OK) {
         return status;
     }
-    if (plan->streams) {
+    if (plan->streams && comm->streaming != task) {
         if (comm->streaming) {
             return DMA_AGAIN;
         }
@@ -185,6 +182,15 @@ static dma_status_t start(dma_comm_t *comm, dma_task_t *task)
         status = comm->engine->start(&task->run);
     }
     return status;
+}
+
+/* DMA_AGAIN: it must wait for its turn. */
+static dma_status_t start(dma_comm_t *comm, dma_task_t *task)
+{
+    if (!dma_window_may_publish(&comm->window, (uint32_t)task->run.seq)) {
+        return DMA_AGAIN;
+    }
+    return __builtin_expect(task->device != NULL, 0) ? dma_device_begin(comm, task) : dma_task_bind(comm, task);
 }
 
 /* The streams that this call has used have moved on by its chunks. */
@@ -218,6 +224,8 @@ static dma_status_t finish(dma_comm_t *comm, dma_task_t *task)
 {
     if (task->run.plan->streams) {
         stream_on(comm, task);
+    }
+    if (comm->streaming == task) {
         comm->streaming = NULL;
     }
     if (!task->run.refused) {
@@ -230,7 +238,7 @@ static dma_status_t finish(dma_comm_t *comm, dma_task_t *task)
     dma_proc_report(comm->proc, comm->rank == 0 ? DMA_REPORT_WARN : DMA_REPORT_INFO, "refused",
                     "a rank of %s could not read a peer's memory; staging through shared memory is used instead",
                     comm->text);
-    return start(comm, task);
+    return dma_task_bind(comm, task);
 }
 
 void dma_task_drop(dma_task_t *task)
@@ -240,7 +248,13 @@ void dma_task_drop(dma_task_t *task)
         if (task->messages) {
             /* under way after an error: what they read and write stays theirs */
             task->send_staging = task->recv_staging = NULL;
+            if (task->device) {
+                task->device->staging = NULL;
+            }
         }
+    }
+    if (__builtin_expect(task->device != NULL, 0)) {
+        dma_device_drop(task);
     }
     if (task->own_arrays) {
         free(task->arrays);
@@ -258,6 +272,9 @@ void dma_task_complete(dma_task_t *task, dma_status_t status)
 {
     if (status == DMA_OK && task->recv_staging) {
         status = dma_task_unpack(task);
+    }
+    if (__builtin_expect(task->device != NULL, 0) && status == DMA_OK) {
+        status = dma_device_unstage(task);
     }
     task->status = status;
     if (task->done) {
@@ -305,13 +322,17 @@ static dma_status_t move(dma_comm_t *comm, dma_task_t *task)
     dma_status_t status = DMA_OK;
 
     if (__builtin_expect(comm->state == DMA_COMM_ASIDE, 0)) {
+        if (task->device && task->device->phase != DEVICE_STAGED && (status = dma_device_stage(task)) != DMA_OK) {
+            return status;
+        }
         return dma_messages_advance(task);
     }
     if (atomic_load_explicit(&task->state, memory_order_relaxed) == DMA_TASK_QUEUED) {
         status = start(comm, task);
     }
     if (status == DMA_OK) {
-        status = comm->engine->advance(&task->run);
+        status = __builtin_expect(task->device != NULL, 0) ? dma_device_advance(comm, task)
+                                                           : comm->engine->advance(&task->run);
     }
     if (status == DMA_OK) {
         status = finish(comm, task);
@@ -351,6 +372,7 @@ int dma_tasks_advance(dma_comm_t *comm)
 /* Ready to be posted. `arrays`: memory of dma_arrays_total that nobody else uses meanwhile, or NULL. */
 dma_status_t dma_task_init(dma_comm_t *comm, dma_task_t *task, const dma_call_t *call, void *arrays)
 {
+    const dma_gpu_runtime_t *rt = comm->proc->runtime ? comm->proc->runtime : dma_gpu_runtime_loaded();
     dma_status_t status;
 
     task->comm = comm;
@@ -360,10 +382,18 @@ dma_status_t dma_task_init(dma_comm_t *comm, dma_task_t *task, const dma_call_t 
     task->own_arrays = false;
     task->send_staging = task->recv_staging = NULL;
     task->messages = NULL;
+    task->device = NULL;
     task->done = NULL;
     task->run.temp = NULL;
     task->run.entry = DMA_ENTRY_FIRST;
     task->run.refused = false;
+    if (__builtin_expect(rt != NULL, 0)) {
+        status = dma_task_arrays(comm, task);
+        status = status == DMA_OK ? dma_device_place(comm, task, call, rt) : status;
+        if (status != DMA_UNSUPPORTED) {
+            return status;
+        }
+    }
     /* equal blocks that need no packing: most small calls, and nothing but a few stores */
     if (__builtin_expect(!call->recv.counts && call->recv.dense && (call->in_place || call->send.dense), 1)) {
         uint64_t bytes = call->recv.count * call->recv.size, own = 0;
@@ -379,7 +409,7 @@ dma_status_t dma_task_init(dma_comm_t *comm, dma_task_t *task, const dma_call_t 
         task->run.sign = dma_sign(call->coll, call->in_place, bytes);
         return call->in_place || call->send.count * call->send.size == bytes ? DMA_OK : DMA_ERR_TRUNCATE;
     }
-    status = get_arrays(comm, task);
+    status = dma_task_arrays(comm, task);
     return status == DMA_OK ? dma_task_place(comm, task, call) : status;
 }
 

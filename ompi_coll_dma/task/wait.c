@@ -13,6 +13,7 @@
 #include <stdio.h>
 
 #include "task/comm.h"
+#include "task/device.h"
 
 #define SPINS        400   /* looks before the first progress: some microseconds */
 #define SWITCHES     8     /* looks with a switch in between, before progress, where ranks share cores */
@@ -44,6 +45,9 @@ static int holding(const dma_comm_t *comm)
 
     if (!task || atomic_load_explicit(&task->state, memory_order_relaxed) != DMA_TASK_RUNNING) {
         return -1;
+    }
+    if (task->device && task->device->phase < DEVICE_RUN) {
+        return dma_device_holding(comm, task);
     }
     for (uint32_t i = 0; i < task->run.plan->nprogs; i++) {
         const dma_cursor_t *c = &task->run.cursors[i];
@@ -99,6 +103,11 @@ static void watch_clock(dma_comm_t *comm)
             }
             return;
         }
+    }
+    if (comm->device && comm->device->bound && comm->device->device->engine->check(comm->device->bound) != DMA_OK) {
+        dma_comm_fail(comm, DMA_ERR_ENGINE, "the engine %s of %s has failed", comm->device->device->engine->name,
+                      comm->text);
+        return;
     }
     if (params->warn_seconds > 0 && !comm->warned && now - comm->since > params->warn_seconds) {
         comm->warned = true;

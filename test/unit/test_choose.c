@@ -86,6 +86,9 @@ START_TEST(forced)
         ck_assert_int_eq(dma_variant_find(dma_variants[v]->name), v);
         for (int c = 0; c < DMA_COLL_COUNT; c++) {
             dma_plan_req_t req = request_of((dma_coll_t)c, 3, 8);
+            req.gpu = dma_variants[v]->gpu ? &gpu : NULL;
+            req.bcst = req.max_ways = 2;
+            req.in_place = req.gpu && !strncmp(dma_variants[v]->name, "swap", 4);
             bool can = dma_variants[v]->colls >> c & 1;
             ck_assert_int_eq(choose(&profile, req, v).variant == (unsigned)v,
                              can || choose(&profile, req, -1).variant == (unsigned)v);

@@ -1,0 +1,91 @@
+/*
+ * Engines of GPUs: what runs the queue programs of a GPU plan (dma/plan.h).
+ *
+ *     unit     an engine on one device of this process: queues, rings, streams
+ *     bound    a unit in the service of one communicator: which queue leads to which rank, where its words are
+ *
+ * A communicator gives a bound engine one run at a time. `start` gives the queue programs to the hardware; all peers have
+ * entered by then, so the programs' waits for entries are over. An engine ends each program by writing run->epoch to the
+ * program's line (dma_window_queue), after everything the program has copied is visible to all; whoever waits for the
+ * program looks there. So the engine itself is never asked whether a run is done, and `check` is for evidence of faults.
+ *
+ * Copies of one program may overlap and finish in any order. Programs are independent: none waits for another one, so
+ * an engine may run them one after the other, on fewer queues than there are programs, or as one batch.
+ *
+ * An engine lowers what its hardware does not have: a COPY2 whose two places do not suit it to two copies, a SWAP to
+ * copies through memory of its own. Lengths and addresses are any; operations of no bytes are nothing.
+ */
+#ifndef DMA_GPU_ENGINE_H
+#define DMA_GPU_ENGINE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "dma/engine.h"
+#include "gpu/runtime.h"
+
+#define DMA_GPU_WHY_BYTES 128 /* of a reason in words */
+
+/* Where the receive buffer of a rank is, in the address space of our device. */
+typedef struct dma_target {
+    uint64_t addr;
+    uint64_t bytes;       /* of every block, unless displs is set */
+    const int64_t *displs; /* of the blocks; NULL: block b is at b * bytes */
+} dma_target_t;
+
+static inline uint64_t dma_target_addr(const dma_target_t *t, uint64_t block)
+{
+    return t->addr + (uint64_t)(t->displs ? t->displs[block] : (int64_t)(block * t->bytes));
+}
+
+/* What the ranks know of each other's engines. */
+typedef struct dma_gpu_card {
+    dma_gpu_pci_t pci;
+    uint32_t node; /* the kernel's number of the GPU, of all of the machine; UINT32_MAX: not known */
+    uint32_t features; /* DMA_GPU_SWAP_PACKETS, ... */
+    uint32_t max_ways; /* queues beside each other */
+} dma_gpu_card_t;
+
+#define DMA_GPU_SWAP_PACKETS 0x1 /* exchanges two places in one operation */
+#define DMA_GPU_BCST_PACKETS 0x2 /* writes two places in one operation */
+#define DMA_GPU_PRELAUNCH    0x4 /* takes programs before their call has started */
+
+typedef struct dma_gpu_unit dma_gpu_unit_t; /* each engine has its own */
+
+/* What an engine is told about itself. */
+typedef struct dma_gpu_config {
+    const dma_gpu_runtime_t *rt;
+    int device;
+    const char *sysfs; /* root of the kernel's topology text, or NULL: where it usually is */
+} dma_gpu_config_t;
+
+/* What an engine is told about a communicator. */
+typedef struct dma_gpu_job {
+    int rank, nranks;
+    const dma_gpu_card_t *cards; /* by rank */
+    uint64_t lines;              /* our queue lines, as our device sees them: 64 bytes each */
+    const uint64_t *ready;       /* by rank: its ready line, as our device sees it */
+} dma_gpu_job_t;
+
+typedef struct dma_gpu_engine {
+    const char *name;
+
+    /* On failure `why`, of DMA_GPU_WHY_BYTES, says in words why this engine does not work here. */
+    dma_status_t (*open)(const dma_gpu_config_t *config, dma_gpu_unit_t **unit, char *why);
+    void (*close)(dma_gpu_unit_t *unit);
+    void (*card)(const dma_gpu_unit_t *unit, dma_gpu_card_t *card);
+
+    dma_status_t (*bind)(dma_gpu_unit_t *unit, const dma_gpu_job_t *job, struct dma_bound **bound, char *why);
+    /* Waits, for a bounded time, until nothing that the communicator has started moves any more. */
+    void (*unbind)(struct dma_bound *bound);
+
+    /* DMA_AGAIN: some of it could not be given to the hardware yet; call again, with the same run, until DMA_OK. */
+    dma_status_t (*start)(dma_run_t *run);
+    /* DMA_OK, or what has gone wrong with the hardware under this communicator's runs. */
+    dma_status_t (*check)(struct dma_bound *bound);
+} dma_gpu_engine_t;
+
+/* All there are, the best first; ended by NULL. */
+extern const dma_gpu_engine_t *const dma_gpu_engines[];
+
+#endif

@@ -1,0 +1,52 @@
+/*
+ * Sharing device memory between the processes of a node: what this process has exported, what it has opened, and the host
+ * memory it has shown to its devices. Exporting, opening and registering are dear, so all three are remembered.
+ *
+ * An export stands for one allocation, as long as it lives: its number is never used again in this process, so that a
+ * peer that remembers a number never confuses two allocations, even if they have had the same address. A runtime that
+ * tells allocations apart (buffer_id) is asked for a handle once; else it is asked in every call, and another handle is
+ * another allocation.
+ *
+ * An opened allocation is known by the exporting process's nonce and the export's number, and shared by all communicators
+ * that use it. It keeps the memory alive after its owner has freed it: so the users of this file bound how many they keep.
+ */
+#ifndef DMA_GPU_SHARE_H
+#define DMA_GPU_SHARE_H
+
+#include <stddef.h>
+
+#include "gpu/runtime.h"
+
+typedef struct dma_share dma_share_t;
+
+/* NULL: no memory. */
+dma_share_t *dma_share_create(const dma_gpu_runtime_t *rt);
+/* Everything has been given back. */
+void dma_share_destroy(dma_share_t *share);
+
+/* Of this process, as an exporter. */
+uint64_t dma_share_nonce(const dma_share_t *share);
+
+typedef struct dma_export {
+    uint64_t number; /* never 0 */
+    uint64_t base, size;
+    dma_gpu_handle_t handle;
+} dma_export_t;
+
+/* The export of the allocation that `memory`, which is exportable, was found to be in. */
+dma_status_t dma_share_export(dma_share_t *share, const dma_gpu_memory_t *memory, dma_export_t *export);
+
+typedef struct dma_import dma_import_t;
+
+/* Opens what the process `nonce` has exported under `number`, for a device of ours, or finds that it is open. */
+dma_status_t dma_share_open(dma_share_t *share, int device, uint64_t nonce, const dma_export_t *export,
+                            dma_import_t **import);
+/* Where it begins, for our device. */
+uint64_t dma_import_base(const dma_import_t *import);
+void dma_share_close(dma_share_t *share, dma_import_t *import);
+
+/* Shows host memory to a device; the same memory may be shown several times and is hidden as often. */
+dma_status_t dma_share_pin(dma_share_t *share, int device, void *addr, size_t bytes, uint64_t *device_addr);
+void dma_share_unpin(dma_share_t *share, int device, const void *addr);
+
+#endif

@@ -1,0 +1,190 @@
+/* The life of a call with device memory: see device.h. */
+#include "task/device.h"
+
+#include <string.h>
+
+#include "task/place.h"
+
+/* In a verdict about a meeting. */
+enum { ALL_WELL = 1, THIS_TIME_NOT = 2 };
+
+static uint32_t verdict_word(const struct dma_device_comm *dc, uint32_t verdict)
+{
+    return dc->meetings << 2 | verdict;
+}
+
+/* Publishes the descriptor of a call without its data, and the record. */
+static void enter(dma_comm_t *comm, dma_task_t *task)
+{
+    dma_window_t *w = &comm->window;
+    dma_desc_t *d = dma_window_desc(w, w->rank, task->run.seq);
+
+    d->ack = w->ack;
+    d->sign = task->run.sign | DMA_SIGN_DEVICE;
+    w->ack_told = w->ack;
+    /* release: header and record come first */
+    atomic_store_explicit(&d->seq, (uint32_t)task->run.seq, memory_order_release);
+}
+
+/* The host plan on host memory. Where we have entered already, our data come with a later entry. */
+static dma_status_t go_by_host(dma_comm_t *comm, dma_task_t *task, dma_entry_t entry)
+{
+    dma_status_t status = dma_device_stage(task);
+
+    task->run.entry = entry;
+    return status == DMA_OK ? dma_task_bind(comm, task) : status;
+}
+
+dma_status_t dma_device_begin(dma_comm_t *comm, dma_task_t *task)
+{
+    struct dma_device_call *call = task->device;
+    struct dma_device_comm *dc;
+
+    if (comm->streaming) {
+        return DMA_AGAIN;
+    }
+    comm->streaming = task;
+    atomic_store_explicit(&task->state, DMA_TASK_RUNNING, memory_order_relaxed);
+    if (!call->served) {
+        return dma_task_bind(comm, task);
+    }
+    dc = dma_device_comm(comm, call->rt, call->device);
+    if (!dc || dc->off || dma_device_tell(comm, task) != DMA_OK) {
+        return go_by_host(comm, task, DMA_ENTRY_FIRST);
+    }
+    enter(comm, task);
+    return DMA_OK;
+}
+
+/* All descriptors: DMA_OK when they are there, and whether all have device memory. */
+static dma_status_t meet(dma_comm_t *comm, dma_task_t *task, bool *all)
+{
+    dma_window_t *w = &comm->window;
+
+    *all = true;
+    for (int r = 0; r < comm->nranks; r++) {
+        const dma_desc_t *d = dma_window_desc(w, r, task->run.seq);
+        uint64_t differ;
+
+        /* acquire: header and record are read after the number that announces them */
+        if (atomic_load_explicit(&d->seq, memory_order_acquire) != (uint32_t)task->run.seq) {
+            return DMA_AGAIN;
+        }
+        if ((int32_t)(d->ack - w->acks[r]) > 0) {
+            w->acks[r] = d->ack;
+        }
+        differ = (d->sign ^ task->run.sign) & ~DMA_SIGN_DEVICE;
+        if (differ) {
+            task->run.failed_rank = r;
+            return differ >> 56 ? DMA_ERR_MISMATCH : DMA_ERR_TRUNCATE;
+        }
+        *all = *all && (d->sign & DMA_SIGN_DEVICE);
+    }
+    return DMA_OK;
+}
+
+/* The GPU plan, with the host's program behind its entry: that is over. */
+static dma_status_t bind(dma_comm_t *comm, dma_task_t *task)
+{
+    struct dma_device_comm *dc = comm->device;
+    dma_run_t *run = &task->run;
+    dma_status_t status = dma_device_find_plan(comm, task, &run->plan);
+    const dma_prog_t *host;
+
+    if (status != DMA_OK || (status = dma_task_arrays(comm, task)) != DMA_OK) {
+        return status;
+    }
+    run->cursors = (dma_cursor_t *)((char *)task->arrays + dma_arrays_bytes(comm->nranks));
+    run->window = &comm->window;
+    run->targets = dc->targets;
+    run->bound = dc->bound;
+    run->epoch = ++dc->epoch;
+    comm->engine->start(run);
+    host = &run->plan->progs[0];
+    while (run->cursors[0].pc < host->nops && host->ops[run->cursors[0].pc].flag.kind == DMA_FLAG_ENTRY) {
+        run->cursors[0].pc++;
+    }
+    task->device->phase = DEVICE_SUBMIT;
+    return DMA_OK;
+}
+
+/* Everybody has entered. */
+static dma_status_t decide(dma_comm_t *comm, dma_task_t *task, bool all)
+{
+    struct dma_device_comm *dc = comm->device;
+    dma_status_t status;
+    bool fresh;
+
+    if (!all) {
+        return go_by_host(comm, task, DMA_ENTRY_STAGED);
+    }
+    status = dma_device_learn(comm, task, &fresh);
+    if (status != DMA_OK && status != DMA_UNSUPPORTED) {
+        return status;
+    }
+    if (!fresh) {
+        return bind(comm, task);
+    }
+    dc->meetings++;
+    /* release: our reads of the records come before whoever sees this may write the next one */
+    atomic_store_explicit(&dma_window_agreed(&comm->window, comm->rank)->word,
+                          verdict_word(dc, status == DMA_OK ? ALL_WELL : THIS_TIME_NOT), memory_order_release);
+    task->device->phase = DEVICE_AGREE;
+    return DMA_OK;
+}
+
+/* The verdicts of all. */
+static dma_status_t agree(dma_comm_t *comm, dma_task_t *task)
+{
+    struct dma_device_comm *dc = comm->device;
+    bool all = true;
+
+    for (int r = 0; r < comm->nranks; r++) {
+        uint32_t word = atomic_load_explicit(&dma_window_agreed(&comm->window, r)->word, memory_order_acquire);
+
+        if (word >> 2 != (dc->meetings & (UINT32_MAX >> 2))) {
+            return DMA_AGAIN;
+        }
+        all = all && (word & 3) == ALL_WELL;
+    }
+    dma_device_met(comm, all);
+    return all ? bind(comm, task) : go_by_host(comm, task, DMA_ENTRY_STAGED);
+}
+
+dma_status_t dma_device_advance(dma_comm_t *comm, dma_task_t *task)
+{
+    struct dma_device_call *call = task->device;
+    dma_status_t status = DMA_OK;
+    bool all;
+
+    if (call->phase == DEVICE_MEET && (status = meet(comm, task, &all)) == DMA_OK) {
+        status = decide(comm, task, all);
+    }
+    if (status == DMA_OK && call->phase == DEVICE_AGREE) {
+        status = agree(comm, task);
+    }
+    if (status == DMA_OK && call->phase == DEVICE_SUBMIT) {
+        status = comm->device->device->engine->start(&task->run);
+        if (status == DMA_OK) {
+            call->phase = DEVICE_RUN;
+        }
+    }
+    if (status == DMA_OK && (call->phase == DEVICE_RUN || call->phase == DEVICE_STAGED)) {
+        status = comm->engine->advance(&task->run);
+    }
+    return status;
+}
+
+int dma_device_holding(const dma_comm_t *comm, const dma_task_t *task)
+{
+    const struct dma_device_comm *dc = comm->device;
+
+    for (int r = 0; task->device->phase == DEVICE_AGREE && r < comm->nranks; r++) {
+        uint32_t word = atomic_load_explicit(&dma_window_agreed(&comm->window, r)->word, memory_order_relaxed);
+
+        if (word >> 2 != (dc->meetings & (UINT32_MAX >> 2))) {
+            return r;
+        }
+    }
+    return -1;
+}

@@ -1,0 +1,166 @@
+/*
+ * Calls whose buffers are device memory.
+ *
+ * What a buffer is, only its rank knows. So ranks meet before any data moves: a rank whose buffers its GPU's engine could
+ * serve enters with DMA_SIGN_DEVICE in its descriptor, no data, and a record that says where its receive buffer is. All
+ * others enter as ever. Every rank sees all descriptors, and so all decide alike:
+ *
+ *     not all are DEVICE    the host plan runs, as if nothing had happened: ranks with device memory copy what they send to
+ *                           host memory and enter once more (DMA_ENTRY_STAGED), and copy what they receive back
+ *     all are DEVICE        each opens the others' memory and, if any record was new to its readers, says how that went
+ *                           (the agreed line). If all could: the GPU plan. If one could not: the host plan, as above
+ *
+ * A host rank does nothing for this: it learns from the descriptor of a DEVICE rank that the data come later. A device
+ * buffer that no engine could serve (a derived datatype, memory without a handle) is staged by its own rank before it
+ * enters, and nobody else has to know.
+ *
+ * Records carry numbers of exports, and each rank remembers what the last DEVICE_SLOTS of each peer were. The owner keeps
+ * the same list and says `fresh` when a number is not in it; so both sides replace the same entry in the same call. As long
+ * as buffers are re-used no rank waits for anybody's opening.
+ *
+ *     dma_record_t   card | handle | nonce, number, size, offset | fresh | largest, table   256 bytes
+ *     then, if it has a table, for every block of the receive buffer: displacement, bytes   16 bytes each
+ */
+#ifndef DMA_TASK_DEVICE_H
+#define DMA_TASK_DEVICE_H
+
+#include "gpu/engine.h"
+#include "gpu/share.h"
+#include "task/comm.h"
+
+#define DEVICE_SLOTS    32 /* allocations of each peer that a communicator keeps open */
+#define DEVICE_PATIENCE 3  /* meetings in a row that fail before the communicator's device memory is staged for good */
+
+typedef struct dma_record {
+    dma_gpu_card_t card;
+    dma_gpu_handle_t handle;
+    uint64_t nonce, number, size;
+    int64_t offset;   /* of the receive buffer in the allocation */
+    uint64_t largest; /* bytes of the largest block */
+    uint32_t fresh;
+    uint32_t table; /* one follows */
+} dma_record_t;
+
+_Static_assert(sizeof(dma_record_t) <= DMA_RECORD_BYTES(0), "the table has a place of its own");
+
+typedef struct dma_record_block {
+    int64_t displ;
+    uint64_t bytes;
+} dma_record_block_t;
+
+typedef enum dma_device_phase {
+    DEVICE_MEET,   /* entered; descriptors of others are missing */
+    DEVICE_AGREE,  /* has said how opening went; others have not */
+    DEVICE_SUBMIT, /* the plan is being given to the engine */
+    DEVICE_RUN,    /* it runs */
+    DEVICE_STAGED, /* the host plan runs, or messages do, on host memory */
+} dma_device_phase_t;
+
+/* What a task with device memory has beside others. */
+struct dma_device_call {
+    const dma_gpu_runtime_t *rt;
+    dma_device_phase_t phase;
+    int device;
+    bool served;            /* an engine could; else staged from the start */
+    dma_gpu_memory_t recv;  /* the receive buffer */
+    dma_blocks_t home_send; /* the user's sides, while staging stands in for them */
+    dma_blocks_t home_recv;
+    char *staging;
+    int64_t *displs; /* of staged blocks: n to send, n to receive */
+};
+
+typedef struct dma_device_peer {
+    dma_import_t *open[DEVICE_SLOTS]; /* NULL: could not be opened, or ours */
+    uint64_t number[DEVICE_SLOTS];
+    uint64_t size[DEVICE_SLOTS];
+    unsigned next;
+} dma_device_peer_t;
+
+typedef struct dma_device_plan {
+    struct dma_device_plan *next;
+    dma_coll_t coll;
+    bool in_place;
+    dma_choice_t choice;
+    dma_plan_t *plan;
+} dma_device_plan_t;
+
+typedef struct dma_device_memo {
+    dma_coll_t coll;
+    bool in_place;
+    uint64_t bytes;
+    dma_choice_t choice;
+} dma_device_memo_t;
+
+#define DEVICE_MEMO 8
+
+/* What a communicator has beside others once it has seen device memory. */
+struct dma_device_comm {
+    struct dma_device *device; /* of the process */
+    bool off;                  /* staged for good */
+    struct dma_bound *bound;
+    bool pinned;        /* our arena is shown to the device */
+    uint32_t meetings;  /* that wanted a verdict */
+    uint32_t epoch;     /* GPU plans that have run or run */
+    unsigned failures;  /* meetings that have failed since the last that did not */
+    bool told_now;      /* this call's record is fresh */
+    uint64_t told[DEVICE_SLOTS];
+    unsigned told_next;
+    dma_device_peer_t *peers;
+    dma_gpu_card_t *cards;
+    dma_target_t *targets;
+    int64_t *displs; /* of the targets: n * n */
+    dma_device_plan_t *plans;
+    dma_device_memo_t memo[DEVICE_MEMO];
+    unsigned memo_next;
+};
+
+/* One device of this process, and the engine that serves it. */
+typedef struct dma_device {
+    struct dma_device *next;
+    int ordinal;
+    const dma_gpu_engine_t *engine; /* NULL: none works */
+    dma_gpu_unit_t *unit;
+    dma_gpu_card_t card;
+    char why[DMA_WHY_BYTES]; /* none works */
+} dma_device_t;
+
+/* device_place.c: before the call is posted. If a side of the call is device memory, task->device is set, and the call is
+ * placed; DMA_UNSUPPORTED: it is not, place it as ever. */
+dma_status_t dma_device_place(dma_comm_t *comm, dma_task_t *task, const dma_call_t *call,
+                              const dma_gpu_runtime_t *rt);
+/* Host memory in place of the user's, with what is sent. */
+dma_status_t dma_device_stage(dma_task_t *task);
+/* At the end: what has been received in host memory goes to the user's. */
+dma_status_t dma_device_unstage(dma_task_t *task);
+void dma_device_drop(dma_task_t *task);
+/* Bytes between the user's memory, wherever it is, and ours. */
+dma_status_t dma_device_pack(const dma_comm_t *comm, const dma_side_t *side, int block, size_t count, char *to);
+dma_status_t dma_device_unpack(const dma_comm_t *comm, const dma_side_t *side, char *block, size_t count,
+                               const char *from, size_t bytes);
+
+/* device.c: the parts of a task's life. */
+dma_status_t dma_device_begin(dma_comm_t *comm, dma_task_t *task);
+dma_status_t dma_device_advance(dma_comm_t *comm, dma_task_t *task);
+/* Whom it waits for, or -1. */
+int dma_device_holding(const dma_comm_t *comm, const dma_task_t *task);
+
+/* device_comm.c: with the communicator's lock */
+/* The communicator's part, made at the first call with device memory; NULL: this rank has no engine for that device. */
+struct dma_device_comm *dma_device_comm(dma_comm_t *comm, const dma_gpu_runtime_t *rt, int device);
+/* Fills our record. */
+dma_status_t dma_device_tell(dma_comm_t *comm, dma_task_t *task);
+/* Reads all records; *fresh when any is. On success every target is known. DMA_UNSUPPORTED: not all could be opened. */
+dma_status_t dma_device_learn(dma_comm_t *comm, dma_task_t *task, bool *fresh);
+/* A meeting is over: all could, or not. */
+void dma_device_met(dma_comm_t *comm, bool all);
+dma_status_t dma_device_find_plan(dma_comm_t *comm, dma_task_t *task, const dma_plan_t **plan);
+/* Nothing of ours moves any more. */
+void dma_device_stop(dma_comm_t *comm);
+void dma_device_comm_destroy(dma_comm_t *comm);
+
+/* device_proc.c */
+/* The process's entry for a device; made on first use. */
+dma_device_t *dma_device_of(dma_proc_t *proc, const dma_gpu_runtime_t *rt, int device);
+void dma_devices_destroy(dma_proc_t *proc);
+
+#endif

@@ -1,0 +1,368 @@
+/* What a communicator knows of its ranks' devices and device memory: see device.h. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "task/device.h"
+
+static size_t tables_bytes(int nranks)
+{
+    size_t n = (size_t)nranks;
+
+    return n * (sizeof(dma_device_peer_t) + sizeof(dma_gpu_card_t) + sizeof(dma_target_t)) + n * n * sizeof(int64_t);
+}
+
+struct dma_device_comm *dma_device_comm(dma_comm_t *comm, const dma_gpu_runtime_t *rt, int ordinal)
+{
+    struct dma_device_comm *dc = comm->device;
+    size_t n = (size_t)comm->nranks;
+    dma_device_t *device;
+
+    if (dc) {
+        /* The device of the first call: buffers elsewhere are staged. */
+        return dc->device->ordinal == ordinal ? dc : NULL;
+    }
+    device = dma_device_of(comm->proc, rt, ordinal);
+    if (!device || !device->engine || !(dc = calloc(1, sizeof(*dc) + tables_bytes(comm->nranks)))) {
+        return NULL;
+    }
+    dc->device = device;
+    dc->displs = (int64_t *)(dc + 1);
+    dc->peers = (dma_device_peer_t *)(dc->displs + n * n);
+    dc->targets = (dma_target_t *)(dc->peers + n);
+    dc->cards = (dma_gpu_card_t *)(dc->targets + n);
+    comm->device = dc;
+    return dc;
+}
+
+/* ---- our record ---- */
+
+/* Is the number of our export new to the peers? If so it takes the place of the oldest. */
+static bool is_fresh(struct dma_device_comm *dc, uint64_t number)
+{
+    for (unsigned i = 0; i < DEVICE_SLOTS; i++) {
+        if (dc->told[i] == number) {
+            return false;
+        }
+    }
+    dc->told[dc->told_next++ % DEVICE_SLOTS] = number;
+    return true;
+}
+
+dma_status_t dma_device_tell(dma_comm_t *comm, dma_task_t *task)
+{
+    struct dma_device_comm *dc = comm->device;
+    const dma_gpu_memory_t *m = &task->device->recv;
+    const dma_blocks_t *recv = &task->run.recv;
+    dma_record_t *record = dma_window_record(&comm->window, comm->rank);
+    dma_record_block_t *table = (dma_record_block_t *)((char *)record + DMA_RECORD_BYTES(0));
+    dma_export_t export;
+    dma_status_t status = dma_share_export(comm->proc->share, m, &export);
+
+    if (status != DMA_OK) {
+        return status;
+    }
+    dc->told_now = is_fresh(dc, export.number);
+    *record = (dma_record_t){
+        .card = dc->device->card,
+        .handle = export.handle,
+        .nonce = dma_share_nonce(comm->proc->share),
+        .number = export.number,
+        .size = export.size,
+        .offset = (int64_t)((uint64_t)(uintptr_t)recv->addr - export.base),
+        .largest = recv->bytes,
+        .fresh = dc->told_now || !dc->bound,
+        .table = recv->counts != NULL,
+    };
+    for (int b = 0; recv->counts && b < comm->nranks; b++) {
+        table[b] = (dma_record_block_t){.displ = recv->displs[b], .bytes = recv->counts[b]};
+        record->largest = recv->counts[b] > record->largest ? recv->counts[b] : record->largest;
+    }
+    return DMA_OK;
+}
+
+/* ---- the others' ---- */
+
+/* A new allocation of a peer takes the place of the oldest that we know of, whether it can be opened or not: the peer
+ * counts the same way. */
+static void remember(dma_comm_t *comm, int r, const dma_record_t *record)
+{
+    struct dma_device_comm *dc = comm->device;
+    dma_device_peer_t *peer = &dc->peers[r];
+    unsigned at;
+    dma_export_t export = {.number = record->number, .size = record->size, .handle = record->handle};
+
+    for (at = 0; at < DEVICE_SLOTS; at++) {
+        if (peer->number[at] == record->number) {
+            return; /* the peer only lacks its bound engine */
+        }
+    }
+    at = peer->next++ % DEVICE_SLOTS;
+    if (peer->open[at]) {
+        dma_share_close(comm->proc->share, peer->open[at]);
+        peer->open[at] = NULL;
+    }
+    peer->number[at] = record->number;
+    peer->size[at] = record->size;
+    if (r != comm->rank &&
+        dma_share_open(comm->proc->share, dc->device->ordinal, record->nonce, &export, &peer->open[at]) != DMA_OK) {
+        dma_proc_report(comm->proc, DMA_REPORT_WARN, "open",
+                        "device memory of rank %d of %s cannot be opened (%s): it goes through the host", r, comm->text,
+                        dma_gpu_error());
+        peer->open[at] = NULL;
+    }
+}
+
+/* Where the receive buffer of a peer is, if what it says can be. DMA_UNSUPPORTED: it is not open here. */
+static dma_status_t aim(dma_comm_t *comm, const dma_task_t *task, int r, const dma_record_t *record)
+{
+    struct dma_device_comm *dc = comm->device;
+    const dma_device_peer_t *peer = &dc->peers[r];
+    const dma_record_block_t *table = (const dma_record_block_t *)((const char *)record + DMA_RECORD_BYTES(0));
+    int64_t *displs = dc->displs + (size_t)r * (size_t)comm->nranks, at, offset = record->offset;
+    uint64_t ours = dma_blocks_bytes(&task->run.send, dma_coll_gathers(task->coll) ? 0 : (uint64_t)r);
+    unsigned slot = 0;
+
+    while (slot < DEVICE_SLOTS && peer->number[slot] != record->number) {
+        slot++;
+    }
+    if (slot == DEVICE_SLOTS || !peer->open[slot]) {
+        return DMA_UNSUPPORTED;
+    }
+    for (int b = 0; record->table && b < comm->nranks; b++) {
+        displs[b] = table[b].displ;
+    }
+    at = record->table ? displs[comm->rank] : (int64_t)((uint64_t)comm->rank * ours);
+    if (record->table && table[comm->rank].bytes != ours) {
+        return DMA_ERR_TRUNCATE;
+    }
+    /* Nothing is written outside of the allocation, whatever a peer says. */
+    if (ours && (offset < 0 || (uint64_t)offset > record->size || offset + at < 0 ||
+                 (uint64_t)(offset + at) > peer->size[slot] || ours > peer->size[slot] - (uint64_t)(offset + at))) {
+        return DMA_UNSUPPORTED;
+    }
+    dc->targets[r] = (dma_target_t){
+        .addr = dma_import_base(peer->open[slot]) + (uint64_t)offset,
+        .bytes = ours,
+        .displs = record->table ? displs : NULL,
+    };
+    return DMA_OK;
+}
+
+/* The engine in the service of this communicator. */
+static dma_status_t make_bound(dma_comm_t *comm)
+{
+    struct dma_device_comm *dc = comm->device;
+    char *arena = dma_arena_base(comm->window.arena);
+    char *lines = (char *)dma_window_queue(&comm->window, comm->rank, 0);
+    dma_gpu_job_t job = {.rank = comm->rank, .nranks = comm->nranks, .cards = dc->cards};
+    char why[DMA_GPU_WHY_BYTES] = "its memory cannot be registered";
+    uint64_t at;
+    dma_status_t status;
+
+    status = dma_share_pin(comm->proc->share, dc->device->ordinal, arena, dma_arena_bytes(comm->window.arena), &at);
+    if (status == DMA_OK) {
+        job.lines = at + (uint64_t)(lines - arena);
+        status = dc->device->engine->bind(dc->device->unit, &job, &dc->bound, why);
+        if (status == DMA_OK) {
+            dc->pinned = true;
+            return DMA_OK;
+        }
+        dma_share_unpin(comm->proc->share, dc->device->ordinal, arena);
+    }
+    dc->bound = NULL;
+    dma_proc_report(comm->proc, DMA_REPORT_WARN, "bind",
+                    "the engine %s does not serve %s (%s): device memory goes through the host",
+                    dc->device->engine->name, comm->text, why);
+    return DMA_UNSUPPORTED;
+}
+
+dma_status_t dma_device_learn(dma_comm_t *comm, dma_task_t *task, bool *fresh)
+{
+    struct dma_device_comm *dc = comm->device;
+    dma_status_t result = DMA_OK;
+
+    *fresh = false;
+    for (int r = 0; r < comm->nranks; r++) {
+        const dma_record_t *record = dma_window_record(&comm->window, r);
+        dma_status_t status = DMA_OK;
+
+        dc->cards[r] = record->card;
+        if (record->fresh) {
+            *fresh = true;
+            remember(comm, r, record);
+        }
+        if (r == comm->rank) {
+            dc->targets[r] = (dma_target_t){.addr = (uint64_t)(uintptr_t)task->run.recv.addr,
+                                            .bytes = task->run.recv.bytes,
+                                            .displs = task->run.recv.displs};
+        } else {
+            status = aim(comm, task, r, record);
+        }
+        if (status == DMA_ERR_TRUNCATE) {
+            task->run.failed_rank = r;
+            return status;
+        }
+        result = status == DMA_OK ? result : status;
+    }
+    if (result == DMA_OK && !dc->bound) {
+        result = make_bound(comm);
+    }
+    return result;
+}
+
+void dma_device_met(dma_comm_t *comm, bool all)
+{
+    struct dma_device_comm *dc = comm->device;
+
+    if (all) {
+        dc->failures = 0;
+        return;
+    }
+    if (dc->told_now) {
+        dc->told[(dc->told_next - 1) % DEVICE_SLOTS] = 0; /* not all have it: it will be new to them once more */
+    }
+    if (++dc->failures == DEVICE_PATIENCE) {
+        dc->off = true;
+        dma_proc_report(comm->proc, comm->rank == 0 ? DMA_REPORT_WARN : DMA_REPORT_INFO, "device off",
+                        "device memory of %s goes through the host from now on", comm->text);
+    }
+}
+
+/* ---- the plan ---- */
+
+/* Of the largest block that any rank receives: equal on all. */
+static uint64_t largest(const dma_comm_t *comm)
+{
+    uint64_t most = 0;
+
+    for (int r = 0; r < comm->nranks; r++) {
+        const dma_record_t *record = dma_window_record(&comm->window, r);
+
+        most = record->largest > most ? record->largest : most;
+    }
+    return most;
+}
+
+static dma_plan_req_t request(const dma_comm_t *comm, const dma_task_t *task)
+{
+    const struct dma_device_comm *dc = comm->device;
+    dma_plan_req_t req = comm->req;
+    uint32_t features = UINT32_MAX;
+
+    req.coll = task->coll;
+    req.gpu = &comm->gpu_profile;
+    req.ways = comm->gpu_queues;
+    req.max_ways = UINT32_MAX;
+    for (int r = 0; r < comm->nranks; r++) {
+        features &= dc->cards[r].features;
+        req.max_ways = dc->cards[r].max_ways < req.max_ways ? dc->cards[r].max_ways : req.max_ways;
+    }
+    req.swap = features & DMA_GPU_SWAP_PACKETS;
+    req.bcst = features & DMA_GPU_BCST_PACKETS;
+    return req;
+}
+
+static dma_status_t choose(dma_comm_t *comm, const dma_task_t *task, dma_choice_t *choice)
+{
+    struct dma_device_comm *dc = comm->device;
+    /* ranks of an all-gather may differ in this */
+    bool in_place = task->in_place && !dma_coll_gathers(task->coll);
+    uint64_t bytes = largest(comm);
+    dma_plan_req_t req;
+    const char *reason;
+    dma_status_t status;
+
+    for (int i = 0; i < DEVICE_MEMO; i++) {
+        const dma_device_memo_t *m = &dc->memo[i];
+
+        if (m->bytes == bytes && m->coll == task->coll && m->in_place == in_place && m->choice.ways) {
+            *choice = m->choice;
+            return DMA_OK;
+        }
+    }
+    req = request(comm, task);
+    req.bytes = bytes;
+    req.in_place = in_place;
+    status = dma_plan_choose(&comm->profile, &req, comm->gpu_forced, choice, &reason);
+    if (reason && comm->gpu_forced >= 0 && comm->rank == 0) {
+        dma_proc_report(comm->proc, DMA_REPORT_INFO, "forced", "%s cannot do %llu bytes in device memory (%s)",
+                        dma_variants[comm->gpu_forced]->name, (unsigned long long)bytes, reason);
+    }
+    if (status == DMA_OK) {
+        dc->memo[dc->memo_next++ % DEVICE_MEMO] =
+            (dma_device_memo_t){.coll = task->coll, .in_place = in_place, .bytes = bytes, .choice = *choice};
+    }
+    return status;
+}
+
+dma_status_t dma_device_find_plan(dma_comm_t *comm, dma_task_t *task, const dma_plan_t **plan)
+{
+    struct dma_device_comm *dc = comm->device;
+    dma_choice_t choice;
+    dma_status_t status = choose(comm, task, &choice);
+    dma_device_plan_t *p;
+    dma_plan_req_t req;
+
+    if (status != DMA_OK) {
+        return DMA_ERR_ENGINE;
+    }
+    for (p = dc->plans; p; p = p->next) {
+        if (p->coll == task->coll && p->in_place == task->in_place && p->choice.variant == choice.variant &&
+            p->choice.ways == choice.ways) {
+            *plan = p->plan;
+            return DMA_OK;
+        }
+    }
+    if (!(p = malloc(sizeof(*p)))) {
+        return DMA_ERR_NOMEM;
+    }
+    *p = (dma_device_plan_t){.next = dc->plans, .coll = task->coll, .in_place = task->in_place, .choice = choice};
+    req = request(comm, task);
+    req.in_place = task->in_place;
+    if ((status = dma_plan_build(&req, &choice, comm->rank, &p->plan)) != DMA_OK) {
+        free(p);
+        return status;
+    }
+    dc->plans = p;
+    *plan = p->plan;
+    return DMA_OK;
+}
+
+/* ---- the end ---- */
+
+void dma_device_stop(dma_comm_t *comm)
+{
+    struct dma_device_comm *dc = comm->device;
+
+    if (dc->bound) {
+        dc->device->engine->unbind(dc->bound);
+        dc->bound = NULL;
+    }
+    if (dc->pinned) {
+        dma_share_unpin(comm->proc->share, dc->device->ordinal, dma_arena_base(comm->window.arena));
+        dc->pinned = false;
+    }
+}
+
+void dma_device_comm_destroy(dma_comm_t *comm)
+{
+    struct dma_device_comm *dc = comm->device;
+    dma_device_plan_t *next;
+
+    dma_device_stop(comm);
+    for (int r = 0; r < comm->nranks; r++) {
+        for (int i = 0; i < DEVICE_SLOTS; i++) {
+            if (dc->peers[r].open[i]) {
+                dma_share_close(comm->proc->share, dc->peers[r].open[i]);
+            }
+        }
+    }
+    for (dma_device_plan_t *p = dc->plans; p; p = next) {
+        next = p->next;
+        dma_plan_free(p->plan);
+        free(p);
+    }
+    free(dc);
+    comm->device = NULL;
+}

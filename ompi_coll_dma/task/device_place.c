@@ -1,0 +1,255 @@
+/*
+ * Device memory at the seam: which calls an engine may serve, and staging for those that it does not.
+ *
+ * An engine may serve a call whose sides are dense, whose receive buffer lies in one allocation that other processes can
+ * open, and whose send buffer is memory of the same device. Everything else that has device memory in it is staged:
+ * packed into host memory before the call, unpacked behind it. Bytes of device memory are only ever moved by the runtime.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "task/device.h"
+#include "task/place.h"
+
+/* The bytes between the first and the last that a side touches. */
+typedef struct span {
+    char *first;
+    uint64_t bytes;
+} span_t;
+
+/* Of `count` elements from `at` on. */
+static span_t span_of_block(const dma_side_t *side, char *at, size_t count)
+{
+    ptrdiff_t last = (ptrdiff_t)(count - 1) * side->extent;
+    char *low = at + side->lb + (last < 0 ? last : 0), *high = at + side->ub + (last > 0 ? last : 0);
+
+    return (span_t){.first = low, .bytes = high > low ? (uint64_t)(high - low) : 0};
+}
+
+static span_t span_of(const dma_side_t *side, int blocks)
+{
+    char *low = NULL, *high = NULL;
+
+    for (int b = 0; b < blocks; b++) {
+        size_t count = dma_side_count(side, b);
+        span_t block;
+
+        if (!count || !side->size) {
+            continue;
+        }
+        block = span_of_block(side, dma_side_addr(side, b), count);
+        low = !low || block.first < low ? block.first : low;
+        high = !high || block.first + block.bytes > high ? block.first + block.bytes : high;
+    }
+    return (span_t){.first = low, .bytes = (uint64_t)(high - low)};
+}
+
+static dma_gpu_memory_t memory_of(const dma_gpu_runtime_t *rt, const span_t *span)
+{
+    dma_gpu_memory_t m = {.kind = DMA_GPU_HOST, .device = -1};
+
+    if (span->bytes) {
+        dma_gpu_classify(rt, (uint64_t)(uintptr_t)span->first, span->bytes, &m);
+    }
+    return m;
+}
+
+/* The runtime's own copy: the only way to bytes of device memory. */
+static dma_status_t copy_bytes(const dma_gpu_runtime_t *rt, int device, void *to, const void *from, uint64_t bytes)
+{
+    dma_gpu_scope_t scope;
+    dma_status_t status = rt->enter(device, &scope);
+
+    if (status == DMA_OK) {
+        status = rt->copy((uint64_t)(uintptr_t)to, (uint64_t)(uintptr_t)from, bytes);
+        rt->leave(&scope);
+    }
+    return status;
+}
+
+dma_status_t dma_device_pack(const dma_comm_t *comm, const dma_side_t *side, int block, size_t count, char *to)
+{
+    char *at = dma_side_addr(side, block), *bounce;
+    span_t span = span_of_block(side, at, count);
+    dma_status_t status;
+
+    if (side->dense) {
+        return copy_bytes(side->runtime, side->device, to, at, count * side->size);
+    }
+    /* The convertor reads host memory: the whole stretch comes over first, holes and all. */
+    if (!(bounce = malloc(span.bytes))) {
+        return DMA_ERR_NOMEM;
+    }
+    status = copy_bytes(side->runtime, side->device, bounce, span.first, span.bytes);
+    if (status == DMA_OK) {
+        status = comm->host->pack(bounce + (at - span.first), count, side->type, to, count * side->size);
+    }
+    free(bounce);
+    return status;
+}
+
+dma_status_t dma_device_unpack(const dma_comm_t *comm, const dma_side_t *side, char *at, size_t count, const char *from,
+                               size_t bytes)
+{
+    span_t span = span_of_block(side, at, count);
+    dma_status_t status;
+    char *bounce;
+
+    if (side->dense) {
+        return copy_bytes(side->runtime, side->device, at, from, bytes);
+    }
+    if (!(bounce = malloc(span.bytes))) {
+        return DMA_ERR_NOMEM;
+    }
+    /* What lies in the holes goes back as it came. */
+    status = copy_bytes(side->runtime, side->device, bounce, span.first, span.bytes);
+    if (status == DMA_OK) {
+        status = comm->host->unpack(bounce + (at - span.first), count, side->type, from, bytes);
+    }
+    if (status == DMA_OK) {
+        status = copy_bytes(side->runtime, side->device, span.first, bounce, span.bytes);
+    }
+    free(bounce);
+    return status;
+}
+
+/* Sides in the terms of what an engine may serve. */
+static bool served(const dma_call_t *call, const dma_gpu_memory_t *send, const dma_gpu_memory_t *recv)
+{
+    if (!call->recv.dense || !recv->exportable) {
+        return false;
+    }
+    /* a rank that has nothing to send to anybody has no send buffer to speak of */
+    return call->in_place || (call->send.dense && (dma_gpu_kind_on_device(send->kind) || !send->base) &&
+                              (send->device == recv->device || send->kind == DMA_GPU_HOST));
+}
+
+dma_status_t dma_device_place(dma_comm_t *comm, dma_task_t *task, const dma_call_t *call, const dma_gpu_runtime_t *rt)
+{
+    dma_call_t mine = *call;
+    span_t recv_span = span_of(&call->recv, comm->nranks), send_span = {0};
+    dma_gpu_memory_t recv = memory_of(rt, &recv_span), send = recv;
+    struct dma_device_call *d;
+    bool recv_on, send_on;
+
+    if (!call->in_place) {
+        send_span = span_of(&call->send, dma_coll_gathers(call->coll) ? 1 : comm->nranks);
+        send = memory_of(rt, &send_span);
+    }
+    recv_on = dma_gpu_kind_on_device(recv.kind);
+    send_on = dma_gpu_kind_on_device(send.kind);
+    if (!recv_on && !send_on) {
+        return DMA_UNSUPPORTED;
+    }
+    if (!(d = calloc(1, sizeof(*d)))) {
+        return DMA_ERR_NOMEM;
+    }
+    d->rt = rt;
+    d->device = recv_on ? recv.device : send.device;
+    d->recv = recv;
+    d->served = recv_on && served(call, &send, &recv) && (call->in_place || send_on || !send_span.bytes);
+    d->phase = d->served ? DEVICE_MEET : DEVICE_STAGED;
+    task->device = d;
+    mine.recv.runtime = recv_on && !d->served ? rt : NULL;
+    mine.recv.device = recv.device;
+    mine.send.runtime = send_on && !d->served ? rt : NULL;
+    mine.send.device = send.device;
+    return dma_task_place(comm, task, &mine);
+}
+
+/* ---- staging what an engine could have served ---- */
+
+static uint64_t all_bytes(const dma_blocks_t *blocks, int n)
+{
+    uint64_t all = 0;
+
+    for (int b = 0; b < n; b++) {
+        all += dma_blocks_bytes(blocks, (uint64_t)b);
+    }
+    return all;
+}
+
+/* The same blocks one after the other in `memory`. */
+static dma_blocks_t packed_at(const dma_blocks_t *blocks, int n, char *memory, int64_t *displs)
+{
+    dma_blocks_t packed = *blocks;
+    int64_t at = 0;
+
+    packed.addr = memory;
+    for (int b = 0; blocks->counts && b < n; b++) {
+        displs[b] = at;
+        at += (int64_t)blocks->counts[b];
+    }
+    packed.displs = blocks->counts ? displs : NULL;
+    return packed;
+}
+
+/* Blocks first .. last - 1, from or to the staging. */
+static dma_status_t move_blocks(const struct dma_device_call *d, const dma_blocks_t *to, const dma_blocks_t *from,
+                                int first, int last, int except)
+{
+    dma_gpu_scope_t scope;
+    dma_status_t status = d->rt->enter(d->device, &scope);
+
+    if (status != DMA_OK) {
+        return status;
+    }
+    for (int b = first; status == DMA_OK && b < last; b++) {
+        uint64_t bytes = dma_blocks_bytes(from, (uint64_t)b);
+
+        if (bytes && b != except) {
+            status = d->rt->copy((uint64_t)(uintptr_t)dma_blocks_addr(to, (uint64_t)b),
+                                 (uint64_t)(uintptr_t)dma_blocks_addr(from, (uint64_t)b), bytes);
+        }
+    }
+    d->rt->leave(&scope);
+    return status;
+}
+
+dma_status_t dma_device_stage(dma_task_t *task)
+{
+    struct dma_device_call *d = task->device;
+    dma_run_t *run = &task->run;
+    int n = task->comm->nranks, rank = task->comm->rank, sends = dma_coll_gathers(task->coll) ? 1 : n;
+    uint64_t recv = all_bytes(&run->recv, n), send = task->in_place ? 0 : all_bytes(&run->send, sends);
+    bool gathers = dma_coll_gathers(task->coll);
+
+    d->phase = DEVICE_STAGED;
+    d->home_recv = run->recv;
+    d->home_send = run->send;
+    d->displs = malloc(2 * (size_t)n * sizeof(*d->displs));
+    d->staging = malloc(recv + send + 1);
+    if (!d->displs || !d->staging) {
+        return DMA_ERR_NOMEM;
+    }
+    run->recv = packed_at(&d->home_recv, n, d->staging, d->displs + n);
+    if (!task->in_place) {
+        run->send = packed_at(&d->home_send, sends, d->staging + recv, d->displs);
+        return move_blocks(d, &run->send, &d->home_send, 0, sends, -1);
+    }
+    run->send = run->recv;
+    if (gathers) {
+        run->send = (dma_blocks_t){.addr = dma_blocks_addr(&run->recv, (uint64_t)rank),
+                                   .bytes = dma_blocks_bytes(&run->recv, (uint64_t)rank)};
+    }
+    return move_blocks(d, &run->recv, &d->home_recv, gathers ? rank : 0, gathers ? rank + 1 : n, -1);
+}
+
+dma_status_t dma_device_unstage(dma_task_t *task)
+{
+    struct dma_device_call *d = task->device;
+    bool own_kept = task->in_place && dma_coll_gathers(task->coll);
+
+    if (!d->staging) {
+        return DMA_OK;
+    }
+    return move_blocks(d, &d->home_recv, &task->run.recv, 0, task->comm->nranks, own_kept ? task->comm->rank : -1);
+}
+
+void dma_device_drop(dma_task_t *task)
+{
+    free(task->device->staging);
+    free(task->device->displs);
+    free(task->device);
+    task->device = NULL;
+}
