@@ -1,0 +1,224 @@
+/* See map.h. */
+#include "engine/sdma/map.h"
+
+#include <stddef.h>
+
+#define ENGINES 32
+#define EVEN    UINT32_C(0x55555555)
+#define NOBODY  (-1)
+
+/* One call's view. */
+typedef struct maker {
+    const dma_gen_t *gen;
+    const dma_topo_gpu_t *gpu;
+    const uint32_t *nodes;
+    int nranks, rank;
+    dma_map_pick_t *picks;
+    int owner[ENGINES]; /* the rank that has an engine for itself */
+    uint32_t load[ENGINES];
+} maker_t;
+
+static uint32_t below(uint32_t n)
+{
+    return n < ENGINES ? (UINT32_C(1) << n) - 1 : UINT32_MAX;
+}
+
+static uint32_t lowest(uint32_t mask)
+{
+    return (uint32_t)__builtin_ctz(mask);
+}
+
+static bool several(uint32_t mask)
+{
+    return mask & (mask - 1);
+}
+
+/* The XGMI engines that are really there. */
+static uint32_t pool(const maker_t *m)
+{
+    uint32_t all = below(m->gpu->host_engines + m->gpu->xgmi_engines);
+
+    return all & ~below(m->gpu->host_engines) & (m->gen->even_engines ? EVEN : UINT32_MAX);
+}
+
+static dma_map_pick_t host_facing(const maker_t *m, const char *reason)
+{
+    /* Left to pick, the driver would take turns among engines of which every other is not there. */
+    if (m->gen->even_engines) {
+        return (dma_map_pick_t){.kind = DMA_MAP_ENGINE, .candidates = 1, .reason = reason};
+    }
+    return (dma_map_pick_t){.kind = DMA_MAP_HOST, .reason = reason};
+}
+
+static dma_map_pick_t among(uint32_t candidates, const char *reason)
+{
+    return (dma_map_pick_t){.kind = DMA_MAP_ENGINE, .candidates = candidates, .reason = reason};
+}
+
+/* Without a mask. XGMI engines reach everything, so they do too where no link is listed. */
+static dma_map_pick_t unadvised(const maker_t *m, const char *reason)
+{
+    if (pool(m) == 0) {
+        return host_facing(m, "this GPU has no XGMI engines");
+    }
+    if (m->gen->even_engines) {
+        return among(pool(m), reason);
+    }
+    return (dma_map_pick_t){.kind = DMA_MAP_XGMI, .reason = reason};
+}
+
+static dma_map_pick_t advised(const maker_t *m, uint32_t mask)
+{
+    uint32_t there = mask & below(m->gpu->host_engines + m->gpu->xgmi_engines);
+
+    if (m->gen->even_engines) {
+        there = (there | there >> 1) & EVEN;
+    }
+    if (there == 0) {
+        return unadvised(m,
+                         mask ? "the driver recommends engines that are not there" : "the driver recommends no engine");
+    }
+    if (several(there) && there & pool(m)) {
+        there &= pool(m); /* those that face the host are slower towards peers, and busy with others' copies */
+    }
+    if (several(there)) {
+        return among(there, "one of the engines that the driver recommends for this link");
+    }
+    return among(there, "the engine that the driver recommends for this link");
+}
+
+/* The best link to a node: a direct XGMI one, else any. */
+static const dma_topo_link_t *link_to(const dma_topo_gpu_t *gpu, uint32_t node)
+{
+    const dma_topo_link_t *best = NULL;
+
+    for (uint32_t i = 0; i < gpu->nlinks; i++) {
+        const dma_topo_link_t *link = &gpu->links[i];
+        if (link->to == node && (!best || (best->type != DMA_TOPO_XGMI && link->type == DMA_TOPO_XGMI))) {
+            best = link;
+        }
+    }
+    return best;
+}
+
+static dma_map_pick_t pick(const maker_t *m, int peer)
+{
+    const dma_topo_link_t *link = link_to(m->gpu, m->nodes[peer]);
+
+    if (peer == m->rank) {
+        return host_facing(m, "the own block stays on this GPU");
+    }
+    if (m->nodes[peer] == m->gpu->node) {
+        return host_facing(m, "the peer is on the same GPU");
+    }
+    if (!link) {
+        return unadvised(m, "no link to the peer's GPU is listed");
+    }
+    if (link->type != DMA_TOPO_XGMI) {
+        return host_facing(m, "the peer is behind PCIe");
+    }
+    return advised(m, link->engines);
+}
+
+/* Of several ranks on one GPU the first stands for all: there is one link to them, and more engines do not widen it. */
+static int first_on(const maker_t *m, int rank)
+{
+    int first = 0;
+
+    while (m->nodes[first] != m->nodes[rank] || first == m->rank) {
+        first++;
+    }
+    return first;
+}
+
+/* Finds an engine for a rank, moving others on where that makes room: a matching that grows by one. */
+static bool place(maker_t *m, int rank, uint32_t *tried)
+{
+    for (uint32_t left = m->picks[rank].candidates & ~*tried; left; left &= ~*tried) {
+        uint32_t engine = lowest(left);
+        *tried |= UINT32_C(1) << engine;
+        if (m->owner[engine] == NOBODY || place(m, m->owner[engine], tried)) {
+            m->owner[engine] = rank;
+            return true;
+        }
+    }
+    return false;
+}
+
+static uint32_t least_loaded(const maker_t *m, uint32_t candidates)
+{
+    uint32_t best = lowest(candidates);
+
+    for (uint32_t left = candidates; left; left &= left - 1) {
+        if (m->load[lowest(left)] < m->load[best]) {
+            best = lowest(left);
+        }
+    }
+    return best;
+}
+
+static bool is_spread(const maker_t *m, int rank)
+{
+    return m->picks[rank].kind == DMA_MAP_ENGINE && m->nodes[rank] != m->gpu->node && first_on(m, rank) == rank;
+}
+
+static void spread(maker_t *m)
+{
+    for (int i = 0; i < m->nranks; i++) {
+        uint32_t tried = 0;
+        if (is_spread(m, i)) {
+            place(m, i, &tried);
+        }
+    }
+    for (uint32_t e = 0; e < ENGINES; e++) {
+        if (m->owner[e] != NOBODY) {
+            m->picks[m->owner[e]].engine = e;
+            m->load[e]++;
+        }
+    }
+    for (int i = 0; i < m->nranks; i++) {
+        if (is_spread(m, i) && m->owner[m->picks[i].engine] != i) {
+            m->picks[i].engine = least_loaded(m, m->picks[i].candidates);
+            m->load[m->picks[i].engine]++;
+        }
+    }
+    for (int i = 0; i < m->nranks; i++) {
+        if (m->picks[i].kind == DMA_MAP_ENGINE && m->nodes[i] != m->gpu->node && first_on(m, i) != i) {
+            m->picks[i].engine = m->picks[first_on(m, i)].engine;
+            m->load[m->picks[i].engine]++;
+        }
+    }
+}
+
+static void decide_waiting(maker_t *m)
+{
+    uint32_t unnamed = 0;
+    bool shared = false;
+
+    for (int i = 0; i < m->nranks; i++) {
+        unnamed += m->picks[i].kind == DMA_MAP_XGMI;
+        shared |= i != m->rank && m->nodes[i] == m->gpu->node;
+    }
+    for (int i = 0; i < m->nranks; i++) {
+        dma_map_pick_t *p = &m->picks[i];
+        p->may_wait =
+            !shared && ((p->kind == DMA_MAP_ENGINE && p->engine >= m->gpu->host_engines && m->load[p->engine] == 1) ||
+                        /* the driver takes turns: no two of them meet unless there are more than engines */
+                        (p->kind == DMA_MAP_XGMI && unnamed <= m->gpu->xgmi_engines));
+    }
+}
+
+void dma_map_build(const dma_gen_t *gen, const dma_topo_gpu_t *gpu, const uint32_t *nodes, int nranks, int rank,
+                   dma_map_pick_t *picks)
+{
+    maker_t m = {.gen = gen, .gpu = gpu, .nodes = nodes, .nranks = nranks, .rank = rank, .picks = picks};
+
+    for (uint32_t e = 0; e < ENGINES; e++) {
+        m.owner[e] = NOBODY;
+    }
+    for (int i = 0; i < nranks; i++) {
+        picks[i] = pick(&m, i);
+    }
+    spread(&m);
+    decide_waiting(&m);
+}
