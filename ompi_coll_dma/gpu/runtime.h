@@ -68,11 +68,12 @@ typedef struct dma_gpu_runtime {
     dma_status_t (*query)(uint64_t addr, dma_gpu_memory_t *memory);
 
     /*
-     * IPC. A handle stands for the whole allocation: `ipc_export` takes any address in it that dma_gpu_classify found
-     * exportable, `ipc_open` returns the address of its base, on the device in scope. A process cannot open its own
-     * handle. Opening is dear (50 us to 38 ms on an H200): cache. Closing needs the scope it was opened in.
+     * IPC; scope. A handle stands for a whole allocation: `ipc_export` takes the base that dma_gpu_classify found
+     * exportable, `ipc_open` returns where that base is here, on the device in scope. A process cannot open its own
+     * handle. Opening is dear (50 us to 38 ms on an H200): cache. Closing needs the scope it was opened in. A refusal
+     * of the runtime is DMA_UNSUPPORTED.
      */
-    dma_status_t (*ipc_export)(uint64_t addr, dma_gpu_handle_t *handle);
+    dma_status_t (*ipc_export)(uint64_t base, dma_gpu_handle_t *handle);
     dma_status_t (*ipc_open)(const dma_gpu_handle_t *handle, uint64_t *base);
     dma_status_t (*ipc_close)(uint64_t base);
 
@@ -86,7 +87,7 @@ typedef struct dma_gpu_runtime {
      * Copies; scope. Any direction, found by the runtime from the addresses; host memory may be pageable, though then
      * the call may wait. `copy` is complete when it returns and orders itself after nothing: it uses a private stream.
      * The others are done in the stream's order. copy2d moves `height` rows of `width` bytes, `*_pitch` apart.
-     * copy_batch makes no promise about the order of its copies among each other.
+     * copy_batch makes no promise about the order of its copies among each other; none is of 0 bytes.
      */
     dma_status_t (*copy)(uint64_t dst, uint64_t src, uint64_t bytes);
     dma_status_t (*copy_async)(dma_gpu_stream_t *stream, uint64_t dst, uint64_t src, uint64_t bytes);
@@ -109,8 +110,9 @@ typedef struct dma_gpu_runtime {
     /*
      * Stream memory operations; scope. Both [may be NULL]. `addr` is a device address of registered or device memory.
      * The write comes after everything before it on the stream is complete and visible. The wait ends when the word is
-     * at least `value` (32 bits, cyclic). Danger: while a wait is pending, the application's cudaFree, device syncs and
-     * lazy loading of kernels may block behind it, and hardware channels are shared among streams.
+     * at least `value`: CUDA compares cyclically, HIP does not, so values stay below 2^31. Danger: while a wait is
+     * pending, the application's cudaFree, device syncs and lazy loading of kernels may block behind it, and hardware
+     * channels are shared among streams.
      */
     dma_status_t (*write32)(dma_gpu_stream_t *stream, uint64_t addr, uint32_t value);
     dma_status_t (*wait32)(dma_gpu_stream_t *stream, uint64_t addr, uint32_t value);
@@ -124,9 +126,9 @@ typedef struct dma_gpu_runtime {
     dma_status_t (*event_wait)(dma_gpu_stream_t *stream, dma_gpu_event_t *event); /* the stream waits, not the caller */
 
     /*
-     * A copy as an instantiated graph of one node: cheaper to launch than a copy between addresses of one device. All
-     * four [may be NULL], together; scope of the device that the addresses are on. graph_update takes other addresses
-     * and another size; no launch of the graph may be under way then.
+     * A copy as an instantiated graph of one node: cheaper to launch than a plain copy inside one device. All four [may
+     * be NULL], together; scope of the device that both addresses are on. graph_update takes other addresses and another
+     * size; no launch of the graph may be under way then.
      */
     dma_status_t (*graph_create)(uint64_t dst, uint64_t src, uint64_t bytes, dma_gpu_graph_t **graph);
     dma_status_t (*graph_update)(dma_gpu_graph_t *graph, uint64_t dst, uint64_t src, uint64_t bytes);

@@ -1,0 +1,191 @@
+/*
+ * What we use of CUDA's driver interface, declared by ourselves: a build needs no vendor header. Where cuda.h is
+ * installed, test/gpu/cuda_api_check.c is compiled against both and fails if anything here differs from it.
+ *
+ * Each row: our name, the symbol in libcuda, required, parameters. All return CUresult, which is an unsigned enum.
+ */
+#ifndef DMA_GPU_CUDA_API_H
+#define DMA_GPU_CUDA_API_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef unsigned cuda_error_t;
+typedef unsigned cuda_enum_t;
+typedef int cuda_device_t;
+typedef unsigned long long cuda_addr_t;
+
+/* The vendor's tags, so that the types are compatible with the vendor's. */
+struct CUctx_st;
+struct CUstream_st;
+struct CUevent_st;
+struct CUgraph_st;
+struct CUgraphNode_st;
+struct CUgraphExec_st;
+
+/* Structures: ours, in the vendor's layout. */
+typedef struct cuda_layout_ipc_handle {
+    char reserved[64];
+} cuda_layout_ipc_handle_t;
+
+typedef struct cuda_layout_copy2d {
+    size_t src_x, src_y;
+    cuda_enum_t src_type;
+    const void *src_host;
+    cuda_addr_t src;
+    void *src_array;
+    size_t src_pitch;
+    size_t dst_x, dst_y;
+    cuda_enum_t dst_type;
+    void *dst_host;
+    cuda_addr_t dst;
+    void *dst_array;
+    size_t dst_pitch;
+    size_t width, height;
+} cuda_layout_copy2d_t;
+
+typedef struct cuda_layout_copy3d {
+    size_t src_x, src_y, src_z, src_lod;
+    cuda_enum_t src_type;
+    const void *src_host;
+    cuda_addr_t src;
+    void *src_array, *reserved0;
+    size_t src_pitch, src_height;
+    size_t dst_x, dst_y, dst_z, dst_lod;
+    cuda_enum_t dst_type;
+    void *dst_host;
+    cuda_addr_t dst;
+    void *dst_array, *reserved1;
+    size_t dst_pitch, dst_height;
+    size_t width, height, depth;
+} cuda_layout_copy3d_t;
+
+typedef struct cuda_layout_batch_attributes {
+    cuda_enum_t source_order;
+    struct {
+        cuda_enum_t type;
+        int id;
+    } source, destination; /* hints */
+    unsigned flags;
+} cuda_layout_batch_attributes_t;
+
+#ifndef DMA_GPU_VENDOR_HEADERS
+typedef cuda_layout_ipc_handle_t cuda_ipc_handle_t;
+typedef cuda_layout_copy2d_t cuda_copy2d_t;
+typedef cuda_layout_copy3d_t cuda_copy3d_t;
+typedef cuda_layout_batch_attributes_t cuda_batch_attributes_t;
+#else
+typedef CUipcMemHandle cuda_ipc_handle_t;
+typedef CUDA_MEMCPY2D cuda_copy2d_t;
+typedef CUDA_MEMCPY3D cuda_copy3d_t;
+typedef CUmemcpyAttributes cuda_batch_attributes_t;
+#endif
+
+#define CUDA_CALLS(X)                                                                                                  \
+    X(driver_get_version, cuDriverGetVersion, true, int *version)                                                      \
+    X(get_error_string, cuGetErrorString, true, cuda_error_t error, const char **text)                                 \
+    X(device_get_count, cuDeviceGetCount, true, int *count)                                                            \
+    X(device_get, cuDeviceGet, true, cuda_device_t *device, int ordinal)                                               \
+    X(device_get_pci_bus_id, cuDeviceGetPCIBusId, true, char *text, int bytes, cuda_device_t device)                   \
+    X(primary_retain, cuDevicePrimaryCtxRetain, true, struct CUctx_st **context, cuda_device_t device)                 \
+    X(primary_release, cuDevicePrimaryCtxRelease_v2, true, cuda_device_t device)                                       \
+    X(primary_get_state, cuDevicePrimaryCtxGetState, true, cuda_device_t device, unsigned *flags, int *active)         \
+    X(ctx_get_current, cuCtxGetCurrent, true, struct CUctx_st **context)                                               \
+    X(ctx_get_device, cuCtxGetDevice, true, cuda_device_t *device)                                                     \
+    X(ctx_push, cuCtxPushCurrent_v2, true, struct CUctx_st *context)                                                   \
+    X(ctx_pop, cuCtxPopCurrent_v2, true, struct CUctx_st **context)                                                    \
+    X(pointer_get_attributes, cuPointerGetAttributes, true, unsigned n, cuda_enum_t *attributes, void **data,          \
+      cuda_addr_t ptr)                                                                                                 \
+    X(mem_host_get_flags, cuMemHostGetFlags, true, unsigned *flags, void *ptr)                                         \
+    X(mem_retain_handle, cuMemRetainAllocationHandle, true, cuda_addr_t *handle, void *ptr)                            \
+    X(mem_release, cuMemRelease, true, cuda_addr_t handle)                                                             \
+    X(ipc_get, cuIpcGetMemHandle, true, cuda_ipc_handle_t *handle, cuda_addr_t ptr)                                    \
+    X(ipc_open, cuIpcOpenMemHandle_v2, true, cuda_addr_t *ptr, cuda_ipc_handle_t handle, unsigned flags)               \
+    X(ipc_close, cuIpcCloseMemHandle, true, cuda_addr_t ptr)                                                           \
+    X(host_register, cuMemHostRegister_v2, true, void *ptr, size_t bytes, unsigned flags)                              \
+    X(host_unregister, cuMemHostUnregister, true, void *ptr)                                                           \
+    X(host_device_pointer, cuMemHostGetDevicePointer_v2, true, cuda_addr_t *device, void *host, unsigned flags)        \
+    X(mem_alloc, cuMemAlloc_v2, true, cuda_addr_t *ptr, size_t bytes)                                                  \
+    X(mem_free, cuMemFree_v2, true, cuda_addr_t ptr)                                                                   \
+    X(copy, cuMemcpyAsync, true, cuda_addr_t dst, cuda_addr_t src, size_t bytes, struct CUstream_st *stream)           \
+    X(copy2d, cuMemcpy2DAsync_v2, true, const cuda_copy2d_t *what, struct CUstream_st *stream)                         \
+    X(set, cuMemsetD8Async, true, cuda_addr_t dst, unsigned char value, size_t n, struct CUstream_st *stream)          \
+    X(stream_create, cuStreamCreate, true, struct CUstream_st **stream, unsigned flags)                                \
+    X(stream_destroy, cuStreamDestroy_v2, true, struct CUstream_st *stream)                                            \
+    X(stream_query, cuStreamQuery, true, struct CUstream_st *stream)                                                   \
+    X(stream_sync, cuStreamSynchronize, true, struct CUstream_st *stream)                                              \
+    X(stream_wait_event, cuStreamWaitEvent, true, struct CUstream_st *stream, struct CUevent_st *event,                \
+      unsigned flags)                                                                                                  \
+    X(event_create, cuEventCreate, true, struct CUevent_st **event, unsigned flags)                                    \
+    X(event_destroy, cuEventDestroy_v2, true, struct CUevent_st *event)                                                \
+    X(event_record, cuEventRecord, true, struct CUevent_st *event, struct CUstream_st *stream)                         \
+    X(event_query, cuEventQuery, true, struct CUevent_st *event)                                                       \
+    X(event_sync, cuEventSynchronize, true, struct CUevent_st *event)                                                  \
+    X(write32, cuStreamWriteValue32_v2, false, struct CUstream_st *stream, cuda_addr_t addr, uint32_t value,           \
+      unsigned flags)                                                                                                  \
+    X(wait32, cuStreamWaitValue32_v2, false, struct CUstream_st *stream, cuda_addr_t addr, uint32_t value,             \
+      unsigned flags)                                                                                                  \
+    X(graph_create, cuGraphCreate, false, struct CUgraph_st **graph, unsigned flags)                                   \
+    X(graph_destroy, cuGraphDestroy, false, struct CUgraph_st *graph)                                                  \
+    X(graph_add_copy, cuGraphAddMemcpyNode, false, struct CUgraphNode_st **node, struct CUgraph_st *graph,             \
+      struct CUgraphNode_st *const *after, size_t n, const cuda_copy3d_t *what, struct CUctx_st *context)              \
+    X(graph_instantiate, cuGraphInstantiateWithFlags, false, struct CUgraphExec_st **exec, struct CUgraph_st *graph,   \
+      unsigned long long flags)                                                                                        \
+    X(graph_set_copy, cuGraphExecMemcpyNodeSetParams, false, struct CUgraphExec_st *exec, struct CUgraphNode_st *node, \
+      const cuda_copy3d_t *what, struct CUctx_st *context)                                                             \
+    X(graph_launch, cuGraphLaunch, false, struct CUgraphExec_st *exec, struct CUstream_st *stream)                     \
+    X(graph_exec_destroy, cuGraphExecDestroy, false, struct CUgraphExec_st *exec)                                      \
+    X(batch13, cuMemcpyBatchAsync_v2, false, cuda_addr_t *dst, cuda_addr_t *src, size_t *bytes, size_t n,              \
+      cuda_batch_attributes_t *attributes, size_t *index, size_t n_attributes, struct CUstream_st *stream)
+
+/* CUDA 12.8's form of the batch, which later headers no longer declare: it also says which copy failed. */
+#define CUDA_OLD_CALLS(X)                                                                                              \
+    X(batch12, cuMemcpyBatchAsync, false, cuda_addr_t *dst, cuda_addr_t *src, size_t *bytes, size_t n,                 \
+      cuda_batch_attributes_t *attributes, size_t *index, size_t n_attributes, size_t *failed,                         \
+      struct CUstream_st *stream)
+
+#define CUDA_MEMBER(name, symbol, required, ...) cuda_error_t (*name)(__VA_ARGS__);
+typedef struct cuda_calls {
+    CUDA_CALLS(CUDA_MEMBER)
+    CUDA_OLD_CALLS(CUDA_MEMBER)
+} cuda_calls_t;
+
+enum {
+    CUDA_DONE = 0,
+    CUDA_OUT_OF_MEMORY = 2,
+    CUDA_NOT_INITIALIZED = 3,
+    CUDA_DEINITIALIZED = 4,
+    CUDA_NO_DEVICE = 100,
+    CUDA_INVALID_CONTEXT = 201,
+    CUDA_NOT_READY = 600,
+    CUDA_CONTEXT_DESTROYED = 709,
+    CUDA_NOT_SUPPORTED = 801,
+
+    CUDA_ATTRIBUTE_MEMORY_TYPE = 2,
+    CUDA_ATTRIBUTE_DEVICE_POINTER = 3,
+    CUDA_ATTRIBUTE_BUFFER_ID = 7,
+    CUDA_ATTRIBUTE_IS_MANAGED = 8,
+    CUDA_ATTRIBUTE_DEVICE_ORDINAL = 9,
+    CUDA_ATTRIBUTE_IPC_CAPABLE = 10,
+    CUDA_ATTRIBUTE_RANGE_START = 11,
+    CUDA_ATTRIBUTE_RANGE_SIZE = 12,
+    CUDA_ATTRIBUTE_MEMPOOL_HANDLE = 17,
+
+    CUDA_TYPE_HOST = 1,
+    CUDA_TYPE_DEVICE = 2,
+    CUDA_TYPE_UNIFIED = 4,
+
+    CUDA_STREAM_NON_BLOCKING = 1,
+    CUDA_EVENT_DISABLE_TIMING = 2,
+    CUDA_IPC_LAZY_PEER_ACCESS = 1,
+    CUDA_HOST_REGISTER_PORTABLE = 1,
+    CUDA_HOST_REGISTER_MAPPED = 2,
+    CUDA_WAIT_GEQ = 0,
+    CUDA_BATCH_IN_STREAM_ORDER = 1,
+    CUDA_BATCH_OVERLAP_COMPUTE = 1,
+
+    /* The oldest driver that has every required call and attribute. */
+    CUDA_OLDEST_DRIVER = 11040,
+};
+
+#endif

@@ -1,0 +1,30 @@
+/* What the files of the HIP table share. */
+#ifndef DMA_GPU_HIP_H
+#define DMA_GPU_HIP_H
+
+#include "gpu/hip_api.h"
+#include "gpu/internal.h"
+
+/* Written once, by dma_gpu_hip_open, before the table is handed out. */
+extern hip_calls_t dma_hip;
+extern hsa_calls_t dma_hsa;
+
+/* Whether HIP can have devices and memory: asks ROCr, so that HIP is not initialised by the question. */
+bool dma_hip_alive(void);
+
+/* DMA_OK for success; else takes the error out of HIP's own memory of it and describes it. */
+dma_status_t dma_hip_status(hip_error_t error, const char *call);
+
+/* The same where a refusal means "try the next way". */
+dma_status_t dma_hip_refusal(hip_error_t error, const char *call);
+
+#define DMA_HIP(call, ...)     dma_hip_status(dma_hip.call(__VA_ARGS__), #call)
+#define DMA_HIP_TRY(call, ...) dma_hip_refusal(dma_hip.call(__VA_ARGS__), #call)
+
+/* The parts of the table. */
+dma_status_t dma_hip_query(uint64_t addr, dma_gpu_memory_t *memory);
+void dma_hip_fill_memory(dma_gpu_runtime_t *table);
+void dma_hip_fill_streams(dma_gpu_runtime_t *table);
+void dma_hip_release_streams(void);
+
+#endif

@@ -1,0 +1,271 @@
+/* AMD: copies, streams, events, graphs. */
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "gpu/hip.h"
+
+struct dma_gpu_graph {
+    struct ihipGraph *graph;
+    struct hipGraphNode *node;
+    struct hipGraphExec *exec;
+};
+
+/* For copies that are complete when the call returns: made on first use, one per device, shared by all threads. */
+static struct {
+    pthread_mutex_t lock;
+    struct ihipStream_t *stream[DMA_GPU_MAX_DEVICES];
+} private_streams = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static struct ihipStream_t *of(dma_gpu_stream_t *stream)
+{
+    return (struct ihipStream_t *)stream;
+}
+
+static struct ihipEvent_t *event_of(dma_gpu_event_t *event)
+{
+    return (struct ihipEvent_t *)event;
+}
+
+static void *ptr(uint64_t addr)
+{
+    return (void *)(uintptr_t)addr;
+}
+
+static dma_status_t stream_create(dma_gpu_stream_t **stream)
+{
+    struct ihipStream_t *made = NULL;
+    dma_status_t status = DMA_HIP(hipStreamCreateWithFlags, &made, HIP_STREAM_NON_BLOCKING);
+
+    if (status == DMA_OK) {
+        *stream = (dma_gpu_stream_t *)made;
+    }
+    return status;
+}
+
+static dma_status_t stream_destroy(dma_gpu_stream_t *stream)
+{
+    return DMA_HIP(hipStreamDestroy, of(stream));
+}
+
+static dma_status_t stream_query(dma_gpu_stream_t *stream)
+{
+    return DMA_HIP(hipStreamQuery, of(stream));
+}
+
+static dma_status_t stream_sync(dma_gpu_stream_t *stream)
+{
+    return DMA_HIP(hipStreamSynchronize, of(stream));
+}
+
+static dma_status_t default_sync(void)
+{
+    return DMA_HIP(hipStreamSynchronize, NULL);
+}
+
+static dma_status_t private_stream(dma_gpu_stream_t **stream)
+{
+    dma_status_t status;
+    int device;
+
+    status = DMA_HIP(hipGetDevice, &device);
+    if (status != DMA_OK) {
+        return status;
+    }
+    if (device >= DMA_GPU_MAX_DEVICES) {
+        return dma_gpu_fail(DMA_UNSUPPORTED, "device %d: only %d are supported", device, DMA_GPU_MAX_DEVICES);
+    }
+    pthread_mutex_lock(&private_streams.lock);
+    if (!private_streams.stream[device]) {
+        status = DMA_HIP(hipStreamCreateWithFlags, &private_streams.stream[device], HIP_STREAM_NON_BLOCKING);
+    }
+    *stream = (dma_gpu_stream_t *)private_streams.stream[device];
+    pthread_mutex_unlock(&private_streams.lock);
+    return status;
+}
+
+void dma_hip_release_streams(void)
+{
+    for (int i = 0; i < DMA_GPU_MAX_DEVICES; i++) {
+        if (private_streams.stream[i] && dma_hip_alive()) {
+            (void)DMA_HIP(hipStreamDestroy, private_streams.stream[i]);
+        }
+        private_streams.stream[i] = NULL;
+    }
+}
+
+static dma_status_t copy_async(dma_gpu_stream_t *stream, uint64_t dst, uint64_t src, uint64_t bytes)
+{
+    return DMA_HIP(hipMemcpyAsync, ptr(dst), ptr(src), bytes, HIP_MEMCPY_DEFAULT, of(stream));
+}
+
+static dma_status_t copy(uint64_t dst, uint64_t src, uint64_t bytes)
+{
+    dma_gpu_stream_t *stream = NULL;
+    dma_status_t status = private_stream(&stream);
+
+    if (status == DMA_OK) {
+        status = copy_async(stream, dst, src, bytes);
+    }
+    return status == DMA_OK ? stream_sync(stream) : status;
+}
+
+static dma_status_t copy2d_async(dma_gpu_stream_t *stream, uint64_t dst, uint64_t dst_pitch, uint64_t src,
+                                 uint64_t src_pitch, uint64_t width, uint64_t height)
+{
+    return DMA_HIP(hipMemcpy2DAsync, ptr(dst), dst_pitch, ptr(src), src_pitch, width, height, HIP_MEMCPY_DEFAULT,
+                   of(stream));
+}
+
+static dma_status_t copy_loop(dma_gpu_stream_t *stream, const uint64_t *dst, const uint64_t *src, const uint64_t *bytes,
+                              size_t n)
+{
+    dma_status_t status = DMA_OK;
+
+    for (size_t i = 0; i < n && status == DMA_OK; i++) {
+        status = copy_async(stream, dst[i], src[i], bytes[i]);
+    }
+    return status;
+}
+
+static dma_status_t copy_batch(dma_gpu_stream_t *stream, const uint64_t *dst, const uint64_t *src,
+                               const uint64_t *bytes, size_t n)
+{
+    size_t failed = 0;
+
+    return n == 0 ? DMA_OK
+                  : DMA_HIP(hipMemcpyBatchAsync, (void **)dst, (void **)src, (size_t *)bytes, n, NULL, NULL, 0, &failed,
+                            of(stream));
+}
+
+static dma_status_t set_async(dma_gpu_stream_t *stream, uint64_t dst, uint8_t value, uint64_t bytes)
+{
+    return DMA_HIP(hipMemsetAsync, ptr(dst), value, bytes, of(stream));
+}
+
+static dma_status_t write32(dma_gpu_stream_t *stream, uint64_t addr, uint32_t value)
+{
+    return DMA_HIP(hipStreamWriteValue32, of(stream), ptr(addr), value, 0);
+}
+
+static dma_status_t wait32(dma_gpu_stream_t *stream, uint64_t addr, uint32_t value)
+{
+    return DMA_HIP(hipStreamWaitValue32, of(stream), ptr(addr), value, HIP_STREAM_WAIT_GTE, UINT32_MAX);
+}
+
+static dma_status_t event_create(dma_gpu_event_t **event)
+{
+    struct ihipEvent_t *made = NULL;
+    dma_status_t status = DMA_HIP(hipEventCreateWithFlags, &made, HIP_EVENT_DISABLE_TIMING);
+
+    if (status == DMA_OK) {
+        *event = (dma_gpu_event_t *)made;
+    }
+    return status;
+}
+
+static dma_status_t event_destroy(dma_gpu_event_t *event)
+{
+    return DMA_HIP(hipEventDestroy, event_of(event));
+}
+
+static dma_status_t event_record(dma_gpu_event_t *event, dma_gpu_stream_t *stream)
+{
+    return DMA_HIP(hipEventRecord, event_of(event), of(stream));
+}
+
+static dma_status_t event_query(dma_gpu_event_t *event)
+{
+    return DMA_HIP(hipEventQuery, event_of(event));
+}
+
+static dma_status_t event_sync(dma_gpu_event_t *event)
+{
+    return DMA_HIP(hipEventSynchronize, event_of(event));
+}
+
+static dma_status_t event_wait(dma_gpu_stream_t *stream, dma_gpu_event_t *event)
+{
+    return DMA_HIP(hipStreamWaitEvent, of(stream), event_of(event), 0);
+}
+
+static void graph_destroy(dma_gpu_graph_t *graph)
+{
+    if (graph->exec) {
+        (void)DMA_HIP(hipGraphExecDestroy, graph->exec);
+    }
+    (void)DMA_HIP(hipGraphDestroy, graph->graph);
+    free(graph);
+}
+
+static dma_status_t graph_create(uint64_t dst, uint64_t src, uint64_t bytes, dma_gpu_graph_t **graph)
+{
+    dma_gpu_graph_t *made = calloc(1, sizeof(*made));
+    dma_status_t status;
+
+    if (!made) {
+        return DMA_ERR_NOMEM;
+    }
+    status = DMA_HIP_TRY(hipGraphCreate, &made->graph, 0);
+    if (status != DMA_OK) {
+        free(made);
+        return status;
+    }
+    status = DMA_HIP_TRY(hipGraphAddMemcpyNode1D, &made->node, made->graph, NULL, 0, ptr(dst), ptr(src), bytes,
+                         HIP_MEMCPY_DEVICE_TO_DEVICE);
+    if (status == DMA_OK) {
+        status = DMA_HIP_TRY(hipGraphInstantiate, &made->exec, made->graph, NULL, NULL, 0);
+    }
+    if (status != DMA_OK) {
+        graph_destroy(made);
+        return status;
+    }
+    *graph = made;
+    return DMA_OK;
+}
+
+static dma_status_t graph_update(dma_gpu_graph_t *graph, uint64_t dst, uint64_t src, uint64_t bytes)
+{
+    return DMA_HIP_TRY(hipGraphExecMemcpyNodeSetParams1D, graph->exec, graph->node, ptr(dst), ptr(src), bytes,
+                       HIP_MEMCPY_DEVICE_TO_DEVICE);
+}
+
+static dma_status_t graph_launch(dma_gpu_graph_t *graph, dma_gpu_stream_t *stream)
+{
+    return DMA_HIP(hipGraphLaunch, graph->exec, of(stream));
+}
+
+static void fill_graphs(dma_gpu_runtime_t *table)
+{
+    if (dma_hip.hipGraphCreate && dma_hip.hipGraphDestroy && dma_hip.hipGraphAddMemcpyNode1D &&
+        dma_hip.hipGraphInstantiate && dma_hip.hipGraphExecMemcpyNodeSetParams1D && dma_hip.hipGraphLaunch &&
+        dma_hip.hipGraphExecDestroy) {
+        table->graph_create = graph_create;
+        table->graph_update = graph_update;
+        table->graph_launch = graph_launch;
+        table->graph_destroy = graph_destroy;
+    }
+}
+
+void dma_hip_fill_streams(dma_gpu_runtime_t *table)
+{
+    table->copy = copy;
+    table->copy_async = copy_async;
+    table->copy2d_async = copy2d_async;
+    table->batch_native = dma_hip.hipMemcpyBatchAsync != NULL;
+    table->copy_batch = table->batch_native ? copy_batch : copy_loop;
+    table->set_async = set_async;
+    table->stream_create = stream_create;
+    table->stream_destroy = stream_destroy;
+    table->stream_query = stream_query;
+    table->stream_sync = stream_sync;
+    table->default_sync = default_sync;
+    table->write32 = dma_hip.hipStreamWriteValue32 ? write32 : NULL;
+    table->wait32 = dma_hip.hipStreamWaitValue32 ? wait32 : NULL;
+    table->event_create = event_create;
+    table->event_destroy = event_destroy;
+    table->event_record = event_record;
+    table->event_query = event_query;
+    table->event_sync = event_sync;
+    table->event_wait = event_wait;
+    fill_graphs(table);
+}

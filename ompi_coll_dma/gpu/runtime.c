@@ -1,0 +1,119 @@
+/*
+ * Which runtime the application has loaded.
+ *
+ * dl_iterate_phdr says how many libraries were ever loaded; as long as that number stays, none can have appeared, and
+ * that is all an ordinary call asks. Once found, a runtime is kept loaded and is not looked for again.
+ *
+ * A process may have both runtimes mapped, because some library links to both. Then the one that has devices counts;
+ * until either has, the question stays open and is asked again.
+ */
+#include <dlfcn.h>
+#include <link.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "gpu/internal.h"
+
+static _Thread_local char last_error[256];
+
+static struct {
+    _Atomic(const dma_gpu_runtime_t *) chosen; /* never changes once set */
+    atomic_ullong looked_at;                   /* dlpi_adds when we last looked, 0: never */
+    pthread_mutex_t lock;                      /* guards what follows */
+    const dma_gpu_runtime_t *hip, *cuda;
+} presence = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+const char *dma_gpu_error(void)
+{
+    return last_error;
+}
+
+dma_status_t dma_gpu_fail(dma_status_t status, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(last_error, sizeof(last_error), format, args);
+    va_end(args);
+    return status;
+}
+
+void *dma_gpu_library(const char *const *sonames)
+{
+    for (; *sonames; sonames++) {
+        void *library = dlopen(*sonames, RTLD_LAZY | RTLD_NOLOAD);
+
+        if (library) {
+            return library;
+        }
+    }
+    return NULL;
+}
+
+bool dma_gpu_symbols(void *library, const dma_gpu_symbol_t *symbols, size_t n, void *calls)
+{
+    for (size_t i = 0; i < n; i++) {
+        void *symbol = dlsym(library, symbols[i].name);
+
+        if (!symbol && symbols[i].required) {
+            dma_gpu_fail(DMA_UNSUPPORTED, "the GPU runtime that is loaded lacks %s", symbols[i].name);
+            return false;
+        }
+        memcpy((char *)calls + i * sizeof(symbol), &symbol, sizeof(symbol));
+    }
+    return true;
+}
+
+static int first_object(struct dl_phdr_info *info, size_t size, void *adds)
+{
+    (void)size;
+    *(unsigned long long *)adds = info->dlpi_adds;
+    return 1;
+}
+
+static bool has_devices(const dma_gpu_runtime_t *rt)
+{
+    int count;
+
+    return rt && rt->device_count(&count) == DMA_OK && count > 0;
+}
+
+/* Under the lock. */
+static const dma_gpu_runtime_t *choose(void)
+{
+    if (!presence.hip || !presence.cuda) {
+        return presence.hip ? presence.hip : presence.cuda;
+    }
+    if (has_devices(presence.cuda)) {
+        return presence.cuda;
+    }
+    return has_devices(presence.hip) ? presence.hip : NULL;
+}
+
+const dma_gpu_runtime_t *dma_gpu_runtime_loaded(void)
+{
+    const dma_gpu_runtime_t *rt = atomic_load_explicit(&presence.chosen, memory_order_acquire);
+    unsigned long long adds = 0;
+
+    if (rt) {
+        return rt;
+    }
+    dl_iterate_phdr(first_object, &adds);
+    if (adds == atomic_load_explicit(&presence.looked_at, memory_order_acquire)) {
+        return NULL;
+    }
+    pthread_mutex_lock(&presence.lock);
+    presence.hip = presence.hip ? presence.hip : dma_gpu_hip_open();
+    presence.cuda = presence.cuda ? presence.cuda : dma_gpu_cuda_open();
+    rt = choose();
+    if (rt) {
+        atomic_store_explicit(&presence.chosen, rt, memory_order_release);
+    } else if (!presence.hip && !presence.cuda) {
+        atomic_store_explicit(&presence.looked_at, adds, memory_order_release);
+    }
+    pthread_mutex_unlock(&presence.lock);
+    return rt;
+}

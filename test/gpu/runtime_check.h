@@ -1,0 +1,28 @@
+/* What the files of runtime_check share. */
+#ifndef DMA_TEST_GPU_RUNTIME_CHECK_H
+#define DMA_TEST_GPU_RUNTIME_CHECK_H
+
+#include "gpu/runtime.h"
+
+/*
+ * One line: whether it held, what it is about, and a remark, whose arguments are read after the condition has been
+ * tried. Counts failures and has the condition's value.
+ */
+#define check_line(good, ...) (check_condition(good), check_remark(__VA_ARGS__))
+void check_condition(bool good);
+bool check_remark(const char *what, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void check_skip(const char *what, const char *why);
+
+/* A symbol of the vendor's library; NULL with a line if it has none. */
+void *check_vendor(const char *name);
+
+/* The memory kinds that the vendor's allocators can make here, each as dma_gpu_classify sees it. */
+void check_kinds(const dma_gpu_runtime_t *rt);
+/* The same seen from a thread that has never called the runtime. */
+void check_kinds_of_thread(const dma_gpu_runtime_t *rt);
+
+/* Exports memory to a second process, which reads and writes it. `self` is the program to run there. */
+void check_ipc(const dma_gpu_runtime_t *rt, const char *self);
+int check_ipc_child(const dma_gpu_runtime_t *rt);
+
+#endif

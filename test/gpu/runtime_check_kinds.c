@@ -1,0 +1,130 @@
+/*
+ * One allocation of every kind that the vendor's library can make, as dma_gpu_classify sees it. The vendor's own calls
+ * are looked up by name: both have nearly the same ones.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime_check.h"
+
+#define BYTES 65536
+
+/* An allocator: 0 for success. */
+typedef unsigned (*alloc_t)(void **ptr, size_t bytes);
+typedef unsigned (*alloc_flags_t)(void **ptr, size_t bytes, unsigned flags);
+typedef unsigned (*alloc_async_t)(void **ptr, size_t bytes, void *stream);
+
+static uint64_t shown; /* plain memory, for the thread */
+
+static void seen(const dma_gpu_runtime_t *rt, const char *what, void *ptr, uint64_t bytes, dma_gpu_kind_t kind,
+                 bool exportable)
+{
+    dma_gpu_memory_t m;
+
+    dma_gpu_classify(rt, (uintptr_t)ptr, bytes, &m);
+    check_line(m.kind == kind && m.exportable == exportable, "query",
+               "%s: %s on %d, base +%#lx of %#lx, id %lu, device address %s; %s", what, dma_gpu_kind_name(m.kind),
+               m.device, (uintptr_t)ptr - m.base, m.size, m.buffer_id,
+               m.device_addr == (uintptr_t)ptr ? "the same" : "another", m.reason ? m.reason : "exportable");
+}
+
+static void flagged(const dma_gpu_runtime_t *rt, const char *call, const char *what, unsigned flags,
+                    dma_gpu_kind_t kind)
+{
+    alloc_flags_t alloc = (alloc_flags_t)check_vendor(call);
+    void *ptr = NULL;
+
+    if (alloc && check_line(alloc(&ptr, BYTES, flags) == 0, call, "flags %#x", flags)) {
+        seen(rt, what, ptr, BYTES, kind, false);
+        seen(rt, "  inside it", (char *)ptr + 100, 100, kind, false);
+    }
+}
+
+static void plain(const dma_gpu_runtime_t *rt, const char *call)
+{
+    alloc_t alloc = (alloc_t)check_vendor(call);
+    void *ptr = NULL;
+
+    if (!alloc || !check_line(alloc(&ptr, BYTES + 100) == 0, call, "%s", "")) {
+        return;
+    }
+    shown = (uintptr_t)ptr;
+    seen(rt, "plain", ptr, BYTES, DMA_GPU_DEVICE_PLAIN, true);
+    seen(rt, "again", ptr, BYTES + 100, DMA_GPU_DEVICE_PLAIN, true);
+    seen(rt, "interior", (char *)ptr + 101, 100, DMA_GPU_DEVICE_PLAIN, true);
+    seen(rt, "beyond its end", (char *)ptr + BYTES, 101, DMA_GPU_DEVICE_PLAIN, false);
+    seen(rt, "nothing of it", ptr, 0, DMA_GPU_DEVICE_PLAIN, true);
+}
+
+static void pooled(const dma_gpu_runtime_t *rt, dma_gpu_stream_t *stream)
+{
+    alloc_async_t alloc = (alloc_async_t)check_vendor("cuMemAllocAsync");
+    void *ptr = NULL;
+
+    if (alloc && check_line(alloc(&ptr, BYTES, stream) == 0, "cuMemAllocAsync", "%s", "")) {
+        seen(rt, "pool", ptr, BYTES, DMA_GPU_DEVICE_POOL, false);
+    }
+}
+
+static void registered(const dma_gpu_runtime_t *rt)
+{
+    void *ptr = aligned_alloc(4096, BYTES);
+    uint64_t at;
+
+    seen(rt, "malloc", ptr, BYTES, DMA_GPU_HOST, false);
+    if (check_line(rt->host_register(ptr, BYTES, &at) == DMA_OK, "host_register", "%s", "")) {
+        seen(rt, "registered", ptr, BYTES, DMA_GPU_HOST_REGISTERED, false);
+        seen(rt, "  inside it", (char *)ptr + 5000, 100, DMA_GPU_HOST_REGISTERED, false);
+        rt->host_unregister(ptr);
+        seen(rt, "no longer", ptr, BYTES, DMA_GPU_HOST, false);
+    }
+    free(ptr);
+}
+
+/* Freed, and the address most likely given again: the id must tell. */
+static void reused(const dma_gpu_runtime_t *rt)
+{
+    dma_gpu_memory_t before, after;
+    uint64_t a, b;
+
+    if (rt->alloc(3u << 20, &a) != DMA_OK) {
+        return;
+    }
+    dma_gpu_classify(rt, a, 100, &before);
+    rt->free(a);
+    dma_gpu_classify(rt, a, 100, &after);
+    check_line(after.kind == DMA_GPU_HOST, "query", "freed: %s", dma_gpu_kind_name(after.kind));
+    if (rt->alloc(3u << 20, &b) != DMA_OK) {
+        return;
+    }
+    dma_gpu_classify(rt, b, 100, &after);
+    check_line(a != b || before.buffer_id != after.buffer_id, "query", "allocated again %s: id %lu, then %lu",
+               a == b ? "at the same address" : "elsewhere", before.buffer_id, after.buffer_id);
+    rt->free(b);
+}
+
+void check_kinds(const dma_gpu_runtime_t *rt)
+{
+    dma_gpu_stream_t *stream;
+
+    registered(rt);
+    reused(rt);
+    if (strcmp(rt->name, "hip") == 0) {
+        plain(rt, "hipMalloc");
+        flagged(rt, "hipHostMalloc", "pinned", 0, DMA_GPU_HOST_PINNED);
+        flagged(rt, "hipMallocManaged", "managed", 1, DMA_GPU_MANAGED);
+        flagged(rt, "hipExtMallocWithFlags", "fine-grained", 1, DMA_GPU_DEVICE_FINE);
+        check_skip("hipMallocAsync", "crashes in HIP 5.2.3, and HIP does not tell a pool's memory from plain");
+    } else if (rt->stream_create(&stream) == DMA_OK) {
+        plain(rt, "cuMemAlloc_v2");
+        flagged(rt, "cuMemHostAlloc", "pinned", 0, DMA_GPU_HOST_PINNED);
+        flagged(rt, "cuMemAllocManaged", "managed", 1, DMA_GPU_MANAGED);
+        pooled(rt, stream);
+    }
+}
+
+void check_kinds_of_thread(const dma_gpu_runtime_t *rt)
+{
+    seen(rt, "plain, in a thread without a context", (void *)(uintptr_t)shown, 100, DMA_GPU_DEVICE_PLAIN, true);
+}
