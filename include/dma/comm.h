@@ -38,6 +38,7 @@ typedef struct dma_params {
     const char *profile;  /* (agreed) path of an engine profile, or NULL for the built-in one */
     double warn_seconds;  /* say whom a call waits for after this long; 0: never */
     double entry_timeout; /* give up on a peer that has not entered after this long; 0: never */
+    double timeout;       /* an engine that has work and has not moved for this long is broken */
     uint32_t local_procs; /* processes of the job on this node */
     char engine[16];        /* for device memory: this one; "" or "auto": the best that works; "none" */
     char gpu_variant[32];   /* (agreed) as `variant`, for device memory */

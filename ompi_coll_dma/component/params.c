@@ -65,6 +65,8 @@ int mca_coll_dma_register_params(void)
          "1: read peers' memory directly where every pair of ranks has proven that it can; 0: never"},
         {"warn", MCA_BASE_VAR_TYPE_DOUBLE, &params->warn_seconds,
          "Seconds after which a waiting collective says whom it waits for, and waits on; 0: never"},
+        {"timeout", MCA_BASE_VAR_TYPE_DOUBLE, &params->timeout,
+         "Seconds after which an engine that has work and does not move is taken for broken, and its collective fails"},
         {"entry_timeout", MCA_BASE_VAR_TYPE_DOUBLE, &params->entry_timeout,
          "Seconds after which a collective fails because a rank has not entered it; 0: never"},
     };

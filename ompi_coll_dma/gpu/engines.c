@@ -1,6 +1,7 @@
 /* The engines of GPUs that there are, the best first. */
-#include "gpu/engine.h"
+#include "engine/sdma/sdma.h"
 
 const dma_gpu_engine_t *const dma_gpu_engines[] = {
+    &dma_gpu_engine_sdma,
     NULL,
 };

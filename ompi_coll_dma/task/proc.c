@@ -20,6 +20,7 @@ void dma_params_default(dma_params_t *params)
         .cross_memory = 1,
         .variant = "auto",
         .warn_seconds = 60,
+        .timeout = 60,
         .local_procs = 1,
         .engine = "auto",
         .gpu_variant = "auto",

@@ -1,0 +1,300 @@
+/*
+ * The sdma engine: GPU plans on user-mode queues of AMD GPUs' SDMA engines.
+ *
+ * A unit is one GPU: its generation, its links (topology.h), its queues. Bound to a communicator, every rank's link gets
+ * its queue by the engine map (map.h); programs on the same link share it. Starting a run lowers all its programs to
+ * packets and rings one doorbell for each queue; then the hardware is on its own until the fences at the programs' ends.
+ *
+ * A run that does not fit into the rings goes in by and by: what is in is published, so that room comes.
+ */
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "engine/sdma/lower.h"
+#include "engine/sdma/sdma.h"
+#include "node/window.h"
+
+#define QUIET_SECONDS 2.0 /* that the end of a communicator waits for copies under way */
+
+struct dma_gpu_unit {
+    const dma_gpu_runtime_t *rt;
+    int device;
+    double stuck_seconds;
+    dma_gpu_pci_t pci;
+    dma_topo_t *topo;
+    const dma_topo_gpu_t *gpu;
+    const dma_gen_t *gen;
+    dma_queues_t queues;
+};
+
+/* What dma_run_t calls the engine bound to a communicator. */
+struct dma_bound {
+    dma_gpu_unit_t *unit;
+    int rank, nranks;
+    uint64_t lines;
+    dma_queue_t **queues; /* by rank whose link it is; ours: for the own block */
+    dma_lower_t *at;      /* of the run's programs */
+    const dma_run_t *run; /* that is being put in; NULL: none */
+    uint32_t epoch;       /* of the last run */
+    uint32_t progs;       /* of it */
+    const struct dma_window *window;
+};
+
+static dma_status_t refuse(char *why, const char *reason)
+{
+    snprintf(why, DMA_GPU_WHY_BYTES, "%s", reason);
+    return DMA_UNSUPPORTED;
+}
+
+/* The GPU behind a device of the runtime, by its PCI address: whatever the order in which a process sees devices. */
+static dma_status_t find_gpu(const dma_gpu_config_t *config, dma_gpu_unit_t *unit, char *why)
+{
+    const char *reason = "";
+    uint32_t location;
+
+    if (config->rt->device_pci(config->device, &unit->pci) != DMA_OK) {
+        return refuse(why, "the runtime does not say where the device is");
+    }
+    if (dma_topo_read(config->sysfs ? config->sysfs : DMA_TOPO_ROOT, &unit->topo, &reason) != DMA_OK) {
+        return refuse(why, reason);
+    }
+    location = unit->pci.bus << 8 | unit->pci.device << 3;
+    unit->gpu = dma_topo_find(unit->topo, unit->pci.domain, location, DMA_TOPO_ANY_PARTITION);
+    if (!unit->gpu) {
+        return refuse(why, "the device is not among the GPUs that the kernel describes");
+    }
+    unit->gen = dma_gen_find(unit->gpu->device_id, unit->gpu->version, &reason);
+    return unit->gen ? DMA_OK : refuse(why, reason);
+}
+
+static dma_status_t sdma_open(const dma_gpu_config_t *config, dma_gpu_unit_t **result, char *why)
+{
+    dma_gpu_unit_t *unit = calloc(1, sizeof(*unit));
+    const char *reason = "";
+    dma_status_t status;
+
+    if (!unit) {
+        return refuse(why, "no memory");
+    }
+    unit->rt = config->rt;
+    unit->device = config->device;
+    unit->stuck_seconds = config->timeout;
+    if (strcmp(config->rt->name, "hip")) {
+        status = refuse(why, "the device is not AMD's");
+    } else {
+        status = find_gpu(config, unit, why);
+    }
+    if (status == DMA_OK && dma_queues_open(&unit->queues, unit->gpu->node, &reason) != DMA_OK) {
+        status = refuse(why, reason);
+    }
+    if (status != DMA_OK) {
+        dma_topo_free(unit->topo);
+        free(unit);
+        return status;
+    }
+    *result = unit;
+    return DMA_OK;
+}
+
+static void free_temps(dma_gpu_unit_t *unit)
+{
+    dma_gpu_scope_t scope;
+
+    if (unit->rt->enter(unit->device, &scope) != DMA_OK) {
+        return; /* the application has shut the runtime down, and its memory with it */
+    }
+    for (dma_queue_t *q = unit->queues.list; q; q = q->next) {
+        if (q->temp) {
+            unit->rt->free(q->temp);
+        }
+    }
+    unit->rt->leave(&scope);
+}
+
+static void sdma_close(dma_gpu_unit_t *unit)
+{
+    free_temps(unit);
+    dma_queues_close(&unit->queues);
+    dma_topo_free(unit->topo);
+    free(unit);
+}
+
+static void sdma_card(const dma_gpu_unit_t *unit, dma_gpu_card_t *card)
+{
+    uint32_t engines = unit->gpu->host_engines + unit->gpu->xgmi_engines;
+
+    *card = (dma_gpu_card_t){
+        .pci = unit->pci,
+        .node = unit->gpu->node,
+        .features = (unit->gen->has & DMA_GEN_SWAP ? DMA_GPU_SWAP_PACKETS : 0) |
+                    (unit->gen->has & DMA_GEN_BROADCAST ? DMA_GPU_BCST_PACKETS : 0),
+        .max_ways = engines ? engines * DMA_SDMA_QUEUES_PER_ENGINE : 1,
+    };
+}
+
+static dma_status_t sdma_bind(dma_gpu_unit_t *unit, const dma_gpu_job_t *job, struct dma_bound **result, char *why)
+{
+    size_t n = (size_t)job->nranks;
+    struct dma_bound *b = calloc(1, sizeof(*b) + n * sizeof(*b->queues) + (n + 1) * sizeof(*b->at));
+    dma_map_pick_t *picks = calloc(n, sizeof(*picks));
+    uint32_t *nodes = calloc(n, sizeof(*nodes));
+    dma_status_t status = DMA_UNSUPPORTED;
+
+    if (!b || !picks || !nodes) {
+        refuse(why, "no memory");
+        goto done;
+    }
+    for (size_t r = 0; r < n; r++) {
+        nodes[r] = job->cards[r].node;
+    }
+    dma_map_build(unit->gen, unit->gpu, nodes, job->nranks, job->rank, picks);
+    b->unit = unit;
+    b->rank = job->rank;
+    b->nranks = job->nranks;
+    b->lines = job->lines;
+    b->at = (dma_lower_t *)(b + 1);
+    b->queues = (dma_queue_t **)(b->at + n + 1);
+    for (size_t r = 0; r < n; r++) {
+        bool shared;
+
+        if (!(b->queues[r] = dma_queue_get(&unit->queues, &picks[r], nodes[r], &shared))) {
+            refuse(why, "the driver gives this process no queue");
+            goto done;
+        }
+    }
+    *result = b;
+    b = NULL;
+    status = DMA_OK;
+done:
+    free(nodes);
+    free(picks);
+    free(b);
+    return status;
+}
+
+static double now(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* Have the programs of the last run all ended? */
+static bool is_quiet(const struct dma_bound *b)
+{
+    for (uint32_t q = 0; q + 1 < b->progs; q++) {
+        if (atomic_load_explicit(&dma_window_queue(b->window, b->rank, (int)q)->word, memory_order_acquire) != b->epoch) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void sdma_unbind(struct dma_bound *b)
+{
+    double until = now() + QUIET_SECONDS;
+
+    while (!is_quiet(b) && now() < until) {
+        sched_yield();
+    }
+    free(b);
+}
+
+/* Memory for exchanges on a queue; with its lock. */
+static dma_status_t get_temp(dma_gpu_unit_t *unit, dma_queue_t *queue)
+{
+    dma_gpu_scope_t scope;
+    dma_status_t status;
+
+    if (queue->temp) {
+        return DMA_OK;
+    }
+    if ((status = unit->rt->enter(unit->device, &scope)) == DMA_OK) {
+        status = unit->rt->alloc(DMA_LOWER_TEMP, &queue->temp);
+        unit->rt->leave(&scope);
+    }
+    return status;
+}
+
+/* Puts in one program, or as much of it as there is room for. */
+static dma_status_t put(struct dma_bound *b, const dma_run_t *run, uint32_t index)
+{
+    const dma_prog_t *prog = &run->plan->progs[index];
+    dma_queue_t *queue = b->queues[prog->link];
+    dma_lower_to_t to = {
+        .gen = b->unit->gen,
+        .queue = queue,
+        .line = b->lines + (index - 1) * sizeof(dma_engine_line_t),
+        .swaps = b->unit->gen->has & DMA_GEN_SWAP,
+        .bcsts = b->unit->gen->has & DMA_GEN_BROADCAST,
+    };
+    dma_status_t status = DMA_OK;
+
+    if (b->at[index].op == prog->nops) {
+        return DMA_OK;
+    }
+    pthread_mutex_lock(&queue->lock);
+    if (dma_lower_needs_temp(run, prog, &to)) {
+        status = get_temp(b->unit, queue);
+    }
+    if (status == DMA_OK) {
+        status = dma_lower_program(run, prog, &to, &b->at[index]);
+        dma_ring_publish(&queue->ring);
+    }
+    pthread_mutex_unlock(&queue->lock);
+    return status;
+}
+
+static dma_status_t sdma_start(dma_run_t *run)
+{
+    struct dma_bound *b = run->bound;
+    dma_status_t result = DMA_OK;
+
+    if (b->run != run || b->epoch != run->epoch) {
+        memset(b->at, 0, ((size_t)b->nranks + 1) * sizeof(*b->at));
+        b->run = run;
+        b->epoch = run->epoch;
+        b->progs = run->plan->nprogs;
+        b->window = run->window;
+    }
+    for (uint32_t i = 1; i < run->plan->nprogs; i++) {
+        dma_status_t status = put(b, run, i);
+
+        if (status != DMA_OK && status != DMA_AGAIN) {
+            return DMA_ERR_ENGINE;
+        }
+        result = status == DMA_OK ? result : status;
+    }
+    return result;
+}
+
+static dma_status_t sdma_check(struct dma_bound *b)
+{
+    for (int r = 0; r < b->nranks; r++) {
+        dma_queue_t *queue = b->queues[r];
+        dma_status_t status;
+
+        pthread_mutex_lock(&queue->lock);
+        status = dma_queue_check(queue, b->unit->stuck_seconds);
+        pthread_mutex_unlock(&queue->lock);
+        if (status != DMA_OK) {
+            return status;
+        }
+    }
+    return DMA_OK;
+}
+
+const dma_gpu_engine_t dma_gpu_engine_sdma = {
+    .name = "sdma",
+    .open = sdma_open,
+    .close = sdma_close,
+    .card = sdma_card,
+    .bind = sdma_bind,
+    .unbind = sdma_unbind,
+    .start = sdma_start,
+    .check = sdma_check,
+};

@@ -1,0 +1,184 @@
+/* Lowering queue programs: see lower.h. */
+#include "engine/sdma/lower.h"
+
+#include "engine/sdma/packet.h"
+
+/* Copies of one operation are cut into groups of so many packets: a group is well below half of a ring. */
+#define GROUP_PACKETS 64
+
+/* Clocks between two looks of a poll: it waits for its own queue's copies, microseconds. */
+#define POLL_INTERVAL 4
+
+static uint64_t address(const dma_run_t *run, const dma_operand_t *o, uint64_t skip)
+{
+    if (o->base == DMA_BASE_SEND) {
+        return (uint64_t)(uintptr_t)dma_blocks_addr(&run->send, (uint64_t)o->block) + o->offset + skip;
+    }
+    return dma_target_addr(&run->targets[o->rank], (uint64_t)o->block) + o->offset + skip;
+}
+
+/* One step of an operation: at most `most` bytes from `done` on. */
+static uint64_t piece(uint64_t bytes, uint64_t done, uint64_t most)
+{
+    return bytes - done < most ? bytes - done : most;
+}
+
+static dma_status_t copy(const dma_lower_to_t *to, uint64_t dst, uint64_t src, uint64_t bytes, dma_lower_t *at)
+{
+    while (at->done < bytes) {
+        uint64_t n = piece(bytes, at->done, GROUP_PACKETS * to->gen->max_copy);
+        uint32_t packets = (uint32_t)dma_gen_pieces(n, to->gen->max_copy), *p;
+        dma_status_t status = dma_ring_reserve(&to->queue->ring, packets * DMA_PACKET_COPY_DWORDS, packets, &p);
+
+        if (status != DMA_OK) {
+            return status;
+        }
+        dma_packet_copy(p, to->gen, dst + at->done, src + at->done, n);
+        at->done += n;
+    }
+    return DMA_OK;
+}
+
+static dma_status_t copy2(const dma_lower_to_t *to, uint64_t dst0, uint64_t dst1, uint64_t src, uint64_t bytes,
+                          dma_lower_t *at)
+{
+    bool fits = to->bcsts && !dma_gen_broadcast_unfit(to->gen, dst0, dst1);
+
+    while (at->done < bytes) {
+        uint64_t n = piece(bytes, at->done, GROUP_PACKETS * to->gen->max_copy), d = at->done;
+        uint32_t packets = (uint32_t)dma_gen_pieces(n, to->gen->max_copy), *p;
+        uint32_t dwords = packets * (fits ? DMA_PACKET_BROADCAST_DWORDS : 2 * DMA_PACKET_COPY_DWORDS);
+        dma_status_t status = dma_ring_reserve(&to->queue->ring, dwords, fits ? packets : 2 * packets, &p);
+
+        if (status != DMA_OK) {
+            return status;
+        }
+        if (fits) {
+            dma_packet_broadcast(p, to->gen, dst0 + d, dst1 + d, src + d, n);
+        } else {
+            p += dma_packet_copy(p, to->gen, dst0 + d, src + d, n);
+            dma_packet_copy(p, to->gen, dst1 + d, src + d, n);
+        }
+        at->done += n;
+    }
+    return DMA_OK;
+}
+
+/* How much of an exchange swap packets can do: all of it but a tail, or nothing. */
+static uint64_t swappable(const dma_lower_to_t *to, uint64_t a, uint64_t b, uint64_t bytes)
+{
+    uint64_t whole = to->gen->swap_align ? bytes / to->gen->swap_align * to->gen->swap_align : 0;
+
+    return to->swaps && whole && !dma_gen_swap_unfit(to->gen, a, b, whole) ? whole : 0;
+}
+
+/* What follows on this queue sees what came before. */
+static uint32_t drain(uint32_t *p, dma_queue_t *queue)
+{
+    /* Values differ from any that a late look can see: equality needs no order. Kept below 2^31. */
+    uint32_t step = queue->step = (queue->step + 1) & INT32_MAX, n;
+
+    n = dma_packet_fence(p, queue->step_addr, step);
+    return n + dma_packet_poll(p + n, queue->step_addr, DMA_PACKET_EQUAL, step, UINT32_MAX, POLL_INTERVAL);
+}
+
+/* Through the queue's memory. The drain behind the last copy keeps the next piece out of `temp`. */
+static dma_status_t exchange(const dma_lower_to_t *to, uint64_t a, uint64_t b, uint64_t bytes, dma_lower_t *at)
+{
+    const uint32_t dwords = 3 * (DMA_PACKET_COPY_DWORDS + DMA_PACKET_FENCE_DWORDS + DMA_PACKET_POLL_DWORDS);
+    uint64_t most = DMA_LOWER_TEMP < to->gen->max_copy ? DMA_LOWER_TEMP : to->gen->max_copy;
+    dma_queue_t *queue = to->queue;
+
+    while (at->done < bytes) {
+        uint64_t n = piece(bytes, at->done, most), d = at->done;
+        uint32_t *p;
+        dma_status_t status = dma_ring_reserve(&queue->ring, dwords, 9, &p);
+
+        if (status != DMA_OK) {
+            return status;
+        }
+        p += dma_packet_copy(p, to->gen, queue->temp, a + d, n);
+        p += drain(p, queue);
+        p += dma_packet_copy(p, to->gen, a + d, b + d, n);
+        p += drain(p, queue);
+        p += dma_packet_copy(p, to->gen, b + d, queue->temp, n);
+        drain(p, queue);
+        at->done += n;
+    }
+    return DMA_OK;
+}
+
+static dma_status_t swap(const dma_lower_to_t *to, uint64_t a, uint64_t b, uint64_t bytes, dma_lower_t *at)
+{
+    uint64_t whole = swappable(to, a, b, bytes);
+
+    while (at->done < whole) {
+        uint64_t n = piece(whole, at->done, GROUP_PACKETS * to->gen->max_swap);
+        uint32_t packets = (uint32_t)dma_gen_pieces(n, to->gen->max_swap), *p;
+        dma_status_t status = dma_ring_reserve(&to->queue->ring, packets * DMA_PACKET_SWAP_DWORDS, packets, &p);
+
+        if (status != DMA_OK) {
+            return status;
+        }
+        dma_packet_swap(p, to->gen, a + at->done, b + at->done, n);
+        at->done += n;
+    }
+    return exchange(to, a, b, bytes, at);
+}
+
+static dma_status_t signal_line(const dma_run_t *run, const dma_lower_to_t *to)
+{
+    uint32_t *p;
+    dma_status_t status = dma_ring_reserve(&to->queue->ring, DMA_PACKET_FENCE_DWORDS, 1, &p);
+
+    if (status == DMA_OK) {
+        dma_packet_fence(p, to->line, run->epoch);
+    }
+    return status;
+}
+
+static dma_status_t lower(const dma_run_t *run, const dma_op_t *op, const dma_lower_to_t *to, dma_lower_t *at)
+{
+    uint64_t skip, bytes = dma_run_length(run, &op->len, &skip);
+
+    switch (op->code) {
+    case DMA_OP_COPY:
+        return copy(to, address(run, &op->dst[0], skip), address(run, &op->src, skip), bytes, at);
+    case DMA_OP_COPY2:
+        return copy2(to, address(run, &op->dst[0], skip), address(run, &op->dst[1], skip),
+                     address(run, &op->src, skip), bytes, at);
+    case DMA_OP_SWAP:
+        return swap(to, address(run, &op->dst[0], skip), address(run, &op->src, skip), bytes, at);
+    case DMA_OP_SIGNAL:
+        return signal_line(run, to);
+    default:
+        return DMA_OK; /* WAIT: over */
+    }
+}
+
+bool dma_lower_needs_temp(const dma_run_t *run, const dma_prog_t *prog, const dma_lower_to_t *to)
+{
+    for (uint32_t i = 0; i < prog->nops; i++) {
+        const dma_op_t *op = &prog->ops[i];
+        uint64_t skip, bytes = dma_run_length(run, &op->len, &skip);
+
+        if (op->code == DMA_OP_SWAP &&
+            swappable(to, address(run, &op->dst[0], skip), address(run, &op->src, skip), bytes) != bytes) {
+            return true;
+        }
+    }
+    return false;
+}
+
+dma_status_t dma_lower_program(const dma_run_t *run, const dma_prog_t *prog, const dma_lower_to_t *to,
+                               dma_lower_t *at)
+{
+    for (; at->op < prog->nops; at->op++, at->done = 0) {
+        dma_status_t status = lower(run, &prog->ops[at->op], to, at);
+
+        if (status != DMA_OK) {
+            return status;
+        }
+    }
+    return DMA_OK;
+}

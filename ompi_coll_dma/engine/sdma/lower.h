@@ -1,0 +1,45 @@
+/*
+ * From queue programs to packets.
+ *
+ *     COPY      copies of at most the generation's limit
+ *     COPY2     a broadcast if the two places suit one, else two copies
+ *     SWAP      a swap if places and length suit one; what does not (a tail, or all of it) by copies through memory of
+ *               the queue's own, piece by piece, each with a fence and a poll between the steps that need one:
+ *                   temp <- theirs, wait, theirs <- ours, wait, ours <- temp, wait
+ *     SIGNAL    a fence that writes the run's epoch to the program's line
+ *     WAIT      nothing: all peers have entered when a run starts
+ *
+ * Lowering can stop anywhere between two groups of packets, when a ring is full, and go on from there.
+ */
+#ifndef DMA_SDMA_LOWER_H
+#define DMA_SDMA_LOWER_H
+
+#include "engine/sdma/queue.h"
+#include "gpu/engine.h"
+
+#define DMA_LOWER_TEMP (UINT64_C(2) << 20) /* bytes of a queue's memory for exchanges */
+
+/* Where lowering stands. */
+typedef struct dma_lower {
+    uint32_t op;
+    uint64_t done; /* bytes of it */
+} dma_lower_t;
+
+/* What a program is lowered to. */
+typedef struct dma_lower_to {
+    const dma_gen_t *gen;
+    dma_queue_t *queue;
+    uint64_t line; /* of the program, as the device sees it */
+    bool swaps;    /* swap packets may be used */
+    bool bcsts;    /* broadcasts may be used */
+} dma_lower_to_t;
+
+/* Does the program need the queue's memory for exchanges, with these addresses? */
+bool dma_lower_needs_temp(const dma_run_t *run, const dma_prog_t *prog, const dma_lower_to_t *to);
+
+/* Goes on with a program, with the queue's lock. DMA_OK: all of it is in the ring, unpublished. DMA_AGAIN: the ring is
+ * full. */
+dma_status_t dma_lower_program(const dma_run_t *run, const dma_prog_t *prog, const dma_lower_to_t *to,
+                               dma_lower_t *at);
+
+#endif

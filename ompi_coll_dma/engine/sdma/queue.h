@@ -1,0 +1,68 @@
+/*
+ * User-mode SDMA queues of one GPU: made through the thunk, one for each engine that is wanted, shared by everything in
+ * this process that uses the engine.
+ *
+ * An engine has room for a few queues of all processes of the node together. Where there is none left, a queue on another
+ * engine that would do serves (dma_map_pick_t's candidates), then any that we have: slower, never an error as long as
+ * there is one.
+ *
+ * Memory of a queue: the ring is an allocation of its own, an exact power of two, uncached and executable, in host memory;
+ * kernels refuse a ring, a read or a write pointer that does not begin a mapping of exactly its size. Pointers and doorbell
+ * are the thunk's. `step` is a word of the queue's own, for waiting for its own copies.
+ *
+ * The holder of a queue's lock builds packets and publishes them. Nothing that waits for anything but the queue's own
+ * packets may be put into a shared queue.
+ */
+#ifndef DMA_SDMA_QUEUE_H
+#define DMA_SDMA_QUEUE_H
+
+#include <pthread.h>
+
+#include "engine/sdma/map.h"
+#include "engine/sdma/ring.h"
+#include "engine/sdma/thunk.h"
+
+#define DMA_QUEUE_RING_BYTES (UINT64_C(256) << 10)
+
+typedef struct dma_queue {
+    struct dma_queue *next;
+    pthread_mutex_t lock;
+    dma_ring_t ring;
+    dma_map_kind_t kind;
+    uint32_t engine; /* DMA_MAP_ENGINE; DMA_MAP_XGMI: for which peer */
+    void *memory;
+    uint64_t id;
+    volatile int64_t *error;
+    uint32_t *step_word; /* as the host sees it */
+    uint64_t step_addr;  /* as the device does */
+    uint32_t step;       /* last value given out */
+    uint64_t temp;       /* device memory for exchanges, or 0 */
+    unsigned users;
+    /* what dma_queue_stuck has seen last */
+    uint64_t seen_read;
+    double seen_at;
+} dma_queue_t;
+
+typedef struct dma_queues {
+    dma_thunk_t thunk;
+    uint32_t node; /* the kernel's number of the GPU */
+    bool opened;
+    pthread_mutex_t lock; /* guards the list */
+    dma_queue_t *list;
+    void *steps; /* a page for step words */
+    uint64_t steps_addr;
+    unsigned made;
+} dma_queues_t;
+
+/* On failure *reason says why there are no queues here. */
+dma_status_t dma_queues_open(dma_queues_t *queues, uint32_t node, const char **reason);
+void dma_queues_close(dma_queues_t *queues);
+
+/* A queue for a pick, to the GPU with the kernel's number `peer`, made on first use. NULL: not even one to share. *shared:
+ * it is not on the engine that was wanted. */
+dma_queue_t *dma_queue_get(dma_queues_t *queues, const dma_map_pick_t *pick, uint32_t peer, bool *shared);
+
+/* DMA_OK, or DMA_ERR_ENGINE: the queue has an error, or has not moved for so many seconds though it has work. */
+dma_status_t dma_queue_check(dma_queue_t *queue, double seconds);
+
+#endif

@@ -1,0 +1,12 @@
+/* The engine of AMD GPUs' SDMA queues, as others see it: engine.c. */
+#ifndef DMA_SDMA_SDMA_H
+#define DMA_SDMA_SDMA_H
+
+#include "gpu/engine.h"
+
+/* Queues that the driver has for one engine, for all processes of the node together. */
+#define DMA_SDMA_QUEUES_PER_ENGINE 8
+
+extern const dma_gpu_engine_t dma_gpu_engine_sdma;
+
+#endif
