@@ -1,0 +1,49 @@
+/*
+ * The profile of GPUs' DMA engines: the constants of the cost model in gpu_cost.h.
+ *
+ * The same kind of text file as the host engine's profile (fields.h). The defaults are 8 x MI300X: twelve of them are
+ * fitted by tools/fit_gpu to published measurements, link_mbps sets their scale (the measurements are ratios and know
+ * none), and own_mbps is an assumption. docs/cost-model.md says how good they are.
+ */
+#ifndef DMA_PLAN_GPU_PROFILE_H
+#define DMA_PLAN_GPU_PROFILE_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "dma/status.h"
+
+/* name, default, what it is */
+#define DMA_GPU_PROFILE_FIELDS(X)                                                                                      \
+    X(build_ps, 58300, "writing one packet and its completion into a ring")                                            \
+    X(doorbell_ps, 567000, "each queue: write pointer and doorbell")                                                   \
+    X(fetch_ps, 1200000, "from a doorbell to the engine's having its first packet")                                    \
+    X(trigger_ps, 3180000, "prelaunched: from the store to the engine's having seen it")                               \
+    X(armed_ps, 99500, "prelaunched: each queue that polls")                                                           \
+    X(first_ps, 1580000, "start of the first copy of a queue")                                                         \
+    X(packet_ps, 362000, "each further packet of a queue")                                                             \
+    X(fence_ps, 1950000, "an engine writes a completion")                                                              \
+    X(observe_ps, 43100, "a processor sees one completion")                                                            \
+    X(link_mbps, 48000, "one engine copies over one link")                                                             \
+    X(chain_mbps, 47700, "one engine copies over several links, one after another")                                    \
+    X(bcst_mbps, 40100, "one engine writes broadcasts, both copies counted")                                           \
+    X(swap_mbps, 51700, "one engine swaps, both ways counted")                                                         \
+    X(own_mbps, 48000, "one engine copies within its GPU: assumed, not measured")
+
+typedef struct dma_gpu_profile {
+#define DMA_GPU_PROFILE_MEMBER(name, value, help) uint64_t name;
+    DMA_GPU_PROFILE_FIELDS(DMA_GPU_PROFILE_MEMBER)
+#undef DMA_GPU_PROFILE_MEMBER
+} dma_gpu_profile_t;
+
+/* The built-in profile, MI300X. */
+dma_gpu_profile_t dma_gpu_profile_default(void);
+
+/* Text to profile, as dma_profile_parse. */
+dma_status_t dma_gpu_profile_parse(const char *text, dma_gpu_profile_t *profile, char *error, size_t error_bytes);
+dma_status_t dma_gpu_profile_load(const char *path, dma_gpu_profile_t *profile, char *error, size_t error_bytes);
+/* The text. */
+void dma_gpu_profile_print(const dma_gpu_profile_t *profile, FILE *out);
+
+#endif
