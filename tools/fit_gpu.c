@@ -61,22 +61,22 @@ static uint64_t rate_of(const char *text)
 int main(int argc, char **argv)
 {
     dma_gpu_profile_t builtin = dma_gpu_profile_default();
-    uint64_t link_mbps = builtin.link_mbps, own_mbps = builtin.own_mbps;
+    uint64_t link_mbps = builtin.link_mbps, own_mbps = builtin.own_mbps, rate = 0;
     const char *profile = NULL;
     fit_data_t data;
     char error[512];
     int option, status;
 
     while ((option = getopt(argc, argv, "l:r:")) != -1) {
-        if (option == 'l' && (link_mbps = own_mbps = rate_of(optarg))) {
-            continue;
-        }
-        if (option != 'r') {
+        if (option == 'l' && (rate = rate_of(optarg))) {
+            link_mbps = own_mbps = rate;
+        } else if (option == 'r') {
+            profile = optarg;
+        } else {
             return usage();
         }
-        profile = optarg;
     }
-    if (argc - optind != 2) {
+    if (argc - optind != 2 || (rate && profile)) {
         return usage();
     }
     if (!fit_read(argv[optind], argv[optind + 1], &data, error, sizeof(error))) {

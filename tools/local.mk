@@ -21,5 +21,6 @@ endif
 EXTRA_DIST += \
 	docs/cost-model.md \
 	profiles/mi300x.txt \
+	test/build/fit.sh \
 	test/data/mi300x_phases.csv \
 	test/data/mi300x_speedups.csv

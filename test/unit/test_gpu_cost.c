@@ -176,6 +176,9 @@ START_TEST(bytes_per_engine_and_link)
     ck_assert_uint_eq(MOVED(own_mbps, .family = DMA_GPU_COPY, .queues = 7), 0);
     ck_assert_uint_eq(MOVED(own_mbps, .family = DMA_GPU_COPY, .queues = 7, .own_block = true), 1000);
     ck_assert_uint_eq(MOVED(link_mbps, .family = DMA_GPU_COPY, .queues = 7, .own_block = true), 1000);
+    dma_gpu_profile_t both = uniform(0, 1000);
+    dma_gpu_shape_t out_of_place = {.nranks = 8, .queues = 7, .bytes = 1000000, .own_block = true};
+    ck_assert_uint_eq(dma_gpu_cost(&both, &out_of_place), UINT64_C(1000000000));
 }
 END_TEST
 
@@ -237,6 +240,27 @@ START_TEST(cost_is_monotone_and_never_wraps)
     }
     dma_gpu_shape_t huge = {.nranks = INT32_MAX, .queues = 1, .bytes = UINT64_MAX, .one_submitter = true};
     ck_assert_uint_eq(dma_gpu_cost(&extremes[3], &huge), UINT64_MAX);
+}
+END_TEST
+
+/* Every product of a count and a constant is wide. */
+START_TEST(no_product_wraps)
+{
+    dma_gpu_shape_t all = {.nranks = INT32_MAX, .queues = INT32_MAX, .one_submitter = true}, one = all, armed = all;
+    dma_gpu_profile_t p;
+
+    one.queues = 1;
+    armed.prelaunch = true;
+#define FULL(name, shape)                                                                                              \
+    p = uniform(0, MOST);                                                                                              \
+    p.name = MOST;                                                                                                     \
+    ck_assert_msg(dma_gpu_cost(&p, &(shape)) == UINT64_MAX, #name);
+    FULL(build_ps, all);
+    FULL(doorbell_ps, all);
+    FULL(observe_ps, all);
+    FULL(armed_ps, armed);
+    FULL(packet_ps, one);
+#undef FULL
 }
 END_TEST
 
@@ -308,7 +332,7 @@ START_TEST(the_cheapest_that_may)
     size_t none = 0, queues = 0;
 
     for (int i = 0; i < 5000; i++) {
-        dma_gpu_profile_t p = i % 2 ? any_profile() : dma_gpu_profile_default();
+        dma_gpu_profile_t p = i % 3 == 0 ? any_profile() : i % 3 == 1 ? dma_gpu_profile_default() : uniform(0, MOST);
         dma_gpu_req_t req = any_request();
         dma_gpu_shape_t got, before;
         uint64_t ps = 77;
@@ -330,7 +354,10 @@ START_TEST(the_cheapest_that_may)
             if (may(&req, s.family) && s.queues >= (most > 0) && s.queues <= most && (req.prelaunch || !s.prelaunch)) {
                 any = true;
                 uint64_t cost = dma_gpu_cost(&p, &s);
-                ck_assert(found && (ps < cost || (ps == cost && got.queues <= s.queues)));
+                ck_assert(found && ps <= cost);
+                ck_assert(ps < cost || got.family < s.family ||
+                          (got.family == s.family &&
+                           (got.prelaunch < s.prelaunch || (got.prelaunch == s.prelaunch && got.queues <= s.queues))));
             }
         }
         ck_assert(found == any);
@@ -456,6 +483,7 @@ int main(void)
     unit_test(suite, phases_of_a_copy, 10);
     unit_test(suite, a_cost_is_the_sum_of_its_phases, 10);
     unit_test(suite, cost_is_monotone_and_never_wraps, 20);
+    unit_test(suite, no_product_wraps, 10);
     unit_test(suite, no_step_down_between_sizes, 10);
     unit_test(suite, has_no_scale_of_its_own, 10);
     unit_test(suite, the_cheapest_that_may, 20);
