@@ -185,7 +185,7 @@ static void choose_in(const dma_gpu_profile_t *profile, const dma_gpu_req_t *req
     for (candidate.queues = most > 0; candidate.queues <= most; candidate.queues++) {
         uint64_t ps = dma_gpu_cost(profile, &candidate);
 
-        if (!*found || ps < *best_ps || (ps == *best_ps && candidate.queues < best->queues)) {
+        if (!*found || ps < *best_ps) {
             *best = candidate;
             *best_ps = ps;
             *found = true;

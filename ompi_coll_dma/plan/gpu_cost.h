@@ -73,8 +73,8 @@ typedef struct dma_gpu_req {
     int max_queues;    /* per GPU, without that of the own block; 0: as many as are of use */
 } dma_gpu_req_t;
 
-/* The cheapest shape for the request, of equals the one with the fewest queues, and what it costs; false when no family
- * does the operation. */
+/* The cheapest shape for the request, and what it costs; of equals the one with plainer packets, then not prelaunched,
+ * then with fewer queues. False when no family does the operation. */
 bool dma_gpu_choose(const dma_gpu_profile_t *profile, const dma_gpu_req_t *req, dma_gpu_shape_t *shape,
                     uint64_t *cost_ps);
 

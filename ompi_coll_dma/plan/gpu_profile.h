@@ -16,19 +16,19 @@
 
 /* name, default, what it is */
 #define DMA_GPU_PROFILE_FIELDS(X)                                                                                      \
-    X(build_ps, 60000, "writing one packet and its completion into a ring")                                            \
-    X(doorbell_ps, 490000, "each queue: write pointer and doorbell")                                                   \
-    X(fetch_ps, 1270000, "from a doorbell to the engine's having its first packet")                                    \
-    X(trigger_ps, 3300000, "prelaunched: from the store to the engine's having seen it")                               \
-    X(armed_ps, 20000, "prelaunched: each queue that polls")                                                           \
-    X(first_ps, 1570000, "start of the first copy of a queue")                                                         \
-    X(packet_ps, 360000, "each further packet of a queue")                                                             \
-    X(fence_ps, 1870000, "an engine writes a completion")                                                              \
-    X(observe_ps, 120000, "a processor sees one completion")                                                           \
+    X(build_ps, 58300, "writing one packet and its completion into a ring")                                            \
+    X(doorbell_ps, 567000, "each queue: write pointer and doorbell")                                                   \
+    X(fetch_ps, 1200000, "from a doorbell to the engine's having its first packet")                                    \
+    X(trigger_ps, 3180000, "prelaunched: from the store to the engine's having seen it")                               \
+    X(armed_ps, 99500, "prelaunched: each queue that polls")                                                           \
+    X(first_ps, 1580000, "start of the first copy of a queue")                                                         \
+    X(packet_ps, 362000, "each further packet of a queue")                                                             \
+    X(fence_ps, 1950000, "an engine writes a completion")                                                              \
+    X(observe_ps, 43100, "a processor sees one completion")                                                            \
     X(link_mbps, 48000, "one engine copies over one link")                                                             \
-    X(chain_mbps, 48000, "one engine copies over several links, one after another")                                    \
-    X(bcst_mbps, 40000, "one engine writes broadcasts, both copies counted")                                           \
-    X(swap_mbps, 51000, "one engine swaps, both ways counted")                                                         \
+    X(chain_mbps, 47700, "one engine copies over several links, one after another")                                    \
+    X(bcst_mbps, 40100, "one engine writes broadcasts, both copies counted")                                           \
+    X(swap_mbps, 51700, "one engine swaps, both ways counted")                                                         \
     X(own_mbps, 48000, "one engine copies within its GPU: assumed, not measured")
 
 typedef struct dma_gpu_profile {

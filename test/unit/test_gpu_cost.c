@@ -1,0 +1,495 @@
+/* The cost model of DMA engines: what it counts, what it never does, and what is chosen by it. */
+#include <check.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libunit.h"
+#include "plan/gpu_cost.h"
+#include "plan/profile.h"
+
+#define KIB      UINT64_C(1024)
+#define MIB      (KIB * KIB)
+#define MOST     (UINT64_C(1) << 40) /* of a constant */
+#define FAMILIES ((1u << DMA_GPU_FAMILY_COUNT) - 1)
+
+static uint64_t state;
+
+static uint64_t draw(uint64_t below)
+{
+    state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (state >> 17) % below;
+}
+
+/* Times of any size up to the most, rates too. */
+static dma_gpu_profile_t any_profile(void)
+{
+    dma_gpu_profile_t p;
+
+#define ANY(name, value, help) p.name = 1 + draw(UINT64_C(1) << (1 + draw(40)));
+    DMA_GPU_PROFILE_FIELDS(ANY)
+#undef ANY
+    return p;
+}
+
+static dma_gpu_shape_t any_shape(int most_ranks)
+{
+    return (dma_gpu_shape_t){.family = (dma_gpu_family_t)draw(DMA_GPU_FAMILY_COUNT),
+                             .nranks = 1 + (int)draw((uint64_t)most_ranks),
+                             .queues = (int)draw(20),
+                             .bytes = draw(UINT64_C(1) << (1 + draw(46))),
+                             .own_block = draw(2),
+                             .prelaunch = draw(2),
+                             .one_submitter = draw(2)};
+}
+
+static dma_gpu_profile_t uniform(uint64_t time, uint64_t rate)
+{
+    dma_gpu_profile_t p;
+
+#define SAME(name, value, help) p.name = strstr(#name, "_mbps") ? rate : time;
+    DMA_GPU_PROFILE_FIELDS(SAME)
+#undef SAME
+    return p;
+}
+
+/* ---- what is counted ---- */
+
+/* Nothing costs anything but what the test sets: then a cost is a count. */
+static uint64_t count(size_t member, dma_gpu_shape_t shape)
+{
+    dma_gpu_profile_t p = uniform(0, MOST);
+    uint64_t one = 1;
+
+    memcpy((char *)&p + member, &one, sizeof(one));
+    return dma_gpu_cost(&p, &shape);
+}
+#define COUNT(name, shape) count(offsetof(dma_gpu_profile_t, name), shape)
+
+typedef struct counts {
+    dma_gpu_family_t family;
+    int nranks, queues;
+    bool own;
+    uint64_t packets, started, completions, further;
+} counts_t;
+
+static void check_counts(const counts_t *want, size_t n, bool one_submitter)
+{
+    for (size_t i = 0; i < n; i++) {
+        const counts_t *w = &want[i];
+        dma_gpu_shape_t s = {.family = w->family,
+                             .nranks = w->nranks,
+                             .queues = w->queues,
+                             .own_block = w->own,
+                             .one_submitter = one_submitter};
+        uint64_t runs = w->started > 0;
+
+        ck_assert_uint_eq(COUNT(build_ps, s), w->packets);
+        ck_assert_uint_eq(COUNT(doorbell_ps, s), w->started);
+        ck_assert_uint_eq(COUNT(observe_ps, s), w->completions);
+        ck_assert_uint_eq(COUNT(packet_ps, s), w->further);
+        ck_assert_uint_eq(COUNT(fetch_ps, s), runs);
+        ck_assert_uint_eq(COUNT(first_ps, s), runs);
+        ck_assert_uint_eq(COUNT(fence_ps, s), runs);
+        ck_assert_uint_eq(COUNT(trigger_ps, s), 0);
+        ck_assert_uint_eq(COUNT(armed_ps, s), 0);
+        /* prelaunched: the trigger instead of packets and doorbells, all else alike */
+        s.prelaunch = true;
+        ck_assert_uint_eq(COUNT(build_ps, s), 0);
+        ck_assert_uint_eq(COUNT(doorbell_ps, s), 0);
+        ck_assert_uint_eq(COUNT(fetch_ps, s), 0);
+        ck_assert_uint_eq(COUNT(trigger_ps, s), runs);
+        ck_assert_uint_eq(COUNT(armed_ps, s), w->started);
+        ck_assert_uint_eq(COUNT(observe_ps, s), w->completions);
+        ck_assert_uint_eq(COUNT(packet_ps, s), w->further);
+        ck_assert_uint_eq(COUNT(first_ps, s), runs);
+        ck_assert_uint_eq(COUNT(fence_ps, s), runs);
+    }
+}
+
+/* As the published measurements were made: all packets of all GPUs by one process. */
+START_TEST(counts_of_one_process_for_all)
+{
+    static const counts_t want[] = {
+        {DMA_GPU_COPY, 8, 7, false, 56, 56, 56, 0}, {DMA_GPU_COPY, 8, 1, false, 56, 8, 8, 6},
+        {DMA_GPU_COPY, 8, 3, false, 56, 24, 24, 2}, {DMA_GPU_BCST, 8, 4, false, 32, 32, 32, 0},
+        {DMA_GPU_BCST, 8, 1, false, 32, 8, 8, 3},   {DMA_GPU_SWAP, 8, 4, false, 28, 28, 28, 0},
+        {DMA_GPU_SWAP, 8, 2, false, 28, 16, 16, 1}, {DMA_GPU_HALVES, 8, 7, false, 56, 56, 56, 0},
+        {DMA_GPU_COPY, 8, 7, true, 64, 64, 64, 0},  {DMA_GPU_COPY, 8, 1, true, 64, 16, 16, 6},
+        {DMA_GPU_BCST, 7, 3, false, 21, 21, 21, 0}, {DMA_GPU_SWAP, 5, 2, false, 10, 10, 10, 0},
+        {DMA_GPU_SWAP, 2, 1, false, 1, 1, 1, 0},    {DMA_GPU_COPY, 1, 1, false, 0, 0, 0, 0},
+        {DMA_GPU_COPY, 1, 1, true, 1, 1, 1, 0},
+    };
+
+    check_counts(want, sizeof(want) / sizeof(want[0]), true);
+}
+END_TEST
+
+/* A process per GPU: its own packets and queues, and one line per peer whose queue writes here. A swap's line is one for
+ * both sides. */
+START_TEST(counts_of_a_process_per_gpu)
+{
+    static const counts_t want[] = {
+        {DMA_GPU_COPY, 8, 7, false, 7, 7, 14, 0},  {DMA_GPU_COPY, 8, 1, false, 7, 1, 8, 6},
+        {DMA_GPU_COPY, 8, 4, false, 7, 4, 11, 1},  {DMA_GPU_BCST, 8, 4, false, 4, 4, 11, 0},
+        {DMA_GPU_BCST, 8, 3, false, 4, 3, 10, 1},  {DMA_GPU_SWAP, 8, 4, false, 4, 4, 7, 0},
+        {DMA_GPU_SWAP, 8, 1, false, 4, 1, 4, 3},   {DMA_GPU_HALVES, 8, 7, false, 7, 7, 14, 0},
+        {DMA_GPU_COPY, 8, 7, true, 8, 8, 15, 0},   {DMA_GPU_COPY, 8, 1, true, 8, 2, 9, 6},
+        {DMA_GPU_BCST, 8, 4, true, 5, 5, 12, 0},   {DMA_GPU_SWAP, 2, 1, false, 1, 1, 1, 0},
+        {DMA_GPU_COPY, 1, 1, false, 0, 0, 0, 0},   {DMA_GPU_COPY, 1, 1, true, 1, 1, 1, 0},
+        {DMA_GPU_COPY, 8, 99, false, 7, 7, 14, 0}, {DMA_GPU_COPY, 8, 0, false, 7, 1, 8, 6},
+    };
+
+    check_counts(want, sizeof(want) / sizeof(want[0]), false);
+}
+END_TEST
+
+/* What moves the bytes: picoseconds of a million bytes when only this rate is finite. */
+static uint64_t moved(size_t member, dma_gpu_shape_t shape)
+{
+    dma_gpu_profile_t p = uniform(0, MOST);
+    uint64_t rate = 1000;
+
+    memcpy((char *)&p + member, &rate, sizeof(rate));
+    shape.bytes = 1000000;
+    shape.nranks = 8;
+    return dma_gpu_cost(&p, &shape) / 1000000; /* in microseconds: 1000 for each time the block passes */
+}
+#define MOVED(name, ...) moved(offsetof(dma_gpu_profile_t, name), (dma_gpu_shape_t){__VA_ARGS__})
+
+START_TEST(bytes_per_engine_and_link)
+{
+    /* one copy per queue is bound by its link, several share an engine, but a link never carries less than a block */
+    ck_assert_uint_eq(MOVED(link_mbps, .family = DMA_GPU_COPY, .queues = 7), 1000);
+    ck_assert_uint_eq(MOVED(chain_mbps, .family = DMA_GPU_COPY, .queues = 7), 0);
+    ck_assert_uint_eq(MOVED(chain_mbps, .family = DMA_GPU_COPY, .queues = 4), 2000);
+    ck_assert_uint_eq(MOVED(chain_mbps, .family = DMA_GPU_COPY, .queues = 1), 7000);
+    ck_assert_uint_eq(MOVED(link_mbps, .family = DMA_GPU_COPY, .queues = 1), 1000);
+    ck_assert_uint_eq(MOVED(bcst_mbps, .family = DMA_GPU_BCST, .queues = 4), 2000);
+    ck_assert_uint_eq(MOVED(bcst_mbps, .family = DMA_GPU_BCST, .queues = 2), 4000);
+    ck_assert_uint_eq(MOVED(link_mbps, .family = DMA_GPU_BCST, .queues = 4), 1000);
+    ck_assert_uint_eq(MOVED(swap_mbps, .family = DMA_GPU_SWAP, .queues = 4), 2000);
+    ck_assert_uint_eq(MOVED(swap_mbps, .family = DMA_GPU_HALVES, .queues = 7), 1000);
+    ck_assert_uint_eq(MOVED(swap_mbps, .family = DMA_GPU_HALVES, .queues = 1), 7000);
+    ck_assert_uint_eq(MOVED(link_mbps, .family = DMA_GPU_HALVES, .queues = 7), 1000);
+    /* the own block moves beside the others */
+    ck_assert_uint_eq(MOVED(own_mbps, .family = DMA_GPU_COPY, .queues = 7), 0);
+    ck_assert_uint_eq(MOVED(own_mbps, .family = DMA_GPU_COPY, .queues = 7, .own_block = true), 1000);
+    ck_assert_uint_eq(MOVED(link_mbps, .family = DMA_GPU_COPY, .queues = 7, .own_block = true), 1000);
+    dma_gpu_profile_t both = uniform(0, 1000);
+    dma_gpu_shape_t out_of_place = {.nranks = 8, .queues = 7, .bytes = 1000000, .own_block = true};
+    ck_assert_uint_eq(dma_gpu_cost(&both, &out_of_place), UINT64_C(1000000000));
+}
+END_TEST
+
+START_TEST(phases_of_a_copy)
+{
+    dma_gpu_profile_t p = uniform(0, 1000);
+
+    p.build_ps = 1;
+    p.doorbell_ps = 20;
+    p.fetch_ps = 300;
+    p.first_ps = 4000;
+    p.fence_ps = 50000;
+    p.observe_ps = 600000;
+    p.trigger_ps = p.armed_ps = p.packet_ps = MOST;
+    dma_gpu_phases_t phases = dma_gpu_phases_of_copy(&p, 7);
+    ck_assert_uint_eq(phases.control, 1);
+    ck_assert_uint_eq(phases.schedule, 320);
+    ck_assert_uint_eq(phases.copy, 11000);
+    ck_assert_uint_eq(phases.sync, 650000);
+}
+END_TEST
+
+START_TEST(a_cost_is_the_sum_of_its_phases)
+{
+    for (int i = 0; i < 20000; i++) {
+        dma_gpu_profile_t p = any_profile();
+        dma_gpu_shape_t s = any_shape(64);
+        dma_gpu_phases_t phases = dma_gpu_phases(&p, &s);
+        dma_wide_t sum = (dma_wide_t)phases.control + phases.schedule + phases.copy + phases.sync;
+        ck_assert_uint_eq(dma_gpu_cost(&p, &s), sum > UINT64_MAX ? UINT64_MAX : (uint64_t)sum);
+    }
+}
+END_TEST
+
+/* ---- what it never does ---- */
+
+static void check_monotone(const dma_gpu_profile_t *profile, dma_gpu_shape_t shape)
+{
+    uint64_t last = 0;
+
+    for (int bit = 0; bit <= 64; bit++) {
+        shape.bytes = bit == 64 ? UINT64_MAX : UINT64_C(1) << bit;
+        uint64_t cost = dma_gpu_cost(profile, &shape);
+        ck_assert_msg(cost >= last, "%s, %d ranks, %d queues: %" PRIu64 " bytes cost %" PRIu64 " ps, fewer %" PRIu64,
+                      dma_gpu_shape_name(&shape), shape.nranks, shape.queues, shape.bytes, cost, last);
+        last = cost;
+    }
+}
+
+/* More bytes never cost less, whatever a profile may hold: a wrapped sum would make the worst candidate look best. */
+START_TEST(cost_is_monotone_and_never_wraps)
+{
+    dma_gpu_profile_t extremes[] = {uniform(0, MOST), uniform(0, 1), uniform(MOST, MOST), uniform(MOST, 1),
+                                    dma_gpu_profile_default()};
+
+    for (int i = 0; i < 5000; i++) {
+        dma_gpu_profile_t p = i % 2 ? any_profile() : extremes[i / 2 % 5];
+        check_monotone(&p, any_shape(i % 3 ? 64 : INT32_MAX));
+    }
+    dma_gpu_shape_t huge = {.nranks = INT32_MAX, .queues = 1, .bytes = UINT64_MAX, .one_submitter = true};
+    ck_assert_uint_eq(dma_gpu_cost(&extremes[3], &huge), UINT64_MAX);
+}
+END_TEST
+
+/* Every product of a count and a constant is wide. */
+START_TEST(no_product_wraps)
+{
+    dma_gpu_shape_t all = {.nranks = INT32_MAX, .queues = INT32_MAX, .one_submitter = true}, one = all, armed = all;
+    dma_gpu_profile_t p;
+
+    one.queues = 1;
+    armed.prelaunch = true;
+#define FULL(name, shape)                                                                                              \
+    p = uniform(0, MOST);                                                                                              \
+    p.name = MOST;                                                                                                     \
+    ck_assert_msg(dma_gpu_cost(&p, &(shape)) == UINT64_MAX, #name);
+    FULL(build_ps, all);
+    FULL(doorbell_ps, all);
+    FULL(observe_ps, all);
+    FULL(armed_ps, armed);
+    FULL(packet_ps, one);
+#undef FULL
+}
+END_TEST
+
+/* An odd number of bytes between two costs no less than the smaller and no more than the larger. */
+START_TEST(no_step_down_between_sizes)
+{
+    for (int i = 0; i < 50000; i++) {
+        dma_gpu_profile_t p = any_profile();
+        dma_gpu_shape_t less = any_shape(64), more = less;
+        more.bytes += draw(1 + draw(10000));
+        ck_assert_uint_le(dma_gpu_cost(&p, &less), dma_gpu_cost(&p, &more));
+    }
+}
+END_TEST
+
+/* Twice all times and half all rates is twice the cost: what ratios cannot tell apart. */
+START_TEST(has_no_scale_of_its_own)
+{
+    for (int i = 0; i < 20000; i++) {
+        dma_gpu_profile_t p = any_profile(), twice;
+        dma_gpu_shape_t s = any_shape(64);
+#define SCALE(name, value, help)                                                                                       \
+    if (strstr(#name, "_mbps")) {                                                                                      \
+        twice.name = p.name;                                                                                           \
+        p.name *= 2;                                                                                                   \
+    } else {                                                                                                           \
+        twice.name = 2 * p.name;                                                                                       \
+    }
+        DMA_GPU_PROFILE_FIELDS(SCALE)
+#undef SCALE
+        if (dma_gpu_cost(&twice, &s) == UINT64_MAX) {
+            continue; /* more than can be said */
+        }
+        /* each division may lose less than a picosecond, and a chain multiplies that */
+        double once = (double)dma_gpu_cost(&p, &s), both = (double)dma_gpu_cost(&twice, &s);
+        ck_assert_double_le(both, 2 * once * (1 + 1e-12) + 4 * s.nranks);
+        ck_assert_double_ge(both, 2 * once * (1 - 1e-12) - 4 * s.nranks);
+    }
+}
+END_TEST
+
+/* ---- the choice ---- */
+
+static dma_gpu_req_t any_request(void)
+{
+    dma_gpu_shape_t s = any_shape(20);
+
+    return (dma_gpu_req_t){.coll = (dma_coll_t)draw(DMA_COLL_COUNT),
+                           .nranks = s.nranks,
+                           .bytes = s.bytes,
+                           .in_place = draw(2),
+                           .prelaunch = draw(2),
+                           .one_submitter = draw(2),
+                           .families = (uint32_t)draw(FAMILIES + 1),
+                           .max_queues = (int)draw(10)};
+}
+
+static bool may(const dma_gpu_req_t *req, dma_gpu_family_t family)
+{
+    bool gathers = dma_coll_gathers(req->coll);
+
+    return (req->families >> family & 1) && (family == DMA_GPU_COPY   ? gathers || !req->in_place
+                                             : family == DMA_GPU_BCST ? gathers && req->nranks >= 3
+                                                                      : !gathers && req->in_place);
+}
+
+START_TEST(the_cheapest_that_may)
+{
+    size_t none = 0, queues = 0;
+
+    for (int i = 0; i < 5000; i++) {
+        dma_gpu_profile_t p = i % 3 == 0 ? any_profile() : i % 3 == 1 ? dma_gpu_profile_default() : uniform(0, MOST);
+        dma_gpu_req_t req = any_request();
+        dma_gpu_shape_t got, before;
+        uint64_t ps = 77;
+        bool any = false;
+
+        memset(&got, 0x3c, sizeof(got));
+        before = got;
+        bool found = dma_gpu_choose(&p, &req, &got, &ps);
+        for (int k = 0; k < DMA_GPU_FAMILY_COUNT * 2 * 20; k++) {
+            dma_gpu_shape_t s = {.family = (dma_gpu_family_t)(k % DMA_GPU_FAMILY_COUNT),
+                                 .nranks = req.nranks,
+                                 .queues = k / DMA_GPU_FAMILY_COUNT % 20,
+                                 .bytes = req.bytes,
+                                 .own_block = !req.in_place,
+                                 .prelaunch = k / DMA_GPU_FAMILY_COUNT / 20,
+                                 .one_submitter = req.one_submitter};
+            int packets = dma_gpu_packets(s.family, s.nranks);
+            int most = req.max_queues && req.max_queues < packets ? req.max_queues : packets;
+            if (may(&req, s.family) && s.queues >= (most > 0) && s.queues <= most && (req.prelaunch || !s.prelaunch)) {
+                any = true;
+                uint64_t cost = dma_gpu_cost(&p, &s);
+                ck_assert(found && ps <= cost);
+                ck_assert(ps < cost || got.family < s.family ||
+                          (got.family == s.family &&
+                           (got.prelaunch < s.prelaunch || (got.prelaunch == s.prelaunch && got.queues <= s.queues))));
+            }
+        }
+        ck_assert(found == any);
+        if (found) {
+            int packets = dma_gpu_packets(got.family, got.nranks);
+            ck_assert(may(&req, got.family) && (req.prelaunch || !got.prelaunch));
+            ck_assert(got.own_block == !req.in_place && got.one_submitter == req.one_submitter);
+            ck_assert(got.nranks == req.nranks && got.bytes == req.bytes);
+            ck_assert_int_le(got.queues, req.max_queues && req.max_queues < packets ? req.max_queues : packets);
+            ck_assert_int_ge(got.queues, packets > 0);
+            ck_assert_uint_eq(ps, dma_gpu_cost(&p, &got));
+            queues += got.queues > 1 && got.queues < packets;
+        } else {
+            ck_assert_mem_eq(&got, &before, sizeof(got));
+            ck_assert_uint_eq(ps, 77);
+            none++;
+        }
+    }
+    ck_assert_uint_gt(none, 100); /* both happen */
+    ck_assert_uint_gt(queues, 100);
+}
+END_TEST
+
+static const char *chosen(dma_coll_t coll, uint64_t bytes, bool in_place, bool one_submitter, bool prelaunch)
+{
+    dma_gpu_profile_t p = dma_gpu_profile_default();
+    dma_gpu_req_t req = {.coll = coll,
+                         .nranks = 8,
+                         .bytes = bytes,
+                         .in_place = in_place,
+                         .prelaunch = prelaunch,
+                         .one_submitter = one_submitter,
+                         .families = FAMILIES & ~(1u << DMA_GPU_HALVES)};
+    dma_gpu_shape_t shape;
+    uint64_t ps;
+
+    ck_assert(dma_gpu_choose(&p, &req, &shape, &ps));
+    return dma_gpu_shape_name(&shape);
+}
+
+/* What a user would notice: packets that do more while time is fixed costs, one engine per link while it is bytes. */
+START_TEST(golden)
+{
+    ck_assert_str_eq(chosen(DMA_ALLGATHER, 4 * MIB, true, false, false), "pcpy");
+    ck_assert_str_eq(chosen(DMA_ALLGATHER, 1 * KIB, true, false, false), "bcst");
+    ck_assert_str_eq(chosen(DMA_ALLGATHER, 64 * MIB, true, true, true), "pcpy");
+    ck_assert_str_eq(chosen(DMA_ALLTOALL, 1 * KIB, true, false, false), "swap");
+    ck_assert_str_eq(chosen(DMA_ALLTOALL, 1 * KIB, false, false, false), "b2b");
+    ck_assert_str_eq(chosen(DMA_ALLTOALL, 4 * MIB, false, false, false), "pcpy");
+}
+END_TEST
+
+/* ---- the profile as text ---- */
+
+static void text_of(const dma_gpu_profile_t *p, char *text, size_t size)
+{
+    FILE *out = fmemopen(text, size, "w");
+
+    ck_assert_ptr_nonnull(out);
+    dma_gpu_profile_print(p, out);
+    fclose(out);
+}
+
+START_TEST(profile_round_trip)
+{
+    for (int i = 0; i < 200; i++) {
+        dma_gpu_profile_t a = i ? any_profile() : dma_gpu_profile_default(), b;
+        char text[4000], error[100] = "";
+        text_of(&a, text, sizeof(text));
+        ck_assert_msg(dma_gpu_profile_parse(text, &b, error, sizeof(error)) == DMA_OK, "%s", error);
+        ck_assert_mem_eq(&a, &b, sizeof(a));
+    }
+}
+END_TEST
+
+static void refuse(const char *text, const char *says)
+{
+    dma_gpu_profile_t p, before;
+    char error[100] = "";
+
+    memset(&p, 0x3c, sizeof(p));
+    before = p;
+    ck_assert_int_eq(dma_gpu_profile_parse(text, &p, error, sizeof(error)), DMA_ERR_ARG);
+    ck_assert_msg(strstr(error, says) != NULL, "expected \"%s\", got \"%s\"", says, error);
+    ck_assert_mem_eq(&p, &before, sizeof(p));
+}
+
+/* The parser is the host profile's, whose test has more: these names, no others, all of them, rates not 0. */
+START_TEST(profile_errors)
+{
+    dma_gpu_profile_t a = dma_gpu_profile_default();
+    char text[3000], other[4000], error[100] = "";
+
+    text_of(&a, text, sizeof(text));
+    refuse("", "build_ps is missing");
+    refuse("enter_ps 5\n", "line 1: unknown name");
+    snprintf(other, sizeof(other), "%sbuild_ps 5\n", text);
+    refuse(other, "given twice");
+    *strstr(text, "own_mbps") = '\0';
+    refuse(text, "own_mbps is missing");
+    snprintf(other, sizeof(other), "%sown_mbps 0\n", text);
+    refuse(other, "line 14: a rate cannot be 0");
+    ck_assert_int_eq(dma_gpu_profile_load("/", &a, error, sizeof(error)), DMA_ERR_ARG);
+    ck_assert_str_ne(error, "");
+}
+END_TEST
+
+/* A profile fits into a head and onto a page. */
+START_TEST(at_most_fourteen_constants)
+{
+    ck_assert_uint_le(sizeof(dma_gpu_profile_t), 14 * sizeof(uint64_t));
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("gpu_cost");
+
+    state = unit_seed();
+    unit_test(suite, counts_of_one_process_for_all, 10);
+    unit_test(suite, counts_of_a_process_per_gpu, 10);
+    unit_test(suite, bytes_per_engine_and_link, 10);
+    unit_test(suite, phases_of_a_copy, 10);
+    unit_test(suite, a_cost_is_the_sum_of_its_phases, 10);
+    unit_test(suite, cost_is_monotone_and_never_wraps, 20);
+    unit_test(suite, no_product_wraps, 10);
+    unit_test(suite, no_step_down_between_sizes, 10);
+    unit_test(suite, has_no_scale_of_its_own, 10);
+    unit_test(suite, the_cheapest_that_may, 20);
+    unit_test(suite, golden, 10);
+    unit_test(suite, profile_round_trip, 10);
+    unit_test(suite, profile_errors, 10);
+    unit_test(suite, at_most_fourteen_constants, 10);
+    return unit_main(suite);
+}

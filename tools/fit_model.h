@@ -1,0 +1,77 @@
+/*
+ * How well a profile of GPUs' DMA engines predicts published measurements, and the search for the one that does best.
+ *
+ * The measurements are ratios: speed-ups of five variants over a sixth, and shares of phases. So a fit can tell the
+ * constants from each other, but not their common scale, which link_mbps sets and the search leaves alone. Deterministic:
+ * own random numbers, a fixed number of steps. The model is the product's own (plan/gpu_cost.h), evaluated in integers.
+ */
+#ifndef DMA_TOOLS_FIT_MODEL_H
+#define DMA_TOOLS_FIT_MODEL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "plan/gpu_cost.h"
+
+#define FIT_COLUMNS     6 /* pcpy, alt, b2b, each without and with prelaunch */
+#define FIT_MOST_ROWS   64
+#define FIT_MOST_PHASES 32
+#define FIT_GPUS        8
+
+typedef struct fit_row {
+    bool gathers;
+    uint64_t bytes; /* of a block */
+    double speedup[FIT_COLUMNS];
+} fit_row_t;
+
+typedef struct fit_phase {
+    uint64_t bytes;
+    double share[4]; /* percent: control, schedule, copy, sync */
+} fit_phase_t;
+
+typedef struct fit_data {
+    size_t nrows, nphases;
+    fit_row_t rows[FIT_MOST_ROWS];
+    fit_phase_t phases[FIT_MOST_PHASES];
+} fit_data_t;
+
+/* Sets of rows, by number. */
+#define FIT_ALL  UINT64_MAX
+#define FIT_EVEN UINT64_C(0x5555555555555555)
+
+/* The two files of test/data. On error false, and `error` says where and why. */
+bool fit_read(const char *speedups, const char *phases, fit_data_t *data, char *error, size_t error_bytes);
+
+/* What was measured in a column of a row: one process for all GPUs, without own blocks. */
+dma_gpu_shape_t fit_shape(const fit_row_t *row, int column);
+const char *fit_column_name(const fit_row_t *row, int column);
+void fit_predict(const dma_gpu_profile_t *profile, const fit_row_t *row, double speedup[FIT_COLUMNS]);
+void fit_predict_phase(const dma_gpu_profile_t *profile, const fit_phase_t *phase, double share[4]);
+
+/* What the search makes small. */
+double fit_loss(const dma_gpu_profile_t *profile, const fit_data_t *data, uint64_t rows);
+/* The profile that predicts these rows and all phases best, with this link_mbps and this own_mbps. */
+dma_gpu_profile_t fit_search(const fit_data_t *data, uint64_t rows, uint64_t link_mbps, uint64_t own_mbps);
+
+/* Over the five columns that are ratios, of these rows: quantiles of how far prediction and measurement are apart, as a
+ * factor minus 1. */
+typedef struct fit_error {
+    size_t cells;
+    double median, p75, p90, most;
+} fit_error_t;
+fit_error_t fit_error(const dma_gpu_profile_t *profile, const fit_data_t *data, uint64_t rows);
+
+/* Rows in which the predicted best variant is measured within `slack` of the best measured, out of data->nrows; of all
+ * columns, or of those without prelaunch. */
+size_t fit_choices(const dma_gpu_profile_t *profile, const fit_data_t *data, bool prelaunch, double slack);
+/* The largest difference of a phase's share, in points. */
+double fit_phase_error(const dma_gpu_profile_t *profile, const fit_data_t *data);
+
+/* Tables in Markdown: the constants beside those of two cross-validations (fitted to the rows with an even and with an odd
+ * number), predicted and measured speed-ups, errors, phases, and what would be chosen with a process per GPU. */
+void fit_report(const dma_gpu_profile_t *profile, const dma_gpu_profile_t *even, const dma_gpu_profile_t *odd,
+                const fit_data_t *data, FILE *out);
+
+#endif

@@ -1,0 +1,164 @@
+/* The tables of docs/cost-model.md, which a test compares with this. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "tools/fit_model.h"
+
+#define KIB UINT64_C(1024)
+
+static const char *size_text(uint64_t bytes, char text[24])
+{
+    static const char units[] = " KMGT";
+    size_t unit = 0;
+
+    while (bytes >= KIB && bytes % KIB == 0 && unit + 2 < sizeof(units)) {
+        bytes /= KIB;
+        unit++;
+    }
+    snprintf(text, 24, unit ? "%" PRIu64 " %ciB" : "%" PRIu64, bytes, units[unit]);
+    return text;
+}
+
+static void constants(const dma_gpu_profile_t *profile, const dma_gpu_profile_t *even, const dma_gpu_profile_t *odd,
+                      FILE *out)
+{
+    fprintf(out, "| constant | value | from even rows | from odd rows | what it is |\n|---|---|---|---|---|\n");
+#define ROW(name, value, help)                                                                                         \
+    fprintf(out, "| `%s` | %" PRIu64 " | %" PRIu64 " | %" PRIu64 " | %s |\n", #name, profile->name, even->name,        \
+            odd->name, help);
+    DMA_GPU_PROFILE_FIELDS(ROW)
+#undef ROW
+}
+
+static void speedups(const dma_gpu_profile_t *profile, const fit_data_t *data, bool gathers, FILE *out)
+{
+    bool heading = true;
+
+    for (size_t r = 0; r < data->nrows; r++) {
+        const fit_row_t *row = &data->rows[r];
+        dma_gpu_shape_t base = fit_shape(row, 0);
+        double predicted[FIT_COLUMNS];
+        char size[24];
+
+        if (row->gathers != gathers) {
+            continue;
+        }
+        if (heading) {
+            fprintf(out, "\n%s, predicted / measured speed-up over pcpy:\n\n| block | pcpy, us |",
+                    gathers ? "All-gather" : "All-to-all");
+            for (int i = 1; i < FIT_COLUMNS; i++) {
+                fprintf(out, " %s%s |", fit_column_name(row, i), i % 2 ? " prelaunched" : "");
+            }
+            fprintf(out, "\n|---|---|---|---|---|---|---|\n");
+            heading = false;
+        }
+        fit_predict(profile, row, predicted);
+        fprintf(out, "| %s | %.1f |", size_text(row->bytes, size), (double)dma_gpu_cost(profile, &base) / 1e6);
+        for (int i = 1; i < FIT_COLUMNS; i++) {
+            fprintf(out, " %.2f / %.2f |", predicted[i], row->speedup[i]);
+        }
+        fprintf(out, "\n");
+    }
+}
+
+static void error_line(const char *what, const fit_error_t *e, FILE *out)
+{
+    fprintf(out, "| %s | %zu | %.1f %% | %.1f %% | %.1f %% | %.0f %% |\n", what, e->cells, 100 * e->median,
+            100 * e->p75, 100 * e->p90, 100 * e->most);
+}
+
+static void errors(const dma_gpu_profile_t *profile, const dma_gpu_profile_t *even, const dma_gpu_profile_t *odd,
+                   const fit_data_t *data, FILE *out)
+{
+    fit_error_t all = fit_error(profile, data, FIT_ALL);
+    fit_error_t on_odd = fit_error(even, data, ~FIT_EVEN), on_even = fit_error(odd, data, FIT_EVEN);
+
+    fprintf(out,
+            "\n| rows | cells | median | 75th percentile | 90th percentile | largest |\n|---|---|---|---|---|---|\n");
+    error_line("all, fitted to all", &all, out);
+    error_line("odd rows, fitted to the even ones", &on_odd, out);
+    error_line("even rows, fitted to the odd ones", &on_even, out);
+    fprintf(out, "\n| choice by prediction | best measured, or within 5 %% of it |\n|---|---|\n");
+    fprintf(out, "| among all six variants | %zu of %zu rows |\n", fit_choices(profile, data, true, 0.05), data->nrows);
+    fprintf(out, "| among the three without prelaunch | %zu of %zu rows |\n", fit_choices(profile, data, false, 0.05),
+            data->nrows);
+}
+
+static void phases(const dma_gpu_profile_t *profile, const fit_data_t *data, FILE *out)
+{
+    fprintf(out, "\nPhases of one copy, predicted / measured percent:\n\n"
+                 "| bytes | control | schedule | copy | sync |\n|---|---|---|---|---|\n");
+    for (size_t p = 0; p < data->nphases; p++) {
+        const double *measured = data->phases[p].share;
+        double share[4];
+        char size[24];
+
+        fit_predict_phase(profile, &data->phases[p], share);
+        fprintf(out, "| %s |", size_text(data->phases[p].bytes, size));
+        for (int i = 0; i < 4; i++) {
+            fprintf(out, " %.0f / %.0f |", share[i], measured[i]);
+        }
+        fprintf(out, "\n");
+    }
+    fprintf(out, "\nLargest difference: %.1f points.\n", fit_phase_error(profile, data));
+}
+
+static void choice(const dma_gpu_profile_t *profile, dma_gpu_req_t req, bool prelaunch, FILE *out)
+{
+    dma_gpu_shape_t shape, pcpy;
+    uint64_t ps;
+
+    req.prelaunch = prelaunch;
+    if (!dma_gpu_choose(profile, &req, &shape, &ps)) {
+        fprintf(out, " - |");
+        return;
+    }
+    pcpy = (dma_gpu_shape_t){.nranks = req.nranks,
+                             .queues = req.nranks - 1,
+                             .bytes = req.bytes,
+                             .own_block = !req.in_place,
+                             .prelaunch = shape.prelaunch};
+    fprintf(out, " %s %d%s, %.1f", dma_gpu_shape_name(&shape), shape.queues, shape.prelaunch ? " pre" : "",
+            (double)ps / 1e6);
+    if (shape.family == DMA_GPU_COPY ? shape.queues < pcpy.queues : shape.family == DMA_GPU_BCST) {
+        fprintf(out, " (pcpy %.1f)", (double)dma_gpu_cost(profile, &pcpy) / 1e6);
+    }
+    fprintf(out, " |");
+}
+
+static void predictions(const dma_gpu_profile_t *profile, FILE *out)
+{
+    static const dma_coll_t colls[] = {DMA_ALLGATHER, DMA_ALLGATHER, DMA_ALLTOALL, DMA_ALLTOALL};
+
+    for (int prelaunch = 0; prelaunch < 2; prelaunch++) {
+        fprintf(out,
+                "\n%s:\n\n| block | all-gather in place | all-gather | all-to-all in place | all-to-all |\n"
+                "|---|---|---|---|---|\n",
+                prelaunch ? "Prelaunch allowed" : "Without prelaunch");
+        for (uint64_t bytes = 64; bytes <= 256 * KIB * KIB; bytes *= 4) {
+            char size[24];
+
+            fprintf(out, "| %s |", size_text(bytes, size));
+            for (int i = 0; i < 4; i++) {
+                dma_gpu_req_t req = {.coll = colls[i],
+                                     .nranks = FIT_GPUS,
+                                     .bytes = bytes,
+                                     .in_place = i % 2 == 0,
+                                     .families = (1u << DMA_GPU_FAMILY_COUNT) - 1};
+                choice(profile, req, prelaunch, out);
+            }
+            fprintf(out, "\n");
+        }
+    }
+}
+
+void fit_report(const dma_gpu_profile_t *profile, const dma_gpu_profile_t *even, const dma_gpu_profile_t *odd,
+                const fit_data_t *data, FILE *out)
+{
+    constants(profile, even, odd, out);
+    errors(profile, even, odd, data, out);
+    speedups(profile, data, true, out);
+    speedups(profile, data, false, out);
+    phases(profile, data, out);
+    predictions(profile, out);
+}
