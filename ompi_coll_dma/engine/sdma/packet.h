@@ -23,6 +23,9 @@
  * Order on one queue: copies, swaps, rects and writes may overlap and finish out of order. A fence, and a poll that
  * waits, come after everything before them. A fence or atomic is therefore what tells others that a copy has landed.
  *
+ * The words that fences, polls and conditionals name are at multiples of 4, what an atomic adds to is at a multiple of 8:
+ * the engine takes the low bits of their addresses as zero.
+ *
  * The encoders trust their caller with alignment and with what the generation has (gen.h says both): they check only
  * what cannot be put into the fields.
  */
@@ -47,12 +50,10 @@
 #define DMA_PACKET_FILL_DWORDS      5
 #define DMA_PACKET_TIMESTAMP_DWORDS 3
 
-#define DMA_PACKET_NOP_MAX         0x3fff             /* dwords that one nop skips */
-#define DMA_PACKET_COND_MAX        0x3fff             /* dwords that one conditional execution covers */
-#define DMA_PACKET_WRITE_MAX       0x100000           /* dwords of one write */
-#define DMA_PACKET_FILL_MAX        UINT64_C(0x3fffe0) /* bytes of one fill */
-#define DMA_PACKET_TIMESTAMP_ALIGN 32
-#define DMA_PACKET_TIMESTAMP_BYTES 8 /* counts at about 100 MHz */
+#define DMA_PACKET_NOP_MAX   0x3fff             /* dwords that one nop skips */
+#define DMA_PACKET_COND_MAX  0x3fff             /* dwords that one conditional execution covers */
+#define DMA_PACKET_WRITE_MAX 0x100000           /* dwords of one write */
+#define DMA_PACKET_FILL_MAX  UINT64_C(0x3fffe0) /* bytes of one fill */
 
 /* When a poll is content: the word at its address, masked, against the value. Comparisons are unsigned as far as is
  * known, which nobody documents: keep values below 2^31. */
@@ -82,7 +83,7 @@ uint32_t dma_packet_cond(uint32_t *p, uint64_t addr, uint32_t value, uint32_t dw
 uint32_t dma_packet_add64(uint32_t *p, uint64_t addr, int64_t add);
 /* Fills with a dword; bytes a multiple of 4, up to DMA_PACKET_FILL_MAX, else 0. */
 uint32_t dma_packet_fill(uint32_t *p, uint64_t dst, uint32_t pattern, uint64_t bytes);
-/* Stores the 64-bit clock of the GPU at an address that is a multiple of 32. */
+/* Stores the 64-bit clock of the GPU, which counts at about 100 MHz, at an address that is a multiple of 32. */
 uint32_t dma_packet_timestamp(uint32_t *p, uint64_t addr);
 
 /* A strided copy: rows of row_bytes, each pitch bytes behind the one before, on either side. */

@@ -26,7 +26,7 @@
 #define DMA_TOPO_ROOT      "/sys/class/kfd/kfd/topology"
 #define DMA_TOPO_DEVICE    "/dev/kfd"
 #define DMA_TOPO_MAX_NODES 256
-#define DMA_TOPO_MAX_LINKS 512   /* of one node, of either kind */
+#define DMA_TOPO_MAX_LINKS 256   /* of one node, of either kind */
 #define DMA_TOPO_MAX_TEXT  65536 /* bytes of a file */
 
 #define DMA_TOPO_ANY_PARTITION (-1)
