@@ -159,8 +159,8 @@ START_TEST(two_bits_per_peer)
 }
 END_TEST
 
-/* Odd engines are not there: the three even ones of XGMI serve all seven peers, and an odd recommendation means the even
- * engine below. No queue is left to the driver's choice. */
+/* Odd engines are not there: the three even ones of XGMI serve all seven peers, and an odd recommendation means the
+ * even engine below. No queue is left to the driver's choice. */
 START_TEST(even_engines_only)
 {
     job_t j = job("mi308x");

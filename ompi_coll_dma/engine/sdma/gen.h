@@ -23,8 +23,8 @@ typedef enum dma_gen_has {
     DMA_GEN_BROADCAST = 1 << 0,
     DMA_GEN_SWAP = 1 << 1,
     DMA_GEN_RECT = 1 << 2,
-    /* A poll in a form that flushes the path from the host to the GPU's memory; where that is PCIe it is needed, where it
-     * is XGMI it is not. */
+    /* A poll in a form that flushes the path from the host to the GPU's memory; where that is PCIe it is needed, where
+     * it is XGMI it is not. */
     DMA_GEN_HDP_FLUSH = 1 << 3,
 } dma_gen_has_t;
 

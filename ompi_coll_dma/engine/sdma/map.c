@@ -190,8 +190,8 @@ static void spread(maker_t *m)
     }
 }
 
-/* Where the driver picks, it takes turns: its picks do not meet each other unless they are more than the engines, but they
- * may meet an engine that we named. */
+/* Where the driver picks, it takes turns: its picks do not meet each other unless they are more than the engines, but
+ * they may meet an engine that we named. */
 static bool has_own_engine(const maker_t *m, const dma_map_pick_t *p, uint32_t named, uint32_t unnamed)
 {
     switch (p->kind) {
