@@ -44,6 +44,8 @@ typedef struct dma_params {
     char gpu_variant[32];    /* (agreed) as `variant`, for device memory */
     uint32_t gpu_queues;     /* (agreed) engine queues for peers in b2b; 0: the cost model chooses */
     const char *gpu_profile; /* (agreed) path of a profile of the GPUs' engines, or NULL for the built-in one */
+    int prelaunch;           /* persistent calls at most whose programs the engines get before their start; 0: none */
+    double armed_seconds;    /* that such a program waits, at most */
     int stream_sync;         /* wait for the default stream before a buffer is used */
     const char *sysfs;       /* root of the kernel's topology of GPUs, or NULL: where it usually is */
 } dma_params_t;

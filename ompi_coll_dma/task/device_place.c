@@ -248,6 +248,10 @@ dma_status_t dma_device_unstage(dma_task_t *task)
 
 void dma_device_drop(dma_task_t *task)
 {
+    if (task->device->frozen) {
+        task->device = NULL; /* the communicator's */
+        return;
+    }
     free(task->device->staging);
     free(task->device->displs);
     free(task->device);
