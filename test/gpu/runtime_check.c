@@ -123,6 +123,11 @@ static void check_devices(const dma_gpu_runtime_t *rt)
     rt->leave(&scope);
     check_line(rt->current_device(&after) == DMA_OK && after == before, "leave", "back to %d", after);
     check_line(rt->enter(count, &scope) != DMA_OK, "enter", "no device %d: %s", count, dma_gpu_error());
+    if (strcmp(rt->name, "hip") == 0) {
+        unsigned (*peek)(void) = (unsigned (*)(void))check_vendor("hipPeekAtLastError");
+
+        check_line(peek && peek() == 0, "enter", "leaves no error behind");
+    }
 }
 
 static void check_copies(const dma_gpu_runtime_t *rt, const buffers_t *m, dma_gpu_stream_t *stream)
@@ -297,6 +302,7 @@ static void check_all(const dma_gpu_runtime_t *rt)
     CALL(free, m.a);
     CALL(free, m.b);
     rt->leave(&scope);
+    check_reset(rt, device);
     rt->release();
     check_line(true, "release", "%s", "");
     free(m.host);

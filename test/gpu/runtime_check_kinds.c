@@ -128,3 +128,26 @@ void check_kinds_of_thread(const dma_gpu_runtime_t *rt)
 {
     seen(rt, "plain, in a thread without a context", (void *)(uintptr_t)shown, 100, DMA_GPU_DEVICE_PLAIN, true);
 }
+
+void check_reset(const dma_gpu_runtime_t *rt, int device)
+{
+    bool hip = strcmp(rt->name, "hip") == 0;
+    unsigned (*hip_reset)(void) = hip ? (unsigned (*)(void))check_vendor("hipDeviceReset") : NULL;
+    unsigned (*cuda_reset)(int) = hip ? NULL : (unsigned (*)(int))check_vendor("cuDevicePrimaryCtxReset_v2");
+    dma_gpu_scope_t scope;
+    dma_gpu_memory_t m;
+    uint64_t again = 0;
+    int word = 7;
+
+    if (hip_reset ? hip_reset() != 0 : !cuda_reset || cuda_reset(device) != 0) {
+        check_skip("reset", "refused");
+        return;
+    }
+    dma_gpu_classify(rt, shown, 100, &m);
+    check_line(m.kind == DMA_GPU_HOST, "query", "after a reset: %s", dma_gpu_kind_name(m.kind));
+    check_line(rt->enter(device, &scope) == DMA_OK && rt->alloc(BYTES, &again) == DMA_OK, "alloc", "after a reset");
+    dma_gpu_classify(rt, again, 100, &m);
+    check_line(m.exportable, "query", "allocated after a reset: %s", dma_gpu_kind_name(m.kind));
+    check_line(rt->copy(again, (uintptr_t)&word, sizeof(word)) == DMA_OK, "copy", "after a reset");
+    rt->leave(&scope);
+}
