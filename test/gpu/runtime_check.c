@@ -294,7 +294,7 @@ static void check_all(const dma_gpu_runtime_t *rt)
     check_memory_ops(rt, stream);
     check_graph(rt, &m, stream);
     check_peer(rt, &m, stream);
-    check_kinds(rt);
+    check_kinds(rt, device);
     check_line(pthread_create(&thread, NULL, a_thread, (void *)rt) == 0 && pthread_join(thread, NULL) == 0, "thread",
                "done");
     check_ipc(rt, program);
@@ -307,6 +307,16 @@ static void check_all(const dma_gpu_runtime_t *rt)
     check_line(true, "release", "%s", "");
     free(m.host);
     free(m.out);
+}
+
+/* What cudaSetDevice(0) does. */
+static bool make_current(void)
+{
+    unsigned (*retain)(void **, int) = (unsigned (*)(void **, int))check_vendor("cuDevicePrimaryCtxRetain");
+    unsigned (*set)(void *) = (unsigned (*)(void *))check_vendor("cuCtxSetCurrent");
+    void *context;
+
+    return retain && set && retain(&context, 0) == 0 && set(context) == 0;
 }
 
 /* Loads and initialises as an application would. */
@@ -335,7 +345,7 @@ static const dma_gpu_runtime_t *application(const char *name)
     }
     free(mine);
     init = (unsigned (*)(unsigned))check_vendor(start);
-    if (!init || init(0) != 0) {
+    if (!init || init(0) != 0 || (!hip && !make_current())) {
         check_skip(start, "failed");
         return NULL;
     }
