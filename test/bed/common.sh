@@ -16,6 +16,7 @@ address_of() {
 mac_of() {
     printf '02:77:00:00:00:%02x\n' "$1"
 }
+# shellcheck disable=SC2034  # for those that source this
 head_mac=02:77:00:00:01:00
 
 # shape DEVICE RATE: what DEVICE sends, or no limit if RATE is empty. A bucket smaller than the 64 KiB that TCP hands

@@ -8,6 +8,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 number=$1 hosts=$2 rate=$3
 name=h$number
 
+exec 2>&3 3>&-
 # /proc is the rack's still, and so is the number there.
 read -r pid _ </proc/self/stat
 exec {go}<>"$bed/$name.go"

@@ -106,11 +106,12 @@ fail() {
 }
 
 add_host() {
-    local name=h$1 pid word up
+    local name=h$1 pid word up go
     mkfifo "$bed/$name.up" "$bed/$name.go"
     exec {up}<>"$bed/$name.up" {go}<>"$bed/$name.go"
+    # unshare has something to say when its host is killed; the host itself may complain.
     unshare --net --uts --ipc --mount --pid --fork --kill-child --propagation private -- \
-        "$here/host.sh" "$1" "$hosts" "$rate" {up}>&- {go}>&- </dev/null &
+        "$here/host.sh" "$1" "$hosts" "$rate" {up}>&- {go}>&- </dev/null 3>&2 2>/dev/null &
     read -r -t 20 -u "$up" pid || fail "$name did not start"
     echo "$pid" >"$bed/$name.pid"
     ip -batch - <<END
@@ -126,7 +127,8 @@ END
         tc filter add dev "$name" ingress protocol all u32 match u32 0 0 action mirred egress redirect dev delay
     fi
     echo go >&"$go"
-    read -r -t 20 -u "$up" word && [ "$word" = up ] || fail "$name did not come up"
+    read -r -t 20 -u "$up" word || fail "$name did not come up"
+    [ "$word" = up ] || fail "$name says $word"
     exec {up}>&- {go}>&-
 }
 
