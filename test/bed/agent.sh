@@ -15,4 +15,5 @@ host=$1
 shift
 with=("$root/with-build" --build "$DMA_BED_BUILD")
 [ "$DMA_BED_GPUS" = 0 ] || with+=(--gpus "$DMA_BED_GPUS")
-enter "$host" env -i HOME=/root PATH="$PATH" DMA_BED_ID="$DMA_BED_ID" "${with[@]}" -- /bin/sh -c "$*"
+way_to "$host"
+exec "${way[@]}" env -i HOME=/root PATH="$PATH" DMA_BED_ID="$DMA_BED_ID" "${with[@]}" -- /bin/sh -c "$*"

@@ -29,12 +29,28 @@ shape() {
     fi
 }
 
-# enter HOST CMD...: on that host, with this environment
-enter() {
+# loss_rule HOST PERMILLE: of frames to HOST, for nftables, which does not know a number that is always below the limit
+loss_rule() {
+    case $2 in
+    0) ;;
+    1000) echo "counter name $1 drop" ;;
+    *) echo "numgen random mod 1000 < $2 counter name $1 drop" ;;
+    esac
+}
+
+# way_to HOST: the words before a command that is to run on that host, with this environment, in the array `way`
+way_to() {
     local pid
     pid=$(cat "$bed/$1.pid")
+    way=(nsenter --target "$pid" --mount --uts --ipc --net --pid --)
+}
+
+# enter HOST CMD...
+enter() {
+    local way
+    way_to "$1"
     shift
-    nsenter --target "$pid" --mount --uts --ipc --net --pid -- "$@"
+    "${way[@]}" "$@"
 }
 
 # A private /tmp and /dev/shm; folders named in keep.list stay visible at their place.

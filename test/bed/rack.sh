@@ -76,7 +76,7 @@ END
         echo 'table bridge bed {'
         for ((i = 0; i < hosts; i++)); do
             echo "counter h$i { }"
-            echo "chain h$i { numgen random mod 1000 < $loss counter name h$i drop; }"
+            printf 'chain h%d {\n%s\n}\n' $i "$(loss_rule h$i "$loss")"
         done
         echo 'chain forward { type filter hook forward priority 0;'
         for ((i = 0; i < hosts; i++)); do
