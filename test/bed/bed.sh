@@ -132,6 +132,26 @@ dma_on_host() {
     says ' ranks, ready' "$here/bed" 2 -- mpirun -n 2 --host h1:2 --mca coll dma --mca coll_dma_verbose 1 "$LOOP" -s 0.2
 }
 
+# The other host is not told that a host is off: what it had sent is never confirmed.
+# shellcheck disable=SC2016
+off='$CTL h1 run "$FLOW" sink 5001 &
+    await $CTL h1 run grep -q ":1389 " /proc/net/tcp
+    $CTL h0 run "$FLOW" send 10.77.0.2 5001 20 &
+    await $CTL h1 run ss -Htn state established
+    sleep 0.3
+    $CTL h1 off
+    sleep 1
+    ! $CTL h1 run true
+    $CTL h0 run ss -Htn state established dst 10.77.0.2 | grep 5001'
+# A host that stands still for a second is waited for.
+# shellcheck disable=SC2016
+stopped='mpirun -n 4 --map-by ppr:2:node --mca coll dma $LOOP -s 3 >$WORK/job &
+    await grep -qs looping $WORK/job
+    $CTL h1 stop 1.5
+    wait $!
+    cat $WORK/job
+    grep -E "^done: .* slowest [1-9].* data right" $WORK/job'
+
 # fault NAME PATTERN: the line that faults.sh prints for it
 # shellcheck disable=SC2317
 fault() {
@@ -211,6 +231,8 @@ ok 'coll/dma is there on all hosts; with delay and loss: data right' in_bed -d 1
 ok 'coll/dma on one of the hosts, with its memory' dma_on_host
 ok 'a link down for a second: the job stalls and completes' fault flap 'ended=yes status=0 .* slowest=[1-9].* data=right left=0'
 ok 'a host is killed: mpirun ends, nothing left' fault host 'ended=yes status=[1-9].* data=none left=0'
+ok 'a host without power ends without a word' in_bed -- "$off"
+ok 'a host that is stopped for a while: the job completes' in_bed -- "$stopped"
 ok 'connections are cut' fault cut 'cut ended='
 ok "the command's exit status" status_is 42 "$here/bed" 1 -- bash -c 'exit 42'
 # shellcheck disable=SC2016

@@ -14,15 +14,15 @@
 #     left      processes of the job still there one second after mpirun ended, on hosts that live
 #
 # Faults: none; flap: the link of the last host goes down for FAULT_SECONDS (3); down: for good; cut: its TCP connections are
-# destroyed; kill: the last rank is killed; host: the last host is; stop: the last rank is stopped for FAULT_SECONDS; loss: 1 %
-# of all frames between hosts. The output of the jobs is in build/log/faults/FAULT.
+# destroyed; kill: the last rank is killed; host: every process of the last host is; off: the last host has no power any more;
+# stop: the last rank is stopped for FAULT_SECONDS; loss: 1 % of all frames between hosts. The output of the jobs is in build/log/faults/FAULT.
 #
 # Exit status 0 if every fault could be made, whatever came of it: the caller judges. 77 where there can be no bed.
 # Not part of ./check by itself.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
-every='none flap down cut kill host stop loss'
+every='none flap down cut kill host off stop loss'
 
 usage() {
     sed -n '2s/^# /usage: /p' "$0" >&2
@@ -81,6 +81,7 @@ inject() {
     cut) "$here/bed-ctl" "$last" cut ;;
     kill) "$here/bed-ctl" "$(of_rank $victim 4)" run kill -KILL "$(of_rank $victim 6)" ;;
     host) "$here/bed-ctl" "$last" kill ;;
+    off) "$here/bed-ctl" "$last" off ;;
     stop)
         "$here/bed-ctl" "$(of_rank $victim 4)" run kill -STOP "$(of_rank $victim 6)"
         {

@@ -134,6 +134,7 @@ END
 
 hostname head
 own_files
+[ "$gpus" = 0 ] || "$root/with-build" --build "$build" --gpus "$gpus" -- true || fail 'with-build --gpus does not work'
 head_network
 for ((i = 0; i < hosts; i++)); do
     add_host $i
