@@ -68,7 +68,11 @@ export -f await between ping_h1 megabits
 
 # shellcheck disable=SC2317
 hosts_apart() {
-    "$here/bed" 3 -- mpirun -n 6 --map-by ppr:2:node "$LOOP" -s 0.2 >"$WORK/out" 2>&1 || { cat "$WORK/out"; return 1; }
+    local status=0
+    "$here/bed" 3 -- mpirun -n 6 --map-by ppr:2:node "$LOOP" -s 0.2 >"$WORK/out" 2>&1 || status=$?
+    echo "status $status"
+    cat "$WORK/out"
+    [ $status = 0 ] || return
     awk '/^rank/ { ranks[$4]++; if ($10 != 2) bad = 1 }
         END { exit bad || ranks["h0"] != 2 || ranks["h1"] != 2 || ranks["h2"] != 2 }' "$WORK/out"
 }
@@ -152,6 +156,15 @@ stopped='mpirun -n 4 --map-by ppr:2:node --mca coll dma $LOOP -s 3 >$WORK/job &
     cat $WORK/job
     grep -E "^done: .* slowest [1-9].* data right" $WORK/job'
 
+# Two ranks of a host find the same node, two hosts find different ones, and the runtime finds the GPUs there.
+# shellcheck disable=SC2016
+gpus='mpirun -n 4 --map-by ppr:2:node bash -c "[ -d \$EMU_NODE/topology ] && echo \$(hostname) \$EMU_NODE \$EMU_SEED" |
+        sort | uniq -c >$WORK/nodes
+    cat $WORK/nodes
+    [ "$(awk "\$1 == 2 && \$4 == 7" $WORK/nodes | wc -l)" = 2 ]
+    [ "$(awk "{ print \$3 }" $WORK/nodes | sort -u | wc -l)" = 2 ]
+    [ "$($CTL h1 run rocminfo 2>/dev/null | grep -c "Name: *gfx")" -ge 2 ]'
+
 # fault NAME PATTERN: the line that faults.sh prints for it
 # shellcheck disable=SC2317
 fault() {
@@ -229,6 +242,11 @@ ok 'frames are lost as asked, and each is counted' in_bed -l 100 -- "$lossy"
 ok 'a link that is down, and up again' in_bed -- "$down_up"
 ok 'coll/dma is there on all hosts; with delay and loss: data right' in_bed -d 100 -l 5 -- "$dma_across"
 ok 'coll/dma on one of the hosts, with its memory' dma_on_host
+if [ -e "$build/test/emu/thunk/libhsakmt.so.1" ]; then
+    ok 'every host has emulated GPUs of its own' env EMU_SEED=7 "$here/bed" 2 --gpus 2 -- bash -euo pipefail -c "$gpus"
+else
+    echo 'not tried: emulated GPUs, which this build does not have'
+fi
 ok 'a link down for a second: the job stalls and completes' fault flap 'ended=yes status=0 .* slowest=[1-9].* data=right left=0'
 ok 'a host is killed: mpirun ends, nothing left' fault host 'ended=yes status=[1-9].* data=none left=0'
 ok 'a host without power ends without a word' in_bed -- "$off"

@@ -3,6 +3,7 @@
 #
 #     hosts     /etc/hosts of all            hN.pid   first process of host N, as the rack numbers it
 #     hostfile  Open MPI's default hosts     hN.up    where the rack and host N tell each other that they are ready
+#     hN.env    what a login on host N finds in its environment
 #     keep/N    folders of the user's that stay visible under the private /tmp, and keep.list, which they are
 #
 # Host N has the address 10.77.0.(N+1) on eth0; the other end of that link is hN in the rack, a port of the bridge br0,
@@ -38,11 +39,12 @@ loss_rule() {
     esac
 }
 
-# way_to HOST: the words before a command that is to run on that host, with this environment, in the array `way`
+# way_to HOST: the words before a command that is to run on that host, as after a login, in the array `way`
 way_to() {
-    local pid
+    local pid environment
     pid=$(cat "$bed/$1.pid")
-    way=(nsenter --target "$pid" --mount --uts --ipc --net --pid --)
+    mapfile -d '' -t environment <"$bed/$1.env"
+    way=(nsenter --target "$pid" --mount --uts --ipc --net --pid -- env -i "${environment[@]}")
 }
 
 # enter HOST CMD...

@@ -1,5 +1,5 @@
 #!/bin/bash
-# rack.sh HOSTS RATE DELAY_US LOSS_PERMILLE GPUS BUILD CMD...: the first process in the namespaces of a bed. Makes the hosts
+# rack.sh HOSTS RATE DELAY_US LOSS_PERMILLE GPUS PERSONA BUILD CMD...: the first process in the namespaces of a bed. Makes the hosts
 # and the network between them, runs CMD beside them on the head, and takes everything along when it ends. Started by bed.
 # Not part of ./check by itself.
 #
@@ -16,8 +16,8 @@ here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
 # shellcheck source=test/bed/common.sh
 . "$here/common.sh"
-hosts=$1 rate=$2 delay=$3 loss=$4 gpus=$5 build=$6
-shift 6
+hosts=$1 rate=$2 delay=$3 loss=$4 gpus=$5 persona=$6 build=$7
+shift 7
 
 # keep FOLDER: what is under /tmp, where everyone has a mount of their own, or under /dev/shm, can be seen nevertheless.
 keep() {
@@ -111,7 +111,7 @@ add_host() {
     exec {up}<>"$bed/$name.up" {go}<>"$bed/$name.go"
     # unshare has something to say when its host is killed; the host itself may complain.
     unshare --net --uts --ipc --mount --pid --fork --kill-child --propagation private -- \
-        "$here/host.sh" "$1" "$hosts" "$rate" {up}>&- {go}>&- </dev/null 3>&2 2>/dev/null &
+        "$here/host.sh" "$1" "$hosts" "$rate" "${login[@]}" {up}>&- {go}>&- </dev/null 3>&2 2>/dev/null &
     read -r -t 20 -u "$up" pid || fail "$name did not start"
     echo "$pid" >"$bed/$name.pid"
     ip -batch - <<END
@@ -128,20 +128,22 @@ END
     fi
     echo go >&"$go"
     read -r -t 20 -u "$up" word || fail "$name did not come up"
-    [ "$word" = up ] || fail "$name says $word"
+    [ "$word" = up ] || fail "$name: $word"
     exec {up}>&- {go}>&-
 }
 
+login=("$root/with-build" --build "$build")
+[ "$gpus" = 0 ] || login+=(--gpus "$gpus")
+[ -z "$persona" ] || login+=(--persona "$persona")
 hostname head
 own_files
-[ "$gpus" = 0 ] || "$root/with-build" --build "$build" --gpus "$gpus" -- true || fail 'with-build --gpus does not work'
 head_network
 for ((i = 0; i < hosts; i++)); do
     add_host $i
 done
 
 unset DMA_BED_PARENT
-export DMA_BED=$bed DMA_BED_BUILD=$build DMA_BED_GPUS=$gpus
+export DMA_BED=$bed DMA_BED_BUILD=$build
 export OMPI_MCA_orte_default_hostfile=$bed/hostfile OMPI_MCA_plm_rsh_agent=$here/agent.sh
 # A host does not know the way into another one.
 export OMPI_MCA_plm_rsh_no_tree_spawn=1
