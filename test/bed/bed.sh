@@ -185,7 +185,11 @@ status_is() {
 # Processes of the bed with this id. One that has just been killed may take a moment.
 # shellcheck disable=SC2317
 none_of() {
-    ! grep -lzFx "DMA_BED_ID=$1" /proc/[0-9]*/environ 2>/dev/null
+    local found
+    # Its status is that of a process that has ended meanwhile.
+    found=$(grep -lzFx "DMA_BED_ID=$1" /proc/[0-9]*/environ 2>/dev/null)
+    echo "$found"
+    [ -z "$found" ]
 }
 
 # What CMD of a bed notes about it, and that nothing of this exists any more: processes, and thus namespaces; then
