@@ -156,6 +156,16 @@ dma_status_t dma_device_pack(const dma_comm_t *comm, const dma_side_t *side, int
 dma_status_t dma_device_unpack(const dma_comm_t *comm, const dma_side_t *side, char *block, size_t count,
                                const char *from, size_t bytes);
 
+/* Everything between the first and the last byte that the blocks of a side touch. */
+typedef struct dma_span {
+    char *first;
+    uint64_t bytes;
+} dma_span_t;
+dma_span_t dma_device_span(const dma_side_t *side, int blocks);
+dma_gpu_memory_t dma_device_memory(const dma_gpu_runtime_t *rt, const dma_span_t *span);
+/* The runtime's own copy: the only way to bytes of device memory. */
+dma_status_t dma_device_copy(const dma_gpu_runtime_t *rt, int device, void *to, const void *from, uint64_t bytes);
+
 /* device.c: the parts of a task's life. */
 dma_status_t dma_device_begin(dma_comm_t *comm, dma_task_t *task);
 dma_status_t dma_device_advance(dma_comm_t *comm, dma_task_t *task);
