@@ -80,6 +80,7 @@ typedef enum emu_sdma_rule {
     EMU_SDMA_COND_VALUE,    /* COND_EXE: the word is neither 0 nor the reference: what happens then is not known */
     EMU_SDMA_POLL_REGISTER, /* POLL of a register other than the HDP flush */
     EMU_SDMA_POLL_RETRIES,  /* POLL ran out of retries: what happens then is not known */
+    EMU_SDMA_POLL_SIGN,     /* POLL for order, and signed and unsigned comparison differ: which it is, is not known */
     EMU_SDMA_DESTROY_BUSY,  /* queue destroyed with packets or operations that have not ended */
     EMU_SDMA_INJECTED,      /* a fault that the configuration asked for */
     EMU_SDMA_RULES
@@ -96,7 +97,8 @@ typedef struct emu_sdma_where {
     emu_sdma_why_t why; /* on failure */
 } emu_sdma_where_t;
 
-/* What the engines need of the node around them. All are called from within a step, in the caller's thread. */
+/* What the engines need of the node around them. Called from within the functions below, in the caller's thread; none of
+ * them may call those functions in turn. */
 typedef struct emu_sdma_env {
     void *ctx;
     /* The host address of `bytes` bytes at `va` as `gpu` sees it; NULL unless all of them are mapped, in one piece. */
@@ -120,7 +122,7 @@ typedef struct emu_sdma_config {
     uint64_t stale_ns;     /* ... and for so long */
     uint64_t doorbell_ns;  /* so long may the write pointer be ahead of the doorbell */
     bool peers_refused;    /* host-facing engines do not move other GPUs' memory */
-    uint64_t delay_ns;     /* injection: each packet is held back for up to so long */
+    uint64_t delay_ns;     /* injection: each packet, and then its operation, is held back for up to so long */
     uint64_t fault_packet; /* injection: the n-th packet of every queue faults (from 1; 0: none) */
     uint64_t reset_packet; /* injection: an engine is reset when a queue of it reaches its n-th packet (0: never) */
 } emu_sdma_config_t;
@@ -201,7 +203,7 @@ typedef struct emu_sdma_stats {
     uint64_t fences;                           /* written */
     uint64_t polls;                            /* satisfied */
     uint64_t looks;                            /* of POLLs at memory */
-    uint64_t blocked_ns;                       /* in POLL and ATOMIC loops */
+    uint64_t blocked_ns;                       /* in POLLs and ATOMIC loops that have ended */
     uint64_t slices;                           /* times that the queue got the engine */
 } emu_sdma_stats_t;
 
