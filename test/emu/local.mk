@@ -18,7 +18,9 @@ unit_helpers += $(emu_sdma_sources) \
 	test/emu/sdma_bench.c \
 	test/emu/sdma_bench.h
 unit_tests += \
-	test/unit/test_emu_sdma
+	test/unit/test_emu_sdma \
+	test/unit/test_emu_sdma_order \
+	test/unit/test_emu_sdma_rules
 
 # The node: the thunk's calls, memory, events, topology and the thread of the engines.
 emu_node_sources = \
@@ -59,11 +61,9 @@ emu_plain_sources = test/emu/comgr_cache.c test/emu/kfd_shim.c
 emu_plain_libraries = test/emu/comgr/libamd_comgr.so.2 test/emu/libkfd_shim.so
 # One library as ROCm 5.2 has it, one with the calls of newer thunks.
 emu_thunks = test/emu/thunk/libhsakmt.so.1 test/emu/thunk-new/libhsakmt.so.1
-emu_test_programs =
-emu_test_headers =
-emu_scripts =
+emu_test_programs = test/emu/gather test/emu/hip test/emu/rules
 
-other_files += $(emu_maps) $(emu_plain_sources) $(emu_test_headers) $(emu_scripts) test/emu/README.md
+other_files += $(emu_maps) $(emu_plain_sources) test/emu/emu.sh test/emu/README.md
 
 if HAVE_EMU
 EXTRA_LTLIBRARIES = test/emu/libemu.la
@@ -72,6 +72,14 @@ mpi_programs += test/emu/emu_tree $(emu_test_programs)
 test_emu_emu_tree_SOURCES = test/emu/tree.c test/emu/persona.c test/emu/persona.h
 test_emu_emu_tree_CPPFLAGS = $(DMA_DEFINES)
 test_emu_emu_tree_LDADD =
+test_emu_gather_SOURCES = test/emu/gather.c test/emu/raw.c test/emu/raw.h
+test_emu_gather_CPPFLAGS = $(DMA_DEFINES)
+test_emu_gather_LDADD = -lhsakmt -ldl
+test_emu_hip_CPPFLAGS = $(DMA_DEFINES)
+test_emu_hip_LDADD = -lamdhip64
+test_emu_rules_SOURCES = test/emu/rules.c test/emu/raw.c test/emu/raw.h
+test_emu_rules_CPPFLAGS = $(DMA_DEFINES)
+test_emu_rules_LDADD = -lhsakmt -ldl
 
 emu_so = $(AM_V_CCLD)mkdir -p $(@D) && $(CC) $(DEFS) $(AM_CFLAGS) $(CFLAGS) -fPIC -shared -o $@ $(AM_LDFLAGS) $(LDFLAGS)
 emu_thunk = $(emu_so) -Wl,--whole-archive test/emu/.libs/libemu.a -Wl,--no-whole-archive -Wl,-z,defs \
