@@ -20,6 +20,37 @@ enum { ENGINES = 16, SLOTS = ENGINES * EMU_QUEUES_PER_ENGINE, PATH = 4096 };
 static _Atomic(uint64_t) (*table)[SLOTS];
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
+/* Start time and pid of a process that runs, else zero: a zombie has given back what it held. */
+static uint64_t stamp(uint32_t pid)
+{
+    char path[64], text[1024];
+    snprintf(path, sizeof path, "/proc/%u/stat", pid);
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return 0;
+    size_t got = fread(text, 1, sizeof text - 1, file);
+    fclose(file);
+    text[got] = '\0';
+    /* The second field is the name, in parentheses, and may hold anything. */
+    const char *after = strrchr(text, ')');
+    char state;
+    unsigned long long start;
+    const char *format = " %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %llu";
+    if (!after || sscanf(after + 1, format, &state, &start) != 2 || state == 'Z' || state == 'X')
+        return 0;
+    return (uint64_t)(uint32_t)start << 32 | pid;
+}
+
+/* Frees what processes hold that are gone. */
+static void reclaim(int gpu)
+{
+    for (int slot = 0; slot < SLOTS; slot++) {
+        uint64_t holder = atomic_load(&table[gpu][slot]);
+        if (holder && stamp((uint32_t)holder) != holder)
+            atomic_compare_exchange_strong(&table[gpu][slot], &holder, 0);
+    }
+}
+
 static void map_table(void)
 {
     size_t bytes = sizeof(*table) * EMU_MAX_GPUS;
@@ -42,27 +73,8 @@ static void map_table(void)
         exit(2);
     }
     table = at;
-}
-
-/* Start time and pid of a process that runs, else zero: a zombie has given back what it held. */
-static uint64_t stamp(uint32_t pid)
-{
-    char path[64], text[1024];
-    snprintf(path, sizeof path, "/proc/%u/stat", pid);
-    FILE *file = fopen(path, "re");
-    if (!file)
-        return 0;
-    size_t got = fread(text, 1, sizeof text - 1, file);
-    fclose(file);
-    text[got] = '\0';
-    /* The second field is the name, in parentheses, and may hold anything. */
-    const char *after = strrchr(text, ')');
-    char state;
-    unsigned long long start;
-    const char *format = " %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %llu";
-    if (!after || sscanf(after + 1, format, &state, &start) != 2 || state == 'Z' || state == 'X')
-        return 0;
-    return (uint64_t)(uint32_t)start << 32 | pid;
+    for (int gpu = 0; gpu < EMU_MAX_GPUS; gpu++)
+        reclaim(gpu);
 }
 
 static int try_take(int gpu, int first, int engines, int engine, uint64_t mine)
@@ -77,16 +89,6 @@ static int try_take(int gpu, int first, int engines, int engine, uint64_t mine)
             return slot;
     }
     return -1;
-}
-
-/* Frees what processes hold that are gone. */
-static void reclaim(int gpu)
-{
-    for (int slot = 0; slot < SLOTS; slot++) {
-        uint64_t holder = atomic_load(&table[gpu][slot]);
-        if (holder && stamp((uint32_t)holder) != holder)
-            atomic_compare_exchange_strong(&table[gpu][slot], &holder, 0);
-    }
 }
 
 int emu_slot_take(int gpu, bool xgmi, int engine)
