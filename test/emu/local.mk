@@ -20,6 +20,7 @@ unit_helpers += $(emu_sdma_sources) \
 unit_tests += \
 	test/unit/test_emu_sdma \
 	test/unit/test_emu_sdma_order \
+	test/unit/test_emu_sdma_random \
 	test/unit/test_emu_sdma_rules
 
 # The node: the thunk's calls, memory, events, topology and the thread of the engines.
