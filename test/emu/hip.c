@@ -87,6 +87,25 @@ static void copies(void)
     free(pageable);
 }
 
+/* Rows of `width` bytes, through pitches on both devices' sides that are multiples of 16, of 4 and of nothing. */
+static void rectangles(void)
+{
+    static const size_t shapes[][4] = {{512, 1024, 2048, 512}, {700, 900, 1000, 704}, {333, 333, 1001, 777}};
+    enum { ROWS = 200 };
+    fill(host, 7);
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        size_t width = shapes[i][0], first = shapes[i][1], second = shapes[i][2], third = shapes[i][3];
+        third = third < width ? width : third;
+        memset(back, 0, BYTES);
+        HIP(hipMemcpy2D(device[0], second, host, first, width, ROWS, hipMemcpyHostToDevice));
+        HIP(hipMemcpy2D(device[0] + BYTES / 2, third, device[0], second, width, ROWS, hipMemcpyDeviceToDevice));
+        HIP(hipMemcpy2D(device[1], second, device[0] + BYTES / 2, third, width, ROWS, hipMemcpyDeviceToDevice));
+        HIP(hipMemcpy2D(back, third, device[1], second, width, ROWS, hipMemcpyDeviceToHost));
+        for (size_t row = 0; row < ROWS; row++)
+            EXPECT(memcmp(back + row * third, host + row * first, width) == 0);
+    }
+}
+
 static void pointers(void)
 {
     hipPointerAttribute_t kind;
@@ -207,6 +226,7 @@ int main(int argc, char **argv)
     }
     HIP(hipDeviceEnablePeerAccess(1, 0));
     copies();
+    rectangles();
     pointers();
     registered();
     streams();

@@ -128,7 +128,15 @@ static enum emu_kernel_state copy_buffer(const struct call *call)
     return copy(call, arg64(call, 8) + arg64(call, 24), arg64(call, 0) + arg64(call, 16), bytes);
 }
 
-/* Two rectangles {pitch, slice, offset} at 32 and 64, and the size at 96, in elements. */
+/* All in units of the last argument. */
+static enum emu_kernel_state copy_buffer_aligned(const struct call *call)
+{
+    uint64_t unit = arg32(call, 40);
+    return copy(call, arg64(call, 8) + arg64(call, 24) * unit, arg64(call, 0) + arg64(call, 16) * unit,
+                arg64(call, 32) * unit);
+}
+
+/* Two rectangles {pitch, slice, offset} at 32 and 64, and the size at 96, all in elements. */
 static enum emu_kernel_state copy_rect(const struct call *call, uint64_t element)
 {
     enum emu_kernel_state state = EMU_KERNEL_DONE;
@@ -142,14 +150,15 @@ static enum emu_kernel_state copy_rect(const struct call *call, uint64_t element
     return state;
 }
 
-static enum emu_kernel_state copy_rect_bytes(const struct call *call)
+static enum emu_kernel_state copy_buffer_rect(const struct call *call)
 {
     return copy_rect(call, 1);
 }
 
-static enum emu_kernel_state copy_rect_words(const struct call *call)
+/* The size has a fourth component: the bytes of an element. */
+static enum emu_kernel_state copy_buffer_rect_aligned(const struct call *call)
 {
-    return copy_rect(call, 4);
+    return copy_rect(call, arg64(call, 120));
 }
 
 /* A 32-bit word at the first pointer, or a 64-bit one at the second. */
@@ -201,10 +210,14 @@ static const struct {
     const char *name;
     enum emu_kernel_state (*run)(const struct call *call);
 } kernels[] = {
-    {"__amd_rocclr_fillBufferAligned.kd", fill_buffer},  {"__amd_rocclr_fillBufferAligned2D.kd", fill_buffer_2d},
-    {"__amd_rocclr_copyBuffer.kd", copy_buffer},         {"__amd_rocclr_copyBufferAligned.kd", copy_buffer},
-    {"__amd_rocclr_copyBufferRect.kd", copy_rect_bytes}, {"__amd_rocclr_copyBufferRectAligned.kd", copy_rect_words},
-    {"__amd_rocclr_streamOpsWrite.kd", stream_write},    {"__amd_rocclr_streamOpsWait.kd", stream_wait},
+    {"__amd_rocclr_fillBufferAligned.kd", fill_buffer},
+    {"__amd_rocclr_fillBufferAligned2D.kd", fill_buffer_2d},
+    {"__amd_rocclr_copyBuffer.kd", copy_buffer},
+    {"__amd_rocclr_copyBufferAligned.kd", copy_buffer_aligned},
+    {"__amd_rocclr_copyBufferRect.kd", copy_buffer_rect},
+    {"__amd_rocclr_copyBufferRectAligned.kd", copy_buffer_rect_aligned},
+    {"__amd_rocclr_streamOpsWrite.kd", stream_write},
+    {"__amd_rocclr_streamOpsWait.kd", stream_wait},
 };
 
 /* The symbol at a place of a loaded code object. */
@@ -262,6 +275,7 @@ enum emu_kernel_state emu_kernel_run(uint32_t node, const hsa_kernel_dispatch_pa
         return run_shader(&call, code);
     char name[NAME];
     kernel_name(packet->kernel_object, name);
+    emu_trace("GPU %u runs %s", node - 1, name);
     for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++)
         if (strcmp(kernels[i].name, name) == 0)
             return kernels[i].run(&call);

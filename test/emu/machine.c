@@ -24,9 +24,10 @@ enum {
     ENGINES = 16,
     ENGINE_BUDGET = 32, /* pieces and packets of an engine at a time */
     AQL_BUDGET = 16,    /* packets of a compute queue at a time */
-    SPINS = 200,        /* rounds without progress before the thread sleeps at all */
-    NAP_NS = 1000,
-    WAITING_NAP_NS = 100 * 1000, /* at most, while a queue waits for memory */
+    SPINS = 20,         /* rounds without progress before the thread sleeps at all */
+    NAP_NS = 1000,      /* at first, then a little longer each time: what it oversleeps is a small part of the wait */
+    NAP_GROWTH = 16,
+    WAITING_NAP_NS = 500 * 1000, /* at most, while a queue waits for memory */
     IDLE_NAP_NS = 1000 * 1000,   /* at most, while none has work */
 };
 
@@ -194,10 +195,12 @@ static void *run(void *unused)
         if (state == EMU_AQL_PROGRESSED) {
             quiet = 0;
             nap = NAP_NS;
-        } else if (++quiet > SPINS) {
+        } else if (++quiet <= SPINS) {
+            sched_yield();
+        } else {
             nanosleep(&(struct timespec){.tv_nsec = nap}, NULL);
             long most = state == EMU_AQL_BLOCKED ? WAITING_NAP_NS : IDLE_NAP_NS;
-            nap = nap + nap / 8 + 1 < most ? nap + nap / 8 + 1 : most;
+            nap = nap + nap / NAP_GROWTH < most ? nap + nap / NAP_GROWTH : most;
         }
     }
     return NULL;
