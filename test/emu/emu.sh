@@ -95,9 +95,9 @@ newer_calls() {
     EMU_NEW_THUNK=1 notes 'no queue is free' new-thunk
 }
 
-# faults CMD: the runtime learns of a fault and ends the program
+# The runtime learns of a fault and ends the program.
 faults() {
-    EMU_FAULT_PACKET=1 says 'Memory access fault by GPU node-' node --gpus 2 "$bin/hip"
+    refuses 'Memory access fault by GPU node-1 .* address 0x123456000' node --gpus 2 "$bin/hip" fault
 }
 
 # HIP compiles once per node type, not in every process.
@@ -142,6 +142,7 @@ ok 'a fault reaches the runtime' faults
 ok 'with-build stands in for the command' stands_in
 ok 'nothing wrong, nothing said' clean --gpus 2 "$bin/rules" nothing-wrong
 ok 'a forked child has no node' clean --gpus 2 "$bin/rules" forked
+ok 'statistics on demand' clean --gpus 2 "$bin/rules" statistics
 ok 'eight queues per engine for all processes' notes 'no queue is free' shared-engines
 ok 'no newer calls by default' clean --gpus 2 "$bin/rules" old-thunk
 ok 'newer calls on request' newer_calls

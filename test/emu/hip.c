@@ -1,11 +1,15 @@
 /*
  * What an MPI library uses of HIP, on the emulated node: memory and copies in all directions, kinds of pointers, registered
- * host memory, streams, events, values written and waited for, and memory of another process.
+ * host memory, streams, events, values written and waited for, memory of another process, and a DMA queue beside it.
  *
- * usage: hip [child]   (a child is started by the program itself and reads an IPC handle from its input)
+ * usage: hip [child|fault]
+ * A child is started by the program itself and reads an IPC handle from its input; with "fault" a queue of ours writes to
+ * where nothing is, and the runtime is to end the program.
  */
 #define __HIP_PLATFORM_AMD__ 1
 #include <hip/hip_runtime_api.h>
+
+#include "raw.h"
 
 #include <stdint.h>
 #include <stdio.h>
@@ -208,12 +212,42 @@ static void other_process(const char *self)
     EXPECT(filled(back, BYTES, 6));
 }
 
+/* A queue of ours moves HIP's memory to the other GPU. */
+static void own_queue(void)
+{
+    struct raw_queue queue;
+    char *done = (raw_open(), raw_allocate(0, PAGE, 1));
+    HIP(hipMemset(device[0], 8, BYTES));
+    HIP(hipMemset(device[1], 9, BYTES));
+    HIP(hipDeviceSynchronize());
+    raw_queue(&queue, 1, RAW_XGMI, 0);
+    raw_copy(&queue, device[1], device[0], BYTES);
+    raw_fence(&queue, done, 1);
+    raw_ring(&queue);
+    EXPECT(raw_wait(done, 1));
+    raw_destroy(&queue);
+    HIP(hipMemcpy(back, device[1], BYTES, hipMemcpyDeviceToHost));
+    EXPECT(back[0] == 8 && back[BYTES - 1] == 8);
+}
+
+static int fault(void)
+{
+    struct raw_queue queue;
+    HIP(hipMalloc((void **)&device[0], BYTES));
+    raw_open();
+    raw_queue(&queue, 1, RAW_XGMI, 0);
+    raw_copy(&queue, (void *)0x123456000, device[0], PAGE);
+    raw_ring(&queue);
+    sleep(10);
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     int count, can;
     back = malloc(BYTES);
     if (argc > 1)
-        return child();
+        return strcmp(argv[1], "fault") == 0 ? fault() : child();
     HIP(hipGetDeviceCount(&count));
     EXPECT(count == atoi(getenv("EMU_GPUS")));
     HIP(hipDeviceCanAccessPeer(&can, 0, 1));
@@ -230,6 +264,7 @@ int main(int argc, char **argv)
     pointers();
     registered();
     streams();
+    own_queue();
     other_process(argv[0]);
     HIP(hipFree(device[0]));
     HIP(hipFree(device[1]));

@@ -236,6 +236,7 @@ bool emu_machine_add(struct emu_queue *queue, uint64_t ring, uint64_t bytes)
                                                         .rptr = queue->pointers + 8,
                                                         .wptr = queue->pointers,
                                                         .doorbell = queue->doorbell,
+                                                        .spared = emu_api_is_runtime(queue->owner),
                                                     });
         emu_vm_unlock();
         if (!queue->sdma)
@@ -296,7 +297,8 @@ void emu_machine_remove(struct emu_queue *queue)
 
 void emu_machine_print(FILE *to)
 {
-    fwrite(machine.past, 1, machine.past_bytes, to);
+    if (machine.past)
+        fwrite(machine.past, 1, machine.past_bytes, to);
     for (const struct emu_queue *queue = machine.queues; queue; queue = queue->next)
         print_queue(queue, "open", to);
 }

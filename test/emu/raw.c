@@ -35,10 +35,15 @@ void raw_check(HSAKMT_STATUS status, const char *call, const char *file, int lin
 
 int raw_open(void)
 {
-    RAW_CHECK(hsaKmtOpenKFD());
-    HsaSystemProperties system;
-    RAW_CHECK(hsaKmtAcquireSystemProperties(&system));
-    gpus = system.NumNodes - 1;
+    HSAKMT_STATUS status = hsaKmtOpenKFD();
+    if (status != HSAKMT_STATUS_KERNEL_ALREADY_OPENED) {
+        HsaSystemProperties system;
+        RAW_CHECK(status);
+        RAW_CHECK(hsaKmtAcquireSystemProperties(&system));
+    }
+    HsaNodeProperties node;
+    for (gpus = 0; hsaKmtGetNodeProperties(gpus + 1, &node) == HSAKMT_STATUS_SUCCESS;)
+        gpus++;
     return (int)gpus;
 }
 

@@ -21,7 +21,7 @@ struct raw_queue {
 void raw_check(HSAKMT_STATUS status, const char *call, const char *file, int line);
 _Noreturn void raw_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Opens the thunk and returns the number of GPUs. */
+/* Opens the thunk and returns the number of GPUs. A runtime's snapshot of the topology, if there is one, is left alone. */
 int raw_open(void);
 
 /* Memory of a node, mapped for one GPU's node, or for all where that is 0. */

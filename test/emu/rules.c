@@ -31,9 +31,9 @@ static int copy_ends(uint32_t node, void *to, const void *from)
     raw_copy(&queue, to, from, PAGE);
     raw_fence(&queue, done, 1);
     raw_ring(&queue);
-    for (int i = 0; i < 100 && *(volatile uint32_t *)done == 0; i++)
+    for (int i = 0; i < 100 && __atomic_load_n((uint32_t *)done, __ATOMIC_ACQUIRE) == 0; i++)
         usleep(1000);
-    return *(volatile uint32_t *)done == 1;
+    return __atomic_load_n((uint32_t *)done, __ATOMIC_ACQUIRE) == 1;
 }
 
 static void nothing_wrong(void)
@@ -287,6 +287,36 @@ static void thunk(int is_new)
     EXPECT(dlsym(RTLD_DEFAULT, "emu_stats_dump") != NULL);
 }
 
+/* On demand, while queues run. */
+static void statistics(void)
+{
+    int (*dump)(const char *path) = (int (*)(const char *))dlsym(RTLD_DEFAULT, "emu_stats_dump");
+    char path[] = "/tmp/emu-stats-XXXXXX", line[256];
+    struct raw_queue queue;
+    int fd = mkstemp(path), copies = 0, moved = 0, rings = 0;
+    char *memory = raw_allocate(2, BLOCK, 1), *done = raw_allocate(0, PAGE, 1);
+    EXPECT(fd >= 0 && dump);
+    raw_queue(&queue, 1, RAW_XGMI, 0);
+    for (uint32_t i = 1; i <= 3; i++) {
+        raw_copy(&queue, memory, memory + BLOCK / 2, 1000);
+        raw_fence(&queue, done, i);
+        raw_ring(&queue);
+        EXPECT(raw_wait(done, i));
+    }
+    EXPECT(dump(path) == 0);
+    FILE *file = fdopen(fd, "r");
+    while (fgets(line, sizeof line, file)) {
+        copies += strstr(line, " packet copy 3\n") != NULL;
+        moved += strstr(line, " moved gpu1 bytes 3000 packets 3\n") != NULL;
+        rings += strstr(line, " doorbells 3 fences 3 ") != NULL;
+    }
+    fclose(file);
+    unlink(path);
+    EXPECT(copies == 1 && moved == 1 && rings == 1);
+    EXPECT(dump("/nowhere/at/all") < 0);
+    raw_destroy(&queue);
+}
+
 static void old_thunk(void)
 {
     thunk(0);
@@ -348,6 +378,7 @@ static const struct {
     {"old-thunk", old_thunk, 0},
     {"new-thunk", new_thunk, 0},
     {"forked", forked, 0},
+    {"statistics", statistics, 0},
 };
 
 int main(int argc, char **argv)

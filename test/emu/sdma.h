@@ -123,7 +123,7 @@ typedef struct emu_sdma_config {
     uint64_t doorbell_ns;  /* so long may the write pointer be ahead of the doorbell */
     bool peers_refused;    /* host-facing engines do not move other GPUs' memory */
     uint64_t delay_ns;     /* injection: each packet, and then its operation, is held back for up to so long */
-    uint64_t fault_packet; /* injection: the n-th packet of every queue faults (from 1; 0: none) */
+    uint64_t fault_packet; /* injection: the n-th packet of every queue that is not spared faults (from 1; 0: none) */
     uint64_t reset_packet; /* injection: an engine is reset when a queue of it reaches its n-th packet (0: never) */
 } emu_sdma_config_t;
 
@@ -151,6 +151,7 @@ typedef struct emu_sdma_ring {
     uint64_t *rptr; /* host addresses, 8-byte aligned, valid until the queue is destroyed */
     const uint64_t *wptr;
     const uint64_t *doorbell;
+    bool spared; /* no fault or reset is injected at a packet of this queue */
 } emu_sdma_ring_t;
 
 /* All of them NULL when memory is short or the arguments are out of range. The node's env is copied. */

@@ -135,7 +135,7 @@ emu_sdma_engine_t *bench_engine(bench_t *b, int gpu, int id, emu_sdma_kind_t kin
 bench_queue_t *bench_queue(bench_t *b, unsigned i, emu_sdma_engine_t *engine, uint64_t bytes)
 {
     bench_queue_t *q = &b->queues[i];
-    emu_sdma_ring_t ring = {(int)i, BENCH_RING(i), bytes, &q->rptr, &q->wptr, &q->doorbell};
+    emu_sdma_ring_t ring = {(int)i, BENCH_RING(i), bytes, &q->rptr, &q->wptr, &q->doorbell, false};
 
     q->ring = add_segment(b, BENCH_RING(i), bytes, EMU_SDMA_HOST, 0xf, false);
     memset(q->ring, 0xdb, bytes);

@@ -105,6 +105,9 @@ static bool injected(emu_sdma_queue_t *q)
     const emu_sdma_node_t *node = emu_sdma_node_of(q);
 
     q->fetched++;
+    if (q->ring.spared) {
+        return false;
+    }
     if (q->fetched == node->config.fault_packet) {
         emu_sdma_complain(q, q->read, EMU_SDMA_INJECTED, "fault at packet %llu", (unsigned long long)q->fetched);
         node->env.vm_fault(node->env.ctx, q->engine->gpu, q->ring.va, false, EMU_SDMA_WHY_UNMAPPED);

@@ -201,7 +201,7 @@ END_TEST
 
 static void shape(uint64_t va, uint64_t bytes)
 {
-    emu_sdma_ring_t ring = {1, va, bytes, &q->rptr, &q->wptr, &q->doorbell};
+    emu_sdma_ring_t ring = {1, va, bytes, &q->rptr, &q->wptr, &q->doorbell, false};
 
     ck_assert_ptr_null(emu_sdma_queue_create(engine, &ring));
     reported(EMU_SDMA_RING_SHAPE);
