@@ -230,6 +230,31 @@ static void own_queue(void)
     EXPECT(back[0] == 8 && back[BYTES - 1] == 8);
 }
 
+/* Queues of ours that wait, on every engine of the links, do not stop the runtime's: engines go round. */
+static void armed_queues(void)
+{
+    enum { QUEUES = 14 };
+    struct raw_queue queues[QUEUES];
+    char *words = raw_allocate(0, PAGE, 1);
+    HIP(hipMemset(device[0], 6, BYTES));
+    for (int i = 0; i < QUEUES; i++) {
+        raw_queue(&queues[i], 1, RAW_XGMI, 0);
+        raw_poll(&queues[i], words, 1);
+        raw_fence(&queues[i], words + 64 + 64 * i, 1);
+        raw_ring(&queues[i]);
+    }
+    HIP(hipMemcpy(device[1], device[0], BYTES, hipMemcpyDeviceToDevice));
+    HIP(hipMemcpy(back, device[1], BYTES, hipMemcpyDeviceToHost));
+    EXPECT(back[0] == 6 && back[BYTES - 1] == 6);
+    for (int i = 0; i < QUEUES; i++)
+        EXPECT(words[64 + 64 * i] == 0);
+    __atomic_store_n((uint32_t *)words, 1, __ATOMIC_RELEASE);
+    for (int i = 0; i < QUEUES; i++) {
+        EXPECT(raw_wait(words + 64 + 64 * i, 1));
+        raw_destroy(&queues[i]);
+    }
+}
+
 static int fault(void)
 {
     struct raw_queue queue;
@@ -265,6 +290,7 @@ int main(int argc, char **argv)
     registered();
     streams();
     own_queue();
+    armed_queues();
     other_process(argv[0]);
     HIP(hipFree(device[0]));
     HIP(hipFree(device[1]));

@@ -132,6 +132,7 @@ static emu_sdma_node_t *make_node(void)
     const struct emu_config *config = emu_config();
     bool gfx942 = config->persona->gfx_target_version >= 90400;
     emu_sdma_config_t sdma = emu_sdma_config(gfx942 ? EMU_SDMA_GFX942 : EMU_SDMA_GFX90A, config->seed);
+    sdma.peers_refused = config->persona->peers_by_links_only;
     sdma.slice_ns = (uint64_t)emu_config_number("EMU_SLICE_US", (int64_t)sdma.slice_ns / 1000, 1000, 1000000) * 1000;
     sdma.in_flight = (unsigned)emu_config_number("EMU_IN_FLIGHT", sdma.in_flight, 1, 64);
     sdma.stale_looks = (unsigned)emu_config_number("EMU_STALE_LOOKS", sdma.stale_looks, 0, 1000000);

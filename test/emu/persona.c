@@ -38,6 +38,7 @@ static const struct emu_persona personas[] = {
         .xgmi_engines = 14,
         .compute_units = 304,
         .vram_bytes = 192ull << 30,
+        .peers_by_links_only = true,
         .first_bus = 0x0c,
         .bus_step = 0x16,
         .recommended = mi300x_recommended,
@@ -57,10 +58,10 @@ uint32_t emu_persona_location(const struct emu_persona *persona, int gpu)
     return (persona->first_bus + (uint32_t)gpu * persona->bus_step) << 8;
 }
 
-/* KFD's ids are hashes of what the GPU is: 16 bits, in no order, never zero. */
+/* KFD's ids are hashes of what the GPU is: 16 bits, in no order. */
 uint32_t emu_persona_gpu_id(const struct emu_persona *persona, int gpu)
 {
-    return (persona->device_id * 2654435761u + (uint32_t)gpu * 40503u) >> 8 & 0xffff;
+    return ((uint32_t)persona->device_id << 3 | (uint32_t)gpu) * 2654435761u >> 16;
 }
 
 uint64_t emu_persona_unique_id(const struct emu_persona *persona, int gpu)

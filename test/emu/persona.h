@@ -7,6 +7,7 @@
 #ifndef EMU_PERSONA_H
 #define EMU_PERSONA_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct emu_persona {
@@ -17,6 +18,7 @@ struct emu_persona {
     uint32_t isa_major, isa_minor, isa_stepping;
     uint32_t gfx_target_version;
     uint32_t host_engines, xgmi_engines;
+    bool peers_by_links_only; /* host-facing engines refuse other GPUs' memory, but to AMD's runtime */
     uint32_t compute_units;
     uint64_t vram_bytes;
     uint32_t first_bus, bus_step; /* PCI bus of GPU g: first_bus + g * bus_step */

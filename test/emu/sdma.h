@@ -151,7 +151,7 @@ typedef struct emu_sdma_ring {
     uint64_t *rptr; /* host addresses, 8-byte aligned, valid until the queue is destroyed */
     const uint64_t *wptr;
     const uint64_t *doorbell;
-    bool spared; /* no fault or reset is injected at a packet of this queue */
+    bool spared; /* no fault or reset is injected at a packet of this queue, and peers are not refused to it */
 } emu_sdma_ring_t;
 
 /* All of them NULL when memory is short or the arguments are out of range. The node's env is copied. */
