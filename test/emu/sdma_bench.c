@@ -80,7 +80,7 @@ static char *add_segment(bench_t *b, uint64_t va, uint64_t bytes, int owner, uns
 void bench_begin(bench_t *b, const emu_sdma_config_t *config)
 {
     const emu_sdma_env_t env = {b, translate, report, vm_fault, trap, reset, look_at_clock};
-    uint32_t random = (uint32_t)config->seed | 1;
+    uint64_t random = config->seed, mixed;
 
     memset(b, 0, sizeof(*b));
     b->tick = 100;
@@ -91,9 +91,10 @@ void bench_begin(bench_t *b, const emu_sdma_config_t *config)
     add_segment(b, BENCH_CONST, 4096, EMU_SDMA_HOST, 0xf, false);
     add_segment(b, BENCH_PRIVATE, 4096, 0, 1, true);
     for (unsigned i = 0; i < b->nsegments; i++) {
-        for (uint64_t at = 0; at < b->segments[i].bytes; at++) {
-            random = random * 1664525 + 1013904223;
-            b->segments[i].host[at] = (char)(random >> 24);
+        for (uint64_t at = 0; at < b->segments[i].bytes; at += sizeof(random)) {
+            random = random * 6364136223846793005ull + 1442695040888963407ull;
+            mixed = random ^ random >> 33; /* its low bits repeat early */
+            memcpy(b->segments[i].host + at, &mixed, sizeof(mixed));
         }
     }
     b->node = emu_sdma_node_create(config, &env);

@@ -58,10 +58,10 @@ struct emu_sdma_queue {
     emu_sdma_state_t state;
     uint64_t random;
 
-    uint64_t read;           /* what *ring.rptr shows */
-    uint64_t limit;          /* packets up to here may be fetched */
-    uint64_t wptr, doorbell; /* as last seen */
-    uint64_t lag_since;      /* the doorbell has been behind since then; 0: it is not */
+    uint64_t read;             /* what *ring.rptr shows */
+    uint64_t limit;            /* packets up to here may be fetched */
+    uint64_t wptr, doorbell;   /* as last seen */
+    uint64_t lag_ns, lag_look; /* so long was the doorbell seen behind, and when last */
 
     bool headed; /* head is fetched and not carried out */
     emu_sdma_packet_t head;

@@ -12,6 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* The longest time that one look at a doorbell stands for. */
+#define LOOK_NS 1000000
+
 /* splitmix64 */
 uint64_t emu_sdma_random(uint64_t *state)
 {
@@ -57,13 +60,19 @@ static void pointer_broken(emu_sdma_queue_t *q, emu_sdma_rule_t rule, uint64_t w
     emu_sdma_die(q);
 }
 
-/* The write pointer is stored before the doorbell, so it is never behind, and ahead only for a moment. */
+/* The write pointer is stored before the doorbell, so it is never behind, and ahead only for a moment. A process that is
+ * stopped between the two is not to blame: what counts is the time over which we looked, in steps of at most LOOK_NS. */
 static bool doorbell_late(emu_sdma_queue_t *q, uint64_t wptr, uint64_t doorbell, uint64_t now)
 {
-    if (wptr == doorbell || !q->lag_since) {
-        q->lag_since = wptr == doorbell ? 0 : now + 1;
+    uint64_t since = now - q->lag_look;
+
+    q->lag_look = now;
+    if (wptr == doorbell || doorbell != q->doorbell) {
+        q->lag_ns = 0;
+        return false;
     }
-    return q->lag_since && now + 1 - q->lag_since > emu_sdma_node_of(q)->config.doorbell_ns;
+    q->lag_ns += since < LOOK_NS ? since : LOOK_NS;
+    return q->lag_ns > emu_sdma_node_of(q)->config.doorbell_ns;
 }
 
 bool emu_sdma_queue_wants(emu_sdma_queue_t *q, uint64_t now)
@@ -77,7 +86,6 @@ bool emu_sdma_queue_wants(emu_sdma_queue_t *q, uint64_t now)
     }
     if (doorbell != q->doorbell) {
         q->stats.doorbells++;
-        q->lag_since = 0;
     }
     if (wptr < q->wptr) {
         pointer_broken(q, EMU_SDMA_WPTR_BACKWARD, wptr, doorbell);
