@@ -43,6 +43,11 @@ breaks() {
     grep -q "^violation: $1: " "$work"/log/*
 }
 
+# The same on an MI300X.
+breaks_on_mi300x() {
+    EMU_STRICT=0 node --gpus 2 --persona mi300x "$bin/rules" "$2" && grep "^violation: $1: " "$work"/log/*
+}
+
 # notes TEXT NAME [VARIABLE=VALUE]: nothing is wrong but what is left over, and the log has this note
 notes() {
     EMU_STRICT=0 node --gpus 2 env "${@:3}" "$bin/rules" "$2" || return 1
@@ -159,6 +164,7 @@ ok 'rule unmapped: not mapped' says_why 'it is not mapped for this GPU' unmapped
 ok 'rule unmapped: mapped for another' says_why 'it is not mapped for this GPU' other-gpu
 ok "rule unmapped: the CPU's address" says_why "it is the CPU's address" cpu-address
 ok 'rule opcode' breaks opcode bad-packet
+ok 'rule peer' breaks_on_mi300x peer host-facing
 ok 'rule destroy-busy' breaks destroy-busy destroy-in-poll
 ok 'rule leak' breaks leak leak
 ok 'a strict node ends who calls what is wrong' ends ring-size

@@ -152,6 +152,20 @@ static void other_gpu(void)
     EXPECT(!copy_ends(2, raw_allocate(1, BLOCK, 1), raw_allocate(2, BLOCK, 2)));
 }
 
+/* On an MI300X, memory of other GPUs is for the engines of the links. */
+static void host_facing(void)
+{
+    struct raw_queue queue;
+    char *near = raw_allocate(1, BLOCK, 1), *far = raw_allocate(2, BLOCK, 1), *done = raw_allocate(0, PAGE, 1);
+    EXPECT(copy_ends(1, far, near));
+    raw_queue(&queue, 1, HSA_QUEUE_SDMA, 0);
+    raw_copy(&queue, far, near, PAGE);
+    raw_fence(&queue, done, 1);
+    raw_ring(&queue);
+    usleep(100000);
+    EXPECT(__atomic_load_n((uint32_t *)done, __ATOMIC_ACQUIRE) == 0);
+}
+
 /* Registered memory has another address for GPUs. */
 static void cpu_address(void)
 {
@@ -378,6 +392,7 @@ static const struct {
     {"old-thunk", old_thunk, 0},
     {"new-thunk", new_thunk, 0},
     {"forked", forked, 0},
+    {"host-facing", host_facing, 0},
     {"statistics", statistics, 0},
 };
 
