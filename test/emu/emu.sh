@@ -109,9 +109,9 @@ faults() {
 remembers() {
     local before after
     clean --gpus 2 "$bin/hip" || return 1
-    before=$(ls "$bin/comgr/cache")
+    before=$(stat -c '%n %i' "$bin"/comgr/cache/*)
     clean --gpus 2 "$bin/hip" || return 1
-    after=$(ls "$bin/comgr/cache")
+    after=$(stat -c '%n %i' "$bin"/comgr/cache/*)
     [ -n "$before" ] && [ "$before" = "$after" ]
 }
 
@@ -147,6 +147,8 @@ ok 'a fault reaches the runtime' faults
 ok 'with-build stands in for the command' stands_in
 ok 'nothing wrong, nothing said' clean --gpus 2 "$bin/rules" nothing-wrong
 ok 'a forked child has no node' clean --gpus 2 "$bin/rules" forked
+ok 'events' clean --gpus 2 "$bin/rules" events
+ok 'ages of events' env EMU_NEW_THUNK=1 "$root/with-build" --build "$build" --gpus 2 "$bin/rules" ages
 ok 'statistics on demand' clean --gpus 2 "$bin/rules" statistics
 ok 'eight queues per engine for all processes' notes 'no queue is free' shared-engines
 ok 'no newer calls by default' clean --gpus 2 "$bin/rules" old-thunk
