@@ -58,11 +58,13 @@ typedef struct dma_run {
     int entry;                /* dma_entry_t of node/window.h: the first entry into the call, or which later one */
     uint32_t epoch;           /* GPU plans: calls of that kind on the communicator, this one included */
     const struct dma_target *targets; /* GPU plans, by rank: where the receive buffers are (gpu/engine.h) */
-    struct dma_bound *bound;          /* GPU plans: the engine, as bound to the communicator */
-    uint32_t live;                    /* programs not ended */
-    int failed_rank;                  /* whom an error is about, or -1 */
-    bool refused;                     /* a peer's memory could not be read: the call is repeated through staging */
-    dma_cursor_t *cursors;            /* plan->nprogs of them, owned by the caller */
+    const struct dma_shape
+        *shape;              /* GPU plans: of the blocks of `send` (gpu/shape.h); NULL: their bytes are side by side */
+    struct dma_bound *bound; /* GPU plans: the engine, as bound to the communicator */
+    uint32_t live;           /* programs not ended */
+    int failed_rank;         /* whom an error is about, or -1 */
+    bool refused;            /* a peer's memory could not be read: the call is repeated through staging */
+    dma_cursor_t *cursors;   /* plan->nprogs of them, owned by the caller */
 } dma_run_t;
 
 /* The bytes that a length means to this rank, and where in the block they begin. */

@@ -11,6 +11,7 @@
 #define DMA_HOST_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include "dma/status.h"
 
@@ -19,6 +20,22 @@ typedef enum dma_report {
     DMA_REPORT_WARN,  /* something is missing; the text says what happens instead */
     DMA_REPORT_INFO,  /* only for those who asked (coll_dma_verbose) */
 } dma_report_t;
+
+/* Where the bytes of an element of a datatype are, if they are rows of equal length at regular distances: `n` rows, `stride`
+ * bytes from one to the next; such a group n times; and so on. In this order they are packed. */
+#define DMA_LAYOUT_LEVELS 4
+
+typedef struct dma_level {
+    uint64_t n;
+    ptrdiff_t stride;
+} dma_level_t;
+
+typedef struct dma_layout {
+    ptrdiff_t first; /* from the element's address to the first row */
+    uint64_t row;    /* bytes */
+    unsigned levels;
+    dma_level_t level[DMA_LAYOUT_LEVELS]; /* the innermost first */
+} dma_layout_t;
 
 typedef struct dma_host {
     /* Messages of the set-up: FIFO per pair, a tag of our own, never seen by the user. A request is released by the
@@ -33,6 +50,9 @@ typedef struct dma_host {
     /* Derived datatypes: `count` elements of `type` at `buf` to and from `bytes` contiguous bytes. */
     dma_status_t (*pack)(const void *buf, size_t count, void *type, void *packed, size_t bytes);
     dma_status_t (*unpack)(void *buf, size_t count, void *type, const void *packed, size_t bytes);
+
+    /* DMA_UNSUPPORTED: it has none. NULL: no type has. */
+    dma_status_t (*layout)(const void *type, dma_layout_t *layout);
 
     /* One line of text for the user. `topic` names the line: a warning of one topic is printed once per job. */
     void (*report)(dma_report_t level, const char *topic, const char *text);

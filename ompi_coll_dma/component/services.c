@@ -108,6 +108,7 @@ const dma_host_t mca_coll_dma_host = {
     .progress = opal_progress,
     .pack = pack,
     .unpack = unpack,
+    .layout = mca_coll_dma_layout,
     .report = report,
 };
 

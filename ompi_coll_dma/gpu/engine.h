@@ -14,6 +14,9 @@
  *
  * An engine lowers what its hardware does not have: a COPY2 whose two places do not suit it to two copies, a SWAP to
  * copies through memory of its own. Lengths and addresses are any; operations of no bytes are nothing.
+ *
+ * Blocks of a send buffer, and of each receive buffer, may have a shape (gpu/shape.h): only where all engines that have to
+ * do with them say DMA_GPU_SHAPES, and never in a plan that exchanges.
  */
 #ifndef DMA_GPU_ENGINE_H
 #define DMA_GPU_ENGINE_H
@@ -24,14 +27,16 @@
 
 #include "dma/engine.h"
 #include "gpu/runtime.h"
+#include "gpu/shape.h"
 
 #define DMA_GPU_WHY_BYTES 128 /* of a reason in words */
 
 /* Where the receive buffer of a rank is, in the address space of our device. */
 typedef struct dma_target {
     uint64_t addr;
-    uint64_t bytes;        /* of every block, unless displs is set */
-    const int64_t *displs; /* of the blocks; NULL: block b is at b * bytes */
+    uint64_t bytes;           /* of every block, unless displs is set */
+    const int64_t *displs;    /* of the blocks; NULL: block b is at b * bytes */
+    const dma_shape_t *shape; /* of the blocks; NULL: their bytes are side by side */
 } dma_target_t;
 
 static inline uint64_t dma_target_addr(const dma_target_t *t, uint64_t block)
@@ -50,6 +55,7 @@ typedef struct dma_gpu_card {
 #define DMA_GPU_SWAP_PACKETS 0x1 /* exchanges two places in one operation */
 #define DMA_GPU_BCST_PACKETS 0x2 /* writes two places in one operation */
 #define DMA_GPU_PRELAUNCH    0x4 /* takes programs before their call has started, and gives them back */
+#define DMA_GPU_SHAPES       0x8 /* copies between blocks whose bytes are not side by side */
 
 typedef struct dma_gpu_unit dma_gpu_unit_t; /* each engine has its own */
 

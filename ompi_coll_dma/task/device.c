@@ -52,7 +52,7 @@ dma_status_t dma_device_begin(dma_comm_t *comm, dma_task_t *task)
         return dma_task_bind(comm, task);
     }
     dc = dma_device_comm(comm, call->rt, call->device);
-    if (!dc || dc->off || dma_device_tell(comm, task) != DMA_OK) {
+    if (!dc || dc->off || !dma_device_can(dc, task) || dma_device_tell(comm, task) != DMA_OK) {
         return go_by_host(comm, task, DMA_ENTRY_FIRST);
     }
     enter(comm, task);
@@ -98,6 +98,7 @@ dma_status_t dma_device_bind(dma_comm_t *comm, dma_task_t *task)
     run->cursors = (dma_cursor_t *)((char *)task->arrays + dma_arrays_bytes(comm->nranks));
     run->window = &comm->window;
     run->targets = dc->targets;
+    run->shape = dma_device_sent_shape(task->device, task->in_place);
     run->bound = dc->bound;
     return DMA_OK;
 }
@@ -115,10 +116,15 @@ void dma_device_go(dma_comm_t *comm, dma_task_t *task, dma_device_phase_t phase)
     task->device->phase = phase;
 }
 
+/* All could open all memory. */
 static dma_status_t bind(dma_comm_t *comm, dma_task_t *task)
 {
-    dma_status_t status = dma_device_bind(comm, task);
+    dma_status_t status;
 
+    if (!dma_device_all_can(comm)) {
+        return go_by_host(comm, task, DMA_ENTRY_STAGED);
+    }
+    status = dma_device_bind(comm, task);
     if (status == DMA_OK) {
         dma_device_go(comm, task, DEVICE_SUBMIT);
     }

@@ -11,8 +11,9 @@
  *                           (the agreed line). If all could: the GPU plan. If one could not: the host plan, as above
  *
  * A host rank does nothing for this: it learns from the descriptor of a DEVICE rank that the data come later. A device
- * buffer that no engine could serve (a derived datatype, memory without a handle) is staged by its own rank before it
- * enters, and nobody else has to know.
+ * buffer that no engine could serve (an irregular datatype, memory without a handle) is staged by its own rank before it
+ * enters, and nobody else has to know. Vectors and the like are blocks with a shape (gpu/shape.h): a record says which, and
+ * if not all ranks' engines can do shapes all see it, and the host plan runs.
  *
  * Records carry numbers of exports, and each rank remembers what the last DEVICE_SLOTS of each peer were. The owner keeps
  * the same list and says `fresh` when a number is not in it; so both sides replace the same entry in the same call. As long
@@ -22,7 +23,7 @@
  * word (gpu/engine.h) says that it has started. If engines of all ranks take programs beforehand, the next start's are
  * armed as soon as a start has completed; else a rank submits when all ready words are there.
  *
- *     dma_record_t   card | handle | nonce, number, size, offset | fresh | largest, table   256 bytes
+ *     dma_record_t   card | handle | nonce, number, size, offset | fresh | largest, table, shape   256 bytes
  *     then, if it has a table, for every block of the receive buffer: displacement, bytes   16 bytes each
  */
 #ifndef DMA_TASK_DEVICE_H
@@ -42,7 +43,8 @@ typedef struct dma_record {
     int64_t offset;   /* of the receive buffer in the allocation */
     uint64_t largest; /* bytes of the largest block */
     uint32_t fresh;
-    uint32_t table; /* one follows */
+    uint32_t table;    /* one follows */
+    dma_shape_t shape; /* of the blocks of the receive buffer */
 } dma_record_t;
 
 _Static_assert(sizeof(dma_record_t) <= DMA_RECORD_BYTES(0), "the table has a place of its own");
@@ -68,6 +70,8 @@ struct dma_device_call {
     int device;
     bool served;            /* an engine could; else staged from the start */
     dma_gpu_memory_t recv;  /* the receive buffer */
+    dma_shape_t send_shape; /* of the user's blocks, */
+    dma_shape_t recv_shape; /* if an engine could have served them */
     dma_blocks_t home_send; /* the user's sides, while staging stands in for them */
     dma_blocks_t home_recv;
     char *staging;
@@ -114,7 +118,8 @@ struct dma_device_comm {
     dma_device_peer_t *peers;
     dma_gpu_card_t *cards;
     dma_target_t *targets;
-    int64_t *displs; /* of the targets: n * n */
+    dma_shape_t *shapes; /* of the targets */
+    int64_t *displs;     /* of the targets: n * n */
     dma_device_plan_t *plans;
     dma_device_memo_t memo[DEVICE_MEMO];
     unsigned memo_next;
@@ -165,6 +170,22 @@ dma_span_t dma_device_span(const dma_side_t *side, int blocks);
 dma_gpu_memory_t dma_device_memory(const dma_gpu_runtime_t *rt, const dma_span_t *span);
 /* The runtime's own copy: the only way to bytes of device memory. */
 dma_status_t dma_device_copy(const dma_gpu_runtime_t *rt, int device, void *to, const void *from, uint64_t bytes);
+
+/* device_shape.c: blocks whose bytes are not side by side, as long as they are rows at regular distances */
+/* Makes a side with a shape one that can be used where it is: its address becomes that of its first byte. false: it has
+ * none. */
+bool dma_device_shape(const dma_comm_t *comm, dma_side_t *side, int blocks, dma_shape_t *shape);
+/* Of what is sent. */
+const dma_shape_t *dma_device_sent_shape(const struct dma_device_call *d, bool in_place);
+/* Is the engine of this rank one that can do the call's shapes? */
+bool dma_device_can(const struct dma_device_comm *dc, const dma_task_t *task);
+/* All records are there: are all ranks' engines ones that can do all shapes? Equal on all ranks. */
+bool dma_device_all_can(const dma_comm_t *comm);
+/* `bytes` bytes between a block with a shape in device memory and host memory where they are side by side; in scope. */
+dma_status_t dma_device_take(const dma_gpu_runtime_t *rt, char *to, const char *block, const dma_shape_t *shape,
+                             uint64_t bytes);
+dma_status_t dma_device_give(const dma_gpu_runtime_t *rt, char *block, const dma_shape_t *shape, const char *from,
+                             uint64_t bytes);
 
 /* device.c: the parts of a task's life. */
 dma_status_t dma_device_begin(dma_comm_t *comm, dma_task_t *task);

@@ -9,7 +9,8 @@ static size_t tables_bytes(int nranks)
 {
     size_t n = (size_t)nranks;
 
-    return n * (sizeof(dma_device_peer_t) + sizeof(dma_gpu_card_t) + sizeof(dma_target_t) + sizeof(uint64_t)) +
+    return n * (sizeof(dma_device_peer_t) + sizeof(dma_gpu_card_t) + sizeof(dma_target_t) + sizeof(dma_shape_t) +
+                sizeof(uint64_t)) +
            n * n * sizeof(int64_t);
 }
 
@@ -30,7 +31,8 @@ struct dma_device_comm *dma_device_comm(dma_comm_t *comm, const dma_gpu_runtime_
     dc->device = device;
     dc->displs = (int64_t *)(dc + 1);
     dc->ready = (uint64_t *)(dc->displs + n * n);
-    dc->peers = (dma_device_peer_t *)(dc->ready + n);
+    dc->shapes = (dma_shape_t *)(dc->ready + n);
+    dc->peers = (dma_device_peer_t *)(dc->shapes + n);
     dc->targets = (dma_target_t *)(dc->peers + n);
     dc->cards = (dma_gpu_card_t *)(dc->targets + n);
     comm->device = dc;
@@ -79,11 +81,12 @@ dma_status_t dma_device_tell(dma_comm_t *comm, dma_task_t *task)
         .offset = (int64_t)((uint64_t)(uintptr_t)recv->addr - export.base),
         .largest = recv->bytes,
         .fresh = dc->told_now || !dc->bound,
-        .table = recv->counts != NULL,
+        .table = recv->displs != NULL,
+        .shape = task->device->recv_shape,
     };
-    for (int b = 0; recv->counts && b < comm->nranks; b++) {
-        table[b] = (dma_record_block_t){.displ = recv->displs[b], .bytes = recv->counts[b]};
-        record->largest = recv->counts[b] > record->largest ? recv->counts[b] : record->largest;
+    for (int b = 0; recv->displs && b < comm->nranks; b++) {
+        table[b] = (dma_record_block_t){.displ = recv->displs[b], .bytes = dma_blocks_bytes(recv, (uint64_t)b)};
+        record->largest = table[b].bytes > record->largest ? table[b].bytes : record->largest;
     }
     return DMA_OK;
 }
@@ -127,7 +130,7 @@ static dma_status_t aim(dma_comm_t *comm, const dma_task_t *task, int r, const d
     const dma_device_peer_t *peer = &dc->peers[r];
     const dma_record_block_t *table = (const dma_record_block_t *)((const char *)record + DMA_RECORD_BYTES(0));
     int64_t *displs = dc->displs + (size_t)r * (size_t)comm->nranks, at, offset = record->offset;
-    uint64_t ours = dma_blocks_bytes(&task->run.send, dma_coll_gathers(task->coll) ? 0 : (uint64_t)r);
+    uint64_t ours = dma_blocks_bytes(&task->run.send, dma_coll_gathers(task->coll) ? 0 : (uint64_t)r), far;
     unsigned slot = 0;
 
     while (slot < DEVICE_SLOTS && peer->number[slot] != record->number) {
@@ -144,14 +147,18 @@ static dma_status_t aim(dma_comm_t *comm, const dma_task_t *task, int r, const d
         return DMA_ERR_TRUNCATE;
     }
     /* Nothing is written outside of the allocation, whatever a peer says. */
-    if (ours && (offset < 0 || (uint64_t)offset > record->size || offset + at < 0 ||
-                 (uint64_t)(offset + at) > peer->size[slot] || ours > peer->size[slot] - (uint64_t)(offset + at))) {
+    far = dma_shape_span(&record->shape, ours);
+    if (!dma_shape_valid(&record->shape) ||
+        (ours && (offset < 0 || (uint64_t)offset > record->size || offset + at < 0 ||
+                  (uint64_t)(offset + at) > peer->size[slot] || far > peer->size[slot] - (uint64_t)(offset + at)))) {
         return DMA_UNSUPPORTED;
     }
+    dc->shapes[r] = record->shape;
     dc->targets[r] = (dma_target_t){
         .addr = dma_import_base(peer->open[slot]) + (uint64_t)offset,
         .bytes = ours,
         .displs = record->table ? displs : NULL,
+        .shape = record->shape.row ? &dc->shapes[r] : NULL,
     };
     return DMA_OK;
 }
@@ -205,9 +212,11 @@ dma_status_t dma_device_learn(dma_comm_t *comm, dma_task_t *task, bool *fresh)
             remember(comm, r, record);
         }
         if (r == comm->rank) {
+            dc->shapes[r] = task->device->recv_shape;
             dc->targets[r] = (dma_target_t){.addr = (uint64_t)(uintptr_t)task->run.recv.addr,
                                             .bytes = task->run.recv.bytes,
-                                            .displs = task->run.recv.displs};
+                                            .displs = task->run.recv.displs,
+                                            .shape = dc->shapes[r].row ? &dc->shapes[r] : NULL};
         } else {
             status = aim(comm, task, r, record);
         }

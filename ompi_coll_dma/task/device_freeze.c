@@ -54,7 +54,7 @@ bool dma_device_serves(dma_comm_t *comm, const dma_call_t *call, void *arrays)
 {
     dma_task_t task = {.comm = comm};
     bool serves = dma_task_init(comm, &task, call, arrays) == DMA_OK && task.device && task.device->served &&
-                  dma_device_comm(comm, task.device->rt, task.device->device);
+                  dma_device_can(dma_device_comm(comm, task.device->rt, task.device->device), &task);
 
     dma_task_drop(&task);
     return serves;
@@ -72,7 +72,7 @@ static bool tell(dma_comm_t *comm, dma_task_t *task, const dma_call_t *call, voi
     if (dc && dc->device->card.features & DMA_GPU_PRELAUNCH && comm->proc->params.prelaunch > 0) {
         show_ready_words(comm);
     }
-    return dc && dma_device_tell(comm, task) == DMA_OK;
+    return dma_device_can(dc, task) && dma_device_tell(comm, task) == DMA_OK;
 }
 
 /* What all starts have in common. */
@@ -87,6 +87,7 @@ static void keep(dma_comm_t *comm, dma_task_t *task)
     dc->call = *task->device;
     dc->call.frozen = true;
     dc->run = task->run;
+    dc->run.shape = dma_device_sent_shape(&dc->call, task->in_place);
     dc->frozen = true;
     dc->frozen_in_place = task->in_place;
     dc->frozen_coll = task->coll;
@@ -109,7 +110,7 @@ dma_status_t dma_device_freeze(dma_comm_t *comm, const dma_call_t *call, void *a
         dma_status_t learned = dma_device_learn(comm, &task, &fresh);
 
         if (learned == DMA_OK) {
-            learned = dma_device_bind(comm, &task);
+            learned = dma_device_all_can(comm) ? dma_device_bind(comm, &task) : DMA_UNSUPPORTED;
         }
         status = all_say(comm, learned == DMA_OK, &all);
         if (status == DMA_OK) {

@@ -1,9 +1,10 @@
 /*
  * Device memory at the seam: which calls an engine may serve, and staging for those that it does not.
  *
- * An engine may serve a call whose sides are dense, whose receive buffer lies in one allocation that other processes can
- * open, and whose send buffer is memory of the same device. Everything else that has device memory in it is staged:
- * packed into host memory before the call, unpacked behind it. Bytes of device memory are only ever moved by the runtime.
+ * An engine may serve a call whose sides are dense or have a shape (gpu/shape.h), whose receive buffer lies in one
+ * allocation that other processes can open, and whose send buffer is memory of the same device. Everything else that has
+ * device memory in it is staged: packed into host memory before the call, unpacked behind it. Bytes of device memory are
+ * only ever moved by the runtime.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -130,6 +131,18 @@ static dma_status_t sync_default(const dma_gpu_runtime_t *rt, int device)
     return status;
 }
 
+/* Sides that have a shape become such that can be used where they are. */
+static void find_shapes(const dma_comm_t *comm, dma_call_t *call, struct dma_device_call *d)
+{
+    if (call->in_place && !dma_coll_gathers(call->coll)) {
+        return; /* places are exchanged, and nobody knows the other's shape */
+    }
+    (void)dma_device_shape(comm, &call->recv, comm->nranks, &d->recv_shape);
+    if (!call->in_place) {
+        (void)dma_device_shape(comm, &call->send, dma_coll_gathers(call->coll) ? 1 : comm->nranks, &d->send_shape);
+    }
+}
+
 dma_status_t dma_device_place(dma_comm_t *comm, dma_task_t *task, const dma_call_t *call, const dma_gpu_runtime_t *rt)
 {
     dma_call_t mine = *call;
@@ -153,7 +166,14 @@ dma_status_t dma_device_place(dma_comm_t *comm, dma_task_t *task, const dma_call
     d->rt = rt;
     d->device = recv_on ? recv.device : send.device;
     d->recv = recv;
-    d->served = recv_on && served(call, &send, &recv) && (call->in_place || send_on || !send_span.bytes);
+    if (recv_on && (call->in_place || send_on || !send_span.bytes)) {
+        find_shapes(comm, &mine, d);
+        d->served = served(&mine, &send, &recv);
+    }
+    if (!d->served) {
+        mine = *call;
+        d->recv_shape = d->send_shape = (dma_shape_t){0};
+    }
     d->phase = d->served ? DEVICE_MEET : DEVICE_STAGED;
     task->device = d;
     if (comm->proc->params.stream_sync) {
@@ -197,9 +217,21 @@ static dma_blocks_t packed_at(const dma_blocks_t *blocks, int n, char *memory, i
     return packed;
 }
 
-/* Blocks first .. last - 1, from or to the staging. */
+enum { TO_HOST, TO_DEVICE };
+
+static dma_status_t move_block(const struct dma_device_call *d, char *to, const char *from, const dma_shape_t *shape,
+                               int way, uint64_t bytes)
+{
+    if (!shape->row) {
+        return d->rt->copy((uint64_t)(uintptr_t)to, (uint64_t)(uintptr_t)from, bytes);
+    }
+    return way == TO_HOST ? dma_device_take(d->rt, to, from, shape, bytes)
+                          : dma_device_give(d->rt, to, shape, from, bytes);
+}
+
+/* Blocks first .. last - 1, from or to the staging. The shape is that of the user's. */
 static dma_status_t move_blocks(const struct dma_device_call *d, const dma_blocks_t *to, const dma_blocks_t *from,
-                                int first, int last, int except)
+                                const dma_shape_t *shape, int way, int first, int last, int except)
 {
     dma_gpu_scope_t scope;
     dma_status_t status = d->rt->enter(d->device, &scope);
@@ -211,8 +243,8 @@ static dma_status_t move_blocks(const struct dma_device_call *d, const dma_block
         uint64_t bytes = dma_blocks_bytes(from, (uint64_t)b);
 
         if (bytes && b != except) {
-            status = d->rt->copy((uint64_t)(uintptr_t)dma_blocks_addr(to, (uint64_t)b),
-                                 (uint64_t)(uintptr_t)dma_blocks_addr(from, (uint64_t)b), bytes);
+            status =
+                move_block(d, dma_blocks_addr(to, (uint64_t)b), dma_blocks_addr(from, (uint64_t)b), shape, way, bytes);
         }
     }
     d->rt->leave(&scope);
@@ -238,14 +270,15 @@ dma_status_t dma_device_stage(dma_task_t *task)
     run->recv = packed_at(&d->home_recv, n, d->staging, d->displs + n);
     if (!task->in_place) {
         run->send = packed_at(&d->home_send, sends, d->staging + recv, d->displs);
-        return move_blocks(d, &run->send, &d->home_send, 0, sends, -1);
+        return move_blocks(d, &run->send, &d->home_send, &d->send_shape, TO_HOST, 0, sends, -1);
     }
     run->send = run->recv;
     if (gathers) {
         run->send = (dma_blocks_t){.addr = dma_blocks_addr(&run->recv, (uint64_t)rank),
                                    .bytes = dma_blocks_bytes(&run->recv, (uint64_t)rank)};
     }
-    return move_blocks(d, &run->recv, &d->home_recv, gathers ? rank : 0, gathers ? rank + 1 : n, -1);
+    return move_blocks(d, &run->recv, &d->home_recv, &d->recv_shape, TO_HOST, gathers ? rank : 0,
+                       gathers ? rank + 1 : n, -1);
 }
 
 dma_status_t dma_device_unstage(dma_task_t *task)
@@ -256,7 +289,8 @@ dma_status_t dma_device_unstage(dma_task_t *task)
     if (!d->staging) {
         return DMA_OK;
     }
-    return move_blocks(d, &d->home_recv, &task->run.recv, 0, task->comm->nranks, own_kept ? task->comm->rank : -1);
+    return move_blocks(d, &d->home_recv, &task->run.recv, &d->recv_shape, TO_DEVICE, 0, task->comm->nranks,
+                       own_kept ? task->comm->rank : -1);
 }
 
 void dma_device_drop(dma_task_t *task)

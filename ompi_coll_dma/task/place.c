@@ -55,6 +55,11 @@ static dma_blocks_t direct(const dma_side_t *side, int nranks, uint64_t *counts,
             counts[r] = dma_side_count(side, r) * side->size;
             displs[r] = dma_displ(side->displs, side->width, r) * side->extent;
         }
+    } else if (side->extent != (ptrdiff_t)side->size) { /* blocks with a shape */
+        blocks.displs = displs;
+        for (int r = 0; r < nranks; r++) {
+            displs[r] = (ptrdiff_t)side->count * r * side->extent;
+        }
     }
     return blocks;
 }

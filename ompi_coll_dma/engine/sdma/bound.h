@@ -26,6 +26,7 @@ struct dma_bound {
     dma_map_pick_t *picks;
     uint32_t *nodes;
     dma_lower_t *at;      /* of the run's programs */
+    dma_shaped_t *shaped; /* likewise */
     const dma_run_t *run; /* that is being put in; NULL: none */
     uint32_t epoch;       /* of the last run */
     uint32_t progs;       /* of it */

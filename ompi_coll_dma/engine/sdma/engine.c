@@ -122,12 +122,14 @@ static void sdma_card(const dma_gpu_unit_t *unit, dma_gpu_card_t *card)
 static struct dma_bound *bound_alloc(size_t n)
 {
     size_t bytes = sizeof(struct dma_bound) + n * (sizeof(dma_queue_t *) + sizeof(dma_map_pick_t) + sizeof(uint32_t)) +
-                   (n + 1) * (sizeof(dma_lower_t) + sizeof(dma_queue_t *)) + n * sizeof(uint64_t);
+                   (n + 1) * (sizeof(dma_lower_t) + sizeof(dma_shaped_t) + sizeof(dma_queue_t *)) +
+                   n * sizeof(uint64_t);
     struct dma_bound *b = calloc(1, bytes);
 
     if (b) {
         b->at = (dma_lower_t *)(b + 1);
-        b->ready = (uint64_t *)(b->at + n + 1);
+        b->shaped = (dma_shaped_t *)(b->at + n + 1);
+        b->ready = (uint64_t *)(b->shaped + n + 1);
         b->queues = (dma_queue_t **)(b->ready + n);
         b->waiting = b->queues + n;
         b->picks = (dma_map_pick_t *)(b->waiting + n + 1);
@@ -214,7 +216,7 @@ static dma_status_t get_temp(dma_gpu_unit_t *unit, dma_queue_t *queue)
         return DMA_OK;
     }
     if ((status = unit->rt->enter(unit->device, &scope)) == DMA_OK) {
-        status = unit->rt->alloc(DMA_LOWER_TEMP, &queue->temp);
+        status = unit->rt->alloc(DMA_QUEUE_TEMP, &queue->temp);
         unit->rt->leave(&scope);
     }
     return status;
@@ -226,6 +228,7 @@ dma_lower_to_t dma_bound_to(const struct dma_bound *b, dma_queue_t *queue, uint3
         .gen = b->unit->gen,
         .queue = queue,
         .line = b->lines + (prog - 1) * sizeof(dma_engine_line_t),
+        .shaped = &b->shaped[prog],
         .swaps = b->unit->features & DMA_GPU_SWAP_PACKETS,
         .bcsts = b->unit->features & DMA_GPU_BCST_PACKETS,
     };

@@ -6,15 +6,56 @@
 /* Copies of one operation are cut into groups of so many packets: a group is well below half of a ring. */
 #define GROUP_PACKETS 64
 
-/* Clocks between two looks of a poll: it waits for its own queue's copies, microseconds. */
-#define POLL_INTERVAL 4
-
 static uint64_t address(const dma_run_t *run, const dma_operand_t *o, uint64_t skip)
 {
     if (o->base == DMA_BASE_SEND) {
         return (uint64_t)(uintptr_t)dma_blocks_addr(&run->send, (uint64_t)o->block) + o->offset + skip;
     }
     return dma_target_addr(&run->targets[o->rank], (uint64_t)o->block) + o->offset + skip;
+}
+
+static const dma_shape_t *shape_of(const dma_run_t *run, const dma_operand_t *o)
+{
+    return o->base == DMA_BASE_SEND ? run->shape : run->targets[o->rank].shape;
+}
+
+static dma_place_t place(const dma_run_t *run, const dma_operand_t *o, uint64_t skip)
+{
+    const dma_shape_t *shape = shape_of(run, o);
+
+    return (dma_place_t){
+        .addr = address(run, o, 0) - o->offset, .skip = o->offset + skip, .shape = shape ? *shape : (dma_shape_t){0}};
+}
+
+static bool has_shape(const dma_run_t *run, const dma_op_t *op)
+{
+    return shape_of(run, &op->src) || shape_of(run, &op->dst[0]) ||
+           (op->code == DMA_OP_COPY2 && shape_of(run, &op->dst[1]));
+}
+
+/* A copy to one or two places. The second begins when the first is all in the ring. */
+static dma_status_t copy_shaped(const dma_run_t *run, const dma_op_t *op, const dma_lower_to_t *to, uint64_t skip,
+                                uint64_t bytes, dma_lower_t *at)
+{
+    enum { NOT_BEGUN, FIRST, SECOND };
+    dma_place_t src = place(run, &op->src, skip);
+    dma_status_t status;
+
+    if (at->done == NOT_BEGUN) {
+        dma_place_t dst = place(run, &op->dst[0], skip);
+
+        dma_shaped_begin(to->shaped, &dst, &src, bytes);
+        at->done = FIRST;
+    }
+    status = dma_shaped_put(to->shaped, to->gen, to->queue);
+    if (status == DMA_OK && op->code == DMA_OP_COPY2 && at->done == FIRST) {
+        dma_place_t dst = place(run, &op->dst[1], skip);
+
+        dma_shaped_begin(to->shaped, &dst, &src, bytes);
+        at->done = SECOND;
+        status = dma_shaped_put(to->shaped, to->gen, to->queue);
+    }
+    return status;
 }
 
 /* One step of an operation: at most `most` bytes from `done` on. */
@@ -72,21 +113,11 @@ static uint64_t swappable(const dma_lower_to_t *to, uint64_t a, uint64_t b, uint
     return to->swaps && whole && !dma_gen_swap_unfit(to->gen, a, b, whole) ? whole : 0;
 }
 
-/* What follows on this queue sees what came before. */
-static uint32_t drain(uint32_t *p, dma_queue_t *queue)
-{
-    /* Values differ from any that a late look can see: equality needs no order. Kept below 2^31. */
-    uint32_t step = queue->step = (queue->step + 1) & INT32_MAX, n;
-
-    n = dma_packet_fence(p, queue->step_addr, step);
-    return n + dma_packet_poll(p + n, queue->step_addr, DMA_PACKET_EQUAL, step, UINT32_MAX, POLL_INTERVAL);
-}
-
 /* Through the queue's memory. The drain behind the last copy keeps the next piece out of `temp`. */
 static dma_status_t exchange(const dma_lower_to_t *to, uint64_t a, uint64_t b, uint64_t bytes, dma_lower_t *at)
 {
     const uint32_t dwords = 3 * (DMA_PACKET_COPY_DWORDS + DMA_PACKET_FENCE_DWORDS + DMA_PACKET_POLL_DWORDS);
-    uint64_t most = DMA_LOWER_TEMP < to->gen->max_copy ? DMA_LOWER_TEMP : to->gen->max_copy;
+    uint64_t most = DMA_QUEUE_TEMP < to->gen->max_copy ? DMA_QUEUE_TEMP : to->gen->max_copy;
     dma_queue_t *queue = to->queue;
 
     while (at->done < bytes) {
@@ -98,11 +129,11 @@ static dma_status_t exchange(const dma_lower_to_t *to, uint64_t a, uint64_t b, u
             return status;
         }
         p += dma_packet_copy(p, to->gen, queue->temp, a + d, n);
-        p += drain(p, queue);
+        p += dma_drain(p, queue);
         p += dma_packet_copy(p, to->gen, a + d, b + d, n);
-        p += drain(p, queue);
+        p += dma_drain(p, queue);
         p += dma_packet_copy(p, to->gen, b + d, queue->temp, n);
-        drain(p, queue);
+        dma_drain(p, queue);
         at->done += n;
     }
     return DMA_OK;
@@ -149,7 +180,8 @@ static dma_status_t wait_ready(const dma_run_t *run, int peer, const dma_lower_t
     }
     status = dma_ring_reserve(&to->queue->ring, DMA_PACKET_POLL_DWORDS, 1, &p);
     if (status == DMA_OK) {
-        dma_packet_poll(p, to->ready[peer], DMA_PACKET_EQUAL, dma_ready_start(run->epoch), UINT32_MAX, POLL_INTERVAL);
+        dma_packet_poll(p, to->ready[peer], DMA_PACKET_EQUAL, dma_ready_start(run->epoch), UINT32_MAX,
+                        DMA_DRAIN_INTERVAL);
     }
     return status;
 }
@@ -157,7 +189,11 @@ static dma_status_t wait_ready(const dma_run_t *run, int peer, const dma_lower_t
 static dma_status_t lower(const dma_run_t *run, const dma_op_t *op, const dma_lower_to_t *to, dma_lower_t *at)
 {
     uint64_t skip, bytes = dma_run_length(run, &op->len, &skip);
+    bool copies = op->code == DMA_OP_COPY || op->code == DMA_OP_COPY2;
 
+    if (copies && has_shape(run, op)) {
+        return copy_shaped(run, op, to, skip, bytes, at);
+    }
     switch (op->code) {
     case DMA_OP_COPY:
         return copy(to, address(run, &op->dst[0], skip), address(run, &op->src, skip), bytes, at);
@@ -173,6 +209,20 @@ static dma_status_t lower(const dma_run_t *run, const dma_op_t *op, const dma_lo
     }
 }
 
+static bool goes_by_temp(const dma_run_t *run, const dma_op_t *op, uint64_t skip, uint64_t bytes)
+{
+    dma_place_t src = place(run, &op->src, skip);
+
+    for (int i = 0; i < (op->code == DMA_OP_COPY2 ? 2 : 1); i++) {
+        dma_place_t dst = place(run, &op->dst[i], skip);
+
+        if (dma_shaped_by_temp(&dst, &src, bytes)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 bool dma_lower_needs_temp(const dma_run_t *run, const dma_prog_t *prog, const dma_lower_to_t *to)
 {
     for (uint32_t i = 0; i < prog->nops; i++) {
@@ -181,6 +231,10 @@ bool dma_lower_needs_temp(const dma_run_t *run, const dma_prog_t *prog, const dm
 
         if (op->code == DMA_OP_SWAP &&
             swappable(to, address(run, &op->dst[0], skip), address(run, &op->src, skip), bytes) != bytes) {
+            return true;
+        }
+        if ((op->code == DMA_OP_COPY || op->code == DMA_OP_COPY2) && has_shape(run, op) &&
+            goes_by_temp(run, op, skip, bytes)) {
             return true;
         }
     }

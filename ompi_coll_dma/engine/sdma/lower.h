@@ -1,7 +1,7 @@
 /*
  * From queue programs to packets.
  *
- *     COPY      copies of at most the generation's limit
+ *     COPY      copies of at most the generation's limit; between blocks with shapes, see shaped.h
  *     COPY2     a broadcast if the two places suit one, else two copies
  *     SWAP      a swap if places and length suit one; what does not (a tail, or all of it) by copies through memory of
  *               the queue's own, piece by piece, each with a fence and a poll between the steps that need one:
@@ -15,14 +15,13 @@
 #define DMA_SDMA_LOWER_H
 
 #include "engine/sdma/queue.h"
+#include "engine/sdma/shaped.h"
 #include "gpu/engine.h"
-
-#define DMA_LOWER_TEMP (UINT64_C(2) << 20) /* bytes of a queue's memory for exchanges */
 
 /* Where lowering stands. */
 typedef struct dma_lower {
     uint32_t op;
-    uint64_t done; /* bytes of it */
+    uint64_t done; /* bytes of it; of a copy between shapes: 0: not begun */
 } dma_lower_t;
 
 /* What a program is lowered to. */
@@ -32,10 +31,11 @@ typedef struct dma_lower_to {
     uint64_t line;         /* of the program, as the device sees it */
     bool swaps;            /* swap packets may be used */
     bool bcsts;            /* broadcasts may be used */
+    dma_shaped_t *shaped;  /* where its copy between shapes stands */
     const uint64_t *ready; /* armed: the ranks' ready words; else NULL */
 } dma_lower_to_t;
 
-/* Does the program need the queue's memory for exchanges, with these addresses? */
+/* Does the program need the queue's memory, with these addresses? */
 bool dma_lower_needs_temp(const dma_run_t *run, const dma_prog_t *prog, const dma_lower_to_t *to);
 
 /* Goes on with a program, with the queue's lock. DMA_OK: all of it is in the ring, unpublished. DMA_AGAIN: the ring is

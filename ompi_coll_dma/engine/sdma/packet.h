@@ -35,6 +35,7 @@
 #include <stdint.h>
 
 #include "engine/sdma/gen.h"
+#include "gpu/shape.h"
 
 #define DMA_PACKET_COPY_DWORDS      7
 #define DMA_PACKET_BROADCAST_DWORDS 9
@@ -87,13 +88,6 @@ uint32_t dma_packet_add64(uint32_t *p, uint64_t addr, int64_t add);
 uint32_t dma_packet_fill(uint32_t *p, uint64_t dst, uint32_t pattern, uint64_t bytes);
 /* Stores the 64-bit clock of the GPU, which counts at about 100 MHz, at an address that is a multiple of 32. */
 uint32_t dma_packet_timestamp(uint32_t *p, uint64_t addr);
-
-/* A strided copy: rows of row_bytes, each pitch bytes behind the one before, on either side. */
-typedef struct dma_rect {
-    uint64_t dst, src;
-    uint64_t dst_pitch, src_pitch;
-    uint64_t row_bytes, rows;
-} dma_rect_t;
 
 /* Why it cannot be one packet, or NULL; then *element is the logarithm of the element size to use (0 .. 4). */
 const char *dma_rect_unfit(const dma_gen_t *gen, const dma_rect_t *rect, uint32_t *element);

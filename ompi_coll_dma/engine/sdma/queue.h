@@ -23,6 +23,7 @@
 #include "engine/sdma/thunk.h"
 
 #define DMA_QUEUE_RING_BYTES (UINT64_C(256) << 10)
+#define DMA_QUEUE_TEMP       (UINT64_C(2) << 20)
 
 typedef struct dma_queue {
     struct dma_queue *next;
@@ -39,7 +40,7 @@ typedef struct dma_queue {
     _Atomic uint32_t *go; /* armed programs: 1: run, 0: do nothing */
     uint64_t go_addr;
     uint32_t step; /* last value given out */
-    uint64_t temp; /* device memory for exchanges, or 0 */
+    uint64_t temp; /* DMA_QUEUE_TEMP bytes of device memory for exchanges, or 0 */
     unsigned users;
     /* what dma_queue_stuck has seen last */
     uint64_t seen_read;

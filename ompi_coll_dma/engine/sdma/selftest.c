@@ -1,6 +1,6 @@
 /*
  * What packets of unproven behaviour do on this machine, tried on scratch memory before they are relied on: conditional
- * execution, exchange, broadcast. A packet that does something else, or that the queue does not get over, is not used.
+ * execution, exchange, broadcast, strided copies. A packet that does something else, or that the queue does not get over, is not used.
  */
 #include <sched.h>
 #include <string.h>
@@ -110,6 +110,27 @@ static bool conditions(bench_t *t)
     return true;
 }
 
+/* A strided copy at odd addresses moves its rows, and nothing between them. */
+static bool strides(bench_t *t)
+{
+    dma_rect_t r = {
+        .dst = place(t, 1) + 5, .src = place(t, 0) + 3, .dst_pitch = 12, .src_pitch = 20, .row_bytes = 6, .rows = 9};
+    uint32_t packets[DMA_PACKET_RECT_DWORDS], element;
+
+    if (dma_rect_unfit(t->unit->gen, &r, &element) || !run(t, packets, dma_packet_rect(packets, &r, element)) ||
+        !holds(t, 0, 0) || !holds(t, 2, 2)) {
+        return false;
+    }
+    for (unsigned k = 0; k < PLACE_BYTES; k++) {
+        bool moved = k >= 5 && k < 5 + 9 * 12 && (k - 5) % 12 < 6;
+
+        if (t->host[PLACE_BYTES + k] != (moved ? 0x11 : 0x22)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 uint32_t dma_sdma_selftest(dma_gpu_unit_t *unit, bool *works)
 {
     dma_map_pick_t pick = {.kind = DMA_MAP_HOST};
@@ -127,6 +148,7 @@ uint32_t dma_sdma_selftest(dma_gpu_unit_t *unit, bool *works)
     if (*works) {
         features |= unit->gen->has & DMA_GEN_SWAP && swaps(&t) ? DMA_GPU_SWAP_PACKETS : 0;
         features |= unit->gen->has & DMA_GEN_BROADCAST && broadcasts(&t) ? DMA_GPU_BCST_PACKETS : 0;
+        features |= strides(&t) ? DMA_GPU_SHAPES : 0;
         features |= conditions(&t) ? DMA_GPU_PRELAUNCH : 0;
         dma_queues_memory_free(&unit->queues, t.host, 4096);
     }
