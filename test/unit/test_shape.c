@@ -1,0 +1,232 @@
+/* Shapes of blocks: what has one, and that copies between two are cut into rectangles that move every byte once. */
+#include <check.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpu/shape.h"
+#include "libunit.h"
+
+#define ROUNDS 2000
+#define ARENA  (1 << 15)
+
+static uint64_t below(uint64_t n)
+{
+    return (uint64_t)random() % n;
+}
+
+static dma_layout_t layout(uint64_t row, unsigned levels, const dma_level_t *level)
+{
+    dma_layout_t l = {.row = row, .levels = levels};
+
+    for (unsigned i = 0; i < levels; i++) {
+        l.level[i] = level[i];
+    }
+    return l;
+}
+
+static bool is(const dma_shape_t *s, uint64_t row, uint64_t rows, uint64_t pitch, uint64_t step)
+{
+    return s->row == row && s->rows == rows && s->pitch == pitch && s->step == step;
+}
+
+START_TEST(vectors)
+{
+    dma_layout_t l = layout(8, 1, (dma_level_t[]){{4, 20}});
+    dma_shape_t s;
+
+    ck_assert(dma_shape_of(&l, 1, 68, &s) && is(&s, 8, 0, 20, 0));
+    ck_assert(dma_shape_of(&l, 3, 80, &s) && is(&s, 8, 0, 20, 0));  /* the extent goes on */
+    ck_assert(dma_shape_of(&l, 3, 68, &s) && is(&s, 8, 4, 20, 68)); /* planes */
+    ck_assert(dma_shape_of(&l, 2, 8, &s) && is(&s, 8, 4, 20, 8));   /* planes beside each other */
+    ck_assert(!dma_shape_of(&l, 2, 7, &s) && !dma_shape_of(&l, 2, 0, &s) && !dma_shape_of(&l, 2, -80, &s));
+}
+END_TEST
+
+START_TEST(dense)
+{
+    dma_layout_t l = layout(8, 0, NULL), two = layout(8, 2, (dma_level_t[]){{3, 8}, {5, 24}});
+    dma_shape_t s;
+
+    ck_assert(dma_shape_of(&l, 1, 100, &s) && s.row == 0);
+    ck_assert(dma_shape_of(&l, 9, 8, &s) && s.row == 0);
+    ck_assert(dma_shape_of(&l, 9, 12, &s) && is(&s, 8, 0, 12, 0));
+    ck_assert(dma_shape_of(&two, 9, 120, &s) && s.row == 0);
+    ck_assert(dma_shape_of(&two, 9, 130, &s) && is(&s, 120, 0, 130, 0));
+}
+END_TEST
+
+START_TEST(levels)
+{
+    dma_layout_t l = layout(4, 2, (dma_level_t[]){{3, 10}, {5, 100}});
+    dma_layout_t backwards = layout(4, 1, (dma_level_t[]){{3, -10}}), over = layout(4, 1, (dma_level_t[]){{3, 3}});
+    dma_layout_t nothing = layout(0, 0, NULL);
+    dma_shape_t s;
+
+    ck_assert(dma_shape_of(&l, 1, 7, &s) && is(&s, 4, 3, 10, 100));
+    ck_assert(dma_shape_of(&l, 2, 500, &s) && is(&s, 4, 3, 10, 100));
+    ck_assert(!dma_shape_of(&l, 2, 501, &s)); /* three levels */
+    ck_assert(!dma_shape_of(&backwards, 1, 4, &s) && !dma_shape_of(&over, 1, 4, &s));
+    ck_assert(!dma_shape_of(&nothing, 1, 4, &s));
+}
+END_TEST
+
+START_TEST(spans)
+{
+    dma_shape_t s = {.row = 4, .rows = 3, .pitch = 10, .step = 100}, flat = {.row = 4, .pitch = 10};
+    dma_shape_t far = {.row = 1, .pitch = UINT64_MAX / 3};
+
+    ck_assert_uint_eq(dma_shape_span(&s, 0), 0);
+    ck_assert_uint_eq(dma_shape_span(&s, 12), 24);
+    ck_assert_uint_eq(dma_shape_span(&s, 36), 224);
+    ck_assert_uint_eq(dma_shape_span(&flat, 36), 84);
+    ck_assert_uint_eq(dma_shape_span(&(dma_shape_t){0}, 36), 36);
+    ck_assert_uint_eq(dma_shape_span(&far, 2), UINT64_MAX / 3 + 1);
+    ck_assert_uint_eq(dma_shape_span(&far, 3), UINT64_MAX);
+    ck_assert_uint_eq(dma_shape_span(&far, 9), UINT64_MAX);
+    ck_assert(dma_shape_valid(&s) && dma_shape_valid(&flat) && dma_shape_valid(&(dma_shape_t){0}));
+    s.step = 3;
+    flat.pitch = 3;
+    ck_assert(!dma_shape_valid(&s) && !dma_shape_valid(&flat));
+}
+END_TEST
+
+/* ---- cutting ---- */
+
+static dma_shape_t draw(uint64_t bytes)
+{
+    dma_shape_t s = {.row = 1 + below(below(2) ? 16 : 200)};
+
+    if (!below(5)) {
+        return (dma_shape_t){0};
+    }
+    s.pitch = s.row + below(30);
+    if (below(2)) {
+        s.rows = 1 + below(8);
+        if (below(3)) {
+            s.step = (s.rows - 1) * s.pitch + s.row + below(40);
+        } else { /* planes beside each other */
+            s.step = s.row + below(3);
+            s.pitch = s.step * (bytes / (s.row * s.rows) + 2);
+        }
+    }
+    return s;
+}
+
+/* By the definition: where byte x of a block is. */
+static uint64_t where(const dma_shape_t *s, uint64_t x)
+{
+    uint64_t row = s->row ? x / s->row : 0, rows = s->rows ? s->rows : UINT64_MAX;
+
+    return s->row ? row / rows * s->step + row % rows * s->pitch + x % s->row : x;
+}
+
+static void move(const dma_rect_t *r, unsigned char *dst, const unsigned char *src)
+{
+    for (uint64_t row = 0; row < r->rows; row++) {
+        for (uint64_t k = 0; k < r->row_bytes; k++) {
+            unsigned char *to = dst + r->dst + row * r->dst_pitch + k;
+
+            if (to >= dst + ARENA || r->src + row * r->src_pitch + k >= ARENA || *to) {
+                ck_abort_msg("out of the blocks, or for the second time");
+            }
+            *to = src[r->src + row * r->src_pitch + k];
+        }
+    }
+}
+
+START_TEST(moves_every_byte_once)
+{
+    static unsigned char src[ARENA], got[ARENA], want[ARENA];
+    int done = 0;
+
+    srandom((unsigned)unit_seed());
+    for (int i = 0; i < ARENA; i++) {
+        src[i] = (unsigned char)(1 + i % 255);
+    }
+    for (int i = 0; i < ROUNDS; i++) {
+        uint64_t bytes = 1 + below(3000), from = below(3) ? 0 : below(bytes),
+                 to = below(3) ? bytes : from + below(bytes - from) + 1, n = 0;
+        dma_place_t d = {.addr = below(64), .skip = from, .shape = draw(bytes)}, s = d;
+        dma_cut_t cut;
+        dma_rect_t r;
+
+        s.shape = draw(bytes);
+        s.addr = below(64);
+        if (d.addr + dma_shape_span(&d.shape, bytes) > ARENA || s.addr + dma_shape_span(&s.shape, bytes) > ARENA) {
+            continue;
+        }
+        memset(got, 0, sizeof(got));
+        memset(want, 0, sizeof(want));
+        for (uint64_t x = from; x < to; x++) {
+            want[d.addr + where(&d.shape, x)] = src[s.addr + where(&s.shape, x)];
+        }
+        dma_cut_begin(&cut, &d, &s, to - from);
+        while (dma_cut_next(&cut, &r)) {
+            ck_assert(r.rows && r.row_bytes && r.dst_pitch >= r.row_bytes && r.src_pitch >= r.row_bytes);
+            move(&r, got, src);
+            n++;
+        }
+        ck_assert(!memcmp(got, want, ARENA));
+        /* the count is no more than a guess, but not out of all proportion */
+        ck_assert(n <= 8 * dma_cut_count(&d, &s, to - from) + 8);
+        done++;
+    }
+    ck_assert_int_gt(done, ROUNDS / 2);
+}
+END_TEST
+
+static uint64_t rects(dma_shape_t dst, dma_shape_t src, uint64_t bytes)
+{
+    dma_place_t d = {.shape = dst}, s = {.shape = src};
+    dma_cut_t cut;
+    dma_rect_t r;
+    uint64_t n = 0;
+
+    for (dma_cut_begin(&cut, &d, &s, bytes); dma_cut_next(&cut, &r);) {
+        n++;
+    }
+    return n;
+}
+
+START_TEST(few)
+{
+    dma_shape_t dense = {0}, r64 = {.row = 64, .pitch = 100}, r96 = {.row = 96, .pitch = 100};
+    dma_shape_t column = {.row = 8, .rows = 100, .pitch = 800, .step = 8};
+    dma_shape_t pairs = {.row = 8, .rows = 2, .pitch = 20, .step = 100};
+
+    ck_assert_uint_eq(rects(dense, dense, 1 << 20), 1);
+    ck_assert_uint_eq(rects(dense, r64, 6400), 1);
+    ck_assert_uint_eq(rects(r64, dense, 6400), 1);
+    ck_assert_uint_eq(rects(r64, r64, 6400), 1);
+    ck_assert_uint_eq(rects(r64, r96, 19200), 4);
+    ck_assert_uint_eq(rects(dense, column, 80000), 100);
+    ck_assert_uint_eq(rects(column, column, 80000), 100);
+    ck_assert_uint_eq(rects(dense, pairs, 16000), 2); /* every first row, every second */
+    ck_assert_uint_eq(rects(pairs, dense, 16000), 2);
+    ck_assert_uint_eq(rects(pairs, r64, 16000), 8);
+}
+END_TEST
+
+START_TEST(never_too_many_to_count)
+{
+    dma_shape_t a = {.row = (UINT64_C(1) << 40) - 1, .pitch = UINT64_C(1) << 40},
+                b = {.row = (UINT64_C(1) << 41) - 3, .pitch = UINT64_C(1) << 41};
+
+    ck_assert_uint_le(rects(a, b, UINT64_C(1) << 44), 40);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("shape");
+
+    unit_test(s, vectors, 5);
+    unit_test(s, dense, 5);
+    unit_test(s, levels, 5);
+    unit_test(s, spans, 5);
+    unit_test(s, moves_every_byte_once, 30);
+    unit_test(s, few, 5);
+    unit_test(s, never_too_many_to_count, 5);
+    return unit_main(s);
+}
