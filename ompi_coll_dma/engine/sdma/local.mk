@@ -19,6 +19,7 @@ unit_tests += \
 	test/unit/test_sdma_packet \
 	test/unit/test_sdma_rect \
 	test/unit/test_sdma_ring \
+	test/unit/test_sdma_shaped \
 	test/unit/test_sdma_topology
 unit_helpers += \
 	test/unit/libsdma_decode.c \
