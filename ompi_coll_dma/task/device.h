@@ -12,8 +12,9 @@
  *
  * A host rank does nothing for this: it learns from the descriptor of a DEVICE rank that the data come later. A device
  * buffer that no engine could serve (an irregular datatype, memory without a handle) is staged by its own rank before it
- * enters, and nobody else has to know. Vectors and the like are blocks with a shape (gpu/shape.h): a record says which, and
- * if not all ranks' engines can do shapes all see it, and the host plan runs.
+ * enters, and nobody else has to know. Vectors and the like are blocks with a shape (gpu/shape.h). An engine that copies
+ * between shapes takes them where they are: the record says which shape, and if not all ranks' engines can do it, all see
+ * that, and the host plan runs. For one that does not they are packed inside the device.
  *
  * Records carry numbers of exports, and each rank remembers what the last DEVICE_SLOTS of each peer were. The owner keeps
  * the same list and says `fresh` when a number is not in it; so both sides replace the same entry in the same call. As long
@@ -74,6 +75,10 @@ struct dma_device_call {
     dma_shape_t recv_shape; /* if an engine could have served them */
     dma_blocks_t home_send; /* the user's sides, while staging stands in for them */
     dma_blocks_t home_recv;
+    dma_blocks_t user_recv; /* the user's, while memory of ours stands in for it; */
+    dma_blocks_t packed_recv;
+    dma_shape_t user_shape; /* row 0: it does not */
+    int64_t *packed_displs; /* of those blocks: n to send, n to receive */
     char *staging;
     int64_t *displs; /* of staged blocks: n to send, n to receive */
     bool frozen;     /* the communicator's: see dma_device_freeze */
@@ -123,6 +128,9 @@ struct dma_device_comm {
     dma_device_plan_t *plans;
     dma_device_memo_t memo[DEVICE_MEMO];
     unsigned memo_next;
+    const dma_gpu_runtime_t *scratch_of; /* NULL: none of the next three: device_pack.c */
+    dma_gpu_stream_t *stream;
+    uint64_t scratch, scratch_bytes;
 
     /* of a channel */
     bool frozen;
@@ -156,6 +164,9 @@ dma_status_t dma_device_stage(dma_task_t *task);
 /* At the end: what has been received in host memory goes to the user's. */
 dma_status_t dma_device_unstage(dma_task_t *task);
 void dma_device_drop(dma_task_t *task);
+/* The bytes of n blocks, and the same blocks one after the other in `memory`. */
+uint64_t dma_blocks_all(const dma_blocks_t *blocks, int n);
+dma_blocks_t dma_blocks_packed(const dma_blocks_t *blocks, int n, char *memory, int64_t *displs);
 /* Bytes between the user's memory, wherever it is, and ours. */
 dma_status_t dma_device_pack(const dma_comm_t *comm, const dma_side_t *side, int block, size_t count, char *to);
 dma_status_t dma_device_unpack(const dma_comm_t *comm, const dma_side_t *side, char *block, size_t count,
@@ -186,6 +197,14 @@ dma_status_t dma_device_take(const dma_gpu_runtime_t *rt, char *to, const char *
                              uint64_t bytes);
 dma_status_t dma_device_give(const dma_gpu_runtime_t *rt, char *block, const dma_shape_t *shape, const char *from,
                              uint64_t bytes);
+
+/* device_pack.c */
+/* Device memory of ours in place of the user's blocks with a shape, with what is sent. DMA_UNSUPPORTED, DMA_ERR_NOMEM:
+ * nothing has changed. */
+dma_status_t dma_device_pack_shapes(dma_comm_t *comm, dma_task_t *task);
+/* At the end: what has been received there goes to the user's. */
+dma_status_t dma_device_unpack_shapes(dma_task_t *task);
+void dma_device_free_scratch(struct dma_device_comm *dc);
 
 /* device.c: the parts of a task's life. */
 dma_status_t dma_device_begin(dma_comm_t *comm, dma_task_t *task);

@@ -377,6 +377,7 @@ void dma_device_comm_destroy(dma_comm_t *comm)
     dma_device_plan_t *next;
 
     dma_device_stop(comm);
+    dma_device_free_scratch(dc);
     for (int r = 0; r < comm->nranks; r++) {
         for (int i = 0; i < DEVICE_SLOTS; i++) {
             if (dc->peers[r].open[i]) {

@@ -192,7 +192,7 @@ dma_status_t dma_device_place(dma_comm_t *comm, dma_task_t *task, const dma_call
 
 /* ---- staging what an engine could have served ---- */
 
-static uint64_t all_bytes(const dma_blocks_t *blocks, int n)
+uint64_t dma_blocks_all(const dma_blocks_t *blocks, int n)
 {
     uint64_t all = 0;
 
@@ -202,8 +202,7 @@ static uint64_t all_bytes(const dma_blocks_t *blocks, int n)
     return all;
 }
 
-/* The same blocks one after the other in `memory`. */
-static dma_blocks_t packed_at(const dma_blocks_t *blocks, int n, char *memory, int64_t *displs)
+dma_blocks_t dma_blocks_packed(const dma_blocks_t *blocks, int n, char *memory, int64_t *displs)
 {
     dma_blocks_t packed = *blocks;
     int64_t at = 0;
@@ -256,7 +255,7 @@ dma_status_t dma_device_stage(dma_task_t *task)
     struct dma_device_call *d = task->device;
     dma_run_t *run = &task->run;
     int n = task->comm->nranks, rank = task->comm->rank, sends = dma_coll_gathers(task->coll) ? 1 : n;
-    uint64_t recv = all_bytes(&run->recv, n), send = task->in_place ? 0 : all_bytes(&run->send, sends);
+    uint64_t recv = dma_blocks_all(&run->recv, n), send = task->in_place ? 0 : dma_blocks_all(&run->send, sends);
     bool gathers = dma_coll_gathers(task->coll);
 
     d->phase = DEVICE_STAGED;
@@ -267,9 +266,9 @@ dma_status_t dma_device_stage(dma_task_t *task)
     if (!d->displs || !d->staging) {
         return DMA_ERR_NOMEM;
     }
-    run->recv = packed_at(&d->home_recv, n, d->staging, d->displs + n);
+    run->recv = dma_blocks_packed(&d->home_recv, n, d->staging, d->displs + n);
     if (!task->in_place) {
-        run->send = packed_at(&d->home_send, sends, d->staging + recv, d->displs);
+        run->send = dma_blocks_packed(&d->home_send, sends, d->staging + recv, d->displs);
         return move_blocks(d, &run->send, &d->home_send, &d->send_shape, TO_HOST, 0, sends, -1);
     }
     run->send = run->recv;
@@ -285,12 +284,13 @@ dma_status_t dma_device_unstage(dma_task_t *task)
 {
     struct dma_device_call *d = task->device;
     bool own_kept = task->in_place && dma_coll_gathers(task->coll);
+    dma_status_t status = DMA_OK;
 
-    if (!d->staging) {
-        return DMA_OK;
+    if (d->staging) {
+        status = move_blocks(d, &d->home_recv, &task->run.recv, &d->recv_shape, TO_DEVICE, 0, task->comm->nranks,
+                             own_kept ? task->comm->rank : -1);
     }
-    return move_blocks(d, &d->home_recv, &task->run.recv, &d->recv_shape, TO_DEVICE, 0, task->comm->nranks,
-                       own_kept ? task->comm->rank : -1);
+    return status == DMA_OK ? dma_device_unpack_shapes(task) : status;
 }
 
 void dma_device_drop(dma_task_t *task)
@@ -301,6 +301,7 @@ void dma_device_drop(dma_task_t *task)
     }
     free(task->device->staging);
     free(task->device->displs);
+    free(task->device->packed_displs);
     free(task->device);
     task->device = NULL;
 }

@@ -210,6 +210,14 @@ static MPI_Datatype make_type(int kind, int elements, MPI_Datatype basic, int wi
 
 /* ---- buffers ---- */
 
+/* One irregular side sends all ranks to the host: they are rare. */
+static int draw_kind(void)
+{
+    static const int regular[] = {VECTOR, HVECTOR, CONTINUING, COLUMN, GAPS, SUBARRAY, PLAIN};
+
+    return below(2 * (unsigned)nranks) ? regular[below(sizeof(regular) / sizeof(regular[0]))] : (int)below(KINDS);
+}
+
 /* Basic elements that one rank sends to another, in units. Symmetric. */
 static int multiple(const round_t *r, int from, int to)
 {
@@ -261,7 +269,7 @@ static void make_side(const round_t *r, side_t *s, bool sends, int kind)
     bool gaps = r->op == ALLTOALLV || (r->op == ALLGATHERV && !sends);
 
     s->n = sends && r->op < ALLTOALL ? 1 : nranks;
-    s->kind = kind < 0 ? (int)below(KINDS) : kind;
+    s->kind = kind < 0 ? draw_kind() : kind;
     for (int b = 0; b < s->n; b++) {
         s->counts[b] = parts * (sends ? multiple(r, rank, b) : multiple(r, b, rank));
         s->displs[b] = at;

@@ -48,7 +48,6 @@ goes_other_ways() {
 }
 
 ok 'host memory' host 3 -n 300
-ok 'host memory, one rank' host 1 -n 100
 if [ ! -e "$build/test/emu/thunk/libhsakmt.so.1" ]; then
     # shellcheck source=/dev/null
     . "$build/config/build.env"
@@ -67,7 +66,9 @@ for op in 0 1 2 3; do
     ok "vectors to contiguous data, operation $op" goes_strided 2 device mi300x 2 2 -k 0,9 -o $op -n 4
     ok "contiguous data to columns, operation $op" goes_strided 2 device mi300x 2 2 -k 9,3 -o $op -n 4
     ok "blocks of a matrix to odd distances, operation $op" goes_strided 2 device mi300x 2 2 -k 8,1 -o $op -n 4
-    ok "irregular types, operation $op" goes_other_ways 2 device mi300x 2 2 -k 7,9 -b 60 -o $op -n 3
+    ok "rows that run backwards, operation $op" goes_other_ways 2 device mi300x 2 2 -k 6,9 -b 60 -o $op -n 3
 done
+ok 'no engine' goes_other_ways 0 device mi300x 2 2 engine=none -n 20 -s 8
+ok 'packed inside the devices' goes_other_ways 0 device mi300x 2 2 engine=stream -n 60 -s 9
 ok 'large rows of different lengths' goes_strided 2 device mi300x 2 2 -k 1,1 -b 600060 -o 2 -n 3
 finish
