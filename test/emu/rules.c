@@ -338,7 +338,7 @@ static void events(void)
 /* Two who wait for one event that resets itself: the second has the age from before the signal, and does not sleep. */
 static void ages(void)
 {
-    HSAKMT_STATUS (*wait_on)
+    HSAKMT_STATUS(*wait_on)
     (HsaEvent *, HSAuint32, uint64_t *) =
         (HSAKMT_STATUS(*)(HsaEvent *, HSAuint32, uint64_t *))dlsym(RTLD_DEFAULT, "hsaKmtWaitOnEvent_Ext");
     EXPECT(wait_on != NULL);
