@@ -107,7 +107,7 @@ static void ipc_imported(void)
     ipc_of(again, BLOCK);
 }
 
-/* The driver refuses this; it is nobody's mistake that the exporter was faster. */
+/* The driver refuses this, also where the exporter has something else by now; it is nobody's mistake that it was faster. */
 static void ipc_freed(void)
 {
     HsaSharedMemoryHandle handle;
@@ -115,7 +115,16 @@ static void ipc_freed(void)
     void *memory = raw_allocate(1, BLOCK, 1), *again;
     RAW_CHECK(hsaKmtShareMemory(memory, BLOCK, &handle));
     RAW_CHECK(hsaKmtFreeMemory(memory, BLOCK));
+    raw_allocate(1, BLOCK, 1);
     EXPECT(hsaKmtRegisterSharedHandle(&handle, &again, &bytes) != HSAKMT_STATUS_SUCCESS);
+}
+
+/* Without a quarantine, freed addresses are used again. */
+static void used_again(void)
+{
+    void *first = raw_allocate(1, BLOCK, 1);
+    RAW_CHECK(hsaKmtFreeMemory(first, BLOCK));
+    EXPECT(raw_allocate(1, BLOCK, 1) == first);
 }
 
 static void free_twice(void)
@@ -338,7 +347,7 @@ static void events(void)
 /* Two who wait for one event that resets itself: the second has the age from before the signal, and does not sleep. */
 static void ages(void)
 {
-    HSAKMT_STATUS (*wait_on)
+    HSAKMT_STATUS(*wait_on)
     (HsaEvent *, HSAuint32, uint64_t *) =
         (HSAKMT_STATUS(*)(HsaEvent *, HSAuint32, uint64_t *))dlsym(RTLD_DEFAULT, "hsaKmtWaitOnEvent_Ext");
     EXPECT(wait_on != NULL);
@@ -445,6 +454,7 @@ static const struct {
     {"old-thunk", old_thunk, 0},
     {"new-thunk", new_thunk, 0},
     {"forked", forked, 0},
+    {"used-again", used_again, 0},
     {"events", events, 0},
     {"ages", ages, 0},
     {"host-facing", host_facing, 0},
