@@ -52,7 +52,8 @@ dma_status_t dma_device_begin(dma_comm_t *comm, dma_task_t *task)
         return dma_task_bind(comm, task);
     }
     dc = dma_device_comm(comm, call->rt, call->device);
-    if (!dc || dc->off || (!dma_device_can(dc, task) && dma_device_pack_shapes(comm, task) != DMA_OK) ||
+    if (!dc || dc->off ||
+        (!dma_device_can(dc, &call->send_shape, &call->recv_shape) && dma_device_pack_shapes(comm, task) != DMA_OK) ||
         dma_device_tell(comm, task) != DMA_OK) {
         return go_by_host(comm, task, DMA_ENTRY_FIRST);
     }

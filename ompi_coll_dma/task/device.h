@@ -159,6 +159,8 @@ typedef struct dma_device {
 /* device_place.c: before the call is posted. If a side of the call is device memory, task->device is set, and the call is
  * placed; DMA_UNSUPPORTED: it is not, place it as ever. */
 dma_status_t dma_device_place(dma_comm_t *comm, dma_task_t *task, const dma_call_t *call, const dma_gpu_runtime_t *rt);
+/* Could an engine serve the call, as far as this rank sees? Touches no buffer. */
+bool dma_device_serves(dma_comm_t *comm, const dma_call_t *call);
 /* Host memory in place of the user's, with what is sent. */
 dma_status_t dma_device_stage(dma_task_t *task);
 /* At the end: what has been received in host memory goes to the user's. */
@@ -188,8 +190,8 @@ dma_status_t dma_device_copy(const dma_gpu_runtime_t *rt, int device, void *to, 
 bool dma_device_shape(const dma_comm_t *comm, dma_side_t *side, int blocks, dma_shape_t *shape);
 /* Of what is sent. */
 const dma_shape_t *dma_device_sent_shape(const struct dma_device_call *d, bool in_place);
-/* Is the engine of this rank one that can do the call's shapes? */
-bool dma_device_can(const struct dma_device_comm *dc, const dma_task_t *task);
+/* Is the engine of this rank one that can do the shapes of a call? */
+bool dma_device_can(const struct dma_device_comm *dc, const dma_shape_t *send, const dma_shape_t *recv);
 /* All records are there: are all ranks' engines ones that can do all shapes? Equal on all ranks. */
 bool dma_device_all_can(const dma_comm_t *comm);
 /* `bytes` bytes between a block with a shape in device memory and host memory where they are side by side; in scope. */
@@ -231,8 +233,6 @@ void dma_device_stop(dma_comm_t *comm);
 void dma_device_comm_destroy(dma_comm_t *comm);
 
 /* device_freeze.c */
-/* Could an engine serve the call, as far as this rank sees? */
-bool dma_device_serves(dma_comm_t *comm, const dma_call_t *call, void *arrays);
 /* Collective on a channel's communicator, and waits: the call meets, if all ranks' buffers are device memory, and its later
  * starts need not. An error is the communicator's. */
 dma_status_t dma_device_freeze(dma_comm_t *comm, const dma_call_t *call, void *arrays);

@@ -131,49 +131,81 @@ static dma_status_t sync_default(const dma_gpu_runtime_t *rt, int device)
     return status;
 }
 
+/* What the sides of a call are. */
+typedef struct sides {
+    dma_gpu_memory_t send, recv;
+    bool send_on, recv_on; /* device memory */
+    bool served;           /* an engine could move them */
+    dma_call_t call;       /* the same, or with addresses of first bytes where blocks have a shape: */
+    dma_shape_t send_shape, recv_shape;
+} sides_t;
+
 /* Sides that have a shape become such that can be used where they are. */
-static void find_shapes(const dma_comm_t *comm, dma_call_t *call, struct dma_device_call *d)
+static void find_shapes(const dma_comm_t *comm, sides_t *s)
 {
-    if (call->in_place && !dma_coll_gathers(call->coll)) {
+    bool gathers = dma_coll_gathers(s->call.coll);
+
+    if (s->call.in_place && !gathers) {
         return; /* places are exchanged, and nobody knows the other's shape */
     }
-    (void)dma_device_shape(comm, &call->recv, comm->nranks, &d->recv_shape);
-    if (!call->in_place) {
-        (void)dma_device_shape(comm, &call->send, dma_coll_gathers(call->coll) ? 1 : comm->nranks, &d->send_shape);
+    (void)dma_device_shape(comm, &s->call.recv, comm->nranks, &s->recv_shape);
+    if (!s->call.in_place) {
+        (void)dma_device_shape(comm, &s->call.send, gathers ? 1 : comm->nranks, &s->send_shape);
     }
+}
+
+static sides_t look_at(const dma_comm_t *comm, const dma_call_t *call, const dma_gpu_runtime_t *rt)
+{
+    dma_span_t recv_span = dma_device_span(&call->recv, comm->nranks), send_span = {0};
+    sides_t s = {.recv = dma_device_memory(rt, &recv_span), .call = *call};
+
+    s.send = s.recv;
+    if (!call->in_place) {
+        send_span = dma_device_span(&call->send, dma_coll_gathers(call->coll) ? 1 : comm->nranks);
+        s.send = dma_device_memory(rt, &send_span);
+    }
+    s.recv_on = dma_gpu_kind_on_device(s.recv.kind);
+    s.send_on = dma_gpu_kind_on_device(s.send.kind);
+    if (s.recv_on && (call->in_place || s.send_on || !send_span.bytes)) {
+        find_shapes(comm, &s);
+        s.served = served(&s.call, &s.send, &s.recv);
+    }
+    if (!s.served) {
+        s.call = *call;
+        s.send_shape = s.recv_shape = (dma_shape_t){0};
+    }
+    return s;
+}
+
+bool dma_device_serves(dma_comm_t *comm, const dma_call_t *call)
+{
+    const dma_gpu_runtime_t *rt = comm->proc->runtime ? comm->proc->runtime : dma_gpu_runtime_loaded();
+    sides_t s;
+
+    if (!rt) {
+        return false;
+    }
+    s = look_at(comm, call, rt);
+    return s.served && dma_device_can(dma_device_comm(comm, rt, s.recv.device), &s.send_shape, &s.recv_shape);
 }
 
 dma_status_t dma_device_place(dma_comm_t *comm, dma_task_t *task, const dma_call_t *call, const dma_gpu_runtime_t *rt)
 {
-    dma_call_t mine = *call;
-    dma_span_t recv_span = dma_device_span(&call->recv, comm->nranks), send_span = {0};
-    dma_gpu_memory_t recv = dma_device_memory(rt, &recv_span), send = recv;
+    sides_t s = look_at(comm, call, rt);
     struct dma_device_call *d;
-    bool recv_on, send_on;
 
-    if (!call->in_place) {
-        send_span = dma_device_span(&call->send, dma_coll_gathers(call->coll) ? 1 : comm->nranks);
-        send = dma_device_memory(rt, &send_span);
-    }
-    recv_on = dma_gpu_kind_on_device(recv.kind);
-    send_on = dma_gpu_kind_on_device(send.kind);
-    if (!recv_on && !send_on) {
+    if (!s.recv_on && !s.send_on) {
         return DMA_UNSUPPORTED;
     }
     if (!(d = calloc(1, sizeof(*d)))) {
         return DMA_ERR_NOMEM;
     }
     d->rt = rt;
-    d->device = recv_on ? recv.device : send.device;
-    d->recv = recv;
-    if (recv_on && (call->in_place || send_on || !send_span.bytes)) {
-        find_shapes(comm, &mine, d);
-        d->served = served(&mine, &send, &recv);
-    }
-    if (!d->served) {
-        mine = *call;
-        d->recv_shape = d->send_shape = (dma_shape_t){0};
-    }
+    d->device = s.recv_on ? s.recv.device : s.send.device;
+    d->recv = s.recv;
+    d->send_shape = s.send_shape;
+    d->recv_shape = s.recv_shape;
+    d->served = s.served;
     d->phase = d->served ? DEVICE_MEET : DEVICE_STAGED;
     task->device = d;
     if (comm->proc->params.stream_sync) {
@@ -183,11 +215,11 @@ dma_status_t dma_device_place(dma_comm_t *comm, dma_task_t *task, const dma_call
             return status == DMA_UNSUPPORTED ? DMA_ERR_ENGINE : status;
         }
     }
-    mine.recv.runtime = recv_on && !d->served ? rt : NULL;
-    mine.recv.device = recv.device;
-    mine.send.runtime = send_on && !d->served ? rt : NULL;
-    mine.send.device = send.device;
-    return dma_task_place(comm, task, &mine);
+    s.call.recv.runtime = s.recv_on && !d->served ? rt : NULL;
+    s.call.recv.device = s.recv.device;
+    s.call.send.runtime = s.send_on && !d->served ? rt : NULL;
+    s.call.send.device = s.send.device;
+    return dma_task_place(comm, task, &s.call);
 }
 
 /* ---- staging what an engine could have served ---- */

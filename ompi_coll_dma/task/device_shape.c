@@ -33,11 +33,9 @@ const dma_shape_t *dma_device_sent_shape(const struct dma_device_call *d, bool i
     return shape->row ? shape : NULL;
 }
 
-bool dma_device_can(const struct dma_device_comm *dc, const dma_task_t *task)
+bool dma_device_can(const struct dma_device_comm *dc, const dma_shape_t *send, const dma_shape_t *recv)
 {
-    bool shaped = task->device->recv_shape.row || task->device->send_shape.row;
-
-    return dc && (!shaped || dc->device->card.features & DMA_GPU_SHAPES);
+    return dc && ((!send->row && !recv->row) || dc->device->card.features & DMA_GPU_SHAPES);
 }
 
 bool dma_device_all_can(const dma_comm_t *comm)
