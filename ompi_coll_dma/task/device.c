@@ -123,7 +123,7 @@ static dma_status_t bind(dma_comm_t *comm, dma_task_t *task)
 {
     dma_status_t status;
 
-    if (!dma_device_all_can(comm)) {
+    if (!dma_device_all_can(comm, task)) {
         return go_by_host(comm, task, DMA_ENTRY_STAGED);
     }
     status = dma_device_bind(comm, task);

@@ -193,7 +193,7 @@ const dma_shape_t *dma_device_sent_shape(const struct dma_device_call *d, bool i
 /* Is the engine of this rank one that can do the shapes of a call? */
 bool dma_device_can(const struct dma_device_comm *dc, const dma_shape_t *send, const dma_shape_t *recv);
 /* All records are there: are all ranks' engines ones that can do all shapes? Equal on all ranks. */
-bool dma_device_all_can(const dma_comm_t *comm);
+bool dma_device_all_can(const dma_comm_t *comm, const dma_task_t *task);
 /* `bytes` bytes between a block with a shape in device memory and host memory where they are side by side; in scope. */
 dma_status_t dma_device_take(const dma_gpu_runtime_t *rt, char *to, const char *block, const dma_shape_t *shape,
                              uint64_t bytes);

@@ -101,7 +101,7 @@ dma_status_t dma_device_freeze(dma_comm_t *comm, const dma_call_t *call, void *a
         dma_status_t learned = dma_device_learn(comm, &task, &fresh);
 
         if (learned == DMA_OK) {
-            learned = dma_device_all_can(comm) ? dma_device_bind(comm, &task) : DMA_UNSUPPORTED;
+            learned = dma_device_all_can(comm, &task) ? dma_device_bind(comm, &task) : DMA_UNSUPPORTED;
         }
         status = all_say(comm, learned == DMA_OK, &all);
         if (status == DMA_OK) {

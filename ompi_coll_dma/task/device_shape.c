@@ -38,9 +38,9 @@ bool dma_device_can(const struct dma_device_comm *dc, const dma_shape_t *send, c
     return dc && ((!send->row && !recv->row) || dc->device->card.features & DMA_GPU_SHAPES);
 }
 
-bool dma_device_all_can(const dma_comm_t *comm)
+bool dma_device_all_can(const dma_comm_t *comm, const dma_task_t *task)
 {
-    bool shaped = false, can = true;
+    bool shaped = task->device->recv_shape.row, can = true;
 
     for (int r = 0; r < comm->nranks; r++) {
         const dma_record_t *record = dma_window_record(&comm->window, r);
