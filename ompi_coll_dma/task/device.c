@@ -141,6 +141,7 @@ static dma_status_t decide(dma_comm_t *comm, dma_task_t *task, bool all)
     bool fresh;
 
     if (!all) {
+        dma_device_untell(comm);
         return go_by_host(comm, task, DMA_ENTRY_STAGED);
     }
     status = dma_device_learn(comm, task, &fresh);

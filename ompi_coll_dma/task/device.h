@@ -117,7 +117,8 @@ struct dma_device_comm {
     uint32_t meetings; /* that wanted a verdict */
     uint32_t epoch;    /* GPU plans that have run or run */
     unsigned failures; /* meetings that have failed since the last that did not */
-    bool told_now;     /* this call's record is fresh */
+    bool told_now;     /* this call's record is fresh, and has taken the place of */
+    uint64_t told_before;
     uint64_t told[DEVICE_SLOTS];
     unsigned told_next;
     dma_device_peer_t *peers;
@@ -223,6 +224,8 @@ int dma_device_holding(const dma_comm_t *comm, const dma_task_t *task);
 struct dma_device_comm *dma_device_comm(dma_comm_t *comm, const dma_gpu_runtime_t *rt, int device);
 /* Fills our record. */
 dma_status_t dma_device_tell(dma_comm_t *comm, dma_task_t *task);
+/* Nobody has read it: this call had no meeting. */
+void dma_device_untell(dma_comm_t *comm);
 /* Reads all records; *fresh when any is. On success every target is known. DMA_UNSUPPORTED: not all could be opened. */
 dma_status_t dma_device_learn(dma_comm_t *comm, dma_task_t *task, bool *fresh);
 /* A meeting is over: all could, or not. */

@@ -49,8 +49,19 @@ static bool is_fresh(struct dma_device_comm *dc, uint64_t number)
             return false;
         }
     }
+    dc->told_before = dc->told[dc->told_next % DEVICE_SLOTS];
     dc->told[dc->told_next++ % DEVICE_SLOTS] = number;
     return true;
+}
+
+void dma_device_untell(dma_comm_t *comm)
+{
+    struct dma_device_comm *dc = comm->device;
+
+    if (dc && dc->told_now) {
+        dc->told[--dc->told_next % DEVICE_SLOTS] = dc->told_before;
+        dc->told_now = false;
+    }
 }
 
 dma_status_t dma_device_tell(dma_comm_t *comm, dma_task_t *task)

@@ -442,6 +442,36 @@ static void one_round(uint64_t seed, int i)
     free_side(&r.recv);
 }
 
+/* Device memory that is new in a call in which others' buffers are host memory is still new to them in the next. */
+static void mixed(void)
+{
+    enum { BYTES = 5000 };
+    char *host[2], *device[2];
+
+    for (int i = 0; i < 2; i++) {
+        host[i] = malloc(BYTES * RANKS);
+    }
+    if (hip_malloc((void **)&device[0], BYTES * RANKS) || hip_malloc((void **)&device[1], BYTES * RANKS)) {
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    }
+    for (int i = 0; i < 3; i++) {
+        char *buffer = i == 0 ? device[0] : rank % 2 == 0 ? device[1] : i == 1 ? host[0] : device[0];
+
+        memset(host[1], 100 + i, BYTES * RANKS);
+        memset(host[1] + rank * BYTES, rank + i, BYTES);
+        copy(buffer, host[1], BYTES * RANKS);
+        MPI_Allgather(MPI_IN_PLACE, 0, MPI_BYTE, buffer, BYTES, MPI_BYTE, MPI_COMM_WORLD);
+        copy(host[1], buffer, BYTES * RANKS);
+        for (int r = 0; r < nranks; r++) {
+            VERIFY(host[1][r * BYTES] == r + i && host[1][(r + 1) * BYTES - 1] == r + i);
+        }
+    }
+    hip_free(device[0]);
+    hip_free(device[1]);
+    free(host[0]);
+    free(host[1]);
+}
+
 int main(int argc, char **argv)
 {
     uint64_t seed = 1;
@@ -479,6 +509,7 @@ int main(int argc, char **argv)
     }
     if (on_device) {
         open_device();
+        mixed();
     }
     for (int i = 0; i < rounds; i++) {
         one_round(seed, i);
