@@ -285,6 +285,12 @@ static dma_status_t thread_unpack(void *buf, size_t count, void *type, const voi
     return DMA_OK;
 }
 
+static dma_status_t thread_layout(const void *type, dma_layout_t *layout)
+{
+    *layout = (dma_layout_t){.row = ((const vector_type_t *)type)->piece};
+    return DMA_OK;
+}
+
 static struct {
     pthread_mutex_t lock;
     int count;
@@ -335,6 +341,7 @@ const dma_host_t threads_host = {
     .progress = thread_progress,
     .pack = thread_pack,
     .unpack = thread_unpack,
+    .layout = thread_layout,
     .report = thread_report,
 };
 
@@ -432,7 +439,11 @@ static void *rank_main(void *arg)
 {
     rank_t *r = arg;
     job_t *job = r->job;
-    dma_proc_config_t config = {.session_dir = job->session_dir, .host = &threads_host, .params = job->params};
+    dma_proc_config_t config = {.session_dir = job->session_dir,
+                                .host = &threads_host,
+                                .params = job->params,
+                                .runtime = job->runtime,
+                                .engines = job->engines};
 
     if (job->tune) {
         job->tune(r->rank, &config.params);

@@ -1,0 +1,304 @@
+/*
+ * Blocks with a shape in device memory: ranks as threads, a fake runtime, and an engine that does what its contract says
+ * with memcpy. Every rank has elements and gaps of its own. All ranks' engines copy between shapes, or none does and blocks
+ * are packed inside the devices, or only some do: whoever moves the data, they arrive and nothing else changes.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "libgpu_fake.h"
+#include "libthreads.h"
+#include "libunit.h"
+#include "task/device.h"
+
+#define MOST_RANKS 4
+#define MARGIN     64
+#define CALLS      60
+
+/* ---- the engine ---- */
+
+struct dma_gpu_unit {
+    int device;
+};
+
+struct dma_bound {
+    int rank;
+};
+
+static unsigned shaped;              /* bit mask of devices whose engines copy between shapes */
+static _Atomic unsigned runs, rects; /* what engines have been given */
+
+static dma_status_t fake_open(const dma_gpu_config_t *config, dma_gpu_unit_t **unit, char *why)
+{
+    (void)why;
+    *unit = calloc(1, sizeof(**unit));
+    (*unit)->device = config->device;
+    return DMA_OK;
+}
+
+static void fake_close(dma_gpu_unit_t *unit)
+{
+    free(unit);
+}
+
+static void fake_card(const dma_gpu_unit_t *unit, dma_gpu_card_t *card)
+{
+    *card = (dma_gpu_card_t){.max_ways = 4, .features = shaped >> unit->device & 1 ? DMA_GPU_SHAPES : 0};
+}
+
+static dma_status_t fake_bind(dma_gpu_unit_t *unit, const dma_gpu_job_t *job, struct dma_bound **bound, char *why)
+{
+    (void)unit;
+    (void)why;
+    *bound = calloc(1, sizeof(**bound));
+    (*bound)->rank = job->rank;
+    return DMA_OK;
+}
+
+static void fake_unbind(struct dma_bound *bound)
+{
+    free(bound);
+}
+
+static dma_place_t operand(const dma_run_t *run, const dma_operand_t *o, uint64_t skip)
+{
+    const dma_target_t *t = &run->targets[o->rank];
+    const dma_shape_t *shape = o->base == DMA_BASE_SEND ? run->shape : t->shape;
+
+    return (dma_place_t){.addr = o->base == DMA_BASE_SEND
+                                     ? (uint64_t)(uintptr_t)dma_blocks_addr(&run->send, (uint64_t)o->block)
+                                     : dma_target_addr(t, (uint64_t)o->block),
+                         .skip = o->offset + skip,
+                         .shape = shape ? *shape : (dma_shape_t){0}};
+}
+
+static void copy(const dma_place_t *dst, const dma_place_t *src, uint64_t bytes)
+{
+    dma_cut_t cut;
+    dma_rect_t r;
+
+    for (dma_cut_begin(&cut, dst, src, bytes); dma_cut_next(&cut, &r);) {
+        rects += r.rows > 1;
+        for (uint64_t row = 0; row < r.rows; row++) {
+            memcpy((char *)(uintptr_t)(r.dst + row * r.dst_pitch), (char *)(uintptr_t)(r.src + row * r.src_pitch),
+                   r.row_bytes);
+        }
+    }
+}
+
+static dma_status_t fake_start(dma_run_t *run)
+{
+    runs++;
+    for (uint32_t i = 1; i < run->plan->nprogs; i++) {
+        for (uint32_t k = 0; k < run->plan->progs[i].nops; k++) {
+            const dma_op_t *op = &run->plan->progs[i].ops[k];
+            uint64_t skip, bytes = dma_run_length(run, &op->len, &skip);
+
+            for (int d = 0; d < 2 && (op->code == DMA_OP_COPY || op->code == DMA_OP_COPY2); d++) {
+                dma_place_t src = operand(run, &op->src, skip), dst = operand(run, &op->dst[d], skip);
+
+                copy(&dst, &src, bytes);
+                if (op->code == DMA_OP_COPY) {
+                    break;
+                }
+            }
+        }
+        atomic_store_explicit(&dma_window_queue(run->window, run->bound->rank, (int)i - 1)->word, run->epoch,
+                              memory_order_release);
+    }
+    return DMA_OK;
+}
+
+static dma_status_t fake_check(struct dma_bound *bound)
+{
+    (void)bound;
+    return DMA_OK;
+}
+
+static const dma_gpu_engine_t engine = {.name = "fake",
+                                        .open = fake_open,
+                                        .close = fake_close,
+                                        .card = fake_card,
+                                        .bind = fake_bind,
+                                        .unbind = fake_unbind,
+                                        .start = fake_start,
+                                        .check = fake_check};
+static const dma_gpu_engine_t *const engines[] = {&engine, NULL};
+
+/* ---- calls ---- */
+
+/* One side: a buffer in device memory with a block for each of n ranks. */
+typedef struct buffer {
+    vector_type_t type;
+    int n, counts[MOST_RANKS], displs[MOST_RANKS];
+    size_t bytes;
+    uint8_t *memory, *want; /* with margins */
+} buffer_t;
+
+typedef struct call {
+    dma_coll_t coll;
+    bool in_place, uneven;
+    int unit, multiple; /* every block has a multiple of `unit` bytes */
+    uint64_t tag;
+} call_t;
+
+static int bytes_between(const call_t *c, int from, int to)
+{
+    if (!c->uneven) {
+        return c->unit * c->multiple;
+    }
+    return c->unit * ((c->multiple + from + (dma_coll_gathers(c->coll) ? 0 : 3 * to)) % 4);
+}
+
+static uint64_t tag(const call_t *c, int to)
+{
+    return c->tag * 16 + (dma_coll_gathers(c->coll) ? 0 : (uint64_t)to + 1);
+}
+
+static uint8_t *at(const buffer_t *b, uint8_t *memory, int block, long byte)
+{
+    long element = byte / (long)b->type.piece + b->displs[block];
+
+    return memory + MARGIN + element * (long)b->type.stride + byte % (long)b->type.piece;
+}
+
+static void put(const buffer_t *b, uint8_t *memory, const call_t *c, int block, int from, int to)
+{
+    for (int i = 0; i < bytes_between(c, from, to); i++) {
+        *at(b, memory, block, i) = data_byte(tag(c, to), from, (uint64_t)i);
+    }
+}
+
+static void make(rank_t *r, const call_t *c, buffer_t *b, bool sends)
+{
+    int piece = 1 + (int)threads_random(r, (uint32_t)c->unit), elements = 0;
+
+    while (c->unit % piece) {
+        piece--;
+    }
+    *b = (buffer_t){.n = sends && dma_coll_gathers(c->coll) ? 1 : r->n};
+    b->type = (vector_type_t){.piece = (size_t)piece, .stride = (size_t)piece + threads_random(r, 20)};
+    for (int k = 0; k < b->n; k++) {
+        b->counts[k] = (sends ? bytes_between(c, r->rank, k) : bytes_between(c, k, r->rank)) / piece;
+        b->displs[k] = elements;
+        elements += b->counts[k] + (c->uneven ? (int)threads_random(r, 3) : 0);
+    }
+    b->bytes = (size_t)elements * b->type.stride + 2 * MARGIN;
+    b->memory = fake_gpu_alloc(DMA_GPU_DEVICE_PLAIN, r->rank, b->bytes);
+    memset(b->memory, 0xee, b->bytes);
+}
+
+static dma_side_t side(const call_t *c, const buffer_t *b, bool many)
+{
+    dma_side_t s = {.addr = b->memory + MARGIN,
+                    .dense = b->type.piece == b->type.stride,
+                    .width = sizeof(int),
+                    .size = b->type.piece,
+                    .extent = (ptrdiff_t)b->type.stride,
+                    .ub = (ptrdiff_t)b->type.piece,
+                    .type = (void *)(uintptr_t)&b->type,
+                    .count = (size_t)b->counts[0]};
+
+    if (c->uneven && many) {
+        s.counts = b->counts;
+        s.displs = b->displs;
+    }
+    return s;
+}
+
+static void one(rank_t *r, uint64_t number)
+{
+    uint32_t x = (uint32_t)(number * 2654435761u);
+    call_t c = {.coll = (dma_coll_t)(x >> 8) % DMA_COLL_COUNT, .tag = number, .unit = 12 * (1 + (int)(x >> 12) % 9)};
+    bool gathers = dma_coll_gathers(c.coll);
+    buffer_t send, recv;
+    dma_call_t call;
+
+    c.in_place = gathers && (x >> 20) % 3 == 0;
+    c.uneven = c.coll == DMA_ALLGATHERV || c.coll == DMA_ALLTOALLV;
+    c.multiple = 1 + (int)(x >> 24) % 5;
+    make(r, &c, &recv, false);
+    call = (dma_call_t){.coll = c.coll, .in_place = c.in_place, .recv = side(&c, &recv, true)};
+    if (c.in_place) {
+        put(&recv, recv.memory, &c, r->rank, r->rank, r->rank);
+    } else {
+        make(r, &c, &send, true);
+        for (int b = 0; b < send.n; b++) {
+            put(&send, send.memory, &c, b, r->rank, b);
+        }
+        call.send = side(&c, &send, !gathers);
+    }
+    recv.want = malloc(recv.bytes);
+    memcpy(recv.want, recv.memory, recv.bytes);
+    must(r, dma_comm_run(r->comms[0], &call) == DMA_OK, "call %lu", number);
+    for (int b = 0; b < r->n; b++) {
+        put(&recv, recv.want, &c, b, b, r->rank);
+    }
+    must(r, !memcmp(recv.want, recv.memory, recv.bytes), "call %lu: %d%s", number, c.coll,
+         c.in_place ? " in place" : "");
+    free(recv.want);
+    fake_gpu_free(recv.memory);
+    if (!c.in_place) {
+        fake_gpu_free(send.memory);
+    }
+}
+
+static void body(rank_t *r)
+{
+    must(r, dma_comm_prepare(r->comms[0]) == DMA_OK, "set-up");
+    for (uint64_t i = 0; i < CALLS; i++) {
+        one(r, i + unit_seed());
+    }
+}
+
+static void run(int n, unsigned mask)
+{
+    job_t job = threads_job(n, body);
+
+    runs = rects = 0;
+    shaped = mask;
+    job.runtime = fake_gpu_start(&(fake_gpu_options_t){.devices = MOST_RANKS, .seed = unit_seed(), .late_us = 20});
+    job.engines = engines;
+    threads_run(&job);
+}
+
+START_TEST(by_engines)
+{
+    run(_i, ~0u);
+    ck_assert_uint_eq(runs, (unsigned)_i * CALLS);
+    ck_assert_uint_gt(rects, CALLS);
+    ck_assert_uint_eq(fake_gpu_calls("copy2d_async"), 0);
+    fake_gpu_stop();
+}
+END_TEST
+
+START_TEST(packed_inside_the_device)
+{
+    run(_i, 0);
+    ck_assert_uint_eq(runs, (unsigned)_i * CALLS);
+    ck_assert_uint_eq(rects, 0);
+    ck_assert_uint_gt(fake_gpu_calls("copy2d_async"), CALLS);
+    fake_gpu_stop();
+}
+END_TEST
+
+/* Where one rank receives into a shape and another's engine could not put it there, all go through the host. */
+START_TEST(by_some_engines)
+{
+    run(_i, 1);
+    ck_assert_uint_gt(runs, 0);
+    ck_assert_uint_lt(runs, (unsigned)_i * CALLS);
+    ck_assert_uint_eq(runs % (unsigned)_i, 0);
+    fake_gpu_stop();
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("device_shape");
+
+    unit_loop(s, by_engines, 2, MOST_RANKS + 1, 30);
+    unit_loop(s, packed_inside_the_device, 2, MOST_RANKS + 1, 30);
+    unit_loop(s, by_some_engines, 2, MOST_RANKS + 1, 30);
+    return unit_main(s);
+}
