@@ -68,6 +68,9 @@ for op in 0 1 2 3; do
     ok "blocks of a matrix to odd distances, operation $op" goes_strided 2 device mi300x 2 2 -k 8,1 -o $op -n 4
     ok "rows that run backwards, operation $op" goes_other_ways 2 device mi300x 2 2 -k 6,9 -b 60 -o $op -n 3
 done
+ok 'vectors that go on to gaps' goes_strided 2 device mi300x 2 2 -k 2,4 -o 2 -n 4
+ok 'vectors of vectors' goes_strided 2 device mi300x 2 2 -k 5,9 -b 96 -o 0 -n 8
+ok 'no shared memory' device mi300x 2 2 arena_bytes=0 -n 20 -s 10
 ok 'no engine' goes_other_ways 2 device mi300x 2 2 engine=none -n 20 -s 8
 ok 'packed inside the devices' goes_other_ways 2 device mi300x 2 2 engine=stream -n 60 -s 9
 ok 'large rows of different lengths' goes_strided 2 device mi300x 2 2 -k 1,1 -b 600060 -o 2 -n 3
