@@ -28,24 +28,24 @@ typedef struct dma_task dma_task_t;
 
 /* Parameters. Those marked (agreed) steer choices: in set-up all ranks adopt rank 0's, and of sizes the smallest. */
 typedef struct dma_params {
-    size_t arena_bytes;   /* most shared memory this process gives to collectives */
-    uint32_t ring_depth;  /* (agreed) descriptors in flight per communicator */
-    size_t slot_bytes;    /* (agreed) largest block that rides in a slot; shrinks with the number of ranks */
-    size_t chunk_bytes;   /* (agreed) largest chunk of a pipeline */
-    uint32_t chunk_depth; /* (agreed) chunk buffers of a pipeline */
-    int cross_memory;     /* (agreed) 0: never read peers' memory directly; 1: where every pair has proven it */
-    char variant[32];     /* (agreed) force this row of the algorithm table; "" or "auto": the cost model chooses */
-    const char *profile;  /* (agreed) path of an engine profile, or NULL for the built-in one */
-    double warn_seconds;  /* say whom a call waits for after this long; 0: never */
-    double entry_timeout; /* give up on a peer that has not entered after this long; 0: never */
-    double timeout;       /* an engine that has work and has not moved for this long is broken */
-    uint32_t local_procs; /* processes of the job on this node */
-    char engine[16];        /* for device memory: this one; "" or "auto": the best that works; "none" */
-    char gpu_variant[32];   /* (agreed) as `variant`, for device memory */
-    uint32_t gpu_queues;    /* (agreed) engine queues for peers in b2b; 0: the cost model chooses */
+    size_t arena_bytes;      /* most shared memory this process gives to collectives */
+    uint32_t ring_depth;     /* (agreed) descriptors in flight per communicator */
+    size_t slot_bytes;       /* (agreed) largest block that rides in a slot; shrinks with the number of ranks */
+    size_t chunk_bytes;      /* (agreed) largest chunk of a pipeline */
+    uint32_t chunk_depth;    /* (agreed) chunk buffers of a pipeline */
+    int cross_memory;        /* (agreed) 0: never read peers' memory directly; 1: where every pair has proven it */
+    char variant[32];        /* (agreed) force this row of the algorithm table; "" or "auto": the cost model chooses */
+    const char *profile;     /* (agreed) path of an engine profile, or NULL for the built-in one */
+    double warn_seconds;     /* say whom a call waits for after this long; 0: never */
+    double entry_timeout;    /* give up on a peer that has not entered after this long; 0: never */
+    double timeout;          /* an engine that has work and has not moved for this long is broken */
+    uint32_t local_procs;    /* processes of the job on this node */
+    char engine[16];         /* for device memory: this one; "" or "auto": the best that works; "none" */
+    char gpu_variant[32];    /* (agreed) as `variant`, for device memory */
+    uint32_t gpu_queues;     /* (agreed) engine queues for peers in b2b; 0: the cost model chooses */
     const char *gpu_profile; /* (agreed) path of a profile of the GPUs' engines, or NULL for the built-in one */
-    int stream_sync;        /* wait for the default stream before a buffer is used */
-    const char *sysfs;      /* root of the kernel's topology of GPUs, or NULL: where it usually is */
+    int stream_sync;         /* wait for the default stream before a buffer is used */
+    const char *sysfs;       /* root of the kernel's topology of GPUs, or NULL: where it usually is */
 } dma_params_t;
 
 void dma_params_default(dma_params_t *params);
@@ -57,7 +57,7 @@ typedef struct dma_proc_config {
     const char *session_dir; /* where the fall-back file of the arena goes, or NULL */
     const dma_host_t *host;
     dma_params_t params;
-    const struct dma_gpu_runtime *runtime;        /* NULL: what the application has loaded */
+    const struct dma_gpu_runtime *runtime;       /* NULL: what the application has loaded */
     const struct dma_gpu_engine *const *engines; /* that device memory may be served by, ended by NULL; NULL: all */
 } dma_proc_config_t;
 
@@ -103,8 +103,8 @@ typedef struct dma_side {
     ptrdiff_t lb, ub; /* the bytes that an element touches: from addr + lb to addr + ub */
     void *type;       /* for the host services */
     size_t count;     /* elements per block; block b is at element b * count */
-    const void *counts; /* when set: elements of every block */
-    const void *displs; /* and their element displacements */
+    const void *counts;                    /* when set: elements of every block */
+    const void *displs;                    /* and their element displacements */
     const struct dma_gpu_runtime *runtime; /* the core's: whose memory it is, NULL: the host's, */
     int device;                            /* and on which device */
 } dma_side_t;

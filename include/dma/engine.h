@@ -59,18 +59,18 @@ typedef struct dma_run {
     uint32_t epoch;           /* GPU plans: calls of that kind on the communicator, this one included */
     const struct dma_target *targets; /* GPU plans, by rank: where the receive buffers are (gpu/engine.h) */
     struct dma_bound *bound;          /* GPU plans: the engine, as bound to the communicator */
-    uint32_t live;            /* programs not ended */
-    int failed_rank;          /* whom an error is about, or -1 */
-    bool refused;             /* a peer's memory could not be read: the call is repeated through staging */
-    dma_cursor_t *cursors;    /* plan->nprogs of them, owned by the caller */
+    uint32_t live;                    /* programs not ended */
+    int failed_rank;                  /* whom an error is about, or -1 */
+    bool refused;                     /* a peer's memory could not be read: the call is repeated through staging */
+    dma_cursor_t *cursors;            /* plan->nprogs of them, owned by the caller */
 } dma_run_t;
 
 /* The bytes that a length means to this rank, and where in the block they begin. */
 static inline uint64_t dma_run_length(const dma_run_t *run, const dma_len_t *len, uint64_t *skip)
 {
-    uint64_t bytes = len->kind == DMA_LEN_CONST ? len->len
-                                                : dma_blocks_bytes(len->kind == DMA_LEN_SEND ? &run->send : &run->recv,
-                                                                   len->len);
+    uint64_t bytes = len->kind == DMA_LEN_CONST
+                         ? len->len
+                         : dma_blocks_bytes(len->kind == DMA_LEN_SEND ? &run->send : &run->recv, len->len);
     uint64_t head = bytes < run->plan->head ? bytes : run->plan->head;
 
     *skip = 0;

@@ -111,8 +111,8 @@ typedef enum dma_len_kind {
 
 typedef enum dma_part {
     DMA_WHOLE,
-    DMA_HEAD, /* at most the first plan->head bytes */
-    DMA_TAIL, /* what is left */
+    DMA_HEAD,  /* at most the first plan->head bytes */
+    DMA_TAIL,  /* what is left */
     DMA_LOWER, /* half of the block, cut at a multiple of 64 bytes: see dma_lower_half */
     DMA_UPPER, /* the other half */
 } dma_part_t;

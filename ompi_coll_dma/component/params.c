@@ -39,7 +39,8 @@ int mca_coll_dma_register_params(void)
         {"profile", MCA_BASE_VAR_TYPE_STRING, &params->profile,
          "File with the cost model's constants for this machine (default: built-in ones)"},
         {"engine", MCA_BASE_VAR_TYPE_STRING, &component->engine,
-         "What moves device memory: sdma (the DMA engines of AMD GPUs), stream (copies of the GPU's runtime), none (the "
+         "What moves device memory: sdma (the DMA engines of AMD GPUs), stream (copies of the GPU's runtime), none "
+         "(the "
          "host), or auto: the best that works"},
         {"gpu_variant", MCA_BASE_VAR_TYPE_STRING, &component->gpu_variant,
          "Algorithm to use for device memory where it fits (auto: the cost model chooses)"},

@@ -134,7 +134,7 @@ static dma_status_t wait_later(dma_run_t *run, int peer, const dma_desc_t *d)
     }
     /* acquire: the payload is read after the word that announces it */
     return reached(atomic_load_explicit(&d->later, memory_order_acquire), dma_later(run->seq, entry)) ? DMA_OK
-                                                                                                     : DMA_AGAIN;
+                                                                                                      : DMA_AGAIN;
 }
 
 static dma_status_t wait_entry(dma_run_t *run, int peer)
@@ -223,7 +223,8 @@ static inline void enter(dma_run_t *run)
     dma_desc_t *d = dma_window_desc(w, w->rank, run->seq);
 
     if (__builtin_expect(run->entry != DMA_ENTRY_FIRST, 0)) {
-        atomic_store_explicit(&d->later, dma_later(run->seq, (dma_entry_t)run->entry), memory_order_release); /* as below */
+        atomic_store_explicit(&d->later, dma_later(run->seq, (dma_entry_t)run->entry),
+                              memory_order_release); /* as below */
         return;
     }
     d->ack = w->ack;

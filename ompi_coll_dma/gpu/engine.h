@@ -29,7 +29,7 @@
 /* Where the receive buffer of a rank is, in the address space of our device. */
 typedef struct dma_target {
     uint64_t addr;
-    uint64_t bytes;       /* of every block, unless displs is set */
+    uint64_t bytes;        /* of every block, unless displs is set */
     const int64_t *displs; /* of the blocks; NULL: block b is at b * bytes */
 } dma_target_t;
 
@@ -41,7 +41,7 @@ static inline uint64_t dma_target_addr(const dma_target_t *t, uint64_t block)
 /* What the ranks know of each other's engines. */
 typedef struct dma_gpu_card {
     dma_gpu_pci_t pci;
-    uint32_t node; /* the kernel's number of the GPU, of all of the machine; UINT32_MAX: not known */
+    uint32_t node;     /* the kernel's number of the GPU, of all of the machine; UINT32_MAX: not known */
     uint32_t features; /* DMA_GPU_SWAP_PACKETS, ... */
     uint32_t max_ways; /* queues beside each other */
 } dma_gpu_card_t;

@@ -20,7 +20,7 @@
 #include "plan/profile.h"
 #include "plan/variants.h"
 
-#define ALL (1u << DMA_ALLGATHER | 1u << DMA_ALLGATHERV | 1u << DMA_ALLTOALL | 1u << DMA_ALLTOALLV)
+#define ALL     (1u << DMA_ALLGATHER | 1u << DMA_ALLGATHERV | 1u << DMA_ALLTOALL | 1u << DMA_ALLTOALLV)
 #define GATHERS (1u << DMA_ALLGATHER | 1u << DMA_ALLGATHERV)
 
 /* Peers are numbered by their distance, 1 .. n - 1; queues from 0. */

@@ -98,11 +98,11 @@ struct dma_device_comm {
     struct dma_device *device; /* of the process */
     bool off;                  /* staged for good */
     struct dma_bound *bound;
-    bool pinned;        /* our arena is shown to the device */
-    uint32_t meetings;  /* that wanted a verdict */
-    uint32_t epoch;     /* GPU plans that have run or run */
-    unsigned failures;  /* meetings that have failed since the last that did not */
-    bool told_now;      /* this call's record is fresh */
+    bool pinned;       /* our arena is shown to the device */
+    uint32_t meetings; /* that wanted a verdict */
+    uint32_t epoch;    /* GPU plans that have run or run */
+    unsigned failures; /* meetings that have failed since the last that did not */
+    bool told_now;     /* this call's record is fresh */
     uint64_t told[DEVICE_SLOTS];
     unsigned told_next;
     dma_device_peer_t *peers;
@@ -126,8 +126,7 @@ typedef struct dma_device {
 
 /* device_place.c: before the call is posted. If a side of the call is device memory, task->device is set, and the call is
  * placed; DMA_UNSUPPORTED: it is not, place it as ever. */
-dma_status_t dma_device_place(dma_comm_t *comm, dma_task_t *task, const dma_call_t *call,
-                              const dma_gpu_runtime_t *rt);
+dma_status_t dma_device_place(dma_comm_t *comm, dma_task_t *task, const dma_call_t *call, const dma_gpu_runtime_t *rt);
 /* Host memory in place of the user's, with what is sent. */
 dma_status_t dma_device_stage(dma_task_t *task);
 /* At the end: what has been received in host memory goes to the user's. */

@@ -248,9 +248,8 @@ dma_status_t dma_task_unpack(dma_task_t *task)
         if (!bytes || (task->keep_own && r == comm->rank)) {
             continue;
         }
-        status = task->device && side->runtime
-                     ? dma_device_unpack(comm, side, to, bytes / side->size, from, bytes)
-                     : comm->host->unpack(to, bytes / side->size, side->type, from, bytes);
+        status = task->device && side->runtime ? dma_device_unpack(comm, side, to, bytes / side->size, from, bytes)
+                                               : comm->host->unpack(to, bytes / side->size, side->type, from, bytes);
     }
     return status;
 }

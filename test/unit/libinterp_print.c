@@ -189,8 +189,7 @@ static bool check_flag(const subject_t *s, const dma_flag_ref_t *f)
     const dma_plan_t *plan = s->plan;
     bool pair = f->kind == DMA_FLAG_PAIR_PRODUCED || f->kind == DMA_FLAG_PAIR_CONSUMED;
     bool stream = pair || f->kind == DMA_FLAG_PRODUCED || f->kind == DMA_FLAG_CONSUMED;
-    bool about = pair || f->kind == DMA_FLAG_CONSUMED || f->kind == DMA_FLAG_LANDED ||
-                 f->kind == DMA_FLAG_QUEUE;
+    bool about = pair || f->kind == DMA_FLAG_CONSUMED || f->kind == DMA_FLAG_LANDED || f->kind == DMA_FLAG_QUEUE;
 
     if (f->kind >= DMA_FLAG_COUNT || f->rank < 0 || f->rank >= plan->nranks) {
         return bad(s->text, s->size, "no such flag");

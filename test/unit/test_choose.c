@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "libunit.h"
+#include "plan/gpu_profile.h"
 #include "plan/profile.h"
 
 #define KIB UINT64_C(1024)
@@ -79,6 +80,7 @@ END_TEST
 START_TEST(forced)
 {
     dma_profile_t profile = dma_profile_default();
+    dma_gpu_profile_t gpu = dma_gpu_profile_default();
     dma_choice_t choice;
     const char *reason;
 
@@ -87,9 +89,10 @@ START_TEST(forced)
         for (int c = 0; c < DMA_COLL_COUNT; c++) {
             dma_plan_req_t req = request_of((dma_coll_t)c, 3, 8);
             req.gpu = dma_variants[v]->gpu ? &gpu : NULL;
-            req.bcst = req.max_ways = 2;
-            req.in_place = req.gpu && !strncmp(dma_variants[v]->name, "swap", 4);
-            bool can = dma_variants[v]->colls >> c & 1;
+            req.bcst = true;
+            req.max_ways = 2;
+            req.in_place = !strcmp(dma_variants[v]->name, "swap") || !strcmp(dma_variants[v]->name, "halves");
+            bool can = fits(v, &req);
             ck_assert_int_eq(choose(&profile, req, v).variant == (unsigned)v,
                              can || choose(&profile, req, -1).variant == (unsigned)v);
         }

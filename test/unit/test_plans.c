@@ -275,7 +275,8 @@ static bool only_out_of_place(int variant, dma_coll_t coll)
 {
     const dma_variant_t *v = dma_variants[variant];
 
-    return (v == &dma_variant_host_cross && coll == DMA_ALLTOALL) || (v->gpu && !gathers(coll) && !only_in_place(variant));
+    return (v == &dma_variant_host_cross && coll == DMA_ALLTOALL) ||
+           (v->gpu && !gathers(coll) && !only_in_place(variant));
 }
 
 /* All variants, operations, ranks and placings. */

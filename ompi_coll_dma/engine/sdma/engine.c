@@ -187,7 +187,8 @@ static double now(void)
 static bool is_quiet(const struct dma_bound *b)
 {
     for (uint32_t q = 0; q + 1 < b->progs; q++) {
-        if (atomic_load_explicit(&dma_window_queue(b->window, b->rank, (int)q)->word, memory_order_acquire) != b->epoch) {
+        if (atomic_load_explicit(&dma_window_queue(b->window, b->rank, (int)q)->word, memory_order_acquire) !=
+            b->epoch) {
             return false;
         }
     }

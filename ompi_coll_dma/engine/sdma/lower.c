@@ -145,8 +145,8 @@ static dma_status_t lower(const dma_run_t *run, const dma_op_t *op, const dma_lo
     case DMA_OP_COPY:
         return copy(to, address(run, &op->dst[0], skip), address(run, &op->src, skip), bytes, at);
     case DMA_OP_COPY2:
-        return copy2(to, address(run, &op->dst[0], skip), address(run, &op->dst[1], skip),
-                     address(run, &op->src, skip), bytes, at);
+        return copy2(to, address(run, &op->dst[0], skip), address(run, &op->dst[1], skip), address(run, &op->src, skip),
+                     bytes, at);
     case DMA_OP_SWAP:
         return swap(to, address(run, &op->dst[0], skip), address(run, &op->src, skip), bytes, at);
     case DMA_OP_SIGNAL:
@@ -170,8 +170,7 @@ bool dma_lower_needs_temp(const dma_run_t *run, const dma_prog_t *prog, const dm
     return false;
 }
 
-dma_status_t dma_lower_program(const dma_run_t *run, const dma_prog_t *prog, const dma_lower_to_t *to,
-                               dma_lower_t *at)
+dma_status_t dma_lower_program(const dma_run_t *run, const dma_prog_t *prog, const dma_lower_to_t *to, dma_lower_t *at)
 {
     for (; at->op < prog->nops; at->op++, at->done = 0) {
         dma_status_t status = lower(run, &prog->ops[at->op], to, at);

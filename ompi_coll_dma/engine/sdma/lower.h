@@ -39,7 +39,6 @@ bool dma_lower_needs_temp(const dma_run_t *run, const dma_prog_t *prog, const dm
 
 /* Goes on with a program, with the queue's lock. DMA_OK: all of it is in the ring, unpublished. DMA_AGAIN: the ring is
  * full. */
-dma_status_t dma_lower_program(const dma_run_t *run, const dma_prog_t *prog, const dma_lower_to_t *to,
-                               dma_lower_t *at);
+dma_status_t dma_lower_program(const dma_run_t *run, const dma_prog_t *prog, const dma_lower_to_t *to, dma_lower_t *at);
 
 #endif
