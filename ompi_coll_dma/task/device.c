@@ -169,6 +169,9 @@ dma_status_t dma_device_advance(dma_comm_t *comm, dma_task_t *task)
             call->phase = DEVICE_RUN;
         }
     }
+    if (status == DMA_OK && call->phase == DEVICE_RUN && comm->device->device->engine->advance) {
+        status = comm->device->device->engine->advance(&task->run);
+    }
     if (status == DMA_OK && (call->phase == DEVICE_RUN || call->phase == DEVICE_STAGED)) {
         status = comm->engine->advance(&task->run);
     }
