@@ -47,7 +47,8 @@ int mca_coll_dma_register_params(void)
         {"gpu_queues", MCA_BASE_VAR_TYPE_UNSIGNED_INT, &params->gpu_queues,
          "Queues that copies back to back (b2b) are dealt to; 0: the cost model chooses"},
         {"own_copy", MCA_BASE_VAR_TYPE_STRING, &component->own_copy,
-         "How the stream engine copies a rank's own block: copy, graph (the same, launched as a graph), echo (to a peer "
+         "How the stream engine copies a rank's own block: copy, graph (the same, launched as a graph), echo (to a "
+         "peer "
          "and back, by copy engines alone), or auto: graph, and echo while copies are late"},
         {"gpu_profile", MCA_BASE_VAR_TYPE_STRING, &params->gpu_profile,
          "File with the cost model's constants for the GPUs' engines (default: built-in ones)"},

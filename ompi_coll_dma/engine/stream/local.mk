@@ -6,3 +6,5 @@ core_sources += \
 	ompi_coll_dma/engine/stream/stream.h \
 	ompi_coll_dma/engine/stream/work.c \
 	ompi_coll_dma/engine/stream/work.h
+
+unit_tests += test/unit/test_stream
