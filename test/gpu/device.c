@@ -92,3 +92,16 @@ void device_copy(void *to, const void *from, size_t bytes)
     must(rt->copy((uintptr_t)to, (uintptr_t)from, bytes), "copy");
     rt->leave(&scope);
 }
+
+int device_index(void)
+{
+    return device;
+}
+
+void device_pci(char *text, size_t room)
+{
+    dma_gpu_pci_t pci = {0};
+
+    must(rt->device_pci(device, &pci), "device_pci");
+    snprintf(text, room, "%08x:%02x:%02x.0", pci.domain, pci.bus, pci.device);
+}
