@@ -18,6 +18,7 @@
 #ifndef DMA_GPU_ENGINE_H
 #define DMA_GPU_ENGINE_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -48,7 +49,7 @@ typedef struct dma_gpu_card {
 
 #define DMA_GPU_SWAP_PACKETS 0x1 /* exchanges two places in one operation */
 #define DMA_GPU_BCST_PACKETS 0x2 /* writes two places in one operation */
-#define DMA_GPU_PRELAUNCH    0x4 /* takes programs before their call has started */
+#define DMA_GPU_PRELAUNCH    0x4 /* takes programs before their call has started, and gives them back */
 
 typedef struct dma_gpu_unit dma_gpu_unit_t; /* each engine has its own */
 
@@ -66,8 +67,29 @@ typedef struct dma_gpu_job {
     int rank, nranks;
     const dma_gpu_card_t *cards; /* by rank */
     uint64_t lines;              /* our queue lines, as our device sees them: 64 bytes each */
-    const uint64_t *ready;       /* by rank: its ready line, as our device sees it */
+    const uint64_t *ready;       /* by rank: its ready word, as our device sees it; NULL: nothing will be armed */
 } dma_gpu_job_t;
+
+/*
+ * Arming. The programs of a call that is known beforehand are given to the hardware before it starts. They wait for our
+ * own ready word, and then each for those of the peers that it writes to:
+ *
+ *     2 * epoch        this rank's buffers are ready for the run with that epoch: start
+ *     2 * epoch + 1    give the programs of that epoch up: they do nothing, and write no line
+ *
+ * so starting is one store, and no processor is needed between the last rank's start and the first copy. Armed programs
+ * have queues of their own: nobody's work is behind them. Whoever arms calls `disarm` before the buffers go.
+ */
+static inline uint32_t dma_ready_start(uint32_t epoch)
+{
+    return 2 * epoch;
+}
+
+/* Has a rank whose ready word is this started the run? (Or a later one, but not given it up.) */
+static inline bool dma_ready_started(uint32_t word, uint32_t epoch)
+{
+    return word == dma_ready_start(epoch) || (int32_t)(word - dma_ready_start(epoch)) >= 2;
+}
 
 typedef struct dma_gpu_engine {
     const char *name;
@@ -85,6 +107,11 @@ typedef struct dma_gpu_engine {
     dma_status_t (*start)(dma_run_t *run);
     /* NULL, or what an engine has to do from the host while a started run is on; never waits. */
     dma_status_t (*advance)(dma_run_t *run);
+    /* Both NULL: without DMA_GPU_PRELAUNCH. `arm`: the programs of `run`, for its epoch; DMA_UNSUPPORTED: not these, or not
+     * now, start them when the time has come. `disarm`: waits, for a bounded time, until the hardware has given up what is
+     * armed; `ready` is our ready word. */
+    dma_status_t (*arm)(const dma_run_t *run);
+    void (*disarm)(struct dma_bound *bound, _Atomic uint32_t *ready);
     /* DMA_OK, or what has gone wrong with the hardware under this communicator's runs. */
     dma_status_t (*check)(struct dma_bound *bound);
 } dma_gpu_engine_t;

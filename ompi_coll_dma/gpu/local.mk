@@ -51,19 +51,24 @@ fake_drivers = \
 	test/unit/libcuda.so.1 \
 	test/unit/libcuda_poor.so \
 	test/unit/libhsa-runtime64.so.1
-fake_cuda_sources = test/unit/libgpu_fake_cuda.c test/unit/libgpu_fake_cuda_rest.c
-fake_hip_sources = test/unit/libgpu_fake_hip.c test/unit/libgpu_fake_hip_rest.c
+fake_cuda_sources = test/gpu/fake_cuda.c test/gpu/fake_cuda_rest.c
+fake_hip_sources = test/gpu/fake_hip.c test/gpu/fake_hip_rest.c
 fake_driver_compile = mkdir -p test/unit && $(CC) $(DEFS) $(AM_CPPFLAGS) $(DMA_CFLAGS) $(CFLAGS) -fvisibility=default \
 	-fPIC -shared $(AM_LDFLAGS) $(LDFLAGS) -o $@
-other_files += test/unit/libgpu_fake_driver.h $(fake_cuda_sources) $(fake_hip_sources)
+other_files += \
+	test/gpu/fake_driver.h \
+	$(fake_cuda_sources) \
+	$(fake_hip_sources)
 check_DATA = $(fake_drivers)
 unit: $(fake_drivers)
 test/unit/libcuda.so.1: $(fake_cuda_sources)
 	$(AM_V_CCLD)$(fake_driver_compile) -Wl,-soname,libcuda.so.1 $^
-test/unit/libcuda_poor.so: test/unit/libgpu_fake_cuda.c
+test/unit/libcuda_poor.so: test/gpu/fake_cuda.c
 	$(AM_V_CCLD)$(fake_driver_compile) -Wl,-soname,libcuda.so.1 $^
 test/unit/libamdhip64.so.6: $(fake_hip_sources)
 	$(AM_V_CCLD)$(fake_driver_compile) -Wl,-soname,libamdhip64.so.6 $^
 test/unit/libhsa-runtime64.so.1: test/unit/libamdhip64.so.6
 	$(AM_V_CCLD)$(fake_driver_compile) -Wl,-soname,libhsa-runtime64.so.1 -Wl,--no-as-needed \
 		-Wl,-rpath,'$$ORIGIN' $(abs_builddir)/test/unit/libamdhip64.so.6
+mostlyclean-local:
+	rm -f $(fake_drivers)

@@ -10,9 +10,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../gpu/fake_driver.h"
 #include "gpu/cuda_api.h"
 #include "gpu/hip_api.h"
-#include "libgpu_fake_driver.h"
 #include "libunit.h"
 
 #include "gpu/runtime.h"
@@ -395,7 +395,7 @@ START_TEST(kinds_of_hip)
         ck_assert_uint_eq(driver->queries, 1);
     }
     /* another allocation at the same address */
-    driver->id = 43;
+    driver->id += 32; /* which most likely is kept at the same place */
     driver->hsa_type = HSA_POINTER_IPC;
     driver->type = version < HIP_6 ? 1 : 2;
     driver->managed = 0;
@@ -423,10 +423,11 @@ START_TEST(hip_is_not_begun_by_a_question)
 }
 END_TEST
 
-START_TEST(hip_flags_and_errors)
+START_TEST(hip_flags_errors_and_scopes)
 {
     const dma_gpu_runtime_t *rt;
     dma_gpu_handle_t handle;
+    dma_gpu_scope_t scope;
     fake_driver_t *driver;
     uint64_t addr = 1;
 
@@ -438,8 +439,17 @@ START_TEST(hip_flags_and_errors)
     ck_assert_int_eq(rt->alloc(100, &addr), DMA_ERR_NOMEM);
     ck_assert_uint_eq(addr, 1);
     ck_assert_str_eq(dma_gpu_error(), "hipMalloc: out of memory (2)");
+    ck_assert_uint_eq(driver->last_error, 0); /* the application shall not find it */
     ck_assert_int_eq(rt->stream_query(NULL), DMA_AGAIN);
     ck_assert(rt->batch_native);
+    driver->device = 1;
+    ck_assert_int_eq(rt->enter(0, &scope), DMA_OK);
+    ck_assert_int_eq(driver->device, 0);
+    rt->leave(&scope);
+    ck_assert_int_eq(driver->device, 1);
+    ck_assert_int_eq(rt->enter(1, &scope), DMA_OK);
+    rt->leave(&scope);
+    ck_assert_int_eq(driver->device, 1);
 }
 END_TEST
 
@@ -461,6 +471,6 @@ int main(void)
     unit_test(suite, pci_addresses, 10);
     unit_loop(suite, kinds_of_hip, 0, 2 * HIP_ROWS, 10);
     unit_test(suite, hip_is_not_begun_by_a_question, 10);
-    unit_loop(suite, hip_flags_and_errors, 0, 2, 10);
+    unit_loop(suite, hip_flags_errors_and_scopes, 0, 2, 10);
     return unit_main(suite);
 }

@@ -13,35 +13,10 @@
 #include <string.h>
 #include <time.h>
 
-#include "engine/sdma/lower.h"
-#include "engine/sdma/sdma.h"
+#include "engine/sdma/bound.h"
 #include "node/window.h"
 
 #define QUIET_SECONDS 2.0 /* that the end of a communicator waits for copies under way */
-
-struct dma_gpu_unit {
-    const dma_gpu_runtime_t *rt;
-    int device;
-    double stuck_seconds;
-    dma_gpu_pci_t pci;
-    dma_topo_t *topo;
-    const dma_topo_gpu_t *gpu;
-    const dma_gen_t *gen;
-    dma_queues_t queues;
-};
-
-/* What dma_run_t calls the engine bound to a communicator. */
-struct dma_bound {
-    dma_gpu_unit_t *unit;
-    int rank, nranks;
-    uint64_t lines;
-    dma_queue_t **queues; /* by rank whose link it is; ours: for the own block */
-    dma_lower_t *at;      /* of the run's programs */
-    const dma_run_t *run; /* that is being put in; NULL: none */
-    uint32_t epoch;       /* of the last run */
-    uint32_t progs;       /* of it */
-    const struct dma_window *window;
-};
 
 static dma_status_t refuse(char *why, const char *reason)
 {
@@ -90,6 +65,15 @@ static dma_status_t sdma_open(const dma_gpu_config_t *config, dma_gpu_unit_t **r
     if (status == DMA_OK && dma_queues_open(&unit->queues, unit->gpu->node, &reason) != DMA_OK) {
         status = refuse(why, reason);
     }
+    if (status == DMA_OK) {
+        bool works;
+
+        unit->features = dma_sdma_selftest(unit, &works);
+        if (!works) {
+            dma_queues_close(&unit->queues);
+            status = refuse(why, "a queue on the device does not do what it is told");
+        }
+    }
     if (status != DMA_OK) {
         dma_topo_free(unit->topo);
         free(unit);
@@ -129,50 +113,64 @@ static void sdma_card(const dma_gpu_unit_t *unit, dma_gpu_card_t *card)
     *card = (dma_gpu_card_t){
         .pci = unit->pci,
         .node = unit->gpu->node,
-        .features = (unit->gen->has & DMA_GEN_SWAP ? DMA_GPU_SWAP_PACKETS : 0) |
-                    (unit->gen->has & DMA_GEN_BROADCAST ? DMA_GPU_BCST_PACKETS : 0),
+        .features = unit->features,
         .max_ways = engines ? engines * DMA_SDMA_QUEUES_PER_ENGINE : 1,
     };
+}
+
+/* Everything of a bound engine in one allocation. */
+static struct dma_bound *bound_alloc(size_t n)
+{
+    size_t bytes = sizeof(struct dma_bound) + n * (sizeof(dma_queue_t *) + sizeof(dma_map_pick_t) + sizeof(uint32_t)) +
+                   (n + 1) * (sizeof(dma_lower_t) + sizeof(dma_queue_t *)) + n * sizeof(uint64_t);
+    struct dma_bound *b = calloc(1, bytes);
+
+    if (b) {
+        b->at = (dma_lower_t *)(b + 1);
+        b->ready = (uint64_t *)(b->at + n + 1);
+        b->queues = (dma_queue_t **)(b->ready + n);
+        b->waiting = b->queues + n;
+        b->picks = (dma_map_pick_t *)(b->waiting + n + 1);
+        b->nodes = (uint32_t *)(b->picks + n);
+    }
+    return b;
 }
 
 static dma_status_t sdma_bind(dma_gpu_unit_t *unit, const dma_gpu_job_t *job, struct dma_bound **result, char *why)
 {
     size_t n = (size_t)job->nranks;
-    struct dma_bound *b = calloc(1, sizeof(*b) + n * sizeof(*b->queues) + (n + 1) * sizeof(*b->at));
-    dma_map_pick_t *picks = calloc(n, sizeof(*picks));
-    uint32_t *nodes = calloc(n, sizeof(*nodes));
-    dma_status_t status = DMA_UNSUPPORTED;
+    struct dma_bound *b = bound_alloc(n);
 
-    if (!b || !picks || !nodes) {
-        refuse(why, "no memory");
-        goto done;
+    if (!b) {
+        return refuse(why, "no memory");
     }
     for (size_t r = 0; r < n; r++) {
-        nodes[r] = job->cards[r].node;
+        b->nodes[r] = job->cards[r].node;
     }
-    dma_map_build(unit->gen, unit->gpu, nodes, job->nranks, job->rank, picks);
+    dma_map_build(unit->gen, unit->gpu, b->nodes, job->nranks, job->rank, b->picks);
     b->unit = unit;
     b->rank = job->rank;
     b->nranks = job->nranks;
     b->lines = job->lines;
-    b->at = (dma_lower_t *)(b + 1);
-    b->queues = (dma_queue_t **)(b->at + n + 1);
+    if (job->ready) {
+        memcpy(b->ready, job->ready, n * sizeof(*b->ready));
+    } else {
+        b->ready = NULL;
+    }
+    if (unit->gen->even_engines && !unit->queues.thunk.create_queue_ext) {
+        free(b);
+        return refuse(why, "some engines of this GPU are not there, and this version of libhsakmt cannot name engines");
+    }
     for (size_t r = 0; r < n; r++) {
         bool shared;
 
-        if (!(b->queues[r] = dma_queue_get(&unit->queues, &picks[r], nodes[r], &shared))) {
-            refuse(why, "the driver gives this process no queue");
-            goto done;
+        if (!(b->queues[r] = dma_queue_get(&unit->queues, &b->picks[r], b->nodes[r], &shared))) {
+            free(b);
+            return refuse(why, "the driver gives this process no queue");
         }
     }
     *result = b;
-    b = NULL;
-    status = DMA_OK;
-done:
-    free(nodes);
-    free(picks);
-    free(b);
-    return status;
+    return DMA_OK;
 }
 
 static double now(void)
@@ -202,6 +200,7 @@ static void sdma_unbind(struct dma_bound *b)
     while (!is_quiet(b) && now() < until) {
         sched_yield();
     }
+    dma_sdma_arm_end(b);
     free(b);
 }
 
@@ -221,18 +220,23 @@ static dma_status_t get_temp(dma_gpu_unit_t *unit, dma_queue_t *queue)
     return status;
 }
 
+dma_lower_to_t dma_bound_to(const struct dma_bound *b, dma_queue_t *queue, uint32_t prog)
+{
+    return (dma_lower_to_t){
+        .gen = b->unit->gen,
+        .queue = queue,
+        .line = b->lines + (prog - 1) * sizeof(dma_engine_line_t),
+        .swaps = b->unit->features & DMA_GPU_SWAP_PACKETS,
+        .bcsts = b->unit->features & DMA_GPU_BCST_PACKETS,
+    };
+}
+
 /* Puts in one program, or as much of it as there is room for. */
 static dma_status_t put(struct dma_bound *b, const dma_run_t *run, uint32_t index)
 {
     const dma_prog_t *prog = &run->plan->progs[index];
     dma_queue_t *queue = b->queues[prog->link];
-    dma_lower_to_t to = {
-        .gen = b->unit->gen,
-        .queue = queue,
-        .line = b->lines + (index - 1) * sizeof(dma_engine_line_t),
-        .swaps = b->unit->gen->has & DMA_GEN_SWAP,
-        .bcsts = b->unit->gen->has & DMA_GEN_BROADCAST,
-    };
+    dma_lower_to_t to = dma_bound_to(b, queue, index);
     dma_status_t status = DMA_OK;
 
     if (b->at[index].op == prog->nops) {
@@ -297,5 +301,7 @@ const dma_gpu_engine_t dma_gpu_engine_sdma = {
     .bind = sdma_bind,
     .unbind = sdma_unbind,
     .start = sdma_start,
+    .arm = dma_sdma_arm,
+    .disarm = dma_sdma_disarm,
     .check = sdma_check,
 };

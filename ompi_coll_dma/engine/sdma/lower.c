@@ -137,6 +137,23 @@ static dma_status_t signal_line(const dma_run_t *run, const dma_lower_to_t *to)
     return status;
 }
 
+/* A ready word does not move on before this run is over, so equality will be seen; and a start that has been given up,
+ * with a word one larger, is none. */
+static dma_status_t wait_ready(const dma_run_t *run, int peer, const dma_lower_to_t *to)
+{
+    uint32_t *p;
+    dma_status_t status;
+
+    if (!to->ready) {
+        return DMA_OK;
+    }
+    status = dma_ring_reserve(&to->queue->ring, DMA_PACKET_POLL_DWORDS, 1, &p);
+    if (status == DMA_OK) {
+        dma_packet_poll(p, to->ready[peer], DMA_PACKET_EQUAL, dma_ready_start(run->epoch), UINT32_MAX, POLL_INTERVAL);
+    }
+    return status;
+}
+
 static dma_status_t lower(const dma_run_t *run, const dma_op_t *op, const dma_lower_to_t *to, dma_lower_t *at)
 {
     uint64_t skip, bytes = dma_run_length(run, &op->len, &skip);
@@ -152,7 +169,7 @@ static dma_status_t lower(const dma_run_t *run, const dma_op_t *op, const dma_lo
     case DMA_OP_SIGNAL:
         return signal_line(run, to);
     default:
-        return DMA_OK; /* WAIT: over */
+        return wait_ready(run, op->flag.rank, to);
     }
 }
 

@@ -7,7 +7,7 @@
  *               the queue's own, piece by piece, each with a fence and a poll between the steps that need one:
  *                   temp <- theirs, wait, theirs <- ours, wait, ours <- temp, wait
  *     SIGNAL    a fence that writes the run's epoch to the program's line
- *     WAIT      nothing: all peers have entered when a run starts
+ *     WAIT      nothing: all peers have entered when a run starts; where it is armed, a poll of the peer's ready word
  *
  * Lowering can stop anywhere between two groups of packets, when a ring is full, and go on from there.
  */
@@ -29,9 +29,10 @@ typedef struct dma_lower {
 typedef struct dma_lower_to {
     const dma_gen_t *gen;
     dma_queue_t *queue;
-    uint64_t line; /* of the program, as the device sees it */
-    bool swaps;    /* swap packets may be used */
-    bool bcsts;    /* broadcasts may be used */
+    uint64_t line;         /* of the program, as the device sees it */
+    bool swaps;            /* swap packets may be used */
+    bool bcsts;            /* broadcasts may be used */
+    const uint64_t *ready; /* armed: the ranks' ready words; else NULL */
 } dma_lower_to_t;
 
 /* Does the program need the queue's memory for exchanges, with these addresses? */

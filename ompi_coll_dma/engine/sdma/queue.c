@@ -5,8 +5,11 @@
 #include <string.h>
 #include <time.h>
 
-#define STEP_STRIDE 64
-#define STEPS_BYTES 4096
+#define LINE_BYTES  64
+#define STEPS_BYTES 4096 /* a line for each queue */
+#define GO_OFFSET   32   /* in it */
+
+_Static_assert(STEPS_BYTES / LINE_BYTES == 64, "a bit for each line");
 
 static double now(void)
 {
@@ -16,8 +19,7 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Host memory that the device may read, write and fetch packets from. */
-static void *get_memory(dma_queues_t *q, uint64_t bytes, uint64_t *device_addr)
+void *dma_queues_memory(dma_queues_t *q, uint64_t bytes, uint64_t *device_addr)
 {
     dma_thunk_flags_t flags = {DMA_THUNK_NON_PAGED | DMA_THUNK_HOST_ACCESS | DMA_THUNK_EXECUTE_ACCESS |
                                DMA_THUNK_UNCACHED};
@@ -37,7 +39,7 @@ static void *get_memory(dma_queues_t *q, uint64_t bytes, uint64_t *device_addr)
     return memory;
 }
 
-static void put_memory(dma_queues_t *q, void *memory, uint64_t bytes)
+void dma_queues_memory_free(dma_queues_t *q, void *memory, uint64_t bytes)
 {
     q->thunk.unmap(memory);
     q->thunk.free(memory, bytes);
@@ -63,7 +65,7 @@ dma_status_t dma_queues_open(dma_queues_t *q, uint32_t node, const char **reason
         return DMA_UNSUPPORTED;
     }
     q->node = node;
-    if (!(q->steps = get_memory(q, STEPS_BYTES, &q->steps_addr))) {
+    if (!(q->steps = dma_queues_memory(q, STEPS_BYTES, &q->steps_addr))) {
         q->thunk.close();
         *reason = "no memory for queues";
         return DMA_UNSUPPORTED;
@@ -76,7 +78,7 @@ dma_status_t dma_queues_open(dma_queues_t *q, uint32_t node, const char **reason
 static void destroy(dma_queues_t *q, dma_queue_t *queue)
 {
     q->thunk.destroy_queue(queue->id);
-    put_memory(q, queue->memory, DMA_QUEUE_RING_BYTES);
+    dma_queues_memory_free(q, queue->memory, DMA_QUEUE_RING_BYTES);
     pthread_mutex_destroy(&queue->lock);
     free(queue);
 }
@@ -92,7 +94,7 @@ void dma_queues_close(dma_queues_t *q)
         next = queue->next;
         destroy(q, queue);
     }
-    put_memory(q, q->steps, STEPS_BYTES);
+    dma_queues_memory_free(q, q->steps, STEPS_BYTES);
     pthread_mutex_destroy(&q->lock);
     q->thunk.close();
     q->opened = false;
@@ -116,10 +118,10 @@ static dma_queue_t *make(dma_queues_t *q, dma_map_kind_t kind, uint32_t engine)
     dma_ring_memory_t memory;
     uint64_t unused;
 
-    if (q->made == STEPS_BYTES / STEP_STRIDE || !(queue = calloc(1, sizeof(*queue)))) {
+    if (!~q->slots_used || !(queue = calloc(1, sizeof(*queue)))) {
         return NULL;
     }
-    if (!(queue->memory = get_memory(q, DMA_QUEUE_RING_BYTES, &unused))) {
+    if (!(queue->memory = dma_queues_memory(q, DMA_QUEUE_RING_BYTES, &unused))) {
         goto free_queue;
     }
     if (create(q, kind, engine, queue->memory, &made) != DMA_THUNK_SUCCESS) {
@@ -137,9 +139,11 @@ static dma_queue_t *make(dma_queues_t *q, dma_map_kind_t kind, uint32_t engine)
     queue->error = made.error;
     queue->kind = kind;
     queue->engine = engine;
-    queue->step_word = (uint32_t *)((char *)q->steps + STEP_STRIDE * q->made);
-    queue->step_addr = q->steps_addr + STEP_STRIDE * q->made;
-    q->made++;
+    queue->slot = (unsigned)__builtin_ctzll(~q->slots_used);
+    q->slots_used |= UINT64_C(1) << queue->slot;
+    queue->step_addr = q->steps_addr + LINE_BYTES * queue->slot;
+    queue->go_addr = queue->step_addr + GO_OFFSET;
+    queue->go = (_Atomic uint32_t *)((char *)q->steps + LINE_BYTES * queue->slot + GO_OFFSET);
     pthread_mutex_init(&queue->lock, NULL);
     queue->next = q->list;
     q->list = queue;
@@ -148,7 +152,7 @@ static dma_queue_t *make(dma_queues_t *q, dma_map_kind_t kind, uint32_t engine)
 destroy_queue:
     q->thunk.destroy_queue(made.id);
 put_memory:
-    put_memory(q, queue->memory, DMA_QUEUE_RING_BYTES);
+    dma_queues_memory_free(q, queue->memory, DMA_QUEUE_RING_BYTES);
 free_queue:
     free(queue);
     return NULL;
@@ -158,7 +162,7 @@ static dma_queue_t *find(const dma_queues_t *q, dma_map_kind_t kind, uint32_t en
 {
     dma_queue_t *queue = q->list;
 
-    while (queue && (queue->kind != kind || (kind != DMA_MAP_HOST && queue->engine != engine))) {
+    while (queue && (queue->own || queue->kind != kind || (kind != DMA_MAP_HOST && queue->engine != engine))) {
         queue = queue->next;
     }
     return queue;
@@ -175,10 +179,10 @@ static dma_queue_t *take(dma_queues_t *q, dma_map_kind_t kind, uint32_t engine)
 /* The one that the fewest use. */
 static dma_queue_t *least_used(const dma_queues_t *q)
 {
-    dma_queue_t *best = q->list;
+    dma_queue_t *best = NULL;
 
     for (dma_queue_t *queue = q->list; queue; queue = queue->next) {
-        best = queue->users < best->users ? queue : best;
+        best = !queue->own && (!best || queue->users < best->users) ? queue : best;
     }
     return best;
 }
@@ -207,6 +211,36 @@ dma_queue_t *dma_queue_get(dma_queues_t *q, const dma_map_pick_t *pick, uint32_t
     }
     pthread_mutex_unlock(&q->lock);
     return queue;
+}
+
+dma_queue_t *dma_queue_get_own(dma_queues_t *q, const dma_map_pick_t *pick, uint32_t peer)
+{
+    dma_queue_t *queue;
+
+    if (pick->kind == DMA_MAP_ENGINE && !q->thunk.create_queue_ext) {
+        return NULL; /* on which engine it would be, and whom it would share it with, nobody knows */
+    }
+    pthread_mutex_lock(&q->lock);
+    queue = make(q, pick->kind, pick->kind == DMA_MAP_ENGINE ? pick->engine : peer);
+    if (queue) {
+        queue->own = true;
+    }
+    pthread_mutex_unlock(&q->lock);
+    return queue;
+}
+
+void dma_queue_put_own(dma_queues_t *q, dma_queue_t *queue)
+{
+    dma_queue_t **link = &q->list;
+
+    pthread_mutex_lock(&q->lock);
+    while (*link != queue) {
+        link = &(*link)->next;
+    }
+    *link = queue->next;
+    q->slots_used &= ~(UINT64_C(1) << queue->slot);
+    destroy(q, queue);
+    pthread_mutex_unlock(&q->lock);
 }
 
 dma_status_t dma_queue_check(dma_queue_t *queue, double seconds)

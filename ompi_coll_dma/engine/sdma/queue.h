@@ -8,7 +8,7 @@
  *
  * Memory of a queue: the ring is an allocation of its own, an exact power of two, uncached and executable, in host memory;
  * kernels refuse a ring, a read or a write pointer that does not begin a mapping of exactly its size. Pointers and doorbell
- * are the thunk's. `step` is a word of the queue's own, for waiting for its own copies.
+ * are the thunk's. Two words of a line of the queue's own: `step`, for waiting for its own copies, and `go`.
  *
  * The holder of a queue's lock builds packets and publishes them. Nothing that waits for anything but the queue's own
  * packets may be put into a shared queue.
@@ -33,10 +33,13 @@ typedef struct dma_queue {
     void *memory;
     uint64_t id;
     volatile int64_t *error;
-    uint32_t *step_word; /* as the host sees it */
-    uint64_t step_addr;  /* as the device does */
-    uint32_t step;       /* last value given out */
-    uint64_t temp;       /* device memory for exchanges, or 0 */
+    bool own; /* of one user: not shared */
+    unsigned slot;
+    uint64_t step_addr;   /* of a word for waiting for its own copies, as the device sees it */
+    _Atomic uint32_t *go; /* armed programs: 1: run, 0: do nothing */
+    uint64_t go_addr;
+    uint32_t step; /* last value given out */
+    uint64_t temp; /* device memory for exchanges, or 0 */
     unsigned users;
     /* what dma_queue_stuck has seen last */
     uint64_t seen_read;
@@ -51,16 +54,24 @@ typedef struct dma_queues {
     dma_queue_t *list;
     void *steps; /* a page for step words */
     uint64_t steps_addr;
-    unsigned made;
+    uint64_t slots_used; /* bit mask: lines of that page */
 } dma_queues_t;
 
 /* On failure *reason says why there are no queues here. */
 dma_status_t dma_queues_open(dma_queues_t *queues, uint32_t node, const char **reason);
 void dma_queues_close(dma_queues_t *queues);
 
+/* Zeroed host memory that the device may read, write and fetch packets from; of whole pages. */
+void *dma_queues_memory(dma_queues_t *queues, uint64_t bytes, uint64_t *device_addr);
+void dma_queues_memory_free(dma_queues_t *queues, void *memory, uint64_t bytes);
+
 /* A queue for a pick, to the GPU with the kernel's number `peer`, made on first use. NULL: not even one to share. *shared:
  * it is not on the engine that was wanted. */
 dma_queue_t *dma_queue_get(dma_queues_t *queues, const dma_map_pick_t *pick, uint32_t peer, bool *shared);
+
+/* A queue for one user, and its end: it is idle. NULL: there is no room for another queue. */
+dma_queue_t *dma_queue_get_own(dma_queues_t *queues, const dma_map_pick_t *pick, uint32_t peer);
+void dma_queue_put_own(dma_queues_t *queues, dma_queue_t *queue);
 
 /* DMA_OK, or DMA_ERR_ENGINE: the queue has an error, or has not moved for so many seconds though it has work. */
 dma_status_t dma_queue_check(dma_queue_t *queue, double seconds);

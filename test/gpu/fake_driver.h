@@ -5,8 +5,8 @@
  * reading their answers can be tested: versions and kinds of memory that no machine at hand has. They know one address
  * range. Each exports its own `fake_driver`.
  */
-#ifndef DMA_TEST_LIBGPU_FAKE_DRIVER_H
-#define DMA_TEST_LIBGPU_FAKE_DRIVER_H
+#ifndef DMA_TEST_GPU_FAKE_DRIVER_H
+#define DMA_TEST_GPU_FAKE_DRIVER_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -27,7 +27,8 @@ typedef struct fake_driver {
     unsigned queries;  /* first and later questions about an address, all calls */
     unsigned retained; /* primary contexts */
     unsigned calls;    /* of HIP, whichever */
-    unsigned open_flags;
+    unsigned open_flags, last_error;
+    int device; /* HIP: the current one */
 } fake_driver_t;
 
 #endif

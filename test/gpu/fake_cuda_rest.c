@@ -1,4 +1,4 @@
-/* All of libcuda's calls that no test looks at: they succeed. libgpu_fake_cuda.c has the others. */
+/* All of libcuda's calls that no test looks at: they succeed. fake_cuda.c has the others. */
 #include "gpu/cuda_api.h"
 
 #pragma GCC diagnostic ignored "-Wunused-parameter"

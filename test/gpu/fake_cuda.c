@@ -1,8 +1,8 @@
 /* Stands in for libcuda.so.1: versions, contexts, and what it says about an address. */
 #include <string.h>
 
+#include "fake_driver.h"
 #include "gpu/cuda_api.h"
-#include "libgpu_fake_driver.h"
 
 extern fake_driver_t fake_driver;
 fake_driver_t fake_driver = {.version = 12080};

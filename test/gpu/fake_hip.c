@@ -4,8 +4,8 @@
  */
 #include <string.h>
 
+#include "fake_driver.h"
 #include "gpu/hip_api.h"
-#include "libgpu_fake_driver.h"
 
 extern fake_driver_t fake_driver;
 fake_driver_t fake_driver = {.version = 60300000};
@@ -90,7 +90,27 @@ hip_error_t hipMalloc(void **ptr, size_t bytes)
     (void)ptr;
     (void)bytes;
     fake_driver.calls++;
-    return HIP_ERROR_OUT_OF_MEMORY;
+    return fake_driver.last_error = HIP_ERROR_OUT_OF_MEMORY;
+}
+
+hip_error_t hipGetLastError(void)
+{
+    hip_error_t error = fake_driver.last_error;
+
+    fake_driver.last_error = HIP_DONE;
+    return error;
+}
+
+hip_error_t hipGetDevice(int *device)
+{
+    *device = fake_driver.device;
+    return HIP_DONE;
+}
+
+hip_error_t hipSetDevice(int device)
+{
+    fake_driver.device = device;
+    return HIP_DONE;
 }
 
 hip_error_t hipStreamQuery(struct ihipStream_t *stream)

@@ -1,0 +1,179 @@
+/*
+ * Armed programs: packets that wait in a queue for the start of their call.
+ *
+ *     POLL   our ready word, but for its lowest bit: the call starts, or is given up
+ *     COND   the queue's go word: 0, the rest is skipped
+ *     POLL   the ready word of each peer that is written to
+ *     copies
+ *     FENCE  the program's line := epoch
+ *
+ * Giving up stores 0 into the go words and then our ready word plus one: queues run on and skip, no line is written, and
+ * peers' engines, which wait for the ready word without the bit, do not take it for a start.
+ *
+ * An engine runs one queue at a time, so a queue that waits keeps others from it: programs are armed only on engines that
+ * serve no one else of the job (dma_map_pick_t.may_wait), one queue for each program, all of them or none. The own block has
+ * no engine of that kind: it goes on the first queue, before the wait for that queue's peer.
+ *
+ * A program that does not fit into one group of packets, or needs memory in between, is not armed.
+ */
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "engine/sdma/bound.h"
+#include "engine/sdma/packet.h"
+
+#define BODY_DWORDS     8192 /* of a program: below what one COND covers, and a quarter of a ring */
+#define START_INTERVAL  16   /* clocks between two looks for the start */
+#define GIVE_UP_SECONDS 2.0
+
+_Static_assert(BODY_DWORDS <= DMA_PACKET_COND_MAX, "one COND covers a program");
+
+static double now(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* The packets of a program, as the engine would be given them, in memory of ours: their number, or 0. */
+static uint32_t draft(const struct dma_bound *b, const dma_run_t *run, uint32_t index, dma_queue_t *queue,
+                      uint32_t *packets, uint32_t *body)
+{
+    uint64_t read = 0, write = 0, doorbell = 0;
+    dma_ring_memory_t memory = {.ring = body,
+                                .bytes = 2 * BODY_DWORDS * sizeof(*body),
+                                .read_ptr = &read,
+                                .write_ptr = &write,
+                                .doorbell = &doorbell};
+    dma_queue_t paper = {.step_addr = queue->step_addr, .step = queue->step};
+    dma_lower_to_t to = dma_bound_to(b, &paper, index);
+    dma_lower_t at = {0};
+
+    to.ready = b->ready;
+    if (dma_ring_init(&paper.ring, &memory) != DMA_OK || dma_lower_needs_temp(run, &run->plan->progs[index], &to) ||
+        dma_lower_program(run, &run->plan->progs[index], &to, &at) != DMA_OK) {
+        return 0;
+    }
+    *packets = (uint32_t)paper.ring.unpublished_packets;
+    return (uint32_t)(paper.ring.reserved / sizeof(*body));
+}
+
+/* One program, behind a start and a go; false: it does not fit. */
+static bool put(struct dma_bound *b, const dma_run_t *run, uint32_t index, dma_queue_t *queue, uint32_t *body)
+{
+    uint32_t packets, dwords = draft(b, run, index, queue, &packets, body), *p;
+
+    if (!dwords || dwords > BODY_DWORDS ||
+        dma_ring_reserve(&queue->ring, DMA_PACKET_POLL_DWORDS + DMA_PACKET_COND_DWORDS + dwords, packets + 2, &p) !=
+            DMA_OK) {
+        return false;
+    }
+    p += dma_packet_poll(p, b->ready[b->rank], DMA_PACKET_EQUAL, dma_ready_start(run->epoch), ~UINT32_C(1),
+                         START_INTERVAL);
+    p += dma_packet_cond(p, queue->go_addr, 1, dwords);
+    memcpy(p, body, dwords * sizeof(*p));
+    return true;
+}
+
+/* Queues of our own for all programs of a plan but that of the own block, which has none of its own. */
+static bool get_queues(struct dma_bound *b, const dma_run_t *run)
+{
+    for (uint32_t i = 1; i < run->plan->nprogs; i++) {
+        int link = run->plan->progs[i].link;
+
+        if (link == b->rank || b->waiting[i]) {
+            continue;
+        }
+        if (!b->picks[link].may_wait ||
+            !(b->waiting[i] = dma_queue_get_own(&b->unit->queues, &b->picks[link], b->nodes[link]))) {
+            return false;
+        }
+    }
+    return run->plan->nprogs > 1 && b->waiting[1];
+}
+
+dma_status_t dma_sdma_arm(const dma_run_t *run)
+{
+    struct dma_bound *b = run->bound;
+    uint32_t *body;
+    bool fits;
+
+    if (!b->ready || !get_queues(b, run)) {
+        dma_sdma_arm_end(b);
+        b->ready = NULL; /* the programs of a bound engine are always the same: another time would be no better */
+        return DMA_UNSUPPORTED;
+    }
+    if (!(body = malloc(2 * BODY_DWORDS * sizeof(*body)))) {
+        return DMA_UNSUPPORTED;
+    }
+    fits = true;
+    for (uint32_t pass = 0; pass < 2; pass++) { /* the own block first: it waits for nobody */
+        for (uint32_t i = 1; fits && i < run->plan->nprogs; i++) {
+            bool own = run->plan->progs[i].link == b->rank;
+
+            if (own == (pass == 0)) {
+                fits = put(b, run, i, own ? b->waiting[1] : b->waiting[i], body);
+            }
+        }
+    }
+    free(body);
+    for (uint32_t i = 1; i < run->plan->nprogs; i++) {
+        dma_queue_t *queue = b->waiting[i];
+
+        if (!queue) {
+            continue;
+        }
+        if (!fits) {
+            dma_ring_drop(&queue->ring);
+            continue;
+        }
+        /* The engine reads the word long after the doorbell, which is a release. */
+        atomic_store_explicit(queue->go, 1, memory_order_relaxed);
+        dma_ring_publish(&queue->ring);
+    }
+    if (!fits) {
+        return DMA_UNSUPPORTED;
+    }
+    b->armed = b->epoch = run->epoch;
+    b->progs = run->plan->nprogs;
+    b->window = run->window;
+    b->run = NULL;
+    return DMA_OK;
+}
+
+void dma_sdma_disarm(struct dma_bound *b, _Atomic uint32_t *ready)
+{
+    double until = now() + GIVE_UP_SECONDS;
+
+    if (!b->armed) {
+        return;
+    }
+    for (int i = 1; i <= b->nranks; i++) {
+        if (b->waiting[i]) {
+            atomic_store_explicit(b->waiting[i]->go, 0, memory_order_relaxed);
+        }
+    }
+    /* release: an engine that sees this sees the go words */
+    atomic_store_explicit(ready, dma_ready_start(b->armed) + 1, memory_order_release);
+    for (int i = 1; i <= b->nranks; i++) {
+        while (b->waiting[i] && dma_ring_idle(&b->waiting[i]->ring) == DMA_AGAIN && now() < until) {
+            sched_yield();
+        }
+    }
+    b->armed = 0;
+    b->epoch = 0; /* its lines have not been written, and will not be */
+    b->progs = 0;
+}
+
+void dma_sdma_arm_end(struct dma_bound *b)
+{
+    for (int i = 1; b->waiting && i <= b->nranks; i++) {
+        if (b->waiting[i]) {
+            dma_queue_put_own(&b->unit->queues, b->waiting[i]);
+            b->waiting[i] = NULL;
+        }
+    }
+}

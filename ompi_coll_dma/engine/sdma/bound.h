@@ -1,0 +1,51 @@
+/* The insides of the sdma engine, shared by its files: units, what a communicator has of them, and armed programs. */
+#ifndef DMA_SDMA_BOUND_H
+#define DMA_SDMA_BOUND_H
+
+#include "engine/sdma/lower.h"
+#include "engine/sdma/sdma.h"
+
+struct dma_gpu_unit {
+    const dma_gpu_runtime_t *rt;
+    int device;
+    double stuck_seconds;
+    dma_gpu_pci_t pci;
+    dma_topo_t *topo;
+    const dma_topo_gpu_t *gpu;
+    const dma_gen_t *gen;
+    uint32_t features; /* that the self-test has found to work */
+    dma_queues_t queues;
+};
+
+/* What dma_run_t calls the engine bound to a communicator. */
+struct dma_bound {
+    dma_gpu_unit_t *unit;
+    int rank, nranks;
+    uint64_t lines;
+    dma_queue_t **queues; /* by rank whose link it is; ours: for the own block */
+    dma_map_pick_t *picks;
+    uint32_t *nodes;
+    dma_lower_t *at;      /* of the run's programs */
+    const dma_run_t *run; /* that is being put in; NULL: none */
+    uint32_t epoch;       /* of the last run */
+    uint32_t progs;       /* of it */
+    const struct dma_window *window;
+
+    uint64_t *ready;       /* by rank; NULL: nothing is armed here */
+    dma_queue_t **waiting; /* by program: the queue that it is armed on; NULL: none */
+    uint32_t armed;        /* the epoch that is armed; 0: none */
+};
+
+/* engine.c: what a program is lowered to on a queue. */
+dma_lower_to_t dma_bound_to(const struct dma_bound *b, dma_queue_t *queue, uint32_t prog);
+
+/* arm.c */
+dma_status_t dma_sdma_arm(const dma_run_t *run);
+void dma_sdma_disarm(struct dma_bound *b, _Atomic uint32_t *ready);
+void dma_sdma_arm_end(struct dma_bound *b);
+
+/* selftest.c: which of the packets that not every machine is proven to have do what they should. A bit mask of
+ * DMA_GPU_*; 0 also when the queue does not move at all, then *works is false. */
+uint32_t dma_sdma_selftest(dma_gpu_unit_t *unit, bool *works);
+
+#endif

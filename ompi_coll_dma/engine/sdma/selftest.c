@@ -1,0 +1,135 @@
+/*
+ * What packets of unproven behaviour do on this machine, tried on scratch memory before they are relied on: conditional
+ * execution, exchange, broadcast. A packet that does something else, or that the queue does not get over, is not used.
+ */
+#include <sched.h>
+#include <string.h>
+#include <time.h>
+
+#include "engine/sdma/bound.h"
+#include "engine/sdma/packet.h"
+
+#define TEST_SECONDS 1.0
+#define PLACE_BYTES  256 /* of the scratch memory: four places */
+
+typedef struct bench {
+    dma_gpu_unit_t *unit;
+    dma_queue_t *queue;
+    unsigned char *host;
+    uint64_t addr;
+    uint32_t done; /* value of the last fence */
+} bench_t;
+
+static double now(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static uint64_t place(const bench_t *t, int i)
+{
+    return t->addr + PLACE_BYTES * (unsigned)i;
+}
+
+/* Fills the places with what they are numbered, runs packets, and waits for the fence behind them. */
+static bool run(bench_t *t, const uint32_t *packets, uint32_t dwords)
+{
+    _Atomic uint32_t *fence = (_Atomic uint32_t *)(t->host + 4 * PLACE_BYTES);
+    double until = now() + TEST_SECONDS;
+    uint32_t *p;
+
+    for (int i = 0; i < 4; i++) {
+        memset(t->host + PLACE_BYTES * i, 0x11 * (i + 1), PLACE_BYTES);
+    }
+    if (dma_ring_reserve(&t->queue->ring, dwords + DMA_PACKET_FENCE_DWORDS, 2, &p) != DMA_OK) {
+        return false;
+    }
+    memcpy(p, packets, dwords * sizeof(*p));
+    dma_packet_fence(p + dwords, t->addr + 4 * PLACE_BYTES, ++t->done);
+    dma_ring_publish(&t->queue->ring);
+    while (atomic_load_explicit(fence, memory_order_acquire) != t->done) {
+        if (now() > until) {
+            return false;
+        }
+        sched_yield();
+    }
+    return true;
+}
+
+/* Does place i hold what place `from` held, all of it? */
+static bool holds(const bench_t *t, int i, int from)
+{
+    for (int k = 0; k < PLACE_BYTES; k++) {
+        if (t->host[PLACE_BYTES * i + k] != 0x11 * (from + 1)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool copies(bench_t *t)
+{
+    uint32_t packets[DMA_PACKET_COPY_DWORDS];
+
+    return run(t, packets, dma_packet_copy(packets, t->unit->gen, place(t, 1), place(t, 0), PLACE_BYTES)) &&
+           holds(t, 1, 0) && holds(t, 2, 2);
+}
+
+static bool swaps(bench_t *t)
+{
+    uint32_t packets[DMA_PACKET_SWAP_DWORDS];
+
+    return run(t, packets, dma_packet_swap(packets, t->unit->gen, place(t, 1), place(t, 0), PLACE_BYTES)) &&
+           holds(t, 1, 0) && holds(t, 0, 1) && holds(t, 2, 2);
+}
+
+static bool broadcasts(bench_t *t)
+{
+    uint32_t packets[DMA_PACKET_BROADCAST_DWORDS];
+
+    return run(t, packets,
+               dma_packet_broadcast(packets, t->unit->gen, place(t, 1), place(t, 3), place(t, 0), PLACE_BYTES)) &&
+           holds(t, 1, 0) && holds(t, 3, 0) && holds(t, 2, 2);
+}
+
+/* A copy behind a condition runs if the word is what it should be, and not else. */
+static bool conditions(bench_t *t)
+{
+    uint32_t packets[DMA_PACKET_COND_DWORDS + DMA_PACKET_COPY_DWORDS], n;
+
+    for (uint32_t go = 0; go < 2; go++) {
+        atomic_store_explicit(t->queue->go, go, memory_order_relaxed); /* the doorbell is a release */
+        n = dma_packet_cond(packets, t->queue->go_addr, 1, DMA_PACKET_COPY_DWORDS);
+        n += dma_packet_copy(packets + n, t->unit->gen, place(t, 1), place(t, 0), PLACE_BYTES);
+        if (!run(t, packets, n) || !holds(t, 1, go ? 0 : 1)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+uint32_t dma_sdma_selftest(dma_gpu_unit_t *unit, bool *works)
+{
+    dma_map_pick_t pick = {.kind = DMA_MAP_HOST};
+    bench_t t = {.unit = unit};
+    uint32_t features = 0;
+    bool shared;
+
+    *works = false;
+    t.host = dma_queues_memory(&unit->queues, 4096, &t.addr);
+    if (!t.host) {
+        return 0;
+    }
+    t.queue = dma_queue_get(&unit->queues, &pick, 0, &shared);
+    *works = t.queue && copies(&t);
+    if (*works) {
+        features |= unit->gen->has & DMA_GEN_SWAP && swaps(&t) ? DMA_GPU_SWAP_PACKETS : 0;
+        features |= unit->gen->has & DMA_GEN_BROADCAST && broadcasts(&t) ? DMA_GPU_BCST_PACKETS : 0;
+        features |= conditions(&t) ? DMA_GPU_PRELAUNCH : 0;
+        dma_queues_memory_free(&unit->queues, t.host, 4096);
+    }
+    /* else a queue may still write there: better lost than reused */
+    return features;
+}
