@@ -135,13 +135,16 @@ stage_build() {
 # run BUILD RANKS ARGS...: mpirun with the component of that build
 run() {
     local build=$1 n=$2 extra
-    read -ra extra <<<"${MPIRUN_ARGS:-}"
+    read -ra extra <<<"${MPIRUN_ARGS:-$spin}"
     shift 2
     "$root/with-build" --build "$work/$build" mpirun --oversubscribe --bind-to none -n "$n" --mca pml ob1 --mca btl self,vader \
         --mca coll dma --mca coll_dma_engine stream --mca coll_dma_arena_bytes 67108864 "${extra[@]}" "$@"
 }
 export -f run
-export root work
+# A core for every rank and its helpers: waiting ranks keep theirs.
+spin=''
+[ "$cores" -lt 16 ] || spin='--mca mpi_yield_when_idle 0'
+export root work spin
 
 limited_run() {
     local limit=$1
@@ -187,7 +190,7 @@ stage_sweep() {
     sweep_limit=90
     limited_run 90 broken "$ranks" "$work/build/test/mpi/sweep" -n 20 -d 100 -o allgather -f b -w 20 >"$work/sweep-broken.log" 2>&1
     if grep -q 'FAILED: receive buffer' "$work/sweep-broken.log"; then
-        echo "with a copy left out: noticed ($(tail -n 1 "$work/sweep-broken.log"))"
+        echo "with a copy left out: noticed: $(grep -m 1 -o 'receive buffer: .*expected[^;]*' "$work/sweep-broken.log")"
     else
         echo 'with a copy left out: NOT NOTICED'
         tail -n 3 "$work/sweep-broken.log"

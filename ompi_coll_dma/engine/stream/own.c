@@ -5,7 +5,8 @@
 
 #define LATE_SECONDS 20e-6 /* a copy among idle compute units comes 2 us behind the pushes, a busy one's takes ms */
 #define LATE_RUNS    3
-#define ECHO_FIRST   256 /* runs until the copy is tried again; then twice as many, and so on */
+#define GRAPH_MOST   (UINT64_C(1) << 30) /* bytes: rows have a longest pitch, and a large block gains nothing */
+#define ECHO_FIRST   256                 /* runs until the copy is tried again; then twice as many, and so on */
 #define ECHO_MOST    65536
 #define ECHO_PIECES  8 /* an own block that takes more turns through a peer's block is not echoed */
 
@@ -91,7 +92,7 @@ static dma_own_graph_t *graph_for(dma_own_t *own, const dma_own_block_t *block, 
 dma_status_t dma_own_copy(dma_own_t *own, const dma_own_block_t *block, const dma_gpu_runtime_t *rt,
                           dma_gpu_stream_t *stream)
 {
-    dma_own_graph_t *g = own->no_graphs ? NULL : graph_for(own, block, rt);
+    dma_own_graph_t *g = own->no_graphs || block->bytes > GRAPH_MOST ? NULL : graph_for(own, block, rt);
 
     own->watching = own->way == DMA_OWN_AUTO;
     own->since = 0;
