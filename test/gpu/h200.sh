@@ -1,5 +1,6 @@
 #!/bin/bash
 # h200.sh [-t SECONDS] STAGE...: the stream engine on a machine with NVIDIA GPUs: built, tested, and measured beside NCCL.
+# Not part of ./check, which runs device.sh on an emulated node.
 #
 #     build     the component from this tree (a distribution: nothing but a compiler, make and Open MPI is needed), the
 #               same with one copy left out, the benchmark, NCCL's side of it, matrix products

@@ -23,7 +23,7 @@ test_gpu_gpu_bench_SOURCES = \
 	test/gpu/plugin.h
 test_gpu_gpu_bench_CPPFLAGS = $(AM_CPPFLAGS) $(OMPI_PROGRAM_CPPFLAGS)
 test_gpu_gpu_bench_LDADD = libdma_core.la $(OMPI_PROGRAM_LIBS) -lm -lrt
-scripts += test/gpu/h200.sh
+scripts += test/gpu/device.sh test/gpu/h200.sh
 other_files += \
 	test/gpu/gemm_cublas.c \
 	test/gpu/rival_nccl.c
