@@ -40,7 +40,7 @@ struct dma_gpu_unit {
     pthread_t worker;
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    work_t *list;
+    work_t *list, *spare;
     unsigned nworks, nbound;
     bool closing;
     uint64_t rng;
@@ -150,7 +150,8 @@ static void drop(dma_gpu_unit_t *unit, work_t *w)
     *link = w->next;
     unit->nworks--;
     w->bound->live--;
-    free(w);
+    w->next = unit->spare;
+    unit->spare = w;
     pthread_cond_broadcast(&unit->changed);
 }
 
@@ -256,6 +257,8 @@ static dma_status_t engine_open(const dma_gpu_config_t *config, dma_gpu_unit_t *
 
 static void engine_close(dma_gpu_unit_t *unit)
 {
+    work_t *spare;
+
     if (unit->nbound || unit->list) {
         misuse("device %d is closed with %u bound and %u programs", unit->device, unit->nbound, unit->nworks);
     }
@@ -266,6 +269,10 @@ static void engine_close(dma_gpu_unit_t *unit)
     pthread_join(unit->worker, NULL);
     pthread_mutex_destroy(&unit->lock);
     pthread_cond_destroy(&unit->changed);
+    while ((spare = unit->spare)) {
+        unit->spare = spare->next;
+        free(spare);
+    }
     free(unit);
     machine.units--;
 }
@@ -374,8 +381,13 @@ static void add_move(work_t *w, const dma_run_t *run, const dma_op_t *op)
 static void put(struct dma_bound *b, const dma_run_t *run, uint32_t index, bool armed)
 {
     const dma_prog_t *prog = &run->plan->progs[index];
-    work_t *w = calloc(1, sizeof(*w));
+    work_t *w = b->unit->spare;
 
+    if (w) {
+        b->unit->spare = w->next;
+    } else {
+        w = malloc(sizeof(*w));
+    }
     if (prog->nops > MAX_OPS) {
         misuse("a program of %u operations", prog->nops);
     }
