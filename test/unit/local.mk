@@ -4,7 +4,8 @@ unit_tests += \
 	test/unit/test_device_cost \
 	test/unit/test_device_errors \
 	test/unit/test_device_persistent \
-	test/unit/test_sdma_engine
+	test/unit/test_sdma_engine \
+	test/unit/test_sdma_lower
 unit_helpers += \
 	test/unit/libengine.c \
 	test/unit/libengine.h \
@@ -16,3 +17,4 @@ unit_helpers += \
 test_unit_test_device_cost_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc
 # finds libthunk's
 test_unit_test_sdma_engine_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dma_thunk_find
+test_unit_test_sdma_lower_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dma_thunk_find
