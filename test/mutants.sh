@@ -67,7 +67,9 @@ run() {
     shift 2
     for test; do
         program=${test%%:*} case='' wrap=()
-        [ "$program" != test_path ] || wrap=('-Wl,--wrap=malloc' '-Wl,--wrap=calloc') # as in Makefile.am
+        case $program in
+        test_path | test_device_cost) wrap=('-Wl,--wrap=malloc' '-Wl,--wrap=calloc') ;; # as in Makefile.am and local.mk
+        esac
         [ "$program" = "$test" ] || case=${test#*:}
         if ! [ -f "$objects/$program.o" ]; then
             compile "$build" "$work/tree" "$work/tree/test/unit/$program.c" "$objects/$program.o" || return 2
