@@ -184,7 +184,7 @@ static dma_status_t agree(dma_comm_t *comm, dma_task_t *task)
         }
         all = all && (word & 3) == ALL_WELL;
     }
-    dma_device_met(comm, all);
+    dma_device_met(comm, task, all);
     return all ? bind(comm, task) : go_by_host(comm, task, DMA_ENTRY_STAGED);
 }
 

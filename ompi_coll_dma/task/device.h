@@ -191,7 +191,7 @@ dma_status_t dma_device_tell(dma_comm_t *comm, dma_task_t *task);
 /* Reads all records; *fresh when any is. On success every target is known. DMA_UNSUPPORTED: not all could be opened. */
 dma_status_t dma_device_learn(dma_comm_t *comm, dma_task_t *task, bool *fresh);
 /* A meeting is over: all could, or not. */
-void dma_device_met(dma_comm_t *comm, bool all);
+void dma_device_met(dma_comm_t *comm, const dma_task_t *task, bool all);
 dma_status_t dma_device_find_plan(dma_comm_t *comm, dma_task_t *task, const dma_plan_t **plan);
 /* Nothing of ours moves any more. */
 void dma_device_stop(dma_comm_t *comm);
