@@ -42,6 +42,7 @@ typedef struct dma_params {
     uint32_t local_procs;    /* processes of the job on this node */
     char engine[16];         /* for device memory: this one; "" or "auto": the best that works; "none" */
     char gpu_variant[32];    /* (agreed) as `variant`, for device memory */
+    char own_copy[8];        /* how an engine copies inside one device: auto, graph, copy, echo */
     uint32_t gpu_queues;     /* (agreed) engine queues for peers in b2b; 0: the cost model chooses */
     const char *gpu_profile; /* (agreed) path of a profile of the GPUs' engines, or NULL for the built-in one */
     int prelaunch;           /* persistent calls at most whose programs the engines get before their start; 0: none */
@@ -141,8 +142,8 @@ dma_status_t dma_task_test(dma_task_t *task);
 void dma_task_free(dma_task_t *task);
 
 /* Persistent: a channel is a call with frozen arguments and with shared memory of its own, so that channels are started in
- * any order, different on every rank. Collective and blocking; DMA_UNSUPPORTED (the same answer on every rank): use the
- * module below. */
+ * any order, different on every rank. Collective and blocking. Without shared memory, on any communicator, its starts are
+ * done by messages. */
 typedef struct dma_channel dma_channel_t;
 dma_status_t dma_channel_create(dma_comm_t *comm, const dma_call_t *call, dma_done_t done, void *arg,
                                 dma_channel_t **channel);
@@ -150,6 +151,19 @@ dma_status_t dma_channel_create(dma_comm_t *comm, const dma_call_t *call, dma_do
 dma_status_t dma_channel_start(dma_channel_t *channel);
 /* Local, when not started. */
 void dma_channel_destroy(dma_channel_t *channel);
+
+/* Around a collective module that does not know device memory: host memory in place of whatever sides of the call are
+ * device memory. Local: what buffers are is nobody else's concern. */
+typedef struct dma_bounce dma_bounce_t;
+/* *bounce NULL: no side is device memory. Else `dma_bounce_in` has to be called before the module is, `dma_bounce_out`
+ * when its collective has ended, as often as it is done, and dma_bounce_free when it will not be again. */
+dma_status_t dma_bounce_make(dma_proc_t *proc, const dma_call_t *call, int nranks, dma_bounce_t **bounce);
+dma_status_t dma_bounce_in(dma_bounce_t *bounce);
+dma_status_t dma_bounce_out(dma_bounce_t *bounce);
+void dma_bounce_free(dma_bounce_t *bounce);
+/* What to pass to the module for the user's address of a side. */
+void *dma_bounce_send(const dma_bounce_t *bounce, const void *user);
+void *dma_bounce_recv(const dma_bounce_t *bounce, void *user);
 
 /* Moves all tasks and set-ups of the process on; returns how many completed. Never waits: safe in a progress callback,
  * also a recursive one. */

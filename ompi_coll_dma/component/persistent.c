@@ -10,27 +10,21 @@ static dma_status_t make(mca_coll_dma_module_t *module, ompi_communicator_t *com
 {
     dma_status_t status = mca_coll_dma_prepare(module, comm);
 
-    if (DMA_OK == status) {
+    if (DMA_OK == status || DMA_UNSUPPORTED == status) {
         status = dma_channel_create(module->comm, call, mca_coll_dma_request_done, request, &request->channel);
-        if (DMA_UNSUPPORTED == status && 0 == ompi_comm_rank(comm)) {
-            mca_coll_dma_host.report(DMA_REPORT_WARN, "channel",
-                                     "no shared memory is left for another persistent collective: the next collective "
-                                     "component serves it");
-        }
     }
     return status;
 }
 
-/* DMA_UNSUPPORTED: for the module below. */
-static dma_status_t init(mca_coll_base_module_t *base, ompi_communicator_t *comm, const dma_call_t *call,
-                         ompi_request_t **result)
+static int init(mca_coll_base_module_t *base, ompi_communicator_t *comm, const dma_call_t *call,
+                ompi_request_t **result)
 {
     mca_coll_dma_module_t *module = (mca_coll_dma_module_t *)base;
     mca_coll_dma_request_t *request = mca_coll_dma_request_get(module, comm, true);
     dma_status_t status = DMA_OK;
 
     if (!request) {
-        return DMA_ERR_NOMEM;
+        return MPI_ERR_NO_MEM;
     }
     if (!dma_call_empty(call, ompi_comm_size(comm))) {
         status = make(module, comm, call, request);
@@ -38,29 +32,22 @@ static dma_status_t init(mca_coll_base_module_t *base, ompi_communicator_t *comm
     if (DMA_OK != status) {
         mca_coll_dma_request_return(request);
         *result = MPI_REQUEST_NULL;
-        return status;
+        return mca_coll_dma_error_class(status);
     }
     mca_coll_dma_request_keep(request, call);
     *result = &request->super.super;
-    return DMA_OK;
+    return MPI_SUCCESS;
 }
 
 int mca_coll_dma_allgather_init(const void *sbuf, dma_count_t scount, struct ompi_datatype_t *stype, void *rbuf,
                                 dma_count_t rcount, struct ompi_datatype_t *rtype, struct ompi_communicator_t *comm,
                                 struct ompi_info_t *info, ompi_request_t **request, mca_coll_base_module_t *base)
 {
-    mca_coll_dma_below_t *below = &((mca_coll_dma_module_t *)base)->below;
     dma_call_t call = {.in_place = false};
-    dma_status_t status;
 
+    (void)info;
     coll_dma_call(&call, DMA_ALLGATHER, sbuf, scount, stype, rbuf, rcount, rtype);
-    status = init(base, comm, &call, request);
-    if (DMA_UNSUPPORTED == status) {
-        return mca_coll_dma_request_adopt(below->allgather_init(sbuf, scount, stype, rbuf, rcount, rtype, comm, info,
-                                                                request, below->allgather_init_module),
-                                          request, &call);
-    }
-    return mca_coll_dma_error_class(status);
+    return init(base, comm, &call, request);
 }
 
 int mca_coll_dma_allgatherv_init(const void *sbuf, dma_count_t scount, struct ompi_datatype_t *stype, void *rbuf,
@@ -68,39 +55,25 @@ int mca_coll_dma_allgatherv_init(const void *sbuf, dma_count_t scount, struct om
                                  struct ompi_communicator_t *comm, struct ompi_info_t *info, ompi_request_t **request,
                                  mca_coll_base_module_t *base)
 {
-    mca_coll_dma_below_t *below = &((mca_coll_dma_module_t *)base)->below;
     dma_call_t call = {.in_place = false};
-    dma_status_t status;
 
+    (void)info;
     coll_dma_call_allgatherv(&call, sbuf, scount, stype, rbuf, rcounts, displs, rtype);
     if (OPAL_UNLIKELY(coll_dma_negative(&call.recv, ompi_comm_size(comm)))) {
         return MPI_ERR_COUNT;
     }
-    status = init(base, comm, &call, request);
-    if (DMA_UNSUPPORTED == status) {
-        return mca_coll_dma_request_adopt(below->allgatherv_init(sbuf, scount, stype, rbuf, rcounts, displs, rtype,
-                                                                 comm, info, request, below->allgatherv_init_module),
-                                          request, &call);
-    }
-    return mca_coll_dma_error_class(status);
+    return init(base, comm, &call, request);
 }
 
 int mca_coll_dma_alltoall_init(const void *sbuf, dma_count_t scount, struct ompi_datatype_t *stype, void *rbuf,
                                dma_count_t rcount, struct ompi_datatype_t *rtype, struct ompi_communicator_t *comm,
                                struct ompi_info_t *info, ompi_request_t **request, mca_coll_base_module_t *base)
 {
-    mca_coll_dma_below_t *below = &((mca_coll_dma_module_t *)base)->below;
     dma_call_t call = {.in_place = false};
-    dma_status_t status;
 
+    (void)info;
     coll_dma_call(&call, DMA_ALLTOALL, sbuf, scount, stype, rbuf, rcount, rtype);
-    status = init(base, comm, &call, request);
-    if (DMA_UNSUPPORTED == status) {
-        return mca_coll_dma_request_adopt(below->alltoall_init(sbuf, scount, stype, rbuf, rcount, rtype, comm, info,
-                                                               request, below->alltoall_init_module),
-                                          request, &call);
-    }
-    return mca_coll_dma_error_class(status);
+    return init(base, comm, &call, request);
 }
 
 int mca_coll_dma_alltoallv_init(const void *sbuf, dma_counts_t scounts, dma_displs_t sdispls,
@@ -108,17 +81,9 @@ int mca_coll_dma_alltoallv_init(const void *sbuf, dma_counts_t scounts, dma_disp
                                 struct ompi_datatype_t *rtype, struct ompi_communicator_t *comm,
                                 struct ompi_info_t *info, ompi_request_t **request, mca_coll_base_module_t *base)
 {
-    mca_coll_dma_below_t *below = &((mca_coll_dma_module_t *)base)->below;
     dma_call_t call = {.in_place = false};
-    dma_status_t status;
 
+    (void)info;
     coll_dma_call_alltoallv(&call, sbuf, scounts, sdispls, stype, rbuf, rcounts, rdispls, rtype);
-    status = init(base, comm, &call, request);
-    if (DMA_UNSUPPORTED == status) {
-        return mca_coll_dma_request_adopt(below->alltoallv_init(sbuf, scounts, sdispls, stype, rbuf, rcounts, rdispls,
-                                                                rtype, comm, info, request,
-                                                                below->alltoallv_init_module),
-                                          request, &call);
-    }
-    return mca_coll_dma_error_class(status);
+    return init(base, comm, &call, request);
 }

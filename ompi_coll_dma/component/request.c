@@ -75,44 +75,6 @@ void mca_coll_dma_request_keep(mca_coll_dma_request_t *request, const dma_call_t
     keep_types(request->super.data.objs.objs, call);
 }
 
-/* Frees a request of the module below. Before and after, everything in it is as that module wants it. */
-static int adopted_free(ompi_request_t **handle)
-{
-    ompi_coll_base_nbc_request_t *request = (ompi_coll_base_nbc_request_t *)*handle;
-    ompi_communicator_t *comm = request->super.req_mpi_object.comm;
-    opal_object_t *objects[2] = {request->data.objs.objs[0], request->data.objs.objs[1]};
-    int rc;
-
-    request->super.req_free = request->cb.req_free;
-    request->data.objs.objs[0] = request->data.objs.objs[1] = NULL;
-    rc = request->super.req_free(handle);
-    if (MPI_SUCCESS != rc) {
-        /* still under way */
-        request->super.req_free = adopted_free;
-        request->data.objs.objs[0] = objects[0];
-        request->data.objs.objs[1] = objects[1];
-        return rc;
-    }
-    release_types(objects);
-    OBJ_RELEASE(comm);
-    return MPI_SUCCESS;
-}
-
-int mca_coll_dma_request_adopt(int rc, ompi_request_t **handle, const dma_call_t *call)
-{
-    ompi_coll_base_nbc_request_t *request;
-
-    /* One that has nothing to do may be of another kind. */
-    if (MPI_SUCCESS == rc && OMPI_REQUEST_COLL == (*handle)->req_type && (*handle)->req_persistent) {
-        request = (ompi_coll_base_nbc_request_t *)*handle;
-        OBJ_RETAIN(request->super.req_mpi_object.comm);
-        keep_types(request->data.objs.objs, call);
-        request->cb.req_free = request->super.req_free;
-        request->super.req_free = adopted_free;
-    }
-    return rc;
-}
-
 void mca_coll_dma_request_return(mca_coll_dma_request_t *request)
 {
     ompi_communicator_t *comm = request->super.super.req_mpi_object.comm;

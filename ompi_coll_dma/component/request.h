@@ -28,9 +28,6 @@ mca_coll_dma_request_t *mca_coll_dma_request_get(mca_coll_dma_module_t *module, 
 void mca_coll_dma_request_return(mca_coll_dma_request_t *request);
 /* Keeps the datatypes of a persistent call. */
 void mca_coll_dma_request_keep(mca_coll_dma_request_t *request, const dma_call_t *call);
-/* What an *_init of the module below has returned: keeps the datatypes and the communicator of that request, too. Returns
- * `rc`. */
-int mca_coll_dma_request_adopt(int rc, ompi_request_t **handle, const dma_call_t *call);
 /* A dma_done_t: completes request `arg`. */
 void mca_coll_dma_request_done(void *arg, dma_status_t status);
 

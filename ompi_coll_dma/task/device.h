@@ -148,6 +148,8 @@ typedef struct dma_device {
 /* device_place.c: before the call is posted. If a side of the call is device memory, task->device is set, and the call is
  * placed; DMA_UNSUPPORTED: it is not, place it as ever. */
 dma_status_t dma_device_place(dma_comm_t *comm, dma_task_t *task, const dma_call_t *call, const dma_gpu_runtime_t *rt);
+/* Could an engine serve the call, as far as this rank sees? Touches no buffer. */
+bool dma_device_serves(dma_comm_t *comm, const dma_call_t *call);
 /* Host memory in place of the user's, with what is sent. */
 dma_status_t dma_device_stage(dma_task_t *task);
 /* At the end: what has been received in host memory goes to the user's. */
@@ -158,6 +160,16 @@ dma_status_t dma_device_pack(const dma_comm_t *comm, const dma_side_t *side, int
 dma_status_t dma_device_unpack(const dma_comm_t *comm, const dma_side_t *side, char *block, size_t count,
                                const char *from, size_t bytes);
 
+/* Everything between the first and the last byte that the blocks of a side touch. */
+typedef struct dma_span {
+    char *first;
+    uint64_t bytes;
+} dma_span_t;
+dma_span_t dma_device_span(const dma_side_t *side, int blocks);
+dma_gpu_memory_t dma_device_memory(const dma_gpu_runtime_t *rt, const dma_span_t *span);
+/* The runtime's own copy: the only way to bytes of device memory. */
+dma_status_t dma_device_copy(const dma_gpu_runtime_t *rt, int device, void *to, const void *from, uint64_t bytes);
+
 /* device.c: the parts of a task's life. */
 dma_status_t dma_device_begin(dma_comm_t *comm, dma_task_t *task);
 dma_status_t dma_device_advance(dma_comm_t *comm, dma_task_t *task);
@@ -165,6 +177,9 @@ dma_status_t dma_device_advance(dma_comm_t *comm, dma_task_t *task);
 dma_status_t dma_device_bind(dma_comm_t *comm, dma_task_t *task);
 /* its next run, with the host's program behind its entry: that is over. */
 void dma_device_go(dma_comm_t *comm, dma_task_t *task, dma_device_phase_t phase);
+/* A posted task: for a moment, until its engine has its copies. What is computed behind the call then runs beside them;
+ * a rank that comes later than that is served by progress. */
+void dma_device_linger(dma_comm_t *comm, const dma_task_t *task);
 /* Whom it waits for, or -1. */
 int dma_device_holding(const dma_comm_t *comm, const dma_task_t *task);
 
@@ -183,8 +198,6 @@ void dma_device_stop(dma_comm_t *comm);
 void dma_device_comm_destroy(dma_comm_t *comm);
 
 /* device_freeze.c */
-/* Could an engine serve the call, as far as this rank sees? */
-bool dma_device_serves(dma_comm_t *comm, const dma_call_t *call, void *arrays);
 /* Collective on a channel's communicator, and waits: the call meets, if all ranks' buffers are device memory, and its later
  * starts need not. An error is the communicator's. */
 dma_status_t dma_device_freeze(dma_comm_t *comm, const dma_call_t *call, void *arrays);

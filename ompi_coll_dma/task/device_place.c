@@ -11,28 +11,22 @@
 #include "task/device.h"
 #include "task/place.h"
 
-/* The bytes between the first and the last that a side touches. */
-typedef struct span {
-    char *first;
-    uint64_t bytes;
-} span_t;
-
 /* Of `count` elements from `at` on. */
-static span_t span_of_block(const dma_side_t *side, char *at, size_t count)
+static dma_span_t span_of_block(const dma_side_t *side, char *at, size_t count)
 {
     ptrdiff_t last = (ptrdiff_t)(count - 1) * side->extent;
     char *low = at + side->lb + (last < 0 ? last : 0), *high = at + side->ub + (last > 0 ? last : 0);
 
-    return (span_t){.first = low, .bytes = high > low ? (uint64_t)(high - low) : 0};
+    return (dma_span_t){.first = low, .bytes = high > low ? (uint64_t)(high - low) : 0};
 }
 
-static span_t span_of(const dma_side_t *side, int blocks)
+dma_span_t dma_device_span(const dma_side_t *side, int blocks)
 {
     char *low = NULL, *high = NULL;
 
     for (int b = 0; b < blocks; b++) {
         size_t count = dma_side_count(side, b);
-        span_t block;
+        dma_span_t block;
 
         if (!count || !side->size) {
             continue;
@@ -41,10 +35,10 @@ static span_t span_of(const dma_side_t *side, int blocks)
         low = !low || block.first < low ? block.first : low;
         high = !high || block.first + block.bytes > high ? block.first + block.bytes : high;
     }
-    return (span_t){.first = low, .bytes = (uint64_t)(high - low)};
+    return (dma_span_t){.first = low, .bytes = (uint64_t)(high - low)};
 }
 
-static dma_gpu_memory_t memory_of(const dma_gpu_runtime_t *rt, const span_t *span)
+dma_gpu_memory_t dma_device_memory(const dma_gpu_runtime_t *rt, const dma_span_t *span)
 {
     dma_gpu_memory_t m = {.kind = DMA_GPU_HOST, .device = -1};
 
@@ -54,8 +48,7 @@ static dma_gpu_memory_t memory_of(const dma_gpu_runtime_t *rt, const span_t *spa
     return m;
 }
 
-/* The runtime's own copy: the only way to bytes of device memory. */
-static dma_status_t copy_bytes(const dma_gpu_runtime_t *rt, int device, void *to, const void *from, uint64_t bytes)
+dma_status_t dma_device_copy(const dma_gpu_runtime_t *rt, int device, void *to, const void *from, uint64_t bytes)
 {
     dma_gpu_scope_t scope;
     dma_status_t status = rt->enter(device, &scope);
@@ -70,17 +63,17 @@ static dma_status_t copy_bytes(const dma_gpu_runtime_t *rt, int device, void *to
 dma_status_t dma_device_pack(const dma_comm_t *comm, const dma_side_t *side, int block, size_t count, char *to)
 {
     char *at = dma_side_addr(side, block), *bounce;
-    span_t span = span_of_block(side, at, count);
+    dma_span_t span = span_of_block(side, at, count);
     dma_status_t status;
 
     if (side->dense) {
-        return copy_bytes(side->runtime, side->device, to, at, count * side->size);
+        return dma_device_copy(side->runtime, side->device, to, at, count * side->size);
     }
     /* The convertor reads host memory: the whole stretch comes over first, holes and all. */
     if (!(bounce = malloc(span.bytes))) {
         return DMA_ERR_NOMEM;
     }
-    status = copy_bytes(side->runtime, side->device, bounce, span.first, span.bytes);
+    status = dma_device_copy(side->runtime, side->device, bounce, span.first, span.bytes);
     if (status == DMA_OK) {
         status = comm->host->pack(bounce + (at - span.first), count, side->type, to, count * side->size);
     }
@@ -91,23 +84,23 @@ dma_status_t dma_device_pack(const dma_comm_t *comm, const dma_side_t *side, int
 dma_status_t dma_device_unpack(const dma_comm_t *comm, const dma_side_t *side, char *at, size_t count, const char *from,
                                size_t bytes)
 {
-    span_t span = span_of_block(side, at, count);
+    dma_span_t span = span_of_block(side, at, count);
     dma_status_t status;
     char *bounce;
 
     if (side->dense) {
-        return copy_bytes(side->runtime, side->device, at, from, bytes);
+        return dma_device_copy(side->runtime, side->device, at, from, bytes);
     }
     if (!(bounce = malloc(span.bytes))) {
         return DMA_ERR_NOMEM;
     }
     /* What lies in the holes goes back as it came. */
-    status = copy_bytes(side->runtime, side->device, bounce, span.first, span.bytes);
+    status = dma_device_copy(side->runtime, side->device, bounce, span.first, span.bytes);
     if (status == DMA_OK) {
         status = comm->host->unpack(bounce + (at - span.first), count, side->type, from, bytes);
     }
     if (status == DMA_OK) {
-        status = copy_bytes(side->runtime, side->device, span.first, bounce, span.bytes);
+        status = dma_device_copy(side->runtime, side->device, span.first, bounce, span.bytes);
     }
     free(bounce);
     return status;
@@ -124,36 +117,83 @@ static bool served(const dma_call_t *call, const dma_gpu_memory_t *send, const d
                               (send->device == recv->device || send->kind == DMA_GPU_HOST));
 }
 
+/* For those who leave it to us that what has been started on the default stream is over. */
+static dma_status_t sync_default(const dma_gpu_runtime_t *rt, int device)
+{
+    dma_gpu_scope_t scope;
+    dma_status_t status = rt->enter(device, &scope);
+
+    if (status == DMA_OK) {
+        status = rt->default_sync();
+        rt->leave(&scope);
+    }
+    return status;
+}
+
+/* What the sides of a call are. */
+typedef struct sides {
+    dma_gpu_memory_t send, recv;
+    bool send_on, recv_on; /* device memory */
+    bool served;           /* an engine could move them */
+} sides_t;
+
+static sides_t look_at(const dma_call_t *call, int nranks, const dma_gpu_runtime_t *rt)
+{
+    dma_span_t recv_span = dma_device_span(&call->recv, nranks), send_span = {0};
+    sides_t s = {.recv = dma_device_memory(rt, &recv_span)};
+
+    s.send = s.recv;
+    if (!call->in_place) {
+        send_span = dma_device_span(&call->send, dma_coll_gathers(call->coll) ? 1 : nranks);
+        s.send = dma_device_memory(rt, &send_span);
+    }
+    s.recv_on = dma_gpu_kind_on_device(s.recv.kind);
+    s.send_on = dma_gpu_kind_on_device(s.send.kind);
+    s.served = s.recv_on && served(call, &s.send, &s.recv) && (call->in_place || s.send_on || !send_span.bytes);
+    return s;
+}
+
+bool dma_device_serves(dma_comm_t *comm, const dma_call_t *call)
+{
+    const dma_gpu_runtime_t *rt = comm->proc->runtime ? comm->proc->runtime : dma_gpu_runtime_loaded();
+    sides_t s;
+
+    if (!rt) {
+        return false;
+    }
+    s = look_at(call, comm->nranks, rt);
+    return s.served && dma_device_comm(comm, rt, s.recv.device);
+}
+
 dma_status_t dma_device_place(dma_comm_t *comm, dma_task_t *task, const dma_call_t *call, const dma_gpu_runtime_t *rt)
 {
-    dma_call_t mine = *call;
-    span_t recv_span = span_of(&call->recv, comm->nranks), send_span = {0};
-    dma_gpu_memory_t recv = memory_of(rt, &recv_span), send = recv;
+    sides_t s = look_at(call, comm->nranks, rt);
     struct dma_device_call *d;
-    bool recv_on, send_on;
+    dma_call_t mine = *call;
 
-    if (!call->in_place) {
-        send_span = span_of(&call->send, dma_coll_gathers(call->coll) ? 1 : comm->nranks);
-        send = memory_of(rt, &send_span);
-    }
-    recv_on = dma_gpu_kind_on_device(recv.kind);
-    send_on = dma_gpu_kind_on_device(send.kind);
-    if (!recv_on && !send_on) {
+    if (!s.recv_on && !s.send_on) {
         return DMA_UNSUPPORTED;
     }
     if (!(d = calloc(1, sizeof(*d)))) {
         return DMA_ERR_NOMEM;
     }
     d->rt = rt;
-    d->device = recv_on ? recv.device : send.device;
-    d->recv = recv;
-    d->served = recv_on && served(call, &send, &recv) && (call->in_place || send_on || !send_span.bytes);
+    d->device = s.recv_on ? s.recv.device : s.send.device;
+    d->recv = s.recv;
+    d->served = s.served;
     d->phase = d->served ? DEVICE_MEET : DEVICE_STAGED;
     task->device = d;
-    mine.recv.runtime = recv_on && !d->served ? rt : NULL;
-    mine.recv.device = recv.device;
-    mine.send.runtime = send_on && !d->served ? rt : NULL;
-    mine.send.device = send.device;
+    if (comm->proc->params.stream_sync) {
+        dma_status_t status = sync_default(rt, d->device);
+
+        if (status != DMA_OK) {
+            return status == DMA_UNSUPPORTED ? DMA_ERR_ENGINE : status;
+        }
+    }
+    mine.recv.runtime = s.recv_on && !d->served ? rt : NULL;
+    mine.recv.device = s.recv.device;
+    mine.send.runtime = s.send_on && !d->served ? rt : NULL;
+    mine.send.device = s.send.device;
     return dma_task_place(comm, task, &mine);
 }
 
