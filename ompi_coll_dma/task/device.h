@@ -19,8 +19,8 @@
  * says `fresh` when a number is not in the list, or was learned in a meeting that has failed: peers open it once more. As
  * long as buffers are re-used no rank waits for anybody's opening.
  *
- * A rank may be through with a call, and in the next one, while a peer that it needs nothing from still reads its record.
- * So ready words also say how many records have been read, and nobody writes a record before the last one was, by all.
+ * A rank may be through with a call, and in the next one, while a peer that it needs nothing from still reads its record:
+ * records belong to descriptors, and are overwritten when those are.
  *
  * A persistent call meets once, when it is made; it is frozen then, and its starts need no descriptors: a rank's ready
  * word (gpu/engine.h) says that it has started. If engines of all ranks take programs beforehand, the next start's are
@@ -191,7 +191,7 @@ dma_status_t dma_device_tell(dma_comm_t *comm, dma_task_t *task);
 /* Reads all records; *fresh when any is. On success every target is known. DMA_UNSUPPORTED: not all could be opened. */
 dma_status_t dma_device_learn(dma_comm_t *comm, dma_task_t *task, bool *fresh);
 /* A meeting is over: all could, or not. */
-void dma_device_met(dma_comm_t *comm, bool all);
+void dma_device_met(dma_comm_t *comm, const dma_task_t *task, bool all);
 dma_status_t dma_device_find_plan(dma_comm_t *comm, dma_task_t *task, const dma_plan_t **plan);
 /* Nothing of ours moves any more. */
 void dma_device_stop(dma_comm_t *comm);

@@ -231,10 +231,10 @@ dma_status_t dma_device_learn(dma_comm_t *comm, dma_task_t *task, bool *fresh)
     return result;
 }
 
-void dma_device_met(dma_comm_t *comm, bool all)
+void dma_device_met(dma_comm_t *comm, const dma_task_t *task, bool all)
 {
     struct dma_device_comm *dc = comm->device;
-    const dma_record_t *own = dma_window_record(&comm->window, comm->rank);
+    const dma_record_t *own = dma_window_record(&comm->window, comm->rank, task->run.seq);
     unsigned slot = slot_of(&dc->peers[comm->rank], own->number);
     uint32_t bit = slot < DEVICE_SLOTS ? UINT32_C(1) << slot : 0;
 

@@ -64,8 +64,6 @@ struct job {
     const struct dma_gpu_engine *const *engines;
     /* changes the parameters of one rank; may be NULL */
     void (*tune)(int rank, dma_params_t *params);
-    const struct dma_gpu_runtime *runtime; /* and engines: as in dma_proc_config_t */
-    const struct dma_gpu_engine *const *engines;
     /* filled by threads_run */
     group_t *groups[THREADS_COMMS];
     pthread_barrier_t barrier;
