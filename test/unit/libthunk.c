@@ -388,13 +388,6 @@ void thunk_begin(const thunk_options_t *options)
     pthread_create(&thunk.thread, NULL, run, NULL);
 }
 
-/* Who left it has lost it: that is no leak of the test's. */
-const char *__lsan_default_suppressions(void);
-const char *__lsan_default_suppressions(void)
-{
-    return thunk.options.left ? "leak:dma_queue_get" : "";
-}
-
 static void drop_left(made_t *m)
 {
     if (m->rptr == m->wptr) {

@@ -6,7 +6,8 @@ unit_tests += \
 	test/unit/test_device_persistent \
 	test/unit/test_sdma_arm \
 	test/unit/test_sdma_engine \
-	test/unit/test_sdma_lower
+	test/unit/test_sdma_lower \
+	test/unit/test_sdma_queue
 unit_helpers += \
 	test/unit/libengine.c \
 	test/unit/libengine.h \
@@ -20,3 +21,4 @@ test_unit_test_device_cost_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=call
 test_unit_test_sdma_arm_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dma_thunk_find
 test_unit_test_sdma_engine_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dma_thunk_find
 test_unit_test_sdma_lower_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dma_thunk_find
+test_unit_test_sdma_queue_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dma_thunk_find
