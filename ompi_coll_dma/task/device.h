@@ -19,8 +19,8 @@
  * says `fresh` when a number is not in the list, or was learned in a meeting that has failed: peers open it once more. As
  * long as buffers are re-used no rank waits for anybody's opening.
  *
- * A rank may be through with a call, and in the next one, while a peer that it needs nothing from still reads its record.
- * So ready words also say how many records have been read, and nobody writes a record before the last one was, by all.
+ * A rank may be through with a call, and in the next one, while a peer that it needs nothing from still reads its record:
+ * records belong to descriptors, and are overwritten when those are.
  *
  * A persistent call meets once, when it is made; it is frozen then, and its starts need no descriptors: a rank's ready
  * word (gpu/engine.h) says that it has started. If engines of all ranks take programs beforehand, the next start's are
