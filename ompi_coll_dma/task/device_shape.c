@@ -43,7 +43,7 @@ bool dma_device_all_can(const dma_comm_t *comm, const dma_task_t *task)
     bool shaped = task->device->recv_shape.row, can = true;
 
     for (int r = 0; r < comm->nranks; r++) {
-        const dma_record_t *record = dma_window_record(&comm->window, r);
+        const dma_record_t *record = dma_window_record(&comm->window, r, task->run.seq);
 
         shaped = shaped || record->shape.row;
         can = can && record->card.features & DMA_GPU_SHAPES;
