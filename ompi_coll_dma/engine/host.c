@@ -223,6 +223,7 @@ static inline void enter(dma_run_t *run)
     dma_desc_t *d = dma_window_desc(w, w->rank, run->seq);
 
     if (__builtin_expect(run->entry != DMA_ENTRY_FIRST, 0)) {
+        d->addr = (uint64_t)(uintptr_t)run->send.addr; /* the first entry, of device memory, had none to read from */
         atomic_store_explicit(&d->later, dma_later(run->seq, (dma_entry_t)run->entry),
                               memory_order_release); /* as below */
         return;
