@@ -15,7 +15,7 @@ static uint32_t verdict_word(const struct dma_device_comm *dc, uint32_t verdict)
     return dc->meetings << 2 | verdict;
 }
 
-/* Publishes the descriptor of a call without its data, and the record. */
+/* Publishes the descriptor of a call without its data, the brief and the record. */
 static void enter(dma_comm_t *comm, dma_task_t *task)
 {
     dma_window_t *w = &comm->window;
