@@ -72,7 +72,7 @@ static void release_types(opal_object_t *objects[2])
 
 void mca_coll_dma_request_keep(mca_coll_dma_request_t *request, const dma_call_t *call)
 {
-    keep_types(request->super.data.objs.objs, call);
+    keep_types(DMA_REQUEST_OBJECTS(&request->super), call);
 }
 
 /* Frees a request of the module below. Before and after, everything in it is as that module wants it. */
@@ -80,17 +80,17 @@ static int adopted_free(ompi_request_t **handle)
 {
     ompi_coll_base_nbc_request_t *request = (ompi_coll_base_nbc_request_t *)*handle;
     ompi_communicator_t *comm = request->super.req_mpi_object.comm;
-    opal_object_t *objects[2] = {request->data.objs.objs[0], request->data.objs.objs[1]};
+    opal_object_t *objects[2] = {DMA_REQUEST_OBJECTS(request)[0], DMA_REQUEST_OBJECTS(request)[1]};
     int rc;
 
     request->super.req_free = request->cb.req_free;
-    request->data.objs.objs[0] = request->data.objs.objs[1] = NULL;
+    DMA_REQUEST_OBJECTS(request)[0] = DMA_REQUEST_OBJECTS(request)[1] = NULL;
     rc = request->super.req_free(handle);
     if (MPI_SUCCESS != rc) {
         /* still under way */
         request->super.req_free = adopted_free;
-        request->data.objs.objs[0] = objects[0];
-        request->data.objs.objs[1] = objects[1];
+        DMA_REQUEST_OBJECTS(request)[0] = objects[0];
+        DMA_REQUEST_OBJECTS(request)[1] = objects[1];
         return rc;
     }
     release_types(objects);
@@ -106,7 +106,7 @@ int mca_coll_dma_request_adopt(int rc, ompi_request_t **handle, const dma_call_t
     if (MPI_SUCCESS == rc && OMPI_REQUEST_COLL == (*handle)->req_type && (*handle)->req_persistent) {
         request = (ompi_coll_base_nbc_request_t *)*handle;
         OBJ_RETAIN(request->super.req_mpi_object.comm);
-        keep_types(request->data.objs.objs, call);
+        keep_types(DMA_REQUEST_OBJECTS(request), call);
         request->cb.req_free = request->super.req_free;
         request->super.req_free = adopted_free;
     }
@@ -120,7 +120,7 @@ void mca_coll_dma_request_return(mca_coll_dma_request_t *request)
 
     /* Ours if it is persistent. Else Open MPI has kept them when the call had returned, to release them at its completion,
      * which another thread may have seen in between. */
-    release_types(request->super.data.objs.objs);
+    release_types(DMA_REQUEST_OBJECTS(&request->super));
     OMPI_REQUEST_FINI(&request->super.super);
     OBJ_RELEASE(request);
     OBJ_RELEASE(module);
