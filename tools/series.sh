@@ -1,10 +1,12 @@
 #!/bin/bash
-# series.sh root SERIES | enter SERIES CMD...: another series of Open MPI than this machine's, in a root of its own.
+# series.sh root SERIES | tree SERIES TARBALL | enter SERIES CMD...: another series of Open MPI than this machine's, in a
+# root of its own.
 #
 # `root` makes build-series-SERIES/root from the packages of the Debian release that carries the series. It uses this
 # machine's apt, the mirror that apt is configured with and its keys; packages are unpacked, not installed: nothing of
 # them runs outside of the root, and this machine's own packages stay as they are.
-# `enter` runs CMD in there, in namespaces of its own: with the last process every mount is gone, whatever happens, and
+# `tree` unpacks a release tarball in there, as /coll-dma; what was built from the one before stays.
+# `enter` runs CMD in /coll-dma there, in namespaces of its own: with the last process every mount is gone, whatever happens, and
 # with this one every process. Both need root, or a kernel that lets users make namespaces.
 # Exit status 77 and a line that says why: the series cannot be had here. `enter` else has that of CMD.
 set -euo pipefail
@@ -22,7 +24,7 @@ release_of() {
 }
 
 usage() {
-    echo 'usage: series.sh root 5.0|6.0, or series.sh enter 5.0|6.0 CMD...' >&2
+    echo 'usage: series.sh root 5.0|6.0, series.sh tree 5.0|6.0 TARBALL, or series.sh enter 5.0|6.0 CMD...' >&2
     exit 2
 }
 
@@ -100,7 +102,7 @@ unpack() {
 # What has no right to be half there is made beside its place and moved into it.
 make_root() {
     local series=$1 at=$top/build-series-$1 release stamp found
-    release=$(release_of "$series") || usage
+    release=$(release_of "$series")
     isolated true 2>/dev/null || skip 'this machine gives no right to make namespaces'
     if ! command -v apt-get >/dev/null || ! command -v dpkg-deb >/dev/null; then
         skip "there is no apt here to fetch $release with"
@@ -122,6 +124,17 @@ make_root() {
     echo "Open MPI $found from $release"
 }
 
+# The tarball keeps the files' times, by which make sees what has changed.
+unpack_tree() {
+    local tree=$top/build-series-$1/root/coll-dma tarball=$2
+    rm -rf "$tree.new"
+    mkdir "$tree.new"
+    tar -xf "$tarball" -C "$tree.new" --strip-components=1 --no-same-owner
+    [ ! -d "$tree/build" ] || mv "$tree/build" "$tree.new/"
+    rm -rf "$tree"
+    mv "$tree.new" "$tree"
+}
+
 # Inside the namespaces: ROOT CMD...
 inside() {
     local root=$1
@@ -133,14 +146,22 @@ inside() {
     mount --rbind -o ro /sys "$root/sys"
     cd "$root"
     # Open MPI tries every interface otherwise, and says so when a machine has none that it likes.
-    exec chroot . env -i OMPI_MCA_btl_tcp_if_include=lo PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 TERM=dumb \
+    exec chroot . env -i DMA_SERIES_ROOT=1 OMPI_MCA_btl_tcp_if_include=lo PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 TERM=dumb \
         bash -c 'cd /coll-dma && exec "$@"' - "$@"
 }
 
-case ${1:-}${2:+ SERIES} in
-'root SERIES') make_root "$2" ;;
-'enter SERIES') isolated "$top/tools/series.sh" inside "$top/build-series-$2/root" "${@:3}" ;;
-'enter-new SERIES') isolated "$top/tools/series.sh" inside "$top/build-series-$2/root.new" "${@:3}" ;;
-'inside SERIES') inside "${@:2}" ;;
-*) usage ;;
-esac
+main() {
+    if [ $# -lt 2 ] || { [ "$1" != inside ] && ! release_of "$2" >/dev/null; }; then
+        usage
+    fi
+    case $1 in
+    root) make_root "$2" ;;
+    tree) unpack_tree "$2" "$3" ;;
+    enter) isolated "$top/tools/series.sh" inside "$top/build-series-$2/root" "${@:3}" ;;
+    enter-new) isolated "$top/tools/series.sh" inside "$top/build-series-$2/root.new" "${@:3}" ;;
+    inside) inside "${@:2}" ;;
+    *) usage ;;
+    esac
+}
+# On one line, so that the script may be edited while it runs.
+main "$@"; exit

@@ -98,12 +98,24 @@ static int adopted_free(ompi_request_t **handle)
     return MPI_SUCCESS;
 }
 
+/* Not every component's requests are: coll/ucc's have nothing behind what all requests have. */
+static bool has_room(const ompi_request_t *request)
+{
+    const opal_class_t *class = request->super.super.super.obj_class;
+
+    while (class && class != OBJ_CLASS(ompi_coll_base_nbc_request_t)) {
+        class = class->cls_parent;
+    }
+    return NULL != class;
+}
+
 int mca_coll_dma_request_adopt(int rc, ompi_request_t **handle, const dma_call_t *call)
 {
     ompi_coll_base_nbc_request_t *request;
 
     /* One that has nothing to do may be of another kind. */
-    if (MPI_SUCCESS == rc && OMPI_REQUEST_COLL == (*handle)->req_type && (*handle)->req_persistent) {
+    if (MPI_SUCCESS == rc && OMPI_REQUEST_COLL == (*handle)->req_type && (*handle)->req_persistent &&
+        has_room(*handle)) {
         request = (ompi_coll_base_nbc_request_t *)*handle;
         OBJ_RETAIN(request->super.req_mpi_object.comm);
         keep_types(DMA_REQUEST_OBJECTS(request), call);

@@ -20,7 +20,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../mpi/persistent.h"
+#include "../mpi/series.h"
 
 enum { LARGE_ABOVE = 8192 };
 

@@ -3,20 +3,21 @@
 # parameters; at least 20,000 cases, of which every feature is in 500 and every pair of features in some.
 # Runs inside ./with-build.
 #
-#   sweep.sh [-s SEED] [-x PERCENT] [-v] [-- MPIRUN-ARGS...]
+#   sweep.sh [-s SEED] [-x PERCENT] [-q] [-v] [-- MPIRUN-ARGS...]
 #     -s  seed (default 1); -x so many percent of the cases (then coverage is not judged below 100); -v also prints
-#         what they covered
+#         what they covered; -q instead of all this 2,000 cases in a few runs
 #     MPIRUN-ARGS  instead of "--mca coll dma"; with "--mca coll ^dma" without what stock Open MPI gets wrong
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 # shellcheck source=test/mpi/common.sh
 . "$here/common.sh"
 
-seed=1 percent=100 verbose=0
-while getopts s:x:v option; do
+seed=1 percent=100 verbose=0 quick=0
+while getopts s:x:qv option; do
     case $option in
     s) seed=$OPTARG ;;
     x) percent=$OPTARG ;;
+    q) quick=1 ;;
     v) verbose=1 ;;
     *) exit 2 ;;
     esac
@@ -68,6 +69,20 @@ if [ "${base[*]}" = '--mca coll dma' ]; then
     launch 60 2 "${base[@]}" --mca coll_dma_verbose 1 "$sweep" -n 1 </dev/null >"$log" 2>&1
     grep -Eq 'coll/dma: .* 2 ranks, ready' "$log"
     verdict "coll/dma serves the sweep's communicators" $?
+fi
+
+if [ $quick = 1 ]; then
+    sweep_run 1 20 "$ob1"
+    sweep_run 2 500 "$ob1"
+    sweep_run 3 400 "$ob1"
+    sweep_run 4 250 "$ob1"
+    sweep_run 7 80 "$ob1 $tight"
+    sweep_run 2 250 "$ucx"
+    sweep_run 3 200 "$ucx"
+    sweep_run 3 100 "$ob1 --mca coll_dma_variant host_cross"
+    sweep_run 3 100 "$ob1 --mca coll_dma_arena_bytes 0" -l bp
+    sweep_run 3 100 "$ob1 --mca coll_dma_arena_bytes 67108864" -t 4
+    finish
 fi
 
 while read -r ranks cases; do
