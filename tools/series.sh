@@ -14,7 +14,7 @@ top=$(cd "$(dirname "$0")/.." && pwd)
 
 # Where each series is, and what a build and its tests need. libpmix-dev comes with libopenmpi-dev in some releases only.
 packages='gcc libc6-dev make pkg-config openmpi-bin libopenmpi-dev libpmix-dev check
-    bash coreutils diffutils findutils gawk grep gzip hostname login passwd procps sed tar util-linux valgrind'
+    bash coreutils diffutils findutils gawk grep gzip hostname login passwd procps python3 sed tar util-linux valgrind'
 release_of() {
     case $1 in
     5.0) echo trixie ;;

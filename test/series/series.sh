@@ -43,17 +43,18 @@ ready() {
 }
 
 if has sessions; then
-    for pml in ob1 ucx; do
+    # Without us, too, two sessions at once hang in one run of eight in Open MPI 5.0.7, and its pml ucx has no sessions.
+    parts=12i pmls='ob1 ucx'
+    [[ $(mpirun --version) != *'Open MPI) 5.0'* ]] || parts=1i pmls=ob1
+    for pml in $pmls; do
         declare -n args=$pml
-        # 5.0's pml ucx cannot do without MPI_Init.
-        [ $pml = ob1 ] || ! says 'does not support MPI sessions' launch 60 1 "${args[@]}" "$bin/sessions" >/dev/null ||
-            continue
         ok "sessions, pml $pml" ready 'sessions: .* 0 failed' \
-            launch 60 3 "${args[@]}" --mca coll dma --mca coll_dma_verbose 1 "$bin/sessions"
+            launch 60 3 "${args[@]}" --mca coll dma --mca coll_dma_verbose 1 "$bin/sessions" $parts
     done
-    ok 'sessions, no --mca coll' ready 'sessions: .* 0 failed' launch 60 2 --mca coll_dma_verbose 1 "$bin/sessions"
+    ok 'sessions, no --mca coll' ready 'sessions: .* 0 failed' \
+        launch 60 2 --mca coll_dma_verbose 1 "$bin/sessions" $parts
     ok 'sessions, stepping aside' says 'sessions: .* 0 failed' \
-        launch 60 2 --mca coll dma --mca coll_dma_arena_bytes 0 "$bin/sessions"
+        launch 60 2 --mca coll dma --mca coll_dma_arena_bytes 0 "$bin/sessions" $parts
 fi
 
 if has counts; then

@@ -1,4 +1,6 @@
 /*
+ * sessions [PARTS]: one after the other (1), two at once (2), last one beside MPI_Init (i); all by default.
+ *
  * Open MPI 5.0 and later close everything with the last session, and open it again with the next one: we must be as good
  * as new then. Every form of a call, in sessions that follow each other, in two at a time, and in one beside MPI_Init.
  */
@@ -63,19 +65,25 @@ static void close_session(MPI_Session *session, MPI_Comm *comm)
     MPI_Session_finalize(session);
 }
 
-int main(int argc, char **argv)
+static void one_after_the_other(void)
+{
+    MPI_Session session;
+    MPI_Comm comm;
+
+    verify_where = "one after the other";
+    for (int cycle = 0; cycle < CYCLES; cycle++) {
+        comm = open_session(&session, "first");
+        use(comm, cycle);
+        close_session(&session, &comm);
+    }
+}
+
+static void two_at_once(void)
 {
     MPI_Session session[2];
     MPI_Comm comm[2];
-    int outcome;
 
-    for (int cycle = 0; cycle < CYCLES; cycle++) {
-        verify_where = "one session after the other";
-        comm[0] = open_session(&session[0], "first");
-        use(comm[0], cycle);
-        close_session(&session[0], &comm[0]);
-    }
-    verify_where = "two sessions at once";
+    verify_where = "two at once";
     comm[0] = open_session(&session[0], "first");
     comm[1] = open_session(&session[1], "second");
     use(comm[0], 10);
@@ -83,17 +91,39 @@ int main(int argc, char **argv)
     close_session(&session[0], &comm[0]);
     use(comm[1], 12);
     close_session(&session[1], &comm[1]);
+}
 
-    verify_where = "MPI_Init after sessions, and a session beside it";
+/* Also gathers what the others have found. */
+static int beside_init(int argc, char **argv)
+{
+    MPI_Session session;
+    MPI_Comm comm;
+    int outcome;
+
+    verify_where = "beside MPI_Init";
     MPI_Init(&argc, &argv);
     use(MPI_COMM_WORLD, 20);
-    comm[0] = open_session(&session[0], "beside");
-    use(comm[0], 21);
-    close_session(&session[0], &comm[0]);
+    comm = open_session(&session, "beside");
+    use(comm, 21);
+    close_session(&session, &comm);
     use(MPI_COMM_WORLD, 22);
     outcome = verify_summary("sessions", MPI_COMM_WORLD);
     MPI_Finalize();
     return outcome;
+}
+
+int main(int argc, char **argv)
+{
+    const char *parts = argc > 1 ? argv[1] : "12i";
+
+    for (; *parts && 'i' != *parts; parts++) {
+        if ('1' == *parts) {
+            one_after_the_other();
+        } else {
+            two_at_once();
+        }
+    }
+    return beside_init(argc, argv);
 }
 
 #else

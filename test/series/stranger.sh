@@ -1,6 +1,7 @@
 #!/bin/bash
 # stranger.sh COMPONENT BUILD: a component that was built for another series of Open MPI is refused by the loader, not by a
-# crash, and the job does without it. Read by wrong.sh, which runs it here and in the roots of other series.
+# crash, and the job does without it.
+# Read by wrong.sh, which runs it here and in the roots of other series.
 set -uo pipefail
 component=$1
 build=$(cd "$2" && pwd)
