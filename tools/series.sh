@@ -34,11 +34,8 @@ skip() {
 }
 
 # Into namespaces of our own, as root or as what looks like it.
-isolated() {
-    local namespaces=(unshare --mount --pid --ipc --fork --kill-child --propagation private)
-    [ "$(id -u)" = 0 ] || namespaces+=(--user --map-root-user)
-    "${namespaces[@]}" "$@"
-}
+namespaces=(unshare --mount --pid --ipc --fork --kill-child --propagation private)
+[ "$(id -u)" = 0 ] || namespaces+=(--user --map-root-user)
 
 # The mirror that apt gets Debian from.
 mirror() {
@@ -96,14 +93,14 @@ unpack() {
         ln -sf $name.openmpi "$root/usr/bin/$name"
     done
     ln -sf gawk "$root/usr/bin/awk"
-    isolated chroot "$root" /sbin/ldconfig
+    "${namespaces[@]}" chroot "$root" /sbin/ldconfig
 }
 
 # What has no right to be half there is made beside its place and moved into it.
 make_root() {
     local series=$1 at=$top/build-series-$1 release stamp found
     release=$(release_of "$series")
-    isolated true 2>/dev/null || skip 'this machine gives no right to make namespaces'
+    "${namespaces[@]}" true 2>/dev/null || skip 'this machine gives no right to make namespaces'
     if ! command -v apt-get >/dev/null || ! command -v dpkg-deb >/dev/null; then
         skip "there is no apt here to fetch $release with"
     fi
@@ -157,8 +154,9 @@ main() {
     case $1 in
     root) make_root "$2" ;;
     tree) unpack_tree "$2" "$3" ;;
-    enter) isolated "$top/tools/series.sh" inside "$top/build-series-$2/root" "${@:3}" ;;
-    enter-new) isolated "$top/tools/series.sh" inside "$top/build-series-$2/root.new" "${@:3}" ;;
+    # In our place, so that who ends us ends it all.
+    enter) exec "${namespaces[@]}" "$top/tools/series.sh" inside "$top/build-series-$2/root" "${@:3}" ;;
+    enter-new) exec "${namespaces[@]}" "$top/tools/series.sh" inside "$top/build-series-$2/root.new" "${@:3}" ;;
     inside) inside "${@:2}" ;;
     *) usage ;;
     esac
