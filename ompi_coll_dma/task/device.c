@@ -15,7 +15,7 @@ static uint32_t verdict_word(const struct dma_device_comm *dc, uint32_t verdict)
     return dc->meetings << 2 | verdict;
 }
 
-/* Publishes the descriptor of a call without its data, and the record. */
+/* Publishes the descriptor of a call without its data, the brief and the record. */
 static void enter(dma_comm_t *comm, dma_task_t *task)
 {
     dma_window_t *w = &comm->window;
@@ -125,7 +125,7 @@ static dma_status_t bind(dma_comm_t *comm, dma_task_t *task)
 {
     dma_status_t status;
 
-    if (!dma_device_all_can(comm, task)) {
+    if (!comm->device->all_can) {
         return go_by_host(comm, task, DMA_ENTRY_STAGED);
     }
     status = dma_device_bind(comm, task);
@@ -149,9 +149,13 @@ static dma_status_t decide(dma_comm_t *comm, dma_task_t *task, bool all)
     if (status != DMA_OK && status != DMA_UNSUPPORTED) {
         return status;
     }
-    if (!fresh) {
-        /* Nobody asks for a verdict on what all should have known: a rank that does not cannot go another way. */
-        return status == DMA_OK ? bind(comm, task) : DMA_ERR_ENGINE;
+    if (!fresh && status != DMA_OK) {
+        return DMA_ERR_ENGINE; /* nobody asks for a verdict on what all should have known */
+    }
+    /* Who goes by the host enters again, and what he has said of his memory is gone: not before all have read it. */
+    dc->all_can = dma_device_all_can(comm, task);
+    if (!fresh && dc->all_can) {
+        return bind(comm, task);
     }
     dc->meetings++;
     /* release: our reads of the records come before whoever sees this may write the next one */

@@ -28,8 +28,11 @@
  * word (gpu/engine.h) says that it has started. If engines of all ranks take programs beforehand, the next start's are
  * armed as soon as a start has completed; else a rank submits when all ready words are there.
  *
- *     dma_record_t   card | handle | nonce, number, size, offset | fresh | largest, table, shape   256 bytes
- *     then, if it has a table, for every block of the receive buffer: displacement, bytes   16 bytes each
+ *     dma_brief_t    number | offset | largest | fresh, more    32 bytes, in the line of the descriptor: all there is to
+ *                                                               read of a peer whose allocation is known
+ *     dma_record_t   card | handle | nonce, size                if fresh: 256 bytes
+ *                    shape                                      if there is one
+ *     then           for every block of the receive buffer: displacement, bytes   if there is a table: 16 bytes each
  */
 #ifndef DMA_TASK_DEVICE_H
 #define DMA_TASK_DEVICE_H
@@ -41,18 +44,32 @@
 #define DEVICE_SLOTS    32 /* allocations of each peer that a communicator keeps open */
 #define DEVICE_PATIENCE 3  /* meetings in a row that fail before the communicator's device memory is staged for good */
 
-typedef struct dma_record {
-    dma_gpu_card_t card;
-    dma_gpu_handle_t handle;
-    uint64_t nonce, number, size;
+typedef struct dma_brief {
+    uint64_t number;  /* of the export */
     int64_t offset;   /* of the receive buffer in the allocation */
     uint64_t largest; /* bytes of the largest block */
     uint32_t fresh;
-    uint32_t table;    /* one follows */
+    uint32_t more; /* DMA_BRIEF_* */
+} dma_brief_t;
+
+#define DMA_BRIEF_TABLE 0x1 /* there is a table */
+#define DMA_BRIEF_SHAPE 0x2 /* blocks have a shape, and the record says which */
+
+_Static_assert(sizeof(dma_brief_t) <= 32, "it shares the line of the descriptor's header");
+
+typedef struct dma_record {
+    dma_gpu_card_t card;
+    dma_gpu_handle_t handle;
+    uint64_t nonce, size;
     dma_shape_t shape; /* of the blocks of the receive buffer */
 } dma_record_t;
 
 _Static_assert(sizeof(dma_record_t) <= DMA_RECORD_BYTES(0), "the table has a place of its own");
+
+static inline dma_brief_t *dma_device_brief(const dma_comm_t *comm, int rank, uint64_t seq)
+{
+    return (dma_brief_t *)dma_window_desc(&comm->window, rank, seq)->line;
+}
 
 typedef struct dma_record_block {
     int64_t displ;
@@ -116,6 +133,7 @@ typedef struct dma_device_memo {
 struct dma_device_comm {
     struct dma_device *device; /* of the process */
     bool off;                  /* staged for good */
+    bool all_can;              /* this call's shapes: all ranks' engines */
     struct dma_bound *bound;
     bool pinned;        /* our arena is shown to the device */
     uint32_t meetings;  /* that wanted a verdict */
@@ -194,7 +212,7 @@ bool dma_device_shape(const dma_comm_t *comm, dma_side_t *side, int blocks, dma_
 const dma_shape_t *dma_device_sent_shape(const struct dma_device_call *d, bool in_place);
 /* Is the engine of this rank one that can do the shapes of a call? */
 bool dma_device_can(const struct dma_device_comm *dc, const dma_shape_t *send, const dma_shape_t *recv);
-/* All records are there: are all ranks' engines ones that can do all shapes? Equal on all ranks. */
+/* All records have been learned: are all ranks' engines ones that can do all shapes? Equal on all ranks. */
 bool dma_device_all_can(const dma_comm_t *comm, const dma_task_t *task);
 /* `bytes` bytes between a block with a shape in device memory and host memory where they are side by side; in scope. */
 dma_status_t dma_device_take(const dma_gpu_runtime_t *rt, char *to, const char *block, const dma_shape_t *shape,

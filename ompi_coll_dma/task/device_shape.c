@@ -43,10 +43,8 @@ bool dma_device_all_can(const dma_comm_t *comm, const dma_task_t *task)
     bool shaped = task->device->recv_shape.row, can = true;
 
     for (int r = 0; r < comm->nranks; r++) {
-        const dma_record_t *record = dma_window_record(&comm->window, r, task->run.seq);
-
-        shaped = shaped || record->shape.row;
-        can = can && record->card.features & DMA_GPU_SHAPES;
+        shaped = shaped || dma_device_brief(comm, r, task->run.seq)->more & DMA_BRIEF_SHAPE;
+        can = can && comm->device->cards[r].features & DMA_GPU_SHAPES;
     }
     return !shaped || can;
 }
