@@ -57,8 +57,9 @@ typedef struct dma_gpu_unit dma_gpu_unit_t; /* each engine has its own */
 typedef struct dma_gpu_config {
     const dma_gpu_runtime_t *rt;
     int device;
-    const char *sysfs; /* root of the kernel's topology text, or NULL: where it usually is */
-    double timeout;    /* seconds after which a queue that has work and does not move is taken for broken */
+    const char *sysfs;  /* root of the kernel's topology text, or NULL: where it usually is */
+    const char *queues; /* of sdma: whom queues come from; NULL, "" or "auto": the best that works */
+    double timeout;     /* seconds after which a queue that has work and does not move is taken for broken */
 } dma_gpu_config_t;
 
 /* What an engine is told about a communicator. */

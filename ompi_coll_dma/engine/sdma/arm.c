@@ -101,7 +101,7 @@ dma_status_t dma_sdma_arm(const dma_run_t *run)
     uint32_t *body;
     bool fits;
 
-    if (!b->ready || !get_queues(b, run)) {
+    if (!b->ready || !dma_queues_ours(&b->unit->queues) || !get_queues(b, run)) {
         dma_sdma_arm_end(b);
         b->ready = NULL; /* the programs of a bound engine are always the same: another time would be no better */
         return DMA_UNSUPPORTED;
@@ -148,8 +148,8 @@ void dma_sdma_disarm(struct dma_bound *b, _Atomic uint32_t *ready)
 {
     double until = now() + GIVE_UP_SECONDS;
 
-    if (!b->armed) {
-        return;
+    if (!b->armed || !dma_queues_ours(&b->unit->queues)) {
+        return; /* nothing is, or it is another process's */
     }
     for (int i = 1; i <= b->nranks; i++) {
         if (b->waiting[i]) {

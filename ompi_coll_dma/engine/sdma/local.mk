@@ -2,13 +2,20 @@
 core_sources += \
 	ompi_coll_dma/engine/sdma/gen.c \
 	ompi_coll_dma/engine/sdma/gen.h \
+	ompi_coll_dma/engine/sdma/kfd.c \
+	ompi_coll_dma/engine/sdma/kfd.h \
 	ompi_coll_dma/engine/sdma/map.c \
 	ompi_coll_dma/engine/sdma/map.h \
 	ompi_coll_dma/engine/sdma/packet.c \
 	ompi_coll_dma/engine/sdma/packet.h \
 	ompi_coll_dma/engine/sdma/packet_rect.c \
+	ompi_coll_dma/engine/sdma/provider.c \
+	ompi_coll_dma/engine/sdma/provider.h \
+	ompi_coll_dma/engine/sdma/provider_thunk.c \
 	ompi_coll_dma/engine/sdma/ring.c \
 	ompi_coll_dma/engine/sdma/ring.h \
+	ompi_coll_dma/engine/sdma/rocr.c \
+	ompi_coll_dma/engine/sdma/rocr.h \
 	ompi_coll_dma/engine/sdma/topology.c \
 	ompi_coll_dma/engine/sdma/topology.h \
 	ompi_coll_dma/engine/sdma/topology_text.c \
