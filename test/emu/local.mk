@@ -39,6 +39,7 @@ emu_node_sources = \
 	test/emu/ipc.c \
 	test/emu/kernels.c \
 	test/emu/kernels.h \
+	test/emu/kfd.c \
 	test/emu/machine.c \
 	test/emu/machine.h \
 	test/emu/memory.c \
@@ -46,6 +47,7 @@ emu_node_sources = \
 	test/emu/persona.c \
 	test/emu/persona.h \
 	test/emu/queue.c \
+	test/emu/queue.h \
 	test/emu/report.c \
 	test/emu/report.h \
 	test/emu/slots.c \

@@ -8,8 +8,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "libkfd_fake_internal.h"
 #include "../emu/sdma.h"
+#include "libkfd_fake_internal.h"
 
 #define FD        77
 #define DOORBELLS 1024
