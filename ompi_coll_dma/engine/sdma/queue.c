@@ -77,6 +77,12 @@ close_provider:
     return DMA_UNSUPPORTED;
 }
 
+/* Not to be destroyed yet. In a child nothing is, and its parent's read pointer is not to be had. */
+static bool is_busy(const dma_queues_t *q, dma_queue_t *queue)
+{
+    return dma_queues_ours(q) && dma_ring_idle(&queue->ring) == DMA_AGAIN;
+}
+
 static void destroy(dma_queues_t *q, dma_queue_t *queue)
 {
     if (dma_queues_ours(q)) {
@@ -87,24 +93,35 @@ static void destroy(dma_queues_t *q, dma_queue_t *queue)
     free(queue);
 }
 
+/* The provider goes when nothing of it is in use; a child's is its parent's. */
+static void put_provider(dma_queues_t *q, bool unused)
+{
+    if (unused && dma_queues_ours(q)) {
+        q->provider->ops->free(q->provider, q->steps, STEPS_BYTES);
+        q->provider->ops->close(q->provider);
+    }
+    q->provider = NULL;
+}
+
 void dma_queues_close(dma_queues_t *q)
 {
     dma_queue_t *next;
+    bool all = true;
 
     if (!q->provider) {
         return;
     }
     for (dma_queue_t *queue = q->list; queue; queue = next) {
         next = queue->next;
-        destroy(q, queue);
+        if (is_busy(q, queue)) {
+            all = false;
+        } else {
+            destroy(q, queue);
+        }
     }
-    dma_queues_memory_free(q, q->steps, STEPS_BYTES);
-    if (dma_queues_ours(q)) {
-        q->provider->ops->close(q->provider);
-    }
+    put_provider(q, all);
     munmap((void *)q->ours, sizeof(*q->ours));
     pthread_mutex_destroy(&q->lock);
-    q->provider = NULL;
 }
 
 /* With the lock: a new queue, or NULL. */
@@ -235,6 +252,9 @@ void dma_queue_put_own(dma_queues_t *q, dma_queue_t *queue)
 {
     dma_queue_t **link = &q->list;
 
+    if (is_busy(q, queue)) {
+        return;
+    }
     pthread_mutex_lock(&q->lock);
     while (*link != queue) {
         link = &(*link)->next;
