@@ -13,8 +13,8 @@
 
 #define FD        77
 #define DOORBELLS 1024
-#define ENOTSUPP  524 /* the kernel's own, which user space has no name for */
-#define PATIENCE  100000
+#define ENOTSUPP  524   /* the kernel's own, which user space has no name for */
+#define PATIENCE  10000 /* steps of engines that wait */
 
 typedef struct queue {
     bool used;
@@ -129,6 +129,18 @@ void fake_end(void)
     emu_sdma_node_destroy(kernel.node);
 }
 
+void fake_sweep(void)
+{
+    for (size_t i = 0; i < sizeof(kernel.queues) / sizeof(kernel.queues[0]); i++) {
+        if (kernel.queues[i].used) {
+            emu_sdma_queue_destroy(kernel.queues[i].sdma);
+            kernel.queues[i].used = false;
+        }
+    }
+    fake_memory_sweep();
+    fake_counts.queues = fake_counts.mapped = fake_counts.files = 0;
+}
+
 void fake_run(void)
 {
     bool moved = true;
@@ -141,7 +153,6 @@ void fake_run(void)
             moved |= state == EMU_SDMA_PROGRESSED || state == EMU_SDMA_BLOCKED;
         }
     }
-    ck_assert(!moved);
 }
 
 bool fake_memory_in_use(uint64_t at)

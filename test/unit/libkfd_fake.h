@@ -41,12 +41,14 @@ typedef struct fake_options {
 void fake_begin(const fake_options_t *options);
 /* Ends the test if anything is left over or was done wrong. */
 void fake_end(void);
+/* The end of the process: takes away what is left, which nothing may use any more. */
+void fake_sweep(void);
 
 /* The provider in this world, and a list of it alone. */
 extern const dma_provider_ops_t *const fake_providers[];
 extern const dma_provider_gpu_t fake_gpu;
 
-/* Lets the engines work until they are idle. */
+/* Lets the engines work until they are idle, or for a while if they wait. */
 void fake_run(void);
 
 typedef struct fake_counts {

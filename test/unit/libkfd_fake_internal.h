@@ -12,6 +12,7 @@ bool fake_fails(void);
 /* ROCr's memory. */
 void fake_memory_begin(void);
 void fake_memory_end(void);
+void fake_memory_sweep(void);
 /* Bytes that the GPU may use; a mapping of exactly these bytes. */
 bool fake_memory_mapped(uint64_t at, uint64_t bytes);
 bool fake_memory_exact(uint64_t at, uint64_t bytes);

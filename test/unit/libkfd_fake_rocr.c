@@ -1,7 +1,7 @@
 /* ROCr's half of libkfd_fake.h: two CPUs, three GPUs, pools, and memory whose addresses are the CPU's. */
 #include <check.h>
-#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "libkfd_fake_internal.h"
 
@@ -25,6 +25,17 @@ static range_t ranges[RANGES];
 void fake_memory_begin(void)
 {
     memset(ranges, 0, sizeof(ranges));
+}
+
+void fake_memory_sweep(void)
+{
+    for (int i = 0; i < RANGES; i++) {
+        if (ranges[i].at) {
+            munmap((void *)(uintptr_t)ranges[i].at, ranges[i].bytes);
+            ranges[i].at = 0;
+        }
+    }
+    fake_counts.allocations = 0;
 }
 
 void fake_memory_end(void)
@@ -139,7 +150,7 @@ static uint32_t pool_info(dma_rocr_handle_t pool, uint32_t what, void *value)
     }
 }
 
-/* Memory is not zero. */
+/* Memory is not zero, and not there in children. */
 static uint32_t pool_allocate(dma_rocr_handle_t pool, size_t bytes, uint32_t flags, void **memory)
 {
     range_t *r = ranges;
@@ -155,8 +166,9 @@ static uint32_t pool_allocate(dma_rocr_handle_t pool, size_t bytes, uint32_t fla
         r++;
     }
     r->bytes = bytes + fake_options.extra;
-    *memory = aligned_alloc(PAGE, r->bytes);
-    ck_assert_ptr_nonnull(*memory);
+    *memory = mmap(NULL, r->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    ck_assert_ptr_ne(*memory, MAP_FAILED);
+    madvise(*memory, r->bytes, MADV_DONTFORK);
     memset(*memory, 0x5a, r->bytes);
     r->at = (uintptr_t)*memory;
     r->mapped = false;
@@ -172,7 +184,7 @@ static uint32_t pool_free(void *memory)
         if (ranges[i].at == (uintptr_t)memory) {
             ck_assert_msg(!fake_memory_in_use((uintptr_t)memory), "memory of a queue is freed before the queue");
             ranges[i].at = 0;
-            free(memory);
+            munmap(memory, ranges[i].bytes);
             fake_counts.allocations--;
             return DMA_ROCR_SUCCESS;
         }

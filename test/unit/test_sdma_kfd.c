@@ -405,6 +405,42 @@ START_TEST(child)
 }
 END_TEST
 
+/* A queue that waits is left to the end of the process, and with it all that it needs. */
+START_TEST(still_waiting)
+{
+    dma_queues_t q;
+    dma_queue_t *waiting, *idle;
+    unsigned char *memory;
+    unsigned allocations;
+    uint64_t addr;
+    uint32_t *p;
+    bool shared;
+
+    begin(&usual, &q);
+    memory = dma_queues_memory(&q, PAGE, &addr);
+    idle = dma_queue_get(&q, &on_host, 0, &shared);
+    waiting = dma_queue_get_own(&q, &on_link, 0);
+    ck_assert_int_eq(dma_ring_reserve(&waiting->ring, DMA_PACKET_POLL_DWORDS + DMA_PACKET_FENCE_DWORDS, 2, &p), DMA_OK);
+    p += dma_packet_poll(p, addr, DMA_PACKET_EQUAL, 1, UINT32_MAX, 16);
+    dma_packet_fence(p, addr + 64, 1);
+    dma_ring_publish(&waiting->ring);
+    fake_run();
+    dma_queue_put_own(&q, waiting);
+    ck_assert_uint_eq(fake_counts.queues, 2);
+    copies(&q, idle, 3);
+    allocations = fake_counts.allocations;
+    dma_queues_close(&q);
+    ck_assert_uint_eq(fake_counts.queues, 1);
+    ck_assert_uint_eq(fake_counts.allocations, allocations - 2); /* ring and pointers of the idle one */
+    ck_assert_uint_eq(fake_counts.files, 1);
+    memory[0] = 1; /* whom it waited for comes after all: it does no harm */
+    fake_run();
+    ck_assert_uint_eq(memory[64], 1);
+    fake_sweep();
+    fake_end();
+}
+END_TEST
+
 /* Queues come and go in any order, and those there are work. */
 START_TEST(come_and_go)
 {
@@ -497,6 +533,7 @@ int main(void)
     unit_test(suite, interrupted, 4);
     unit_test(suite, every_call_fails, 20);
     unit_test(suite, child, 4);
+    unit_test(suite, still_waiting, 4);
     unit_test(suite, come_and_go, 20);
     unit_test(suite, choice, 4);
     return unit_main(suite);
