@@ -94,7 +94,8 @@ static inline bool dma_ready_started(uint32_t word, uint32_t epoch)
 typedef struct dma_gpu_engine {
     const char *name;
 
-    /* On failure `why`, of DMA_GPU_WHY_BYTES, says in words why this engine does not work here. */
+    /* On failure `why`, of DMA_GPU_WHY_BYTES, says in words why this engine does not work here; on success how it works,
+     * if there is anything to tell. */
     dma_status_t (*open)(const dma_gpu_config_t *config, dma_gpu_unit_t **unit, char *why);
     void (*close)(dma_gpu_unit_t *unit);
     void (*card)(const dma_gpu_unit_t *unit, dma_gpu_card_t *card);

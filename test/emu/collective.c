@@ -51,8 +51,13 @@ static void check(const char *device, bool to_all, int salt, size_t bytes)
     EXPECT(host);
     HIP(hipMemcpy(host, device, bytes * (size_t)ranks, hipMemcpyDeviceToHost));
     for (int from = 0; from < ranks; from++)
-        for (size_t i = 0; i < bytes; i++)
-            EXPECT(host[(size_t)from * bytes + i] == byte(from, to_all ? rank : 0, salt, i));
+        for (size_t i = 0; i < bytes; i++) {
+            char got = host[(size_t)from * bytes + i], wanted = byte(from, to_all ? rank : 0, salt, i);
+            if (got != wanted)
+                printf("collective: rank %d: byte %zu of %zu from rank %d, salt %d: %d, not %d\n", rank, i, bytes, from,
+                       salt, got, wanted);
+            EXPECT(got == wanted);
+        }
     free(host);
 }
 

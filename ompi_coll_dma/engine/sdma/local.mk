@@ -27,6 +27,7 @@ unit_tests += \
 	test/unit/test_sdma_packet \
 	test/unit/test_sdma_rect \
 	test/unit/test_sdma_ring \
+	test/unit/test_sdma_thunk \
 	test/unit/test_sdma_topology
 unit_helpers += \
 	test/unit/libkfd_fake.c \

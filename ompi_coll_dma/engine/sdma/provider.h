@@ -39,7 +39,7 @@ typedef struct dma_provider_queue {
     void *pointers;          /* the provider's: memory that goes with the queue */
 } dma_provider_queue_t;
 
-/* Each kind has its own, with this in front. */
+/* Each provider has its own, with this in front. */
 typedef struct dma_provider {
     const struct dma_provider_ops *ops;
     bool names_engines; /* queues on engines of a number can be made */

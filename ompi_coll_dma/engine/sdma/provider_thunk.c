@@ -2,7 +2,9 @@
  * Queues through the thunk. It owns an SDMA queue's pointers and its doorbell; memory is of its allocator, in the uncached
  * executable kind that it uses for queues itself.
  *
- * Opening counts: ROCr has opened the thunk before us, so "already opened" is what we expect, and one close balances it.
+ * Opening counts: ROCr has opened the thunk before us, so "already opened" is what we want, and one close balances it. A
+ * library that nobody has opened is not the one that ROCr uses (another package brought it along, and ROCr has its own
+ * inside): two of them in a process have two ideas of what is mapped where, so that one is let alone.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,9 +46,12 @@ static dma_status_t thunk_open(const dma_provider_gpu_t *gpu, dma_provider_t **p
         return refuse(why, reason);
     }
     rc = t->thunk.open();
-    if (rc != DMA_THUNK_SUCCESS && rc != DMA_THUNK_ALREADY_OPENED) {
+    if (rc != DMA_THUNK_ALREADY_OPENED) {
+        if (rc == DMA_THUNK_SUCCESS) {
+            t->thunk.close();
+        }
         free(t);
-        return refuse(why, "the kernel driver cannot be opened");
+        return refuse(why, "ROCr does not use the libhsakmt that is in this process");
     }
     t->base = (dma_provider_t){.ops = &dma_provider_thunk, .names_engines = t->thunk.create_queue_ext};
     t->node = gpu->node;
