@@ -17,6 +17,7 @@ killed=0 survived=() stale=()
 
 flags() { # of a build
     local f="-std=gnu11 -O1 -g -D_GNU_SOURCE -w -DDMA_TEST_TOPOLOGIES=\"$root/test/topologies\""
+    f+=" -idirafter $root/test/unit/kernel"
     [ "$1" = thread ] && f+=" -fsanitize=thread"
     echo "$f"
 }
@@ -27,7 +28,7 @@ compile() { # BUILD TREE SOURCE OBJECT
 }
 
 core() { (cd "$1" && ls ompi_coll_dma/{plan,node,engine,engine/*,task,gpu}/*.c); }
-helpers() { (cd "$1" && ls test/unit/lib*.c); }
+helpers() { (cd "$1" && ls test/unit/lib*.c test/emu/sdma*.c); }
 
 object() { echo "${1//\//_}.o"; }
 
@@ -134,7 +135,7 @@ mutate() { # NAME
 mkdir "$work/tree"
 cp -r "$root/include" "$root/ompi_coll_dma" "$work/tree"
 mkdir "$work/tree/test"
-cp -r "$root/test/unit" "$work/tree/test"
+cp -r "$root/test/unit" "$root/test/emu" "$work/tree/test"
 [ $# -gt 0 ] || set -- "$root"/test/mutants/*.sed
 for name; do
     mutate "$(basename "$name" .sed)"

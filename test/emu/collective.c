@@ -1,13 +1,17 @@
 /*
- * collective [fork]: collectives in device memory, of all ranks on the emulated node, with verified data: all-gathers and
- * all-to-alls of several sizes, in place and not, and a persistent all-gather that is started again and again.
+ * collective [fork | hold SECONDS | die]: collectives in device memory, of all ranks, on the emulated node or on a real one,
+ * with verified data: all-gathers and all-to-alls of several sizes, in place and not, and a persistent all-gather that is
+ * started again and again.
  *
  * fork: in between, each rank has a child that ends at once, exit handlers and all. It takes nothing from its parent.
+ * hold: while the persistent one is armed for its next start, nobody calls MPI for so long.
+ * die: in that place every process is killed.
  */
 #define __HIP_PLATFORM_AMD__ 1
 #include "../mpi/verify.h"
 
 #include <hip/hip_runtime_api.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -87,7 +91,26 @@ static void have_a_child(void)
     EXPECT(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
-static void again_and_again(bool children, char *send, char *recv)
+/* What happens between two starts. */
+static struct {
+    bool children, die;
+    unsigned hold;
+} between;
+
+static void idle(bool last)
+{
+    if (between.children)
+        have_a_child();
+    if (last && between.die)
+        raise(SIGKILL);
+    if (last && between.hold) {
+        printf("collective: rank %d holds\n", rank);
+        fflush(stdout);
+        sleep(between.hold);
+    }
+}
+
+static void again_and_again(char *send, char *recv)
 {
     enum { BYTES = 4096 };
     MPI_Request request;
@@ -100,8 +123,7 @@ static void again_and_again(bool children, char *send, char *recv)
         EXPECT(MPI_Start(&request) == MPI_SUCCESS);
         EXPECT(MPI_Wait(&request, MPI_STATUS_IGNORE) == MPI_SUCCESS);
         check(recv, false, salt, BYTES);
-        if (children)
-            have_a_child();
+        idle(salt == STARTS - 2);
     }
     EXPECT(MPI_Request_free(&request) == MPI_SUCCESS);
 }
@@ -109,9 +131,12 @@ static void again_and_again(bool children, char *send, char *recv)
 int main(int argc, char **argv)
 {
     static const size_t sizes[] = {4, 100, 4096, LARGEST};
-    bool children = argc > 1 && strcmp(argv[1], "fork") == 0;
+    const char *mode = argc > 1 ? argv[1] : "";
     char *send, *recv;
     int devices;
+    between.children = strcmp(mode, "fork") == 0;
+    between.die = strcmp(mode, "die") == 0;
+    between.hold = strcmp(mode, "hold") == 0 && argc > 2 ? (unsigned)atoi(argv[2]) : 0;
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
@@ -122,9 +147,8 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
         for (int form = 0; form < 4; form++)
             once(form & 1, form & 2, sizes[i], send, recv);
-    again_and_again(children, send, recv);
-    if (children)
-        have_a_child();
+    again_and_again(send, recv);
+    idle(false);
     HIP(hipFree(send));
     HIP(hipFree(recv));
     MPI_Barrier(MPI_COMM_WORLD);

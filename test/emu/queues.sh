@@ -68,6 +68,17 @@ armed() {
     collectives 2 mi300x queues=kfd && cat "$work"/stats/* | grep -q ' packet cond-exe '
 }
 
+# Jobs that are killed while their queues wait take none with them: more of them, on one node, than an engine has queues.
+dies() {
+    # shellcheck disable=SC2016
+    timeout --kill-after=5 60 "$root/with-build" --build "$build" --gpus 2 bash -c '
+        job() { mpirun --oversubscribe --bind-to none -n 2 --mca coll_dma_queues kfd --mca coll_dma_armed_seconds 100 \
+            --mca coll_dma_verbose 1 "$@" 2>&1; }
+        for i in {1..9}; do job "$1" die | grep -q "signal 9" || exit 1; done
+        job "$1"' - "$bin/collective" | tee "$work/said"
+    grep -q '^collective: data right$' "$work/said" && grep -q 'served by the engine sdma' "$work/said"
+}
+
 # with NAME=VALUE CMD...: in this environment
 with() {
     local -x "$1"
@@ -89,6 +100,8 @@ ok 'kfd: no queue is left' with EMU_FAIL_QUEUE_AFTER=0 \
 ok 'a provider that there is not' but "$none"'there is no queue provider "nosuch"\)' collectives 2 mi250x queues=nosuch
 ok 'HSA_ENABLE_SDMA=0' with HSA_ENABLE_SDMA=0 \
     but "$none"'HSA_ENABLE_SDMA=0 in the environment\)' collectives 2 mi250x queues=kfd
+ok 'kfd: killed while queues wait' dies
+ok 'kfd: held' collectives 2 mi250x queues=kfd armed_seconds=100 -- hold 1
 for provider in thunk kfd; do
     ok "$provider: children take nothing along" made '2:2 [56]:[0-9]+' collectives 2 mi250x queues=$provider -- fork
 done
