@@ -73,7 +73,7 @@ dies() {
     # shellcheck disable=SC2016
     timeout --kill-after=5 60 "$root/with-build" --build "$build" --gpus 2 bash -c '
         job() { mpirun --oversubscribe --bind-to none -n 2 --mca coll_dma_queues kfd --mca coll_dma_armed_seconds 100 \
-            --mca coll_dma_verbose 1 "$@" 2>&1; }
+            --mca coll_dma_verbose 2 "$@" 2>&1; }
         for i in {1..9}; do job "$1" die | grep -q "signal 9" || exit 1; done
         job "$1"' - "$bin/collective" | tee "$work/said"
     grep -q '^collective: data right$' "$work/said" && grep -q 'served by the engine sdma' "$work/said"
