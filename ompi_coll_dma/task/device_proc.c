@@ -12,7 +12,8 @@ static void find_engine(dma_proc_t *proc, const dma_gpu_runtime_t *rt, dma_devic
                                .device = d->ordinal,
                                .sysfs = proc->sysfs,
                                .queues = proc->params.queues,
-                               .timeout = proc->params.timeout};
+                               .timeout = proc->params.timeout,
+                               .own_copy = proc->params.own_copy};
     const char *wanted = proc->params.engine;
     char why[DMA_GPU_WHY_BYTES] = "";
 

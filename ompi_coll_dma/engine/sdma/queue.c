@@ -77,10 +77,11 @@ close_provider:
     return DMA_UNSUPPORTED;
 }
 
-/* Not to be destroyed yet. In a child nothing is, and its parent's read pointer is not to be had. */
-static bool is_busy(const dma_queues_t *q, dma_queue_t *queue)
+/* Has it work that waits? A queue that the driver has given up does not: it has stopped. A child has none, and its parent's
+ * read pointer is not to be had there. */
+static bool waits(const dma_queues_t *q, dma_queue_t *queue)
 {
-    return dma_queues_ours(q) && dma_ring_idle(&queue->ring) == DMA_AGAIN;
+    return dma_queues_ours(q) && dma_ring_idle(&queue->ring) == DMA_AGAIN && !(queue->made.error && *queue->made.error);
 }
 
 static void destroy(dma_queues_t *q, dma_queue_t *queue)
@@ -113,7 +114,7 @@ void dma_queues_close(dma_queues_t *q)
     }
     for (dma_queue_t *queue = q->list; queue; queue = next) {
         next = queue->next;
-        if (is_busy(q, queue)) {
+        if (waits(q, queue)) {
             all = false;
         } else {
             destroy(q, queue);
@@ -252,7 +253,7 @@ void dma_queue_put_own(dma_queues_t *q, dma_queue_t *queue)
 {
     dma_queue_t **link = &q->list;
 
-    if (is_busy(q, queue)) {
+    if (waits(q, queue)) {
         return;
     }
     pthread_mutex_lock(&q->lock);
