@@ -89,7 +89,7 @@ on_node() {
 if [ -e "${DMA_TEST_EMU:-}/collective" ]; then
     ok 'queues: auto' says 'engine sdma: queues from thunk' on_node verbose=2
     ok 'queues: kfd' says 'engine sdma: queues from kfd' on_node verbose=2 queues=kfd
-    ok 'queues: unknown' says 'there is no queue provider "nosuch"' on_node queues=nosuch
+    ok 'queues: unknown' says 'there is no queue provider "nosuch"' on_node engine=sdma queues=nosuch
 fi
 ok 'entry_timeout: gives up' says 'late: error class' with entry_timeout=0.3 -- 2
 ok 'entry_timeout: 0, waits' quiet with -- 1
