@@ -6,7 +6,8 @@
  *
  * Every byte that is not data is a canary whose value depends on its place. A check compares the whole memory with a
  * picture of what it must hold. Some buffers end right before a page that may not be touched, without the second guard:
- * they catch whoever reads too much.
+ * they catch whoever reads too much. Buffers that the CPU does not reach are painted and compared in memory of the host;
+ * their guards are as good.
  */
 #include "sweep.h"
 
@@ -104,9 +105,11 @@ static void make_fenced(buffer_t *b, size_t used)
     b->memory = b->map + b->mapped - PAGE - used;
 }
 
-void buffer_make(buffer_t *b, const type_t *type, int nblocks, block_t *blocks, int align, rng_t *rng)
+void buffer_make(buffer_t *b, const type_t *type, int nblocks, block_t *blocks, int align, memory_kind_t kind,
+                 rng_t *rng)
 {
     *b = (buffer_t){.type = type, .nblocks = nblocks, .blocks = blocks, .canary = rng_next(rng), .filled = NO_BLOCKS};
+    b->kind = kind;
     long low, high;
     bool empty = !span(b, &low, &high);
     if (empty) {
@@ -114,27 +117,36 @@ void buffer_make(buffer_t *b, const type_t *type, int nblocks, block_t *blocks, 
     }
     long before = GUARD + rng_below(rng, 200), after = GUARD + rng_below(rng, 200);
     b->origin = low < 0 ? before - low : before;
-    if (!empty && rng_chance(rng, 20)) {
+    if (!empty && (kind == MEMORY_HOST ? rng_chance(rng, 20) : kind == MEMORY_END)) {
         /* The end of the data, rounded up to the alignment, is the end of the memory. */
         b->origin = (b->origin + 63) / 64 * 64;
         long end = b->origin + (high + align - 1) / align * align;
         long shift = (8 - end % 8) % 8; /* only without alignment the end may lie anywhere */
         b->origin += shift;
         b->bytes = (size_t)(end + shift);
-        make_fenced(b, b->bytes);
+        if (kind == MEMORY_HOST) {
+            make_fenced(b, b->bytes);
+        }
     } else {
         long grain = rng_chance(rng, 25) ? PAGE : align;
         b->origin = (b->origin + grain - 1) / grain * grain + (grain == PAGE ? 0 : grain * rng_below(rng, 16));
         b->bytes = (size_t)(b->origin + (high > 0 ? high : 0) + after);
         void *memory = NULL;
-        b->memory = checked(posix_memalign(&memory, PAGE, b->bytes) == 0 ? memory : NULL, b->bytes);
+        if (kind == MEMORY_HOST) {
+            b->memory = checked(posix_memalign(&memory, PAGE, b->bytes) == 0 ? memory : NULL, b->bytes);
+        }
+    }
+    if (kind != MEMORY_HOST) {
+        b->memory = checked(memory_take(&b->kind, b->bytes, &b->from), b->bytes);
     }
     b->base = empty && rng_chance(rng, 30) ? NULL : b->memory + b->origin;
 }
 
 void buffer_free(buffer_t *b)
 {
-    if (b->map != NULL) {
+    if (b->kind != MEMORY_HOST) {
+        memory_give(b->kind, b->from);
+    } else if (b->map != NULL) {
         munmap(b->map, b->mapped);
     } else {
         free(b->memory);
@@ -169,9 +181,42 @@ static void paint(const buffer_t *b, bool after, int round, unsigned char *to)
     }
 }
 
+/* Host memory for a picture of a buffer. Kept: fresh pages would cost more than what is done with them. */
+typedef struct {
+    unsigned char *memory;
+    size_t bytes;
+} scratch_t;
+
+static unsigned char *scratch_for(scratch_t *s, const buffer_t *b)
+{
+    if (b->bytes > s->bytes) {
+        free(s->memory);
+        s->bytes = b->bytes;
+        s->memory = checked(malloc(s->bytes), s->bytes);
+    }
+    return s->memory;
+}
+
+static _Thread_local scratch_t expected, found;
+
 void buffer_fill(buffer_t *b, int round)
 {
-    paint(b, false, round, b->memory);
+    if (memory_reachable(b->kind)) {
+        paint(b, false, round, b->memory);
+    } else {
+        unsigned char *picture = scratch_for(&expected, b);
+        paint(b, false, round, picture);
+        memory_copy(b->memory, picture, b->bytes);
+    }
+}
+
+void buffer_scribble(buffer_t *b)
+{
+    if (memory_reachable(b->kind)) {
+        memset(b->memory, 0xEE, b->bytes);
+    } else {
+        memory_copy(b->memory, memset(scratch_for(&expected, b), 0xEE, b->bytes), b->bytes);
+    }
 }
 
 /* What lies at a byte of the memory, for messages. */
@@ -196,20 +241,18 @@ static void name_byte(const buffer_t *b, long at, char *text, size_t room)
 
 bool buffer_check(const buffer_t *b, bool after, int round, char *text, size_t room)
 {
-    static _Thread_local unsigned char *picture; /* kept: fresh pages would cost more than the comparison */
-    static _Thread_local size_t picture_bytes;
-    if (b->bytes > picture_bytes) {
-        free(picture);
-        picture_bytes = b->bytes;
-        picture = malloc(picture_bytes);
-    }
+    unsigned char *picture = scratch_for(&expected, b), *memory = b->memory;
     paint(b, after, round, picture);
-    if (memcmp(picture, b->memory, b->bytes) == 0) {
+    if (!memory_reachable(b->kind)) {
+        memory = scratch_for(&found, b);
+        memory_copy(memory, b->memory, b->bytes);
+    }
+    if (memcmp(picture, memory, b->bytes) == 0) {
         return true;
     }
     long at = 0, wrong = 0;
     for (long i = (long)b->bytes - 1; i >= 0; i--) {
-        if (picture[i] != b->memory[i]) {
+        if (picture[i] != memory[i]) {
             at = i;
             wrong++;
         }
@@ -217,6 +260,6 @@ bool buffer_check(const buffer_t *b, bool after, int round, char *text, size_t r
     char what[80];
     name_byte(b, at, what, sizeof(what));
     snprintf(text, room, "first wrong byte at %+ld from the base (%s): got 0x%02x, expected 0x%02x; %ld wrong",
-             at - b->origin, what, b->memory[at], picture[at], wrong);
+             at - b->origin, what, memory[at], picture[at], wrong);
     return false;
 }
