@@ -27,7 +27,7 @@ typedef struct pinned {
     const void *addr;
     size_t bytes;
     uint64_t device_addr;
-    int device;
+    int device; /* that was current when it was registered */
     unsigned uses;
 } pinned_t;
 
@@ -227,7 +227,9 @@ void dma_share_close(dma_share_t *share, dma_import_t *import)
     pthread_mutex_unlock(&share->lock);
 }
 
-/* ---- registrations ---- */
+/* ---- registrations ----
+ * A process has one per address, for all its devices: HIP takes a second one of the same address without a word, and the
+ * first hipHostUnregister ends both. The address on the devices is one, too. */
 
 static dma_status_t pin_on(const dma_gpu_runtime_t *rt, int device, void *addr, size_t bytes, uint64_t *device_addr)
 {
@@ -248,7 +250,7 @@ dma_status_t dma_share_pin(dma_share_t *share, int device, void *addr, size_t by
 
     pthread_mutex_lock(&share->lock);
     for (p = share->pins; p; p = p->next) {
-        if (p->addr == addr && p->device == device && p->bytes >= bytes) {
+        if (p->addr == addr && p->bytes >= bytes) {
             break;
         }
     }
@@ -272,7 +274,7 @@ unlock:
     return status;
 }
 
-void dma_share_unpin(dma_share_t *share, int device, const void *addr)
+void dma_share_unpin(dma_share_t *share, const void *addr)
 {
     dma_gpu_scope_t scope;
 
@@ -280,11 +282,14 @@ void dma_share_unpin(dma_share_t *share, int device, const void *addr)
     for (pinned_t **link = &share->pins; *link; link = &(*link)->next) {
         pinned_t *p = *link;
 
-        if (p->addr != addr || p->device != device || --p->uses) {
+        if (p->addr != addr) {
             continue;
         }
+        if (--p->uses) {
+            break;
+        }
         *link = p->next;
-        if (share->rt->enter(device, &scope) == DMA_OK) {
+        if (share->rt->enter(p->device, &scope) == DMA_OK) {
             share->rt->host_unregister((void *)addr);
             share->rt->leave(&scope);
         }

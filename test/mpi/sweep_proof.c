@@ -52,9 +52,9 @@ void proof_call(long number, int index, const call_t *call)
     }
     bool even = !call->op->vector || call->counts == COUNTS_EVEN || call->counts == COUNTS_UNEVEN;
     plain[(number - options.first) * MOST_CALLS + index] =
-        !call->comm->member ||
-        (call->comm->size > 1 && call->total > 0 && even && is_plain(&call->recv.buffer, &call->recv.type) &&
-         (call->in_place || is_plain(&call->send.buffer, &call->send.type)));
+        !call->comm->member || (call->comm->size > 1 && call->total > 0 && even && units[call->unit].parts == 1 &&
+                                is_plain(&call->recv.buffer, &call->recv.type) &&
+                                (call->in_place || is_plain(&call->send.buffer, &call->send.type)));
 }
 
 void proof_case(const case_t *c)
