@@ -26,7 +26,7 @@ compile() { # BUILD TREE SOURCE OBJECT
     $cc $(flags "$1") -I"$2/include" -I"$2/ompi_coll_dma" -I"$2/test/unit" -c "$3" -o "$4"
 }
 
-core() { (cd "$1" && ls ompi_coll_dma/{plan,node,engine,engine/*,task}/*.c); }
+core() { (cd "$1" && ls ompi_coll_dma/{plan,node,engine,engine/*,task,gpu}/*.c); }
 helpers() { (cd "$1" && ls test/unit/lib*.c); }
 
 object() { echo "${1//\//_}.o"; }

@@ -32,6 +32,8 @@ missing_packages() {
     { command -v ompi_info && command -v mpirun; } >/dev/null || missing+=(openmpi-bin)
     [ "$1" != tests ] || pkg-config --exists check 2>/dev/null || missing+=(check)
     [ "$1" != tests ] || command -v valgrind >/dev/null || missing+=(valgrind)
+    [ "$1" != tests ] || { command -v ip && command -v tc && command -v bridge && command -v ss; } >/dev/null || missing+=(iproute2)
+    [ "$1" != tests ] || command -v nft >/dev/null || missing+=(nftables)
     # The emulated GPU node runs below the real runtimes.
     if [ "$1" = tests ] && [ "$(uname -m)" = x86_64 ]; then
         has_header hsakmt.h || missing+=(libhsakmt-dev)

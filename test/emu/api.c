@@ -68,10 +68,11 @@ bool emu_api_forked(void)
     return api.forked;
 }
 
-/* Every allocation holds a file. */
-static void raise_file_limit(void)
+/* Every allocation holds a file, so there may be many. */
+static void prepare_process(void)
 {
     struct rlimit limit;
+    pthread_atfork(NULL, NULL, in_child);
     if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
         limit.rlim_cur = limit.rlim_max;
         setrlimit(RLIMIT_NOFILE, &limit);
@@ -88,10 +89,8 @@ HSAKMT_STATUS hsaKmtOpenKFD(void)
     api.opened += !api.forked;
     bool first = api.opened == 1;
     pthread_mutex_unlock(&api.lock);
-    if (first) {
-        pthread_once(&once, raise_file_limit);
-        pthread_atfork(NULL, NULL, in_child);
-    }
+    if (first)
+        pthread_once(&once, prepare_process);
     emu_trace("hsaKmtOpenKFD by %s", emu_api_caller(__builtin_return_address(0)));
     return status;
 }

@@ -43,6 +43,11 @@ breaks() {
     grep -q "^violation: $1: " "$work"/log/*
 }
 
+# The same on an MI300X.
+breaks_on_mi300x() {
+    EMU_STRICT=0 node --gpus 2 --persona mi300x "$bin/rules" "$2" && grep "^violation: $1: " "$work"/log/*
+}
+
 # notes TEXT NAME [VARIABLE=VALUE]: nothing is wrong but what is left over, and the log has this note
 notes() {
     EMU_STRICT=0 node --gpus 2 env "${@:3}" "$bin/rules" "$2" || return 1
@@ -104,9 +109,9 @@ faults() {
 remembers() {
     local before after
     clean --gpus 2 "$bin/hip" || return 1
-    before=$(ls "$bin/comgr/cache")
+    before=$(stat -c '%n %i' "$bin"/comgr/cache/*)
     clean --gpus 2 "$bin/hip" || return 1
-    after=$(ls "$bin/comgr/cache")
+    after=$(stat -c '%n %i' "$bin"/comgr/cache/*)
     [ -n "$before" ] && [ "$before" = "$after" ]
 }
 
@@ -142,6 +147,8 @@ ok 'a fault reaches the runtime' faults
 ok 'with-build stands in for the command' stands_in
 ok 'nothing wrong, nothing said' clean --gpus 2 "$bin/rules" nothing-wrong
 ok 'a forked child has no node' clean --gpus 2 "$bin/rules" forked
+ok 'events' clean --gpus 2 "$bin/rules" events
+ok 'ages of events' env EMU_NEW_THUNK=1 "$root/with-build" --build "$build" --gpus 2 "$bin/rules" ages
 ok 'statistics on demand' clean --gpus 2 "$bin/rules" statistics
 ok 'eight queues per engine for all processes' notes 'no queue is free' shared-engines
 ok 'no newer calls by default' clean --gpus 2 "$bin/rules" old-thunk
@@ -159,6 +166,7 @@ ok 'rule unmapped: not mapped' says_why 'it is not mapped for this GPU' unmapped
 ok 'rule unmapped: mapped for another' says_why 'it is not mapped for this GPU' other-gpu
 ok "rule unmapped: the CPU's address" says_why "it is the CPU's address" cpu-address
 ok 'rule opcode' breaks opcode bad-packet
+ok 'rule peer' breaks_on_mi300x peer host-facing
 ok 'rule destroy-busy' breaks destroy-busy destroy-in-poll
 ok 'rule leak' breaks leak leak
 ok 'a strict node ends who calls what is wrong' ends ring-size

@@ -152,6 +152,20 @@ static void other_gpu(void)
     EXPECT(!copy_ends(2, raw_allocate(1, BLOCK, 1), raw_allocate(2, BLOCK, 2)));
 }
 
+/* On an MI300X, memory of other GPUs is for the engines of the links. */
+static void host_facing(void)
+{
+    struct raw_queue queue;
+    char *near = raw_allocate(1, BLOCK, 1), *far = raw_allocate(2, BLOCK, 1), *done = raw_allocate(0, PAGE, 1);
+    EXPECT(copy_ends(1, far, near));
+    raw_queue(&queue, 1, HSA_QUEUE_SDMA, 0);
+    raw_copy(&queue, far, near, PAGE);
+    raw_fence(&queue, done, 1);
+    raw_ring(&queue);
+    usleep(100000);
+    EXPECT(__atomic_load_n((uint32_t *)done, __ATOMIC_ACQUIRE) == 0);
+}
+
 /* Registered memory has another address for GPUs. */
 static void cpu_address(void)
 {
@@ -287,6 +301,59 @@ static void thunk(int is_new)
     EXPECT(dlsym(RTLD_DEFAULT, "emu_stats_dump") != NULL);
 }
 
+static HsaEvent *event_of(int manual)
+{
+    HsaEventDescriptor descriptor = {.EventType = HSA_EVENTTYPE_SIGNAL, .NodeId = 1};
+    HsaEvent *event;
+    RAW_CHECK(hsaKmtCreateEvent(&descriptor, manual, false, &event));
+    return event;
+}
+
+/* One that resets itself ends one wait, a manual one all of them; an engine's interrupt is a signal. */
+static void events(void)
+{
+    HsaEvent *automatic = event_of(0), *manual = event_of(1), *both[] = {automatic, manual};
+    struct raw_queue queue;
+    EXPECT(hsaKmtWaitOnEvent(automatic, 10) == HSAKMT_STATUS_WAIT_TIMEOUT);
+    RAW_CHECK(hsaKmtSetEvent(automatic));
+    EXPECT(hsaKmtWaitOnMultipleEvents(both, 2, true, 10) == HSAKMT_STATUS_WAIT_TIMEOUT);
+    RAW_CHECK(hsaKmtWaitOnMultipleEvents(both, 2, false, 10));
+    EXPECT(hsaKmtWaitOnEvent(automatic, 0) == HSAKMT_STATUS_WAIT_TIMEOUT);
+    RAW_CHECK(hsaKmtSetEvent(manual));
+    RAW_CHECK(hsaKmtWaitOnEvent(manual, 0));
+    RAW_CHECK(hsaKmtWaitOnEvent(manual, 0));
+    RAW_CHECK(hsaKmtResetEvent(manual));
+    EXPECT(hsaKmtWaitOnEvent(manual, 0) == HSAKMT_STATUS_WAIT_TIMEOUT);
+    raw_queue(&queue, 1, HSA_QUEUE_SDMA, 0);
+    raw_fence(&queue, (void *)(uintptr_t)automatic->EventData.HWData2, automatic->EventId);
+    raw_put(&queue, (uint32_t[]){6, automatic->EventId}, 2);
+    raw_ring(&queue);
+    RAW_CHECK(hsaKmtWaitOnEvent(automatic, 5000));
+    EXPECT(*(uint64_t *)(uintptr_t)automatic->EventData.HWData2 == automatic->EventId);
+    raw_destroy(&queue);
+    RAW_CHECK(hsaKmtDestroyEvent(automatic));
+    RAW_CHECK(hsaKmtDestroyEvent(manual));
+}
+
+/* Two who wait for one event that resets itself: the second has the age from before the signal, and does not sleep. */
+static void ages(void)
+{
+    HSAKMT_STATUS (*wait_on)
+    (HsaEvent *, HSAuint32, uint64_t *) =
+        (HSAKMT_STATUS(*)(HsaEvent *, HSAuint32, uint64_t *))dlsym(RTLD_DEFAULT, "hsaKmtWaitOnEvent_Ext");
+    EXPECT(wait_on != NULL);
+    HsaEvent *event = event_of(0);
+    uint64_t first = 0, second = 0;
+    EXPECT(wait_on(event, 0, &first) == HSAKMT_STATUS_WAIT_TIMEOUT && first != 0);
+    second = first;
+    RAW_CHECK(hsaKmtSetEvent(event));
+    RAW_CHECK(wait_on(event, 0, &first));
+    EXPECT(first != second);
+    RAW_CHECK(wait_on(event, 0, &second));
+    EXPECT(first == second);
+    EXPECT(wait_on(event, 0, &second) == HSAKMT_STATUS_WAIT_TIMEOUT);
+}
+
 /* On demand, while queues run. */
 static void statistics(void)
 {
@@ -378,6 +445,9 @@ static const struct {
     {"old-thunk", old_thunk, 0},
     {"new-thunk", new_thunk, 0},
     {"forked", forked, 0},
+    {"events", events, 0},
+    {"ages", ages, 0},
+    {"host-facing", host_facing, 0},
     {"statistics", statistics, 0},
 };
 

@@ -48,7 +48,7 @@ static char *expect(uint64_t va)
 static void finish(void)
 {
     bench_ring(q);
-    ck_assert_int_eq(bench_run(engine, 1), EMU_SDMA_IDLE);
+    ck_assert_int_eq(bench_run(engine, 100), EMU_SDMA_IDLE); /* a POLL may see an old value a few times */
     ck_assert_msg(b.reported == 0, "%s", b.text);
     ck_assert_uint_eq(q->rptr, q->wptr);
     for (unsigned i = 0; i <= BENCH_GPUS; i++) {

@@ -3,7 +3,7 @@
  *
  * Four queues on two engines, each with memory of its own on two GPUs and the host. A program is correct: before a
  * packet that depends on one since the last FENCE, TRAP or ATOMIC comes another of those. So there must be no report,
- * and in the end every byte of the node is as in the model.
+ * and in the end every byte of the node is as in the model. Then queues that wait for each other.
  *
  *   each area (GPU 1, GPU 2, host) | window of queue 0 | window of queue 1 | ... | words of the queues (host only) |
  */
@@ -353,10 +353,52 @@ START_TEST(programs)
 }
 END_TEST
 
+/* A buffer goes round through four queues, two on each engine, which wait for each other's words. Every hop counts. What
+ * is ordered in this way is no race, and a queue that waits lets the other one of its engine work. */
+START_TEST(relay)
+{
+    enum { ROUNDS = 20, BYTES = 3000 };
+    emu_sdma_config_t config = emu_sdma_config(EMU_SDMA_GFX90A, unit_seed() + _i);
+    emu_sdma_engine_t *engines[2];
+    uint32_t first;
+
+    bench_begin(&b, &config);
+    b.tick = 20000;
+    for (unsigned i = 0; i < QUEUES; i++) {
+        engines[i % 2] = i < 2 ? bench_engine(&b, (int)i, 4, EMU_SDMA_XGMI) : engines[i % 2];
+        bench_queue(&b, i, engines[i % 2], 4096);
+        *bench_word(&b, WORDS + 64 * i) = i == 0;
+    }
+    first = *bench_word(&b, BENCH_GPU(0));
+    for (uint32_t round = 1; round <= ROUNDS; round++) {
+        for (unsigned i = 0; i < QUEUES; i++) {
+            unsigned next = (i + 1) % QUEUES;
+
+            put_poll(&b.queues[i], 5, WORDS + 64 * i, round, EMU_SDMA_FOREVER);
+            put_copy(&b.queues[i], BENCH_GPU(next), BENCH_GPU(i), BYTES);
+            put_atomic(&b.queues[i], 15, BENCH_GPU(next), 1, 0);
+            put_fence(&b.queues[i], WORDS + 64 * next, round + (next == 0));
+        }
+    }
+    for (unsigned i = 0; i < QUEUES; i++) {
+        bench_ring(&b.queues[i]);
+    }
+    for (unsigned i = 0; i < 1000000 && *bench_word(&b, WORDS) != ROUNDS + 1; i++) {
+        emu_sdma_engine_step(engines[i % 2], 4);
+    }
+    ck_assert_msg(b.reported == 0, "%s", b.text);
+    ck_assert_uint_eq(*bench_word(&b, WORDS), ROUNDS + 1);
+    ck_assert_uint_eq(*bench_word(&b, BENCH_GPU(0)), first + ROUNDS * QUEUES);
+    ck_assert_int_eq(memcmp(bench_at(&b, BENCH_GPU(0) + 4), bench_at(&b, BENCH_GPU(3) + 4), BYTES - 4), 0);
+    bench_end(&b);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("emu_sdma_random");
 
     unit_loop(suite, programs, 0, 24, 30);
+    unit_loop(suite, relay, 0, 10, 30);
     return unit_main(suite);
 }
