@@ -358,7 +358,7 @@ void dma_device_stop(dma_comm_t *comm)
         dc->pinned = false;
     }
     while (dc->pinned_peers) {
-        dma_share_unpin(comm->proc->share, dc->device->ordinal, comm->window.peers[--dc->pinned_peers].mapping->base);
+        dma_share_unpin(comm->proc->share, comm->window.peers[--dc->pinned_peers].mapping->base);
     }
 }
 
