@@ -117,6 +117,19 @@ static bool served(const dma_call_t *call, const dma_gpu_memory_t *send, const d
                               (send->device == recv->device || send->kind == DMA_GPU_HOST));
 }
 
+/* For those who leave it to us that what has been started on the default stream is over. */
+static dma_status_t sync_default(const dma_gpu_runtime_t *rt, int device)
+{
+    dma_gpu_scope_t scope;
+    dma_status_t status = rt->enter(device, &scope);
+
+    if (status == DMA_OK) {
+        status = rt->default_sync();
+        rt->leave(&scope);
+    }
+    return status;
+}
+
 dma_status_t dma_device_place(dma_comm_t *comm, dma_task_t *task, const dma_call_t *call, const dma_gpu_runtime_t *rt)
 {
     dma_call_t mine = *call;
@@ -143,6 +156,13 @@ dma_status_t dma_device_place(dma_comm_t *comm, dma_task_t *task, const dma_call
     d->served = recv_on && served(call, &send, &recv) && (call->in_place || send_on || !send_span.bytes);
     d->phase = d->served ? DEVICE_MEET : DEVICE_STAGED;
     task->device = d;
+    if (comm->proc->params.stream_sync) {
+        dma_status_t status = sync_default(rt, d->device);
+
+        if (status != DMA_OK) {
+            return status == DMA_UNSUPPORTED ? DMA_ERR_ENGINE : status;
+        }
+    }
     mine.recv.runtime = recv_on && !d->served ? rt : NULL;
     mine.recv.device = recv.device;
     mine.send.runtime = send_on && !d->served ? rt : NULL;
