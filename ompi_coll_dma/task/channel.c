@@ -123,7 +123,7 @@ dma_status_t dma_channel_create(dma_comm_t *parent, const dma_call_t *call, dma_
     }
     ch->comm->parent = parent;
     ch->comm->wanted = geom_for(parent, call);
-    ch->comm->wants_device = dma_device_serves(ch->comm, call, ch->arrays);
+    ch->comm->wants_device = dma_device_serves(ch->comm, call);
     if ((status = dma_comm_prepare(ch->comm)) != DMA_OK ||
         (status = dma_device_freeze(ch->comm, call, ch->arrays)) != DMA_OK) {
         goto destroy_comm;

@@ -50,14 +50,12 @@ static void show_ready_words(dma_comm_t *comm)
     }
 }
 
-bool dma_device_serves(dma_comm_t *comm, const dma_call_t *call, void *arrays)
+bool dma_device_serves(dma_comm_t *comm, const dma_call_t *call)
 {
-    dma_task_t task = {.comm = comm};
-    bool serves = dma_task_init(comm, &task, call, arrays) == DMA_OK && task.device && task.device->served &&
-                  dma_device_comm(comm, task.device->rt, task.device->device);
+    const dma_gpu_runtime_t *rt = comm->proc->runtime ? comm->proc->runtime : dma_gpu_runtime_loaded();
+    int device;
 
-    dma_task_drop(&task);
-    return serves;
+    return rt && dma_device_could(comm, call, rt, &device) && dma_device_comm(comm, rt, device);
 }
 
 /* A task for the call whose record has been told; false: nothing that an engine could serve. */

@@ -130,30 +130,53 @@ static dma_status_t sync_default(const dma_gpu_runtime_t *rt, int device)
     return status;
 }
 
-dma_status_t dma_device_place(dma_comm_t *comm, dma_task_t *task, const dma_call_t *call, const dma_gpu_runtime_t *rt)
-{
-    dma_call_t mine = *call;
-    dma_span_t recv_span = dma_device_span(&call->recv, comm->nranks), send_span = {0};
-    dma_gpu_memory_t recv = dma_device_memory(rt, &recv_span), send = recv;
-    struct dma_device_call *d;
-    bool recv_on, send_on;
+/* What a call's buffers are, without touching them. */
+typedef struct look {
+    dma_gpu_memory_t send, recv;
+    bool send_on, recv_on; /* device memory */
+    bool served;
+} look_t;
 
+static look_t look(const dma_comm_t *comm, const dma_call_t *call, const dma_gpu_runtime_t *rt)
+{
+    dma_span_t recv_span = dma_device_span(&call->recv, comm->nranks), send_span = {0};
+    look_t l = {.recv = dma_device_memory(rt, &recv_span)};
+
+    l.send = l.recv;
     if (!call->in_place) {
         send_span = dma_device_span(&call->send, dma_coll_gathers(call->coll) ? 1 : comm->nranks);
-        send = dma_device_memory(rt, &send_span);
+        l.send = dma_device_memory(rt, &send_span);
     }
-    recv_on = dma_gpu_kind_on_device(recv.kind);
-    send_on = dma_gpu_kind_on_device(send.kind);
-    if (!recv_on && !send_on) {
+    l.recv_on = dma_gpu_kind_on_device(l.recv.kind);
+    l.send_on = dma_gpu_kind_on_device(l.send.kind);
+    l.served = l.recv_on && served(call, &l.send, &l.recv) && (call->in_place || l.send_on || !send_span.bytes);
+    return l;
+}
+
+bool dma_device_could(const dma_comm_t *comm, const dma_call_t *call, const dma_gpu_runtime_t *rt, int *device)
+{
+    look_t l = look(comm, call, rt);
+
+    *device = l.recv.device;
+    return l.served;
+}
+
+dma_status_t dma_device_place(dma_comm_t *comm, dma_task_t *task, const dma_call_t *call, const dma_gpu_runtime_t *rt)
+{
+    look_t l = look(comm, call, rt);
+    dma_call_t mine = *call;
+    struct dma_device_call *d;
+
+    if (!l.recv_on && !l.send_on) {
         return DMA_UNSUPPORTED;
     }
     if (!(d = calloc(1, sizeof(*d)))) {
         return DMA_ERR_NOMEM;
     }
     d->rt = rt;
-    d->device = recv_on ? recv.device : send.device;
-    d->recv = recv;
-    d->served = recv_on && served(call, &send, &recv) && (call->in_place || send_on || !send_span.bytes);
+    d->device = l.recv_on ? l.recv.device : l.send.device;
+    d->recv = l.recv;
+    d->served = l.served;
     d->phase = d->served ? DEVICE_MEET : DEVICE_STAGED;
     task->device = d;
     if (comm->proc->params.stream_sync) {
@@ -163,10 +186,10 @@ dma_status_t dma_device_place(dma_comm_t *comm, dma_task_t *task, const dma_call
             return status == DMA_UNSUPPORTED ? DMA_ERR_ENGINE : status;
         }
     }
-    mine.recv.runtime = recv_on && !d->served ? rt : NULL;
-    mine.recv.device = recv.device;
-    mine.send.runtime = send_on && !d->served ? rt : NULL;
-    mine.send.device = send.device;
+    mine.recv.runtime = l.recv_on && !d->served ? rt : NULL;
+    mine.recv.device = l.recv.device;
+    mine.send.runtime = l.send_on && !d->served ? rt : NULL;
+    mine.send.device = l.send.device;
     return dma_task_place(comm, task, &mine);
 }
 
