@@ -140,7 +140,8 @@ static dma_status_t decide(dma_comm_t *comm, dma_task_t *task, bool all)
         return status;
     }
     if (!fresh) {
-        return bind(comm, task);
+        /* nobody will ask how it went: without a target there is nothing to do but to fail */
+        return status == DMA_OK ? bind(comm, task) : DMA_ERR_ENGINE;
     }
     dc->meetings++;
     /* release: our reads of the records come before whoever sees this may write the next one */

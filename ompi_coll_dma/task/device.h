@@ -15,8 +15,8 @@
  * enters, and nobody else has to know.
  *
  * Records carry numbers of exports, and each rank remembers what the last DEVICE_SLOTS of each peer were. The owner keeps
- * the same list and says `fresh` when a number is not in it; so both sides replace the same entry in the same call. As long
- * as buffers are re-used no rank waits for anybody's opening.
+ * the same list and says `fresh` when a number is not in it; so both sides replace the same entry in the same call, which is
+ * one that all have entered with device memory. As long as buffers are re-used no rank waits for anybody's opening.
  *
  * A persistent call meets once, when it is made; it is frozen then, and its starts need no descriptors: a rank's ready
  * word (gpu/engine.h) says that it has started. If engines of all ranks take programs beforehand, the next start's are
@@ -34,6 +34,10 @@
 
 #define DEVICE_SLOTS    32 /* allocations of each peer that a communicator keeps open */
 #define DEVICE_PATIENCE 3  /* meetings in a row that fail before the communicator's device memory is staged for good */
+
+/* What is new in a record, so that all say how they got on with it. */
+#define DEVICE_FRESH_NUMBER 1u
+#define DEVICE_FRESH_ENGINE 2u /* nothing, but we have no bound engine yet */
 
 typedef struct dma_record {
     dma_gpu_card_t card;

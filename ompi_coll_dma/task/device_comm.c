@@ -39,16 +39,15 @@ struct dma_device_comm *dma_device_comm(dma_comm_t *comm, const dma_gpu_runtime_
 
 /* ---- our record ---- */
 
-/* Is the number of our export new to the peers? If so it takes the place of the oldest. */
-static bool is_fresh(struct dma_device_comm *dc, uint64_t number)
+/* Do the peers have the number of our export? */
+static bool is_told(const struct dma_device_comm *dc, uint64_t number)
 {
     for (unsigned i = 0; i < DEVICE_SLOTS; i++) {
         if (dc->told[i] == number) {
-            return false;
+            return true;
         }
     }
-    dc->told[dc->told_next++ % DEVICE_SLOTS] = number;
-    return true;
+    return false;
 }
 
 dma_status_t dma_device_tell(dma_comm_t *comm, dma_task_t *task)
@@ -69,7 +68,6 @@ dma_status_t dma_device_tell(dma_comm_t *comm, dma_task_t *task)
     if (dc->pinned_peers != (unsigned)comm->nranks) {
         card.features &= ~(uint32_t)DMA_GPU_PRELAUNCH; /* not of this communicator, or not wanted */
     }
-    dc->told_now = is_fresh(dc, export.number);
     *record = (dma_record_t){
         .card = card,
         .handle = export.handle,
@@ -78,7 +76,7 @@ dma_status_t dma_device_tell(dma_comm_t *comm, dma_task_t *task)
         .size = export.size,
         .offset = (int64_t)((uint64_t)(uintptr_t)recv->addr - export.base),
         .largest = recv->bytes,
-        .fresh = dc->told_now || !dc->bound,
+        .fresh = (is_told(dc, export.number) ? 0 : DEVICE_FRESH_NUMBER) | (dc->bound ? 0 : DEVICE_FRESH_ENGINE),
         .table = recv->counts != NULL,
     };
     for (int b = 0; recv->counts && b < comm->nranks; b++) {
@@ -90,21 +88,30 @@ dma_status_t dma_device_tell(dma_comm_t *comm, dma_task_t *task)
 
 /* ---- the others' ---- */
 
+/* Whoever told a number that not all could open tells it once more. */
+static void forget(dma_comm_t *comm, dma_device_peer_t *peer, uint64_t number)
+{
+    for (unsigned i = 0; i < DEVICE_SLOTS; i++) {
+        if (peer->number[i] == number) {
+            peer->number[i] = 0;
+            if (peer->open[i]) {
+                dma_share_close(comm->proc->share, peer->open[i]);
+                peer->open[i] = NULL;
+            }
+        }
+    }
+}
+
 /* A new allocation of a peer takes the place of the oldest that we know of, whether it can be opened or not: the peer
  * counts the same way. */
 static void remember(dma_comm_t *comm, int r, const dma_record_t *record)
 {
     struct dma_device_comm *dc = comm->device;
     dma_device_peer_t *peer = &dc->peers[r];
-    unsigned at;
+    unsigned at = peer->next++ % DEVICE_SLOTS;
     dma_export_t export = {.number = record->number, .size = record->size, .handle = record->handle};
 
-    for (at = 0; at < DEVICE_SLOTS; at++) {
-        if (peer->number[at] == record->number) {
-            return; /* the peer only lacks its bound engine */
-        }
-    }
-    at = peer->next++ % DEVICE_SLOTS;
+    forget(comm, peer, record->number);
     if (peer->open[at]) {
         dma_share_close(comm->proc->share, peer->open[at]);
         peer->open[at] = NULL;
@@ -192,16 +199,22 @@ static dma_status_t make_bound(dma_comm_t *comm)
 dma_status_t dma_device_learn(dma_comm_t *comm, dma_task_t *task, bool *fresh)
 {
     struct dma_device_comm *dc = comm->device;
+    const dma_record_t *mine = dma_window_record(&comm->window, comm->rank);
     dma_status_t result = DMA_OK;
 
+    /* Not before everybody is here: a call that turns out to be the host's is learned from by nobody. */
+    dc->told_now = mine->fresh & DEVICE_FRESH_NUMBER;
+    if (dc->told_now) {
+        dc->told[dc->told_next++ % DEVICE_SLOTS] = mine->number;
+    }
     *fresh = false;
     for (int r = 0; r < comm->nranks; r++) {
         const dma_record_t *record = dma_window_record(&comm->window, r);
         dma_status_t status = DMA_OK;
 
         dc->cards[r] = record->card;
-        if (record->fresh) {
-            *fresh = true;
+        *fresh = *fresh || record->fresh;
+        if (record->fresh & DEVICE_FRESH_NUMBER) {
             remember(comm, r, record);
         }
         if (r == comm->rank) {

@@ -76,7 +76,9 @@ memory_kind_t memory_choose(const call_t *call, bool sending)
     case MEMORY_MODE_DEVICE:
         return plain_kind(&rng);
     case MEMORY_MODE_RANKS:
-        return mix(call->name, (uint64_t)world_rank) % 2 ? MEMORY_HOST : plain_kind(&rng);
+        /* now and then on all, between calls that are the host's */
+        return mix(call->name, STREAM_MEMORY) % 4 && mix(call->name, (uint64_t)world_rank) % 2 ? MEMORY_HOST
+                                                                                               : plain_kind(&rng);
     case MEMORY_MODE_ANY:
         /* often enough as an application has it: everything on the device */
         return mix(call->name, STREAM_MEMORY) % 4 == 0 ? plain_kind(&rng) : any_kind(&rng);
