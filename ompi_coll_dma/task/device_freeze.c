@@ -50,14 +50,6 @@ static void show_ready_words(dma_comm_t *comm)
     }
 }
 
-bool dma_device_serves(dma_comm_t *comm, const dma_call_t *call)
-{
-    const dma_gpu_runtime_t *rt = comm->proc->runtime ? comm->proc->runtime : dma_gpu_runtime_loaded();
-    int device;
-
-    return rt && dma_device_could(comm, call, rt, &device) && dma_device_comm(comm, rt, device);
-}
-
 /* A task for the call whose record has been told; false: nothing that an engine could serve. */
 static bool tell(dma_comm_t *comm, dma_task_t *task, const dma_call_t *call, void *arrays)
 {
