@@ -86,15 +86,22 @@ static void destroy(dma_queues_t *q, dma_queue_t *queue)
 void dma_queues_close(dma_queues_t *q)
 {
     dma_queue_t *next;
+    bool all = true;
 
     if (!q->opened) {
         return;
     }
     for (dma_queue_t *queue = q->list; queue; queue = next) {
         next = queue->next;
-        destroy(q, queue);
+        if (dma_ring_idle(&queue->ring) == DMA_AGAIN) {
+            all = false;
+        } else {
+            destroy(q, queue);
+        }
     }
-    dma_queues_memory_free(q, q->steps, STEPS_BYTES);
+    if (all) {
+        dma_queues_memory_free(q, q->steps, STEPS_BYTES);
+    }
     pthread_mutex_destroy(&q->lock);
     q->thunk.close();
     q->opened = false;
@@ -233,6 +240,9 @@ void dma_queue_put_own(dma_queues_t *q, dma_queue_t *queue)
 {
     dma_queue_t **link = &q->list;
 
+    if (dma_ring_idle(&queue->ring) == DMA_AGAIN) {
+        return;
+    }
     pthread_mutex_lock(&q->lock);
     while (*link != queue) {
         link = &(*link)->next;
