@@ -55,7 +55,7 @@ dma_status_t dma_device_tell(dma_comm_t *comm, dma_task_t *task)
     struct dma_device_comm *dc = comm->device;
     const dma_gpu_memory_t *m = &task->device->recv;
     const dma_blocks_t *recv = &task->run.recv;
-    dma_record_t *record = dma_window_record(&comm->window, comm->rank);
+    dma_record_t *record = dma_window_record(&comm->window, comm->rank, task->run.seq);
     dma_record_block_t *table = (dma_record_block_t *)((char *)record + DMA_RECORD_BYTES(0));
     dma_export_t export;
     dma_gpu_card_t card;
@@ -199,7 +199,7 @@ static dma_status_t make_bound(dma_comm_t *comm)
 dma_status_t dma_device_learn(dma_comm_t *comm, dma_task_t *task, bool *fresh)
 {
     struct dma_device_comm *dc = comm->device;
-    const dma_record_t *mine = dma_window_record(&comm->window, comm->rank);
+    const dma_record_t *mine = dma_window_record(&comm->window, comm->rank, task->run.seq);
     dma_status_t result = DMA_OK;
 
     /* Not before everybody is here: a call that turns out to be the host's is learned from by nobody. */
@@ -209,7 +209,7 @@ dma_status_t dma_device_learn(dma_comm_t *comm, dma_task_t *task, bool *fresh)
     }
     *fresh = false;
     for (int r = 0; r < comm->nranks; r++) {
-        const dma_record_t *record = dma_window_record(&comm->window, r);
+        const dma_record_t *record = dma_window_record(&comm->window, r, task->run.seq);
         dma_status_t status = DMA_OK;
 
         dc->cards[r] = record->card;
@@ -257,12 +257,12 @@ void dma_device_met(dma_comm_t *comm, bool all)
 /* ---- the plan ---- */
 
 /* Of the largest block that any rank receives: equal on all. */
-static uint64_t largest(const dma_comm_t *comm)
+static uint64_t largest(const dma_comm_t *comm, uint64_t seq)
 {
     uint64_t most = 0;
 
     for (int r = 0; r < comm->nranks; r++) {
-        const dma_record_t *record = dma_window_record(&comm->window, r);
+        const dma_record_t *record = dma_window_record(&comm->window, r, seq);
 
         most = record->largest > most ? record->largest : most;
     }
@@ -294,7 +294,7 @@ static dma_status_t choose(dma_comm_t *comm, const dma_task_t *task, dma_choice_
     struct dma_device_comm *dc = comm->device;
     /* ranks of an all-gather may differ in this */
     bool in_place = task->in_place && !dma_coll_gathers(task->coll);
-    uint64_t bytes = largest(comm);
+    uint64_t bytes = largest(comm, task->run.seq);
     dma_plan_req_t req;
     const char *reason;
     dma_status_t status;
