@@ -5,6 +5,8 @@
 
 #include "task/place.h"
 
+#define LINGER_SECONDS 20e-6 /* peers that call together are here within a few microseconds */
+
 /* In a verdict about a meeting. */
 enum { ALL_WELL = 1, THIS_TIME_NOT = 2 };
 
@@ -190,10 +192,33 @@ dma_status_t dma_device_advance(dma_comm_t *comm, dma_task_t *task)
             call->phase = DEVICE_RUN;
         }
     }
+    if (status == DMA_OK && call->phase == DEVICE_RUN && comm->device->device->engine->advance) {
+        status = comm->device->device->engine->advance(&task->run);
+    }
     if (status == DMA_OK && (call->phase == DEVICE_RUN || call->phase == DEVICE_STAGED)) {
         status = comm->engine->advance(&task->run);
     }
     return status;
+}
+
+void dma_device_linger(dma_comm_t *comm, const dma_task_t *task)
+{
+    double until = 0;
+
+    /* Where ranks share cores, the peer that is waited for may need this one. */
+    while (!comm->share && comm->state == DMA_COMM_READY &&
+           atomic_load_explicit(&task->state, memory_order_relaxed) == DMA_TASK_RUNNING &&
+           task->device->phase < DEVICE_RUN) {
+        double now = dma_now();
+
+        if (!until) {
+            until = now + LINGER_SECONDS;
+        } else if (now > until) {
+            return;
+        }
+        dma_cpu_pause();
+        dma_comm_advance(comm);
+    }
 }
 
 int dma_device_holding(const dma_comm_t *comm, const dma_task_t *task)

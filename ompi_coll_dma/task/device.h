@@ -179,6 +179,9 @@ dma_status_t dma_device_advance(dma_comm_t *comm, dma_task_t *task);
 dma_status_t dma_device_bind(dma_comm_t *comm, dma_task_t *task);
 /* its next run, with the host's program behind its entry: that is over. */
 void dma_device_go(dma_comm_t *comm, dma_task_t *task, dma_device_phase_t phase);
+/* A posted task: for a moment, until its engine has its copies. What is computed behind the call then runs beside them;
+ * a rank that comes later than that is served by progress. */
+void dma_device_linger(dma_comm_t *comm, const dma_task_t *task);
 /* Whom it waits for, or -1. */
 int dma_device_holding(const dma_comm_t *comm, const dma_task_t *task);
 

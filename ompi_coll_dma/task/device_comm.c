@@ -257,12 +257,12 @@ void dma_device_met(dma_comm_t *comm, bool all)
 /* ---- the plan ---- */
 
 /* Of the largest block that any rank receives: equal on all. */
-static uint64_t largest(const dma_comm_t *comm, uint64_t seq)
+static uint64_t largest(const dma_comm_t *comm, const dma_task_t *task)
 {
     uint64_t most = 0;
 
     for (int r = 0; r < comm->nranks; r++) {
-        const dma_record_t *record = dma_window_record(&comm->window, r, seq);
+        const dma_record_t *record = dma_window_record(&comm->window, r, task->run.seq);
 
         most = record->largest > most ? record->largest : most;
     }
@@ -294,7 +294,7 @@ static dma_status_t choose(dma_comm_t *comm, const dma_task_t *task, dma_choice_
     struct dma_device_comm *dc = comm->device;
     /* ranks of an all-gather may differ in this */
     bool in_place = task->in_place && !dma_coll_gathers(task->coll);
-    uint64_t bytes = largest(comm, task->run.seq);
+    uint64_t bytes = largest(comm, task);
     dma_plan_req_t req;
     const char *reason;
     dma_status_t status;

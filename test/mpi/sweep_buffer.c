@@ -6,8 +6,10 @@
  *
  * Every byte that is not data is a canary whose value depends on its place. A check compares the whole memory with a
  * picture of what it must hold. Some buffers end right before a page that may not be touched, without the second guard:
- * they catch whoever reads too much. Buffers that the CPU does not reach are painted and compared in memory of the host;
- * their guards are as good.
+ * they catch whoever reads too much.
+ *
+ * A buffer in device memory has the same memory on the device, somewhere in an allocation, and what is called its memory
+ * here is where the host writes and reads it: it goes there after every fill and comes back before every check.
  */
 #include "sweep.h"
 
@@ -17,7 +19,9 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { GUARD = 64, PAGE = 4096 };
+#include "../gpu/device.h"
+
+enum { GUARD = 64, PAGE = 4096, GRAIN = 64 };
 
 /* Byte `at` of a row of bytes is row[at % 256], plus a number that steps every 256 bytes: fast to write. */
 typedef struct {
@@ -105,8 +109,39 @@ static void make_fenced(buffer_t *b, size_t used)
     b->memory = b->map + b->mapped - PAGE - used;
 }
 
+/* Memory of another kind: the CPU reaches it, or has a place of its own for it. */
+static unsigned char *make_kind(buffer_t *b)
+{
+    unsigned char *memory = memory_take(&b->kind, b->bytes, &b->from);
+    if (memory_reachable(b->kind)) {
+        return memory;
+    }
+    b->device = memory;
+    return checked(malloc(b->bytes), b->bytes);
+}
+
+static void copy(const buffer_t *b, void *to, const void *from)
+{
+    if (b->kind != MEMORY_HOST) {
+        memory_copy(to, from, b->bytes);
+    } else {
+        device_copy(to, from, b->bytes);
+    }
+}
+
+/* At the begin of an allocation, or inside. */
+static void move_to_device(buffer_t *b, rng_t *rng)
+{
+    size_t offset = rng_chance(rng, 40) ? 0 : (size_t)(GRAIN * rng_below(rng, 200));
+    b->allocation = device_alloc(b->bytes + offset);
+    b->device = b->allocation + offset;
+    if (b->base != NULL) {
+        b->base = b->device + b->origin;
+    }
+}
+
 void buffer_make(buffer_t *b, const type_t *type, int nblocks, block_t *blocks, int align, memory_kind_t kind,
-                 rng_t *rng)
+                 bool device, rng_t *rng)
 {
     *b = (buffer_t){.type = type, .nblocks = nblocks, .blocks = blocks, .canary = rng_next(rng), .filled = NO_BLOCKS};
     b->kind = kind;
@@ -137,18 +172,25 @@ void buffer_make(buffer_t *b, const type_t *type, int nblocks, block_t *blocks, 
         }
     }
     if (kind != MEMORY_HOST) {
-        b->memory = checked(memory_take(&b->kind, b->bytes, &b->from), b->bytes);
+        b->memory = make_kind(b);
     }
-    b->base = empty && rng_chance(rng, 30) ? NULL : b->memory + b->origin;
+    b->base = empty && rng_chance(rng, 30) ? NULL : (b->device ? b->device : b->memory) + b->origin;
+    if (device) {
+        move_to_device(b, rng);
+    }
 }
 
 void buffer_free(buffer_t *b)
 {
+    if (b->allocation != NULL) {
+        device_free(b->allocation);
+    }
     if (b->kind != MEMORY_HOST) {
         memory_give(b->kind, b->from);
-    } else if (b->map != NULL) {
+    }
+    if (b->map != NULL) {
         munmap(b->map, b->mapped);
-    } else {
+    } else if (b->kind == MEMORY_HOST || !memory_reachable(b->kind)) {
         free(b->memory);
     }
     free(b->blocks);
@@ -181,41 +223,19 @@ static void paint(const buffer_t *b, bool after, int round, unsigned char *to)
     }
 }
 
-/* Host memory for a picture of a buffer. Kept: fresh pages would cost more than what is done with them. */
-typedef struct {
-    unsigned char *memory;
-    size_t bytes;
-} scratch_t;
-
-static unsigned char *scratch_for(scratch_t *s, const buffer_t *b)
-{
-    if (b->bytes > s->bytes) {
-        free(s->memory);
-        s->bytes = b->bytes;
-        s->memory = checked(malloc(s->bytes), s->bytes);
-    }
-    return s->memory;
-}
-
-static _Thread_local scratch_t expected, found;
-
 void buffer_fill(buffer_t *b, int round)
 {
-    if (memory_reachable(b->kind)) {
-        paint(b, false, round, b->memory);
-    } else {
-        unsigned char *picture = scratch_for(&expected, b);
-        paint(b, false, round, picture);
-        memory_copy(b->memory, picture, b->bytes);
+    paint(b, false, round, b->memory);
+    if (b->device != NULL) {
+        copy(b, b->device, b->memory);
     }
 }
 
 void buffer_scribble(buffer_t *b)
 {
-    if (memory_reachable(b->kind)) {
-        memset(b->memory, 0xEE, b->bytes);
-    } else {
-        memory_copy(b->memory, memset(scratch_for(&expected, b), 0xEE, b->bytes), b->bytes);
+    memset(b->memory, 0xEE, b->bytes);
+    if (b->device != NULL) {
+        copy(b, b->device, b->memory);
     }
 }
 
@@ -241,18 +261,23 @@ static void name_byte(const buffer_t *b, long at, char *text, size_t room)
 
 bool buffer_check(const buffer_t *b, bool after, int round, char *text, size_t room)
 {
-    unsigned char *picture = scratch_for(&expected, b), *memory = b->memory;
-    paint(b, after, round, picture);
-    if (!memory_reachable(b->kind)) {
-        memory = scratch_for(&found, b);
-        memory_copy(memory, b->memory, b->bytes);
+    static _Thread_local unsigned char *picture; /* kept: fresh pages would cost more than the comparison */
+    static _Thread_local size_t picture_bytes;
+    if (b->bytes > picture_bytes) {
+        free(picture);
+        picture_bytes = b->bytes;
+        picture = malloc(picture_bytes);
     }
-    if (memcmp(picture, memory, b->bytes) == 0) {
+    paint(b, after, round, picture);
+    if (b->device != NULL) {
+        copy(b, b->memory, b->device);
+    }
+    if (memcmp(picture, b->memory, b->bytes) == 0) {
         return true;
     }
     long at = 0, wrong = 0;
     for (long i = (long)b->bytes - 1; i >= 0; i--) {
-        if (picture[i] != memory[i]) {
+        if (picture[i] != b->memory[i]) {
             at = i;
             wrong++;
         }
@@ -260,6 +285,6 @@ bool buffer_check(const buffer_t *b, bool after, int round, char *text, size_t r
     char what[80];
     name_byte(b, at, what, sizeof(what));
     snprintf(text, room, "first wrong byte at %+ld from the base (%s): got 0x%02x, expected 0x%02x; %ld wrong",
-             at - b->origin, what, memory[at], picture[at], wrong);
+             at - b->origin, what, b->memory[at], picture[at], wrong);
     return false;
 }
