@@ -133,7 +133,7 @@ static dma_status_t aim(dma_comm_t *comm, const dma_task_t *task, int r, const d
     struct dma_device_comm *dc = comm->device;
     const dma_device_peer_t *peer = &dc->peers[r];
     const dma_record_block_t *table = (const dma_record_block_t *)((const char *)record + DMA_RECORD_BYTES(0));
-    int64_t *displs = dc->displs + (size_t)r * (size_t)comm->nranks, at, offset = record->offset;
+    int64_t *displs = dc->displs + (size_t)r * (size_t)comm->nranks, at, first, offset = record->offset;
     uint64_t ours = dma_blocks_bytes(&task->run.send, dma_coll_gathers(task->coll) ? 0 : (uint64_t)r);
     unsigned slot = 0;
 
@@ -150,9 +150,10 @@ static dma_status_t aim(dma_comm_t *comm, const dma_task_t *task, int r, const d
     if (record->table && table[comm->rank].bytes != ours) {
         return DMA_ERR_TRUNCATE;
     }
-    /* Nothing is written outside of the allocation, whatever a peer says. */
-    if (ours && (offset < 0 || (uint64_t)offset > record->size || offset + at < 0 ||
-                 (uint64_t)(offset + at) > peer->size[slot] || ours > peer->size[slot] - (uint64_t)(offset + at))) {
+    /* Nothing is written outside of the allocation, whatever a peer says. The buffer's own address may lie there, though, if
+     * displacements lead back. */
+    if (ours && (__builtin_add_overflow(offset, at, &first) || first < 0 || (uint64_t)first > peer->size[slot] ||
+                 ours > peer->size[slot] - (uint64_t)first)) {
         return DMA_UNSUPPORTED;
     }
     dc->targets[r] = (dma_target_t){
