@@ -1,4 +1,9 @@
 # Tests of collectives on device memory, on the emulated node.
 mpi_scripts += \
 	test/device/common.sh \
+	test/device/counts.sh \
 	test/device/sweep.sh
+mpi_programs += test/device/counts
+test_device_counts_SOURCES = test/device/counts.c test/device/hip.c test/device/hip.h
+test_device_counts_CPPFLAGS = $(MPI_CPPFLAGS)
+test_device_counts_LDADD = $(OMPI_PROGRAM_LIBS) -ldl

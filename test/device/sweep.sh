@@ -26,8 +26,8 @@ sweep() {
     for variable in ${variables//,/ }; do
         local -x "${variable?}"
     done
-    job $((20 + cases / 4)) "$gpus" "$persona" "$ranks" "$@" \
-        "$build/test/mpi/sweep" -s "$seed" -n "$cases" -w 20 -m 262144 -D "$memory" "${proof[@]}" >"$work/out" 2>&1 ||
+    job $((60 + cases / 2)) "$gpus" "$persona" "$ranks" "$@" \
+        "$build/test/mpi/sweep" -s "$seed" -n "$cases" -w 60 -m 262144 -D "$memory" "${proof[@]}" >"$work/out" 2>&1 ||
         status=$?
     grep -aE 'FAILED|passed|violation|coll/dma' "$work/out" | head -n 20
     [ $status = 0 ] && silent && made_of "$packets" "$ranks"
@@ -45,20 +45,16 @@ variant() {
 
 unkind='EMU_DELAY_US=150,EMU_STALE_LOOKS=20,EMU_SLICE_US=100'
 # GPUs, persona, ranks, cases, memory, packets there must be, the node's variables, MCA parameters
-row 4 mi300x 4 150 device - '' 
-row 2 mi250x 2 150 device - ''
-row 4 mi250x 4 100 any - ''
-row 3 mi300x 3 120 ranks - ''
-row 8 mi300x 8 40 device - ''
-row 8 mi250x 8 40 any - "$unkind"
-row 2 mi300x 5 60 device - ''
-row 4 mi300x 4 100 device copy '' --mca coll_dma_gpu_variant pcpy
-row 5 mi300x 5 80 device broadcast '' --mca coll_dma_gpu_variant bcst
-row 4 mi250x 4 100 device swap '' --mca coll_dma_gpu_variant swap
-row 6 mi300x 6 60 device swap "$unkind" --mca coll_dma_gpu_variant halves
-row 4 mi300x 4 80 device copy '' --mca coll_dma_gpu_variant b2b --mca coll_dma_gpu_queues 1
-row 4 mi250x 4 80 device copy "$unkind" --mca coll_dma_gpu_variant b2b --mca coll_dma_gpu_queues 2
-row 4 mi300x 4 80 device copy EMU_NEW_THUNK=1 --mca coll_dma_gpu_variant b2b --mca coll_dma_gpu_queues 3
-row 4 mi300x 4 80 ranks - "EMU_NEW_THUNK=1,$unkind"
-row 7 mi300x 7 40 device - EMU_NEW_THUNK=1
+row 2 mi250x 2 60 device - ''
+row 4 mi300x 4 60 any - ''
+row 3 mi300x 3 60 ranks - "$unkind"
+row 8 mi300x 8 12 device - EMU_NEW_THUNK=1
+row 2 mi300x 5 30 device - ''
+row 4 mi300x 4 40 device copy '' --mca coll_dma_gpu_variant pcpy
+row 5 mi300x 5 30 device broadcast "$unkind" --mca coll_dma_gpu_variant bcst
+row 4 mi250x 4 40 device swap '' --mca coll_dma_gpu_variant swap
+row 3 mi300x 3 40 device swap "$unkind" --mca coll_dma_gpu_variant halves
+row 4 mi300x 4 30 device copy '' --mca coll_dma_gpu_variant b2b --mca coll_dma_gpu_queues 1
+row 4 mi250x 4 30 any copy "$unkind" --mca coll_dma_gpu_variant b2b --mca coll_dma_gpu_queues 2
+row 4 mi300x 4 30 device copy EMU_NEW_THUNK=1 --mca coll_dma_gpu_variant b2b --mca coll_dma_gpu_queues 3
 finish
