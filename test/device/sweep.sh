@@ -43,7 +43,7 @@ variant() {
     echo "--mca coll_dma_gpu_variant $1"
 }
 
-unkind='EMU_DELAY_US=150,EMU_STALE_LOOKS=20,EMU_SLICE_US=100'
+unkind='EMU_DELAY_US=50,EMU_STALE_LOOKS=6,EMU_SLICE_US=300'
 # GPUs, persona, ranks, cases, memory, packets there must be, the node's variables, MCA parameters
 row 2 mi250x 2 60 device - ''
 row 4 mi300x 4 60 any - ''
@@ -52,7 +52,7 @@ row 8 mi300x 8 12 device - EMU_NEW_THUNK=1
 row 2 mi300x 5 30 device - ''
 row 4 mi300x 4 40 device copy '' --mca coll_dma_gpu_variant pcpy
 row 5 mi300x 5 30 device broadcast "$unkind" --mca coll_dma_gpu_variant bcst
-row 4 mi250x 4 40 device swap '' --mca coll_dma_gpu_variant swap
+row 4 mi300x 4 40 device swap '' --mca coll_dma_gpu_variant swap
 row 3 mi300x 3 40 device swap "$unkind" --mca coll_dma_gpu_variant halves
 row 4 mi300x 4 30 device copy '' --mca coll_dma_gpu_variant b2b --mca coll_dma_gpu_queues 1
 row 4 mi250x 4 30 any copy "$unkind" --mca coll_dma_gpu_variant b2b --mca coll_dma_gpu_queues 2
