@@ -2,6 +2,8 @@
 mpi_scripts += \
 	test/device/common.sh \
 	test/device/counts.sh \
+	test/device/mutants.sh \
+	test/device/osu.sh \
 	test/device/sweep.sh
 mpi_programs += test/device/counts
 test_device_counts_SOURCES = test/device/counts.c test/device/hip.c test/device/hip.h
@@ -12,3 +14,4 @@ mpi_programs += test/device/lose
 test_device_lose_SOURCES = test/device/lose.c test/device/hip.c test/device/hip.h
 test_device_lose_CPPFLAGS = $(MPI_CPPFLAGS)
 test_device_lose_LDADD = $(OMPI_PROGRAM_LIBS) -ldl
+EXTRA_DIST += test/device/mutants
