@@ -14,4 +14,4 @@ mpi_programs += test/device/lose
 test_device_lose_SOURCES = test/device/lose.c test/device/hip.c test/device/hip.h
 test_device_lose_CPPFLAGS = $(MPI_CPPFLAGS)
 test_device_lose_LDADD = $(OMPI_PROGRAM_LIBS) -ldl
-EXTRA_DIST += test/device/mutants
+other_files += test/device/mutants
