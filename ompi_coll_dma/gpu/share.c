@@ -27,7 +27,7 @@ typedef struct pinned {
     const void *addr;
     size_t bytes;
     uint64_t device_addr;
-    int device; /* that was current when it was registered */
+    int device;
     unsigned uses;
 } pinned_t;
 
@@ -133,7 +133,7 @@ static dma_status_t add_export(dma_share_t *share, const dma_gpu_memory_t *m, co
     return DMA_OK;
 }
 
-static dma_status_t ask_handle(const dma_gpu_runtime_t *rt, const dma_gpu_memory_t *m, dma_gpu_handle_t *handle)
+static dma_status_t handle_of(const dma_gpu_runtime_t *rt, const dma_gpu_memory_t *m, dma_gpu_handle_t *handle)
 {
     dma_gpu_scope_t scope;
     dma_status_t status = rt->enter(m->device, &scope);
@@ -153,7 +153,7 @@ dma_status_t dma_share_export(dma_share_t *share, const dma_gpu_memory_t *m, dma
 
     pthread_mutex_lock(&share->lock);
     if (!m->buffer_id || !(e = find_export(share, m, NULL))) {
-        status = ask_handle(share->rt, m, &handle);
+        status = handle_of(share->rt, m, &handle);
         if (status == DMA_OK && !(e = m->buffer_id ? NULL : find_export(share, m, &handle))) {
             status = add_export(share, m, &handle, &e);
         }
@@ -192,17 +192,15 @@ dma_status_t dma_share_open(dma_share_t *share, int device, uint64_t nonce, cons
         }
     }
     if (!i) {
-        uint64_t base;
-
-        if ((status = open_on(share->rt, device, &export->handle, &base)) != DMA_OK) {
-            goto unlock;
-        }
         if (!(i = malloc(sizeof(*i)))) {
             status = DMA_ERR_NOMEM;
             goto unlock;
         }
-        *i = (dma_import_t){
-            .next = share->imports, .nonce = nonce, .number = export->number, .base = base, .device = device};
+        *i = (dma_import_t){.next = share->imports, .nonce = nonce, .number = export->number, .device = device};
+        if ((status = open_on(share->rt, device, &export->handle, &i->base)) != DMA_OK) {
+            free(i);
+            goto unlock;
+        }
         share->imports = i;
     }
     i->uses++;
@@ -267,16 +265,15 @@ dma_status_t dma_share_pin(dma_share_t *share, int device, void *addr, size_t by
         }
     }
     if (!p) {
-        uint64_t at;
-
-        if ((status = pin_on(share->rt, device, addr, bytes, &at)) != DMA_OK) {
-            goto unlock;
-        }
         if (!(p = malloc(sizeof(*p)))) {
             status = DMA_ERR_NOMEM;
             goto unlock;
         }
-        *p = (pinned_t){.next = share->pins, .addr = addr, .bytes = bytes, .device_addr = at, .device = device};
+        *p = (pinned_t){.next = share->pins, .addr = addr, .bytes = bytes, .device = device};
+        if ((status = pin_on(share->rt, device, addr, bytes, &p->device_addr)) != DMA_OK) {
+            free(p);
+            goto unlock;
+        }
         share->pins = p;
     }
     p->uses++;
@@ -289,24 +286,18 @@ unlock:
 void dma_share_unpin(dma_share_t *share, const void *addr)
 {
     dma_gpu_scope_t scope;
+    pinned_t **link, *p;
 
     pthread_mutex_lock(&share->lock);
-    for (pinned_t **link = &share->pins; *link; link = &(*link)->next) {
-        pinned_t *p = *link;
-
-        if (p->addr != addr) {
-            continue;
-        }
-        if (--p->uses) {
-            break;
-        }
+    for (link = &share->pins; *link && (*link)->addr != addr; link = &(*link)->next) {
+    }
+    if ((p = *link) && !--p->uses) {
         *link = p->next;
         if (share->rt->enter(p->device, &scope) == DMA_OK) {
             share->rt->host_unregister((void *)addr);
             share->rt->leave(&scope);
         }
         free(p);
-        break;
     }
     pthread_mutex_unlock(&share->lock);
 }

@@ -15,7 +15,7 @@ static uint32_t verdict_word(const struct dma_device_comm *dc, uint32_t verdict)
     return dc->meetings << 2 | verdict;
 }
 
-/* Publishes the descriptor of a call without its data, and the record. */
+/* Publishes the descriptor of a call without its data, the brief and the record. */
 static void enter(dma_comm_t *comm, dma_task_t *task)
 {
     dma_window_t *w = &comm->window;
@@ -142,7 +142,7 @@ static dma_status_t decide(dma_comm_t *comm, dma_task_t *task, bool all)
         return status;
     }
     if (!fresh) {
-        /* nobody will ask how it went: without a target there is nothing to do but to fail */
+        /* Nobody asks for a verdict on what all should have known: a rank that does not cannot go another way. */
         return status == DMA_OK ? bind(comm, task) : DMA_ERR_ENGINE;
     }
     dc->meetings++;
@@ -167,7 +167,7 @@ static dma_status_t agree(dma_comm_t *comm, dma_task_t *task)
         }
         all = all && (word & 3) == ALL_WELL;
     }
-    dma_device_met(comm, all);
+    dma_device_met(comm, task, all);
     return all ? bind(comm, task) : go_by_host(comm, task, DMA_ENTRY_STAGED);
 }
 

@@ -14,16 +14,22 @@
  * buffer that no engine could serve (a derived datatype, memory without a handle) is staged by its own rank before it
  * enters, and nobody else has to know.
  *
- * Records carry numbers of exports, and each rank remembers what the last DEVICE_SLOTS of each peer were. The owner keeps
- * the same list and says `fresh` when a number is not in it; so both sides replace the same entry in the same call, which is
- * one that all have entered with device memory. As long as buffers are re-used no rank waits for anybody's opening.
+ * Records carry numbers of exports, and each rank remembers what the last DEVICE_SLOTS of each rank were, its own among
+ * them, as they are learned: so the owner's list is that of its peers, and both replace the same entry in the same call. It
+ * says `fresh` when a number is not in the list, or was learned in a meeting that has failed: peers open it once more. As
+ * long as buffers are re-used no rank waits for anybody's opening.
+ *
+ * A rank may be through with a call, and in the next one, while a peer that it needs nothing from still reads its record:
+ * records belong to descriptors, and are overwritten when those are.
  *
  * A persistent call meets once, when it is made; it is frozen then, and its starts need no descriptors: a rank's ready
  * word (gpu/engine.h) says that it has started. If engines of all ranks take programs beforehand, the next start's are
  * armed as soon as a start has completed; else a rank submits when all ready words are there.
  *
- *     dma_record_t   card | handle | nonce, number, size, offset | fresh | largest, table   256 bytes
- *     then, if it has a table, for every block of the receive buffer: displacement, bytes   16 bytes each
+ *     dma_brief_t    number | offset | largest | fresh, table   32 bytes, in the line of the descriptor: all there is to
+ *                                                               read of a peer whose allocation is known
+ *     dma_record_t   card | handle | nonce, size                if fresh: 256 bytes
+ *     then           for every block of the receive buffer: displacement, bytes   if there is a table: 16 bytes each
  */
 #ifndef DMA_TASK_DEVICE_H
 #define DMA_TASK_DEVICE_H
@@ -35,21 +41,28 @@
 #define DEVICE_SLOTS    32 /* allocations of each peer that a communicator keeps open */
 #define DEVICE_PATIENCE 3  /* meetings in a row that fail before the communicator's device memory is staged for good */
 
-/* What is new in a record, so that all say how they got on with it. */
-#define DEVICE_FRESH_NUMBER 1u
-#define DEVICE_FRESH_ENGINE 2u /* nothing, but we have no bound engine yet */
+typedef struct dma_brief {
+    uint64_t number;  /* of the export */
+    int64_t offset;   /* of the receive buffer in the allocation */
+    uint64_t largest; /* bytes of the largest block */
+    uint32_t fresh;
+    uint32_t table;
+} dma_brief_t;
+
+_Static_assert(sizeof(dma_brief_t) <= 32, "it shares the line of the descriptor's header");
 
 typedef struct dma_record {
     dma_gpu_card_t card;
     dma_gpu_handle_t handle;
-    uint64_t nonce, number, size;
-    int64_t offset;   /* of the receive buffer in the allocation */
-    uint64_t largest; /* bytes of the largest block */
-    uint32_t fresh;
-    uint32_t table; /* one follows */
+    uint64_t nonce, size;
 } dma_record_t;
 
 _Static_assert(sizeof(dma_record_t) <= DMA_RECORD_BYTES(0), "the table has a place of its own");
+
+static inline dma_brief_t *dma_device_brief(const dma_comm_t *comm, int rank, uint64_t seq)
+{
+    return (dma_brief_t *)dma_window_desc(&comm->window, rank, seq)->line;
+}
 
 typedef struct dma_record_block {
     int64_t displ;
@@ -108,13 +121,11 @@ struct dma_device_comm {
     struct dma_device *device; /* of the process */
     bool off;                  /* staged for good */
     struct dma_bound *bound;
-    bool pinned;       /* our arena is shown to the device */
-    uint32_t meetings; /* that wanted a verdict */
-    uint32_t epoch;    /* GPU plans that have run or run */
-    unsigned failures; /* meetings that have failed since the last that did not */
-    bool told_now;     /* this call's record is fresh */
-    uint64_t told[DEVICE_SLOTS];
-    unsigned told_next;
+    bool pinned;        /* our arena is shown to the device */
+    uint32_t meetings;  /* that wanted a verdict */
+    uint32_t epoch;     /* GPU plans that have run or run */
+    unsigned failures;  /* meetings that have failed since the last that did not */
+    uint32_t unsettled; /* bit mask of our own slots: learned in a meeting that has failed */
     dma_device_peer_t *peers;
     dma_gpu_card_t *cards;
     dma_target_t *targets;
@@ -193,7 +204,7 @@ dma_status_t dma_device_tell(dma_comm_t *comm, dma_task_t *task);
 /* Reads all records; *fresh when any is. On success every target is known. DMA_UNSUPPORTED: not all could be opened. */
 dma_status_t dma_device_learn(dma_comm_t *comm, dma_task_t *task, bool *fresh);
 /* A meeting is over: all could, or not. */
-void dma_device_met(dma_comm_t *comm, bool all);
+void dma_device_met(dma_comm_t *comm, const dma_task_t *task, bool all);
 dma_status_t dma_device_find_plan(dma_comm_t *comm, dma_task_t *task, const dma_plan_t **plan);
 /* Nothing of ours moves any more. */
 void dma_device_stop(dma_comm_t *comm);

@@ -99,7 +99,7 @@ build_rival() {
     local nccl
     nccl=$(nccl_home)
     [ -e "$nccl/include/nccl.h" ] || { echo 'no NCCL headers: set NCCL_HOME'; return 1; }
-    plugin rival rival_nccl.c -I"$nccl/include" "$nccl/lib/libnccl.so.2" -Xlinker -rpath -Xlinker "$nccl/lib"
+    plugin rival rival_nccl.c -I"$nccl/include" -Xlinker "$nccl/lib/libnccl.so.2" -Xlinker -rpath -Xlinker "$nccl/lib"
 }
 
 build_gemm() {
@@ -114,7 +114,7 @@ build_gemm() {
         echo 'no cuBLAS'
         return 1
     fi
-    plugin gemm gemm_cublas.c -I"$(dirname "$header")" "$library" -Xlinker -rpath -Xlinker "$(dirname "$library")"
+    plugin gemm gemm_cublas.c -I"$(dirname "$header")" -Xlinker "$library" -Xlinker -rpath -Xlinker "$(dirname "$library")"
 }
 
 stage_build() {
