@@ -7,7 +7,7 @@ set -uo pipefail
 
 # What a job could leave in the machine.
 left_over() {
-    ls "$work/tmp" /dev/shm | grep -E 'coll-dma|coll_dma' || true
+    find "$work/tmp" /dev/shm -maxdepth 1 -name 'coll?dma*'
     pgrep -f "^$work/lose" || true
 }
 
