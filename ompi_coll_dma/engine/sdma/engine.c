@@ -259,11 +259,33 @@ dma_lower_to_t dma_bound_to(const struct dma_bound *b, dma_queue_t *queue, uint3
     };
 }
 
+/* Is `rank` on another GPU than we are? */
+static bool is_away(const struct dma_bound *b, int rank)
+{
+    return b->nodes[rank] != b->nodes[b->rank];
+}
+
+/* The rank whose link a program takes. Engines that face the host serve a peer on our own GPU and nobody else: a program
+ * that has copies for others too takes the link of one of those, whose engine reaches our own GPU as well. */
+static int link_of(const struct dma_bound *b, const dma_prog_t *prog)
+{
+    for (uint32_t i = 0; !is_away(b, prog->link) && i < prog->nops; i++) {
+        const dma_op_t *op = &prog->ops[i];
+
+        for (int d = 0; d < 1 + (op->code == DMA_OP_COPY2); d++) {
+            if ((op->code == DMA_OP_COPY || op->code == DMA_OP_COPY2) && is_away(b, op->dst[d].rank)) {
+                return op->dst[d].rank;
+            }
+        }
+    }
+    return prog->link;
+}
+
 /* Puts in one program, or as much of it as there is room for. */
 static dma_status_t put(struct dma_bound *b, const dma_run_t *run, uint32_t index)
 {
     const dma_prog_t *prog = &run->plan->progs[index];
-    dma_queue_t *queue = b->queues[prog->link];
+    dma_queue_t *queue = b->queues[link_of(b, prog)];
     dma_lower_to_t to = dma_bound_to(b, queue, index);
     dma_status_t status = DMA_OK;
 

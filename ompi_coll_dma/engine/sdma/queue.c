@@ -193,13 +193,29 @@ static dma_queue_t *take(dma_queues_t *q, dma_map_kind_t kind, uint32_t engine)
     return queue ? queue : make(q, kind, engine);
 }
 
+/* Can a queue that is there stand in for a pick? Engines that face the host do not move memory of other GPUs; the others move
+ * everything. */
+static bool stands_in(const dma_queue_t *queue, const dma_map_pick_t *pick)
+{
+    switch (queue->kind) {
+    case DMA_MAP_HOST:
+        return pick->kind == DMA_MAP_HOST;
+    case DMA_MAP_ENGINE:
+        return pick->kind != DMA_MAP_ENGINE || queue->engine == pick->engine || pick->candidates >> queue->engine & 1;
+    default:
+        return true;
+    }
+}
+
 /* The one that the fewest use. */
-static dma_queue_t *least_used(const dma_queues_t *q)
+static dma_queue_t *least_used(const dma_queues_t *q, const dma_map_pick_t *pick)
 {
     dma_queue_t *best = NULL;
 
     for (dma_queue_t *queue = q->list; queue; queue = queue->next) {
-        best = !queue->own && (!best || queue->users < best->users) ? queue : best;
+        if (!queue->own && stands_in(queue, pick) && (!best || queue->users < best->users)) {
+            best = queue;
+        }
     }
     return best;
 }
@@ -224,7 +240,7 @@ dma_queue_t *dma_queue_get(dma_queues_t *q, const dma_map_pick_t *pick, uint32_t
         }
     }
     if (!queue) {
-        queue = least_used(q);
+        queue = least_used(q, pick);
     }
     if (queue) {
         queue->users++;
