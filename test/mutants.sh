@@ -17,6 +17,7 @@ killed=0 survived=() stale=()
 
 flags() { # of a build
     local f="-std=gnu11 -O1 -g -D_GNU_SOURCE -w -DDMA_TEST_TOPOLOGIES=\"$root/test/topologies\""
+    f+=" -idirafter $root/test/unit/kernel"
     [ "$1" = thread ] && f+=" -fsanitize=thread"
     echo "$f"
 }

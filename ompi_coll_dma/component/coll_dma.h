@@ -43,7 +43,8 @@ typedef struct mca_coll_dma_component {
 
     int priority;
     int verbose;
-    char *variant, *engine, *gpu_variant, *own_copy; /* as given; copied into params when the process is created */
+    char *variant, *engine, *queues, *gpu_variant,
+        *own_copy; /* as given; copied into params when the process is created */
     dma_params_t params;
 
     pthread_mutex_t lock;     /* guards the next three */

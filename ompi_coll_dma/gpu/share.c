@@ -237,7 +237,9 @@ void dma_share_close(dma_share_t *share, dma_import_t *import)
     pthread_mutex_unlock(&share->lock);
 }
 
-/* ---- registrations ---- */
+/* ---- registrations ----
+ * A process has one per address, for all its devices: HIP takes a second one of the same address without a word, and the
+ * first hipHostUnregister ends both. The address on the devices is one, too. */
 
 static dma_status_t pin_on(const dma_gpu_runtime_t *rt, int device, void *addr, size_t bytes, uint64_t *device_addr)
 {
@@ -258,7 +260,7 @@ dma_status_t dma_share_pin(dma_share_t *share, int device, void *addr, size_t by
 
     pthread_mutex_lock(&share->lock);
     for (p = share->pins; p; p = p->next) {
-        if (p->addr == addr && p->device == device && p->bytes >= bytes) {
+        if (p->addr == addr && p->bytes >= bytes) {
             break;
         }
     }
@@ -281,17 +283,17 @@ unlock:
     return status;
 }
 
-void dma_share_unpin(dma_share_t *share, int device, const void *addr)
+void dma_share_unpin(dma_share_t *share, const void *addr)
 {
     dma_gpu_scope_t scope;
     pinned_t **link, *p;
 
     pthread_mutex_lock(&share->lock);
-    for (link = &share->pins; *link && ((*link)->addr != addr || (*link)->device != device); link = &(*link)->next) {
+    for (link = &share->pins; *link && (*link)->addr != addr; link = &(*link)->next) {
     }
     if ((p = *link) && !--p->uses) {
         *link = p->next;
-        if (share->rt->enter(device, &scope) == DMA_OK) {
+        if (share->rt->enter(p->device, &scope) == DMA_OK) {
             share->rt->host_unregister((void *)addr);
             share->rt->leave(&scope);
         }

@@ -204,7 +204,7 @@ static dma_status_t make_bound(dma_comm_t *comm)
             dc->pinned = true;
             return DMA_OK;
         }
-        dma_share_unpin(comm->proc->share, dc->device->ordinal, arena);
+        dma_share_unpin(comm->proc->share, arena);
     }
     dc->bound = NULL;
     dma_proc_report(comm->proc, DMA_REPORT_WARN, "bind",
@@ -383,11 +383,11 @@ void dma_device_stop(dma_comm_t *comm)
         dc->bound = NULL;
     }
     if (dc->pinned) {
-        dma_share_unpin(comm->proc->share, dc->device->ordinal, dma_arena_base(comm->window.arena));
+        dma_share_unpin(comm->proc->share, dma_arena_base(comm->window.arena));
         dc->pinned = false;
     }
     while (dc->pinned_peers) {
-        dma_share_unpin(comm->proc->share, dc->device->ordinal, comm->window.peers[--dc->pinned_peers].mapping->base);
+        dma_share_unpin(comm->proc->share, comm->window.peers[--dc->pinned_peers].mapping->base);
     }
 }
 

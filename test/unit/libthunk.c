@@ -175,7 +175,7 @@ static void *run(void *arg)
 static uint32_t thunk_open(void)
 {
     thunk.opened++;
-    return DMA_THUNK_SUCCESS;
+    return DMA_THUNK_ALREADY_OPENED;
 }
 
 static uint32_t thunk_close(void)

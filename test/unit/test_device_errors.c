@@ -200,7 +200,7 @@ static void wrong_place(rank_t *r)
         record = dma_window_record(&r->comms[0]->window, 1, r->comms[0]->seq);
         size = *first ? record->size : r->comms[0]->device->peers[1].size[0];
         brief->offset = (int64_t)size - 100 - (r->n - 1) * 900;
-            /* too near to the end for the last rank */ /* too near to the end for the last rank */
+        /* too near to the end for the last rank */ /* too near to the end for the last rank */
         atomic_store(&r->job->reached, 1);
         status = wait_task(task);
     } else {

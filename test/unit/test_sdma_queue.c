@@ -19,12 +19,13 @@ static dma_queues_t queues;
 
 static void begin(thunk_options_t options)
 {
-    const char *reason = "";
+    const dma_provider_gpu_t gpu = {.node = NODE};
+    char reason[DMA_PROVIDER_WHY_BYTES];
 
     options.seed = unit_seed();
     options.gen = EMU_SDMA_GFX942;
     thunk_begin(&options);
-    ck_assert_msg(dma_queues_open(&queues, NODE, &reason) == DMA_OK, "%s", reason);
+    ck_assert_msg(dma_queues_open(&queues, dma_providers, "thunk", &gpu, reason) == DMA_OK, "%s", reason);
 }
 
 static void end(void)
@@ -172,7 +173,7 @@ START_TEST(taken_for_broken)
     ck_assert(thunk_quiet(20));
     ck_assert_int_eq(dma_queue_check(queue, 0.01), DMA_OK); /* late was not dead */
     /* the driver says that something has befallen it */
-    *(int64_t *)(uintptr_t)queue->error = 1;
+    *(int64_t *)(uintptr_t)queue->made.error = 1;
     ck_assert_int_eq(dma_queue_check(queue, HUGE_VAL), DMA_ERR_ENGINE);
     end();
 }
@@ -181,11 +182,12 @@ END_TEST
 START_TEST(not_there)
 {
     thunk_options_t options = {.absent = true};
-    const char *reason = "";
+    const dma_provider_gpu_t gpu = {.node = NODE};
+    char reason[DMA_PROVIDER_WHY_BYTES];
 
     thunk_begin(&options);
-    ck_assert_int_eq(dma_queues_open(&queues, NODE, &reason), DMA_UNSUPPORTED);
-    ck_assert_str_eq(reason, "there is none");
+    ck_assert_int_eq(dma_queues_open(&queues, dma_providers, "thunk", &gpu, reason), DMA_UNSUPPORTED);
+    ck_assert_str_eq(reason, "thunk: there is none");
     dma_queues_close(&queues); /* of what was not opened */
     thunk_end();
 }
