@@ -161,7 +161,8 @@ static void late(rank_t *r)
     prepare(r);
     for (uint64_t tag = 0; tag < 2; tag++) {
         if (r->rank == (int)tag) {
-            usleep(150000);
+            usleep(900000); /* long enough for waiting ranks to look at the clock on a loaded machine */
+            ;
         }
         must(r, gather(r, r->comms[0], tag, tag ? 20000 : 8) == DMA_OK, "%s", dma_comm_reason(r->comms[0]));
     }

@@ -70,7 +70,7 @@ static uint32_t epochs(const rank_t *r)
 
 /* ---- all operations ---- */
 
-static void all_operations(rank_t *r)
+static void by_whatever(rank_t *r)
 {
     static const size_t sizes[] = {64, 1000, 20000};
     uint64_t tag = 0;
@@ -94,6 +94,11 @@ static void all_operations(rank_t *r)
             }
         }
     }
+}
+
+static void all_operations(rank_t *r)
+{
+    by_whatever(r);
     must(r, epochs(r) >= 24, "the engine has run %u times", epochs(r));
 }
 
@@ -248,14 +253,14 @@ START_TEST(packets_that_are_not_there)
 }
 END_TEST
 
-/* The driver gives few queues: those that there are serve all peers. */
+/* The driver gives so few queues that a rank has none for a link: no rank uses the engines, and the data are right. */
 START_TEST(few_queues)
 {
-    job_t job = sdma_job("mi300x-spx", EMU_SDMA_GFX942, 4, all_operations, (thunk_options_t){.queues = 6});
+    job_t job = sdma_job("mi300x-spx", EMU_SDMA_GFX942, 4, by_whatever, (thunk_options_t){.queues = 6});
 
     run_job(&job);
     ck_assert_msg(thunk_reports() == 0, "%s", thunk_report());
-    ck_assert_int_eq(reports_count("bind"), 0);
+    ck_assert_int_gt(reports_count("bind"), 0);
 }
 END_TEST
 

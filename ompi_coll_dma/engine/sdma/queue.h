@@ -3,8 +3,8 @@
  * in this process that uses the engine.
  *
  * An engine has room for a few queues of all processes of the node together. Where there is none left, a queue on another
- * engine that would do serves (dma_map_pick_t's candidates), then any that we have: slower, never an error as long as
- * there is one.
+ * engine that would do serves (dma_map_pick_t's candidates), then any of those that we have on such an engine: slower,
+ * never an error. What an engine does for a link that it is not meant for is not known; so there is none without.
  *
  * Memory of a queue: the ring is an allocation of its own, an exact power of two, in host memory. Pointers and doorbell
  * are the provider's. Two words of a line of the queue's own: `step`, for waiting for its own copies, and `go`.
