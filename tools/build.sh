@@ -27,6 +27,8 @@ missing_packages() {
     { command -v ompi_info && command -v mpirun; } >/dev/null || missing+=(openmpi-bin)
     [ "$1" != tests ] || pkg-config --exists check 2>/dev/null || missing+=(check)
     [ "$1" != tests ] || command -v valgrind >/dev/null || missing+=(valgrind)
+    [ "$1" != tests ] || { command -v ip && command -v tc && command -v bridge && command -v ss; } >/dev/null || missing+=(iproute2)
+    [ "$1" != tests ] || command -v nft >/dev/null || missing+=(nftables)
     printf '%s\n' "${missing[@]}"
 }
 

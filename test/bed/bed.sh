@@ -1,0 +1,268 @@
+#!/bin/bash
+# bed.sh: the testbed does what it says: its hosts are apart, its links have the rate, delay and loss asked for, faults can be
+# made, coll/dma runs on it, and nothing of it is left, whatever ends it. Counts and bounds, no timings: "at least" for
+# what noise can only make longer, generous on the other side.
+set -uo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+root=$(cd "$here/../.." && pwd)
+# shellcheck source=test/lib.sh
+. "$root/test/lib.sh"
+build=$(cd "$DMA_TEST_BIN/../.." && pwd)
+export FLOW=$build/test/bed/flow LOOP=$build/test/bed/coll_loop CTL=$here/bed-ctl WORK
+WORK=$(mktemp -d "$build/bed.XXXXXX")
+trap 'rm -rf "$WORK"' EXIT
+
+# in_bed OPTIONS -- COMMAND: in a bed of 2 hosts; its shell knows the functions exported below.
+in_bed() {
+    local options=()
+    while [ "$1" != -- ]; do
+        options+=("$1")
+        shift
+    done
+    "$here/bed" 2 -t 30 "${options[@]}" -- bash -euo pipefail -c "$2"
+}
+
+# await CMD...: for at most 10 seconds
+await() {
+    local try
+    for ((try = 0; try < 200; try++)); do
+        ! "$@" >/dev/null 2>&1 || return 0
+        sleep 0.05
+    done
+    echo "in vain: $*" >&2
+    return 1
+}
+
+# between LEAST VALUE MOST
+between() {
+    awk -v least="$1" -v value="$2" -v most="$3" 'BEGIN { exit !(least <= value && value <= most) }' && return
+    echo "$2 is not between $1 and $3" >&2
+    return 1
+}
+
+# ping_h1 COUNT: "BACK FASTEST_US" of datagrams from h0 to h1, and back
+ping_h1() {
+    local pid
+    "$CTL" h1 run "$FLOW" echo 5000 &
+    pid=$!
+    await "$CTL" h1 run grep -q ':1388 ' /proc/net/udp
+    "$CTL" h0 run "$FLOW" ping 10.77.0.2 5000 "$1" | tr -d , | cut -d' ' -f1,6
+    kill $pid
+    wait $pid || true
+}
+
+# megabits SECONDS: rate of a TCP connection from h0 to h1
+megabits() {
+    local pid
+    "$CTL" h1 run "$FLOW" sink 5001 >"$WORK/sink" &
+    pid=$!
+    await "$CTL" h1 run grep -q ':1389 ' /proc/net/tcp
+    "$CTL" h0 run "$FLOW" send 10.77.0.2 5001 "$1"
+    wait $pid
+    awk '{ print $1 * 8 / $4 / 1e6 }' "$WORK/sink"
+}
+export -f await between ping_h1 megabits
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Hosts.
+
+# shellcheck disable=SC2317
+hosts_apart() {
+    local status=0
+    "$here/bed" 3 -- mpirun -n 6 --map-by ppr:2:node "$LOOP" -s 0.2 >"$WORK/out" 2>&1 || status=$?
+    echo "status $status"
+    cat "$WORK/out"
+    [ $status = 0 ] || return
+    awk '/^rank/ { ranks[$4]++; if ($10 != 2) bad = 1 }
+        END { exit bad || ranks["h0"] != 2 || ranks["h1"] != 2 || ranks["h2"] != 2 }' "$WORK/out"
+}
+# shellcheck disable=SC2016
+apart='
+    for host in h0 h1; do $CTL $host run touch /tmp/of-$host /dev/shm/of-$host; done
+    [ "$($CTL h0 run ls /tmp /dev/shm | grep -c of-)" = 2 ] && [ "$($CTL h1 run ls /tmp | grep of-)" = of-h1 ]
+    [ "$($CTL h0 run hostname)" = h0 ] && [ "$($CTL h1 run ls /sys/class/net | paste -sd" ")" = "eth0 lo" ]
+    for kind in net uts ipc pid mnt; do
+        [ "$({ for host in h0 h1; do $CTL $host run readlink /proc/self/ns/$kind; done; readlink /proc/self/ns/$kind; } |
+            sort -u | wc -l)" = 3 ]
+    done
+    [ ! -e /tmp/of-h0 ] && grep -q h1 /etc/hosts'
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Links.
+
+# shellcheck disable=SC2016
+rate='between 85 "$(megabits 1)" 115
+    $CTL all rate 40mbit
+    between 34 "$(megabits 1)" 46'
+# shellcheck disable=SC2016
+delayed='read -r back fastest <<<"$(ping_h1 100)"
+    between 100 "$back" 100
+    between 6000 "$fastest" 9000'
+# 30 of 300 requests are lost, or 60 with their answers, give or take five standard deviations; and all are accounted for.
+# shellcheck disable=SC2016
+lossy='read -r back _ <<<"$(ping_h1 300)"
+    lost=$(($($CTL h0 lost) + $($CTL h1 lost)))
+    between 24 $lost 92
+    [ $((back + lost)) = 300 ]
+    $CTL all loss 0
+    read -r back _ <<<"$(ping_h1 100)"
+    [ "$back" = 100 ]
+    $CTL h1 loss 1000
+    read -r back _ <<<"$(ping_h1 20)"
+    [ "$back" = 0 ]'
+# shellcheck disable=SC2016
+down_up='$CTL h1 link down
+    read -r back _ <<<"$(ping_h1 20)"
+    [ "$back" = 0 ]
+    [ "$($CTL h1 run cat /sys/class/net/eth0/carrier)" = 0 ]
+    $CTL h1 link up
+    read -r back _ <<<"$(ping_h1 20)"
+    [ "$back" = 20 ]'
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Jobs.
+
+# In all ranks, and from this build: looked for where they run, because across hosts it says nothing about itself.
+# shellcheck disable=SC2016
+dma_across='mpirun -n 4 --map-by ppr:2:node --mca coll dma $LOOP -s 2 >$WORK/job &
+    await grep -qs looping $WORK/job
+    cat $WORK/job
+    [ "$(grep -lF " $DMA_BED_BUILD/.libs/mca_coll_dma.so" $(
+        for dir in /proc/[0-9]*; do [ "$(cat $dir/comm 2>/dev/null)" != coll_loop ] || echo $dir/maps; done) | wc -l)" = 4 ]
+    wait $!
+    grep "^done: .*data right" $WORK/job'
+# shellcheck disable=SC2317
+dma_on_host() {
+    says ' ranks, ready' "$here/bed" 2 -- mpirun -n 2 --host h1:2 --mca coll dma --mca coll_dma_verbose 1 "$LOOP" -s 0.2
+}
+
+# The other host is not told that a host is off: what it had sent is never confirmed.
+# shellcheck disable=SC2016
+off='$CTL h1 run "$FLOW" sink 5001 &
+    await $CTL h1 run grep -q ":1389 " /proc/net/tcp
+    $CTL h0 run "$FLOW" send 10.77.0.2 5001 20 &
+    await $CTL h1 run ss -Htn state established
+    sleep 0.3
+    $CTL h1 off
+    sleep 1
+    ! $CTL h1 run true
+    $CTL h0 run ss -Htn state established dst 10.77.0.2 | grep 5001'
+# A host that stands still for a second is waited for.
+# shellcheck disable=SC2016
+stopped='mpirun -n 4 --map-by ppr:2:node --mca coll dma $LOOP -s 3 >$WORK/job &
+    await grep -qs looping $WORK/job
+    $CTL h1 stop 1.5
+    wait $!
+    cat $WORK/job
+    grep -E "^done: .* slowest [1-9].* data right" $WORK/job'
+
+# Two ranks of a host find the same node, two hosts find different ones, and the runtime finds the GPUs there.
+# shellcheck disable=SC2016
+gpus='mpirun -n 4 --map-by ppr:2:node bash -c "[ -d \$EMU_NODE/topology ] && echo \$(hostname) \$EMU_NODE \$EMU_SEED" |
+        sort | uniq -c >$WORK/nodes
+    cat $WORK/nodes
+    [ "$(awk "\$1 == 2 && \$4 == 7" $WORK/nodes | wc -l)" = 2 ]
+    [ "$(awk "{ print \$3 }" $WORK/nodes | sort -u | wc -l)" = 2 ]
+    [ "$($CTL h1 run rocminfo 2>/dev/null | grep -c "Name: *gfx")" -ge 2 ]'
+
+# fault NAME PATTERN: the line that faults.sh prints for it
+# shellcheck disable=SC2317
+fault() {
+    says "$2" "$here/faults.sh" -f 1 -w 10 "$1" -- --mca pml ob1 --mca coll dma
+}
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Ends.
+
+# shellcheck disable=SC2317
+status_is() {
+    local wanted=$1 status=0
+    shift
+    "$@" || status=$?
+    [ $status = "$wanted" ] || { echo "status $status, not $wanted"; return 1; }
+}
+
+# Processes of the bed with this id. One that has just been killed may take a moment.
+# shellcheck disable=SC2317
+none_of() {
+    local found
+    # Its status is that of a process that has ended meanwhile.
+    found=$(grep -lzFx "DMA_BED_ID=$1" /proc/[0-9]*/environ 2>/dev/null)
+    echo "$found"
+    [ -z "$found" ]
+}
+
+# What CMD of a bed notes about it, and that nothing of this exists any more: processes, and thus namespaces; then
+# interfaces and mounts, which were in no other; the job's files.
+# shellcheck disable=SC2016
+note='echo $DMA_BED_ID >$WORK/id; { $CTL h0 run readlink /proc/self/ns/net; readlink /proc/self/ns/net; } >$WORK/spaces
+    mpirun -n 4 --mca coll ^dma $LOOP -s 60 >$WORK/job 2>&1 & until grep -q looping $WORK/job; do sleep 0.1; done'
+# shellcheck disable=SC2317
+nothing_left() {
+    await none_of "$(cat "$WORK/id")" || return
+    ! readlink /proc/[0-9]*/ns/net 2>/dev/null | grep -Fxf "$WORK/spaces" || return
+    ! ip -o link | grep -E ': (br0|eth0|h[0-9]|delay)@?[^:]*: .*02:77:00' || return
+    ! grep -E '^bed ' /proc/mounts || return
+    ! find /tmp /dev/shm -maxdepth 1 -name 'ompi.h[0-9e]*' | grep . || return
+}
+# shellcheck disable=SC2317
+at_limit() {
+    status_is 124 "$here/bed" 2 -t 4 -d 10 -- bash -c "$note; wait" && nothing_left
+}
+# shellcheck disable=SC2317
+launcher_killed() {
+    rm -f "$WORK/id" "$WORK/job"
+    "$here/bed" 2 -t 30 -d 10 -- bash -c "$note; wait" &
+    local bed=$!
+    await grep -qs looping "$WORK/job"
+    kill -KILL $bed
+    wait $bed
+    nothing_left
+}
+# shellcheck disable=SC2317
+command_ends() {
+    in_bed -- "$note; exit 0" && nothing_left
+}
+# From a shell outside: only the bed named is meant.
+# shellcheck disable=SC2317
+second_shell() {
+    rm -f "$WORK/id" "$WORK/job"
+    "$here/bed" 2 -t 20 -- bash -c "$note; sleep 20" &
+    local bed=$! status=0
+    await grep -qs looping "$WORK/job"
+    [ "$(DMA_BED_ID=$bed "$CTL" h1 run hostname)" = h1 ] || status=1
+    refuses 'no bed 1 is running' env DMA_BED_ID=1 "$CTL" h1 link down || status=1
+    kill $bed
+    wait $bed
+    nothing_left && return $status
+}
+
+"$here/bed" 1 -- true || [ $? != 77 ] || skip 'no bed here (see the line above)'
+ok 'two ranks on each of three hosts, and MPI sees who shares memory' hosts_apart
+ok 'hosts have namespaces and files of their own' in_bed -- "$apart"
+ok 'the rate of a link is the one asked for, at the start and later' in_bed -r 100mbit -- "$rate"
+ok 'a delay of 3 ms is there in both directions' in_bed -d 3000 -- "$delayed"
+ok 'frames are lost as asked, and each is counted' in_bed -l 100 -- "$lossy"
+ok 'a link that is down, and up again' in_bed -- "$down_up"
+ok 'coll/dma is there on all hosts; with delay and loss: data right' in_bed -d 100 -l 5 -- "$dma_across"
+ok 'coll/dma on one of the hosts, with its memory' dma_on_host
+if [ -e "$build/test/emu/thunk/libhsakmt.so.1" ]; then
+    ok 'every host has emulated GPUs of its own' env EMU_SEED=7 "$here/bed" 2 --gpus 2 -- bash -euo pipefail -c "$gpus"
+else
+    echo 'not tried: emulated GPUs, which this build does not have'
+fi
+ok 'a link down for a second: the job stalls and completes' fault flap 'ended=yes status=0 .* slowest=[1-9].* data=right left=0'
+ok 'a host is killed: mpirun ends, nothing left' fault host 'ended=yes status=[1-9].* data=none left=0'
+ok 'a host without power ends without a word' in_bed -- "$off"
+ok 'a host that is stopped for a while: the job completes' in_bed -- "$stopped"
+ok 'connections are cut' fault cut 'cut ended='
+ok "the command's exit status" status_is 42 "$here/bed" 1 -- bash -c 'exit 42'
+# shellcheck disable=SC2016
+ok 'also that of a command that was killed' status_is 137 "$here/bed" 1 -- bash -c 'kill -KILL $$'
+ok 'the end of the command ends its bed' command_ends
+ok 'the time limit ends everything' at_limit
+ok 'kill -9 of the launcher ends everything' launcher_killed
+ok 'another shell controls the bed it names' second_shell
+ok 'wrong options are refused' status_is 2 "$here/bed" 2 -r fast -- true
+ok 'who is not root gets one line and 77' status_is 77 setpriv --reuid 65534 --clear-groups bash "$here/bed" 2 -- true
+finish

@@ -1,0 +1,25 @@
+# Several hosts on one machine, and what tests need on them. docs/testbed.md.
+
+bed_programs = \
+	test/bed/coll_loop \
+	test/bed/delay_line \
+	test/bed/flow
+
+EXTRA_PROGRAMS += $(bed_programs)
+test_bed_coll_loop_CPPFLAGS = $(MPI_CPPFLAGS)
+test_bed_coll_loop_LDADD = $(OMPI_PROGRAM_LIBS)
+test_bed_delay_line_LDADD =
+test_bed_flow_LDADD =
+programs: $(bed_programs)
+
+EXTRA_DIST += \
+	docs/testbed.md \
+	test/bed/agent.sh \
+	test/bed/bed \
+	test/bed/bed-ctl \
+	test/bed/bed.sh \
+	test/bed/common.sh \
+	test/bed/faults.sh \
+	test/bed/host.sh \
+	test/bed/rack.sh \
+	test/bed/tied.sh
