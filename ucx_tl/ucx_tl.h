@@ -6,16 +6,17 @@
  * nothing here grows faster than the number of peers talked to. How a peer's address comes here is the caller's business.
  *
  * A message is sent with a tag and received with the same tag from the same peer; equal tags match in the order in which
- * they are sent. The tag travels in a header of our own, in full, beside the sender's key, the number of bytes and a note:
+ * they are sent. The tag travels in full, with a note and the sender's key, in a header of our own:
  *
- *     0        4        8        12       16       20       24            32            40
- *     | comm   | source | seq    | step   | note   | 0      | bytes       | sender key  |  data ...
+ *     0        4        8        12       16       20       24           32
+ *     | comm   | source | seq    | step   | note   | kind   | sender key |  data ...
  *
  *     comm    the id that the ranks of the communicator have agreed on
  *     source  the sender's rank in it
  *     seq     the low 32 bits of the call's sequence number: a window of 2^32 calls, in which it wraps
  *     step    what the algorithm counts
- *     note    what both sides must agree on, say operation and datatype: not matched but compared
+ *     note    what both sides must agree on, say the operation: not matched but compared
+ *     kind    a message, or one of our own: hello, goodbye
  *
  * A message of another size than the receive was posted for ends it with DMA_ERR_TRUNCATE, one with another note with
  * DMA_ERR_MISMATCH, and not one byte is written. That can be told before any data moves because the messages are UCP's
@@ -61,8 +62,8 @@ typedef struct dma_net_config {
     /* Writes the address of the process named `key`, as dma_net_address gave it there, into `address` (room for
      * DMA_NET_ADDRESS_MAX bytes). Asked once per peer, for peers that were named without one. May be NULL. */
     dma_status_t (*lookup)(void *arg, uint64_t key, void *address, size_t *bytes);
-    /* A peer is gone that had not said goodbye, or that owed or was owed a message. Once per peer, from progress or from
-     * the call that saw it, never with a lock held. May be NULL. */
+    /* A peer is gone that had not said goodbye, or that owed or was owed a message. Once per peer, from dma_net_progress,
+     * never with a lock held. May be NULL. */
     void (*failed)(void *arg, dma_net_peer_t *peer, dma_status_t status);
     void *arg;
 } dma_net_config_t;
@@ -71,7 +72,7 @@ typedef struct dma_net_config {
 
 void dma_net_config_default(dma_net_config_t *config);
 
-/* DMA_UNSUPPORTED: UCX has no transport here that notices a dead peer (or none at all); reported with UCX's reason.
+/* DMA_UNSUPPORTED: UCX cannot start here; reported with its reason.
  * Environment: UCX_* as everywhere, COLL_DMA_UCX_* for this worker alone. */
 dma_status_t dma_net_create(const dma_net_config_t *config, dma_net_t **net);
 
@@ -89,6 +90,8 @@ bool dma_net_can(const dma_net_t *net, dma_net_memory_t memory);
 /* Finds or makes the peer. `address` may be NULL: then config.lookup is asked. Makes no connection yet. The peer lives
  * as long as `net`. */
 dma_status_t dma_net_peer(dma_net_t *net, uint64_t key, const void *address, size_t bytes, dma_net_peer_t **peer);
+/* Connects now instead of with the first message. DMA_UNSUPPORTED: no transport that notices a dead peer reaches it. */
+dma_status_t dma_net_connect(dma_net_t *net, dma_net_peer_t *peer);
 /* DMA_OK, or why it counts as gone. */
 dma_status_t dma_net_peer_status(const dma_net_peer_t *peer);
 uint64_t dma_net_peer_key(const dma_net_peer_t *peer);

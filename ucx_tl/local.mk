@@ -1,0 +1,21 @@
+# Between nodes. Without UCX all of it is left out.
+ucx_sources = \
+	ucx_tl/internal.h \
+	ucx_tl/match.c \
+	ucx_tl/message.c \
+	ucx_tl/net.c \
+	ucx_tl/peer.c \
+	ucx_tl/progress.c \
+	ucx_tl/ucx_tl.h
+ucx_tests = \
+	test/unit/test_ucx_tl \
+	test/unit/test_ucx_tl_match
+ucx_helpers = \
+	test/ucx/procs.c \
+	test/ucx/procs.h
+if HAVE_UCX
+core_sources += $(ucx_sources)
+unit_tests += $(ucx_tests)
+unit_helpers += $(ucx_helpers)
+endif
+other_files += $(ucx_sources) $(ucx_helpers) $(ucx_tests:=.c)
