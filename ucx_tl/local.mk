@@ -9,6 +9,7 @@ ucx_sources = \
 	ucx_tl/ucx_tl.h
 ucx_tests = \
 	test/unit/test_ucx_tl \
+	test/unit/test_ucx_tl_faults \
 	test/unit/test_ucx_tl_match
 ucx_helpers = \
 	test/ucx/procs.c \

@@ -3,7 +3,7 @@
  *
  * UCX hands an arriving message over as a whole: its bytes in memory of UCX's, or a promise (rendezvous) that we accept by
  * naming a buffer. Either way note and size are compared before anything is written. A promise that is not accepted, and
- * data that nobody takes, are released; the sender of a promise then gets an error.
+ * data that nobody takes, are released; UCX tells the sender of a promise, which then ends.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -48,12 +48,15 @@ static void set(ucp_config_t *ucx, const char *name, const char *value)
     }
 }
 
-static void set_seconds(ucp_config_t *ucx, const char *name, long seconds)
+/* One of TCP's. Since 1.15 UCX wants it with the transport's name, before without. */
+static void set_tcp(ucp_config_t *ucx, const char *name, const char *value)
 {
-    char text[32];
+    unsigned major, minor, release;
 
-    snprintf(text, sizeof(text), "%lds", seconds);
-    set(ucx, name, text);
+    ucp_get_version(&major, &minor, &release);
+    if (!in_environment(name)) {
+        ucp_config_modify(ucx, major > 1 || minor >= 15 ? name : name + strlen("TCP_"), value);
+    }
 }
 
 /*
@@ -61,24 +64,26 @@ static void set_seconds(ucp_config_t *ucx, const char *name, long seconds)
  *
  *     seconds  2: probed after 1, given up 1 later       15: after 7, 9, 11; given up at 13
  */
-static void set_keepalive(ucp_config_t *ucx, double seconds)
+static void set_keepalive(ucp_config_t *ucx, double seconds, bool tcp)
 {
     long whole = seconds < 2 ? 2 : (long)floor(seconds), idle = whole / 2, rest = whole - idle;
     long probes = rest < 3 ? rest : 3;
     char text[32];
 
-    set_seconds(ucx, "TCP_KEEPIDLE", idle);
-    set_seconds(ucx, "TCP_KEEPINTVL", rest / probes);
-    snprintf(text, sizeof(text), "%ld", probes);
-    set(ucx, "TCP_KEEPCNT", text);
+    snprintf(text, sizeof(text), "%lds", idle);
     /* UCP's own, for all other transports. */
-    set_seconds(ucx, "KEEPALIVE_INTERVAL", idle);
-    /* Shared memory between processes of a node has a keepalive too, but is not used with error handling by default. */
-    set(ucx, "POSIX_ERROR_HANDLING", "y");
-    set(ucx, "SYSV_ERROR_HANDLING", "y");
+    set(ucx, "KEEPALIVE_INTERVAL", text);
+    if (!tcp) {
+        return;
+    }
+    set_tcp(ucx, "TCP_KEEPIDLE", text);
+    snprintf(text, sizeof(text), "%lds", rest / probes);
+    set_tcp(ucx, "TCP_KEEPINTVL", text);
+    snprintf(text, sizeof(text), "%ld", probes);
+    set_tcp(ucx, "TCP_KEEPCNT", text);
 }
 
-static ucs_status_t start_context(const dma_net_config_t *config, ucp_context_h *context)
+static ucs_status_t try_context(const dma_net_config_t *config, bool tcp, ucp_context_h *context)
 {
     ucp_params_t params = {
         .field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME, .features = UCP_FEATURE_AM, .name = "coll_dma"};
@@ -88,7 +93,7 @@ static ucs_status_t start_context(const dma_net_config_t *config, ucp_context_h 
     if (status != UCS_OK) {
         return status;
     }
-    set_keepalive(ucx, config->keepalive_seconds);
+    set_keepalive(ucx, config->keepalive_seconds, tcp);
     if (config->devices) {
         status = ucp_config_modify(ucx, "NET_DEVICES", config->devices);
     }
@@ -96,6 +101,36 @@ static ucs_status_t start_context(const dma_net_config_t *config, ucp_context_h 
         status = ucp_init(&params, ucx, context);
     }
     ucp_config_release(ucx);
+    return status;
+}
+
+/* In doubt, yes. */
+static bool has_tcp(ucp_context_h context)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *file = open_memstream(&text, &bytes);
+    bool tcp;
+
+    if (!file) {
+        return true;
+    }
+    ucp_context_print_info(context, file);
+    fclose(file);
+    tcp = !text || strstr(text, "tcp");
+    free(text);
+    return tcp;
+}
+
+/* UCX complains about settings of transports that it does not use: without TCP it is started anew, without them. */
+static ucs_status_t start_context(const dma_net_config_t *config, ucp_context_h *context)
+{
+    ucs_status_t status = try_context(config, true, context);
+
+    if (status == UCS_OK && !has_tcp(*context)) {
+        ucp_cleanup(*context);
+        status = try_context(config, false, context);
+    }
     return status;
 }
 

@@ -198,9 +198,8 @@ static void one_misfit(proc_t *p, uint32_t seq, size_t sent, size_t posted, uint
     must(p, status == DMA_OK, "post: %s", dma_status_name(status));
     status = proc_wait(p, &req, 10);
     if (p->rank == 0) {
-        /* Whether the sender gets to know depends on the size. */
-        must(p, status == DMA_OK || status == DMA_ERR_TRUNCATE, "send: %s", dma_status_name(status));
-        must(p, sent < (2u << 20) || status == DMA_ERR_TRUNCATE, "send of %zu: %s", sent, dma_status_name(status));
+        /* Whether the sender gets to know depends on the size and on UCX. */
+        must(p, status == DMA_OK || status == DMA_ERR_TRUNCATE, "send of %zu: %s", sent, dma_status_name(status));
     } else {
         must(p, status == want, "%zu into %zu: %s", sent, posted, dma_status_name(status));
         for (size_t i = 0; i < sent + posted + 1; i++) {
@@ -325,7 +324,7 @@ START_TEST(window_and_cancel)
 }
 END_TEST
 
-/* What nobody received is given back with its communicator, and the promise's sender hears of it. */
+/* What nobody received is given back with its communicator, and the sender of a promise can go on. */
 static void forget(proc_t *p)
 {
     message_t m[4];
@@ -346,7 +345,9 @@ static void forget(proc_t *p)
     } else {
         dma_status_t status = proc_wait(p, &m[1].req, 10);
 
-        must(p, status == DMA_ERR_TRUNCATE, "a promise that was not accepted: %s", dma_status_name(status));
+        must(p, status == DMA_OK || status == DMA_ERR_TRUNCATE, "a promise that was not accepted: %s",
+             dma_status_name(status));
+        m[0].req = NULL;
     }
     for (int i = 2; i < 4; i++) {
         if (p->rank == 1) {
