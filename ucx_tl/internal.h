@@ -66,7 +66,8 @@ struct dma_net_req {
     size_t bytes;
     dma_net_memory_t memory;
     bool send;
-    bool running; /* UCX has it */
+    bool running;   /* UCX has it */
+    bool abandoned; /* UCX has it and may have it until the worker ends; we do not wait for that */
     dma_status_t status;
     _Atomic bool ended;
     dma_net_req_t *next; /* in line, or free */
@@ -89,10 +90,11 @@ struct dma_net_peer {
     dma_net_req_t *line, **tail; /* sends that wait for the window */
     _Atomic dma_status_t status;
     ucs_status_t reason;     /* UCX's, of the status */
+    double deadline;         /* for UCX to end what it has of one that is gone */
     bool left;               /* said goodbye */
     bool queued;             /* in net->waiting */
     dma_net_peer_t *next;    /* in its bucket */
-    dma_net_peer_t *broken;  /* list of those to be given up */
+    dma_net_peer_t *broken;  /* list of those to be given up, then of those that UCX has requests of */
     dma_net_peer_t *tell;    /* list of those to be told of */
     dma_net_peer_t *waiting; /* list of those with a line */
 };
@@ -107,7 +109,7 @@ struct dma_net {
     uint64_t memory_types;
     dma_net_table_t posted, kept;
     dma_net_peer_t *peers[DMA_NET_BUCKETS];
-    dma_net_peer_t *broken, *tell, *waiting;
+    dma_net_peer_t *broken, *lingering, *tell, *waiting;
     dma_net_kept_t *taken, **taken_tail;
     dma_net_req_t *free;
     dma_net_slab_t *slabs;
@@ -129,6 +131,8 @@ dma_net_entry_t *dma_net_table_find(dma_net_table_t *table, bool (*wanted)(const
                                     const void *arg);
 
 /* message.c */
+/* Ends the peer's requests that UCX does not end. */
+void dma_net_abandon(dma_net_t *net, dma_net_peer_t *peer);
 ucs_status_t dma_net_arrived(void *net, const void *header, size_t header_bytes, void *data, size_t bytes,
                              const ucp_am_recv_param_t *param);
 void dma_net_end(dma_net_t *net, dma_net_req_t *req, dma_status_t status);
@@ -149,6 +153,7 @@ void dma_net_bury(dma_net_t *net);
 void dma_net_close(dma_net_peer_t *peer);
 
 /* progress.c */
+double dma_net_now(void);
 void dma_net_move(dma_net_t *net);
 
 #endif

@@ -3,11 +3,9 @@
  *
  * Settings of ours give way to the user's environment, UCX_* or COLL_DMA_UCX_*, but for the devices, which are a parameter.
  */
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "internal.h"
 
@@ -64,18 +62,12 @@ static void set_tcp(ucp_config_t *ucx, const char *name, const char *value)
  *
  *     seconds  2: probed after 1, given up 1 later       15: after 7, 9, 11; given up at 13
  */
-static void set_keepalive(ucp_config_t *ucx, double seconds, bool tcp)
+static void set_tcp_keepalive(ucp_config_t *ucx, double seconds)
 {
-    long whole = seconds < 2 ? 2 : (long)floor(seconds), idle = whole / 2, rest = whole - idle;
-    long probes = rest < 3 ? rest : 3;
+    long whole = seconds < 2 ? 2 : (long)seconds, idle = whole / 2, rest = whole - idle, probes = rest < 3 ? rest : 3;
     char text[32];
 
     snprintf(text, sizeof(text), "%lds", idle);
-    /* UCP's own, for all other transports. */
-    set(ucx, "KEEPALIVE_INTERVAL", text);
-    if (!tcp) {
-        return;
-    }
     set_tcp(ucx, "TCP_KEEPIDLE", text);
     snprintf(text, sizeof(text), "%lds", rest / probes);
     set_tcp(ucx, "TCP_KEEPINTVL", text);
@@ -87,13 +79,19 @@ static ucs_status_t try_context(const dma_net_config_t *config, bool tcp, ucp_co
 {
     ucp_params_t params = {
         .field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME, .features = UCP_FEATURE_AM, .name = "coll_dma"};
+    char seconds[32];
     ucp_config_t *ucx;
     ucs_status_t status = ucp_config_read(PREFIX, NULL, &ucx);
 
     if (status != UCS_OK) {
         return status;
     }
-    set_keepalive(ucx, config->keepalive_seconds, tcp);
+    /* UCP's own, for all other transports. */
+    snprintf(seconds, sizeof(seconds), "%ldms", (long)(500 * config->keepalive_seconds));
+    set(ucx, "KEEPALIVE_INTERVAL", seconds);
+    if (tcp) {
+        set_tcp_keepalive(ucx, config->keepalive_seconds);
+    }
     if (config->devices) {
         status = ucp_config_modify(ucx, "NET_DEVICES", config->devices);
     }
@@ -104,7 +102,6 @@ static ucs_status_t try_context(const dma_net_config_t *config, bool tcp, ucp_co
     return status;
 }
 
-/* In doubt, yes. */
 static bool has_tcp(ucp_context_h context)
 {
     char *text = NULL;
@@ -113,23 +110,23 @@ static bool has_tcp(ucp_context_h context)
     bool tcp;
 
     if (!file) {
-        return true;
+        return false;
     }
     ucp_context_print_info(context, file);
     fclose(file);
-    tcp = !text || strstr(text, "tcp");
+    tcp = text && strstr(text, " tcp/");
     free(text);
     return tcp;
 }
 
-/* UCX complains about settings of transports that it does not use: without TCP it is started anew, without them. */
+/* UCX complains about settings of transports that it does not use: with TCP it is started anew, with TCP's. */
 static ucs_status_t start_context(const dma_net_config_t *config, ucp_context_h *context)
 {
-    ucs_status_t status = try_context(config, true, context);
+    ucs_status_t status = try_context(config, false, context);
 
-    if (status == UCS_OK && !has_tcp(*context)) {
+    if (status == UCS_OK && has_tcp(*context)) {
         ucp_cleanup(*context);
-        status = try_context(config, false, context);
+        status = try_context(config, true, context);
     }
     return status;
 }
@@ -205,14 +202,6 @@ const void *dma_net_address(const dma_net_t *net, size_t *bytes)
     return net->address;
 }
 
-static double now(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 #define for_each_peer(net, peer)                                                                                       \
     for (unsigned b_ = 0; b_ < DMA_NET_BUCKETS; b_++)                                                                  \
         for (dma_net_peer_t *peer = (net)->peers[b_]; peer; peer = peer->next)
@@ -273,12 +262,12 @@ static void free_all(dma_net_t *net)
 
 void dma_net_destroy(dma_net_t *net)
 {
-    double deadline = now() + DMA_NET_DESTROY_SECONDS;
+    double deadline = dma_net_now() + DMA_NET_DESTROY_SECONDS;
     unsigned flushing = 0;
     dma_net_entry_t *entry;
 
     net->config.failed = NULL;
-    while (sending(net) && now() < deadline) {
+    while (sending(net) && dma_net_now() < deadline) {
         dma_net_move(net);
     }
     for_each_peer(net, peer)
@@ -289,7 +278,7 @@ void dma_net_destroy(dma_net_t *net)
             flush(peer->watch, &flushing);
         }
     }
-    while (flushing && now() < deadline) {
+    while (flushing && dma_net_now() < deadline) {
         dma_net_move(net);
     }
     while ((entry = dma_net_table_find(&net->kept, any, NULL))) {
@@ -299,7 +288,7 @@ void dma_net_destroy(dma_net_t *net)
     {
         dma_net_close(peer);
     }
-    for (deadline = now() + DMA_NET_DESTROY_SECONDS; net->closing && now() < deadline;) {
+    for (deadline = dma_net_now() + DMA_NET_DESTROY_SECONDS; net->closing && dma_net_now() < deadline;) {
         dma_net_move(net);
     }
     ucp_worker_release_address(net->worker, net->address);

@@ -258,6 +258,25 @@ static bool end_waiting(dma_net_t *net, dma_net_peer_t *peer)
     return any;
 }
 
+/* How long UCX may take to end the requests of an endpoint that is closed. */
+#define GRACE 0.5
+
+static void end_lingering(dma_net_t *net)
+{
+    for (dma_net_peer_t **link = &net->lingering; *link;) {
+        dma_net_peer_t *peer = *link;
+
+        if (peer->sends + peer->recvs && dma_net_now() > peer->deadline) {
+            dma_net_abandon(net, peer);
+        }
+        if (peer->sends + peer->recvs) {
+            link = &peer->broken;
+        } else {
+            *link = peer->broken;
+        }
+    }
+}
+
 void dma_net_bury(dma_net_t *net)
 {
     dma_net_peer_t *peer;
@@ -272,5 +291,9 @@ void dma_net_bury(dma_net_t *net)
             peer->tell = net->tell;
             net->tell = peer;
         }
+        peer->deadline = dma_net_now() + GRACE;
+        peer->broken = net->lingering;
+        net->lingering = peer;
     }
+    end_lingering(net);
 }

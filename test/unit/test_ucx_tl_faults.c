@@ -97,7 +97,8 @@ static void killed(proc_t *p)
     for (int i = 0; i < posted; i++) {
         dma_status_t status = reqs[i] ? proc_wait(p, &reqs[i], BOUND) : DMA_ERR_PEER;
 
-        must(p, status == DMA_OK || status == DMA_ERR_PEER, "request %d of %d: %s", i, posted, dma_status_name(status));
+        must(p, status == DMA_OK || status == DMA_ERR_PEER, "request %d of %d: %s; %d told", i, posted,
+             dma_status_name(status), p->failed);
         must(p, i < posted - 1 || status == DMA_ERR_PEER, "the last: %s", dma_status_name(status));
     }
     must(p, proc_now() - start < BOUND, "known after %.1f s", proc_now() - start);
@@ -105,6 +106,7 @@ static void killed(proc_t *p)
     must(p, dma_net_peer_status(p->peers[2]) == DMA_ERR_PEER, "the peer counts as alive");
     must(p, !post(p, true, 2, 8, 0, buffer, 8), "a send to the dead");
     must(p, !dma_net_active(p->net), "%u left", dma_net_active(p->net));
+    p->n = 2;
     for (uint32_t i = 0; i < 5; i++) {
         exchange(p, 1 - p->rank, i, buffer, i * 100000);
     }
