@@ -145,7 +145,8 @@ void dma_net_start_taken(dma_net_t *net);
 /* peer.c */
 dma_net_peer_t *dma_net_peer_find(dma_net_t *net, uint64_t key);
 dma_status_t dma_net_connect_locked(dma_net_peer_t *peer);
-/* Sends one of our own on the idle endpoint, or on the other where there is none. */
+/* Sends one of our own: hello, so that every transport connects, where the data goes; goodbye on the idle endpoint, whose
+ * only message it is. */
 void dma_net_say(dma_net_peer_t *peer, dma_net_kind_t kind);
 void dma_net_break(dma_net_peer_t *peer, ucs_status_t reason);
 /* Ends all that peers which broke still owe. */

@@ -73,24 +73,77 @@ static void set_tcp_keepalive(ucp_config_t *ucx, double seconds)
     set_tcp(ucx, "TCP_KEEPINTVL", text);
     snprintf(text, sizeof(text), "%ld", probes);
     set_tcp(ucx, "TCP_KEEPCNT", text);
+    /* A connection that nobody answers is tried again after 1, 3, 7, 15 ... seconds and given up as long after that. */
+    for (probes = 1; (4L << probes) - 1 <= whole; probes++) {
+    }
+    snprintf(text, sizeof(text), "%ld", probes);
+    set_tcp(ucx, "TCP_SYN_CNT", text);
 }
 
-static ucs_status_t try_context(const dma_net_config_t *config, bool tcp, ucp_context_h *context)
+/* Which of its transports keep watch over their connections, and how. */
+typedef struct transports {
+    bool tcp;   /* the kernel does */
+    bool other; /* UCP does: all that are neither TCP nor within a node */
+} transports_t;
+
+/* Not every UCX that we work with can be asked, but all can print: "resource 0 : md 0 dev 0 flags -- tcp/eth0". */
+static transports_t transports_of(ucp_context_h context)
+{
+    static const char *const inside[] = {"self/", "sysv/", "posix/", "cma/", "knem/", "xpmem/"};
+    transports_t found = {false, false};
+    char *text = NULL, *line, *rest, *name;
+    size_t bytes = 0;
+    FILE *file = open_memstream(&text, &bytes);
+
+    if (!file) {
+        return found;
+    }
+    ucp_context_print_info(context, file);
+    fclose(file);
+    for (line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+        bool local = false;
+
+        if (!strstr(line, " resource ") || !(name = strrchr(line, ' ')) || !strchr(++name, '/')) {
+            continue;
+        }
+        for (size_t i = 0; i < sizeof(inside) / sizeof(inside[0]); i++) {
+            local = local || !strncmp(name, inside[i], strlen(inside[i]));
+        }
+        found.tcp = found.tcp || !strncmp(name, "tcp/", 4);
+        found.other = found.other || (!local && strncmp(name, "tcp/", 4));
+    }
+    free(text);
+    return found;
+}
+
+static void set_keepalive(ucp_config_t *ucx, double seconds, transports_t transports)
+{
+    char text[32];
+
+    if (transports.tcp) {
+        set_tcp_keepalive(ucx, seconds);
+    }
+    /* UCP's own would send data on the idle TCP connections; the kernel's keepalive needs them idle. */
+    if (transports.tcp && !transports.other) {
+        set(ucx, "KEEPALIVE_INTERVAL", "inf");
+    } else {
+        snprintf(text, sizeof(text), "%ldms", (long)(500 * seconds));
+        set(ucx, "KEEPALIVE_INTERVAL", text);
+    }
+}
+
+static ucs_status_t try_context(const dma_net_config_t *config, const transports_t *transports, ucp_context_h *context)
 {
     ucp_params_t params = {
         .field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME, .features = UCP_FEATURE_AM, .name = "coll_dma"};
-    char seconds[32];
     ucp_config_t *ucx;
     ucs_status_t status = ucp_config_read(PREFIX, NULL, &ucx);
 
     if (status != UCS_OK) {
         return status;
     }
-    /* UCP's own, for all other transports. */
-    snprintf(seconds, sizeof(seconds), "%ldms", (long)(500 * config->keepalive_seconds));
-    set(ucx, "KEEPALIVE_INTERVAL", seconds);
-    if (tcp) {
-        set_tcp_keepalive(ucx, config->keepalive_seconds);
+    if (transports) {
+        set_keepalive(ucx, config->keepalive_seconds, *transports);
     }
     if (config->devices) {
         status = ucp_config_modify(ucx, "NET_DEVICES", config->devices);
@@ -102,31 +155,16 @@ static ucs_status_t try_context(const dma_net_config_t *config, bool tcp, ucp_co
     return status;
 }
 
-static bool has_tcp(ucp_context_h context)
-{
-    char *text = NULL;
-    size_t bytes = 0;
-    FILE *file = open_memstream(&text, &bytes);
-    bool tcp;
-
-    if (!file) {
-        return false;
-    }
-    ucp_context_print_info(context, file);
-    fclose(file);
-    tcp = text && strstr(text, " tcp/");
-    free(text);
-    return tcp;
-}
-
-/* UCX complains about settings of transports that it does not use: with TCP it is started anew, with TCP's. */
+/* UCX complains about settings of transports that it does not use: once to see which it has, and once for good. */
 static ucs_status_t start_context(const dma_net_config_t *config, ucp_context_h *context)
 {
-    ucs_status_t status = try_context(config, false, context);
+    transports_t transports;
+    ucs_status_t status = try_context(config, NULL, context);
 
-    if (status == UCS_OK && has_tcp(*context)) {
+    if (status == UCS_OK) {
+        transports = transports_of(*context);
         ucp_cleanup(*context);
-        status = try_context(config, true, context);
+        status = try_context(config, &transports, context);
     }
     return status;
 }

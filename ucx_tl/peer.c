@@ -188,9 +188,10 @@ void dma_net_say(dma_net_peer_t *peer, dma_net_kind_t kind)
 {
     dma_net_t *net = peer->net;
     ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK, .cb.send = said};
+    bool bye = kind == DMA_NET_BYE;
 
     /* An error here comes to on_error as well. */
-    ucp_am_send_nbx(peer->watch ? peer->watch : peer->ep, DMA_NET_AM, kind == DMA_NET_BYE ? &net->bye : &net->hello,
+    ucp_am_send_nbx(bye && peer->watch ? peer->watch : peer->ep, DMA_NET_AM, bye ? &net->bye : &net->hello,
                     sizeof(net->bye), NULL, 0, &param);
 }
 
