@@ -73,11 +73,6 @@ static void set_tcp_keepalive(ucp_config_t *ucx, double seconds)
     set_tcp(ucx, "TCP_KEEPINTVL", text);
     snprintf(text, sizeof(text), "%ld", probes);
     set_tcp(ucx, "TCP_KEEPCNT", text);
-    /* A connection that nobody answers is tried again after 1, 3, 7, 15 ... seconds and given up as long after that. */
-    for (probes = 1; (4L << probes) - 1 <= whole; probes++) {
-    }
-    snprintf(text, sizeof(text), "%ld", probes);
-    set_tcp(ucx, "TCP_SYN_CNT", text);
 }
 
 /* Which of its transports keep watch over their connections, and how. */
