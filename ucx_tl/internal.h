@@ -130,6 +130,18 @@ bool dma_net_table_remove(dma_net_table_t *table, const dma_net_entry_t *entry);
 dma_net_entry_t *dma_net_table_find(dma_net_table_t *table, bool (*wanted)(const dma_net_entry_t *, const void *),
                                     const void *arg);
 
+/* listen.c: when the kernel probes an idle connection, and sockets that listen. */
+typedef struct dma_net_probes {
+    int idle, interval, count; /* seconds, seconds, number */
+} dma_net_probes_t;
+dma_net_probes_t dma_net_probes(double seconds);
+#define DMA_NET_FDS 8192
+typedef struct dma_net_listeners {
+    unsigned char fd[DMA_NET_FDS / 8];
+} dma_net_listeners_t;
+void dma_net_listeners(dma_net_listeners_t *found);
+void dma_net_watch_new_listeners(dma_net_listeners_t *before, double seconds);
+
 /* message.c */
 /* Ends the peer's requests that UCX does not end. */
 void dma_net_abandon(dma_net_t *net, dma_net_peer_t *peer);

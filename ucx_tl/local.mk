@@ -1,6 +1,7 @@
 # Between nodes. Without UCX all of it is left out.
 ucx_sources = \
 	ucx_tl/internal.h \
+	ucx_tl/listen.c \
 	ucx_tl/match.c \
 	ucx_tl/message.c \
 	ucx_tl/net.c \

@@ -263,6 +263,18 @@ ucs_status_t dma_net_arrived(void *arg, const void *header, size_t header_bytes,
     return UCS_OK;
 }
 
+/* For set-up there may be another way than ours; for a message there is none any more. */
+static dma_status_t connect_for_message(dma_net_peer_t *peer)
+{
+    dma_status_t status = dma_net_connect_locked(peer);
+
+    if (status == DMA_UNSUPPORTED) {
+        dma_net_break(peer, UCS_ERR_UNREACHABLE);
+        status = DMA_ERR_PEER;
+    }
+    return status;
+}
+
 /* With the lock: a request for a peer that is there; DMA_OK or why not. */
 static dma_status_t post(dma_net_peer_t *peer, const dma_net_tag_t *tag, void *buffer, size_t bytes,
                          dma_net_memory_t memory, bool send, dma_net_req_t **result)
@@ -293,7 +305,7 @@ dma_status_t dma_net_isend(dma_net_t *net, dma_net_peer_t *peer, const dma_net_t
     dma_status_t status;
 
     pthread_mutex_lock(&net->lock);
-    status = dma_net_connect_locked(peer);
+    status = connect_for_message(peer);
     if (status == DMA_OK) {
         status = post(peer, tag, (void *)buffer, bytes, memory, true, &req);
     }
@@ -329,7 +341,7 @@ dma_status_t dma_net_irecv(dma_net_t *net, dma_net_peer_t *peer, const dma_net_t
     if (kept) {
         start_receive(net, req, kept);
     } else {
-        status = net->lost ? DMA_ERR_NOMEM : dma_net_connect_locked(peer);
+        status = net->lost ? DMA_ERR_NOMEM : connect_for_message(peer);
         if (status != DMA_OK) {
             atomic_fetch_sub_explicit(&net->active, 1, memory_order_relaxed);
             req->next = net->free;

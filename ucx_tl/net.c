@@ -64,14 +64,14 @@ static void set_tcp(ucp_config_t *ucx, const char *name, const char *value)
  */
 static void set_tcp_keepalive(ucp_config_t *ucx, double seconds)
 {
-    long whole = seconds < 2 ? 2 : (long)seconds, idle = whole / 2, rest = whole - idle, probes = rest < 3 ? rest : 3;
+    dma_net_probes_t probes = dma_net_probes(seconds);
     char text[32];
 
-    snprintf(text, sizeof(text), "%lds", idle);
+    snprintf(text, sizeof(text), "%ds", probes.idle);
     set_tcp(ucx, "TCP_KEEPIDLE", text);
-    snprintf(text, sizeof(text), "%lds", rest / probes);
+    snprintf(text, sizeof(text), "%ds", probes.interval);
     set_tcp(ucx, "TCP_KEEPINTVL", text);
-    snprintf(text, sizeof(text), "%ld", probes);
+    snprintf(text, sizeof(text), "%d", probes.count);
     set_tcp(ucx, "TCP_KEEPCNT", text);
 }
 
@@ -176,11 +176,15 @@ static ucs_status_t start_worker(dma_net_t *net)
         .cb = dma_net_arrived,
         .arg = net,
     };
-    ucs_status_t status = ucp_worker_create(net->context, &params, &net->worker);
+    dma_net_listeners_t before;
+    ucs_status_t status;
 
+    dma_net_listeners(&before);
+    status = ucp_worker_create(net->context, &params, &net->worker);
     if (status != UCS_OK) {
         return status;
     }
+    dma_net_watch_new_listeners(&before, net->config.keepalive_seconds);
     status = ucp_worker_set_am_recv_handler(net->worker, &handler);
     if (status == UCS_OK) {
         status = ucp_worker_get_address(net->worker, &net->address, &net->address_bytes);

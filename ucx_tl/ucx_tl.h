@@ -90,7 +90,8 @@ bool dma_net_can(const dma_net_t *net, dma_net_memory_t memory);
 /* Finds or makes the peer. `address` may be NULL: then config.lookup is asked. Makes no connection yet. The peer lives
  * as long as `net`. */
 dma_status_t dma_net_peer(dma_net_t *net, uint64_t key, const void *address, size_t bytes, dma_net_peer_t **peer);
-/* Connects now instead of with the first message. DMA_UNSUPPORTED: no transport that notices a dead peer reaches it. */
+/* Connects now instead of with the first message. DMA_UNSUPPORTED: no transport that notices a dead peer reaches it; a
+ * message would then end with DMA_ERR_PEER. */
 dma_status_t dma_net_connect(dma_net_t *net, dma_net_peer_t *peer);
 /* DMA_OK, or why it counts as gone. */
 dma_status_t dma_net_peer_status(const dma_net_peer_t *peer);

@@ -176,9 +176,11 @@ static void run_child(const procs_spec_t *spec, procs_shared_t *shared, int rank
     shared->pid[rank] = getpid();
     setenv("UCX_TLS", spec->tls, 1);
     setenv("UCX_NET_DEVICES", "lo", 1);
-    /* Else UCX does not use shared memory where a peer's death must be noticed. */
-    setenv("UCX_POSIX_ERROR_HANDLING", "y", 1);
-    setenv("UCX_SYSV_ERROR_HANDLING", "y", 1);
+    if (strstr(spec->tls, "posix")) {
+        /* Else UCX does not use shared memory where a peer's death must be noticed. */
+        setenv("UCX_POSIX_ERROR_HANDLING", "y", 1);
+        setenv("UCX_SYSV_ERROR_HANDLING", "y", 1);
+    }
     proc_open(&p, spec);
     body(&p);
     if (p.net) {
