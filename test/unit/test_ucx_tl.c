@@ -298,6 +298,8 @@ static void window(proc_t *p)
         must(p, dma_net_test(p->net, &m[5].req) == DMA_ERR_NET, "the last had left");
         dma_net_cancel(p->net, m[3].req);
         must(p, dma_net_test(p->net, &m[3].req) == DMA_ERR_NET, "the fourth had left");
+        free(m[3].buffer);
+        free(m[5].buffer);
     }
     proc_barrier(p);
     for (int i = 0; i < 5; i++) {
@@ -312,6 +314,7 @@ static void window(proc_t *p)
         receive_one(p, 0, &m[3]);
         dma_net_cancel(p->net, m[3].req);
         must(p, dma_net_test(p->net, &m[3].req) == DMA_ERR_NET, "a receive that was cancelled");
+        free(m[3].buffer);
     }
     proc_barrier(p);
 }
@@ -342,12 +345,17 @@ static void forget(proc_t *p)
         dma_net_forget(p->net, 0);
         receive_one(p, 0, &m[0]);
         must(p, proc_wait(p, &m[0].req, 0.2) == DMA_AGAIN, "a forgotten message came");
+        dma_net_cancel(p->net, m[0].req);
+        must(p, proc_wait(p, &m[0].req, 1) == DMA_ERR_NET, "a receive that was cancelled");
+        free(m[0].buffer);
     } else {
         dma_status_t status = proc_wait(p, &m[1].req, 10);
 
         must(p, status == DMA_OK || status == DMA_ERR_TRUNCATE, "a promise that was not accepted: %s",
              dma_status_name(status));
-        m[0].req = NULL;
+        must(p, proc_wait(p, &m[0].req, 10) == DMA_OK, "a small send");
+        free(m[0].buffer);
+        free(m[1].buffer);
     }
     for (int i = 2; i < 4; i++) {
         if (p->rank == 1) {
