@@ -19,5 +19,11 @@ if HAVE_UCX
 core_sources += $(ucx_sources)
 unit_tests += $(ucx_tests)
 unit_helpers += $(ucx_helpers)
+mpi_programs += test/ucx/beside
 endif
 other_files += $(ucx_sources) $(ucx_helpers) $(ucx_tests:=.c)
+
+# With MPI, beside its own transports.
+test_ucx_beside_CPPFLAGS = $(DMA_DEFINES) $(OMPI_PROGRAM_CPPFLAGS) -I$(top_srcdir)/include -I$(top_srcdir)/ucx_tl
+test_ucx_beside_LDADD = libdma_core.la $(OMPI_PROGRAM_LIBS)
+other_files += test/ucx/beside.c

@@ -68,6 +68,38 @@ START_TEST(takes_the_oldest_equal)
 }
 END_TEST
 
+/* Two that differ in one part only and share a bucket. */
+START_TEST(every_part_counts)
+{
+    dma_net_head_t a = {.tag = {.comm = 3, .source = 4, .seq = 0xffffffff, .step = 6, .note = 7}, .key = 8}, b = a;
+    dma_net_table_t table = {{NULL}};
+    dma_net_entry_t entry = {.head = a};
+
+    do {
+        switch (_i) {
+        case 0:
+            b.tag.comm++;
+            break;
+        case 1:
+            b.tag.source++;
+            break;
+        case 2:
+            b.tag.seq++; /* the first is 0 */
+            break;
+        case 3:
+            b.tag.step++;
+            break;
+        default:
+            b.key += 1ull << 32;
+        }
+    } while (dma_net_hash(&b) != dma_net_hash(&a));
+    dma_net_table_add(&table, &entry);
+    ck_assert_ptr_null(dma_net_table_take(&table, &b));
+    a.tag.note++;
+    ck_assert_ptr_eq(dma_net_table_take(&table, &a), &entry);
+}
+END_TEST
+
 START_TEST(spreads_over_buckets)
 {
     unsigned used = 0;
@@ -89,6 +121,7 @@ int main(void)
     Suite *suite = suite_create("ucx_tl_match");
 
     unit_loop(suite, takes_the_oldest_equal, 0, 20, 4);
+    unit_loop(suite, every_part_counts, 0, 5, 4);
     unit_test(suite, spreads_over_buckets, 4);
     return unit_main(suite);
 }
