@@ -28,6 +28,12 @@
  * that only receives, within `keepalive_seconds` (see dma_net_config_t). Then every request of that peer that is not
  * complete ends with DMA_ERR_PEER, and so do all later ones; messages that had arrived whole can still be received.
  *
+ * Limits of that. Over TCP a link that dies while a connection is being made is noticed by the kernel's own retries only,
+ * after two minutes or more. Where UCX has other networks beside TCP but uses TCP, its own keepalive keeps the idle
+ * connection busy, and the side that sends may take a quarter of an hour (exclude what is not used with UCX_TLS). Over
+ * InfiniBand's UD, acknowledgements need the peer's process: one that is stopped for longer than UCX_UD_*_TIMEOUT (30 s)
+ * is taken for dead.
+ *
  * Threads: any function from any thread, but for create and destroy. One lock guards the worker; dma_net_progress leaves
  * at once when another thread is in it. No lock is held while a function of the caller's runs.
  */
@@ -76,7 +82,7 @@ void dma_net_config_default(dma_net_config_t *config);
  * Environment: UCX_* as everywhere, COLL_DMA_UCX_* for this worker alone. */
 dma_status_t dma_net_create(const dma_net_config_t *config, dma_net_t **net);
 
-/* Local, and bounded in time whatever the peers do: gives what is under way dma_net_destroy_seconds to leave, says
+/* Local, and bounded in time whatever the peers do: gives what is under way DMA_NET_DESTROY_SECONDS to leave, says
  * goodbye and closes. Requests that were not tested to their end end here. */
 void dma_net_destroy(dma_net_t *net);
 #define DMA_NET_DESTROY_SECONDS 2.0
