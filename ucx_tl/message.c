@@ -336,19 +336,25 @@ dma_status_t dma_net_irecv(dma_net_t *net, dma_net_peer_t *peer, const dma_net_t
     if (status != DMA_OK) {
         goto unlock;
     }
-    /* What has arrived can be had even if its sender is gone since. */
+    /* What has arrived can be had even if its sender is gone since, also if nobody has looked yet. */
     kept = (dma_net_kept_t *)dma_net_table_take(&net->kept, &req->entry.head);
+    if (!kept && (status = connect_for_message(peer)) != DMA_OK) {
+        dma_net_move(net);
+        kept = (dma_net_kept_t *)dma_net_table_take(&net->kept, &req->entry.head);
+    }
+    if (!kept && status == DMA_OK && net->lost) {
+        status = DMA_ERR_NOMEM;
+    }
     if (kept) {
+        status = DMA_OK;
         start_receive(net, req, kept);
-    } else {
-        status = net->lost ? DMA_ERR_NOMEM : connect_for_message(peer);
-        if (status != DMA_OK) {
-            atomic_fetch_sub_explicit(&net->active, 1, memory_order_relaxed);
-            req->next = net->free;
-            net->free = req;
-            goto unlock;
-        }
+    } else if (status == DMA_OK) {
         dma_net_table_add(&net->posted, &req->entry);
+    } else {
+        atomic_fetch_sub_explicit(&net->active, 1, memory_order_relaxed);
+        req->next = net->free;
+        net->free = req;
+        goto unlock;
     }
     *result = req;
 unlock:

@@ -209,9 +209,12 @@ END_TEST
 static void leaver(proc_t *p)
 {
     char byte = 0;
-    dma_net_req_t *req = post(p, p->rank != 0, 1 - p->rank, 1, 1, &byte, 1);
+    dma_net_req_t *req;
 
-    must(p, proc_wait(p, &req, 10) == DMA_OK, "the first message");
+    must(p, dma_net_connect(p->net, p->peers[1 - p->rank]) == DMA_OK, "not connected");
+    proc_barrier(p);
+    req = post(p, p->rank != 0, 1 - p->rank, 1, 1, &byte, 1);
+    must(p, req && proc_wait(p, &req, 10) == DMA_OK, "the first message");
     if (p->rank == 1) {
         return;
     }
