@@ -41,18 +41,18 @@ CPPFLAGS=$dma_save_CPPFLAGS
 AC_DEFUN([DMA_CHECK_OPTIONAL], [
 DMA_CHECK_UCX
 
-DMA_OPTION([rocm], [look for ROCm (HIP and ROCr), for AMD GPUs (not part of this version)])
+DMA_OPTION([rocm], [look for ROCm (HIP and ROCr), for AMD GPUs])
 dma_found=
 AS_IF([test $dma_want != no],
   [AS_IF([test -z "$dma_dir" && test -d /opt/rocm], [dma_dir=/opt/rocm])
    DMA_CHECK_HEADER_IN([$dma_dir], [hip/hip_runtime_api.h], [@%:@define __HIP_PLATFORM_AMD__ 1],
     [DMA_CHECK_HEADER_IN([$dma_dir], [hsa/hsa.h], [], [dma_found="ROCm"])])])
-DMA_OPTION_DONE([rocm], [ROCm], [$dma_found], [engines for AMD GPUs are not part of this version])
+DMA_OPTION_DONE([rocm], [ROCm], [$dma_found], [whose headers check our declarations; what applications load is found at run time])
 
-DMA_OPTION([cuda], [look for CUDA, for NVIDIA GPUs (not part of this version)])
+DMA_OPTION([cuda], [look for CUDA, for NVIDIA GPUs])
 dma_found=
 AS_IF([test $dma_want != no],
   [AS_IF([test -z "$dma_dir" && test -d /usr/local/cuda], [dma_dir=/usr/local/cuda])
    DMA_CHECK_HEADER_IN([$dma_dir], [cuda.h], [], [dma_found="CUDA"])])
-DMA_OPTION_DONE([cuda], [CUDA], [$dma_found], [engines for NVIDIA GPUs are not part of this version])
+DMA_OPTION_DONE([cuda], [CUDA], [$dma_found], [whose headers check our declarations; what applications load is found at run time])
 ])

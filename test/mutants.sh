@@ -16,7 +16,7 @@ export CK_FORK=no DMA_SEED=${DMA_SEED:-1}
 killed=0 survived=() stale=()
 
 flags() { # of a build
-    local f="-std=gnu11 -O1 -g -D_GNU_SOURCE -w"
+    local f="-std=gnu11 -O1 -g -D_GNU_SOURCE -w -DDMA_TEST_TOPOLOGIES=\"$root/test/topologies\""
     [ "$1" = thread ] && f+=" -fsanitize=thread"
     echo "$f"
 }
@@ -26,7 +26,7 @@ compile() { # BUILD TREE SOURCE OBJECT
     $cc $(flags "$1") -I"$2/include" -I"$2/ompi_coll_dma" -I"$2/test/unit" -c "$3" -o "$4"
 }
 
-core() { (cd "$1" && ls ompi_coll_dma/{plan,node,engine,task}/*.c); }
+core() { (cd "$1" && ls ompi_coll_dma/{plan,node,engine,engine/*,task,gpu}/*.c); }
 helpers() { (cd "$1" && ls test/unit/lib*.c); }
 
 object() { echo "${1//\//_}.o"; }

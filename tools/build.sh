@@ -11,6 +11,11 @@ die() {
     exit 1
 }
 
+# has_header NAME: whether the compiler finds it, whatever it needs itself
+has_header() {
+    echo "int x = __has_include(<$1>);" | gcc -E -P -x c - 2>/dev/null | grep -q 1
+}
+
 # missing_packages build|tests: what is missing to build, or to build the tests too, as Debian packages. Probes for the thing,
 # not for the package: an Open MPI built by hand will do.
 missing_packages() {
@@ -29,6 +34,14 @@ missing_packages() {
     [ "$1" != tests ] || command -v valgrind >/dev/null || missing+=(valgrind)
     [ "$1" != tests ] || { command -v ip && command -v tc && command -v bridge && command -v ss; } >/dev/null || missing+=(iproute2)
     [ "$1" != tests ] || command -v nft >/dev/null || missing+=(nftables)
+    # The emulated GPU node runs below the real runtimes.
+    if [ "$1" = tests ] && [ "$(uname -m)" = x86_64 ]; then
+        has_header hsakmt.h || missing+=(libhsakmt-dev)
+        has_header hsa/hsa.h || missing+=(libhsa-runtime-dev)
+        has_header hip/hip_runtime_api.h || missing+=(libamdhip64-dev)
+        has_header amd_comgr.h || missing+=(libamd-comgr-dev)
+        command -v rocminfo >/dev/null || missing+=(rocminfo)
+    fi
     printf '%s\n' "${missing[@]}"
 }
 

@@ -44,6 +44,8 @@ typedef struct dma_params {
     char gpu_variant[32];    /* (agreed) as `variant`, for device memory */
     uint32_t gpu_queues;     /* (agreed) engine queues for peers in b2b; 0: the cost model chooses */
     const char *gpu_profile; /* (agreed) path of a profile of the GPUs' engines, or NULL for the built-in one */
+    int prelaunch;           /* persistent calls at most whose programs the engines get before their start; 0: none */
+    double armed_seconds;    /* that such a program waits, at most */
     int stream_sync;         /* wait for the default stream before a buffer is used */
     const char *sysfs;       /* root of the kernel's topology of GPUs, or NULL: where it usually is */
 } dma_params_t;
@@ -148,6 +150,19 @@ dma_status_t dma_channel_create(dma_comm_t *comm, const dma_call_t *call, dma_do
 dma_status_t dma_channel_start(dma_channel_t *channel);
 /* Local, when not started. */
 void dma_channel_destroy(dma_channel_t *channel);
+
+/* Around a collective module that does not know device memory: host memory in place of whatever sides of the call are
+ * device memory. Local: what buffers are is nobody else's concern. */
+typedef struct dma_bounce dma_bounce_t;
+/* *bounce NULL: no side is device memory. Else `dma_bounce_in` has to be called before the module is, `dma_bounce_out`
+ * when its collective has ended, as often as it is done, and dma_bounce_free when it will not be again. */
+dma_status_t dma_bounce_make(dma_proc_t *proc, const dma_call_t *call, int nranks, dma_bounce_t **bounce);
+dma_status_t dma_bounce_in(dma_bounce_t *bounce);
+dma_status_t dma_bounce_out(dma_bounce_t *bounce);
+void dma_bounce_free(dma_bounce_t *bounce);
+/* What to pass to the module for the user's address of a side. */
+void *dma_bounce_send(const dma_bounce_t *bounce, const void *user);
+void *dma_bounce_recv(const dma_bounce_t *bounce, void *user);
 
 /* Moves all tasks and set-ups of the process on; returns how many completed. Never waits: safe in a progress callback,
  * also a recursive one. */

@@ -1,6 +1,7 @@
 /*
  * Blocking calls.
  */
+#include "bounce.h"
 #include "buffer.h"
 
 /* A call that finds the communicator not READY: the first one, or one of a communicator that is not served. */
@@ -35,13 +36,20 @@ int mca_coll_dma_allgather(const void *sbuf, dma_count_t scount, struct ompi_dat
                            mca_coll_base_module_t *base)
 {
     mca_coll_dma_module_t *module = (mca_coll_dma_module_t *)base;
+    dma_bounce_t *bounce = NULL;
     dma_status_t status;
     dma_call_t call;
 
     coll_dma_call(&call, DMA_ALLGATHER, sbuf, scount, stype, rbuf, rcount, rtype);
     status = run(module, comm, &call);
     if (OPAL_UNLIKELY(DMA_UNSUPPORTED == status)) {
-        return module->below.allgather(sbuf, scount, stype, rbuf, rcount, rtype, comm, module->below.allgather_module);
+        status = coll_dma_bounce(comm, &call, &sbuf, &rbuf, &bounce);
+        if (OPAL_UNLIKELY(DMA_OK != status)) {
+            return mca_coll_dma_error_class(status);
+        }
+        return coll_dma_bounced(
+            module->below.allgather(sbuf, scount, stype, rbuf, rcount, rtype, comm, module->below.allgather_module),
+            bounce);
     }
     return outcome(status);
 }
@@ -51,6 +59,7 @@ int mca_coll_dma_allgatherv(const void *sbuf, dma_count_t scount, struct ompi_da
                             struct ompi_communicator_t *comm, mca_coll_base_module_t *base)
 {
     mca_coll_dma_module_t *module = (mca_coll_dma_module_t *)base;
+    dma_bounce_t *bounce = NULL;
     dma_status_t status;
     dma_call_t call;
 
@@ -60,8 +69,13 @@ int mca_coll_dma_allgatherv(const void *sbuf, dma_count_t scount, struct ompi_da
     }
     status = run(module, comm, &call);
     if (OPAL_UNLIKELY(DMA_UNSUPPORTED == status)) {
-        return module->below.allgatherv(sbuf, scount, stype, rbuf, rcounts, displs, rtype, comm,
-                                        module->below.allgatherv_module);
+        status = coll_dma_bounce(comm, &call, &sbuf, &rbuf, &bounce);
+        if (OPAL_UNLIKELY(DMA_OK != status)) {
+            return mca_coll_dma_error_class(status);
+        }
+        return coll_dma_bounced(module->below.allgatherv(sbuf, scount, stype, rbuf, rcounts, displs, rtype, comm,
+                                                         module->below.allgatherv_module),
+                                bounce);
     }
     return outcome(status);
 }
@@ -71,13 +85,20 @@ int mca_coll_dma_alltoall(const void *sbuf, dma_count_t scount, struct ompi_data
                           mca_coll_base_module_t *base)
 {
     mca_coll_dma_module_t *module = (mca_coll_dma_module_t *)base;
+    dma_bounce_t *bounce = NULL;
     dma_status_t status;
     dma_call_t call;
 
     coll_dma_call(&call, DMA_ALLTOALL, sbuf, scount, stype, rbuf, rcount, rtype);
     status = run(module, comm, &call);
     if (OPAL_UNLIKELY(DMA_UNSUPPORTED == status)) {
-        return module->below.alltoall(sbuf, scount, stype, rbuf, rcount, rtype, comm, module->below.alltoall_module);
+        status = coll_dma_bounce(comm, &call, &sbuf, &rbuf, &bounce);
+        if (OPAL_UNLIKELY(DMA_OK != status)) {
+            return mca_coll_dma_error_class(status);
+        }
+        return coll_dma_bounced(
+            module->below.alltoall(sbuf, scount, stype, rbuf, rcount, rtype, comm, module->below.alltoall_module),
+            bounce);
     }
     return outcome(status);
 }
@@ -87,14 +108,20 @@ int mca_coll_dma_alltoallv(const void *sbuf, dma_counts_t scounts, dma_displs_t 
                            struct ompi_communicator_t *comm, mca_coll_base_module_t *base)
 {
     mca_coll_dma_module_t *module = (mca_coll_dma_module_t *)base;
+    dma_bounce_t *bounce = NULL;
     dma_status_t status;
     dma_call_t call;
 
     coll_dma_call_alltoallv(&call, sbuf, scounts, sdispls, stype, rbuf, rcounts, rdispls, rtype);
     status = run(module, comm, &call);
     if (OPAL_UNLIKELY(DMA_UNSUPPORTED == status)) {
-        return module->below.alltoallv(sbuf, scounts, sdispls, stype, rbuf, rcounts, rdispls, rtype, comm,
-                                       module->below.alltoallv_module);
+        status = coll_dma_bounce(comm, &call, &sbuf, &rbuf, &bounce);
+        if (OPAL_UNLIKELY(DMA_OK != status)) {
+            return mca_coll_dma_error_class(status);
+        }
+        return coll_dma_bounced(module->below.alltoallv(sbuf, scounts, sdispls, stype, rbuf, rcounts, rdispls, rtype,
+                                                        comm, module->below.alltoallv_module),
+                                bounce);
     }
     return outcome(status);
 }

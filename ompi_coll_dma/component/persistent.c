@@ -45,6 +45,33 @@ static dma_status_t init(mca_coll_base_module_t *base, ompi_communicator_t *comm
     return DMA_OK;
 }
 
+/* The addresses that the module below gets: those of host memory where the user's are device memory. */
+static int bounce(ompi_communicator_t *comm, const dma_call_t *call, const void **sbuf, void **rbuf,
+                  dma_bounce_t **result)
+{
+    dma_status_t status = dma_bounce_make(NULL, call, ompi_comm_size(comm), result);
+
+    if (*result) {
+        *sbuf = call->in_place ? *sbuf : dma_bounce_send(*result, *sbuf);
+        *rbuf = dma_bounce_recv(*result, *rbuf);
+    }
+    return mca_coll_dma_error_class(status);
+}
+
+/* What the module below's *_init has returned. */
+static int taken(int rc, mca_coll_base_module_t *base, ompi_communicator_t *comm, const dma_call_t *call,
+                 dma_bounce_t *b, ompi_request_t **request)
+{
+    if (OPAL_LIKELY(!b)) {
+        return mca_coll_dma_request_adopt(rc, request, call);
+    }
+    if (MPI_SUCCESS != rc) {
+        dma_bounce_free(b);
+        return rc;
+    }
+    return mca_coll_dma_request_wrap((mca_coll_dma_module_t *)base, comm, call, b, request);
+}
+
 int mca_coll_dma_allgather_init(const void *sbuf, dma_count_t scount, struct ompi_datatype_t *stype, void *rbuf,
                                 dma_count_t rcount, struct ompi_datatype_t *rtype, struct ompi_communicator_t *comm,
                                 struct ompi_info_t *info, ompi_request_t **request, mca_coll_base_module_t *base)
@@ -56,9 +83,13 @@ int mca_coll_dma_allgather_init(const void *sbuf, dma_count_t scount, struct omp
     coll_dma_call(&call, DMA_ALLGATHER, sbuf, scount, stype, rbuf, rcount, rtype);
     status = init(base, comm, &call, request);
     if (DMA_UNSUPPORTED == status) {
-        return mca_coll_dma_request_adopt(below->allgather_init(sbuf, scount, stype, rbuf, rcount, rtype, comm, info,
-                                                                request, below->allgather_init_module),
-                                          request, &call);
+        dma_bounce_t *b = NULL;
+        int rc = bounce(comm, &call, &sbuf, &rbuf, &b);
+
+        return MPI_SUCCESS == rc ? taken(below->allgather_init(sbuf, scount, stype, rbuf, rcount, rtype, comm, info,
+                                                               request, below->allgather_init_module),
+                                         base, comm, &call, b, request)
+                                 : rc;
     }
     return mca_coll_dma_error_class(status);
 }
@@ -78,9 +109,13 @@ int mca_coll_dma_allgatherv_init(const void *sbuf, dma_count_t scount, struct om
     }
     status = init(base, comm, &call, request);
     if (DMA_UNSUPPORTED == status) {
-        return mca_coll_dma_request_adopt(below->allgatherv_init(sbuf, scount, stype, rbuf, rcounts, displs, rtype,
-                                                                 comm, info, request, below->allgatherv_init_module),
-                                          request, &call);
+        dma_bounce_t *b = NULL;
+        int rc = bounce(comm, &call, &sbuf, &rbuf, &b);
+
+        return MPI_SUCCESS == rc ? taken(below->allgatherv_init(sbuf, scount, stype, rbuf, rcounts, displs, rtype, comm,
+                                                                info, request, below->allgatherv_init_module),
+                                         base, comm, &call, b, request)
+                                 : rc;
     }
     return mca_coll_dma_error_class(status);
 }
@@ -96,9 +131,13 @@ int mca_coll_dma_alltoall_init(const void *sbuf, dma_count_t scount, struct ompi
     coll_dma_call(&call, DMA_ALLTOALL, sbuf, scount, stype, rbuf, rcount, rtype);
     status = init(base, comm, &call, request);
     if (DMA_UNSUPPORTED == status) {
-        return mca_coll_dma_request_adopt(below->alltoall_init(sbuf, scount, stype, rbuf, rcount, rtype, comm, info,
-                                                               request, below->alltoall_init_module),
-                                          request, &call);
+        dma_bounce_t *b = NULL;
+        int rc = bounce(comm, &call, &sbuf, &rbuf, &b);
+
+        return MPI_SUCCESS == rc ? taken(below->alltoall_init(sbuf, scount, stype, rbuf, rcount, rtype, comm, info,
+                                                              request, below->alltoall_init_module),
+                                         base, comm, &call, b, request)
+                                 : rc;
     }
     return mca_coll_dma_error_class(status);
 }
@@ -115,10 +154,14 @@ int mca_coll_dma_alltoallv_init(const void *sbuf, dma_counts_t scounts, dma_disp
     coll_dma_call_alltoallv(&call, sbuf, scounts, sdispls, stype, rbuf, rcounts, rdispls, rtype);
     status = init(base, comm, &call, request);
     if (DMA_UNSUPPORTED == status) {
-        return mca_coll_dma_request_adopt(below->alltoallv_init(sbuf, scounts, sdispls, stype, rbuf, rcounts, rdispls,
-                                                                rtype, comm, info, request,
-                                                                below->alltoallv_init_module),
-                                          request, &call);
+        dma_bounce_t *b = NULL;
+        int rc = bounce(comm, &call, &sbuf, &rbuf, &b);
+
+        return MPI_SUCCESS == rc
+                   ? taken(below->alltoallv_init(sbuf, scounts, sdispls, stype, rbuf, rcounts, rdispls, rtype, comm,
+                                                 info, request, below->alltoallv_init_module),
+                           base, comm, &call, b, request)
+                   : rc;
     }
     return mca_coll_dma_error_class(status);
 }

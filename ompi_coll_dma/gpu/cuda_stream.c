@@ -57,6 +57,14 @@ static dma_status_t default_sync(void)
     return DMA_CUDA(stream_sync, NULL);
 }
 
+/* A device that is reset takes its streams along. */
+static bool gone(struct CUstream_st *stream)
+{
+    cuda_error_t error = dma_cuda.stream_query(stream);
+
+    return error != CUDA_DONE && error != CUDA_NOT_READY;
+}
+
 static dma_status_t private_stream(dma_gpu_stream_t **stream)
 {
     dma_status_t status;
@@ -70,6 +78,9 @@ static dma_status_t private_stream(dma_gpu_stream_t **stream)
         return dma_gpu_fail(DMA_UNSUPPORTED, "device %d: only %d are supported", device, DMA_GPU_MAX_DEVICES);
     }
     pthread_mutex_lock(&private_streams.lock);
+    if (private_streams.stream[device] && gone(private_streams.stream[device])) {
+        private_streams.stream[device] = NULL;
+    }
     if (!private_streams.stream[device]) {
         status = DMA_CUDA(stream_create, &private_streams.stream[device], CUDA_STREAM_NON_BLOCKING);
     }

@@ -26,7 +26,7 @@ bool dma_hip_alive(void)
 {
     uint16_t major;
 
-    return dma_hsa.system_get_info(HSA_INFO_VERSION_MAJOR, &major) == HSA_SUCCESS;
+    return dma_hsa.system_get_info(HSA_INFO_VERSION_MAJOR, &major) == HSA_DONE;
 }
 
 dma_status_t dma_hip_status(hip_error_t error, const char *call)

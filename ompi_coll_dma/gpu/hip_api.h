@@ -130,7 +130,7 @@ typedef enum hsa_pointer_type {
 } hsa_pointer_type_t;
 
 enum {
-    HSA_SUCCESS = 0,
+    HSA_DONE = 0,
     HSA_INFO_VERSION_MAJOR = 0,
     HSA_FLAG_FINE_GRAINED = 2,
     HSA_FLAG_COARSE_GRAINED = 4,

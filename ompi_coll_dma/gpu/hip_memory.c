@@ -100,7 +100,7 @@ static bool examine(uint64_t addr, const answer_t *answer, recent_t *r)
     hsa_pointer_info_t info = {.size = sizeof(info)};
     uint64_t host, agent;
 
-    known = dma_hsa.pointer_info((void *)(uintptr_t)addr, &info, NULL, NULL, NULL) == HSA_SUCCESS &&
+    known = dma_hsa.pointer_info((void *)(uintptr_t)addr, &info, NULL, NULL, NULL) == HSA_DONE &&
             info.type != HSA_POINTER_UNKNOWN;
     if (!known) {
         info = (hsa_pointer_info_t){.type = HSA_POINTER_UNKNOWN};

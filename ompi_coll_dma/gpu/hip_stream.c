@@ -62,6 +62,17 @@ static dma_status_t default_sync(void)
     return DMA_HIP(hipStreamSynchronize, NULL);
 }
 
+/*
+ * A device that is reset takes its streams along. This is the one question that HIP answers about such a stream; with
+ * others it crashes.
+ */
+static bool gone(struct ihipStream_t *stream)
+{
+    hip_error_t error = dma_hip.hipStreamQuery(stream);
+
+    return error != HIP_DONE && dma_hip_status(error, "hipStreamQuery") != DMA_AGAIN;
+}
+
 static dma_status_t private_stream(dma_gpu_stream_t **stream)
 {
     dma_status_t status;
@@ -75,6 +86,9 @@ static dma_status_t private_stream(dma_gpu_stream_t **stream)
         return dma_gpu_fail(DMA_UNSUPPORTED, "device %d: only %d are supported", device, DMA_GPU_MAX_DEVICES);
     }
     pthread_mutex_lock(&private_streams.lock);
+    if (private_streams.stream[device] && gone(private_streams.stream[device])) {
+        private_streams.stream[device] = NULL;
+    }
     if (!private_streams.stream[device]) {
         status = DMA_HIP(hipStreamCreateWithFlags, &private_streams.stream[device], HIP_STREAM_NON_BLOCKING);
     }
@@ -86,7 +100,7 @@ static dma_status_t private_stream(dma_gpu_stream_t **stream)
 void dma_hip_release_streams(void)
 {
     for (int i = 0; i < DMA_GPU_MAX_DEVICES; i++) {
-        if (private_streams.stream[i] && dma_hip_alive()) {
+        if (private_streams.stream[i] && dma_hip_alive() && !gone(private_streams.stream[i])) {
             (void)DMA_HIP(hipStreamDestroy, private_streams.stream[i]);
         }
         private_streams.stream[i] = NULL;

@@ -32,3 +32,43 @@ documents += docs/memory-kinds.md
 other_files += \
 	test/gpu/cuda_api_check.c \
 	test/gpu/hip_api_check.c
+
+unit_tests += \
+	test/unit/test_gpu_fake \
+	test/unit/test_gpu_memory \
+	test/unit/test_gpu_runtime
+unit_helpers += \
+	test/unit/libgpu_fake.c \
+	test/unit/libgpu_fake.h \
+	test/unit/libgpu_fake_internal.h \
+	test/unit/libgpu_fake_stream.c
+# sees what is looked for
+test_unit_test_gpu_runtime_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dlopen
+
+# Libraries that stand in for the vendors', for test_gpu_runtime: with HIP comes ROCr, and one of CUDA lacks calls.
+fake_drivers = \
+	test/unit/libamdhip64.so.6 \
+	test/unit/libcuda.so.1 \
+	test/unit/libcuda_poor.so \
+	test/unit/libhsa-runtime64.so.1
+fake_cuda_sources = test/gpu/fake_cuda.c test/gpu/fake_cuda_rest.c
+fake_hip_sources = test/gpu/fake_hip.c test/gpu/fake_hip_rest.c
+fake_driver_compile = mkdir -p test/unit && $(CC) $(DEFS) $(AM_CPPFLAGS) $(DMA_CFLAGS) $(CFLAGS) -fvisibility=default \
+	-fPIC -shared $(AM_LDFLAGS) $(LDFLAGS) -o $@
+other_files += \
+	test/gpu/fake_driver.h \
+	$(fake_cuda_sources) \
+	$(fake_hip_sources)
+check_DATA = $(fake_drivers)
+unit: $(fake_drivers)
+test/unit/libcuda.so.1: $(fake_cuda_sources)
+	$(AM_V_CCLD)$(fake_driver_compile) -Wl,-soname,libcuda.so.1 $^
+test/unit/libcuda_poor.so: test/gpu/fake_cuda.c
+	$(AM_V_CCLD)$(fake_driver_compile) -Wl,-soname,libcuda.so.1 $^
+test/unit/libamdhip64.so.6: $(fake_hip_sources)
+	$(AM_V_CCLD)$(fake_driver_compile) -Wl,-soname,libamdhip64.so.6 $^
+test/unit/libhsa-runtime64.so.1: test/unit/libamdhip64.so.6
+	$(AM_V_CCLD)$(fake_driver_compile) -Wl,-soname,libhsa-runtime64.so.1 -Wl,--no-as-needed \
+		-Wl,-rpath,'$$ORIGIN' $(abs_builddir)/test/unit/libamdhip64.so.6
+mostlyclean-local:
+	rm -f $(fake_drivers)

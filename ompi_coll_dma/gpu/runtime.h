@@ -98,7 +98,9 @@ typedef struct dma_gpu_runtime {
     dma_status_t (*set_async)(dma_gpu_stream_t *stream, uint64_t dst, uint8_t value, uint64_t bytes);
 
     /*
-     * Streams; scope. They do not synchronise with the default stream. stream_query: DMA_AGAIN while work is left.
+     * Streams; scope. They do not synchronise with the default stream. stream_query: DMA_AGAIN while work is left, and an
+     * error if the application has reset the device, which takes streams, events and graphs along: HIP crashes when such
+     * a stream is used in any other way, so ask before the first submission of a call.
      * default_sync waits for the default stream of the device in scope.
      */
     dma_status_t (*stream_create)(dma_gpu_stream_t **stream);

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "task/comm.h"
+#include "task/device.h"
 #include "task/place.h"
 
 struct dma_channel {
@@ -122,7 +123,9 @@ dma_status_t dma_channel_create(dma_comm_t *parent, const dma_call_t *call, dma_
     }
     ch->comm->parent = parent;
     ch->comm->wanted = geom_for(parent, call);
-    if ((status = dma_comm_prepare(ch->comm)) != DMA_OK) {
+    ch->comm->wants_device = dma_device_serves(ch->comm, call, ch->arrays);
+    if ((status = dma_comm_prepare(ch->comm)) != DMA_OK ||
+        (status = dma_device_freeze(ch->comm, call, ch->arrays)) != DMA_OK) {
         goto destroy_comm;
     }
     *result = ch;
@@ -141,6 +144,10 @@ free_channel:
 
 dma_status_t dma_channel_start(dma_channel_t *ch)
 {
+    if (ch->comm->device && ch->comm->device->frozen) {
+        dma_device_thaw(ch->comm, &ch->task, ch->arrays);
+        return dma_comm_post_placed(ch->comm, ch->done, ch->arg, &ch->task);
+    }
     return dma_comm_post_task(ch->comm, &ch->call, ch->arrays, ch->done, ch->arg, &ch->task);
 }
 

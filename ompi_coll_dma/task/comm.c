@@ -131,7 +131,7 @@ int dma_comm_advance(dma_comm_t *comm)
     if (comm->state == DMA_COMM_READY || comm->state == DMA_COMM_ASIDE) {
         completed += dma_tasks_advance(comm);
     }
-    if (comm->is_busy && !comm->head && comm->state != DMA_COMM_SETUP) {
+    if (comm->is_busy && !comm->head && comm->state != DMA_COMM_SETUP && !(comm->device && comm->device->armed)) {
         dma_comm_busy(comm, false);
     }
     return completed;
@@ -286,6 +286,11 @@ dma_status_t dma_comm_post_task(dma_comm_t *comm, const dma_call_t *call, void *
         return DMA_OK;
     }
     return post(comm, task, dma_task_init(comm, task, call, arrays), done, arg);
+}
+
+dma_status_t dma_comm_post_placed(dma_comm_t *comm, dma_done_t done, void *arg, dma_task_t *task)
+{
+    return post(comm, task, DMA_OK, done, arg);
 }
 
 _Static_assert(sizeof(dma_task_t) <= DMA_TASK_BYTES && _Alignof(dma_task_t) <= DMA_TASK_ALIGN, "a task fits");

@@ -50,6 +50,7 @@ struct dma_proc {
     const struct dma_gpu_runtime *runtime;
     const struct dma_gpu_engine *const *engines;
     pthread_mutex_t device_lock; /* guards the next two; device.h */
+    _Atomic int armed;           /* persistent calls whose programs the engines have beforehand */
     struct dma_share *share;
     struct dma_device *devices;
 };
@@ -124,7 +125,8 @@ struct dma_comm {
     int gpu_forced;
     uint32_t gpu_queues;
 
-    dma_geom_t wanted; /* a channel's; all 0: by the parameters */
+    bool wants_device, all_device; /* a channel's: this rank, all ranks would have the engines do it */
+    dma_geom_t wanted;             /* a channel's; all 0: by the parameters */
     struct dma_setup *setup;
     dma_comm_t *next_busy, *previous_busy;
     bool is_busy;
@@ -186,6 +188,9 @@ static inline void dma_comm_lock(dma_comm_t *comm)
 /* comm.c: posts a call in a task of the caller's; without the lock. The task is free again when `done` is called. */
 dma_status_t dma_comm_post_task(dma_comm_t *comm, const dma_call_t *call, void *arrays, dma_done_t done, void *arg,
                                 dma_task_t *task);
+
+/* The same for a task that has been placed. */
+dma_status_t dma_comm_post_placed(dma_comm_t *comm, dma_done_t done, void *arg, dma_task_t *task);
 
 /* wait.c: without the lock */
 dma_status_t dma_task_wait(dma_task_t *task);

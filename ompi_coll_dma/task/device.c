@@ -44,6 +44,9 @@ dma_status_t dma_device_begin(dma_comm_t *comm, dma_task_t *task)
         return DMA_AGAIN;
     }
     comm->streaming = task;
+    if (call->frozen) {
+        return dma_device_begin_frozen(comm, task);
+    }
     atomic_store_explicit(&task->state, DMA_TASK_RUNNING, memory_order_relaxed);
     if (!call->served) {
         return dma_task_bind(comm, task);
@@ -83,13 +86,11 @@ static dma_status_t meet(dma_comm_t *comm, dma_task_t *task, bool *all)
     return DMA_OK;
 }
 
-/* The GPU plan, with the host's program behind its entry: that is over. */
-static dma_status_t bind(dma_comm_t *comm, dma_task_t *task)
+dma_status_t dma_device_bind(dma_comm_t *comm, dma_task_t *task)
 {
     struct dma_device_comm *dc = comm->device;
     dma_run_t *run = &task->run;
     dma_status_t status = dma_device_find_plan(comm, task, &run->plan);
-    const dma_prog_t *host;
 
     if (status != DMA_OK || (status = dma_task_arrays(comm, task)) != DMA_OK) {
         return status;
@@ -98,14 +99,30 @@ static dma_status_t bind(dma_comm_t *comm, dma_task_t *task)
     run->window = &comm->window;
     run->targets = dc->targets;
     run->bound = dc->bound;
-    run->epoch = ++dc->epoch;
+    return DMA_OK;
+}
+
+void dma_device_go(dma_comm_t *comm, dma_task_t *task, dma_device_phase_t phase)
+{
+    dma_run_t *run = &task->run;
+    const dma_prog_t *host = &run->plan->progs[0];
+
+    run->epoch = ++comm->device->epoch;
     comm->engine->start(run);
-    host = &run->plan->progs[0];
     while (run->cursors[0].pc < host->nops && host->ops[run->cursors[0].pc].flag.kind == DMA_FLAG_ENTRY) {
         run->cursors[0].pc++;
     }
-    task->device->phase = DEVICE_SUBMIT;
-    return DMA_OK;
+    task->device->phase = phase;
+}
+
+static dma_status_t bind(dma_comm_t *comm, dma_task_t *task)
+{
+    dma_status_t status = dma_device_bind(comm, task);
+
+    if (status == DMA_OK) {
+        dma_device_go(comm, task, DEVICE_SUBMIT);
+    }
+    return status;
 }
 
 /* Everybody has entered. */
@@ -163,6 +180,9 @@ dma_status_t dma_device_advance(dma_comm_t *comm, dma_task_t *task)
     if (status == DMA_OK && call->phase == DEVICE_AGREE) {
         status = agree(comm, task);
     }
+    if (status == DMA_OK && call->phase == DEVICE_READY && (status = dma_device_all_ready(comm, task)) == DMA_OK) {
+        call->phase = DEVICE_SUBMIT;
+    }
     if (status == DMA_OK && call->phase == DEVICE_SUBMIT) {
         status = comm->device->device->engine->start(&task->run);
         if (status == DMA_OK) {
@@ -179,6 +199,9 @@ int dma_device_holding(const dma_comm_t *comm, const dma_task_t *task)
 {
     const struct dma_device_comm *dc = comm->device;
 
+    if (task->device->phase == DEVICE_READY) {
+        return dma_device_not_ready(comm, task);
+    }
     for (int r = 0; task->device->phase == DEVICE_AGREE && r < comm->nranks; r++) {
         uint32_t word = atomic_load_explicit(&dma_window_agreed(&comm->window, r)->word, memory_order_relaxed);
 

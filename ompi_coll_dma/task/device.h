@@ -18,6 +18,10 @@
  * the same list and says `fresh` when a number is not in it; so both sides replace the same entry in the same call. As long
  * as buffers are re-used no rank waits for anybody's opening.
  *
+ * A persistent call meets once, when it is made; it is frozen then, and its starts need no descriptors: a rank's ready
+ * word (gpu/engine.h) says that it has started. If engines of all ranks take programs beforehand, the next start's are
+ * armed as soon as a start has completed; else a rank submits when all ready words are there.
+ *
  *     dma_record_t   card | handle | nonce, number, size, offset | fresh | largest, table   256 bytes
  *     then, if it has a table, for every block of the receive buffer: displacement, bytes   16 bytes each
  */
@@ -51,6 +55,7 @@ typedef struct dma_record_block {
 typedef enum dma_device_phase {
     DEVICE_MEET,   /* entered; descriptors of others are missing */
     DEVICE_AGREE,  /* has said how opening went; others have not */
+    DEVICE_READY,  /* frozen: has started; others have not */
     DEVICE_SUBMIT, /* the plan is being given to the engine */
     DEVICE_RUN,    /* it runs */
     DEVICE_STAGED, /* the host plan runs, or messages do, on host memory */
@@ -67,6 +72,7 @@ struct dma_device_call {
     dma_blocks_t home_recv;
     char *staging;
     int64_t *displs; /* of staged blocks: n to send, n to receive */
+    bool frozen;     /* the communicator's: see dma_device_freeze */
 };
 
 typedef struct dma_device_peer {
@@ -112,6 +118,19 @@ struct dma_device_comm {
     dma_device_plan_t *plans;
     dma_device_memo_t memo[DEVICE_MEMO];
     unsigned memo_next;
+
+    /* of a channel */
+    bool frozen;
+    bool frozen_in_place;
+    dma_coll_t frozen_coll;
+    uint64_t frozen_bytes;
+    struct dma_device_call call; /* of all starts */
+    dma_run_t run;               /* bound; of all starts but for the epoch */
+    uint64_t *ready;             /* by rank: its ready word, as our device sees it */
+    unsigned pinned_peers;       /* the arenas of so many ranks are shown to the device for that */
+    bool may_arm;
+    uint32_t armed; /* the epoch, or 0 */
+    double armed_at;
 };
 
 /* One device of this process, and the engine that serves it. */
@@ -137,9 +156,23 @@ dma_status_t dma_device_pack(const dma_comm_t *comm, const dma_side_t *side, int
 dma_status_t dma_device_unpack(const dma_comm_t *comm, const dma_side_t *side, char *block, size_t count,
                                const char *from, size_t bytes);
 
+/* Everything between the first and the last byte that the blocks of a side touch. */
+typedef struct dma_span {
+    char *first;
+    uint64_t bytes;
+} dma_span_t;
+dma_span_t dma_device_span(const dma_side_t *side, int blocks);
+dma_gpu_memory_t dma_device_memory(const dma_gpu_runtime_t *rt, const dma_span_t *span);
+/* The runtime's own copy: the only way to bytes of device memory. */
+dma_status_t dma_device_copy(const dma_gpu_runtime_t *rt, int device, void *to, const void *from, uint64_t bytes);
+
 /* device.c: the parts of a task's life. */
 dma_status_t dma_device_begin(dma_comm_t *comm, dma_task_t *task);
 dma_status_t dma_device_advance(dma_comm_t *comm, dma_task_t *task);
+/* The GPU plan for a call whose targets are known; */
+dma_status_t dma_device_bind(dma_comm_t *comm, dma_task_t *task);
+/* its next run, with the host's program behind its entry: that is over. */
+void dma_device_go(dma_comm_t *comm, dma_task_t *task, dma_device_phase_t phase);
 /* Whom it waits for, or -1. */
 int dma_device_holding(const dma_comm_t *comm, const dma_task_t *task);
 
@@ -156,6 +189,26 @@ dma_status_t dma_device_find_plan(dma_comm_t *comm, dma_task_t *task, const dma_
 /* Nothing of ours moves any more. */
 void dma_device_stop(dma_comm_t *comm);
 void dma_device_comm_destroy(dma_comm_t *comm);
+
+/* device_freeze.c */
+/* Could an engine serve the call, as far as this rank sees? */
+bool dma_device_serves(dma_comm_t *comm, const dma_call_t *call, void *arrays);
+/* Collective on a channel's communicator, and waits: the call meets, if all ranks' buffers are device memory, and its later
+ * starts need not. An error is the communicator's. */
+dma_status_t dma_device_freeze(dma_comm_t *comm, const dma_call_t *call, void *arrays);
+/* A start of a frozen call. */
+void dma_device_thaw(dma_comm_t *comm, dma_task_t *task, void *arrays);
+dma_status_t dma_device_begin_frozen(dma_comm_t *comm, dma_task_t *task);
+/* Have all ranks started? */
+dma_status_t dma_device_all_ready(const dma_comm_t *comm, const dma_task_t *task);
+/* The first that has not, or -1. */
+int dma_device_not_ready(const dma_comm_t *comm, const dma_task_t *task);
+/* Arms the next start, if it may be; */
+void dma_device_arm(dma_comm_t *comm);
+/* gives up what is armed, */
+void dma_device_disarm(dma_comm_t *comm);
+/* or if it has been for too long. */
+void dma_device_tire(dma_comm_t *comm);
 
 /* device_proc.c */
 /* The process's entry for a device; made on first use. */

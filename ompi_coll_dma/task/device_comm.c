@@ -9,7 +9,8 @@ static size_t tables_bytes(int nranks)
 {
     size_t n = (size_t)nranks;
 
-    return n * (sizeof(dma_device_peer_t) + sizeof(dma_gpu_card_t) + sizeof(dma_target_t)) + n * n * sizeof(int64_t);
+    return n * (sizeof(dma_device_peer_t) + sizeof(dma_gpu_card_t) + sizeof(dma_target_t) + sizeof(uint64_t)) +
+           n * n * sizeof(int64_t);
 }
 
 struct dma_device_comm *dma_device_comm(dma_comm_t *comm, const dma_gpu_runtime_t *rt, int ordinal)
@@ -28,7 +29,8 @@ struct dma_device_comm *dma_device_comm(dma_comm_t *comm, const dma_gpu_runtime_
     }
     dc->device = device;
     dc->displs = (int64_t *)(dc + 1);
-    dc->peers = (dma_device_peer_t *)(dc->displs + n * n);
+    dc->ready = (uint64_t *)(dc->displs + n * n);
+    dc->peers = (dma_device_peer_t *)(dc->ready + n);
     dc->targets = (dma_target_t *)(dc->peers + n);
     dc->cards = (dma_gpu_card_t *)(dc->targets + n);
     comm->device = dc;
@@ -57,14 +59,19 @@ dma_status_t dma_device_tell(dma_comm_t *comm, dma_task_t *task)
     dma_record_t *record = dma_window_record(&comm->window, comm->rank);
     dma_record_block_t *table = (dma_record_block_t *)((char *)record + DMA_RECORD_BYTES(0));
     dma_export_t export;
+    dma_gpu_card_t card;
     dma_status_t status = dma_share_export(comm->proc->share, m, &export);
 
     if (status != DMA_OK) {
         return status;
     }
+    card = dc->device->card;
+    if (dc->pinned_peers != (unsigned)comm->nranks) {
+        card.features &= ~(uint32_t)DMA_GPU_PRELAUNCH; /* not of this communicator, or not wanted */
+    }
     dc->told_now = is_fresh(dc, export.number);
     *record = (dma_record_t){
-        .card = dc->device->card,
+        .card = card,
         .handle = export.handle,
         .nonce = dma_share_nonce(comm->proc->share),
         .number = export.number,
@@ -155,7 +162,12 @@ static dma_status_t make_bound(dma_comm_t *comm)
     struct dma_device_comm *dc = comm->device;
     char *arena = dma_arena_base(comm->window.arena);
     char *lines = (char *)dma_window_queue(&comm->window, comm->rank, 0);
-    dma_gpu_job_t job = {.rank = comm->rank, .nranks = comm->nranks, .cards = dc->cards};
+    dma_gpu_job_t job = {
+        .rank = comm->rank,
+        .nranks = comm->nranks,
+        .cards = dc->cards,
+        .ready = dc->pinned_peers == (unsigned)comm->nranks ? dc->ready : NULL,
+    };
     char why[DMA_GPU_WHY_BYTES] = "its memory cannot be registered";
     uint64_t at;
     dma_status_t status;
@@ -258,6 +270,7 @@ static dma_plan_req_t request(const dma_comm_t *comm, const dma_task_t *task)
         features &= dc->cards[r].features;
         req.max_ways = dc->cards[r].max_ways < req.max_ways ? dc->cards[r].max_ways : req.max_ways;
     }
+    req.prelaunch = features & DMA_GPU_PRELAUNCH;
     req.swap = features & DMA_GPU_SWAP_PACKETS;
     req.bcst = features & DMA_GPU_BCST_PACKETS;
     return req;
@@ -335,6 +348,7 @@ void dma_device_stop(dma_comm_t *comm)
 {
     struct dma_device_comm *dc = comm->device;
 
+    dma_device_disarm(comm);
     if (dc->bound) {
         dc->device->engine->unbind(dc->bound);
         dc->bound = NULL;
@@ -342,6 +356,9 @@ void dma_device_stop(dma_comm_t *comm)
     if (dc->pinned) {
         dma_share_unpin(comm->proc->share, dc->device->ordinal, dma_arena_base(comm->window.arena));
         dc->pinned = false;
+    }
+    while (dc->pinned_peers) {
+        dma_share_unpin(comm->proc->share, dc->device->ordinal, comm->window.peers[--dc->pinned_peers].mapping->base);
     }
 }
 

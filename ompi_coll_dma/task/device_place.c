@@ -11,28 +11,22 @@
 #include "task/device.h"
 #include "task/place.h"
 
-/* The bytes between the first and the last that a side touches. */
-typedef struct span {
-    char *first;
-    uint64_t bytes;
-} span_t;
-
 /* Of `count` elements from `at` on. */
-static span_t span_of_block(const dma_side_t *side, char *at, size_t count)
+static dma_span_t span_of_block(const dma_side_t *side, char *at, size_t count)
 {
     ptrdiff_t last = (ptrdiff_t)(count - 1) * side->extent;
     char *low = at + side->lb + (last < 0 ? last : 0), *high = at + side->ub + (last > 0 ? last : 0);
 
-    return (span_t){.first = low, .bytes = high > low ? (uint64_t)(high - low) : 0};
+    return (dma_span_t){.first = low, .bytes = high > low ? (uint64_t)(high - low) : 0};
 }
 
-static span_t span_of(const dma_side_t *side, int blocks)
+dma_span_t dma_device_span(const dma_side_t *side, int blocks)
 {
     char *low = NULL, *high = NULL;
 
     for (int b = 0; b < blocks; b++) {
         size_t count = dma_side_count(side, b);
-        span_t block;
+        dma_span_t block;
 
         if (!count || !side->size) {
             continue;
@@ -41,10 +35,10 @@ static span_t span_of(const dma_side_t *side, int blocks)
         low = !low || block.first < low ? block.first : low;
         high = !high || block.first + block.bytes > high ? block.first + block.bytes : high;
     }
-    return (span_t){.first = low, .bytes = (uint64_t)(high - low)};
+    return (dma_span_t){.first = low, .bytes = (uint64_t)(high - low)};
 }
 
-static dma_gpu_memory_t memory_of(const dma_gpu_runtime_t *rt, const span_t *span)
+dma_gpu_memory_t dma_device_memory(const dma_gpu_runtime_t *rt, const dma_span_t *span)
 {
     dma_gpu_memory_t m = {.kind = DMA_GPU_HOST, .device = -1};
 
@@ -54,8 +48,7 @@ static dma_gpu_memory_t memory_of(const dma_gpu_runtime_t *rt, const span_t *spa
     return m;
 }
 
-/* The runtime's own copy: the only way to bytes of device memory. */
-static dma_status_t copy_bytes(const dma_gpu_runtime_t *rt, int device, void *to, const void *from, uint64_t bytes)
+dma_status_t dma_device_copy(const dma_gpu_runtime_t *rt, int device, void *to, const void *from, uint64_t bytes)
 {
     dma_gpu_scope_t scope;
     dma_status_t status = rt->enter(device, &scope);
@@ -70,17 +63,17 @@ static dma_status_t copy_bytes(const dma_gpu_runtime_t *rt, int device, void *to
 dma_status_t dma_device_pack(const dma_comm_t *comm, const dma_side_t *side, int block, size_t count, char *to)
 {
     char *at = dma_side_addr(side, block), *bounce;
-    span_t span = span_of_block(side, at, count);
+    dma_span_t span = span_of_block(side, at, count);
     dma_status_t status;
 
     if (side->dense) {
-        return copy_bytes(side->runtime, side->device, to, at, count * side->size);
+        return dma_device_copy(side->runtime, side->device, to, at, count * side->size);
     }
     /* The convertor reads host memory: the whole stretch comes over first, holes and all. */
     if (!(bounce = malloc(span.bytes))) {
         return DMA_ERR_NOMEM;
     }
-    status = copy_bytes(side->runtime, side->device, bounce, span.first, span.bytes);
+    status = dma_device_copy(side->runtime, side->device, bounce, span.first, span.bytes);
     if (status == DMA_OK) {
         status = comm->host->pack(bounce + (at - span.first), count, side->type, to, count * side->size);
     }
@@ -91,23 +84,23 @@ dma_status_t dma_device_pack(const dma_comm_t *comm, const dma_side_t *side, int
 dma_status_t dma_device_unpack(const dma_comm_t *comm, const dma_side_t *side, char *at, size_t count, const char *from,
                                size_t bytes)
 {
-    span_t span = span_of_block(side, at, count);
+    dma_span_t span = span_of_block(side, at, count);
     dma_status_t status;
     char *bounce;
 
     if (side->dense) {
-        return copy_bytes(side->runtime, side->device, at, from, bytes);
+        return dma_device_copy(side->runtime, side->device, at, from, bytes);
     }
     if (!(bounce = malloc(span.bytes))) {
         return DMA_ERR_NOMEM;
     }
     /* What lies in the holes goes back as it came. */
-    status = copy_bytes(side->runtime, side->device, bounce, span.first, span.bytes);
+    status = dma_device_copy(side->runtime, side->device, bounce, span.first, span.bytes);
     if (status == DMA_OK) {
         status = comm->host->unpack(bounce + (at - span.first), count, side->type, from, bytes);
     }
     if (status == DMA_OK) {
-        status = copy_bytes(side->runtime, side->device, span.first, bounce, span.bytes);
+        status = dma_device_copy(side->runtime, side->device, span.first, bounce, span.bytes);
     }
     free(bounce);
     return status;
@@ -124,17 +117,30 @@ static bool served(const dma_call_t *call, const dma_gpu_memory_t *send, const d
                               (send->device == recv->device || send->kind == DMA_GPU_HOST));
 }
 
+/* For those who leave it to us that what has been started on the default stream is over. */
+static dma_status_t sync_default(const dma_gpu_runtime_t *rt, int device)
+{
+    dma_gpu_scope_t scope;
+    dma_status_t status = rt->enter(device, &scope);
+
+    if (status == DMA_OK) {
+        status = rt->default_sync();
+        rt->leave(&scope);
+    }
+    return status;
+}
+
 dma_status_t dma_device_place(dma_comm_t *comm, dma_task_t *task, const dma_call_t *call, const dma_gpu_runtime_t *rt)
 {
     dma_call_t mine = *call;
-    span_t recv_span = span_of(&call->recv, comm->nranks), send_span = {0};
-    dma_gpu_memory_t recv = memory_of(rt, &recv_span), send = recv;
+    dma_span_t recv_span = dma_device_span(&call->recv, comm->nranks), send_span = {0};
+    dma_gpu_memory_t recv = dma_device_memory(rt, &recv_span), send = recv;
     struct dma_device_call *d;
     bool recv_on, send_on;
 
     if (!call->in_place) {
-        send_span = span_of(&call->send, dma_coll_gathers(call->coll) ? 1 : comm->nranks);
-        send = memory_of(rt, &send_span);
+        send_span = dma_device_span(&call->send, dma_coll_gathers(call->coll) ? 1 : comm->nranks);
+        send = dma_device_memory(rt, &send_span);
     }
     recv_on = dma_gpu_kind_on_device(recv.kind);
     send_on = dma_gpu_kind_on_device(send.kind);
@@ -150,6 +156,13 @@ dma_status_t dma_device_place(dma_comm_t *comm, dma_task_t *task, const dma_call
     d->served = recv_on && served(call, &send, &recv) && (call->in_place || send_on || !send_span.bytes);
     d->phase = d->served ? DEVICE_MEET : DEVICE_STAGED;
     task->device = d;
+    if (comm->proc->params.stream_sync) {
+        dma_status_t status = sync_default(rt, d->device);
+
+        if (status != DMA_OK) {
+            return status == DMA_UNSUPPORTED ? DMA_ERR_ENGINE : status;
+        }
+    }
     mine.recv.runtime = recv_on && !d->served ? rt : NULL;
     mine.recv.device = recv.device;
     mine.send.runtime = send_on && !d->served ? rt : NULL;
@@ -248,6 +261,10 @@ dma_status_t dma_device_unstage(dma_task_t *task)
 
 void dma_device_drop(dma_task_t *task)
 {
+    if (task->device->frozen) {
+        task->device = NULL; /* the communicator's */
+        return;
+    }
     free(task->device->staging);
     free(task->device->displs);
     free(task->device);

@@ -24,6 +24,8 @@ void dma_params_default(dma_params_t *params)
         .local_procs = 1,
         .engine = "auto",
         .gpu_variant = "auto",
+        .prelaunch = 2,
+        .armed_seconds = 1,
     };
 }
 

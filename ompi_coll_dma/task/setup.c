@@ -40,6 +40,7 @@ typedef struct hello {
     dma_gpu_profile_t gpu_profile;
     int32_t gpu_forced;
     uint32_t gpu_queues;
+    uint32_t wants_device; /* a channel's rank would have its engine do the call */
     /* for ranks per core */
     uint64_t cpus[CPU_SETSIZE / 64];
     uint32_t local_procs, online;
@@ -250,6 +251,7 @@ static dma_status_t begin_hello(dma_comm_t *comm, setup_t *s)
     s->mine = (hello_t){.protocol = PROTOCOL, .first_seq = s->first_seq};
     s->probe = dma_random64();
     s->mine.probe = s->probe;
+    s->mine.wants_device = comm->wants_device;
     s->mine.probe_addr = (uint64_t)(uintptr_t)&s->probe;
     get_block(comm, s, why);
     snprintf(s->mine.why, sizeof(s->mine.why), "%s", why);
@@ -480,6 +482,10 @@ static void become_ready(dma_comm_t *comm, setup_t *s, bool cross)
     comm->gpu_profile = s->all[0].gpu_profile;
     comm->gpu_forced = s->all[0].gpu_forced;
     comm->gpu_queues = s->all[0].gpu_queues;
+    comm->all_device = true;
+    for (int r = 0; r < comm->nranks; r++) {
+        comm->all_device = comm->all_device && s->all[r].wants_device;
+    }
     comm->req = (dma_plan_req_t){
         .nranks = comm->nranks,
         .cross_memory = cross && s->all[0].cross_memory,

@@ -187,7 +187,9 @@ dma_status_t dma_task_bind(dma_comm_t *comm, dma_task_t *task)
 /* DMA_AGAIN: it must wait for its turn. */
 static dma_status_t start(dma_comm_t *comm, dma_task_t *task)
 {
-    if (!dma_window_may_publish(&comm->window, (uint32_t)task->run.seq)) {
+    bool frozen = __builtin_expect(task->device != NULL, 0) && task->device->frozen; /* publishes nothing */
+
+    if (!frozen && !dma_window_may_publish(&comm->window, (uint32_t)task->run.seq)) {
         return DMA_AGAIN;
     }
     return __builtin_expect(task->device != NULL, 0) ? dma_device_begin(comm, task) : dma_task_bind(comm, task);
@@ -227,6 +229,9 @@ static dma_status_t finish(dma_comm_t *comm, dma_task_t *task)
     }
     if (comm->streaming == task) {
         comm->streaming = NULL;
+    }
+    if (__builtin_expect(task->device != NULL, 0) && task->device->frozen) {
+        dma_device_arm(comm);
     }
     if (!task->run.refused) {
         return DMA_OK;

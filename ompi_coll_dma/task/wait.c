@@ -25,6 +25,9 @@
 /* The first rank that has not entered the oldest call, or -1. */
 static int missing(const dma_comm_t *comm)
 {
+    if (comm->state == DMA_COMM_READY && comm->head && comm->head->device && comm->head->device->frozen) {
+        return dma_device_not_ready(comm, comm->head);
+    }
     for (int r = 0; comm->state == DMA_COMM_READY && comm->head && r < comm->nranks; r++) {
         if (r == comm->rank) {
             continue;
@@ -134,6 +137,7 @@ void dma_comm_watch(dma_comm_t *comm)
     dma_status_t poison;
 
     if (!comm->head && comm->state != DMA_COMM_SETUP) {
+        dma_device_tire(comm);
         return;
     }
     if (comm->watched_seq != (comm->head ? comm->head->run.seq : 0)) {

@@ -123,6 +123,11 @@ static void check_devices(const dma_gpu_runtime_t *rt)
     rt->leave(&scope);
     check_line(rt->current_device(&after) == DMA_OK && after == before, "leave", "back to %d", after);
     check_line(rt->enter(count, &scope) != DMA_OK, "enter", "no device %d: %s", count, dma_gpu_error());
+    if (strcmp(rt->name, "hip") == 0) {
+        unsigned (*peek)(void) = (unsigned (*)(void))check_vendor("hipPeekAtLastError");
+
+        check_line(peek && peek() == 0, "enter", "leaves no error behind");
+    }
 }
 
 static void check_copies(const dma_gpu_runtime_t *rt, const buffers_t *m, dma_gpu_stream_t *stream)
@@ -289,7 +294,7 @@ static void check_all(const dma_gpu_runtime_t *rt)
     check_memory_ops(rt, stream);
     check_graph(rt, &m, stream);
     check_peer(rt, &m, stream);
-    check_kinds(rt);
+    check_kinds(rt, device);
     check_line(pthread_create(&thread, NULL, a_thread, (void *)rt) == 0 && pthread_join(thread, NULL) == 0, "thread",
                "done");
     check_ipc(rt, program);
@@ -297,10 +302,21 @@ static void check_all(const dma_gpu_runtime_t *rt)
     CALL(free, m.a);
     CALL(free, m.b);
     rt->leave(&scope);
+    check_reset(rt, device);
     rt->release();
     check_line(true, "release", "%s", "");
     free(m.host);
     free(m.out);
+}
+
+/* What cudaSetDevice(0) does. */
+static bool make_current(void)
+{
+    unsigned (*retain)(void **, int) = (unsigned (*)(void **, int))check_vendor("cuDevicePrimaryCtxRetain");
+    unsigned (*set)(void *) = (unsigned (*)(void *))check_vendor("cuCtxSetCurrent");
+    void *context;
+
+    return retain && set && retain(&context, 0) == 0 && set(context) == 0;
 }
 
 /* Loads and initialises as an application would. */
@@ -329,7 +345,7 @@ static const dma_gpu_runtime_t *application(const char *name)
     }
     free(mine);
     init = (unsigned (*)(unsigned))check_vendor(start);
-    if (!init || init(0) != 0) {
+    if (!init || init(0) != 0 || (!hip && !make_current())) {
         check_skip(start, "failed");
         return NULL;
     }

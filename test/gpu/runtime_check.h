@@ -17,9 +17,12 @@ void check_skip(const char *what, const char *why);
 void *check_vendor(const char *name);
 
 /* The memory kinds that the vendor's allocators can make here, each as dma_gpu_classify sees it. */
-void check_kinds(const dma_gpu_runtime_t *rt);
+void check_kinds(const dma_gpu_runtime_t *rt, int device);
 /* The same seen from a thread that has never called the runtime. */
 void check_kinds_of_thread(const dma_gpu_runtime_t *rt);
+
+/* What the table says and does after the application has reset its device. The last of the checks. */
+void check_reset(const dma_gpu_runtime_t *rt, int device);
 
 /* Exports memory to a second process, which reads and writes it. `self` is the program to run there. */
 void check_ipc(const dma_gpu_runtime_t *rt, const char *self);

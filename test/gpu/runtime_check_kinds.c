@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "runtime_check.h"
 
@@ -67,6 +68,57 @@ static void pooled(const dma_gpu_runtime_t *rt, dma_gpu_stream_t *stream)
     }
 }
 
+/* Both vendors' structures for it look like this. */
+typedef struct location {
+    int type, id;
+} location_t;
+
+typedef struct properties {
+    int pinned, handles;
+    location_t where;
+    void *none;
+    unsigned char flags[8];
+} properties_t;
+
+typedef struct access {
+    location_t where;
+    int flags;
+} access_t;
+
+static void *vendor_call(const char *prefix, const char *name)
+{
+    char full[64];
+
+    snprintf(full, sizeof(full), "%s%s", prefix, name);
+    return check_vendor(full);
+}
+
+static void mapped(const dma_gpu_runtime_t *rt, const char *prefix, int device)
+{
+    unsigned (*create)(uint64_t *, size_t, const properties_t *, unsigned long long) =
+        (unsigned (*)(uint64_t *, size_t, const properties_t *, unsigned long long))vendor_call(prefix, "MemCreate");
+    unsigned (*reserve)(void **, size_t, size_t, void *, unsigned long long) =
+        (unsigned (*)(void **, size_t, size_t, void *, unsigned long long))vendor_call(prefix, "MemAddressReserve");
+    unsigned (*map)(void *, size_t, size_t, uint64_t, unsigned long long) =
+        (unsigned (*)(void *, size_t, size_t, uint64_t, unsigned long long))vendor_call(prefix, "MemMap");
+    unsigned (*allow)(void *, size_t, const access_t *, size_t) =
+        (unsigned (*)(void *, size_t, const access_t *, size_t))vendor_call(prefix, "MemSetAccess");
+    properties_t properties = {.pinned = 1, .handles = 1, .where = {1, device}};
+    access_t access = {{1, device}, 3};
+    size_t bytes = 2u << 20;
+    uint64_t handle;
+    void *ptr = NULL;
+
+    if (!create || !reserve || !map || !allow || create(&handle, bytes, &properties, 0) != 0 ||
+        reserve(&ptr, bytes, 0, NULL, 0) != 0 || map(ptr, bytes, 0, handle, 0) != 0 ||
+        allow(ptr, bytes, &access, 1) != 0) {
+        check_skip("vmm", "the library makes none");
+        return;
+    }
+    seen(rt, "virtually mapped", ptr, BYTES, DMA_GPU_DEVICE_VMM, false);
+    seen(rt, "  inside it", (char *)ptr + 5000, 100, DMA_GPU_DEVICE_VMM, false);
+}
+
 static void registered(const dma_gpu_runtime_t *rt)
 {
     void *ptr = aligned_alloc(4096, BYTES);
@@ -104,9 +156,25 @@ static void reused(const dma_gpu_runtime_t *rt)
     rt->free(b);
 }
 
-void check_kinds(const dma_gpu_runtime_t *rt)
+static void cost(const dma_gpu_runtime_t *rt, const char *what, uint64_t addr)
+{
+    struct timespec a, b;
+    dma_gpu_memory_t m;
+    int n = 100000;
+
+    clock_gettime(CLOCK_MONOTONIC, &a);
+    for (int i = 0; i < n; i++) {
+        dma_gpu_classify(dma_gpu_runtime_loaded(), addr, 100, &m);
+    }
+    clock_gettime(CLOCK_MONOTONIC, &b);
+    check_line(rt == dma_gpu_runtime_loaded(), "query", "%s: %.0f ns", what,
+               ((double)(b.tv_sec - a.tv_sec) * 1e9 + (double)(b.tv_nsec - a.tv_nsec)) / n);
+}
+
+void check_kinds(const dma_gpu_runtime_t *rt, int device)
 {
     dma_gpu_stream_t *stream;
+    void *host = malloc(4096);
 
     registered(rt);
     reused(rt);
@@ -121,10 +189,40 @@ void check_kinds(const dma_gpu_runtime_t *rt)
         flagged(rt, "cuMemHostAlloc", "pinned", 0, DMA_GPU_HOST_PINNED);
         flagged(rt, "cuMemAllocManaged", "managed", 1, DMA_GPU_MANAGED);
         pooled(rt, stream);
+        rt->stream_destroy(stream);
     }
+    mapped(rt, strcmp(rt->name, "hip") == 0 ? "hip" : "cu", device);
+    cost(rt, "plain", shown);
+    cost(rt, "malloc", (uintptr_t)host);
+    free(host);
 }
 
 void check_kinds_of_thread(const dma_gpu_runtime_t *rt)
 {
     seen(rt, "plain, in a thread without a context", (void *)(uintptr_t)shown, 100, DMA_GPU_DEVICE_PLAIN, true);
+}
+
+void check_reset(const dma_gpu_runtime_t *rt, int device)
+{
+    bool hip = strcmp(rt->name, "hip") == 0;
+    unsigned (*hip_reset)(void) = hip ? (unsigned (*)(void))check_vendor("hipDeviceReset") : NULL;
+    unsigned (*cuda_reset)(int) = hip ? NULL : (unsigned (*)(int))check_vendor("cuDevicePrimaryCtxReset_v2");
+    dma_gpu_scope_t scope;
+    dma_gpu_memory_t m;
+    uint64_t again = 0;
+    int word = 7;
+
+    if (rt->enter(device, &scope) != DMA_OK ||
+        (hip_reset ? hip_reset() != 0 : !cuda_reset || cuda_reset(device) != 0)) {
+        check_skip("reset", "refused");
+        return;
+    }
+    rt->leave(&scope);
+    dma_gpu_classify(rt, shown, 100, &m);
+    check_line(m.kind == DMA_GPU_HOST, "query", "after a reset: %s", dma_gpu_kind_name(m.kind));
+    check_line(rt->enter(device, &scope) == DMA_OK && rt->alloc(BYTES, &again) == DMA_OK, "alloc", "after a reset");
+    dma_gpu_classify(rt, again, 100, &m);
+    check_line(m.exportable, "query", "allocated after a reset: %s", dma_gpu_kind_name(m.kind));
+    check_line(rt->copy(again, (uintptr_t)&word, sizeof(word)) == DMA_OK, "copy", "after a reset");
+    rt->leave(&scope);
 }

@@ -75,6 +75,8 @@ done
 ok 'warn: says who is late' says 'rank 0 has waited .* for rank 1, which has not entered it; it waits on' with warn=0.2 -- 1
 ok 'warn: and waits on' says 'data right' with warn=0.2 -- 1
 ok 'warn: 0, silent' quiet with warn=0 -- 1
+ok 'gpu_variant: unknown' says 'there is no variant "host_line" for device memory' with gpu_variant=host_line -- 0
+ok 'gpu_profile: missing' says 'profile .*nosuch cannot be used' with gpu_profile="$scratch/nosuch" -- 0
 ok 'entry_timeout: gives up' says 'late: error class' with entry_timeout=0.3 -- 2
 ok 'entry_timeout: 0, waits' quiet with -- 1
 finish

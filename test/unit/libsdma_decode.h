@@ -1,8 +1,8 @@
 /*
  * A second opinion on SDMA packets: reads dwords back into what they say.
  *
- * One table lists every packet and in it every bit that means something, as registers are documented: dword, lowest bit,
- * width. It shares nothing with the encoders. A bit that no field claims must be zero.
+ * One table lists every packet and in it every bit that means something, as registers are documented: dword, lowest
+ * bit, width. It shares nothing with the encoders. A bit that no field claims must be zero.
  */
 #ifndef DMA_TEST_LIBSDMA_DECODE_H
 #define DMA_TEST_LIBSDMA_DECODE_H
@@ -45,7 +45,7 @@ typedef struct sdma_packet {
     const uint32_t *data; /* of a write */
 } sdma_packet_t;
 
-/* The packet at p, of which `left` dwords may be looked at. Returns its dwords; 0 when it is none, then *why says it. */
+/* The packet at p, of which `left` dwords may be looked at. Returns its dwords; 0 when there is none: *why says so. */
 size_t sdma_decode(const uint32_t *p, size_t left, sdma_packet_t *packet, const char **why);
 
 #endif

@@ -36,7 +36,7 @@ void tree_write(const char *root, const char *path, const char *text)
     FILE *f;
 
     snprintf(full, sizeof(full), "%s/%s", root, path);
-    for (char *slash = strchr(full + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+    for (char *slash = strchr(full + strlen(root) + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
         *slash = '\0';
         mkdir(full, 0755);
         *slash = '/';
@@ -215,12 +215,13 @@ static void one_line(machine_t *m, char *line)
 
 char *tree_make(const char *machine)
 {
-    const char *tmp = getenv("TMPDIR");
+    /* Hundreds of small files: in memory, where there is such a place. */
+    const char *tmp = getenv("TMPDIR"), *memory = access("/dev/shm", W_OK) ? "/tmp" : "/dev/shm";
     char path[PATH], line[PATH], *root;
     machine_t *m = calloc(1, sizeof(*m));
     FILE *f;
 
-    snprintf(path, sizeof(path), "%s/dma-topology-XXXXXX", tmp ? tmp : "/tmp");
+    snprintf(path, sizeof(path), "%s/dma-topology-XXXXXX", tmp ? tmp : memory);
     root = strdup(mkdtemp(path));
     chmod(root, 0755);
     m->root = root;

@@ -159,8 +159,8 @@ START_TEST(two_bits_per_peer)
 }
 END_TEST
 
-/* Odd engines are not there: the three even ones of XGMI serve all seven peers, and an odd recommendation means the even
- * engine below. No queue is left to the driver's choice. */
+/* Odd engines are not there: the three even ones of XGMI serve all seven peers, and an odd recommendation means the
+ * even engine below. No queue is left to the driver's choice. */
 START_TEST(even_engines_only)
 {
     job_t j = job("mi308x");
@@ -237,10 +237,18 @@ START_TEST(overlapping_masks)
     ck_assert_int_eq(j.picks[0].kind, DMA_MAP_XGMI);
     ck_assert_int_eq(j.picks[1].kind, DMA_MAP_XGMI);
     ck_assert_int_eq(j.picks[2].kind, DMA_MAP_XGMI);
-    ck_assert(j.picks[0].may_wait);
+    ck_assert(!j.picks[0].may_wait); /* the driver might pick engine 2, too */
     is_engine(&j, 4, 2);
     is_engine(&j, 5, 2);
     ck_assert(!j.picks[4].may_wait && !j.picks[5].may_wait);
+    j.nranks = 5; /* and it might pick the one that has a single peer now */
+    map(&j, 3);
+    is_engine(&j, 4, 2);
+    ck_assert(!j.picks[4].may_wait && !j.picks[0].may_wait);
+    j.nranks = 4;
+    map(&j, 3);
+    ck_assert(j.picks[0].may_wait && j.picks[1].may_wait && j.picks[2].may_wait);
+    j.nranks = 6;
     map(&j, 4); /* c c c c - c: five peers on two engines, evenly */
     ck_assert_int_eq(engines_used(&j, &most), 2);
     ck_assert_int_eq(most, 3);
@@ -321,6 +329,22 @@ START_TEST(nothing_recommended)
 }
 END_TEST
 
+/* Where the driver lists a way through the host before the link, the link is taken. */
+START_TEST(bridged_and_direct)
+{
+    char *root = tree_make("mi300x-spx");
+    const char *reason = "";
+    job_t j = {.nranks = 2, .nodes = {2, 3}};
+
+    tree_write(root, "nodes/2/io_links/0/properties", "type 2\nnode_to 3\nrecommended_sdma_engine_id_mask 3\n");
+    ck_assert_int_eq(dma_topo_read(root, &j.topo, &reason), DMA_OK);
+    tree_remove(root);
+    map(&j, 0);
+    is_engine(&j, 1, 14);
+    dma_topo_free(j.topo);
+}
+END_TEST
+
 /* Ranks on one GPU: nothing of that GPU may wait, between them no link is used, and peers that share a remote GPU share
  * the engine towards it. */
 START_TEST(ranks_on_one_gpu)
@@ -355,6 +379,17 @@ START_TEST(ranks_on_one_gpu)
     j.nodes[1] = j.nodes[2];
     map(&j, 0);
     ck_assert_uint_eq(j.picks[1].engine, j.picks[2].engine);
+    dma_topo_free(j.topo);
+
+    j = job("multi-bit"); /* and leave the other to those who need it */
+    j.nranks = 4;
+    j.nodes[3] = j.nodes[2];
+    j.nodes[2] = j.nodes[1];
+    map(&j, 0);
+    is_engine(&j, 1, 3);
+    is_engine(&j, 2, 3);
+    is_engine(&j, 3, 2);
+    ck_assert(j.picks[3].may_wait);
     dma_topo_free(j.topo);
 }
 END_TEST
@@ -465,6 +500,7 @@ int main(void)
     unit_test(suite, overlapping_masks, 10);
     unit_test(suite, pools, 10);
     unit_test(suite, nothing_recommended, 10);
+    unit_test(suite, bridged_and_direct, 10);
     unit_test(suite, ranks_on_one_gpu, 10);
     unit_test(suite, hidden_peers, 10);
     unit_test(suite, reordered_devices, 10);

@@ -203,7 +203,7 @@ START_TEST(round_trips)
 }
 END_TEST
 
-/* A copy beyond the limit becomes pieces that cover it once, in order, each within the limit and aligned as the first. */
+/* A copy beyond the limit becomes pieces that cover it once, in order, each within the limit and as aligned. */
 START_TEST(pieces)
 {
     static const char *const names[] = {"gfx9", "gfx90a", "gfx942", "gfx950"};

@@ -401,7 +401,7 @@ START_TEST(device_file)
 
     close(fd);
     ck_assert_ptr_null(dma_topo_no_access(path));
-    ck_assert_int_eq(chmod(path, 0400), 0);
+    ck_assert_int_eq(chmod(path, 0444), 0);
     was = step_down();
     ck_assert_ptr_nonnull(strstr(dma_topo_no_access(path), "no permission"));
     step_up(was);

@@ -157,6 +157,10 @@ static dma_status_t sdma_bind(dma_gpu_unit_t *unit, const dma_gpu_job_t *job, st
     } else {
         b->ready = NULL;
     }
+    if (unit->gen->even_engines && !unit->queues.thunk.create_queue_ext) {
+        free(b);
+        return refuse(why, "some engines of this GPU are not there, and this version of libhsakmt cannot name engines");
+    }
     for (size_t r = 0; r < n; r++) {
         bool shared;
 

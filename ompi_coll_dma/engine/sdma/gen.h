@@ -17,15 +17,15 @@
 
 /* Destinations of a broadcast are equal modulo this. */
 #define DMA_GEN_BROADCAST_MODULO 32
-/* The engine takes the low bits of a pointer to a flag as zero. */
-#define DMA_GEN_FLAG_ALIGN 4
 
 /* Packets that not every generation has. */
 typedef enum dma_gen_has {
     DMA_GEN_BROADCAST = 1 << 0,
     DMA_GEN_SWAP = 1 << 1,
     DMA_GEN_RECT = 1 << 2,
-    DMA_GEN_HDP_FLUSH = 1 << 3, /* a poll in a form that flushes the path from the host to the GPU's memory */
+    /* A poll in a form that flushes the path from the host to the GPU's memory; where that is PCIe it is needed, where
+     * it is XGMI it is not. */
+    DMA_GEN_HDP_FLUSH = 1 << 3,
 } dma_gen_has_t;
 
 typedef struct dma_gen {

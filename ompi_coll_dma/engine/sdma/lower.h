@@ -29,9 +29,9 @@ typedef struct dma_lower {
 typedef struct dma_lower_to {
     const dma_gen_t *gen;
     dma_queue_t *queue;
-    uint64_t line; /* of the program, as the device sees it */
-    bool swaps;    /* swap packets may be used */
-    bool bcsts;    /* broadcasts may be used */
+    uint64_t line;         /* of the program, as the device sees it */
+    bool swaps;            /* swap packets may be used */
+    bool bcsts;            /* broadcasts may be used */
     const uint64_t *ready; /* armed: the ranks' ready words; else NULL */
 } dma_lower_to_t;
 

@@ -190,21 +190,34 @@ static void spread(maker_t *m)
     }
 }
 
+/* Where the driver picks, it takes turns: its picks do not meet each other unless they are more than the engines, but
+ * they may meet an engine that we named. */
+static bool has_own_engine(const maker_t *m, const dma_map_pick_t *p, uint32_t named, uint32_t unnamed)
+{
+    switch (p->kind) {
+    case DMA_MAP_ENGINE:
+        return p->engine >= m->gpu->host_engines && m->load[p->engine] == 1 && unnamed == 0;
+    case DMA_MAP_XGMI:
+        return named == 0 && unnamed <= m->gpu->xgmi_engines;
+    default:
+        return false;
+    }
+}
+
 static void decide_waiting(maker_t *m)
 {
-    uint32_t unnamed = 0;
+    uint32_t named = 0, unnamed = 0;
     bool shared = false;
 
+    for (uint32_t e = m->gpu->host_engines; e < ENGINES; e++) {
+        named += m->load[e];
+    }
     for (int i = 0; i < m->nranks; i++) {
         unnamed += m->picks[i].kind == DMA_MAP_XGMI;
         shared |= i != m->rank && m->nodes[i] == m->gpu->node;
     }
     for (int i = 0; i < m->nranks; i++) {
-        dma_map_pick_t *p = &m->picks[i];
-        p->may_wait =
-            !shared && ((p->kind == DMA_MAP_ENGINE && p->engine >= m->gpu->host_engines && m->load[p->engine] == 1) ||
-                        /* the driver takes turns: no two of them meet unless there are more than engines */
-                        (p->kind == DMA_MAP_XGMI && unnamed <= m->gpu->xgmi_engines));
+        m->picks[i].may_wait = !shared && has_own_engine(m, &m->picks[i], named, unnamed);
     }
 }
 

@@ -17,8 +17,8 @@
  * may hold what it waits for. An engine may wait only where it serves one queue of this job: not where ranks share a
  * GPU, not where two of our peers share an engine, not on engines that face the host, by which everybody's copies go.
  *
- * A peer's GPU is named by the number of its KFD node, which every rank knows of its own GPU and tells the others: a rank
- * may be kept from reading about GPUs that are not its own, but the links of its own GPU name them.
+ * A peer's GPU is named by the number of its KFD node, which every rank knows of its own GPU and tells the others: a
+ * rank may be kept from reading about GPUs that are not its own, but the links of its own GPU name them.
  */
 #ifndef DMA_SDMA_MAP_H
 #define DMA_SDMA_MAP_H
@@ -43,8 +43,8 @@ typedef struct dma_map_pick {
     const char *reason;  /* for people */
 } dma_map_pick_t;
 
-/* The picks of one rank: picks[i] for what it copies to rank i, picks[rank] for its own block. nodes[i] is the KFD node of
- * rank i's GPU, nodes[rank] that of `gpu`. */
+/* The picks of one rank: picks[i] for what it copies to rank i, picks[rank] for its own block. nodes[i] is the KFD node
+ * of rank i's GPU, nodes[rank] that of `gpu`. */
 void dma_map_build(const dma_gen_t *gen, const dma_topo_gpu_t *gpu, const uint32_t *nodes, int nranks, int rank,
                    dma_map_pick_t *picks);
 

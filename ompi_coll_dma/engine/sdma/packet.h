@@ -23,6 +23,9 @@
  * Order on one queue: copies, swaps, rects and writes may overlap and finish out of order. A fence, and a poll that
  * waits, come after everything before them. A fence or atomic is therefore what tells others that a copy has landed.
  *
+ * The words that fences, polls and conditionals name are at multiples of 4, what an atomic adds to is at a multiple of
+ * 8: the engine takes the low bits of their addresses as zero.
+ *
  * The encoders trust their caller with alignment and with what the generation has (gen.h says both): they check only
  * what cannot be put into the fields.
  */
@@ -47,12 +50,10 @@
 #define DMA_PACKET_FILL_DWORDS      5
 #define DMA_PACKET_TIMESTAMP_DWORDS 3
 
-#define DMA_PACKET_NOP_MAX         0x3fff             /* dwords that one nop skips */
-#define DMA_PACKET_COND_MAX        0x3fff             /* dwords that one conditional execution covers */
-#define DMA_PACKET_WRITE_MAX       0x100000           /* dwords of one write */
-#define DMA_PACKET_FILL_MAX        UINT64_C(0x3fffe0) /* bytes of one fill */
-#define DMA_PACKET_TIMESTAMP_ALIGN 32
-#define DMA_PACKET_TIMESTAMP_BYTES 8 /* counts at about 100 MHz */
+#define DMA_PACKET_NOP_MAX   0x3fff             /* dwords that one nop skips */
+#define DMA_PACKET_COND_MAX  0x3fff             /* dwords that one conditional execution covers */
+#define DMA_PACKET_WRITE_MAX 0x100000           /* dwords of one write */
+#define DMA_PACKET_FILL_MAX  UINT64_C(0x3fffe0) /* bytes of one fill */
 
 /* When a poll is content: the word at its address, masked, against the value. Comparisons are unsigned as far as is
  * known, which nobody documents: keep values below 2^31. */
@@ -60,7 +61,8 @@ typedef enum dma_packet_test { DMA_PACKET_EQUAL = 3, DMA_PACKET_AT_LEAST = 5 } d
 
 /* `dwords` in all, of which the engine skips all; 0 for more than one nop can skip. */
 uint32_t dma_packet_nop(uint32_t *p, uint32_t dwords);
-/* Copies, in as many packets as the generation's limit takes (dma_gen_pieces). Broadcast and swap: also dma_gen_*_unfit. */
+/* Copies, in as many packets as the generation's limit takes (dma_gen_pieces). Broadcast and swap: also
+ * dma_gen_*_unfit. */
 uint32_t dma_packet_copy(uint32_t *p, const dma_gen_t *gen, uint64_t dst, uint64_t src, uint64_t bytes);
 uint32_t dma_packet_broadcast(uint32_t *p, const dma_gen_t *gen, uint64_t dst0, uint64_t dst1, uint64_t src,
                               uint64_t bytes);
@@ -71,7 +73,8 @@ uint32_t dma_packet_write(uint32_t *p, uint64_t dst, const uint32_t *data, uint3
 uint32_t dma_packet_fence(uint32_t *p, uint64_t addr, uint32_t value);
 /* Interrupts; the context is 28 bits for whoever handles it. */
 uint32_t dma_packet_trap(uint32_t *p, uint32_t context);
-/* Waits for ever. The interval is in clocks of the engine between two looks: 16 bits, what one unit is nobody documents. */
+/* Waits for ever. The interval is in clocks of the engine between two looks: 16 bits, what one unit is nobody
+ * documents. */
 uint32_t dma_packet_poll(uint32_t *p, uint64_t addr, dma_packet_test_t test, uint32_t value, uint32_t mask,
                          uint32_t interval);
 /* Makes what the host wrote through the PCIe aperture visible to the packets behind it. */
@@ -82,7 +85,7 @@ uint32_t dma_packet_cond(uint32_t *p, uint64_t addr, uint32_t value, uint32_t dw
 uint32_t dma_packet_add64(uint32_t *p, uint64_t addr, int64_t add);
 /* Fills with a dword; bytes a multiple of 4, up to DMA_PACKET_FILL_MAX, else 0. */
 uint32_t dma_packet_fill(uint32_t *p, uint64_t dst, uint32_t pattern, uint64_t bytes);
-/* Stores the 64-bit clock of the GPU at an address that is a multiple of 32. */
+/* Stores the 64-bit clock of the GPU, which counts at about 100 MHz, at an address that is a multiple of 32. */
 uint32_t dma_packet_timestamp(uint32_t *p, uint64_t addr);
 
 /* A strided copy: rows of row_bytes, each pitch bytes behind the one before, on either side. */

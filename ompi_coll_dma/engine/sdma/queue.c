@@ -215,12 +215,13 @@ dma_queue_t *dma_queue_get(dma_queues_t *q, const dma_map_pick_t *pick, uint32_t
 
 dma_queue_t *dma_queue_get_own(dma_queues_t *q, const dma_map_pick_t *pick, uint32_t peer)
 {
-    bool by_engine = pick->kind == DMA_MAP_ENGINE && q->thunk.create_queue_ext;
     dma_queue_t *queue;
 
+    if (pick->kind == DMA_MAP_ENGINE && !q->thunk.create_queue_ext) {
+        return NULL; /* on which engine it would be, and whom it would share it with, nobody knows */
+    }
     pthread_mutex_lock(&q->lock);
-    queue = by_engine ? make(q, DMA_MAP_ENGINE, pick->engine)
-                      : make(q, pick->kind == DMA_MAP_HOST ? DMA_MAP_HOST : DMA_MAP_XGMI, peer);
+    queue = make(q, pick->kind, pick->kind == DMA_MAP_ENGINE ? pick->engine : peer);
     if (queue) {
         queue->own = true;
     }

@@ -35,11 +35,11 @@ typedef struct dma_queue {
     volatile int64_t *error;
     bool own; /* of one user: not shared */
     unsigned slot;
-    uint64_t step_addr;  /* of a word for waiting for its own copies, as the device sees it */
+    uint64_t step_addr;   /* of a word for waiting for its own copies, as the device sees it */
     _Atomic uint32_t *go; /* armed programs: 1: run, 0: do nothing */
     uint64_t go_addr;
-    uint32_t step;       /* last value given out */
-    uint64_t temp;       /* device memory for exchanges, or 0 */
+    uint32_t step; /* last value given out */
+    uint64_t temp; /* device memory for exchanges, or 0 */
     unsigned users;
     /* what dma_queue_stuck has seen last */
     uint64_t seen_read;

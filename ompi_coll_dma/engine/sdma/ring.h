@@ -58,8 +58,8 @@ typedef struct dma_ring {
 dma_status_t dma_ring_init(dma_ring_t *ring, const dma_ring_memory_t *mem);
 
 /* Room for a group of that many packets and dwords at *p, to be filled entirely before the publish. DMA_AGAIN: no room
- * until the engine has consumed more; DMA_ERR_ARG: more than half of the ring, for which there may never be room;
- * DMA_ERR_ENGINE: the read pointer is where no working queue has it. */
+ * until the engine has consumed more of what was published; DMA_ERR_ARG: more than half of the ring, for which there
+ * may never be room; DMA_ERR_ENGINE: the read pointer is where no working queue has it. */
 dma_status_t dma_ring_reserve(dma_ring_t *ring, uint32_t dwords, uint32_t packets, uint32_t **p);
 /* Forgets all that was reserved since the last publish. */
 void dma_ring_drop(dma_ring_t *ring);

@@ -8,12 +8,12 @@
  *   ROOT/nodes/N/p2p_links/L/properties  ways to other GPUs that pass a host bridge
  *
  * N counts all nodes of the machine, in every container alike. A job may be kept from some devices; then reading the
- * files of those nodes fails, and the node is counted as hidden, nothing more: it may be a peer's GPU all the same. Text
- * that is not as it should be hides its node too: to drive a GPU of which we know half is worse than not to.
+ * files of those nodes fails, and the node is counted as hidden, nothing more: it may be a peer's GPU all the same.
+ * Text that is not as it should be hides its node too: to drive a GPU of which we know half is worse than not to.
  * Whatever the files hold, what is read is bounded: by the bytes of a file, by the numbers of nodes and links.
  *
- * A GPU is found by its PCI address, never by counting: runtimes number only the devices a job may see, in an order that
- * the environment can change.
+ * A GPU is found by its PCI address, never by counting: runtimes number only the devices a job may see, in an order
+ * that the environment can change.
  */
 #ifndef DMA_SDMA_TOPOLOGY_H
 #define DMA_SDMA_TOPOLOGY_H
@@ -26,7 +26,7 @@
 #define DMA_TOPO_ROOT      "/sys/class/kfd/kfd/topology"
 #define DMA_TOPO_DEVICE    "/dev/kfd"
 #define DMA_TOPO_MAX_NODES 256
-#define DMA_TOPO_MAX_LINKS 512   /* of one node, of either kind */
+#define DMA_TOPO_MAX_LINKS 256   /* of one node, of either kind */
 #define DMA_TOPO_MAX_TEXT  65536 /* bytes of a file */
 
 #define DMA_TOPO_ANY_PARTITION (-1)
@@ -75,7 +75,7 @@ const dma_topo_gpu_t *dma_topo_find(const dma_topo_t *topo, uint32_t domain, uin
 /* Takes an address apart: "0000:0c:00.0", or without a domain. DMA_ERR_ARG for anything else. */
 dma_status_t dma_topo_address(const char *text, uint32_t *domain, uint32_t *location);
 
-/* Why this process cannot use KFD's device file, or NULL. It is not opened: that alone makes the driver set things up. */
+/* Why this process cannot use KFD's device file, or NULL. It is not opened: that makes the driver set things up. */
 const char *dma_topo_no_access(const char *device);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * Small text files of sysfs: one line, or lines of "key number". Every read is bounded and every number is checked; what
- * is odd is an error, which the caller takes for a node it cannot see.
+ * Small text files of sysfs: one line, or lines of "key number". Every read is bounded and every number is checked;
+ * what is odd is an error, which the caller takes for a node it cannot see.
  */
 #ifndef DMA_SDMA_TOPOLOGY_TEXT_H
 #define DMA_SDMA_TOPOLOGY_TEXT_H
@@ -23,8 +23,8 @@ typedef struct dma_text_key {
 bool dma_text_read(int dir, const char *path, char *text, size_t size);
 /* A decimal number that takes all of text but a newline at its end. */
 bool dma_text_number(const char *text, uint64_t max, uint64_t *value);
-/* Finds the keys in lines of "key number"; others are passed over. false: one that is needed is missing, or its number is
- * none. The text is left in pieces. */
+/* Finds the keys in lines of "key number"; others are passed over. false: one that is needed is missing, or its number
+ * is none. The text is left in pieces. */
 bool dma_text_keys(char *text, dma_text_key_t *keys, size_t nkeys);
 /* The numbers that are names of entries of a directory, ascending, up to `max` of them; -1: cannot be read, or more. */
 int dma_text_numbers(int dir, const char *path, uint32_t *numbers, uint32_t max);

@@ -1,0 +1,31 @@
+# DMA_CHECK_EMU
+#
+# The emulated GPU node of the tests: a library in place of ROCm's thunk, below the real runtimes. Needs their headers, and
+# programs for the tests HIP itself. Sets HAVE_EMU, EMU_MISSING (what to say instead) and EMU_COMGR (the compiler library that
+# HIP loads, whose results are kept).
+AC_DEFUN([DMA_CHECK_EMU], [
+EMU_MISSING=
+AC_CHECK_HEADER([hsakmt.h], [], [EMU_MISSING="hsakmt.h was not found (Debian: apt-get install libhsakmt-dev)"])
+AS_IF([test -z "$EMU_MISSING"],
+  [AC_CHECK_HEADER([hsa/amd_hsa_signal.h], [],
+    [EMU_MISSING="hsa/amd_hsa_signal.h was not found (Debian: apt-get install libhsa-runtime-dev)"],
+    [@%:@include <hsa/hsa.h>])])
+AS_IF([test -z "$EMU_MISSING"],
+  [AC_CHECK_HEADER([hip/hip_runtime_api.h], [],
+    [EMU_MISSING="hip/hip_runtime_api.h was not found (Debian: apt-get install libamdhip64-dev)"],
+    [@%:@define __HIP_PLATFORM_AMD__ 1])])
+AS_IF([test -z "$EMU_MISSING"],
+  [AC_CHECK_HEADER([amd_comgr.h], [],
+    [EMU_MISSING="amd_comgr.h was not found (Debian: apt-get install libamd-comgr-dev)"], [])])
+AS_IF([test -z "$EMU_MISSING"],
+  [AC_MSG_CHECKING([for libamd_comgr.so.2])
+   EMU_COMGR=`$CC -print-file-name=libamd_comgr.so.2`
+   AS_CASE([$EMU_COMGR], [/*], [EMU_COMGR=`readlink -f "$EMU_COMGR"`],
+     [EMU_MISSING="libamd_comgr.so.2 was not found (Debian: apt-get install libamd-comgr2)"])
+   AC_MSG_RESULT([$EMU_COMGR])])
+AS_IF([test -z "$EMU_MISSING" && test -n "$dma_sanitizers"],
+  [EMU_MISSING="programs without sanitizers cannot load what this build makes (--enable-sanitizers)"])
+AM_CONDITIONAL([HAVE_EMU], [test -z "$EMU_MISSING"])
+AC_SUBST([EMU_MISSING])
+AC_SUBST([EMU_COMGR])
+])

@@ -1,0 +1,17 @@
+/* Time as the node's engines and clock counters count it: nanoseconds, 100 MHz where a GPU counts. */
+#ifndef EMU_CLOCK_H
+#define EMU_CLOCK_H
+
+#include <stdint.h>
+#include <time.h>
+
+#define EMU_CLOCK_GPU_NS 10
+
+static inline uint64_t emu_clock_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_BOOTTIME, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+#endif

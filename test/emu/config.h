@@ -1,0 +1,36 @@
+/*
+ * What the environment asks of the emulated node, read once when the library is loaded. test/emu/README.md has the table of the
+ * variables. A value that makes no sense ends the process: a test must not run on another node than it asked for.
+ */
+#ifndef EMU_CONFIG_H
+#define EMU_CONFIG_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum {
+    EMU_MAX_GPUS = 8,
+    EMU_MAX_NODES = 1 + EMU_MAX_GPUS, /* node 0 is the host */
+};
+
+struct emu_persona;
+
+struct emu_config {
+    const struct emu_persona *persona;
+    int gpus;
+    const char *node_dir;  /* shared by the processes of one emulated node, or NULL: this process is alone on it */
+    const char *log_dir;   /* or NULL: to stderr only */
+    const char *stats_dir; /* or NULL: none are written */
+    bool strict;           /* a violation ends the process */
+    bool trace;
+    uint64_t seed;
+    int fail_queue_after;  /* creations that succeed; -1: all do */
+    int fail_import_after; /* the same for imports of IPC handles */
+};
+
+const struct emu_config *emu_config(void);
+
+/* The number in an environment variable, or `otherwise` where it is not set. */
+int64_t emu_config_number(const char *name, int64_t otherwise, int64_t least, int64_t most);
+
+#endif

@@ -1,0 +1,180 @@
+#!/bin/bash
+# emu.sh: the emulated GPU node. Real ROCm programs run on it, queues of our own execute, it finds what it is there to find, and it
+# fails when it is asked to.
+set -euo pipefail
+root=$(cd "$(dirname "$0")/../.." && pwd)
+# shellcheck source=test/lib.sh
+. "$root/test/lib.sh"
+build=${1:-$root/build}
+bin=$build/test/emu
+if [ ! -e "$bin/thunk/libhsakmt.so.1" ]; then
+    # shellcheck source=/dev/null
+    . "$build/config/build.env"
+    skip "there is no emulated node: ${dma_emu_missing:-it is not built}"
+fi
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+# node OPTION... CMD: with logs and statistics of its own
+node() {
+    rm -rf "$work/log" "$work/stats"
+    mkdir "$work/log" "$work/stats"
+    EMU_LOG=$work/log EMU_STATS=$work/stats timeout --kill-after=5 50 "$root/with-build" --build "$build" "$@"
+}
+
+# clean OPTION... CMD: the command succeeds, and nobody did anything wrong
+clean() {
+    node "$@" || return 1
+    ! grep -r ^violation "$work/log"
+}
+
+# agents PERSONA GPUS: rocminfo lists that many GPUs
+agents() {
+    local found
+    found=$(node --gpus "$2" --persona "$1" rocminfo | grep -Ec '^  Name: +gfx90a')
+    echo "$found agents"
+    [ "$found" = "$2" ]
+}
+
+# breaks RULE NAME [VARIABLE=VALUE]: the program goes on to its end, and the log has this violation
+breaks() {
+    EMU_STRICT=0 node --gpus 2 env "${@:3}" "$bin/rules" "$2" || return 1
+    cat "$work"/log/*
+    grep -q "^violation: $1: " "$work"/log/*
+}
+
+# The same on an MI300X.
+breaks_on_mi300x() {
+    EMU_STRICT=0 node --gpus 2 --persona mi300x "$bin/rules" "$2" && grep "^violation: $1: " "$work"/log/*
+}
+
+# notes TEXT NAME [VARIABLE=VALUE]: nothing is wrong but what is left over, and the log has this note
+notes() {
+    EMU_STRICT=0 node --gpus 2 env "${@:3}" "$bin/rules" "$2" || return 1
+    cat "$work"/log/* | sort | head
+    grep -q "^note: .*$1" "$work"/log/* && ! cat "$work"/log/* | grep '^violation' | grep -v '^violation: leak'
+}
+
+# says_why TEXT NAME: the address is refused, and the log says why
+says_why() {
+    breaks unmapped "$2" && grep -q "^note: GPU . cannot reach .*: $1" "$work"/log/*
+}
+
+# ends NAME: a strict node ends the process
+ends() {
+    local status=0
+    node --gpus 2 "$bin/rules" "$1" || status=$?
+    [ "$status" = 134 ]
+}
+
+# gathered GPUS BYTES: the statistics have every queue with as many bytes, to the GPU it is for
+gathered() {
+    local queues bytes
+    queues=$(cat "$work"/stats/* | grep -c '^queue .* owner gather destroyed$')
+    bytes=$(cat "$work"/stats/* | awk '/ moved gpu/ { print $3, $9, $11 }' | sort -u | wc -l)
+    cat "$work"/stats/*
+    [ "$queues" = $(($1 * ($1 - 1))) ] && [ "$bytes" = "$queues" ] &&
+        ! cat "$work"/stats/* | grep ' moved gpu' | grep -v " bytes $2 "
+}
+
+# gather PERSONA GPUS BYTES ROUNDS [engines]
+gather() {
+    clean --gpus "$2" --persona "$1" "$bin/gather" "${@:2}" && gathered "$2" $(($3 * $4))
+}
+
+# Each link's queue is on the engine that the kernel recommends for it.
+on_recommended() {
+    EMU_NEW_THUNK=1 gather mi300x 8 64 5 engines >/dev/null &&
+        [ "$(cat "$work"/stats/* | awk '/ moved gpu/ && $3 == 0 { print $5, $9 }' | sort -n | tr '\n' ' ')" = \
+            '2 gpu3 4 gpu4 6 gpu7 8 gpu5 10 gpu6 12 gpu2 14 gpu1 ' ]
+}
+
+# mask PERSONA GPUS FROM LINK MASK: what KFD's files say
+mask() {
+    # shellcheck disable=SC2016
+    node --gpus "$2" --persona "$1" sh -c 'cat "$EMU_SYSFS/nodes/$1/io_links/$2/properties"' - "$3" "$4" |
+        grep -x "recommended_sdma_engine_id_mask $5"
+}
+
+newer_calls() {
+    EMU_NEW_THUNK=1 notes 'no queue is free' new-thunk
+}
+
+# The runtime learns of a fault and ends the program.
+faults() {
+    refuses 'Memory access fault by GPU node-1 .* address 0x123456000' node --gpus 2 "$bin/hip" fault
+}
+
+# HIP compiles once per node type, not in every process.
+remembers() {
+    local before after
+    clean --gpus 2 "$bin/hip" || return 1
+    before=$(stat -c '%n %i' "$bin"/comgr/cache/*)
+    clean --gpus 2 "$bin/hip" || return 1
+    after=$(stat -c '%n %i' "$bin"/comgr/cache/*)
+    [ -n "$before" ] && [ "$before" = "$after" ]
+}
+
+# Input and exit status are CMD's, and the node goes with it.
+stands_in() {
+    local status=0 at
+    [ "$(echo through | node --gpus 1 cat)" = through ] || return 1
+    # shellcheck disable=SC2016
+    at=$(node --gpus 1 sh -c 'echo $EMU_NODE; exit 7') || status=$?
+    [ "$status" = 7 ] && [ -n "$at" ] && [ ! -e "$at" ] || return 1
+    status=0
+    # shellcheck disable=SC2016
+    node --gpus 1 sh -c 'kill -9 $$' || status=$?
+    [ "$status" = 137 ]
+}
+
+ok 'rocminfo lists 1 GPU' agents mi250x 1
+ok 'rocminfo lists 8 GPUs' agents mi300x 8
+ok "KFD's files recommend an engine per link on 8 MI300X" mask mi300x 8 1 1 16384
+ok "KFD's files recommend the pool elsewhere" mask mi250x 8 1 1 28
+ok "KFD's files recommend host-facing engines for the host" mask mi300x 4 2 0 3
+ok 'HIP programs run on 2 MI250X' clean --gpus 2 "$bin/hip"
+ok 'HIP programs run on 8 MI300X' clean --gpus 8 --persona mi300x "$bin/hip"
+ok 'HIP programs run above a newer thunk' env EMU_NEW_THUNK=1 "$root/with-build" --build "$build" --gpus 2 "$bin/hip"
+ok "HIP's kernels are compiled once" remembers
+ok 'HIP programs run with copies in order, and with delays' env EMU_IN_FLIGHT=1 EMU_DELAY_US=200 \
+    "$root/with-build" --build "$build" --gpus 2 "$bin/hip"
+ok 'an all-gather of 8 processes on their own queues, MI250X' gather mi250x 8 100000 10
+ok 'an all-gather of 8 processes on their own queues, MI300X' gather mi300x 8 100000 10
+ok 'an all-gather of 3 processes with other choices' env EMU_SEED=7 "$root/with-build" --build "$build" --gpus 3 "$bin/gather" 3 5001 20
+ok 'queues on the engines that are recommended' on_recommended
+ok 'a fault reaches the runtime' faults
+ok 'with-build stands in for the command' stands_in
+ok 'nothing wrong, nothing said' clean --gpus 2 "$bin/rules" nothing-wrong
+ok 'a forked child has no node' clean --gpus 2 "$bin/rules" forked
+ok 'events' clean --gpus 2 "$bin/rules" events
+ok 'ages of events' env EMU_NEW_THUNK=1 "$root/with-build" --build "$build" --gpus 2 "$bin/rules" ages
+ok 'statistics on demand' clean --gpus 2 "$bin/rules" statistics
+ok 'eight queues per engine for all processes' notes 'no queue is free' shared-engines
+ok 'no newer calls by default' clean --gpus 2 "$bin/rules" old-thunk
+ok 'newer calls on request' newer_calls
+ok 'rule released' breaks released released
+ok 'rule ring: size' breaks ring ring-size
+ok 'rule ring: mapping' breaks ring ring-mapping
+for what in host part registered imported; do
+    ok "rule ipc-kind: $what" breaks ipc-kind ipc-$what
+done
+ok 'rule free' breaks free free-twice
+ok 'rule queue' breaks queue destroy-twice
+ok 'rule unmapped: freed' says_why 'it was freed' freed
+ok 'rule unmapped: not mapped' says_why 'it is not mapped for this GPU' unmapped
+ok 'rule unmapped: mapped for another' says_why 'it is not mapped for this GPU' other-gpu
+ok "rule unmapped: the CPU's address" says_why "it is the CPU's address" cpu-address
+ok 'rule opcode' breaks opcode bad-packet
+ok 'rule peer' breaks_on_mi300x peer host-facing
+ok 'rule destroy-busy' breaks destroy-busy destroy-in-poll
+ok 'rule leak' breaks leak leak
+ok 'a strict node ends who calls what is wrong' ends ring-size
+ok 'a strict node ends who queues what is wrong' ends freed
+ok 'import of what was freed fails' notes 'does not have any more' ipc-freed
+ok 'faults reach who waits for them' breaks unmapped fault-event
+ok 'injection: engine reset' notes 'was reset' engine-reset EMU_RESET_PACKET=2
+ok 'injection: fault' notes 'injected' injected-fault EMU_FAULT_PACKET=1
+ok 'injection: queue creation' notes 'creation of a queue fails' few-queues EMU_FAIL_QUEUE_AFTER=2
+ok 'injection: IPC import' notes 'import of an IPC handle fails' few-imports EMU_FAIL_IMPORT_AFTER=1
+finish

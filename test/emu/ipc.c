@@ -1,0 +1,125 @@
+/*
+ * Sharing GPU memory between processes of one node.
+ *
+ * A handle is eight words that may travel anywhere:
+ *
+ *     0 magic   1 pid   2 file descriptor   3 inode   4 node   5 pages   6 belongs to the runtime   7 flags
+ *
+ * The importer opens the exporter's file; the inode tells a descriptor that has since become another file. The memory
+ * lives as long as anybody maps it, but a new import needs the exporter's allocation, as with the driver.
+ * Only plain GPU memory is exported; kernels were crashed by other kinds.
+ */
+#include "api.h"
+#include "config.h"
+#include "memory.h"
+#include "report.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { MAGIC = 0x43504945, PAGE_BITS = 12 };
+enum { AT_MAGIC, AT_PID, AT_FD, AT_INODE, AT_NODE, AT_PAGES, AT_RUNTIME, AT_FLAGS };
+
+static const char *kind_name(const struct emu_range *range)
+{
+    switch (range->kind) {
+    case HSA_POINTER_REGISTERED_USER:
+        return "registered host memory";
+    case HSA_POINTER_REGISTERED_SHARED:
+        return "imported memory";
+    case HSA_POINTER_REGISTERED_GRAPHICS:
+        return "a graphics buffer";
+    default:
+        return range->node == 0 ? "host memory" : range->fd < 0 ? "scratch memory" : NULL;
+    }
+}
+
+HSAKMT_STATUS hsaKmtShareMemory(void *address, HSAuint64 bytes, HsaSharedMemoryHandle *handle)
+{
+    EMU_API_ENTER();
+    emu_vm_lock_read();
+    const struct emu_range *range = emu_vm_find_any(address);
+    const char *kind = range ? kind_name(range) : "no memory of the node";
+    const char *wrong = kind                              ? kind
+                        : range->va != (uintptr_t)address ? "not the start of an allocation"
+                        : range->bytes != bytes           ? "not the whole allocation"
+                                                          : NULL;
+    struct stat file;
+    if (!wrong && fstat(range->fd, &file) == 0) {
+        HSAuint32 *words = *handle;
+        words[AT_MAGIC] = MAGIC;
+        words[AT_PID] = (HSAuint32)getpid();
+        words[AT_FD] = (HSAuint32)range->fd;
+        words[AT_INODE] = (HSAuint32)file.st_ino;
+        words[AT_NODE] = range->node;
+        words[AT_PAGES] = (HSAuint32)(range->bytes >> PAGE_BITS);
+        words[AT_RUNTIME] = 0;
+        words[AT_FLAGS] = range->flags.Value;
+    }
+    emu_vm_unlock();
+    if (wrong) {
+        emu_violation("ipc-kind", "hsaKmtShareMemory(%p, %#llx): %s", address, (unsigned long long)bytes, wrong);
+        return HSAKMT_STATUS_INVALID_PARAMETER;
+    }
+    return HSAKMT_STATUS_SUCCESS;
+}
+
+/* The exporter's file, or -1 if it is not there any more. */
+static int open_exported(const HSAuint32 *words)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%u/fd/%u", words[AT_PID], words[AT_FD]);
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+    struct stat file;
+    if (fd >= 0 && fstat(fd, &file) == 0 && (HSAuint32)file.st_ino == words[AT_INODE] &&
+        file.st_size == (off_t)words[AT_PAGES] << PAGE_BITS)
+        return fd;
+    if (fd >= 0)
+        close(fd);
+    return -1;
+}
+
+HSAKMT_STATUS hsaKmtRegisterSharedHandleToNodes(const HsaSharedMemoryHandle *handle, void **address, HSAuint64 *bytes,
+                                                HSAuint64 count, HSAuint32 *nodes)
+{
+    EMU_API_ENTER();
+    static atomic_int imports;
+    const HSAuint32 *words = *handle;
+    if (words[AT_MAGIC] != MAGIC || words[AT_NODE] >= emu_node_count() || count > EMU_MAX_NODES)
+        return HSAKMT_STATUS_INVALID_PARAMETER;
+    int limit = emu_config()->fail_import_after;
+    if (limit >= 0 && atomic_fetch_add(&imports, 1) >= limit) {
+        emu_note("import of an IPC handle fails, as asked for");
+        return HSAKMT_STATUS_ERROR;
+    }
+    int fd = open_exported(words);
+    if (fd < 0) {
+        emu_note("import of memory that process %u does not have any more", words[AT_PID]);
+        return HSAKMT_STATUS_ERROR;
+    }
+    uint64_t size = (uint64_t)words[AT_PAGES] << PAGE_BITS;
+    emu_vm_lock();
+    struct emu_range *range = emu_vm_add_shared(fd, size, emu_memory_alignment(size));
+    if (range) {
+        range->kind = HSA_POINTER_REGISTERED_SHARED;
+        range->node = words[AT_NODE];
+        range->flags.Value = words[AT_FLAGS];
+        range->registrations = 1;
+        for (HSAuint64 i = 0; i < count; i++)
+            range->registered[range->registered_count++] = nodes[i];
+        *address = range->host;
+        *bytes = size;
+    }
+    emu_vm_unlock();
+    return range ? HSAKMT_STATUS_SUCCESS : HSAKMT_STATUS_NO_MEMORY;
+}
+
+HSAKMT_STATUS hsaKmtRegisterSharedHandle(const HsaSharedMemoryHandle *handle, void **address, HSAuint64 *bytes)
+{
+    return hsaKmtRegisterSharedHandleToNodes(handle, address, bytes, 0, NULL);
+}

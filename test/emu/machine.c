@@ -1,0 +1,312 @@
+/* Engines, queues and their thread; see machine.h. */
+#include "machine.h"
+
+#include "api.h"
+#include "clock.h"
+#include "config.h"
+#include "event.h"
+#include "fault.h"
+#include "persona.h"
+#include "report.h"
+#include "slots.h"
+#include "vm.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <time.h>
+
+enum {
+    ENGINES = 16,
+    ENGINE_BUDGET = 32, /* pieces and packets of an engine at a time */
+    AQL_BUDGET = 16,    /* packets of a compute queue at a time */
+    SPINS = 20,         /* rounds without progress before the thread sleeps at all */
+    NAP_NS = 1000,      /* at first, then a little longer each time: what it oversleeps is a small part of the wait */
+    NAP_GROWTH = 16,
+    WAITING_NAP_NS = 500 * 1000, /* at most, while a queue waits for memory */
+    IDLE_NAP_NS = 1000 * 1000,   /* at most, while none has work */
+};
+
+static struct {
+    pthread_mutex_t lock;
+    atomic_int wanted; /* callers that want the lock; the thread lets them in */
+    bool started;
+    emu_sdma_node_t *node;
+    emu_sdma_engine_t *engines[EMU_MAX_GPUS][ENGINES];
+    struct emu_queue *queues;
+    char *past; /* statistics of destroyed queues */
+    size_t past_bytes;
+    bool injected; /* the fault that comes next was asked for */
+} machine = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+void emu_machine_lock(void)
+{
+    atomic_fetch_add(&machine.wanted, 1);
+    pthread_mutex_lock(&machine.lock);
+    atomic_fetch_sub(&machine.wanted, 1);
+}
+
+void emu_machine_unlock(void)
+{
+    pthread_mutex_unlock(&machine.lock);
+}
+
+/* What the engines need of us: called in steps, with both locks held. */
+
+static char *env_translate(void *ctx, int gpu, uint64_t va, uint64_t bytes, bool write, emu_sdma_where_t *where)
+{
+    (void)ctx;
+    const char *why;
+    char *at = emu_vm_translate((uint32_t)gpu + 1, va, bytes, write, &why);
+    if (!at) {
+        emu_note("GPU %d cannot reach %llu bytes at %#llx: %s", gpu, (unsigned long long)bytes, (unsigned long long)va,
+                 why);
+        const struct emu_range *range = emu_vm_find(va);
+        where->why = write && range && range->flags.ui32.ReadOnly ? EMU_SDMA_WHY_READ_ONLY : EMU_SDMA_WHY_UNMAPPED;
+        return NULL;
+    }
+    uint32_t node = emu_vm_find(va)->node;
+    where->owner = node == 0 ? EMU_SDMA_HOST : (int)node - 1;
+    return at;
+}
+
+/* An address that cannot be reached is a fault besides, and so left to that. */
+static void env_report(void *ctx, emu_sdma_rule_t rule, const char *text)
+{
+    (void)ctx;
+    machine.injected = rule == EMU_SDMA_INJECTED;
+    if (machine.injected)
+        emu_note("%s: %s", emu_sdma_rule_name(rule), text);
+    else
+        emu_report(emu_sdma_rule_name(rule), "%s", text);
+    if (!machine.injected && rule != EMU_SDMA_UNMAPPED && rule != EMU_SDMA_READ_ONLY && emu_config()->strict)
+        emu_fault_raise(1, 0, false);
+}
+
+static void env_fault(void *ctx, int gpu, uint64_t va, bool write, emu_sdma_why_t why)
+{
+    (void)ctx;
+    (void)write;
+    bool injected = machine.injected;
+    machine.injected = false;
+    if (injected)
+        emu_event_fault((uint32_t)gpu + 1, va, why == EMU_SDMA_WHY_READ_ONLY);
+    else
+        emu_fault_raise((uint32_t)gpu + 1, va, why == EMU_SDMA_WHY_READ_ONLY);
+}
+
+static void env_trap(void *ctx, int gpu, uint32_t context)
+{
+    (void)ctx;
+    (void)gpu;
+    emu_event_signal(context);
+}
+
+static void env_reset(void *ctx, int gpu, int engine)
+{
+    (void)ctx;
+    emu_note("engine %d of GPU %d was reset", engine, gpu);
+    emu_event_reset();
+}
+
+static uint64_t env_clock(void *ctx)
+{
+    (void)ctx;
+    return emu_clock_ns();
+}
+
+static emu_sdma_node_t *make_node(void)
+{
+    static const emu_sdma_env_t env = {
+        .translate = env_translate,
+        .report = env_report,
+        .vm_fault = env_fault,
+        .trap = env_trap,
+        .reset = env_reset,
+        .clock = env_clock,
+    };
+    const struct emu_config *config = emu_config();
+    bool gfx942 = config->persona->gfx_target_version >= 90400;
+    emu_sdma_config_t sdma = emu_sdma_config(gfx942 ? EMU_SDMA_GFX942 : EMU_SDMA_GFX90A, config->seed);
+    sdma.peers_refused = config->persona->peers_by_links_only;
+    sdma.slice_ns = (uint64_t)emu_config_number("EMU_SLICE_US", (int64_t)sdma.slice_ns / 1000, 1000, 1000000) * 1000;
+    sdma.in_flight = (unsigned)emu_config_number("EMU_IN_FLIGHT", sdma.in_flight, 1, 64);
+    sdma.stale_looks = (unsigned)emu_config_number("EMU_STALE_LOOKS", sdma.stale_looks, 0, 1000000);
+    sdma.delay_ns = (uint64_t)emu_config_number("EMU_DELAY_US", 0, 0, 1000000) * 1000;
+    sdma.fault_packet = (uint64_t)emu_config_number("EMU_FAULT_PACKET", 0, 0, INT64_MAX);
+    sdma.reset_packet = (uint64_t)emu_config_number("EMU_RESET_PACKET", 0, 0, INT64_MAX);
+    return emu_sdma_node_create(&sdma, &env);
+}
+
+/* The engine, made when its first queue is; NULL without memory. */
+static emu_sdma_engine_t *engine_of(int gpu, int id)
+{
+    if (!machine.node)
+        machine.node = make_node();
+    emu_sdma_engine_t **engine = &machine.engines[gpu][id];
+    if (machine.node && !*engine)
+        *engine = emu_sdma_engine_create(machine.node, gpu, id,
+                                         id < (int)emu_config()->persona->host_engines ? EMU_SDMA_HOST_FACING
+                                                                                       : EMU_SDMA_XGMI);
+    return *engine;
+}
+
+/* One round over everything. */
+static enum emu_aql_state step(void)
+{
+    enum emu_aql_state all = EMU_AQL_IDLE;
+    for (int gpu = 0; gpu < emu_config()->gpus; gpu++)
+        for (int id = 0; id < ENGINES; id++) {
+            if (!machine.engines[gpu][id])
+                continue;
+            emu_sdma_state_t state = emu_sdma_engine_step(machine.engines[gpu][id], ENGINE_BUDGET);
+            if (state == EMU_SDMA_PROGRESSED)
+                all = EMU_AQL_PROGRESSED;
+            else if (state == EMU_SDMA_BLOCKED && all == EMU_AQL_IDLE)
+                all = EMU_AQL_BLOCKED;
+        }
+    for (struct emu_queue *queue = machine.queues; queue; queue = queue->next) {
+        if (queue->sdma)
+            continue;
+        enum emu_aql_state state = emu_aql_step(&queue->aql, AQL_BUDGET);
+        all = state > all ? state : all;
+    }
+    return all;
+}
+
+static void *run(void *unused)
+{
+    (void)unused;
+    prctl(PR_SET_NAME, "emu-engines");
+    prctl(PR_SET_TIMERSLACK, 1);
+    int quiet = 0;
+    long nap = NAP_NS;
+    for (;;) {
+        pthread_mutex_lock(&machine.lock);
+        emu_vm_lock_read();
+        enum emu_aql_state state = step();
+        emu_vm_unlock();
+        pthread_mutex_unlock(&machine.lock);
+        while (atomic_load(&machine.wanted) > 0)
+            sched_yield();
+        if (state == EMU_AQL_PROGRESSED) {
+            quiet = 0;
+            nap = NAP_NS;
+        } else if (++quiet <= SPINS) {
+            sched_yield();
+        } else {
+            nanosleep(&(struct timespec){.tv_nsec = nap}, NULL);
+            long most = state == EMU_AQL_BLOCKED ? WAITING_NAP_NS : IDLE_NAP_NS;
+            nap = nap + nap / NAP_GROWTH < most ? nap + nap / NAP_GROWTH : most;
+        }
+    }
+    return NULL;
+}
+
+/* Signals are for the program's own threads. */
+static bool start(void)
+{
+    if (machine.started)
+        return true;
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    pthread_t thread;
+    machine.started = pthread_create(&thread, NULL, run, NULL) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (machine.started)
+        pthread_detach(thread);
+    return machine.started;
+}
+
+bool emu_machine_add(struct emu_queue *queue, uint64_t ring, uint64_t bytes)
+{
+    if (queue->slot >= 0) {
+        emu_sdma_engine_t *engine = engine_of((int)queue->node - 1, emu_slot_engine(queue->slot));
+        if (!engine)
+            return false;
+        emu_vm_lock_read();
+        queue->sdma = emu_sdma_queue_create(engine, &(emu_sdma_ring_t){
+                                                        .id = queue->id,
+                                                        .va = ring,
+                                                        .bytes = bytes,
+                                                        .rptr = queue->pointers + 8,
+                                                        .wptr = queue->pointers,
+                                                        .doorbell = queue->doorbell,
+                                                        .spared = emu_api_is_runtime(queue->owner),
+                                                    });
+        emu_vm_unlock();
+        if (!queue->sdma)
+            return false;
+    }
+    if (!start())
+        return false;
+    struct emu_queue **end = &machine.queues;
+    while (*end)
+        end = &(*end)->next;
+    *end = queue;
+    return true;
+}
+
+struct emu_queue *emu_machine_find(HSA_QUEUEID id)
+{
+    struct emu_queue *queue = machine.queues;
+    while (queue && (HSA_QUEUEID)queue->id != id)
+        queue = queue->next;
+    return queue;
+}
+
+static void print_queue(const struct emu_queue *queue, const char *state, FILE *to)
+{
+    if (!queue->sdma)
+        return;
+    fprintf(to, "queue %d gpu %u engine %d type %d owner %s %s\n", queue->id, queue->node - 1,
+            emu_slot_engine(queue->slot), queue->type, queue->owner, state);
+    emu_sdma_queue_print(queue->sdma, to);
+}
+
+void emu_machine_remove(struct emu_queue *queue)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *memory = open_memstream(&text, &bytes);
+    if (memory) {
+        print_queue(queue, "destroyed", memory);
+        fclose(memory);
+        char *more = realloc(machine.past, machine.past_bytes + bytes + 1);
+        if (more) {
+            memcpy(more + machine.past_bytes, text, bytes);
+            machine.past = more;
+            machine.past_bytes += bytes;
+        }
+        free(text);
+    }
+    struct emu_queue **at = &machine.queues;
+    while (*at != queue)
+        at = &(*at)->next;
+    *at = queue->next;
+    if (queue->sdma) {
+        emu_vm_lock_read();
+        emu_sdma_queue_destroy(queue->sdma);
+        emu_vm_unlock();
+    }
+}
+
+void emu_machine_print(FILE *to)
+{
+    if (machine.past)
+        fwrite(machine.past, 1, machine.past_bytes, to);
+    for (const struct emu_queue *queue = machine.queues; queue; queue = queue->next)
+        print_queue(queue, "open", to);
+}
+
+void emu_machine_report_left(void)
+{
+    for (const struct emu_queue *queue = machine.queues; queue; queue = queue->next)
+        if (!emu_api_is_runtime(queue->owner))
+            emu_report("leak", "queue %d of GPU %u was not destroyed by %s", queue->id, queue->node - 1, queue->owner);
+}

@@ -1,0 +1,150 @@
+/* Straight use of the thunk; see raw.h. */
+#include "raw.h"
+
+#include <dlfcn.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { PATIENCE = 20, MAX_NODES = 16 };
+
+typedef HSAKMT_STATUS create_ext_fn(HSAuint32 node, HSA_QUEUE_TYPE type, HSAuint32 percentage,
+                                    HSA_QUEUE_PRIORITY priority, HSAuint32 engine, void *ring, HSAuint64 bytes,
+                                    HsaEvent *event, HsaQueueResource *resource);
+
+static uint32_t gpus;
+
+_Noreturn void raw_fail(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vfprintf(stderr, format, args);
+    va_end(args);
+    fputc('\n', stderr);
+    exit(1);
+}
+
+void raw_check(HSAKMT_STATUS status, const char *call, const char *file, int line)
+{
+    if (status != HSAKMT_STATUS_SUCCESS)
+        raw_fail("%s:%d: %s: status %d", file, line, call, status);
+}
+
+int raw_open(void)
+{
+    HSAKMT_STATUS status = hsaKmtOpenKFD();
+    if (status != HSAKMT_STATUS_KERNEL_ALREADY_OPENED) {
+        HsaSystemProperties system;
+        RAW_CHECK(status);
+        RAW_CHECK(hsaKmtAcquireSystemProperties(&system));
+    }
+    HsaNodeProperties node;
+    for (gpus = 0; hsaKmtGetNodeProperties(gpus + 1, &node) == HSAKMT_STATUS_SUCCESS;)
+        gpus++;
+    return (int)gpus;
+}
+
+void raw_map(void *memory, size_t bytes, uint32_t mapped)
+{
+    uint32_t nodes[MAX_NODES], count = mapped ? 1 : gpus;
+    for (uint32_t i = 0; i < count; i++)
+        nodes[i] = mapped ? mapped : i + 1;
+    HSAuint64 alternate;
+    RAW_CHECK(hsaKmtMapMemoryToGPUNodes(memory, bytes, &alternate, (HsaMemMapFlags){.Value = 0}, count, nodes));
+}
+
+void *raw_allocate(uint32_t node, size_t bytes, uint32_t mapped)
+{
+    HsaMemFlags flags = {.Value = 0};
+    flags.ui32.HostAccess = flags.ui32.NonPaged = 1;
+    flags.ui32.ExecuteAccess = flags.ui32.Uncached = node == 0;
+    void *memory;
+    RAW_CHECK(hsaKmtAllocMemory(node, bytes, flags, &memory));
+    raw_map(memory, bytes, mapped);
+    return memory;
+}
+
+HSAKMT_STATUS raw_try_queue(struct raw_queue *queue, uint32_t node, int type, uint32_t engine)
+{
+    memset(queue, 0, sizeof *queue);
+    queue->ring = raw_allocate(0, RAW_RING, node);
+    if (type != RAW_BY_ENGINE)
+        return hsaKmtCreateQueue(node, (HSA_QUEUE_TYPE)type, 100, HSA_QUEUE_PRIORITY_NORMAL, queue->ring, RAW_RING,
+                                 NULL, &queue->resource);
+    create_ext_fn *create = (create_ext_fn *)dlsym(RTLD_DEFAULT, "hsaKmtCreateQueueExt");
+    if (!create)
+        raw_fail("this thunk has no queues by engine");
+    return create(node, (HSA_QUEUE_TYPE)type, 100, HSA_QUEUE_PRIORITY_NORMAL, engine, queue->ring, RAW_RING, NULL,
+                  &queue->resource);
+}
+
+void raw_queue(struct raw_queue *queue, uint32_t node, int type, uint32_t engine)
+{
+    RAW_CHECK(raw_try_queue(queue, node, type, engine));
+}
+
+void raw_destroy(struct raw_queue *queue)
+{
+    RAW_CHECK(hsaKmtDestroyQueue(queue->resource.QueueId));
+    RAW_CHECK(hsaKmtUnmapMemoryToGPU(queue->ring));
+    RAW_CHECK(hsaKmtFreeMemory(queue->ring, RAW_RING));
+}
+
+void raw_put(struct raw_queue *queue, const uint32_t *packet, unsigned dwords)
+{
+    uint64_t bytes = dwords * sizeof *packet, offset = queue->written % RAW_RING;
+    /* A packet must not run over the end: the rest is filled with NOPs. */
+    uint64_t pad = offset + bytes > RAW_RING ? RAW_RING - offset : 0;
+    while (queue->written + pad + bytes - *(volatile uint64_t *)queue->resource.Queue_read_ptr_aql >= RAW_RING)
+        sched_yield();
+    memset(queue->ring + offset, 0, pad);
+    queue->written += pad;
+    memcpy(queue->ring + queue->written % RAW_RING, packet, bytes);
+    queue->written += bytes;
+}
+
+static uint32_t low(const void *address)
+{
+    return (uint32_t)(uintptr_t)address;
+}
+
+static uint32_t high(const void *address)
+{
+    return (uint32_t)((uintptr_t)address >> 32);
+}
+
+void raw_copy(struct raw_queue *queue, void *to, const void *from, uint32_t bytes)
+{
+    raw_put(queue, (uint32_t[]){1, bytes - 1, 0, low(from), high(from), low(to), high(to)}, 7);
+}
+
+void raw_fence(struct raw_queue *queue, void *at, uint32_t value)
+{
+    raw_put(queue, (uint32_t[]){5, low(at), high(at), value}, 4);
+}
+
+/* At least, memory, looking again for ever. */
+void raw_poll(struct raw_queue *queue, void *at, uint32_t least)
+{
+    raw_put(queue, (uint32_t[]){8u | 5u << 28 | 1u << 31, low(at), high(at), least, ~0u, 4u | 0xfffu << 16}, 6);
+}
+
+void raw_ring(struct raw_queue *queue)
+{
+    __atomic_store_n(queue->resource.Queue_write_ptr_aql, queue->written, __ATOMIC_RELEASE);
+    __atomic_store_n(queue->resource.Queue_DoorBell_aql, queue->written, __ATOMIC_SEQ_CST);
+}
+
+int raw_wait(const void *at, uint32_t value)
+{
+    time_t late = time(NULL) + PATIENCE;
+    while (__atomic_load_n((const uint32_t *)at, __ATOMIC_ACQUIRE) != value) {
+        if (time(NULL) > late)
+            return 0;
+        sched_yield();
+    }
+    return 1;
+}

@@ -1,0 +1,45 @@
+/*
+ * For tests: memory and DMA queues straight from the thunk, as a component would use them, and the few packets that tests write.
+ * Whatever fails ends the program with a line that says what.
+ */
+#ifndef EMU_RAW_H
+#define EMU_RAW_H
+
+#include <hsakmt.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { RAW_RING = 64 << 10, RAW_BY_ENGINE = 6, RAW_XGMI = HSA_QUEUE_SDMA_XGMI };
+
+struct raw_queue {
+    HsaQueueResource resource;
+    char *ring;
+    uint64_t written;
+};
+
+#define RAW_CHECK(call) raw_check((call), #call, __FILE__, __LINE__)
+void raw_check(HSAKMT_STATUS status, const char *call, const char *file, int line);
+_Noreturn void raw_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Opens the thunk and returns the number of GPUs. A runtime's snapshot of the topology, if there is one, is left alone. */
+int raw_open(void);
+
+/* Memory of a node, mapped for one GPU's node, or for all where that is 0. */
+void *raw_allocate(uint32_t node, size_t bytes, uint32_t mapped);
+void raw_map(void *memory, size_t bytes, uint32_t mapped);
+
+/* A queue with a ring of its own. The engine counts for RAW_BY_ENGINE only. */
+HSAKMT_STATUS raw_try_queue(struct raw_queue *queue, uint32_t node, int type, uint32_t engine);
+void raw_queue(struct raw_queue *queue, uint32_t node, int type, uint32_t engine);
+void raw_destroy(struct raw_queue *queue);
+
+void raw_put(struct raw_queue *queue, const uint32_t *packet, unsigned dwords);
+void raw_copy(struct raw_queue *queue, void *to, const void *from, uint32_t bytes);
+void raw_fence(struct raw_queue *queue, void *at, uint32_t value);
+void raw_poll(struct raw_queue *queue, void *at, uint32_t least);
+void raw_ring(struct raw_queue *queue);
+
+/* Waits until a word has a value, for some seconds; false if it does not come to that. */
+int raw_wait(const void *at, uint32_t value);
+
+#endif

@@ -1,0 +1,464 @@
+/*
+ * Programs that do one thing wrong, or meet one injected failure. Each runs in a process of its own: rules NAME; the exit status
+ * is 0 if the node behaved as the driver would, and the log has the violation that emu.sh asks for.
+ */
+#include "raw.h"
+
+#include <dlfcn.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { PAGE = 4096, BLOCK = 1 << 20, LINK_QUEUES = 24 };
+
+static void expect(int held, const char *what)
+{
+    if (!held)
+        raw_fail("not so: %s", what);
+}
+#define EXPECT(condition) expect(condition, #condition)
+
+/* Queues one copy and a fence behind it; true if the fence came. */
+static int copy_ends(uint32_t node, void *to, const void *from)
+{
+    struct raw_queue queue;
+    char *done = raw_allocate(0, PAGE, node);
+    raw_queue(&queue, node, RAW_XGMI, 0);
+    raw_copy(&queue, to, from, PAGE);
+    raw_fence(&queue, done, 1);
+    raw_ring(&queue);
+    for (int i = 0; i < 100 && __atomic_load_n((uint32_t *)done, __ATOMIC_ACQUIRE) == 0; i++)
+        usleep(1000);
+    return __atomic_load_n((uint32_t *)done, __ATOMIC_ACQUIRE) == 1;
+}
+
+static void nothing_wrong(void)
+{
+    struct raw_queue queue;
+    char *memory = raw_allocate(1, BLOCK, 1), *done = raw_allocate(0, PAGE, 1);
+    raw_queue(&queue, 1, HSA_QUEUE_SDMA, 0);
+    memset(memory, 7, PAGE);
+    raw_copy(&queue, memory + PAGE, memory, PAGE);
+    raw_fence(&queue, done, 1);
+    raw_ring(&queue);
+    EXPECT(raw_wait(done, 1));
+    EXPECT(memcmp(memory, memory + PAGE, PAGE) == 0);
+    raw_destroy(&queue);
+    RAW_CHECK(hsaKmtFreeMemory(memory, BLOCK));
+}
+
+static void released(void)
+{
+    HsaNodeProperties node;
+    RAW_CHECK(hsaKmtReleaseSystemProperties());
+    EXPECT(hsaKmtGetNodeProperties(0, &node) != HSAKMT_STATUS_SUCCESS);
+}
+
+static void ring_size(void)
+{
+    HsaQueueResource resource = {.QueueId = 0};
+    char *ring = raw_allocate(0, 2 * RAW_RING, 1);
+    EXPECT(hsaKmtCreateQueue(1, HSA_QUEUE_SDMA, 100, HSA_QUEUE_PRIORITY_NORMAL, ring, RAW_RING, NULL, &resource) ==
+           HSAKMT_STATUS_INVALID_PARAMETER);
+}
+
+static void ring_mapping(void)
+{
+    HsaQueueResource resource = {.QueueId = 0};
+    char *ring = raw_allocate(0, RAW_RING, 2);
+    EXPECT(hsaKmtCreateQueue(1, HSA_QUEUE_SDMA, 100, HSA_QUEUE_PRIORITY_NORMAL, ring, RAW_RING, NULL, &resource) ==
+           HSAKMT_STATUS_INVALID_PARAMETER);
+}
+
+static void ipc_of(void *memory, size_t bytes)
+{
+    HsaSharedMemoryHandle handle;
+    EXPECT(hsaKmtShareMemory(memory, bytes, &handle) == HSAKMT_STATUS_INVALID_PARAMETER);
+}
+
+static void ipc_host(void)
+{
+    ipc_of(raw_allocate(0, BLOCK, 1), BLOCK);
+}
+
+static void ipc_part(void)
+{
+    ipc_of((char *)raw_allocate(1, BLOCK, 1) + PAGE, PAGE);
+}
+
+static void ipc_registered(void)
+{
+    char *memory = aligned_alloc(PAGE, BLOCK);
+    RAW_CHECK(hsaKmtRegisterMemory(memory, BLOCK));
+    ipc_of(memory, BLOCK);
+}
+
+static void ipc_imported(void)
+{
+    HsaSharedMemoryHandle handle;
+    HSAuint64 bytes;
+    void *again;
+    RAW_CHECK(hsaKmtShareMemory(raw_allocate(1, BLOCK, 1), BLOCK, &handle));
+    RAW_CHECK(hsaKmtRegisterSharedHandle(&handle, &again, &bytes));
+    ipc_of(again, BLOCK);
+}
+
+/* The driver refuses this; it is nobody's mistake that the exporter was faster. */
+static void ipc_freed(void)
+{
+    HsaSharedMemoryHandle handle;
+    HSAuint64 bytes;
+    void *memory = raw_allocate(1, BLOCK, 1), *again;
+    RAW_CHECK(hsaKmtShareMemory(memory, BLOCK, &handle));
+    RAW_CHECK(hsaKmtFreeMemory(memory, BLOCK));
+    EXPECT(hsaKmtRegisterSharedHandle(&handle, &again, &bytes) != HSAKMT_STATUS_SUCCESS);
+}
+
+static void free_twice(void)
+{
+    void *memory = raw_allocate(1, BLOCK, 1);
+    RAW_CHECK(hsaKmtFreeMemory(memory, BLOCK));
+    EXPECT(hsaKmtFreeMemory(memory, BLOCK) != HSAKMT_STATUS_SUCCESS);
+}
+
+static void destroy_twice(void)
+{
+    struct raw_queue queue;
+    raw_queue(&queue, 1, HSA_QUEUE_SDMA, 0);
+    RAW_CHECK(hsaKmtDestroyQueue(queue.resource.QueueId));
+    EXPECT(hsaKmtDestroyQueue(queue.resource.QueueId) != HSAKMT_STATUS_SUCCESS);
+}
+
+static void freed(void)
+{
+    char *from = raw_allocate(1, BLOCK, 1), *to = raw_allocate(1, BLOCK, 1);
+    RAW_CHECK(hsaKmtFreeMemory(to, BLOCK));
+    EXPECT(!copy_ends(1, to, from));
+}
+
+static void unmapped(void)
+{
+    char *from = raw_allocate(1, BLOCK, 1), *to = raw_allocate(1, BLOCK, 1);
+    RAW_CHECK(hsaKmtUnmapMemoryToGPU(to));
+    EXPECT(!copy_ends(1, to, from));
+}
+
+static void other_gpu(void)
+{
+    EXPECT(!copy_ends(2, raw_allocate(1, BLOCK, 1), raw_allocate(2, BLOCK, 2)));
+}
+
+/* On an MI300X, memory of other GPUs is for the engines of the links. */
+static void host_facing(void)
+{
+    struct raw_queue queue;
+    char *near = raw_allocate(1, BLOCK, 1), *far = raw_allocate(2, BLOCK, 1), *done = raw_allocate(0, PAGE, 1);
+    EXPECT(copy_ends(1, far, near));
+    raw_queue(&queue, 1, HSA_QUEUE_SDMA, 0);
+    raw_copy(&queue, far, near, PAGE);
+    raw_fence(&queue, done, 1);
+    raw_ring(&queue);
+    usleep(100000);
+    EXPECT(__atomic_load_n((uint32_t *)done, __ATOMIC_ACQUIRE) == 0);
+}
+
+/* Registered memory has another address for GPUs. */
+static void cpu_address(void)
+{
+    char *memory = aligned_alloc(PAGE, BLOCK), *to = raw_allocate(1, BLOCK, 1);
+    HSAuint64 device;
+    memset(memory, 5, BLOCK);
+    RAW_CHECK(hsaKmtRegisterMemory(memory, BLOCK));
+    RAW_CHECK(hsaKmtMapMemoryToGPU(memory, BLOCK, &device));
+    EXPECT(device != (uintptr_t)memory);
+    EXPECT(copy_ends(1, to, (void *)(uintptr_t)device));
+    EXPECT(to[0] == 5 && to[PAGE - 1] == 5);
+    EXPECT(!copy_ends(1, to, memory));
+}
+
+static void bad_packet(void)
+{
+    struct raw_queue queue;
+    raw_queue(&queue, 1, HSA_QUEUE_SDMA, 0);
+    raw_put(&queue, (uint32_t[]){0xee}, 1);
+    raw_ring(&queue);
+    usleep(100000);
+}
+
+/* Not strict: a queue that is in a POLL goes without harm to us, but it is said. */
+static void destroy_in_poll(void)
+{
+    struct raw_queue queue;
+    char *word = raw_allocate(0, PAGE, 1);
+    raw_queue(&queue, 1, RAW_XGMI, 0);
+    raw_poll(&queue, word, 1);
+    raw_ring(&queue);
+    usleep(50000);
+    RAW_CHECK(hsaKmtDestroyQueue(queue.resource.QueueId));
+}
+
+static void leak(void)
+{
+    struct raw_queue queue;
+    raw_queue(&queue, 1, RAW_XGMI, 0);
+}
+
+/* A component that waits for faults learns of them and lives. */
+static void fault_event(void)
+{
+    HsaEventDescriptor descriptor = {.EventType = HSA_EVENTTYPE_MEMORY, .NodeId = 1};
+    HsaEvent *event;
+    RAW_CHECK(hsaKmtCreateEvent(&descriptor, false, false, &event));
+    char *from = raw_allocate(1, BLOCK, 1);
+    EXPECT(!copy_ends(1, (void *)0x123456000, from));
+    RAW_CHECK(hsaKmtWaitOnEvent(event, 5000));
+    EXPECT(event->EventData.EventData.MemoryAccessFault.VirtualAddress == 0x123456000);
+    EXPECT(event->EventData.EventData.MemoryAccessFault.NodeId == 1);
+    EXPECT(hsaKmtWaitOnEvent(event, 0) == HSAKMT_STATUS_WAIT_TIMEOUT);
+}
+
+/* EMU_RESET_PACKET=2 */
+static void engine_reset(void)
+{
+    HsaEventDescriptor descriptor = {.EventType = HSA_EVENTTYPE_HW_EXCEPTION, .NodeId = 1};
+    HsaEvent *event;
+    RAW_CHECK(hsaKmtCreateEvent(&descriptor, false, false, &event));
+    EXPECT(!copy_ends(1, raw_allocate(1, BLOCK, 1), raw_allocate(1, BLOCK, 1)));
+    RAW_CHECK(hsaKmtWaitOnEvent(event, 5000));
+}
+
+/* EMU_FAULT_PACKET=1 */
+static void injected_fault(void)
+{
+    EXPECT(!copy_ends(1, raw_allocate(1, BLOCK, 1), raw_allocate(1, BLOCK, 1)));
+}
+
+/* EMU_FAIL_QUEUE_AFTER=2 */
+static void few_queues(void)
+{
+    struct raw_queue queue[3];
+    raw_queue(&queue[0], 1, RAW_XGMI, 0);
+    raw_queue(&queue[1], 1, HSA_QUEUE_SDMA, 0);
+    EXPECT(raw_try_queue(&queue[2], 1, RAW_XGMI, 0) != HSAKMT_STATUS_SUCCESS);
+    raw_destroy(&queue[0]);
+    raw_destroy(&queue[1]);
+}
+
+/* EMU_FAIL_IMPORT_AFTER=1 */
+static void few_imports(void)
+{
+    HsaSharedMemoryHandle handle;
+    HSAuint64 bytes;
+    void *memory = raw_allocate(1, BLOCK, 1), *again;
+    RAW_CHECK(hsaKmtShareMemory(memory, BLOCK, &handle));
+    RAW_CHECK(hsaKmtRegisterSharedHandle(&handle, &again, &bytes));
+    EXPECT(again != memory && bytes == BLOCK);
+    EXPECT(hsaKmtRegisterSharedHandle(&handle, &again, &bytes) != HSAKMT_STATUS_SUCCESS);
+}
+
+/* Takes queues until there are none; how many. */
+static int take_all(uint32_t node)
+{
+    struct raw_queue queue;
+    int taken = 0;
+    while (raw_try_queue(&queue, node, RAW_XGMI, 0) == HSAKMT_STATUS_SUCCESS)
+        taken++;
+    return taken;
+}
+
+/* Eight queues per engine for all processes together; those of a killed one come back. The GPU has three engines. */
+static void shared_engines(void)
+{
+    int taken, pipes[2];
+    EXPECT(pipe(pipes) == 0);
+    pid_t child = fork();
+    EXPECT(child >= 0);
+    if (child == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        raw_open();
+        taken = take_all(1);
+        EXPECT(write(pipes[1], &taken, sizeof taken) == sizeof taken);
+        pause();
+    }
+    EXPECT(read(pipes[0], &taken, sizeof taken) == sizeof taken);
+    EXPECT(taken == LINK_QUEUES);
+    raw_open();
+    EXPECT(take_all(1) == 0);
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+    EXPECT(take_all(1) == LINK_QUEUES);
+    EXPECT(take_all(2) == LINK_QUEUES);
+}
+
+static void thunk(int is_new)
+{
+    EXPECT((dlsym(RTLD_DEFAULT, "hsaKmtCreateQueueExt") != NULL) == is_new);
+    EXPECT(dlsym(RTLD_DEFAULT, "hsaKmtCreateQueue") != NULL);
+    EXPECT(dlsym(RTLD_DEFAULT, "emu_stats_dump") != NULL);
+}
+
+static HsaEvent *event_of(int manual)
+{
+    HsaEventDescriptor descriptor = {.EventType = HSA_EVENTTYPE_SIGNAL, .NodeId = 1};
+    HsaEvent *event;
+    RAW_CHECK(hsaKmtCreateEvent(&descriptor, manual, false, &event));
+    return event;
+}
+
+/* One that resets itself ends one wait, a manual one all of them; an engine's interrupt is a signal. */
+static void events(void)
+{
+    HsaEvent *automatic = event_of(0), *manual = event_of(1), *both[] = {automatic, manual};
+    struct raw_queue queue;
+    EXPECT(hsaKmtWaitOnEvent(automatic, 10) == HSAKMT_STATUS_WAIT_TIMEOUT);
+    RAW_CHECK(hsaKmtSetEvent(automatic));
+    EXPECT(hsaKmtWaitOnMultipleEvents(both, 2, true, 10) == HSAKMT_STATUS_WAIT_TIMEOUT);
+    RAW_CHECK(hsaKmtWaitOnMultipleEvents(both, 2, false, 10));
+    EXPECT(hsaKmtWaitOnEvent(automatic, 0) == HSAKMT_STATUS_WAIT_TIMEOUT);
+    RAW_CHECK(hsaKmtSetEvent(manual));
+    RAW_CHECK(hsaKmtWaitOnEvent(manual, 0));
+    RAW_CHECK(hsaKmtWaitOnEvent(manual, 0));
+    RAW_CHECK(hsaKmtResetEvent(manual));
+    EXPECT(hsaKmtWaitOnEvent(manual, 0) == HSAKMT_STATUS_WAIT_TIMEOUT);
+    raw_queue(&queue, 1, HSA_QUEUE_SDMA, 0);
+    raw_fence(&queue, (void *)(uintptr_t)automatic->EventData.HWData2, automatic->EventId);
+    raw_put(&queue, (uint32_t[]){6, automatic->EventId}, 2);
+    raw_ring(&queue);
+    RAW_CHECK(hsaKmtWaitOnEvent(automatic, 5000));
+    EXPECT(*(uint64_t *)(uintptr_t)automatic->EventData.HWData2 == automatic->EventId);
+    raw_destroy(&queue);
+    RAW_CHECK(hsaKmtDestroyEvent(automatic));
+    RAW_CHECK(hsaKmtDestroyEvent(manual));
+}
+
+/* Two who wait for one event that resets itself: the second has the age from before the signal, and does not sleep. */
+static void ages(void)
+{
+    HSAKMT_STATUS (*wait_on)
+    (HsaEvent *, HSAuint32, uint64_t *) =
+        (HSAKMT_STATUS(*)(HsaEvent *, HSAuint32, uint64_t *))dlsym(RTLD_DEFAULT, "hsaKmtWaitOnEvent_Ext");
+    EXPECT(wait_on != NULL);
+    HsaEvent *event = event_of(0);
+    uint64_t first = 0, second = 0;
+    EXPECT(wait_on(event, 0, &first) == HSAKMT_STATUS_WAIT_TIMEOUT && first != 0);
+    second = first;
+    RAW_CHECK(hsaKmtSetEvent(event));
+    RAW_CHECK(wait_on(event, 0, &first));
+    EXPECT(first != second);
+    RAW_CHECK(wait_on(event, 0, &second));
+    EXPECT(first == second);
+    EXPECT(wait_on(event, 0, &second) == HSAKMT_STATUS_WAIT_TIMEOUT);
+}
+
+/* On demand, while queues run. */
+static void statistics(void)
+{
+    int (*dump)(const char *path) = (int (*)(const char *))dlsym(RTLD_DEFAULT, "emu_stats_dump");
+    char path[] = "/tmp/emu-stats-XXXXXX", line[256];
+    struct raw_queue queue;
+    int fd = mkstemp(path), copies = 0, moved = 0, rings = 0;
+    char *memory = raw_allocate(2, BLOCK, 1), *done = raw_allocate(0, PAGE, 1);
+    EXPECT(fd >= 0 && dump);
+    raw_queue(&queue, 1, RAW_XGMI, 0);
+    for (uint32_t i = 1; i <= 3; i++) {
+        raw_copy(&queue, memory, memory + BLOCK / 2, 1000);
+        raw_fence(&queue, done, i);
+        raw_ring(&queue);
+        EXPECT(raw_wait(done, i));
+    }
+    EXPECT(dump(path) == 0);
+    FILE *file = fdopen(fd, "r");
+    while (fgets(line, sizeof line, file)) {
+        copies += strstr(line, " packet copy 3\n") != NULL;
+        moved += strstr(line, " moved gpu1 bytes 3000 packets 3\n") != NULL;
+        rings += strstr(line, " doorbells 3 fences 3 ") != NULL;
+    }
+    fclose(file);
+    unlink(path);
+    EXPECT(copies == 1 && moved == 1 && rings == 1);
+    EXPECT(dump("/nowhere/at/all") < 0);
+    raw_destroy(&queue);
+}
+
+static void old_thunk(void)
+{
+    thunk(0);
+}
+
+/* Queues on an engine of one's choice: eight, and no more. */
+static void new_thunk(void)
+{
+    thunk(1);
+    struct raw_queue queue;
+    for (int i = 0; i < 8; i++)
+        raw_queue(&queue, 1, RAW_BY_ENGINE, 3);
+    EXPECT(raw_try_queue(&queue, 1, RAW_BY_ENGINE, 3) != HSAKMT_STATUS_SUCCESS);
+    raw_queue(&queue, 1, RAW_BY_ENGINE, 4);
+    EXPECT(raw_try_queue(&queue, 1, RAW_BY_ENGINE, 5) != HSAKMT_STATUS_SUCCESS); /* there are five engines */
+}
+
+/* A child has none of its parent's node, and the parent is none the worse. */
+static void forked(void)
+{
+    nothing_wrong();
+    pid_t child = fork();
+    if (child == 0)
+        exit(hsaKmtOpenKFD() == HSAKMT_STATUS_SUCCESS);
+    int status;
+    EXPECT(waitpid(child, &status, 0) == child && status == 0);
+    nothing_wrong();
+}
+
+static const struct {
+    const char *name;
+    void (*run)(void);
+    int opens; /* by itself */
+} cases[] = {
+    {"nothing-wrong", nothing_wrong, 0},
+    {"released", released, 0},
+    {"ring-size", ring_size, 0},
+    {"ring-mapping", ring_mapping, 0},
+    {"ipc-host", ipc_host, 0},
+    {"ipc-part", ipc_part, 0},
+    {"ipc-registered", ipc_registered, 0},
+    {"ipc-imported", ipc_imported, 0},
+    {"ipc-freed", ipc_freed, 0},
+    {"free-twice", free_twice, 0},
+    {"destroy-twice", destroy_twice, 0},
+    {"freed", freed, 0},
+    {"unmapped", unmapped, 0},
+    {"other-gpu", other_gpu, 0},
+    {"cpu-address", cpu_address, 0},
+    {"bad-packet", bad_packet, 0},
+    {"leak", leak, 0},
+    {"destroy-in-poll", destroy_in_poll, 0},
+    {"fault-event", fault_event, 0},
+    {"engine-reset", engine_reset, 0},
+    {"injected-fault", injected_fault, 0},
+    {"few-queues", few_queues, 0},
+    {"few-imports", few_imports, 0},
+    {"shared-engines", shared_engines, 1},
+    {"old-thunk", old_thunk, 0},
+    {"new-thunk", new_thunk, 0},
+    {"forked", forked, 0},
+    {"events", events, 0},
+    {"ages", ages, 0},
+    {"host-facing", host_facing, 0},
+    {"statistics", statistics, 0},
+};
+
+int main(int argc, char **argv)
+{
+    for (size_t i = 0; argc == 2 && i < sizeof cases / sizeof *cases; i++)
+        if (strcmp(cases[i].name, argv[1]) == 0) {
+            if (!cases[i].opens)
+                raw_open();
+            cases[i].run();
+            return 0;
+        }
+    raw_fail("usage: rules NAME");
+}

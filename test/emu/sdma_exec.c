@@ -1,0 +1,293 @@
+/*
+ * The packet at the head of a queue: what each kind does, and what it waits for.
+ *
+ * Only FENCE, TRAP and ATOMIC wait for the operations before them; only they put later operations of the queue in order
+ * after earlier ones. A POLL waits for its word and for nothing else.
+ */
+#include "sdma_internal.h"
+
+#include <string.h>
+
+/* One unit of a POLL's interval: about 16 clocks of the engine. */
+#define INTERVAL_NS 10
+
+/* The word that a packet is about, as part of no operation. */
+static void *word(emu_sdma_queue_t *q, uint64_t va, uint32_t bytes, bool write)
+{
+    emu_sdma_access_t access = {.kind = q->head.kind, .at = q->head_at, .writes = 1u << SIDE_DST};
+    emu_sdma_region_t *region = &access.side[SIDE_DST];
+
+    *region = (emu_sdma_region_t){.va = va, .row_bytes = bytes, .rows = 1, .slices = 1};
+    region->host = emu_sdma_touch(q, q->head_at, va, bytes, write, &region->owner);
+    if (region->host && write) {
+        emu_sdma_check_race(q, &access);
+    }
+    return region->host;
+}
+
+/* What was written before is seen by whoever sees this. */
+static emu_sdma_state_t fence(emu_sdma_queue_t *q)
+{
+    uint32_t *to = word(q, q->head.dst[0].va, 4, true);
+
+    if (!to) {
+        return emu_sdma_die(q);
+    }
+    __atomic_store_n(to, q->head.data, __ATOMIC_RELEASE);
+    q->stats.fences++;
+    return EMU_SDMA_PROGRESSED;
+}
+
+/* Counts of a 100 MHz clock. */
+static emu_sdma_state_t timestamp(emu_sdma_queue_t *q, uint64_t now)
+{
+    uint64_t *to = word(q, q->head.dst[0].va, 8, true);
+
+    if (!to) {
+        return emu_sdma_die(q);
+    }
+    __atomic_store_n(to, now / 10, __ATOMIC_RELEASE);
+    return EMU_SDMA_PROGRESSED;
+}
+
+static void waited(emu_sdma_queue_t *q, uint64_t now)
+{
+    q->stats.blocked_ns += q->waiting_since ? now - q->waiting_since : 0;
+}
+
+static bool holds(emu_sdma_func_t func, uint32_t value, uint32_t reference)
+{
+    switch (func) {
+    case EMU_SDMA_ALWAYS:
+        return true;
+    case EMU_SDMA_LESS:
+        return value < reference;
+    case EMU_SDMA_LESS_EQUAL:
+        return value <= reference;
+    case EMU_SDMA_EQUAL:
+        return value == reference;
+    case EMU_SDMA_NOT_EQUAL:
+        return value != reference;
+    case EMU_SDMA_GREATER_EQUAL:
+        return value >= reference;
+    case EMU_SDMA_GREATER:
+        return value > reference;
+    case EMU_SDMA_FUNCS:
+        break;
+    }
+    return false;
+}
+
+/* Seen as signed numbers. */
+static uint32_t biased(uint32_t value)
+{
+    return value ^ 0x80000000u;
+}
+
+/* The value that this look sees. False: the address cannot be read. */
+static bool look(emu_sdma_queue_t *q, uint64_t now, uint32_t *value)
+{
+    const emu_sdma_config_t *config = &emu_sdma_node_of(q)->config;
+    bool stale = q->looks && q->stale_left && now < q->stale_until && emu_sdma_random(&q->random) & 1;
+
+    if (stale) {
+        q->stale_left--;
+    } else {
+        const uint32_t *from = word(q, q->head.src.va, 4, false);
+
+        if (!from) {
+            return false;
+        }
+        q->seen = __atomic_load_n(from, __ATOMIC_ACQUIRE);
+        q->stale_left = config->stale_looks;
+        q->stale_until = now + config->stale_ns;
+    }
+    q->looks++;
+    q->stats.looks++;
+    *value = q->seen & q->head.mask;
+    return true;
+}
+
+static emu_sdma_state_t poll(emu_sdma_queue_t *q, uint64_t now)
+{
+    const emu_sdma_packet_t *p = &q->head;
+    uint32_t value;
+    bool seen;
+
+    if (now < q->next_look) {
+        return EMU_SDMA_BLOCKED;
+    }
+    if (!look(q, now, &value)) {
+        return emu_sdma_die(q);
+    }
+    seen = holds(p->func, value, p->reference);
+    if (seen != holds(p->func, biased(value), biased(p->reference))) {
+        emu_sdma_complain(q, q->head_at, EMU_SDMA_POLL_SIGN, "%#x against %#x", value, p->reference);
+        return emu_sdma_die(q);
+    }
+    if (seen) {
+        waited(q, now);
+        q->stats.polls++;
+        return EMU_SDMA_PROGRESSED;
+    }
+    if (p->retries != EMU_SDMA_FOREVER && q->looks > p->retries) {
+        emu_sdma_complain(q, q->head_at, EMU_SDMA_POLL_RETRIES, "%#x after %u retries", value, p->retries);
+        return emu_sdma_die(q);
+    }
+    q->waiting_since = q->waiting_since ? q->waiting_since : now;
+    q->next_look = now + (uint64_t)p->interval * INTERVAL_NS;
+    return EMU_SDMA_BLOCKED;
+}
+
+/* Whether the packets from here on end exactly after `count` dwords, before the write pointer and the ring's end. */
+static bool cond_region(emu_sdma_queue_t *q, uint64_t count)
+{
+    uint64_t offset = q->read & (q->ring.bytes - 1), done = 0;
+    emu_sdma_problem_t problem;
+    int owner;
+
+    if (4 * count > q->limit - q->read || 4 * count > q->ring.bytes - offset) {
+        emu_sdma_complain(q, q->head_at, EMU_SDMA_COND_CROSS, "%llu dwords reach beyond write pointer or ring",
+                          (unsigned long long)count);
+        return false;
+    }
+    while (done < count) {
+        const void *from =
+            emu_sdma_touch(q, q->head_at, q->ring.va + offset + 4 * done, 4 * (count - done), false, &owner);
+        uint32_t dw[4] = {0}, length;
+
+        if (!from) {
+            return false;
+        }
+        memcpy(dw, from, count - done < 4 ? 4 * (count - done) : sizeof(dw));
+        length = emu_sdma_packet_length(emu_sdma_node_of(q)->config.gen, dw, count - done, &problem);
+        if (!length) {
+            emu_sdma_complain(q, q->read + 4 * done, problem.rule, "%s", problem.text);
+            return false;
+        }
+        done += length;
+    }
+    if (done != count) {
+        emu_sdma_complain(q, q->head_at, EMU_SDMA_COND_CROSS, "%llu dwords end inside a packet",
+                          (unsigned long long)count);
+    }
+    return done == count;
+}
+
+static emu_sdma_state_t cond_exe(emu_sdma_queue_t *q)
+{
+    const uint32_t *from = word(q, q->head.src.va, 4, false);
+    uint32_t value;
+
+    if (!from || !cond_region(q, q->head.count)) {
+        return emu_sdma_die(q);
+    }
+    value = __atomic_load_n(from, __ATOMIC_ACQUIRE);
+    if ((value != 0 && value != q->head.data) || q->head.data == 0) {
+        emu_sdma_complain(q, q->head_at, EMU_SDMA_COND_VALUE, "%#x, reference %#x", value, q->head.data);
+        return emu_sdma_die(q);
+    }
+    if (value == 0) {
+        q->stats.skipped += q->head.count;
+        q->read += 4ull * q->head.count;
+        __atomic_store_n(q->ring.rptr, q->read, __ATOMIC_RELEASE);
+    }
+    return EMU_SDMA_PROGRESSED;
+}
+
+static uint64_t load(const void *from, unsigned width)
+{
+    return width == 4 ? __atomic_load_n((const uint32_t *)from, __ATOMIC_ACQUIRE)
+                      : __atomic_load_n((const uint64_t *)from, __ATOMIC_ACQUIRE);
+}
+
+static bool replace(void *at, unsigned width, uint64_t old, uint64_t value)
+{
+    uint32_t old32 = (uint32_t)old;
+
+    return width == 4
+               ? __atomic_compare_exchange_n((uint32_t *)at, &old32, (uint32_t)value, false, __ATOMIC_ACQ_REL,
+                                             __ATOMIC_ACQUIRE)
+               : __atomic_compare_exchange_n((uint64_t *)at, &old, value, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+}
+
+/* True when it is done: a loop of compare-and-swap is not until it has swapped. */
+static bool apply(void *at, const emu_sdma_packet_t *p)
+{
+    uint64_t comparand = p->width == 4 ? (uint32_t)p->comparand : p->comparand, old, value;
+
+    do {
+        old = load(at, p->width);
+        if (p->atomic == EMU_SDMA_COMPARE && old != comparand) {
+            return !p->loop;
+        }
+        value = p->atomic == EMU_SDMA_ADD   ? old + p->operand
+                : p->atomic == EMU_SDMA_SUB ? old - p->operand
+                                            : p->operand;
+    } while (!replace(at, p->width, old, value));
+    return true;
+}
+
+static emu_sdma_state_t atomic(emu_sdma_queue_t *q, uint64_t now)
+{
+    const emu_sdma_packet_t *p = &q->head;
+    void *to;
+
+    if (now < q->next_look) {
+        return EMU_SDMA_BLOCKED;
+    }
+    to = word(q, p->dst[0].va, p->width, true);
+    if (!to) {
+        return emu_sdma_die(q);
+    }
+    if (apply(to, p)) {
+        waited(q, now);
+        return EMU_SDMA_PROGRESSED;
+    }
+    q->waiting_since = q->waiting_since ? q->waiting_since : now;
+    q->next_look = now + (uint64_t)p->interval * INTERVAL_NS;
+    return EMU_SDMA_BLOCKED;
+}
+
+/* What waits for everything before it. */
+static emu_sdma_state_t drained(emu_sdma_queue_t *q, uint64_t now)
+{
+    if (q->ops) {
+        return EMU_SDMA_BLOCKED;
+    }
+    q->past = 0;
+    switch (q->head.kind) {
+    case EMU_SDMA_FENCE:
+        return fence(q);
+    case EMU_SDMA_ATOMIC:
+        return atomic(q, now);
+    default:
+        emu_sdma_node_of(q)->env.trap(emu_sdma_node_of(q)->env.ctx, q->engine->gpu, q->head.data);
+        return EMU_SDMA_PROGRESSED;
+    }
+}
+
+emu_sdma_state_t emu_sdma_head_execute(emu_sdma_queue_t *q, uint64_t now)
+{
+    if (now < q->head_ready) {
+        return EMU_SDMA_BLOCKED;
+    }
+    switch (q->head.kind) {
+    case EMU_SDMA_FENCE:
+    case EMU_SDMA_TRAP:
+    case EMU_SDMA_ATOMIC:
+        return drained(q, now);
+    case EMU_SDMA_POLL:
+        return poll(q, now);
+    case EMU_SDMA_COND_EXE:
+        return cond_exe(q);
+    case EMU_SDMA_TIMESTAMP:
+        return timestamp(q, now);
+    case EMU_SDMA_NOP:
+    case EMU_SDMA_HDP_FLUSH: /* host memory and device memory are the same here */
+    case EMU_SDMA_PACKET_KINDS:
+        return EMU_SDMA_PROGRESSED;
+    default:
+        return emu_sdma_op_begin(q, now);
+    }
+}

@@ -1,0 +1,42 @@
+/*
+ * Statistics for assertions: written to EMU_STATS/PID when the process ends, whether or not a runtime took its queues down, and
+ * wherever a program asks for them. What was left open is said then, too.
+ */
+#include "api.h"
+#include "config.h"
+#include "machine.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <unistd.h>
+
+enum { PATH = 4096 };
+
+int emu_stats_dump(const char *path)
+{
+    FILE *file = fopen(path, "we");
+    if (!file)
+        return -errno;
+    emu_machine_lock();
+    emu_machine_print(file);
+    emu_machine_unlock();
+    return fclose(file) ? -errno : 0;
+}
+
+/* This library is the last to go, because it was the first to come. */
+__attribute__((destructor)) static void at_exit(void)
+{
+    if (emu_api_forked())
+        return;
+    const char *folder = emu_config()->stats_dir;
+    char path[PATH];
+    if (folder) {
+        snprintf(path, sizeof path, "%s/%d", folder, (int)getpid());
+        int error = emu_stats_dump(path);
+        if (error)
+            fprintf(stderr, "emulated node: cannot write %s\n", path);
+    }
+    emu_machine_lock();
+    emu_machine_report_left();
+    emu_machine_unlock();
+}

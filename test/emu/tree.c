@@ -1,0 +1,140 @@
+/*
+ * emu_tree: writes what KFD shows of an emulated machine in sysfs, as text files under a folder, for programs that read the
+ * topology from there:
+ *
+ *     FOLDER/generation_id
+ *     FOLDER/system_properties
+ *     FOLDER/nodes/N/gpu_id  name  properties
+ *     FOLDER/nodes/N/mem_banks/0/properties
+ *     FOLDER/nodes/N/io_links/L/properties
+ *
+ * usage: emu_tree FOLDER PERSONA GPUS
+ */
+#include "config.h"
+#include "persona.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { PATH = 4096, LINK_XGMI = 11, LINK_PCIE = 2 };
+
+static _Noreturn void die(const char *what)
+{
+    fprintf(stderr, "emu_tree: %s: %s\n", what, strerror(errno));
+    exit(1);
+}
+
+static FILE *create(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Opens a file, making the folders above it. */
+static FILE *create(const char *format, ...)
+{
+    char path[PATH];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(path, sizeof path, format, args);
+    va_end(args);
+    for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        if (mkdir(path, 0777) && errno != EEXIST)
+            die(path);
+        *slash = '/';
+    }
+    FILE *file = fopen(path, "w");
+    if (!file)
+        die(path);
+    return file;
+}
+
+static void finish(FILE *file)
+{
+    if (fclose(file))
+        die("cannot write");
+}
+
+static void write_link(const char *folder, int node, int link, const struct emu_persona *persona, int gpus, int to)
+{
+    int xgmi = node > 0 && to > 0;
+    FILE *file = create("%s/nodes/%d/io_links/%d/properties", folder, node, link);
+    fprintf(file, "type %d\nversion_major 0\nversion_minor 0\nnode_from %d\nnode_to %d\n", xgmi ? LINK_XGMI : LINK_PCIE,
+            node, to);
+    fprintf(file, "weight %d\nmin_latency 0\nmax_latency 0\n", xgmi ? EMU_LINK_WEIGHT_XGMI : EMU_LINK_WEIGHT_PCIE);
+    fprintf(file, "min_bandwidth %d\nmax_bandwidth %d\n", xgmi ? 50000 : 32000, xgmi ? 50000 : 32000);
+    fprintf(file, "recommended_transfer_size 0\nrecommended_sdma_engine_id_mask %u\nflags 1\n",
+            node > 0 ? emu_persona_engine_mask(persona, gpus, node - 1, to - 1) : 0);
+    finish(file);
+}
+
+static void write_properties(const char *folder, int node, const struct emu_persona *persona, int gpus)
+{
+    int gpu = node - 1, on_gpu = node > 0;
+    FILE *file = create("%s/nodes/%d/properties", folder, node);
+    fprintf(file, "cpu_cores_count %ld\n", on_gpu ? 0 : sysconf(_SC_NPROCESSORS_ONLN));
+    fprintf(file, "simd_count %u\n", on_gpu ? persona->compute_units * 4 : 0);
+    fprintf(file, "mem_banks_count 1\ncaches_count 0\nio_links_count %d\np2p_links_count 0\n", gpus);
+    fprintf(file, "cpu_core_id_base 0\nsimd_id_base %u\n", on_gpu ? 0x80000000u + (uint32_t)gpu * 0x1000 : 0);
+    fprintf(file, "max_waves_per_simd %d\nlds_size_in_kb %d\ngds_size_in_kb 0\n", on_gpu ? 8 : 0, on_gpu ? 64 : 0);
+    fprintf(file, "num_gws %d\nwave_front_size %d\n", on_gpu ? 64 : 0, on_gpu ? 64 : 0);
+    fprintf(file, "array_count %d\nsimd_arrays_per_engine 1\n", on_gpu ? 8 : 0);
+    fprintf(file, "gfx_target_version %u\n", on_gpu ? persona->gfx_target_version : 0);
+    fprintf(file, "vendor_id %d\ndevice_id %d\n", on_gpu ? 0x1002 : 0, on_gpu ? persona->device_id : 0);
+    fprintf(file, "location_id %u\ndomain 0\n", on_gpu ? emu_persona_location(persona, gpu) : 0);
+    fprintf(file, "drm_render_minor %d\n", on_gpu ? 128 + gpu : 0);
+    fprintf(file, "hive_id %llu\n", on_gpu ? EMU_HIVE_ID : 0ull);
+    fprintf(file, "num_sdma_engines %u\n", on_gpu ? persona->host_engines : 0);
+    fprintf(file, "num_sdma_xgmi_engines %u\n", on_gpu ? persona->xgmi_engines : 0);
+    fprintf(file, "num_sdma_queues_per_engine %d\n", on_gpu ? EMU_QUEUES_PER_ENGINE : 0);
+    fprintf(file, "num_cp_queues %d\nmax_engine_clk_fcompute %d\n", on_gpu ? 24 : 0, on_gpu ? 1700 : 0);
+    if (on_gpu)
+        fprintf(file, "local_mem_size 0\nfw_version 71\ncapability %u\nsdma_fw_version 8\nunique_id %llu\nnum_xcc %d\n",
+                0x8000u | 2u << 12, (unsigned long long)emu_persona_unique_id(persona, gpu),
+                persona->gfx_target_version >= 90400 ? 8 : 1);
+    fprintf(file, "max_engine_clk_ccompute 2500\n");
+    finish(file);
+}
+
+static void write_node(const char *folder, int node, const struct emu_persona *persona, int gpus)
+{
+    int gpu = node - 1;
+    FILE *file = create("%s/nodes/%d/gpu_id", folder, node);
+    fprintf(file, "%u\n", node ? emu_persona_gpu_id(persona, gpu) : 0);
+    finish(file);
+    file = create("%s/nodes/%d/name", folder, node);
+    fprintf(file, "%s\n", node ? persona->name : "");
+    finish(file);
+    write_properties(folder, node, persona, gpus);
+    file = create("%s/nodes/%d/mem_banks/0/properties", folder, node);
+    fprintf(file, "heap_type %d\nsize_in_bytes %llu\nflags 0\nwidth %d\nmem_clk_max 1600\n", node ? 1 : 0,
+            node ? (unsigned long long)persona->vram_bytes
+                 : (unsigned long long)sysconf(_SC_PHYS_PAGES) * (unsigned long long)sysconf(_SC_PAGESIZE),
+            node ? 4096 : 64);
+    finish(file);
+    int link = 0;
+    for (int to = 0; to <= gpus; to++)
+        if (to != node)
+            write_link(folder, node, link++, persona, gpus, to);
+}
+
+int main(int argc, char **argv)
+{
+    const struct emu_persona *persona = argc == 4 ? emu_persona_find(argv[2]) : NULL;
+    int gpus = argc == 4 ? atoi(argv[3]) : 0;
+    if (!persona || gpus < 1 || gpus > EMU_MAX_GPUS) {
+        fprintf(stderr, "usage: emu_tree FOLDER mi250x|mi300x 1..%d\n", EMU_MAX_GPUS);
+        return 2;
+    }
+    FILE *file = create("%s/generation_id", argv[1]);
+    fprintf(file, "2\n");
+    finish(file);
+    file = create("%s/system_properties", argv[1]);
+    fprintf(file, "platform_oem 0\nplatform_id 0\nplatform_rev 0\n");
+    finish(file);
+    for (int node = 0; node <= gpus; node++)
+        write_node(argv[1], node, persona, gpus);
+    return 0;
+}

@@ -1,0 +1,218 @@
+/* The table of ranges; see vm.h. */
+#include "vm.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { PAGE = 4096, FREED = 256 };
+
+static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
+
+static struct {
+    struct emu_range **ranges; /* by va */
+    size_t count, room;
+    /* What was freed last, to tell the use of freed memory from the use of an address that never was one. */
+    struct {
+        uint64_t va, bytes;
+    } freed[FREED];
+    size_t frees;
+} vm;
+
+void emu_vm_lock(void)
+{
+    pthread_rwlock_wrlock(&lock);
+}
+
+void emu_vm_lock_read(void)
+{
+    pthread_rwlock_rdlock(&lock);
+}
+
+void emu_vm_unlock(void)
+{
+    pthread_rwlock_unlock(&lock);
+}
+
+/* How many ranges begin at or below va. */
+static size_t place(uint64_t va)
+{
+    size_t low = 0, high = vm.count;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (vm.ranges[middle]->va <= va)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+struct emu_range *emu_vm_find(uint64_t va)
+{
+    size_t at = place(va);
+    if (at == 0)
+        return NULL;
+    struct emu_range *range = vm.ranges[at - 1];
+    return va - range->va < range->bytes ? range : NULL;
+}
+
+struct emu_range *emu_vm_find_user(uint64_t user)
+{
+    for (size_t i = 0; i < vm.count; i++)
+        if (vm.ranges[i]->kind == HSA_POINTER_REGISTERED_USER && user - vm.ranges[i]->user < vm.ranges[i]->user_bytes)
+            return vm.ranges[i];
+    return NULL;
+}
+
+struct emu_range *emu_vm_find_any(const void *pointer)
+{
+    struct emu_range *range = emu_vm_find((uintptr_t)pointer);
+    return range ? range : emu_vm_find_user((uintptr_t)pointer);
+}
+
+bool emu_vm_is_mapped(const struct emu_range *range, uint32_t node)
+{
+    for (uint32_t i = 0; i < range->mapped_count; i++)
+        if (range->mapped[i] == node)
+            return true;
+    return false;
+}
+
+void emu_vm_map(struct emu_range *range, const uint32_t *nodes, size_t count)
+{
+    range->mapped_count = 0;
+    for (size_t i = 0; i < count && range->mapped_count < EMU_MAX_NODES; i++)
+        if (nodes[i] > 0 && !emu_vm_is_mapped(range, nodes[i]))
+            range->mapped[range->mapped_count++] = nodes[i];
+}
+
+static bool was_freed(uint64_t va)
+{
+    for (size_t i = 0; i < FREED; i++)
+        if (va - vm.freed[i].va < vm.freed[i].bytes)
+            return true;
+    return false;
+}
+
+char *emu_vm_translate(uint32_t node, uint64_t va, uint64_t bytes, bool write, const char **why)
+{
+    const struct emu_range *range = emu_vm_find(va);
+    if (!range) {
+        *why = was_freed(va)          ? "it was freed"
+               : emu_vm_find_user(va) ? "it is the CPU's address of registered memory, not the GPU's"
+                                      : "there is no memory";
+        return NULL;
+    }
+    *why = !emu_vm_is_mapped(range, node)          ? "it is not mapped for this GPU"
+           : bytes > range->va + range->bytes - va ? "it runs past the end of the memory"
+           : write && range->flags.ui32.ReadOnly   ? "it is read-only"
+                                                   : NULL;
+    return *why ? NULL : range->host + (va - range->va);
+}
+
+/* Reserves addresses; nothing is behind them. */
+static char *reserve(uint64_t bytes, uint64_t alignment)
+{
+    char *at = mmap(NULL, bytes + alignment, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (at == MAP_FAILED)
+        return NULL;
+    uint64_t before = -(uintptr_t)at & (alignment - 1);
+    if (before)
+        munmap(at, before);
+    if (alignment > before)
+        munmap(at + before + bytes, alignment - before);
+    return at + before;
+}
+
+/* Takes the range into the table, or gives its addresses and its file back. */
+static struct emu_range *insert(const struct emu_range *filled)
+{
+    struct emu_range *range = malloc(sizeof *range);
+    if (range && vm.count == vm.room) {
+        size_t room = vm.room ? 2 * vm.room : 64;
+        struct emu_range **more = realloc(vm.ranges, room * sizeof *more);
+        if (more) {
+            vm.ranges = more;
+            vm.room = room;
+        }
+    }
+    if (!range || vm.count == vm.room) {
+        free(range);
+        munmap((void *)(uintptr_t)filled->va, filled->bytes);
+        if (filled->fd >= 0)
+            close(filled->fd);
+        return NULL;
+    }
+    *range = *filled;
+    size_t at = place(range->va);
+    memmove(vm.ranges + at + 1, vm.ranges + at, (vm.count - at) * sizeof *vm.ranges);
+    vm.ranges[at] = range;
+    vm.count++;
+    return range;
+}
+
+struct emu_range *emu_vm_add_anonymous(uint64_t bytes, uint64_t alignment)
+{
+    char *host = reserve(bytes, alignment);
+    if (!host)
+        return NULL;
+    if (mprotect(host, bytes, PROT_READ | PROT_WRITE)) {
+        munmap(host, bytes);
+        return NULL;
+    }
+    return insert(&(struct emu_range){
+        .va = (uintptr_t)host, .bytes = bytes, .host = host, .fd = -1, .kind = HSA_POINTER_ALLOCATED});
+}
+
+struct emu_range *emu_vm_add_shared(int fd, uint64_t bytes, uint64_t alignment)
+{
+    char *host = reserve(bytes, alignment);
+    if (host && mmap(host, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED) {
+        munmap(host, bytes);
+        host = NULL;
+    }
+    if (!host) {
+        close(fd);
+        return NULL;
+    }
+    /* As the driver has it: a child has none of its parent's GPU memory. */
+    madvise(host, bytes, MADV_DONTFORK);
+    return insert(&(struct emu_range){
+        .va = (uintptr_t)host, .bytes = bytes, .host = host, .fd = fd, .kind = HSA_POINTER_ALLOCATED});
+}
+
+struct emu_range *emu_vm_add_user(void *user, uint64_t bytes)
+{
+    uint64_t offset = (uintptr_t)user % PAGE, whole = (offset + bytes + PAGE - 1) / PAGE * PAGE;
+    char *va = reserve(whole, PAGE);
+    if (!va)
+        return NULL;
+    return insert(&(struct emu_range){
+        .va = (uintptr_t)va,
+        .bytes = whole,
+        .host = (char *)user - offset,
+        .fd = -1,
+        .kind = HSA_POINTER_REGISTERED_USER,
+        .node = 0,
+        .user = (uintptr_t)user,
+        .user_bytes = bytes,
+        .registrations = 1,
+    });
+}
+
+void emu_vm_remove(struct emu_range *range)
+{
+    size_t at = place(range->va) - 1;
+    memmove(vm.ranges + at, vm.ranges + at + 1, (vm.count - at - 1) * sizeof *vm.ranges);
+    vm.count--;
+    size_t slot = vm.frees++ % FREED;
+    vm.freed[slot].va = range->va;
+    vm.freed[slot].bytes = range->bytes;
+    munmap((void *)(uintptr_t)range->va, range->bytes);
+    if (range->fd >= 0)
+        close(range->fd);
+    free(range);
+}

@@ -1,0 +1,34 @@
+/*
+ * What a test tells the libraries that stand in for libcuda, libamdhip64 and libhsa-runtime64, and what they saw.
+ *
+ * They are shared libraries with the real ones' names and calls, so that finding them, filling the tables from them and
+ * reading their answers can be tested: versions and kinds of memory that no machine at hand has. They know one address
+ * range. Each exports its own `fake_driver`.
+ */
+#ifndef DMA_TEST_GPU_FAKE_DRIVER_H
+#define DMA_TEST_GPU_FAKE_DRIVER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct fake_driver {
+    int version;
+    unsigned error;     /* of pointer queries and of counting devices */
+    bool needs_context; /* CUDA: pointer queries fail on a thread without one */
+    bool stale;         /* CUDA: the first context that was retained is destroyed */
+    bool closed;        /* HSA: not initialised */
+
+    uint64_t base, size; /* the memory there is */
+    uint64_t type, ordinal, managed, ipc, pool, id;
+    bool vmm, pinned;             /* CUDA: answers of the second question */
+    uint32_t hsa_type, hsa_flags; /* HSA: of the allocation */
+    uint64_t hsa_agent, hsa_size;
+
+    unsigned queries;  /* first and later questions about an address, all calls */
+    unsigned retained; /* primary contexts */
+    unsigned calls;    /* of HIP, whichever */
+    unsigned open_flags, last_error;
+    int device; /* HIP: the current one */
+} fake_driver_t;
+
+#endif

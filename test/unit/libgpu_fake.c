@@ -1,0 +1,493 @@
+/* The fake runtime: devices, scopes, memory, IPC, injected failures. Its streams are in libgpu_fake_stream.c. */
+#include "libgpu_fake.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "libgpu_fake_internal.h"
+
+#define MAGIC 0x66616b6567707531u
+#define PAGE  4096u
+
+fake_machine_t fake_machine = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+
+typedef struct range {
+    struct range *next;
+    dma_gpu_kind_t kind;
+    int device, fd;
+    uint64_t base, size, id;
+} range_t;
+
+/* What a handle says, to whom it may be opened by. */
+typedef struct ticket {
+    uint64_t magic, id, size;
+    int32_t fd, device;
+} ticket_t;
+
+_Static_assert(sizeof(ticket_t) <= DMA_GPU_HANDLE_BYTES, "fits");
+
+static range_t *ranges;
+static uint64_t last_id;
+static void *next_at;
+static _Thread_local int depth, current;
+
+/* Functions by name: how often called, which call fails. */
+static struct {
+    const char *name;
+    unsigned calls, fail_at;
+    dma_status_t status;
+} functions[64];
+
+void fake_misuse(const char *format, ...)
+{
+    va_list args;
+
+    fputs("fake GPU: ", stderr);
+    va_start(args, format);
+    vfprintf(stderr, format, args);
+    va_end(args);
+    fputc('\n', stderr);
+    abort();
+}
+
+static size_t function_index(const char *name)
+{
+    size_t i = 0;
+
+    while (functions[i].name && strcmp(functions[i].name, name) != 0) {
+        i++;
+    }
+    functions[i].name = name;
+    return i;
+}
+
+bool fake_call(const char *function, dma_status_t *status)
+{
+    size_t i;
+    bool fails;
+
+    pthread_mutex_lock(&fake_machine.lock);
+    i = function_index(function);
+    functions[i].calls++;
+    fails = functions[i].fail_at && functions[i].calls == functions[i].fail_at;
+    *status = fails ? functions[i].status : DMA_ERR_ENGINE;
+    fails |= fake_machine.shut_down;
+    pthread_mutex_unlock(&fake_machine.lock);
+    return !fails;
+}
+
+unsigned fake_gpu_calls(const char *function)
+{
+    unsigned calls;
+
+    pthread_mutex_lock(&fake_machine.lock);
+    calls = functions[function_index(function)].calls;
+    pthread_mutex_unlock(&fake_machine.lock);
+    return calls;
+}
+
+void fake_gpu_fail(const char *function, unsigned skip, dma_status_t status)
+{
+    size_t i;
+
+    pthread_mutex_lock(&fake_machine.lock);
+    i = function_index(function);
+    functions[i].fail_at = functions[i].calls + skip + 1;
+    functions[i].status = status;
+    pthread_mutex_unlock(&fake_machine.lock);
+}
+
+int fake_scope(const char *function)
+{
+    if (depth == 0) {
+        fake_misuse("%s outside of enter and leave", function);
+    }
+    return current;
+}
+
+/* Under the lock. */
+uint64_t fake_random(void)
+{
+    uint64_t x = fake_machine.random;
+
+    x ^= x << 13;
+    x ^= x >> 7;
+    x ^= x << 17;
+    return fake_machine.random = x;
+}
+
+static dma_status_t device_count(int *count)
+{
+    dma_status_t status;
+
+    if (!fake_call("device_count", &status)) {
+        return status;
+    }
+    *count = fake_machine.options.devices;
+    return DMA_OK;
+}
+
+static dma_status_t current_device(int *device)
+{
+    dma_status_t status;
+
+    if (!fake_call("current_device", &status)) {
+        return status;
+    }
+    *device = current;
+    return DMA_OK;
+}
+
+static dma_status_t device_pci(int device, dma_gpu_pci_t *pci)
+{
+    dma_status_t status;
+
+    if (!fake_call("device_pci", &status)) {
+        return status;
+    }
+    *pci = (dma_gpu_pci_t){.domain = 0, .bus = 0x10u * ((uint32_t)device + 1), .device = 0};
+    return DMA_OK;
+}
+
+static dma_status_t enter(int device, dma_gpu_scope_t *scope)
+{
+    dma_status_t status;
+
+    if (!fake_call("enter", &status)) {
+        return status;
+    }
+    if (device < 0 || device >= fake_machine.options.devices) {
+        return DMA_ERR_ENGINE;
+    }
+    scope->previous = current;
+    current = device;
+    depth++;
+    return DMA_OK;
+}
+
+static void leave(dma_gpu_scope_t *scope)
+{
+    if (depth-- == 0) {
+        fake_misuse("leave without enter");
+    }
+    current = scope->previous;
+}
+
+/* Under the lock. */
+static range_t *find(uint64_t addr)
+{
+    range_t *r = ranges;
+
+    while (r && addr - r->base >= r->size) {
+        r = r->next;
+    }
+    return r;
+}
+
+void fake_check_range(const char *function, uint64_t addr, uint64_t bytes)
+{
+    range_t *r;
+
+    pthread_mutex_lock(&fake_machine.lock);
+    r = find(addr);
+    if (r && bytes > r->size - (addr - r->base)) {
+        fake_misuse("%s: %#lx + %#lx goes beyond its allocation", function, addr, bytes);
+    }
+    pthread_mutex_unlock(&fake_machine.lock);
+}
+
+static uint64_t pages(uint64_t bytes)
+{
+    return (bytes + PAGE - 1) / PAGE * PAGE;
+}
+
+/* `fd` is taken over. */
+static range_t *map(dma_gpu_kind_t kind, int device, int fd, uint64_t bytes, void *at)
+{
+    range_t *r = calloc(1, sizeof(*r));
+    void *addr = mmap(at, pages(bytes), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+    if (!r || addr == MAP_FAILED) {
+        fake_misuse("no memory");
+    }
+    pthread_mutex_lock(&fake_machine.lock);
+    *r = (range_t){ranges, kind, device, fd, (uintptr_t)addr, bytes, ++last_id};
+    ranges = r;
+    pthread_mutex_unlock(&fake_machine.lock);
+    return r;
+}
+
+static void unmap(const char *function, uint64_t base, bool imported)
+{
+    range_t **at = &ranges, *r;
+
+    pthread_mutex_lock(&fake_machine.lock);
+    while (*at && (*at)->base != base) {
+        at = &(*at)->next;
+    }
+    r = *at;
+    if (!r || (r->kind == DMA_GPU_DEVICE_IMPORTED) != imported) {
+        fake_misuse("%s of %#lx, which it did not return", function, base);
+    }
+    *at = r->next;
+    munmap((void *)(uintptr_t)r->base, pages(r->size));
+    close(r->fd);
+    free(r);
+    pthread_mutex_unlock(&fake_machine.lock);
+}
+
+void *fake_gpu_alloc(dma_gpu_kind_t kind, int device, uint64_t bytes)
+{
+    int fd = memfd_create("fake-gpu", MFD_CLOEXEC);
+    void *at = next_at;
+
+    if (fd < 0 || ftruncate(fd, (off_t)pages(bytes)) != 0) {
+        fake_misuse("no memfd");
+    }
+    next_at = NULL;
+    return (void *)(uintptr_t)map(kind, device, fd, bytes, at)->base;
+}
+
+void fake_gpu_free(void *addr)
+{
+    unmap("free", (uintptr_t)addr, false);
+}
+
+void fake_gpu_next_at(void *addr)
+{
+    next_at = addr;
+}
+
+static dma_status_t query(uint64_t addr, dma_gpu_memory_t *memory)
+{
+    dma_status_t status;
+    range_t *r;
+
+    if (!fake_call("query", &status) && !fake_machine.shut_down) {
+        *memory = (dma_gpu_memory_t){.kind = DMA_GPU_DEVICE_PLAIN, .base = 1, .size = UINT64_MAX}; /* not to be used */
+        return status;
+    }
+    *memory = (dma_gpu_memory_t){.kind = DMA_GPU_HOST, .device = -1, .device_addr = addr};
+    if (fake_machine.shut_down) {
+        return DMA_OK;
+    }
+    pthread_mutex_lock(&fake_machine.lock);
+    r = find(addr);
+    if (r) {
+        *memory = (dma_gpu_memory_t){.kind = r->kind,
+                                     .device = r->device,
+                                     .base = r->base,
+                                     .size = r->size,
+                                     .buffer_id = r->id,
+                                     .device_addr = addr};
+    }
+    pthread_mutex_unlock(&fake_machine.lock);
+    return DMA_OK;
+}
+
+static dma_status_t ipc_export(uint64_t base, dma_gpu_handle_t *handle)
+{
+    dma_status_t status;
+    ticket_t ticket;
+    range_t *r;
+
+    fake_scope("ipc_export");
+    if (!fake_call("ipc_export", &status)) {
+        return status;
+    }
+    pthread_mutex_lock(&fake_machine.lock);
+    r = find(base);
+    if (!r || r->base != base || r->kind != DMA_GPU_DEVICE_PLAIN) {
+        fake_misuse("a handle was asked for %s memory at %#lx", r ? dma_gpu_kind_name(r->kind) : "host", base);
+    }
+    ticket = (ticket_t){MAGIC, r->id, r->size, r->fd, r->device};
+    pthread_mutex_unlock(&fake_machine.lock);
+    memset(handle, 0, sizeof(*handle));
+    memcpy(handle, &ticket, sizeof(ticket));
+    return DMA_OK;
+}
+
+static dma_status_t ipc_open(const dma_gpu_handle_t *handle, uint64_t *base)
+{
+    int fd, device = fake_scope("ipc_open");
+    dma_status_t status;
+    ticket_t ticket;
+    range_t *r;
+
+    if (!fake_call("ipc_open", &status)) {
+        return status;
+    }
+    memcpy(&ticket, handle, sizeof(ticket));
+    if (ticket.magic != MAGIC) {
+        return DMA_UNSUPPORTED;
+    }
+    pthread_mutex_lock(&fake_machine.lock);
+    for (r = ranges; r && (r->id != ticket.id || r->fd != ticket.fd); r = r->next) {
+    }
+    fd = r ? dup(ticket.fd) : -1;
+    pthread_mutex_unlock(&fake_machine.lock);
+    if (fd < 0) {
+        return DMA_UNSUPPORTED;
+    }
+    *base = map(DMA_GPU_DEVICE_IMPORTED, device, fd, ticket.size, NULL)->base;
+    return DMA_OK;
+}
+
+static dma_status_t ipc_close(uint64_t base)
+{
+    dma_status_t status;
+
+    fake_scope("ipc_close");
+    if (!fake_call("ipc_close", &status)) {
+        return status;
+    }
+    unmap("ipc_close", base, true);
+    return DMA_OK;
+}
+
+static dma_status_t host_register(void *addr, uint64_t bytes, uint64_t *device_addr)
+{
+    dma_status_t status;
+    range_t *r;
+
+    fake_scope("host_register");
+    if (!fake_call("host_register", &status)) {
+        return status;
+    }
+    r = calloc(1, sizeof(*r));
+    if (!r) {
+        return DMA_ERR_NOMEM;
+    }
+    pthread_mutex_lock(&fake_machine.lock);
+    *r = (range_t){ranges, DMA_GPU_HOST_REGISTERED, current, -1, (uintptr_t)addr, bytes, ++last_id};
+    ranges = r;
+    pthread_mutex_unlock(&fake_machine.lock);
+    *device_addr = (uintptr_t)addr;
+    return DMA_OK;
+}
+
+static dma_status_t host_unregister(void *addr)
+{
+    range_t **at = &ranges, *r;
+    dma_status_t status;
+
+    fake_scope("host_unregister");
+    if (!fake_call("host_unregister", &status)) {
+        return status;
+    }
+    pthread_mutex_lock(&fake_machine.lock);
+    while (*at && ((*at)->base != (uintptr_t)addr || (*at)->kind != DMA_GPU_HOST_REGISTERED)) {
+        at = &(*at)->next;
+    }
+    r = *at;
+    if (!r) {
+        fake_misuse("host_unregister of %p, which is not registered", addr);
+    }
+    *at = r->next;
+    pthread_mutex_unlock(&fake_machine.lock);
+    free(r);
+    return DMA_OK;
+}
+
+static dma_status_t alloc(uint64_t bytes, uint64_t *addr)
+{
+    int device = fake_scope("alloc");
+    dma_status_t status;
+
+    if (!fake_call("alloc", &status)) {
+        return status;
+    }
+    *addr = (uintptr_t)fake_gpu_alloc(DMA_GPU_DEVICE_PLAIN, device, bytes);
+    return DMA_OK;
+}
+
+static dma_status_t free_device(uint64_t addr)
+{
+    dma_status_t status;
+
+    fake_scope("free");
+    if (!fake_call("free", &status)) {
+        return status;
+    }
+    unmap("free", addr, false);
+    return DMA_OK;
+}
+
+static void release(void)
+{
+    dma_status_t status;
+
+    fake_call("release", &status);
+}
+
+void fake_gpu_hold(int device, bool hold)
+{
+    pthread_mutex_lock(&fake_machine.lock);
+    fake_machine.held[device] = hold;
+    pthread_cond_broadcast(&fake_machine.changed);
+    pthread_mutex_unlock(&fake_machine.lock);
+}
+
+void fake_gpu_shut_down(void)
+{
+    pthread_mutex_lock(&fake_machine.lock);
+    fake_machine.shut_down = true;
+    pthread_mutex_unlock(&fake_machine.lock);
+}
+
+dma_gpu_runtime_t *fake_gpu_start(const fake_gpu_options_t *options)
+{
+    static const dma_gpu_runtime_t fresh = {
+        .name = "fake",
+        .version = 1,
+        .batch_native = true,
+        .device_count = device_count,
+        .current_device = current_device,
+        .device_pci = device_pci,
+        .enter = enter,
+        .leave = leave,
+        .query = query,
+        .ipc_export = ipc_export,
+        .ipc_open = ipc_open,
+        .ipc_close = ipc_close,
+        .host_register = host_register,
+        .host_unregister = host_unregister,
+        .alloc = alloc,
+        .free = free_device,
+        .release = release,
+    };
+    static dma_gpu_runtime_t table;
+
+    table = fresh;
+    fake_fill_streams(&table);
+    memset(functions, 0, sizeof(functions));
+    memset(fake_machine.held, 0, sizeof(fake_machine.held));
+    fake_machine.options = *options;
+    fake_machine.random = options->seed | 1;
+    fake_machine.stopping = fake_machine.shut_down = false;
+    for (intptr_t i = 0; i < options->devices; i++) {
+        pthread_create(&fake_machine.device[i], NULL, fake_device_main, (void *)i);
+    }
+    return &table;
+}
+
+void fake_gpu_stop(void)
+{
+    pthread_mutex_lock(&fake_machine.lock);
+    fake_machine.stopping = true;
+    pthread_cond_broadcast(&fake_machine.changed);
+    pthread_mutex_unlock(&fake_machine.lock);
+    for (int i = 0; i < fake_machine.options.devices; i++) {
+        pthread_join(fake_machine.device[i], NULL);
+    }
+    if (fake_machine.streams) {
+        fake_misuse("a stream is left");
+    }
+    if (ranges) {
+        fake_misuse("%s memory at %#lx is left", dma_gpu_kind_name(ranges->kind), ranges->base);
+    }
+}

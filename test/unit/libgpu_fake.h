@@ -1,0 +1,46 @@
+/*
+ * A GPU runtime made of threads and host memory, so that what is built over the table of gpu/runtime.h can be tested
+ * without a GPU.
+ *
+ * Every device is a thread. It runs the work of its streams, each in order, in a random interleaving, and after random
+ * delays; the copies of a batch in any order. Device memory is a memfd: an IPC handle opened again is another address of
+ * the same bytes, and one that was freed or closed is gone, so that use after it faults.
+ *
+ * It is strict where the real ones are forgiving or crash: a call out of scope, a handle asked for memory that is not
+ * plain, a copy that leaves its allocation or touches memory of a device that was freed, a stream destroyed with a wait
+ * pending: the program aborts with a line that says so.
+ */
+#ifndef DMA_TEST_LIBGPU_FAKE_H
+#define DMA_TEST_LIBGPU_FAKE_H
+
+#include "gpu/runtime.h"
+
+typedef struct fake_gpu_options {
+    int devices;      /* 1 .. FAKE_GPU_MAX_DEVICES */
+    uint64_t seed;    /* of the interleavings and delays */
+    unsigned late_us; /* at most this long before each piece of work; 0: as fast as it can */
+} fake_gpu_options_t;
+
+#define FAKE_GPU_MAX_DEVICES 8
+
+/* One at a time. Entries of the table may be set to NULL by the test. Stopping checks that nothing is left behind. */
+dma_gpu_runtime_t *fake_gpu_start(const fake_gpu_options_t *options);
+void fake_gpu_stop(void);
+
+/* Memory of any kind but DMA_GPU_HOST, on a device (host kinds: of the node). */
+void *fake_gpu_alloc(dma_gpu_kind_t kind, int device, uint64_t bytes);
+void fake_gpu_free(void *addr);
+/* The next allocation gets this address, if it is free. */
+void fake_gpu_next_at(void *addr);
+
+/* `function` is a member of the table: how often it was called; that it fails once with `status`, after `skip` calls. */
+unsigned fake_gpu_calls(const char *function);
+void fake_gpu_fail(const char *function, unsigned skip, dma_status_t status);
+
+/* No work of this device is begun while it is held: streams are late for as long as the test likes. */
+void fake_gpu_hold(int device, bool hold);
+
+/* As after a reset of the device or the end of the driver: all queries answer "host", all other calls fail. */
+void fake_gpu_shut_down(void);
+
+#endif

@@ -1,0 +1,41 @@
+/* What the files of the fake runtime share. */
+#ifndef DMA_TEST_LIBGPU_FAKE_INTERNAL_H
+#define DMA_TEST_LIBGPU_FAKE_INTERNAL_H
+
+#include <pthread.h>
+
+#include "libgpu_fake.h"
+
+typedef struct fake_stream fake_stream_t;
+
+typedef struct fake_machine {
+    pthread_mutex_t lock; /* guards all of it, and the streams */
+    pthread_cond_t changed;
+    fake_gpu_options_t options;
+    uint64_t random;
+    bool stopping, shut_down;
+    bool held[FAKE_GPU_MAX_DEVICES];
+    pthread_t device[FAKE_GPU_MAX_DEVICES];
+    fake_stream_t *streams;
+} fake_machine_t;
+
+extern fake_machine_t fake_machine;
+
+/* Aborts with a line: the test has found misuse. */
+void fake_misuse(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
+
+/* Counts the call; false, with the status to return, if it is to fail. */
+bool fake_call(const char *function, dma_status_t *status);
+
+/* The device in scope; misuse if there is none. */
+int fake_scope(const char *function);
+
+uint64_t fake_random(void);
+
+/* Misuse, unless [addr, addr + bytes) is host memory or lies inside one allocation. */
+void fake_check_range(const char *function, uint64_t addr, uint64_t bytes);
+
+void fake_fill_streams(dma_gpu_runtime_t *table);
+void *fake_device_main(void *device);
+
+#endif

@@ -1,0 +1,476 @@
+/*
+ * Finding the runtime that the application has loaded, and reading what it says. Libraries with the names and calls of
+ * the real ones stand in for them; they lie beside this program.
+ */
+#include <dlfcn.h>
+#include <libgen.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "../gpu/fake_driver.h"
+#include "gpu/cuda_api.h"
+#include "gpu/hip_api.h"
+#include "libunit.h"
+
+#include "gpu/runtime.h"
+
+#define BASE 0x700000000000u
+
+static unsigned lookups;
+
+void *__real_dlopen(const char *name, int flags);
+void *__wrap_dlopen(const char *name, int flags);
+
+/* Ours alone: what the test itself loads goes past it. */
+void *__wrap_dlopen(const char *name, int flags)
+{
+    ck_assert_int_ne(flags & RTLD_NOLOAD, 0);
+    lookups++;
+    return __real_dlopen(name, flags);
+}
+
+static void *load(const char *name, fake_driver_t **driver)
+{
+    char path[4096] = "", full[4200];
+    void *library;
+
+    ck_assert_int_gt(readlink("/proc/self/exe", path, sizeof(path) - 1), 0);
+    snprintf(full, sizeof(full), "%s/%s", dirname(path), name);
+    library = __real_dlopen(full, RTLD_NOW | RTLD_LOCAL);
+    ck_assert_msg(library != NULL, "%s", dlerror());
+    if (driver) {
+        *driver = dlsym(library, "fake_driver");
+        ck_assert_ptr_nonnull(*driver);
+    }
+    return library;
+}
+
+static const dma_gpu_runtime_t *cuda(fake_driver_t **driver)
+{
+    const dma_gpu_runtime_t *rt;
+
+    load("libcuda.so.1", driver);
+    rt = dma_gpu_runtime_loaded();
+    ck_assert_ptr_nonnull(rt);
+    ck_assert_str_eq(rt->name, "cuda");
+    return rt;
+}
+
+static const dma_gpu_runtime_t *hip(fake_driver_t **driver, int version)
+{
+    const dma_gpu_runtime_t *rt;
+
+    load("libamdhip64.so.6", driver);
+    (*driver)->version = version;
+    load("libhsa-runtime64.so.1", NULL);
+    rt = dma_gpu_runtime_loaded();
+    ck_assert_ptr_nonnull(rt);
+    ck_assert_str_eq(rt->name, "hip");
+    ck_assert_uint_eq(rt->version, (uint32_t)version);
+    return rt;
+}
+
+START_TEST(looked_for_only_when_a_library_was_loaded)
+{
+    fake_driver_t *driver;
+    unsigned once;
+
+    ck_assert_ptr_null(dma_gpu_runtime_loaded());
+    once = lookups;
+    ck_assert_uint_gt(once, 0);
+    for (int i = 0; i < 1000; i++) {
+        ck_assert_ptr_null(dma_gpu_runtime_loaded());
+    }
+    ck_assert_uint_eq(lookups, once);
+    /* another library, no runtime */
+    ck_assert_ptr_nonnull(__real_dlopen("libm.so.6", RTLD_NOW));
+    ck_assert_ptr_nonnull(__real_dlopen("libresolv.so.2", RTLD_NOW));
+    ck_assert_ptr_null(dma_gpu_runtime_loaded());
+    ck_assert_uint_gt(lookups, once);
+    cuda(&driver);
+    once = lookups;
+    ck_assert_ptr_nonnull(dma_gpu_runtime_loaded());
+    ck_assert_uint_eq(lookups, once);
+}
+END_TEST
+
+START_TEST(kept_loaded_once_found)
+{
+    void *library = load("libcuda.so.1", NULL);
+    const dma_gpu_runtime_t *rt = dma_gpu_runtime_loaded();
+    int count = 0;
+
+    dlclose(library);
+    ck_assert_ptr_eq(dma_gpu_runtime_loaded(), rt);
+    ck_assert_int_eq(rt->device_count(&count), DMA_OK);
+    ck_assert_int_eq(count, 2);
+}
+END_TEST
+
+START_TEST(too_old_a_driver_is_none)
+{
+    fake_driver_t *driver;
+
+    load("libcuda.so.1", &driver);
+    driver->version = 11030;
+    ck_assert_ptr_null(dma_gpu_runtime_loaded());
+    ck_assert_ptr_nonnull(strstr(dma_gpu_error(), "11030"));
+}
+END_TEST
+
+START_TEST(a_missing_call_is_named)
+{
+    load("libcuda_poor.so", NULL);
+    ck_assert_ptr_null(dma_gpu_runtime_loaded());
+    ck_assert_ptr_nonnull(strstr(dma_gpu_error(), "lacks cu"));
+}
+END_TEST
+
+/* HIP without ROCr has not begun yet. */
+START_TEST(hip_counts_from_rocr_on)
+{
+    fake_driver_t *driver;
+
+    load("libamdhip64.so.6", &driver);
+    ck_assert_ptr_null(dma_gpu_runtime_loaded());
+    load("libhsa-runtime64.so.1", NULL);
+    ck_assert_ptr_nonnull(dma_gpu_runtime_loaded());
+}
+END_TEST
+
+START_TEST(of_two_the_one_with_devices)
+{
+    fake_driver_t *c, *h;
+
+    load("libcuda.so.1", &c);
+    load("libamdhip64.so.6", &h);
+    load("libhsa-runtime64.so.1", NULL);
+    c->error = CUDA_NOT_INITIALIZED;
+    h->error = HIP_ERROR_NO_DEVICE;
+    ck_assert_ptr_null(dma_gpu_runtime_loaded());
+    if (_i == 0) {
+        c->error = CUDA_DONE;
+        ck_assert_str_eq(dma_gpu_runtime_loaded()->name, "cuda");
+    } else {
+        h->error = HIP_DONE;
+        ck_assert_str_eq(dma_gpu_runtime_loaded()->name, "hip");
+    }
+}
+END_TEST
+
+static void *look(void *arg)
+{
+    (void)arg;
+    for (int i = 0; i < 2000; i++) {
+        const dma_gpu_runtime_t *rt = dma_gpu_runtime_loaded();
+
+        if (rt && (!rt->query || !rt->stream_create || !rt->copy)) {
+            return (void *)1;
+        }
+    }
+    return NULL;
+}
+
+START_TEST(threads_see_a_whole_table_or_none)
+{
+    pthread_t thread[4];
+    void *bad;
+
+    for (int i = 0; i < 4; i++) {
+        pthread_create(&thread[i], NULL, look, NULL);
+    }
+    load("libcuda.so.1", NULL);
+    for (int i = 0; i < 4; i++) {
+        pthread_join(thread[i], &bad);
+        ck_assert_ptr_null(bad);
+    }
+}
+END_TEST
+
+static dma_gpu_memory_t classify(const dma_gpu_runtime_t *rt, uint64_t addr)
+{
+    dma_gpu_memory_t memory;
+
+    dma_gpu_classify(rt, addr, 100, &memory);
+    return memory;
+}
+
+static const struct {
+    fake_driver_t says;
+    dma_gpu_kind_t kind;
+    unsigned queries, again; /* calls of the driver for the first question and for the next */
+} cuda_rows[] = {
+    {{.type = CUDA_TYPE_DEVICE, .ipc = 1}, DMA_GPU_DEVICE_PLAIN, 1, 1},
+    {{.type = 0}, DMA_GPU_HOST, 1, 1},
+    {{.type = CUDA_TYPE_DEVICE, .ipc = 1, .pool = 99}, DMA_GPU_DEVICE_POOL, 1, 1},
+    {{.type = CUDA_TYPE_DEVICE, .managed = 1}, DMA_GPU_MANAGED, 1, 1},
+    {{.type = CUDA_TYPE_HOST, .managed = 1}, DMA_GPU_MANAGED, 1, 1},
+    {{.type = CUDA_TYPE_DEVICE, .vmm = true}, DMA_GPU_DEVICE_VMM, 2, 1},
+    {{.type = CUDA_TYPE_DEVICE}, DMA_GPU_DEVICE_IMPORTED, 2, 1},
+    {{.type = CUDA_TYPE_HOST, .pinned = true}, DMA_GPU_HOST_PINNED, 2, 1},
+    {{.type = CUDA_TYPE_HOST}, DMA_GPU_HOST_REGISTERED, 2, 1},
+    {{.type = 3}, DMA_GPU_UNKNOWN, 1, 1},
+};
+#define CUDA_ROWS (int)(sizeof(cuda_rows) / sizeof(cuda_rows[0]))
+
+START_TEST(kinds_of_cuda)
+{
+    const dma_gpu_runtime_t *rt;
+    fake_driver_t *driver;
+    dma_gpu_memory_t m;
+
+    rt = cuda(&driver);
+    *driver = cuda_rows[_i].says;
+    driver->base = BASE;
+    driver->size = 5ull << 30;
+    driver->ordinal = 1;
+    driver->id = 42;
+    m = classify(rt, BASE + 1000);
+    ck_assert_int_eq(m.kind, cuda_rows[_i].kind);
+    ck_assert_int_eq(m.exportable, cuda_rows[_i].kind == DMA_GPU_DEVICE_PLAIN);
+    ck_assert_uint_eq(driver->queries, cuda_rows[_i].queries);
+    if (m.kind != DMA_GPU_HOST) {
+        ck_assert_int_eq(m.device, 1);
+        ck_assert_uint_eq(m.base, BASE);
+        ck_assert_uint_eq(m.size, 5ull << 30);
+        ck_assert_uint_eq(m.buffer_id, 42);
+        ck_assert_uint_eq(m.device_addr, BASE + 1000);
+    }
+    driver->queries = 0;
+    ck_assert_int_eq(classify(rt, BASE + 2000).kind, cuda_rows[_i].kind);
+    ck_assert_uint_eq(driver->queries, cuda_rows[_i].again);
+    ck_assert_int_eq(classify(rt, BASE - 1).kind, DMA_GPU_HOST);
+}
+END_TEST
+
+START_TEST(cuda_not_begun_or_over)
+{
+    static const unsigned gone[] = {CUDA_NOT_INITIALIZED, CUDA_DEINITIALIZED, CUDA_NO_DEVICE, CUDA_CONTEXT_DESTROYED};
+    const dma_gpu_runtime_t *rt;
+    fake_driver_t *driver;
+    int count;
+
+    rt = cuda(&driver);
+    driver->base = BASE;
+    driver->size = 1000;
+    driver->type = CUDA_TYPE_DEVICE;
+    for (size_t i = 0; i < sizeof(gone) / sizeof(gone[0]); i++) {
+        driver->error = gone[i];
+        ck_assert_int_eq(classify(rt, BASE).kind, DMA_GPU_HOST);
+    }
+    driver->error = CUDA_NOT_INITIALIZED;
+    ck_assert_int_eq(rt->device_count(&count), DMA_UNSUPPORTED);
+    driver->error = 700; /* a kernel has faulted: nothing is known, the CPU must stay away */
+    ck_assert_int_eq(classify(rt, BASE).kind, DMA_GPU_UNKNOWN);
+    ck_assert_ptr_nonnull(strstr(dma_gpu_error(), "700"));
+    ck_assert_uint_eq(driver->retained, 0);
+}
+END_TEST
+
+START_TEST(a_thread_without_a_context)
+{
+    const dma_gpu_runtime_t *rt;
+    fake_driver_t *driver;
+    dma_gpu_scope_t scope;
+    int device;
+
+    rt = cuda(&driver);
+    driver->base = BASE;
+    driver->size = 1000;
+    driver->type = CUDA_TYPE_DEVICE;
+    driver->ipc = 1;
+    driver->needs_context = true;
+    ck_assert_int_eq(classify(rt, BASE).kind, DMA_GPU_DEVICE_PLAIN);
+    ck_assert_int_ne(rt->current_device(&device), DMA_OK); /* as before */
+    ck_assert_uint_eq(driver->retained, 1);
+    ck_assert_int_eq(rt->enter(0, &scope), DMA_OK);
+    ck_assert_int_eq(rt->current_device(&device), DMA_OK);
+    ck_assert_int_eq(device, 0);
+    rt->leave(&scope);
+    ck_assert_int_ne(rt->current_device(&device), DMA_OK);
+    ck_assert_uint_eq(driver->retained, 2);
+    rt->release();
+    ck_assert_uint_eq(driver->retained, 0);
+}
+END_TEST
+
+START_TEST(scopes_nest_and_survive_a_reset)
+{
+    const dma_gpu_runtime_t *rt;
+    dma_gpu_scope_t outer, inner;
+    fake_driver_t *driver;
+    int device;
+
+    rt = cuda(&driver);
+    ck_assert_int_eq(rt->enter(1, &outer), DMA_OK);
+    ck_assert_int_eq(rt->enter(1, &inner), DMA_OK); /* nothing to do */
+    rt->leave(&inner);
+    ck_assert_int_eq(rt->current_device(&device), DMA_OK);
+    ck_assert_int_eq(device, 1);
+    rt->leave(&outer);
+    ck_assert_uint_eq(driver->retained, 1);
+    driver->stale = true;
+    ck_assert_int_eq(rt->enter(1, &outer), DMA_OK);
+    ck_assert_uint_eq(driver->retained, 2);
+    rt->leave(&outer);
+    ck_assert_int_eq(rt->enter(64, &outer), DMA_UNSUPPORTED);
+    ck_assert_int_eq(rt->enter(-1, &outer), DMA_UNSUPPORTED);
+}
+END_TEST
+
+START_TEST(pci_addresses)
+{
+    const dma_gpu_runtime_t *rt;
+    fake_driver_t *driver;
+    dma_gpu_pci_t pci;
+
+    rt = cuda(&driver);
+    ck_assert_int_eq(rt->device_pci(0, &pci), DMA_OK);
+    ck_assert_uint_eq(pci.domain, 0);
+    ck_assert_uint_eq(pci.bus, 0x0a);
+    ck_assert_uint_eq(pci.device, 0x1f);
+    ck_assert_int_eq(rt->device_pci(1, &pci), DMA_OK);
+    ck_assert_uint_eq(pci.domain, 1);
+    ck_assert_uint_eq(pci.bus, 0xc1);
+}
+END_TEST
+
+#define COARSE HSA_FLAG_COARSE_GRAINED
+#define FINE   HSA_FLAG_FINE_GRAINED
+
+/* For HIP 6, whose memory types count from 1 (host) and 2 (device). */
+static const struct {
+    fake_driver_t says;
+    dma_gpu_kind_t kind;
+} hip_rows[] = {
+    {{.type = 2, .hsa_type = HSA_POINTER_ALLOCATED, .hsa_flags = COARSE}, DMA_GPU_DEVICE_PLAIN},
+    {{.type = 2, .hsa_type = HSA_POINTER_ALLOCATED, .hsa_flags = FINE}, DMA_GPU_DEVICE_FINE},
+    {{.type = 2, .hsa_type = HSA_POINTER_ALLOCATED, .hsa_flags = COARSE | FINE}, DMA_GPU_DEVICE_FINE},
+    {{.type = 2, .hsa_type = HSA_POINTER_ALLOCATED, .hsa_flags = 8}, DMA_GPU_DEVICE_FINE},
+    {{.type = 2, .hsa_type = HSA_POINTER_ALLOCATED, .hsa_flags = COARSE, .pool = 5}, DMA_GPU_DEVICE_POOL},
+    {{.type = 2, .hsa_type = HSA_POINTER_VMEM, .hsa_flags = COARSE}, DMA_GPU_DEVICE_VMM},
+    {{.type = 2, .hsa_type = HSA_POINTER_RESERVED}, DMA_GPU_DEVICE_VMM},
+    {{.type = 2, .hsa_type = HSA_POINTER_IPC, .hsa_flags = COARSE}, DMA_GPU_DEVICE_IMPORTED},
+    {{.type = 2, .hsa_type = HSA_POINTER_GRAPHICS}, DMA_GPU_DEVICE_IMPORTED},
+    {{.type = 2, .hsa_type = HSA_POINTER_UNKNOWN}, DMA_GPU_UNKNOWN},
+    {{.type = 2, .hsa_type = 77, .hsa_flags = COARSE}, DMA_GPU_UNKNOWN},
+    {{.type = 2, .managed = 1, .hsa_type = HSA_POINTER_ALLOCATED, .hsa_flags = COARSE}, DMA_GPU_MANAGED},
+    {{.type = 1, .managed = 1, .hsa_type = HSA_POINTER_ALLOCATED, .hsa_flags = FINE}, DMA_GPU_MANAGED},
+    {{.type = 1, .hsa_type = HSA_POINTER_ALLOCATED, .hsa_flags = FINE}, DMA_GPU_HOST_PINNED},
+    {{.type = 1, .hsa_type = HSA_POINTER_LOCKED, .hsa_flags = FINE, .hsa_agent = BASE * 2}, DMA_GPU_HOST_REGISTERED},
+};
+#define HIP_ROWS (int)(sizeof(hip_rows) / sizeof(hip_rows[0]))
+
+/* Loop variable: HIP 5 first, where types count from 0, then HIP 6. */
+START_TEST(kinds_of_hip)
+{
+    int row = _i % HIP_ROWS, version = _i < HIP_ROWS ? 50221153 : 60300000;
+    const dma_gpu_runtime_t *rt;
+    fake_driver_t *driver;
+    dma_gpu_memory_t m;
+
+    rt = hip(&driver, version);
+    *driver = hip_rows[row].says;
+    driver->type -= version < HIP_6;
+    driver->base = BASE;
+    driver->size = (5ull << 30) + 100;
+    driver->hsa_size = (5ull << 30) + 4096;
+    driver->ordinal = 1;
+    driver->id = 42;
+    m = classify(rt, BASE + 1000);
+    ck_assert_str_eq(dma_gpu_kind_name(m.kind), dma_gpu_kind_name(hip_rows[row].kind));
+    ck_assert_int_eq(m.exportable, m.kind == DMA_GPU_DEVICE_PLAIN);
+    ck_assert_int_eq(m.device, 1);
+    ck_assert_uint_eq(m.buffer_id, 42);
+    if (hip_rows[row].says.hsa_type != HSA_POINTER_UNKNOWN) {
+        ck_assert_uint_eq(m.base, BASE);
+        ck_assert_uint_eq(m.size, (5ull << 30) + 100); /* of which HIP itself tells 32 bits */
+        ck_assert_uint_eq(m.device_addr, (driver->hsa_agent ? driver->hsa_agent : BASE) + 1000);
+        driver->queries = 0;
+        m = classify(rt, BASE + (5ull << 30));
+        ck_assert_int_eq(m.kind, hip_rows[row].kind);
+        ck_assert_uint_eq(driver->queries, 1);
+    }
+    /* another allocation at the same address */
+    driver->id += 32; /* which most likely is kept at the same place */
+    driver->hsa_type = HSA_POINTER_IPC;
+    driver->type = version < HIP_6 ? 1 : 2;
+    driver->managed = 0;
+    ck_assert_int_eq(classify(rt, BASE + 1000).kind, DMA_GPU_DEVICE_IMPORTED);
+    ck_assert_int_eq(classify(rt, BASE - 1).kind, DMA_GPU_HOST);
+}
+END_TEST
+
+START_TEST(hip_is_not_begun_by_a_question)
+{
+    const dma_gpu_runtime_t *rt;
+    fake_driver_t *driver;
+    int count;
+
+    rt = hip(&driver, 60300000);
+    driver->closed = true;
+    driver->base = BASE;
+    driver->size = driver->hsa_size = 4096;
+    ck_assert_int_eq(classify(rt, BASE).kind, DMA_GPU_HOST);
+    ck_assert_int_eq(rt->device_count(&count), DMA_UNSUPPORTED);
+    ck_assert_uint_eq(driver->calls, 0);
+    driver->closed = false;
+    ck_assert_int_ne(classify(rt, BASE).kind, DMA_GPU_HOST);
+    ck_assert_uint_gt(driver->calls, 0);
+}
+END_TEST
+
+START_TEST(hip_flags_errors_and_scopes)
+{
+    const dma_gpu_runtime_t *rt;
+    dma_gpu_handle_t handle;
+    dma_gpu_scope_t scope;
+    fake_driver_t *driver;
+    uint64_t addr = 1;
+
+    memset(&handle, 0, sizeof(handle));
+    rt = hip(&driver, _i ? 60300000 : 50221153);
+    ck_assert_int_eq(rt->ipc_open(&handle, &addr), DMA_OK);
+    ck_assert_uint_eq(driver->open_flags, _i ? 1 : 0);
+    addr = 1;
+    ck_assert_int_eq(rt->alloc(100, &addr), DMA_ERR_NOMEM);
+    ck_assert_uint_eq(addr, 1);
+    ck_assert_str_eq(dma_gpu_error(), "hipMalloc: out of memory (2)");
+    ck_assert_uint_eq(driver->last_error, 0); /* the application shall not find it */
+    ck_assert_int_eq(rt->stream_query(NULL), DMA_AGAIN);
+    ck_assert(rt->batch_native);
+    driver->device = 1;
+    ck_assert_int_eq(rt->enter(0, &scope), DMA_OK);
+    ck_assert_int_eq(driver->device, 0);
+    rt->leave(&scope);
+    ck_assert_int_eq(driver->device, 1);
+    ck_assert_int_eq(rt->enter(1, &scope), DMA_OK);
+    rt->leave(&scope);
+    ck_assert_int_eq(driver->device, 1);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("gpu_runtime");
+
+    unit_test(suite, looked_for_only_when_a_library_was_loaded, 10);
+    unit_test(suite, kept_loaded_once_found, 10);
+    unit_test(suite, too_old_a_driver_is_none, 10);
+    unit_test(suite, a_missing_call_is_named, 10);
+    unit_test(suite, hip_counts_from_rocr_on, 10);
+    unit_loop(suite, of_two_the_one_with_devices, 0, 2, 10);
+    unit_test(suite, threads_see_a_whole_table_or_none, 20);
+    unit_loop(suite, kinds_of_cuda, 0, CUDA_ROWS, 10);
+    unit_test(suite, cuda_not_begun_or_over, 10);
+    unit_test(suite, a_thread_without_a_context, 10);
+    unit_test(suite, scopes_nest_and_survive_a_reset, 10);
+    unit_test(suite, pci_addresses, 10);
+    unit_loop(suite, kinds_of_hip, 0, 2 * HIP_ROWS, 10);
+    unit_test(suite, hip_is_not_begun_by_a_question, 10);
+    unit_loop(suite, hip_flags_errors_and_scopes, 0, 2, 10);
+    return unit_main(suite);
+}
