@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "task/cluster.h"
 #include "task/comm.h"
 #include "task/device.h"
 #include "task/place.h"
@@ -99,6 +100,9 @@ dma_status_t dma_channel_create(dma_comm_t *parent, const dma_call_t *call, dma_
         .nranks = parent->nranks,
         .threads = parent->threads,
         .text = parent->text,
+        .nodes = parent->cluster != NULL,
+        .first = parent->cluster ? (int)parent->cluster->first : 0,
+        .parent = parent,
     };
     dma_status_t status = dma_comm_prepare(parent);
     dma_channel_t *ch;
@@ -121,8 +125,9 @@ dma_status_t dma_channel_create(dma_comm_t *parent, const dma_call_t *call, dma_
     if ((status = dma_comm_create(parent->proc, &config, &ch->comm)) != DMA_OK) {
         goto free_arrays;
     }
-    ch->comm->parent = parent;
-    ch->comm->wanted = geom_for(parent, call);
+    if (!parent->cluster) {
+        ch->comm->wanted = geom_for(parent, call);
+    }
     ch->comm->wants_device = dma_device_serves(ch->comm, call, ch->arrays);
     if ((status = dma_comm_prepare(ch->comm)) != DMA_OK ||
         (status = dma_device_freeze(ch->comm, call, ch->arrays)) != DMA_OK) {
