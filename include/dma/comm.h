@@ -148,8 +148,8 @@ dma_status_t dma_task_test(dma_task_t *task);
 void dma_task_free(dma_task_t *task);
 
 /* Persistent: a channel is a call with frozen arguments and with shared memory of its own, so that channels are started in
- * any order, different on every rank. Collective and blocking; DMA_UNSUPPORTED (the same answer on every rank): use the
- * module below. */
+ * any order, different on every rank. Collective and blocking. Without shared memory, on any communicator, its starts are
+ * done by messages. */
 typedef struct dma_channel dma_channel_t;
 dma_status_t dma_channel_create(dma_comm_t *comm, const dma_call_t *call, dma_done_t done, void *arg,
                                 dma_channel_t **channel);

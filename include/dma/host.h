@@ -27,6 +27,11 @@ typedef struct dma_host {
     dma_status_t (*irecv)(void *comm, void *buf, size_t bytes, int peer, void **req);
     dma_status_t (*test)(void *comm, void **req);
 
+    /* Another communicator of the same ranks, whose messages are told apart from those of `comm`. Collective, and waits.
+     * `prune` is local. */
+    dma_status_t (*branch)(void *comm, void **branch);
+    void (*prune)(void *branch);
+
     /* Runs the progress engine once. Called from blocking waits, never with a lock held. */
     void (*progress)(void);
 

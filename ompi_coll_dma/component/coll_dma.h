@@ -3,8 +3,8 @@
  *
  * A module owns the function slots it can serve and remembers what was in them: the module below. Nothing is set up
  * before a communicator's first collective: comm_query and enable run on every communicator of every job and cost an
- * allocation. In that first call the ranks agree whether the communicator is served; if not, its blocking and its
- * persistent calls go to the module below for good.
+ * allocation. In that first call the ranks agree whether the communicator is served; if not, its blocking calls go to the
+ * module below for good.
  */
 #ifndef COLL_DMA_H
 #define COLL_DMA_H

@@ -72,10 +72,10 @@ void mca_coll_dma_tell(mca_coll_dma_module_t *module, ompi_communicator_t *comm)
                     reason);
     }
     if (aside) {
-        snprintf(
-            line, sizeof(line),
-            "communicator %s is left to the next collective component (non-blocking calls are done by messages): %s",
-            name.text, reason);
+        snprintf(line, sizeof(line),
+                 "communicator %s is left to the next collective component (only its blocking calls; others are done "
+                 "by messages): %s",
+                 name.text, reason);
         mca_coll_dma_host.report(DMA_REPORT_WARN, "aside", line);
     }
 }

@@ -39,8 +39,6 @@ mca_coll_dma_request_t *mca_coll_dma_request_get(mca_coll_dma_module_t *module, 
     OBJ_RETAIN(module);
     request->module = module;
     request->channel = NULL;
-    request->inner = NULL;
-    request->bounce = NULL;
     return request;
 }
 
@@ -77,44 +75,6 @@ void mca_coll_dma_request_keep(mca_coll_dma_request_t *request, const dma_call_t
     keep_types(request->super.data.objs.objs, call);
 }
 
-/* Frees a request of the module below. Before and after, everything in it is as that module wants it. */
-static int adopted_free(ompi_request_t **handle)
-{
-    ompi_coll_base_nbc_request_t *request = (ompi_coll_base_nbc_request_t *)*handle;
-    ompi_communicator_t *comm = request->super.req_mpi_object.comm;
-    opal_object_t *objects[2] = {request->data.objs.objs[0], request->data.objs.objs[1]};
-    int rc;
-
-    request->super.req_free = request->cb.req_free;
-    request->data.objs.objs[0] = request->data.objs.objs[1] = NULL;
-    rc = request->super.req_free(handle);
-    if (MPI_SUCCESS != rc) {
-        /* still under way */
-        request->super.req_free = adopted_free;
-        request->data.objs.objs[0] = objects[0];
-        request->data.objs.objs[1] = objects[1];
-        return rc;
-    }
-    release_types(objects);
-    OBJ_RELEASE(comm);
-    return MPI_SUCCESS;
-}
-
-int mca_coll_dma_request_adopt(int rc, ompi_request_t **handle, const dma_call_t *call)
-{
-    ompi_coll_base_nbc_request_t *request;
-
-    /* One that has nothing to do may be of another kind. */
-    if (MPI_SUCCESS == rc && OMPI_REQUEST_COLL == (*handle)->req_type && (*handle)->req_persistent) {
-        request = (ompi_coll_base_nbc_request_t *)*handle;
-        OBJ_RETAIN(request->super.req_mpi_object.comm);
-        keep_types(request->data.objs.objs, call);
-        request->cb.req_free = request->super.req_free;
-        request->super.req_free = adopted_free;
-    }
-    return rc;
-}
-
 void mca_coll_dma_request_return(mca_coll_dma_request_t *request)
 {
     ompi_communicator_t *comm = request->super.super.req_mpi_object.comm;
@@ -144,51 +104,6 @@ void mca_coll_dma_request_done(void *arg, dma_status_t status)
     ompi_request_complete(super, true);
 }
 
-/* From whoever's progress has completed the module below's request. */
-static int inner_done(ompi_request_t *inner)
-{
-    mca_coll_dma_request_t *request = inner->req_complete_cb_data;
-    int error = inner->req_status.MPI_ERROR;
-    dma_status_t status = MPI_SUCCESS == error ? dma_bounce_out(request->bounce) : DMA_ERR_ENGINE;
-
-    mca_coll_dma_request_done(request, status);
-    return 0;
-}
-
-static dma_status_t start_inner(mca_coll_dma_request_t *request)
-{
-    dma_status_t status = dma_bounce_in(request->bounce);
-
-    if (DMA_OK != status) {
-        return status;
-    }
-    request->inner->req_complete_cb = inner_done;
-    request->inner->req_complete_cb_data = request;
-    return MPI_SUCCESS == request->inner->req_start(1, &request->inner) ? DMA_OK : DMA_ERR_ENGINE;
-}
-
-int mca_coll_dma_request_wrap(mca_coll_dma_module_t *module, ompi_communicator_t *comm, const dma_call_t *call,
-                              dma_bounce_t *bounce, ompi_request_t **handle)
-{
-    mca_coll_dma_request_t *request = mca_coll_dma_request_get(module, comm, true);
-
-    if (!request) {
-        (*handle)->req_free(handle);
-        dma_bounce_free(bounce);
-        return MPI_ERR_NO_MEM;
-    }
-    request->inner = *handle;
-    request->bounce = bounce;
-    mca_coll_dma_request_keep(request, call);
-    *handle = &request->super.super;
-    return MPI_SUCCESS;
-}
-
-static dma_status_t start(mca_coll_dma_request_t *request)
-{
-    return request->inner ? start_inner(request) : dma_channel_start(request->channel);
-}
-
 /* An error of a start is the request's: MPI_Startall does not look at what we return. */
 static int request_start(size_t count, ompi_request_t **requests)
 {
@@ -206,8 +121,8 @@ static int request_start(size_t count, ompi_request_t **requests)
         super->req_status = ompi_status_empty;
         super->req_complete = REQUEST_PENDING;
         super->req_state = OMPI_REQUEST_ACTIVE;
-        status = request->channel || request->inner ? start(request) : DMA_OK;
-        if ((!request->channel && !request->inner) || DMA_OK != status) {
+        status = request->channel ? dma_channel_start(request->channel) : DMA_OK;
+        if (!request->channel || DMA_OK != status) {
             mca_coll_dma_request_done(request, status);
         }
     }
@@ -224,10 +139,6 @@ static int request_free(ompi_request_t **handle)
     }
     if (request->channel) {
         dma_channel_destroy(request->channel);
-    }
-    if (request->inner) {
-        request->inner->req_free(&request->inner);
-        dma_bounce_free(request->bounce);
     }
     mca_coll_dma_request_return(request);
     *handle = MPI_REQUEST_NULL;

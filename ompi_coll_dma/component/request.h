@@ -15,9 +15,7 @@ typedef struct mca_coll_dma_request {
     ompi_coll_base_nbc_request_t super;
 
     mca_coll_dma_module_t *module;
-    dma_channel_t *channel; /* of a persistent call; NULL if it has nothing to move, */
-    ompi_request_t *inner;  /* or is the module below's with device memory: its request, on host memory */
-    dma_bounce_t *bounce;   /* which this keeps */
+    dma_channel_t *channel;                             /* of a persistent call; NULL if it has nothing to move */
     _Alignas(DMA_TASK_ALIGN) char task[DMA_TASK_BYTES]; /* of a non-blocking call */
 } mca_coll_dma_request_t;
 
@@ -30,13 +28,6 @@ mca_coll_dma_request_t *mca_coll_dma_request_get(mca_coll_dma_module_t *module, 
 void mca_coll_dma_request_return(mca_coll_dma_request_t *request);
 /* Keeps the datatypes of a persistent call. */
 void mca_coll_dma_request_keep(mca_coll_dma_request_t *request, const dma_call_t *call);
-/* A persistent request around one of the module below's, whose buffers are the bounce's: takes both, also on failure.
- * Returns an MPI error class. */
-int mca_coll_dma_request_wrap(mca_coll_dma_module_t *module, ompi_communicator_t *comm, const dma_call_t *call,
-                              dma_bounce_t *bounce, ompi_request_t **handle);
-/* What an *_init of the module below has returned: keeps the datatypes and the communicator of that request, too. Returns
- * `rc`. */
-int mca_coll_dma_request_adopt(int rc, ompi_request_t **handle, const dma_call_t *call);
 /* A dma_done_t: completes request `arg`. */
 void mca_coll_dma_request_done(void *arg, dma_status_t status);
 

@@ -36,6 +36,23 @@ static dma_status_t test(void *comm, void **req)
     return MPI_SUCCESS == error ? DMA_OK : DMA_ERR_NET;
 }
 
+/* Without the user's attributes, whose callbacks are none of our business. */
+static dma_status_t branch(void *comm, void **result)
+{
+    ompi_communicator_t *from = comm, *made = NULL;
+    int rc = ompi_comm_create(from, from->c_local_group, &made);
+
+    *result = made;
+    return OMPI_SUCCESS == rc && made ? DMA_OK : DMA_ERR_NET;
+}
+
+static void prune(void *branch)
+{
+    ompi_communicator_t *comm = branch;
+
+    ompi_comm_free(&comm);
+}
+
 /* Both return 1 when the convertor has moved everything it was set up for, which must be all that the caller meant. */
 static dma_status_t pack(const void *buf, size_t count, void *type, void *packed, size_t bytes)
 {
@@ -105,6 +122,8 @@ const dma_host_t mca_coll_dma_host = {
     .isend = isend,
     .irecv = irecv,
     .test = test,
+    .branch = branch,
+    .prune = prune,
     .progress = opal_progress,
     .pack = pack,
     .unpack = unpack,

@@ -4,6 +4,9 @@
  * A channel is a small communicator of its own over the same messages, with shared memory for one call. So a channel has
  * sequence numbers, a ring and streams that nobody else uses, and its starts match in their own order, whatever other
  * channels and calls do. Its set-up is collective and waits; starting it is a post.
+ *
+ * Where there is no room for that memory, the channel's communicator is ASIDE, and its starts are done by messages. They
+ * need a communicator of their own from the host: messages of different channels are sent in any order.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +23,7 @@ struct dma_channel {
     dma_done_t done;
     void *arg;
     void *arrays;
+    void *branch;  /* of the host, where starts are done by messages; else NULL */
     void *numbers; /* our copies of counts and displacements */
 };
 
@@ -91,6 +95,52 @@ static dma_geom_t geom_for(const dma_comm_t *parent, const dma_call_t *call)
     return g;
 }
 
+/* Starts by messages. */
+static dma_status_t by_messages(dma_channel_t *ch)
+{
+    dma_comm_t *comm = ch->comm;
+    dma_status_t status = comm->host->branch(comm->handle, &ch->branch);
+
+    if (status != DMA_OK) {
+        ch->branch = NULL;
+        return status;
+    }
+    comm->handle = ch->branch;
+    comm->state = DMA_COMM_ASIDE;
+    return DMA_OK;
+}
+
+/* Shared memory for the channel, or messages of its own. */
+static dma_status_t prepare(dma_channel_t *ch)
+{
+    dma_comm_t *comm = ch->comm;
+    dma_status_t status;
+
+    if (dma_comm_state(comm->parent) == DMA_COMM_ASIDE) {
+        return by_messages(ch);
+    }
+    if (!comm->cluster) {
+        comm->wanted = geom_for(comm->parent, &ch->call);
+        comm->wants_device = dma_device_serves(comm, &ch->call);
+    }
+    status = dma_comm_prepare(comm);
+    if (status == DMA_OK && comm->cluster) {
+        return DMA_OK;
+    }
+    if (status == DMA_OK) {
+        return dma_device_freeze(comm, &ch->call, ch->arrays);
+    }
+    if (status != DMA_UNSUPPORTED) {
+        return status;
+    }
+    if (comm->rank == 0) {
+        dma_proc_report(comm->proc, DMA_REPORT_WARN, "channel",
+                        "no shared memory is left for another persistent collective of %s (%s): it is done by messages",
+                        comm->text, comm->reason);
+    }
+    return by_messages(ch);
+}
+
 dma_status_t dma_channel_create(dma_comm_t *parent, const dma_call_t *call, dma_done_t done, void *arg,
                                 dma_channel_t **result)
 {
@@ -107,7 +157,7 @@ dma_status_t dma_channel_create(dma_comm_t *parent, const dma_call_t *call, dma_
     dma_status_t status = dma_comm_prepare(parent);
     dma_channel_t *ch;
 
-    if (status != DMA_OK) {
+    if (status != DMA_OK && status != DMA_UNSUPPORTED) {
         return status;
     }
     if (!(ch = calloc(1, sizeof(*ch)))) {
@@ -125,12 +175,7 @@ dma_status_t dma_channel_create(dma_comm_t *parent, const dma_call_t *call, dma_
     if ((status = dma_comm_create(parent->proc, &config, &ch->comm)) != DMA_OK) {
         goto free_arrays;
     }
-    if (!parent->cluster) {
-        ch->comm->wanted = geom_for(parent, call);
-    }
-    ch->comm->wants_device = dma_device_serves(ch->comm, call, ch->arrays);
-    if ((status = dma_comm_prepare(ch->comm)) != DMA_OK ||
-        (status = dma_device_freeze(ch->comm, call, ch->arrays)) != DMA_OK) {
+    if ((status = prepare(ch)) != DMA_OK) {
         goto destroy_comm;
     }
     *result = ch;
@@ -158,7 +203,12 @@ dma_status_t dma_channel_start(dma_channel_t *ch)
 
 void dma_channel_destroy(dma_channel_t *ch)
 {
+    const dma_host_t *host = ch->comm->host;
+
     dma_comm_destroy(ch->comm);
+    if (ch->branch) {
+        host->prune(ch->branch);
+    }
     free(ch->arrays);
     free(ch->numbers);
     free(ch);

@@ -31,7 +31,7 @@ static bool even(const dma_task_t *task)
 
 static dma_status_t find_plan(dma_cluster_t *c, const dma_task_t *task)
 {
-    uint64_t key = dma_sign(task->coll, task->in_place, task->bytes) | 1;
+    uint64_t key = dma_sign(task->coll, false, task->bytes) | (uint64_t)task->in_place << 63;
     dma_cluster_memo_t *memo = &c->memo[(key * UINT64_C(0x9e3779b97f4a7c15) >> 60) % CLUSTER_MEMO];
     dma_cluster_call_t *call = &c->call;
     dma_cluster_req_t req = {

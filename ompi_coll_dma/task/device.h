@@ -146,6 +146,8 @@ typedef struct dma_device {
 /* device_place.c: before the call is posted. If a side of the call is device memory, task->device is set, and the call is
  * placed; DMA_UNSUPPORTED: it is not, place it as ever. */
 dma_status_t dma_device_place(dma_comm_t *comm, dma_task_t *task, const dma_call_t *call, const dma_gpu_runtime_t *rt);
+/* Could an engine serve the call, as far as this rank sees? Touches no buffer. */
+bool dma_device_serves(dma_comm_t *comm, const dma_call_t *call);
 /* Host memory in place of the user's, with what is sent. */
 dma_status_t dma_device_stage(dma_task_t *task);
 /* At the end: what has been received in host memory goes to the user's. */
@@ -191,8 +193,6 @@ void dma_device_stop(dma_comm_t *comm);
 void dma_device_comm_destroy(dma_comm_t *comm);
 
 /* device_freeze.c */
-/* Could an engine serve the call, as far as this rank sees? */
-bool dma_device_serves(dma_comm_t *comm, const dma_call_t *call, void *arrays);
 /* Collective on a channel's communicator, and waits: the call meets, if all ranks' buffers are device memory, and its later
  * starts need not. An error is the communicator's. */
 dma_status_t dma_device_freeze(dma_comm_t *comm, const dma_call_t *call, void *arrays);

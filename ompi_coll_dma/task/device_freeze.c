@@ -50,16 +50,6 @@ static void show_ready_words(dma_comm_t *comm)
     }
 }
 
-bool dma_device_serves(dma_comm_t *comm, const dma_call_t *call, void *arrays)
-{
-    dma_task_t task = {.comm = comm};
-    bool serves = dma_task_init(comm, &task, call, arrays) == DMA_OK && task.device && task.device->served &&
-                  dma_device_comm(comm, task.device->rt, task.device->device);
-
-    dma_task_drop(&task);
-    return serves;
-}
-
 /* A task for the call whose record has been told; false: nothing that an engine could serve. */
 static bool tell(dma_comm_t *comm, dma_task_t *task, const dma_call_t *call, void *arrays)
 {

@@ -130,30 +130,57 @@ static dma_status_t sync_default(const dma_gpu_runtime_t *rt, int device)
     return status;
 }
 
+/* What the sides of a call are. */
+typedef struct sides {
+    dma_gpu_memory_t send, recv;
+    bool send_on, recv_on; /* device memory */
+    bool served;           /* an engine could move them */
+} sides_t;
+
+static sides_t look_at(const dma_call_t *call, int nranks, const dma_gpu_runtime_t *rt)
+{
+    dma_span_t recv_span = dma_device_span(&call->recv, nranks), send_span = {0};
+    sides_t s = {.recv = dma_device_memory(rt, &recv_span)};
+
+    s.send = s.recv;
+    if (!call->in_place) {
+        send_span = dma_device_span(&call->send, dma_coll_gathers(call->coll) ? 1 : nranks);
+        s.send = dma_device_memory(rt, &send_span);
+    }
+    s.recv_on = dma_gpu_kind_on_device(s.recv.kind);
+    s.send_on = dma_gpu_kind_on_device(s.send.kind);
+    s.served = s.recv_on && served(call, &s.send, &s.recv) && (call->in_place || s.send_on || !send_span.bytes);
+    return s;
+}
+
+bool dma_device_serves(dma_comm_t *comm, const dma_call_t *call)
+{
+    const dma_gpu_runtime_t *rt = comm->proc->runtime ? comm->proc->runtime : dma_gpu_runtime_loaded();
+    sides_t s;
+
+    if (!rt) {
+        return false;
+    }
+    s = look_at(call, comm->nranks, rt);
+    return s.served && dma_device_comm(comm, rt, s.recv.device);
+}
+
 dma_status_t dma_device_place(dma_comm_t *comm, dma_task_t *task, const dma_call_t *call, const dma_gpu_runtime_t *rt)
 {
-    dma_call_t mine = *call;
-    dma_span_t recv_span = dma_device_span(&call->recv, comm->nranks), send_span = {0};
-    dma_gpu_memory_t recv = dma_device_memory(rt, &recv_span), send = recv;
+    sides_t s = look_at(call, comm->nranks, rt);
     struct dma_device_call *d;
-    bool recv_on, send_on;
+    dma_call_t mine = *call;
 
-    if (!call->in_place) {
-        send_span = dma_device_span(&call->send, dma_coll_gathers(call->coll) ? 1 : comm->nranks);
-        send = dma_device_memory(rt, &send_span);
-    }
-    recv_on = dma_gpu_kind_on_device(recv.kind);
-    send_on = dma_gpu_kind_on_device(send.kind);
-    if (!recv_on && !send_on) {
+    if (!s.recv_on && !s.send_on) {
         return DMA_UNSUPPORTED;
     }
     if (!(d = calloc(1, sizeof(*d)))) {
         return DMA_ERR_NOMEM;
     }
     d->rt = rt;
-    d->device = recv_on ? recv.device : send.device;
-    d->recv = recv;
-    d->served = recv_on && served(call, &send, &recv) && (call->in_place || send_on || !send_span.bytes);
+    d->device = s.recv_on ? s.recv.device : s.send.device;
+    d->recv = s.recv;
+    d->served = s.served;
     d->phase = d->served ? DEVICE_MEET : DEVICE_STAGED;
     task->device = d;
     if (comm->proc->params.stream_sync) {
@@ -163,10 +190,10 @@ dma_status_t dma_device_place(dma_comm_t *comm, dma_task_t *task, const dma_call
             return status == DMA_UNSUPPORTED ? DMA_ERR_ENGINE : status;
         }
     }
-    mine.recv.runtime = recv_on && !d->served ? rt : NULL;
-    mine.recv.device = recv.device;
-    mine.send.runtime = send_on && !d->served ? rt : NULL;
-    mine.send.device = send.device;
+    mine.recv.runtime = s.recv_on && !d->served ? rt : NULL;
+    mine.recv.device = s.recv.device;
+    mine.send.runtime = s.send_on && !d->served ? rt : NULL;
+    mine.send.device = s.send.device;
     return dma_task_place(comm, task, &mine);
 }
 

@@ -51,6 +51,7 @@ __attribute__((constructor(101))) static void config_read(void)
     config.strict = emu_config_number("EMU_STRICT", 1, 0, 1);
     config.trace = emu_config_number("EMU_TRACE", 0, 0, 1);
     config.seed = (uint64_t)emu_config_number("EMU_SEED", 1, 0, INT64_MAX);
+    config.quarantine = (int)emu_config_number("EMU_QUARANTINE", 0, 0, EMU_MAX_QUARANTINE);
     config.fail_queue_after = (int)emu_config_number("EMU_FAIL_QUEUE_AFTER", -1, -1, INT32_MAX);
     config.fail_import_after = (int)emu_config_number("EMU_FAIL_IMPORT_AFTER", -1, -1, INT32_MAX);
 }

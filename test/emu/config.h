@@ -10,6 +10,7 @@
 
 enum {
     EMU_MAX_GPUS = 8,
+    EMU_MAX_QUARANTINE = 256,
     EMU_MAX_NODES = 1 + EMU_MAX_GPUS, /* node 0 is the host */
 };
 
@@ -24,6 +25,7 @@ struct emu_config {
     bool strict;           /* a violation ends the process */
     bool trace;
     uint64_t seed;
+    int quarantine;        /* freed ranges whose addresses are not used again yet */
     int fail_queue_after;  /* creations that succeed; -1: all do */
     int fail_import_after; /* the same for imports of IPC handles */
 };

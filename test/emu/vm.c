@@ -7,14 +7,15 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { PAGE = 4096, FREED = 256 };
+enum { PAGE = 4096, FREED = EMU_MAX_QUARANTINE };
 
 static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
 
 static struct {
     struct emu_range **ranges; /* by va */
     size_t count, room;
-    /* What was freed last, to tell the use of freed memory from the use of an address that never was one. */
+    /* What was freed last, to tell the use of freed memory from the use of an address that never was one. With a quarantine
+     * these addresses stay reserved meanwhile; without one the next allocation may get them, as the driver has it. */
     struct {
         uint64_t va, bytes;
     } freed[FREED];
@@ -203,15 +204,28 @@ struct emu_range *emu_vm_add_user(void *user, uint64_t bytes)
     });
 }
 
+/* Gives the addresses back, now or later. */
+static void forget(uint64_t va, uint64_t bytes)
+{
+    int kept = emu_config()->quarantine;
+    size_t slot = vm.frees++ % (size_t)(kept ? kept : FREED);
+    if (kept) {
+        mmap((void *)(uintptr_t)va, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+        if (vm.freed[slot].bytes)
+            munmap((void *)(uintptr_t)vm.freed[slot].va, vm.freed[slot].bytes);
+    } else {
+        munmap((void *)(uintptr_t)va, bytes);
+    }
+    vm.freed[slot].va = va;
+    vm.freed[slot].bytes = bytes;
+}
+
 void emu_vm_remove(struct emu_range *range)
 {
     size_t at = place(range->va) - 1;
     memmove(vm.ranges + at, vm.ranges + at + 1, (vm.count - at - 1) * sizeof *vm.ranges);
     vm.count--;
-    size_t slot = vm.frees++ % FREED;
-    vm.freed[slot].va = range->va;
-    vm.freed[slot].bytes = range->bytes;
-    munmap((void *)(uintptr_t)range->va, range->bytes);
+    forget(range->va, range->bytes);
     if (range->fd >= 0)
         close(range->fd);
     free(range);

@@ -96,16 +96,16 @@ sweep_run 2 400 "$ob1 $tight --mca coll_dma_chunk_depth 1"
 sweep_run 5 200 "$ob1 $tight --mca coll_dma_chunk_depth 2"
 sweep_run 4 200 "$ucx $tight --mca coll_dma_chunk_depth 3 --mca coll_dma_variant host_pipe"
 sweep_run 3 300 "$ob1 --mca coll_dma_cross_memory 0"
-# Without shared memory, or soon without: non-blocking calls go by messages, the others to the module below.
-sweep_run 2 300 "$ob1 --mca coll_dma_arena_bytes 0" -l bp
-sweep_run 3 300 "$ucx --mca coll_dma_arena_bytes 0" -l bp
-sweep_run 4 300 "$ob1 --mca coll_dma_arena_bytes 400000" -l bp
+# Without shared memory, or soon without: blocking calls go to the module below, the others by messages.
+sweep_run 2 300 "$ob1 --mca coll_dma_arena_bytes 0" -l b
+sweep_run 3 300 "$ucx --mca coll_dma_arena_bytes 0" -l b
+sweep_run 4 300 "$ob1 --mca coll_dma_arena_bytes 400000" -l b
 # Four threads have 36 communicators in use at once: with room for all of them, and without.
 roomy="$ob1 --mca coll_dma_arena_bytes 67108864"
 sweep_run 2 400 "$roomy" -t 4
 sweep_run 3 300 "$roomy" -t 4
 sweep_run 4 200 "$roomy" -t 4
-sweep_run 4 200 "$ob1" -t 4 -l bp
+sweep_run 4 200 "$ob1" -t 4 -l b
 # Reading a peer's memory begins to fail on one rank, in the middle of everything. Open MPI's own messages, which would
 # not survive that, do without.
 refused="$ob1 --mca btl_vader_single_copy_mechanism none -x LD_PRELOAD=$shim -x DMA_BREAK_READ=1:150"

@@ -29,8 +29,12 @@ typedef struct message {
     int src, dst;
 } message_t;
 
+#define MOST_BRANCHES 256
+
 struct group {
     int n;
+    group_t *branches[MOST_BRANCHES]; /* in the order in which every rank asks for them */
+    int *asked;                       /* by rank: for how many */
     uint64_t rng;
     unsigned delay_us;
     member_t *members;
@@ -66,6 +70,7 @@ group_t *group_create(int n, uint64_t seed, unsigned delay_us)
     pthread_mutex_init(&g->lock, NULL);
     g->members = calloc((size_t)n, sizeof(*g->members));
     g->failing = calloc((size_t)n, sizeof(*g->failing));
+    g->asked = calloc((size_t)n, sizeof(*g->asked));
     g->sends = calloc(pairs, sizeof(*g->sends));
     g->recvs = calloc(pairs, sizeof(*g->recvs));
     for (int r = 0; r < n; r++) {
@@ -91,6 +96,10 @@ void group_destroy(group_t *g)
 {
     size_t pairs = (size_t)g->n * (size_t)g->n;
 
+    for (int i = 0; i < MOST_BRANCHES && g->branches[i]; i++) {
+        group_destroy(g->branches[i]);
+    }
+    free(g->asked);
     drop_messages(g->sends, pairs);
     drop_messages(g->recvs, pairs);
     pthread_mutex_destroy(&g->lock);
@@ -208,6 +217,31 @@ static dma_status_t thread_test(void *comm, void **req)
     return status;
 }
 
+/* A group of its own for the n-th time that every rank asks. It lives as long as its parent. */
+static dma_status_t thread_branch(void *comm, void **branch)
+{
+    member_t *me = comm;
+    group_t *g = me->group;
+    int i;
+
+    pthread_mutex_lock(&g->lock);
+    i = g->asked[me->rank]++;
+    if (i == MOST_BRANCHES) {
+        must_fail(__FILE__, __LINE__, me->rank, "more than %d branches", MOST_BRANCHES);
+    }
+    if (!g->branches[i]) {
+        g->branches[i] = group_create(g->n, g->rng + (uint64_t)i, g->delay_us);
+    }
+    *branch = group_handle(g->branches[i], me->rank);
+    pthread_mutex_unlock(&g->lock);
+    return DMA_OK;
+}
+
+static void thread_prune(void *branch)
+{
+    (void)branch;
+}
+
 /* ---- the other services ---- */
 
 static _Thread_local dma_proc_t *my_proc;
@@ -296,6 +330,8 @@ const dma_host_t threads_host = {
     .isend = thread_isend,
     .irecv = thread_irecv,
     .test = thread_test,
+    .branch = thread_branch,
+    .prune = thread_prune,
     .progress = thread_progress,
     .pack = thread_pack,
     .unpack = thread_unpack,
