@@ -142,8 +142,8 @@ static void make_even(dma_side_t *side, const int64_t *numbers, int n)
 static void alone(const dma_cluster_call_t *call, const dma_cluster_op_t *op)
 {
     dma_cluster_part_t part = dma_cluster_part(call->plan, op, 0);
-    char *to = base_of(call, op->to.base) + part.to;
-    char *from = op->code == DMA_CLUSTER_GATHER ? at(call, op->from) : base_of(call, op->from.base) + part.from;
+    char *to = at(call, op->to) + part.to;
+    char *from = at(call, op->from) + (op->code == DMA_CLUSTER_GATHER ? 0 : part.from);
 
     if (to != from && part.get) {
         memcpy(to, from, part.get);
@@ -165,8 +165,8 @@ static dma_status_t post_gather(dma_cluster_t *c, const dma_cluster_op_t *op)
         call->numbers[n + i] = part.to;
         even = even && follows(call->numbers, n, i);
     }
-    gather.recv = side(base_of(call, op->to.base), call->numbers, call->numbers + n);
-    gather.in_place = at(call, op->from) == base_of(call, op->to.base) + call->numbers[n + l->index];
+    gather.recv = side(at(call, op->to), call->numbers, call->numbers + n);
+    gather.in_place = at(call, op->from) == at(call, op->to) + call->numbers[n + l->index];
     if (even) {
         gather.coll = DMA_ALLGATHER;
         make_even(&gather.recv, call->numbers, n);
@@ -196,10 +196,10 @@ static dma_status_t post_exchange(dma_cluster_t *c, const dma_cluster_op_t *op)
         number[3 * n + i] = part.from;
         even = even && part.give == part.get && follows(number, n, i) && follows(number + 2 * n, n, i);
     }
-    /* one and the same buffer for both: in place */
-    exchange.in_place = base_of(call, op->from.base) == base_of(call, op->to.base) && number[3 * n] == number[n];
-    exchange.recv = side(base_of(call, op->to.base), number, number + n);
-    exchange.send = side(base_of(call, op->from.base), number + 2 * n, number + 3 * n);
+    /* not by addresses: of empty buffers they may be equal on one rank alone */
+    exchange.in_place = call->plan->req.in_place && op->from.base == DMA_CLUSTER_IN;
+    exchange.recv = side(at(call, op->to), number, number + n);
+    exchange.send = side(at(call, op->from), number + 2 * n, number + 3 * n);
     if (even) {
         exchange.coll = DMA_ALLTOALL;
         make_even(&exchange.recv, number, n);
