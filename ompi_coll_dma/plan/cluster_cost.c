@@ -30,7 +30,7 @@ static wide_t wire(const shape_t *s, wide_t bytes, uint64_t users)
 {
     wide_t rails = s->net->rails < users ? s->net->rails : users;
 
-    return time_of(bytes * users / rails, s->net->nic_mbps);
+    return users ? time_of(bytes * users / rails, s->net->nic_mbps) : 0;
 }
 
 /* A rank sends `n` messages and receives as many, one after the other without waiting. */
@@ -70,12 +70,13 @@ static wide_t more(wide_t a, wide_t b)
     return a > b ? a : b;
 }
 
-/* Blocks of one node after the other land and are spread: the slower of the two goes on all the time. */
+/* Blocks of one node after the other land and are spread, those of our own node at once: the slower of the two goes on all
+ * the time. */
 static uint64_t walk(const shape_t *s, wide_t step, wide_t start)
 {
     wide_t spread = inside(s, s->m);
 
-    return picoseconds(start + more(step, spread) * (s->nodes - 1) + (step < spread ? step : spread) + copied(s, s->m));
+    return picoseconds(start + more(step * (s->nodes - 1) + spread, spread * s->nodes) + copied(s, s->m));
 }
 
 uint64_t dma_cluster_cost_ring(const dma_net_profile_t *net, const dma_layout_t *l, dma_coll_t coll, uint64_t bytes)
@@ -145,7 +146,7 @@ uint64_t dma_cluster_cost_pairs(const dma_net_profile_t *net, const dma_layout_t
 
     (void)coll;
     return picoseconds(net->latency_ps + more(messages(&s, turns), wire(&s, turns * pair, (uint64_t)users)) +
-                       2 * inside(&s, turns * s.size * s.m) + copied(&s, 5 * others));
+                       2 * inside(&s, turns * s.size * s.m + s.m) + copied(&s, 5 * others + 2 * s.size * s.m));
 }
 
 extern const dma_cluster_variant_t dma_cluster_ring, dma_cluster_direct, dma_cluster_rails, dma_cluster_leader;
