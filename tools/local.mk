@@ -20,6 +20,8 @@ endif
 
 EXTRA_DIST += \
 	docs/cost-model.md \
+	docs/scaling.md \
+	profiles/bed-1gbit.txt \
 	profiles/mi300x.txt \
 	test/build/fit.sh \
 	test/data/mi300x_phases.csv \

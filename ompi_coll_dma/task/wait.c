@@ -174,7 +174,8 @@ static void between(dma_comm_t *comm, unsigned turn)
             comm->host->progress();
         }
     } else if (comm->cluster) {
-        comm->host->progress(); /* each look is long enough; this one knows whether the user wants cores to be given up */
+        comm->host
+            ->progress(); /* each look is long enough; this one knows whether the user wants cores to be given up */
     } else if (turn < SPINS) {
         dma_cpu_pause();
     } else {
