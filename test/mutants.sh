@@ -27,7 +27,7 @@ compile() { # BUILD TREE SOURCE OBJECT
 }
 
 core() { (cd "$1" && ls ompi_coll_dma/{plan,node,engine,engine/*,task,gpu}/*.c); }
-helpers() { (cd "$1" && ls test/unit/lib*.c); }
+helpers() { (cd "$1" && ls test/unit/lib*.c test/emu/sdma_*.c); }
 
 object() { echo "${1//\//_}.o"; }
 
@@ -67,7 +67,11 @@ run() {
     shift 2
     for test; do
         program=${test%%:*} case='' wrap=()
-        [ "$program" != test_path ] || wrap=('-Wl,--wrap=malloc' '-Wl,--wrap=calloc') # as in Makefile.am
+        case $program in
+        # as in Makefile.am and local.mk
+        test_path | test_device_cost) wrap=('-Wl,--wrap=malloc' '-Wl,--wrap=calloc') ;;
+        test_sdma_arm | test_sdma_engine | test_sdma_lower | test_sdma_queue) wrap=('-Wl,--wrap=dma_thunk_find') ;;
+        esac
         [ "$program" = "$test" ] || case=${test#*:}
         if ! [ -f "$objects/$program.o" ]; then
             compile "$build" "$work/tree" "$work/tree/test/unit/$program.c" "$objects/$program.o" || return 2
@@ -134,7 +138,7 @@ mutate() { # NAME
 mkdir "$work/tree"
 cp -r "$root/include" "$root/ompi_coll_dma" "$work/tree"
 mkdir "$work/tree/test"
-cp -r "$root/test/unit" "$work/tree/test"
+cp -r "$root/test/unit" "$root/test/emu" "$work/tree/test"
 [ $# -gt 0 ] || set -- "$root"/test/mutants/*.sed
 for name; do
     mutate "$(basename "$name" .sed)"

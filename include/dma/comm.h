@@ -42,6 +42,7 @@ typedef struct dma_params {
     uint32_t local_procs;    /* processes of the job on this node */
     char engine[16];         /* for device memory: this one; "" or "auto": the best that works; "none" */
     char gpu_variant[32];    /* (agreed) as `variant`, for device memory */
+    char own_copy[8];        /* how an engine copies inside one device: auto, graph, copy, echo */
     uint32_t gpu_queues;     /* (agreed) engine queues for peers in b2b; 0: the cost model chooses */
     const char *gpu_profile; /* (agreed) path of a profile of the GPUs' engines, or NULL for the built-in one */
     int prelaunch;           /* persistent calls at most whose programs the engines get before their start; 0: none */

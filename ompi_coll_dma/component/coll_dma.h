@@ -44,9 +44,10 @@ typedef struct mca_coll_dma_component {
 
     int priority;
     int verbose;
-    int nodes;                                          /* communicators over several nodes are served */
-    double keepalive;                                   /* of the network, in seconds */
-    char *variant, *engine, *gpu_variant, *net_variant; /* as given; copied into params when the process is created */
+    int nodes;        /* communicators over several nodes are served */
+    double keepalive; /* of the network, in seconds */
+    /* as given; copied into params when the process is created */
+    char *variant, *engine, *gpu_variant, *own_copy, *net_variant;
     dma_params_t params;
 
     pthread_mutex_t lock;     /* guards the next three */

@@ -55,6 +55,10 @@ int mca_coll_dma_register_params(void)
          "Algorithm to use for device memory where it fits (auto: the cost model chooses)"},
         {"gpu_queues", MCA_BASE_VAR_TYPE_UNSIGNED_INT, &params->gpu_queues,
          "Queues that copies back to back (b2b) are dealt to; 0: the cost model chooses"},
+        {"own_copy", MCA_BASE_VAR_TYPE_STRING, &component->own_copy,
+         "How the stream engine copies a rank's own block: copy, graph (the same, launched as a graph), echo (to a "
+         "peer "
+         "and back, by copy engines alone), or auto: graph, and echo while copies are late"},
         {"gpu_profile", MCA_BASE_VAR_TYPE_STRING, &params->gpu_profile,
          "File with the cost model's constants for the GPUs' engines (default: built-in ones)"},
         {"prelaunch", MCA_BASE_VAR_TYPE_INT, &params->prelaunch,
@@ -96,6 +100,7 @@ int mca_coll_dma_register_params(void)
     component->net_variant = "auto";
     component->nodes = 1;
     component->keepalive = 10;
+    component->own_copy = "auto";
     for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
         int index = mca_base_component_var_register(&component->super.collm_version, table[i].name, table[i].help,
                                                     table[i].type, NULL, 0, 0, OPAL_INFO_LVL_5,
@@ -129,6 +134,7 @@ void mca_coll_dma_params(dma_params_t *params)
     snprintf(params->gpu_variant, sizeof(params->gpu_variant), "%s", given(component->gpu_variant));
     snprintf(params->net_variant, sizeof(params->net_variant), "%s", given(component->net_variant));
     params->net_profile = path(params->net_profile);
+    snprintf(params->own_copy, sizeof(params->own_copy), "%s", given(component->own_copy));
     params->profile = path(params->profile);
     params->gpu_profile = path(params->gpu_profile);
     params->sysfs = path(params->sysfs);

@@ -57,8 +57,9 @@ typedef struct dma_gpu_unit dma_gpu_unit_t; /* each engine has its own */
 typedef struct dma_gpu_config {
     const dma_gpu_runtime_t *rt;
     int device;
-    const char *sysfs; /* root of the kernel's topology text, or NULL: where it usually is */
-    double timeout;    /* seconds after which a queue that has work and does not move is taken for broken */
+    const char *sysfs;    /* root of the kernel's topology text, or NULL: where it usually is */
+    double timeout;       /* seconds after which a queue that has work and does not move is taken for broken */
+    const char *own_copy; /* how a block is copied inside the device: the stream engine's own.h; NULL: auto */
 } dma_gpu_config_t;
 
 /* What an engine is told about a communicator. */
@@ -104,6 +105,8 @@ typedef struct dma_gpu_engine {
 
     /* DMA_AGAIN: some of it could not be given to the hardware yet; call again, with the same run, until DMA_OK. */
     dma_status_t (*start)(dma_run_t *run);
+    /* NULL, or what an engine has to do from the host while a started run is on; never waits. */
+    dma_status_t (*advance)(dma_run_t *run);
     /* Both NULL: without DMA_GPU_PRELAUNCH. `arm`: the programs of `run`, for its epoch; DMA_UNSUPPORTED: not these, or not
      * now, start them when the time has come. `disarm`: waits, for a bounded time, until the hardware has given up what is
      * armed; `ready` is our ready word. */

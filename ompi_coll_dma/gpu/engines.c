@@ -1,7 +1,9 @@
 /* The engines of GPUs that there are, the best first. */
 #include "engine/sdma/sdma.h"
+#include "engine/stream/stream.h"
 
 const dma_gpu_engine_t *const dma_gpu_engines[] = {
     &dma_gpu_engine_sdma,
+    &dma_gpu_engine_stream,
     NULL,
 };

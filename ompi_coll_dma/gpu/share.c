@@ -133,6 +133,18 @@ static dma_status_t add_export(dma_share_t *share, const dma_gpu_memory_t *m, co
     return DMA_OK;
 }
 
+static dma_status_t handle_of(const dma_gpu_runtime_t *rt, const dma_gpu_memory_t *m, dma_gpu_handle_t *handle)
+{
+    dma_gpu_scope_t scope;
+    dma_status_t status = rt->enter(m->device, &scope);
+
+    if (status == DMA_OK) {
+        status = rt->ipc_export(m->base, handle);
+        rt->leave(&scope);
+    }
+    return status;
+}
+
 dma_status_t dma_share_export(dma_share_t *share, const dma_gpu_memory_t *m, dma_export_t *export)
 {
     dma_gpu_handle_t handle;
@@ -141,7 +153,7 @@ dma_status_t dma_share_export(dma_share_t *share, const dma_gpu_memory_t *m, dma
 
     pthread_mutex_lock(&share->lock);
     if (!m->buffer_id || !(e = find_export(share, m, NULL))) {
-        status = share->rt->ipc_export(m->base, &handle);
+        status = handle_of(share->rt, m, &handle);
         if (status == DMA_OK && !(e = m->buffer_id ? NULL : find_export(share, m, &handle))) {
             status = add_export(share, m, &handle, &e);
         }

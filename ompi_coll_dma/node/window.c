@@ -1,6 +1,11 @@
 /* Windows: see window.h for the layout and the rules. */
 #include "node/window.h"
 
+static size_t aligned(size_t bytes)
+{
+    return (bytes + DMA_ARENA_ALIGN - 1) / DMA_ARENA_ALIGN * DMA_ARENA_ALIGN;
+}
+
 dma_block_layout_t dma_block_layout(const dma_geom_t *geom, int nranks)
 {
     dma_block_layout_t l;
@@ -8,9 +13,9 @@ dma_block_layout_t dma_block_layout(const dma_geom_t *geom, int nranks)
     size_t n = (size_t)nranks;
 
     l.lines = offsetof(dma_block_t, pairs) + n * sizeof(dma_pair_line_t);
-    l.record = l.lines + (2 + n) * sizeof(dma_engine_line_t);
-    l.ring = (l.record + DMA_RECORD_BYTES(n) + DMA_ARENA_ALIGN - 1) / DMA_ARENA_ALIGN * DMA_ARENA_ALIGN;
-    l.slots = l.ring + geom->ring_depth * sizeof(dma_desc_t);
+    l.ring = aligned(l.lines + (2 + n) * sizeof(dma_engine_line_t));
+    l.records = l.ring + geom->ring_depth * sizeof(dma_desc_t);
+    l.slots = aligned(l.records + geom->ring_depth * DMA_RECORD_BYTES(n));
     l.chunks = l.slots + (size_t)geom->ring_depth * geom->slot_bytes;
     l.rings = l.chunks + (size_t)geom->chunk_depth * geom->chunk_bytes;
     l.bytes = l.rings + (size_t)(nranks - 1) * geom->pair_bytes;

@@ -11,10 +11,11 @@
  *     ...   ready line, agreed line, and one queue line for each engine queue that a rank may have (as many as ranks),
  *           64 bytes each: what GPUs' engines poll and write is 32 bits wide
  *                                                          written by the owner or its engines, polled by all
- *     ...   record: where the owner's device memory is     written by the owner before it enters a call in device memory
  *     ...   ring: ring_depth descriptors of 128 bytes
  *             0   seq | ack | sign | addr | later          header, 32 bytes
  *             32  LINE payload, 96 bytes: the first 32 share the header's line
+ *     ...   records, one for each descriptor: where the    written by the owner before it enters a call in device memory
+ *           owner's device memory is
  *     ...   SLOTs: ring_depth * slot_bytes
  *     ...   CHUNK buffers: chunk_depth * chunk_bytes
  *     ...   PAIR buffers: for every other rank, pair_bytes in pair_depth buffers
@@ -87,13 +88,13 @@ typedef struct dma_engine_line {
     char pad[60];
 } dma_engine_line_t;
 
-/* What a rank says of its device memory: task/device.h fills it. Written once per call: its readers are done with it
- * before the call can end here. */
+/* What a rank says of its device memory: task/device.h fills it. Like a LINE, it stays until every rank has completed the
+ * call: a rank that has nothing to do but wait may be done before the others have read it. */
 #define DMA_RECORD_BYTES(nranks) (256 + 16 * (size_t)(nranks))
 
 /* Where things are in a block of a given geometry. */
 typedef struct dma_block_layout {
-    size_t lines, record, ring, slots, chunks, rings, bytes;
+    size_t lines, ring, records, slots, chunks, rings, bytes;
 } dma_block_layout_t;
 
 dma_block_layout_t dma_block_layout(const dma_geom_t *geom, int nranks);
@@ -176,9 +177,10 @@ static inline dma_engine_line_t *dma_window_queue(const dma_window_t *w, int ran
     return dma_window_ready(w, rank) + 2 + queue;
 }
 
-static inline void *dma_window_record(const dma_window_t *w, int rank)
+static inline void *dma_window_record(const dma_window_t *w, int rank, uint64_t seq)
 {
-    return (char *)w->peers[rank].block + w->layout.record;
+    return (char *)w->peers[rank].block + w->layout.records +
+           (seq & (w->geom.ring_depth - 1)) * DMA_RECORD_BYTES(w->nranks);
 }
 
 static inline dma_pair_line_t *dma_window_pair(const dma_window_t *w, int writer, int reader)

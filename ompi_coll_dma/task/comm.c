@@ -274,6 +274,9 @@ static dma_status_t post(dma_comm_t *comm, dma_task_t *task, dma_status_t status
         dma_task_post(comm, task);
         dma_comm_busy(comm, true);
         dma_comm_advance(comm);
+        if (__builtin_expect(task->device != NULL, 0)) {
+            dma_device_linger(comm, task);
+        }
     }
     dma_comm_unlock(comm);
     if (status != DMA_OK) {

@@ -5,6 +5,8 @@
 
 #include "task/place.h"
 
+#define LINGER_SECONDS 20e-6 /* peers that call together are here within a few microseconds */
+
 /* In a verdict about a meeting. */
 enum { ALL_WELL = 1, THIS_TIME_NOT = 2 };
 
@@ -35,12 +37,26 @@ static dma_status_t go_by_host(dma_comm_t *comm, dma_task_t *task, dma_entry_t e
     return status == DMA_OK ? dma_task_bind(comm, task) : status;
 }
 
+/* Has every rank read all records of the last call that the engines have served? */
+static bool is_read(const dma_comm_t *comm)
+{
+    for (int r = 0; comm->device && r < comm->nranks; r++) {
+        /* acquire: the reads come before we write the next one */
+        uint32_t word = atomic_load_explicit(&dma_window_ready(&comm->window, r)->word, memory_order_acquire);
+
+        if ((int32_t)(word - dma_ready_start(comm->device->epoch)) < 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
 dma_status_t dma_device_begin(dma_comm_t *comm, dma_task_t *task)
 {
     struct dma_device_call *call = task->device;
     struct dma_device_comm *dc;
 
-    if (comm->streaming) {
+    if (comm->streaming || (call->served && !call->frozen && !is_read(comm))) {
         return DMA_AGAIN;
     }
     comm->streaming = task;
@@ -121,6 +137,9 @@ static dma_status_t bind(dma_comm_t *comm, dma_task_t *task)
 
     if (status == DMA_OK) {
         dma_device_go(comm, task, DEVICE_SUBMIT);
+        /* release: our reads of the records come before */
+        atomic_store_explicit(&dma_window_ready(&comm->window, comm->rank)->word, dma_ready_start(task->run.epoch),
+                              memory_order_release);
     }
     return status;
 }
@@ -140,7 +159,8 @@ static dma_status_t decide(dma_comm_t *comm, dma_task_t *task, bool all)
         return status;
     }
     if (!fresh) {
-        return bind(comm, task);
+        /* Nobody asks for a verdict on what all should have known: a rank that does not cannot go another way. */
+        return status == DMA_OK ? bind(comm, task) : DMA_ERR_ENGINE;
     }
     dc->meetings++;
     /* release: our reads of the records come before whoever sees this may write the next one */
@@ -164,7 +184,7 @@ static dma_status_t agree(dma_comm_t *comm, dma_task_t *task)
         }
         all = all && (word & 3) == ALL_WELL;
     }
-    dma_device_met(comm, all);
+    dma_device_met(comm, task, all);
     return all ? bind(comm, task) : go_by_host(comm, task, DMA_ENTRY_STAGED);
 }
 
@@ -189,10 +209,33 @@ dma_status_t dma_device_advance(dma_comm_t *comm, dma_task_t *task)
             call->phase = DEVICE_RUN;
         }
     }
+    if (status == DMA_OK && call->phase == DEVICE_RUN && comm->device->device->engine->advance) {
+        status = comm->device->device->engine->advance(&task->run);
+    }
     if (status == DMA_OK && (call->phase == DEVICE_RUN || call->phase == DEVICE_STAGED)) {
         status = comm->engine->advance(&task->run);
     }
     return status;
+}
+
+void dma_device_linger(dma_comm_t *comm, const dma_task_t *task)
+{
+    double until = 0;
+
+    /* Where ranks share cores, the peer that is waited for may need this one. */
+    while (!comm->share && comm->state == DMA_COMM_READY &&
+           atomic_load_explicit(&task->state, memory_order_relaxed) == DMA_TASK_RUNNING &&
+           task->device->phase < DEVICE_RUN) {
+        double now = dma_now();
+
+        if (!until) {
+            until = now + LINGER_SECONDS;
+        } else if (now > until) {
+            return;
+        }
+        dma_cpu_pause();
+        dma_comm_advance(comm);
+    }
 }
 
 int dma_device_holding(const dma_comm_t *comm, const dma_task_t *task)

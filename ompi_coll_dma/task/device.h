@@ -14,9 +14,13 @@
  * buffer that no engine could serve (a derived datatype, memory without a handle) is staged by its own rank before it
  * enters, and nobody else has to know.
  *
- * Records carry numbers of exports, and each rank remembers what the last DEVICE_SLOTS of each peer were. The owner keeps
- * the same list and says `fresh` when a number is not in it; so both sides replace the same entry in the same call. As long
- * as buffers are re-used no rank waits for anybody's opening.
+ * Records carry numbers of exports, and each rank remembers what the last DEVICE_SLOTS of each rank were, its own among
+ * them, as they are learned: so the owner's list is that of its peers, and both replace the same entry in the same call. It
+ * says `fresh` when a number is not in the list, or was learned in a meeting that has failed: peers open it once more. As
+ * long as buffers are re-used no rank waits for anybody's opening.
+ *
+ * A rank may be through with a call, and in the next one, while a peer that it needs nothing from still reads its record.
+ * So ready words also say how many records have been read, and nobody writes a record before the last one was, by all.
  *
  * A persistent call meets once, when it is made; it is frozen then, and its starts need no descriptors: a rank's ready
  * word (gpu/engine.h) says that it has started. If engines of all ranks take programs beforehand, the next start's are
@@ -104,13 +108,11 @@ struct dma_device_comm {
     struct dma_device *device; /* of the process */
     bool off;                  /* staged for good */
     struct dma_bound *bound;
-    bool pinned;       /* our arena is shown to the device */
-    uint32_t meetings; /* that wanted a verdict */
-    uint32_t epoch;    /* GPU plans that have run or run */
-    unsigned failures; /* meetings that have failed since the last that did not */
-    bool told_now;     /* this call's record is fresh */
-    uint64_t told[DEVICE_SLOTS];
-    unsigned told_next;
+    bool pinned;        /* our arena is shown to the device */
+    uint32_t meetings;  /* that wanted a verdict */
+    uint32_t epoch;     /* GPU plans that have run or run */
+    unsigned failures;  /* meetings that have failed since the last that did not */
+    uint32_t unsettled; /* bit mask of our own slots: learned in a meeting that has failed */
     dma_device_peer_t *peers;
     dma_gpu_card_t *cards;
     dma_target_t *targets;
@@ -175,6 +177,9 @@ dma_status_t dma_device_advance(dma_comm_t *comm, dma_task_t *task);
 dma_status_t dma_device_bind(dma_comm_t *comm, dma_task_t *task);
 /* its next run, with the host's program behind its entry: that is over. */
 void dma_device_go(dma_comm_t *comm, dma_task_t *task, dma_device_phase_t phase);
+/* A posted task: for a moment, until its engine has its copies. What is computed behind the call then runs beside them;
+ * a rank that comes later than that is served by progress. */
+void dma_device_linger(dma_comm_t *comm, const dma_task_t *task);
 /* Whom it waits for, or -1. */
 int dma_device_holding(const dma_comm_t *comm, const dma_task_t *task);
 
@@ -186,7 +191,7 @@ dma_status_t dma_device_tell(dma_comm_t *comm, dma_task_t *task);
 /* Reads all records; *fresh when any is. On success every target is known. DMA_UNSUPPORTED: not all could be opened. */
 dma_status_t dma_device_learn(dma_comm_t *comm, dma_task_t *task, bool *fresh);
 /* A meeting is over: all could, or not. */
-void dma_device_met(dma_comm_t *comm, bool all);
+void dma_device_met(dma_comm_t *comm, const dma_task_t *task, bool all);
 dma_status_t dma_device_find_plan(dma_comm_t *comm, dma_task_t *task, const dma_plan_t **plan);
 /* Nothing of ours moves any more. */
 void dma_device_stop(dma_comm_t *comm);

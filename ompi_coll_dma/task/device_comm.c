@@ -39,16 +39,23 @@ struct dma_device_comm *dma_device_comm(dma_comm_t *comm, const dma_gpu_runtime_
 
 /* ---- our record ---- */
 
-/* Is the number of our export new to the peers? If so it takes the place of the oldest. */
-static bool is_fresh(struct dma_device_comm *dc, uint64_t number)
+/* The slot in which an export is remembered, or DEVICE_SLOTS. */
+static unsigned slot_of(const dma_device_peer_t *peer, uint64_t number)
 {
-    for (unsigned i = 0; i < DEVICE_SLOTS; i++) {
-        if (dc->told[i] == number) {
-            return false;
-        }
+    unsigned slot = 0;
+
+    while (slot < DEVICE_SLOTS && peer->number[slot] != number) {
+        slot++;
     }
-    dc->told[dc->told_next++ % DEVICE_SLOTS] = number;
-    return true;
+    return slot;
+}
+
+/* Do the peers have to learn of our export? */
+static bool is_fresh(const struct dma_device_comm *dc, int rank, uint64_t number)
+{
+    unsigned slot = slot_of(&dc->peers[rank], number);
+
+    return slot == DEVICE_SLOTS || dc->unsettled >> slot & 1;
 }
 
 dma_status_t dma_device_tell(dma_comm_t *comm, dma_task_t *task)
@@ -56,7 +63,7 @@ dma_status_t dma_device_tell(dma_comm_t *comm, dma_task_t *task)
     struct dma_device_comm *dc = comm->device;
     const dma_gpu_memory_t *m = &task->device->recv;
     const dma_blocks_t *recv = &task->run.recv;
-    dma_record_t *record = dma_window_record(&comm->window, comm->rank);
+    dma_record_t *record = dma_window_record(&comm->window, comm->rank, task->run.seq);
     dma_record_block_t *table = (dma_record_block_t *)((char *)record + DMA_RECORD_BYTES(0));
     dma_export_t export;
     dma_gpu_card_t card;
@@ -69,7 +76,6 @@ dma_status_t dma_device_tell(dma_comm_t *comm, dma_task_t *task)
     if (dc->pinned_peers != (unsigned)comm->nranks) {
         card.features &= ~(uint32_t)DMA_GPU_PRELAUNCH; /* not of this communicator, or not wanted */
     }
-    dc->told_now = is_fresh(dc, export.number);
     *record = (dma_record_t){
         .card = card,
         .handle = export.handle,
@@ -78,7 +84,7 @@ dma_status_t dma_device_tell(dma_comm_t *comm, dma_task_t *task)
         .size = export.size,
         .offset = (int64_t)((uint64_t)(uintptr_t)recv->addr - export.base),
         .largest = recv->bytes,
-        .fresh = dc->told_now || !dc->bound,
+        .fresh = is_fresh(dc, comm->rank, export.number) || !dc->bound,
         .table = recv->counts != NULL,
     };
     for (int b = 0; recv->counts && b < comm->nranks; b++) {
@@ -90,33 +96,38 @@ dma_status_t dma_device_tell(dma_comm_t *comm, dma_task_t *task)
 
 /* ---- the others' ---- */
 
-/* A new allocation of a peer takes the place of the oldest that we know of, whether it can be opened or not: the peer
- * counts the same way. */
-static void remember(dma_comm_t *comm, int r, const dma_record_t *record)
+static dma_import_t *open_peer(dma_comm_t *comm, int r, const dma_record_t *record)
 {
-    struct dma_device_comm *dc = comm->device;
-    dma_device_peer_t *peer = &dc->peers[r];
-    unsigned at;
     dma_export_t export = {.number = record->number, .size = record->size, .handle = record->handle};
+    dma_import_t *import;
 
-    for (at = 0; at < DEVICE_SLOTS; at++) {
-        if (peer->number[at] == record->number) {
-            return; /* the peer only lacks its bound engine */
-        }
-    }
-    at = peer->next++ % DEVICE_SLOTS;
-    if (peer->open[at]) {
-        dma_share_close(comm->proc->share, peer->open[at]);
-        peer->open[at] = NULL;
-    }
-    peer->number[at] = record->number;
-    peer->size[at] = record->size;
-    if (r != comm->rank &&
-        dma_share_open(comm->proc->share, dc->device->ordinal, record->nonce, &export, &peer->open[at]) != DMA_OK) {
+    if (dma_share_open(comm->proc->share, comm->device->device->ordinal, record->nonce, &export, &import) != DMA_OK) {
         dma_proc_report(comm->proc, DMA_REPORT_WARN, "open",
                         "device memory of rank %d of %s cannot be opened (%s): it goes through the host", r, comm->text,
                         dma_gpu_error());
-        peer->open[at] = NULL;
+        return NULL;
+    }
+    return import;
+}
+
+/* A new allocation takes the place of the oldest that we know of, whether it can be opened or not: all ranks count the same
+ * way. One that we know already has come again because somebody could not do something: perhaps we. */
+static void remember(dma_comm_t *comm, int r, const dma_record_t *record)
+{
+    dma_device_peer_t *peer = &comm->device->peers[r];
+    unsigned at = slot_of(peer, record->number);
+
+    if (at == DEVICE_SLOTS) {
+        at = peer->next++ % DEVICE_SLOTS;
+        if (peer->open[at]) {
+            dma_share_close(comm->proc->share, peer->open[at]);
+            peer->open[at] = NULL;
+        }
+        peer->number[at] = record->number;
+        peer->size[at] = record->size;
+    }
+    if (r != comm->rank && !peer->open[at]) {
+        peer->open[at] = open_peer(comm, r, record);
     }
 }
 
@@ -126,13 +137,10 @@ static dma_status_t aim(dma_comm_t *comm, const dma_task_t *task, int r, const d
     struct dma_device_comm *dc = comm->device;
     const dma_device_peer_t *peer = &dc->peers[r];
     const dma_record_block_t *table = (const dma_record_block_t *)((const char *)record + DMA_RECORD_BYTES(0));
-    int64_t *displs = dc->displs + (size_t)r * (size_t)comm->nranks, at, offset = record->offset;
+    int64_t *displs = dc->displs + (size_t)r * (size_t)comm->nranks, at, first;
     uint64_t ours = dma_blocks_bytes(&task->run.send, dma_coll_gathers(task->coll) ? 0 : (uint64_t)r);
-    unsigned slot = 0;
+    unsigned slot = slot_of(peer, record->number);
 
-    while (slot < DEVICE_SLOTS && peer->number[slot] != record->number) {
-        slot++;
-    }
     if (slot == DEVICE_SLOTS || !peer->open[slot]) {
         return DMA_UNSUPPORTED;
     }
@@ -144,12 +152,12 @@ static dma_status_t aim(dma_comm_t *comm, const dma_task_t *task, int r, const d
         return DMA_ERR_TRUNCATE;
     }
     /* Nothing is written outside of the allocation, whatever a peer says. */
-    if (ours && (offset < 0 || (uint64_t)offset > record->size || offset + at < 0 ||
-                 (uint64_t)(offset + at) > peer->size[slot] || ours > peer->size[slot] - (uint64_t)(offset + at))) {
+    if (ours && (__builtin_add_overflow(record->offset, at, &first) || first < 0 ||
+                 (uint64_t)first > peer->size[slot] || ours > peer->size[slot] - (uint64_t)first)) {
         return DMA_UNSUPPORTED;
     }
     dc->targets[r] = (dma_target_t){
-        .addr = dma_import_base(peer->open[slot]) + (uint64_t)offset,
+        .addr = dma_import_base(peer->open[slot]) + (uint64_t)record->offset,
         .bytes = ours,
         .displs = record->table ? displs : NULL,
     };
@@ -196,7 +204,7 @@ dma_status_t dma_device_learn(dma_comm_t *comm, dma_task_t *task, bool *fresh)
 
     *fresh = false;
     for (int r = 0; r < comm->nranks; r++) {
-        const dma_record_t *record = dma_window_record(&comm->window, r);
+        const dma_record_t *record = dma_window_record(&comm->window, r, task->run.seq);
         dma_status_t status = DMA_OK;
 
         dc->cards[r] = record->card;
@@ -223,17 +231,19 @@ dma_status_t dma_device_learn(dma_comm_t *comm, dma_task_t *task, bool *fresh)
     return result;
 }
 
-void dma_device_met(dma_comm_t *comm, bool all)
+void dma_device_met(dma_comm_t *comm, const dma_task_t *task, bool all)
 {
     struct dma_device_comm *dc = comm->device;
+    const dma_record_t *own = dma_window_record(&comm->window, comm->rank, task->run.seq);
+    unsigned slot = slot_of(&dc->peers[comm->rank], own->number);
+    uint32_t bit = slot < DEVICE_SLOTS ? UINT32_C(1) << slot : 0;
 
     if (all) {
         dc->failures = 0;
+        dc->unsettled &= ~bit;
         return;
     }
-    if (dc->told_now) {
-        dc->told[(dc->told_next - 1) % DEVICE_SLOTS] = 0; /* not all have it: it will be new to them once more */
-    }
+    dc->unsettled |= own->fresh ? bit : 0; /* not all have it */
     if (++dc->failures == DEVICE_PATIENCE) {
         dc->off = true;
         dma_proc_report(comm->proc, comm->rank == 0 ? DMA_REPORT_WARN : DMA_REPORT_INFO, "device off",
@@ -244,12 +254,12 @@ void dma_device_met(dma_comm_t *comm, bool all)
 /* ---- the plan ---- */
 
 /* Of the largest block that any rank receives: equal on all. */
-static uint64_t largest(const dma_comm_t *comm)
+static uint64_t largest(const dma_comm_t *comm, const dma_task_t *task)
 {
     uint64_t most = 0;
 
     for (int r = 0; r < comm->nranks; r++) {
-        const dma_record_t *record = dma_window_record(&comm->window, r);
+        const dma_record_t *record = dma_window_record(&comm->window, r, task->run.seq);
 
         most = record->largest > most ? record->largest : most;
     }
@@ -281,7 +291,7 @@ static dma_status_t choose(dma_comm_t *comm, const dma_task_t *task, dma_choice_
     struct dma_device_comm *dc = comm->device;
     /* ranks of an all-gather may differ in this */
     bool in_place = task->in_place && !dma_coll_gathers(task->coll);
-    uint64_t bytes = largest(comm);
+    uint64_t bytes = largest(comm, task);
     dma_plan_req_t req;
     const char *reason;
     dma_status_t status;

@@ -103,7 +103,7 @@ dma_status_t dma_device_freeze(dma_comm_t *comm, const dma_call_t *call, void *a
         }
         status = all_say(comm, learned == DMA_OK, &all);
         if (status == DMA_OK) {
-            dma_device_met(comm, all);
+            dma_device_met(comm, &task, all);
         }
         if (status == DMA_OK && all) {
             keep(comm, &task);

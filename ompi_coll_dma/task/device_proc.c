@@ -8,7 +8,11 @@
 /* The first engine that works, or the one that the user wants. */
 static void find_engine(dma_proc_t *proc, const dma_gpu_runtime_t *rt, dma_device_t *d)
 {
-    dma_gpu_config_t config = {.rt = rt, .device = d->ordinal, .sysfs = proc->sysfs, .timeout = proc->params.timeout};
+    dma_gpu_config_t config = {.rt = rt,
+                               .device = d->ordinal,
+                               .sysfs = proc->sysfs,
+                               .timeout = proc->params.timeout,
+                               .own_copy = proc->params.own_copy};
     const char *wanted = proc->params.engine;
     char why[DMA_GPU_WHY_BYTES] = "";
 

@@ -21,7 +21,7 @@
 #include "task/comm.h"
 #include "task/exchange.h"
 
-#define PROTOCOL 3 /* of the set-up records and of the window */
+#define PROTOCOL 4 /* of the set-up records and of the window */
 #define ATTEMPTS 2
 
 typedef struct hello {

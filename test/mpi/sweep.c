@@ -3,7 +3,7 @@
  * own messages and several communicators at once. The other files are listed in sweep.h.
  *
  *   mpirun -n N sweep [-s SEED] [-n CASES] [-c CASE[:LAST]] [-o OPERATION] [-f FORMS] [-l FORMS] [-m BYTES]
- *                     [-w SECONDS] [-t THREADS] [-v]
+ *                     [-d PERCENT] [-w SECONDS] [-t THREADS] [-v]
  *     -s  seed (default 1); -n number of cases (default 200), numbered from 0
  *     -c  replay one case or a range
  *     -o  only this operation; -f only these forms, some of b (blocking), n (non-blocking), p (persistent)
@@ -11,6 +11,8 @@
  *         between ranks in all-gatherv (b), all-to-all in place (n), anything in place and types that are freed early
  *         (p), requests that outlive their communicator (n, p)
  *     -m  largest block in bytes (default 1 MiB)
+ *     -d  so many percent of the buffers, of each rank, in device memory of its GPU; single calls then have blocks of up
+ *         to -m bytes, log-uniform
  *     -w  seconds after which a case is called hung (default 60)
  *     -t  share the cases among so many threads, each with communicators of its own
  *     -v  say what the cases covered; with one case, also what it is
@@ -26,6 +28,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "../gpu/device.h"
 
 options_t options = {
     .seed = 1, .last = 199, .max_bytes = 1 << 20, .watchdog = 60, .threads = 1, .forms = {true, true, true}};
@@ -54,7 +58,7 @@ static bool parse_forms(const char *text, bool forms[FORM_KINDS])
 
 static bool parse(int argc, char **argv)
 {
-    for (int opt; (opt = getopt(argc, argv, "s:n:c:o:f:l:m:w:t:v")) != -1;) {
+    for (int opt; (opt = getopt(argc, argv, "s:n:c:o:f:l:m:d:w:t:v")) != -1;) {
         switch (opt) {
         case 's':
             options.seed = strtoull(optarg, NULL, 0);
@@ -82,6 +86,9 @@ static bool parse(int argc, char **argv)
             break;
         case 'm':
             options.max_bytes = atol(optarg);
+            break;
+        case 'd':
+            options.device = atoi(optarg);
             break;
         case 'w':
             options.watchdog = atoi(optarg);
@@ -149,7 +156,7 @@ int main(int argc, char **argv)
     if (!parse(argc, argv)) {
         fprintf(stderr,
                 "usage: sweep [-s SEED] [-n CASES] [-c CASE[:LAST]] [-o OPERATION] [-f FORMS] [-l FORMS] [-m BYTES] "
-                "[-w SECONDS] [-t THREADS] [-v]\n");
+                "[-d PERCENT] [-w SECONDS] [-t THREADS] [-v]\n");
         return 2;
     }
     int level;
@@ -158,6 +165,11 @@ int main(int argc, char **argv)
     MPI_Comm_size(MPI_COMM_WORLD, &world_size);
     if (options.threads > 1 && level < MPI_THREAD_MULTIPLE) {
         fprintf(stderr, "sweep: this MPI does not have MPI_THREAD_MULTIPLE\n");
+        MPI_Abort(MPI_COMM_WORLD, 2);
+    }
+    const char *missing = options.device > 0 ? device_open(NULL, world_rank) : NULL;
+    if (missing != NULL) {
+        fprintf(stderr, "sweep: %s\n", missing);
         MPI_Abort(MPI_COMM_WORLD, 2);
     }
     report_signals();

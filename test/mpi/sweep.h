@@ -119,6 +119,7 @@ typedef struct {
     long origin;        /* of the base in memory */
     unsigned char *map; /* of fenced buffers, with its length */
     size_t mapped;
+    unsigned char *device, *allocation; /* of device memory: where `memory` is there, and in what */
     uint64_t canary;
     const type_t *type;
     int filled; /* the block that has data before the call, or one of: */
@@ -128,10 +129,12 @@ typedef struct {
 
 enum { NO_BLOCKS = -1, ALL_BLOCKS = -2 };
 /* Takes the blocks over. `align` is what the base is a multiple of, at least. */
-void buffer_make(buffer_t *b, const type_t *type, int nblocks, block_t *blocks, int align, rng_t *rng);
+void buffer_make(buffer_t *b, const type_t *type, int nblocks, block_t *blocks, int align, bool device, rng_t *rng);
 void buffer_free(buffer_t *b);
 /* What the memory holds before the call: canaries, and data of round `round` in the blocks that are filled. */
 void buffer_fill(buffer_t *b, int round);
+/* Overwrites all of it: whoever still reads it is too late. */
+void buffer_scribble(buffer_t *b);
 /* True if it still holds that; or, if `after`, data in all blocks; else `text` says where it does not. */
 bool buffer_check(const buffer_t *b, bool after, int round, char *text, size_t room);
 
@@ -237,6 +240,7 @@ typedef struct {
     int watchdog; /* seconds */
     bool verbose;
     int threads;      /* more than one: MPI_THREAD_MULTIPLE */
+    int device;       /* percent of the buffers in device memory */
     const char *only; /* operation */
     bool forms[FORM_KINDS];
     bool stock[FORM_KINDS]; /* served by stock Open MPI 4.1: without what it gets wrong */

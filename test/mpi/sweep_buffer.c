@@ -7,6 +7,9 @@
  * Every byte that is not data is a canary whose value depends on its place. A check compares the whole memory with a
  * picture of what it must hold. Some buffers end right before a page that may not be touched, without the second guard:
  * they catch whoever reads too much.
+ *
+ * A buffer in device memory has the same memory on the device, somewhere in an allocation, and what is called its memory
+ * here is where the host writes and reads it: it goes there after every fill and comes back before every check.
  */
 #include "sweep.h"
 
@@ -16,7 +19,9 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { GUARD = 64, PAGE = 4096 };
+#include "../gpu/device.h"
+
+enum { GUARD = 64, PAGE = 4096, GRAIN = 64 };
 
 /* Byte `at` of a row of bytes is row[at % 256], plus a number that steps every 256 bytes: fast to write. */
 typedef struct {
@@ -104,7 +109,18 @@ static void make_fenced(buffer_t *b, size_t used)
     b->memory = b->map + b->mapped - PAGE - used;
 }
 
-void buffer_make(buffer_t *b, const type_t *type, int nblocks, block_t *blocks, int align, rng_t *rng)
+/* At the begin of an allocation, or inside. */
+static void move_to_device(buffer_t *b, rng_t *rng)
+{
+    size_t offset = rng_chance(rng, 40) ? 0 : (size_t)(GRAIN * rng_below(rng, 200));
+    b->allocation = device_alloc(b->bytes + offset);
+    b->device = b->allocation + offset;
+    if (b->base != NULL) {
+        b->base = b->device + b->origin;
+    }
+}
+
+void buffer_make(buffer_t *b, const type_t *type, int nblocks, block_t *blocks, int align, bool device, rng_t *rng)
 {
     *b = (buffer_t){.type = type, .nblocks = nblocks, .blocks = blocks, .canary = rng_next(rng), .filled = NO_BLOCKS};
     long low, high;
@@ -130,10 +146,16 @@ void buffer_make(buffer_t *b, const type_t *type, int nblocks, block_t *blocks, 
         b->memory = checked(posix_memalign(&memory, PAGE, b->bytes) == 0 ? memory : NULL, b->bytes);
     }
     b->base = empty && rng_chance(rng, 30) ? NULL : b->memory + b->origin;
+    if (device) {
+        move_to_device(b, rng);
+    }
 }
 
 void buffer_free(buffer_t *b)
 {
+    if (b->allocation != NULL) {
+        device_free(b->allocation);
+    }
     if (b->map != NULL) {
         munmap(b->map, b->mapped);
     } else {
@@ -172,6 +194,17 @@ static void paint(const buffer_t *b, bool after, int round, unsigned char *to)
 void buffer_fill(buffer_t *b, int round)
 {
     paint(b, false, round, b->memory);
+    if (b->device != NULL) {
+        device_copy(b->device, b->memory, b->bytes);
+    }
+}
+
+void buffer_scribble(buffer_t *b)
+{
+    memset(b->memory, 0xEE, b->bytes);
+    if (b->device != NULL) {
+        device_copy(b->device, b->memory, b->bytes);
+    }
 }
 
 /* What lies at a byte of the memory, for messages. */
@@ -204,6 +237,9 @@ bool buffer_check(const buffer_t *b, bool after, int round, char *text, size_t r
         picture = malloc(picture_bytes);
     }
     paint(b, after, round, picture);
+    if (b->device != NULL) {
+        device_copy(b->memory, b->device, b->bytes);
+    }
     if (memcmp(picture, b->memory, b->bytes) == 0) {
         return true;
     }

@@ -53,7 +53,7 @@ static uint64_t key_of(const call_t *call, int source, int target)
 static type_kind_t choose_kind(rng_t *rng, long bytes)
 {
     /* A big message in small pieces only measures the datatype engine. */
-    bool plain = bytes > 65536 ? !rng_chance(rng, 20) : rng_chance(rng, 25);
+    bool plain = bytes > 65536 ? bytes > 1 << 20 || !rng_chance(rng, 20) : rng_chance(rng, 25);
     return plain ? (type_kind_t)rng_below(rng, 2) : (type_kind_t)(2 + rng_below(rng, TYPE_KINDS - 2));
 }
 
@@ -116,7 +116,9 @@ static void prepare_side(call_t *call, bool sending, rng_t *rng)
     if (vector) {
         spread(side, blocks, n, rng);
     }
-    buffer_make(&side->buffer, &side->type, n, blocks, units[call->unit].bytes == 1 ? 1 : 8, rng);
+    /* A communicator of one rank is left to stock Open MPI, which copies with the processor. */
+    bool device = options.device > 0 && comm->size > 1 && rng_chance(rng, options.device);
+    buffer_make(&side->buffer, &side->type, n, blocks, units[call->unit].bytes == 1 ? 1 : 8, device, rng);
     side->buffer.filled = sending ? ALL_BLOCKS : !call->in_place ? NO_BLOCKS : op->to_each ? ALL_BLOCKS : comm->rank;
     buffer_fill(&side->buffer, 0);
 }

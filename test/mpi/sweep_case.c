@@ -12,7 +12,7 @@
 
 enum { POOL = 8, MOST_FLIGHT = 8, MOST_ROUNDS = 3 };
 /* Bytes of all blocks of a buffer, roughly, so that a case of many ranks does not take long. */
-enum { MOST_BUFFER = 1 << 21 };
+enum { MOST_BUFFER = 1 << 21, MOST_DEVICE_BUFFER = 1 << 26 };
 
 const char *const shape_names[SHAPE_KINDS] = {"one call", "2-4 calls", "2-8 in flight over 2-3 communicators",
                                               "5-16 calls on 2 communicators"};
@@ -47,6 +47,9 @@ static long at_most(long value, long limit)
 
 static long choose_bytes(rng_t *rng, shape_t shape, int ranks)
 {
+    if (options.device > 0 && shape == SHAPE_SINGLE) {
+        return rng_log(rng, 1, at_most(MOST_DEVICE_BUFFER / ranks, options.max_bytes));
+    }
     long limit = at_most(MOST_BUFFER / ranks, shape == SHAPE_BURST ? 4096 : shape == SHAPE_SINGLE ? 1 << 20 : 1 << 17);
     limit = at_most(limit, options.max_bytes);
     long dice = rng_below(rng, 100);

@@ -63,7 +63,7 @@ static bool completed(case_t *c, int index, MPI_Request request)
         right = false;
     }
     if (!call->in_place && call->scribble) {
-        memset(call->send.buffer.memory, 0xEE, call->send.buffer.bytes); /* whoever still reads it is too late */
+        buffer_scribble(&call->send.buffer);
     }
     if (call->done < call->rounds || !call->check_late) {
         report_stage("checking", index);

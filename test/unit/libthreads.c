@@ -432,7 +432,11 @@ static void *rank_main(void *arg)
 {
     rank_t *r = arg;
     job_t *job = r->job;
-    dma_proc_config_t config = {.session_dir = job->session_dir, .host = &threads_host, .params = job->params};
+    dma_proc_config_t config = {.session_dir = job->session_dir,
+                                .host = &threads_host,
+                                .params = job->params,
+                                .runtime = job->runtime,
+                                .engines = job->engines};
 
     if (job->tune) {
         job->tune(r->rank, &config.params);

@@ -60,6 +60,8 @@ struct job {
     const char *session_dir;
     bool threads; /* several threads of a rank call at once */
     unsigned delay_us;
+    const struct dma_gpu_runtime *runtime; /* of all ranks; NULL: none */
+    const struct dma_gpu_engine *const *engines;
     /* changes the parameters of one rank; may be NULL */
     void (*tune)(int rank, dma_params_t *params);
     /* filled by threads_run */

@@ -15,6 +15,10 @@
  * no engine of that kind: it goes on the first queue, before the wait for that queue's peer.
  *
  * A program that does not fit into one group of packets, or needs memory in between, is not armed.
+ *
+ * A process may end without taking anything apart. Then what is armed is given up by an exit handler, which the first arming
+ * registers, so that it runs before those of the runtimes: a queue that waits for ever is a nuisance to the whole GPU. What
+ * has been started waits for peers, and only they can end that.
  */
 #include <sched.h>
 #include <stdlib.h>
@@ -23,12 +27,20 @@
 
 #include "engine/sdma/bound.h"
 #include "engine/sdma/packet.h"
+#include "node/window.h"
 
 #define BODY_DWORDS     8192 /* of a program: below what one COND covers, and a quarter of a ring */
 #define START_INTERVAL  16   /* clocks between two looks for the start */
 #define GIVE_UP_SECONDS 2.0
 
 _Static_assert(BODY_DWORDS <= DMA_PACKET_COND_MAX, "one COND covers a program");
+
+/* What is armed in this process: the one thing that an exit handler can look for. */
+static struct {
+    pthread_mutex_t lock;
+    struct dma_bound *list;
+    bool registered;
+} armed = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static double now(void)
 {
@@ -95,6 +107,64 @@ static bool get_queues(struct dma_bound *b, const dma_run_t *run)
     return run->plan->nprogs > 1 && b->waiting[1];
 }
 
+/* Stores alone: engines run on by themselves. */
+static void give_up(struct dma_bound *b, _Atomic uint32_t *ready)
+{
+    for (int i = 1; i <= b->nranks; i++) {
+        if (b->waiting[i]) {
+            atomic_store_explicit(b->waiting[i]->go, 0, memory_order_relaxed);
+        }
+    }
+    /* release: an engine that sees this sees the go words */
+    atomic_store_explicit(ready, dma_ready_start(b->armed) + 1, memory_order_release);
+}
+
+static void at_exit(void)
+{
+    /* A thread that holds the lock while the process ends is not waited for. */
+    if (pthread_mutex_trylock(&armed.lock)) {
+        return;
+    }
+    for (struct dma_bound *b = armed.list; b; b = b->next_armed) {
+        _Atomic uint32_t *ready = &dma_window_ready(b->window, b->rank)->word;
+
+        /* a start is not given up: peers may be counting on it */
+        if (atomic_load_explicit(ready, memory_order_relaxed) != dma_ready_start(b->armed)) {
+            give_up(b, ready);
+        }
+    }
+    pthread_mutex_unlock(&armed.lock);
+}
+
+static void enlist(struct dma_bound *b)
+{
+    pthread_mutex_lock(&armed.lock);
+    if (!armed.registered) {
+        armed.registered = !atexit(at_exit);
+    }
+    if (!b->listed) {
+        b->next_armed = armed.list;
+        armed.list = b;
+        b->listed = true;
+    }
+    pthread_mutex_unlock(&armed.lock);
+}
+
+static void delist(struct dma_bound *b)
+{
+    struct dma_bound **link = &armed.list;
+
+    pthread_mutex_lock(&armed.lock);
+    while (*link && *link != b) {
+        link = &(*link)->next_armed;
+    }
+    if (*link) {
+        *link = b->next_armed;
+    }
+    b->listed = false;
+    pthread_mutex_unlock(&armed.lock);
+}
+
 dma_status_t dma_sdma_arm(const dma_run_t *run)
 {
     struct dma_bound *b = run->bound;
@@ -120,6 +190,13 @@ dma_status_t dma_sdma_arm(const dma_run_t *run)
         }
     }
     free(body);
+    if (fits) { /* known to the exit handler before an engine can wait */
+        b->armed = b->epoch = run->epoch;
+        b->progs = run->plan->nprogs;
+        b->window = run->window;
+        b->run = NULL;
+        enlist(b);
+    }
     for (uint32_t i = 1; i < run->plan->nprogs; i++) {
         dma_queue_t *queue = b->waiting[i];
 
@@ -135,13 +212,10 @@ dma_status_t dma_sdma_arm(const dma_run_t *run)
         dma_ring_publish(&queue->ring);
     }
     if (!fits) {
-        return DMA_UNSUPPORTED;
+        dma_sdma_arm_end(b);
+        b->ready = NULL;
     }
-    b->armed = b->epoch = run->epoch;
-    b->progs = run->plan->nprogs;
-    b->window = run->window;
-    b->run = NULL;
-    return DMA_OK;
+    return fits ? DMA_OK : DMA_UNSUPPORTED;
 }
 
 void dma_sdma_disarm(struct dma_bound *b, _Atomic uint32_t *ready)
@@ -151,13 +225,7 @@ void dma_sdma_disarm(struct dma_bound *b, _Atomic uint32_t *ready)
     if (!b->armed) {
         return;
     }
-    for (int i = 1; i <= b->nranks; i++) {
-        if (b->waiting[i]) {
-            atomic_store_explicit(b->waiting[i]->go, 0, memory_order_relaxed);
-        }
-    }
-    /* release: an engine that sees this sees the go words */
-    atomic_store_explicit(ready, dma_ready_start(b->armed) + 1, memory_order_release);
+    give_up(b, ready);
     for (int i = 1; i <= b->nranks; i++) {
         while (b->waiting[i] && dma_ring_idle(&b->waiting[i]->ring) == DMA_AGAIN && now() < until) {
             sched_yield();
@@ -170,6 +238,9 @@ void dma_sdma_disarm(struct dma_bound *b, _Atomic uint32_t *ready)
 
 void dma_sdma_arm_end(struct dma_bound *b)
 {
+    if (b->listed) {
+        delist(b);
+    }
     for (int i = 1; b->waiting && i <= b->nranks; i++) {
         if (b->waiting[i]) {
             dma_queue_put_own(&b->unit->queues, b->waiting[i]);

@@ -33,7 +33,9 @@ struct dma_bound {
 
     uint64_t *ready;       /* by rank; NULL: nothing is armed here */
     dma_queue_t **waiting; /* by program: the queue that it is armed on; NULL: none */
-    uint32_t armed;        /* the epoch that is armed; 0: none */
+    uint32_t armed;        /* the epoch that is or was armed last; 0: none */
+    bool listed;           /* for the exit handler */
+    struct dma_bound *next_armed;
 };
 
 /* engine.c: what a program is lowered to on a queue. */

@@ -7,6 +7,7 @@
  *
  * A run that does not fit into the rings goes in by and by: what is in is published, so that room comes.
  */
+#include <math.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -288,6 +289,12 @@ static dma_status_t sdma_check(struct dma_bound *b)
         pthread_mutex_unlock(&queue->lock);
         if (status != DMA_OK) {
             return status;
+        }
+    }
+    /* Those of armed programs stand still for as long as a peer likes: only what has befallen them counts. */
+    for (int i = 1; i <= b->nranks; i++) {
+        if (b->waiting[i] && dma_queue_check(b->waiting[i], HUGE_VAL) != DMA_OK) {
+            return DMA_ERR_ENGINE;
         }
     }
     return DMA_OK;

@@ -75,6 +75,12 @@ dma_status_t dma_queues_open(dma_queues_t *q, uint32_t node, const char **reason
     return DMA_OK;
 }
 
+/* Has it work that waits? A queue that the driver has given up does not: it has stopped. */
+static bool waits(dma_queue_t *queue)
+{
+    return dma_ring_idle(&queue->ring) == DMA_AGAIN && !(queue->error && *queue->error);
+}
+
 static void destroy(dma_queues_t *q, dma_queue_t *queue)
 {
     q->thunk.destroy_queue(queue->id);
@@ -86,15 +92,22 @@ static void destroy(dma_queues_t *q, dma_queue_t *queue)
 void dma_queues_close(dma_queues_t *q)
 {
     dma_queue_t *next;
+    bool all = true;
 
     if (!q->opened) {
         return;
     }
     for (dma_queue_t *queue = q->list; queue; queue = next) {
         next = queue->next;
-        destroy(q, queue);
+        if (waits(queue)) {
+            all = false;
+        } else {
+            destroy(q, queue);
+        }
     }
-    dma_queues_memory_free(q, q->steps, STEPS_BYTES);
+    if (all) {
+        dma_queues_memory_free(q, q->steps, STEPS_BYTES);
+    }
     pthread_mutex_destroy(&q->lock);
     q->thunk.close();
     q->opened = false;
@@ -233,6 +246,9 @@ void dma_queue_put_own(dma_queues_t *q, dma_queue_t *queue)
 {
     dma_queue_t **link = &q->list;
 
+    if (waits(queue)) {
+        return;
+    }
     pthread_mutex_lock(&q->lock);
     while (*link != queue) {
         link = &(*link)->next;

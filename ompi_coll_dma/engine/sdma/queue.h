@@ -10,6 +10,9 @@
  * kernels refuse a ring, a read or a write pointer that does not begin a mapping of exactly its size. Pointers and doorbell
  * are the thunk's. Two words of a line of the queue's own: `step`, for waiting for its own copies, and `go`.
  *
+ * A queue that still waits for somebody, because its communicator has failed under it, is never destroyed and its memory
+ * never freed: that could cost the whole GPU a reset. It is left to the end of the process.
+ *
  * The holder of a queue's lock builds packets and publishes them. Nothing that waits for anything but the queue's own
  * packets may be put into a shared queue.
  */
@@ -69,7 +72,7 @@ void dma_queues_memory_free(dma_queues_t *queues, void *memory, uint64_t bytes);
  * it is not on the engine that was wanted. */
 dma_queue_t *dma_queue_get(dma_queues_t *queues, const dma_map_pick_t *pick, uint32_t peer, bool *shared);
 
-/* A queue for one user, and its end: it is idle. NULL: there is no room for another queue. */
+/* A queue for one user, and its end. NULL: there is no room for another queue. */
 dma_queue_t *dma_queue_get_own(dma_queues_t *queues, const dma_map_pick_t *pick, uint32_t peer);
 void dma_queue_put_own(dma_queues_t *queues, dma_queue_t *queue);
 

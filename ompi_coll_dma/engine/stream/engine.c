@@ -1,0 +1,434 @@
+/*
+ * The stream engine: GPU plans as copies of the GPU's own runtime, HIP or CUDA.
+ *
+ * A unit has two streams of its own on one device, which never wait for anybody: when a run starts, its peers have
+ * entered. So there is no stream work of ours behind which the application's cudaFree or device synchronisation could be
+ * stuck for longer than our copies take.
+ *
+ *     pushes    one batch of all pushes to peers | line of each program := epoch
+ *     own       the own block, out of place      | its line := epoch             (own.h; none when it is echoed)
+ *
+ * A line is written by the stream itself, behind what it announces. Where the runtime cannot, or its first try fails, an
+ * event is recorded instead and `advance`, which the core calls while the run is on, stores the word when it is reached.
+ *
+ * Streams are shared by all communicators of the device, in turn: a start that finds another thread submitting is told to
+ * come again. So no thread ever waits here with a lock held that somebody else's runtime call could need.
+ *
+ * A stream may be held up by the application's own kernels for as long as they like, so no clock says that it is broken:
+ * only the runtime does.
+ */
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "engine/stream/own.h"
+#include "engine/stream/stream.h"
+#include "node/window.h"
+
+#define QUIET_SECONDS 2.0  /* that the end of a communicator waits for copies under way */
+#define CHECK_SECONDS 1e-3 /* between two questions to the runtime whether all is well */
+
+enum { PUSHES, OWN, STREAMS };
+
+struct dma_gpu_unit {
+    const dma_gpu_runtime_t *rt;
+    int device;
+    dma_gpu_pci_t pci;
+    dma_own_way_t way;
+    pthread_mutex_t lock; /* only ever tried: guards the streams, and what follows */
+    dma_gpu_stream_t *streams[STREAMS];
+    uint64_t temp; /* DMA_WORK_TEMP bytes for exchanges; 0: none needed so far */
+    bool writes;   /* streams write words */
+};
+
+/* What dma_run_t calls the engine bound to a communicator. */
+struct dma_bound {
+    dma_gpu_unit_t *unit;
+    int rank;
+    uint64_t lines;
+    dma_work_t work;
+    dma_own_t own;
+    dma_gpu_event_t *events[STREAMS]; /* made when the stream cannot write words */
+    bool recorded[STREAMS];           /* the host is to write this stream's lines */
+    uint32_t epoch;                   /* of the last run */
+    uint32_t progs;                   /* of it */
+    uint32_t own_prog;                /* the one on the stream of the own block; 0: none is */
+    const struct dma_window *window;
+    bool failed; /* some of a run was submitted, and not all */
+    double checked;
+};
+
+static double now(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* ---- units ---- */
+
+static dma_status_t refuse(char *why, const char *reason)
+{
+    snprintf(why, DMA_GPU_WHY_BYTES, "%s", reason);
+    return DMA_UNSUPPORTED;
+}
+
+static void destroy_streams(dma_gpu_unit_t *unit)
+{
+    for (int i = 0; i < STREAMS; i++) {
+        if (unit->streams[i]) {
+            (void)unit->rt->stream_destroy(unit->streams[i]);
+        }
+    }
+}
+
+static dma_status_t make_streams(dma_gpu_unit_t *unit)
+{
+    dma_gpu_scope_t scope;
+    dma_status_t status = unit->rt->enter(unit->device, &scope);
+
+    if (status != DMA_OK) {
+        return status;
+    }
+    for (int i = 0; i < STREAMS && status == DMA_OK; i++) {
+        status = unit->rt->stream_create(&unit->streams[i]);
+        if (status != DMA_OK) {
+            unit->streams[i] = NULL;
+        }
+    }
+    if (status != DMA_OK) {
+        destroy_streams(unit);
+    }
+    unit->rt->leave(&scope);
+    return status;
+}
+
+static dma_status_t stream_open(const dma_gpu_config_t *config, dma_gpu_unit_t **result, char *why)
+{
+    dma_gpu_unit_t *unit = calloc(1, sizeof(*unit));
+    dma_status_t status;
+
+    if (!unit) {
+        return refuse(why, "no memory");
+    }
+    unit->rt = config->rt;
+    unit->device = config->device;
+    unit->writes = config->rt->write32 != NULL;
+    if (dma_own_way_find(config->own_copy, &unit->way) != DMA_OK) {
+        status = refuse(why, "there is no such way to copy the own block");
+    } else if ((status = config->rt->device_pci(config->device, &unit->pci)) != DMA_OK ||
+               (status = make_streams(unit)) != DMA_OK) {
+        status = refuse(why, dma_gpu_error());
+    }
+    if (status != DMA_OK) {
+        free(unit);
+        return status;
+    }
+    pthread_mutex_init(&unit->lock, NULL);
+    *result = unit;
+    return DMA_OK;
+}
+
+static void stream_close(dma_gpu_unit_t *unit)
+{
+    dma_gpu_scope_t scope;
+
+    /* else the application has shut the runtime down, and our streams and memory with it */
+    if (unit->rt->enter(unit->device, &scope) == DMA_OK) {
+        destroy_streams(unit);
+        if (unit->temp) {
+            (void)unit->rt->free(unit->temp);
+        }
+        unit->rt->leave(&scope);
+    }
+    pthread_mutex_destroy(&unit->lock);
+    free(unit);
+}
+
+static void stream_card(const dma_gpu_unit_t *unit, dma_gpu_card_t *card)
+{
+    /* One way: one copy fills the link, and what streams have beside each other costs more to start than it saves. */
+    *card = (dma_gpu_card_t){.pci = unit->pci, .node = UINT32_MAX, .max_ways = 1};
+}
+
+/* ---- in the service of a communicator ---- */
+
+static dma_status_t stream_bind(dma_gpu_unit_t *unit, const dma_gpu_job_t *job, struct dma_bound **result, char *why)
+{
+    struct dma_bound *b = calloc(1, sizeof(*b));
+
+    if (!b || dma_work_create(&b->work, job->nranks) != DMA_OK) {
+        free(b);
+        return refuse(why, "no memory");
+    }
+    b->unit = unit;
+    b->rank = job->rank;
+    b->lines = job->lines;
+    dma_own_init(&b->own, unit->way, unit->rt);
+    *result = b;
+    return DMA_OK;
+}
+
+static _Atomic uint32_t *word_of(const struct dma_bound *b, uint32_t prog)
+{
+    return &dma_window_queue(b->window, b->rank, (int)prog - 1)->word;
+}
+
+static bool has_ended(const struct dma_bound *b, uint32_t prog)
+{
+    return atomic_load_explicit(word_of(b, prog), memory_order_acquire) == b->epoch;
+}
+
+/* Have the programs of the last run all ended? Where not all of it was submitted, its lines do not tell. */
+static bool is_quiet(const struct dma_bound *b)
+{
+    if (b->failed) {
+        for (int i = 0; i < STREAMS; i++) {
+            if (b->unit->rt->stream_query(b->unit->streams[i]) == DMA_AGAIN) {
+                return false;
+            }
+        }
+        return true;
+    }
+    for (uint32_t i = 1; i < b->progs; i++) {
+        bool own = i == b->own_prog;
+
+        if (b->recorded[own ? OWN : PUSHES]) {
+            if (b->unit->rt->event_query(b->events[own ? OWN : PUSHES]) == DMA_AGAIN) {
+                return false;
+            }
+        } else if (!has_ended(b, i)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void stream_unbind(struct dma_bound *b)
+{
+    const dma_gpu_runtime_t *rt = b->unit->rt;
+    double until = now() + QUIET_SECONDS;
+    dma_gpu_scope_t scope;
+
+    if (rt->enter(b->unit->device, &scope) == DMA_OK) {
+        while (!is_quiet(b) && now() < until) {
+            sched_yield();
+        }
+        dma_own_destroy(&b->own, rt);
+        for (int i = 0; i < STREAMS; i++) {
+            if (b->events[i]) {
+                (void)rt->event_destroy(b->events[i]);
+            }
+        }
+        rt->leave(&scope);
+    }
+    dma_work_destroy(&b->work);
+    free(b);
+}
+
+/* ---- a run ---- */
+
+static bool is_on(const struct dma_bound *b, uint32_t prog, int stream)
+{
+    return (prog == b->own_prog) == (stream == OWN);
+}
+
+static void write_lines(struct dma_bound *b, int stream)
+{
+    for (uint32_t i = 1; i < b->progs; i++) {
+        if (is_on(b, i, stream)) {
+            /* release: whoever sees the word sees what the runtime has told us is there */
+            atomic_store_explicit(word_of(b, i), b->epoch, memory_order_release);
+        }
+    }
+}
+
+/* The lines of a stream's programs, by the stream behind everything that is on it, or by the host then. */
+static dma_status_t signal_lines(struct dma_bound *b, int stream)
+{
+    dma_gpu_unit_t *unit = b->unit;
+    const dma_gpu_runtime_t *rt = unit->rt;
+    dma_status_t status = DMA_OK;
+
+    for (uint32_t i = 1; i < b->progs && unit->writes; i++) {
+        uint64_t line = b->lines + (i - 1) * sizeof(dma_engine_line_t);
+
+        if (is_on(b, i, stream) && rt->write32(unit->streams[stream], line, b->epoch) != DMA_OK) {
+            unit->writes = false;
+        }
+    }
+    if (unit->writes) {
+        return DMA_OK;
+    }
+    if (!b->events[stream] && (status = rt->event_create(&b->events[stream])) != DMA_OK) {
+        b->events[stream] = NULL;
+        return status;
+    }
+    status = rt->event_record(b->events[stream], unit->streams[stream]);
+    b->recorded[stream] = status == DMA_OK;
+    return status;
+}
+
+static dma_status_t exchange(struct dma_bound *b)
+{
+    dma_gpu_unit_t *unit = b->unit;
+    dma_status_t status = DMA_OK;
+
+    if (b->work.swaps.n && !unit->temp && (status = unit->rt->alloc(DMA_WORK_TEMP, &unit->temp)) != DMA_OK) {
+        unit->temp = 0;
+        return status;
+    }
+    return dma_work_exchange(&b->work, unit->rt, unit->streams[PUSHES], unit->temp);
+}
+
+/* What goes to peers. *echoed: the own block is with it. */
+static dma_status_t submit_pushes(struct dma_bound *b, const dma_run_t *run, bool *echoed)
+{
+    dma_gpu_unit_t *unit = b->unit;
+    dma_status_t status = DMA_UNSUPPORTED;
+
+    *echoed = false;
+    if (b->work.own.bytes && dma_own_echoes(&b->own)) {
+        status = dma_own_echo(&b->work, run, unit->rt, unit->streams[PUSHES]);
+        *echoed = status == DMA_OK;
+    }
+    if (status == DMA_UNSUPPORTED) {
+        status = dma_work_push(&b->work, unit->rt, unit->streams[PUSHES]);
+    }
+    return status == DMA_OK ? exchange(b) : status;
+}
+
+static dma_status_t submit(struct dma_bound *b, const dma_run_t *run)
+{
+    dma_work_t *work = &b->work;
+    bool echoed, pushes = work->pushes.n || work->swaps.n;
+    dma_status_t status = submit_pushes(b, run, &echoed);
+
+    if (status != DMA_OK) {
+        return status;
+    }
+    b->own_prog = echoed ? 0 : work->own.prog;
+    if (pushes || echoed) {
+        status = signal_lines(b, PUSHES);
+    } else {
+        write_lines(b, PUSHES);
+    }
+    if (status != DMA_OK || !b->own_prog) {
+        return status;
+    }
+    if (!work->own.bytes) {
+        write_lines(b, OWN);
+        return DMA_OK;
+    }
+    status = dma_own_copy(&b->own, &work->own, b->unit->rt, b->unit->streams[OWN]);
+    return status == DMA_OK ? signal_lines(b, OWN) : status;
+}
+
+static dma_status_t stream_start(dma_run_t *run)
+{
+    struct dma_bound *b = run->bound;
+    dma_gpu_unit_t *unit = b->unit;
+    dma_gpu_scope_t scope;
+    dma_status_t status;
+
+    if (pthread_mutex_trylock(&unit->lock)) {
+        return DMA_AGAIN;
+    }
+    status = unit->rt->enter(unit->device, &scope);
+    if (status == DMA_OK) {
+        b->epoch = run->epoch;
+        b->progs = run->plan->nprogs;
+        b->window = run->window;
+        status = dma_work_collect(&b->work, run, b->rank);
+        if (status == DMA_OK) {
+            status = submit(b, run);
+            b->failed = status != DMA_OK;
+        }
+        unit->rt->leave(&scope);
+    }
+    pthread_mutex_unlock(&unit->lock);
+    return status == DMA_OK ? DMA_OK : DMA_ERR_ENGINE;
+}
+
+/* Lines that the host writes. */
+static dma_status_t look_at_events(struct dma_bound *b)
+{
+    const dma_gpu_runtime_t *rt = b->unit->rt;
+    dma_gpu_scope_t scope;
+    dma_status_t status = rt->enter(b->unit->device, &scope);
+
+    if (status != DMA_OK) {
+        return status;
+    }
+    for (int i = 0; i < STREAMS && (status == DMA_OK || status == DMA_AGAIN); i++) {
+        if (b->recorded[i] && (status = rt->event_query(b->events[i])) == DMA_OK) {
+            b->recorded[i] = false;
+            write_lines(b, i);
+        }
+    }
+    rt->leave(&scope);
+    return status;
+}
+
+static void look_at_own(struct dma_bound *b)
+{
+    bool pushed = true;
+
+    for (uint32_t i = 1; i < b->progs && pushed; i++) {
+        pushed = i == b->own_prog || has_ended(b, i);
+    }
+    if (pushed) {
+        dma_own_watch(&b->own, true, has_ended(b, b->own_prog), now());
+    }
+}
+
+static dma_status_t stream_advance(dma_run_t *run)
+{
+    struct dma_bound *b = run->bound;
+    dma_status_t status = DMA_OK;
+
+    if (b->recorded[PUSHES] || b->recorded[OWN]) {
+        status = look_at_events(b);
+    }
+    if (b->own.watching && b->own_prog) {
+        look_at_own(b);
+    }
+    return status == DMA_AGAIN ? DMA_OK : status;
+}
+
+static dma_status_t stream_check(struct dma_bound *b)
+{
+    const dma_gpu_runtime_t *rt = b->unit->rt;
+    dma_status_t status;
+    dma_gpu_scope_t scope;
+    double t = now();
+
+    if (t - b->checked < CHECK_SECONDS) {
+        return DMA_OK;
+    }
+    b->checked = t;
+    if ((status = rt->enter(b->unit->device, &scope)) != DMA_OK) {
+        return status;
+    }
+    for (int i = 0; i < STREAMS && status == DMA_OK; i++) {
+        status = rt->stream_query(b->unit->streams[i]);
+        status = status == DMA_AGAIN ? DMA_OK : status;
+    }
+    rt->leave(&scope);
+    return status;
+}
+
+const dma_gpu_engine_t dma_gpu_engine_stream = {
+    .name = "stream",
+    .open = stream_open,
+    .close = stream_close,
+    .card = stream_card,
+    .bind = stream_bind,
+    .unbind = stream_unbind,
+    .start = stream_start,
+    .advance = stream_advance,
+    .check = stream_check,
+};

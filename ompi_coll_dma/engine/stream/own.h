@@ -1,0 +1,74 @@
+/*
+ * The own block, out of place: from this rank's send buffer into its receive buffer.
+ *
+ * Runtimes copy inside one device with the device's compute units, so this copy is late when they are busy: a matrix
+ * product holds it up for as long as one lasts. There are three ways:
+ *
+ *     graph   the copy as a graph of one node, made once for addresses and size: 2 us less to launch than
+ *     copy    a plain copy, on a stream of its own beside the pushes
+ *     echo    to a peer and back over the link, by copy engines alone:
+ *
+ *         all-gather                            all-to-all
+ *         push our block to all                 push our own block into the place of our block in the receive buffer of
+ *         pull it back out of the receive       one peer, the others' blocks to them
+ *         buffer of one peer                    pull it back from there
+ *         write the lines                       push to that peer what is really for it
+ *                                               write the lines
+ *
+ * Echo needs no memory anywhere: block `rank` of a peer's receive buffer is ours to write until our line says that it is
+ * there, and its owner cannot return before. An all-to-all-v chooses the peer with the largest block, and goes piece by
+ * piece; where all are far smaller than the own block there is no echo.
+ *
+ * auto: graph where the runtime has graphs, else copy. A copy that arrives more than LATE_SECONDS behind the pushes,
+ * LATE_RUNS times in a row, makes the next runs echo; after more and more of them one tries the copy again.
+ */
+#ifndef DMA_STREAM_OWN_H
+#define DMA_STREAM_OWN_H
+
+#include "engine/stream/work.h"
+
+#define DMA_OWN_GRAPHS 8 /* that a communicator keeps */
+
+typedef enum dma_own_way { DMA_OWN_AUTO, DMA_OWN_GRAPH, DMA_OWN_COPY, DMA_OWN_ECHO } dma_own_way_t;
+
+/* DMA_UNSUPPORTED: there is no such way. NULL and "": auto. */
+dma_status_t dma_own_way_find(const char *name, dma_own_way_t *way);
+
+typedef struct dma_own_graph {
+    uint64_t dst, src, bytes;
+    uint64_t used;          /* when, in runs; 0: never */
+    bool made;              /* `graph` is for these addresses; else it may be for others */
+    dma_gpu_graph_t *graph; /* or NULL */
+} dma_own_graph_t;
+
+/* Of a communicator. */
+typedef struct dma_own {
+    dma_own_way_t way; /* as wanted */
+    bool no_graphs;    /* the runtime has none, or one has failed */
+    uint64_t runs;
+    dma_own_graph_t graphs[DMA_OWN_GRAPHS];
+    /* auto: is the copy late? */
+    bool watching; /* this run's */
+    double since;  /* the pushes are there and the copy is not; 0: not so far */
+    unsigned late; /* runs in a row */
+    uint32_t echo; /* runs that echo before the copy is tried again */
+    uint32_t next; /* how many next time */
+} dma_own_t;
+
+void dma_own_init(dma_own_t *own, dma_own_way_t way, const dma_gpu_runtime_t *rt);
+/* In the device's scope; nothing of it is under way. */
+void dma_own_destroy(dma_own_t *own, const dma_gpu_runtime_t *rt);
+
+/* Whether this run echoes. To be asked once for each run with an own block of some bytes. */
+bool dma_own_echoes(dma_own_t *own);
+/* The pushes and the own block, echoed. DMA_UNSUPPORTED: nothing was begun, copy it instead. */
+dma_status_t dma_own_echo(dma_work_t *work, const dma_run_t *run, const dma_gpu_runtime_t *rt,
+                          dma_gpu_stream_t *stream);
+/* The own block by a graph or a copy. */
+dma_status_t dma_own_copy(dma_own_t *own, const dma_own_block_t *block, const dma_gpu_runtime_t *rt,
+                          dma_gpu_stream_t *stream);
+
+/* Looks at how a run's two parts are getting on, `now` in seconds. */
+void dma_own_watch(dma_own_t *own, bool pushed, bool copied, double now);
+
+#endif

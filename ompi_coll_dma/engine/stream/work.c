@@ -1,0 +1,152 @@
+/* From a plan's queue programs to copies of the runtime: see work.h. */
+#include "engine/stream/work.h"
+
+#include <stdlib.h>
+
+#define PIECE_ALIGN 4096
+
+static dma_status_t make(dma_copies_t *c, size_t room)
+{
+    uint64_t *memory = malloc(3 * room * sizeof(*memory));
+
+    *c = (dma_copies_t){.dst = memory, .room = room};
+    if (!memory) {
+        return DMA_ERR_NOMEM;
+    }
+    c->src = memory + room;
+    c->bytes = memory + 2 * room;
+    return DMA_OK;
+}
+
+dma_status_t dma_work_create(dma_work_t *work, int nranks)
+{
+    /* a push to every peer, and what the own block adds to them; a pair with every peer */
+    size_t room = (size_t)nranks + 2;
+
+    if (make(&work->pushes, room) != DMA_OK) {
+        return DMA_ERR_NOMEM;
+    }
+    if (make(&work->swaps, room) != DMA_OK) {
+        free(work->pushes.dst);
+        return DMA_ERR_NOMEM;
+    }
+    if (make(&work->step, room) != DMA_OK) {
+        free(work->swaps.dst);
+        free(work->pushes.dst);
+        return DMA_ERR_NOMEM;
+    }
+    return DMA_OK;
+}
+
+void dma_work_destroy(dma_work_t *work)
+{
+    free(work->step.dst);
+    free(work->swaps.dst);
+    free(work->pushes.dst);
+}
+
+static uint64_t address(const dma_run_t *run, const dma_operand_t *o, uint64_t skip)
+{
+    if (o->base == DMA_BASE_SEND) {
+        return (uint64_t)(uintptr_t)dma_blocks_addr(&run->send, (uint64_t)o->block) + o->offset + skip;
+    }
+    return dma_target_addr(&run->targets[o->rank], (uint64_t)o->block) + o->offset + skip;
+}
+
+static void collect(dma_work_t *work, const dma_run_t *run, uint32_t prog, const dma_op_t *op, int rank)
+{
+    uint64_t skip, bytes = dma_run_length(run, &op->len, &skip);
+    uint64_t dst = address(run, &op->dst[0], skip), src = address(run, &op->src, skip);
+
+    if (op->code == DMA_OP_SWAP) {
+        if (bytes) {
+            dma_copies_add(&work->swaps, dst, src, bytes);
+        }
+    } else if (op->dst[0].rank == rank) {
+        work->own = (dma_own_block_t){.prog = prog, .dst = dst, .src = src, .bytes = bytes};
+    } else if (bytes) {
+        dma_copies_add(&work->pushes, dst, src, bytes);
+        if (op->code == DMA_OP_COPY2) {
+            dma_copies_add(&work->pushes, address(run, &op->dst[1], skip), src, bytes);
+        }
+    }
+}
+
+dma_status_t dma_work_collect(dma_work_t *work, const dma_run_t *run, int rank)
+{
+    work->pushes.n = work->swaps.n = 0;
+    work->own = (dma_own_block_t){0};
+    for (uint32_t i = 1; i < run->plan->nprogs; i++) {
+        const dma_prog_t *prog = &run->plan->progs[i];
+
+        for (uint32_t k = 0; k < prog->nops; k++) {
+            const dma_op_t *op = &prog->ops[k];
+
+            if (op->code != DMA_OP_COPY && op->code != DMA_OP_COPY2 && op->code != DMA_OP_SWAP) {
+                continue; /* waits are over; lines are written behind everything */
+            }
+            if (work->pushes.n + 2 > work->pushes.room || work->swaps.n == work->swaps.room) {
+                return DMA_ERR_ENGINE;
+            }
+            collect(work, run, i, op, rank);
+        }
+    }
+    return DMA_OK;
+}
+
+dma_status_t dma_work_push(dma_work_t *work, const dma_gpu_runtime_t *rt, dma_gpu_stream_t *stream)
+{
+    const dma_copies_t *c = &work->pushes;
+
+    return c->n ? rt->copy_batch(stream, c->dst, c->src, c->bytes, c->n) : DMA_OK;
+}
+
+/* The three steps of an exchange. */
+enum { TAKE, GIVE, KEEP, STEPS };
+
+/* One step with the bytes from `done` on of all swaps, at most `piece` of each. */
+static dma_status_t step(dma_work_t *work, const dma_gpu_runtime_t *rt, dma_gpu_stream_t *stream, uint64_t temp,
+                         uint64_t piece, uint64_t done, int which)
+{
+    const dma_copies_t *swaps = &work->swaps;
+    dma_copies_t *c = &work->step;
+
+    c->n = 0;
+    for (size_t i = 0; i < swaps->n; i++) {
+        uint64_t left = swaps->bytes[i] > done ? swaps->bytes[i] - done : 0, bytes = left < piece ? left : piece;
+        uint64_t theirs = swaps->dst[i] + done, ours = swaps->src[i] + done, kept = temp + i * piece;
+
+        if (bytes) {
+            dma_copies_add(c,
+                           which == TAKE   ? kept
+                           : which == GIVE ? theirs
+                                           : ours,
+                           which == TAKE   ? theirs
+                           : which == GIVE ? ours
+                                           : kept,
+                           bytes);
+        }
+    }
+    return c->n ? rt->copy_batch(stream, c->dst, c->src, c->bytes, c->n) : DMA_OK;
+}
+
+dma_status_t dma_work_exchange(dma_work_t *work, const dma_gpu_runtime_t *rt, dma_gpu_stream_t *stream, uint64_t temp)
+{
+    const dma_copies_t *swaps = &work->swaps;
+    uint64_t piece, most = 0;
+    dma_status_t status = DMA_OK;
+
+    if (!swaps->n) {
+        return DMA_OK;
+    }
+    piece = DMA_WORK_TEMP / swaps->n / PIECE_ALIGN * PIECE_ALIGN;
+    for (size_t i = 0; i < swaps->n; i++) {
+        most = swaps->bytes[i] > most ? swaps->bytes[i] : most;
+    }
+    for (uint64_t done = 0; done < most; done += piece) {
+        for (int which = TAKE; which < STEPS && status == DMA_OK; which++) {
+            status = step(work, rt, stream, temp, piece, done, which);
+        }
+    }
+    return status;
+}

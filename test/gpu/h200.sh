@@ -1,0 +1,256 @@
+#!/bin/bash
+# h200.sh [-t SECONDS] STAGE...: the stream engine on a machine with NVIDIA GPUs: built, tested, and measured beside NCCL.
+# Not part of ./check, which runs device.sh on an emulated node.
+#
+#     build     the component from this tree (a distribution: nothing but a compiler, make and Open MPI is needed), the
+#               same with one copy left out, the benchmark, NCCL's side of it, matrix products
+#     sweep     random collectives on device memory, 2 and 4 ranks, in all forms, among host memory too; what must fail
+#     passes    all-gather and all-to-all at all sizes beside NCCL's, in interleaved passes
+#     gemm      the same with matrix products on every GPU
+#     overlap   non-blocking calls with computing beside them
+#     energy    of all-gathers
+#
+# Stages are independent: one that fails says so and the next one runs. Results go to $OUT (default: ./h200-out), the
+# tables to stdout too. -t: seconds for all stages (default 520), of which each gets what is left at most.
+#
+# The environment may say where things are: CUDA_HOME, NCCL_HOME (with include/ and lib/), DMA_H200_WORK (builds; default
+# /tmp/dma-h200). CUDA_HOME=none: no NVIDIA machine, without NCCL and matrix products. NRANKS: default 4. CASES: of the
+# sweep, in all. SIZES: of the passes, as gpu_bench wants them. MPIRUN_ARGS: more for mpirun.
+#
+# NVLink multicast stays off (NCCL_NVLS_ENABLE=0): some machines forbid it.
+set -uo pipefail
+root=$(cd "$(dirname "$0")/../.." && pwd)
+out=${OUT:-$PWD/h200-out}
+work=${DMA_H200_WORK:-/tmp/dma-h200}
+cores=$(nproc)
+ranks=${NRANKS:-4}
+cases=${CASES:-5600}
+sizes=${SIZES:-1024:1073741824}
+seconds=520
+export NCCL_NVLS_ENABLE=0 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+
+while getopts t: option; do
+    case $option in
+    t) seconds=$OPTARG ;;
+    *) exit 2 ;;
+    esac
+done
+shift $((OPTIND - 1))
+if [ $# = 0 ]; then
+    sed -n '2,/^set/s/^# \{0,1\}//p' "$0" >&2
+    exit 2
+fi
+mkdir -p "$out" "$work" || exit 1
+end=$((SECONDS + seconds))
+failed=()
+
+# limited SECONDS CMD...: CMD, for at most so long and never beyond the end
+limited() {
+    local limit=$1 left=$((end - SECONDS))
+    shift
+    [ "$left" -gt 5 ] || { echo "no time left for: $*"; return 1; }
+    [ "$limit" -lt "$left" ] || limit=$left
+    timeout --kill-after=5 "$limit" "$@"
+}
+
+# ---- build ----
+
+nccl_home() {
+    [ -z "${NCCL_HOME:-}" ] || { echo "$NCCL_HOME"; return; }
+    python3 -c 'import nvidia.nccl; print(list(nvidia.nccl.__path__)[0])' 2>/dev/null
+}
+
+cuda_home() {
+    local nvcc
+    [ -z "${CUDA_HOME:-}" ] || { echo "$CUDA_HOME"; return; }
+    for nvcc in "$(command -v nvcc)" /usr/local/cuda*/bin/nvcc; do
+        [ ! -x "$nvcc" ] || { dirname "$(dirname "$(readlink -f "$nvcc")")"; return; }
+    done
+}
+
+# component TREE BUILD TARGET...
+component() {
+    local tree=$1 build=$2
+    shift 2
+    mkdir -p "$build" && cd "$build" || return 1
+    [ -e Makefile ] || "$tree/configure" -q || return 1
+    make -s -j"$cores" all "$@"
+}
+
+# The last push to a peer is left out, of every batch.
+broken_component() {
+    mkdir -p "$work/broken-tree"
+    (cd "$root" && tar cf - --exclude=./build --exclude='./build-*' --exclude=./h200-out --exclude=./.git .) |
+        tar xf - -C "$work/broken-tree" || return 1
+    sed -i 's/rt->copy_batch(stream, c->dst, c->src, c->bytes, c->n) : DMA_OK;/rt->copy_batch(stream, c->dst, c->src, c->bytes, c->n - 1) : DMA_OK;/' \
+        "$work/broken-tree/ompi_coll_dma/engine/stream/work.c"
+    ! cmp -s "$root/ompi_coll_dma/engine/stream/work.c" "$work/broken-tree/ompi_coll_dma/engine/stream/work.c" || return 1
+    component "$work/broken-tree" "$work/broken"
+}
+
+# plugin NAME SOURCE ARGS...: with nvcc, which knows where CUDA is
+plugin() {
+    local name=$1 source=$2
+    shift 2
+    "$(cuda_home)/bin/nvcc" -O2 -shared -Xcompiler -fPIC "$root/test/gpu/$source" -o "$work/lib$name.so" "$@"
+}
+
+build_rival() {
+    local nccl
+    nccl=$(nccl_home)
+    [ -e "$nccl/include/nccl.h" ] || { echo 'no NCCL headers: set NCCL_HOME'; return 1; }
+    plugin rival rival_nccl.c -I"$nccl/include" -Xlinker "$nccl/lib/libnccl.so.2" -Xlinker -rpath -Xlinker "$nccl/lib"
+}
+
+build_gemm() {
+    local header library
+    plugin gemm gemm_cublas.c -lcublas 2>"$work/gemm.log" && return
+    header=$(python3 -c 'import glob, nvidia; print(*[f for p in nvidia.__path__ for f in glob.glob(p + "/*/include/cublas_v2.h")])' |
+        cut -d' ' -f1)
+    library=$(python3 -c 'import glob, nvidia; print(*[f for p in nvidia.__path__ for f in glob.glob(p + "/*/lib/libcublas.so.*")])' |
+        cut -d' ' -f1)
+    if [ -z "$header" ] || [ -z "$library" ]; then
+        cat "$work/gemm.log"
+        echo 'no cuBLAS'
+        return 1
+    fi
+    plugin gemm gemm_cublas.c -I"$(dirname "$header")" -Xlinker "$library" -Xlinker -rpath -Xlinker "$(dirname "$library")"
+}
+
+stage_build() {
+    local status=0
+    broken_component >"$work/broken.log" 2>&1 &
+    component "$root" "$work/build" test/mpi/sweep test/gpu/gpu_bench test/gpu/runtime_check >"$work/build.log" 2>&1 || status=1
+    if [ "$(cuda_home)" != none ]; then
+        build_rival || { echo 'NCCL is not measured'; status=1; }
+        build_gemm || { echo 'no matrix products'; status=1; }
+    fi
+    wait $! || { echo 'the broken component was not built'; tail -n 5 "$work/broken.log"; status=1; }
+    [ -e "$work/build/test/gpu/gpu_bench" ] || { tail -n 20 "$work/build.log"; return 1; }
+    ls "$work"/*.so "$work"/*/mca/*.so 2>/dev/null
+    return $status
+}
+
+# ---- runs ----
+
+# run BUILD RANKS ARGS...: mpirun with the component of that build
+run() {
+    local build=$1 n=$2 extra
+    read -ra extra <<<"${MPIRUN_ARGS:-$spin}"
+    shift 2
+    "$root/with-build" --build "$work/$build" mpirun --oversubscribe --bind-to none -n "$n" --mca pml ob1 --mca btl self,vader \
+        --mca coll dma --mca coll_dma_engine stream --mca coll_dma_arena_bytes 67108864 "${extra[@]}" "$@"
+}
+export -f run
+# A core for every rank and its helpers: waiting ranks keep theirs.
+spin=''
+[ "$cores" -lt 16 ] || spin='--mca mpi_yield_when_idle 0'
+export root work spin
+
+limited_run() {
+    local limit=$1
+    shift
+    limited "$limit" bash -c 'run "$@"' run "$@"
+}
+
+machine() {
+    echo "$(date -u +%F\ %H:%M) UTC, $cores cores, $(mpirun --version 2>/dev/null | head -n 1)"
+    nvidia-smi --query-gpu=name,driver_version --format=csv,noheader 2>/dev/null | sort | uniq -c
+    python3 -c 'import importlib.metadata as m; print("NCCL", *{d.version for d in m.distributions() if "nccl" in (d.name or "")})' \
+        2>/dev/null
+}
+
+# one_sweep NAME RANKS SEED CASES PERCENT [GPUS]: in the background, to a log of its own
+one_sweep() {
+    local visible=()
+    [ -z "${6:-}" ] || visible=(-x "CUDA_VISIBLE_DEVICES=$6" -x "HIP_VISIBLE_DEVICES=$6")
+    limited_run "$sweep_limit" build "$2" "${visible[@]}" "$work/build/test/mpi/sweep" -s "$3" -n "$4" -d "$5" -m 33554432 -w 60 \
+        >"$work/sweep-$1.log" 2>&1
+    echo "$1: $2 ranks, seed $3, $5 % of the buffers in device memory: $(tail -n 1 "$work/sweep-$1.log")"
+}
+
+stage_sweep() {
+    local share=$((cases / 8)) i status=0 count sweep_limit=220 parallel=8 gpus
+    "$work/build/test/gpu/runtime_check" "$([ "$(cuda_home)" = none ] && echo hip || echo cuda)" >"$out/runtime.log" 2>&1
+    grep -Ev '^(ok|skip)' "$out/runtime.log" | tail -n 5
+    [ "$cores" -ge 16 ] || parallel=1
+    for i in 1 2 3 4 5 6 7 8; do
+        gpus=''
+        [ $((i % 4)) != 3 ] || gpus=2,3
+        one_sweep $i $((i % 2 ? 2 : ranks)) $((100 + i)) "$share" $((i > 4 ? 50 : 100)) "$gpus" >>"$work/sweep.txt" &
+        [ $((i % parallel)) != 0 ] || wait
+    done
+    wait
+    sort "$work/sweep.txt"
+    count=$(sed -n 's/.*: \([0-9]*\) passed, 0 failed$/\1/p' "$work/sweep.txt" | awk '{ n += $1 } END { print n + 0 }')
+    echo "$count cases right"
+    [ "$count" -ge $((share * 8)) ] || status=1
+    grep -h -m 3 -E 'FAILED|hangs|crashes|abort' "$work"/sweep-*.log | cut -c1-400 | head -n 8
+    rm -f "$work/sweep.txt"
+    # A copy that is left out must not go unnoticed.
+    sweep_limit=90
+    limited_run 90 broken "$ranks" "$work/build/test/mpi/sweep" -n 20 -d 100 -o allgather -f b -w 20 >"$work/sweep-broken.log" 2>&1
+    if grep -q 'FAILED: receive buffer' "$work/sweep-broken.log"; then
+        echo "with a copy left out: noticed: $(grep -m 1 -o 'receive buffer: .*expected[^;]*' "$work/sweep-broken.log")"
+    else
+        echo 'with a copy left out: NOT NOTICED'
+        tail -n 3 "$work/sweep-broken.log"
+        status=1
+    fi
+    return $status
+}
+
+# bench NAME LIMIT MPIRUN-ARGS -- GPU_BENCH-ARGS
+bench() {
+    local name=$1 limit=$2 args=() status
+    shift 2
+    while [ "$1" != -- ]; do
+        args+=("$1")
+        shift
+    done
+    shift
+    limited_run "$limit" build "$ranks" "${args[@]}" "$work/build/test/gpu/gpu_bench" -s "$sizes" -o "$out/$name-" "$@" \
+        >"$work/$name.log" 2>"$work/$name.err"
+    status=$?
+    cat "$work/$name.log"
+    [ $status = 0 ] || tail -n 5 "$work/$name.err"
+    cat "$work/$name.log" "$work/$name.err" >>"$out/log.txt"
+    return $status
+}
+
+rival() { [ ! -e "$work/librival.so" ] || echo "-r $work/librival.so"; }
+gemm() { [ ! -e "$work/libgemm.so" ] || echo "-g $work/libgemm.so"; }
+
+# shellcheck disable=SC2046
+stage_passes() {
+    bench all 260 -- $(rival) -T 150 passes
+}
+
+# shellcheck disable=SC2046
+stage_gemm() {
+    bench echo 130 --mca coll_dma_own_copy echo -- $(rival) $(gemm) -m 'own block by echo' gemm
+    bench auto 60 --mca coll_dma_own_copy auto -- $(gemm) -m 'own block by auto' gemm
+}
+
+stage_overlap() {
+    bench all 60 -- overlap
+}
+
+# shellcheck disable=SC2046
+stage_energy() {
+    bench all 90 -- $(rival) energy
+}
+
+machine | tee -a "$out/log.txt"
+for stage; do
+    start=$SECONDS
+    if ! declare -F "stage_$stage" >/dev/null; then
+        echo "no stage $stage" >&2
+        exit 2
+    fi
+    echo "== $stage"
+    "stage_$stage" || failed+=("$stage")
+    echo "== $stage: $((SECONDS - start)) s"
+done
+[ ${#failed[@]} = 0 ] || echo "FAILED: ${failed[*]}"
+[ ${#failed[@]} = 0 ]

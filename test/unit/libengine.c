@@ -1,0 +1,580 @@
+/* The engine of threads: see libengine.h. */
+#include "libengine.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "node/window.h"
+
+#define MAX_OPS   16
+#define MAX_PEERS 16
+
+/* A copy, or an exchange, with the bytes that have been done. */
+typedef struct move {
+    uint8_t code;
+    char *dst[2], *src;
+    uint64_t bytes, done;
+} move_t;
+
+/* A program of a run, as the worker sees it. */
+typedef struct work {
+    struct work *next;
+    struct dma_bound *bound;
+    uint32_t index;
+    move_t moves[MAX_OPS];
+    unsigned nmoves;
+    _Atomic uint32_t *line;
+    uint32_t epoch;
+    /* armed: what it waits for; else none */
+    const _Atomic uint32_t *own, *peers[MAX_PEERS];
+    unsigned npeers;
+} work_t;
+
+struct dma_gpu_unit {
+    int device;
+    pthread_t worker;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    work_t *list, *spare;
+    unsigned nworks, nbound;
+    bool closing;
+    uint64_t rng;
+};
+
+struct dma_bound {
+    dma_gpu_unit_t *unit;
+    int rank, nranks;
+    dma_engine_line_t *lines;
+    uint64_t ready[MAX_PEERS];
+    bool may_arm;
+    const dma_run_t *run; /* being put in */
+    uint32_t epoch, put;  /* programs of it that are */
+    uint32_t last;        /* the epoch of the last run */
+    uint32_t armed;
+    unsigned live; /* programs under way */
+};
+
+static struct {
+    pthread_mutex_t lock;
+    engine_options_t options;
+    unsigned refuse[ENGINE_FUNCTIONS][ENGINE_DEVICES], calls[ENGINE_FUNCTIONS];
+    _Atomic bool broken[ENGINE_DEVICES], held[ENGINE_DEVICES];
+    _Atomic unsigned units, bounds, armed, given_up, swaps, pairs;
+} machine = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static void misuse(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
+static void misuse(const char *format, ...)
+{
+    va_list args;
+
+    fputs("fake engine: ", stderr);
+    va_start(args, format);
+    vfprintf(stderr, format, args);
+    va_end(args);
+    fputc('\n', stderr);
+    abort();
+}
+
+static bool refused(engine_function_t function, int device)
+{
+    bool refuse;
+
+    pthread_mutex_lock(&machine.lock);
+    machine.calls[function]++;
+    refuse = machine.refuse[function][device] > 0;
+    machine.refuse[function][device] -= refuse;
+    pthread_mutex_unlock(&machine.lock);
+    return refuse;
+}
+
+static uint32_t draw(dma_gpu_unit_t *unit, uint32_t below)
+{
+    uint64_t x = unit->rng;
+
+    x ^= x << 13;
+    x ^= x >> 7;
+    x ^= x << 17;
+    unit->rng = x;
+    return below ? (uint32_t)((x >> 32) * below >> 32) : 0;
+}
+
+/* ---- the worker ---- */
+
+static void swap_bytes(char *a, char *b, size_t n)
+{
+    char hold[512];
+
+    for (size_t k; n; n -= k, a += k, b += k) {
+        k = n < sizeof(hold) ? n : sizeof(hold);
+        memcpy(hold, a, k);
+        memcpy(a, b, k);
+        memcpy(b, hold, k);
+    }
+}
+
+/* One piece of one of the copies that are left. */
+static void move_piece(dma_gpu_unit_t *unit, work_t *w)
+{
+    unsigned at = draw(unit, w->nmoves);
+    move_t *m = &w->moves[at];
+    uint64_t left = m->bytes - m->done, n = 1 + draw(unit, left < 20000 ? (uint32_t)left : 20000);
+
+    n = n < left ? n : left;
+    if (m->code == DMA_OP_SWAP) {
+        swap_bytes(m->dst[0] + m->done, m->src + m->done, n);
+    } else {
+        memcpy(m->dst[0] + m->done, m->src + m->done, n);
+        if (m->code == DMA_OP_COPY2) {
+            memcpy(m->dst[1] + m->done, m->src + m->done, n);
+        }
+    }
+    m->done += n;
+    if (m->done == m->bytes) {
+        *m = w->moves[--w->nmoves];
+    }
+}
+
+/* With the lock. */
+static void drop(dma_gpu_unit_t *unit, work_t *w)
+{
+    work_t **link = &unit->list;
+
+    while (*link != w) {
+        link = &(*link)->next;
+    }
+    *link = w->next;
+    unit->nworks--;
+    w->bound->live--;
+    w->next = unit->spare;
+    unit->spare = w;
+    pthread_cond_broadcast(&unit->changed);
+}
+
+/* With the lock: has what an armed program waits for come? False also when it has been given up, and is gone. */
+static bool may_run(dma_gpu_unit_t *unit, work_t *w)
+{
+    if (w->own) {
+        uint32_t word = atomic_load_explicit(w->own, memory_order_acquire);
+
+        if (word == dma_ready_start(w->epoch) + 1) {
+            drop(unit, w);
+            return false;
+        }
+        if (word != dma_ready_start(w->epoch)) {
+            return false;
+        }
+        w->own = NULL;
+    }
+    while (w->npeers) {
+        if (atomic_load_explicit(w->peers[w->npeers - 1], memory_order_acquire) != dma_ready_start(w->epoch)) {
+            return false;
+        }
+        w->npeers--;
+    }
+    return true;
+}
+
+static work_t *pick(dma_gpu_unit_t *unit)
+{
+    work_t *w = unit->list;
+
+    for (uint32_t i = draw(unit, unit->nworks); i; i--) {
+        w = w->next;
+    }
+    return w;
+}
+
+static void end_line(work_t *w)
+{
+    if (atomic_load_explicit(w->line, memory_order_relaxed) == w->epoch) {
+        misuse("line %u is written twice with %u", w->index - 1, w->epoch);
+    }
+    /* release: what has been copied is there before */
+    atomic_store_explicit(w->line, w->epoch, memory_order_release);
+}
+
+static void *work(void *arg)
+{
+    dma_gpu_unit_t *unit = arg;
+
+    pthread_mutex_lock(&unit->lock);
+    for (;;) {
+        work_t *w;
+
+        while (!unit->list && !unit->closing) {
+            pthread_cond_wait(&unit->changed, &unit->lock);
+        }
+        if (unit->closing) {
+            break;
+        }
+        w = pick(unit);
+        if (!machine.held[unit->device] && !machine.broken[unit->device] && may_run(unit, w)) {
+            if (w->nmoves) {
+                move_piece(unit, w);
+            }
+            if (!w->nmoves) {
+                end_line(w);
+                drop(unit, w);
+            }
+        }
+        pthread_mutex_unlock(&unit->lock);
+        if (machine.options.late_us) {
+            usleep(draw(unit, machine.options.late_us + 1));
+        } else {
+            sched_yield();
+        }
+        pthread_mutex_lock(&unit->lock);
+    }
+    pthread_mutex_unlock(&unit->lock);
+    return NULL;
+}
+
+/* ---- the table ---- */
+
+static dma_status_t engine_open(const dma_gpu_config_t *config, dma_gpu_unit_t **result, char *why)
+{
+    dma_gpu_unit_t *unit;
+
+    if (refused(ENGINE_OPEN, config->device)) {
+        snprintf(why, DMA_GPU_WHY_BYTES, "refused to open");
+        return DMA_UNSUPPORTED;
+    }
+    unit = calloc(1, sizeof(*unit));
+    unit->device = config->device;
+    unit->rng = (machine.options.seed * 31 + (uint64_t)config->device) * 77 + 1;
+    pthread_mutex_init(&unit->lock, NULL);
+    pthread_cond_init(&unit->changed, NULL);
+    pthread_create(&unit->worker, NULL, work, unit);
+    machine.units++;
+    *result = unit;
+    return DMA_OK;
+}
+
+static void engine_close(dma_gpu_unit_t *unit)
+{
+    work_t *spare;
+
+    if (unit->nbound || unit->list) {
+        misuse("device %d is closed with %u bound and %u programs", unit->device, unit->nbound, unit->nworks);
+    }
+    pthread_mutex_lock(&unit->lock);
+    unit->closing = true;
+    pthread_cond_broadcast(&unit->changed);
+    pthread_mutex_unlock(&unit->lock);
+    pthread_join(unit->worker, NULL);
+    pthread_mutex_destroy(&unit->lock);
+    pthread_cond_destroy(&unit->changed);
+    while ((spare = unit->spare)) {
+        unit->spare = spare->next;
+        free(spare);
+    }
+    free(unit);
+    machine.units--;
+}
+
+static void engine_card(const dma_gpu_unit_t *unit, dma_gpu_card_t *card)
+{
+    *card = (dma_gpu_card_t){.pci = {.bus = (uint32_t)unit->device},
+                             .node = (uint32_t)unit->device,
+                             .features = machine.options.features,
+                             .max_ways = machine.options.max_ways};
+}
+
+static dma_status_t engine_bind(dma_gpu_unit_t *unit, const dma_gpu_job_t *job, struct dma_bound **result, char *why)
+{
+    struct dma_bound *b;
+
+    if (refused(ENGINE_BIND, unit->device)) {
+        snprintf(why, DMA_GPU_WHY_BYTES, "refused to bind");
+        return DMA_UNSUPPORTED;
+    }
+    if (job->nranks > MAX_PEERS) {
+        misuse("%d ranks", job->nranks);
+    }
+    for (int r = 0; r < job->nranks; r++) {
+        if (job->cards[r].max_ways != machine.options.max_ways) {
+            misuse("the card of rank %d is not known", r);
+        }
+    }
+    b = calloc(1, sizeof(*b));
+    *b = (struct dma_bound){.unit = unit,
+                            .rank = job->rank,
+                            .nranks = job->nranks,
+                            .lines = (dma_engine_line_t *)(uintptr_t)job->lines,
+                            .may_arm = job->ready != NULL};
+    if (job->ready) {
+        memcpy(b->ready, job->ready, (size_t)job->nranks * sizeof(b->ready[0]));
+    }
+    pthread_mutex_lock(&unit->lock);
+    unit->nbound++;
+    pthread_mutex_unlock(&unit->lock);
+    machine.bounds++;
+    *result = b;
+    return DMA_OK;
+}
+
+/* With the lock: programs that will never begin, since a peer is gone, and those of a broken device. */
+static void drop_hopeless(struct dma_bound *b)
+{
+    work_t *next;
+
+    for (work_t *w = b->unit->list; w; w = next) {
+        next = w->next;
+        if (w->bound == b && (w->own || w->npeers || machine.broken[b->unit->device])) {
+            drop(b->unit, w);
+        }
+    }
+}
+
+static void engine_unbind(struct dma_bound *b)
+{
+    dma_gpu_unit_t *unit = b->unit;
+
+    pthread_mutex_lock(&unit->lock);
+    drop_hopeless(b);
+    while (b->live) {
+        if (machine.held[unit->device]) {
+            misuse("device %d is unbound while the test holds its programs", unit->device);
+        }
+        pthread_cond_wait(&unit->changed, &unit->lock);
+    }
+    unit->nbound--;
+    pthread_mutex_unlock(&unit->lock);
+    free(b);
+    machine.bounds--;
+}
+
+static char *place_of(const dma_run_t *run, const dma_operand_t *o, uint64_t skip)
+{
+    if (o->base == DMA_BASE_SEND) {
+        return dma_blocks_addr(&run->send, (uint64_t)o->block) + o->offset + skip;
+    }
+    return (char *)(uintptr_t)dma_target_addr(&run->targets[o->rank], (uint64_t)o->block) + o->offset + skip;
+}
+
+static void add_move(work_t *w, const dma_run_t *run, const dma_op_t *op)
+{
+    uint64_t skip, bytes = dma_run_length(run, &op->len, &skip);
+    move_t m = {.code = op->code, .bytes = bytes};
+
+    if (op->code == DMA_OP_SWAP) {
+        machine.swaps++;
+    }
+    if (op->code == DMA_OP_COPY2) {
+        machine.pairs++;
+    }
+    if (!bytes) {
+        return;
+    }
+    m.src = place_of(run, &op->src, skip);
+    m.dst[0] = place_of(run, &op->dst[0], skip);
+    m.dst[1] = op->code == DMA_OP_COPY2 ? place_of(run, &op->dst[1], skip) : NULL;
+    w->moves[w->nmoves++] = m;
+}
+
+/* With the lock. */
+static void put(struct dma_bound *b, const dma_run_t *run, uint32_t index, bool armed)
+{
+    const dma_prog_t *prog = &run->plan->progs[index];
+    work_t *w = b->unit->spare;
+
+    if (w) {
+        b->unit->spare = w->next;
+    } else {
+        w = malloc(sizeof(*w));
+    }
+    if (prog->nops > MAX_OPS) {
+        misuse("a program of %u operations", prog->nops);
+    }
+    *w = (work_t){.next = b->unit->list, .bound = b, .index = index, .epoch = run->epoch};
+    w->line = &b->lines[index - 1].word;
+    if (w->line != &dma_window_queue(run->window, b->rank, (int)index - 1)->word) {
+        misuse("line %u is elsewhere", index - 1);
+    }
+    w->own = armed ? (const _Atomic uint32_t *)(uintptr_t)b->ready[b->rank] : NULL;
+    for (uint32_t i = 0; i < prog->nops; i++) {
+        const dma_op_t *op = &prog->ops[i];
+
+        if (op->code == DMA_OP_WAIT) {
+            if (armed) {
+                w->peers[w->npeers++] = (const _Atomic uint32_t *)(uintptr_t)b->ready[op->flag.rank];
+            }
+        } else if (op->code != DMA_OP_SIGNAL) {
+            add_move(w, run, op);
+        }
+    }
+    b->unit->list = w;
+    b->unit->nworks++;
+    b->live++;
+    pthread_cond_broadcast(&b->unit->changed);
+}
+
+static void want_new(const struct dma_bound *b, const dma_run_t *run)
+{
+    if (b->live || (int32_t)(run->epoch - b->last) <= 0) {
+        misuse("run %u while %u programs of run %u are under way", run->epoch, b->live, b->last);
+    }
+}
+
+static dma_status_t engine_start(dma_run_t *run)
+{
+    struct dma_bound *b = run->bound;
+    dma_status_t status = DMA_AGAIN;
+
+    if (refused(ENGINE_START, b->unit->device)) {
+        return DMA_ERR_ENGINE;
+    }
+    pthread_mutex_lock(&b->unit->lock);
+    if (b->run != run || b->epoch != run->epoch) {
+        want_new(b, run);
+        b->run = run;
+        b->epoch = run->epoch;
+        b->put = 1;
+    }
+    while (b->put < run->plan->nprogs) {
+        put(b, run, b->put++, false);
+        if (machine.options.again) {
+            break;
+        }
+    }
+    if (b->put == run->plan->nprogs) {
+        status = DMA_OK;
+        b->last = run->epoch;
+    }
+    pthread_mutex_unlock(&b->unit->lock);
+    return status;
+}
+
+static dma_status_t engine_arm(const dma_run_t *run)
+{
+    struct dma_bound *b = run->bound;
+
+    if (!b->may_arm) {
+        misuse("armed without ready words");
+    }
+    if (refused(ENGINE_ARM, b->unit->device)) {
+        return DMA_UNSUPPORTED;
+    }
+    pthread_mutex_lock(&b->unit->lock);
+    want_new(b, run);
+    for (uint32_t i = 1; i < run->plan->nprogs; i++) {
+        put(b, run, i, true);
+    }
+    b->armed = b->last = run->epoch;
+    pthread_mutex_unlock(&b->unit->lock);
+    machine.armed++;
+    return DMA_OK;
+}
+
+static void engine_disarm(struct dma_bound *b, _Atomic uint32_t *ready)
+{
+    if ((uint64_t)(uintptr_t)ready != b->ready[b->rank]) {
+        misuse("the ready word is elsewhere");
+    }
+    pthread_mutex_lock(&b->unit->lock);
+    if (atomic_load_explicit(ready, memory_order_relaxed) == dma_ready_start(b->armed)) {
+        misuse("run %u is given up after its start", b->armed);
+    }
+    atomic_store_explicit(ready, dma_ready_start(b->armed) + 1, memory_order_release);
+    while (b->live) {
+        pthread_cond_wait(&b->unit->changed, &b->unit->lock);
+    }
+    b->last = b->armed - 1;
+    b->armed = 0;
+    pthread_mutex_unlock(&b->unit->lock);
+    machine.given_up++;
+}
+
+static dma_status_t engine_check(struct dma_bound *b)
+{
+    return machine.broken[b->unit->device] ? DMA_ERR_ENGINE : DMA_OK;
+}
+
+static const dma_gpu_engine_t engine = {
+    .name = "threads",
+    .open = engine_open,
+    .close = engine_close,
+    .card = engine_card,
+    .bind = engine_bind,
+    .unbind = engine_unbind,
+    .start = engine_start,
+    .arm = engine_arm,
+    .disarm = engine_disarm,
+    .check = engine_check,
+};
+
+const dma_gpu_engine_t *const engine_list[] = {&engine, NULL};
+
+/* ---- for tests ---- */
+
+void engine_begin(const engine_options_t *options)
+{
+    pthread_mutex_lock(&machine.lock);
+    machine.options = *options;
+    memset(machine.refuse, 0, sizeof(machine.refuse));
+    memset(machine.calls, 0, sizeof(machine.calls));
+    pthread_mutex_unlock(&machine.lock);
+    for (int i = 0; i < ENGINE_DEVICES; i++) {
+        machine.broken[i] = machine.held[i] = false;
+    }
+    machine.armed = machine.given_up = machine.swaps = machine.pairs = 0;
+}
+
+void engine_end(void)
+{
+    if (machine.units || machine.bounds) {
+        misuse("%u units and %u bound engines are left", machine.units, machine.bounds);
+    }
+}
+
+void engine_refuse(engine_function_t function, int device, unsigned times)
+{
+    pthread_mutex_lock(&machine.lock);
+    machine.refuse[function][device] = times;
+    pthread_mutex_unlock(&machine.lock);
+}
+
+void engine_break(int device)
+{
+    machine.broken[device] = true;
+}
+
+void engine_hold(int device, bool hold)
+{
+    machine.held[device] = hold;
+}
+
+unsigned engine_calls(engine_function_t function)
+{
+    unsigned calls;
+
+    pthread_mutex_lock(&machine.lock);
+    calls = machine.calls[function];
+    pthread_mutex_unlock(&machine.lock);
+    return calls;
+}
+
+unsigned engine_armed(void)
+{
+    return machine.armed;
+}
+
+unsigned engine_given_up(void)
+{
+    return machine.given_up;
+}
+
+unsigned engine_swaps(void)
+{
+    return machine.swaps;
+}
+
+unsigned engine_pairs(void)
+{
+    return machine.pairs;
+}

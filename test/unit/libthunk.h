@@ -1,0 +1,50 @@
+/*
+ * A thunk without a kernel: queues made through it are executed by the SDMA executor of the emulated node, which varies
+ * what the hardware leaves open and reports what it forbids. For programs that are linked with --wrap=dma_thunk_find.
+ *
+ * Addresses of engines are those of the host. An engine may touch what has been mapped through the thunk, what the test has
+ * shown (thunk_show), and what the fake GPU runtime knows, and nothing else. A thread moves the engines.
+ *
+ * It is strict: a queue of a ring that is not mapped, memory that is freed with another size or that is still mapped, and
+ * anything that is left at the end abort the program. Broken rules of the hardware are counted and told.
+ */
+#ifndef DMA_TEST_LIBTHUNK_H
+#define DMA_TEST_LIBTHUNK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "../emu/sdma.h"
+#include "engine/sdma/thunk.h"
+#include "gpu/runtime.h"
+
+typedef struct thunk_options {
+    uint64_t seed;
+    emu_sdma_gen_t gen;
+    const dma_gpu_runtime_t *rt; /* or NULL */
+    bool old;                    /* without create_queue_ext */
+    bool absent;                 /* there is none to be found */
+    unsigned queues;             /* at most so many at a time; 0: any */
+    uint64_t fault_packet;       /* see emu_sdma_config_t */
+} thunk_options_t;
+
+void thunk_begin(const thunk_options_t *options);
+/* Nothing of the thunk's is left. */
+void thunk_end(void);
+
+void thunk_show(const void *addr, uint64_t bytes);
+/* No engine moves while they are held. */
+void thunk_hold(bool hold);
+/* Waits until no engine has anything to do; false: one still has, after so many seconds, or is dead. */
+bool thunk_quiet(double seconds);
+
+/* Rules broken so far, and what the last was. */
+unsigned thunk_reports(void);
+const char *thunk_report(void);
+/* Queues made so far. */
+unsigned thunk_queues(void);
+
+/* The table itself. */
+dma_status_t thunk_table(dma_thunk_t *thunk);
+
+#endif

@@ -1,0 +1,22 @@
+# Tests of device memory without a GPU.
+unit_tests += \
+	test/unit/test_device \
+	test/unit/test_device_cost \
+	test/unit/test_device_errors \
+	test/unit/test_device_persistent \
+	test/unit/test_sdma_arm \
+	test/unit/test_sdma_engine \
+	test/unit/test_sdma_lower
+unit_helpers += \
+	test/unit/libengine.c \
+	test/unit/libengine.h \
+	test/unit/libengine_call.c \
+	test/unit/libengine_call.h \
+	test/unit/libthunk.c \
+	test/unit/libthunk.h
+# counts the allocations of a call
+test_unit_test_device_cost_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc
+# finds libthunk's
+test_unit_test_sdma_arm_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dma_thunk_find
+test_unit_test_sdma_engine_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dma_thunk_find
+test_unit_test_sdma_lower_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dma_thunk_find

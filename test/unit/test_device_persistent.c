@@ -1,0 +1,388 @@
+/*
+ * Persistent calls in device memory: they meet once, and engines may have their programs before they start. With ranks,
+ * devices and engines that are threads.
+ */
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "libengine_call.h"
+#include "libunit.h"
+#include "task/comm.h"
+#include "task/device.h"
+
+typedef struct persistent {
+    call_t *call;
+    dma_channel_t *channel;
+    _Atomic int ended; /* starts that have */
+    int started;
+    dma_status_t status;
+} persistent_t;
+
+static void ended(void *arg, dma_status_t status)
+{
+    persistent_t *p = arg;
+
+    p->status = status;
+    atomic_fetch_add(&p->ended, 1);
+}
+
+static void make(rank_t *r, persistent_t *p, const call_spec_t *spec)
+{
+    dma_status_t status;
+
+    *p = (persistent_t){.call = call_make(r, spec)};
+    status = dma_channel_create(r->comms[0], &p->call->call, ended, p, &p->channel);
+    must(r, status == DMA_OK, "%s: %s", dma_status_name(status), dma_comm_reason(r->comms[0]));
+}
+
+static void start(rank_t *r, persistent_t *p, uint64_t tag)
+{
+    call_fill(r, p->call, tag);
+    p->started++;
+    must(r, dma_channel_start(p->channel) == DMA_OK, "start");
+}
+
+static void finish(rank_t *r, persistent_t *p)
+{
+    while (atomic_load(&p->ended) < p->started) {
+        threads_host.progress();
+    }
+    must(r, p->status == DMA_OK, "start %d: %s", p->started, dma_status_name(p->status));
+    call_verify(r, p->call);
+}
+
+static void end(rank_t *r, persistent_t *p)
+{
+    dma_channel_destroy(p->channel);
+    threads_barrier(r);
+    call_free(p->call);
+}
+
+/* What the channel's communicator is: the first member of a channel. */
+static const dma_comm_t *inside(const persistent_t *p)
+{
+    return *(dma_comm_t *const *)p->channel;
+}
+
+static bool is_frozen(const persistent_t *p)
+{
+    return inside(p)->device && inside(p)->device->frozen;
+}
+
+static call_spec_t spec_of(int coll, bool in_place, size_t elements)
+{
+    return (call_spec_t){.coll = (dma_coll_t)coll,
+                         .in_place = in_place,
+                         .sizes = elements,
+                         .elements = elements,
+                         .send = PLACE_DEVICE,
+                         .recv = PLACE_DEVICE};
+}
+
+/* ---- starts ---- */
+
+static void started_again_and_again(rank_t *r)
+{
+    uint64_t tag = 0;
+
+    for (int coll = 0; coll < DMA_COLL_COUNT; coll++) {
+        for (int in_place = 0; in_place < 2; in_place++) {
+            call_spec_t spec = spec_of(coll, in_place, 5000);
+            persistent_t p;
+
+            make(r, &p, &spec);
+            for (int k = 0; k < 12; k++) {
+                if (threads_random(r, 4) == 0) {
+                    usleep(threads_random(r, 500));
+                }
+                start(r, &p, ++tag);
+                finish(r, &p);
+            }
+            end(r, &p);
+        }
+    }
+}
+
+START_TEST(starts)
+{
+    for (int n = 2; n <= 4; n++) {
+        job_t job = call_job(n, started_again_and_again, NULL);
+
+        job.params.prelaunch = _i;
+        call_run_job(&job);
+        ck_assert_int_eq(engine_armed() > 0, _i > 0);
+        ck_assert_int_eq(reports_count("failed"), 0);
+    }
+}
+END_TEST
+
+/* Engines that do not take programs beforehand, or one that does not. */
+START_TEST(engines_that_do_not_arm)
+{
+    engine_options_t options = {.seed = 1, .features = DMA_GPU_SWAP_PACKETS, .max_ways = 4};
+    job_t job = call_job(3, started_again_and_again, &options);
+
+    call_run_job(&job);
+    ck_assert_uint_eq(engine_armed(), 0);
+    job = call_job(3, started_again_and_again, NULL);
+    engine_refuse(ENGINE_ARM, 1, 1000000);
+    call_run_job(&job);
+    ck_assert_uint_gt(engine_armed(), 0);
+}
+END_TEST
+
+/* The first start is armed when the call is made, the others when the one before has ended. */
+static void counted(rank_t *r)
+{
+    call_spec_t spec = spec_of(DMA_ALLGATHER, false, 1000);
+    persistent_t p;
+
+    make(r, &p, &spec);
+    must(r, is_frozen(&p) && inside(&p)->device->armed == 1, "not armed by the making");
+    for (uint64_t tag = 1; tag <= 5; tag++) {
+        start(r, &p, tag);
+        finish(r, &p);
+        must(r, inside(&p)->device->armed == tag + 1, "armed for %u behind start %llu", inside(&p)->device->armed,
+             (unsigned long long)tag);
+    }
+    end(r, &p);
+}
+
+START_TEST(armed_for_the_next_start)
+{
+    job_t job = call_job(3, counted, NULL);
+
+    job.params.armed_seconds = 100;
+    call_run_job(&job);
+    ck_assert_uint_eq(engine_armed(), 3 * 6);
+    ck_assert_uint_eq(engine_given_up(), 3);          /* by the end */
+    ck_assert_uint_eq(engine_calls(ENGINE_START), 0); /* the processors had nothing to do */
+}
+END_TEST
+
+/* ---- several ---- */
+
+enum { CHANNELS = 5 };
+
+/* More calls than may be armed, started in an order of each rank's own. */
+static void in_any_order(rank_t *r)
+{
+    persistent_t p[CHANNELS];
+    uint64_t tag = 0;
+
+    for (int i = 0; i < CHANNELS; i++) {
+        call_spec_t spec = spec_of(i % DMA_COLL_COUNT, i == 3, (size_t)(100 + 900 * i));
+
+        make(r, &p[i], &spec);
+    }
+    for (int round = 0; round < 15; round++) {
+        bool done[CHANNELS] = {false};
+
+        for (int k = 0; k < CHANNELS; k++) {
+            int i = (int)threads_random(r, CHANNELS);
+
+            while (done[i]) {
+                i = (i + 1) % CHANNELS;
+            }
+            done[i] = true;
+            start(r, &p[i], tag + (uint64_t)i);
+            must(r, r->proc->armed >= 0 && r->proc->armed <= r->proc->params.prelaunch, "%d are armed", r->proc->armed);
+        }
+        for (int k = 0; k < CHANNELS; k++) {
+            finish(r, &p[k]);
+        }
+        tag += CHANNELS;
+    }
+    for (int i = 0; i < CHANNELS; i++) {
+        end(r, &p[i]);
+    }
+    must(r, r->proc->armed == 0, "%d are armed behind the last", r->proc->armed);
+}
+
+START_TEST(several_in_any_order)
+{
+    job_t job = call_job(2 + _i, in_any_order, NULL);
+
+    call_run_job(&job);
+}
+END_TEST
+
+/* Blocking calls on the communicator between the starts of a channel that is armed: neither sees the other. */
+static void beside_blocking_calls(rank_t *r)
+{
+    call_spec_t spec = spec_of(DMA_ALLTOALL, false, 3000);
+    call_t *blocking = call_make(r, &spec);
+    persistent_t p;
+
+    make(r, &p, &spec);
+    for (uint64_t tag = 1; tag <= 40; tag += 2) {
+        start(r, &p, tag);
+        call_run(r, r->comms[0], blocking, tag + 1);
+        finish(r, &p);
+    }
+    end(r, &p);
+    call_free(blocking);
+}
+
+START_TEST(beside_other_calls)
+{
+    job_t job = call_job(3, beside_blocking_calls, NULL);
+
+    call_run_job(&job);
+}
+END_TEST
+
+/* ---- given up ---- */
+
+static void spin(double seconds)
+{
+    double until = dma_now() + seconds;
+
+    while (dma_now() < until) {
+        threads_host.progress();
+    }
+}
+
+/* Rank 0 is idle for longer than a program may wait, then all start: rank 0 is armed no more, others may be. */
+static void idle(rank_t *r)
+{
+    call_spec_t spec = spec_of(DMA_ALLGATHER, false, 2000);
+    persistent_t p;
+
+    make(r, &p, &spec);
+    for (uint64_t tag = 1; tag <= 6; tag++) {
+        if (tag % 2 && r->rank != (int)tag % r->n) {
+            spin(0.03);
+            must(r, !inside(&p)->device->armed, "still armed");
+            must(r, dma_proc_active(r->proc) == 0, "still busy");
+        }
+        start(r, &p, tag);
+        finish(r, &p);
+    }
+    end(r, &p);
+}
+
+START_TEST(given_up_when_idle)
+{
+    job_t job = call_job(3, idle, NULL);
+
+    job.params.armed_seconds = 0.005;
+    call_run_job(&job);
+    ck_assert_uint_gt(engine_given_up(), 5);
+}
+END_TEST
+
+/* Freed with programs in the engines: before any start, or behind one. */
+static void freed_while_armed(rank_t *r)
+{
+    call_spec_t spec = spec_of(DMA_ALLTOALL, true, 2000);
+
+    for (int i = 0; i < 5; i++) {
+        persistent_t p;
+
+        make(r, &p, &spec);
+        must(r, is_frozen(&p), "not frozen");
+        if (i % 2) {
+            start(r, &p, (uint64_t)i);
+            finish(r, &p);
+        }
+        end(r, &p);
+    }
+}
+
+START_TEST(freed_armed)
+{
+    job_t job = call_job(4, freed_while_armed, NULL);
+
+    call_run_job(&job);
+    ck_assert_uint_eq(engine_given_up() > 0, true);
+}
+END_TEST
+
+/* ---- not frozen ---- */
+
+/* Bit r of the argument: rank r has device memory. If not all have, every start meets. */
+static void some_have_device_memory(rank_t *r)
+{
+    const unsigned *mask = r->job->arg;
+
+    for (int coll = 0; coll < DMA_COLL_COUNT; coll++) {
+        call_spec_t spec = spec_of(coll, coll == 2, 3000);
+        persistent_t p;
+
+        spec.send = spec.recv = *mask >> r->rank & 1 ? PLACE_DEVICE : PLACE_HOST;
+        make(r, &p, &spec);
+        must(r, is_frozen(&p) == (*mask == 7 && coll != DMA_ALLTOALLV) || coll == DMA_ALLTOALLV, "frozen: %d",
+             is_frozen(&p));
+        for (uint64_t tag = 1; tag <= 3; tag++) {
+            start(r, &p, tag);
+            finish(r, &p);
+        }
+        end(r, &p);
+    }
+}
+
+START_TEST(every_mixture)
+{
+    for (unsigned mask = 0; mask < 8; mask++) {
+        job_t job = call_job(3, some_have_device_memory, NULL);
+
+        job.arg = &mask;
+        call_run_job(&job);
+    }
+}
+END_TEST
+
+/* Making fails in all the ways in which a rank can fail to do its part: the starts go another way, on all ranks. */
+static void made_in_spite(rank_t *r)
+{
+    call_spec_t spec = spec_of(DMA_ALLGATHERV, false, 3000);
+    persistent_t p;
+
+    make(r, &p, &spec);
+    must(r, !is_frozen(&p), "frozen");
+    for (uint64_t tag = 1; tag <= 6; tag++) {
+        start(r, &p, tag);
+        finish(r, &p);
+    }
+    end(r, &p);
+}
+
+START_TEST(making_fails_on_one_rank)
+{
+    static const char *const functions[] = {"ipc_open", "ipc_export", "host_register"};
+
+    for (unsigned skip = 0; skip < 3; skip++) {
+        job_t job = call_job(3, made_in_spite, NULL);
+
+        if (_i == 3) {
+            engine_refuse(ENGINE_BIND, (int)skip, 1);
+        } else if (_i == 4) {
+            engine_refuse(ENGINE_OPEN, (int)skip, 1);
+        } else {
+            job.params.prelaunch = 0; /* ready words that are not shown are no failure */
+            fake_gpu_fail(functions[_i], skip, DMA_UNSUPPORTED);
+        }
+        call_run_job(&job);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("device_persistent");
+
+    unit_loop(s, starts, 0, 3, 30);
+    unit_test(s, engines_that_do_not_arm, 30);
+    unit_test(s, armed_for_the_next_start, 10);
+    unit_loop(s, several_in_any_order, 0, 3, 30);
+    unit_test(s, beside_other_calls, 20);
+    unit_test(s, given_up_when_idle, 20);
+    unit_test(s, freed_armed, 20);
+    unit_test(s, every_mixture, 30);
+    unit_loop(s, making_fails_on_one_rank, 0, 5, 20);
+    return unit_main(s);
+}

@@ -1,0 +1,342 @@
+/*
+ * The sdma engine under whole collectives: ranks that are threads, each with a GPU of a recorded machine, their packets
+ * executed by the emulated node's executor, which reports every rule that they break.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/sdma/bound.h"
+#include "libengine_call.h"
+#include "libsdma_tree.h"
+#include "libthunk.h"
+#include "libunit.h"
+#include "task/comm.h"
+#include "task/device.h"
+
+static const dma_gpu_engine_t *const sdma_only[] = {&dma_gpu_engine_sdma, NULL};
+static dma_topo_t *machine;
+static char *root;
+static dma_gpu_runtime_t *table;
+
+/* Device i is the i-th GPU of the machine. */
+static dma_status_t pci_of(int device, dma_gpu_pci_t *pci)
+{
+    const dma_topo_gpu_t *gpu = &machine->gpus[device];
+
+    *pci = (dma_gpu_pci_t){.domain = gpu->domain, .bus = gpu->location >> 8, .device = gpu->location >> 3 & 31};
+    return DMA_OK;
+}
+
+static job_t sdma_job(const char *name, emu_sdma_gen_t gen, int n, void (*body)(rank_t *r), thunk_options_t options)
+{
+    job_t job = call_job(n, body, NULL);
+
+    root = tree_make(name);
+    machine = tree_read(name);
+    table = (dma_gpu_runtime_t *)(uintptr_t)job.runtime;
+    table->name = "hip";
+    table->device_pci = pci_of;
+    job.engines = sdma_only;
+    job.params.sysfs = root;
+    job.params.arena_bytes = 4u << 20;
+    options.seed = unit_seed() + (uint64_t)n;
+    options.gen = gen;
+    options.rt = job.runtime;
+    thunk_begin(&options);
+    return job;
+}
+
+static void run_job(job_t *job)
+{
+    call_run_job(job);
+    thunk_end();
+    tree_remove(root);
+    dma_topo_free(machine);
+}
+
+static void prepare(rank_t *r)
+{
+    dma_status_t status = dma_comm_prepare(r->comms[0]);
+
+    must(r, status == DMA_OK, "%s: %s", dma_status_name(status), dma_comm_reason(r->comms[0]));
+}
+
+static uint32_t epochs(const rank_t *r)
+{
+    return r->comms[0]->device ? r->comms[0]->device->epoch : 0;
+}
+
+/* ---- all operations ---- */
+
+static void all_operations(rank_t *r)
+{
+    static const size_t sizes[] = {64, 1000, 20000};
+    uint64_t tag = 0;
+
+    prepare(r);
+    for (int coll = 0; coll < DMA_COLL_COUNT; coll++) {
+        for (int in_place = 0; in_place < 2; in_place++) {
+            for (int s = 0; s < 3; s++) {
+                call_spec_t spec = {.coll = (dma_coll_t)coll,
+                                    .in_place = in_place,
+                                    .sizes = tag,
+                                    .elements = sizes[s],
+                                    .send = PLACE_DEVICE,
+                                    .recv = PLACE_DEVICE};
+                call_t *c = call_make(r, &spec);
+
+                call_run(r, r->comms[0], c, ++tag);
+                call_run(r, r->comms[0], c, ++tag);
+                threads_barrier(r);
+                call_free(c);
+            }
+        }
+    }
+    must(r, epochs(r) >= 24, "the engine has run %u times", epochs(r));
+}
+
+static const char *const variants[] = {"auto", "pcpy", "b2b", "bcst", "swap", "halves"};
+
+static const struct {
+    const char *name;
+    emu_sdma_gen_t gen;
+    int ranks;
+    bool old;
+} machines[] = {
+    {"mi300x-spx", EMU_SDMA_GFX942, 4, false}, {"mi300x-4", EMU_SDMA_GFX942, 3, true},
+    {"mi210-2", EMU_SDMA_GFX90A, 2, true},     {"mi308x", EMU_SDMA_GFX942, 3, false},
+    {"mi350x", EMU_SDMA_GFX950, 2, false},
+};
+
+START_TEST(collectives)
+{
+    for (size_t m = 0; m < sizeof(machines) / sizeof(machines[0]); m++) {
+        thunk_options_t options = {.old = machines[m].old};
+        job_t job = sdma_job(machines[m].name, machines[m].gen, machines[m].ranks, all_operations, options);
+
+        snprintf(job.params.gpu_variant, sizeof(job.params.gpu_variant), "%s", variants[_i]);
+        run_job(&job);
+        ck_assert_msg(thunk_reports() == 0, "%s: %s", machines[m].name, thunk_report());
+        ck_assert_int_eq(reports_count("device"), 0);
+    }
+}
+END_TEST
+
+/* ---- persistent ---- */
+
+static void ended(void *arg, dma_status_t status)
+{
+    atomic_store((_Atomic int *)arg, status == DMA_OK ? 1 : -1);
+}
+
+/* Starts of several calls, armed and not, some after a rest that disarms. */
+static void starts(rank_t *r)
+{
+    dma_channel_t *ch[3];
+    call_t *c[3];
+    _Atomic int flags[3];
+    uint64_t tag = 0;
+
+    for (int i = 0; i < 3; i++) {
+        call_spec_t spec = {.coll = (dma_coll_t)(i + (i > 0)),
+                            .in_place = i == 1,
+                            .elements = (size_t)(3000 + 64 * i),
+                            .send = PLACE_DEVICE,
+                            .recv = PLACE_DEVICE};
+
+        c[i] = call_make(r, &spec);
+        must(r, dma_channel_create(r->comms[0], &c[i]->call, ended, &flags[i], &ch[i]) == DMA_OK, "create");
+    }
+    for (int round = 0; round < 12; round++) {
+        if (threads_random(r, 4) == 0) {
+            double until = dma_now() + 0.02;
+
+            while (dma_now() < until) {
+                threads_host.progress();
+            }
+        }
+        for (int i = 0; i < 3; i++) {
+            call_fill(r, c[i], ++tag);
+            atomic_store(&flags[i], 0);
+            must(r, dma_channel_start(ch[i]) == DMA_OK, "start");
+        }
+        for (int i = 0; i < 3; i++) {
+            while (!atomic_load(&flags[i])) {
+                threads_host.progress();
+            }
+            must(r, atomic_load(&flags[i]) == 1, "%s", dma_comm_reason(r->comms[0]));
+            call_verify(r, c[i]);
+        }
+    }
+    for (int i = 0; i < 3; i++) {
+        dma_channel_destroy(ch[i]);
+        threads_barrier(r);
+        call_free(c[i]);
+    }
+}
+
+START_TEST(persistent)
+{
+    thunk_options_t options = {0};
+    job_t job = sdma_job("mi300x-spx", EMU_SDMA_GFX942, 2 + _i, starts, options);
+
+    job.params.armed_seconds = 0.01;
+    run_job(&job);
+    ck_assert_msg(thunk_reports() == 0, "%s", thunk_report());
+    ck_assert_uint_gt(thunk_queues(), 3 * (2 + (unsigned)_i)); /* queues of their own for armed programs */
+}
+END_TEST
+
+/* ---- what a machine or a driver does not have ---- */
+
+static void host_serves(rank_t *r)
+{
+    call_spec_t spec = {.coll = DMA_ALLGATHER, .elements = 3000, .send = PLACE_DEVICE, .recv = PLACE_DEVICE};
+    call_t *c = call_make(r, &spec);
+
+    prepare(r);
+    for (uint64_t tag = 1; tag <= 4; tag++) {
+        call_run(r, r->comms[0], c, tag);
+    }
+    must(r, epochs(r) == 0, "an engine has run");
+    threads_barrier(r);
+    call_free(c);
+}
+
+static void check_refusal(job_t *job, const char *topic, const char *reason)
+{
+    run_job(job);
+    ck_assert_msg(strstr(reports_first(topic), reason), "reported: \"%s\"", reports_first(topic));
+    ck_assert_uint_eq(thunk_reports(), 0);
+}
+
+START_TEST(refusals)
+{
+    job_t job = sdma_job("mi300x-4", EMU_SDMA_GFX942, 2, host_serves, (thunk_options_t){.absent = true});
+
+    check_refusal(&job, "sdma", "there is none");
+
+    job = sdma_job("mi308x", EMU_SDMA_GFX942, 2, host_serves, (thunk_options_t){.old = true});
+    check_refusal(&job, "bind", "cannot name engines");
+
+    job = sdma_job("mi300x-4", EMU_SDMA_GFX942, 2, host_serves, (thunk_options_t){0});
+    table->name = "cuda";
+    check_refusal(&job, "sdma", "not AMD's");
+
+    job = sdma_job("mi300x-4", EMU_SDMA_GFX942, 2, host_serves, (thunk_options_t){0});
+    job.params.sysfs = "/nonexistent";
+    check_refusal(&job, "device", "no engine serves");
+
+    setenv("HSA_ENABLE_SDMA", "0", 1);
+    job = sdma_job("mi300x-4", EMU_SDMA_GFX942, 2, host_serves, (thunk_options_t){0});
+    check_refusal(&job, "sdma", "HSA_ENABLE_SDMA");
+    unsetenv("HSA_ENABLE_SDMA");
+}
+END_TEST
+
+/* A machine whose engines do not have all the packets that their generation should: what the self-test finds to kill its
+ * queue is not used, and the rest works. */
+START_TEST(packets_that_are_not_there)
+{
+    job_t job = sdma_job("mi300x-spx", EMU_SDMA_GFX90A, 2, all_operations, (thunk_options_t){0});
+
+    run_job(&job);
+    ck_assert_msg(strstr(thunk_report(), "generation"), "%s", thunk_report());
+    ck_assert_uint_eq(thunk_reports(), 2); /* one exchange on each rank */
+}
+END_TEST
+
+/* The driver gives few queues: those that there are serve all peers. */
+START_TEST(few_queues)
+{
+    job_t job = sdma_job("mi300x-spx", EMU_SDMA_GFX942, 4, all_operations, (thunk_options_t){.queues = 6});
+
+    run_job(&job);
+    ck_assert_msg(thunk_reports() == 0, "%s", thunk_report());
+    ck_assert_int_eq(reports_count("bind"), 0);
+}
+END_TEST
+
+/* ---- what breaks ---- */
+
+static void broken(rank_t *r)
+{
+    call_spec_t spec = {.coll = DMA_ALLGATHER, .elements = 3000, .send = PLACE_DEVICE, .recv = PLACE_DEVICE};
+    call_t *c = call_make(r, &spec);
+    dma_status_t status = DMA_OK;
+
+    prepare(r);
+    for (uint64_t tag = 1; status == DMA_OK && tag < 100; tag++) {
+        status = call_try(r, r->comms[0], c, tag);
+    }
+    must(r, status == DMA_ERR_ENGINE, "%s", dma_status_name(status));
+    threads_barrier(r);
+    call_free(c);
+}
+
+/* Every queue faults at its so-manieth packet: an error on all ranks, not a hang. */
+START_TEST(queues_that_fault)
+{
+    job_t job = sdma_job("mi300x-spx", EMU_SDMA_GFX942, 3, broken, (thunk_options_t){.fault_packet = 25});
+
+    run_job(&job);
+    ck_assert_uint_gt(thunk_reports(), 0);
+}
+END_TEST
+
+static dma_channel_t *created(rank_t *r, call_t *c, _Atomic int *flag)
+{
+    dma_channel_t *ch;
+
+    must(r, dma_channel_create(r->comms[0], &c->call, ended, flag, &ch) == DMA_OK, "create");
+    return ch;
+}
+
+/* The same where the queue is one of an armed program's own. */
+static void broken_armed(rank_t *r)
+{
+    call_spec_t spec = {.coll = DMA_ALLGATHER, .elements = 3000, .send = PLACE_DEVICE, .recv = PLACE_DEVICE};
+    call_t *c = call_make(r, &spec);
+    _Atomic int flag = 1;
+    dma_channel_t *ch = created(r, c, &flag);
+    int k;
+
+    for (k = 0; atomic_load(&flag) == 1 && k < 100; k++) {
+        atomic_store(&flag, 0);
+        if (dma_channel_start(ch) != DMA_OK) {
+            break;
+        }
+        while (!atomic_load(&flag)) {
+            threads_host.progress();
+        }
+    }
+    must(r, k < 100, "no error");
+    dma_channel_destroy(ch);
+    threads_barrier(r);
+    call_free(c);
+}
+
+START_TEST(armed_queues_that_fault)
+{
+    job_t job = sdma_job("mi300x-spx", EMU_SDMA_GFX942, 2, broken_armed, (thunk_options_t){.fault_packet = 40});
+
+    run_job(&job);
+    ck_assert_uint_gt(thunk_reports(), 0);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("sdma_engine");
+
+    unit_loop(s, collectives, 0, 6, 60);
+    unit_loop(s, persistent, 0, 3, 60);
+    unit_test(s, refusals, 20);
+    unit_test(s, packets_that_are_not_there, 30);
+    unit_test(s, few_queues, 30);
+    unit_test(s, queues_that_fault, 30);
+    unit_test(s, armed_queues_that_fault, 30);
+    return unit_main(s);
+}
