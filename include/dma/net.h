@@ -29,10 +29,11 @@ typedef struct dma_wire {
     void (*close)(void *net);
     const void *(*address)(void *net, size_t *bytes);
 
-    /* How processes get to know each other: one message each way per pair of ranks and communicator, tested and released
-     * by the host's `test`. A shorter one than `bytes` may come. */
+    /* How processes get to know each other: one message each way per pair of ranks and communicator. A shorter one than
+     * `bytes` may come. `heard`: DMA_OK once it is over, and *req is NULL then. */
     dma_status_t (*offer)(void *comm, const void *buf, size_t bytes, int rank, void **req);
     dma_status_t (*ask)(void *comm, void *buf, size_t bytes, int rank, void **req);
+    dma_status_t (*heard)(void *comm, void **req);
     /* The process that is `rank` there. */
     dma_status_t (*peer)(void *net, void *comm, int rank, const void *address, size_t bytes, void **peer);
     /* A number of this process that no other of the job has. */

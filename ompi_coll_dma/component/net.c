@@ -76,6 +76,11 @@ static dma_status_t net_ask(void *comm, void *buf, size_t bytes, int rank, void 
     return OMPI_SUCCESS == rc ? DMA_OK : DMA_ERR_NET;
 }
 
+static dma_status_t net_heard(void *comm, void **req)
+{
+    return mca_coll_dma_host.test(comm, req);
+}
+
 static dma_status_t net_peer(void *net, void *comm, int rank, const void *address, size_t bytes, void **peer)
 {
     /* known since the introduction: the messages went to it */
@@ -132,6 +137,7 @@ static const dma_wire_t ucx = {
     .address = net_address,
     .offer = net_offer,
     .ask = net_ask,
+    .heard = net_heard,
     .peer = net_peer,
     .self = net_self,
     .isend = net_isend,

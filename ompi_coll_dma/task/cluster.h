@@ -34,7 +34,7 @@ typedef struct dma_cluster_peer {
     uint32_t alarmed;    /* what the alarm says */
 } dma_cluster_peer_t;
 
-#define CLUSTER_BUCKETS 64
+#define CLUSTER_BUCKETS 256
 
 typedef struct dma_cluster_memo {
     uint64_t key; /* of operation, in place, bytes; 0: empty */
@@ -77,8 +77,8 @@ typedef struct dma_cluster {
     pthread_mutex_t lock; /* guards the next two, of a root */
     dma_cluster_peer_t *peers[CLUSTER_BUCKETS];
     bool alerted;
-    _Atomic int alarm; /* the status that some rank has failed with, or 0; of a root */
-    unsigned looked;
+    _Atomic int alarm;      /* the status that some rank has failed with, or 0; of a root */
+    unsigned looked, heard; /* turns; buckets of peers that were listened to, of a root */
     dma_cluster_memo_t memo[CLUSTER_MEMO];
     dma_cluster_call_t call;
     dma_task_t *running;

@@ -5,6 +5,7 @@
 #include "task/cluster.h"
 
 #define CARD_BYTES   (sizeof(uint32_t) + DMA_WIRE_ADDRESS_MAX)
+#define LISTEN       32 /* buckets in one look */
 #define ALARM_SEQ    UINT32_MAX
 #define ALARM_STEP   UINT32_MAX
 #define LAST_SECONDS 0.3 /* for what is under way at the end */
@@ -61,12 +62,12 @@ free_peer:
 static dma_status_t get_to_know(dma_cluster_t *root, dma_cluster_peer_t *p)
 {
     dma_wire_tag_t tag = alarm_tag(root);
-    dma_status_t status = p->ask ? root->host->test(root->handle, &p->ask) : DMA_OK;
+    dma_status_t status = p->ask ? root->wire->heard(root->handle, &p->ask) : DMA_OK;
     uint32_t size;
     void *peer;
 
     if (status == DMA_OK && p->offer) {
-        status = root->host->test(root->handle, &p->offer);
+        status = root->wire->heard(root->handle, &p->offer);
     }
     if (status != DMA_OK) {
         return status;
@@ -112,8 +113,8 @@ dma_status_t dma_cluster_listen(dma_cluster_t *c)
     dma_status_t status = DMA_OK;
 
     pthread_mutex_lock(&root->lock);
-    for (int b = 0; b < CLUSTER_BUCKETS && status == DMA_OK; b++) {
-        for (dma_cluster_peer_t *p = root->peers[b]; p && status == DMA_OK; p = p->next) {
+    for (int b = 0; b < LISTEN && status == DMA_OK; b++) {
+        for (dma_cluster_peer_t *p = root->peers[root->heard++ % CLUSTER_BUCKETS]; p && status == DMA_OK; p = p->next) {
             status = p->alarm ? root->wire->test(root->net, &p->alarm) : DMA_AGAIN;
             if (status == DMA_OK) {
                 status = (int32_t)p->alarmed < 0 ? (dma_status_t)(int32_t)p->alarmed : DMA_ERR_PEER;
