@@ -83,6 +83,7 @@ typedef struct dma_cluster_req {
     const dma_layout_t *layout;
     dma_blocks_t send, recv; /* sizes and displacements; addresses are not looked at */
     uint64_t chunk;          /* messages of pipelined algorithms have at most so many bytes */
+    uint64_t flight;         /* bytes under way that keep an adapter busy, of this rank */
 } dma_cluster_req_t;
 
 typedef struct dma_cluster_plan {

@@ -120,6 +120,20 @@ static void receive_step(dma_cluster_plan_t *plan, int k, uint32_t saved)
     }
 }
 
+/* Messages under way: as few as keep the adapter busy. More only meet at the adapters of others. */
+static uint32_t window(const dma_cluster_plan_t *plan)
+{
+    const dma_layout_t *l = plan->req.layout;
+    uint64_t most = 1;
+
+    for (int r = 0; r < l->nranks; r++) {
+        uint64_t bytes = dma_blocks_bytes(&plan->req.send, (uint64_t)r);
+
+        most = bytes > most ? bytes : most;
+    }
+    return 1 + (plan->req.flight / most < 64 ? (uint32_t)(plan->req.flight / most) : 64);
+}
+
 static void build_split(dma_cluster_plan_t *plan)
 {
     const dma_layout_t *l = plan->req.layout;
@@ -127,6 +141,7 @@ static void build_split(dma_cluster_plan_t *plan)
     uint64_t at = 0;
 
     exchange_own(plan);
+    plan->window[DMA_SENT] = window(plan);
     for (int k = 1; k < l->nnodes; k++) {
         at = send_step(plan, k, saved, came[k % AHEAD], at);
         receive_step(plan, k, saved);

@@ -30,7 +30,6 @@ static struct {
     pthread_mutex_t lock;
     letter_t *sent, *wanted;
     bool gone[MOST];
-    group_t *introductions;
     int marks[MOST]; /* whose addresses are ranks */
 } net = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -103,20 +102,20 @@ static dma_status_t net_offer(void *comm, const void *buf, size_t bytes, int ran
     (void)comm;
     threads_keep(self, padded);
     memcpy(padded, buf, bytes);
-    return threads_host.isend(group_handle(net.introductions, self->rank), padded,
+    return threads_host.isend(group_handle(self->job->groups[1], self->rank), padded,
                               sizeof(uint32_t) + DMA_WIRE_ADDRESS_MAX, rank, req);
 }
 
 static dma_status_t net_ask(void *comm, void *buf, size_t bytes, int rank, void **req)
 {
     (void)comm;
-    return threads_host.irecv(group_handle(net.introductions, self->rank), buf, bytes, rank, req);
+    return threads_host.irecv(group_handle(self->job->groups[1], self->rank), buf, bytes, rank, req);
 }
 
 static dma_status_t net_heard(void *comm, void **req)
 {
     (void)comm;
-    return threads_host.test(group_handle(net.introductions, self->rank), req);
+    return threads_host.test(group_handle(self->job->groups[1], self->rank), req);
 }
 
 static dma_status_t net_peer(void *n, void *comm, int rank, const void *address, size_t bytes, void **peer)
@@ -282,7 +281,6 @@ static void open_part(rank_t *r, part_t *p, size_t most)
                                 .first = node_firsts[r->rank]};
 
     self = r;
-    net.introductions = r->job->groups[1];
     must(r, dma_comm_create(r->proc, &config, &p->comm) == DMA_OK, "dma_comm_create");
     p->most = most;
     p->send = malloc((size_t)r->n * most);
