@@ -1,3 +1,19 @@
+# DMA_STAND_IN(header, folder)
+#
+# If Open MPI's installation lacks this internal header, ours of config/compat/FOLDER take its place.
+AC_DEFUN([DMA_STAND_IN], [
+AC_MSG_CHECKING([for $1])
+AC_PREPROC_IFELSE([AC_LANG_SOURCE([[
+#include "ompi_config.h"
+#include "$1"
+]])],
+  [AC_MSG_RESULT([yes])],
+  [AC_MSG_RESULT([no; ours stands in])
+   OMPI_COMPAT="$OMPI_COMPAT $2"
+   OMPI_COMPONENT_CPPFLAGS="-I\$(top_srcdir)/config/compat/$2 $OMPI_COMPONENT_CPPFLAGS"
+   CPPFLAGS="$CPPFLAGS -I`cd "$srcdir" && pwd`/config/compat/$2"])
+])
+
 # DMA_CHECK_OMPI
 #
 # Finds Open MPI by its compiler wrapper, refuses a series this version was not built and tested with, and finds out
@@ -38,8 +54,9 @@ AC_MSG_RESULT([$OMPI_VERSION])
 # The one place that knows the series: what the component links, so that the loader refuses it in another series.
 AS_CASE([$OMPI_SERIES],
   [4.1], [OMPI_COMPONENT_LIBS="-lmpi -lopen-rte -lopen-pal"],
-  [5.*|6.*], [AC_MSG_ERROR([Open MPI $OMPI_VERSION is not supported by this version; it builds with 4.1])],
-  [AC_MSG_ERROR([Open MPI $OMPI_VERSION is not a series this version knows; it builds with 4.1])])
+  [5.0], [OMPI_COMPONENT_LIBS="-lmpi -lopen-pal"],
+  [6.0], [OMPI_COMPONENT_LIBS="-lopen_mpi -lopen-pal"],
+  [AC_MSG_ERROR([Open MPI $OMPI_VERSION is not a series this version knows; it builds with 4.1, 5.0 and 6.0])])
 
 AC_MSG_CHECKING([whether ompi_info and mpicc belong together])
 dma_info=`"$OMPI_INFO" --version | sed -n 's/^Open MPI v//p'`
@@ -55,6 +72,7 @@ AS_IF([test -z "$OMPI_COMPONENT_DIR" || test -z "$OMPI_HELP_DIR"],
   [AC_MSG_RESULT([unknown])
    AC_MSG_ERROR([$OMPI_INFO does not say where Open MPI is installed])])
 AC_MSG_RESULT([$OMPI_COMPONENT_DIR])
+DMA_COMPONENT_PATH
 
 # Open MPI's headers are not ours to warn about.
 dma_system=
@@ -72,15 +90,21 @@ for dma_flag in $OMPI_PROGRAM_LIBS; do
     [OMPI_COMPONENT_LDFLAGS="$OMPI_COMPONENT_LDFLAGS $dma_flag"])
 done
 
+# PMIx's headers, which Open MPI's own include from 5.0 on, may be in a folder of their own.
+AS_IF([test $dma_major -ge 5], [
+  for dma_flag in `$PKG_CONFIG --cflags pmix 2>/dev/null`; do
+    AS_CASE([$dma_flag], [-I/usr/include], [],
+      [-I*], [OMPI_COMPONENT_CPPFLAGS="$OMPI_COMPONENT_CPPFLAGS -isystem `echo "$dma_flag" | sed 's/^-I//'`"])
+  done])
+
 # Packages of Open MPI's internal headers miss some; ours stand in for those, and only for those.
 CPPFLAGS="$CPPFLAGS $OMPI_COMPONENT_CPPFLAGS"
+OMPI_COMPAT=
+DMA_STAND_IN([ompi/mpi/fortran/base/fint_2_int.h], [fortran])
+AS_IF([test $dma_major -ge 5], [DMA_STAND_IN([opal/mca/threads/pthreads/threads_pthreads_mutex.h], [threads])])
 AC_CHECK_HEADER([ompi/mca/coll/coll.h], [],
-  [AC_MSG_ERROR([this Open MPI has no internal headers (ompi/mca/coll/coll.h): build it with --with-devel-headers])],
+  [AC_MSG_ERROR([this Open MPI has no internal headers that compile (ompi/mca/coll/coll.h): build it with --with-devel-headers; see config.log])],
   [@%:@include "ompi_config.h"])
-AC_CHECK_HEADER([ompi/mpi/fortran/base/fint_2_int.h], [OMPI_COMPAT=no], [OMPI_COMPAT=yes], [@%:@include "ompi_config.h"])
-AS_IF([test $OMPI_COMPAT = yes],
-  [OMPI_COMPONENT_CPPFLAGS="-I\$(top_srcdir)/config/compat/ompi-$OMPI_SERIES $OMPI_COMPONENT_CPPFLAGS"
-   CPPFLAGS="$CPPFLAGS -I`cd "$srcdir" && pwd`/config/compat/ompi-$OMPI_SERIES"])
 AC_CHECK_HEADER([ompi/mca/coll/base/coll_base_util.h], [],
   [AC_MSG_ERROR([Open MPI's internal headers do not compile; see config.log])],
   [@%:@include "ompi_config.h"])
@@ -96,6 +120,37 @@ AC_SUBST([OMPI_PROGRAM_LIBS])
 AC_SUBST([OMPI_COMPONENT_CPPFLAGS])
 AC_SUBST([OMPI_COMPONENT_LDFLAGS])
 AC_SUBST([OMPI_COMPONENT_LIBS])
+])
+
+# DMA_COMPONENT_PATH
+#
+# What else must be in OMPI_MCA_mca_base_component_path when it names our folder. Components of Open MPI's own that are
+# files are found only if their folder is in it, too: OMPI_COMPONENT_REST is that, with a colon in front, or nothing.
+# From 5.0 on PMIx takes the variable for its own unless PMIX_MCA_mca_base_component_path says where its components are:
+# PMIX_COMPONENT_DIR, if there are any. OMPI_PATH_KEPT is no if mpirun sets the variable for its ranks when the user has
+# not (Debian's 5.0 does, to PMIx's folder), so that a component in Open MPI's own folder is not found under mpirun.
+AC_DEFUN([DMA_COMPONENT_PATH], [
+OMPI_COMPONENT_REST=
+for dma_file in "$OMPI_COMPONENT_DIR"/mca_*.so; do
+  AS_CASE([$dma_file], [*/mca_coll_dma.so], [],
+    [AS_IF([test -e "$dma_file"], [OMPI_COMPONENT_REST=:$OMPI_COMPONENT_DIR])])
+done
+PMIX_COMPONENT_DIR=
+OMPI_PATH_KEPT=yes
+AS_IF([test $dma_major -ge 5],
+  [PMIX_COMPONENT_DIR=`$PKG_CONFIG --variable=libdir pmix 2>/dev/null`/pmix
+   test -d "$PMIX_COMPONENT_DIR" || PMIX_COMPONENT_DIR=
+   AC_MSG_CHECKING([whether mpirun leaves the component path alone])
+   dma_path=`env -u OMPI_MCA_mca_base_component_path OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 \
+     timeout 30 "$OMPI_BINDIR/mpirun" --oversubscribe -n 1 env 2>&AS_MESSAGE_LOG_FD </dev/null`
+   AS_CASE([$?,$dma_path],
+     [0,*OMPI_MCA_mca_base_component_path=*], [OMPI_PATH_KEPT=no],
+     [0,*], [],
+     [OMPI_PATH_KEPT=unknown])
+   AC_MSG_RESULT([$OMPI_PATH_KEPT])])
+AC_SUBST([OMPI_COMPONENT_REST])
+AC_SUBST([PMIX_COMPONENT_DIR])
+AC_SUBST([OMPI_PATH_KEPT])
 ])
 
 # DMA_INSTALL_DIRS

@@ -17,6 +17,7 @@ killed=0 survived=() stale=()
 
 flags() { # of a build
     local f="-std=gnu11 -O1 -g -D_GNU_SOURCE -w -DDMA_TEST_TOPOLOGIES=\"$root/test/topologies\""
+    f+=" -idirafter $root/test/unit/kernel"
     [ "$1" = thread ] && f+=" -fsanitize=thread"
     echo "$f"
 }
@@ -69,6 +70,7 @@ run() {
         program=${test%%:*} case='' wrap=()
         case $program in
         # as in Makefile.am and local.mk
+        test_device_share) wrap=('-Wl,--wrap=malloc') ;;
         test_path | test_device_cost) wrap=('-Wl,--wrap=malloc' '-Wl,--wrap=calloc') ;;
         test_sdma_arm | test_sdma_engine | test_sdma_lower | test_sdma_queue) wrap=('-Wl,--wrap=dma_thunk_find') ;;
         esac

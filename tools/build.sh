@@ -106,6 +106,12 @@ make_in() {
 mpi_environment() {
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
     export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none
+    # The same for later series, which say so when they are told by another's names.
+    case $(mpirun --version 2>/dev/null) in
+    *'Open MPI) 5.'*) export PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe PRTE_MCA_hwloc_default_binding_policy=none ;;
+    *'Open MPI) 4.'*) ;;
+    *) export PRTE_MCA_mapby=:oversubscribe PRTE_MCA_bindto=none ;;
+    esac
     # Ranks that share a core must give it up while they wait.
     export OMPI_MCA_mpi_yield_when_idle=1
     # For tests that choose pml ucx: machines without a network adapter too.

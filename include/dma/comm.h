@@ -41,6 +41,7 @@ typedef struct dma_params {
     double timeout;          /* an engine that has work and has not moved for this long is broken */
     uint32_t local_procs;    /* processes of the job on this node */
     char engine[16];         /* for device memory: this one; "" or "auto": the best that works; "none" */
+    char queues[16];         /* of the engine sdma: from this provider; "" or "auto": the best that works */
     char gpu_variant[32];    /* (agreed) as `variant`, for device memory */
     char own_copy[8];        /* how an engine copies inside one device: auto, graph, copy, echo */
     uint32_t gpu_queues;     /* (agreed) engine queues for peers in b2b; 0: the cost model chooses */

@@ -47,7 +47,7 @@ typedef struct mca_coll_dma_component {
     int nodes;        /* communicators over several nodes are served */
     double keepalive; /* of the network, in seconds */
     /* as given; copied into params when the process is created */
-    char *variant, *engine, *gpu_variant, *own_copy, *net_variant;
+    char *variant, *engine, *queues, *gpu_variant, *own_copy, *net_variant;
     dma_params_t params;
 
     pthread_mutex_t lock;     /* guards the next three */

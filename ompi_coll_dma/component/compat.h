@@ -93,6 +93,13 @@ typedef const int *dma_displs_t;
 #define DMA_SLOT_RESTORE(comm, api, module, fn, below) ((void)0)
 #endif
 
+/* The objects that a request of a collective keeps alive: an array of two. */
+#if DMA_OMPI_41
+#define DMA_REQUEST_OBJECTS(nbc) ((nbc)->data.objs.objs)
+#else
+#define DMA_REQUEST_OBJECTS(nbc) ((nbc)->data.refcounted.objs.objs)
+#endif
+
 /* The version text of the library we run in, which need not be the one we were built with. */
 static inline void dma_library_version(char text[MPI_MAX_LIBRARY_VERSION_STRING])
 {

@@ -51,6 +51,9 @@ int mca_coll_dma_register_params(void)
          "What moves device memory: sdma (the DMA engines of AMD GPUs), stream (copies of the GPU's runtime), none "
          "(the "
          "host), or auto: the best that works"},
+        {"queues", MCA_BASE_VAR_TYPE_STRING, &component->queues,
+         "Whom the queues of the engine sdma come from: thunk (the libhsakmt that ROCr uses), kfd (the kernel driver "
+         "itself), or auto: the first of them that works"},
         {"gpu_variant", MCA_BASE_VAR_TYPE_STRING, &component->gpu_variant,
          "Algorithm to use for device memory where it fits (auto: the cost model chooses)"},
         {"gpu_queues", MCA_BASE_VAR_TYPE_UNSIGNED_INT, &params->gpu_queues,
@@ -96,6 +99,7 @@ int mca_coll_dma_register_params(void)
     component->verbose = 0;
     component->variant = "auto";
     component->engine = "auto";
+    component->queues = "auto";
     component->gpu_variant = "auto";
     component->net_variant = "auto";
     component->nodes = 1;
@@ -131,6 +135,7 @@ void mca_coll_dma_params(dma_params_t *params)
     *params = component->params;
     snprintf(params->variant, sizeof(params->variant), "%s", given(component->variant));
     snprintf(params->engine, sizeof(params->engine), "%s", given(component->engine));
+    snprintf(params->queues, sizeof(params->queues), "%s", given(component->queues));
     snprintf(params->gpu_variant, sizeof(params->gpu_variant), "%s", given(component->gpu_variant));
     snprintf(params->net_variant, sizeof(params->net_variant), "%s", given(component->net_variant));
     params->net_profile = path(params->net_profile);

@@ -72,7 +72,7 @@ static void release_types(opal_object_t *objects[2])
 
 void mca_coll_dma_request_keep(mca_coll_dma_request_t *request, const dma_call_t *call)
 {
-    keep_types(request->super.data.objs.objs, call);
+    keep_types(DMA_REQUEST_OBJECTS(&request->super), call);
 }
 
 void mca_coll_dma_request_return(mca_coll_dma_request_t *request)
@@ -82,7 +82,7 @@ void mca_coll_dma_request_return(mca_coll_dma_request_t *request)
 
     /* Ours if it is persistent. Else Open MPI has kept them when the call had returned, to release them at its completion,
      * which another thread may have seen in between. */
-    release_types(request->super.data.objs.objs);
+    release_types(DMA_REQUEST_OBJECTS(&request->super));
     OMPI_REQUEST_FINI(&request->super.super);
     OBJ_RELEASE(request);
     OBJ_RELEASE(module);

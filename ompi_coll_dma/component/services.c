@@ -90,6 +90,12 @@ static dma_status_t unpack(void *buf, size_t count, void *type, const void *pack
     return 1 == rc && moved == bytes ? DMA_OK : DMA_ERR_ARG;
 }
 
+/* From 5.0 on opal_progress returns how much happened. */
+static void progress(void)
+{
+    (void)opal_progress();
+}
+
 /* Topics beyond the table's end are shown whenever they come up. */
 static bool first_time(const char *topic)
 {
@@ -124,7 +130,7 @@ const dma_host_t mca_coll_dma_host = {
     .test = test,
     .branch = branch,
     .prune = prune,
-    .progress = opal_progress,
+    .progress = progress,
     .pack = pack,
     .unpack = unpack,
     .report = report,

@@ -58,6 +58,7 @@ typedef struct dma_gpu_config {
     const dma_gpu_runtime_t *rt;
     int device;
     const char *sysfs;    /* root of the kernel's topology text, or NULL: where it usually is */
+    const char *queues;   /* of sdma: whom queues come from; NULL, "" or "auto": the best that works */
     double timeout;       /* seconds after which a queue that has work and does not move is taken for broken */
     const char *own_copy; /* how a block is copied inside the device: the stream engine's own.h; NULL: auto */
 } dma_gpu_config_t;
@@ -94,7 +95,8 @@ static inline bool dma_ready_started(uint32_t word, uint32_t epoch)
 typedef struct dma_gpu_engine {
     const char *name;
 
-    /* On failure `why`, of DMA_GPU_WHY_BYTES, says in words why this engine does not work here. */
+    /* On failure `why`, of DMA_GPU_WHY_BYTES, says in words why this engine does not work here; on success how it works,
+     * if there is anything to tell. */
     dma_status_t (*open)(const dma_gpu_config_t *config, dma_gpu_unit_t **unit, char *why);
     void (*close)(dma_gpu_unit_t *unit);
     void (*card)(const dma_gpu_unit_t *unit, dma_gpu_card_t *card);

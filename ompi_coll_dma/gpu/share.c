@@ -192,17 +192,15 @@ dma_status_t dma_share_open(dma_share_t *share, int device, uint64_t nonce, cons
         }
     }
     if (!i) {
-        uint64_t base;
-
-        if ((status = open_on(share->rt, device, &export->handle, &base)) != DMA_OK) {
-            goto unlock;
-        }
         if (!(i = malloc(sizeof(*i)))) {
             status = DMA_ERR_NOMEM;
             goto unlock;
         }
-        *i = (dma_import_t){
-            .next = share->imports, .nonce = nonce, .number = export->number, .base = base, .device = device};
+        *i = (dma_import_t){.next = share->imports, .nonce = nonce, .number = export->number, .device = device};
+        if ((status = open_on(share->rt, device, &export->handle, &i->base)) != DMA_OK) {
+            free(i);
+            goto unlock;
+        }
         share->imports = i;
     }
     i->uses++;
@@ -239,7 +237,9 @@ void dma_share_close(dma_share_t *share, dma_import_t *import)
     pthread_mutex_unlock(&share->lock);
 }
 
-/* ---- registrations ---- */
+/* ---- registrations ----
+ * A process has one per address, for all its devices: HIP takes a second one of the same address without a word, and the
+ * first hipHostUnregister ends both. The address on the devices is one, too. */
 
 static dma_status_t pin_on(const dma_gpu_runtime_t *rt, int device, void *addr, size_t bytes, uint64_t *device_addr)
 {
@@ -260,21 +260,20 @@ dma_status_t dma_share_pin(dma_share_t *share, int device, void *addr, size_t by
 
     pthread_mutex_lock(&share->lock);
     for (p = share->pins; p; p = p->next) {
-        if (p->addr == addr && p->device == device && p->bytes >= bytes) {
+        if (p->addr == addr && p->bytes >= bytes) {
             break;
         }
     }
     if (!p) {
-        uint64_t at;
-
-        if ((status = pin_on(share->rt, device, addr, bytes, &at)) != DMA_OK) {
-            goto unlock;
-        }
         if (!(p = malloc(sizeof(*p)))) {
             status = DMA_ERR_NOMEM;
             goto unlock;
         }
-        *p = (pinned_t){.next = share->pins, .addr = addr, .bytes = bytes, .device_addr = at, .device = device};
+        *p = (pinned_t){.next = share->pins, .addr = addr, .bytes = bytes, .device = device};
+        if ((status = pin_on(share->rt, device, addr, bytes, &p->device_addr)) != DMA_OK) {
+            free(p);
+            goto unlock;
+        }
         share->pins = p;
     }
     p->uses++;
@@ -284,24 +283,21 @@ unlock:
     return status;
 }
 
-void dma_share_unpin(dma_share_t *share, int device, const void *addr)
+void dma_share_unpin(dma_share_t *share, const void *addr)
 {
     dma_gpu_scope_t scope;
+    pinned_t **link, *p;
 
     pthread_mutex_lock(&share->lock);
-    for (pinned_t **link = &share->pins; *link; link = &(*link)->next) {
-        pinned_t *p = *link;
-
-        if (p->addr != addr || p->device != device || --p->uses) {
-            continue;
-        }
+    for (link = &share->pins; *link && (*link)->addr != addr; link = &(*link)->next) {
+    }
+    if ((p = *link) && !--p->uses) {
         *link = p->next;
-        if (share->rt->enter(device, &scope) == DMA_OK) {
+        if (share->rt->enter(p->device, &scope) == DMA_OK) {
             share->rt->host_unregister((void *)addr);
             share->rt->leave(&scope);
         }
         free(p);
-        break;
     }
     pthread_mutex_unlock(&share->lock);
 }

@@ -45,8 +45,8 @@ dma_status_t dma_share_open(dma_share_t *share, int device, uint64_t nonce, cons
 uint64_t dma_import_base(const dma_import_t *import);
 void dma_share_close(dma_share_t *share, dma_import_t *import);
 
-/* Shows host memory to a device; the same memory may be shown several times and is hidden as often. */
+/* Shows host memory to the devices, `device` among them; the same memory may be shown several times and is hidden as often. */
 dma_status_t dma_share_pin(dma_share_t *share, int device, void *addr, size_t bytes, uint64_t *device_addr);
-void dma_share_unpin(dma_share_t *share, int device, const void *addr);
+void dma_share_unpin(dma_share_t *share, const void *addr);
 
 #endif

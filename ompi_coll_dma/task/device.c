@@ -15,7 +15,7 @@ static uint32_t verdict_word(const struct dma_device_comm *dc, uint32_t verdict)
     return dc->meetings << 2 | verdict;
 }
 
-/* Publishes the descriptor of a call without its data, and the record. */
+/* Publishes the descriptor of a call without its data, the brief and the record. */
 static void enter(dma_comm_t *comm, dma_task_t *task)
 {
     dma_window_t *w = &comm->window;
@@ -37,26 +37,12 @@ static dma_status_t go_by_host(dma_comm_t *comm, dma_task_t *task, dma_entry_t e
     return status == DMA_OK ? dma_task_bind(comm, task) : status;
 }
 
-/* Has every rank read all records of the last call that the engines have served? */
-static bool is_read(const dma_comm_t *comm)
-{
-    for (int r = 0; comm->device && r < comm->nranks; r++) {
-        /* acquire: the reads come before we write the next one */
-        uint32_t word = atomic_load_explicit(&dma_window_ready(&comm->window, r)->word, memory_order_acquire);
-
-        if ((int32_t)(word - dma_ready_start(comm->device->epoch)) < 0) {
-            return false;
-        }
-    }
-    return true;
-}
-
 dma_status_t dma_device_begin(dma_comm_t *comm, dma_task_t *task)
 {
     struct dma_device_call *call = task->device;
     struct dma_device_comm *dc;
 
-    if (comm->streaming || (call->served && !call->frozen && !is_read(comm))) {
+    if (comm->streaming) {
         return DMA_AGAIN;
     }
     comm->streaming = task;
@@ -137,9 +123,6 @@ static dma_status_t bind(dma_comm_t *comm, dma_task_t *task)
 
     if (status == DMA_OK) {
         dma_device_go(comm, task, DEVICE_SUBMIT);
-        /* release: our reads of the records come before */
-        atomic_store_explicit(&dma_window_ready(&comm->window, comm->rank)->word, dma_ready_start(task->run.epoch),
-                              memory_order_release);
     }
     return status;
 }

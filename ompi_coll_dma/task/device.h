@@ -19,15 +19,17 @@
  * says `fresh` when a number is not in the list, or was learned in a meeting that has failed: peers open it once more. As
  * long as buffers are re-used no rank waits for anybody's opening.
  *
- * A rank may be through with a call, and in the next one, while a peer that it needs nothing from still reads its record.
- * So ready words also say how many records have been read, and nobody writes a record before the last one was, by all.
+ * A rank may be through with a call, and in the next one, while a peer that it needs nothing from still reads its record:
+ * records belong to descriptors, and are overwritten when those are.
  *
  * A persistent call meets once, when it is made; it is frozen then, and its starts need no descriptors: a rank's ready
  * word (gpu/engine.h) says that it has started. If engines of all ranks take programs beforehand, the next start's are
  * armed as soon as a start has completed; else a rank submits when all ready words are there.
  *
- *     dma_record_t   card | handle | nonce, number, size, offset | fresh | largest, table   256 bytes
- *     then, if it has a table, for every block of the receive buffer: displacement, bytes   16 bytes each
+ *     dma_brief_t    number | offset | largest | fresh, table   32 bytes, in the line of the descriptor: all there is to
+ *                                                               read of a peer whose allocation is known
+ *     dma_record_t   card | handle | nonce, size                if fresh: 256 bytes
+ *     then           for every block of the receive buffer: displacement, bytes   if there is a table: 16 bytes each
  */
 #ifndef DMA_TASK_DEVICE_H
 #define DMA_TASK_DEVICE_H
@@ -39,17 +41,28 @@
 #define DEVICE_SLOTS    32 /* allocations of each peer that a communicator keeps open */
 #define DEVICE_PATIENCE 3  /* meetings in a row that fail before the communicator's device memory is staged for good */
 
-typedef struct dma_record {
-    dma_gpu_card_t card;
-    dma_gpu_handle_t handle;
-    uint64_t nonce, number, size;
+typedef struct dma_brief {
+    uint64_t number;  /* of the export */
     int64_t offset;   /* of the receive buffer in the allocation */
     uint64_t largest; /* bytes of the largest block */
     uint32_t fresh;
-    uint32_t table; /* one follows */
+    uint32_t table;
+} dma_brief_t;
+
+_Static_assert(sizeof(dma_brief_t) <= 32, "it shares the line of the descriptor's header");
+
+typedef struct dma_record {
+    dma_gpu_card_t card;
+    dma_gpu_handle_t handle;
+    uint64_t nonce, size;
 } dma_record_t;
 
 _Static_assert(sizeof(dma_record_t) <= DMA_RECORD_BYTES(0), "the table has a place of its own");
+
+static inline dma_brief_t *dma_device_brief(const dma_comm_t *comm, int rank, uint64_t seq)
+{
+    return (dma_brief_t *)dma_window_desc(&comm->window, rank, seq)->line;
+}
 
 typedef struct dma_record_block {
     int64_t displ;

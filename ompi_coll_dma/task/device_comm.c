@@ -63,6 +63,7 @@ dma_status_t dma_device_tell(dma_comm_t *comm, dma_task_t *task)
     struct dma_device_comm *dc = comm->device;
     const dma_gpu_memory_t *m = &task->device->recv;
     const dma_blocks_t *recv = &task->run.recv;
+    dma_brief_t *brief = dma_device_brief(comm, comm->rank, task->run.seq);
     dma_record_t *record = dma_window_record(&comm->window, comm->rank, task->run.seq);
     dma_record_block_t *table = (dma_record_block_t *)((char *)record + DMA_RECORD_BYTES(0));
     dma_export_t export;
@@ -76,29 +77,33 @@ dma_status_t dma_device_tell(dma_comm_t *comm, dma_task_t *task)
     if (dc->pinned_peers != (unsigned)comm->nranks) {
         card.features &= ~(uint32_t)DMA_GPU_PRELAUNCH; /* not of this communicator, or not wanted */
     }
-    *record = (dma_record_t){
-        .card = card,
-        .handle = export.handle,
-        .nonce = dma_share_nonce(comm->proc->share),
+    *brief = (dma_brief_t){
         .number = export.number,
-        .size = export.size,
         .offset = (int64_t)((uint64_t)(uintptr_t)recv->addr - export.base),
         .largest = recv->bytes,
         .fresh = is_fresh(dc, comm->rank, export.number) || !dc->bound,
         .table = recv->counts != NULL,
     };
+    if (brief->fresh) {
+        *record = (dma_record_t){
+            .card = card,
+            .handle = export.handle,
+            .nonce = dma_share_nonce(comm->proc->share),
+            .size = export.size,
+        };
+    }
     for (int b = 0; recv->counts && b < comm->nranks; b++) {
         table[b] = (dma_record_block_t){.displ = recv->displs[b], .bytes = recv->counts[b]};
-        record->largest = recv->counts[b] > record->largest ? recv->counts[b] : record->largest;
+        brief->largest = recv->counts[b] > brief->largest ? recv->counts[b] : brief->largest;
     }
     return DMA_OK;
 }
 
 /* ---- the others' ---- */
 
-static dma_import_t *open_peer(dma_comm_t *comm, int r, const dma_record_t *record)
+static dma_import_t *open_peer(dma_comm_t *comm, int r, uint64_t number, const dma_record_t *record)
 {
-    dma_export_t export = {.number = record->number, .size = record->size, .handle = record->handle};
+    dma_export_t export = {.number = number, .size = record->size, .handle = record->handle};
     dma_import_t *import;
 
     if (dma_share_open(comm->proc->share, comm->device->device->ordinal, record->nonce, &export, &import) != DMA_OK) {
@@ -112,10 +117,10 @@ static dma_import_t *open_peer(dma_comm_t *comm, int r, const dma_record_t *reco
 
 /* A new allocation takes the place of the oldest that we know of, whether it can be opened or not: all ranks count the same
  * way. One that we know already has come again because somebody could not do something: perhaps we. */
-static void remember(dma_comm_t *comm, int r, const dma_record_t *record)
+static void remember(dma_comm_t *comm, int r, uint64_t number, const dma_record_t *record)
 {
     dma_device_peer_t *peer = &comm->device->peers[r];
-    unsigned at = slot_of(peer, record->number);
+    unsigned at = slot_of(peer, number);
 
     if (at == DEVICE_SLOTS) {
         at = peer->next++ % DEVICE_SLOTS;
@@ -123,43 +128,44 @@ static void remember(dma_comm_t *comm, int r, const dma_record_t *record)
             dma_share_close(comm->proc->share, peer->open[at]);
             peer->open[at] = NULL;
         }
-        peer->number[at] = record->number;
+        peer->number[at] = number;
         peer->size[at] = record->size;
     }
     if (r != comm->rank && !peer->open[at]) {
-        peer->open[at] = open_peer(comm, r, record);
+        peer->open[at] = open_peer(comm, r, number, record);
     }
 }
 
 /* Where the receive buffer of a peer is, if what it says can be. DMA_UNSUPPORTED: it is not open here. */
-static dma_status_t aim(dma_comm_t *comm, const dma_task_t *task, int r, const dma_record_t *record)
+static dma_status_t aim(dma_comm_t *comm, const dma_task_t *task, int r, const dma_brief_t *brief,
+                        const dma_record_t *record)
 {
     struct dma_device_comm *dc = comm->device;
     const dma_device_peer_t *peer = &dc->peers[r];
     const dma_record_block_t *table = (const dma_record_block_t *)((const char *)record + DMA_RECORD_BYTES(0));
     int64_t *displs = dc->displs + (size_t)r * (size_t)comm->nranks, at, first;
     uint64_t ours = dma_blocks_bytes(&task->run.send, dma_coll_gathers(task->coll) ? 0 : (uint64_t)r);
-    unsigned slot = slot_of(peer, record->number);
+    unsigned slot = slot_of(peer, brief->number);
 
     if (slot == DEVICE_SLOTS || !peer->open[slot]) {
         return DMA_UNSUPPORTED;
     }
-    for (int b = 0; record->table && b < comm->nranks; b++) {
+    for (int b = 0; brief->table && b < comm->nranks; b++) {
         displs[b] = table[b].displ;
     }
-    at = record->table ? displs[comm->rank] : (int64_t)((uint64_t)comm->rank * ours);
-    if (record->table && table[comm->rank].bytes != ours) {
+    at = brief->table ? displs[comm->rank] : (int64_t)((uint64_t)comm->rank * ours);
+    if (brief->table && table[comm->rank].bytes != ours) {
         return DMA_ERR_TRUNCATE;
     }
     /* Nothing is written outside of the allocation, whatever a peer says. */
-    if (ours && (__builtin_add_overflow(record->offset, at, &first) || first < 0 ||
-                 (uint64_t)first > peer->size[slot] || ours > peer->size[slot] - (uint64_t)first)) {
+    if (ours && (__builtin_add_overflow(brief->offset, at, &first) || first < 0 || (uint64_t)first > peer->size[slot] ||
+                 ours > peer->size[slot] - (uint64_t)first)) {
         return DMA_UNSUPPORTED;
     }
     dc->targets[r] = (dma_target_t){
-        .addr = dma_import_base(peer->open[slot]) + (uint64_t)record->offset,
+        .addr = dma_import_base(peer->open[slot]) + (uint64_t)brief->offset,
         .bytes = ours,
-        .displs = record->table ? displs : NULL,
+        .displs = brief->table ? displs : NULL,
     };
     return DMA_OK;
 }
@@ -188,7 +194,7 @@ static dma_status_t make_bound(dma_comm_t *comm)
             dc->pinned = true;
             return DMA_OK;
         }
-        dma_share_unpin(comm->proc->share, dc->device->ordinal, arena);
+        dma_share_unpin(comm->proc->share, arena);
     }
     dc->bound = NULL;
     dma_proc_report(comm->proc, DMA_REPORT_WARN, "bind",
@@ -204,20 +210,21 @@ dma_status_t dma_device_learn(dma_comm_t *comm, dma_task_t *task, bool *fresh)
 
     *fresh = false;
     for (int r = 0; r < comm->nranks; r++) {
+        const dma_brief_t *brief = dma_device_brief(comm, r, task->run.seq);
         const dma_record_t *record = dma_window_record(&comm->window, r, task->run.seq);
         dma_status_t status = DMA_OK;
 
-        dc->cards[r] = record->card;
-        if (record->fresh) {
+        if (brief->fresh) {
             *fresh = true;
-            remember(comm, r, record);
+            dc->cards[r] = record->card;
+            remember(comm, r, brief->number, record);
         }
         if (r == comm->rank) {
             dc->targets[r] = (dma_target_t){.addr = (uint64_t)(uintptr_t)task->run.recv.addr,
                                             .bytes = task->run.recv.bytes,
                                             .displs = task->run.recv.displs};
         } else {
-            status = aim(comm, task, r, record);
+            status = aim(comm, task, r, brief, record);
         }
         if (status == DMA_ERR_TRUNCATE) {
             task->run.failed_rank = r;
@@ -234,7 +241,7 @@ dma_status_t dma_device_learn(dma_comm_t *comm, dma_task_t *task, bool *fresh)
 void dma_device_met(dma_comm_t *comm, const dma_task_t *task, bool all)
 {
     struct dma_device_comm *dc = comm->device;
-    const dma_record_t *own = dma_window_record(&comm->window, comm->rank, task->run.seq);
+    const dma_brief_t *own = dma_device_brief(comm, comm->rank, task->run.seq);
     unsigned slot = slot_of(&dc->peers[comm->rank], own->number);
     uint32_t bit = slot < DEVICE_SLOTS ? UINT32_C(1) << slot : 0;
 
@@ -259,9 +266,9 @@ static uint64_t largest(const dma_comm_t *comm, const dma_task_t *task)
     uint64_t most = 0;
 
     for (int r = 0; r < comm->nranks; r++) {
-        const dma_record_t *record = dma_window_record(&comm->window, r, task->run.seq);
+        const dma_brief_t *brief = dma_device_brief(comm, r, task->run.seq);
 
-        most = record->largest > most ? record->largest : most;
+        most = brief->largest > most ? brief->largest : most;
     }
     return most;
 }
@@ -364,11 +371,11 @@ void dma_device_stop(dma_comm_t *comm)
         dc->bound = NULL;
     }
     if (dc->pinned) {
-        dma_share_unpin(comm->proc->share, dc->device->ordinal, dma_arena_base(comm->window.arena));
+        dma_share_unpin(comm->proc->share, dma_arena_base(comm->window.arena));
         dc->pinned = false;
     }
     while (dc->pinned_peers) {
-        dma_share_unpin(comm->proc->share, dc->device->ordinal, comm->window.peers[--dc->pinned_peers].mapping->base);
+        dma_share_unpin(comm->proc->share, comm->window.peers[--dc->pinned_peers].mapping->base);
     }
 }
 

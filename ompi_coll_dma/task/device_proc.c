@@ -11,6 +11,7 @@ static void find_engine(dma_proc_t *proc, const dma_gpu_runtime_t *rt, dma_devic
     dma_gpu_config_t config = {.rt = rt,
                                .device = d->ordinal,
                                .sysfs = proc->sysfs,
+                               .queues = proc->params.queues,
                                .timeout = proc->params.timeout,
                                .own_copy = proc->params.own_copy};
     const char *wanted = proc->params.engine;
@@ -27,11 +28,12 @@ static void find_engine(dma_proc_t *proc, const dma_gpu_runtime_t *rt, dma_devic
         if (wanted[0] && strcmp(wanted, "auto") && strcmp(wanted, engine->name)) {
             continue;
         }
+        why[0] = '\0';
         if (engine->open(&config, &d->unit, why) == DMA_OK) {
             d->engine = engine;
             engine->card(d->unit, &d->card);
-            dma_proc_report(proc, DMA_REPORT_INFO, "engine", "device %d is served by the engine %s", d->ordinal,
-                            engine->name);
+            dma_proc_report(proc, DMA_REPORT_INFO, "engine", "device %d is served by the engine %s%s%s", d->ordinal,
+                            engine->name, why[0] ? ": " : "", why);
             return;
         }
         dma_proc_report(proc, DMA_REPORT_INFO, engine->name, "the engine %s does not serve device %d: %s", engine->name,

@@ -26,6 +26,7 @@ void dma_params_default(dma_params_t *params)
         .net_chunk_bytes = 32768,
         .local_procs = 1,
         .engine = "auto",
+        .queues = "auto",
         .gpu_variant = "auto",
         .prelaunch = 2,
         .armed_seconds = 1,

@@ -14,16 +14,13 @@
  */
 #include <getopt.h>
 #include <mpi.h>
-#if MPI_VERSION < 4
-#include <mpi-ext.h>
-#define MPI_Allgather_init MPIX_Allgather_init
-#define MPI_Alltoall_init  MPIX_Alltoall_init
-#endif
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "../mpi/series.h"
 
 enum { LARGE_ABOVE = 8192 };
 
@@ -87,14 +84,14 @@ static int run_alltoallv(call_t *c)
 
 static int init_allgather(call_t *c)
 {
-    return MPI_Allgather_init(c->send, c->bytes, MPI_CHAR, c->recv, c->bytes, MPI_CHAR, MPI_COMM_WORLD, MPI_INFO_NULL,
-                              &c->request);
+    return PERSISTENT(Allgather)(c->send, c->bytes, MPI_CHAR, c->recv, c->bytes, MPI_CHAR, MPI_COMM_WORLD,
+                                 MPI_INFO_NULL, &c->request);
 }
 
 static int init_alltoall(call_t *c)
 {
-    return MPI_Alltoall_init(c->send, c->bytes, MPI_CHAR, c->recv, c->bytes, MPI_CHAR, MPI_COMM_WORLD, MPI_INFO_NULL,
-                             &c->request);
+    return PERSISTENT(Alltoall)(c->send, c->bytes, MPI_CHAR, c->recv, c->bytes, MPI_CHAR, MPI_COMM_WORLD, MPI_INFO_NULL,
+                                &c->request);
 }
 
 static int run_start(call_t *c)

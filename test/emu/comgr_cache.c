@@ -100,10 +100,12 @@ static bool hash_action(amd_comgr_action_kind_t kind, amd_comgr_action_info_t in
                         uint64_t *hash)
 {
     char text[TEXT] = "";
-    size_t count = sizeof text;
+    size_t count = 0;
     amd_comgr_language_t language;
     *hash = hash_bytes(0xcbf29ce484222325ull, &kind, sizeof kind);
-    if (amd_comgr_action_info_get_isa_name(info, &count, text) || amd_comgr_action_info_get_language(info, &language))
+    /* It copies as many bytes as it is told there is room for: more than it has, if that is more. */
+    if (amd_comgr_action_info_get_isa_name(info, &count, NULL) || count > sizeof text ||
+        amd_comgr_action_info_get_isa_name(info, &count, text) || amd_comgr_action_info_get_language(info, &language))
         return false;
     *hash = hash_bytes(*hash, text, strlen(text));
     *hash = hash_bytes(*hash, &language, sizeof language);
@@ -111,8 +113,8 @@ static bool hash_action(amd_comgr_action_kind_t kind, amd_comgr_action_info_t in
     if (amd_comgr_action_info_get_option_list_count(info, &options))
         return false;
     for (size_t i = 0; i < options; i++) {
-        count = sizeof text;
-        if (amd_comgr_action_info_get_option_list_item(info, i, &count, text))
+        if (amd_comgr_action_info_get_option_list_item(info, i, &count, NULL) || count > sizeof text ||
+            amd_comgr_action_info_get_option_list_item(info, i, &count, text))
             return false;
         *hash = hash_bytes(*hash, text, strlen(text) + 1);
     }

@@ -39,6 +39,7 @@ emu_node_sources = \
 	test/emu/ipc.c \
 	test/emu/kernels.c \
 	test/emu/kernels.h \
+	test/emu/kfd.c \
 	test/emu/machine.c \
 	test/emu/machine.h \
 	test/emu/memory.c \
@@ -46,6 +47,7 @@ emu_node_sources = \
 	test/emu/persona.c \
 	test/emu/persona.h \
 	test/emu/queue.c \
+	test/emu/queue.h \
 	test/emu/report.c \
 	test/emu/report.h \
 	test/emu/slots.c \
@@ -62,9 +64,9 @@ emu_plain_sources = test/emu/comgr_cache.c test/emu/kfd_shim.c
 emu_plain_libraries = test/emu/comgr/libamd_comgr.so.2 test/emu/libkfd_shim.so
 # One library as ROCm 5.2 has it, one with the calls of newer thunks.
 emu_thunks = test/emu/thunk/libhsakmt.so.1 test/emu/thunk-new/libhsakmt.so.1
-emu_test_programs = test/emu/gather test/emu/hip test/emu/rules
+emu_test_programs = test/emu/collective test/emu/gather test/emu/hip test/emu/rules
 
-other_files += $(emu_maps) $(emu_plain_sources) test/emu/emu.sh test/emu/README.md
+other_files += $(emu_maps) $(emu_plain_sources) test/emu/emu.sh test/emu/queues.sh test/emu/README.md
 
 if HAVE_EMU
 EXTRA_LTLIBRARIES = test/emu/libemu.la
@@ -73,6 +75,8 @@ mpi_programs += test/emu/emu_tree $(emu_test_programs)
 test_emu_emu_tree_SOURCES = test/emu/tree.c test/emu/persona.c test/emu/persona.h
 test_emu_emu_tree_CPPFLAGS = $(DMA_DEFINES)
 test_emu_emu_tree_LDADD =
+test_emu_collective_CPPFLAGS = $(DMA_DEFINES) $(OMPI_PROGRAM_CPPFLAGS)
+test_emu_collective_LDADD = $(OMPI_PROGRAM_LIBS) -lamdhip64
 test_emu_gather_SOURCES = test/emu/gather.c test/emu/raw.c test/emu/raw.h
 test_emu_gather_CPPFLAGS = $(DMA_DEFINES)
 test_emu_gather_LDADD = -lhsakmt -ldl

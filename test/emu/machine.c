@@ -234,8 +234,8 @@ bool emu_machine_add(struct emu_queue *queue, uint64_t ring, uint64_t bytes)
                                                         .id = queue->id,
                                                         .va = ring,
                                                         .bytes = bytes,
-                                                        .rptr = queue->pointers + 8,
-                                                        .wptr = queue->pointers,
+                                                        .rptr = queue->read,
+                                                        .wptr = queue->write,
                                                         .doorbell = queue->doorbell,
                                                         .spared = emu_api_is_runtime(queue->owner),
                                                     });

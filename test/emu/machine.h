@@ -26,7 +26,9 @@ struct emu_queue {
     char owner[32]; /* the library or program that created it */
     int slot;       /* of an SDMA queue, else -1 */
     uint64_t *doorbell;
-    uint64_t *pointers; /* a page of an SDMA queue's own: write pointer and, a line on, read pointer */
+    uint64_t *
+        pointers; /* a page of an SDMA queue's own: write pointer and, a line on, read pointer; NULL: its maker has them */
+    uint64_t *write, *read; /* the pointers of an SDMA queue */
     emu_sdma_queue_t *sdma;
     struct emu_aql aql;
 };

@@ -5,6 +5,7 @@
  * is not noticed on older ones. The thunk, not the caller, owns an SDMA queue's pointers and every doorbell; a queue's page of
  * pointers goes with it, so that a late access to them ends the process.
  */
+#include "queue.h"
 #include "api.h"
 #include "config.h"
 #include "machine.h"
@@ -17,7 +18,12 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { PAGE = 4096, DOORBELLS = 1024, TYPE_BY_ENGINE = 6, AQL_PACKET = 64 };
+enum {
+    PAGE = 4096,
+    DOORBELLS = EMU_DOORBELL_BYTES / sizeof(uint64_t),
+    TYPE_BY_ENGINE = EMU_QUEUE_BY_ENGINE,
+    AQL_PACKET = 64
+};
 
 static struct {
     uint64_t *page;
@@ -26,15 +32,34 @@ static struct {
 
 static int next_id = 1, created; /* the same */
 
-static uint64_t *take_doorbell(void)
+/* Shared, so that they can be mapped once more; a child has none. */
+static bool have_doorbells(void)
 {
     if (!doorbells.page) {
-        void *page =
-            mmap(NULL, DOORBELLS * sizeof(uint64_t), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        void *page = mmap(NULL, EMU_DOORBELL_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
         if (page == MAP_FAILED)
-            return NULL;
+            return false;
+        madvise(page, EMU_DOORBELL_BYTES, MADV_DONTFORK);
         doorbells.page = page;
     }
+    return true;
+}
+
+void *emu_queue_map_doorbells(void)
+{
+    emu_machine_lock();
+    void *page = have_doorbells() ? mremap(doorbells.page, 0, EMU_DOORBELL_BYTES, MREMAP_MAYMOVE) : MAP_FAILED;
+    emu_machine_unlock();
+    if (page == MAP_FAILED)
+        return NULL;
+    madvise(page, EMU_DOORBELL_BYTES, MADV_DONTFORK);
+    return page;
+}
+
+static uint64_t *take_doorbell(void)
+{
+    if (!have_doorbells())
+        return NULL;
     for (int i = 0; i < DOORBELLS; i++)
         if (!doorbells.used[i]) {
             doorbells.used[i] = true;
@@ -112,10 +137,14 @@ static bool take_pages(struct emu_queue *queue, uint64_t bytes, HsaQueueResource
         };
         return true;
     }
+    if (queue->write)
+        return true;
     void *page = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (page == MAP_FAILED)
         return false;
     queue->pointers = page;
+    queue->write = queue->pointers;
+    queue->read = queue->pointers + 8;
     return true;
 }
 
@@ -142,8 +171,8 @@ static HSAKMT_STATUS create(struct emu_queue *queue, uint32_t engine, char *ring
     resource->QueueId = (HSA_QUEUEID)queue->id;
     resource->Queue_DoorBell_aql = queue->doorbell;
     if (queue->pointers) {
-        resource->Queue_write_ptr_aql = queue->pointers;
-        resource->Queue_read_ptr_aql = queue->pointers + 8;
+        resource->Queue_write_ptr_aql = queue->write;
+        resource->Queue_read_ptr_aql = queue->read;
     }
     emu_trace("queue %d of type %d on GPU %u, engine %d, for %s", queue->id, queue->type, queue->node - 1,
               queue->slot < 0 ? -1 : emu_slot_engine(queue->slot), queue->owner);
@@ -176,6 +205,25 @@ static HSAKMT_STATUS create_for(const char *owner, uint32_t node, HSA_QUEUE_TYPE
     strncpy(queue->owner, owner, sizeof queue->owner - 1);
     emu_machine_lock();
     HSAKMT_STATUS status = create(queue, engine, ring, bytes, resource);
+    emu_machine_unlock();
+    return status;
+}
+
+HSAKMT_STATUS emu_queue_create(const char *owner, uint32_t node, int type, uint32_t engine, void *ring, uint64_t bytes,
+                               uint64_t *write, uint64_t *read, uint32_t *id, uint32_t *doorbell)
+{
+    HsaQueueResource resource;
+    struct emu_queue *queue = calloc(1, sizeof *queue);
+    if (!queue)
+        return HSAKMT_STATUS_NO_MEMORY;
+    *queue = (struct emu_queue){.node = node, .type = (HSA_QUEUE_TYPE)type, .write = write, .read = read};
+    strncpy(queue->owner, owner, sizeof queue->owner - 1);
+    emu_machine_lock();
+    HSAKMT_STATUS status = create(queue, engine, ring, bytes, &resource);
+    if (status == HSAKMT_STATUS_SUCCESS) {
+        *id = (uint32_t)queue->id;
+        *doorbell = (uint32_t)((char *)queue->doorbell - (char *)doorbells.page);
+    }
     emu_machine_unlock();
     return status;
 }

@@ -24,7 +24,7 @@ int main(int argc, char **argv)
         fflush(stdout);
     }
     srand(argc > 1 ? (unsigned)atoi(argv[1]) : 1); /* the same on all ranks */
-    for (long i = 0;; i++) {
+    for (;;) {
         int bytes = 1 << (rand() % 21);
         MPI_Comm comm = MPI_COMM_WORLD;
         if (rand() % 50 == 0) {

@@ -93,9 +93,10 @@ for value in ^dma basic basic,dma tuned,libnbc basic,^dma; do
     ok "info key $value" not_preferred $value
 done
 
-# Another Open MPI: the library says so, whatever we were built with.
+# Another Open MPI: the library says so, whatever we were built with: by a function, from 6.0 on by a text.
 cat >"$scratch/other.c" <<'END'
 #include <string.h>
+const char ompi_version_string[] = "4.0.7";
 int PMPI_Get_library_version(char *version, int *length)
 {
     strcpy(version, "Open MPI v4.0.7, package: another one");

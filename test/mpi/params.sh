@@ -77,6 +77,20 @@ ok 'warn: and waits on' says 'data right' with warn=0.2 -- 1
 ok 'warn: 0, silent' quiet with warn=0 -- 1
 ok 'gpu_variant: unknown' says 'there is no variant "host_line" for device memory' with gpu_variant=host_line -- 0
 ok 'gpu_profile: missing' says 'profile .*nosuch cannot be used' with gpu_profile="$scratch/nosuch" -- 0
+# on_node NAME=VALUE...: collectives in device memory on an emulated node
+on_node() {
+    local mca=()
+    for param; do
+        mca+=(--mca "coll_dma_${param%%=*}" "${param#*=}")
+    done
+    timeout --kill-after=5 40 "$here/../../with-build" --build "${DMA_TEST_EMU%/test/emu}" --gpus 2 \
+        mpirun --oversubscribe --bind-to none -n 2 "${mca[@]}" "$DMA_TEST_EMU/collective"
+}
+if [ -e "${DMA_TEST_EMU:-}/collective" ]; then
+    ok 'queues: auto' says 'engine sdma: queues from thunk' on_node verbose=2
+    ok 'queues: kfd' says 'engine sdma: queues from kfd' on_node verbose=2 queues=kfd
+    ok 'queues: unknown' says 'there is no queue provider "nosuch"' on_node engine=sdma queues=nosuch
+fi
 ok 'entry_timeout: gives up' says 'late: error class' with entry_timeout=0.3 -- 2
 ok 'entry_timeout: 0, waits' quiet with -- 1
 finish

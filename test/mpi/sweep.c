@@ -3,7 +3,7 @@
  * own messages and several communicators at once. The other files are listed in sweep.h.
  *
  *   mpirun -n N sweep [-s SEED] [-n CASES] [-c CASE[:LAST]] [-o OPERATION] [-f FORMS] [-l FORMS] [-m BYTES]
- *                     [-d PERCENT] [-w SECONDS] [-t THREADS] [-v]
+ *                     [-d PERCENT] [-D MEMORY] [-P] [-w SECONDS] [-t THREADS] [-v]
  *     -s  seed (default 1); -n number of cases (default 200), numbered from 0
  *     -c  replay one case or a range
  *     -o  only this operation; -f only these forms, some of b (blocking), n (non-blocking), p (persistent)
@@ -15,6 +15,8 @@
  *         to -m bytes, log-uniform
  *     -w  seconds after which a case is called hung (default 60)
  *     -t  share the cases among so many threads, each with communicators of its own
+ *     -D  device memory: "device" everywhere, on some "ranks" and host memory on others, or "any" kind for each buffer
+ *     -P  with -D, on the emulated node: fail if engines did not serve what is theirs to serve
  *     -v  say what the cases covered; with one case, also what it is
  *
  * A failure prints one line per rank with all that is needed to replay it. Rank 0 ends with "N passed, N failed"
@@ -56,9 +58,20 @@ static bool parse_forms(const char *text, bool forms[FORM_KINDS])
     return any;
 }
 
+static bool parse_memory(const char *text)
+{
+    for (int i = 0; i < MEMORY_MODES; i++) {
+        if (strcmp(memory_mode_names[i], text) == 0) {
+            options.memory = (memory_mode_t)i;
+            return true;
+        }
+    }
+    return false;
+}
+
 static bool parse(int argc, char **argv)
 {
-    for (int opt; (opt = getopt(argc, argv, "s:n:c:o:f:l:m:d:w:t:v")) != -1;) {
+    for (int opt; (opt = getopt(argc, argv, "s:n:c:o:f:l:m:d:D:Pw:t:v")) != -1;) {
         switch (opt) {
         case 's':
             options.seed = strtoull(optarg, NULL, 0);
@@ -96,6 +109,14 @@ static bool parse(int argc, char **argv)
         case 't':
             options.threads = atoi(optarg);
             break;
+        case 'D':
+            if (!parse_memory(optarg)) {
+                return false;
+            }
+            break;
+        case 'P':
+            options.proof = true;
+            break;
         case 'v':
             options.verbose = true;
             break;
@@ -121,6 +142,7 @@ static void *work(void *arg)
     thread_index = worker->index;
     base_comm = worker->base;
     report_case(-1, "before the first case");
+    memory_begin();
     case_setup();
     for (long number = options.first; number <= options.last; number++) {
         if (number % options.threads == worker->index) {
@@ -156,7 +178,7 @@ int main(int argc, char **argv)
     if (!parse(argc, argv)) {
         fprintf(stderr,
                 "usage: sweep [-s SEED] [-n CASES] [-c CASE[:LAST]] [-o OPERATION] [-f FORMS] [-l FORMS] [-m BYTES] "
-                "[-d PERCENT] [-w SECONDS] [-t THREADS] [-v]\n");
+                "[-d PERCENT] [-D MEMORY] [-P] [-w SECONDS] [-t THREADS] [-v]\n");
         return 2;
     }
     int level;
@@ -173,10 +195,16 @@ int main(int argc, char **argv)
         MPI_Abort(MPI_COMM_WORLD, 2);
     }
     report_signals();
+    if (!memory_open()) {
+        MPI_Abort(MPI_COMM_WORLD, 2);
+    }
 
     long cases = options.last - options.first + 1, failed = 0;
     wrong = calloc((size_t)cases, 1);
+    proof_begin();
     run_workers();
+    proof_end(wrong);
+    memory_print();
     if (options.verbose) {
         cover_print();
     }

@@ -9,6 +9,8 @@
  *   sweep_ops.c      the table of operations: a new one is a new row
  *   sweep_type.c     datatypes together with their type maps
  *   sweep_buffer.c   buffers with canaries, their expected images
+ *   sweep_memory.c   the memory they are in: of the host, or of devices
+ *   sweep_proof.c    that engines served device memory
  *   sweep_comm.c     communicators
  *   sweep_noise.c    random numbers, skew between ranks, the user's own messages
  *   sweep_report.c   failures and the watchdog
@@ -105,6 +107,43 @@ void type_make(type_t *t, type_kind_t kind, int unit, long total, long slots, in
 void type_release(type_t *t); /* gives MPI's handle back; the map stays */
 void type_free(type_t *t);
 
+/* ---- memory ---- */
+typedef enum {
+    MEMORY_HOST,
+    MEMORY_PINNED,
+    MEMORY_REGISTERED, /* the CPU reaches these three */
+    MEMORY_DEVICE,
+    MEMORY_PART, /* of an allocation that has other buffers */
+    MEMORY_END,  /* ends where the allocation ends; these three are what engines serve */
+    MEMORY_FINE,
+    MEMORY_MANAGED,
+    MEMORY_OTHER, /* of another device than the rank's own */
+    MEMORY_KINDS
+} memory_kind_t;
+extern const char *const memory_names[MEMORY_KINDS];
+
+typedef enum {
+    MEMORY_MODE_HOST,
+    MEMORY_MODE_DEVICE, /* what engines serve, everywhere */
+    MEMORY_MODE_RANKS,  /* on some ranks, host memory on others */
+    MEMORY_MODE_ANY,    /* each buffer its own kind */
+    MEMORY_MODES
+} memory_mode_t;
+extern const char *const memory_mode_names[MEMORY_MODES];
+
+typedef struct call call_t;
+bool memory_open(void);  /* before anything else here; false: there is no device */
+void memory_begin(void); /* in each thread */
+memory_kind_t memory_choose(const call_t *call, bool sending);
+/* Whether the types of a call are dense, on all ranks: else engines have nothing to do. */
+bool memory_plain_types(const call_t *call);
+bool memory_reachable(memory_kind_t kind); /* by the CPU */
+/* May change the kind to one that there is room for; `from` is what memory_give wants back. */
+void *memory_take(memory_kind_t *kind, size_t bytes, void **from);
+void memory_give(memory_kind_t kind, void *from);
+void memory_copy(void *to, const void *from, size_t bytes);
+void memory_print(void); /* collective */
+
 /* ---- buffers ---- */
 typedef struct {
     long elements;
@@ -122,6 +161,8 @@ typedef struct {
     unsigned char *device, *allocation; /* of device memory: where `memory` is there, and in what */
     uint64_t canary;
     const type_t *type;
+    memory_kind_t kind;
+    void *from; /* what memory_take gave */
     int filled; /* the block that has data before the call, or one of: */
     int nblocks;
     block_t *blocks;
@@ -129,7 +170,8 @@ typedef struct {
 
 enum { NO_BLOCKS = -1, ALL_BLOCKS = -2 };
 /* Takes the blocks over. `align` is what the base is a multiple of, at least. */
-void buffer_make(buffer_t *b, const type_t *type, int nblocks, block_t *blocks, int align, bool device, rng_t *rng);
+void buffer_make(buffer_t *b, const type_t *type, int nblocks, block_t *blocks, int align, memory_kind_t kind,
+                 bool device, rng_t *rng);
 void buffer_free(buffer_t *b);
 /* What the memory holds before the call: canaries, and data of round `round` in the blocks that are filled. */
 void buffer_fill(buffer_t *b, int round);
@@ -158,7 +200,7 @@ typedef struct {
 } side_t;
 
 typedef struct op op_t;
-typedef struct {
+struct call {
     /* equal on all ranks */
     const op_t *op;
     form_t form;
@@ -177,7 +219,7 @@ typedef struct {
     bool check_late;   /* at the end of the case, not when the call is complete */
     int started, done; /* rounds */
     MPI_Request request;
-} call_t;
+};
 
 struct op {
     const char *name;
@@ -239,9 +281,11 @@ typedef struct {
     long max_bytes;
     int watchdog; /* seconds */
     bool verbose;
-    int threads;      /* more than one: MPI_THREAD_MULTIPLE */
-    int device;       /* percent of the buffers in device memory */
-    const char *only; /* operation */
+    int threads;          /* more than one: MPI_THREAD_MULTIPLE */
+    int device;           /* percent of the buffers in device memory */
+    memory_mode_t memory; /* where buffers are */
+    bool proof;           /* that engines served device memory */
+    const char *only;     /* operation */
     bool forms[FORM_KINDS];
     bool stock[FORM_KINDS]; /* served by stock Open MPI 4.1: without what it gets wrong */
 } options_t;
@@ -271,6 +315,13 @@ void case_teardown(void); /* collective */
 bool case_run(long number);
 /* Runs what has been derived and prepared and frees its calls; whether it was right. */
 bool case_execute(case_t *c, traffic_t *traffic);
+
+/* ---- proof ---- */
+void proof_begin(void);
+void proof_call(long number, int index, const call_t *call); /* prepared */
+void proof_case(const case_t *c);                            /* done */
+/* Collective; marks cases that engines should have served and did not. */
+void proof_end(char *wrong);
 
 /* ---- reports ---- */
 /* What failures and the watchdog say: the case, its calls, where in it the rank is (-1: in no call). */

@@ -109,6 +109,26 @@ static void make_fenced(buffer_t *b, size_t used)
     b->memory = b->map + b->mapped - PAGE - used;
 }
 
+/* Memory of another kind: the CPU reaches it, or has a place of its own for it. */
+static unsigned char *make_kind(buffer_t *b)
+{
+    unsigned char *memory = memory_take(&b->kind, b->bytes, &b->from);
+    if (memory_reachable(b->kind)) {
+        return memory;
+    }
+    b->device = memory;
+    return checked(malloc(b->bytes), b->bytes);
+}
+
+static void copy(const buffer_t *b, void *to, const void *from)
+{
+    if (b->kind != MEMORY_HOST) {
+        memory_copy(to, from, b->bytes);
+    } else {
+        device_copy(to, from, b->bytes);
+    }
+}
+
 /* At the begin of an allocation, or inside. */
 static void move_to_device(buffer_t *b, rng_t *rng)
 {
@@ -120,9 +140,11 @@ static void move_to_device(buffer_t *b, rng_t *rng)
     }
 }
 
-void buffer_make(buffer_t *b, const type_t *type, int nblocks, block_t *blocks, int align, bool device, rng_t *rng)
+void buffer_make(buffer_t *b, const type_t *type, int nblocks, block_t *blocks, int align, memory_kind_t kind,
+                 bool device, rng_t *rng)
 {
     *b = (buffer_t){.type = type, .nblocks = nblocks, .blocks = blocks, .canary = rng_next(rng), .filled = NO_BLOCKS};
+    b->kind = kind;
     long low, high;
     bool empty = !span(b, &low, &high);
     if (empty) {
@@ -130,22 +152,29 @@ void buffer_make(buffer_t *b, const type_t *type, int nblocks, block_t *blocks, 
     }
     long before = GUARD + rng_below(rng, 200), after = GUARD + rng_below(rng, 200);
     b->origin = low < 0 ? before - low : before;
-    if (!empty && rng_chance(rng, 20)) {
+    if (!empty && (kind == MEMORY_HOST ? rng_chance(rng, 20) : kind == MEMORY_END)) {
         /* The end of the data, rounded up to the alignment, is the end of the memory. */
         b->origin = (b->origin + 63) / 64 * 64;
         long end = b->origin + (high + align - 1) / align * align;
         long shift = (8 - end % 8) % 8; /* only without alignment the end may lie anywhere */
         b->origin += shift;
         b->bytes = (size_t)(end + shift);
-        make_fenced(b, b->bytes);
+        if (kind == MEMORY_HOST) {
+            make_fenced(b, b->bytes);
+        }
     } else {
         long grain = rng_chance(rng, 25) ? PAGE : align;
         b->origin = (b->origin + grain - 1) / grain * grain + (grain == PAGE ? 0 : grain * rng_below(rng, 16));
         b->bytes = (size_t)(b->origin + (high > 0 ? high : 0) + after);
         void *memory = NULL;
-        b->memory = checked(posix_memalign(&memory, PAGE, b->bytes) == 0 ? memory : NULL, b->bytes);
+        if (kind == MEMORY_HOST) {
+            b->memory = checked(posix_memalign(&memory, PAGE, b->bytes) == 0 ? memory : NULL, b->bytes);
+        }
     }
-    b->base = empty && rng_chance(rng, 30) ? NULL : b->memory + b->origin;
+    if (kind != MEMORY_HOST) {
+        b->memory = make_kind(b);
+    }
+    b->base = empty && rng_chance(rng, 30) ? NULL : (b->device ? b->device : b->memory) + b->origin;
     if (device) {
         move_to_device(b, rng);
     }
@@ -156,9 +185,12 @@ void buffer_free(buffer_t *b)
     if (b->allocation != NULL) {
         device_free(b->allocation);
     }
+    if (b->kind != MEMORY_HOST) {
+        memory_give(b->kind, b->from);
+    }
     if (b->map != NULL) {
         munmap(b->map, b->mapped);
-    } else {
+    } else if (b->kind == MEMORY_HOST || !memory_reachable(b->kind)) {
         free(b->memory);
     }
     free(b->blocks);
@@ -195,7 +227,7 @@ void buffer_fill(buffer_t *b, int round)
 {
     paint(b, false, round, b->memory);
     if (b->device != NULL) {
-        device_copy(b->device, b->memory, b->bytes);
+        copy(b, b->device, b->memory);
     }
 }
 
@@ -203,7 +235,7 @@ void buffer_scribble(buffer_t *b)
 {
     memset(b->memory, 0xEE, b->bytes);
     if (b->device != NULL) {
-        device_copy(b->device, b->memory, b->bytes);
+        copy(b, b->device, b->memory);
     }
 }
 
@@ -238,7 +270,7 @@ bool buffer_check(const buffer_t *b, bool after, int round, char *text, size_t r
     }
     paint(b, after, round, picture);
     if (b->device != NULL) {
-        device_copy(b->memory, b->device, b->bytes);
+        copy(b, b->memory, b->device);
     }
     if (memcmp(picture, b->memory, b->bytes) == 0) {
         return true;

@@ -50,8 +50,11 @@ static uint64_t key_of(const call_t *call, int source, int target)
     return mix(mix(call->name, (uint64_t)world[source]), call->op->to_each ? 1 + (uint64_t)world[target] : 0);
 }
 
-static type_kind_t choose_kind(rng_t *rng, long bytes)
+static type_kind_t choose_kind(rng_t *rng, const call_t *call, long bytes)
 {
+    if (memory_plain_types(call)) {
+        return (type_kind_t)rng_below(rng, 2);
+    }
     /* A big message in small pieces only measures the datatype engine. */
     bool plain = bytes > 65536 ? bytes > 1 << 20 || !rng_chance(rng, 20) : rng_chance(rng, 25);
     return plain ? (type_kind_t)rng_below(rng, 2) : (type_kind_t)(2 + rng_below(rng, TYPE_KINDS - 2));
@@ -106,7 +109,7 @@ static void prepare_side(call_t *call, bool sending, rng_t *rng)
     }
     /* Stock Open MPI 4.1 chooses its all-gatherv by the size of an element, which may differ between ranks, and hangs. */
     bool single = op->vector && !op->to_each && call->form == FORM_BLOCKING && options.stock[FORM_BLOCKING];
-    type_make(&side->type, choose_kind(rng, slots / n * units[call->unit].bytes), call->unit, call->total, slots,
+    type_make(&side->type, choose_kind(rng, call, slots / n * units[call->unit].bytes), call->unit, call->total, slots,
               n * MOST_GAP, single, rng);
     for (int i = 0; i < n; i++) {
         blocks[i].elements /= side->type.units;
@@ -118,7 +121,8 @@ static void prepare_side(call_t *call, bool sending, rng_t *rng)
     }
     /* A communicator of one rank is left to stock Open MPI, which copies with the processor. */
     bool device = options.device > 0 && comm->size > 1 && rng_chance(rng, options.device);
-    buffer_make(&side->buffer, &side->type, n, blocks, units[call->unit].bytes == 1 ? 1 : 8, device, rng);
+    buffer_make(&side->buffer, &side->type, n, blocks, units[call->unit].bytes == 1 ? 1 : 8,
+                memory_choose(call, sending), device, rng);
     side->buffer.filled = sending ? ALL_BLOCKS : !call->in_place ? NO_BLOCKS : op->to_each ? ALL_BLOCKS : comm->rank;
     buffer_fill(&side->buffer, 0);
 }
@@ -140,7 +144,7 @@ void call_prepare(call_t *call, rng_t *rng)
 void call_describe(const call_t *call, char *text, size_t room)
 {
     const comm_t *comm = call->comm;
-    char from[40] = "in place", form[40];
+    char from[80] = "in place", form[40], to[40] = "";
     if (!comm->member) {
         snprintf(text, room, "not a member of the %s communicator", comm_kind_names[comm->kind]);
         return;
@@ -148,12 +152,19 @@ void call_describe(const call_t *call, char *text, size_t room)
     if (!call->in_place) {
         snprintf(from, sizeof(from), "from %s(%ld)", type_kind_names[call->send.type.kind], call->send.type.units);
     }
+    if (options.memory != MEMORY_MODE_HOST) {
+        size_t used = strlen(from);
+        if (!call->in_place) {
+            snprintf(from + used, sizeof(from) - used, " %s", memory_names[call->send.buffer.kind]);
+        }
+        snprintf(to, sizeof(to), " %s", memory_names[call->recv.buffer.kind]);
+    }
     snprintf(form, sizeof(form), call->form == FORM_PERSISTENT ? "%s, %d starts" : "%s", form_names[call->form],
              call->rounds);
-    snprintf(text, room, "%s (%s) on %s%s, rank %d of %d, %ld x %s (%s) %s to %s(%ld)", call->op->name, form,
+    snprintf(text, room, "%s (%s) on %s%s, rank %d of %d, %ld x %s (%s) %s to %s(%ld)%s", call->op->name, form,
              comm->fresh ? "fresh " : "", comm_kind_names[comm->kind], comm->rank, comm->size, call->total,
              units[call->unit].name, counts_kind_names[call->counts], from, type_kind_names[call->recv.type.kind],
-             call->recv.type.units);
+             call->recv.type.units, to);
 }
 
 void call_release_types(call_t *call)

@@ -201,6 +201,7 @@ static void prepare(case_t *c)
             call_prepare(call, &rng);
             cover_call(call, c->shape);
         }
+        proof_call(c->number, i, call);
         call_describe(call, text, sizeof(text));
         report_call(i, text);
     }
@@ -227,6 +228,7 @@ bool case_run(long number)
     report_stage("in the user's messages before", -1);
     traffic_before(&traffic, c.traffic, c.traffic_comm, number, rng_make((uint64_t)number, STREAM_TRAFFIC, 0));
     bool right = case_execute(&c, &traffic);
+    proof_case(&c);
     report_stage("in the user's messages after", -1);
     if (!traffic_after(&traffic)) {
         report_failure("the user's own message is wrong");

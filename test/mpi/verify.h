@@ -8,13 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#if OMPI_MAJOR_VERSION < 5
-/* Persistent collectives were an extension. */
-#include <mpi-ext.h>
-#define PERSISTENT(name) MPIX_##name##_init
-#else
-#define PERSISTENT(name) MPI_##name##_init
-#endif
+#include "series.h"
 
 static long verify_done, verify_failed;
 static const char *verify_where __attribute__((unused)) = "";

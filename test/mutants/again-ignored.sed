@@ -2,4 +2,4 @@
 # file: ompi_coll_dma/engine/host.c
 # build: plain
 # tests: test_errors:cross_memory_refused
-s/run->again, 0\) \? &d->again : &d->seq/false, 0) ? \&d->again : \&d->seq/
+s/d->sign != run->sign \|\| run->entry != DMA_ENTRY_FIRST/d->sign != run->sign/

@@ -1,5 +1,5 @@
 # The tail of a block is taken from its begin.
-# file: ompi_coll_dma/engine/host.c
+# file: include/dma/engine.h
 # build: plain
 # tests: test_forms:any_form_of_any_operation test_forms:any_form_with_each_variant
-s/skip \+= run->plan->head;/skip += 0;/
+s/\*skip = run->plan->head;/*skip = 0;/

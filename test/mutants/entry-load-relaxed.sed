@@ -2,4 +2,4 @@
 # file: ompi_coll_dma/engine/host.c
 # build: thread
 # tests: test_threads:blocking
-/again : &d->seq/s/memory_order_acquire/memory_order_relaxed/
+/&d->seq, memory_order_acquire/s/memory_order_acquire/memory_order_relaxed/

@@ -19,24 +19,26 @@ static uint64_t mix(uint64_t a, uint64_t b, uint64_t c)
     return x ^ (x >> 31);
 }
 
-/* Elements that rank s sends to rank d. */
+/* Elements that rank s sends to rank d. Blocks may be empty, but for those of rank 0: it is never nobody's call. */
 static size_t elements(const call_spec_t *spec, int s, int d)
 {
+    int low = s < d ? s : d, high = s < d ? d : s;
     uint64_t h;
 
-    switch (spec->coll) {
+    switch (spec->elements ? spec->coll : DMA_ALLGATHER) {
     case DMA_ALLGATHERV:
         h = mix(spec->sizes, (uint64_t)s, 1);
+        low = s;
         break;
     case DMA_ALLTOALLV:
         /* in place the blocks of a pair are equal */
-        h = spec->in_place ? mix(spec->sizes, (uint64_t)(s < d ? s : d), (uint64_t)(s < d ? d : s) + 100)
+        h = spec->in_place ? mix(spec->sizes, (uint64_t)low, (uint64_t)high + 100)
                            : mix(spec->sizes, (uint64_t)s, (uint64_t)d + 100);
         break;
     default:
         return spec->elements;
     }
-    return h % 5 == 0 ? 0 : (size_t)(h >> 8) % (spec->elements + 1);
+    return low && h % 5 == 0 ? 0 : 1 + (size_t)(h >> 8) % spec->elements;
 }
 
 static bool is_v(dma_coll_t coll)

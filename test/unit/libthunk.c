@@ -175,7 +175,7 @@ static void *run(void *arg)
 static uint32_t thunk_open(void)
 {
     thunk.opened++;
-    return DMA_THUNK_SUCCESS;
+    return DMA_THUNK_ALREADY_OPENED;
 }
 
 static uint32_t thunk_close(void)
@@ -388,15 +388,36 @@ void thunk_begin(const thunk_options_t *options)
     pthread_create(&thunk.thread, NULL, run, NULL);
 }
 
+static void drop_left(made_t *m)
+{
+    if (m->rptr == m->wptr) {
+        misuse("a queue is left that has come to its end");
+    }
+    thunk.alive--;
+    emu_sdma_queue_destroy(m->queue);
+    free(m);
+}
+
 void thunk_end(void)
 {
     pthread_mutex_lock(&thunk.lock);
     thunk.stopping = true;
     pthread_mutex_unlock(&thunk.lock);
     pthread_join(thunk.thread, NULL);
+    for (int i = 0; i < QUEUES && thunk.options.left; i++) {
+        if (thunk.queues[i]) {
+            drop_left(thunk.queues[i]);
+            thunk.queues[i] = NULL;
+        }
+    }
     for (int i = 0; i < SEGMENTS; i++) {
-        if (thunk.segments[i].addr && !thunk.segments[i].shown) {
-            misuse("%llu bytes are left", (unsigned long long)thunk.segments[i].bytes);
+        segment_t *s = &thunk.segments[i];
+
+        if (s->addr && !s->shown && !thunk.options.left) {
+            misuse("%llu bytes are left", (unsigned long long)s->bytes);
+        }
+        if (!s->shown) {
+            free(s->addr);
         }
     }
     if (thunk.alive || thunk.opened) {

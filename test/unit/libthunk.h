@@ -26,6 +26,7 @@ typedef struct thunk_options {
     bool absent;                 /* there is none to be found */
     unsigned queues;             /* at most so many at a time; 0: any */
     uint64_t fault_packet;       /* see emu_sdma_config_t */
+    bool left;                   /* queues that have not come to an end may be left, and their memory */
 } thunk_options_t;
 
 void thunk_begin(const thunk_options_t *options);

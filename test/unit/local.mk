@@ -4,9 +4,11 @@ unit_tests += \
 	test/unit/test_device_cost \
 	test/unit/test_device_errors \
 	test/unit/test_device_persistent \
+	test/unit/test_device_share \
 	test/unit/test_sdma_arm \
 	test/unit/test_sdma_engine \
-	test/unit/test_sdma_lower
+	test/unit/test_sdma_lower \
+	test/unit/test_sdma_queue
 unit_helpers += \
 	test/unit/libengine.c \
 	test/unit/libengine.h \
@@ -16,7 +18,10 @@ unit_helpers += \
 	test/unit/libthunk.h
 # counts the allocations of a call
 test_unit_test_device_cost_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc
+# has none left
+test_unit_test_device_share_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc
 # finds libthunk's
 test_unit_test_sdma_arm_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dma_thunk_find
 test_unit_test_sdma_engine_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dma_thunk_find
 test_unit_test_sdma_lower_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dma_thunk_find
+test_unit_test_sdma_queue_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dma_thunk_find

@@ -400,11 +400,13 @@ START_TEST(executed)
     thunk_options_t options = {.seed = unit_seed() + (uint64_t)_i, .gen = _i % 2 ? EMU_SDMA_GFX90A : EMU_SDMA_GFX942};
     dma_gen_t gen = small_gen(gen_of(_i % 2 ? 0x7408 : 0x74a1));
     dma_queues_t queues;
-    dma_thunk_queue_t made = {0};
+    dma_provider_queue_t made = {0};
     dma_ring_memory_t memory;
     char *send = aligned_alloc(4096, 3 * 4096), *recv[3], *model[3];
     uint32_t *words = aligned_alloc(4096, 4096);
     uint64_t unused, used = 0;
+    const dma_provider_gpu_t gpu = {.node = 3};
+    char why[DMA_PROVIDER_WHY_BYTES];
     const char *reason;
     dma_lower_t from = {0};
     unsigned again = 0;
@@ -412,13 +414,12 @@ START_TEST(executed)
 
     rng = options.seed;
     thunk_begin(&options);
-    ck_assert_int_eq(dma_queues_open(&queues, 3, &reason), DMA_OK);
+    ck_assert_int_eq(dma_queues_open(&queues, dma_providers, "thunk", &gpu, why), DMA_OK);
     scene_begin(&s, &gen, 4096);
     scene_end(&s);
     s.ring = dma_queues_memory(&queues, RING, &unused);
-    ck_assert_uint_eq(
-        queues.thunk.create_queue(3, DMA_THUNK_QUEUE_SDMA, 100, DMA_THUNK_PRIORITY_MAXIMUM, s.ring, RING, NULL, &made),
-        DMA_THUNK_SUCCESS);
+    ck_assert_int_eq(queues.provider->ops->create(queues.provider, DMA_MAP_HOST, 0, s.ring, RING, &made, &reason),
+                     DMA_OK);
     memory = (dma_ring_memory_t){.ring = s.ring,
                                  .bytes = RING,
                                  .read_ptr = made.read_ptr,
@@ -470,7 +471,7 @@ START_TEST(executed)
         free(model[r]);
     }
     ck_assert_uint_gt(again, 0);
-    queues.thunk.destroy_queue(made.id);
+    queues.provider->ops->destroy(queues.provider, &made);
     dma_queues_memory_free(&queues, s.ring, RING);
     dma_queues_close(&queues);
     thunk_end();

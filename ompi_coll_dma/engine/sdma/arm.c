@@ -128,8 +128,9 @@ static void at_exit(void)
     for (struct dma_bound *b = armed.list; b; b = b->next_armed) {
         _Atomic uint32_t *ready = &dma_window_ready(b->window, b->rank)->word;
 
-        /* a start is not given up: peers may be counting on it */
-        if (atomic_load_explicit(ready, memory_order_relaxed) != dma_ready_start(b->armed)) {
+        /* A start is not given up: peers may be counting on it. Nor is anything by a child, which comes here as well. */
+        if (dma_queues_ours(&b->unit->queues) &&
+            atomic_load_explicit(ready, memory_order_relaxed) != dma_ready_start(b->armed)) {
             give_up(b, ready);
         }
     }
@@ -171,7 +172,7 @@ dma_status_t dma_sdma_arm(const dma_run_t *run)
     uint32_t *body;
     bool fits;
 
-    if (!b->ready || !get_queues(b, run)) {
+    if (!b->ready || !dma_queues_ours(&b->unit->queues) || !get_queues(b, run)) {
         dma_sdma_arm_end(b);
         b->ready = NULL; /* the programs of a bound engine are always the same: another time would be no better */
         return DMA_UNSUPPORTED;
@@ -222,8 +223,8 @@ void dma_sdma_disarm(struct dma_bound *b, _Atomic uint32_t *ready)
 {
     double until = now() + GIVE_UP_SECONDS;
 
-    if (!b->armed) {
-        return;
+    if (!b->armed || !dma_queues_ours(&b->unit->queues)) {
+        return; /* nothing is, or it is another process's */
     }
     give_up(b, ready);
     for (int i = 1; i <= b->nranks; i++) {

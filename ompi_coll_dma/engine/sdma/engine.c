@@ -46,10 +46,30 @@ static dma_status_t find_gpu(const dma_gpu_config_t *config, dma_gpu_unit_t *uni
     return unit->gen ? DMA_OK : refuse(why, reason);
 }
 
+static dma_status_t open_queues(const dma_gpu_config_t *config, dma_gpu_unit_t *unit, char *why)
+{
+    dma_provider_gpu_t gpu = {.node = unit->gpu->node, .gpu_id = unit->gpu->gpu_id};
+    char reason[DMA_PROVIDER_WHY_BYTES];
+
+    if (dma_queues_open(&unit->queues, dma_providers, config->queues, &gpu, reason) != DMA_OK) {
+        return refuse(why, reason);
+    }
+    return DMA_OK;
+}
+
+/* The self-test failed: for want of a queue, or in one. */
+static dma_status_t refuse_queue(const dma_gpu_unit_t *unit, char *why)
+{
+    if (unit->queues.refusal) {
+        snprintf(why, DMA_GPU_WHY_BYTES, "%s: %s", unit->queues.provider->ops->name, unit->queues.refusal);
+        return DMA_UNSUPPORTED;
+    }
+    return refuse(why, "a queue on the device does not do what it is told");
+}
+
 static dma_status_t sdma_open(const dma_gpu_config_t *config, dma_gpu_unit_t **result, char *why)
 {
     dma_gpu_unit_t *unit = calloc(1, sizeof(*unit));
-    const char *reason = "";
     dma_status_t status;
 
     if (!unit) {
@@ -63,16 +83,16 @@ static dma_status_t sdma_open(const dma_gpu_config_t *config, dma_gpu_unit_t **r
     } else {
         status = find_gpu(config, unit, why);
     }
-    if (status == DMA_OK && dma_queues_open(&unit->queues, unit->gpu->node, &reason) != DMA_OK) {
-        status = refuse(why, reason);
+    if (status == DMA_OK) {
+        status = open_queues(config, unit, why);
     }
     if (status == DMA_OK) {
         bool works;
 
         unit->features = dma_sdma_selftest(unit, &works);
         if (!works) {
+            status = refuse_queue(unit, why);
             dma_queues_close(&unit->queues);
-            status = refuse(why, "a queue on the device does not do what it is told");
         }
     }
     if (status != DMA_OK) {
@@ -80,6 +100,11 @@ static dma_status_t sdma_open(const dma_gpu_config_t *config, dma_gpu_unit_t **r
         free(unit);
         return status;
     }
+    snprintf(why, DMA_GPU_WHY_BYTES, "queues from %s%s%s%s%s", unit->queues.provider->ops->name,
+             unit->queues.provider->names_engines ? ", on engines by number" : "",
+             unit->features & DMA_GPU_BCST_PACKETS ? ", broadcast" : "",
+             unit->features & DMA_GPU_SWAP_PACKETS ? ", swap" : "",
+             unit->features & DMA_GPU_PRELAUNCH ? ", conditional execution" : "");
     *result = unit;
     return DMA_OK;
 }
@@ -101,7 +126,9 @@ static void free_temps(dma_gpu_unit_t *unit)
 
 static void sdma_close(dma_gpu_unit_t *unit)
 {
-    free_temps(unit);
+    if (dma_queues_ours(&unit->queues)) {
+        free_temps(unit);
+    }
     dma_queues_close(&unit->queues);
     dma_topo_free(unit->topo);
     free(unit);
@@ -158,9 +185,9 @@ static dma_status_t sdma_bind(dma_gpu_unit_t *unit, const dma_gpu_job_t *job, st
     } else {
         b->ready = NULL;
     }
-    if (unit->gen->even_engines && !unit->queues.thunk.create_queue_ext) {
+    if (unit->gen->even_engines && !unit->queues.provider->names_engines) {
         free(b);
-        return refuse(why, "some engines of this GPU are not there, and this version of libhsakmt cannot name engines");
+        return refuse(why, "some engines of this GPU are not there, and queues here cannot name engines");
     }
     for (size_t r = 0; r < n; r++) {
         bool shared;
@@ -232,11 +259,33 @@ dma_lower_to_t dma_bound_to(const struct dma_bound *b, dma_queue_t *queue, uint3
     };
 }
 
+/* Is `rank` on another GPU than we are? */
+static bool is_away(const struct dma_bound *b, int rank)
+{
+    return b->nodes[rank] != b->nodes[b->rank];
+}
+
+/* The rank whose link a program takes. Engines that face the host serve a peer on our own GPU and nobody else: a program
+ * that has copies for others too takes the link of one of those, whose engine reaches our own GPU as well. */
+static int link_of(const struct dma_bound *b, const dma_prog_t *prog)
+{
+    for (uint32_t i = 0; !is_away(b, prog->link) && i < prog->nops; i++) {
+        const dma_op_t *op = &prog->ops[i];
+
+        for (int d = 0; d < 1 + (op->code == DMA_OP_COPY2); d++) {
+            if ((op->code == DMA_OP_COPY || op->code == DMA_OP_COPY2) && is_away(b, op->dst[d].rank)) {
+                return op->dst[d].rank;
+            }
+        }
+    }
+    return prog->link;
+}
+
 /* Puts in one program, or as much of it as there is room for. */
 static dma_status_t put(struct dma_bound *b, const dma_run_t *run, uint32_t index)
 {
     const dma_prog_t *prog = &run->plan->progs[index];
-    dma_queue_t *queue = b->queues[prog->link];
+    dma_queue_t *queue = b->queues[link_of(b, prog)];
     dma_lower_to_t to = dma_bound_to(b, queue, index);
     dma_status_t status = DMA_OK;
 
@@ -260,6 +309,9 @@ static dma_status_t sdma_start(dma_run_t *run)
     struct dma_bound *b = run->bound;
     dma_status_t result = DMA_OK;
 
+    if (!dma_queues_ours(&b->unit->queues)) {
+        return DMA_ERR_ENGINE;
+    }
     if (b->run != run || b->epoch != run->epoch) {
         memset(b->at, 0, ((size_t)b->nranks + 1) * sizeof(*b->at));
         b->run = run;

@@ -1,8 +1,10 @@
 /* Making and sharing queues: see queue.h. */
 #include "engine/sdma/queue.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 
 #define LINE_BYTES  64
@@ -21,72 +23,85 @@ static double now(void)
 
 void *dma_queues_memory(dma_queues_t *q, uint64_t bytes, uint64_t *device_addr)
 {
-    dma_thunk_flags_t flags = {DMA_THUNK_NON_PAGED | DMA_THUNK_HOST_ACCESS | DMA_THUNK_EXECUTE_ACCESS |
-                               DMA_THUNK_UNCACHED};
-    void *memory = NULL;
-
-    if (q->thunk.alloc(0, bytes, flags, &memory) != DMA_THUNK_SUCCESS) {
-        return NULL;
-    }
-    if (q->thunk.map(memory, bytes, device_addr) != DMA_THUNK_SUCCESS) {
-        q->thunk.free(memory, bytes);
-        return NULL;
-    }
-    if (!*device_addr) {
-        *device_addr = (uint64_t)(uintptr_t)memory; /* the same on both sides */
-    }
-    memset(memory, 0, bytes);
-    return memory;
+    return dma_queues_ours(q) ? q->provider->ops->alloc(q->provider, bytes, device_addr) : NULL;
 }
 
 void dma_queues_memory_free(dma_queues_t *q, void *memory, uint64_t bytes)
 {
-    q->thunk.unmap(memory);
-    q->thunk.free(memory, bytes);
+    if (dma_queues_ours(q)) {
+        q->provider->ops->free(q->provider, memory, bytes);
+    }
 }
 
-dma_status_t dma_queues_open(dma_queues_t *q, uint32_t node, const char **reason)
+/* A word that is 1, but 0 in whatever children are forked. NULL: the kernel does not do that. */
+static _Atomic uint32_t *make_ours(void)
 {
-    const char *switched = getenv("HSA_ENABLE_SDMA");
+    _Atomic uint32_t *word = mmap(NULL, sizeof(*word), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    if (word == MAP_FAILED) {
+        return NULL;
+    }
+    if (madvise((void *)word, sizeof(*word), MADV_WIPEONFORK)) {
+        munmap((void *)word, sizeof(*word));
+        return NULL;
+    }
+    atomic_init(word, 1);
+    return word;
+}
+
+dma_status_t dma_queues_open(dma_queues_t *q, const dma_provider_ops_t *const *providers, const char *wanted,
+                             const dma_provider_gpu_t *gpu, char *why)
+{
     dma_status_t status;
-    uint32_t rc;
 
     memset(q, 0, sizeof(*q));
-    if (switched && !strcmp(switched, "0")) {
-        *reason = "HSA_ENABLE_SDMA=0 in the environment";
-        return DMA_UNSUPPORTED;
-    }
-    if ((status = dma_thunk_find(&q->thunk, reason)) != DMA_OK) {
+    if ((status = dma_provider_open(providers, wanted, gpu, &q->provider, why)) != DMA_OK) {
+        q->provider = NULL;
         return status;
     }
-    rc = q->thunk.open();
-    if (rc != DMA_THUNK_SUCCESS && rc != DMA_THUNK_ALREADY_OPENED) {
-        *reason = "the kernel driver cannot be opened";
-        return DMA_UNSUPPORTED;
+    if (!(q->ours = make_ours())) {
+        goto close_provider;
     }
-    q->node = node;
     if (!(q->steps = dma_queues_memory(q, STEPS_BYTES, &q->steps_addr))) {
-        q->thunk.close();
-        *reason = "no memory for queues";
-        return DMA_UNSUPPORTED;
+        goto unmap_ours;
     }
     pthread_mutex_init(&q->lock, NULL);
-    q->opened = true;
     return DMA_OK;
+
+unmap_ours:
+    munmap((void *)q->ours, sizeof(*q->ours));
+close_provider:
+    q->provider->ops->close(q->provider);
+    q->provider = NULL;
+    snprintf(why, DMA_PROVIDER_WHY_BYTES, "no memory for queues");
+    return DMA_UNSUPPORTED;
 }
 
-/* Has it work that waits? A queue that the driver has given up does not: it has stopped. */
-static bool waits(dma_queue_t *queue)
+/* Has it work that waits? A queue that the driver has given up does not: it has stopped. A child has none, and its parent's
+ * read pointer is not to be had there. */
+static bool waits(const dma_queues_t *q, dma_queue_t *queue)
 {
-    return dma_ring_idle(&queue->ring) == DMA_AGAIN && !(queue->error && *queue->error);
+    return dma_queues_ours(q) && dma_ring_idle(&queue->ring) == DMA_AGAIN && !(queue->made.error && *queue->made.error);
 }
 
 static void destroy(dma_queues_t *q, dma_queue_t *queue)
 {
-    q->thunk.destroy_queue(queue->id);
-    dma_queues_memory_free(q, queue->memory, DMA_QUEUE_RING_BYTES);
+    if (dma_queues_ours(q)) {
+        q->provider->ops->destroy(q->provider, &queue->made);
+        dma_queues_memory_free(q, queue->memory, DMA_QUEUE_RING_BYTES);
+    }
     pthread_mutex_destroy(&queue->lock);
     free(queue);
+}
+
+/* The provider goes when nothing of it is in use; a child's is its parent's. */
+static void put_provider(dma_queues_t *q, bool unused)
+{
+    if (unused && dma_queues_ours(q)) {
+        q->provider->ops->free(q->provider, q->steps, STEPS_BYTES);
+        q->provider->ops->close(q->provider);
+    }
+    q->provider = NULL;
 }
 
 void dma_queues_close(dma_queues_t *q)
@@ -94,62 +109,51 @@ void dma_queues_close(dma_queues_t *q)
     dma_queue_t *next;
     bool all = true;
 
-    if (!q->opened) {
+    if (!q->provider) {
         return;
     }
     for (dma_queue_t *queue = q->list; queue; queue = next) {
         next = queue->next;
-        if (waits(queue)) {
+        if (waits(q, queue)) {
             all = false;
         } else {
             destroy(q, queue);
         }
     }
-    if (all) {
-        dma_queues_memory_free(q, q->steps, STEPS_BYTES);
-    }
+    put_provider(q, all);
+    munmap((void *)q->ours, sizeof(*q->ours));
     pthread_mutex_destroy(&q->lock);
-    q->thunk.close();
-    q->opened = false;
-}
-
-static uint32_t create(dma_queues_t *q, dma_map_kind_t kind, uint32_t engine, void *ring, dma_thunk_queue_t *made)
-{
-    if (kind == DMA_MAP_ENGINE) {
-        return q->thunk.create_queue_ext(q->node, DMA_THUNK_QUEUE_SDMA_BY_ENG, 100, DMA_THUNK_PRIORITY_MAXIMUM, engine,
-                                         ring, DMA_QUEUE_RING_BYTES, NULL, made);
-    }
-    return q->thunk.create_queue(q->node, kind == DMA_MAP_XGMI ? DMA_THUNK_QUEUE_SDMA_XGMI : DMA_THUNK_QUEUE_SDMA, 100,
-                                 DMA_THUNK_PRIORITY_MAXIMUM, ring, DMA_QUEUE_RING_BYTES, NULL, made);
 }
 
 /* With the lock: a new queue, or NULL. */
 static dma_queue_t *make(dma_queues_t *q, dma_map_kind_t kind, uint32_t engine)
 {
+    const dma_provider_ops_t *ops = q->provider->ops;
     dma_queue_t *queue;
-    dma_thunk_queue_t made = {0};
     dma_ring_memory_t memory;
     uint64_t unused;
 
+    q->refusal = "no memory";
     if (!~q->slots_used || !(queue = calloc(1, sizeof(*queue)))) {
         return NULL;
     }
     if (!(queue->memory = dma_queues_memory(q, DMA_QUEUE_RING_BYTES, &unused))) {
         goto free_queue;
     }
-    if (create(q, kind, engine, queue->memory, &made) != DMA_THUNK_SUCCESS) {
+    if (ops->create(q->provider, kind, engine, queue->memory, DMA_QUEUE_RING_BYTES, &queue->made, &q->refusal) !=
+        DMA_OK) {
         goto put_memory;
     }
     memory = (dma_ring_memory_t){.ring = queue->memory,
                                  .bytes = DMA_QUEUE_RING_BYTES,
-                                 .read_ptr = made.read_ptr,
-                                 .write_ptr = made.write_ptr,
-                                 .doorbell = made.doorbell};
+                                 .read_ptr = queue->made.read_ptr,
+                                 .write_ptr = queue->made.write_ptr,
+                                 .doorbell = queue->made.doorbell};
     if (dma_ring_init(&queue->ring, &memory) != DMA_OK) {
+        q->refusal = "its counters do not begin equal";
         goto destroy_queue;
     }
-    queue->id = made.id;
-    queue->error = made.error;
+    q->refusal = NULL;
     queue->kind = kind;
     queue->engine = engine;
     queue->slot = (unsigned)__builtin_ctzll(~q->slots_used);
@@ -163,7 +167,7 @@ static dma_queue_t *make(dma_queues_t *q, dma_map_kind_t kind, uint32_t engine)
     return queue;
 
 destroy_queue:
-    q->thunk.destroy_queue(made.id);
+    ops->destroy(q->provider, &queue->made);
 put_memory:
     dma_queues_memory_free(q, queue->memory, DMA_QUEUE_RING_BYTES);
 free_queue:
@@ -189,13 +193,29 @@ static dma_queue_t *take(dma_queues_t *q, dma_map_kind_t kind, uint32_t engine)
     return queue ? queue : make(q, kind, engine);
 }
 
+/* Can a queue that is there stand in for a pick? Engines that face the host do not move memory of other GPUs; the others move
+ * everything. */
+static bool stands_in(const dma_queue_t *queue, const dma_map_pick_t *pick)
+{
+    switch (queue->kind) {
+    case DMA_MAP_HOST:
+        return pick->kind == DMA_MAP_HOST;
+    case DMA_MAP_ENGINE:
+        return pick->kind != DMA_MAP_ENGINE || queue->engine == pick->engine || pick->candidates >> queue->engine & 1;
+    default:
+        return true;
+    }
+}
+
 /* The one that the fewest use. */
-static dma_queue_t *least_used(const dma_queues_t *q)
+static dma_queue_t *least_used(const dma_queues_t *q, const dma_map_pick_t *pick)
 {
     dma_queue_t *best = NULL;
 
     for (dma_queue_t *queue = q->list; queue; queue = queue->next) {
-        best = !queue->own && (!best || queue->users < best->users) ? queue : best;
+        if (!queue->own && stands_in(queue, pick) && (!best || queue->users < best->users)) {
+            best = queue;
+        }
     }
     return best;
 }
@@ -205,9 +225,12 @@ dma_queue_t *dma_queue_get(dma_queues_t *q, const dma_map_pick_t *pick, uint32_t
     dma_map_kind_t kind = pick->kind;
     dma_queue_t *queue;
 
+    if (!dma_queues_ours(q)) {
+        return NULL;
+    }
     pthread_mutex_lock(&q->lock);
-    if (kind == DMA_MAP_ENGINE && !q->thunk.create_queue_ext) {
-        kind = DMA_MAP_XGMI; /* this thunk cannot name an engine */
+    if (kind == DMA_MAP_ENGINE && !q->provider->names_engines) {
+        kind = DMA_MAP_XGMI; /* this provider cannot name an engine */
     }
     queue = take(q, kind, kind == DMA_MAP_ENGINE ? pick->engine : peer);
     *shared = !queue;
@@ -217,7 +240,7 @@ dma_queue_t *dma_queue_get(dma_queues_t *q, const dma_map_pick_t *pick, uint32_t
         }
     }
     if (!queue) {
-        queue = least_used(q);
+        queue = least_used(q, pick);
     }
     if (queue) {
         queue->users++;
@@ -230,8 +253,8 @@ dma_queue_t *dma_queue_get_own(dma_queues_t *q, const dma_map_pick_t *pick, uint
 {
     dma_queue_t *queue;
 
-    if (pick->kind == DMA_MAP_ENGINE && !q->thunk.create_queue_ext) {
-        return NULL; /* on which engine it would be, and whom it would share it with, nobody knows */
+    if (!dma_queues_ours(q) || (pick->kind == DMA_MAP_ENGINE && !q->provider->names_engines)) {
+        return NULL; /* a child; or: on which engine it would be, and whom it would share it with, nobody knows */
     }
     pthread_mutex_lock(&q->lock);
     queue = make(q, pick->kind, pick->kind == DMA_MAP_ENGINE ? pick->engine : peer);
@@ -246,7 +269,7 @@ void dma_queue_put_own(dma_queues_t *q, dma_queue_t *queue)
 {
     dma_queue_t **link = &q->list;
 
-    if (waits(queue)) {
+    if (waits(q, queue)) {
         return;
     }
     pthread_mutex_lock(&q->lock);
@@ -263,7 +286,7 @@ dma_status_t dma_queue_check(dma_queue_t *queue, double seconds)
 {
     double at = now();
 
-    if (queue->error && *queue->error) {
+    if (queue->made.error && *queue->made.error) {
         return DMA_ERR_ENGINE;
     }
     switch (dma_ring_idle(&queue->ring)) {

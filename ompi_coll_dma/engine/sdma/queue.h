@@ -1,29 +1,32 @@
 /*
- * User-mode SDMA queues of one GPU: made through the thunk, one for each engine that is wanted, shared by everything in
- * this process that uses the engine.
+ * User-mode SDMA queues of one GPU: from a provider (provider.h), one for each engine that is wanted, shared by everything
+ * in this process that uses the engine.
  *
  * An engine has room for a few queues of all processes of the node together. Where there is none left, a queue on another
  * engine that would do serves (dma_map_pick_t's candidates), then any that we have: slower, never an error as long as
  * there is one.
  *
- * Memory of a queue: the ring is an allocation of its own, an exact power of two, uncached and executable, in host memory;
- * kernels refuse a ring, a read or a write pointer that does not begin a mapping of exactly its size. Pointers and doorbell
- * are the thunk's. Two words of a line of the queue's own: `step`, for waiting for its own copies, and `go`.
+ * Memory of a queue: the ring is an allocation of its own, an exact power of two, in host memory. Pointers and doorbell
+ * are the provider's. Two words of a line of the queue's own: `step`, for waiting for its own copies, and `go`.
  *
  * A queue that still waits for somebody, because its communicator has failed under it, is never destroyed and its memory
  * never freed: that could cost the whole GPU a reset. It is left to the end of the process.
  *
  * The holder of a queue's lock builds packets and publishes them. Nothing that waits for anything but the queue's own
  * packets may be put into a shared queue.
+ *
+ * A forked child has none of this: the memory is not there for it, and the driver does not listen to it. A page that the
+ * kernel wipes in children tells it so: there all functions but dma_queues_close fail, and that one touches no queue.
  */
 #ifndef DMA_SDMA_QUEUE_H
 #define DMA_SDMA_QUEUE_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "engine/sdma/map.h"
+#include "engine/sdma/provider.h"
 #include "engine/sdma/ring.h"
-#include "engine/sdma/thunk.h"
 
 #define DMA_QUEUE_RING_BYTES (UINT64_C(256) << 10)
 
@@ -34,8 +37,7 @@ typedef struct dma_queue {
     dma_map_kind_t kind;
     uint32_t engine; /* DMA_MAP_ENGINE; DMA_MAP_XGMI: for which peer */
     void *memory;
-    uint64_t id;
-    volatile int64_t *error;
+    dma_provider_queue_t made;
     bool own; /* of one user: not shared */
     unsigned slot;
     uint64_t step_addr;   /* of a word for waiting for its own copies, as the device sees it */
@@ -50,19 +52,27 @@ typedef struct dma_queue {
 } dma_queue_t;
 
 typedef struct dma_queues {
-    dma_thunk_t thunk;
-    uint32_t node; /* the kernel's number of the GPU */
-    bool opened;
-    pthread_mutex_t lock; /* guards the list */
+    dma_provider_t *provider; /* NULL: not open */
+    _Atomic uint32_t *ours;   /* 1, and 0 in a forked child */
+    const char *refusal;      /* why a queue was not made, the last time; or NULL */
+    pthread_mutex_t lock;     /* guards the list */
     dma_queue_t *list;
     void *steps; /* a page for step words */
     uint64_t steps_addr;
     uint64_t slots_used; /* bit mask: lines of that page */
 } dma_queues_t;
 
-/* On failure *reason says why there are no queues here. */
-dma_status_t dma_queues_open(dma_queues_t *queues, uint32_t node, const char **reason);
+/* From the first provider of a list, ended by NULL, that works; `wanted` as dma_provider_open has it. On failure `why`, of
+ * DMA_PROVIDER_WHY_BYTES, says why there are no queues here. */
+dma_status_t dma_queues_open(dma_queues_t *queues, const dma_provider_ops_t *const *providers, const char *wanted,
+                             const dma_provider_gpu_t *gpu, char *why);
 void dma_queues_close(dma_queues_t *queues);
+
+/* False in a forked child. */
+static inline bool dma_queues_ours(const dma_queues_t *queues)
+{
+    return atomic_load_explicit(queues->ours, memory_order_relaxed);
+}
 
 /* Zeroed host memory that the device may read, write and fetch packets from; of whole pages. */
 void *dma_queues_memory(dma_queues_t *queues, uint64_t bytes, uint64_t *device_addr);

@@ -28,7 +28,7 @@ dma_status_t dma_thunk_find(dma_thunk_t *thunk, const char **reason)
     void *library = dlopen("libhsakmt.so.1", RTLD_NOW | RTLD_NOLOAD);
 
     if (!library) {
-        *reason = "ROCr does not use libhsakmt as a library of its own, through which queues are made";
+        *reason = "ROCr has no libhsakmt of its own in this process";
         return DMA_UNSUPPORTED;
     }
     for (size_t i = 0; i < sizeof(entries) / sizeof(entries[0]); i++) {

@@ -311,6 +311,11 @@ static dma_status_t submit(struct dma_bound *b, const dma_run_t *run)
         return status;
     }
     b->own_prog = echoed ? 0 : work->own.prog;
+    /* Before the pushes' lines are written, which takes as long as nobody needs them: the pushes have just begun. */
+    if (b->own_prog && work->own.bytes &&
+        (status = dma_own_copy(&b->own, &work->own, b->unit->rt, b->unit->streams[OWN])) != DMA_OK) {
+        return status;
+    }
     if (pushes || echoed) {
         status = signal_lines(b, PUSHES);
     } else {
@@ -323,8 +328,7 @@ static dma_status_t submit(struct dma_bound *b, const dma_run_t *run)
         write_lines(b, OWN);
         return DMA_OK;
     }
-    status = dma_own_copy(&b->own, &work->own, b->unit->rt, b->unit->streams[OWN]);
-    return status == DMA_OK ? signal_lines(b, OWN) : status;
+    return signal_lines(b, OWN);
 }
 
 static dma_status_t stream_start(dma_run_t *run)

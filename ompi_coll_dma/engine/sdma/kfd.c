@@ -1,0 +1,252 @@
+/* The provider of queues from the kernel driver: see kfd.h. */
+#include "engine/sdma/kfd.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "engine/sdma/topology.h"
+
+#define READ_OFFSET 64 /* in the page of pointers: a line of its own, the engine writes it */
+
+typedef struct by_kfd {
+    dma_provider_t base;
+    const dma_kfd_world_t *world;
+    dma_rocr_t rocr;
+    dma_rocr_place_t place;
+    uint32_t gpu_id;
+    int fd;
+    char *doorbells; /* of this process on the GPU, mapped with the first queue; or NULL */
+    size_t page;
+} by_kfd_t;
+
+static by_kfd_t *of(dma_provider_t *provider)
+{
+    return (by_kfd_t *)provider;
+}
+
+/* The kernel gives up a call for a signal, or for want of something that comes back: it wants to be asked again. */
+static int ask(const by_kfd_t *k, unsigned long request, void *argument)
+{
+    int rc;
+
+    do {
+        rc = k->world->ioctl(k->fd, request, argument);
+    } while (rc == -1 && (errno == EINTR || errno == EAGAIN));
+    return rc;
+}
+
+dma_status_t dma_kfd_open(const dma_kfd_world_t *world, const dma_provider_gpu_t *gpu, dma_provider_t **provider,
+                          char *why)
+{
+    by_kfd_t *k = calloc(1, sizeof(*k));
+    dma_kfd_version_t version = {0};
+    const char *reason = "no memory";
+
+    if (!k) {
+        goto refuse;
+    }
+    k->world = world;
+    /* First: where ROCr does not run there is no address space, and the driver's file is left alone. */
+    if (world->find_rocr(&k->rocr, &reason) != DMA_OK ||
+        dma_rocr_place(&k->rocr, gpu->node, &k->place, &reason) != DMA_OK) {
+        goto free_provider;
+    }
+    k->fd = world->open(DMA_TOPO_DEVICE, O_RDWR | O_CLOEXEC);
+    if (k->fd < 0) {
+        reason = strerror(errno);
+        goto free_provider;
+    }
+    if (ask(k, DMA_KFD_GET_VERSION, &version) != 0 || version.major != DMA_KFD_MAJOR) {
+        reason = "its interface is not the one we know";
+        goto close_file;
+    }
+    k->base = (dma_provider_t){.ops = &dma_provider_kfd, .names_engines = version.minor >= DMA_KFD_BY_ENG_MINOR};
+    k->gpu_id = gpu->gpu_id;
+    k->page = (size_t)sysconf(_SC_PAGESIZE);
+    *provider = &k->base;
+    return DMA_OK;
+
+close_file:
+    world->close(k->fd);
+free_provider:
+    free(k);
+refuse:
+    snprintf(why, DMA_PROVIDER_WHY_BYTES, "%s", reason);
+    return DMA_UNSUPPORTED;
+}
+
+static void kfd_close(dma_provider_t *provider)
+{
+    by_kfd_t *k = of(provider);
+
+    if (k->doorbells) {
+        k->world->munmap(k->doorbells, DMA_KFD_DOORBELL_BYTES);
+    }
+    k->world->close(k->fd);
+    free(k);
+}
+
+static void *kfd_alloc(dma_provider_t *provider, uint64_t bytes, uint64_t *device_addr)
+{
+    by_kfd_t *k = of(provider);
+    void *memory = dma_rocr_alloc(&k->rocr, &k->place, bytes);
+
+    *device_addr = (uint64_t)(uintptr_t)memory;
+    return memory;
+}
+
+static void kfd_free(dma_provider_t *provider, void *memory, uint64_t bytes)
+{
+    (void)bytes;
+    of(provider)->rocr.pool_free(memory);
+}
+
+static const char *refusal(int error)
+{
+    switch (error) {
+    case ENOMEM:
+        return "no queue is free on the engine";
+    case EPERM:
+        return "the device has all the queues it may have";
+    case EINVAL:
+        return "the kernel does not accept the engine or the memory";
+    case ESRCH:
+    case ENODEV:
+        return "the kernel does not let this process use the device";
+    default:
+        return "the kernel makes no queue";
+    }
+}
+
+static uint32_t type_of(dma_map_kind_t kind)
+{
+    switch (kind) {
+    case DMA_MAP_ENGINE:
+        return DMA_KFD_QUEUE_SDMA_BY_ENG;
+    case DMA_MAP_XGMI:
+        return DMA_KFD_QUEUE_SDMA_XGMI;
+    default:
+        return DMA_KFD_QUEUE_SDMA;
+    }
+}
+
+static void drop(const by_kfd_t *k, uint64_t id)
+{
+    dma_kfd_destroy_t args = {.queue_id = (uint32_t)id};
+
+    ask(k, DMA_KFD_DESTROY_QUEUE, &args);
+}
+
+/* All queues of the GPU have their doorbells in one place, which the kernel names with the first. */
+static bool map_doorbells(by_kfd_t *k, uint64_t offset)
+{
+    void *at;
+
+    if (k->doorbells) {
+        return true;
+    }
+    at = k->world->mmap(DMA_KFD_DOORBELL_BYTES, k->fd, offset & ~(uint64_t)(DMA_KFD_DOORBELL_BYTES - 1));
+    if (at == MAP_FAILED) {
+        return false;
+    }
+    k->doorbells = at;
+    return true;
+}
+
+static dma_status_t kfd_create(dma_provider_t *provider, dma_map_kind_t kind, uint32_t engine, void *ring,
+                               uint64_t bytes, dma_provider_queue_t *queue, const char **reason)
+{
+    by_kfd_t *k = of(provider);
+    char *pointers = dma_rocr_alloc(&k->rocr, &k->place, k->page);
+    dma_kfd_create_t args = {
+        .ring = (uintptr_t)ring,
+        .write_ptr = (uintptr_t)pointers,
+        .read_ptr = (uintptr_t)pointers + READ_OFFSET,
+        .ring_bytes = (uint32_t)bytes,
+        .gpu_id = k->gpu_id,
+        .type = type_of(kind),
+        .percent = DMA_KFD_PERCENT,
+        .priority = DMA_KFD_PRIORITY,
+        .engine = kind == DMA_MAP_ENGINE ? engine : 0,
+    };
+
+    if (!pointers) {
+        *reason = "no memory";
+        return DMA_UNSUPPORTED;
+    }
+    if (ask(k, DMA_KFD_CREATE_QUEUE, &args) != 0) {
+        *reason = refusal(errno);
+        goto free_pointers;
+    }
+    if (!map_doorbells(k, args.doorbell_offset)) {
+        *reason = "the doorbells cannot be mapped";
+        goto drop_queue;
+    }
+    *queue = (dma_provider_queue_t){
+        .id = args.queue_id,
+        .read_ptr = (uint64_t *)(pointers + READ_OFFSET),
+        .write_ptr = (uint64_t *)pointers,
+        .doorbell = (uint64_t *)(k->doorbells + (args.doorbell_offset & (DMA_KFD_DOORBELL_BYTES - 1))),
+        .pointers = pointers,
+    };
+    return DMA_OK;
+
+drop_queue:
+    drop(k, args.queue_id);
+free_pointers:
+    k->rocr.pool_free(pointers);
+    return DMA_UNSUPPORTED;
+}
+
+static void kfd_destroy(dma_provider_t *provider, const dma_provider_queue_t *queue)
+{
+    by_kfd_t *k = of(provider);
+
+    /* The pointers after the queue: memory that a queue uses, once freed, makes the driver stop all of the process. */
+    drop(k, queue->id);
+    k->rocr.pool_free(queue->pointers);
+}
+
+static int real_open(const char *path, int flags)
+{
+    return open(path, flags);
+}
+
+static int real_ioctl(int fd, unsigned long request, void *argument)
+{
+    return ioctl(fd, request, argument);
+}
+
+static void *real_mmap(size_t bytes, int fd, uint64_t offset)
+{
+    return mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)offset);
+}
+
+static const dma_kfd_world_t world = {
+    .open = real_open,
+    .ioctl = real_ioctl,
+    .mmap = real_mmap,
+    .munmap = munmap,
+    .close = close,
+    .find_rocr = dma_rocr_find,
+};
+
+static dma_status_t kfd_open(const dma_provider_gpu_t *gpu, dma_provider_t **provider, char *why)
+{
+    return dma_kfd_open(&world, gpu, provider, why);
+}
+
+const dma_provider_ops_t dma_provider_kfd = {
+    .name = "kfd",
+    .open = kfd_open,
+    .close = kfd_close,
+    .alloc = kfd_alloc,
+    .free = kfd_free,
+    .create = kfd_create,
+    .destroy = kfd_destroy,
+};

@@ -1,0 +1,134 @@
+/*
+ * Queues through the thunk. It owns an SDMA queue's pointers and its doorbell; memory is of its allocator, in the uncached
+ * executable kind that it uses for queues itself.
+ *
+ * Opening counts: ROCr has opened the thunk before us, so "already opened" is what we want, and one close balances it. A
+ * library that nobody has opened is not the one that ROCr uses (another package brought it along, and ROCr has its own
+ * inside): two of them in a process have two ideas of what is mapped where, so that one is let alone.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/sdma/provider.h"
+#include "engine/sdma/thunk.h"
+
+#define SHARE 100 /* percent of the queue's time slice */
+
+typedef struct by_thunk {
+    dma_provider_t base;
+    dma_thunk_t thunk;
+    uint32_t node;
+} by_thunk_t;
+
+static by_thunk_t *of(dma_provider_t *provider)
+{
+    return (by_thunk_t *)provider;
+}
+
+static dma_status_t refuse(char *why, const char *reason)
+{
+    snprintf(why, DMA_PROVIDER_WHY_BYTES, "%s", reason);
+    return DMA_UNSUPPORTED;
+}
+
+static dma_status_t thunk_open(const dma_provider_gpu_t *gpu, dma_provider_t **provider, char *why)
+{
+    by_thunk_t *t = calloc(1, sizeof(*t));
+    const char *reason;
+    uint32_t rc;
+
+    if (!t) {
+        return refuse(why, "no memory");
+    }
+    if (dma_thunk_find(&t->thunk, &reason) != DMA_OK) {
+        free(t);
+        return refuse(why, reason);
+    }
+    rc = t->thunk.open();
+    if (rc != DMA_THUNK_ALREADY_OPENED) {
+        if (rc == DMA_THUNK_SUCCESS) {
+            t->thunk.close();
+        }
+        free(t);
+        return refuse(why, "ROCr does not use the libhsakmt that is in this process");
+    }
+    t->base = (dma_provider_t){.ops = &dma_provider_thunk, .names_engines = t->thunk.create_queue_ext};
+    t->node = gpu->node;
+    *provider = &t->base;
+    return DMA_OK;
+}
+
+static void thunk_close(dma_provider_t *provider)
+{
+    of(provider)->thunk.close();
+    free(provider);
+}
+
+static void *thunk_alloc(dma_provider_t *provider, uint64_t bytes, uint64_t *device_addr)
+{
+    const dma_thunk_t *thunk = &of(provider)->thunk;
+    dma_thunk_flags_t flags = {DMA_THUNK_NON_PAGED | DMA_THUNK_HOST_ACCESS | DMA_THUNK_EXECUTE_ACCESS |
+                               DMA_THUNK_UNCACHED};
+    void *memory = NULL;
+
+    if (thunk->alloc(0, bytes, flags, &memory) != DMA_THUNK_SUCCESS) {
+        return NULL;
+    }
+    if (thunk->map(memory, bytes, device_addr) != DMA_THUNK_SUCCESS) {
+        thunk->free(memory, bytes);
+        return NULL;
+    }
+    if (!*device_addr) {
+        *device_addr = (uint64_t)(uintptr_t)memory; /* the same on both sides */
+    }
+    memset(memory, 0, bytes);
+    return memory;
+}
+
+static void thunk_free(dma_provider_t *provider, void *memory, uint64_t bytes)
+{
+    of(provider)->thunk.unmap(memory);
+    of(provider)->thunk.free(memory, bytes);
+}
+
+static dma_status_t thunk_create(dma_provider_t *provider, dma_map_kind_t kind, uint32_t engine, void *ring,
+                                 uint64_t bytes, dma_provider_queue_t *queue, const char **reason)
+{
+    const by_thunk_t *t = of(provider);
+    dma_thunk_queue_t made = {0};
+    uint32_t rc;
+
+    if (kind == DMA_MAP_ENGINE) {
+        rc = t->thunk.create_queue_ext(t->node, DMA_THUNK_QUEUE_SDMA_BY_ENG, SHARE, DMA_THUNK_PRIORITY_MAXIMUM, engine,
+                                       ring, bytes, NULL, &made);
+    } else {
+        rc = t->thunk.create_queue(t->node, kind == DMA_MAP_XGMI ? DMA_THUNK_QUEUE_SDMA_XGMI : DMA_THUNK_QUEUE_SDMA,
+                                   SHARE, DMA_THUNK_PRIORITY_MAXIMUM, ring, bytes, NULL, &made);
+    }
+    if (rc != DMA_THUNK_SUCCESS) {
+        *reason = "libhsakmt makes no queue"; /* it does not hand on why */
+        return DMA_UNSUPPORTED;
+    }
+    *queue = (dma_provider_queue_t){.id = made.id,
+                                    .read_ptr = made.read_ptr,
+                                    .write_ptr = made.write_ptr,
+                                    .doorbell = made.doorbell,
+                                    .error = made.error};
+    return DMA_OK;
+}
+
+static void thunk_destroy(dma_provider_t *provider, const dma_provider_queue_t *queue)
+{
+    of(provider)->thunk.destroy_queue(queue->id);
+}
+
+const dma_provider_ops_t dma_provider_thunk = {
+    .name = "thunk",
+    .open = thunk_open,
+    .close = thunk_close,
+    .alloc = thunk_alloc,
+    .free = thunk_free,
+    .create = thunk_create,
+    .destroy = thunk_destroy,
+};

@@ -1,0 +1,135 @@
+/* Finding ROCr's host memory: see rocr.h. */
+#include "engine/sdma/rocr.h"
+
+#include <dlfcn.h>
+#include <stdbool.h>
+#include <string.h>
+
+typedef struct entry {
+    const char *name;
+    size_t offset;
+} entry_t;
+
+static const entry_t entries[] = {
+    {"hsa_iterate_agents", offsetof(dma_rocr_t, iterate_agents)},
+    {"hsa_agent_get_info", offsetof(dma_rocr_t, agent_info)},
+    {"hsa_amd_agent_iterate_memory_pools", offsetof(dma_rocr_t, iterate_pools)},
+    {"hsa_amd_memory_pool_get_info", offsetof(dma_rocr_t, pool_info)},
+    {"hsa_amd_memory_pool_allocate", offsetof(dma_rocr_t, pool_allocate)},
+    {"hsa_amd_memory_pool_free", offsetof(dma_rocr_t, pool_free)},
+    {"hsa_amd_agents_allow_access", offsetof(dma_rocr_t, allow_access)},
+};
+
+dma_status_t dma_rocr_find(dma_rocr_t *rocr, const char **reason)
+{
+    /* Python packages ship it without the version in its name. */
+    void *library = dlopen("libhsa-runtime64.so.1", RTLD_NOW | RTLD_NOLOAD);
+
+    if (!library && !(library = dlopen("libhsa-runtime64.so", RTLD_NOW | RTLD_NOLOAD))) {
+        *reason = "ROCr is not loaded";
+        return DMA_UNSUPPORTED;
+    }
+    for (size_t i = 0; i < sizeof(entries) / sizeof(entries[0]); i++) {
+        void *symbol = dlsym(library, entries[i].name);
+
+        if (!symbol) {
+            *reason = "this version of ROCr lacks a function";
+            dlclose(library);
+            return DMA_UNSUPPORTED;
+        }
+        memcpy((char *)rocr + entries[i].offset, &symbol, sizeof(symbol));
+    }
+    /* The reference to the library is kept: its functions are in use until the process ends. */
+    return DMA_OK;
+}
+
+typedef struct search {
+    const dma_rocr_t *rocr;
+    uint32_t node;
+    dma_rocr_handle_t gpu, cpu, pool;
+    bool has_gpu, has_cpu, has_pool;
+    bool kernarg; /* of the pool found */
+} search_t;
+
+static uint32_t see_agent(dma_rocr_handle_t agent, void *data)
+{
+    search_t *s = data;
+    uint32_t device, node;
+
+    if (s->rocr->agent_info(agent, DMA_ROCR_AGENT_DEVICE, &device) != DMA_ROCR_SUCCESS) {
+        return DMA_ROCR_SUCCESS;
+    }
+    if (device == DMA_ROCR_DEVICE_CPU && !s->has_cpu) {
+        s->cpu = agent;
+        s->has_cpu = true;
+    }
+    if (device == DMA_ROCR_DEVICE_GPU &&
+        s->rocr->agent_info(agent, DMA_ROCR_AGENT_DRIVER_NODE, &node) == DMA_ROCR_SUCCESS && node == s->node) {
+        s->gpu = agent;
+        s->has_gpu = true;
+    }
+    return DMA_ROCR_SUCCESS;
+}
+
+/* Fine-grained and not meant for kernels' arguments, or else meant for those. */
+static uint32_t see_pool(dma_rocr_handle_t pool, void *data)
+{
+    search_t *s = data;
+    uint32_t segment, flags;
+    bool allowed;
+
+    if (s->rocr->pool_info(pool, DMA_ROCR_POOL_SEGMENT, &segment) != DMA_ROCR_SUCCESS ||
+        segment != DMA_ROCR_SEGMENT_GLOBAL ||
+        s->rocr->pool_info(pool, DMA_ROCR_POOL_ALLOWED, &allowed) != DMA_ROCR_SUCCESS || !allowed ||
+        s->rocr->pool_info(pool, DMA_ROCR_POOL_FLAGS, &flags) != DMA_ROCR_SUCCESS || !(flags & DMA_ROCR_POOL_FINE)) {
+        return DMA_ROCR_SUCCESS;
+    }
+    if (!s->has_pool || (s->kernarg && !(flags & DMA_ROCR_POOL_KERNARG))) {
+        s->pool = pool;
+        s->has_pool = true;
+        s->kernarg = flags & DMA_ROCR_POOL_KERNARG;
+    }
+    return DMA_ROCR_SUCCESS;
+}
+
+dma_status_t dma_rocr_place(const dma_rocr_t *rocr, uint32_t node, dma_rocr_place_t *place, const char **reason)
+{
+    search_t s = {.rocr = rocr, .node = node};
+    dma_rocr_handle_t nearest = {0};
+
+    if (rocr->iterate_agents(see_agent, &s) != DMA_ROCR_SUCCESS) {
+        *reason = "ROCr does not run";
+        return DMA_UNSUPPORTED;
+    }
+    if (!s.has_gpu) {
+        *reason = "ROCr does not show the device";
+        return DMA_UNSUPPORTED;
+    }
+    if (rocr->agent_info(s.gpu, DMA_ROCR_AGENT_NEAREST_CPU, &nearest) == DMA_ROCR_SUCCESS && nearest.handle) {
+        s.cpu = nearest;
+        s.has_cpu = true;
+    }
+    if (!s.has_cpu || rocr->iterate_pools(s.cpu, see_pool, &s) != DMA_ROCR_SUCCESS || !s.has_pool) {
+        *reason = "ROCr has no fine-grained host memory";
+        return DMA_UNSUPPORTED;
+    }
+    *place = (dma_rocr_place_t){.gpu = s.gpu, .pool = s.pool};
+    return DMA_OK;
+}
+
+void *dma_rocr_alloc(const dma_rocr_t *rocr, const dma_rocr_place_t *place, size_t bytes)
+{
+    void *memory = NULL;
+
+    /* A version that does not know the flag may refuse it. */
+    if (rocr->pool_allocate(place->pool, bytes, DMA_ROCR_EXECUTABLE, &memory) != DMA_ROCR_SUCCESS &&
+        rocr->pool_allocate(place->pool, bytes, 0, &memory) != DMA_ROCR_SUCCESS) {
+        return NULL;
+    }
+    if (rocr->allow_access(1, &place->gpu, NULL, memory) != DMA_ROCR_SUCCESS) {
+        rocr->pool_free(memory);
+        return NULL;
+    }
+    memset(memory, 0, bytes);
+    return memory;
+}

@@ -1,0 +1,48 @@
+# shellcheck shell=bash
+# Shared by the scripts that test device memory under mpirun on the emulated node; sourced. They get the build folder as
+# their first argument and set up a node for every run.
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+root=$(cd "$here/../.." && pwd)
+build=${1:-$root/build}
+build=$(cd "$build" && pwd)
+# shellcheck source=test/lib.sh
+. "$root/test/lib.sh"
+
+if [ ! -e "$build/test/emu/thunk/libhsakmt.so.1" ]; then
+    # shellcheck source=/dev/null
+    . "$build/config/build.env"
+    skip "there is no emulated node: ${dma_emu_missing:-it is not built}"
+fi
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+# node SECONDS GPUS PERSONA CMD...: CMD on a node of its own, with logs and statistics in $work; ended with all that it
+# started after SECONDS
+node() {
+    local seconds=$1 gpus=$2 persona=$3
+    shift 3
+    rm -rf "$work/log" "$work/stats"
+    mkdir "$work/log" "$work/stats"
+    EMU_LOG=$work/log EMU_STATS=$work/stats timeout --kill-after=5 "$seconds" \
+        "$root/with-build" --build "$build" --gpus "$gpus" --persona "$persona" "$@"
+}
+
+# job SECONDS GPUS PERSONA RANKS ARGS...: mpirun on such a node
+job() {
+    local ranks=$4
+    node "$1" "$2" "$3" mpirun --oversubscribe --bind-to none -n "$ranks" --mca mpi_yield_when_idle 1 --mca coll dma \
+        "${@:5}"
+}
+
+# silent: nobody broke a rule of the node
+silent() {
+    ! grep -rh ^violation "$work/log"
+}
+
+# packets KIND: those of our queues, in all processes
+packets() {
+    cat "$work"/stats/* | awk -v kind="$1" '
+        /^queue/ { ours = /owner mca_coll_dma/ }
+        ours && $1 == "sdma" && $8 == "packet" && $9 == kind { n += $10 }
+        END { print n + 0 }'
+}

@@ -1,0 +1,17 @@
+# Tests of collectives on device memory, on the emulated node.
+mpi_scripts += \
+	test/device/common.sh \
+	test/device/counts.sh \
+	test/device/mutants.sh \
+	test/device/osu.sh \
+	test/device/sweep.sh
+mpi_programs += test/device/counts
+test_device_counts_SOURCES = test/device/counts.c test/device/hip.c test/device/hip.h
+test_device_counts_CPPFLAGS = $(MPI_CPPFLAGS)
+test_device_counts_LDADD = $(OMPI_PROGRAM_LIBS) -ldl
+mpi_scripts += test/device/lose.sh
+mpi_programs += test/device/lose
+test_device_lose_SOURCES = test/device/lose.c test/device/hip.c test/device/hip.h
+test_device_lose_CPPFLAGS = $(MPI_CPPFLAGS)
+test_device_lose_LDADD = $(OMPI_PROGRAM_LIBS) -ldl
+other_files += test/device/mutants

@@ -1,0 +1,71 @@
+#!/bin/bash
+# lose.sh [BUILD]: jobs in device memory that lose a process, the device, an engine, or never get what they ask for. None
+# hangs, none has wrong data without an error, nothing stays behind.
+set -uo pipefail
+# shellcheck source=test/device/common.sh
+. "$(dirname "$0")/common.sh"
+
+# What a job could leave in the machine.
+left_over() {
+    find "$work/tmp" /dev/shm -maxdepth 1 -name 'coll?dma*'
+    pgrep -f "^$work/lose" || true
+}
+
+# Our own name for the program and folder for nodes: others may be at work in this machine.
+mkdir "$work/tmp"
+export TMPDIR=$work/tmp
+ln -s "$build/test/device/lose" "$work/lose"
+
+# lose MODE VARIABLES ARGS...: the status is mpirun's; 98 if it hung, 99 if something is left
+lose() {
+    local mode=$1 variables=$2 status=0 before start=$SECONDS
+    shift 2
+    before=$(left_over)
+    for variable in ${variables//,/ }; do
+        local -x "${variable?}"
+    done
+    job 90 4 mi300x 4 "$@" "$work/lose" "$mode" || status=$?
+    [ $((SECONDS - start)) -lt 90 ] || return 98
+    for _ in 1 2 3 4 5 6 7 8 9 10; do # mpirun may be gone before the last of its children
+        [ "$(left_over)" != "$before" ] || break
+        sleep 0.3
+    done
+    if [ "$(left_over)" != "$before" ]; then
+        echo "left behind: $(left_over)"
+        return 99
+    fi
+    return $status
+}
+
+# ends STATUS-PATTERN MODE VARIABLES ARGS...: no hang, nothing wrong, and this status
+ends() {
+    local pattern=$1 status=0
+    shift
+    lose "$@" >"$work/out" 2>&1 || status=$?
+    cat "$work/out"
+    echo "status $status"
+    ! grep -q 'is wrong' "$work/out" && [[ "$status" =~ ^($pattern)$ ]] && [[ ! "$status" =~ ^(98|99|124)$ ]]
+}
+
+# goes_on TEXT VARIABLES ARGS...: all rounds are right, one line says why the engines do not do it, nobody broke a rule
+goes_on() {
+    ends 0 loop "${@:2}" && grep -q 'lose: done' "$work/out" && grep -Eq "$1" "$work/out" && silent
+}
+
+for turn in 1 2 3; do
+    ok "a process is killed, $turn" ends '[1-9][0-9]*' kill ''
+done
+ok 'MPI_Abort with programs armed' ends '[1-9][0-9]*' abort ''
+ok 'exit without MPI_Finalize' ends '[0-9]+' exit ''
+ok 'MPI_Finalize after hipDeviceReset' ends 0 reset ''
+ok 'an engine is reset' ends '[0-9]+' loop EMU_RESET_PACKET=40 --mca coll_dma_timeout 3
+ok 'a fault of an engine' ends '[0-9]+' loop EMU_FAULT_PACKET=40 --mca coll_dma_timeout 3
+ok 'no queue at all' goes_on 'sdma does not serve device .*: ' EMU_FAIL_QUEUE_AFTER=0 --mca coll_dma_verbose 2
+ok 'two queues' goes_on 'done' EMU_FAIL_QUEUE_AFTER=2
+ok 'memory that cannot be imported' goes_on 'cannot be opened' EMU_FAIL_IMPORT_AFTER=0
+ok 'memory that cannot be imported, later' goes_on 'done' EMU_FAIL_IMPORT_AFTER=3
+ok 'the runtime does without SDMA' goes_on 'done' HSA_ENABLE_SDMA=0
+ok 'no description of the machine' goes_on 'sdma does not serve device .*: ' '' --mca coll_dma_sysfs /nowhere \
+    --mca coll_dma_verbose 2
+ok 'host memory only: no HIP, and fork' ends 0 fork ''
+finish

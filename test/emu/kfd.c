@@ -1,0 +1,154 @@
+/*
+ * The kernel's interface of the emulated node, as far as making queues goes: what the preloaded shim (kfd_shim.c) hands on of
+ * calls on /dev/kfd. Queues end up beside those of the thunk, on the same engines.
+ *
+ * Like the newest kernels it takes a ring, and pages of pointers, only where each begins a mapping of exactly its size that
+ * the GPU has. Like any it knows the process by its memory: without a runtime that has opened the node there is no address
+ * space, and a child has none of its parent's.
+ *
+ * The structures are written down here once more, so that the component's own are not checked against themselves.
+ */
+#include "api.h"
+#include "config.h"
+#include "persona.h"
+#include "queue.h"
+#include "report.h"
+#include "vm.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/ioctl.h>
+
+enum {
+    PAGE = 4096,
+    MAJOR = 1,
+    MINOR = 17,
+    GET_VERSION = 1,
+    CREATE_QUEUE = 2,
+    DESTROY_QUEUE = 3,
+    TYPE_SDMA = 1,
+    TYPE_XGMI = 3,
+    TYPE_BY_ENGINE = 4,
+    BY_ENGINE_MINOR = 17,
+    NOT_SUPPORTED = 524, /* the kernel's own number, ENOTSUPP */
+};
+
+struct create {
+    uint64_t ring_base_address, write_pointer_address, read_pointer_address, doorbell_offset;
+    uint32_t ring_size, gpu_id, queue_type, queue_percentage, queue_priority, queue_id;
+    uint64_t eop_buffer_address, eop_buffer_size, ctx_save_restore_address;
+    uint32_t ctx_save_restore_size, ctl_stack_size, sdma_engine_id, pad;
+};
+_Static_assert(sizeof(struct create) == 96, "as Linux has it from 1.17 on");
+
+static uint32_t node_of(uint32_t gpu_id)
+{
+    for (int gpu = 0; gpu < emu_config()->gpus; gpu++)
+        if (emu_persona_gpu_id(emu_config()->persona, gpu) == gpu_id)
+            return (uint32_t)gpu + 1;
+    return 0;
+}
+
+static uint32_t minor(void)
+{
+    return (uint32_t)emu_config_number("EMU_KFD_MINOR", MINOR, 0, 99);
+}
+
+/* Whether memory around an address is a mapping of exactly `bytes` from the begin of its page. */
+static bool is_exact(uint32_t node, uint64_t at, uint64_t bytes)
+{
+    emu_vm_lock_read();
+    const struct emu_range *range = emu_vm_find(at);
+    bool exact =
+        range && range->va == (at & ~(uint64_t)(PAGE - 1)) && range->bytes == bytes && emu_vm_is_mapped(range, node);
+    emu_vm_unlock();
+    if (!exact)
+        emu_note("the kernel refuses a queue: %#llx does not begin a mapping of %llu bytes", (unsigned long long)at,
+                 (unsigned long long)bytes);
+    return exact;
+}
+
+/* The thunk's name for the kernel's type, or -1. */
+static int type_of(const struct create *args)
+{
+    switch (args->queue_type) {
+    case TYPE_SDMA:
+        return HSA_QUEUE_SDMA;
+    case TYPE_XGMI:
+        return HSA_QUEUE_SDMA_XGMI;
+    case TYPE_BY_ENGINE:
+        return minor() >= BY_ENGINE_MINOR ? EMU_QUEUE_BY_ENGINE : -1;
+    default:
+        return -1;
+    }
+}
+
+static int create(const char *owner, struct create *args)
+{
+    const struct emu_persona *persona = emu_config()->persona;
+    uint32_t node = node_of(args->gpu_id), doorbell;
+    int type = type_of(args);
+    if (type < 0)
+        return NOT_SUPPORTED;
+    if (node == 0 || args->queue_percentage > 100 || args->queue_priority > 15 || args->ring_size < PAGE ||
+        (args->ring_size & (args->ring_size - 1)))
+        return EINVAL;
+    if (type == EMU_QUEUE_BY_ENGINE && args->sdma_engine_id >= persona->host_engines + persona->xgmi_engines)
+        return EINVAL;
+    if (!is_exact(node, args->write_pointer_address, PAGE) || !is_exact(node, args->read_pointer_address, PAGE) ||
+        args->ring_base_address % PAGE || !is_exact(node, args->ring_base_address, args->ring_size))
+        return EINVAL;
+    HSAKMT_STATUS status =
+        emu_queue_create(owner, node, type, args->sdma_engine_id, (void *)(uintptr_t)args->ring_base_address,
+                         args->ring_size, (uint64_t *)(uintptr_t)args->write_pointer_address,
+                         (uint64_t *)(uintptr_t)args->read_pointer_address, &args->queue_id, &doorbell);
+    if (status != HSAKMT_STATUS_SUCCESS)
+        return ENOMEM;
+    args->doorbell_offset = 3ull << 62 | (uint64_t)(args->gpu_id & 0xffff) << 46 | doorbell;
+    return 0;
+}
+
+static int serve(const char *owner, unsigned long request, void *argument)
+{
+    /* Shorter structures are those of older programs; what they lack is zero. */
+    union {
+        struct create create;
+        uint32_t words[24];
+    } copy = {.words = {0}};
+    size_t bytes = _IOC_SIZE(request);
+    int error = EINVAL;
+    if (bytes > sizeof copy)
+        return EINVAL;
+    memcpy(&copy, argument, bytes);
+    if (_IOC_NR(request) == GET_VERSION) {
+        copy.words[0] = MAJOR;
+        copy.words[1] = minor();
+        error = 0;
+    } else if (_IOC_NR(request) == CREATE_QUEUE) {
+        error = create(owner, &copy.create);
+    } else if (_IOC_NR(request) == DESTROY_QUEUE) {
+        error = hsaKmtDestroyQueue(copy.words[0]) == HSAKMT_STATUS_SUCCESS ? 0 : EINVAL;
+    }
+    memcpy(argument, &copy, bytes);
+    return error;
+}
+
+int emu_kfd_ioctl(const void *caller, unsigned long request, void *argument)
+{
+    if (emu_api_forked())
+        return EBADF;
+    if (emu_api_enter(__func__) != HSAKMT_STATUS_SUCCESS)
+        return ESRCH;
+    int error = serve(emu_api_caller(caller), request, argument);
+    emu_trace("ioctl %#lx on /dev/kfd: %s", request, error == NOT_SUPPORTED ? "ENOTSUPP" : strerror(error));
+    return error;
+}
+
+void *emu_kfd_map(size_t bytes, uint64_t offset)
+{
+    bool known = false;
+    for (int gpu = 0; gpu < emu_config()->gpus; gpu++)
+        known |= offset == (3ull << 62 | (uint64_t)(emu_persona_gpu_id(emu_config()->persona, gpu) & 0xffff) << 46);
+    return known && bytes == EMU_DOORBELL_BYTES && !emu_api_forked() ? emu_queue_map_doorbells() : NULL;
+}

@@ -1,0 +1,108 @@
+#!/bin/bash
+# queues.sh: where the sdma engine's queues come from (docs/hardware.md), with collectives in device memory on the emulated node:
+# the thunk, the kernel's interface, what each is given, what is said when there are none, and children of the processes.
+set -euo pipefail
+root=$(cd "$(dirname "$0")/../.." && pwd)
+# shellcheck source=test/lib.sh
+. "$root/test/lib.sh"
+build=${1:-$root/build}
+bin=$build/test/emu
+if [ ! -e "$bin/thunk/libhsakmt.so.1" ]; then
+    # shellcheck source=/dev/null
+    . "$build/config/build.env"
+    skip "there is no emulated node: ${dma_emu_missing:-it is not built}"
+fi
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+export OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_coll=dma
+
+# collectives GPUS PERSONA [NAME=VALUE...] [-- ARGS...]: a rank per GPU, with these parameters. The data are right, nobody did
+# anything wrong on the node, and what was said is in $work/said.
+collectives() {
+    local gpus=$1 persona=$2 mca=()
+    shift 2
+    while [ $# -gt 0 ] && [ "$1" != -- ]; do
+        mca+=(--mca "coll_dma_${1%%=*}" "${1#*=}")
+        shift
+    done
+    [ $# = 0 ] || shift
+    rm -rf "$work/log" "$work/stats"
+    mkdir "$work/log" "$work/stats"
+    EMU_LOG=$work/log EMU_STATS=$work/stats timeout --kill-after=5 60 "$root/with-build" --build "$build" \
+        --gpus "$gpus" --persona "$persona" mpirun --oversubscribe --bind-to none -n "$gpus" "${mca[@]}" \
+        "$bin/collective" "$@" >"$work/said" 2>&1 || { cat "$work/said"; return 1; }
+    cat "$work/said"
+    grep -q '^collective: data right$' "$work/said" && ! grep -r ^violation "$work/log"
+}
+
+# ours: how many queues of which type the component made: 2 host-facing, 5 link, 6 of a named engine
+ours() {
+    cat "$work"/stats/* | awk '$1 == "queue" && $10 == "mca_coll_dma.so" { print $8 }' | sort | uniq -c |
+        awk '{ printf "%s%s:%s", sep, $2, $1; sep = " " }'
+}
+
+# made TYPES CMD...: CMD succeeds, and the component made these queues and destroyed them all
+made() {
+    local wanted=$1
+    shift
+    "$@" || return 1
+    echo "queues made: $(ours)"
+    [[ $(ours) =~ ^$wanted$ ]] && ! cat "$work"/stats/* | grep 'owner mca_coll_dma.so open$'
+}
+
+# but PATTERN CMD...: CMD succeeds, and somebody said this
+but() {
+    local pattern=$1
+    shift
+    "$@" && grep -Eq -e "$pattern" "$work/said"
+}
+
+# Each link's queue is on the engine that the kernel recommends for it.
+on_recommended() {
+    collectives 8 mi300x queues=kfd gpu_variant=pcpy && [ "$(cat "$work"/stats/* | awk '/ moved gpu[1-7]/ && $3 == 0 { print $5, $9 }' |
+        sort -nu | tr '\n' ' ')" = '2 gpu3 4 gpu4 6 gpu7 8 gpu5 10 gpu6 12 gpu2 14 gpu1 ' ]
+}
+
+# Queues of the kernel's make take programs before their start.
+armed() {
+    collectives 2 mi300x queues=kfd && cat "$work"/stats/* | grep -q ' packet cond-exe '
+}
+
+# Jobs that are killed while their queues wait take none with them: more of them, on one node, than an engine has queues.
+dies() {
+    # shellcheck disable=SC2016
+    timeout --kill-after=5 60 "$root/with-build" --build "$build" --gpus 2 bash -c '
+        job() { mpirun --oversubscribe --bind-to none -n 2 --mca coll_dma_queues kfd --mca coll_dma_armed_seconds 100 \
+            --mca coll_dma_verbose 2 "$@" 2>&1; }
+        for i in {1..9}; do job "$1" die | grep -q "signal 9" || exit 1; done
+        job "$1"' - "$bin/collective" | tee "$work/said"
+    grep -q '^collective: data right$' "$work/said" && grep -q 'served by the engine sdma' "$work/said"
+}
+
+# with NAME=VALUE CMD...: in this environment
+with() {
+    local -x "$1"
+    shift
+    "$@"
+}
+
+none='no engine serves device . \('
+ok 'thunk, by default' made '2:[0-9]+ 5:[0-9]+' collectives 2 mi250x
+ok 'thunk, by name' made '2:[0-9]+ 5:[0-9]+' collectives 2 mi250x queues=thunk
+ok 'kfd: on the engines of the links' made '2:[0-9]+ 6:[0-9]+' collectives 2 mi250x queues=kfd
+ok 'kfd: on the recommended engines of 8 MI300X' on_recommended
+ok 'kfd: armed programs' armed
+ok 'kfd: a kernel that cannot name engines' with EMU_KFD_MINOR=16 made '2:[0-9]+ 5:2' collectives 2 mi250x queues=kfd
+ok 'kfd: queues for one link alone, the others share' \
+    with EMU_FAIL_QUEUE_AFTER=4 made '2:[0-9]+ 6:3' collectives 3 mi250x queues=kfd
+ok 'kfd: no queue is left' with EMU_FAIL_QUEUE_AFTER=0 \
+    but "$none"'kfd: no queue is free on the engine\)' collectives 2 mi250x engine=sdma queues=kfd
+ok 'a provider that there is not' but "$none"'there is no queue provider "nosuch"\)' collectives 2 mi250x engine=sdma queues=nosuch
+ok 'HSA_ENABLE_SDMA=0' with HSA_ENABLE_SDMA=0 \
+    but "$none"'HSA_ENABLE_SDMA=0 in the environment\)' collectives 2 mi250x engine=sdma queues=kfd
+ok 'kfd: killed while queues wait' dies
+ok 'kfd: held' collectives 2 mi250x queues=kfd armed_seconds=100 -- hold 1
+for provider in thunk kfd; do
+    ok "$provider: children take nothing along" made '2:[0-9]+ [56]:[0-9]+' collectives 2 mi250x queues=$provider -- fork
+done
+finish

@@ -1,0 +1,5 @@
+# Only the first start of a persistent call is armed.
+# file: ompi_coll_dma/task/task.c
+# build: plain
+# tests: test_device_persistent:armed_for_the_next_start
+/^static dma_status_t finish/,/^}/s/dma_device_arm\(comm\);//

@@ -1,0 +1,37 @@
+#!/bin/bash
+# stranger.sh COMPONENT BUILD: a component that was built for another series of Open MPI is refused by the loader, not by a
+# crash, and the job does without it.
+# Read by wrong.sh, which runs it here and in the roots of other series.
+set -uo pipefail
+component=$1
+build=$(cd "$2" && pwd)
+root=$(cd "$(dirname "$0")/../.." && pwd)
+# shellcheck source=test/lib.sh
+. "$root/test/lib.sh"
+# shellcheck source=/dev/null
+. "$build/config/build.env"
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cp "$component" "$work/mca_coll_dma.so"
+export OMPI_MCA_mca_base_component_path=$work${dma_ompi_component_rest:-}
+[ -z "${dma_pmix_component_dir:-}" ] || export PMIX_MCA_mca_base_component_path=$dma_pmix_component_dir
+export OMPI_MCA_coll_dma_verbose=1 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+
+works_without() {
+    local output
+    output=$(timeout 60 mpirun --oversubscribe --bind-to none -n 2 "$@" "$build/examples/allgather_check" 2>&1) ||
+        { echo "$output"; return 1; }
+    echo "$output"
+    grep -q ' 0 wrong' <<<"$output" && ! grep -q 'coll/dma' <<<"$output"
+}
+
+# It could be loaded only if the loader found all the libraries it names.
+refused() {
+    ldd "$work/mca_coll_dma.so"
+    timeout 60 ompi_info --parsable | grep -q '^mca:coll:tuned:' && ! timeout 60 ompi_info --parsable | grep '^mca:coll:dma:'
+}
+
+ok 'ompi_info works without it' refused
+ok 'a job works without it' works_without
+ok 'and when others are named, too' works_without --mca coll tuned,basic,libnbc,self,inter
+finish

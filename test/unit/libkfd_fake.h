@@ -1,0 +1,74 @@
+/*
+ * A kernel driver and a ROCr that are not there, for the provider of queues from /dev/kfd: one process, three GPUs of two
+ * host-facing and four XGMI engines, whose queues the emulated engines execute (test/emu/sdma.h).
+ *
+ * It is as strict as the newest kernel: a ring and a page of pointers must each begin a mapping of exactly their size that
+ * the GPU has; doorbells are mapped all or none; memory that a queue uses must not be freed. What is left over, and what
+ * was done wrong, is counted. Every call can be made to fail.
+ */
+#ifndef DMA_TEST_LIBKFD_FAKE_H
+#define DMA_TEST_LIBKFD_FAKE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine/sdma/kfd.h"
+
+#define FAKE_NODE         2 /* the GPU that the tests use; 1 and 3 are others */
+#define FAKE_GPU_ID       0xbeefu
+#define FAKE_HOST_ENGINES 2
+#define FAKE_XGMI_ENGINES 4
+#define FAKE_ENGINES      (FAKE_HOST_ENGINES + FAKE_XGMI_ENGINES)
+#define FAKE_PER_ENGINE   8
+
+/* What the world is like; zeros are the usual one. */
+typedef struct fake_options {
+    uint32_t major, minor;  /* of the interface; 0: 1 and 17 */
+    int open_error;         /* errno of opening the driver's file */
+    bool no_rocr;           /* it is not loaded */
+    bool rocr_down;         /* it is, and does not run */
+    bool hidden;            /* it does not show the GPU */
+    bool no_fine;           /* only coarse memory */
+    bool only_kernarg;      /* fine-grained memory is for kernels' arguments */
+    bool old_rocr;          /* knows no flag of memory, and not which CPU is nearest */
+    uint64_t extra;         /* bytes that ROCr adds to every mapping */
+    unsigned max_queues;    /* of the device; 0: as many as its engines have */
+    unsigned interruptions; /* of every ioctl, before it is done */
+    unsigned fail_call;     /* this call, from 1, fails; 0: none */
+    int fail_error;         /* with this errno */
+} fake_options_t;
+
+void fake_begin(const fake_options_t *options);
+/* Ends the test if anything is left over or was done wrong. */
+void fake_end(void);
+/* The end of the process: takes away what is left, which nothing may use any more. */
+void fake_sweep(void);
+
+/* The provider in this world, and a list of it alone. */
+extern const dma_provider_ops_t *const fake_providers[];
+extern const dma_provider_gpu_t fake_gpu;
+
+/* Lets the engines work until they are idle, or for a while if they wait. */
+void fake_run(void);
+
+typedef struct fake_counts {
+    unsigned calls;  /* of all functions of the world and of ROCr */
+    unsigned system; /* of the system calls among them */
+    unsigned opens, files, maps, mapped, queues, allocations;
+    unsigned executable; /* allocations that asked for it */
+    unsigned pool;       /* that the last allocation came from */
+} fake_counts_t;
+extern fake_counts_t fake_counts;
+
+/* The pools of ROCr: of the nearest CPU, and of the first. */
+#define FAKE_POOL_COARSE       100u
+#define FAKE_POOL_KERNARG      101u
+#define FAKE_POOL_FINE         102u
+#define FAKE_POOL_FINE_DISTANT 112u
+
+/* The engine that a doorbell's queue is on, or -1. */
+int fake_engine_of(const uint64_t *doorbell);
+/* Queues of the other processes of the machine. */
+void fake_occupy(unsigned engine, unsigned queues);
+
+#endif

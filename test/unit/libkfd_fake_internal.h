@@ -1,0 +1,24 @@
+/* What the two halves of the world of libkfd_fake.h know of each other. */
+#ifndef DMA_TEST_LIBKFD_FAKE_INTERNAL_H
+#define DMA_TEST_LIBKFD_FAKE_INTERNAL_H
+
+#include "libkfd_fake.h"
+
+extern fake_options_t fake_options;
+
+/* Counts a call; true: it is the one to fail, with errno set. */
+bool fake_fails(void);
+
+/* ROCr's memory. */
+void fake_memory_begin(void);
+void fake_memory_end(void);
+void fake_memory_sweep(void);
+/* Bytes that the GPU may use; a mapping of exactly these bytes. */
+bool fake_memory_mapped(uint64_t at, uint64_t bytes);
+bool fake_memory_exact(uint64_t at, uint64_t bytes);
+dma_status_t fake_find_rocr(dma_rocr_t *rocr, const char **reason);
+
+/* The kernel's: whether a queue uses memory that begins there. */
+bool fake_memory_in_use(uint64_t at);
+
+#endif

@@ -1,0 +1,220 @@
+/* ROCr's half of libkfd_fake.h: two CPUs, three GPUs, pools, and memory whose addresses are the CPU's. */
+#include <check.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "libkfd_fake_internal.h"
+
+#define CPU      1 /* handles: of the first CPU, of the one near the GPUs, */
+#define NEAR_CPU 2
+#define GPU(n)   (10u + (n)) /* and of the GPU of a node */
+#define RANGES   128
+#define PAGE     4096
+
+#define NOT_RUNNING 0x100bu
+#define WRONG       0x1001u
+#define NO_MEMORY   0x1008u
+
+typedef struct range {
+    uint64_t at, bytes; /* of the mapping */
+    bool mapped;
+} range_t;
+
+static range_t ranges[RANGES];
+
+void fake_memory_begin(void)
+{
+    memset(ranges, 0, sizeof(ranges));
+}
+
+void fake_memory_sweep(void)
+{
+    for (int i = 0; i < RANGES; i++) {
+        if (ranges[i].at) {
+            munmap((void *)(uintptr_t)ranges[i].at, ranges[i].bytes);
+            ranges[i].at = 0;
+        }
+    }
+    fake_counts.allocations = 0;
+}
+
+void fake_memory_end(void)
+{
+    for (int i = 0; i < RANGES; i++) {
+        ck_assert_uint_eq(ranges[i].at, 0);
+    }
+}
+
+bool fake_memory_mapped(uint64_t at, uint64_t bytes)
+{
+    for (int i = 0; i < RANGES; i++) {
+        const range_t *r = &ranges[i];
+
+        if (r->at && r->mapped && at >= r->at && at - r->at <= r->bytes && bytes <= r->bytes - (at - r->at)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool fake_memory_exact(uint64_t at, uint64_t bytes)
+{
+    for (int i = 0; i < RANGES; i++) {
+        if (ranges[i].at == at && ranges[i].bytes == bytes && ranges[i].mapped) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static uint32_t iterate_agents(dma_rocr_each_t *each, void *data)
+{
+    static const uint64_t agents[] = {CPU, NEAR_CPU, GPU(1), GPU(FAKE_NODE), GPU(3)};
+    uint32_t rc = DMA_ROCR_SUCCESS;
+
+    if (fake_fails() || fake_options.rocr_down) {
+        return NOT_RUNNING;
+    }
+    for (size_t i = 0; i < sizeof(agents) / sizeof(agents[0]) && rc == DMA_ROCR_SUCCESS; i++) {
+        if (agents[i] != GPU(FAKE_NODE) || !fake_options.hidden) {
+            rc = each((dma_rocr_handle_t){agents[i]}, data);
+        }
+    }
+    return rc;
+}
+
+static uint32_t agent_info(dma_rocr_handle_t agent, uint32_t what, void *value)
+{
+    if (fake_fails()) {
+        return WRONG;
+    }
+    switch (what) {
+    case DMA_ROCR_AGENT_DEVICE:
+        *(uint32_t *)value = agent.handle < GPU(0) ? DMA_ROCR_DEVICE_CPU : DMA_ROCR_DEVICE_GPU;
+        return DMA_ROCR_SUCCESS;
+    case DMA_ROCR_AGENT_DRIVER_NODE:
+        *(uint32_t *)value = (uint32_t)(agent.handle - GPU(0));
+        return DMA_ROCR_SUCCESS;
+    case DMA_ROCR_AGENT_NEAREST_CPU:
+        if (fake_options.old_rocr) {
+            return WRONG;
+        }
+        *(dma_rocr_handle_t *)value = (dma_rocr_handle_t){NEAR_CPU};
+        return DMA_ROCR_SUCCESS;
+    default:
+        ck_abort_msg("unknown question %#x", what);
+    }
+}
+
+/* Coarse first, then what is for kernels' arguments, then fine-grained; a group segment before all. */
+static uint32_t iterate_pools(dma_rocr_handle_t agent, dma_rocr_each_t *each, void *data)
+{
+    uint64_t first = agent.handle == NEAR_CPU ? 99 : 109;
+    uint32_t rc = DMA_ROCR_SUCCESS;
+
+    if (fake_fails()) {
+        return WRONG;
+    }
+    ck_assert(agent.handle == CPU || agent.handle == NEAR_CPU);
+    for (uint64_t pool = first; pool < first + 4 && rc == DMA_ROCR_SUCCESS; pool++) {
+        bool kernarg = pool % 10 == 1, fine = pool % 10 == 2;
+
+        if ((fake_options.no_fine && (kernarg || fine)) || (fake_options.only_kernarg && fine)) {
+            continue;
+        }
+        rc = each((dma_rocr_handle_t){pool}, data);
+    }
+    return rc;
+}
+
+static uint32_t pool_info(dma_rocr_handle_t pool, uint32_t what, void *value)
+{
+    static const uint32_t flags[] = {4, DMA_ROCR_POOL_KERNARG | DMA_ROCR_POOL_FINE, DMA_ROCR_POOL_FINE};
+
+    if (fake_fails()) {
+        return WRONG;
+    }
+    switch (what) {
+    case DMA_ROCR_POOL_SEGMENT:
+        *(uint32_t *)value = pool.handle % 10 == 9 ? 3 : DMA_ROCR_SEGMENT_GLOBAL;
+        return DMA_ROCR_SUCCESS;
+    case DMA_ROCR_POOL_ALLOWED:
+        *(bool *)value = true;
+        return DMA_ROCR_SUCCESS;
+    case DMA_ROCR_POOL_FLAGS:
+        ck_assert_uint_lt(pool.handle % 10, 3);
+        *(uint32_t *)value = flags[pool.handle % 10];
+        return DMA_ROCR_SUCCESS;
+    default:
+        ck_abort_msg("unknown question %#x", what);
+    }
+}
+
+/* Memory is not zero, and not there in children. */
+static uint32_t pool_allocate(dma_rocr_handle_t pool, size_t bytes, uint32_t flags, void **memory)
+{
+    range_t *r = ranges;
+
+    if (fake_fails()) {
+        return NO_MEMORY;
+    }
+    ck_assert_uint_eq(bytes % PAGE, 0);
+    if (flags && (fake_options.old_rocr || flags != DMA_ROCR_EXECUTABLE)) {
+        return WRONG;
+    }
+    while (r->at) {
+        r++;
+    }
+    r->bytes = bytes + fake_options.extra;
+    *memory = mmap(NULL, r->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    ck_assert_ptr_ne(*memory, MAP_FAILED);
+    madvise(*memory, r->bytes, MADV_DONTFORK);
+    memset(*memory, 0x5a, r->bytes);
+    r->at = (uintptr_t)*memory;
+    r->mapped = false;
+    fake_counts.allocations++;
+    fake_counts.executable += flags == DMA_ROCR_EXECUTABLE;
+    fake_counts.pool = (unsigned)pool.handle;
+    return DMA_ROCR_SUCCESS;
+}
+
+static uint32_t pool_free(void *memory)
+{
+    for (int i = 0; memory && i < RANGES; i++) {
+        if (ranges[i].at == (uintptr_t)memory) {
+            ck_assert_msg(!fake_memory_in_use((uintptr_t)memory), "memory of a queue is freed before the queue");
+            ranges[i].at = 0;
+            munmap(memory, ranges[i].bytes);
+            fake_counts.allocations--;
+            return DMA_ROCR_SUCCESS;
+        }
+    }
+    ck_abort_msg("%p is not allocated", memory);
+}
+
+static uint32_t allow_access(uint32_t n, const dma_rocr_handle_t *agents, const uint32_t *flags, const void *memory)
+{
+    if (fake_fails()) {
+        return NO_MEMORY;
+    }
+    ck_assert_uint_eq(n, 1);
+    ck_assert_uint_eq(agents[0].handle, GPU(FAKE_NODE));
+    ck_assert_ptr_null(flags);
+    for (int i = 0; i < RANGES; i++) {
+        if (ranges[i].at == (uintptr_t)memory) {
+            ranges[i].mapped = true;
+            return DMA_ROCR_SUCCESS;
+        }
+    }
+    ck_abort_msg("%p is not allocated", memory);
+}
+
+dma_status_t fake_find_rocr(dma_rocr_t *rocr, const char **reason)
+{
+    if (fake_fails() || fake_options.no_rocr) {
+        *reason = "ROCr is not loaded";
+        return DMA_UNSUPPORTED;
+    }
+    *rocr = (dma_rocr_t){iterate_agents, agent_info, iterate_pools, pool_info, pool_allocate, pool_free, allow_access};
+    return DMA_OK;
+}

@@ -1,0 +1,242 @@
+/* What a process has exported, opened and shown to its devices: numbers that are never used again, and counts that hold. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpu/share.h"
+#include "libgpu_fake.h"
+#include "libunit.h"
+
+#define MANY 1030 /* more allocations than a process remembers */
+
+/* ---- memory that runs out ---- */
+
+static bool no_memory;
+
+void *__real_malloc(size_t bytes);
+void *__wrap_malloc(size_t bytes);
+
+void *__wrap_malloc(size_t bytes)
+{
+    return no_memory ? NULL : __real_malloc(bytes);
+}
+
+/* ---- a process ---- */
+
+static dma_gpu_runtime_t *rt;
+static dma_share_t *share;
+static bool anonymous; /* the runtime does not tell allocations apart */
+
+static void begin(void)
+{
+    fake_gpu_options_t options = {.devices = 2, .seed = unit_seed()};
+
+    rt = fake_gpu_start(&options);
+    share = dma_share_create(rt);
+    no_memory = anonymous = false;
+}
+
+static void end(void)
+{
+    dma_share_destroy(share);
+    fake_gpu_stop();
+}
+
+static uint64_t number_of(const void *addr, dma_export_t *export)
+{
+    dma_gpu_memory_t m;
+
+    dma_gpu_classify(rt, (uint64_t)(uintptr_t)addr, 16, &m);
+    ck_assert(m.exportable);
+    if (anonymous) {
+        m.buffer_id = 0;
+    }
+    ck_assert_int_eq(dma_share_export(share, &m, export), DMA_OK);
+    ck_assert_uint_eq(export->base, (uint64_t)(uintptr_t)addr);
+    return export->number;
+}
+
+static char *device_memory(size_t bytes)
+{
+    return fake_gpu_alloc(DMA_GPU_DEVICE_PLAIN, 0, bytes);
+}
+
+/* ---- exports ---- */
+
+START_TEST(one_number_for_one_allocation)
+{
+    char *a, *b;
+    uint64_t first, second;
+    dma_export_t e;
+
+    begin();
+    anonymous = _i;
+    a = device_memory(5000);
+    b = device_memory(5000);
+    first = number_of(a, &e);
+    second = number_of(b, &e);
+    ck_assert_uint_ne(first, 0);
+    ck_assert_uint_ne(first, second);
+    for (int k = 0; k < 3; k++) {
+        ck_assert_uint_eq(number_of(a, &e), first);
+        ck_assert_uint_eq(number_of(b, &e), second);
+    }
+    /* the runtime is asked again only where it has no other way to tell them apart */
+    ck_assert_uint_eq(fake_gpu_calls("ipc_export"), anonymous ? 8 : 2);
+    fake_gpu_free(a);
+    fake_gpu_next_at(a);
+    ck_assert_ptr_eq(device_memory(5000), a);
+    ck_assert_uint_gt(number_of(a, &e), second); /* a new one at the same address */
+    fake_gpu_free(a);
+    fake_gpu_free(b);
+    end();
+}
+END_TEST
+
+/* One that has made room for others gets another number. */
+START_TEST(more_than_is_remembered)
+{
+    static char *memory[MANY];
+    uint64_t first, last = 0;
+    dma_export_t e;
+
+    begin();
+    for (int i = 0; i < MANY; i++) {
+        memory[i] = device_memory(16);
+        last = number_of(memory[i], &e);
+    }
+    ck_assert_uint_eq(last, MANY);
+    ck_assert_uint_eq(number_of(memory[MANY - 1], &e), last);
+    first = number_of(memory[0], &e);
+    ck_assert_uint_gt(first, last);
+    ck_assert_uint_eq(number_of(memory[0], &e), first);
+    for (int i = 0; i < MANY; i++) {
+        fake_gpu_free(memory[i]);
+    }
+    end();
+}
+END_TEST
+
+START_TEST(export_that_fails)
+{
+    dma_gpu_memory_t m;
+    dma_status_t status;
+    dma_export_t e;
+    char *a;
+
+    begin();
+    a = device_memory(100);
+    dma_gpu_classify(rt, (uint64_t)(uintptr_t)a, 16, &m);
+    fake_gpu_fail("ipc_export", 0, DMA_UNSUPPORTED);
+    ck_assert_int_eq(dma_share_export(share, &m, &e), DMA_UNSUPPORTED);
+    no_memory = true; /* nor for the check of what comes out */
+    status = dma_share_export(share, &m, &e);
+    no_memory = false;
+    ck_assert_int_eq(status, DMA_ERR_NOMEM);
+    ck_assert_uint_eq(number_of(a, &e), 1);
+    fake_gpu_free(a);
+    end();
+}
+END_TEST
+
+/* ---- imports ---- */
+
+START_TEST(opened_once_for_each_device)
+{
+    dma_import_t *i[4];
+    dma_export_t e;
+    char *a;
+
+    begin();
+    a = device_memory(3000);
+    strcpy(a + 7, "here");
+    number_of(a, &e);
+    ck_assert_int_eq(dma_share_open(share, 0, 1, &e, &i[0]), DMA_OK);
+    ck_assert_int_eq(dma_share_open(share, 0, 1, &e, &i[1]), DMA_OK);
+    ck_assert_int_eq(dma_share_open(share, 1, 1, &e, &i[2]), DMA_OK);
+    ck_assert_int_eq(dma_share_open(share, 0, 2, &e, &i[3]),
+                     DMA_OK); /* another process's number is another allocation */
+    ck_assert_uint_eq(fake_gpu_calls("ipc_open"), 3);
+    ck_assert_ptr_eq(i[0], i[1]);
+    ck_assert_str_eq((char *)(uintptr_t)dma_import_base(i[2]) + 7, "here");
+    dma_share_close(share, i[0]);
+    ck_assert_uint_eq(fake_gpu_calls("ipc_close"), 0);
+    dma_share_close(share, i[1]);
+    ck_assert_uint_eq(fake_gpu_calls("ipc_close"), 1);
+    dma_share_close(share, i[2]);
+    dma_share_close(share, i[3]);
+    fake_gpu_free(a);
+    end();
+}
+END_TEST
+
+/* Nothing stays open of what has failed: the end looks for it. */
+START_TEST(opening_that_fails)
+{
+    dma_status_t status;
+    dma_import_t *i;
+    dma_export_t e;
+    char *a;
+
+    begin();
+    a = device_memory(3000);
+    number_of(a, &e);
+    fake_gpu_fail("ipc_open", 0, DMA_UNSUPPORTED);
+    ck_assert_int_eq(dma_share_open(share, 0, 1, &e, &i), DMA_UNSUPPORTED);
+    no_memory = true; /* nor for the check of what comes out */
+    status = dma_share_open(share, 0, 1, &e, &i);
+    no_memory = false;
+    ck_assert_int_eq(status, DMA_ERR_NOMEM);
+    ck_assert_int_eq(dma_share_open(share, 0, 1, &e, &i), DMA_OK);
+    dma_share_close(share, i);
+    fake_gpu_free(a);
+    end();
+}
+END_TEST
+
+/* ---- registrations ---- */
+
+START_TEST(shown_as_often_as_hidden)
+{
+    char *page = malloc(8192);
+    dma_status_t status;
+    uint64_t at;
+
+    begin();
+    ck_assert_int_eq(dma_share_pin(share, 0, page, 4096, &at), DMA_OK);
+    ck_assert_int_eq(dma_share_pin(share, 0, page, 4096, &at), DMA_OK);
+    ck_assert_int_eq(dma_share_pin(share, 0, page, 8192, &at), DMA_OK); /* more than is shown */
+    ck_assert_int_eq(dma_share_pin(share, 0, page, 8192, &at), DMA_OK);
+    ck_assert_int_eq(dma_share_pin(share, 1, page, 100, &at), DMA_OK);
+    ck_assert_uint_eq(fake_gpu_calls("host_register"), 2); /* one serves all devices */
+    dma_share_unpin(share, page);
+    dma_share_unpin(share, page);
+    ck_assert_uint_eq(fake_gpu_calls("host_unregister"), 0);
+    dma_share_unpin(share, page);
+    ck_assert_uint_eq(fake_gpu_calls("host_unregister"), 1);
+    dma_share_unpin(share, page);
+    ck_assert_uint_eq(fake_gpu_calls("host_unregister"), 1); /* one user is left of the other */
+    dma_share_unpin(share, page);
+    ck_assert_uint_eq(fake_gpu_calls("host_unregister"), 2);
+    no_memory = true; /* nor for the check of what comes out */
+    status = dma_share_pin(share, 0, page, 4096, &at);
+    no_memory = false;
+    ck_assert_int_eq(status, DMA_ERR_NOMEM);
+    fake_gpu_fail("host_register", 0, DMA_UNSUPPORTED);
+    ck_assert_int_eq(dma_share_pin(share, 0, page, 4096, &at), DMA_UNSUPPORTED);
+    end();
+    free(page);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("device_share");
+
+    unit_loop(s, one_number_for_one_allocation, 0, 2, 10);
+    unit_test(s, more_than_is_remembered, 20);
+    unit_test(s, export_that_fails, 10);
+    unit_test(s, opened_once_for_each_device, 10);
+    unit_test(s, opening_that_fails, 10);
+    unit_test(s, shown_as_often_as_hidden, 10);
+    return unit_main(s);
+}

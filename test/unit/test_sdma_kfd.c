@@ -1,0 +1,547 @@
+/* Queues from the kernel driver itself, against a driver and a ROCr made of plain memory (libkfd_fake.h), with engines that
+ * execute what is put into the queues (test/emu/sdma.h). */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#if __has_include(<linux/kfd_ioctl.h>)
+#include <linux/kfd_ioctl.h>
+#define HAVE_HEADER 1
+#endif
+
+#include "engine/sdma/packet.h"
+#include "engine/sdma/queue.h"
+#include "libkfd_fake.h"
+#include "libunit.h"
+
+#define PAGE       4096u
+#define BLOCK      1024u
+#define OPERATIONS 400
+
+/* Our declarations are the kernel's, as far as the header that is installed goes. */
+#ifdef HAVE_HEADER
+#define SAME(ours, our_field, theirs, their_field)                                                                     \
+    _Static_assert(offsetof(ours, our_field) == offsetof(theirs, their_field) &&                                       \
+                       sizeof(((ours *)0)->our_field) == sizeof(((theirs *)0)->their_field),                           \
+                   #their_field)
+SAME(dma_kfd_version_t, major, struct kfd_ioctl_get_version_args, major_version);
+SAME(dma_kfd_version_t, minor, struct kfd_ioctl_get_version_args, minor_version);
+SAME(dma_kfd_create_t, ring, struct kfd_ioctl_create_queue_args, ring_base_address);
+SAME(dma_kfd_create_t, write_ptr, struct kfd_ioctl_create_queue_args, write_pointer_address);
+SAME(dma_kfd_create_t, read_ptr, struct kfd_ioctl_create_queue_args, read_pointer_address);
+SAME(dma_kfd_create_t, doorbell_offset, struct kfd_ioctl_create_queue_args, doorbell_offset);
+SAME(dma_kfd_create_t, ring_bytes, struct kfd_ioctl_create_queue_args, ring_size);
+SAME(dma_kfd_create_t, gpu_id, struct kfd_ioctl_create_queue_args, gpu_id);
+SAME(dma_kfd_create_t, type, struct kfd_ioctl_create_queue_args, queue_type);
+SAME(dma_kfd_create_t, percent, struct kfd_ioctl_create_queue_args, queue_percentage);
+SAME(dma_kfd_create_t, priority, struct kfd_ioctl_create_queue_args, queue_priority);
+SAME(dma_kfd_create_t, queue_id, struct kfd_ioctl_create_queue_args, queue_id);
+SAME(dma_kfd_create_t, eop, struct kfd_ioctl_create_queue_args, eop_buffer_address);
+SAME(dma_kfd_create_t, eop_bytes, struct kfd_ioctl_create_queue_args, eop_buffer_size);
+SAME(dma_kfd_create_t, save, struct kfd_ioctl_create_queue_args, ctx_save_restore_address);
+SAME(dma_kfd_create_t, save_bytes, struct kfd_ioctl_create_queue_args, ctx_save_restore_size);
+SAME(dma_kfd_create_t, stack_bytes, struct kfd_ioctl_create_queue_args, ctl_stack_size);
+SAME(dma_kfd_destroy_t, queue_id, struct kfd_ioctl_destroy_queue_args, queue_id);
+_Static_assert(DMA_KFD_GET_VERSION == AMDKFD_IOC_GET_VERSION, "number of GET_VERSION");
+_Static_assert(DMA_KFD_DESTROY_QUEUE == AMDKFD_IOC_DESTROY_QUEUE, "number of DESTROY_QUEUE");
+/* Its number has the size in it, which grew with 1.17. */
+_Static_assert(_IOC_NR(DMA_KFD_CREATE_QUEUE) == _IOC_NR(AMDKFD_IOC_CREATE_QUEUE) &&
+                   _IOC_DIR(DMA_KFD_CREATE_QUEUE) == _IOC_DIR(AMDKFD_IOC_CREATE_QUEUE) &&
+                   _IOC_TYPE(DMA_KFD_CREATE_QUEUE) == _IOC_TYPE(AMDKFD_IOC_CREATE_QUEUE),
+               "number of CREATE_QUEUE");
+_Static_assert(DMA_KFD_MAJOR == KFD_IOCTL_MAJOR_VERSION, "version");
+_Static_assert(DMA_KFD_QUEUE_SDMA == KFD_IOC_QUEUE_TYPE_SDMA, "SDMA");
+_Static_assert(DMA_KFD_QUEUE_SDMA_XGMI == KFD_IOC_QUEUE_TYPE_SDMA_XGMI, "XGMI");
+_Static_assert(DMA_KFD_PERCENT <= KFD_MAX_QUEUE_PERCENTAGE && DMA_KFD_PRIORITY <= KFD_MAX_QUEUE_PRIORITY, "limits");
+#ifdef KFD_IOC_QUEUE_TYPE_SDMA_BY_ENG_ID
+SAME(dma_kfd_create_t, engine, struct kfd_ioctl_create_queue_args, sdma_engine_id);
+_Static_assert(DMA_KFD_CREATE_QUEUE == AMDKFD_IOC_CREATE_QUEUE, "size of CREATE_QUEUE");
+_Static_assert(DMA_KFD_QUEUE_SDMA_BY_ENG == KFD_IOC_QUEUE_TYPE_SDMA_BY_ENG_ID, "by engine");
+#endif
+#endif
+
+static const fake_options_t usual;
+static const dma_map_pick_t on_host = {.kind = DMA_MAP_HOST};
+static const dma_map_pick_t on_link = {.kind = DMA_MAP_XGMI};
+
+static dma_status_t open_queues(dma_queues_t *q, char *why)
+{
+    return dma_queues_open(q, fake_providers, "auto", &fake_gpu, why);
+}
+
+static void begin(const fake_options_t *options, dma_queues_t *q)
+{
+    char why[DMA_PROVIDER_WHY_BYTES];
+
+    fake_begin(options);
+    ck_assert_int_eq(open_queues(q, why), DMA_OK);
+}
+
+static void end(dma_queues_t *q)
+{
+    dma_queues_close(q);
+    fake_end();
+}
+
+/* Why no queues are had in such a world. */
+static const char *reason_of(const fake_options_t *options)
+{
+    static char why[DMA_PROVIDER_WHY_BYTES];
+    dma_queues_t q;
+
+    fake_begin(options);
+    ck_assert_int_eq(open_queues(&q, why), DMA_UNSUPPORTED);
+    dma_queues_close(&q); /* of what was never opened: nothing */
+    fake_end();
+    return why;
+}
+
+/* A copy and a fence through a queue, in memory of its provider. */
+static void copies(dma_queues_t *q, dma_queue_t *queue, uint32_t value)
+{
+    const char *reason;
+    const dma_gen_t *gen = dma_gen_find(0x74a1, 90402, &reason);
+    uint64_t addr;
+    unsigned char *memory = dma_queues_memory(q, PAGE, &addr);
+    uint32_t *p, fence;
+
+    ck_assert_ptr_nonnull(memory);
+    ck_assert_uint_eq(addr, (uintptr_t)memory);
+    ck_assert(!memory[0] && !memcmp(memory, memory + 1, PAGE - 1)); /* zeroed */
+    memset(memory, (int)value, BLOCK);
+    ck_assert_int_eq(dma_ring_reserve(&queue->ring, DMA_PACKET_COPY_DWORDS + DMA_PACKET_FENCE_DWORDS, 2, &p), DMA_OK);
+    p += dma_packet_copy(p, gen, addr + BLOCK, addr, BLOCK);
+    dma_packet_fence(p, addr + 2 * BLOCK, value);
+    dma_ring_publish(&queue->ring);
+    fake_run();
+    memcpy(&fence, memory + 2 * BLOCK, sizeof(fence));
+    ck_assert_uint_eq(fence, value);
+    ck_assert_mem_eq(memory, memory + BLOCK, BLOCK);
+    ck_assert_int_eq(dma_queue_check(queue, 1), DMA_OK);
+    dma_queues_memory_free(q, memory, PAGE);
+}
+
+/* Kinds of queues come to the engines they name, and move data. */
+START_TEST(kinds)
+{
+    dma_queues_t q;
+    bool shared;
+
+    begin(&usual, &q);
+    for (uint32_t engine = 0; engine < FAKE_ENGINES; engine++) {
+        dma_map_pick_t pick = {.kind = DMA_MAP_ENGINE, .engine = engine};
+        dma_queue_t *queue = dma_queue_get(&q, &pick, 3, &shared);
+
+        ck_assert_ptr_nonnull(queue);
+        ck_assert(!shared);
+        ck_assert_int_eq(fake_engine_of(queue->made.doorbell), (int)engine);
+        ck_assert_ptr_eq(dma_queue_get(&q, &pick, 1, &shared), queue);
+        copies(&q, queue, engine + 7);
+    }
+    for (int i = 0; i < 2; i++) {
+        dma_queue_t *queue = dma_queue_get(&q, i ? &on_link : &on_host, 3, &shared);
+
+        ck_assert_ptr_nonnull(queue);
+        ck_assert(fake_engine_of(queue->made.doorbell) >= (i ? FAKE_HOST_ENGINES : 0));
+        ck_assert(i || fake_engine_of(queue->made.doorbell) < FAKE_HOST_ENGINES);
+        copies(&q, queue, 99);
+    }
+    ck_assert_uint_eq(fake_counts.maps, 1); /* doorbells: all with the first queue */
+    ck_assert_uint_eq(fake_counts.opens, 1);
+    ck_assert_ptr_null(q.refusal);
+    end(&q);
+}
+END_TEST
+
+/* Ring, read and write pointer are where the kernel wants them. */
+START_TEST(layout)
+{
+    dma_queues_t q;
+    dma_queue_t *queue;
+    bool shared;
+
+    begin(&usual, &q);
+    queue = dma_queue_get(&q, &on_host, 0, &shared);
+    ck_assert_ptr_nonnull(queue);
+    ck_assert_uint_eq((uintptr_t)queue->made.write_ptr % PAGE, 0);
+    ck_assert_uint_eq((uintptr_t)queue->made.read_ptr % 64, 0);
+    ck_assert_ptr_ne(queue->made.read_ptr, queue->made.write_ptr);
+    ck_assert_uint_eq((uintptr_t)queue->memory % PAGE, 0);
+    ck_assert_uint_eq((uintptr_t)queue->made.doorbell % 8, 0);
+    end(&q);
+}
+END_TEST
+
+/* Eight queues of an engine are all there is; others' count. Then candidates serve, then what we have. */
+START_TEST(full)
+{
+    dma_map_pick_t pick = {.kind = DMA_MAP_ENGINE, .engine = 3, .candidates = 1u << 3 | 1u << 5};
+    dma_queue_t *own[FAKE_PER_ENGINE], *queue;
+    dma_queues_t q;
+    bool shared;
+
+    begin(&usual, &q);
+    fake_occupy(3, 3);
+    for (int i = 0; i < FAKE_PER_ENGINE - 3; i++) {
+        own[i] = dma_queue_get_own(&q, &pick, 0);
+        ck_assert_ptr_nonnull(own[i]);
+    }
+    ck_assert_ptr_null(dma_queue_get_own(&q, &pick, 0));
+    ck_assert_str_eq(q.refusal, "no queue is free on the engine");
+    queue = dma_queue_get(&q, &pick, 0, &shared);
+    ck_assert(shared);
+    ck_assert_int_eq(fake_engine_of(queue->made.doorbell), 5);
+    pick.candidates = 1u << 3;
+    ck_assert_ptr_eq(dma_queue_get(&q, &pick, 0, &shared), queue); /* any that is not another's own */
+    ck_assert(shared);
+    dma_queue_put_own(&q, own[0]);
+    own[0] = dma_queue_get_own(&q, &pick, 0); /* room again */
+    ck_assert_ptr_nonnull(own[0]);
+    for (int i = 0; i < FAKE_PER_ENGINE - 3; i++) {
+        copies(&q, own[i], 5);
+    }
+    end(&q);
+}
+END_TEST
+
+START_TEST(nothing_free)
+{
+    dma_queues_t q;
+    bool shared;
+
+    begin(&usual, &q);
+    for (unsigned i = 0; i < FAKE_ENGINES; i++) {
+        fake_occupy(i, FAKE_PER_ENGINE);
+    }
+    ck_assert_ptr_null(dma_queue_get(&q, &on_link, 0, &shared));
+    ck_assert_str_eq(q.refusal, "no queue is free on the engine");
+    end(&q);
+}
+END_TEST
+
+START_TEST(device_full)
+{
+    dma_queues_t q;
+    bool shared;
+
+    begin(&(fake_options_t){.max_queues = 1}, &q);
+    ck_assert_ptr_nonnull(dma_queue_get(&q, &on_link, 0, &shared));
+    ck_assert_ptr_null(dma_queue_get_own(&q, &on_link, 0));
+    ck_assert_str_eq(q.refusal, "the device has all the queues it may have");
+    end(&q);
+}
+END_TEST
+
+/* Where memory is not a mapping of its own the kernel refuses. */
+START_TEST(inexact)
+{
+    dma_queues_t q;
+    bool shared;
+
+    begin(&(fake_options_t){.extra = PAGE}, &q);
+    ck_assert_ptr_null(dma_queue_get(&q, &on_link, 0, &shared));
+    ck_assert_str_eq(q.refusal, "the kernel does not accept the engine or the memory");
+    end(&q);
+}
+END_TEST
+
+START_TEST(no_such_engine)
+{
+    dma_map_pick_t pick = {.kind = DMA_MAP_ENGINE, .engine = FAKE_ENGINES};
+    dma_queues_t q;
+
+    begin(&usual, &q);
+    ck_assert_ptr_null(dma_queue_get_own(&q, &pick, 0));
+    ck_assert_str_eq(q.refusal, "the kernel does not accept the engine or the memory");
+    end(&q);
+}
+END_TEST
+
+/* Before 1.17 no queue names its engine: it is one of the links', and nobody has one alone. */
+START_TEST(too_old)
+{
+    dma_map_pick_t pick = {.kind = DMA_MAP_ENGINE, .engine = 5};
+    dma_queues_t q;
+    dma_queue_t *queue;
+    bool shared;
+
+    begin(&(fake_options_t){.minor = 16}, &q);
+    ck_assert(!q.provider->names_engines);
+    queue = dma_queue_get(&q, &pick, 3, &shared);
+    ck_assert_ptr_nonnull(queue);
+    ck_assert_int_eq(queue->kind, DMA_MAP_XGMI);
+    copies(&q, queue, 3);
+    ck_assert_ptr_null(dma_queue_get_own(&q, &pick, 3));
+    end(&q);
+}
+END_TEST
+
+/* The driver's file is opened last: not even that where the rest is not as it must be. */
+START_TEST(refusals)
+{
+    ck_assert_str_eq(reason_of(&(fake_options_t){.no_rocr = true}), "kfd: ROCr is not loaded");
+    ck_assert_str_eq(reason_of(&(fake_options_t){.rocr_down = true}), "kfd: ROCr does not run");
+    ck_assert_str_eq(reason_of(&(fake_options_t){.hidden = true}), "kfd: ROCr does not show the device");
+    ck_assert_str_eq(reason_of(&(fake_options_t){.no_fine = true}), "kfd: ROCr has no fine-grained host memory");
+    ck_assert_uint_eq(fake_counts.system, 0);
+    ck_assert_str_eq(reason_of(&(fake_options_t){.open_error = EACCES}), "kfd: Permission denied");
+    ck_assert_str_eq(reason_of(&(fake_options_t){.open_error = ENOENT}), "kfd: No such file or directory");
+    ck_assert_str_eq(reason_of(&(fake_options_t){.major = 2}), "kfd: its interface is not the one we know");
+}
+END_TEST
+
+/* Memory is of the pool that is near, fine-grained, not kept for kernels if there is another, and executable. */
+START_TEST(pools)
+{
+    static const struct {
+        fake_options_t options;
+        unsigned pool;
+        bool executable;
+    } cases[] = {
+        {{0}, FAKE_POOL_FINE, true},
+        {{.only_kernarg = true}, FAKE_POOL_KERNARG, true},
+        {{.old_rocr = true}, FAKE_POOL_FINE_DISTANT, false},
+    };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        dma_queues_t q;
+        bool shared;
+
+        begin(&cases[i].options, &q);
+        copies(&q, dma_queue_get(&q, &on_host, 0, &shared), 1);
+        ck_assert_uint_eq(fake_counts.pool, cases[i].pool);
+        ck_assert(cases[i].executable == (fake_counts.executable > 0));
+        end(&q);
+    }
+}
+END_TEST
+
+START_TEST(interrupted)
+{
+    dma_queues_t q;
+    bool shared;
+
+    begin(&(fake_options_t){.interruptions = 3}, &q);
+    copies(&q, dma_queue_get(&q, &on_host, 0, &shared), 1);
+    end(&q);
+}
+END_TEST
+
+/* All that a process does with queues, as far as it gets; true: all the way. */
+static bool whole_life(void)
+{
+    dma_map_pick_t pick = {.kind = DMA_MAP_ENGINE, .engine = 4};
+    char why[DMA_PROVIDER_WHY_BYTES];
+    dma_queue_t *first, *second, *own;
+    dma_queues_t q;
+    bool shared, all;
+
+    if (open_queues(&q, why) != DMA_OK) {
+        ck_assert_uint_gt(strlen(why), 0);
+        return false;
+    }
+    first = dma_queue_get(&q, &on_host, 0, &shared);
+    second = dma_queue_get(&q, &pick, 3, &shared);
+    own = dma_queue_get_own(&q, &pick, 3);
+    all = first && second && own && first != second;
+    ck_assert(all || q.refusal || second);
+    if (own) {
+        dma_queue_put_own(&q, own);
+    }
+    dma_queues_close(&q);
+    return all;
+}
+
+/* Whichever call fails, nothing is left over. */
+START_TEST(every_call_fails)
+{
+    static const int errors[] = {ENOMEM, EINVAL, EPERM, ENODEV, EBADF};
+    unsigned call = 0, ways = 0;
+    bool all;
+
+    do {
+        fake_begin(&(fake_options_t){.fail_call = ++call, .fail_error = errors[call % 5]});
+        all = whole_life();
+        ways += !all;
+        fake_end();
+    } while (fake_counts.calls >= call);
+    ck_assert(all);
+    ck_assert_uint_gt(ways, 15);
+}
+END_TEST
+
+/* A child has no queues, asks the kernel for nothing, and the parent does not notice. */
+START_TEST(child)
+{
+    dma_queues_t q;
+    dma_queue_t *queue, *own;
+    uint64_t unused;
+    bool shared;
+    pid_t pid;
+    int status;
+
+    begin(&usual, &q);
+    queue = dma_queue_get(&q, &on_host, 0, &shared);
+    own = dma_queue_get_own(&q, &on_link, 0);
+    ck_assert(dma_queues_ours(&q));
+    pid = fork();
+    ck_assert_int_ge(pid, 0);
+    if (!pid) {
+        unsigned calls = fake_counts.calls + fake_counts.system;
+        bool none = !dma_queues_ours(&q) && !dma_queue_get(&q, &on_host, 0, &shared) &&
+                    !dma_queue_get_own(&q, &on_link, 0) && !dma_queues_memory(&q, PAGE, &unused);
+
+        dma_queue_put_own(&q, own);
+        dma_queues_close(&q);
+        _exit(none && calls == fake_counts.calls + fake_counts.system ? 0 : 1);
+    }
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    ck_assert(dma_queues_ours(&q));
+    copies(&q, queue, 9);
+    copies(&q, own, 10);
+    end(&q);
+}
+END_TEST
+
+/* A queue that waits is left to the end of the process, and with it all that it needs. */
+START_TEST(still_waiting)
+{
+    static struct {
+        dma_provider_t *provider;
+        dma_queue_t *queue;
+    } left; /* on purpose, and so known to who looks for leaks */
+    dma_queues_t q;
+    dma_queue_t *waiting, *idle;
+    unsigned char *memory;
+    unsigned allocations;
+    uint64_t addr;
+    uint32_t *p;
+    bool shared;
+
+    begin(&usual, &q);
+    memory = dma_queues_memory(&q, PAGE, &addr);
+    idle = dma_queue_get(&q, &on_host, 0, &shared);
+    waiting = dma_queue_get_own(&q, &on_link, 0);
+    ck_assert_int_eq(dma_ring_reserve(&waiting->ring, DMA_PACKET_POLL_DWORDS + DMA_PACKET_FENCE_DWORDS, 2, &p), DMA_OK);
+    p += dma_packet_poll(p, addr, DMA_PACKET_EQUAL, 1, UINT32_MAX, 16);
+    dma_packet_fence(p, addr + 64, 1);
+    dma_ring_publish(&waiting->ring);
+    fake_run();
+    dma_queue_put_own(&q, waiting);
+    ck_assert_uint_eq(fake_counts.queues, 2);
+    copies(&q, idle, 3);
+    allocations = fake_counts.allocations;
+    left.provider = q.provider;
+    left.queue = waiting;
+    dma_queues_close(&q);
+    ck_assert_uint_eq(fake_counts.queues, 1);
+    ck_assert_uint_eq(fake_counts.allocations, allocations - 2); /* ring and pointers of the idle one */
+    ck_assert_uint_eq(fake_counts.files, 1);
+    ck_assert(left.provider && left.queue);
+    memory[0] = 1; /* whom it waited for comes after all: it does no harm */
+    fake_run();
+    ck_assert_uint_eq(memory[64], 1);
+    fake_sweep();
+    fake_end();
+}
+END_TEST
+
+/* Queues come and go in any order, and those there are work. */
+START_TEST(come_and_go)
+{
+    dma_queue_t *own[FAKE_ENGINES * FAKE_PER_ENGINE] = {0};
+    uint64_t random = unit_seed();
+    unsigned held = 0;
+    dma_queues_t q;
+
+    begin(&usual, &q);
+    for (int i = 0; i < OPERATIONS; i++) {
+        random = random * 6364136223846793005u + 1442695040888963407u;
+        dma_map_pick_t pick = {.kind = (dma_map_kind_t)((random >> 40) % 3), .engine = (random >> 50) % FAKE_ENGINES};
+        dma_queue_t **slot = &own[(random >> 33) % (sizeof(own) / sizeof(own[0]))];
+
+        if (*slot) {
+            copies(&q, *slot, (uint32_t)i);
+            dma_queue_put_own(&q, *slot);
+            *slot = NULL;
+            held--;
+        } else if ((*slot = dma_queue_get_own(&q, &pick, 0))) {
+            held++;
+        } else {
+            ck_assert_str_eq(q.refusal, "no queue is free on the engine");
+        }
+        ck_assert_uint_eq(fake_counts.queues, held);
+    }
+    end(&q);
+}
+END_TEST
+
+static dma_status_t never(const dma_provider_gpu_t *gpu, dma_provider_t **provider, char *why)
+{
+    (void)gpu;
+    (void)provider;
+    strcpy(why, "it never does");
+    return DMA_UNSUPPORTED;
+}
+
+/* The first that works, or the one that is named; and why not. */
+START_TEST(choice)
+{
+    static const dma_provider_ops_t bad = {.name = "bad", .open = never};
+    const dma_provider_ops_t *list[] = {&bad, fake_providers[0], NULL};
+    static const char *const any[] = {NULL, "", "auto", "kfd"};
+    char why[DMA_PROVIDER_WHY_BYTES];
+    dma_provider_t *p;
+
+    fake_begin(&usual);
+    for (int i = 0; i < 4; i++) {
+        ck_assert_int_eq(dma_provider_open(list, any[i], &fake_gpu, &p, why), DMA_OK);
+        ck_assert_str_eq(p->ops->name, "kfd");
+        p->ops->close(p);
+    }
+    ck_assert_int_eq(dma_provider_open(list, "bad", &fake_gpu, &p, why), DMA_UNSUPPORTED);
+    ck_assert_str_eq(why, "bad: it never does");
+    ck_assert_int_eq(dma_provider_open(list, "nosuch", &fake_gpu, &p, why), DMA_UNSUPPORTED);
+    ck_assert_str_eq(why, "there is no queue provider \"nosuch\"");
+    setenv("HSA_ENABLE_SDMA", "0", 1);
+    ck_assert_int_eq(dma_provider_open(list, "auto", &fake_gpu, &p, why), DMA_UNSUPPORTED);
+    ck_assert_str_eq(why, "HSA_ENABLE_SDMA=0 in the environment");
+    setenv("HSA_ENABLE_SDMA", "1", 1);
+    ck_assert_int_eq(dma_provider_open(list, "auto", &fake_gpu, &p, why), DMA_OK);
+    p->ops->close(p);
+    unsetenv("HSA_ENABLE_SDMA");
+    fake_end();
+    fake_begin(&(fake_options_t){.rocr_down = true});
+    ck_assert_int_eq(dma_provider_open(list, "auto", &fake_gpu, &p, why), DMA_UNSUPPORTED);
+    ck_assert_str_eq(why, "bad: it never does; kfd: ROCr does not run");
+    fake_end();
+    /* In a process without ROCm neither has what it needs, and none of it is loaded for that. */
+    ck_assert_int_eq(dma_provider_open(dma_providers, "auto", &fake_gpu, &p, why), DMA_UNSUPPORTED);
+    ck_assert_str_eq(why, "thunk: ROCr has no libhsakmt of its own in this process; kfd: ROCr is not loaded");
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("queues from the kernel driver");
+
+    unit_test(suite, kinds, 4);
+    unit_test(suite, layout, 4);
+    unit_test(suite, full, 4);
+    unit_test(suite, nothing_free, 4);
+    unit_test(suite, device_full, 4);
+    unit_test(suite, inexact, 4);
+    unit_test(suite, no_such_engine, 4);
+    unit_test(suite, too_old, 4);
+    unit_test(suite, refusals, 4);
+    unit_test(suite, pools, 4);
+    unit_test(suite, interrupted, 4);
+    unit_test(suite, every_call_fails, 20);
+    unit_test(suite, child, 4);
+    unit_test(suite, still_waiting, 4);
+    unit_test(suite, come_and_go, 20);
+    unit_test(suite, choice, 4);
+    return unit_main(suite);
+}

@@ -1,0 +1,207 @@
+/*
+ * Queues of one GPU: which are shared, what happens when the driver has none left, queues of one user, and when a queue is
+ * taken for broken.
+ */
+#include <math.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/sdma/packet.h"
+#include "engine/sdma/queue.h"
+#include "libthunk.h"
+#include "libunit.h"
+
+#define NODE 2
+
+static dma_queues_t queues;
+
+static void begin(thunk_options_t options)
+{
+    const dma_provider_gpu_t gpu = {.node = NODE};
+    char reason[DMA_PROVIDER_WHY_BYTES];
+
+    options.seed = unit_seed();
+    options.gen = EMU_SDMA_GFX942;
+    thunk_begin(&options);
+    ck_assert_msg(dma_queues_open(&queues, dma_providers, "thunk", &gpu, reason) == DMA_OK, "%s", reason);
+}
+
+static void end(void)
+{
+    dma_queues_close(&queues);
+    thunk_end();
+}
+
+static dma_map_pick_t on_engine(uint32_t engine, uint32_t candidates)
+{
+    return (dma_map_pick_t){.kind = DMA_MAP_ENGINE, .engine = engine, .candidates = candidates};
+}
+
+/* Writes a word, and waits for it. */
+static void works(dma_queue_t *queue)
+{
+    static _Thread_local uint32_t value;
+    _Atomic uint32_t *word = queue->go; /* of the queue's own line, as both sides see it */
+    uint32_t *p;
+
+    ck_assert_int_eq(dma_ring_reserve(&queue->ring, DMA_PACKET_FENCE_DWORDS, 1, &p), DMA_OK);
+    dma_packet_fence(p, queue->go_addr, ++value);
+    dma_ring_publish(&queue->ring);
+    ck_assert(thunk_quiet(20));
+    ck_assert_uint_eq(atomic_load(word), value);
+}
+
+START_TEST(one_for_each_engine)
+{
+    dma_map_pick_t host = {.kind = DMA_MAP_HOST}, xgmi = {.kind = DMA_MAP_XGMI}, four = on_engine(4, 0),
+                   six = on_engine(6, 0);
+    dma_queue_t *q[6];
+    bool shared;
+
+    begin((thunk_options_t){0});
+    q[0] = dma_queue_get(&queues, &four, 1, &shared);
+    q[1] = dma_queue_get(&queues, &six, 2, &shared);
+    q[2] = dma_queue_get(&queues, &host, 0, &shared);
+    q[3] = dma_queue_get(&queues, &xgmi, 3, &shared);
+    q[4] = dma_queue_get(&queues, &xgmi, 4, &shared); /* another peer: the driver may have another engine */
+    for (int i = 0; i < 5; i++) {
+        for (int k = 0; k < i; k++) {
+            ck_assert_ptr_ne(q[i], q[k]);
+            ck_assert_uint_ne(q[i]->go_addr, q[k]->go_addr);
+            ck_assert_uint_ne(q[i]->step_addr, q[k]->step_addr);
+        }
+        works(q[i]);
+    }
+    ck_assert_ptr_eq(dma_queue_get(&queues, &four, 9, &shared), q[0]);
+    ck_assert_ptr_eq(dma_queue_get(&queues, &host, 9, &shared), q[2]);
+    ck_assert_ptr_eq(dma_queue_get(&queues, &xgmi, 4, &shared), q[4]);
+    ck_assert(!shared);
+    ck_assert_uint_eq(thunk_queues(), 5);
+    end();
+    ck_assert_uint_eq(thunk_reports(), 0);
+}
+END_TEST
+
+/* No room: an engine that would do as well, then any queue, the one that the fewest use. */
+START_TEST(none_left)
+{
+    dma_map_pick_t four = on_engine(4, 1 << 6), six = on_engine(6, 0), eight = on_engine(8, 1 << 6),
+                   ten = on_engine(10, 0);
+    dma_queue_t *a, *b;
+    bool shared;
+
+    begin((thunk_options_t){.queues = 2});
+    a = dma_queue_get(&queues, &four, 1, &shared);
+    b = dma_queue_get(&queues, &six, 2, &shared);
+    ck_assert(!shared);
+    ck_assert_ptr_eq(dma_queue_get(&queues, &eight, 3, &shared), b);
+    ck_assert(shared);
+    ck_assert_ptr_eq(dma_queue_get(&queues, &ten, 3, &shared), a); /* the other has two users */
+    ck_assert(shared);
+    ck_assert_ptr_null(dma_queue_get_own(&queues, &ten, 3));
+    works(a);
+    end();
+}
+END_TEST
+
+START_TEST(old_thunk)
+{
+    dma_map_pick_t four = on_engine(4, 0);
+    dma_queue_t *a, *b;
+    bool shared;
+
+    begin((thunk_options_t){.old = true});
+    a = dma_queue_get(&queues, &four, 1, &shared);
+    b = dma_queue_get(&queues, &four, 2, &shared);
+    ck_assert_ptr_ne(a, b); /* by peer: which engine it is, the driver knows */
+    ck_assert_ptr_null(dma_queue_get_own(&queues, &four, 1));
+    works(a);
+    works(b);
+    end();
+}
+END_TEST
+
+/* Nobody else gets it, and its place is free again afterwards: more in a row than there are places. */
+START_TEST(of_one_user)
+{
+    dma_map_pick_t four = on_engine(4, 0);
+    dma_queue_t *own, *other;
+    bool shared;
+
+    begin((thunk_options_t){0});
+    for (int i = 0; i < 70; i++) {
+        own = dma_queue_get_own(&queues, &four, 1);
+        ck_assert_ptr_nonnull(own);
+        if (i == 0) {
+            other = dma_queue_get(&queues, &four, 1, &shared);
+            ck_assert_ptr_ne(other, own);
+            ck_assert(!shared);
+            works(own);
+        }
+        dma_queue_put_own(&queues, own);
+    }
+    works(other);
+    end();
+}
+END_TEST
+
+START_TEST(taken_for_broken)
+{
+    dma_map_pick_t host = {.kind = DMA_MAP_HOST};
+    dma_queue_t *queue;
+    bool shared;
+    uint32_t *p;
+
+    begin((thunk_options_t){0});
+    queue = dma_queue_get(&queues, &host, 0, &shared);
+    ck_assert_int_eq(dma_queue_check(queue, 0.01), DMA_OK); /* it has nothing to do */
+    works(queue);
+    ck_assert_int_eq(dma_queue_check(queue, 0.01), DMA_OK);
+    /* it has, and does not move */
+    ck_assert_int_eq(dma_ring_reserve(&queue->ring, DMA_PACKET_POLL_DWORDS, 1, &p), DMA_OK);
+    dma_packet_poll(p, queue->go_addr, DMA_PACKET_EQUAL, 12345, UINT32_MAX, 4);
+    thunk_hold(true);
+    dma_ring_publish(&queue->ring);
+    ck_assert_int_eq(dma_queue_check(queue, 0.01), DMA_OK); /* not for long yet */
+    usleep(20000);
+    ck_assert_int_eq(dma_queue_check(queue, 0.01), DMA_ERR_ENGINE);
+    ck_assert_int_eq(dma_queue_check(queue, HUGE_VAL), DMA_OK);
+    thunk_hold(false);
+    atomic_store(queue->go, 12345);
+    ck_assert(thunk_quiet(20));
+    ck_assert_int_eq(dma_queue_check(queue, 0.01), DMA_OK); /* late was not dead */
+    /* the driver says that something has befallen it */
+    *(int64_t *)(uintptr_t)queue->made.error = 1;
+    ck_assert_int_eq(dma_queue_check(queue, HUGE_VAL), DMA_ERR_ENGINE);
+    end();
+}
+END_TEST
+
+START_TEST(not_there)
+{
+    thunk_options_t options = {.absent = true};
+    const dma_provider_gpu_t gpu = {.node = NODE};
+    char reason[DMA_PROVIDER_WHY_BYTES];
+
+    thunk_begin(&options);
+    ck_assert_int_eq(dma_queues_open(&queues, dma_providers, "thunk", &gpu, reason), DMA_UNSUPPORTED);
+    ck_assert_str_eq(reason, "thunk: there is none");
+    dma_queues_close(&queues); /* of what was not opened */
+    thunk_end();
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("sdma_queue");
+
+    unit_test(s, one_for_each_engine, 20);
+    unit_test(s, none_left, 20);
+    unit_test(s, old_thunk, 20);
+    unit_test(s, of_one_user, 20);
+    unit_test(s, taken_for_broken, 20);
+    unit_test(s, not_there, 20);
+    return unit_main(s);
+}

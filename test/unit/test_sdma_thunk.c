@@ -1,0 +1,248 @@
+/* Queues through the thunk: a thunk of plain functions takes the place of the one that would be looked for. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/sdma/provider.h"
+#include "engine/sdma/thunk.h"
+#include "libunit.h"
+
+#define PAGE 4096u
+#define NODE 5u
+#define ID   1234u
+
+/* What the thunk says, and what it has been asked. */
+static struct {
+    bool absent, no_ext;
+    uint32_t open_rc, alloc_rc, map_rc, create_rc;
+    uint64_t device_addr;
+    int opened, allocated, mapped, queues;
+    uint32_t type, engine;
+    int64_t priority;
+    uint64_t read, write, doorbell;
+    int64_t error;
+} fake;
+
+static uint32_t fake_open(void)
+{
+    fake.opened += fake.open_rc == DMA_THUNK_SUCCESS || fake.open_rc == DMA_THUNK_ALREADY_OPENED;
+    return fake.open_rc;
+}
+
+static uint32_t fake_close(void)
+{
+    fake.opened--;
+    return DMA_THUNK_SUCCESS;
+}
+
+static uint32_t fake_alloc(uint32_t node, uint64_t bytes, dma_thunk_flags_t flags, void **addr)
+{
+    ck_assert_uint_eq(node, 0); /* host memory */
+    ck_assert_uint_eq(flags.value,
+                      DMA_THUNK_NON_PAGED | DMA_THUNK_HOST_ACCESS | DMA_THUNK_EXECUTE_ACCESS | DMA_THUNK_UNCACHED);
+    if (fake.alloc_rc) {
+        return fake.alloc_rc;
+    }
+    *addr = aligned_alloc(PAGE, bytes);
+    memset(*addr, 0x5a, bytes);
+    fake.allocated++;
+    return DMA_THUNK_SUCCESS;
+}
+
+static uint32_t fake_free(void *addr, uint64_t bytes)
+{
+    (void)bytes;
+    ck_assert_int_lt(fake.mapped, fake.allocated); /* unmapped before, if it was */
+    free(addr);
+    fake.allocated--;
+    return DMA_THUNK_SUCCESS;
+}
+
+static uint32_t fake_map(void *addr, uint64_t bytes, uint64_t *device_addr)
+{
+    (void)addr;
+    (void)bytes;
+    if (fake.map_rc) {
+        return fake.map_rc;
+    }
+    *device_addr = fake.device_addr;
+    fake.mapped++;
+    return DMA_THUNK_SUCCESS;
+}
+
+static uint32_t fake_unmap(void *addr)
+{
+    (void)addr;
+    fake.mapped--;
+    return DMA_THUNK_SUCCESS;
+}
+
+static uint32_t fake_create_ext(uint32_t node, uint32_t type, uint32_t percent, int64_t priority, uint32_t engine,
+                                void *ring, uint64_t bytes, void *event, dma_thunk_queue_t *queue)
+{
+    ck_assert_uint_eq(node, NODE);
+    ck_assert_uint_eq(percent, 100);
+    ck_assert_ptr_null(event);
+    ck_assert_ptr_nonnull(ring);
+    ck_assert_uint_eq(bytes, PAGE);
+    fake.type = type;
+    fake.engine = engine;
+    fake.priority = priority;
+    if (fake.create_rc) {
+        return fake.create_rc;
+    }
+    *queue = (dma_thunk_queue_t){ID, &fake.doorbell, &fake.write, &fake.read, &fake.error};
+    fake.queues++;
+    return DMA_THUNK_SUCCESS;
+}
+
+static uint32_t fake_create(uint32_t node, uint32_t type, uint32_t percent, int64_t priority, void *ring,
+                            uint64_t bytes, void *event, dma_thunk_queue_t *queue)
+{
+    ck_assert_uint_ne(type, DMA_THUNK_QUEUE_SDMA_BY_ENG);
+    return fake_create_ext(node, type, percent, priority, 99, ring, bytes, event, queue);
+}
+
+static uint32_t fake_destroy(uint64_t id)
+{
+    ck_assert_uint_eq(id, ID);
+    fake.queues--;
+    return DMA_THUNK_SUCCESS;
+}
+
+dma_status_t dma_thunk_find(dma_thunk_t *thunk, const char **reason)
+{
+    if (fake.absent) {
+        *reason = "there is none";
+        return DMA_UNSUPPORTED;
+    }
+    *thunk = (dma_thunk_t){.open = fake_open,
+                           .close = fake_close,
+                           .alloc = fake_alloc,
+                           .free = fake_free,
+                           .map = fake_map,
+                           .unmap = fake_unmap,
+                           .create_queue = fake_create,
+                           .destroy_queue = fake_destroy,
+                           .create_queue_ext = fake.no_ext ? NULL : fake_create_ext};
+    return DMA_OK;
+}
+
+static dma_status_t open_provider(dma_provider_t **p, char *why)
+{
+    static const dma_provider_ops_t *const list[] = {&dma_provider_thunk, NULL};
+
+    return dma_provider_open(list, "thunk", &(dma_provider_gpu_t){.node = NODE}, p, why);
+}
+
+static dma_provider_t *begin(void)
+{
+    char why[DMA_PROVIDER_WHY_BYTES];
+    dma_provider_t *p;
+
+    fake.open_rc = DMA_THUNK_ALREADY_OPENED;
+    ck_assert_int_eq(open_provider(&p, why), DMA_OK);
+    return p;
+}
+
+static void end(dma_provider_t *p)
+{
+    p->ops->close(p);
+    ck_assert(!fake.opened && !fake.allocated && !fake.mapped && !fake.queues);
+}
+
+/* One that ROCr has opened is its own; one that nobody has is left as it was. */
+START_TEST(whose)
+{
+    static const uint32_t bad[] = {DMA_THUNK_SUCCESS, 20, 1};
+    char why[DMA_PROVIDER_WHY_BYTES];
+    dma_provider_t *p;
+
+    for (int i = 0; i < 3; i++) {
+        fake.open_rc = bad[i];
+        ck_assert_int_eq(open_provider(&p, why), DMA_UNSUPPORTED);
+        ck_assert_str_eq(why, "thunk: ROCr does not use the libhsakmt that is in this process");
+        ck_assert_int_eq(fake.opened, 0);
+    }
+    fake.absent = true;
+    ck_assert_int_eq(open_provider(&p, why), DMA_UNSUPPORTED);
+    ck_assert_str_eq(why, "thunk: there is none");
+    fake.absent = false;
+    p = begin();
+    ck_assert_int_eq(fake.opened, 1);
+    end(p);
+}
+END_TEST
+
+START_TEST(memory)
+{
+    dma_provider_t *p = begin();
+    uint64_t addr = 0;
+    unsigned char *at;
+
+    fake.alloc_rc = 6;
+    ck_assert_ptr_null(p->ops->alloc(p, PAGE, &addr));
+    fake.alloc_rc = 0;
+    fake.map_rc = 1;
+    ck_assert_ptr_null(p->ops->alloc(p, PAGE, &addr));
+    fake.map_rc = 0;
+    for (int i = 0; i < 2; i++) {
+        fake.device_addr = i ? 0x7000 : 0;
+        at = p->ops->alloc(p, PAGE, &addr);
+        ck_assert_ptr_nonnull(at);
+        ck_assert(!at[0] && !memcmp(at, at + 1, PAGE - 1));
+        ck_assert_uint_eq(addr, i ? 0x7000 : (uintptr_t)at);
+        p->ops->free(p, at, PAGE);
+    }
+    end(p);
+}
+END_TEST
+
+START_TEST(kinds)
+{
+    static const struct {
+        dma_map_kind_t kind;
+        uint32_t type, engine;
+    } cases[] = {
+        {DMA_MAP_HOST, DMA_THUNK_QUEUE_SDMA, 99},
+        {DMA_MAP_XGMI, DMA_THUNK_QUEUE_SDMA_XGMI, 99},
+        {DMA_MAP_ENGINE, DMA_THUNK_QUEUE_SDMA_BY_ENG, 7},
+    };
+    dma_provider_t *p = begin();
+    const char *reason = NULL;
+    char ring[PAGE];
+
+    ck_assert(p->names_engines);
+    for (int i = 0; i < 3; i++) {
+        dma_provider_queue_t queue;
+
+        fake.create_rc = 1;
+        ck_assert_int_eq(p->ops->create(p, cases[i].kind, 7, ring, PAGE, &queue, &reason), DMA_UNSUPPORTED);
+        ck_assert_str_eq(reason, "libhsakmt makes no queue");
+        fake.create_rc = 0;
+        ck_assert_int_eq(p->ops->create(p, cases[i].kind, 7, ring, PAGE, &queue, &reason), DMA_OK);
+        ck_assert_uint_eq(fake.type, cases[i].type);
+        ck_assert_uint_eq(fake.engine, cases[i].engine);
+        ck_assert_int_eq(fake.priority, DMA_THUNK_PRIORITY_MAXIMUM);
+        ck_assert_ptr_eq(queue.read_ptr, &fake.read);
+        ck_assert_ptr_eq(queue.write_ptr, &fake.write);
+        ck_assert_ptr_eq(queue.doorbell, &fake.doorbell);
+        ck_assert_ptr_eq((void *)queue.error, &fake.error);
+        p->ops->destroy(p, &queue);
+    }
+    end(p);
+    fake.no_ext = true;
+    p = begin();
+    ck_assert(!p->names_engines);
+    end(p);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("queues through the thunk");
+
+    unit_test(suite, whose, 4);
+    unit_test(suite, memory, 4);
+    unit_test(suite, kinds, 4);
+    return unit_main(suite);
+}
