@@ -36,23 +36,10 @@ CPPFLAGS=$dma_save_CPPFLAGS
 
 # DMA_CHECK_OPTIONAL
 #
-# The parts coll/dma will have besides the host engine. This version builds none of them: what is found is reported, so
-# that nobody takes it for used, and what is asked for by name must be there.
+# The parts of coll/dma that need something of others. UCX is used where it is found. Of the rest, which this version does
+# not build, what is found is reported, so that nobody takes it for used. What is asked for by name must be there.
 AC_DEFUN([DMA_CHECK_OPTIONAL], [
-DMA_OPTION([ucx], [look for UCX, for transfers between nodes])
-dma_found=
-AS_IF([test $dma_want != no],
-  [AS_IF([test -n "$dma_dir"],
-    [dma_save_pkg=$PKG_CONFIG_PATH
-     PKG_CONFIG_PATH="$dma_dir/lib/pkgconfig:$dma_dir/lib64/pkgconfig${PKG_CONFIG_PATH:+:$PKG_CONFIG_PATH}"
-     export PKG_CONFIG_PATH])
-   PKG_CHECK_EXISTS([ucx], [dma_found="UCX `$PKG_CONFIG --modversion ucx`"])
-   AS_IF([test -n "$dma_dir"],
-    [AS_CASE([$dma_found,`$PKG_CONFIG --variable=prefix ucx 2>/dev/null`],
-      [,*|*,"$dma_dir"], [],
-      [dma_found=])
-     PKG_CONFIG_PATH=$dma_save_pkg])])
-DMA_OPTION_DONE([ucx], [UCX], [$dma_found], [the inter-node transport is not part of this version])
+DMA_CHECK_UCX
 
 DMA_OPTION([rocm], [look for ROCm (HIP and ROCr), for AMD GPUs])
 dma_found=

@@ -24,7 +24,12 @@ scripts() {
 
 # Only the component knows Open MPI.
 layers() {
-    ! grep -rnE '#include *[<"](mpi|ompi|opal|orte)[./_-]' include ompi_coll_dma/{plan,task,node,engine}
+    ! grep -rnE '#include *[<"](mpi|ompi|opal|orte)[./_-]' include ucx_tl ompi_coll_dma/{plan,task,node,engine}
+}
+
+# Only ucx_tl knows UCX, and its interface does not.
+ucx() {
+    ! grep -rnE '#include *[<"]uc[pst]/' include ompi_coll_dma test examples tools ucx_tl/ucx_tl.h
 }
 
 short_files() {
@@ -78,6 +83,7 @@ shell_scripts() {
 
 ok 'no file has more than 600 lines' short_files
 ok 'only the component includes Open MPI' layers
+ok 'only ucx_tl includes UCX' ucx
 ok 'Makefile.am lists every file' listed
 ok './check runs every test script' checked
 if command -v shellcheck >/dev/null; then

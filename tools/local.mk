@@ -20,7 +20,15 @@ endif
 
 EXTRA_DIST += \
 	docs/cost-model.md \
+	docs/scaling.md \
+	profiles/bed-1gbit.txt \
 	profiles/mi300x.txt \
 	test/build/fit.sh \
 	test/data/mi300x_phases.csv \
 	test/data/mi300x_speedups.csv
+
+# The program that predicts collectives of clusters.
+EXTRA_PROGRAMS += tools/simulate_nodes
+tools_simulate_nodes_SOURCES = tools/simulate_nodes.c
+tools_simulate_nodes_LDADD = libdma_core.la
+programs: tools/simulate_nodes$(EXEEXT)

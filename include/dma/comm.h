@@ -2,7 +2,7 @@
  * What the component sees of the core: a process (once), communicators, calls.
  *
  * A dma_proc_t stands for this process: its arenas and its mappings of other processes' arenas. A dma_comm_t stands for
- * one intracommunicator whose ranks all live on this node. Creating one is local, cheap and touches no shared memory;
+ * one intracommunicator, of one node's ranks or over several nodes. Creating one is local, cheap and touches no shared memory;
  * the first call starts its set-up (a task over the host services), which ends, equal on all ranks, READY or ASIDE.
  *
  * Blocking use:
@@ -50,6 +50,9 @@ typedef struct dma_params {
     double armed_seconds;    /* that such a program waits, at most */
     int stream_sync;         /* wait for the default stream before a buffer is used */
     const char *sysfs;       /* root of the kernel's topology of GPUs, or NULL: where it usually is */
+    char net_variant[32];    /* (agreed) as `variant`, between nodes */
+    const char *net_profile; /* (agreed) path of a profile of the network, or NULL for the built-in one */
+    size_t net_chunk_bytes;  /* (agreed) largest message of a pipeline between nodes */
 } dma_params_t;
 
 void dma_params_default(dma_params_t *params);
@@ -61,6 +64,7 @@ typedef struct dma_proc_config {
     const char *session_dir; /* where the fall-back file of the arena goes, or NULL */
     const dma_host_t *host;
     dma_params_t params;
+    const struct dma_wire *wire;                 /* to other nodes (dma/net.h); NULL: none */
     const struct dma_gpu_runtime *runtime;       /* NULL: what the application has loaded */
     const struct dma_gpu_engine *const *engines; /* that device memory may be served by, ended by NULL; NULL: all */
 } dma_proc_config_t;
@@ -73,8 +77,11 @@ typedef struct dma_comm_config {
     void *handle; /* passed to the host services */
     int rank;
     int nranks;
-    bool threads;     /* several threads may call at once (on different communicators) */
-    const char *text; /* name for messages to the user; copied */
+    bool threads;       /* several threads may call at once (on different communicators) */
+    const char *text;   /* name for messages to the user; copied */
+    bool nodes;         /* over several nodes; then */
+    int first;          /* the lowest rank of the communicator on this one */
+    dma_comm_t *parent; /* a communicator of the same ranks, whose failure is this one's; NULL: none */
 } dma_comm_config_t;
 
 dma_status_t dma_comm_create(dma_proc_t *proc, const dma_comm_config_t *config, dma_comm_t **comm);

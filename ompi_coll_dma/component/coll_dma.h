@@ -19,7 +19,8 @@
 
 /* Our messages, on the user's communicator. Negative tags are invisible to users; Open MPI itself uses -1 (any tag) and
  * everything from -7 down, in 4.1, 5.0 and 6.0. */
-#define COLL_DMA_TAG (-5)
+#define COLL_DMA_TAG     (-5)
+#define COLL_DMA_NET_TAG (-6) /* introductions */
 
 #define COLL_DMA_TOPICS 16 /* of warnings: each is shown once per process */
 
@@ -43,8 +44,10 @@ typedef struct mca_coll_dma_component {
 
     int priority;
     int verbose;
-    char *variant, *engine, *queues, *gpu_variant,
-        *own_copy; /* as given; copied into params when the process is created */
+    int nodes;        /* communicators over several nodes are served */
+    double keepalive; /* of the network, in seconds */
+    /* as given; copied into params when the process is created */
+    char *variant, *engine, *queues, *gpu_variant, *own_copy, *net_variant;
     dma_params_t params;
 
     pthread_mutex_t lock;     /* guards the next three */
@@ -79,6 +82,8 @@ typedef struct mca_coll_dma_module {
 
     mca_coll_dma_state_t state; /* as blocking calls have seen it */
     dma_comm_t *comm;
+    bool spans;          /* several nodes; then */
+    int first;           /* the lowest rank of the communicator on this one */
     dma_status_t failed; /* could not even be created here */
     atomic_bool told;    /* the outcome of the set-up has been reported */
     mca_coll_dma_below_t below;
@@ -101,6 +106,10 @@ void mca_coll_dma_params(dma_params_t *params);
 
 /* literal.c: gives an include list that names dma the components it needs below it. */
 int mca_coll_dma_complete_selection(void);
+
+/* net.c: NULL: none, communicators stay inside nodes. */
+struct dma_wire;
+const struct dma_wire *mca_coll_dma_wire(void);
 
 /* module.c */
 mca_coll_base_module_t *mca_coll_dma_comm_query(ompi_communicator_t *comm, int *priority);

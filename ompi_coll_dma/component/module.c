@@ -10,6 +10,8 @@ static void construct(mca_coll_dma_module_t *module)
 {
     module->state = COLL_DMA_NEW;
     module->comm = NULL;
+    module->spans = false;
+    module->first = 0;
     module->failed = DMA_OK;
     atomic_init(&module->told, false);
     memset(&module->below, 0, sizeof(module->below));
@@ -74,21 +76,31 @@ static int disable(mca_coll_base_module_t *base, ompi_communicator_t *comm)
 }
 
 /*
- * Whether all ranks are processes of this job on this node. A rank that this process has not met yet (a sentinel) is on
- * another node, because Open MPI knows its local peers from the start; nothing is allocated to find out.
+ * Whether all ranks are processes of this job; the lowest one of this node, and whether there are others. A rank that this
+ * process has not met yet (a sentinel) is on another node, because Open MPI knows its local peers from the start; nothing
+ * is allocated to find out.
  * Other jobs are left out even on this node: when processes of several jobs are met at once, Open MPI tells by their
  * rank numbers alone who is local (dpm.c), so that two processes may see a third differently.
  */
-static bool all_on_this_node(ompi_communicator_t *comm)
+static bool all_of_this_job(ompi_communicator_t *comm, bool *spans, int *first)
 {
     ompi_group_t *group = comm->c_local_group;
 
+    *spans = false;
+    *first = -1;
     for (int rank = 0; rank < ompi_comm_size(comm); rank++) {
         ompi_proc_t *proc = ompi_group_get_proc_ptr_raw(group, rank);
+        bool sentinel = ompi_proc_is_sentinel(proc);
+        ompi_process_name_t name =
+            sentinel ? ompi_proc_sentinel_to_name((uintptr_t)proc) : *(ompi_process_name_t *)&proc->super.proc_name;
 
-        if (ompi_proc_is_sentinel(proc) || !OPAL_PROC_ON_LOCAL_NODE(proc->super.proc_flags) ||
-            proc->super.proc_name.jobid != OMPI_PROC_MY_NAME->jobid) {
+        if (name.jobid != OMPI_PROC_MY_NAME->jobid) {
             return false;
+        }
+        if (sentinel || !OPAL_PROC_ON_LOCAL_NODE(proc->super.proc_flags)) {
+            *spans = true;
+        } else if (*first < 0) {
+            *first = rank;
         }
     }
     return true;
@@ -97,15 +109,19 @@ static bool all_on_this_node(ompi_communicator_t *comm)
 mca_coll_base_module_t *mca_coll_dma_comm_query(ompi_communicator_t *comm, int *priority)
 {
     mca_coll_dma_module_t *module;
+    bool spans;
+    int first;
 
     if (mca_coll_dma_component.priority < 0 || OMPI_COMM_IS_INTER(comm) || ompi_comm_size(comm) < 2 ||
-        !all_on_this_node(comm)) {
+        !all_of_this_job(comm, &spans, &first) || (spans && !mca_coll_dma_wire())) {
         return NULL;
     }
     module = OBJ_NEW(mca_coll_dma_module_t);
     if (!module) {
         return NULL;
     }
+    module->spans = spans;
+    module->first = first;
     *priority = mca_coll_dma_component.priority;
     module->super.coll_module_enable = enable;
     module->super.coll_module_disable = disable;

@@ -29,8 +29,17 @@ int mca_coll_dma_register_params(void)
     mca_coll_dma_component_t *component = &mca_coll_dma_component;
     dma_params_t *params = &component->params;
     const param_t table[] = {
-        {"priority", MCA_BASE_VAR_TYPE_INT, &component->priority,
-         "Priority of coll/dma on communicators whose ranks all live on one node; negative: never used"},
+        {"priority", MCA_BASE_VAR_TYPE_INT, &component->priority, "Priority of coll/dma; negative: never used"},
+        {"nodes", MCA_BASE_VAR_TYPE_INT, &component->nodes,
+         "1: communicators over several nodes are served too, over UCX; 0: those of one node only"},
+        {"net_variant", MCA_BASE_VAR_TYPE_STRING, &component->net_variant,
+         "Algorithm to use between nodes where it fits (auto: the cost model chooses)"},
+        {"net_profile", MCA_BASE_VAR_TYPE_STRING, &params->net_profile,
+         "File with the cost model's constants for the network (default: built-in ones)"},
+        {"net_chunk_bytes", MCA_BASE_VAR_TYPE_SIZE_T, &params->net_chunk_bytes,
+         "Largest message, in bytes, of blocks that are passed on from node to node"},
+        {"keepalive", MCA_BASE_VAR_TYPE_DOUBLE, &component->keepalive,
+         "Seconds after which a link between nodes that is dead is noticed, and its collectives fail; at least 2"},
         {"verbose", MCA_BASE_VAR_TYPE_INT, &component->verbose,
          "1: one line per communicator at its first collective, saying who serves it; 2: also why a forced variant was "
          "not used"},
@@ -92,6 +101,9 @@ int mca_coll_dma_register_params(void)
     component->engine = "auto";
     component->queues = "auto";
     component->gpu_variant = "auto";
+    component->net_variant = "auto";
+    component->nodes = 1;
+    component->keepalive = 10;
     component->own_copy = "auto";
     for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
         int index = mca_base_component_var_register(&component->super.collm_version, table[i].name, table[i].help,
@@ -125,6 +137,8 @@ void mca_coll_dma_params(dma_params_t *params)
     snprintf(params->engine, sizeof(params->engine), "%s", given(component->engine));
     snprintf(params->queues, sizeof(params->queues), "%s", given(component->queues));
     snprintf(params->gpu_variant, sizeof(params->gpu_variant), "%s", given(component->gpu_variant));
+    snprintf(params->net_variant, sizeof(params->net_variant), "%s", given(component->net_variant));
+    params->net_profile = path(params->net_profile);
     snprintf(params->own_copy, sizeof(params->own_copy), "%s", given(component->own_copy));
     params->profile = path(params->profile);
     params->gpu_profile = path(params->gpu_profile);

@@ -34,6 +34,8 @@ dma_status_t mca_coll_dma_open(mca_coll_dma_module_t *module, ompi_communicator_
             .nranks = ompi_comm_size(comm),
             .threads = ompi_mpi_thread_multiple,
             .text = name.text,
+            .nodes = module->spans,
+            .first = module->first,
         };
 
         module->failed = dma_comm_create(proc, &config, &module->comm);

@@ -5,3 +5,16 @@ core_sources += \
 	ompi_coll_dma/plan/gpu_cost.h \
 	ompi_coll_dma/plan/gpu_profile.c \
 	ompi_coll_dma/plan/gpu_profile.h
+core_sources += \
+	ompi_coll_dma/plan/cluster.c \
+	ompi_coll_dma/plan/cluster.h \
+	ompi_coll_dma/plan/cluster_cost.c \
+	ompi_coll_dma/plan/cluster_cost.h \
+	ompi_coll_dma/plan/cluster_exchange.c \
+	ompi_coll_dma/plan/cluster_gather.c \
+	ompi_coll_dma/plan/layout.c \
+	ompi_coll_dma/plan/layout.h \
+	ompi_coll_dma/plan/net_profile.c \
+	ompi_coll_dma/plan/net_profile.h
+unit_tests += test/unit/test_cluster test/unit/test_cluster_comm
+unit_helpers += test/unit/libcluster.c test/unit/libcluster.h

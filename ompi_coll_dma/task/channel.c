@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "task/cluster.h"
 #include "task/comm.h"
 #include "task/device.h"
 #include "task/place.h"
@@ -118,9 +119,14 @@ static dma_status_t prepare(dma_channel_t *ch)
     if (dma_comm_state(comm->parent) == DMA_COMM_ASIDE) {
         return by_messages(ch);
     }
-    comm->wanted = geom_for(comm->parent, &ch->call);
-    comm->wants_device = dma_device_serves(comm, &ch->call);
+    if (!comm->cluster) {
+        comm->wanted = geom_for(comm->parent, &ch->call);
+        comm->wants_device = dma_device_serves(comm, &ch->call);
+    }
     status = dma_comm_prepare(comm);
+    if (status == DMA_OK && comm->cluster) {
+        return DMA_OK;
+    }
     if (status == DMA_OK) {
         return dma_device_freeze(comm, &ch->call, ch->arrays);
     }
@@ -144,6 +150,9 @@ dma_status_t dma_channel_create(dma_comm_t *parent, const dma_call_t *call, dma_
         .nranks = parent->nranks,
         .threads = parent->threads,
         .text = parent->text,
+        .nodes = parent->cluster != NULL,
+        .first = parent->cluster ? (int)parent->cluster->first : 0,
+        .parent = parent,
     };
     dma_status_t status = dma_comm_prepare(parent);
     dma_channel_t *ch;
@@ -166,7 +175,6 @@ dma_status_t dma_channel_create(dma_comm_t *parent, const dma_call_t *call, dma_
     if ((status = dma_comm_create(parent->proc, &config, &ch->comm)) != DMA_OK) {
         goto free_arrays;
     }
-    ch->comm->parent = parent;
     if ((status = prepare(ch)) != DMA_OK) {
         goto destroy_comm;
     }

@@ -7,12 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "task/cluster.h"
 #include "task/device.h"
 #include "task/place.h"
 
 dma_status_t dma_comm_create(dma_proc_t *proc, const dma_comm_config_t *config, dma_comm_t **result)
 {
     dma_comm_t *comm = calloc(1, sizeof(*comm));
+    dma_status_t status;
 
     if (!comm) {
         return DMA_ERR_NOMEM;
@@ -32,6 +34,13 @@ dma_status_t dma_comm_create(dma_proc_t *proc, const dma_comm_config_t *config, 
         free(comm);
         return DMA_ERR_NOMEM;
     }
+    comm->parent = config->parent;
+    if (config->nodes && (status = dma_cluster_create(comm, config, config->parent)) != DMA_OK) {
+        free(comm->plans);
+        free(comm->text);
+        free(comm);
+        return status;
+    }
     *result = comm;
     return DMA_OK;
 }
@@ -48,6 +57,9 @@ void dma_comm_destroy(dma_comm_t *comm)
     dma_comm_lock(comm);
     dma_comm_busy(comm, false);
     dma_setup_drop(comm);
+    if (comm->cluster) {
+        dma_cluster_destroy(comm);
+    }
     if (comm->device) {
         dma_device_comm_destroy(comm);
     }
@@ -100,6 +112,9 @@ void dma_comm_fail(dma_comm_t *comm, dma_status_t status, const char *format, ..
     if (comm->device) {
         dma_device_stop(comm); /* before its caller takes the buffers back */
     }
+    if (comm->cluster) {
+        dma_cluster_stop(comm, status);
+    }
     comm->streaming = NULL;
     task = comm->head;
     comm->head = comm->tail = NULL;
@@ -115,7 +130,7 @@ int dma_comm_advance(dma_comm_t *comm)
     int completed = 0;
 
     if (comm->state == DMA_COMM_SETUP) {
-        dma_status_t status = dma_setup_advance(comm);
+        dma_status_t status = comm->cluster ? dma_cluster_setup_advance(comm) : dma_setup_advance(comm);
 
         if (status == DMA_AGAIN) {
             return 0;
@@ -155,14 +170,13 @@ void dma_comm_deliver(dma_comm_t *comm)
     }
 }
 
-/* Begins the set-up at the first call. */
-static dma_status_t begin(dma_comm_t *comm)
+dma_status_t dma_comm_begin(dma_comm_t *comm)
 {
     dma_status_t status = DMA_OK;
 
     if (comm->state == DMA_COMM_NEW) {
         comm->arrays = malloc(dma_arrays_total(comm->nranks));
-        status = comm->arrays ? dma_setup_begin(comm) : DMA_ERR_NOMEM;
+        status = !comm->arrays ? DMA_ERR_NOMEM : comm->cluster ? dma_cluster_setup_begin(comm) : dma_setup_begin(comm);
         if (status != DMA_OK) {
             dma_comm_fail(comm, status, "no memory for the set-up of %s", comm->text);
         } else {
@@ -179,7 +193,7 @@ static void unplaced(dma_comm_t *comm, dma_status_t status)
     const char *format = status == DMA_ERR_TRUNCATE ? "a call on %s sends and receives different numbers of bytes"
                                                     : "no memory for a call on %s";
 
-    if (begin(comm) == DMA_OK && comm->state == DMA_COMM_SETUP) {
+    if (dma_comm_begin(comm) == DMA_OK && comm->state == DMA_COMM_SETUP) {
         comm->doomed = status;
         snprintf(comm->doom, sizeof(comm->doom), format, comm->text);
     } else {
@@ -229,7 +243,7 @@ dma_status_t dma_comm_prepare(dma_comm_t *comm)
 {
     if (comm->state == DMA_COMM_NEW || comm->state == DMA_COMM_SETUP) {
         dma_comm_lock(comm);
-        begin(comm);
+        dma_comm_begin(comm);
         dma_comm_unlock(comm);
         dma_setup_wait(comm);
     }
@@ -254,7 +268,7 @@ static dma_status_t post(dma_comm_t *comm, dma_task_t *task, dma_status_t status
         status = refused;
     } else if (status != DMA_OK) {
         unplaced(comm, status);
-    } else if ((status = begin(comm)) == DMA_OK) {
+    } else if ((status = dma_comm_begin(comm)) == DMA_OK) {
         task->done = done;
         task->arg = arg;
         dma_task_post(comm, task);

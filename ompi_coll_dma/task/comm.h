@@ -53,6 +53,11 @@ struct dma_proc {
     _Atomic int armed;           /* persistent calls whose programs the engines have beforehand */
     struct dma_share *share;
     struct dma_device *devices;
+    const struct dma_wire *wire; /* to other nodes; NULL: none */
+    char *net_profile_path;
+    void *net; /* opened at the first need, with the lock */
+    bool net_tried;
+    _Atomic uint32_t next_id; /* of communicators over several nodes whose rank 0 is here */
 };
 
 typedef enum dma_task_state {
@@ -100,7 +105,8 @@ struct dma_comm {
     dma_status_t error;  /* POISONED: with what */
     dma_status_t doomed; /* will be POISONED as soon as the set-up has ended; else 0 */
     char doom[192];
-    dma_comm_t *parent; /* of a channel: its failure is ours */
+    dma_comm_t *parent;          /* of a channel: its failure is ours */
+    struct dma_cluster *cluster; /* over several nodes: cluster.h */
     _Atomic int locked;
 
     /* READY */
@@ -192,6 +198,9 @@ dma_status_t dma_comm_post_task(dma_comm_t *comm, const dma_call_t *call, void *
 /* The same for a task that has been placed. */
 dma_status_t dma_comm_post_placed(dma_comm_t *comm, dma_done_t done, void *arg, dma_task_t *task);
 
+/* comm.c: begins the set-up at the first call */
+dma_status_t dma_comm_begin(dma_comm_t *comm);
+
 /* wait.c: without the lock */
 dma_status_t dma_task_wait(dma_task_t *task);
 void dma_setup_wait(dma_comm_t *comm);
@@ -236,6 +245,8 @@ void dma_setup_poison(dma_comm_t *comm, dma_status_t status);
 /* On failure `why`, of DMA_WHY_BYTES, gets the reason. */
 dma_status_t dma_proc_arena(dma_proc_t *proc, dma_arena_t **arena, char *why);
 dma_status_t dma_proc_file_arena(dma_proc_t *proc, size_t bytes, dma_arena_t **arena, char *why);
+/* This process on the network; DMA_UNSUPPORTED: there is none. */
+dma_status_t dma_proc_network(dma_proc_t *proc, void **net);
 /* Bytes of shared memory that this process may still take. */
 size_t dma_proc_left(dma_proc_t *proc);
 void dma_proc_retire_file(dma_proc_t *proc, dma_arena_t *arena);

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "dma/net.h"
 #include "task/comm.h"
 #include "task/device.h"
 
@@ -21,6 +22,8 @@ void dma_params_default(dma_params_t *params)
         .variant = "auto",
         .warn_seconds = 60,
         .timeout = 60,
+        .net_variant = "auto",
+        .net_chunk_bytes = 32768,
         .local_procs = 1,
         .engine = "auto",
         .queues = "auto",
@@ -55,6 +58,7 @@ static void free_proc(dma_proc_t *proc)
     free(proc->profile_path);
     free(proc->gpu_profile_path);
     free(proc->sysfs);
+    free(proc->net_profile_path);
     free(proc);
 }
 
@@ -69,9 +73,12 @@ dma_status_t dma_proc_create(const dma_proc_config_t *config, dma_proc_t **resul
     proc->host = config->host;
     proc->params = config->params;
     proc->runtime = config->runtime;
+    proc->wire = config->wire;
+    atomic_init(&proc->next_id, 1);
     proc->engines = config->engines ? config->engines : dma_gpu_engines;
     if (!keep(&session_dir, &proc->session_dir) || !keep(&proc->params.profile, &proc->profile_path) ||
-        !keep(&proc->params.gpu_profile, &proc->gpu_profile_path) || !keep(&proc->params.sysfs, &proc->sysfs)) {
+        !keep(&proc->params.gpu_profile, &proc->gpu_profile_path) || !keep(&proc->params.sysfs, &proc->sysfs) ||
+        !keep(&proc->params.net_profile, &proc->net_profile_path)) {
         free_proc(proc);
         return DMA_ERR_NOMEM;
     }
@@ -100,6 +107,9 @@ void dma_proc_destroy(dma_proc_t *proc)
         drop_arena(proc->arena);
     }
     dma_devices_destroy(proc);
+    if (proc->net) {
+        proc->wire->close(proc->net);
+    }
     dma_registry_drop_idle();
     pthread_mutex_destroy(&proc->lock);
     pthread_mutex_destroy(&proc->device_lock);
@@ -137,6 +147,20 @@ dma_status_t dma_proc_arena(dma_proc_t *proc, dma_arena_t **arena, char *why)
     snprintf(why, DMA_WHY_BYTES, "%s", proc->arena_failed);
     pthread_mutex_unlock(&proc->lock);
     return *arena ? DMA_OK : DMA_UNSUPPORTED;
+}
+
+dma_status_t dma_proc_network(dma_proc_t *proc, void **net)
+{
+    pthread_mutex_lock(&proc->lock);
+    if (proc->wire && !proc->net_tried) {
+        proc->net_tried = true;
+        if (proc->wire->open(&proc->net) != DMA_OK) {
+            proc->net = NULL;
+        }
+    }
+    *net = proc->net;
+    pthread_mutex_unlock(&proc->lock);
+    return *net ? DMA_OK : DMA_UNSUPPORTED;
 }
 
 /* With the lock: file arenas that nobody reads any more. */

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "task/cluster.h"
 #include "task/comm.h"
 #include "task/device.h"
 #include "task/place.h"
@@ -326,6 +327,9 @@ static dma_status_t move(dma_comm_t *comm, dma_task_t *task)
 {
     dma_status_t status = DMA_OK;
 
+    if (__builtin_expect(comm->cluster && comm->state == DMA_COMM_READY, 0)) {
+        return dma_cluster_advance(comm, task);
+    }
     if (__builtin_expect(comm->state == DMA_COMM_ASIDE, 0)) {
         if (task->device && task->device->phase != DEVICE_STAGED && (status = dma_device_stage(task)) != DMA_OK) {
             return status;

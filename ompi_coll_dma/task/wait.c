@@ -12,6 +12,7 @@
 #include <sched.h>
 #include <stdio.h>
 
+#include "task/cluster.h"
 #include "task/comm.h"
 #include "task/device.h"
 
@@ -28,7 +29,7 @@ static int missing(const dma_comm_t *comm)
     if (comm->state == DMA_COMM_READY && comm->head && comm->head->device && comm->head->device->frozen) {
         return dma_device_not_ready(comm, comm->head);
     }
-    for (int r = 0; comm->state == DMA_COMM_READY && comm->head && r < comm->nranks; r++) {
+    for (int r = 0; comm->state == DMA_COMM_READY && !comm->cluster && comm->head && r < comm->nranks; r++) {
         if (r == comm->rank) {
             continue;
         }
@@ -44,7 +45,7 @@ static int missing(const dma_comm_t *comm)
 /* A rank whose flag the oldest call waits for, or -1. */
 static int holding(const dma_comm_t *comm)
 {
-    const dma_task_t *task = comm->state == DMA_COMM_READY ? comm->head : NULL;
+    const dma_task_t *task = comm->state == DMA_COMM_READY && !comm->cluster ? comm->head : NULL;
 
     if (!task || atomic_load_explicit(&task->state, memory_order_relaxed) != DMA_TASK_RUNNING) {
         return -1;
@@ -95,7 +96,7 @@ static void watch_clock(dma_comm_t *comm)
     if (!comm->since) {
         comm->since = comm->dead_checked = now;
     }
-    if (comm->state == DMA_COMM_READY && now - comm->dead_checked > DEAD_SECONDS) {
+    if (comm->state == DMA_COMM_READY && !comm->cluster && now - comm->dead_checked > DEAD_SECONDS) {
         comm->dead_checked = now;
         rank = dma_window_dead(&comm->window);
         if (rank >= 0) {
@@ -129,6 +130,9 @@ static dma_status_t poisoned(const dma_comm_t *comm)
 {
     dma_status_t poison = comm->state == DMA_COMM_READY ? dma_window_poisoned(&comm->window) : DMA_OK;
 
+    if (comm->parent && comm->parent->cluster) {
+        return poison; /* cluster.c looks after its own */
+    }
     return poison == DMA_OK && comm->parent ? dma_window_poisoned(&comm->parent->window) : poison;
 }
 
@@ -147,6 +151,11 @@ void dma_comm_watch(dma_comm_t *comm)
         comm->warned = false;
     }
     comm->watched++;
+    if (comm->cluster && (poison = dma_cluster_look(comm)) != DMA_OK) {
+        dma_comm_fail(comm, poison, "another rank of %s has failed or is gone: %s", comm->text,
+                      dma_status_name(poison));
+        return;
+    }
     if (comm->watched % POISON_TURNS == 0 && (poison = poisoned(comm)) != DMA_OK) {
         dma_comm_fail(comm, poison, "another rank of %s has failed: %s", comm->text, dma_status_name(poison));
         return;
@@ -164,6 +173,9 @@ static void between(dma_comm_t *comm, unsigned turn)
         if (turn % SWITCHES == SWITCHES - 1) {
             comm->host->progress();
         }
+    } else if (comm->cluster) {
+        comm->host
+            ->progress(); /* each look is long enough; this one knows whether the user wants cores to be given up */
     } else if (turn < SPINS) {
         dma_cpu_pause();
     } else {

@@ -1,0 +1,51 @@
+/*
+ * What the core asks of a network: messages between processes of different nodes.
+ *
+ * The component fills this table, or has none; then communicators stay inside nodes. `comm` is what the communicator was
+ * created with, `net` and `peer` are the network's own. Everything may be called from any thread.
+ *
+ * A message is sent with a tag and received with the same tag from the same peer; equal tags match in order. Messages of
+ * different sizes or notes that meet end the receive with DMA_ERR_TRUNCATE or DMA_ERR_MISMATCH, and nothing is written.
+ * Requests of a peer that is gone end with DMA_ERR_PEER.
+ */
+#ifndef DMA_NET_H
+#define DMA_NET_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "dma/status.h"
+
+typedef struct dma_wire_tag {
+    uint32_t comm, owner, seq, step; /* matched */
+    uint32_t note;                   /* compared */
+} dma_wire_tag_t;
+
+#define DMA_WIRE_ADDRESS_MAX 16384
+
+typedef struct dma_wire {
+    /* This process on the network. DMA_UNSUPPORTED: there is none here. */
+    dma_status_t (*open)(void **net);
+    void (*close)(void *net);
+    const void *(*address)(void *net, size_t *bytes);
+
+    /* How processes get to know each other: one message each way per pair of ranks and communicator. A shorter one than
+     * `bytes` may come. `heard`: DMA_OK once it is over, and *req is NULL then. */
+    dma_status_t (*offer)(void *comm, const void *buf, size_t bytes, int rank, void **req);
+    dma_status_t (*ask)(void *comm, void *buf, size_t bytes, int rank, void **req);
+    dma_status_t (*heard)(void *comm, void **req);
+    /* The process that is `rank` there. */
+    dma_status_t (*peer)(void *net, void *comm, int rank, const void *address, size_t bytes, void **peer);
+    /* A number of this process that no other of the job has. */
+    uint32_t (*self)(void);
+
+    dma_status_t (*isend)(void *net, void *peer, const dma_wire_tag_t *tag, const void *buf, size_t bytes, void **req);
+    dma_status_t (*irecv)(void *net, void *peer, const dma_wire_tag_t *tag, void *buf, size_t bytes, void **req);
+    /* DMA_AGAIN, or how it ended; then *req is NULL. */
+    dma_status_t (*test)(void *net, void **req);
+    /* Ends it as soon as may be; it must still be tested. */
+    void (*cancel)(void *net, void *req);
+    void (*progress)(void *net);
+} dma_wire_t;
+
+#endif

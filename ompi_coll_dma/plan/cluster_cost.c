@@ -1,0 +1,158 @@
+/*
+ * The cost model of calls between nodes.
+ *
+ * A call is a way of steps: messages one after another, each a latency, two times a core's work and its bytes through an
+ * adapter that some ranks share, and collectives inside the node, each a start and its bytes. Where both go on at the same
+ * time the slower counts, and of the other its first step. Every node is taken to have as many ranks as the largest.
+ */
+#include "plan/cluster_cost.h"
+
+typedef unsigned __int128 wide_t;
+
+typedef struct shape {
+    const dma_net_profile_t *net;
+    uint64_t nodes, size, m;
+} shape_t;
+
+static shape_t shape_of(const dma_net_profile_t *net, const dma_layout_t *l, uint64_t bytes)
+{
+    return (shape_t){.net = net, .nodes = (uint64_t)l->nnodes, .size = (uint64_t)l->most, .m = bytes};
+}
+
+/* Rates are bytes per microsecond. */
+static wide_t time_of(wide_t bytes, uint64_t mbps)
+{
+    return bytes * 1000000 / mbps;
+}
+
+/* `bytes` of each of `users` ranks of a node leave it at the same time. */
+static wide_t wire(const shape_t *s, wide_t bytes, uint64_t users)
+{
+    wide_t rails = s->net->rails < users ? s->net->rails : users;
+
+    return users ? time_of(bytes * users / rails, s->net->nic_mbps) : 0;
+}
+
+/* A rank sends `n` messages and receives as many, one after the other without waiting. */
+static wide_t messages(const shape_t *s, wide_t n)
+{
+    return 2 * n * s->net->message_ps;
+}
+
+/* A collective inside the node that brings every rank so many bytes from each other, over links that work side by side. */
+static wide_t inside(const shape_t *s, wide_t bytes)
+{
+    return s->size > 1 ? s->net->local_ps + time_of(bytes, s->net->local_mbps) : time_of(bytes, s->net->copy_mbps);
+}
+
+static wide_t copied(const shape_t *s, wide_t bytes)
+{
+    return time_of(bytes, s->net->copy_mbps);
+}
+
+static uint64_t picoseconds(wide_t t)
+{
+    return t > UINT64_MAX - 1 ? UINT64_MAX - 1 : (uint64_t)t;
+}
+
+static uint64_t rounds(uint64_t nodes)
+{
+    uint64_t n = 0;
+
+    while ((UINT64_C(1) << n) < nodes) {
+        n++;
+    }
+    return n;
+}
+
+static wide_t more(wide_t a, wide_t b)
+{
+    return a > b ? a : b;
+}
+
+/* Blocks of one node after the other land and are spread, those of our own node at once: the slower of the two goes on all
+ * the time. */
+static uint64_t walk(const shape_t *s, wide_t step, wide_t start)
+{
+    wide_t spread = inside(s, s->m);
+
+    return picoseconds(start + more(step * (s->nodes - 1) + spread, spread * s->nodes) + copied(s, s->m));
+}
+
+uint64_t dma_cluster_cost_ring(const dma_net_profile_t *net, const dma_layout_t *l, dma_coll_t coll, uint64_t bytes)
+{
+    shape_t s = shape_of(net, l, bytes);
+
+    (void)coll;
+    return walk(&s, net->latency_ps + messages(&s, 1) + wire(&s, s.m, s.size), 0);
+}
+
+uint64_t dma_cluster_cost_direct(const dma_net_profile_t *net, const dma_layout_t *l, dma_coll_t coll, uint64_t bytes)
+{
+    shape_t s = shape_of(net, l, bytes);
+    wide_t several = s.nodes > 2 ? wire(&s, s.m, s.size) / 8 : 0; /* several senders meet at one adapter */
+
+    (void)coll;
+    return walk(&s, messages(&s, 1) + wire(&s, s.m, s.size) + several, net->latency_ps);
+}
+
+uint64_t dma_cluster_cost_rails(const dma_net_profile_t *net, const dma_layout_t *l, dma_coll_t coll, uint64_t bytes)
+{
+    shape_t s = shape_of(net, l, bytes);
+    wide_t t = (wide_t)rounds(s.nodes) * (net->latency_ps + messages(&s, 1)) + wire(&s, (s.nodes - 1) * s.m, s.size);
+
+    (void)coll;
+    return picoseconds(t + inside(&s, s.nodes * s.m) + copied(&s, s.nodes * s.size * s.m));
+}
+
+uint64_t dma_cluster_cost_leader(const dma_net_profile_t *net, const dma_layout_t *l, dma_coll_t coll, uint64_t bytes)
+{
+    shape_t s = shape_of(net, l, bytes);
+    wide_t node = (wide_t)s.size * s.m, t;
+
+    (void)coll;
+    t = (wide_t)rounds(s.nodes) * (net->latency_ps + messages(&s, 1)) + wire(&s, (s.nodes - 1) * node, 1);
+    if (s.size > 1) {
+        t += inside(&s, s.m) + inside(&s, s.nodes * node);
+    }
+    return picoseconds(t + copied(&s, s.nodes * node));
+}
+
+uint64_t dma_cluster_cost_split(const dma_net_profile_t *net, const dma_layout_t *l, dma_coll_t coll, uint64_t bytes)
+{
+    shape_t s = shape_of(net, l, bytes);
+    wide_t n = (wide_t)(s.nodes - 1) * s.size, inner = inside(&s, s.m);
+
+    (void)coll;
+    return picoseconds(net->latency_ps + more(messages(&s, n), wire(&s, n * s.m, s.size)) + inner);
+}
+
+uint64_t dma_cluster_cost_transpose(const dma_net_profile_t *net, const dma_layout_t *l, dma_coll_t coll,
+                                    uint64_t bytes)
+{
+    shape_t s = shape_of(net, l, bytes);
+    wide_t others = (wide_t)(s.nodes - 1) * s.size * s.m, inner = inside(&s, (s.nodes - 1) * s.m);
+
+    (void)coll;
+    return picoseconds(net->latency_ps + more(messages(&s, s.nodes - 1), wire(&s, others, s.size)) + inner +
+                       inside(&s, s.m) + copied(&s, 3 * others));
+}
+
+uint64_t dma_cluster_cost_pairs(const dma_net_profile_t *net, const dma_layout_t *l, dma_coll_t coll, uint64_t bytes)
+{
+    shape_t s = shape_of(net, l, bytes);
+    wide_t turns = (s.nodes - 1 + s.size - 1) / s.size, users = s.nodes - 1 < s.size ? s.nodes - 1 : s.size;
+    wide_t pair = (wide_t)s.size * s.size * s.m, others = (wide_t)(s.nodes - 1) * s.size * s.m;
+
+    (void)coll;
+    return picoseconds(net->latency_ps + more(messages(&s, turns), wire(&s, turns * pair, (uint64_t)users)) +
+                       2 * inside(&s, turns * s.size * s.m + s.m) + copied(&s, 5 * others + 2 * s.size * s.m));
+}
+
+extern const dma_cluster_variant_t dma_cluster_ring, dma_cluster_direct, dma_cluster_rails, dma_cluster_leader;
+extern const dma_cluster_variant_t dma_cluster_split, dma_cluster_transpose, dma_cluster_pairs;
+
+const dma_cluster_variant_t *const dma_cluster_variants[] = {
+    &dma_cluster_ring,  &dma_cluster_direct,    &dma_cluster_rails, &dma_cluster_leader,
+    &dma_cluster_split, &dma_cluster_transpose, &dma_cluster_pairs, NULL,
+};

@@ -1,0 +1,65 @@
+/* The profile of a network. */
+#include "plan/net_profile.h"
+
+#include <string.h>
+
+#include "plan/fields.h"
+
+static const dma_field_t fields[] = {
+#define FIELD(name, value, help) {#name, help},
+    DMA_NET_PROFILE_FIELDS(FIELD)
+#undef FIELD
+};
+#define NFIELDS (sizeof(fields) / sizeof(fields[0]))
+_Static_assert(sizeof(dma_net_profile_t) == NFIELDS * sizeof(uint64_t) && NFIELDS <= DMA_FIELDS_MOST,
+               "a profile is its fields, in the order of the table");
+
+dma_net_profile_t dma_net_profile_default(void)
+{
+    return (dma_net_profile_t){
+#define INIT(name, value, help) .name = (value),
+        DMA_NET_PROFILE_FIELDS(INIT)
+#undef INIT
+    };
+}
+
+static dma_status_t take(dma_status_t status, const uint64_t *values, dma_net_profile_t *profile, char *error,
+                         size_t error_bytes)
+{
+    dma_net_profile_t read;
+
+    if (status != DMA_OK) {
+        return status;
+    }
+    memcpy(&read, values, sizeof(read));
+    if (!read.rails) {
+        snprintf(error, error_bytes, "rails must not be 0");
+        return DMA_ERR_ARG;
+    }
+    *profile = read;
+    return DMA_OK;
+}
+
+dma_status_t dma_net_profile_parse(const char *text, dma_net_profile_t *profile, char *error, size_t error_bytes)
+{
+    uint64_t values[NFIELDS];
+
+    return take(dma_fields_parse(fields, NFIELDS, text, values, error, error_bytes), values, profile, error,
+                error_bytes);
+}
+
+dma_status_t dma_net_profile_load(const char *path, dma_net_profile_t *profile, char *error, size_t error_bytes)
+{
+    uint64_t values[NFIELDS];
+
+    return take(dma_fields_load(fields, NFIELDS, path, values, error, error_bytes), values, profile, error,
+                error_bytes);
+}
+
+void dma_net_profile_print(const dma_net_profile_t *profile, FILE *out)
+{
+    uint64_t values[NFIELDS];
+
+    memcpy(values, profile, sizeof(values));
+    dma_fields_print(fields, NFIELDS, values, out);
+}

@@ -1,0 +1,379 @@
+/*
+ * Communicators over several nodes: set-up, evidence, end. See cluster.h.
+ *
+ *     LAYOUT   all ranks exchange the lowest rank of their nodes, and rank 0's parameters and a number for the communicator
+ *     LOCAL    the ranks of each node set up the communicator beneath
+ *     VERDICT  all exchange how that went: READY if it went well everywhere, else ASIDE
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "task/cluster.h"
+
+#define PROTOCOL   1
+#define LOOK_TURNS 32 /* turns between two looks at alarms and poison */
+#define DEAD_LOOKS 64 /* of those, between two at the processes of our node */
+
+enum { LAYOUT, LOCAL, VERDICT };
+
+typedef struct record {
+    uint32_t protocol, first, network;
+    uint32_t owner, id;
+    int32_t forced;
+    uint64_t chunk, first_seq;
+    dma_net_profile_t profile;
+    uint64_t spare[4]; /* records are exchanged at a fixed size: another version may have more to say */
+} record_t;
+
+/* ---- the services of the communicator beneath ---- */
+
+typedef struct local_handle {
+    const dma_host_t *host;
+    void *handle;
+    const dma_layout_t *layout;
+} local_handle_t;
+
+static dma_status_t local_isend(void *comm, const void *buf, size_t bytes, int peer, void **req)
+{
+    local_handle_t *h = comm;
+
+    return h->host->isend(h->handle, buf, bytes, dma_layout_rank(h->layout, h->layout->node, peer), req);
+}
+
+static dma_status_t local_irecv(void *comm, void *buf, size_t bytes, int peer, void **req)
+{
+    local_handle_t *h = comm;
+
+    return h->host->irecv(h->handle, buf, bytes, dma_layout_rank(h->layout, h->layout->node, peer), req);
+}
+
+static dma_status_t local_test(void *comm, void **req)
+{
+    local_handle_t *h = comm;
+
+    return h->host->test(h->handle, req);
+}
+
+/* ---- life ---- */
+
+dma_status_t dma_cluster_create(dma_comm_t *comm, const dma_comm_config_t *config, dma_comm_t *parent)
+{
+    dma_cluster_t *c = calloc(1, sizeof(*c));
+
+    if (!c) {
+        return DMA_ERR_NOMEM;
+    }
+    c->wire = comm->proc->wire;
+    c->host = comm->host;
+    c->handle = comm->handle;
+    c->first = (uint32_t)config->first;
+    c->root = parent ? parent->cluster : c;
+    c->local_host = *comm->host;
+    c->local_host.isend = local_isend;
+    c->local_host.irecv = local_irecv;
+    c->local_host.test = local_test;
+    pthread_mutex_init(&c->lock, NULL);
+    comm->cluster = c;
+    return DMA_OK;
+}
+
+void dma_cluster_destroy(dma_comm_t *comm)
+{
+    dma_cluster_t *c = comm->cluster;
+
+    dma_cluster_end_call(c);
+    if (c->exchanging) {
+        dma_exchange_end(&c->exchange);
+    }
+    if (c->root == c) {
+        dma_cluster_part_company(c);
+    }
+    if (c->local) {
+        void *handle = c->local->handle;
+
+        dma_comm_destroy(c->local);
+        free(handle);
+    }
+    for (int i = 0; i < CLUSTER_MEMO; i++) {
+        dma_cluster_free(c->memo[i].plan);
+    }
+    dma_layout_free(&c->layout);
+    free(c->call.numbers);
+    pthread_mutex_destroy(&c->lock);
+    free(c);
+    comm->cluster = NULL;
+}
+
+/* ---- set-up ---- */
+
+/* A row of the table by name, or -1 for the cost model. */
+static int32_t forced_variant(dma_comm_t *comm, const char *name)
+{
+    int v = dma_cluster_find(name);
+
+    if (name[0] && strcmp(name, "auto") && v < 0) {
+        dma_proc_report(comm->proc, DMA_REPORT_WARN, "net_variant",
+                        "there is no variant \"%s\" between nodes; the cost model chooses instead", name);
+    }
+    return v;
+}
+
+static void rank0_choices(dma_comm_t *comm, record_t *r)
+{
+    const dma_params_t *params = &comm->proc->params;
+    char error[128];
+
+    r->profile = dma_net_profile_default();
+    if (params->net_profile && dma_net_profile_load(params->net_profile, &r->profile, error, sizeof(error)) != DMA_OK) {
+        dma_proc_report(comm->proc, DMA_REPORT_WARN, "net_profile",
+                        "the network profile %s cannot be used (%s); the built-in one is used instead",
+                        params->net_profile, error);
+    }
+    r->forced = forced_variant(comm, params->net_variant);
+    r->chunk = params->net_chunk_bytes < 4096 ? 4096 : params->net_chunk_bytes;
+    r->owner = comm->cluster->wire->self();
+    r->id = atomic_fetch_add(&comm->proc->next_id, 1);
+}
+
+static dma_status_t exchange(dma_comm_t *comm, const void *record, size_t bytes)
+{
+    dma_cluster_t *c = comm->cluster;
+    dma_status_t status;
+
+    status = dma_exchange_begin(&c->exchange, comm->host, comm->handle, comm->rank, comm->nranks, record, bytes);
+    c->exchanging = status == DMA_OK;
+    return status;
+}
+
+dma_status_t dma_cluster_setup_begin(dma_comm_t *comm)
+{
+    dma_cluster_t *c = comm->cluster;
+    record_t mine = {.protocol = PROTOCOL, .first = c->first, .first_seq = comm->seq + 1, .forced = -1};
+    dma_status_t status;
+
+    mine.network = dma_proc_network(comm->proc, &c->net) == DMA_OK;
+    if (comm->rank == 0) {
+        rank0_choices(comm, &mine);
+    }
+    status = exchange(comm, &mine, sizeof(mine));
+    if (status == DMA_OK) {
+        c->phase = LAYOUT;
+        comm->state = DMA_COMM_SETUP;
+    }
+    return status;
+}
+
+/* From the same records on all ranks, so all find the same. */
+static const char *lay_out(dma_comm_t *comm, dma_status_t *status)
+{
+    dma_cluster_t *c = comm->cluster;
+    const record_t *zero = dma_exchange_record(&c->exchange, 0);
+    uint32_t *first = malloc((size_t)comm->nranks * sizeof(*first));
+    const char *why = NULL;
+
+    *status = first ? DMA_OK : DMA_ERR_NOMEM;
+    for (int r = 0; first && r < comm->nranks; r++) {
+        const record_t *rec = dma_exchange_record(&c->exchange, r);
+
+        first[r] = rec->first;
+        if (rec->protocol != PROTOCOL || rec->first_seq != zero->first_seq) {
+            why = "the ranks run different versions of this component";
+        } else if (!rec->network) {
+            why = "a rank has no network that this component can use";
+        }
+    }
+    if (first && !why) {
+        *status = dma_layout_create(&c->layout, first, comm->nranks, comm->rank);
+        if (*status == DMA_ERR_ARG) {
+            *status = DMA_OK;
+            why = "the ranks disagree about who is on which node";
+        }
+    }
+    free(first);
+    c->profile = zero->profile;
+    c->forced = zero->forced;
+    c->chunk = zero->chunk;
+    c->owner = zero->owner;
+    c->id = zero->id;
+    return why;
+}
+
+static dma_status_t begin_local(dma_comm_t *comm)
+{
+    dma_cluster_t *c = comm->cluster;
+    int n = dma_layout_size(&c->layout, c->layout.node);
+    local_handle_t *handle;
+    dma_comm_config_t config = {.rank = c->layout.index, .nranks = n, .threads = comm->threads, .text = comm->text};
+    dma_status_t status;
+
+    if (!(c->call.numbers = malloc(4 * (size_t)n * sizeof(*c->call.numbers)))) {
+        return DMA_ERR_NOMEM;
+    }
+    if (n == 1) {
+        return DMA_OK;
+    }
+    if (!(handle = malloc(sizeof(*handle)))) {
+        return DMA_ERR_NOMEM;
+    }
+    *handle = (local_handle_t){.host = comm->host, .handle = comm->handle, .layout = &c->layout};
+    config.handle = handle;
+    status = dma_comm_create(comm->proc, &config, &c->local);
+    if (status != DMA_OK) {
+        c->local = NULL;
+        free(handle);
+        return status;
+    }
+    c->local->host = &c->local_host;
+    c->local->parent = c->root == c ? NULL : c->root->local;
+    dma_comm_lock(c->local);
+    status = dma_comm_begin(c->local);
+    dma_comm_unlock(c->local);
+    return status;
+}
+
+/* The communicator beneath, as far as it has come: DMA_OK when its set-up has ended. */
+static dma_status_t advance_local(dma_cluster_t *c)
+{
+    if (!c->local) {
+        return DMA_OK;
+    }
+    if (c->local->state == DMA_COMM_SETUP && dma_comm_trylock(c->local)) {
+        dma_comm_advance(c->local);
+        dma_comm_unlock(c->local);
+    }
+    return c->local->state == DMA_COMM_SETUP      ? DMA_AGAIN
+           : c->local->state == DMA_COMM_POISONED ? c->local->error
+                                                  : DMA_OK;
+}
+
+static dma_status_t end_layout(dma_comm_t *comm)
+{
+    dma_cluster_t *c = comm->cluster;
+    dma_status_t status;
+    const char *why = lay_out(comm, &status);
+
+    dma_exchange_end(&c->exchange);
+    c->exchanging = false;
+    if (status == DMA_OK && why) {
+        snprintf(comm->reason, sizeof(comm->reason), "%s", why);
+        comm->state = DMA_COMM_ASIDE;
+        return DMA_OK;
+    }
+    c->phase = LOCAL;
+    return status == DMA_OK ? begin_local(comm) : status;
+}
+
+static dma_status_t begin_verdict(dma_comm_t *comm)
+{
+    dma_cluster_t *c = comm->cluster;
+    uint32_t ready = !c->local || c->local->state == DMA_COMM_READY;
+
+    c->phase = VERDICT;
+    return exchange(comm, &ready, sizeof(ready));
+}
+
+static void judge(dma_comm_t *comm)
+{
+    dma_cluster_t *c = comm->cluster;
+    bool all = true;
+
+    for (int r = 0; r < comm->nranks; r++) {
+        all = all && *(uint32_t *)dma_exchange_record(&c->exchange, r);
+    }
+    dma_exchange_end(&c->exchange);
+    c->exchanging = false;
+    if (!all) {
+        bool here = c->local && c->local->state == DMA_COMM_ASIDE;
+
+        snprintf(comm->reason, sizeof(comm->reason), "%.140s: no shared memory for the ranks of a node",
+                 here ? c->local->reason : "on another node");
+    }
+    comm->share = c->local ? c->local->share : comm->proc->params.local_procs > 1;
+    comm->state = all ? DMA_COMM_READY : DMA_COMM_ASIDE;
+}
+
+dma_status_t dma_cluster_setup_advance(dma_comm_t *comm)
+{
+    dma_cluster_t *c = comm->cluster;
+
+    while (comm->state == DMA_COMM_SETUP) {
+        dma_status_t status = c->phase == LOCAL ? advance_local(c) : dma_exchange_advance(&c->exchange);
+
+        if (status != DMA_OK) {
+            return status;
+        }
+        if (c->phase == VERDICT) {
+            judge(comm);
+        } else {
+            status = c->phase == LAYOUT ? end_layout(comm) : begin_verdict(comm);
+        }
+        if (status != DMA_OK) {
+            return status;
+        }
+    }
+    return DMA_OK;
+}
+
+/* ---- failure ---- */
+
+/* Our node's ranks: one that has failed, one that is gone. */
+static dma_status_t look_inside(dma_cluster_t *c)
+{
+    dma_comm_t *local = c->local;
+    dma_status_t poison;
+
+    if (!local) {
+        return DMA_OK;
+    }
+    if (local->state == DMA_COMM_POISONED) {
+        return local->error;
+    }
+    poison = dma_window_poisoned(&local->window);
+    if (poison == DMA_OK && c->looked % (LOOK_TURNS * DEAD_LOOKS) == 0 && dma_window_dead(&local->window) >= 0) {
+        poison = DMA_ERR_PEER;
+    }
+    return poison;
+}
+
+dma_status_t dma_cluster_look(dma_comm_t *comm)
+{
+    dma_cluster_t *c = comm->cluster;
+    dma_status_t status;
+    int alarm = atomic_load(&c->root->alarm);
+
+    if (comm->state != DMA_COMM_READY || ++c->looked % LOOK_TURNS) {
+        return DMA_OK;
+    }
+    if (alarm) {
+        return (dma_status_t)alarm;
+    }
+    status = dma_cluster_listen(c);
+    return status == DMA_OK ? look_inside(c) : status;
+}
+
+static void poison(dma_comm_t *local, dma_status_t status)
+{
+    if (!local) {
+        return;
+    }
+    dma_comm_lock(local);
+    if (local->state == DMA_COMM_READY) {
+        dma_comm_fail(local, status, "%s has failed on another node or in a step between nodes", local->text);
+    }
+    dma_comm_unlock(local);
+}
+
+void dma_cluster_stop(dma_comm_t *comm, dma_status_t status)
+{
+    dma_cluster_t *c = comm->cluster;
+
+    poison(c->local, status);
+    if (c->root != c) {
+        poison(c->root->local, status);
+    }
+    if (c->net && c->owner + c->id) {
+        dma_cluster_alert(c, status);
+    }
+    dma_cluster_end_call(c);
+}

@@ -1,0 +1,111 @@
+/*
+ * Communicators over several nodes.
+ *
+ * Such a communicator has a layout, which its ranks agree on in set-up, and beneath it one of its node's ranks, with shared
+ * memory and engines, for the node-local parts of its calls. A call is a plan of three lanes (plan/cluster.h), run by
+ * cluster_call.c; one call of a communicator runs at a time, because the node-local parts of all its calls share the
+ * order of the communicator beneath.
+ *
+ * Peers introduce themselves to each other when a call first needs them: each sends the other its address, once per pair
+ * of ranks and communicator, no matter who needs whom first, since both need each other in the same call. Channels share
+ * the peers of the communicator they belong to.
+ *
+ * Failure. A rank that fails poisons the communicator beneath, for those of its node, and sends an alarm to every peer it
+ * has met; each of them has a receive for it posted, which also ends when the peer is gone. Whoever is alarmed fails and
+ * passes the alarm on. So all ranks that anything connects learn of it.
+ */
+#ifndef DMA_TASK_CLUSTER_H
+#define DMA_TASK_CLUSTER_H
+
+#include "dma/net.h"
+#include "plan/cluster.h"
+#include "task/comm.h"
+#include "task/exchange.h"
+
+#define CLUSTER_MEMO 8 /* plans of calls with equal blocks that are kept */
+
+typedef struct dma_cluster_peer {
+    struct dma_cluster_peer *next;
+    int rank;
+    void *peer;          /* the network's; NULL: not introduced yet */
+    void *offer, *ask;   /* introduction under way */
+    char *card;          /* what comes with it: the size of an address, and the address */
+    void *alarm, *alert; /* the receive for an alarm from it; the send of ours */
+    uint32_t alarmed;    /* what the alarm says */
+} dma_cluster_peer_t;
+
+#define CLUSTER_BUCKETS 256
+
+typedef struct dma_cluster_memo {
+    uint64_t key; /* of operation, in place, bytes; 0: empty */
+    dma_cluster_plan_t *plan;
+} dma_cluster_memo_t;
+
+/* A call that runs. */
+typedef struct dma_cluster_call {
+    dma_cluster_plan_t *plan; /* NULL: none runs */
+    bool kept;                /* the plan is in the memo */
+    bool met;                 /* all its peers */
+    dma_blocks_t send, recv;
+    char *temp;
+    void **reqs[2];                                /* of the lanes SENT and RECEIVED, by operation */
+    uint32_t started[DMA_LANES], ended[DMA_LANES]; /* ended: without a gap */
+    uint32_t seq;
+    int64_t *numbers; /* counts and displacements of a node-local call: 4 per rank of the node */
+    _Alignas(DMA_TASK_ALIGN) char task[DMA_TASK_BYTES]; /* the node-local call */
+} dma_cluster_call_t;
+
+typedef struct dma_cluster {
+    const dma_wire_t *wire;
+    void *net;
+    uint32_t first;           /* the lowest rank of the communicator on this node */
+    struct dma_cluster *root; /* of a channel: its communicator's; else itself */
+    dma_layout_t layout;
+    dma_comm_t *local;     /* the ranks of the node; NULL: there is one only */
+    dma_host_t local_host; /* its services: ours, with its ranks' numbers */
+    void *handle;          /* and what we hand to them */
+    const dma_host_t *host;
+    /* agreed */
+    dma_net_profile_t profile;
+    int forced;
+    uint64_t chunk;
+    uint32_t id, owner;
+    /* set-up */
+    dma_exchange_t exchange;
+    int phase;
+    bool exchanging;
+    pthread_mutex_t lock; /* guards the next two, of a root */
+    dma_cluster_peer_t *peers[CLUSTER_BUCKETS];
+    bool alerted;
+    _Atomic int alarm;      /* the status that some rank has failed with, or 0; of a root */
+    unsigned looked, heard; /* turns; buckets of peers that were listened to, of a root */
+    dma_cluster_memo_t memo[CLUSTER_MEMO];
+    dma_cluster_call_t call;
+    dma_task_t *running;
+} dma_cluster_t;
+
+/* cluster.c: with the communicator's lock, where it is one's */
+dma_status_t dma_cluster_create(dma_comm_t *comm, const dma_comm_config_t *config, dma_comm_t *parent);
+void dma_cluster_destroy(dma_comm_t *comm);
+dma_status_t dma_cluster_setup_begin(dma_comm_t *comm);
+/* As dma_setup_advance. */
+dma_status_t dma_cluster_setup_advance(dma_comm_t *comm);
+/* Evidence of failure elsewhere: DMA_OK, or what the communicator fails with. */
+dma_status_t dma_cluster_look(dma_comm_t *comm);
+/* The communicator has failed: nothing of it moves any more, and all who can be told are told. */
+void dma_cluster_stop(dma_comm_t *comm, dma_status_t status);
+
+/* cluster_call.c */
+dma_status_t dma_cluster_advance(dma_comm_t *comm, dma_task_t *task);
+/* Ends the call that runs, whether or not it is over. */
+void dma_cluster_end_call(dma_cluster_t *c);
+
+/* cluster_peer.c */
+/* DMA_OK: *peer is known; DMA_AGAIN: the introduction is under way. */
+dma_status_t dma_cluster_meet(dma_cluster_t *c, int rank, void **peer);
+/* Some peer's alarm, or DMA_OK. */
+dma_status_t dma_cluster_listen(dma_cluster_t *c);
+void dma_cluster_alert(dma_cluster_t *c, dma_status_t status);
+void dma_cluster_part_company(dma_cluster_t *c);
+
+#endif

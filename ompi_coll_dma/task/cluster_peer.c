@@ -1,0 +1,177 @@
+/* Peers on other nodes: introductions, alarms. See cluster.h. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "task/cluster.h"
+
+#define CARD_BYTES   (sizeof(uint32_t) + DMA_WIRE_ADDRESS_MAX)
+#define LISTEN       32 /* buckets in one look */
+#define ALARM_SEQ    UINT32_MAX
+#define ALARM_STEP   UINT32_MAX
+#define LAST_SECONDS 0.3 /* for what is under way at the end */
+
+static dma_wire_tag_t alarm_tag(const dma_cluster_t *root)
+{
+    return (dma_wire_tag_t){.comm = root->id, .owner = root->owner, .seq = ALARM_SEQ, .step = ALARM_STEP};
+}
+
+static dma_cluster_peer_t *find(dma_cluster_t *root, int rank)
+{
+    dma_cluster_peer_t *p = root->peers[rank % CLUSTER_BUCKETS];
+
+    while (p && p->rank != rank) {
+        p = p->next;
+    }
+    return p;
+}
+
+/* Our address goes to the rank, and its comes. */
+static dma_status_t introduce(dma_cluster_t *root, int rank, dma_cluster_peer_t **result)
+{
+    dma_cluster_peer_t *p = calloc(1, sizeof(*p));
+    uint32_t size;
+    size_t bytes;
+    const void *address = root->wire->address(root->net, &bytes);
+    dma_status_t status = DMA_ERR_NOMEM;
+
+    /* one half for theirs, one for ours */
+    if (!p || bytes > DMA_WIRE_ADDRESS_MAX || !(p->card = malloc(2 * CARD_BYTES))) {
+        goto free_peer;
+    }
+    size = (uint32_t)bytes;
+    memcpy(p->card + CARD_BYTES, &size, sizeof(size));
+    memcpy(p->card + CARD_BYTES + sizeof(size), address, bytes);
+    p->rank = rank;
+    status = root->wire->ask(root->handle, p->card, CARD_BYTES, rank, &p->ask);
+    if (status != DMA_OK) {
+        goto free_card;
+    }
+    p->next = root->peers[rank % CLUSTER_BUCKETS];
+    root->peers[rank % CLUSTER_BUCKETS] = p; /* the receive is posted: it stays */
+    status = root->wire->offer(root->handle, p->card + CARD_BYTES, sizeof(size) + bytes, rank, &p->offer);
+    *result = p;
+    return status;
+
+free_card:
+    free(p->card);
+free_peer:
+    free(p);
+    return status;
+}
+
+static dma_status_t get_to_know(dma_cluster_t *root, dma_cluster_peer_t *p)
+{
+    dma_wire_tag_t tag = alarm_tag(root);
+    dma_status_t status = p->ask ? root->wire->heard(root->handle, &p->ask) : DMA_OK;
+    uint32_t size;
+    void *peer;
+
+    if (status == DMA_OK && p->offer) {
+        status = root->wire->heard(root->handle, &p->offer);
+    }
+    if (status != DMA_OK) {
+        return status;
+    }
+    memcpy(&size, p->card, sizeof(size));
+    if (size > DMA_WIRE_ADDRESS_MAX) {
+        return DMA_ERR_NET;
+    }
+    status = root->wire->peer(root->net, root->handle, p->rank, p->card + sizeof(size), size, &peer);
+    if (status != DMA_OK) {
+        return status;
+    }
+    free(p->card);
+    p->card = NULL;
+    p->peer = peer;
+    return root->wire->irecv(root->net, peer, &tag, &p->alarmed, sizeof(p->alarmed), &p->alarm);
+}
+
+dma_status_t dma_cluster_meet(dma_cluster_t *c, int rank, void **peer)
+{
+    dma_cluster_t *root = c->root;
+    dma_cluster_peer_t *p;
+    dma_status_t status = DMA_OK;
+
+    pthread_mutex_lock(&root->lock);
+    p = find(root, rank);
+    if (!p) {
+        status = introduce(root, rank, &p);
+    }
+    if (status == DMA_OK && !p->peer) {
+        status = get_to_know(root, p);
+    }
+    if (status == DMA_OK) {
+        *peer = p->peer;
+    }
+    pthread_mutex_unlock(&root->lock);
+    return status;
+}
+
+dma_status_t dma_cluster_listen(dma_cluster_t *c)
+{
+    dma_cluster_t *root = c->root;
+    dma_status_t status = DMA_OK;
+
+    pthread_mutex_lock(&root->lock);
+    for (int b = 0; b < LISTEN && status == DMA_OK; b++) {
+        for (dma_cluster_peer_t *p = root->peers[root->heard++ % CLUSTER_BUCKETS]; p && status == DMA_OK; p = p->next) {
+            status = p->alarm ? root->wire->test(root->net, &p->alarm) : DMA_AGAIN;
+            if (status == DMA_OK) {
+                status = (int32_t)p->alarmed < 0 ? (dma_status_t)(int32_t)p->alarmed : DMA_ERR_PEER;
+            } else if (status == DMA_AGAIN) {
+                status = DMA_OK;
+            }
+        }
+    }
+    pthread_mutex_unlock(&root->lock);
+    return status;
+}
+
+void dma_cluster_alert(dma_cluster_t *c, dma_status_t status)
+{
+    dma_cluster_t *root = c->root;
+    dma_wire_tag_t tag = alarm_tag(root);
+    int none = 0;
+
+    atomic_compare_exchange_strong(&root->alarm, &none, (int)status);
+    pthread_mutex_lock(&root->lock);
+    for (int b = 0; b < CLUSTER_BUCKETS && !root->alerted; b++) {
+        for (dma_cluster_peer_t *p = root->peers[b]; p; p = p->next) {
+            /* at worst it is gone, and does not need it */
+            if (p->peer &&
+                root->wire->isend(root->net, p->peer, &tag, &root->alarm, sizeof(uint32_t), &p->alert) != DMA_OK) {
+                p->alert = NULL;
+            }
+        }
+    }
+    root->alerted = true;
+    pthread_mutex_unlock(&root->lock);
+    root->wire->progress(root->net);
+}
+
+void dma_cluster_part_company(dma_cluster_t *c)
+{
+    double end = dma_now() + LAST_SECONDS;
+
+    for (int b = 0; b < CLUSTER_BUCKETS; b++) {
+        dma_cluster_peer_t *next;
+
+        for (dma_cluster_peer_t *p = c->peers[b]; p; p = next) {
+            next = p->next;
+            if (p->alarm) {
+                c->wire->cancel(c->net, p->alarm);
+            }
+            while ((p->alarm && c->wire->test(c->net, &p->alarm) == DMA_AGAIN) ||
+                   (p->alert && c->wire->test(c->net, &p->alert) == DMA_AGAIN)) {
+                if (dma_now() > end) {
+                    break;
+                }
+                c->wire->progress(c->net);
+            }
+            if (!p->alarm && !p->alert && !p->ask && !p->offer) { /* else it is still written to */
+                free(p->card);
+                free(p);
+            }
+        }
+    }
+}

@@ -1,0 +1,95 @@
+#!/bin/bash
+# nodes.sh: coll/dma between hosts: the random sweep over placements, algorithms, delay and loss; parameters; what users see
+# when links and processes fail. Counts and bounds, no timings. Runs inside ./with-build.
+#
+#   nodes.sh [-s SEED] [-n CASES]     of each sweep (default 1, 60)
+set -uo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+root=$(cd "$here/../.." && pwd)
+# shellcheck source=test/lib.sh
+. "$root/test/lib.sh"
+build=$(cd "$DMA_TEST_BIN/../.." && pwd)
+seed=1 cases=60 more=()
+while getopts s:n: option; do
+    case $option in
+    s) seed=$OPTARG ;;
+    n) cases=$OPTARG ;;
+    *) exit 2 ;;
+    esac
+done
+"$here/bed" 1 -t 20 -- true >/dev/null 2>&1
+status=$?
+if [ $status = 77 ]; then
+    "$here/bed" 1 -t 20 -- true 2>&1 | tail -n 1
+    exit 77
+fi
+if ! ldd "$build/mca/mca_coll_dma.so" | grep -q libucp; then
+    echo 'this build has no UCX'
+    exit 77
+fi
+
+# sweep_in HOSTS BED-OPTIONS -- MPIRUN-ARGS...: a sweep of its own seed
+sweep_in() {
+    local options=("$1")
+    shift
+    while [ "$1" != -- ]; do
+        options+=("$1")
+        shift
+    done
+    shift
+    seed=$((seed + 1))
+    "$here/bed" "${options[@]}" -t 100 -- mpirun "$@" --mca coll dma "$build/test/mpi/sweep" -s "$seed" -n "$cases" -w 30 \
+        "${more[@]}"
+}
+
+# Every placement.
+ok 'sweep: 2 hosts, 2 ranks each' sweep_in 2 -- -n 4 --map-by ppr:2:node
+ok 'sweep: 4 hosts, 2 ranks each' sweep_in 4 -- -n 8 --map-by ppr:2:node
+ok 'sweep: 4 hosts, a rank each' sweep_in 4 -- -n 4 --map-by ppr:1:node
+ok 'sweep: 3 hosts, ranks in turn' sweep_in 3 -- -n 6 --map-by node
+ok 'sweep: 3 hosts, uneven, in turn' sweep_in 3 -- -n 7 --map-by node
+ok 'sweep: 3 hosts, uneven' sweep_in 3 -- -n 6 --host h0:3,h1:1,h2:2
+more=(-t 3)
+ok 'sweep: threads' sweep_in 2 -- -n 4 --map-by ppr:2:node
+more=()
+ok 'sweep: beside pml ucx' sweep_in 2 -- -n 4 --map-by ppr:2:node --mca pml ucx --mca pml_ucx_tls any \
+    --mca pml_ucx_devices any
+
+# Every algorithm, with delay and loss, in small messages.
+for variant in ring direct rails leader split transpose pairs; do
+    ok "sweep: $variant, delay and loss" sweep_in 3 -d 200 -l 3 -- -n 6 --host h0:3,h1:1,h2:2 \
+        --mca coll_dma_net_variant "cluster_$variant" --mca coll_dma_net_chunk_bytes 4096
+done
+
+# check_in ARGS: two hosts with a rank each
+check_in() {
+    "$here/bed" 2 -t 40 -- mpirun -n 2 --map-by ppr:1:node --mca coll dma --mca coll_dma_verbose 1 "$@" \
+        "$build/examples/allgather_check"
+}
+refused() {
+    local output
+    output=$(check_in "$@" 2>&1) || return 1
+    printf '%s\n' "$output"
+    ! grep -q ready <<<"$output"
+}
+ok 'served' says 'MPI_COMM_WORLD.*: 2 ranks, ready' check_in
+ok 'nodes=0: left to others' refused --mca coll_dma_nodes 0
+ok 'net_variant: unknown' says 'there is no variant "nothing" between nodes' check_in --mca coll_dma_net_variant nothing
+ok 'net_profile: adopted' says 'ready' check_in --mca coll_dma_net_profile "$root/profiles/bed-1gbit.txt"
+ok 'net_profile: refused' says 'network profile /nowhere cannot be used' check_in --mca coll_dma_net_profile /nowhere
+
+# fault NAME KEEPALIVE PATTERN: what faults.sh says of it
+fault() {
+    local output
+    output=$("$here/faults.sh" -w 20 "$1" -- --mca coll dma --mca coll_dma_keepalive "$2" 2>&1)
+    printf '%s\n' "$output"
+    grep -Eq -e "$3" <<<"$output"
+}
+ok 'a link down for a while' fault flap 10 'status=0 .*data=right left=0'
+ok 'a rank stopped for a while' fault stop 10 'status=0 .*data=right left=0'
+# The two ranks that mpirun can still hear.
+ok 'a link down for good' fault down 3 'returned=[2-4]/4'
+ok 'connections destroyed' fault cut 3 'ended=yes .*returned=4/4 .*left=0'
+ok 'a rank killed' fault kill 3 'ended=yes .*left=0'
+ok 'a host killed' fault host 3 'ended=yes .*left=0'
+finish

@@ -1,0 +1,235 @@
+/* See procs.h. */
+#include "procs.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "../unit/libunit.h"
+
+double proc_now(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+void proc_must(proc_t *p, int line, bool good, const char *format, ...)
+{
+    va_list args;
+
+    if (good) {
+        return;
+    }
+    fprintf(stderr, "rank %d, line %d: ", p->rank, line);
+    va_start(args, format);
+    vfprintf(stderr, format, args);
+    va_end(args);
+    fputc('\n', stderr);
+    _exit(1);
+}
+
+static uint64_t mix(uint64_t x)
+{
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
+    return x ^ (x >> 31);
+}
+
+uint64_t proc_random(proc_t *p, uint64_t below)
+{
+    p->random += 0x9e3779b97f4a7c15ull;
+    return mix(p->random) % below;
+}
+
+void proc_barrier(proc_t *p)
+{
+    _Atomic int *arrived = &p->shared->arrived[p->barriers++ % 16];
+
+    atomic_fetch_add(arrived, 1);
+    while (atomic_load(arrived) < p->n) {
+        usleep(200);
+    }
+}
+
+static void on_failed(void *arg, dma_net_peer_t *peer, dma_status_t status)
+{
+    proc_t *p = arg;
+
+    must(p, status == DMA_ERR_PEER && dma_net_peer_status(peer) == status, "told of %s", dma_status_name(status));
+    p->failed++;
+}
+
+static void on_report(dma_report_t level, const char *topic, const char *text)
+{
+    (void)level;
+    fprintf(stderr, "%s: %s\n", topic, text);
+}
+
+static const dma_host_t host = {.report = on_report};
+
+static dma_status_t lookup(void *arg, uint64_t key, void *address, size_t *bytes)
+{
+    proc_t *p = arg;
+    int rank = (int)(key & 0xff);
+
+    must(p, *bytes >= p->shared->bytes[rank], "no room for an address");
+    memcpy(address, p->shared->address[rank], p->shared->bytes[rank]);
+    *bytes = p->shared->bytes[rank];
+    return DMA_OK;
+}
+
+static uint64_t key_of(int rank)
+{
+    return 0xabcdef0000000000ull + (uint64_t)rank;
+}
+
+void proc_open(proc_t *p, const procs_spec_t *spec)
+{
+    dma_net_config_t config;
+    dma_status_t status;
+    const void *address;
+
+    dma_net_config_default(&config);
+    config.key = key_of(p->rank);
+    config.host = &host;
+    config.failed = on_failed;
+    config.lookup = lookup;
+    config.arg = p;
+    config.keepalive_seconds = spec->keepalive ? spec->keepalive : config.keepalive_seconds;
+    config.window = spec->window ? spec->window : config.window;
+    status = dma_net_create(&config, &p->net);
+    must(p, status == DMA_OK, "no net: %s", dma_status_name(status));
+    address = dma_net_address(p->net, &p->shared->bytes[p->rank]);
+    must(p, p->shared->bytes[p->rank] <= DMA_NET_ADDRESS_MAX, "%zu bytes of address", p->shared->bytes[p->rank]);
+    memcpy(p->shared->address[p->rank], address, p->shared->bytes[p->rank]);
+    proc_barrier(p);
+    /* Half of the addresses are given and half are asked for. */
+    for (int r = 0; r < p->n; r++) {
+        bool given = (r + p->rank) % 2;
+
+        status = dma_net_peer(p->net, key_of(r), given ? p->shared->address[r] : NULL, given ? p->shared->bytes[r] : 0,
+                              &p->peers[r]);
+        must(p, status == DMA_OK, "no peer: %s", dma_status_name(status));
+    }
+}
+
+void proc_close(proc_t *p)
+{
+    double start = proc_now();
+
+    dma_net_destroy(p->net);
+    p->net = NULL;
+    must(p, proc_now() - start < 2 * DMA_NET_DESTROY_SECONDS + 2, "closing took %.1f s", proc_now() - start);
+}
+
+dma_status_t proc_wait(proc_t *p, dma_net_req_t **req, double seconds)
+{
+    double end = proc_now() + seconds;
+    dma_status_t status;
+
+    while ((status = dma_net_test(p->net, req)) == DMA_AGAIN && proc_now() < end) {
+        if (!dma_net_progress(p->net)) {
+            sched_yield();
+        }
+    }
+    return status;
+}
+
+void proc_fill(void *buffer, size_t bytes, uint64_t seed)
+{
+    uint64_t word = mix(seed + 1);
+
+    for (size_t i = 0; i < bytes; i += 8, word += 0x9e3779b97f4a7c15ull) {
+        memcpy((char *)buffer + i, &word, bytes - i < 8 ? bytes - i : 8);
+    }
+}
+
+bool proc_right(const void *buffer, size_t bytes, uint64_t seed)
+{
+    uint64_t word = mix(seed + 1);
+
+    for (size_t i = 0; i < bytes; i += 8, word += 0x9e3779b97f4a7c15ull) {
+        if (memcmp((const char *)buffer + i, &word, bytes - i < 8 ? bytes - i : 8)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void run_child(const procs_spec_t *spec, procs_shared_t *shared, int rank, void (*body)(proc_t *))
+{
+    proc_t p = {.rank = rank, .n = spec->n, .shared = shared, .arg = spec->arg};
+
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    p.random = unit_seed() * 1000 + (uint64_t)rank;
+    shared->pid[rank] = getpid();
+    setenv("UCX_TLS", spec->tls, 1);
+    setenv("UCX_NET_DEVICES", "lo", 1);
+    if (strstr(spec->tls, "posix")) {
+        /* Else UCX does not use shared memory where a peer's death must be noticed. */
+        setenv("UCX_POSIX_ERROR_HANDLING", "y", 1);
+        setenv("UCX_SYSV_ERROR_HANDLING", "y", 1);
+    }
+    proc_open(&p, spec);
+    body(&p);
+    if (p.net) {
+        proc_close(&p);
+    }
+    /* Not _exit: what is leaked is to be found at the end. */
+    exit(0);
+}
+
+static bool as_expected(const procs_spec_t *spec, int rank, int status)
+{
+    return spec->killed >> rank & 1 ? WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL
+                                    : WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+int procs_run(const procs_spec_t *spec, void (*body)(proc_t *))
+{
+    procs_shared_t *shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    pid_t pids[PROCS_MAX];
+    double end = proc_now() + spec->seconds;
+    int bad = 0, left = spec->n, status;
+
+    if (shared == MAP_FAILED) {
+        return -1;
+    }
+    fflush(NULL);
+    for (int r = 0; r < spec->n; r++) {
+        if (!(pids[r] = fork())) {
+            run_child(spec, shared, r, body);
+        }
+    }
+    for (bool late = false; left;) {
+        late = late || proc_now() > end;
+        for (int r = 0; r < spec->n; r++) {
+            if (pids[r] && late) {
+                fprintf(stderr, "rank %d hangs\n", r);
+                kill(pids[r], SIGKILL);
+            }
+            if (pids[r] && waitpid(pids[r], &status, late ? 0 : WNOHANG) == pids[r]) {
+                pids[r] = 0;
+                left--;
+                if (late || !as_expected(spec, r, status)) {
+                    fprintf(stderr, "rank %d ended with status %#x\n", r, status);
+                    bad++;
+                }
+            }
+        }
+        usleep(1000);
+    }
+    munmap(shared, sizeof(*shared));
+    return bad;
+}

@@ -1,0 +1,68 @@
+/*
+ * Processes that talk over ucx_tl, for the tests of it: forked before UCX starts, with addresses exchanged through memory
+ * that they share.
+ *
+ * The body of a test runs in every process and reports what is wrong with must(), which ends the process. procs_run waits
+ * for all of them, kills what is left after the time that it is given, and says how many ended otherwise than they should.
+ */
+#ifndef DMA_TEST_UCX_PROCS_H
+#define DMA_TEST_UCX_PROCS_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "ucx_tl.h"
+
+#define PROCS_MAX 4
+
+typedef struct procs_shared {
+    _Atomic int arrived[16]; /* of each barrier */
+    _Atomic int flag[8];     /* for the test */
+    pid_t pid[PROCS_MAX];
+    size_t bytes[PROCS_MAX];
+    char address[PROCS_MAX][DMA_NET_ADDRESS_MAX];
+} procs_shared_t;
+
+typedef struct proc {
+    int rank, n;
+    int barriers; /* passed */
+    procs_shared_t *shared;
+    dma_net_t *net;
+    dma_net_peer_t *peers[PROCS_MAX];
+    uint64_t random;
+    int failed; /* calls of `failed` */
+    const void *arg;
+} proc_t;
+
+typedef struct procs_spec {
+    int n;
+    const char *tls;      /* UCX_TLS */
+    double keepalive;     /* 0: the default */
+    unsigned window;      /* 0: the default */
+    unsigned killed;      /* bit per rank that is to end by SIGKILL */
+    double seconds;       /* all of it */
+    void (*before)(void); /* in the parent's place, before anybody is forked */
+    const void *arg;
+} procs_spec_t;
+
+/* How many processes did not end as they should. */
+int procs_run(const procs_spec_t *spec, void (*body)(proc_t *));
+
+void proc_must(proc_t *p, int line, bool good, const char *format, ...) __attribute__((format(printf, 4, 5)));
+#define must(p, good, ...) proc_must(p, __LINE__, good, __VA_ARGS__)
+
+double proc_now(void);
+uint64_t proc_random(proc_t *p, uint64_t below);
+/* Without progress of the network in between. */
+void proc_barrier(proc_t *p);
+/* Creates the net and names the peers; the body is called with both. */
+void proc_open(proc_t *p, const procs_spec_t *spec);
+void proc_close(proc_t *p);
+/* Progress until the request has ended, or until `seconds` are over: DMA_AGAIN. */
+dma_status_t proc_wait(proc_t *p, dma_net_req_t **req, double seconds);
+
+void proc_fill(void *buffer, size_t bytes, uint64_t seed);
+bool proc_right(const void *buffer, size_t bytes, uint64_t seed);
+
+#endif

@@ -1,0 +1,510 @@
+/*
+ * Communicators over several nodes, with threads for ranks and a network in memory: every algorithm between nodes in the
+ * three forms of a call, and what all ranks see when one is gone.
+ */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "dma/net.h"
+#include "libthreads.h"
+#include "libunit.h"
+#include "plan/cluster.h"
+
+/* ---- the network: messages are copied when they are sent, and found by their receivers ---- */
+
+#define MOST 8
+
+typedef struct letter {
+    struct letter *next;
+    int from, to;
+    dma_wire_tag_t tag;
+    bool send, over;
+    void *data; /* a copy of what is sent; where a receive wants it */
+    size_t bytes;
+    dma_status_t status;
+} letter_t;
+
+static struct {
+    pthread_mutex_t lock;
+    letter_t *sent, *wanted;
+    bool gone[MOST];
+    int marks[MOST]; /* whose addresses are ranks */
+} net = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static _Thread_local rank_t *self;
+
+static bool fits(const letter_t *a, const letter_t *b)
+{
+    return a->from == b->from && a->to == b->to && a->tag.comm == b->tag.comm && a->tag.owner == b->tag.owner &&
+           a->tag.seq == b->tag.seq && a->tag.step == b->tag.step;
+}
+
+static void append(letter_t **list, letter_t *l)
+{
+    while (*list) {
+        list = &(*list)->next;
+    }
+    *list = l;
+}
+
+static void receive(letter_t *to, letter_t *from)
+{
+    to->over = true;
+    to->status = to->tag.note != from->tag.note ? DMA_ERR_MISMATCH
+                 : to->bytes != from->bytes     ? DMA_ERR_TRUNCATE
+                                                : DMA_OK;
+    if (to->status == DMA_OK && to->bytes) {
+        memcpy(to->data, from->data, to->bytes);
+    }
+    free(from->data);
+    free(from);
+}
+
+/* The first of a list that fits, out of it. */
+static letter_t *take(letter_t **list, const letter_t *with)
+{
+    for (; *list; list = &(*list)->next) {
+        if (fits(*list, with)) {
+            letter_t *l = *list;
+
+            *list = l->next;
+            return l;
+        }
+    }
+    return NULL;
+}
+
+static dma_status_t net_open(void **result)
+{
+    net.marks[self->rank] = self->rank;
+    *result = &net.marks[self->rank];
+    return DMA_OK;
+}
+
+static void net_close(void *n)
+{
+    (void)n;
+}
+
+static const void *net_address(void *n, size_t *bytes)
+{
+    *bytes = sizeof(int);
+    return n;
+}
+
+/* Both of one size here: the host of threads wants that. */
+static dma_status_t net_offer(void *comm, const void *buf, size_t bytes, int rank, void **req)
+{
+    char *padded = calloc(1, sizeof(uint32_t) + DMA_WIRE_ADDRESS_MAX);
+
+    (void)comm;
+    threads_keep(self, padded);
+    memcpy(padded, buf, bytes);
+    return threads_host.isend(group_handle(self->job->groups[1], self->rank), padded,
+                              sizeof(uint32_t) + DMA_WIRE_ADDRESS_MAX, rank, req);
+}
+
+static dma_status_t net_ask(void *comm, void *buf, size_t bytes, int rank, void **req)
+{
+    (void)comm;
+    return threads_host.irecv(group_handle(self->job->groups[1], self->rank), buf, bytes, rank, req);
+}
+
+static dma_status_t net_heard(void *comm, void **req)
+{
+    (void)comm;
+    return threads_host.test(group_handle(self->job->groups[1], self->rank), req);
+}
+
+static dma_status_t net_peer(void *n, void *comm, int rank, const void *address, size_t bytes, void **peer)
+{
+    (void)n;
+    (void)comm;
+    must(self, bytes == sizeof(int) && *(const int *)address == rank, "the address of another");
+    *peer = &net.marks[rank];
+    return DMA_OK;
+}
+
+static uint32_t net_self(void)
+{
+    return (uint32_t)self->rank;
+}
+
+static dma_status_t net_isend(void *n, void *peer, const dma_wire_tag_t *tag, const void *buf, size_t bytes, void **req)
+{
+    letter_t *l = calloc(1, sizeof(*l)), *r, *mine;
+
+    *l = (letter_t){.from = *(int *)n, .to = *(int *)peer, .tag = *tag, .send = true, .bytes = bytes};
+    l->data = malloc(bytes + 1);
+    memcpy(l->data, buf, bytes);
+    mine = calloc(1, sizeof(*mine));
+    *mine = (letter_t){.send = true, .over = true};
+    pthread_mutex_lock(&net.lock);
+    if (net.gone[l->to] || net.gone[l->from]) {
+        mine->status = DMA_ERR_PEER;
+        free(l->data);
+        free(l);
+    } else if ((r = take(&net.wanted, l))) {
+        receive(r, l);
+    } else {
+        append(&net.sent, l);
+    }
+    pthread_mutex_unlock(&net.lock);
+    *req = mine;
+    return DMA_OK;
+}
+
+static dma_status_t net_irecv(void *n, void *peer, const dma_wire_tag_t *tag, void *buf, size_t bytes, void **req)
+{
+    letter_t *l = calloc(1, sizeof(*l)), *s;
+
+    *l = (letter_t){.from = *(int *)peer, .to = *(int *)n, .tag = *tag, .data = buf, .bytes = bytes};
+    pthread_mutex_lock(&net.lock);
+    if ((s = take(&net.sent, l))) {
+        receive(l, s);
+    } else if (net.gone[l->from]) {
+        l->over = true;
+        l->status = DMA_ERR_PEER;
+    } else {
+        append(&net.wanted, l);
+    }
+    pthread_mutex_unlock(&net.lock);
+    *req = l;
+    return DMA_OK;
+}
+
+static dma_status_t net_test(void *n, void **req)
+{
+    letter_t *l = *req;
+    dma_status_t status = DMA_AGAIN;
+
+    (void)n;
+    pthread_mutex_lock(&net.lock);
+    if (l->over) {
+        status = l->status;
+        free(l);
+        *req = NULL;
+    }
+    pthread_mutex_unlock(&net.lock);
+    return status;
+}
+
+static void net_cancel(void *n, void *req)
+{
+    letter_t *l = req;
+
+    (void)n;
+    pthread_mutex_lock(&net.lock);
+    for (letter_t **link = &net.wanted; *link && !l->over; link = &(*link)->next) {
+        if (*link == l) {
+            *link = l->next;
+            l->over = true;
+            l->status = DMA_ERR_NET;
+            break;
+        }
+    }
+    pthread_mutex_unlock(&net.lock);
+}
+
+static void net_progress(void *n)
+{
+    (void)n;
+}
+
+/* The power of a rank's host has gone, and everybody has noticed. */
+static void leave(int rank)
+{
+    pthread_mutex_lock(&net.lock);
+    net.gone[rank] = true;
+    for (letter_t **link = &net.wanted; *link;) {
+        letter_t *l = *link;
+
+        if (l->from == rank || l->to == rank) {
+            *link = l->next;
+            l->over = true;
+            l->status = DMA_ERR_PEER;
+        } else {
+            link = &l->next;
+        }
+    }
+    pthread_mutex_unlock(&net.lock);
+}
+
+static void sweep_up(void)
+{
+    letter_t *l;
+
+    ck_assert_ptr_null(net.wanted);
+    while ((l = net.sent)) { /* alarms that nobody was there for any more */
+        net.sent = l->next;
+        free(l->data);
+        free(l);
+    }
+    memset(net.gone, 0, sizeof(net.gone));
+}
+
+static const dma_wire_t wire = {
+    .open = net_open,
+    .close = net_close,
+    .address = net_address,
+    .offer = net_offer,
+    .ask = net_ask,
+    .heard = net_heard,
+    .peer = net_peer,
+    .self = net_self,
+    .isend = net_isend,
+    .irecv = net_irecv,
+    .test = net_test,
+    .cancel = net_cancel,
+    .progress = net_progress,
+};
+
+/* ---- ranks ---- */
+
+typedef struct part {
+    dma_comm_t *comm;
+    uint8_t *send, *recv;
+    size_t most;
+} part_t;
+
+static const int *node_firsts; /* by rank */
+
+static void open_part(rank_t *r, part_t *p, size_t most)
+{
+    dma_comm_config_t config = {.handle = group_handle(r->job->groups[0], r->rank),
+                                .rank = r->rank,
+                                .nranks = r->n,
+                                .text = "several nodes",
+                                .nodes = true,
+                                .first = node_firsts[r->rank]};
+
+    self = r;
+    must(r, dma_comm_create(r->proc, &config, &p->comm) == DMA_OK, "dma_comm_create");
+    p->most = most;
+    p->send = malloc((size_t)r->n * most);
+    p->recv = malloc((size_t)r->n * most);
+}
+
+static void close_part(part_t *p)
+{
+    dma_comm_destroy(p->comm);
+    free(p->send);
+    free(p->recv);
+}
+
+static dma_call_t call_of(rank_t *r, part_t *p, dma_coll_t coll, bool in_place, size_t bytes, uint64_t tag)
+{
+    dma_call_t call = {.coll = coll, .in_place = in_place};
+    size_t n = (size_t)r->n;
+
+    memset(p->recv, 0x77, n * bytes);
+    for (size_t d = 0; d < (coll == DMA_ALLGATHER ? 1 : n); d++) {
+        size_t at = coll == DMA_ALLGATHER && in_place ? (size_t)r->rank : d;
+
+        data_fill((in_place ? p->recv : p->send) + at * bytes, tag + (coll == DMA_ALLGATHER ? 0 : d), r->rank, bytes);
+    }
+    call.send = data_buffer(p->send, bytes);
+    call.recv = data_buffer(p->recv, bytes);
+    return call;
+}
+
+static void check(rank_t *r, part_t *p, dma_coll_t coll, size_t bytes, uint64_t tag)
+{
+    for (int s = 0; s < r->n; s++) {
+        for (size_t k = 0; k < bytes; k++) {
+            uint8_t expected = data_byte(tag + (coll == DMA_ALLGATHER ? 0 : (uint64_t)r->rank), s, k);
+
+            must(r, p->recv[(size_t)s * bytes + k] == expected, "operation %d, %zu bytes: byte %zu of rank %d is wrong",
+                 coll, bytes, k, s);
+        }
+    }
+}
+
+static void count(void *arg, dma_status_t status)
+{
+    *(_Atomic int *)arg += status == DMA_OK ? 1 : 100;
+}
+
+static const size_t sizes[] = {1, 100, 5000};
+
+/* Every form, several times. */
+static void every_form(rank_t *r)
+{
+    part_t p;
+    uint64_t tag = 1000;
+
+    open_part(r, &p, 5000);
+    must(r, dma_comm_prepare(p.comm) == DMA_OK, "set-up: %s", dma_comm_reason(p.comm));
+    for (int round = 0; round < 4; round++) {
+        dma_coll_t coll = round & 1 ? DMA_ALLTOALL : DMA_ALLGATHER;
+        bool in_place = round & 2;
+        size_t bytes = sizes[round % 3];
+        dma_call_t call = call_of(r, &p, coll, in_place, bytes, tag += 100);
+        dma_channel_t *channel;
+        dma_task_t *task;
+
+        must(r, dma_comm_run(p.comm, &call) == DMA_OK, "blocking: %s", dma_comm_reason(p.comm));
+        check(r, &p, coll, bytes, tag);
+        call = call_of(r, &p, coll, in_place, bytes, tag += 100);
+        must(r, dma_comm_post(p.comm, &call, NULL, NULL, &task) == DMA_OK, "post");
+        while (dma_task_test(task) == DMA_AGAIN) {
+            dma_proc_progress(r->proc);
+        }
+        must(r, dma_task_test(task) == DMA_OK, "non-blocking: %s", dma_comm_reason(p.comm));
+        dma_task_free(task);
+        check(r, &p, coll, bytes, tag);
+        if (round & 1) {
+            _Atomic int ended = 0;
+
+            call = call_of(r, &p, coll, in_place, bytes, tag += 100);
+            must(r, dma_channel_create(p.comm, &call, count, (void *)&ended, &channel) == DMA_OK, "channel");
+            must(r, dma_channel_start(channel) == DMA_OK, "start");
+            while (!ended) {
+                dma_proc_progress(r->proc);
+            }
+            must(r, ended == 1, "a channel has failed");
+            check(r, &p, coll, bytes, tag);
+            dma_channel_destroy(channel);
+        }
+    }
+    close_part(&p);
+}
+
+static const int of_six[] = {0, 0, 0, 3, 4, 4}, in_turn[] = {0, 1, 0, 1, 0, 1}, alone[] = {0, 1, 2, 3};
+
+static job_t cluster_job(int n, const int *firsts, void (*body)(rank_t *), const char *variant)
+{
+    job_t job = threads_job(n, body);
+
+    node_firsts = firsts;
+    job.ncomms = 2;
+    job.wire = &wire;
+    snprintf(job.params.net_variant, sizeof(job.params.net_variant), "%s", variant);
+    job.params.net_chunk_bytes = 4096;
+    return job;
+}
+
+START_TEST(forms)
+{
+    static const struct {
+        int n;
+        const int *firsts;
+    } shapes[] = {{6, of_six}, {6, in_turn}, {4, alone}};
+    const char *variant = dma_cluster_variants[_i] ? dma_cluster_variants[_i]->name : "auto";
+
+    for (int s = _i % 3; s < 3; s += 2) { /* each algorithm on one shape or two */
+        job_t job = cluster_job(shapes[s].n, shapes[s].firsts, every_form, variant);
+
+        threads_run(&job);
+        sweep_up();
+    }
+}
+END_TEST
+
+/* Rank 3 of six, on a node of its own, is gone in its fifth call: all the others fail, whomever they talk to. */
+static void one_leaves(rank_t *r)
+{
+    dma_status_t status = DMA_OK;
+    part_t p;
+
+    open_part(r, &p, 100);
+    must(r, dma_comm_prepare(p.comm) == DMA_OK, "set-up: %s", dma_comm_reason(p.comm));
+    for (int i = 0; i < 1000 && status == DMA_OK; i++) {
+        dma_coll_t coll = i & 1 ? DMA_ALLTOALL : DMA_ALLGATHER;
+        dma_call_t call = call_of(r, &p, coll, false, 100, (uint64_t)i * 100);
+
+        if (r->rank == 3 && i == 4) {
+            leave(3);
+            break;
+        }
+        status = dma_comm_run(p.comm, &call);
+        if (status == DMA_OK) {
+            check(r, &p, coll, 100, (uint64_t)i * 100);
+        }
+    }
+    must(r, r->rank == 3 || status == DMA_ERR_PEER, "ended with %s", dma_status_name(status));
+    if (r->rank != 3) {
+        dma_call_t call = call_of(r, &p, DMA_ALLGATHER, false, 100, 7);
+
+        must(r, dma_comm_run(p.comm, &call) == DMA_ERR_PEER, "it stays failed");
+    }
+    close_part(&p);
+}
+
+START_TEST(a_rank_is_gone)
+{
+    const char *variant = dma_cluster_variants[_i]->name;
+    job_t job = cluster_job(6, of_six, one_leaves, variant);
+
+    threads_run(&job);
+    ck_assert_int_ge(reports_count("failed"), 5);
+    sweep_up();
+}
+END_TEST
+
+/* Ranks of different nodes send different numbers of bytes: all fail. */
+static void unequal(rank_t *r)
+{
+    part_t p;
+    dma_call_t call;
+
+    open_part(r, &p, 5000);
+    must(r, dma_comm_prepare(p.comm) == DMA_OK, "set-up: %s", dma_comm_reason(p.comm));
+    call = call_of(r, &p, DMA_ALLTOALL, false, r->rank < 3 ? 200 : 300, 1);
+    must(r, dma_comm_run(p.comm, &call) < 0, "no error");
+    close_part(&p);
+}
+
+START_TEST(unequal_sizes)
+{
+    job_t job = cluster_job(6, of_six, unequal, "cluster_split");
+
+    threads_run(&job);
+    sweep_up();
+}
+END_TEST
+
+/* Without a network on one rank all step aside. */
+static dma_status_t no_open(void **result)
+{
+    return self->rank == 2 ? DMA_UNSUPPORTED : net_open(result);
+}
+
+static void aside(rank_t *r)
+{
+    part_t p;
+
+    open_part(r, &p, 100);
+    must(r, dma_comm_prepare(p.comm) == DMA_UNSUPPORTED, "served");
+    must(r, strstr(dma_comm_reason(p.comm), "no network") != NULL, "reason: %s", dma_comm_reason(p.comm));
+    close_part(&p);
+}
+
+START_TEST(without_a_network)
+{
+    dma_wire_t partly = wire;
+    job_t job = cluster_job(4, alone, aside, "auto");
+
+    partly.open = no_open;
+    job.wire = &partly;
+    threads_run(&job);
+    sweep_up();
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("cluster_comm");
+    int variants = 0;
+
+    while (dma_cluster_variants[variants]) {
+        variants++;
+    }
+    unit_loop(suite, forms, 0, variants + 1, 60);
+    unit_loop(suite, a_rank_is_gone, 0, variants, 60);
+    unit_test(suite, unequal_sizes, 30);
+    unit_test(suite, without_a_network, 30);
+    return unit_main(suite);
+}

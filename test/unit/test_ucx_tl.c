@@ -1,0 +1,490 @@
+/*
+ * Messages between processes over ucx_tl, with nothing going wrong but what the caller does: order, sizes, tags, bounds,
+ * threads, ends. Over TCP and over shared memory. What goes wrong with the peers is in test_ucx_tl_faults.c.
+ */
+#include <check.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "../ucx/procs.h"
+#include "libunit.h"
+
+static const char *const transports[] = {"tcp", "posix,sysv"};
+#define TRANSPORTS 2
+
+#define MESSAGES 48
+#define GUARD    0xa7
+
+typedef struct message {
+    dma_net_tag_t tag;
+    uint64_t seed;
+    size_t bytes;
+    unsigned char *buffer; /* one byte more, the guard */
+    dma_net_req_t *req;
+} message_t;
+
+/* Equal for both sides. */
+static message_t message_of(int from, int to, int number)
+{
+    uint64_t h = (unit_seed() + (uint64_t)(from * 100 + to * 10) * 1000 + (uint64_t)number) * 0x9e3779b97f4a7c15ull;
+    size_t limit = h >> 62 == 0   ? 64
+                   : h >> 62 == 1 ? 20000
+                   : h >> 62 == 2 ? 300000
+                                  : (number % 8 ? 70000 : (4u << 20) + 1);
+
+    return (message_t){
+        /* The sequence wraps in the middle. */
+        .tag = {.comm = 9,
+                .source = (uint32_t)from,
+                .seq = 0xffffffffu - MESSAGES / 6 + (uint32_t)number / 3,
+                .step = (uint32_t)number % 3,
+                .note = 77},
+        .seed = h,
+        .bytes = (h >> 20) % limit,
+    };
+}
+
+static void make_buffer(proc_t *p, message_t *m)
+{
+    m->buffer = malloc(m->bytes + 1);
+    must(p, m->buffer, "no memory");
+    memset(m->buffer, GUARD, m->bytes + 1);
+}
+
+static void shuffle(proc_t *p, int *order, int n)
+{
+    for (int i = 0; i < n; i++) {
+        int k = (int)proc_random(p, (uint64_t)i + 1);
+
+        order[i] = order[k];
+        order[k] = i;
+    }
+}
+
+static void send_one(proc_t *p, int to, message_t *m)
+{
+    dma_status_t status;
+
+    make_buffer(p, m);
+    proc_fill(m->buffer, m->bytes, m->seed);
+    status = dma_net_isend(p->net, p->peers[to], &m->tag, m->buffer, m->bytes, DMA_NET_HOST, &m->req);
+    must(p, status == DMA_OK, "isend: %s", dma_status_name(status));
+}
+
+static void receive_one(proc_t *p, int from, message_t *m)
+{
+    dma_status_t status;
+
+    make_buffer(p, m);
+    status = dma_net_irecv(p->net, p->peers[from], &m->tag, m->buffer, m->bytes, DMA_NET_HOST, &m->req);
+    must(p, status == DMA_OK, "irecv: %s", dma_status_name(status));
+}
+
+static void finish_one(proc_t *p, message_t *m, bool check)
+{
+    dma_status_t status = proc_wait(p, &m->req, 30);
+
+    must(p, status == DMA_OK, "seq %u step %u, %zu bytes: %s", m->tag.seq, m->tag.step, m->bytes,
+         dma_status_name(status));
+    must(p, !check || proc_right(m->buffer, m->bytes, m->seed), "seq %u step %u: wrong data", m->tag.seq, m->tag.step);
+    must(p, m->buffer[m->bytes] == GUARD, "written beyond the end");
+    free(m->buffer);
+}
+
+/* All to all, also to oneself; receives in an order of their own, a part of them late. */
+static void random_order(proc_t *p)
+{
+    message_t out[PROCS_MAX][MESSAGES], in[PROCS_MAX][MESSAGES];
+    int order[PROCS_MAX * MESSAGES], all = p->n * MESSAGES, early = (int)proc_random(p, (uint64_t)all);
+
+    for (int i = 0; i < all; i++) {
+        out[i % p->n][i / p->n] = message_of(p->rank, i % p->n, i / p->n);
+        in[i % p->n][i / p->n] = message_of(i % p->n, p->rank, i / p->n);
+    }
+    shuffle(p, order, all);
+    for (int i = 0; i < early; i++) {
+        receive_one(p, order[i] % p->n, &in[order[i] % p->n][order[i] / p->n]);
+    }
+    for (int i = 0; i < all; i++) {
+        send_one(p, i % p->n, &out[i % p->n][i / p->n]);
+        dma_net_progress(p->net);
+    }
+    for (int i = early; i < all; i++) {
+        receive_one(p, order[i] % p->n, &in[order[i] % p->n][order[i] / p->n]);
+    }
+    for (int i = 0; i < all; i++) {
+        finish_one(p, &in[order[i] % p->n][order[i] / p->n], true);
+    }
+    for (int i = 0; i < all; i++) {
+        finish_one(p, &out[i % p->n][i / p->n], false);
+    }
+    must(p, !dma_net_active(p->net), "%u requests left", dma_net_active(p->net));
+    proc_barrier(p);
+    must(p, !p->failed, "told of a failure");
+}
+
+START_TEST(messages_in_any_order)
+{
+    procs_spec_t spec = {.n = 3, .tls = _i < TRANSPORTS ? transports[_i] : "tcp,self", .seconds = 40};
+
+    ck_assert_int_eq(procs_run(&spec, random_order), 0);
+}
+END_TEST
+
+/* Everything is there before it is asked for, and equal tags come in order. */
+static void unexpected(proc_t *p)
+{
+    static const size_t sizes[] = {0, 1, 100, 9000, 70000, 1 << 20};
+    message_t m[12];
+    int other = 1 - p->rank;
+
+    for (int i = 0; i < 12; i++) {
+        m[i] = (message_t){.tag = {.comm = 1, .source = 0, .seq = 5}, .seed = (uint64_t)i, .bytes = sizes[i % 6]};
+        if (p->rank == 0) {
+            send_one(p, other, &m[i]);
+        }
+    }
+    for (double end = proc_now() + 0.5; proc_now() < end;) {
+        dma_net_progress(p->net);
+    }
+    proc_barrier(p);
+    for (int i = 0; i < 12; i++) {
+        if (p->rank == 1) {
+            receive_one(p, other, &m[i]);
+        }
+        finish_one(p, &m[i], p->rank == 1);
+    }
+    proc_barrier(p);
+}
+
+START_TEST(messages_before_their_receives)
+{
+    procs_spec_t spec = {.n = 2, .tls = transports[_i], .seconds = 20};
+
+    ck_assert_int_eq(procs_run(&spec, unexpected), 0);
+}
+END_TEST
+
+/* One that does not fit: nothing is written, the receiver is told, and the next message is in order. */
+static void one_misfit(proc_t *p, uint32_t seq, size_t sent, size_t posted, uint32_t note, bool early,
+                       dma_status_t want)
+{
+    dma_net_tag_t tag = {.comm = 2, .seq = seq, .note = 10}, other_tag = tag;
+    unsigned char *buffer = malloc(sent + posted + 1);
+    dma_net_req_t *req = NULL;
+    dma_status_t status;
+
+    other_tag.note = note;
+    memset(buffer, GUARD, sent + posted + 1);
+    if (p->rank == 0) {
+        if (early) {
+            proc_barrier(p);
+        }
+        status = dma_net_isend(p->net, p->peers[1], &tag, buffer, sent, DMA_NET_HOST, &req);
+    } else {
+        if (!early) {
+            for (double end = proc_now() + 0.1; proc_now() < end;) {
+                dma_net_progress(p->net);
+            }
+        }
+        status = dma_net_irecv(p->net, p->peers[0], &other_tag, buffer, posted, DMA_NET_HOST, &req);
+        if (early) {
+            proc_barrier(p);
+        }
+    }
+    must(p, status == DMA_OK, "post: %s", dma_status_name(status));
+    status = proc_wait(p, &req, 10);
+    if (p->rank == 0) {
+        /* Whether the sender gets to know depends on the size and on UCX. */
+        must(p, status == DMA_OK || status == DMA_ERR_TRUNCATE, "send of %zu: %s", sent, dma_status_name(status));
+    } else {
+        must(p, status == want, "%zu into %zu: %s", sent, posted, dma_status_name(status));
+        for (size_t i = 0; i < sent + posted + 1; i++) {
+            must(p, buffer[i] == GUARD, "written at %zu", i);
+        }
+    }
+    free(buffer);
+}
+
+static void misfits(proc_t *p)
+{
+    static const size_t sizes[] = {1, 50, 8000, 9000, 100000, 3 << 20};
+    message_t m = {.tag = {.comm = 2, .seq = 1000}, .seed = 1, .bytes = 5000};
+    uint32_t seq = 0;
+
+    for (int early = 0; early < 2; early++) {
+        for (int i = 0; i < 6; i++) {
+            one_misfit(p, seq++, sizes[i], sizes[i] - 1, 10, early, DMA_ERR_TRUNCATE);
+            one_misfit(p, seq++, sizes[i], sizes[i] + 1, 10, early, DMA_ERR_TRUNCATE);
+            one_misfit(p, seq++, sizes[i], sizes[i], 11, early, DMA_ERR_MISMATCH);
+            one_misfit(p, seq++, sizes[i], 0, 10, early, DMA_ERR_TRUNCATE);
+        }
+    }
+    if (p->rank == 0) {
+        send_one(p, 1, &m);
+    } else {
+        receive_one(p, 0, &m);
+    }
+    finish_one(p, &m, p->rank);
+    proc_barrier(p);
+}
+
+START_TEST(sizes_and_notes_that_differ)
+{
+    procs_spec_t spec = {.n = 2, .tls = transports[_i], .seconds = 30};
+
+    ck_assert_int_eq(procs_run(&spec, misfits), 0);
+}
+END_TEST
+
+#define MANY 1500
+
+/* Far more than the window, received from the last to the first. */
+static void many(proc_t *p)
+{
+    static message_t out[MANY], in[MANY];
+    int other = 1 - p->rank;
+
+    for (int i = 0; i < MANY; i++) {
+        in[i] = (message_t){.tag = {.comm = 3, .seq = (uint32_t)i, .source = (uint32_t)other},
+                            .seed = (uint64_t)i,
+                            .bytes = (size_t)(i % 50 ? i : 200000)};
+        out[i] = in[i];
+        out[i].tag.source = (uint32_t)p->rank;
+    }
+    for (int i = MANY - 1; i >= 0; i--) {
+        receive_one(p, other, &in[i]);
+    }
+    for (int i = 0; i < MANY; i++) {
+        send_one(p, other, &out[i]);
+    }
+    for (int i = MANY - 1; i >= 0; i--) {
+        finish_one(p, &out[i], false);
+        finish_one(p, &in[i], true);
+    }
+    proc_barrier(p);
+}
+
+START_TEST(many_more_than_the_window)
+{
+    procs_spec_t spec = {.n = 2, .tls = transports[_i], .window = 3, .seconds = 40};
+
+    ck_assert_int_eq(procs_run(&spec, many), 0);
+}
+END_TEST
+
+/* Large sends without receives: only as many as the window reach the peer. */
+static void window(proc_t *p)
+{
+    message_t m[6];
+
+    for (int i = 0; i < 6; i++) {
+        m[i] = (message_t){.tag = {.comm = 3, .seq = (uint32_t)i}, .seed = (uint64_t)i, .bytes = 2 << 20};
+        if (p->rank == 0) {
+            send_one(p, 1, &m[i]);
+        }
+    }
+    for (double end = proc_now() + 1; proc_now() < end;) {
+        dma_net_progress(p->net);
+    }
+    if (p->rank == 0) {
+        /* One in line can be taken back at once; one that has left cannot. */
+        dma_net_cancel(p->net, m[0].req);
+        must(p, dma_net_test(p->net, &m[0].req) == DMA_AGAIN, "the first had not left");
+        dma_net_cancel(p->net, m[5].req);
+        must(p, dma_net_test(p->net, &m[5].req) == DMA_ERR_NET, "the last had left");
+        dma_net_cancel(p->net, m[3].req);
+        must(p, dma_net_test(p->net, &m[3].req) == DMA_ERR_NET, "the fourth had left");
+        free(m[3].buffer);
+        free(m[5].buffer);
+    }
+    proc_barrier(p);
+    for (int i = 0; i < 5; i++) {
+        if (i != 3) {
+            if (p->rank == 1) {
+                receive_one(p, 0, &m[i]);
+            }
+            finish_one(p, &m[i], p->rank);
+        }
+    }
+    if (p->rank == 1) {
+        receive_one(p, 0, &m[3]);
+        dma_net_cancel(p->net, m[3].req);
+        must(p, dma_net_test(p->net, &m[3].req) == DMA_ERR_NET, "a receive that was cancelled");
+        free(m[3].buffer);
+    }
+    proc_barrier(p);
+}
+
+START_TEST(window_and_cancel)
+{
+    procs_spec_t spec = {.n = 2, .tls = transports[_i], .window = 3, .seconds = 20};
+
+    ck_assert_int_eq(procs_run(&spec, window), 0);
+}
+END_TEST
+
+/* What nobody received is given back with its communicator, and the sender of a promise can go on. */
+static void forget(proc_t *p)
+{
+    message_t m[4];
+
+    for (int i = 0; i < 4; i++) {
+        m[i] = (message_t){.tag = {.comm = (uint32_t)(i / 2)}, .seed = (uint64_t)i, .bytes = i % 2 ? 3 << 20 : 300};
+        if (p->rank == 0) {
+            send_one(p, 1, &m[i]);
+        }
+    }
+    for (double end = proc_now() + 0.5; proc_now() < end;) {
+        dma_net_progress(p->net);
+    }
+    if (p->rank == 1) {
+        dma_net_forget(p->net, 0);
+        receive_one(p, 0, &m[0]);
+        must(p, proc_wait(p, &m[0].req, 0.2) == DMA_AGAIN, "a forgotten message came");
+        dma_net_cancel(p->net, m[0].req);
+        must(p, proc_wait(p, &m[0].req, 1) == DMA_ERR_NET, "a receive that was cancelled");
+        free(m[0].buffer);
+    } else {
+        dma_status_t status = proc_wait(p, &m[1].req, 10);
+
+        must(p, status == DMA_OK || status == DMA_ERR_TRUNCATE, "a promise that was not accepted: %s",
+             dma_status_name(status));
+        must(p, proc_wait(p, &m[0].req, 10) == DMA_OK, "a small send");
+        free(m[0].buffer);
+        free(m[1].buffer);
+    }
+    for (int i = 2; i < 4; i++) {
+        if (p->rank == 1) {
+            receive_one(p, 0, &m[i]);
+        }
+        finish_one(p, &m[i], p->rank);
+    }
+    proc_barrier(p);
+}
+
+START_TEST(forgotten_communicators)
+{
+    procs_spec_t spec = {.n = 2, .tls = transports[_i], .seconds = 20};
+
+    ck_assert_int_eq(procs_run(&spec, forget), 0);
+}
+END_TEST
+
+#define THREADS 4
+#define ROUNDS  60
+
+typedef struct thread {
+    proc_t p; /* its own random numbers */
+    int number;
+} thread_t;
+
+static void *thread_main(void *arg)
+{
+    thread_t *t = arg;
+    proc_t *p = &t->p;
+    int other = 1 - p->rank;
+
+    for (int i = 0; i < ROUNDS; i++) {
+        message_t out = {.tag = {.comm = (uint32_t)t->number, .source = (uint32_t)p->rank, .seq = (uint32_t)i},
+                         .seed = (uint64_t)(i * 10 + t->number)};
+        message_t in = out;
+
+        in.bytes = out.bytes = (size_t)(i % 10 ? i * 300 : 600000);
+        in.tag.source = (uint32_t)other;
+        if (proc_random(p, 2)) {
+            receive_one(p, other, &in);
+            send_one(p, other, &out);
+        } else {
+            send_one(p, other, &out);
+            receive_one(p, other, &in);
+        }
+        finish_one(p, &in, true);
+        finish_one(p, &out, false);
+    }
+    return NULL;
+}
+
+static void threads(proc_t *p)
+{
+    pthread_t ids[THREADS];
+    thread_t args[THREADS];
+
+    for (int i = 0; i < THREADS; i++) {
+        args[i] = (thread_t){.p = *p, .number = i};
+        args[i].p.random += (uint64_t)i * 77777;
+        must(p, !pthread_create(&ids[i], NULL, thread_main, &args[i]), "no thread");
+    }
+    for (int i = 0; i < THREADS; i++) {
+        pthread_join(ids[i], NULL);
+    }
+    proc_barrier(p);
+}
+
+START_TEST(threads_side_by_side)
+{
+    procs_spec_t spec = {.n = 2, .tls = transports[_i], .seconds = 50};
+
+    ck_assert_int_eq(procs_run(&spec, threads), 0);
+}
+END_TEST
+
+/* The last message before the end arrives, whoever closes first; nobody who left in peace is called a failure. */
+static void ends(proc_t *p)
+{
+    message_t out = {.tag = {.comm = 1}, .seed = 1, .bytes = 40000}, in = out;
+    int next = (p->rank + 1) % p->n, previous = (p->rank + p->n - 1) % p->n;
+
+    out.tag.source = (uint32_t)p->rank;
+    in.tag.source = (uint32_t)previous;
+    send_one(p, next, &out);
+    receive_one(p, previous, &in);
+    finish_one(p, &in, true);
+    finish_one(p, &out, false);
+    for (double end = proc_now() + 0.1 * (double)proc_random(p, 8); proc_now() < end;) {
+        dma_net_progress(p->net);
+    }
+    must(p, !p->failed, "told of a failure");
+}
+
+/* As MPI_Finalize may leave it: nobody progresses any more while the others close; one never connected. */
+static void ends_without_progress(proc_t *p)
+{
+    message_t m = {.tag = {.comm = 1}, .seed = 1, .bytes = 1000};
+
+    if (p->rank == 0) {
+        send_one(p, 1, &m);
+        finish_one(p, &m, false);
+    } else if (p->rank == 1) {
+        receive_one(p, 0, &m);
+        finish_one(p, &m, true);
+    }
+    usleep((useconds_t)proc_random(p, 500000));
+}
+
+START_TEST(ends_in_any_order)
+{
+    procs_spec_t spec = {.n = 3, .tls = transports[_i % TRANSPORTS], .seconds = 20};
+
+    ck_assert_int_eq(procs_run(&spec, ends), 0);
+    ck_assert_int_eq(procs_run(&spec, ends_without_progress), 0);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("ucx_tl");
+
+    unit_loop(suite, messages_in_any_order, 0, 3, 45);
+    unit_loop(suite, messages_before_their_receives, 0, TRANSPORTS, 25);
+    unit_loop(suite, sizes_and_notes_that_differ, 0, TRANSPORTS, 35);
+    unit_loop(suite, many_more_than_the_window, 0, TRANSPORTS, 45);
+    unit_loop(suite, window_and_cancel, 0, TRANSPORTS, 25);
+    unit_loop(suite, forgotten_communicators, 0, TRANSPORTS, 25);
+    unit_loop(suite, threads_side_by_side, 0, TRANSPORTS, 55);
+    unit_loop(suite, ends_in_any_order, 0, TRANSPORTS, 45);
+    return unit_main(suite);
+}

@@ -1,0 +1,407 @@
+/*
+ * Peers that die, stop, close early; links that go down. Everybody who waits for a peer that is gone gets an error within
+ * the time that ucx_tl.h promises, on either side and whatever was under way; everybody else goes on; and nobody takes a
+ * process for gone that only stands still.
+ */
+#include <check.h>
+#include <fcntl.h>
+#include <net/if.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "../ucx/procs.h"
+#include "libunit.h"
+
+static const char *const transports[] = {"tcp", "posix,sysv"};
+#define TRANSPORTS 2
+
+#define KEEPALIVE 2.0
+/* Keepalive, the second that it may come late, and a machine that is busy. */
+#define BOUND (KEEPALIVE + 1 + 3)
+
+#define LARGE ((size_t)4 << 20)
+
+enum { GO, DEAD, DONE };
+
+static dma_net_req_t *post(proc_t *p, bool send, int peer, uint32_t comm, uint32_t seq, void *buffer, size_t bytes)
+{
+    dma_net_tag_t tag = {.comm = comm, .seq = seq};
+    dma_net_req_t *req = NULL;
+    dma_status_t status = send ? dma_net_isend(p->net, p->peers[peer], &tag, buffer, bytes, DMA_NET_HOST, &req)
+                               : dma_net_irecv(p->net, p->peers[peer], &tag, buffer, bytes, DMA_NET_HOST, &req);
+
+    must(p, status == DMA_OK || status == DMA_ERR_PEER, "post: %s", dma_status_name(status));
+    return req;
+}
+
+static void exchange(proc_t *p, int other, uint32_t seq, char *buffer, size_t bytes)
+{
+    dma_net_req_t *in = post(p, false, other, 1, seq, buffer, bytes), *out;
+    dma_status_t status;
+
+    proc_fill(buffer + bytes, bytes, seq * 2 + (uint32_t)p->rank);
+    out = post(p, true, other, 1, seq, buffer + bytes, bytes);
+    status = in ? proc_wait(p, &in, 30) : DMA_ERR_PEER;
+    must(p, status == DMA_OK, "receive %u: %s", seq, dma_status_name(status));
+    must(p, proc_right(buffer, bytes, seq * 2 + (uint32_t)other), "wrong data");
+    status = out ? proc_wait(p, &out, 30) : DMA_ERR_PEER;
+    must(p, status == DMA_OK, "send %u: %s", seq, dma_status_name(status));
+}
+
+#define FLOW 12
+
+/* Rank 2 is killed while messages of all sizes go to it and come from it. The others find out, and go on together. */
+static void killed(proc_t *p)
+{
+    const int *how = p->arg;
+    size_t sizes[] = {0, 3000, 60000, 300000, LARGE, 100};
+    char *buffer = calloc(2, LARGE);
+    dma_net_req_t *reqs[4 * FLOW] = {NULL};
+    int posted = 0;
+    double start;
+
+    for (uint32_t i = 0; i < FLOW; i++) {
+        for (int other = p->rank == 2 ? 0 : 2; other < (p->rank == 2 ? 2 : 3); other++) {
+            size_t bytes = sizes[(i + (uint32_t)*how) % 6];
+
+            reqs[posted++] = post(p, true, other, 7, i, buffer, bytes);
+            /* Rank 2 lacks every other receive, so that promises stay open. */
+            if (p->rank != 2 || i % 2) {
+                reqs[posted++] = post(p, false, other, 7, i, buffer + LARGE, bytes);
+            }
+        }
+        dma_net_progress(p->net);
+    }
+    /* What never comes, too. */
+    if (p->rank < 2) {
+        reqs[posted++] = post(p, false, 2, 7, 1000, buffer + LARGE, 8);
+    }
+    if (p->rank == 2) {
+        for (double end = proc_now() + 0.001 * (double)proc_random(p, 60); proc_now() < end;) {
+            dma_net_progress(p->net);
+        }
+        atomic_store(&p->shared->flag[DEAD], 1);
+        kill(getpid(), SIGKILL);
+    }
+    while (!atomic_load(&p->shared->flag[DEAD])) {
+        dma_net_progress(p->net);
+    }
+    start = proc_now();
+    for (int i = 0; i < posted; i++) {
+        dma_status_t status = reqs[i] ? proc_wait(p, &reqs[i], BOUND) : DMA_ERR_PEER;
+
+        must(p, status == DMA_OK || status == DMA_ERR_PEER, "request %d of %d: %s; %d told", i, posted,
+             dma_status_name(status), p->failed);
+        must(p, i < posted - 1 || status == DMA_ERR_PEER, "the last: %s", dma_status_name(status));
+    }
+    must(p, proc_now() - start < BOUND, "known after %.1f s", proc_now() - start);
+    must(p, p->failed == 1, "told %d times", p->failed);
+    must(p, dma_net_peer_status(p->peers[2]) == DMA_ERR_PEER, "the peer counts as alive");
+    must(p, !post(p, true, 2, 8, 0, buffer, 8), "a send to the dead");
+    must(p, !dma_net_active(p->net), "%u left", dma_net_active(p->net));
+    p->n = 2;
+    for (uint32_t i = 0; i < 5; i++) {
+        exchange(p, 1 - p->rank, i, buffer, i * 100000);
+    }
+    proc_barrier(p);
+    free(buffer);
+}
+
+START_TEST(a_peer_is_killed)
+{
+    int how = _i;
+    procs_spec_t spec = {.n = 3,
+                         .tls = transports[_i % TRANSPORTS],
+                         .keepalive = KEEPALIVE,
+                         .window = how % 4 < 2 ? 2 : 64,
+                         .killed = 4,
+                         .seconds = 30,
+                         .arg = &how};
+
+    ck_assert_int_eq(procs_run(&spec, killed), 0);
+}
+END_TEST
+
+/* Until the kernel has seen to the rest. */
+static void quiet(proc_t *p)
+{
+    for (double end = proc_now() + 0.5; proc_now() < end;) {
+        dma_net_progress(p->net);
+    }
+    proc_barrier(p);
+}
+
+/* A rank that only receives, and nothing has come yet: its own endpoint tells it. */
+static void killed_before_the_first(proc_t *p)
+{
+    char byte = 0;
+    dma_net_req_t *req;
+    dma_status_t status;
+
+    if (p->rank == 1) {
+        /* As much as it takes to be connected. */
+        while (!atomic_load(&p->shared->flag[GO])) {
+            dma_net_progress(p->net);
+        }
+        kill(getpid(), SIGKILL);
+    }
+    req = post(p, false, 1, 1, 1, &byte, 1);
+    must(p, proc_wait(p, &req, 0.5) == DMA_AGAIN, "too early");
+    atomic_store(&p->shared->flag[GO], 1);
+    status = proc_wait(p, &req, BOUND);
+    must(p, status == DMA_ERR_PEER, "%s", dma_status_name(status));
+    must(p, p->failed == 1, "told %d times", p->failed);
+}
+
+START_TEST(a_sender_dies_before_it_sends)
+{
+    procs_spec_t spec = {.n = 2, .tls = transports[_i], .keepalive = KEEPALIVE, .killed = 2, .seconds = 20};
+
+    ck_assert_int_eq(procs_run(&spec, killed_before_the_first), 0);
+}
+END_TEST
+
+/* What had arrived whole can be had after its sender's death. */
+static void legacy(proc_t *p)
+{
+    char small[100];
+    dma_net_req_t *req;
+
+    if (p->rank == 1) {
+        proc_fill(small, sizeof(small), 5);
+        req = post(p, true, 0, 1, 1, small, sizeof(small));
+        must(p, proc_wait(p, &req, 5) == DMA_OK, "not sent");
+        while (!atomic_load(&p->shared->flag[GO])) {
+            dma_net_progress(p->net);
+        }
+        kill(getpid(), SIGKILL);
+    }
+    must(p, dma_net_connect(p->net, p->peers[1]) == DMA_OK, "not connected");
+    for (double end = proc_now() + 0.5; proc_now() < end;) {
+        dma_net_progress(p->net);
+    }
+    atomic_store(&p->shared->flag[GO], 1);
+    for (double end = proc_now() + BOUND; !p->failed && proc_now() < end;) {
+        dma_net_progress(p->net);
+    }
+    must(p, p->failed == 1, "told %d times", p->failed);
+    req = post(p, false, 1, 1, 1, small, sizeof(small));
+    must(p, req && proc_wait(p, &req, 1) == DMA_OK && proc_right(small, sizeof(small), 5), "the message is lost");
+    must(p, !post(p, false, 1, 1, 2, small, 1), "another is awaited");
+}
+
+START_TEST(a_message_outlives_its_sender)
+{
+    procs_spec_t spec = {.n = 2, .tls = transports[_i], .keepalive = KEEPALIVE, .killed = 2, .seconds = 20};
+
+    ck_assert_int_eq(procs_run(&spec, legacy), 0);
+}
+END_TEST
+
+/* A peer that leaves in peace while something is still wanted of it is a failure; while nothing is, it is none. */
+static void leaver(proc_t *p)
+{
+    char byte = 0;
+    dma_net_req_t *req;
+
+    must(p, dma_net_connect(p->net, p->peers[1 - p->rank]) == DMA_OK, "not connected");
+    proc_barrier(p);
+    req = post(p, p->rank != 0, 1 - p->rank, 1, 1, &byte, 1);
+    must(p, req && proc_wait(p, &req, 10) == DMA_OK, "the first message");
+    if (p->rank == 1) {
+        return;
+    }
+    req = post(p, false, 1, 1, 2, &byte, 1);
+    /* Refused at once, or told of later. */
+    if (req) {
+        must(p, proc_wait(p, &req, BOUND) == DMA_ERR_PEER, "a receive from one who has left");
+        must(p, p->failed == 1, "told %d times", p->failed);
+    }
+    must(p, dma_net_peer_status(p->peers[1]) == DMA_ERR_PEER, "it counts as there");
+}
+
+START_TEST(a_peer_leaves_too_early)
+{
+    procs_spec_t spec = {.n = 2, .tls = transports[_i], .keepalive = KEEPALIVE, .seconds = 20};
+
+    ck_assert_int_eq(procs_run(&spec, leaver), 0);
+}
+END_TEST
+
+/* Stopped for three times the keepalive, with more under way than the kernel buffers: late, not dead. */
+static void stopped(proc_t *p)
+{
+    enum { N = 40, BYTES = 60000 };
+    char *buffer = malloc((size_t)N * 2 * BYTES);
+    dma_net_req_t *in[N], *out[N];
+    double start;
+
+    for (uint32_t i = 0; i < 5; i++) {
+        exchange(p, 1 - p->rank, i, buffer, 50000);
+    }
+    proc_barrier(p);
+    if (p->rank == 1) {
+        raise(SIGSTOP);
+    } else {
+        usleep(300000);
+    }
+    start = proc_now();
+    for (uint32_t i = 0; i < N; i++) {
+        out[i] = post(p, true, 1 - p->rank, 2, i, buffer, i % 8 ? BYTES : 8);
+        in[i] = post(p, false, 1 - p->rank, 2, i, buffer + (N + i) * BYTES, i % 8 ? BYTES : 8);
+    }
+    if (p->rank == 0) {
+        while (proc_now() < start + 3 * KEEPALIVE) {
+            dma_net_progress(p->net);
+            usleep(1000);
+        }
+        must(p, dma_net_active(p->net), "the other was not stopped");
+        must(p, !p->failed && dma_net_peer_status(p->peers[1]) == DMA_OK, "taken for dead");
+        kill(p->shared->pid[1], SIGCONT);
+    }
+    for (int i = 0; i < N; i++) {
+        dma_status_t status = in[i] ? proc_wait(p, &in[i], 10) : DMA_ERR_PEER;
+
+        must(p, status == DMA_OK, "receive %d: %s", i, dma_status_name(status));
+        status = out[i] ? proc_wait(p, &out[i], 10) : DMA_ERR_PEER;
+        must(p, status == DMA_OK, "send %d: %s", i, dma_status_name(status));
+    }
+    for (uint32_t i = 5; i < 10; i++) {
+        exchange(p, 1 - p->rank, i, buffer, 50000);
+    }
+    must(p, !p->failed, "told of a failure");
+    proc_barrier(p);
+    free(buffer);
+}
+
+START_TEST(a_peer_is_stopped)
+{
+    procs_spec_t spec = {.n = 2, .tls = transports[_i], .keepalive = KEEPALIVE, .seconds = 40};
+
+    ck_assert_int_eq(procs_run(&spec, stopped), 0);
+}
+END_TEST
+
+/* A network of our own, whose only link can be taken down. */
+static bool own_network(void)
+{
+    return !unshare(CLONE_NEWNET) || !unshare(CLONE_NEWUSER | CLONE_NEWNET);
+}
+
+static bool link_up(bool up)
+{
+    struct ifreq request = {.ifr_name = "lo"};
+    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    bool good = fd >= 0 && !ioctl(fd, SIOCGIFFLAGS, &request);
+
+    request.ifr_flags = (short)(up ? request.ifr_flags | IFF_UP : request.ifr_flags & ~IFF_UP);
+    good = good && !ioctl(fd, SIOCSIFFLAGS, &request);
+    close(fd);
+    return good;
+}
+
+/* The link goes down under messages in both directions (arg 0) or while one side only waits (1); both sides notice. */
+static void unplugged(proc_t *p)
+{
+    const int *how = p->arg;
+    bool sends = *how == 0 || p->rank == 0;
+    char *buffer = calloc(2, LARGE);
+    dma_net_req_t *reqs[3] = {NULL};
+    dma_status_t status;
+    double start;
+
+    exchange(p, 1 - p->rank, 1, buffer, 1000);
+    quiet(p);
+    if (p->rank == 0) {
+        must(p, link_up(false), "the link stays up");
+    }
+    proc_barrier(p);
+    start = proc_now();
+    reqs[0] = post(p, false, 1 - p->rank, 2, 9, buffer, 8);
+    if (sends) {
+        reqs[1] = post(p, true, 1 - p->rank, 2, 1, buffer, 20000);
+        reqs[2] = post(p, true, 1 - p->rank, 2, 2, buffer, LARGE);
+    }
+    /* A small send counts as done when it is in the kernel; the large one needs an answer. */
+    for (int i = 0; i < 3; i++) {
+        status = reqs[i] ? proc_wait(p, &reqs[i], BOUND) : DMA_ERR_PEER;
+        must(p, status == DMA_ERR_PEER || (i == 1 && status == DMA_OK), "request %d: %s after %.1f s", i,
+             dma_status_name(status), proc_now() - start);
+    }
+    printf("rank %d: noticed after %.1f s\n", p->rank, proc_now() - start);
+    must(p, p->failed == 1, "told %d times", p->failed);
+    free(buffer);
+}
+
+START_TEST(the_link_goes_down)
+{
+    int how = _i;
+    procs_spec_t spec = {.n = 2, .tls = "tcp", .keepalive = KEEPALIVE, .seconds = 30, .arg = &how};
+
+    if (!own_network() || !link_up(true)) {
+        puts("not tested: a link that goes down, because this user may not have a network of its own");
+        return;
+    }
+    ck_assert_int_eq(procs_run(&spec, unplugged), 0);
+}
+END_TEST
+
+/* Down for less than the keepalive: nothing but time is lost. */
+static void flap(proc_t *p)
+{
+    char *buffer = calloc(2, LARGE);
+
+    exchange(p, 1 - p->rank, 1, buffer, 1000);
+    quiet(p);
+    if (p->rank == 0) {
+        must(p, link_up(false), "the link stays up");
+        usleep(100000);
+        atomic_store(&p->shared->flag[GO], 1);
+        if (!fork()) {
+            usleep(3000000);
+            _exit(!link_up(true));
+        }
+    }
+    while (!atomic_load(&p->shared->flag[GO])) {
+        usleep(1000);
+    }
+    for (uint32_t i = 2; i < 6; i++) {
+        exchange(p, 1 - p->rank, i, buffer, LARGE / i);
+    }
+    must(p, !p->failed, "told of a failure");
+    proc_barrier(p);
+    free(buffer);
+}
+
+START_TEST(the_link_comes_back)
+{
+    procs_spec_t spec = {.n = 2, .tls = "tcp", .keepalive = 8, .seconds = 40};
+
+    if (!own_network() || !link_up(true)) {
+        puts("not tested: a link that comes back, because this user may not have a network of its own");
+        return;
+    }
+    ck_assert_int_eq(procs_run(&spec, flap), 0);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("ucx_tl_faults");
+
+    unit_loop(suite, a_peer_is_killed, 0, 12, 35);
+    unit_loop(suite, a_sender_dies_before_it_sends, 0, TRANSPORTS, 25);
+    unit_loop(suite, a_message_outlives_its_sender, 0, TRANSPORTS, 25);
+    unit_loop(suite, a_peer_leaves_too_early, 0, TRANSPORTS, 25);
+    unit_loop(suite, a_peer_is_stopped, 0, TRANSPORTS, 45);
+    unit_loop(suite, the_link_goes_down, 0, 2, 35);
+    unit_test(suite, the_link_comes_back, 45);
+    return unit_main(suite);
+}

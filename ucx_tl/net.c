@@ -1,0 +1,337 @@
+/*
+ * This process on the network: UCX's context and worker, their settings, their end.
+ *
+ * Settings of ours give way to the user's environment, UCX_* or COLL_DMA_UCX_*, but for the devices, which are a parameter.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "internal.h"
+
+#define PREFIX "COLL_DMA"
+
+void dma_net_config_default(dma_net_config_t *config)
+{
+    *config = (dma_net_config_t){.keepalive_seconds = 15, .window = 64};
+}
+
+static void report(const dma_net_config_t *config, const char *what, ucs_status_t reason)
+{
+    char text[200];
+
+    if (config->host && config->host->report) {
+        snprintf(text, sizeof(text), "no transfers between nodes: %s: %s", what, ucs_status_string(reason));
+        config->host->report(DMA_REPORT_WARN, "ucx", text);
+    }
+}
+
+static bool in_environment(const char *name)
+{
+    char full[80];
+
+    snprintf(full, sizeof(full), "UCX_%s", name);
+    if (getenv(full)) {
+        return true;
+    }
+    snprintf(full, sizeof(full), PREFIX "_UCX_%s", name);
+    return getenv(full);
+}
+
+/* A setting that this UCX does not know is not needed by it. */
+static void set(ucp_config_t *ucx, const char *name, const char *value)
+{
+    if (!in_environment(name)) {
+        ucp_config_modify(ucx, name, value);
+    }
+}
+
+/* One of TCP's. Since 1.15 UCX wants it with the transport's name, before without. */
+static void set_tcp(ucp_config_t *ucx, const char *name, const char *value)
+{
+    unsigned major, minor, release;
+
+    ucp_get_version(&major, &minor, &release);
+    if (!in_environment(name)) {
+        ucp_config_modify(ucx, major > 1 || minor >= 15 ? name : name + strlen("TCP_"), value);
+    }
+}
+
+/*
+ * The kernel counts whole seconds: an idle connection is probed after half of the time and then up to three times.
+ *
+ *     seconds  2: probed after 1, given up 1 later       15: after 7, 9, 11; given up at 13
+ */
+static void set_tcp_keepalive(ucp_config_t *ucx, double seconds)
+{
+    dma_net_probes_t probes = dma_net_probes(seconds);
+    char text[32];
+
+    snprintf(text, sizeof(text), "%ds", probes.idle);
+    set_tcp(ucx, "TCP_KEEPIDLE", text);
+    snprintf(text, sizeof(text), "%ds", probes.interval);
+    set_tcp(ucx, "TCP_KEEPINTVL", text);
+    snprintf(text, sizeof(text), "%d", probes.count);
+    set_tcp(ucx, "TCP_KEEPCNT", text);
+}
+
+/* Which of its transports keep watch over their connections, and how. */
+typedef struct transports {
+    bool tcp;   /* the kernel does */
+    bool other; /* UCP does: all that are neither TCP nor within a node */
+} transports_t;
+
+/* Not every UCX that we work with can be asked, but all can print: "resource 0 : md 0 dev 0 flags -- tcp/eth0". */
+static transports_t transports_of(ucp_context_h context)
+{
+    static const char *const inside[] = {"self/", "sysv/", "posix/", "cma/", "knem/", "xpmem/"};
+    transports_t found = {false, false};
+    char *text = NULL, *line, *rest, *name;
+    size_t bytes = 0;
+    FILE *file = open_memstream(&text, &bytes);
+
+    if (!file) {
+        return found;
+    }
+    ucp_context_print_info(context, file);
+    fclose(file);
+    for (line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+        bool local = false;
+
+        if (!strstr(line, " resource ") || !(name = strrchr(line, ' ')) || !strchr(++name, '/')) {
+            continue;
+        }
+        for (size_t i = 0; i < sizeof(inside) / sizeof(inside[0]); i++) {
+            local = local || !strncmp(name, inside[i], strlen(inside[i]));
+        }
+        found.tcp = found.tcp || !strncmp(name, "tcp/", 4);
+        found.other = found.other || (!local && strncmp(name, "tcp/", 4));
+    }
+    free(text);
+    return found;
+}
+
+static void set_keepalive(ucp_config_t *ucx, double seconds, transports_t transports)
+{
+    char text[32];
+
+    if (transports.tcp) {
+        set_tcp_keepalive(ucx, seconds);
+    }
+    /* UCP's own would send data on the idle TCP connections; the kernel's keepalive needs them idle. */
+    if (transports.tcp && !transports.other) {
+        set(ucx, "KEEPALIVE_INTERVAL", "inf");
+    } else {
+        snprintf(text, sizeof(text), "%ldms", (long)(500 * seconds));
+        set(ucx, "KEEPALIVE_INTERVAL", text);
+    }
+}
+
+static ucs_status_t try_context(const dma_net_config_t *config, const transports_t *transports, ucp_context_h *context)
+{
+    ucp_params_t params = {
+        .field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME, .features = UCP_FEATURE_AM, .name = "coll_dma"};
+    ucp_config_t *ucx;
+    ucs_status_t status = ucp_config_read(PREFIX, NULL, &ucx);
+
+    if (status != UCS_OK) {
+        return status;
+    }
+    if (transports) {
+        set_keepalive(ucx, config->keepalive_seconds, *transports);
+    }
+    if (config->devices) {
+        status = ucp_config_modify(ucx, "NET_DEVICES", config->devices);
+    }
+    if (status == UCS_OK) {
+        status = ucp_init(&params, ucx, context);
+    }
+    ucp_config_release(ucx);
+    return status;
+}
+
+/* UCX complains about settings of transports that it does not use: once to see which it has, and once for good. */
+static ucs_status_t start_context(const dma_net_config_t *config, ucp_context_h *context)
+{
+    transports_t transports;
+    ucs_status_t status = try_context(config, NULL, context);
+
+    if (status == UCS_OK) {
+        transports = transports_of(*context);
+        ucp_cleanup(*context);
+        status = try_context(config, &transports, context);
+    }
+    return status;
+}
+
+static ucs_status_t start_worker(dma_net_t *net)
+{
+    ucp_worker_params_t params = {.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
+                                  .thread_mode = UCS_THREAD_MODE_SERIALIZED};
+    ucp_am_handler_param_t handler = {
+        .field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_FLAGS | UCP_AM_HANDLER_PARAM_FIELD_CB |
+                      UCP_AM_HANDLER_PARAM_FIELD_ARG,
+        .id = DMA_NET_AM,
+        .flags = UCP_AM_FLAG_WHOLE_MSG | UCP_AM_FLAG_PERSISTENT_DATA,
+        .cb = dma_net_arrived,
+        .arg = net,
+    };
+    dma_net_listeners_t before;
+    ucs_status_t status;
+
+    dma_net_listeners(&before);
+    status = ucp_worker_create(net->context, &params, &net->worker);
+    if (status != UCS_OK) {
+        return status;
+    }
+    dma_net_watch_new_listeners(&before, net->config.keepalive_seconds);
+    status = ucp_worker_set_am_recv_handler(net->worker, &handler);
+    if (status == UCS_OK) {
+        status = ucp_worker_get_address(net->worker, &net->address, &net->address_bytes);
+    }
+    if (status != UCS_OK) {
+        ucp_worker_destroy(net->worker);
+    }
+    return status;
+}
+
+dma_status_t dma_net_create(const dma_net_config_t *config, dma_net_t **result)
+{
+    ucp_context_attr_t attr = {.field_mask = UCP_ATTR_FIELD_MEMORY_TYPES};
+    dma_net_t *net = calloc(1, sizeof(*net));
+    ucs_status_t status;
+
+    if (!net) {
+        return DMA_ERR_NOMEM;
+    }
+    net->config = *config;
+    net->config.devices = NULL;
+    net->hello = (dma_net_head_t){.kind = DMA_NET_HELLO, .key = config->key};
+    net->bye = (dma_net_head_t){.kind = DMA_NET_BYE, .key = config->key};
+    net->taken_tail = &net->taken;
+    status = start_context(config, &net->context);
+    if (status != UCS_OK) {
+        report(config, "UCX does not start", status);
+        goto free_net;
+    }
+    if (ucp_context_query(net->context, &attr) == UCS_OK) {
+        net->memory_types = attr.memory_types;
+    }
+    status = start_worker(net);
+    if (status != UCS_OK) {
+        report(config, "UCX has no worker for us", status);
+        goto cleanup_context;
+    }
+    pthread_mutex_init(&net->lock, NULL);
+    *result = net;
+    return DMA_OK;
+
+cleanup_context:
+    ucp_cleanup(net->context);
+free_net:
+    free(net);
+    return DMA_UNSUPPORTED;
+}
+
+const void *dma_net_address(const dma_net_t *net, size_t *bytes)
+{
+    *bytes = net->address_bytes;
+    return net->address;
+}
+
+#define for_each_peer(net, peer)                                                                                       \
+    for (unsigned b_ = 0; b_ < DMA_NET_BUCKETS; b_++)                                                                  \
+        for (dma_net_peer_t *peer = (net)->peers[b_]; peer; peer = peer->next)
+
+static bool sending(dma_net_t *net)
+{
+    for_each_peer(net, peer)
+    {
+        if (peer->sends || peer->line) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void flushed(void *request, ucs_status_t status, void *arg)
+{
+    (void)status;
+    *(unsigned *)arg -= 1;
+    ucp_request_free(request);
+}
+
+static void flush(ucp_ep_h ep, unsigned *flushing)
+{
+    ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
+                                 .cb.send = flushed,
+                                 .user_data = flushing};
+
+    if (ep && UCS_PTR_IS_PTR(ucp_ep_flush_nbx(ep, &param))) {
+        *flushing += 1;
+    }
+}
+
+static bool any(const dma_net_entry_t *entry, const void *arg)
+{
+    (void)entry;
+    (void)arg;
+    return true;
+}
+
+static void free_all(dma_net_t *net)
+{
+    dma_net_peer_t *peer;
+    dma_net_slab_t *slab;
+
+    while ((slab = net->slabs)) {
+        net->slabs = slab->next;
+        free(slab);
+    }
+    for (unsigned b = 0; b < DMA_NET_BUCKETS; b++) {
+        while ((peer = net->peers[b])) {
+            net->peers[b] = peer->next;
+            free(peer->address);
+            free(peer);
+        }
+    }
+}
+
+void dma_net_destroy(dma_net_t *net)
+{
+    double deadline = dma_net_now() + DMA_NET_DESTROY_SECONDS;
+    unsigned flushing = 0;
+    dma_net_entry_t *entry;
+
+    net->config.failed = NULL;
+    while (sending(net) && dma_net_now() < deadline) {
+        dma_net_move(net);
+    }
+    for_each_peer(net, peer)
+    {
+        if (peer->ep) {
+            dma_net_say(peer, DMA_NET_BYE);
+            flush(peer->ep, &flushing);
+            flush(peer->watch, &flushing);
+        }
+    }
+    while (flushing && dma_net_now() < deadline) {
+        dma_net_move(net);
+    }
+    while ((entry = dma_net_table_find(&net->kept, any, NULL))) {
+        dma_net_drop(net, (dma_net_kept_t *)entry);
+    }
+    for_each_peer(net, peer)
+    {
+        dma_net_close(peer);
+    }
+    for (deadline = dma_net_now() + DMA_NET_DESTROY_SECONDS; net->closing && dma_net_now() < deadline;) {
+        dma_net_move(net);
+    }
+    ucp_worker_release_address(net->worker, net->address);
+    ucp_worker_destroy(net->worker);
+    ucp_cleanup(net->context);
+    free_all(net);
+    pthread_mutex_destroy(&net->lock);
+    free(net);
+}

@@ -1,0 +1,74 @@
+/* Moving on, and telling of peers that are gone. */
+#include <time.h>
+
+#include "internal.h"
+
+/* Calls of UCX in a row while it says that there is more. */
+#define ROUNDS 16
+
+double dma_net_now(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void start_lines(dma_net_t *net)
+{
+    for (dma_net_peer_t **link = &net->waiting; *link;) {
+        dma_net_peer_t *peer = *link;
+
+        dma_net_start_line(net, peer);
+        if (peer->line) {
+            link = &peer->waiting;
+        } else {
+            peer->queued = false;
+            *link = peer->waiting;
+        }
+    }
+}
+
+void dma_net_move(dma_net_t *net)
+{
+    for (int i = 0; i < ROUNDS && ucp_worker_progress(net->worker); i++) {
+    }
+    dma_net_start_taken(net);
+    dma_net_bury(net);
+    start_lines(net);
+}
+
+/* With the lock, which is given up around each call. */
+static void tell(dma_net_t *net)
+{
+    dma_net_peer_t *peer;
+
+    while ((peer = net->tell)) {
+        net->tell = peer->tell;
+        if (net->config.failed) {
+            pthread_mutex_unlock(&net->lock);
+            net->config.failed(net->config.arg, peer, DMA_ERR_PEER);
+            pthread_mutex_lock(&net->lock);
+        }
+    }
+}
+
+unsigned dma_net_progress(dma_net_t *net)
+{
+    unsigned ended;
+
+    if (pthread_mutex_trylock(&net->lock)) {
+        return 0;
+    }
+    dma_net_move(net);
+    tell(net);
+    ended = net->ended;
+    net->ended = 0;
+    pthread_mutex_unlock(&net->lock);
+    return ended;
+}
+
+unsigned dma_net_active(const dma_net_t *net)
+{
+    return atomic_load_explicit(&net->active, memory_order_relaxed);
+}
