@@ -31,6 +31,8 @@ missing_packages() {
     { [ -n "$mpicc" ] && "$mpicc" -showme:compile; } >/dev/null 2>&1 || missing+=(libopenmpi-dev)
     { command -v ompi_info && command -v mpirun; } >/dev/null || missing+=(openmpi-bin)
     [ "$1" != tests ] || pkg-config --exists check 2>/dev/null || missing+=(check)
+    # Between nodes; a build without it stays inside them.
+    [ "$1" != tests ] || pkg-config --exists ucx 2>/dev/null || missing+=(libucx-dev)
     [ "$1" != tests ] || command -v valgrind >/dev/null || missing+=(valgrind)
     [ "$1" != tests ] || { command -v ip && command -v tc && command -v bridge && command -v ss; } >/dev/null || missing+=(iproute2)
     [ "$1" != tests ] || command -v nft >/dev/null || missing+=(nftables)

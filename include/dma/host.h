@@ -23,19 +23,19 @@ typedef enum dma_report {
 
 /* Where the bytes of an element of a datatype are, if they are rows of equal length at regular distances: `n` rows, `stride`
  * bytes from one to the next; such a group n times; and so on. In this order they are packed. */
-#define DMA_LAYOUT_LEVELS 4
+#define DMA_ROWS_LEVELS 4
 
 typedef struct dma_level {
     uint64_t n;
     ptrdiff_t stride;
 } dma_level_t;
 
-typedef struct dma_layout {
+typedef struct dma_rows {
     ptrdiff_t first; /* from the element's address to the first row */
     uint64_t row;    /* bytes */
     unsigned levels;
-    dma_level_t level[DMA_LAYOUT_LEVELS]; /* the innermost first */
-} dma_layout_t;
+    dma_level_t level[DMA_ROWS_LEVELS]; /* the innermost first */
+} dma_rows_t;
 
 typedef struct dma_host {
     /* Messages of the set-up: FIFO per pair, a tag of our own, never seen by the user. A request is released by the
@@ -57,7 +57,7 @@ typedef struct dma_host {
     dma_status_t (*unpack)(void *buf, size_t count, void *type, const void *packed, size_t bytes);
 
     /* DMA_UNSUPPORTED: it has none. NULL: no type has. */
-    dma_status_t (*layout)(const void *type, dma_layout_t *layout);
+    dma_status_t (*layout)(const void *type, dma_rows_t *layout);
 
     /* One line of text for the user. `topic` names the line: a warning of one topic is printed once per job. */
     void (*report)(dma_report_t level, const char *topic, const char *text);

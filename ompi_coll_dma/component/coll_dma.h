@@ -126,7 +126,7 @@ void mca_coll_dma_tell(mca_coll_dma_module_t *module, ompi_communicator_t *comm)
 void mca_coll_dma_poll(bool open);
 
 /* layout.c */
-dma_status_t mca_coll_dma_layout(const void *type, dma_layout_t *layout);
+dma_status_t mca_coll_dma_layout(const void *type, dma_rows_t *layout);
 
 /* services.c */
 extern const dma_host_t mca_coll_dma_host;

@@ -8,12 +8,12 @@
 #include "coll_dma.h"
 
 /* A new level around what has been read. */
-static bool wrap(dma_layout_t *l, uint64_t n, ptrdiff_t stride)
+static bool wrap(dma_rows_t *l, uint64_t n, ptrdiff_t stride)
 {
     if (n == 1) {
         return true;
     }
-    if (!n || l->levels == DMA_LAYOUT_LEVELS) {
+    if (!n || l->levels == DMA_ROWS_LEVELS) {
         return false;
     }
     l->level[l->levels++] = (dma_level_t){.n = n, .stride = stride};
@@ -21,7 +21,7 @@ static bool wrap(dma_layout_t *l, uint64_t n, ptrdiff_t stride)
 }
 
 /* What comes behind something may continue it: the bytes of a single row, or the next rows. */
-static bool join(dma_layout_t *l, const dma_layout_t *next)
+static bool join(dma_rows_t *l, const dma_rows_t *next)
 {
     ptrdiff_t ahead = next->first - l->first;
     dma_level_t *rows = &l->level[0];
@@ -44,10 +44,10 @@ static bool join(dma_layout_t *l, const dma_layout_t *next)
     return true;
 }
 
-static bool read_list(const dt_elem_desc_t *list, size_t n, dma_layout_t *l);
+static bool read_list(const dt_elem_desc_t *list, size_t n, dma_rows_t *l);
 
 /* One block or one loop; *used: entries of the list. */
-static bool read_one(const dt_elem_desc_t *at, size_t left, dma_layout_t *l, size_t *used)
+static bool read_one(const dt_elem_desc_t *at, size_t left, dma_rows_t *l, size_t *used)
 {
     const ddt_elem_desc_t *e = &at->elem;
 
@@ -59,12 +59,12 @@ static bool read_one(const dt_elem_desc_t *at, size_t left, dma_layout_t *l, siz
     if (!(e->common.flags & OPAL_DATATYPE_FLAG_DATA) || e->common.type >= OPAL_DATATYPE_MAX_PREDEFINED) {
         return false;
     }
-    *l = (dma_layout_t){.first = e->disp,
-                        .row = (uint64_t)e->blocklen * opal_datatype_basicDatatypes[e->common.type]->size};
+    *l = (dma_rows_t){.first = e->disp,
+                      .row = (uint64_t)e->blocklen * opal_datatype_basicDatatypes[e->common.type]->size};
     return wrap(l, e->count, e->extent);
 }
 
-static bool read_list(const dt_elem_desc_t *list, size_t n, dma_layout_t *l)
+static bool read_list(const dt_elem_desc_t *list, size_t n, dma_rows_t *l)
 {
     size_t used;
 
@@ -72,7 +72,7 @@ static bool read_list(const dt_elem_desc_t *list, size_t n, dma_layout_t *l)
         return false;
     }
     for (size_t i = used; i < n; i += used) {
-        dma_layout_t next;
+        dma_rows_t next;
 
         if (!read_one(list + i, n - i, &next, &used) || !join(l, &next)) {
             return false;
@@ -82,7 +82,7 @@ static bool read_list(const dt_elem_desc_t *list, size_t n, dma_layout_t *l)
 }
 
 /* Does what has been read cover what Open MPI says the type does? */
-static bool is_whole(const dma_layout_t *l, const opal_datatype_t *type)
+static bool is_whole(const dma_rows_t *l, const opal_datatype_t *type)
 {
     ptrdiff_t low = l->first, high = l->first + (ptrdiff_t)l->row;
     uint64_t size = l->row;
@@ -97,7 +97,7 @@ static bool is_whole(const dma_layout_t *l, const opal_datatype_t *type)
     return size == type->size && low == type->true_lb && high == type->true_ub;
 }
 
-dma_status_t mca_coll_dma_layout(const void *type, dma_layout_t *layout)
+dma_status_t mca_coll_dma_layout(const void *type, dma_rows_t *layout)
 {
     const opal_datatype_t *t = &((const ompi_datatype_t *)type)->super;
     const dt_type_desc_t *desc = t->opt_desc.desc && t->opt_desc.used ? &t->opt_desc : &t->desc;

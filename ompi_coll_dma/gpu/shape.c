@@ -5,7 +5,7 @@
 
 /* ---- shapes ---- */
 
-bool dma_shape_of(const dma_layout_t *layout, uint64_t count, ptrdiff_t extent, dma_shape_t *shape)
+bool dma_shape_of(const dma_rows_t *layout, uint64_t count, ptrdiff_t extent, dma_shape_t *shape)
 {
     dma_level_t level[2] = {{0}};
     uint64_t row = layout->row;

@@ -7,7 +7,7 @@
 
 bool dma_device_shape(const dma_comm_t *comm, dma_side_t *side, int blocks, dma_shape_t *shape)
 {
-    dma_layout_t layout;
+    dma_rows_t layout;
     uint64_t count = 0;
 
     if (side->dense || !comm->host->layout || comm->host->layout(side->type, &layout) != DMA_OK) {

@@ -285,9 +285,9 @@ static dma_status_t thread_unpack(void *buf, size_t count, void *type, const voi
     return DMA_OK;
 }
 
-static dma_status_t thread_layout(const void *type, dma_layout_t *layout)
+static dma_status_t thread_layout(const void *type, dma_rows_t *layout)
 {
-    *layout = (dma_layout_t){.row = ((const vector_type_t *)type)->piece};
+    *layout = (dma_rows_t){.row = ((const vector_type_t *)type)->piece};
     return DMA_OK;
 }
 

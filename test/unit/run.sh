@@ -12,6 +12,8 @@ wrap=()
 case ${dma_sanitizers:-} in
 *thread*)
     export CK_TIMEOUT_MULTIPLIER=10
+    # UCX watches calls that the sanitizer makes when a thread ends, and takes a lock there that is not made yet.
+    export UCX_MEM_EVENTS=no
     # ThreadSanitizer needs a kernel that does not scatter mappings too widely.
     wrap=(setarch -R)
     ;;

@@ -15,9 +15,9 @@ static uint64_t below(uint64_t n)
     return (uint64_t)random() % n;
 }
 
-static dma_layout_t layout(uint64_t row, unsigned levels, const dma_level_t *level)
+static dma_rows_t layout(uint64_t row, unsigned levels, const dma_level_t *level)
 {
-    dma_layout_t l = {.row = row, .levels = levels};
+    dma_rows_t l = {.row = row, .levels = levels};
 
     for (unsigned i = 0; i < levels; i++) {
         l.level[i] = level[i];
@@ -32,7 +32,7 @@ static bool is(const dma_shape_t *s, uint64_t row, uint64_t rows, uint64_t pitch
 
 START_TEST(vectors)
 {
-    dma_layout_t l = layout(8, 1, (dma_level_t[]){{4, 20}});
+    dma_rows_t l = layout(8, 1, (dma_level_t[]){{4, 20}});
     dma_shape_t s;
 
     ck_assert(dma_shape_of(&l, 1, 68, &s) && is(&s, 8, 0, 20, 0));
@@ -45,7 +45,7 @@ END_TEST
 
 START_TEST(dense)
 {
-    dma_layout_t l = layout(8, 0, NULL), two = layout(8, 2, (dma_level_t[]){{3, 8}, {5, 24}});
+    dma_rows_t l = layout(8, 0, NULL), two = layout(8, 2, (dma_level_t[]){{3, 8}, {5, 24}});
     dma_shape_t s;
 
     ck_assert(dma_shape_of(&l, 1, 100, &s) && s.row == 0);
@@ -58,9 +58,9 @@ END_TEST
 
 START_TEST(levels)
 {
-    dma_layout_t l = layout(4, 2, (dma_level_t[]){{3, 10}, {5, 100}});
-    dma_layout_t backwards = layout(4, 1, (dma_level_t[]){{3, -10}}), over = layout(4, 1, (dma_level_t[]){{3, 3}});
-    dma_layout_t nothing = layout(0, 0, NULL);
+    dma_rows_t l = layout(4, 2, (dma_level_t[]){{3, 10}, {5, 100}});
+    dma_rows_t backwards = layout(4, 1, (dma_level_t[]){{3, -10}}), over = layout(4, 1, (dma_level_t[]){{3, 3}});
+    dma_rows_t nothing = layout(0, 0, NULL);
     dma_shape_t s;
 
     ck_assert(dma_shape_of(&l, 1, 7, &s) && is(&s, 4, 3, 10, 100));
