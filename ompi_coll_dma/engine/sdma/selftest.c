@@ -165,6 +165,8 @@ uint32_t dma_sdma_selftest(dma_gpu_unit_t *unit, bool *works)
         features |= unit->gen->has & DMA_GEN_BROADCAST && proven(&t, broadcasts) ? DMA_GPU_BCST_PACKETS : 0;
         features |= unit->gen->has & DMA_GEN_RECT && proven(&t, strides) ? DMA_GPU_SHAPES : 0;
         features |= proven(&t, conditions) ? DMA_GPU_PRELAUNCH : 0;
+    }
+    if (*works || !t.queue) {
         dma_queues_memory_free(&unit->queues, t.host, 4096);
     }
     /* else the queue may still write there: better lost than reused */
