@@ -43,7 +43,7 @@ variant() {
     echo "--mca coll_dma_gpu_variant $1"
 }
 
-unkind='EMU_DELAY_US=50,EMU_STALE_LOOKS=6,EMU_SLICE_US=300'
+unkind='EMU_DELAY_US=50,EMU_STALE_LOOKS=6,EMU_SLICE_US=3000'
 # GPUs, persona, ranks, cases, memory, packets there must be, the node's variables, MCA parameters
 row 2 mi250x 2 60 device - ''
 row 4 mi300x 4 60 any - ''

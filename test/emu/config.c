@@ -16,7 +16,7 @@ static _Noreturn void refuse(const char *name, const char *value)
     exit(2);
 }
 
-int64_t emu_config_number(const char *name, int64_t otherwise, int64_t least, int64_t most)
+static int64_t number(const char *name, int64_t otherwise, int64_t least, int64_t most)
 {
     const char *text = getenv(name);
     if (!text || !*text)
@@ -35,6 +35,21 @@ static const char *folder(const char *name)
     return text && *text ? text : NULL;
 }
 
+static emu_sdma_config_t sdma_read(const struct emu_persona *persona, uint64_t seed)
+{
+    bool gfx942 = persona->gfx_target_version >= 90400;
+    emu_sdma_config_t sdma = emu_sdma_config(gfx942 ? EMU_SDMA_GFX942 : EMU_SDMA_GFX90A, seed);
+    int64_t slice_us = EMU_SDMA_DEFAULT_SLICE / 1000;
+    sdma.peers_refused = persona->peers_by_links_only;
+    sdma.slice_ns = (uint64_t)number("EMU_SLICE_US", slice_us, slice_us, 1000000) * 1000;
+    sdma.in_flight = (unsigned)number("EMU_IN_FLIGHT", sdma.in_flight, 1, 64);
+    sdma.stale_looks = (unsigned)number("EMU_STALE_LOOKS", sdma.stale_looks, 0, 1000000);
+    sdma.delay_ns = (uint64_t)number("EMU_DELAY_US", 0, 0, 1000000) * 1000;
+    sdma.fault_packet = (uint64_t)number("EMU_FAULT_PACKET", 0, 0, INT64_MAX);
+    sdma.reset_packet = (uint64_t)number("EMU_RESET_PACKET", 0, 0, INT64_MAX);
+    return sdma;
+}
+
 /* Before any constructor of the libraries that use this one, which may already call us. */
 __attribute__((constructor(101))) static void config_read(void)
 {
@@ -44,16 +59,18 @@ __attribute__((constructor(101))) static void config_read(void)
     config.persona = emu_persona_find(name);
     if (!config.persona)
         refuse("EMU_PERSONA", name);
-    config.gpus = (int)emu_config_number("EMU_GPUS", EMU_MAX_GPUS, 1, EMU_MAX_GPUS);
+    config.gpus = (int)number("EMU_GPUS", EMU_MAX_GPUS, 1, EMU_MAX_GPUS);
     config.node_dir = folder("EMU_NODE");
     config.log_dir = folder("EMU_LOG");
     config.stats_dir = folder("EMU_STATS");
-    config.strict = emu_config_number("EMU_STRICT", 1, 0, 1);
-    config.trace = emu_config_number("EMU_TRACE", 0, 0, 1);
-    config.seed = (uint64_t)emu_config_number("EMU_SEED", 1, 0, INT64_MAX);
-    config.quarantine = (int)emu_config_number("EMU_QUARANTINE", 0, 0, EMU_MAX_QUARANTINE);
-    config.fail_queue_after = (int)emu_config_number("EMU_FAIL_QUEUE_AFTER", -1, -1, INT32_MAX);
-    config.fail_import_after = (int)emu_config_number("EMU_FAIL_IMPORT_AFTER", -1, -1, INT32_MAX);
+    config.strict = number("EMU_STRICT", 1, 0, 1);
+    config.trace = number("EMU_TRACE", 0, 0, 1);
+    config.seed = (uint64_t)number("EMU_SEED", 1, 0, INT64_MAX);
+    config.quarantine = (int)number("EMU_QUARANTINE", 0, 0, EMU_MAX_QUARANTINE);
+    config.fail_queue_after = (int)number("EMU_FAIL_QUEUE_AFTER", -1, -1, INT32_MAX);
+    config.fail_import_after = (int)number("EMU_FAIL_IMPORT_AFTER", -1, -1, INT32_MAX);
+    config.kfd_minor = (uint32_t)number("EMU_KFD_MINOR", 17, 0, 99);
+    config.sdma = sdma_read(config.persona, config.seed);
 }
 
 const struct emu_config *emu_config(void)

@@ -1,9 +1,13 @@
 /*
- * What the environment asks of the emulated node, read once when the library is loaded. test/emu/README.md has the table of the
- * variables. A value that makes no sense ends the process: a test must not run on another node than it asked for.
+ * What the environment asks of the emulated node, all of it read when the library is loaded. test/emu/README.md has the
+ * table of the variables. A value that makes no sense ends the process: a test must not run on another node than it asked
+ * for. It does so before the program begins, when nobody has a queue or holds a lock: what a process does when it ends
+ * takes its queues down, and would wait forever for the lock of the one who reads.
  */
 #ifndef EMU_CONFIG_H
 #define EMU_CONFIG_H
+
+#include "sdma.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -28,11 +32,10 @@ struct emu_config {
     int quarantine;        /* freed ranges whose addresses are not used again yet */
     int fail_queue_after;  /* creations that succeed; -1: all do */
     int fail_import_after; /* the same for imports of IPC handles */
+    uint32_t kfd_minor;    /* version of the kernel's interface */
+    emu_sdma_config_t sdma;
 };
 
 const struct emu_config *emu_config(void);
-
-/* The number in an environment variable, or `otherwise` where it is not set. */
-int64_t emu_config_number(const char *name, int64_t otherwise, int64_t least, int64_t most);
 
 #endif

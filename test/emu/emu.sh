@@ -115,6 +115,17 @@ remembers() {
     [ -n "$before" ] && [ "$before" = "$after" ]
 }
 
+# not_understood VARIABLE=VALUE...: each ends the program by itself, before it does anything, and says why
+not_understood() {
+    local setting said status
+    for setting; do
+        status=0
+        said=$(node --gpus 2 env "$setting" "$bin/hip" 2>&1) || status=$?
+        echo "$setting: $status: $said"
+        [ $status = 2 ] && [ "$said" = "emulated node: $setting is not something it understands" ] || return 1
+    done
+}
+
 # Input and exit status are CMD's, and the node goes with it.
 stands_in() {
     local status=0 at
@@ -145,6 +156,8 @@ ok 'an all-gather of 3 processes with other choices' env EMU_SEED=7 "$root/with-
 ok 'queues on the engines that are recommended' on_recommended
 ok 'a fault reaches the runtime' faults
 ok 'with-build stands in for the command' stands_in
+ok 'values that make no sense' not_understood EMU_SEED=x EMU_SLICE_US=999 EMU_IN_FLIGHT=0 EMU_STALE_LOOKS=-1 EMU_DELAY_US=1s \
+    EMU_FAULT_PACKET=-1 EMU_RESET_PACKET=-1 EMU_KFD_MINOR=100
 ok 'nothing wrong, nothing said' clean --gpus 2 "$bin/rules" nothing-wrong
 ok 'a forked child has no node' clean --gpus 2 "$bin/rules" forked
 ok 'events' clean --gpus 2 "$bin/rules" events

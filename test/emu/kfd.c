@@ -23,7 +23,6 @@
 enum {
     PAGE = 4096,
     MAJOR = 1,
-    MINOR = 17,
     GET_VERSION = 1,
     CREATE_QUEUE = 2,
     DESTROY_QUEUE = 3,
@@ -50,11 +49,6 @@ static uint32_t node_of(uint32_t gpu_id)
     return 0;
 }
 
-static uint32_t minor(void)
-{
-    return (uint32_t)emu_config_number("EMU_KFD_MINOR", MINOR, 0, 99);
-}
-
 /* Whether memory around an address is a mapping of exactly `bytes` from the begin of its page. */
 static bool is_exact(uint32_t node, uint64_t at, uint64_t bytes)
 {
@@ -78,7 +72,7 @@ static int type_of(const struct create *args)
     case TYPE_XGMI:
         return HSA_QUEUE_SDMA_XGMI;
     case TYPE_BY_ENGINE:
-        return minor() >= BY_ENGINE_MINOR ? EMU_QUEUE_BY_ENGINE : -1;
+        return emu_config()->kfd_minor >= BY_ENGINE_MINOR ? EMU_QUEUE_BY_ENGINE : -1;
     default:
         return -1;
     }
@@ -123,7 +117,7 @@ static int serve(const char *owner, unsigned long request, void *argument)
     memcpy(&copy, argument, bytes);
     if (_IOC_NR(request) == GET_VERSION) {
         copy.words[0] = MAJOR;
-        copy.words[1] = minor();
+        copy.words[1] = emu_config()->kfd_minor;
         error = 0;
     } else if (_IOC_NR(request) == CREATE_QUEUE) {
         error = create(owner, &copy.create);

@@ -129,17 +129,7 @@ static emu_sdma_node_t *make_node(void)
         .reset = env_reset,
         .clock = env_clock,
     };
-    const struct emu_config *config = emu_config();
-    bool gfx942 = config->persona->gfx_target_version >= 90400;
-    emu_sdma_config_t sdma = emu_sdma_config(gfx942 ? EMU_SDMA_GFX942 : EMU_SDMA_GFX90A, config->seed);
-    sdma.peers_refused = config->persona->peers_by_links_only;
-    sdma.slice_ns = (uint64_t)emu_config_number("EMU_SLICE_US", (int64_t)sdma.slice_ns / 1000, 1000, 1000000) * 1000;
-    sdma.in_flight = (unsigned)emu_config_number("EMU_IN_FLIGHT", sdma.in_flight, 1, 64);
-    sdma.stale_looks = (unsigned)emu_config_number("EMU_STALE_LOOKS", sdma.stale_looks, 0, 1000000);
-    sdma.delay_ns = (uint64_t)emu_config_number("EMU_DELAY_US", 0, 0, 1000000) * 1000;
-    sdma.fault_packet = (uint64_t)emu_config_number("EMU_FAULT_PACKET", 0, 0, INT64_MAX);
-    sdma.reset_packet = (uint64_t)emu_config_number("EMU_RESET_PACKET", 0, 0, INT64_MAX);
-    return emu_sdma_node_create(&sdma, &env);
+    return emu_sdma_node_create(&emu_config()->sdma, &env);
 }
 
 /* The engine, made when its first queue is; NULL without memory. */

@@ -25,6 +25,7 @@ static bench_queue_t *q;
 static emu_sdma_engine_t *engine;
 static dma_queue_t queue;
 static const dma_gen_t *gen;
+static uint64_t drained;                  /* what was waited for last */
 static unsigned seen[SDMA_TIMESTAMP + 1]; /* packets, by kind */
 
 static uint64_t below(uint64_t n)
@@ -44,6 +45,7 @@ static void begin(uint64_t seed)
     queue = (dma_queue_t){.step_addr = BENCH_HOST, .temp = BENCH_GPU(0) + TEMP};
     *bench_word(&b, BENCH_HOST) = 0;
     *bench_word(&b, DONE) = 0;
+    drained = 0;
     ck_assert_int_eq(dma_ring_init(&queue.ring, &(dma_ring_memory_t){.ring = (uint32_t *)q->ring,
                                                                      .bytes = RING,
                                                                      .read_ptr = &q->rptr,
@@ -53,9 +55,25 @@ static void begin(uint64_t seed)
     memset(seen, 0, sizeof(seen));
 }
 
+/* What keeps steps through the queue's memory apart: a fence, and right behind it a wait for that value and no other. The
+ * engine here would be content with the fence. */
+static void check_drain(const sdma_packet_t *fence, const sdma_packet_t *poll)
+{
+    ck_assert_int_eq(fence->kind, SDMA_FENCE);
+    ck_assert_uint_eq(fence->addr, queue.step_addr);
+    ck_assert_uint_eq(poll->addr, queue.step_addr);
+    ck_assert_uint_eq(poll->test, 3);
+    ck_assert_uint_eq(poll->value, fence->value);
+    ck_assert_uint_eq(poll->mask, UINT32_MAX);
+    ck_assert_uint_ne(poll->value, drained);
+    drained = poll->value;
+}
+
 /* Counts the packets from one position of the ring to the next. */
 static void look(uint64_t from, uint64_t to)
 {
+    sdma_packet_t before = {.kind = SDMA_NOP};
+
     while (from < to) {
         const uint32_t *at = (const uint32_t *)(q->ring + from % RING);
         sdma_packet_t p;
@@ -66,6 +84,10 @@ static void look(uint64_t from, uint64_t to)
             ck_abort_msg("%s", why);
         }
         seen[p.kind]++;
+        if (p.kind == SDMA_POLL) {
+            check_drain(&before, &p);
+        }
+        before = p;
         from += 4 * n;
     }
 }
@@ -158,6 +180,7 @@ START_TEST(becomes_few_packets)
     ck_assert_uint_eq(seen[SDMA_RECT], cases[_i].rects);
     ck_assert_uint_eq(seen[SDMA_COPY], cases[_i].copies);
     ck_assert_uint_eq(seen[SDMA_FENCE], cases[_i].fences);
+    ck_assert_uint_eq(seen[SDMA_POLL], cases[_i].fences - 1); /* behind the last one nothing follows */
     bench_end(&b);
 }
 END_TEST

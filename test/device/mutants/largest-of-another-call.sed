@@ -1,4 +1,4 @@
 # The choice goes by what ranks said in another call.
 # file: ompi_coll_dma/task/device_comm.c
 # run: sweep device 2 mi250x
-s/(most = record->largest > most \? record->largest : most)/most = comm->rank ? record->largest : most/
+s/(most = brief->largest > most \? brief->largest : most)/most = comm->rank ? brief->largest : most/
