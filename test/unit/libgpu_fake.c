@@ -32,7 +32,7 @@ _Static_assert(sizeof(ticket_t) <= DMA_GPU_HANDLE_BYTES, "fits");
 
 static range_t *ranges;
 static uint64_t last_id;
-static void *next_at;
+static _Thread_local void *next_at;
 static _Thread_local int depth, current;
 
 /* Functions by name: how often called, which call fails. */
