@@ -31,7 +31,8 @@ static inline uint64_t dma_blocks_bytes(const dma_blocks_t *b, uint64_t block)
 
 static inline char *dma_blocks_addr(const dma_blocks_t *b, uint64_t block)
 {
-    return b->addr + (b->displs ? b->displs[block] : (int64_t)(block * b->bytes));
+    /* Where there are no bytes the address may be NULL, to which C does not let us add. */
+    return (char *)((uintptr_t)b->addr + (b->displs ? (uintptr_t)b->displs[block] : (uintptr_t)(block * b->bytes)));
 }
 
 /* Where a program stands. */

@@ -99,6 +99,9 @@ static inline void copy(dma_run_t *run, const dma_op_t *op, uint64_t trip)
         cross(run, op, dst, skip, bytes);
         return;
     }
+    if (bytes == 0) {
+        return; /* buffers may be NULL */
+    }
     memcpy(dst, address(run, &op->src, trip, skip), bytes);
     if (op->code == DMA_OP_COPY2) {
         memcpy(address(run, &op->dst[1], trip, skip), dst, bytes);

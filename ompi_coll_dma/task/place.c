@@ -247,12 +247,13 @@ dma_status_t dma_task_unpack(dma_task_t *task)
 
     for (int r = 0; status == DMA_OK && r < comm->nranks; r++) {
         uint64_t bytes = dma_blocks_bytes(&task->run.recv, (uint64_t)r);
-
-        char *from = dma_blocks_addr(&task->run.recv, (uint64_t)r), *to = (char *)side->addr + a.home[r];
+        char *from, *to;
 
         if (!bytes || (task->keep_own && r == comm->rank)) {
             continue;
         }
+        from = dma_blocks_addr(&task->run.recv, (uint64_t)r);
+        to = (char *)side->addr + a.home[r];
         status = task->device && side->runtime ? dma_device_unpack(comm, side, to, bytes / side->size, from, bytes)
                                                : comm->host->unpack(to, bytes / side->size, side->type, from, bytes);
     }

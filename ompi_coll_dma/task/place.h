@@ -31,7 +31,8 @@ static inline ptrdiff_t dma_displ(const void *array, uint8_t width, int i)
     return width == sizeof(int) ? ((const int *)array)[i] : (ptrdiff_t)((const int64_t *)array)[i];
 }
 
-/* Elements of block b of a side, and the address of its first. */
+/* Elements of block b of a side, and the address of its first. A side without elements may be at NULL and have displacements,
+ * which C does not let us add. */
 static inline size_t dma_side_count(const dma_side_t *side, int b)
 {
     return side->counts ? dma_number(side->counts, side->width, b) : side->count;
@@ -41,7 +42,7 @@ static inline char *dma_side_addr(const dma_side_t *side, int b)
 {
     ptrdiff_t at = side->counts ? dma_displ(side->displs, side->width, b) : (ptrdiff_t)side->count * b;
 
-    return (char *)side->addr + at * side->extent;
+    return (char *)((uintptr_t)side->addr + (uintptr_t)(at * side->extent));
 }
 
 #endif

@@ -418,6 +418,52 @@ START_TEST(arena_full_of_channels)
 }
 END_TEST
 
+/* ---- nothing, from nowhere ---- */
+
+/* An all-to-all-v in which even ranks send nothing, from NULL, and odd ones receive nothing, into NULL. */
+static void from_null(rank_t *r)
+{
+    int some[MAX_RANKS], none[MAX_RANKS] = {0}, displs[MAX_RANKS], below[MAX_RANKS];
+    bool odd = r->rank % 2;
+    uint8_t send[MAX_RANKS * 8], recv[MAX_RANKS * 8];
+    dma_call_t call = {
+        .coll = DMA_ALLTOALLV, .send = data_buffer(odd ? send : NULL, 0), .recv = data_buffer(odd ? NULL : recv, 0)};
+
+    for (int p = 0; p < r->n; p++) {
+        some[p] = p % 2 == odd ? 0 : 8;
+        displs[p] = 8 * p;
+        below[p] = -8 * p;
+    }
+    memset(send, r->rank, sizeof(send));
+    memset(recv, GAP, sizeof(recv));
+    must(r, dma_comm_prepare(r->comms[0]) == DMA_OK, "%s", dma_comm_reason(r->comms[0]));
+    call.send.counts = odd ? some : none;
+    call.recv.counts = odd ? none : some;
+    call.send.displs = odd ? displs : below;
+    call.recv.displs = odd ? below : displs;
+    for (int i = 0; i < 3; i++) {
+        dma_status_t status;
+
+        call.send.dense = odd || i == 0; /* or else of a derived type, what is at NULL */
+        call.recv.dense = !odd || i == 0;
+        status = dma_comm_run(r->comms[0], &call);
+        must(r, status == DMA_OK, "%s: %s", dma_status_name(status), dma_comm_reason(r->comms[0]));
+        for (int at = 0; at < 8 * r->n; at++) {
+            must(r, recv[at] == (!odd && at / 8 % 2 ? at / 8 : GAP), "byte %d is %u", at, recv[at]);
+        }
+    }
+}
+
+START_TEST(nothing_from_null)
+{
+    for (int n = 2; n <= 5; n++) {
+        job_t job = threads_job(n, from_null);
+
+        threads_run(&job);
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("forms");
@@ -431,5 +477,6 @@ int main(void)
     unit_loop(suite, any_operation_by_messages, 2, 5, 60);
     unit_loop(suite, parameters_of_ranks_differ, 2, 5, 60);
     unit_loop(suite, arena_full_of_channels, 2, 4, 60);
+    unit_test(suite, nothing_from_null, 20);
     return unit_main(suite);
 }
