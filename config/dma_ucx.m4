@@ -1,7 +1,8 @@
 # DMA_CHECK_UCX
 #
-# UCX 1.13 or later, for transfers between nodes: sets UCX_CFLAGS, UCX_LIBS, the conditional HAVE_UCX and summary_ucx, and
-# puts DMA_HAVE_UCX into DMA_DEFINES. With a directory, only the UCX there counts.
+# UCX 1.13 or later, for transfers between nodes: sets UCX_CFLAGS, dma_ucx, the conditional HAVE_UCX and summary_ucx, and puts
+# DMA_HAVE_UCX into DMA_DEFINES. With a directory, only the UCX there counts, and it is looked for there at run time first.
+# Nothing is linked to it (ucx_tl/calls.h).
 AC_DEFUN([DMA_CHECK_UCX], [
 DMA_OPTION([ucx], [transfers between nodes over the UCX installed there @<:@where it is found@:>@])
 dma_found= dma_later="the component stays inside nodes"
@@ -18,11 +19,12 @@ AS_IF([test $dma_want != no],
       [dma_found=])])
    AS_IF([test -n "$dma_found"],
     [UCX_CFLAGS=`$PKG_CONFIG --cflags ucx`
-     UCX_LIBS=`$PKG_CONFIG --libs ucx`
+     AS_IF([test -n "$dma_dir"],
+      [UCX_CFLAGS="$UCX_CFLAGS -DDMA_UCX_LIBDIR=\\\"`$PKG_CONFIG --variable=libdir ucx`\\\""])
      dma_save_CPPFLAGS=$CPPFLAGS
      dma_save_LIBS=$LIBS
-     CPPFLAGS="$CPPFLAGS $UCX_CFLAGS"
-     LIBS="$UCX_LIBS $LIBS"
+     CPPFLAGS="$CPPFLAGS `$PKG_CONFIG --cflags ucx`"
+     LIBS="`$PKG_CONFIG --libs ucx` $LIBS"
      AC_MSG_CHECKING([whether programs link with UCX])
      AC_LINK_IFELSE([AC_LANG_PROGRAM([[@%:@include <ucp/api/ucp.h>]],
        [[return ucp_am_send_nbx == 0 || UCP_ERR_HANDLING_MODE_PEER == 0;]])],
@@ -34,9 +36,9 @@ AS_IF([test $dma_want != no],
 DMA_OPTION_DONE([ucx], [UCX], [$dma_found], [$dma_later])
 AS_IF([test -n "$dma_found"],
   [DMA_DEFINES="$DMA_DEFINES -DDMA_HAVE_UCX=1"
-   summary_ucx="$dma_found, between nodes"],
-  [UCX_CFLAGS= UCX_LIBS=])
+   summary_ucx="$dma_found, between nodes" dma_ucx=yes],
+  [UCX_CFLAGS= dma_ucx=no])
 AC_SUBST([UCX_CFLAGS])
-AC_SUBST([UCX_LIBS])
+AC_SUBST([dma_ucx])
 AM_CONDITIONAL([HAVE_UCX], [test -n "$dma_found"])
 ])

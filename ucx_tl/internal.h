@@ -23,8 +23,8 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
-#include <ucp/api/ucp.h>
 
+#include "calls.h"
 #include "ucx_tl.h"
 
 #define DMA_NET_AM 1 /* the id of our active messages */

@@ -1,5 +1,7 @@
 # Between nodes. Without UCX all of it is left out.
 ucx_sources = \
+	ucx_tl/calls.c \
+	ucx_tl/calls.h \
 	ucx_tl/internal.h \
 	ucx_tl/listen.c \
 	ucx_tl/match.c \

@@ -79,7 +79,7 @@ static void sent(void *request, ucs_status_t status, void *arg)
     if (!req->abandoned) {
         dma_net_end(req->peer->net, req, status_of(req, status));
     }
-    ucp_request_free(request);
+    dma_ucx.ucp_request_free(request);
 }
 
 static void received(void *request, ucs_status_t status, size_t bytes, void *arg)
@@ -90,7 +90,7 @@ static void received(void *request, ucs_status_t status, size_t bytes, void *arg
         dma_net_end(req->peer->net, req,
                     status == UCS_OK && bytes != req->bytes ? DMA_ERR_NET : status_of(req, status));
     }
-    ucp_request_free(request);
+    dma_ucx.ucp_request_free(request);
 }
 
 /* Its endpoints are closed, so nothing moves any more; but UCX 1.13 forgets some requests when it closes one over shared
@@ -129,8 +129,8 @@ static void start_send(dma_net_t *net, dma_net_req_t *req)
     req->running = true;
     req->peer->sends++;
     started(net, req,
-            ucp_am_send_nbx(req->peer->ep, DMA_NET_AM, &req->entry.head, sizeof(req->entry.head), req->buffer,
-                            req->bytes, &param));
+            dma_ucx.ucp_am_send_nbx(req->peer->ep, DMA_NET_AM, &req->entry.head, sizeof(req->entry.head), req->buffer,
+                                    req->bytes, &param));
 }
 
 void dma_net_start_line(dma_net_t *net, dma_net_peer_t *peer)
@@ -149,7 +149,7 @@ void dma_net_start_line(dma_net_t *net, dma_net_peer_t *peer)
 void dma_net_drop(dma_net_t *net, dma_net_kept_t *kept)
 {
     if (kept->data) {
-        ucp_am_data_release(net->worker, kept->data);
+        dma_ucx.ucp_am_data_release(net->worker, kept->data);
     }
     free(kept);
 }
@@ -187,7 +187,7 @@ static void start_receive(dma_net_t *net, dma_net_req_t *req, dma_net_kept_t *ke
     }
     req->running = true;
     req->peer->recvs++;
-    started(net, req, ucp_am_recv_data_nbx(net->worker, kept->data, req->buffer, req->bytes, &param));
+    started(net, req, dma_ucx.ucp_am_recv_data_nbx(net->worker, kept->data, req->buffer, req->bytes, &param));
     free(kept);
 }
 

@@ -16,12 +16,12 @@ void dma_net_config_default(dma_net_config_t *config)
     *config = (dma_net_config_t){.keepalive_seconds = 15, .window = 64};
 }
 
-static void report(const dma_net_config_t *config, const char *what, ucs_status_t reason)
+static void report(const dma_net_config_t *config, const char *what, const char *reason)
 {
-    char text[200];
+    char text[300];
 
     if (config->host && config->host->report) {
-        snprintf(text, sizeof(text), "no transfers between nodes: %s: %s", what, ucs_status_string(reason));
+        snprintf(text, sizeof(text), "no transfers between nodes: %s: %s", what, reason);
         config->host->report(DMA_REPORT_WARN, "ucx", text);
     }
 }
@@ -42,7 +42,7 @@ static bool in_environment(const char *name)
 static void set(ucp_config_t *ucx, const char *name, const char *value)
 {
     if (!in_environment(name)) {
-        ucp_config_modify(ucx, name, value);
+        dma_ucx.ucp_config_modify(ucx, name, value);
     }
 }
 
@@ -51,9 +51,9 @@ static void set_tcp(ucp_config_t *ucx, const char *name, const char *value)
 {
     unsigned major, minor, release;
 
-    ucp_get_version(&major, &minor, &release);
+    dma_ucx.ucp_get_version(&major, &minor, &release);
     if (!in_environment(name)) {
-        ucp_config_modify(ucx, major > 1 || minor >= 15 ? name : name + strlen("TCP_"), value);
+        dma_ucx.ucp_config_modify(ucx, major > 1 || minor >= 15 ? name : name + strlen("TCP_"), value);
     }
 }
 
@@ -93,7 +93,7 @@ static transports_t transports_of(ucp_context_h context)
     if (!file) {
         return found;
     }
-    ucp_context_print_info(context, file);
+    dma_ucx.ucp_context_print_info(context, file);
     fclose(file);
     for (line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
         bool local = false;
@@ -132,7 +132,7 @@ static ucs_status_t try_context(const dma_net_config_t *config, const transports
     ucp_params_t params = {
         .field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME, .features = UCP_FEATURE_AM, .name = "coll_dma"};
     ucp_config_t *ucx;
-    ucs_status_t status = ucp_config_read(PREFIX, NULL, &ucx);
+    ucs_status_t status = dma_ucx.ucp_config_read(PREFIX, NULL, &ucx);
 
     if (status != UCS_OK) {
         return status;
@@ -141,12 +141,12 @@ static ucs_status_t try_context(const dma_net_config_t *config, const transports
         set_keepalive(ucx, config->keepalive_seconds, *transports);
     }
     if (config->devices) {
-        status = ucp_config_modify(ucx, "NET_DEVICES", config->devices);
+        status = dma_ucx.ucp_config_modify(ucx, "NET_DEVICES", config->devices);
     }
     if (status == UCS_OK) {
-        status = ucp_init(&params, ucx, context);
+        status = dma_ucx.ucp_init_version(UCP_API_MAJOR, UCP_API_MINOR, &params, ucx, context);
     }
-    ucp_config_release(ucx);
+    dma_ucx.ucp_config_release(ucx);
     return status;
 }
 
@@ -158,7 +158,7 @@ static ucs_status_t start_context(const dma_net_config_t *config, ucp_context_h 
 
     if (status == UCS_OK) {
         transports = transports_of(*context);
-        ucp_cleanup(*context);
+        dma_ucx.ucp_cleanup(*context);
         status = try_context(config, &transports, context);
     }
     return status;
@@ -180,17 +180,17 @@ static ucs_status_t start_worker(dma_net_t *net)
     ucs_status_t status;
 
     dma_net_listeners(&before);
-    status = ucp_worker_create(net->context, &params, &net->worker);
+    status = dma_ucx.ucp_worker_create(net->context, &params, &net->worker);
     if (status != UCS_OK) {
         return status;
     }
     dma_net_watch_new_listeners(&before, net->config.keepalive_seconds);
-    status = ucp_worker_set_am_recv_handler(net->worker, &handler);
+    status = dma_ucx.ucp_worker_set_am_recv_handler(net->worker, &handler);
     if (status == UCS_OK) {
-        status = ucp_worker_get_address(net->worker, &net->address, &net->address_bytes);
+        status = dma_ucx.ucp_worker_get_address(net->worker, &net->address, &net->address_bytes);
     }
     if (status != UCS_OK) {
-        ucp_worker_destroy(net->worker);
+        dma_ucx.ucp_worker_destroy(net->worker);
     }
     return status;
 }
@@ -198,9 +198,15 @@ static ucs_status_t start_worker(dma_net_t *net)
 dma_status_t dma_net_create(const dma_net_config_t *config, dma_net_t **result)
 {
     ucp_context_attr_t attr = {.field_mask = UCP_ATTR_FIELD_MEMORY_TYPES};
-    dma_net_t *net = calloc(1, sizeof(*net));
+    const char *why = NULL;
     ucs_status_t status;
+    dma_net_t *net;
 
+    if (dma_ucx_load(&why) != DMA_OK) {
+        report(config, "UCX cannot be used", why);
+        return DMA_UNSUPPORTED;
+    }
+    net = calloc(1, sizeof(*net));
     if (!net) {
         return DMA_ERR_NOMEM;
     }
@@ -211,15 +217,15 @@ dma_status_t dma_net_create(const dma_net_config_t *config, dma_net_t **result)
     net->taken_tail = &net->taken;
     status = start_context(config, &net->context);
     if (status != UCS_OK) {
-        report(config, "UCX does not start", status);
+        report(config, "UCX does not start", dma_ucx.ucs_status_string(status));
         goto free_net;
     }
-    if (ucp_context_query(net->context, &attr) == UCS_OK) {
+    if (dma_ucx.ucp_context_query(net->context, &attr) == UCS_OK) {
         net->memory_types = attr.memory_types;
     }
     status = start_worker(net);
     if (status != UCS_OK) {
-        report(config, "UCX has no worker for us", status);
+        report(config, "UCX has no worker for us", dma_ucx.ucs_status_string(status));
         goto cleanup_context;
     }
     pthread_mutex_init(&net->lock, NULL);
@@ -227,7 +233,7 @@ dma_status_t dma_net_create(const dma_net_config_t *config, dma_net_t **result)
     return DMA_OK;
 
 cleanup_context:
-    ucp_cleanup(net->context);
+    dma_ucx.ucp_cleanup(net->context);
 free_net:
     free(net);
     return DMA_UNSUPPORTED;
@@ -258,7 +264,7 @@ static void flushed(void *request, ucs_status_t status, void *arg)
 {
     (void)status;
     *(unsigned *)arg -= 1;
-    ucp_request_free(request);
+    dma_ucx.ucp_request_free(request);
 }
 
 static void flush(ucp_ep_h ep, unsigned *flushing)
@@ -267,7 +273,7 @@ static void flush(ucp_ep_h ep, unsigned *flushing)
                                  .cb.send = flushed,
                                  .user_data = flushing};
 
-    if (ep && UCS_PTR_IS_PTR(ucp_ep_flush_nbx(ep, &param))) {
+    if (ep && UCS_PTR_IS_PTR(dma_ucx.ucp_ep_flush_nbx(ep, &param))) {
         *flushing += 1;
     }
 }
@@ -328,9 +334,9 @@ void dma_net_destroy(dma_net_t *net)
     for (deadline = dma_net_now() + DMA_NET_DESTROY_SECONDS; net->closing && dma_net_now() < deadline;) {
         dma_net_move(net);
     }
-    ucp_worker_release_address(net->worker, net->address);
-    ucp_worker_destroy(net->worker);
-    ucp_cleanup(net->context);
+    dma_ucx.ucp_worker_release_address(net->worker, net->address);
+    dma_ucx.ucp_worker_destroy(net->worker);
+    dma_ucx.ucp_cleanup(net->context);
     free_all(net);
     pthread_mutex_destroy(&net->lock);
     free(net);

@@ -112,7 +112,7 @@ static ucs_status_t make_endpoint(dma_net_peer_t *peer, ucp_ep_h *ep)
         .err_handler = {.cb = on_error, .arg = peer},
     };
 
-    return ucp_ep_create(peer->net->worker, &params, ep);
+    return dma_ucx.ucp_ep_create(peer->net->worker, &params, ep);
 }
 
 /* Is part of it a TCP connection? Not every UCX that we work with can be asked, but all can print; in doubt, yes. */
@@ -126,7 +126,7 @@ static bool over_tcp(ucp_ep_h ep)
     if (!file) {
         return true;
     }
-    ucp_ep_print_info(ep, file);
+    dma_ucx.ucp_ep_print_info(ep, file);
     fclose(file);
     tcp = !text || !strstr(text, "lane[") || strstr(text, "tcp/");
     free(text);
@@ -140,7 +140,7 @@ static void refuse(dma_net_peer_t *peer, ucs_status_t reason)
 
     if (host && host->report) {
         snprintf(text, sizeof(text), "UCX has no transport to process %llx that notices when it is gone: %s",
-                 (unsigned long long)peer->key, ucs_status_string(reason));
+                 (unsigned long long)peer->key, dma_ucx.ucs_status_string(reason));
         host->report(DMA_REPORT_WARN, "ucx-endpoint", text);
     }
 }
@@ -181,7 +181,7 @@ static void said(void *request, ucs_status_t status, void *arg)
 {
     (void)status;
     (void)arg;
-    ucp_request_free(request);
+    dma_ucx.ucp_request_free(request);
 }
 
 void dma_net_say(dma_net_peer_t *peer, dma_net_kind_t kind)
@@ -191,8 +191,8 @@ void dma_net_say(dma_net_peer_t *peer, dma_net_kind_t kind)
     bool bye = kind == DMA_NET_BYE;
 
     /* An error here comes to on_error as well. */
-    ucp_am_send_nbx(bye && peer->watch ? peer->watch : peer->ep, DMA_NET_AM, bye ? &net->bye : &net->hello,
-                    sizeof(net->bye), NULL, 0, &param);
+    dma_ucx.ucp_am_send_nbx(bye && peer->watch ? peer->watch : peer->ep, DMA_NET_AM, bye ? &net->bye : &net->hello,
+                            sizeof(net->bye), NULL, 0, &param);
 }
 
 static void closed(void *request, ucs_status_t status, void *arg)
@@ -201,7 +201,7 @@ static void closed(void *request, ucs_status_t status, void *arg)
 
     (void)status;
     net->closing--;
-    ucp_request_free(request);
+    dma_ucx.ucp_request_free(request);
 }
 
 static void close_endpoint(dma_net_t *net, ucp_ep_h *ep)
@@ -213,7 +213,7 @@ static void close_endpoint(dma_net_t *net, ucp_ep_h *ep)
         .user_data = net,
     };
 
-    if (*ep && UCS_PTR_IS_PTR(ucp_ep_close_nbx(*ep, &param))) {
+    if (*ep && UCS_PTR_IS_PTR(dma_ucx.ucp_ep_close_nbx(*ep, &param))) {
         net->closing++;
     }
     *ep = NULL;

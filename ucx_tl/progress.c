@@ -31,7 +31,7 @@ static void start_lines(dma_net_t *net)
 
 void dma_net_move(dma_net_t *net)
 {
-    for (int i = 0; i < ROUNDS && ucp_worker_progress(net->worker); i++) {
+    for (int i = 0; i < ROUNDS && dma_ucx.ucp_worker_progress(net->worker); i++) {
     }
     dma_net_start_taken(net);
     dma_net_bury(net);

@@ -23,7 +23,9 @@ if [ $status = 77 ]; then
     "$here/bed" 1 -t 20 -- true 2>&1 | tail -n 1
     exit 77
 fi
-if ! ldd "$build/mca/mca_coll_dma.so" | grep -q libucp; then
+# shellcheck source=/dev/null
+. "$build/config/build.env"
+if [ "${dma_ucx:?}" = no ]; then
     echo 'this build has no UCX'
     exit 77
 fi
@@ -77,6 +79,21 @@ ok 'nodes=0: left to others' refused --mca coll_dma_nodes 0
 ok 'net_variant: unknown' says 'there is no variant "nothing" between nodes' check_in --mca coll_dma_net_variant nothing
 ok 'net_profile: adopted' says 'ready' check_in --mca coll_dma_net_profile "$root/profiles/bed-1gbit.txt"
 ok 'net_profile: refused' says 'network profile /nowhere cannot be used' check_in --mca coll_dma_net_profile /nowhere
+
+# A host with a UCX that is none: all ranks leave the communicator to others, and it says why.
+# Hosts have a /tmp of their own.
+work=$(mktemp -d "$build/test/bed/none.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+echo nothing >"$work/libucp.so.0"
+without_ucx() {
+    local output
+    output=$("$here/bed" 2 -t 40 -- mpirun --mca coll dma --mca coll_dma_verbose 1 -n 1 --host h0 \
+        "$build/examples/allgather_check" : -n 1 --host h1 -x "LD_LIBRARY_PATH=$work" "$build/examples/allgather_check" 2>&1)
+    printf '%s\n' "$output"
+    grep -q 'no transfers between nodes: UCX cannot be used: .*libucp.so.0' <<<"$output" &&
+        grep -q '2 ranks, aside: a rank has no network' <<<"$output" && [ "$(grep -c ' 0 wrong' <<<"$output")" = 9 ]
+}
+ok 'no UCX on one host' without_ucx
 
 # fault NAME KEEPALIVE PATTERN: what faults.sh says of it
 fault() {

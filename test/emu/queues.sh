@@ -93,8 +93,9 @@ ok 'kfd: on the engines of the links' made '2:[0-9]+ 6:[0-9]+' collectives 2 mi2
 ok 'kfd: on the recommended engines of 8 MI300X' on_recommended
 ok 'kfd: armed programs' armed
 ok 'kfd: a kernel that cannot name engines' with EMU_KFD_MINOR=16 made '2:[0-9]+ 5:2' collectives 2 mi250x queues=kfd
+# The four self-tests have one each.
 ok 'kfd: queues for one link alone, the others share' \
-    with EMU_FAIL_QUEUE_AFTER=4 made '2:[0-9]+ 6:3' collectives 3 mi250x queues=kfd
+    with EMU_FAIL_QUEUE_AFTER=5 made '2:[0-9]+ 6:3' collectives 3 mi250x queues=kfd
 ok 'kfd: no queue is left' with EMU_FAIL_QUEUE_AFTER=0 \
     but "$none"'kfd: no queue is free on the engine\)' collectives 2 mi250x engine=sdma queues=kfd
 ok 'a provider that there is not' but "$none"'there is no queue provider "nosuch"\)' collectives 2 mi250x engine=sdma queues=nosuch

@@ -47,6 +47,17 @@ same_classes() {
 ok 'wrong arguments: classes were printed' says 'class 2' launch 30 2 --mca coll dma "$badargs"
 ok 'wrong arguments: as without us' same_classes
 
+# UCX puts its own functions over some of the process's on being loaded.
+loads_ucx() {
+    launch 30 2 --mca pml ob1 --mca osc ^ucx -x LD_DEBUG=files "$@" "$overtake" 2>&1 | tee "$work/files" | grep 'init:.*libucp'
+}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+without_ucx() {
+    ! loads_ucx --mca coll dma && grep 'init:.*mca_coll_dma' "$work/files"
+}
+ok 'one node: the component comes without UCX' without_ucx
+
 ok '10000 communicators leave nothing behind' launch 100 2 --mca coll dma "$dupfree"
 ok '2000 of 4 ranks' launch 100 4 --mca coll dma "$dupfree" 2000
 finish
