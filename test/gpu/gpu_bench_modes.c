@@ -3,14 +3,10 @@
  * sizes; a check looks at places spread over the receive buffer, which held something else before.
  */
 #include <mpi.h>
-#if MPI_VERSION < 4
-#include <mpi-ext.h>
-#define MPI_Allgather_init MPIX_Allgather_init
-#define MPI_Alltoall_init  MPIX_Alltoall_init
-#endif
 #include <stdlib.h>
 #include <string.h>
 
+#include "../mpi/series.h"
 #include "device.h"
 #include "gpu_bench.h"
 
@@ -151,11 +147,11 @@ bool mode_prepare(int mode, const what_t *what)
         const void *send = what->in_place ? MPI_IN_PLACE : ours.send;
 
         if (what->to_each) {
-            MPI_Alltoall_init(send, ours.block, MPI_BYTE, ours.recv, ours.block, MPI_BYTE, MPI_COMM_WORLD,
-                              MPI_INFO_NULL, &ours.request);
+            PERSISTENT(Alltoall)
+            (send, ours.block, MPI_BYTE, ours.recv, ours.block, MPI_BYTE, MPI_COMM_WORLD, MPI_INFO_NULL, &ours.request);
         } else {
-            MPI_Allgather_init(send, ours.block, MPI_BYTE, ours.recv, ours.block, MPI_BYTE, MPI_COMM_WORLD,
-                               MPI_INFO_NULL, &ours.request);
+            PERSISTENT(Allgather)
+            (send, ours.block, MPI_BYTE, ours.recv, ours.block, MPI_BYTE, MPI_COMM_WORLD, MPI_INFO_NULL, &ours.request);
         }
     }
     MPI_Allreduce(&good, &all, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
