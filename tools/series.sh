@@ -194,17 +194,19 @@ unpack_tree() {
 inside() {
     local root=$1
     shift
-    # A mount of its own, which those inside need who make namespaces.
-    mount --bind "$root" "$root"
+    # The root of the mount namespace, not only of a process: those inside make namespaces of their own, and enter them.
+    mount --rbind "$root" "$root"
     mount -t proc proc "$root/proc"
     mount --rbind /dev "$root/dev"
     mount -t tmpfs -o mode=1777 tmpfs "$root/dev/shm"
     mount -t tmpfs -o mode=1777 tmpfs "$root/tmp"
     mount --rbind -o ro /sys "$root/sys"
     cd "$root"
+    pivot_root . .
+    umount --lazy .
     # Open MPI tries every interface otherwise, and says so when a machine has none that it likes. HIP 5.2 wants an executable
     # stack, which a newer libc gives to nobody that is loaded late, unless told to.
-    exec chroot . env -i DMA_SERIES_ROOT=1 OMPI_MCA_btl_tcp_if_include=lo GLIBC_TUNABLES=glibc.rtld.execstack=2 PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 TERM=dumb \
+    exec env -i DMA_SERIES_ROOT=1 OMPI_MCA_btl_tcp_if_include=lo GLIBC_TUNABLES=glibc.rtld.execstack=2 PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 TERM=dumb \
         bash -c 'cd /coll-dma && exec "$@"' - "$@"
 }
 
