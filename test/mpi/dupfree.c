@@ -9,6 +9,7 @@
  * keeps us out.
  */
 #include <dirent.h>
+#include <malloc.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -16,8 +17,9 @@
 
 enum { MAX_RANKS = 32, WARM_UP = 200 };
 
+/* `heap` is what is allocated, in bytes; the memory resident is more, by what the allocator keeps. */
 typedef struct footprint {
-    long maps, files, resident_kib;
+    long maps, files, heap, resident_kib;
 } footprint_t;
 
 static long lines_of(const char *path)
@@ -38,9 +40,11 @@ static long lines_of(const char *path)
 static footprint_t measure(void)
 {
     footprint_t now = {.maps = lines_of("/proc/self/maps")};
+    struct mallinfo2 heap = mallinfo2();
     DIR *files = opendir("/proc/self/fd");
     FILE *statm = fopen("/proc/self/statm", "r");
 
+    now.heap = (long)(heap.uordblks + heap.hblkhd);
     while (files && readdir(files)) {
         now.files++;
     }
@@ -96,6 +100,7 @@ static footprint_t grow(int pairs, MPI_Info info)
     after = measure();
     after.maps -= before.maps;
     after.files -= before.files;
+    after.heap -= before.heap;
     after.resident_kib -= before.resident_kib;
     return after;
 }
@@ -115,8 +120,10 @@ int main(int argc, char **argv)
     with = grow(pairs, MPI_INFO_NULL);
 
     if (0 == rank) {
-        printf("dupfree: %d communicators without us: %+ld maps, %+ld files, %+ld KiB; with us: %+ld, %+ld, %+ld KiB\n",
-               pairs, without.maps, without.files, without.resident_kib, with.maps, with.files, with.resident_kib);
+        printf("dupfree: %d communicators without us: %+ld maps, %+ld files, %+ld bytes, %+ld KiB resident; "
+               "with us: %+ld, %+ld, %+ld, %+ld\n",
+               pairs, without.maps, without.files, without.heap, without.resident_kib, with.maps, with.files, with.heap,
+               with.resident_kib);
     }
     verify_where = "growth";
     VERIFY(with.files <= without.files);
