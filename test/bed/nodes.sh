@@ -93,7 +93,8 @@ without_ucx() {
     grep -q 'no transfers between nodes: UCX cannot be used: .*libucp.so.0' <<<"$output" &&
         grep -q '2 ranks, aside: a rank has no network' <<<"$output" && [ "$(grep -c ' 0 wrong' <<<"$output")" = 9 ]
 }
-ok 'no UCX on one host' without_ucx
+# Where Open MPI itself needs UCX, a process without it does not begin.
+ldd "$build/examples/allgather_check" | grep -q libucp || ok 'no UCX on one host' without_ucx
 
 # fault NAME KEEPALIVE PATTERN: what faults.sh says of it
 fault() {
@@ -106,7 +107,10 @@ ok 'a link down for a while' fault flap 10 'status=0 .*data=right left=0'
 ok 'a rank stopped for a while' fault stop 10 'status=0 .*data=right left=0'
 # The two ranks that mpirun can still hear.
 ok 'a link down for good' fault down 3 'returned=[2-4]/4'
-ok 'connections destroyed' fault cut 3 'ended=yes .*returned=4/4 .*left=0'
+# From Open MPI 5.0 on mpirun ends the job as soon as its own connection is gone, some of the ranks before they know.
+all=4
+[ "${dma_ompi_series:?}" = 4.1 ] || all='[0-4]'
+ok 'connections destroyed' fault cut 3 "ended=yes .*returned=$all/4 .*left=0"
 ok 'a rank killed' fault kill 3 'ended=yes .*left=0'
 ok 'a host killed' fault host 3 'ended=yes .*left=0'
 finish
