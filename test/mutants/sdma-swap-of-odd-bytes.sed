@@ -1,4 +1,4 @@
-# Only blocks that are whole lines are exchanged by swap packets.
+# Swap packets for what is no multiple of a line.
 # file: ompi_coll_dma/engine/sdma/lower.c
 # build: plain
 # tests: test_sdma_lower:exchanges
