@@ -52,7 +52,7 @@ typedef struct dma_params {
     const char *sysfs;       /* root of the kernel's topology of GPUs, or NULL: where it usually is */
     char net_variant[32];    /* (agreed) as `variant`, between nodes */
     const char *net_profile; /* (agreed) path of a profile of the network, or NULL for the built-in one */
-    size_t net_chunk_bytes;  /* (agreed) largest message of a pipeline between nodes */
+    size_t net_chunk_bytes;  /* (agreed) largest message of a pipeline between nodes; 0: by the profile */
 } dma_params_t;
 
 void dma_params_default(dma_params_t *params);

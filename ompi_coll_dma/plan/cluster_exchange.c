@@ -1,9 +1,11 @@
 /*
  * All-to-alls between nodes.
  *
- *     cluster_split      Every block goes straight to its rank, node after node: in step k a node sends to the one k behind
- *                        it and hears from the one k before it, so no adapter is hit by all; a step begins when what was
- *                        to come in the step before the last has come. Blocks of the own node are an exchange inside it.
+ *     cluster_split      Every block goes straight to its rank, one chunk of each in turn, node after node: in turn k a node
+ *                        sends to the one k behind it and hears from the one k before it, so no adapter is hit by all, and
+ *                        nobody is more than some messages before what it has received: so nobody's adapter is asked
+ *                        for more than it carries for long, and what comes unawaited needs little memory. Blocks of the
+ *                        own node are an exchange inside it.
  *     cluster_transpose  Small blocks: ranks give each other, inside the node, what the other is to carry, so that one
  *                        message per pair of a carrier and a rank holds the blocks of the whole node. The carrier of what
  *                        goes to a rank is the one of its index, or where our node has fewer ranks, of its index modulo
@@ -22,8 +24,6 @@
  */
 #include "plan/cluster.h"
 #include "plan/cluster_cost.h"
-
-#define AHEAD 2 /* steps of cluster_split that a node may be before what it has received */
 
 /* ---- split ---- */
 
@@ -71,8 +71,20 @@ static uint32_t save(dma_cluster_plan_t *plan)
     return plan->nops[DMA_LOCAL];
 }
 
+/* One chunk of a block; `step`: its number, on both sides. */
+typedef struct piece {
+    uint64_t skip, bytes;
+} piece_t;
+
+static piece_t piece_of(const dma_cluster_plan_t *plan, uint64_t bytes, uint32_t step)
+{
+    uint64_t skip = (uint64_t)step * plan->req.chunk, left = bytes > skip ? bytes - skip : 0;
+
+    return (piece_t){.skip = skip, .bytes = left < plan->req.chunk ? left : plan->req.chunk};
+}
+
 /* To the ranks of the node at distance k; `at`: of their blocks in scratch, in place. */
-static uint64_t send_step(dma_cluster_plan_t *plan, int k, uint32_t saved, uint32_t came, uint64_t at)
+static uint64_t send_step(dma_cluster_plan_t *plan, int k, uint32_t step, uint32_t saved, uint32_t came, uint64_t at)
 {
     const dma_cluster_req_t *req = &plan->req;
     const dma_layout_t *l = req->layout;
@@ -84,8 +96,9 @@ static uint64_t send_step(dma_cluster_plan_t *plan, int k, uint32_t saved, uint3
     }
     for (int t = 0; t < size; t++) { /* rotated: not all begin with the same */
         int j = (l->index + t) % size, rank = dma_layout_rank(l, node, j);
-        uint64_t bytes = dma_blocks_bytes(&req->send, (uint64_t)rank), before = 0;
+        piece_t piece = piece_of(plan, dma_blocks_bytes(&req->send, (uint64_t)rank), step);
         dma_cluster_place_t from = dma_place_out(plan, rank);
+        uint64_t before = 0;
         dma_cluster_op_t *op;
 
         for (int i = 0; req->in_place && i < j; i++) {
@@ -94,8 +107,9 @@ static uint64_t send_step(dma_cluster_plan_t *plan, int k, uint32_t saved, uint3
         if (req->in_place) {
             from = dma_place_at(DMA_CLUSTER_TEMP, (int64_t)(at + before));
         }
-        if (bytes) {
-            op = dma_cluster_send(plan, rank, 0, from, bytes);
+        from.at += (int64_t)piece.skip;
+        if (piece.bytes) {
+            op = dma_cluster_send(plan, rank, step, from, piece.bytes);
             op->need[DMA_LOCAL] = req->in_place ? saved : 0;
             op->need[DMA_RECEIVED] = came;
         }
@@ -103,7 +117,7 @@ static uint64_t send_step(dma_cluster_plan_t *plan, int k, uint32_t saved, uint3
     return at + all;
 }
 
-static void receive_step(dma_cluster_plan_t *plan, int k, uint32_t saved)
+static void receive_step(dma_cluster_plan_t *plan, int k, uint32_t step, uint32_t saved)
 {
     const dma_cluster_req_t *req = &plan->req;
     const dma_layout_t *l = req->layout;
@@ -111,41 +125,47 @@ static void receive_step(dma_cluster_plan_t *plan, int k, uint32_t saved)
 
     for (int t = 0; t < size; t++) {
         int j = (l->index % size + size - t) % size, rank = dma_layout_rank(l, node, j);
-        uint64_t bytes = dma_blocks_bytes(&req->recv, (uint64_t)rank);
+        piece_t piece = piece_of(plan, dma_blocks_bytes(&req->recv, (uint64_t)rank), step);
+        dma_cluster_place_t to = dma_place_in(plan, rank);
 
-        if (bytes) {
-            dma_cluster_recv(plan, rank, 0, dma_place_in(plan, rank), bytes)->need[DMA_LOCAL] =
-                req->in_place ? saved : 0;
+        to.at += (int64_t)piece.skip;
+        if (piece.bytes) {
+            dma_cluster_recv(plan, rank, step, to, piece.bytes)->need[DMA_LOCAL] = req->in_place ? saved : 0;
         }
     }
 }
 
-/* Messages under way: as few as keep the adapter busy. More only meet at the adapters of others. */
-static uint32_t window(const dma_cluster_plan_t *plan)
+static uint64_t largest(const dma_cluster_plan_t *plan)
 {
-    const dma_layout_t *l = plan->req.layout;
     uint64_t most = 1;
 
-    for (int r = 0; r < l->nranks; r++) {
-        uint64_t bytes = dma_blocks_bytes(&plan->req.send, (uint64_t)r);
+    for (int r = 0; r < plan->req.layout->nranks; r++) {
+        uint64_t out = dma_blocks_bytes(&plan->req.send, (uint64_t)r),
+                 in = dma_blocks_bytes(&plan->req.recv, (uint64_t)r);
 
-        most = bytes > most ? bytes : most;
+        most = out > most ? out : most;
+        most = in > most ? in : most;
     }
-    return 1 + (plan->req.flight / most < 64 ? (uint32_t)(plan->req.flight / most) : 64);
+    return most;
 }
 
 static void build_split(dma_cluster_plan_t *plan)
 {
     const dma_layout_t *l = plan->req.layout;
-    uint32_t saved = save(plan), came[AHEAD] = {0};
-    uint64_t at = 0;
+    uint32_t saved = save(plan), ahead = 1 + (DMA_CLUSTER_AHEAD - 1) / (uint32_t)l->most, turn = 0;
+    uint32_t came[DMA_CLUSTER_AHEAD] = {0};
+    uint64_t most = largest(plan);
 
+    ahead = ahead < 2 ? 2 : ahead;
     exchange_own(plan);
-    plan->window[DMA_SENT] = window(plan);
-    for (int k = 1; k < l->nnodes; k++) {
-        at = send_step(plan, k, saved, came[k % AHEAD], at);
-        receive_step(plan, k, saved);
-        came[k % AHEAD] = plan->nops[DMA_RECEIVED];
+    for (uint32_t step = 0; step * plan->req.chunk < most; step++) {
+        uint64_t at = 0;
+
+        for (int k = 1; k < l->nnodes; k++, turn++) {
+            at = send_step(plan, k, step, saved, came[turn % ahead], at);
+            receive_step(plan, k, step, saved);
+            came[turn % ahead] = plan->nops[DMA_RECEIVED];
+        }
     }
 }
 

@@ -122,16 +122,18 @@ static int32_t forced_variant(dma_comm_t *comm, const char *name)
 static void rank0_choices(dma_comm_t *comm, record_t *r)
 {
     const dma_params_t *params = &comm->proc->params;
+    bool over_tcp = comm->cluster->net && comm->cluster->wire->over_tcp(comm->cluster->net);
     char error[128];
 
-    r->profile = dma_net_profile_default();
+    r->profile = over_tcp ? dma_net_profile_tcp() : dma_net_profile_default();
     if (params->net_profile && dma_net_profile_load(params->net_profile, &r->profile, error, sizeof(error)) != DMA_OK) {
         dma_proc_report(comm->proc, DMA_REPORT_WARN, "net_profile",
                         "the network profile %s cannot be used (%s); the built-in one is used instead",
                         params->net_profile, error);
     }
     r->forced = forced_variant(comm, params->net_variant);
-    r->chunk = params->net_chunk_bytes < 4096 ? 4096 : params->net_chunk_bytes;
+    r->chunk = params->net_chunk_bytes ? params->net_chunk_bytes : dma_net_profile_chunk(&r->profile, over_tcp);
+    r->chunk = r->chunk < 4096 ? 4096 : r->chunk;
     r->owner = comm->cluster->wire->self();
     r->id = atomic_fetch_add(&comm->proc->next_id, 1);
 }

@@ -41,7 +41,6 @@ static dma_status_t find_plan(dma_cluster_t *c, const dma_task_t *task)
         .send = task->run.send,
         .recv = task->run.recv,
         .chunk = c->chunk,
-        .flight = 2 * (c->profile.latency_ps / 1000) * c->profile.nic_mbps / 1000,
     };
     dma_status_t status;
     int variant;

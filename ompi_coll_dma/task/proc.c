@@ -23,7 +23,6 @@ void dma_params_default(dma_params_t *params)
         .warn_seconds = 60,
         .timeout = 60,
         .net_variant = "auto",
-        .net_chunk_bytes = 32768,
         .local_procs = 1,
         .engine = "auto",
         .queues = "auto",

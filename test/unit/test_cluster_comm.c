@@ -94,6 +94,12 @@ static const void *net_address(void *n, size_t *bytes)
     return n;
 }
 
+static bool net_over_tcp(void *n)
+{
+    (void)n;
+    return false;
+}
+
 /* Both of one size here: the host of threads wants that. */
 static dma_status_t net_offer(void *comm, const void *buf, size_t bytes, int rank, void **req)
 {
@@ -249,6 +255,7 @@ static const dma_wire_t wire = {
     .open = net_open,
     .close = net_close,
     .address = net_address,
+    .over_tcp = net_over_tcp,
     .offer = net_offer,
     .ask = net_ask,
     .heard = net_heard,
