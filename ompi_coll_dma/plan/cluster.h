@@ -12,7 +12,13 @@
  * needs. That is all the order there is: operations under way touch the same bytes only to read them.
  *
  * A message is named by the two ranks and a step; both sides number the messages of a pair in the same order. It starts
- * no matter whether the other side has come to it, and may stay under way until then.
+ * no matter whether the other side has come to it, and may stay under way until then. All messages of a job can be put in
+ * one order that the SENT and RECEIVED lanes of all ranks follow: so a plan ends however few messages are under way at
+ * once, and however few receives are posted.
+ *
+ * A rank may run its plan relayed (task/relay.h): a message is copied away before it is sent, and put aside when it comes
+ * before it is copied to its place. In place such a plan needs no scratch, only that no message is copied to a place before
+ * the send that takes what is there, the receive's `after`, has copied it away, byte for byte. Nobody else sees it.
  *
  * Node-local collectives are calls of their own on the node's communicator, by whatever engine the node has. They match by
  * order, so all ranks of a node have the same ones in their LOCAL lanes:
@@ -59,8 +65,9 @@ typedef struct dma_cluster_op {
     uint64_t bytes;           /* SEND, RECV; COPY: of a row */
     uint32_t rows;            /* COPY */
     int64_t from_pitch, to_pitch;
-    int32_t peer;  /* SEND, RECV */
-    uint32_t step; /* SEND, RECV */
+    int32_t peer;   /* SEND, RECV */
+    uint32_t step;  /* SEND, RECV */
+    uint32_t after; /* RECV: of a relayed call in place: it overwrites what this send, counted from 1, takes with it */
     union {
         uint32_t first; /* GATHER, EXCHANGE: of the parts, one per rank of the node */
         struct {        /* GATHER: part i is the block of rank number round * (ranks of this node) + i of a node, */
@@ -80,6 +87,8 @@ typedef struct dma_cluster_part {
 typedef struct dma_cluster_req {
     dma_coll_t coll;
     bool in_place; /* all-gathers: of this rank alone */
+    bool
+        relayed; /* of this rank alone: what messages bring is put aside first, and what they take is copied away first */
     const dma_layout_t *layout;
     dma_blocks_t send, recv; /* sizes and displacements; addresses are not looked at */
     uint64_t chunk;          /* messages of pipelined algorithms have at most so many bytes */

@@ -9,6 +9,7 @@
 #include "dma/net.h"
 #include "task/comm.h"
 #include "task/device.h"
+#include "task/relay.h"
 
 void dma_params_default(dma_params_t *params)
 {
@@ -109,6 +110,7 @@ void dma_proc_destroy(dma_proc_t *proc)
     if (proc->net) {
         proc->wire->close(proc->net);
     }
+    dma_relays_destroy(proc); /* the network may have had some of their slots */
     dma_registry_drop_idle();
     pthread_mutex_destroy(&proc->lock);
     pthread_mutex_destroy(&proc->device_lock);

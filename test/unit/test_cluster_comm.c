@@ -52,9 +52,9 @@ static void append(letter_t **list, letter_t *l)
 static void receive(letter_t *to, letter_t *from)
 {
     to->over = true;
-    to->status = to->tag.note != from->tag.note ? DMA_ERR_MISMATCH
-                 : to->bytes != from->bytes     ? DMA_ERR_TRUNCATE
-                                                : DMA_OK;
+    to->status = (to->tag.note ^ from->tag.note) & 0xff                       ? DMA_ERR_MISMATCH
+                 : to->tag.note != from->tag.note || to->bytes != from->bytes ? DMA_ERR_TRUNCATE
+                                                                              : DMA_OK;
     if (to->status == DMA_OK && to->bytes) {
         memcpy(to->data, from->data, to->bytes);
     }
