@@ -114,9 +114,10 @@ typedef struct piece {
 
 static piece_t piece_of(const dma_cluster_plan_t *plan, uint64_t bytes, uint32_t step)
 {
-    uint64_t skip = (uint64_t)step * plan->req.chunk, left = bytes > skip ? bytes - skip : 0;
+    uint64_t chunk = dma_cluster_chunk(&plan->req, bytes), skip = (uint64_t)step * chunk;
+    uint64_t left = bytes > skip ? bytes - skip : 0;
 
-    return (piece_t){.skip = skip, .bytes = left < plan->req.chunk ? left : plan->req.chunk};
+    return (piece_t){.skip = skip, .bytes = left < chunk ? left : chunk};
 }
 
 /* To the ranks of a node; `at`: of their blocks in scratch, where they have been saved. */
@@ -178,18 +179,19 @@ static void receive_step(dma_cluster_plan_t *plan, int node, uint32_t step, uint
     }
 }
 
-static uint64_t largest(const dma_cluster_plan_t *plan)
+static uint32_t most_pieces(const dma_cluster_plan_t *plan)
 {
-    uint64_t most = 1;
+    const dma_blocks_t *sides[] = {&plan->req.send, &plan->req.recv};
+    uint64_t most = 0;
 
-    for (int r = 0; r < plan->req.layout->nranks; r++) {
-        uint64_t out = dma_blocks_bytes(&plan->req.send, (uint64_t)r),
-                 in = dma_blocks_bytes(&plan->req.recv, (uint64_t)r);
+    for (int side = 0; side < 2; side++) {
+        for (int r = 0; r < plan->req.layout->nranks; r++) {
+            uint64_t bytes = dma_blocks_bytes(sides[side], (uint64_t)r), chunk = dma_cluster_chunk(&plan->req, bytes);
 
-        most = out > most ? out : most;
-        most = in > most ? in : most;
+            most = (bytes + chunk - 1) / chunk > most ? (bytes + chunk - 1) / chunk : most;
+        }
     }
-    return most;
+    return (uint32_t)most;
 }
 
 static void build_split(dma_cluster_plan_t *plan)
@@ -197,11 +199,11 @@ static void build_split(dma_cluster_plan_t *plan)
     const dma_cluster_req_t *req = &plan->req;
     uint32_t saved = save(plan), ahead = 1 + (DMA_CLUSTER_AHEAD - 1) / (uint32_t)req->layout->most, turn = 0;
     uint32_t came[DMA_CLUSTER_AHEAD] = {0};
-    uint64_t most = largest(plan);
+    uint32_t most = most_pieces(plan);
 
     ahead = ahead < 2 ? 2 : ahead;
     exchange_own(plan);
-    for (uint32_t step = 0; step * req->chunk < most; step++) {
+    for (uint32_t step = 0; step < most; step++) {
         uint64_t at = 0;
 
         for (int k = 1; k <= node_turns(req); k++) {

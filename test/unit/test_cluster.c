@@ -246,6 +246,34 @@ START_TEST(large_clusters)
 }
 END_TEST
 
+/* Messages grow with the blocks, so that plans do not, and still meet: blocks of different ranks differ. */
+START_TEST(large_calls)
+{
+    static const int sizes[] = {2, 1, 2};
+
+    place(&scene, sizes, 3, IN_TURN);
+    for (int v = 0; dma_cluster_variants[v]; v++) {
+        for (scene.coll = 0; scene.coll < DMA_COLL_COUNT; scene.coll++) {
+            if (!(dma_cluster_variants[v]->colls >> scene.coll & 1)) {
+                continue;
+            }
+            scene.chunk = 1;
+            try_all(&scene, v, 3 * DMA_CLUSTER_PIECES + 1, 1);
+            set_bytes(&scene, UINT64_C(1) << 31, false);
+            if (build(&scene, v)) {
+                for (int r = 0; r < scene.nranks; r++) {
+                    for (int lane = 0; lane < DMA_LANES; lane++) {
+                        ck_assert_uint_le(scene.plans[r]->nops[lane], 2 * 5 * DMA_CLUSTER_PIECES);
+                    }
+                }
+                drop(&scene);
+            }
+        }
+    }
+    leave(&scene);
+}
+END_TEST
+
 /* The interpreter finds what is broken on purpose, with some seed. */
 static cluster_error_t broken(scene_t *s)
 {
@@ -427,6 +455,7 @@ int main(void)
 
     unit_loop(suite, every_algorithm, 0, SHAPES, 60);
     unit_test(suite, large_clusters, 60);
+    unit_test(suite, large_calls, 60);
     unit_test(suite, interpreter_finds_errors, 20);
     unit_test(suite, layouts, 10);
     unit_test(suite, chunks, 10);
