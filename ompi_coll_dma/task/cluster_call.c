@@ -218,7 +218,7 @@ static dma_status_t post_gather(dma_cluster_t *c, const dma_cluster_op_t *op)
         gather.send = side(dma_cluster_at(call, op->from), NULL, NULL);
         gather.send.count = (size_t)call->numbers[l->index];
     }
-    return dma_comm_post_in(c->local, &gather, NULL, NULL, call->task);
+    return dma_comm_post_in(c->local, &gather, NULL, NULL, call->task, NULL);
 }
 
 static dma_status_t post_exchange(dma_cluster_t *c, const dma_cluster_op_t *op)
@@ -248,7 +248,7 @@ static dma_status_t post_exchange(dma_cluster_t *c, const dma_cluster_op_t *op)
         make_even(&exchange.recv, number, n);
         make_even(&exchange.send, number + 2 * n, n);
     }
-    return dma_comm_post_in(c->local, &exchange, NULL, NULL, call->task);
+    return dma_comm_post_in(c->local, &exchange, NULL, NULL, call->task, NULL);
 }
 
 /* ---- the local lane ---- */
