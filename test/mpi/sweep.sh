@@ -50,7 +50,8 @@ sweep_run() {
     seed=$((seed + 1))
     runs=$((runs + 1))
     [ $runs -ge "$first" ] && [ $runs -le "$last_run" ] || return 0
-    local limit=$((30 + cases / 20)) start=${EPOCHREALTIME/[.,]/}
+    # Ranks without a core of their own take turns.
+    local limit=$((30 + cases * ranks / 40)) start=${EPOCHREALTIME/[.,]/}
     launch $limit "$ranks" "${base[@]}" "${args[@]}" "$sweep" -s "$seed" -n "$cases" -w 20 -v \
         "${options[@]}" </dev/null >"$log" 2>&1 || status=$?
     last=$(grep -E '^[0-9]+ passed, [0-9]+ failed$' "$log" | tail -n 1)
