@@ -63,6 +63,32 @@ static dma_status_t find_plan(dma_cluster_t *c, const dma_task_t *task)
     return status;
 }
 
+/* What all ranks think of a call, or both ends of a message: the operation, and sizes in the other bits. */
+static uint32_t note_of(dma_coll_t coll, uint64_t sizes)
+{
+    return 1 + (uint32_t)coll + ((uint32_t)(sizes * UINT64_C(0x9e3779b97f4a7c15) >> 40) << 8);
+}
+
+static uint32_t note_of_call(const dma_layout_t *l, const dma_task_t *task)
+{
+    uint64_t sizes = even(task) ? task->bytes : 0;
+
+    for (int r = 0; task->coll == DMA_ALLGATHERV && r < l->nranks; r++) {
+        sizes = (sizes ^ dma_blocks_bytes(&task->run.recv, (uint64_t)r)) * UINT64_C(0x9e3779b97f4a7c15);
+        sizes ^= sizes >> 29;
+    }
+    return note_of(task->coll, sizes);
+}
+
+/* Of an all-to-all-v only the two know what one has for the other. */
+static uint32_t note_of_message(const dma_cluster_call_t *call, int lane, int peer)
+{
+    const dma_blocks_t *blocks = lane == DMA_SENT ? &call->send : &call->recv;
+
+    return call->plan->req.coll == DMA_ALLTOALLV ? note_of(DMA_ALLTOALLV, dma_blocks_bytes(blocks, (uint64_t)peer))
+                                                 : call->note;
+}
+
 static dma_status_t begin(dma_comm_t *comm, dma_task_t *task)
 {
     dma_cluster_t *c = comm->cluster;
@@ -78,6 +104,8 @@ static dma_status_t begin(dma_comm_t *comm, dma_task_t *task)
     call->send = task->run.send;
     call->recv = task->run.recv;
     call->seq = (uint32_t)task->run.seq % ((uint32_t)INT32_MAX);
+    call->note = note_of_call(&c->layout, task);
+    call->since = 0;
     call->met = false;
     memset(call->started, 0, sizeof(call->started));
     memset(call->ended, 0, sizeof(call->ended));
@@ -94,8 +122,11 @@ static dma_status_t begin(dma_comm_t *comm, dma_task_t *task)
 static dma_status_t meet(dma_cluster_t *c)
 {
     dma_cluster_call_t *call = &c->call;
-    dma_status_t all = DMA_OK;
+    dma_status_t all = dma_cluster_connect(c);
 
+    if (all < 0) {
+        return all;
+    }
     for (int lane = 0; lane < 2; lane++) {
         for (uint32_t i = 0; i < call->plan->nops[lane]; i++) {
             void *peer;
@@ -155,7 +186,7 @@ static dma_status_t post_gather(dma_cluster_t *c, const dma_cluster_op_t *op)
     dma_cluster_call_t *call = &c->call;
     const dma_layout_t *l = &c->layout;
     int n = dma_layout_size(l, l->node);
-    dma_call_t gather = {.coll = DMA_ALLGATHERV};
+    dma_call_t gather = {.coll = DMA_ALLGATHERV, .note = call->note};
     bool even = call->plan->req.coll == DMA_ALLGATHER;
 
     for (int i = 0; i < n; i++) {
@@ -184,7 +215,7 @@ static dma_status_t post_exchange(dma_cluster_t *c, const dma_cluster_op_t *op)
     const dma_layout_t *l = &c->layout;
     int n = dma_layout_size(l, l->node);
     int64_t *number = call->numbers;
-    dma_call_t exchange = {.coll = DMA_ALLTOALLV};
+    dma_call_t exchange = {.coll = DMA_ALLTOALLV, .note = call->note};
     bool even = call->plan->req.coll == DMA_ALLTOALL;
 
     for (int i = 0; i < n; i++) {
@@ -229,8 +260,11 @@ static dma_status_t start_message(dma_cluster_t *c, int lane, uint32_t i)
 {
     dma_cluster_call_t *call = &c->call;
     const dma_cluster_op_t *op = &call->plan->ops[lane][i];
-    dma_wire_tag_t tag = {
-        .comm = c->id, .owner = c->owner, .seq = call->seq, .step = op->step, .note = 1 + call->plan->req.coll};
+    dma_wire_tag_t tag = {.comm = c->id,
+                          .owner = c->owner,
+                          .seq = call->seq,
+                          .step = op->step,
+                          .note = note_of_message(call, lane, op->peer)};
     void *peer;
     dma_status_t status = dma_cluster_meet(c, op->peer, &peer);
 
