@@ -15,11 +15,12 @@
  *     source  the sender's rank in it
  *     seq     the low 32 bits of the call's sequence number: a window of 2^32 calls, in which it wraps
  *     step    what the algorithm counts
- *     note    what both sides must agree on, not matched but compared: the operation in the last byte, and its sizes
+ *     note    what both sides must agree on, not matched but compared: the lowest byte the operation, the others what
+ *             belongs to the size
  *     kind    a message, or one of our own: hello, goodbye
  *
- * A message of another size than the receive was posted for, or with another note, ends it with DMA_ERR_TRUNCATE, with
- * DMA_ERR_MISMATCH if the notes differ in their last bytes, and not one byte is written. That can be told before any data moves because the messages are UCP's
+ * A message of another size than the receive was posted for ends it with DMA_ERR_TRUNCATE, one with another operation with
+ * DMA_ERR_MISMATCH, and not one byte is written. That can be told before any data moves because the messages are UCP's
  * active messages, not its tagged ones. (The sender is not told, or with DMA_ERR_TRUNCATE by a newer UCX.) It is also why a receive whose sender is gone can always be ended: until its
  * message is there, whole or as a promise, UCX does not know the buffer.
  *

@@ -20,7 +20,7 @@
 
 typedef struct dma_wire_tag {
     uint32_t comm, owner, seq, step; /* matched */
-    uint32_t note;                   /* compared: what it is, in the last byte, and what sizes belong to it */
+    uint32_t note;                   /* compared: the lowest byte is the operation's, the others belong to the size */
 } dma_wire_tag_t;
 
 #define DMA_WIRE_ADDRESS_MAX 16384

@@ -140,15 +140,18 @@ static void begin(walk_t *w)
 static void build_walk(dma_cluster_plan_t *plan, bool ring)
 {
     const dma_layout_t *l = plan->req.layout;
-    walk_t w = {.plan = plan, .l = l, .chunk = plan->req.chunk, .chunks = 1, .ring = ring};
+    walk_t w = {.plan = plan, .l = l, .ring = ring};
     uint32_t had = 0, before = 0;
+    uint64_t most = 1;
 
     w.size = dma_layout_size(l, l->node);
     for (int r = 0; r < l->nranks; r++) {
-        uint32_t chunks = chunks_of(&w, dma_blocks_bytes(&plan->req.recv, (uint64_t)r));
+        uint64_t bytes = dma_blocks_bytes(&plan->req.recv, (uint64_t)r);
 
-        w.chunks = chunks > w.chunks ? chunks : w.chunks;
+        most = bytes > most ? bytes : most;
     }
+    w.chunk = dma_cluster_chunk(&plan->req, most);
+    w.chunks = chunks_of(&w, most);
     begin(&w);
     for (int k = 1; k < l->nnodes; k++) {
         int home = dma_layout_turn(l, l->node, -k), last = dma_layout_turn(l, l->node, 1 - k);

@@ -11,7 +11,7 @@
 
 #include "task/cluster.h"
 
-#define PROTOCOL   1
+#define PROTOCOL   2
 #define LOOK_TURNS 32 /* turns between two looks at alarms and poison */
 #define DEAD_LOOKS 64 /* of those, between two at the processes of our node */
 
@@ -64,6 +64,7 @@ dma_status_t dma_cluster_create(dma_comm_t *comm, const dma_comm_config_t *confi
     if (!c) {
         return DMA_ERR_NOMEM;
     }
+    c->proc = comm->proc;
     c->wire = comm->proc->wire;
     c->host = comm->host;
     c->handle = comm->handle;
@@ -99,6 +100,12 @@ void dma_cluster_destroy(dma_comm_t *comm)
         dma_cluster_free(c->memo[i].plan);
     }
     dma_layout_free(&c->layout);
+    if (c->filled) {
+        dma_proc_report(comm->proc, DMA_REPORT_INFO, "relay",
+                        "device memory of %s: %llu messages through slots, %llu copied while others were on the way",
+                        comm->text, (unsigned long long)c->filled, (unsigned long long)c->overlapped);
+    }
+    dma_lanes_free(c);
     free(c->call.numbers);
     pthread_mutex_destroy(&c->lock);
     free(c);
@@ -196,6 +203,7 @@ static const char *lay_out(dma_comm_t *comm, dma_status_t *status)
     c->profile = zero->profile;
     c->forced = zero->forced;
     c->chunk = zero->chunk;
+    c->piece = c->chunk < CLUSTER_PIECE / CLUSTER_CHUNKS ? c->chunk * CLUSTER_CHUNKS : CLUSTER_PIECE;
     c->owner = zero->owner;
     c->id = zero->id;
     return why;

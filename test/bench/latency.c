@@ -6,7 +6,8 @@
  * in microseconds. Bytes are those of one block, as OSU counts them.
  *
  * latency [-c NAME[,NAME...]] [-b MIN:MAX] [-f FACTOR] [-i SMALL[:LARGE]] [-k CALLS] [-p] [-v]
- *     -c  collectives (default allgather); -c list prints their names
+ *     -c  collectives (default allgather); -c list prints their names. Two are none: "nothing" is the loop without a
+ *         call, "bare" the least that an all-gather can be (bare.c), up to 4 KiB
  *     -b  smallest and largest block in bytes (default 4:1048576); -f the factor between sizes (default 4)
  *     -i  iterations up to 8 KiB and above (default 1000:100); a tenth of them warms up
  *     -k  calls in a row between two barriers (default 1); the times are those of one of them
@@ -22,6 +23,7 @@
 #include <unistd.h>
 
 #include "../mpi/series.h"
+#include "bare.h"
 
 enum { LARGE_ABOVE = 8192 };
 
@@ -102,12 +104,30 @@ static int run_start(call_t *c)
     return MPI_Wait(&c->request, MPI_STATUS_IGNORE);
 }
 
+static int run_nothing(call_t *c)
+{
+    (void)c;
+    return MPI_SUCCESS;
+}
+
+static int run_bare(call_t *c)
+{
+    bare_allgather(c->send, c->recv, c->bytes, c->send == MPI_IN_PLACE);
+    return MPI_SUCCESS;
+}
+
 /* The p... ones are persistent: MPI_Start and MPI_Wait are timed. */
 static const collective_t collectives[] = {
-    {"allgather", false, run_allgather, NULL},        {"alltoall", true, run_alltoall, NULL},
-    {"allgatherv", false, run_allgatherv, NULL},      {"alltoallv", true, run_alltoallv, NULL},
-    {"iallgather", false, run_iallgather, NULL},      {"ialltoall", true, run_ialltoall, NULL},
-    {"pallgather", false, run_start, init_allgather}, {"palltoall", true, run_start, init_alltoall},
+    {"allgather", false, run_allgather, NULL},
+    {"alltoall", true, run_alltoall, NULL},
+    {"allgatherv", false, run_allgatherv, NULL},
+    {"alltoallv", true, run_alltoallv, NULL},
+    {"iallgather", false, run_iallgather, NULL},
+    {"ialltoall", true, run_ialltoall, NULL},
+    {"pallgather", false, run_start, init_allgather},
+    {"palltoall", true, run_start, init_alltoall},
+    {"nothing", false, run_nothing, NULL},
+    {"bare", false, run_bare, NULL},
 };
 enum { NCOLLECTIVES = sizeof(collectives) / sizeof(collectives[0]) };
 
@@ -302,8 +322,15 @@ int main(int argc, char **argv)
         /* New buffers per collective, as large as OSU's, so that none profits from what another left in the cache. */
         char *send = allocate((size_t)o.max * (c->send_all ? (size_t)size : 1), 1);
         char *recv = allocate((size_t)o.max * (size_t)size, 0);
-        for (long bytes = o.min; bytes <= o.max; bytes *= o.factor) {
+        long most = c->run == run_bare && o.max > BARE_MOST ? BARE_MOST : o.max;
+        if (c->run == run_bare) {
+            bare_open();
+        }
+        for (long bytes = o.min; bytes <= most; bytes *= o.factor) {
             wrong += bench_size(c, &o, send, recv, (int)bytes);
+        }
+        if (c->run == run_bare) {
+            bare_close();
         }
         free(send);
         free(recv);
