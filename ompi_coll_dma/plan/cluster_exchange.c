@@ -179,31 +179,38 @@ static void receive_step(dma_cluster_plan_t *plan, int node, uint32_t step, uint
     }
 }
 
-static uint32_t most_pieces(const dma_cluster_plan_t *plan)
+/* The largest block of ours. */
+static uint64_t largest(const dma_cluster_req_t *req)
 {
-    const dma_blocks_t *sides[] = {&plan->req.send, &plan->req.recv};
     uint64_t most = 0;
 
-    for (int side = 0; side < 2; side++) {
-        for (int r = 0; r < plan->req.layout->nranks; r++) {
-            uint64_t bytes = dma_blocks_bytes(sides[side], (uint64_t)r), chunk = dma_cluster_chunk(&plan->req, bytes);
+    for (int r = 0; r < req->layout->nranks; r++) {
+        uint64_t out = dma_blocks_bytes(&req->send, (uint64_t)r), in = dma_blocks_bytes(&req->recv, (uint64_t)r);
 
-            most = (bytes + chunk - 1) / chunk > most ? (bytes + chunk - 1) / chunk : most;
-        }
+        most = out > most ? out : most;
+        most = in > most ? in : most;
     }
-    return (uint32_t)most;
+    return most;
+}
+
+/* Turns that a node may be before what it has received: of so many messages of a rank, or as many bytes. */
+static uint32_t turns_ahead(const dma_cluster_req_t *req, uint64_t chunk)
+{
+    uint64_t messages = DMA_CLUSTER_AHEAD * req->chunk / chunk;
+    uint32_t ahead = (uint32_t)((messages + (uint64_t)req->layout->most - 1) / (uint64_t)req->layout->most);
+
+    return ahead < 2 ? 2 : ahead;
 }
 
 static void build_split(dma_cluster_plan_t *plan)
 {
     const dma_cluster_req_t *req = &plan->req;
-    uint32_t saved = save(plan), ahead = 1 + (DMA_CLUSTER_AHEAD - 1) / (uint32_t)req->layout->most, turn = 0;
+    uint64_t most = largest(req), chunk = dma_cluster_chunk(req, most);
+    uint32_t saved = save(plan), ahead = turns_ahead(req, chunk), turn = 0;
     uint32_t came[DMA_CLUSTER_AHEAD] = {0};
-    uint32_t most = most_pieces(plan);
 
-    ahead = ahead < 2 ? 2 : ahead;
     exchange_own(plan);
-    for (uint32_t step = 0; step < most; step++) {
+    for (uint32_t step = 0; step * chunk < most; step++) {
         uint64_t at = 0;
 
         for (int k = 1; k <= node_turns(req); k++) {

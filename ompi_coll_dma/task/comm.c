@@ -333,11 +333,17 @@ static void post_nothing(dma_task_t *task, dma_done_t done, void *arg, dma_statu
 dma_status_t dma_comm_post_task(dma_comm_t *comm, const dma_call_t *call, void *arrays, dma_done_t done, void *arg,
                                 dma_task_t *task, dma_status_t *outcome)
 {
+    dma_status_t status;
+
     if (dma_call_empty(call, comm->nranks)) {
         post_nothing(task, done, arg, outcome);
         return DMA_OK;
     }
-    return post(comm, task, dma_task_init(comm, task, call, arrays), done, arg, outcome);
+    status = dma_task_init(comm, task, call, arrays);
+    if (status == DMA_OK) {
+        task->run.sign ^= (uint64_t)call->note << 24;
+    }
+    return post(comm, task, status, done, arg, outcome);
 }
 
 dma_status_t dma_comm_post_placed(dma_comm_t *comm, dma_done_t done, void *arg, dma_task_t *task, dma_status_t *outcome)
