@@ -6,6 +6,20 @@
  * cluster_call.c; one call of a communicator runs at a time, because the node-local parts of all its calls share the
  * order of the communicator beneath.
  *
+ * On the network a message is one or several of at most `piece` bytes, whoever has it, whatever memory it is in and whatever
+ * algorithm: their number is in the tag's note. Pieces have the same tag, so they match in order. A rank whose memory is a
+ * device's passes them through the slots of a relay (relay.h), and what its node's ranks exchange goes to the communicator
+ * beneath as it is: there they find out whether their GPUs can do it. So what kind of memory a rank has is nobody else's
+ * concern between nodes, and may change with every call.
+ *
+ *     SENT       FILLS ---> FILLED ---> TRAVELS ---> OVER        a slot's piece; without a slot it begins FILLED
+ *                engine     its turn    network
+ *     RECEIVED   TRAVELS ---> LANDED ---> DRAINS ---> OVER       without a slot it is OVER when it has travelled
+ *                network      its turn    engine
+ *
+ * Pieces of a lane begin and are sent in order. Counters of lanes (plan/cluster.h) count an operation when its last piece
+ * is OVER.
+ *
  * Peers introduce themselves to each other when a call first needs them: each sends the other its address, once per pair
  * of ranks and communicator, no matter who needs whom first, since both need each other in the same call. Channels share
  * the peers of the communicator they belong to.
@@ -41,21 +55,53 @@ typedef struct dma_cluster_memo {
     dma_cluster_plan_t *plan;
 } dma_cluster_memo_t;
 
+typedef enum dma_piece_state {
+    PIECE_FILLS,
+    PIECE_FILLED,
+    PIECE_TRAVELS,
+    PIECE_LANDED,
+    PIECE_DRAINS,
+    PIECE_OVER
+} dma_piece_state_t;
+
+typedef struct dma_piece {
+    uint32_t op, number; /* of the lane, and in it */
+    dma_piece_state_t state;
+    bool slot; /* it goes through one: its place in the ring says which */
+    void *req;
+} dma_piece_t;
+
+typedef struct dma_lane {
+    dma_piece_t *pieces;  /* a ring of `room` */
+    uint32_t room;        /* kept from call to call */
+    uint64_t first, next; /* under way */
+    uint32_t number;      /* of the piece to begin next, of operation started[lane] */
+    uint32_t op, filled;  /* SENT: all pieces of operations before `op`, and so many of it, have been copied away */
+} dma_lane_t;
+
+#define CLUSTER_PIECES 1024       /* under way in a lane, at most */
+#define CLUSTER_CHUNKS 8          /* a piece has as many bytes as so many chunks of pipelined algorithms, */
+#define CLUSTER_PIECE  (1u << 20) /* but no more than this */
+
 /* A call that runs. */
 typedef struct dma_cluster_call {
     dma_cluster_plan_t *plan; /* NULL: none runs */
     bool kept;                /* the plan is in the memo */
     bool met;                 /* all its peers */
-    dma_blocks_t send, recv;
-    char *temp;
-    void **reqs[2];                                /* of the lanes SENT and RECEIVED, by operation */
+    bool copying;             /* the engine, in the local lane */
+    char *base[3];            /* by dma_cluster_base_t */
+    bool on_device[3];
+    char *temp;                                    /* of base[DMA_CLUSTER_TEMP], what is to be freed */
+    struct dma_relay *relay;                       /* NULL: all is host memory */
     uint32_t started[DMA_LANES], ended[DMA_LANES]; /* ended: without a gap */
+    uint64_t moves;                                /* of pieces, from state to state */
     uint32_t seq;
     int64_t *numbers; /* counts and displacements of a node-local call: 4 per rank of the node */
     _Alignas(DMA_TASK_ALIGN) char task[DMA_TASK_BYTES]; /* the node-local call */
 } dma_cluster_call_t;
 
 typedef struct dma_cluster {
+    dma_proc_t *proc;
     const dma_wire_t *wire;
     void *net;
     uint32_t first;           /* the lowest rank of the communicator on this node */
@@ -68,7 +114,7 @@ typedef struct dma_cluster {
     /* agreed */
     dma_net_profile_t profile;
     int forced;
-    uint64_t chunk;
+    uint64_t chunk, piece;
     uint32_t id, owner;
     /* set-up */
     dma_exchange_t exchange;
@@ -81,7 +127,9 @@ typedef struct dma_cluster {
     unsigned looked, heard; /* turns; buckets of peers that were listened to, of a root */
     dma_cluster_memo_t memo[CLUSTER_MEMO];
     dma_cluster_call_t call;
+    dma_lane_t lanes[2]; /* SENT, RECEIVED; of the call */
     dma_task_t *running;
+    uint64_t filled, overlapped; /* pieces that have been copied away; of them while earlier ones travelled */
 } dma_cluster_t;
 
 /* cluster.c: with the communicator's lock, where it is one's */
@@ -99,6 +147,26 @@ void dma_cluster_stop(dma_comm_t *comm, dma_status_t status);
 dma_status_t dma_cluster_advance(dma_comm_t *comm, dma_task_t *task);
 /* Ends the call that runs, whether or not it is over. */
 void dma_cluster_end_call(dma_cluster_t *c);
+
+/* cluster_lane.c */
+/* DMA_ERR_NOMEM, or ready for the call's plan. */
+dma_status_t dma_lanes_begin(dma_cluster_t *c);
+/* SENT or RECEIVED, as far as it goes now. */
+dma_status_t dma_lane_advance(dma_cluster_t *c, dma_cluster_lane_t lane);
+/* The call has failed: true when no message uses its memory any more. */
+bool dma_lanes_quiet(dma_cluster_t *c);
+void dma_lanes_free(dma_cluster_t *c);
+
+static inline char *dma_cluster_at(const dma_cluster_call_t *call, dma_cluster_place_t place)
+{
+    return (char *)((uintptr_t)call->base[place.base] + (uintptr_t)place.at);
+}
+
+/* An operation's turn has come. */
+static inline bool dma_cluster_may_start(const dma_cluster_call_t *call, const dma_cluster_op_t *op)
+{
+    return op->need[0] <= call->ended[0] && op->need[1] <= call->ended[1] && op->need[2] <= call->ended[2];
+}
 
 /* cluster_peer.c */
 /* DMA_OK: *peer is known; DMA_AGAIN: the introduction is under way. */

@@ -50,10 +50,11 @@ struct dma_proc {
     char *gpu_profile_path, *sysfs;
     const struct dma_gpu_runtime *runtime;
     const struct dma_gpu_engine *const *engines;
-    pthread_mutex_t device_lock; /* guards the next two; device.h */
+    pthread_mutex_t device_lock; /* guards share, devices and relays; device.h */
     _Atomic int armed;           /* persistent calls whose programs the engines have beforehand */
     struct dma_share *share;
     struct dma_device *devices;
+    struct dma_relay *relays;
     const struct dma_wire *wire; /* to other nodes; NULL: none */
     char *net_profile_path;
     void *net; /* opened at the first need, with the lock */
@@ -135,6 +136,7 @@ struct dma_comm {
     bool wants_device, all_device; /* a channel's: this rank, all ranks would have the engines do it */
     dma_geom_t wanted;             /* a channel's; all 0: by the parameters */
     struct dma_setup *setup;
+    unsigned lonely; /* posts in a row that have looked for their peers in vain */
     dma_comm_t *next_busy, *previous_busy;
     bool is_busy;
     unsigned watched; /* turns since the oldest task changed */
@@ -192,12 +194,14 @@ static inline void dma_comm_lock(dma_comm_t *comm)
     }
 }
 
-/* comm.c: posts a call in a task of the caller's; without the lock. The task is free again when `done` is called. */
+/* comm.c: posts a call in a task of the caller's; without the lock. The task is free again when `done` is called.
+ * `outcome`: as in dma_comm_post_in. */
 dma_status_t dma_comm_post_task(dma_comm_t *comm, const dma_call_t *call, void *arrays, dma_done_t done, void *arg,
-                                dma_task_t *task);
+                                dma_task_t *task, dma_status_t *outcome);
 
 /* The same for a task that has been placed. */
-dma_status_t dma_comm_post_placed(dma_comm_t *comm, dma_done_t done, void *arg, dma_task_t *task);
+dma_status_t dma_comm_post_placed(dma_comm_t *comm, dma_done_t done, void *arg, dma_task_t *task,
+                                  dma_status_t *outcome);
 
 /* comm.c: begins the set-up at the first call */
 dma_status_t dma_comm_begin(dma_comm_t *comm);

@@ -177,6 +177,14 @@ static sides_t look_at(const dma_comm_t *comm, const dma_call_t *call, const dma
     return s;
 }
 
+/* Over several nodes: sides that can be used where they are. What the ranks of a node exchange of it they judge for
+ * themselves; so any kind of device memory will do. */
+static bool relays(const dma_comm_t *comm, const dma_call_t *call, const sides_t *s)
+{
+    return comm->cluster && call->recv.dense && (call->in_place || call->send.dense) &&
+           (!s->send_on || !s->recv_on || s->send.device == s->recv.device);
+}
+
 bool dma_device_serves(dma_comm_t *comm, const dma_call_t *call)
 {
     const dma_gpu_runtime_t *rt = comm->proc->runtime ? comm->proc->runtime : dma_gpu_runtime_loaded();
@@ -206,7 +214,14 @@ dma_status_t dma_device_place(dma_comm_t *comm, dma_task_t *task, const dma_call
     d->send_shape = s.send_shape;
     d->recv_shape = s.recv_shape;
     d->served = s.served;
-    d->phase = d->served ? DEVICE_MEET : DEVICE_STAGED;
+    if (relays(comm, call, &s)) {
+        d->relayed = true;
+        d->send_on = s.send_on;
+        d->recv_on = s.recv_on;
+        d->send_shape = d->recv_shape = (dma_shape_t){0};
+        s.call = *call;
+    }
+    d->phase = d->served || d->relayed ? DEVICE_MEET : DEVICE_STAGED;
     task->device = d;
     if (comm->proc->params.stream_sync) {
         dma_status_t status = sync_default(rt, d->device);
@@ -215,9 +230,9 @@ dma_status_t dma_device_place(dma_comm_t *comm, dma_task_t *task, const dma_call
             return status == DMA_UNSUPPORTED ? DMA_ERR_ENGINE : status;
         }
     }
-    s.call.recv.runtime = s.recv_on && !d->served ? rt : NULL;
+    s.call.recv.runtime = s.recv_on && !d->served && !d->relayed ? rt : NULL;
     s.call.recv.device = s.recv.device;
-    s.call.send.runtime = s.send_on && !d->served ? rt : NULL;
+    s.call.send.runtime = s.send_on && !d->served && !d->relayed ? rt : NULL;
     s.call.send.device = s.send.device;
     return dma_task_place(comm, task, &s.call);
 }

@@ -52,9 +52,9 @@ static void append(letter_t **list, letter_t *l)
 static void receive(letter_t *to, letter_t *from)
 {
     to->over = true;
-    to->status = to->tag.note != from->tag.note ? DMA_ERR_MISMATCH
-                 : to->bytes != from->bytes     ? DMA_ERR_TRUNCATE
-                                                : DMA_OK;
+    to->status = (to->tag.note ^ from->tag.note) & 0xff                       ? DMA_ERR_MISMATCH
+                 : to->tag.note != from->tag.note || to->bytes != from->bytes ? DMA_ERR_TRUNCATE
+                                                                              : DMA_OK;
     if (to->status == DMA_OK && to->bytes) {
         memcpy(to->data, from->data, to->bytes);
     }
@@ -92,6 +92,12 @@ static const void *net_address(void *n, size_t *bytes)
 {
     *bytes = sizeof(int);
     return n;
+}
+
+static bool net_over_tcp(void *n)
+{
+    (void)n;
+    return false;
 }
 
 /* Both of one size here: the host of threads wants that. */
@@ -249,6 +255,7 @@ static const dma_wire_t wire = {
     .open = net_open,
     .close = net_close,
     .address = net_address,
+    .over_tcp = net_over_tcp,
     .offer = net_offer,
     .ask = net_ask,
     .heard = net_heard,
@@ -360,7 +367,7 @@ static void every_form(rank_t *r)
 
             call = call_of(r, &p, coll, in_place, bytes, tag += 100);
             must(r, dma_channel_create(p.comm, &call, count, (void *)&ended, &channel) == DMA_OK, "channel");
-            must(r, dma_channel_start(channel) == DMA_OK, "start");
+            must(r, dma_channel_start(channel, NULL) == DMA_OK, "start");
             while (!ended) {
                 dma_proc_progress(r->proc);
             }

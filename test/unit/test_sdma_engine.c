@@ -170,7 +170,7 @@ static void starts(rank_t *r)
         for (int i = 0; i < 3; i++) {
             call_fill(r, c[i], ++tag);
             atomic_store(&flags[i], 0);
-            must(r, dma_channel_start(ch[i]) == DMA_OK, "start");
+            must(r, dma_channel_start(ch[i], NULL) == DMA_OK, "start");
         }
         for (int i = 0; i < 3; i++) {
             while (!atomic_load(&flags[i])) {
@@ -323,7 +323,7 @@ static void broken_armed(rank_t *r)
 
     for (k = 0; atomic_load(&flag) == 1 && k < 100; k++) {
         atomic_store(&flag, 0);
-        if (dma_channel_start(ch) != DMA_OK) {
+        if (dma_channel_start(ch, NULL) != DMA_OK) {
             break;
         }
         while (!atomic_load(&flag)) {
@@ -366,7 +366,7 @@ static void standing_still(rank_t *r)
         }
         call_fill(r, c, (uint64_t)k);
         atomic_store(&flag, 0);
-        must(r, dma_channel_start(ch) == DMA_OK, "start");
+        must(r, dma_channel_start(ch, NULL) == DMA_OK, "start");
         while (!atomic_load(&flag)) {
             threads_host.progress();
         }
@@ -407,7 +407,7 @@ static void without_a_peer(rank_t *r)
         dma_comm_fail(r->comms[0], DMA_ERR_ENGINE, "told to");
         dma_comm_unlock(r->comms[0]);
     } else {
-        must(r, dma_channel_start(ch) == DMA_OK, "start");
+        must(r, dma_channel_start(ch, NULL) == DMA_OK, "start");
         while (!atomic_load(&flag)) {
             threads_host.progress();
         }
