@@ -18,6 +18,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "dma/clock.h"
 #include "dma/comm.h"
 #include "dma/engine.h"
 #include "node/window.h"
@@ -265,8 +266,5 @@ static inline void dma_cpu_pause(void)
     __asm__ volatile("yield");
 #endif
 }
-
-/* Seconds of the monotonic clock. */
-double dma_now(void);
 
 #endif
