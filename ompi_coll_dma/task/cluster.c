@@ -107,6 +107,7 @@ void dma_cluster_destroy(dma_comm_t *comm)
     }
     dma_lanes_free(c);
     free(c->call.numbers);
+    free(c->call.arrays);
     pthread_mutex_destroy(&c->lock);
     free(c);
     comm->cluster = NULL;
@@ -221,7 +222,7 @@ static dma_status_t begin_local(dma_comm_t *comm)
     if (n == 1) {
         return DMA_OK;
     }
-    if (!(handle = malloc(sizeof(*handle)))) {
+    if (!(c->call.arrays = malloc(dma_arrays_total(n))) || !(handle = malloc(sizeof(*handle)))) {
         return DMA_ERR_NOMEM;
     }
     *handle = (local_handle_t){.host = comm->host, .handle = comm->handle, .layout = &c->layout};

@@ -97,6 +97,7 @@ typedef struct dma_cluster_call {
     uint64_t moves;                                /* of pieces, from state to state */
     uint32_t seq;
     int64_t *numbers; /* counts and displacements of a node-local call: 4 per rank of the node */
+    void *arrays;     /* and what its task needs */
     _Alignas(DMA_TASK_ALIGN) char task[DMA_TASK_BYTES]; /* the node-local call */
 } dma_cluster_call_t;
 
