@@ -133,7 +133,7 @@ static bool build(scene_t *s, int variant)
         dma_cluster_req_t req = {.coll = s->coll,
                                  .in_place = s->in_place[r],
                                  .relayed = s->relayed[r],
-            .apart = s->apart[r],
+                                 .apart = s->apart[r],
                                  .layout = &s->layouts[r],
                                  .chunk = s->chunk};
         const dma_cluster_variant_t *v = dma_cluster_variants[variant];
