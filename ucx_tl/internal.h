@@ -107,6 +107,7 @@ struct dma_net {
     ucp_address_t *address;
     size_t address_bytes;
     uint64_t memory_types;
+    bool over_tcp;
     dma_net_table_t posted, kept;
     dma_net_peer_t *peers[DMA_NET_BUCKETS];
     dma_net_peer_t *broken, *lingering, *tell, *waiting;

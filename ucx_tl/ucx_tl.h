@@ -91,6 +91,9 @@ void dma_net_destroy(dma_net_t *net);
 /* What peers need to reach this process; lives as long as `net`. */
 const void *dma_net_address(const dma_net_t *net, size_t *bytes);
 
+/* UCX has no other network here. */
+bool dma_net_over_tcp(const dma_net_t *net);
+
 /* UCX reads and writes such memory itself; otherwise the caller stages through host memory. */
 bool dma_net_can(const dma_net_t *net, dma_net_memory_t memory);
 

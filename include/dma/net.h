@@ -11,6 +11,7 @@
 #ifndef DMA_NET_H
 #define DMA_NET_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -28,6 +29,8 @@ typedef struct dma_wire {
     dma_status_t (*open)(void **net);
     void (*close)(void *net);
     const void *(*address)(void *net, size_t *bytes);
+    /* All it has is TCP. */
+    bool (*over_tcp)(void *net);
 
     /* How processes get to know each other: one message each way per pair of ranks and communicator. A shorter one than
      * `bytes` may come. `heard`: DMA_OK once it is over, and *req is NULL then. */

@@ -93,8 +93,7 @@ typedef struct dma_cluster_req {
         apart; /* of this rank alone: its sides are different kinds of memory, which the ranks of a node do not exchange */
     const dma_layout_t *layout;
     dma_blocks_t send, recv; /* sizes and displacements; addresses are not looked at */
-    uint64_t chunk;          /* messages of pipelined algorithms have at most so many bytes */
-    uint64_t flight;         /* bytes under way that keep an adapter busy, of this rank */
+    uint64_t chunk;          /* bytes of a message of pipelined algorithms: see dma_cluster_chunk */
 } dma_cluster_req_t;
 
 typedef struct dma_cluster_plan {
@@ -126,6 +125,19 @@ int dma_cluster_find(const char *name);
 
 /* The cheapest that fits for blocks of at most `bytes`, or `forced` when it is >= 0 and fits; -1: none does. */
 int dma_cluster_choose(const dma_net_profile_t *profile, const dma_cluster_req_t *req, uint64_t bytes, int forced);
+
+/* Messages of a block, at most; fewer on very many ranks, by DMA_CLUSTER_MESSAGES over all blocks. So a plan does not grow
+ * with the size of a call. */
+#define DMA_CLUSTER_PIECES   256
+#define DMA_CLUSTER_MESSAGES (1u << 18)
+
+/* The largest message of a block, from what both its ends know. */
+uint64_t dma_cluster_chunk(const dma_cluster_req_t *req, uint64_t bytes);
+
+/* Messages that a rank may send before what it has received. Enough for an adapter to have work while ranks wait for a
+ * processor, too few to fill the buffers of a network. */
+#define DMA_CLUSTER_AHEAD 16
+
 /* On success the caller owns the plan. */
 dma_status_t dma_cluster_build(const dma_cluster_req_t *req, int variant, dma_cluster_plan_t **plan);
 void dma_cluster_free(dma_cluster_plan_t *plan);

@@ -1,10 +1,12 @@
 /*
  * All-to-alls between nodes.
  *
- *     cluster_split      Every block goes straight to its rank, node after node: in step k a node sends to the one k behind
- *                        it and hears from the one k before it, so no adapter is hit by all; a step begins when what was
- *                        to come in the step before the last has come. Blocks of the own node are an exchange inside it.
- *                        In place, nodes x and y with x + y = k modulo their number exchange in step k.
+ *     cluster_split      Every block goes straight to its rank, one chunk of each in turn, node after node: in turn k a node
+ *                        sends to the one k behind it and hears from the one k before it, so no adapter is hit by all, and
+ *                        nobody is more than some messages before what it has received: so nobody's adapter is asked
+ *                        for more than it carries for long, and what comes unawaited needs little memory. Blocks of the
+ *                        own node are an exchange inside it. In place, nodes x and y with x + y = k modulo their number
+ *                        exchange in turn k.
  *     cluster_transpose  Small blocks: ranks give each other, inside the node, what the other is to carry, so that one
  *                        message per pair of a carrier and a rank holds the blocks of the whole node. The carrier of what
  *                        goes to a rank is the one of its index, or where our node has fewer ranks, of its index modulo
@@ -23,8 +25,6 @@
  */
 #include "plan/cluster.h"
 #include "plan/cluster_cost.h"
-
-#define AHEAD 2 /* steps of cluster_split that a node may be before what it has received */
 
 /* ---- split ---- */
 
@@ -50,8 +50,8 @@ static void exchange_own(dma_cluster_plan_t *plan)
     }
 }
 
-/* Whom our node sends to in step k, and hears from; itself: nobody. In place it is the same node, so that what leaves a
- * place and what comes there meet in one step. */
+/* Whom our node sends to in turn k, and hears from; itself: nobody. In place it is the same node, so that what leaves a
+ * place and what comes there meet in one turn. */
 static int send_node(const dma_cluster_req_t *req, int k)
 {
     return dma_layout_turn(req->layout, req->in_place ? -req->layout->node : req->layout->node, k);
@@ -62,12 +62,12 @@ static int receive_node(const dma_cluster_req_t *req, int k)
     return req->in_place ? send_node(req, k) : dma_layout_turn(req->layout, req->layout->node, -k);
 }
 
-static int steps(const dma_cluster_req_t *req)
+static int node_turns(const dma_cluster_req_t *req)
 {
     return req->in_place ? req->layout->nnodes : req->layout->nnodes - 1;
 }
 
-/* The rank of a node with `size` that ours has to do with in turn t of a step: both find each other in the same turn. */
+/* The rank of a node with `size` that ours has to do with in turn t of these: both find each other in the same turn. */
 static int turns(const dma_layout_t *l, int size)
 {
     int own = dma_layout_size(l, l->node);
@@ -90,7 +90,7 @@ static uint32_t save(dma_cluster_plan_t *plan)
     bool fresh = true;
     uint64_t at = 0;
 
-    for (int k = 1; req->in_place && !req->relayed && k <= steps(req); k++) {
+    for (int k = 1; req->in_place && !req->relayed && k <= node_turns(req); k++) {
         int node = send_node(req, k);
 
         for (int j = 0; node != l->node && j < dma_layout_size(l, node); j++) {
@@ -107,8 +107,21 @@ static uint32_t save(dma_cluster_plan_t *plan)
     return plan->nops[DMA_LOCAL];
 }
 
+/* One chunk of a block; `step`: its number, on both sides. */
+typedef struct piece {
+    uint64_t skip, bytes;
+} piece_t;
+
+static piece_t piece_of(const dma_cluster_plan_t *plan, uint64_t bytes, uint32_t step)
+{
+    uint64_t chunk = dma_cluster_chunk(&plan->req, bytes), skip = (uint64_t)step * chunk;
+    uint64_t left = bytes > skip ? bytes - skip : 0;
+
+    return (piece_t){.skip = skip, .bytes = left < chunk ? left : chunk};
+}
+
 /* To the ranks of a node; `at`: of their blocks in scratch, where they have been saved. */
-static uint64_t send_step(dma_cluster_plan_t *plan, int node, uint32_t saved, uint32_t came, uint64_t at)
+static uint64_t send_step(dma_cluster_plan_t *plan, int node, uint32_t step, uint32_t saved, uint32_t came, uint64_t at)
 {
     const dma_cluster_req_t *req = &plan->req;
     const dma_layout_t *l = req->layout;
@@ -120,11 +133,12 @@ static uint64_t send_step(dma_cluster_plan_t *plan, int node, uint32_t saved, ui
     }
     for (int t = 0; t < turns(l, size); t++) {
         int j = mate(l, size, t), rank = j < size ? dma_layout_rank(l, node, j) : -1;
-        uint64_t bytes = j < size ? dma_blocks_bytes(&req->send, (uint64_t)rank) : 0, before = 0;
+        piece_t piece = piece_of(plan, j < size ? dma_blocks_bytes(&req->send, (uint64_t)rank) : 0, step);
         dma_cluster_place_t from;
         dma_cluster_op_t *op;
+        uint64_t before = 0;
 
-        if (!bytes) {
+        if (!piece.bytes) {
             continue;
         }
         from = dma_place_out(plan, rank);
@@ -134,15 +148,16 @@ static uint64_t send_step(dma_cluster_plan_t *plan, int node, uint32_t saved, ui
         if (req->in_place && !req->relayed) {
             from = dma_place_at(DMA_CLUSTER_TEMP, (int64_t)(at + before));
         }
-        op = dma_cluster_send(plan, rank, 0, from, bytes);
+        from.at += (int64_t)piece.skip;
+        op = dma_cluster_send(plan, rank, step, from, piece.bytes);
         op->need[DMA_LOCAL] = saved;
         op->need[DMA_RECEIVED] = came;
     }
     return at + all;
 }
 
-/* `sent`: before the sends of this step. */
-static void receive_step(dma_cluster_plan_t *plan, int node, uint32_t saved, uint32_t sent)
+/* `sent`: before the sends of this turn. */
+static void receive_step(dma_cluster_plan_t *plan, int node, uint32_t step, uint32_t saved, uint32_t sent)
 {
     const dma_cluster_req_t *req = &plan->req;
     const dma_layout_t *l = req->layout;
@@ -150,48 +165,57 @@ static void receive_step(dma_cluster_plan_t *plan, int node, uint32_t saved, uin
 
     for (int t = 0; t < turns(l, size); t++) {
         int j = mate(l, size, t), rank = j < size ? dma_layout_rank(l, node, j) : -1;
-        uint64_t bytes = j < size ? dma_blocks_bytes(&req->recv, (uint64_t)rank) : 0;
+        piece_t piece = piece_of(plan, j < size ? dma_blocks_bytes(&req->recv, (uint64_t)rank) : 0, step);
+        dma_cluster_place_t to;
         dma_cluster_op_t *op;
 
-        if (bytes) {
-            op = dma_cluster_recv(plan, rank, 0, dma_place_in(plan, rank), bytes);
+        if (piece.bytes) {
+            to = dma_place_in(plan, rank);
+            to.at += (int64_t)piece.skip;
+            op = dma_cluster_recv(plan, rank, step, to, piece.bytes);
             op->need[DMA_LOCAL] = saved;
             op->after = req->in_place && req->relayed ? ++sent : 0;
         }
     }
 }
 
-/* Messages under way: as few as keep the adapter busy. More only meet at the adapters of others. */
-static uint32_t window(const dma_cluster_plan_t *plan)
+static uint32_t most_pieces(const dma_cluster_plan_t *plan)
 {
-    const dma_layout_t *l = plan->req.layout;
-    uint64_t most = 1;
+    const dma_blocks_t *sides[] = {&plan->req.send, &plan->req.recv};
+    uint64_t most = 0;
 
-    for (int r = 0; r < l->nranks; r++) {
-        uint64_t bytes = dma_blocks_bytes(&plan->req.send, (uint64_t)r);
+    for (int side = 0; side < 2; side++) {
+        for (int r = 0; r < plan->req.layout->nranks; r++) {
+            uint64_t bytes = dma_blocks_bytes(sides[side], (uint64_t)r), chunk = dma_cluster_chunk(&plan->req, bytes);
 
-        most = bytes > most ? bytes : most;
+            most = (bytes + chunk - 1) / chunk > most ? (bytes + chunk - 1) / chunk : most;
+        }
     }
-    return 1 + (plan->req.flight / most < 64 ? (uint32_t)(plan->req.flight / most) : 64);
+    return (uint32_t)most;
 }
 
 static void build_split(dma_cluster_plan_t *plan)
 {
     const dma_cluster_req_t *req = &plan->req;
-    uint32_t saved = save(plan), came[AHEAD] = {0};
-    uint64_t at = 0;
+    uint32_t saved = save(plan), ahead = 1 + (DMA_CLUSTER_AHEAD - 1) / (uint32_t)req->layout->most, turn = 0;
+    uint32_t came[DMA_CLUSTER_AHEAD] = {0};
+    uint32_t most = most_pieces(plan);
 
+    ahead = ahead < 2 ? 2 : ahead;
     exchange_own(plan);
-    plan->window[DMA_SENT] = window(plan);
-    for (int k = 1; k <= steps(req); k++) {
-        uint32_t sent = plan->nops[DMA_SENT];
+    for (uint32_t step = 0; step < most; step++) {
+        uint64_t at = 0;
 
-        if (send_node(req, k) == req->layout->node) {
-            continue;
+        for (int k = 1; k <= node_turns(req); k++) {
+            uint32_t sent = plan->nops[DMA_SENT];
+
+            if (send_node(req, k) == req->layout->node) {
+                continue;
+            }
+            at = send_step(plan, send_node(req, k), step, saved, came[turn % ahead], at);
+            receive_step(plan, receive_node(req, k), step, saved, sent);
+            came[turn++ % ahead] = plan->nops[DMA_RECEIVED];
         }
-        at = send_step(plan, send_node(req, k), saved, came[k % AHEAD], at);
-        receive_step(plan, receive_node(req, k), saved, sent);
-        came[k % AHEAD] = plan->nops[DMA_RECEIVED];
     }
 }
 

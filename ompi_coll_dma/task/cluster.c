@@ -130,16 +130,18 @@ static int32_t forced_variant(dma_comm_t *comm, const char *name)
 static void rank0_choices(dma_comm_t *comm, record_t *r)
 {
     const dma_params_t *params = &comm->proc->params;
+    bool over_tcp = comm->cluster->net && comm->cluster->wire->over_tcp(comm->cluster->net);
     char error[128];
 
-    r->profile = dma_net_profile_default();
+    r->profile = over_tcp ? dma_net_profile_tcp() : dma_net_profile_default();
     if (params->net_profile && dma_net_profile_load(params->net_profile, &r->profile, error, sizeof(error)) != DMA_OK) {
         dma_proc_report(comm->proc, DMA_REPORT_WARN, "net_profile",
                         "the network profile %s cannot be used (%s); the built-in one is used instead",
                         params->net_profile, error);
     }
     r->forced = forced_variant(comm, params->net_variant);
-    r->chunk = params->net_chunk_bytes < 4096 ? 4096 : params->net_chunk_bytes;
+    r->chunk = params->net_chunk_bytes ? params->net_chunk_bytes : dma_net_profile_chunk(&r->profile, over_tcp);
+    r->chunk = r->chunk < 4096 ? 4096 : r->chunk;
     r->owner = comm->cluster->wire->self();
     r->id = atomic_fetch_add(&comm->proc->next_id, 1);
 }
@@ -172,6 +174,14 @@ dma_status_t dma_cluster_setup_begin(dma_comm_t *comm)
     return status;
 }
 
+static uint64_t piece_of(uint64_t chunk)
+{
+    uint64_t piece = chunk < CLUSTER_PIECE / CLUSTER_CHUNKS ? CLUSTER_CHUNKS * chunk : CLUSTER_PIECE;
+
+    piece = piece > chunk ? piece : chunk;
+    return piece < CLUSTER_PIECE_MOST ? piece : CLUSTER_PIECE_MOST;
+}
+
 /* From the same records on all ranks, so all find the same. */
 static const char *lay_out(dma_comm_t *comm, dma_status_t *status)
 {
@@ -202,7 +212,7 @@ static const char *lay_out(dma_comm_t *comm, dma_status_t *status)
     c->profile = zero->profile;
     c->forced = zero->forced;
     c->chunk = zero->chunk;
-    c->piece = c->chunk < CLUSTER_PIECE / CLUSTER_CHUNKS ? c->chunk * CLUSTER_CHUNKS : CLUSTER_PIECE;
+    c->piece = piece_of(c->chunk);
     c->owner = zero->owner;
     c->id = zero->id;
     return why;

@@ -35,7 +35,6 @@ static dma_status_t find_plan(dma_cluster_t *c, const dma_task_t *task)
         .send = task->run.send,
         .recv = task->run.recv,
         .chunk = c->chunk,
-        .flight = 2 * (c->profile.latency_ps / 1000) * c->profile.nic_mbps / 1000,
     };
     dma_status_t status;
     int variant;
@@ -110,6 +109,7 @@ static dma_status_t begin(dma_comm_t *comm, dma_task_t *task)
         return status;
     }
     call->seq = (uint32_t)task->run.seq % ((uint32_t)INT32_MAX);
+    call->size = even(task) ? (uint32_t)(task->bytes * UINT64_C(0x9e3779b97f4a7c15) >> 40) : 0;
     call->met = false;
     call->copying = false;
     memset(call->started, 0, sizeof(call->started));
@@ -222,7 +222,7 @@ static dma_status_t post_gather(dma_cluster_t *c, const dma_cluster_op_t *op)
         gather.send = side(dma_cluster_at(call, op->from), NULL, NULL);
         gather.send.count = (size_t)call->numbers[l->index];
     }
-    return dma_comm_post_task(c->local, &gather, call->arrays, NULL, NULL, (dma_task_t *)(void *)call->task);
+    return dma_comm_post_task(c->local, &gather, call->arrays, NULL, NULL, (dma_task_t *)(void *)call->task, NULL);
 }
 
 static dma_status_t post_exchange(dma_cluster_t *c, const dma_cluster_op_t *op)
@@ -252,7 +252,7 @@ static dma_status_t post_exchange(dma_cluster_t *c, const dma_cluster_op_t *op)
         make_even(&exchange.recv, number, n);
         make_even(&exchange.send, number + 2 * n, n);
     }
-    return dma_comm_post_task(c->local, &exchange, call->arrays, NULL, NULL, (dma_task_t *)(void *)call->task);
+    return dma_comm_post_task(c->local, &exchange, call->arrays, NULL, NULL, (dma_task_t *)(void *)call->task, NULL);
 }
 
 /* ---- the local lane ---- */

@@ -130,7 +130,7 @@ static dma_status_t travel(dma_cluster_t *c, dma_cluster_lane_t lane, uint64_t i
                           .owner = c->owner,
                           .seq = call->seq,
                           .step = op->step,
-                          .note = (1 + call->plan->req.coll) | pieces_of(c, op) << 8};
+                          .note = (1 + call->plan->req.coll) | (pieces_of(c, op) + call->size) << 8};
     char *memory;
     void *peer;
     dma_status_t status = dma_cluster_meet(c, op->peer, &peer);

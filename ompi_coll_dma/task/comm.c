@@ -11,6 +11,9 @@
 #include "task/device.h"
 #include "task/place.h"
 
+#define LOOKS  64 /* at the peers in a post: less than a microsecond */
+#define LONELY 8  /* posts in a row whose peers did not come, after which only each 8th looks for them */
+
 dma_status_t dma_comm_create(dma_proc_t *proc, const dma_comm_config_t *config, dma_comm_t **result)
 {
     dma_comm_t *comm = calloc(1, sizeof(*comm));
@@ -257,8 +260,32 @@ dma_status_t dma_comm_prepare(dma_comm_t *comm)
     }
 }
 
-/* Posts an initialised task that ends in a delivery. */
-static dma_status_t post(dma_comm_t *comm, dma_task_t *task, dma_status_t status, dma_done_t done, void *arg)
+/* Is the call one that peers who are on their way, too, let end at once? Not where the core has to be given up for them. */
+static bool is_short(const dma_comm_t *comm, const dma_task_t *task)
+{
+    return comm->state == DMA_COMM_READY && !comm->cluster && !comm->share && !task->device && comm->head == task &&
+           atomic_load_explicit(&task->state, memory_order_relaxed) == DMA_TASK_RUNNING && !task->run.plan->streams;
+}
+
+/* Looks for the peers a little longer. A rank whose peers have not come so a few times does so less often. */
+static void linger(dma_comm_t *comm, const dma_task_t *task)
+{
+    if (comm->lonely >= LONELY && comm->seq % LONELY) {
+        return;
+    }
+    for (unsigned look = 0; look < LOOKS && comm->head == task; look++) {
+        dma_tasks_advance(comm);
+    }
+    if (comm->head != task) {
+        comm->lonely = 0;
+    } else if (comm->lonely < LONELY) {
+        comm->lonely++;
+    }
+}
+
+/* Posts an initialised task. With the outcome asked for, one that ends meanwhile ends there and `done` is not called. */
+static dma_status_t post(dma_comm_t *comm, dma_task_t *task, dma_status_t status, dma_done_t done, void *arg,
+                         dma_status_t *outcome)
 {
     dma_status_t refused;
 
@@ -268,15 +295,21 @@ static dma_status_t post(dma_comm_t *comm, dma_task_t *task, dma_status_t status
         status = refused;
     } else if (status != DMA_OK) {
         unplaced(comm, status);
-    } else if ((status = dma_comm_begin(comm)) == DMA_OK) {
-        task->done = done;
+    } else if (comm->state == DMA_COMM_READY || (status = dma_comm_begin(comm)) == DMA_OK) {
+        task->done = outcome ? NULL : done;
         task->arg = arg;
         dma_task_post(comm, task);
-        dma_comm_busy(comm, true);
         dma_comm_advance(comm);
         if (__builtin_expect(task->device != NULL, 0)) {
             dma_device_linger(comm, task);
+        } else if (outcome && is_short(comm, task)) {
+            linger(comm, task);
         }
+        if (outcome) {
+            task->done = done;
+            *outcome = dma_task_test(task);
+        }
+        dma_comm_busy(comm, comm->head || comm->state == DMA_COMM_SETUP || (comm->device && comm->device->armed));
     }
     dma_comm_unlock(comm);
     if (status != DMA_OK) {
@@ -286,35 +319,38 @@ static dma_status_t post(dma_comm_t *comm, dma_task_t *task, dma_status_t status
 }
 
 /* An empty call, done at once. */
-static void post_nothing(dma_task_t *task, dma_done_t done, void *arg)
+static void post_nothing(dma_task_t *task, dma_done_t done, void *arg, dma_status_t *outcome)
 {
     task->status = DMA_OK;
     atomic_init(&task->state, DMA_TASK_COMPLETE);
-    if (done) {
+    if (outcome) {
+        *outcome = DMA_OK;
+    } else if (done) {
         done(arg, DMA_OK);
     }
 }
 
 dma_status_t dma_comm_post_task(dma_comm_t *comm, const dma_call_t *call, void *arrays, dma_done_t done, void *arg,
-                                dma_task_t *task)
+                                dma_task_t *task, dma_status_t *outcome)
 {
     if (dma_call_empty(call, comm->nranks)) {
-        post_nothing(task, done, arg);
+        post_nothing(task, done, arg, outcome);
         return DMA_OK;
     }
-    return post(comm, task, dma_task_init(comm, task, call, arrays), done, arg);
+    return post(comm, task, dma_task_init(comm, task, call, arrays), done, arg, outcome);
 }
 
-dma_status_t dma_comm_post_placed(dma_comm_t *comm, dma_done_t done, void *arg, dma_task_t *task)
+dma_status_t dma_comm_post_placed(dma_comm_t *comm, dma_done_t done, void *arg, dma_task_t *task, dma_status_t *outcome)
 {
-    return post(comm, task, DMA_OK, done, arg);
+    return post(comm, task, DMA_OK, done, arg, outcome);
 }
 
 _Static_assert(sizeof(dma_task_t) <= DMA_TASK_BYTES && _Alignof(dma_task_t) <= DMA_TASK_ALIGN, "a task fits");
 
-dma_status_t dma_comm_post_in(dma_comm_t *comm, const dma_call_t *call, dma_done_t done, void *arg, void *memory)
+dma_status_t dma_comm_post_in(dma_comm_t *comm, const dma_call_t *call, dma_done_t done, void *arg, void *memory,
+                              dma_status_t *outcome)
 {
-    return dma_comm_post_task(comm, call, NULL, done, arg, memory);
+    return dma_comm_post_task(comm, call, NULL, done, arg, memory, outcome);
 }
 
 dma_status_t dma_comm_post(dma_comm_t *comm, const dma_call_t *call, dma_done_t done, void *arg, dma_task_t **result)
@@ -329,7 +365,7 @@ dma_status_t dma_comm_post(dma_comm_t *comm, const dma_call_t *call, dma_done_t 
         return DMA_ERR_NOMEM;
     }
     *result = task; /* `done` may come before this returns */
-    status = dma_comm_post_task(comm, call, NULL, done, arg, task);
+    status = dma_comm_post_task(comm, call, NULL, done, arg, task, NULL);
     if (status != DMA_OK) {
         *result = NULL;
         free(task);

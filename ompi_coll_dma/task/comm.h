@@ -135,6 +135,7 @@ struct dma_comm {
     bool wants_device, all_device; /* a channel's: this rank, all ranks would have the engines do it */
     dma_geom_t wanted;             /* a channel's; all 0: by the parameters */
     struct dma_setup *setup;
+    unsigned lonely; /* posts in a row that have looked for their peers in vain */
     dma_comm_t *next_busy, *previous_busy;
     bool is_busy;
     unsigned watched; /* turns since the oldest task changed */
@@ -192,12 +193,14 @@ static inline void dma_comm_lock(dma_comm_t *comm)
     }
 }
 
-/* comm.c: posts a call in a task of the caller's; without the lock. The task is free again when `done` is called. */
+/* comm.c: posts a call in a task of the caller's; without the lock. The task is free again when `done` is called.
+ * `outcome`: as in dma_comm_post_in. */
 dma_status_t dma_comm_post_task(dma_comm_t *comm, const dma_call_t *call, void *arrays, dma_done_t done, void *arg,
-                                dma_task_t *task);
+                                dma_task_t *task, dma_status_t *outcome);
 
 /* The same for a task that has been placed. */
-dma_status_t dma_comm_post_placed(dma_comm_t *comm, dma_done_t done, void *arg, dma_task_t *task);
+dma_status_t dma_comm_post_placed(dma_comm_t *comm, dma_done_t done, void *arg, dma_task_t *task,
+                                  dma_status_t *outcome);
 
 /* comm.c: begins the set-up at the first call */
 dma_status_t dma_comm_begin(dma_comm_t *comm);

@@ -24,7 +24,6 @@ void dma_params_default(dma_params_t *params)
         .warn_seconds = 60,
         .timeout = 60,
         .net_variant = "auto",
-        .net_chunk_bytes = 32768,
         .local_procs = 1,
         .engine = "auto",
         .queues = "auto",
@@ -244,7 +243,8 @@ void dma_proc_report(dma_proc_t *proc, dma_report_t level, const char *topic, co
 
 unsigned dma_proc_active(const dma_proc_t *proc)
 {
-    return atomic_load_explicit(&proc->nbusy, memory_order_relaxed);
+    /* in one order with what the caller goes by: who stops looking here must not overlook what is posted meanwhile */
+    return atomic_load_explicit(&proc->nbusy, memory_order_seq_cst);
 }
 
 static void append_busy(dma_proc_t *proc, dma_comm_t *comm)
@@ -275,7 +275,7 @@ void dma_comm_busy(dma_comm_t *comm, bool busy)
         unlink_busy(proc, comm);
     }
     comm->is_busy = busy;
-    atomic_fetch_add_explicit(&proc->nbusy, busy ? 1u : -1u, memory_order_relaxed);
+    atomic_fetch_add_explicit(&proc->nbusy, busy ? 1u : -1u, memory_order_seq_cst);
     pthread_mutex_unlock(&proc->lock);
 }
 

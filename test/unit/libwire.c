@@ -99,6 +99,12 @@ static const void *net_address(void *n, size_t *bytes)
     return n;
 }
 
+static bool net_over_tcp(void *n)
+{
+    (void)n;
+    return false;
+}
+
 /* Both of one size here: the host of threads wants that. */
 static dma_status_t net_offer(void *comm, const void *buf, size_t bytes, int rank, void **req)
 {
@@ -313,6 +319,7 @@ const dma_wire_t wire_threads = {
     .open = net_open,
     .close = net_close,
     .address = net_address,
+    .over_tcp = net_over_tcp,
     .offer = net_offer,
     .ask = net_ask,
     .heard = net_heard,

@@ -111,7 +111,7 @@ static void every_form(rank_t *r)
 
             call = call_of(r, &p, coll, in_place, bytes, tag += 100);
             must(r, dma_channel_create(p.comm, &call, count, (void *)&ended, &channel) == DMA_OK, "channel");
-            must(r, dma_channel_start(channel) == DMA_OK, "start");
+            must(r, dma_channel_start(channel, NULL) == DMA_OK, "start");
             while (!ended) {
                 dma_proc_progress(r->proc);
             }

@@ -158,8 +158,27 @@ static unsigned lines_changed(const char *before, const char *now, size_t bytes)
     return n;
 }
 
-/* One blocking call of rank 1 on blocks of `bytes`, the data different from the last call's in every byte. */
-static cost_t call(pair_t *p, size_t bytes)
+static unsigned dones;
+
+static void count_done(void *arg, dma_status_t status)
+{
+    (void)arg;
+    dones += status == DMA_OK;
+}
+
+/* A non-blocking one that ends while it is posted. */
+static dma_status_t post_and_end(dma_comm_t *comm, const dma_side_t *send, const dma_side_t *recv)
+{
+    static _Alignas(DMA_TASK_ALIGN) char memory[DMA_TASK_BYTES];
+    dma_call_t call = {.coll = DMA_ALLGATHER, .send = *send, .recv = *recv};
+    dma_status_t outcome = DMA_AGAIN, status = dma_comm_post_in(comm, &call, count_done, NULL, memory, &outcome);
+
+    return status == DMA_OK ? outcome : status;
+}
+
+/* One call of rank 1 on blocks of `bytes`, the data different from the last call's in every byte. */
+static cost_t call_with(dma_status_t (*run)(dma_comm_t *comm, const dma_side_t *send, const dma_side_t *recv),
+                        pair_t *p, size_t bytes)
 {
     static unsigned char a[2][4096], b[2][2 * 4096], salt;
     dma_window_t *w = &p->comm[1]->window;
@@ -181,7 +200,7 @@ static cost_t call(pair_t *p, size_t bytes)
     memcpy(other, w->peers[0].block, block);
     indirect_calls = allocations = 0;
     counting = true;
-    status = data_allgather(p->comm[1], &send[1], &recv[1]);
+    status = run(p->comm[1], &send[1], &recv[1]);
     counting = false;
     ck_assert_int_eq(status, DMA_OK);
     cost = (cost_t){
@@ -204,6 +223,11 @@ static cost_t call(pair_t *p, size_t bytes)
     return cost;
 }
 
+static cost_t call(pair_t *p, size_t bytes)
+{
+    return call_with(data_allgather, p, bytes);
+}
+
 /* The component's own entry is one more indirect call: three in all. */
 START_TEST(small_call_costs)
 {
@@ -224,6 +248,63 @@ START_TEST(small_call_costs)
             ck_assert_uint_eq(cost.allocations, 0);
         }
     }
+    pair_end(&p);
+}
+END_TEST
+
+/* Whose peers have come already pays no more for a request: nobody is told to look after it. */
+START_TEST(post_that_ends_costs)
+{
+    pair_t p = pair_begin();
+
+    dones = 0;
+    call_with(post_and_end, &p, 64);
+    for (int k = 0; k < 40; k++) {
+        cost_t cost = call_with(post_and_end, &p, 64);
+
+        ck_assert_uint_le(cost.lines, 2);
+        ck_assert_uint_eq(cost.foreign_lines, 0);
+        ck_assert_uint_le(cost.calls, 2);
+        ck_assert_uint_eq(cost.allocations, 0);
+        ck_assert_uint_eq(dones, 0);
+        ck_assert_uint_eq(dma_proc_active(p.proc[1]), 0);
+    }
+    pair_end(&p);
+}
+END_TEST
+
+/* Whose peers do not come looks for them a moment, and gets tired of it. */
+START_TEST(post_looks_for_its_peers)
+{
+    static char a[2][1], b[2][2];
+    pair_t p = pair_begin();
+    unsigned tired = 0;
+
+    dones = 0;
+    for (unsigned k = 0; k < 40; k++) {
+        dma_side_t send = data_buffer(a[1], 1), recv = data_buffer(b[1], 1);
+        dma_side_t other_send = data_buffer(a[0], 1), other_recv = data_buffer(b[0], 1);
+        dma_task_t *task;
+        unsigned calls;
+
+        a[0][0] = (char)k;
+        indirect_calls = 0;
+        ck_assert_int_eq(post_and_end(p.comm[1], &send, &recv), DMA_AGAIN);
+        calls = indirect_calls;
+        ck_assert(k >= 8 || calls > 10);
+        ck_assert_uint_lt(calls, 100);
+        tired += calls <= 2;
+        ck_assert_uint_eq(dma_proc_active(p.proc[1]), 1);
+        ck_assert_int_eq(data_iallgather(p.comm[0], &other_send, &other_recv, &task), DMA_OK);
+        while (dones == k || dma_task_test(task) == DMA_AGAIN) {
+            dma_proc_progress(p.proc[0]);
+            dma_proc_progress(p.proc[1]);
+        }
+        ck_assert_uint_eq(dones, k + 1);
+        dma_task_free(task);
+        ck_assert_int_eq(b[1][0], (char)k);
+    }
+    ck_assert_uint_ge(tired, 24);
     pair_end(&p);
 }
 END_TEST
@@ -293,6 +374,8 @@ int main(void)
 
     unit_test(suite, small_call_costs, 10);
     unit_test(suite, slot_call_costs, 10);
+    unit_test(suite, post_that_ends_costs, 10);
+    unit_test(suite, post_looks_for_its_peers, 10);
     unit_test(suite, sender_waits_for_its_readers, 10);
     unit_test(suite, idle_process_is_not_polled, 10);
     return unit_main(suite);

@@ -20,6 +20,7 @@
  * registers, so that it runs before those of the runtimes: a queue that waits for ever is a nuisance to the whole GPU. What
  * has been started waits for peers, and only they can end that.
  */
+#include <math.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -237,15 +238,42 @@ void dma_sdma_disarm(struct dma_bound *b, _Atomic uint32_t *ready)
     b->progs = 0;
 }
 
-void dma_sdma_arm_end(struct dma_bound *b)
+/* Programs that peers have still to start stand still for as long as those like: then only what has befallen a queue counts,
+ * and the clock of those that stand still begins anew. */
+dma_status_t dma_sdma_arm_check(struct dma_bound *b)
 {
+    bool started = b->armed != 0;
+
+    for (int r = 0; started && r < b->nranks; r++) {
+        started = dma_ready_started(atomic_load_explicit(&dma_window_ready(b->window, r)->word, memory_order_relaxed),
+                                    b->armed);
+    }
+    for (int i = 1; i <= b->nranks; i++) {
+        if (!b->waiting[i]) {
+            continue;
+        }
+        if (dma_queue_check(b->waiting[i], started ? b->unit->stuck_seconds : HUGE_VAL) != DMA_OK) {
+            return DMA_ERR_ENGINE;
+        }
+        if (!started) {
+            b->waiting[i]->seen_at = 0;
+        }
+    }
+    return DMA_OK;
+}
+
+bool dma_sdma_arm_end(struct dma_bound *b)
+{
+    bool all = true;
+
     if (b->listed) {
         delist(b);
     }
     for (int i = 1; b->waiting && i <= b->nranks; i++) {
         if (b->waiting[i]) {
-            dma_queue_put_own(&b->unit->queues, b->waiting[i]);
+            all = dma_queue_put_own(&b->unit->queues, b->waiting[i]) && all;
             b->waiting[i] = NULL;
         }
     }
+    return all;
 }

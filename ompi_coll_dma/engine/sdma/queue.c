@@ -249,6 +249,13 @@ dma_queue_t *dma_queue_get(dma_queues_t *q, const dma_map_pick_t *pick, uint32_t
     return queue;
 }
 
+void dma_queue_put(dma_queues_t *q, dma_queue_t *queue)
+{
+    pthread_mutex_lock(&q->lock);
+    queue->users--;
+    pthread_mutex_unlock(&q->lock);
+}
+
 dma_queue_t *dma_queue_get_own(dma_queues_t *q, const dma_map_pick_t *pick, uint32_t peer)
 {
     dma_queue_t *queue;
@@ -265,12 +272,12 @@ dma_queue_t *dma_queue_get_own(dma_queues_t *q, const dma_map_pick_t *pick, uint
     return queue;
 }
 
-void dma_queue_put_own(dma_queues_t *q, dma_queue_t *queue)
+bool dma_queue_put_own(dma_queues_t *q, dma_queue_t *queue)
 {
     dma_queue_t **link = &q->list;
 
     if (waits(q, queue)) {
-        return;
+        return false;
     }
     pthread_mutex_lock(&q->lock);
     while (*link != queue) {
@@ -280,6 +287,7 @@ void dma_queue_put_own(dma_queues_t *q, dma_queue_t *queue)
     q->slots_used &= ~(UINT64_C(1) << queue->slot);
     destroy(q, queue);
     pthread_mutex_unlock(&q->lock);
+    return true;
 }
 
 dma_status_t dma_queue_check(dma_queue_t *queue, double seconds)

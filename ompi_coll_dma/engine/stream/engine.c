@@ -207,14 +207,15 @@ static bool is_quiet(const struct dma_bound *b)
     return true;
 }
 
-static void stream_unbind(struct dma_bound *b)
+static bool stream_unbind(struct dma_bound *b)
 {
     const dma_gpu_runtime_t *rt = b->unit->rt;
     double until = now() + QUIET_SECONDS;
     dma_gpu_scope_t scope;
+    bool quiet = true; /* nothing moves where there is no runtime any more */
 
     if (rt->enter(b->unit->device, &scope) == DMA_OK) {
-        while (!is_quiet(b) && now() < until) {
+        while (!(quiet = is_quiet(b)) && now() < until) {
             sched_yield();
         }
         dma_own_destroy(&b->own, rt);
@@ -227,6 +228,7 @@ static void stream_unbind(struct dma_bound *b)
     }
     dma_work_destroy(&b->work);
     free(b);
+    return quiet;
 }
 
 /* ---- a run ---- */
