@@ -179,18 +179,22 @@ static void receive_step(dma_cluster_plan_t *plan, int node, uint32_t step, uint
     }
 }
 
-/* The largest block of ours. */
-static uint64_t largest(const dma_cluster_req_t *req)
+/* Chunks of the block of ours that has the most: not always the largest, whose chunks may be larger. */
+static uint32_t most_pieces(const dma_cluster_req_t *req, uint64_t *largest)
 {
+    const dma_blocks_t *sides[] = {&req->send, &req->recv};
     uint64_t most = 0;
 
-    for (int r = 0; r < req->layout->nranks; r++) {
-        uint64_t out = dma_blocks_bytes(&req->send, (uint64_t)r), in = dma_blocks_bytes(&req->recv, (uint64_t)r);
+    *largest = 0;
+    for (int side = 0; side < 2; side++) {
+        for (int r = 0; r < req->layout->nranks; r++) {
+            uint64_t bytes = dma_blocks_bytes(sides[side], (uint64_t)r), chunk = dma_cluster_chunk(req, bytes);
 
-        most = out > most ? out : most;
-        most = in > most ? in : most;
+            most = (bytes + chunk - 1) / chunk > most ? (bytes + chunk - 1) / chunk : most;
+            *largest = bytes > *largest ? bytes : *largest;
+        }
     }
-    return most;
+    return (uint32_t)most;
 }
 
 /* Turns that a node may be before what it has received: of so many messages of a rank, or as many bytes. */
@@ -205,12 +209,12 @@ static uint32_t turns_ahead(const dma_cluster_req_t *req, uint64_t chunk)
 static void build_split(dma_cluster_plan_t *plan)
 {
     const dma_cluster_req_t *req = &plan->req;
-    uint64_t most = largest(req), chunk = dma_cluster_chunk(req, most);
-    uint32_t saved = save(plan), ahead = turns_ahead(req, chunk), turn = 0;
-    uint32_t came[DMA_CLUSTER_AHEAD] = {0};
+    uint64_t largest;
+    uint32_t saved = save(plan), pieces = most_pieces(req, &largest), turn = 0;
+    uint32_t ahead = turns_ahead(req, dma_cluster_chunk(req, largest)), came[DMA_CLUSTER_AHEAD] = {0};
 
     exchange_own(plan);
-    for (uint32_t step = 0; step * chunk < most; step++) {
+    for (uint32_t step = 0; step < pieces; step++) {
         uint64_t at = 0;
 
         for (int k = 1; k <= node_turns(req); k++) {
