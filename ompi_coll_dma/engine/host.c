@@ -109,18 +109,20 @@ static inline void move_small(char *dst, const char *src, uint64_t bytes)
         memcpy(&last, src + bytes - 16, 16);
         memcpy(dst, &first, 16);
         memcpy(dst + bytes - 16, &last, 16);
-    } else if (bytes >= 4) {
-        uint32_t words[4];
-        uint64_t middle = bytes >= 8 ? 4 : 0;
+    } else if (bytes >= 8) {
+        uint64_t first, last;
 
-        memcpy(&words[0], src, 4);
-        memcpy(&words[1], src + middle, 4);
-        memcpy(&words[2], src + bytes - 4 - middle, 4);
-        memcpy(&words[3], src + bytes - 4, 4);
-        memcpy(dst, &words[0], 4);
-        memcpy(dst + middle, &words[1], 4);
-        memcpy(dst + bytes - 4 - middle, &words[2], 4);
-        memcpy(dst + bytes - 4, &words[3], 4);
+        memcpy(&first, src, 8);
+        memcpy(&last, src + bytes - 8, 8);
+        memcpy(dst, &first, 8);
+        memcpy(dst + bytes - 8, &last, 8);
+    } else if (bytes >= 4) {
+        uint32_t first, last;
+
+        memcpy(&first, src, 4);
+        memcpy(&last, src + bytes - 4, 4);
+        memcpy(dst, &first, 4);
+        memcpy(dst + bytes - 4, &last, 4);
     } else {
         for (uint64_t i = 0; i < bytes; i++) {
             dst[i] = src[i];
@@ -383,14 +385,14 @@ static inline __attribute__((always_inline)) dma_status_t execute(dma_run_t *run
 
 static dma_status_t run_straight(dma_run_t *run, const dma_prog_t *prog, dma_cursor_t *c)
 {
-    for (; c->pc < prog->nops; c->pc++) {
-        dma_status_t status = execute(run, &prog->ops[c->pc], 0);
+    const dma_op_t *op = prog->ops + c->pc, *end = prog->ops + prog->nops;
+    dma_status_t status = DMA_OK;
 
-        if (status != DMA_OK) {
-            return status;
-        }
+    while (op < end && (status = execute(run, op, 0)) == DMA_OK) {
+        op++;
     }
-    return DMA_OK;
+    c->pc = (uint32_t)(op - prog->ops);
+    return status;
 }
 
 static dma_status_t run_loop(dma_run_t *run, const dma_prog_t *prog, dma_cursor_t *c)

@@ -80,6 +80,8 @@ void dma_comm_destroy(dma_comm_t *comm)
     free(comm->plans);
     free(comm->stream);
     free(comm->arrays);
+    free(comm->staging[0]);
+    free(comm->staging[1]);
     free(comm->text);
     free(comm);
 }

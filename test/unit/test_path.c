@@ -85,11 +85,23 @@ static void counted_report(dma_report_t level, const char *topic, const char *te
     threads_host.report(level, topic, text);
 }
 
+static dma_status_t strided_pack(const void *buf, size_t count, void *type, void *packed, size_t bytes)
+{
+    return threads_host.pack(buf, count, type, packed, bytes);
+}
+
+static dma_status_t strided_unpack(void *buf, size_t count, void *type, const void *packed, size_t bytes)
+{
+    return threads_host.unpack(buf, count, type, packed, bytes);
+}
+
 static const dma_host_t counted_host = {
     .isend = counted_isend,
     .irecv = counted_irecv,
     .test = counted_test,
     .progress = counted_progress,
+    .pack = strided_pack,
+    .unpack = strided_unpack,
     .report = counted_report,
 };
 
@@ -312,6 +324,59 @@ START_TEST(post_looks_for_its_peers)
 }
 END_TEST
 
+/* Derived datatypes are staged in memory that is there already, but for the first time and for more than ever before. */
+START_TEST(shaped_call_allocates_once)
+{
+    enum { PIECE = 3, STRIDE = 5, MOST = 3000 };
+    static unsigned char a[2][2 * MOST * STRIDE], b[2][2 * MOST * STRIDE];
+    static _Alignas(DMA_TASK_ALIGN) char memory[2][DMA_TASK_BYTES];
+    static const size_t counts[] = {1000, 10, 1000, 1, 2000, 1999, MOST, MOST};
+    static const bool more[] = {true, false, false, false, true, false, true, false};
+    static vector_type_t type = {.piece = PIECE, .stride = STRIDE};
+    enum { KINDS = sizeof(counts) / sizeof(counts[0]) };
+    void *arrays[2] = {malloc(dma_arrays_total(2)), malloc(dma_arrays_total(2))};
+    pair_t p = pair_begin();
+
+    for (size_t n = 0; n < 2 * KINDS; n++) {
+        size_t i = n % KINDS;
+        bool shaped = n >= KINDS; /* before, dense calls make all plans */
+
+        for (int r = 0; r < 2; r++) {
+            dma_side_t side = {
+                .width = sizeof(int), .size = PIECE, .extent = STRIDE, .type = &type, .count = counts[i]};
+            dma_call_t call = {.coll = DMA_ALLTOALL, .send = side, .recv = side};
+            dma_status_t outcome;
+
+            call.send.dense = call.recv.dense = !shaped;
+            memset(a[r], 16 * (int)i + r + 1, sizeof(a[r]));
+            memset(b[r], 0, sizeof(b[r]));
+            call.send.addr = a[r];
+            call.recv.addr = b[r];
+            allocations = 0;
+            counting = true;
+            ck_assert_int_eq(
+                dma_comm_post_task(p.comm[r], &call, arrays[r], count_done, NULL, (dma_task_t *)memory[r], &outcome),
+                DMA_OK);
+            counting = false;
+            ck_assert_msg(!shaped || (allocations > 0) == more[i], "size %zu, rank %d: %u", i, r, allocations);
+        }
+        for (int k = 0; k < 1000; k++) {
+            dma_proc_progress(p.proc[k % 2]);
+        }
+        for (int r = 0; r < 2; r++) {
+            for (size_t k = 0; shaped && k < 2 * counts[i] * STRIDE; k++) {
+                size_t from = k / (counts[i] * STRIDE);
+
+                ck_assert_uint_eq(b[r][k], k % STRIDE < PIECE ? 16 * i + from + 1 : 0);
+            }
+        }
+    }
+    pair_end(&p);
+    free(arrays[0]);
+    free(arrays[1]);
+}
+END_TEST
+
 /* A slot is the block and one line of descriptor. */
 START_TEST(slot_call_costs)
 {
@@ -378,6 +443,7 @@ int main(void)
     unit_test(suite, small_call_costs, 10);
     unit_test(suite, slot_call_costs, 10);
     unit_test(suite, post_that_ends_costs, 10);
+    unit_test(suite, shaped_call_allocates_once, 10);
     unit_test(suite, post_looks_for_its_peers, 10);
     unit_test(suite, sender_waits_for_its_readers, 10);
     unit_test(suite, idle_process_is_not_polled, 10);
