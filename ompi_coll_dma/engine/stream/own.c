@@ -5,10 +5,15 @@
 
 #define LATE_SECONDS 20e-6 /* a copy among idle compute units comes 2 us behind the pushes, a busy one's takes ms */
 #define LATE_RUNS    3
+#define SWAP_SECONDS 100e-6              /* an exchange that takes longer than this, and */
+#define SWAP_RATE    100e9               /* than its bytes at this rate, is late: idle GPUs take 25 us, and 350 GB/s */
 #define GRAPH_MOST   (UINT64_C(1) << 30) /* bytes: rows have a longest pitch, and a large block gains nothing */
-#define ECHO_FIRST   256                 /* runs until the copy is tried again; then twice as many, and so on */
+#define EARLY_MOST   (UINT64_C(64) << 10)
+#define ECHO_FIRST   256 /* runs until the copy is tried again; then twice as many, and so on */
 #define ECHO_MOST    65536
 #define ECHO_PIECES  8 /* an own block that takes more turns through a peer's block is not echoed */
+#define ECHO_SPLIT                                                                                                     \
+    (UINT64_C(1) << 20) /* bytes of a piece from which a batch more costs less than one copy beside others */
 
 dma_status_t dma_own_way_find(const char *name, dma_own_way_t *way)
 {
@@ -89,6 +94,35 @@ static dma_own_graph_t *graph_for(dma_own_t *own, const dma_own_block_t *block, 
     return g;
 }
 
+/* The last run has ended: with the copy, if nobody was there to see it, in time. */
+static void end_watch(dma_own_t *own)
+{
+    if (own->watching) {
+        dma_own_watch(own, true, true, 0);
+    }
+}
+
+bool dma_own_early(dma_own_t *own, const dma_own_block_t *block, const dma_gpu_runtime_t *rt, dma_gpu_stream_t *stream)
+{
+    if (own->no_graphs || own->way == DMA_OWN_ECHO || block->bytes > EARLY_MOST) {
+        return false;
+    }
+    end_watch(own);
+    for (int i = 0; i < DMA_OWN_GRAPHS && !own->echo; i++) {
+        dma_own_graph_t *g = &own->graphs[i];
+
+        if (g->made && g->dst == block->dst && g->src == block->src && g->bytes == block->bytes) {
+            g->used = ++own->runs;
+            own->no_graphs = rt->graph_launch(g->graph, stream) != DMA_OK;
+            own->watching = own->way == DMA_OWN_AUTO && !own->no_graphs;
+            own->since = 0;
+            own->limit = LATE_SECONDS;
+            return !own->no_graphs;
+        }
+    }
+    return false;
+}
+
 dma_status_t dma_own_copy(dma_own_t *own, const dma_own_block_t *block, const dma_gpu_runtime_t *rt,
                           dma_gpu_stream_t *stream)
 {
@@ -96,6 +130,7 @@ dma_status_t dma_own_copy(dma_own_t *own, const dma_own_block_t *block, const dm
 
     own->watching = own->way == DMA_OWN_AUTO;
     own->since = 0;
+    own->limit = LATE_SECONDS;
     if (g) {
         if (rt->graph_launch(g->graph, stream) == DMA_OK) {
             return DMA_OK;
@@ -103,6 +138,13 @@ dma_status_t dma_own_copy(dma_own_t *own, const dma_own_block_t *block, const dm
         own->no_graphs = true;
     }
     return rt->copy_async(stream, block->dst, block->src, block->bytes);
+}
+
+void dma_own_exchange(dma_own_t *own, uint64_t bytes, double now)
+{
+    own->watching = own->way == DMA_OWN_AUTO;
+    own->since = now;
+    own->limit = SWAP_SECONDS + (double)bytes / SWAP_RATE;
 }
 
 void dma_own_watch(dma_own_t *own, bool pushed, bool copied, double now)
@@ -116,7 +158,7 @@ void dma_own_watch(dma_own_t *own, bool pushed, bool copied, double now)
         own->next = ECHO_FIRST;
     } else if (!own->since) {
         own->since = now;
-    } else if (now - own->since > LATE_SECONDS) {
+    } else if (now - own->since > own->limit) {
         own->watching = false;
         if (++own->late >= LATE_RUNS) {
             own->late = LATE_RUNS - 1; /* when it is tried again, one late copy is enough */
@@ -133,10 +175,7 @@ bool dma_own_echoes(dma_own_t *own)
     if (own->way == DMA_OWN_ECHO) {
         return true;
     }
-    if (own->watching) {
-        /* the last run has ended between two looks: in time */
-        dma_own_watch(own, true, true, 0);
-    }
+    end_watch(own);
     if (own->echo) {
         own->echo--;
         return true;
@@ -144,12 +183,26 @@ bool dma_own_echoes(dma_own_t *own)
     return false;
 }
 
+/* One push, and behind it the others beside the copy back. */
+static dma_status_t echo_first(dma_work_t *work, const dma_gpu_runtime_t *rt, dma_gpu_stream_t *stream, size_t via,
+                               uint64_t bytes)
+{
+    dma_copies_t *c = &work->pushes;
+    uint64_t place = c->dst[via];
+    dma_status_t status = rt->copy_batch(stream, &place, &c->src[via], &c->bytes[via], 1);
+
+    c->dst[via] = work->own.dst;
+    c->src[via] = place;
+    c->bytes[via] = bytes;
+    status = status == DMA_OK ? dma_work_push(work, rt, stream) : status;
+    c->dst[via] = place;
+    return status;
+}
+
 /* All pushes are of our block: any of them can be pulled back. */
 static dma_status_t echo_gather(dma_work_t *work, const dma_gpu_runtime_t *rt, dma_gpu_stream_t *stream)
 {
-    dma_status_t status = dma_work_push(work, rt, stream);
-
-    return status == DMA_OK ? rt->copy_async(stream, work->own.dst, work->pushes.dst[0], work->own.bytes) : status;
+    return echo_first(work, rt, stream, 0, work->own.bytes);
 }
 
 /* The own block's bytes from `done` on, through a peer's `place` of `room` bytes: the stream's order keeps them apart. */
@@ -190,9 +243,11 @@ static dma_status_t echo_exchange(dma_work_t *work, const dma_gpu_runtime_t *rt,
     first = own->bytes < room ? own->bytes : room;
     c->src[via] = own->src;
     c->bytes[via] = first;
-    status = dma_work_push(work, rt, stream);
-    if (status == DMA_OK) {
-        status = rt->copy_async(stream, own->dst, c->dst[via], first);
+    if (first >= ECHO_SPLIT) {
+        status = echo_first(work, rt, stream, via, first);
+    } else {
+        status = dma_work_push(work, rt, stream);
+        status = status == DMA_OK ? rt->copy_async(stream, own->dst, c->dst[via], first) : status;
     }
     if (status == DMA_OK) {
         status = echo_rest(work, rt, stream, c->dst[via], room, first);
