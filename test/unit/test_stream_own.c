@@ -224,6 +224,11 @@ static bool exchange_of(dma_own_t *own, uint64_t bytes, double seconds)
         return true;
     }
     dma_own_exchange(own, bytes, 5);
+    if (own->late) {
+        /* nobody looked meanwhile: the runtime did not come back */
+        dma_own_watch(own, true, true, 5 + seconds);
+        return false;
+    }
     dma_own_watch(own, true, false, 5 + seconds / 2);
     dma_own_watch(own, true, false, 5 + seconds);
     dma_own_watch(own, true, true, 5 + seconds);

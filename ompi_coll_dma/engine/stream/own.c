@@ -3,10 +3,11 @@
 
 #include <string.h>
 
-#define LATE_SECONDS 20e-6 /* a copy among idle compute units comes 2 us behind the pushes, a busy one's takes ms */
-#define LATE_RUNS    3
-#define SWAP_SECONDS 100e-6              /* an exchange that takes longer than this, and */
-#define SWAP_RATE    100e9               /* than its bytes at this rate, is late: idle GPUs take 25 us, and 350 GB/s */
+#define LATE_SECONDS 20e-6  /* a copy among idle compute units comes 2 us behind the pushes, a busy one's takes ms */
+#define LATE_RUNS    3      /* late ones within */
+#define LATE_AMONG   64     /* so many others: a late copy costs a hundred times what an echo does */
+#define SWAP_SECONDS 100e-6 /* an exchange that takes longer than this, and */
+#define SWAP_RATE    100e9  /* than its bytes at this rate, is late: idle GPUs take 25 us, and 350 GB/s */
 #define GRAPH_MOST   (UINT64_C(1) << 30) /* bytes: rows have a longest pitch, and a large block gains nothing */
 #define EARLY_MOST   (UINT64_C(64) << 10)
 #define ECHO_FIRST   256 /* runs until the copy is tried again; then twice as many, and so on */
@@ -44,6 +45,25 @@ void dma_own_destroy(dma_own_t *own, const dma_gpu_runtime_t *rt)
         if (own->graphs[i].graph) {
             rt->graph_destroy(own->graphs[i].graph);
         }
+    }
+}
+
+/* ---- in time or late ---- */
+
+static void count_late(dma_own_t *own)
+{
+    own->late += LATE_AMONG;
+    if (own->late > (LATE_RUNS - 1) * LATE_AMONG) {
+        own->late = (LATE_RUNS - 1) * LATE_AMONG; /* when it is tried again, one late copy is enough */
+        own->echo = own->next;
+        own->next = own->next < ECHO_MOST ? 2 * own->next : own->next;
+    }
+}
+
+static void count_timely(dma_own_t *own)
+{
+    if (own->late && --own->late == 0) {
+        own->next = ECHO_FIRST;
     }
 }
 
@@ -98,7 +118,8 @@ static dma_own_graph_t *graph_for(dma_own_t *own, const dma_own_block_t *block, 
 static void end_watch(dma_own_t *own)
 {
     if (own->watching) {
-        dma_own_watch(own, true, true, 0);
+        own->watching = false;
+        count_timely(own);
     }
 }
 
@@ -115,6 +136,7 @@ bool dma_own_early(dma_own_t *own, const dma_own_block_t *block, const dma_gpu_r
             g->used = ++own->runs;
             own->no_graphs = rt->graph_launch(g->graph, stream) != DMA_OK;
             own->watching = own->way == DMA_OWN_AUTO && !own->no_graphs;
+            own->exchanges = false;
             own->since = 0;
             own->limit = LATE_SECONDS;
             return !own->no_graphs;
@@ -129,6 +151,7 @@ dma_status_t dma_own_copy(dma_own_t *own, const dma_own_block_t *block, const dm
     dma_own_graph_t *g = own->no_graphs || block->bytes > GRAPH_MOST ? NULL : graph_for(own, block, rt);
 
     own->watching = own->way == DMA_OWN_AUTO;
+    own->exchanges = false;
     own->since = 0;
     own->limit = LATE_SECONDS;
     if (g) {
@@ -143,28 +166,26 @@ dma_status_t dma_own_copy(dma_own_t *own, const dma_own_block_t *block, const dm
 void dma_own_exchange(dma_own_t *own, uint64_t bytes, double now)
 {
     own->watching = own->way == DMA_OWN_AUTO;
+    own->exchanges = true;
     own->since = now;
     own->limit = SWAP_SECONDS + (double)bytes / SWAP_RATE;
 }
 
 void dma_own_watch(dma_own_t *own, bool pushed, bool copied, double now)
 {
+    bool late = own->since && now - own->since > own->limit;
+
     if (!own->watching || !pushed) {
         return;
     }
-    if (copied) {
+    if (copied && !(own->exchanges && late)) {
         own->watching = false;
-        own->late = 0;
-        own->next = ECHO_FIRST;
+        count_timely(own);
+    } else if (late) {
+        own->watching = false;
+        count_late(own);
     } else if (!own->since) {
         own->since = now;
-    } else if (now - own->since > own->limit) {
-        own->watching = false;
-        if (++own->late >= LATE_RUNS) {
-            own->late = LATE_RUNS - 1; /* when it is tried again, one late copy is enough */
-            own->echo = own->next;
-            own->next = own->next < ECHO_MOST ? 2 * own->next : own->next;
-        }
     }
 }
 

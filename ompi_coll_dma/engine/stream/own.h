@@ -22,8 +22,9 @@
  * A graph of a small block is launched before the peers have entered, in front of the pushes: the processor gives it to
  * the device while it waits for the peers, instead of when they are there. A large one would take bandwidth from the pushes.
  *
- * auto: graph where the runtime has graphs, else copy. A copy that arrives more than LATE_SECONDS behind the pushes,
- * LATE_RUNS times in a row, makes the next runs echo; after more and more of them one tries the copy again.
+ * auto: graph where the runtime has graphs, else copy. Copies that arrive more than LATE_SECONDS behind the pushes,
+ * LATE_RUNS of them within LATE_AMONG others, make the next runs echo; after more and more of them one tries the copy
+ * again. Busy compute units do not make all copies late: whichever finds room is in time.
  *
  * An exchange, of an all-to-all in place, has a step inside the device, too. It goes by the links alone (work.h) when own
  * blocks are echoed, and auto takes to that when exchanges take far longer than they should.
@@ -54,12 +55,13 @@ typedef struct dma_own {
     uint64_t runs;
     dma_own_graph_t graphs[DMA_OWN_GRAPHS];
     /* auto: is the copy late? */
-    bool watching; /* this run's */
-    double since;  /* the pushes are there and the copy is not; 0: not so far. Of an exchange: when it was begun */
-    double limit;  /* seconds from then on: late */
-    unsigned late; /* runs in a row */
-    uint32_t echo; /* runs that echo before the copy is tried again */
-    uint32_t next; /* how many next time */
+    bool watching;  /* this run's */
+    double since;   /* the pushes are there and the copy is not; 0: not so far. Of an exchange: when it was begun */
+    double limit;   /* seconds from then on: late */
+    bool exchanges; /* the run exchanges, and may be late in ending, too */
+    unsigned late;  /* LATE_AMONG for each late run, less one for each other one */
+    uint32_t echo;  /* runs that echo before the copy is tried again */
+    uint32_t next;  /* how many next time */
 } dma_own_t;
 
 void dma_own_init(dma_own_t *own, dma_own_way_t way, const dma_gpu_runtime_t *rt);
