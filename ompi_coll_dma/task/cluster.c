@@ -367,6 +367,7 @@ dma_status_t dma_cluster_look(dma_comm_t *comm)
     if (alarm) {
         return (dma_status_t)alarm;
     }
+    dma_cluster_tell(c);
     status = dma_cluster_listen(c);
     return status == DMA_OK ? look_inside(c) : status;
 }

@@ -57,6 +57,17 @@ static dma_status_t find_plan(dma_cluster_t *c, const dma_task_t *task)
     return status;
 }
 
+static uint32_t note_of_call(const dma_layout_t *l, const dma_task_t *task)
+{
+    uint64_t sizes = even(task) ? task->bytes : 0;
+
+    for (int r = 0; task->coll == DMA_ALLGATHERV && r < l->nranks; r++) {
+        sizes = (sizes ^ dma_blocks_bytes(&task->run.recv, (uint64_t)r)) * UINT64_C(0x9e3779b97f4a7c15);
+        sizes ^= sizes >> 29;
+    }
+    return dma_cluster_note(task->coll, sizes);
+}
+
 /* Where the task's sides are, and a relay if one of them is device memory. Without one they are staged as a whole. */
 static dma_status_t find_sides(dma_comm_t *comm, dma_task_t *task)
 {
@@ -109,7 +120,8 @@ static dma_status_t begin(dma_comm_t *comm, dma_task_t *task)
         return status;
     }
     call->seq = (uint32_t)task->run.seq % ((uint32_t)INT32_MAX);
-    call->size = even(task) ? (uint32_t)(task->bytes * UINT64_C(0x9e3779b97f4a7c15) >> 40) : 0;
+    call->note = note_of_call(&c->layout, task);
+    call->since = 0;
     call->met = false;
     call->copying = false;
     memset(call->started, 0, sizeof(call->started));
@@ -121,8 +133,11 @@ static dma_status_t begin(dma_comm_t *comm, dma_task_t *task)
 static dma_status_t meet(dma_cluster_t *c)
 {
     dma_cluster_call_t *call = &c->call;
-    dma_status_t all = DMA_OK;
+    dma_status_t all = dma_cluster_connect(c);
 
+    if (all < 0) {
+        return all;
+    }
     for (int lane = 0; lane < 2; lane++) {
         for (uint32_t i = 0; i < call->plan->nops[lane]; i++) {
             void *peer;
@@ -202,7 +217,7 @@ static dma_status_t post_gather(dma_cluster_t *c, const dma_cluster_op_t *op)
     dma_cluster_call_t *call = &c->call;
     const dma_layout_t *l = &c->layout;
     int n = dma_layout_size(l, l->node);
-    dma_call_t gather = {.coll = DMA_ALLGATHERV};
+    dma_call_t gather = {.coll = DMA_ALLGATHERV, .note = call->note};
     bool even = call->plan->req.coll == DMA_ALLGATHER;
 
     for (int i = 0; i < n; i++) {
@@ -231,7 +246,7 @@ static dma_status_t post_exchange(dma_cluster_t *c, const dma_cluster_op_t *op)
     const dma_layout_t *l = &c->layout;
     int n = dma_layout_size(l, l->node);
     int64_t *number = call->numbers;
-    dma_call_t exchange = {.coll = DMA_ALLTOALLV};
+    dma_call_t exchange = {.coll = DMA_ALLTOALLV, .note = call->note};
     bool even = call->plan->req.coll == DMA_ALLTOALL;
 
     for (int i = 0; i < n; i++) {

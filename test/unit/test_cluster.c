@@ -386,11 +386,13 @@ START_TEST(layouts)
 }
 END_TEST
 
-/* Messages of pipelines: four latencies on the wire, within bounds. */
+/* Messages of pipelines: four latencies on the wire, or local collectives, within bounds. */
 START_TEST(chunks)
 {
     dma_net_profile_t net = dma_net_profile_default(), tcp = dma_net_profile_tcp();
 
+    ck_assert_uint_eq(dma_net_profile_chunk(&net, false), 512 << 10);
+    net.local_ps = 0;
     ck_assert_uint_eq(dma_net_profile_chunk(&net, false), 256 << 10);
     ck_assert_uint_eq(dma_net_profile_chunk(&tcp, true), 16 << 10);
     net.nic_mbps = 119;

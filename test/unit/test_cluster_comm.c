@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "libthreads.h"
 #include "libunit.h"
@@ -217,6 +218,88 @@ START_TEST(unequal_sizes)
 }
 END_TEST
 
+/* One rank's call is so much smaller or larger that it has another algorithm, whose messages nobody else waits for, or is
+ * another operation altogether: all fail, that rank and those of its node too. */
+static struct {
+    int odd;
+    dma_coll_t coll, odd_coll;
+    size_t bytes, odd_bytes;
+} quarrel;
+
+static void quarrels(rank_t *r)
+{
+    bool odd = r->rank == quarrel.odd;
+    dma_coll_t coll = odd ? quarrel.odd_coll : quarrel.coll;
+    size_t bytes = odd ? quarrel.odd_bytes : quarrel.bytes;
+    dma_status_t status;
+    dma_call_t call;
+    part_t p;
+
+    open_part(r, &p, 200000);
+    must(r, dma_comm_prepare(p.comm) == DMA_OK, "set-up: %s", dma_comm_reason(p.comm));
+    call = call_of(r, &p, DMA_ALLTOALL, false, 40, 7);
+    must(r, dma_comm_run(p.comm, &call) == DMA_OK, "before");
+    check(r, &p, DMA_ALLTOALL, 40, 7);
+    call = call_of(r, &p, coll, false, bytes, 1);
+    status = dma_comm_run(p.comm, &call);
+    must(r, status == DMA_ERR_TRUNCATE || status == DMA_ERR_MISMATCH, "ended with %s", dma_status_name(status));
+    close_part(&p);
+}
+
+START_TEST(algorithms_that_never_meet)
+{
+    static const struct {
+        dma_coll_t coll, odd_coll;
+        size_t bytes, odd_bytes;
+    } cases[] = {
+        {DMA_ALLGATHER, DMA_ALLGATHER, 200000, 16}, {DMA_ALLGATHER, DMA_ALLGATHER, 16, 200000},
+        {DMA_ALLTOALL, DMA_ALLTOALL, 200000, 16},   {DMA_ALLTOALL, DMA_ALLTOALL, 16, 200000},
+        {DMA_ALLTOALL, DMA_ALLGATHER, 200000, 16},  {DMA_ALLGATHER, DMA_ALLTOALL, 64, 64},
+    };
+    static const int odds[] = {0, 3, 5};
+
+    for (int k = 0; k < 3; k++) {
+        job_t job = cluster_job(6, k == 2 ? in_turn : of_six, quarrels, "auto");
+
+        quarrel.odd = odds[k];
+        quarrel.coll = cases[_i].coll;
+        quarrel.odd_coll = cases[_i].odd_coll;
+        quarrel.bytes = cases[_i].bytes;
+        quarrel.odd_bytes = cases[_i].odd_bytes;
+        threads_run(&job);
+        wire_end();
+    }
+}
+END_TEST
+
+/* Waiting is no error, however often peers are told about it. */
+static void late(rank_t *r)
+{
+    part_t p;
+
+    open_part(r, &p, 100);
+    must(r, dma_comm_prepare(p.comm) == DMA_OK, "set-up: %s", dma_comm_reason(p.comm));
+    for (int i = 0; i < 3; i++) {
+        dma_call_t call = call_of(r, &p, DMA_ALLGATHER, false, 100, (uint64_t)i * 100);
+
+        if (r->rank == 2 && i == 1) {
+            nanosleep(&(struct timespec){.tv_sec = 3, .tv_nsec = 200000000}, NULL);
+        }
+        must(r, dma_comm_run(p.comm, &call) == DMA_OK, "call %d", i);
+        check(r, &p, DMA_ALLGATHER, 100, (uint64_t)i * 100);
+    }
+    close_part(&p);
+}
+
+START_TEST(a_rank_is_late)
+{
+    job_t job = cluster_job(4, alone, late, "auto");
+
+    threads_run(&job);
+    wire_end();
+}
+END_TEST
+
 /* Without a network on one rank all step aside. */
 static dma_status_t no_open(void **result)
 {
@@ -256,6 +339,8 @@ int main(void)
     unit_loop(suite, forms, 0, variants + 1, 60);
     unit_loop(suite, a_rank_is_gone, 0, variants, 60);
     unit_test(suite, unequal_sizes, 30);
+    unit_loop(suite, algorithms_that_never_meet, 0, 6, 30);
+    unit_test(suite, a_rank_is_late, 30);
     unit_test(suite, without_a_network, 30);
     return unit_main(suite);
 }

@@ -21,8 +21,8 @@
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
+#include "dma/clock.h"
 #include "engine/stream/own.h"
 #include "engine/stream/stream.h"
 #include "node/window.h"
@@ -59,14 +59,6 @@ struct dma_bound {
     bool failed; /* some of a run was submitted, and not all */
     double checked;
 };
-
-static double now(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* ---- units ---- */
 
@@ -210,12 +202,12 @@ static bool is_quiet(const struct dma_bound *b)
 static bool stream_unbind(struct dma_bound *b)
 {
     const dma_gpu_runtime_t *rt = b->unit->rt;
-    double until = now() + QUIET_SECONDS;
+    double until = dma_now() + QUIET_SECONDS;
     dma_gpu_scope_t scope;
     bool quiet = true; /* nothing moves where there is no runtime any more */
 
     if (rt->enter(b->unit->device, &scope) == DMA_OK) {
-        while (!(quiet = is_quiet(b)) && now() < until) {
+        while (!(quiet = is_quiet(b)) && dma_now() < until) {
             sched_yield();
         }
         dma_own_destroy(&b->own, rt);
@@ -387,7 +379,7 @@ static void look_at_own(struct dma_bound *b)
         pushed = i == b->own_prog || has_ended(b, i);
     }
     if (pushed) {
-        dma_own_watch(&b->own, true, has_ended(b, b->own_prog), now());
+        dma_own_watch(&b->own, true, has_ended(b, b->own_prog), dma_now());
     }
 }
 
@@ -410,7 +402,7 @@ static dma_status_t stream_check(struct dma_bound *b)
     const dma_gpu_runtime_t *rt = b->unit->rt;
     dma_status_t status;
     dma_gpu_scope_t scope;
-    double t = now();
+    double t = dma_now();
 
     if (t - b->checked < CHECK_SECONDS) {
         return DMA_OK;
