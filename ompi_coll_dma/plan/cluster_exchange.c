@@ -179,24 +179,28 @@ static void receive_step(dma_cluster_plan_t *plan, int node, uint32_t step, uint
     }
 }
 
-/* The largest block of ours. */
-static uint64_t largest(const dma_cluster_req_t *req)
+/* The largest block of ours, and the most messages of one: that may be a smaller one's. */
+static uint64_t largest(const dma_cluster_req_t *req, uint64_t *pieces)
 {
+    const dma_blocks_t *sides[] = {&req->send, &req->recv};
     uint64_t most = 0;
 
-    for (int r = 0; r < req->layout->nranks; r++) {
-        uint64_t out = dma_blocks_bytes(&req->send, (uint64_t)r), in = dma_blocks_bytes(&req->recv, (uint64_t)r);
+    *pieces = 0;
+    for (int side = 0; side < 2; side++) {
+        for (int r = 0; r < req->layout->nranks; r++) {
+            uint64_t bytes = dma_blocks_bytes(sides[side], (uint64_t)r), chunk = dma_cluster_chunk(req, bytes);
 
-        most = out > most ? out : most;
-        most = in > most ? in : most;
+            most = bytes > most ? bytes : most;
+            *pieces = (bytes + chunk - 1) / chunk > *pieces ? (bytes + chunk - 1) / chunk : *pieces;
+        }
     }
     return most;
 }
 
 /* Turns that a node may be before what it has received: of so many messages of a rank, or as many bytes. */
-static uint32_t turns_ahead(const dma_cluster_req_t *req, uint64_t chunk)
+static uint32_t turns_ahead(const dma_cluster_req_t *req, uint64_t most)
 {
-    uint64_t messages = DMA_CLUSTER_AHEAD * req->chunk / chunk;
+    uint64_t messages = DMA_CLUSTER_AHEAD * req->chunk / dma_cluster_chunk(req, most);
     uint32_t ahead = (uint32_t)((messages + (uint64_t)req->layout->most - 1) / (uint64_t)req->layout->most);
 
     return ahead < 2 ? 2 : ahead;
@@ -205,12 +209,12 @@ static uint32_t turns_ahead(const dma_cluster_req_t *req, uint64_t chunk)
 static void build_split(dma_cluster_plan_t *plan)
 {
     const dma_cluster_req_t *req = &plan->req;
-    uint64_t most = largest(req), chunk = dma_cluster_chunk(req, most);
-    uint32_t saved = save(plan), ahead = turns_ahead(req, chunk), turn = 0;
+    uint64_t pieces, most = largest(req, &pieces);
+    uint32_t saved = save(plan), ahead = turns_ahead(req, most), turn = 0;
     uint32_t came[DMA_CLUSTER_AHEAD] = {0};
 
     exchange_own(plan);
-    for (uint32_t step = 0; step * chunk < most; step++) {
+    for (uint32_t step = 0; step < pieces; step++) {
         uint64_t at = 0;
 
         for (int k = 1; k <= node_turns(req); k++) {
