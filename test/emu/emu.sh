@@ -134,7 +134,7 @@ stands_in() {
 each_rule_has_a_test() {
     local rule
     for rule in $(sed -n '/^## Rules/,$s/^| \(`[^|]*\) |.*/\1/p' "$root/test/emu/README.md" | tr -d '`,'); do
-        grep -q "^ok [\"']rule $rule[:' ]" "$root/test/emu/emu.sh" || { echo "none breaks $rule"; return 1; }
+        grep -q "^ok [\"']rule ${rule}[:' ]" "$root/test/emu/emu.sh" || { echo "none breaks $rule"; return 1; }
     done
 }
 

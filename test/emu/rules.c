@@ -208,8 +208,8 @@ static void compute(const hsa_kernel_dispatch_packet_t *packet)
     uint64_t *read = raw_allocate(0, PAGE, 1);
     HsaQueueResource resource = {.Queue_read_ptr_aql = read};
     memcpy(ring, packet, sizeof *packet);
-    RAW_CHECK(hsaKmtCreateQueue(1, HSA_QUEUE_COMPUTE_AQL, 100, HSA_QUEUE_PRIORITY_NORMAL, ring, RAW_RING, NULL,
-                                &resource));
+    RAW_CHECK(
+        hsaKmtCreateQueue(1, HSA_QUEUE_COMPUTE_AQL, 100, HSA_QUEUE_PRIORITY_NORMAL, ring, RAW_RING, NULL, &resource));
     __atomic_store_n(resource.Queue_DoorBell_aql, 0, __ATOMIC_RELEASE);
     usleep(500000);
     EXPECT(__atomic_load_n(read, __ATOMIC_ACQUIRE) == 0);
@@ -224,8 +224,8 @@ static void bad_aql_packet(void)
 static void unknown_kernel(void)
 {
     char *object = raw_allocate(1, PAGE, 1);
-    compute(&(hsa_kernel_dispatch_packet_t){.header = HSA_PACKET_TYPE_KERNEL_DISPATCH,
-                                            .kernel_object = (uintptr_t)object});
+    compute(
+        &(hsa_kernel_dispatch_packet_t){.header = HSA_PACKET_TYPE_KERNEL_DISPATCH, .kernel_object = (uintptr_t)object});
 }
 
 /* Not strict: a queue that is in a POLL goes without harm to us, but it is said. */
