@@ -37,12 +37,12 @@ sweep() {
         -s "$seed" -n "$cases" -w 30 -m 262144 -D "$memory" && silent
 }
 
-# The engines write to other GPUs and to host memory what they should and no more; and of the messages that do not find a
-# free slot at once, most are copied while earlier ones travel: were one only copied when nothing is under way, none would be.
+# The engines write to other GPUs and to host memory what they should and no more; and messages are copied while earlier ones
+# travel, a quarter of them here: were one only copied when nothing is under way, none would be.
 ways() {
     local output
     output=$(hosts -r 1gbit -- mpirun -n 4 --map-by ppr:2:node --mca coll dma --mca coll_dma_verbose 2 \
-        --mca coll_dma_net_chunk_bytes 8192 "$build/test/device/across" 3145733 2>&1)
+        --mca coll_dma_net_chunk_bytes 8192 "$build/test/device/across" 2097157 2>&1)
     local status=$?
     printf '%s\n' "$output"
     awk '/messages through slots/ && /WORLD/ {
@@ -54,7 +54,7 @@ ways() {
         }
         END {
             print ranks + 0 " ranks, " all + 0 " messages, " beside + 0 " copied while others travelled"
-            exit !(ranks == 4 && beside > all / 5)
+            exit !(ranks == 4 && beside > all / 20)
         }' <<<"$output" && [ $status = 0 ] && silent
 }
 

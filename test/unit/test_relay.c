@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "libengine_call.h"
 #include "libunit.h"
@@ -260,6 +261,9 @@ static void one_is_late(rank_t *r)
 
         must(r, travel == 0, "%u messages are left", travel);
         must(r, dma_comm_post(comm, &c->call, NULL, NULL, &task) == DMA_OK, "post");
+        for (double end = dma_now() + 10; dma_now() < end && comm->cluster->filled < filled + large[k].ahead;) {
+            turn(r);
+        }
         for (double end = dma_now() + 0.1; dma_now() < end;) {
             turn(r);
         }
@@ -480,6 +484,42 @@ START_TEST(copies_that_fail)
 }
 END_TEST
 
+/* An engine that stands still fails the call on all ranks. */
+static void one_stands_still(rank_t *r)
+{
+    call_spec_t spec = on_device(DMA_ALLTOALL, false, 2 * PIECE);
+    dma_comm_t *comm = open_comm(r);
+    call_t *c = call_make(r, &spec);
+    dma_status_t status;
+
+    call_run(r, comm, c, 1);
+    threads_barrier(r);
+    if (r->rank == 0) {
+        fake_gpu_hold(1, true);
+    }
+    threads_barrier(r);
+    status = call_try(r, comm, c, 2);
+    must(r, status < 0, "ended with %s", dma_status_name(status));
+    threads_barrier(r);
+    if (r->rank == 0) {
+        fake_gpu_hold(1, false);
+    }
+    usleep(100000); /* what has been held is done in this time */
+    threads_barrier(r);
+    call_free(c);
+    dma_comm_destroy(comm);
+}
+
+START_TEST(an_engine_stands_still)
+{
+    job_t job = relay_job(&shapes[3], one_stands_still, "auto");
+
+    job.params.timeout = 0.3;
+    run_job(&job);
+    ck_assert_int_ge(reports_count("failed"), 3);
+}
+END_TEST
+
 static void one_leaves(rank_t *r)
 {
     call_spec_t spec = on_device(DMA_ALLGATHER, false, 20 * PIECE);
@@ -545,6 +585,7 @@ int main(void)
     unit_loop(suite, nodes_use_their_engines, 0, 8, 60);
     unit_test(suite, ranks_without_slots_stage, 30);
     unit_loop(suite, copies_that_fail, 0, 3, 30);
+    unit_test(suite, an_engine_stands_still, 30);
     unit_test(suite, a_rank_is_gone, 30);
     unit_test(suite, sizes_that_differ_by_pieces, 30);
     return unit_main(suite);
