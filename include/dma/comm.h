@@ -125,6 +125,7 @@ typedef struct dma_call {
     dma_coll_t coll;
     bool in_place; /* `send` is not looked at */
     dma_side_t send, recv;
+    uint32_t note; /* of a posted call: what else all ranks must be of one mind about */
 } dma_call_t;
 
 /* No rank has anything to move, as all of them can see: such a call is no call, takes no number and sets nothing up. */

@@ -4,8 +4,9 @@
  * The component fills this table, or has none; then communicators stay inside nodes. `comm` is what the communicator was
  * created with, `net` and `peer` are the network's own. Everything may be called from any thread.
  *
- * A message is sent with a tag and received with the same tag from the same peer; equal tags match in order. Messages of
- * different sizes or notes that meet end the receive with DMA_ERR_TRUNCATE or DMA_ERR_MISMATCH, and nothing is written.
+ * A message is sent with a tag and received with the same tag from the same peer; equal tags match in order. Where messages
+ * meet whose sizes or notes differ the receive ends with DMA_ERR_TRUNCATE, or if the last bytes of the notes do, with
+ * DMA_ERR_MISMATCH, and nothing is written.
  * Requests of a peer that is gone end with DMA_ERR_PEER.
  */
 #ifndef DMA_NET_H

@@ -179,31 +179,42 @@ static void receive_step(dma_cluster_plan_t *plan, int node, uint32_t step, uint
     }
 }
 
-static uint32_t most_pieces(const dma_cluster_plan_t *plan)
+/* The largest block of ours, and the most messages of one: that may be a smaller one's. */
+static uint64_t largest(const dma_cluster_req_t *req, uint64_t *pieces)
 {
-    const dma_blocks_t *sides[] = {&plan->req.send, &plan->req.recv};
+    const dma_blocks_t *sides[] = {&req->send, &req->recv};
     uint64_t most = 0;
 
+    *pieces = 0;
     for (int side = 0; side < 2; side++) {
-        for (int r = 0; r < plan->req.layout->nranks; r++) {
-            uint64_t bytes = dma_blocks_bytes(sides[side], (uint64_t)r), chunk = dma_cluster_chunk(&plan->req, bytes);
+        for (int r = 0; r < req->layout->nranks; r++) {
+            uint64_t bytes = dma_blocks_bytes(sides[side], (uint64_t)r), chunk = dma_cluster_chunk(req, bytes);
 
-            most = (bytes + chunk - 1) / chunk > most ? (bytes + chunk - 1) / chunk : most;
+            most = bytes > most ? bytes : most;
+            *pieces = (bytes + chunk - 1) / chunk > *pieces ? (bytes + chunk - 1) / chunk : *pieces;
         }
     }
-    return (uint32_t)most;
+    return most;
+}
+
+/* Turns that a node may be before what it has received: of so many messages of a rank, or as many bytes. */
+static uint32_t turns_ahead(const dma_cluster_req_t *req, uint64_t most)
+{
+    uint64_t messages = DMA_CLUSTER_AHEAD * req->chunk / dma_cluster_chunk(req, most);
+    uint32_t ahead = (uint32_t)((messages + (uint64_t)req->layout->most - 1) / (uint64_t)req->layout->most);
+
+    return ahead < 2 ? 2 : ahead;
 }
 
 static void build_split(dma_cluster_plan_t *plan)
 {
     const dma_cluster_req_t *req = &plan->req;
-    uint32_t saved = save(plan), ahead = 1 + (DMA_CLUSTER_AHEAD - 1) / (uint32_t)req->layout->most, turn = 0;
+    uint64_t pieces, most = largest(req, &pieces);
+    uint32_t saved = save(plan), ahead = turns_ahead(req, most), turn = 0;
     uint32_t came[DMA_CLUSTER_AHEAD] = {0};
-    uint32_t most = most_pieces(plan);
 
-    ahead = ahead < 2 ? 2 : ahead;
     exchange_own(plan);
-    for (uint32_t step = 0; step < most; step++) {
+    for (uint32_t step = 0; step < pieces; step++) {
         uint64_t at = 0;
 
         for (int k = 1; k <= node_turns(req); k++) {

@@ -19,6 +19,7 @@
 #define DMA_NET_PROFILE_FIELDS(X)                                                                                      \
     X(latency_ps, 2000000, "a small message, from its send to its receive")                                            \
     X(message_ps, 400000, "each message that a rank sends or receives: work of its core")                              \
+    X(core_ranks, 1, "ranks that share a core")                                                                        \
     X(nic_mbps, 48000, "one adapter, in each direction")                                                               \
     X(rails, 8, "adapters of a node")                                                                                  \
     X(local_ps, 4000000, "one collective inside a node, with nothing in it")                                           \
@@ -34,11 +35,11 @@ typedef struct dma_net_profile {
 dma_net_profile_t dma_net_profile_default(void);
 dma_net_profile_t dma_net_profile_tcp(void);
 
-/* Messages of a pipeline: of four latencies on the wire, so that what a message costs beside hardly counts. Over TCP, where
- * larger ones gain nothing and fill the buffers of switches, less. */
+/* Messages of a pipeline: as long on the wire as four latencies, or collectives inside the node, so that what a message costs
+ * beside hardly counts. Over TCP, where larger ones gain nothing and fill the buffers of switches, less. */
 uint64_t dma_net_profile_chunk(const dma_net_profile_t *profile, bool over_tcp);
 
-/* Text to profile, as dma_profile_parse. `rails` is not 0. */
+/* Text to profile, as dma_profile_parse. `rails` and rates are not 0. */
 dma_status_t dma_net_profile_parse(const char *text, dma_net_profile_t *profile, char *error, size_t error_bytes);
 dma_status_t dma_net_profile_load(const char *path, dma_net_profile_t *profile, char *error, size_t error_bytes);
 void dma_net_profile_print(const dma_net_profile_t *profile, FILE *out);

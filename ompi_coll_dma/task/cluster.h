@@ -7,7 +7,7 @@
  * order of the communicator beneath.
  *
  * On the network a message is one or several of at most `piece` bytes, whoever has it, whatever memory it is in and whatever
- * algorithm: their number is in the tag's note. Pieces have the same tag, so they match in order. A rank whose memory is a
+ * algorithm: their number is in the tag's note, and what the blocks' size is if all have the same. Pieces have the same tag, so they match in order. A rank whose memory is a
  * device's passes them through the slots of a relay (relay.h), and what its node's ranks exchange goes to the communicator
  * beneath as it is: there they find out whether their GPUs can do it. So what kind of memory a rank has is nobody else's
  * concern between nodes, and may change with every call.
@@ -26,7 +26,13 @@
  *
  * Failure. A rank that fails poisons the communicator beneath, for those of its node, and sends an alarm to every peer it
  * has met; each of them has a receive for it posted, which also ends when the peer is gone. Whoever is alarmed fails and
- * passes the alarm on. So all ranks that anything connects learn of it.
+ * passes the alarm on. So that this reaches all, each rank meets some of the next node before its first call: those of its
+ * own index and the one after it, modulo their number. Ranks that follow each other in a node have one of these in common,
+ * so everybody is connected with everybody.
+ *
+ * Disagreement. Ranks that call with different sizes may have chosen different algorithms, whose messages never meet. So who
+ * has waited for a second tells all peers which call it is in and what it thinks of it, and again from time to time; a peer
+ * that is in the same call and thinks otherwise fails. Nobody fails because of the time itself.
  */
 #ifndef DMA_TASK_CLUSTER_H
 #define DMA_TASK_CLUSTER_H
@@ -38,14 +44,21 @@
 
 #define CLUSTER_MEMO 8 /* plans of calls with equal blocks that are kept */
 
+/* What ranks say to each other beside the calls: an alarm, or which call they are in. */
+typedef struct dma_cluster_words {
+    int32_t status; /* DMA_OK: no alarm */
+    uint32_t comm, owner, seq, note;
+} dma_cluster_words_t;
+
 typedef struct dma_cluster_peer {
     struct dma_cluster_peer *next;
     int rank;
-    void *peer;          /* the network's; NULL: not introduced yet */
-    void *offer, *ask;   /* introduction under way */
-    char *card;          /* what comes with it: the size of an address, and the address */
-    void *alarm, *alert; /* the receive for an alarm from it; the send of ours */
-    uint32_t alarmed;    /* what the alarm says */
+    void *peer;                            /* the network's; NULL: not introduced yet */
+    void *offer, *ask;                     /* introduction under way */
+    char *card;                            /* what comes with it: the size of an address, and the address */
+    void *alarm, *alert;                   /* the receive for its words; the send of our alarm */
+    void *told;                            /* the send of our other words */
+    dma_cluster_words_t heard, said, last; /* what comes; what goes; what has come */
 } dma_cluster_peer_t;
 
 #define CLUSTER_BUCKETS 256
@@ -79,9 +92,11 @@ typedef struct dma_lane {
     uint32_t op, filled;  /* SENT: all pieces of operations before `op`, and so many of it, have been copied away */
 } dma_lane_t;
 
-#define CLUSTER_PIECES 1024       /* under way in a lane, at most */
-#define CLUSTER_CHUNKS 8          /* a piece has as many bytes as so many chunks of pipelined algorithms, */
-#define CLUSTER_PIECE  (1u << 20) /* but no more than this */
+#define CLUSTER_PIECES 1024 /* under way in a lane, at most */
+/* Bytes of a piece: so many chunks of pipelined algorithms, but no more than 256 KiB if a chunk is not, and than 1 MiB. */
+#define CLUSTER_CHUNKS     8
+#define CLUSTER_PIECE      (256u << 10)
+#define CLUSTER_PIECE_MOST (1u << 20)
 
 /* A call that runs. */
 typedef struct dma_cluster_call {
@@ -95,8 +110,10 @@ typedef struct dma_cluster_call {
     struct dma_relay *relay;                       /* NULL: all is host memory */
     uint32_t started[DMA_LANES], ended[DMA_LANES]; /* ended: without a gap */
     uint64_t moves;                                /* of pieces, from state to state */
-    uint32_t seq;
-    int64_t *numbers; /* counts and displacements of a node-local call: 4 per rank of the node */
+    uint32_t seq, note;                            /* of its messages */
+    double since, pause; /* when it was first found waiting, or has last told so, 0: not yet; until it does again */
+    int64_t *numbers;    /* counts and displacements of a node-local call: 4 per rank of the node */
+    void *arrays;        /* and what its task needs */
     _Alignas(DMA_TASK_ALIGN) char task[DMA_TASK_BYTES]; /* the node-local call */
 } dma_cluster_call_t;
 
@@ -120,9 +137,10 @@ typedef struct dma_cluster {
     dma_exchange_t exchange;
     int phase;
     bool exchanging;
-    pthread_mutex_t lock; /* guards the next two, of a root */
+    pthread_mutex_t lock; /* guards the next four, of a root */
     dma_cluster_peer_t *peers[CLUSTER_BUCKETS];
-    bool alerted;
+    bool alerted, connected; /* connected: with the next node and the one before */
+    dma_cluster_words_t alert;
     _Atomic int alarm;      /* the status that some rank has failed with, or 0; of a root */
     unsigned looked, heard; /* turns; buckets of peers that were listened to, of a root */
     dma_cluster_memo_t memo[CLUSTER_MEMO];
@@ -142,6 +160,12 @@ dma_status_t dma_cluster_setup_advance(dma_comm_t *comm);
 dma_status_t dma_cluster_look(dma_comm_t *comm);
 /* The communicator has failed: nothing of it moves any more, and all who can be told are told. */
 void dma_cluster_stop(dma_comm_t *comm, dma_status_t status);
+
+/* What all ranks think of a call, or both ends of a message: the operation in the lowest byte, its sizes in the others. */
+static inline uint32_t dma_cluster_note(dma_coll_t coll, uint64_t sizes)
+{
+    return 1 + (uint32_t)coll + ((uint32_t)(sizes * UINT64_C(0x9e3779b97f4a7c15) >> 40) << 8);
+}
 
 /* cluster_call.c */
 dma_status_t dma_cluster_advance(dma_comm_t *comm, dma_task_t *task);
@@ -171,8 +195,12 @@ static inline bool dma_cluster_may_start(const dma_cluster_call_t *call, const d
 /* cluster_peer.c */
 /* DMA_OK: *peer is known; DMA_AGAIN: the introduction is under way. */
 dma_status_t dma_cluster_meet(dma_cluster_t *c, int rank, void **peer);
-/* Some peer's alarm, or DMA_OK. */
+/* Those of the next node and of the one before whom everybody meets: DMA_OK or DMA_AGAIN. */
+dma_status_t dma_cluster_connect(dma_cluster_t *c);
+/* Some peer's alarm, or that it thinks otherwise of the call that runs, or DMA_OK. */
 dma_status_t dma_cluster_listen(dma_cluster_t *c);
+/* The call that runs waits: all peers are told which it is, from time to time. */
+void dma_cluster_tell(dma_cluster_t *c);
 void dma_cluster_alert(dma_cluster_t *c, dma_status_t status);
 void dma_cluster_part_company(dma_cluster_t *c);
 

@@ -21,13 +21,16 @@ static bool even(const dma_task_t *task)
 static dma_status_t find_plan(dma_cluster_t *c, const dma_task_t *task)
 {
     bool relayed = c->call.on_device[DMA_CLUSTER_IN] && task->in_place && !dma_coll_gathers(task->coll);
-    uint64_t key = dma_sign(task->coll, false, task->bytes) | (uint64_t)task->in_place << 63 | (uint64_t)relayed << 62;
+    bool apart = c->call.on_device[DMA_CLUSTER_IN] != c->call.on_device[DMA_CLUSTER_OUT];
+    uint64_t key = dma_sign(task->coll, false, task->bytes) | (uint64_t)task->in_place << 63 | (uint64_t)relayed << 62 |
+                   (uint64_t)apart << 61;
     dma_cluster_memo_t *memo = &c->memo[(key * UINT64_C(0x9e3779b97f4a7c15) >> 60) % CLUSTER_MEMO];
     dma_cluster_call_t *call = &c->call;
     dma_cluster_req_t req = {
         .coll = task->coll,
         .in_place = task->in_place,
         .relayed = relayed,
+        .apart = apart,
         .layout = &c->layout,
         .send = task->run.send,
         .recv = task->run.recv,
@@ -52,6 +55,17 @@ static dma_status_t find_plan(dma_cluster_t *c, const dma_task_t *task)
         memo->key = key;
     }
     return status;
+}
+
+static uint32_t note_of_call(const dma_layout_t *l, const dma_task_t *task)
+{
+    uint64_t sizes = even(task) ? task->bytes : 0;
+
+    for (int r = 0; task->coll == DMA_ALLGATHERV && r < l->nranks; r++) {
+        sizes = (sizes ^ dma_blocks_bytes(&task->run.recv, (uint64_t)r)) * UINT64_C(0x9e3779b97f4a7c15);
+        sizes ^= sizes >> 29;
+    }
+    return dma_cluster_note(task->coll, sizes);
 }
 
 /* Where the task's sides are, and a relay if one of them is device memory. Without one they are staged as a whole. */
@@ -106,6 +120,8 @@ static dma_status_t begin(dma_comm_t *comm, dma_task_t *task)
         return status;
     }
     call->seq = (uint32_t)task->run.seq % ((uint32_t)INT32_MAX);
+    call->note = note_of_call(&c->layout, task);
+    call->since = 0;
     call->met = false;
     call->copying = false;
     memset(call->started, 0, sizeof(call->started));
@@ -117,8 +133,11 @@ static dma_status_t begin(dma_comm_t *comm, dma_task_t *task)
 static dma_status_t meet(dma_cluster_t *c)
 {
     dma_cluster_call_t *call = &c->call;
-    dma_status_t all = DMA_OK;
+    dma_status_t all = dma_cluster_connect(c);
 
+    if (all < 0) {
+        return all;
+    }
     for (int lane = 0; lane < 2; lane++) {
         for (uint32_t i = 0; i < call->plan->nops[lane]; i++) {
             void *peer;
@@ -198,7 +217,7 @@ static dma_status_t post_gather(dma_cluster_t *c, const dma_cluster_op_t *op)
     dma_cluster_call_t *call = &c->call;
     const dma_layout_t *l = &c->layout;
     int n = dma_layout_size(l, l->node);
-    dma_call_t gather = {.coll = DMA_ALLGATHERV};
+    dma_call_t gather = {.coll = DMA_ALLGATHERV, .note = call->note};
     bool even = call->plan->req.coll == DMA_ALLGATHER;
 
     for (int i = 0; i < n; i++) {
@@ -218,7 +237,7 @@ static dma_status_t post_gather(dma_cluster_t *c, const dma_cluster_op_t *op)
         gather.send = side(dma_cluster_at(call, op->from), NULL, NULL);
         gather.send.count = (size_t)call->numbers[l->index];
     }
-    return dma_comm_post_in(c->local, &gather, NULL, NULL, call->task, NULL);
+    return dma_comm_post_task(c->local, &gather, call->arrays, NULL, NULL, (dma_task_t *)(void *)call->task, NULL);
 }
 
 static dma_status_t post_exchange(dma_cluster_t *c, const dma_cluster_op_t *op)
@@ -227,7 +246,7 @@ static dma_status_t post_exchange(dma_cluster_t *c, const dma_cluster_op_t *op)
     const dma_layout_t *l = &c->layout;
     int n = dma_layout_size(l, l->node);
     int64_t *number = call->numbers;
-    dma_call_t exchange = {.coll = DMA_ALLTOALLV};
+    dma_call_t exchange = {.coll = DMA_ALLTOALLV, .note = call->note};
     bool even = call->plan->req.coll == DMA_ALLTOALL;
 
     for (int i = 0; i < n; i++) {
@@ -248,7 +267,7 @@ static dma_status_t post_exchange(dma_cluster_t *c, const dma_cluster_op_t *op)
         make_even(&exchange.recv, number, n);
         make_even(&exchange.send, number + 2 * n, n);
     }
-    return dma_comm_post_in(c->local, &exchange, NULL, NULL, call->task, NULL);
+    return dma_comm_post_task(c->local, &exchange, call->arrays, NULL, NULL, (dma_task_t *)(void *)call->task, NULL);
 }
 
 /* ---- the local lane ---- */

@@ -120,6 +120,16 @@ static void go_to(dma_cluster_t *c, dma_piece_t *p, dma_piece_state_t state)
     c->call.moves++;
 }
 
+/* Of an all-to-all-v only the two know what one has for the other. */
+static uint32_t note_of_message(const dma_cluster_call_t *call, int lane, int peer)
+{
+    const dma_blocks_t *blocks = lane == DMA_SENT ? &call->plan->req.send : &call->plan->req.recv;
+
+    return call->plan->req.coll == DMA_ALLTOALLV
+               ? dma_cluster_note(DMA_ALLTOALLV, dma_blocks_bytes(blocks, (uint64_t)peer))
+               : call->note;
+}
+
 /* The piece goes to the network, or the network is to bring it. */
 static dma_status_t travel(dma_cluster_t *c, dma_cluster_lane_t lane, uint64_t i)
 {
@@ -130,7 +140,7 @@ static dma_status_t travel(dma_cluster_t *c, dma_cluster_lane_t lane, uint64_t i
                           .owner = c->owner,
                           .seq = call->seq,
                           .step = op->step,
-                          .note = (1 + call->plan->req.coll) | pieces_of(c, op) << 8};
+                          .note = note_of_message(call, lane, op->peer)};
     char *memory;
     void *peer;
     dma_status_t status = dma_cluster_meet(c, op->peer, &peer);

@@ -1,5 +1,6 @@
 # Tests of collectives on device memory, on the emulated node.
 mpi_scripts += \
+	test/device/across.sh \
 	test/device/common.sh \
 	test/device/counts.sh \
 	test/device/mutants.sh \
@@ -14,4 +15,8 @@ mpi_programs += test/device/lose
 test_device_lose_SOURCES = test/device/lose.c test/device/hip.c test/device/hip.h
 test_device_lose_CPPFLAGS = $(MPI_CPPFLAGS)
 test_device_lose_LDADD = $(OMPI_PROGRAM_LIBS) -ldl
+mpi_programs += test/device/across
+test_device_across_SOURCES = test/device/across.c test/device/hip.c test/device/hip.h
+test_device_across_CPPFLAGS = $(MPI_CPPFLAGS)
+test_device_across_LDADD = $(OMPI_PROGRAM_LIBS) -ldl -lpthread
 other_files += test/device/mutants

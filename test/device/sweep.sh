@@ -1,11 +1,12 @@
 #!/bin/bash
-# sweep.sh [BUILD [SEED]]: the random sweep on device memory, on emulated nodes of 2 to 8 GPUs of both kinds: all ranks on
-# the device, some, and buffers that change their kind from call to call; every variant forced in turn, with programs armed
-# and without, and on nodes that are as unkind as they may be. Statistics prove that the engines did it.
+# sweep.sh [BUILD [SEED [FIRST-LAST]]]: the random sweep on device memory, on emulated nodes of 2 to 8 GPUs of both kinds:
+# all ranks on the device, some, and buffers that change their kind from call to call; every variant forced in turn, with
+# programs armed and without, and on nodes that are as unkind as they may be. Statistics prove that the engines did it.
+# FIRST-LAST: only these of its rows.
 set -uo pipefail
 # shellcheck source=test/device/common.sh
 . "$(dirname "$0")/common.sh"
-seed=${2:-1}
+seed=${2:-1} rows=${3:-1-99} number=0
 
 # made_of PACKETS RANKS: the forced variant's packets are there; each process makes one or two for its self-test
 made_of() {
@@ -36,8 +37,8 @@ sweep() {
 
 # row TITLE SWEEP'S ARGUMENTS
 row() {
-    seed=$((seed + 1))
-    ok "$*" sweep "${@:1}"
+    seed=$((seed + 1)) number=$((number + 1))
+    [ $number -lt "${rows%-*}" ] || [ $number -gt "${rows#*-}" ] || ok "$*" sweep "${@:1}"
 }
 
 unkind='EMU_DELAY_US=50,EMU_STALE_LOOKS=6,EMU_SLICE_US=3000'
