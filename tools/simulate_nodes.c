@@ -117,17 +117,19 @@ static bool print_plan(const dma_cluster_req_t *req, int variant)
 {
     dma_cluster_plan_t *plan;
     uint64_t sent = 0, ops = 0, peers = 0;
-    int last = -1;
+    char *met = calloc((size_t)req->layout->nranks, 1);
 
-    if (dma_cluster_build(req, variant, &plan) != DMA_OK) {
+    if (!met || dma_cluster_build(req, variant, &plan) != DMA_OK) {
         fprintf(stderr, "simulate_nodes: no memory\n");
+        free(met);
         return false;
     }
     for (uint32_t i = 0; i < plan->nops[DMA_SENT]; i++) {
         sent += plan->ops[DMA_SENT][i].bytes;
-        peers += plan->ops[DMA_SENT][i].peer != last;
-        last = plan->ops[DMA_SENT][i].peer;
+        peers += !met[plan->ops[DMA_SENT][i].peer];
+        met[plan->ops[DMA_SENT][i].peer] = 1;
     }
+    free(met);
     for (int lane = 0; lane < DMA_LANES; lane++) {
         ops += plan->nops[lane];
     }
@@ -143,9 +145,10 @@ static bool print_plan(const dma_cluster_req_t *req, int variant)
 
 static bool print_row(const options_t *o, const dma_layout_t *layout, dma_coll_t coll, uint64_t bytes)
 {
-    dma_cluster_req_t req = {
-        .coll = coll, .layout = layout, .send = {.bytes = bytes}, .recv = {.bytes = bytes}, .chunk = 4u << 20};
+    dma_cluster_req_t req = {.coll = coll, .layout = layout, .send = {.bytes = bytes}, .recv = {.bytes = bytes}};
     int best = dma_cluster_choose(&o->net, &req, bytes, -1);
+
+    req.chunk = dma_net_profile_chunk(&o->net, false);
 
     printf("%6d %-10s", layout->nnodes, coll == DMA_ALLGATHER ? "allgather" : "alltoall");
     print_bytes(bytes);

@@ -157,7 +157,9 @@ void dma_net_drop(dma_net_t *net, dma_net_kept_t *kept)
 /* What a receive and its message disagree about. */
 static dma_status_t compare(const dma_net_req_t *req, uint32_t note, size_t bytes)
 {
-    return note != req->entry.head.tag.note ? DMA_ERR_MISMATCH : bytes != req->bytes ? DMA_ERR_TRUNCATE : DMA_OK;
+    uint32_t differ = note ^ req->entry.head.tag.note;
+
+    return differ & 0xff ? DMA_ERR_MISMATCH : differ || bytes != req->bytes ? DMA_ERR_TRUNCATE : DMA_OK;
 }
 
 /* The message's data goes to the receive's buffer; `kept` is used up. */

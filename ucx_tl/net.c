@@ -127,6 +127,15 @@ static void set_keepalive(ucp_config_t *ucx, double seconds, transports_t transp
     }
 }
 
+/* Over TCP the words of a rendezvous stand in line behind the data of messages the other way, and adapters idle meanwhile:
+ * what is not very large goes at once. */
+static void set_rendezvous(ucp_config_t *ucx, transports_t transports)
+{
+    if (transports.tcp && !transports.other) {
+        set(ucx, "RNDV_THRESH", "128k");
+    }
+}
+
 static ucs_status_t try_context(const dma_net_config_t *config, const transports_t *transports, ucp_context_h *context)
 {
     ucp_params_t params = {
@@ -139,6 +148,7 @@ static ucs_status_t try_context(const dma_net_config_t *config, const transports
     }
     if (transports) {
         set_keepalive(ucx, config->keepalive_seconds, *transports);
+        set_rendezvous(ucx, *transports);
     }
     if (config->devices) {
         status = dma_ucx.ucp_config_modify(ucx, "NET_DEVICES", config->devices);
@@ -151,13 +161,14 @@ static ucs_status_t try_context(const dma_net_config_t *config, const transports
 }
 
 /* UCX complains about settings of transports that it does not use: once to see which it has, and once for good. */
-static ucs_status_t start_context(const dma_net_config_t *config, ucp_context_h *context)
+static ucs_status_t start_context(const dma_net_config_t *config, ucp_context_h *context, bool *over_tcp)
 {
     transports_t transports;
     ucs_status_t status = try_context(config, NULL, context);
 
     if (status == UCS_OK) {
         transports = transports_of(*context);
+        *over_tcp = transports.tcp && !transports.other;
         dma_ucx.ucp_cleanup(*context);
         status = try_context(config, &transports, context);
     }
@@ -215,7 +226,7 @@ dma_status_t dma_net_create(const dma_net_config_t *config, dma_net_t **result)
     net->hello = (dma_net_head_t){.kind = DMA_NET_HELLO, .key = config->key};
     net->bye = (dma_net_head_t){.kind = DMA_NET_BYE, .key = config->key};
     net->taken_tail = &net->taken;
-    status = start_context(config, &net->context);
+    status = start_context(config, &net->context, &net->over_tcp);
     if (status != UCS_OK) {
         report(config, "UCX does not start", dma_ucx.ucs_status_string(status));
         goto free_net;
@@ -237,6 +248,11 @@ cleanup_context:
 free_net:
     free(net);
     return DMA_UNSUPPORTED;
+}
+
+bool dma_net_over_tcp(const dma_net_t *net)
+{
+    return net->over_tcp;
 }
 
 const void *dma_net_address(const dma_net_t *net, size_t *bytes)
@@ -305,12 +321,12 @@ static void free_all(dma_net_t *net)
 
 void dma_net_destroy(dma_net_t *net)
 {
-    double deadline = dma_net_now() + DMA_NET_DESTROY_SECONDS;
+    double deadline = dma_now() + DMA_NET_DESTROY_SECONDS;
     unsigned flushing = 0;
     dma_net_entry_t *entry;
 
     net->config.failed = NULL;
-    while (sending(net) && dma_net_now() < deadline) {
+    while (sending(net) && dma_now() < deadline) {
         dma_net_move(net);
     }
     for_each_peer(net, peer)
@@ -321,7 +337,7 @@ void dma_net_destroy(dma_net_t *net)
             flush(peer->watch, &flushing);
         }
     }
-    while (flushing && dma_net_now() < deadline) {
+    while (flushing && dma_now() < deadline) {
         dma_net_move(net);
     }
     while ((entry = dma_net_table_find(&net->kept, any, NULL))) {
@@ -331,7 +347,7 @@ void dma_net_destroy(dma_net_t *net)
     {
         dma_net_close(peer);
     }
-    for (deadline = dma_net_now() + DMA_NET_DESTROY_SECONDS; net->closing && dma_net_now() < deadline;) {
+    for (deadline = dma_now() + DMA_NET_DESTROY_SECONDS; net->closing && dma_now() < deadline;) {
         dma_net_move(net);
     }
     dma_ucx.ucp_worker_release_address(net->worker, net->address);

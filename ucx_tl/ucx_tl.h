@@ -15,10 +15,11 @@
  *     source  the sender's rank in it
  *     seq     the low 32 bits of the call's sequence number: a window of 2^32 calls, in which it wraps
  *     step    what the algorithm counts
- *     note    what both sides must agree on, say the operation: not matched but compared
+ *     note    what both sides must agree on, not matched but compared: the lowest byte the operation, the others what
+ *             belongs to the size
  *     kind    a message, or one of our own: hello, goodbye
  *
- * A message of another size than the receive was posted for ends it with DMA_ERR_TRUNCATE, one with another note with
+ * A message of another size than the receive was posted for ends it with DMA_ERR_TRUNCATE, one with another operation with
  * DMA_ERR_MISMATCH, and not one byte is written. That can be told before any data moves because the messages are UCP's
  * active messages, not its tagged ones. (The sender is not told, or with DMA_ERR_TRUNCATE by a newer UCX.) It is also why a receive whose sender is gone can always be ended: until its
  * message is there, whole or as a promise, UCX does not know the buffer.
@@ -89,6 +90,9 @@ void dma_net_destroy(dma_net_t *net);
 
 /* What peers need to reach this process; lives as long as `net`. */
 const void *dma_net_address(const dma_net_t *net, size_t *bytes);
+
+/* UCX has no other network here. */
+bool dma_net_over_tcp(const dma_net_t *net);
 
 /* UCX reads and writes such memory itself; otherwise the caller stages through host memory. */
 bool dma_net_can(const dma_net_t *net, dma_net_memory_t memory);

@@ -52,7 +52,7 @@ typedef struct dma_params {
     const char *sysfs;       /* root of the kernel's topology of GPUs, or NULL: where it usually is */
     char net_variant[32];    /* (agreed) as `variant`, between nodes */
     const char *net_profile; /* (agreed) path of a profile of the network, or NULL for the built-in one */
-    size_t net_chunk_bytes;  /* (agreed) largest message of a pipeline between nodes */
+    size_t net_chunk_bytes;  /* (agreed) largest message of a pipeline between nodes; 0: by the profile */
 } dma_params_t;
 
 void dma_params_default(dma_params_t *params);
@@ -125,6 +125,7 @@ typedef struct dma_call {
     dma_coll_t coll;
     bool in_place; /* `send` is not looked at */
     dma_side_t send, recv;
+    uint32_t note; /* of a posted call: what else all ranks must be of one mind about */
 } dma_call_t;
 
 /* No rank has anything to move, as all of them can see: such a call is no call, takes no number and sets nothing up. */
@@ -141,10 +142,13 @@ typedef void (*dma_done_t)(void *arg, dma_status_t status);
  * which wants it complete. When the communicator turns out to be ASIDE, posted calls are done by messages, on all ranks:
  * so a non-blocking call never goes to the module below. */
 dma_status_t dma_comm_post(dma_comm_t *comm, const dma_call_t *call, dma_done_t done, void *arg, dma_task_t **task);
-/* The same in memory of the caller's, which is free again when `done` is called or when an error is returned. */
+/* The same in memory of the caller's, which is free again when `done` is called or when an error is returned. A call that
+ * ends before this returns says so in *outcome and `done` is not called; else that is DMA_AGAIN. Small calls give their
+ * peers a moment for that. With `outcome` NULL, `done` comes in any case. */
 #define DMA_TASK_BYTES 512
 #define DMA_TASK_ALIGN 16
-dma_status_t dma_comm_post_in(dma_comm_t *comm, const dma_call_t *call, dma_done_t done, void *arg, void *memory);
+dma_status_t dma_comm_post_in(dma_comm_t *comm, const dma_call_t *call, dma_done_t done, void *arg, void *memory,
+                              dma_status_t *outcome);
 /* DMA_AGAIN while it runs. For those without `done`: a task with it may be touched once more before `done` is called. */
 dma_status_t dma_task_test(dma_task_t *task);
 void dma_task_free(dma_task_t *task);
@@ -155,8 +159,8 @@ void dma_task_free(dma_task_t *task);
 typedef struct dma_channel dma_channel_t;
 dma_status_t dma_channel_create(dma_comm_t *comm, const dma_call_t *call, dma_done_t done, void *arg,
                                 dma_channel_t **channel);
-/* One start at a time; `done` ends it. */
-dma_status_t dma_channel_start(dma_channel_t *channel);
+/* One start at a time; `done` ends it, or `outcome` as in dma_comm_post_in. */
+dma_status_t dma_channel_start(dma_channel_t *channel, dma_status_t *outcome);
 /* Local, when not started. */
 void dma_channel_destroy(dma_channel_t *channel);
 

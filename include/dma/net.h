@@ -4,13 +4,15 @@
  * The component fills this table, or has none; then communicators stay inside nodes. `comm` is what the communicator was
  * created with, `net` and `peer` are the network's own. Everything may be called from any thread.
  *
- * A message is sent with a tag and received with the same tag from the same peer; equal tags match in order. Messages of
- * different sizes or notes that meet end the receive with DMA_ERR_TRUNCATE or DMA_ERR_MISMATCH, and nothing is written.
+ * A message is sent with a tag and received with the same tag from the same peer; equal tags match in order. Where messages
+ * meet whose sizes or notes differ the receive ends with DMA_ERR_TRUNCATE, or if the last bytes of the notes do, with
+ * DMA_ERR_MISMATCH, and nothing is written.
  * Requests of a peer that is gone end with DMA_ERR_PEER.
  */
 #ifndef DMA_NET_H
 #define DMA_NET_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -18,7 +20,7 @@
 
 typedef struct dma_wire_tag {
     uint32_t comm, owner, seq, step; /* matched */
-    uint32_t note;                   /* compared */
+    uint32_t note;                   /* compared: the lowest byte is the operation's, the others belong to the size */
 } dma_wire_tag_t;
 
 #define DMA_WIRE_ADDRESS_MAX 16384
@@ -28,6 +30,8 @@ typedef struct dma_wire {
     dma_status_t (*open)(void **net);
     void (*close)(void *net);
     const void *(*address)(void *net, size_t *bytes);
+    /* All it has is TCP. */
+    bool (*over_tcp)(void *net);
 
     /* How processes get to know each other: one message each way per pair of ranks and communicator. A shorter one than
      * `bytes` may come. `heard`: DMA_OK once it is over, and *req is NULL then. */

@@ -46,6 +46,7 @@ static inline void coll_dma_call(dma_call_t *call, dma_coll_t coll, const void *
 {
     call->coll = coll;
     call->in_place = MPI_IN_PLACE == sbuf;
+    call->note = 0;
     coll_dma_side(&call->recv, rbuf, rcount, rtype);
     if (!call->in_place) {
         coll_dma_side(&call->send, sbuf, scount, stype);
@@ -58,6 +59,7 @@ static inline void coll_dma_call_allgatherv(dma_call_t *call, const void *sbuf, 
 {
     call->coll = DMA_ALLGATHERV;
     call->in_place = MPI_IN_PLACE == sbuf;
+    call->note = 0;
     coll_dma_sidev(&call->recv, rbuf, rcounts, displs, rtype);
     if (!call->in_place) {
         coll_dma_side(&call->send, sbuf, scount, stype);
@@ -81,6 +83,7 @@ static inline void coll_dma_call_alltoallv(dma_call_t *call, const void *sbuf, d
 {
     call->coll = DMA_ALLTOALLV;
     call->in_place = MPI_IN_PLACE == sbuf;
+    call->note = 0;
     coll_dma_sidev(&call->recv, rbuf, rcounts, rdispls, rtype);
     if (!call->in_place) {
         coll_dma_sidev(&call->send, sbuf, scounts, sdispls, stype);

@@ -50,10 +50,11 @@ typedef struct mca_coll_dma_component {
     char *variant, *engine, *queues, *gpu_variant, *own_copy, *net_variant;
     dma_params_t params;
 
-    pthread_mutex_t lock;     /* guards the next three */
+    pthread_mutex_t lock;     /* guards the next two, and changes of the third */
     dma_proc_t *proc;         /* made by the first collective */
     unsigned comms;           /* communicators that proc has */
-    bool polling;             /* our progress callback is registered */
+    atomic_bool polling;      /* our progress callback is registered */
+    atomic_uint idle;         /* turns of it since anything was under way */
     unsigned long long turns; /* calls of our progress callback */
 
     pthread_mutex_t said_lock; /* of its own: the core reports from inside calls that hold the other */
@@ -82,10 +83,11 @@ typedef struct mca_coll_dma_module {
 
     mca_coll_dma_state_t state; /* as blocking calls have seen it */
     dma_comm_t *comm;
-    bool spans;          /* several nodes; then */
-    int first;           /* the lowest rank of the communicator on this one */
-    dma_status_t failed; /* could not even be created here */
-    atomic_bool told;    /* the outcome of the set-up has been reported */
+    bool spans;                         /* several nodes; then */
+    int first;                          /* the lowest rank of the communicator on this one */
+    dma_status_t failed;                /* could not even be created here */
+    atomic_bool told;                   /* the outcome of the set-up has been reported */
+    struct mca_coll_dma_request *spare; /* for the next non-blocking call; NULL: none */
     mca_coll_dma_below_t below;
 } mca_coll_dma_module_t;
 

@@ -4,7 +4,7 @@
  * comm_query and enable decide from facts that are equal on all ranks of the communicator, without a message: on one
  * rank ours and on another not would be a hang.
  */
-#include "coll_dma.h"
+#include "request.h"
 
 static void construct(mca_coll_dma_module_t *module)
 {
@@ -14,12 +14,17 @@ static void construct(mca_coll_dma_module_t *module)
     module->first = 0;
     module->failed = DMA_OK;
     atomic_init(&module->told, false);
+    module->spare = NULL;
     memset(&module->below, 0, sizeof(module->below));
 }
 
 /* Local, and possibly after the last pml request of the communicator: nothing here may communicate. */
 static void let_go(mca_coll_dma_module_t *module)
 {
+    if (module->spare) {
+        mca_coll_dma_request_drop(module->spare);
+        module->spare = NULL;
+    }
     if (module->comm) {
         dma_comm_destroy(module->comm);
         module->comm = NULL;

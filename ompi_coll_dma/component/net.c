@@ -61,6 +61,11 @@ static const void *net_address(void *net, size_t *bytes)
     return dma_net_address(net, bytes);
 }
 
+static bool net_over_tcp(void *net)
+{
+    return dma_net_over_tcp(net);
+}
+
 static dma_status_t net_offer(void *comm, const void *buf, size_t bytes, int rank, void **req)
 {
     int rc = MCA_PML_CALL(
@@ -135,6 +140,7 @@ static const dma_wire_t ucx = {
     .open = net_open,
     .close = net_close,
     .address = net_address,
+    .over_tcp = net_over_tcp,
     .offer = net_offer,
     .ask = net_ask,
     .heard = net_heard,

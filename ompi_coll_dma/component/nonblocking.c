@@ -5,30 +5,40 @@
 #include "buffer.h"
 #include "request.h"
 
-static int post(mca_coll_base_module_t *base, ompi_communicator_t *comm, const dma_call_t *call,
+/* `empty`: the user may get Open MPI's empty request for a call that has ended already. Not where Open MPI, from 5.0 on,
+ * may hang arrays of its own on the request. */
+static int post(mca_coll_base_module_t *base, ompi_communicator_t *comm, const dma_call_t *call, bool empty,
                 ompi_request_t **result)
 {
     mca_coll_dma_module_t *module = (mca_coll_dma_module_t *)base;
-    mca_coll_dma_request_t *request;
-    dma_status_t status = mca_coll_dma_open(module, comm);
+    mca_coll_dma_request_t *request = module->spare;
+    dma_status_t status = mca_coll_dma_open(module, comm), outcome;
 
     *result = MPI_REQUEST_NULL;
-    if (DMA_OK != status) {
+    if (OPAL_UNLIKELY(DMA_OK != status)) {
         return mca_coll_dma_error_class(status);
     }
-    request = mca_coll_dma_request_get(module, comm, false);
-    if (!request) {
+    if (!request && !(request = mca_coll_dma_request_get(module, comm, false))) {
         return MPI_ERR_NO_MEM;
     }
-    status = dma_comm_post_in(module->comm, call, mca_coll_dma_request_done, request, request->task);
-    if (DMA_OK != status) {
+    module->spare = NULL;
+    status = dma_comm_post_in(module->comm, call, mca_coll_dma_request_done, request, request->task, &outcome);
+    if (OPAL_UNLIKELY(DMA_OK != status)) {
+        module->spare = request;
         mca_coll_dma_poll(true); /* the peers learn of it when the set-up has ended */
-        mca_coll_dma_request_return(request);
         return mca_coll_dma_error_class(status);
     }
+    if (DMA_OK == outcome && empty) {
+        module->spare = request;
+        *result = &ompi_request_empty;
+        return MPI_SUCCESS;
+    }
+    mca_coll_dma_request_hold(request);
     *result = &request->super.super;
-    if (!REQUEST_COMPLETE(*result)) {
+    if (DMA_AGAIN == outcome) {
         mca_coll_dma_poll(true);
+    } else {
+        mca_coll_dma_request_done(request, outcome);
     }
     return MPI_SUCCESS;
 }
@@ -40,7 +50,7 @@ int mca_coll_dma_iallgather(const void *sbuf, dma_count_t scount, struct ompi_da
     dma_call_t call;
 
     coll_dma_call(&call, DMA_ALLGATHER, sbuf, scount, stype, rbuf, rcount, rtype);
-    return post(module, comm, &call, request);
+    return post(module, comm, &call, true, request);
 }
 
 int mca_coll_dma_iallgatherv(const void *sbuf, dma_count_t scount, struct ompi_datatype_t *stype, void *rbuf,
@@ -53,7 +63,7 @@ int mca_coll_dma_iallgatherv(const void *sbuf, dma_count_t scount, struct ompi_d
     if (OPAL_UNLIKELY(coll_dma_negative(&call.recv, ompi_comm_size(comm)))) {
         return MPI_ERR_COUNT;
     }
-    return post(module, comm, &call, request);
+    return post(module, comm, &call, false, request);
 }
 
 int mca_coll_dma_ialltoall(const void *sbuf, dma_count_t scount, struct ompi_datatype_t *stype, void *rbuf,
@@ -63,7 +73,7 @@ int mca_coll_dma_ialltoall(const void *sbuf, dma_count_t scount, struct ompi_dat
     dma_call_t call;
 
     coll_dma_call(&call, DMA_ALLTOALL, sbuf, scount, stype, rbuf, rcount, rtype);
-    return post(module, comm, &call, request);
+    return post(module, comm, &call, true, request);
 }
 
 int mca_coll_dma_ialltoallv(const void *sbuf, dma_counts_t scounts, dma_displs_t sdispls, struct ompi_datatype_t *stype,
@@ -73,5 +83,5 @@ int mca_coll_dma_ialltoallv(const void *sbuf, dma_counts_t scounts, dma_displs_t
     dma_call_t call;
 
     coll_dma_call_alltoallv(&call, sbuf, scounts, sdispls, stype, rbuf, rcounts, rdispls, rtype);
-    return post(module, comm, &call, request);
+    return post(module, comm, &call, false, request);
 }

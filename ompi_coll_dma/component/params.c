@@ -37,7 +37,7 @@ int mca_coll_dma_register_params(void)
         {"net_profile", MCA_BASE_VAR_TYPE_STRING, &params->net_profile,
          "File with the cost model's constants for the network (default: built-in ones)"},
         {"net_chunk_bytes", MCA_BASE_VAR_TYPE_SIZE_T, &params->net_chunk_bytes,
-         "Largest message, in bytes, of blocks that are passed on from node to node"},
+         "Largest message, in bytes, of large blocks between nodes; 0: as the network wants it"},
         {"keepalive", MCA_BASE_VAR_TYPE_DOUBLE, &component->keepalive,
          "Seconds after which a link between nodes that is dead is noticed, and its collectives fail; at least 2"},
         {"verbose", MCA_BASE_VAR_TYPE_INT, &component->verbose,

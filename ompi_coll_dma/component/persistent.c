@@ -30,10 +30,11 @@ static int init(mca_coll_base_module_t *base, ompi_communicator_t *comm, const d
         status = make(module, comm, call, request);
     }
     if (DMA_OK != status) {
-        mca_coll_dma_request_return(request);
+        mca_coll_dma_request_drop(request);
         *result = MPI_REQUEST_NULL;
         return mca_coll_dma_error_class(status);
     }
+    mca_coll_dma_request_hold(request);
     mca_coll_dma_request_keep(request, call);
     *result = &request->super.super;
     return MPI_SUCCESS;

@@ -35,11 +35,21 @@ mca_coll_dma_request_t *mca_coll_dma_request_get(mca_coll_dma_module_t *module, 
     if (!persistent) {
         super->req_state = OMPI_REQUEST_ACTIVE;
     }
-    OBJ_RETAIN(comm);
-    OBJ_RETAIN(module);
     request->module = module;
     request->channel = NULL;
     return request;
+}
+
+void mca_coll_dma_request_hold(mca_coll_dma_request_t *request)
+{
+    OBJ_RETAIN(request->super.super.req_mpi_object.comm);
+    OBJ_RETAIN(request->module);
+}
+
+void mca_coll_dma_request_drop(mca_coll_dma_request_t *request)
+{
+    OMPI_REQUEST_FINI(&request->super.super);
+    OBJ_RELEASE(request);
 }
 
 /* A datatype, unless it lives for ever. */
@@ -83,8 +93,7 @@ void mca_coll_dma_request_return(mca_coll_dma_request_t *request)
     /* Ours if it is persistent. Else Open MPI has kept them when the call had returned, to release them at its completion,
      * which another thread may have seen in between. */
     release_types(DMA_REQUEST_OBJECTS(&request->super));
-    OMPI_REQUEST_FINI(&request->super.super);
-    OBJ_RELEASE(request);
+    mca_coll_dma_request_drop(request);
     OBJ_RELEASE(module);
     /* Takes the communicator apart if the user has freed it. */
     OBJ_RELEASE(comm);
@@ -112,7 +121,7 @@ static int request_start(size_t count, ompi_request_t **requests)
     for (size_t i = 0; i < count; i++) {
         mca_coll_dma_request_t *request = (mca_coll_dma_request_t *)requests[i];
         ompi_request_t *super = requests[i];
-        dma_status_t status;
+        dma_status_t status = DMA_OK, outcome = DMA_OK;
 
         if (OMPI_REQUEST_INACTIVE != super->req_state) {
             rc = MPI_ERR_REQUEST;
@@ -121,9 +130,11 @@ static int request_start(size_t count, ompi_request_t **requests)
         super->req_status = ompi_status_empty;
         super->req_complete = REQUEST_PENDING;
         super->req_state = OMPI_REQUEST_ACTIVE;
-        status = request->channel ? dma_channel_start(request->channel) : DMA_OK;
-        if (!request->channel || DMA_OK != status) {
-            mca_coll_dma_request_done(request, status);
+        if (request->channel) {
+            status = dma_channel_start(request->channel, &outcome);
+        }
+        if (DMA_AGAIN != outcome || DMA_OK != status) {
+            mca_coll_dma_request_done(request, DMA_OK != status ? status : outcome);
         }
     }
     mca_coll_dma_poll(true);

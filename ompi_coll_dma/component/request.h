@@ -1,6 +1,8 @@
 /*
  * Requests of non-blocking and persistent calls.
  *
+ * A call that ends while it is posted needs no request: the user gets Open MPI's empty one, and ours is the next call's.
+ *
  * A request keeps its communicator and its module from the call until it is freed, which for a non-blocking call is when
  * the user has seen its completion: a communicator may be freed meanwhile, and nobody takes it apart inside a progress
  * callback. Datatypes are kept in the part of a request that all collective components inherit: by Open MPI for a
@@ -21,9 +23,13 @@ typedef struct mca_coll_dma_request {
 
 OBJ_CLASS_DECLARATION(mca_coll_dma_request_t);
 
-/* NULL: no memory. */
+/* One that keeps nothing yet, which will do as long as the user's call lasts. NULL: no memory. */
 mca_coll_dma_request_t *mca_coll_dma_request_get(mca_coll_dma_module_t *module, ompi_communicator_t *comm,
                                                  bool persistent);
+/* Before the user gets it: keeps communicator and module. */
+void mca_coll_dma_request_hold(mca_coll_dma_request_t *request);
+/* Gives a request back that keeps nothing. */
+void mca_coll_dma_request_drop(mca_coll_dma_request_t *request);
 /* Gives a request back that is not under way, and lets go of all it keeps. */
 void mca_coll_dma_request_return(mca_coll_dma_request_t *request);
 /* Keeps the datatypes of a persistent call. */

@@ -32,20 +32,31 @@ static inline bool is_own(const dma_run_t *run, const dma_operand_t *o)
     return o->rank == run->plan->rank;
 }
 
-/* Where an operand is in this process. A peer's SEND is not: see cross(). */
-static inline char *address(const dma_run_t *run, const dma_operand_t *o, uint64_t trip, uint64_t skip)
+/* Where an operand is in this process that belongs to the call alone. A peer's SEND is not: see cross(). */
+static inline char *near(const dma_run_t *run, const dma_operand_t *o)
+{
+    if (o->base == DMA_BASE_SEND) {
+        return dma_blocks_addr(&run->send, (uint64_t)o->block) + o->offset;
+    }
+    if (o->base == DMA_BASE_RECV) {
+        return dma_blocks_addr(&run->recv, (uint64_t)o->block) + o->offset;
+    }
+    return o->base == DMA_BASE_LINE ? dma_window_desc(run->window, o->rank, run->seq)->line + o->offset
+                                    : dma_window_slot(run->window, o->rank, run->seq) + o->offset;
+}
+
+/* The same of any operand. */
+static char *address(const dma_run_t *run, const dma_operand_t *o, uint64_t trip, uint64_t skip)
 {
     const dma_window_t *w = run->window;
 
     switch (o->base) {
     case DMA_BASE_SEND:
-        return dma_blocks_addr(&run->send, (uint64_t)o->block) + o->offset + skip;
     case DMA_BASE_RECV:
-        return dma_blocks_addr(&run->recv, (uint64_t)o->block) + o->offset + skip;
+        return near(run, o) + skip;
     case DMA_BASE_LINE:
-        return dma_window_desc(w, o->rank, run->seq)->line + o->offset;
     case DMA_BASE_SLOT:
-        return dma_window_slot(w, o->rank, run->seq) + o->offset;
+        return near(run, o);
     case DMA_BASE_CHUNK:
         return dma_window_chunk(w, o->rank, run->stream[o->rank] + trip) + o->offset;
     case DMA_BASE_PAIR:
@@ -77,7 +88,65 @@ static void cross(dma_run_t *run, const dma_op_t *op, char *dst, uint64_t skip, 
     }
 }
 
-static inline void copy(dma_run_t *run, const dma_op_t *op, uint64_t trip)
+/* The commonest copy: a block or its head, between memory of this call that this process can address. */
+static inline bool is_plain(const dma_run_t *run, const dma_op_t *op)
+{
+    return op->code == DMA_OP_COPY && !(op->flags & DMA_OP_CHUNKED) && op->len.part <= DMA_HEAD &&
+           op->len.kind != DMA_LEN_CONST && op->src.base <= DMA_BASE_SLOT && op->dst[0].base <= DMA_BASE_SLOT &&
+           !is_cross(run, op);
+}
+
+/* Small calls are mostly made of such copies: a call of memcpy costs more than the bytes do. The first and the last bytes of
+ * a block, which may be the same ones. */
+static inline void move_small(char *dst, const char *src, uint64_t bytes)
+{
+    if (bytes >= 16) {
+        struct {
+            uint64_t words[2];
+        } first, last;
+
+        memcpy(&first, src, 16);
+        memcpy(&last, src + bytes - 16, 16);
+        memcpy(dst, &first, 16);
+        memcpy(dst + bytes - 16, &last, 16);
+    } else if (bytes >= 8) {
+        uint64_t first, last;
+
+        memcpy(&first, src, 8);
+        memcpy(&last, src + bytes - 8, 8);
+        memcpy(dst, &first, 8);
+        memcpy(dst + bytes - 8, &last, 8);
+    } else if (bytes >= 4) {
+        uint32_t first, last;
+
+        memcpy(&first, src, 4);
+        memcpy(&last, src + bytes - 4, 4);
+        memcpy(dst, &first, 4);
+        memcpy(dst + bytes - 4, &last, 4);
+    } else {
+        for (uint64_t i = 0; i < bytes; i++) {
+            dst[i] = src[i];
+        }
+    }
+}
+
+static inline void copy_plain(dma_run_t *run, const dma_op_t *op)
+{
+    uint64_t bytes = dma_blocks_bytes(op->len.kind == DMA_LEN_SEND ? &run->send : &run->recv, op->len.len);
+    char *dst = near(run, &op->dst[0]);
+    const char *src = near(run, &op->src);
+
+    if (op->len.part == DMA_HEAD && bytes > run->plan->head) {
+        bytes = run->plan->head;
+    }
+    if (bytes <= 32) {
+        move_small(dst, src, bytes);
+    } else {
+        memcpy(dst, src, bytes);
+    }
+}
+
+static __attribute__((noinline)) void copy(dma_run_t *run, const dma_op_t *op, uint64_t trip)
 {
     uint64_t skip, bytes = dma_run_length(run, &op->len, &skip);
     char *dst;
@@ -109,7 +178,7 @@ static inline void copy(dma_run_t *run, const dma_op_t *op, uint64_t trip)
 }
 
 /* Does a peer send what this rank receives? */
-static dma_status_t check(dma_run_t *run, const dma_op_t *op)
+static __attribute__((noinline)) dma_status_t check(dma_run_t *run, const dma_op_t *op)
 {
     uint64_t word;
 
@@ -123,7 +192,7 @@ static dma_status_t check(dma_run_t *run, const dma_op_t *op)
 
 /* The descriptor of a peer is not that of an ordinary first entry into our call. Either it is of another call, or the data
  * come with a later entry: the peer's, since its buffers are device memory, or everybody's, since the call is repeated. */
-static dma_status_t wait_later(dma_run_t *run, int peer, const dma_desc_t *d)
+static __attribute__((noinline)) dma_status_t wait_later(dma_run_t *run, int peer, const dma_desc_t *d)
 {
     uint64_t differ = d->sign ^ run->sign;
     dma_entry_t entry = run->entry == DMA_ENTRY_REPEATED ? DMA_ENTRY_REPEATED : DMA_ENTRY_STAGED;
@@ -140,13 +209,25 @@ static dma_status_t wait_later(dma_run_t *run, int peer, const dma_desc_t *d)
                                                                                                       : DMA_AGAIN;
 }
 
-static dma_status_t wait_entry(dma_run_t *run, int peer)
+/* A peer that is on its way is here in less time than a turn of whoever advances us takes. */
+static inline bool is_entered(dma_run_t *run, const dma_desc_t *d)
+{
+    /* acquire: header and payload are read after the number that announces them */
+    while (atomic_load_explicit(&d->seq, memory_order_acquire) != (uint32_t)run->seq) {
+        if (!run->looks) {
+            return false;
+        }
+        run->looks--;
+    }
+    return true;
+}
+
+static inline dma_status_t wait_entry(dma_run_t *run, int peer)
 {
     dma_window_t *w = run->window;
     const dma_desc_t *d = dma_window_desc(w, peer, run->seq);
 
-    /* acquire: header and payload are read after the number that announces them */
-    if (atomic_load_explicit(&d->seq, memory_order_acquire) != (uint32_t)run->seq) {
+    if (!is_entered(run, d)) {
         return DMA_AGAIN;
     }
     /* calls complete in any order: a descriptor that is looked at late may say less than a later one has said */
@@ -180,7 +261,7 @@ static dma_status_t wait_queue(const dma_run_t *run, int rank, int queue)
     return (int32_t)(word - run->epoch) >= 0 ? DMA_OK : DMA_AGAIN;
 }
 
-static dma_status_t wait_flag(dma_run_t *run, const dma_op_t *op, uint64_t trip)
+static __attribute__((noinline)) dma_status_t wait_flag(dma_run_t *run, const dma_op_t *op, uint64_t trip)
 {
     const dma_window_t *w = run->window;
     const dma_flag_ref_t *f = &op->flag;
@@ -239,7 +320,7 @@ static inline void enter(dma_run_t *run)
     atomic_store_explicit(&d->seq, (uint32_t)run->seq, memory_order_release);
 }
 
-static void signal_flag(dma_run_t *run, const dma_op_t *op, uint64_t trip)
+static __attribute__((noinline)) void signal_flag(dma_run_t *run, const dma_op_t *op, uint64_t trip)
 {
     const dma_window_t *w = run->window;
     const dma_flag_ref_t *f = &op->flag;
@@ -277,12 +358,16 @@ static void signal_flag(dma_run_t *run, const dma_op_t *op, uint64_t trip)
     }
 }
 
-static inline dma_status_t execute(dma_run_t *run, const dma_op_t *op, uint64_t trip)
+static inline __attribute__((always_inline)) dma_status_t execute(dma_run_t *run, const dma_op_t *op, uint64_t trip)
 {
     switch (op->code) {
     case DMA_OP_COPY:
     case DMA_OP_COPY2:
-        copy(run, op, trip);
+        if (is_plain(run, op)) {
+            copy_plain(run, op);
+        } else {
+            copy(run, op, trip);
+        }
         return DMA_OK;
     case DMA_OP_WAIT:
         return op->flag.kind == DMA_FLAG_ENTRY ? wait_entry(run, op->flag.rank) : wait_flag(run, op, trip);
@@ -300,14 +385,14 @@ static inline dma_status_t execute(dma_run_t *run, const dma_op_t *op, uint64_t 
 
 static dma_status_t run_straight(dma_run_t *run, const dma_prog_t *prog, dma_cursor_t *c)
 {
-    for (; c->pc < prog->nops; c->pc++) {
-        dma_status_t status = execute(run, &prog->ops[c->pc], 0);
+    const dma_op_t *op = prog->ops + c->pc, *end = prog->ops + prog->nops;
+    dma_status_t status = DMA_OK;
 
-        if (status != DMA_OK) {
-            return status;
-        }
+    while (op < end && (status = execute(run, op, 0)) == DMA_OK) {
+        op++;
     }
-    return DMA_OK;
+    c->pc = (uint32_t)(op - prog->ops);
+    return status;
 }
 
 static dma_status_t run_loop(dma_run_t *run, const dma_prog_t *prog, dma_cursor_t *c)
@@ -345,9 +430,9 @@ static dma_status_t host_start(dma_run_t *run)
 
         *c = (dma_cursor_t){.ended = prog->link != DMA_ON_HOST};
         if (has_loop(prog)) {
-            uint64_t skip;
+            uint64_t skip, bytes = dma_run_length(run, &prog->loop_len, &skip);
 
-            c->trips = (dma_run_length(run, &prog->loop_len, &skip) + run->chunk - 1) / run->chunk;
+            c->trips = bytes ? (bytes + run->chunk - 1) / run->chunk : 0; /* small blocks are spared the division */
         }
     }
     run->live = plan->gpu ? 1 : plan->nprogs;

@@ -108,8 +108,9 @@ typedef struct dma_gpu_engine {
     void (*card)(const dma_gpu_unit_t *unit, dma_gpu_card_t *card);
 
     dma_status_t (*bind)(dma_gpu_unit_t *unit, const dma_gpu_job_t *job, struct dma_bound **bound, char *why);
-    /* Waits, for a bounded time, until nothing that the communicator has started moves any more. */
-    void (*unbind)(struct dma_bound *bound);
+    /* Waits, for a bounded time, until nothing that the communicator has started moves any more. false: something may. Then
+     * what the device has been shown must stay where it is to the end of the process. */
+    bool (*unbind)(struct dma_bound *bound);
 
     /*
      * Both NULL, or: the next run's own block, out of place, before the peers have entered. It concerns this rank alone, so

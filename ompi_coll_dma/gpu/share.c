@@ -57,10 +57,15 @@ dma_share_t *dma_share_create(const dma_gpu_runtime_t *rt)
 void dma_share_destroy(dma_share_t *share)
 {
     exported_t *next;
+    pinned_t *p;
 
     for (exported_t *e = share->exports; e; e = next) {
         next = e->next;
         free(e);
+    }
+    while ((p = share->pins)) {
+        share->pins = p->next;
+        free(p);
     }
     pthread_mutex_destroy(&share->lock);
     free(share);

@@ -21,7 +21,7 @@ typedef struct dma_share dma_share_t;
 
 /* NULL: no memory. */
 dma_share_t *dma_share_create(const dma_gpu_runtime_t *rt);
-/* Everything has been given back. */
+/* Everything has been given back, but for memory that a device may still look at: that stays shown. */
 void dma_share_destroy(dma_share_t *share);
 
 /* Of this process, as an exporter. */

@@ -12,7 +12,13 @@
  * needs. That is all the order there is: operations under way touch the same bytes only to read them.
  *
  * A message is named by the two ranks and a step; both sides number the messages of a pair in the same order. It starts
- * no matter whether the other side has come to it, and may stay under way until then.
+ * no matter whether the other side has come to it, and may stay under way until then. All messages of a job can be put in
+ * one order that the SENT and RECEIVED lanes of all ranks follow: so a plan ends however few messages are under way at
+ * once, and however few receives are posted.
+ *
+ * A rank may run its plan relayed (task/relay.h): a message is copied away before it is sent, and put aside when it comes
+ * before it is copied to its place. In place such a plan needs no scratch, only that no message is copied to a place before
+ * the send that takes what is there, the receive's `after`, has copied it away, byte for byte. Nobody else sees it.
  *
  * Node-local collectives are calls of their own on the node's communicator, by whatever engine the node has. They match by
  * order, so all ranks of a node have the same ones in their LOCAL lanes:
@@ -59,8 +65,9 @@ typedef struct dma_cluster_op {
     uint64_t bytes;           /* SEND, RECV; COPY: of a row */
     uint32_t rows;            /* COPY */
     int64_t from_pitch, to_pitch;
-    int32_t peer;  /* SEND, RECV */
-    uint32_t step; /* SEND, RECV */
+    int32_t peer;   /* SEND, RECV */
+    uint32_t step;  /* SEND, RECV */
+    uint32_t after; /* RECV: of a relayed call in place: it overwrites what this send, counted from 1, takes with it */
     union {
         uint32_t first; /* GATHER, EXCHANGE: of the parts, one per rank of the node */
         struct {        /* GATHER: part i is the block of rank number round * (ranks of this node) + i of a node, */
@@ -80,10 +87,13 @@ typedef struct dma_cluster_part {
 typedef struct dma_cluster_req {
     dma_coll_t coll;
     bool in_place; /* all-gathers: of this rank alone */
+    bool
+        relayed; /* of this rank alone: what messages bring is put aside first, and what they take is copied away first */
+    bool
+        apart; /* of this rank alone: its sides are different kinds of memory, which the ranks of a node do not exchange */
     const dma_layout_t *layout;
     dma_blocks_t send, recv; /* sizes and displacements; addresses are not looked at */
-    uint64_t chunk;          /* messages of pipelined algorithms have at most so many bytes */
-    uint64_t flight;         /* bytes under way that keep an adapter busy, of this rank */
+    uint64_t chunk;          /* bytes of a message of pipelined algorithms: see dma_cluster_chunk */
 } dma_cluster_req_t;
 
 typedef struct dma_cluster_plan {
@@ -115,6 +125,19 @@ int dma_cluster_find(const char *name);
 
 /* The cheapest that fits for blocks of at most `bytes`, or `forced` when it is >= 0 and fits; -1: none does. */
 int dma_cluster_choose(const dma_net_profile_t *profile, const dma_cluster_req_t *req, uint64_t bytes, int forced);
+
+/* Messages of a block, at most; fewer on very many ranks, by DMA_CLUSTER_MESSAGES over all blocks. So a plan does not grow
+ * with the size of a call. */
+#define DMA_CLUSTER_PIECES   256
+#define DMA_CLUSTER_MESSAGES (1u << 18)
+
+/* The largest message of a block, from what both its ends know. */
+uint64_t dma_cluster_chunk(const dma_cluster_req_t *req, uint64_t bytes);
+
+/* Messages that a rank may send before what it has received. Enough for an adapter to have work while ranks wait for a
+ * processor, too few to fill the buffers of a network. */
+#define DMA_CLUSTER_AHEAD 16
+
 /* On success the caller owns the plan. */
 dma_status_t dma_cluster_build(const dma_cluster_req_t *req, int variant, dma_cluster_plan_t **plan);
 void dma_cluster_free(dma_cluster_plan_t *plan);

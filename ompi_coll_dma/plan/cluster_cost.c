@@ -4,6 +4,9 @@
  * A call is a way of steps: messages one after another, each a latency, two times a core's work and its bytes through an
  * adapter that some ranks share, and collectives inside the node, each a start and its bytes. Where both go on at the same
  * time the slower counts, and of the other its first step. Every node is taken to have as many ranks as the largest.
+ *
+ * Large blocks travel in chunks: an adapter is busy from the first to the last of them, and only the first chunk has a
+ * latency, or where it goes around the nodes one at each.
  */
 #include "plan/cluster_cost.h"
 
@@ -12,11 +15,19 @@ typedef unsigned __int128 wide_t;
 typedef struct shape {
     const dma_net_profile_t *net;
     uint64_t nodes, size, m;
+    uint64_t chunk, chunks; /* bytes of the largest one of a block; how many there are */
 } shape_t;
 
 static shape_t shape_of(const dma_net_profile_t *net, const dma_layout_t *l, uint64_t bytes)
 {
-    return (shape_t){.net = net, .nodes = (uint64_t)l->nnodes, .size = (uint64_t)l->most, .m = bytes};
+    uint64_t chunk = dma_net_profile_chunk(net, false);
+
+    return (shape_t){.net = net,
+                     .nodes = (uint64_t)l->nnodes,
+                     .size = (uint64_t)l->most,
+                     .m = bytes,
+                     .chunk = bytes < chunk ? bytes : chunk,
+                     .chunks = bytes ? (bytes - 1) / chunk + 1 : 1};
 }
 
 /* Rates are bytes per microsecond. */
@@ -33,10 +44,12 @@ static wide_t wire(const shape_t *s, wide_t bytes, uint64_t users)
     return users ? time_of(bytes * users / rails, s->net->nic_mbps) : 0;
 }
 
-/* A rank sends `n` messages and receives as many, one after the other without waiting. */
-static wide_t messages(const shape_t *s, wide_t n)
+/* Each of `users` ranks of a node sends `n` messages and receives as many, one after the other without waiting. */
+static wide_t messages(const shape_t *s, wide_t n, uint64_t users)
 {
-    return 2 * n * s->net->message_ps;
+    wide_t work = 2 * n * s->net->message_ps, shared = work * s->net->core_ranks * users / s->size;
+
+    return shared > work ? shared : work;
 }
 
 /* A collective inside the node that brings every rank so many bytes from each other, over links that work side by side. */
@@ -70,38 +83,42 @@ static wide_t more(wide_t a, wide_t b)
     return a > b ? a : b;
 }
 
-/* Blocks of one node after the other land and are spread, those of our own node at once: the slower of the two goes on all
- * the time. */
-static uint64_t walk(const shape_t *s, wide_t step, wide_t start)
+/* Chunks of all other nodes' blocks land one after the other and are spread, those of our own node at once: what is slower,
+ * the network or the spreading, is busy all the time. `net`: until the last chunk has landed. */
+static uint64_t walk(const shape_t *s, wide_t net)
 {
-    wide_t spread = inside(s, s->m);
+    wide_t spread = (s->chunks - 1) * inside(s, 0) + inside(s, s->m);
 
-    return picoseconds(start + more(step * (s->nodes - 1) + spread, spread * s->nodes) + copied(s, s->m));
+    return picoseconds(more(net + inside(s, s->chunk), spread * s->nodes + copied(s, s->m)));
 }
 
 uint64_t dma_cluster_cost_ring(const dma_net_profile_t *net, const dma_layout_t *l, dma_coll_t coll, uint64_t bytes)
 {
     shape_t s = shape_of(net, l, bytes);
+    wide_t others = s.nodes - 1, first = net->latency_ps + messages(&s, 1, s.size);
+    wide_t busy = more(wire(&s, others * s.m, s.size), messages(&s, others * s.chunks, s.size));
 
     (void)coll;
-    return walk(&s, net->latency_ps + messages(&s, 1) + wire(&s, s.m, s.size), 0);
+    return walk(&s, more(first + busy, others * (first + wire(&s, s.chunk, s.size))));
 }
 
 uint64_t dma_cluster_cost_direct(const dma_net_profile_t *net, const dma_layout_t *l, dma_coll_t coll, uint64_t bytes)
 {
     shape_t s = shape_of(net, l, bytes);
-    wide_t several = s.nodes > 2 ? wire(&s, s.m, s.size) / 8 : 0; /* several senders meet at one adapter */
+    wide_t others = s.nodes - 1, busy = wire(&s, others * s.m, s.size);
 
     (void)coll;
-    return walk(&s, messages(&s, 1) + wire(&s, s.m, s.size) + several, net->latency_ps);
+    busy += s.nodes > 2 ? busy / 8 : 0; /* several senders meet at one adapter */
+    return walk(&s, net->latency_ps + more(busy, messages(&s, others * s.chunks, s.size)));
 }
 
 uint64_t dma_cluster_cost_rails(const dma_net_profile_t *net, const dma_layout_t *l, dma_coll_t coll, uint64_t bytes)
 {
     shape_t s = shape_of(net, l, bytes);
-    wide_t t = (wide_t)rounds(s.nodes) * (net->latency_ps + messages(&s, 1)) + wire(&s, (s.nodes - 1) * s.m, s.size);
+    wide_t t = (wide_t)rounds(s.nodes) * (net->latency_ps + messages(&s, 1, s.size));
 
     (void)coll;
+    t += wire(&s, (s.nodes - 1) * s.m, s.size);
     return picoseconds(t + inside(&s, s.nodes * s.m) + copied(&s, s.nodes * s.size * s.m));
 }
 
@@ -111,7 +128,7 @@ uint64_t dma_cluster_cost_leader(const dma_net_profile_t *net, const dma_layout_
     wide_t node = (wide_t)s.size * s.m, t;
 
     (void)coll;
-    t = (wide_t)rounds(s.nodes) * (net->latency_ps + messages(&s, 1)) + wire(&s, (s.nodes - 1) * node, 1);
+    t = (wide_t)rounds(s.nodes) * (net->latency_ps + messages(&s, 1, 1)) + wire(&s, (s.nodes - 1) * node, 1);
     if (s.size > 1) {
         t += inside(&s, s.m) + inside(&s, s.nodes * node);
     }
@@ -124,7 +141,7 @@ uint64_t dma_cluster_cost_split(const dma_net_profile_t *net, const dma_layout_t
     wide_t n = (wide_t)(s.nodes - 1) * s.size, inner = inside(&s, s.m);
 
     (void)coll;
-    return picoseconds(net->latency_ps + more(messages(&s, n), wire(&s, n * s.m, s.size)) + inner);
+    return picoseconds(net->latency_ps + more(messages(&s, n * s.chunks, s.size), wire(&s, n * s.m, s.size)) + inner);
 }
 
 uint64_t dma_cluster_cost_transpose(const dma_net_profile_t *net, const dma_layout_t *l, dma_coll_t coll,
@@ -134,7 +151,7 @@ uint64_t dma_cluster_cost_transpose(const dma_net_profile_t *net, const dma_layo
     wide_t others = (wide_t)(s.nodes - 1) * s.size * s.m, inner = inside(&s, (s.nodes - 1) * s.m);
 
     (void)coll;
-    return picoseconds(net->latency_ps + more(messages(&s, s.nodes - 1), wire(&s, others, s.size)) + inner +
+    return picoseconds(net->latency_ps + more(messages(&s, s.nodes - 1, s.size), wire(&s, others, s.size)) + inner +
                        inside(&s, s.m) + copied(&s, 3 * others));
 }
 
@@ -145,7 +162,7 @@ uint64_t dma_cluster_cost_pairs(const dma_net_profile_t *net, const dma_layout_t
     wide_t pair = (wide_t)s.size * s.size * s.m, others = (wide_t)(s.nodes - 1) * s.size * s.m;
 
     (void)coll;
-    return picoseconds(net->latency_ps + more(messages(&s, turns), wire(&s, turns * pair, (uint64_t)users)) +
+    return picoseconds(net->latency_ps + more(messages(&s, turns, users), wire(&s, turns * pair, (uint64_t)users)) +
                        2 * inside(&s, turns * s.size * s.m + s.m) + copied(&s, 5 * others + 2 * s.size * s.m));
 }
 

@@ -1,9 +1,12 @@
 /*
  * All-to-alls between nodes.
  *
- *     cluster_split      Every block goes straight to its rank, node after node: in step k a node sends to the one k behind
- *                        it and hears from the one k before it, so no adapter is hit by all; a step begins when what was
- *                        to come in the step before the last has come. Blocks of the own node are an exchange inside it.
+ *     cluster_split      Every block goes straight to its rank, one chunk of each in turn, node after node: in turn k a node
+ *                        sends to the one k behind it and hears from the one k before it, so no adapter is hit by all, and
+ *                        nobody is more than some messages before what it has received: so nobody's adapter is asked
+ *                        for more than it carries for long, and what comes unawaited needs little memory. Blocks of the
+ *                        own node are an exchange inside it. In place, nodes x and y with x + y = k modulo their number
+ *                        exchange in turn k.
  *     cluster_transpose  Small blocks: ranks give each other, inside the node, what the other is to carry, so that one
  *                        message per pair of a carrier and a rank holds the blocks of the whole node. The carrier of what
  *                        goes to a rank is the one of its index, or where our node has fewer ranks, of its index modulo
@@ -23,11 +26,9 @@
 #include "plan/cluster.h"
 #include "plan/cluster_cost.h"
 
-#define AHEAD 2 /* steps of cluster_split that a node may be before what it has received */
-
 /* ---- split ---- */
 
-/* Blocks of the own node, as an exchange. `fresh`: what must have been copied away first. */
+/* Blocks of the own node, as an exchange. */
 static void exchange_own(dma_cluster_plan_t *plan)
 {
     const dma_cluster_req_t *req = &plan->req;
@@ -49,21 +50,56 @@ static void exchange_own(dma_cluster_plan_t *plan)
     }
 }
 
+/* Whom our node sends to in turn k, and hears from; itself: nobody. In place it is the same node, so that what leaves a
+ * place and what comes there meet in one turn. */
+static int send_node(const dma_cluster_req_t *req, int k)
+{
+    return dma_layout_turn(req->layout, req->in_place ? -req->layout->node : req->layout->node, k);
+}
+
+static int receive_node(const dma_cluster_req_t *req, int k)
+{
+    return req->in_place ? send_node(req, k) : dma_layout_turn(req->layout, req->layout->node, -k);
+}
+
+static int node_turns(const dma_cluster_req_t *req)
+{
+    return req->in_place ? req->layout->nnodes : req->layout->nnodes - 1;
+}
+
+/* The rank of a node with `size` that ours has to do with in turn t of these: both find each other in the same turn. */
+static int turns(const dma_layout_t *l, int size)
+{
+    int own = dma_layout_size(l, l->node);
+
+    return own > size ? own : size;
+}
+
+static int mate(const dma_layout_t *l, int size, int t)
+{
+    int n = turns(l, size);
+
+    return (t + n - l->index) % n; /* `size` or more: none */
+}
+
 /* In place the messages would overwrite what is still to be sent. */
 static uint32_t save(dma_cluster_plan_t *plan)
 {
-    const dma_layout_t *l = plan->req.layout;
+    const dma_cluster_req_t *req = &plan->req;
+    const dma_layout_t *l = req->layout;
+    bool fresh = true;
     uint64_t at = 0;
 
-    for (int k = 1; plan->req.in_place && k < l->nnodes; k++) {
-        int node = dma_layout_turn(l, l->node, k);
+    for (int k = 1; req->in_place && !req->relayed && k <= node_turns(req); k++) {
+        int node = send_node(req, k);
 
-        for (int j = 0; j < dma_layout_size(l, node); j++) {
+        for (int j = 0; node != l->node && j < dma_layout_size(l, node); j++) {
             int rank = dma_layout_rank(l, node, j);
-            uint64_t bytes = dma_blocks_bytes(&plan->req.send, (uint64_t)rank);
+            uint64_t bytes = dma_blocks_bytes(&req->send, (uint64_t)rank);
 
-            dma_cluster_copy(plan, k == 1 && j == 0, dma_place_at(DMA_CLUSTER_TEMP, (int64_t)at),
-                             dma_place_out(plan, rank), bytes);
+            dma_cluster_copy(plan, fresh, dma_place_at(DMA_CLUSTER_TEMP, (int64_t)at), dma_place_out(plan, rank),
+                             bytes);
+            fresh = false;
             at += bytes;
         }
     }
@@ -71,81 +107,126 @@ static uint32_t save(dma_cluster_plan_t *plan)
     return plan->nops[DMA_LOCAL];
 }
 
-/* To the ranks of the node at distance k; `at`: of their blocks in scratch, in place. */
-static uint64_t send_step(dma_cluster_plan_t *plan, int k, uint32_t saved, uint32_t came, uint64_t at)
+/* One chunk of a block; `step`: its number, on both sides. */
+typedef struct piece {
+    uint64_t skip, bytes;
+} piece_t;
+
+static piece_t piece_of(const dma_cluster_plan_t *plan, uint64_t bytes, uint32_t step)
+{
+    uint64_t chunk = dma_cluster_chunk(&plan->req, bytes), skip = (uint64_t)step * chunk;
+    uint64_t left = bytes > skip ? bytes - skip : 0;
+
+    return (piece_t){.skip = skip, .bytes = left < chunk ? left : chunk};
+}
+
+/* To the ranks of a node; `at`: of their blocks in scratch, where they have been saved. */
+static uint64_t send_step(dma_cluster_plan_t *plan, int node, uint32_t step, uint32_t saved, uint32_t came, uint64_t at)
 {
     const dma_cluster_req_t *req = &plan->req;
     const dma_layout_t *l = req->layout;
-    int node = dma_layout_turn(l, l->node, k), size = dma_layout_size(l, node);
+    int size = dma_layout_size(l, node);
     uint64_t all = 0;
 
     for (int j = 0; j < size; j++) {
         all += dma_blocks_bytes(&req->send, (uint64_t)dma_layout_rank(l, node, j));
     }
-    for (int t = 0; t < size; t++) { /* rotated: not all begin with the same */
-        int j = (l->index + t) % size, rank = dma_layout_rank(l, node, j);
-        uint64_t bytes = dma_blocks_bytes(&req->send, (uint64_t)rank), before = 0;
-        dma_cluster_place_t from = dma_place_out(plan, rank);
+    for (int t = 0; t < turns(l, size); t++) {
+        int j = mate(l, size, t), rank = j < size ? dma_layout_rank(l, node, j) : -1;
+        piece_t piece = piece_of(plan, j < size ? dma_blocks_bytes(&req->send, (uint64_t)rank) : 0, step);
+        dma_cluster_place_t from;
         dma_cluster_op_t *op;
+        uint64_t before = 0;
 
+        if (!piece.bytes) {
+            continue;
+        }
+        from = dma_place_out(plan, rank);
         for (int i = 0; req->in_place && i < j; i++) {
             before += dma_blocks_bytes(&req->send, (uint64_t)dma_layout_rank(l, node, i));
         }
-        if (req->in_place) {
+        if (req->in_place && !req->relayed) {
             from = dma_place_at(DMA_CLUSTER_TEMP, (int64_t)(at + before));
         }
-        if (bytes) {
-            op = dma_cluster_send(plan, rank, 0, from, bytes);
-            op->need[DMA_LOCAL] = req->in_place ? saved : 0;
-            op->need[DMA_RECEIVED] = came;
-        }
+        from.at += (int64_t)piece.skip;
+        op = dma_cluster_send(plan, rank, step, from, piece.bytes);
+        op->need[DMA_LOCAL] = saved;
+        op->need[DMA_RECEIVED] = came;
     }
     return at + all;
 }
 
-static void receive_step(dma_cluster_plan_t *plan, int k, uint32_t saved)
+/* `sent`: before the sends of this turn. */
+static void receive_step(dma_cluster_plan_t *plan, int node, uint32_t step, uint32_t saved, uint32_t sent)
 {
     const dma_cluster_req_t *req = &plan->req;
     const dma_layout_t *l = req->layout;
-    int node = dma_layout_turn(l, l->node, -k), size = dma_layout_size(l, node);
+    int size = dma_layout_size(l, node);
 
-    for (int t = 0; t < size; t++) {
-        int j = (l->index % size + size - t) % size, rank = dma_layout_rank(l, node, j);
-        uint64_t bytes = dma_blocks_bytes(&req->recv, (uint64_t)rank);
+    for (int t = 0; t < turns(l, size); t++) {
+        int j = mate(l, size, t), rank = j < size ? dma_layout_rank(l, node, j) : -1;
+        piece_t piece = piece_of(plan, j < size ? dma_blocks_bytes(&req->recv, (uint64_t)rank) : 0, step);
+        dma_cluster_place_t to;
+        dma_cluster_op_t *op;
 
-        if (bytes) {
-            dma_cluster_recv(plan, rank, 0, dma_place_in(plan, rank), bytes)->need[DMA_LOCAL] =
-                req->in_place ? saved : 0;
+        if (piece.bytes) {
+            to = dma_place_in(plan, rank);
+            to.at += (int64_t)piece.skip;
+            op = dma_cluster_recv(plan, rank, step, to, piece.bytes);
+            op->need[DMA_LOCAL] = saved;
+            op->after = req->in_place && req->relayed ? ++sent : 0;
         }
     }
 }
 
-/* Messages under way: as few as keep the adapter busy. More only meet at the adapters of others. */
-static uint32_t window(const dma_cluster_plan_t *plan)
+/* The largest block of ours, and the most messages of one: that may be a smaller one's. */
+static uint64_t largest(const dma_cluster_req_t *req, uint64_t *pieces)
 {
-    const dma_layout_t *l = plan->req.layout;
-    uint64_t most = 1;
+    const dma_blocks_t *sides[] = {&req->send, &req->recv};
+    uint64_t most = 0;
 
-    for (int r = 0; r < l->nranks; r++) {
-        uint64_t bytes = dma_blocks_bytes(&plan->req.send, (uint64_t)r);
+    *pieces = 0;
+    for (int side = 0; side < 2; side++) {
+        for (int r = 0; r < req->layout->nranks; r++) {
+            uint64_t bytes = dma_blocks_bytes(sides[side], (uint64_t)r), chunk = dma_cluster_chunk(req, bytes);
 
-        most = bytes > most ? bytes : most;
+            most = bytes > most ? bytes : most;
+            *pieces = (bytes + chunk - 1) / chunk > *pieces ? (bytes + chunk - 1) / chunk : *pieces;
+        }
     }
-    return 1 + (plan->req.flight / most < 64 ? (uint32_t)(plan->req.flight / most) : 64);
+    return most;
+}
+
+/* Turns that a node may be before what it has received: of so many messages of a rank, or as many bytes. */
+static uint32_t turns_ahead(const dma_cluster_req_t *req, uint64_t most)
+{
+    uint64_t messages = DMA_CLUSTER_AHEAD * req->chunk / dma_cluster_chunk(req, most);
+    uint32_t ahead = (uint32_t)((messages + (uint64_t)req->layout->most - 1) / (uint64_t)req->layout->most);
+
+    return ahead < 2 ? 2 : ahead;
 }
 
 static void build_split(dma_cluster_plan_t *plan)
 {
-    const dma_layout_t *l = plan->req.layout;
-    uint32_t saved = save(plan), came[AHEAD] = {0};
-    uint64_t at = 0;
+    const dma_cluster_req_t *req = &plan->req;
+    uint64_t pieces, most = largest(req, &pieces);
+    uint32_t saved = save(plan), ahead = turns_ahead(req, most), turn = 0;
+    uint32_t came[DMA_CLUSTER_AHEAD] = {0};
 
     exchange_own(plan);
-    plan->window[DMA_SENT] = window(plan);
-    for (int k = 1; k < l->nnodes; k++) {
-        at = send_step(plan, k, saved, came[k % AHEAD], at);
-        receive_step(plan, k, saved);
-        came[k % AHEAD] = plan->nops[DMA_RECEIVED];
+    for (uint32_t step = 0; step < pieces; step++) {
+        uint64_t at = 0;
+
+        for (int k = 1; k <= node_turns(req); k++) {
+            uint32_t sent = plan->nops[DMA_SENT];
+
+            if (send_node(req, k) == req->layout->node) {
+                continue;
+            }
+            at = send_step(plan, send_node(req, k), step, saved, came[turn % ahead], at);
+            receive_step(plan, receive_node(req, k), step, saved, sent);
+            came[turn++ % ahead] = plan->nops[DMA_RECEIVED];
+        }
     }
 }
 

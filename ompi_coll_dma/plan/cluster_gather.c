@@ -52,9 +52,17 @@ static uint64_t chunk_bytes(const walk_t *w, uint64_t bytes, uint32_t c)
     return left < w->chunk ? left : w->chunk;
 }
 
+/* Of our own block: not more than so many messages before what has come, of the next `due` messages. */
+static uint32_t pace(uint32_t had, uint32_t c, uint32_t due)
+{
+    uint32_t want = had + c + 1 > DMA_CLUSTER_AHEAD ? had + c + 1 - DMA_CLUSTER_AHEAD : 0;
+
+    return want < had + due ? want : had + due;
+}
+
 /* What we carry of a block that has come from its home `distance` nodes back, to the next node; `had`: receives before
- * its own. */
-static void send_on(walk_t *w, int home, int j, int distance, int to, uint32_t had)
+ * its own, or our own block: receives before those of this step, of which there are `due`. */
+static void send_on(walk_t *w, int home, int j, int distance, int to, uint32_t had, uint32_t due)
 {
     int size = dma_layout_size(w->l, to), peer = dma_layout_rank(w->l, to, j % size);
     int rank = dma_layout_rank(w->l, home, j);
@@ -67,7 +75,7 @@ static void send_on(walk_t *w, int home, int j, int distance, int to, uint32_t h
 
         from.at += (int64_t)(c * w->chunk);
         op = dma_cluster_send(w->plan, peer, step_of(w, distance, j, c), from, chunk_bytes(w, bytes, c));
-        op->need[DMA_RECEIVED] = own ? 0 : had + c + 1;
+        op->need[DMA_RECEIVED] = own ? pace(had, c, due) : had + c + 1;
     }
 }
 
@@ -83,6 +91,12 @@ static void receive(walk_t *w, int home, int j, int distance, int from)
         to.at += (int64_t)(c * w->chunk);
         dma_cluster_recv(w->plan, peer, step_of(w, distance, j, c), to, chunk_bytes(w, bytes, c));
     }
+}
+
+/* Our own block goes to its place with the others of our node. */
+static bool own_straight(const walk_t *w)
+{
+    return !w->plan->req.in_place && !w->plan->req.apart && w->size > 1;
 }
 
 /* The blocks of a node, inside ours: `had` receives come before the first of those that we carry. */
@@ -109,6 +123,9 @@ static void spread(walk_t *w, int home, uint32_t had)
             op->of.most = w->chunk;
             op->to = dma_place_at(DMA_CLUSTER_IN, 0);
             op->from = dma_place_at(DMA_CLUSTER_IN, dma_cluster_part(w->plan, op, w->l->index).to);
+            if (home == w->l->node && own_straight(w)) {
+                op->from = dma_place_at(DMA_CLUSTER_OUT, (int64_t)op->of.skip);
+            }
             if (home != w->l->node) {
                 op->need[DMA_RECEIVED] = c < carried ? had + c + 1 : had + carried;
             }
@@ -123,7 +140,7 @@ static void begin(walk_t *w)
     const dma_cluster_req_t *req = &w->plan->req;
     uint64_t bytes = dma_blocks_bytes(&req->recv, (uint64_t)w->l->rank);
 
-    if (!req->in_place && bytes) {
+    if (!req->in_place && bytes && !own_straight(w)) {
         dma_cluster_copy(w->plan, true, dma_place_in(w->plan, w->l->rank), dma_place_at(DMA_CLUSTER_OUT, 0), bytes);
     }
     spread(w, w->l->node, 0);
@@ -132,32 +149,34 @@ static void begin(walk_t *w)
 static void build_walk(dma_cluster_plan_t *plan, bool ring)
 {
     const dma_layout_t *l = plan->req.layout;
-    walk_t w = {.plan = plan, .l = l, .chunk = plan->req.chunk, .chunks = 1, .ring = ring};
+    walk_t w = {.plan = plan, .l = l, .ring = ring};
     uint32_t had = 0, before = 0;
+    uint64_t most = 1;
 
     w.size = dma_layout_size(l, l->node);
     for (int r = 0; r < l->nranks; r++) {
-        uint32_t chunks = chunks_of(&w, dma_blocks_bytes(&plan->req.recv, (uint64_t)r));
+        uint64_t bytes = dma_blocks_bytes(&plan->req.recv, (uint64_t)r);
 
-        w.chunks = chunks > w.chunks ? chunks : w.chunks;
+        most = bytes > most ? bytes : most;
     }
+    w.chunk = dma_cluster_chunk(&plan->req, most);
+    w.chunks = chunks_of(&w, most);
     begin(&w);
     for (int k = 1; k < l->nnodes; k++) {
         int home = dma_layout_turn(l, l->node, -k), last = dma_layout_turn(l, l->node, 1 - k);
         int to = dma_layout_turn(l, l->node, ring ? 1 : k), from = dma_layout_turn(l, l->node, ring ? -1 : -k);
-        uint32_t at = ring ? before : 0;
 
-        if (!ring) {
-            send_on(&w, l->node, l->index, k, to, 0);
-        }
-        for (int j = l->index; ring && j < dma_layout_size(l, last); j += w.size) {
-            send_on(&w, last, j, k, to, at);
-            at += k > 1 ? chunks_of(&w, block_bytes(&w, last, j)) : 0;
-        }
-        before = had;
         for (int j = l->index; j < dma_layout_size(l, home); j += w.size) {
             receive(&w, home, j, k, from);
         }
+        if (!ring || k == 1) {
+            send_on(&w, l->node, l->index, k, to, had, plan->nops[DMA_RECEIVED] - had);
+        }
+        for (int j = l->index; ring && k > 1 && j < dma_layout_size(l, last); j += w.size) {
+            send_on(&w, last, j, k, to, before, 0);
+            before += chunks_of(&w, block_bytes(&w, last, j));
+        }
+        before = had;
         spread(&w, home, had);
         had = plan->nops[DMA_RECEIVED];
     }

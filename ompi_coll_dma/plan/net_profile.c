@@ -23,6 +23,29 @@ dma_net_profile_t dma_net_profile_default(void)
     };
 }
 
+dma_net_profile_t dma_net_profile_tcp(void)
+{
+    dma_net_profile_t profile = dma_net_profile_default();
+
+    profile.latency_ps = 30000000;
+    profile.message_ps = 5000000;
+    profile.nic_mbps = 1190;
+    profile.rails = 1;
+    return profile;
+}
+
+uint64_t dma_net_profile_chunk(const dma_net_profile_t *profile, bool over_tcp)
+{
+    const uint64_t least = UINT64_C(16) << 10, most = over_tcp ? least : UINT64_C(1) << 20;
+    uint64_t wait = profile->latency_ps > profile->local_ps ? profile->latency_ps : profile->local_ps;
+    uint64_t chunk = least;
+
+    while (chunk < most && chunk * 2 / 4 <= wait / 1000 * profile->nic_mbps / 1000) {
+        chunk *= 2;
+    }
+    return chunk;
+}
+
 static dma_status_t take(dma_status_t status, const uint64_t *values, dma_net_profile_t *profile, char *error,
                          size_t error_bytes)
 {
@@ -32,8 +55,8 @@ static dma_status_t take(dma_status_t status, const uint64_t *values, dma_net_pr
         return status;
     }
     memcpy(&read, values, sizeof(read));
-    if (!read.rails) {
-        snprintf(error, error_bytes, "rails must not be 0");
+    if (!read.rails || !read.nic_mbps || !read.local_mbps || !read.copy_mbps) {
+        snprintf(error, error_bytes, "rails and rates must not be 0");
         return DMA_ERR_ARG;
     }
     *profile = read;

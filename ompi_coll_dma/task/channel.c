@@ -25,6 +25,7 @@ struct dma_channel {
     void *arrays;
     void *branch;  /* of the host, where starts are done by messages; else NULL */
     void *numbers; /* our copies of counts and displacements */
+    bool placed;   /* the task says already where everything is: a start has nothing to find out */
 };
 
 /* Our own copy of an array of numbers, or NULL for NULL. */
@@ -110,6 +111,21 @@ static dma_status_t by_messages(dma_channel_t *ch)
     return DMA_OK;
 }
 
+/* Where nothing is packed, a start changes nothing in the task but its number: then it is made once. With a GPU runtime in
+ * the process each start asks what the buffers are. One that is loaded later does not change memory that is in use. */
+static void place(dma_channel_t *ch)
+{
+    const dma_call_t *call = &ch->call;
+    dma_comm_t *comm = ch->comm;
+
+    if (comm->proc->runtime || dma_gpu_runtime_loaded() || dma_call_empty(call, comm->nranks) || !call->recv.dense ||
+        (!call->in_place && !call->send.dense)) {
+        return;
+    }
+    /* an error is for the starts to find, which tell the peers */
+    ch->placed = dma_task_init(comm, &ch->task, call, ch->arrays) == DMA_OK;
+}
+
 /* Shared memory for the channel, or messages of its own. */
 static dma_status_t prepare(dma_channel_t *ch)
 {
@@ -128,7 +144,11 @@ static dma_status_t prepare(dma_channel_t *ch)
         return DMA_OK;
     }
     if (status == DMA_OK) {
-        return dma_device_freeze(comm, &ch->call, ch->arrays);
+        status = dma_device_freeze(comm, &ch->call, ch->arrays);
+        if (status == DMA_OK) {
+            place(ch);
+        }
+        return status;
     }
     if (status != DMA_UNSUPPORTED) {
         return status;
@@ -192,13 +212,17 @@ free_channel:
     return status;
 }
 
-dma_status_t dma_channel_start(dma_channel_t *ch)
+dma_status_t dma_channel_start(dma_channel_t *ch, dma_status_t *outcome)
 {
+    if (ch->placed) {
+        ch->task.run.entry = DMA_ENTRY_FIRST;
+        return dma_comm_post_placed(ch->comm, ch->done, ch->arg, &ch->task, outcome);
+    }
     if (ch->comm->device && ch->comm->device->frozen) {
         dma_device_thaw(ch->comm, &ch->task, ch->arrays);
-        return dma_comm_post_placed(ch->comm, ch->done, ch->arg, &ch->task);
+        return dma_comm_post_placed(ch->comm, ch->done, ch->arg, &ch->task, outcome);
     }
-    return dma_comm_post_task(ch->comm, &ch->call, ch->arrays, ch->done, ch->arg, &ch->task);
+    return dma_comm_post_task(ch->comm, &ch->call, ch->arrays, ch->done, ch->arg, &ch->task, outcome);
 }
 
 void dma_channel_destroy(dma_channel_t *ch)

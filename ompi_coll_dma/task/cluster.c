@@ -11,7 +11,7 @@
 
 #include "task/cluster.h"
 
-#define PROTOCOL   1
+#define PROTOCOL   2
 #define LOOK_TURNS 32 /* turns between two looks at alarms and poison */
 #define DEAD_LOOKS 64 /* of those, between two at the processes of our node */
 
@@ -64,6 +64,7 @@ dma_status_t dma_cluster_create(dma_comm_t *comm, const dma_comm_config_t *confi
     if (!c) {
         return DMA_ERR_NOMEM;
     }
+    c->proc = comm->proc;
     c->wire = comm->proc->wire;
     c->host = comm->host;
     c->handle = comm->handle;
@@ -99,7 +100,14 @@ void dma_cluster_destroy(dma_comm_t *comm)
         dma_cluster_free(c->memo[i].plan);
     }
     dma_layout_free(&c->layout);
+    if (c->filled) {
+        dma_proc_report(comm->proc, DMA_REPORT_INFO, "relay",
+                        "device memory of %s: %llu messages through slots, %llu copied while others were on the way",
+                        comm->text, (unsigned long long)c->filled, (unsigned long long)c->overlapped);
+    }
+    dma_lanes_free(c);
     free(c->call.numbers);
+    free(c->call.arrays);
     pthread_mutex_destroy(&c->lock);
     free(c);
     comm->cluster = NULL;
@@ -122,16 +130,18 @@ static int32_t forced_variant(dma_comm_t *comm, const char *name)
 static void rank0_choices(dma_comm_t *comm, record_t *r)
 {
     const dma_params_t *params = &comm->proc->params;
+    bool over_tcp = comm->cluster->net && comm->cluster->wire->over_tcp(comm->cluster->net);
     char error[128];
 
-    r->profile = dma_net_profile_default();
+    r->profile = over_tcp ? dma_net_profile_tcp() : dma_net_profile_default();
     if (params->net_profile && dma_net_profile_load(params->net_profile, &r->profile, error, sizeof(error)) != DMA_OK) {
         dma_proc_report(comm->proc, DMA_REPORT_WARN, "net_profile",
                         "the network profile %s cannot be used (%s); the built-in one is used instead",
                         params->net_profile, error);
     }
     r->forced = forced_variant(comm, params->net_variant);
-    r->chunk = params->net_chunk_bytes < 4096 ? 4096 : params->net_chunk_bytes;
+    r->chunk = params->net_chunk_bytes ? params->net_chunk_bytes : dma_net_profile_chunk(&r->profile, over_tcp);
+    r->chunk = r->chunk < 4096 ? 4096 : r->chunk;
     r->owner = comm->cluster->wire->self();
     r->id = atomic_fetch_add(&comm->proc->next_id, 1);
 }
@@ -164,6 +174,14 @@ dma_status_t dma_cluster_setup_begin(dma_comm_t *comm)
     return status;
 }
 
+static uint64_t piece_of(uint64_t chunk)
+{
+    uint64_t piece = chunk < CLUSTER_PIECE / CLUSTER_CHUNKS ? CLUSTER_CHUNKS * chunk : CLUSTER_PIECE;
+
+    piece = piece > chunk ? piece : chunk;
+    return piece < CLUSTER_PIECE_MOST ? piece : CLUSTER_PIECE_MOST;
+}
+
 /* From the same records on all ranks, so all find the same. */
 static const char *lay_out(dma_comm_t *comm, dma_status_t *status)
 {
@@ -194,6 +212,7 @@ static const char *lay_out(dma_comm_t *comm, dma_status_t *status)
     c->profile = zero->profile;
     c->forced = zero->forced;
     c->chunk = zero->chunk;
+    c->piece = piece_of(c->chunk);
     c->owner = zero->owner;
     c->id = zero->id;
     return why;
@@ -213,7 +232,7 @@ static dma_status_t begin_local(dma_comm_t *comm)
     if (n == 1) {
         return DMA_OK;
     }
-    if (!(handle = malloc(sizeof(*handle)))) {
+    if (!(c->call.arrays = malloc(dma_arrays_total(n))) || !(handle = malloc(sizeof(*handle)))) {
         return DMA_ERR_NOMEM;
     }
     *handle = (local_handle_t){.host = comm->host, .handle = comm->handle, .layout = &c->layout};
@@ -348,6 +367,7 @@ dma_status_t dma_cluster_look(dma_comm_t *comm)
     if (alarm) {
         return (dma_status_t)alarm;
     }
+    dma_cluster_tell(c);
     status = dma_cluster_listen(c);
     return status == DMA_OK ? look_inside(c) : status;
 }

@@ -6,13 +6,33 @@
  * cluster_call.c; one call of a communicator runs at a time, because the node-local parts of all its calls share the
  * order of the communicator beneath.
  *
+ * On the network a message is one or several of at most `piece` bytes, whoever has it, whatever memory it is in and whatever
+ * algorithm: their number is in the tag's note, and what the blocks' size is if all have the same. Pieces have the same tag, so they match in order. A rank whose memory is a
+ * device's passes them through the slots of a relay (relay.h), and what its node's ranks exchange goes to the communicator
+ * beneath as it is: there they find out whether their GPUs can do it. So what kind of memory a rank has is nobody else's
+ * concern between nodes, and may change with every call.
+ *
+ *     SENT       FILLS ---> FILLED ---> TRAVELS ---> OVER        a slot's piece; without a slot it begins FILLED
+ *                engine     its turn    network
+ *     RECEIVED   TRAVELS ---> LANDED ---> DRAINS ---> OVER       without a slot it is OVER when it has travelled
+ *                network      its turn    engine
+ *
+ * Pieces of a lane begin and are sent in order. Counters of lanes (plan/cluster.h) count an operation when its last piece
+ * is OVER.
+ *
  * Peers introduce themselves to each other when a call first needs them: each sends the other its address, once per pair
  * of ranks and communicator, no matter who needs whom first, since both need each other in the same call. Channels share
  * the peers of the communicator they belong to.
  *
  * Failure. A rank that fails poisons the communicator beneath, for those of its node, and sends an alarm to every peer it
  * has met; each of them has a receive for it posted, which also ends when the peer is gone. Whoever is alarmed fails and
- * passes the alarm on. So all ranks that anything connects learn of it.
+ * passes the alarm on. So that this reaches all, each rank meets some of the next node before its first call: those of its
+ * own index and the one after it, modulo their number. Ranks that follow each other in a node have one of these in common,
+ * so everybody is connected with everybody.
+ *
+ * Disagreement. Ranks that call with different sizes may have chosen different algorithms, whose messages never meet. So who
+ * has waited for a second tells all peers which call it is in and what it thinks of it, and again from time to time; a peer
+ * that is in the same call and thinks otherwise fails. Nobody fails because of the time itself.
  */
 #ifndef DMA_TASK_CLUSTER_H
 #define DMA_TASK_CLUSTER_H
@@ -24,14 +44,21 @@
 
 #define CLUSTER_MEMO 8 /* plans of calls with equal blocks that are kept */
 
+/* What ranks say to each other beside the calls: an alarm, or which call they are in. */
+typedef struct dma_cluster_words {
+    int32_t status; /* DMA_OK: no alarm */
+    uint32_t comm, owner, seq, note;
+} dma_cluster_words_t;
+
 typedef struct dma_cluster_peer {
     struct dma_cluster_peer *next;
     int rank;
-    void *peer;          /* the network's; NULL: not introduced yet */
-    void *offer, *ask;   /* introduction under way */
-    char *card;          /* what comes with it: the size of an address, and the address */
-    void *alarm, *alert; /* the receive for an alarm from it; the send of ours */
-    uint32_t alarmed;    /* what the alarm says */
+    void *peer;                            /* the network's; NULL: not introduced yet */
+    void *offer, *ask;                     /* introduction under way */
+    char *card;                            /* what comes with it: the size of an address, and the address */
+    void *alarm, *alert;                   /* the receive for its words; the send of our alarm */
+    void *told;                            /* the send of our other words */
+    dma_cluster_words_t heard, said, last; /* what comes; what goes; what has come */
 } dma_cluster_peer_t;
 
 #define CLUSTER_BUCKETS 256
@@ -41,21 +68,57 @@ typedef struct dma_cluster_memo {
     dma_cluster_plan_t *plan;
 } dma_cluster_memo_t;
 
+typedef enum dma_piece_state {
+    PIECE_FILLS,
+    PIECE_FILLED,
+    PIECE_TRAVELS,
+    PIECE_LANDED,
+    PIECE_DRAINS,
+    PIECE_OVER
+} dma_piece_state_t;
+
+typedef struct dma_piece {
+    uint32_t op, number; /* of the lane, and in it */
+    dma_piece_state_t state;
+    bool slot; /* it goes through one: its place in the ring says which */
+    void *req;
+} dma_piece_t;
+
+typedef struct dma_lane {
+    dma_piece_t *pieces;  /* a ring of `room` */
+    uint32_t room;        /* kept from call to call */
+    uint64_t first, next; /* under way */
+    uint32_t number;      /* of the piece to begin next, of operation started[lane] */
+    uint32_t op, filled;  /* SENT: all pieces of operations before `op`, and so many of it, have been copied away */
+} dma_lane_t;
+
+#define CLUSTER_PIECES 1024 /* under way in a lane, at most */
+/* Bytes of a piece: so many chunks of pipelined algorithms, but no more than 256 KiB if a chunk is not, and than 1 MiB. */
+#define CLUSTER_CHUNKS     8
+#define CLUSTER_PIECE      (256u << 10)
+#define CLUSTER_PIECE_MOST (1u << 20)
+
 /* A call that runs. */
 typedef struct dma_cluster_call {
     dma_cluster_plan_t *plan; /* NULL: none runs */
     bool kept;                /* the plan is in the memo */
     bool met;                 /* all its peers */
-    dma_blocks_t send, recv;
-    char *temp;
-    void **reqs[2];                                /* of the lanes SENT and RECEIVED, by operation */
+    bool copying;             /* the engine, in the local lane */
+    char *base[3];            /* by dma_cluster_base_t */
+    bool on_device[3];
+    char *temp;                                    /* of base[DMA_CLUSTER_TEMP], what is to be freed */
+    struct dma_relay *relay;                       /* NULL: all is host memory */
     uint32_t started[DMA_LANES], ended[DMA_LANES]; /* ended: without a gap */
-    uint32_t seq;
-    int64_t *numbers; /* counts and displacements of a node-local call: 4 per rank of the node */
+    uint64_t moves;                                /* of pieces, from state to state */
+    uint32_t seq, note;                            /* of its messages */
+    double since, pause; /* when it was first found waiting, or has last told so, 0: not yet; until it does again */
+    int64_t *numbers;    /* counts and displacements of a node-local call: 4 per rank of the node */
+    void *arrays;        /* and what its task needs */
     _Alignas(DMA_TASK_ALIGN) char task[DMA_TASK_BYTES]; /* the node-local call */
 } dma_cluster_call_t;
 
 typedef struct dma_cluster {
+    dma_proc_t *proc;
     const dma_wire_t *wire;
     void *net;
     uint32_t first;           /* the lowest rank of the communicator on this node */
@@ -68,20 +131,23 @@ typedef struct dma_cluster {
     /* agreed */
     dma_net_profile_t profile;
     int forced;
-    uint64_t chunk;
+    uint64_t chunk, piece;
     uint32_t id, owner;
     /* set-up */
     dma_exchange_t exchange;
     int phase;
     bool exchanging;
-    pthread_mutex_t lock; /* guards the next two, of a root */
+    pthread_mutex_t lock; /* guards the next four, of a root */
     dma_cluster_peer_t *peers[CLUSTER_BUCKETS];
-    bool alerted;
+    bool alerted, connected; /* connected: with the next node and the one before */
+    dma_cluster_words_t alert;
     _Atomic int alarm;      /* the status that some rank has failed with, or 0; of a root */
     unsigned looked, heard; /* turns; buckets of peers that were listened to, of a root */
     dma_cluster_memo_t memo[CLUSTER_MEMO];
     dma_cluster_call_t call;
+    dma_lane_t lanes[2]; /* SENT, RECEIVED; of the call */
     dma_task_t *running;
+    uint64_t filled, overlapped; /* pieces that have been copied away; of them while earlier ones travelled */
 } dma_cluster_t;
 
 /* cluster.c: with the communicator's lock, where it is one's */
@@ -95,16 +161,46 @@ dma_status_t dma_cluster_look(dma_comm_t *comm);
 /* The communicator has failed: nothing of it moves any more, and all who can be told are told. */
 void dma_cluster_stop(dma_comm_t *comm, dma_status_t status);
 
+/* What all ranks think of a call, or both ends of a message: the operation in the lowest byte, its sizes in the others. */
+static inline uint32_t dma_cluster_note(dma_coll_t coll, uint64_t sizes)
+{
+    return 1 + (uint32_t)coll + ((uint32_t)(sizes * UINT64_C(0x9e3779b97f4a7c15) >> 40) << 8);
+}
+
 /* cluster_call.c */
 dma_status_t dma_cluster_advance(dma_comm_t *comm, dma_task_t *task);
 /* Ends the call that runs, whether or not it is over. */
 void dma_cluster_end_call(dma_cluster_t *c);
 
+/* cluster_lane.c */
+/* DMA_ERR_NOMEM, or ready for the call's plan. */
+dma_status_t dma_lanes_begin(dma_cluster_t *c);
+/* SENT or RECEIVED, as far as it goes now. */
+dma_status_t dma_lane_advance(dma_cluster_t *c, dma_cluster_lane_t lane);
+/* The call has failed: true when no message uses its memory any more. */
+bool dma_lanes_quiet(dma_cluster_t *c);
+void dma_lanes_free(dma_cluster_t *c);
+
+static inline char *dma_cluster_at(const dma_cluster_call_t *call, dma_cluster_place_t place)
+{
+    return (char *)((uintptr_t)call->base[place.base] + (uintptr_t)place.at);
+}
+
+/* An operation's turn has come. */
+static inline bool dma_cluster_may_start(const dma_cluster_call_t *call, const dma_cluster_op_t *op)
+{
+    return op->need[0] <= call->ended[0] && op->need[1] <= call->ended[1] && op->need[2] <= call->ended[2];
+}
+
 /* cluster_peer.c */
 /* DMA_OK: *peer is known; DMA_AGAIN: the introduction is under way. */
 dma_status_t dma_cluster_meet(dma_cluster_t *c, int rank, void **peer);
-/* Some peer's alarm, or DMA_OK. */
+/* Those of the next node and of the one before whom everybody meets: DMA_OK or DMA_AGAIN. */
+dma_status_t dma_cluster_connect(dma_cluster_t *c);
+/* Some peer's alarm, or that it thinks otherwise of the call that runs, or DMA_OK. */
 dma_status_t dma_cluster_listen(dma_cluster_t *c);
+/* The call that runs waits: all peers are told which it is, from time to time. */
+void dma_cluster_tell(dma_cluster_t *c);
 void dma_cluster_alert(dma_cluster_t *c, dma_status_t status);
 void dma_cluster_part_company(dma_cluster_t *c);
 

@@ -9,18 +9,7 @@
 
 #include "task/cluster.h"
 #include "task/device.h"
-
-#define LAST_SECONDS 0.3 /* for what is under way in a call that has failed */
-
-static char *base_of(const dma_cluster_call_t *call, uint8_t base)
-{
-    return base == DMA_CLUSTER_OUT ? call->send.addr : base == DMA_CLUSTER_IN ? call->recv.addr : call->temp;
-}
-
-static char *at(const dma_cluster_call_t *call, dma_cluster_place_t place)
-{
-    return base_of(call, place.base) + place.at;
-}
+#include "task/relay.h"
 
 /* ---- the plan ---- */
 
@@ -31,17 +20,21 @@ static bool even(const dma_task_t *task)
 
 static dma_status_t find_plan(dma_cluster_t *c, const dma_task_t *task)
 {
-    uint64_t key = dma_sign(task->coll, false, task->bytes) | (uint64_t)task->in_place << 63;
+    bool relayed = c->call.on_device[DMA_CLUSTER_IN] && task->in_place && !dma_coll_gathers(task->coll);
+    bool apart = c->call.on_device[DMA_CLUSTER_IN] != c->call.on_device[DMA_CLUSTER_OUT];
+    uint64_t key = dma_sign(task->coll, false, task->bytes) | (uint64_t)task->in_place << 63 | (uint64_t)relayed << 62 |
+                   (uint64_t)apart << 61;
     dma_cluster_memo_t *memo = &c->memo[(key * UINT64_C(0x9e3779b97f4a7c15) >> 60) % CLUSTER_MEMO];
     dma_cluster_call_t *call = &c->call;
     dma_cluster_req_t req = {
         .coll = task->coll,
         .in_place = task->in_place,
+        .relayed = relayed,
+        .apart = apart,
         .layout = &c->layout,
         .send = task->run.send,
         .recv = task->run.recv,
         .chunk = c->chunk,
-        .flight = 2 * (c->profile.latency_ps / 1000) * c->profile.nic_mbps / 1000,
     };
     dma_status_t status;
     int variant;
@@ -64,39 +57,87 @@ static dma_status_t find_plan(dma_cluster_t *c, const dma_task_t *task)
     return status;
 }
 
+static uint32_t note_of_call(const dma_layout_t *l, const dma_task_t *task)
+{
+    uint64_t sizes = even(task) ? task->bytes : 0;
+
+    for (int r = 0; task->coll == DMA_ALLGATHERV && r < l->nranks; r++) {
+        sizes = (sizes ^ dma_blocks_bytes(&task->run.recv, (uint64_t)r)) * UINT64_C(0x9e3779b97f4a7c15);
+        sizes ^= sizes >> 29;
+    }
+    return dma_cluster_note(task->coll, sizes);
+}
+
+/* Where the task's sides are, and a relay if one of them is device memory. Without one they are staged as a whole. */
+static dma_status_t find_sides(dma_comm_t *comm, dma_task_t *task)
+{
+    dma_cluster_call_t *call = &comm->cluster->call;
+    struct dma_device_call *d = task->device;
+    bool relayed = d && d->relayed && d->phase != DEVICE_STAGED;
+    dma_status_t status;
+
+    if (relayed &&
+        (status = dma_relay_take(comm->proc, d->rt, d->device, comm->cluster->piece, &call->relay)) != DMA_OK) {
+        dma_proc_report(comm->proc, DMA_REPORT_WARN, "no relay",
+                        "there is no pinned memory for device memory of %s (%s): its calls are staged as a whole",
+                        comm->text, status == DMA_ERR_NOMEM ? "no memory" : dma_gpu_error());
+        call->relay = NULL;
+        relayed = false;
+    }
+    if (d && !relayed && d->phase != DEVICE_STAGED && (status = dma_device_stage(task)) != DMA_OK) {
+        return status;
+    }
+    if (relayed) {
+        d->phase = DEVICE_RUN;
+    }
+    call->base[DMA_CLUSTER_OUT] = task->run.send.addr;
+    call->base[DMA_CLUSTER_IN] = task->run.recv.addr;
+    call->on_device[DMA_CLUSTER_OUT] = relayed && d->send_on;
+    call->on_device[DMA_CLUSTER_IN] = relayed && d->recv_on;
+    return DMA_OK;
+}
+
+static dma_status_t find_scratch(dma_cluster_call_t *call)
+{
+    uint64_t bytes = call->plan->temp_bytes;
+
+    call->on_device[DMA_CLUSTER_TEMP] = false;
+    if (bytes && call->relay) {
+        return dma_relay_scratch(call->relay, bytes, &call->base[DMA_CLUSTER_TEMP], &call->on_device[DMA_CLUSTER_TEMP]);
+    }
+    call->base[DMA_CLUSTER_TEMP] = call->temp = bytes ? malloc(bytes) : NULL;
+    return bytes && !call->temp ? DMA_ERR_NOMEM : DMA_OK;
+}
+
 static dma_status_t begin(dma_comm_t *comm, dma_task_t *task)
 {
     dma_cluster_t *c = comm->cluster;
     dma_cluster_call_t *call = &c->call;
     dma_status_t status;
 
-    if (task->device && task->device->phase != DEVICE_STAGED && (status = dma_device_stage(task)) != DMA_OK) {
+    if ((status = find_sides(comm, task)) != DMA_OK || (status = find_plan(c, task)) != DMA_OK ||
+        (status = find_scratch(call)) != DMA_OK) {
         return status;
     }
-    if ((status = find_plan(c, task)) != DMA_OK) {
-        return status;
-    }
-    call->send = task->run.send;
-    call->recv = task->run.recv;
     call->seq = (uint32_t)task->run.seq % ((uint32_t)INT32_MAX);
+    call->note = note_of_call(&c->layout, task);
+    call->since = 0;
     call->met = false;
+    call->copying = false;
     memset(call->started, 0, sizeof(call->started));
     memset(call->ended, 0, sizeof(call->ended));
-    call->temp = malloc(call->plan->temp_bytes + 1);
-    call->reqs[0] = calloc((size_t)call->plan->nops[0] + call->plan->nops[1] + 1, sizeof(void *));
-    if (!call->temp || !call->reqs[0]) {
-        return DMA_ERR_NOMEM;
-    }
-    call->reqs[1] = call->reqs[0] + call->plan->nops[0];
-    return DMA_OK;
+    return dma_lanes_begin(c);
 }
 
 /* All whom the plan has messages for or from. */
 static dma_status_t meet(dma_cluster_t *c)
 {
     dma_cluster_call_t *call = &c->call;
-    dma_status_t all = DMA_OK;
+    dma_status_t all = dma_cluster_connect(c);
 
+    if (all < 0) {
+        return all;
+    }
     for (int lane = 0; lane < 2; lane++) {
         for (uint32_t i = 0; i < call->plan->nops[lane]; i++) {
             void *peer;
@@ -139,16 +180,36 @@ static void make_even(dma_side_t *side, const int64_t *numbers, int n)
     side->counts = side->displs = NULL;
 }
 
+/* Rows between two places of this rank; by the engine where one of them is device memory. */
+static dma_status_t copy(dma_cluster_call_t *call, dma_cluster_place_t to, dma_cluster_place_t from,
+                         const dma_cluster_op_t *rows)
+{
+    char *into = dma_cluster_at(call, to);
+    const char *out = dma_cluster_at(call, from);
+
+    if (!rows->bytes || into == out) {
+        return DMA_OK;
+    }
+    if (call->on_device[to.base] || call->on_device[from.base]) {
+        call->copying = true;
+        return dma_relay_copy(call->relay, into, rows->to_pitch, out, rows->from_pitch, rows->bytes, rows->rows);
+    }
+    for (uint32_t row = 0; row < rows->rows; row++) {
+        memcpy(into + (int64_t)row * rows->to_pitch, out + (int64_t)row * rows->from_pitch, rows->bytes);
+    }
+    return DMA_OK;
+}
+
 /* A node with one rank: what it would give itself. */
-static void alone(const dma_cluster_call_t *call, const dma_cluster_op_t *op)
+static dma_status_t alone(dma_cluster_call_t *call, const dma_cluster_op_t *op)
 {
     dma_cluster_part_t part = dma_cluster_part(call->plan, op, 0);
-    char *to = at(call, op->to) + part.to;
-    char *from = at(call, op->from) + (op->code == DMA_CLUSTER_GATHER ? 0 : part.from);
+    dma_cluster_op_t row = {.bytes = part.get, .rows = 1};
+    dma_cluster_place_t to = op->to, from = op->from;
 
-    if (to != from && part.get) {
-        memcpy(to, from, part.get);
-    }
+    to.at += part.to;
+    from.at += op->code == DMA_CLUSTER_GATHER ? 0 : part.from;
+    return copy(call, to, from, &row);
 }
 
 static dma_status_t post_gather(dma_cluster_t *c, const dma_cluster_op_t *op)
@@ -156,7 +217,7 @@ static dma_status_t post_gather(dma_cluster_t *c, const dma_cluster_op_t *op)
     dma_cluster_call_t *call = &c->call;
     const dma_layout_t *l = &c->layout;
     int n = dma_layout_size(l, l->node);
-    dma_call_t gather = {.coll = DMA_ALLGATHERV};
+    dma_call_t gather = {.coll = DMA_ALLGATHERV, .note = call->note};
     bool even = call->plan->req.coll == DMA_ALLGATHER;
 
     for (int i = 0; i < n; i++) {
@@ -166,17 +227,17 @@ static dma_status_t post_gather(dma_cluster_t *c, const dma_cluster_op_t *op)
         call->numbers[n + i] = part.to;
         even = even && follows(call->numbers, n, i);
     }
-    gather.recv = side(at(call, op->to), call->numbers, call->numbers + n);
-    gather.in_place = at(call, op->from) == at(call, op->to) + call->numbers[n + l->index];
+    gather.recv = side(dma_cluster_at(call, op->to), call->numbers, call->numbers + n);
+    gather.in_place = dma_cluster_at(call, op->from) == dma_cluster_at(call, op->to) + call->numbers[n + l->index];
     if (even) {
         gather.coll = DMA_ALLGATHER;
         make_even(&gather.recv, call->numbers, n);
     }
     if (!gather.in_place) {
-        gather.send = side(at(call, op->from), NULL, NULL);
+        gather.send = side(dma_cluster_at(call, op->from), NULL, NULL);
         gather.send.count = (size_t)call->numbers[l->index];
     }
-    return dma_comm_post_in(c->local, &gather, NULL, NULL, call->task);
+    return dma_comm_post_task(c->local, &gather, call->arrays, NULL, NULL, (dma_task_t *)(void *)call->task, NULL);
 }
 
 static dma_status_t post_exchange(dma_cluster_t *c, const dma_cluster_op_t *op)
@@ -185,7 +246,7 @@ static dma_status_t post_exchange(dma_cluster_t *c, const dma_cluster_op_t *op)
     const dma_layout_t *l = &c->layout;
     int n = dma_layout_size(l, l->node);
     int64_t *number = call->numbers;
-    dma_call_t exchange = {.coll = DMA_ALLTOALLV};
+    dma_call_t exchange = {.coll = DMA_ALLTOALLV, .note = call->note};
     bool even = call->plan->req.coll == DMA_ALLTOALL;
 
     for (int i = 0; i < n; i++) {
@@ -199,74 +260,17 @@ static dma_status_t post_exchange(dma_cluster_t *c, const dma_cluster_op_t *op)
     }
     /* not by addresses: of empty buffers they may be equal on one rank alone */
     exchange.in_place = call->plan->req.in_place && op->from.base == DMA_CLUSTER_IN;
-    exchange.recv = side(at(call, op->to), number, number + n);
-    exchange.send = side(at(call, op->from), number + 2 * n, number + 3 * n);
+    exchange.recv = side(dma_cluster_at(call, op->to), number, number + n);
+    exchange.send = side(dma_cluster_at(call, op->from), number + 2 * n, number + 3 * n);
     if (even) {
         exchange.coll = DMA_ALLTOALL;
         make_even(&exchange.recv, number, n);
         make_even(&exchange.send, number + 2 * n, n);
     }
-    return dma_comm_post_in(c->local, &exchange, NULL, NULL, call->task);
+    return dma_comm_post_task(c->local, &exchange, call->arrays, NULL, NULL, (dma_task_t *)(void *)call->task, NULL);
 }
 
-static void copy(const dma_cluster_call_t *call, const dma_cluster_op_t *op)
-{
-    char *to = at(call, op->to);
-    const char *from = at(call, op->from);
-
-    for (uint32_t row = 0; row < op->rows && op->bytes; row++) {
-        memcpy(to + (int64_t)row * op->to_pitch, from + (int64_t)row * op->from_pitch, op->bytes);
-    }
-}
-
-/* ---- the lanes ---- */
-
-static bool may_start(const dma_cluster_call_t *call, const dma_cluster_op_t *op)
-{
-    return op->need[0] <= call->ended[0] && op->need[1] <= call->ended[1] && op->need[2] <= call->ended[2];
-}
-
-static dma_status_t start_message(dma_cluster_t *c, int lane, uint32_t i)
-{
-    dma_cluster_call_t *call = &c->call;
-    const dma_cluster_op_t *op = &call->plan->ops[lane][i];
-    dma_wire_tag_t tag = {
-        .comm = c->id, .owner = c->owner, .seq = call->seq, .step = op->step, .note = 1 + call->plan->req.coll};
-    void *peer;
-    dma_status_t status = dma_cluster_meet(c, op->peer, &peer);
-
-    if (status != DMA_OK) {
-        return status;
-    }
-    return lane == DMA_SENT ? c->wire->isend(c->net, peer, &tag, at(call, op->from), op->bytes, &call->reqs[lane][i])
-                            : c->wire->irecv(c->net, peer, &tag, at(call, op->to), op->bytes, &call->reqs[lane][i]);
-}
-
-static dma_status_t message_lane(dma_cluster_t *c, int lane)
-{
-    dma_cluster_call_t *call = &c->call;
-    uint32_t busy = 0;
-    dma_status_t status;
-
-    for (uint32_t i = call->ended[lane]; i < call->started[lane]; i++) {
-        void **req = &call->reqs[lane][i];
-
-        if (*req && (status = c->wire->test(c->net, req)) < 0) {
-            return status;
-        }
-        busy += *req != NULL;
-        call->ended[lane] += !*req && i == call->ended[lane];
-    }
-    while (call->started[lane] < call->plan->nops[lane] && busy < call->plan->window[lane] &&
-           may_start(call, &call->plan->ops[lane][call->started[lane]])) {
-        if ((status = start_message(c, lane, call->started[lane])) != DMA_OK) {
-            return status;
-        }
-        call->started[lane]++;
-        busy++;
-    }
-    return DMA_OK;
-}
+/* ---- the local lane ---- */
 
 /* Moves the communicator beneath on, unless another thread does. */
 static dma_status_t move_local(dma_cluster_t *c)
@@ -282,14 +286,26 @@ static dma_status_t move_local(dma_cluster_t *c)
 static dma_status_t start_local(dma_cluster_t *c, const dma_cluster_op_t *op)
 {
     if (op->code == DMA_CLUSTER_COPY) {
-        copy(&c->call, op);
-        return DMA_OK;
+        return copy(&c->call, op->to, op->from, op);
     }
     if (!c->local) {
-        alone(&c->call, op);
-        return DMA_OK;
+        return alone(&c->call, op);
     }
     return op->code == DMA_CLUSTER_GATHER ? post_gather(c, op) : post_exchange(c, op);
+}
+
+/* The operation that has been started: DMA_OK when it is over. */
+static dma_status_t move_on(dma_cluster_t *c, const dma_cluster_op_t *op)
+{
+    dma_status_t status = DMA_OK;
+
+    if (c->call.copying) {
+        status = dma_relay_test(c->call.relay, DMA_RELAY_INSIDE, 0);
+        c->call.copying = status == DMA_AGAIN;
+    } else if (op->code != DMA_CLUSTER_COPY && c->local) {
+        status = move_local(c);
+    }
+    return status;
 }
 
 static dma_status_t local_lane(dma_cluster_t *c)
@@ -305,7 +321,7 @@ static dma_status_t local_lane(dma_cluster_t *c)
             return DMA_OK;
         }
         if (i == call->started[DMA_LOCAL]) {
-            if (!may_start(call, &ops[i])) {
+            if (!dma_cluster_may_start(call, &ops[i])) {
                 return DMA_OK;
             }
             if ((status = start_local(c, &ops[i])) != DMA_OK) {
@@ -313,10 +329,11 @@ static dma_status_t local_lane(dma_cluster_t *c)
             }
             call->started[DMA_LOCAL]++;
         }
-        if (ops[i].code != DMA_CLUSTER_COPY && c->local && (status = move_local(c)) != DMA_OK) {
+        if ((status = move_on(c, &ops[i])) != DMA_OK) {
             return status == DMA_AGAIN ? DMA_OK : status;
         }
         call->ended[DMA_LOCAL]++;
+        call->moves++;
     }
 }
 
@@ -333,20 +350,20 @@ static bool over(const dma_cluster_call_t *call)
 static dma_status_t run(dma_cluster_t *c)
 {
     dma_cluster_call_t *call = &c->call;
-    uint32_t before;
+    uint64_t before;
     dma_status_t status;
 
     if (!call->met && (status = meet(c)) != DMA_OK) {
         return status;
     }
     do { /* what one lane has ended may let another start */
-        before = call->ended[0] + call->ended[1] + call->ended[2];
+        before = call->moves;
         c->wire->progress(c->net);
-        if ((status = message_lane(c, DMA_RECEIVED)) != DMA_OK || (status = local_lane(c)) != DMA_OK ||
-            (status = message_lane(c, DMA_SENT)) != DMA_OK) {
+        if ((status = dma_lane_advance(c, DMA_RECEIVED)) != DMA_OK || (status = local_lane(c)) != DMA_OK ||
+            (status = dma_lane_advance(c, DMA_SENT)) != DMA_OK) {
             return status;
         }
-    } while (before != call->ended[0] + call->ended[1] + call->ended[2]);
+    } while (before != call->moves);
     return over(call) ? DMA_OK : DMA_AGAIN;
 }
 
@@ -372,48 +389,22 @@ dma_status_t dma_cluster_advance(dma_comm_t *comm, dma_task_t *task)
     return status;
 }
 
-/* True when no message uses our memory any more. */
-static bool quiet(dma_cluster_t *c)
-{
-    dma_cluster_call_t *call = &c->call;
-    double end = dma_now() + LAST_SECONDS;
-    bool busy = false;
-
-    for (int lane = 0; lane < 2; lane++) {
-        for (uint32_t i = call->ended[lane]; i < call->started[lane]; i++) {
-            if (call->reqs[lane][i]) {
-                c->wire->cancel(c->net, call->reqs[lane][i]);
-            }
-        }
-    }
-    do {
-        busy = false;
-        c->wire->progress(c->net);
-        for (int lane = 0; lane < 2; lane++) {
-            for (uint32_t i = call->ended[lane]; i < call->started[lane]; i++) {
-                busy = (call->reqs[lane][i] && c->wire->test(c->net, &call->reqs[lane][i]) == DMA_AGAIN) || busy;
-            }
-        }
-    } while (busy && dma_now() < end);
-    return !busy;
-}
-
 void dma_cluster_end_call(dma_cluster_t *c)
 {
     dma_cluster_call_t *call = &c->call;
+    bool ours = !call->plan || over(call) || dma_lanes_quiet(c); /* else a message is under way and keeps its memory */
 
-    if (!call->plan) {
-        return;
+    if (call->relay) {
+        dma_relay_give(c->proc, call->relay, !ours);
     }
-    if (!call->reqs[0] || over(call) || quiet(c)) {
-        free(call->temp); /* else a message of a call that has failed is under way and keeps it */
+    if (ours) {
+        free(call->temp);
     }
-    free(call->reqs[0]);
-    if (!call->kept) {
+    if (call->plan && !call->kept) {
         dma_cluster_free(call->plan);
     }
     call->plan = NULL;
+    call->relay = NULL;
     call->temp = NULL;
-    call->reqs[0] = NULL;
     c->running = NULL;
 }

@@ -9,6 +9,7 @@
 #define ALARM_SEQ    UINT32_MAX
 #define ALARM_STEP   UINT32_MAX
 #define LAST_SECONDS 0.3 /* for what is under way at the end */
+#define TELL_SECONDS 1.0 /* after which a call that waits tells peers about itself; then twice as long, and so on */
 
 static dma_wire_tag_t alarm_tag(const dma_cluster_t *root)
 {
@@ -83,7 +84,7 @@ static dma_status_t get_to_know(dma_cluster_t *root, dma_cluster_peer_t *p)
     free(p->card);
     p->card = NULL;
     p->peer = peer;
-    return root->wire->irecv(root->net, peer, &tag, &p->alarmed, sizeof(p->alarmed), &p->alarm);
+    return root->wire->irecv(root->net, peer, &tag, &p->heard, sizeof(p->heard), &p->alarm);
 }
 
 dma_status_t dma_cluster_meet(dma_cluster_t *c, int rank, void **peer)
@@ -107,6 +108,67 @@ dma_status_t dma_cluster_meet(dma_cluster_t *c, int rank, void **peer)
     return status;
 }
 
+dma_status_t dma_cluster_connect(dma_cluster_t *c)
+{
+    const dma_layout_t *l = &c->layout;
+    int size = dma_layout_size(l, l->node);
+    dma_status_t all = DMA_OK;
+
+    if (c->root->connected) {
+        return DMA_OK;
+    }
+    for (int k = -1; k < 2 && l->nnodes > 1; k += 2) {
+        int node = dma_layout_turn(l, l->node, k), theirs = dma_layout_size(l, node);
+
+        for (int j = 0; j < theirs; j++) {
+            int i = k > 0 ? l->index : j, n = k > 0 ? theirs : size, to = k > 0 ? j : l->index;
+            dma_status_t status;
+            void *peer;
+
+            if (i % n != to && (i + 1) % n != to) {
+                continue;
+            }
+            if ((status = dma_cluster_meet(c, dma_layout_rank(l, node, j), &peer)) < 0) {
+                return status;
+            }
+            all = status == DMA_AGAIN ? DMA_AGAIN : all;
+        }
+    }
+    c->root->connected = all == DMA_OK;
+    return all;
+}
+
+/* The peer is in the call that we are in and thinks otherwise of it. */
+static dma_status_t compare(const dma_cluster_t *c, const dma_cluster_words_t *theirs)
+{
+    uint32_t differs = theirs->note ^ c->call.note;
+
+    if (!c->running || !c->call.plan || !differs || theirs->comm != c->id || theirs->owner != c->owner ||
+        theirs->seq != c->call.seq) {
+        return DMA_OK;
+    }
+    return differs & 0xff ? DMA_ERR_MISMATCH : DMA_ERR_TRUNCATE;
+}
+
+/* What has come from a peer, if anything has. */
+static dma_status_t hear(dma_cluster_t *c, dma_cluster_peer_t *p)
+{
+    dma_cluster_t *root = c->root;
+    dma_wire_tag_t tag = alarm_tag(root);
+    dma_status_t status = p->alarm ? root->wire->test(root->net, &p->alarm) : DMA_AGAIN;
+
+    if (p->told) {
+        root->wire->test(root->net, &p->told);
+    }
+    if (status == DMA_OK) {
+        p->last = p->heard;
+        status = p->heard.status < 0
+                     ? (dma_status_t)p->heard.status
+                     : root->wire->irecv(root->net, p->peer, &tag, &p->heard, sizeof(p->heard), &p->alarm);
+    }
+    return status < 0 ? status : compare(c, &p->last);
+}
+
 dma_status_t dma_cluster_listen(dma_cluster_t *c)
 {
     dma_cluster_t *root = c->root;
@@ -115,34 +177,69 @@ dma_status_t dma_cluster_listen(dma_cluster_t *c)
     pthread_mutex_lock(&root->lock);
     for (int b = 0; b < LISTEN && status == DMA_OK; b++) {
         for (dma_cluster_peer_t *p = root->peers[root->heard++ % CLUSTER_BUCKETS]; p && status == DMA_OK; p = p->next) {
-            status = p->alarm ? root->wire->test(root->net, &p->alarm) : DMA_AGAIN;
-            if (status == DMA_OK) {
-                status = (int32_t)p->alarmed < 0 ? (dma_status_t)(int32_t)p->alarmed : DMA_ERR_PEER;
-            } else if (status == DMA_AGAIN) {
-                status = DMA_OK;
-            }
+            status = hear(c, p);
         }
     }
     pthread_mutex_unlock(&root->lock);
     return status;
 }
 
+/* To all whom we have met and who have taken our last words. */
+static void say(dma_cluster_t *root, const dma_cluster_words_t *words)
+{
+    dma_wire_tag_t tag = alarm_tag(root);
+
+    for (int b = 0; b < CLUSTER_BUCKETS; b++) {
+        for (dma_cluster_peer_t *p = root->peers[b]; p; p = p->next) {
+            void **req = words->status == DMA_OK ? &p->told : &p->alert;
+
+            if (!p->peer || *req) {
+                continue;
+            }
+            if (words->status == DMA_OK) {
+                p->said = *words;
+            }
+            /* at worst it is gone, and does not need it */
+            if (root->wire->isend(root->net, p->peer, &tag, words->status == DMA_OK ? &p->said : &root->alert,
+                                  sizeof(*words), req) != DMA_OK) {
+                *req = NULL;
+            }
+        }
+    }
+}
+
+void dma_cluster_tell(dma_cluster_t *c)
+{
+    dma_cluster_words_t words = {
+        .status = DMA_OK, .comm = c->id, .owner = c->owner, .seq = c->call.seq, .note = c->call.note};
+    double now;
+
+    if (!c->running || !c->call.plan) {
+        return;
+    }
+    now = dma_now();
+    if (!c->call.since) {
+        c->call.since = now;
+        c->call.pause = TELL_SECONDS;
+    } else if (now - c->call.since > c->call.pause) {
+        c->call.since = now;
+        c->call.pause *= 2;
+        pthread_mutex_lock(&c->root->lock);
+        say(c->root, &words);
+        pthread_mutex_unlock(&c->root->lock);
+    }
+}
+
 void dma_cluster_alert(dma_cluster_t *c, dma_status_t status)
 {
     dma_cluster_t *root = c->root;
-    dma_wire_tag_t tag = alarm_tag(root);
     int none = 0;
 
     atomic_compare_exchange_strong(&root->alarm, &none, (int)status);
     pthread_mutex_lock(&root->lock);
-    for (int b = 0; b < CLUSTER_BUCKETS && !root->alerted; b++) {
-        for (dma_cluster_peer_t *p = root->peers[b]; p; p = p->next) {
-            /* at worst it is gone, and does not need it */
-            if (p->peer &&
-                root->wire->isend(root->net, p->peer, &tag, &root->alarm, sizeof(uint32_t), &p->alert) != DMA_OK) {
-                p->alert = NULL;
-            }
-        }
+    if (!root->alerted) {
+        root->alert.status = atomic_load(&root->alarm);
+        say(root, &root->alert);
     }
     root->alerted = true;
     pthread_mutex_unlock(&root->lock);
@@ -162,13 +259,14 @@ void dma_cluster_part_company(dma_cluster_t *c)
                 c->wire->cancel(c->net, p->alarm);
             }
             while ((p->alarm && c->wire->test(c->net, &p->alarm) == DMA_AGAIN) ||
-                   (p->alert && c->wire->test(c->net, &p->alert) == DMA_AGAIN)) {
+                   (p->alert && c->wire->test(c->net, &p->alert) == DMA_AGAIN) ||
+                   (p->told && c->wire->test(c->net, &p->told) == DMA_AGAIN)) {
                 if (dma_now() > end) {
                     break;
                 }
                 c->wire->progress(c->net);
             }
-            if (!p->alarm && !p->alert && !p->ask && !p->offer) { /* else it is still written to */
+            if (!p->alarm && !p->alert && !p->told && !p->ask && !p->offer) { /* else it is still written to */
                 free(p->card);
                 free(p);
             }

@@ -11,6 +11,9 @@
 #include "task/device.h"
 #include "task/place.h"
 
+#define LOOKS  500 /* at the peers when a call begins: less than a microsecond */
+#define LONELY 8   /* posts in a row whose peers did not come, after which only each 8th looks for them */
+
 dma_status_t dma_comm_create(dma_proc_t *proc, const dma_comm_config_t *config, dma_comm_t **result)
 {
     dma_comm_t *comm = calloc(1, sizeof(*comm));
@@ -77,6 +80,8 @@ void dma_comm_destroy(dma_comm_t *comm)
     free(comm->plans);
     free(comm->stream);
     free(comm->arrays);
+    free(comm->staging[0]);
+    free(comm->staging[1]);
     free(comm->text);
     free(comm);
 }
@@ -228,6 +233,7 @@ dma_status_t dma_comm_run(dma_comm_t *comm, const dma_call_t *call)
     } else if (__builtin_expect(comm->state != DMA_COMM_READY, 0)) {
         status = comm->error; /* another thread's progress has found out meanwhile */
     } else {
+        task.run.looks = comm->share || comm->head ? 0 : LOOKS;
         dma_task_post(comm, &task);
         dma_tasks_advance(comm);
     }
@@ -257,8 +263,25 @@ dma_status_t dma_comm_prepare(dma_comm_t *comm)
     }
 }
 
-/* Posts an initialised task that ends in a delivery. */
-static dma_status_t post(dma_comm_t *comm, dma_task_t *task, dma_status_t status, dma_done_t done, void *arg)
+/* The looks at the peers that a post may take: not where the core has to be given up for them, nor behind other calls. A
+ * rank whose peers have not come a few times looks for them less often. */
+static uint32_t patience(const dma_comm_t *comm)
+{
+    return comm->share || comm->head || (comm->lonely >= LONELY && comm->seq % LONELY) ? 0 : LOOKS;
+}
+
+static void learn(dma_comm_t *comm, const dma_task_t *task)
+{
+    if (task->run.looks) {
+        comm->lonely = 0; /* they were here before the last look */
+    } else if (comm->lonely < LONELY) {
+        comm->lonely++;
+    }
+}
+
+/* Posts an initialised task. With the outcome asked for, one that ends meanwhile ends there and `done` is not called. */
+static dma_status_t post(dma_comm_t *comm, dma_task_t *task, dma_status_t status, dma_done_t done, void *arg,
+                         dma_status_t *outcome)
 {
     dma_status_t refused;
 
@@ -268,15 +291,26 @@ static dma_status_t post(dma_comm_t *comm, dma_task_t *task, dma_status_t status
         status = refused;
     } else if (status != DMA_OK) {
         unplaced(comm, status);
-    } else if ((status = dma_comm_begin(comm)) == DMA_OK) {
-        task->done = done;
+    } else if (comm->state == DMA_COMM_READY || (status = dma_comm_begin(comm)) == DMA_OK) {
+        uint32_t looks = outcome ? patience(comm) : 0;
+
+        task->done = outcome ? NULL : done;
         task->arg = arg;
+        task->run.looks = looks;
         dma_task_post(comm, task);
-        dma_comm_busy(comm, true);
         dma_comm_advance(comm);
         if (__builtin_expect(task->device != NULL, 0)) {
             dma_device_linger(comm, task);
         }
+        if (outcome) {
+            if (looks) {
+                learn(comm, task);
+            }
+            task->run.looks = 0;
+            task->done = done;
+            *outcome = dma_task_test(task);
+        }
+        dma_comm_busy(comm, comm->head || comm->state == DMA_COMM_SETUP || (comm->device && comm->device->armed));
     }
     dma_comm_unlock(comm);
     if (status != DMA_OK) {
@@ -286,35 +320,44 @@ static dma_status_t post(dma_comm_t *comm, dma_task_t *task, dma_status_t status
 }
 
 /* An empty call, done at once. */
-static void post_nothing(dma_task_t *task, dma_done_t done, void *arg)
+static void post_nothing(dma_task_t *task, dma_done_t done, void *arg, dma_status_t *outcome)
 {
     task->status = DMA_OK;
     atomic_init(&task->state, DMA_TASK_COMPLETE);
-    if (done) {
+    if (outcome) {
+        *outcome = DMA_OK;
+    } else if (done) {
         done(arg, DMA_OK);
     }
 }
 
 dma_status_t dma_comm_post_task(dma_comm_t *comm, const dma_call_t *call, void *arrays, dma_done_t done, void *arg,
-                                dma_task_t *task)
+                                dma_task_t *task, dma_status_t *outcome)
 {
+    dma_status_t status;
+
     if (dma_call_empty(call, comm->nranks)) {
-        post_nothing(task, done, arg);
+        post_nothing(task, done, arg, outcome);
         return DMA_OK;
     }
-    return post(comm, task, dma_task_init(comm, task, call, arrays), done, arg);
+    status = dma_task_init(comm, task, call, arrays);
+    if (status == DMA_OK) {
+        task->run.sign ^= (uint64_t)call->note << 24;
+    }
+    return post(comm, task, status, done, arg, outcome);
 }
 
-dma_status_t dma_comm_post_placed(dma_comm_t *comm, dma_done_t done, void *arg, dma_task_t *task)
+dma_status_t dma_comm_post_placed(dma_comm_t *comm, dma_done_t done, void *arg, dma_task_t *task, dma_status_t *outcome)
 {
-    return post(comm, task, DMA_OK, done, arg);
+    return post(comm, task, DMA_OK, done, arg, outcome);
 }
 
 _Static_assert(sizeof(dma_task_t) <= DMA_TASK_BYTES && _Alignof(dma_task_t) <= DMA_TASK_ALIGN, "a task fits");
 
-dma_status_t dma_comm_post_in(dma_comm_t *comm, const dma_call_t *call, dma_done_t done, void *arg, void *memory)
+dma_status_t dma_comm_post_in(dma_comm_t *comm, const dma_call_t *call, dma_done_t done, void *arg, void *memory,
+                              dma_status_t *outcome)
 {
-    return dma_comm_post_task(comm, call, NULL, done, arg, memory);
+    return dma_comm_post_task(comm, call, NULL, done, arg, memory, outcome);
 }
 
 dma_status_t dma_comm_post(dma_comm_t *comm, const dma_call_t *call, dma_done_t done, void *arg, dma_task_t **result)
@@ -329,7 +372,7 @@ dma_status_t dma_comm_post(dma_comm_t *comm, const dma_call_t *call, dma_done_t 
         return DMA_ERR_NOMEM;
     }
     *result = task; /* `done` may come before this returns */
-    status = dma_comm_post_task(comm, call, NULL, done, arg, task);
+    status = dma_comm_post_task(comm, call, NULL, done, arg, task, NULL);
     if (status != DMA_OK) {
         *result = NULL;
         free(task);

@@ -17,7 +17,9 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stddef.h>
 
+#include "dma/clock.h"
 #include "dma/comm.h"
 #include "dma/engine.h"
 #include "node/window.h"
@@ -49,10 +51,11 @@ struct dma_proc {
     char *gpu_profile_path, *sysfs;
     const struct dma_gpu_runtime *runtime;
     const struct dma_gpu_engine *const *engines;
-    pthread_mutex_t device_lock; /* guards the next two; device.h */
+    pthread_mutex_t device_lock; /* guards share, devices and relays; device.h */
     _Atomic int armed;           /* persistent calls whose programs the engines have beforehand */
     struct dma_share *share;
     struct dma_device *devices;
+    struct dma_relay *relays;
     const struct dma_wire *wire; /* to other nodes; NULL: none */
     char *net_profile_path;
     void *net; /* opened at the first need, with the lock */
@@ -86,6 +89,12 @@ struct dma_task {
     dma_done_t done;
     void *arg;
 };
+
+/* Staging memory of one side of a call. */
+typedef struct dma_staging {
+    size_t bytes;
+    _Alignas(max_align_t) char memory[];
+} dma_staging_t;
 
 typedef struct dma_memo {
     uint64_t key; /* of operation, bytes, and in place where the choice looks at it; 0: empty */
@@ -122,7 +131,8 @@ struct dma_comm {
     uint64_t *pair_out, *pair_in; /* the streams of pairs, ours to it and its to us */
     void *arrays;                 /* of the blocking call: there is one at a time */
     dma_task_t *head, *tail, *streaming;
-    dma_task_t *completed; /* to be delivered by whoever unlocks */
+    dma_task_t *completed;               /* to be delivered by whoever unlocks */
+    _Atomic(dma_staging_t *) staging[2]; /* of a call that has ended, for the next: send, receive */
     dma_memo_t memo[DMA_MEMO];
     dma_plan_t **plans; /* [operation][variant][in_place] */
 
@@ -134,6 +144,7 @@ struct dma_comm {
     bool wants_device, all_device; /* a channel's: this rank, all ranks would have the engines do it */
     dma_geom_t wanted;             /* a channel's; all 0: by the parameters */
     struct dma_setup *setup;
+    unsigned lonely; /* posts in a row that have looked for their peers in vain */
     dma_comm_t *next_busy, *previous_busy;
     bool is_busy;
     unsigned watched; /* turns since the oldest task changed */
@@ -191,12 +202,14 @@ static inline void dma_comm_lock(dma_comm_t *comm)
     }
 }
 
-/* comm.c: posts a call in a task of the caller's; without the lock. The task is free again when `done` is called. */
+/* comm.c: posts a call in a task of the caller's; without the lock. The task is free again when `done` is called.
+ * `outcome`: as in dma_comm_post_in. */
 dma_status_t dma_comm_post_task(dma_comm_t *comm, const dma_call_t *call, void *arrays, dma_done_t done, void *arg,
-                                dma_task_t *task);
+                                dma_task_t *task, dma_status_t *outcome);
 
 /* The same for a task that has been placed. */
-dma_status_t dma_comm_post_placed(dma_comm_t *comm, dma_done_t done, void *arg, dma_task_t *task);
+dma_status_t dma_comm_post_placed(dma_comm_t *comm, dma_done_t done, void *arg, dma_task_t *task,
+                                  dma_status_t *outcome);
 
 /* comm.c: begins the set-up at the first call */
 dma_status_t dma_comm_begin(dma_comm_t *comm);
@@ -224,6 +237,7 @@ dma_status_t dma_task_arrays(dma_comm_t *comm, dma_task_t *task);
 /* place.c */
 dma_status_t dma_task_place(dma_comm_t *comm, dma_task_t *task, const dma_call_t *call);
 dma_status_t dma_task_unpack(dma_task_t *task);
+void dma_task_unstage(dma_task_t *task);
 
 /* messages.c: a task of an ASIDE communicator */
 dma_status_t dma_messages_advance(dma_task_t *task);
@@ -261,8 +275,5 @@ static inline void dma_cpu_pause(void)
     __asm__ volatile("yield");
 #endif
 }
-
-/* Seconds of the monotonic clock. */
-double dma_now(void);
 
 #endif

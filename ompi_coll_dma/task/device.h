@@ -81,7 +81,7 @@ typedef enum dma_device_phase {
     DEVICE_AGREE,  /* has said how opening went; others have not */
     DEVICE_READY,  /* frozen: has started; others have not */
     DEVICE_SUBMIT, /* the plan is being given to the engine */
-    DEVICE_RUN,    /* it runs */
+    DEVICE_RUN,    /* it runs; the cluster plan, of a relayed call */
     DEVICE_STAGED, /* the host plan runs, or messages do, on host memory */
 } dma_device_phase_t;
 
@@ -90,7 +90,9 @@ struct dma_device_call {
     const dma_gpu_runtime_t *rt;
     dma_device_phase_t phase;
     int device;
-    bool served;            /* an engine could; else staged from the start */
+    bool served;            /* an engine could; else staged from the start, or relayed */
+    bool relayed;           /* over several nodes: used where it is, between nodes through the slots of a relay */
+    bool send_on, recv_on;  /* these sides of a relayed call are on the device */
     dma_gpu_memory_t recv;  /* the receive buffer */
     dma_shape_t send_shape; /* of the user's blocks, */
     dma_shape_t recv_shape; /* if an engine could have served them */

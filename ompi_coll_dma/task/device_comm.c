@@ -378,10 +378,14 @@ void dma_device_stop(dma_comm_t *comm)
     struct dma_device_comm *dc = comm->device;
 
     dma_device_disarm(comm);
-    if (dc->bound) {
-        dc->device->engine->unbind(dc->bound);
-        dc->bound = NULL;
+    if (dc->bound && !dc->device->engine->unbind(dc->bound)) {
+        /* A queue that waits for a rank that is gone looks at its ready word for ever: what is there may neither go nor
+         * become something else. */
+        comm->window.stays = true;
+        dc->pinned = false;
+        dc->pinned_peers = 0;
     }
+    dc->bound = NULL;
     if (dc->pinned) {
         dma_share_unpin(comm->proc->share, dma_arena_base(comm->window.arena));
         dc->pinned = false;

@@ -164,6 +164,9 @@ static sides_t look_at(const dma_comm_t *comm, const dma_call_t *call, const dma
         send_span = dma_device_span(&call->send, dma_coll_gathers(call->coll) ? 1 : comm->nranks);
         s.send = dma_device_memory(rt, &send_span);
     }
+    if (!recv_span.bytes && dma_gpu_kind_on_device(s.send.kind)) {
+        s.recv = s.send; /* nothing comes: peers can be shown any memory, and those that exchange are not held up */
+    }
     s.recv_on = dma_gpu_kind_on_device(s.recv.kind);
     s.send_on = dma_gpu_kind_on_device(s.send.kind);
     if (s.recv_on && (call->in_place || s.send_on || !send_span.bytes)) {
@@ -175,6 +178,14 @@ static sides_t look_at(const dma_comm_t *comm, const dma_call_t *call, const dma
         s.send_shape = s.recv_shape = (dma_shape_t){0};
     }
     return s;
+}
+
+/* Over several nodes: sides that can be used where they are. What the ranks of a node exchange of it they judge for
+ * themselves; so any kind of device memory will do. */
+static bool relays(const dma_comm_t *comm, const dma_call_t *call, const sides_t *s)
+{
+    return comm->cluster && call->recv.dense && (call->in_place || call->send.dense) &&
+           (!s->send_on || !s->recv_on || s->send.device == s->recv.device);
 }
 
 bool dma_device_serves(dma_comm_t *comm, const dma_call_t *call)
@@ -206,7 +217,14 @@ dma_status_t dma_device_place(dma_comm_t *comm, dma_task_t *task, const dma_call
     d->send_shape = s.send_shape;
     d->recv_shape = s.recv_shape;
     d->served = s.served;
-    d->phase = d->served ? DEVICE_MEET : DEVICE_STAGED;
+    if (relays(comm, call, &s)) {
+        d->relayed = true;
+        d->send_on = s.send_on;
+        d->recv_on = s.recv_on;
+        d->send_shape = d->recv_shape = (dma_shape_t){0};
+        s.call = *call;
+    }
+    d->phase = d->served || d->relayed ? DEVICE_MEET : DEVICE_STAGED;
     task->device = d;
     if (comm->proc->params.stream_sync) {
         dma_status_t status = sync_default(rt, d->device);
@@ -215,9 +233,9 @@ dma_status_t dma_device_place(dma_comm_t *comm, dma_task_t *task, const dma_call
             return status == DMA_UNSUPPORTED ? DMA_ERR_ENGINE : status;
         }
     }
-    s.call.recv.runtime = s.recv_on && !d->served ? rt : NULL;
+    s.call.recv.runtime = s.recv_on && !d->served && !d->relayed ? rt : NULL;
     s.call.recv.device = s.recv.device;
-    s.call.send.runtime = s.send_on && !d->served ? rt : NULL;
+    s.call.send.runtime = s.send_on && !d->served && !d->relayed ? rt : NULL;
     s.call.send.device = s.send.device;
     return dma_task_place(comm, task, &s.call);
 }

@@ -9,6 +9,7 @@
 #include "dma/net.h"
 #include "task/comm.h"
 #include "task/device.h"
+#include "task/relay.h"
 
 void dma_params_default(dma_params_t *params)
 {
@@ -23,7 +24,6 @@ void dma_params_default(dma_params_t *params)
         .warn_seconds = 60,
         .timeout = 60,
         .net_variant = "auto",
-        .net_chunk_bytes = 32768,
         .local_procs = 1,
         .engine = "auto",
         .queues = "auto",
@@ -31,14 +31,6 @@ void dma_params_default(dma_params_t *params)
         .prelaunch = 2,
         .armed_seconds = 1,
     };
-}
-
-double dma_now(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
 /* Our own copy of a string parameter, which may be NULL. */
@@ -110,6 +102,7 @@ void dma_proc_destroy(dma_proc_t *proc)
     if (proc->net) {
         proc->wire->close(proc->net);
     }
+    dma_relays_destroy(proc); /* the network may have had some of their slots */
     dma_registry_drop_idle();
     pthread_mutex_destroy(&proc->lock);
     pthread_mutex_destroy(&proc->device_lock);
@@ -242,7 +235,8 @@ void dma_proc_report(dma_proc_t *proc, dma_report_t level, const char *topic, co
 
 unsigned dma_proc_active(const dma_proc_t *proc)
 {
-    return atomic_load_explicit(&proc->nbusy, memory_order_relaxed);
+    /* in one order with what the caller goes by: who stops looking here must not overlook what is posted meanwhile */
+    return atomic_load_explicit(&proc->nbusy, memory_order_seq_cst);
 }
 
 static void append_busy(dma_proc_t *proc, dma_comm_t *comm)
@@ -273,7 +267,7 @@ void dma_comm_busy(dma_comm_t *comm, bool busy)
         unlink_busy(proc, comm);
     }
     comm->is_busy = busy;
-    atomic_fetch_add_explicit(&proc->nbusy, busy ? 1u : -1u, memory_order_relaxed);
+    atomic_fetch_add_explicit(&proc->nbusy, busy ? 1u : -1u, memory_order_seq_cst);
     pthread_mutex_unlock(&proc->lock);
 }
 

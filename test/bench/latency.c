@@ -5,10 +5,12 @@
  * Prints per collective and size: name, ranks, bytes, average over the ranks (OSU's number), maximum over the ranks, both
  * in microseconds. Bytes are those of one block, as OSU counts them.
  *
- * latency [-c NAME[,NAME...]] [-b MIN:MAX] [-f FACTOR] [-i SMALL[:LARGE]] [-p] [-v]
- *     -c  collectives (default allgather); -c list prints their names
+ * latency [-c NAME[,NAME...]] [-b MIN:MAX] [-f FACTOR] [-i SMALL[:LARGE]] [-k CALLS] [-p] [-v]
+ *     -c  collectives (default allgather); -c list prints their names. Two are none: "nothing" is the loop without a
+ *         call, "bare" the least that an all-gather can be (bare.c), up to 4 KiB
  *     -b  smallest and largest block in bytes (default 4:1048576); -f the factor between sizes (default 4)
  *     -i  iterations up to 8 KiB and above (default 1000:100); a tenth of them warms up
+ *     -k  calls in a row between two barriers (default 1); the times are those of one of them
  *     -p  in place
  *     -v  check the received data once per size, after the timing
  */
@@ -21,6 +23,7 @@
 #include <unistd.h>
 
 #include "../mpi/series.h"
+#include "bare.h"
 
 enum { LARGE_ABOVE = 8192 };
 
@@ -44,6 +47,7 @@ typedef struct {
     char *names;
     int min, max, factor;
     int small, large; /* iterations */
+    int row;          /* calls */
     bool in_place, verify;
 } options_t;
 
@@ -100,12 +104,30 @@ static int run_start(call_t *c)
     return MPI_Wait(&c->request, MPI_STATUS_IGNORE);
 }
 
+static int run_nothing(call_t *c)
+{
+    (void)c;
+    return MPI_SUCCESS;
+}
+
+static int run_bare(call_t *c)
+{
+    bare_allgather(c->send, c->recv, c->bytes, c->send == MPI_IN_PLACE);
+    return MPI_SUCCESS;
+}
+
 /* The p... ones are persistent: MPI_Start and MPI_Wait are timed. */
 static const collective_t collectives[] = {
-    {"allgather", false, run_allgather, NULL},        {"alltoall", true, run_alltoall, NULL},
-    {"allgatherv", false, run_allgatherv, NULL},      {"alltoallv", true, run_alltoallv, NULL},
-    {"iallgather", false, run_iallgather, NULL},      {"ialltoall", true, run_ialltoall, NULL},
-    {"pallgather", false, run_start, init_allgather}, {"palltoall", true, run_start, init_alltoall},
+    {"allgather", false, run_allgather, NULL},
+    {"alltoall", true, run_alltoall, NULL},
+    {"allgatherv", false, run_allgatherv, NULL},
+    {"alltoallv", true, run_alltoallv, NULL},
+    {"iallgather", false, run_iallgather, NULL},
+    {"ialltoall", true, run_ialltoall, NULL},
+    {"pallgather", false, run_start, init_allgather},
+    {"palltoall", true, run_start, init_alltoall},
+    {"nothing", false, run_nothing, NULL},
+    {"bare", false, run_bare, NULL},
 };
 enum { NCOLLECTIVES = sizeof(collectives) / sizeof(collectives[0]) };
 
@@ -149,14 +171,16 @@ static long verify(const collective_t *c, const char *recv, int bytes, int rank,
 }
 
 /* Average time of one call on this rank, in microseconds. */
-static double measure(const collective_t *c, call_t *call, int iterations)
+static double measure(const collective_t *c, call_t *call, int iterations, int row)
 {
-    int skip = iterations / 10;
+    int skip = iterations < 10 ? 1 : iterations / 10;
     double total = 0;
     MPI_Barrier(MPI_COMM_WORLD);
     for (int i = 0; i < iterations + skip; i++) {
         double start = MPI_Wtime();
-        c->run(call);
+        for (int k = 0; k < row; k++) {
+            c->run(call);
+        }
         double stop = MPI_Wtime();
         MPI_Barrier(MPI_COMM_WORLD);
         if (i >= skip) {
@@ -164,7 +188,7 @@ static double measure(const collective_t *c, call_t *call, int iterations)
         }
     }
     MPI_Barrier(MPI_COMM_WORLD);
-    return total * 1e6 / iterations;
+    return total * 1e6 / iterations / row;
 }
 
 /* Returns the number of wrong bytes over all ranks (0 without -v). */
@@ -187,7 +211,7 @@ static long bench_size(const collective_t *c, const options_t *o, char *send, ch
     if (c->init) {
         c->init(&call);
     }
-    double mine = measure(c, &call, bytes > LARGE_ABOVE ? o->large : o->small);
+    double mine = measure(c, &call, bytes > LARGE_ABOVE ? o->large : o->small, o->row);
 
     double sum, max;
     MPI_Reduce(&mine, &sum, 1, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
@@ -215,15 +239,17 @@ static long bench_size(const collective_t *c, const options_t *o, char *send, ch
 
 static int usage(void)
 {
-    fprintf(stderr, "usage: latency [-c NAME[,NAME...]] [-b MIN:MAX] [-f FACTOR] [-i SMALL[:LARGE]] [-p] [-v]\n");
+    fprintf(stderr, "usage: latency [-c NAME[,NAME...]] [-b MIN:MAX] [-f FACTOR] [-i SMALL[:LARGE]] [-k CALLS] "
+                    "[-p] [-v]\n");
     return 2;
 }
 
 static bool parse(int argc, char **argv, options_t *o)
 {
     static char default_name[] = "allgather";
-    *o = (options_t){.names = default_name, .min = 4, .max = 1 << 20, .factor = 4, .small = 1000, .large = 100};
-    for (int opt; (opt = getopt(argc, argv, "c:b:f:i:pv")) != -1;) {
+    *o = (options_t){
+        .names = default_name, .min = 4, .max = 1 << 20, .factor = 4, .small = 1000, .large = 100, .row = 1};
+    for (int opt; (opt = getopt(argc, argv, "c:b:f:i:k:pv")) != -1;) {
         switch (opt) {
         case 'c':
             o->names = optarg;
@@ -241,6 +267,9 @@ static bool parse(int argc, char **argv, options_t *o)
                 o->large = o->small;
             }
             break;
+        case 'k':
+            o->row = atoi(optarg);
+            break;
         case 'p':
             o->in_place = true;
             break;
@@ -251,7 +280,8 @@ static bool parse(int argc, char **argv, options_t *o)
             return false;
         }
     }
-    return optind == argc && o->min > 0 && o->max >= o->min && o->factor > 1 && o->small > 0 && o->large > 0;
+    return optind == argc && o->min > 0 && o->max >= o->min && o->factor > 1 && o->small > 0 && o->large > 0 &&
+           o->row > 0;
 }
 
 static char *allocate(size_t bytes, int value)
@@ -292,8 +322,15 @@ int main(int argc, char **argv)
         /* New buffers per collective, as large as OSU's, so that none profits from what another left in the cache. */
         char *send = allocate((size_t)o.max * (c->send_all ? (size_t)size : 1), 1);
         char *recv = allocate((size_t)o.max * (size_t)size, 0);
-        for (long bytes = o.min; bytes <= o.max; bytes *= o.factor) {
+        long most = c->run == run_bare && o.max > BARE_MOST ? BARE_MOST : o.max;
+        if (c->run == run_bare) {
+            bare_open();
+        }
+        for (long bytes = o.min; bytes <= most; bytes *= o.factor) {
             wrong += bench_size(c, &o, send, recv, (int)bytes);
+        }
+        if (c->run == run_bare) {
+            bare_close();
         }
         free(send);
         free(recv);

@@ -3,20 +3,24 @@
 # parameters; at least 20,000 cases, of which every feature is in 500 and every pair of features in some.
 # Runs inside ./with-build.
 #
-#   sweep.sh [-s SEED] [-x PERCENT] [-q] [-v] [-- MPIRUN-ARGS...]
-#     -s  seed (default 1); -x so many percent of the cases (then coverage is not judged below 100); -v also prints
-#         what they covered; -q instead of all this 2,000 cases in a few runs
+#   sweep.sh [-s SEED] [-x PERCENT] [-p ucx] [-r FIRST-LAST] [-q] [-v] [-- MPIRUN-ARGS...]
+#     -s  seed (default 1); -x so many percent of the cases; -v also prints what they covered; -q instead of all this 2,000
+#         cases in a few runs
+#     -p ucx  the same cases over pml ucx only
+#     -r  only these of its runs, as -v numbers them. Coverage is judged where nothing is left out
 #     MPIRUN-ARGS  instead of "--mca coll dma"; with "--mca coll ^dma" without what stock Open MPI gets wrong
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 # shellcheck source=test/mpi/common.sh
 . "$here/common.sh"
 
-seed=1 percent=100 verbose=0 quick=0
-while getopts s:x:qv option; do
+seed=1 percent=100 verbose=0 quick=0 pml=ob1 first=1 last_run=999
+while getopts s:x:p:r:qv option; do
     case $option in
     s) seed=$OPTARG ;;
     x) percent=$OPTARG ;;
+    p) pml=$OPTARG ;;
+    r) first=${OPTARG%-*} last_run=${OPTARG#*-} ;;
     q) quick=1 ;;
     v) verbose=1 ;;
     *) exit 2 ;;
@@ -28,13 +32,14 @@ base=("$@") lenient=()
 [[ "$*" != *'coll ^dma'* ]] || lenient=(-l bnp)
 sweep=$(program sweep) shim=$(program libbreak_shim.so) || exit 1
 shim=$(realpath "$shim")
-log=$(mktemp) covers=$(mktemp)
+runs=0 log=$(mktemp) covers=$(mktemp)
 trap 'rm -f "$log" "$covers"' EXIT
 
 ob1='--mca pml ob1 --mca mpi_yield_when_idle 1'
 ucx='--mca pml ucx --mca pml_ucx_tls any --mca pml_ucx_devices any --mca mpi_yield_when_idle 1'
+[ "$pml" != ucx ] || ob1=$ucx
 # As users run it when there is a core for each rank.
-spin='--mca pml ob1 --mca mpi_yield_when_idle 0'
+spin=${ob1/when_idle 1/when_idle 0}
 # Everything small, so that rings, slots and chunk buffers wrap all the time.
 tight='--mca coll_dma_slot_bytes 256 --mca coll_dma_chunk_bytes 4096 --mca coll_dma_ring_depth 4 --mca coll_dma_cross_memory 0'
 
@@ -43,7 +48,10 @@ sweep_run() {
     local ranks=$1 cases=$((($2 * percent + 99) / 100)) args status=0 last options=("${@:4}" "${lenient[@]}")
     read -ra args <<<"$3"
     seed=$((seed + 1))
-    local limit=$((30 + cases / 20)) start=${EPOCHREALTIME/[.,]/}
+    runs=$((runs + 1))
+    [ $runs -ge "$first" ] && [ $runs -le "$last_run" ] || return 0
+    # Ranks without a core of their own take turns.
+    local limit=$((30 + cases * ranks / 40)) start=${EPOCHREALTIME/[.,]/}
     launch $limit "$ranks" "${base[@]}" "${args[@]}" "$sweep" -s "$seed" -n "$cases" -w 20 -v \
         "${options[@]}" </dev/null >"$log" 2>&1 || status=$?
     last=$(grep -E '^[0-9]+ passed, [0-9]+ failed$' "$log" | tail -n 1)
@@ -59,7 +67,7 @@ sweep_run() {
         echo "FAIL (exit status $status): mpirun --oversubscribe --bind-to none -n $ranks ${base[*]} $3 sweep -s $seed -n $cases ${options[*]}"
         { grep -E '^sweep:' "$log" || grep -vE '^(--|$)' "$log" | tail -n 5; } | head -n 20
     elif [ $verbose = 1 ]; then
-        echo "$(((${EPOCHREALTIME/[.,]/} - start) / 1000)) ms: $cases cases on $ranks ranks $3 ${options[*]}"
+        echo "run $runs, $(((${EPOCHREALTIME/[.,]/} - start) / 1000)) ms: $cases cases on $ranks ranks $3 ${options[*]}"
     fi
     grep -E '^(covers|pair) ' "$log" >>"$covers"
 }
@@ -123,7 +131,7 @@ sweep_run 4 200 "$roomy" -t 4
 sweep_run 4 200 "$ob1" -t 4 -l b
 # Reading a peer's memory begins to fail on one rank, in the middle of everything. Open MPI's own messages, which would
 # not survive that, do without.
-refused="$ob1 --mca btl_vader_single_copy_mechanism none --mca smsc ^cma,knem,xpmem -x LD_PRELOAD=$shim -x DMA_BREAK_READ=1:150"
+refused="$ob1 --mca btl_vader_single_copy_mechanism none --mca smsc ^cma,knem,xpmem -x UCX_TLS=^cma -x LD_PRELOAD=$shim -x DMA_BREAK_READ=1:150"
 sweep_run 3 200 "$refused"
 sweep_run 3 200 "$refused --mca coll_dma_variant host_cross"
 sweep_run 2 700 "$spin"
@@ -142,7 +150,7 @@ none_below() {
     [ -z "$rare" ]
 }
 
-if [ "${base[*]}" = '--mca coll dma' ] && [ "$percent" -ge 100 ]; then
+if [ "${base[*]}" = '--mca coll dma' ] && [ "$percent" -ge 100 ] && [ "$first-$last_run" = 1-999 ]; then
     verdict "at least 20000 cases" "$((passed + failed < 20000))"
     none_below 500 covers
     verdict "every feature in at least 500 cases" $?

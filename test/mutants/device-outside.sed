@@ -2,4 +2,4 @@
 # file: ompi_coll_dma/task/device_comm.c
 # build: plain
 # tests: test_device_errors:record_outside_of_the_allocation
-s/ours > peer->size\[slot\] - \(uint64_t\)first/false/
+s/far > peer->size\[slot\] - \(uint64_t\)first/false/

@@ -2,4 +2,4 @@
 # file: ompi_coll_dma/engine/sdma/lower.c
 # build: plain
 # tests: test_sdma_lower:exchanges test_sdma_lower:executed
-/queue->temp, a \+ d, n\)/{n;s/p \+= drain\(p, queue\);//}
+/queue->temp, a \+ d, n\)/{n;s/p \+= dma_drain\(p, queue\);//}

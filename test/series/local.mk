@@ -6,6 +6,7 @@ mpi_programs += \
 	test/series/sessions
 mpi_scripts += \
 	test/series/install.sh \
+	test/series/large.sh \
 	test/series/root.sh \
 	test/series/series.sh \
 	test/series/stranger.sh \

@@ -1,6 +1,6 @@
 #!/bin/bash
-# series.sh [full]: what differs between the series of Open MPI: the sizes of its objects, datatypes freed early, sessions,
-# large counts, the components beside us. With `full`, large counts in all forms. Runs inside ./with-build.
+# series.sh: what differs between the series of Open MPI: the sizes of its objects, datatypes freed early, sessions, large
+# counts, the components beside us. Runs inside ./with-build.
 # shellcheck disable=SC1091
 set -uo pipefail
 here=$(dirname "$0")
@@ -42,45 +42,68 @@ ready() {
     grep -Eq "$text" <<<"$output" && grep -Eq 'coll/dma: communicator .*ready' <<<"$output"
 }
 
+# patient CMD...: once more, if Open MPI hung where a session begins or ends and we had no part in that. In 5.0.7 it does in
+# one run of ten, without us as well.
+patient() {
+    local output status tries=5
+    while :; do
+        status=0
+        output=$("$@" 2>&1) || status=$?
+        echo "$output"
+        [ $status != 0 ] && [ $((--tries)) -gt 0 ] && grep -q '^sessions: .* hangs without coll/dma$' <<<"$output" || return $status
+    done
+}
+
 if has sessions; then
-    # Without us, too, two sessions at once hang in one run of eight in Open MPI 5.0.7, and its pml ucx has no sessions.
-    parts=12i pmls='ob1 ucx'
-    [[ $(mpirun --version) != *'Open MPI) 5.0'* ]] || parts=1i pmls=ob1
+    # The pml ucx of Open MPI 5.0 has no sessions.
+    pmls='ob1 ucx'
+    [[ $(mpirun --version) != *'Open MPI) 5.0'* ]] || pmls=ob1
     for pml in $pmls; do
         declare -n args=$pml
         ok "sessions, pml $pml" ready 'sessions: .* 0 failed' \
-            launch 60 3 "${args[@]}" --mca coll dma --mca coll_dma_verbose 1 "$bin/sessions" $parts
+            patient launch 60 3 "${args[@]}" --mca coll dma --mca coll_dma_verbose 1 "$bin/sessions"
     done
     ok 'sessions, no --mca coll' ready 'sessions: .* 0 failed' \
-        launch 60 2 --mca coll_dma_verbose 1 "$bin/sessions" $parts
+        patient launch 60 2 --mca coll_dma_verbose 1 "$bin/sessions"
     ok 'sessions, stepping aside' says 'sessions: .* 0 failed' \
-        launch 60 2 --mca coll dma --mca coll_dma_arena_bytes 0 "$bin/sessions" $parts
+        patient launch 60 2 --mca coll dma --mca coll_dma_arena_bytes 0 "$bin/sessions"
 fi
 
 if has counts; then
-    some=some
-    [ "${1:-}" != full ] || some=
-    # shellcheck disable=SC2086
     ok 'more than 2^31 elements' ready 'counts: .* 0 failed' \
-        launch 280 2 --mca coll dma --mca coll_dma_verbose 1 "$bin/counts" $some
-    if [ -z "$some" ]; then
-        ok 'more than 2^31 elements, through shared memory' ready 'counts: .* 0 failed' \
-            launch 280 2 --mca coll dma --mca coll_dma_verbose 1 --mca coll_dma_cross_memory 0 "$bin/counts" some
-        ok 'more than 2^31 elements, by messages' says 'counts: .* 0 failed' \
-            launch 280 2 --mca coll dma --mca coll_dma_arena_bytes 0 "$bin/counts" some
-    fi
+        launch 280 2 --mca coll dma --mca coll_dma_verbose 1 "$bin/counts" some
 fi
 
 # Every component that this Open MPI has, beside us in one job: all collectives are right, ours are ours, and nobody is
 # between the user and us.
 components=$(ompi_info --parsable | sed -n 's/^mca:coll:\([a-z0-9]*\):version:.*/\1/p' | sort -u)
 beside=(--mca coll_han_priority 35 --mca coll_xhc_priority 40 --mca coll_acoll_priority 50 --mca coll_adapt_priority 40
-    --mca coll_ucc_enable 1 --mca coll_ucc_priority 60 --mca coll_sm_priority 45 --mca coll_dma_verbose 1)
-ok "beside $(echo "$components" | grep -v '^dma$' | paste -sd' ')" ready 'allcoll: [0-9]+ checks, 0 failed' \
+    --mca coll_acoll_comm_size_thresh 2 --mca coll_ucc_enable 1 --mca coll_ucc_priority 60 --mca coll_sm_priority 45
+    --mca coll_dma_verbose 1 --mca coll_base_verbose 20)
+
+# together NAMES CMD...: all is right, and each of these components is in use, too
+together() {
+    local names=$1 name output status=0
+    shift
+    output=$(ready 'allcoll: [0-9]+ checks, 0 failed' "$@") || status=1
+    for name in $names; do
+        grep -Eq "selecting +$name, priority +[0-9]+, Enabled" <<<"$output" || { echo "$name is not in use"; status=1; }
+    done
+    [ $status = 0 ] || grep -E 'allcoll|coll/dma|selecting|not in use|rror' <<<"$output" | head -n 60
+    return $status
+}
+
+# han is for several nodes, and accelerator for builds with one; elsewhere they decline, and it is enough that they may be there.
+in_use=
+for name in xhc acoll ucc; do
+    ! grep -qx $name <<<"$components" || in_use+=" $name"
+done
+ok "beside $(echo "$components" | grep -v '^dma$' | paste -sd' '), of which in use:$in_use" together "$in_use" \
     launch 90 4 "${beside[@]}" "$allcoll"
 for name in accelerator han xhc acoll ucc; do
     if grep -qx $name <<<"$components"; then
-        ok "with $name alone beside us" ready 'allcoll: [0-9]+ checks, 0 failed' \
+        [[ " $in_use " = *" $name "* ]] && used=$name || used=
+        ok "with $name alone beside us" together "$used" \
             launch 90 3 "${beside[@]}" --mca coll "dma,$name,tuned,basic,libnbc,self,inter" "$allcoll"
     fi
 done
@@ -88,7 +111,7 @@ done
 # Modules are enabled from the lowest priority to the highest, so that the last to be named is the one that users meet.
 on_top() {
     local output
-    output=$(launch 60 2 "${beside[@]}" --mca coll_base_verbose 20 "$allcoll" 2>&1)
+    output=$(launch 60 2 "${beside[@]}" "$allcoll" 2>&1)
     grep -E 'priority|selecting|component available' <<<"$output" | head -n 40
     [ "$(sed -n 's/.*coll:base:comm_select: selecting *\([a-z]*\), priority *\([0-9]*\).*/\2 \1/p' <<<"$output" |
         grep -v ' self$' | sort -n | tail -n 1)" = '91 dma' ]

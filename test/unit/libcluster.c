@@ -10,11 +10,11 @@
 #define GUARD  16
 #define CANARY 0x5c
 
-typedef enum state { IDLE, UNDER_WAY, MOVED, OVER } state_t;
+typedef enum state { IDLE, UNDER_WAY, ASIDE, MOVED, OVER } state_t; /* ASIDE: a relayed receive's bytes are there */
 
 typedef struct run {
     state_t state;
-    uint8_t *taken; /* a send's bytes, if it has not waited for its receive */
+    uint8_t *taken; /* a send's bytes, if it has not waited for its receive or is relayed; a relayed receive's */
 } run_t;
 
 typedef struct rank {
@@ -142,6 +142,19 @@ static bool apart(machine_t *m, int rank, const dma_cluster_op_t *op, span_t spa
     return true;
 }
 
+/* A relayed send that has taken its bytes touches none any more, and a receive in its place waits for it. */
+static bool settled(const rank_t *r, const dma_cluster_op_t *op, const dma_cluster_op_t *other, int lane, uint32_t i)
+{
+    const dma_cluster_op_t *send = lane == DMA_SENT ? other : op, *receive = lane == DMA_SENT ? op : other;
+
+    if (!r->plan->req.relayed) {
+        return false;
+    }
+    return (lane == DMA_SENT && r->runs[lane][i].taken) ||
+           (send->code == DMA_CLUSTER_SEND && receive->code == DMA_CLUSTER_RECV &&
+            receive->after == (uint32_t)(send - r->plan->ops[DMA_SENT]) + 1);
+}
+
 /* Against all that is under way on the rank. */
 static bool alone(machine_t *m, int rank, const dma_cluster_op_t *op, span_t span, void *arg)
 {
@@ -151,7 +164,8 @@ static bool alone(machine_t *m, int rank, const dma_cluster_op_t *op, span_t spa
         for (uint32_t i = r->ended[lane]; i < r->started[lane]; i++) {
             const dma_cluster_op_t *other = &r->plan->ops[lane][i];
 
-            if (other != op && r->runs[lane][i].state != OVER && !each_span(m, rank, other, apart, &span)) {
+            if (other != op && r->runs[lane][i].state != OVER && !settled(r, op, other, lane, i) &&
+                !each_span(m, rank, other, apart, &span)) {
                 return false;
             }
         }
@@ -165,7 +179,7 @@ static bool alone(machine_t *m, int rank, const dma_cluster_op_t *op, span_t spa
 static int start(machine_t *m, int rank, int lane)
 {
     rank_t *r = &m->ranks[rank];
-    uint32_t i = r->started[lane], busy = 0;
+    uint32_t i = r->started[lane], busy = 0, window = m->job->narrow ? 1 : r->plan->window[lane];
     const dma_cluster_op_t *op = &r->plan->ops[lane][i];
 
     if (i == r->plan->nops[lane]) {
@@ -174,7 +188,7 @@ static int start(machine_t *m, int rank, int lane)
     for (uint32_t k = r->ended[lane]; k < i; k++) {
         busy += r->runs[lane][k].state != OVER;
     }
-    if (busy >= r->plan->window[lane]) {
+    if (busy >= window) {
         return 0;
     }
     for (int n = 0; n < DMA_LANES; n++) {
@@ -216,11 +230,13 @@ static int64_t partner(const machine_t *m, int from, const dma_cluster_op_t *sen
 static int move_message(machine_t *m, int rank, uint32_t i)
 {
     rank_t *r = &m->ranks[rank];
-    run_t *run = &r->runs[DMA_SENT][i];
+    run_t *run = &r->runs[DMA_SENT][i], *other;
     const dma_cluster_op_t *op = &r->plan->ops[DMA_SENT][i];
+    rank_t *peer = &m->ranks[op->peer];
+    const uint8_t *from;
     int64_t met;
 
-    if (!run->taken && run->state == UNDER_WAY && draw(m, 3) == 0) {
+    if (!run->taken && (r->plan->req.relayed || (!m->job->narrow && draw(m, 3) == 0))) {
         run->taken = malloc(op->bytes + 1);
         memcpy(run->taken, at(r, op->from, 0), op->bytes);
         return 1;
@@ -228,14 +244,22 @@ static int move_message(machine_t *m, int rank, uint32_t i)
     if ((met = partner(m, rank, op)) < 0) {
         return 0;
     }
-    const dma_cluster_op_t *to = &m->ranks[op->peer].plan->ops[DMA_RECEIVED][met];
+    const dma_cluster_op_t *to = &peer->plan->ops[DMA_RECEIVED][met];
     if (to->bytes != op->bytes) {
         fail(m, CLUSTER_NET, "rank %d sends %" PRIu64 " bytes, rank %d expects %" PRIu64, rank, op->bytes, op->peer,
              to->bytes);
         return -1;
     }
-    memcpy(at(&m->ranks[op->peer], to->to, 0), run->taken ? run->taken : at(r, op->from, 0), op->bytes);
-    m->ranks[op->peer].runs[DMA_RECEIVED][met].state = MOVED;
+    other = &peer->runs[DMA_RECEIVED][met];
+    from = run->taken ? run->taken : at(r, op->from, 0);
+    if (peer->plan->req.relayed) {
+        other->taken = malloc(op->bytes + 1);
+        memcpy(other->taken, from, op->bytes);
+        other->state = ASIDE;
+    } else {
+        memcpy(at(peer, to->to, 0), from, op->bytes);
+        other->state = MOVED;
+    }
     run->state = MOVED;
     m->report->messages++;
     m->report->sent += op->bytes;
@@ -310,6 +334,11 @@ static int move_on(machine_t *m, int rank, int lane, uint32_t i)
     run_t *run = &r->runs[lane][i];
 
     if (run->state == MOVED) {
+        over(r, lane, i);
+        return 1;
+    }
+    if (run->state == ASIDE && (!op->after || r->runs[DMA_SENT][op->after - 1].taken)) {
+        memcpy(at(r, op->to, 0), run->taken, op->bytes);
         over(r, lane, i);
         return 1;
     }

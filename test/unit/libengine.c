@@ -331,7 +331,7 @@ static void drop_hopeless(struct dma_bound *b)
     }
 }
 
-static void engine_unbind(struct dma_bound *b)
+static bool engine_unbind(struct dma_bound *b)
 {
     dma_gpu_unit_t *unit = b->unit;
 
@@ -347,6 +347,7 @@ static void engine_unbind(struct dma_bound *b)
     pthread_mutex_unlock(&unit->lock);
     free(b);
     machine.bounds--;
+    return true;
 }
 
 static char *place_of(const dma_run_t *run, const dma_operand_t *o, uint64_t skip)

@@ -468,15 +468,22 @@ dma_gpu_runtime_t *fake_gpu_start(const fake_gpu_options_t *options)
     memset(fake_machine.held, 0, sizeof(fake_machine.held));
     fake_machine.options = *options;
     fake_machine.random = options->seed | 1;
-    fake_machine.stopping = fake_machine.shut_down = false;
+    fake_machine.stopping = fake_machine.shut_down = fake_machine.may_stay = false;
     for (intptr_t i = 0; i < options->devices; i++) {
         pthread_create(&fake_machine.device[i], NULL, fake_device_main, (void *)i);
     }
     return &table;
 }
 
+void fake_gpu_may_stay_registered(void)
+{
+    fake_machine.may_stay = true;
+}
+
 void fake_gpu_stop(void)
 {
+    range_t *next;
+
     pthread_mutex_lock(&fake_machine.lock);
     fake_machine.stopping = true;
     pthread_cond_broadcast(&fake_machine.changed);
@@ -486,6 +493,10 @@ void fake_gpu_stop(void)
     }
     if (fake_machine.streams) {
         fake_misuse("a stream is left");
+    }
+    for (; fake_machine.may_stay && ranges && ranges->kind == DMA_GPU_HOST_REGISTERED; ranges = next) {
+        next = ranges->next;
+        free(ranges);
     }
     if (ranges) {
         fake_misuse("%s memory at %#lx is left", dma_gpu_kind_name(ranges->kind), ranges->base);

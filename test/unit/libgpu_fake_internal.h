@@ -13,7 +13,7 @@ typedef struct fake_machine {
     pthread_cond_t changed;
     fake_gpu_options_t options;
     uint64_t random;
-    bool stopping, shut_down;
+    bool stopping, shut_down, may_stay;
     bool held[FAKE_GPU_MAX_DEVICES];
     pthread_t device[FAKE_GPU_MAX_DEVICES];
     fake_stream_t *streams;

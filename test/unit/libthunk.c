@@ -36,7 +36,7 @@ static struct {
     made_t *queues[QUEUES];
     unsigned alive, made, opened, xgmi, reports;
     char text[512];
-    bool stopping, held;
+    bool stopping, held, dropping;
     bool busy; /* an engine has work */
     uint64_t rounds;
 } thunk = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -92,6 +92,9 @@ static char *translate(void *ctx, int gpu, uint64_t va, uint64_t bytes, bool wri
 static void report(void *ctx, emu_sdma_rule_t rule, const char *text)
 {
     (void)ctx;
+    if (thunk.dropping) {
+        return; /* the test has said that it would be so */
+    }
     thunk.reports++;
     snprintf(thunk.text, sizeof(thunk.text), "%s: %s", emu_sdma_rule_name(rule), text);
 }
@@ -394,7 +397,9 @@ static void drop_left(made_t *m)
         misuse("a queue is left that has come to its end");
     }
     thunk.alive--;
+    thunk.dropping = true;
     emu_sdma_queue_destroy(m->queue);
+    thunk.dropping = false;
     free(m);
 }
 
@@ -419,6 +424,9 @@ void thunk_end(void)
         if (!s->shown) {
             free(s->addr);
         }
+    }
+    if (thunk.options.left) {
+        thunk.opened = 0; /* it stays open for them */
     }
     if (thunk.alive || thunk.opened) {
         misuse("%u queues are left, opened %u times", thunk.alive, thunk.opened);

@@ -534,7 +534,7 @@ int main(void)
     unit_test(suite, in_place_does_not_steer, 10);
     unit_test(suite, all_to_all_in_place, 10);
     unit_test(suite, something_fits_everywhere, 10);
-    unit_test(suite, something_fits_in_channels, 10);
+    unit_test(suite, something_fits_in_channels, 60);
     unit_test(suite, chunks_fit, 10);
     unit_test(suite, cost_is_monotone, 10);
     unit_test(suite, cost_never_wraps, 10);

@@ -19,7 +19,7 @@ typedef struct scene {
     int nranks;
     uint32_t first[MOST_RANKS];
     dma_coll_t coll;
-    bool in_place[MOST_RANKS];
+    bool in_place[MOST_RANKS], relayed[MOST_RANKS], apart[MOST_RANKS];
     uint64_t bytes[MOST_RANKS * MOST_RANKS];
     dma_layout_t layouts[MOST_RANKS];
     uint64_t counts[2][MOST_RANKS][MOST_RANKS];
@@ -94,6 +94,8 @@ static void set_bytes(scene_t *s, uint64_t bytes, bool in_place)
     }
     for (int r = 0; r < n; r++) {
         s->in_place[r] = in_place && (!dma_coll_gathers(s->coll) || draw(3) > 0);
+        s->relayed[r] = draw(2);
+        s->apart[r] = draw(2);
     }
 }
 
@@ -128,8 +130,12 @@ static void set_sides(scene_t *s, int rank, dma_cluster_req_t *req)
 static bool build(scene_t *s, int variant)
 {
     for (int r = 0; r < s->nranks; r++) {
-        dma_cluster_req_t req = {
-            .coll = s->coll, .in_place = s->in_place[r], .layout = &s->layouts[r], .chunk = s->chunk};
+        dma_cluster_req_t req = {.coll = s->coll,
+                                 .in_place = s->in_place[r],
+                                 .relayed = s->relayed[r],
+                                 .apart = s->apart[r],
+                                 .layout = &s->layouts[r],
+                                 .chunk = s->chunk};
         const dma_cluster_variant_t *v = dma_cluster_variants[variant];
 
         set_sides(s, r, &req);
@@ -151,7 +157,8 @@ static void drop(scene_t *s)
 
 static bool interpret(scene_t *s, uint64_t seed, cluster_report_t *report)
 {
-    cluster_job_t job = {.coll = s->coll, .nranks = s->nranks, .plans = s->plans, .bytes = s->bytes, .seed = seed};
+    cluster_job_t job = {
+        .coll = s->coll, .nranks = s->nranks, .plans = s->plans, .bytes = s->bytes, .seed = seed, .narrow = seed % 2};
 
     return cluster_run(&job, report);
 }
@@ -199,7 +206,7 @@ static void try_all(scene_t *s, int variant, uint64_t bytes, int seeds)
 /* Every algorithm on every shape, _i. */
 START_TEST(every_algorithm)
 {
-    static const uint64_t sizes[] = {0, 1, 64, 65, 1000};
+    static const uint64_t sizes[] = {0, 1, 64, 65, 1000, 1500}; /* the last: more messages than may be ahead */
 
     for (order_t order = 0; order < ORDERS; order++) {
         place(&scene, shapes[_i] + 1, shapes[_i][0], order);
@@ -207,7 +214,7 @@ START_TEST(every_algorithm)
             for (scene.coll = 0; scene.coll < DMA_COLL_COUNT; scene.coll++) {
                 for (size_t b = 0; b < sizeof(sizes) / sizeof(*sizes); b++) {
                     scene.chunk = b & 1 ? 64 : 300;
-                    if (dma_cluster_variants[v]->colls >> scene.coll & 1) {
+                    if (dma_cluster_variants[v]->colls >> scene.coll & 1 && (b < 5 || scene.nranks <= 16)) {
                         try_all(&scene, v, sizes[b], scene.nranks > 16 ? 1 : 3);
                     }
                 }
@@ -241,6 +248,34 @@ START_TEST(large_clusters)
 }
 END_TEST
 
+/* Messages grow with the blocks, so that plans do not, and still meet: blocks of different ranks differ. */
+START_TEST(large_calls)
+{
+    static const int sizes[] = {2, 1, 2};
+
+    place(&scene, sizes, 3, IN_TURN);
+    for (int v = 0; dma_cluster_variants[v]; v++) {
+        for (scene.coll = 0; scene.coll < DMA_COLL_COUNT; scene.coll++) {
+            if (!(dma_cluster_variants[v]->colls >> scene.coll & 1)) {
+                continue;
+            }
+            scene.chunk = 1;
+            try_all(&scene, v, 3 * DMA_CLUSTER_PIECES + 1, 1);
+            set_bytes(&scene, UINT64_C(1) << 31, false);
+            if (build(&scene, v)) {
+                for (int r = 0; r < scene.nranks; r++) {
+                    for (int lane = 0; lane < DMA_LANES; lane++) {
+                        ck_assert_uint_le(scene.plans[r]->nops[lane], 2 * 5 * DMA_CLUSTER_PIECES);
+                    }
+                }
+                drop(&scene);
+            }
+        }
+    }
+    leave(&scene);
+}
+END_TEST
+
 /* The interpreter finds what is broken on purpose, with some seed. */
 static cluster_error_t broken(scene_t *s)
 {
@@ -258,6 +293,7 @@ static void scene_of(dma_coll_t coll, const char *variant, bool in_place, uint64
     scene.coll = coll;
     scene.chunk = 64;
     set_bytes(&scene, bytes, in_place);
+    memset(scene.relayed, 0, sizeof(scene.relayed));
     ck_assert(build(&scene, dma_cluster_find(variant)));
 }
 
@@ -288,6 +324,26 @@ START_TEST(interpreter_finds_errors)
     }
     e = broken(&scene);
     ck_assert(e == CLUSTER_RACE || e == CLUSTER_DATA);
+
+    scene.coll = DMA_ALLTOALL;
+    set_bytes(&scene, 20, true);
+    memset(scene.relayed, 1, sizeof(scene.relayed));
+    ck_assert(build(&scene, dma_cluster_find("cluster_split")));
+    ck_assert_uint_eq(p[1]->temp_bytes, 0);
+    for (uint32_t i = 0; i < p[1]->nops[DMA_RECEIVED]; i++) {
+        p[1]->ops[DMA_RECEIVED][i].after = 0; /* relayed in place: over what has not been copied away */
+    }
+    e = broken(&scene);
+    ck_assert(e == CLUSTER_RACE || e == CLUSTER_DATA);
+
+    scene_of(DMA_ALLTOALL, "cluster_split", true, 20);
+    for (int r = 1; r < 8; r += 4) { /* a node in an order of its own: one message at a time, it hangs */
+        dma_cluster_op_t *ops = p[r]->ops[DMA_SENT], first = ops[0];
+
+        ops[0] = ops[1];
+        ops[1] = first;
+    }
+    ck_assert_int_eq(broken(&scene), CLUSTER_DEADLOCK);
 
     scene_of(DMA_ALLTOALL, "cluster_pairs", false, 20);
     p[2]->ops[DMA_SENT][0].bytes -= 1;
@@ -327,6 +383,22 @@ START_TEST(layouts)
     dma_layout_free(&l);
     ck_assert_int_eq(dma_layout_create(&l, none, 3, 0), DMA_ERR_ARG);  /* after its own */
     ck_assert_int_eq(dma_layout_create(&l, later, 3, 0), DMA_ERR_ARG); /* of one that is not the first itself */
+}
+END_TEST
+
+/* Messages of pipelines: four latencies on the wire, or local collectives, within bounds. */
+START_TEST(chunks)
+{
+    dma_net_profile_t net = dma_net_profile_default(), tcp = dma_net_profile_tcp();
+
+    ck_assert_uint_eq(dma_net_profile_chunk(&net, false), 512 << 10);
+    net.local_ps = 0;
+    ck_assert_uint_eq(dma_net_profile_chunk(&net, false), 256 << 10);
+    ck_assert_uint_eq(dma_net_profile_chunk(&tcp, true), 16 << 10);
+    net.nic_mbps = 119;
+    ck_assert_uint_eq(dma_net_profile_chunk(&net, false), 16 << 10);
+    net.nic_mbps = 1000000;
+    ck_assert_uint_eq(dma_net_profile_chunk(&net, false), 1 << 20);
 }
 END_TEST
 
@@ -387,8 +459,10 @@ int main(void)
 
     unit_loop(suite, every_algorithm, 0, SHAPES, 60);
     unit_test(suite, large_clusters, 60);
+    unit_test(suite, large_calls, 60);
     unit_test(suite, interpreter_finds_errors, 20);
     unit_test(suite, layouts, 10);
+    unit_test(suite, chunks, 10);
     unit_test(suite, profiles, 10);
     unit_test(suite, choices, 10);
     return unit_main(suite);

@@ -125,7 +125,7 @@ static void ended(void *arg, dma_status_t status)
 static void start_and_wait(rank_t *r, dma_channel_t *ch, _Atomic int *flag)
 {
     atomic_store(flag, 0);
-    must(r, dma_channel_start(ch) == DMA_OK, "start");
+    must(r, dma_channel_start(ch, NULL) == DMA_OK, "start");
     while (!atomic_load(flag)) {
         threads_host.progress();
     }

@@ -346,7 +346,7 @@ static void fails_before_its_start(rank_t *r)
         wait_reached(r, 2);
         fail_here(r->comms[0]);
     } else {
-        must(r, dma_channel_start(ch) == DMA_OK, "start");
+        must(r, dma_channel_start(ch, NULL) == DMA_OK, "start");
         atomic_fetch_add(&r->job->reached, 1);
         while (atomic_load(&ended) == DMA_AGAIN) {
             threads_host.progress();

@@ -42,7 +42,7 @@ static void start(rank_t *r, persistent_t *p, uint64_t tag)
 {
     call_fill(r, p->call, tag);
     p->started++;
-    must(r, dma_channel_start(p->channel) == DMA_OK, "start");
+    must(r, dma_channel_start(p->channel, NULL) == DMA_OK, "start");
 }
 
 static void finish(rank_t *r, persistent_t *p)

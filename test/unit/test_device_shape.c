@@ -55,9 +55,10 @@ static dma_status_t fake_bind(dma_gpu_unit_t *unit, const dma_gpu_job_t *job, st
     return DMA_OK;
 }
 
-static void fake_unbind(struct dma_bound *bound)
+static bool fake_unbind(struct dma_bound *bound)
 {
     free(bound);
+    return true;
 }
 
 static dma_place_t operand(const dma_run_t *run, const dma_operand_t *o, uint64_t skip)

@@ -33,6 +33,7 @@ typedef struct item {
     dma_call_t call;
     dma_task_t *task;
     dma_channel_t *channel;
+    _Alignas(DMA_TASK_ALIGN) char memory[DMA_TASK_BYTES];
     _Atomic int outcome; /* 0: none yet; 1: done well; 2: done badly */
 } item_t;
 
@@ -200,6 +201,39 @@ static void done(void *arg, dma_status_t status)
     it->outcome = it->outcome || status != DMA_OK ? 2 : 1; /* once */
 }
 
+/* The end of a call comes either way, and only once. */
+static void ended(item_t *it, dma_status_t outcome)
+{
+    if (outcome != DMA_AGAIN) {
+        done(it, outcome);
+    }
+}
+
+static void item_post(rank_t *r, item_t *it)
+{
+    dma_status_t status, outcome = DMA_AGAIN;
+
+    it->task = NULL;
+    if (threads_random(r, 2)) {
+        status = dma_comm_post(r->comms[0], &it->call, done, it, &it->task);
+    } else {
+        bool ask = threads_random(r, 4);
+
+        status = dma_comm_post_in(r->comms[0], &it->call, done, it, it->memory, ask ? &outcome : NULL);
+    }
+    must(r, status == DMA_OK, "not posted");
+    ended(it, outcome);
+}
+
+static void item_start(rank_t *r, item_t *it)
+{
+    dma_status_t outcome = DMA_AGAIN;
+
+    it->outcome = 0;
+    must(r, dma_channel_start(it->channel, threads_random(r, 4) ? &outcome : NULL) == DMA_OK, "not started");
+    ended(it, outcome);
+}
+
 static void item_wait(rank_t *r, item_t *it)
 {
     while (!it->outcome) {
@@ -229,14 +263,16 @@ static void run_flight(rank_t *r, uint64_t number, bool blocking)
 
     for (int i = 0; i < n; i++) {
         item_begin(r, &items[i], number + (uint64_t)i);
-        must(r, dma_comm_post(r->comms[0], &items[i].call, done, &items[i], &items[i].task) == DMA_OK, "not posted");
+        item_post(r, &items[i]);
     }
     if (blocking && draw(number, 11, 2)) {
         run_blocking(r, number + MAX_FLIGHT);
     }
     for (int i = n - 1; i >= 0; i--) {
         item_wait(r, &items[i]);
-        dma_task_free(items[i].task);
+        if (items[i].task) {
+            dma_task_free(items[i].task);
+        }
         item_end(r, &items[i]);
     }
 }
@@ -258,8 +294,7 @@ static void run_channels(rank_t *r, uint64_t number)
             item_t *it = &items[(i + first) % n];
 
             fill(it);
-            it->outcome = 0;
-            must(r, dma_channel_start(it->channel) == DMA_OK, "not started");
+            item_start(r, it);
         }
         for (int i = 0; i < n; i++) {
             item_wait(r, &items[i]);
@@ -394,7 +429,7 @@ static void many_channels(rank_t *r)
 
         fill(it);
         it->outcome = 0;
-        must(r, dma_channel_start(channels[i]) == DMA_OK, "channel %d of %d", i, n);
+        must(r, dma_channel_start(channels[i], NULL) == DMA_OK, "channel %d of %d", i, n);
         item_wait(r, it);
         item_check(r, it);
     }

@@ -15,6 +15,8 @@
 #include "task/comm.h"
 #include "task/device.h"
 
+#define STUCK_SECONDS 0.4
+
 static const dma_gpu_engine_t *const sdma_only[] = {&dma_gpu_engine_sdma, NULL};
 static dma_topo_t *machine;
 static char *root;
@@ -45,6 +47,9 @@ static job_t sdma_job(const char *name, emu_sdma_gen_t gen, int n, void (*body)(
     options.gen = gen;
     options.rt = job.runtime;
     thunk_begin(&options);
+    if (options.left) {
+        fake_gpu_may_stay_registered();
+    }
     return job;
 }
 
@@ -165,7 +170,7 @@ static void starts(rank_t *r)
         for (int i = 0; i < 3; i++) {
             call_fill(r, c[i], ++tag);
             atomic_store(&flags[i], 0);
-            must(r, dma_channel_start(ch[i]) == DMA_OK, "start");
+            must(r, dma_channel_start(ch[i], NULL) == DMA_OK, "start");
         }
         for (int i = 0; i < 3; i++) {
             while (!atomic_load(&flags[i])) {
@@ -271,7 +276,7 @@ END_TEST
 const char *__lsan_default_suppressions(void);
 const char *__lsan_default_suppressions(void)
 {
-    return "leak:dma_queue_get";
+    return "leak:dma_queue";
 }
 
 static void broken(rank_t *r)
@@ -318,7 +323,7 @@ static void broken_armed(rank_t *r)
 
     for (k = 0; atomic_load(&flag) == 1 && k < 100; k++) {
         atomic_store(&flag, 0);
-        if (dma_channel_start(ch) != DMA_OK) {
+        if (dma_channel_start(ch, NULL) != DMA_OK) {
             break;
         }
         while (!atomic_load(&flag)) {
@@ -341,6 +346,115 @@ START_TEST(armed_queues_that_fault)
 }
 END_TEST
 
+/* An armed run may stand still for as long as a rank has not started it, however long the others wait; not after that, even
+ * if no driver says that anything is wrong. */
+static void standing_still(rank_t *r)
+{
+    call_spec_t spec = {.coll = DMA_ALLGATHER, .elements = 3000, .send = PLACE_DEVICE, .recv = PLACE_DEVICE};
+    call_t *c = call_make(r, &spec);
+    _Atomic int flag;
+    dma_channel_t *ch = created(r, c, &flag);
+
+    for (int k = 0; k < 4; k++) {
+        threads_barrier(r);
+        if (k == 3 && r->rank == 0) {
+            thunk_hold(true);
+        }
+        threads_barrier(r);
+        if (k == 2 && r->rank == 1) {
+            usleep(3 * (useconds_t)(1e6 * STUCK_SECONDS));
+        }
+        call_fill(r, c, (uint64_t)k);
+        atomic_store(&flag, 0);
+        must(r, dma_channel_start(ch, NULL) == DMA_OK, "start");
+        while (!atomic_load(&flag)) {
+            threads_host.progress();
+        }
+        must(r, atomic_load(&flag) == (k < 3 ? 1 : -1), "start %d", k);
+    }
+    threads_barrier(r);
+    thunk_hold(false);
+    must(r, thunk_quiet(20), "an engine still has something to do");
+    threads_barrier(r);
+    dma_channel_destroy(ch);
+    threads_barrier(r);
+    call_free(c);
+}
+
+START_TEST(armed_queues_that_stand_still)
+{
+    job_t job = sdma_job("mi300x-spx", EMU_SDMA_GFX942, 2, standing_still, (thunk_options_t){.left = true});
+
+    job.params.timeout = STUCK_SECONDS;
+    run_job(&job);
+    ck_assert_msg(thunk_reports() == 0, "%s", thunk_report());
+}
+END_TEST
+
+static void another_communicator(rank_t *r)
+{
+    call_spec_t spec = {.coll = DMA_ALLTOALL, .elements = 3000, .send = PLACE_DEVICE, .recv = PLACE_DEVICE};
+    call_t *c = call_make(r, &spec);
+    _Atomic int flag;
+    dma_channel_t *ch;
+
+    must(r, dma_channel_create(r->comms[1], &c->call, ended, &flag, &ch) == DMA_OK, "create");
+    for (uint64_t tag = 1; tag < 4; tag++) {
+        call_fill(r, c, tag);
+        atomic_store(&flag, 0);
+        must(r, dma_channel_start(ch, NULL) == DMA_OK, "start");
+        while (!atomic_load(&flag)) {
+            threads_host.progress();
+        }
+        must(r, atomic_load(&flag) == 1, "start %d", (int)tag);
+        call_verify(r, c);
+    }
+    dma_channel_destroy(ch);
+    threads_barrier(r);
+    call_free(c);
+}
+
+/* A rank has started, its programs wait for one that fails instead. They do so for ever, and all that they look at stays, and
+ * stays what it is, whatever else the ranks do. */
+static void without_a_peer(rank_t *r)
+{
+    call_spec_t spec = {.coll = DMA_ALLTOALL, .elements = 3000, .send = PLACE_DEVICE, .recv = PLACE_DEVICE};
+    call_t *c = call_make(r, &spec);
+    _Atomic int flag = 0;
+    dma_channel_t *ch = created(r, c, &flag);
+
+    call_fill(r, c, 1);
+    threads_barrier(r);
+    if (r->rank == 1) {
+        usleep(100000);
+        dma_comm_lock(r->comms[0]);
+        dma_comm_fail(r->comms[0], DMA_ERR_ENGINE, "told to");
+        dma_comm_unlock(r->comms[0]);
+    } else {
+        must(r, dma_channel_start(ch, NULL) == DMA_OK, "start");
+        while (!atomic_load(&flag)) {
+            threads_host.progress();
+        }
+        must(r, atomic_load(&flag) == -1, "no error");
+    }
+    dma_channel_destroy(ch);
+    threads_barrier(r);
+    another_communicator(r);
+    usleep(50000);    /* looks of a queue that waits */
+    thunk_hold(true); /* with the process, the shared memory goes */
+    call_free(c);
+}
+
+START_TEST(started_without_a_peer)
+{
+    job_t job = sdma_job("mi300x-spx", EMU_SDMA_GFX942, 2, without_a_peer, (thunk_options_t){.left = true});
+
+    job.ncomms = 2;
+    run_job(&job);
+    ck_assert_msg(thunk_reports() == 0, "%s", thunk_report());
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("sdma_engine");
@@ -352,5 +466,7 @@ int main(void)
     unit_test(s, few_queues, 30);
     unit_test(s, queues_that_fault, 30);
     unit_test(s, armed_queues_that_fault, 30);
+    unit_test(s, armed_queues_that_stand_still, 30);
+    unit_test(s, started_without_a_peer, 30);
     return unit_main(s);
 }

@@ -105,6 +105,29 @@ START_TEST(none_left)
 }
 END_TEST
 
+/* Who has given a queue back does not count any more. */
+START_TEST(least_used)
+{
+    dma_map_pick_t four = on_engine(4, 0), six = on_engine(6, 0), any = {.kind = DMA_MAP_XGMI};
+    dma_queue_t *a, *b;
+    bool shared;
+
+    begin((thunk_options_t){.queues = 2});
+    a = dma_queue_get(&queues, &four, 1, &shared);
+    ck_assert_ptr_eq(dma_queue_get(&queues, &four, 1, &shared), a);
+    b = dma_queue_get(&queues, &six, 2, &shared);
+    ck_assert_ptr_eq(dma_queue_get(&queues, &six, 2, &shared), b);
+    ck_assert_ptr_eq(dma_queue_get(&queues, &six, 2, &shared), b);
+    dma_queue_put(&queues, a);
+    dma_queue_put(&queues, b);
+    dma_queue_put(&queues, b);
+    dma_queue_put(&queues, b);
+    ck_assert_ptr_eq(dma_queue_get(&queues, &any, 3, &shared), b);
+    ck_assert(shared);
+    end();
+}
+END_TEST
+
 START_TEST(old_thunk)
 {
     dma_map_pick_t four = on_engine(4, 0);
@@ -198,6 +221,7 @@ int main(void)
 
     unit_test(s, one_for_each_engine, 20);
     unit_test(s, none_left, 20);
+    unit_test(s, least_used, 20);
     unit_test(s, old_thunk, 20);
     unit_test(s, of_one_user, 20);
     unit_test(s, taken_for_broken, 20);

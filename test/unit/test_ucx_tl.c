@@ -220,6 +220,7 @@ static void misfits(proc_t *p)
             one_misfit(p, seq++, sizes[i], sizes[i] - 1, 10, early, DMA_ERR_TRUNCATE);
             one_misfit(p, seq++, sizes[i], sizes[i] + 1, 10, early, DMA_ERR_TRUNCATE);
             one_misfit(p, seq++, sizes[i], sizes[i], 11, early, DMA_ERR_MISMATCH);
+            one_misfit(p, seq++, sizes[i], sizes[i], 10 + 256, early, DMA_ERR_TRUNCATE);
             one_misfit(p, seq++, sizes[i], 0, 10, early, DMA_ERR_TRUNCATE);
         }
     }

@@ -20,10 +20,10 @@
  * registers, so that it runs before those of the runtimes: a queue that waits for ever is a nuisance to the whole GPU. What
  * has been started waits for peers, and only they can end that.
  */
+#include <math.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "engine/sdma/bound.h"
 #include "engine/sdma/packet.h"
@@ -41,14 +41,6 @@ static struct {
     struct dma_bound *list;
     bool registered;
 } armed = {.lock = PTHREAD_MUTEX_INITIALIZER};
-
-static double now(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* The packets of a program, as the engine would be given them, in memory of ours: their number, or 0. */
 static uint32_t draft(const struct dma_bound *b, const dma_run_t *run, uint32_t index, dma_queue_t *queue,
@@ -221,14 +213,14 @@ dma_status_t dma_sdma_arm(const dma_run_t *run)
 
 void dma_sdma_disarm(struct dma_bound *b, _Atomic uint32_t *ready)
 {
-    double until = now() + GIVE_UP_SECONDS;
+    double until = dma_now() + GIVE_UP_SECONDS;
 
     if (!b->armed || !dma_queues_ours(&b->unit->queues)) {
         return; /* nothing is, or it is another process's */
     }
     give_up(b, ready);
     for (int i = 1; i <= b->nranks; i++) {
-        while (b->waiting[i] && dma_ring_idle(&b->waiting[i]->ring) == DMA_AGAIN && now() < until) {
+        while (b->waiting[i] && dma_ring_idle(&b->waiting[i]->ring) == DMA_AGAIN && dma_now() < until) {
             sched_yield();
         }
     }
@@ -237,15 +229,42 @@ void dma_sdma_disarm(struct dma_bound *b, _Atomic uint32_t *ready)
     b->progs = 0;
 }
 
-void dma_sdma_arm_end(struct dma_bound *b)
+/* Programs that peers have still to start stand still for as long as those like: then only what has befallen a queue counts,
+ * and the clock of those that stand still begins anew. */
+dma_status_t dma_sdma_arm_check(struct dma_bound *b)
 {
+    bool started = b->armed != 0;
+
+    for (int r = 0; started && r < b->nranks; r++) {
+        started = dma_ready_started(atomic_load_explicit(&dma_window_ready(b->window, r)->word, memory_order_relaxed),
+                                    b->armed);
+    }
+    for (int i = 1; i <= b->nranks; i++) {
+        if (!b->waiting[i]) {
+            continue;
+        }
+        if (dma_queue_check(b->waiting[i], started ? b->unit->stuck_seconds : HUGE_VAL) != DMA_OK) {
+            return DMA_ERR_ENGINE;
+        }
+        if (!started) {
+            b->waiting[i]->seen_at = 0;
+        }
+    }
+    return DMA_OK;
+}
+
+bool dma_sdma_arm_end(struct dma_bound *b)
+{
+    bool all = true;
+
     if (b->listed) {
         delist(b);
     }
     for (int i = 1; b->waiting && i <= b->nranks; i++) {
         if (b->waiting[i]) {
-            dma_queue_put_own(&b->unit->queues, b->waiting[i]);
+            all = dma_queue_put_own(&b->unit->queues, b->waiting[i]) && all;
             b->waiting[i] = NULL;
         }
     }
+    return all;
 }

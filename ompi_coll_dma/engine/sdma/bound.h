@@ -2,6 +2,7 @@
 #ifndef DMA_SDMA_BOUND_H
 #define DMA_SDMA_BOUND_H
 
+#include "dma/clock.h"
 #include "engine/sdma/lower.h"
 #include "engine/sdma/sdma.h"
 
@@ -45,7 +46,10 @@ dma_lower_to_t dma_bound_to(const struct dma_bound *b, dma_queue_t *queue, uint3
 /* arm.c */
 dma_status_t dma_sdma_arm(const dma_run_t *run);
 void dma_sdma_disarm(struct dma_bound *b, _Atomic uint32_t *ready);
-void dma_sdma_arm_end(struct dma_bound *b);
+/* false: some queue still waits, and is left. */
+bool dma_sdma_arm_end(struct dma_bound *b);
+/* DMA_OK, or what has gone wrong with the queues of armed programs. */
+dma_status_t dma_sdma_arm_check(struct dma_bound *b);
 
 /* selftest.c: which of the packets that not every machine is proven to have do what they should. A bit mask of
  * DMA_GPU_*; 0 also when the queue does not move at all, then *works is false. */

@@ -7,12 +7,10 @@
  *
  * A run that does not fit into the rings goes in by and by: what is in is published, so that room comes.
  */
-#include <math.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "engine/sdma/bound.h"
 #include "node/window.h"
@@ -166,6 +164,14 @@ static struct dma_bound *bound_alloc(size_t n)
     return b;
 }
 
+/* All that it has got. */
+static void put_queues(struct dma_bound *b)
+{
+    for (int r = 0; r < b->nranks && b->queues[r]; r++) {
+        dma_queue_put(&b->unit->queues, b->queues[r]);
+    }
+}
+
 static dma_status_t sdma_bind(dma_gpu_unit_t *unit, const dma_gpu_job_t *job, struct dma_bound **result, char *why)
 {
     size_t n = (size_t)job->nranks;
@@ -195,20 +201,13 @@ static dma_status_t sdma_bind(dma_gpu_unit_t *unit, const dma_gpu_job_t *job, st
         bool shared;
 
         if (!(b->queues[r] = dma_queue_get(&unit->queues, &b->picks[r], b->nodes[r], &shared))) {
+            put_queues(b);
             free(b);
             return refuse(why, "the driver gives this process no queue");
         }
     }
     *result = b;
     return DMA_OK;
-}
-
-static double now(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
 /* Have the programs of the last run all ended? */
@@ -223,15 +222,19 @@ static bool is_quiet(const struct dma_bound *b)
     return true;
 }
 
-static void sdma_unbind(struct dma_bound *b)
+static bool sdma_unbind(struct dma_bound *b)
 {
-    double until = now() + QUIET_SECONDS;
+    double until = dma_now() + QUIET_SECONDS;
+    bool quiet;
 
-    while (!is_quiet(b) && now() < until) {
+    while (!is_quiet(b) && dma_now() < until) {
         sched_yield();
     }
-    dma_sdma_arm_end(b);
+    quiet = is_quiet(b);
+    quiet = dma_sdma_arm_end(b) && quiet;
+    put_queues(b);
     free(b);
+    return quiet;
 }
 
 /* Memory for exchanges on a queue; with its lock. */
@@ -346,13 +349,7 @@ static dma_status_t sdma_check(struct dma_bound *b)
             return status;
         }
     }
-    /* Those of armed programs stand still for as long as a peer likes: only what has befallen them counts. */
-    for (int i = 1; i <= b->nranks; i++) {
-        if (b->waiting[i] && dma_queue_check(b->waiting[i], HUGE_VAL) != DMA_OK) {
-            return DMA_ERR_ENGINE;
-        }
-    }
-    return DMA_OK;
+    return dma_sdma_arm_check(b);
 }
 
 const dma_gpu_engine_t dma_gpu_engine_sdma = {

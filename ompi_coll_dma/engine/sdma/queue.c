@@ -5,21 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
+
+#include "dma/clock.h"
 
 #define LINE_BYTES  64
 #define STEPS_BYTES 4096 /* a line for each queue */
 #define GO_OFFSET   32   /* in it */
 
 _Static_assert(STEPS_BYTES / LINE_BYTES == 64, "a bit for each line");
-
-static double now(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 void *dma_queues_memory(dma_queues_t *q, uint64_t bytes, uint64_t *device_addr)
 {
@@ -249,6 +242,13 @@ dma_queue_t *dma_queue_get(dma_queues_t *q, const dma_map_pick_t *pick, uint32_t
     return queue;
 }
 
+void dma_queue_put(dma_queues_t *q, dma_queue_t *queue)
+{
+    pthread_mutex_lock(&q->lock);
+    queue->users--;
+    pthread_mutex_unlock(&q->lock);
+}
+
 dma_queue_t *dma_queue_get_own(dma_queues_t *q, const dma_map_pick_t *pick, uint32_t peer)
 {
     dma_queue_t *queue;
@@ -265,12 +265,12 @@ dma_queue_t *dma_queue_get_own(dma_queues_t *q, const dma_map_pick_t *pick, uint
     return queue;
 }
 
-void dma_queue_put_own(dma_queues_t *q, dma_queue_t *queue)
+bool dma_queue_put_own(dma_queues_t *q, dma_queue_t *queue)
 {
     dma_queue_t **link = &q->list;
 
     if (waits(q, queue)) {
-        return;
+        return false;
     }
     pthread_mutex_lock(&q->lock);
     while (*link != queue) {
@@ -280,11 +280,12 @@ void dma_queue_put_own(dma_queues_t *q, dma_queue_t *queue)
     q->slots_used &= ~(UINT64_C(1) << queue->slot);
     destroy(q, queue);
     pthread_mutex_unlock(&q->lock);
+    return true;
 }
 
 dma_status_t dma_queue_check(dma_queue_t *queue, double seconds)
 {
-    double at = now();
+    double at = dma_now();
 
     if (queue->made.error && *queue->made.error) {
         return DMA_ERR_ENGINE;

@@ -82,10 +82,12 @@ void dma_queues_memory_free(dma_queues_t *queues, void *memory, uint64_t bytes);
 /* A queue for a pick, to the GPU with the kernel's number `peer`, made on first use. NULL: not even one to share. *shared:
  * it is not on the engine that was wanted. */
 dma_queue_t *dma_queue_get(dma_queues_t *queues, const dma_map_pick_t *pick, uint32_t peer, bool *shared);
+/* One user less. The queue stays, for whoever wants its engine next. */
+void dma_queue_put(dma_queues_t *queues, dma_queue_t *queue);
 
-/* A queue for one user, and its end. NULL: there is no room for another queue. */
+/* A queue for one user, and its end. NULL: there is no room for another queue. false: it still waits, and is left. */
 dma_queue_t *dma_queue_get_own(dma_queues_t *queues, const dma_map_pick_t *pick, uint32_t peer);
-void dma_queue_put_own(dma_queues_t *queues, dma_queue_t *queue);
+bool dma_queue_put_own(dma_queues_t *queues, dma_queue_t *queue);
 
 /* DMA_OK, or DMA_ERR_ENGINE: the queue has an error, or has not moved for so many seconds though it has work. */
 dma_status_t dma_queue_check(dma_queue_t *queue, double seconds);

@@ -24,8 +24,8 @@
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
+#include "dma/clock.h"
 #include "engine/stream/own.h"
 #include "engine/stream/stream.h"
 #include "node/window.h"
@@ -64,14 +64,6 @@ struct dma_bound {
     bool failed; /* some of a run was submitted, and not all */
     double checked;
 };
-
-static double now(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* ---- units ---- */
 
@@ -217,14 +209,15 @@ static bool is_quiet(const struct dma_bound *b)
     return true;
 }
 
-static void stream_unbind(struct dma_bound *b)
+static bool stream_unbind(struct dma_bound *b)
 {
     const dma_gpu_runtime_t *rt = b->unit->rt;
-    double until = now() + QUIET_SECONDS;
+    double until = dma_now() + QUIET_SECONDS;
     dma_gpu_scope_t scope;
+    bool quiet = true; /* nothing moves where there is no runtime any more */
 
     if (rt->enter(b->unit->device, &scope) == DMA_OK) {
-        while (!is_quiet(b) && now() < until) {
+        while (!(quiet = is_quiet(b)) && dma_now() < until) {
             sched_yield();
         }
         dma_own_destroy(&b->own, rt);
@@ -237,6 +230,7 @@ static void stream_unbind(struct dma_bound *b)
     }
     dma_work_destroy(&b->work);
     free(b);
+    return quiet;
 }
 
 /* ---- a run ---- */
@@ -301,7 +295,7 @@ static dma_status_t exchange(struct dma_bound *b)
         bytes += b->work.swaps.bytes[i];
     }
     if (!by_links) {
-        dma_own_exchange(&b->own, bytes, now());
+        dma_own_exchange(&b->own, bytes, dma_now());
     }
     return dma_work_exchange(&b->work, unit->rt, unit->streams[PUSHES], unit->temp, by_links);
 }
@@ -470,9 +464,9 @@ static dma_status_t stream_advance(dma_run_t *run)
         status = look_at_events(b);
     }
     if (b->own.watching && b->own_prog && have_pushed(b)) {
-        dma_own_watch(&b->own, true, has_ended(b, b->own_prog), now());
+        dma_own_watch(&b->own, true, has_ended(b, b->own_prog), dma_now());
     } else if (b->own.watching && b->work.swaps.n) {
-        dma_own_watch(&b->own, true, have_pushed(b), now());
+        dma_own_watch(&b->own, true, have_pushed(b), dma_now());
     }
     if (b->echoed && have_pushed(b)) {
         /* release: whoever sees the word sees what the pushes' lines have told us is there */
@@ -488,7 +482,7 @@ static dma_status_t stream_check(struct dma_bound *b)
     const dma_gpu_runtime_t *rt = b->unit->rt;
     dma_status_t status;
     dma_gpu_scope_t scope;
-    double t = now();
+    double t = dma_now();
 
     if (t - b->checked < CHECK_SECONDS) {
         return DMA_OK;

@@ -1,4 +1,5 @@
 # Swap packets for what is no multiple of a line.
 # file: ompi_coll_dma/engine/sdma/lower.c
-# run: sweep device 4 mi300x --mca coll_dma_gpu_variant swap
+# build: plain
+# tests: test_sdma_lower:exchanges
 s/bytes \/ to->gen->swap_align \* to->gen->swap_align/bytes/

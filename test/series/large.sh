@@ -1,0 +1,29 @@
+#!/bin/bash
+# large.sh: more than 2^31 elements: all four operations in all three forms, and some of them by each of our ways. Runs
+# inside ./with-build.
+# shellcheck disable=SC1091
+set -uo pipefail
+here=$(dirname "$0")
+. "$here/../lib.sh"
+. "$here/../mpi/common.sh"
+counts=${DMA_TEST_BIN:?}/../series/counts
+export OMPI_MCA_mpi_yield_when_idle=1
+
+status=0
+output=$("$counts" nothing 2>&1 </dev/null) || status=$?
+[ $status != 77 ] || skip "$output"
+
+# large ARGS...: all is right, of as many calls as there should be
+large() {
+    local checks=$1
+    shift
+    says "counts: $checks checks, 0 failed" launch 280 2 --mca coll dma "$@"
+}
+
+ok 'all operations, all forms' large 120 "$counts"
+ok 'through shared memory' large 30 --mca coll_dma_cross_memory 0 "$counts" some
+ok 'by messages' large 30 --mca coll_dma_arena_bytes 0 "$counts" some
+for variant in host_pipe host_pair host_cross; do
+    ok "$variant" large 30 --mca coll_dma_variant $variant "$counts" some
+done
+finish
