@@ -451,6 +451,51 @@ START_TEST(choices)
 }
 END_TEST
 
+/* On the testbed: what was measured (docs/performance.md) within a quarter, and on two processors for all the choice of few
+ * messages for small blocks. */
+START_TEST(testbed)
+{
+    static const struct {
+        dma_coll_t coll;
+        uint64_t bytes;
+        double measured; /* microseconds, in a row */
+    } rows[] = {{DMA_ALLGATHER, 65536, 3290},
+                {DMA_ALLGATHER, 262144, 13241},
+                {DMA_ALLTOALL, 65536, 6600},
+                {DMA_ALLTOALL, 262144, 26491}};
+    static const int sizes[] = {2, 2, 2, 2};
+    dma_net_profile_t net = dma_net_profile_default();
+    dma_cluster_req_t req = {.coll = DMA_ALLGATHER};
+    int v;
+
+    /* profiles/bed-1gbit.txt */
+    net = (dma_net_profile_t){.latency_ps = 40000000,
+                              .message_ps = 4000000,
+                              .core_ranks = 4,
+                              .nic_mbps = 119,
+                              .rails = 1,
+                              .local_ps = 10000000,
+                              .local_mbps = 3000,
+                              .copy_mbps = 5000};
+    place(&scene, sizes, 4, IN_ORDER);
+    req.layout = &scene.layouts[0];
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        double cost;
+
+        req.coll = rows[i].coll;
+        v = dma_cluster_choose(&net, &req, rows[i].bytes, -1);
+        cost = 1e-6 * (double)dma_cluster_variants[v]->cost(&net, req.layout, req.coll, rows[i].bytes);
+        ck_assert_double_le(cost, 1.25 * rows[i].measured);
+        ck_assert_double_ge(cost, 0.75 * rows[i].measured);
+    }
+    req.coll = DMA_ALLGATHER;
+    ck_assert_str_eq(dma_cluster_variants[dma_cluster_choose(&net, &req, 8, -1)]->name, "cluster_leader");
+    net.core_ranks = 1;
+    ck_assert_str_eq(dma_cluster_variants[dma_cluster_choose(&net, &req, 8, -1)]->name, "cluster_direct");
+    leave(&scene);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("cluster");
@@ -463,5 +508,6 @@ int main(void)
     unit_test(suite, chunks, 10);
     unit_test(suite, profiles, 10);
     unit_test(suite, choices, 10);
+    unit_test(suite, testbed, 10);
     return unit_main(suite);
 }
