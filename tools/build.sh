@@ -13,7 +13,7 @@ die() {
 
 # has_header NAME: whether the compiler finds it, whatever it needs itself
 has_header() {
-    echo "int x = __has_include(<$1>);" | gcc -E -P -x c - 2>/dev/null | grep -q 1
+    printf '#if !__has_include(<%s>)\n#error\n#endif\n' "$1" | gcc -E -x c - >/dev/null 2>&1
 }
 
 # missing_packages build|tests: what is missing to build, or to build the tests too, as Debian packages. Probes for the thing,

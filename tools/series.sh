@@ -14,7 +14,7 @@ top=$(cd "$(dirname "$0")/.." && pwd)
 
 # Where each series is, and what a build and its tests need.
 packages='gcc libc6-dev make pkg-config openmpi-bin libopenmpi-dev libpmix-dev libucx-dev check
-    bash coreutils diffutils findutils gawk grep gzip hostname login passwd procps python3 sed tar util-linux'
+    bash coreutils diffutils findutils gawk grep gzip hostname login mount passwd procps python3 sed tar util-linux'
 # What these ask for and neither a build nor a test uses: half of all the time. Other packages load the libraries where they
 # find them. The last are those of ROCm, whose place is taken by the one of the emulated node.
 unwanted='adduser|apt|auto.*|debconf|dpkg|fonts-.*|m4|mawk|.*gfortran.*|libapt-.*|libasan.*|libclang.*|libgprofng.*|libhwasan.*|libjs-.*
@@ -22,7 +22,7 @@ unwanted='adduser|apt|auto.*|debconf|dpkg|fonts-.*|m4|mawk|.*gfortran.*|libapt-.
     |libamd.*|libhiprtc.*|libhsa.*'
 # With `full`: what the further suites need, and the ROCm that the emulated node stands below, from the release that has
 # it. Names it finds there; what they need besides is in the other release, too.
-more='valgrind mount iproute2 nftables'
+more='valgrind iproute2 nftables'
 rocm_release=bookworm
 rocm='libamd-comgr2 libamd-comgr-dev libamdhip64-5 libamdhip64-dev libhiprtc-builtins5 libhsa-runtime64-1 libhsa-runtime-dev
     libhsakmt1 libhsakmt-dev libicu72 libllvm15 libxml2 libz3-4 rocminfo'

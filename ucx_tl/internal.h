@@ -25,6 +25,7 @@
 #include <stdatomic.h>
 
 #include "calls.h"
+#include "dma/clock.h"
 #include "ucx_tl.h"
 
 #define DMA_NET_AM 1 /* the id of our active messages */
@@ -167,7 +168,6 @@ void dma_net_bury(dma_net_t *net);
 void dma_net_close(dma_net_peer_t *peer);
 
 /* progress.c */
-double dma_net_now(void);
 void dma_net_move(dma_net_t *net);
 
 #endif

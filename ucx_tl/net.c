@@ -321,12 +321,12 @@ static void free_all(dma_net_t *net)
 
 void dma_net_destroy(dma_net_t *net)
 {
-    double deadline = dma_net_now() + DMA_NET_DESTROY_SECONDS;
+    double deadline = dma_now() + DMA_NET_DESTROY_SECONDS;
     unsigned flushing = 0;
     dma_net_entry_t *entry;
 
     net->config.failed = NULL;
-    while (sending(net) && dma_net_now() < deadline) {
+    while (sending(net) && dma_now() < deadline) {
         dma_net_move(net);
     }
     for_each_peer(net, peer)
@@ -337,7 +337,7 @@ void dma_net_destroy(dma_net_t *net)
             flush(peer->watch, &flushing);
         }
     }
-    while (flushing && dma_net_now() < deadline) {
+    while (flushing && dma_now() < deadline) {
         dma_net_move(net);
     }
     while ((entry = dma_net_table_find(&net->kept, any, NULL))) {
@@ -347,7 +347,7 @@ void dma_net_destroy(dma_net_t *net)
     {
         dma_net_close(peer);
     }
-    for (deadline = dma_net_now() + DMA_NET_DESTROY_SECONDS; net->closing && dma_net_now() < deadline;) {
+    for (deadline = dma_now() + DMA_NET_DESTROY_SECONDS; net->closing && dma_now() < deadline;) {
         dma_net_move(net);
     }
     dma_ucx.ucp_worker_release_address(net->worker, net->address);

@@ -267,7 +267,7 @@ static void end_lingering(dma_net_t *net)
     for (dma_net_peer_t **link = &net->lingering; *link;) {
         dma_net_peer_t *peer = *link;
 
-        if (peer->sends + peer->recvs && dma_net_now() > peer->deadline) {
+        if (peer->sends + peer->recvs && dma_now() > peer->deadline) {
             dma_net_abandon(net, peer);
         }
         if (peer->sends + peer->recvs) {
@@ -292,7 +292,7 @@ void dma_net_bury(dma_net_t *net)
             peer->tell = net->tell;
             net->tell = peer;
         }
-        peer->deadline = dma_net_now() + GRACE;
+        peer->deadline = dma_now() + GRACE;
         peer->broken = net->lingering;
         net->lingering = peer;
     }

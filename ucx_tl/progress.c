@@ -1,18 +1,8 @@
 /* Moving on, and telling of peers that are gone. */
-#include <time.h>
-
 #include "internal.h"
 
 /* Calls of UCX in a row while it says that there is more. */
 #define ROUNDS 16
-
-double dma_net_now(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 static void start_lines(dma_net_t *net)
 {

@@ -7,8 +7,8 @@
  * them but must not let one that waits hold up another. An engine says in its capabilities which operations it has, and
  * a plan that needs more is never given to it.
  *
- * `start` begins a run, `advance` moves it on without ever waiting: DMA_OK when every program has ended, DMA_AGAIN when
- * what is left waits for somebody or has had its turn, an error when the run has failed (a failed run touches no memory any more).
+ * `start` begins a run, `advance` moves it on without ever waiting, but for run->looks, which are over in less than a
+ * microsecond: DMA_OK when every program has ended, DMA_AGAIN when what is left waits for somebody or has had its turn, an error when the run has failed (a failed run touches no memory any more).
  * Runs are not shared between threads: the caller holds the communicator's lock.
  */
 #ifndef DMA_ENGINE_H
@@ -63,6 +63,7 @@ typedef struct dma_run {
         *shape;              /* GPU plans: of the blocks of `send` (gpu/shape.h); NULL: their bytes are side by side */
     struct dma_bound *bound; /* GPU plans: the engine, as bound to the communicator */
     uint32_t live;           /* programs not ended */
+    uint32_t looks;          /* more than the first one at peers that have not entered yet, in all advances together */
     int failed_rank;         /* whom an error is about, or -1 */
     bool refused;            /* a peer's memory could not be read: the call is repeated through staging */
     dma_cursor_t *cursors;   /* plan->nprogs of them, owned by the caller */

@@ -88,10 +88,10 @@ static void cross(dma_run_t *run, const dma_op_t *op, char *dst, uint64_t skip, 
     }
 }
 
-/* The commonest copy: a whole block, between memory of this call that this process can address. */
+/* The commonest copy: a block or its head, between memory of this call that this process can address. */
 static inline bool is_plain(const dma_run_t *run, const dma_op_t *op)
 {
-    return op->code == DMA_OP_COPY && !(op->flags & DMA_OP_CHUNKED) && op->len.part == DMA_WHOLE &&
+    return op->code == DMA_OP_COPY && !(op->flags & DMA_OP_CHUNKED) && op->len.part <= DMA_HEAD &&
            op->len.kind != DMA_LEN_CONST && op->src.base <= DMA_BASE_SLOT && op->dst[0].base <= DMA_BASE_SLOT &&
            !is_cross(run, op);
 }
@@ -109,18 +109,20 @@ static inline void move_small(char *dst, const char *src, uint64_t bytes)
         memcpy(&last, src + bytes - 16, 16);
         memcpy(dst, &first, 16);
         memcpy(dst + bytes - 16, &last, 16);
-    } else if (bytes >= 4) {
-        uint32_t words[4];
-        uint64_t middle = bytes >= 8 ? 4 : 0;
+    } else if (bytes >= 8) {
+        uint64_t first, last;
 
-        memcpy(&words[0], src, 4);
-        memcpy(&words[1], src + middle, 4);
-        memcpy(&words[2], src + bytes - 4 - middle, 4);
-        memcpy(&words[3], src + bytes - 4, 4);
-        memcpy(dst, &words[0], 4);
-        memcpy(dst + middle, &words[1], 4);
-        memcpy(dst + bytes - 4 - middle, &words[2], 4);
-        memcpy(dst + bytes - 4, &words[3], 4);
+        memcpy(&first, src, 8);
+        memcpy(&last, src + bytes - 8, 8);
+        memcpy(dst, &first, 8);
+        memcpy(dst + bytes - 8, &last, 8);
+    } else if (bytes >= 4) {
+        uint32_t first, last;
+
+        memcpy(&first, src, 4);
+        memcpy(&last, src + bytes - 4, 4);
+        memcpy(dst, &first, 4);
+        memcpy(dst + bytes - 4, &last, 4);
     } else {
         for (uint64_t i = 0; i < bytes; i++) {
             dst[i] = src[i];
@@ -134,6 +136,9 @@ static inline void copy_plain(dma_run_t *run, const dma_op_t *op)
     char *dst = near(run, &op->dst[0]);
     const char *src = near(run, &op->src);
 
+    if (op->len.part == DMA_HEAD && bytes > run->plan->head) {
+        bytes = run->plan->head;
+    }
     if (bytes <= 32) {
         move_small(dst, src, bytes);
     } else {
@@ -204,13 +209,25 @@ static __attribute__((noinline)) dma_status_t wait_later(dma_run_t *run, int pee
                                                                                                       : DMA_AGAIN;
 }
 
+/* A peer that is on its way is here in less time than a turn of whoever advances us takes. */
+static inline bool is_entered(dma_run_t *run, const dma_desc_t *d)
+{
+    /* acquire: header and payload are read after the number that announces them */
+    while (atomic_load_explicit(&d->seq, memory_order_acquire) != (uint32_t)run->seq) {
+        if (!run->looks) {
+            return false;
+        }
+        run->looks--;
+    }
+    return true;
+}
+
 static inline dma_status_t wait_entry(dma_run_t *run, int peer)
 {
     dma_window_t *w = run->window;
     const dma_desc_t *d = dma_window_desc(w, peer, run->seq);
 
-    /* acquire: header and payload are read after the number that announces them */
-    if (atomic_load_explicit(&d->seq, memory_order_acquire) != (uint32_t)run->seq) {
+    if (!is_entered(run, d)) {
         return DMA_AGAIN;
     }
     /* calls complete in any order: a descriptor that is looked at late may say less than a later one has said */
@@ -368,14 +385,14 @@ static inline __attribute__((always_inline)) dma_status_t execute(dma_run_t *run
 
 static dma_status_t run_straight(dma_run_t *run, const dma_prog_t *prog, dma_cursor_t *c)
 {
-    for (; c->pc < prog->nops; c->pc++) {
-        dma_status_t status = execute(run, &prog->ops[c->pc], 0);
+    const dma_op_t *op = prog->ops + c->pc, *end = prog->ops + prog->nops;
+    dma_status_t status = DMA_OK;
 
-        if (status != DMA_OK) {
-            return status;
-        }
+    while (op < end && (status = execute(run, op, 0)) == DMA_OK) {
+        op++;
     }
-    return DMA_OK;
+    c->pc = (uint32_t)(op - prog->ops);
+    return status;
 }
 
 static dma_status_t run_loop(dma_run_t *run, const dma_prog_t *prog, dma_cursor_t *c)
@@ -413,9 +430,9 @@ static dma_status_t host_start(dma_run_t *run)
 
         *c = (dma_cursor_t){.ended = prog->link != DMA_ON_HOST};
         if (has_loop(prog)) {
-            uint64_t skip;
+            uint64_t skip, bytes = dma_run_length(run, &prog->loop_len, &skip);
 
-            c->trips = (dma_run_length(run, &prog->loop_len, &skip) + run->chunk - 1) / run->chunk;
+            c->trips = bytes ? (bytes + run->chunk - 1) / run->chunk : 0; /* small blocks are spared the division */
         }
     }
     run->live = plan->gpu ? 1 : plan->nprogs;

@@ -89,6 +89,8 @@ typedef struct dma_cluster_req {
     bool in_place; /* all-gathers: of this rank alone */
     bool
         relayed; /* of this rank alone: what messages bring is put aside first, and what they take is copied away first */
+    bool
+        apart; /* of this rank alone: its sides are different kinds of memory, which the ranks of a node do not exchange */
     const dma_layout_t *layout;
     dma_blocks_t send, recv; /* sizes and displacements; addresses are not looked at */
     uint64_t chunk;          /* bytes of a message of pipelined algorithms: see dma_cluster_chunk */

@@ -93,6 +93,12 @@ static void receive(walk_t *w, int home, int j, int distance, int from)
     }
 }
 
+/* Our own block goes to its place with the others of our node. */
+static bool own_straight(const walk_t *w)
+{
+    return !w->plan->req.in_place && !w->plan->req.apart && w->size > 1;
+}
+
 /* The blocks of a node, inside ours: `had` receives come before the first of those that we carry. */
 static void spread(walk_t *w, int home, uint32_t had)
 {
@@ -117,6 +123,9 @@ static void spread(walk_t *w, int home, uint32_t had)
             op->of.most = w->chunk;
             op->to = dma_place_at(DMA_CLUSTER_IN, 0);
             op->from = dma_place_at(DMA_CLUSTER_IN, dma_cluster_part(w->plan, op, w->l->index).to);
+            if (home == w->l->node && own_straight(w)) {
+                op->from = dma_place_at(DMA_CLUSTER_OUT, (int64_t)op->of.skip);
+            }
             if (home != w->l->node) {
                 op->need[DMA_RECEIVED] = c < carried ? had + c + 1 : had + carried;
             }
@@ -131,7 +140,7 @@ static void begin(walk_t *w)
     const dma_cluster_req_t *req = &w->plan->req;
     uint64_t bytes = dma_blocks_bytes(&req->recv, (uint64_t)w->l->rank);
 
-    if (!req->in_place && bytes) {
+    if (!req->in_place && bytes && !own_straight(w)) {
         dma_cluster_copy(w->plan, true, dma_place_in(w->plan, w->l->rank), dma_place_at(DMA_CLUSTER_OUT, 0), bytes);
     }
     spread(w, w->l->node, 0);

@@ -17,4 +17,4 @@ core_sources += \
 	ompi_coll_dma/plan/net_profile.c \
 	ompi_coll_dma/plan/net_profile.h
 unit_tests += test/unit/test_cluster test/unit/test_cluster_comm
-unit_helpers += test/unit/libcluster.c test/unit/libcluster.h
+unit_helpers += test/unit/libcluster.c test/unit/libcluster.h test/unit/libwire.c test/unit/libwire.h

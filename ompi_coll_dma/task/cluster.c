@@ -107,6 +107,7 @@ void dma_cluster_destroy(dma_comm_t *comm)
     }
     dma_lanes_free(c);
     free(c->call.numbers);
+    free(c->call.arrays);
     pthread_mutex_destroy(&c->lock);
     free(c);
     comm->cluster = NULL;
@@ -173,6 +174,14 @@ dma_status_t dma_cluster_setup_begin(dma_comm_t *comm)
     return status;
 }
 
+static uint64_t piece_of(uint64_t chunk)
+{
+    uint64_t piece = chunk < CLUSTER_PIECE / CLUSTER_CHUNKS ? CLUSTER_CHUNKS * chunk : CLUSTER_PIECE;
+
+    piece = piece > chunk ? piece : chunk;
+    return piece < CLUSTER_PIECE_MOST ? piece : CLUSTER_PIECE_MOST;
+}
+
 /* From the same records on all ranks, so all find the same. */
 static const char *lay_out(dma_comm_t *comm, dma_status_t *status)
 {
@@ -203,7 +212,7 @@ static const char *lay_out(dma_comm_t *comm, dma_status_t *status)
     c->profile = zero->profile;
     c->forced = zero->forced;
     c->chunk = zero->chunk;
-    c->piece = c->chunk < CLUSTER_PIECE / CLUSTER_CHUNKS ? c->chunk * CLUSTER_CHUNKS : CLUSTER_PIECE;
+    c->piece = piece_of(c->chunk);
     c->owner = zero->owner;
     c->id = zero->id;
     return why;
@@ -223,7 +232,7 @@ static dma_status_t begin_local(dma_comm_t *comm)
     if (n == 1) {
         return DMA_OK;
     }
-    if (!(handle = malloc(sizeof(*handle)))) {
+    if (!(c->call.arrays = malloc(dma_arrays_total(n))) || !(handle = malloc(sizeof(*handle)))) {
         return DMA_ERR_NOMEM;
     }
     *handle = (local_handle_t){.host = comm->host, .handle = comm->handle, .layout = &c->layout};

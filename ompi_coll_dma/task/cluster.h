@@ -7,7 +7,7 @@
  * order of the communicator beneath.
  *
  * On the network a message is one or several of at most `piece` bytes, whoever has it, whatever memory it is in and whatever
- * algorithm: their number is in the tag's note. Pieces have the same tag, so they match in order. A rank whose memory is a
+ * algorithm: their number is in the tag's note, and what the blocks' size is if all have the same. Pieces have the same tag, so they match in order. A rank whose memory is a
  * device's passes them through the slots of a relay (relay.h), and what its node's ranks exchange goes to the communicator
  * beneath as it is: there they find out whether their GPUs can do it. So what kind of memory a rank has is nobody else's
  * concern between nodes, and may change with every call.
@@ -92,9 +92,11 @@ typedef struct dma_lane {
     uint32_t op, filled;  /* SENT: all pieces of operations before `op`, and so many of it, have been copied away */
 } dma_lane_t;
 
-#define CLUSTER_PIECES 1024       /* under way in a lane, at most */
-#define CLUSTER_CHUNKS 8          /* a piece has as many bytes as so many chunks of pipelined algorithms, */
-#define CLUSTER_PIECE  (1u << 20) /* but no more than this */
+#define CLUSTER_PIECES 1024 /* under way in a lane, at most */
+/* Bytes of a piece: so many chunks of pipelined algorithms, but no more than 256 KiB if a chunk is not, and than 1 MiB. */
+#define CLUSTER_CHUNKS     8
+#define CLUSTER_PIECE      (256u << 10)
+#define CLUSTER_PIECE_MOST (1u << 20)
 
 /* A call that runs. */
 typedef struct dma_cluster_call {
@@ -111,6 +113,7 @@ typedef struct dma_cluster_call {
     uint32_t seq, note;                            /* of its messages */
     double since, pause; /* when it was first found waiting, or has last told so, 0: not yet; until it does again */
     int64_t *numbers;    /* counts and displacements of a node-local call: 4 per rank of the node */
+    void *arrays;        /* and what its task needs */
     _Alignas(DMA_TASK_ALIGN) char task[DMA_TASK_BYTES]; /* the node-local call */
 } dma_cluster_call_t;
 

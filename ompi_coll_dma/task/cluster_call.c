@@ -21,13 +21,16 @@ static bool even(const dma_task_t *task)
 static dma_status_t find_plan(dma_cluster_t *c, const dma_task_t *task)
 {
     bool relayed = c->call.on_device[DMA_CLUSTER_IN] && task->in_place && !dma_coll_gathers(task->coll);
-    uint64_t key = dma_sign(task->coll, false, task->bytes) | (uint64_t)task->in_place << 63 | (uint64_t)relayed << 62;
+    bool apart = c->call.on_device[DMA_CLUSTER_IN] != c->call.on_device[DMA_CLUSTER_OUT];
+    uint64_t key = dma_sign(task->coll, false, task->bytes) | (uint64_t)task->in_place << 63 | (uint64_t)relayed << 62 |
+                   (uint64_t)apart << 61;
     dma_cluster_memo_t *memo = &c->memo[(key * UINT64_C(0x9e3779b97f4a7c15) >> 60) % CLUSTER_MEMO];
     dma_cluster_call_t *call = &c->call;
     dma_cluster_req_t req = {
         .coll = task->coll,
         .in_place = task->in_place,
         .relayed = relayed,
+        .apart = apart,
         .layout = &c->layout,
         .send = task->run.send,
         .recv = task->run.recv,
@@ -234,7 +237,7 @@ static dma_status_t post_gather(dma_cluster_t *c, const dma_cluster_op_t *op)
         gather.send = side(dma_cluster_at(call, op->from), NULL, NULL);
         gather.send.count = (size_t)call->numbers[l->index];
     }
-    return dma_comm_post_in(c->local, &gather, NULL, NULL, call->task, NULL);
+    return dma_comm_post_task(c->local, &gather, call->arrays, NULL, NULL, (dma_task_t *)(void *)call->task, NULL);
 }
 
 static dma_status_t post_exchange(dma_cluster_t *c, const dma_cluster_op_t *op)
@@ -264,7 +267,7 @@ static dma_status_t post_exchange(dma_cluster_t *c, const dma_cluster_op_t *op)
         make_even(&exchange.recv, number, n);
         make_even(&exchange.send, number + 2 * n, n);
     }
-    return dma_comm_post_in(c->local, &exchange, NULL, NULL, call->task, NULL);
+    return dma_comm_post_task(c->local, &exchange, call->arrays, NULL, NULL, (dma_task_t *)(void *)call->task, NULL);
 }
 
 /* ---- the local lane ---- */

@@ -11,8 +11,8 @@
 #include "task/device.h"
 #include "task/place.h"
 
-#define LOOKS  64 /* at the peers in a post: less than a microsecond */
-#define LONELY 8  /* posts in a row whose peers did not come, after which only each 8th looks for them */
+#define LOOKS  500 /* at the peers when a call begins: less than a microsecond */
+#define LONELY 8   /* posts in a row whose peers did not come, after which only each 8th looks for them */
 
 dma_status_t dma_comm_create(dma_proc_t *proc, const dma_comm_config_t *config, dma_comm_t **result)
 {
@@ -80,6 +80,8 @@ void dma_comm_destroy(dma_comm_t *comm)
     free(comm->plans);
     free(comm->stream);
     free(comm->arrays);
+    free(comm->staging[0]);
+    free(comm->staging[1]);
     free(comm->text);
     free(comm);
 }
@@ -231,6 +233,7 @@ dma_status_t dma_comm_run(dma_comm_t *comm, const dma_call_t *call)
     } else if (__builtin_expect(comm->state != DMA_COMM_READY, 0)) {
         status = comm->error; /* another thread's progress has found out meanwhile */
     } else {
+        task.run.looks = comm->share || comm->head ? 0 : LOOKS;
         dma_task_post(comm, &task);
         dma_tasks_advance(comm);
     }
@@ -260,24 +263,17 @@ dma_status_t dma_comm_prepare(dma_comm_t *comm)
     }
 }
 
-/* Is the call one that peers who are on their way, too, let end at once? Not where the core has to be given up for them. */
-static bool is_short(const dma_comm_t *comm, const dma_task_t *task)
+/* The looks at the peers that a post may take: not where the core has to be given up for them, nor behind other calls. A
+ * rank whose peers have not come a few times looks for them less often. */
+static uint32_t patience(const dma_comm_t *comm)
 {
-    return comm->state == DMA_COMM_READY && !comm->cluster && !comm->share && !task->device && comm->head == task &&
-           atomic_load_explicit(&task->state, memory_order_relaxed) == DMA_TASK_RUNNING && !task->run.plan->streams;
+    return comm->share || comm->head || (comm->lonely >= LONELY && comm->seq % LONELY) ? 0 : LOOKS;
 }
 
-/* Looks for the peers a little longer. A rank whose peers have not come so a few times does so less often. */
-static void linger(dma_comm_t *comm, const dma_task_t *task)
+static void learn(dma_comm_t *comm, const dma_task_t *task)
 {
-    if (comm->lonely >= LONELY && comm->seq % LONELY) {
-        return;
-    }
-    for (unsigned look = 0; look < LOOKS && comm->head == task; look++) {
-        dma_tasks_advance(comm);
-    }
-    if (comm->head != task) {
-        comm->lonely = 0;
+    if (task->run.looks) {
+        comm->lonely = 0; /* they were here before the last look */
     } else if (comm->lonely < LONELY) {
         comm->lonely++;
     }
@@ -296,16 +292,21 @@ static dma_status_t post(dma_comm_t *comm, dma_task_t *task, dma_status_t status
     } else if (status != DMA_OK) {
         unplaced(comm, status);
     } else if (comm->state == DMA_COMM_READY || (status = dma_comm_begin(comm)) == DMA_OK) {
+        uint32_t looks = outcome ? patience(comm) : 0;
+
         task->done = outcome ? NULL : done;
         task->arg = arg;
+        task->run.looks = looks;
         dma_task_post(comm, task);
         dma_comm_advance(comm);
         if (__builtin_expect(task->device != NULL, 0)) {
             dma_device_linger(comm, task);
-        } else if (outcome && is_short(comm, task)) {
-            linger(comm, task);
         }
         if (outcome) {
+            if (looks) {
+                learn(comm, task);
+            }
+            task->run.looks = 0;
             task->done = done;
             *outcome = dma_task_test(task);
         }

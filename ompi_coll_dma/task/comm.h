@@ -17,7 +17,9 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stddef.h>
 
+#include "dma/clock.h"
 #include "dma/comm.h"
 #include "dma/engine.h"
 #include "node/window.h"
@@ -88,6 +90,12 @@ struct dma_task {
     void *arg;
 };
 
+/* Staging memory of one side of a call. */
+typedef struct dma_staging {
+    size_t bytes;
+    _Alignas(max_align_t) char memory[];
+} dma_staging_t;
+
 typedef struct dma_memo {
     uint64_t key; /* of operation, bytes, and in place where the choice looks at it; 0: empty */
     dma_choice_t choice;
@@ -123,7 +131,8 @@ struct dma_comm {
     uint64_t *pair_out, *pair_in; /* the streams of pairs, ours to it and its to us */
     void *arrays;                 /* of the blocking call: there is one at a time */
     dma_task_t *head, *tail, *streaming;
-    dma_task_t *completed; /* to be delivered by whoever unlocks */
+    dma_task_t *completed;               /* to be delivered by whoever unlocks */
+    _Atomic(dma_staging_t *) staging[2]; /* of a call that has ended, for the next: send, receive */
     dma_memo_t memo[DMA_MEMO];
     dma_plan_t **plans; /* [operation][variant][in_place] */
 
@@ -228,6 +237,7 @@ dma_status_t dma_task_arrays(dma_comm_t *comm, dma_task_t *task);
 /* place.c */
 dma_status_t dma_task_place(dma_comm_t *comm, dma_task_t *task, const dma_call_t *call);
 dma_status_t dma_task_unpack(dma_task_t *task);
+void dma_task_unstage(dma_task_t *task);
 
 /* messages.c: a task of an ASIDE communicator */
 dma_status_t dma_messages_advance(dma_task_t *task);
@@ -265,8 +275,5 @@ static inline void dma_cpu_pause(void)
     __asm__ volatile("yield");
 #endif
 }
-
-/* Seconds of the monotonic clock. */
-double dma_now(void);
 
 #endif

@@ -164,6 +164,9 @@ static sides_t look_at(const dma_comm_t *comm, const dma_call_t *call, const dma
         send_span = dma_device_span(&call->send, dma_coll_gathers(call->coll) ? 1 : comm->nranks);
         s.send = dma_device_memory(rt, &send_span);
     }
+    if (!recv_span.bytes && dma_gpu_kind_on_device(s.send.kind)) {
+        s.recv = s.send; /* nothing comes: peers can be shown any memory, and those that exchange are not held up */
+    }
     s.recv_on = dma_gpu_kind_on_device(s.recv.kind);
     s.send_on = dma_gpu_kind_on_device(s.send.kind);
     if (s.recv_on && (call->in_place || s.send_on || !send_span.bytes)) {

@@ -6,6 +6,10 @@
 #include "task/comm.h"
 #include "task/device.h"
 
+#define STAGING_KEPT (16u << 20) /* bytes of a side's staging that outlive their call, at most */
+
+enum { SEND, RECV };
+
 size_t dma_arrays_bytes(int nranks)
 {
     return 5 * sizeof(uint64_t) * (size_t)nranks;
@@ -99,10 +103,42 @@ static dma_status_t pack(const dma_task_t *task, const dma_side_t *side, int blo
     return count ? comm->host->pack(dma_side_addr(side, block), count, side->type, to, count * side->size) : DMA_OK;
 }
 
-static dma_status_t stage(char **memory, uint64_t bytes)
+/* Fresh memory costs more to get into than to fill, so one of each side stays with the communicator. Without a lock: tasks
+ * are placed and dropped outside of the communicator's. */
+static dma_status_t stage(dma_comm_t *comm, unsigned side, char **memory, uint64_t bytes)
 {
-    *memory = malloc(bytes ? bytes : 1);
-    return *memory ? DMA_OK : DMA_ERR_NOMEM;
+    dma_staging_t *s = atomic_exchange(&comm->staging[side], NULL);
+
+    if (s && s->bytes < bytes) {
+        free(s);
+        s = NULL;
+    }
+    if (!s) {
+        if (!(s = malloc(sizeof(*s) + bytes))) {
+            return DMA_ERR_NOMEM;
+        }
+        s->bytes = bytes;
+    }
+    *memory = s->memory;
+    return DMA_OK;
+}
+
+static void unstage(dma_comm_t *comm, unsigned side, char **memory)
+{
+    dma_staging_t *s;
+
+    if (!*memory) {
+        return;
+    }
+    s = (dma_staging_t *)(*memory - offsetof(dma_staging_t, memory));
+    free(s->bytes > STAGING_KEPT ? s : atomic_exchange(&comm->staging[side], s));
+    *memory = NULL;
+}
+
+void dma_task_unstage(dma_task_t *task)
+{
+    unstage(task->comm, SEND, &task->send_staging);
+    unstage(task->comm, RECV, &task->recv_staging);
 }
 
 /* The receive side; in place, what it holds already is packed too. */
@@ -118,7 +154,7 @@ static dma_status_t place_recv(dma_comm_t *comm, dma_task_t *task, const dma_cal
         return DMA_OK;
     }
     all = packed(&call->recv, n, a->recv_counts, a->recv_displs, recv);
-    if ((status = stage(&task->recv_staging, all)) != DMA_OK) {
+    if ((status = stage(comm, RECV, &task->recv_staging, all)) != DMA_OK) {
         return status;
     }
     recv->addr = task->recv_staging;
@@ -170,7 +206,7 @@ static dma_status_t place_send(dma_comm_t *comm, dma_task_t *task, const dma_cal
         run->send = direct(&call->send, n, a->send_counts, a->send_displs);
     } else {
         all = packed(&call->send, n, a->send_counts, a->send_displs, &run->send);
-        if ((status = stage(&task->send_staging, all)) != DMA_OK) {
+        if ((status = stage(comm, SEND, &task->send_staging, all)) != DMA_OK) {
             return status;
         }
         run->send.addr = task->send_staging;

@@ -33,14 +33,6 @@ void dma_params_default(dma_params_t *params)
     };
 }
 
-double dma_now(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 /* Our own copy of a string parameter, which may be NULL. */
 static bool keep(const char **parameter, char **copy)
 {

@@ -18,6 +18,8 @@ struct dma_relay {
     uint64_t pinned; /* where the device sees it */
     dma_gpu_stream_t *stream[DMA_RELAY_WAYS];
     dma_gpu_event_t *event[DMA_RELAY_WAYS][DMA_RELAY_SLOTS];
+    double timeout;                  /* seconds */
+    double moved[DMA_RELAY_WAYS];    /* when a copy was last given to the engine, or seen to be complete */
     uint64_t scratch, scratch_bytes; /* device memory */
 };
 
@@ -61,7 +63,8 @@ static dma_status_t make(dma_relay_t *r)
     return status;
 }
 
-static dma_status_t create(const dma_gpu_runtime_t *rt, int device, uint64_t piece, dma_relay_t **result)
+static dma_status_t create(const dma_proc_t *proc, const dma_gpu_runtime_t *rt, int device, uint64_t piece,
+                           dma_relay_t **result)
 {
     dma_relay_t *r = calloc(1, sizeof(*r));
     uint64_t slots = DMA_RELAY_BYTES / piece;
@@ -74,6 +77,7 @@ static dma_status_t create(const dma_gpu_runtime_t *rt, int device, uint64_t pie
     r->rt = rt;
     r->device = device;
     r->busy = true;
+    r->timeout = proc->params.timeout;
     r->piece = piece;
     r->slots = slots < DMA_RELAY_SLOTS ? (unsigned)slots : DMA_RELAY_SLOTS;
     r->bytes = 2 * r->slots * piece + DMA_RELAY_PAD;
@@ -132,7 +136,7 @@ dma_status_t dma_relay_take(dma_proc_t *proc, const dma_gpu_runtime_t *rt, int d
     dma_relay_t *r;
 
     pthread_mutex_lock(&proc->device_lock);
-    if (!(r = find(proc, rt, device, piece)) && (status = create(rt, device, piece, &r)) == DMA_OK) {
+    if (!(r = find(proc, rt, device, piece)) && (status = create(proc, rt, device, piece, &r)) == DMA_OK) {
         r->next = proc->relays;
         proc->relays = r;
     }
@@ -143,21 +147,34 @@ dma_status_t dma_relay_take(dma_proc_t *proc, const dma_gpu_runtime_t *rt, int d
     return status;
 }
 
+/* In scope. DMA_OK when no copy is under way, DMA_AGAIN, or an error: a stream that a reset of the device has taken along,
+ * which may not be used in any other way. */
+static dma_status_t rest(const dma_relay_t *r)
+{
+    dma_status_t all = DMA_OK;
+
+    for (int way = 0; way < DMA_RELAY_WAYS; way++) {
+        dma_status_t status = r->rt->stream_query(r->stream[way]);
+
+        all = status == DMA_OK || all < 0 ? all : status;
+    }
+    return all;
+}
+
 void dma_relay_give(dma_proc_t *proc, dma_relay_t *r, bool lost)
 {
+    double end = dma_now() + r->timeout;
+    dma_status_t status;
     dma_gpu_scope_t scope;
 
-    if (r->rt->enter(r->device, &scope) == DMA_OK) {
-        for (int way = 0; way < DMA_RELAY_WAYS; way++) {
-            /* a stream that a reset of the device has taken along may not be used in any other way */
-            lost = lost || r->rt->stream_query(r->stream[way]) < 0 || r->rt->stream_sync(r->stream[way]) != DMA_OK;
+    if ((status = r->rt->enter(r->device, &scope)) == DMA_OK) {
+        while ((status = rest(r)) == DMA_AGAIN && dma_now() < end) {
+            dma_cpu_pause();
         }
         r->rt->leave(&scope);
-    } else {
-        lost = true;
     }
     pthread_mutex_lock(&proc->device_lock);
-    r->busy = lost;
+    r->busy = lost || status != DMA_OK;
     pthread_mutex_unlock(&proc->device_lock);
 }
 
@@ -169,9 +186,11 @@ void dma_relays_destroy(dma_proc_t *proc)
         dma_gpu_scope_t scope;
 
         next = r->next;
-        /* one that is lost may have streams that are gone; where there is no runtime any more, nothing is left of them */
-        if (!r->busy && r->rt->enter(r->device, &scope) == DMA_OK) {
-            unmake(r);
+        /* where there is no runtime any more, nothing is left of what it has made */
+        if (r->rt->enter(r->device, &scope) == DMA_OK) {
+            if (rest(r) == DMA_OK) {
+                unmake(r);
+            }
             r->rt->leave(&scope);
         }
         munmap(r->memory, r->bytes);
@@ -218,6 +237,7 @@ static dma_status_t copy(dma_relay_t *r, dma_relay_way_t way, unsigned slot, uin
         if (status == DMA_OK) {
             status = r->rt->event_record(r->event[way][slot], r->stream[way]);
         }
+        r->moved[way] = dma_now();
         r->rt->leave(&scope);
     }
     return verdict(status);
@@ -261,12 +281,13 @@ dma_status_t dma_relay_copy(dma_relay_t *r, char *to, int64_t to_pitch, const ch
         if (status == DMA_OK) {
             status = r->rt->event_record(r->event[DMA_RELAY_INSIDE][0], r->stream[DMA_RELAY_INSIDE]);
         }
+        r->moved[DMA_RELAY_INSIDE] = dma_now();
         r->rt->leave(&scope);
     }
     return verdict(status);
 }
 
-dma_status_t dma_relay_test(const dma_relay_t *r, dma_relay_way_t way, unsigned slot)
+dma_status_t dma_relay_test(dma_relay_t *r, dma_relay_way_t way, unsigned slot)
 {
     dma_gpu_scope_t scope;
     dma_status_t status = r->rt->enter(r->device, &scope);
@@ -274,6 +295,11 @@ dma_status_t dma_relay_test(const dma_relay_t *r, dma_relay_way_t way, unsigned 
     if (status == DMA_OK) {
         status = r->rt->event_query(r->event[way][slot]);
         r->rt->leave(&scope);
+    }
+    if (status == DMA_OK) {
+        r->moved[way] = dma_now();
+    } else if (status == DMA_AGAIN && r->timeout > 0 && dma_now() - r->moved[way] > r->timeout) {
+        status = DMA_ERR_ENGINE;
     }
     return verdict(status);
 }

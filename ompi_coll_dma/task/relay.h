@@ -18,8 +18,9 @@
  * The scratch of a call (DMA_CLUSTER_TEMP) is here too: little of it in the pad, where messages need no slot, and more in
  * device memory, so that what the ranks of a node have there goes from GPU to GPU.
  *
- * Copies are the runtime's asynchronous ones, between pinned and device memory: those the copy engines do. An engine fault
- * ends them with an error. A relay whose slots the network has not let go of when a call fails is never used again.
+ * Copies are the runtime's asynchronous ones, between pinned and device memory: those the copy engines do. One that fails,
+ * or does not move for `coll_dma_timeout` seconds, fails the call. A relay whose slots the network or the engine has not let
+ * go of when a call has failed is never used again.
  */
 #ifndef DMA_TASK_RELAY_H
 #define DMA_TASK_RELAY_H
@@ -56,7 +57,7 @@ dma_status_t dma_relay_drain(dma_relay_t *relay, unsigned slot, char *to, uint64
 dma_status_t dma_relay_copy(dma_relay_t *relay, char *to, int64_t to_pitch, const char *from, int64_t from_pitch,
                             uint64_t bytes, uint32_t rows);
 /* DMA_AGAIN until the slot's last copy is complete. */
-dma_status_t dma_relay_test(const dma_relay_t *relay, dma_relay_way_t way, unsigned slot);
+dma_status_t dma_relay_test(dma_relay_t *relay, dma_relay_way_t way, unsigned slot);
 
 /* Scratch for the call that has the relay. */
 dma_status_t dma_relay_scratch(dma_relay_t *relay, uint64_t bytes, char **scratch, bool *on_device);

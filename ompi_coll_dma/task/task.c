@@ -268,9 +268,7 @@ void dma_task_drop(dma_task_t *task)
         task->own_arrays = false;
     }
     if (__builtin_expect(task->send_staging || task->recv_staging, 0)) {
-        free(task->send_staging);
-        free(task->recv_staging);
-        task->send_staging = task->recv_staging = NULL;
+        dma_task_unstage(task);
     }
 }
 

@@ -147,10 +147,11 @@ export DMA_BED=$bed DMA_BED_BUILD=$build
 export OMPI_MCA_orte_default_hostfile=$bed/hostfile OMPI_MCA_plm_rsh_agent=$here/agent.sh
 # A host does not know the way into another one.
 export OMPI_MCA_plm_rsh_no_tree_spawn=1
-# The same by the names of later series, whose roots let no job use any interface but lo.
+# The same by the names of later series.
 export PRTE_MCA_prte_default_hostfile=$bed/hostfile PRTE_MCA_default_hostfile=$bed/hostfile
 export PRTE_MCA_plm_ssh_agent=$here/agent.sh PRTE_MCA_plm_ssh_no_tree_spawn=1
-unset OMPI_MCA_btl_tcp_if_include
+# Debian's Open MPI 6.0 is configured to use nothing but lo.
+export OMPI_MCA_btl_tcp_if_include=10.77.0.0/24
 # shellcheck source=tools/build.sh
 . "$root/tools/build.sh"
 mpi_environment

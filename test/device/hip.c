@@ -81,6 +81,19 @@ static void add_line(const char *line, hip_stats_t *stats)
     }
 }
 
+/* What a queue has written, and where. */
+static void add_moved(const char *line, bool ours, hip_stats_t *stats)
+{
+    int gpu, to;
+    long bytes;
+
+    if (sscanf(line, "sdma gpu %*d engine %*d queue %*d moved host bytes %ld", &bytes) == 1) {
+        stats->to_host += bytes;
+    } else if (ours && sscanf(line, "sdma gpu %d engine %*d queue %*d moved gpu%d bytes %ld", &gpu, &to, &bytes) == 3) {
+        stats->to_peers += gpu != to ? bytes : 0;
+    }
+}
+
 bool hip_stats(hip_stats_t *stats)
 {
     int (*dump)(const char *path);
@@ -102,6 +115,7 @@ bool hip_stats(hip_stats_t *stats)
         } else if (ours) {
             add_line(line, stats);
         }
+        add_moved(line, ours, stats);
     }
     if (file) {
         fclose(file);

@@ -1,5 +1,6 @@
 # Tests of collectives on device memory, on the emulated node.
 mpi_scripts += \
+	test/device/across.sh \
 	test/device/common.sh \
 	test/device/counts.sh \
 	test/device/mutants.sh \
@@ -9,9 +10,13 @@ mpi_programs += test/device/counts
 test_device_counts_SOURCES = test/device/counts.c test/device/hip.c test/device/hip.h
 test_device_counts_CPPFLAGS = $(MPI_CPPFLAGS)
 test_device_counts_LDADD = $(OMPI_PROGRAM_LIBS) -ldl
-mpi_scripts += test/device/lose.sh
+mpi_scripts += test/device/lose.sh test/device/visible.sh
 mpi_programs += test/device/lose
 test_device_lose_SOURCES = test/device/lose.c test/device/hip.c test/device/hip.h
 test_device_lose_CPPFLAGS = $(MPI_CPPFLAGS)
 test_device_lose_LDADD = $(OMPI_PROGRAM_LIBS) -ldl
+mpi_programs += test/device/across
+test_device_across_SOURCES = test/device/across.c test/device/hip.c test/device/hip.h
+test_device_across_CPPFLAGS = $(MPI_CPPFLAGS)
+test_device_across_LDADD = $(OMPI_PROGRAM_LIBS) -ldl -lpthread
 other_files += test/device/mutants

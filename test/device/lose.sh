@@ -58,8 +58,12 @@ done
 ok 'MPI_Abort with programs armed' ends '[1-9][0-9]*' abort ''
 ok 'exit without MPI_Finalize' ends '[0-9]+' exit ''
 ok 'MPI_Finalize after hipDeviceReset' ends 0 reset ''
-ok 'an engine is reset' ends '[0-9]+' loop EMU_RESET_PACKET=40 --mca coll_dma_timeout 3
-ok 'a fault of an engine' ends '[0-9]+' loop EMU_FAULT_PACKET=40 --mca coll_dma_timeout 3
+for queues in thunk kfd; do # only the thunk says of a queue what has befallen it
+    ok "an engine is reset, queues of $queues" ends '[1-9][0-9]*' loop EMU_RESET_PACKET=40,EMU_NEW_THUNK=1 --mca coll_dma_timeout 3 \
+        --mca coll_dma_queues $queues
+    ok "a fault of an engine, queues of $queues" ends '[1-9][0-9]*' loop EMU_FAULT_PACKET=40,EMU_NEW_THUNK=1 --mca coll_dma_timeout 3 \
+        --mca coll_dma_queues $queues
+done
 ok 'no queue at all' goes_on 'sdma does not serve device .*: ' EMU_FAIL_QUEUE_AFTER=0 --mca coll_dma_verbose 2
 ok 'two queues' goes_on 'done' EMU_FAIL_QUEUE_AFTER=2
 ok 'memory that cannot be imported' goes_on 'cannot be opened' EMU_FAIL_IMPORT_AFTER=0

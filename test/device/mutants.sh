@@ -42,7 +42,7 @@ run() {
     [ "$gpus" != 5 ] || gpus=2
     [ "$memory" != any ] || proof=()
     if [ "$1" = counts ]; then
-        job "$limit" 8 mi300x 8 --mca coll_dma_gpu_variant pcpy "$scratch/test/device/counts" allgather in persistent 7 7
+        job "$limit" 8 mi300x 8 --mca coll_dma_gpu_variant pcpy --mca coll_dma_armed_seconds 100 "$scratch/test/device/counts" allgather in persistent 7 7
     else
         job "$limit" "$gpus" "$4" "$3" "${@:5}" --mca coll_dma_timeout 5 "$scratch/test/mpi/sweep" -s 5 -n 25 -w 25 -m 65536 -D "$memory" \
             "${proof[@]}"

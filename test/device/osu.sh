@@ -18,8 +18,9 @@ benchmark() {
     silent && grep -q 'Pass' "$work/out" && ! grep -qi 'fail' "$work/out" && [ "$(packets copy)" -gt 100 ]
 }
 
-for name in osu_allgather osu_allgatherv osu_alltoall osu_alltoallv osu_iallgather osu_ialltoall osu_allgather_persistent \
-    osu_alltoall_persistent; do
-    ok "$name" benchmark $name
+for operation in allgather allgatherv alltoall alltoallv; do
+    for name in osu_$operation osu_i$operation osu_${operation}_persistent; do
+        ok "$name" benchmark "$name"
+    done
 done
 finish

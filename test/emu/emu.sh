@@ -2,21 +2,12 @@
 # emu.sh: the emulated GPU node. Real ROCm programs run on it, queues of our own execute, it finds what it is there to find, and it
 # fails when it is asked to.
 set -euo pipefail
-root=$(cd "$(dirname "$0")/../.." && pwd)
-# shellcheck source=test/lib.sh
-. "$root/test/lib.sh"
-build=${1:-$root/build}
+# shellcheck source=test/device/common.sh
+. "$(dirname "$0")/../device/common.sh"
 bin=$build/test/emu
-if [ ! -e "$bin/thunk/libhsakmt.so.1" ]; then
-    # shellcheck source=/dev/null
-    . "$build/config/build.env"
-    skip "there is no emulated node: ${dma_emu_missing:-it is not built}"
-fi
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
 
-# node OPTION... CMD: with logs and statistics of its own
-node() {
+# on OPTION... CMD: with logs and statistics of its own
+on() {
     rm -rf "$work/log" "$work/stats"
     mkdir "$work/log" "$work/stats"
     EMU_LOG=$work/log EMU_STATS=$work/stats timeout --kill-after=5 50 "$root/with-build" --build "$build" "$@"
@@ -24,33 +15,33 @@ node() {
 
 # clean OPTION... CMD: the command succeeds, and nobody did anything wrong
 clean() {
-    node "$@" || return 1
+    on "$@" || return 1
     ! grep -r ^violation "$work/log"
 }
 
 # agents PERSONA GPUS: rocminfo lists that many GPUs
 agents() {
     local found
-    found=$(node --gpus "$2" --persona "$1" rocminfo | grep -Ec '^  Name: +gfx90a')
+    found=$(on --gpus "$2" --persona "$1" rocminfo | grep -Ec '^  Name: +gfx90a')
     echo "$found agents"
     [ "$found" = "$2" ]
 }
 
 # breaks RULE NAME [VARIABLE=VALUE]: the program goes on to its end, and the log has this violation
 breaks() {
-    EMU_STRICT=0 node --gpus 2 env "${@:3}" "$bin/rules" "$2" || return 1
+    EMU_STRICT=0 on --gpus 2 env "${@:3}" "$bin/rules" "$2" || return 1
     cat "$work"/log/*
     grep -q "^violation: $1" "$work"/log/*
 }
 
 # The same on an MI300X.
 breaks_on_mi300x() {
-    EMU_STRICT=0 node --gpus 2 --persona mi300x "$bin/rules" "$2" && grep "^violation: $1: " "$work"/log/*
+    EMU_STRICT=0 on --gpus 2 --persona mi300x "$bin/rules" "$2" && grep "^violation: $1: " "$work"/log/*
 }
 
 # notes TEXT NAME [VARIABLE=VALUE]: nothing is wrong but what is left over, and the log has this note
 notes() {
-    EMU_STRICT=0 node --gpus 2 env "${@:3}" "$bin/rules" "$2" || return 1
+    EMU_STRICT=0 on --gpus 2 env "${@:3}" "$bin/rules" "$2" || return 1
     cat "$work"/log/* | sort | head
     grep -q "^note: .*$1" "$work"/log/* && ! cat "$work"/log/* | grep '^violation' | grep -v '^violation: leak'
 }
@@ -63,7 +54,7 @@ says_why() {
 # ends NAME: a strict node ends the process
 ends() {
     local status=0
-    node --gpus 2 "$bin/rules" "$1" || status=$?
+    on --gpus 2 "$bin/rules" "$1" || status=$?
     [ "$status" = 134 ]
 }
 
@@ -92,7 +83,7 @@ on_recommended() {
 # mask PERSONA GPUS FROM LINK MASK: what KFD's files say
 mask() {
     # shellcheck disable=SC2016
-    node --gpus "$2" --persona "$1" sh -c 'cat "$EMU_SYSFS/nodes/$1/io_links/$2/properties"' - "$3" "$4" |
+    on --gpus "$2" --persona "$1" sh -c 'cat "$EMU_SYSFS/nodes/$1/io_links/$2/properties"' - "$3" "$4" |
         grep -x "recommended_sdma_engine_id_mask $5"
 }
 
@@ -102,7 +93,7 @@ newer_calls() {
 
 # The runtime learns of a fault and ends the program.
 faults() {
-    refuses 'Memory access fault by GPU node-1 .* address 0x123456000' node --gpus 2 "$bin/hip" fault
+    refuses 'Memory access fault by GPU node-1 .* address 0x123456000' on --gpus 2 "$bin/hip" fault
 }
 
 # HIP compiles once per node type, not in every process.
@@ -120,7 +111,7 @@ not_understood() {
     local setting said status
     for setting; do
         status=0
-        said=$(node --gpus 2 env "$setting" "$bin/hip" 2>&1) || status=$?
+        said=$(on --gpus 2 env "$setting" "$bin/hip" 2>&1) || status=$?
         echo "$setting: $status: $said"
         [ $status = 2 ] && [ "$said" = "emulated node: $setting is not something it understands" ] || return 1
     done
@@ -129,14 +120,22 @@ not_understood() {
 # Input and exit status are CMD's, and the node goes with it.
 stands_in() {
     local status=0 at
-    [ "$(echo through | node --gpus 1 cat)" = through ] || return 1
+    [ "$(echo through | on --gpus 1 cat)" = through ] || return 1
     # shellcheck disable=SC2016
-    at=$(node --gpus 1 sh -c 'echo $EMU_NODE; exit 7') || status=$?
+    at=$(on --gpus 1 sh -c 'echo $EMU_NODE; exit 7') || status=$?
     [ "$status" = 7 ] && [ -n "$at" ] && [ ! -e "$at" ] || return 1
     status=0
     # shellcheck disable=SC2016
-    node --gpus 1 sh -c 'kill -9 $$' || status=$?
+    on --gpus 1 sh -c 'kill -9 $$' || status=$?
     [ "$status" = 137 ]
+}
+
+# Of the calls; test_emu_sdma_rules looks that no rule of packets is without one.
+each_rule_has_a_test() {
+    local rule
+    for rule in $(sed -n '/^## Rules/,$s/^| \(`[^|]*\) |.*/\1/p' "$root/test/emu/README.md" | tr -d '`,'); do
+        grep -q "^ok [\"']rule ${rule}[:' ]" "$root/test/emu/emu.sh" || { echo "none breaks $rule"; return 1; }
+    done
 }
 
 ok 'rocminfo lists 1 GPU' agents mi250x 1
@@ -166,6 +165,7 @@ ok 'statistics on demand' clean --gpus 2 "$bin/rules" statistics
 ok 'eight queues per engine for all processes' notes 'no queue is free' shared-engines
 ok 'no newer calls by default' clean --gpus 2 "$bin/rules" old-thunk
 ok 'newer calls on request' newer_calls
+ok 'each rule has a test' each_rule_has_a_test
 ok 'rule released' breaks released released
 ok 'rule ring: size' breaks ring ring-size
 ok 'rule ring: mapping' breaks ring ring-mapping
@@ -180,6 +180,8 @@ ok 'rule unmapped: not mapped' says_why 'it is not mapped for this GPU' unmapped
 ok 'rule unmapped: mapped for another' says_why 'it is not mapped for this GPU' other-gpu
 ok "rule unmapped: the CPU's address" says_why "it is the CPU's address" cpu-address
 ok 'rule opcode' breaks opcode bad-packet
+ok 'rule aql-packet' breaks aql-packet bad-aql-packet
+ok 'rule kernel' breaks kernel unknown-kernel
 ok 'rule peer' breaks_on_mi300x peer host-facing
 ok 'rule destroy-busy' breaks destroy-busy destroy-in-poll
 ok 'rule leak' breaks leak leak

@@ -5,6 +5,7 @@
 #include "raw.h"
 
 #include <dlfcn.h>
+#include <hsa/hsa.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -198,6 +199,33 @@ static void bad_packet(void)
     raw_put(&queue, (uint32_t[]){0xee}, 1);
     raw_ring(&queue);
     usleep(500000);
+}
+
+/* A compute queue gets one packet of 64 bytes, and halts. */
+static void compute(const hsa_kernel_dispatch_packet_t *packet)
+{
+    char *ring = raw_allocate(0, RAW_RING, 1);
+    uint64_t *read = raw_allocate(0, PAGE, 1);
+    HsaQueueResource resource = {.Queue_read_ptr_aql = read};
+    memcpy(ring, packet, sizeof *packet);
+    RAW_CHECK(
+        hsaKmtCreateQueue(1, HSA_QUEUE_COMPUTE_AQL, 100, HSA_QUEUE_PRIORITY_NORMAL, ring, RAW_RING, NULL, &resource));
+    __atomic_store_n(resource.Queue_DoorBell_aql, 0, __ATOMIC_RELEASE);
+    usleep(500000);
+    EXPECT(__atomic_load_n(read, __ATOMIC_ACQUIRE) == 0);
+    RAW_CHECK(hsaKmtDestroyQueue(resource.QueueId));
+}
+
+static void bad_aql_packet(void)
+{
+    compute(&(hsa_kernel_dispatch_packet_t){.header = HSA_PACKET_TYPE_AGENT_DISPATCH});
+}
+
+static void unknown_kernel(void)
+{
+    char *object = raw_allocate(1, PAGE, 1);
+    compute(
+        &(hsa_kernel_dispatch_packet_t){.header = HSA_PACKET_TYPE_KERNEL_DISPATCH, .kernel_object = (uintptr_t)object});
 }
 
 /* Not strict: a queue that is in a POLL goes without harm to us, but it is said. */
@@ -445,6 +473,8 @@ static const struct {
     {"other-gpu", other_gpu, 0},
     {"cpu-address", cpu_address, 0},
     {"bad-packet", bad_packet, 0},
+    {"bad-aql-packet", bad_aql_packet, 0},
+    {"unknown-kernel", unknown_kernel, 0},
     {"leak", leak, 0},
     {"destroy-in-poll", destroy_in_poll, 0},
     {"fault-event", fault_event, 0},

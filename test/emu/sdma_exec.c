@@ -1,8 +1,9 @@
 /*
  * The packet at the head of a queue: what each kind does, and what it waits for.
  *
- * Only FENCE, TRAP and ATOMIC wait for the operations before them; only they put later operations of the queue in order
- * after earlier ones. A POLL waits for its word and for nothing else.
+ * Only TRAP and ATOMIC stop the queue until the operations before them have ended. A FENCE is an operation itself, the only
+ * one that waits for others. A POLL waits for its word and for nothing else: behind the POLL of a FENCE's word, what is
+ * before the FENCE has ended.
  */
 #include "sdma_internal.h"
 
@@ -23,19 +24,6 @@ static void *word(emu_sdma_queue_t *q, uint64_t va, uint32_t bytes, bool write)
         emu_sdma_check_race(q, &access);
     }
     return region->host;
-}
-
-/* What was written before is seen by whoever sees this. */
-static emu_sdma_state_t fence(emu_sdma_queue_t *q)
-{
-    uint32_t *to = word(q, q->head.dst[0].va, 4, true);
-
-    if (!to) {
-        return emu_sdma_die(q);
-    }
-    __atomic_store_n(to, q->head.data, __ATOMIC_RELEASE);
-    q->stats.fences++;
-    return EMU_SDMA_PROGRESSED;
 }
 
 /* Counts of a 100 MHz clock. */
@@ -108,6 +96,19 @@ static bool look(emu_sdma_queue_t *q, uint64_t now, uint32_t *value)
     return true;
 }
 
+/* The word has been seen to be what a FENCE of this queue has written. */
+static void fence_seen(emu_sdma_queue_t *q)
+{
+    for (uint64_t i = q->fences; i && q->fences - i < EMU_SDMA_FENCED; i--) {
+        const emu_sdma_fenced_t *f = &q->fenced[(i - 1) % EMU_SDMA_FENCED];
+
+        if (f->va == q->head.src.va && f->data == q->seen) {
+            emu_sdma_in_order(q, f->at);
+            return;
+        }
+    }
+}
+
 static emu_sdma_state_t poll(emu_sdma_queue_t *q, uint64_t now)
 {
     const emu_sdma_packet_t *p = &q->head;
@@ -127,6 +128,7 @@ static emu_sdma_state_t poll(emu_sdma_queue_t *q, uint64_t now)
     }
     if (seen) {
         waited(q, now);
+        fence_seen(q);
         q->stats.polls++;
         return EMU_SDMA_PROGRESSED;
     }
@@ -249,22 +251,18 @@ static emu_sdma_state_t atomic(emu_sdma_queue_t *q, uint64_t now)
     return EMU_SDMA_BLOCKED;
 }
 
-/* What waits for everything before it. */
+/* What stops the queue for everything before it. */
 static emu_sdma_state_t drained(emu_sdma_queue_t *q, uint64_t now)
 {
     if (q->ops) {
         return EMU_SDMA_BLOCKED;
     }
     q->past = 0;
-    switch (q->head.kind) {
-    case EMU_SDMA_FENCE:
-        return fence(q);
-    case EMU_SDMA_ATOMIC:
+    if (q->head.kind == EMU_SDMA_ATOMIC) {
         return atomic(q, now);
-    default:
-        emu_sdma_node_of(q)->env.trap(emu_sdma_node_of(q)->env.ctx, q->engine->gpu, q->head.data);
-        return EMU_SDMA_PROGRESSED;
     }
+    emu_sdma_node_of(q)->env.trap(emu_sdma_node_of(q)->env.ctx, q->engine->gpu, q->head.data);
+    return EMU_SDMA_PROGRESSED;
 }
 
 emu_sdma_state_t emu_sdma_head_execute(emu_sdma_queue_t *q, uint64_t now)
@@ -273,7 +271,6 @@ emu_sdma_state_t emu_sdma_head_execute(emu_sdma_queue_t *q, uint64_t now)
         return EMU_SDMA_BLOCKED;
     }
     switch (q->head.kind) {
-    case EMU_SDMA_FENCE:
     case EMU_SDMA_TRAP:
     case EMU_SDMA_ATOMIC:
         return drained(q, now);

@@ -18,6 +18,9 @@
 /* Ended operations that a queue remembers, because nothing has put them in order with what comes. */
 #define EMU_SDMA_PAST 128
 
+/* FENCEs that a queue remembers, because a POLL may be waiting for their words. */
+#define EMU_SDMA_FENCED 16
+
 /* Bytes of one side: `slices` times `rows` rows of `row_bytes`. */
 typedef struct emu_sdma_region {
     uint64_t va;
@@ -39,7 +42,13 @@ typedef struct emu_sdma_access {
     emu_sdma_region_t side[SIDES];
 } emu_sdma_access_t;
 
-/* An operation under way. Its pieces are done in the order first, first + stride, ... modulo their number. */
+/* A word that a FENCE has written. */
+typedef struct emu_sdma_fenced {
+    uint64_t va, at;
+    uint32_t data;
+} emu_sdma_fenced_t;
+
+/* An operation under way. A FENCE is one of a single piece. Pieces are done in the order first, first + stride, ... modulo their number. */
 typedef struct emu_sdma_op {
     emu_sdma_access_t access;
     uint64_t ready; /* not touched before this time */
@@ -77,8 +86,10 @@ struct emu_sdma_queue {
     unsigned ops; /* under way; the first of op[] */
     emu_sdma_op_t *op[64];
     char *held;    /* memory of all op[]->held */
-    unsigned past; /* number of ended operations since the last drain, at most EMU_SDMA_PAST are kept */
+    unsigned past; /* number of ended operations that what comes is not in order with, at most EMU_SDMA_PAST are kept */
     emu_sdma_access_t ended[EMU_SDMA_PAST];
+    uint64_t fences; /* written; the last EMU_SDMA_FENCED are kept */
+    emu_sdma_fenced_t fenced[EMU_SDMA_FENCED];
 
     uint64_t fetched;
     emu_sdma_stats_t stats;
@@ -125,7 +136,10 @@ char *emu_sdma_touch(emu_sdma_queue_t *q, uint64_t at, uint64_t va, uint64_t byt
 /* Reports if the access races with operations under way, and with ended ones of its own queue. */
 void emu_sdma_check_race(emu_sdma_queue_t *q, const emu_sdma_access_t *access);
 
-/* Begins the operation of a data packet, the head of the queue: PROGRESSED, BLOCKED when no more may be under way, DEAD. */
+/* What comes is in order with ended operations before this place in the ring. */
+void emu_sdma_in_order(emu_sdma_queue_t *q, uint64_t at);
+
+/* Begins the operation of a data packet or a FENCE, the head of the queue: PROGRESSED, BLOCKED when no more may be under way, DEAD. */
 emu_sdma_state_t emu_sdma_op_begin(emu_sdma_queue_t *q, uint64_t now);
 /* One action of any operation: PROGRESSED, BLOCKED when all are held back, IDLE when there is none, DEAD. */
 emu_sdma_state_t emu_sdma_op_advance(emu_sdma_queue_t *q, uint64_t now);

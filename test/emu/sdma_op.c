@@ -1,9 +1,11 @@
 /*
- * Operations: data packets under way.
+ * Operations: data packets under way, and FENCEs.
  *
  * An operation is cut into pieces of a random size, which are done in a random order. A piece is read into memory of
  * ours in one action and written in later ones, so that source and destination are touched at different moments, and
  * actions of different operations mix. A swap reads both sides of a piece, then writes them one after the other.
+ *
+ * A FENCE writes its word when all operations before it have ended; what comes behind it does not wait for that.
  *
  * Every action translates its addresses anew: memory that is unmapped under an operation is a fault.
  */
@@ -129,6 +131,15 @@ emu_sdma_state_t emu_sdma_op_begin(emu_sdma_queue_t *q, uint64_t now)
     }
     op = q->op[q->ops];
     op->access = (emu_sdma_access_t){.kind = q->head.kind, .at = q->head_at};
+    if (q->head.kind == EMU_SDMA_FENCE) {
+        op->access.writes = 1u << SIDE_DST;
+        op->access.side[SIDE_DST] =
+            (emu_sdma_region_t){.va = q->head.dst[0].va, .row_bytes = 4, .rows = 1, .slices = 1};
+        op->pattern = q->head.data;
+        op->ready = 0;
+        q->ops++;
+        return state;
+    }
     if (!find_sides(q, &op->access)) {
         return emu_sdma_die(q);
     }
@@ -200,9 +211,20 @@ static bool piece_write(emu_sdma_queue_t *q, emu_sdma_op_t *op, unsigned side)
     return true;
 }
 
-static void op_end(emu_sdma_queue_t *q, unsigned index)
+static void op_remove(emu_sdma_queue_t *q, unsigned index)
 {
     emu_sdma_op_t *op = q->op[index];
+
+    free(op->payload);
+    op->payload = NULL;
+    q->ops--;
+    q->op[index] = q->op[q->ops];
+    q->op[q->ops] = op;
+}
+
+static void op_end(emu_sdma_queue_t *q, unsigned index)
+{
+    const emu_sdma_op_t *op = q->op[index];
 
     for (unsigned side = 0; side < SIDES; side++) {
         const emu_sdma_region_t *r = &op->access.side[side];
@@ -213,11 +235,38 @@ static void op_end(emu_sdma_queue_t *q, unsigned index)
         }
     }
     q->ended[q->past++ % EMU_SDMA_PAST] = op->access;
-    free(op->payload);
-    op->payload = NULL;
-    q->ops--;
-    q->op[index] = q->op[q->ops];
-    q->op[q->ops] = op;
+    op_remove(q, index);
+}
+
+/* What was written before is seen by whoever sees this. */
+static emu_sdma_state_t fence_write(emu_sdma_queue_t *q, unsigned index)
+{
+    emu_sdma_access_t *access = &q->op[index]->access;
+    emu_sdma_region_t *word = &access->side[SIDE_DST];
+
+    word->host = emu_sdma_touch(q, access->at, word->va, 4, true, &word->owner);
+    if (!word->host) {
+        return emu_sdma_die(q);
+    }
+    emu_sdma_check_race(q, access);
+    __atomic_store_n((uint32_t *)word->host, q->op[index]->pattern, __ATOMIC_RELEASE);
+    q->fenced[q->fences++ % EMU_SDMA_FENCED] =
+        (emu_sdma_fenced_t){.va = word->va, .at = access->at, .data = q->op[index]->pattern};
+    q->stats.fences++;
+    op_remove(q, index);
+    return EMU_SDMA_PROGRESSED;
+}
+
+static bool may_advance(const emu_sdma_queue_t *q, unsigned index, uint64_t now)
+{
+    const emu_sdma_op_t *op = q->op[index];
+
+    for (unsigned i = 0; op->access.kind == EMU_SDMA_FENCE && i < q->ops; i++) {
+        if (q->op[i]->access.at < op->access.at) {
+            return false;
+        }
+    }
+    return op->ready <= now;
 }
 
 /* Reads the next piece, or writes one side of the piece at hand. */
@@ -226,6 +275,9 @@ static emu_sdma_state_t op_action(emu_sdma_queue_t *q, unsigned index)
     emu_sdma_op_t *op = q->op[index];
     unsigned side;
 
+    if (op->access.kind == EMU_SDMA_FENCE) {
+        return fence_write(q, index);
+    }
     if (!op->todo) {
         if (!piece_read(q, op)) {
             return emu_sdma_die(q);
@@ -262,7 +314,7 @@ emu_sdma_state_t emu_sdma_op_advance(emu_sdma_queue_t *q, uint64_t now)
     for (unsigned i = 0; i < q->ops; i++) {
         unsigned index = (first + i) % q->ops;
 
-        if (q->op[index]->ready <= now) {
+        if (may_advance(q, index, now)) {
             return op_action(q, index);
         }
     }

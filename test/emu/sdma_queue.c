@@ -99,8 +99,11 @@ bool emu_sdma_queue_wants(emu_sdma_queue_t *q, uint64_t now)
     if (q->state == EMU_SDMA_DEAD) {
         return false;
     }
-    if (busy || doorbell != q->doorbell) {
+    if ((busy || doorbell != q->doorbell) && wptr != q->limit) {
         q->limit = wptr;
+        if (q->fences) {
+            emu_sdma_in_order(q, q->fenced[(q->fences - 1) % EMU_SDMA_FENCED].at);
+        }
     }
     q->wptr = wptr;
     q->doorbell = doorbell;

@@ -10,9 +10,9 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "dma/clock.h"
 #include "libunit.h"
 
 /* ---- messages ---- */
@@ -42,14 +42,6 @@ struct group {
     message_t **sends, **recvs; /* per pair, in order */
     bool *failing;
 };
-
-static double now(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 static uint32_t draw(uint64_t *rng, uint32_t below)
 {
@@ -145,7 +137,7 @@ static dma_status_t post(member_t *me, int peer, message_t m, void **req)
         free(p);
     } else {
         if (m.send) {
-            m.due = now() + 1e-6 * draw(&g->rng, g->delay_us + 1);
+            m.due = dma_now() + 1e-6 * draw(&g->rng, g->delay_us + 1);
             m.eager = draw(&g->rng, 2);
         }
         if (m.send && m.eager) {
@@ -177,7 +169,7 @@ static void deliver(group_t *g, int src, int dst)
     size_t pair = (size_t)src * (size_t)g->n + (size_t)dst;
     message_t *s, *r;
 
-    while ((s = g->sends[pair]) && (r = g->recvs[pair]) && s->due <= now()) {
+    while ((s = g->sends[pair]) && (r = g->recvs[pair]) && s->due <= dma_now()) {
         if (s->bytes != r->bytes) {
             must_fail(__FILE__, __LINE__, dst, "a message of %zu bytes for a receive of %zu", s->bytes, r->bytes);
         }

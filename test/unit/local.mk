@@ -5,6 +5,7 @@ unit_tests += \
 	test/unit/test_device_errors \
 	test/unit/test_device_persistent \
 	test/unit/test_device_share \
+	test/unit/test_relay \
 	test/unit/test_sdma_arm \
 	test/unit/test_sdma_engine \
 	test/unit/test_sdma_lower \
@@ -18,6 +19,8 @@ unit_helpers += \
 	test/unit/libthunk.h
 # counts the allocations of a call
 test_unit_test_device_cost_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc
+# counts them, and their bytes
+test_unit_test_relay_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=free
 # has none left
 test_unit_test_device_share_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc
 # finds libthunk's

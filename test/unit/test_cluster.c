@@ -19,7 +19,7 @@ typedef struct scene {
     int nranks;
     uint32_t first[MOST_RANKS];
     dma_coll_t coll;
-    bool in_place[MOST_RANKS], relayed[MOST_RANKS];
+    bool in_place[MOST_RANKS], relayed[MOST_RANKS], apart[MOST_RANKS];
     uint64_t bytes[MOST_RANKS * MOST_RANKS];
     dma_layout_t layouts[MOST_RANKS];
     uint64_t counts[2][MOST_RANKS][MOST_RANKS];
@@ -95,6 +95,7 @@ static void set_bytes(scene_t *s, uint64_t bytes, bool in_place)
     for (int r = 0; r < n; r++) {
         s->in_place[r] = in_place && (!dma_coll_gathers(s->coll) || draw(3) > 0);
         s->relayed[r] = draw(2);
+        s->apart[r] = draw(2);
     }
 }
 
@@ -132,6 +133,7 @@ static bool build(scene_t *s, int variant)
         dma_cluster_req_t req = {.coll = s->coll,
                                  .in_place = s->in_place[r],
                                  .relayed = s->relayed[r],
+                                 .apart = s->apart[r],
                                  .layout = &s->layouts[r],
                                  .chunk = s->chunk};
         const dma_cluster_variant_t *v = dma_cluster_variants[variant];

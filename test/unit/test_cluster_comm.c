@@ -8,266 +8,10 @@
 #include <string.h>
 #include <time.h>
 
-#include "dma/net.h"
 #include "libthreads.h"
 #include "libunit.h"
+#include "libwire.h"
 #include "plan/cluster.h"
-
-/* ---- the network: messages are copied when they are sent, and found by their receivers ---- */
-
-#define MOST 8
-
-typedef struct letter {
-    struct letter *next;
-    int from, to;
-    dma_wire_tag_t tag;
-    bool send, over;
-    void *data; /* a copy of what is sent; where a receive wants it */
-    size_t bytes;
-    dma_status_t status;
-} letter_t;
-
-static struct {
-    pthread_mutex_t lock;
-    letter_t *sent, *wanted;
-    bool gone[MOST];
-    int marks[MOST]; /* whose addresses are ranks */
-} net = {.lock = PTHREAD_MUTEX_INITIALIZER};
-
-static _Thread_local rank_t *self;
-
-static bool fits(const letter_t *a, const letter_t *b)
-{
-    return a->from == b->from && a->to == b->to && a->tag.comm == b->tag.comm && a->tag.owner == b->tag.owner &&
-           a->tag.seq == b->tag.seq && a->tag.step == b->tag.step;
-}
-
-static void append(letter_t **list, letter_t *l)
-{
-    while (*list) {
-        list = &(*list)->next;
-    }
-    *list = l;
-}
-
-static void receive(letter_t *to, letter_t *from)
-{
-    uint32_t differs = to->tag.note ^ from->tag.note;
-
-    to->over = true;
-    to->status = differs & 0xff ? DMA_ERR_MISMATCH : differs || to->bytes != from->bytes ? DMA_ERR_TRUNCATE : DMA_OK;
-    if (to->status == DMA_OK && to->bytes) {
-        memcpy(to->data, from->data, to->bytes);
-    }
-    free(from->data);
-    free(from);
-}
-
-/* The first of a list that fits, out of it. */
-static letter_t *take(letter_t **list, const letter_t *with)
-{
-    for (; *list; list = &(*list)->next) {
-        if (fits(*list, with)) {
-            letter_t *l = *list;
-
-            *list = l->next;
-            return l;
-        }
-    }
-    return NULL;
-}
-
-static dma_status_t net_open(void **result)
-{
-    net.marks[self->rank] = self->rank;
-    *result = &net.marks[self->rank];
-    return DMA_OK;
-}
-
-static void net_close(void *n)
-{
-    (void)n;
-}
-
-static const void *net_address(void *n, size_t *bytes)
-{
-    *bytes = sizeof(int);
-    return n;
-}
-
-static bool net_over_tcp(void *n)
-{
-    (void)n;
-    return false;
-}
-
-/* Both of one size here: the host of threads wants that. */
-static dma_status_t net_offer(void *comm, const void *buf, size_t bytes, int rank, void **req)
-{
-    char *padded = calloc(1, sizeof(uint32_t) + DMA_WIRE_ADDRESS_MAX);
-
-    (void)comm;
-    threads_keep(self, padded);
-    memcpy(padded, buf, bytes);
-    return threads_host.isend(group_handle(self->job->groups[1], self->rank), padded,
-                              sizeof(uint32_t) + DMA_WIRE_ADDRESS_MAX, rank, req);
-}
-
-static dma_status_t net_ask(void *comm, void *buf, size_t bytes, int rank, void **req)
-{
-    (void)comm;
-    return threads_host.irecv(group_handle(self->job->groups[1], self->rank), buf, bytes, rank, req);
-}
-
-static dma_status_t net_heard(void *comm, void **req)
-{
-    (void)comm;
-    return threads_host.test(group_handle(self->job->groups[1], self->rank), req);
-}
-
-static dma_status_t net_peer(void *n, void *comm, int rank, const void *address, size_t bytes, void **peer)
-{
-    (void)n;
-    (void)comm;
-    must(self, bytes == sizeof(int) && *(const int *)address == rank, "the address of another");
-    *peer = &net.marks[rank];
-    return DMA_OK;
-}
-
-static uint32_t net_self(void)
-{
-    return (uint32_t)self->rank;
-}
-
-static dma_status_t net_isend(void *n, void *peer, const dma_wire_tag_t *tag, const void *buf, size_t bytes, void **req)
-{
-    letter_t *l = calloc(1, sizeof(*l)), *r, *mine;
-
-    *l = (letter_t){.from = *(int *)n, .to = *(int *)peer, .tag = *tag, .send = true, .bytes = bytes};
-    l->data = malloc(bytes + 1);
-    memcpy(l->data, buf, bytes);
-    mine = calloc(1, sizeof(*mine));
-    *mine = (letter_t){.send = true, .over = true};
-    pthread_mutex_lock(&net.lock);
-    if (net.gone[l->to] || net.gone[l->from]) {
-        mine->status = DMA_ERR_PEER;
-        free(l->data);
-        free(l);
-    } else if ((r = take(&net.wanted, l))) {
-        receive(r, l);
-    } else {
-        append(&net.sent, l);
-    }
-    pthread_mutex_unlock(&net.lock);
-    *req = mine;
-    return DMA_OK;
-}
-
-static dma_status_t net_irecv(void *n, void *peer, const dma_wire_tag_t *tag, void *buf, size_t bytes, void **req)
-{
-    letter_t *l = calloc(1, sizeof(*l)), *s;
-
-    *l = (letter_t){.from = *(int *)peer, .to = *(int *)n, .tag = *tag, .data = buf, .bytes = bytes};
-    pthread_mutex_lock(&net.lock);
-    if ((s = take(&net.sent, l))) {
-        receive(l, s);
-    } else if (net.gone[l->from]) {
-        l->over = true;
-        l->status = DMA_ERR_PEER;
-    } else {
-        append(&net.wanted, l);
-    }
-    pthread_mutex_unlock(&net.lock);
-    *req = l;
-    return DMA_OK;
-}
-
-static dma_status_t net_test(void *n, void **req)
-{
-    letter_t *l = *req;
-    dma_status_t status = DMA_AGAIN;
-
-    (void)n;
-    pthread_mutex_lock(&net.lock);
-    if (l->over) {
-        status = l->status;
-        free(l);
-        *req = NULL;
-    }
-    pthread_mutex_unlock(&net.lock);
-    return status;
-}
-
-static void net_cancel(void *n, void *req)
-{
-    letter_t *l = req;
-
-    (void)n;
-    pthread_mutex_lock(&net.lock);
-    for (letter_t **link = &net.wanted; *link && !l->over; link = &(*link)->next) {
-        if (*link == l) {
-            *link = l->next;
-            l->over = true;
-            l->status = DMA_ERR_NET;
-            break;
-        }
-    }
-    pthread_mutex_unlock(&net.lock);
-}
-
-static void net_progress(void *n)
-{
-    (void)n;
-}
-
-/* The power of a rank's host has gone, and everybody has noticed. */
-static void leave(int rank)
-{
-    pthread_mutex_lock(&net.lock);
-    net.gone[rank] = true;
-    for (letter_t **link = &net.wanted; *link;) {
-        letter_t *l = *link;
-
-        if (l->from == rank || l->to == rank) {
-            *link = l->next;
-            l->over = true;
-            l->status = DMA_ERR_PEER;
-        } else {
-            link = &l->next;
-        }
-    }
-    pthread_mutex_unlock(&net.lock);
-}
-
-static void sweep_up(void)
-{
-    letter_t *l;
-
-    ck_assert_ptr_null(net.wanted);
-    while ((l = net.sent)) { /* alarms that nobody was there for any more */
-        net.sent = l->next;
-        free(l->data);
-        free(l);
-    }
-    memset(net.gone, 0, sizeof(net.gone));
-}
-
-static const dma_wire_t wire = {
-    .open = net_open,
-    .close = net_close,
-    .address = net_address,
-    .over_tcp = net_over_tcp,
-    .offer = net_offer,
-    .ask = net_ask,
-    .heard = net_heard,
-    .peer = net_peer,
-    .self = net_self,
-    .isend = net_isend,
-    .irecv = net_irecv,
-    .test = net_test,
-    .cancel = net_cancel,
-    .progress = net_progress,
-};
 
 /* ---- ranks ---- */
 
@@ -288,7 +32,7 @@ static void open_part(rank_t *r, part_t *p, size_t most)
                                 .nodes = true,
                                 .first = node_firsts[r->rank]};
 
-    self = r;
+    wire_enter(r);
     must(r, dma_comm_create(r->proc, &config, &p->comm) == DMA_OK, "dma_comm_create");
     p->most = most;
     p->send = malloc((size_t)r->n * most);
@@ -388,7 +132,7 @@ static job_t cluster_job(int n, const int *firsts, void (*body)(rank_t *), const
 
     node_firsts = firsts;
     job.ncomms = 2;
-    job.wire = &wire;
+    job.wire = &wire_threads;
     snprintf(job.params.net_variant, sizeof(job.params.net_variant), "%s", variant);
     job.params.net_chunk_bytes = 4096;
     return job;
@@ -406,7 +150,7 @@ START_TEST(forms)
         job_t job = cluster_job(shapes[s].n, shapes[s].firsts, every_form, variant);
 
         threads_run(&job);
-        sweep_up();
+        wire_end();
     }
 }
 END_TEST
@@ -424,7 +168,7 @@ static void one_leaves(rank_t *r)
         dma_call_t call = call_of(r, &p, coll, false, 100, (uint64_t)i * 100);
 
         if (r->rank == 3 && i == 4) {
-            leave(3);
+            wire_leave(3);
             break;
         }
         status = dma_comm_run(p.comm, &call);
@@ -448,7 +192,7 @@ START_TEST(a_rank_is_gone)
 
     threads_run(&job);
     ck_assert_int_ge(reports_count("failed"), 5);
-    sweep_up();
+    wire_end();
 }
 END_TEST
 
@@ -470,7 +214,7 @@ START_TEST(unequal_sizes)
     job_t job = cluster_job(6, of_six, unequal, "cluster_split");
 
     threads_run(&job);
-    sweep_up();
+    wire_end();
 }
 END_TEST
 
@@ -520,7 +264,7 @@ START_TEST(algorithms_that_never_meet)
         quarrel.bytes = cases[_i].bytes;
         quarrel.odd_bytes = cases[_i].odd_bytes;
         threads_run(&job);
-        sweep_up();
+        wire_end();
     }
 }
 END_TEST
@@ -550,14 +294,14 @@ START_TEST(a_rank_is_late)
     job_t job = cluster_job(4, alone, late, "auto");
 
     threads_run(&job);
-    sweep_up();
+    wire_end();
 }
 END_TEST
 
 /* Without a network on one rank all step aside. */
 static dma_status_t no_open(void **result)
 {
-    return self->rank == 2 ? DMA_UNSUPPORTED : net_open(result);
+    return wire_rank() == 2 ? DMA_UNSUPPORTED : wire_threads.open(result);
 }
 
 static void aside(rank_t *r)
@@ -572,13 +316,13 @@ static void aside(rank_t *r)
 
 START_TEST(without_a_network)
 {
-    dma_wire_t partly = wire;
+    dma_wire_t partly = wire_threads;
     job_t job = cluster_job(4, alone, aside, "auto");
 
     partly.open = no_open;
     job.wire = &partly;
     threads_run(&job);
-    sweep_up();
+    wire_end();
 }
 END_TEST
 

@@ -84,7 +84,7 @@ static uint64_t word(const program_t *p, unsigned which)
     return WORDS + p->id * 256 + which * 8;
 }
 
-/* One of the packets that wait for everything before them. */
+/* One of the packets that stop a queue for everything before them, or a FENCE and the wait for it. */
 static void drain(program_t *p)
 {
     uint64_t sum;
@@ -93,6 +93,7 @@ static void drain(program_t *p)
     case 0:
         p->fences++;
         ADD(p, 5, LO(word(p, 0)), HI(word(p, 0)), p->fences);
+        ADD(p, 8 | 1u << 31 | 3 << 28, LO(word(p, 0)), HI(word(p, 0)), p->fences, 0xffffffff, EMU_SDMA_FOREVER << 16);
         if (!p->skipped) {
             memcpy(in_model(word(p, 0)), &p->fences, 4);
         }

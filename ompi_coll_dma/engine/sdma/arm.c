@@ -24,7 +24,6 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "engine/sdma/bound.h"
 #include "engine/sdma/packet.h"
@@ -42,14 +41,6 @@ static struct {
     struct dma_bound *list;
     bool registered;
 } armed = {.lock = PTHREAD_MUTEX_INITIALIZER};
-
-static double now(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* The packets of a program, as the engine would be given them, in memory of ours: their number, or 0. */
 static uint32_t draft(const struct dma_bound *b, const dma_run_t *run, uint32_t index, dma_queue_t *queue,
@@ -222,14 +213,14 @@ dma_status_t dma_sdma_arm(const dma_run_t *run)
 
 void dma_sdma_disarm(struct dma_bound *b, _Atomic uint32_t *ready)
 {
-    double until = now() + GIVE_UP_SECONDS;
+    double until = dma_now() + GIVE_UP_SECONDS;
 
     if (!b->armed || !dma_queues_ours(&b->unit->queues)) {
         return; /* nothing is, or it is another process's */
     }
     give_up(b, ready);
     for (int i = 1; i <= b->nranks; i++) {
-        while (b->waiting[i] && dma_ring_idle(&b->waiting[i]->ring) == DMA_AGAIN && now() < until) {
+        while (b->waiting[i] && dma_ring_idle(&b->waiting[i]->ring) == DMA_AGAIN && dma_now() < until) {
             sched_yield();
         }
     }

@@ -2,6 +2,7 @@
 #ifndef DMA_SDMA_BOUND_H
 #define DMA_SDMA_BOUND_H
 
+#include "dma/clock.h"
 #include "engine/sdma/lower.h"
 #include "engine/sdma/sdma.h"
 

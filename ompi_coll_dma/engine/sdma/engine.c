@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "engine/sdma/bound.h"
 #include "node/window.h"
@@ -211,14 +210,6 @@ static dma_status_t sdma_bind(dma_gpu_unit_t *unit, const dma_gpu_job_t *job, st
     return DMA_OK;
 }
 
-static double now(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 /* Have the programs of the last run all ended? */
 static bool is_quiet(const struct dma_bound *b)
 {
@@ -233,10 +224,10 @@ static bool is_quiet(const struct dma_bound *b)
 
 static bool sdma_unbind(struct dma_bound *b)
 {
-    double until = now() + QUIET_SECONDS;
+    double until = dma_now() + QUIET_SECONDS;
     bool quiet;
 
-    while (!is_quiet(b) && now() < until) {
+    while (!is_quiet(b) && dma_now() < until) {
         sched_yield();
     }
     quiet = is_quiet(b);

@@ -5,21 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
+
+#include "dma/clock.h"
 
 #define LINE_BYTES  64
 #define STEPS_BYTES 4096 /* a line for each queue */
 #define GO_OFFSET   32   /* in it */
 
 _Static_assert(STEPS_BYTES / LINE_BYTES == 64, "a bit for each line");
-
-static double now(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 void *dma_queues_memory(dma_queues_t *q, uint64_t bytes, uint64_t *device_addr)
 {
@@ -292,7 +285,7 @@ bool dma_queue_put_own(dma_queues_t *q, dma_queue_t *queue)
 
 dma_status_t dma_queue_check(dma_queue_t *queue, double seconds)
 {
-    double at = now();
+    double at = dma_now();
 
     if (queue->made.error && *queue->made.error) {
         return DMA_ERR_ENGINE;

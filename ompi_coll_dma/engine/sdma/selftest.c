@@ -4,7 +4,6 @@
  */
 #include <sched.h>
 #include <string.h>
-#include <time.h>
 
 #include "engine/sdma/bound.h"
 #include "engine/sdma/packet.h"
@@ -20,14 +19,6 @@ typedef struct bench {
     uint32_t done; /* value of the last fence */
 } bench_t;
 
-static double now(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static uint64_t place(const bench_t *t, int i)
 {
     return t->addr + PLACE_BYTES * (unsigned)i;
@@ -37,7 +28,7 @@ static uint64_t place(const bench_t *t, int i)
 static bool run(bench_t *t, const uint32_t *packets, uint32_t dwords)
 {
     _Atomic uint32_t *fence = (_Atomic uint32_t *)(t->host + 4 * PLACE_BYTES);
-    double until = now() + TEST_SECONDS;
+    double until = dma_now() + TEST_SECONDS;
     uint32_t *p;
 
     for (int i = 0; i < 4; i++) {
@@ -50,7 +41,7 @@ static bool run(bench_t *t, const uint32_t *packets, uint32_t dwords)
     dma_packet_fence(p + dwords, t->addr + 4 * PLACE_BYTES, ++t->done);
     dma_ring_publish(&t->queue->ring);
     while (atomic_load_explicit(fence, memory_order_acquire) != t->done) {
-        if (now() > until) {
+        if (dma_now() > until) {
             return false;
         }
         sched_yield();

@@ -1,0 +1,66 @@
+#!/bin/bash
+# across.sh [BUILD [SEED [CASES]]]: device memory between hosts that have emulated GPUs: the random sweep, all ranks on the
+# device, some, any kind for each buffer, even and uneven placement, with delay and loss; and the way that the bytes take,
+# from the statistics of the nodes. Runs inside ./with-build.
+set -uo pipefail
+# shellcheck source=test/device/common.sh
+. "$(dirname "$0")/common.sh"
+seed=${2:-1} cases=${3:-10}
+"$root/test/bed/bed" 1 -t 20 -- true >/dev/null 2>&1
+status=$?
+[ $status != 77 ] || skip "$("$root/test/bed/bed" 1 -t 20 -- true 2>&1 | tail -n 1)"
+# shellcheck source=/dev/null
+. "$build/config/build.env"
+[ "${dma_ucx:?}" != no ] || skip 'this build has no UCX'
+# Hosts have a /tmp of their own.
+rmdir "$work"
+work=$(mktemp -d "$build/test/device/across.XXXXXX")
+
+# hosts BED-OPTIONS... -- CMD...: with logs of their own
+hosts() {
+    rm -rf "$work/log"
+    mkdir "$work/log"
+    EMU_LOG=$work/log EMU_SEED=$seed "$root/test/bed/bed" 2 -t 60 --gpus 2 --persona mi300x "$@"
+}
+
+# sweep MEMORY BED-OPTIONS -- MPIRUN-ARGS: in small pieces, so that small blocks are of several
+sweep() {
+    local memory=$1 options=()
+    shift
+    while [ "$1" != -- ]; do
+        options+=("$1")
+        shift
+    done
+    shift
+    seed=$((seed + 1))
+    hosts "${options[@]}" -- mpirun "$@" --mca coll dma --mca coll_dma_net_chunk_bytes 4096 "$build/test/mpi/sweep" \
+        -s "$seed" -n "$cases" -w 30 -m 262144 -D "$memory" && silent
+}
+
+# The engines write to other GPUs and to host memory what they should and no more; and messages are copied while earlier ones
+# travel, a quarter of them here: were one only copied when nothing is under way, none would be.
+ways() {
+    local output
+    output=$(hosts -r 1gbit -- mpirun -n 4 --map-by ppr:2:node --mca coll dma --mca coll_dma_verbose 2 \
+        --mca coll_dma_net_chunk_bytes 8192 "$build/test/device/across" 2097157 2>&1)
+    local status=$?
+    printf '%s\n' "$output"
+    awk '/messages through slots/ && /WORLD/ {
+            ranks++
+            match($0, /[0-9]+ messages/)
+            all += substr($0, RSTART)
+            match($0, /[0-9]+ copied/)
+            beside += substr($0, RSTART)
+        }
+        END {
+            print ranks + 0 " ranks, " all + 0 " messages, " beside + 0 " copied while others travelled"
+            exit !(ranks == 4 && beside > all / 20)
+        }' <<<"$output" && [ $status = 0 ] && silent
+}
+
+ok 'the ways of the bytes, memory, overlap' ways
+ok 'sweep: device memory' sweep device -- -n 4 --map-by ppr:2:node
+ok 'sweep: device memory on some ranks, uneven' sweep ranks -- -n 3 --host h0:2,h1:1
+ok 'sweep: any memory, ranks in turn, delay and loss' sweep any -d 200 -l 3 -- -n 4 --map-by node
+ok 'sweep: any memory, a rank each' sweep any -- -n 2 --map-by ppr:1:node
+finish

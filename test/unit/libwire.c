@@ -1,0 +1,333 @@
+/* A network in memory: see libwire.h. */
+#include "libwire.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "libunit.h"
+
+typedef struct letter {
+    struct letter *next;
+    int from, to;
+    dma_wire_tag_t tag;
+    bool over;
+    void *copy;       /* of what is sent, or NULL: it is read from */
+    const void *data; /* there, */
+    void *into;       /* where a receive wants it */
+    size_t bytes;
+    dma_status_t status;
+} letter_t;
+
+static struct {
+    pthread_mutex_t lock;
+    letter_t *sent, *wanted;
+    bool gone[WIRE_RANKS], late;
+    unsigned begun[WIRE_RANKS], ended[WIRE_RANKS];
+    int marks[WIRE_RANKS]; /* whose addresses are ranks */
+} net = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static _Thread_local rank_t *self;
+
+static bool fits(const letter_t *a, const letter_t *b)
+{
+    return a->from == b->from && a->to == b->to && a->tag.comm == b->tag.comm && a->tag.owner == b->tag.owner &&
+           a->tag.seq == b->tag.seq && a->tag.step == b->tag.step;
+}
+
+static void append(letter_t **list, letter_t *l)
+{
+    while (*list) {
+        list = &(*list)->next;
+    }
+    *list = l;
+}
+
+/* What a send that is over leaves behind: its request, if it still has one. */
+static void sent(letter_t *s, dma_status_t status)
+{
+    net.ended[s->from]++;
+    if (s->copy) {
+        free(s->copy);
+        free(s);
+        return;
+    }
+    s->over = true;
+    s->status = status;
+}
+
+static void receive(letter_t *to, letter_t *from)
+{
+    to->over = true;
+    to->status = (to->tag.note ^ from->tag.note) & 0xff                       ? DMA_ERR_MISMATCH
+                 : to->tag.note != from->tag.note || to->bytes != from->bytes ? DMA_ERR_TRUNCATE
+                                                                              : DMA_OK;
+    if (to->status == DMA_OK && to->bytes) {
+        memcpy(to->into, from->copy ? from->copy : from->data, to->bytes);
+    }
+    sent(from, DMA_OK);
+}
+
+/* The first of a list that fits, out of it. */
+static letter_t *take(letter_t **list, const letter_t *with)
+{
+    for (; *list; list = &(*list)->next) {
+        if (fits(*list, with)) {
+            letter_t *l = *list;
+
+            *list = l->next;
+            return l;
+        }
+    }
+    return NULL;
+}
+
+static dma_status_t net_open(void **result)
+{
+    net.marks[self->rank] = self->rank;
+    *result = &net.marks[self->rank];
+    return DMA_OK;
+}
+
+static void net_close(void *n)
+{
+    (void)n;
+}
+
+static const void *net_address(void *n, size_t *bytes)
+{
+    *bytes = sizeof(int);
+    return n;
+}
+
+static bool net_over_tcp(void *n)
+{
+    (void)n;
+    return false;
+}
+
+/* Both of one size here: the host of threads wants that. */
+static dma_status_t net_offer(void *comm, const void *buf, size_t bytes, int rank, void **req)
+{
+    char *padded = calloc(1, sizeof(uint32_t) + DMA_WIRE_ADDRESS_MAX);
+
+    (void)comm;
+    threads_keep(self, padded);
+    memcpy(padded, buf, bytes);
+    return threads_host.isend(group_handle(self->job->groups[1], self->rank), padded,
+                              sizeof(uint32_t) + DMA_WIRE_ADDRESS_MAX, rank, req);
+}
+
+static dma_status_t net_ask(void *comm, void *buf, size_t bytes, int rank, void **req)
+{
+    (void)comm;
+    return threads_host.irecv(group_handle(self->job->groups[1], self->rank), buf, bytes, rank, req);
+}
+
+static dma_status_t net_heard(void *comm, void **req)
+{
+    (void)comm;
+    return threads_host.test(group_handle(self->job->groups[1], self->rank), req);
+}
+
+static dma_status_t net_peer(void *n, void *comm, int rank, const void *address, size_t bytes, void **peer)
+{
+    (void)n;
+    (void)comm;
+    must(self, bytes == sizeof(int) && *(const int *)address == rank, "the address of another");
+    *peer = &net.marks[rank];
+    return DMA_OK;
+}
+
+static uint32_t net_self(void)
+{
+    return (uint32_t)self->rank;
+}
+
+static dma_status_t net_isend(void *n, void *peer, const dma_wire_tag_t *tag, const void *buf, size_t bytes, void **req)
+{
+    letter_t *l = calloc(1, sizeof(*l)), *r;
+
+    *l = (letter_t){.from = *(int *)n, .to = *(int *)peer, .tag = *tag, .data = buf, .bytes = bytes};
+    pthread_mutex_lock(&net.lock);
+    net.begun[l->from]++;
+    *req = l;
+    if (tag->step == UINT32_MAX || (!net.late && threads_random(self, 2))) { /* alarms are not waited for */
+        letter_t *mine = calloc(1, sizeof(*mine));
+
+        mine->over = true;
+        *req = mine;
+        l->copy = malloc(bytes + 1);
+        memcpy(l->copy, buf, bytes);
+    }
+    if (net.gone[l->to] || net.gone[l->from]) {
+        ((letter_t *)*req)->status = DMA_ERR_PEER;
+        sent(l, DMA_ERR_PEER);
+    } else if ((r = take(&net.wanted, l))) {
+        receive(r, l);
+    } else {
+        append(&net.sent, l);
+    }
+    pthread_mutex_unlock(&net.lock);
+    return DMA_OK;
+}
+
+static dma_status_t net_irecv(void *n, void *peer, const dma_wire_tag_t *tag, void *buf, size_t bytes, void **req)
+{
+    letter_t *l = calloc(1, sizeof(*l)), *s;
+
+    *l = (letter_t){.from = *(int *)peer, .to = *(int *)n, .tag = *tag, .into = buf, .bytes = bytes};
+    pthread_mutex_lock(&net.lock);
+    if ((s = take(&net.sent, l))) {
+        receive(l, s);
+    } else if (net.gone[l->from]) {
+        l->over = true;
+        l->status = DMA_ERR_PEER;
+    } else {
+        append(&net.wanted, l);
+    }
+    pthread_mutex_unlock(&net.lock);
+    *req = l;
+    return DMA_OK;
+}
+
+static dma_status_t net_test(void *n, void **req)
+{
+    letter_t *l = *req;
+    dma_status_t status = DMA_AGAIN;
+
+    (void)n;
+    pthread_mutex_lock(&net.lock);
+    if (l->over) {
+        status = l->status;
+        free(l);
+        *req = NULL;
+    }
+    pthread_mutex_unlock(&net.lock);
+    return status;
+}
+
+/* Out of the list that it is in. */
+static bool withdraw(letter_t **link, const letter_t *l)
+{
+    for (; *link; link = &(*link)->next) {
+        if (*link == l) {
+            *link = l->next;
+            return true;
+        }
+    }
+    return false;
+}
+
+static void net_cancel(void *n, void *req)
+{
+    letter_t *l = req;
+
+    (void)n;
+    pthread_mutex_lock(&net.lock);
+    if (!l->over && (withdraw(&net.wanted, l) || withdraw(&net.sent, l))) {
+        l->over = true;
+        l->status = DMA_ERR_NET;
+    }
+    pthread_mutex_unlock(&net.lock);
+}
+
+static void net_progress(void *n)
+{
+    (void)n;
+}
+
+void wire_leave(int rank)
+{
+    pthread_mutex_lock(&net.lock);
+    net.gone[rank] = true;
+    for (letter_t **link = &net.wanted; *link;) {
+        letter_t *l = *link;
+
+        if (l->from == rank || l->to == rank) {
+            *link = l->next;
+            l->over = true;
+            l->status = DMA_ERR_PEER;
+        } else {
+            link = &l->next;
+        }
+    }
+    for (letter_t **link = &net.sent; *link;) {
+        letter_t *l = *link;
+
+        if (!l->copy && (l->from == rank || l->to == rank)) {
+            *link = l->next;
+            sent(l, DMA_ERR_PEER);
+        } else {
+            link = &l->next;
+        }
+    }
+    pthread_mutex_unlock(&net.lock);
+}
+
+void wire_late(void)
+{
+    net.late = true;
+}
+
+static unsigned counted(const unsigned *counter)
+{
+    unsigned n;
+
+    pthread_mutex_lock(&net.lock);
+    n = *counter;
+    pthread_mutex_unlock(&net.lock);
+    return n;
+}
+
+unsigned wire_begun(int rank)
+{
+    return counted(&net.begun[rank]);
+}
+
+unsigned wire_ended(int rank)
+{
+    return counted(&net.ended[rank]);
+}
+
+void wire_enter(rank_t *r)
+{
+    self = r;
+}
+
+int wire_rank(void)
+{
+    return self->rank;
+}
+
+void wire_end(void)
+{
+    letter_t *l;
+
+    ck_assert_ptr_null(net.wanted);
+    while ((l = net.sent)) { /* alarms that nobody was there for any more */
+        net.sent = l->next;
+        free(l->copy);
+        free(l);
+    }
+    memset(net.gone, 0, sizeof(net.gone));
+    memset(net.begun, 0, sizeof(net.begun));
+    memset(net.ended, 0, sizeof(net.ended));
+    net.late = false;
+}
+
+const dma_wire_t wire_threads = {
+    .open = net_open,
+    .close = net_close,
+    .address = net_address,
+    .over_tcp = net_over_tcp,
+    .offer = net_offer,
+    .ask = net_ask,
+    .heard = net_heard,
+    .peer = net_peer,
+    .self = net_self,
+    .isend = net_isend,
+    .irecv = net_irecv,
+    .test = net_test,
+    .cancel = net_cancel,
+    .progress = net_progress,
+};

@@ -1,0 +1,33 @@
+/*
+ * A network for ranks that are threads (libthreads.h): messages between them in memory, behind dma/net.h.
+ *
+ * A send either takes a copy of its bytes and ends at once, or ends when it has been received, and its bytes are read only
+ * then: at random, or always. So whoever uses its memory again too early sends something else.
+ */
+#ifndef DMA_TEST_LIBWIRE_H
+#define DMA_TEST_LIBWIRE_H
+
+#include <stdbool.h>
+
+#include "dma/net.h"
+#include "libthreads.h"
+
+#define WIRE_RANKS 8
+
+/* Jobs with it have two groups: the second is for introductions. */
+extern const dma_wire_t wire_threads;
+
+/* The calling thread is this rank. */
+void wire_enter(rank_t *r);
+int wire_rank(void);
+/* The power of a rank's host has gone, and everybody has noticed. */
+void wire_leave(int rank);
+/* Every send waits for its receive; until wire_end. */
+void wire_late(void);
+/* Sends of a rank that have begun, and that have ended. */
+unsigned wire_begun(int rank);
+unsigned wire_ended(int rank);
+/* After the ranks have ended: nobody waits for a message any more. */
+void wire_end(void);
+
+#endif
