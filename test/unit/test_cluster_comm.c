@@ -280,8 +280,8 @@ static void late(rank_t *r)
         size_t bytes = 60 + 20 * (size_t)i; /* what is heard of one call says nothing about the next */
         dma_call_t call = call_of(r, &p, DMA_ALLGATHER, false, bytes, (uint64_t)i * 100);
 
-        if (r->rank == 2 && i == 1) {
-            nanosleep(&(struct timespec){.tv_sec = 3, .tv_nsec = 200000000}, NULL);
+        if (r->rank == 2) {
+            nanosleep(&(struct timespec){.tv_sec = i == 1 ? 3 : 0, .tv_nsec = i == 0 ? 0 : 300000000}, NULL);
         }
         must(r, dma_comm_run(p.comm, &call) == DMA_OK, "call %d", i);
         check(r, &p, DMA_ALLGATHER, bytes, (uint64_t)i * 100);
