@@ -5,8 +5,8 @@
  * may have none. All of ours act in the device's primary context, the one that the CUDA runtime uses: `enter` pushes it
  * on the thread's own stack of contexts, `leave` pops it, and what the application had current is untouched.
  *
- * A primary context is retained once per process. cudaDeviceReset destroys it in spite of that; then it is retained
- * anew, and what we kept in it is forgotten.
+ * A primary context is retained once per process. cudaDeviceReset empties it in spite of that. It keeps its number, and can
+ * be pushed, but is not active, and nothing works in it until it is retained anew; what we kept in it is forgotten then.
  */
 #include "gpu/cuda.h"
 
@@ -114,6 +114,16 @@ static dma_status_t retain(int device, context_t stale, context_t *context)
     return status;
 }
 
+static bool is_active(int device)
+{
+    cuda_device_t dev;
+    unsigned flags;
+    int active = 0;
+
+    return dma_cuda.device_get(&dev, device) == CUDA_DONE &&
+           dma_cuda.primary_get_state(dev, &flags, &active) == CUDA_DONE && active;
+}
+
 dma_status_t dma_cuda_enter(int device, dma_gpu_scope_t *scope)
 {
     context_t current = NULL, context;
@@ -125,14 +135,17 @@ dma_status_t dma_cuda_enter(int device, dma_gpu_scope_t *scope)
         return dma_gpu_fail(DMA_UNSUPPORTED, "device %d: only %d are supported", device, DMA_GPU_MAX_DEVICES);
     }
     context = atomic_load_explicit(&contexts.primary[device], memory_order_acquire);
-    if (!context) {
-        status = retain(device, NULL, &context);
+    if (context && dma_cuda.ctx_get_current(&current) == CUDA_DONE && current == context) {
+        return DMA_OK;
+    }
+    if (!context || !is_active(device)) {
+        status = retain(device, context, &context);
         if (status != DMA_OK) {
             return status;
         }
-    }
-    if (dma_cuda.ctx_get_current(&current) == CUDA_DONE && current == context) {
-        return DMA_OK;
+        if (current == context) {
+            return DMA_OK;
+        }
     }
     error = dma_cuda.ctx_push(context);
     if (error == CUDA_INVALID_CONTEXT || error == CUDA_CONTEXT_DESTROYED) {

@@ -96,7 +96,6 @@ typedef CUmemcpyAttributes cuda_batch_attributes_t;
     X(ctx_pop, cuCtxPopCurrent_v2, true, struct CUctx_st **context)                                                    \
     X(pointer_get_attributes, cuPointerGetAttributes, true, unsigned n, cuda_enum_t *attributes, void **data,          \
       cuda_addr_t ptr)                                                                                                 \
-    X(mem_host_get_flags, cuMemHostGetFlags, true, unsigned *flags, void *ptr)                                         \
     X(mem_retain_handle, cuMemRetainAllocationHandle, true, cuda_addr_t *handle, void *ptr)                            \
     X(mem_release, cuMemRelease, true, cuda_addr_t handle)                                                             \
     X(ipc_get, cuIpcGetMemHandle, true, cuda_ipc_handle_t *handle, cuda_addr_t ptr)                                    \

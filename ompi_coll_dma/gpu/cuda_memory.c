@@ -2,8 +2,9 @@
  * NVIDIA: what an address is, IPC, registration, allocation.
  *
  * One call answers for plain memory, which is what the driver calls capable of its legacy IPC, for pools, for managed
- * and for unknown memory. The rest take a second call, whose answer is remembered by buffer id: the driver gives each
- * allocation its own.
+ * and for unknown memory, and for page-locked host memory, of which the driver does not tell whether it was allocated so or
+ * registered. The rest take a second call, whose answer is remembered by buffer id: the driver gives each allocation its
+ * own.
  */
 #include "gpu/cuda.h"
 
@@ -76,21 +77,14 @@ static bool mapped_virtually(uint64_t addr)
     return true;
 }
 
-/* The kinds that take a second call. */
+/* Device memory that takes a second call. */
 static dma_gpu_kind_t examine(uint64_t addr, const answer_t *answer)
 {
-    unsigned flags;
-
     if (answer->id && recent[answer->id % RECENT].id == answer->id) {
         return recent[answer->id % RECENT].kind;
     }
     recent[answer->id % RECENT].id = answer->id;
-    return recent[answer->id % RECENT].kind =
-               answer->type == CUDA_TYPE_DEVICE
-                   ? (mapped_virtually(addr) ? DMA_GPU_DEVICE_VMM : DMA_GPU_DEVICE_IMPORTED)
-                   : (dma_cuda.mem_host_get_flags(&flags, (void *)(uintptr_t)addr) == CUDA_DONE
-                          ? DMA_GPU_HOST_PINNED
-                          : DMA_GPU_HOST_REGISTERED);
+    return recent[answer->id % RECENT].kind = mapped_virtually(addr) ? DMA_GPU_DEVICE_VMM : DMA_GPU_DEVICE_IMPORTED;
 }
 
 static dma_gpu_kind_t kind_of(uint64_t addr, const answer_t *answer)
@@ -99,7 +93,7 @@ static dma_gpu_kind_t kind_of(uint64_t addr, const answer_t *answer)
         return DMA_GPU_MANAGED;
     }
     if (answer->type == CUDA_TYPE_HOST) {
-        return examine(addr, answer);
+        return DMA_GPU_HOST_PINNED;
     }
     if (answer->type != CUDA_TYPE_DEVICE) {
         return DMA_GPU_UNKNOWN;

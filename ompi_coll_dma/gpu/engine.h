@@ -112,6 +112,14 @@ typedef struct dma_gpu_engine {
      * what the device has been shown must stay where it is to the end of the process. */
     bool (*unbind)(struct dma_bound *bound);
 
+    /*
+     * Both NULL, or: the next run's own block, out of place, before the peers have entered. It concerns this rank alone, so
+     * what it costs to start goes by while peers are waited for. A hint: the engine copies it, or leaves it to `start`, in
+     * which the plan has the same block. Where no start follows, `settle` returns when nothing of it is under way.
+     */
+    void (*early)(struct dma_bound *bound, uint64_t dst, uint64_t src, uint64_t bytes);
+    void (*settle)(struct dma_bound *bound);
+
     /* DMA_AGAIN: some of it could not be given to the hardware yet; call again, with the same run, until DMA_OK. */
     dma_status_t (*start)(dma_run_t *run);
     /* NULL, or what an engine has to do from the host while a started run is on; never waits. */

@@ -61,12 +61,12 @@ other_files += \
 	$(fake_hip_sources)
 check_DATA = $(fake_drivers)
 unit: $(fake_drivers)
-test/unit/libcuda.so.1: $(fake_cuda_sources)
-	$(AM_V_CCLD)$(fake_driver_compile) -Wl,-soname,libcuda.so.1 $^
-test/unit/libcuda_poor.so: test/gpu/fake_cuda.c
-	$(AM_V_CCLD)$(fake_driver_compile) -Wl,-soname,libcuda.so.1 $^
-test/unit/libamdhip64.so.6: $(fake_hip_sources)
-	$(AM_V_CCLD)$(fake_driver_compile) -Wl,-soname,libamdhip64.so.6 $^
+test/unit/libcuda.so.1: $(fake_cuda_sources) test/gpu/fake_driver.h
+	$(AM_V_CCLD)$(fake_driver_compile) -Wl,-soname,libcuda.so.1 $(fake_cuda_sources:%=$(srcdir)/%)
+test/unit/libcuda_poor.so: test/gpu/fake_cuda.c test/gpu/fake_driver.h
+	$(AM_V_CCLD)$(fake_driver_compile) -Wl,-soname,libcuda.so.1 $(srcdir)/test/gpu/fake_cuda.c
+test/unit/libamdhip64.so.6: $(fake_hip_sources) test/gpu/fake_driver.h
+	$(AM_V_CCLD)$(fake_driver_compile) -Wl,-soname,libamdhip64.so.6 $(fake_hip_sources:%=$(srcdir)/%)
 test/unit/libhsa-runtime64.so.1: test/unit/libamdhip64.so.6
 	$(AM_V_CCLD)$(fake_driver_compile) -Wl,-soname,libhsa-runtime64.so.1 -Wl,--no-as-needed \
 		-Wl,-rpath,'$$ORIGIN' $(abs_builddir)/test/unit/libamdhip64.so.6

@@ -196,13 +196,6 @@ void dma_registry_put(dma_mapping_t *mapping)
     pthread_mutex_unlock(&registry.lock);
 }
 
-void dma_registry_keep(dma_mapping_t *mapping)
-{
-    pthread_mutex_lock(&registry.lock);
-    mapping->uses++;
-    pthread_mutex_unlock(&registry.lock);
-}
-
 void dma_registry_drop_idle(void)
 {
     pthread_mutex_lock(&registry.lock);

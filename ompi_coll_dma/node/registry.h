@@ -47,8 +47,6 @@ void dma_registry_remove(const dma_arena_t *arena);
 /* The mapping of the arena on a card. DMA_UNSUPPORTED when it cannot be reached from here; *why then says what failed. */
 dma_status_t dma_registry_get(const dma_arena_card_t *card, dma_mapping_t **mapping, const char **why);
 void dma_registry_put(dma_mapping_t *mapping);
-/* To the end of the process: a device may look at it. */
-void dma_registry_keep(dma_mapping_t *mapping);
 
 /* Drops all mappings that no communicator uses: this process is done with collectives. */
 void dma_registry_drop_idle(void);

@@ -137,6 +137,9 @@ int dma_window_dead(const dma_window_t *w)
 
 void dma_window_leave(dma_window_t *w, pthread_mutex_t *arena_lock)
 {
+    if (w->stays) {
+        return;
+    }
     for (int r = 0; r < w->nranks; r++) {
         if (r != w->rank) {
             dma_block_leave(w->peers[r].block);

@@ -116,6 +116,7 @@ typedef struct dma_window {
     uint32_t ack;       /* what our next descriptor says */
     uint32_t ack_told;  /* what we have said last */
     uint32_t ack_floor; /* the smallest acknowledgement of all peers, as last computed */
+    bool stays;         /* a device looks at it, to the end of the process: nothing of it is given back */
 } dma_window_t;
 
 /* A block of our own for `geom`, with words as if call first_seq - 1 had just been completed by all. NULL: no room. */
@@ -132,7 +133,7 @@ void dma_window_poison(dma_window_t *w, dma_status_t status);
 /* The first rank whose process is gone, or -1. One system call per rank. */
 int dma_window_dead(const dma_window_t *w);
 
-/* Leaves the peers' blocks, retires our own, and gives the mappings back. */
+/* Leaves the peers' blocks, retires our own, and gives the mappings back; unless it stays. */
 void dma_window_leave(dma_window_t *w, pthread_mutex_t *arena_lock);
 
 static inline dma_desc_t *dma_window_desc(const dma_window_t *w, int rank, uint64_t seq)

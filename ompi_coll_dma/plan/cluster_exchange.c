@@ -179,28 +179,28 @@ static void receive_step(dma_cluster_plan_t *plan, int node, uint32_t step, uint
     }
 }
 
-/* Chunks of the block of ours that has the most: not always the largest, whose chunks may be larger. */
-static uint32_t most_pieces(const dma_cluster_req_t *req, uint64_t *largest)
+/* The largest block of ours, and the most messages of one: that may be a smaller one's. */
+static uint64_t largest(const dma_cluster_req_t *req, uint64_t *pieces)
 {
     const dma_blocks_t *sides[] = {&req->send, &req->recv};
     uint64_t most = 0;
 
-    *largest = 0;
+    *pieces = 0;
     for (int side = 0; side < 2; side++) {
         for (int r = 0; r < req->layout->nranks; r++) {
             uint64_t bytes = dma_blocks_bytes(sides[side], (uint64_t)r), chunk = dma_cluster_chunk(req, bytes);
 
-            most = (bytes + chunk - 1) / chunk > most ? (bytes + chunk - 1) / chunk : most;
-            *largest = bytes > *largest ? bytes : *largest;
+            most = bytes > most ? bytes : most;
+            *pieces = (bytes + chunk - 1) / chunk > *pieces ? (bytes + chunk - 1) / chunk : *pieces;
         }
     }
-    return (uint32_t)most;
+    return most;
 }
 
 /* Turns that a node may be before what it has received: of so many messages of a rank, or as many bytes. */
-static uint32_t turns_ahead(const dma_cluster_req_t *req, uint64_t chunk)
+static uint32_t turns_ahead(const dma_cluster_req_t *req, uint64_t most)
 {
-    uint64_t messages = DMA_CLUSTER_AHEAD * req->chunk / chunk;
+    uint64_t messages = DMA_CLUSTER_AHEAD * req->chunk / dma_cluster_chunk(req, most);
     uint32_t ahead = (uint32_t)((messages + (uint64_t)req->layout->most - 1) / (uint64_t)req->layout->most);
 
     return ahead < 2 ? 2 : ahead;
@@ -209,9 +209,9 @@ static uint32_t turns_ahead(const dma_cluster_req_t *req, uint64_t chunk)
 static void build_split(dma_cluster_plan_t *plan)
 {
     const dma_cluster_req_t *req = &plan->req;
-    uint64_t largest;
-    uint32_t saved = save(plan), pieces = most_pieces(req, &largest), turn = 0;
-    uint32_t ahead = turns_ahead(req, dma_cluster_chunk(req, largest)), came[DMA_CLUSTER_AHEAD] = {0};
+    uint64_t pieces, most = largest(req, &pieces);
+    uint32_t saved = save(plan), ahead = turns_ahead(req, most), turn = 0;
+    uint32_t came[DMA_CLUSTER_AHEAD] = {0};
 
     exchange_own(plan);
     for (uint32_t step = 0; step < pieces; step++) {

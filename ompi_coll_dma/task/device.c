@@ -28,11 +28,33 @@ static void enter(dma_comm_t *comm, dma_task_t *task)
     atomic_store_explicit(&d->seq, (uint32_t)task->run.seq, memory_order_release);
 }
 
+/* The own block, out of place, before the peers are there: only where the last call has bound the engine. */
+void dma_device_early(dma_comm_t *comm, const dma_task_t *task)
+{
+    const struct dma_device_comm *dc = comm->device;
+    const struct dma_device_call *call = task->device;
+    const dma_run_t *run = &task->run;
+    uint64_t rank = (uint64_t)comm->rank, from = dma_coll_gathers(task->coll) ? 0 : rank;
+    uint64_t bytes = dma_blocks_bytes(&run->send, from);
+
+    if (!dc->bound || !dc->device->engine->early || task->in_place || call->send_shape.row || call->recv_shape.row ||
+        !bytes || bytes != dma_blocks_bytes(&run->recv, rank)) {
+        return;
+    }
+    dc->device->engine->early(dc->bound, (uint64_t)(uintptr_t)dma_blocks_addr(&run->recv, rank),
+                              (uint64_t)(uintptr_t)dma_blocks_addr(&run->send, from), bytes);
+}
+
 /* The host plan on host memory. Where we have entered already, our data come with a later entry. */
 static dma_status_t go_by_host(dma_comm_t *comm, dma_task_t *task, dma_entry_t entry)
 {
-    dma_status_t status = dma_device_stage(task);
+    const struct dma_device_comm *dc = comm->device;
+    dma_status_t status;
 
+    if (dc && dc->bound && dc->device->engine->settle) {
+        dc->device->engine->settle(dc->bound);
+    }
+    status = dma_device_stage(task);
     task->run.entry = entry;
     return status == DMA_OK ? dma_task_bind(comm, task) : status;
 }
@@ -60,6 +82,7 @@ dma_status_t dma_device_begin(dma_comm_t *comm, dma_task_t *task)
         return go_by_host(comm, task, DMA_ENTRY_FIRST);
     }
     enter(comm, task);
+    dma_device_early(comm, task);
     return DMA_OK;
 }
 

@@ -236,6 +236,8 @@ dma_status_t dma_device_advance(dma_comm_t *comm, dma_task_t *task);
 /* The GPU plan for a call whose targets are known; */
 dma_status_t dma_device_bind(dma_comm_t *comm, dma_task_t *task);
 /* its next run, with the host's program behind its entry: that is over. */
+/* The own block before the peers are there, where the engine can. */
+void dma_device_early(dma_comm_t *comm, const dma_task_t *task);
 void dma_device_go(dma_comm_t *comm, dma_task_t *task, dma_device_phase_t phase);
 /* A posted task: for a moment, until its engine has its copies. What is computed behind the call then runs beside them;
  * a rank that comes later than that is served by progress. */

@@ -379,10 +379,9 @@ void dma_device_stop(dma_comm_t *comm)
 
     dma_device_disarm(comm);
     if (dc->bound && !dc->device->engine->unbind(dc->bound)) {
-        /* A queue that waits for a rank that is gone looks at its ready word for ever. */
-        for (int r = 0; r < comm->nranks; r++) {
-            dma_registry_keep(comm->window.peers[r].mapping);
-        }
+        /* A queue that waits for a rank that is gone looks at its ready word for ever: what is there may neither go nor
+         * become something else. */
+        comm->window.stays = true;
         dc->pinned = false;
         dc->pinned_peers = 0;
     }

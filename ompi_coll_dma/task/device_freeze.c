@@ -150,6 +150,9 @@ dma_status_t dma_device_begin_frozen(dma_comm_t *comm, dma_task_t *task)
     /* release: what the user has written into the buffers comes before the engines that are told so */
     atomic_store_explicit(ready_word(comm, comm->rank), dma_ready_start(task->run.epoch), memory_order_release);
     atomic_store_explicit(&task->state, DMA_TASK_RUNNING, memory_order_relaxed);
+    if (task->device->phase == DEVICE_READY) {
+        dma_device_early(comm, task);
+    }
     return DMA_OK;
 }
 

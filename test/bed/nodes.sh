@@ -63,6 +63,17 @@ for variant in ring direct rails leader split transpose pairs; do
         --mca coll_dma_net_variant "cluster_$variant" --mca coll_dma_net_chunk_bytes 4096
 done
 
+# Ranks that disagree about a call, so that some have chosen other algorithms. The errors are what is wanted.
+quarrel() {
+    local hosts=$1
+    shift
+    "$here/bed" "$hosts" -t 100 -- mpirun "$@" --mca coll dma --mca pml ob1 --mca coll_dma_arena_bytes 33554432 \
+        "$build/test/mpi/unequal" 8 100000 2>&1 | grep -v 'coll/dma:'
+    return "${PIPESTATUS[0]}"
+}
+ok 'disagreement: 2 hosts, 2 ranks each' quarrel 2 -n 4 --map-by ppr:2:node
+ok 'disagreement: 3 hosts, uneven' quarrel 3 -n 6 --host h0:3,h1:1,h2:2
+
 # check_in ARGS: two hosts with a rank each
 check_in() {
     "$here/bed" 2 -t 40 -- mpirun -n 2 --map-by ppr:1:node --mca coll dma --mca coll_dma_verbose 1 "$@" \

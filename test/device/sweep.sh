@@ -14,10 +14,11 @@ made_of() {
     [ "$1" != - ] || return 0
     n=$(packets "$1")
     echo "$n packets $1"
-    [ "$n" -gt $((4 * $2)) ]
+    [ "$n" -gt $((2 * $2)) ]
 }
 
-# sweep GPUS PERSONA RANKS CASES MEMORY PACKETS VARIABLES ARGS...: VARIABLES are the node's, separated by commas
+# sweep GPUS PERSONA RANKS CASES MEMORY PACKETS VARIABLES ARGS...: VARIABLES are the node's, separated by commas; $operation
+# limits the cases to one
 sweep() {
     local gpus=$1 persona=$2 ranks=$3 cases=$4 memory=$5 packets=$6 variables=$7 proof=(-P) status=0
     shift 7
@@ -28,7 +29,7 @@ sweep() {
         local -x "${variable?}"
     done
     job $((60 + cases / 2)) "$gpus" "$persona" "$ranks" "$@" \
-        "$build/test/mpi/sweep" -s "$seed" -n "$cases" -w 60 -m 262144 -D "$memory" "${proof[@]}" >"$work/out" 2>&1 ||
+        "$build/test/mpi/sweep" -s "$seed" -n "$cases" -w 60 -m 65536 -D "$memory" "${proof[@]}" ${operation:+-o "$operation"} >"$work/out" 2>&1 ||
         status=$?
     grep -aE 'FAILED|passed|violation|coll/dma' "$work/out" | head -n 20
     [ $status = 0 ] && silent && made_of "$packets" "$ranks"
@@ -51,18 +52,19 @@ row 7 mi250x 7 5 any - EMU_NEW_THUNK=1
 # Each variant by force, on nodes of both kinds, with all buffers in device memory and with kinds that change from call to
 # call. An exchange is made of swap packets only where it is aligned, which counts.sh sees to; else of copies with polls
 # between, and those are only telling where nothing is armed.
-while read -r variant queues packets gpus armed; do
+while read -r variant queues packets gpus cases armed operation; do
     forced=(--mca coll_dma_gpu_variant "$variant" --mca coll_dma_gpu_queues "$queues")
-    row "$gpus" mi300x "$gpus" 10 device "$packets" "${armed:+EMU_NEW_THUNK=1}" "${forced[@]}"
-    row "$((gpus - 1))" mi250x "$((gpus - 1))" 10 device "$packets" "$unkind" "${forced[@]}"
-    row "$gpus" mi300x "$gpus" 12 any "$packets" "$unkind${armed:+,EMU_NEW_THUNK=1}" "${forced[@]}"
-    row "$((gpus - 1))" mi250x "$((gpus - 1))" 12 any "$packets" '' "${forced[@]}"
+    [ "$armed" = armed ] && armed=EMU_NEW_THUNK=1 || armed=''
+    row "$gpus" mi300x "$gpus" 10 device "$packets" "$armed" "${forced[@]}"
+    row $((gpus - 1)) mi250x $((gpus - 1)) 10 device "$packets" "$unkind" "${forced[@]}"
+    row "$gpus" mi300x "$gpus" "$cases" any "$packets" "$unkind${armed:+,$armed}" "${forced[@]}"
+    row $((gpus - 1)) mi250x $((gpus - 1)) "$cases" any "$packets" '' "${forced[@]}"
 done <<'TABLE'
-pcpy   0 copy      4 armed
-bcst   0 broadcast 5 armed
-swap   0 poll      4
-halves 0 poll      3
-b2b    1 copy      4 armed
-b2b    2 copy      6
+pcpy   0 copy      4 12 armed
+bcst   0 broadcast 5 20 armed allgather
+swap   0 poll      4 24 -     alltoall
+halves 0 poll      4 24 -     alltoall
+b2b    1 copy      3 12 armed
+b2b    2 copy      6 12 -
 TABLE
 finish

@@ -13,6 +13,7 @@ CUDA_CALLS(DECLARE)
 /* A context is a number from 1: the device, and how often it was retained. */
 static _Thread_local uintptr_t stack[16];
 static _Thread_local int top;
+static bool held[2]; /* primary contexts */
 
 cuda_error_t cuDriverGetVersion(int *version)
 {
@@ -47,13 +48,15 @@ cuda_error_t cuDeviceGetPCIBusId(char *text, int bytes, int device)
 cuda_error_t cuDevicePrimaryCtxRetain(struct CUctx_st **context, int device)
 {
     fake_driver.retained++;
+    fake_driver.reset = false;
+    held[device] = true;
     *context = (struct CUctx_st *)(uintptr_t)(0x1000u + 0x100u * (unsigned)device + fake_driver.retained);
     return CUDA_DONE;
 }
 
 cuda_error_t cuDevicePrimaryCtxRelease_v2(int device)
 {
-    (void)device;
+    held[device] = false;
     fake_driver.retained--;
     return CUDA_DONE;
 }
@@ -61,7 +64,7 @@ cuda_error_t cuDevicePrimaryCtxRelease_v2(int device)
 cuda_error_t cuDevicePrimaryCtxGetState(int device, unsigned *flags, int *active)
 {
     *flags = 0;
-    *active = device == 1;
+    *active = !fake_driver.reset && (device == 1 || held[device]);
     return CUDA_DONE;
 }
 
@@ -154,12 +157,4 @@ cuda_error_t cuMemRetainAllocationHandle(cuda_addr_t *handle, void *ptr)
     fake_driver.queries++;
     *handle = 1;
     return fake_driver.vmm ? CUDA_DONE : 1;
-}
-
-cuda_error_t cuMemHostGetFlags(unsigned *flags, void *ptr)
-{
-    (void)ptr;
-    fake_driver.queries++;
-    *flags = 0;
-    return fake_driver.pinned ? CUDA_DONE : 1;
 }

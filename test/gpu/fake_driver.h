@@ -16,11 +16,12 @@ typedef struct fake_driver {
     unsigned error;     /* of pointer queries and of counting devices */
     bool needs_context; /* CUDA: pointer queries fail on a thread without one */
     bool stale;         /* CUDA: the first context that was retained is destroyed */
+    bool reset;         /* CUDA: contexts can be pushed, and are not active until one is retained */
     bool closed;        /* HSA: not initialised */
 
     uint64_t base, size; /* the memory there is */
     uint64_t type, ordinal, managed, ipc, pool, id;
-    bool vmm, pinned;             /* CUDA: answers of the second question */
+    bool vmm;                     /* CUDA: answer of the second question */
     uint32_t hsa_type, hsa_flags; /* HSA: of the allocation */
     uint64_t hsa_agent, hsa_size;
 

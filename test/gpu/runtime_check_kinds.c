@@ -121,13 +121,15 @@ static void mapped(const dma_gpu_runtime_t *rt, const char *prefix, int device)
 
 static void registered(const dma_gpu_runtime_t *rt)
 {
+    /* CUDA's driver says the same of memory that it has allocated */
+    dma_gpu_kind_t kind = strcmp(rt->name, "cuda") == 0 ? DMA_GPU_HOST_PINNED : DMA_GPU_HOST_REGISTERED;
     void *ptr = aligned_alloc(4096, BYTES);
     uint64_t at;
 
     seen(rt, "malloc", ptr, BYTES, DMA_GPU_HOST, false);
     if (check_line(rt->host_register(ptr, BYTES, &at) == DMA_OK, "host_register", "%s", "")) {
-        seen(rt, "registered", ptr, BYTES, DMA_GPU_HOST_REGISTERED, false);
-        seen(rt, "  inside it", (char *)ptr + 5000, 100, DMA_GPU_HOST_REGISTERED, false);
+        seen(rt, "registered", ptr, BYTES, kind, false);
+        seen(rt, "  inside it", (char *)ptr + 5000, 100, kind, false);
         rt->host_unregister(ptr);
         seen(rt, "no longer", ptr, BYTES, DMA_GPU_HOST, false);
     }

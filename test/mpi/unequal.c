@@ -22,6 +22,7 @@ static const char *const op_names[] = {"allgather", "allgatherv", "alltoall", "a
 static const char *const form_names[] = {"blocking", "non-blocking", "persistent"};
 
 static int rank, size, passed, failed;
+static bool apart; /* on several nodes: an error reaches ranks there that have not come to the end of the call before */
 static char test_name[200];
 
 /* What this rank believes of a call: bytes to and from every rank; to all the same in an all-gather. */
@@ -247,6 +248,9 @@ static bool unequal(MPI_Comm comm, belief_t *belief, int warm, bool sees)
             good = false;
         }
     }
+    if (apart) {
+        MPI_Barrier(MPI_COMM_WORLD);
+    }
     good = call(belief, comm, &code, &later) && good;
     if (sees ? !is_failure(code) : code != MPI_SUCCESS && !is_failure(code)) {
         problem("no error", code);
@@ -307,6 +311,16 @@ static void operations_differ(op_t op, op_t other, form_t form, int bytes)
     run(&belief, 1, true);
 }
 
+static bool on_several_nodes(void)
+{
+    MPI_Comm node;
+    int here;
+    MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
+    MPI_Comm_size(node, &here);
+    MPI_Comm_free(&node);
+    return here != size;
+}
+
 int main(int argc, char **argv)
 {
     int pairs[][2] = {{8, 16},      {64, 32},     {16, 100},       {100, 4000},    {4000, 100},
@@ -323,6 +337,7 @@ int main(int argc, char **argv)
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     signal(SIGALRM, on_alarm);
+    apart = on_several_nodes();
     for (form_t form = BLOCKING; form < FORMS; form++) {
         for (op_t op = ALLGATHER; op < OPS; op++) {
             for (size_t i = 0; i < npairs; i++) {

@@ -8,6 +8,9 @@
  *     pushes    one batch of all pushes to peers | line of each program := epoch
  *     own       the own block, out of place      | its line := epoch             (own.h; none when it is echoed)
  *
+ * A small own block is begun before the peers have entered, while they are waited for. When it is echoed, which is on the
+ * stream of the pushes, its line is ours to write, once the pushes' are there: nobody else looks at it.
+ *
  * A line is written by the stream itself, behind what it announces. Where the runtime cannot, or its first try fails, an
  * event is recorded instead and `advance`, which the core calls while the run is on, stores the word when it is reached.
  *
@@ -46,7 +49,7 @@ struct dma_gpu_unit {
 /* What dma_run_t calls the engine bound to a communicator. */
 struct dma_bound {
     dma_gpu_unit_t *unit;
-    int rank;
+    int rank, nranks;
     uint64_t lines;
     dma_work_t work;
     dma_own_t own;
@@ -55,6 +58,8 @@ struct dma_bound {
     uint32_t epoch;                   /* of the last run */
     uint32_t progs;                   /* of it */
     uint32_t own_prog;                /* the one on the stream of the own block; 0: none is */
+    uint32_t echoed;                  /* the own block's program, when its line is still ours to write; else 0 */
+    dma_own_block_t early;            /* launched for the run that comes next; no bytes: none is */
     const struct dma_window *window;
     bool failed; /* some of a run was submitted, and not all */
     double checked;
@@ -158,6 +163,7 @@ static dma_status_t stream_bind(dma_gpu_unit_t *unit, const dma_gpu_job_t *job, 
     }
     b->unit = unit;
     b->rank = job->rank;
+    b->nranks = job->nranks;
     b->lines = job->lines;
     dma_own_init(&b->own, unit->way, unit->rt);
     *result = b;
@@ -174,10 +180,11 @@ static bool has_ended(const struct dma_bound *b, uint32_t prog)
     return atomic_load_explicit(word_of(b, prog), memory_order_acquire) == b->epoch;
 }
 
-/* Have the programs of the last run all ended? Where not all of it was submitted, its lines do not tell. */
+/* Have the programs of the last run all ended? Where not all of it was submitted, or a block of the next one, its lines do
+ * not tell. */
 static bool is_quiet(const struct dma_bound *b)
 {
-    if (b->failed) {
+    if (b->failed || b->early.bytes) {
         for (int i = 0; i < STREAMS; i++) {
             if (b->unit->rt->stream_query(b->unit->streams[i]) == DMA_AGAIN) {
                 return false;
@@ -188,6 +195,9 @@ static bool is_quiet(const struct dma_bound *b)
     for (uint32_t i = 1; i < b->progs; i++) {
         bool own = i == b->own_prog;
 
+        if (i == b->echoed) {
+            continue; /* moves nothing itself */
+        }
         if (b->recorded[own ? OWN : PUSHES]) {
             if (b->unit->rt->event_query(b->events[own ? OWN : PUSHES]) == DMA_AGAIN) {
                 return false;
@@ -250,7 +260,7 @@ static dma_status_t signal_lines(struct dma_bound *b, int stream)
     for (uint32_t i = 1; i < b->progs && unit->writes; i++) {
         uint64_t line = b->lines + (i - 1) * sizeof(dma_engine_line_t);
 
-        if (is_on(b, i, stream) && rt->write32(unit->streams[stream], line, b->epoch) != DMA_OK) {
+        if (i != b->echoed && is_on(b, i, stream) && rt->write32(unit->streams[stream], line, b->epoch) != DMA_OK) {
             unit->writes = false;
         }
     }
@@ -270,12 +280,24 @@ static dma_status_t exchange(struct dma_bound *b)
 {
     dma_gpu_unit_t *unit = b->unit;
     dma_status_t status = DMA_OK;
+    uint64_t bytes = 0;
+    bool by_links;
 
-    if (b->work.swaps.n && !unit->temp && (status = unit->rt->alloc(DMA_WORK_TEMP, &unit->temp)) != DMA_OK) {
+    if (!b->work.swaps.n) {
+        return DMA_OK;
+    }
+    if (!unit->temp && (status = unit->rt->alloc(DMA_WORK_TEMP, &unit->temp)) != DMA_OK) {
         unit->temp = 0;
         return status;
     }
-    return dma_work_exchange(&b->work, unit->rt, unit->streams[PUSHES], unit->temp);
+    by_links = dma_own_echoes(&b->own);
+    for (size_t i = 0; i < b->work.swaps.n && !by_links; i++) {
+        bytes += b->work.swaps.bytes[i];
+    }
+    if (!by_links) {
+        dma_own_exchange(&b->own, bytes, dma_now());
+    }
+    return dma_work_exchange(&b->work, unit->rt, unit->streams[PUSHES], unit->temp, by_links);
 }
 
 /* What goes to peers. *echoed: the own block is with it. */
@@ -285,7 +307,7 @@ static dma_status_t submit_pushes(struct dma_bound *b, const dma_run_t *run, boo
     dma_status_t status = DMA_UNSUPPORTED;
 
     *echoed = false;
-    if (b->work.own.bytes && dma_own_echoes(&b->own)) {
+    if (!b->early.bytes && b->work.own.bytes && dma_own_echoes(&b->own)) {
         status = dma_own_echo(&b->work, run, unit->rt, unit->streams[PUSHES]);
         *echoed = status == DMA_OK;
     }
@@ -305,8 +327,9 @@ static dma_status_t submit(struct dma_bound *b, const dma_run_t *run)
         return status;
     }
     b->own_prog = echoed ? 0 : work->own.prog;
+    b->echoed = echoed ? work->own.prog : 0;
     /* Before the pushes' lines are written, which takes as long as nobody needs them: the pushes have just begun. */
-    if (b->own_prog && work->own.bytes &&
+    if (b->own_prog && work->own.bytes && !b->early.bytes &&
         (status = dma_own_copy(&b->own, &work->own, b->unit->rt, b->unit->streams[OWN])) != DMA_OK) {
         return status;
     }
@@ -325,6 +348,48 @@ static dma_status_t submit(struct dma_bound *b, const dma_run_t *run)
     return signal_lines(b, OWN);
 }
 
+/* What was begun early is this run's own block; else it is over before anything else begins. */
+static dma_status_t match_early(struct dma_bound *b)
+{
+    const dma_own_block_t *early = &b->early, *own = &b->work.own;
+
+    if (!early->bytes || (early->dst == own->dst && early->src == own->src && early->bytes == own->bytes)) {
+        return DMA_OK;
+    }
+    b->early.bytes = 0;
+    return b->unit->rt->stream_sync(b->unit->streams[OWN]);
+}
+
+static void stream_early(struct dma_bound *b, uint64_t dst, uint64_t src, uint64_t bytes)
+{
+    dma_gpu_unit_t *unit = b->unit;
+    dma_own_block_t block = {.dst = dst, .src = src, .bytes = bytes};
+    dma_gpu_scope_t scope;
+
+    if (pthread_mutex_trylock(&unit->lock)) {
+        return;
+    }
+    if (unit->rt->enter(unit->device, &scope) == DMA_OK) {
+        if (dma_own_early(&b->own, &block, unit->rt, unit->streams[OWN])) {
+            b->early = block;
+        }
+        unit->rt->leave(&scope);
+    }
+    pthread_mutex_unlock(&unit->lock);
+}
+
+static void stream_settle(struct dma_bound *b)
+{
+    dma_gpu_unit_t *unit = b->unit;
+    dma_gpu_scope_t scope;
+
+    if (b->early.bytes && unit->rt->enter(unit->device, &scope) == DMA_OK) {
+        (void)unit->rt->stream_sync(unit->streams[OWN]); /* an error is there for the next run, too */
+        unit->rt->leave(&scope);
+        b->early.bytes = 0;
+    }
+}
+
 static dma_status_t stream_start(dma_run_t *run)
 {
     struct dma_bound *b = run->bound;
@@ -341,9 +406,10 @@ static dma_status_t stream_start(dma_run_t *run)
         b->progs = run->plan->nprogs;
         b->window = run->window;
         status = dma_work_collect(&b->work, run, b->rank);
-        if (status == DMA_OK) {
+        if (status == DMA_OK && (status = match_early(b)) == DMA_OK) {
             status = submit(b, run);
             b->failed = status != DMA_OK;
+            b->early.bytes = 0;
         }
         unit->rt->leave(&scope);
     }
@@ -371,15 +437,21 @@ static dma_status_t look_at_events(struct dma_bound *b)
     return status;
 }
 
-static void look_at_own(struct dma_bound *b)
+static bool have_pushed(const struct dma_bound *b)
 {
     bool pushed = true;
 
     for (uint32_t i = 1; i < b->progs && pushed; i++) {
-        pushed = i == b->own_prog || has_ended(b, i);
+        pushed = i == b->own_prog || i == b->echoed || has_ended(b, i);
     }
-    if (pushed) {
-        dma_own_watch(&b->own, true, has_ended(b, b->own_prog), dma_now());
+    return pushed;
+}
+
+/* The peers' lines come at about the same time, and are read one by one. */
+static void fetch_lines(const struct dma_bound *b)
+{
+    for (int r = 0; r < b->nranks; r++) {
+        __builtin_prefetch(dma_window_queue(b->window, r, 0));
     }
 }
 
@@ -391,9 +463,17 @@ static dma_status_t stream_advance(dma_run_t *run)
     if (b->recorded[PUSHES] || b->recorded[OWN]) {
         status = look_at_events(b);
     }
-    if (b->own.watching && b->own_prog) {
-        look_at_own(b);
+    if (b->own.watching && b->own_prog && have_pushed(b)) {
+        dma_own_watch(&b->own, true, has_ended(b, b->own_prog), dma_now());
+    } else if (b->own.watching && b->work.swaps.n) {
+        dma_own_watch(&b->own, true, have_pushed(b), dma_now());
     }
+    if (b->echoed && have_pushed(b)) {
+        /* release: whoever sees the word sees what the pushes' lines have told us is there */
+        atomic_store_explicit(word_of(b, b->echoed), b->epoch, memory_order_release);
+        b->echoed = 0;
+    }
+    fetch_lines(b);
     return status == DMA_AGAIN ? DMA_OK : status;
 }
 
@@ -426,6 +506,8 @@ const dma_gpu_engine_t dma_gpu_engine_stream = {
     .card = stream_card,
     .bind = stream_bind,
     .unbind = stream_unbind,
+    .early = stream_early,
+    .settle = stream_settle,
     .start = stream_start,
     .advance = stream_advance,
     .check = stream_check,

@@ -19,8 +19,15 @@
  * there, and its owner cannot return before. An all-to-all-v chooses the peer with the largest block, and goes piece by
  * piece; where all are far smaller than the own block there is no echo.
  *
- * auto: graph where the runtime has graphs, else copy. A copy that arrives more than LATE_SECONDS behind the pushes,
- * LATE_RUNS times in a row, makes the next runs echo; after more and more of them one tries the copy again.
+ * A graph of a small block is launched before the peers have entered, in front of the pushes: the processor gives it to
+ * the device while it waits for the peers, instead of when they are there. A large one would take bandwidth from the pushes.
+ *
+ * auto: graph where the runtime has graphs, else copy. Copies that arrive more than LATE_SECONDS behind the pushes,
+ * LATE_RUNS of them within LATE_AMONG others, make the next runs echo; after more and more of them one tries the copy
+ * again. Busy compute units do not make all copies late: whichever finds room is in time.
+ *
+ * An exchange, of an all-to-all in place, has a step inside the device, too. It goes by the links alone (work.h) when own
+ * blocks are echoed, and auto takes to that when exchanges take far longer than they should.
  */
 #ifndef DMA_STREAM_OWN_H
 #define DMA_STREAM_OWN_H
@@ -48,16 +55,22 @@ typedef struct dma_own {
     uint64_t runs;
     dma_own_graph_t graphs[DMA_OWN_GRAPHS];
     /* auto: is the copy late? */
-    bool watching; /* this run's */
-    double since;  /* the pushes are there and the copy is not; 0: not so far */
-    unsigned late; /* runs in a row */
-    uint32_t echo; /* runs that echo before the copy is tried again */
-    uint32_t next; /* how many next time */
+    bool watching;  /* this run's */
+    double since;   /* the pushes are there and the copy is not; 0: not so far. Of an exchange: when it was begun */
+    double limit;   /* seconds from then on: late */
+    bool exchanges; /* the run exchanges, and may be late in ending, too */
+    unsigned late;  /* LATE_AMONG for each late run, less one for each other one */
+    uint32_t echo;  /* runs that echo before the copy is tried again */
+    uint32_t next;  /* how many next time */
 } dma_own_t;
 
 void dma_own_init(dma_own_t *own, dma_own_way_t way, const dma_gpu_runtime_t *rt);
 /* In the device's scope; nothing of it is under way. */
 void dma_own_destroy(dma_own_t *own, const dma_gpu_runtime_t *rt);
+
+/* The next run's own block, as a graph that is known, if that is worth it and not to be echoed: true if it was launched.
+ * Instead of the next three for this run. */
+bool dma_own_early(dma_own_t *own, const dma_own_block_t *block, const dma_gpu_runtime_t *rt, dma_gpu_stream_t *stream);
 
 /* Whether this run echoes. To be asked once for each run with an own block of some bytes. */
 bool dma_own_echoes(dma_own_t *own);
@@ -67,6 +80,9 @@ dma_status_t dma_own_echo(dma_work_t *work, const dma_run_t *run, const dma_gpu_
 /* The own block by a graph or a copy. */
 dma_status_t dma_own_copy(dma_own_t *own, const dma_own_block_t *block, const dma_gpu_runtime_t *rt,
                           dma_gpu_stream_t *stream);
+
+/* An exchange of so many bytes begins, with a step inside the device. */
+void dma_own_exchange(dma_own_t *own, uint64_t bytes, double now);
 
 /* Looks at how a run's two parts are getting on, `now` in seconds. */
 void dma_own_watch(dma_own_t *own, bool pushed, bool copied, double now);

@@ -101,51 +101,68 @@ dma_status_t dma_work_push(dma_work_t *work, const dma_gpu_runtime_t *rt, dma_gp
     return c->n ? rt->copy_batch(stream, c->dst, c->src, c->bytes, c->n) : DMA_OK;
 }
 
-/* The three steps of an exchange. */
-enum { TAKE, GIVE, KEEP, STEPS };
+/* Places of an exchange: two in our memory besides the block. */
+typedef enum dma_spot { OURS, THEIRS, KEPT, SPARE } dma_spot_t;
 
-/* One step with the bytes from `done` on of all swaps, at most `piece` of each. */
-static dma_status_t step(dma_work_t *work, const dma_gpu_runtime_t *rt, dma_gpu_stream_t *stream, uint64_t temp,
-                         uint64_t piece, uint64_t done, int which)
+typedef struct dma_step {
+    dma_spot_t to, from;
+} dma_step_t;
+
+static const dma_step_t near[] = {{KEPT, THEIRS}, {THEIRS, OURS}, {OURS, KEPT}};
+static const dma_step_t away[] = {{KEPT, THEIRS}, {THEIRS, OURS}, {SPARE, THEIRS},
+                                  {THEIRS, KEPT}, {OURS, THEIRS}, {THEIRS, SPARE}};
+
+/* The pieces of an exchange that move in one step. */
+typedef struct dma_piece {
+    uint64_t temp, bytes, done; /* memory for places, of so many bytes each; what is behind us */
+} dma_piece_t;
+
+static uint64_t spot_of(const dma_copies_t *swaps, size_t i, const dma_piece_t *piece, dma_spot_t spot)
+{
+    return spot == OURS     ? swaps->src[i] + piece->done
+           : spot == THEIRS ? swaps->dst[i] + piece->done
+           : spot == KEPT   ? piece->temp + i * piece->bytes
+                            : piece->temp + (swaps->n + i) * piece->bytes;
+}
+
+static dma_status_t step(dma_work_t *work, const dma_gpu_runtime_t *rt, dma_gpu_stream_t *stream,
+                         const dma_piece_t *piece, const dma_step_t *which)
 {
     const dma_copies_t *swaps = &work->swaps;
     dma_copies_t *c = &work->step;
 
     c->n = 0;
     for (size_t i = 0; i < swaps->n; i++) {
-        uint64_t left = swaps->bytes[i] > done ? swaps->bytes[i] - done : 0, bytes = left < piece ? left : piece;
-        uint64_t theirs = swaps->dst[i] + done, ours = swaps->src[i] + done, kept = temp + i * piece;
+        uint64_t left = swaps->bytes[i] > piece->done ? swaps->bytes[i] - piece->done : 0;
 
-        if (bytes) {
-            dma_copies_add(c,
-                           which == TAKE   ? kept
-                           : which == GIVE ? theirs
-                                           : ours,
-                           which == TAKE   ? theirs
-                           : which == GIVE ? ours
-                                           : kept,
-                           bytes);
+        if (left) {
+            dma_copies_add(c, spot_of(swaps, i, piece, which->to), spot_of(swaps, i, piece, which->from),
+                           left < piece->bytes ? left : piece->bytes);
         }
     }
     return c->n ? rt->copy_batch(stream, c->dst, c->src, c->bytes, c->n) : DMA_OK;
 }
 
-dma_status_t dma_work_exchange(dma_work_t *work, const dma_gpu_runtime_t *rt, dma_gpu_stream_t *stream, uint64_t temp)
+dma_status_t dma_work_exchange(dma_work_t *work, const dma_gpu_runtime_t *rt, dma_gpu_stream_t *stream, uint64_t temp,
+                               bool by_links)
 {
     const dma_copies_t *swaps = &work->swaps;
-    uint64_t piece, most = 0;
+    const dma_step_t *steps = by_links ? away : near;
+    size_t nsteps = by_links ? sizeof(away) / sizeof(away[0]) : sizeof(near) / sizeof(near[0]);
+    dma_piece_t piece = {.temp = temp};
+    uint64_t most = 0;
     dma_status_t status = DMA_OK;
 
     if (!swaps->n) {
         return DMA_OK;
     }
-    piece = DMA_WORK_TEMP / swaps->n / PIECE_ALIGN * PIECE_ALIGN;
+    piece.bytes = DMA_WORK_TEMP / (by_links ? 2 * swaps->n : swaps->n) / PIECE_ALIGN * PIECE_ALIGN;
     for (size_t i = 0; i < swaps->n; i++) {
         most = swaps->bytes[i] > most ? swaps->bytes[i] : most;
     }
-    for (uint64_t done = 0; done < most; done += piece) {
-        for (int which = TAKE; which < STEPS && status == DMA_OK; which++) {
-            status = step(work, rt, stream, temp, piece, done, which);
+    for (; piece.done < most; piece.done += piece.bytes) {
+        for (size_t i = 0; i < nsteps && status == DMA_OK; i++) {
+            status = step(work, rt, stream, &piece, &steps[i]);
         }
     }
     return status;

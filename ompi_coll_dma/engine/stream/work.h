@@ -7,12 +7,15 @@
  *     pushes      given to the stream in one batch
  *     exchanges   two places change contents by three batches, each in the stream's order behind the one before:
  *                     temp <- theirs,  theirs <- ours,  ours <- temp
- *                 and again, until all pieces that fit into `temp` at a time have been exchanged
+ *                 and again, until all pieces that fit into `temp` at a time have been exchanged. The last one stays inside
+ *                 the device, and runtimes do that with compute units. By the links alone:
+ *                     temp <- theirs,  theirs <- ours,  spare <- theirs,  theirs <- temp,  ours <- theirs,  theirs <- spare
  *     own block   from the send buffer into the receive buffer of this rank: own.h
  */
 #ifndef DMA_STREAM_WORK_H
 #define DMA_STREAM_WORK_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "gpu/engine.h"
@@ -53,6 +56,7 @@ dma_status_t dma_work_collect(dma_work_t *work, const dma_run_t *run, int rank);
 
 /* In the device's scope. */
 dma_status_t dma_work_push(dma_work_t *work, const dma_gpu_runtime_t *rt, dma_gpu_stream_t *stream);
-dma_status_t dma_work_exchange(dma_work_t *work, const dma_gpu_runtime_t *rt, dma_gpu_stream_t *stream, uint64_t temp);
+dma_status_t dma_work_exchange(dma_work_t *work, const dma_gpu_runtime_t *rt, dma_gpu_stream_t *stream, uint64_t temp,
+                               bool by_links);
 
 #endif

@@ -1,0 +1,275 @@
+/*
+ * The stream engine and what stays inside a device: the own block begun before the peers are there, and over before
+ * somebody else's plan ends the call; exchanges that go by the links alone, and when they do.
+ */
+#include <string.h>
+#include <time.h>
+
+#include "engine/stream/own.h"
+#include "engine/stream/stream.h"
+#include "libgpu_fake.h"
+#include "libthreads.h"
+#include "libunit.h"
+#include "task/device.h"
+
+static const dma_gpu_engine_t *const engines[] = {&dma_gpu_engine_stream, NULL};
+static dma_gpu_runtime_t *rt;
+
+static job_t job_of(int n, void (*what)(rank_t *), const char *own_copy)
+{
+    job_t job = threads_job(n, what);
+
+    job.runtime = rt;
+    job.engines = engines;
+    snprintf(job.params.own_copy, sizeof(job.params.own_copy), "%s", own_copy);
+    return job;
+}
+
+static void machine(unsigned late_us)
+{
+    rt =
+        fake_gpu_start(&(fake_gpu_options_t){.devices = FAKE_GPU_MAX_DEVICES, .seed = unit_seed(), .late_us = late_us});
+}
+
+static double now(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void rest(double seconds)
+{
+    for (double end = now() + seconds; now() < end;) {
+    }
+}
+
+/* ---- early ---- */
+
+enum { BYTES = 3000, LATE_US = 2000 };
+
+typedef struct buffers {
+    uint8_t *send, *recv, *host;
+} buffers_t;
+
+static buffers_t allocate(const rank_t *r)
+{
+    return (buffers_t){.send = fake_gpu_alloc(DMA_GPU_DEVICE_PLAIN, r->rank, BYTES),
+                       .recv = fake_gpu_alloc(DMA_GPU_DEVICE_PLAIN, r->rank, BYTES * (size_t)r->n),
+                       .host = fake_gpu_alloc(DMA_GPU_HOST_PINNED, r->rank, BYTES * (size_t)r->n)};
+}
+
+static void release(const buffers_t *b)
+{
+    fake_gpu_free(b->send);
+    fake_gpu_free(b->recv);
+    fake_gpu_free(b->host);
+}
+
+static void gather(rank_t *r, const buffers_t *b, uint64_t tag, uint8_t *recv)
+{
+    dma_side_t to = data_buffer(recv, BYTES), from = data_buffer(b->send, BYTES);
+
+    data_fill(b->send, tag, r->rank, BYTES);
+    must(r, data_allgather(r->comms[0], &from, &to) == DMA_OK, "all-gather %lu", tag);
+    data_check(r, recv, tag, BYTES);
+}
+
+/* Calls after which the graph of the own block is there. */
+static void warm_up(rank_t *r, const buffers_t *b)
+{
+    must(r, dma_comm_prepare(r->comms[0]) == DMA_OK, "set-up");
+    for (uint64_t i = 0; i < 3; i++) {
+        gather(r, b, i, b->recv);
+    }
+    threads_barrier(r);
+}
+
+static void peers_wait_for_launch(rank_t *r)
+{
+    buffers_t b = allocate(r);
+    unsigned launched, batches;
+
+    warm_up(r, &b);
+    launched = fake_gpu_calls("graph_launch");
+    batches = fake_gpu_calls("copy_batch");
+    threads_barrier(r);
+    /* rank 0 calls, and the others only when its own block has been launched, and nothing else */
+    for (double end = now() + 20; r->rank && fake_gpu_calls("graph_launch") == launched;) {
+        must(r, now() < end, "the own block waits for the peers");
+    }
+    must(r, !r->rank || fake_gpu_calls("copy_batch") == batches, "pushed before the peers had entered");
+    gather(r, &b, 10, b.recv);
+    threads_barrier(r);
+    must(r, fake_gpu_calls("graph_launch") == launched + (unsigned)r->n, "launched once by each");
+    threads_barrier(r);
+    release(&b);
+}
+
+START_TEST(own_block_does_not_wait_for_peers)
+{
+    job_t job;
+
+    machine(0);
+    job = job_of(2, peers_wait_for_launch, "graph"); /* two: a third would be counted as rank 0's launch */
+    threads_run(&job);
+    fake_gpu_stop();
+}
+END_TEST
+
+/* Rank 1 receives in host memory: all go by the host. What rank 0 had begun must not come after the call. */
+static void one_by_host(rank_t *r)
+{
+    buffers_t b = allocate(r);
+    unsigned launched, seen;
+
+    warm_up(r, &b);
+    for (uint64_t i = 0; i < 8; i++) {
+        threads_barrier(r);
+        launched = fake_gpu_calls("graph_launch");
+        threads_barrier(r);
+        gather(r, &b, 20 + i, r->rank == 1 ? b.host : b.recv);
+        if (r->rank == 0) {
+            memset(b.recv, 0x5a, BYTES);
+            rest(LATE_US * 1.5e-6);
+            for (int k = 0; k < BYTES; k++) {
+                must(r, b.recv[k] == 0x5a, "byte %d was written after the call", k);
+            }
+        }
+        threads_barrier(r);
+        seen = fake_gpu_calls("graph_launch") - launched;
+        must(r, seen == 1, "launched %u", seen);
+    }
+    threads_barrier(r);
+    release(&b);
+}
+
+START_TEST(nothing_comes_after_a_call_by_the_host)
+{
+    job_t job;
+
+    machine(LATE_US);
+    job = job_of(2, one_by_host, "graph");
+    threads_run(&job);
+    fake_gpu_stop();
+}
+END_TEST
+
+/* ---- exchanges ---- */
+
+enum { SWAPS = 3, ROOM = 1000 };
+
+static struct {
+    uint8_t ours[SWAPS][ROOM], theirs[SWAPS][ROOM];
+    int batches, inside;
+} world;
+
+static bool is_theirs(uint64_t addr)
+{
+    return addr - (uint64_t)(uintptr_t)world.theirs < sizeof(world.theirs);
+}
+
+static dma_status_t copy_now(dma_gpu_stream_t *stream, const uint64_t *dst, const uint64_t *src, const uint64_t *bytes,
+                             size_t n)
+{
+    (void)stream;
+    world.batches++;
+    for (size_t i = 0; i < n; i++) {
+        world.inside += is_theirs(dst[i]) == is_theirs(src[i]);
+        memcpy((void *)(uintptr_t)dst[i], (const void *)(uintptr_t)src[i], bytes[i]);
+    }
+    return DMA_OK;
+}
+
+START_TEST(exchange_by_links_leaves_the_device_alone)
+{
+    static uint8_t temp[DMA_WORK_TEMP], before[2][SWAPS][ROOM];
+    dma_gpu_runtime_t table = {.copy_batch = copy_now};
+    bool by_links = _i;
+    dma_work_t work;
+
+    ck_assert_int_eq(dma_work_create(&work, SWAPS + 1), DMA_OK);
+    work.swaps.n = 0;
+    world.batches = world.inside = 0;
+    for (int i = 0; i < SWAPS; i++) {
+        for (int k = 0; k < ROOM; k++) {
+            world.ours[i][k] = (uint8_t)(i * 31 + k);
+            world.theirs[i][k] = (uint8_t)(i * 17 + k * 3 + 1);
+        }
+        dma_copies_add(&work.swaps, (uint64_t)(uintptr_t)world.theirs[i], (uint64_t)(uintptr_t)world.ours[i],
+                       (uint64_t)(ROOM - 100 * i));
+    }
+    memcpy(before[0], world.ours, sizeof(world.ours));
+    memcpy(before[1], world.theirs, sizeof(world.theirs));
+    ck_assert_int_eq(dma_work_exchange(&work, &table, NULL, (uint64_t)(uintptr_t)temp, by_links), DMA_OK);
+    for (int i = 0; i < SWAPS; i++) {
+        size_t bytes = (size_t)(ROOM - 100 * i);
+
+        ck_assert_mem_eq(world.ours[i], before[1][i], bytes);
+        ck_assert_mem_eq(world.theirs[i], before[0][i], bytes);
+        ck_assert_mem_eq(world.ours[i] + bytes, before[0][i] + bytes, ROOM - bytes);
+        ck_assert_mem_eq(world.theirs[i] + bytes, before[1][i] + bytes, ROOM - bytes);
+    }
+    ck_assert_int_eq(world.batches, by_links ? 6 : 3);
+    ck_assert_int_eq(world.inside, by_links ? 0 : SWAPS);
+    dma_work_destroy(&work);
+}
+END_TEST
+
+/* An exchange that takes so long; whether it went by the links. */
+static bool exchange_of(dma_own_t *own, uint64_t bytes, double seconds)
+{
+    if (dma_own_echoes(own)) {
+        return true;
+    }
+    dma_own_exchange(own, bytes, 5);
+    if (own->late) {
+        /* nobody looked meanwhile: the runtime did not come back */
+        dma_own_watch(own, true, true, 5 + seconds);
+        return false;
+    }
+    dma_own_watch(own, true, false, 5 + seconds / 2);
+    dma_own_watch(own, true, false, 5 + seconds);
+    dma_own_watch(own, true, true, 5 + seconds);
+    return false;
+}
+
+START_TEST(late_exchanges_take_to_the_links)
+{
+    static const uint64_t sizes[] = {1000, UINT64_C(1) << 20, UINT64_C(1) << 30};
+    dma_gpu_runtime_t table = {0};
+    dma_own_t own;
+
+    for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++) {
+        /* an idle link's time, and behind a matrix product */
+        double idle = 30e-6 + (double)sizes[s] / 300e9, busy = idle + (double)sizes[s] / 50e9 + 1.1e-3;
+
+        dma_own_init(&own, DMA_OWN_AUTO, &table);
+        for (int i = 0; i < 1000; i++) {
+            ck_assert(!exchange_of(&own, sizes[s], idle));
+        }
+        for (int i = 0; i < 3; i++) {
+            ck_assert(!exchange_of(&own, sizes[s], busy));
+        }
+        for (int i = 0; i < 100; i++) {
+            ck_assert(exchange_of(&own, sizes[s], busy));
+        }
+        dma_own_init(&own, DMA_OWN_COPY, &table);
+        for (int i = 0; i < 10; i++) {
+            ck_assert(!exchange_of(&own, sizes[s], busy));
+        }
+    }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("stream_own");
+
+    unit_test(suite, own_block_does_not_wait_for_peers, 60);
+    unit_test(suite, nothing_comes_after_a_call_by_the_host, 60);
+    unit_loop(suite, exchange_by_links_leaves_the_device_alone, 0, 2, 20);
+    unit_test(suite, late_exchanges_take_to_the_links, 20);
+    return unit_main(suite);
+}
