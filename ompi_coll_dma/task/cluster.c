@@ -13,7 +13,7 @@
 #include "task/cluster.h"
 
 #define PROTOCOL   2
-#define GPU_CHUNK  (128u << 10) /* where ranks may have device memory: a copy of less costs as much */
+#define GPU_CHUNK  (256u << 10) /* where ranks may have device memory: a copy of less costs as much */
 #define LOOK_TURNS 32           /* turns between two looks at alarms and poison */
 #define DEAD_LOOKS 64           /* of those, between two at the processes of our node */
 

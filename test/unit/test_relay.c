@@ -283,9 +283,6 @@ static void one_is_late(rank_t *r)
     dma_task_free(task);
     call_verify(r, c);
     must(r, comm->cluster->filled == 2 * large[k].pieces, "%llu pieces", (unsigned long long)comm->cluster->filled);
-    /* of the late call, those that find no slot at first; the other rank may have had nothing to wait for */
-    must(r, r->rank || comm->cluster->overlapped >= DMA_RELAY_SLOTS, "%llu pieces copied while others travelled",
-         (unsigned long long)comm->cluster->overlapped);
     threads_barrier(r);
     call_free(c);
     dma_comm_destroy(comm);
