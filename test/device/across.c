@@ -20,8 +20,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* What is used of the slots, and what the network takes; blocks are to be such that a copy of the buffers is twice that. */
-enum { MOST_ANON = 8 << 20 };
+/* What is used of the slots, and what the network takes; blocks are to be such that copies of the buffers are more. */
+enum { MOST_ANON = 12 << 20 };
 
 typedef struct {
     int rank, n, here; /* ranks of this node */
