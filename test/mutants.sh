@@ -12,23 +12,25 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cc=${CC:-gcc}
 limit=${DMA_MUTANT_SECONDS:-30}
+ucx=
+ucx_flags=$(pkg-config --cflags ucx 2>/dev/null) && ucx=1
 export CK_FORK=no DMA_SEED=${DMA_SEED:-1}
 killed=0 survived=() stale=()
 
 flags() { # of a build
     local f="-std=gnu11 -O1 -g -D_GNU_SOURCE -w -DDMA_TEST_TOPOLOGIES=\"$root/test/topologies\""
-    f+=" -idirafter $root/test/unit/kernel"
+    f+=" -idirafter $root/test/unit/kernel $ucx_flags"
     [ "$1" = thread ] && f+=" -fsanitize=thread"
     echo "$f"
 }
 
 compile() { # BUILD TREE SOURCE OBJECT
     # shellcheck disable=SC2046
-    $cc $(flags "$1") -I"$2/include" -I"$2/ompi_coll_dma" -I"$2/test/unit" -c "$3" -o "$4"
+    $cc $(flags "$1") -I"$2/include" -I"$2/ompi_coll_dma" -I"$2/ucx_tl" -I"$2/test/unit" -c "$3" -o "$4"
 }
 
-core() { (cd "$1" && ls ompi_coll_dma/{plan,node,engine,engine/*,task,gpu}/*.c); }
-helpers() { (cd "$1" && ls test/unit/lib*.c test/emu/sdma_*.c); }
+core() { (cd "$1" && ls ompi_coll_dma/{plan,node,engine,engine/*,task,gpu}/*.c && if [ "$ucx" ]; then ls ucx_tl/*.c; fi); }
+helpers() { (cd "$1" && ls test/unit/lib*.c test/emu/sdma_*.c && if [ "$ucx" ]; then ls test/ucx/procs.c; fi); }
 
 object() { echo "${1//\//_}.o"; }
 
@@ -95,6 +97,10 @@ field() { sed -n "s/^# $1: *//p" "$root/test/mutants/$2.sed"; }
 mutate() { # NAME
     local name=$1 file build tests objects
     file=$(field file "$name") build=$(field build "$name") tests=$(field tests "$name")
+    if [ "${file%%/*}" = ucx_tl ] && [ -z "$ucx" ]; then
+        printf '%-28s left out: there is no UCX\n' "$name"
+        return
+    fi
     rm -rf "$work/mutant"
     cp -r "$work/tree" "$work/mutant"
     sed -i -E -f "$root/test/mutants/$name.sed" "$work/mutant/$file"
@@ -139,9 +145,9 @@ mutate() { # NAME
 }
 
 mkdir "$work/tree"
-cp -r "$root/include" "$root/ompi_coll_dma" "$work/tree"
+cp -r "$root/include" "$root/ompi_coll_dma" "$root/ucx_tl" "$work/tree"
 mkdir "$work/tree/test"
-cp -r "$root/test/unit" "$root/test/emu" "$work/tree/test"
+cp -r "$root/test/unit" "$root/test/emu" "$root/test/ucx" "$work/tree/test"
 [ $# -gt 0 ] || set -- "$root"/test/mutants/*.sed
 for name; do
     mutate "$(basename "$name" .sed)"

@@ -84,7 +84,8 @@ void dma_net_config_default(dma_net_config_t *config);
 dma_status_t dma_net_create(const dma_net_config_t *config, dma_net_t **net);
 
 /* Local, and bounded in time whatever the peers do: gives what is under way DMA_NET_DESTROY_SECONDS to leave, says
- * goodbye and closes. Requests that were not tested to their end end here. */
+ * goodbye and closes. Requests that were not tested to their end end here. A send that has ended before is with its receiver,
+ * or in memory that the receiver keeps, and not lost; one that has not is, if its receiver does nothing for so long. */
 void dma_net_destroy(dma_net_t *net);
 #define DMA_NET_DESTROY_SECONDS 2.0
 

@@ -6,7 +6,8 @@
  * on the thread's own stack of contexts, `leave` pops it, and what the application had current is untouched.
  *
  * A primary context is retained once per process. cudaDeviceReset empties it in spite of that. It keeps its number, and can
- * be pushed, but is not active, and nothing works in it until it is retained anew; what we kept in it is forgotten then.
+ * be pushed, but is not active, and nothing works in it until it is retained anew; what we kept in it is forgotten then. A
+ * thread on which it is current does not see that: there the first call fails, and the next `enter` retains it.
  */
 #include "gpu/cuda.h"
 
@@ -27,6 +28,7 @@ typedef struct CUctx_st *context_t;
 static struct {
     pthread_mutex_t lock; /* for retaining and releasing */
     _Atomic(context_t) primary[DMA_GPU_MAX_DEVICES];
+    atomic_bool suspect; /* a call has failed as it does in a context that was emptied */
 } contexts = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 dma_status_t dma_cuda_status(cuda_error_t error, const char *call)
@@ -39,6 +41,9 @@ dma_status_t dma_cuda_status(cuda_error_t error, const char *call)
     }
     if (error == CUDA_NOT_READY) {
         return DMA_AGAIN;
+    }
+    if (error == CUDA_CONTEXT_DESTROYED) {
+        atomic_store_explicit(&contexts.suspect, true, memory_order_relaxed);
     }
     if (dma_cuda.get_error_string(error, &text) != CUDA_DONE || !text) {
         text = "unknown error";
@@ -135,17 +140,19 @@ dma_status_t dma_cuda_enter(int device, dma_gpu_scope_t *scope)
         return dma_gpu_fail(DMA_UNSUPPORTED, "device %d: only %d are supported", device, DMA_GPU_MAX_DEVICES);
     }
     context = atomic_load_explicit(&contexts.primary[device], memory_order_acquire);
-    if (context && dma_cuda.ctx_get_current(&current) == CUDA_DONE && current == context) {
+    if (context && dma_cuda.ctx_get_current(&current) == CUDA_DONE && current == context &&
+        !atomic_load_explicit(&contexts.suspect, memory_order_relaxed)) {
         return DMA_OK;
     }
+    atomic_store_explicit(&contexts.suspect, false, memory_order_relaxed);
     if (!context || !is_active(device)) {
         status = retain(device, context, &context);
         if (status != DMA_OK) {
             return status;
         }
-        if (current == context) {
-            return DMA_OK;
-        }
+    }
+    if (current == context) {
+        return DMA_OK;
     }
     error = dma_cuda.ctx_push(context);
     if (error == CUDA_INVALID_CONTEXT || error == CUDA_CONTEXT_DESTROYED) {

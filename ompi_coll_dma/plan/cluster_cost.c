@@ -41,7 +41,8 @@ static wide_t wire(const shape_t *s, wide_t bytes, uint64_t users)
 {
     wide_t rails = s->net->rails < users ? s->net->rails : users;
 
-    return users ? time_of(bytes * users / rails, s->net->nic_mbps) : 0;
+    bytes = users ? bytes * users / rails : 0;
+    return bytes > s->net->burst_bytes ? time_of(bytes - s->net->burst_bytes, s->net->nic_mbps) : 0;
 }
 
 /* Each of `users` ranks of a node sends `n` messages and receives as many, one after the other without waiting. */
@@ -83,20 +84,30 @@ static wide_t more(wide_t a, wide_t b)
     return a > b ? a : b;
 }
 
+/* All that is spread inside the node: the blocks of every node, a chunk at a time. */
+static wide_t spread(const shape_t *s)
+{
+    return ((s->chunks - 1) * inside(s, 0) + inside(s, s->m)) * s->nodes;
+}
+
+/* What cores have to do for `n` messages of each rank; where ranks share them, the spreading takes its turn with these. */
+static wide_t work(const shape_t *s, wide_t n)
+{
+    return messages(s, n, s->size) + (s->net->core_ranks > 1 ? spread(s) : 0);
+}
+
 /* Chunks of all other nodes' blocks land one after the other and are spread, those of our own node at once: what is slower,
  * the network or the spreading, is busy all the time. `net`: until the last chunk has landed. */
 static uint64_t walk(const shape_t *s, wide_t net)
 {
-    wide_t spread = (s->chunks - 1) * inside(s, 0) + inside(s, s->m);
-
-    return picoseconds(more(net + inside(s, s->chunk), spread * s->nodes + copied(s, s->m)));
+    return picoseconds(more(net + inside(s, s->chunk), spread(s) + copied(s, s->m)));
 }
 
 uint64_t dma_cluster_cost_ring(const dma_net_profile_t *net, const dma_layout_t *l, dma_coll_t coll, uint64_t bytes)
 {
     shape_t s = shape_of(net, l, bytes);
     wide_t others = s.nodes - 1, first = net->latency_ps + messages(&s, 1, s.size);
-    wide_t busy = more(wire(&s, others * s.m, s.size), messages(&s, others * s.chunks, s.size));
+    wide_t busy = more(wire(&s, others * s.m, s.size), work(&s, others * s.chunks));
 
     (void)coll;
     return walk(&s, more(first + busy, others * (first + wire(&s, s.chunk, s.size))));
@@ -109,7 +120,7 @@ uint64_t dma_cluster_cost_direct(const dma_net_profile_t *net, const dma_layout_
 
     (void)coll;
     busy += s.nodes > 2 ? busy / 8 : 0; /* several senders meet at one adapter */
-    return walk(&s, net->latency_ps + more(busy, messages(&s, others * s.chunks, s.size)));
+    return walk(&s, net->latency_ps + more(busy, work(&s, others * s.chunks)));
 }
 
 uint64_t dma_cluster_cost_rails(const dma_net_profile_t *net, const dma_layout_t *l, dma_coll_t coll, uint64_t bytes)

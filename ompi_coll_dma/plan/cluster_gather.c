@@ -4,7 +4,8 @@
  *     cluster_ring    Blocks go around the nodes. A block is carried, in every node, by one rank: the one of the same
  *                     index, or where a node has fewer ranks, of its index modulo their number. So every adapter works, and
  *                     each node hears from one other at a time. What has landed is spread inside the node while the next
- *                     is under way.
+ *                     is under way, several messages in one collective where they are small: one costs as much as tens
+ *                     of kilobytes, most of all on GPUs.
  *     cluster_direct  The same without going around: every rank sends its block to its carrier in every node.
  *     cluster_rails   Small blocks: Bruck's algorithm between the ranks of equal index, blocks in scratch, then one
  *                     gather inside the node. All nodes must have as many ranks.
@@ -17,6 +18,9 @@
  */
 #include "plan/cluster.h"
 #include "plan/cluster_cost.h"
+
+#define SPREAD_BYTES    (UINT64_C(128) << 10)
+#define SPREAD_MESSAGES 8
 
 /* ---- ring and direct ---- */
 
@@ -99,10 +103,19 @@ static bool own_straight(const walk_t *w)
     return !w->plan->req.in_place && !w->plan->req.apart && w->size > 1;
 }
 
+/* Messages that are spread inside the node in one collective: where they are small, as many as are worth one. */
+static uint32_t worth_one(const walk_t *w)
+{
+    uint64_t messages = SPREAD_BYTES / w->chunk;
+
+    return messages < 1 ? 1 : messages > SPREAD_MESSAGES ? SPREAD_MESSAGES : (uint32_t)messages;
+}
+
 /* The blocks of a node, inside ours: `had` receives come before the first of those that we carry. */
 static void spread(walk_t *w, int home, uint32_t had)
 {
     int size = dma_layout_size(w->l, home);
+    uint32_t step = worth_one(w);
 
     for (int round = 0; round * w->size < size; round++) {
         int own = round * w->size + w->l->index;
@@ -113,21 +126,21 @@ static void spread(walk_t *w, int home, uint32_t had)
 
             most = chunks > most ? chunks : most;
         }
-        for (uint32_t c = 0; w->size > 1 && c < most; c++) {
+        for (uint32_t c = 0; w->size > 1 && c < most; c += step) {
             dma_cluster_op_t *op = dma_cluster_local(w->plan, DMA_CLUSTER_GATHER);
 
             op->blocks = true;
             op->of.node = (uint32_t)home;
             op->of.round = (uint32_t)round;
             op->of.skip = c * w->chunk;
-            op->of.most = w->chunk;
+            op->of.most = step * w->chunk;
             op->to = dma_place_at(DMA_CLUSTER_IN, 0);
             op->from = dma_place_at(DMA_CLUSTER_IN, dma_cluster_part(w->plan, op, w->l->index).to);
             if (home == w->l->node && own_straight(w)) {
                 op->from = dma_place_at(DMA_CLUSTER_OUT, (int64_t)op->of.skip);
             }
             if (home != w->l->node) {
-                op->need[DMA_RECEIVED] = c < carried ? had + c + 1 : had + carried;
+                op->need[DMA_RECEIVED] = had + (c + step < carried ? c + step : carried);
             }
         }
         had += carried;

@@ -21,6 +21,7 @@
     X(message_ps, 400000, "each message that a rank sends or receives: work of its core")                              \
     X(core_ranks, 1, "ranks that share a core")                                                                        \
     X(nic_mbps, 48000, "one adapter, in each direction")                                                               \
+    X(burst_bytes, 0, "what an adapter sends at once after a rest, beyond its rate")                                   \
     X(rails, 8, "adapters of a node")                                                                                  \
     X(local_ps, 4000000, "one collective inside a node, with nothing in it")                                           \
     X(local_mbps, 48000, "what one rank takes from one other in it")                                                   \

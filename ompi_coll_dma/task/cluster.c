@@ -9,11 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gpu/runtime.h"
 #include "task/cluster.h"
 
 #define PROTOCOL   2
-#define LOOK_TURNS 32 /* turns between two looks at alarms and poison */
-#define DEAD_LOOKS 64 /* of those, between two at the processes of our node */
+#define GPU_CHUNK  (256u << 10) /* where ranks may have device memory: a copy of less costs as much */
+#define LOOK_TURNS 32           /* turns between two looks at alarms and poison */
+#define DEAD_LOOKS 64           /* of those, between two at the processes of our node */
 
 enum { LAYOUT, LOCAL, VERDICT };
 
@@ -141,6 +143,9 @@ static void rank0_choices(dma_comm_t *comm, record_t *r)
     }
     r->forced = forced_variant(comm, params->net_variant);
     r->chunk = params->net_chunk_bytes ? params->net_chunk_bytes : dma_net_profile_chunk(&r->profile, over_tcp);
+    if (!params->net_chunk_bytes && (comm->proc->runtime || dma_gpu_runtime_loaded())) {
+        r->chunk = r->chunk < GPU_CHUNK ? GPU_CHUNK : r->chunk;
+    }
     r->chunk = r->chunk < 4096 ? 4096 : r->chunk;
     r->owner = comm->cluster->wire->self();
     r->id = atomic_fetch_add(&comm->proc->next_id, 1);

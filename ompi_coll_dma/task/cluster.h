@@ -137,10 +137,11 @@ typedef struct dma_cluster {
     dma_exchange_t exchange;
     int phase;
     bool exchanging;
-    pthread_mutex_t lock; /* guards the next four, of a root */
+    pthread_mutex_t lock; /* guards the next three, and `heard`, of a root */
     dma_cluster_peer_t *peers[CLUSTER_BUCKETS];
-    bool alerted, connected; /* connected: with the next node and the one before */
+    bool alerted;
     dma_cluster_words_t alert;
+    _Atomic bool connected; /* with the next node and the one before */
     _Atomic int alarm;      /* the status that some rank has failed with, or 0; of a root */
     unsigned looked, heard; /* turns; buckets of peers that were listened to, of a root */
     dma_cluster_memo_t memo[CLUSTER_MEMO];

@@ -20,7 +20,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Slots, 2 MiB here, and what the network takes; blocks are to be such that a copy of the buffers is twice that. */
+/* What is used of the slots, and what the network takes; blocks are to be such that a copy of the buffers is twice that. */
 enum { MOST_ANON = 8 << 20 };
 
 typedef struct {

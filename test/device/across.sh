@@ -42,7 +42,7 @@ sweep() {
 ways() {
     local output
     output=$(hosts -r 1gbit -- mpirun -n 4 --map-by ppr:2:node --mca coll dma --mca coll_dma_verbose 2 \
-        --mca coll_dma_net_chunk_bytes 8192 "$build/test/device/across" 2097157 2>&1)
+        --mca coll_dma_net_chunk_bytes 32768 "$build/test/device/across" 2097157 2>&1)
     local status=$?
     printf '%s\n' "$output"
     awk '/messages through slots/ && /WORLD/ {

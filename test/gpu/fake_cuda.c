@@ -151,6 +151,12 @@ cuda_error_t cuPointerGetAttributes(unsigned n, cuda_enum_t *attributes, void **
     return CUDA_DONE;
 }
 
+cuda_error_t cuStreamSynchronize(struct CUstream_st *stream)
+{
+    (void)stream;
+    return fake_driver.reset ? CUDA_CONTEXT_DESTROYED : CUDA_DONE;
+}
+
 cuda_error_t cuMemRetainAllocationHandle(cuda_addr_t *handle, void *ptr)
 {
     (void)ptr;

@@ -554,3 +554,8 @@ bool cluster_run(const cluster_job_t *job, cluster_report_t *report)
     free(m.ranks);
     return ok;
 }
+
+const char *cluster_bed_profile(void)
+{
+    return DMA_TEST_TOPOLOGIES "/../../profiles/bed-1gbit.txt";
+}

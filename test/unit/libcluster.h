@@ -45,6 +45,9 @@ typedef struct cluster_report {
     uint64_t messages, sent, collectives, most_temp;
 } cluster_report_t;
 
+/* The file profiles/bed-1gbit.txt. */
+const char *cluster_bed_profile(void);
+
 bool cluster_run(const cluster_job_t *job, cluster_report_t *report);
 
 #endif

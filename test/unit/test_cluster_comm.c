@@ -218,6 +218,14 @@ START_TEST(unequal_sizes)
 }
 END_TEST
 
+/* An introduction that is never answered, since the call fails first, keeps its card for good: messages of the layer beneath
+ * cannot be taken back and may still write to it. */
+const char *__lsan_default_suppressions(void);
+const char *__lsan_default_suppressions(void)
+{
+    return "leak:dma_cluster_meet";
+}
+
 /* One rank's call is so much smaller or larger that it has another algorithm, whose messages nobody else waits for, or is
  * another operation altogether: all fail, that rank and those of its node too. */
 static struct {
@@ -277,13 +285,14 @@ static void late(rank_t *r)
     open_part(r, &p, 100);
     must(r, dma_comm_prepare(p.comm) == DMA_OK, "set-up: %s", dma_comm_reason(p.comm));
     for (int i = 0; i < 3; i++) {
-        dma_call_t call = call_of(r, &p, DMA_ALLGATHER, false, 100, (uint64_t)i * 100);
+        size_t bytes = 60 + 20 * (size_t)i; /* what is heard of one call says nothing about the next */
+        dma_call_t call = call_of(r, &p, DMA_ALLGATHER, false, bytes, (uint64_t)i * 100);
 
-        if (r->rank == 2 && i == 1) {
-            nanosleep(&(struct timespec){.tv_sec = 3, .tv_nsec = 200000000}, NULL);
+        if (r->rank == 2) {
+            nanosleep(&(struct timespec){.tv_sec = i == 1 ? 3 : 0, .tv_nsec = i == 0 ? 0 : 300000000}, NULL);
         }
         must(r, dma_comm_run(p.comm, &call) == DMA_OK, "call %d", i);
-        check(r, &p, DMA_ALLGATHER, 100, (uint64_t)i * 100);
+        check(r, &p, DMA_ALLGATHER, bytes, (uint64_t)i * 100);
     }
     close_part(&p);
 }

@@ -324,6 +324,15 @@ START_TEST(scopes_nest_and_survive_a_reset)
     rt->leave(&outer);
     ck_assert_int_eq(rt->enter(1, &outer), DMA_OK);
     ck_assert_uint_eq(driver->retained, 3);
+    /* where it is current, the first call that fails tells */
+    driver->reset = true;
+    ck_assert_int_eq(rt->enter(1, &inner), DMA_OK);
+    ck_assert_int_eq(rt->default_sync(), DMA_ERR_ENGINE);
+    rt->leave(&inner);
+    ck_assert_int_eq(rt->enter(1, &inner), DMA_OK);
+    ck_assert_uint_eq(driver->retained, 4);
+    ck_assert_int_eq(rt->default_sync(), DMA_OK);
+    rt->leave(&inner);
     rt->leave(&outer);
     ck_assert_int_eq(rt->enter(64, &outer), DMA_UNSUPPORTED);
     ck_assert_int_eq(rt->enter(-1, &outer), DMA_UNSUPPORTED);

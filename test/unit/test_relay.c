@@ -283,8 +283,6 @@ static void one_is_late(rank_t *r)
     dma_task_free(task);
     call_verify(r, c);
     must(r, comm->cluster->filled == 2 * large[k].pieces, "%llu pieces", (unsigned long long)comm->cluster->filled);
-    must(r, comm->cluster->overlapped >= 32, "%llu pieces copied while others travelled",
-         (unsigned long long)comm->cluster->overlapped);
     threads_barrier(r);
     call_free(c);
     dma_comm_destroy(comm);

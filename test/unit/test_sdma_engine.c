@@ -421,8 +421,11 @@ static void without_a_peer(rank_t *r)
     call_spec_t spec = {.coll = DMA_ALLTOALL, .elements = 3000, .send = PLACE_DEVICE, .recv = PLACE_DEVICE};
     call_t *c = call_make(r, &spec);
     _Atomic int flag = 0;
-    dma_channel_t *ch = created(r, c, &flag);
+    dma_channel_t *ch;
 
+    must(r, dma_comm_prepare(r->comms[1]) == DMA_OK,
+         "prepare"); /* so that the other channel comes to this one's place */
+    ch = created(r, c, &flag);
     call_fill(r, c, 1);
     threads_barrier(r);
     if (r->rank == 1) {

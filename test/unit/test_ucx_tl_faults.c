@@ -205,6 +205,39 @@ START_TEST(a_message_outlives_its_sender)
 }
 END_TEST
 
+/* The sender leaves before its receiver has done anything: no connection is there when it posts. What it has posted has
+ * DMA_NET_DESTROY_SECONDS to leave; a send that has ended is never lost, however late the receiver. */
+static void hasty(proc_t *p)
+{
+    const bool *waits = p->arg;
+    enum { BYTES = 100000, N = 4 };
+    static const uint64_t lengths[N] = {0, 8, 5000, BYTES};
+    static char buffer[N][BYTES];
+    dma_net_req_t *req;
+
+    for (uint32_t i = 0; p->rank == 1 && i < N; i++) {
+        proc_fill(buffer[i], lengths[i], i);
+        req = post(p, true, 0, 1, i, buffer[i], lengths[i]);
+        must(p, req && (!*waits || proc_wait(p, &req, 10) == DMA_OK), "send %u", i);
+    }
+    usleep(p->rank == 1 ? 0 : *waits ? 2500000 : 700000);
+    for (uint32_t i = 0; p->rank == 0 && i < N; i++) {
+        req = post(p, false, 1, 1, i, buffer[i], lengths[i]);
+        must(p, req && proc_wait(p, &req, 10) == DMA_OK, "message %u is lost", i);
+        must(p, proc_right(buffer[i], lengths[i], i), "message %u is wrong", i);
+    }
+}
+
+START_TEST(a_sender_leaves_before_it_is_connected)
+{
+    bool waits = _i / TRANSPORTS;
+    procs_spec_t spec = {
+        .n = 2, .tls = transports[_i % TRANSPORTS], .keepalive = KEEPALIVE, .seconds = 20, .arg = &waits};
+
+    ck_assert_int_eq(procs_run(&spec, hasty), 0);
+}
+END_TEST
+
 /* A peer that leaves in peace while something is still wanted of it is a failure; while nothing is, it is none. */
 static void leaver(proc_t *p)
 {
@@ -399,6 +432,7 @@ int main(void)
     unit_loop(suite, a_peer_is_killed, 0, 12, 35);
     unit_loop(suite, a_sender_dies_before_it_sends, 0, TRANSPORTS, 25);
     unit_loop(suite, a_message_outlives_its_sender, 0, TRANSPORTS, 25);
+    unit_loop(suite, a_sender_leaves_before_it_is_connected, 0, 2 * TRANSPORTS, 25);
     unit_loop(suite, a_peer_leaves_too_early, 0, TRANSPORTS, 25);
     unit_loop(suite, a_peer_is_stopped, 0, TRANSPORTS, 45);
     unit_loop(suite, the_link_goes_down, 0, 2, 35);

@@ -10,9 +10,9 @@
 #define SWAP_RATE    100e9  /* than its bytes at this rate, is late: idle GPUs take 25 us, and 350 GB/s */
 #define GRAPH_MOST   (UINT64_C(1) << 30) /* bytes: rows have a longest pitch, and a large block gains nothing */
 #define EARLY_MOST   (UINT64_C(64) << 10)
-#define ECHO_FIRST   256 /* runs until the copy is tried again; then twice as many, and so on */
-#define ECHO_MOST    65536
-#define ECHO_PIECES  8 /* an own block that takes more turns through a peer's block is not echoed */
+#define ECHO_FIRST   256  /* runs until the copy is tried again; then twice as many, and so on */
+#define ECHO_MOST    4096 /* then one late copy of 1 ms costs less than what a single echo does more than a copy */
+#define ECHO_PIECES  8    /* an own block that takes more turns through a peer's block is not echoed */
 #define ECHO_SPLIT                                                                                                     \
     (UINT64_C(1) << 20) /* bytes of a piece from which a batch more costs less than one copy beside others */
 

@@ -1,0 +1,5 @@
+# Ranks of a node are taken not to share an adapter.
+# file: ompi_coll_dma/plan/cluster_cost.c
+# build: plain
+# tests: test_cluster:testbed
+s/time_of\(bytes \* users \/ rails,/time_of(bytes,/

@@ -1,0 +1,5 @@
+# Every rank is taken to have a core of its own.
+# file: ompi_coll_dma/plan/cluster_cost.c
+# build: plain
+# tests: test_cluster:testbed
+s/return shared > work \? shared : work;/return work;/
