@@ -273,7 +273,7 @@ END_TEST
 /* ---- what breaks ---- */
 
 /* Queues that still wait are left on purpose. */
-const char *__lsan_default_suppressions(void);
+__attribute__((visibility("default"))) const char *__lsan_default_suppressions(void);
 const char *__lsan_default_suppressions(void)
 {
     return "leak:dma_queue";
