@@ -220,7 +220,7 @@ END_TEST
 
 /* An introduction that is never answered, since the call fails first, keeps its card for good: messages of the layer beneath
  * cannot be taken back and may still write to it. */
-const char *__lsan_default_suppressions(void);
+__attribute__((visibility("default"))) const char *__lsan_default_suppressions(void);
 const char *__lsan_default_suppressions(void)
 {
     return "leak:dma_cluster_meet";

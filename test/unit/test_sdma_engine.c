@@ -273,7 +273,7 @@ END_TEST
 /* ---- what breaks ---- */
 
 /* Queues that still wait are left on purpose. */
-const char *__lsan_default_suppressions(void);
+__attribute__((visibility("default"))) const char *__lsan_default_suppressions(void);
 const char *__lsan_default_suppressions(void)
 {
     return "leak:dma_queue";
@@ -414,8 +414,8 @@ static void another_communicator(rank_t *r)
     call_free(c);
 }
 
-/* A rank has started, its programs wait for one that fails instead. They do so for ever, and all that they look at stays, and
- * stays what it is, whatever else the ranks do. */
+/* A rank has started, its programs wait for one that fails instead. They do so for ever, and all that they look at stays;
+ * other communicators work. */
 static void without_a_peer(rank_t *r)
 {
     call_spec_t spec = {.coll = DMA_ALLTOALL, .elements = 3000, .send = PLACE_DEVICE, .recv = PLACE_DEVICE};
