@@ -102,6 +102,20 @@ static dma_status_t create(const dma_proc_t *proc, const dma_gpu_runtime_t *rt, 
     return DMA_OK;
 }
 
+/* In scope. DMA_OK when no copy is under way, DMA_AGAIN, or an error: a stream that a reset of the device has taken along,
+ * which may not be used in any other way. */
+static dma_status_t rest(const dma_relay_t *r)
+{
+    dma_status_t all = DMA_OK;
+
+    for (int way = 0; way < DMA_RELAY_WAYS; way++) {
+        dma_status_t status = r->rt->stream_query(r->stream[way]);
+
+        all = status == DMA_OK || all < 0 ? all : status;
+    }
+    return all;
+}
+
 /* A reset of the device takes streams along; such a relay stays busy for good. */
 static bool alive(const dma_relay_t *r)
 {
@@ -109,7 +123,7 @@ static bool alive(const dma_relay_t *r)
     bool well = false;
 
     if (r->rt->enter(r->device, &scope) == DMA_OK) {
-        well = r->rt->stream_query(r->stream[DMA_RELAY_OUT]) == DMA_OK;
+        well = rest(r) == DMA_OK;
         r->rt->leave(&scope);
     }
     return well;
@@ -145,20 +159,6 @@ dma_status_t dma_relay_take(dma_proc_t *proc, const dma_gpu_runtime_t *rt, int d
         *relay = r;
     }
     return status;
-}
-
-/* In scope. DMA_OK when no copy is under way, DMA_AGAIN, or an error: a stream that a reset of the device has taken along,
- * which may not be used in any other way. */
-static dma_status_t rest(const dma_relay_t *r)
-{
-    dma_status_t all = DMA_OK;
-
-    for (int way = 0; way < DMA_RELAY_WAYS; way++) {
-        dma_status_t status = r->rt->stream_query(r->stream[way]);
-
-        all = status == DMA_OK || all < 0 ? all : status;
-    }
-    return all;
 }
 
 void dma_relay_give(dma_proc_t *proc, dma_relay_t *r, bool lost)
@@ -227,13 +227,29 @@ static dma_status_t verdict(dma_status_t status)
     return status == DMA_UNSUPPORTED ? DMA_ERR_ENGINE : status;
 }
 
-static dma_status_t copy(dma_relay_t *r, dma_relay_way_t way, unsigned slot, uint64_t to, uint64_t from, uint64_t bytes)
+/* In scope. */
+static dma_status_t copy_rows(const dma_relay_t *r, dma_gpu_stream_t *stream, uint64_t to, int64_t to_pitch,
+                              uint64_t from, int64_t from_pitch, uint64_t bytes, uint32_t rows)
+{
+    dma_status_t status = DMA_OK;
+
+    if (rows > 1 && to_pitch >= (int64_t)bytes && from_pitch >= (int64_t)bytes) {
+        return r->rt->copy2d_async(stream, to, (uint64_t)to_pitch, from, (uint64_t)from_pitch, bytes, rows);
+    }
+    for (uint32_t i = 0; status == DMA_OK && i < rows; i++) {
+        status = r->rt->copy_async(stream, to + i * (uint64_t)to_pitch, from + i * (uint64_t)from_pitch, bytes);
+    }
+    return status;
+}
+
+static dma_status_t copy(dma_relay_t *r, dma_relay_way_t way, unsigned slot, uint64_t to, int64_t to_pitch,
+                         uint64_t from, int64_t from_pitch, uint64_t bytes, uint32_t rows)
 {
     dma_gpu_scope_t scope;
     dma_status_t status = r->rt->enter(r->device, &scope);
 
     if (status == DMA_OK) {
-        status = r->rt->copy_async(r->stream[way], to, from, bytes);
+        status = copy_rows(r, r->stream[way], to, to_pitch, from, from_pitch, bytes, rows);
         if (status == DMA_OK) {
             status = r->rt->event_record(r->event[way][slot], r->stream[way]);
         }
@@ -245,46 +261,18 @@ static dma_status_t copy(dma_relay_t *r, dma_relay_way_t way, unsigned slot, uin
 
 dma_status_t dma_relay_fill(dma_relay_t *r, unsigned slot, const char *from, uint64_t bytes)
 {
-    return copy(r, DMA_RELAY_OUT, slot, r->pinned + offset(r, DMA_RELAY_OUT, slot), address(from), bytes);
+    return copy(r, DMA_RELAY_OUT, slot, r->pinned + offset(r, DMA_RELAY_OUT, slot), 0, address(from), 0, bytes, 1);
 }
 
 dma_status_t dma_relay_drain(dma_relay_t *r, unsigned slot, char *to, uint64_t bytes)
 {
-    return copy(r, DMA_RELAY_IN, slot, address(to), r->pinned + offset(r, DMA_RELAY_IN, slot), bytes);
-}
-
-/* In scope. */
-static dma_status_t copy_rows(dma_relay_t *r, char *to, int64_t to_pitch, const char *from, int64_t from_pitch,
-                              uint64_t bytes, uint32_t rows)
-{
-    dma_gpu_stream_t *stream = r->stream[DMA_RELAY_INSIDE];
-    dma_status_t status = DMA_OK;
-
-    if (rows > 1 && to_pitch >= (int64_t)bytes && from_pitch >= (int64_t)bytes) {
-        return r->rt->copy2d_async(stream, address(to), (uint64_t)to_pitch, address(from), (uint64_t)from_pitch, bytes,
-                                   rows);
-    }
-    for (uint32_t i = 0; status == DMA_OK && i < rows; i++) {
-        status = r->rt->copy_async(stream, address(to + i * to_pitch), address(from + i * from_pitch), bytes);
-    }
-    return status;
+    return copy(r, DMA_RELAY_IN, slot, address(to), 0, r->pinned + offset(r, DMA_RELAY_IN, slot), 0, bytes, 1);
 }
 
 dma_status_t dma_relay_copy(dma_relay_t *r, char *to, int64_t to_pitch, const char *from, int64_t from_pitch,
                             uint64_t bytes, uint32_t rows)
 {
-    dma_gpu_scope_t scope;
-    dma_status_t status = r->rt->enter(r->device, &scope);
-
-    if (status == DMA_OK) {
-        status = copy_rows(r, to, to_pitch, from, from_pitch, bytes, rows);
-        if (status == DMA_OK) {
-            status = r->rt->event_record(r->event[DMA_RELAY_INSIDE][0], r->stream[DMA_RELAY_INSIDE]);
-        }
-        r->moved[DMA_RELAY_INSIDE] = dma_now();
-        r->rt->leave(&scope);
-    }
-    return verdict(status);
+    return copy(r, DMA_RELAY_INSIDE, 0, address(to), to_pitch, address(from), from_pitch, bytes, rows);
 }
 
 dma_status_t dma_relay_test(dma_relay_t *r, dma_relay_way_t way, unsigned slot)
