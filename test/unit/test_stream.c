@@ -7,9 +7,7 @@
 #include <string.h>
 
 #include "engine/stream/own.h"
-#include "engine/stream/stream.h"
-#include "libgpu_fake.h"
-#include "libthreads.h"
+#include "libstream.h"
 #include "libunit.h"
 #include "plan/profile.h"
 #include "task/device.h"
@@ -17,8 +15,6 @@
 #define MOST_RANKS 5
 #define MARGIN     64 /* bytes before and behind a buffer, which nobody may touch */
 #define GAP        0xee
-
-static const dma_gpu_engine_t *const engines[] = {&dma_gpu_engine_stream, NULL};
 
 /* ---- one call, which all ranks derive from the same number ---- */
 
@@ -216,23 +212,6 @@ static void body(rank_t *r)
     }
 }
 
-static job_t job_of(int n, void (*what)(rank_t *), const void *arg, const char *own_copy)
-{
-    job_t job = threads_job(n, what);
-
-    job.arg = arg;
-    job.runtime = rt;
-    job.engines = engines;
-    snprintf(job.params.own_copy, sizeof(job.params.own_copy), "%s", own_copy);
-    return job;
-}
-
-static void machine(unsigned late_us)
-{
-    rt =
-        fake_gpu_start(&(fake_gpu_options_t){.devices = FAKE_GPU_MAX_DEVICES, .seed = unit_seed(), .late_us = late_us});
-}
-
 /* Were all device collectives served, none staged? */
 static void served(void)
 {
@@ -252,8 +231,9 @@ START_TEST(any_call_on_late_streams)
         setting_t s = {.calls = 30, .most = sizes[_i % 3], .seed = mix(unit_seed() + (uint64_t)(n * 16 + _i))};
         job_t job;
 
-        machine(_i < 6 ? 60 : 0);
-        job = job_of(n, body, &s, ways[_i % 4]);
+        rt = stream_machine(_i < 6 ? 60 : 0);
+        job = stream_job(n, body, rt, ways[_i % 4]);
+        job.arg = &s;
         threads_run(&job);
         served();
         ck_assert_uint_gt(fake_gpu_calls("write32"), 0);
@@ -270,14 +250,15 @@ START_TEST(without_writes_and_graphs)
     setting_t s = {.calls = 40, .most = 5000, .seed = mix(unit_seed() + 77)};
     job_t job;
 
-    machine(60);
+    rt = stream_machine(60);
     rt->write32 = NULL;
     rt->wait32 = NULL;
     rt->graph_create = NULL;
     rt->graph_update = NULL;
     rt->graph_launch = NULL;
     rt->graph_destroy = NULL;
-    job = job_of(3, body, &s, _i ? "auto" : "echo");
+    job = stream_job(3, body, rt, _i ? "auto" : "echo");
+    job.arg = &s;
     threads_run(&job);
     served();
     ck_assert_uint_gt(fake_gpu_calls("event_record"), 0);
@@ -295,9 +276,10 @@ START_TEST(failures_that_nobody_notices)
     job_t job;
 
     for (unsigned skip = 0; skip < 6; skip += 5) {
-        machine(30);
+        rt = stream_machine(30);
         fake_gpu_fail(calls[_i], skip, DMA_ERR_ENGINE);
-        job = job_of(3, body, &s, "graph");
+        job = stream_job(3, body, rt, "graph");
+        job.arg = &s;
         threads_run(&job);
         served();
         fake_gpu_stop();
@@ -348,12 +330,13 @@ START_TEST(failures_reach_all_ranks)
     repeat_t p = {.bytes = 9000};
     job_t job;
 
-    machine(100);
+    rt = stream_machine(100);
     if (_i >= 2) {
         rt->write32 = NULL;
     }
     fake_gpu_fail(calls[_i], _i == 3 ? 1 : 7, DMA_ERR_ENGINE);
-    job = job_of(3, failing_body, &p, "copy");
+    job = stream_job(3, failing_body, rt, "copy");
+    job.arg = &p;
     threads_run(&job);
     fake_gpu_stop();
 }
@@ -411,8 +394,9 @@ START_TEST(calls_of_the_runtime)
     unsigned all = N * CALLS;
     job_t job;
 
-    machine(0);
-    job = job_of(N, counting_body, &p, cases[_i].way);
+    rt = stream_machine(0);
+    job = stream_job(N, counting_body, rt, cases[_i].way);
+    job.arg = &p;
     threads_run(&job);
     served();
     /* once per start; and a look at the streams' health now and then */

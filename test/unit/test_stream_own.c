@@ -3,45 +3,18 @@
  * somebody else's plan ends the call; exchanges that go by the links alone, and when they do.
  */
 #include <string.h>
-#include <time.h>
 
+#include "dma/clock.h"
 #include "engine/stream/own.h"
-#include "engine/stream/stream.h"
-#include "libgpu_fake.h"
-#include "libthreads.h"
+#include "libstream.h"
 #include "libunit.h"
 #include "task/device.h"
 
-static const dma_gpu_engine_t *const engines[] = {&dma_gpu_engine_stream, NULL};
 static dma_gpu_runtime_t *rt;
-
-static job_t job_of(int n, void (*what)(rank_t *), const char *own_copy)
-{
-    job_t job = threads_job(n, what);
-
-    job.runtime = rt;
-    job.engines = engines;
-    snprintf(job.params.own_copy, sizeof(job.params.own_copy), "%s", own_copy);
-    return job;
-}
-
-static void machine(unsigned late_us)
-{
-    rt =
-        fake_gpu_start(&(fake_gpu_options_t){.devices = FAKE_GPU_MAX_DEVICES, .seed = unit_seed(), .late_us = late_us});
-}
-
-static double now(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 static void rest(double seconds)
 {
-    for (double end = now() + seconds; now() < end;) {
+    for (double end = dma_now() + seconds; dma_now() < end;) {
     }
 }
 
@@ -96,8 +69,8 @@ static void peers_wait_for_launch(rank_t *r)
     batches = fake_gpu_calls("copy_batch");
     threads_barrier(r);
     /* rank 0 calls, and the others only when its own block has been launched, and nothing else */
-    for (double end = now() + 20; r->rank && fake_gpu_calls("graph_launch") == launched;) {
-        must(r, now() < end, "the own block waits for the peers");
+    for (double end = dma_now() + 20; r->rank && fake_gpu_calls("graph_launch") == launched;) {
+        must(r, dma_now() < end, "the own block waits for the peers");
     }
     must(r, !r->rank || fake_gpu_calls("copy_batch") == batches, "pushed before the peers had entered");
     gather(r, &b, 10, b.recv);
@@ -111,8 +84,8 @@ START_TEST(own_block_does_not_wait_for_peers)
 {
     job_t job;
 
-    machine(0);
-    job = job_of(2, peers_wait_for_launch, "graph"); /* two: a third would be counted as rank 0's launch */
+    rt = stream_machine(0);
+    job = stream_job(2, peers_wait_for_launch, rt, "graph"); /* two: a third would be counted as rank 0's launch */
     threads_run(&job);
     fake_gpu_stop();
 }
@@ -149,8 +122,8 @@ START_TEST(nothing_comes_after_a_call_by_the_host)
 {
     job_t job;
 
-    machine(LATE_US);
-    job = job_of(2, one_by_host, "graph");
+    rt = stream_machine(LATE_US);
+    job = stream_job(2, one_by_host, rt, "graph");
     threads_run(&job);
     fake_gpu_stop();
 }

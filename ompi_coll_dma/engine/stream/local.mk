@@ -8,6 +8,7 @@ core_sources += \
 	ompi_coll_dma/engine/stream/work.h
 
 unit_tests += test/unit/test_stream test/unit/test_stream_own
+unit_helpers += test/unit/libstream.c test/unit/libstream.h
 
 # Measures collectives in device memory; what it loads is built by hand where a vendor's libraries are.
 mpi_programs += test/gpu/gpu_bench
