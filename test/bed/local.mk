@@ -21,6 +21,7 @@ EXTRA_DIST += \
 	test/bed/common.sh \
 	test/bed/faults.sh \
 	test/bed/host.sh \
+	test/bed/lib.sh \
 	test/bed/nodes.sh \
 	test/bed/rack.sh \
 	test/bed/tied.sh

@@ -17,27 +17,14 @@ while getopts s:n: option; do
     *) exit 2 ;;
     esac
 done
-"$here/bed" 1 -t 20 -- true >/dev/null 2>&1
-status=$?
-if [ $status = 77 ]; then
-    "$here/bed" 1 -t 20 -- true 2>&1 | tail -n 1
-    exit 77
-fi
-# shellcheck source=/dev/null
-. "$build/config/build.env"
-if [ "${dma_ucx:?}" = no ]; then
-    echo 'this build has no UCX'
-    exit 77
-fi
+# shellcheck source=test/bed/lib.sh
+. "$here/lib.sh"
+needs_hosts
 
-# sweep_in HOSTS BED-OPTIONS -- MPIRUN-ARGS...: a sweep of its own seed
+# sweep_in BED-ARGS MPIRUN-ARGS...: a sweep of its own seed
 sweep_in() {
-    local options=("$1")
-    shift
-    while [ "$1" != -- ]; do
-        options+=("$1")
-        shift
-    done
+    local options
+    read -ra options <<<"$1"
     shift
     seed=$((seed + 1))
     "$here/bed" "${options[@]}" -t 100 -- mpirun "$@" --mca coll dma "$build/test/mpi/sweep" -s "$seed" -n "$cases" -w 30 \
@@ -45,21 +32,21 @@ sweep_in() {
 }
 
 # Every placement.
-ok 'sweep: 2 hosts, 2 ranks each' sweep_in 2 -- -n 4 --map-by ppr:2:node
-ok 'sweep: 4 hosts, 2 ranks each' sweep_in 4 -- -n 8 --map-by ppr:2:node
-ok 'sweep: 4 hosts, a rank each' sweep_in 4 -- -n 4 --map-by ppr:1:node
-ok 'sweep: 3 hosts, ranks in turn' sweep_in 3 -- -n 6 --map-by node
-ok 'sweep: 3 hosts, uneven, in turn' sweep_in 3 -- -n 7 --map-by node
-ok 'sweep: 3 hosts, uneven' sweep_in 3 -- -n 6 --host h0:3,h1:1,h2:2
+ok 'sweep: 2 hosts, 2 ranks each' sweep_in 2 -n 4 --map-by ppr:2:node
+ok 'sweep: 4 hosts, 2 ranks each' sweep_in 4 -n 8 --map-by ppr:2:node
+ok 'sweep: 4 hosts, a rank each' sweep_in 4 -n 4 --map-by ppr:1:node
+ok 'sweep: 3 hosts, ranks in turn' sweep_in 3 -n 6 --map-by node
+ok 'sweep: 3 hosts, uneven, in turn' sweep_in 3 -n 7 --map-by node
+ok 'sweep: 3 hosts, uneven' sweep_in 3 -n 6 --host h0:3,h1:1,h2:2
 more=(-t 3)
-ok 'sweep: threads' sweep_in 2 -- -n 4 --map-by ppr:2:node
+ok 'sweep: threads' sweep_in 2 -n 4 --map-by ppr:2:node
 more=()
-ok 'sweep: beside pml ucx' sweep_in 2 -- -n 4 --map-by ppr:2:node --mca pml ucx --mca pml_ucx_tls any \
+ok 'sweep: beside pml ucx' sweep_in 2 -n 4 --map-by ppr:2:node --mca pml ucx --mca pml_ucx_tls any \
     --mca pml_ucx_devices any
 
 # Every algorithm, with delay and loss, in small messages.
 for variant in ring direct rails leader split transpose pairs; do
-    ok "sweep: $variant, delay and loss" sweep_in 3 -d 200 -l 3 -- -n 6 --host h0:3,h1:1,h2:2 \
+    ok "sweep: $variant, delay and loss" sweep_in '3 -d 200 -l 3' -n 6 --host h0:3,h1:1,h2:2 \
         --mca coll_dma_net_variant "cluster_$variant" --mca coll_dma_net_chunk_bytes 4096
 done
 

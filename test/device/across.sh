@@ -6,12 +6,9 @@ set -uo pipefail
 # shellcheck source=test/device/common.sh
 . "$(dirname "$0")/common.sh"
 seed=${2:-1} cases=${3:-10}
-"$root/test/bed/bed" 1 -t 20 -- true >/dev/null 2>&1
-status=$?
-[ $status != 77 ] || skip "$("$root/test/bed/bed" 1 -t 20 -- true 2>&1 | tail -n 1)"
-# shellcheck source=/dev/null
-. "$build/config/build.env"
-[ "${dma_ucx:?}" != no ] || skip 'this build has no UCX'
+# shellcheck source=test/bed/lib.sh
+. "$root/test/bed/lib.sh"
+needs_hosts
 # Hosts have a /tmp of their own.
 rmdir "$work"
 work=$(mktemp -d "$build/test/device/across.XXXXXX")
@@ -23,15 +20,11 @@ hosts() {
     EMU_LOG=$work/log EMU_SEED=$seed "$root/test/bed/bed" 2 -t 120 --gpus 2 --persona mi300x "$@"
 }
 
-# sweep MEMORY BED-OPTIONS -- MPIRUN-ARGS: in small pieces, so that small blocks are of several
+# sweep MEMORY BED-OPTIONS MPIRUN-ARGS...: in small pieces, so that small blocks are of several
 sweep() {
-    local memory=$1 options=()
-    shift
-    while [ "$1" != -- ]; do
-        options+=("$1")
-        shift
-    done
-    shift
+    local memory=$1 options
+    read -ra options <<<"$2"
+    shift 2
     seed=$((seed + 1))
     hosts "${options[@]}" -- mpirun "$@" --mca mpi_yield_when_idle 1 --mca coll dma --mca coll_dma_net_chunk_bytes 4096 "$build/test/mpi/sweep" \
         -s "$seed" -n "$cases" -w 30 -m 262144 -D "$memory" && silent
@@ -59,8 +52,8 @@ ways() {
 }
 
 ok 'the ways of the bytes, memory, overlap' ways
-ok 'sweep: device memory' sweep device -- -n 4 --map-by ppr:2:node
-ok 'sweep: device memory on some ranks, uneven' sweep ranks -- -n 3 --host h0:2,h1:1
-ok 'sweep: any memory, ranks in turn, delay and loss' sweep any -d 200 -l 3 -- -n 4 --map-by node
-ok 'sweep: any memory, a rank each' sweep any -- -n 2 --map-by ppr:1:node
+ok 'sweep: device memory' sweep device '' -n 4 --map-by ppr:2:node
+ok 'sweep: device memory on some ranks, uneven' sweep ranks '' -n 3 --host h0:2,h1:1
+ok 'sweep: any memory, ranks in turn, delay and loss' sweep any '-d 200 -l 3' -n 4 --map-by node
+ok 'sweep: any memory, a rank each' sweep any '' -n 2 --map-by ppr:1:node
 finish

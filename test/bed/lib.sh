@@ -1,0 +1,12 @@
+# Read by tests that need several hosts, after test/lib.sh; with `root` and `build`.
+# shellcheck shell=bash
+
+# Ends the test where this machine cannot have hosts, or what was built cannot reach them.
+needs_hosts() {
+    local output
+    output=$("${root:?}/test/bed/bed" 1 -t 20 -- true 2>&1)
+    [ $? != 77 ] || skip "${output##*$'\n'}"
+    # shellcheck source=/dev/null
+    . "${build:?}/config/build.env"
+    [ "${dma_ucx:?}" != no ] || skip 'this build has no UCX'
+}
