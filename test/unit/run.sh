@@ -1,6 +1,6 @@
 #!/bin/bash
-# run.sh BUILD [PROGRAM...]: runs the unit test programs of a build, all of them or only those named, as many at once as
-# there are cores, and prints the output and the time of each.
+# run.sh BUILD [PROGRAM...]: runs the unit test programs of a build, all of them or only those named, a few more at once
+# than there are cores, as some mostly wait, and prints the output and the time of each.
 set -uo pipefail
 build=$1
 shift
@@ -36,9 +36,9 @@ one() {
     return $status
 }
 
-failed=0 running=0
+failed=0 running=0 most=$(($(nproc) + 2))
 for program in "$@"; do
-    if [ $running -ge "$(nproc)" ]; then
+    if [ $running -ge $most ]; then
         wait -n || failed=1
         running=$((running - 1))
     fi
