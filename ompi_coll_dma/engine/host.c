@@ -14,6 +14,7 @@
 
 #include <string.h>
 
+#include "dma/copy.h"
 #include "node/cross.h"
 #include "node/window.h"
 
@@ -142,7 +143,7 @@ static inline void copy_plain(dma_run_t *run, const dma_op_t *op)
     if (bytes <= 32) {
         move_small(dst, src, bytes);
     } else {
-        memcpy(dst, src, bytes);
+        dma_copy(dst, src, bytes);
     }
 }
 
@@ -171,9 +172,9 @@ static __attribute__((noinline)) void copy(dma_run_t *run, const dma_op_t *op, u
     if (bytes == 0) {
         return; /* buffers may be NULL */
     }
-    memcpy(dst, address(run, &op->src, trip, skip), bytes);
+    dma_copy(dst, address(run, &op->src, trip, skip), bytes);
     if (op->code == DMA_OP_COPY2) {
-        memcpy(address(run, &op->dst[1], trip, skip), dst, bytes);
+        dma_copy(address(run, &op->dst[1], trip, skip), dst, bytes);
     }
 }
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "dma/copy.h"
 #include "task/cluster.h"
 #include "task/device.h"
 #include "task/relay.h"
@@ -195,7 +196,7 @@ static dma_status_t copy(dma_cluster_call_t *call, dma_cluster_place_t to, dma_c
         return dma_relay_copy(call->relay, into, rows->to_pitch, out, rows->from_pitch, rows->bytes, rows->rows);
     }
     for (uint32_t row = 0; row < rows->rows; row++) {
-        memcpy(into + (int64_t)row * rows->to_pitch, out + (int64_t)row * rows->from_pitch, rows->bytes);
+        dma_copy(into + (int64_t)row * rows->to_pitch, out + (int64_t)row * rows->from_pitch, rows->bytes);
     }
     return DMA_OK;
 }
