@@ -32,7 +32,7 @@ typedef struct dma_params {
     uint32_t ring_depth;     /* (agreed) descriptors in flight per communicator */
     size_t slot_bytes;       /* (agreed) largest block that rides in a slot; shrinks with the number of ranks */
     size_t chunk_bytes;      /* (agreed) largest chunk of a pipeline */
-    uint32_t chunk_depth;    /* (agreed) chunk buffers of a pipeline */
+    uint32_t chunk_depth;    /* (agreed) chunk buffers of a pipeline; 0: by the size of the cache */
     int cross_memory;        /* (agreed) 0: never read peers' memory directly; 1: where every pair has proven it */
     char variant[32];        /* (agreed) force this row of the algorithm table; "" or "auto": the cost model chooses */
     const char *profile;     /* (agreed) path of an engine profile, or NULL for the built-in one */

@@ -81,7 +81,7 @@ int mca_coll_dma_register_params(void)
         {"chunk_bytes", MCA_BASE_VAR_TYPE_SIZE_T, &params->chunk_bytes,
          "Largest piece, in bytes, in which larger blocks stream through shared memory"},
         {"chunk_depth", MCA_BASE_VAR_TYPE_UNSIGNED_INT, &params->chunk_depth,
-         "Pieces of a stream that may be in shared memory at once"},
+         "Pieces of a stream that may be in shared memory at once; 0: as many as a level-2 cache holds, at least 4"},
         {"cross_memory", MCA_BASE_VAR_TYPE_INT, &params->cross_memory,
          "1: read peers' memory directly where every pair of ranks has proven that it can; 0: never"},
         {"warn", MCA_BASE_VAR_TYPE_DOUBLE, &params->warn_seconds,

@@ -14,11 +14,10 @@
 void dma_params_default(dma_params_t *params)
 {
     *params = (dma_params_t){
-        .arena_bytes = 8u << 20,
+        .arena_bytes = 32u << 20,
         .ring_depth = 8,
         .slot_bytes = 16384,
         .chunk_bytes = 65536,
-        .chunk_depth = 4,
         .cross_memory = 1,
         .variant = "auto",
         .warn_seconds = 60,

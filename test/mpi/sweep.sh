@@ -84,7 +84,7 @@ if [ $quick = 1 ]; then
     sweep_run 2 500 "$ob1"
     sweep_run 3 400 "$ob1"
     sweep_run 4 250 "$ob1"
-    sweep_run 7 80 "$ob1 $tight"
+    sweep_run 7 80 "$ob1 $tight --mca coll_dma_chunk_depth 4"
     sweep_run 2 250 "$ucx"
     sweep_run 3 200 "$ucx"
     sweep_run 3 100 "$ob1 --mca coll_dma_variant host_cross"
