@@ -36,6 +36,7 @@ typedef struct dma_params {
     int cross_memory;        /* (agreed) 0: never read peers' memory directly; 1: where every pair has proven it */
     char variant[32];        /* (agreed) force this row of the algorithm table; "" or "auto": the cost model chooses */
     const char *profile;     /* (agreed) path of an engine profile, or NULL for the built-in one */
+    int measure;             /* (agreed) what copies between processes cost is measured, unless a profile says it */
     double warn_seconds;     /* say whom a call waits for after this long; 0: never */
     double entry_timeout;    /* give up on a peer that has not entered after this long; 0: never */
     double timeout;          /* an engine that has work and has not moved for this long is broken */

@@ -84,6 +84,9 @@ int mca_coll_dma_register_params(void)
          "Pieces of a stream that may be in shared memory at once; 0: as many as a level-2 cache holds, at least 4"},
         {"cross_memory", MCA_BASE_VAR_TYPE_INT, &params->cross_memory,
          "1: read peers' memory directly where every pair of ranks has proven that it can; 0: never"},
+        {"measure", MCA_BASE_VAR_TYPE_INT, &params->measure,
+         "1: what copies between processes cost is measured when a communicator is first used, unless a profile says "
+         "it"},
         {"warn", MCA_BASE_VAR_TYPE_DOUBLE, &params->warn_seconds,
          "Seconds after which a waiting collective says whom it waits for, and waits on; 0: never"},
         {"timeout", MCA_BASE_VAR_TYPE_DOUBLE, &params->timeout,

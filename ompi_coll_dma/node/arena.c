@@ -170,7 +170,7 @@ static void sweep(dma_arena_t *arena)
     }
 }
 
-void *dma_arena_alloc(dma_arena_t *arena, size_t bytes, uint32_t readers)
+void *dma_arena_alloc(dma_arena_t *arena, size_t bytes, size_t zeroed, uint32_t readers)
 {
     size_t at = DMA_ARENA_ALIGN, need = (bytes + DMA_ARENA_ALIGN - 1) / DMA_ARENA_ALIGN * DMA_ARENA_ALIGN;
     extent_t **link, *e;
@@ -188,7 +188,7 @@ void *dma_arena_alloc(dma_arena_t *arena, size_t bytes, uint32_t readers)
     *link = e;
     arena->used += need;
     head = (dma_block_head_t *)(arena->base + at);
-    memset(head, 0, bytes);
+    memset(head, 0, zeroed);
     atomic_store_explicit(&head->readers, readers, memory_order_relaxed); /* published by the set-up's messages */
     return head;
 }

@@ -25,7 +25,7 @@ dma_block_layout_t dma_block_layout(const dma_geom_t *geom, int nranks)
 dma_block_t *dma_window_block(dma_arena_t *arena, const dma_geom_t *geom, int nranks, uint64_t first_seq)
 {
     dma_block_layout_t l = dma_block_layout(geom, nranks);
-    dma_block_t *block = dma_arena_alloc(arena, l.bytes, (uint32_t)nranks - 1);
+    dma_block_t *block = dma_arena_alloc(arena, l.bytes, l.chunks, (uint32_t)nranks - 1);
     dma_desc_t *ring;
 
     if (!block) {

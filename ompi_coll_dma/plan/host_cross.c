@@ -67,8 +67,9 @@ static uint64_t cost(const dma_profile_t *p, const dma_plan_req_t *req, dma_choi
     bool cached = req->bytes * (peers + 2) <= p->cache_bytes;
     dma_wide_t own = dma_profile_ps(req->bytes, cached ? p->copy_mbps : p->memory_mbps);
     uint64_t calls = (req->bytes + MAX_CHUNK - 1) / MAX_CHUNK;
-    dma_wide_t pull = (dma_wide_t)calls * p->cross_ps + (dma_wide_t)((req->bytes + 4095) / 4096) * p->cross_page_ps +
-                      dma_profile_ps(req->bytes, cached ? p->cross_mbps : p->memory_mbps);
+    dma_wide_t pull =
+        (dma_wide_t)calls * p->cross_ps + (dma_wide_t)((req->bytes + 4095) / 4096) * p->cross_page_ps +
+        dma_profile_ps(req->bytes, cached ? p->cross_mbps : dma_profile_least(p->cross_mbps, p->memory_mbps));
     dma_wide_t work = 2 * p->enter_ps + 2 * peers * p->peer_ps + own + peers * pull;
 
     choice->chunk = MAX_CHUNK;

@@ -13,13 +13,16 @@
 
 #include "dma/plan.h"
 
-/* name, default, what it is. The defaults are the host engine's, measured on the machine that
- * docs/performance.md names. */
+#define DMA_PROFILE_CACHE (512u << 10) /* about a level-2 cache */
+
+/* name, default, what it is. The defaults are the host engine's on one machine; what depends most on the machine is
+ * measured (task/measure.h) unless a file says it. */
 #define DMA_PROFILE_FIELDS(X)                                                                                          \
     X(enter_ps, 80000, "publishing a descriptor and seeing a peer's")                                                  \
     X(peer_ps, 30000, "each further peer: one line to fetch")                                                          \
     X(copy_mbps, 70000, "copy within a core's own cache")                                                              \
     X(pull_mbps, 55000, "copy out of a line that another core has written")                                            \
+    X(push_mbps, 55000, "copy into a line that another core has just read")                                                 \
     X(memory_mbps, 16000, "copy whose data has left the cache")                                                        \
     X(cache_bytes, 16777216, "bytes of a call that stay in a core's cache")                                            \
     X(step_ps, 250000, "one chunk of a pipeline: two flags per peer")                                                  \
@@ -50,6 +53,19 @@ uint64_t dma_cost_best_chunk(uint64_t (*cost_of)(const dma_profile_t *, const dm
 
 /* Sums and products of picoseconds: wide enough that no profile and no size wraps them. */
 __extension__ typedef unsigned __int128 dma_wide_t;
+
+/* Of two rates. */
+static inline uint64_t dma_profile_least(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* The rate at which buffers are filled that are used in turn and read by others: once their caches have dropped what was
+ * there before, as `ring` bytes take its place, about three times as much as until then. */
+static inline uint64_t dma_profile_fill(const dma_profile_t *p, uint64_t ring)
+{
+    return ring < DMA_PROFILE_CACHE ? p->push_mbps : dma_profile_least(p->copy_mbps, 3 * p->push_mbps);
+}
 
 /* Picoseconds for `bytes` at `mbps`. */
 static inline dma_wide_t dma_profile_ps(uint64_t bytes, uint64_t mbps)

@@ -20,6 +20,7 @@ void dma_params_default(dma_params_t *params)
         .chunk_bytes = 65536,
         .cross_memory = 1,
         .variant = "auto",
+        .measure = 1,
         .warn_seconds = 60,
         .timeout = 60,
         .net_variant = "auto",

@@ -3,7 +3,7 @@
  *
  *     attempt 0: a block in the process's memfd arena          attempt 1: a block in a file of its own
  *       HELLO    all ranks exchange who they are, where their block is, and rank 0's parameters
- *       (map)    each rank maps the others' arenas and tries to read the others' memory
+ *       (map)    each rank maps the others' arenas, tries to read the others' memory, and measures what that costs
  *       VERDICT  all ranks exchange how that went
  *     all mapped: READY. Else attempt 1, else ASIDE.
  *
@@ -20,8 +20,9 @@
 #include "node/cross.h"
 #include "task/comm.h"
 #include "task/exchange.h"
+#include "task/measure.h"
 
-#define PROTOCOL 4 /* of the set-up records and of the window */
+#define PROTOCOL 5 /* of the set-up records and of the window */
 #define ATTEMPTS 2
 
 #define LEAST_DEPTH 4
@@ -37,8 +38,10 @@ typedef struct hello {
     uint64_t probe_addr;     /* a random number in private memory, */
     uint64_t probe;          /* and which */
     uint64_t first_seq;
+    uint64_t region, region_addr; /* written for a peer to read: offset in the block, and where it is; 0: none */
     /* rank 0's count */
     dma_profile_t profile;
+    uint32_t measure;
     int32_t forced;
     uint32_t cross_memory;
     dma_gpu_profile_t gpu_profile;
@@ -53,6 +56,7 @@ typedef struct hello {
 typedef struct verdict {
     int32_t mapped;
     int32_t cross;
+    dma_measured_t measured;
     char why[DMA_WHY_BYTES];
 } verdict_t;
 
@@ -72,6 +76,7 @@ typedef struct dma_setup {
     dma_peer_t *peers;
     uint32_t *acks;
     uint64_t *stream;
+    dma_measured_t *measured; /* by rank */
     uint64_t probe;
     uint64_t first_seq; /* calls may be posted while this goes on */
 } setup_t;
@@ -166,6 +171,22 @@ static bool shrink(dma_geom_t *g, int nranks, uint32_t least)
     return true;
 }
 
+/* Chunks or pair buffers, which nobody uses yet. */
+static void offer_region(const dma_comm_t *comm, setup_t *s)
+{
+    const dma_geom_t *g = &s->mine.geom;
+    dma_block_layout_t layout = dma_block_layout(g, comm->nranks);
+    char *region;
+
+    if (!comm->proc->params.measure || layout.bytes - layout.chunks < DMA_MEASURE_BYTES || comm->wanted.ring_depth) {
+        return;
+    }
+    region = (char *)s->block + layout.chunks;
+    dma_measure_write(region);
+    s->mine.region = layout.chunks;
+    s->mine.region_addr = (uint64_t)(uintptr_t)region;
+}
+
 /* A block in the arena of this attempt. None is not an error: the hello says so to all. */
 static void get_block(dma_comm_t *comm, setup_t *s, char *why)
 {
@@ -200,6 +221,7 @@ static void get_block(dma_comm_t *comm, setup_t *s, char *why)
         return;
     }
     s->mine.geom = geom;
+    offer_region(comm, s);
     s->mine.block = (uint64_t)((char *)s->block - dma_arena_base(s->arena));
     dma_arena_card(s->arena, &s->mine.card);
 }
@@ -250,6 +272,7 @@ static void rank0_choices(dma_comm_t *comm, hello_t *h)
     char error[128];
 
     h->profile = dma_profile_default();
+    h->measure = params->measure && !params->profile;
     if (params->profile && dma_profile_load(params->profile, &h->profile, error, sizeof(error)) != DMA_OK) {
         report_profile(comm, "profile", params->profile, error);
     }
@@ -306,7 +329,8 @@ dma_status_t dma_setup_begin(dma_comm_t *comm)
     s->stream = calloc(3 * (size_t)comm->nranks, sizeof(*s->stream));
     s->first_seq = comm->seq + 1;
     comm->setup = s;
-    status = s->peers && s->all && s->acks && s->stream ? begin_hello(comm, s) : DMA_ERR_NOMEM;
+    s->measured = calloc((size_t)comm->nranks, sizeof(*s->measured));
+    status = s->peers && s->all && s->acks && s->stream && s->measured ? begin_hello(comm, s) : DMA_ERR_NOMEM;
     if (status != DMA_OK) {
         dma_setup_drop(comm);
         return status;
@@ -349,6 +373,7 @@ void dma_setup_drop(dma_comm_t *comm)
         free(s->all);
         free(s->acks);
         free(s->stream);
+        free(s->measured);
         free(s);
         comm->setup = NULL;
     }
@@ -418,6 +443,19 @@ static const char *meet(dma_comm_t *comm, setup_t *s, int r, bool *cross)
     return NULL;
 }
 
+/* What it costs to have what the rank half the communicator away has written. */
+static void measure(const dma_comm_t *comm, const setup_t *s, dma_measured_t *m)
+{
+    int far = (comm->rank + comm->nranks / 2) % comm->nranks;
+    const hello_t *h = &s->all[far];
+    const dma_peer_t *peer = &s->peers[far];
+
+    if (s->all[0].measure && far != comm->rank && h->region &&
+        h->region <= dma_block_layout(&h->geom, comm->nranks).bytes - DMA_MEASURE_BYTES) {
+        *m = dma_measure_read((const char *)peer->block + h->region, peer->pid, h->region_addr);
+    }
+}
+
 static dma_status_t begin_verdict(dma_comm_t *comm, setup_t *s)
 {
     verdict_t v = {.mapped = 1};
@@ -436,6 +474,9 @@ static dma_status_t begin_verdict(dma_comm_t *comm, setup_t *s)
         }
     }
     v.cross = cross;
+    if (v.mapped) {
+        measure(comm, s, &v.measured);
+    }
     dma_exchange_end(&s->exchange);
     s->judging = true;
     return exchange(comm, s, &v, sizeof(v));
@@ -506,7 +547,16 @@ static void become_ready(dma_comm_t *comm, setup_t *s, bool cross)
         comm->file_arena = s->arena;
         dma_arena_unlink(s->arena);
     }
-    comm->profile = s->all[0].profile;
+    comm->profile = comm->wanted.ring_depth ? comm->parent->profile : s->all[0].profile;
+    if (dma_measure_adopt(&comm->profile, s->measured, comm->nranks) && comm->rank == 0) {
+        const dma_profile_t *p = &comm->profile;
+
+        dma_proc_report(comm->proc, DMA_REPORT_INFO, "measured",
+                        "ranks of %s, MB/s: copy %llu, pull %llu, push %llu; cross memory %llu after %llu ns",
+                        comm->text, (unsigned long long)p->copy_mbps, (unsigned long long)p->pull_mbps,
+                        (unsigned long long)p->push_mbps, (unsigned long long)p->cross_mbps,
+                        (unsigned long long)p->cross_ps / 1000);
+    }
     comm->forced = s->all[0].forced;
     comm->gpu_profile = s->all[0].gpu_profile;
     comm->gpu_forced = s->all[0].gpu_forced;
@@ -547,6 +597,7 @@ static dma_status_t judge(dma_comm_t *comm, setup_t *s)
             why = v->why;
         }
         cross = cross && v->cross;
+        s->measured[r] = v->measured;
     }
     if (!why) {
         become_ready(comm, s, cross);

@@ -29,7 +29,7 @@ static dma_arena_t *make(dma_arena_kind_t kind, const char *dir)
 START_TEST(blocks_come_back_when_the_last_reader_left)
 {
     dma_arena_t *arena = make(DMA_ARENA_MEMFD, NULL);
-    char *a = dma_arena_alloc(arena, 1000, 2), *b = dma_arena_alloc(arena, 5000, 0), *c;
+    char *a = dma_arena_alloc(arena, 1000, 1000, 2), *b = dma_arena_alloc(arena, 5000, 0, 0), *c;
 
     ck_assert_ptr_nonnull(a);
     ck_assert_ptr_nonnull(b);
@@ -41,7 +41,7 @@ START_TEST(blocks_come_back_when_the_last_reader_left)
     ck_assert_uint_eq(dma_arena_used(arena), 1024 + 5120);
     dma_block_leave(a);
     ck_assert_uint_eq(dma_arena_used(arena), 5120);
-    c = dma_arena_alloc(arena, 1024, 1);
+    c = dma_arena_alloc(arena, 1024, 1024, 1);
     ck_assert_ptr_eq(c, a); /* first fit */
     for (int i = (int)sizeof(dma_block_head_t); i < 1024; i++) {
         ck_assert_int_eq(c[i], 0);
@@ -55,16 +55,16 @@ END_TEST
 START_TEST(full_arena_says_so)
 {
     dma_arena_t *arena = make(DMA_ARENA_MEMFD, NULL);
-    char *a = dma_arena_alloc(arena, MIB / 2, 0), *b;
+    char *a = dma_arena_alloc(arena, MIB / 2, 0, 0), *b;
 
     ck_assert_ptr_nonnull(a);
-    ck_assert_ptr_null(dma_arena_alloc(arena, MIB / 2, 0)); /* the head takes some */
-    ck_assert_ptr_null(dma_arena_alloc(arena, SIZE_MAX - 4096, 0));
-    b = dma_arena_alloc(arena, MIB / 2 - DMA_ARENA_ALIGN, 0);
+    ck_assert_ptr_null(dma_arena_alloc(arena, MIB / 2, 0, 0)); /* the head takes some */
+    ck_assert_ptr_null(dma_arena_alloc(arena, SIZE_MAX - 4096, 0, 0));
+    b = dma_arena_alloc(arena, MIB / 2 - DMA_ARENA_ALIGN, 0, 0);
     ck_assert_ptr_nonnull(b);
-    ck_assert_ptr_null(dma_arena_alloc(arena, 1, 0));
+    ck_assert_ptr_null(dma_arena_alloc(arena, 1, 0, 0));
     dma_arena_retire(arena, a);
-    ck_assert_ptr_eq(dma_arena_alloc(arena, 1, 0), a);
+    ck_assert_ptr_eq(dma_arena_alloc(arena, 1, 0, 0), a);
     dma_arena_destroy(arena);
 }
 END_TEST
@@ -78,7 +78,7 @@ START_TEST(memory_is_taken_as_blocks_are)
     ck_assert_int_eq(st.st_size, MIB);
     ck_assert_int_le(st.st_blocks * 512, 8192);
     ck_assert_int_eq(st.st_mode & 0777, 0600);
-    dma_arena_alloc(arena, 100000, 0);
+    dma_arena_alloc(arena, 100000, 0, 0);
     ck_assert_int_eq(fstat(dma_arena_fd(arena), &st), 0);
     ck_assert_int_ge(st.st_blocks * 512, 100000);
     dma_arena_destroy(arena);
@@ -97,7 +97,7 @@ START_TEST(file_arena_leaves_nothing)
     dma_arena_unlink(arena);
     ck_assert_int_ne(access(path, F_OK), 0);
     ck_assert_str_eq(dma_arena_path(arena), "");
-    ck_assert_ptr_nonnull(dma_arena_alloc(arena, 100, 0));
+    ck_assert_ptr_nonnull(dma_arena_alloc(arena, 100, 0, 0));
     dma_arena_destroy(arena);
     arena = make(DMA_ARENA_FILE, dir); /* and when it was never unlinked */
     dma_arena_destroy(arena);
@@ -129,7 +129,7 @@ static pid_t child_with_arena(dma_arena_card_t *card)
     if (pid == 0) {
         dma_arena_t *arena = make(DMA_ARENA_MEMFD, NULL);
 
-        strcpy(dma_arena_alloc(arena, 64, 1) + sizeof(dma_block_head_t), "hello");
+        strcpy(dma_arena_alloc(arena, 64, 0, 1) + sizeof(dma_block_head_t), "hello");
         dma_arena_card(arena, card);
         if (write(fds[1], card, sizeof(*card)) != sizeof(*card)) {
             _exit(1);

@@ -1,0 +1,103 @@
+/* What copies between processes cost: that it is measured at all, what becomes of it, and what a peer cannot do with it. */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "libunit.h"
+#include "task/measure.h"
+
+#define US UINT64_C(1000000) /* picoseconds */
+
+START_TEST(something_is_measured)
+{
+    char *region = aligned_alloc(4096, DMA_MEASURE_BYTES);
+    dma_measured_t m;
+
+    dma_measure_write(region);
+    m = dma_measure_read(region, getpid(), (uint64_t)(uintptr_t)region);
+    ck_assert_uint_gt(m.copy, 0);
+    ck_assert_uint_gt(m.pull, 0);
+    ck_assert_uint_gt(m.cross, 0);
+    ck_assert_uint_gt(m.page, 0);
+    m = dma_measure_read(region, 0, (uint64_t)(uintptr_t)region);
+    ck_assert(m.pull && !m.cross && !m.page);
+    m = dma_measure_read(region, getpid(), 64); /* nothing is there */
+    ck_assert(m.pull && !m.cross && !m.page);
+    free(region);
+}
+END_TEST
+
+START_TEST(all_adopt_the_means)
+{
+    const dma_profile_t before = dma_profile_default();
+    dma_profile_t profile = before;
+    dma_measured_t m[2] = {{.copy = US / 2, .pull = US, .cross = 2 * US, .page = US / 2},
+                           {.copy = US / 2, .pull = 3 * US, .cross = 4 * US, .page = US}};
+
+    ck_assert(dma_measure_adopt(&profile, m, 2));
+    ck_assert_uint_eq(profile.copy_mbps, 32768);
+    ck_assert_uint_eq(profile.pull_mbps, 8192);
+    ck_assert_uint_eq(profile.push_mbps, 8192 / 4 / 3);
+    ck_assert_uint_eq(profile.cross_ps, 3 * US);
+    ck_assert_uint_eq(profile.cross_mbps, 4096 * 4 / 3);
+    ck_assert_uint_eq(profile.cross_page_ps, 0);
+    ck_assert_uint_eq(profile.memory_mbps, before.memory_mbps);
+
+    /* nothing comes faster from another core than from the own */
+    m[0].pull = m[1].pull = US / 4;
+    ck_assert(dma_measure_adopt(&profile, m, 2));
+    ck_assert_uint_eq(profile.pull_mbps, profile.copy_mbps);
+
+    /* one rank cannot read the others' memory */
+    profile = before;
+    m[1].cross = m[1].page = 0;
+    ck_assert(dma_measure_adopt(&profile, m, 2));
+    ck_assert_uint_eq(profile.copy_mbps, 32768);
+    ck_assert_uint_eq(profile.cross_ps, before.cross_ps);
+    ck_assert_uint_eq(profile.cross_mbps, before.cross_mbps);
+    ck_assert_uint_eq(profile.cross_page_ps, before.cross_page_ps);
+}
+END_TEST
+
+START_TEST(no_rank_alone)
+{
+    static const dma_measured_t wrong[] = {
+        {0},
+        {.copy = US},
+        {.pull = US},
+        {.copy = UINT64_MAX, .pull = US},
+        {.copy = US, .pull = UINT64_MAX},
+        {.copy = US, .pull = US, .cross = UINT64_MAX, .page = 1},
+        {.copy = US, .pull = US, .cross = 1, .page = UINT64_MAX},
+    };
+    dma_measured_t m[3] = {{.copy = US, .pull = US}, wrong[_i], {.copy = US, .pull = US}};
+    const dma_profile_t before = dma_profile_default();
+    dma_profile_t profile = before;
+
+    ck_assert(!dma_measure_adopt(&profile, m, 3));
+    ck_assert(!memcmp(&profile, &before, sizeof(profile)));
+}
+END_TEST
+
+/* No rate is 0, as everything is divided by them. */
+START_TEST(the_slowest_and_the_fastest)
+{
+    dma_measured_t m = {.copy = 1, .pull = (UINT64_C(1) << 40) - 1, .cross = 1, .page = (UINT64_C(1) << 40) - 1};
+    dma_profile_t profile = dma_profile_default();
+
+    ck_assert(dma_measure_adopt(&profile, &m, 1));
+    ck_assert(profile.copy_mbps && profile.pull_mbps && profile.push_mbps && profile.cross_mbps);
+    ck_assert_uint_le(profile.copy_mbps, 1000000);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("measure");
+
+    unit_test(suite, something_is_measured, 10);
+    unit_test(suite, all_adopt_the_means, 4);
+    unit_loop(suite, no_rank_alone, 0, 7, 4);
+    unit_test(suite, the_slowest_and_the_fastest, 4);
+    return unit_main(suite);
+}
