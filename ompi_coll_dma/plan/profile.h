@@ -22,7 +22,7 @@
     X(peer_ps, 30000, "each further peer: one line to fetch")                                                          \
     X(copy_mbps, 70000, "copy within a core's own cache")                                                              \
     X(pull_mbps, 55000, "copy out of a line that another core has written")                                            \
-    X(push_mbps, 55000, "copy into a line that another core has just read")                                                 \
+    X(push_mbps, 55000, "copy into a line that another core has just read")                                            \
     X(memory_mbps, 16000, "copy whose data has left the cache")                                                        \
     X(cache_bytes, 16777216, "bytes of a call that stay in a core's cache")                                            \
     X(step_ps, 250000, "one chunk of a pipeline: two flags per peer")                                                  \

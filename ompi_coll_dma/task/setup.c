@@ -20,14 +20,11 @@
 #include "node/cross.h"
 #include "task/comm.h"
 #include "task/exchange.h"
+#include "task/geometry.h"
 #include "task/measure.h"
 
 #define PROTOCOL 5 /* of the set-up records and of the window */
 #define ATTEMPTS 2
-
-#define LEAST_DEPTH 4
-#define LEAST_RING  (UINT64_C(768) << 10) /* also where nobody knows the size of the cache */
-#define MOST_RING   (UINT64_C(3) << 20)
 
 typedef struct hello {
     uint32_t protocol;
@@ -81,96 +78,6 @@ typedef struct dma_setup {
     uint64_t first_seq; /* calls may be posted while this goes on */
 } setup_t;
 
-static uint32_t power_of_two_below(uint64_t n)
-{
-    uint32_t p = 1;
-
-    while ((uint64_t)p * 2 <= n && p < (1u << 30)) {
-        p *= 2;
-    }
-    return p;
-}
-
-/* A slot has room for a word or two per rank at least: all-to-alls need that. */
-static uint32_t least_slot(int nranks)
-{
-    uint32_t least = 256;
-
-    while (least < 16 * (uint32_t)nranks) {
-        least *= 2;
-    }
-    return least;
-}
-
-/* Of the chunks or pair buffers that a rank fills. What a reader has read stays in its cache, and is slow to write again
- * until something else has taken its place there: so all that a reader reads of everybody is about as much as its
- * level-2 cache holds. */
-static uint64_t ring_bytes(int nranks)
-{
-    long cache = sysconf(_SC_LEVEL2_CACHE_SIZE);
-    uint64_t others = nranks > 1 ? (uint64_t)nranks - 1 : 1;
-    uint64_t least = cache > 0 ? (uint64_t)cache * 3 / 4 : LEAST_RING;
-
-    least = least < LEAST_RING ? LEAST_RING : least > MOST_RING ? MOST_RING : least;
-    return power_of_two_below(2 * ((least + others - 1) / others) - 1);
-}
-
-/* What the parameters ask for. Slots and chunks shrink as ranks grow in number: the memory of a node that one
- * communicator may take stays bounded. */
-static dma_geom_t wanted_geom(const dma_params_t *p, int nranks)
-{
-    uint64_t slot = p->slot_bytes, chunk = p->chunk_bytes, pair = LEAST_DEPTH * chunk, depth = p->chunk_depth;
-
-    if (nranks > 8) {
-        slot = slot * 8 / (uint64_t)nranks;
-    }
-    if (nranks > 16) {
-        chunk = chunk * 16 / (uint64_t)nranks;
-    }
-    if (nranks > 5) {
-        pair = pair * 4 / (uint64_t)(nranks - 1);
-    }
-    chunk = power_of_two_below(chunk < 4096 ? 4096 : chunk);
-    pair = power_of_two_below(pair < 1024 ? 1024 : pair);
-    if (!p->chunk_depth) {
-        uint64_t ring = ring_bytes(nranks);
-
-        depth = ring / chunk > LEAST_DEPTH ? ring / chunk : LEAST_DEPTH;
-        pair = pair < ring ? ring : pair;
-    }
-    return (dma_geom_t){
-        .ring_depth = power_of_two_below(p->ring_depth < 4 ? 4 : p->ring_depth),
-        .slot_bytes = power_of_two_below(slot < least_slot(nranks) ? least_slot(nranks) : slot),
-        .chunk_bytes = (uint32_t)chunk,
-        .chunk_depth = power_of_two_below(depth < 2 ? 2 : depth),
-        .pair_bytes = (uint32_t)pair,
-        .pair_depth = pair / chunk > LEAST_DEPTH ? (uint32_t)(pair / chunk) : LEAST_DEPTH,
-    };
-}
-
-/* Halves the largest part that may still shrink, slots down to `least`; false: there is none. Of buffers there are fewer
- * before they are smaller. */
-static bool shrink(dma_geom_t *g, int nranks, uint32_t least)
-{
-    bool deep = g->chunk_depth > LEAST_DEPTH, pair_deep = g->pair_depth > LEAST_DEPTH;
-    uint64_t chunks = deep || g->chunk_bytes > 4096 ? (uint64_t)g->chunk_bytes * g->chunk_depth : 0;
-    uint64_t pairs = g->pair_bytes > 1024 ? (uint64_t)g->pair_bytes * (uint64_t)(nranks - 1) : 0;
-    uint64_t slots = g->slot_bytes > least ? (uint64_t)g->slot_bytes * g->ring_depth : 0;
-
-    if (chunks && chunks >= pairs && chunks >= slots) {
-        g->chunk_depth /= deep ? 2 : 1;
-        g->chunk_bytes /= deep ? 1 : 2;
-    } else if (pairs && pairs >= slots) {
-        g->pair_bytes /= 2;
-        g->pair_depth /= pair_deep ? 2 : 1;
-    } else if (slots) {
-        g->slot_bytes /= 2;
-    } else {
-        return false;
-    }
-    return true;
-}
-
 /* Chunks or pair buffers, which nobody uses yet. */
 static void offer_region(const dma_comm_t *comm, setup_t *s)
 {
@@ -190,15 +97,15 @@ static void offer_region(const dma_comm_t *comm, setup_t *s)
 /* A block in the arena of this attempt. None is not an error: the hello says so to all. */
 static void get_block(dma_comm_t *comm, setup_t *s, char *why)
 {
-    dma_geom_t geom = comm->wanted.ring_depth ? comm->wanted : wanted_geom(&comm->proc->params, comm->nranks);
+    dma_geom_t geom = comm->wanted.ring_depth ? comm->wanted : dma_geom_wanted(&comm->proc->params, comm->nranks);
     /* a channel's slots have the size of its call, which perhaps fits nowhere else */
-    uint32_t least = comm->wanted.ring_depth ? geom.slot_bytes : least_slot(comm->nranks);
+    uint32_t least = comm->wanted.ring_depth ? geom.slot_bytes : dma_geom_least_slot(comm->nranks);
     dma_status_t status;
     size_t left;
 
     /* At most a quarter of what is left, if smaller buffers do: there are more communicators to come. */
     left = dma_proc_left(comm->proc);
-    while (dma_block_layout(&geom, comm->nranks).bytes > left / 4 && shrink(&geom, comm->nranks, least)) {
+    while (dma_block_layout(&geom, comm->nranks).bytes > left / 4 && dma_geom_shrink(&geom, comm->nranks, least)) {
     }
     if (s->attempt == 0) {
         status = dma_proc_arena(comm->proc, &s->arena, why);
@@ -214,7 +121,7 @@ static void get_block(dma_comm_t *comm, setup_t *s, char *why)
     pthread_mutex_lock(&comm->proc->lock);
     do {
         s->block = dma_window_block(s->arena, &geom, comm->nranks, s->first_seq);
-    } while (!s->block && shrink(&geom, comm->nranks, least));
+    } while (!s->block && dma_geom_shrink(&geom, comm->nranks, least));
     pthread_mutex_unlock(&comm->proc->lock);
     if (!s->block) {
         snprintf(why, DMA_WHY_BYTES, "its limit is reached");
@@ -379,22 +286,6 @@ void dma_setup_drop(dma_comm_t *comm)
     }
 }
 
-static bool power_of_two(uint32_t n)
-{
-    return n && !(n & (n - 1));
-}
-
-/* What comes from a peer is checked before it becomes an address. */
-static bool geom_valid(const dma_geom_t *g)
-{
-    const uint32_t most = 1u << 30;
-
-    return power_of_two(g->ring_depth) && power_of_two(g->chunk_depth) && power_of_two(g->pair_depth) &&
-           g->ring_depth >= 4 && g->ring_depth <= 65536 && g->chunk_depth <= 65536 && g->pair_depth <= 65536 &&
-           g->slot_bytes <= most && g->chunk_bytes <= most && g->pair_bytes <= most && g->slot_bytes % 64 == 0 &&
-           g->chunk_bytes % 64 == 0 && g->pair_bytes % 64 == 0;
-}
-
 void dma_setup_poison(dma_comm_t *comm, dma_status_t status)
 {
     setup_t *s = comm->setup;
@@ -422,7 +313,7 @@ static const char *meet(dma_comm_t *comm, setup_t *s, int r, bool *cross)
     if (!h->card.nonce) {
         return h->why;
     }
-    if (!geom_valid(&h->geom) || h->block % DMA_ARENA_ALIGN) {
+    if (!dma_geom_valid(&h->geom) || h->block % DMA_ARENA_ALIGN) {
         return "a rank's shared memory is laid out in a way that cannot be";
     }
     if (dma_registry_get(&h->card, &peer->mapping, &why) != DMA_OK) {

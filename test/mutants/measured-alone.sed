@@ -1,5 +1,5 @@
 # A rank goes by what it has measured itself.
 # file: ompi_coll_dma/task/setup.c
 # build: plain
-# tests: test_threads:measured
+# tests: test_measure:ranks_choose_alike
 s/dma_measure_adopt\(&comm->profile, s->measured, comm->nranks\)/dma_measure_adopt(\&comm->profile, s->measured + comm->rank, 1)/

@@ -3,6 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "libthreads.h"
 #include "libunit.h"
 #include "task/measure.h"
 
@@ -21,7 +22,7 @@ START_TEST(something_is_measured)
     ck_assert_uint_gt(m.page, 0);
     m = dma_measure_read(region, 0, (uint64_t)(uintptr_t)region);
     ck_assert(m.pull && !m.cross && !m.page);
-    m = dma_measure_read(region, getpid(), 64); /* nothing is there */
+    m = dma_measure_read(region, getppid(), 64); /* nothing is there */
     ck_assert(m.pull && !m.cross && !m.page);
     free(region);
 }
@@ -91,6 +92,58 @@ START_TEST(the_slowest_and_the_fastest)
 }
 END_TEST
 
+/* ---- between ranks ---- */
+
+/* Blocks of all sizes around what steers. */
+static void gathers(rank_t *r)
+{
+    enum { MOST = 150000 };
+    uint8_t *send = malloc(MOST), *recv = malloc((size_t)r->n * MOST);
+    dma_comm_t *comm = r->comms[0];
+
+    must(r, dma_comm_prepare(comm) == DMA_OK, "set-up: %s", dma_comm_reason(comm));
+    for (uint64_t tag = 1; tag <= 100; tag++) {
+        size_t bytes = (size_t)(tag * tag * tag) % MOST;
+        dma_side_t from = data_buffer(send, bytes), to = data_buffer(recv, bytes);
+        dma_status_t status;
+
+        data_fill(send, tag, r->rank, bytes);
+        status = data_allgather(comm, &from, &to);
+        must(r, status == DMA_OK, "%s: %s", dma_status_name(status), dma_comm_reason(comm));
+        data_check(r, recv, tag, bytes);
+    }
+    free(send);
+    free(recv);
+}
+
+static void no_region_of_rank_1(int rank, dma_params_t *params)
+{
+    params->measure = rank != 1;
+}
+
+static void not_wanted_by_rank_0(int rank, dma_params_t *params)
+{
+    params->measure = rank != 0;
+}
+
+/* What copies cost differs from run to run, and so do the plans; not from rank to rank. */
+START_TEST(ranks_choose_alike)
+{
+    void (*const tunes[])(int rank, dma_params_t *params) = {NULL, no_region_of_rank_1, not_wanted_by_rank_0};
+    static const int ranks[] = {2, 3, 4, 7};
+
+    for (int i = 0; i < 4; i++) {
+        job_t job = threads_job(ranks[i], gathers);
+
+        job.params.measure = 1;
+        job.params.arena_bytes = 8u << 20;
+        job.tune = tunes[_i];
+        threads_run(&job);
+        ck_assert_int_eq(reports_count("measured"), _i ? 0 : job.ncomms);
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("measure");
@@ -99,5 +152,6 @@ int main(void)
     unit_test(suite, all_adopt_the_means, 4);
     unit_loop(suite, no_rank_alone, 0, 7, 4);
     unit_test(suite, the_slowest_and_the_fastest, 4);
+    unit_loop(suite, ranks_choose_alike, 0, 3, 20);
     return unit_main(suite);
 }

@@ -97,36 +97,6 @@ START_TEST(setup_with_late_messages)
 }
 END_TEST
 
-static void no_region_of_rank_1(int rank, dma_params_t *params)
-{
-    params->measure = rank != 1;
-}
-
-static void not_wanted_by_rank_0(int rank, dma_params_t *params)
-{
-    params->measure = rank != 0;
-}
-
-/* What copies cost differs from run to run, and so do the plans; not from rank to rank. */
-START_TEST(measured)
-{
-    void (*const tunes[])(int rank, dma_params_t *params) = {NULL, no_region_of_rank_1, not_wanted_by_rank_0};
-    static const int ranks[] = {2, 3, 4, 7};
-    int calls = 100;
-
-    for (int i = 0; i < 4; i++) {
-        job_t job = threads_job(ranks[i], some_calls);
-
-        job.arg = &calls;
-        job.params.measure = 1;
-        job.params.arena_bytes = 8u << 20;
-        job.tune = tunes[_i];
-        threads_run(&job);
-        ck_assert_int_eq(reports_count("measured"), _i ? 0 : job.ncomms);
-    }
-}
-END_TEST
-
 /* Every variant alone, with every number of ranks. */
 START_TEST(blocking)
 {
@@ -610,7 +580,6 @@ int main(void)
     Suite *suite = suite_create("threads");
 
     unit_test(suite, setup_with_late_messages, 20);
-    unit_loop(suite, measured, 0, 3, 20);
     unit_loop(suite, blocking, 0, 5, 20);
     unit_test(suite, without_cross_memory, 20);
     unit_loop(suite, a_thousand_ahead, 2, 4, 20);
