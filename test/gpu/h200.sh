@@ -176,7 +176,7 @@ stage_sweep() {
     [ "$cores" -ge 16 ] || parallel=1
     for i in 1 2 3 4 5 6 7 8; do
         gpus=''
-        [ $((i % 4)) != 3 ] || gpus=2,3
+        [ $((i % 4)) != 3 ] || [ "$ranks" -lt 4 ] || gpus=2,3 # as many GPUs as ranks are what we may expect
         one_sweep $i $((i % 2 ? 2 : ranks)) $((100 + i)) "$share" $((i > 4 ? 50 : 100)) "$gpus" >>"$work/sweep.txt" &
         [ $((i % parallel)) != 0 ] || wait
     done
