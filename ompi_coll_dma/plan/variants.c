@@ -9,6 +9,7 @@ const dma_variant_t *const dma_variants[] = {
     &dma_variant_host_pipe,
     &dma_variant_host_pair,
     &dma_variant_host_cross,
+    &dma_variant_host_reach,
     &dma_variant_pcpy,
     &dma_variant_b2b,
     &dma_variant_bcst,
