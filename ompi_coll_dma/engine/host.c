@@ -420,7 +420,7 @@ static bool is_skipped(const dma_op_t *op, const dma_cursor_t *c)
 }
 
 /* Reads a peer's block where the peer says that it is. The word has been put there before the peer's ENTRY; the block
- * stays as it is until the peer has seen our LANDED. */
+ * stays as it is until the peer has seen our LANDED, or has failed. */
 static bool reach(const dma_run_t *run, const dma_op_t *op, uint64_t trip)
 {
     uint64_t addr, skip, bytes = covered(run, op, trip, &skip);
@@ -444,6 +444,8 @@ static __attribute__((noinline)) dma_status_t execute_way(dma_run_t *run, const 
         if (!reach(run, op, c->trip)) {
             c->refused = 1;
             c->trip = c->trips - 1; /* the owner learns it at the end */
+        } else if (dma_window_failed(run->window, op->src.rank)) {
+            return DMA_AGAIN; /* it has left the call, and changes its buffer: whoever waits for us finds the poison */
         } else if (c->trip + 1 < c->trips) {
             c->pc++;
             return DMA_AGAIN;

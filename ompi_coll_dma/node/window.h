@@ -131,6 +131,11 @@ void dma_window_completed(dma_window_t *w, uint32_t seq);
 /* Any rank's failure, or DMA_OK. */
 dma_status_t dma_window_poisoned(const dma_window_t *w);
 void dma_window_poison(dma_window_t *w, dma_status_t status);
+/* A rank has failed: what has been read of its memory by now may be anything. */
+static inline bool dma_window_failed(const dma_window_t *w, int rank)
+{
+    return atomic_load_explicit(&w->peers[rank].block->head.poison, memory_order_acquire) != 0;
+}
 /* The first rank whose process is gone, or -1. One system call per rank. */
 int dma_window_dead(const dma_window_t *w);
 

@@ -225,8 +225,8 @@ static uint64_t reach_cost(const dma_profile_t *p, const dma_plan_req_t *req, dm
     bool cached = req->bytes * (peers + 2) <= p->cache_bytes;
     dma_wide_t own = dma_profile_ps(req->bytes, cached ? p->copy_mbps : p->memory_mbps);
     dma_wide_t slot = dma_profile_ps(head, p->copy_mbps) + dma_profile_ps(head, p->pull_mbps);
-    dma_wide_t work = meetings * p->enter_ps + 2 * peers * p->peer_ps + own +
-                      peers * (slot + dma_build_cross_ps(p, tail, cached));
+    dma_wide_t work =
+        meetings * p->enter_ps + 2 * peers * p->peer_ps + own + peers * (slot + dma_build_cross_ps(p, tail, cached));
 
     choice->chunk = DMA_CROSS_CHUNK;
     return dma_profile_shared(p, work, req->ranks_per_core_x16, meetings);

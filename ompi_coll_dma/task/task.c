@@ -226,16 +226,16 @@ static void stream_on(dma_comm_t *comm, const dma_task_t *task)
 /* Blocks that this rank could not read went through shared memory, for the pairs concerned. */
 static void report_staged(dma_comm_t *comm, const dma_task_t *task)
 {
-    const dma_plan_t *plan = task->run.plan;
+    for (uint32_t i = 0; !comm->staged && i < task->run.plan->nprogs; i++) {
+        const dma_prog_t *prog = &task->run.plan->progs[i];
 
-    for (uint32_t i = 0; !comm->staged && i < plan->nprogs; i++) {
-        const dma_op_t *op = &plan->progs[i].ops[plan->progs[i].loop_first];
-
-        if (task->run.cursors[i].staged && op->src.base == DMA_BASE_REACH) {
-            comm->staged = true;
-            dma_proc_report(comm->proc, DMA_REPORT_WARN, "refused",
-                            "rank %d of %s could not read memory of rank %d; shared memory is used instead",
-                            comm->rank, comm->text, op->src.rank);
+        for (uint32_t k = 0; task->run.cursors[i].staged && k < prog->nops; k++) {
+            if (prog->ops[k].src.base == DMA_BASE_REACH) {
+                comm->staged = true;
+                dma_proc_report(comm->proc, DMA_REPORT_WARN, "refused",
+                                "rank %d of %s could not read memory of rank %d; shared memory is used instead",
+                                comm->rank, comm->text, prog->ops[k].src.rank);
+            }
         }
     }
 }

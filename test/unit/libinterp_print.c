@@ -158,9 +158,9 @@ static bool check_place(const subject_t *s, const dma_op_t *op, const dma_operan
     if (o->base == DMA_BASE_TEMP && op->len.part >= DMA_TAIL) {
         return bad(s->text, s->size, "scratch memory for a tail");
     }
-    if (o->base == DMA_BASE_BYTES &&
-        (op->code != DMA_OP_COPY || op->flags || op->len.kind != DMA_LEN_CONST ||
-         (op->len.len != sizeof(uint64_t) && op->len.len != 2 * sizeof(uint64_t)) || o->rank != s->plan->rank || (uint64_t)o->block >= s->send_blocks)) {
+    if (o->base == DMA_BASE_BYTES && (op->code != DMA_OP_COPY || op->flags || op->len.kind != DMA_LEN_CONST ||
+                                      (op->len.len != sizeof(uint64_t) && op->len.len != 2 * sizeof(uint64_t)) ||
+                                      o->rank != s->plan->rank || (uint64_t)o->block >= s->send_blocks)) {
         return bad(s->text, s->size, "a number of bytes is 8 bytes, of the own blocks");
     }
     if (o->base == DMA_BASE_REACH &&
@@ -259,8 +259,7 @@ static bool check_ways(const subject_t *s)
             bool ours = f->rank == s->plan->rank && op->code == DMA_OP_SIGNAL;
             bool theirs = f->peer == s->plan->rank && op->code == DMA_OP_WAIT;
 
-            if (f->kind != DMA_FLAG_LANDED || op->flags != (DMA_OP_DIRECT | DMA_OP_LAST) ||
-                (!ours && !theirs)) {
+            if (f->kind != DMA_FLAG_LANDED || op->flags != (DMA_OP_DIRECT | DMA_OP_LAST) || (!ours && !theirs)) {
                 return bad(s->text, s->size, "a way that ends with something else than one LANDED");
             }
             met++;
