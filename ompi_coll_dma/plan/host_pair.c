@@ -7,7 +7,7 @@
  * a place of the sender's slot, under the number of the block's bytes, which the receiver checks against its own; the tail
  * goes through the pair's ring in as many trips as it needs, often none.
  *
- *     place in the slot:   bytes of the block (8) | head
+ *     place in the slot:   bytes of the block (8) | its address (8), which host_reach wants | head
  *
  *     program 0           number and head of every block -> places; signal ENTRY; own block;
  *                         per peer: wait ENTRY, check its number, copy its head
@@ -19,9 +19,7 @@
  *
  * In an all-to-all of equal bytes the descriptors carry the number, and places hold heads alone.
  *
- * host_reach is the same but for the tails, and has the address of the block in the place too:
- *
- *     place in the slot:   bytes of the block (8) | its address (8) | head
+ * host_reach is the same but for the tails:
  *
  *     producer of p       per chunk of the tail for p:   in the last trip: wait LANDED(p, r)
  *     consumer of p       wait ENTRY of p; per chunk:    check the number, copy out of p's memory;
@@ -38,18 +36,18 @@
 #include "plan/variants.h"
 
 #define MIN_CHUNK 256
-#define MIN_PLACE 16 /* the number and some head, or the number and the address */
+#define MIN_PLACE 16 /* number and address */
 
-/* The place of one peer in a slot, its number included. */
+/* The place of one peer in a slot, its number included; copies like 16. */
 static uint64_t place_bytes(const dma_plan_req_t *req)
 {
-    return req->geom.slot_bytes / (req->nranks < 2 ? 1 : (uint64_t)req->nranks - 1) / 8 * 8;
+    return req->geom.slot_bytes / (req->nranks < 2 ? 1 : (uint64_t)req->nranks - 1) / 16 * 16;
 }
 
 /* What comes before the head. */
-static uint64_t number_bytes(const dma_plan_req_t *req, bool reach)
+static uint64_t number_bytes(const dma_plan_req_t *req)
 {
-    return req->coll == DMA_ALLTOALLV ? (reach ? 2 : 1) * sizeof(uint64_t) : 0;
+    return req->coll == DMA_ALLTOALLV ? 2 * sizeof(uint64_t) : 0;
 }
 
 static dma_operand_t place(const dma_plan_req_t *req, int owner, int reader, uint64_t offset)
@@ -75,9 +73,9 @@ static dma_len_t part_of(dma_len_kind_t kind, int block, dma_part_t part)
     return (dma_len_t){.kind = (uint8_t)kind, .part = (uint8_t)part, .len = (uint64_t)block};
 }
 
-static void build_heads(dma_build_t *b, const dma_plan_req_t *req, int rank, bool reach)
+static void build_heads(dma_build_t *b, const dma_plan_req_t *req, int rank)
 {
-    uint64_t number = number_bytes(req, reach);
+    uint64_t number = number_bytes(req);
 
     dma_build_prog(b);
     for (int k = 1; k < req->nranks; k++) {
@@ -147,7 +145,7 @@ static void build_consumer(dma_build_t *b, const dma_plan_req_t *req, int rank, 
 
 static dma_status_t build(const dma_plan_req_t *req, int rank, bool reach, dma_plan_t **plan)
 {
-    uint32_t peers = (uint32_t)req->nranks - 1, numbers = number_bytes(req, reach) ? 1 : 0;
+    uint32_t peers = (uint32_t)req->nranks - 1, numbers = number_bytes(req) ? 1 : 0;
     uint32_t heads = peers * (1 + numbers) + 1 + (req->in_place ? 0 : 1) + peers * (2 + numbers);
     uint32_t tails = peers * (3 + 4 + (req->in_place ? 1 : 0) + (reach ? 4 : 0));
     dma_build_t b;
@@ -158,8 +156,8 @@ static dma_status_t build(const dma_plan_req_t *req, int rank, bool reach, dma_p
         return status;
     }
     b.plan->streams = true;
-    b.plan->head = place_bytes(req) - number_bytes(req, reach);
-    build_heads(&b, req, rank, reach);
+    b.plan->head = place_bytes(req) - number_bytes(req);
+    build_heads(&b, req, rank);
     for (int k = 1; k < req->nranks; k++) {
         int p = dma_peer_rotated(rank, k, req->nranks);
 
@@ -220,7 +218,7 @@ static uint64_t pair_cost(const dma_profile_t *profile, const dma_plan_req_t *re
 /* Heads go through slots; tails cost a second meeting. */
 static uint64_t reach_cost(const dma_profile_t *p, const dma_plan_req_t *req, dma_choice_t *choice)
 {
-    uint64_t peers = (uint64_t)req->nranks - 1, room = place_bytes(req) - number_bytes(req, true);
+    uint64_t peers = (uint64_t)req->nranks - 1, room = place_bytes(req) - number_bytes(req);
     uint64_t head = req->bytes < room ? req->bytes : room, tail = req->bytes - head, meetings = tail ? 2 : 1;
     bool cached = req->bytes * (peers + 2) <= p->cache_bytes;
     dma_wide_t own = dma_profile_ps(req->bytes, cached ? p->copy_mbps : p->memory_mbps);

@@ -247,7 +247,7 @@ static size_t around(uint64_t *sizes, size_t n, uint64_t limit)
 }
 
 /* Sizes around every limit that a variant has in an operation of n ranks. */
-static size_t interesting(dma_coll_t coll, int n, dma_geom_t geom, bool reach, uint64_t *sizes)
+static size_t interesting(dma_coll_t coll, int n, dma_geom_t geom, uint64_t *sizes)
 {
     uint64_t others = n > 1 ? (uint64_t)n - 1 : 1, slot = geom.slot_bytes / others / 8 * 8, head = 0;
     size_t k = around(sizes, 0, 0);
@@ -256,7 +256,7 @@ static size_t interesting(dma_coll_t coll, int n, dma_geom_t geom, bool reach, u
         k = around(sizes, around(sizes, k, 32), DMA_LINE_BYTES);
         k = around(sizes, k, geom.slot_bytes);
     } else {
-        head = coll != DMA_ALLTOALLV ? slot : slot < 16 || !reach ? slot - 8 : slot - 16;
+        head = (coll == DMA_ALLTOALLV ? slot - 16 : slot) / 16 * 16;
         k = around(sizes, around(sizes, k, DMA_LINE_BYTES / others / 8 * 8), slot);
         k = around(sizes, k, head);
     }
@@ -294,7 +294,7 @@ START_TEST(every_variant)
         size_t nsizes;
         s.geom = geometry(2, s.n % 2 ? 2 : 4);
         s.ways = draw((uint32_t)s.n);
-        nsizes = interesting(s.coll, s.n, s.geom, dma_variants[s.variant] == &dma_variant_host_reach, sizes);
+        nsizes = interesting(s.coll, s.n, s.geom, sizes);
         for (size_t k = 0; k < nsizes; k++) {
             for (int p = 0; p < (gathers(s.coll) ? PLACINGS : MIXED); p++) {
                 if (s.n > 5 && (k + (size_t)s.n + (size_t)p) % (s.n > 9 ? 9 : 4)) {
