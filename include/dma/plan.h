@@ -32,7 +32,8 @@
  * it may be refused, for one pair of ranks and not for others. So a loop may have two ways: a trip runs its DIRECT
  * operations, and all trips are run again with the STAGED ones, chunks of a pair's buffer, if the reader has been refused.
  * Its SIGNAL(LANDED) among the DIRECT ones says so to the owner, who waits for it in such a loop of the same length. An
- * operation marked LAST is for the last trip of its way: no trips, no meeting.
+ * operation marked LAST is for the last trip of its way: no trips, no meeting. Where a loop is about no more than
+ * plan->staged bytes, it has the second way only.
  *
  * Heads and tails. Where ranks do not know each other's byte counts (all-to-all-v), the first plan->head bytes of every
  * block travel in a way that needs no agreement and the rest, of as many trips as it needs, perhaps none, in another: a
@@ -194,6 +195,7 @@ typedef struct dma_plan {
     bool streams;     /* uses CHUNK or PAIR buffers, or peers' memory: one such call at a time on a communicator */
     bool gpu;         /* has programs for engine queues: all but the first */
     uint64_t head;    /* bytes of a block that are its head */
+    uint64_t staged;  /* bytes that are not worth a reading; at most a pair's buffer; 0: no loop has two ways */
     uint32_t variant; /* index into the algorithm table */
     uint32_t nprogs;
     dma_prog_t *progs;

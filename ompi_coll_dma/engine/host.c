@@ -518,7 +518,9 @@ static dma_status_t host_start(dma_run_t *run)
         if (has_loop(prog)) {
             uint64_t skip, bytes = dma_run_length(run, &prog->loop_len, &skip);
 
-            c->trips = bytes ? (bytes + run->chunk - 1) / run->chunk : 0; /* small blocks are spared the division */
+            c->staged = bytes <= plan->staged;
+            /* small blocks are spared the division */
+            c->trips = !bytes ? 0 : c->staged ? 1 : (bytes + run->chunk - 1) / run->chunk;
         }
     }
     run->live = plan->gpu ? 1 : plan->nprogs;

@@ -25,6 +25,9 @@
  *     consumer of p       wait ENTRY of p; per chunk:    check the number, copy out of p's memory;
  *                                                        in the last trip: signal LANDED(r, p)
  *
+ * A tail that fits into one buffer of the ring and has at most DIRECT_FROM bytes goes through the ring: a system call and a
+ * second meeting cost more.
+ *
  * ENTRY (release, acquire) brings the reader number, address, head and what p has in its send buffer; LANDED tells p that
  * its send buffer has been read, and p does not complete before. The place needs neither: the ring's acknowledgement keeps
  * it. Both ranks of a pair know whether there is a tail, and without one do what host_pair does, with no second meeting. A
@@ -35,8 +38,9 @@
 #include "plan/profile.h"
 #include "plan/variants.h"
 
-#define MIN_CHUNK 256
-#define MIN_PLACE 16 /* number and address */
+#define MIN_CHUNK   256
+#define DIRECT_FROM 8192 /* measured between core complexes: two copies of so much take about what a reading does */
+#define MIN_PLACE   16   /* number and address */
 
 /* The place of one peer in a slot, its number included; copies like 16. */
 static uint64_t place_bytes(const dma_plan_req_t *req)
@@ -143,6 +147,13 @@ static void build_consumer(dma_build_t *b, const dma_plan_req_t *req, int rank, 
     dma_build_loop_end(b);
 }
 
+static uint64_t staged_bytes(const dma_plan_req_t *req)
+{
+    uint64_t buffer = req->geom.pair_bytes / req->geom.pair_depth;
+
+    return buffer < DIRECT_FROM ? buffer : DIRECT_FROM;
+}
+
 static dma_status_t build(const dma_plan_req_t *req, int rank, bool reach, dma_plan_t **plan)
 {
     uint32_t peers = (uint32_t)req->nranks - 1, numbers = number_bytes(req) ? 1 : 0;
@@ -157,6 +168,7 @@ static dma_status_t build(const dma_plan_req_t *req, int rank, bool reach, dma_p
     }
     b.plan->streams = true;
     b.plan->head = place_bytes(req) - number_bytes(req);
+    b.plan->staged = reach ? staged_bytes(req) : 0;
     build_heads(&b, req, rank);
     for (int k = 1; k < req->nranks; k++) {
         int p = dma_peer_rotated(rank, k, req->nranks);

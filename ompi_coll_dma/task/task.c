@@ -229,7 +229,7 @@ static void report_staged(dma_comm_t *comm, const dma_task_t *task)
     for (uint32_t i = 0; !comm->staged && i < task->run.plan->nprogs; i++) {
         const dma_prog_t *prog = &task->run.plan->progs[i];
 
-        for (uint32_t k = 0; task->run.cursors[i].staged && k < prog->nops; k++) {
+        for (uint32_t k = 0; task->run.cursors[i].refused && k < prog->nops; k++) {
             if (prog->ops[k].src.base == DMA_BASE_REACH) {
                 comm->staged = true;
                 dma_proc_report(comm->proc, DMA_REPORT_WARN, "refused",

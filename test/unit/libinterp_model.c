@@ -162,8 +162,17 @@ bool world_refuses(const world_t *w, int call, int reader, int owner)
     return w->job->seed % 2 && mix64(key) % 3 == 0;
 }
 
-bool world_goes_staged(const world_t *w, int call, const dma_prog_t *prog)
+bool world_only_staged(const world_t *w, int call, int rank, const dma_prog_t *prog)
 {
+    return prog->loop_first < prog->nops &&
+           world_length(w, call, rank, &prog->loop_len) <= world_part(w, call, rank)->plan->staged;
+}
+
+bool world_goes_staged(const world_t *w, int call, int rank, const dma_prog_t *prog)
+{
+    if (world_only_staged(w, call, rank, prog)) {
+        return true;
+    }
     for (uint32_t i = prog->loop_first; i < prog->nops; i++) {
         const dma_op_t *op = &prog->ops[i];
 
@@ -224,7 +233,7 @@ static int64_t chunks_produced(const world_t *w, int call, int rank, dma_flag_t 
             const dma_op_t *op = &prog->ops[i];
             bool loop = i >= prog->loop_first && i <= prog->loop_last, staged = op->flags & DMA_OP_STAGED;
             int64_t trips = (int64_t)world_trips(w, call, rank, prog, staged);
-            if (staged && !world_goes_staged(w, call, prog)) {
+            if (staged && !world_goes_staged(w, call, rank, prog)) {
                 continue;
             }
             if (op->code == DMA_OP_SIGNAL && op->flag.kind == kind &&

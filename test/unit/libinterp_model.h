@@ -89,8 +89,10 @@ uint64_t world_trips(const world_t *w, int call, int rank, const dma_prog_t *pro
 uint64_t world_chunk(const world_t *w, int call, bool staged);
 /* The reading of a peer's block is refused in a call; the world decides. */
 bool world_refuses(const world_t *w, int call, int reader, int owner);
-/* The blocks of a program whose first way is refused go the second. */
-bool world_goes_staged(const world_t *w, int call, const dma_prog_t *prog);
+/* The bytes of a loop are few: it has the second way only. */
+bool world_only_staged(const world_t *w, int call, int rank, const dma_prog_t *prog);
+/* That, or its first way is refused. */
+bool world_goes_staged(const world_t *w, int call, int rank, const dma_prog_t *prog);
 /* Where the bytes that a length means begin in a block. */
 uint64_t world_skip(const world_t *w, int call, int rank, const dma_len_t *len);
 /* Where a flag's value 0 of a call is: flags of streams count positions. */

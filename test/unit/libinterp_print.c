@@ -265,6 +265,12 @@ static bool check_ways(const subject_t *s)
             met++;
         }
     }
+    if (!marked && s->plan->staged) {
+        return bad(s->text, s->size, "a loop without a second way");
+    }
+    if (s->plan->staged && s->plan->staged > s->geom->pair_bytes / s->geom->pair_depth) {
+        return bad(s->text, s->size, "a second way of more than one buffer");
+    }
     if (marked && (marked != prog->loop_last - prog->loop_first + 1 || met != 1 || !s->geom->pair_depth)) {
         return bad(s->text, s->size, "a loop of half a way");
     }

@@ -357,7 +357,7 @@ static step_t queue_wait(machine_t *m, queue_t *q, const dma_op_t *op)
         q->seen[op->flag.rank] = m->w.ticks[q->who.comp] + 1;
     }
     if (op->flags & DMA_OP_DIRECT) {
-        q->refused = world_goes_staged(&m->w, q->who.call, q->prog);
+        q->refused = world_goes_staged(&m->w, q->who.call, q->who.rank, q->prog);
     }
     m->w.report->waits++;
     queue_next(m, q);
@@ -374,7 +374,7 @@ static bool is_skipped(const machine_t *m, queue_t *q, const dma_op_t *op)
         return true;
     }
     if (op->code == DMA_OP_COPY && op->src.base == DMA_BASE_REACH && last) {
-        q->refused = world_goes_staged(&m->w, q->who.call, q->prog);
+        q->refused = world_goes_staged(&m->w, q->who.call, q->who.rank, q->prog);
         return q->refused;
     }
     return false;
