@@ -38,7 +38,9 @@ static inline char *dma_blocks_addr(const dma_blocks_t *b, uint64_t block)
 /* Where a program stands. */
 typedef struct dma_cursor {
     uint32_t pc;
-    uint32_t ended;
+    uint8_t ended;
+    uint8_t refused; /* the direct way: the block could not be read */
+    uint8_t staged;  /* on the second way */
     uint64_t trip, trips;
 } dma_cursor_t;
 

@@ -27,6 +27,14 @@
  * The PAIR buffers are such a stream for every ordered pair of ranks, of what the one sends to the other alone, with
  * PAIR_PRODUCED and PAIR_CONSUMED; the two ranks of a pair know its base.
  *
+ * Ways. Where the blocks of a peer are that are for us is not known here, unless the peer has told: BYTES of 16 bytes are
+ * a number of bytes and the block's address, and a REACH operand is the block whose address stands in that place. Reading
+ * it may be refused, for one pair of ranks and not for others. So a loop may have two ways: a trip runs its DIRECT
+ * operations, and all trips are run again with the STAGED ones, chunks of a pair's buffer, if the reader has been refused.
+ * Its SIGNAL(LANDED) among the DIRECT ones says so to the owner, who waits for it in such a loop of the same length. An
+ * operation marked LAST is for the last trip of its way: no trips, no meeting. Where a loop is about no more than
+ * plan->staged bytes, it has the second way only.
+ *
  * Heads and tails. Where ranks do not know each other's byte counts (all-to-all-v), the first plan->head bytes of every
  * block travel in a way that needs no agreement and the rest, of as many trips as it needs, perhaps none, in another: a
  * length may mean a block's head or its tail. In the tail, trips count from its begin, and so do user buffers.
@@ -45,7 +53,7 @@
  * Reuse. A rank's LINE and SLOT of a call are not overwritten before every rank of the communicator has completed the
  * call (the ring's acknowledgement sees to that, builders need not). CHUNK buffers are reused within and across calls:
  * their producer waits for CONSUMED. A send buffer may be read by peers only until its owner completes: whoever reads a
- * peer's SEND must signal, and the owner must wait. The interpreter in test/unit checks all of this.
+ * peer's SEND or REACH must signal, and the owner must wait. The interpreter in test/unit checks all of this.
  */
 #ifndef DMA_PLAN_H
 #define DMA_PLAN_H
@@ -86,7 +94,8 @@ typedef enum dma_base {
     DMA_BASE_SLOT,  /* the slot that belongs to a rank's descriptor, geom.slot_bytes */
     DMA_BASE_CHUNK, /* geom.chunk_depth chunk buffers of a rank, geom.chunk_bytes each */
     DMA_BASE_PAIR,  /* geom.pair_depth buffers of a rank for the reader `block`, geom.pair_bytes in all */
-    DMA_BASE_BYTES, /* the 64-bit number of bytes of send block `block` */
+    DMA_BASE_BYTES, /* the 64-bit number of bytes of send block `block`; then its address, where 16 bytes are meant */
+    DMA_BASE_REACH, /* block `block` of the send buffer of `rank`, whose address stands in its SLOT at `offset` */
     DMA_BASE_TEMP,  /* private scratch of this rank */
     DMA_BASE_COUNT
 } dma_base_t;
@@ -143,10 +152,13 @@ typedef struct dma_flag_ref {
 } dma_flag_ref_t;
 
 #define DMA_OP_CHUNKED 0x1 /* covers one chunk per trip of the loop */
+#define DMA_OP_LAST    0x2 /* in the last trip only */
+#define DMA_OP_DIRECT  0x4 /* of the first way */
+#define DMA_OP_STAGED  0x8 /* of the second */
 
 typedef struct dma_op {
     uint8_t code;  /* dma_op_code_t */
-    uint8_t flags; /* DMA_OP_CHUNKED */
+    uint8_t flags; /* DMA_OP_CHUNKED, ... */
     dma_flag_ref_t flag;
     int32_t value; /* WAIT, SIGNAL: plus the trip when chunked */
     dma_len_t len; /* copies: the bytes, or the block whose chunks are meant */
@@ -183,6 +195,7 @@ typedef struct dma_plan {
     bool streams;     /* uses CHUNK or PAIR buffers, or peers' memory: one such call at a time on a communicator */
     bool gpu;         /* has programs for engine queues: all but the first */
     uint64_t head;    /* bytes of a block that are its head */
+    uint64_t staged;  /* bytes that are not worth a reading; at most a pair's buffer; 0: no loop has two ways */
     uint32_t variant; /* index into the algorithm table */
     uint32_t nprogs;
     dma_prog_t *progs;

@@ -74,6 +74,27 @@ static inline bool is_cross(const dma_run_t *run, const dma_op_t *op)
     return op->src.base == DMA_BASE_SEND && op->src.rank != run->plan->rank && op->code <= DMA_OP_COPY2;
 }
 
+static uint64_t chunk_of(const dma_run_t *run, bool staged)
+{
+    const dma_geom_t *geom = &run->window->geom;
+
+    return staged ? geom->pair_bytes / geom->pair_depth : run->chunk;
+}
+
+/* The bytes of its block that an operation covers in a trip, and where in the block they begin. */
+static inline uint64_t covered(const dma_run_t *run, const dma_op_t *op, uint64_t trip, uint64_t *skip)
+{
+    uint64_t bytes = dma_run_length(run, &op->len, skip);
+
+    if (op->flags & DMA_OP_CHUNKED) {
+        uint64_t chunk = chunk_of(run, op->flags & DMA_OP_STAGED), done = trip * chunk;
+
+        bytes = bytes <= done ? 0 : bytes - done < chunk ? bytes - done : chunk;
+        *skip += done;
+    }
+    return bytes;
+}
+
 /* Reads a peer's send buffer. Failure is not an error of the call: all ranks learn of it with DONE and repeat the call
  * through staging. */
 static void cross(dma_run_t *run, const dma_op_t *op, char *dst, uint64_t skip, uint64_t bytes)
@@ -149,19 +170,14 @@ static inline void copy_plain(dma_run_t *run, const dma_op_t *op)
 
 static __attribute__((noinline)) void copy(dma_run_t *run, const dma_op_t *op, uint64_t trip)
 {
-    uint64_t skip, bytes = dma_run_length(run, &op->len, &skip);
+    uint64_t skip, bytes = covered(run, op, trip, &skip);
     char *dst;
 
-    if (op->flags & DMA_OP_CHUNKED) {
-        uint64_t done = trip * run->chunk;
-
-        bytes = bytes <= done ? 0 : bytes - done < run->chunk ? bytes - done : run->chunk;
-        skip += done;
-    }
     if (op->src.base == DMA_BASE_BYTES) {
-        uint64_t word = dma_blocks_bytes(&run->send, (uint64_t)op->src.block);
+        uint64_t block = (uint64_t)op->src.block;
+        uint64_t words[] = {dma_blocks_bytes(&run->send, block), (uintptr_t)dma_blocks_addr(&run->send, block)};
 
-        memcpy(address(run, &op->dst[0], trip, 0), &word, sizeof(word));
+        memcpy(address(run, &op->dst[0], trip, 0), words, bytes);
         return;
     }
     dst = address(run, &op->dst[0], trip, skip);
@@ -396,17 +412,87 @@ static dma_status_t run_straight(dma_run_t *run, const dma_prog_t *prog, dma_cur
     return status;
 }
 
+/* ---- loops with two ways ---- */
+
+static bool is_skipped(const dma_op_t *op, const dma_cursor_t *c)
+{
+    return (op->flags & DMA_OP_LAST && c->trip + 1 < c->trips) || (op->flags & DMA_OP_DIRECT && c->staged) ||
+           (op->flags & DMA_OP_STAGED && !c->staged);
+}
+
+/* Reads a peer's block where the peer says that it is. The word has been put there before the peer's ENTRY; the block
+ * stays as it is until the peer has seen our LANDED, or has failed. */
+static bool reach(const dma_run_t *run, const dma_op_t *op, uint64_t trip)
+{
+    uint64_t addr, skip, bytes = covered(run, op, trip, &skip);
+
+    memcpy(&addr, dma_window_slot(run->window, op->src.rank, run->seq) + op->src.offset, sizeof(addr));
+    return dma_cross_read(run->window->peers[op->src.rank].pid, near(run, &op->dst[0]) + skip, addr + skip, bytes) ==
+           DMA_OK;
+}
+
+/* An operation of one of the ways. One chunk of the first is enough for a turn: it has no flag to stop at. */
+static __attribute__((noinline)) dma_status_t execute_way(dma_run_t *run, const dma_op_t *op, dma_cursor_t *c)
+{
+    bool landed = op->flags & DMA_OP_DIRECT && op->flag.kind == DMA_FLAG_LANDED;
+    dma_pair_line_t *line;
+    dma_status_t status;
+
+    if (is_skipped(op, c)) {
+        return DMA_OK;
+    }
+    if (op->code == DMA_OP_COPY && op->src.base == DMA_BASE_REACH) {
+        if (!reach(run, op, c->trip)) {
+            c->refused = 1;
+            c->trip = c->trips - 1; /* the owner learns it at the end */
+        } else if (dma_window_failed(run->window, op->src.rank)) {
+            return DMA_AGAIN; /* it has left the call, and changes its buffer: whoever waits for us finds the poison */
+        } else if (c->trip + 1 < c->trips) {
+            c->pc++;
+            return DMA_AGAIN;
+        }
+        return DMA_OK;
+    }
+    if (!landed) {
+        return execute(run, op, c->trip);
+    }
+    line = dma_window_pair(run->window, op->flag.rank, op->flag.peer);
+    if (op->code == DMA_OP_SIGNAL && c->refused) {
+        atomic_store_explicit(&line->denied, run->seq, memory_order_relaxed); /* ordered by `landed`: a release */
+    }
+    status = execute(run, op, c->trip);
+    if (op->code == DMA_OP_WAIT && status == DMA_OK) {
+        c->refused = atomic_load_explicit(&line->denied, memory_order_relaxed) == run->seq; /* `landed`: an acquire */
+    }
+    return status;
+}
+
+/* All trips are over. True: those of the second way begin. */
+static inline bool begin_staged(const dma_run_t *run, const dma_prog_t *prog, dma_cursor_t *c)
+{
+    uint64_t skip, chunk;
+
+    if (!c->refused || c->staged) {
+        return false;
+    }
+    chunk = chunk_of(run, true);
+    c->staged = 1;
+    c->trip = 0;
+    c->trips = (dma_run_length(run, &prog->loop_len, &skip) + chunk - 1) / chunk;
+    return true;
+}
+
 static dma_status_t run_loop(dma_run_t *run, const dma_prog_t *prog, dma_cursor_t *c)
 {
     while (c->pc < prog->nops) {
         const dma_op_t *op = &prog->ops[c->pc];
         dma_status_t status;
 
-        if (c->pc == prog->loop_first && c->trip == c->trips) {
+        if (c->pc == prog->loop_first && c->trip == c->trips && !begin_staged(run, prog, c)) {
             c->pc = prog->loop_last + 1;
             continue;
         }
-        status = execute(run, op, c->trip);
+        status = op->flags & (DMA_OP_DIRECT | DMA_OP_STAGED) ? execute_way(run, op, c) : execute(run, op, c->trip);
         if (status != DMA_OK) {
             return status;
         }
@@ -433,7 +519,9 @@ static dma_status_t host_start(dma_run_t *run)
         if (has_loop(prog)) {
             uint64_t skip, bytes = dma_run_length(run, &prog->loop_len, &skip);
 
-            c->trips = bytes ? (bytes + run->chunk - 1) / run->chunk : 0; /* small blocks are spared the division */
+            c->staged = bytes <= plan->staged;
+            /* small blocks are spared the division */
+            c->trips = !bytes ? 0 : c->staged ? 1 : (bytes + run->chunk - 1) / run->chunk;
         }
     }
     run->live = plan->gpu ? 1 : plan->nprogs;

@@ -122,7 +122,8 @@ dma_status_t dma_window_poisoned(const dma_window_t *w)
 
 void dma_window_poison(dma_window_t *w, dma_status_t status)
 {
-    atomic_store_explicit(&w->own->head.poison, (int32_t)status, memory_order_relaxed);
+    /* an exchange: the caller's buffers, which peers may be reading, are its own again only after that */
+    atomic_exchange_explicit(&w->own->head.poison, (int32_t)status, memory_order_seq_cst);
 }
 
 int dma_window_dead(const dma_window_t *w)

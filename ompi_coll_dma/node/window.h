@@ -6,7 +6,7 @@
  *           will carry the number soon
  *     128   stream line: PRODUCED                          written by the owner, polled by all readers of its stream
  *     192   done line: DONE, refused                       written by the owner, polled by all
- *     256   pair lines, one per rank, 64 bytes: CONSUMED | LANDED | PAIR_PRODUCED | PAIR_CONSUMED
+ *     256   pair lines, one per rank, 64 bytes: CONSUMED | LANDED | PAIR_PRODUCED | PAIR_CONSUMED | denied
  *                                                          written by the owner, polled by that peer
  *     ...   ready line, agreed line, and one queue line for each engine queue that a rank may have (as many as ranks),
  *           64 bytes each: what GPUs' engines poll and write is 32 bits wide
@@ -64,7 +64,8 @@ typedef struct dma_pair_line {
     _Atomic uint64_t landed;
     _Atomic uint64_t pair_produced;
     _Atomic uint64_t pair_consumed;
-    char pad[32];
+    _Atomic uint64_t denied; /* a seq: the writer could not read this peer's memory in that call; ordered by `landed` */
+    char pad[24];
 } dma_pair_line_t;
 
 typedef struct dma_block {
@@ -130,6 +131,11 @@ void dma_window_completed(dma_window_t *w, uint32_t seq);
 /* Any rank's failure, or DMA_OK. */
 dma_status_t dma_window_poisoned(const dma_window_t *w);
 void dma_window_poison(dma_window_t *w, dma_status_t status);
+/* A rank has failed: what has been read of its memory by now may be anything. */
+static inline bool dma_window_failed(const dma_window_t *w, int rank)
+{
+    return atomic_load_explicit(&w->peers[rank].block->head.poison, memory_order_acquire) != 0;
+}
 /* The first rank whose process is gone, or -1. One system call per rank. */
 int dma_window_dead(const dma_window_t *w);
 

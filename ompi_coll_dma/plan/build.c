@@ -111,9 +111,17 @@ void dma_build_signal(dma_build_t *b, uint8_t flags, dma_flag_ref_t flag, int32_
     *append(b) = (dma_op_t){.code = DMA_OP_SIGNAL, .flags = flags, .flag = flag, .value = value};
 }
 
-void dma_build_check(dma_build_t *b, dma_operand_t number, dma_len_t expected)
+void dma_build_check(dma_build_t *b, uint8_t flags, dma_operand_t number, dma_len_t expected)
 {
-    *append(b) = (dma_op_t){.code = DMA_OP_CHECK, .src = number, .len = expected};
+    *append(b) = (dma_op_t){.code = DMA_OP_CHECK, .flags = flags, .src = number, .len = expected};
+}
+
+dma_wide_t dma_build_cross_ps(const dma_profile_t *p, uint64_t bytes, bool cached)
+{
+    uint64_t calls = (bytes + DMA_CROSS_CHUNK - 1) / DMA_CROSS_CHUNK;
+
+    return (dma_wide_t)calls * p->cross_ps + (dma_wide_t)((bytes + 4095) / 4096) * p->cross_page_ps +
+           dma_profile_ps(bytes, cached ? p->cross_mbps : dma_profile_least(p->cross_mbps, p->memory_mbps));
 }
 
 uint64_t dma_build_gpu_cost(const dma_plan_req_t *req, dma_gpu_family_t family, uint32_t queues)

@@ -11,6 +11,9 @@
 
 #include "dma/plan.h"
 #include "plan/gpu_cost.h"
+#include "plan/profile.h"
+
+#define DMA_CROSS_CHUNK 1048576 /* bytes per system call: progress is made between two */
 
 typedef struct dma_build {
     dma_plan_t *plan;
@@ -35,10 +38,13 @@ void dma_build_swap(dma_build_t *b, dma_operand_t one, dma_operand_t other, dma_
 void dma_build_wait(dma_build_t *b, uint8_t flags, dma_flag_ref_t flag, int32_t value);
 void dma_build_signal(dma_build_t *b, uint8_t flags, dma_flag_ref_t flag, int32_t value);
 
-void dma_build_check(dma_build_t *b, dma_operand_t number, dma_len_t expected);
+void dma_build_check(dma_build_t *b, uint8_t flags, dma_operand_t number, dma_len_t expected);
 
 /* What a GPU plan of a family, on so many queues, takes the request. */
 uint64_t dma_build_gpu_cost(const dma_plan_req_t *req, dma_gpu_family_t family, uint32_t queues);
+
+/* What it takes to read a block of a peer's memory. */
+dma_wide_t dma_build_cross_ps(const dma_profile_t *p, uint64_t bytes, bool cached);
 
 static inline dma_operand_t dma_at(dma_base_t base, int rank, int block)
 {

@@ -12,8 +12,6 @@
 #include "plan/profile.h"
 #include "plan/variants.h"
 
-#define MAX_CHUNK 1048576 /* bytes per system call: progress is made between two */
-
 static dma_status_t build(const dma_plan_req_t *req, int rank, dma_plan_t **plan)
 {
     int n = req->nranks, own = req->coll == DMA_ALLTOALL ? rank : 0; /* the block of a send buffer that is for us */
@@ -66,13 +64,10 @@ static uint64_t cost(const dma_profile_t *p, const dma_plan_req_t *req, dma_choi
     uint64_t peers = (uint64_t)req->nranks - 1, share = req->ranks_per_core_x16;
     bool cached = req->bytes * (peers + 2) <= p->cache_bytes;
     dma_wide_t own = dma_profile_ps(req->bytes, cached ? p->copy_mbps : p->memory_mbps);
-    uint64_t calls = (req->bytes + MAX_CHUNK - 1) / MAX_CHUNK;
-    dma_wide_t pull =
-        (dma_wide_t)calls * p->cross_ps + (dma_wide_t)((req->bytes + 4095) / 4096) * p->cross_page_ps +
-        dma_profile_ps(req->bytes, cached ? p->cross_mbps : dma_profile_least(p->cross_mbps, p->memory_mbps));
+    dma_wide_t pull = dma_build_cross_ps(p, req->bytes, cached);
     dma_wide_t work = 2 * p->enter_ps + 2 * peers * p->peer_ps + own + peers * pull;
 
-    choice->chunk = MAX_CHUNK;
+    choice->chunk = DMA_CROSS_CHUNK;
     /* two meetings: entry and leaving */
     return dma_profile_shared(p, work, share, 2);
 }

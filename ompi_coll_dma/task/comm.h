@@ -125,6 +125,7 @@ struct dma_comm {
     dma_profile_t profile;
     dma_plan_req_t req;           /* the agreed part of every request */
     int forced;                   /* variant, or -1 */
+    bool staged;                  /* it has been said that this rank could not read a peer's memory */
     bool share;                   /* more ranks than cores: switch rather than spin */
     uint64_t seq;                 /* of the last task */
     uint64_t *stream;             /* by rank: chunks put into its stream so far; then the same of */

@@ -201,13 +201,15 @@ static void stream_on(dma_comm_t *comm, const dma_task_t *task)
 {
     for (uint32_t i = 0; i < task->run.plan->nprogs; i++) {
         const dma_prog_t *prog = &task->run.plan->progs[i];
-        uint64_t trips = task->run.cursors[i].trips;
+        const dma_cursor_t *c = &task->run.cursors[i];
+        uint64_t trips = c->trips;
 
         for (uint32_t k = 0; trips && k < prog->nops; k++) {
             const dma_op_t *op = &prog->ops[k];
             bool signal = op->code == DMA_OP_SIGNAL;
 
-            if ((!signal && op->code != DMA_OP_WAIT) || !(op->flags & DMA_OP_CHUNKED)) {
+            if ((!signal && op->code != DMA_OP_WAIT) || !(op->flags & DMA_OP_CHUNKED) ||
+                (op->flags & DMA_OP_STAGED && !c->staged)) {
                 continue;
             }
             if (op->flag.kind == DMA_FLAG_PRODUCED) {
@@ -221,12 +223,30 @@ static void stream_on(dma_comm_t *comm, const dma_task_t *task)
     }
 }
 
+/* Blocks that this rank could not read went through shared memory, for the pairs concerned. */
+static void report_staged(dma_comm_t *comm, const dma_task_t *task)
+{
+    for (uint32_t i = 0; !comm->staged && i < task->run.plan->nprogs; i++) {
+        const dma_prog_t *prog = &task->run.plan->progs[i];
+
+        for (uint32_t k = 0; task->run.cursors[i].refused && k < prog->nops; k++) {
+            if (prog->ops[k].src.base == DMA_BASE_REACH) {
+                comm->staged = true;
+                dma_proc_report(comm->proc, DMA_REPORT_WARN, "refused",
+                                "rank %d of %s could not read memory of rank %d; shared memory is used instead",
+                                comm->rank, comm->text, prog->ops[k].src.rank);
+            }
+        }
+    }
+}
+
 /* A run has ended. Some rank could not read a peer's memory: all have learned it, none uses it any more on this
  * communicator, and the call is done again through staging, which is harmless since nobody has returned from it. */
 static dma_status_t finish(dma_comm_t *comm, dma_task_t *task)
 {
     if (task->run.plan->streams) {
         stream_on(comm, task);
+        report_staged(comm, task);
     }
     if (comm->streaming == task) {
         comm->streaming = NULL;

@@ -88,6 +88,7 @@ if [ $quick = 1 ]; then
     sweep_run 2 250 "$ucx"
     sweep_run 3 200 "$ucx"
     sweep_run 3 100 "$ob1 --mca coll_dma_variant host_cross"
+    sweep_run 3 100 "$ob1 --mca coll_dma_variant host_reach"
     sweep_run 3 100 "$ob1 --mca coll_dma_arena_bytes 0" -l bp
     sweep_run 3 100 "$ob1 --mca coll_dma_arena_bytes 67108864" -t 4
     finish
@@ -110,7 +111,7 @@ sweep_run 2 800 "$ucx"
 sweep_run 3 700 "$ucx"
 sweep_run 4 500 "$ucx"
 sweep_run 7 150 "$ucx"
-for variant in host_line host_slot host_pipe host_pair host_cross; do
+for variant in host_line host_slot host_pipe host_pair host_cross host_reach; do
     sweep_run 2 300 "$ob1 --mca coll_dma_variant $variant"
     sweep_run 3 250 "$ob1 --mca coll_dma_variant $variant"
     sweep_run 5 100 "$ob1 --mca coll_dma_variant $variant"
@@ -134,6 +135,7 @@ sweep_run 4 200 "$ob1" -t 4 -l b
 refused="$ob1 --mca btl_vader_single_copy_mechanism none --mca smsc ^cma,knem,xpmem -x UCX_TLS=^cma -x LD_PRELOAD=$shim -x DMA_BREAK_READ=1:150"
 sweep_run 3 200 "$refused"
 sweep_run 3 200 "$refused --mca coll_dma_variant host_cross"
+sweep_run 3 200 "$refused --mca coll_dma_variant host_reach"
 sweep_run 2 700 "$spin"
 sweep_run 3 200 "$spin"
 sweep_run 4 100 "$spin"

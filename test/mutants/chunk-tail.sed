@@ -2,4 +2,4 @@
 # file: ompi_coll_dma/engine/host.c
 # build: plain
 # tests: test_threads:blocking
-s/bytes = bytes <= done \? 0 : bytes - done < run->chunk \? bytes - done : run->chunk/bytes = run->chunk/
+s/bytes = bytes <= done \? 0 : bytes - done < chunk \? bytes - done : chunk/bytes = chunk/

@@ -2,4 +2,4 @@
 # file: ompi_coll_dma/node/window.c
 # build: plain
 # tests: test_errors:send_and_receive_side_disagree
-s/^    atomic_store_explicit\(&w->own->head.poison.*$//
+s/^    atomic_exchange_explicit\(&w->own->head.poison.*$//

@@ -23,7 +23,7 @@ large() {
 ok 'all operations, all forms' large 120 "$counts"
 ok 'through shared memory' large 30 --mca coll_dma_cross_memory 0 "$counts" some
 ok 'by messages' large 30 --mca coll_dma_arena_bytes 0 "$counts" some
-for variant in host_pipe host_pair host_cross; do
+for variant in host_pipe host_pair host_cross host_reach; do
     ok "$variant" large 30 --mca coll_dma_variant $variant "$counts" some
 done
 finish

@@ -60,7 +60,8 @@ static void enter(machine_t *m, int rank)
         memcpy(q->who.clock, clock, w->ncomp * sizeof(uint32_t));
         q->prog = &part->plan->progs[i];
         q->seen = calloc((size_t)w->n, sizeof(uint32_t));
-        q->trips = world_trips(w, call, rank, q->prog);
+        q->staged = world_only_staged(w, call, rank, q->prog);
+        q->trips = world_trips(w, call, rank, q->prog, q->staged);
         if (q->prog->loop_first == 0 && q->prog->nops && q->trips == 0) {
             q->who.pc = q->prog->loop_last + 1;
         }

@@ -22,6 +22,7 @@ typedef struct queue {
     piece_t pending[PENDING_MAX];
     uint32_t npending, stale;
     bool ended, starved;
+    bool refused, staged; /* of a loop with two ways */
 } queue_t;
 
 typedef struct net_step {

@@ -148,9 +148,44 @@ uint64_t world_skip(const world_t *w, int call, int rank, const dma_len_t *len)
     return len->part == DMA_TAIL ? world_part(w, call, rank)->plan->head : 0;
 }
 
-uint64_t world_trips(const world_t *w, int call, int rank, const dma_prog_t *prog)
+uint64_t world_chunk(const world_t *w, int call, bool staged)
 {
-    uint64_t chunk = w->job->calls[call].chunk;
+    const dma_geom_t *g = &w->job->geom;
+
+    return staged ? g->pair_bytes / g->pair_depth : w->job->calls[call].chunk;
+}
+
+bool world_refuses(const world_t *w, int call, int reader, int owner)
+{
+    uint64_t key = w->job->seed ^ (uint64_t)call << 52 ^ (uint64_t)reader << 44 ^ (uint64_t)owner << 36;
+
+    return w->job->seed % 2 && mix64(key) % 3 == 0;
+}
+
+bool world_only_staged(const world_t *w, int call, int rank, const dma_prog_t *prog)
+{
+    return prog->loop_first < prog->nops &&
+           world_length(w, call, rank, &prog->loop_len) <= world_part(w, call, rank)->plan->staged;
+}
+
+bool world_goes_staged(const world_t *w, int call, int rank, const dma_prog_t *prog)
+{
+    if (world_only_staged(w, call, rank, prog)) {
+        return true;
+    }
+    for (uint32_t i = prog->loop_first; i < prog->nops; i++) {
+        const dma_op_t *op = &prog->ops[i];
+
+        if (op->flags & DMA_OP_DIRECT && op->flag.kind == DMA_FLAG_LANDED) {
+            return world_refuses(w, call, op->flag.rank, op->flag.peer);
+        }
+    }
+    return false;
+}
+
+uint64_t world_trips(const world_t *w, int call, int rank, const dma_prog_t *prog, bool staged)
+{
+    uint64_t chunk = world_chunk(w, call, staged);
 
     if (prog->loop_first >= prog->nops || !chunk) {
         return 0;
@@ -194,10 +229,13 @@ static int64_t chunks_produced(const world_t *w, int call, int rank, dma_flag_t 
 
     for (uint32_t p = 0; p < plan->nprogs; p++) {
         const dma_prog_t *prog = &plan->progs[p];
-        int64_t trips = (int64_t)world_trips(w, call, rank, prog);
         for (uint32_t i = 0; i < prog->nops; i++) {
             const dma_op_t *op = &prog->ops[i];
-            bool loop = i >= prog->loop_first && i <= prog->loop_last;
+            bool loop = i >= prog->loop_first && i <= prog->loop_last, staged = op->flags & DMA_OP_STAGED;
+            int64_t trips = (int64_t)world_trips(w, call, rank, prog, staged);
+            if (staged && !world_goes_staged(w, call, rank, prog)) {
+                continue;
+            }
             if (op->code == DMA_OP_SIGNAL && op->flag.kind == kind &&
                 (kind == DMA_FLAG_PRODUCED || op->flag.peer == peer) && (!loop || trips)) {
                 int64_t value = op->value + (op->flags & DMA_OP_CHUNKED ? trips - 1 : 0);
@@ -245,6 +283,18 @@ region_t *world_region(const world_t *w, int call, int base, int rank, int64_t b
     default:
         return NULL;
     }
+}
+
+region_t *world_block_at(const world_t *w, int call, int rank, uint64_t address)
+{
+    for (int b = 0; b < world_send_blocks(w, call, rank); b++) {
+        region_t *r = world_region(w, call, DMA_BASE_SEND, rank, b);
+
+        if ((uintptr_t)r->data == address) {
+            return r;
+        }
+    }
+    return NULL;
 }
 
 void region_name(const region_t *r, char *text, size_t size)
@@ -300,9 +350,9 @@ static void part_open(world_t *w, int call, int rank)
     part->words = calloc((size_t)n, sizeof(region_t));
     for (int b = 0; b < world_send_blocks(w, call, rank); b++) {
         region_t *r = world_region(w, call, DMA_BASE_SEND, rank, b);
-        uint64_t number = world_send_bytes(w, call, rank, b);
-        region_open(&part->words[b], DMA_BASE_BYTES, call, rank, b, sizeof(number));
-        memcpy(part->words[b].data, &number, sizeof(number));
+        uint64_t words[] = {world_send_bytes(w, call, rank, b), (uintptr_t)r->data};
+        region_open(&part->words[b], DMA_BASE_BYTES, call, rank, b, sizeof(words));
+        memcpy(part->words[b].data, words, sizeof(words));
         for (uint64_t i = 0; i < r->bytes; i++) {
             r->data[i] = user_byte(w, call, rank, gather ? 0 : b, i);
         }

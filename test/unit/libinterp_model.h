@@ -43,7 +43,7 @@ typedef struct flag {
 typedef struct part {
     const dma_plan_t *plan;
     region_t *send, *recv;  /* blocks; in place: send is NULL */
-    region_t *temp, *words; /* words: the number of bytes of every send block */
+    region_t *temp, *words; /* words: the number of bytes of every send block, and where it is */
     uint32_t *clock;        /* of the completion */
     int64_t base;           /* chunks that the rank has put into its stream in earlier calls, */
     int64_t *pairs;         /* and into its stream for every rank */
@@ -84,7 +84,15 @@ void world_close(world_t *w);
 part_t *world_part(const world_t *w, int call, int rank);
 /* Bytes that a length means to a rank in a call. */
 uint64_t world_length(const world_t *w, int call, int rank, const dma_len_t *len);
-uint64_t world_trips(const world_t *w, int call, int rank, const dma_prog_t *prog);
+uint64_t world_trips(const world_t *w, int call, int rank, const dma_prog_t *prog, bool staged);
+/* Bytes per trip of the first way, or of the staged one. */
+uint64_t world_chunk(const world_t *w, int call, bool staged);
+/* The reading of a peer's block is refused in a call; the world decides. */
+bool world_refuses(const world_t *w, int call, int reader, int owner);
+/* The bytes of a loop are few: it has the second way only. */
+bool world_only_staged(const world_t *w, int call, int rank, const dma_prog_t *prog);
+/* That, or its first way is refused. */
+bool world_goes_staged(const world_t *w, int call, int rank, const dma_prog_t *prog);
 /* Where the bytes that a length means begin in a block. */
 uint64_t world_skip(const world_t *w, int call, int rank, const dma_len_t *len);
 /* Where a flag's value 0 of a call is: flags of streams count positions. */
@@ -107,6 +115,8 @@ uint64_t world_send_bytes(const world_t *w, int call, int rank, int block);
 uint64_t world_recv_bytes(const world_t *w, int call, int rank, int block);
 /* The region behind an operand; NULL when there is none. */
 region_t *world_region(const world_t *w, int call, int base, int rank, int64_t block);
+/* The send block of a rank that is at an address. */
+region_t *world_block_at(const world_t *w, int call, int rank, uint64_t address);
 void region_name(const region_t *r, char *text, size_t size);
 
 /* Checks an access against all earlier ones and remembers it. */

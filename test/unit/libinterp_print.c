@@ -4,10 +4,12 @@
 #include <inttypes.h>
 #include <stdarg.h>
 
+#define WAYS (DMA_OP_DIRECT | DMA_OP_STAGED)
+
 static const char *const code_names[] = {"COPY", "COPY2", "SWAP", "WAIT", "SIGNAL", "CHECK", "STAMP", "SEND", "RECV"};
 static const char *const flag_names[] = {"ENTRY",         "PRODUCED", "CONSUMED", "PAIR_PRODUCED",
                                          "PAIR_CONSUMED", "DONE",     "LANDED",   "QUEUE"};
-static const char *const base_names[] = {"send", "recv", "line", "slot", "chunk", "pair", "bytes", "temp"};
+static const char *const base_names[] = {"send", "recv", "line", "slot", "chunk", "pair", "bytes", "reach", "temp"};
 
 _Static_assert(sizeof(code_names) / sizeof(char *) == DMA_OP_COUNT, "a name per code");
 _Static_assert(sizeof(flag_names) / sizeof(char *) == DMA_FLAG_COUNT, "a name per flag");
@@ -43,10 +45,12 @@ static int print_len(char *text, size_t size, const dma_len_t *len)
 
 void interp_print_op(const dma_op_t *op, char *text, size_t size)
 {
-    char dst[2][64], src[64], len[48], flag[64];
-    const char *chunked = op->flags & DMA_OP_CHUNKED ? " chunked" : "";
+    char dst[2][64], src[64], len[48], flag[64], chunked[40];
     const char *code = op->code < DMA_OP_COUNT ? code_names[op->code] : "?";
 
+    snprintf(chunked, sizeof(chunked), "%s%s%s%s", op->flags & DMA_OP_CHUNKED ? " chunked" : "",
+             op->flags & DMA_OP_LAST ? " last" : "", op->flags & DMA_OP_DIRECT ? " direct" : "",
+             op->flags & DMA_OP_STAGED ? " staged" : "");
     print_operand(dst[0], sizeof(dst[0]), &op->dst[0]);
     print_operand(dst[1], sizeof(dst[1]), &op->dst[1]);
     print_operand(src, sizeof(src), &op->src);
@@ -64,7 +68,7 @@ void interp_print_op(const dma_op_t *op, char *text, size_t size)
         snprintf(text, size, "COPY2 %s, %s <- %s, %s%s", dst[0], dst[1], src, len, chunked);
         break;
     case DMA_OP_CHECK:
-        snprintf(text, size, "CHECK %s, %s", src, len);
+        snprintf(text, size, "CHECK %s, %s%s", src, len, chunked);
         break;
     case DMA_OP_STAMP:
         snprintf(text, size, "STAMP %s", dst[0]);
@@ -154,10 +158,15 @@ static bool check_place(const subject_t *s, const dma_op_t *op, const dma_operan
     if (o->base == DMA_BASE_TEMP && op->len.part >= DMA_TAIL) {
         return bad(s->text, s->size, "scratch memory for a tail");
     }
-    if (o->base == DMA_BASE_BYTES &&
-        (op->code != DMA_OP_COPY || op->flags || op->len.kind != DMA_LEN_CONST || op->len.len != sizeof(uint64_t) ||
-         o->rank != s->plan->rank || (uint64_t)o->block >= s->send_blocks)) {
+    if (o->base == DMA_BASE_BYTES && (op->code != DMA_OP_COPY || op->flags || op->len.kind != DMA_LEN_CONST ||
+                                      (op->len.len != sizeof(uint64_t) && op->len.len != 2 * sizeof(uint64_t)) ||
+                                      o->rank != s->plan->rank || (uint64_t)o->block >= s->send_blocks)) {
         return bad(s->text, s->size, "a number of bytes is 8 bytes, of the own blocks");
+    }
+    if (o->base == DMA_BASE_REACH &&
+        (op->code != DMA_OP_COPY || op->flags != (DMA_OP_CHUNKED | DMA_OP_DIRECT) || op->len.kind != DMA_LEN_RECV ||
+         o->rank == s->plan->rank || o->block != s->plan->rank || s->plan->coll != DMA_ALLTOALLV)) {
+        return bad(s->text, s->size, "a peer's block of unknown place is read directly, in a loop, by whom it is for");
     }
     return true;
 }
@@ -169,7 +178,7 @@ static bool check_operand(const subject_t *s, const dma_op_t *op, const dma_oper
     bool stream = o->base == DMA_BASE_CHUNK || o->base == DMA_BASE_PAIR;
 
     if (o->base >= DMA_BASE_COUNT || o->rank < 0 || o->rank >= plan->nranks || o->block < 0 ||
-        (write && o->base == DMA_BASE_BYTES)) {
+        (write && (o->base == DMA_BASE_BYTES || o->base == DMA_BASE_REACH))) {
         return bad(s->text, s->size, "no such operand: base %u rank %d block %d", o->base, o->rank, o->block);
     }
     if (o->base == DMA_BASE_TEMP && o->rank != plan->rank) {
@@ -178,7 +187,7 @@ static bool check_operand(const subject_t *s, const dma_op_t *op, const dma_oper
     if (user && o->rank != plan->rank && plan->coll == DMA_ALLTOALLV && !plan->gpu) {
         return bad(s->text, s->size, "nobody knows where the blocks of rank %d are", o->rank);
     }
-    if (!plan->streams && (stream || (user && o->rank != plan->rank))) {
+    if (!plan->streams && (stream || o->base == DMA_BASE_REACH || (user && o->rank != plan->rank))) {
         return bad(s->text, s->size, "uses a stream or a peer's memory but does not say so");
     }
     return check_place(s, op, o) && (!stream || check_stream(s, op, o, write));
@@ -208,7 +217,7 @@ static bool check_check(const subject_t *s, const dma_op_t *op)
 {
     bool place = op->src.base == DMA_BASE_LINE || op->src.base == DMA_BASE_SLOT || op->src.base == DMA_BASE_TEMP;
 
-    if (op->flags || !place || op->len.kind != DMA_LEN_RECV || op->len.part != DMA_WHOLE) {
+    if ((op->flags & ~DMA_OP_DIRECT) || !place || op->len.kind != DMA_LEN_RECV || op->len.part != DMA_WHOLE) {
         return bad(s->text, s->size, "compares something else with something else");
     }
     return true;
@@ -234,17 +243,51 @@ static bool check_queue(const dma_plan_t *plan, uint32_t p, char *text, size_t s
     return prog->nops || p == 0 || bad(text, size, "queue %u is empty", p);
 }
 
+/* A loop with two ways: each operation is of one of them, and the two ranks meet once, behind the first. */
+static bool check_ways(const subject_t *s)
+{
+    const dma_prog_t *prog = s->prog;
+    uint32_t marked = 0, met = 0;
+
+    for (uint32_t i = prog->loop_first; i < prog->nops && i <= prog->loop_last; i++) {
+        const dma_op_t *op = &prog->ops[i];
+        const dma_flag_ref_t *f = &op->flag;
+        bool flag = op->code == DMA_OP_WAIT || op->code == DMA_OP_SIGNAL;
+
+        marked += (op->flags & WAYS) == DMA_OP_DIRECT || (op->flags & WAYS) == DMA_OP_STAGED;
+        if (flag && op->flags & DMA_OP_DIRECT) {
+            bool ours = f->rank == s->plan->rank && op->code == DMA_OP_SIGNAL;
+            bool theirs = f->peer == s->plan->rank && op->code == DMA_OP_WAIT;
+
+            if (f->kind != DMA_FLAG_LANDED || op->flags != (DMA_OP_DIRECT | DMA_OP_LAST) || (!ours && !theirs)) {
+                return bad(s->text, s->size, "a way that ends with something else than one LANDED");
+            }
+            met++;
+        }
+    }
+    if (!marked && s->plan->staged) {
+        return bad(s->text, s->size, "a loop without a second way");
+    }
+    if (s->plan->staged && s->plan->staged > s->geom->pair_bytes / s->geom->pair_depth) {
+        return bad(s->text, s->size, "a second way of more than one buffer");
+    }
+    if (marked && (marked != prog->loop_last - prog->loop_first + 1 || met != 1 || !s->geom->pair_depth)) {
+        return bad(s->text, s->size, "a loop of half a way");
+    }
+    return true;
+}
+
 static bool check_op(const subject_t *s, const dma_op_t *op, bool in_loop)
 {
     bool copy = op->code <= DMA_OP_SWAP, net = op->code == DMA_OP_SEND || op->code == DMA_OP_RECV;
     bool flag = net || op->code == DMA_OP_WAIT || op->code == DMA_OP_SIGNAL, check = op->code == DMA_OP_CHECK;
     const dma_len_t *loop = &s->prog->loop_len;
 
-    if (op->code >= DMA_OP_COUNT || (op->flags & ~DMA_OP_CHUNKED)) {
+    if (op->code >= DMA_OP_COUNT || (op->flags & ~(DMA_OP_CHUNKED | DMA_OP_LAST | WAYS))) {
         return bad(s->text, s->size, "unknown operation");
     }
-    if ((op->flags & DMA_OP_CHUNKED) && !in_loop) {
-        return bad(s->text, s->size, "chunked outside of the loop");
+    if (op->flags && !in_loop) {
+        return bad(s->text, s->size, "chunked, or of some trips, outside of the loop");
     }
     if (flag && !check_flag(s, &op->flag)) {
         return false;
@@ -289,6 +332,9 @@ bool interp_check_plan(const dma_plan_t *plan, const dma_geom_t *geom, char *tex
             (loop && !check_len(&s, &prog->loop_len))) {
             return bad(text, size, "queue %u: loop %u..%u of %u operations", p, prog->loop_first, prog->loop_last,
                        prog->nops);
+        }
+        if (loop && !check_ways(&s)) {
+            return bad(text, size, "queue %u: %s", p, what);
         }
         for (uint32_t i = 0; i < prog->nops; i++) {
             bool in_loop = loop && i >= prog->loop_first && i <= prog->loop_last;

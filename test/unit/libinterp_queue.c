@@ -104,6 +104,26 @@ static bool stream_access(machine_t *m, const queue_t *q, region_t *r, int64_t p
     return true;
 }
 
+/* The block of a peer whose address stands in the peer's slot. */
+static region_t *reached(machine_t *m, queue_t *q, const dma_op_t *op, const dma_operand_t *o)
+{
+    dma_operand_t word = {.base = DMA_BASE_SLOT, .rank = o->rank, .offset = o->offset};
+    uint64_t at, address;
+    region_t *region;
+    const uint8_t *src = operand(m, q, op, &word, sizeof(address), false, &region, &at);
+
+    if (!src) {
+        return NULL;
+    }
+    memcpy(&address, src, sizeof(address));
+    region = world_block_at(&m->w, q->who.call, o->rank, address);
+    if (!region || region->block != o->block) {
+        fail_at(m, q, INTERP_BOUNDS, "no address of that block is there");
+        return NULL;
+    }
+    return region;
+}
+
 /* Where an operand is; NULL (and the report filled) when it may not be touched. */
 uint8_t *operand(machine_t *m, queue_t *q, const dma_op_t *op, const dma_operand_t *o, uint64_t n, bool write,
                  region_t **region, uint64_t *at)
@@ -118,13 +138,20 @@ uint8_t *operand(machine_t *m, queue_t *q, const dma_op_t *op, const dma_operand
         position = world_stream_base(w, q->who.call, o) + (int64_t)q->who.trip;
         block = o->base == DMA_BASE_CHUNK ? position % w->job->geom.chunk_depth
                                           : block * w->job->geom.pair_depth + position % w->job->geom.pair_depth;
-    } else if (chunked) {
-        *at += q->who.trip * w->job->calls[q->who.call].chunk;
+    } else if (chunked && o->base != DMA_BASE_SLOT) {
+        *at += q->who.trip * world_chunk(w, q->who.call, op->flags & DMA_OP_STAGED);
     }
-    if (o->base == DMA_BASE_SEND || o->base == DMA_BASE_RECV) {
+    if (o->base == DMA_BASE_SEND || o->base == DMA_BASE_RECV || o->base == DMA_BASE_REACH) {
         *at += world_skip(w, q->who.call, q->who.rank, &op->len);
     }
-    *region = world_region(w, q->who.call, o->base, o->rank, block);
+    if (o->base == DMA_BASE_REACH) {
+        *at -= o->offset; /* which is where the address is */
+        if (!(*region = reached(m, q, op, o))) {
+            return NULL;
+        }
+    } else {
+        *region = world_region(w, q->who.call, o->base, o->rank, block);
+    }
     if (!*region) {
         fail_at(m, q, INTERP_BOUNDS, "no such operand");
         return NULL;
@@ -171,7 +198,7 @@ static void piece_run(machine_t *m, queue_t *q, uint32_t i)
 uint64_t op_bytes(machine_t *m, const queue_t *q, const dma_op_t *op)
 {
     uint64_t total = world_length(&m->w, q->who.call, q->who.rank, &op->len), start;
-    uint64_t chunk = m->w.job->calls[q->who.call].chunk;
+    uint64_t chunk = world_chunk(&m->w, q->who.call, op->flags & DMA_OP_STAGED);
 
     if (op->code == DMA_OP_STAMP) {
         return sizeof(uint64_t);
@@ -264,13 +291,19 @@ static bool entry_check(machine_t *m, queue_t *q, int peer)
            size_check(m, q, peer, peer, world_send_bytes(&m->w, q->who.call, peer, block));
 }
 
-static void queue_next(queue_t *q)
+static void queue_next(machine_t *m, queue_t *q)
 {
     const dma_prog_t *p = q->prog;
+    bool end = q->who.pc == p->loop_last && p->loop_first < p->nops;
 
-    if (q->who.pc == p->loop_last && p->loop_first < p->nops && q->who.trip + 1 < q->trips) {
+    if (end && q->who.trip + 1 < q->trips) {
         q->who.pc = p->loop_first;
         q->who.trip++;
+    } else if (end && q->refused && !q->staged) {
+        q->who.pc = p->loop_first;
+        q->who.trip = 0;
+        q->trips = world_trips(&m->w, q->who.call, q->who.rank, p, true);
+        q->staged = true;
     } else {
         q->who.pc++;
     }
@@ -323,9 +356,28 @@ static step_t queue_wait(machine_t *m, queue_t *q, const dma_op_t *op)
         }
         q->seen[op->flag.rank] = m->w.ticks[q->who.comp] + 1;
     }
+    if (op->flags & DMA_OP_DIRECT) {
+        q->refused = world_goes_staged(&m->w, q->who.call, q->who.rank, q->prog);
+    }
     m->w.report->waits++;
-    queue_next(q);
+    queue_next(m, q);
     return STEP_RAN;
+}
+
+/* Not in this trip, not on this way, or refused: nothing happens but that the reader knows. */
+static bool is_skipped(const machine_t *m, queue_t *q, const dma_op_t *op)
+{
+    bool last = q->who.trip + 1 >= q->trips;
+
+    if ((op->flags & DMA_OP_LAST && !last) || (op->flags & DMA_OP_DIRECT && q->staged) ||
+        (op->flags & DMA_OP_STAGED && !q->staged)) {
+        return true;
+    }
+    if (op->code == DMA_OP_COPY && op->src.base == DMA_BASE_REACH && last) {
+        q->refused = world_goes_staged(&m->w, q->who.call, q->who.rank, q->prog);
+        return q->refused;
+    }
+    return false;
 }
 
 step_t queue_step(machine_t *m, queue_t *q)
@@ -342,6 +394,10 @@ step_t queue_step(machine_t *m, queue_t *q)
     }
     if (!op) {
         return queue_end(m, q);
+    }
+    if (is_skipped(m, q, op)) {
+        queue_next(m, q);
+        return STEP_RAN;
     }
     switch (op->code) {
     case DMA_OP_WAIT:
@@ -370,7 +426,7 @@ step_t queue_step(machine_t *m, queue_t *q)
         ok = copy_issue(m, q, op);
     }
     if (ok) {
-        queue_next(q);
+        queue_next(m, q);
     }
     return ok ? STEP_RAN : STEP_FAILED;
 }

@@ -256,7 +256,7 @@ static size_t interesting(dma_coll_t coll, int n, dma_geom_t geom, uint64_t *siz
         k = around(sizes, around(sizes, k, 32), DMA_LINE_BYTES);
         k = around(sizes, k, geom.slot_bytes);
     } else {
-        head = coll == DMA_ALLTOALLV ? slot - 8 : slot;
+        head = (coll == DMA_ALLTOALLV ? slot - 16 : slot) / 16 * 16;
         k = around(sizes, around(sizes, k, DMA_LINE_BYTES / others / 8 * 8), slot);
         k = around(sizes, k, head);
     }
@@ -275,7 +275,7 @@ static bool only_out_of_place(int variant, dma_coll_t coll)
 {
     const dma_variant_t *v = dma_variants[variant];
 
-    return (v == &dma_variant_host_cross && coll == DMA_ALLTOALL) ||
+    return (v == &dma_variant_host_cross && coll == DMA_ALLTOALL) || v == &dma_variant_host_reach ||
            (v->gpu && !gathers(coll) && !only_in_place(variant));
 }
 
