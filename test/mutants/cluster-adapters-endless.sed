@@ -2,4 +2,4 @@
 # file: ompi_coll_dma/plan/cluster_cost.c
 # build: plain
 # tests: test_cluster:testbed
-s/time_of\(bytes \* users \/ rails,/time_of(bytes,/
+s/users \? bytes \* users \/ rails : 0/users ? bytes : 0/

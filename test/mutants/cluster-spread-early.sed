@@ -2,4 +2,4 @@
 # file: ompi_coll_dma/plan/cluster_gather.c
 # build: plain
 # tests: test_cluster:every_algorithm
-s/c < carried \? had \+ c \+ 1/c < carried ? had + c/
+s/had \+ \(c \+ step < carried \? c \+ step : carried\)/had + (c + step < carried ? c : carried ? carried - 1 : 0)/

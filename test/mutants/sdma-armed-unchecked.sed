@@ -1,5 +1,5 @@
 # A fault of an armed program is not noticed.
-# file: ompi_coll_dma/engine/sdma/engine.c
+# file: ompi_coll_dma/engine/sdma/arm.c
 # build: plain
 # tests: test_sdma_engine:armed_queues_that_fault
-s/if \(b->waiting\[i\] \&\& dma_queue_check/if (false \&\& dma_queue_check/
+s/if \(dma_queue_check\(b->waiting/if (false \&\& dma_queue_check(b->waiting/
