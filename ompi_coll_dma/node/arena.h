@@ -48,7 +48,8 @@ dma_status_t dma_arena_create(dma_arena_kind_t kind, size_t bytes, const char *d
                               const char **what);
 void dma_arena_destroy(dma_arena_t *arena);
 
-/* A block that begins with `zeroed` bytes of zero but for `readers`, or NULL when there is no room even after taking retired blocks back. */
+/* A block that begins with `zeroed` bytes of zero but for `readers`, or NULL when there is no room even after taking
+ * retired blocks back. */
 void *dma_arena_alloc(dma_arena_t *arena, size_t bytes, size_t zeroed, uint32_t readers);
 /* The owner is done with it; the memory comes back when the readers are. */
 void dma_arena_retire(dma_arena_t *arena, void *block);

@@ -107,8 +107,7 @@ bool dma_measure_adopt(dma_profile_t *profile, const dma_measured_t *measured, i
         sum.page += m->page;
     }
     profile->copy_mbps = rate(PIECE, sum.copy / (uint64_t)n);
-    profile->pull_mbps = rate(PIECE, sum.pull / (uint64_t)n);
-    profile->pull_mbps = profile->pull_mbps < profile->copy_mbps ? profile->pull_mbps : profile->copy_mbps;
+    profile->pull_mbps = dma_profile_least(rate(PIECE, sum.pull / (uint64_t)n), profile->copy_mbps);
     /* To write what another core has just read cannot be tried here before that core has. Where a line comes slowly, writing
      * is as much slower again: 8 GB/s beside 37 and 60 for copies, and 2 beside 16. */
     profile->push_mbps = profile->pull_mbps * profile->pull_mbps / profile->copy_mbps / 3;
