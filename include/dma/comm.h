@@ -41,6 +41,7 @@ typedef struct dma_params {
     double entry_timeout;    /* give up on a peer that has not entered after this long; 0: never */
     double timeout;          /* an engine that has work and has not moved for this long is broken */
     uint32_t local_procs;    /* processes of the job on this node */
+    bool yield;              /* who waits gives its core up */
     char engine[16];         /* for device memory: this one; "" or "auto": the best that works; "none" */
     char queues[16];         /* of the engine sdma: from this provider; "" or "auto": the best that works */
     char gpu_variant[32];    /* (agreed) as `variant`, for device memory */

@@ -147,4 +147,5 @@ void mca_coll_dma_params(dma_params_t *params)
     params->gpu_profile = path(params->gpu_profile);
     params->sysfs = path(params->sysfs);
     params->local_procs = (uint32_t)ompi_process_info.num_local_peers + 1;
+    params->yield = opal_progress_yield_when_idle;
 }

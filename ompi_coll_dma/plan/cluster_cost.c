@@ -1,9 +1,9 @@
 /*
  * The cost model of calls between nodes.
  *
- * A call is a way of steps: messages one after another, each a latency, two times a core's work and its bytes through an
- * adapter that some ranks share, and collectives inside the node, each a start and its bytes. Where both go on at the same
- * time the slower counts, and of the other its first step. Every node is taken to have as many ranks as the largest.
+ * A call is a way of steps: messages one after another, each a latency, two times a core's work, of which some is for every
+ * byte, and its bytes through an adapter that some ranks share, and collectives inside the node, each a start and its bytes.
+ * Where both go on at the same time the slower counts, and of the other its first step. Every node is taken to have as many ranks as the largest.
  *
  * Large blocks travel in chunks: an adapter is busy from the first to the last of them, and only the first chunk has a
  * latency, or where it goes around the nodes one at each.
@@ -30,6 +30,16 @@ static shape_t shape_of(const dma_net_profile_t *net, const dma_layout_t *l, uin
                      .chunks = bytes ? (bytes - 1) / chunk + 1 : 1};
 }
 
+static wide_t more(wide_t a, wide_t b)
+{
+    return a > b ? a : b;
+}
+
+static wide_t parts(wide_t all, wide_t part)
+{
+    return part ? (all + part - 1) / part : 0;
+}
+
 /* Rates are bytes per microsecond. */
 static wide_t time_of(wide_t bytes, uint64_t mbps)
 {
@@ -45,12 +55,22 @@ static wide_t wire(const shape_t *s, wide_t bytes, uint64_t users)
     return bytes > s->net->burst_bytes ? time_of(bytes - s->net->burst_bytes, s->net->nic_mbps) : 0;
 }
 
-/* Each of `users` ranks of a node sends `n` messages and receives as many, one after the other without waiting. */
-static wide_t messages(const shape_t *s, wide_t n, uint64_t users)
+/* A core's work for `n` messages that are sent, with so many bytes in all of them, and as many that are received. */
+static wide_t traffic(const shape_t *s, wide_t n, wide_t bytes)
 {
-    wide_t work = 2 * n * s->net->message_ps, shared = work * s->net->core_ranks * users / s->size;
+    return 2 * (n * s->net->message_ps + time_of(bytes, s->net->stack_mbps));
+}
 
-    return shared > work ? shared : work;
+/* Ranks of a node have so much work altogether, one of them `most`: without waiting, but for the cores that they share. */
+static wide_t cores(const shape_t *s, wide_t most, wide_t all)
+{
+    return more(most, all * s->net->core_ranks / s->size);
+}
+
+/* Each of them has as much. */
+static wide_t each(const shape_t *s, wide_t work)
+{
+    return cores(s, work, work * s->size);
 }
 
 /* A collective inside the node that brings every rank so many bytes from each other, over links that work side by side. */
@@ -79,21 +99,17 @@ static uint64_t rounds(uint64_t nodes)
     return n;
 }
 
-static wide_t more(wide_t a, wide_t b)
-{
-    return a > b ? a : b;
-}
-
 /* All that is spread inside the node: the blocks of every node, a chunk at a time. */
 static wide_t spread(const shape_t *s)
 {
     return ((s->chunks - 1) * inside(s, 0) + inside(s, s->m)) * s->nodes;
 }
 
-/* What cores have to do for `n` messages of each rank; where ranks share them, the spreading takes its turn with these. */
-static wide_t work(const shape_t *s, wide_t n)
+/* What cores have to do for the chunks of so many blocks that each rank sends; where ranks share them, the spreading takes
+ * its turn with these. */
+static wide_t work(const shape_t *s, wide_t blocks)
 {
-    return messages(s, n, s->size) + (s->net->core_ranks > 1 ? spread(s) : 0);
+    return each(s, traffic(s, blocks * s->chunks, blocks * s->m)) + (s->net->core_ranks > 1 ? spread(s) : 0);
 }
 
 /* Chunks of all other nodes' blocks land one after the other and are spread, those of our own node at once: what is slower,
@@ -106,8 +122,8 @@ static uint64_t walk(const shape_t *s, wide_t net)
 uint64_t dma_cluster_cost_ring(const dma_net_profile_t *net, const dma_layout_t *l, dma_coll_t coll, uint64_t bytes)
 {
     shape_t s = shape_of(net, l, bytes);
-    wide_t others = s.nodes - 1, first = net->latency_ps + messages(&s, 1, s.size);
-    wide_t busy = more(wire(&s, others * s.m, s.size), work(&s, others * s.chunks));
+    wide_t others = s.nodes - 1, first = net->latency_ps + each(&s, traffic(&s, 1, s.chunk));
+    wide_t busy = more(wire(&s, others * s.m, s.size), work(&s, others));
 
     (void)coll;
     return walk(&s, more(first + busy, others * (first + wire(&s, s.chunk, s.size))));
@@ -120,26 +136,27 @@ uint64_t dma_cluster_cost_direct(const dma_net_profile_t *net, const dma_layout_
 
     (void)coll;
     busy += s.nodes > 2 ? busy / 8 : 0; /* several senders meet at one adapter */
-    return walk(&s, net->latency_ps + more(busy, work(&s, others * s.chunks)));
+    return walk(&s, net->latency_ps + more(busy, work(&s, others)));
 }
 
 uint64_t dma_cluster_cost_rails(const dma_net_profile_t *net, const dma_layout_t *l, dma_coll_t coll, uint64_t bytes)
 {
     shape_t s = shape_of(net, l, bytes);
-    wide_t t = (wide_t)rounds(s.nodes) * (net->latency_ps + messages(&s, 1, s.size));
+    wide_t t = (wide_t)rounds(s.nodes) * (net->latency_ps + each(&s, traffic(&s, 1, 0))), others = (s.nodes - 1) * s.m;
 
     (void)coll;
-    t += wire(&s, (s.nodes - 1) * s.m, s.size);
+    t += more(wire(&s, others, s.size), each(&s, traffic(&s, 0, others)));
     return picoseconds(t + inside(&s, s.nodes * s.m) + copied(&s, s.nodes * s.size * s.m));
 }
 
 uint64_t dma_cluster_cost_leader(const dma_net_profile_t *net, const dma_layout_t *l, dma_coll_t coll, uint64_t bytes)
 {
     shape_t s = shape_of(net, l, bytes);
-    wide_t node = (wide_t)s.size * s.m, t;
+    wide_t node = (wide_t)s.size * s.m, others = (s.nodes - 1) * node, one = traffic(&s, 1, 0), t;
 
     (void)coll;
-    t = (wide_t)rounds(s.nodes) * (net->latency_ps + messages(&s, 1, 1)) + wire(&s, (s.nodes - 1) * node, 1);
+    t = (wide_t)rounds(s.nodes) * (net->latency_ps + cores(&s, one, one));
+    t += more(wire(&s, others, 1), cores(&s, traffic(&s, 0, others), traffic(&s, 0, others)));
     if (s.size > 1) {
         t += inside(&s, s.m) + inside(&s, s.nodes * node);
     }
@@ -152,7 +169,8 @@ uint64_t dma_cluster_cost_split(const dma_net_profile_t *net, const dma_layout_t
     wide_t n = (wide_t)(s.nodes - 1) * s.size, inner = inside(&s, s.m);
 
     (void)coll;
-    return picoseconds(net->latency_ps + more(messages(&s, n * s.chunks, s.size), wire(&s, n * s.m, s.size)) + inner);
+    return picoseconds(net->latency_ps + more(each(&s, traffic(&s, n * s.chunks, n * s.m)), wire(&s, n * s.m, s.size)) +
+                       inner);
 }
 
 uint64_t dma_cluster_cost_transpose(const dma_net_profile_t *net, const dma_layout_t *l, dma_coll_t coll,
@@ -162,18 +180,20 @@ uint64_t dma_cluster_cost_transpose(const dma_net_profile_t *net, const dma_layo
     wide_t others = (wide_t)(s.nodes - 1) * s.size * s.m, inner = inside(&s, (s.nodes - 1) * s.m);
 
     (void)coll;
-    return picoseconds(net->latency_ps + more(messages(&s, s.nodes - 1, s.size), wire(&s, others, s.size)) + inner +
-                       inside(&s, s.m) + copied(&s, 3 * others));
+    return picoseconds(net->latency_ps + more(each(&s, traffic(&s, s.nodes - 1, others)), wire(&s, others, s.size)) +
+                       inner + inside(&s, s.m) + copied(&s, 3 * others));
 }
 
 uint64_t dma_cluster_cost_pairs(const dma_net_profile_t *net, const dma_layout_t *l, dma_coll_t coll, uint64_t bytes)
 {
     shape_t s = shape_of(net, l, bytes);
-    wide_t turns = (s.nodes - 1 + s.size - 1) / s.size, users = s.nodes - 1 < s.size ? s.nodes - 1 : s.size;
+    wide_t turns = parts(s.nodes - 1, s.size), users = s.nodes - 1 < s.size ? s.nodes - 1 : s.size;
+    wide_t rails = net->rails < users ? net->rails : users; /* the most that one carries is not of all ranks' turns */
     wide_t pair = (wide_t)s.size * s.size * s.m, others = (wide_t)(s.nodes - 1) * s.size * s.m;
+    wide_t one = traffic(&s, 1, pair), busy = cores(&s, turns * one, (s.nodes - 1) * one);
 
     (void)coll;
-    return picoseconds(net->latency_ps + more(messages(&s, turns, users), wire(&s, turns * pair, (uint64_t)users)) +
+    return picoseconds(net->latency_ps + more(busy, wire(&s, parts(s.nodes - 1, rails) * pair, 1)) +
                        2 * inside(&s, turns * s.size * s.m + s.m) + copied(&s, 5 * others + 2 * s.size * s.m));
 }
 

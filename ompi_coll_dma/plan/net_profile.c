@@ -29,6 +29,7 @@ dma_net_profile_t dma_net_profile_tcp(void)
 
     profile.latency_ps = 30000000;
     profile.message_ps = 5000000;
+    profile.stack_mbps = 2500;
     profile.nic_mbps = 1190;
     profile.rails = 1;
     return profile;
@@ -55,7 +56,7 @@ static dma_status_t take(dma_status_t status, const uint64_t *values, dma_net_pr
         return status;
     }
     memcpy(&read, values, sizeof(read));
-    if (!read.rails || !read.nic_mbps || !read.local_mbps || !read.copy_mbps) {
+    if (!read.rails || !read.nic_mbps || !read.stack_mbps || !read.local_mbps || !read.copy_mbps) {
         snprintf(error, error_bytes, "rails and rates must not be 0");
         return DMA_ERR_ARG;
     }

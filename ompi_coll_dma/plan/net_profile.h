@@ -19,6 +19,7 @@
 #define DMA_NET_PROFILE_FIELDS(X)                                                                                      \
     X(latency_ps, 2000000, "a small message, from its send to its receive")                                            \
     X(message_ps, 400000, "each message that a rank sends or receives: work of its core")                              \
+    X(stack_mbps, 100000000, "what a core moves through the network's stack, in each direction")                       \
     X(core_ranks, 1, "ranks that share a core")                                                                        \
     X(nic_mbps, 48000, "one adapter, in each direction")                                                               \
     X(burst_bytes, 0, "what an adapter sends at once after a rest, beyond its rate")                                   \

@@ -110,6 +110,7 @@ typedef struct dma_cluster_call {
     struct dma_relay *relay;                       /* NULL: all is host memory */
     uint32_t started[DMA_LANES], ended[DMA_LANES]; /* ended: without a gap */
     uint64_t moves;                                /* of pieces, from state to state */
+    unsigned inside;                               /* turns in which it has waited for ranks of the node alone */
     uint32_t seq, note;                            /* of its messages */
     double since, pause; /* when it was first found waiting, or has last told so, 0: not yet; until it does again */
     int64_t *numbers;    /* counts and displacements of a node-local call: 4 per rank of the node */
@@ -178,6 +179,12 @@ void dma_cluster_end_call(dma_cluster_t *c);
 dma_status_t dma_lanes_begin(dma_cluster_t *c);
 /* SENT or RECEIVED, as far as it goes now. */
 dma_status_t dma_lane_advance(dma_cluster_t *c, dma_cluster_lane_t lane);
+/* No message of the call is under way. */
+static inline bool dma_lanes_idle(const dma_cluster_t *c)
+{
+    return c->lanes[DMA_SENT].first == c->lanes[DMA_SENT].next &&
+           c->lanes[DMA_RECEIVED].first == c->lanes[DMA_RECEIVED].next;
+}
 /* The call has failed: true when no message uses its memory any more. */
 bool dma_lanes_quiet(dma_cluster_t *c);
 void dma_lanes_free(dma_cluster_t *c);

@@ -12,6 +12,8 @@
 #include "task/device.h"
 #include "task/relay.h"
 
+#define INSIDE_TURNS 8 /* between two looks at the network, which may be a system call */
+
 /* ---- the plan ---- */
 
 static bool even(const dma_task_t *task)
@@ -348,6 +350,14 @@ static bool over(const dma_cluster_call_t *call)
     return true;
 }
 
+/* Who waits for ranks of its node alone looks at the network now and then: others may need what is left there. */
+static void move_network(dma_cluster_t *c)
+{
+    if (!dma_lanes_idle(c) || ++c->call.inside % INSIDE_TURNS == 0) {
+        c->wire->progress(c->net);
+    }
+}
+
 static dma_status_t run(dma_cluster_t *c)
 {
     dma_cluster_call_t *call = &c->call;
@@ -359,7 +369,7 @@ static dma_status_t run(dma_cluster_t *c)
     }
     do { /* what one lane has ended may let another start */
         before = call->moves;
-        c->wire->progress(c->net);
+        move_network(c);
         if ((status = dma_lane_advance(c, DMA_RECEIVED)) != DMA_OK || (status = local_lane(c)) != DMA_OK ||
             (status = dma_lane_advance(c, DMA_SENT)) != DMA_OK) {
             return status;

@@ -17,7 +17,7 @@
 #include "task/device.h"
 
 #define SPINS        400   /* looks before the first progress: some microseconds */
-#define SWITCHES     8     /* looks with a switch in between, before progress, where ranks share cores */
+#define SWITCHES     8     /* looks before progress where ranks share cores, with a switch in between, or over nodes */
 #define LONG         10000 /* turns after which a wait is not short any more */
 #define POISON_TURNS 64    /* turns between two looks at the peers' poison */
 #define CLOCK_TURNS  128   /* turns between two looks at the clock */
@@ -165,6 +165,19 @@ void dma_comm_watch(dma_comm_t *comm)
     }
 }
 
+/* A look moves the network on by itself, with a system call where that is TCP. Progress may be several: whoever waits for a
+ * message of ours would wait for them, too, so they are not part of every turn. */
+static void between_nodes(dma_comm_t *comm, unsigned turn)
+{
+    if (turn % SWITCHES == SWITCHES - 1) {
+        comm->host->progress();
+    } else if (comm->proc->params.yield) {
+        sched_yield();
+    } else {
+        dma_cpu_pause();
+    }
+}
+
 /* Between two looks, number `turn`. */
 static void between(dma_comm_t *comm, unsigned turn)
 {
@@ -174,8 +187,7 @@ static void between(dma_comm_t *comm, unsigned turn)
             comm->host->progress();
         }
     } else if (comm->cluster) {
-        comm->host
-            ->progress(); /* each look is long enough; this one knows whether the user wants cores to be given up */
+        between_nodes(comm, turn);
     } else if (turn < SPINS) {
         dma_cpu_pause();
     } else {

@@ -483,6 +483,11 @@ START_TEST(testbed)
         ck_assert_double_le(cost, 1.25 * rows[i].measured);
         ck_assert_double_ge(cost, 0.75 * rows[i].measured);
     }
+    /* bytes are work for cores, long before a link has too many of them: 382 microseconds for cluster_split */
+    v = dma_cluster_find("cluster_split");
+    ck_assert_double_ge(1e-6 * (double)dma_cluster_variants[v]->cost(&net, req.layout, DMA_ALLTOALL, 4096), 0.75 * 382);
+    ck_assert_str_eq(dma_cluster_variants[dma_cluster_choose(&net, &req, 4096, -1)]->name, "cluster_pairs");
+    ck_assert_str_eq(dma_cluster_variants[dma_cluster_choose(&net, &req, 8192, -1)]->name, "cluster_split");
     req.coll = DMA_ALLGATHER;
     ck_assert_str_eq(dma_cluster_variants[dma_cluster_choose(&net, &req, 8, -1)]->name, "cluster_leader");
     ck_assert_str_eq(dma_cluster_variants[dma_cluster_choose(&net, &req, 4096, -1)]->name, "cluster_rails");

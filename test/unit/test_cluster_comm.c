@@ -3,6 +3,7 @@
  * three forms of a call, and what all ranks see when one is gone.
  */
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -334,6 +335,72 @@ START_TEST(without_a_network)
 }
 END_TEST
 
+/* A look at the network may be a system call. Who waits for it looks in every turn; who waits for the ranks of its node looks
+ * seldom, but does. */
+#define TURNS 800
+
+static _Atomic unsigned network_looks[WIRE_RANKS];
+
+static void count_looks(void *net)
+{
+    (void)net;
+    network_looks[wire_rank()]++;
+}
+
+static void costs(rank_t *r)
+{
+    bool late = r->rank == 5, leads = r->rank != 1 && r->rank != 2;
+    dma_call_t call;
+    dma_task_t *task;
+    unsigned before;
+    part_t p;
+
+    open_part(r, &p, 100);
+    must(r, dma_comm_prepare(p.comm) == DMA_OK, "set-up: %s", dma_comm_reason(p.comm));
+    /* the first makes all acquaintances */
+    call = call_of(r, &p, DMA_ALLGATHER, false, 100, 1);
+    must(r, dma_comm_run(p.comm, &call) == DMA_OK, "first call: %s", dma_comm_reason(p.comm));
+    call = call_of(r, &p, DMA_ALLGATHER, false, 100, 2);
+    if (late) {
+        threads_barrier(r);
+    }
+    must(r, dma_comm_post(p.comm, &call, NULL, NULL, &task) == DMA_OK, "post");
+    r->job->reached += !late;
+    for (int left = TURNS; !late && left; left -= r->job->reached == 5) { /* all posted: what can go on does so */
+        dma_proc_progress(r->proc);
+        sched_yield();
+    }
+    before = network_looks[r->rank];
+    for (int i = 0; !late && i < TURNS; i++) {
+        dma_proc_progress(r->proc);
+    }
+    before = network_looks[r->rank] - before;
+    must(r, late || (leads ? before >= TURNS : before > 0 && before <= TURNS / 4), "%u looks in %d turns", before,
+         TURNS);
+    if (!late) {
+        threads_barrier(r);
+    }
+    while (dma_task_test(task) == DMA_AGAIN) {
+        dma_proc_progress(r->proc);
+    }
+    must(r, dma_task_test(task) == DMA_OK, "second call: %s", dma_comm_reason(p.comm));
+    dma_task_free(task);
+    check(r, &p, DMA_ALLGATHER, 100, 2);
+    close_part(&p);
+}
+
+START_TEST(what_a_wait_costs)
+{
+    dma_wire_t counted = wire_threads;
+    job_t job = cluster_job(6, of_six, costs, "cluster_leader");
+
+    counted.progress = count_looks;
+    job.wire = &counted;
+    threads_run(&job);
+    wire_end();
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("cluster_comm");
@@ -348,5 +415,6 @@ int main(void)
     unit_loop(suite, algorithms_that_never_meet, 0, 6, 30);
     unit_test(suite, a_rank_is_late, 30);
     unit_test(suite, without_a_network, 30);
+    unit_test(suite, what_a_wait_costs, 30);
     return unit_main(suite);
 }
