@@ -77,14 +77,13 @@ static inline uint64_t dma_run_length(const dma_run_t *run, const dma_len_t *len
     uint64_t bytes = len->kind == DMA_LEN_CONST
                          ? len->len
                          : dma_blocks_bytes(len->kind == DMA_LEN_SEND ? &run->send : &run->recv, len->len);
-    uint64_t head = bytes < run->plan->head ? bytes : run->plan->head;
+    uint64_t head = bytes <= run->plan->head ? bytes : 0;
 
     *skip = 0;
     switch (len->part) {
     case DMA_HEAD:
         return head;
     case DMA_TAIL:
-        *skip = run->plan->head;
         return bytes - head;
     case DMA_LOWER:
         return dma_lower_half(bytes);

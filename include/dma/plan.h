@@ -35,9 +35,9 @@
  * operation marked LAST is for the last trip of its way: no trips, no meeting. Where a loop is about no more than
  * plan->staged bytes, it has the second way only.
  *
- * Heads and tails. Where ranks do not know each other's byte counts (all-to-all-v), the first plan->head bytes of every
- * block travel in a way that needs no agreement and the rest, of as many trips as it needs, perhaps none, in another: a
- * length may mean a block's head or its tail. In the tail, trips count from its begin, and so do user buffers.
+ * Heads and tails. Where ranks do not know each other's byte counts (all-to-all-v), a block of at most plan->head bytes
+ * travels in a way that needs no agreement, and a longer one, of as many trips as it needs, in another: a length may mean
+ * what a block has of the first kind, its head, or of the second, its tail. One of them is the block and the other nothing.
  *
  * Engines. The plan of a call whose buffers are all device memory (a GPU plan) has one program for the host, the first,
  * and one for every engine queue. A queue program names the rank whose link it uses: what the machine has there is the
@@ -120,8 +120,8 @@ typedef enum dma_len_kind {
 
 typedef enum dma_part {
     DMA_WHOLE,
-    DMA_HEAD,  /* at most the first plan->head bytes */
-    DMA_TAIL,  /* what is left */
+    DMA_HEAD,  /* all of it, if that is at most plan->head bytes; else nothing */
+    DMA_TAIL,  /* all of it, if that is more; else nothing */
     DMA_LOWER, /* half of the block, cut at a multiple of 64 bytes: see dma_lower_half */
     DMA_UPPER, /* the other half */
 } dma_part_t;
@@ -194,7 +194,7 @@ typedef struct dma_plan {
     bool in_place;
     bool streams;     /* uses CHUNK or PAIR buffers, or peers' memory: one such call at a time on a communicator */
     bool gpu;         /* has programs for engine queues: all but the first */
-    uint64_t head;    /* bytes of a block that are its head */
+    uint64_t head;    /* the most bytes that a block has as a head */
     uint64_t staged;  /* bytes that are not worth a reading; at most a pair's buffer; 0: no loop has two ways */
     uint32_t variant; /* index into the algorithm table */
     uint32_t nprogs;
@@ -212,6 +212,7 @@ typedef struct dma_plan_req {
     bool cross_memory; /* every pair of ranks can read each other's memory */
     uint32_t ranks_per_core_x16;
     dma_geom_t geom;
+    uint64_t head; /* bytes up to which blocks of unknown sizes go through slots, if they fit; 0: all that fit */
     /* device memory on all ranks: NULL if not */
     const struct dma_gpu_profile *gpu;
     bool prelaunch;    /* the queues will be given to the engines before the call starts */

@@ -110,7 +110,7 @@ static void cross(dma_run_t *run, const dma_op_t *op, char *dst, uint64_t skip, 
     }
 }
 
-/* The commonest copy: a block or its head, between memory of this call that this process can address. */
+/* The commonest copy: a block, perhaps if it is short, between memory of this call that this process can address. */
 static inline bool is_plain(const dma_run_t *run, const dma_op_t *op)
 {
     return op->code == DMA_OP_COPY && !(op->flags & DMA_OP_CHUNKED) && op->len.part <= DMA_HEAD &&
@@ -159,7 +159,7 @@ static inline void copy_plain(dma_run_t *run, const dma_op_t *op)
     const char *src = near(run, &op->src);
 
     if (op->len.part == DMA_HEAD && bytes > run->plan->head) {
-        bytes = run->plan->head;
+        return;
     }
     if (bytes <= 32) {
         move_small(dst, src, bytes);

@@ -3,9 +3,10 @@
  * host_reach: all-to-all-v with one copy of what is large, straight out of the peers' memory.
  *
  * All-to-all-v is the hard case: a rank knows what it sends to and gets from each peer, and nothing about the others, so
- * nothing may depend on a size that only some ranks know. Hence one plan for all sizes. The head of every block rides in
- * a place of the sender's slot, under the number of the block's bytes, which the receiver checks against its own; the tail
- * goes through the pair's ring in as many trips as it needs, often none.
+ * nothing may depend on a size that only some ranks know. Hence one plan for all sizes. The number of the block's bytes rides
+ * in a place of the sender's slot, and the receiver checks it against its own; so does the block if it is short: a head. A
+ * longer one, a tail, goes through the pair's ring in as many trips as it needs. What is short both ranks of a pair know: no
+ * more than its place holds, and than costs less there (dma_profile_head).
  *
  *     place in the slot:   bytes of the block (8) | its address (8), which host_reach wants | head
  *
@@ -60,6 +61,14 @@ static dma_operand_t place(const dma_plan_req_t *req, int owner, int reader, uin
 
     o.offset = (uint64_t)((reader - owner - 1 + req->nranks) % req->nranks) * place_bytes(req) + offset;
     return o;
+}
+
+/* The longest block that goes through a slot. */
+static uint64_t head_bytes(const dma_plan_req_t *req)
+{
+    uint64_t room = place_bytes(req) - number_bytes(req);
+
+    return req->head && req->head < room ? req->head : room;
 }
 
 /* In the memory of `owner`: the block for `reader`, whose address is the second word of the place. */
@@ -167,7 +176,7 @@ static dma_status_t build(const dma_plan_req_t *req, int rank, bool reach, dma_p
         return status;
     }
     b.plan->streams = true;
-    b.plan->head = place_bytes(req) - number_bytes(req);
+    b.plan->head = head_bytes(req);
     b.plan->staged = reach ? staged_bytes(req) : 0;
     build_heads(&b, req, rank);
     for (int k = 1; k < req->nranks; k++) {
@@ -230,11 +239,11 @@ static uint64_t pair_cost(const dma_profile_t *profile, const dma_plan_req_t *re
     return dma_cost_best_chunk(cost_of, profile, req, most < 4096 ? most : 4096, most, &choice->chunk);
 }
 
-/* Heads go through slots; tails cost a second meeting. */
+/* Short blocks go through slots; others cost a second meeting. */
 static uint64_t reach_cost(const dma_profile_t *p, const dma_plan_req_t *req, dma_choice_t *choice)
 {
-    uint64_t peers = (uint64_t)req->nranks - 1, room = place_bytes(req) - number_bytes(req);
-    uint64_t head = req->bytes < room ? req->bytes : room, tail = req->bytes - head, meetings = tail ? 2 : 1;
+    uint64_t peers = (uint64_t)req->nranks - 1, head = req->bytes <= head_bytes(req) ? req->bytes : 0;
+    uint64_t tail = req->bytes - head, meetings = tail ? 2 : 1;
     bool cached = req->bytes * (peers + 2) <= p->cache_bytes;
     dma_wide_t own = dma_profile_ps(req->bytes, cached ? p->copy_mbps : p->memory_mbps);
     dma_wide_t slot = dma_profile_ps(head, dma_profile_fill(p, req->geom.ring_depth * peers * head)) +

@@ -14,6 +14,8 @@
 #include "dma/plan.h"
 
 #define DMA_PROFILE_CACHE (512u << 10) /* about a level-2 cache */
+/* Bytes that are never cheaper in a ring: where lines are dear to write, the flags of a second meeting are, too. */
+#define DMA_PROFILE_HEAD 1024
 
 /* name, default, what it is. The defaults are the host engine's on one machine; what depends most on the machine is
  * measured (task/measure.h) unless a file says it. */
@@ -71,6 +73,21 @@ static inline uint64_t dma_profile_fill(const dma_profile_t *p, uint64_t ring)
 static inline dma_wide_t dma_profile_ps(uint64_t bytes, uint64_t mbps)
 {
     return (dma_wide_t)bytes * 1000000 / mbps;
+}
+
+/* Bytes up to which a block is cheaper in a slot, which is one of few and written while its last reader still has it in its
+ * cache, than in the chunks of a ring of so many bytes, which are announced and acknowledged beside the descriptors. */
+static inline uint64_t dma_profile_head(const dma_profile_t *p, uint64_t ring)
+{
+    uint64_t fill = dma_profile_fill(p, ring);
+    dma_wide_t meeting = p->enter_ps + 2 * (dma_wide_t)p->peer_ps, head;
+
+    if (fill <= p->push_mbps) {
+        return UINT64_MAX;
+    }
+    head = meeting * p->push_mbps / 1000000 * fill / (fill - p->push_mbps);
+    head = head < DMA_PROFILE_HEAD ? DMA_PROFILE_HEAD : head;
+    return head > UINT64_MAX ? UINT64_MAX : (uint64_t)head;
 }
 
 /* What `work` takes a rank that shares its core (in sixteenths), with so many switches. */

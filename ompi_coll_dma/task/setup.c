@@ -462,6 +462,7 @@ static void become_ready(dma_comm_t *comm, setup_t *s, bool cross)
         .ranks_per_core_x16 = ranks_per_core(comm, s),
         .geom = w->geom,
     };
+    comm->req.head = dma_profile_head(&comm->profile, (uint64_t)w->geom.pair_bytes * (uint64_t)(comm->nranks - 1));
     comm->share = comm->req.ranks_per_core_x16 > 16;
     comm->stream = s->stream;
     comm->pair_out = s->stream + comm->nranks;

@@ -2,4 +2,4 @@
 # file: ompi_coll_dma/plan/host_pair.c
 # build: plain
 # tests: test_plans:every_variant
-s/head = place_bytes\(req\) - number_bytes\(req\)/head = place_bytes(req)/
+s/room = place_bytes\(req\) - number_bytes\(req\)/room = place_bytes(req)/

@@ -6,7 +6,7 @@
 
 #define HAND_PROGS 8
 #define HAND_OPS   32
-#define HAND_HEAD  24 /* bytes of a block that are its head in hand_pairs */
+#define HAND_HEAD  12 /* bytes of the longest block that is a head in hand_pairs */
 
 typedef struct hand {
     dma_plan_t plan;

@@ -126,9 +126,9 @@ uint64_t world_length(const world_t *w, int call, int rank, const dma_len_t *len
     }
     switch (len->part) {
     case DMA_HEAD:
-        return bytes < head ? bytes : head;
+        return bytes <= head ? bytes : 0;
     case DMA_TAIL:
-        return bytes < head ? 0 : bytes - head;
+        return bytes <= head ? 0 : bytes;
     case DMA_LOWER:
         return dma_lower_half(bytes);
     case DMA_UPPER:
@@ -145,7 +145,7 @@ uint64_t world_skip(const world_t *w, int call, int rank, const dma_len_t *len)
     if (len->part == DMA_UPPER) {
         return world_length(w, call, rank, &lower);
     }
-    return len->part == DMA_TAIL ? world_part(w, call, rank)->plan->head : 0;
+    return 0;
 }
 
 uint64_t world_chunk(const world_t *w, int call, bool staged)

@@ -409,6 +409,54 @@ static char *default_text(char *text, size_t size)
     return text;
 }
 
+/* The longest block that an all-to-all-v sends through slots. */
+static uint64_t head_of(dma_plan_req_t req)
+{
+    dma_plan_t *plan;
+    uint64_t head;
+    int pair = 0;
+
+    while (strcmp(dma_variants[pair]->name, "host_pair")) {
+        pair++;
+    }
+    ck_assert_int_eq(dma_variants[pair]->build(&req, 0, &plan), DMA_OK);
+    head = plan->head;
+    dma_plan_free(plan);
+    return head;
+}
+
+/* Where a line that a reader still has is dear to write, a block goes into the ring as soon as it is dearer in a slot than a
+ * second meeting: by so many bytes that this is what they cost more. */
+START_TEST(short_blocks)
+{
+    const uint64_t ring = 2 * DMA_PROFILE_CACHE;
+    dma_profile_t p = dma_profile_default();
+    dma_plan_req_t req = request_of(DMA_ALLTOALLV, 2, 1000);
+
+    p.enter_ps = 80000;
+    p.peer_ps = 30000;
+    p.copy_mbps = 50000;
+    p.push_mbps = 8000;
+    ck_assert_uint_eq(dma_profile_head(&p, ring), 1680); /* 140 ns for 1/8000 - 1/24000 us each */
+    p.push_mbps = 2000;
+    ck_assert_uint_eq(dma_profile_head(&p, ring), 1024); /* the flags are no less dear */
+    p.push_mbps = 50000;
+    ck_assert_uint_eq(dma_profile_head(&p, ring), UINT64_MAX); /* a ring is no faster */
+    p.push_mbps = 2000;
+    ck_assert_uint_eq(dma_profile_head(&p, DMA_PROFILE_CACHE / 2),
+                      UINT64_MAX); /* nor is one that the reader keeps, too */
+    p.enter_ps = p.push_mbps = p.copy_mbps = UINT64_C(1) << 40;
+    p.push_mbps--;
+    (void)dma_profile_head(&p, ring);
+
+    ck_assert_uint_eq(head_of(req), 8192 - 16);
+    req.head = 420;
+    ck_assert_uint_eq(head_of(req), 420);
+    req.head = UINT64_MAX;
+    ck_assert_uint_eq(head_of(req), 8192 - 16);
+}
+END_TEST
+
 START_TEST(profile_round_trip)
 {
     char text[4000], error[100] = "";
@@ -540,6 +588,7 @@ int main(void)
     unit_test(suite, cost_never_wraps, 10);
     unit_test(suite, huge_blocks, 10);
     unit_test(suite, golden, 10);
+    unit_test(suite, short_blocks, 10);
     unit_test(suite, profile_round_trip, 10);
     unit_test(suite, profile_layout, 10);
     unit_test(suite, profile_errors, 10);

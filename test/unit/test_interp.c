@@ -241,7 +241,7 @@ START_TEST(pair_flags)
 {
     finds_in_pairs(200, NO_CONSUMED_WAIT, INTERP_CHUNK, INTERP_CHUNK);
     shows(hand_pairs, 3, 200, NO_CONSUMED_WAIT);
-    finds_in_pairs(HAND_HEAD + 32, NO_CONSUMED_WAIT, INTERP_CHUNK, INTERP_CHUNK); /* across calls only */
+    finds_in_pairs(32, NO_CONSUMED_WAIT, INTERP_CHUNK, INTERP_CHUNK); /* across calls only */
     finds_in_pairs(200, NO_PRODUCED_WAIT, INTERP_CHUNK, INTERP_CHUNK);
     shows(hand_pairs, 3, 200, NO_PRODUCED_WAIT);
     finds_in_pairs(200, EARLY_SIGNAL, INTERP_CHUNK, INTERP_RACE);
@@ -267,7 +267,7 @@ START_TEST(heads_and_places)
     finds_in_pairs(20, LATE_HEAD, INTERP_RACE, INTERP_DATA);
     finds_in_pairs(20, LATE_NUMBER, INTERP_RACE, INTERP_SIZE);
     finds_in_pairs(20, WRONG_PLACE, INTERP_DATA, INTERP_DATA);
-    finds_in_pairs(200, WRONG_HEAD, INTERP_DATA, INTERP_DATA);
+    finds_in_pairs(20, WRONG_HEAD, INTERP_DATA, INTERP_DEADLOCK);
     finds_in_pairs(200, WHOLE_CHUNKS, INTERP_PLAN, INTERP_PLAN);
     finds(hand_places, 3, 50, WRONG_PLACE, INTERP_DATA, INTERP_RACE);
     finds(hand_places, 4, 65, RIGHT, INTERP_BOUNDS, INTERP_RACE); /* larger than a place */

@@ -29,6 +29,7 @@ typedef enum placing { OUT_OF_PLACE, IN_PLACE, MIXED, PLACINGS } placing_t;
 typedef struct scene {
     int variant, n;
     uint32_t ways; /* of a GPU plan; 0: what the cost model says */
+    uint64_t head; /* the longest block that may go through a slot; 0: any that fits */
     dma_coll_t coll;
     placing_t placing;
     dma_geom_t geom;
@@ -101,6 +102,7 @@ static dma_plan_req_t request(const scene_t *s)
                             .cross_memory = true,
                             .ranks_per_core_x16 = 16,
                             .geom = s->geom,
+                            .head = s->head,
                             .gpu = dma_variants[s->variant]->gpu ? &gpu : NULL,
                             .swap = true,
                             .bcst = true,
@@ -247,7 +249,7 @@ static size_t around(uint64_t *sizes, size_t n, uint64_t limit)
 }
 
 /* Sizes around every limit that a variant has in an operation of n ranks. */
-static size_t interesting(dma_coll_t coll, int n, dma_geom_t geom, uint64_t *sizes)
+static size_t interesting(dma_coll_t coll, int n, dma_geom_t geom, uint64_t limit, uint64_t *sizes)
 {
     uint64_t others = n > 1 ? (uint64_t)n - 1 : 1, slot = geom.slot_bytes / others / 8 * 8, head = 0;
     size_t k = around(sizes, 0, 0);
@@ -257,6 +259,7 @@ static size_t interesting(dma_coll_t coll, int n, dma_geom_t geom, uint64_t *siz
         k = around(sizes, k, geom.slot_bytes);
     } else {
         head = (coll == DMA_ALLTOALLV ? slot - 16 : slot) / 16 * 16;
+        head = limit && limit < head ? limit : head;
         k = around(sizes, around(sizes, k, DMA_LINE_BYTES / others / 8 * 8), slot);
         k = around(sizes, k, head);
     }
@@ -294,7 +297,8 @@ START_TEST(every_variant)
         size_t nsizes;
         s.geom = geometry(2, s.n % 2 ? 2 : 4);
         s.ways = draw((uint32_t)s.n);
-        nsizes = interesting(s.coll, s.n, s.geom, sizes);
+        s.head = s.n % 3 ? 0 : 1 + draw(40);
+        nsizes = interesting(s.coll, s.n, s.geom, s.head, sizes);
         for (size_t k = 0; k < nsizes; k++) {
             for (int p = 0; p < (gathers(s.coll) ? PLACINGS : MIXED); p++) {
                 if (s.n > 5 && (k + (size_t)s.n + (size_t)p) % (s.n > 9 ? 9 : 4)) {
