@@ -88,7 +88,7 @@ static uint64_t rate(size_t bytes, uint64_t ps)
     return mbps < LEAST_MBPS ? LEAST_MBPS : mbps > MOST_MBPS ? MOST_MBPS : mbps;
 }
 
-bool dma_measure_adopt(dma_profile_t *profile, const dma_measured_t *measured, int n)
+bool dma_measure_adopt(dma_profile_t *profile, const dma_measured_t *measured, int n, bool share)
 {
     dma_measured_t sum = {0};
     bool crossed = true;
@@ -109,9 +109,13 @@ bool dma_measure_adopt(dma_profile_t *profile, const dma_measured_t *measured, i
     profile->copy_mbps = rate(PIECE, sum.copy / (uint64_t)n);
     profile->pull_mbps = dma_profile_least(rate(PIECE, sum.pull / (uint64_t)n), profile->copy_mbps);
     /* To write what another core has just read cannot be tried here before that core has. Where a line comes slowly, writing
-     * is as much slower again: 8 GB/s beside 37 and 60 for copies, and 2 beside 16. */
-    profile->push_mbps = profile->pull_mbps * profile->pull_mbps / profile->copy_mbps / 3;
-    profile->push_mbps = profile->push_mbps < LEAST_MBPS ? LEAST_MBPS : profile->push_mbps;
+     * is as much slower again: 8 GB/s beside 37 and 60 for copies, and 2 beside 16. But where ranks take turns on cores, others
+     * have been there since, and have left little of it in a cache. */
+    profile->push_mbps = profile->pull_mbps;
+    if (!share) {
+        profile->push_mbps = profile->pull_mbps * profile->pull_mbps / profile->copy_mbps / 3;
+        profile->push_mbps = profile->push_mbps < LEAST_MBPS ? LEAST_MBPS : profile->push_mbps;
+    }
     if (crossed) {
         profile->cross_ps = sum.cross / (uint64_t)n;
         profile->cross_page_ps = 0; /* the rate says it all */

@@ -35,7 +35,8 @@ void dma_measure_write(char *region);
 /* `region` is what a peer has written, mapped here; in its own memory it is at `addr`, where `pid` is not 0. */
 dma_measured_t dma_measure_read(const char *region, pid_t pid, uint64_t addr);
 
-/* Changes the constants of `profile` to the means of what n ranks have measured, if all have: else false. */
-bool dma_measure_adopt(dma_profile_t *profile, const dma_measured_t *measured, int n);
+/* Changes the constants of `profile` to the means of what n ranks have measured, if all have: else false. `share`: they have
+ * fewer cores than there are of them. */
+bool dma_measure_adopt(dma_profile_t *profile, const dma_measured_t *measured, int n, bool share);
 
 #endif

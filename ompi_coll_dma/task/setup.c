@@ -416,7 +416,7 @@ static dma_geom_t agreed_geom(const dma_comm_t *comm, const setup_t *s)
 static void become_ready(dma_comm_t *comm, setup_t *s, bool cross)
 {
     dma_window_t *w = &comm->window;
-    uint32_t ack = (uint32_t)(s->mine.first_seq - 1);
+    uint32_t ack = (uint32_t)(s->mine.first_seq - 1), per_core = ranks_per_core(comm, s);
 
     for (int r = 0; r < comm->nranks; r++) {
         s->acks[r] = ack;
@@ -439,7 +439,8 @@ static void become_ready(dma_comm_t *comm, setup_t *s, bool cross)
         dma_arena_unlink(s->arena);
     }
     comm->profile = comm->wanted.ring_depth ? comm->parent->profile : s->all[0].profile;
-    if (dma_measure_adopt(&comm->profile, s->measured, comm->nranks) && comm->rank == 0) {
+    comm->share = per_core > 16;
+    if (dma_measure_adopt(&comm->profile, s->measured, comm->nranks, comm->share) && comm->rank == 0) {
         const dma_profile_t *p = &comm->profile;
 
         dma_proc_report(comm->proc, DMA_REPORT_INFO, "measured",
@@ -459,11 +460,10 @@ static void become_ready(dma_comm_t *comm, setup_t *s, bool cross)
     comm->req = (dma_plan_req_t){
         .nranks = comm->nranks,
         .cross_memory = cross && s->all[0].cross_memory,
-        .ranks_per_core_x16 = ranks_per_core(comm, s),
+        .ranks_per_core_x16 = per_core,
         .geom = w->geom,
     };
     comm->req.head = dma_profile_head(&comm->profile, (uint64_t)w->geom.pair_bytes * (uint64_t)(comm->nranks - 1));
-    comm->share = comm->req.ranks_per_core_x16 > 16;
     comm->stream = s->stream;
     comm->pair_out = s->stream + comm->nranks;
     comm->pair_in = s->stream + 2 * comm->nranks;

@@ -2,4 +2,4 @@
 # file: ompi_coll_dma/task/setup.c
 # build: plain
 # tests: test_measure:ranks_choose_alike
-s/dma_measure_adopt\(&comm->profile, s->measured, comm->nranks\)/dma_measure_adopt(\&comm->profile, s->measured + comm->rank, 1)/
+s/dma_measure_adopt\(&comm->profile, s->measured, comm->nranks, comm->share\)/dma_measure_adopt(\&comm->profile, s->measured + comm->rank, 1, comm->share)/

@@ -35,7 +35,7 @@ START_TEST(all_adopt_the_means)
     dma_measured_t m[2] = {{.copy = US / 2, .pull = US, .cross = 2 * US, .page = US / 2},
                            {.copy = US / 2, .pull = 3 * US, .cross = 4 * US, .page = US}};
 
-    ck_assert(dma_measure_adopt(&profile, m, 2));
+    ck_assert(dma_measure_adopt(&profile, m, 2, false));
     ck_assert_uint_eq(profile.copy_mbps, 32768);
     ck_assert_uint_eq(profile.pull_mbps, 8192);
     ck_assert_uint_eq(profile.push_mbps, 8192 / 4 / 3);
@@ -44,15 +44,21 @@ START_TEST(all_adopt_the_means)
     ck_assert_uint_eq(profile.cross_page_ps, 0);
     ck_assert_uint_eq(profile.memory_mbps, before.memory_mbps);
 
+    /* where ranks take turns on cores, nobody still has what is written again */
+    profile = before;
+    ck_assert(dma_measure_adopt(&profile, m, 2, true));
+    ck_assert_uint_eq(profile.pull_mbps, 8192);
+    ck_assert_uint_eq(profile.push_mbps, 8192);
+
     /* nothing comes faster from another core than from the own */
     m[0].pull = m[1].pull = US / 4;
-    ck_assert(dma_measure_adopt(&profile, m, 2));
+    ck_assert(dma_measure_adopt(&profile, m, 2, false));
     ck_assert_uint_eq(profile.pull_mbps, profile.copy_mbps);
 
     /* one rank cannot read the others' memory */
     profile = before;
     m[1].cross = m[1].page = 0;
-    ck_assert(dma_measure_adopt(&profile, m, 2));
+    ck_assert(dma_measure_adopt(&profile, m, 2, false));
     ck_assert_uint_eq(profile.copy_mbps, 32768);
     ck_assert_uint_eq(profile.cross_ps, before.cross_ps);
     ck_assert_uint_eq(profile.cross_mbps, before.cross_mbps);
@@ -75,7 +81,7 @@ START_TEST(no_rank_alone)
     const dma_profile_t before = dma_profile_default();
     dma_profile_t profile = before;
 
-    ck_assert(!dma_measure_adopt(&profile, m, 3));
+    ck_assert(!dma_measure_adopt(&profile, m, 3, false));
     ck_assert(!memcmp(&profile, &before, sizeof(profile)));
 }
 END_TEST
@@ -86,7 +92,7 @@ START_TEST(the_slowest_and_the_fastest)
     dma_measured_t m = {.copy = 1, .pull = (UINT64_C(1) << 40) - 1, .cross = 1, .page = (UINT64_C(1) << 40) - 1};
     dma_profile_t profile = dma_profile_default();
 
-    ck_assert(dma_measure_adopt(&profile, &m, 1));
+    ck_assert(dma_measure_adopt(&profile, &m, 1, false));
     ck_assert(profile.copy_mbps && profile.pull_mbps && profile.push_mbps && profile.cross_mbps);
     ck_assert_uint_le(profile.copy_mbps, 1000000);
 }
