@@ -64,11 +64,12 @@ typedef struct dma_run {
     const struct dma_shape
         *shape;              /* GPU plans: of the blocks of `send` (gpu/shape.h); NULL: their bytes are side by side */
     struct dma_bound *bound; /* GPU plans: the engine, as bound to the communicator */
-    uint32_t live;           /* programs not ended */
-    uint32_t looks;          /* more than the first one at peers that have not entered yet, in all advances together */
-    int failed_rank;         /* whom an error is about, or -1 */
-    bool refused;            /* a peer's memory could not be read: the call is repeated through staging */
-    dma_cursor_t *cursors;   /* plan->nprogs of them, owned by the caller */
+    bool again;      /* GPU plans: plan, places and lengths are those of the last run that was started on `bound` */
+    uint32_t live;   /* programs not ended */
+    uint32_t looks;  /* more than the first one at peers that have not entered yet, in all advances together */
+    int failed_rank; /* whom an error is about, or -1 */
+    bool refused;    /* a peer's memory could not be read: the call is repeated through staging */
+    dma_cursor_t *cursors; /* plan->nprogs of them, owned by the caller */
 } dma_run_t;
 
 /* The bytes that a length means to this rank, and where in the block they begin. */

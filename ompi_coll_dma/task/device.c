@@ -113,21 +113,30 @@ static dma_status_t meet(dma_comm_t *comm, dma_task_t *task, bool *all)
     return DMA_OK;
 }
 
-dma_status_t dma_device_bind(dma_comm_t *comm, dma_task_t *task)
+/* With its plan. */
+static dma_status_t bind_plan(dma_comm_t *comm, dma_task_t *task, bool again)
 {
     struct dma_device_comm *dc = comm->device;
     dma_run_t *run = &task->run;
-    dma_status_t status = dma_device_find_plan(comm, task, &run->plan);
+    dma_status_t status = dma_task_arrays(comm, task);
 
-    if (status != DMA_OK || (status = dma_task_arrays(comm, task)) != DMA_OK) {
+    if (status != DMA_OK) {
         return status;
     }
+    run->again = again;
     run->cursors = (dma_cursor_t *)((char *)task->arrays + dma_arrays_bytes(comm->nranks));
     run->window = &comm->window;
     run->targets = dc->targets;
     run->shape = dma_device_sent_shape(task->device, task->in_place);
     run->bound = dc->bound;
     return DMA_OK;
+}
+
+dma_status_t dma_device_bind(dma_comm_t *comm, dma_task_t *task)
+{
+    dma_status_t status = dma_device_find_plan(comm, task, &task->run.plan);
+
+    return status == DMA_OK ? bind_plan(comm, task, false) : status;
 }
 
 void dma_device_go(dma_comm_t *comm, dma_task_t *task, dma_device_phase_t phase)
@@ -153,6 +162,20 @@ static dma_status_t bind(dma_comm_t *comm, dma_task_t *task)
     }
     status = dma_device_bind(comm, task);
     if (status == DMA_OK) {
+        dma_device_served(comm, task);
+        dma_device_go(comm, task, DEVICE_SUBMIT);
+    }
+    return status;
+}
+
+/* All ranks call as they did. */
+static dma_status_t bind_again(dma_comm_t *comm, dma_task_t *task)
+{
+    dma_status_t status;
+
+    task->run.plan = comm->device->last.plan;
+    status = bind_plan(comm, task, true);
+    if (status == DMA_OK) {
         dma_device_go(comm, task, DEVICE_SUBMIT);
     }
     return status;
@@ -167,6 +190,9 @@ static dma_status_t decide(dma_comm_t *comm, dma_task_t *task, bool all)
 
     if (!all) {
         return go_by_host(comm, task, DMA_ENTRY_STAGED);
+    }
+    if (dma_device_all_again(comm, task)) {
+        return bind_again(comm, task);
     }
     status = dma_device_learn(comm, task, &fresh);
     if (status != DMA_OK && status != DMA_UNSUPPORTED) {

@@ -21,6 +21,10 @@
  * says `fresh` when a number is not in the list, or was learned in a meeting that has failed: peers open it once more. As
  * long as buffers are re-used no rank waits for anybody's opening.
  *
+ * A program calls again and again with the same buffers. A rank whose call is as the last that an engine has served, and that
+ * has told nothing else since, says so in its brief; if all do, every place is that of the last call which has been bound,
+ * nothing is looked up, and the engine's programs are the same.
+ *
  * A rank may be through with a call, and in the next one, while a peer that it needs nothing from still reads its record:
  * records belong to descriptors, and are overwritten when those are.
  *
@@ -54,6 +58,7 @@ typedef struct dma_brief {
 
 #define DMA_BRIEF_TABLE 0x1 /* there is a table */
 #define DMA_BRIEF_SHAPE 0x2 /* blocks have a shape, and the record says which */
+#define DMA_BRIEF_AGAIN 0x4 /* as in this rank's last call, which its engine served */
 
 _Static_assert(sizeof(dma_brief_t) <= 32, "it shares the line of the descriptor's header");
 
@@ -131,6 +136,18 @@ typedef struct dma_device_memo {
 
 #define DEVICE_MEMO 8
 
+/* A call that may come again: all blocks equal, their bytes side by side. */
+typedef struct dma_device_last {
+    bool served; /* by the engine, and no other call has been since */
+    dma_coll_t coll;
+    bool in_place;
+    const char *send, *recv;
+    uint64_t bytes;                 /* of a block that is sent, */
+    uint64_t base, size, buffer_id; /* and the allocation that is received in */
+    dma_brief_t brief;
+    const dma_plan_t *plan;
+} dma_device_last_t;
+
 /* What a communicator has beside others once it has seen device memory. */
 struct dma_device_comm {
     struct dma_device *device; /* of the process */
@@ -150,6 +167,7 @@ struct dma_device_comm {
     dma_device_plan_t *plans;
     dma_device_memo_t memo[DEVICE_MEMO];
     unsigned memo_next;
+    dma_device_last_t last;
     const dma_gpu_runtime_t *scratch_of; /* NULL: none of the next three: device_pack.c */
     dma_gpu_stream_t *stream;
     uint64_t scratch, scratch_bytes;
@@ -250,6 +268,10 @@ int dma_device_holding(const dma_comm_t *comm, const dma_task_t *task);
 struct dma_device_comm *dma_device_comm(dma_comm_t *comm, const dma_gpu_runtime_t *rt, int device);
 /* Fills our record. */
 dma_status_t dma_device_tell(dma_comm_t *comm, dma_task_t *task);
+/* Have all ranks told that their calls are as their last? */
+bool dma_device_all_again(const dma_comm_t *comm, const dma_task_t *task);
+/* All have met, and the engine serves the call. */
+void dma_device_served(dma_comm_t *comm, const dma_task_t *task);
 /* Reads all records; *fresh when any is. On success every target is known. DMA_UNSUPPORTED: not all could be opened. */
 dma_status_t dma_device_learn(dma_comm_t *comm, dma_task_t *task, bool *fresh);
 /* A meeting is over: all could, or not. */

@@ -143,6 +143,7 @@ dma_status_t dma_device_begin_frozen(dma_comm_t *comm, dma_task_t *task)
     struct dma_device_comm *dc = comm->device;
 
     dma_device_go(comm, task, dc->armed ? DEVICE_RUN : DEVICE_READY);
+    dc->run.again = true; /* of the starts behind this one */
     if (dc->armed) {
         dc->armed = 0;
         atomic_fetch_sub_explicit(&comm->proc->armed, 1, memory_order_relaxed);

@@ -56,7 +56,10 @@ struct dma_bound {
     uint32_t epoch, put;  /* programs of it that are */
     uint32_t last;        /* the epoch of the last run */
     uint32_t armed;
-    unsigned live; /* programs under way */
+    unsigned live;          /* programs under way */
+    const dma_plan_t *plan; /* of the last run, whose memory this was: */
+    const char *send, *recv;
+    uint64_t bytes, targets[MAX_PEERS];
 };
 
 static struct {
@@ -64,7 +67,7 @@ static struct {
     engine_options_t options;
     unsigned refuse[ENGINE_FUNCTIONS][ENGINE_DEVICES], calls[ENGINE_FUNCTIONS];
     _Atomic bool broken[ENGINE_DEVICES], held[ENGINE_DEVICES];
-    _Atomic unsigned units, bounds, armed, given_up, swaps, pairs;
+    _Atomic unsigned units, bounds, armed, given_up, swaps, pairs, repeats;
 } machine = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static void misuse(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
@@ -422,6 +425,26 @@ static void want_new(const struct dma_bound *b, const dma_run_t *run)
     }
 }
 
+/* What is said to be as in the last run is so; what this one is like. */
+static void want_same(struct dma_bound *b, const dma_run_t *run)
+{
+    bool same =
+        b->plan == run->plan && b->send == run->send.addr && b->recv == run->recv.addr && b->bytes == run->send.bytes;
+
+    for (int r = 0; r < b->nranks; r++) {
+        same = same && b->targets[r] == run->targets[r].addr;
+        b->targets[r] = run->targets[r].addr;
+    }
+    if (run->again && !same) {
+        misuse("run %u is not like run %u", run->epoch, b->last);
+    }
+    machine.repeats += run->again;
+    b->plan = run->plan;
+    b->send = run->send.addr;
+    b->recv = run->recv.addr;
+    b->bytes = run->send.bytes;
+}
+
 static dma_status_t engine_start(dma_run_t *run)
 {
     struct dma_bound *b = run->bound;
@@ -433,6 +456,7 @@ static dma_status_t engine_start(dma_run_t *run)
     pthread_mutex_lock(&b->unit->lock);
     if (b->run != run || b->epoch != run->epoch) {
         want_new(b, run);
+        want_same(b, run);
         b->run = run;
         b->epoch = run->epoch;
         b->put = 1;
@@ -463,6 +487,7 @@ static dma_status_t engine_arm(const dma_run_t *run)
     }
     pthread_mutex_lock(&b->unit->lock);
     want_new(b, run);
+    want_same(b, run);
     for (uint32_t i = 1; i < run->plan->nprogs; i++) {
         put(b, run, i, true);
     }
@@ -523,7 +548,7 @@ void engine_begin(const engine_options_t *options)
     for (int i = 0; i < ENGINE_DEVICES; i++) {
         machine.broken[i] = machine.held[i] = false;
     }
-    machine.armed = machine.given_up = machine.swaps = machine.pairs = 0;
+    machine.armed = machine.given_up = machine.swaps = machine.pairs = machine.repeats = 0;
 }
 
 void engine_end(void)
@@ -578,4 +603,9 @@ unsigned engine_swaps(void)
 unsigned engine_pairs(void)
 {
     return machine.pairs;
+}
+
+unsigned engine_repeats(void)
+{
+    return machine.repeats;
 }

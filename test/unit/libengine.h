@@ -48,6 +48,7 @@ unsigned engine_armed(void);    /* runs that have been armed */
 unsigned engine_given_up(void); /* of them */
 unsigned engine_swaps(void);    /* exchanges done */
 unsigned engine_pairs(void);    /* copies to two places done */
+unsigned engine_repeats(void);  /* runs that were said to be like the last */
 
 /* The list for dma_proc_config_t.engines: this engine alone. */
 extern const dma_gpu_engine_t *const engine_list[];

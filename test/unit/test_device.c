@@ -258,6 +258,56 @@ START_TEST(memory_at_a_used_address)
 }
 END_TEST
 
+/* The same call again and again, until one rank, or all, do something else: other memory, another operation, a call in host
+ * memory, sizes of which two ranks swap. What was said to be as before, the engine finds as before. */
+static void again_and_again(rank_t *r)
+{
+    static const call_spec_t specs[] = {
+        {.coll = DMA_ALLTOALL, .elements = 700, .send = PLACE_DEVICE, .recv = PLACE_DEVICE},
+        {.coll = DMA_ALLGATHER, .elements = 700, .send = PLACE_DEVICE, .recv = PLACE_DEVICE},
+        {.coll = DMA_ALLGATHER, .in_place = true, .elements = 700, .send = PLACE_DEVICE, .recv = PLACE_DEVICE},
+        {.coll = DMA_ALLTOALL, .elements = 701, .send = PLACE_DEVICE, .recv = PLACE_DEVICE},
+        {.coll = DMA_ALLTOALLV, .elements = 300, .sizes = 5, .send = PLACE_DEVICE, .recv = PLACE_DEVICE},
+        {.coll = DMA_ALLGATHER, .elements = 240, .vector = true, .send = PLACE_DEVICE, .recv = PLACE_DEVICE},
+        {.coll = DMA_ALLTOALL, .elements = 700, .send = PLACE_HOST, .recv = PLACE_HOST},
+    };
+    enum { SPECS = sizeof(specs) / sizeof(specs[0]) };
+    call_t *calls[2][SPECS];
+    unsigned spec = 0;
+
+    prepare(r, r->comms[0]);
+    for (unsigned i = 0; i < SPECS; i++) {
+        calls[0][i] = call_make(r, &specs[i]);
+        calls[1][i] = call_make(r, &specs[i]);
+    }
+    for (uint64_t tag = 1; tag <= 200; tag++) {
+        uint64_t h = (tag + unit_seed()) * UINT64_C(0x9e3779b97f4a7c15);
+        unsigned other = threads_random(r, 20) == 0; /* as only this rank knows */
+        call_t twin = *calls[other][0];              /* in the same memory */
+
+        spec = h >> 61 == 0 ? (unsigned)(h >> 30) % SPECS : spec;
+        twin.spec.coll = twin.call.coll = DMA_ALLGATHER;
+        call_run(r, r->comms[0], spec == 0 && h >> 50 & 1 ? &twin : calls[other][spec], tag);
+        if (h >> 48 & 1 && threads_random(r, 8) == 0 && specs[spec].recv == PLACE_DEVICE) {
+            call_move(r, calls[0][spec], threads_random(r, 2));
+        }
+        threads_barrier(r);
+    }
+    for (unsigned i = 0; i < SPECS; i++) {
+        call_free(calls[0][i]);
+        call_free(calls[1][i]);
+    }
+}
+
+START_TEST(calls_that_come_again)
+{
+    job_t job = call_job(2 + _i, again_and_again, NULL);
+
+    call_run_job(&job);
+    ck_assert_uint_ge(engine_repeats(), 50);
+}
+END_TEST
+
 /* Rank 0 exchanges all by itself: so it may be done, and in the next call with other memory, before rank 1 has looked at
  * what rank 0 had said of the first. */
 static void ahead_of_a_reader(rank_t *r)
@@ -372,6 +422,7 @@ int main(void)
     unit_loop(s, slots_in_lock_step, 0, 3, 60);
     unit_test(s, memory_first_seen_in_a_mixed_call, 20);
     unit_test(s, memory_at_a_used_address, 20);
+    unit_loop(s, calls_that_come_again, 0, 4, 30);
     unit_test(s, record_is_kept_until_all_have_read_it, 10);
     unit_loop(s, outstanding, 0, 3, 60);
     return unit_main(s);

@@ -61,7 +61,8 @@ struct dma_bound {
     uint32_t echoed;                  /* the own block's program, when its line is still ours to write; else 0 */
     dma_own_block_t early;            /* launched for the run that comes next; no bytes: none is */
     const struct dma_window *window;
-    bool failed; /* some of a run was submitted, and not all */
+    bool collected; /* `work` is what the last run was, as collected */
+    bool failed;    /* some of a run was submitted, and not all */
     double checked;
 };
 
@@ -310,6 +311,7 @@ static dma_status_t submit_pushes(struct dma_bound *b, const dma_run_t *run, boo
     if (!b->early.bytes && b->work.own.bytes && dma_own_echoes(&b->own)) {
         status = dma_own_echo(&b->work, run, unit->rt, unit->streams[PUSHES]);
         *echoed = status == DMA_OK;
+        b->collected = false; /* it makes room for the own block among the pushes */
     }
     if (status == DMA_UNSUPPORTED) {
         status = dma_work_push(&b->work, unit->rt, unit->streams[PUSHES]);
@@ -405,7 +407,10 @@ static dma_status_t stream_start(dma_run_t *run)
         b->epoch = run->epoch;
         b->progs = run->plan->nprogs;
         b->window = run->window;
-        status = dma_work_collect(&b->work, run, b->rank);
+        if (!run->again || !b->collected) {
+            status = dma_work_collect(&b->work, run, b->rank);
+            b->collected = status == DMA_OK;
+        }
         if (status == DMA_OK && (status = match_early(b)) == DMA_OK) {
             status = submit(b, run);
             b->failed = status != DMA_OK;
