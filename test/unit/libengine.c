@@ -57,9 +57,7 @@ struct dma_bound {
     uint32_t last;        /* the epoch of the last run */
     uint32_t armed;
     unsigned live;          /* programs under way */
-    const dma_plan_t *plan; /* of the last run, whose memory this was: */
-    const char *send, *recv;
-    uint64_t bytes, targets[MAX_PEERS];
+    engine_likeness_t like; /* of the last run */
 };
 
 static struct {
@@ -425,24 +423,16 @@ static void want_new(const struct dma_bound *b, const dma_run_t *run)
     }
 }
 
-/* What is said to be as in the last run is so; what this one is like. */
+/* What is said to be as in the last run is so. */
 static void want_same(struct dma_bound *b, const dma_run_t *run)
 {
-    bool same =
-        b->plan == run->plan && b->send == run->send.addr && b->recv == run->recv.addr && b->bytes == run->send.bytes;
+    engine_likeness_t now = engine_likeness(run, b->nranks);
 
-    for (int r = 0; r < b->nranks; r++) {
-        same = same && b->targets[r] == run->targets[r].addr;
-        b->targets[r] = run->targets[r].addr;
-    }
-    if (run->again && !same) {
+    if (run->again && memcmp(&now, &b->like, sizeof(now))) {
         misuse("run %u is not like run %u", run->epoch, b->last);
     }
     machine.repeats += run->again;
-    b->plan = run->plan;
-    b->send = run->send.addr;
-    b->recv = run->recv.addr;
-    b->bytes = run->send.bytes;
+    b->like = now;
 }
 
 static dma_status_t engine_start(dma_run_t *run)

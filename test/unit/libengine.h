@@ -50,6 +50,23 @@ unsigned engine_swaps(void);    /* exchanges done */
 unsigned engine_pairs(void);    /* copies to two places done */
 unsigned engine_repeats(void);  /* runs that were said to be like the last */
 
+/* What a run that is said to be like another has in common with it. */
+typedef struct engine_likeness {
+    const dma_plan_t *plan;
+    const char *send, *recv;
+    uint64_t bytes, targets[16];
+} engine_likeness_t;
+
+static inline engine_likeness_t engine_likeness(const dma_run_t *run, int nranks)
+{
+    engine_likeness_t l = {.plan = run->plan, .send = run->send.addr, .recv = run->recv.addr, .bytes = run->send.bytes};
+
+    for (int r = 0; r < nranks && r < 16; r++) {
+        l.targets[r] = run->targets[r].addr;
+    }
+    return l;
+}
+
 /* The list for dma_proc_config_t.engines: this engine alone. */
 extern const dma_gpu_engine_t *const engine_list[];
 
