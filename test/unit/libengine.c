@@ -427,7 +427,6 @@ static void want_new(const struct dma_bound *b, const dma_run_t *run)
 static void want_same(struct dma_bound *b, const dma_run_t *run)
 {
     engine_likeness_t now = engine_likeness(run, b->nranks);
-
     if (run->again && memcmp(&now, &b->like, sizeof(now))) {
         misuse("run %u is not like run %u", run->epoch, b->last);
     }
