@@ -199,8 +199,9 @@ static void wrong_place(rank_t *r)
         brief = dma_device_brief(r->comms[0], 1, r->comms[0]->seq);
         record = dma_window_record(&r->comms[0]->window, 1, r->comms[0]->seq);
         size = *first ? record->size : r->comms[0]->device->peers[1].size[0];
+        brief->more &= ~(uint32_t)DMA_BRIEF_AGAIN; /* else nobody looks */
         brief->offset = (int64_t)size - 100 - (r->n - 1) * 900;
-        /* too near to the end for the last rank */ /* too near to the end for the last rank */
+        /* too near to the end for the last rank */
         atomic_store(&r->job->reached, 1);
         status = wait_task(task);
     } else {
