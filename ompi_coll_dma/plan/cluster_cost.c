@@ -3,7 +3,8 @@
  *
  * A call is a way of steps: messages one after another, each a latency, two times a core's work, of which some is for every
  * byte, and its bytes through an adapter that some ranks share, and collectives inside the node, each a start and its bytes.
- * Where both go on at the same time the slower counts, and of the other its first step. Every node is taken to have as many ranks as the largest.
+ * Where both go on at the same time the slower counts, and of the other its first step. Every node is taken to have as many
+ * ranks as the largest.
  *
  * Large blocks travel in chunks: an adapter is busy from the first to the last of them, and only the first chunk has a
  * latency, or where it goes around the nodes one at each.
@@ -152,11 +153,12 @@ uint64_t dma_cluster_cost_rails(const dma_net_profile_t *net, const dma_layout_t
 uint64_t dma_cluster_cost_leader(const dma_net_profile_t *net, const dma_layout_t *l, dma_coll_t coll, uint64_t bytes)
 {
     shape_t s = shape_of(net, l, bytes);
-    wide_t node = (wide_t)s.size * s.m, others = (s.nodes - 1) * node, one = traffic(&s, 1, 0), t;
+    wide_t node = (wide_t)s.size * s.m, others = (s.nodes - 1) * node, t;
+    wide_t one = traffic(&s, 1, 0), all = traffic(&s, 0, others);
 
     (void)coll;
     t = (wide_t)rounds(s.nodes) * (net->latency_ps + cores(&s, one, one));
-    t += more(wire(&s, others, 1), cores(&s, traffic(&s, 0, others), traffic(&s, 0, others)));
+    t += more(wire(&s, others, 1), cores(&s, all, all));
     if (s.size > 1) {
         t += inside(&s, s.m) + inside(&s, s.nodes * node);
     }

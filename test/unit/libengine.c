@@ -11,8 +11,7 @@
 
 #include "node/window.h"
 
-#define MAX_OPS   16
-#define MAX_PEERS 16
+#define MAX_OPS 16
 
 /* A copy, or an exchange, with the bytes that have been done. */
 typedef struct move {
@@ -31,7 +30,7 @@ typedef struct work {
     _Atomic uint32_t *line;
     uint32_t epoch;
     /* armed: what it waits for; else none */
-    const _Atomic uint32_t *own, *peers[MAX_PEERS];
+    const _Atomic uint32_t *own, *peers[ENGINE_PEERS];
     unsigned npeers;
 } work_t;
 
@@ -50,7 +49,7 @@ struct dma_bound {
     dma_gpu_unit_t *unit;
     int rank, nranks;
     dma_engine_line_t *lines;
-    uint64_t ready[MAX_PEERS];
+    uint64_t ready[ENGINE_PEERS];
     bool may_arm;
     const dma_run_t *run; /* being put in */
     uint32_t epoch, put;  /* programs of it that are */
@@ -294,7 +293,7 @@ static dma_status_t engine_bind(dma_gpu_unit_t *unit, const dma_gpu_job_t *job, 
         snprintf(why, DMA_GPU_WHY_BYTES, "refused to bind");
         return DMA_UNSUPPORTED;
     }
-    if (job->nranks > MAX_PEERS) {
+    if (job->nranks > ENGINE_PEERS) {
         misuse("%d ranks", job->nranks);
     }
     for (int r = 0; r < job->nranks; r++) {

@@ -15,6 +15,7 @@
 #include "gpu/engine.h"
 
 #define ENGINE_DEVICES 8
+#define ENGINE_PEERS   16
 
 typedef enum engine_function {
     ENGINE_OPEN,
@@ -54,14 +55,14 @@ unsigned engine_repeats(void);  /* runs that were said to be like the last */
 typedef struct engine_likeness {
     const dma_plan_t *plan;
     const char *send, *recv;
-    uint64_t bytes, targets[16];
+    uint64_t bytes, targets[ENGINE_PEERS];
 } engine_likeness_t;
 
 static inline engine_likeness_t engine_likeness(const dma_run_t *run, int nranks)
 {
     engine_likeness_t l = {.plan = run->plan, .send = run->send.addr, .recv = run->recv.addr, .bytes = run->send.bytes};
 
-    for (int r = 0; r < nranks && r < 16; r++) {
+    for (int r = 0; r < nranks && r < ENGINE_PEERS; r++) {
         l.targets[r] = run->targets[r].addr;
     }
     return l;

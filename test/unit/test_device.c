@@ -259,7 +259,7 @@ START_TEST(memory_at_a_used_address)
 END_TEST
 
 /* The same call again and again, until one rank, or all, do something else: other memory, another operation, a call in host
- * memory, sizes of which two ranks swap. What was said to be as before, the engine finds as before. */
+ * memory. What was said to be as before, the engine finds as before. */
 static void again_and_again(rank_t *r)
 {
     static const call_spec_t specs[] = {
