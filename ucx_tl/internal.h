@@ -90,7 +90,6 @@ struct dma_net_peer {
     unsigned sends, recvs;       /* running */
     dma_net_req_t *line, **tail; /* sends that wait for the window */
     _Atomic dma_status_t status;
-    ucs_status_t reason;     /* UCX's, of the status */
     double deadline;         /* for UCX to end what it has of one that is gone */
     bool left;               /* said goodbye */
     bool queued;             /* in net->waiting */
@@ -112,6 +111,8 @@ struct dma_net {
     dma_net_table_t posted, kept;
     dma_net_peer_t *peers[DMA_NET_BUCKETS];
     dma_net_peer_t *broken, *lingering, *tell, *waiting;
+    const dma_net_peer_t *troubled; /* the last one, */
+    ucs_status_t trouble;           /* and what it was */
     dma_net_kept_t *taken, **taken_tail;
     dma_net_req_t *free;
     dma_net_slab_t *slabs;
@@ -163,6 +164,8 @@ dma_status_t dma_net_connect_locked(dma_net_peer_t *peer);
  * only message it is. */
 void dma_net_say(dma_net_peer_t *peer, dma_net_kind_t kind);
 void dma_net_break(dma_net_peer_t *peer, ucs_status_t reason);
+/* What dma_net_trouble tells from now on. */
+void dma_net_note(const dma_net_peer_t *peer, ucs_status_t trouble);
 /* Ends all that peers which broke still owe. */
 void dma_net_bury(dma_net_t *net);
 void dma_net_close(dma_net_peer_t *peer);

@@ -64,10 +64,15 @@ static dma_status_t status_of(const dma_net_req_t *req, ucs_status_t status)
         return DMA_ERR_PEER;
     }
     /* A promise that the receiver did not accept. */
-    return req->send && (status == UCS_ERR_CANCELED || status == UCS_ERR_REJECTED) ? DMA_ERR_TRUNCATE
-           : status == UCS_ERR_NO_MEMORY                                           ? DMA_ERR_NOMEM
-           : status == UCS_ERR_ENDPOINT_TIMEOUT || status == UCS_ERR_CONNECTION_RESET ||
-                   status == UCS_ERR_UNREACHABLE || status == UCS_ERR_NOT_CONNECTED
+    if (req->send && (status == UCS_ERR_CANCELED || status == UCS_ERR_REJECTED)) {
+        return DMA_ERR_TRUNCATE;
+    }
+    if (status == UCS_ERR_NO_MEMORY) {
+        return DMA_ERR_NOMEM;
+    }
+    dma_net_note(req->peer, status);
+    return status == UCS_ERR_ENDPOINT_TIMEOUT || status == UCS_ERR_CONNECTION_RESET || status == UCS_ERR_UNREACHABLE ||
+                   status == UCS_ERR_NOT_CONNECTED
                ? DMA_ERR_PEER
                : DMA_ERR_NET;
 }

@@ -85,12 +85,31 @@ dma_status_t dma_net_peer_status(const dma_net_peer_t *peer)
     return atomic_load(&peer->status);
 }
 
+const char *dma_net_trouble(dma_net_t *net, uint64_t *key)
+{
+    const char *words = NULL;
+
+    pthread_mutex_lock(&net->lock);
+    if (net->troubled) {
+        *key = net->troubled->key;
+        words = dma_ucx.ucs_status_string(net->trouble);
+    }
+    pthread_mutex_unlock(&net->lock);
+    return words;
+}
+
+void dma_net_note(const dma_net_peer_t *peer, ucs_status_t trouble)
+{
+    peer->net->troubled = peer;
+    peer->net->trouble = trouble;
+}
+
 void dma_net_break(dma_net_peer_t *peer, ucs_status_t reason)
 {
     if (atomic_load(&peer->status) != DMA_OK) {
         return;
     }
-    peer->reason = reason;
+    dma_net_note(peer, reason);
     atomic_store(&peer->status, DMA_ERR_PEER);
     peer->broken = peer->net->broken;
     peer->net->broken = peer;

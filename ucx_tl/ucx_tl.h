@@ -107,6 +107,8 @@ dma_status_t dma_net_connect(dma_net_t *net, dma_net_peer_t *peer);
 /* DMA_OK, or why it counts as gone. */
 dma_status_t dma_net_peer_status(const dma_net_peer_t *peer);
 uint64_t dma_net_peer_key(const dma_net_peer_t *peer);
+/* What went wrong last between here and a peer, in UCX's words; NULL: nothing has. */
+const char *dma_net_trouble(dma_net_t *net, uint64_t *key);
 
 typedef struct dma_net_tag {
     uint32_t comm, source, seq, step; /* matched */

@@ -50,6 +50,8 @@ typedef struct dma_wire {
     /* Ends it as soon as may be; it must still be tested. */
     void (*cancel)(void *net, void *req);
     void (*progress)(void *net);
+    /* Which process something went wrong with last, and what, in words; leaves the text as it is if nothing has. */
+    void (*trouble)(void *net, char *text, size_t bytes);
 } dma_wire_t;
 
 #endif

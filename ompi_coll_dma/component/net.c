@@ -136,6 +136,17 @@ static void net_progress(void *net)
     dma_net_progress(net);
 }
 
+static void net_trouble(void *net, char *text, size_t bytes)
+{
+    uint64_t key;
+    const char *words = dma_net_trouble(net, &key);
+
+    if (NULL != words) {
+        snprintf(text, bytes, "rank %u of %s: %s", (unsigned)(uint32_t)key,
+                 key >> 32 == key_of(OMPI_PROC_MY_NAME) >> 32 ? "MPI_COMM_WORLD" : "another job", words);
+    }
+}
+
 static const dma_wire_t ucx = {
     .open = net_open,
     .close = net_close,
@@ -151,6 +162,7 @@ static const dma_wire_t ucx = {
     .test = net_test,
     .cancel = net_cancel,
     .progress = net_progress,
+    .trouble = net_trouble,
 };
 
 const dma_wire_t *mca_coll_dma_wire(void)

@@ -377,6 +377,20 @@ dma_status_t dma_cluster_look(dma_comm_t *comm)
     return status == DMA_OK ? look_inside(c) : status;
 }
 
+void dma_cluster_trouble(dma_comm_t *comm)
+{
+    const dma_cluster_t *c = comm->cluster;
+    char words[DMA_WHY_BYTES] = "";
+    size_t at = strlen(comm->reason);
+
+    if (c->net) {
+        c->wire->trouble(c->net, words, sizeof(words));
+    }
+    if (words[0]) {
+        snprintf(comm->reason + at, sizeof(comm->reason) - at, " (the last trouble between nodes: %s)", words);
+    }
+}
+
 static void poison(dma_comm_t *local, dma_status_t status)
 {
     if (!local) {

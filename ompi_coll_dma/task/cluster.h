@@ -160,6 +160,8 @@ dma_status_t dma_cluster_setup_begin(dma_comm_t *comm);
 dma_status_t dma_cluster_setup_advance(dma_comm_t *comm);
 /* Evidence of failure elsewhere: DMA_OK, or what the communicator fails with. */
 dma_status_t dma_cluster_look(dma_comm_t *comm);
+/* Adds what the network knows to the reason that the communicator fails for. */
+void dma_cluster_trouble(dma_comm_t *comm);
 /* The communicator has failed: nothing of it moves any more, and all who can be told are told. */
 void dma_cluster_stop(dma_comm_t *comm, dma_status_t status);
 

@@ -107,6 +107,9 @@ void dma_comm_fail(dma_comm_t *comm, dma_status_t status, const char *format, ..
     va_start(args, format);
     vsnprintf(comm->reason, sizeof(comm->reason), format, args);
     va_end(args);
+    if (comm->cluster && (status == DMA_ERR_PEER || status == DMA_ERR_NET)) {
+        dma_cluster_trouble(comm);
+    }
     comm->error = status;
     comm->state = DMA_COMM_POISONED; /* after what others read when they see it */
     dma_setup_poison(comm, status);

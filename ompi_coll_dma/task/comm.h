@@ -153,7 +153,7 @@ struct dma_comm {
     double since, dead_checked;
     bool warned;
     char *text;
-    char reason[192];
+    char reason[320];
 };
 
 /* Everything below: with the communicator's lock held. */

@@ -109,6 +109,8 @@ ok 'a link down for good' fault down 3 'returned=[2-4]/4'
 all=4
 [ "${dma_ompi_series:?}" = 4.1 ] || all='[0-4]'
 ok 'connections destroyed' fault cut 3 "ended=yes .*returned=$all/4 .*left=0"
+who='last trouble between nodes: rank [0-3] of MPI_COMM_WORLD: '
+ok 'who was lost, and how' says "$who(Endpoint timeout|Connection reset)" grep coll/dma "$root/build/log/faults/down"
 ok 'a rank killed' fault kill 3 'ended=yes .*left=0'
 ok 'a host killed' fault host 3 'ended=yes .*left=0'
 finish

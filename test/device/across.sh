@@ -20,12 +20,11 @@ hosts() {
     EMU_LOG=$work/log EMU_SEED=$seed "$root/test/bed/bed" 2 -t 120 --gpus 2 --persona mi300x "$@"
 }
 
-# sweep MEMORY BED-OPTIONS MPIRUN-ARGS...: in small pieces, so that small blocks are of several
+# sweep SEED MEMORY BED-OPTIONS MPIRUN-ARGS...: in small pieces, so that small blocks are of several
 sweep() {
-    local memory=$1 options
-    read -ra options <<<"$2"
-    shift 2
-    seed=$((seed + 1))
+    local seed=$1 memory=$2 options
+    read -ra options <<<"$3"
+    shift 3
     hosts "${options[@]}" -- mpirun "$@" --mca mpi_yield_when_idle 1 --mca coll dma --mca coll_dma_net_chunk_bytes 4096 "$build/test/mpi/sweep" \
         -s "$seed" -n "$cases" -w 30 -m 262144 -D "$memory" && silent
 }
@@ -52,8 +51,8 @@ ways() {
 }
 
 ok 'the ways of the bytes, memory, overlap' ways
-ok 'sweep: device memory' sweep device '' -n 4 --map-by ppr:2:node
-ok 'sweep: device memory on some ranks, uneven' sweep ranks '' -n 3 --host h0:2,h1:1
-ok 'sweep: any memory, ranks in turn, delay and loss' sweep any '-d 200 -l 3' -n 4 --map-by node
-ok 'sweep: any memory, a rank each' sweep any '' -n 2 --map-by ppr:1:node
+ok 'sweep: device memory' sweep $((seed + 1)) device '' -n 4 --map-by ppr:2:node
+ok 'sweep: device memory on some ranks, uneven' sweep $((seed + 2)) ranks '' -n 3 --host h0:2,h1:1
+ok 'sweep: any memory, ranks in turn, delay and loss' sweep $((seed + 3)) any '-d 200 -l 3' -n 4 --map-by node
+ok 'sweep: any memory, a rank each' sweep $((seed + 4)) any '' -n 2 --map-by ppr:1:node
 finish

@@ -1,6 +1,7 @@
 /* A network in memory: see libwire.h. */
 #include "libwire.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -315,6 +316,18 @@ void wire_end(void)
     net.late = false;
 }
 
+static void net_trouble(void *n, char *text, size_t bytes)
+{
+    (void)n;
+    pthread_mutex_lock(&net.lock);
+    for (int rank = 0; rank < WIRE_RANKS; rank++) {
+        if (net.gone[rank]) {
+            snprintf(text, bytes, "rank %d has left", rank);
+        }
+    }
+    pthread_mutex_unlock(&net.lock);
+}
+
 const dma_wire_t wire_threads = {
     .open = net_open,
     .close = net_close,
@@ -330,4 +343,5 @@ const dma_wire_t wire_threads = {
     .test = net_test,
     .cancel = net_cancel,
     .progress = net_progress,
+    .trouble = net_trouble,
 };
