@@ -133,7 +133,8 @@ bool dma_net_table_remove(dma_net_table_t *table, const dma_net_entry_t *entry);
 dma_net_entry_t *dma_net_table_find(dma_net_table_t *table, bool (*wanted)(const dma_net_entry_t *, const void *),
                                     const void *arg);
 
-/* listen.c: when the kernel probes an idle connection, and sockets that listen. */
+/* listen.c: when the kernel probes an idle connection: idle + count * interval are the whole seconds of `seconds`, at least
+ * 2, of which at least half, and from 5 on three quarters, may pass without an answer. And sockets that listen. */
 typedef struct dma_net_probes {
     int idle, interval, count; /* seconds, seconds, number */
 } dma_net_probes_t;

@@ -15,11 +15,17 @@
 
 #include "internal.h"
 
+/* The idle time is as short as that leaves an idle link quiet: what remains is how long a link may be interrupted. */
+#define MOST_PROBES  12
+#define MOST_SECONDS 32767 /* the kernel's */
+
 dma_net_probes_t dma_net_probes(double seconds)
 {
-    int whole = seconds < 2 ? 2 : (int)seconds, rest = whole - whole / 2, count = rest < 3 ? rest : 3;
+    int whole = seconds < 2 ? 2 : seconds < MOST_SECONDS ? (int)seconds : MOST_SECONDS;
+    int idle = whole < 8 ? 1 : whole < 12 ? 2 : whole / 6, rest = whole - idle;
+    int interval = (rest - 1) / MOST_PROBES + 1, count = rest / interval;
 
-    return (dma_net_probes_t){.idle = whole / 2, .interval = rest / count, .count = count};
+    return (dma_net_probes_t){.idle = whole - interval * count, .interval = interval, .count = count};
 }
 
 static bool listens(int fd)

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "../ucx/procs.h"
+#include "internal.h"
 #include "libunit.h"
 
 static const char *const transports[] = {"tcp", "posix,sysv"};
@@ -386,7 +387,25 @@ START_TEST(the_link_goes_down)
 }
 END_TEST
 
-/* Down for less than the keepalive: nothing but time is lost. */
+/* A dead link is given up when the time is over, not a second later, and one that comes back in time not at all. */
+START_TEST(when_an_idle_link_is_probed)
+{
+    for (int seconds = -1; seconds <= 40000; seconds++) {
+        dma_net_probes_t p = dma_net_probes(seconds + 0.5);
+        int whole = seconds < 2 ? 2 : seconds < 32767 ? seconds : 32767, silent = p.interval * p.count;
+
+        ck_assert_int_ge(p.idle, 1);
+        ck_assert_int_ge(p.interval, 1);
+        ck_assert_int_ge(p.count, 1);
+        ck_assert_int_le(p.count, 127); /* the kernel's limit */
+        ck_assert_int_eq(p.idle + silent, whole);
+        ck_assert_int_ge(2 * silent, whole);
+        ck_assert(whole < 5 || 4 * silent >= 3 * whole);
+    }
+}
+END_TEST
+
+/* Down for five eighths of the keepalive: nothing but time is lost, also if that begins when the first probe is due. */
 static void flap(proc_t *p)
 {
     char *buffer = calloc(2, LARGE);
@@ -394,11 +413,12 @@ static void flap(proc_t *p)
     exchange(p, 1 - p->rank, 1, buffer, 1000);
     quiet(p);
     if (p->rank == 0) {
+        usleep(*(const unsigned *)p->arg);
         must(p, link_up(false), "the link stays up");
         usleep(100000);
         atomic_store(&p->shared->flag[GO], 1);
         if (!fork()) {
-            usleep(3000000);
+            usleep(5000000);
             _exit(!link_up(true));
         }
     }
@@ -415,7 +435,8 @@ static void flap(proc_t *p)
 
 START_TEST(the_link_comes_back)
 {
-    procs_spec_t spec = {.n = 2, .tls = "tcp", .keepalive = 8, .seconds = 40};
+    static const unsigned idle[] = {0, 3400000};
+    procs_spec_t spec = {.n = 2, .tls = "tcp", .keepalive = 8, .seconds = 40, .arg = (void *)&idle[_i]};
 
     if (!own_network() || !link_up(true)) {
         puts("not tested: a link that comes back, because this user may not have a network of its own");
@@ -436,6 +457,7 @@ int main(void)
     unit_loop(suite, a_peer_leaves_too_early, 0, TRANSPORTS, 25);
     unit_loop(suite, a_peer_is_stopped, 0, TRANSPORTS, 45);
     unit_loop(suite, the_link_goes_down, 0, 2, 35);
-    unit_test(suite, the_link_comes_back, 45);
+    unit_test(suite, when_an_idle_link_is_probed, 4);
+    unit_loop(suite, the_link_comes_back, 0, 2, 45);
     return unit_main(suite);
 }
