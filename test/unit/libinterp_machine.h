@@ -21,6 +21,8 @@ typedef struct queue {
     uint32_t *seen; /* per rank: tick after WAIT(ENTRY) on it, 0 before */
     piece_t pending[PENDING_MAX];
     uint32_t npending, stale;
+    const flag_t *awaited; /* when it last stood still, and how often that had been set; nothing else lets it go on */
+    uint32_t was_set;
     bool ended, starved;
     bool refused, staged; /* of a loop with two ways */
 } queue_t;

@@ -339,8 +339,11 @@ static step_t queue_wait(machine_t *m, queue_t *q, const dma_op_t *op)
     if (op_value(&m->w, q, op) > 0) {
         beat = flag_beat(m, q, op);
         if (!beat) {
+            q->awaited = world_flag(&m->w, q->who.call, op->flag.kind, op->flag.rank, op->flag.peer);
+            q->was_set = q->awaited->n;
             return STEP_BLOCKED;
         }
+        q->awaited = NULL;
         if (q->stale < STALE_MAX && world_random(&m->w, 3) == 0) {
             q->stale++;
             return STEP_LATE;
@@ -388,6 +391,9 @@ step_t queue_step(machine_t *m, queue_t *q)
     bool ok = true;
     step_t step;
 
+    if (q->awaited && q->awaited->n == q->was_set && !q->npending) {
+        return STEP_BLOCKED;
+    }
     if (q->npending && (flush || world_random(&m->w, 3) == 0)) {
         piece_run(m, q, world_random(&m->w, q->npending));
         return STEP_RAN;
