@@ -109,6 +109,11 @@ void mca_coll_dma_request_done(void *arg, dma_status_t status)
         mca_coll_dma_tell(request->module, super->req_mpi_object.comm);
     }
     super->req_status.MPI_ERROR = mca_coll_dma_error_class(status);
+    if (OPAL_UNLIKELY(DMA_OK != status)) {
+        /* MPI_Testall and MPI_Testany do not look at the error of a request that is persistent (Open MPI 4.1). This one is
+         * not any more: its channel has failed, and does not start again. */
+        super->req_persistent = false;
+    }
     /* From here on the request may be freed or started again. */
     ompi_request_complete(super, true);
 }
