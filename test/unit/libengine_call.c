@@ -153,14 +153,15 @@ void call_move(rank_t *r, call_t *c, bool same)
 
     must(r, c->recv.place == PLACE_DEVICE, "only plain device memory moves");
     pthread_mutex_lock(&alloc_lock);
-    fake_gpu_free(old);
     if (!same) {
-        char *hole = fake_gpu_alloc(DMA_GPU_DEVICE_PLAIN, r->rank, c->recv.bytes + 2 * GUARD + 64);
+        char *hole;
 
+        fake_gpu_free(old);
+        hole = fake_gpu_alloc(DMA_GPU_DEVICE_PLAIN, r->rank, c->recv.bytes + 2 * GUARD + 64);
         c->recv.base = fake_gpu_alloc(DMA_GPU_DEVICE_PLAIN, r->rank, c->recv.bytes + 2 * GUARD + 64);
         fake_gpu_free(hole);
     } else {
-        fake_gpu_next_at(old);
+        fake_gpu_free_for_next(old);
         c->recv.base = fake_gpu_alloc(DMA_GPU_DEVICE_PLAIN, r->rank, c->recv.bytes + 2 * GUARD + 64);
     }
     pthread_mutex_unlock(&alloc_lock);

@@ -32,7 +32,8 @@ _Static_assert(sizeof(ticket_t) <= DMA_GPU_HANDLE_BYTES, "fits");
 
 static range_t *ranges;
 static uint64_t last_id;
-static _Thread_local void *next_at;
+static _Thread_local void *next_at;      /* nobody else gets it, */
+static _Thread_local uint64_t next_room; /* nor the pages behind it */
 static _Thread_local int depth, current;
 
 /* Functions by name: how often called, which call fails. */
@@ -209,7 +210,7 @@ static uint64_t pages(uint64_t bytes)
 static range_t *map(dma_gpu_kind_t kind, int device, int fd, uint64_t bytes, void *at)
 {
     range_t *r = calloc(1, sizeof(*r));
-    void *addr = mmap(at, pages(bytes), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    void *addr = mmap(at, pages(bytes), PROT_READ | PROT_WRITE, MAP_SHARED | (at ? MAP_FIXED : 0), fd, 0);
 
     if (!r || addr == MAP_FAILED) {
         fake_misuse("no memory");
@@ -221,7 +222,7 @@ static range_t *map(dma_gpu_kind_t kind, int device, int fd, uint64_t bytes, voi
     return r;
 }
 
-static void unmap(const char *function, uint64_t base, bool imported)
+static void unmap(const char *function, uint64_t base, bool imported, bool keep)
 {
     range_t **at = &ranges, *r;
 
@@ -234,7 +235,13 @@ static void unmap(const char *function, uint64_t base, bool imported)
         fake_misuse("%s of %#lx, which it did not return", function, base);
     }
     *at = r->next;
-    munmap((void *)(uintptr_t)r->base, pages(r->size));
+    if (keep) {
+        next_at = mmap((void *)(uintptr_t)r->base, pages(r->size), PROT_NONE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+        next_room = pages(r->size);
+    } else {
+        munmap((void *)(uintptr_t)r->base, pages(r->size));
+    }
     close(r->fd);
     free(r);
     pthread_mutex_unlock(&fake_machine.lock);
@@ -248,18 +255,21 @@ void *fake_gpu_alloc(dma_gpu_kind_t kind, int device, uint64_t bytes)
     if (fd < 0 || ftruncate(fd, (off_t)pages(bytes)) != 0) {
         fake_misuse("no memfd");
     }
+    if (at && pages(bytes) > next_room) {
+        fake_misuse("%#lx bytes in the place of %#lx", pages(bytes), next_room);
+    }
     next_at = NULL;
     return (void *)(uintptr_t)map(kind, device, fd, bytes, at)->base;
 }
 
 void fake_gpu_free(void *addr)
 {
-    unmap("free", (uintptr_t)addr, false);
+    unmap("free", (uintptr_t)addr, false, false);
 }
 
-void fake_gpu_next_at(void *addr)
+void fake_gpu_free_for_next(void *addr)
 {
-    next_at = addr;
+    unmap("free", (uintptr_t)addr, false, true);
 }
 
 static dma_status_t query(uint64_t addr, dma_gpu_memory_t *memory)
@@ -345,7 +355,7 @@ static dma_status_t ipc_close(uint64_t base)
     if (!fake_call("ipc_close", &status)) {
         return status;
     }
-    unmap("ipc_close", base, true);
+    unmap("ipc_close", base, true, false);
     return DMA_OK;
 }
 
@@ -413,7 +423,7 @@ static dma_status_t free_device(uint64_t addr)
     if (!fake_call("free", &status)) {
         return status;
     }
-    unmap("free", addr, false);
+    unmap("free", addr, false, false);
     return DMA_OK;
 }
 

@@ -32,8 +32,8 @@ void fake_gpu_may_stay_registered(void);
 /* Memory of any kind but DMA_GPU_HOST, on a device (host kinds: of the node). */
 void *fake_gpu_alloc(dma_gpu_kind_t kind, int device, uint64_t bytes);
 void fake_gpu_free(void *addr);
-/* The next allocation gets this address, if it is free. */
-void fake_gpu_next_at(void *addr);
+/* The next allocation of this thread, no larger, gets its address. */
+void fake_gpu_free_for_next(void *addr);
 
 /* `function` is a member of the table: how often it was called; that it fails once with `status`, after `skip` calls. */
 unsigned fake_gpu_calls(const char *function);

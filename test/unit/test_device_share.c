@@ -82,8 +82,7 @@ START_TEST(one_number_for_one_allocation)
     }
     /* the runtime is asked again only where it has no other way to tell them apart */
     ck_assert_uint_eq(fake_gpu_calls("ipc_export"), anonymous ? 8 : 2);
-    fake_gpu_free(a);
-    fake_gpu_next_at(a);
+    fake_gpu_free_for_next(a);
     ck_assert_ptr_eq(device_memory(5000), a);
     ck_assert_uint_gt(number_of(a, &e), second); /* a new one at the same address */
     fake_gpu_free(a);
