@@ -1,6 +1,5 @@
 /*
- * Open MPI as the component sees it: every include of its headers, and everything that differs between 4.1, 5.0 and 6.0.
- * No other file of the component has a version #if.
+ * Open MPI as the component sees it: every include of its headers, and through series.h what differs between its series.
  */
 #ifndef COLL_DMA_COMPAT_H
 #define COLL_DMA_COMPAT_H
@@ -32,96 +31,6 @@
 #include "opal/util/output.h"
 #include "opal/util/show_help.h"
 
-#if OMPI_MAJOR_VERSION == 4 && OMPI_MINOR_VERSION == 1
-#define DMA_OMPI_41 1
-#elif OMPI_MAJOR_VERSION == 5 && OMPI_MINOR_VERSION == 0
-#define DMA_OMPI_50 1
-#elif OMPI_MAJOR_VERSION == 6 && OMPI_MINOR_VERSION == 0
-#define DMA_OMPI_60 1
-#else
-#error "coll/dma knows Open MPI 4.1, 5.0 and 6.0"
-#endif
-
-/* The version of the component interface, and the types of a count, of counts and of displacements. */
-#if DMA_OMPI_60
-#define DMA_COLL_BASE_VERSION MCA_COLL_BASE_VERSION_3_0_0
-typedef size_t dma_count_t;
-typedef ompi_count_array_t dma_counts_t;
-typedef ompi_disp_array_t dma_displs_t;
-#elif DMA_OMPI_50
-#define DMA_COLL_BASE_VERSION MCA_COLL_BASE_VERSION_2_4_0
-typedef int dma_count_t;
-typedef const int *dma_counts_t;
-typedef const int *dma_displs_t;
-#else
-#define DMA_COLL_BASE_VERSION MCA_COLL_BASE_VERSION_2_0_0
-typedef int dma_count_t;
-typedef const int *dma_counts_t;
-typedef const int *dma_displs_t;
-#endif
-
-/* The numbers behind counts and displacements, which are equally wide in one call. */
-#if DMA_OMPI_60
-#define DMA_COUNTS_WIDTH(counts) (ompi_count_array_is_64bit(counts) ? sizeof(int64_t) : sizeof(int))
-#define DMA_COUNTS_ARRAY(counts) ompi_count_array_ptr(counts)
-#define DMA_DISPLS_ARRAY(displs) ompi_disp_array_ptr(displs)
-#else
-#define DMA_COUNTS_WIDTH(counts) sizeof(int)
-#define DMA_COUNTS_ARRAY(counts) (counts)
-#define DMA_DISPLS_ARRAY(displs) (displs)
-#endif
-
-/*
- * Taking a function slot of a communicator and giving it back. Up to 5.0 comm_select copies the module's pointers after
- * enable and drops them at the end; from 6.0 on enable installs them and disable restores.
- */
-#define DMA_SLOT_SAVE(comm, api, fn, below)                                                                            \
-    do {                                                                                                               \
-        (fn) = (comm)->c_coll->coll_##api;                                                                             \
-        (below) = (comm)->c_coll->coll_##api##_module;                                                                 \
-    } while (0)
-
-#if DMA_OMPI_60
-#define DMA_SLOT_INSTALL(comm, api, module) MCA_COLL_INSTALL_API(comm, api, (module)->coll_##api, module, "dma")
-#define DMA_SLOT_RESTORE(comm, api, module, fn, below)                                                                 \
-    do {                                                                                                               \
-        if ((comm)->c_coll->coll_##api##_module == (module)) {                                                         \
-            MCA_COLL_INSTALL_API(comm, api, fn, below, "dma");                                                         \
-        }                                                                                                              \
-    } while (0)
-#else
-#define DMA_SLOT_INSTALL(comm, api, module)            ((void)0)
-#define DMA_SLOT_RESTORE(comm, api, module, fn, below) ((void)0)
-#endif
-
-/* The objects that a request of a collective keeps alive: an array of two. */
-#if DMA_OMPI_41
-#define DMA_REQUEST_OBJECTS(nbc) ((nbc)->data.objs.objs)
-#else
-#define DMA_REQUEST_OBJECTS(nbc) ((nbc)->data.refcounted.objs.objs)
-#endif
-
-/* The version text of the library we run in, which need not be the one we were built with. */
-static inline void dma_library_version(char text[MPI_MAX_LIBRARY_VERSION_STRING])
-{
-#if DMA_OMPI_60
-    /* Components are linked without libmpi, where the MPI functions live. */
-    snprintf(text, MPI_MAX_LIBRARY_VERSION_STRING, "Open MPI v%s", ompi_version_string);
-#else
-    int length;
-
-    PMPI_Get_library_version(text, &length);
-#endif
-}
-
-/* The context id of a communicator, for messages. */
-static inline void dma_comm_cid(ompi_communicator_t *comm, char *text, size_t size)
-{
-#if DMA_OMPI_41
-    snprintf(text, size, "%u", (unsigned)comm->c_contextid);
-#else
-    snprintf(text, size, "%s", ompi_comm_print_cid(comm));
-#endif
-}
+#include "series.h"
 
 #endif

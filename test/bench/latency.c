@@ -22,7 +22,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../mpi/series.h"
+#include "../../ompi_coll_dma/component/series.h"
 #include "bare.h"
 
 enum { LARGE_ABOVE = 8192 };

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../mpi/series.h"
+#include "../../ompi_coll_dma/component/series.h"
 #include "device.h"
 #include "gpu_bench.h"
 

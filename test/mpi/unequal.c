@@ -135,11 +135,11 @@ static int post(const belief_t *belief, const buffers_t *b, MPI_Comm comm, MPI_R
 static int result_of(MPI_Request *request)
 {
     static unsigned turn;
-    MPI_Status status = {.MPI_ERROR = MPI_SUCCESS}, *told = turn++ / WAYS % 2 ? MPI_STATUS_IGNORE : &status;
+    MPI_Status status = {.MPI_ERROR = MPI_SUCCESS}, *told = turn / WAYS % 2 ? MPI_STATUS_IGNORE : &status;
     int code = MPI_SUCCESS, at, done = 0;
-    way = (turn - 1) % WAYS;
-    if (way == WAITALL && OMPI_MAJOR_VERSION >= 6) {
-        way = WAIT; /* 6.0's MPI_Waitall returns MPI_SUCCESS whatever became of its requests */
+    way = turn++ % WAYS;
+    if (way == WAITALL && !HAVE_WAITALL_ERRORS) {
+        way = WAIT;
     }
     while (code == MPI_SUCCESS && !done) {
         switch (way) {

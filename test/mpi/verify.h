@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "series.h"
+#include "../../ompi_coll_dma/component/series.h"
 
 static long verify_done, verify_failed;
 static const char *verify_where __attribute__((unused)) = "";
