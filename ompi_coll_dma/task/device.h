@@ -136,14 +136,19 @@ typedef struct dma_device_memo {
 
 #define DEVICE_MEMO 8
 
-/* A call that may come again: all blocks equal, their bytes side by side. */
-typedef struct dma_device_last {
-    bool served; /* by the engine, and no other call has been since */
-    dma_coll_t coll;
-    bool in_place;
+/* What calls that come again have in common, if all blocks are equal and their bytes side by side. Without holes, to be
+ * compared as a whole. */
+typedef struct dma_device_likeness {
+    uint64_t coll, in_place;
     const char *send, *recv;
     uint64_t bytes;                 /* of a block that is sent, */
     uint64_t base, size, buffer_id; /* and the allocation that is received in */
+} dma_device_likeness_t;
+_Static_assert(sizeof(dma_device_likeness_t) == 8 * sizeof(uint64_t), "it has no holes");
+
+typedef struct dma_device_last {
+    bool served; /* by the engine, and no other call has been since */
+    dma_device_likeness_t like;
     dma_brief_t brief;
     const dma_plan_t *plan;
 } dma_device_last_t;

@@ -60,13 +60,20 @@ static bool is_fresh(const struct dma_device_comm *dc, int rank, uint64_t number
     return slot == DEVICE_SLOTS || dc->unsettled >> slot & 1;
 }
 
-static bool is_last(const dma_device_last_t *last, const dma_task_t *task)
+static dma_device_likeness_t likeness(const dma_task_t *task)
 {
     const dma_gpu_memory_t *m = &task->device->recv;
 
-    return last->coll == task->coll && last->in_place == task->in_place && last->send == task->run.send.addr &&
-           last->recv == task->run.recv.addr && last->bytes == task->run.send.bytes && last->base == m->base &&
-           last->size == m->size && last->buffer_id == m->buffer_id;
+    return (dma_device_likeness_t){
+        .coll = task->coll,
+        .in_place = task->in_place,
+        .send = task->run.send.addr,
+        .recv = task->run.recv.addr,
+        .bytes = task->run.send.bytes,
+        .base = m->base,
+        .size = m->size,
+        .buffer_id = m->buffer_id,
+    };
 }
 
 /* Is it one that may come again? A runtime without numbers for allocations does not tell. */
@@ -76,25 +83,6 @@ static bool is_plain(const dma_task_t *task)
 
     return !task->run.send.counts && !task->run.recv.counts && !task->run.send.displs && !task->run.recv.displs &&
            !d->send_shape.row && !d->recv_shape.row && !d->user_shape.row && d->recv.buffer_id;
-}
-
-static void note_last(dma_device_last_t *last, const dma_task_t *task, const dma_brief_t *brief)
-{
-    const dma_gpu_memory_t *m = &task->device->recv;
-
-    *last = (dma_device_last_t){
-        .coll = task->coll,
-        .in_place = task->in_place,
-        .send = task->run.send.addr,
-        .recv = task->run.recv.addr,
-        .bytes = task->run.send.bytes,
-        .base = m->base,
-        .size = m->size,
-        .buffer_id = m->buffer_id,
-        .brief = *brief,
-    };
-    last->brief.fresh = 0; /* it is not, once all have opened it */
-    last->brief.more = DMA_BRIEF_AGAIN;
 }
 
 bool dma_device_all_again(const dma_comm_t *comm, const dma_task_t *task)
@@ -122,11 +110,12 @@ dma_status_t dma_device_tell(dma_comm_t *comm, dma_task_t *task)
     dma_brief_t *brief = dma_device_brief(comm, comm->rank, task->run.seq);
     dma_record_t *record = dma_window_record(&comm->window, comm->rank, task->run.seq);
     dma_record_block_t *table = (dma_record_block_t *)((char *)record + DMA_RECORD_BYTES(0));
+    dma_device_likeness_t like = likeness(task);
     dma_export_t export;
     dma_gpu_card_t card;
     dma_status_t status;
 
-    if (dc->last.served && is_plain(task) && is_last(&dc->last, task)) {
+    if (dc->last.served && is_plain(task) && !memcmp(&like, &dc->last.like, sizeof(like))) {
         *brief = dc->last.brief;
         return DMA_OK;
     }
@@ -161,7 +150,9 @@ dma_status_t dma_device_tell(dma_comm_t *comm, dma_task_t *task)
         table[b] = (dma_record_block_t){.displ = recv->displs[b], .bytes = dma_blocks_bytes(recv, (uint64_t)b)};
         brief->largest = table[b].bytes > brief->largest ? table[b].bytes : brief->largest;
     }
-    note_last(&dc->last, task, brief);
+    dc->last = (dma_device_last_t){.like = like, .brief = *brief};
+    dc->last.brief.fresh = 0; /* it is not, once all have opened it */
+    dc->last.brief.more = DMA_BRIEF_AGAIN;
     return DMA_OK;
 }
 
