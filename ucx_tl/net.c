@@ -58,7 +58,7 @@ static void set_tcp(ucp_config_t *ucx, const char *name, const char *value)
 }
 
 /*
- * The kernel counts whole seconds. An idle connection is probed after a sixth of the time, and given up if no probe is
+ * The kernel counts whole seconds. An idle connection is probed after about a sixth of the time, and given up if no probe is
  * answered until it is over: a link that comes back before, or a host that is slow for a while, is not taken for dead.
  *
  *     seconds  2: probed after 1, given up 1 later       10: after 2, 3, 4, ... 9; given up at 10

@@ -62,9 +62,9 @@ typedef enum dma_net_memory {
 typedef struct dma_net_config {
     uint64_t key;        /* names this process, different from every other of the job */
     const char *devices; /* UCX_NET_DEVICES for this process (its rail), or NULL: what the environment or UCX says */
-    double
-        keepalive_seconds;  /* a link that is dead is noticed after this long, at most 1 s later; >= 2. An interruption
-                                 of less than half of it, from 5 on three quarters, is survived */
+    /* A link that is dead is noticed after this long, at most 1 s later; >= 2. An interruption of less than half of it, from
+     * 5 on three quarters, is survived. */
+    double keepalive_seconds;
     unsigned window;        /* sends to one peer that UCX is given at once; the others wait here, in order */
     const dma_host_t *host; /* only `report` is used; may be NULL */
 

@@ -21,7 +21,7 @@ hosts() {
 }
 
 # sweep SEED MEMORY BED-OPTIONS MPIRUN-ARGS...: in small pieces, so that small blocks are of several. What UCX and the system
-# say of a connection that ends is kept for the case that one does: it has happened, rarely, and is not understood.
+# say of a connection that ends is kept for the case that one does.
 sweep() {
     local seed=$1 memory=$2 options
     read -ra options <<<"$3"

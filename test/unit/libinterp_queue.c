@@ -48,10 +48,8 @@ bool flag_set(machine_t *m, queue_t *q, const dma_op_t *op, int64_t value, const
 }
 
 /* The first publication that satisfies a wait: a waiter has seen that and nothing later. */
-static const beat_t *flag_beat(machine_t *m, const queue_t *q, const dma_op_t *op)
+static const beat_t *flag_beat(const flag_t *f, int64_t value)
 {
-    flag_t *f = world_flag(&m->w, q->who.call, op->flag.kind, op->flag.rank, op->flag.peer);
-    int64_t value = op_value(&m->w, q, op);
     uint32_t lo = 0, hi = f->n;
 
     while (lo < hi) {
@@ -334,13 +332,15 @@ static step_t queue_end(machine_t *m, queue_t *q)
 
 static step_t queue_wait(machine_t *m, queue_t *q, const dma_op_t *op)
 {
+    const flag_t *flag = world_flag(&m->w, q->who.call, op->flag.kind, op->flag.rank, op->flag.peer);
+    int64_t value = op_value(&m->w, q, op);
     const beat_t *beat = NULL;
 
-    if (op_value(&m->w, q, op) > 0) {
-        beat = flag_beat(m, q, op);
+    if (value > 0) {
+        beat = flag_beat(flag, value);
         if (!beat) {
-            q->awaited = world_flag(&m->w, q->who.call, op->flag.kind, op->flag.rank, op->flag.peer);
-            q->was_set = q->awaited->n;
+            q->awaited = flag;
+            q->was_set = flag->n;
             return STEP_BLOCKED;
         }
         q->awaited = NULL;

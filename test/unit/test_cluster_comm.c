@@ -182,7 +182,6 @@ static void one_leaves(rank_t *r)
         dma_call_t call = call_of(r, &p, DMA_ALLGATHER, false, 100, 7);
 
         must(r, strstr(dma_comm_reason(p.comm), "rank 3 has left"), "it says: %s", dma_comm_reason(p.comm));
-
         must(r, dma_comm_run(p.comm, &call) == DMA_ERR_PEER, "it stays failed");
     }
     close_part(&p);
