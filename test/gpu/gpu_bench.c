@@ -2,7 +2,7 @@
  * Collectives in device memory, ours through MPI and others' through a plugin, measured side by side: gpu_bench.h.
  *
  *   mpirun -n N --mca coll dma gpu_bench [-r librival.so] [-g libgemm.so] [-s MIN:MAX] [-p PASSES] [-T SECONDS]
- *                                        [-i PERCENT] [-o PREFIX] [-m NOTE] [-c] STAGE...
+ *                                        [-i PERCENT] [-o PREFIX] [-m NOTE] STAGE...
  *     stages: passes   all modes at all sizes, in interleaved passes
  *             gemm     with matrix products on every GPU, and without
  *             overlap  non-blocking calls with computing beside them; and with a rank that comes late
@@ -10,12 +10,12 @@
  *     -s  receive buffers from MIN to MAX bytes, in steps of 4 (default 1024:1073741824)
  *     -p  passes (default 15), fewer if -T seconds (default 120) are over
  *     -i  so many percent of the usual calls (default 100)
- *     -c  before each size, every rank moves to the core of its share that is quickest then (gpu_bench_cores.c)
  *     -o  PREFIXpasses.csv and so on; -m is printed with the tables
  */
 #include <dlfcn.h>
 #include <getopt.h>
 #include <mpi.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -24,6 +24,22 @@
 #include "gpu_bench.h"
 
 bench_t bench = {.passes = 15, .seconds = 120, .scale = 100};
+
+/* A share of the cores for each rank, where there are many: progress threads of others need some. */
+static void pin(void)
+{
+    long cores = sysconf(_SC_NPROCESSORS_ONLN), share = cores / bench.n;
+    cpu_set_t set;
+
+    if (share < 4) {
+        return;
+    }
+    CPU_ZERO(&set);
+    for (long i = 0; i < share; i++) {
+        CPU_SET((size_t)(bench.rank * share + i), &set);
+    }
+    (void)sched_setaffinity(0, sizeof(set), &set);
+}
 
 static void *plugin(const char *path, const char *symbol)
 {
@@ -40,7 +56,7 @@ static bool parse(int argc, char **argv)
 {
     size_t least = 1024, most = (size_t)1 << 30;
 
-    for (int opt; (opt = getopt(argc, argv, "r:g:s:p:T:i:o:m:c")) != -1;) {
+    for (int opt; (opt = getopt(argc, argv, "r:g:s:p:T:i:o:m:")) != -1;) {
         rival_get_t rival;
         gemm_get_t gemm;
 
@@ -72,9 +88,6 @@ static bool parse(int argc, char **argv)
             break;
         case 'm':
             bench.note = optarg;
-            break;
-        case 'c':
-            bench.choose = true;
             break;
         default:
             return false;
@@ -111,13 +124,13 @@ int main(int argc, char **argv)
 
     if (!parse(argc, argv)) {
         fprintf(stderr, "usage: gpu_bench [-r librival.so] [-g libgemm.so] [-s MIN:MAX] [-p PASSES] [-T SECONDS] "
-                        "[-i PERCENT] [-o PREFIX] [-m NOTE] [-c] passes|gemm|overlap|energy...\n");
+                        "[-i PERCENT] [-o PREFIX] [-m NOTE] passes|gemm|overlap|energy...\n");
         return 2;
     }
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &bench.rank);
     MPI_Comm_size(MPI_COMM_WORLD, &bench.n);
-    cores_share();
+    pin();
     why = device_open(NULL, bench.rank);
     if (why) {
         fprintf(stderr, "gpu_bench: %s\n", why);

@@ -4,7 +4,6 @@
  *   gpu_bench.c        options, loading, the stages
  *   gpu_bench_modes.c  what is measured: our forms, and the rivals of a plugin; their data checked
  *   gpu_bench_time.c   one measurement: ranks begin together, the median of a rank's calls, the slowest rank's
- *   gpu_bench_cores.c  which cores ranks run on
  *   gpu_bench_table.c  passes compared: medians, paired ratios
  *   gpu_bench_load.c   beside a load: matrix products, computing processors, energy
  */
@@ -36,7 +35,6 @@ typedef struct bench {
     int passes;
     double seconds; /* for all passes */
     int scale;      /* percent of the usual number of calls */
-    bool choose;    /* cores */
     const rival_t *rival;
     const gemm_t *gemm;
     const char *csv; /* prefix of file names, or NULL */
@@ -67,10 +65,6 @@ typedef struct timing {
 /* So many calls as the size deserves, or those of so many seconds. */
 timing_t time_mode(int mode, const what_t *what, double seconds);
 double most_of_ranks(double value);
-
-/* ---- cores ---- */
-void cores_share(void);  /* a rank's share, for it and its threads to come */
-void cores_choose(void); /* collective: the calling thread moves, if that is wanted */
 
 /* ---- tables ---- */
 void tables_passes(void);

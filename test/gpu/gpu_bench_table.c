@@ -58,7 +58,6 @@ static void one_pass(FILE *csv)
             for (int s = 0; s < bench.nsizes; s++) {
                 what_t what = {.to_each = op, .in_place = place, .bytes = bench.sizes[s]};
 
-                cores_choose();
                 for (int m = 0; m < modes_count(); m++) {
                     double *t = times[op][place][s][m];
 

@@ -15,8 +15,7 @@
 #
 # The environment may say where things are: CUDA_HOME, NCCL_HOME (with include/ and lib/), DMA_H200_WORK (builds; default
 # /tmp/dma-h200). CUDA_HOME=none: no NVIDIA machine, without NCCL and matrix products. NRANKS: default 4. CASES: of the
-# sweep, in all. SIZES: of the passes, as gpu_bench wants them. CHOOSE_CORES=no: ranks stay on the cores that they are put
-# on, else they move to quick ones in the passes. MPIRUN_ARGS: more for mpirun.
+# sweep, in all. SIZES: of the passes, as gpu_bench wants them. MPIRUN_ARGS: more for mpirun.
 #
 # NVLink multicast stays off (NCCL_NVLS_ENABLE=0): some machines forbid it.
 set -uo pipefail
@@ -219,14 +218,12 @@ bench() {
     return $status
 }
 
-choose=-c
-[ "${CHOOSE_CORES:-yes}" != no ] || choose=''
 rival() { [ ! -e "$work/librival.so" ] || echo "-r $work/librival.so"; }
 gemm() { [ ! -e "$work/libgemm.so" ] || echo "-g $work/libgemm.so"; }
 
 # shellcheck disable=SC2046
 stage_passes() {
-    bench all 260 -- $(rival) $choose -T 150 passes
+    bench all 260 -- $(rival) -T 150 passes
 }
 
 # shellcheck disable=SC2046

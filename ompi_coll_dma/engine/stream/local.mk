@@ -17,7 +17,6 @@ test_gpu_gpu_bench_SOURCES = \
 	test/gpu/device.h \
 	test/gpu/gpu_bench.c \
 	test/gpu/gpu_bench.h \
-	test/gpu/gpu_bench_cores.c \
 	test/gpu/gpu_bench_load.c \
 	test/gpu/gpu_bench_modes.c \
 	test/gpu/gpu_bench_table.c \
