@@ -23,6 +23,8 @@ typedef struct segment {
 typedef struct made {
     emu_sdma_queue_t *queue;
     uint64_t rptr, wptr, doorbell;
+    uint64_t late_wptr, late_doorbell; /* what the engine sees instead of them, of a late queue */
+    bool late;
     int64_t error;
 } made_t;
 
@@ -37,6 +39,7 @@ static struct {
     unsigned alive, made, opened, xgmi, reports;
     char text[512];
     bool stopping, held, dropping;
+    bool late_goes;
     bool busy; /* an engine has work */
     uint64_t rounds;
 } thunk = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -143,8 +146,22 @@ static void tell_errors(void)
     }
 }
 
+/* Once they may go, late queues are told by us what others hear from their owners. */
+static void pass_on(void)
+{
+    for (int i = 0; i < QUEUES && thunk.late_goes; i++) {
+        made_t *m = thunk.queues[i];
+
+        if (m && m->late) {
+            __atomic_store_n(&m->late_wptr, __atomic_load_n(&m->wptr, __ATOMIC_ACQUIRE), __ATOMIC_RELEASE);
+            __atomic_store_n(&m->late_doorbell, __atomic_load_n(&m->doorbell, __ATOMIC_ACQUIRE), __ATOMIC_RELEASE);
+        }
+    }
+}
+
 static void step_all(void)
 {
+    pass_on();
     thunk.busy = false;
     for (int g = 0; g < GPUS; g++) {
         for (int e = 0; e < ENGINES; e++) {
@@ -278,12 +295,13 @@ static uint32_t make_on(uint32_t node, uint32_t engine, void *ring, uint64_t byt
                                     engine < 2 ? EMU_SDMA_HOST_FACING : EMU_SDMA_XGMI);
     }
     m = calloc(1, sizeof(*m));
+    m->late = thunk.made + 1 == thunk.options.late;
     r = (emu_sdma_ring_t){.id = id,
                           .va = (uint64_t)(uintptr_t)ring,
                           .bytes = bytes,
                           .rptr = &m->rptr,
-                          .wptr = &m->wptr,
-                          .doorbell = &m->doorbell};
+                          .wptr = m->late ? &m->late_wptr : &m->wptr,
+                          .doorbell = m->late ? &m->late_doorbell : &m->doorbell};
     if (id == QUEUES || !*e || !(m->queue = emu_sdma_queue_create(*e, &r))) {
         free(m);
         return 1;
@@ -387,7 +405,7 @@ void thunk_begin(const thunk_options_t *options)
     memset(thunk.segments, 0, sizeof(thunk.segments));
     thunk.made = thunk.xgmi = thunk.reports = 0;
     thunk.text[0] = '\0';
-    thunk.stopping = thunk.held = false;
+    thunk.stopping = thunk.held = thunk.late_goes = false;
     pthread_create(&thunk.thread, NULL, run, NULL);
 }
 
@@ -445,6 +463,13 @@ void thunk_hold(bool hold)
 {
     pthread_mutex_lock(&thunk.lock);
     thunk.held = hold;
+    pthread_mutex_unlock(&thunk.lock);
+}
+
+void thunk_late_goes(void)
+{
+    pthread_mutex_lock(&thunk.lock);
+    thunk.late_goes = true;
     pthread_mutex_unlock(&thunk.lock);
 }
 

@@ -26,6 +26,7 @@ typedef struct thunk_options {
     bool absent;                 /* there is none to be found */
     unsigned queues;             /* at most so many at a time; 0: any */
     uint64_t fault_packet;       /* see emu_sdma_config_t */
+    unsigned late;               /* the so-manieth queue that is made does nothing before thunk_late_goes; 0: none */
     bool left;                   /* queues that have not come to an end may be left, and their memory */
 } thunk_options_t;
 
@@ -36,6 +37,8 @@ void thunk_end(void);
 void thunk_show(const void *addr, uint64_t bytes);
 /* No engine moves while they are held. */
 void thunk_hold(bool hold);
+/* From now on a late queue is like others. */
+void thunk_late_goes(void);
 /* Waits until no engine has anything to do; false: one still has, after so many seconds, or is dead. */
 bool thunk_quiet(double seconds);
 

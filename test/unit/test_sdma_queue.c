@@ -8,14 +8,14 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "engine/sdma/bound.h"
 #include "engine/sdma/packet.h"
-#include "engine/sdma/queue.h"
 #include "libthunk.h"
 #include "libunit.h"
 
 #define NODE 2
 
-static dma_queues_t queues;
+static dma_gpu_unit_t unit;
 
 static void begin(thunk_options_t options)
 {
@@ -25,12 +25,12 @@ static void begin(thunk_options_t options)
     options.seed = unit_seed();
     options.gen = EMU_SDMA_GFX942;
     thunk_begin(&options);
-    ck_assert_msg(dma_queues_open(&queues, dma_providers, "thunk", &gpu, reason) == DMA_OK, "%s", reason);
+    ck_assert_msg(dma_queues_open(&unit.queues, dma_providers, "thunk", &gpu, reason) == DMA_OK, "%s", reason);
 }
 
 static void end(void)
 {
-    dma_queues_close(&queues);
+    dma_queues_close(&unit.queues);
     thunk_end();
 }
 
@@ -61,11 +61,11 @@ START_TEST(one_for_each_engine)
     bool shared;
 
     begin((thunk_options_t){0});
-    q[0] = dma_queue_get(&queues, &four, 1, &shared);
-    q[1] = dma_queue_get(&queues, &six, 2, &shared);
-    q[2] = dma_queue_get(&queues, &host, 0, &shared);
-    q[3] = dma_queue_get(&queues, &xgmi, 3, &shared);
-    q[4] = dma_queue_get(&queues, &xgmi, 4, &shared); /* another peer: the driver may have another engine */
+    q[0] = dma_queue_get(&unit.queues, &four, 1, &shared);
+    q[1] = dma_queue_get(&unit.queues, &six, 2, &shared);
+    q[2] = dma_queue_get(&unit.queues, &host, 0, &shared);
+    q[3] = dma_queue_get(&unit.queues, &xgmi, 3, &shared);
+    q[4] = dma_queue_get(&unit.queues, &xgmi, 4, &shared); /* another peer: the driver may have another engine */
     for (int i = 0; i < 5; i++) {
         for (int k = 0; k < i; k++) {
             ck_assert_ptr_ne(q[i], q[k]);
@@ -74,9 +74,9 @@ START_TEST(one_for_each_engine)
         }
         works(q[i]);
     }
-    ck_assert_ptr_eq(dma_queue_get(&queues, &four, 9, &shared), q[0]);
-    ck_assert_ptr_eq(dma_queue_get(&queues, &host, 9, &shared), q[2]);
-    ck_assert_ptr_eq(dma_queue_get(&queues, &xgmi, 4, &shared), q[4]);
+    ck_assert_ptr_eq(dma_queue_get(&unit.queues, &four, 9, &shared), q[0]);
+    ck_assert_ptr_eq(dma_queue_get(&unit.queues, &host, 9, &shared), q[2]);
+    ck_assert_ptr_eq(dma_queue_get(&unit.queues, &xgmi, 4, &shared), q[4]);
     ck_assert(!shared);
     ck_assert_uint_eq(thunk_queues(), 5);
     end();
@@ -93,13 +93,13 @@ START_TEST(none_left)
     bool shared;
 
     begin((thunk_options_t){.queues = 2});
-    a = dma_queue_get(&queues, &four, 1, &shared);
-    b = dma_queue_get(&queues, &six, 2, &shared);
+    a = dma_queue_get(&unit.queues, &four, 1, &shared);
+    b = dma_queue_get(&unit.queues, &six, 2, &shared);
     ck_assert(!shared);
-    ck_assert_ptr_eq(dma_queue_get(&queues, &eight, 3, &shared), b);
+    ck_assert_ptr_eq(dma_queue_get(&unit.queues, &eight, 3, &shared), b);
     ck_assert(shared);
-    ck_assert_ptr_null(dma_queue_get(&queues, &ten, 3, &shared));
-    ck_assert_ptr_null(dma_queue_get_own(&queues, &ten, 3));
+    ck_assert_ptr_null(dma_queue_get(&unit.queues, &ten, 3, &shared));
+    ck_assert_ptr_null(dma_queue_get_own(&unit.queues, &ten, 3));
     works(a);
     end();
 }
@@ -113,16 +113,16 @@ START_TEST(least_used)
     bool shared;
 
     begin((thunk_options_t){.queues = 2});
-    a = dma_queue_get(&queues, &four, 1, &shared);
-    ck_assert_ptr_eq(dma_queue_get(&queues, &four, 1, &shared), a);
-    b = dma_queue_get(&queues, &six, 2, &shared);
-    ck_assert_ptr_eq(dma_queue_get(&queues, &six, 2, &shared), b);
-    ck_assert_ptr_eq(dma_queue_get(&queues, &six, 2, &shared), b);
-    dma_queue_put(&queues, a);
-    dma_queue_put(&queues, b);
-    dma_queue_put(&queues, b);
-    dma_queue_put(&queues, b);
-    ck_assert_ptr_eq(dma_queue_get(&queues, &any, 3, &shared), b);
+    a = dma_queue_get(&unit.queues, &four, 1, &shared);
+    ck_assert_ptr_eq(dma_queue_get(&unit.queues, &four, 1, &shared), a);
+    b = dma_queue_get(&unit.queues, &six, 2, &shared);
+    ck_assert_ptr_eq(dma_queue_get(&unit.queues, &six, 2, &shared), b);
+    ck_assert_ptr_eq(dma_queue_get(&unit.queues, &six, 2, &shared), b);
+    dma_queue_put(&unit.queues, a);
+    dma_queue_put(&unit.queues, b);
+    dma_queue_put(&unit.queues, b);
+    dma_queue_put(&unit.queues, b);
+    ck_assert_ptr_eq(dma_queue_get(&unit.queues, &any, 3, &shared), b);
     ck_assert(shared);
     end();
 }
@@ -135,10 +135,10 @@ START_TEST(old_thunk)
     bool shared;
 
     begin((thunk_options_t){.old = true});
-    a = dma_queue_get(&queues, &four, 1, &shared);
-    b = dma_queue_get(&queues, &four, 2, &shared);
+    a = dma_queue_get(&unit.queues, &four, 1, &shared);
+    b = dma_queue_get(&unit.queues, &four, 2, &shared);
     ck_assert_ptr_ne(a, b); /* by peer: which engine it is, the driver knows */
-    ck_assert_ptr_null(dma_queue_get_own(&queues, &four, 1));
+    ck_assert_ptr_null(dma_queue_get_own(&unit.queues, &four, 1));
     works(a);
     works(b);
     end();
@@ -154,15 +154,15 @@ START_TEST(of_one_user)
 
     begin((thunk_options_t){0});
     for (int i = 0; i < 70; i++) {
-        own = dma_queue_get_own(&queues, &four, 1);
+        own = dma_queue_get_own(&unit.queues, &four, 1);
         ck_assert_ptr_nonnull(own);
         if (i == 0) {
-            other = dma_queue_get(&queues, &four, 1, &shared);
+            other = dma_queue_get(&unit.queues, &four, 1, &shared);
             ck_assert_ptr_ne(other, own);
             ck_assert(!shared);
             works(own);
         }
-        dma_queue_put_own(&queues, own);
+        dma_queue_put_own(&unit.queues, own);
     }
     works(other);
     end();
@@ -177,7 +177,7 @@ START_TEST(taken_for_broken)
     uint32_t *p;
 
     begin((thunk_options_t){0});
-    queue = dma_queue_get(&queues, &host, 0, &shared);
+    queue = dma_queue_get(&unit.queues, &host, 0, &shared);
     ck_assert_int_eq(dma_queue_check(queue, 0.01), DMA_OK); /* it has nothing to do */
     works(queue);
     ck_assert_int_eq(dma_queue_check(queue, 0.01), DMA_OK);
@@ -201,6 +201,31 @@ START_TEST(taken_for_broken)
 }
 END_TEST
 
+/* A queue of the self-test is late, not stuck: what it does then, it does in memory that is still there, and at the end
+ * nothing is left. The packet that was tried on it is not used, the others are. */
+START_TEST(late_in_the_self_test)
+{
+    static const struct {
+        unsigned queue; /* that is late: the first is the one for copies, then one for each packet */
+        uint32_t lacks;
+    } cases[] = {{2, DMA_GPU_SWAP_PACKETS}, {5, DMA_GPU_PRELAUNCH}};
+    const uint32_t all = DMA_GPU_SWAP_PACKETS | DMA_GPU_BCST_PACKETS | DMA_GPU_SHAPES | DMA_GPU_PRELAUNCH;
+    const char *reason;
+    bool moves;
+
+    begin((thunk_options_t){.late = cases[_i].queue});
+    unit.gen = dma_gen_find(0x74a1, 90402, &reason);
+    ck_assert_ptr_nonnull(unit.gen);
+    ck_assert_uint_eq(dma_sdma_selftest(&unit, &moves), all & ~cases[_i].lacks);
+    ck_assert(moves);
+    thunk_late_goes();
+    ck_assert(thunk_quiet(20));
+    ck_assert_msg(thunk_reports() == 0, "%s", thunk_report());
+    end();
+    ck_assert_uint_eq(thunk_reports(), 0);
+}
+END_TEST
+
 START_TEST(not_there)
 {
     thunk_options_t options = {.absent = true};
@@ -208,9 +233,9 @@ START_TEST(not_there)
     char reason[DMA_PROVIDER_WHY_BYTES];
 
     thunk_begin(&options);
-    ck_assert_int_eq(dma_queues_open(&queues, dma_providers, "thunk", &gpu, reason), DMA_UNSUPPORTED);
+    ck_assert_int_eq(dma_queues_open(&unit.queues, dma_providers, "thunk", &gpu, reason), DMA_UNSUPPORTED);
     ck_assert_str_eq(reason, "thunk: there is none");
-    dma_queues_close(&queues); /* of what was not opened */
+    dma_queues_close(&unit.queues); /* of what was not opened */
     thunk_end();
 }
 END_TEST
@@ -225,6 +250,7 @@ int main(void)
     unit_test(s, old_thunk, 20);
     unit_test(s, of_one_user, 20);
     unit_test(s, taken_for_broken, 20);
+    unit_loop(s, late_in_the_self_test, 0, 2, 20);
     unit_test(s, not_there, 20);
     return unit_main(s);
 }

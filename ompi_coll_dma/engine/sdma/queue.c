@@ -26,6 +26,12 @@ void dma_queues_memory_free(dma_queues_t *q, void *memory, uint64_t bytes)
     }
 }
 
+void dma_queues_memory_keep(dma_queues_t *q, void *memory, uint64_t bytes)
+{
+    q->kept = memory;
+    q->kept_bytes = bytes;
+}
+
 /* A word that is 1, but 0 in whatever children are forked. NULL: the kernel does not do that. */
 static _Atomic uint32_t *make_ours(void)
 {
@@ -92,6 +98,9 @@ static void put_provider(dma_queues_t *q, bool unused)
 {
     if (unused && dma_queues_ours(q)) {
         q->provider->ops->free(q->provider, q->steps, STEPS_BYTES);
+        if (q->kept) {
+            q->provider->ops->free(q->provider, q->kept, q->kept_bytes);
+        }
         q->provider->ops->close(q->provider);
     }
     q->provider = NULL;

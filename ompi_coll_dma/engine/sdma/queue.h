@@ -61,6 +61,8 @@ typedef struct dma_queues {
     void *steps; /* a page for step words */
     uint64_t steps_addr;
     uint64_t slots_used; /* bit mask: lines of that page */
+    void *kept;          /* see dma_queues_memory_keep */
+    uint64_t kept_bytes;
 } dma_queues_t;
 
 /* From the first provider of a list, ended by NULL, that works; `wanted` as dma_provider_open has it. On failure `why`, of
@@ -78,6 +80,8 @@ static inline bool dma_queues_ours(const dma_queues_t *queues)
 /* Zeroed host memory that the device may read, write and fetch packets from; of whole pages. */
 void *dma_queues_memory(dma_queues_t *queues, uint64_t bytes, uint64_t *device_addr);
 void dma_queues_memory_free(dma_queues_t *queues, void *memory, uint64_t bytes);
+/* A queue may still write there: freed with the queues, if they have all come to their ends then. Once. */
+void dma_queues_memory_keep(dma_queues_t *queues, void *memory, uint64_t bytes);
 
 /* A queue for a pick, to the GPU with the kernel's number `peer`, made on first use. NULL: not even one to share. *shared:
  * it is not on the engine that was wanted. */

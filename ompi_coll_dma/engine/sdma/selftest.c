@@ -1,6 +1,10 @@
 /*
  * What packets of unproven behaviour do on this machine, tried on scratch memory before they are relied on: conditional
- * execution, exchange, broadcast, strided copies. A packet that does something else, or that the queue does not get over, is not used.
+ * execution, exchange, broadcast, strided copies. A packet that does something else, or that the queue does not get over, is
+ * not used.
+ *
+ * An engine serves the queues of all processes in turn, so a queue may be late rather than stuck. What it has been told to
+ * write may then still come: the scratch memory stays for as long as there is such a queue.
  */
 #include <sched.h>
 #include <string.h>
@@ -8,15 +12,19 @@
 #include "engine/sdma/bound.h"
 #include "engine/sdma/packet.h"
 
-#define TEST_SECONDS 1.0
-#define PLACE_BYTES  256 /* of the scratch memory: four places */
+#define COPY_SECONDS  10.0 /* without copies there is no engine */
+#define TEST_SECONDS  2.0  /* without another packet something is slower */
+#define SCRATCH_BYTES 4096
+#define PLACE_BYTES   256 /* of the scratch memory: four places */
 
 typedef struct bench {
     dma_gpu_unit_t *unit;
     dma_queue_t *queue;
     unsigned char *host;
     uint64_t addr;
-    uint32_t done; /* value of the last fence */
+    uint32_t done;  /* value of the last fence */
+    double seconds; /* for one test */
+    bool late;      /* a queue may still write to the scratch memory */
 } bench_t;
 
 static uint64_t place(const bench_t *t, int i)
@@ -28,7 +36,8 @@ static uint64_t place(const bench_t *t, int i)
 static bool run(bench_t *t, const uint32_t *packets, uint32_t dwords)
 {
     _Atomic uint32_t *fence = (_Atomic uint32_t *)(t->host + 4 * PLACE_BYTES);
-    double until = dma_now() + TEST_SECONDS;
+    const dma_provider_queue_t *made = &t->queue->made;
+    double until = dma_now() + t->seconds;
     uint32_t *p;
 
     for (int i = 0; i < 4; i++) {
@@ -41,7 +50,7 @@ static bool run(bench_t *t, const uint32_t *packets, uint32_t dwords)
     dma_packet_fence(p + dwords, t->addr + 4 * PLACE_BYTES, ++t->done);
     dma_ring_publish(&t->queue->ring);
     while (atomic_load_explicit(fence, memory_order_acquire) != t->done) {
-        if (dma_now() > until) {
+        if (dma_now() > until || (made->error && *made->error)) {
             return false;
         }
         sched_yield();
@@ -122,7 +131,8 @@ static bool strides(bench_t *t)
     return true;
 }
 
-/* On a queue that nobody else uses, now or later: one that does not get over a packet is destroyed. */
+/* On a queue that nobody else uses, now or later: one that does not get over a packet is destroyed, or left where it may
+ * only be late. */
 static bool proven(bench_t *t, bool (*does)(bench_t *t))
 {
     dma_map_pick_t pick = {.kind = DMA_MAP_HOST};
@@ -132,34 +142,37 @@ static bool proven(bench_t *t, bool (*does)(bench_t *t))
         return false;
     }
     works = does(t);
-    dma_queue_put_own(&t->unit->queues, t->queue);
+    t->late = !dma_queue_put_own(&t->unit->queues, t->queue) || t->late;
     return works;
 }
 
 uint32_t dma_sdma_selftest(dma_gpu_unit_t *unit, bool *works)
 {
     dma_map_pick_t pick = {.kind = DMA_MAP_HOST};
-    bench_t t = {.unit = unit};
+    bench_t t = {.unit = unit, .seconds = COPY_SECONDS};
     uint32_t features = 0;
     bool shared;
 
     *works = false;
-    t.host = dma_queues_memory(&unit->queues, 4096, &t.addr);
+    t.host = dma_queues_memory(&unit->queues, SCRATCH_BYTES, &t.addr);
     if (!t.host) {
         return 0;
     }
     /* This one stays: whatever other processes take, there is one. */
     t.queue = dma_queue_get(&unit->queues, &pick, 0, &shared);
     *works = t.queue && copies(&t);
+    t.late = t.queue && !*works;
+    t.seconds = TEST_SECONDS;
     if (*works) {
         features |= unit->gen->has & DMA_GEN_SWAP && proven(&t, swaps) ? DMA_GPU_SWAP_PACKETS : 0;
         features |= unit->gen->has & DMA_GEN_BROADCAST && proven(&t, broadcasts) ? DMA_GPU_BCST_PACKETS : 0;
         features |= unit->gen->has & DMA_GEN_RECT && proven(&t, strides) ? DMA_GPU_SHAPES : 0;
         features |= proven(&t, conditions) ? DMA_GPU_PRELAUNCH : 0;
     }
-    if (*works || !t.queue) {
-        dma_queues_memory_free(&unit->queues, t.host, 4096);
+    if (t.late) {
+        dma_queues_memory_keep(&unit->queues, t.host, SCRATCH_BYTES);
+    } else {
+        dma_queues_memory_free(&unit->queues, t.host, SCRATCH_BYTES);
     }
-    /* else the queue may still write there: better lost than reused */
     return features;
 }
