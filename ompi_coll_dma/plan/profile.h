@@ -24,7 +24,8 @@
     X(peer_ps, 30000, "each further peer: one line to fetch")                                                          \
     X(copy_mbps, 70000, "copy within a core's own cache")                                                              \
     X(pull_mbps, 55000, "copy out of a line that another core has written")                                            \
-    X(push_mbps, 55000, "copy into a line that another core has just read")                                            \
+    X(slot_mbps, 55000, "copy into a slot that another core has just read")                                            \
+    X(push_mbps, 55000, "copy into a chunk of a ring that another core has just read")                                 \
     X(memory_mbps, 16000, "copy whose data has left the cache")                                                        \
     X(cache_bytes, 16777216, "bytes of a call that stay in a core's cache")                                            \
     X(step_ps, 250000, "one chunk of a pipeline: two flags per peer")                                                  \
@@ -62,11 +63,16 @@ static inline uint64_t dma_profile_least(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* The rate at which buffers are filled that are used in turn and read by others: once their caches have dropped what was
- * there before, as `ring` bytes take its place, about three times as much as until then. */
+/* The rate at which buffers are filled that are used in turn and read by others: `mbps`, and once their caches have dropped
+ * what was there before, as `ring` bytes take its place, about three times as much. */
+static inline uint64_t dma_profile_refill(const dma_profile_t *p, uint64_t mbps, uint64_t ring)
+{
+    return ring < DMA_PROFILE_CACHE ? mbps : dma_profile_least(p->copy_mbps, 3 * mbps);
+}
+
 static inline uint64_t dma_profile_fill(const dma_profile_t *p, uint64_t ring)
 {
-    return ring < DMA_PROFILE_CACHE ? p->push_mbps : dma_profile_least(p->copy_mbps, 3 * p->push_mbps);
+    return dma_profile_refill(p, p->push_mbps, ring);
 }
 
 /* Picoseconds for `bytes` at `mbps`. */
@@ -82,10 +88,10 @@ static inline uint64_t dma_profile_head(const dma_profile_t *p, uint64_t ring)
     uint64_t fill = dma_profile_fill(p, ring);
     dma_wide_t meeting = p->enter_ps + 2 * (dma_wide_t)p->peer_ps, head;
 
-    if (fill <= p->push_mbps) {
+    if (fill <= p->slot_mbps) {
         return UINT64_MAX;
     }
-    head = meeting * p->push_mbps / 1000000 * fill / (fill - p->push_mbps);
+    head = meeting * p->slot_mbps / 1000000 * fill / (fill - p->slot_mbps);
     head = head < DMA_PROFILE_HEAD ? DMA_PROFILE_HEAD : head;
     return head > UINT64_MAX ? UINT64_MAX : (uint64_t)head;
 }

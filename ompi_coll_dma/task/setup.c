@@ -23,7 +23,7 @@
 #include "task/geometry.h"
 #include "task/measure.h"
 
-#define PROTOCOL 5 /* of the set-up records and of the window */
+#define PROTOCOL 6 /* of the set-up records and of the window */
 #define ATTEMPTS 2
 
 typedef struct hello {
@@ -334,16 +334,57 @@ static const char *meet(dma_comm_t *comm, setup_t *s, int r, bool *cross)
     return NULL;
 }
 
-/* What it costs to have what the rank half the communicator away has written. */
+/* Sixteenths: ranks per core that this communicator may use, and processes per core of the node. */
+static uint32_t ranks_per_core(const dma_comm_t *comm, const setup_t *s)
+{
+    uint32_t cores = 0, procs = 0, online = UINT32_MAX, own, node;
+
+    for (unsigned i = 0; i < CPU_SETSIZE / 64; i++) {
+        uint64_t any = 0;
+
+        for (int r = 0; r < comm->nranks; r++) {
+            any |= s->all[r].cpus[i];
+        }
+        cores += (uint32_t)__builtin_popcountll(any);
+    }
+    for (int r = 0; r < comm->nranks; r++) {
+        procs = s->all[r].local_procs > procs ? s->all[r].local_procs : procs;
+        online = s->all[r].online < online ? s->all[r].online : online;
+    }
+    own = 16 * (uint32_t)comm->nranks / (cores ? cores : online); /* a machine with more CPUs than a set can name */
+    node = 16 * procs / (online ? online : 1);
+    own = own > node ? own : node;
+    return own < 16 ? 16 : own > 1024 ? 1024 : own;
+}
+
+/* Memory that a rank has written for us to read, or NULL. */
+static char *region_of(const dma_comm_t *comm, const setup_t *s, int rank)
+{
+    const hello_t *h = &s->all[rank];
+
+    return h->region && h->region <= dma_block_layout(&h->geom, comm->nranks).bytes - DMA_MEASURE_BYTES
+               ? (char *)s->peers[rank].block + h->region
+               : NULL;
+}
+
+/* What it costs to have what the rank half the communicator away has written, and to write again what the rank as far away
+ * in the other direction has read. */
 static void measure(const dma_comm_t *comm, const setup_t *s, dma_measured_t *m)
 {
-    int far = (comm->rank + comm->nranks / 2) % comm->nranks;
-    const hello_t *h = &s->all[far];
-    const dma_peer_t *peer = &s->peers[far];
+    int half = comm->nranks / 2, far = (comm->rank + half) % comm->nranks;
+    int reader = (comm->rank - half + comm->nranks) % comm->nranks;
+    char *own = region_of(comm, s, comm->rank), *theirs = region_of(comm, s, far),
+         *readers = region_of(comm, s, reader);
 
-    if (s->all[0].measure && far != comm->rank && h->region &&
-        h->region <= dma_block_layout(&h->geom, comm->nranks).bytes - DMA_MEASURE_BYTES) {
-        *m = dma_measure_read((const char *)peer->block + h->region, peer->pid, h->region_addr);
+    if (!s->all[0].measure || far == comm->rank) {
+        return;
+    }
+    if (theirs) {
+        *m = dma_measure_read(theirs, s->peers[far].pid, s->all[far].region_addr);
+    }
+    if (own && readers) {
+        dma_measure_tell(own);
+        m->push = ranks_per_core(comm, s) > 16 ? 0 : dma_measure_rewrite(own, readers);
     }
 }
 
@@ -371,29 +412,6 @@ static dma_status_t begin_verdict(dma_comm_t *comm, setup_t *s)
     dma_exchange_end(&s->exchange);
     s->judging = true;
     return exchange(comm, s, &v, sizeof(v));
-}
-
-/* Sixteenths: ranks per core that this communicator may use, and processes per core of the node. */
-static uint32_t ranks_per_core(const dma_comm_t *comm, const setup_t *s)
-{
-    uint32_t cores = 0, procs = 0, online = UINT32_MAX, own, node;
-
-    for (unsigned i = 0; i < CPU_SETSIZE / 64; i++) {
-        uint64_t any = 0;
-
-        for (int r = 0; r < comm->nranks; r++) {
-            any |= s->all[r].cpus[i];
-        }
-        cores += (uint32_t)__builtin_popcountll(any);
-    }
-    for (int r = 0; r < comm->nranks; r++) {
-        procs = s->all[r].local_procs > procs ? s->all[r].local_procs : procs;
-        online = s->all[r].online < online ? s->all[r].online : online;
-    }
-    own = 16 * (uint32_t)comm->nranks / (cores ? cores : online); /* a machine with more CPUs than a set can name */
-    node = 16 * procs / (online ? online : 1);
-    own = own > node ? own : node;
-    return own < 16 ? 16 : own > 1024 ? 1024 : own;
 }
 
 static dma_geom_t agreed_geom(const dma_comm_t *comm, const setup_t *s)
@@ -443,11 +461,12 @@ static void become_ready(dma_comm_t *comm, setup_t *s, bool cross)
     if (dma_measure_adopt(&comm->profile, s->measured, comm->nranks, comm->share) && comm->rank == 0) {
         const dma_profile_t *p = &comm->profile;
 
-        dma_proc_report(comm->proc, DMA_REPORT_INFO, "measured",
-                        "ranks of %s, MB/s: copy %llu, pull %llu, push %llu; cross memory %llu after %llu ns",
-                        comm->text, (unsigned long long)p->copy_mbps, (unsigned long long)p->pull_mbps,
-                        (unsigned long long)p->push_mbps, (unsigned long long)p->cross_mbps,
-                        (unsigned long long)p->cross_ps / 1000);
+        dma_proc_report(
+            comm->proc, DMA_REPORT_INFO, "measured",
+            "ranks of %s, MB/s: copy %llu, pull %llu, push %llu, into slots %llu; cross memory %llu after %llu ns",
+            comm->text, (unsigned long long)p->copy_mbps, (unsigned long long)p->pull_mbps,
+            (unsigned long long)p->push_mbps, (unsigned long long)p->slot_mbps, (unsigned long long)p->cross_mbps,
+            (unsigned long long)p->cross_ps / 1000);
     }
     comm->forced = s->all[0].forced;
     comm->gpu_profile = s->all[0].gpu_profile;

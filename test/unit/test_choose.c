@@ -436,17 +436,17 @@ START_TEST(short_blocks)
     p.enter_ps = 80000;
     p.peer_ps = 30000;
     p.copy_mbps = 50000;
-    p.push_mbps = 8000;
+    p.push_mbps = p.slot_mbps = 8000;
     ck_assert_uint_eq(dma_profile_head(&p, ring), 1680); /* 140 ns for 1/8000 - 1/24000 us each */
-    p.push_mbps = 2000;
+    p.push_mbps = p.slot_mbps = 2000;
     ck_assert_uint_eq(dma_profile_head(&p, ring), 1024); /* the flags are no less dear */
-    p.push_mbps = 50000;
+    p.push_mbps = p.slot_mbps = 50000;
     ck_assert_uint_eq(dma_profile_head(&p, ring), UINT64_MAX); /* a ring is no faster */
-    p.push_mbps = 2000;
+    p.push_mbps = p.slot_mbps = 2000;
     ck_assert_uint_eq(dma_profile_head(&p, DMA_PROFILE_CACHE / 2),
                       UINT64_MAX); /* nor is one that the reader keeps, too */
     p.enter_ps = p.push_mbps = p.copy_mbps = UINT64_C(1) << 40;
-    p.push_mbps--;
+    p.slot_mbps = p.push_mbps - 1;
     (void)dma_profile_head(&p, ring);
 
     ck_assert_uint_eq(head_of(req), 8192 - 16);

@@ -28,6 +28,28 @@ START_TEST(something_is_measured)
 }
 END_TEST
 
+/* A rank writes again to what its reader has read, and not before that. */
+START_TEST(written_again)
+{
+    char *own = aligned_alloc(4096, DMA_MEASURE_BYTES), *readers = aligned_alloc(4096, DMA_MEASURE_BYTES);
+    char *before = malloc(DMA_MEASURE_BYTES);
+
+    memset(readers, 255, DMA_MEASURE_BYTES); /* what was there before a region was */
+    dma_measure_write(own);
+    dma_measure_write(readers);
+    memcpy(before, own, DMA_MEASURE_BYTES);
+    ck_assert_uint_eq(dma_measure_rewrite(own, readers), 0);
+    ck_assert(!memcmp(before, own, DMA_MEASURE_BYTES));
+    dma_measure_tell(readers);
+    ck_assert_uint_gt(dma_measure_rewrite(own, readers), 0);
+    ck_assert(memcmp(before, own, DMA_MEASURE_BYTES));
+    ck_assert_uint_eq(dma_measure_rewrite(readers, own), 0); /* ours says nothing */
+    free(before);
+    free(readers);
+    free(own);
+}
+END_TEST
+
 START_TEST(all_adopt_the_means)
 {
     const dma_profile_t before = dma_profile_default();
@@ -39,6 +61,7 @@ START_TEST(all_adopt_the_means)
     ck_assert_uint_eq(profile.copy_mbps, 32768);
     ck_assert_uint_eq(profile.pull_mbps, 8192);
     ck_assert_uint_eq(profile.push_mbps, 8192 / 4 / 3);
+    ck_assert_uint_eq(profile.slot_mbps, 8192 / 4 / 3);
     ck_assert_uint_eq(profile.cross_ps, 3 * US);
     ck_assert_uint_eq(profile.cross_mbps, 4096 * 4 / 3);
     ck_assert_uint_eq(profile.cross_page_ps, 0);
@@ -49,6 +72,21 @@ START_TEST(all_adopt_the_means)
     ck_assert(dma_measure_adopt(&profile, m, 2, true));
     ck_assert_uint_eq(profile.pull_mbps, 8192);
     ck_assert_uint_eq(profile.push_mbps, 8192);
+    ck_assert_uint_eq(profile.slot_mbps, 8192);
+
+    /* what was seen of writing again is for slots, if all have seen it */
+    profile = before;
+    m[0].push = US;
+    ck_assert(dma_measure_adopt(&profile, m, 2, false));
+    ck_assert_uint_eq(profile.slot_mbps, 8192 / 4 / 3);
+    m[1].push = 3 * US;
+    ck_assert(dma_measure_adopt(&profile, m, 2, false));
+    ck_assert_uint_eq(profile.slot_mbps, 8192);
+    ck_assert_uint_eq(profile.push_mbps, 8192 / 4 / 3);
+    m[0].push = m[1].push = 1;
+    ck_assert(dma_measure_adopt(&profile, m, 2, false));
+    ck_assert_uint_eq(profile.slot_mbps, profile.copy_mbps);
+    m[0].push = m[1].push = 0;
 
     /* nothing comes faster from another core than from the own */
     m[0].pull = m[1].pull = US / 4;
@@ -76,6 +114,7 @@ START_TEST(no_rank_alone)
         {.copy = US, .pull = UINT64_MAX},
         {.copy = US, .pull = US, .cross = UINT64_MAX, .page = 1},
         {.copy = US, .pull = US, .cross = 1, .page = UINT64_MAX},
+        {.copy = US, .pull = US, .push = UINT64_MAX},
     };
     dma_measured_t m[3] = {{.copy = US, .pull = US}, wrong[_i], {.copy = US, .pull = US}};
     const dma_profile_t before = dma_profile_default();
@@ -93,7 +132,7 @@ START_TEST(the_slowest_and_the_fastest)
     dma_profile_t profile = dma_profile_default();
 
     ck_assert(dma_measure_adopt(&profile, &m, 1, false));
-    ck_assert(profile.copy_mbps && profile.pull_mbps && profile.push_mbps && profile.cross_mbps);
+    ck_assert(profile.copy_mbps && profile.pull_mbps && profile.push_mbps && profile.slot_mbps && profile.cross_mbps);
     ck_assert_uint_le(profile.copy_mbps, 1000000);
 }
 END_TEST
@@ -155,8 +194,9 @@ int main(void)
     Suite *suite = suite_create("measure");
 
     unit_test(suite, something_is_measured, 10);
+    unit_test(suite, written_again, 10);
     unit_test(suite, all_adopt_the_means, 4);
-    unit_loop(suite, no_rank_alone, 0, 7, 4);
+    unit_loop(suite, no_rank_alone, 0, 8, 4);
     unit_test(suite, the_slowest_and_the_fastest, 4);
     unit_loop(suite, ranks_choose_alike, 0, 3, 20);
     return unit_main(suite);
