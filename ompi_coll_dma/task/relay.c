@@ -183,17 +183,21 @@ void dma_relays_destroy(dma_proc_t *proc)
     dma_relay_t *next;
 
     for (dma_relay_t *r = proc->relays; r; r = next) {
+        dma_status_t status = DMA_OK;
         dma_gpu_scope_t scope;
 
         next = r->next;
         /* where there is no runtime any more, nothing is left of what it has made */
         if (r->rt->enter(r->device, &scope) == DMA_OK) {
-            if (rest(r) == DMA_OK) {
+            status = rest(r);
+            if (status == DMA_OK) {
                 unmake(r);
             }
             r->rt->leave(&scope);
         }
-        munmap(r->memory, r->bytes);
+        if (status != DMA_AGAIN) { /* else an engine may still get to a copy, however late */
+            munmap(r->memory, r->bytes);
+        }
         free(r);
     }
     proc->relays = NULL;

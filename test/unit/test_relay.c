@@ -544,6 +544,34 @@ START_TEST(sizes_that_differ_by_pieces)
 }
 END_TEST
 
+/* The process lets go of a relay with a copy that its engine has not begun: what is copied then goes where it was to. */
+START_TEST(late_at_the_end)
+{
+    fake_gpu_options_t options = {.devices = 1, .seed = unit_seed()};
+    const dma_gpu_runtime_t *rt = fake_gpu_start(&options);
+    dma_proc_t proc = {.params.timeout = 0.1};
+    volatile char *slot;
+    dma_relay_t *relay;
+    char *device = fake_gpu_alloc(DMA_GPU_DEVICE_PLAIN, 0, PIECE);
+
+    memset(device, 7, PIECE);
+    pthread_mutex_init(&proc.device_lock, NULL);
+    ck_assert_int_eq(dma_relay_take(&proc, rt, 0, PIECE, &relay), DMA_OK);
+    slot = dma_relay_slot(relay, DMA_RELAY_OUT, 0);
+    slot[PIECE - 1] = 0;
+    fake_gpu_hold(0, true);
+    ck_assert_int_eq(dma_relay_fill(relay, 0, device, PIECE), DMA_OK);
+    dma_relay_give(&proc, relay, false);
+    dma_relays_destroy(&proc);
+    fake_gpu_hold(0, false);
+    for (int i = 0; i < 10000 && slot[PIECE - 1] != 7; i++) {
+        usleep(1000);
+    }
+    ck_assert_int_eq(slot[PIECE - 1], 7);
+    /* the fake machine is not stopped: it would complain about the stream */
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("relay");
@@ -561,5 +589,6 @@ int main(void)
     unit_loop(suite, engines_that_break, 0, 4, 30);
     unit_test(suite, a_rank_is_gone, 30);
     unit_test(suite, sizes_that_differ_by_pieces, 30);
+    unit_test(suite, late_at_the_end, 30);
     return unit_main(suite);
 }
