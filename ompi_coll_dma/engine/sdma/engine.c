@@ -107,6 +107,7 @@ static dma_status_t sdma_open(const dma_gpu_config_t *config, dma_gpu_unit_t **r
     return DMA_OK;
 }
 
+/* Not those of queues that still wait: they are left, and with them what they may write to. */
 static void free_temps(dma_gpu_unit_t *unit)
 {
     dma_gpu_scope_t scope;
@@ -115,7 +116,7 @@ static void free_temps(dma_gpu_unit_t *unit)
         return; /* the application has shut the runtime down, and its memory with it */
     }
     for (dma_queue_t *q = unit->queues.list; q; q = q->next) {
-        if (q->temp) {
+        if (q->temp && !dma_queue_waits(&unit->queues, q)) {
             unit->rt->free(q->temp);
         }
     }

@@ -76,9 +76,7 @@ close_provider:
     return DMA_UNSUPPORTED;
 }
 
-/* Has it work that waits? A queue that the driver has given up does not: it has stopped. A child has none, and its parent's
- * read pointer is not to be had there. */
-static bool waits(const dma_queues_t *q, dma_queue_t *queue)
+bool dma_queue_waits(const dma_queues_t *q, dma_queue_t *queue)
 {
     return dma_queues_ours(q) && dma_ring_idle(&queue->ring) == DMA_AGAIN && !(queue->made.error && *queue->made.error);
 }
@@ -116,7 +114,7 @@ void dma_queues_close(dma_queues_t *q)
     }
     for (dma_queue_t *queue = q->list; queue; queue = next) {
         next = queue->next;
-        if (waits(q, queue)) {
+        if (dma_queue_waits(q, queue)) {
             all = false;
         } else {
             destroy(q, queue);
@@ -278,7 +276,7 @@ bool dma_queue_put_own(dma_queues_t *q, dma_queue_t *queue)
 {
     dma_queue_t **link = &q->list;
 
-    if (waits(q, queue)) {
+    if (dma_queue_waits(q, queue)) {
         return false;
     }
     pthread_mutex_lock(&q->lock);

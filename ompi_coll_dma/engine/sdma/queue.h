@@ -93,6 +93,10 @@ void dma_queue_put(dma_queues_t *queues, dma_queue_t *queue);
 dma_queue_t *dma_queue_get_own(dma_queues_t *queues, const dma_map_pick_t *pick, uint32_t peer);
 bool dma_queue_put_own(dma_queues_t *queues, dma_queue_t *queue);
 
+/* Has it work that waits? A queue that the driver has given up does not: it has stopped. A child has none, and its parent's
+ * read pointer is not to be had there. */
+bool dma_queue_waits(const dma_queues_t *queues, dma_queue_t *queue);
+
 /* DMA_OK, or DMA_ERR_ENGINE: the queue has an error, or has not moved for so many seconds though it has work. */
 dma_status_t dma_queue_check(dma_queue_t *queue, double seconds);
 
