@@ -187,6 +187,8 @@ static inline bool dma_lanes_idle(const dma_cluster_t *c)
     return c->lanes[DMA_SENT].first == c->lanes[DMA_SENT].next &&
            c->lanes[DMA_RECEIVED].first == c->lanes[DMA_RECEIVED].next;
 }
+/* The rank whose message has been waited for the longest, or -1. */
+int dma_lanes_wait_for(const dma_cluster_t *c);
 /* The call has failed: true when no message uses its memory any more. */
 bool dma_lanes_quiet(dma_cluster_t *c);
 void dma_lanes_free(dma_cluster_t *c);

@@ -106,6 +106,18 @@ bool dma_lanes_quiet(dma_cluster_t *c)
     return !busy;
 }
 
+int dma_lanes_wait_for(const dma_cluster_t *c)
+{
+    const dma_lane_t *l = &c->lanes[DMA_RECEIVED];
+
+    for (uint64_t i = l->first; c->running && c->call.plan && i < l->next; i++) {
+        if (piece_at(l, i)->state == PIECE_TRAVELS) {
+            return c->call.plan->ops[DMA_RECEIVED][piece_at(l, i)->op].peer;
+        }
+    }
+    return -1;
+}
+
 void dma_lanes_free(dma_cluster_t *c)
 {
     free(c->lanes[DMA_SENT].pieces);

@@ -75,9 +75,13 @@ static void report_late(dma_comm_t *comm, double seconds)
         snprintf(what, sizeof(what), "%s, call %llu", names[comm->head->coll], (unsigned long long)comm->head->run.seq);
     }
     if (entered) {
-        rank = holding(comm);
+        rank = comm->cluster ? dma_lanes_wait_for(comm->cluster) : holding(comm);
     }
-    if (rank >= 0) {
+    if (rank >= 0 && comm->cluster) {
+        dma_proc_report(comm->proc, DMA_REPORT_WARN, "late",
+                        "rank %d has waited %.1f s in %s on %s for a message of rank %d; it waits on", comm->rank,
+                        seconds, what, comm->text, rank);
+    } else if (rank >= 0) {
         dma_proc_report(comm->proc, DMA_REPORT_WARN, "late",
                         "rank %d has waited %.1f s in %s on %s for rank %d, which %s; it waits on", comm->rank, seconds,
                         what, comm->text, rank, entered ? "has entered it" : "has not entered it");

@@ -21,13 +21,13 @@ hosts() {
 }
 
 # sweep SEED MEMORY BED-OPTIONS MPIRUN-ARGS...: in small pieces, so that small blocks are of several. What UCX and the system
-# say of a connection that ends is kept for the case that one does.
+# say of a connection that ends is kept for the case that one does, and who waits for whom for the case that one hangs.
 sweep() {
     local seed=$1 memory=$2 options
     read -ra options <<<"$3"
     shift 3
     hosts "${options[@]}" -- mpirun "$@" --mca mpi_yield_when_idle 1 --mca coll dma --mca coll_dma_net_chunk_bytes 4096 \
-        -x UCX_LOG_LEVEL=diag "$build/test/mpi/sweep" \
+        --mca coll_dma_warn 10 -x UCX_LOG_LEVEL=diag "$build/test/mpi/sweep" \
         -s "$seed" -n "$cases" -w 30 -m 262144 -D "$memory" && silent
 }
 

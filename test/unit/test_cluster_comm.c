@@ -279,7 +279,7 @@ START_TEST(algorithms_that_never_meet)
 }
 END_TEST
 
-/* Waiting is no error, however often peers are told about it. */
+/* Waiting is no error, however often peers are told about it. Who waits says for whom. */
 static void late(rank_t *r)
 {
     part_t p;
@@ -301,10 +301,13 @@ static void late(rank_t *r)
 
 START_TEST(a_rank_is_late)
 {
-    job_t job = cluster_job(4, alone, late, "auto");
+    job_t job = cluster_job(4, alone, late, "cluster_direct");
 
+    job.params.warn_seconds = 1;
     threads_run(&job);
     wire_end();
+    ck_assert_int_eq(reports_count("late"), 3);
+    ck_assert_ptr_nonnull(strstr(reports_first("late"), "call 2 on several nodes for a message of rank 2"));
 }
 END_TEST
 
