@@ -246,7 +246,7 @@ static uint64_t reach_cost(const dma_profile_t *p, const dma_plan_req_t *req, dm
     uint64_t tail = req->bytes - head, meetings = tail ? 2 : 1;
     bool cached = req->bytes * (peers + 2) <= p->cache_bytes;
     dma_wide_t own = dma_profile_ps(req->bytes, cached ? p->copy_mbps : p->memory_mbps);
-    dma_wide_t slot = dma_profile_ps(head, dma_profile_refill(p, p->slot_mbps, req->geom.ring_depth * peers * head)) +
+    dma_wide_t slot = dma_profile_ps(head, dma_profile_slot_fill(p, req->geom.ring_depth * peers * head)) +
                       dma_profile_ps(head, p->pull_mbps);
     dma_wide_t work =
         meetings * p->enter_ps + 2 * peers * p->peer_ps + own + peers * (slot + dma_build_cross_ps(p, tail, cached));

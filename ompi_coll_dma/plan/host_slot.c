@@ -110,8 +110,7 @@ static uint64_t cost(const dma_profile_t *p, const dma_plan_req_t *req, uint64_t
     uint64_t n = (uint64_t)req->nranks, share = req->ranks_per_core_x16, out = gathers(req) ? 1 : n - 1;
     dma_wide_t work =
         p->enter_ps + (n - 1) * p->peer_ps * lines + dma_profile_ps(req->bytes, p->copy_mbps) +
-        out * dma_profile_ps(req->bytes,
-                             dma_profile_refill(p, p->slot_mbps, req->geom.ring_depth * (n - 1) * req->bytes)) +
+        out * dma_profile_ps(req->bytes, dma_profile_slot_fill(p, req->geom.ring_depth * (n - 1) * req->bytes)) +
         (n - 1) * dma_profile_ps(req->bytes, p->pull_mbps);
 
     return dma_profile_shared(p, work, share, 1);

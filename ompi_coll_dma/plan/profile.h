@@ -75,6 +75,11 @@ static inline uint64_t dma_profile_fill(const dma_profile_t *p, uint64_t ring)
     return dma_profile_refill(p, p->push_mbps, ring);
 }
 
+static inline uint64_t dma_profile_slot_fill(const dma_profile_t *p, uint64_t slots)
+{
+    return dma_profile_refill(p, p->slot_mbps, slots);
+}
+
 /* Picoseconds for `bytes` at `mbps`. */
 static inline dma_wide_t dma_profile_ps(uint64_t bytes, uint64_t mbps)
 {

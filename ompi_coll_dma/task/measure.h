@@ -10,8 +10,8 @@
  *     | pages that are read by cross memory | pieces that are read, and then written again | told: they have been read |
  *
  * What it costs to write what another core has just read, a rank tries with its own pieces once it sees in its reader's
- * memory that they have been read. It waits for that no longer than the reading takes, and where ranks take turns on cores
- * not at all.
+ * memory that they have been read. It waits for that a few times as long as reading takes, and where ranks take turns on
+ * cores not at all.
  *
  * Nothing here can fail: what could not be measured is 0, and the constants stay as they are or follow from the others.
  */

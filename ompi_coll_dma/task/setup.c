@@ -67,7 +67,8 @@ typedef struct dma_setup {
     bool judging; /* the exchange under way is of verdicts */
     dma_exchange_t exchange;
     hello_t mine;
-    hello_t *all; /* by rank, while judging */
+    hello_t *all;      /* by rank, while judging */
+    uint32_t per_core; /* what they say of ranks per core, in sixteenths */
     dma_arena_t *arena;
     dma_block_t *block;
     dma_peer_t *peers;
@@ -373,18 +374,20 @@ static void measure(const dma_comm_t *comm, const setup_t *s, dma_measured_t *m)
 {
     int half = comm->nranks / 2, far = (comm->rank + half) % comm->nranks;
     int reader = (comm->rank - half + comm->nranks) % comm->nranks;
-    char *own = region_of(comm, s, comm->rank), *theirs = region_of(comm, s, far),
-         *readers = region_of(comm, s, reader);
+    char *own, *theirs, *readers;
 
     if (!s->all[0].measure || far == comm->rank) {
         return;
     }
+    own = region_of(comm, s, comm->rank);
+    theirs = region_of(comm, s, far);
+    readers = region_of(comm, s, reader);
     if (theirs) {
         *m = dma_measure_read(theirs, s->peers[far].pid, s->all[far].region_addr);
     }
     if (own && readers) {
         dma_measure_tell(own);
-        m->push = ranks_per_core(comm, s) > 16 ? 0 : dma_measure_rewrite(own, readers);
+        m->push = s->per_core > 16 ? 0 : dma_measure_rewrite(own, readers);
     }
 }
 
@@ -397,6 +400,7 @@ static dma_status_t begin_verdict(dma_comm_t *comm, setup_t *s)
         s->all[r] = *(const hello_t *)dma_exchange_record(&s->exchange, r);
         s->all[r].why[DMA_WHY_BYTES - 1] = s->all[r].card.path[sizeof(s->all[r].card.path) - 1] = '\0';
     }
+    s->per_core = ranks_per_core(comm, s);
     for (int r = 0; r < comm->nranks && v.mapped; r++) {
         const char *why = meet(comm, s, r, &cross);
 
@@ -434,7 +438,7 @@ static dma_geom_t agreed_geom(const dma_comm_t *comm, const setup_t *s)
 static void become_ready(dma_comm_t *comm, setup_t *s, bool cross)
 {
     dma_window_t *w = &comm->window;
-    uint32_t ack = (uint32_t)(s->mine.first_seq - 1), per_core = ranks_per_core(comm, s);
+    uint32_t ack = (uint32_t)(s->mine.first_seq - 1), per_core = s->per_core;
 
     for (int r = 0; r < comm->nranks; r++) {
         s->acks[r] = ack;

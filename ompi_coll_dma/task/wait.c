@@ -42,11 +42,14 @@ static int missing(const dma_comm_t *comm)
     return -1;
 }
 
-/* A rank whose flag the oldest call waits for, or -1. */
+/* A rank whose flag or, between nodes, message the oldest call waits for, or -1. */
 static int holding(const dma_comm_t *comm)
 {
-    const dma_task_t *task = comm->state == DMA_COMM_READY && !comm->cluster ? comm->head : NULL;
+    const dma_task_t *task = comm->state == DMA_COMM_READY ? comm->head : NULL;
 
+    if (comm->cluster) {
+        return dma_lanes_wait_for(comm->cluster);
+    }
     if (!task || atomic_load_explicit(&task->state, memory_order_relaxed) != DMA_TASK_RUNNING) {
         return -1;
     }
@@ -69,26 +72,21 @@ static void report_late(dma_comm_t *comm, double seconds)
     static const char *const names[] = {"all-gather", "all-gather-v", "all-to-all", "all-to-all-v"};
     int rank = missing(comm);
     bool entered = rank < 0;
-    char what[96] = "the set-up";
+    char what[96] = "the set-up", whom[64] = "";
 
     if (comm->head) {
         snprintf(what, sizeof(what), "%s, call %llu", names[comm->head->coll], (unsigned long long)comm->head->run.seq);
     }
     if (entered) {
-        rank = comm->cluster ? dma_lanes_wait_for(comm->cluster) : holding(comm);
+        rank = holding(comm);
     }
     if (rank >= 0 && comm->cluster) {
-        dma_proc_report(comm->proc, DMA_REPORT_WARN, "late",
-                        "rank %d has waited %.1f s in %s on %s for a message of rank %d; it waits on", comm->rank,
-                        seconds, what, comm->text, rank);
+        snprintf(whom, sizeof(whom), " for a message of rank %d", rank);
     } else if (rank >= 0) {
-        dma_proc_report(comm->proc, DMA_REPORT_WARN, "late",
-                        "rank %d has waited %.1f s in %s on %s for rank %d, which %s; it waits on", comm->rank, seconds,
-                        what, comm->text, rank, entered ? "has entered it" : "has not entered it");
-    } else {
-        dma_proc_report(comm->proc, DMA_REPORT_WARN, "late", "rank %d has waited %.1f s in %s on %s; it waits on",
-                        comm->rank, seconds, what, comm->text);
+        snprintf(whom, sizeof(whom), " for rank %d, which %s", rank, entered ? "has entered it" : "has not entered it");
     }
+    dma_proc_report(comm->proc, DMA_REPORT_WARN, "late", "rank %d has waited %.1f s in %s on %s%s; it waits on",
+                    comm->rank, seconds, what, comm->text, whom);
 }
 
 static void watch_clock(dma_comm_t *comm)
