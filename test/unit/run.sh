@@ -1,6 +1,7 @@
 #!/bin/bash
 # run.sh BUILD [PROGRAM...]: runs the unit test programs of a build, all of them or only those named, a few more at once
-# than there are cores, as some mostly wait, and prints the output and the time of each.
+# than there are cores, as some mostly wait, and prints the output and the time of each; what failed comes last, where whoever
+# sees only the end of it finds it.
 set -uo pipefail
 build=$1
 shift
@@ -22,18 +23,28 @@ case ${dma_sanitizers:-} in
 esac
 export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
 
+# The longest first: one that begins last has the machine to itself, and the rest of the cores idle.
 if [ $# = 0 ]; then
-    mapfile -t programs < <(make -s -C "$build" print-unit-tests)
-    set -- "${programs[@]}"
+    long=(test/unit/test_{plans,ucx_tl_faults,device,relay})
+    mapfile -t programs < <(make -s -C "$build" print-unit-tests | tr ' ' '\n' | grep -vxFf <(printf '%s\n' "${long[@]}"))
+    set -- "${long[@]}" "${programs[@]}"
 fi
+
+late=$(mktemp)
+trap 'cat "$late"; rm -f "$late"' EXIT
 
 # one PROGRAM: its output comes in one piece
 one() {
     local start=${EPOCHREALTIME/[.,]/} status=0 output time
     output=$("${wrap[@]}" "$build/$1" 2>&1 </dev/null) || status=$?
     time=$((${EPOCHREALTIME/[.,]/} - start))
-    printf '%s\n== %s: %s, %d.%03d s\n' "$output" "$1" \
+    printf -v output '%s\n== %s: %s, %d.%03d s' "$output" "$1" \
         "$([ $status = 0 ] && echo ok || echo "FAILED (status $status)")" $((time / 1000000)) $((time / 1000 % 1000))
+    if [ $status = 0 ]; then
+        printf '%s\n' "$output"
+    else
+        printf '%s\n' "$output" >>"$late"
+    fi
     return $status
 }
 
