@@ -171,6 +171,15 @@ void dma_net_note(const dma_net_peer_t *peer, ucs_status_t trouble);
 void dma_net_bury(dma_net_t *net);
 void dma_net_close(dma_net_peer_t *peer);
 
+/* transports.c. `other` are those to other nodes that are not TCP: UCP itself keeps watch over their connections, the kernel
+ * over TCP's. */
+typedef struct dma_net_transports {
+    bool tcp, other;
+} dma_net_transports_t;
+dma_net_transports_t dma_net_transports_of(ucp_context_h context);
+/* The same of what UCX prints, which is cut up. */
+dma_net_transports_t dma_net_transports(char *text);
+
 /* progress.c */
 void dma_net_move(dma_net_t *net);
 

@@ -9,11 +9,13 @@ ucx_sources = \
 	ucx_tl/net.c \
 	ucx_tl/peer.c \
 	ucx_tl/progress.c \
+	ucx_tl/transports.c \
 	ucx_tl/ucx_tl.h
 ucx_tests = \
 	test/unit/test_ucx_tl \
 	test/unit/test_ucx_tl_faults \
-	test/unit/test_ucx_tl_match
+	test/unit/test_ucx_tl_match \
+	test/unit/test_ucx_tl_start
 ucx_helpers = \
 	test/ucx/procs.c \
 	test/ucx/procs.h

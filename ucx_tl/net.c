@@ -13,7 +13,7 @@
 
 void dma_net_config_default(dma_net_config_t *config)
 {
-    *config = (dma_net_config_t){.keepalive_seconds = 15, .window = 64};
+    *config = (dma_net_config_t){.keepalive_seconds = 15, .window = 64, .processes = 1, .local_processes = 1};
 }
 
 static void report(const dma_net_config_t *config, const char *what, const char *reason)
@@ -76,43 +76,7 @@ static void set_tcp_keepalive(ucp_config_t *ucx, double seconds)
     set_tcp(ucx, "TCP_KEEPCNT", text);
 }
 
-/* Which of its transports keep watch over their connections, and how. */
-typedef struct transports {
-    bool tcp;   /* the kernel does */
-    bool other; /* UCP does: all that are neither TCP nor within a node */
-} transports_t;
-
-/* Not every UCX that we work with can be asked, but all can print: "resource 0 : md 0 dev 0 flags -- tcp/eth0". */
-static transports_t transports_of(ucp_context_h context)
-{
-    static const char *const inside[] = {"self/", "sysv/", "posix/", "cma/", "knem/", "xpmem/"};
-    transports_t found = {false, false};
-    char *text = NULL, *line, *rest, *name;
-    size_t bytes = 0;
-    FILE *file = open_memstream(&text, &bytes);
-
-    if (!file) {
-        return found;
-    }
-    dma_ucx.ucp_context_print_info(context, file);
-    fclose(file);
-    for (line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
-        bool local = false;
-
-        if (!strstr(line, " resource ") || !(name = strrchr(line, ' ')) || !strchr(++name, '/')) {
-            continue;
-        }
-        for (size_t i = 0; i < sizeof(inside) / sizeof(inside[0]); i++) {
-            local = local || !strncmp(name, inside[i], strlen(inside[i]));
-        }
-        found.tcp = found.tcp || !strncmp(name, "tcp/", 4);
-        found.other = found.other || (!local && strncmp(name, "tcp/", 4));
-    }
-    free(text);
-    return found;
-}
-
-static void set_keepalive(ucp_config_t *ucx, double seconds, transports_t transports)
+static void set_keepalive(ucp_config_t *ucx, double seconds, dma_net_transports_t transports)
 {
     char text[32];
 
@@ -130,17 +94,24 @@ static void set_keepalive(ucp_config_t *ucx, double seconds, transports_t transp
 
 /* Over TCP the words of a rendezvous stand in line behind the data of messages the other way, and adapters idle meanwhile:
  * what is not very large goes at once. */
-static void set_rendezvous(ucp_config_t *ucx, transports_t transports)
+static void set_rendezvous(ucp_config_t *ucx, dma_net_transports_t transports)
 {
     if (transports.tcp && !transports.other) {
         set(ucx, "RNDV_THRESH", "128k");
     }
 }
 
-static ucs_status_t try_context(const dma_net_config_t *config, const transports_t *transports, ucp_context_h *context)
+static ucs_status_t try_context(const dma_net_config_t *config, const dma_net_transports_t *transports,
+                                ucp_context_h *context)
 {
     ucp_params_t params = {
-        .field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME, .features = UCP_FEATURE_AM, .name = "coll_dma"};
+        .field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME | UCP_PARAM_FIELD_ESTIMATED_NUM_EPS |
+                      UCP_PARAM_FIELD_ESTIMATED_NUM_PPN,
+        .features = UCP_FEATURE_AM,
+        .name = "coll_dma",
+        .estimated_num_eps = config->processes,
+        .estimated_num_ppn = config->local_processes,
+    };
     ucp_config_t *ucx;
     ucs_status_t status = dma_ucx.ucp_config_read(PREFIX, NULL, &ucx);
 
@@ -164,11 +135,11 @@ static ucs_status_t try_context(const dma_net_config_t *config, const transports
 /* UCX complains about settings of transports that it does not use: once to see which it has, and once for good. */
 static ucs_status_t start_context(const dma_net_config_t *config, ucp_context_h *context, bool *over_tcp)
 {
-    transports_t transports;
+    dma_net_transports_t transports;
     ucs_status_t status = try_context(config, NULL, context);
 
     if (status == UCS_OK) {
-        transports = transports_of(*context);
+        transports = dma_net_transports_of(*context);
         *over_tcp = transports.tcp && !transports.other;
         dma_ucx.ucp_cleanup(*context);
         status = try_context(config, &transports, context);

@@ -65,6 +65,9 @@ typedef struct dma_net_config {
     /* A link that is dead is noticed after this long, at most 1 s later; >= 2. An interruption of less than half of it, from
      * 5 on three quarters, is survived. */
     double keepalive_seconds;
+    /* How many processes there may be to talk to, and how many on each node: UCX takes transports that do with little for each
+     * of them where there are many. */
+    size_t processes, local_processes;
     unsigned window;        /* sends to one peer that UCX is given at once; the others wait here, in order */
     const dma_host_t *host; /* only `report` is used; may be NULL */
 

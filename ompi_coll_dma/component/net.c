@@ -37,6 +37,8 @@ static dma_status_t net_open(void **net)
     config.key = key_of(OMPI_PROC_MY_NAME);
     config.host = &mca_coll_dma_host;
     config.keepalive_seconds = mca_coll_dma_component.keepalive < 2 ? 2 : mca_coll_dma_component.keepalive;
+    config.processes = ompi_process_info.num_procs ? ompi_process_info.num_procs : 1; /* none: sessions alone */
+    config.local_processes = (size_t)ompi_process_info.num_local_peers + 1;
     status = dma_net_create(&config, &made);
     if (DMA_OK != status) {
         return status;

@@ -1,0 +1,94 @@
+/* What ucx_tl tells UCX when it starts, and how it reads what UCX has found. */
+#include <check.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "internal.h"
+#include "libunit.h"
+#include "ucx_tl.h"
+
+/* As ucp_context_print_info prints it. */
+static dma_net_transports_t of(const char *names)
+{
+    char text[1024] =
+        "#\n# UCP context\n#\n#     component 0  :  self\n#            md 0  :  component 0  self/tcp/x\n";
+    char copy[256];
+    int at = (int)strlen(text), n = 0;
+
+    snprintf(copy, sizeof(copy), "%s", names);
+    for (char *rest, *name = strtok_r(copy, " ", &rest); name; name = strtok_r(NULL, " ", &rest)) {
+        at += snprintf(text + at, sizeof(text) - (size_t)at, "#      resource %d  :  md %d  dev %d  flags -- %s\n", n,
+                       n, n, name);
+        n++;
+    }
+    return dma_net_transports(text);
+}
+
+START_TEST(transports_by_their_names)
+{
+    static const struct {
+        const char *names;
+        bool tcp, other;
+    } rows[] = {
+        {"", false, false},
+        {"self/memory sysv/memory posix/memory cma/memory", false, false},
+        {"self/memory tcp/lo tcp/eth0 knem/memory xpmem/memory", true, false},
+        {"self/memory tcp/eth0 rc_mlx5/mlx5_0:1 cma/memory", true, true},
+        {"ud_verbs/mlx5_0:1 dc_mlx5/mlx5_0:1", false, true},
+        /* with GPUs it is an Ethernet all the same */
+        {"self/memory tcp/eth0 rocm_copy/rocm_cpy rocm_ipc/rocm_ipc cma/memory", true, false},
+        {"tcp/eth0 cuda_copy/cuda cuda_ipc/cuda gdr_copy/cuda", true, false},
+        {"tcp/eth0 ze_copy/GPU0 ze_ipc/GPU0 ze_gdr/GPU0", true, false},
+        {"rocm_ipc/rocm_ipc rc_verbs/mlx5_0:1", false, true},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        dma_net_transports_t found = of(rows[i].names);
+
+        ck_assert_msg(found.tcp == rows[i].tcp && found.other == rows[i].other, "%s", rows[i].names);
+    }
+}
+END_TEST
+
+/* ---- the size of the job ---- */
+
+static __typeof__(ucp_init_version) *init_version;
+static ucp_params_t told;
+
+static ucs_status_t note_params(unsigned major, unsigned minor, const ucp_params_t *params, const ucp_config_t *config,
+                                ucp_context_h *context)
+{
+    told = *params;
+    return init_version(major, minor, params, config, context);
+}
+
+/* UCX counts on one peer if it is told nothing, and takes a transport with a connection's memory for each of thousands. */
+START_TEST(tells_how_many_processes_there_are)
+{
+    dma_net_config_t config;
+    const char *why;
+    dma_net_t *net;
+
+    ck_assert_int_eq(dma_ucx_load(&why), DMA_OK);
+    init_version = dma_ucx.ucp_init_version;
+    dma_ucx.ucp_init_version = note_params;
+    dma_net_config_default(&config);
+    config.processes = 32768;
+    config.local_processes = 8;
+    ck_assert_int_eq(dma_net_create(&config, &net), DMA_OK);
+    dma_net_destroy(net);
+    ck_assert_uint_eq(told.field_mask & (UCP_PARAM_FIELD_ESTIMATED_NUM_EPS | UCP_PARAM_FIELD_ESTIMATED_NUM_PPN),
+                      UCP_PARAM_FIELD_ESTIMATED_NUM_EPS | UCP_PARAM_FIELD_ESTIMATED_NUM_PPN);
+    ck_assert_uint_eq(told.estimated_num_eps, 32768);
+    ck_assert_uint_eq(told.estimated_num_ppn, 8);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("ucx_tl_start");
+
+    unit_test(suite, transports_by_their_names, 4);
+    unit_test(suite, tells_how_many_processes_there_are, 10);
+    return unit_main(suite);
+}
