@@ -32,7 +32,7 @@ dma_status_t mca_coll_dma_open(mca_coll_dma_module_t *module, ompi_communicator_
             .handle = comm,
             .rank = ompi_comm_rank(comm),
             .nranks = ompi_comm_size(comm),
-            .threads = ompi_mpi_thread_multiple,
+            .threads = DMA_THREAD_MULTIPLE,
             .text = name.text,
             .nodes = module->spans,
             .first = module->first,

@@ -37,6 +37,7 @@ mca_coll_dma_request_t *mca_coll_dma_request_get(mca_coll_dma_module_t *module, 
     }
     request->module = module;
     request->channel = NULL;
+    request->types[0] = request->types[1] = NULL;
     return request;
 }
 
@@ -62,15 +63,6 @@ static void keep_type(opal_object_t **object, struct ompi_datatype_t *type)
     }
 }
 
-static void keep_types(opal_object_t *objects[2], const dma_call_t *call)
-{
-    keep_type(&objects[0], call->recv.type);
-    objects[1] = NULL;
-    if (!call->in_place) {
-        keep_type(&objects[1], call->send.type);
-    }
-}
-
 static void release_types(opal_object_t *objects[2])
 {
     for (int i = 0; i < 2; i++) {
@@ -82,7 +74,10 @@ static void release_types(opal_object_t *objects[2])
 
 void mca_coll_dma_request_keep(mca_coll_dma_request_t *request, const dma_call_t *call)
 {
-    keep_types(DMA_REQUEST_OBJECTS(&request->super), call);
+    keep_type(&request->types[0], call->recv.type);
+    if (!call->in_place) {
+        keep_type(&request->types[1], call->send.type);
+    }
 }
 
 void mca_coll_dma_request_return(mca_coll_dma_request_t *request)
@@ -90,9 +85,12 @@ void mca_coll_dma_request_return(mca_coll_dma_request_t *request)
     ompi_communicator_t *comm = request->super.super.req_mpi_object.comm;
     mca_coll_dma_module_t *module = request->module;
 
-    /* Ours if it is persistent. Else Open MPI has kept them when the call had returned, to release them at its completion,
-     * which another thread may have seen in between. */
-    release_types(DMA_REQUEST_OBJECTS(&request->super));
+    release_types(request->types);
+    if (!request->super.super.req_persistent) {
+        /* Open MPI has kept these when the call had returned, to release them at its completion, which another thread may
+         * have seen in between. */
+        release_types(DMA_REQUEST_OBJECTS(&request->super));
+    }
     mca_coll_dma_request_drop(request);
     OBJ_RELEASE(module);
     /* Takes the communicator apart if the user has freed it. */
@@ -114,7 +112,9 @@ void mca_coll_dma_request_done(void *arg, dma_status_t status)
          * not any more: its channel has failed, and does not start again. */
         super->req_persistent = false;
     }
-    /* From here on the request may be freed or started again. */
+    /* What was received comes before the word that says so: Open MPI 4.1 and 5.0 do not see to that, and another thread may
+     * be looking. From there on the request may be freed or started again. */
+    opal_atomic_wmb();
     ompi_request_complete(super, true);
 }
 

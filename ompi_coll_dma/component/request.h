@@ -5,8 +5,9 @@
  *
  * A request keeps its communicator and its module from the call until it is freed, which for a non-blocking call is when
  * the user has seen its completion: a communicator may be freed meanwhile, and nobody takes it apart inside a progress
- * callback. Datatypes are kept in the part of a request that all collective components inherit: by Open MPI for a
- * non-blocking call; by us for a persistent one, since Open MPI (all of 4.1, 5.0, 6.0) does not.
+ * callback. Datatypes are kept by Open MPI for a non-blocking call, in the part of a request that all collective components
+ * inherit; by us for a persistent one, since Open MPI (all of 4.1, 5.0, 6.0) does not, and not there, where 6.0 releases what
+ * it finds at the first completion.
  */
 #ifndef COLL_DMA_REQUEST_H
 #define COLL_DMA_REQUEST_H
@@ -18,6 +19,7 @@ typedef struct mca_coll_dma_request {
 
     mca_coll_dma_module_t *module;
     dma_channel_t *channel;                             /* of a persistent call; NULL if it has nothing to move */
+    opal_object_t *types[2];                            /* that it keeps; NULL: none */
     _Alignas(DMA_TASK_ALIGN) char task[DMA_TASK_BYTES]; /* of a non-blocking call */
 } mca_coll_dma_request_t;
 

@@ -94,6 +94,13 @@ typedef const int *dma_displs_t;
 #define DMA_REQUEST_OBJECTS(nbc) ((nbc)->data.refcounted.objs.objs)
 #endif
 
+/* May several threads call MPI? A session that is made for them does not say so where MPI_Init does (5.0). */
+#if HAVE_SESSIONS
+#define DMA_THREAD_MULTIPLE (ompi_mpi_thread_multiple || opal_using_threads())
+#else
+#define DMA_THREAD_MULTIPLE ompi_mpi_thread_multiple
+#endif
+
 /* The version text of the library we run in, which need not be the one we were built with. */
 static inline void dma_library_version(char text[MPI_MAX_LIBRARY_VERSION_STRING])
 {

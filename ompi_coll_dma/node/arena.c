@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -56,6 +57,14 @@ static int open_file(dma_arena_kind_t kind, const char *dir, char *path, size_t 
     return open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
 }
 
+/* What of `bytes` a file may have here. Whoever tries more is not told so, but gets a signal that ends the process. */
+static size_t allowed(size_t bytes)
+{
+    struct rlimit limit;
+
+    return getrlimit(RLIMIT_FSIZE, &limit) || limit.rlim_cur >= bytes ? bytes : (size_t)limit.rlim_cur;
+}
+
 /* Real memory for the first `bytes`. */
 static int back(dma_arena_t *arena, size_t bytes)
 {
@@ -96,7 +105,12 @@ dma_status_t dma_arena_create(dma_arena_kind_t kind, size_t bytes, const char *d
     if (!arena) {
         return DMA_ERR_NOMEM;
     }
-    arena->bytes = (bytes + page - 1) / page * page;
+    arena->bytes = allowed((bytes + page - 1) / page * page) / page * page;
+    if (arena->bytes < DMA_ARENA_ALIGN) {
+        *what = "the limit of a file's size";
+        errno = EFBIG;
+        goto free_arena;
+    }
     arena->fd = open_file(kind, dir, arena->path, sizeof(arena->path), what);
     if (arena->fd < 0) {
         goto free_arena;

@@ -126,10 +126,13 @@ void dma_window_poison(dma_window_t *w, dma_status_t status)
     atomic_exchange_explicit(&w->own->head.poison, (int32_t)status, memory_order_seq_cst);
 }
 
-int dma_window_dead(const dma_window_t *w)
+int dma_window_dead(const dma_window_t *w, uint32_t seq)
 {
     for (int r = 0; r < w->nranks; r++) {
-        if (!dma_mapping_alive(w->peers[r].mapping)) {
+        const dma_peer_t *peer = &w->peers[r];
+
+        if (!dma_mapping_alive(peer->mapping) &&
+            newer(seq, atomic_load_explicit(&peer->block->acked, memory_order_acquire))) {
             return r;
         }
     }
@@ -138,6 +141,8 @@ int dma_window_dead(const dma_window_t *w)
 
 void dma_window_leave(dma_window_t *w, pthread_mutex_t *arena_lock)
 {
+    /* release: as in dma_window_completed */
+    atomic_store_explicit(&w->own->acked, w->ack, memory_order_release);
     if (w->stays) {
         return;
     }

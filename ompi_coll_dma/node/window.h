@@ -136,10 +136,12 @@ static inline bool dma_window_failed(const dma_window_t *w, int rank)
 {
     return atomic_load_explicit(&w->peers[rank].block->head.poison, memory_order_acquire) != 0;
 }
-/* The first rank whose process is gone, or -1. One system call per rank. */
-int dma_window_dead(const dma_window_t *w);
+/* The first rank whose process is gone, or has given its memory back, before it had completed call `seq`; or -1. One system
+ * call per rank. */
+int dma_window_dead(const dma_window_t *w, uint32_t seq);
 
-/* Leaves the peers' blocks, retires our own, and gives the mappings back; unless it stays. */
+/* Says what we have completed, leaves the peers' blocks, retires our own, and gives the mappings back, unless it stays: who
+ * has completed a call may be gone while others are still at it. */
 void dma_window_leave(dma_window_t *w, pthread_mutex_t *arena_lock);
 
 static inline dma_desc_t *dma_window_desc(const dma_window_t *w, int rank, uint64_t seq)

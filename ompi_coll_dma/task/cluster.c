@@ -354,7 +354,8 @@ static dma_status_t look_inside(dma_cluster_t *c)
         return local->error;
     }
     poison = dma_window_poisoned(&local->window);
-    if (poison == DMA_OK && c->looked % (LOOK_TURNS * DEAD_LOOKS) == 0 && dma_window_dead(&local->window) >= 0) {
+    if (poison == DMA_OK && c->looked % (LOOK_TURNS * DEAD_LOOKS) == 0 &&
+        dma_window_dead(&local->window, dma_comm_current(local)) >= 0) {
         poison = DMA_ERR_PEER;
     }
     return poison;

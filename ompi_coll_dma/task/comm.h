@@ -194,6 +194,12 @@ static inline void dma_comm_unlock(dma_comm_t *comm)
     atomic_store_explicit(&comm->locked, 0, memory_order_release);
 }
 
+/* The oldest call that has not been completed here, or the last one. */
+static inline uint32_t dma_comm_current(const dma_comm_t *comm)
+{
+    return (uint32_t)(comm->head ? comm->head->run.seq : comm->seq);
+}
+
 void dma_comm_lock_slow(dma_comm_t *comm);
 
 static inline void dma_comm_lock(dma_comm_t *comm)

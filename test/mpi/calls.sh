@@ -8,7 +8,7 @@ here=$(dirname "$0")
 . "$here/common.sh"
 
 overtake=$(program overtake) && match=$(program match) && badargs=$(program badargs) && dupfree=$(program dupfree) &&
-    threads=$(program threads) || exit 1
+    threads=$(program threads) leave=$(program leave) || exit 1
 export OMPI_MCA_mpi_yield_when_idle=1
 
 for ranks in 2 3 4; do
@@ -40,6 +40,16 @@ done
 
 ok 'threads, stepping aside' says 'threads: .* 0 failed' \
     launch 60 2 --mca coll dma --mca coll_dma_arena_bytes 0 "$threads" 4 100
+
+# Small pieces, so that the others are at it for longer than they take to look who is there.
+for variant in host_pair host_reach; do
+    ok "a rank that is done leaves, $variant" launch 60 3 --mca coll dma --mca async_mpi_finalize 1 \
+        --mca coll_dma_variant $variant --mca coll_dma_chunk_bytes 4096 --mca coll_dma_chunk_depth 2 "$leave"
+done
+
+# Less than what a process may give otherwise, and more than what Open MPI itself takes.
+# shellcheck disable=SC2016
+ok 'files of at most 20 MiB' launch 60 3 --mca coll dma bash -c 'ulimit -f 20480; exec "$0"' "$match"
 
 same_classes() {
     diff <(launch 30 2 --mca coll ^dma "$badargs" 2>&1) <(launch 30 2 --mca coll dma "$badargs" 2>&1)

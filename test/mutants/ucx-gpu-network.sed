@@ -2,4 +2,4 @@
 # file: ucx_tl/transports.c
 # build: plain
 # tests: test_ucx_tl_start:transports_by_their_names
-s/"rocm_copy\/", +//
+s/"rocm_copy\/",//

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -66,6 +67,41 @@ START_TEST(full_arena_says_so)
     dma_arena_retire(arena, a);
     ck_assert_ptr_eq(dma_arena_alloc(arena, 1, 0, 0), a);
     dma_arena_destroy(arena);
+}
+END_TEST
+
+/* An arena of 1 MiB where files may have no more than so many bytes. Check's own file is one, too. */
+static dma_status_t make_limited(rlim_t most, dma_arena_t **arena, const char **what)
+{
+    struct rlimit before, limit;
+    dma_status_t status;
+    int saved;
+
+    ck_assert_int_eq(getrlimit(RLIMIT_FSIZE, &before), 0);
+    limit = before;
+    limit.rlim_cur = most;
+    setrlimit(RLIMIT_FSIZE, &limit);
+    status = dma_arena_create(DMA_ARENA_MEMFD, MIB, NULL, arena, what);
+    saved = errno;
+    setrlimit(RLIMIT_FSIZE, &before);
+    errno = saved;
+    return status;
+}
+
+/* Shared memory that is larger than the limit of files ended the process with a signal. */
+START_TEST(files_may_not_be_large)
+{
+    const char *what = NULL;
+    dma_arena_t *arena;
+
+    ck_assert_int_eq(make_limited(MIB / 4 + 1, &arena, &what), DMA_OK);
+    ck_assert_uint_eq(dma_arena_bytes(arena), MIB / 4);
+    ck_assert_ptr_null(dma_arena_alloc(arena, MIB / 4, 0, 0));
+    ck_assert_ptr_nonnull(dma_arena_alloc(arena, MIB / 4 - DMA_ARENA_ALIGN, 0, 0));
+    dma_arena_destroy(arena);
+    ck_assert_int_eq(make_limited(100, &arena, &what), DMA_ERR_NOMEM);
+    ck_assert_int_eq(errno, EFBIG);
+    ck_assert_str_eq(what, "the limit of a file's size");
 }
 END_TEST
 
@@ -296,12 +332,86 @@ START_TEST(ring_waits_for_the_slowest)
 }
 END_TEST
 
+/* A child that has completed call 5, and not said so yet, leaves and gives its memory back, but does not end. */
+static pid_t child_that_left(const dma_geom_t *geom, dma_arena_card_t *card, int *from)
+{
+    int fds[2];
+    pid_t pid;
+
+    ck_assert_int_eq(pipe(fds), 0);
+    pid = fork();
+    if (pid == 0) {
+        pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+        dma_arena_t *arena = make(DMA_ARENA_MEMFD, NULL);
+        dma_peer_t self = {.block = dma_window_block(arena, geom, 1, 1)};
+        dma_window_t w = {.nranks = 1, .geom = *geom, .own = self.block, .arena = arena, .peers = &self};
+        const char *why;
+        char go;
+
+        dma_registry_add(arena);
+        dma_arena_card(arena, card);
+        if (write(fds[1], card, sizeof(*card)) != sizeof(*card) ||
+            dma_registry_get(card, &self.mapping, &why) != DMA_OK || read(*from, &go, 1) != 1) {
+            _exit(1);
+        }
+        w.ack = 5;
+        dma_window_leave(&w, &lock);
+        dma_registry_remove(arena);
+        dma_arena_destroy(arena);
+        if (write(fds[1], "left", 4) != 4) {
+            _exit(1);
+        }
+        for (;;) {
+            pause();
+        }
+    }
+    close(fds[1]);
+    ck_assert_int_eq(read(fds[0], card, sizeof(*card)), sizeof(*card));
+    *from = fds[0];
+    return pid;
+}
+
+/* Who has completed a call and left was taken for dead by those that were still at it. */
+START_TEST(left_is_not_dead)
+{
+    dma_geom_t geom = {.ring_depth = 16, .slot_bytes = 256, .chunk_bytes = 4096, .chunk_depth = 2};
+    dma_peer_t peer = {0};
+    dma_window_t w = {.nranks = 1, .geom = geom, .peers = &peer};
+    dma_arena_card_t card;
+    const char *why;
+    int go[2], from;
+    char text[4];
+    pid_t pid;
+
+    ck_assert_int_eq(pipe(go), 0);
+    from = go[0];
+    pid = child_that_left(&geom, &card, &from);
+    ck_assert_int_eq(dma_registry_get(&card, &peer.mapping, &why), DMA_OK);
+    peer.block = (dma_block_t *)(peer.mapping->base + DMA_ARENA_ALIGN);
+    ck_assert_int_eq(dma_window_dead(&w, 6), -1);
+    ck_assert_int_eq(write(go[1], "g", 1), 1);
+    ck_assert_int_eq(read(from, text, 4), 4);
+    ck_assert(!dma_mapping_alive(peer.mapping));
+    ck_assert_int_eq(dma_window_dead(&w, 4), -1);
+    ck_assert_int_eq(dma_window_dead(&w, 5), -1);
+    ck_assert_int_eq(dma_window_dead(&w, 6), 0); /* it will not come to this one */
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+    dma_registry_put(peer.mapping);
+    dma_registry_drop_idle();
+    close(from);
+    close(go[0]);
+    close(go[1]);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("node");
 
     unit_test(suite, blocks_come_back_when_the_last_reader_left, 10);
     unit_test(suite, full_arena_says_so, 10);
+    unit_test(suite, files_may_not_be_large, 10);
     unit_test(suite, memory_is_taken_as_blocks_are, 10);
     unit_test(suite, file_arena_leaves_nothing, 10);
     unit_test(suite, no_directory_for_the_file, 10);
@@ -310,5 +420,6 @@ int main(void)
     unit_test(suite, cross_memory_probe, 10);
     unit_test(suite, regions_of_a_block_do_not_overlap, 10);
     unit_loop(suite, ring_waits_for_the_slowest, -3, 3, 10); /* across the wrap */
+    unit_test(suite, left_is_not_dead, 10);
     return unit_main(suite);
 }
