@@ -142,7 +142,8 @@ typedef void (*dma_done_t)(void *arg, dma_status_t status);
 /* Non-blocking. The call matches the other calls of the communicator, blocking or not, in order, and may be posted before
  * the set-up has finished. `done` (or NULL) comes once, perhaps before this returns. The task lives until dma_task_free,
  * which wants it complete. When the communicator turns out to be ASIDE, posted calls are done by messages, on all ranks:
- * so a non-blocking call never goes to the module below. */
+ * so a non-blocking call never goes to the module below. A call that is wrong in itself, or finds no memory, fails the
+ * communicator: with an error here, or in `done` if the set-up has to end first. */
 dma_status_t dma_comm_post(dma_comm_t *comm, const dma_call_t *call, dma_done_t done, void *arg, dma_task_t **task);
 /* The same in memory of the caller's, which is free again when `done` is called or when an error is returned. A call that
  * ends before this returns says so in *outcome and `done` is not called; else that is DMA_AGAIN. Small calls give their

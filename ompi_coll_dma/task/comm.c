@@ -195,8 +195,8 @@ dma_status_t dma_comm_begin(dma_comm_t *comm)
 }
 
 /* With the lock: a call that could not be placed fails for all, since its number is lost. The peers find the poison in
- * their wait; before the set-up has ended there is no place for it yet. */
-static void unplaced(dma_comm_t *comm, dma_status_t status)
+ * their wait; before the set-up has ended there is no place for it yet. True: it has not, and somebody must see to that. */
+static bool unplaced(dma_comm_t *comm, dma_status_t status)
 {
     const char *format = status == DMA_ERR_TRUNCATE ? "a call on %s sends and receives different numbers of bytes"
                                                     : "no memory for a call on %s";
@@ -204,9 +204,10 @@ static void unplaced(dma_comm_t *comm, dma_status_t status)
     if (dma_comm_begin(comm) == DMA_OK && comm->state == DMA_COMM_SETUP) {
         comm->doomed = status;
         snprintf(comm->doom, sizeof(comm->doom), format, comm->text);
-    } else {
-        dma_comm_fail(comm, status, format, comm->text);
+        return true;
     }
+    dma_comm_fail(comm, status, format, comm->text);
+    return false;
 }
 
 /* With the lock: why no call can be posted. */
@@ -282,7 +283,9 @@ static void learn(dma_comm_t *comm, const dma_task_t *task)
     }
 }
 
-/* Posts an initialised task. With the outcome asked for, one that ends meanwhile ends there and `done` is not called. */
+/* Posts an initialised task. With the outcome asked for, one that ends meanwhile ends there and `done` is not called. One that
+ * has not been placed waits for the set-up, if that is under way, and ends with its error then: its owner keeps the
+ * communicator until the peers, who wait in the set-up, have been told. */
 static dma_status_t post(dma_comm_t *comm, dma_task_t *task, dma_status_t status, dma_done_t done, void *arg,
                          dma_status_t *outcome)
 {
@@ -292,9 +295,13 @@ static dma_status_t post(dma_comm_t *comm, dma_task_t *task, dma_status_t status
     refused = refusal(comm);
     if (refused != DMA_OK) {
         status = refused;
-    } else if (status != DMA_OK) {
-        unplaced(comm, status);
-    } else if (comm->state == DMA_COMM_READY || (status = dma_comm_begin(comm)) == DMA_OK) {
+    } else if (status != DMA_OK && unplaced(comm, status)) {
+        status = DMA_OK;
+    }
+    if (status == DMA_OK && comm->state != DMA_COMM_READY) {
+        status = dma_comm_begin(comm);
+    }
+    if (status == DMA_OK) {
         uint32_t looks = outcome ? patience(comm) : 0;
 
         task->done = outcome ? NULL : done;

@@ -1,6 +1,6 @@
 /*
  * unequal [OURS THEIRS]: ranks that disagree about the bytes of a call, in every operation and form, or about the
- * operation itself. Ranks that can see it get an error of class MPI_ERR_TRUNCATE or MPI_ERR_OTHER, at the call or at the
+ * operation itself, or one whose own call sends and receives different numbers. Ranks that can see it get an error of class MPI_ERR_TRUNCATE or MPI_ERR_OTHER, at the call or at the
  * wait; the others get the right data or an error too. Nobody hangs, no byte outside the receive buffers is written, all
  * later calls on that communicator fail on every rank, and other communicators still work. Stock Open MPI promises none
  * of this.
@@ -349,6 +349,45 @@ static void operations_differ(op_t op, op_t other, form_t form, int bytes)
     run(&belief, 1, true);
 }
 
+/* The call of rank `odd` sends itself other bytes than it receives, so it never posts it; it may be the communicator's
+ * first. All must hear of it. `early`: and frees the communicator before it asks what has become of the call. */
+static void wrong_in_itself(op_t op, form_t form, int odd, int warm, bool early)
+{
+    belief_t belief;
+    snprintf(test_name, sizeof(test_name), "%s %s, which rank %d gets wrong, after %d calls%s", form_names[form],
+             op_names[op], odd, warm, early ? ", freed at once" : "");
+    agree(&belief, op, form, 1000);
+    for (int r = 0; rank == odd && r < size; r++) {
+        belief.to[r] = 600;
+    }
+    if (!early) {
+        run(&belief, warm, true);
+        return;
+    }
+    MPI_Comm comm;
+    MPI_Request request = MPI_REQUEST_NULL;
+    buffers_t b;
+    alarm(10);
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+    make_buffers(&b, &belief);
+    int code = post(&belief, &b, comm, &request);
+    MPI_Comm_free(&comm);
+    if (code == MPI_SUCCESS) {
+        code = result_of(&request);
+    }
+    int good = is_failure(code) && whole(&b);
+    if (!good) {
+        problem("no error, or wrote outside the buffer", code);
+    }
+    good = is_alive(MPI_COMM_WORLD) && good;
+    free(b.send);
+    free(b.memory);
+    MPI_Allreduce(MPI_IN_PLACE, &good, 1, MPI_INT, MPI_LAND, MPI_COMM_WORLD);
+    passed += good;
+    failed += !good;
+}
+
 static bool on_several_nodes(void)
 {
     MPI_Comm node;
@@ -387,6 +426,12 @@ int main(int argc, char **argv)
             operations_differ(op, (op_t)((op + 1) % OPS), form, 24);
             operations_differ(op, (op_t)((op + 3) % OPS), form, 5000);
             operations_differ(op, (op_t)((op + 2) % OPS), form, 200000);
+            for (int warm = 0; warm < 2 && gathers(op); warm++) { /* Open MPI itself refuses such an all-to-all */
+                wrong_in_itself(op, form, op % 2 ? size - 1 : 0, warm, false);
+            }
+            if (form == NONBLOCKING && gathers(op)) {
+                wrong_in_itself(op, form, op % 2 ? size - 1 : 0, 0, true);
+            }
         }
     }
     if (rank == 0) {
