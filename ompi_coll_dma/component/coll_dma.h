@@ -112,6 +112,8 @@ int mca_coll_dma_complete_selection(void);
 /* net.c: NULL: none, communicators stay inside nodes. */
 struct dma_wire;
 const struct dma_wire *mca_coll_dma_wire(void);
+/* Nobody calls us any more for the network's sake. */
+void mca_coll_dma_net_rest(void);
 
 /* module.c */
 mca_coll_base_module_t *mca_coll_dma_comm_query(ompi_communicator_t *comm, int *priority);

@@ -95,12 +95,13 @@ void mca_coll_dma_proc_release(void)
 }
 
 /* After MPI_COMM_WORLD and after the pml. A communicator that something still holds keeps its process object: its memory
- * goes with the process, which is about to end. */
+ * goes with the process. But our code may go before, with the component: nobody may call it. */
 static int component_close(void)
 {
     mca_coll_dma_component_t *component = &mca_coll_dma_component;
 
     mca_coll_dma_poll(false);
+    mca_coll_dma_net_rest();
     if (component->proc && !component->comms) {
         dma_proc_destroy(component->proc);
         component->proc = NULL;

@@ -172,11 +172,20 @@ const dma_wire_t *mca_coll_dma_wire(void)
     return mca_coll_dma_component.nodes ? &ucx : NULL;
 }
 
+void mca_coll_dma_net_rest(void)
+{
+    opal_progress_unregister(poll_net);
+}
+
 #else
 
 const dma_wire_t *mca_coll_dma_wire(void)
 {
     return NULL;
+}
+
+void mca_coll_dma_net_rest(void)
+{
 }
 
 #endif

@@ -330,8 +330,13 @@ static void dequeue(dma_comm_t *comm, dma_task_t *task, dma_task_t *before)
 static void report_failure(dma_comm_t *comm, const dma_task_t *task, dma_status_t status)
 {
     if (status == DMA_ERR_TRUNCATE || status == DMA_ERR_MISMATCH) {
-        dma_comm_fail(comm, status, "rank %d of %s has called %s with %s in call %llu", task->run.failed_rank,
-                      comm->text, status == DMA_ERR_TRUNCATE ? "this operation" : "another operation",
+        char who[32] = "a rank";
+
+        if (task->run.failed_rank >= 0) {
+            snprintf(who, sizeof(who), "rank %d", task->run.failed_rank);
+        }
+        dma_comm_fail(comm, status, "%s of %s has called %s with %s in call %llu", who, comm->text,
+                      status == DMA_ERR_TRUNCATE ? "this operation" : "another operation",
                       status == DMA_ERR_TRUNCATE ? "another number of bytes" : "different arguments",
                       (unsigned long long)task->run.seq);
     } else {
@@ -414,6 +419,7 @@ dma_status_t dma_task_init(dma_comm_t *comm, dma_task_t *task, const dma_call_t 
     task->run.temp = NULL;
     task->run.entry = DMA_ENTRY_FIRST;
     task->run.refused = false;
+    task->run.failed_rank = -1;
     if (__builtin_expect(rt != NULL, 0)) {
         status = dma_task_arrays(comm, task);
         status = status == DMA_OK ? dma_device_place(comm, task, call, rt) : status;
