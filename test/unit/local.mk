@@ -7,6 +7,7 @@ unit_tests += \
 	test/unit/test_device_share \
 	test/unit/test_relay \
 	test/unit/test_sdma_arm \
+	test/unit/test_sdma_bound \
 	test/unit/test_sdma_engine \
 	test/unit/test_sdma_lower \
 	test/unit/test_sdma_queue
@@ -15,6 +16,8 @@ unit_helpers += \
 	test/unit/libengine.h \
 	test/unit/libengine_call.c \
 	test/unit/libengine_call.h \
+	test/unit/libsdma_stage.c \
+	test/unit/libsdma_stage.h \
 	test/unit/libthunk.c \
 	test/unit/libthunk.h
 # counts the allocations of a call
@@ -25,6 +28,7 @@ test_unit_test_relay_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--w
 test_unit_test_device_share_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc
 # finds libthunk's
 test_unit_test_sdma_arm_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dma_thunk_find
+test_unit_test_sdma_bound_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dma_thunk_find
 test_unit_test_sdma_engine_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dma_thunk_find
 test_unit_test_sdma_lower_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dma_thunk_find
 test_unit_test_sdma_queue_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dma_thunk_find

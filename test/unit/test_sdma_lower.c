@@ -281,9 +281,9 @@ START_TEST(exchanges)
 
     scene_begin(&s, gen_of(0x74a1), 65536);
     add_swap(&s, 64, 128, 6400); /* all by one packet */
-    ck_assert(!dma_lower_needs_temp(&s.run, &s.prog, &s.to));
+    ck_assert_uint_eq(dma_lower_temps(&s.run, &s.prog, &s.to), 0);
     add_swap(&s, 8192, 16384, 6410); /* and a tail */
-    ck_assert(dma_lower_needs_temp(&s.run, &s.prog, &s.to));
+    ck_assert_uint_eq(dma_lower_temps(&s.run, &s.prog, &s.to), DMA_LOWER_QUEUE_TEMP);
     add_swap(&s, 30001, 40960, 1000); /* not aligned: nothing of it */
     add_swap(&s, 0, 0, 0);
     lower(&s);
@@ -309,7 +309,7 @@ START_TEST(long_exchanges)
     scene_begin(&s, gen_of(_i ? 0x7408 : 0x74a1), 65536);
     s.to.swaps = _i;
     add_swap(&s, 0, 0, bytes);
-    ck_assert(dma_lower_needs_temp(&s.run, &s.prog, &s.to));
+    ck_assert_uint_eq(dma_lower_temps(&s.run, &s.prog, &s.to), DMA_LOWER_QUEUE_TEMP);
     lower(&s);
     ck_assert_uint_eq(s.npackets, 27);
     for (uint64_t i = 0; i < 3; i++) {

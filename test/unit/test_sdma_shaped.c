@@ -2,7 +2,7 @@
  * Copies between shapes as packets, on the emulated engine: which packets they become, that the bytes arrive, that those
  * between them stay, and that no two packets race. The ring is small, so lowering stops and goes on all the time.
  *
- *   BENCH_GPU(0)   source; the queue's memory at TEMP      BENCH_GPU(1)   destination      BENCH_HOST   words
+ *   BENCH_GPU(0)   source; memory in between at TEMP       BENCH_GPU(1)   destination      BENCH_HOST   words
  */
 #include <check.h>
 #include <stdlib.h>
@@ -42,7 +42,7 @@ static void begin(uint64_t seed)
     engine = bench_engine(&b, 0, 2, EMU_SDMA_XGMI);
     q = bench_queue(&b, 0, engine, RING);
     gen = dma_gen_find(0x74a1, 90402, &reason);
-    queue = (dma_queue_t){.step_addr = BENCH_HOST, .temp = BENCH_GPU(0) + TEMP};
+    queue = (dma_queue_t){.step_addr = BENCH_HOST};
     *bench_word(&b, BENCH_HOST) = 0;
     *bench_word(&b, DONE) = 0;
     drained = 0;
@@ -55,7 +55,7 @@ static void begin(uint64_t seed)
     memset(seen, 0, sizeof(seen));
 }
 
-/* What keeps steps through the queue's memory apart: a fence, and right behind it a wait for that value and no other. The
+/* What keeps steps through memory in between apart: a fence, and right behind it a wait for that value and no other. The
  * engine here would be content with the fence. */
 static void check_drain(const sdma_packet_t *fence, const sdma_packet_t *poll)
 {
@@ -105,7 +105,7 @@ static void publish(void)
 /* All of a copy, and a fence behind it. */
 static void run(const dma_place_t *dst, const dma_place_t *src, uint64_t bytes)
 {
-    dma_shaped_t s;
+    dma_shaped_t s = {.temp = BENCH_GPU(0) + TEMP};
     uint32_t *p;
 
     dma_shaped_begin(&s, dst, src, bytes);
@@ -170,7 +170,7 @@ START_TEST(becomes_few_packets)
         {1, {20000, 0, 20004, 0}, 0, dense, 80000, 0, 4, 1},      /* bytes as elements: rows are too long */
         {0, {20000, 0, 20004, 0}, 0, dense, 80000, 1, 0, 1},      /* words */
         {0, {64, 0, 131, 0}, 0, {64, 0, 100, 0}, 128, 0, 2, 1},   /* two rows: plain copies do as well */
-        {0, {61, 0, 128, 0}, 0, {67, 0, 128, 0}, 40870, 8, 0, 3}, /* 128 times four, or the queue's memory */
+        {0, {61, 0, 128, 0}, 0, {67, 0, 128, 0}, 40870, 8, 0, 3}, /* 128 times four, or memory in between */
         {0, dense, 0, dense, 100, 0, 1, 1},
         {0, {64, 0, 128, 0}, 0, dense, 0, 0, 0, 1},
     };

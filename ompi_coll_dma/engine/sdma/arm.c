@@ -57,7 +57,7 @@ static uint32_t draft(const struct dma_bound *b, const dma_run_t *run, uint32_t 
     dma_lower_t at = {0};
 
     to.ready = b->ready;
-    if (dma_ring_init(&paper.ring, &memory) != DMA_OK || dma_lower_needs_temp(run, &run->plan->progs[index], &to) ||
+    if (dma_ring_init(&paper.ring, &memory) != DMA_OK || dma_lower_temps(run, &run->plan->progs[index], &to) ||
         dma_lower_program(run, &run->plan->progs[index], &to, &at) != DMA_OK) {
         return 0;
     }

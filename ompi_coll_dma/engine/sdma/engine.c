@@ -107,26 +107,40 @@ static dma_status_t sdma_open(const dma_gpu_config_t *config, dma_gpu_unit_t **r
     return DMA_OK;
 }
 
-/* Not those of queues that still wait: they are left, and with them what they may write to. */
-static void free_temps(dma_gpu_unit_t *unit)
+/* Memory in between, for exchanges on a queue, with its lock, and for copies of a program. */
+static dma_status_t get_temp(dma_gpu_unit_t *unit, uint64_t bytes, uint64_t *temp)
+{
+    dma_gpu_scope_t scope;
+    dma_status_t status;
+
+    if (*temp) {
+        return DMA_OK;
+    }
+    if ((status = unit->rt->enter(unit->device, &scope)) == DMA_OK) {
+        status = unit->rt->alloc(bytes, temp);
+        unit->rt->leave(&scope);
+    }
+    return status;
+}
+
+static void free_temp(dma_gpu_unit_t *unit, uint64_t temp)
 {
     dma_gpu_scope_t scope;
 
-    if (unit->rt->enter(unit->device, &scope) != DMA_OK) {
-        return; /* the application has shut the runtime down, and its memory with it */
+    /* Fails where the application has shut the runtime down, and its memory with it. */
+    if (temp && unit->rt->enter(unit->device, &scope) == DMA_OK) {
+        unit->rt->free(temp);
+        unit->rt->leave(&scope);
     }
-    for (dma_queue_t *q = unit->queues.list; q; q = q->next) {
-        if (q->temp && !dma_queue_waits(&unit->queues, q)) {
-            unit->rt->free(q->temp);
-        }
-    }
-    unit->rt->leave(&scope);
 }
 
 static void sdma_close(dma_gpu_unit_t *unit)
 {
-    if (dma_queues_ours(&unit->queues)) {
-        free_temps(unit);
+    for (dma_queue_t *q = unit->queues.list; q && dma_queues_ours(&unit->queues); q = q->next) {
+        /* A queue that still waits is left, and with it what it may write to. */
+        if (q->temp && !dma_queue_waits(&unit->queues, q)) {
+            free_temp(unit, q->temp);
+        }
     }
     dma_queues_close(&unit->queues);
     dma_topo_free(unit->topo);
@@ -232,26 +246,14 @@ static bool sdma_unbind(struct dma_bound *b)
         sched_yield();
     }
     quiet = is_quiet(b);
+    /* Programs that are still under way may write to theirs. */
+    for (int i = 1; i <= b->nranks && quiet && dma_queues_ours(&b->unit->queues); i++) {
+        free_temp(b->unit, b->shaped[i].temp);
+    }
     quiet = dma_sdma_arm_end(b) && quiet;
     put_queues(b);
     free(b);
     return quiet;
-}
-
-/* Memory for exchanges on a queue; with its lock. */
-static dma_status_t get_temp(dma_gpu_unit_t *unit, dma_queue_t *queue)
-{
-    dma_gpu_scope_t scope;
-    dma_status_t status;
-
-    if (queue->temp) {
-        return DMA_OK;
-    }
-    if ((status = unit->rt->enter(unit->device, &scope)) == DMA_OK) {
-        status = unit->rt->alloc(DMA_QUEUE_TEMP, &queue->temp);
-        unit->rt->leave(&scope);
-    }
-    return status;
 }
 
 dma_lower_to_t dma_bound_to(const struct dma_bound *b, dma_queue_t *queue, uint32_t prog)
@@ -295,13 +297,18 @@ static dma_status_t put(struct dma_bound *b, const dma_run_t *run, uint32_t inde
     dma_queue_t *queue = b->queues[link_of(b, prog)];
     dma_lower_to_t to = dma_bound_to(b, queue, index);
     dma_status_t status = DMA_OK;
+    uint32_t temps;
 
     if (b->at[index].op == prog->nops) {
         return DMA_OK;
     }
+    temps = dma_lower_temps(run, prog, &to);
+    if (temps & DMA_LOWER_OWN_TEMP) {
+        status = get_temp(b->unit, DMA_SHAPED_TEMP, &to.shaped->temp);
+    }
     pthread_mutex_lock(&queue->lock);
-    if (dma_lower_needs_temp(run, prog, &to)) {
-        status = get_temp(b->unit, queue);
+    if (status == DMA_OK && temps & DMA_LOWER_QUEUE_TEMP) {
+        status = get_temp(b->unit, DMA_QUEUE_TEMP, &queue->temp);
     }
     if (status == DMA_OK) {
         status = dma_lower_program(run, prog, &to, &b->at[index]);

@@ -223,22 +223,24 @@ static bool goes_by_temp(const dma_run_t *run, const dma_op_t *op, uint64_t skip
     return false;
 }
 
-bool dma_lower_needs_temp(const dma_run_t *run, const dma_prog_t *prog, const dma_lower_to_t *to)
+uint32_t dma_lower_temps(const dma_run_t *run, const dma_prog_t *prog, const dma_lower_to_t *to)
 {
+    uint32_t temps = 0;
+
     for (uint32_t i = 0; i < prog->nops; i++) {
         const dma_op_t *op = &prog->ops[i];
         uint64_t skip, bytes = dma_run_length(run, &op->len, &skip);
 
         if (op->code == DMA_OP_SWAP &&
             swappable(to, address(run, &op->dst[0], skip), address(run, &op->src, skip), bytes) != bytes) {
-            return true;
+            temps |= DMA_LOWER_QUEUE_TEMP;
         }
         if ((op->code == DMA_OP_COPY || op->code == DMA_OP_COPY2) && has_shape(run, op) &&
             goes_by_temp(run, op, skip, bytes)) {
-            return true;
+            temps |= DMA_LOWER_OWN_TEMP;
         }
     }
-    return false;
+    return temps;
 }
 
 dma_status_t dma_lower_program(const dma_run_t *run, const dma_prog_t *prog, const dma_lower_to_t *to, dma_lower_t *at)

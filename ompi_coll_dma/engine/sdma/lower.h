@@ -1,11 +1,13 @@
 /*
  * From queue programs to packets.
  *
- *     COPY      copies of at most the generation's limit; between blocks with shapes, see shaped.h
+ *     COPY      copies of at most the generation's limit; between blocks with shapes, perhaps through memory of the
+ *               program's own, see shaped.h
  *     COPY2     a broadcast if the two places suit one, else two copies
  *     SWAP      a swap if places and length suit one; what does not (a tail, or all of it) by copies through memory of
  *               the queue's own, piece by piece, each with a fence and a poll between the steps that need one:
  *                   temp <- theirs, wait, theirs <- ours, wait, ours <- temp, wait
+ *               A piece is one group of packets, so that pieces of others do not come between.
  *     SIGNAL    a fence that writes the run's epoch to the program's line
  *     WAIT      nothing: all peers have entered when a run starts; where it is armed, a poll of the peer's ready word
  *
@@ -35,8 +37,12 @@ typedef struct dma_lower_to {
     const uint64_t *ready; /* armed: the ranks' ready words; else NULL */
 } dma_lower_to_t;
 
-/* Does the program need the queue's memory, with these addresses? */
-bool dma_lower_needs_temp(const dma_run_t *run, const dma_prog_t *prog, const dma_lower_to_t *to);
+/* Memory in between that a program needs, with these addresses: a bit mask. */
+typedef enum dma_lower_temp {
+    DMA_LOWER_QUEUE_TEMP = 1 << 0, /* the queue's */
+    DMA_LOWER_OWN_TEMP = 1 << 1,   /* its own */
+} dma_lower_temp_t;
+uint32_t dma_lower_temps(const dma_run_t *run, const dma_prog_t *prog, const dma_lower_to_t *to);
 
 /* Goes on with a program, with the queue's lock. DMA_OK: all of it is in the ring, unpublished. DMA_AGAIN: the ring is
  * full. */

@@ -126,7 +126,7 @@ static dma_status_t put_cut(dma_shaped_t *s, const dma_gen_t *gen, dma_queue_t *
 bool dma_shaped_by_temp(const dma_place_t *dst, const dma_place_t *src, uint64_t bytes)
 {
     dma_place_t temp = {0};
-    uint64_t turns = bytes / DMA_QUEUE_TEMP + 1;
+    uint64_t turns = bytes / DMA_SHAPED_TEMP + 1;
 
     return dma_cut_count(dst, src, bytes) >
            dma_cut_count(&temp, src, bytes) + dma_cut_count(dst, &temp, bytes) + turns * PIECE_WORTH;
@@ -157,9 +157,9 @@ static dma_status_t wait(dma_queue_t *queue)
     return status;
 }
 
-static void begin_step(dma_shaped_t *s, const dma_queue_t *queue, uint64_t bytes)
+static void begin_step(dma_shaped_t *s, uint64_t bytes)
 {
-    dma_place_t temp = {.addr = queue->temp}, dst = s->dst, src = s->src;
+    dma_place_t temp = {.addr = s->temp}, dst = s->dst, src = s->src;
 
     dst.skip += s->done;
     src.skip += s->done;
@@ -171,15 +171,15 @@ static void begin_step(dma_shaped_t *s, const dma_queue_t *queue, uint64_t bytes
     s->begun = true;
 }
 
-/* Through the queue's memory. What comes behind the last step finds it free. */
+/* Through memory in between. What comes behind the last step finds it free. */
 static dma_status_t put_turns(dma_shaped_t *s, const dma_gen_t *gen, dma_queue_t *queue)
 {
     while (s->done < s->bytes) {
-        uint64_t n = min(s->bytes - s->done, DMA_QUEUE_TEMP);
+        uint64_t n = min(s->bytes - s->done, DMA_SHAPED_TEMP);
         dma_status_t status;
 
         if (!s->begun) {
-            begin_step(s, queue, n);
+            begin_step(s, n);
         }
         status = s->step == GATHER || s->step == SCATTER ? put_cut(s, gen, queue) : wait(queue);
         if (status != DMA_OK) {

@@ -6,8 +6,9 @@
  *     the distance of rows is no multiple of 4   every second row, then the others; or every fourth, ...
  *     rows are too long or too far apart         a plain copy for each row
  *
- * Where the two shapes would make too many rectangles, the copy goes through the queue's memory, piece by piece, with a
- * fence and a poll between the steps: gathered into `temp`, wait, scattered from there, wait.
+ * Where the two shapes would make too many rectangles, the copy goes through memory in between, piece by piece, with a
+ * fence and a poll between the steps: gathered into `temp`, wait, scattered from there, wait. The ring may be full between
+ * any two of these, and programs of others go on in the queue then: so the memory is the program's, not the queue's.
  */
 #ifndef DMA_SDMA_SHAPED_H
 #define DMA_SDMA_SHAPED_H
@@ -15,11 +16,14 @@
 #include "engine/sdma/queue.h"
 #include "gpu/shape.h"
 
+#define DMA_SHAPED_TEMP (UINT64_C(2) << 20)
+
 /* Where a copy stands. */
 typedef struct dma_shaped {
     dma_place_t dst, src;
     uint64_t bytes;
     bool by_temp;
+    uint64_t temp; /* DMA_SHAPED_TEMP bytes of device memory of its own, or 0: of all copies of the program */
     unsigned step; /* by_temp: of a turn; */
     bool begun;    /* it is */
     uint64_t done; /* by_temp: bytes of turns that are over */
@@ -30,6 +34,7 @@ typedef struct dma_shaped {
 } dma_shaped_t;
 
 bool dma_shaped_by_temp(const dma_place_t *dst, const dma_place_t *src, uint64_t bytes);
+/* by_temp: `temp` is there. */
 void dma_shaped_begin(dma_shaped_t *s, const dma_place_t *dst, const dma_place_t *src, uint64_t bytes);
 /* DMA_OK: all of it is in the ring. DMA_AGAIN: the ring is full. */
 dma_status_t dma_shaped_put(dma_shaped_t *s, const dma_gen_t *gen, dma_queue_t *queue);

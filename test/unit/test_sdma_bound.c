@@ -1,0 +1,166 @@
+/*
+ * Communicators that share an engine's queues: what one of them puts into a queue is nobody's business but its own,
+ * wherever the queue was full.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/sdma/packet.h"
+#include "libsdma_stage.h"
+#include "libunit.h"
+
+/* ---- copies between shapes, through memory in between ---- */
+
+#define ROWS_BYTES 8174 /* of rows of 61 and of 67 bytes alike */
+#define PITCH      128
+#define SPAN       (ROWS_BYTES / 61 * PITCH)
+
+static dma_shape_t sent_shape = {.row = 67, .pitch = PITCH}, received_shape = {.row = 61, .pitch = PITCH};
+
+/* An all-gather from rows into rows of another length: gathered, then scattered. */
+typedef struct rows {
+    stage_t s;
+    char *send, *recv[STAGE_RANKS];
+} rows_t;
+
+static void rows_init(rows_t *r, int salt)
+{
+    r->send = stage_memory(SPAN);
+    for (int i = 0; i < SPAN; i++) {
+        r->send[i] = (char)(i * 7 + i / 256 + salt);
+    }
+    for (int k = 0; k < STAGE_RANKS; k++) {
+        r->recv[k] = stage_memory(SPAN);
+        r->s.targets[k] =
+            (dma_target_t){.addr = (uint64_t)(uintptr_t)r->recv[k], .bytes = ROWS_BYTES, .shape = &received_shape};
+    }
+    r->s.run.send = (dma_blocks_t){.addr = r->send, .bytes = ROWS_BYTES};
+    r->s.run.recv = (dma_blocks_t){.addr = r->recv[0], .bytes = ROWS_BYTES};
+    r->s.run.shape = &sent_shape;
+}
+
+static void rows_free(rows_t *r)
+{
+    free(r->send);
+    for (int k = 0; k < STAGE_RANKS; k++) {
+        free(r->recv[k]);
+    }
+}
+
+static void rows_clear(rows_t *r)
+{
+    for (int k = 0; k < STAGE_RANKS; k++) {
+        memset(r->recv[k], 0, SPAN);
+    }
+}
+
+static void rows_check(const rows_t *r)
+{
+    for (int k = 0; k < STAGE_RANKS; k++) {
+        for (int x = 0; x < ROWS_BYTES; x++) {
+            int to = x / 61 * PITCH + x % 61, from = x / 67 * PITCH + x % 67;
+
+            ck_assert_msg(r->recv[k][to] == r->send[from], "epoch %u: rank %d: byte %d", r->s.run.epoch, k, x);
+        }
+    }
+}
+
+static void rows_finish(rows_t *r)
+{
+    dma_status_t status;
+
+    while ((status = dma_gpu_engine_sdma.start(&r->s.run)) == DMA_AGAIN) {
+        usleep(50);
+    }
+    ck_assert_int_eq(status, DMA_OK);
+    stage_wait(&r->s);
+    rows_check(r);
+}
+
+/* Room for so many dwords is left in a queue. Nothing of it is fetched yet. */
+static void fill(dma_queue_t *queue, uint64_t left)
+{
+    for (;;) {
+        uint64_t used = queue->ring.reserved - *queue->ring.mem.read_ptr, room = DMA_QUEUE_RING_BYTES - used - 4;
+        uint64_t n = room / 4 > left ? room / 4 - left : 0;
+        uint32_t *p;
+
+        n = n < DMA_PACKET_NOP_MAX ? n : DMA_PACKET_NOP_MAX;
+        if (!n || dma_ring_reserve(&queue->ring, (uint32_t)n, 1, &p) != DMA_OK) {
+            break;
+        }
+        dma_packet_nop(p, (uint32_t)n);
+    }
+    dma_ring_publish(&queue->ring);
+}
+
+/* The queue of one is full somewhere in the middle; another does all of its own, and then the first goes on. */
+START_TEST(turns_of_two)
+{
+    unsigned full = 0;
+    rows_t a, b;
+
+    stage_begin(&a.s, (thunk_options_t){0});
+    stage_begin_beside(&b.s, &a.s);
+    ck_assert_ptr_eq(a.s.bound->queues[1], b.s.bound->queues[1]);
+    rows_init(&a, 1);
+    rows_init(&b, 101);
+    for (uint64_t left = 0; left < 200; left += 5) {
+        rows_clear(&a);
+        rows_clear(&b);
+        thunk_hold(true);
+        fill(a.s.bound->queues[1], left);
+        full += dma_gpu_engine_sdma.start(&a.s.run) == DMA_AGAIN;
+        thunk_hold(false);
+        ck_assert(thunk_quiet(20));
+        rows_finish(&b);
+        rows_finish(&a);
+        a.s.run.epoch++;
+        b.s.run.epoch++;
+    }
+    ck_assert_uint_gt(full, 20);
+    ck_assert_msg(thunk_reports() == 0, "%s", thunk_report());
+    stage_end_beside(&b.s);
+    stage_end(&a.s);
+    rows_free(&a);
+    rows_free(&b);
+}
+END_TEST
+
+/* The communicator goes while its programs are under way: what they may write to does not. */
+START_TEST(memory_stays_while_under_way)
+{
+    uint64_t temp[STAGE_RANKS + 1];
+    rows_t a;
+
+    stage_begin(&a.s, (thunk_options_t){0});
+    rows_init(&a, 1);
+    thunk_hold(true);
+    ck_assert_int_eq(dma_gpu_engine_sdma.start(&a.s.run), DMA_OK);
+    for (int i = 1; i <= STAGE_RANKS; i++) {
+        temp[i] = a.s.bound->shaped[i].temp;
+        ck_assert_uint_ne(temp[i], 0);
+    }
+    ck_assert(!dma_gpu_engine_sdma.unbind(a.s.bound));
+    a.s.bound = NULL;
+    ck_assert_uint_eq(fake_gpu_calls("free"), 0);
+    thunk_hold(false);
+    stage_wait(&a.s);
+    rows_check(&a);
+    for (int i = 1; i <= STAGE_RANKS; i++) {
+        fake_gpu_free((void *)(uintptr_t)temp[i]);
+    }
+    stage_end(&a.s);
+    rows_free(&a);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("sdma_bound");
+
+    unit_test(s, turns_of_two, 60);
+    unit_test(s, memory_stays_while_under_way, 20);
+    return unit_main(s);
+}
