@@ -57,11 +57,16 @@ dma_share_t *dma_share_create(const dma_gpu_runtime_t *rt)
 void dma_share_destroy(dma_share_t *share)
 {
     exported_t *next;
+    dma_import_t *i;
     pinned_t *p;
 
     for (exported_t *e = share->exports; e; e = next) {
         next = e->next;
         free(e);
+    }
+    while ((i = share->imports)) { /* left open on purpose */
+        share->imports = i->next;
+        free(i);
     }
     while ((p = share->pins)) {
         share->pins = p->next;

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +26,7 @@ struct dma_arena {
     size_t used;
     int fd;
     uint64_t nonce;
+    atomic_bool stays; /* mapped */
     extent_t *extents;
     char path[256];
 };
@@ -161,9 +163,16 @@ void dma_arena_destroy(dma_arena_t *arena)
         free(e);
     }
     dma_arena_unlink(arena);
-    munmap(arena->base, arena->bytes);
+    if (!atomic_load_explicit(&arena->stays, memory_order_relaxed)) {
+        munmap(arena->base, arena->bytes);
+    }
     close(arena->fd);
     free(arena);
+}
+
+void dma_arena_stay(dma_arena_t *arena)
+{
+    atomic_store_explicit(&arena->stays, true, memory_order_relaxed);
 }
 
 /* Takes back retired blocks that nobody reads any more. */

@@ -433,6 +433,7 @@ void dma_device_stop(dma_comm_t *comm)
         /* A queue that waits for a rank that is gone looks at its ready word for ever: what is there may neither go nor
          * become something else. */
         comm->window.stays = true;
+        dma_arena_stay(comm->window.arena);
         dc->pinned = false;
         dc->pinned_peers = 0;
     }
@@ -455,7 +456,8 @@ void dma_device_comm_destroy(dma_comm_t *comm)
     dma_device_free_scratch(dc);
     for (int r = 0; r < comm->nranks; r++) {
         for (int i = 0; i < DEVICE_SLOTS; i++) {
-            if (dc->peers[r].open[i]) {
+            /* nor what such a queue may copy to */
+            if (dc->peers[r].open[i] && !comm->window.stays) {
                 dma_share_close(comm->proc->share, dc->peers[r].open[i]);
             }
         }

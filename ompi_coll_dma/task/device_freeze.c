@@ -141,7 +141,13 @@ void dma_device_thaw(dma_comm_t *comm, dma_task_t *task, void *arrays)
 dma_status_t dma_device_begin_frozen(dma_comm_t *comm, dma_task_t *task)
 {
     struct dma_device_comm *dc = comm->device;
+    /* Engines of peers wait for our word. Those of one that has failed would copy memory that its caller has back. It
+     * says so before it stops, and gives what we have started before that 2 s to end. */
+    dma_status_t poison = dma_window_poisoned(&comm->window);
 
+    if (poison != DMA_OK) {
+        return poison;
+    }
     dma_device_go(comm, task, dc->armed ? DEVICE_RUN : DEVICE_READY);
     dc->run.again = true; /* of the starts behind this one */
     if (dc->armed) {

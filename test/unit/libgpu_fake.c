@@ -485,14 +485,14 @@ dma_gpu_runtime_t *fake_gpu_start(const fake_gpu_options_t *options)
     return &table;
 }
 
-void fake_gpu_may_stay_registered(void)
+void fake_gpu_may_stay(void)
 {
     fake_machine.may_stay = true;
 }
 
 void fake_gpu_stop(void)
 {
-    range_t *next;
+    range_t *r;
 
     pthread_mutex_lock(&fake_machine.lock);
     fake_machine.stopping = true;
@@ -504,9 +504,16 @@ void fake_gpu_stop(void)
     if (fake_machine.streams) {
         fake_misuse("a stream is left");
     }
-    for (; fake_machine.may_stay && ranges && ranges->kind == DMA_GPU_HOST_REGISTERED; ranges = next) {
-        next = ranges->next;
-        free(ranges);
+    for (range_t **at = &ranges; fake_machine.may_stay && (r = *at);) {
+        if (r->kind != DMA_GPU_HOST_REGISTERED && r->kind != DMA_GPU_DEVICE_IMPORTED) {
+            at = &r->next;
+            continue;
+        }
+        *at = r->next;
+        if (r->kind == DMA_GPU_DEVICE_IMPORTED) {
+            close(r->fd);
+        }
+        free(r);
     }
     if (ranges) {
         fake_misuse("%s memory at %#lx is left", dma_gpu_kind_name(ranges->kind), ranges->base);

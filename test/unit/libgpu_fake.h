@@ -26,8 +26,8 @@ typedef struct fake_gpu_options {
 /* One at a time. Entries of the table may be set to NULL by the test. Stopping checks that nothing is left behind. */
 dma_gpu_runtime_t *fake_gpu_start(const fake_gpu_options_t *options);
 void fake_gpu_stop(void);
-/* Host memory may still be registered then: for queues that have not come to their ends. */
-void fake_gpu_may_stay_registered(void);
+/* Host memory may still be registered then, and memory of others open: for queues that have not come to their ends. */
+void fake_gpu_may_stay(void);
 
 /* Memory of any kind but DMA_GPU_HOST, on a device (host kinds: of the node). */
 void *fake_gpu_alloc(dma_gpu_kind_t kind, int device, uint64_t bytes);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "engine/sdma/bound.h"
@@ -49,7 +50,7 @@ static job_t sdma_job(const char *name, emu_sdma_gen_t gen, int n, void (*body)(
     options.rt = job.runtime;
     thunk_begin(&options);
     if (options.left) {
-        fake_gpu_may_stay_registered();
+        fake_gpu_may_stay();
     }
     return job;
 }
@@ -459,6 +460,79 @@ START_TEST(started_without_a_peer)
 }
 END_TEST
 
+/* ---- what comes behind a failure ---- */
+
+/* Of rank 0: a word that its engines look at. It stays where it is behind the end of all ranks. */
+static _Atomic uint32_t *looked_at;
+
+static void wait_in_vain(rank_t *r, dma_channel_t *ch, _Atomic int *flag)
+{
+    must(r, dma_channel_start(ch, NULL) == DMA_OK, "start");
+    looked_at = &dma_window_ready(&(*(dma_comm_t *const *)ch)->window, 0)->word;
+    usleep(20000); /* its engines wait */
+    dma_comm_lock(r->comms[0]);
+    dma_comm_fail(r->comms[0], DMA_ERR_ENGINE, "told to");
+    dma_comm_unlock(r->comms[0]);
+    while (!atomic_load(flag)) {
+        threads_host.progress();
+    }
+    must(r, atomic_load(flag) == -1, "no error");
+}
+
+/* One rank waits for another and fails; then that one comes after all. It is refused, and wakes nobody up: what the engines
+ * would move is not theirs any more. */
+static void too_late(rank_t *r)
+{
+    call_spec_t spec = {.coll = DMA_ALLGATHER, .elements = 3000, .send = PLACE_DEVICE, .recv = PLACE_DEVICE};
+    call_t *c = call_make(r, &spec);
+    _Atomic int flag = 0;
+    dma_channel_t *ch = created(r, c, &flag);
+    char *before = malloc(c->recv.bytes);
+
+    call_fill(r, c, 1);
+    memcpy(before, c->recv.at, c->recv.bytes);
+    threads_barrier(r);
+    if (r->rank == 0) {
+        unsigned closed = fake_gpu_calls("ipc_close");
+
+        wait_in_vain(r, ch, &flag);
+        dma_channel_destroy(ch);
+        must(r, fake_gpu_calls("ipc_close") == closed, "memory has been closed that an engine may use");
+    }
+    threads_barrier(r);
+    if (r->rank == 1 && dma_channel_start(ch, NULL) == DMA_OK) {
+        while (!atomic_load(&flag)) {
+            threads_host.progress();
+        }
+        must(r, atomic_load(&flag) == -1, "no error");
+    }
+    usleep(50000); /* looks of a queue that waits */
+    threads_barrier(r);
+    must(r, r->rank == 0 || !memcmp(before, c->recv.at, c->recv.bytes), "an engine has written");
+    if (r->rank == 1) {
+        dma_channel_destroy(ch);
+    }
+    threads_barrier(r);
+    thunk_hold(true); /* with the process of rank 1, its shared memory goes */
+    free(before);
+    call_free(c);
+}
+
+START_TEST(started_behind_a_failure)
+{
+    job_t job = sdma_job("mi300x-spx", EMU_SDMA_GFX942, 2, too_late, (thunk_options_t){.left = true});
+    unsigned char pages[1];
+
+    call_run_job(&job);
+    ck_assert_msg(mincore((void *)((uintptr_t)looked_at & -(uintptr_t)4096), 4096, pages) == 0,
+                  "what an engine looks at is not there any more");
+    thunk_end();
+    tree_remove(root);
+    dma_topo_free(machine);
+    ck_assert_msg(thunk_reports() == 0, "%s", thunk_report());
+}
+END_TEST
+
 /* A unit goes with a queue that has not come to its end: so do not the queue, and what its packets may write to. */
 START_TEST(late_at_the_end)
 {
@@ -505,6 +579,7 @@ int main(void)
     unit_test(s, armed_queues_that_fault, 30);
     unit_test(s, armed_queues_that_stand_still, 30);
     unit_test(s, started_without_a_peer, 30);
+    unit_test(s, started_behind_a_failure, 30);
     unit_test(s, late_at_the_end, 30);
     return unit_main(s);
 }
