@@ -165,6 +165,44 @@ START_TEST(given_up)
 }
 END_TEST
 
+/* An engine does not even get to what is given up, for so long that nobody waits for it. The same epoch is started without it
+ * then. What it finds when it gets there has been over for long: nothing is armed behind it that would make it run. */
+START_TEST(given_up_and_late)
+{
+    thunk_options_t options = {.left = _i};
+    stage_t s;
+
+    stage_begin(&s, options);
+    options.late = thunk_queues() + 1; /* the first that is made for an armed program */
+    stage_end(&s);
+    stage_begin(&s, options);
+    ck_assert_int_eq(dma_gpu_engine_sdma.arm(&s.run), DMA_OK);
+    stage_start_rank(&s, 1);
+    stage_start_rank(&s, 2);
+    dma_gpu_engine_sdma.disarm(s.bound, &s.ready[0].word);
+    ck_assert_int_eq(dma_gpu_engine_sdma.start(&s.run), DMA_OK);
+    stage_start_rank(&s, 0);
+    stage_wait(&s);
+    ck_assert(arrived(&s, 1));
+    memset(s.recv[1], 0, STAGE_RANKS * STAGE_BYTES);
+    s.run.epoch++;
+    ck_assert_int_eq(dma_gpu_engine_sdma.arm(&s.run), DMA_UNSUPPORTED);
+    ck_assert_int_eq(dma_gpu_engine_sdma.arm(&s.run), DMA_UNSUPPORTED);
+    if (_i == 0) {
+        thunk_late_goes();
+        ck_assert(thunk_quiet(10));
+        ck_assert(untouched(&s, 1));
+    }
+    ck_assert_int_eq(dma_gpu_engine_sdma.start(&s.run), DMA_OK);
+    stage_wait(&s);
+    ck_assert(arrived(&s, 1));
+    ck_assert_int_eq(dma_gpu_engine_sdma.unbind(s.bound), _i == 0); /* it may still look at its words */
+    s.bound = NULL;
+    ck_assert_msg(thunk_reports() == 0, "%s", thunk_report());
+    stage_end(&s);
+}
+END_TEST
+
 /* ---- what is not armed ---- */
 
 static void expect_nothing(stage_t *s)
@@ -249,6 +287,7 @@ int main(void)
     unit_test(s, packets, 20);
     unit_test(s, runs_when_all_have_started, 40);
     unit_test(s, given_up, 40);
+    unit_loop(s, given_up_and_late, 0, 2, 20);
     unit_test(s, too_long_a_program, 40);
     unit_test(s, exchange_through_memory, 20);
     unit_loop(s, queues_that_must_not_wait, 0, 3, 20);

@@ -14,7 +14,8 @@
  * serve no one else of the job (dma_map_pick_t.may_wait), one queue for each program, all of them or none. The own block has
  * no engine of that kind: it goes on the first queue, before the wait for that queue's peer.
  *
- * A program that does not fit into one group of packets, or needs memory in between, is not armed.
+ * A program that does not fit into one group of packets, or needs memory in between, is not armed. Nor is one behind another
+ * that was given up and that the queue has not got past for seconds: its start may still match, and the go word is shared.
  *
  * A process may end without taking anything apart. Then what is armed is given up by an exit handler, which the first arming
  * registers, so that it runs before those of the runtimes: a queue that waits for ever is a nuisance to the whole GPU. What
@@ -158,13 +159,30 @@ static void delist(struct dma_bound *b)
     pthread_mutex_unlock(&armed.lock);
 }
 
+static bool all_idle(const struct dma_bound *b)
+{
+    for (int i = 1; i <= b->nranks; i++) {
+        if (b->waiting[i] && dma_ring_idle(&b->waiting[i]->ring) != DMA_OK) {
+            return false;
+        }
+    }
+    return true;
+}
+
 dma_status_t dma_sdma_arm(const dma_run_t *run)
 {
     struct dma_bound *b = run->bound;
     uint32_t *body;
     bool fits;
 
-    if (!b->ready || !dma_queues_ours(&b->unit->queues) || !get_queues(b, run)) {
+    if (!b->ready || !dma_queues_ours(&b->unit->queues)) {
+        return DMA_UNSUPPORTED;
+    }
+    if (b->behind && !all_idle(b)) {
+        b->ready = NULL; /* an engine as late as that is none to arm on; its queues stay until the end */
+        return DMA_UNSUPPORTED;
+    }
+    if (!get_queues(b, run)) {
         dma_sdma_arm_end(b);
         b->ready = NULL; /* the programs of a bound engine are always the same: another time would be no better */
         return DMA_UNSUPPORTED;
@@ -219,11 +237,10 @@ void dma_sdma_disarm(struct dma_bound *b, _Atomic uint32_t *ready)
         return; /* nothing is, or it is another process's */
     }
     give_up(b, ready);
-    for (int i = 1; i <= b->nranks; i++) {
-        while (b->waiting[i] && dma_ring_idle(&b->waiting[i]->ring) == DMA_AGAIN && dma_now() < until) {
-            sched_yield();
-        }
+    while (!all_idle(b) && dma_now() < until) {
+        sched_yield();
     }
+    b->behind = !all_idle(b);
     b->armed = 0;
     b->epoch = 0; /* its lines have not been written, and will not be */
     b->progs = 0;

@@ -37,6 +37,7 @@ struct dma_bound {
     dma_queue_t **waiting; /* by program: the queue that it is armed on; NULL: none */
     uint32_t armed;        /* the epoch that is or was armed last; 0: none */
     bool listed;           /* for the exit handler */
+    bool behind;           /* some of those queues had not got past what was given up, the last time */
     struct dma_bound *next_armed;
 };
 
