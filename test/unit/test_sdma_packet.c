@@ -254,6 +254,12 @@ START_TEST(generations)
     ck_assert_uint_eq(generation("gfx9")->max_copy, 4 * MIB - 32);
     ck_assert_uint_le(mi300x->max_swap, 0x3fffffe0);
     ck_assert(!mi300x->even_engines && generation("gfx942 (MI308X)")->even_engines);
+    /* MI308X, HF, and their virtual functions are the same part */
+    for (size_t i = 0; i < 4; i++) {
+        static const uint32_t parts[] = {0x74a2, 0x74a8, 0x74b6, 0x74bc};
+
+        ck_assert_msg(dma_gen_find(parts[i], 90402, &reason)->even_engines, "%#x", parts[i]);
+    }
     ck_assert(!(generation("gfx90a")->has & DMA_GEN_SWAP) && generation("gfx90a")->has & DMA_GEN_BROADCAST);
     ck_assert(!(generation("gfx9")->has & (DMA_GEN_SWAP | DMA_GEN_BROADCAST)));
     /* the device id comes first: a runtime may call an MI300X gfx90a */

@@ -46,9 +46,12 @@ static const struct {
     {0x74a1, GFX942}, /* MI300X */
     {0x74a2, MI308X}, /* eight engines are listed, the four with even numbers exist */
     {0x74a5, GFX942}, /* MI325X */
+    {0x74a8, MI308X}, /* MI308X HF */
     {0x74a9, GFX942}, /* MI300X HF */
     {0x74b5, GFX942}, /* MI300X, a virtual function */
+    {0x74b6, MI308X}, /* MI308X, a virtual function */
     {0x74b9, GFX942}, /* MI325X, a virtual function */
+    {0x74bc, MI308X}, /* MI308X HF, a virtual function */
     {0x75a0, GFX950}, /* MI350X */
     {0x75a3, GFX950}, /* MI355X */
 };
