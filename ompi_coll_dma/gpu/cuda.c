@@ -91,6 +91,7 @@ static dma_status_t device_pci(int device, dma_gpu_pci_t *pci)
     if (status != DMA_OK) {
         return status;
     }
+    *pci = (dma_gpu_pci_t){0};
     if (sscanf(text, "%x:%x:%x", &pci->domain, &pci->bus, &pci->device) != 3) {
         return dma_gpu_fail(DMA_ERR_ENGINE, "cuDeviceGetPCIBusId: \"%.31s\" is no PCI address", text);
     }

@@ -13,6 +13,10 @@
 hip_calls_t dma_hip;
 hsa_calls_t dma_hsa;
 static hip_error_string_t error_string;
+static dma_gpu_runtime_t table;
+
+/* From here on a PCI address ends in the function, by which partitions of a device differ; before, 0 stands for it. */
+#define FUNCTION_VERSION 60200000
 
 #define HIP_SYMBOL(name, required, ...) {#name, required},
 static const dma_gpu_symbol_t hip_symbols[] = {HIP_CALLS(HIP_SYMBOL)};
@@ -83,7 +87,8 @@ static dma_status_t device_pci(int device, dma_gpu_pci_t *pci)
     if (status != DMA_OK) {
         return status;
     }
-    if (sscanf(text, "%x:%x:%x", &pci->domain, &pci->bus, &pci->device) != 3) {
+    *pci = (dma_gpu_pci_t){.has_function = table.version >= FUNCTION_VERSION};
+    if (sscanf(text, "%x:%x:%x.%x", &pci->domain, &pci->bus, &pci->device, &pci->function) != 4) {
         return dma_gpu_fail(DMA_ERR_ENGINE, "hipDeviceGetPCIBusId: \"%.31s\" is no PCI address", text);
     }
     return DMA_OK;

@@ -39,7 +39,8 @@ typedef struct dma_gpu_handle {
 } dma_gpu_handle_t;
 
 typedef struct dma_gpu_pci {
-    uint32_t domain, bus, device;
+    uint32_t domain, bus, device, function;
+    bool has_function; /* false: the runtime does not say it, function is 0 */
 } dma_gpu_pci_t;
 
 /* What `enter` found and `leave` puts back. */

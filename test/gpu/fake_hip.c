@@ -35,6 +35,13 @@ hip_error_t hipGetDeviceCount(int *count)
     return fake_driver.error;
 }
 
+/* The second is a partition of the device that the first is one of. */
+hip_error_t hipDeviceGetPCIBusId(char *text, int bytes, int device)
+{
+    strncpy(text, device && fake_driver.version >= 60200000 ? "0001:c1:1f.3" : "0001:c1:1f.0", (size_t)bytes);
+    return HIP_DONE;
+}
+
 /* As the real one: "success" for any address, and for an unknown one the type is never to be asked. */
 hip_error_t hipDrvPointerGetAttributes(unsigned n, hip_enum_t *attributes, void **data, void *ptr)
 {

@@ -356,6 +356,26 @@ START_TEST(pci_addresses)
 }
 END_TEST
 
+/* Partitions of a device differ in the function alone, which HIP gives from 6.2 on; before, it says 0 whatever it is. */
+START_TEST(pci_addresses_of_partitions)
+{
+    const dma_gpu_runtime_t *rt;
+    fake_driver_t *driver;
+
+    rt = hip(&driver, _i ? 60200000 : 60140093);
+    for (int device = 0; device < 2; device++) {
+        dma_gpu_pci_t pci;
+
+        ck_assert_int_eq(rt->device_pci(device, &pci), DMA_OK);
+        ck_assert_uint_eq(pci.domain, 1);
+        ck_assert_uint_eq(pci.bus, 0xc1);
+        ck_assert_uint_eq(pci.device, 0x1f);
+        ck_assert_int_eq(pci.has_function, _i);
+        ck_assert_uint_eq(pci.function, _i && device ? 3 : 0);
+    }
+}
+END_TEST
+
 #define COARSE HSA_FLAG_COARSE_GRAINED
 #define FINE   HSA_FLAG_FINE_GRAINED
 
@@ -487,6 +507,7 @@ int main(void)
     unit_test(suite, a_thread_without_a_context, 10);
     unit_test(suite, scopes_nest_and_survive_a_reset, 10);
     unit_test(suite, pci_addresses, 10);
+    unit_loop(suite, pci_addresses_of_partitions, 0, 2, 10);
     unit_loop(suite, kinds_of_hip, 0, 2 * HIP_ROWS, 10);
     unit_test(suite, hip_is_not_begun_by_a_question, 10);
     unit_loop(suite, hip_flags_errors_and_scopes, 0, 2, 10);

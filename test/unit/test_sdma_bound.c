@@ -1,6 +1,6 @@
 /*
  * Communicators that share an engine's queues: what one of them puts into a queue is nobody's business but its own,
- * wherever the queue was full.
+ * wherever the queue was full. What goes with a communicator or with the unit, and what stays.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -156,11 +156,52 @@ START_TEST(memory_stays_while_under_way)
 }
 END_TEST
 
+/* Queues that still wait are left on purpose. */
+__attribute__((visibility("default"))) const char *__lsan_default_suppressions(void);
+const char *__lsan_default_suppressions(void)
+{
+    return "leak:dma_queue";
+}
+
+/* A unit goes with a queue that has not come to its end: so do not the queue, and what its packets may write to. */
+START_TEST(late_at_the_end)
+{
+    fake_gpu_options_t options = {.devices = 1, .seed = unit_seed()};
+    thunk_options_t late = {.seed = unit_seed(), .gen = EMU_SDMA_GFX942, .late = 2, .left = true};
+    const dma_provider_gpu_t gpu = {.node = 2};
+    dma_gpu_unit_t *unit = calloc(1, sizeof(*unit));
+    char reason[DMA_PROVIDER_WHY_BYTES];
+    dma_gpu_scope_t scope;
+
+    unit->rt = fake_gpu_start(&options);
+    thunk_begin(&late);
+    ck_assert_int_eq(dma_queues_open(&unit->queues, dma_providers, "thunk", &gpu, reason), DMA_OK);
+    ck_assert_int_eq(unit->rt->enter(0, &scope), DMA_OK);
+    for (uint32_t i = 0; i < 2; i++) {
+        dma_map_pick_t pick = {.kind = DMA_MAP_ENGINE, .engine = 2 + i};
+        bool shared;
+        dma_queue_t *queue = dma_queue_get(&unit->queues, &pick, i, &shared);
+        uint32_t *p;
+
+        ck_assert_int_eq(unit->rt->alloc(DMA_QUEUE_TEMP, &queue->temp), DMA_OK);
+        ck_assert_int_eq(dma_ring_reserve(&queue->ring, DMA_PACKET_FENCE_DWORDS, 1, &p), DMA_OK);
+        dma_packet_fence(p, queue->go_addr, 1);
+        dma_ring_publish(&queue->ring);
+    }
+    unit->rt->leave(&scope);
+    ck_assert(thunk_quiet(20));
+    dma_gpu_engine_sdma.close(unit);
+    ck_assert_uint_eq(fake_gpu_calls("free"), 1);
+    thunk_end();
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("sdma_bound");
 
     unit_test(s, turns_of_two, 60);
     unit_test(s, memory_stays_while_under_way, 20);
+    unit_test(s, late_at_the_end, 30);
     return unit_main(s);
 }

@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "engine/sdma/bound.h"
-#include "engine/sdma/packet.h"
 #include "libengine_call.h"
 #include "libsdma_tree.h"
 #include "libthunk.h"
@@ -29,8 +28,21 @@ static dma_status_t pci_of(int device, dma_gpu_pci_t *pci)
 {
     const dma_topo_gpu_t *gpu = &machine->gpus[device];
 
-    *pci = (dma_gpu_pci_t){.domain = gpu->domain, .bus = gpu->location >> 8, .device = gpu->location >> 3 & 31};
+    *pci = (dma_gpu_pci_t){.domain = gpu->domain,
+                           .bus = gpu->location >> 8,
+                           .device = gpu->location >> 3 & 31,
+                           .function = gpu->location & 7,
+                           .has_function = true};
     return DMA_OK;
+}
+
+/* A runtime that does not tell partitions of a device apart. */
+static dma_status_t pci_of_device(int device, dma_gpu_pci_t *pci)
+{
+    dma_status_t status = pci_of(device, pci);
+
+    pci->function = pci->has_function = 0;
+    return status;
 }
 
 static job_t sdma_job(const char *name, emu_sdma_gen_t gen, int n, void (*body)(rank_t *r), thunk_options_t options)
@@ -107,6 +119,7 @@ static void all_operations(rank_t *r)
 {
     by_whatever(r);
     must(r, epochs(r) >= 24, "the engine has run %u times", epochs(r));
+    must(r, r->comms[0]->device->device->card.node == machine->gpus[r->rank].node, "by another GPU's engines");
 }
 
 static const char *const variants[] = {"auto", "pcpy", "b2b", "bcst", "swap", "halves"};
@@ -119,7 +132,7 @@ static const struct {
 } machines[] = {
     {"mi300x-spx", EMU_SDMA_GFX942, 4, false}, {"mi300x-4", EMU_SDMA_GFX942, 3, true},
     {"mi210-2", EMU_SDMA_GFX90A, 2, true},     {"mi308x", EMU_SDMA_GFX942, 3, false},
-    {"mi350x", EMU_SDMA_GFX950, 2, false},
+    {"mi350x", EMU_SDMA_GFX950, 2, false},     {"mi300x-dpx-functions", EMU_SDMA_GFX942, 4, false},
 };
 
 START_TEST(collectives)
@@ -236,6 +249,10 @@ START_TEST(refusals)
     job = sdma_job("mi300x-4", EMU_SDMA_GFX942, 2, host_serves, (thunk_options_t){0});
     table->name = "cuda";
     check_refusal(&job, "sdma", "not AMD's");
+
+    job = sdma_job("mi300x-dpx-functions", EMU_SDMA_GFX942, 2, host_serves, (thunk_options_t){0});
+    table->device_pci = pci_of_device;
+    check_refusal(&job, "sdma", "which partition");
 
     job = sdma_job("mi300x-4", EMU_SDMA_GFX942, 2, host_serves, (thunk_options_t){0});
     job.params.sysfs = "/nonexistent";
@@ -533,39 +550,6 @@ START_TEST(started_behind_a_failure)
 }
 END_TEST
 
-/* A unit goes with a queue that has not come to its end: so do not the queue, and what its packets may write to. */
-START_TEST(late_at_the_end)
-{
-    fake_gpu_options_t options = {.devices = 1, .seed = unit_seed()};
-    thunk_options_t late = {.seed = unit_seed(), .gen = EMU_SDMA_GFX942, .late = 2, .left = true};
-    const dma_provider_gpu_t gpu = {.node = 2};
-    dma_gpu_unit_t *unit = calloc(1, sizeof(*unit));
-    char reason[DMA_PROVIDER_WHY_BYTES];
-    dma_gpu_scope_t scope;
-
-    unit->rt = fake_gpu_start(&options);
-    thunk_begin(&late);
-    ck_assert_int_eq(dma_queues_open(&unit->queues, dma_providers, "thunk", &gpu, reason), DMA_OK);
-    ck_assert_int_eq(unit->rt->enter(0, &scope), DMA_OK);
-    for (uint32_t i = 0; i < 2; i++) {
-        dma_map_pick_t pick = {.kind = DMA_MAP_ENGINE, .engine = 2 + i};
-        bool shared;
-        dma_queue_t *queue = dma_queue_get(&unit->queues, &pick, i, &shared);
-        uint32_t *p;
-
-        ck_assert_int_eq(unit->rt->alloc(DMA_QUEUE_TEMP, &queue->temp), DMA_OK);
-        ck_assert_int_eq(dma_ring_reserve(&queue->ring, DMA_PACKET_FENCE_DWORDS, 1, &p), DMA_OK);
-        dma_packet_fence(p, queue->go_addr, 1);
-        dma_ring_publish(&queue->ring);
-    }
-    unit->rt->leave(&scope);
-    ck_assert(thunk_quiet(20));
-    dma_gpu_engine_sdma.close(unit);
-    ck_assert_uint_eq(fake_gpu_calls("free"), 1);
-    thunk_end();
-}
-END_TEST
-
 int main(void)
 {
     Suite *s = suite_create("sdma_engine");
@@ -580,6 +564,5 @@ int main(void)
     unit_test(s, armed_queues_that_stand_still, 30);
     unit_test(s, started_without_a_peer, 30);
     unit_test(s, started_behind_a_failure, 30);
-    unit_test(s, late_at_the_end, 30);
     return unit_main(s);
 }

@@ -35,10 +35,13 @@ static dma_status_t find_gpu(const dma_gpu_config_t *config, dma_gpu_unit_t *uni
     if (dma_topo_read(config->sysfs ? config->sysfs : DMA_TOPO_ROOT, &unit->topo, &reason) != DMA_OK) {
         return refuse(why, reason);
     }
-    location = unit->pci.bus << 8 | unit->pci.device << 3;
+    location = unit->pci.bus << 8 | unit->pci.device << 3 | unit->pci.function;
     unit->gpu = dma_topo_find(unit->topo, unit->pci.domain, location, DMA_TOPO_ANY_PARTITION);
     if (!unit->gpu) {
         return refuse(why, "the device is not among the GPUs that the kernel describes");
+    }
+    if (!unit->pci.has_function && !dma_topo_alone(unit->topo, unit->gpu)) {
+        return refuse(why, "the runtime does not say which partition of a GPU the device is");
     }
     unit->gen = dma_gen_find(unit->gpu->device_id, unit->gpu->version, &reason);
     return unit->gen ? DMA_OK : refuse(why, reason);

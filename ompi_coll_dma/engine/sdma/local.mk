@@ -52,6 +52,7 @@ other_files += \
 	test/topologies/mi300x-4.txt \
 	test/topologies/mi300x-cpx.txt \
 	test/topologies/mi300x-dpx.txt \
+	test/topologies/mi300x-dpx-functions.txt \
 	test/topologies/mi300x-spx.txt \
 	test/topologies/mi308x.txt \
 	test/topologies/mi325x.txt \

@@ -265,6 +265,18 @@ const dma_topo_gpu_t *dma_topo_find(const dma_topo_t *topo, uint32_t domain, uin
     return gpu;
 }
 
+bool dma_topo_alone(const dma_topo_t *topo, const dma_topo_gpu_t *gpu)
+{
+    for (uint32_t i = 0; i < topo->ngpus; i++) {
+        const dma_topo_gpu_t *other = &topo->gpus[i];
+
+        if (other != gpu && other->domain == gpu->domain && (other->location ^ gpu->location) <= FUNCTIONS) {
+            return false;
+        }
+    }
+    return true;
+}
+
 dma_status_t dma_topo_address(const char *text, uint32_t *domain, uint32_t *location)
 {
     unsigned d = 0, bus, device, function;

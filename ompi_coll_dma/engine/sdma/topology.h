@@ -43,9 +43,10 @@ typedef struct dma_topo_link {
 typedef struct dma_topo_gpu {
     uint32_t node;
     uint32_t gpu_id;
-    uint32_t domain;    /* of the PCI address */
-    uint32_t location;  /* bus << 8 | device << 3 | function */
-    uint32_t partition; /* GPUs that are parts of one device share its address */
+    uint32_t domain;   /* of the PCI address */
+    uint32_t location; /* bus << 8 | device << 3 | function */
+    uint32_t
+        partition; /* GPUs that are parts of one device share its address, or, with most drivers, differ in the function */
     uint32_t device_id;
     uint32_t version; /* 90402 is gfx942; 0: not said */
     uint64_t hive;    /* GPUs of one hive are linked by XGMI; 0: none */
@@ -72,6 +73,8 @@ void dma_topo_free(dma_topo_t *topo);
 /* The GPU at a PCI address, or NULL: none, or several partitions and any of them was asked for. A runtime that shows
  * partitions as functions of one device is understood. */
 const dma_topo_gpu_t *dma_topo_find(const dma_topo_t *topo, uint32_t domain, uint32_t location, int partition);
+/* Is there no other GPU that is a part of the same device? */
+bool dma_topo_alone(const dma_topo_t *topo, const dma_topo_gpu_t *gpu);
 /* Takes an address apart: "0000:0c:00.0", or without a domain. DMA_ERR_ARG for anything else. */
 dma_status_t dma_topo_address(const char *text, uint32_t *domain, uint32_t *location);
 
