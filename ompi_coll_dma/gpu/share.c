@@ -12,14 +12,16 @@
 typedef struct exported {
     struct exported *next;
     dma_export_t export;
-    uint64_t buffer_id;
 } exported_t;
 
 struct dma_import {
     dma_import_t *next;
-    uint64_t nonce, number, base;
+    uint64_t nonce;
+    dma_export_t export; /* as its owner has said */
+    uint64_t base;       /* here */
     int device;
     unsigned uses;
+    bool closed; /* its owner has freed it: in no list any more, kept for those who will let go of it */
 };
 
 typedef struct pinned {
@@ -83,22 +85,31 @@ uint64_t dma_share_nonce(const dma_share_t *share)
 
 /* ---- exports ---- */
 
+static bool overlap(const dma_export_t *a, const dma_export_t *b)
+{
+    return a->base < b->base + b->size && b->base < a->base + a->size;
+}
+
+/* Of the same process. Where the runtime does not tell allocations apart, the handle does. */
+static bool same_allocation(const dma_export_t *a, const dma_export_t *b)
+{
+    return a->base == b->base && a->size == b->size && a->buffer_id == b->buffer_id &&
+           (a->buffer_id || !memcmp(&a->handle, &b->handle, sizeof(a->handle)));
+}
+
 /* With the lock: the entry for an allocation, moved to the front; those of allocations that had its address go. */
-static exported_t *find_export(dma_share_t *share, const dma_gpu_memory_t *m, const dma_gpu_handle_t *handle)
+static exported_t *find_export(dma_share_t *share, const dma_export_t *wanted)
 {
     for (exported_t **link = &share->exports; *link;) {
         exported_t *e = *link;
-        bool same = e->export.base == m->base && e->export.size == m->size && e->buffer_id == m->buffer_id &&
-                    (!handle || !memcmp(handle, &e->export.handle, sizeof(*handle)));
-        bool overlaps = e->export.base < m->base + m->size && m->base < e->export.base + e->export.size;
 
-        if (same) {
+        if (same_allocation(&e->export, wanted)) {
             *link = e->next;
             e->next = share->exports;
             share->exports = e;
             return e;
         }
-        if (overlaps) {
+        if (overlap(&e->export, wanted)) {
             *link = e->next;
             free(e);
             share->nexports--;
@@ -121,8 +132,7 @@ static void drop_oldest(dma_share_t *share)
     share->nexports--;
 }
 
-static dma_status_t add_export(dma_share_t *share, const dma_gpu_memory_t *m, const dma_gpu_handle_t *handle,
-                               exported_t **result)
+static dma_status_t add_export(dma_share_t *share, const dma_export_t *wanted, exported_t **result)
 {
     exported_t *e = malloc(sizeof(*e));
 
@@ -132,11 +142,8 @@ static dma_status_t add_export(dma_share_t *share, const dma_gpu_memory_t *m, co
     if (share->nexports == MOST_EXPORTS) {
         drop_oldest(share);
     }
-    *e = (exported_t){
-        .next = share->exports,
-        .export = {.number = ++share->last_number, .base = m->base, .size = m->size, .handle = *handle},
-        .buffer_id = m->buffer_id,
-    };
+    *e = (exported_t){.next = share->exports, .export = *wanted};
+    e->export.number = ++share->last_number;
     share->exports = e;
     share->nexports++;
     *result = e;
@@ -157,15 +164,15 @@ static dma_status_t handle_of(const dma_gpu_runtime_t *rt, const dma_gpu_memory_
 
 dma_status_t dma_share_export(dma_share_t *share, const dma_gpu_memory_t *m, dma_export_t *export)
 {
-    dma_gpu_handle_t handle;
+    dma_export_t wanted = {.base = m->base, .size = m->size, .buffer_id = m->buffer_id};
     exported_t *e = NULL;
     dma_status_t status = DMA_OK;
 
     pthread_mutex_lock(&share->lock);
-    if (!m->buffer_id || !(e = find_export(share, m, NULL))) {
-        status = handle_of(share->rt, m, &handle);
-        if (status == DMA_OK && !(e = m->buffer_id ? NULL : find_export(share, m, &handle))) {
-            status = add_export(share, m, &handle, &e);
+    if (!m->buffer_id || !(e = find_export(share, &wanted))) {
+        status = handle_of(share->rt, m, &wanted.handle);
+        if (status == DMA_OK && !(e = m->buffer_id ? NULL : find_export(share, &wanted))) {
+            status = add_export(share, &wanted, &e);
         }
     }
     if (status == DMA_OK) {
@@ -173,6 +180,25 @@ dma_status_t dma_share_export(dma_share_t *share, const dma_gpu_memory_t *m, dma
     }
     pthread_mutex_unlock(&share->lock);
     return status;
+}
+
+bool dma_share_gone(dma_share_t *share, uint64_t number)
+{
+    const exported_t *e;
+    dma_gpu_memory_t m;
+    bool gone;
+
+    pthread_mutex_lock(&share->lock);
+    for (e = share->exports; e && e->export.number != number; e = e->next) {
+    }
+    gone = !e; /* made room for others, or other memory was exported in its place */
+    if (e) {
+        dma_gpu_classify(share->rt, e->export.base, e->export.size, &m);
+        gone = !m.exportable || m.base != e->export.base || m.size != e->export.size ||
+               (e->export.buffer_id && m.buffer_id != e->export.buffer_id);
+    }
+    pthread_mutex_unlock(&share->lock);
+    return gone;
 }
 
 /* ---- imports ---- */
@@ -189,6 +215,40 @@ static dma_status_t open_on(const dma_gpu_runtime_t *rt, int device, const dma_g
     return status;
 }
 
+/* Fails where the application has shut the runtime down: then there is nothing left to close. */
+static void close_on(const dma_gpu_runtime_t *rt, const dma_import_t *import)
+{
+    dma_gpu_scope_t scope;
+
+    if (rt->enter(import->device, &scope) == DMA_OK) {
+        rt->ipc_close(import->base);
+        rt->leave(&scope);
+    }
+}
+
+/* With the lock: what is open of the process on the device, if it is this allocation. Other memory that it had there has
+ * been freed, or this could not have its address: it is closed, whoever uses it, since there is nothing to use. */
+static dma_import_t *find_import(dma_share_t *share, int device, uint64_t nonce, const dma_export_t *export)
+{
+    for (dma_import_t **link = &share->imports; *link;) {
+        dma_import_t *i = *link;
+
+        if (i->nonce == nonce && i->device == device) {
+            if (i->export.number == export->number || same_allocation(&i->export, export)) {
+                return i;
+            }
+            if (overlap(&i->export, export)) {
+                *link = i->next;
+                close_on(share->rt, i);
+                i->closed = true;
+                continue;
+            }
+        }
+        link = &i->next;
+    }
+    return NULL;
+}
+
 dma_status_t dma_share_open(dma_share_t *share, int device, uint64_t nonce, const dma_export_t *export,
                             dma_import_t **result)
 {
@@ -196,17 +256,13 @@ dma_status_t dma_share_open(dma_share_t *share, int device, uint64_t nonce, cons
     dma_status_t status = DMA_OK;
 
     pthread_mutex_lock(&share->lock);
-    for (i = share->imports; i; i = i->next) {
-        if (i->nonce == nonce && i->number == export->number && i->device == device) {
-            break;
-        }
-    }
+    i = find_import(share, device, nonce, export);
     if (!i) {
         if (!(i = malloc(sizeof(*i)))) {
             status = DMA_ERR_NOMEM;
             goto unlock;
         }
-        *i = (dma_import_t){.next = share->imports, .nonce = nonce, .number = export->number, .device = device};
+        *i = (dma_import_t){.next = share->imports, .nonce = nonce, .export = *export, .device = device};
         if ((status = open_on(share->rt, device, &export->handle, &i->base)) != DMA_OK) {
             free(i);
             goto unlock;
@@ -227,20 +283,16 @@ uint64_t dma_import_base(const dma_import_t *import)
 
 void dma_share_close(dma_share_t *share, dma_import_t *import)
 {
-    dma_gpu_scope_t scope;
-
     pthread_mutex_lock(&share->lock);
     if (!--import->uses) {
-        dma_import_t **link = &share->imports;
+        if (!import->closed) {
+            dma_import_t **link = &share->imports;
 
-        while (*link != import) {
-            link = &(*link)->next;
-        }
-        *link = import->next;
-        /* Fails where the application has shut the runtime down: then there is nothing left to close. */
-        if (share->rt->enter(import->device, &scope) == DMA_OK) {
-            share->rt->ipc_close(import->base);
-            share->rt->leave(&scope);
+            while (*link != import) {
+                link = &(*link)->next;
+            }
+            *link = import->next;
+            close_on(share->rt, import);
         }
         free(import);
     }

@@ -7,8 +7,10 @@
  * tells allocations apart (buffer_id) is asked for a handle once; else it is asked in every call, and another handle is
  * another allocation.
  *
- * An opened allocation is known by the exporting process's nonce and the export's number, and shared by all communicators
- * that use it. It keeps the memory alive after its owner has freed it: so the users of this file bound how many they keep.
+ * An opened allocation is known by the exporting process's nonce and by what that has said of it, and shared by all
+ * communicators that use it. It keeps the memory alive after its owner has freed it, and CUDA opens nothing where its owner
+ * had other memory that is still open here. So owners say what they have freed (dma_share_gone), the users of this file bound
+ * how much they keep, and what overlaps a new opening is closed before it, whoever still has it: its owner has freed it.
  */
 #ifndef DMA_GPU_SHARE_H
 #define DMA_GPU_SHARE_H
@@ -30,11 +32,14 @@ uint64_t dma_share_nonce(const dma_share_t *share);
 typedef struct dma_export {
     uint64_t number; /* never 0 */
     uint64_t base, size;
+    uint64_t buffer_id; /* the runtime's, or 0 */
     dma_gpu_handle_t handle;
 } dma_export_t;
 
 /* The export of the allocation that `memory`, which is exportable, was found to be in. */
 dma_status_t dma_share_export(dma_share_t *share, const dma_gpu_memory_t *memory, dma_export_t *export);
+/* Will the export with this number never be asked for again, because its memory has been freed? Asks the runtime. */
+bool dma_share_gone(dma_share_t *share, uint64_t number);
 
 typedef struct dma_import dma_import_t;
 

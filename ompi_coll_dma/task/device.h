@@ -19,7 +19,8 @@
  * Records carry numbers of exports, and each rank remembers what the last DEVICE_SLOTS of each rank were, its own among
  * them, as they are learned: so the owner's list is that of its peers, and both replace the same entry in the same call. It
  * says `fresh` when a number is not in the list, or was learned in a meeting that has failed: peers open it once more. As
- * long as buffers are re-used no rank waits for anybody's opening.
+ * long as buffers are re-used no rank waits for anybody's opening. What a peer has open stays allocated, though its owner has
+ * freed it; so who says fresh also says which of its slots' memory is gone, and all of a list together are bounded in bytes.
  *
  * A program calls again and again with the same buffers. A rank whose call is as the last that an engine has served, and that
  * has told nothing else since, says so in its brief; if all do, every place is that of the last call which has been bound,
@@ -34,7 +35,7 @@
  *
  *     dma_brief_t    number | offset | largest | fresh, more    32 bytes, in the line of the descriptor: all there is to
  *                                                               read of a peer whose allocation is known
- *     dma_record_t   card | handle | nonce, size                if fresh: 256 bytes
+ *     dma_record_t   card | handle | allocation, gone           if fresh: 256 bytes
  *                    shape                                      if there is one
  *     then           for every block of the receive buffer: displacement, bytes   if there is a table: 16 bytes each
  */
@@ -45,8 +46,9 @@
 #include "gpu/share.h"
 #include "task/comm.h"
 
-#define DEVICE_SLOTS    32 /* allocations of each peer that a communicator keeps open */
-#define DEVICE_PATIENCE 3  /* meetings in a row that fail before the communicator's device memory is staged for good */
+#define DEVICE_SLOTS      32                   /* allocations of each peer that a communicator keeps open */
+#define DEVICE_KEPT_BYTES (UINT64_C(16) << 30) /* of them together, unless there is only one */
+#define DEVICE_PATIENCE   3 /* meetings in a row that fail before the communicator's device memory is staged for good */
 
 typedef struct dma_brief {
     uint64_t number;  /* of the export */
@@ -65,7 +67,8 @@ _Static_assert(sizeof(dma_brief_t) <= 32, "it shares the line of the descriptor'
 typedef struct dma_record {
     dma_gpu_card_t card;
     dma_gpu_handle_t handle;
-    uint64_t nonce, size;
+    uint64_t nonce, base, size, buffer_id;
+    uint64_t gone;     /* bit mask of this rank's slots: memory that it has freed */
     dma_shape_t shape; /* of the blocks of the receive buffer */
 } dma_record_t;
 

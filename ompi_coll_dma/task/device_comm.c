@@ -60,6 +60,18 @@ static bool is_fresh(const struct dma_device_comm *dc, int rank, uint64_t number
     return slot == DEVICE_SLOTS || dc->unsettled >> slot & 1;
 }
 
+/* Of our own slots: memory that has been freed since it was exported. */
+static uint64_t gone(const dma_comm_t *comm)
+{
+    const dma_device_peer_t *own = &comm->device->peers[comm->rank];
+    uint64_t mask = 0;
+
+    for (unsigned i = 0; i < DEVICE_SLOTS; i++) {
+        mask |= (uint64_t)(own->number[i] && dma_share_gone(comm->proc->share, own->number[i])) << i;
+    }
+    return mask;
+}
+
 static dma_device_likeness_t likeness(const dma_task_t *task)
 {
     const dma_gpu_memory_t *m = &task->device->recv;
@@ -140,7 +152,10 @@ dma_status_t dma_device_tell(dma_comm_t *comm, dma_task_t *task)
             .card = card,
             .handle = export.handle,
             .nonce = dma_share_nonce(comm->proc->share),
+            .base = export.base,
             .size = export.size,
+            .buffer_id = export.buffer_id,
+            .gone = gone(comm),
         };
     }
     if (shape->row) {
@@ -160,7 +175,11 @@ dma_status_t dma_device_tell(dma_comm_t *comm, dma_task_t *task)
 
 static dma_import_t *open_peer(dma_comm_t *comm, int r, uint64_t number, const dma_record_t *record)
 {
-    dma_export_t export = {.number = number, .size = record->size, .handle = record->handle};
+    dma_export_t export = {.number = number,
+                           .base = record->base,
+                           .size = record->size,
+                           .buffer_id = record->buffer_id,
+                           .handle = record->handle};
     dma_import_t *import;
 
     if (dma_share_open(comm->proc->share, comm->device->device->ordinal, record->nonce, &export, &import) != DMA_OK) {
@@ -172,19 +191,47 @@ static dma_import_t *open_peer(dma_comm_t *comm, int r, uint64_t number, const d
     return import;
 }
 
-/* A new allocation takes the place of the oldest that we know of, whether it can be opened or not: all ranks count the same
- * way. One that we know already has come again because somebody could not do something: perhaps we. */
+static void forget(const dma_comm_t *comm, dma_device_peer_t *peer, unsigned slot)
+{
+    if (peer->open[slot]) {
+        dma_share_close(comm->proc->share, peer->open[slot]);
+        peer->open[slot] = NULL;
+    }
+    peer->number[slot] = peer->size[slot] = 0;
+}
+
+/* For a new allocation, the oldest go: the one whose slot it gets, and what would be too many bytes beside it. */
+static unsigned make_room(const dma_comm_t *comm, dma_device_peer_t *peer, uint64_t bytes)
+{
+    unsigned at = peer->next++ % DEVICE_SLOTS;
+    uint64_t kept = 0, most = bytes < DEVICE_KEPT_BYTES ? DEVICE_KEPT_BYTES - bytes : 0;
+
+    forget(comm, peer, at);
+    for (unsigned i = 0; i < DEVICE_SLOTS; i++) {
+        kept += peer->size[i];
+    }
+    for (unsigned i = at + 1; kept > most && i < at + DEVICE_SLOTS; i++) {
+        kept -= peer->size[i % DEVICE_SLOTS];
+        forget(comm, peer, i % DEVICE_SLOTS);
+    }
+    return at;
+}
+
+/* All ranks count the same way, whether memory can be opened or not. One that we know already has come again because somebody
+ * could not do something: perhaps we. */
 static void remember(dma_comm_t *comm, int r, uint64_t number, const dma_record_t *record)
 {
     dma_device_peer_t *peer = &comm->device->peers[r];
-    unsigned at = slot_of(peer, number);
+    unsigned at;
 
-    if (at == DEVICE_SLOTS) {
-        at = peer->next++ % DEVICE_SLOTS;
-        if (peer->open[at]) {
-            dma_share_close(comm->proc->share, peer->open[at]);
-            peer->open[at] = NULL;
+    for (unsigned i = 0; i < DEVICE_SLOTS; i++) {
+        if (record->gone >> i & 1) {
+            forget(comm, peer, i);
         }
+    }
+    at = slot_of(peer, number);
+    if (at == DEVICE_SLOTS) {
+        at = make_room(comm, peer, record->size);
         peer->number[at] = number;
         peer->size[at] = record->size;
     }

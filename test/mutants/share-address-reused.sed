@@ -2,4 +2,4 @@
 # file: ompi_coll_dma/gpu/share.c
 # build: plain
 # tests: test_device:memory_at_a_used_address
-s/ \&\& e->buffer_id == m->buffer_id//
+s/ \&\& a->buffer_id == b->buffer_id//

@@ -2,4 +2,4 @@
 # file: ompi_coll_dma/gpu/share.c
 # build: plain
 # tests: test_device_cost:openings_are_shared
-s/share->rt->ipc_close\(import->base\);//
+s/rt->ipc_close\(import->base\);//

@@ -20,6 +20,8 @@ typedef struct range {
     dma_gpu_kind_t kind;
     int device, fd;
     uint64_t base, size, id;
+    uint64_t home, home_id; /* imported: where its owner has it, */
+    int home_device;        /* who may be told by the device */
 } range_t;
 
 /* What a handle says, to whom it may be opened by. */
@@ -216,7 +218,7 @@ static range_t *map(dma_gpu_kind_t kind, int device, int fd, uint64_t bytes, voi
         fake_misuse("no memory");
     }
     pthread_mutex_lock(&fake_machine.lock);
-    *r = (range_t){ranges, kind, device, fd, (uintptr_t)addr, bytes, ++last_id};
+    *r = (range_t){ranges, kind, device, fd, (uintptr_t)addr, bytes, ++last_id, 0, 0, 0};
     ranges = r;
     pthread_mutex_unlock(&fake_machine.lock);
     return r;
@@ -321,12 +323,24 @@ static dma_status_t ipc_export(uint64_t base, dma_gpu_handle_t *handle)
     return DMA_OK;
 }
 
+/* Under the lock: as CUDA, which refuses what overlaps memory that is open here and whose owner has freed it. */
+static bool overlaps_stale(const range_t *home, int device)
+{
+    for (const range_t *r = ranges; r; r = r->next) {
+        if (r->kind == DMA_GPU_DEVICE_IMPORTED && r->device == device && r->home_device == home->device &&
+            r->home_id != home->id && r->home < home->base + home->size && home->base < r->home + r->size) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static dma_status_t ipc_open(const dma_gpu_handle_t *handle, uint64_t *base)
 {
     int fd, device = fake_scope("ipc_open");
+    range_t *r, *opened, home = {0};
     dma_status_t status;
     ticket_t ticket;
-    range_t *r;
 
     if (!fake_call("ipc_open", &status)) {
         return status;
@@ -338,13 +352,34 @@ static dma_status_t ipc_open(const dma_gpu_handle_t *handle, uint64_t *base)
     pthread_mutex_lock(&fake_machine.lock);
     for (r = ranges; r && (r->id != ticket.id || r->fd != ticket.fd); r = r->next) {
     }
-    fd = r ? dup(ticket.fd) : -1;
+    fd = r && !overlaps_stale(r, device) ? dup(ticket.fd) : -1;
+    home = r ? *r : home;
     pthread_mutex_unlock(&fake_machine.lock);
     if (fd < 0) {
         return DMA_UNSUPPORTED;
     }
-    *base = map(DMA_GPU_DEVICE_IMPORTED, device, fd, ticket.size, NULL)->base;
+    opened = map(DMA_GPU_DEVICE_IMPORTED, device, fd, ticket.size, NULL);
+    pthread_mutex_lock(&fake_machine.lock);
+    opened->home = home.base;
+    opened->home_id = home.id;
+    opened->home_device = home.device;
+    pthread_mutex_unlock(&fake_machine.lock);
+    *base = opened->base;
     return DMA_OK;
+}
+
+uint64_t fake_gpu_kept(void)
+{
+    uint64_t bytes = 0;
+
+    pthread_mutex_lock(&fake_machine.lock);
+    for (const range_t *i = ranges, *r; i; i = i->next) {
+        for (r = ranges; i->home_id && r && r->id != i->home_id; r = r->next) {
+        }
+        bytes += r ? 0 : i->size;
+    }
+    pthread_mutex_unlock(&fake_machine.lock);
+    return bytes;
 }
 
 static dma_status_t ipc_close(uint64_t base)
@@ -373,7 +408,7 @@ static dma_status_t host_register(void *addr, uint64_t bytes, uint64_t *device_a
         return DMA_ERR_NOMEM;
     }
     pthread_mutex_lock(&fake_machine.lock);
-    *r = (range_t){ranges, DMA_GPU_HOST_REGISTERED, current, -1, (uintptr_t)addr, bytes, ++last_id};
+    *r = (range_t){ranges, DMA_GPU_HOST_REGISTERED, current, -1, (uintptr_t)addr, bytes, ++last_id, 0, 0, 0};
     ranges = r;
     pthread_mutex_unlock(&fake_machine.lock);
     *device_addr = (uintptr_t)addr;

@@ -4,7 +4,8 @@
  *
  * Every device is a thread. It runs the work of its streams, each in order, in a random interleaving, and after random
  * delays; the copies of a batch in any order. Device memory is a memfd: an IPC handle opened again is another address of
- * the same bytes, and one that was freed or closed is gone, so that use after it faults.
+ * the same bytes, and one that was freed or closed is gone, so that use after it faults. A device opens nothing that lies
+ * where it has freed memory of the owner open, as CUDA does not.
  *
  * It is strict where the real ones are forgiving or crash: a call out of scope, a handle asked for memory that is not
  * plain, a copy that leaves its allocation or touches memory of a device that was freed, a stream destroyed with a wait
@@ -34,6 +35,8 @@ void *fake_gpu_alloc(dma_gpu_kind_t kind, int device, uint64_t bytes);
 void fake_gpu_free(void *addr);
 /* The next allocation of this thread, no larger, gets its address. */
 void fake_gpu_free_for_next(void *addr);
+/* Bytes that are open somewhere, in as many places as they are, though their owner has freed them. */
+uint64_t fake_gpu_kept(void);
 
 /* `function` is a member of the table: how often it was called; that it fails once with `status`, after `skip` calls. */
 unsigned fake_gpu_calls(const char *function);

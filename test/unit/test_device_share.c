@@ -168,6 +168,52 @@ START_TEST(opened_once_for_each_device)
 }
 END_TEST
 
+/* Other memory of the process there: the old is closed, whoever has it, and they may let go of it after that. */
+START_TEST(what_overlaps_has_been_freed)
+{
+    dma_import_t *old[3], *beside, *fresh, *once_more;
+    dma_export_t was, other, is;
+    char *a, *b;
+
+    begin();
+    a = device_memory(9000);
+    b = device_memory(9000);
+    number_of(a, &was);
+    number_of(b, &other);
+    ck_assert_int_eq(dma_share_open(share, 0, 1, &was, &old[0]), DMA_OK);
+    ck_assert_int_eq(dma_share_open(share, 0, 1, &was, &old[1]), DMA_OK);
+    ck_assert_int_eq(dma_share_open(share, 1, 1, &was, &old[2]), DMA_OK);
+    ck_assert_int_eq(dma_share_open(share, 0, 1, &other, &beside), DMA_OK);
+    ck_assert(!dma_share_gone(share, was.number));
+    fake_gpu_free_for_next(a);
+    ck_assert(dma_share_gone(share, was.number));
+    ck_assert_ptr_eq(device_memory(_i ? 9000 : 700), a);
+    ck_assert(dma_share_gone(share, was.number));
+    ck_assert_uint_eq(fake_gpu_kept(), 2 * 9000);
+    number_of(a, &is);
+    ck_assert(dma_share_gone(share, was.number));
+    ck_assert(!dma_share_gone(share, is.number));
+    ck_assert_int_eq(dma_share_open(share, 0, 1, &is, &fresh), DMA_OK);
+    ck_assert_uint_eq(fake_gpu_calls("ipc_close"), 1); /* not that of another device, nor what is beside it */
+    ck_assert_uint_eq(fake_gpu_kept(), 9000);
+    /* the same memory, under another number: its owner has forgotten the first */
+    is.number += 100;
+    ck_assert_int_eq(dma_share_open(share, 0, 1, &is, &once_more), DMA_OK);
+    ck_assert_ptr_eq(once_more, fresh);
+    dma_share_close(share, old[0]);
+    dma_share_close(share, old[1]);
+    ck_assert_uint_eq(fake_gpu_calls("ipc_close"), 1);
+    dma_share_close(share, old[2]);
+    dma_share_close(share, fresh);
+    dma_share_close(share, once_more);
+    dma_share_close(share, beside);
+    ck_assert_uint_eq(fake_gpu_calls("ipc_close"), 4);
+    fake_gpu_free(a);
+    fake_gpu_free(b);
+    end();
+}
+END_TEST
+
 /* Nothing stays open of what has failed: the end looks for it. */
 START_TEST(opening_that_fails)
 {
@@ -235,6 +281,7 @@ int main(void)
     unit_test(s, more_than_is_remembered, 20);
     unit_test(s, export_that_fails, 10);
     unit_test(s, opened_once_for_each_device, 10);
+    unit_loop(s, what_overlaps_has_been_freed, 0, 2, 10);
     unit_test(s, opening_that_fails, 10);
     unit_test(s, shown_as_often_as_hidden, 10);
     return unit_main(s);

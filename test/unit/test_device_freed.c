@@ -1,0 +1,175 @@
+/*
+ * Device memory that a program frees and allocates again, as it does around a step of its own: calls stay the engines', what
+ * comes out is right, and what has been freed is given back.
+ */
+#include <stdlib.h>
+
+#include "libengine_call.h"
+#include "libunit.h"
+#include "task/comm.h"
+#include "task/device.h"
+
+static const call_spec_t spec = {.coll = DMA_ALLTOALL, .elements = 700, .send = PLACE_DEVICE, .recv = PLACE_DEVICE};
+
+static void prepare(rank_t *r, dma_comm_t *comm)
+{
+    must(r, dma_comm_prepare(comm) == DMA_OK, "%s", dma_comm_reason(comm));
+}
+
+static void ends(rank_t *r, call_t *c, uint32_t calls)
+{
+    uint32_t served = r->comms[0]->device ? r->comms[0]->device->epoch : 0;
+
+    must(r, served == calls, "the engine has run %u times, not %u", served, calls);
+    threads_barrier(r);
+    call_free(c);
+}
+
+/* All ranks, or one of them, at the same address each time: the other's memory there must not be in the way. */
+static void same_address(rank_t *r)
+{
+    const int *who = r->job->arg;
+    call_t *c = call_make(r, &spec);
+
+    prepare(r, r->comms[0]);
+    for (uint64_t tag = 1; tag <= 2 * DEVICE_SLOTS; tag++) {
+        call_run(r, r->comms[0], c, tag);
+        threads_barrier(r);
+        if (*who < 0 || *who == r->rank) {
+            call_move(r, c, true);
+        }
+        threads_barrier(r);
+    }
+    ends(r, c, 2 * DEVICE_SLOTS);
+}
+
+START_TEST(freed_and_allocated_at_the_same_address)
+{
+    job_t job = call_job(3, same_address, NULL);
+    int who = _i - 1;
+
+    job.arg = &who;
+    call_run_job(&job);
+    ck_assert_int_eq(reports_count("open") + reports_count("device off"), 0);
+}
+END_TEST
+
+/* Another allocation, elsewhere, a call later: of what has been freed before nothing is open in any process any more. */
+static void elsewhere(rank_t *r)
+{
+    call_t *c = call_make(r, &spec);
+
+    prepare(r, r->comms[0]);
+    for (uint64_t tag = 1; tag <= 10; tag++) {
+        uint64_t kept;
+
+        call_run(r, r->comms[0], c, tag);
+        threads_barrier(r);
+        kept = fake_gpu_kept();
+        must(r, !kept, "%llu bytes that were freed are open after call %llu", (unsigned long long)kept,
+             (unsigned long long)tag);
+        threads_barrier(r);
+        call_move(r, c, false);
+        threads_barrier(r);
+    }
+    ends(r, c, 10);
+}
+
+START_TEST(freed_memory_is_given_back)
+{
+    job_t job = call_job(3, elsewhere, NULL);
+
+    call_run_job(&job);
+    ck_assert_int_eq(reports_count("open") + reports_count("device off"), 0);
+}
+END_TEST
+
+/* On two communicators: the second opens what takes the place of what the first has open still. */
+static void on_two(rank_t *r)
+{
+    call_t *c = call_make(r, &spec);
+
+    prepare(r, r->comms[0]);
+    prepare(r, r->comms[1]);
+    for (uint64_t tag = 1; tag <= 40; tag++) {
+        call_run(r, r->comms[tag % 2], c, tag);
+        threads_barrier(r);
+        call_move(r, c, true);
+        threads_barrier(r);
+    }
+    ends(r, c, 20);
+}
+
+START_TEST(on_two_communicators)
+{
+    job_t job = call_job(3, on_two, NULL);
+
+    job.ncomms = 2;
+    call_run_job(&job);
+    ck_assert_int_eq(reports_count("open") + reports_count("device off"), 0);
+}
+END_TEST
+
+/* Buffers in large allocations, all alive: no more of them stays open than bytes are kept, and all are served. */
+static void large(rank_t *r)
+{
+    enum { LARGE = 5 };
+    const uint64_t bytes = DEVICE_KEPT_BYTES / 3 - 4096;
+    call_t *calls[LARGE];
+    uint32_t served;
+
+    prepare(r, r->comms[0]);
+    for (int i = 0; i < LARGE; i++) {
+        call_t *c = calls[i] = call_make(r, &spec);
+        ptrdiff_t at = c->recv.at - c->recv.base;
+
+        fake_gpu_free(c->recv.base);
+        c->recv.base = fake_gpu_alloc(DMA_GPU_DEVICE_PLAIN, r->rank, bytes);
+        c->recv.at = c->recv.base + at;
+        c->call.recv.addr = c->recv.at;
+    }
+    for (uint64_t tag = 0; tag < 40; tag++) {
+        /* each in turn, then each several times */
+        call_run(r, r->comms[0], calls[tag < 20 ? tag % LARGE : tag / 4 % LARGE], tag + 1);
+        for (int p = 0; p < r->n; p++) {
+            uint64_t kept = 0;
+
+            for (int s = 0; s < DEVICE_SLOTS; s++) {
+                kept += r->comms[0]->device->peers[p].size[s];
+            }
+            must(r, kept && kept <= DEVICE_KEPT_BYTES, "%llu bytes of rank %d are kept", (unsigned long long)kept, p);
+        }
+    }
+    served = r->comms[0]->device->epoch;
+    must(r, served == 40, "the engine has run %u times", served);
+    threads_barrier(r);
+    for (int i = 0; i < LARGE; i++) {
+        call_free(calls[i]);
+    }
+}
+
+START_TEST(large_allocations)
+{
+    job_t job = call_job(2, large, NULL);
+    unsigned opened;
+
+    threads_run(&job);
+    opened = fake_gpu_calls("ipc_open");
+    engine_end();
+    fake_gpu_stop();
+    ck_assert_int_eq(reports_count("open") + reports_count("device off"), 0);
+    /* each rank opens the other's: in 20 turns in which none of five is open any more, then the first of four five times */
+    ck_assert_uint_eq(opened, 2 * 25);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("device_freed");
+
+    unit_loop(s, freed_and_allocated_at_the_same_address, 0, 4, 30);
+    unit_test(s, freed_memory_is_given_back, 20);
+    unit_test(s, on_two_communicators, 20);
+    unit_test(s, large_allocations, 20);
+    return unit_main(s);
+}
