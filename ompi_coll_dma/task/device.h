@@ -249,8 +249,8 @@ dma_status_t dma_device_give(const dma_gpu_runtime_t *rt, char *block, const dma
                              uint64_t bytes);
 
 /* device_pack.c */
-/* Device memory of ours in place of the user's blocks with a shape, with what is sent. DMA_UNSUPPORTED, DMA_ERR_NOMEM:
- * nothing has changed. */
+/* Device memory of ours in place of the user's blocks with a shape, with what is sent. Where that fails, the call is as it
+ * was. */
 dma_status_t dma_device_pack_shapes(dma_comm_t *comm, dma_task_t *task);
 /* At the end: what has been received there goes to the user's. */
 dma_status_t dma_device_unpack_shapes(dma_task_t *task);

@@ -38,6 +38,19 @@ static dma_status_t reserve(struct dma_device_comm *dc, const dma_gpu_runtime_t 
 }
 
 /* In the stream's order; in scope. */
+static dma_status_t copy_rect(dma_gpu_stream_t *stream, const dma_gpu_runtime_t *rt, const dma_rect_t *r)
+{
+    dma_status_t status = DMA_OK;
+
+    if (r->rows > 1 && r->dst_pitch <= DMA_GPU_MOST_PITCH && r->src_pitch <= DMA_GPU_MOST_PITCH) {
+        return rt->copy2d_async(stream, r->dst, r->dst_pitch, r->src, r->src_pitch, r->row_bytes, r->rows);
+    }
+    for (uint64_t row = 0; status == DMA_OK && row < r->rows; row++) {
+        status = rt->copy_async(stream, r->dst + row * r->dst_pitch, r->src + row * r->src_pitch, r->row_bytes);
+    }
+    return status;
+}
+
 static dma_status_t copy(const struct dma_device_comm *dc, const dma_gpu_runtime_t *rt, const dma_place_t *dst,
                          const dma_place_t *src, uint64_t bytes)
 {
@@ -47,9 +60,7 @@ static dma_status_t copy(const struct dma_device_comm *dc, const dma_gpu_runtime
 
     dma_cut_begin(&cut, dst, src, bytes);
     while (status == DMA_OK && dma_cut_next(&cut, &r)) {
-        status = r.rows == 1
-                     ? rt->copy_async(dc->stream, r.dst, r.src, r.row_bytes)
-                     : rt->copy2d_async(dc->stream, r.dst, r.dst_pitch, r.src, r.src_pitch, r.row_bytes, r.rows);
+        status = copy_rect(dc->stream, rt, &r);
     }
     return status;
 }
@@ -74,12 +85,13 @@ static dma_status_t pack(const struct dma_device_comm *dc, const dma_gpu_runtime
     return status;
 }
 
-/* Ours in the place of the user's sides; in scope. */
+/* Ours in the place of the user's sides, which stay what they are unless all has been packed; in scope. */
 static dma_status_t replace(const dma_comm_t *comm, dma_task_t *task)
 {
     const struct dma_device_comm *dc = comm->device;
-    struct dma_device_call *d = task->device;
+    struct dma_device_call *d = task->device, user = *d;
     dma_run_t *run = &task->run;
+    dma_blocks_t recv = run->recv;
     bool gathers = dma_coll_gathers(task->coll);
     int n = comm->nranks, rank = comm->rank, sends = gathers ? 1 : n;
     char *at = (char *)(uintptr_t)dc->scratch;
@@ -102,6 +114,11 @@ static dma_status_t replace(const dma_comm_t *comm, dma_task_t *task)
     }
     if (status == DMA_OK) {
         status = d->rt->stream_sync(dc->stream);
+    }
+    if (status != DMA_OK) {
+        *d = user;
+        run->send = send;
+        run->recv = recv;
     }
     return status;
 }
@@ -130,6 +147,8 @@ dma_status_t dma_device_pack_shapes(dma_comm_t *comm, dma_task_t *task)
     }
     if (status == DMA_OK) {
         status = replace(comm, task);
+    }
+    if (status == DMA_OK) {
         d->recv = memory;
         d->recv_shape = d->send_shape = (dma_shape_t){0};
     }

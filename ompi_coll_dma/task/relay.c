@@ -235,9 +235,10 @@ static dma_status_t verdict(dma_status_t status)
 static dma_status_t copy_rows(const dma_relay_t *r, dma_gpu_stream_t *stream, uint64_t to, int64_t to_pitch,
                               uint64_t from, int64_t from_pitch, uint64_t bytes, uint32_t rows)
 {
+    bool near = to_pitch <= DMA_GPU_MOST_PITCH && from_pitch <= DMA_GPU_MOST_PITCH;
     dma_status_t status = DMA_OK;
 
-    if (rows > 1 && to_pitch >= (int64_t)bytes && from_pitch >= (int64_t)bytes) {
+    if (rows > 1 && near && to_pitch >= (int64_t)bytes && from_pitch >= (int64_t)bytes) {
         return r->rt->copy2d_async(stream, to, (uint64_t)to_pitch, from, (uint64_t)from_pitch, bytes, rows);
     }
     for (uint32_t i = 0; status == DMA_OK && i < rows; i++) {

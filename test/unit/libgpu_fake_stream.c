@@ -262,6 +262,9 @@ static dma_status_t copy2d_async(dma_gpu_stream_t *stream, uint64_t dst, uint64_
     if (width > dst_pitch || width > src_pitch) {
         fake_misuse("copy2d_async of rows wider than their pitch");
     }
+    if (dst_pitch > DMA_GPU_MOST_PITCH || src_pitch > DMA_GPU_MOST_PITCH) {
+        return DMA_ERR_ENGINE;
+    }
     if (height) {
         fake_check_range("copy2d_async", dst, (height - 1) * dst_pitch + width);
         fake_check_range("copy2d_async", src, (height - 1) * src_pitch + width);

@@ -10,6 +10,7 @@
 #include "libthreads.h"
 #include "libunit.h"
 #include "task/device.h"
+#include "task/relay.h"
 
 #define MOST_RANKS 4
 #define MARGIN     64
@@ -294,6 +295,125 @@ START_TEST(by_some_engines)
 }
 END_TEST
 
+/* ---- what the runtime refuses ---- */
+
+/* An all-gather of three elements from each rank, `stride` apart on one side or the other. */
+typedef struct sparse {
+    size_t stride;
+    bool sends, in_place;
+} sparse_t;
+
+enum { PIECE = 60, ELEMENTS = 3 };
+
+static dma_side_t sparse_side(const vector_type_t *type, uint8_t *memory)
+{
+    return (dma_side_t){.addr = memory,
+                        .dense = type->piece == type->stride,
+                        .width = sizeof(int),
+                        .size = type->piece,
+                        .extent = (ptrdiff_t)type->stride,
+                        .ub = (ptrdiff_t)type->piece,
+                        .type = (void *)(uintptr_t)type,
+                        .count = ELEMENTS};
+}
+
+static uint8_t *sparse_byte(const vector_type_t *type, uint8_t *memory, int block, int i)
+{
+    return memory + (size_t)(block * ELEMENTS + i / PIECE) * type->stride + i % PIECE;
+}
+
+static void sparse_body(rank_t *r)
+{
+    const sparse_t *p = r->job->arg;
+    vector_type_t send_type = {.piece = PIECE, .stride = p->sends ? p->stride : PIECE};
+    vector_type_t recv_type = {.piece = PIECE, .stride = p->sends ? PIECE : p->stride};
+    uint8_t *send = fake_gpu_alloc(DMA_GPU_DEVICE_PLAIN, r->rank, ELEMENTS * send_type.stride);
+    uint8_t *recv = fake_gpu_alloc(DMA_GPU_DEVICE_PLAIN, r->rank, (size_t)(r->n * ELEMENTS) * recv_type.stride);
+    dma_call_t call = {.coll = DMA_ALLGATHER,
+                       .in_place = p->in_place,
+                       .send = sparse_side(&send_type, send),
+                       .recv = sparse_side(&recv_type, recv)};
+
+    must(r, dma_comm_prepare(r->comms[0]) == DMA_OK, "set-up");
+    for (uint64_t k = 1; k <= 4; k++) {
+        for (int i = 0; i < ELEMENTS * PIECE; i++) {
+            *(p->in_place ? sparse_byte(&recv_type, recv, r->rank, i) : sparse_byte(&send_type, send, 0, i)) =
+                data_byte(k, r->rank, (uint64_t)i);
+        }
+        must(r, dma_comm_run(r->comms[0], &call) == DMA_OK, "call %lu: %s", k, dma_comm_reason(r->comms[0]));
+        for (int i = 0; i < r->n * ELEMENTS * PIECE; i++) {
+            int from = i / (ELEMENTS * PIECE), at = i % (ELEMENTS * PIECE);
+
+            must(r, *sparse_byte(&recv_type, recv, from, at) == data_byte(k, from, (uint64_t)at),
+                 "call %lu: byte %d from rank %d", k, at, from);
+        }
+    }
+    fake_gpu_free(send);
+    fake_gpu_free(recv);
+}
+
+static void run_sparse(sparse_t p, unsigned failing)
+{
+    job_t job = threads_job(3, sparse_body);
+
+    runs = shaped = 0;
+    job.arg = &p;
+    job.runtime = fake_gpu_start(&(fake_gpu_options_t){.devices = MOST_RANKS, .seed = unit_seed()});
+    job.engines = engines;
+    if (failing) {
+        fake_gpu_fail("copy2d_async", failing - 1, DMA_ERR_ENGINE);
+    }
+    threads_run(&job);
+    ck_assert_uint_eq(runs, 3 * (4 - (failing > 0)));
+    fake_gpu_stop();
+}
+
+/* What one rank cannot pack goes through the host, from where it is: nobody gets what was never packed. Loop variable: which
+ * rank's; of what is sent, or of the own block in place. */
+START_TEST(packing_fails)
+{
+    run_sparse((sparse_t){.stride = 100, .sends = _i % 2 == 0, .in_place = _i % 2}, 1 + (unsigned)_i / 2);
+}
+END_TEST
+
+/* Rows further apart than runtimes copy. */
+START_TEST(rows_far_apart)
+{
+    run_sparse((sparse_t){.stride = (size_t)DMA_GPU_MOST_PITCH + 1 + (size_t)_i / 3,
+                          .sends = _i % 3 == 0,
+                          .in_place = _i % 3 == 2},
+               0);
+}
+END_TEST
+
+/* The same of the copies that a relay makes inside a device. */
+START_TEST(rows_far_apart_in_a_relay)
+{
+    const dma_gpu_runtime_t *rt = fake_gpu_start(&(fake_gpu_options_t){.devices = 1, .seed = unit_seed()});
+    const int64_t far = (int64_t)DMA_GPU_MOST_PITCH + 1;
+    char *sparse = fake_gpu_alloc(DMA_GPU_DEVICE_PLAIN, 0, 2 * (uint64_t)far + 8);
+    char *dense = fake_gpu_alloc(DMA_GPU_DEVICE_PLAIN, 0, 24);
+    dma_proc_t proc = {.params.timeout = 5};
+    dma_relay_t *relay;
+    dma_status_t status;
+
+    memcpy(dense, "row one row two the last", 24);
+    pthread_mutex_init(&proc.device_lock, NULL);
+    ck_assert_int_eq(dma_relay_take(&proc, rt, 0, 4096, &relay), DMA_OK);
+    ck_assert_int_eq(dma_relay_copy(relay, sparse, far, dense, 8, 8, 3), DMA_OK);
+    while ((status = dma_relay_test(relay, DMA_RELAY_INSIDE, 0)) == DMA_AGAIN) {
+    }
+    ck_assert_int_eq(status, DMA_OK);
+    ck_assert_int_eq(memcmp(sparse + 2 * far, "the last", 8), 0);
+    dma_relay_give(&proc, relay, false);
+    dma_relays_destroy(&proc);
+    pthread_mutex_destroy(&proc.device_lock);
+    fake_gpu_free(sparse);
+    fake_gpu_free(dense);
+    fake_gpu_stop();
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("device_shape");
@@ -301,5 +421,8 @@ int main(void)
     unit_loop(s, by_engines, 2, MOST_RANKS + 1, 30);
     unit_loop(s, packed_inside_the_device, 2, MOST_RANKS + 1, 30);
     unit_loop(s, by_some_engines, 2, MOST_RANKS + 1, 30);
+    unit_loop(s, packing_fails, 0, 6, 30);
+    unit_loop(s, rows_far_apart, 0, 6, 30);
+    unit_test(s, rows_far_apart_in_a_relay, 10);
     return unit_main(s);
 }
