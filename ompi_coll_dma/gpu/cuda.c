@@ -130,13 +130,33 @@ static bool is_active(int device)
            dma_cuda.primary_get_state(dev, &flags, &active) == CUDA_DONE && active;
 }
 
-dma_status_t dma_cuda_enter(int device, dma_gpu_scope_t *scope)
+void dma_cuda_relax(dma_gpu_scope_t *scope)
+{
+    cuda_enum_t mode = CUDA_CAPTURE_RELAXED;
+
+    *scope = (dma_gpu_scope_t){.previous = -1, .capture = -1};
+    if (dma_cuda.exchange_capture_mode && dma_cuda.exchange_capture_mode(&mode) == CUDA_DONE) {
+        scope->capture = (int)mode;
+    }
+}
+
+void dma_cuda_restore(dma_gpu_scope_t *scope)
+{
+    cuda_enum_t mode = (cuda_enum_t)scope->capture;
+
+    if (scope->capture >= 0) {
+        (void)DMA_CUDA(exchange_capture_mode, &mode);
+        scope->capture = -1;
+    }
+}
+
+/* Makes the device's context current. */
+static dma_status_t push(int device, dma_gpu_scope_t *scope)
 {
     context_t current = NULL, context;
     dma_status_t status;
     cuda_error_t error;
 
-    *scope = (dma_gpu_scope_t){.previous = -1};
     if (device < 0 || device >= DMA_GPU_MAX_DEVICES) {
         return dma_gpu_fail(DMA_UNSUPPORTED, "device %d: only %d are supported", device, DMA_GPU_MAX_DEVICES);
     }
@@ -170,6 +190,18 @@ dma_status_t dma_cuda_enter(int device, dma_gpu_scope_t *scope)
     return status;
 }
 
+dma_status_t dma_cuda_enter(int device, dma_gpu_scope_t *scope)
+{
+    dma_status_t status;
+
+    dma_cuda_relax(scope);
+    status = push(device, scope);
+    if (status != DMA_OK) {
+        dma_cuda_restore(scope);
+    }
+    return status;
+}
+
 void dma_cuda_leave(dma_gpu_scope_t *scope)
 {
     context_t popped;
@@ -178,14 +210,16 @@ void dma_cuda_leave(dma_gpu_scope_t *scope)
         (void)DMA_CUDA(ctx_pop, &popped);
         scope->pushed = NULL;
     }
+    dma_cuda_restore(scope);
 }
 
 /* After the driver has shut down, all of this fails, and there is nothing left to give back. */
 static void release(void)
 {
-    dma_gpu_scope_t scope;
+    dma_gpu_scope_t scope, outer;
     cuda_device_t dev;
 
+    dma_cuda_relax(&outer);
     for (int i = 0; i < DMA_GPU_MAX_DEVICES; i++) {
         if (!atomic_load_explicit(&contexts.primary[i], memory_order_acquire)) {
             continue;
@@ -201,6 +235,7 @@ static void release(void)
         }
         pthread_mutex_unlock(&contexts.lock);
     }
+    dma_cuda_restore(&outer);
 }
 
 static dma_gpu_runtime_t table = {

@@ -19,6 +19,9 @@ dma_status_t dma_cuda_refusal(cuda_error_t error, const char *call);
 
 dma_status_t dma_cuda_enter(int device, dma_gpu_scope_t *scope);
 void dma_cuda_leave(dma_gpu_scope_t *scope);
+/* Of the two what concerns captures: without a device. */
+void dma_cuda_relax(dma_gpu_scope_t *scope);
+void dma_cuda_restore(dma_gpu_scope_t *scope);
 
 /* The parts of the table. */
 dma_status_t dma_cuda_query(uint64_t addr, dma_gpu_memory_t *memory);

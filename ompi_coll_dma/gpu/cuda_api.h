@@ -94,6 +94,7 @@ typedef CUmemcpyAttributes cuda_batch_attributes_t;
     X(ctx_get_device, cuCtxGetDevice, true, cuda_device_t *device)                                                     \
     X(ctx_push, cuCtxPushCurrent_v2, true, struct CUctx_st *context)                                                   \
     X(ctx_pop, cuCtxPopCurrent_v2, true, struct CUctx_st **context)                                                    \
+    X(exchange_capture_mode, cuThreadExchangeStreamCaptureMode, false, cuda_enum_t *mode)                              \
     X(pointer_get_attributes, cuPointerGetAttributes, true, unsigned n, cuda_enum_t *attributes, void **data,          \
       cuda_addr_t ptr)                                                                                                 \
     X(mem_retain_handle, cuMemRetainAllocationHandle, true, cuda_addr_t *handle, void *ptr)                            \
@@ -174,6 +175,7 @@ enum {
     CUDA_TYPE_DEVICE = 2,
     CUDA_TYPE_UNIFIED = 4,
 
+    CUDA_CAPTURE_RELAXED = 2,
     CUDA_STREAM_NON_BLOCKING = 1,
     CUDA_EVENT_DISABLE_TIMING = 2,
     CUDA_IPC_LAZY_PEER_ACCESS = 1,

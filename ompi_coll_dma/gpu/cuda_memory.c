@@ -68,13 +68,17 @@ static cuda_error_t ask_in_a_context(uint64_t addr, answer_t *answer)
 
 static bool mapped_virtually(uint64_t addr)
 {
+    dma_gpu_scope_t scope;
     cuda_addr_t handle;
+    bool is;
 
-    if (dma_cuda.mem_retain_handle(&handle, (void *)(uintptr_t)addr) != CUDA_DONE) {
-        return false;
+    dma_cuda_relax(&scope);
+    is = dma_cuda.mem_retain_handle(&handle, (void *)(uintptr_t)addr) == CUDA_DONE;
+    if (is) {
+        dma_cuda.mem_release(handle);
     }
-    dma_cuda.mem_release(handle);
-    return true;
+    dma_cuda_restore(&scope);
+    return is;
 }
 
 /* Device memory that takes a second call. */

@@ -94,12 +94,31 @@ static dma_status_t device_pci(int device, dma_gpu_pci_t *pci)
     return DMA_OK;
 }
 
-static dma_status_t enter(int device, dma_gpu_scope_t *scope)
+void dma_hip_relax(dma_gpu_scope_t *scope)
+{
+    hip_enum_t mode = HIP_CAPTURE_RELAXED;
+
+    *scope = (dma_gpu_scope_t){.previous = -1, .capture = -1};
+    if (dma_hip.hipThreadExchangeStreamCaptureMode && DMA_HIP(hipThreadExchangeStreamCaptureMode, &mode) == DMA_OK) {
+        scope->capture = (int)mode;
+    }
+}
+
+void dma_hip_restore(dma_gpu_scope_t *scope)
+{
+    hip_enum_t mode = (hip_enum_t)scope->capture;
+
+    if (scope->capture >= 0) {
+        (void)DMA_HIP(hipThreadExchangeStreamCaptureMode, &mode);
+        scope->capture = -1;
+    }
+}
+
+static dma_status_t choose(int device, dma_gpu_scope_t *scope)
 {
     dma_status_t status;
     int now;
 
-    *scope = (dma_gpu_scope_t){.previous = -1};
     status = DMA_HIP(hipGetDevice, &now);
     if (status != DMA_OK || now == device) {
         return status;
@@ -111,12 +130,25 @@ static dma_status_t enter(int device, dma_gpu_scope_t *scope)
     return status;
 }
 
+static dma_status_t enter(int device, dma_gpu_scope_t *scope)
+{
+    dma_status_t status;
+
+    dma_hip_relax(scope);
+    status = choose(device, scope);
+    if (status != DMA_OK) {
+        dma_hip_restore(scope);
+    }
+    return status;
+}
+
 static void leave(dma_gpu_scope_t *scope)
 {
     if (scope->previous >= 0) {
         (void)DMA_HIP(hipSetDevice, scope->previous);
         scope->previous = -1;
     }
+    dma_hip_restore(scope);
 }
 
 static dma_gpu_runtime_t table = {

@@ -21,6 +21,10 @@ dma_status_t dma_hip_refusal(hip_error_t error, const char *call);
 #define DMA_HIP(call, ...)     dma_hip_status(dma_hip.call(__VA_ARGS__), #call)
 #define DMA_HIP_TRY(call, ...) dma_hip_refusal(dma_hip.call(__VA_ARGS__), #call)
 
+/* Of the table's enter and leave what concerns captures: without a device. */
+void dma_hip_relax(dma_gpu_scope_t *scope);
+void dma_hip_restore(dma_gpu_scope_t *scope);
+
 /* The parts of the table. */
 dma_status_t dma_hip_query(uint64_t addr, dma_gpu_memory_t *memory);
 void dma_hip_fill_memory(dma_gpu_runtime_t *table);

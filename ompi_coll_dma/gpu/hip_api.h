@@ -39,6 +39,7 @@ struct hip_batch_attributes;
     X(hipGetDevice, true, int *device)                                                                                 \
     X(hipSetDevice, true, int device)                                                                                  \
     X(hipDeviceGetPCIBusId, true, char *text, int bytes, int device)                                                   \
+    X(hipThreadExchangeStreamCaptureMode, false, hip_enum_t *mode)                                                     \
     X(hipDrvPointerGetAttributes, true, unsigned n, hip_enum_t *attributes, void **data, void *ptr)                    \
     X(hipIpcGetMemHandle, true, hip_ipc_handle_t *handle, void *ptr)                                                   \
     X(hipIpcOpenMemHandle, true, void **ptr, hip_ipc_handle_t handle, unsigned flags)                                  \
@@ -97,6 +98,7 @@ enum {
     HIP_MEMCPY_DEVICE_TO_DEVICE = 3,
     HIP_MEMCPY_DEFAULT = 4,
 
+    HIP_CAPTURE_RELAXED = 2,
     HIP_STREAM_NON_BLOCKING = 1,
     HIP_EVENT_DISABLE_TIMING = 2,
     HIP_HOST_REGISTER_PORTABLE = 1,

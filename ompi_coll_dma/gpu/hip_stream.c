@@ -99,9 +99,15 @@ static dma_status_t private_stream(dma_gpu_stream_t **stream)
 
 void dma_hip_release_streams(void)
 {
+    dma_gpu_scope_t scope;
+
     for (int i = 0; i < DMA_GPU_MAX_DEVICES; i++) {
-        if (private_streams.stream[i] && dma_hip_alive() && !gone(private_streams.stream[i])) {
-            (void)DMA_HIP(hipStreamDestroy, private_streams.stream[i]);
+        if (private_streams.stream[i] && dma_hip_alive()) {
+            dma_hip_relax(&scope);
+            if (!gone(private_streams.stream[i])) {
+                (void)DMA_HIP(hipStreamDestroy, private_streams.stream[i]);
+            }
+            dma_hip_restore(&scope);
         }
         private_streams.stream[i] = NULL;
     }

@@ -11,6 +11,8 @@
  * - Addresses are 64-bit numbers: what the runtime's own calls take. A host address is what the CPU uses.
  * - "Scope": the caller must be between `enter` and `leave` of the device concerned (the stream's, where there is one).
  *   The application's current device or context is put back by `leave`.
+ * - While any thread captures a stream, runtimes refuse much of what we call and spoil the capture, unless the calling thread
+ *   has said that it is about something else. In scope it has.
  * - Any thread may call. Streams and graphs are not locked here: one thread at a time uses each.
  * - Nothing is ever initialised or loaded on the application's behalf, except that `enter` makes a device's primary
  *   context active: call it only for a device that a query has named, or that a parameter asks for.
@@ -48,6 +50,7 @@ typedef struct dma_gpu_pci {
 typedef struct dma_gpu_scope {
     int previous; /* HIP: the device to go back to, or -1 */
     void *pushed; /* CUDA: the context on top of the caller's stack, or NULL */
+    int capture;  /* the thread's mode of capturing streams, or -1 */
 } dma_gpu_scope_t;
 
 typedef struct dma_gpu_runtime {

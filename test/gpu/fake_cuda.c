@@ -14,6 +14,65 @@ CUDA_CALLS(DECLARE)
 static _Thread_local uintptr_t stack[16];
 static _Thread_local int top;
 static bool held[2]; /* primary contexts */
+static _Thread_local cuda_enum_t capture_mode;
+
+cuda_error_t cuThreadExchangeStreamCaptureMode(cuda_enum_t *mode)
+{
+    cuda_enum_t was = capture_mode;
+
+    capture_mode = *mode;
+    *mode = was;
+    return CUDA_DONE;
+}
+
+/* What spoils a capture, unless the calling thread has said that it is about something else. */
+static cuda_error_t unsafe(void)
+{
+    if (!fake_driver.capturing || capture_mode == CUDA_CAPTURE_RELAXED) {
+        return CUDA_DONE;
+    }
+    fake_driver.spoilt++;
+    return 900;
+}
+
+cuda_error_t cuMemAlloc_v2(cuda_addr_t *ptr, size_t bytes)
+{
+    *ptr = bytes;
+    return unsafe();
+}
+
+cuda_error_t cuMemHostRegister_v2(void *ptr, size_t bytes, unsigned flags)
+{
+    (void)ptr;
+    (void)bytes;
+    (void)flags;
+    return unsafe();
+}
+
+cuda_error_t cuIpcOpenMemHandle_v2(cuda_addr_t *ptr, cuda_ipc_handle_t handle, unsigned flags)
+{
+    (void)handle;
+    *ptr = flags;
+    return unsafe();
+}
+
+cuda_error_t cuEventQuery(struct CUevent_st *event)
+{
+    (void)event;
+    return unsafe();
+}
+
+cuda_error_t cuStreamDestroy_v2(struct CUstream_st *stream)
+{
+    (void)stream;
+    return unsafe();
+}
+
+cuda_error_t cuStreamCreate(struct CUstream_st **stream, unsigned flags)
+{
+    *stream = (struct CUstream_st *)(uintptr_t)(flags + 1);
+    return unsafe();
+}
 
 cuda_error_t cuDriverGetVersion(int *version)
 {
@@ -47,6 +106,7 @@ cuda_error_t cuDeviceGetPCIBusId(char *text, int bytes, int device)
 
 cuda_error_t cuDevicePrimaryCtxRetain(struct CUctx_st **context, int device)
 {
+    (void)unsafe();
     fake_driver.retained++;
     fake_driver.reset = false;
     held[device] = true;
@@ -56,6 +116,7 @@ cuda_error_t cuDevicePrimaryCtxRetain(struct CUctx_st **context, int device)
 
 cuda_error_t cuDevicePrimaryCtxRelease_v2(int device)
 {
+    (void)unsafe();
     held[device] = false;
     fake_driver.retained--;
     return CUDA_DONE;
@@ -160,6 +221,7 @@ cuda_error_t cuStreamSynchronize(struct CUstream_st *stream)
 cuda_error_t cuMemRetainAllocationHandle(cuda_addr_t *handle, void *ptr)
 {
     (void)ptr;
+    (void)unsafe();
     fake_driver.queries++;
     *handle = 1;
     return fake_driver.vmm ? CUDA_DONE : 1;

@@ -18,6 +18,7 @@ typedef struct fake_driver {
     bool stale;         /* CUDA: the first context that was retained is destroyed */
     bool reset;         /* CUDA: contexts can be pushed, and are not active until one is retained */
     bool closed;        /* HSA: not initialised */
+    bool capturing;     /* some thread captures a stream, in the global mode */
 
     uint64_t base, size; /* the memory there is */
     uint64_t type, ordinal, managed, ipc, pool, id;
@@ -28,6 +29,7 @@ typedef struct fake_driver {
     unsigned queries;  /* first and later questions about an address, all calls */
     unsigned retained; /* primary contexts */
     unsigned calls;    /* of HIP, whichever */
+    unsigned spoilt;   /* captures, by calls that must not be made meanwhile */
     unsigned open_flags, last_error;
     int device; /* HIP: the current one */
 } fake_driver_t;

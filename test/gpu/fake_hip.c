@@ -84,18 +84,67 @@ hip_error_t hipDrvPointerGetAttributes(unsigned n, hip_enum_t *attributes, void 
     return HIP_DONE;
 }
 
+static _Thread_local hip_enum_t capture_mode;
+
+hip_error_t hipThreadExchangeStreamCaptureMode(hip_enum_t *mode)
+{
+    hip_enum_t was = capture_mode;
+
+    fake_driver.calls++;
+    capture_mode = *mode;
+    *mode = was;
+    return HIP_DONE;
+}
+
+/* What spoils a capture, unless the calling thread has said that it is about something else. */
+static hip_error_t unsafe(void)
+{
+    if (!fake_driver.capturing || capture_mode == HIP_CAPTURE_RELAXED) {
+        return HIP_DONE;
+    }
+    fake_driver.spoilt++;
+    return 900;
+}
+
+hip_error_t hipHostRegister(void *ptr, size_t bytes, unsigned flags)
+{
+    (void)ptr;
+    (void)bytes;
+    (void)flags;
+    return unsafe();
+}
+
+hip_error_t hipEventQuery(struct ihipEvent_t *event)
+{
+    (void)event;
+    return unsafe();
+}
+
+hip_error_t hipStreamCreateWithFlags(struct ihipStream_t **stream, unsigned flags)
+{
+    *stream = (struct ihipStream_t *)(uintptr_t)(flags + 1);
+    return unsafe();
+}
+
+hip_error_t hipStreamDestroy(struct ihipStream_t *stream)
+{
+    (void)stream;
+    return unsafe();
+}
+
 hip_error_t hipIpcOpenMemHandle(void **ptr, hip_ipc_handle_t handle, unsigned flags)
 {
     (void)handle;
     fake_driver.open_flags = flags;
     *ptr = (void *)4096;
-    return HIP_DONE;
+    return unsafe();
 }
 
 hip_error_t hipMalloc(void **ptr, size_t bytes)
 {
     (void)ptr;
     (void)bytes;
+    (void)unsafe();
     fake_driver.calls++;
     return fake_driver.last_error = HIP_ERROR_OUT_OF_MEMORY;
 }
@@ -123,7 +172,7 @@ hip_error_t hipSetDevice(int device)
 hip_error_t hipStreamQuery(struct ihipStream_t *stream)
 {
     (void)stream;
-    return HIP_ERROR_NOT_READY;
+    return unsafe() == HIP_DONE ? HIP_ERROR_NOT_READY : 900;
 }
 
 uint32_t hsa_system_get_info(uint32_t what, void *value)

@@ -48,6 +48,7 @@ EQUAL(HIP_ERROR_NOT_READY, hipErrorNotReady);
 EQUAL(HIP_ERROR_NOT_SUPPORTED, hipErrorNotSupported);
 EQUAL(HIP_MEMCPY_DEVICE_TO_DEVICE, hipMemcpyDeviceToDevice);
 EQUAL(HIP_MEMCPY_DEFAULT, hipMemcpyDefault);
+EQUAL(HIP_CAPTURE_RELAXED, hipStreamCaptureModeRelaxed);
 EQUAL(HIP_STREAM_NON_BLOCKING, hipStreamNonBlocking);
 EQUAL(HIP_EVENT_DISABLE_TIMING, hipEventDisableTiming);
 EQUAL(HIP_HOST_REGISTER_PORTABLE, hipHostRegisterPortable);

@@ -491,6 +491,63 @@ START_TEST(hip_flags_errors_and_scopes)
 }
 END_TEST
 
+/* The mode in which this thread captures, which is the application's; it becomes `mode`. */
+static unsigned capture_mode(void *library, unsigned mode)
+{
+    void *symbol = dlsym(library, "cuThreadExchangeStreamCaptureMode");
+    unsigned (*exchange)(unsigned *);
+
+    *(void **)&exchange = symbol ? symbol : dlsym(library, "hipThreadExchangeStreamCaptureMode");
+    ck_assert_uint_eq(exchange(&mode), 0);
+    return mode;
+}
+
+/* Another thread, or this one, captures a stream while collectives go on: they are no part of it, and do not spoil it. Loop
+ * variable: HIP or CUDA, and the mode that this thread had chosen. */
+START_TEST(captures_go_on)
+{
+    static const char *const names[] = {"libcuda.so.1", "libamdhip64.so.6"};
+    unsigned mode = (unsigned)_i / 2;
+    dma_gpu_scope_t outer, inner;
+    const dma_gpu_runtime_t *rt;
+    dma_gpu_handle_t handle;
+    fake_driver_t *driver;
+    uint64_t addr;
+    void *library;
+
+    memset(&handle, 0, sizeof(handle));
+    rt = _i % 2 ? hip(&driver, 60300000) : cuda(&driver);
+    library = load(names[_i % 2], NULL);
+    capture_mode(library, mode);
+    driver->base = BASE;
+    driver->size = driver->hsa_size = 4096;
+    driver->type = CUDA_TYPE_DEVICE;
+    driver->vmm = true;
+    driver->capturing = true;
+    classify(rt, BASE);
+    ck_assert_int_eq(rt->enter(0, &outer), DMA_OK);
+    ck_assert_int_eq(rt->enter(1, &inner), DMA_OK);
+    ck_assert_int_eq(rt->ipc_open(&handle, &addr), DMA_OK);
+    rt->leave(&inner);
+    ck_assert_int_eq(rt->host_register(&addr, 8, &addr), DMA_OK);
+    ck_assert_int_eq(rt->event_query(NULL), DMA_OK);
+    (void)rt->alloc(100, &addr);
+    (void)rt->stream_query(NULL);
+    (void)rt->copy(1, 2, 3);
+    rt->leave(&outer);
+    if (_i % 2 == 0) {
+        ck_assert_int_ne(rt->enter(99, &outer), DMA_OK);
+    }
+    ck_assert_uint_eq(capture_mode(library, mode), mode);
+    rt->release();
+    ck_assert_uint_eq(driver->spoilt, 0);
+    ck_assert_uint_eq(capture_mode(library, mode), mode);
+    /* the libraries do notice */
+    ck_assert_int_ne(rt->event_query(NULL), DMA_OK);
+    ck_assert_uint_eq(driver->spoilt, 1);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("gpu_runtime");
@@ -511,5 +568,6 @@ int main(void)
     unit_loop(suite, kinds_of_hip, 0, 2 * HIP_ROWS, 10);
     unit_test(suite, hip_is_not_begun_by_a_question, 10);
     unit_loop(suite, hip_flags_errors_and_scopes, 0, 2, 10);
+    unit_loop(suite, captures_go_on, 0, 4, 10);
     return unit_main(suite);
 }
