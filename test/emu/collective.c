@@ -1,11 +1,12 @@
 /*
- * collective [fork | hold SECONDS | die]: collectives in device memory, of all ranks, on the emulated node or on a real one,
+ * collective [fork | hold SECONDS | die | free]: collectives in device memory, of all ranks, on the emulated node or on a real one,
  * with verified data: all-gathers and all-to-alls of several sizes, in place and not, and a persistent all-gather that is
  * started again and again.
  *
  * fork: in between, each rank has a child that ends at once, exit handlers and all. It takes nothing from its parent.
  * hold: while the persistent one is armed for its next start, nobody calls MPI for so long.
  * die: in that place every process is killed.
+ * free: before each of many calls the buffers are freed and allocated anew, mostly at the same addresses.
  */
 #define __HIP_PLATFORM_AMD__ 1
 #include "../mpi/verify.h"
@@ -81,6 +82,21 @@ static void once(bool to_all, bool in_place, size_t bytes, char *send, char *rec
     check(recv, to_all, salt, bytes);
 }
 
+static void free_and_allocate(void)
+{
+    static const size_t sizes[] = {LARGEST, 100, 3 << 20};
+    char *send, *recv;
+    for (int call = 0; call < 40; call++) {
+        size_t bytes = sizes[call / 4 % 3];
+        HIP(hipMalloc((void **)&send, bytes * (size_t)ranks));
+        HIP(hipMalloc((void **)&recv, bytes * (size_t)ranks));
+        once(true, call & 1, bytes, send, recv);
+        MPI_Barrier(MPI_COMM_WORLD);
+        HIP(hipFree(send));
+        HIP(hipFree(recv));
+    }
+}
+
 static void have_a_child(void)
 {
     int status;
@@ -151,6 +167,8 @@ int main(int argc, char **argv)
     idle(false);
     HIP(hipFree(send));
     HIP(hipFree(recv));
+    if (strcmp(mode, "free") == 0)
+        free_and_allocate();
     MPI_Barrier(MPI_COMM_WORLD);
     if (rank == 0)
         printf("collective: data right\n");

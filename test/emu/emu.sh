@@ -189,6 +189,7 @@ ok 'a strict node ends who calls what is wrong' ends ring-size
 ok 'freed addresses are used again' clean --gpus 2 "$bin/rules" used-again
 ok 'a strict node ends who queues what is wrong' ends unmapped
 ok 'import of what was freed fails' notes 'does not have any more' ipc-freed
+ok 'import where something freed is open fails' notes 'which is still open' ipc-stale
 ok 'faults reach who waits for them' breaks unmapped fault-event
 ok 'injection: engine reset' notes 'was reset' engine-reset EMU_RESET_PACKET=2
 ok 'injection: fault' notes 'injected' injected-fault EMU_FAULT_PACKET=1

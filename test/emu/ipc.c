@@ -3,7 +3,11 @@
  *
  * A handle is eight words that may travel anywhere:
  *
- *     0 magic   1 pid   2 file descriptor   3 inode   4 node   5 pages   6 belongs to the runtime   7 flags
+ *     0 magic, place   1 pid   2 file descriptor   3 inode   4 node, place   5 pages   6 belongs to the runtime   7 flags
+ *
+ * The place is where the exporter has it, a number of pages: the upper 16 of its bits in the lower half of word 0, the other
+ * 20 in the upper bits of word 4. Nothing is imported that lies where memory does which the exporter has freed and which is
+ * still open here. AMD's driver does not mind, NVIDIA's refuses it; on both the freed memory stays allocated.
  *
  * The importer opens the exporter's file; the inode tells a descriptor that has since become another file. The memory
  * lives as long as anybody maps it, but a new import needs the exporter's allocation, as with the driver.
@@ -22,8 +26,18 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MAGIC = 0x43504945, PAGE_BITS = 12 };
+enum { MAGIC = 0x4350, PAGE_BITS = 12, PLACE_BITS = 20, NODE_BITS = 12 };
 enum { AT_MAGIC, AT_PID, AT_FD, AT_INODE, AT_NODE, AT_PAGES, AT_RUNTIME, AT_FLAGS };
+
+static uint64_t place_of(const HSAuint32 *words)
+{
+    return ((uint64_t)(words[AT_MAGIC] & 0xffff) << PLACE_BITS | words[AT_NODE] >> NODE_BITS) << PAGE_BITS;
+}
+
+static HSAuint32 node_of(const HSAuint32 *words)
+{
+    return words[AT_NODE] & ((1u << NODE_BITS) - 1);
+}
 
 static const char *kind_name(const struct emu_range *range)
 {
@@ -52,11 +66,11 @@ HSAKMT_STATUS hsaKmtShareMemory(void *address, HSAuint64 bytes, HsaSharedMemoryH
     struct stat file;
     if (!wrong && fstat(range->fd, &file) == 0) {
         HSAuint32 *words = *handle;
-        words[AT_MAGIC] = MAGIC;
+        words[AT_MAGIC] = (HSAuint32)MAGIC << 16 | (HSAuint32)(range->va >> (PAGE_BITS + PLACE_BITS) & 0xffff);
         words[AT_PID] = (HSAuint32)getpid();
         words[AT_FD] = (HSAuint32)range->fd;
         words[AT_INODE] = (HSAuint32)file.st_ino;
-        words[AT_NODE] = range->node;
+        words[AT_NODE] = range->node | (HSAuint32)(range->va >> PAGE_BITS) << NODE_BITS;
         words[AT_PAGES] = (HSAuint32)(range->bytes >> PAGE_BITS);
         words[AT_RUNTIME] = 0;
         words[AT_FLAGS] = range->flags.Value;
@@ -90,7 +104,7 @@ HSAKMT_STATUS hsaKmtRegisterSharedHandleToNodes(const HsaSharedMemoryHandle *han
     EMU_API_ENTER();
     static atomic_int imports;
     const HSAuint32 *words = *handle;
-    if (words[AT_MAGIC] != MAGIC || words[AT_NODE] >= emu_node_count() || count > EMU_MAX_NODES)
+    if (words[AT_MAGIC] >> 16 != MAGIC || node_of(words) >= emu_node_count() || count > EMU_MAX_NODES)
         return HSAKMT_STATUS_INVALID_PARAMETER;
     int limit = emu_config()->fail_import_after;
     if (limit >= 0 && atomic_fetch_add(&imports, 1) >= limit) {
@@ -104,10 +118,19 @@ HSAKMT_STATUS hsaKmtRegisterSharedHandleToNodes(const HsaSharedMemoryHandle *han
     }
     uint64_t size = (uint64_t)words[AT_PAGES] << PAGE_BITS;
     emu_vm_lock();
+    if (emu_vm_find_stale(words[AT_PID], words[AT_INODE], place_of(words), size)) {
+        emu_vm_unlock();
+        close(fd);
+        emu_note("import where process %u had freed other memory, which is still open", words[AT_PID]);
+        return HSAKMT_STATUS_ERROR;
+    }
     struct emu_range *range = emu_vm_add_shared(fd, size, emu_memory_alignment(size));
     if (range) {
         range->kind = HSA_POINTER_REGISTERED_SHARED;
-        range->node = words[AT_NODE];
+        range->node = node_of(words);
+        range->home_va = place_of(words);
+        range->home_pid = words[AT_PID];
+        range->home_inode = words[AT_INODE];
         range->flags.Value = words[AT_FLAGS];
         range->registrations = 1;
         for (HSAuint64 i = 0; i < count; i++)

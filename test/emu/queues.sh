@@ -44,6 +44,11 @@ but() {
     "$@" && grep -Eq -e "$pattern" "$work/said"
 }
 
+# Buffers that come and go: none is refused because of one that was there before, and the engines serve all.
+come_and_go() {
+    collectives 3 mi250x queues=kfd -- free && ! grep -E 'cannot be opened|goes through the host' "$work/said"
+}
+
 # Each link's queue is on the engine that the kernel recommends for it.
 on_recommended() {
     collectives 8 mi300x queues=kfd gpu_variant=pcpy && [ "$(cat "$work"/stats/* | awk '/ moved gpu[1-7]/ && $3 == 0 { print $5, $9 }' |
@@ -90,6 +95,7 @@ ok 'HSA_ENABLE_SDMA=0' with HSA_ENABLE_SDMA=0 \
     but "$none"'HSA_ENABLE_SDMA=0 in the environment\)' collectives 2 mi250x engine=sdma queues=kfd
 ok 'kfd: killed while queues wait' dies
 ok 'kfd: held' collectives 2 mi250x queues=kfd armed_seconds=100 -- hold 1
+ok 'kfd: freed buffers do not stand in the way' come_and_go
 for provider in thunk kfd; do
     ok "$provider: children take nothing along" made '2:[0-9]+ [56]:[0-9]+' collectives 2 mi250x queues=$provider -- fork
 done

@@ -120,6 +120,22 @@ static void ipc_freed(void)
     EXPECT(hsaKmtRegisterSharedHandle(&handle, &again, &bytes) != HSAKMT_STATUS_SUCCESS);
 }
 
+/* Nor this: what is open of the memory that was there before is in the way. */
+static void ipc_stale(void)
+{
+    HsaSharedMemoryHandle handle;
+    HSAuint64 bytes;
+    void *memory = raw_allocate(1, BLOCK, 1), *open, *again;
+    RAW_CHECK(hsaKmtShareMemory(memory, BLOCK, &handle));
+    RAW_CHECK(hsaKmtRegisterSharedHandle(&handle, &open, &bytes));
+    RAW_CHECK(hsaKmtFreeMemory(memory, BLOCK));
+    EXPECT(raw_allocate(1, BLOCK, 1) == memory);
+    RAW_CHECK(hsaKmtShareMemory(memory, BLOCK, &handle));
+    EXPECT(hsaKmtRegisterSharedHandle(&handle, &again, &bytes) != HSAKMT_STATUS_SUCCESS);
+    RAW_CHECK(hsaKmtDeregisterMemory(open));
+    RAW_CHECK(hsaKmtRegisterSharedHandle(&handle, &again, &bytes));
+}
+
 /* Without a quarantine, freed addresses are used again. */
 static void used_again(void)
 {
@@ -466,6 +482,7 @@ static const struct {
     {"ipc-registered", ipc_registered, 0},
     {"ipc-imported", ipc_imported, 0},
     {"ipc-freed", ipc_freed, 0},
+    {"ipc-stale", ipc_stale, 0},
     {"free-twice", free_twice, 0},
     {"destroy-twice", destroy_twice, 0},
     {"freed", freed, 0},

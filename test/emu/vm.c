@@ -74,6 +74,17 @@ struct emu_range *emu_vm_find_any(const void *pointer)
     return range ? range : emu_vm_find_user((uintptr_t)pointer);
 }
 
+struct emu_range *emu_vm_find_stale(uint32_t pid, uint32_t inode, uint64_t va, uint64_t bytes)
+{
+    for (size_t i = 0; i < vm.count; i++) {
+        struct emu_range *range = vm.ranges[i];
+        if (range->home_pid == pid && range->home_inode != inode && range->home_va < va + bytes &&
+            va < range->home_va + range->bytes)
+            return range;
+    }
+    return NULL;
+}
+
 bool emu_vm_is_mapped(const struct emu_range *range, uint32_t node)
 {
     for (uint32_t i = 0; i < range->mapped_count; i++)

@@ -36,6 +36,8 @@ struct emu_range {
     uint64_t user, user_bytes; /* registered memory: what the user named; its GPU address is va + user % page */
     int registrations;
     void *user_data;
+    uint64_t home_va; /* imported memory: where its owner has it, */
+    uint32_t home_pid, home_inode;
 };
 
 void emu_vm_lock(void);      /* for changing the table */
@@ -46,6 +48,8 @@ void emu_vm_unlock(void);
 struct emu_range *emu_vm_find(uint64_t va);        /* the range around a GPU address, or NULL */
 struct emu_range *emu_vm_find_user(uint64_t user); /* the registered range around a CPU address, or NULL */
 struct emu_range *emu_vm_find_any(const void *pointer);
+/* Imported memory that the process had there, in another file than this one: it has freed it. */
+struct emu_range *emu_vm_find_stale(uint32_t pid, uint32_t inode, uint64_t va, uint64_t bytes);
 bool emu_vm_is_mapped(const struct emu_range *range, uint32_t node);
 void emu_vm_map(struct emu_range *range, const uint32_t *nodes, size_t count);
 
