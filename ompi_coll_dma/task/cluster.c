@@ -1,9 +1,10 @@
 /*
  * Communicators over several nodes: set-up, evidence, end. See cluster.h.
  *
- *     LAYOUT   all ranks exchange the lowest rank of their nodes, and rank 0's parameters and a number for the communicator
- *     LOCAL    the ranks of each node set up the communicator beneath
- *     VERDICT  all exchange how that went: READY if it went well everywhere, else ASIDE
+ *     LAYOUT      all ranks exchange the lowest rank of their nodes, and rank 0's parameters and a number for the communicator
+ *     LOCAL       the ranks of each node set up the communicator beneath
+ *     NEIGHBOURS  ranks of neighbouring nodes meet; those of a channel have met
+ *     VERDICT     all exchange how that went: READY if it went well everywhere, else ASIDE
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,12 +13,14 @@
 #include "gpu/runtime.h"
 #include "task/cluster.h"
 
-#define PROTOCOL   2
+#define PROTOCOL   3
 #define GPU_CHUNK  (256u << 10) /* where ranks may have device memory: a copy of less costs as much */
 #define LOOK_TURNS 32           /* turns between two looks at alarms and poison */
 #define DEAD_LOOKS 64           /* of those, between two at the processes of our node */
 
-enum { LAYOUT, LOCAL, VERDICT };
+enum { LAYOUT, LOCAL, NEIGHBOURS, VERDICT };
+/* The worst counts. */
+enum { GOOD, NO_MEMORY, APART };
 
 typedef struct record {
     uint32_t protocol, first, network;
@@ -257,8 +260,10 @@ static dma_status_t begin_local(dma_comm_t *comm)
 }
 
 /* The communicator beneath, as far as it has come: DMA_OK when its set-up has ended. */
-static dma_status_t advance_local(dma_cluster_t *c)
+static dma_status_t advance_local(dma_comm_t *comm)
 {
+    dma_cluster_t *c = comm->cluster;
+
     if (!c->local) {
         return DMA_OK;
     }
@@ -269,6 +274,11 @@ static dma_status_t advance_local(dma_cluster_t *c)
     return c->local->state == DMA_COMM_SETUP      ? DMA_AGAIN
            : c->local->state == DMA_COMM_POISONED ? c->local->error
                                                   : DMA_OK;
+}
+
+static dma_status_t advance_exchange(dma_comm_t *comm)
+{
+    return dma_exchange_advance(&comm->cluster->exchange);
 }
 
 static dma_status_t end_layout(dma_comm_t *comm)
@@ -288,55 +298,84 @@ static dma_status_t end_layout(dma_comm_t *comm)
     return status == DMA_OK ? begin_local(comm) : status;
 }
 
+static dma_status_t end_local(dma_comm_t *comm)
+{
+    dma_cluster_t *c = comm->cluster;
+
+    c->verdict = !c->local || c->local->state == DMA_COMM_READY ? GOOD : NO_MEMORY;
+    c->phase = NEIGHBOURS;
+    return DMA_OK;
+}
+
+/* Also of a node without shared memory: others wait to meet us. */
+static dma_status_t advance_neighbours(dma_comm_t *comm)
+{
+    dma_cluster_t *c = comm->cluster;
+    int lost = -1;
+    dma_status_t status = c->root == c ? dma_cluster_connect(c, &lost) : DMA_OK;
+
+    if (status < 0) {
+        c->verdict = APART;
+        snprintf(comm->reason, sizeof(comm->reason), "no connection to rank %d: %s", lost, dma_status_name(status));
+        dma_cluster_trouble(comm);
+        status = DMA_OK;
+    }
+    return status;
+}
+
 static dma_status_t begin_verdict(dma_comm_t *comm)
 {
     dma_cluster_t *c = comm->cluster;
-    uint32_t ready = !c->local || c->local->state == DMA_COMM_READY;
 
     c->phase = VERDICT;
-    return exchange(comm, &ready, sizeof(ready));
+    return exchange(comm, &c->verdict, sizeof(c->verdict));
 }
 
-static void judge(dma_comm_t *comm)
+static dma_status_t judge(dma_comm_t *comm)
 {
     dma_cluster_t *c = comm->cluster;
-    bool all = true;
+    uint32_t worst = GOOD;
 
     for (int r = 0; r < comm->nranks; r++) {
-        all = all && *(uint32_t *)dma_exchange_record(&c->exchange, r);
+        uint32_t verdict = *(uint32_t *)dma_exchange_record(&c->exchange, r);
+
+        worst = verdict > worst ? verdict : worst;
     }
     dma_exchange_end(&c->exchange);
     c->exchanging = false;
-    if (!all) {
-        bool here = c->local && c->local->state == DMA_COMM_ASIDE;
-
+    if (worst == NO_MEMORY) {
         snprintf(comm->reason, sizeof(comm->reason), "%.140s: no shared memory for the ranks of a node",
-                 here ? c->local->reason : "on another node");
+                 c->verdict == NO_MEMORY ? c->local->reason : "on another node");
+    } else if (worst == APART && c->verdict != APART) {
+        snprintf(comm->reason, sizeof(comm->reason), "ranks of other nodes cannot reach each other");
     }
     comm->share = c->local ? c->local->share : comm->proc->params.local_procs > 1;
-    comm->state = all ? DMA_COMM_READY : DMA_COMM_ASIDE;
+    comm->state = worst == GOOD ? DMA_COMM_READY : DMA_COMM_ASIDE;
+    return DMA_OK;
 }
+
+static const struct {
+    dma_status_t (*advance)(dma_comm_t *comm), (*end)(dma_comm_t *comm);
+} phases[] = {
+    [LAYOUT] = {advance_exchange, end_layout},
+    [LOCAL] = {advance_local, end_local},
+    [NEIGHBOURS] = {advance_neighbours, begin_verdict},
+    [VERDICT] = {advance_exchange, judge},
+};
 
 dma_status_t dma_cluster_setup_advance(dma_comm_t *comm)
 {
     dma_cluster_t *c = comm->cluster;
 
-    while (comm->state == DMA_COMM_SETUP) {
-        dma_status_t status = c->phase == LOCAL ? advance_local(c) : dma_exchange_advance(&c->exchange);
+    dma_status_t status = DMA_OK;
 
-        if (status != DMA_OK) {
-            return status;
-        }
-        if (c->phase == VERDICT) {
-            judge(comm);
-        } else {
-            status = c->phase == LAYOUT ? end_layout(comm) : begin_verdict(comm);
-        }
-        if (status != DMA_OK) {
-            return status;
-        }
+    while (status == DMA_OK && comm->state == DMA_COMM_SETUP) {
+        int phase = c->phase;
+
+        status = phases[phase].advance(comm);
+        status = status == DMA_OK ? phases[phase].end(comm) : status;
     }
-    return DMA_OK;
+    return status;
 }
 
 /* ---- failure ---- */

@@ -20,15 +20,15 @@
  * Pieces of a lane begin and are sent in order. Counters of lanes (plan/cluster.h) count an operation when its last piece
  * is OVER.
  *
- * Peers introduce themselves to each other when a call first needs them: each sends the other its address, once per pair
+ * Other peers introduce themselves to each other when a call first needs them: each sends the other its address, once per pair
  * of ranks and communicator, no matter who needs whom first, since both need each other in the same call. Channels share
  * the peers of the communicator they belong to.
  *
  * Failure. A rank that fails poisons the communicator beneath, for those of its node, and sends an alarm to every peer it
  * has met; each of them has a receive for it posted, which also ends when the peer is gone. Whoever is alarmed fails and
- * passes the alarm on. So that this reaches all, each rank meets some of the next node before its first call: those of its
- * own index and the one after it, modulo their number. Ranks that follow each other in a node have one of these in common,
- * so everybody is connected with everybody.
+ * passes the alarm on. So that this reaches all, each rank meets some of the next node in set-up: those of its own index and
+ * the one after it, modulo their number. Ranks that follow each other in a node have one of these in common, so everybody is
+ * connected with everybody before there is a call that can fail. Where the network does not connect neighbours, all step aside.
  *
  * Disagreement. Ranks that call with different sizes may have chosen different algorithms, whose messages never meet. So who
  * has waited for a second tells all peers which call it is in and what it thinks of it, and again from time to time; a peer
@@ -53,6 +53,7 @@ typedef struct dma_cluster_words {
 typedef struct dma_cluster_peer {
     struct dma_cluster_peer *next;
     int rank;
+    dma_status_t status;                   /* that the introduction has failed with */
     void *peer;                            /* the network's; NULL: not introduced yet */
     void *offer, *ask;                     /* introduction under way */
     char *card;                            /* what comes with it: the size of an address, and the address */
@@ -137,12 +138,12 @@ typedef struct dma_cluster {
     /* set-up */
     dma_exchange_t exchange;
     int phase;
+    uint32_t verdict; /* ours */
     bool exchanging;
     pthread_mutex_t lock; /* guards the next three, and `heard`, of a root */
     dma_cluster_peer_t *peers[CLUSTER_BUCKETS];
     bool alerted;
     dma_cluster_words_t alert;
-    _Atomic bool connected; /* with the next node and the one before */
     _Atomic int alarm;      /* the status that some rank has failed with, or 0; of a root */
     unsigned looked, heard; /* turns; buckets of peers that were listened to, of a root */
     dma_cluster_memo_t memo[CLUSTER_MEMO];
@@ -207,8 +208,9 @@ static inline bool dma_cluster_may_start(const dma_cluster_call_t *call, const d
 /* cluster_peer.c */
 /* DMA_OK: *peer is known; DMA_AGAIN: the introduction is under way. */
 dma_status_t dma_cluster_meet(dma_cluster_t *c, int rank, void **peer);
-/* Those of the next node and of the one before whom everybody meets: DMA_OK or DMA_AGAIN. */
-dma_status_t dma_cluster_connect(dma_cluster_t *c);
+/* Those of the next node and of the one before whom everybody meets. An error comes only when nobody waits for us any
+ * more; *lost is a rank that it is about. */
+dma_status_t dma_cluster_connect(dma_cluster_t *c, int *lost);
 /* Some peer's alarm, or that it thinks otherwise of the call that runs, or DMA_OK. */
 dma_status_t dma_cluster_listen(dma_cluster_t *c);
 /* The call that runs waits: all peers are told which it is, from time to time. */

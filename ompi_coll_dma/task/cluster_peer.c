@@ -91,51 +91,51 @@ dma_status_t dma_cluster_meet(dma_cluster_t *c, int rank, void **peer)
 {
     dma_cluster_t *root = c->root;
     dma_cluster_peer_t *p;
-    dma_status_t status = DMA_OK;
+    dma_status_t status;
 
     pthread_mutex_lock(&root->lock);
     p = find(root, rank);
-    if (!p) {
-        status = introduce(root, rank, &p);
-    }
+    status = p ? p->status : introduce(root, rank, &p);
     if (status == DMA_OK && !p->peer) {
         status = get_to_know(root, p);
     }
     if (status == DMA_OK) {
         *peer = p->peer;
+    } else if (status < 0 && p) {
+        p->status = status;
     }
     pthread_mutex_unlock(&root->lock);
     return status;
 }
 
-dma_status_t dma_cluster_connect(dma_cluster_t *c)
+dma_status_t dma_cluster_connect(dma_cluster_t *c, int *lost)
 {
     const dma_layout_t *l = &c->layout;
     int size = dma_layout_size(l, l->node);
-    dma_status_t all = DMA_OK;
+    dma_status_t error = DMA_OK;
+    bool under_way = false;
 
-    if (c->root->connected) {
-        return DMA_OK;
-    }
     for (int k = -1; k < 2 && l->nnodes > 1; k += 2) {
         int node = dma_layout_turn(l, l->node, k), theirs = dma_layout_size(l, node);
 
         for (int j = 0; j < theirs; j++) {
             int i = k > 0 ? l->index : j, n = k > 0 ? theirs : size, to = k > 0 ? j : l->index;
+            int rank = dma_layout_rank(l, node, j);
             dma_status_t status;
             void *peer;
 
             if (i % n != to && (i + 1) % n != to) {
                 continue;
             }
-            if ((status = dma_cluster_meet(c, dma_layout_rank(l, node, j), &peer)) < 0) {
-                return status;
+            status = dma_cluster_meet(c, rank, &peer);
+            under_way = under_way || status == DMA_AGAIN;
+            if (status < 0) {
+                error = status;
+                *lost = rank;
             }
-            all = status == DMA_AGAIN ? DMA_AGAIN : all;
         }
     }
-    c->root->connected = all == DMA_OK;
-    return all;
+    return under_way ? DMA_AGAIN : error;
 }
 
 /* The peer is in the call that we are in and thinks otherwise of it. */

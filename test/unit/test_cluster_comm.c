@@ -228,6 +228,60 @@ const char *__lsan_default_suppressions(void)
     return "leak:dma_cluster_meet";
 }
 
+/* Rank 0's very first call has no place: whoever comes to it later fails as well, on whatever node. */
+static bool blocks; /* rank 0 finds out in a blocking call, else in a non-blocking one, before the set-up has ended */
+
+static void first_fails(rank_t *r)
+{
+    dma_status_t status;
+    dma_call_t call;
+    dma_task_t *task = NULL;
+    part_t p;
+
+    open_part(r, &p, 100);
+    call = call_of(r, &p, DMA_ALLGATHER, false, 100, 1);
+    if (r->rank == 0) {
+        call.send = data_buffer(p.send, 50);
+    }
+    if (blocks) {
+        must(r, dma_comm_prepare(p.comm) == DMA_OK, "set-up: %s", dma_comm_reason(p.comm));
+        if (r->rank) {
+            threads_barrier(r);
+        }
+        status = dma_comm_run(p.comm, &call);
+        if (!r->rank) {
+            threads_barrier(r);
+        }
+    } else {
+        status = dma_comm_post(p.comm, &call, NULL, NULL, &task);
+        while (r->rank && status == DMA_OK && (status = dma_task_test(task)) == DMA_AGAIN) {
+            dma_proc_progress(r->proc);
+            status = DMA_OK;
+        }
+        while (dma_comm_state(p.comm) != DMA_COMM_POISONED) { /* rank 0 has no task to wait for */
+            dma_proc_progress(r->proc);
+        }
+        dma_task_free(task);
+    }
+    must(r, status == DMA_ERR_TRUNCATE, "ended with %s", dma_status_name(status));
+    close_part(&p);
+}
+
+START_TEST(the_first_call_fails)
+{
+    static const int two[] = {0, 1}, pairs[] = {0, 0, 2, 2};
+    static const struct {
+        int n;
+        const int *firsts;
+    } shapes[] = {{2, two}, {4, pairs}, {6, of_six}, {6, in_turn}};
+    job_t job = cluster_job(shapes[_i / 2].n, shapes[_i / 2].firsts, first_fails, "auto");
+
+    blocks = _i % 2;
+    threads_run(&job);
+    wire_end();
+}
+END_TEST
+
 /* One rank's call is so much smaller or larger that it has another algorithm, whose messages nobody else waits for, or is
  * another operation altogether: all fail, that rank and those of its node too. */
 static struct {
@@ -339,6 +393,35 @@ START_TEST(without_a_network)
 }
 END_TEST
 
+/* The network does not connect rank 4 with a neighbour: all step aside, and nobody waits for an introduction. */
+static dma_status_t not_from_4(void *net, void *peer, const dma_wire_tag_t *tag, void *buf, size_t bytes, void **req)
+{
+    return wire_rank() == 0 && *(int *)peer == 4 ? DMA_ERR_PEER : wire_threads.irecv(net, peer, tag, buf, bytes, req);
+}
+
+static void apart(rank_t *r)
+{
+    part_t p;
+
+    open_part(r, &p, 100);
+    must(r, dma_comm_prepare(p.comm) == DMA_UNSUPPORTED, "served");
+    must(r, strstr(dma_comm_reason(p.comm), r->rank ? "cannot reach" : "no connection to rank 4") != NULL, "reason: %s",
+         dma_comm_reason(p.comm));
+    close_part(&p);
+}
+
+START_TEST(neighbours_that_are_not_connected)
+{
+    dma_wire_t partly = wire_threads;
+    job_t job = cluster_job(6, of_six, apart, "auto");
+
+    partly.irecv = not_from_4;
+    job.wire = &partly;
+    threads_run(&job);
+    wire_end();
+}
+END_TEST
+
 /* A look at the network may be a system call. Who waits for it looks in every turn; who waits for the ranks of its node looks
  * seldom, but does. */
 #define TURNS 800
@@ -419,6 +502,8 @@ int main(void)
     unit_loop(suite, algorithms_that_never_meet, 0, 6, 30);
     unit_test(suite, a_rank_is_late, 30);
     unit_test(suite, without_a_network, 30);
+    unit_loop(suite, the_first_call_fails, 0, 8, 30);
+    unit_test(suite, neighbours_that_are_not_connected, 30);
     unit_test(suite, what_a_wait_costs, 30);
     return unit_main(suite);
 }
