@@ -6,8 +6,8 @@
  * on it after progress has returned.
  *
  *     a request     POSTED --------> RUNNING --------> ENDED       `ended` is its last store, a release: the tester may
- *                   in the table     UCX has it                    free it at once
- *                   or in line
+ *                   a receive,       UCX has it                    free it at once
+ *                   in the table
  *
  *     a message     comes first: kept in a table until a receive takes it; else it takes the receive out of the other table
  *
@@ -71,7 +71,7 @@ struct dma_net_req {
     bool abandoned; /* UCX has it and may have it until the worker ends; we do not wait for that */
     dma_status_t status;
     _Atomic bool ended;
-    dma_net_req_t *next; /* in line, or free */
+    dma_net_req_t *next; /* free */
 };
 
 /* Requests are never freed one by one: UCX may still have one whose tester has gone. */
@@ -87,16 +87,13 @@ struct dma_net_peer {
     void *address; /* until it is connected */
     size_t address_bytes;
     ucp_ep_h ep, watch;
-    unsigned sends, recvs;       /* running */
-    dma_net_req_t *line, **tail; /* sends that wait for the window */
+    unsigned sends, recvs; /* running */
     _Atomic dma_status_t status;
-    double deadline;         /* for UCX to end what it has of one that is gone */
-    bool left;               /* said goodbye */
-    bool queued;             /* in net->waiting */
-    dma_net_peer_t *next;    /* in its bucket */
-    dma_net_peer_t *broken;  /* list of those to be given up, then of those that UCX has requests of */
-    dma_net_peer_t *tell;    /* list of those to be told of */
-    dma_net_peer_t *waiting; /* list of those with a line */
+    double deadline;        /* for UCX to end what it has of one that is gone */
+    bool left;              /* said goodbye */
+    dma_net_peer_t *next;   /* in its bucket */
+    dma_net_peer_t *broken; /* list of those to be given up, then of those that UCX has requests of */
+    dma_net_peer_t *tell;   /* list of those to be told of */
 };
 
 struct dma_net {
@@ -110,7 +107,7 @@ struct dma_net {
     bool over_tcp;
     dma_net_table_t posted, kept;
     dma_net_peer_t *peers[DMA_NET_BUCKETS];
-    dma_net_peer_t *broken, *lingering, *tell, *waiting;
+    dma_net_peer_t *broken, *lingering, *tell;
     const dma_net_peer_t *troubled; /* the last one, */
     ucs_status_t trouble;           /* and what it was */
     dma_net_kept_t *taken, **taken_tail;
@@ -153,8 +150,6 @@ ucs_status_t dma_net_arrived(void *net, const void *header, size_t header_bytes,
                              const ucp_am_recv_param_t *param);
 void dma_net_end(dma_net_t *net, dma_net_req_t *req, dma_status_t status);
 void dma_net_drop(dma_net_t *net, dma_net_kept_t *kept);
-/* Gives UCX what waits in line, as far as the window goes. */
-void dma_net_start_line(dma_net_t *net, dma_net_peer_t *peer);
 /* Starts what arrived for receives during progress. */
 void dma_net_start_taken(dma_net_t *net);
 

@@ -138,19 +138,6 @@ static void start_send(dma_net_t *net, dma_net_req_t *req)
                                     req->bytes, &param));
 }
 
-void dma_net_start_line(dma_net_t *net, dma_net_peer_t *peer)
-{
-    dma_net_req_t *req;
-
-    while ((req = peer->line) && peer->sends < net->config.window && atomic_load(&peer->status) == DMA_OK) {
-        peer->line = req->next;
-        if (!peer->line) {
-            peer->tail = &peer->line;
-        }
-        start_send(net, req);
-    }
-}
-
 void dma_net_drop(dma_net_t *net, dma_net_kept_t *kept)
 {
     if (kept->data) {
@@ -317,14 +304,7 @@ dma_status_t dma_net_isend(dma_net_t *net, dma_net_peer_t *peer, const dma_net_t
         status = post(peer, tag, (void *)buffer, bytes, memory, true, &req);
     }
     if (status == DMA_OK) {
-        *peer->tail = req;
-        peer->tail = &req->next;
-        dma_net_start_line(net, peer);
-        if (peer->line && !peer->queued) {
-            peer->queued = true;
-            peer->waiting = net->waiting;
-            net->waiting = peer;
-        }
+        start_send(net, req);
         *result = req;
     }
     pthread_mutex_unlock(&net->lock);
@@ -390,27 +370,10 @@ dma_status_t dma_net_test(dma_net_t *net, dma_net_req_t **reqp)
 
 void dma_net_cancel(dma_net_t *net, dma_net_req_t *req)
 {
-    dma_net_req_t **link;
-
     pthread_mutex_lock(&net->lock);
-    if (atomic_load(&req->ended) || req->running) {
-        goto unlock;
+    if (!req->send && dma_net_table_remove(&net->posted, &req->entry)) {
+        dma_net_end(net, req, DMA_ERR_NET);
     }
-    if (!req->send) {
-        /* Else its message has just arrived. */
-        if (dma_net_table_remove(&net->posted, &req->entry)) {
-            dma_net_end(net, req, DMA_ERR_NET);
-        }
-        goto unlock;
-    }
-    for (link = &req->peer->line; *link != req; link = &(*link)->next) {
-    }
-    *link = req->next;
-    if (!*link) {
-        req->peer->tail = link;
-    }
-    dma_net_end(net, req, DMA_ERR_NET);
-unlock:
     pthread_mutex_unlock(&net->lock);
 }
 

@@ -13,7 +13,7 @@
 
 void dma_net_config_default(dma_net_config_t *config)
 {
-    *config = (dma_net_config_t){.keepalive_seconds = 15, .window = 64, .processes = 1, .local_processes = 1};
+    *config = (dma_net_config_t){.keepalive_seconds = 15, .processes = 1, .local_processes = 1};
 }
 
 static void report(const dma_net_config_t *config, const char *what, const char *reason)
@@ -241,7 +241,7 @@ static bool sending(dma_net_t *net)
 {
     for_each_peer(net, peer)
     {
-        if (peer->sends || peer->line) {
+        if (peer->sends) {
             return true;
         }
     }

@@ -38,7 +38,6 @@ static dma_net_peer_t *new_peer(dma_net_t *net, uint64_t key, const void *addres
     memcpy(peer->address, address, bytes);
     peer->key = key;
     peer->net = net;
-    peer->tail = &peer->line;
     peer->next = *first;
     *first = peer;
     return peer;
@@ -258,7 +257,6 @@ static bool promise_from(const dma_net_entry_t *entry, const void *peer)
 static bool end_waiting(dma_net_t *net, dma_net_peer_t *peer)
 {
     dma_net_entry_t *entry;
-    dma_net_req_t *req;
     bool any = false;
 
     while ((entry = dma_net_table_find(&net->kept, promise_from, peer))) {
@@ -269,12 +267,6 @@ static bool end_waiting(dma_net_t *net, dma_net_peer_t *peer)
         dma_net_end(net, (dma_net_req_t *)entry, DMA_ERR_PEER);
         any = true;
     }
-    while ((req = peer->line)) {
-        peer->line = req->next;
-        dma_net_end(net, req, DMA_ERR_PEER);
-        any = true;
-    }
-    peer->tail = &peer->line;
     return any;
 }
 

@@ -4,28 +4,12 @@
 /* Calls of UCX in a row while it says that there is more. */
 #define ROUNDS 16
 
-static void start_lines(dma_net_t *net)
-{
-    for (dma_net_peer_t **link = &net->waiting; *link;) {
-        dma_net_peer_t *peer = *link;
-
-        dma_net_start_line(net, peer);
-        if (peer->line) {
-            link = &peer->waiting;
-        } else {
-            peer->queued = false;
-            *link = peer->waiting;
-        }
-    }
-}
-
 void dma_net_move(dma_net_t *net)
 {
     for (int i = 0; i < ROUNDS && dma_ucx.ucp_worker_progress(net->worker); i++) {
     }
     dma_net_start_taken(net);
     dma_net_bury(net);
-    start_lines(net);
 }
 
 /* With the lock, which is given up around each call. */

@@ -68,7 +68,6 @@ typedef struct dma_net_config {
     /* How many processes there may be to talk to, and how many on each node: UCX takes transports that do with little for each
      * of them where there are many. */
     size_t processes, local_processes;
-    unsigned window;        /* sends to one peer that UCX is given at once; the others wait here, in order */
     const dma_host_t *host; /* only `report` is used; may be NULL */
 
     /* Writes the address of the process named `key`, as dma_net_address gave it there, into `address` (room for
@@ -123,9 +122,8 @@ typedef struct dma_net_tag {
 /* Post. The buffer is the network's until the request has been tested to its end. An error is also possible here at once,
  * and then there is no request.
  *
- * Sends to one peer leave in order, `window` at a time; one that is too large to leave without its receive being posted
- * keeps its place until then. So a receiver that waits for a later message while more than `window` earlier ones have no
- * receive waits for ever: let at most `window` sends to a peer be unmatched. */
+ * Sends to one peer leave in order, however many they are, and none waits for another's receive: which of its calls a
+ * receiver comes to first is its business. How much is under way is the sender's. */
 dma_status_t dma_net_isend(dma_net_t *net, dma_net_peer_t *peer, const dma_net_tag_t *tag, const void *buffer,
                            size_t bytes, dma_net_memory_t memory, dma_net_req_t **req);
 dma_status_t dma_net_irecv(dma_net_t *net, dma_net_peer_t *peer, const dma_net_tag_t *tag, void *buffer, size_t bytes,
@@ -134,8 +132,8 @@ dma_status_t dma_net_irecv(dma_net_t *net, dma_net_peer_t *peer, const dma_net_t
 /* DMA_AGAIN, or how it ended: then the request is gone and *req is NULL. Takes no lock unless it has ended; no progress. */
 dma_status_t dma_net_test(dma_net_t *net, dma_net_req_t **req);
 
-/* For a communicator that has failed: ends a receive that has no message yet and a send that has not left, with
- * DMA_ERR_NET. Those under way end by themselves. The request must still be tested. */
+/* For a communicator that has failed: ends a receive that has no message yet with DMA_ERR_NET. Those under way, and sends,
+ * end by themselves. The request must still be tested. */
 void dma_net_cancel(dma_net_t *net, dma_net_req_t *req);
 
 /* The communicator is over: messages for it that nobody received are given back. */

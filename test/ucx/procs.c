@@ -107,7 +107,6 @@ void proc_open(proc_t *p, const procs_spec_t *spec)
     config.lookup = lookup;
     config.arg = p;
     config.keepalive_seconds = spec->keepalive ? spec->keepalive : config.keepalive_seconds;
-    config.window = spec->window ? spec->window : config.window;
     status = dma_net_create(&config, &p->net);
     must(p, status == DMA_OK, "no net: %s", dma_status_name(status));
     address = dma_net_address(p->net, &p->shared->bytes[p->rank]);

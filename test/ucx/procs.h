@@ -39,7 +39,6 @@ typedef struct procs_spec {
     int n;
     const char *tls;      /* UCX_TLS */
     double keepalive;     /* 0: the default */
-    unsigned window;      /* 0: the default */
     unsigned killed;      /* bit per rank that is to end by SIGKILL */
     double seconds;       /* all of it */
     void (*before)(void); /* in the parent's place, before anybody is forked */

@@ -118,13 +118,8 @@ static void killed(proc_t *p)
 START_TEST(a_peer_is_killed)
 {
     int how = _i;
-    procs_spec_t spec = {.n = 3,
-                         .tls = transports[_i % TRANSPORTS],
-                         .keepalive = KEEPALIVE,
-                         .window = how % 4 < 2 ? 2 : 64,
-                         .killed = 4,
-                         .seconds = 30,
-                         .arg = &how};
+    procs_spec_t spec = {
+        .n = 3, .tls = transports[_i % TRANSPORTS], .keepalive = KEEPALIVE, .killed = 4, .seconds = 30, .arg = &how};
 
     ck_assert_int_eq(procs_run(&spec, killed), 0);
 }
