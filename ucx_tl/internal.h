@@ -9,7 +9,8 @@
  *                   a receive,       UCX has it                    free it at once
  *                   in the table
  *
- *     a message     comes first: kept in a table until a receive takes it; else it takes the receive out of the other table
+ *     a message     comes first: kept in a table until a receive takes it or its communicator is left; else it takes the
+ *                   receive out of the other table
  *
  *     a peer        named -> connected -> gone          never back: a process that failed once is not trusted again
  *
@@ -40,7 +41,7 @@ typedef struct dma_net_head {
 } dma_net_head_t;
 _Static_assert(sizeof(dma_net_head_t) == 32, "the header has no holes");
 
-/* What a table holds: a posted receive or a kept message. */
+/* What a table holds: a posted receive, a kept message, or a communicator that has been joined (comm and owner alone). */
 typedef struct dma_net_entry {
     dma_net_head_t head; /* key: the sender's */
     struct dma_net_entry *next;
@@ -105,7 +106,7 @@ struct dma_net {
     size_t address_bytes;
     uint64_t memory_types;
     bool over_tcp;
-    dma_net_table_t posted, kept;
+    dma_net_table_t posted, kept, joined;
     dma_net_peer_t *peers[DMA_NET_BUCKETS];
     dma_net_peer_t *broken, *lingering, *tell;
     const dma_net_peer_t *troubled; /* the last one, */
@@ -125,6 +126,8 @@ uint32_t dma_net_hash(const dma_net_head_t *head);
 void dma_net_table_add(dma_net_table_t *table, dma_net_entry_t *entry);
 /* Takes the oldest with this tag and key out; NULL: there is none. */
 dma_net_entry_t *dma_net_table_take(dma_net_table_t *table, const dma_net_head_t *head);
+/* Is there one? */
+bool dma_net_table_has(const dma_net_table_t *table, const dma_net_head_t *head);
 bool dma_net_table_remove(dma_net_table_t *table, const dma_net_entry_t *entry);
 /* Takes out one entry that `wanted` says yes to. */
 dma_net_entry_t *dma_net_table_find(dma_net_table_t *table, bool (*wanted)(const dma_net_entry_t *, const void *),

@@ -5,8 +5,8 @@
 
 static bool same(const dma_net_head_t *a, const dma_net_head_t *b)
 {
-    return a->key == b->key && a->tag.comm == b->tag.comm && a->tag.source == b->tag.source &&
-           a->tag.seq == b->tag.seq && a->tag.step == b->tag.step;
+    return a->key == b->key && a->tag.comm == b->tag.comm && a->tag.owner == b->tag.owner && a->tag.seq == b->tag.seq &&
+           a->tag.step == b->tag.step;
 }
 
 uint32_t dma_net_hash(const dma_net_head_t *head)
@@ -14,7 +14,7 @@ uint32_t dma_net_hash(const dma_net_head_t *head)
     uint64_t h = head->key;
 
     h = (h ^ head->tag.comm) * 0x9e3779b97f4a7c15ull;
-    h = (h ^ (h >> 29) ^ head->tag.source) * 0x9e3779b97f4a7c15ull;
+    h = (h ^ (h >> 29) ^ head->tag.owner) * 0x9e3779b97f4a7c15ull;
     h = (h ^ (h >> 29) ^ ((uint64_t)head->tag.seq << 32 | head->tag.step)) * 0x9e3779b97f4a7c15ull;
     return (uint32_t)(h >> 32) % DMA_NET_BUCKETS;
 }
@@ -47,6 +47,16 @@ dma_net_entry_t *dma_net_table_take(dma_net_table_t *table, const dma_net_head_t
         }
     }
     return NULL;
+}
+
+bool dma_net_table_has(const dma_net_table_t *table, const dma_net_head_t *head)
+{
+    const dma_net_entry_t *entry = table->first[dma_net_hash(head)];
+
+    while (entry && !same(&entry->head, head)) {
+        entry = entry->next;
+    }
+    return entry;
 }
 
 bool dma_net_table_remove(dma_net_table_t *table, const dma_net_entry_t *entry)

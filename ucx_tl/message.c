@@ -198,6 +198,12 @@ void dma_net_start_taken(dma_net_t *net)
     }
 }
 
+/* The communicator among those that have been joined. */
+static dma_net_head_t of_comm(uint32_t comm, uint32_t owner)
+{
+    return (dma_net_head_t){.tag = {.comm = comm, .owner = owner}};
+}
+
 /* Into the table, or for the receive that waits for it. */
 static ucs_status_t keep(dma_net_t *net, const dma_net_head_t *head, void *data, size_t bytes, bool promise,
                          dma_net_req_t *taker)
@@ -227,7 +233,7 @@ ucs_status_t dma_net_arrived(void *arg, const void *header, size_t header_bytes,
 {
     dma_net_t *net = arg;
     bool promise = param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV;
-    dma_net_head_t head;
+    dma_net_head_t head, comm;
     dma_net_req_t *req;
     dma_net_peer_t *peer;
     dma_status_t status;
@@ -245,6 +251,10 @@ ucs_status_t dma_net_arrived(void *arg, const void *header, size_t header_bytes,
         return UCS_OK;
     }
     req = (dma_net_req_t *)dma_net_table_take(&net->posted, &head);
+    comm = of_comm(head.tag.comm, head.tag.owner);
+    if (!req && !dma_net_table_has(&net->joined, &comm)) {
+        return UCS_OK;
+    }
     if (!req || promise || req->memory != DMA_NET_HOST) {
         return keep(net, &head, data, bytes, promise, req);
     }
@@ -377,17 +387,35 @@ void dma_net_cancel(dma_net_t *net, dma_net_req_t *req)
     pthread_mutex_unlock(&net->lock);
 }
 
-static bool of_comm(const dma_net_entry_t *entry, const void *comm)
+dma_status_t dma_net_join(dma_net_t *net, uint32_t comm, uint32_t owner)
 {
-    return entry->head.tag.comm == *(const uint32_t *)comm;
+    dma_net_entry_t *entry = malloc(sizeof(*entry));
+
+    if (!entry) {
+        return DMA_ERR_NOMEM;
+    }
+    *entry = (dma_net_entry_t){.head = of_comm(comm, owner)};
+    pthread_mutex_lock(&net->lock);
+    dma_net_table_add(&net->joined, entry);
+    pthread_mutex_unlock(&net->lock);
+    return DMA_OK;
 }
 
-void dma_net_forget(dma_net_t *net, uint32_t comm)
+static bool belongs_to(const dma_net_entry_t *entry, const void *comm)
 {
+    const dma_net_head_t *head = comm;
+
+    return entry->head.tag.comm == head->tag.comm && entry->head.tag.owner == head->tag.owner;
+}
+
+void dma_net_leave(dma_net_t *net, uint32_t comm, uint32_t owner)
+{
+    dma_net_head_t head = of_comm(comm, owner);
     dma_net_entry_t *entry;
 
     pthread_mutex_lock(&net->lock);
-    while ((entry = dma_net_table_find(&net->kept, of_comm, &comm))) {
+    free(dma_net_table_take(&net->joined, &head));
+    while ((entry = dma_net_table_find(&net->kept, belongs_to, &head))) {
         dma_net_drop(net, (dma_net_kept_t *)entry);
     }
     pthread_mutex_unlock(&net->lock);

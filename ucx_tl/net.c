@@ -275,9 +275,13 @@ static bool any(const dma_net_entry_t *entry, const void *arg)
 
 static void free_all(dma_net_t *net)
 {
+    dma_net_entry_t *entry;
     dma_net_peer_t *peer;
     dma_net_slab_t *slab;
 
+    while ((entry = dma_net_table_find(&net->joined, any, NULL))) {
+        free(entry);
+    }
     while ((slab = net->slabs)) {
         net->slabs = slab->next;
         free(slab);

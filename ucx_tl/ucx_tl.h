@@ -9,15 +9,17 @@
  * they are sent. The tag travels in full, with a note and the sender's key, in a header of our own:
  *
  *     0        4        8        12       16       20       24           32
- *     | comm   | source | seq    | step   | note   | kind   | sender key |  data ...
+ *     | comm   | owner  | seq    | step   | note   | kind   | sender key |  data ...
  *
- *     comm    the id that the ranks of the communicator have agreed on
- *     source  the sender's rank in it
+ *     comm    the communicator's number among those of
+ *     owner   a process that its ranks have agreed on
  *     seq     the low 32 bits of the call's sequence number: a window of 2^32 calls, in which it wraps
  *     step    what the algorithm counts
  *     note    what both sides must agree on, not matched but compared: the lowest byte the operation, the others what
  *             belongs to the size
  *     kind    a message, or one of our own: hello, goodbye
+ *
+ * A message whose communicator has not been joined here, or has been left, is given back as it comes.
  *
  * A message of another size than the receive was posted for ends it with DMA_ERR_TRUNCATE, one with another operation with
  * DMA_ERR_MISMATCH, and not one byte is written. That can be told before any data moves because the messages are UCP's
@@ -115,8 +117,8 @@ uint64_t dma_net_peer_key(const dma_net_peer_t *peer);
 const char *dma_net_trouble(dma_net_t *net, uint64_t *key);
 
 typedef struct dma_net_tag {
-    uint32_t comm, source, seq, step; /* matched */
-    uint32_t note;                    /* compared */
+    uint32_t comm, owner, seq, step; /* matched */
+    uint32_t note;                   /* compared */
 } dma_net_tag_t;
 
 /* Post. The buffer is the network's until the request has been tested to its end. An error is also possible here at once,
@@ -136,8 +138,10 @@ dma_status_t dma_net_test(dma_net_t *net, dma_net_req_t **req);
  * end by themselves. The request must still be tested. */
 void dma_net_cancel(dma_net_t *net, dma_net_req_t *req);
 
-/* The communicator is over: messages for it that nobody received are given back. */
-void dma_net_forget(dma_net_t *net, uint32_t comm);
+/* Before anybody sends a message for the communicator to this process: now it is kept until it is received. */
+dma_status_t dma_net_join(dma_net_t *net, uint32_t comm, uint32_t owner);
+/* It is over, or has failed: messages for it that nobody has posted a receive for are given back, now and when they come. */
+void dma_net_leave(dma_net_t *net, uint32_t comm, uint32_t owner);
 
 /* Moves everything on; returns how many requests ended. Never waits. */
 unsigned dma_net_progress(dma_net_t *net);

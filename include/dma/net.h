@@ -43,6 +43,11 @@ typedef struct dma_wire {
     /* A number of this process that no other of the job has. */
     uint32_t (*self)(void);
 
+    /* This process belongs to a communicator: before anybody sends it a message for it. */
+    dma_status_t (*join)(void *net, uint32_t owner, uint32_t comm);
+    /* It is over, or has failed: messages for it that have no receive go back, also those to come. Once is enough. */
+    void (*leave)(void *net, uint32_t owner, uint32_t comm);
+
     dma_status_t (*isend)(void *net, void *peer, const dma_wire_tag_t *tag, const void *buf, size_t bytes, void **req);
     dma_status_t (*irecv)(void *net, void *peer, const dma_wire_tag_t *tag, void *buf, size_t bytes, void **req);
     /* DMA_AGAIN, or how it ended; then *req is NULL. */

@@ -105,7 +105,17 @@ static uint32_t net_self(void)
 static dma_net_tag_t net_tag(const dma_wire_tag_t *tag)
 {
     return (dma_net_tag_t){
-        .comm = tag->comm, .source = tag->owner, .seq = tag->seq, .step = tag->step, .note = tag->note};
+        .comm = tag->comm, .owner = tag->owner, .seq = tag->seq, .step = tag->step, .note = tag->note};
+}
+
+static dma_status_t net_join(void *net, uint32_t owner, uint32_t comm)
+{
+    return dma_net_join(net, comm, owner);
+}
+
+static void net_leave(void *net, uint32_t owner, uint32_t comm)
+{
+    dma_net_leave(net, comm, owner);
 }
 
 static dma_status_t net_isend(void *net, void *peer, const dma_wire_tag_t *tag, const void *buf, size_t bytes,
@@ -159,6 +169,8 @@ static const dma_wire_t ucx = {
     .heard = net_heard,
     .peer = net_peer,
     .self = net_self,
+    .join = net_join,
+    .leave = net_leave,
     .isend = net_isend,
     .irecv = net_irecv,
     .test = net_test,

@@ -84,6 +84,21 @@ dma_status_t dma_cluster_create(dma_comm_t *comm, const dma_comm_config_t *confi
     return DMA_OK;
 }
 
+static dma_status_t join(dma_cluster_t *c)
+{
+    dma_status_t status = c->wire->join(c->net, c->owner, c->id);
+
+    c->joined = status == DMA_OK;
+    return status;
+}
+
+static void leave(dma_cluster_t *c)
+{
+    if (c->joined) {
+        c->wire->leave(c->net, c->owner, c->id);
+    }
+}
+
 void dma_cluster_destroy(dma_comm_t *comm)
 {
     dma_cluster_t *c = comm->cluster;
@@ -95,6 +110,7 @@ void dma_cluster_destroy(dma_comm_t *comm)
     if (c->root == c) {
         dma_cluster_part_company(c);
     }
+    leave(c);
     if (c->local) {
         void *handle = c->local->handle;
 
@@ -295,6 +311,7 @@ static dma_status_t end_layout(dma_comm_t *comm)
         return DMA_OK;
     }
     c->phase = LOCAL;
+    status = status == DMA_OK ? join(c) : status;
     return status == DMA_OK ? begin_local(comm) : status;
 }
 
@@ -454,5 +471,7 @@ void dma_cluster_stop(dma_comm_t *comm, dma_status_t status)
     if (c->net && c->owner + c->id) {
         dma_cluster_alert(c, status);
     }
+    leave(c);
+    leave(c->root);
     dma_cluster_end_call(c);
 }

@@ -29,6 +29,7 @@
  * passes the alarm on. So that this reaches all, each rank meets some of the next node in set-up: those of its own index and
  * the one after it, modulo their number. Ranks that follow each other in a node have one of these in common, so everybody is
  * connected with everybody before there is a call that can fail. Where the network does not connect neighbours, all step aside.
+ * What has been sent to a rank that has failed, or has left the communicator, goes back: nobody waits for it to be taken.
  *
  * Disagreement. Ranks that call with different sizes may have chosen different algorithms, whose messages never meet. So who
  * has waited for a second tells all peers which call it is in and what it thinks of it, and again from time to time; a peer
@@ -138,6 +139,7 @@ typedef struct dma_cluster {
     /* set-up */
     dma_exchange_t exchange;
     int phase;
+    bool joined;      /* the network keeps messages for it */
     uint32_t verdict; /* ours */
     bool exchanging;
     pthread_mutex_t lock; /* guards the next three, and `heard`, of a root */

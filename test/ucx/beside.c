@@ -67,6 +67,9 @@ static void start(job_t *job)
     config.key = (uint64_t)job->rank;
     config.keepalive_seconds = job->keepalive;
     check(dma_net_create(&config, &job->net), "create");
+    for (int r = 0; r < job->n; r++) {
+        check(dma_net_join(job->net, 0, (uint32_t)r), "join");
+    }
     address = dma_net_address(job->net, &bytes);
     memcpy(own, address, bytes);
     all = malloc((size_t)job->n * sizeof(*all));
@@ -89,7 +92,7 @@ static dma_status_t one_round(job_t *job, uint32_t seq)
     memset(job->out, (int)(seq + (uint32_t)job->rank) & 0xff, job->bytes);
     for (int r = 0; r < 2 * job->n; r++) {
         int peer = r / 2;
-        dma_net_tag_t tag = {.source = (uint32_t)(r % 2 ? job->rank : peer), .seq = seq};
+        dma_net_tag_t tag = {.owner = (uint32_t)(r % 2 ? job->rank : peer), .seq = seq};
 
         if (peer != job->rank) {
             status = r % 2 ? dma_net_isend(job->net, job->peers[peer], &tag, job->out, job->bytes, DMA_NET_HOST,

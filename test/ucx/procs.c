@@ -111,6 +111,9 @@ void proc_open(proc_t *p, const procs_spec_t *spec)
     must(p, status == DMA_OK, "no net: %s", dma_status_name(status));
     address = dma_net_address(p->net, &p->shared->bytes[p->rank]);
     must(p, p->shared->bytes[p->rank] <= DMA_NET_ADDRESS_MAX, "%zu bytes of address", p->shared->bytes[p->rank]);
+    for (uint32_t i = 0; i < PROCS_COMMS * PROCS_MAX; i++) {
+        must(p, dma_net_join(p->net, i / PROCS_MAX, i % PROCS_MAX) == DMA_OK, "not joined");
+    }
     memcpy(p->shared->address[p->rank], address, p->shared->bytes[p->rank]);
     proc_barrier(p);
     /* Half of the addresses are given and half are asked for. */

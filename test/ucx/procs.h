@@ -14,7 +14,8 @@
 
 #include "ucx_tl.h"
 
-#define PROCS_MAX 4
+#define PROCS_MAX   4
+#define PROCS_COMMS 16 /* communicators of each owner that all have joined; owners are below PROCS_MAX */
 
 typedef struct procs_shared {
     _Atomic int arrived[16]; /* of each barrier */

@@ -19,9 +19,17 @@ typedef struct letter {
     dma_status_t status;
 } letter_t;
 
+typedef struct membership {
+    struct membership *next;
+    int rank;
+    uint32_t owner, comm;
+    bool over;
+} membership_t;
+
 static struct {
     pthread_mutex_t lock;
     letter_t *sent, *wanted;
+    membership_t *memberships;
     bool gone[WIRE_RANKS], late;
     unsigned begun[WIRE_RANKS], ended[WIRE_RANKS];
     int marks[WIRE_RANKS]; /* whose addresses are ranks */
@@ -144,9 +152,53 @@ static uint32_t net_self(void)
     return (uint32_t)self->rank;
 }
 
+static membership_t *membership(int rank, uint32_t owner, uint32_t comm)
+{
+    membership_t *m = net.memberships;
+
+    while (m && (m->rank != rank || m->owner != owner || m->comm != comm)) {
+        m = m->next;
+    }
+    return m;
+}
+
+static dma_status_t net_join(void *n, uint32_t owner, uint32_t comm)
+{
+    membership_t *m = malloc(sizeof(*m));
+
+    pthread_mutex_lock(&net.lock);
+    must(self, !membership(*(int *)n, owner, comm), "joined twice");
+    *m = (membership_t){.next = net.memberships, .rank = *(int *)n, .owner = owner, .comm = comm};
+    net.memberships = m;
+    pthread_mutex_unlock(&net.lock);
+    return DMA_OK;
+}
+
+static void net_leave(void *n, uint32_t owner, uint32_t comm)
+{
+    membership_t *m;
+
+    pthread_mutex_lock(&net.lock);
+    m = membership(*(int *)n, owner, comm);
+    must(self, m, "it had not joined");
+    m->over = true;
+    for (letter_t **link = &net.sent; *link;) {
+        letter_t *l = *link;
+
+        if (l->to == *(int *)n && l->tag.owner == owner && l->tag.comm == comm) {
+            *link = l->next;
+            sent(l, DMA_OK);
+        } else {
+            link = &l->next;
+        }
+    }
+    pthread_mutex_unlock(&net.lock);
+}
+
 static dma_status_t net_isend(void *n, void *peer, const dma_wire_tag_t *tag, const void *buf, size_t bytes, void **req)
 {
     letter_t *l = calloc(1, sizeof(*l)), *r;
+    const membership_t *m;
 
     *l = (letter_t){.from = *(int *)n, .to = *(int *)peer, .tag = *tag, .data = buf, .bytes = bytes};
     pthread_mutex_lock(&net.lock);
@@ -166,7 +218,13 @@ static dma_status_t net_isend(void *n, void *peer, const dma_wire_tag_t *tag, co
     } else if ((r = take(&net.wanted, l))) {
         receive(r, l);
     } else {
-        append(&net.sent, l);
+        m = membership(l->to, tag->owner, tag->comm);
+        must(self, m, "a message to rank %d, which has not joined", l->to);
+        if (m->over) {
+            sent(l, DMA_OK);
+        } else {
+            append(&net.sent, l);
+        }
     }
     pthread_mutex_unlock(&net.lock);
     return DMA_OK;
@@ -302,13 +360,13 @@ int wire_rank(void)
 
 void wire_end(void)
 {
-    letter_t *l;
+    membership_t *m;
 
     ck_assert_ptr_null(net.wanted);
-    while ((l = net.sent)) { /* alarms that nobody was there for any more */
-        net.sent = l->next;
-        free(l->copy);
-        free(l);
+    ck_assert_ptr_null(net.sent);
+    while ((m = net.memberships)) {
+        net.memberships = m->next;
+        free(m);
     }
     memset(net.gone, 0, sizeof(net.gone));
     memset(net.begun, 0, sizeof(net.begun));
@@ -338,6 +396,8 @@ const dma_wire_t wire_threads = {
     .heard = net_heard,
     .peer = net_peer,
     .self = net_self,
+    .join = net_join,
+    .leave = net_leave,
     .isend = net_isend,
     .irecv = net_irecv,
     .test = net_test,

@@ -27,7 +27,7 @@ void wire_late(void);
 /* Sends of a rank that have begun, and that have ended. */
 unsigned wire_begun(int rank);
 unsigned wire_ended(int rank);
-/* After the ranks have ended: nobody waits for a message any more. */
+/* After the ranks have ended: nobody waits for a message any more, and none is left. */
 void wire_end(void);
 
 #endif

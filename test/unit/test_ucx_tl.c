@@ -38,7 +38,7 @@ static message_t message_of(int from, int to, int number)
     return (message_t){
         /* The sequence wraps in the middle. */
         .tag = {.comm = 9,
-                .source = (uint32_t)from,
+                .owner = (uint32_t)from,
                 .seq = 0xffffffffu - MESSAGES / 6 + (uint32_t)number / 3,
                 .step = (uint32_t)number % 3,
                 .note = 77},
@@ -142,7 +142,7 @@ static void unexpected(proc_t *p)
     int other = 1 - p->rank;
 
     for (int i = 0; i < 12; i++) {
-        m[i] = (message_t){.tag = {.comm = 1, .source = 0, .seq = 5}, .seed = (uint64_t)i, .bytes = sizes[i % 6]};
+        m[i] = (message_t){.tag = {.comm = 1, .owner = 0, .seq = 5}, .seed = (uint64_t)i, .bytes = sizes[i % 6]};
         if (p->rank == 0) {
             send_one(p, other, &m[i]);
         }
@@ -251,11 +251,11 @@ static void many(proc_t *p)
     int other = 1 - p->rank;
 
     for (int i = 0; i < MANY; i++) {
-        in[i] = (message_t){.tag = {.comm = 3, .seq = (uint32_t)i, .source = (uint32_t)other},
+        in[i] = (message_t){.tag = {.comm = 3, .seq = (uint32_t)i, .owner = (uint32_t)other},
                             .seed = (uint64_t)i,
                             .bytes = (size_t)(i % 50 ? i : 200000)};
         out[i] = in[i];
-        out[i].tag.source = (uint32_t)p->rank;
+        out[i].tag.owner = (uint32_t)p->rank;
     }
     for (int i = MANY - 1; i >= 0; i--) {
         receive_one(p, other, &in[i]);
@@ -325,13 +325,15 @@ START_TEST(calls_that_cross)
 }
 END_TEST
 
-/* What nobody received is given back with its communicator, and the sender of a promise can go on. */
-static void forget(proc_t *p)
+/* What nobody received is given back with its communicator, also what comes later, and the sender of a promise can go on.
+ * Communicators of another owner or number are none of its business. */
+static void leave(proc_t *p)
 {
-    message_t m[4];
+    static const dma_net_tag_t tags[] = {{.comm = 5, .owner = 1}, {.comm = 5, .owner = 2}, {.comm = 6, .owner = 1}};
+    message_t m[6], late = {.tag = {.comm = 5, .owner = 1, .seq = 1}, .seed = 9, .bytes = 3 << 20};
 
-    for (int i = 0; i < 4; i++) {
-        m[i] = (message_t){.tag = {.comm = (uint32_t)(i / 2)}, .seed = (uint64_t)i, .bytes = i % 2 ? 3 << 20 : 300};
+    for (int i = 0; i < 6; i++) {
+        m[i] = (message_t){.tag = tags[i / 2], .seed = (uint64_t)i, .bytes = i % 2 ? 3 << 20 : 300};
         if (p->rank == 0) {
             send_one(p, 1, &m[i]);
         }
@@ -340,9 +342,9 @@ static void forget(proc_t *p)
         dma_net_progress(p->net);
     }
     if (p->rank == 1) {
-        dma_net_forget(p->net, 0);
+        dma_net_leave(p->net, tags[0].comm, tags[0].owner);
         receive_one(p, 0, &m[0]);
-        must(p, proc_wait(p, &m[0].req, 0.2) == DMA_AGAIN, "a forgotten message came");
+        must(p, proc_wait(p, &m[0].req, 0.2) == DMA_AGAIN, "it came all the same");
         dma_net_cancel(p->net, m[0].req);
         must(p, proc_wait(p, &m[0].req, 1) == DMA_ERR_NET, "a receive that was cancelled");
         free(m[0].buffer);
@@ -354,8 +356,13 @@ static void forget(proc_t *p)
         must(p, proc_wait(p, &m[0].req, 10) == DMA_OK, "a small send");
         free(m[0].buffer);
         free(m[1].buffer);
+        send_one(p, 1, &late);
+        status = proc_wait(p, &late.req, 10);
+        must(p, status == DMA_OK || status == DMA_ERR_TRUNCATE, "a promise that came too late: %s",
+             dma_status_name(status));
+        free(late.buffer);
     }
-    for (int i = 2; i < 4; i++) {
+    for (int i = 2; i < 6; i++) {
         if (p->rank == 1) {
             receive_one(p, 0, &m[i]);
         }
@@ -364,11 +371,11 @@ static void forget(proc_t *p)
     proc_barrier(p);
 }
 
-START_TEST(forgotten_communicators)
+START_TEST(communicators_that_are_over)
 {
     procs_spec_t spec = {.n = 2, .tls = transports[_i], .seconds = 20};
 
-    ck_assert_int_eq(procs_run(&spec, forget), 0);
+    ck_assert_int_eq(procs_run(&spec, leave), 0);
 }
 END_TEST
 
@@ -387,12 +394,12 @@ static void *thread_main(void *arg)
     int other = 1 - p->rank;
 
     for (int i = 0; i < ROUNDS; i++) {
-        message_t out = {.tag = {.comm = (uint32_t)t->number, .source = (uint32_t)p->rank, .seq = (uint32_t)i},
+        message_t out = {.tag = {.comm = (uint32_t)t->number, .owner = (uint32_t)p->rank, .seq = (uint32_t)i},
                          .seed = (uint64_t)(i * 10 + t->number)};
         message_t in = out;
 
         in.bytes = out.bytes = (size_t)(i % 10 ? i * 300 : 600000);
-        in.tag.source = (uint32_t)other;
+        in.tag.owner = (uint32_t)other;
         if (proc_random(p, 2)) {
             receive_one(p, other, &in);
             send_one(p, other, &out);
@@ -436,8 +443,8 @@ static void ends(proc_t *p)
     message_t out = {.tag = {.comm = 1}, .seed = 1, .bytes = 40000}, in = out;
     int next = (p->rank + 1) % p->n, previous = (p->rank + p->n - 1) % p->n;
 
-    out.tag.source = (uint32_t)p->rank;
-    in.tag.source = (uint32_t)previous;
+    out.tag.owner = (uint32_t)p->rank;
+    in.tag.owner = (uint32_t)previous;
     send_one(p, next, &out);
     receive_one(p, previous, &in);
     finish_one(p, &in, true);
@@ -481,7 +488,7 @@ int main(void)
     unit_loop(suite, sizes_and_notes_that_differ, 0, TRANSPORTS, 35);
     unit_loop(suite, many_at_once, 0, TRANSPORTS, 45);
     unit_loop(suite, calls_that_cross, 0, TRANSPORTS, 25);
-    unit_loop(suite, forgotten_communicators, 0, TRANSPORTS, 25);
+    unit_loop(suite, communicators_that_are_over, 0, TRANSPORTS, 25);
     unit_loop(suite, threads_side_by_side, 0, TRANSPORTS, 55);
     unit_loop(suite, ends_in_any_order, 0, TRANSPORTS, 45);
     return unit_main(suite);

@@ -20,7 +20,7 @@ static uint32_t some(uint32_t below)
 static dma_net_head_t some_head(void)
 {
     return (dma_net_head_t){
-        .tag = {.comm = some(2), .source = some(2), .seq = 0xfffffffeu + some(4), .step = some(2), .note = some(99)},
+        .tag = {.comm = some(2), .owner = some(2), .seq = 0xfffffffeu + some(4), .step = some(2), .note = some(99)},
         .key = some(2) ? 7 : 7ull << 32,
     };
 }
@@ -71,7 +71,7 @@ END_TEST
 /* Two that differ in one part only and share a bucket. */
 START_TEST(every_part_counts)
 {
-    dma_net_head_t a = {.tag = {.comm = 3, .source = 4, .seq = 0xffffffff, .step = 6, .note = 7}, .key = 8}, b = a;
+    dma_net_head_t a = {.tag = {.comm = 3, .owner = 4, .seq = 0xffffffff, .step = 6, .note = 7}, .key = 8}, b = a;
     dma_net_table_t table = {{NULL}};
     dma_net_entry_t entry = {.head = a};
 
@@ -81,7 +81,7 @@ START_TEST(every_part_counts)
             b.tag.comm++;
             break;
         case 1:
-            b.tag.source++;
+            b.tag.owner++;
             break;
         case 2:
             b.tag.seq++; /* the first is 0 */
@@ -107,7 +107,7 @@ START_TEST(spreads_over_buckets)
 
     /* What a communicator really uses: a few sources, consecutive calls and steps. */
     for (uint32_t i = 0; i < 8 * 8 * 16; i++) {
-        dma_net_head_t head = {.tag = {.comm = 5, .source = i % 8, .seq = i / 8 % 8, .step = i / 64}, .key = i % 8};
+        dma_net_head_t head = {.tag = {.comm = 5, .owner = i % 8, .seq = i / 8 % 8, .step = i / 64}, .key = i % 8};
 
         used += !hit[dma_net_hash(&head)];
         hit[dma_net_hash(&head)] = true;

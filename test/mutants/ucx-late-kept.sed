@@ -1,0 +1,5 @@
+# What comes for a communicator that is over is kept.
+# file: ucx_tl/message.c
+# build: plain
+# tests: test_ucx_tl:communicators_that_are_over
+s/!req && !dma_net_table_has\(&net->joined, &comm\)/false/
