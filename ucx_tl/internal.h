@@ -31,7 +31,13 @@
 
 #define DMA_NET_AM 1 /* the id of our active messages */
 
-typedef enum dma_net_kind { DMA_NET_MESSAGE = 1, DMA_NET_HELLO, DMA_NET_BYE } dma_net_kind_t;
+typedef enum dma_net_kind {
+    DMA_NET_MESSAGE = 1,
+    DMA_NET_HELLO,
+    DMA_NET_BYE,
+    DMA_NET_QUIT,
+    DMA_NET_BACK
+} dma_net_kind_t;
 
 /* On the wire, in the byte order of the job's hosts. */
 typedef struct dma_net_head {
@@ -58,7 +64,7 @@ typedef struct dma_net_kept {
     size_t bytes;
     bool promise; /* the data is still with the sender (rendezvous) */
     dma_net_req_t *taker;
-    struct dma_net_kept *next; /* taken, to be moved after progress */
+    struct dma_net_kept *next; /* taken, to be moved or dropped after progress */
 } dma_net_kept_t;
 
 struct dma_net_req {
@@ -115,10 +121,10 @@ struct dma_net {
     dma_net_req_t *free;
     dma_net_slab_t *slabs;
     _Atomic unsigned active;
-    dma_net_head_t hello, bye; /* UCX reads them until they have left */
-    unsigned ended;            /* since progress last looked */
-    unsigned closing;          /* endpoints that UCX has not let go of */
-    bool lost;                 /* a message could not be kept */
+    dma_net_head_t hello, bye, quit; /* UCX reads them until they have left */
+    unsigned ended;                  /* since progress last looked */
+    unsigned closing;                /* endpoints that UCX has not let go of */
+    bool lost;                       /* a message could not be kept */
 };
 
 /* match.c */
@@ -159,9 +165,11 @@ void dma_net_start_taken(dma_net_t *net);
 /* peer.c */
 dma_net_peer_t *dma_net_peer_find(dma_net_t *net, uint64_t key);
 dma_status_t dma_net_connect_locked(dma_net_peer_t *peer);
-/* Sends one of our own: hello, so that every transport connects, where the data goes; goodbye on the idle endpoint, whose
- * only message it is. */
+/* Sends one of our own: hello, so that every transport connects, where the data goes; goodbye, or that the peer is given up,
+ * on the idle endpoint, whose only message it is. */
 void dma_net_say(dma_net_peer_t *peer, dma_net_kind_t kind);
+/* Asks the peer to drop a message of ours that it has not received yet. */
+void dma_net_take_back(const dma_net_req_t *send);
 void dma_net_break(dma_net_peer_t *peer, ucs_status_t reason);
 /* What dma_net_trouble tells from now on. */
 void dma_net_note(const dma_net_peer_t *peer, ucs_status_t trouble);

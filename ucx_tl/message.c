@@ -194,7 +194,11 @@ void dma_net_start_taken(dma_net_t *net)
         if (!net->taken) {
             net->taken_tail = &net->taken;
         }
-        start_receive(net, kept->taker, kept);
+        if (kept->taker) {
+            start_receive(net, kept->taker, kept);
+        } else {
+            dma_net_drop(net, kept);
+        }
     }
 }
 
@@ -202,6 +206,15 @@ void dma_net_start_taken(dma_net_t *net)
 static dma_net_head_t of_comm(uint32_t comm, uint32_t owner)
 {
     return (dma_net_head_t){.tag = {.comm = comm, .owner = owner}};
+}
+
+/* To be seen to after progress: data for `taker`, or with NULL nobody's. */
+static void put_aside(dma_net_t *net, dma_net_kept_t *kept, dma_net_req_t *taker)
+{
+    kept->taker = taker;
+    kept->next = NULL;
+    *net->taken_tail = kept;
+    net->taken_tail = &kept->next;
 }
 
 /* Into the table, or for the receive that waits for it. */
@@ -217,15 +230,28 @@ static ucs_status_t keep(dma_net_t *net, const dma_net_head_t *head, void *data,
         }
         return UCS_OK;
     }
-    *kept = (dma_net_kept_t){
-        .entry.head = *head, .data = bytes ? data : NULL, .bytes = bytes, .promise = promise, .taker = taker};
+    *kept = (dma_net_kept_t){.entry.head = *head, .data = bytes ? data : NULL, .bytes = bytes, .promise = promise};
     if (taker) {
-        *net->taken_tail = kept;
-        net->taken_tail = &kept->next;
+        put_aside(net, kept, taker);
     } else {
         dma_net_table_add(&net->kept, &kept->entry);
     }
     return bytes ? UCS_INPROGRESS : UCS_OK;
+}
+
+/* One of our own messages. */
+static void told(dma_net_t *net, const dma_net_head_t *head)
+{
+    dma_net_peer_t *peer = dma_net_peer_find(net, head->key);
+    dma_net_kept_t *kept;
+
+    if (peer && head->kind == DMA_NET_BYE) {
+        peer->left = true;
+    } else if (peer && head->kind == DMA_NET_QUIT) {
+        dma_net_break(peer, UCS_ERR_CONNECTION_RESET);
+    } else if (head->kind == DMA_NET_BACK && (kept = (dma_net_kept_t *)dma_net_table_take(&net->kept, head))) {
+        put_aside(net, kept, NULL);
+    }
 }
 
 ucs_status_t dma_net_arrived(void *arg, const void *header, size_t header_bytes, void *data, size_t bytes,
@@ -235,7 +261,6 @@ ucs_status_t dma_net_arrived(void *arg, const void *header, size_t header_bytes,
     bool promise = param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV;
     dma_net_head_t head, comm;
     dma_net_req_t *req;
-    dma_net_peer_t *peer;
     dma_status_t status;
 
     if (header_bytes != sizeof(head)) {
@@ -244,10 +269,7 @@ ucs_status_t dma_net_arrived(void *arg, const void *header, size_t header_bytes,
     /* UCX does not promise its alignment. */
     memcpy(&head, header, sizeof(head));
     if (head.kind != DMA_NET_MESSAGE) {
-        peer = dma_net_peer_find(net, head.key);
-        if (peer && head.kind == DMA_NET_BYE) {
-            peer->left = true;
-        }
+        told(net, &head);
         return UCS_OK;
     }
     req = (dma_net_req_t *)dma_net_table_take(&net->posted, &head);
@@ -383,6 +405,20 @@ void dma_net_cancel(dma_net_t *net, dma_net_req_t *req)
     pthread_mutex_lock(&net->lock);
     if (!req->send && dma_net_table_remove(&net->posted, &req->entry)) {
         dma_net_end(net, req, DMA_ERR_NET);
+    } else if (req->send && req->running && req->peer->ep) {
+        dma_net_take_back(req);
+    }
+    pthread_mutex_unlock(&net->lock);
+}
+
+void dma_net_give_up(dma_net_t *net, dma_net_req_t *req)
+{
+    pthread_mutex_lock(&net->lock);
+    if (!atomic_load(&req->ended)) {
+        if (req->peer->ep) {
+            dma_net_say(req->peer, DMA_NET_QUIT);
+        }
+        dma_net_break(req->peer, UCS_ERR_TIMED_OUT);
     }
     pthread_mutex_unlock(&net->lock);
 }

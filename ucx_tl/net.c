@@ -197,6 +197,7 @@ dma_status_t dma_net_create(const dma_net_config_t *config, dma_net_t **result)
     net->config.devices = NULL;
     net->hello = (dma_net_head_t){.kind = DMA_NET_HELLO, .key = config->key};
     net->bye = (dma_net_head_t){.kind = DMA_NET_BYE, .key = config->key};
+    net->quit = (dma_net_head_t){.kind = DMA_NET_QUIT, .key = config->key};
     net->taken_tail = &net->taken;
     status = start_context(config, &net->context, &net->over_tcp);
     if (status != UCS_OK) {

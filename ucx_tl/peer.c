@@ -206,11 +206,34 @@ void dma_net_say(dma_net_peer_t *peer, dma_net_kind_t kind)
 {
     dma_net_t *net = peer->net;
     ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK, .cb.send = said};
-    bool bye = kind == DMA_NET_BYE;
+    const dma_net_head_t *head = kind == DMA_NET_HELLO ? &net->hello : kind == DMA_NET_BYE ? &net->bye : &net->quit;
 
     /* An error here comes to on_error as well. */
-    dma_ucx.ucp_am_send_nbx(bye && peer->watch ? peer->watch : peer->ep, DMA_NET_AM, bye ? &net->bye : &net->hello,
-                            sizeof(net->bye), NULL, 0, &param);
+    dma_ucx.ucp_am_send_nbx(kind != DMA_NET_HELLO && peer->watch ? peer->watch : peer->ep, DMA_NET_AM, head,
+                            sizeof(*head), NULL, 0, &param);
+}
+
+static void asked(void *request, ucs_status_t status, void *head)
+{
+    (void)status;
+    free(head);
+    dma_ucx.ucp_request_free(request);
+}
+
+void dma_net_take_back(const dma_net_req_t *send)
+{
+    dma_net_head_t *head = malloc(sizeof(*head)); /* the request may be another when this has left */
+    ucp_request_param_t param = {
+        .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA, .cb.send = asked, .user_data = head};
+
+    if (!head) {
+        return;
+    }
+    *head = send->entry.head;
+    head->kind = DMA_NET_BACK;
+    if (!UCS_PTR_IS_PTR(dma_ucx.ucp_am_send_nbx(send->peer->ep, DMA_NET_AM, head, sizeof(*head), NULL, 0, &param))) {
+        free(head);
+    }
 }
 
 static void closed(void *request, ucs_status_t status, void *arg)
@@ -270,9 +293,6 @@ static bool end_waiting(dma_net_t *net, dma_net_peer_t *peer)
     return any;
 }
 
-/* How long UCX may take to end the requests of an endpoint that is closed. */
-#define GRACE 0.5
-
 static void end_lingering(dma_net_t *net)
 {
     for (dma_net_peer_t **link = &net->lingering; *link;) {
@@ -303,7 +323,7 @@ void dma_net_bury(dma_net_t *net)
             peer->tell = net->tell;
             net->tell = peer;
         }
-        peer->deadline = dma_now() + GRACE;
+        peer->deadline = dma_now() + DMA_NET_GRACE_SECONDS;
         peer->broken = net->lingering;
         net->lingering = peer;
     }

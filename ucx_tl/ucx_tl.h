@@ -17,7 +17,7 @@
  *     step    what the algorithm counts
  *     note    what both sides must agree on, not matched but compared: the lowest byte the operation, the others what
  *             belongs to the size
- *     kind    a message, or one of our own: hello, goodbye
+ *     kind    a message, or one of our own: hello, goodbye, given up, taken back
  *
  * A message whose communicator has not been joined here, or has been left, is given back as it comes.
  *
@@ -134,9 +134,16 @@ dma_status_t dma_net_irecv(dma_net_t *net, dma_net_peer_t *peer, const dma_net_t
 /* DMA_AGAIN, or how it ended: then the request is gone and *req is NULL. Takes no lock unless it has ended; no progress. */
 dma_status_t dma_net_test(dma_net_t *net, dma_net_req_t **req);
 
-/* For a communicator that has failed: ends a receive that has no message yet with DMA_ERR_NET. Those under way, and sends,
- * end by themselves. The request must still be tested. */
+/* For a communicator that has failed: ends a receive that has no message yet with DMA_ERR_NET. A send that its peer has not
+ * received yet ends, in whatever way, when the peer's process next moves its network on; of several with the same tag, cancel
+ * all. Those under way end by themselves. The request must still be tested. */
 void dma_net_cancel(dma_net_t *net, dma_net_req_t *req);
+
+/* The buffer is needed now: unless the request has ended, its peer counts as gone from here on, on both sides, and every request
+ * of that peer ends within DMA_NET_GRACE_SECONDS of progress. UCX takes nothing back that it has begun but by closing an
+ * endpoint. */
+void dma_net_give_up(dma_net_t *net, dma_net_req_t *req);
+#define DMA_NET_GRACE_SECONDS 0.5
 
 /* Before anybody sends a message for the communicator to this process: now it is kept until it is received. */
 dma_status_t dma_net_join(dma_net_t *net, uint32_t comm, uint32_t owner);

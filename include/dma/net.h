@@ -52,8 +52,11 @@ typedef struct dma_wire {
     dma_status_t (*irecv)(void *net, void *peer, const dma_wire_tag_t *tag, void *buf, size_t bytes, void **req);
     /* DMA_AGAIN, or how it ended; then *req is NULL. */
     dma_status_t (*test)(void *net, void **req);
-    /* Ends it as soon as may be; it must still be tested. */
+    /* Ends it as soon as the peer's network allows; it must still be tested. */
     void (*cancel)(void *net, void *req);
+    /* Its memory is needed now: unless it has ended, the peer is given up for good, and all requests of that peer end within
+     * a second of progress. */
+    void (*give_up)(void *net, void *req);
     void (*progress)(void *net);
     /* Which process something went wrong with last, and what, in words; leaves the text as it is if nothing has. */
     void (*trouble)(void *net, char *text, size_t bytes);

@@ -143,6 +143,11 @@ static void net_cancel(void *net, void *req)
     dma_net_cancel(net, req);
 }
 
+static void net_give_up(void *net, void *req)
+{
+    dma_net_give_up(net, req);
+}
+
 static void net_progress(void *net)
 {
     dma_net_progress(net);
@@ -175,6 +180,7 @@ static const dma_wire_t ucx = {
     .irecv = net_irecv,
     .test = net_test,
     .cancel = net_cancel,
+    .give_up = net_give_up,
     .progress = net_progress,
     .trouble = net_trouble,
 };

@@ -192,8 +192,9 @@ static inline bool dma_lanes_idle(const dma_cluster_t *c)
 }
 /* The rank whose message has been waited for the longest, or -1. */
 int dma_lanes_wait_for(const dma_cluster_t *c);
-/* The call has failed: true when no message uses its memory any more. */
-bool dma_lanes_quiet(dma_cluster_t *c);
+/* The call has failed: no message uses its memory any more. A peer that has not even moved its network on for a while is given
+ * up for that, with all its communicators: the buffers are the user's again. */
+void dma_lanes_stop(dma_cluster_t *c);
 void dma_lanes_free(dma_cluster_t *c);
 
 static inline char *dma_cluster_at(const dma_cluster_call_t *call, dma_cluster_place_t place)

@@ -400,14 +400,14 @@ dma_status_t dma_cluster_advance(dma_comm_t *comm, dma_task_t *task)
 void dma_cluster_end_call(dma_cluster_t *c)
 {
     dma_cluster_call_t *call = &c->call;
-    bool ours = !call->plan || over(call) || dma_lanes_quiet(c); /* else a message is under way and keeps its memory */
 
+    if (call->plan && !over(call)) {
+        dma_lanes_stop(c);
+    }
     if (call->relay) {
-        dma_relay_give(c->proc, call->relay, !ours);
+        dma_relay_give(c->proc, call->relay);
     }
-    if (ours) {
-        free(call->temp);
-    }
+    free(call->temp);
     if (call->plan && !call->kept) {
         dma_cluster_free(call->plan);
     }

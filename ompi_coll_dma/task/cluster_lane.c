@@ -11,7 +11,7 @@
 #include "task/relay.h"
 
 #define MORE         3
-#define LAST_SECONDS 0.3 /* for what is under way in a call that has failed */
+#define LAST_SECONDS 2.0 /* for peers to let go of a call that has failed; then they are given up */
 
 static uint32_t pieces_of(const dma_cluster_t *c, const dma_cluster_op_t *op)
 {
@@ -76,34 +76,41 @@ dma_status_t dma_lanes_begin(dma_cluster_t *c)
     return status;
 }
 
-bool dma_lanes_quiet(dma_cluster_t *c)
+/* What the network has of the call: `visit` each; returns whether there is any. */
+static bool each_under_way(dma_cluster_t *c, void (*visit)(void *net, void *req))
 {
-    double end = dma_now() + LAST_SECONDS;
-    bool busy = false;
+    bool any = false;
 
     for (int lane = 0; lane < 2; lane++) {
         const dma_lane_t *l = &c->lanes[lane];
 
         for (uint64_t i = l->first; i < l->next; i++) {
-            if (piece_at(l, i)->req) {
-                c->wire->cancel(c->net, piece_at(l, i)->req);
+            void **req = &piece_at(l, i)->req;
+
+            if (*req && c->wire->test(c->net, req) == DMA_AGAIN) {
+                any = true;
+                if (visit) {
+                    visit(c->net, *req);
+                }
             }
         }
     }
+    return any;
+}
+
+void dma_lanes_stop(dma_cluster_t *c)
+{
+    double end = dma_now() + LAST_SECONDS;
+    bool given_up = false;
+
+    each_under_way(c, c->wire->cancel);
     do {
-        busy = false;
         c->wire->progress(c->net);
-        for (int lane = 0; lane < 2; lane++) {
-            const dma_lane_t *l = &c->lanes[lane];
-
-            for (uint64_t i = l->first; i < l->next; i++) {
-                void **req = &piece_at(l, i)->req;
-
-                busy = (*req && c->wire->test(c->net, req) == DMA_AGAIN) || busy;
-            }
+        if (!given_up && dma_now() > end) {
+            given_up = true;
+            each_under_way(c, c->wire->give_up);
         }
-    } while (busy && dma_now() < end);
-    return !busy;
+    } while (each_under_way(c, NULL));
 }
 
 int dma_lanes_wait_for(const dma_cluster_t *c)

@@ -161,7 +161,7 @@ dma_status_t dma_relay_take(dma_proc_t *proc, const dma_gpu_runtime_t *rt, int d
     return status;
 }
 
-void dma_relay_give(dma_proc_t *proc, dma_relay_t *r, bool lost)
+void dma_relay_give(dma_proc_t *proc, dma_relay_t *r)
 {
     double end = dma_now() + r->timeout;
     dma_status_t status;
@@ -174,7 +174,7 @@ void dma_relay_give(dma_proc_t *proc, dma_relay_t *r, bool lost)
         r->rt->leave(&scope);
     }
     pthread_mutex_lock(&proc->device_lock);
-    r->busy = lost || status != DMA_OK;
+    r->busy = status != DMA_OK;
     pthread_mutex_unlock(&proc->device_lock);
 }
 

@@ -19,8 +19,8 @@
  * device memory, so that what the ranks of a node have there goes from GPU to GPU.
  *
  * Copies are the runtime's asynchronous ones, between pinned and device memory: those the copy engines do. One that fails,
- * or does not move for `coll_dma_timeout` seconds, fails the call. A relay whose slots the network or the engine has not let
- * go of when a call has failed is never used again.
+ * or does not move for `coll_dma_timeout` seconds, fails the call. A relay whose slots the engine has not let go of when a call
+ * has failed is never used again.
  */
 #ifndef DMA_TASK_RELAY_H
 #define DMA_TASK_RELAY_H
@@ -40,8 +40,8 @@ typedef enum dma_relay_way { DMA_RELAY_OUT, DMA_RELAY_IN, DMA_RELAY_INSIDE, DMA_
  * had: the call is staged as a whole. */
 dma_status_t dma_relay_take(dma_proc_t *proc, const dma_gpu_runtime_t *rt, int device, uint64_t piece,
                             dma_relay_t **relay);
-/* After the engine's last copy, for which it waits. `lost`: the network may still use its slots. */
-void dma_relay_give(dma_proc_t *proc, dma_relay_t *relay, bool lost);
+/* After the engine's last copy, for which it waits. */
+void dma_relay_give(dma_proc_t *proc, dma_relay_t *relay);
 /* Nobody uses any more. */
 void dma_relays_destroy(dma_proc_t *proc);
 

@@ -30,7 +30,7 @@ static struct {
     pthread_mutex_t lock;
     letter_t *sent, *wanted;
     membership_t *memberships;
-    bool gone[WIRE_RANKS], late;
+    bool gone[WIRE_RANKS], cut[WIRE_RANKS][WIRE_RANKS], late;
     unsigned begun[WIRE_RANKS], ended[WIRE_RANKS];
     int marks[WIRE_RANKS]; /* whose addresses are ranks */
 } net = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -41,6 +41,12 @@ static bool fits(const letter_t *a, const letter_t *b)
 {
     return a->from == b->from && a->to == b->to && a->tag.comm == b->tag.comm && a->tag.owner == b->tag.owner &&
            a->tag.seq == b->tag.seq && a->tag.step == b->tag.step;
+}
+
+/* No message goes from the one to the other any more. */
+static bool parted(int from, int to)
+{
+    return net.gone[from] || net.gone[to] || net.cut[from][to];
 }
 
 static void append(letter_t **list, letter_t *l)
@@ -212,7 +218,7 @@ static dma_status_t net_isend(void *n, void *peer, const dma_wire_tag_t *tag, co
         l->copy = malloc(bytes + 1);
         memcpy(l->copy, buf, bytes);
     }
-    if (net.gone[l->to] || net.gone[l->from]) {
+    if (parted(l->from, l->to)) {
         ((letter_t *)*req)->status = DMA_ERR_PEER;
         sent(l, DMA_ERR_PEER);
     } else if ((r = take(&net.wanted, l))) {
@@ -238,7 +244,7 @@ static dma_status_t net_irecv(void *n, void *peer, const dma_wire_tag_t *tag, vo
     pthread_mutex_lock(&net.lock);
     if ((s = take(&net.sent, l))) {
         receive(l, s);
-    } else if (net.gone[l->from]) {
+    } else if (parted(l->from, l->to)) {
         l->over = true;
         l->status = DMA_ERR_PEER;
     } else {
@@ -283,7 +289,7 @@ static void net_cancel(void *n, void *req)
 
     (void)n;
     pthread_mutex_lock(&net.lock);
-    if (!l->over && (withdraw(&net.wanted, l) || withdraw(&net.sent, l))) {
+    if (!l->over && withdraw(&net.wanted, l)) { /* what has been sent waits for the other side */
         l->over = true;
         l->status = DMA_ERR_NET;
     }
@@ -295,14 +301,13 @@ static void net_progress(void *n)
     (void)n;
 }
 
-void wire_leave(int rank)
+/* Ends what cannot go on. */
+static void part(void)
 {
-    pthread_mutex_lock(&net.lock);
-    net.gone[rank] = true;
     for (letter_t **link = &net.wanted; *link;) {
         letter_t *l = *link;
 
-        if (l->from == rank || l->to == rank) {
+        if (parted(l->from, l->to)) {
             *link = l->next;
             l->over = true;
             l->status = DMA_ERR_PEER;
@@ -313,13 +318,31 @@ void wire_leave(int rank)
     for (letter_t **link = &net.sent; *link;) {
         letter_t *l = *link;
 
-        if (!l->copy && (l->from == rank || l->to == rank)) {
+        if (!l->copy && parted(l->from, l->to)) {
             *link = l->next;
             sent(l, DMA_ERR_PEER);
         } else {
             link = &l->next;
         }
     }
+}
+
+static void net_give_up(void *n, void *req)
+{
+    const letter_t *l = req;
+
+    (void)n;
+    pthread_mutex_lock(&net.lock);
+    net.cut[l->from][l->to] = net.cut[l->to][l->from] = net.cut[l->from][l->to] || !l->over;
+    part();
+    pthread_mutex_unlock(&net.lock);
+}
+
+void wire_leave(int rank)
+{
+    pthread_mutex_lock(&net.lock);
+    net.gone[rank] = true;
+    part();
     pthread_mutex_unlock(&net.lock);
 }
 
@@ -348,6 +371,21 @@ unsigned wire_ended(int rank)
     return counted(&net.ended[rank]);
 }
 
+unsigned wire_holds(int rank)
+{
+    unsigned n = 0;
+
+    pthread_mutex_lock(&net.lock);
+    for (const letter_t *l = net.sent; l; l = l->next) {
+        n += l->from == rank && !l->copy;
+    }
+    for (const letter_t *l = net.wanted; l; l = l->next) {
+        n += l->to == rank && l->tag.step != UINT32_MAX;
+    }
+    pthread_mutex_unlock(&net.lock);
+    return n;
+}
+
 void wire_enter(rank_t *r)
 {
     self = r;
@@ -369,6 +407,7 @@ void wire_end(void)
         free(m);
     }
     memset(net.gone, 0, sizeof(net.gone));
+    memset(net.cut, 0, sizeof(net.cut));
     memset(net.begun, 0, sizeof(net.begun));
     memset(net.ended, 0, sizeof(net.ended));
     net.late = false;
@@ -402,6 +441,7 @@ const dma_wire_t wire_threads = {
     .irecv = net_irecv,
     .test = net_test,
     .cancel = net_cancel,
+    .give_up = net_give_up,
     .progress = net_progress,
     .trouble = net_trouble,
 };

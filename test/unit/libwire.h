@@ -27,6 +27,8 @@ void wire_late(void);
 /* Sends of a rank that have begun, and that have ended. */
 unsigned wire_begun(int rank);
 unsigned wire_ended(int rank);
+/* Messages of calls that may still read or write memory of the rank's. */
+unsigned wire_holds(int rank);
 /* After the ranks have ended: nobody waits for a message any more, and none is left. */
 void wire_end(void);
 

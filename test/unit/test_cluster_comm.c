@@ -282,6 +282,38 @@ START_TEST(the_first_call_fails)
 }
 END_TEST
 
+/* A call fails while a peer has not come to it: who gets the error has the buffers back, and frees them. */
+static void busy_elsewhere(rank_t *r)
+{
+    dma_status_t status;
+    dma_call_t call;
+    part_t p;
+
+    open_part(r, &p, 5000);
+    must(r, dma_comm_prepare(p.comm) == DMA_OK, "set-up: %s", dma_comm_reason(p.comm));
+    call = call_of(r, &p, DMA_ALLTOALL, false, r->rank == 2 ? 3000 : 5000, 1);
+    if (r->rank == 1) {
+        threads_barrier(r);
+    }
+    status = dma_comm_run(p.comm, &call);
+    must(r, status < 0, "ended with %s", dma_status_name(status));
+    must(r, !wire_holds(r->rank), "%u messages have its memory", wire_holds(r->rank));
+    if (r->rank != 1) {
+        threads_barrier(r);
+    }
+    close_part(&p);
+}
+
+START_TEST(an_error_gives_the_buffers_back)
+{
+    job_t job = cluster_job(3, alone, busy_elsewhere, "cluster_direct");
+
+    wire_late();
+    threads_run(&job);
+    wire_end();
+}
+END_TEST
+
 /* One rank's call is so much smaller or larger that it has another algorithm, whose messages nobody else waits for, or is
  * another operation altogether: all fail, that rank and those of its node too. */
 static struct {
@@ -503,6 +535,7 @@ int main(void)
     unit_test(suite, a_rank_is_late, 30);
     unit_test(suite, without_a_network, 30);
     unit_loop(suite, the_first_call_fails, 0, 8, 30);
+    unit_test(suite, an_error_gives_the_buffers_back, 30);
     unit_test(suite, neighbours_that_are_not_connected, 30);
     unit_test(suite, what_a_wait_costs, 30);
     return unit_main(suite);

@@ -565,7 +565,7 @@ START_TEST(late_at_the_end)
     slot[PIECE - 1] = 0;
     fake_gpu_hold(0, true);
     ck_assert_int_eq(dma_relay_fill(relay, 0, device, PIECE), DMA_OK);
-    dma_relay_give(&proc, relay, false);
+    dma_relay_give(&proc, relay);
     dma_relays_destroy(&proc);
     fake_gpu_hold(0, false);
     for (int i = 0; i < 10000 && slot[PIECE - 1] != 7; i++) {

@@ -290,10 +290,6 @@ static void crossing(proc_t *p)
             send_one(p, 1, &m[i]);
         }
     }
-    if (p->rank == 0) {
-        /* What has left cannot be taken back. */
-        dma_net_cancel(p->net, m[CROSSING / 2].req);
-    }
     for (int i = CROSSING - 1; i >= 0; i--) {
         if (p->rank == 1) {
             receive_one(p, 0, &m[i]);
@@ -322,6 +318,50 @@ START_TEST(calls_that_cross)
     procs_spec_t spec = {.n = 2, .tls = transports[_i], .seconds = 20};
 
     ck_assert_int_eq(procs_run(&spec, crossing), 0);
+}
+END_TEST
+
+/* A send that has left is taken back as soon as the peer's network moves, not only when the peer comes to receive it. */
+static void take_back(proc_t *p)
+{
+    message_t m[2], again;
+    dma_status_t status;
+
+    for (int i = 0; i < 2; i++) {
+        m[i] = (message_t){.tag = {.comm = 3, .seq = (uint32_t)i}, .seed = (uint64_t)i, .bytes = 3 << 20};
+        if (p->rank == 0) {
+            send_one(p, 1, &m[i]);
+        }
+    }
+    again = m[0];
+    for (double end = proc_now() + 0.5; proc_now() < end;) {
+        dma_net_progress(p->net);
+    }
+    if (p->rank == 0) {
+        must(p, dma_net_test(p->net, &m[0].req) == DMA_AGAIN, "it has ended by itself");
+        dma_net_cancel(p->net, m[0].req);
+        status = proc_wait(p, &m[0].req, 5);
+        must(p, status == DMA_OK || status == DMA_ERR_TRUNCATE, "taken back: %s", dma_status_name(status));
+        free(m[0].buffer);
+        send_one(p, 1, &again);
+        atomic_store(&p->shared->flag[0], 1);
+    } else {
+        while (!atomic_load(&p->shared->flag[0])) {
+            dma_net_progress(p->net);
+        }
+        receive_one(p, 0, &again);
+        receive_one(p, 0, &m[1]);
+    }
+    finish_one(p, &again, p->rank);
+    finish_one(p, &m[1], p->rank);
+    proc_barrier(p);
+}
+
+START_TEST(a_send_is_taken_back)
+{
+    procs_spec_t spec = {.n = 2, .tls = transports[_i], .seconds = 20};
+
+    ck_assert_int_eq(procs_run(&spec, take_back), 0);
 }
 END_TEST
 
@@ -488,6 +528,7 @@ int main(void)
     unit_loop(suite, sizes_and_notes_that_differ, 0, TRANSPORTS, 35);
     unit_loop(suite, many_at_once, 0, TRANSPORTS, 45);
     unit_loop(suite, calls_that_cross, 0, TRANSPORTS, 25);
+    unit_loop(suite, a_send_is_taken_back, 0, TRANSPORTS, 25);
     unit_loop(suite, communicators_that_are_over, 0, TRANSPORTS, 25);
     unit_loop(suite, threads_side_by_side, 0, TRANSPORTS, 55);
     unit_loop(suite, ends_in_any_order, 0, TRANSPORTS, 45);

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -318,6 +319,47 @@ START_TEST(a_peer_is_stopped)
 }
 END_TEST
 
+/* A peer whose network does not move is given up: what it has not taken can be gone when it comes for it. */
+static void given_up(proc_t *p)
+{
+    char *buffer = mmap(NULL, 2 * LARGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    dma_net_req_t *out[2], *in = NULL;
+    dma_status_t status;
+
+    exchange(p, 1 - p->rank, 1, buffer, 1000);
+    proc_barrier(p);
+    if (p->rank == 0) {
+        out[0] = post(p, true, 1, 1, 2, buffer, LARGE);
+        out[1] = post(p, true, 1, 1, 3, buffer + LARGE, LARGE);
+        must(p, proc_wait(p, &out[0], 0.3) == DMA_AGAIN, "it has been taken");
+        dma_net_give_up(p->net, out[0]);
+        for (int i = 0; i < 2; i++) {
+            status = proc_wait(p, &out[i], DMA_NET_GRACE_SECONDS + 1);
+            must(p, status == DMA_ERR_PEER, "send %d: %s", i, dma_status_name(status));
+        }
+        must(p, p->failed == 1 && dma_net_peer_status(p->peers[1]) == DMA_ERR_PEER, "the peer counts as there");
+        munmap(buffer, 2 * LARGE);
+        proc_barrier(p);
+        while (!atomic_load(&p->shared->flag[DONE])) {
+            dma_net_progress(p->net);
+        }
+        return;
+    }
+    proc_barrier(p);
+    in = post(p, false, 0, 1, 2, buffer, LARGE);
+    status = in ? proc_wait(p, &in, BOUND) : DMA_ERR_PEER;
+    must(p, status == DMA_ERR_PEER, "a receive of what has been taken back: %s", dma_status_name(status));
+    atomic_store(&p->shared->flag[DONE], 1);
+}
+
+START_TEST(a_peer_is_given_up)
+{
+    procs_spec_t spec = {.n = 2, .tls = "tcp", .keepalive = KEEPALIVE, .seconds = 20};
+
+    ck_assert_int_eq(procs_run(&spec, given_up), 0);
+}
+END_TEST
+
 /* A network of our own, whose only link can be taken down. */
 static bool own_network(void)
 {
@@ -451,6 +493,7 @@ int main(void)
     unit_loop(suite, a_sender_leaves_before_it_is_connected, 0, 2 * TRANSPORTS, 25);
     unit_loop(suite, a_peer_leaves_too_early, 0, TRANSPORTS, 25);
     unit_loop(suite, a_peer_is_stopped, 0, TRANSPORTS, 45);
+    unit_test(suite, a_peer_is_given_up, 25);
     unit_loop(suite, the_link_goes_down, 0, 2, 35);
     unit_test(suite, when_an_idle_link_is_probed, 4);
     unit_loop(suite, the_link_comes_back, 0, 2, 45);
