@@ -405,7 +405,7 @@ START_TEST(rows_far_apart_in_a_relay)
     }
     ck_assert_int_eq(status, DMA_OK);
     ck_assert_int_eq(memcmp(sparse + 2 * far, "the last", 8), 0);
-    dma_relay_give(&proc, relay, false);
+    dma_relay_give(&proc, relay);
     dma_relays_destroy(&proc);
     pthread_mutex_destroy(&proc.device_lock);
     fake_gpu_free(sparse);
