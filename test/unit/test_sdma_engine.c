@@ -156,7 +156,8 @@ static void ended(void *arg, dma_status_t status)
     atomic_store((_Atomic int *)arg, status == DMA_OK ? 1 : -1);
 }
 
-/* Starts of several calls, armed and not, some after a rest that disarms. */
+/* Starts of several calls, armed and not, some after a rest that disarms. Each rank has an order of its own and waits for the
+ * first call at once: its programs may be behind others' on their engines, which wait for ranks that wait for this one. */
 static void starts(rank_t *r)
 {
     dma_channel_t *ch[3];
@@ -182,11 +183,17 @@ static void starts(rank_t *r)
                 threads_host.progress();
             }
         }
-        for (int i = 0; i < 3; i++) {
-            call_fill(r, c[i], ++tag);
+        for (int k = 0, first = (int)threads_random(r, 3); k < 3; k++) {
+            int i = (first + k) % 3;
+
+            call_fill(r, c[i], tag + (uint64_t)i);
             atomic_store(&flags[i], 0);
             must(r, dma_channel_start(ch[i], NULL) == DMA_OK, "start");
+            while (i == 0 && !atomic_load(&flags[0])) {
+                threads_host.progress();
+            }
         }
+        tag += 3;
         for (int i = 0; i < 3; i++) {
             while (!atomic_load(&flags[i])) {
                 threads_host.progress();

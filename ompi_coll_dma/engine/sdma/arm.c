@@ -10,9 +10,11 @@
  * Giving up stores 0 into the go words and then our ready word plus one: queues run on and skip, no line is written, and
  * peers' engines, which wait for the ready word without the bit, do not take it for a start.
  *
- * An engine runs one queue at a time, so a queue that waits keeps others from it: programs are armed only on engines that
- * serve no one else of the job (dma_map_pick_t.may_wait), one queue for each program, all of them or none. The own block has
- * no engine of that kind: it goes on the first queue, before the wait for that queue's peer.
+ * An engine runs one queue at a time, so a queue that waits keeps others from it, for a time slice. Programs are armed only on
+ * engines that serve no one else of the communicator (dma_map_pick_t.may_wait), one queue for each program, all of them or
+ * none: ranks of one call do not wait for each other's slices. Other calls, and other processes, are on the same engines, and
+ * what we wait for may have to wait for one of them: that engines take turns is what this stands on. The own block has no
+ * engine of that kind: it goes on the first queue, before the wait for that queue's peer.
  *
  * A program that does not fit into one group of packets, or needs memory in between, is not armed. Nor is one behind another
  * that was given up and that the queue has not got past for seconds: its start may still match, and the go word is shared.

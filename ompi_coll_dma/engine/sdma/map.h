@@ -13,9 +13,10 @@
  * On a part whose odd engines are not there (gen.h) an odd number means the even one below it, and the driver is never
  * left to pick, because it would pick odd ones.
  *
- * Waiting. An engine runs one queue at a time, so a queue that waits in a POLL keeps its engine from the queues that
- * may hold what it waits for. An engine may wait only where it serves one queue of this job: not where ranks share a
- * GPU, not where two of our peers share an engine, not on engines that face the host, by which everybody's copies go.
+ * Waiting. An engine runs one queue at a time, so a queue that waits in a POLL keeps its engine, for a time slice, from the
+ * queues that may hold what it waits for. An engine may wait only where it serves one queue of this communicator: not where
+ * ranks share a GPU, not where two of our peers share an engine, not on engines that face the host, by which everybody's
+ * copies go. Queues of other communicators may be there all the same, and get their turns.
  *
  * A peer's GPU is named by the number of its KFD node, which every rank knows of its own GPU and tells the others: a
  * rank may be kept from reading about GPUs that are not its own, but the links of its own GPU name them.
