@@ -254,12 +254,9 @@ static void first_fails(rank_t *r)
         }
     } else {
         status = dma_comm_post(p.comm, &call, NULL, NULL, &task);
-        while (r->rank && status == DMA_OK && (status = dma_task_test(task)) == DMA_AGAIN) {
+        while (status == DMA_OK && (status = dma_task_test(task)) == DMA_AGAIN) {
             dma_proc_progress(r->proc);
             status = DMA_OK;
-        }
-        while (dma_comm_state(p.comm) != DMA_COMM_POISONED) { /* rank 0 has no task to wait for */
-            dma_proc_progress(r->proc);
         }
         dma_task_free(task);
     }
