@@ -97,7 +97,7 @@ struct dma_net_peer {
     unsigned sends, recvs; /* running */
     _Atomic dma_status_t status;
     double deadline;        /* for UCX to end what it has of one that is gone */
-    bool left;              /* said goodbye */
+    _Atomic bool left;      /* said goodbye */
     dma_net_peer_t *next;   /* in its bucket */
     dma_net_peer_t *broken; /* list of those to be given up, then of those that UCX has requests of */
     dma_net_peer_t *tell;   /* list of those to be told of */

@@ -84,6 +84,11 @@ dma_status_t dma_net_peer_status(const dma_net_peer_t *peer)
     return atomic_load(&peer->status);
 }
 
+bool dma_net_peer_left(const dma_net_peer_t *peer)
+{
+    return atomic_load(&peer->left);
+}
+
 const char *dma_net_trouble(dma_net_t *net, uint64_t *key)
 {
     const char *words = NULL;

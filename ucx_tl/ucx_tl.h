@@ -112,6 +112,8 @@ dma_status_t dma_net_peer(dma_net_t *net, uint64_t key, const void *address, siz
 dma_status_t dma_net_connect(dma_net_t *net, dma_net_peer_t *peer);
 /* DMA_OK, or why it counts as gone. */
 dma_status_t dma_net_peer_status(const dma_net_peer_t *peer);
+/* It has said goodbye: it has closed, and was not lost. True before any of its requests end because of that. */
+bool dma_net_peer_left(const dma_net_peer_t *peer);
 uint64_t dma_net_peer_key(const dma_net_peer_t *peer);
 /* What went wrong last between here and a peer, in UCX's words; NULL: nothing has. */
 const char *dma_net_trouble(dma_net_t *net, uint64_t *key);

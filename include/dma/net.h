@@ -57,6 +57,8 @@ typedef struct dma_wire {
     /* Its memory is needed now: unless it has ended, the peer is given up for good, and all requests of that peer end within
      * a second of progress. */
     void (*give_up)(void *net, void *req);
+    /* The peer has gone in peace. */
+    bool (*left)(void *net, void *peer);
     void (*progress)(void *net);
     /* Which process something went wrong with last, and what, in words; leaves the text as it is if nothing has. */
     void (*trouble)(void *net, char *text, size_t bytes);

@@ -148,6 +148,12 @@ static void net_give_up(void *net, void *req)
     dma_net_give_up(net, req);
 }
 
+static bool net_left(void *net, void *peer)
+{
+    (void)net;
+    return dma_net_peer_left(peer);
+}
+
 static void net_progress(void *net)
 {
     dma_net_progress(net);
@@ -181,6 +187,7 @@ static const dma_wire_t ucx = {
     .test = net_test,
     .cancel = net_cancel,
     .give_up = net_give_up,
+    .left = net_left,
     .progress = net_progress,
     .trouble = net_trouble,
 };

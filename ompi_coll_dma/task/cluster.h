@@ -29,6 +29,7 @@
  * passes the alarm on. So that this reaches all, each rank meets some of the next node in set-up: those of its own index and
  * the one after it, modulo their number. Ranks that follow each other in a node have one of these in common, so everybody is
  * connected with everybody before there is a call that can fail. Where the network does not connect neighbours, all step aside.
+ * A rank that has left in peace, as at the end of its last session, is no failure, unless somebody still waits for its data.
  * What has been sent to a rank that has failed, or has left the communicator, goes back: nobody waits for it to be taken.
  *
  * Disagreement. Ranks that call with different sizes may have chosen different algorithms, whose messages never meet. So who

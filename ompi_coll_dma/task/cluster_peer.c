@@ -150,12 +150,19 @@ static dma_status_t compare(const dma_cluster_t *c, const dma_cluster_words_t *t
     return differs & 0xff ? DMA_ERR_MISMATCH : DMA_ERR_TRUNCATE;
 }
 
+/* The receive for a peer's words has ended, or cannot be posted. A peer that has left in peace has no more to say: it had done
+ * its part of all calls, and who lacks data of it learns that from the data's receive. */
+static dma_status_t unless_left(const dma_cluster_t *root, const dma_cluster_peer_t *p, dma_status_t status)
+{
+    return status == DMA_ERR_PEER && root->wire->left(root->net, p->peer) ? DMA_AGAIN : status;
+}
+
 /* What has come from a peer, if anything has. */
 static dma_status_t hear(dma_cluster_t *c, dma_cluster_peer_t *p)
 {
     dma_cluster_t *root = c->root;
     dma_wire_tag_t tag = alarm_tag(root);
-    dma_status_t status = p->alarm ? root->wire->test(root->net, &p->alarm) : DMA_AGAIN;
+    dma_status_t status = p->alarm ? unless_left(root, p, root->wire->test(root->net, &p->alarm)) : DMA_AGAIN;
 
     if (p->told) {
         root->wire->test(root->net, &p->told);
@@ -164,7 +171,8 @@ static dma_status_t hear(dma_cluster_t *c, dma_cluster_peer_t *p)
         p->last = p->heard;
         status = p->heard.status < 0
                      ? (dma_status_t)p->heard.status
-                     : root->wire->irecv(root->net, p->peer, &tag, &p->heard, sizeof(p->heard), &p->alarm);
+                     : unless_left(root, p,
+                                   root->wire->irecv(root->net, p->peer, &tag, &p->heard, sizeof(p->heard), &p->alarm));
     }
     return status < 0 ? status : compare(c, &p->last);
 }

@@ -30,7 +30,7 @@ static struct {
     pthread_mutex_t lock;
     letter_t *sent, *wanted;
     membership_t *memberships;
-    bool gone[WIRE_RANKS], cut[WIRE_RANKS][WIRE_RANKS], late;
+    bool gone[WIRE_RANKS], said_goodbye[WIRE_RANKS], cut[WIRE_RANKS][WIRE_RANKS], late;
     unsigned begun[WIRE_RANKS], ended[WIRE_RANKS];
     int marks[WIRE_RANKS]; /* whose addresses are ranks */
 } net = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -296,6 +296,17 @@ static void net_cancel(void *n, void *req)
     pthread_mutex_unlock(&net.lock);
 }
 
+static bool net_left(void *n, void *peer)
+{
+    bool left;
+
+    (void)n;
+    pthread_mutex_lock(&net.lock);
+    left = net.said_goodbye[*(int *)peer];
+    pthread_mutex_unlock(&net.lock);
+    return left;
+}
+
 static void net_progress(void *n)
 {
     (void)n;
@@ -344,6 +355,14 @@ void wire_leave(int rank)
     net.gone[rank] = true;
     part();
     pthread_mutex_unlock(&net.lock);
+}
+
+void wire_goodbye(int rank)
+{
+    pthread_mutex_lock(&net.lock);
+    net.said_goodbye[rank] = true;
+    pthread_mutex_unlock(&net.lock);
+    wire_leave(rank);
 }
 
 void wire_late(void)
@@ -407,6 +426,7 @@ void wire_end(void)
         free(m);
     }
     memset(net.gone, 0, sizeof(net.gone));
+    memset(net.said_goodbye, 0, sizeof(net.said_goodbye));
     memset(net.cut, 0, sizeof(net.cut));
     memset(net.begun, 0, sizeof(net.begun));
     memset(net.ended, 0, sizeof(net.ended));
@@ -442,6 +462,7 @@ const dma_wire_t wire_threads = {
     .test = net_test,
     .cancel = net_cancel,
     .give_up = net_give_up,
+    .left = net_left,
     .progress = net_progress,
     .trouble = net_trouble,
 };

@@ -22,6 +22,8 @@ void wire_enter(rank_t *r);
 int wire_rank(void);
 /* The power of a rank's host has gone, and everybody has noticed. */
 void wire_leave(int rank);
+/* The rank leaves in peace: it has nothing more to do. */
+void wire_goodbye(int rank);
 /* Every send waits for its receive; until wire_end. */
 void wire_late(void);
 /* Sends of a rank that have begun, and that have ended. */

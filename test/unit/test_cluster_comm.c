@@ -311,6 +311,56 @@ START_TEST(an_error_gives_the_buffers_back)
 }
 END_TEST
 
+/* A rank that has done its part of the last call leaves while others, which have all that it had for them, still wait: that is
+ * no failure, unless it is lost. */
+static bool lost;
+
+static void leaves_early(rank_t *r)
+{
+    int counts[4], displs[4];
+    dma_call_t call = {.coll = DMA_ALLTOALLV};
+    dma_status_t status;
+    part_t p;
+
+    open_part(r, &p, 8);
+    must(r, dma_comm_prepare(p.comm) == DMA_OK, "set-up: %s", dma_comm_reason(p.comm));
+    for (int i = 0; i < 4; i++) {
+        counts[i] = (i ^ r->rank) == 2 && i & 1 ? 0 : 8; /* ranks 1 and 3 have nothing for each other */
+        displs[i] = 8 * i;
+    }
+    call.send = data_buffer(p.send, 0);
+    call.recv = data_buffer(p.recv, 0);
+    call.send.counts = call.recv.counts = counts;
+    call.send.displs = call.recv.displs = displs;
+    memset(p.send, r->rank, 32);
+    while (r->rank == 1 && !r->job->reached) {
+        sched_yield();
+    }
+    status = dma_comm_run(p.comm, &call);
+    /* rank 1 comes last and may find all its data there */
+    must(r, status == (lost && r->rank % 2 == 0 ? DMA_ERR_PEER : DMA_OK) || (lost && r->rank == 1), "%s",
+         dma_comm_reason(p.comm));
+    for (int i = 0; !lost && i < 32; i++) {
+        must(r, !counts[i / 8] || p.recv[i] == i / 8, "byte %d is wrong", i);
+    }
+    close_part(&p);
+    if (r->rank == 3) {
+        (lost ? wire_leave : wire_goodbye)(3);
+        nanosleep(&(struct timespec){.tv_nsec = 200000000}, NULL); /* the others look meanwhile */
+        r->job->reached = 1;
+    }
+}
+
+START_TEST(a_rank_leaves_early)
+{
+    job_t job = cluster_job(4, alone, leaves_early, "cluster_direct");
+
+    lost = _i;
+    threads_run(&job);
+    wire_end();
+}
+END_TEST
+
 /* One rank's call is so much smaller or larger that it has another algorithm, whose messages nobody else waits for, or is
  * another operation altogether: all fail, that rank and those of its node too. */
 static struct {
@@ -533,6 +583,7 @@ int main(void)
     unit_test(suite, without_a_network, 30);
     unit_loop(suite, the_first_call_fails, 0, 8, 30);
     unit_test(suite, an_error_gives_the_buffers_back, 30);
+    unit_loop(suite, a_rank_leaves_early, 0, 2, 30);
     unit_test(suite, neighbours_that_are_not_connected, 30);
     unit_test(suite, what_a_wait_costs, 30);
     return unit_main(suite);

@@ -106,6 +106,7 @@ static void killed(proc_t *p)
     must(p, proc_now() - start < BOUND, "known after %.1f s", proc_now() - start);
     must(p, p->failed == 1, "told %d times", p->failed);
     must(p, dma_net_peer_status(p->peers[2]) == DMA_ERR_PEER, "the peer counts as alive");
+    must(p, !dma_net_peer_left(p->peers[2]), "it has left in peace");
     must(p, !post(p, true, 2, 8, 0, buffer, 8), "a send to the dead");
     must(p, !dma_net_active(p->net), "%u left", dma_net_active(p->net));
     p->n = 2;
@@ -255,6 +256,7 @@ static void leaver(proc_t *p)
         must(p, p->failed == 1, "told %d times", p->failed);
     }
     must(p, dma_net_peer_status(p->peers[1]) == DMA_ERR_PEER, "it counts as there");
+    must(p, dma_net_peer_left(p->peers[1]), "its goodbye is lost");
 }
 
 START_TEST(a_peer_leaves_too_early)
