@@ -53,9 +53,13 @@ typedef struct dma_net_entry {
     struct dma_net_entry *next;
 } dma_net_entry_t;
 
-#define DMA_NET_BUCKETS 256
+/* Chains by hash, as many as it takes to keep them short, and with no memory for more the same ones. All zero: empty. */
+#define DMA_NET_FEW 256
 typedef struct dma_net_table {
-    dma_net_entry_t *first[DMA_NET_BUCKETS];
+    dma_net_entry_t **many; /* the chains, if there are more than a few */
+    uint32_t chains;        /* a power of 2, or 0: the few */
+    uint32_t held;
+    dma_net_entry_t *few[DMA_NET_FEW];
 } dma_net_table_t;
 
 typedef struct dma_net_kept {
@@ -89,6 +93,7 @@ typedef struct dma_net_slab {
 } dma_net_slab_t;
 
 struct dma_net_peer {
+    dma_net_entry_t entry; /* in the table: its key alone */
     uint64_t key;
     dma_net_t *net;
     void *address; /* until it is connected */
@@ -98,7 +103,7 @@ struct dma_net_peer {
     _Atomic dma_status_t status;
     double deadline;        /* for UCX to end what it has of one that is gone */
     _Atomic bool left;      /* said goodbye */
-    dma_net_peer_t *next;   /* in its bucket */
+    dma_net_peer_t *next;   /* of all */
     dma_net_peer_t *broken; /* list of those to be given up, then of those that UCX has requests of */
     dma_net_peer_t *tell;   /* list of those to be told of */
 };
@@ -112,8 +117,8 @@ struct dma_net {
     size_t address_bytes;
     uint64_t memory_types;
     bool over_tcp;
-    dma_net_table_t posted, kept, joined;
-    dma_net_peer_t *peers[DMA_NET_BUCKETS];
+    dma_net_table_t posted, kept, joined, known;
+    dma_net_peer_t *peers; /* those in `known` */
     dma_net_peer_t *broken, *lingering, *tell;
     const dma_net_peer_t *troubled; /* the last one, */
     ucs_status_t trouble;           /* and what it was */
@@ -132,12 +137,14 @@ uint32_t dma_net_hash(const dma_net_head_t *head);
 void dma_net_table_add(dma_net_table_t *table, dma_net_entry_t *entry);
 /* Takes the oldest with this tag and key out; NULL: there is none. */
 dma_net_entry_t *dma_net_table_take(dma_net_table_t *table, const dma_net_head_t *head);
-/* Is there one? */
-bool dma_net_table_has(const dma_net_table_t *table, const dma_net_head_t *head);
+/* The same, and leaves it there. */
+dma_net_entry_t *dma_net_table_get(dma_net_table_t *table, const dma_net_head_t *head);
 bool dma_net_table_remove(dma_net_table_t *table, const dma_net_entry_t *entry);
 /* Takes out one entry that `wanted` says yes to. */
 dma_net_entry_t *dma_net_table_find(dma_net_table_t *table, bool (*wanted)(const dma_net_entry_t *, const void *),
                                     const void *arg);
+/* The table is empty then; its entries are the caller's. */
+void dma_net_table_free(dma_net_table_t *table);
 
 /* listen.c: when the kernel probes an idle connection: idle + count * interval are the whole seconds of `seconds`, at least
  * 2, of which at least half, and from 5 on three quarters, may pass without an answer. And sockets that listen. */

@@ -274,7 +274,7 @@ ucs_status_t dma_net_arrived(void *arg, const void *header, size_t header_bytes,
     }
     req = (dma_net_req_t *)dma_net_table_take(&net->posted, &head);
     comm = of_comm(head.tag.comm, head.tag.owner);
-    if (!req && !dma_net_table_has(&net->joined, &comm)) {
+    if (!req && !dma_net_table_get(&net->joined, &comm)) {
         return UCS_OK;
     }
     if (!req || promise || req->memory != DMA_NET_HOST) {

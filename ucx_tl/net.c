@@ -234,14 +234,9 @@ const void *dma_net_address(const dma_net_t *net, size_t *bytes)
     return net->address;
 }
 
-#define for_each_peer(net, peer)                                                                                       \
-    for (unsigned b_ = 0; b_ < DMA_NET_BUCKETS; b_++)                                                                  \
-        for (dma_net_peer_t *peer = (net)->peers[b_]; peer; peer = peer->next)
-
 static bool sending(dma_net_t *net)
 {
-    for_each_peer(net, peer)
-    {
+    for (dma_net_peer_t *peer = net->peers; peer; peer = peer->next) {
         if (peer->sends) {
             return true;
         }
@@ -287,13 +282,15 @@ static void free_all(dma_net_t *net)
         net->slabs = slab->next;
         free(slab);
     }
-    for (unsigned b = 0; b < DMA_NET_BUCKETS; b++) {
-        while ((peer = net->peers[b])) {
-            net->peers[b] = peer->next;
-            free(peer->address);
-            free(peer);
-        }
+    while ((peer = net->peers)) {
+        net->peers = peer->next;
+        free(peer->address);
+        free(peer);
     }
+    dma_net_table_free(&net->posted);
+    dma_net_table_free(&net->kept);
+    dma_net_table_free(&net->joined);
+    dma_net_table_free(&net->known);
 }
 
 void dma_net_destroy(dma_net_t *net)
@@ -306,8 +303,7 @@ void dma_net_destroy(dma_net_t *net)
     while (sending(net) && dma_now() < deadline) {
         dma_net_move(net);
     }
-    for_each_peer(net, peer)
-    {
+    for (dma_net_peer_t *peer = net->peers; peer; peer = peer->next) {
         if (peer->ep) {
             dma_net_say(peer, DMA_NET_BYE);
             flush(peer->ep, &flushing);
@@ -320,8 +316,7 @@ void dma_net_destroy(dma_net_t *net)
     while ((entry = dma_net_table_find(&net->kept, any, NULL))) {
         dma_net_drop(net, (dma_net_kept_t *)entry);
     }
-    for_each_peer(net, peer)
-    {
+    for (dma_net_peer_t *peer = net->peers; peer; peer = peer->next) {
         dma_net_close(peer);
     }
     for (deadline = dma_now() + DMA_NET_DESTROY_SECONDS; net->closing && dma_now() < deadline;) {

@@ -10,26 +10,16 @@
 
 #include "internal.h"
 
-static dma_net_peer_t **bucket(dma_net_t *net, uint64_t key)
+dma_net_peer_t *dma_net_peer_find(dma_net_t *net, uint64_t key)
 {
     dma_net_head_t head = {.key = key};
 
-    return &net->peers[dma_net_hash(&head)];
-}
-
-dma_net_peer_t *dma_net_peer_find(dma_net_t *net, uint64_t key)
-{
-    dma_net_peer_t *peer = *bucket(net, key);
-
-    while (peer && peer->key != key) {
-        peer = peer->next;
-    }
-    return peer;
+    return (dma_net_peer_t *)dma_net_table_get(&net->known, &head);
 }
 
 static dma_net_peer_t *new_peer(dma_net_t *net, uint64_t key, const void *address, size_t bytes)
 {
-    dma_net_peer_t *peer = calloc(1, sizeof(*peer)), **first = bucket(net, key);
+    dma_net_peer_t *peer = calloc(1, sizeof(*peer));
 
     if (!peer || !(peer->address = malloc(bytes))) {
         free(peer);
@@ -38,8 +28,10 @@ static dma_net_peer_t *new_peer(dma_net_t *net, uint64_t key, const void *addres
     memcpy(peer->address, address, bytes);
     peer->key = key;
     peer->net = net;
-    peer->next = *first;
-    *first = peer;
+    peer->entry.head.key = key;
+    dma_net_table_add(&net->known, &peer->entry);
+    peer->next = net->peers;
+    net->peers = peer;
     return peer;
 }
 

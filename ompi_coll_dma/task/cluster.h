@@ -55,16 +55,16 @@ typedef struct dma_cluster_words {
 typedef struct dma_cluster_peer {
     struct dma_cluster_peer *next;
     int rank;
-    dma_status_t status;                   /* that the introduction has failed with */
-    void *peer;                            /* the network's; NULL: not introduced yet */
-    void *offer, *ask;                     /* introduction under way */
-    char *card;                            /* what comes with it: the size of an address, and the address */
-    void *alarm, *alert;                   /* the receive for its words; the send of our alarm */
-    void *told;                            /* the send of our other words */
-    dma_cluster_words_t heard, said, last; /* what comes; what goes; what has come */
+    dma_status_t status;                          /* that the introduction has failed with */
+    void *peer;                                   /* the network's; NULL: not introduced yet */
+    void *offer, *ask;                            /* introduction under way */
+    char *card;                                   /* what comes with it: the size of an address, and the address */
+    void *alarm, *alert;                          /* the receive for its words; the send of our alarm */
+    void *told;                                   /* the send of our other words */
+    dma_cluster_words_t heard, said, cried, last; /* what comes; what goes, of an alarm; what has come */
 } dma_cluster_peer_t;
 
-#define CLUSTER_BUCKETS 256
+#define CLUSTER_CHAINS 4 /* at first */
 
 typedef struct dma_cluster_memo {
     uint64_t key; /* of operation, in place, bytes; 0: empty */
@@ -143,12 +143,13 @@ typedef struct dma_cluster {
     bool joined;      /* the network keeps messages for it */
     uint32_t verdict; /* ours */
     bool exchanging;
-    pthread_mutex_t lock; /* guards the next three, and `heard`, of a root */
-    dma_cluster_peer_t *peers[CLUSTER_BUCKETS];
+    pthread_mutex_t lock;       /* guards what follows up to `alert`, and `heard`, of a root */
+    dma_cluster_peer_t **peers; /* chains by rank, a power of 2 of them */
+    uint32_t chains, npeers;
     bool alerted;
     dma_cluster_words_t alert;
     _Atomic int alarm;      /* the status that some rank has failed with, or 0; of a root */
-    unsigned looked, heard; /* turns; buckets of peers that were listened to, of a root */
+    unsigned looked, heard; /* turns; chains of peers that were listened to, of a root */
     dma_cluster_memo_t memo[CLUSTER_MEMO];
     dma_cluster_call_t call;
     dma_lane_t lanes[2]; /* SENT, RECEIVED; of the call */

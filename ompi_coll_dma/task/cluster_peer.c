@@ -5,7 +5,7 @@
 #include "task/cluster.h"
 
 #define CARD_BYTES   (sizeof(uint32_t) + DMA_WIRE_ADDRESS_MAX)
-#define LISTEN       32 /* buckets in one look */
+#define LISTEN       32 /* chains in one look */
 #define ALARM_SEQ    UINT32_MAX
 #define ALARM_STEP   UINT32_MAX
 #define LAST_SECONDS 0.3 /* for what is under way at the end */
@@ -18,12 +18,39 @@ static dma_wire_tag_t alarm_tag(const dma_cluster_t *root)
 
 static dma_cluster_peer_t *find(dma_cluster_t *root, int rank)
 {
-    dma_cluster_peer_t *p = root->peers[rank % CLUSTER_BUCKETS];
+    dma_cluster_peer_t *p = root->chains ? root->peers[(uint32_t)rank & (root->chains - 1)] : NULL;
 
     while (p && p->rank != rank) {
         p = p->next;
     }
     return p;
+}
+
+/* As many chains as peers at least, but where there is no memory for more. */
+static dma_status_t make_room(dma_cluster_t *root)
+{
+    uint32_t n = root->chains ? 2 * root->chains : CLUSTER_CHAINS;
+    dma_cluster_peer_t **peers, *next;
+
+    if (root->npeers < root->chains) {
+        return DMA_OK;
+    }
+    if (!(peers = calloc(n, sizeof(*peers)))) {
+        return root->chains ? DMA_OK : DMA_ERR_NOMEM;
+    }
+    for (uint32_t i = 0; i < root->chains; i++) {
+        for (dma_cluster_peer_t *p = root->peers[i]; p; p = next) {
+            dma_cluster_peer_t **first = &peers[(uint32_t)p->rank & (n - 1)];
+
+            next = p->next;
+            p->next = *first;
+            *first = p;
+        }
+    }
+    free(root->peers);
+    root->peers = peers;
+    root->chains = n;
+    return DMA_OK;
 }
 
 /* Our address goes to the rank, and its comes. */
@@ -36,7 +63,7 @@ static dma_status_t introduce(dma_cluster_t *root, int rank, dma_cluster_peer_t 
     dma_status_t status = DMA_ERR_NOMEM;
 
     /* one half for theirs, one for ours */
-    if (!p || bytes > DMA_WIRE_ADDRESS_MAX || !(p->card = malloc(2 * CARD_BYTES))) {
+    if (!p || make_room(root) != DMA_OK || bytes > DMA_WIRE_ADDRESS_MAX || !(p->card = malloc(2 * CARD_BYTES))) {
         goto free_peer;
     }
     size = (uint32_t)bytes;
@@ -47,8 +74,9 @@ static dma_status_t introduce(dma_cluster_t *root, int rank, dma_cluster_peer_t 
     if (status != DMA_OK) {
         goto free_card;
     }
-    p->next = root->peers[rank % CLUSTER_BUCKETS];
-    root->peers[rank % CLUSTER_BUCKETS] = p; /* the receive is posted: it stays */
+    p->next = root->peers[(uint32_t)rank & (root->chains - 1)];
+    root->peers[(uint32_t)rank & (root->chains - 1)] = p; /* the receive is posted: it stays */
+    root->npeers++;
     status = root->wire->offer(root->handle, p->card + CARD_BYTES, sizeof(size) + bytes, rank, &p->offer);
     *result = p;
     return status;
@@ -183,8 +211,9 @@ dma_status_t dma_cluster_listen(dma_cluster_t *c)
     dma_status_t status = DMA_OK;
 
     pthread_mutex_lock(&root->lock);
-    for (int b = 0; b < LISTEN && status == DMA_OK; b++) {
-        for (dma_cluster_peer_t *p = root->peers[root->heard++ % CLUSTER_BUCKETS]; p && status == DMA_OK; p = p->next) {
+    for (uint32_t i = 0; i < LISTEN && root->chains && status == DMA_OK; i++) {
+        for (dma_cluster_peer_t *p = root->peers[root->heard++ & (root->chains - 1)]; p && status == DMA_OK;
+             p = p->next) {
             status = hear(c, p);
         }
     }
@@ -197,19 +226,18 @@ static void say(dma_cluster_t *root, const dma_cluster_words_t *words)
 {
     dma_wire_tag_t tag = alarm_tag(root);
 
-    for (int b = 0; b < CLUSTER_BUCKETS; b++) {
-        for (dma_cluster_peer_t *p = root->peers[b]; p; p = p->next) {
-            void **req = words->status == DMA_OK ? &p->told : &p->alert;
+    for (uint32_t i = 0; i < root->chains; i++) {
+        for (dma_cluster_peer_t *p = root->peers[i]; p; p = p->next) {
+            bool alarm = words->status != DMA_OK;
+            dma_cluster_words_t *copy = alarm ? &p->cried : &p->said;
+            void **req = alarm ? &p->alert : &p->told;
 
             if (!p->peer || *req) {
                 continue;
             }
-            if (words->status == DMA_OK) {
-                p->said = *words;
-            }
-            /* at worst it is gone, and does not need it */
-            if (root->wire->isend(root->net, p->peer, &tag, words->status == DMA_OK ? &p->said : &root->alert,
-                                  sizeof(*words), req) != DMA_OK) {
+            *copy = *words; /* it may be on its way when we are gone */
+            /* at worst the peer is gone, and does not need it */
+            if (root->wire->isend(root->net, p->peer, &tag, copy, sizeof(*copy), req) != DMA_OK) {
                 *req = NULL;
             }
         }
@@ -258,10 +286,10 @@ void dma_cluster_part_company(dma_cluster_t *c)
 {
     double end = dma_now() + LAST_SECONDS;
 
-    for (int b = 0; b < CLUSTER_BUCKETS; b++) {
+    for (uint32_t i = 0; i < c->chains; i++) {
         dma_cluster_peer_t *next;
 
-        for (dma_cluster_peer_t *p = c->peers[b]; p; p = next) {
+        for (dma_cluster_peer_t *p = c->peers[i]; p; p = next) {
             next = p->next;
             if (p->alarm) {
                 c->wire->cancel(c->net, p->alarm);
@@ -280,4 +308,5 @@ void dma_cluster_part_company(dma_cluster_t *c)
             }
         }
     }
+    free(c->peers);
 }
