@@ -7,7 +7,8 @@
 
 #include "node/arena.h"
 
-#define MOST_EXPORTS 1024 /* remembered; the one not used for the longest time makes room */
+#define BLOCK        (UINT64_C(2) << 20) /* that runtimes take small allocations from, aligned to its size */
+#define MOST_EXPORTS 1024                /* remembered; the one not used for the longest time makes room */
 
 typedef struct exported {
     struct exported *next;
@@ -40,6 +41,7 @@ struct dma_share {
     uint64_t last_number;
     exported_t *exports; /* the last used first */
     unsigned nexports;
+    bool forgetful; /* some have made room for others */
     dma_import_t *imports;
     pinned_t *pins;
 };
@@ -90,6 +92,12 @@ static bool overlap(const dma_export_t *a, const dma_export_t *b)
     return a->base < b->base + b->size && b->base < a->base + a->size;
 }
 
+/* Do they have to do with the same block? */
+static bool neighbours(const dma_export_t *a, const dma_export_t *b)
+{
+    return a->base / BLOCK <= (b->base + b->size - 1) / BLOCK && b->base / BLOCK <= (a->base + a->size - 1) / BLOCK;
+}
+
 /* Of the same process. Where the runtime does not tell allocations apart, the handle does. */
 static bool same_allocation(const dma_export_t *a, const dma_export_t *b)
 {
@@ -130,6 +138,29 @@ static void drop_oldest(dma_share_t *share)
     free(*link);
     *link = NULL;
     share->nexports--;
+    share->forgetful = true;
+}
+
+static bool is_gone(const dma_share_t *share, const dma_export_t *export)
+{
+    dma_gpu_memory_t m;
+
+    dma_gpu_classify(share->rt, export->base, export->size, &m);
+    return !m.exportable || m.base != export->base || m.size != export->size ||
+           (export->buffer_id && m.buffer_id != export->buffer_id);
+}
+
+/* With the lock. */
+static uint64_t first_left(const dma_share_t *share, const dma_export_t *wanted)
+{
+    uint64_t first = share->forgetful ? 0 : share->last_number + 1;
+
+    for (const exported_t *e = share->exports; e; e = e->next) {
+        if (e->export.number < first && neighbours(&e->export, wanted) && !is_gone(share, &e->export)) {
+            first = e->export.number;
+        }
+    }
+    return first;
 }
 
 static dma_status_t add_export(dma_share_t *share, const dma_export_t *wanted, exported_t **result)
@@ -143,6 +174,7 @@ static dma_status_t add_export(dma_share_t *share, const dma_export_t *wanted, e
         drop_oldest(share);
     }
     *e = (exported_t){.next = share->exports, .export = *wanted};
+    e->export.first = first_left(share, wanted);
     e->export.number = ++share->last_number;
     share->exports = e;
     share->nexports++;
@@ -185,18 +217,12 @@ dma_status_t dma_share_export(dma_share_t *share, const dma_gpu_memory_t *m, dma
 bool dma_share_gone(dma_share_t *share, uint64_t number)
 {
     const exported_t *e;
-    dma_gpu_memory_t m;
     bool gone;
 
     pthread_mutex_lock(&share->lock);
     for (e = share->exports; e && e->export.number != number; e = e->next) {
     }
-    gone = !e; /* made room for others, or other memory was exported in its place */
-    if (e) {
-        dma_gpu_classify(share->rt, e->export.base, e->export.size, &m);
-        gone = !m.exportable || m.base != e->export.base || m.size != e->export.size ||
-               (e->export.buffer_id && m.buffer_id != e->export.buffer_id);
-    }
+    gone = !e || is_gone(share, &e->export); /* made room for others, or other memory was exported in its place */
     pthread_mutex_unlock(&share->lock);
     return gone;
 }
@@ -237,7 +263,7 @@ static dma_import_t *find_import(dma_share_t *share, int device, uint64_t nonce,
             if (i->export.number == export->number || same_allocation(&i->export, export)) {
                 return i;
             }
-            if (overlap(&i->export, export)) {
+            if (overlap(&i->export, export) || (neighbours(&i->export, export) && i->export.number < export->first)) {
                 *link = i->next;
                 close_on(share->rt, i);
                 i->closed = true;

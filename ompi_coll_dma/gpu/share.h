@@ -11,6 +11,8 @@
  * communicators that use it. It keeps the memory alive after its owner has freed it, and CUDA opens nothing where its owner
  * had other memory that is still open here. So owners say what they have freed (dma_share_gone), the users of this file bound
  * how much they keep, and what overlaps a new opening is closed before it, whoever still has it: its owner has freed it.
+ * Runtimes take small allocations out of blocks and open whole blocks. So the same goes for what lies beside the new one in
+ * its block, if the owner says that it has freed all that was there.
  */
 #ifndef DMA_GPU_SHARE_H
 #define DMA_GPU_SHARE_H
@@ -33,6 +35,7 @@ typedef struct dma_export {
     uint64_t number; /* never 0 */
     uint64_t base, size;
     uint64_t buffer_id; /* the runtime's, or 0 */
+    uint64_t first;     /* of exports with lower numbers in the same blocks (below) nothing is left */
     dma_gpu_handle_t handle;
 } dma_export_t;
 

@@ -67,7 +67,7 @@ _Static_assert(sizeof(dma_brief_t) <= 32, "it shares the line of the descriptor'
 typedef struct dma_record {
     dma_gpu_card_t card;
     dma_gpu_handle_t handle;
-    uint64_t nonce, base, size, buffer_id;
+    uint64_t nonce, base, size, buffer_id, first;
     uint64_t gone;     /* bit mask of this rank's slots: memory that it has freed */
     dma_shape_t shape; /* of the blocks of the receive buffer */
 } dma_record_t;

@@ -155,6 +155,7 @@ dma_status_t dma_device_tell(dma_comm_t *comm, dma_task_t *task)
             .base = export.base,
             .size = export.size,
             .buffer_id = export.buffer_id,
+            .first = export.first,
             .gone = gone(comm),
         };
     }
@@ -179,6 +180,7 @@ static dma_import_t *open_peer(dma_comm_t *comm, int r, uint64_t number, const d
                            .base = record->base,
                            .size = record->size,
                            .buffer_id = record->buffer_id,
+                           .first = record->first,
                            .handle = record->handle};
     dma_import_t *import;
 

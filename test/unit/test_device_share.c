@@ -104,6 +104,7 @@ START_TEST(more_than_is_remembered)
         last = number_of(memory[i], &e);
     }
     ck_assert_uint_eq(last, MANY);
+    ck_assert_uint_eq(e.first, 0); /* what is left is not known any more */
     ck_assert_uint_eq(number_of(memory[MANY - 1], &e), last);
     first = number_of(memory[0], &e);
     ck_assert_uint_gt(first, last);
@@ -193,6 +194,7 @@ START_TEST(what_overlaps_has_been_freed)
     number_of(a, &is);
     ck_assert(dma_share_gone(share, was.number));
     ck_assert(!dma_share_gone(share, is.number));
+    is.first = 0; /* of neighbours nothing is said */
     ck_assert_int_eq(dma_share_open(share, 0, 1, &is, &fresh), DMA_OK);
     ck_assert_uint_eq(fake_gpu_calls("ipc_close"), 1); /* not that of another device, nor what is beside it */
     ck_assert_uint_eq(fake_gpu_kept(), 9000);
@@ -210,6 +212,79 @@ START_TEST(what_overlaps_has_been_freed)
     ck_assert_uint_eq(fake_gpu_calls("ipc_close"), 4);
     fake_gpu_free(a);
     fake_gpu_free(b);
+    end();
+}
+END_TEST
+
+/* What lies beside it in its block, too, up to where something is left. Loop variable: is it all gone? */
+START_TEST(what_was_in_the_same_block)
+{
+    const uint64_t block = UINT64_C(6) << 20;
+    dma_import_t *open[4];
+    dma_export_t e[4];
+    char *memory[4];
+
+    begin();
+    for (int k = 0; k < 4; k++) {
+        memory[k] = device_memory(4096);
+        number_of(memory[k], &e[k]);
+        e[k].first = 0;
+    }
+    /* where their owner says they are: two in the new one's block, one behind it */
+    e[0].base = block;
+    e[1].base = block + 8192;
+    e[2].base = block + (2 << 20);
+    e[3].base = block + (2 << 20) - 4096;
+    e[3].first = e[_i].number + 1;
+    for (int k = 0; k < 4; k++) {
+        ck_assert_uint_eq(fake_gpu_calls("ipc_close"), 0);
+        ck_assert_int_eq(dma_share_open(share, 0, 1, &e[k], &open[k]), DMA_OK);
+    }
+    ck_assert_uint_eq(fake_gpu_calls("ipc_close"), 1 + (unsigned)_i);
+    for (int k = 0; k < 4; k++) {
+        dma_share_close(share, open[k]);
+        fake_gpu_free(memory[k]);
+    }
+    ck_assert_uint_eq(fake_gpu_calls("ipc_close"), 4);
+    end();
+}
+END_TEST
+
+/* Which the owner finds out when it exports. */
+START_TEST(what_is_left_in_the_block)
+{
+    enum { TRIES = 64, BLOCK = 2 << 20 };
+    char *memory[TRIES], *other = NULL, *place;
+    dma_export_t left, e;
+    int n = 0;
+
+    begin();
+    while (n < TRIES && !other) { /* two in one block */
+        memory[n] = device_memory(4096);
+        for (int k = 0; k < n && !other; k++) {
+            other = (uintptr_t)memory[k] / BLOCK == (uintptr_t)memory[n] / BLOCK ? memory[k] : NULL;
+        }
+        n++;
+    }
+    ck_assert_ptr_nonnull(other);
+    place = memory[n - 1];
+    number_of(other, &left);
+    number_of(place, &e);
+    ck_assert_uint_eq(e.first, left.number);
+    for (int gone = 0; gone < 2; gone++) {
+        if (gone) {
+            fake_gpu_free(other);
+        }
+        fake_gpu_free_for_next(place);
+        ck_assert_ptr_eq(device_memory(4096), place);
+        number_of(place, &e);
+        ck_assert_uint_eq(e.first, gone ? e.number : left.number);
+    }
+    for (int k = 0; k < n; k++) {
+        if (memory[k] != other) {
+            fake_gpu_free(memory[k]);
+        }
+    }
     end();
 }
 END_TEST
@@ -282,6 +357,8 @@ int main(void)
     unit_test(s, export_that_fails, 10);
     unit_test(s, opened_once_for_each_device, 10);
     unit_loop(s, what_overlaps_has_been_freed, 0, 2, 10);
+    unit_loop(s, what_was_in_the_same_block, 0, 2, 10);
+    unit_test(s, what_is_left_in_the_block, 10);
     unit_test(s, opening_that_fails, 10);
     unit_test(s, shown_as_often_as_hidden, 10);
     return unit_main(s);

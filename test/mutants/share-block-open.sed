@@ -1,0 +1,5 @@
+# What was beside a new allocation in its block stays open.
+# file: ompi_coll_dma/gpu/share.c
+# build: plain
+# tests: test_device_share:what_was_in_the_same_block
+s/ \&\& i->export\.number < export->first/ \&\& false/
