@@ -13,7 +13,7 @@
 #include "gpu/runtime.h"
 #include "task/cluster.h"
 
-#define PROTOCOL   3
+#define PROTOCOL   4
 #define GPU_CHUNK  (256u << 10) /* where ranks may have device memory: a copy of less costs as much */
 #define LOOK_TURNS 32           /* turns between two looks at alarms and poison */
 #define DEAD_LOOKS 64           /* of those, between two at the processes of our node */
@@ -28,7 +28,8 @@ typedef struct record {
     int32_t forced;
     uint64_t chunk, first_seq;
     dma_net_profile_t profile;
-    uint64_t spare[4]; /* records are exchanged at a fixed size: another version may have more to say */
+    uint64_t address_bytes;
+    uint64_t spare[3]; /* records are exchanged at a fixed size: another version may have more to say */
 } record_t;
 
 /* ---- the services of the communicator beneath ---- */
@@ -185,8 +186,13 @@ dma_status_t dma_cluster_setup_begin(dma_comm_t *comm)
     dma_cluster_t *c = comm->cluster;
     record_t mine = {.protocol = PROTOCOL, .first = c->first, .first_seq = comm->seq + 1, .forced = -1};
     dma_status_t status;
+    size_t bytes;
 
-    mine.network = dma_proc_network(comm->proc, &c->net) == DMA_OK;
+    if (dma_proc_network(comm->proc, &c->net) == DMA_OK) {
+        c->wire->address(c->net, &bytes);
+        mine.address_bytes = bytes;
+        mine.network = bytes <= DMA_WIRE_ADDRESS_MAX;
+    }
     if (comm->rank == 0) {
         rank0_choices(comm, &mine);
     }
@@ -219,6 +225,7 @@ static const char *lay_out(dma_comm_t *comm, dma_status_t *status)
         const record_t *rec = dma_exchange_record(&c->exchange, r);
 
         first[r] = rec->first;
+        c->address_bytes = rec->address_bytes > c->address_bytes ? rec->address_bytes : c->address_bytes;
         if (rec->protocol != PROTOCOL || rec->first_seq != zero->first_seq) {
             why = "the ranks run different versions of this component";
         } else if (!rec->network) {

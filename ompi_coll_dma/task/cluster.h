@@ -136,6 +136,7 @@ typedef struct dma_cluster {
     dma_net_profile_t profile;
     int forced;
     uint64_t chunk, piece;
+    size_t address_bytes; /* of the longest address */
     uint32_t id, owner;
     /* set-up */
     dma_exchange_t exchange;

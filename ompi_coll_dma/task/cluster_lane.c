@@ -5,6 +5,7 @@
  * plan's window counts the operations whose pieces travel; of one that is cut, MORE pieces may travel beside the first, so
  * that a message's end does not leave the adapter idle.
  */
+#include <sched.h>
 #include <stdlib.h>
 
 #include "task/cluster.h"
@@ -105,6 +106,7 @@ void dma_lanes_stop(dma_cluster_t *c)
 
     each_under_way(c, c->wire->cancel);
     do {
+        sched_yield(); /* peers that share our core have to move their networks on */
         c->wire->progress(c->net);
         if (!given_up && dma_now() > end) {
             given_up = true;
@@ -366,6 +368,7 @@ static dma_status_t advance_received(dma_cluster_t *c)
 
     for (uint64_t i = l->first; i < l->next; i++) {
         if ((status = move_receive(c, i)) < 0) {
+            c->running->run.failed_rank = c->call.plan->ops[DMA_RECEIVED][piece_at(l, i)->op].peer;
             return status;
         }
     }

@@ -1,10 +1,10 @@
 /* Peers on other nodes: introductions, alarms. See cluster.h. */
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "task/cluster.h"
 
-#define CARD_BYTES   (sizeof(uint32_t) + DMA_WIRE_ADDRESS_MAX)
 #define LISTEN       32 /* chains in one look */
 #define ALARM_SEQ    UINT32_MAX
 #define ALARM_STEP   UINT32_MAX
@@ -60,24 +60,25 @@ static dma_status_t introduce(dma_cluster_t *root, int rank, dma_cluster_peer_t 
     uint32_t size;
     size_t bytes;
     const void *address = root->wire->address(root->net, &bytes);
+    size_t card = sizeof(size) + root->address_bytes;
     dma_status_t status = DMA_ERR_NOMEM;
 
     /* one half for theirs, one for ours */
-    if (!p || make_room(root) != DMA_OK || bytes > DMA_WIRE_ADDRESS_MAX || !(p->card = malloc(2 * CARD_BYTES))) {
+    if (!p || make_room(root) != DMA_OK || !(p->card = malloc(2 * card))) {
         goto free_peer;
     }
     size = (uint32_t)bytes;
-    memcpy(p->card + CARD_BYTES, &size, sizeof(size));
-    memcpy(p->card + CARD_BYTES + sizeof(size), address, bytes);
+    memcpy(p->card + card, &size, sizeof(size));
+    memcpy(p->card + card + sizeof(size), address, bytes);
     p->rank = rank;
-    status = root->wire->ask(root->handle, p->card, CARD_BYTES, rank, &p->ask);
+    status = root->wire->ask(root->handle, p->card, card, rank, &p->ask);
     if (status != DMA_OK) {
         goto free_card;
     }
     p->next = root->peers[(uint32_t)rank & (root->chains - 1)];
     root->peers[(uint32_t)rank & (root->chains - 1)] = p; /* the receive is posted: it stays */
     root->npeers++;
-    status = root->wire->offer(root->handle, p->card + CARD_BYTES, sizeof(size) + bytes, rank, &p->offer);
+    status = root->wire->offer(root->handle, p->card + card, sizeof(size) + bytes, rank, &p->offer);
     *result = p;
     return status;
 
@@ -102,7 +103,7 @@ static dma_status_t get_to_know(dma_cluster_t *root, dma_cluster_peer_t *p)
         return status;
     }
     memcpy(&size, p->card, sizeof(size));
-    if (size > DMA_WIRE_ADDRESS_MAX) {
+    if (size > root->address_bytes) {
         return DMA_ERR_NET;
     }
     status = root->wire->peer(root->net, root->handle, p->rank, p->card + sizeof(size), size, &peer);
@@ -300,6 +301,7 @@ void dma_cluster_part_company(dma_cluster_t *c)
                 if (dma_now() > end) {
                     break;
                 }
+                sched_yield();
                 c->wire->progress(c->net);
             }
             if (!p->alarm && !p->alert && !p->told && !p->ask && !p->offer) { /* else it is still written to */

@@ -108,9 +108,15 @@ static void net_close(void *n)
     (void)n;
 }
 
+/* Rank 0 has a longer address than the others. */
+static size_t address_bytes(int rank)
+{
+    return (rank ? 1 : 2) * sizeof(int);
+}
+
 static const void *net_address(void *n, size_t *bytes)
 {
-    *bytes = sizeof(int);
+    *bytes = address_bytes(*(int *)n);
     return n;
 }
 
@@ -123,13 +129,13 @@ static bool net_over_tcp(void *n)
 /* Both of one size here: the host of threads wants that. */
 static dma_status_t net_offer(void *comm, const void *buf, size_t bytes, int rank, void **req)
 {
-    char *padded = calloc(1, sizeof(uint32_t) + DMA_WIRE_ADDRESS_MAX);
+    size_t most = sizeof(uint32_t) + address_bytes(0);
+    char *padded = calloc(1, most);
 
     (void)comm;
     threads_keep(self, padded);
     memcpy(padded, buf, bytes);
-    return threads_host.isend(group_handle(self->job->groups[1], self->rank), padded,
-                              sizeof(uint32_t) + DMA_WIRE_ADDRESS_MAX, rank, req);
+    return threads_host.isend(group_handle(self->job->groups[1], self->rank), padded, most, rank, req);
 }
 
 static dma_status_t net_ask(void *comm, void *buf, size_t bytes, int rank, void **req)
@@ -148,7 +154,7 @@ static dma_status_t net_peer(void *n, void *comm, int rank, const void *address,
 {
     (void)n;
     (void)comm;
-    must(self, bytes == sizeof(int) && *(const int *)address == rank, "the address of another");
+    must(self, bytes == address_bytes(rank) && *(const int *)address == rank, "the address of another");
     *peer = &net.marks[rank];
     return DMA_OK;
 }
