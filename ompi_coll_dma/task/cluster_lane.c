@@ -11,8 +11,9 @@
 #include "task/cluster.h"
 #include "task/relay.h"
 
-#define MORE         3
-#define LAST_SECONDS 2.0 /* for peers to let go of a call that has failed; then they are given up */
+#define MORE 3
+/* For peers to let go of a call that has failed; then they are given up, like links that are dead. */
+#define LAST_SECONDS 10.0
 
 static uint32_t pieces_of(const dma_cluster_t *c, const dma_cluster_op_t *op)
 {
