@@ -5,7 +5,8 @@
 
 #include "task/cluster.h"
 
-#define LISTEN       32 /* chains in one look */
+#define LOOKS        8  /* until everybody has been listened to, */
+#define LISTEN       32 /* but no more chains than that in one */
 #define ALARM_SEQ    UINT32_MAX
 #define ALARM_STEP   UINT32_MAX
 #define LAST_SECONDS 0.3 /* for what is under way at the end */
@@ -210,9 +211,12 @@ dma_status_t dma_cluster_listen(dma_cluster_t *c)
 {
     dma_cluster_t *root = c->root;
     dma_status_t status = DMA_OK;
+    uint32_t n;
 
     pthread_mutex_lock(&root->lock);
-    for (uint32_t i = 0; i < LISTEN && root->chains && status == DMA_OK; i++) {
+    n = (root->chains + LOOKS - 1) / LOOKS;
+    n = n < LISTEN ? n : LISTEN;
+    for (uint32_t i = 0; i < n && status == DMA_OK; i++) {
         for (dma_cluster_peer_t *p = root->peers[root->heard++ & (root->chains - 1)]; p && status == DMA_OK;
              p = p->next) {
             status = hear(c, p);
