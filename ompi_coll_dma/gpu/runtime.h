@@ -28,6 +28,7 @@
 
 #include "dma/status.h"
 #include "gpu/memory.h"
+#include "gpu/shape.h"
 
 /* Opaque: the runtime's own stream and event handles, and a graph of ours. */
 typedef struct dma_gpu_stream dma_gpu_stream_t;
@@ -153,6 +154,10 @@ typedef struct dma_gpu_runtime {
  * and dma_gpu_error says which. Thread-safe; loads nothing.
  */
 const dma_gpu_runtime_t *dma_gpu_runtime_loaded(void);
+
+/* In the stream's order; scope. By copy2d where it takes it, else row by row: rows may be any distance apart, backwards too
+ * (a pitch of 2^64 - n). */
+dma_status_t dma_gpu_copy_rect(const dma_gpu_runtime_t *rt, dma_gpu_stream_t *stream, const dma_rect_t *rect);
 
 /* What the last call of this thread that failed was and how it failed; "" if none has. Valid until the next one. */
 const char *dma_gpu_error(void);

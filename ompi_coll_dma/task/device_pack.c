@@ -38,19 +38,6 @@ static dma_status_t reserve(struct dma_device_comm *dc, const dma_gpu_runtime_t 
 }
 
 /* In the stream's order; in scope. */
-static dma_status_t copy_rect(dma_gpu_stream_t *stream, const dma_gpu_runtime_t *rt, const dma_rect_t *r)
-{
-    dma_status_t status = DMA_OK;
-
-    if (r->rows > 1 && r->dst_pitch <= DMA_GPU_MOST_PITCH && r->src_pitch <= DMA_GPU_MOST_PITCH) {
-        return rt->copy2d_async(stream, r->dst, r->dst_pitch, r->src, r->src_pitch, r->row_bytes, r->rows);
-    }
-    for (uint64_t row = 0; status == DMA_OK && row < r->rows; row++) {
-        status = rt->copy_async(stream, r->dst + row * r->dst_pitch, r->src + row * r->src_pitch, r->row_bytes);
-    }
-    return status;
-}
-
 static dma_status_t copy(const struct dma_device_comm *dc, const dma_gpu_runtime_t *rt, const dma_place_t *dst,
                          const dma_place_t *src, uint64_t bytes)
 {
@@ -60,7 +47,7 @@ static dma_status_t copy(const struct dma_device_comm *dc, const dma_gpu_runtime
 
     dma_cut_begin(&cut, dst, src, bytes);
     while (status == DMA_OK && dma_cut_next(&cut, &r)) {
-        status = copy_rect(dc->stream, rt, &r);
+        status = dma_gpu_copy_rect(rt, dc->stream, &r);
     }
     return status;
 }

@@ -231,30 +231,13 @@ static dma_status_t verdict(dma_status_t status)
     return status == DMA_UNSUPPORTED ? DMA_ERR_ENGINE : status;
 }
 
-/* In scope. */
-static dma_status_t copy_rows(const dma_relay_t *r, dma_gpu_stream_t *stream, uint64_t to, int64_t to_pitch,
-                              uint64_t from, int64_t from_pitch, uint64_t bytes, uint32_t rows)
-{
-    bool near = to_pitch <= DMA_GPU_MOST_PITCH && from_pitch <= DMA_GPU_MOST_PITCH;
-    dma_status_t status = DMA_OK;
-
-    if (rows > 1 && near && to_pitch >= (int64_t)bytes && from_pitch >= (int64_t)bytes) {
-        return r->rt->copy2d_async(stream, to, (uint64_t)to_pitch, from, (uint64_t)from_pitch, bytes, rows);
-    }
-    for (uint32_t i = 0; status == DMA_OK && i < rows; i++) {
-        status = r->rt->copy_async(stream, to + i * (uint64_t)to_pitch, from + i * (uint64_t)from_pitch, bytes);
-    }
-    return status;
-}
-
-static dma_status_t copy(dma_relay_t *r, dma_relay_way_t way, unsigned slot, uint64_t to, int64_t to_pitch,
-                         uint64_t from, int64_t from_pitch, uint64_t bytes, uint32_t rows)
+static dma_status_t copy(dma_relay_t *r, dma_relay_way_t way, unsigned slot, const dma_rect_t *rect)
 {
     dma_gpu_scope_t scope;
     dma_status_t status = r->rt->enter(r->device, &scope);
 
     if (status == DMA_OK) {
-        status = copy_rows(r, r->stream[way], to, to_pitch, from, from_pitch, bytes, rows);
+        status = dma_gpu_copy_rect(r->rt, r->stream[way], rect);
         if (status == DMA_OK) {
             status = r->rt->event_record(r->event[way][slot], r->stream[way]);
         }
@@ -266,18 +249,28 @@ static dma_status_t copy(dma_relay_t *r, dma_relay_way_t way, unsigned slot, uin
 
 dma_status_t dma_relay_fill(dma_relay_t *r, unsigned slot, const char *from, uint64_t bytes)
 {
-    return copy(r, DMA_RELAY_OUT, slot, r->pinned + offset(r, DMA_RELAY_OUT, slot), 0, address(from), 0, bytes, 1);
+    uint64_t to = r->pinned + offset(r, DMA_RELAY_OUT, slot);
+
+    return copy(r, DMA_RELAY_OUT, slot, &(dma_rect_t){.dst = to, .src = address(from), .row_bytes = bytes, .rows = 1});
 }
 
 dma_status_t dma_relay_drain(dma_relay_t *r, unsigned slot, char *to, uint64_t bytes)
 {
-    return copy(r, DMA_RELAY_IN, slot, address(to), 0, r->pinned + offset(r, DMA_RELAY_IN, slot), 0, bytes, 1);
+    uint64_t from = r->pinned + offset(r, DMA_RELAY_IN, slot);
+
+    return copy(r, DMA_RELAY_IN, slot, &(dma_rect_t){.dst = address(to), .src = from, .row_bytes = bytes, .rows = 1});
 }
 
 dma_status_t dma_relay_copy(dma_relay_t *r, char *to, int64_t to_pitch, const char *from, int64_t from_pitch,
                             uint64_t bytes, uint32_t rows)
 {
-    return copy(r, DMA_RELAY_INSIDE, 0, address(to), to_pitch, address(from), from_pitch, bytes, rows);
+    return copy(r, DMA_RELAY_INSIDE, 0,
+                &(dma_rect_t){.dst = address(to),
+                              .src = address(from),
+                              .dst_pitch = (uint64_t)to_pitch,
+                              .src_pitch = (uint64_t)from_pitch,
+                              .row_bytes = bytes,
+                              .rows = rows});
 }
 
 dma_status_t dma_relay_test(dma_relay_t *r, dma_relay_way_t way, unsigned slot)
