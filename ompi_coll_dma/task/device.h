@@ -35,7 +35,7 @@
  *
  *     dma_brief_t    number | offset | largest | fresh, more    32 bytes, in the line of the descriptor: all there is to
  *                                                               read of a peer whose allocation is known
- *     dma_record_t   card | handle | allocation, gone           if fresh: 256 bytes
+ *     dma_record_t   card | nonce | export | gone               if fresh: 256 bytes
  *                    shape                                      if there is one
  *     then           for every block of the receive buffer: displacement, bytes   if there is a table: 16 bytes each
  */
@@ -66,10 +66,10 @@ _Static_assert(sizeof(dma_brief_t) <= 32, "it shares the line of the descriptor'
 
 typedef struct dma_record {
     dma_gpu_card_t card;
-    dma_gpu_handle_t handle;
-    uint64_t nonce, base, size, buffer_id, first;
-    uint64_t gone;     /* bit mask of this rank's slots: memory that it has freed */
-    dma_shape_t shape; /* of the blocks of the receive buffer */
+    uint64_t nonce;      /* of this process, as an exporter */
+    dma_export_t export; /* the allocation that the receive buffer is in */
+    uint64_t gone;       /* bit mask of this rank's slots: memory that it has freed */
+    dma_shape_t shape;   /* of the blocks of the receive buffer */
 } dma_record_t;
 
 _Static_assert(sizeof(dma_record_t) <= DMA_RECORD_BYTES(0), "the table has a place of its own");

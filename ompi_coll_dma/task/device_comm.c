@@ -150,12 +150,8 @@ dma_status_t dma_device_tell(dma_comm_t *comm, dma_task_t *task)
     if (brief->fresh) {
         *record = (dma_record_t){
             .card = card,
-            .handle = export.handle,
             .nonce = dma_share_nonce(comm->proc->share),
-            .base = export.base,
-            .size = export.size,
-            .buffer_id = export.buffer_id,
-            .first = export.first,
+            .export = export,
             .gone = gone(comm),
         };
     }
@@ -174,17 +170,12 @@ dma_status_t dma_device_tell(dma_comm_t *comm, dma_task_t *task)
 
 /* ---- the others' ---- */
 
-static dma_import_t *open_peer(dma_comm_t *comm, int r, uint64_t number, const dma_record_t *record)
+static dma_import_t *open_peer(dma_comm_t *comm, int r, const dma_record_t *record)
 {
-    dma_export_t export = {.number = number,
-                           .base = record->base,
-                           .size = record->size,
-                           .buffer_id = record->buffer_id,
-                           .first = record->first,
-                           .handle = record->handle};
+    int device = comm->device->device->ordinal;
     dma_import_t *import;
 
-    if (dma_share_open(comm->proc->share, comm->device->device->ordinal, record->nonce, &export, &import) != DMA_OK) {
+    if (dma_share_open(comm->proc->share, device, record->nonce, &record->export, &import) != DMA_OK) {
         dma_proc_report(comm->proc, DMA_REPORT_WARN, "open",
                         "device memory of rank %d of %s cannot be opened (%s): it goes through the host", r, comm->text,
                         dma_gpu_error());
@@ -221,9 +212,10 @@ static unsigned make_room(const dma_comm_t *comm, dma_device_peer_t *peer, uint6
 
 /* All ranks count the same way, whether memory can be opened or not. One that we know already has come again because somebody
  * could not do something: perhaps we. */
-static void remember(dma_comm_t *comm, int r, uint64_t number, const dma_record_t *record)
+static void remember(dma_comm_t *comm, int r, const dma_record_t *record)
 {
     dma_device_peer_t *peer = &comm->device->peers[r];
+    uint64_t number = record->export.number, size = record->export.size;
     unsigned at;
 
     for (unsigned i = 0; i < DEVICE_SLOTS; i++) {
@@ -233,12 +225,12 @@ static void remember(dma_comm_t *comm, int r, uint64_t number, const dma_record_
     }
     at = slot_of(peer, number);
     if (at == DEVICE_SLOTS) {
-        at = make_room(comm, peer, record->size);
+        at = make_room(comm, peer, size);
         peer->number[at] = number;
-        peer->size[at] = record->size;
+        peer->size[at] = size;
     }
     if (r != comm->rank && !peer->open[at]) {
-        peer->open[at] = open_peer(comm, r, number, record);
+        peer->open[at] = open_peer(comm, r, record);
     }
 }
 
@@ -327,7 +319,7 @@ dma_status_t dma_device_learn(dma_comm_t *comm, dma_task_t *task, bool *fresh)
         if (brief->fresh) {
             *fresh = true;
             dc->cards[r] = record->card;
-            remember(comm, r, brief->number, record);
+            remember(comm, r, record);
         }
         if (r == comm->rank) {
             dc->shapes[r] = task->device->recv_shape;
@@ -503,12 +495,9 @@ void dma_device_comm_destroy(dma_comm_t *comm)
 
     dma_device_stop(comm);
     dma_device_free_scratch(dc);
-    for (int r = 0; r < comm->nranks; r++) {
-        for (int i = 0; i < DEVICE_SLOTS; i++) {
-            /* nor what such a queue may copy to */
-            if (dc->peers[r].open[i] && !comm->window.stays) {
-                dma_share_close(comm->proc->share, dc->peers[r].open[i]);
-            }
+    for (int r = 0; r < comm->nranks && !comm->window.stays; r++) { /* stays: such a queue may copy there */
+        for (unsigned slot = 0; slot < DEVICE_SLOTS; slot++) {
+            forget(comm, &dc->peers[r], slot);
         }
     }
     for (dma_device_plan_t *p = dc->plans; p; p = next) {

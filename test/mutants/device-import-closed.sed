@@ -2,4 +2,4 @@
 # file: ompi_coll_dma/task/device_comm.c
 # build: plain
 # tests: test_sdma_engine:started_behind_a_failure
-s/open\[i\] && !comm->window.stays/open[i]/
+s/r < comm->nranks && !comm->window.stays/r < comm->nranks/

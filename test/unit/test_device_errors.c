@@ -198,7 +198,7 @@ static void wrong_place(rank_t *r)
         must(r, dma_comm_post(r->comms[0], &c->call, NULL, NULL, &task) == DMA_OK, "post");
         brief = dma_device_brief(r->comms[0], 1, r->comms[0]->seq);
         record = dma_window_record(&r->comms[0]->window, 1, r->comms[0]->seq);
-        size = *first ? record->size : r->comms[0]->device->peers[1].size[0];
+        size = *first ? record->export.size : r->comms[0]->device->peers[1].size[0];
         brief->more &= ~(uint32_t)DMA_BRIEF_AGAIN; /* else nobody looks */
         brief->offset = (int64_t)size - 100 - (r->n - 1) * 900;
         /* too near to the end for the last rank */
