@@ -93,8 +93,7 @@ typedef struct dma_net_slab {
 } dma_net_slab_t;
 
 struct dma_net_peer {
-    dma_net_entry_t entry; /* in the table: its key alone */
-    uint64_t key;
+    dma_net_entry_t entry; /* in `known`: its key alone */
     dma_net_t *net;
     void *address; /* until it is connected */
     size_t address_bytes;

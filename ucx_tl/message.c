@@ -312,7 +312,7 @@ static dma_status_t post(dma_net_peer_t *peer, const dma_net_tag_t *tag, void *b
         return DMA_ERR_NOMEM;
     }
     *req = (dma_net_req_t){
-        .entry.head = {.tag = *tag, .kind = DMA_NET_MESSAGE, .key = send ? net->config.key : peer->key},
+        .entry.head = {.tag = *tag, .kind = DMA_NET_MESSAGE, .key = send ? net->config.key : peer->entry.head.key},
         .peer = peer,
         .buffer = buffer,
         .bytes = bytes,

@@ -26,7 +26,6 @@ static dma_net_peer_t *new_peer(dma_net_t *net, uint64_t key, const void *addres
         return NULL;
     }
     memcpy(peer->address, address, bytes);
-    peer->key = key;
     peer->net = net;
     peer->entry.head.key = key;
     dma_net_table_add(&net->known, &peer->entry);
@@ -68,7 +67,7 @@ dma_status_t dma_net_peer(dma_net_t *net, uint64_t key, const void *address, siz
 
 uint64_t dma_net_peer_key(const dma_net_peer_t *peer)
 {
-    return peer->key;
+    return peer->entry.head.key;
 }
 
 dma_status_t dma_net_peer_status(const dma_net_peer_t *peer)
@@ -87,7 +86,7 @@ const char *dma_net_trouble(dma_net_t *net, uint64_t *key)
 
     pthread_mutex_lock(&net->lock);
     if (net->troubled) {
-        *key = net->troubled->key;
+        *key = net->troubled->entry.head.key;
         words = dma_ucx.ucs_status_string(net->trouble);
     }
     pthread_mutex_unlock(&net->lock);
@@ -155,7 +154,7 @@ static void refuse(dma_net_peer_t *peer, ucs_status_t reason)
 
     if (host && host->report) {
         snprintf(text, sizeof(text), "UCX has no transport to process %llx that notices when it is gone: %s",
-                 (unsigned long long)peer->key, dma_ucx.ucs_status_string(reason));
+                 (unsigned long long)peer->entry.head.key, dma_ucx.ucs_status_string(reason));
         host->report(DMA_REPORT_WARN, "ucx-endpoint", text);
     }
 }
@@ -270,7 +269,7 @@ static bool receive_from(const dma_net_entry_t *entry, const void *peer)
 
 static bool promise_from(const dma_net_entry_t *entry, const void *peer)
 {
-    return ((const dma_net_kept_t *)entry)->promise && entry->head.key == ((const dma_net_peer_t *)peer)->key;
+    return ((const dma_net_kept_t *)entry)->promise && entry->head.key == dma_net_peer_key(peer);
 }
 
 /* All of the peer's that UCX has not got; returns whether there was any. */

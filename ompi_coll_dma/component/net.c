@@ -52,9 +52,9 @@ static dma_status_t net_open(void **net)
     return DMA_OK;
 }
 
+/* It rests already. */
 static void net_close(void *net)
 {
-    opal_progress_unregister(poll_net);
     dma_net_destroy(net);
 }
 

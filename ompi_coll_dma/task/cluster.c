@@ -390,7 +390,6 @@ static const struct {
 dma_status_t dma_cluster_setup_advance(dma_comm_t *comm)
 {
     dma_cluster_t *c = comm->cluster;
-
     dma_status_t status = DMA_OK;
 
     while (status == DMA_OK && comm->state == DMA_COMM_SETUP) {

@@ -7,10 +7,10 @@
  * order of the communicator beneath.
  *
  * On the network a message is one or several of at most `piece` bytes, whoever has it, whatever memory it is in and whatever
- * algorithm: their number is in the tag's note, and what the blocks' size is if all have the same. Pieces have the same tag, so they match in order. A rank whose memory is a
- * device's passes them through the slots of a relay (relay.h), and what its node's ranks exchange goes to the communicator
- * beneath as it is: there they find out whether their GPUs can do it. So what kind of memory a rank has is nobody else's
- * concern between nodes, and may change with every call.
+ * algorithm: their number is in the tag's note, and what the blocks' size is if all have the same. Pieces have the same tag, so
+ * they match in order. A rank whose memory is a device's passes them through the slots of a relay (relay.h), and what its node's
+ * ranks exchange goes to the communicator beneath as it is: there they find out whether their GPUs can do it. So what kind of
+ * memory a rank has is nobody else's concern between nodes, and may change with every call.
  *
  *     SENT       FILLS ---> FILLED ---> TRAVELS ---> OVER        a slot's piece; without a slot it begins FILLED
  *                engine     its turn    network
@@ -144,11 +144,10 @@ typedef struct dma_cluster {
     bool joined;      /* the network keeps messages for it */
     uint32_t verdict; /* ours */
     bool exchanging;
-    pthread_mutex_t lock;       /* guards what follows up to `alert`, and `heard`, of a root */
+    pthread_mutex_t lock;       /* guards what follows up to `alerted`, and `heard`, of a root */
     dma_cluster_peer_t **peers; /* chains by rank, a power of 2 of them */
     uint32_t chains, npeers;
     bool alerted;
-    dma_cluster_words_t alert;
     _Atomic int alarm;      /* the status that some rank has failed with, or 0; of a root */
     unsigned looked, heard; /* turns; chains of peers that were listened to, of a root */
     dma_cluster_memo_t memo[CLUSTER_MEMO];

@@ -17,9 +17,15 @@ static dma_wire_tag_t alarm_tag(const dma_cluster_t *root)
     return (dma_wire_tag_t){.comm = root->id, .owner = root->owner, .seq = ALARM_SEQ, .step = ALARM_STEP};
 }
 
+/* `chains` is a power of 2. */
+static uint32_t chain_of(int rank, uint32_t chains)
+{
+    return (uint32_t)rank & (chains - 1);
+}
+
 static dma_cluster_peer_t *find(dma_cluster_t *root, int rank)
 {
-    dma_cluster_peer_t *p = root->chains ? root->peers[(uint32_t)rank & (root->chains - 1)] : NULL;
+    dma_cluster_peer_t *p = root->chains ? root->peers[chain_of(rank, root->chains)] : NULL;
 
     while (p && p->rank != rank) {
         p = p->next;
@@ -41,7 +47,7 @@ static dma_status_t make_room(dma_cluster_t *root)
     }
     for (uint32_t i = 0; i < root->chains; i++) {
         for (dma_cluster_peer_t *p = root->peers[i]; p; p = next) {
-            dma_cluster_peer_t **first = &peers[(uint32_t)p->rank & (n - 1)];
+            dma_cluster_peer_t **first = &peers[chain_of(p->rank, n)];
 
             next = p->next;
             p->next = *first;
@@ -57,7 +63,7 @@ static dma_status_t make_room(dma_cluster_t *root)
 /* Our address goes to the rank, and its comes. */
 static dma_status_t introduce(dma_cluster_t *root, int rank, dma_cluster_peer_t **result)
 {
-    dma_cluster_peer_t *p = calloc(1, sizeof(*p));
+    dma_cluster_peer_t *p = calloc(1, sizeof(*p)), **first;
     uint32_t size;
     size_t bytes;
     const void *address = root->wire->address(root->net, &bytes);
@@ -76,8 +82,9 @@ static dma_status_t introduce(dma_cluster_t *root, int rank, dma_cluster_peer_t 
     if (status != DMA_OK) {
         goto free_card;
     }
-    p->next = root->peers[(uint32_t)rank & (root->chains - 1)];
-    root->peers[(uint32_t)rank & (root->chains - 1)] = p; /* the receive is posted: it stays */
+    first = &root->peers[chain_of(rank, root->chains)];
+    p->next = *first;
+    *first = p; /* the receive is posted: it stays */
     root->npeers++;
     status = root->wire->offer(root->handle, p->card + card, sizeof(size) + bytes, rank, &p->offer);
     *result = p;
@@ -279,8 +286,7 @@ void dma_cluster_alert(dma_cluster_t *c, dma_status_t status)
     atomic_compare_exchange_strong(&root->alarm, &none, (int)status);
     pthread_mutex_lock(&root->lock);
     if (!root->alerted) {
-        root->alert.status = atomic_load(&root->alarm);
-        say(root, &root->alert);
+        say(root, &(dma_cluster_words_t){.status = atomic_load(&root->alarm)});
     }
     root->alerted = true;
     pthread_mutex_unlock(&root->lock);
