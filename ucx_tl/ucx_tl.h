@@ -23,8 +23,9 @@
  *
  * A message of another size than the receive was posted for ends it with DMA_ERR_TRUNCATE, one with another operation with
  * DMA_ERR_MISMATCH, and not one byte is written. That can be told before any data moves because the messages are UCP's
- * active messages, not its tagged ones. (The sender is not told, or with DMA_ERR_TRUNCATE by a newer UCX.) It is also why a receive whose sender is gone can always be ended: until its
- * message is there, whole or as a promise, UCX does not know the buffer.
+ * active messages, not its tagged ones. (The sender is not told, or with DMA_ERR_TRUNCATE by a newer UCX.) It is also why a
+ * receive whose sender is gone can always be ended: until its message is there, whole or as a promise, UCX does not know the
+ * buffer.
  *
  * Failure. Only evidence counts: an error of an endpoint, or a keepalive that the peer's *kernel* or adapter no longer
  * answers. A process that is stopped is not gone, however long. Both sides keep endpoints, so both notice, also a rank

@@ -42,8 +42,8 @@ typedef enum dma_arena_kind { DMA_ARENA_MEMFD, DMA_ARENA_FILE } dma_arena_kind_t
 
 typedef struct dma_arena dma_arena_t;
 
-/* `bytes`: the most it may ever hold, or less if files may not be so large here; memory is taken as blocks are. `dir`: where a FILE goes. On failure *what names the
- * call that failed (errno says why). */
+/* `bytes`: the most it may ever hold, or less if files may not be so large here; memory is taken as blocks are. `dir`: where
+ * a FILE goes. On failure *what names the call that failed (errno says why). */
 dma_status_t dma_arena_create(dma_arena_kind_t kind, size_t bytes, const char *dir, dma_arena_t **arena,
                               const char **what);
 void dma_arena_destroy(dma_arena_t *arena);

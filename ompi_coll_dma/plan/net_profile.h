@@ -2,8 +2,8 @@
  * The profile of a network: the constants of the cost model of calls between nodes.
  *
  * The same kind of text file as the host engine's profile (fields.h). The defaults are of a cluster with eight adapters of
- * 400 Gbit/s per node, or over TCP of one with an Ethernet of 10 Gbit/s. `local_` constants stand for the collectives inside a node, whose own model is asked for nothing
- * here: they are steps of a longer way.
+ * 400 Gbit/s per node, or over TCP of one with an Ethernet of 10 Gbit/s. `local_` constants stand for the collectives inside
+ * a node, whose own model is asked for nothing here: they are steps of a longer way.
  */
 #ifndef DMA_PLAN_NET_PROFILE_H
 #define DMA_PLAN_NET_PROFILE_H

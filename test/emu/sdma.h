@@ -17,8 +17,8 @@
  *   COPY, WRITE and FILL packets become operations. They are done in pieces, out of order, and each piece is read at
  *   one moment and written at another. FENCE, TRAP and ATOMIC wait until all operations before them are done; TRAP and
  *   ATOMIC hold back what follows them until then, FENCE does not: what may be assumed of it is that who sees its word
- *   sees what was written before it. POLL holds back what follows it, not what precedes it; so does COND_EXE. A POLL may see an old value for a bounded number
- *   of looks, never one from before the packet was reached.
+ *   sees what was written before it. POLL holds back what follows it, not what precedes it; so does COND_EXE. A POLL may
+ *   see an old value for a bounded number of looks, never one from before the packet was reached.
  *   The read pointer moves when a packet has been fetched: that it has arrived says nothing about the data.
  *   An engine that is to change queues first finishes the operations of the one it leaves. A spinning POLL keeps the
  *   engine for its slice like any other work.

@@ -48,7 +48,8 @@ typedef struct emu_sdma_fenced {
     uint32_t data;
 } emu_sdma_fenced_t;
 
-/* An operation under way. A FENCE is one of a single piece. Pieces are done in the order first, first + stride, ... modulo their number. */
+/* An operation under way. A FENCE is one of a single piece. Pieces are done in the order first, first + stride, ... modulo
+ * their number. */
 typedef struct emu_sdma_op {
     emu_sdma_access_t access;
     uint64_t ready; /* not touched before this time */
@@ -139,7 +140,8 @@ void emu_sdma_check_race(emu_sdma_queue_t *q, const emu_sdma_access_t *access);
 /* What comes is in order with ended operations before this place in the ring. */
 void emu_sdma_in_order(emu_sdma_queue_t *q, uint64_t at);
 
-/* Begins the operation of a data packet or a FENCE, the head of the queue: PROGRESSED, BLOCKED when no more may be under way, DEAD. */
+/* Begins the operation of a data packet or a FENCE, the head of the queue: PROGRESSED, BLOCKED when no more may be under
+ * way, DEAD. */
 emu_sdma_state_t emu_sdma_op_begin(emu_sdma_queue_t *q, uint64_t now);
 /* One action of any operation: PROGRESSED, BLOCKED when all are held back, IDLE when there is none, DEAD. */
 emu_sdma_state_t emu_sdma_op_advance(emu_sdma_queue_t *q, uint64_t now);

@@ -3,7 +3,8 @@
  *
  * The table is a file in the node's folder that all processes map; a slot holds the stamp of its process (pid and start time),
  * taken and given back by one compare-and-swap. The queues of a process that is gone are free again when the next process
- * comes, and when somebody looks for one and finds none. Without a folder the process has the node to itself and the table is private.
+ * comes, and when somebody looks for one and finds none. Without a folder the process has the node to itself and the table
+ * is private.
  *
  * As the driver does it, host-facing engines and those of the links are a pool each; queue number i of a pool is on engine
  * i modulo the engines of the pool, and the lowest free number is taken.

@@ -1,9 +1,9 @@
 /*
  * unequal [OURS THEIRS]: ranks that disagree about the bytes of a call, in every operation and form, or about the
- * operation itself, or one whose own call sends and receives different numbers. Ranks that can see it get an error of class MPI_ERR_TRUNCATE or MPI_ERR_OTHER, at the call or at the
- * wait; the others get the right data or an error too. Nobody hangs, no byte outside the receive buffers is written, all
- * later calls on that communicator fail on every rank, and other communicators still work. Stock Open MPI promises none
- * of this.
+ * operation itself, or one whose own call sends and receives different numbers. Ranks that can see it get an error of
+ * class MPI_ERR_TRUNCATE or MPI_ERR_OTHER, at the call or at the wait; the others get the right data or an error too.
+ * Nobody hangs, no byte outside the receive buffers is written, all later calls on that communicator fail on every rank,
+ * and other communicators still work. Stock Open MPI promises none of this.
  *
  * Tries many sizes, or only OURS bytes against THEIRS. Rank 0 ends with "N passed, N failed".
  */

@@ -4,8 +4,9 @@
  * It runs the plans of all ranks of a job for one call, on memory inside one thread, under a seeded scheduler that does
  * whatever the contract allows: any lane of any rank goes next; operations under way move their bytes at any time and end
  * in any order; a send may take its bytes with it at once or wait for its receive. Where a rank's plan is relayed, sends take
- * their bytes first and what comes is put aside, as long as the scheduler likes, before it is in its place. Memory belongs to a rank, and the only
- * ways out of it are messages and the collectives of its node's ranks, which begin when all of them have come to it.
+ * their bytes first and what comes is put aside, as long as the scheduler likes, before it is in its place. Memory belongs to
+ * a rank, and the only ways out of it are messages and the collectives of its node's ranks, which begin when all of them have
+ * come to it.
  *
  * What it finds: two operations of a rank under way that touch the same bytes, one to write; bytes outside of a buffer;
  * messages and collectives that do not fit together; ends that never come; wrong bytes at the end, changed bytes in a send

@@ -457,14 +457,19 @@ static dma_status_t no_open(void **result)
     return wire_rank() == 2 ? DMA_UNSUPPORTED : wire_threads.open(result);
 }
 
-static void aside(rank_t *r)
+static void not_served(rank_t *r, const char *why)
 {
     part_t p;
 
     open_part(r, &p, 100);
     must(r, dma_comm_prepare(p.comm) == DMA_UNSUPPORTED, "served");
-    must(r, strstr(dma_comm_reason(p.comm), "no network") != NULL, "reason: %s", dma_comm_reason(p.comm));
+    must(r, strstr(dma_comm_reason(p.comm), why) != NULL, "reason: %s", dma_comm_reason(p.comm));
     close_part(&p);
+}
+
+static void aside(rank_t *r)
+{
+    not_served(r, "no network");
 }
 
 START_TEST(without_a_network)
@@ -487,13 +492,7 @@ static dma_status_t not_from_4(void *net, void *peer, const dma_wire_tag_t *tag,
 
 static void apart(rank_t *r)
 {
-    part_t p;
-
-    open_part(r, &p, 100);
-    must(r, dma_comm_prepare(p.comm) == DMA_UNSUPPORTED, "served");
-    must(r, strstr(dma_comm_reason(p.comm), r->rank ? "cannot reach" : "no connection to rank 4") != NULL, "reason: %s",
-         dma_comm_reason(p.comm));
-    close_part(&p);
+    not_served(r, r->rank ? "cannot reach" : "no connection to rank 4");
 }
 
 START_TEST(neighbours_that_are_not_connected)
