@@ -140,6 +140,12 @@ static job_t cluster_job(int n, const int *firsts, void (*body)(rank_t *), const
     return job;
 }
 
+static void run(job_t *job)
+{
+    threads_run(job);
+    wire_end();
+}
+
 START_TEST(forms)
 {
     static const struct {
@@ -151,8 +157,7 @@ START_TEST(forms)
     for (int s = _i % 3; s < 3; s += 2) { /* each algorithm on one shape or two */
         job_t job = cluster_job(shapes[s].n, shapes[s].firsts, every_form, variant);
 
-        threads_run(&job);
-        wire_end();
+        run(&job);
     }
 }
 END_TEST
@@ -193,9 +198,8 @@ START_TEST(a_rank_is_gone)
     const char *variant = dma_cluster_variants[_i]->name;
     job_t job = cluster_job(6, of_six, one_leaves, variant);
 
-    threads_run(&job);
+    run(&job);
     ck_assert_int_ge(reports_count("failed"), 5);
-    wire_end();
 }
 END_TEST
 
@@ -216,9 +220,8 @@ START_TEST(unequal_sizes)
 {
     job_t job = cluster_job(6, of_six, unequal, "cluster_split");
 
-    threads_run(&job);
+    run(&job);
     ck_assert_ptr_null(strstr(reports_first("failed"), "a rank of")); /* it is known which */
-    wire_end();
 }
 END_TEST
 
@@ -276,8 +279,7 @@ START_TEST(the_first_call_fails)
     job_t job = cluster_job(shapes[_i / 2].n, shapes[_i / 2].firsts, first_fails, "auto");
 
     blocks = _i % 2;
-    threads_run(&job);
-    wire_end();
+    run(&job);
 }
 END_TEST
 
@@ -308,8 +310,7 @@ START_TEST(an_error_gives_the_buffers_back)
     job_t job = cluster_job(3, alone, busy_elsewhere, "cluster_direct");
 
     wire_late();
-    threads_run(&job);
-    wire_end();
+    run(&job);
 }
 END_TEST
 
@@ -358,8 +359,7 @@ START_TEST(a_rank_leaves_early)
     job_t job = cluster_job(4, alone, leaves_early, "cluster_direct");
 
     lost = _i;
-    threads_run(&job);
-    wire_end();
+    run(&job);
 }
 END_TEST
 
@@ -408,8 +408,7 @@ START_TEST(algorithms_that_never_meet)
         quarrel.odd_coll = cases[_i].odd_coll;
         quarrel.bytes = cases[_i].bytes;
         quarrel.odd_bytes = cases[_i].odd_bytes;
-        threads_run(&job);
-        wire_end();
+        run(&job);
     }
 }
 END_TEST
@@ -444,8 +443,7 @@ START_TEST(a_rank_is_late)
     job_t job = cluster_job(4, alone, late, "cluster_direct");
 
     job.params.warn_seconds = 1;
-    threads_run(&job);
-    wire_end();
+    run(&job);
     ck_assert_int_eq(reports_count("late"), 3);
     ck_assert_ptr_nonnull(strstr(reports_first("late"), "call 2 on several nodes for a message of rank 2"));
 }
@@ -457,8 +455,10 @@ static dma_status_t no_open(void **result)
     return wire_rank() == 2 ? DMA_UNSUPPORTED : wire_threads.open(result);
 }
 
-static void not_served(rank_t *r, const char *why)
+/* Of rank 0, and of the others. */
+static void not_served(rank_t *r)
 {
+    const char *const *reasons = r->job->arg, *why = reasons[r->rank > 0];
     part_t p;
 
     open_part(r, &p, 100);
@@ -467,20 +467,16 @@ static void not_served(rank_t *r, const char *why)
     close_part(&p);
 }
 
-static void aside(rank_t *r)
-{
-    not_served(r, "no network");
-}
-
 START_TEST(without_a_network)
 {
     dma_wire_t partly = wire_threads;
-    job_t job = cluster_job(4, alone, aside, "auto");
+    const char *reasons[] = {"no network", "no network"};
+    job_t job = cluster_job(4, alone, not_served, "auto");
 
     partly.open = no_open;
     job.wire = &partly;
-    threads_run(&job);
-    wire_end();
+    job.arg = reasons;
+    run(&job);
 }
 END_TEST
 
@@ -490,20 +486,28 @@ static dma_status_t not_from_4(void *net, void *peer, const dma_wire_tag_t *tag,
     return wire_rank() == 0 && *(int *)peer == 4 ? DMA_ERR_PEER : wire_threads.irecv(net, peer, tag, buf, bytes, req);
 }
 
-static void apart(rank_t *r)
+/* Rank 0 hears of rank 4 before it has come to the next neighbour. */
+static dma_status_t heard_at_once(void *comm, void **req)
 {
-    not_served(r, r->rank ? "cannot reach" : "no connection to rank 4");
+    dma_status_t status;
+
+    while ((status = wire_threads.heard(comm, req)) == DMA_AGAIN && wire_rank() == 0) {
+        sched_yield();
+    }
+    return status;
 }
 
 START_TEST(neighbours_that_are_not_connected)
 {
     dma_wire_t partly = wire_threads;
-    job_t job = cluster_job(6, of_six, apart, "auto");
+    const char *reasons[] = {"no connection to rank 4", "cannot reach"};
+    job_t job = cluster_job(6, of_six, not_served, "auto");
 
     partly.irecv = not_from_4;
+    job.arg = reasons;
+    partly.heard = heard_at_once;
     job.wire = &partly;
-    threads_run(&job);
-    wire_end();
+    run(&job);
 }
 END_TEST
 
@@ -568,8 +572,7 @@ START_TEST(what_a_wait_costs)
 
     counted.progress = count_looks;
     job.wire = &counted;
-    threads_run(&job);
-    wire_end();
+    run(&job);
 }
 END_TEST
 
