@@ -53,22 +53,21 @@ typedef struct dma_run {
     dma_blocks_t send, recv; /* in place: send is the own block of recv */
     char *temp;              /* behind DMA_BASE_TEMP */
     uint64_t chunk;
-    const uint64_t *stream;   /* per rank: chunks it has put into its stream before this call */
-    const uint64_t *pair_out; /* per rank: chunks we have put into our stream for it */
-    const uint64_t *pair_in;  /* per rank: chunks it has put into its stream for us */
-    uint64_t seq;             /* of the communicator: the epoch */
-    uint64_t sign;            /* operation and bytes: what this rank publishes and expects of its peers */
-    int entry;                /* dma_entry_t of node/window.h: the first entry into the call, or which later one */
-    uint32_t epoch;           /* GPU plans: calls of that kind on the communicator, this one included */
+    const uint64_t *stream;           /* per rank: chunks it has put into its stream before this call */
+    const uint64_t *pair_out;         /* per rank: chunks we have put into our stream for it */
+    const uint64_t *pair_in;          /* per rank: chunks it has put into its stream for us */
+    uint64_t seq;                     /* of the communicator: the epoch */
+    uint64_t sign;                    /* operation and bytes: what this rank publishes and expects of its peers */
+    uint32_t epoch;                   /* GPU plans: calls of that kind on the communicator, this one included */
     const struct dma_target *targets; /* GPU plans, by rank: where the receive buffers are (gpu/engine.h) */
     const struct dma_shape
         *shape;              /* GPU plans: of the blocks of `send` (gpu/shape.h); NULL: their bytes are side by side */
     struct dma_bound *bound; /* GPU plans: the engine, as bound to the communicator */
+    bool later;              /* entry brings the data: the first one, of device memory, had none */
     bool again;      /* GPU plans: plan, places and lengths are those of the last run that was started on `bound` */
     uint32_t live;   /* programs not ended */
     uint32_t looks;  /* more than the first one at peers that have not entered yet, in all advances together */
     int failed_rank; /* whom an error is about, or -1 */
-    bool refused;    /* a peer's memory could not be read: the call is repeated through staging */
     dma_cursor_t *cursors; /* plan->nprogs of them, owned by the caller */
 } dma_run_t;
 

@@ -15,7 +15,7 @@
  * in trip c, the bytes from c * chunk on, at most one chunk; its flag value is `value + c`.
  *
  * Flags. WAIT blocks its queue until the flag has reached the value, SIGNAL sets it. A flag has exactly one writer,
- * `rank`. ENTRY, DONE, LANDED and QUEUE count within one call: 0 means "before anything". Order: SIGNAL makes everything the
+ * `rank`. ENTRY, LANDED and QUEUE count within one call: 0 means "before anything". Order: SIGNAL makes everything the
  * same queue did before it visible to whoever waits for that value (release / acquire). Copies of one queue between two
  * flags may run in any order and may overlap, and so may queues.
  *
@@ -27,10 +27,11 @@
  * The PAIR buffers are such a stream for every ordered pair of ranks, of what the one sends to the other alone, with
  * PAIR_PRODUCED and PAIR_CONSUMED; the two ranks of a pair know its base.
  *
- * Ways. Where the blocks of a peer are that are for us is not known here, unless the peer has told: BYTES of 16 bytes are
- * a number of bytes and the block's address, and a REACH operand is the block whose address stands in that place. Reading
- * it may be refused, for one pair of ranks and not for others. So a loop may have two ways: a trip runs its DIRECT
- * operations, and all trips are run again with the STAGED ones, chunks of a pair's buffer, if the reader has been refused.
+ * Ways. A peer's blocks can be read in its memory: SEND of that rank, if they are one block or as large as ours, since then
+ * its descriptor says where they are. Else the peer must have told: BYTES of 16 bytes are a number of bytes and the block's
+ * address, and a REACH operand is the block whose address stands in that place. Reading may be refused, for one pair of ranks
+ * and not for others. So it is for loops with two ways: a trip runs the DIRECT operations, and all trips are run again with
+ * the STAGED ones, chunks of a pair's buffer, if the reader has been refused.
  * Its SIGNAL(LANDED) among the DIRECT ones says so to the owner, who waits for it in such a loop of the same length. An
  * operation marked LAST is for the last trip of its way: no trips, no meeting. Where a loop is about no more than
  * plan->staged bytes, it has the second way only.
@@ -106,7 +107,6 @@ typedef enum dma_flag {
     DMA_FLAG_CONSUMED,      /* chunks of the stream of `peer` that `rank` has taken */
     DMA_FLAG_PAIR_PRODUCED, /* chunks that `rank` has put into its stream for `peer` */
     DMA_FLAG_PAIR_CONSUMED, /* chunks that `rank` has taken out of the stream of `peer` for it */
-    DMA_FLAG_DONE,          /* `rank` needs no peer's user memory any more: one per rank, value 1 */
     DMA_FLAG_LANDED,        /* what `rank` has taken out of `peer`'s memory */
     DMA_FLAG_QUEUE,         /* engine queue number `peer` of `rank` has done all it has to do: value 1 */
     DMA_FLAG_COUNT

@@ -33,7 +33,7 @@ static inline bool is_own(const dma_run_t *run, const dma_operand_t *o)
     return o->rank == run->plan->rank;
 }
 
-/* Where an operand is in this process that belongs to the call alone. A peer's SEND is not: see cross(). */
+/* Where an operand is in this process that belongs to the call alone. A peer's SEND is not: see reach(). */
 static inline char *near(const dma_run_t *run, const dma_operand_t *o)
 {
     if (o->base == DMA_BASE_SEND) {
@@ -69,11 +69,6 @@ static char *address(const dma_run_t *run, const dma_operand_t *o, uint64_t trip
     }
 }
 
-static inline bool is_cross(const dma_run_t *run, const dma_op_t *op)
-{
-    return op->src.base == DMA_BASE_SEND && op->src.rank != run->plan->rank && op->code <= DMA_OP_COPY2;
-}
-
 static uint64_t chunk_of(const dma_run_t *run, bool staged)
 {
     const dma_geom_t *geom = &run->window->geom;
@@ -95,27 +90,11 @@ static inline uint64_t covered(const dma_run_t *run, const dma_op_t *op, uint64_
     return bytes;
 }
 
-/* Reads a peer's send buffer. Failure is not an error of the call: all ranks learn of it with DONE and repeat the call
- * through staging. */
-static void cross(dma_run_t *run, const dma_op_t *op, char *dst, uint64_t skip, uint64_t bytes)
-{
-    const dma_window_t *w = run->window;
-    const dma_desc_t *d = dma_window_desc(w, op->src.rank, run->seq);
-    /* blocks of equal bytes, or block 0: the peer's displacements are not known here */
-    uint64_t block = (uint64_t)op->src.block * run->send.bytes;
-
-    if (!run->refused &&
-        dma_cross_read(w->peers[op->src.rank].pid, dst, d->addr + block + op->src.offset + skip, bytes) != DMA_OK) {
-        run->refused = true;
-    }
-}
-
 /* The commonest copy: a block, perhaps if it is short, between memory of this call that this process can address. */
-static inline bool is_plain(const dma_run_t *run, const dma_op_t *op)
+static inline bool is_plain(const dma_op_t *op)
 {
     return op->code == DMA_OP_COPY && !(op->flags & DMA_OP_CHUNKED) && op->len.part <= DMA_HEAD &&
-           op->len.kind != DMA_LEN_CONST && op->src.base <= DMA_BASE_SLOT && op->dst[0].base <= DMA_BASE_SLOT &&
-           !is_cross(run, op);
+           op->len.kind != DMA_LEN_CONST && op->src.base <= DMA_BASE_SLOT && op->dst[0].base <= DMA_BASE_SLOT;
 }
 
 /* Small calls are mostly made of such copies: a call of memcpy costs more than the bytes do. The first and the last bytes of
@@ -181,10 +160,6 @@ static __attribute__((noinline)) void copy(dma_run_t *run, const dma_op_t *op, u
         return;
     }
     dst = address(run, &op->dst[0], trip, skip);
-    if (is_cross(run, op)) {
-        cross(run, op, dst, skip, bytes);
-        return;
-    }
     if (bytes == 0) {
         return; /* buffers may be NULL */
     }
@@ -207,23 +182,18 @@ static __attribute__((noinline)) dma_status_t check(dma_run_t *run, const dma_op
     return DMA_ERR_TRUNCATE;
 }
 
-/* The descriptor of a peer is not that of an ordinary first entry into our call. Either it is of another call, or the data
- * come with a later entry: the peer's, since its buffers are device memory, or everybody's, since the call is repeated. */
+/* The descriptor of a peer is not that of an ordinary first entry into our call. Either it is of another call, or its data
+ * come with a later entry, since its buffers are device memory. */
 static __attribute__((noinline)) dma_status_t wait_later(dma_run_t *run, int peer, const dma_desc_t *d)
 {
     uint64_t differ = d->sign ^ run->sign;
-    dma_entry_t entry = run->entry == DMA_ENTRY_REPEATED ? DMA_ENTRY_REPEATED : DMA_ENTRY_STAGED;
 
     if (differ & ~DMA_SIGN_DEVICE) {
         run->failed_rank = peer;
         return (differ & ~DMA_SIGN_DEVICE) >> 56 ? DMA_ERR_MISMATCH : DMA_ERR_TRUNCATE;
     }
-    if (!differ && run->entry != DMA_ENTRY_REPEATED) {
-        return DMA_OK; /* only our own first entry was without data */
-    }
     /* acquire: the payload is read after the word that announces it */
-    return reached(atomic_load_explicit(&d->later, memory_order_acquire), dma_later(run->seq, entry)) ? DMA_OK
-                                                                                                      : DMA_AGAIN;
+    return reached(atomic_load_explicit(&d->later, memory_order_acquire), run->seq) ? DMA_OK : DMA_AGAIN;
 }
 
 /* A peer that is on its way is here in less time than a turn of whoever advances us takes. */
@@ -251,21 +221,8 @@ static inline dma_status_t wait_entry(dma_run_t *run, int peer)
     if ((int32_t)(d->ack - w->acks[peer]) > 0) {
         w->acks[peer] = d->ack;
     }
-    if (__builtin_expect(d->sign != run->sign || run->entry != DMA_ENTRY_FIRST, 0)) {
+    if (__builtin_expect(d->sign != run->sign, 0)) {
         return wait_later(run, peer, d);
-    }
-    return DMA_OK;
-}
-
-static dma_status_t wait_done(dma_run_t *run, int peer)
-{
-    const dma_block_t *block = run->window->peers[peer].block;
-
-    if (!reached(atomic_load_explicit(&block->done, memory_order_acquire), run->seq)) {
-        return DMA_AGAIN;
-    }
-    if (atomic_load_explicit(&block->refused, memory_order_relaxed) == run->seq) {
-        run->refused = true; /* ordered by `done` */
     }
     return DMA_OK;
 }
@@ -289,8 +246,6 @@ static __attribute__((noinline)) dma_status_t wait_flag(dma_run_t *run, const dm
     switch (f->kind) {
     case DMA_FLAG_ENTRY:
         return wait_entry(run, f->rank);
-    case DMA_FLAG_DONE:
-        return wait_done(run, f->rank);
     case DMA_FLAG_PRODUCED:
         word = &w->peers[f->rank].block->produced;
         want = run->stream[f->rank] + value;
@@ -323,10 +278,9 @@ static inline void enter(dma_run_t *run)
     dma_window_t *w = run->window;
     dma_desc_t *d = dma_window_desc(w, w->rank, run->seq);
 
-    if (__builtin_expect(run->entry != DMA_ENTRY_FIRST, 0)) {
+    if (__builtin_expect(run->later, 0)) {
         d->addr = (uint64_t)(uintptr_t)run->send.addr; /* the first entry, of device memory, had none to read from */
-        atomic_store_explicit(&d->later, dma_later(run->seq, (dma_entry_t)run->entry),
-                              memory_order_release); /* as below */
+        atomic_store_explicit(&d->later, run->seq, memory_order_release); /* as below */
         return;
     }
     d->ack = w->ack;
@@ -346,12 +300,6 @@ static __attribute__((noinline)) void signal_flag(dma_run_t *run, const dma_op_t
     switch (f->kind) {
     case DMA_FLAG_ENTRY:
         enter(run);
-        break;
-    case DMA_FLAG_DONE:
-        if (run->refused) {
-            atomic_store_explicit(&w->own->refused, run->seq, memory_order_relaxed); /* ordered by `done` */
-        }
-        atomic_store_explicit(&w->own->done, run->seq, memory_order_release);
         break;
     case DMA_FLAG_PRODUCED:
         atomic_store_explicit(&w->own->produced, run->stream[f->rank] + value, memory_order_release);
@@ -380,7 +328,7 @@ static inline __attribute__((always_inline)) dma_status_t execute(dma_run_t *run
     switch (op->code) {
     case DMA_OP_COPY:
     case DMA_OP_COPY2:
-        if (is_plain(run, op)) {
+        if (is_plain(op)) {
             copy_plain(run, op);
         } else {
             copy(run, op, trip);
@@ -420,13 +368,26 @@ static bool is_skipped(const dma_op_t *op, const dma_cursor_t *c)
            (op->flags & DMA_OP_STAGED && !c->staged);
 }
 
-/* Reads a peer's block where the peer says that it is. The word has been put there before the peer's ENTRY; the block
- * stays as it is until the peer has seen our LANDED, or has failed. */
+/* A peer's block, in its memory. */
+static inline bool is_far(const dma_run_t *run, const dma_op_t *op)
+{
+    return op->code == DMA_OP_COPY &&
+           (op->src.base == DMA_BASE_REACH || (op->src.base == DMA_BASE_SEND && op->src.rank != run->plan->rank));
+}
+
+/* Reads a peer's block where the peer says that it is: in its slot, or in the descriptor where its send buffer is, of one
+ * block or of blocks as large as ours. It has been put there before the peer's ENTRY; the block stays as it is until the peer
+ * has seen our LANDED, or has failed. */
 static bool reach(const dma_run_t *run, const dma_op_t *op, uint64_t trip)
 {
     uint64_t addr, skip, bytes = covered(run, op, trip, &skip);
 
-    memcpy(&addr, dma_window_slot(run->window, op->src.rank, run->seq) + op->src.offset, sizeof(addr));
+    if (op->src.base == DMA_BASE_REACH) {
+        memcpy(&addr, dma_window_slot(run->window, op->src.rank, run->seq) + op->src.offset, sizeof(addr));
+    } else {
+        addr = dma_window_desc(run->window, op->src.rank, run->seq)->addr + op->src.offset +
+               (uint64_t)op->src.block * run->send.bytes;
+    }
     return dma_cross_read(run->window->peers[op->src.rank].pid, near(run, &op->dst[0]) + skip, addr + skip, bytes) ==
            DMA_OK;
 }
@@ -441,7 +402,7 @@ static __attribute__((noinline)) dma_status_t execute_way(dma_run_t *run, const 
     if (is_skipped(op, c)) {
         return DMA_OK;
     }
-    if (op->code == DMA_OP_COPY && op->src.base == DMA_BASE_REACH) {
+    if (is_far(run, op)) {
         if (!reach(run, op, c->trip)) {
             c->refused = 1;
             c->trip = c->trips - 1; /* the owner learns it at the end */
@@ -499,9 +460,6 @@ static dma_status_t run_loop(dma_run_t *run, const dma_prog_t *prog, dma_cursor_
         if (c->pc++ == prog->loop_last) {
             c->trip++;
             c->pc = prog->loop_first;
-            if (is_cross(run, op)) {
-                return DMA_AGAIN; /* such a loop has no flag to stop at: let others have their turn */
-            }
         }
     }
     return DMA_OK;

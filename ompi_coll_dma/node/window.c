@@ -33,14 +33,12 @@ dma_block_t *dma_window_block(dma_arena_t *arena, const dma_geom_t *geom, int nr
     }
     /* Nobody knows of the block yet: plain stores in effect. */
     atomic_store_explicit(&block->acked, (uint32_t)(first_seq - 1), memory_order_relaxed);
-    atomic_store_explicit(&block->done, first_seq - 1, memory_order_relaxed);
-    atomic_store_explicit(&block->refused, first_seq - 1, memory_order_relaxed);
     ring = (dma_desc_t *)((char *)block + l.ring);
     for (uint32_t i = 0; i < geom->ring_depth; i++) {
         uint64_t never = first_seq - 1 - geom->ring_depth;
 
         atomic_store_explicit(&ring[i].seq, (uint32_t)never, memory_order_relaxed);
-        atomic_store_explicit(&ring[i].later, dma_later(never, DMA_ENTRY_FIRST), memory_order_relaxed);
+        atomic_store_explicit(&ring[i].later, never, memory_order_relaxed);
     }
     for (int i = 0; i < nranks; i++) {
         atomic_store_explicit(&block->pairs[i].landed, first_seq - 1, memory_order_relaxed);

@@ -5,8 +5,7 @@
  *     64    ack line: calls completed, when no descriptor  written by the owner, seldom
  *           will carry the number soon
  *     128   stream line: PRODUCED                          written by the owner, polled by all readers of its stream
- *     192   done line: DONE, refused                       written by the owner, polled by all
- *     256   pair lines, one per rank, 64 bytes: CONSUMED | LANDED | PAIR_PRODUCED | PAIR_CONSUMED | denied
+ *     192   pair lines, one per rank, 64 bytes: CONSUMED | LANDED | PAIR_PRODUCED | PAIR_CONSUMED | denied
  *                                                          written by the owner, polled by that peer
  *     ...   ready line, agreed line, and one queue line for each engine queue that a rank may have (as many as ranks),
  *           64 bytes each: what GPUs' engines poll and write is 32 bits wide
@@ -53,7 +52,7 @@ typedef struct dma_desc {
     uint32_t ack;           /* calls of this communicator that the writer has completed, all up to this one */
     uint64_t sign;          /* operation and bytes */
     uint64_t addr;          /* of the send buffer, where peers may read it */
-    _Atomic uint64_t later; /* dma_later: LINE and SLOT are those of a later entry into the same call */
+    _Atomic uint64_t later; /* the call's number, in 64 bits: LINE and SLOT are those of a later entry into it */
     char line[DMA_LINE_BYTES];
 } dma_desc_t;
 
@@ -75,13 +74,10 @@ typedef struct dma_block {
     char pad1[60];
     _Atomic uint64_t produced;
     char pad2[56];
-    _Atomic uint64_t done;
-    _Atomic uint64_t refused; /* a seq: this rank could not read some peer's memory in that call */
-    char pad3[48];
     dma_pair_line_t pairs[];
 } dma_block_t;
 
-_Static_assert(offsetof(dma_block_t, pairs) == 256, "four lines come before the pairs'");
+_Static_assert(offsetof(dma_block_t, pairs) == 192, "three lines come before the pairs'");
 
 /* A word that an engine polls or writes. */
 typedef struct dma_engine_line {
@@ -195,15 +191,6 @@ static inline void *dma_window_record(const dma_window_t *w, int rank, uint64_t 
 static inline dma_pair_line_t *dma_window_pair(const dma_window_t *w, int writer, int reader)
 {
     return &w->peers[writer].block->pairs[reader];
-}
-
-/* The entries of one call: the first, with `seq`; that with the data, of a rank whose first one said that they are device
- * memory, after all; and a repetition that all have agreed on. */
-typedef enum dma_entry { DMA_ENTRY_FIRST, DMA_ENTRY_STAGED, DMA_ENTRY_REPEATED } dma_entry_t;
-
-static inline uint64_t dma_later(uint64_t seq, dma_entry_t entry)
-{
-    return 4 * seq + entry;
 }
 
 /* In `sign`: the buffers of the writer are device memory, LINE and SLOT are empty and `record` is filled. */

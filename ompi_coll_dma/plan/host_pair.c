@@ -1,6 +1,6 @@
 /*
  * host_pair: all-to-alls in two copies, pipelined through a ring of chunks for every ordered pair of ranks.
- * host_reach: all-to-all-v with one copy of what is large, straight out of the peers' memory.
+ * host_reach: all operations with one copy of what is large, straight out of the peers' memory.
  *
  * All-to-all-v is the hard case: a rank knows what it sends to and gets from each peer, and nothing about the others, so
  * nothing may depend on a size that only some ranks know. Hence one plan for all sizes. The number of the block's bytes rides
@@ -18,7 +18,8 @@
  * In place, block p is what goes to p and where p's comes to, of equal bytes: a chunk is overwritten only after our own
  * copy of it has been produced, which the consumer sees by our own flag, and heads only after our own entry.
  *
- * In an all-to-all of equal bytes the descriptors carry the number, and places hold heads alone.
+ * In an all-to-all of equal bytes the descriptors carry the number and the address, and places hold heads alone. An all-gather
+ * has no heads: one block is for all.
  *
  * host_reach is the same but for the tails:
  *
@@ -26,8 +27,9 @@
  *     consumer of p       wait ENTRY of p; per chunk:    check the number, copy out of p's memory;
  *                                                        in the last trip: signal LANDED(r, p)
  *
- * A tail that fits into one buffer of the ring and has at most DIRECT_FROM bytes goes through the ring: a system call and a
- * second meeting cost more.
+ * Each pair of ranks meets for itself: a rank is through when its own blocks have been read, whatever else their readers have
+ * to do. A tail that fits into one buffer of the ring and has at most DIRECT_FROM bytes goes through the ring: a system call
+ * and a second meeting cost more. Peers pull rather than push, so that a late peer can only hurt its own buffer.
  *
  * ENTRY (release, acquire) brings the reader number, address, head and what p has in its send buffer; LANDED tells p that
  * its send buffer has been read, and p does not complete before. The place needs neither: the ring's acknowledgement keeps
@@ -49,6 +51,17 @@ static uint64_t place_bytes(const dma_plan_req_t *req)
     return req->geom.slot_bytes / (req->nranks < 2 ? 1 : (uint64_t)req->nranks - 1) / 16 * 16;
 }
 
+static bool gathers(const dma_plan_req_t *req)
+{
+    return dma_coll_gathers(req->coll);
+}
+
+/* The block of a send buffer that is for `reader`. */
+static int block_for(const dma_plan_req_t *req, int reader)
+{
+    return gathers(req) ? 0 : reader;
+}
+
 /* What comes before the head. */
 static uint64_t number_bytes(const dma_plan_req_t *req)
 {
@@ -68,14 +81,17 @@ static uint64_t head_bytes(const dma_plan_req_t *req)
 {
     uint64_t room = place_bytes(req) - number_bytes(req);
 
-    return req->head && req->head < room ? req->head : room;
+    return gathers(req) ? 0 : req->head && req->head < room ? req->head : room;
 }
 
-/* In the memory of `owner`: the block for `reader`, whose address is the second word of the place. */
+/* In the memory of `owner`: the block for `reader`. Where only its owner knows its address, that is the place's second word. */
 static dma_operand_t block_of(const dma_plan_req_t *req, int owner, int reader)
 {
     dma_operand_t o = place(req, owner, reader, sizeof(uint64_t));
 
+    if (!number_bytes(req)) {
+        return dma_at(DMA_BASE_SEND, owner, block_for(req, reader));
+    }
     o.base = DMA_BASE_REACH;
     o.block = reader;
     return o;
@@ -89,9 +105,10 @@ static dma_len_t part_of(dma_len_kind_t kind, int block, dma_part_t part)
 static void build_heads(dma_build_t *b, const dma_plan_req_t *req, int rank)
 {
     uint64_t number = number_bytes(req);
+    int own = block_for(req, rank);
 
     dma_build_prog(b);
-    for (int k = 1; k < req->nranks; k++) {
+    for (int k = 1; k < req->nranks && !gathers(req); k++) {
         int p = dma_peer_rotated(rank, k, req->nranks);
 
         if (number) {
@@ -103,10 +120,10 @@ static void build_heads(dma_build_t *b, const dma_plan_req_t *req, int rank)
     }
     dma_build_signal(b, 0, dma_flag(DMA_FLAG_ENTRY, rank), 1);
     if (!req->in_place) {
-        dma_build_copy(b, 0, dma_at(DMA_BASE_RECV, rank, rank), dma_at(DMA_BASE_SEND, rank, rank),
-                       dma_len(DMA_LEN_SEND, (uint64_t)rank));
+        dma_build_copy(b, 0, dma_at(DMA_BASE_RECV, rank, rank), dma_at(DMA_BASE_SEND, rank, own),
+                       dma_len(DMA_LEN_SEND, (uint64_t)own));
     }
-    for (int k = 1; k < req->nranks; k++) {
+    for (int k = 1; k < req->nranks && !gathers(req); k++) {
         int p = dma_peer_rotated(rank, k, req->nranks);
 
         dma_build_wait(b, 0, dma_flag(DMA_FLAG_ENTRY, p), 1);
@@ -120,7 +137,8 @@ static void build_heads(dma_build_t *b, const dma_plan_req_t *req, int rank)
 
 static void build_producer(dma_build_t *b, const dma_plan_req_t *req, int rank, int p, bool reach)
 {
-    dma_len_t tail = part_of(DMA_LEN_SEND, p, DMA_TAIL);
+    int block = block_for(req, p);
+    dma_len_t tail = part_of(DMA_LEN_SEND, block, DMA_TAIL);
     uint8_t flags = DMA_OP_CHUNKED | (reach ? DMA_OP_STAGED : 0);
 
     dma_build_prog(b);
@@ -129,7 +147,7 @@ static void build_producer(dma_build_t *b, const dma_plan_req_t *req, int rank, 
         dma_build_wait(b, DMA_OP_DIRECT | DMA_OP_LAST, dma_flag_pair(DMA_FLAG_LANDED, p, rank), 1);
     }
     dma_build_wait(b, flags, dma_flag_pair(DMA_FLAG_PAIR_CONSUMED, p, rank), 1 - (int32_t)req->geom.pair_depth);
-    dma_build_copy(b, flags, dma_at(DMA_BASE_PAIR, rank, p), dma_at(DMA_BASE_SEND, rank, p), tail);
+    dma_build_copy(b, flags, dma_at(DMA_BASE_PAIR, rank, p), dma_at(DMA_BASE_SEND, rank, block), tail);
     dma_build_signal(b, flags, dma_flag_pair(DMA_FLAG_PAIR_PRODUCED, rank, p), 1);
     dma_build_loop_end(b);
 }
@@ -143,11 +161,13 @@ static void build_consumer(dma_build_t *b, const dma_plan_req_t *req, int rank, 
     dma_build_wait(b, 0, dma_flag(DMA_FLAG_ENTRY, p), 1);
     dma_build_loop(b, tail);
     if (reach) {
-        dma_build_check(b, DMA_OP_DIRECT, place(req, p, rank, 0), dma_len(DMA_LEN_RECV, (uint64_t)p));
+        if (number_bytes(req)) {
+            dma_build_check(b, DMA_OP_DIRECT, place(req, p, rank, 0), dma_len(DMA_LEN_RECV, (uint64_t)p));
+        }
         dma_build_copy(b, DMA_OP_DIRECT | DMA_OP_CHUNKED, dma_at(DMA_BASE_RECV, rank, p), block_of(req, p, rank), tail);
         dma_build_signal(b, DMA_OP_DIRECT | DMA_OP_LAST, dma_flag_pair(DMA_FLAG_LANDED, rank, p), 1);
     }
-    if (req->in_place) {
+    if (req->in_place && !gathers(req)) {
         dma_build_wait(b, flags, dma_flag_pair(DMA_FLAG_PAIR_PRODUCED, rank, p), 1);
     }
     dma_build_wait(b, flags, dma_flag_pair(DMA_FLAG_PAIR_PRODUCED, p, rank), 1);
@@ -166,8 +186,8 @@ static uint64_t staged_bytes(const dma_plan_req_t *req)
 static dma_status_t build(const dma_plan_req_t *req, int rank, bool reach, dma_plan_t **plan)
 {
     uint32_t peers = (uint32_t)req->nranks - 1, numbers = number_bytes(req) ? 1 : 0;
-    uint32_t heads = peers * (1 + numbers) + 1 + (req->in_place ? 0 : 1) + peers * (2 + numbers);
-    uint32_t tails = peers * (3 + 4 + (req->in_place ? 1 : 0) + (reach ? 4 : 0));
+    uint32_t heads = (gathers(req) ? 0 : peers * (3 + 2 * numbers)) + 1 + (req->in_place ? 0 : 1);
+    uint32_t tails = peers * (3 + 4 + (req->in_place && !gathers(req) ? 1 : 0) + (reach ? 3 + numbers : 0));
     dma_build_t b;
     dma_status_t status;
 
@@ -209,7 +229,7 @@ static const char *pair_unfit(const dma_plan_req_t *req)
 
 static const char *reach_unfit(const dma_plan_req_t *req)
 {
-    if (req->in_place) {
+    if (req->in_place && !gathers(req)) {
         return "in place, what a peer reads would be overwritten";
     }
     return req->cross_memory ? pair_unfit(req) : "not every pair of ranks can read each other's memory";
@@ -239,20 +259,24 @@ static uint64_t pair_cost(const dma_profile_t *profile, const dma_plan_req_t *re
     return dma_cost_best_chunk(cost_of, profile, req, most < 4096 ? most : 4096, most, &choice->chunk);
 }
 
-/* Short blocks go through slots; others cost a second meeting. */
+/* Short blocks go through slots, others that are not worth a system call through one buffer of the ring. */
 static uint64_t reach_cost(const dma_profile_t *p, const dma_plan_req_t *req, dma_choice_t *choice)
 {
-    uint64_t peers = (uint64_t)req->nranks - 1, head = req->bytes <= head_bytes(req) ? req->bytes : 0;
-    uint64_t tail = req->bytes - head, meetings = tail ? 2 : 1;
+    uint64_t peers = (uint64_t)req->nranks - 1, meetings = req->bytes <= head_bytes(req) ? 1 : 2;
     bool cached = req->bytes * (peers + 2) <= p->cache_bytes;
-    dma_wide_t own = dma_profile_ps(req->bytes, cached ? p->copy_mbps : p->memory_mbps);
-    dma_wide_t slot = dma_profile_ps(head, dma_profile_slot_fill(p, req->geom.ring_depth * peers * head)) +
-                      dma_profile_ps(head, p->pull_mbps);
-    dma_wide_t work =
-        meetings * p->enter_ps + 2 * peers * p->peer_ps + own + peers * (slot + dma_build_cross_ps(p, tail, cached));
+    dma_wide_t own = dma_profile_ps(req->bytes, cached ? p->copy_mbps : p->memory_mbps), block;
 
     choice->chunk = DMA_CROSS_CHUNK;
-    return dma_profile_shared(p, work, req->ranks_per_core_x16, meetings);
+    if (meetings == 1) {
+        block = dma_profile_ps(req->bytes, dma_profile_slot_fill(p, req->geom.ring_depth * peers * req->bytes)) +
+                dma_profile_ps(req->bytes, p->pull_mbps);
+    } else if (req->bytes <= staged_bytes(req)) {
+        return cost_of(p, req, req->geom.pair_bytes / req->geom.pair_depth);
+    } else {
+        block = dma_build_cross_ps(p, req->bytes, cached);
+    }
+    return dma_profile_shared(p, meetings * p->enter_ps + 2 * peers * p->peer_ps + own + peers * block,
+                              req->ranks_per_core_x16, meetings);
 }
 
 const dma_variant_t dma_variant_host_pair = {
@@ -266,8 +290,8 @@ const dma_variant_t dma_variant_host_pair = {
 
 const dma_variant_t dma_variant_host_reach = {
     .name = "host_reach",
-    .help = "small blocks as in host_pair, the rest of large ones straight out of the peers' memory",
-    .colls = 1u << DMA_ALLTOALLV,
+    .help = "one copy of large blocks, straight out of the peers' memory; of small ones as host_pair",
+    .colls = 1u << DMA_ALLGATHER | 1u << DMA_ALLGATHERV | 1u << DMA_ALLTOALL | 1u << DMA_ALLTOALLV,
     .unfit = reach_unfit,
     .build = reach_build,
     .cost = reach_cost,

@@ -10,7 +10,6 @@ extern const dma_variant_t dma_variant_host_line;  /* host_slot.c */
 extern const dma_variant_t dma_variant_host_slot;  /* host_slot.c */
 extern const dma_variant_t dma_variant_host_pipe;  /* host_pipe.c */
 extern const dma_variant_t dma_variant_host_pair;  /* host_pair.c */
-extern const dma_variant_t dma_variant_host_cross; /* host_cross.c */
 extern const dma_variant_t dma_variant_host_reach; /* host_pair.c */
 extern const dma_variant_t dma_variant_pcpy;       /* gpu_push.c */
 extern const dma_variant_t dma_variant_b2b;        /* gpu_push.c */

@@ -215,7 +215,7 @@ free_channel:
 dma_status_t dma_channel_start(dma_channel_t *ch, dma_status_t *outcome)
 {
     if (ch->placed) {
-        ch->task.run.entry = DMA_ENTRY_FIRST;
+        ch->task.run.later = false;
         return dma_comm_post_placed(ch->comm, ch->done, ch->arg, &ch->task, outcome);
     }
     if (ch->comm->device && ch->comm->device->frozen) {

@@ -46,7 +46,7 @@ void dma_device_early(dma_comm_t *comm, const dma_task_t *task)
 }
 
 /* The host plan on host memory. Where we have entered already, our data come with a later entry. */
-static dma_status_t go_by_host(dma_comm_t *comm, dma_task_t *task, dma_entry_t entry)
+static dma_status_t go_by_host(dma_comm_t *comm, dma_task_t *task, bool later)
 {
     const struct dma_device_comm *dc = comm->device;
     dma_status_t status;
@@ -55,7 +55,7 @@ static dma_status_t go_by_host(dma_comm_t *comm, dma_task_t *task, dma_entry_t e
         dc->device->engine->settle(dc->bound);
     }
     status = dma_device_stage(task);
-    task->run.entry = entry;
+    task->run.later = later;
     return status == DMA_OK ? dma_task_bind(comm, task) : status;
 }
 
@@ -79,7 +79,7 @@ dma_status_t dma_device_begin(dma_comm_t *comm, dma_task_t *task)
     if (!dc || dc->off ||
         (!dma_device_can(dc, &call->send_shape, &call->recv_shape) && dma_device_pack_shapes(comm, task) != DMA_OK) ||
         dma_device_tell(comm, task) != DMA_OK) {
-        return go_by_host(comm, task, DMA_ENTRY_FIRST);
+        return go_by_host(comm, task, false);
     }
     enter(comm, task);
     dma_device_early(comm, task);
@@ -158,7 +158,7 @@ static dma_status_t bind(dma_comm_t *comm, dma_task_t *task)
     dma_status_t status;
 
     if (!comm->device->all_can) {
-        return go_by_host(comm, task, DMA_ENTRY_STAGED);
+        return go_by_host(comm, task, true);
     }
     status = dma_device_bind(comm, task);
     if (status == DMA_OK) {
@@ -189,7 +189,7 @@ static dma_status_t decide(dma_comm_t *comm, dma_task_t *task, bool all)
     bool fresh;
 
     if (!all) {
-        return go_by_host(comm, task, DMA_ENTRY_STAGED);
+        return go_by_host(comm, task, true);
     }
     if (dma_device_all_again(comm, task)) {
         return bind_again(comm, task);
@@ -229,7 +229,7 @@ static dma_status_t agree(dma_comm_t *comm, dma_task_t *task)
         all = all && (word & 3) == ALL_WELL;
     }
     dma_device_met(comm, task, all);
-    return all ? bind(comm, task) : go_by_host(comm, task, DMA_ENTRY_STAGED);
+    return all ? bind(comm, task) : go_by_host(comm, task, true);
 }
 
 dma_status_t dma_device_advance(dma_comm_t *comm, dma_task_t *task)

@@ -6,7 +6,7 @@
  * others enter as ever. Every rank sees all descriptors, and so all decide alike:
  *
  *     not all are DEVICE    the host plan runs, as if nothing had happened: ranks with device memory copy what they send to
- *                           host memory and enter once more (DMA_ENTRY_STAGED), and copy what they receive back
+ *                           host memory and enter once more, and copy what they receive back
  *     all are DEVICE        each opens the others' memory and, if any record was new to its readers, says how that went
  *                           (the agreed line). If all could: the GPU plan. If one could not: the host plan, as above
  *

@@ -230,7 +230,7 @@ static void report_staged(dma_comm_t *comm, const dma_task_t *task)
         const dma_prog_t *prog = &task->run.plan->progs[i];
 
         for (uint32_t k = 0; task->run.cursors[i].refused && k < prog->nops; k++) {
-            if (prog->ops[k].src.base == DMA_BASE_REACH) {
+            if (prog->ops[k].code == DMA_OP_COPY && prog->ops[k].flags & DMA_OP_DIRECT) {
                 comm->staged = true;
                 dma_proc_report(comm->proc, DMA_REPORT_WARN, "refused",
                                 "rank %d of %s could not read memory of rank %d; shared memory is used instead",
@@ -240,9 +240,8 @@ static void report_staged(dma_comm_t *comm, const dma_task_t *task)
     }
 }
 
-/* A run has ended. Some rank could not read a peer's memory: all have learned it, none uses it any more on this
- * communicator, and the call is done again through staging, which is harmless since nobody has returned from it. */
-static dma_status_t finish(dma_comm_t *comm, dma_task_t *task)
+/* A run has ended. */
+static void finish(dma_comm_t *comm, dma_task_t *task)
 {
     if (task->run.plan->streams) {
         stream_on(comm, task);
@@ -254,17 +253,6 @@ static dma_status_t finish(dma_comm_t *comm, dma_task_t *task)
     if (__builtin_expect(task->device != NULL, 0) && task->device->frozen) {
         dma_device_arm(comm);
     }
-    if (!task->run.refused) {
-        return DMA_OK;
-    }
-    task->run.refused = false;
-    task->run.entry = DMA_ENTRY_REPEATED;
-    comm->req.cross_memory = false;
-    memset(comm->memo, 0, sizeof(comm->memo));
-    dma_proc_report(comm->proc, comm->rank == 0 ? DMA_REPORT_WARN : DMA_REPORT_INFO, "refused",
-                    "a rank of %s could not read a peer's memory; staging through shared memory is used instead",
-                    comm->text);
-    return dma_task_bind(comm, task);
 }
 
 void dma_task_drop(dma_task_t *task)
@@ -367,10 +355,7 @@ static dma_status_t move(dma_comm_t *comm, dma_task_t *task)
                                                            : comm->engine->advance(&task->run);
     }
     if (status == DMA_OK) {
-        status = finish(comm, task);
-        if (status == DMA_OK && task->run.live) {
-            status = DMA_AGAIN; /* begun again */
-        }
+        finish(comm, task);
     }
     return status;
 }
@@ -417,8 +402,7 @@ dma_status_t dma_task_init(dma_comm_t *comm, dma_task_t *task, const dma_call_t 
     task->device = NULL;
     task->done = NULL;
     task->run.temp = NULL;
-    task->run.entry = DMA_ENTRY_FIRST;
-    task->run.refused = false;
+    task->run.later = false;
     task->run.failed_rank = -1;
     if (__builtin_expect(rt != NULL, 0)) {
         status = dma_task_arrays(comm, task);

@@ -36,6 +36,6 @@ verdict 'a line says that there is no other way' $?
 launch 60 1 "${options[@]}" "$program" -s 12 -n 60 : -n 2 "${away[@]}" "$program" -s 12 -n 60 >"$work/out" 2>&1
 outcome 'one rank at home, two away' "$work/out" $?
 
-launch 60 3 "${options[@]}" --mca coll_dma_variant host_cross "${away[@]}" "$program" -s 13 -n 60 >"$work/out" 2>&1
+launch 60 3 "${options[@]}" --mca coll_dma_variant host_reach "${away[@]}" "$program" -s 13 -n 60 >"$work/out" 2>&1
 outcome 'nobody reads memory by a number that names another process' "$work/out" $?
 finish

@@ -47,7 +47,7 @@ for what in memfd,file fallocate mmap; do
 done
 for rank in all 1; do
     without read $rank "$ready" --
-    without read $rank "$ready" --mca coll_dma_variant host_cross --
-    without read,memfd $rank "$ready" --mca coll_dma_variant host_cross --
+    without read $rank "$ready" --mca coll_dma_variant host_reach --
+    without read,memfd $rank "$ready" --mca coll_dma_variant host_reach --
 done
 finish

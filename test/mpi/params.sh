@@ -67,8 +67,8 @@ ok 'profile: missing' says 'profile .*nosuch cannot be used' with profile="$scra
 ok 'slot_bytes: too small for the block' says 'host_slot cannot do 4096 bytes' \
     with verbose=2 variant=host_slot slot_bytes=1024 -- 0 4096
 ok 'slot_bytes: large enough' quiet with verbose=0 variant=host_slot slot_bytes=8192 -- 0 4096
-ok 'cross_memory: 0, never' says 'host_cross cannot do 65536 bytes' \
-    with verbose=2 variant=host_cross cross_memory=0 -- 0 65536
+ok 'cross_memory: 0, never' says 'host_reach cannot do 65536 bytes' \
+    with verbose=2 variant=host_reach cross_memory=0 -- 0 65536
 for name in ring_depth=4 ring_depth=64 chunk_bytes=4096 chunk_bytes=131072 chunk_depth=2 chunk_depth=16; do
     ok "$name" quiet with variant=host_pipe $name -- 0 300000
 done

@@ -87,8 +87,7 @@ if [ $quick = 1 ]; then
     sweep_run 7 80 "$ob1 $tight --mca coll_dma_chunk_depth 4"
     sweep_run 2 250 "$ucx"
     sweep_run 3 200 "$ucx"
-    sweep_run 3 100 "$ob1 --mca coll_dma_variant host_cross"
-    sweep_run 3 100 "$ob1 --mca coll_dma_variant host_reach"
+    sweep_run 3 200 "$ob1 --mca coll_dma_variant host_reach"
     sweep_run 3 100 "$ob1 --mca coll_dma_arena_bytes 0" -l bp
     sweep_run 3 100 "$ob1 --mca coll_dma_arena_bytes 67108864" -t 4
     finish
@@ -111,11 +110,13 @@ sweep_run 2 800 "$ucx"
 sweep_run 3 700 "$ucx"
 sweep_run 4 500 "$ucx"
 sweep_run 7 150 "$ucx"
-for variant in host_line host_slot host_pipe host_pair host_cross host_reach; do
+for variant in host_line host_slot host_pipe host_pair host_reach; do
     sweep_run 2 300 "$ob1 --mca coll_dma_variant $variant"
     sweep_run 3 250 "$ob1 --mca coll_dma_variant $variant"
     sweep_run 5 100 "$ob1 --mca coll_dma_variant $variant"
 done
+sweep_run 4 500 "$ob1 --mca coll_dma_variant host_reach"
+sweep_run 7 150 "$ob1 --mca coll_dma_variant host_reach"
 sweep_run 2 400 "$ob1 $tight --mca coll_dma_chunk_depth 1"
 sweep_run 5 200 "$ob1 $tight --mca coll_dma_chunk_depth 2"
 sweep_run 4 200 "$ucx $tight --mca coll_dma_chunk_depth 3 --mca coll_dma_variant host_pipe"
@@ -134,8 +135,7 @@ sweep_run 4 200 "$ob1" -t 4 -l b
 # not survive that, do without.
 refused="$ob1 --mca btl_vader_single_copy_mechanism none --mca smsc ^cma,knem,xpmem -x UCX_TLS=^cma -x LD_PRELOAD=$shim -x DMA_BREAK_READ=1:150"
 sweep_run 3 200 "$refused"
-sweep_run 3 200 "$refused --mca coll_dma_variant host_cross"
-sweep_run 3 200 "$refused --mca coll_dma_variant host_reach"
+sweep_run 3 400 "$refused --mca coll_dma_variant host_reach"
 sweep_run 2 700 "$spin"
 sweep_run 3 200 "$spin"
 sweep_run 4 100 "$spin"

@@ -2,4 +2,4 @@
 # file: ompi_coll_dma/task/device.c
 # build: thread
 # tests: test_device:every_mixture
-s/return go_by_host\(comm, task, DMA_ENTRY_STAGED\);/return go_by_host(comm, task, DMA_ENTRY_FIRST);/
+s/return go_by_host\(comm, task, true\);/return go_by_host(comm, task, false);/

@@ -2,4 +2,4 @@
 # file: ompi_coll_dma/engine/host.c
 # build: plain
 # tests: test_errors:unequal_bytes
-s/d->sign != run->sign \|\| run->entry/run->entry/
+s/d->sign != run->sign, 0/false, 0/

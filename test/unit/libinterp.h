@@ -35,7 +35,7 @@ typedef enum interp_error {
     INTERP_BOUNDS,      /* an operand leaves its block, slot, line, chunk or scratch */
     INTERP_NOT_ENTERED, /* a peer's memory is touched before WAIT(ENTRY) on the peer */
     INTERP_OWNER,       /* a rank signals a flag of another */
-    INTERP_BACKWARDS,   /* a flag is set below its value, or ENTRY or DONE to anything but 1 */
+    INTERP_BACKWARDS,   /* a flag is set below its value, or ENTRY to anything but 1 */
     INTERP_RACE,        /* two accesses to the same bytes, one a write, in no order */
     INTERP_CHUNK,    /* the same in a CHUNK or PAIR buffer: overwritten before it was consumed, read before produced */
     INTERP_USER,     /* the same between a peer and the owner of a buffer who has completed the call */

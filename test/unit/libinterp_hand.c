@@ -95,8 +95,8 @@ void hand_pull(hand_t *h, int rank, int n, fault_t fault)
         if (fault != NO_ENTRY_WAIT) {
             await(h, DMA_FLAG_ENTRY, p, 0, 1);
         }
-        if (fault == EARLY_SIGNAL && k == n - 1) {
-            tell(h, DMA_FLAG_DONE, rank, 0, 1);
+        if (fault == EARLY_SIGNAL) {
+            tell(h, DMA_FLAG_LANDED, rank, p, 1);
         }
         dma_op_t *op = copy(h, at(DMA_BASE_RECV, rank, p), at(DMA_BASE_SEND, fault == WRONG_SOURCE ? rank : p, 0),
                             DMA_LEN_RECV, (uint64_t)p);
@@ -106,15 +106,18 @@ void hand_pull(hand_t *h, int rank, int n, fault_t fault)
         if (fault == LONG_COPY) {
             op->len = (dma_len_t){.kind = DMA_LEN_CONST, .len = 1000};
         }
-    }
-    if (fault != EARLY_SIGNAL) {
-        tell(h, DMA_FLAG_DONE, rank, 0, fault == LOW_FLAG ? 0 : 1);
+        if (fault != EARLY_SIGNAL) {
+            tell(h, DMA_FLAG_LANDED, rank, p, 1);
+        }
+        if (fault == LOW_FLAG) {
+            tell(h, DMA_FLAG_LANDED, rank, p, 0);
+        }
     }
     if (fault == TWICE) {
-        tell(h, DMA_FLAG_DONE, rank, 0, 1);
+        tell(h, DMA_FLAG_ENTRY, rank, 0, 1);
     }
-    for (int k = 1; k < n && fault != NO_DONE_WAIT; k++) {
-        await(h, DMA_FLAG_DONE, (rank + k) % n, 0, 1);
+    for (int k = 1; k < n && fault != NO_LANDED_WAIT; k++) {
+        await(h, DMA_FLAG_LANDED, (rank + k) % n, rank, 1);
     }
     h->plan.streams = fault != NOT_STREAMING;
 }
@@ -247,10 +250,10 @@ void hand_net(hand_t *h, int rank, int n, fault_t fault)
     op->dst[0] = at(DMA_BASE_TEMP, rank, 0);
     op->dst[0].offset = 512;
     op->len = (dma_len_t){.kind = fault == SHORT_MESSAGE ? DMA_LEN_CONST : DMA_LEN_RECV, .len = (uint64_t)prev};
-    op->flag = (dma_flag_ref_t){.kind = DMA_FLAG_DONE, .rank = prev};
+    op->flag = (dma_flag_ref_t){.kind = DMA_FLAG_QUEUE, .rank = prev};
     op->value = 1;
     if (fault != NO_MESSAGE_WAIT) {
-        await(h, DMA_FLAG_DONE, rank, 0, 1);
+        await(h, DMA_FLAG_QUEUE, rank, 0, 1);
     }
     copy(h, at(DMA_BASE_RECV, rank, prev), at(DMA_BASE_TEMP, rank, 0), DMA_LEN_RECV, (uint64_t)prev)->src.offset = 512;
     await(h, DMA_FLAG_LANDED, rank, next, 1);

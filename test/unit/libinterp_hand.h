@@ -19,7 +19,6 @@ typedef enum fault {
     RIGHT,
     NO_ENTRY_WAIT,
     NO_ENTRY_SIGNAL,
-    NO_DONE_WAIT,
     NO_CONSUMED_WAIT,
     NO_PRODUCED_WAIT,
     NO_LANDED_WAIT,

@@ -45,10 +45,10 @@ part_t *world_part(const world_t *w, int call, int rank)
 
 flag_t *world_flag(const world_t *w, int call, dma_flag_t kind, int rank, int peer)
 {
-    bool pair = kind != DMA_FLAG_ENTRY && kind != DMA_FLAG_PRODUCED && kind != DMA_FLAG_DONE;
+    bool pair = kind != DMA_FLAG_ENTRY && kind != DMA_FLAG_PRODUCED;
     size_t n = (size_t)w->n;
 
-    if (kind != DMA_FLAG_ENTRY && kind != DMA_FLAG_DONE && kind != DMA_FLAG_LANDED && kind != DMA_FLAG_QUEUE) {
+    if (kind != DMA_FLAG_ENTRY && kind != DMA_FLAG_LANDED && kind != DMA_FLAG_QUEUE) {
         call = 0;
     }
     return &w->flags[(((size_t)call * DMA_FLAG_COUNT + kind) * n + (size_t)rank) * n + (pair ? (size_t)peer : 0)];

@@ -8,7 +8,7 @@
 
 static const char *const code_names[] = {"COPY", "COPY2", "SWAP", "WAIT", "SIGNAL", "CHECK", "STAMP", "SEND", "RECV"};
 static const char *const flag_names[] = {"ENTRY",         "PRODUCED", "CONSUMED", "PAIR_PRODUCED",
-                                         "PAIR_CONSUMED", "DONE",     "LANDED",   "QUEUE"};
+                                         "PAIR_CONSUMED", "LANDED",   "QUEUE"};
 static const char *const base_names[] = {"send", "recv", "line", "slot", "chunk", "pair", "bytes", "reach", "temp"};
 
 _Static_assert(sizeof(code_names) / sizeof(char *) == DMA_OP_COUNT, "a name per code");
@@ -163,10 +163,11 @@ static bool check_place(const subject_t *s, const dma_op_t *op, const dma_operan
                                       o->rank != s->plan->rank || (uint64_t)o->block >= s->send_blocks)) {
         return bad(s->text, s->size, "a number of bytes is 8 bytes, of the own blocks");
     }
-    if (o->base == DMA_BASE_REACH &&
+    if ((o->base == DMA_BASE_REACH || (o->base == DMA_BASE_SEND && op->flags & DMA_OP_DIRECT)) &&
         (op->code != DMA_OP_COPY || op->flags != (DMA_OP_CHUNKED | DMA_OP_DIRECT) || op->len.kind != DMA_LEN_RECV ||
-         o->rank == s->plan->rank || o->block != s->plan->rank || s->plan->coll != DMA_ALLTOALLV)) {
-        return bad(s->text, s->size, "a peer's block of unknown place is read directly, in a loop, by whom it is for");
+         o->rank == s->plan->rank || o->block != (dma_coll_gathers(s->plan->coll) ? 0 : s->plan->rank) ||
+         (o->base == DMA_BASE_REACH) != (s->plan->coll == DMA_ALLTOALLV))) {
+        return bad(s->text, s->size, "a peer's block is read directly, in a loop, by whom it is for");
     }
     return true;
 }

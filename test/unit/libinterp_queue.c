@@ -29,9 +29,8 @@ bool flag_set(machine_t *m, queue_t *q, const dma_op_t *op, int64_t value, const
 {
     world_t *w = &m->w;
     flag_t *f = world_flag(w, q->who.call, op->flag.kind, q->who.rank, op->flag.peer);
-    bool once = op->flag.kind == DMA_FLAG_ENTRY || op->flag.kind == DMA_FLAG_DONE;
 
-    if (once && (value != 1 || f->n)) {
+    if (op->flag.kind == DMA_FLAG_ENTRY && (value != 1 || f->n)) {
         return fail_at(m, q, INTERP_BACKWARDS, "this flag is set to 1, once");
     }
     if (value < (f->n ? f->beats[f->n - 1].value : 0)) {
@@ -376,7 +375,7 @@ static bool is_skipped(const machine_t *m, queue_t *q, const dma_op_t *op)
         (op->flags & DMA_OP_STAGED && !q->staged)) {
         return true;
     }
-    if (op->code == DMA_OP_COPY && op->src.base == DMA_BASE_REACH && last) {
+    if (op->code == DMA_OP_COPY && op->flags & DMA_OP_DIRECT && last) {
         q->refused = world_goes_staged(&m->w, q->who.call, q->who.rank, q->prog);
         return q->refused;
     }

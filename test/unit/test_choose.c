@@ -161,7 +161,7 @@ END_TEST
 START_TEST(all_to_all_in_place)
 {
     dma_profile_t profile = dma_profile_default();
-    int cross = dma_variant_find("host_cross");
+    int cross = dma_variant_find("host_reach");
     bool otherwise = false;
 
     profile.cross_ps = profile.cross_page_ps = 0; /* as attractive as can be */
@@ -285,7 +285,7 @@ START_TEST(chunks_fit)
             ck_assert_uint_ge(choice.chunk, 1);
             ck_assert_uint_le(choice.chunk, most / req.geom.pair_depth);
         }
-        ck_assert_uint_ge(choose(&profile, request(5, bytes), dma_variant_find("host_cross")).chunk, 1);
+        ck_assert_uint_ge(choose(&profile, request(5, bytes), dma_variant_find("host_reach")).chunk, 1);
     }
 }
 END_TEST

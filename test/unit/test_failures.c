@@ -415,7 +415,7 @@ static void schedule_warm(rank_t *r, schedule_t *s)
     for (int i = 0; i < WARM; i++) {
         must(r, data_allgather(r->comms[0], &from, &to) == DMA_OK, "%s", dma_comm_reason(r->comms[0]));
     }
-    r->comms[0]->forced = dma_variant_find("host_cross");
+    r->comms[0]->forced = dma_variant_find("host_reach");
 }
 
 /* Rank 2 is late, and comes to read an old descriptor of the others after newer ones. */

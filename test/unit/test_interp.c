@@ -136,13 +136,6 @@ START_TEST(missing_entry_signal)
 }
 END_TEST
 
-START_TEST(missing_done_wait)
-{
-    finds(hand_pull, 3, 100, NO_DONE_WAIT, INTERP_USER, INTERP_DATA);
-    shows(hand_pull, 3, 100, NO_DONE_WAIT);
-}
-END_TEST
-
 START_TEST(missing_consumed_wait)
 {
     finds(hand_pipe, 3, 100, NO_CONSUMED_WAIT, INTERP_CHUNK, INTERP_CHUNK);
@@ -160,6 +153,8 @@ END_TEST
 
 START_TEST(missing_landed_wait)
 {
+    finds(hand_pull, 3, 100, NO_LANDED_WAIT, INTERP_USER, INTERP_DATA);
+    shows(hand_pull, 3, 100, NO_LANDED_WAIT);
     finds(hand_push2, 3, 100, NO_LANDED_WAIT, INTERP_USER, INTERP_DATA);
     shows(hand_push2, 3, 100, NO_LANDED_WAIT);
     finds(hand_swap, 3, 100, NO_LANDED_WAIT, INTERP_USER, INTERP_DATA);
@@ -338,7 +333,6 @@ int main(void)
     unit_test(suite, right_plans_pass, 20);
     unit_test(suite, missing_entry_wait, 20);
     unit_test(suite, missing_entry_signal, 20);
-    unit_test(suite, missing_done_wait, 20);
     unit_test(suite, missing_consumed_wait, 20);
     unit_test(suite, missing_produced_wait, 20);
     unit_test(suite, missing_landed_wait, 20);

@@ -402,7 +402,7 @@ START_TEST(sender_waits_for_its_readers)
     static char a[2][20000], b[2][2 * 20000];
     pair_t p = pair_begin();
 
-    p.comm[0]->forced = p.comm[1]->forced = dma_variant_find("host_cross");
+    p.comm[0]->forced = p.comm[1]->forced = dma_variant_find("host_reach");
     for (int k = 0; k < 3; k++) {
         dma_task_t *task[2];
 

@@ -278,8 +278,7 @@ static bool only_out_of_place(int variant, dma_coll_t coll)
 {
     const dma_variant_t *v = dma_variants[variant];
 
-    return (v == &dma_variant_host_cross && coll == DMA_ALLTOALL) || v == &dma_variant_host_reach ||
-           (v->gpu && !gathers(coll) && !only_in_place(variant));
+    return !gathers(coll) && (v == &dma_variant_host_reach || (v->gpu && !only_in_place(variant)));
 }
 
 /* All variants, operations, ranks and placings. */
@@ -500,7 +499,7 @@ START_TEST(limits)
     req.bytes = 1000;
     req.coll = DMA_ALLGATHER;
     req.cross_memory = false;
-    ck_assert_ptr_nonnull(dma_variants[dma_variant_find("host_cross")]->unfit(&req));
+    ck_assert_ptr_nonnull(dma_variants[dma_variant_find("host_reach")]->unfit(&req));
     req.geom.chunk_depth = 0;
     ck_assert_ptr_nonnull(dma_variants[dma_variant_find("host_pipe")]->unfit(&req));
     req.coll = DMA_ALLTOALLV;
@@ -508,7 +507,7 @@ START_TEST(limits)
     req.geom.pair_bytes = 0;
     ck_assert_ptr_nonnull(dma_variants[dma_variant_find("host_pair")]->unfit(&req));
     req = (dma_plan_req_t){.coll = DMA_ALLTOALL, .nranks = 4, .in_place = true, .cross_memory = true};
-    ck_assert_ptr_nonnull(dma_variants[dma_variant_find("host_cross")]->unfit(&req));
+    ck_assert_ptr_nonnull(dma_variants[dma_variant_find("host_reach")]->unfit(&req));
     ck_assert_int_eq(dma_variant_find("host_pip"), -1);
     ck_assert_int_eq(dma_variant_find(""), -1);
 }

@@ -21,10 +21,10 @@
 static const dma_geom_t geom = {
     .ring_depth = 2, .slot_bytes = 256, .chunk_bytes = 4096, .chunk_depth = 2, .pair_bytes = 512, .pair_depth = 2};
 
-static dma_plan_t *plan_of(int rank)
+static dma_plan_t *plan_of(dma_coll_t coll, int rank)
 {
     dma_profile_t profile = dma_profile_default();
-    dma_plan_req_t req = {.coll = DMA_ALLTOALLV,
+    dma_plan_req_t req = {.coll = coll,
                           .nranks = N,
                           .bytes = DMA_ALLTOALLV_BYTES,
                           .cross_memory = true,
@@ -47,7 +47,7 @@ static bool tells(const dma_op_t *op)
 
 static bool reads(const dma_op_t *op)
 {
-    return op->code == DMA_OP_COPY && op->src.base == DMA_BASE_REACH;
+    return op->code == DMA_OP_COPY && op->flags & DMA_OP_DIRECT;
 }
 
 static bool waits_landed(const dma_op_t *op)
@@ -150,9 +150,15 @@ static const struct {
 };
 #define FAULTS (sizeof(faults) / sizeof(faults[0]))
 
-static dma_plan_t *faulty_plan(int rank, size_t fault)
+/* Only all-to-all-v tells peers where its blocks are. */
+static bool is_there(dma_coll_t coll, size_t fault)
 {
-    dma_plan_t *plan = plan_of(rank);
+    return coll == DMA_ALLTOALLV || faults[fault].where != tells;
+}
+
+static dma_plan_t *faulty_plan(dma_coll_t coll, int rank, size_t fault)
+{
+    dma_plan_t *plan = plan_of(coll, rank);
     unsigned found = 0;
 
     for (uint32_t p = 0; p < plan->nprogs; p++) {
@@ -169,7 +175,7 @@ static dma_plan_t *faulty_plan(int rank, size_t fault)
     return plan;
 }
 
-static void interpret(const dma_plan_t *const *plans, uint64_t seed, interp_report_t *report)
+static void interpret(dma_coll_t coll, const dma_plan_t *const *plans, uint64_t seed, interp_report_t *report)
 {
     uint64_t bytes[N * N];
     interp_call_t call[CALLS];
@@ -177,7 +183,7 @@ static void interpret(const dma_plan_t *const *plans, uint64_t seed, interp_repo
         .nranks = N, .geom = geom, .calls = call, .ncalls = CALLS, .outstanding = 1, .flags = 0, .seed = seed};
 
     for (int i = 0; i < N * N; i++) {
-        bytes[i] = (uint64_t)(700 + 50 * i);
+        bytes[i] = coll == DMA_ALLTOALLV ? (uint64_t)(700 + 50 * i) : 900;
     }
     for (int c = 0; c < CALLS; c++) {
         call[c] = (interp_call_t){.plans = plans, .chunk = 100, .bytes = bytes};
@@ -187,19 +193,24 @@ static void interpret(const dma_plan_t *const *plans, uint64_t seed, interp_repo
 
 START_TEST(faults_are_found)
 {
+    dma_coll_t coll = (dma_coll_t)((size_t)_i / FAULTS);
+    size_t fault = (size_t)_i % FAULTS;
     dma_plan_t *plans[N];
     interp_report_t report;
     int found = 0;
 
+    if (!is_there(coll, fault)) {
+        return;
+    }
     for (int r = 0; r < N; r++) {
-        plans[r] = faulty_plan(r, (size_t)_i);
+        plans[r] = faulty_plan(coll, r, fault);
     }
     for (uint64_t i = 0; i < 40; i++) {
-        interpret((const dma_plan_t *const *)plans, 2 * (500 * unit_seed() + i) + faults[_i].refused, &report);
-        ck_assert_msg(report.error == faults[_i].expected || report.error == faults[_i].other ||
-                          (faults[_i].refused && report.error == INTERP_OK),
-                      "fault %d: expected %s, got: %s", _i, interp_error_name(faults[_i].expected),
-                      report.error ? report.text : "nothing");
+        interpret(coll, (const dma_plan_t *const *)plans, 2 * (500 * unit_seed() + i) + faults[fault].refused, &report);
+        ck_assert_msg(report.error == faults[fault].expected || report.error == faults[fault].other ||
+                          (faults[fault].refused && report.error == INTERP_OK),
+                      "operation %d, fault %zu: expected %s, got: %s", coll, fault,
+                      interp_error_name(faults[fault].expected), report.error ? report.text : "nothing");
         found += report.error != INTERP_OK;
     }
     ck_assert_int_gt(found, 30);
@@ -212,7 +223,7 @@ END_TEST
 /* A plan that reads peers' memory says so. */
 START_TEST(it_streams)
 {
-    dma_plan_t *plan = plan_of(0);
+    dma_plan_t *plan = plan_of(DMA_ALLGATHER, 0);
     char text[200];
 
     ck_assert(interp_check_plan(plan, &geom, text, sizeof(text)));
@@ -230,6 +241,10 @@ START_TEST(fits)
     ck_assert_ptr_null(v->unfit(&req));
     req.in_place = true;
     ck_assert_ptr_nonnull(v->unfit(&req));
+    req.coll = DMA_ALLTOALL;
+    ck_assert_ptr_nonnull(v->unfit(&req));
+    req.coll = DMA_ALLGATHER;
+    ck_assert_ptr_null(v->unfit(&req));
     req = good;
     req.cross_memory = false;
     ck_assert_ptr_nonnull(v->unfit(&req));
@@ -454,21 +469,24 @@ END_TEST
 
 /* ---- memory that cannot be read ---- */
 
+enum { MOST_RANKS = 8, ROOM = 1100001 };
+
+static int large; /* read in more than one piece, if at all */
+
 static int bytes_of(uint64_t tag, int from, int to)
 {
     static const int sizes[] = {0, 100, 20000, 300000, 70000};
 
     if (tag >= 15) { /* more chunks past the ring than it has buffers, then some into it */
-        return tag < 21 ? 300000 : 9000;
+        return tag < 21 ? large : 8000;
     }
     return sizes[(tag * 3 + (uint64_t)from * 2 + (uint64_t)to) % 5];
 }
 
 static void exchange(rank_t *r, uint64_t tag)
 {
-    enum { ROOM = 300001, MOST = 8 };
     uint8_t *send = malloc((size_t)r->n * ROOM), *recv = calloc((size_t)r->n, ROOM);
-    int gives[MOST], takes[MOST], displs[MOST];
+    int gives[MOST_RANKS], takes[MOST_RANKS], displs[MOST_RANKS];
     dma_call_t call = {.coll = DMA_ALLTOALLV, .send = data_buffer(send, 0), .recv = data_buffer(recv, 0)};
 
     for (int p = 0; p < r->n; p++) {
@@ -510,6 +528,7 @@ START_TEST(refused)
 
             snprintf(job.params.variant, sizeof(job.params.variant), "host_reach");
             job.params.chunk_bytes = 16384;
+            large = 300000;
             fail_cross_after = n * (n - 1) + good; /* the probes of the set-up succeed */
             threads_run(&job);
             fail_cross_after = -1;
@@ -522,9 +541,12 @@ END_TEST
 
 START_TEST(not_refused)
 {
-    job_t job = threads_job(4, exchanges);
+    job_t job = threads_job(3, exchanges);
 
     snprintf(job.params.variant, sizeof(job.params.variant), "host_reach");
+    job.params.chunk_depth = 2;   /* rings of four buffers, */
+    job.params.slot_bytes = 4096; /* and blocks that go there */
+    large = ROOM - 1;
     threads_run(&job);
     ck_assert_int_eq(reports_count("refused"), 0);
     ck_assert_int_eq(reports_count("forced"), 0);
@@ -535,7 +557,7 @@ int main(void)
 {
     Suite *suite = suite_create("reach");
 
-    unit_loop(suite, faults_are_found, 0, FAULTS, 20);
+    unit_loop(suite, faults_are_found, 0, DMA_COLL_COUNT * (int)FAULTS, 20);
     unit_test(suite, it_streams, 10);
     unit_test(suite, fits, 10);
     unit_test(suite, chosen_where_copies_are_dear, 10);

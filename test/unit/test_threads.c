@@ -128,7 +128,7 @@ START_TEST(without_cross_memory)
     job.arg = &calls;
     job.tune = staging_only;
     job.threads = true;
-    snprintf(job.params.variant, sizeof(job.params.variant), "host_cross");
+    snprintf(job.params.variant, sizeof(job.params.variant), "host_reach");
     threads_run(&job);
     ck_assert_int_gt(reports_count("forced"), 0);
 }
