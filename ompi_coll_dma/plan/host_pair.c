@@ -220,7 +220,7 @@ static dma_status_t reach_build(const dma_plan_req_t *req, int rank, dma_plan_t 
 
 static const char *pair_unfit(const dma_plan_req_t *req)
 {
-    if (!req->geom.pair_depth || place_bytes(req) < MIN_PLACE ||
+    if (!req->geom.pair_depth || (!gathers(req) && place_bytes(req) < MIN_PLACE) ||
         req->geom.pair_bytes < (uint64_t)MIN_CHUNK * req->geom.pair_depth) {
         return "there is no room for pair buffers";
     }

@@ -89,7 +89,8 @@ static dma_geom_t geom_for(const dma_comm_t *parent, const dma_call_t *call)
         g.chunk_bytes = g.pair_bytes = 0;
     } else if (gathers) {
         g.slot_bytes = 64;
-        g.pair_bytes = 0;
+        g.pair_depth = 4;
+        g.pair_bytes = 4096; /* for who is refused a peer's memory */
     } else {
         g.chunk_bytes = 0;
     }

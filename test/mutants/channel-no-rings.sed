@@ -1,0 +1,5 @@
+# A persistent all-gather has no rings for who is refused a peer's memory, and so reads none.
+# file: ompi_coll_dma/task/channel.c
+# build: plain
+# tests: test_reach:persistent
+s/g\.pair_bytes = 4096;/g.pair_bytes = 0;/
