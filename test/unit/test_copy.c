@@ -13,15 +13,19 @@
 
 static uint8_t *from, *to, *expected;
 
+static void (*const copies[])(void *, const void *, size_t) = {dma_copy, dma_copy_backwards};
+
 static void copy_and_check(size_t source, size_t target, size_t bytes)
 {
-    memset(to, GAP, AREA);
     memset(expected, GAP, AREA);
     for (size_t i = 0; i < bytes; i++) {
         expected[target + i] = from[source + i];
     }
-    dma_copy(to + target, from + source, bytes);
-    ck_assert_msg(!memcmp(to, expected, AREA), "%zu bytes from %zu to %zu", bytes, source, target);
+    for (int i = 0; i < 2; i++) {
+        memset(to, GAP, AREA);
+        copies[i](to + target, from + source, bytes);
+        ck_assert_msg(!memcmp(to, expected, AREA), "%zu bytes from %zu to %zu", bytes, source, target);
+    }
 }
 
 START_TEST(any_distance)
