@@ -5,7 +5,7 @@
  *     64    ack line: calls completed, when no descriptor  written by the owner, seldom
  *           will carry the number soon
  *     128   stream line: PRODUCED                          written by the owner, polled by all readers of its stream
- *     192   pair lines, one per rank, 64 bytes: CONSUMED | LANDED | PAIR_PRODUCED | PAIR_CONSUMED | denied
+ *     192   pair lines, one per rank, 64 bytes: CONSUMED | LANDED | PAIR_PRODUCED | PAIR_CONSUMED | denied | refused
  *                                                          written by the owner, polled by that peer
  *     ...   ready line, agreed line, and one queue line for each engine queue that a rank may have (as many as ranks),
  *           64 bytes each: what GPUs' engines poll and write is 32 bits wide
@@ -64,7 +64,9 @@ typedef struct dma_pair_line {
     _Atomic uint64_t pair_produced;
     _Atomic uint64_t pair_consumed;
     _Atomic uint64_t denied; /* a seq: the writer could not read this peer's memory in that call; ordered by `landed` */
-    char pad[24];
+    _Atomic uint64_t
+        refused; /* the first call in which it could not read somebody's, or 0; ordered by its next entry */
+    char pad[16];
 } dma_pair_line_t;
 
 typedef struct dma_block {

@@ -71,6 +71,17 @@ static uint64_t largest_block(const dma_call_t *call, int nranks)
     return most * call->recv.size;
 }
 
+/* Bytes of each ring, for a rank that is refused its peers' memory: the next calls do without. */
+static uint32_t rings_for(uint64_t peers)
+{
+    uint32_t bytes = 16384;
+
+    while (bytes > 1024 && bytes * peers > 65536) {
+        bytes /= 2;
+    }
+    return bytes;
+}
+
 /* Shared memory for this call alone. All-to-all-v: ranks see different sizes, so it is the same for all sizes. */
 static dma_geom_t geom_for(const dma_comm_t *parent, const dma_call_t *call)
 {
@@ -90,7 +101,7 @@ static dma_geom_t geom_for(const dma_comm_t *parent, const dma_call_t *call)
     } else if (gathers) {
         g.slot_bytes = 64;
         g.pair_depth = 4;
-        g.pair_bytes = 4096; /* for who is refused a peer's memory */
+        g.pair_bytes = parent->req.cross_memory ? rings_for(others) : 0;
     } else {
         g.chunk_bytes = 0;
     }
@@ -216,7 +227,6 @@ free_channel:
 dma_status_t dma_channel_start(dma_channel_t *ch, dma_status_t *outcome)
 {
     if (ch->placed) {
-        ch->task.run.later = false;
         return dma_comm_post_placed(ch->comm, ch->done, ch->arg, &ch->task, outcome);
     }
     if (ch->comm->device && ch->comm->device->frozen) {

@@ -1,8 +1,9 @@
 /*
  * Tasks: from a call to a bound plan, through the queue, to completion.
  *
- * What runs is chosen when a task starts, not when it is posted: a streaming task starts when its predecessor has ended,
- * and the predecessor may have taught all ranks that peers' memory cannot be read after all.
+ * What runs is chosen when a task starts, not when it is posted: one that reads peers' memory starts when its predecessor has
+ * ended, which may have taught all ranks that they cannot after all. A rank that is refused says so beside its next entry into
+ * a call of that kind, and all see it in that call. What they choose later without reading they would have chosen anyway.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -223,19 +224,44 @@ static void stream_on(dma_comm_t *comm, const dma_task_t *task)
     }
 }
 
-/* Blocks that this rank could not read went through shared memory, for the pairs concerned. */
-static void report_staged(dma_comm_t *comm, const dma_task_t *task)
+/* Blocks that this rank could not read went through shared memory, for the pairs concerned. All peers are told so once. */
+static void tell_refusal(dma_comm_t *comm, const dma_task_t *task)
 {
+    bool told = comm->staged;
+
     for (uint32_t i = 0; !comm->staged && i < task->run.plan->nprogs; i++) {
         const dma_prog_t *prog = &task->run.plan->progs[i];
 
         for (uint32_t k = 0; task->run.cursors[i].refused && k < prog->nops; k++) {
             if (prog->ops[k].code == DMA_OP_COPY && prog->ops[k].flags & DMA_OP_DIRECT) {
                 comm->staged = true;
-                dma_proc_report(comm->proc, DMA_REPORT_WARN, "refused",
+                dma_proc_report(comm->proc, DMA_REPORT_INFO, "refused",
                                 "rank %d of %s could not read memory of rank %d; shared memory is used instead",
                                 comm->rank, comm->text, prog->ops[k].src.rank);
             }
+        }
+    }
+    for (int p = 0; comm->staged && !told && p < comm->nranks; p++) {
+        /* our next entry is a release */
+        atomic_store_explicit(&dma_window_pair(&comm->window, comm->rank, p)->refused, task->run.seq,
+                              memory_order_relaxed);
+    }
+}
+
+/* Had any rank been refused when it entered this call? What it is told in the call itself is for the next one. */
+static void see_refusals(dma_comm_t *comm, const dma_task_t *task)
+{
+    for (int p = 0; comm->req.cross_memory && p < comm->nranks; p++) {
+        int reader = p == comm->rank ? (p + 1) % comm->nranks : comm->rank;
+        /* the wait for its entry was an acquire */
+        uint64_t seq = atomic_load_explicit(&dma_window_pair(&comm->window, p, reader)->refused, memory_order_relaxed);
+
+        if (seq && (int64_t)(task->run.seq - seq) > 0) {
+            comm->req.cross_memory = false;
+            memset(comm->memo, 0, sizeof(comm->memo));
+            dma_proc_report(comm->proc, comm->rank == 0 ? DMA_REPORT_WARN : DMA_REPORT_INFO, "refusals",
+                            "rank %d of %s could not read a peer's memory: all ranks use shared memory from now on", p,
+                            comm->text);
         }
     }
 }
@@ -245,7 +271,10 @@ static void finish(dma_comm_t *comm, dma_task_t *task)
 {
     if (task->run.plan->streams) {
         stream_on(comm, task);
-        report_staged(comm, task);
+    }
+    if (task->run.plan->staged) {
+        tell_refusal(comm, task);
+        see_refusals(comm, task);
     }
     if (comm->streaming == task) {
         comm->streaming = NULL;

@@ -2,4 +2,4 @@
 # file: ompi_coll_dma/plan/host_pair.c
 # build: plain
 # tests: test_choose:all_to_all_in_place
-s/req->in_place && !gathers\(req\)\) \{$/false) {/
+/^static const char \*reach_unfit/,/^}/s/req->in_place && !gathers\(req\)/false/

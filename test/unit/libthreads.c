@@ -340,6 +340,7 @@ const dma_host_t threads_host = {
 /* ---- system calls of this program ---- */
 
 _Atomic int fail_cross_after = -1;
+_Atomic bool fail_cross_once;
 _Atomic bool fail_memfd;
 
 /* In place of the C library's: between ranks of this program a plain copy, which a race detector sees, and which fails on
@@ -351,7 +352,7 @@ ssize_t process_vm_readv(pid_t pid, const struct iovec *local, unsigned long nlo
         return syscall(SYS_process_vm_readv, pid, local, nlocal, remote, nremote, flags);
     }
     if (atomic_load(&fail_cross_after) >= 0 && atomic_fetch_sub(&fail_cross_after, 1) <= 0) {
-        atomic_store(&fail_cross_after, 0);
+        atomic_store(&fail_cross_after, fail_cross_once ? -1 : 0);
         errno = EFAULT;
         return -1;
     }

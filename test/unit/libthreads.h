@@ -100,8 +100,9 @@ int reports_count(const char *topic);
 /* The first report of a topic; "" when there was none. */
 const char *reports_first(const char *topic);
 
-/* System calls that fail on request: cross-memory reads that go on after `n` good ones, the making of memory files. */
+/* System calls that fail on request: cross-memory reads after `n` good ones, all or one; the making of memory files. */
 extern _Atomic int fail_cross_after; /* < 0: never */
+extern _Atomic bool fail_cross_once;
 extern _Atomic bool fail_memfd;
 
 /* ---- data ---- */

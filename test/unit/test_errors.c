@@ -368,13 +368,13 @@ END_TEST
 static void refused(rank_t *r)
 {
     prepare(r);
-    for (uint64_t tag = 0; tag < 12; tag++) {
+    for (uint64_t tag = 0; tag < 30; tag++) {
         size_t bytes = r->job->arg ? *(const size_t *)r->job->arg : 20000;
         must(r, gather(r, r->comms[0], tag, bytes) == DMA_OK, "%s", dma_comm_reason(r->comms[0]));
     }
 }
 
-/* Reads fail from the n-th on, on one rank after the other: the data comes through staging, whatever the size. */
+/* Reads fail from the n-th on, on one rank after the other: what is read at that size comes through shared memory. */
 START_TEST(cross_memory_refused)
 {
     static const size_t sizes[] = {20000, 8193, 8192, 1}; /* up to 8 KiB nothing is read there */

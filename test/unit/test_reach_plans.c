@@ -242,6 +242,10 @@ START_TEST(fits)
     ck_assert_ptr_nonnull(v->unfit(&req));
     req.coll = DMA_ALLGATHER;
     ck_assert_ptr_null(v->unfit(&req));
+    for (req.nranks = 2; req.nranks <= 256; req.nranks++) { /* what a persistent call has */
+        req.geom = (dma_geom_t){.ring_depth = 4, .slot_bytes = 64, .pair_depth = 4, .pair_bytes = 1024};
+        ck_assert_ptr_null(v->unfit(&req));
+    }
     req = good;
     req.cross_memory = false;
     ck_assert_ptr_nonnull(v->unfit(&req));

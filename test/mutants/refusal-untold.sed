@@ -1,0 +1,5 @@
+# A rank that cannot read its peers keeps it to itself.
+# file: ompi_coll_dma/task/task.c
+# build: plain
+# tests: test_reach:refused
+s/comm->staged && !told && p < comm->nranks/false/
