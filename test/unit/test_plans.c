@@ -324,6 +324,40 @@ START_TEST(every_variant)
 }
 END_TEST
 
+static bool is_of_a_peer(const dma_plan_t *plan, const dma_operand_t *o)
+{
+    return o->rank != plan->rank && (o->base == DMA_BASE_SEND || o->base == DMA_BASE_RECV);
+}
+
+/* A core can read peers' buffers where a loop has a second way, and write to none. The interpreter is not so strict. */
+START_TEST(peers_buffers)
+{
+    const dma_variant_t *v = dma_variants[_i / DMA_COLL_COUNT];
+    dma_plan_req_t req = {.coll = (dma_coll_t)(_i % DMA_COLL_COUNT), .nranks = 4, .bytes = 16, .cross_memory = true};
+
+    req.geom = geometry(2, 4);
+    for (int in_place = 0; in_place < 2; in_place++) {
+        dma_plan_t *plan;
+
+        req.in_place = in_place;
+        if (v->gpu || !(v->colls >> req.coll & 1) || v->unfit(&req)) {
+            continue;
+        }
+        ck_assert_int_eq(v->build(&req, 1, &plan), DMA_OK);
+        for (uint32_t p = 0; p < plan->nprogs; p++) {
+            for (uint32_t i = 0; i < plan->progs[p].nops; i++) {
+                const dma_op_t *op = &plan->progs[p].ops[i];
+
+                ck_assert(op->code > DMA_OP_SWAP || !is_of_a_peer(plan, &op->dst[0]));
+                ck_assert(op->code != DMA_OP_COPY2 || !is_of_a_peer(plan, &op->dst[1]));
+                ck_assert(op->code > DMA_OP_SWAP || op->flags & DMA_OP_DIRECT || !is_of_a_peer(plan, &op->src));
+            }
+        }
+        dma_plan_free(plan);
+    }
+}
+END_TEST
+
 /* Rings and buffers of other depths, and chunks of one byte. */
 START_TEST(every_geometry)
 {
@@ -550,6 +584,7 @@ int main(void)
 
     next_seed = 1000 * unit_seed();
     unit_loop(suite, every_variant, 0, count_variants() * DMA_COLL_COUNT, 60);
+    unit_loop(suite, peers_buffers, 0, count_variants() * DMA_COLL_COUNT, 10);
     unit_loop(suite, every_geometry, 0, count_variants(), 60);
     unit_test(suite, mixed_calls, 60);
     unit_loop(suite, unequal_sides, 0, count_variants(), 60);
