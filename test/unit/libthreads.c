@@ -337,6 +337,20 @@ const dma_host_t threads_host = {
     .report = thread_report,
 };
 
+dma_arena_t *threads_blocks(dma_window_t *w)
+{
+    dma_arena_t *arena;
+    const char *why;
+
+    ck_assert_int_eq(dma_arena_create(DMA_ARENA_MEMFD, 1 << 20, NULL, &arena, &why), DMA_OK);
+    for (int r = 0; r < w->nranks; r++) {
+        w->peers[r].block = dma_window_block(arena, &w->geom, w->nranks, 1);
+    }
+    w->own = w->peers[0].block;
+    w->layout = dma_block_layout(&w->geom, w->nranks);
+    return arena;
+}
+
 /* ---- system calls of this program ---- */
 
 _Atomic int fail_cross_after = -1;

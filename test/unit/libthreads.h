@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "dma/comm.h"
+#include "node/window.h"
 
 #define THREADS_COMMS 8 /* communicators of a job, at most */
 
@@ -104,6 +105,9 @@ const char *reports_first(const char *topic);
 extern _Atomic int fail_cross_after; /* < 0: never */
 extern _Atomic bool fail_cross_once;
 extern _Atomic bool fail_memfd;
+
+/* The blocks of a window without a communicator: of rank 0, which it is of, and of its peers. Destroy the arena. */
+dma_arena_t *threads_blocks(dma_window_t *w);
 
 /* ---- data ---- */
 

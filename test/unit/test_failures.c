@@ -377,12 +377,8 @@ START_TEST(acknowledgements_never_go_back)
     dma_window_t w = {.nranks = 2, .geom = geom, .peers = peers, .acks = acks};
     dma_cursor_t cursor;
     dma_arena_t *arena;
-    const char *why;
 
-    ck_assert_int_eq(dma_arena_create(DMA_ARENA_MEMFD, 1 << 20, NULL, &arena, &why), DMA_OK);
-    peers[0].block = w.own = dma_window_block(arena, &geom, 2, 1);
-    peers[1].block = dma_window_block(arena, &geom, 2, 1);
-    w.layout = dma_block_layout(&geom, 2);
+    arena = threads_blocks(&w);
     for (uint32_t call = 13; call < 16; call++) {
         dma_run_t run = {.plan = &plan, .window = &w, .cursors = &cursor, .seq = call};
         dma_desc_t *theirs = dma_window_desc(&w, 1, call);

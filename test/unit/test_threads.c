@@ -321,12 +321,8 @@ START_TEST(acknowledged_ahead)
         .nranks = 2, .geom = geom, .peers = peers, .acks = acks, .ack = 14, .ack_told = 13, .ack_floor = 6};
     dma_arena_t *arena;
     dma_desc_t *theirs;
-    const char *why;
 
-    ck_assert_int_eq(dma_arena_create(DMA_ARENA_MEMFD, 1 << 20, NULL, &arena, &why), DMA_OK);
-    peers[0].block = w.own = dma_window_block(arena, &geom, 2, 1);
-    peers[1].block = dma_window_block(arena, &geom, 2, 1);
-    w.layout = dma_block_layout(&geom, 2);
+    arena = threads_blocks(&w);
     ck_assert(!dma_window_may_publish(&w, 15));
     theirs = dma_window_desc(&w, 1, 16);
     theirs->ack = 14;
