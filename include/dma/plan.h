@@ -166,6 +166,12 @@ typedef struct dma_op {
     dma_operand_t src;
 } dma_op_t;
 
+/* Reads a peer's memory, and may be refused. */
+static inline bool dma_op_reaches(const dma_op_t *op)
+{
+    return op->code == DMA_OP_COPY && op->flags & DMA_OP_DIRECT;
+}
+
 #define DMA_ON_HOST (-1)
 
 typedef struct dma_prog {

@@ -368,13 +368,6 @@ static bool is_skipped(const dma_op_t *op, const dma_cursor_t *c)
            (op->flags & DMA_OP_STAGED && !c->staged);
 }
 
-/* A peer's block, in its memory. */
-static inline bool is_far(const dma_run_t *run, const dma_op_t *op)
-{
-    return op->code == DMA_OP_COPY &&
-           (op->src.base == DMA_BASE_REACH || (op->src.base == DMA_BASE_SEND && op->src.rank != run->plan->rank));
-}
-
 /* Reads a peer's block where the peer says that it is: in its slot, or in the descriptor where its send buffer is, of one
  * block or of blocks as large as ours. It has been put there before the peer's ENTRY; the block stays as it is until the peer
  * has seen our LANDED, or has failed. */
@@ -402,7 +395,7 @@ static __attribute__((noinline)) dma_status_t execute_way(dma_run_t *run, const 
     if (is_skipped(op, c)) {
         return DMA_OK;
     }
-    if (is_far(run, op)) {
+    if (dma_op_reaches(op)) {
         if (!reach(run, op, c->trip)) {
             c->refused = 1;
             c->trip = c->trips - 1; /* the owner learns it at the end */

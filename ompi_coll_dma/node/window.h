@@ -64,8 +64,7 @@ typedef struct dma_pair_line {
     _Atomic uint64_t pair_produced;
     _Atomic uint64_t pair_consumed;
     _Atomic uint64_t denied; /* a seq: the writer could not read this peer's memory in that call; ordered by `landed` */
-    _Atomic uint64_t
-        refused; /* the first call in which it could not read somebody's, or 0; ordered by its next entry */
+    _Atomic uint64_t refused; /* the first seq in which it could not read somebody's, or 0; ordered by its next entry */
     char pad[16];
 } dma_pair_line_t;
 

@@ -224,24 +224,34 @@ static void stream_on(dma_comm_t *comm, const dma_task_t *task)
     }
 }
 
-/* Blocks that this rank could not read went through shared memory, for the pairs concerned. All peers are told so once. */
-static void tell_refusal(dma_comm_t *comm, const dma_task_t *task)
+/* A reading of this rank that was refused: the block went through shared memory. */
+static const dma_op_t *refused_reading(const dma_run_t *run)
 {
-    bool told = comm->staged;
+    for (uint32_t i = 0; i < run->plan->nprogs; i++) {
+        const dma_prog_t *prog = &run->plan->progs[i];
 
-    for (uint32_t i = 0; !comm->staged && i < task->run.plan->nprogs; i++) {
-        const dma_prog_t *prog = &task->run.plan->progs[i];
-
-        for (uint32_t k = 0; task->run.cursors[i].refused && k < prog->nops; k++) {
-            if (prog->ops[k].code == DMA_OP_COPY && prog->ops[k].flags & DMA_OP_DIRECT) {
-                comm->staged = true;
-                dma_proc_report(comm->proc, DMA_REPORT_INFO, "refused",
-                                "rank %d of %s could not read memory of rank %d; shared memory is used instead",
-                                comm->rank, comm->text, prog->ops[k].src.rank);
+        for (uint32_t k = 0; run->cursors[i].refused && k < prog->nops; k++) {
+            if (dma_op_reaches(&prog->ops[k])) {
+                return &prog->ops[k];
             }
         }
     }
-    for (int p = 0; comm->staged && !told && p < comm->nranks; p++) {
+    return NULL;
+}
+
+/* Once. */
+static void tell_refusal(dma_comm_t *comm, const dma_task_t *task)
+{
+    const dma_op_t *op = comm->staged ? NULL : refused_reading(&task->run);
+
+    if (!op) {
+        return;
+    }
+    comm->staged = true;
+    dma_proc_report(comm->proc, DMA_REPORT_INFO, "refused",
+                    "rank %d of %s could not read memory of rank %d; shared memory is used instead", comm->rank,
+                    comm->text, op->src.rank);
+    for (int p = 0; p < comm->nranks; p++) {
         /* our next entry is a release */
         atomic_store_explicit(&dma_window_pair(&comm->window, comm->rank, p)->refused, task->run.seq,
                               memory_order_relaxed);

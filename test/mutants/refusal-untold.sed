@@ -2,4 +2,4 @@
 # file: ompi_coll_dma/task/task.c
 # build: plain
 # tests: test_reach:refused
-s/comm->staged && !told && p < comm->nranks/false/
+/^static void tell_refusal/,/^}/s/p < comm->nranks/false/

@@ -375,7 +375,7 @@ static bool is_skipped(const machine_t *m, queue_t *q, const dma_op_t *op)
         (op->flags & DMA_OP_STAGED && !q->staged)) {
         return true;
     }
-    if (op->code == DMA_OP_COPY && op->flags & DMA_OP_DIRECT && last) {
+    if (dma_op_reaches(op) && last) {
         q->refused = world_goes_staged(&m->w, q->who.call, q->who.rank, q->prog);
         return q->refused;
     }
