@@ -63,6 +63,7 @@ struct hip_batch_attributes;
     X(hipEventRecord, true, struct ihipEvent_t *event, struct ihipStream_t *stream)                                    \
     X(hipEventQuery, true, struct ihipEvent_t *event)                                                                  \
     X(hipEventSynchronize, true, struct ihipEvent_t *event)                                                            \
+    X(hipEventElapsedTime, true, float *ms, struct ihipEvent_t *start, struct ihipEvent_t *stop)                       \
     X(hipStreamWriteValue32, false, struct ihipStream_t *stream, void *ptr, uint32_t value, unsigned flags)            \
     X(hipStreamWaitValue32, false, struct ihipStream_t *stream, void *ptr, uint32_t value, unsigned flags,             \
       uint32_t mask)                                                                                                   \

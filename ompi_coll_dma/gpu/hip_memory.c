@@ -166,7 +166,9 @@ static dma_status_t ipc_open(const dma_gpu_handle_t *handle, uint64_t *base)
 
 static dma_status_t ipc_close(uint64_t base)
 {
-    return DMA_HIP(hipIpcCloseMemHandle, (void *)(uintptr_t)base);
+    dma_status_t status = dma_hip_settle();
+
+    return status == DMA_OK ? DMA_HIP(hipIpcCloseMemHandle, (void *)(uintptr_t)base) : status;
 }
 
 static dma_status_t host_register(void *addr, uint64_t bytes, uint64_t *device_addr)
@@ -192,7 +194,9 @@ unregister:
 
 static dma_status_t host_unregister(void *addr)
 {
-    return DMA_HIP(hipHostUnregister, addr);
+    dma_status_t status = dma_hip_settle();
+
+    return status == DMA_OK ? DMA_HIP(hipHostUnregister, addr) : status;
 }
 
 static dma_status_t alloc(uint64_t bytes, uint64_t *addr)

@@ -13,12 +13,15 @@ struct dma_gpu_graph {
 /* For copies that are complete when the call returns: made on first use, one per device, shared by all threads. */
 static struct {
     pthread_mutex_t lock;
-    struct ihipStream_t *stream[DMA_GPU_MAX_DEVICES];
+    dma_gpu_stream_t *stream[DMA_GPU_MAX_DEVICES];
 } private_streams = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-static struct ihipStream_t *of(dma_gpu_stream_t *stream)
+/* Something that holds memory is on the stream. */
+static dma_status_t submitted(dma_gpu_stream_t *stream, dma_status_t status)
 {
-    return (struct ihipStream_t *)stream;
+    /* release: it is there before this says so (dma_hip_settle) */
+    atomic_store_explicit(&stream->used, true, memory_order_release);
+    return status;
 }
 
 static struct ihipEvent_t *event_of(dma_gpu_event_t *event)
@@ -34,27 +37,37 @@ static void *ptr(uint64_t addr)
 static dma_status_t stream_create(dma_gpu_stream_t **stream)
 {
     struct ihipStream_t *made = NULL;
-    dma_status_t status = DMA_HIP(hipStreamCreateWithFlags, &made, HIP_STREAM_NON_BLOCKING);
+    dma_status_t status;
+    int device;
 
-    if (status == DMA_OK) {
-        *stream = (dma_gpu_stream_t *)made;
+    status = DMA_HIP(hipGetDevice, &device);
+    if (status != DMA_OK) {
+        return status;
     }
-    return status;
+    status = DMA_HIP(hipStreamCreateWithFlags, &made, HIP_STREAM_NON_BLOCKING);
+    if (status != DMA_OK) {
+        return status;
+    }
+    if (!(*stream = dma_hip_add_stream(made, device))) {
+        (void)DMA_HIP(hipStreamDestroy, made);
+        return DMA_ERR_NOMEM;
+    }
+    return DMA_OK;
 }
 
 static dma_status_t stream_destroy(dma_gpu_stream_t *stream)
 {
-    return DMA_HIP(hipStreamDestroy, of(stream));
+    return DMA_HIP(hipStreamDestroy, dma_hip_drop_stream(stream));
 }
 
 static dma_status_t stream_query(dma_gpu_stream_t *stream)
 {
-    return DMA_HIP(hipStreamQuery, of(stream));
+    return DMA_HIP(hipStreamQuery, stream->hip);
 }
 
 static dma_status_t stream_sync(dma_gpu_stream_t *stream)
 {
-    return DMA_HIP(hipStreamSynchronize, of(stream));
+    return DMA_HIP(hipStreamSynchronize, stream->hip);
 }
 
 static dma_status_t default_sync(void)
@@ -62,19 +75,9 @@ static dma_status_t default_sync(void)
     return DMA_HIP(hipStreamSynchronize, NULL);
 }
 
-/*
- * A device that is reset takes its streams along. This is the one question that HIP answers about such a stream; with
- * others it crashes.
- */
-static bool gone(struct ihipStream_t *stream)
-{
-    hip_error_t error = dma_hip.hipStreamQuery(stream);
-
-    return error != HIP_DONE && dma_hip_status(error, "hipStreamQuery") != DMA_AGAIN;
-}
-
 static dma_status_t private_stream(dma_gpu_stream_t **stream)
 {
+    dma_gpu_stream_t **mine;
     dma_status_t status;
     int device;
 
@@ -85,14 +88,16 @@ static dma_status_t private_stream(dma_gpu_stream_t **stream)
     if (device >= DMA_GPU_MAX_DEVICES) {
         return dma_gpu_fail(DMA_UNSUPPORTED, "device %d: only %d are supported", device, DMA_GPU_MAX_DEVICES);
     }
+    mine = &private_streams.stream[device];
     pthread_mutex_lock(&private_streams.lock);
-    if (private_streams.stream[device] && gone(private_streams.stream[device])) {
-        private_streams.stream[device] = NULL;
+    if (*mine && dma_hip_gone((*mine)->hip)) {
+        (void)dma_hip_drop_stream(*mine);
+        *mine = NULL;
     }
-    if (!private_streams.stream[device]) {
-        status = DMA_HIP(hipStreamCreateWithFlags, &private_streams.stream[device], HIP_STREAM_NON_BLOCKING);
+    if (!*mine) {
+        status = stream_create(mine);
     }
-    *stream = (dma_gpu_stream_t *)private_streams.stream[device];
+    *stream = *mine;
     pthread_mutex_unlock(&private_streams.lock);
     return status;
 }
@@ -102,10 +107,13 @@ void dma_hip_release_streams(void)
     dma_gpu_scope_t scope;
 
     for (int i = 0; i < DMA_GPU_MAX_DEVICES; i++) {
-        if (private_streams.stream[i] && dma_hip_alive()) {
+        dma_gpu_stream_t *stream = private_streams.stream[i];
+        struct ihipStream_t *hip = stream ? dma_hip_drop_stream(stream) : NULL;
+
+        if (hip && dma_hip_alive()) {
             dma_hip_relax(&scope);
-            if (!gone(private_streams.stream[i])) {
-                (void)DMA_HIP(hipStreamDestroy, private_streams.stream[i]);
+            if (!dma_hip_gone(hip)) {
+                (void)DMA_HIP(hipStreamDestroy, hip);
             }
             dma_hip_restore(&scope);
         }
@@ -115,7 +123,7 @@ void dma_hip_release_streams(void)
 
 static dma_status_t copy_async(dma_gpu_stream_t *stream, uint64_t dst, uint64_t src, uint64_t bytes)
 {
-    return DMA_HIP(hipMemcpyAsync, ptr(dst), ptr(src), bytes, HIP_MEMCPY_DEFAULT, of(stream));
+    return submitted(stream, DMA_HIP(hipMemcpyAsync, ptr(dst), ptr(src), bytes, HIP_MEMCPY_DEFAULT, stream->hip));
 }
 
 static dma_status_t copy(uint64_t dst, uint64_t src, uint64_t bytes)
@@ -132,8 +140,8 @@ static dma_status_t copy(uint64_t dst, uint64_t src, uint64_t bytes)
 static dma_status_t copy2d_async(dma_gpu_stream_t *stream, uint64_t dst, uint64_t dst_pitch, uint64_t src,
                                  uint64_t src_pitch, uint64_t width, uint64_t height)
 {
-    return DMA_HIP(hipMemcpy2DAsync, ptr(dst), dst_pitch, ptr(src), src_pitch, width, height, HIP_MEMCPY_DEFAULT,
-                   of(stream));
+    return submitted(stream, DMA_HIP(hipMemcpy2DAsync, ptr(dst), dst_pitch, ptr(src), src_pitch, width, height,
+                                     HIP_MEMCPY_DEFAULT, stream->hip));
 }
 
 static dma_status_t copy_loop(dma_gpu_stream_t *stream, const uint64_t *dst, const uint64_t *src, const uint64_t *bytes,
@@ -153,23 +161,24 @@ static dma_status_t copy_batch(dma_gpu_stream_t *stream, const uint64_t *dst, co
     size_t failed = 0;
 
     return n == 0 ? DMA_OK
-                  : DMA_HIP(hipMemcpyBatchAsync, (void **)dst, (void **)src, (size_t *)bytes, n, NULL, NULL, 0, &failed,
-                            of(stream));
+                  : submitted(stream, DMA_HIP(hipMemcpyBatchAsync, (void **)dst, (void **)src, (size_t *)bytes, n, NULL,
+                                              NULL, 0, &failed, stream->hip));
 }
 
 static dma_status_t set_async(dma_gpu_stream_t *stream, uint64_t dst, uint8_t value, uint64_t bytes)
 {
-    return DMA_HIP(hipMemsetAsync, ptr(dst), value, bytes, of(stream));
+    return submitted(stream, DMA_HIP(hipMemsetAsync, ptr(dst), value, bytes, stream->hip));
 }
 
 static dma_status_t write32(dma_gpu_stream_t *stream, uint64_t addr, uint32_t value)
 {
-    return DMA_HIP(hipStreamWriteValue32, of(stream), ptr(addr), value, 0);
+    return submitted(stream, DMA_HIP(hipStreamWriteValue32, stream->hip, ptr(addr), value, 0));
 }
 
 static dma_status_t wait32(dma_gpu_stream_t *stream, uint64_t addr, uint32_t value)
 {
-    return DMA_HIP(hipStreamWaitValue32, of(stream), ptr(addr), value, HIP_STREAM_WAIT_GTE, UINT32_MAX);
+    return submitted(stream,
+                     DMA_HIP(hipStreamWaitValue32, stream->hip, ptr(addr), value, HIP_STREAM_WAIT_GTE, UINT32_MAX));
 }
 
 static dma_status_t event_create(dma_gpu_event_t **event)
@@ -190,7 +199,7 @@ static dma_status_t event_destroy(dma_gpu_event_t *event)
 
 static dma_status_t event_record(dma_gpu_event_t *event, dma_gpu_stream_t *stream)
 {
-    return DMA_HIP(hipEventRecord, event_of(event), of(stream));
+    return DMA_HIP(hipEventRecord, event_of(event), stream->hip);
 }
 
 static dma_status_t event_query(dma_gpu_event_t *event)
@@ -205,7 +214,7 @@ static dma_status_t event_sync(dma_gpu_event_t *event)
 
 static dma_status_t event_wait(dma_gpu_stream_t *stream, dma_gpu_event_t *event)
 {
-    return DMA_HIP(hipStreamWaitEvent, of(stream), event_of(event), 0);
+    return DMA_HIP(hipStreamWaitEvent, stream->hip, event_of(event), 0);
 }
 
 static void graph_destroy(dma_gpu_graph_t *graph)
@@ -251,7 +260,7 @@ static dma_status_t graph_update(dma_gpu_graph_t *graph, uint64_t dst, uint64_t 
 
 static dma_status_t graph_launch(dma_gpu_graph_t *graph, dma_gpu_stream_t *stream)
 {
-    return DMA_HIP(hipGraphLaunch, graph->exec, of(stream));
+    return submitted(stream, DMA_HIP(hipGraphLaunch, graph->exec, stream->hip));
 }
 
 static void fill_graphs(dma_gpu_runtime_t *table)

@@ -9,6 +9,7 @@ core_sources += \
 	ompi_coll_dma/gpu/hip.h \
 	ompi_coll_dma/gpu/hip_api.h \
 	ompi_coll_dma/gpu/hip_memory.c \
+	ompi_coll_dma/gpu/hip_settle.c \
 	ompi_coll_dma/gpu/hip_stream.c \
 	ompi_coll_dma/gpu/internal.h \
 	ompi_coll_dma/gpu/memory.c \

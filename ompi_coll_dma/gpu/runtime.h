@@ -76,8 +76,8 @@ typedef struct dma_gpu_runtime {
     /*
      * IPC; scope. A handle stands for a whole allocation: `ipc_export` takes the base that dma_gpu_classify found
      * exportable, `ipc_open` returns where that base is here, on the device in scope. A process cannot open its own
-     * handle. Opening is dear (50 us to 38 ms on an H200): cache. Closing needs the scope it was opened in. A refusal
-     * of the runtime is DMA_UNSUPPORTED.
+     * handle. Opening is dear (50 us to 38 ms on an H200): cache. Closing needs the scope it was opened in, and that
+     * copies from and to it have ended; it may wait for others. A refusal of the runtime is DMA_UNSUPPORTED.
      */
     dma_status_t (*ipc_export)(uint64_t base, dma_gpu_handle_t *handle);
     dma_status_t (*ipc_open)(const dma_gpu_handle_t *handle, uint64_t *base);

@@ -1,6 +1,6 @@
 #!/bin/bash
-# device.sh: the random sweep on device memory, on a node with GPUs, real or emulated: each engine, 2 to 4 ranks, all
-# buffers and half of them on the device, every way of the stream engine to copy a rank's own block.
+# device.sh: the table of HIP's calls, and the random sweep on device memory, on a node with GPUs, real or emulated: each
+# engine, 2 to 4 ranks, all buffers and half of them on the device, every way of the stream engine to copy a rank's own block.
 # device.sh BUILD runs it on an emulated node, if there is one; inside ./with-build it runs on the GPUs that are there.
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -34,6 +34,12 @@ sweep_run() {
     [ $status = 0 ] || grep -E '^sweep:|passed' "$log" | head -n 5
 }
 
+# What the node emulates is HIP's: every call of its table, and that HIP has let go of what has been closed.
+if [ -n "${EMU_SYSFS:-}" ]; then
+    timeout 60 "$(program ../gpu/runtime_check)" hip 0 1 >"$log" 2>&1
+    verdict "every call of HIP's table" $?
+    grep FAIL "$log"
+fi
 sweep_run 2 20 100 stream
 sweep_run 4 15 50 stream
 sweep_run 3 15 100 stream --mca coll_dma_own_copy echo

@@ -2,14 +2,17 @@
  * IPC needs two processes, each with a runtime of its own: the second is this program again, told by a fourth argument.
  * It reads the handle from its standard input.
  */
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "runtime_check.h"
 
 #define BYTES  (3u << 20)
 #define OFFSET 12345
+#define CLOSES 100u
 
 static bool has(const dma_gpu_runtime_t *rt, uint64_t at, const char *text)
 {
@@ -44,6 +47,50 @@ void check_ipc(const dma_gpu_runtime_t *rt, const char *self)
     rt->free(base);
 }
 
+/*
+ * What has been closed is gone at once, even if a copy from it has only just ended: a runtime whose own threads still hold
+ * it then must not keep it. The end is seen by a word that the stream writes, without asking the runtime.
+ */
+static unsigned closed_for_good(const dma_gpu_runtime_t *rt, const dma_gpu_handle_t *handle, dma_gpu_stream_t *stream,
+                                uint64_t to, volatile uint32_t *word, uint64_t word_at)
+{
+    dma_gpu_memory_t memory;
+    unsigned good = 0;
+    uint64_t base;
+
+    for (uint32_t i = 1; i <= CLOSES && rt->ipc_open(handle, &base) == DMA_OK; i++) {
+        rt->copy_async(stream, to, base, 4096);
+        rt->write32(stream, word_at, i);
+        while (*word != i) {
+            sched_yield();
+        }
+        good += rt->ipc_close(base) == DMA_OK && rt->query(base, &memory) == DMA_OK && memory.kind == DMA_GPU_HOST;
+    }
+    return good;
+}
+
+static bool check_closing(const dma_gpu_runtime_t *rt, const dma_gpu_handle_t *handle)
+{
+    unsigned char *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    dma_gpu_stream_t *stream = NULL;
+    uint64_t to = 0, at = 0;
+    unsigned n = 0;
+
+    if (!rt->write32) {
+        check_skip("ipc_close", "no write32");
+        return true;
+    }
+    if (rt->alloc(4096, &to) == DMA_OK && rt->host_register(page, 4096, &at) == DMA_OK &&
+        rt->stream_create(&stream) == DMA_OK) {
+        n = closed_for_good(rt, handle, stream, to, (volatile uint32_t *)page, at);
+        rt->stream_destroy(stream);
+        rt->host_unregister(page);
+        rt->free(to);
+    }
+    munmap(page, 4096);
+    return check_line(n == CLOSES, "ipc_close", "%u of %u are gone at once", n, CLOSES);
+}
+
 int check_ipc_child(const dma_gpu_runtime_t *rt)
 {
     static const char reply[] = "from the peer";
@@ -65,6 +112,7 @@ int check_ipc_child(const dma_gpu_runtime_t *rt)
     good &= check_line(memory.kind == DMA_GPU_DEVICE_IMPORTED && !memory.exportable, "query", "imported: %s, %s",
                        dma_gpu_kind_name(memory.kind), memory.reason ? memory.reason : "exportable");
     good &= check_line(rt->ipc_close(base) == DMA_OK, "ipc_close", "%s", "");
+    good &= check_closing(rt, &handle);
     memset(&again, 0x5c, sizeof(again));
     good &= check_line(rt->ipc_open(&again, &base) == DMA_UNSUPPORTED, "ipc_open", "no handle: refused");
     rt->leave(&scope);
