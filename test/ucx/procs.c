@@ -16,6 +16,8 @@
 
 #include "../unit/libunit.h"
 
+#define BUSY_TURNS 1000 /* without anything moved, before pauses */
+
 double proc_now(void)
 {
     struct timespec t;
@@ -135,15 +137,25 @@ void proc_close(proc_t *p)
     must(p, proc_now() - start < 2 * DMA_NET_DESTROY_SECONDS + 2, "closing took %.1f s", proc_now() - start);
 }
 
+void proc_turn(proc_t *p)
+{
+    static _Thread_local unsigned idle;
+
+    idle = dma_net_progress(p->net) ? 0 : idle + 1;
+    if (idle > BUSY_TURNS) {
+        usleep(100);
+    } else if (idle) {
+        sched_yield();
+    }
+}
+
 dma_status_t proc_wait(proc_t *p, dma_net_req_t **req, double seconds)
 {
     double end = proc_now() + seconds;
     dma_status_t status;
 
     while ((status = dma_net_test(p->net, req)) == DMA_AGAIN && proc_now() < end) {
-        if (!dma_net_progress(p->net)) {
-            sched_yield();
-        }
+        proc_turn(p);
     }
     return status;
 }

@@ -59,6 +59,8 @@ void proc_barrier(proc_t *p);
 /* Creates the net and names the peers; the body is called with both. */
 void proc_open(proc_t *p, const procs_spec_t *spec);
 void proc_close(proc_t *p);
+/* Progress, and a pause where nothing has moved for long: others wait for the processor, and most of a fault is waiting. */
+void proc_turn(proc_t *p);
 /* Progress until the request has ended, or until `seconds` are over: DMA_AGAIN. */
 dma_status_t proc_wait(proc_t *p, dma_net_req_t **req, double seconds);
 

@@ -148,7 +148,7 @@ static void unexpected(proc_t *p)
         }
     }
     for (double end = proc_now() + 0.5; proc_now() < end;) {
-        dma_net_progress(p->net);
+        proc_turn(p);
     }
     proc_barrier(p);
     for (int i = 0; i < 12; i++) {
@@ -187,7 +187,7 @@ static void one_misfit(proc_t *p, uint32_t seq, size_t sent, size_t posted, uint
     } else {
         if (!early) {
             for (double end = proc_now() + 0.1; proc_now() < end;) {
-                dma_net_progress(p->net);
+                proc_turn(p);
             }
         }
         status = dma_net_irecv(p->net, p->peers[0], &other_tag, buffer, posted, DMA_NET_HOST, &req);
@@ -335,7 +335,7 @@ static void take_back(proc_t *p)
     }
     again = m[0];
     for (double end = proc_now() + 0.5; proc_now() < end;) {
-        dma_net_progress(p->net);
+        proc_turn(p);
     }
     if (p->rank == 0) {
         must(p, dma_net_test(p->net, &m[0].req) == DMA_AGAIN, "it has ended by itself");
@@ -347,7 +347,7 @@ static void take_back(proc_t *p)
         atomic_store(&p->shared->flag[0], 1);
     } else {
         while (!atomic_load(&p->shared->flag[0])) {
-            dma_net_progress(p->net);
+            proc_turn(p);
         }
         receive_one(p, 0, &again);
         receive_one(p, 0, &m[1]);
@@ -379,7 +379,7 @@ static void leave(proc_t *p)
         }
     }
     for (double end = proc_now() + 0.5; proc_now() < end;) {
-        dma_net_progress(p->net);
+        proc_turn(p);
     }
     if (p->rank == 1) {
         dma_net_leave(p->net, tags[0].comm, tags[0].owner);
@@ -490,7 +490,7 @@ static void ends(proc_t *p)
     finish_one(p, &in, true);
     finish_one(p, &out, false);
     for (double end = proc_now() + 0.1 * (double)proc_random(p, 8); proc_now() < end;) {
-        dma_net_progress(p->net);
+        proc_turn(p);
     }
     must(p, !p->failed, "told of a failure");
 }

@@ -79,7 +79,7 @@ static void killed(proc_t *p)
                 reqs[posted++] = post(p, false, other, 7, i, buffer + LARGE, bytes);
             }
         }
-        dma_net_progress(p->net);
+        proc_turn(p);
     }
     /* What never comes, too. */
     if (p->rank < 2) {
@@ -87,13 +87,13 @@ static void killed(proc_t *p)
     }
     if (p->rank == 2) {
         for (double end = proc_now() + 0.001 * (double)proc_random(p, 60); proc_now() < end;) {
-            dma_net_progress(p->net);
+            proc_turn(p);
         }
         atomic_store(&p->shared->flag[DEAD], 1);
         kill(getpid(), SIGKILL);
     }
     while (!atomic_load(&p->shared->flag[DEAD])) {
-        dma_net_progress(p->net);
+        proc_turn(p);
     }
     start = proc_now();
     for (int i = 0; i < posted; i++) {
@@ -131,7 +131,7 @@ END_TEST
 static void quiet(proc_t *p)
 {
     for (double end = proc_now() + 0.5; proc_now() < end;) {
-        dma_net_progress(p->net);
+        proc_turn(p);
     }
     proc_barrier(p);
 }
@@ -146,7 +146,7 @@ static void killed_before_the_first(proc_t *p)
     if (p->rank == 1) {
         /* As much as it takes to be connected. */
         while (!atomic_load(&p->shared->flag[GO])) {
-            dma_net_progress(p->net);
+            proc_turn(p);
         }
         kill(getpid(), SIGKILL);
     }
@@ -177,17 +177,17 @@ static void legacy(proc_t *p)
         req = post(p, true, 0, 1, 1, small, sizeof(small));
         must(p, proc_wait(p, &req, 5) == DMA_OK, "not sent");
         while (!atomic_load(&p->shared->flag[GO])) {
-            dma_net_progress(p->net);
+            proc_turn(p);
         }
         kill(getpid(), SIGKILL);
     }
     must(p, dma_net_connect(p->net, p->peers[1]) == DMA_OK, "not connected");
     for (double end = proc_now() + 0.5; proc_now() < end;) {
-        dma_net_progress(p->net);
+        proc_turn(p);
     }
     atomic_store(&p->shared->flag[GO], 1);
     for (double end = proc_now() + BOUND; !p->failed && proc_now() < end;) {
-        dma_net_progress(p->net);
+        proc_turn(p);
     }
     must(p, p->failed == 1, "told %d times", p->failed);
     req = post(p, false, 1, 1, 1, small, sizeof(small));
@@ -343,7 +343,7 @@ static void given_up(proc_t *p)
         munmap(buffer, 2 * LARGE);
         proc_barrier(p);
         while (!atomic_load(&p->shared->flag[DONE])) {
-            dma_net_progress(p->net);
+            proc_turn(p);
         }
         return;
     }
