@@ -159,7 +159,8 @@ static dma_gpu_runtime_t table = {
     .enter = enter,
     .leave = leave,
     .query = dma_hip_query,
-    .release = dma_hip_release_streams,
+    .resets = dma_hip_resets,
+    .release = dma_hip_release,
 };
 
 const dma_gpu_runtime_t *dma_gpu_hip_open(void)

@@ -27,32 +27,52 @@ dma_status_t dma_hip_refusal(hip_error_t error, const char *call);
 void dma_hip_relax(dma_gpu_scope_t *scope);
 void dma_hip_restore(dma_gpu_scope_t *scope);
 
+/* How often a device has been reset, as far as has been seen. */
+unsigned dma_hip_resets(int device);
+/* Has any? Asks HIP once for each device that has something of ours. */
+void dma_hip_look_for_resets(void);
+/* From now on resets of this device, which is current, are seen: dma_hip_resets. */
+unsigned dma_hip_mark(int device);
+void dma_hip_unmark(void);
+
+/* Memory of ours, or opened by us, on the current device; whether it still is, or went with a reset. */
+dma_status_t dma_hip_own(uint64_t addr);
+bool dma_hip_is_ours(uint64_t addr);
+void dma_hip_disown(uint64_t addr);
+
+/* The number that HIP gives to an allocation once. False: it knows no memory there. */
+bool dma_hip_id(uint64_t addr, uint64_t *id);
+
 /* What the table gives out as a stream. */
 struct dma_gpu_stream {
     struct ihipStream_t *hip;
     int device;
-    atomic_bool used; /* since it was settled */
+    unsigned resets;  /* of the device, when it was made */
+    atomic_bool used; /* since dma_hip_settle has last looked */
+    bool unsettled;   /* dma_hip_settle's own */
     struct dma_gpu_stream *next;
 };
 
-/* A device that is reset takes its streams along. This asks the one question that HIP answers about such a stream; with
- * others it crashes. */
-bool dma_hip_gone(struct ihipStream_t *stream);
+static inline bool dma_hip_gone(const dma_gpu_stream_t *stream)
+{
+    return stream->resets != dma_hip_resets(stream->device);
+}
 
-/* All streams of this process are known by the file that settles them. `made` is taken over. */
-dma_gpu_stream_t *dma_hip_add_stream(struct ihipStream_t *made, int device);
+dma_gpu_stream_t *dma_hip_add_stream(struct ihipStream_t *made, int device, unsigned resets);
+/* What is to be destroyed, or NULL: a reset has done it. */
 struct ihipStream_t *dma_hip_drop_stream(dma_gpu_stream_t *stream);
 
 /*
- * HIP has let go of all memory that what has been put on our streams moves, as far as that has been said to be done
- * (stream_query, an event, a word in memory). Waits for the rest of what is on the streams, 10 seconds at most: DMA_AGAIN.
+ * DMA_OK: HIP has let go of all memory that what has been put on our streams moves, as far as that has been said to be done
+ * (stream_query, an event, a word in memory). DMA_AGAIN: not yet; it was waited for, 50 ms at most.
  */
 dma_status_t dma_hip_settle(void);
+void dma_hip_release_settled(void);
 
 /* The parts of the table. */
 dma_status_t dma_hip_query(uint64_t addr, dma_gpu_memory_t *memory);
 void dma_hip_fill_memory(dma_gpu_runtime_t *table);
 void dma_hip_fill_streams(dma_gpu_runtime_t *table);
-void dma_hip_release_streams(void);
+void dma_hip_release(void);
 
 #endif

@@ -20,6 +20,8 @@ struct ihipGraph;
 struct hipGraphNode;
 struct hipGraphExec;
 
+typedef void (*hip_callback_t)(struct ihipStream_t *stream, hip_error_t error, void *data);
+
 #ifndef DMA_GPU_VENDOR_HEADERS
 /* Passed by value. */
 typedef struct hip_ipc_handle {
@@ -54,16 +56,17 @@ struct hip_batch_attributes;
       size_t height, hip_enum_t kind, struct ihipStream_t *stream)                                                     \
     X(hipMemsetAsync, true, void *dst, int value, size_t bytes, struct ihipStream_t *stream)                           \
     X(hipStreamCreateWithFlags, true, struct ihipStream_t **stream, unsigned flags)                                    \
+    X(hipStreamCreateWithPriority, true, struct ihipStream_t **stream, unsigned flags, int priority)                   \
     X(hipStreamDestroy, true, struct ihipStream_t *stream)                                                             \
     X(hipStreamQuery, true, struct ihipStream_t *stream)                                                               \
     X(hipStreamSynchronize, true, struct ihipStream_t *stream)                                                         \
+    X(hipStreamAddCallback, true, struct ihipStream_t *stream, hip_callback_t call, void *data, unsigned flags)        \
     X(hipStreamWaitEvent, true, struct ihipStream_t *stream, struct ihipEvent_t *event, unsigned flags)                \
     X(hipEventCreateWithFlags, true, struct ihipEvent_t **event, unsigned flags)                                       \
     X(hipEventDestroy, true, struct ihipEvent_t *event)                                                                \
     X(hipEventRecord, true, struct ihipEvent_t *event, struct ihipStream_t *stream)                                    \
     X(hipEventQuery, true, struct ihipEvent_t *event)                                                                  \
     X(hipEventSynchronize, true, struct ihipEvent_t *event)                                                            \
-    X(hipEventElapsedTime, true, float *ms, struct ihipEvent_t *start, struct ihipEvent_t *stop)                       \
     X(hipStreamWriteValue32, false, struct ihipStream_t *stream, void *ptr, uint32_t value, unsigned flags)            \
     X(hipStreamWaitValue32, false, struct ihipStream_t *stream, void *ptr, uint32_t value, unsigned flags,             \
       uint32_t mask)                                                                                                   \
@@ -101,6 +104,7 @@ enum {
 
     HIP_CAPTURE_RELAXED = 2,
     HIP_STREAM_NON_BLOCKING = 1,
+    HIP_STREAM_PRIORITY_LOW = 1, /* the lowest that there is, where this is lower */
     HIP_EVENT_DISABLE_TIMING = 2,
     HIP_HOST_REGISTER_PORTABLE = 1,
     HIP_HOST_REGISTER_MAPPED = 2,
@@ -113,7 +117,8 @@ enum {
     HIP_ATTRIBUTE_RANGE_SIZE = 12,
     HIP_ATTRIBUTE_MEMPOOL_HANDLE = 17,
 
-    /* From HIP 6 on, MEMORY_TYPE counts differently and the only flag that hipIpcOpenMemHandle takes is another. */
+    /* From HIP 5.4 on, a graph that was launched lets go of its memory. From HIP 6 on, MEMORY_TYPE counts differently and the only flag that hipIpcOpenMemHandle takes is another. */
+    HIP_5_4 = 50400000,
     HIP_6 = 60000000,
     HIP_5_IPC_LAZY_PEER_ACCESS = 0,
     HIP_6_IPC_LAZY_PEER_ACCESS = 1,

@@ -39,6 +39,16 @@ static bool ask(uint64_t addr, hip_enum_t *what, void **data, unsigned n)
     return dma_hip.hipDrvPointerGetAttributes(n, what, data, (void *)(uintptr_t)addr) == HIP_DONE;
 }
 
+bool dma_hip_id(uint64_t addr, uint64_t *id)
+{
+    hip_enum_t what[] = {HIP_ATTRIBUTE_DEVICE_ORDINAL, HIP_ATTRIBUTE_BUFFER_ID};
+    uint64_t ordinal = 0;
+    void *data[] = {&ordinal, id};
+
+    *id = 0;
+    return ask(addr, what, data, sizeof(what) / sizeof(what[0])) && (int32_t)ordinal >= 0;
+}
+
 static bool ask_hip(uint64_t addr, answer_t *answer)
 {
     hip_enum_t what[] = {HIP_ATTRIBUTE_DEVICE_ORDINAL, HIP_ATTRIBUTE_IS_MANAGED, HIP_ATTRIBUTE_BUFFER_ID,
@@ -127,6 +137,7 @@ dma_status_t dma_hip_query(uint64_t addr, dma_gpu_memory_t *memory)
     }
     r = &recent[answer.id % RECENT];
     if (r->id != answer.id || addr - r->base >= r->size) {
+        dma_hip_look_for_resets(); /* after one, all memory is new */
         if (!examine(addr, &answer, &guess)) {
             guess.base = guess.device_base = addr;
             guess.size = 0;
@@ -158,6 +169,9 @@ static dma_status_t ipc_open(const dma_gpu_handle_t *handle, uint64_t *base)
     dma_status_t status = DMA_HIP_TRY(hipIpcOpenMemHandle, &ptr, *(const hip_ipc_handle_t *)handle,
                                       hip6 ? HIP_6_IPC_LAZY_PEER_ACCESS : HIP_5_IPC_LAZY_PEER_ACCESS);
 
+    if (status == DMA_OK && (status = dma_hip_own((uintptr_t)ptr)) != DMA_OK) {
+        (void)DMA_HIP(hipIpcCloseMemHandle, ptr);
+    }
     if (status == DMA_OK) {
         *base = (uintptr_t)ptr;
     }
@@ -166,9 +180,18 @@ static dma_status_t ipc_open(const dma_gpu_handle_t *handle, uint64_t *base)
 
 static dma_status_t ipc_close(uint64_t base)
 {
-    dma_status_t status = dma_hip_settle();
+    dma_status_t status = DMA_OK;
 
-    return status == DMA_OK ? DMA_HIP(hipIpcCloseMemHandle, (void *)(uintptr_t)base) : status;
+    if (dma_hip_is_ours(base)) {
+        status = dma_hip_settle();
+        if (status == DMA_OK) {
+            status = DMA_HIP(hipIpcCloseMemHandle, (void *)(uintptr_t)base);
+        }
+    }
+    if (status != DMA_AGAIN) {
+        dma_hip_disown(base);
+    }
+    return status;
 }
 
 static dma_status_t host_register(void *addr, uint64_t bytes, uint64_t *device_addr)
@@ -194,9 +217,8 @@ unregister:
 
 static dma_status_t host_unregister(void *addr)
 {
-    dma_status_t status = dma_hip_settle();
-
-    return status == DMA_OK ? DMA_HIP(hipHostUnregister, addr) : status;
+    (void)dma_hip_settle(); /* HIP keeps what it still holds until then, and forgets the address at once */
+    return DMA_HIP(hipHostUnregister, addr);
 }
 
 static dma_status_t alloc(uint64_t bytes, uint64_t *addr)
@@ -204,6 +226,9 @@ static dma_status_t alloc(uint64_t bytes, uint64_t *addr)
     void *ptr = NULL;
     dma_status_t status = DMA_HIP(hipMalloc, &ptr, bytes);
 
+    if (status == DMA_OK && (status = dma_hip_own((uintptr_t)ptr)) != DMA_OK) {
+        (void)DMA_HIP(hipFree, ptr);
+    }
     if (status == DMA_OK) {
         *addr = (uintptr_t)ptr;
     }
@@ -212,7 +237,10 @@ static dma_status_t alloc(uint64_t bytes, uint64_t *addr)
 
 static dma_status_t free_device(uint64_t addr)
 {
-    return DMA_HIP(hipFree, (void *)(uintptr_t)addr);
+    bool ours = dma_hip_is_ours(addr);
+
+    dma_hip_disown(addr);
+    return ours ? DMA_HIP(hipFree, (void *)(uintptr_t)addr) : DMA_OK;
 }
 
 _Static_assert(sizeof(hip_ipc_handle_t) == sizeof(dma_gpu_handle_t), "a handle is passed on as it is");

@@ -16,6 +16,11 @@ static struct {
     dma_gpu_stream_t *stream[DMA_GPU_MAX_DEVICES];
 } private_streams = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
+static dma_status_t was_reset(const dma_gpu_stream_t *stream)
+{
+    return dma_gpu_fail(DMA_ERR_ENGINE, "device %d has been reset", stream->device);
+}
+
 /* Something that holds memory is on the stream. */
 static dma_status_t submitted(dma_gpu_stream_t *stream, dma_status_t status)
 {
@@ -23,6 +28,11 @@ static dma_status_t submitted(dma_gpu_stream_t *stream, dma_status_t status)
     atomic_store_explicit(&stream->used, true, memory_order_release);
     return status;
 }
+
+/* A call about a stream, if it is still there; the second puts something on it. */
+#define ABOUT(stream, call, ...) (dma_hip_gone(stream) ? was_reset(stream) : DMA_HIP(call, __VA_ARGS__))
+#define SUBMIT(stream, call, ...)                                                                                      \
+    (dma_hip_gone(stream) ? was_reset(stream) : submitted(stream, DMA_HIP(call, __VA_ARGS__)))
 
 static struct ihipEvent_t *event_of(dma_gpu_event_t *event)
 {
@@ -38,17 +48,22 @@ static dma_status_t stream_create(dma_gpu_stream_t **stream)
 {
     struct ihipStream_t *made = NULL;
     dma_status_t status;
+    unsigned resets;
     int device;
 
     status = DMA_HIP(hipGetDevice, &device);
     if (status != DMA_OK) {
         return status;
     }
+    if (device >= DMA_GPU_MAX_DEVICES) {
+        return dma_gpu_fail(DMA_UNSUPPORTED, "device %d: only %d are supported", device, DMA_GPU_MAX_DEVICES);
+    }
+    resets = dma_hip_mark(device);
     status = DMA_HIP(hipStreamCreateWithFlags, &made, HIP_STREAM_NON_BLOCKING);
     if (status != DMA_OK) {
         return status;
     }
-    if (!(*stream = dma_hip_add_stream(made, device))) {
+    if (!(*stream = dma_hip_add_stream(made, device, resets))) {
         (void)DMA_HIP(hipStreamDestroy, made);
         return DMA_ERR_NOMEM;
     }
@@ -57,17 +72,19 @@ static dma_status_t stream_create(dma_gpu_stream_t **stream)
 
 static dma_status_t stream_destroy(dma_gpu_stream_t *stream)
 {
-    return DMA_HIP(hipStreamDestroy, dma_hip_drop_stream(stream));
+    struct ihipStream_t *hip = dma_hip_drop_stream(stream);
+
+    return hip ? DMA_HIP(hipStreamDestroy, hip) : DMA_OK;
 }
 
 static dma_status_t stream_query(dma_gpu_stream_t *stream)
 {
-    return DMA_HIP(hipStreamQuery, stream->hip);
+    return ABOUT(stream, hipStreamQuery, stream->hip);
 }
 
 static dma_status_t stream_sync(dma_gpu_stream_t *stream)
 {
-    return DMA_HIP(hipStreamSynchronize, stream->hip);
+    return ABOUT(stream, hipStreamSynchronize, stream->hip);
 }
 
 static dma_status_t default_sync(void)
@@ -90,7 +107,8 @@ static dma_status_t private_stream(dma_gpu_stream_t **stream)
     }
     mine = &private_streams.stream[device];
     pthread_mutex_lock(&private_streams.lock);
-    if (*mine && dma_hip_gone((*mine)->hip)) {
+    dma_hip_look_for_resets();
+    if (*mine && dma_hip_gone(*mine)) {
         (void)dma_hip_drop_stream(*mine);
         *mine = NULL;
     }
@@ -102,28 +120,33 @@ static dma_status_t private_stream(dma_gpu_stream_t **stream)
     return status;
 }
 
-void dma_hip_release_streams(void)
+void dma_hip_release(void)
 {
+    bool alive = dma_hip_alive();
     dma_gpu_scope_t scope;
 
+    if (alive) {
+        dma_hip_relax(&scope);
+    }
     for (int i = 0; i < DMA_GPU_MAX_DEVICES; i++) {
         dma_gpu_stream_t *stream = private_streams.stream[i];
         struct ihipStream_t *hip = stream ? dma_hip_drop_stream(stream) : NULL;
 
-        if (hip && dma_hip_alive()) {
-            dma_hip_relax(&scope);
-            if (!dma_hip_gone(hip)) {
-                (void)DMA_HIP(hipStreamDestroy, hip);
-            }
-            dma_hip_restore(&scope);
+        if (hip && alive) {
+            (void)DMA_HIP(hipStreamDestroy, hip);
         }
         private_streams.stream[i] = NULL;
+    }
+    if (alive) {
+        dma_hip_release_settled();
+        dma_hip_unmark();
+        dma_hip_restore(&scope);
     }
 }
 
 static dma_status_t copy_async(dma_gpu_stream_t *stream, uint64_t dst, uint64_t src, uint64_t bytes)
 {
-    return submitted(stream, DMA_HIP(hipMemcpyAsync, ptr(dst), ptr(src), bytes, HIP_MEMCPY_DEFAULT, stream->hip));
+    return SUBMIT(stream, hipMemcpyAsync, ptr(dst), ptr(src), bytes, HIP_MEMCPY_DEFAULT, stream->hip);
 }
 
 static dma_status_t copy(uint64_t dst, uint64_t src, uint64_t bytes)
@@ -140,8 +163,8 @@ static dma_status_t copy(uint64_t dst, uint64_t src, uint64_t bytes)
 static dma_status_t copy2d_async(dma_gpu_stream_t *stream, uint64_t dst, uint64_t dst_pitch, uint64_t src,
                                  uint64_t src_pitch, uint64_t width, uint64_t height)
 {
-    return submitted(stream, DMA_HIP(hipMemcpy2DAsync, ptr(dst), dst_pitch, ptr(src), src_pitch, width, height,
-                                     HIP_MEMCPY_DEFAULT, stream->hip));
+    return SUBMIT(stream, hipMemcpy2DAsync, ptr(dst), dst_pitch, ptr(src), src_pitch, width, height, HIP_MEMCPY_DEFAULT,
+                  stream->hip);
 }
 
 static dma_status_t copy_loop(dma_gpu_stream_t *stream, const uint64_t *dst, const uint64_t *src, const uint64_t *bytes,
@@ -161,24 +184,23 @@ static dma_status_t copy_batch(dma_gpu_stream_t *stream, const uint64_t *dst, co
     size_t failed = 0;
 
     return n == 0 ? DMA_OK
-                  : submitted(stream, DMA_HIP(hipMemcpyBatchAsync, (void **)dst, (void **)src, (size_t *)bytes, n, NULL,
-                                              NULL, 0, &failed, stream->hip));
+                  : SUBMIT(stream, hipMemcpyBatchAsync, (void **)dst, (void **)src, (size_t *)bytes, n, NULL, NULL, 0,
+                           &failed, stream->hip);
 }
 
 static dma_status_t set_async(dma_gpu_stream_t *stream, uint64_t dst, uint8_t value, uint64_t bytes)
 {
-    return submitted(stream, DMA_HIP(hipMemsetAsync, ptr(dst), value, bytes, stream->hip));
+    return SUBMIT(stream, hipMemsetAsync, ptr(dst), value, bytes, stream->hip);
 }
 
 static dma_status_t write32(dma_gpu_stream_t *stream, uint64_t addr, uint32_t value)
 {
-    return submitted(stream, DMA_HIP(hipStreamWriteValue32, stream->hip, ptr(addr), value, 0));
+    return SUBMIT(stream, hipStreamWriteValue32, stream->hip, ptr(addr), value, 0);
 }
 
 static dma_status_t wait32(dma_gpu_stream_t *stream, uint64_t addr, uint32_t value)
 {
-    return submitted(stream,
-                     DMA_HIP(hipStreamWaitValue32, stream->hip, ptr(addr), value, HIP_STREAM_WAIT_GTE, UINT32_MAX));
+    return SUBMIT(stream, hipStreamWaitValue32, stream->hip, ptr(addr), value, HIP_STREAM_WAIT_GTE, UINT32_MAX);
 }
 
 static dma_status_t event_create(dma_gpu_event_t **event)
@@ -199,7 +221,7 @@ static dma_status_t event_destroy(dma_gpu_event_t *event)
 
 static dma_status_t event_record(dma_gpu_event_t *event, dma_gpu_stream_t *stream)
 {
-    return DMA_HIP(hipEventRecord, event_of(event), stream->hip);
+    return ABOUT(stream, hipEventRecord, event_of(event), stream->hip);
 }
 
 static dma_status_t event_query(dma_gpu_event_t *event)
@@ -214,7 +236,7 @@ static dma_status_t event_sync(dma_gpu_event_t *event)
 
 static dma_status_t event_wait(dma_gpu_stream_t *stream, dma_gpu_event_t *event)
 {
-    return DMA_HIP(hipStreamWaitEvent, stream->hip, event_of(event), 0);
+    return ABOUT(stream, hipStreamWaitEvent, stream->hip, event_of(event), 0);
 }
 
 static void graph_destroy(dma_gpu_graph_t *graph)
@@ -260,14 +282,14 @@ static dma_status_t graph_update(dma_gpu_graph_t *graph, uint64_t dst, uint64_t 
 
 static dma_status_t graph_launch(dma_gpu_graph_t *graph, dma_gpu_stream_t *stream)
 {
-    return submitted(stream, DMA_HIP(hipGraphLaunch, graph->exec, stream->hip));
+    return SUBMIT(stream, hipGraphLaunch, graph->exec, stream->hip);
 }
 
 static void fill_graphs(dma_gpu_runtime_t *table)
 {
-    if (dma_hip.hipGraphCreate && dma_hip.hipGraphDestroy && dma_hip.hipGraphAddMemcpyNode1D &&
-        dma_hip.hipGraphInstantiate && dma_hip.hipGraphExecMemcpyNodeSetParams1D && dma_hip.hipGraphLaunch &&
-        dma_hip.hipGraphExecDestroy) {
+    if (table->version >= HIP_5_4 && dma_hip.hipGraphCreate && dma_hip.hipGraphDestroy &&
+        dma_hip.hipGraphAddMemcpyNode1D && dma_hip.hipGraphInstantiate && dma_hip.hipGraphExecMemcpyNodeSetParams1D &&
+        dma_hip.hipGraphLaunch && dma_hip.hipGraphExecDestroy) {
         table->graph_create = graph_create;
         table->graph_update = graph_update;
         table->graph_launch = graph_launch;

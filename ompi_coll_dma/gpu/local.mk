@@ -9,6 +9,7 @@ core_sources += \
 	ompi_coll_dma/gpu/hip.h \
 	ompi_coll_dma/gpu/hip_api.h \
 	ompi_coll_dma/gpu/hip_memory.c \
+	ompi_coll_dma/gpu/hip_reset.c \
 	ompi_coll_dma/gpu/hip_settle.c \
 	ompi_coll_dma/gpu/hip_stream.c \
 	ompi_coll_dma/gpu/internal.h \
@@ -62,11 +63,11 @@ other_files += \
 	$(fake_hip_sources)
 check_DATA = $(fake_drivers)
 unit: $(fake_drivers)
-test/unit/libcuda.so.1: $(fake_cuda_sources) test/gpu/fake_driver.h
+test/unit/libcuda.so.1: $(fake_cuda_sources) test/gpu/fake_driver.h ompi_coll_dma/gpu/cuda_api.h
 	$(AM_V_CCLD)$(fake_driver_compile) -Wl,-soname,libcuda.so.1 $(fake_cuda_sources:%=$(srcdir)/%)
-test/unit/libcuda_poor.so: test/gpu/fake_cuda.c test/gpu/fake_driver.h
+test/unit/libcuda_poor.so: test/gpu/fake_cuda.c test/gpu/fake_driver.h ompi_coll_dma/gpu/cuda_api.h
 	$(AM_V_CCLD)$(fake_driver_compile) -Wl,-soname,libcuda.so.1 $(srcdir)/test/gpu/fake_cuda.c
-test/unit/libamdhip64.so.6: $(fake_hip_sources) test/gpu/fake_driver.h
+test/unit/libamdhip64.so.6: $(fake_hip_sources) test/gpu/fake_driver.h ompi_coll_dma/gpu/hip_api.h
 	$(AM_V_CCLD)$(fake_driver_compile) -Wl,-soname,libamdhip64.so.6 $(fake_hip_sources:%=$(srcdir)/%)
 test/unit/libhsa-runtime64.so.1: test/unit/libamdhip64.so.6
 	$(AM_V_CCLD)$(fake_driver_compile) -Wl,-soname,libhsa-runtime64.so.1 -Wl,--no-as-needed \

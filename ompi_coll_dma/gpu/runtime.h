@@ -74,10 +74,17 @@ typedef struct dma_gpu_runtime {
     dma_status_t (*query)(uint64_t addr, dma_gpu_memory_t *memory);
 
     /*
+     * How often the application has reset the device, as far as has been seen: whoever has memory, streams or events in it
+     * compares [may be NULL: none is ever seen]. What has gone with a reset may be given back as ever: nothing is done then.
+     */
+    unsigned (*resets)(int device);
+
+    /*
      * IPC; scope. A handle stands for a whole allocation: `ipc_export` takes the base that dma_gpu_classify found
      * exportable, `ipc_open` returns where that base is here, on the device in scope. A process cannot open its own
      * handle. Opening is dear (50 us to 38 ms on an H200): cache. Closing needs the scope it was opened in, and that
-     * copies from and to it have ended; it may wait for others. A refusal of the runtime is DMA_UNSUPPORTED.
+     * copies from and to it have ended. DMA_AGAIN: the runtime still holds it, so it stays open; close it again later. A
+     * refusal of the runtime is DMA_UNSUPPORTED.
      */
     dma_status_t (*ipc_export)(uint64_t base, dma_gpu_handle_t *handle);
     dma_status_t (*ipc_open)(const dma_gpu_handle_t *handle, uint64_t *base);
@@ -106,8 +113,8 @@ typedef struct dma_gpu_runtime {
 
     /*
      * Streams; scope. They do not synchronise with the default stream. stream_query: DMA_AGAIN while work is left, and an
-     * error if the application has reset the device, which takes streams, events and graphs along: HIP crashes when such
-     * a stream is used in any other way, so ask before the first submission of a call.
+     * error if the application has reset the device, which takes streams, events and graphs along. On HIP so have all other
+     * calls with the stream, once memory from after the reset has been asked for; in CUDA ask before the first submission.
      * default_sync waits for the default stream of the device in scope.
      */
     dma_status_t (*stream_create)(dma_gpu_stream_t **stream);

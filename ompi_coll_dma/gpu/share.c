@@ -22,7 +22,11 @@ struct dma_import {
     uint64_t base;       /* here */
     int device;
     unsigned uses;
-    bool closed; /* its owner has freed it: in no list any more, kept for those who will let go of it */
+    enum {
+        IMPORT_OPEN,
+        IMPORT_CLOSING,
+        IMPORT_CLOSED
+    } state; /* in imports; in closing; in neither, as long as it is used */
 };
 
 typedef struct pinned {
@@ -43,6 +47,7 @@ struct dma_share {
     unsigned nexports;
     bool forgetful; /* some have made room for others */
     dma_import_t *imports;
+    dma_import_t *closing; /* the runtime still holds them */
     pinned_t *pins;
 };
 
@@ -58,20 +63,27 @@ dma_share_t *dma_share_create(const dma_gpu_runtime_t *rt)
     return share;
 }
 
+static void free_imports(dma_import_t *first)
+{
+    dma_import_t *next;
+
+    for (; first; first = next) {
+        next = first->next;
+        free(first);
+    }
+}
+
 void dma_share_destroy(dma_share_t *share)
 {
     exported_t *next;
-    dma_import_t *i;
     pinned_t *p;
 
     for (exported_t *e = share->exports; e; e = next) {
         next = e->next;
         free(e);
     }
-    while ((i = share->imports)) { /* left open on purpose */
-        share->imports = i->next;
-        free(i);
-    }
+    free_imports(share->imports); /* left open on purpose */
+    free_imports(share->closing); /* held by the runtime to the end */
     while ((p = share->pins)) {
         share->pins = p->next;
         free(p);
@@ -242,14 +254,66 @@ static dma_status_t open_on(const dma_gpu_runtime_t *rt, int device, const dma_g
 }
 
 /* Fails where the application has shut the runtime down: then there is nothing left to close. */
-static void close_on(const dma_gpu_runtime_t *rt, const dma_import_t *import)
+static dma_status_t close_on(const dma_gpu_runtime_t *rt, const dma_import_t *import)
 {
     dma_gpu_scope_t scope;
+    dma_status_t status = rt->enter(import->device, &scope);
 
-    if (rt->enter(import->device, &scope) == DMA_OK) {
-        rt->ipc_close(import->base);
+    if (status == DMA_OK) {
+        status = rt->ipc_close(import->base);
         rt->leave(&scope);
     }
+    return status;
+}
+
+static void unlink_import(dma_import_t **link, const dma_import_t *import)
+{
+    while (*link != import) {
+        link = &(*link)->next;
+    }
+    *link = import->next;
+}
+
+/* With the lock; the import is in no list. Where the runtime still holds it, that is tried again in later calls. */
+static void close_import(dma_share_t *share, dma_import_t *import)
+{
+    if (close_on(share->rt, import) == DMA_AGAIN) {
+        import->state = IMPORT_CLOSING;
+        import->next = share->closing;
+        share->closing = import;
+    } else {
+        import->state = IMPORT_CLOSED;
+        if (!import->uses) {
+            free(import);
+        }
+    }
+}
+
+static void close_again(dma_share_t *share)
+{
+    dma_import_t *all = share->closing, *i;
+
+    share->closing = NULL;
+    while ((i = all)) {
+        all = i->next;
+        close_import(share, i);
+    }
+}
+
+/* Can the two not be open at once? The owner of the old one has freed it, or the new one could not be there. */
+static bool displaces(const dma_export_t *new, const dma_export_t *old)
+{
+    return overlap(old, new) || (neighbours(old, new) && old->number < new->first);
+}
+
+static bool is_import_of(const dma_import_t *import, int device, uint64_t nonce)
+{
+    return import->nonce == nonce && import->device == device;
+}
+
+static bool is_same(const dma_import_t *import, const dma_export_t *export)
+{
+    return import->export.number == export->number || same_allocation(&import->export, export);
 }
 
 /* With the lock: what is open of the process on the device, if it is this allocation. Other memory that it had there has
@@ -259,20 +323,42 @@ static dma_import_t *find_import(dma_share_t *share, int device, uint64_t nonce,
     for (dma_import_t **link = &share->imports; *link;) {
         dma_import_t *i = *link;
 
-        if (i->nonce == nonce && i->device == device) {
-            if (i->export.number == export->number || same_allocation(&i->export, export)) {
+        if (is_import_of(i, device, nonce)) {
+            if (is_same(i, export)) {
                 return i;
             }
-            if (overlap(&i->export, export) || (neighbours(&i->export, export) && i->export.number < export->first)) {
+            if (displaces(export, &i->export)) {
                 *link = i->next;
-                close_on(share->rt, i);
-                i->closed = true;
+                close_import(share, i);
                 continue;
             }
         }
         link = &i->next;
     }
     return NULL;
+}
+
+/* With the lock. DMA_OK with NULL: nothing is in the way. One that was to be closed is as good as new. */
+static dma_status_t find_closing(dma_share_t *share, int device, uint64_t nonce, const dma_export_t *export,
+                                 dma_import_t **result)
+{
+    *result = NULL;
+    for (dma_import_t *i = share->closing; i; i = i->next) {
+        if (!is_import_of(i, device, nonce)) {
+            continue;
+        }
+        if (is_same(i, export)) {
+            unlink_import(&share->closing, i);
+            i->state = IMPORT_OPEN;
+            i->next = share->imports;
+            *result = share->imports = i;
+            return DMA_OK;
+        }
+        if (displaces(export, &i->export)) {
+            return DMA_UNSUPPORTED;
+        }
+    }
+    return DMA_OK;
 }
 
 dma_status_t dma_share_open(dma_share_t *share, int device, uint64_t nonce, const dma_export_t *export,
@@ -282,7 +368,11 @@ dma_status_t dma_share_open(dma_share_t *share, int device, uint64_t nonce, cons
     dma_status_t status = DMA_OK;
 
     pthread_mutex_lock(&share->lock);
+    close_again(share);
     i = find_import(share, device, nonce, export);
+    if (!i && (status = find_closing(share, device, nonce, export, &i)) != DMA_OK) {
+        goto unlock;
+    }
     if (!i) {
         if (!(i = malloc(sizeof(*i)))) {
             status = DMA_ERR_NOMEM;
@@ -310,17 +400,19 @@ uint64_t dma_import_base(const dma_import_t *import)
 void dma_share_close(dma_share_t *share, dma_import_t *import)
 {
     pthread_mutex_lock(&share->lock);
+    close_again(share);
     if (!--import->uses) {
-        if (!import->closed) {
-            dma_import_t **link = &share->imports;
-
-            while (*link != import) {
-                link = &(*link)->next;
-            }
-            *link = import->next;
-            close_on(share->rt, import);
+        switch (import->state) {
+        case IMPORT_OPEN:
+            unlink_import(&share->imports, import);
+            close_import(share, import);
+            break;
+        case IMPORT_CLOSING:
+            break;
+        case IMPORT_CLOSED:
+            free(import);
+            break;
         }
-        free(import);
     }
     pthread_mutex_unlock(&share->lock);
 }

@@ -12,7 +12,8 @@
  * had other memory that is still open here. So owners say what they have freed (dma_share_gone), the users of this file bound
  * how much they keep, and what overlaps a new opening is closed before it, whoever still has it: its owner has freed it.
  * Runtimes take small allocations out of blocks and open whole blocks. So the same goes for what lies beside the new one in
- * its block, if the owner says that it has freed all that was there.
+ * its block, if the owner says that it has freed all that was there. A runtime may hold an import a little longer than its
+ * users do; then closing is tried again in every later call, and what would take its place is not opened before (DMA_UNSUPPORTED).
  */
 #ifndef DMA_GPU_SHARE_H
 #define DMA_GPU_SHARE_H

@@ -204,6 +204,32 @@ void check_kinds_of_thread(const dma_gpu_runtime_t *rt)
     seen(rt, "plain, in a thread without a context", (void *)(uintptr_t)shown, 100, DMA_GPU_DEVICE_PLAIN, true);
 }
 
+/* HIP gives the application's new streams the addresses of ours that a reset has taken. */
+static void check_streams_of_reset(const dma_gpu_runtime_t *rt, dma_gpu_stream_t *ours, unsigned resets, int device,
+                                   uint64_t was, uint64_t now)
+{
+    unsigned (*create)(void **, unsigned) = (unsigned (*)(void **, unsigned))check_vendor("hipStreamCreateWithFlags");
+    unsigned (*query)(void *) = (unsigned (*)(void *))check_vendor("hipStreamQuery");
+    void *theirs[32] = {NULL};
+    dma_gpu_memory_t m;
+    bool alive = create && query;
+
+    for (int i = 0; i < 32 && alive; i++) {
+        alive = create(&theirs[i], 1) == 0;
+    }
+    dma_gpu_classify(rt, now, 100, &m);
+    check_line(rt->resets(device) == resets + 1, "resets", "seen: %u", rt->resets(device));
+    check_line(rt->copy_async(ours, now, now + 512, 512) == DMA_ERR_ENGINE &&
+                   rt->stream_query(ours) == DMA_ERR_ENGINE && rt->stream_sync(ours) == DMA_ERR_ENGINE,
+               "copy_async", "on a stream from before: %s", dma_gpu_error());
+    check_line(rt->stream_destroy(ours) == DMA_OK && rt->free(was) == DMA_OK, "stream_destroy", "from before");
+    for (int i = 0; i < 32 && alive; i++) {
+        alive = query(theirs[i]) == 0;
+    }
+    dma_gpu_classify(rt, now, 100, &m);
+    check_line(alive && m.exportable, "stream_destroy", "the application's streams and memory are still there");
+}
+
 void check_reset(const dma_gpu_runtime_t *rt, int device)
 {
     bool hip = strcmp(rt->name, "hip") == 0;
@@ -211,10 +237,12 @@ void check_reset(const dma_gpu_runtime_t *rt, int device)
     unsigned (*cuda_reset)(int) = hip ? NULL : (unsigned (*)(int))check_vendor("cuDevicePrimaryCtxReset_v2");
     dma_gpu_scope_t scope;
     dma_gpu_memory_t m;
-    uint64_t again = 0;
+    dma_gpu_stream_t *stream = NULL;
+    uint64_t before = 0, again = 0;
+    unsigned resets;
     int word = 7;
 
-    if (rt->enter(device, &scope) != DMA_OK ||
+    if (rt->enter(device, &scope) != DMA_OK || (hip && (rt->stream_create(&stream) || rt->alloc(BYTES, &before))) ||
         (hip_reset ? hip_reset() != 0 : !cuda_reset || cuda_reset(device) != 0)) {
         check_skip("reset", "refused");
         return;
@@ -227,7 +255,11 @@ void check_reset(const dma_gpu_runtime_t *rt, int device)
         (void)rt->default_sync();
         rt->leave(&scope);
     }
+    resets = rt->resets ? rt->resets(device) : 0;
     check_line(rt->enter(device, &scope) == DMA_OK && rt->alloc(BYTES, &again) == DMA_OK, "alloc", "after a reset");
+    if (hip) {
+        check_streams_of_reset(rt, stream, resets, device, before, again);
+    }
     dma_gpu_classify(rt, again, 100, &m);
     check_line(m.exportable, "query", "allocated after a reset: %s", dma_gpu_kind_name(m.kind));
     check_line(rt->copy(again, (uintptr_t)&word, sizeof(word)) == DMA_OK, "copy", "after a reset");

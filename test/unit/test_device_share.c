@@ -289,6 +289,68 @@ START_TEST(what_is_left_in_the_block)
 }
 END_TEST
 
+/* The runtime still holds it: that is asked again in later calls, and until then it may be used again. */
+START_TEST(held_by_the_runtime)
+{
+    dma_import_t *one, *other;
+    dma_export_t e, f;
+    char *a, *b;
+
+    begin();
+    a = device_memory(9000);
+    b = device_memory(9000);
+    number_of(a, &e);
+    number_of(b, &f);
+    ck_assert_int_eq(dma_share_open(share, 0, 1, &e, &one), DMA_OK);
+    fake_gpu_fail("ipc_close", 0, DMA_AGAIN);
+    dma_share_close(share, one);
+    fake_gpu_fail("ipc_close", 0, DMA_AGAIN);
+    ck_assert_int_eq(dma_share_open(share, 0, 1, &e, &one), DMA_OK);
+    ck_assert_uint_eq(fake_gpu_calls("ipc_open"), 1);
+    ck_assert_uint_eq(fake_gpu_calls("ipc_close"), 2);
+    fake_gpu_fail("ipc_close", 0, DMA_AGAIN);
+    dma_share_close(share, one);
+    ck_assert_int_eq(dma_share_open(share, 0, 1, &f, &other), DMA_OK);
+    ck_assert_uint_eq(fake_gpu_calls("ipc_close"), 4);
+    dma_share_close(share, other);
+    fake_gpu_free(a);
+    fake_gpu_free(b);
+    end();
+}
+END_TEST
+
+/* Nothing is opened where something is still held. */
+START_TEST(in_the_way)
+{
+    dma_import_t *old, *fresh = NULL;
+    dma_export_t was, is;
+    char *a;
+
+    begin();
+    a = device_memory(9000);
+    number_of(a, &was);
+    ck_assert_int_eq(dma_share_open(share, 0, 1, &was, &old), DMA_OK);
+    fake_gpu_free_for_next(a);
+    ck_assert_ptr_eq(device_memory(9000), a);
+    number_of(a, &is);
+    fake_gpu_fail("ipc_close", 0, DMA_AGAIN);
+    ck_assert_int_eq(dma_share_open(share, 0, 1, &is, &fresh), DMA_UNSUPPORTED);
+    if (_i) { /* its users let go of it before the runtime does, or after that */
+        fake_gpu_fail("ipc_close", 0, DMA_AGAIN);
+        dma_share_close(share, old);
+    }
+    ck_assert_uint_eq(fake_gpu_calls("ipc_open"), 1);
+    ck_assert_int_eq(dma_share_open(share, 0, 1, &is, &fresh), DMA_OK);
+    if (!_i) {
+        dma_share_close(share, old);
+    }
+    dma_share_close(share, fresh);
+    ck_assert_uint_eq(fake_gpu_calls("ipc_close"), _i ? 4 : 3);
+    fake_gpu_free(a);
+    end();
+}
+END_TEST
+
 /* Nothing stays open of what has failed: the end looks for it. */
 START_TEST(opening_that_fails)
 {
@@ -359,6 +421,8 @@ int main(void)
     unit_loop(s, what_overlaps_has_been_freed, 0, 2, 10);
     unit_loop(s, what_was_in_the_same_block, 0, 2, 10);
     unit_test(s, what_is_left_in_the_block, 10);
+    unit_test(s, held_by_the_runtime, 10);
+    unit_loop(s, in_the_way, 0, 2, 10);
     unit_test(s, opening_that_fails, 10);
     unit_test(s, shown_as_often_as_hidden, 10);
     return unit_main(s);

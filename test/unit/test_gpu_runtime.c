@@ -464,6 +464,7 @@ END_TEST
 START_TEST(hip_flags_errors_and_scopes)
 {
     const dma_gpu_runtime_t *rt;
+    dma_gpu_stream_t *stream;
     dma_gpu_handle_t handle;
     dma_gpu_scope_t scope;
     fake_driver_t *driver;
@@ -478,7 +479,9 @@ START_TEST(hip_flags_errors_and_scopes)
     ck_assert_uint_eq(addr, 1);
     ck_assert_str_eq(dma_gpu_error(), "hipMalloc: out of memory (2)");
     ck_assert_uint_eq(driver->last_error, 0); /* the application shall not find it */
-    ck_assert_int_eq(rt->stream_query(NULL), DMA_AGAIN);
+    ck_assert_int_eq(rt->stream_create(&stream), DMA_OK);
+    ck_assert_int_eq(rt->stream_query(stream), DMA_AGAIN);
+    ck_assert_int_eq(rt->stream_destroy(stream), DMA_OK);
     ck_assert(rt->batch_native);
     driver->device = 1;
     ck_assert_int_eq(rt->enter(0, &scope), DMA_OK);
@@ -509,6 +512,7 @@ START_TEST(captures_go_on)
     static const char *const names[] = {"libcuda.so.1", "libamdhip64.so.6"};
     unsigned mode = (unsigned)_i / 2;
     dma_gpu_scope_t outer, inner;
+    dma_gpu_stream_t *stream;
     const dma_gpu_runtime_t *rt;
     dma_gpu_handle_t handle;
     fake_driver_t *driver;
@@ -532,8 +536,10 @@ START_TEST(captures_go_on)
     ck_assert_int_eq(rt->host_register(&addr, 8, &addr), DMA_OK);
     ck_assert_int_eq(rt->event_query(NULL), DMA_OK);
     (void)rt->alloc(100, &addr);
-    (void)rt->stream_query(NULL);
     (void)rt->copy(1, 2, 3);
+    ck_assert_int_eq(rt->stream_create(&stream), DMA_OK);
+    (void)rt->stream_query(stream);
+    (void)rt->stream_destroy(stream);
     rt->leave(&outer);
     if (_i % 2 == 0) {
         ck_assert_int_ne(rt->enter(99, &outer), DMA_OK);

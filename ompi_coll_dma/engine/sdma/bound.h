@@ -10,6 +10,7 @@ struct dma_gpu_unit {
     const dma_gpu_runtime_t *rt;
     int device;
     double stuck_seconds;
+    unsigned resets; /* of the device, when the unit was opened */
     dma_gpu_pci_t pci;
     dma_topo_t *topo;
     const dma_topo_gpu_t *gpu;

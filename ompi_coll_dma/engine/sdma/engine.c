@@ -79,6 +79,7 @@ static dma_status_t sdma_open(const dma_gpu_config_t *config, dma_gpu_unit_t **r
     unit->rt = config->rt;
     unit->device = config->device;
     unit->stuck_seconds = config->timeout;
+    unit->resets = config->rt->resets ? config->rt->resets(config->device) : 0;
     if (strcmp(config->rt->name, "hip")) {
         status = refuse(why, "the device is not AMD's");
     } else {
@@ -108,6 +109,12 @@ static dma_status_t sdma_open(const dma_gpu_config_t *config, dma_gpu_unit_t **r
              unit->features & DMA_GPU_PRELAUNCH ? ", conditional execution" : "");
     *result = unit;
     return DMA_OK;
+}
+
+/* The queues are still there then, but not the memory in between. */
+static bool was_reset(const dma_gpu_unit_t *unit)
+{
+    return unit->rt->resets && unit->rt->resets(unit->device) != unit->resets;
 }
 
 /* Memory in between, for exchanges on a queue, with its lock, and for copies of a program. */
@@ -326,7 +333,7 @@ static dma_status_t sdma_start(dma_run_t *run)
     struct dma_bound *b = run->bound;
     dma_status_t result = DMA_OK;
 
-    if (!dma_queues_ours(&b->unit->queues)) {
+    if (!dma_queues_ours(&b->unit->queues) || was_reset(b->unit)) {
         return DMA_ERR_ENGINE;
     }
     if (b->run != run || b->epoch != run->epoch) {
