@@ -79,10 +79,12 @@ typedef struct dma_comm_config {
     void *handle; /* passed to the host services */
     int rank;
     int nranks;
-    bool threads;       /* several threads may call at once (on different communicators) */
-    const char *text;   /* name for messages to the user; copied */
-    bool nodes;         /* over several nodes; then */
-    int first;          /* the lowest rank of the communicator on this one */
+    const bool
+        *threads;     /* may several threads call at once (on different communicators)? It may become true while none of
+                          * them does; NULL: never */
+    const char *text; /* name for messages to the user; copied */
+    bool nodes;       /* over several nodes; then */
+    int first;        /* the lowest rank of the communicator on this one */
     dma_comm_t *parent; /* a communicator of the same ranks, whose failure is this one's; NULL: none */
 } dma_comm_config_t;
 

@@ -111,14 +111,15 @@ static bool all_of_this_job(ompi_communicator_t *comm, bool *spans, int *first)
     return true;
 }
 
+/* Facts that are equal on all ranks alone. */
 mca_coll_base_module_t *mca_coll_dma_comm_query(ompi_communicator_t *comm, int *priority)
 {
     mca_coll_dma_module_t *module;
     bool spans;
     int first;
 
-    if (mca_coll_dma_component.priority < 0 || OMPI_COMM_IS_INTER(comm) || ompi_comm_size(comm) < 2 ||
-        !all_of_this_job(comm, &spans, &first) || (spans && !mca_coll_dma_wire())) {
+    if (mca_coll_dma_component.priority < 0 || DMA_FAULT_TOLERANT || OMPI_COMM_IS_INTER(comm) ||
+        ompi_comm_size(comm) < 2 || !all_of_this_job(comm, &spans, &first) || (spans && !mca_coll_dma_wire())) {
         return NULL;
     }
     module = OBJ_NEW(mca_coll_dma_module_t);

@@ -94,11 +94,20 @@ typedef const int *dma_displs_t;
 #define DMA_REQUEST_OBJECTS(nbc) ((nbc)->data.refcounted.objs.objs)
 #endif
 
-/* May several threads call MPI? A session that is made for them does not say so where MPI_Init does (5.0). */
+/* Where it says whether several threads may call MPI: a session that is made for them may be the first to want that, long
+ * after MPI_Init has said no, and does not say so where MPI_Init does (5.0). */
 #if HAVE_SESSIONS
-#define DMA_THREAD_MULTIPLE (ompi_mpi_thread_multiple || opal_using_threads())
+#define DMA_THREAD_MULTIPLE (&opal_uses_threads)
 #else
-#define DMA_THREAD_MULTIPLE ompi_mpi_thread_multiple
+#define DMA_THREAD_MULTIPLE (&ompi_mpi_thread_multiple)
+#endif
+
+/* Do programs go on after processes have failed, and revoke communicators (mpirun --with-ft ulfm)? Our calls know nothing of
+ * that: whoever waits in one would wait for ever. */
+#if !DMA_OMPI_41 && OPAL_ENABLE_FT_MPI
+#define DMA_FAULT_TOLERANT ompi_ftmpi_enabled
+#else
+#define DMA_FAULT_TOLERANT false
 #endif
 
 /* The version text of the library we run in, which need not be the one we were built with. */

@@ -13,6 +13,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define BACK_PIECE ((size_t)256 << 10)
+
 typedef struct extent {
     struct extent *next; /* by offset */
     size_t offset, bytes;
@@ -67,22 +69,32 @@ static size_t allowed(size_t bytes)
     return getrlimit(RLIMIT_FSIZE, &limit) || limit.rlim_cur >= bytes ? bytes : (size_t)limit.rlim_cur;
 }
 
-/* Real memory for the first `bytes`. */
+/*
+ * Real memory for the first `bytes`. In pieces: with older kernels a signal ends posix_fallocate, which undoes what it has done
+ * so far, so that a timer may keep a large one from ever coming to its end. What there is too little of is given back: others
+ * may do with it what we cannot.
+ */
 static int back(dma_arena_t *arena, size_t bytes)
 {
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), at = arena->backed;
     int rc;
 
     bytes = (bytes + page - 1) / page * page;
     if (bytes <= arena->backed) {
         return 0;
     }
-    do {
-        rc = posix_fallocate(arena->fd, (off_t)arena->backed, (off_t)(bytes - arena->backed));
-    } while (rc == EINTR);
-    if (rc) {
-        errno = rc;
-        return -1;
+    while (at < bytes) {
+        size_t piece = bytes - at < BACK_PIECE ? bytes - at : BACK_PIECE;
+
+        rc = posix_fallocate(arena->fd, (off_t)at, (off_t)piece);
+        if (rc == 0) {
+            at += piece;
+        } else if (rc != EINTR) {
+            (void)fallocate(arena->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)arena->backed,
+                            (off_t)(at - arena->backed));
+            errno = rc;
+            return -1;
+        }
     }
     arena->backed = bytes;
     return 0;

@@ -14,6 +14,8 @@
 #define LOOKS  500 /* at the peers when a call begins: less than a microsecond */
 #define LONELY 8   /* posts in a row whose peers did not come, after which only each 8th looks for them */
 
+static const bool one_thread = false;
+
 dma_status_t dma_comm_create(dma_proc_t *proc, const dma_comm_config_t *config, dma_comm_t **result)
 {
     dma_comm_t *comm = calloc(1, sizeof(*comm));
@@ -27,7 +29,7 @@ dma_status_t dma_comm_create(dma_proc_t *proc, const dma_comm_config_t *config, 
     comm->handle = config->handle;
     comm->rank = config->rank;
     comm->nranks = config->nranks;
-    comm->threads = config->threads;
+    comm->threads = config->threads ? config->threads : &one_thread;
     comm->engine = &dma_engine_host;
     comm->plans = calloc(dma_plans_count(), sizeof(*comm->plans));
     comm->text = strdup(config->text ? config->text : "a communicator");

@@ -109,7 +109,7 @@ struct dma_comm {
     const dma_host_t *host;
     void *handle;
     int rank, nranks;
-    bool threads;
+    const bool *threads; /* may others be in here too? It may become true while nobody is */
     _Atomic dma_comm_state_t state;
     dma_status_t error;  /* POISONED: with what */
     dma_status_t doomed; /* will be POISONED as soon as the set-up has ended; else 0 */
@@ -171,7 +171,7 @@ void dma_comm_busy(dma_comm_t *comm, bool busy);
 
 static inline bool dma_comm_trylock(dma_comm_t *comm)
 {
-    if (!comm->threads) {
+    if (!*comm->threads) {
         /* one thread: the lock only tells a recursive caller to turn away */
         if (atomic_load_explicit(&comm->locked, memory_order_relaxed)) {
             return false;

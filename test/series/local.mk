@@ -3,6 +3,7 @@ mpi_programs += \
 	test/series/counts \
 	test/series/early \
 	test/series/layout \
+	test/series/revoke \
 	test/series/sessions
 mpi_scripts += \
 	test/series/install.sh \
@@ -19,5 +20,7 @@ test_series_early_LDADD = $(OMPI_PROGRAM_LIBS)
 # Sees Open MPI as the component does.
 test_series_layout_CPPFLAGS = $(mca_coll_dma_la_CPPFLAGS)
 test_series_layout_LDADD = $(OMPI_COMPONENT_LDFLAGS) $(OMPI_COMPONENT_LIBS)
+test_series_revoke_CPPFLAGS = $(MPI_CPPFLAGS)
+test_series_revoke_LDADD = $(OMPI_PROGRAM_LIBS)
 test_series_sessions_CPPFLAGS = $(MPI_CPPFLAGS)
 test_series_sessions_LDADD = $(OMPI_PROGRAM_LIBS)

@@ -1,6 +1,6 @@
 #!/bin/bash
-# series.sh: what differs between the series of Open MPI: the sizes of its objects, datatypes freed early, sessions, large
-# counts, the components beside us. Runs inside ./with-build.
+# series.sh: what differs between the series of Open MPI: the sizes of its objects, datatypes freed early, sessions, revoked
+# communicators, large counts, the components beside us. Runs inside ./with-build.
 # shellcheck disable=SC1091
 set -uo pipefail
 here=$(dirname "$0")
@@ -67,6 +67,11 @@ if has sessions; then
         patient launch 60 2 --mca coll_dma_verbose 1 "$bin/sessions"
     ok 'sessions, stepping aside' says 'sessions: .* 0 failed' \
         patient launch 60 2 --mca coll dma --mca coll_dma_arena_bytes 0 "$bin/sessions"
+fi
+
+# Whoever waits in a collective of a revoked communicator comes back.
+if has revoke; then
+    ok 'a revoked communicator' says 'revoke: .* 0 failed' launch 30 3 --with-ft ulfm "${ob1[@]}" "$bin/revoke"
 fi
 
 if has counts; then

@@ -436,7 +436,7 @@ dma_comm_t *threads_comm(rank_t *r, int index)
     dma_comm_config_t config = {.handle = group_handle(r->job->groups[index], r->rank),
                                 .rank = r->rank,
                                 .nranks = r->n,
-                                .threads = r->job->threads,
+                                .threads = &r->job->threads,
                                 .text = "a test communicator"};
 
     must(r, dma_comm_create(r->proc, &config, &comm) == DMA_OK, "dma_comm_create");

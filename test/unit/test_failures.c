@@ -193,7 +193,7 @@ static void fails_often(rank_t *r)
     enum { N = 40000, LEAST = 400 };
     double until = dma_now() + 5;
     dma_comm_t *_Atomic *victim = (void *)r->job->arg;
-    dma_comm_config_t config = {.nranks = 2, .threads = true, .text = "a communicator that fails"};
+    dma_comm_config_t config = {.nranks = 2, .threads = &(bool){true}, .text = "a communicator that fails"};
     uint8_t send[16] = {0}, recv[2 * 16];
     dma_side_t from = data_buffer(send, 16), to = data_buffer(recv, 16);
     dma_comm_t *comm;
@@ -231,6 +231,65 @@ START_TEST(failed_communicator_never_returns_ok)
     job_t job = threads_job(2, fails_often);
 
     job.arg = &victim;
+    threads_run(&job);
+}
+END_TEST
+
+/* ---- threads that come late ---- */
+
+typedef struct late_threads {
+    dma_comm_t *comm;
+    volatile int inside;
+    atomic_int begun, doubled;
+} late_threads_t;
+
+static void *take_turns(void *arg)
+{
+    late_threads_t *t = arg;
+    double until;
+
+    atomic_fetch_add(&t->begun, 1);
+    while (atomic_load(&t->begun) < 2) {
+        sched_yield();
+    }
+    for (until = dma_now() + 0.5; dma_now() < until;) {
+        for (int i = 0; i < 10000; i++) {
+            if (dma_comm_trylock(t->comm)) {
+                if (++t->inside != 1) {
+                    atomic_fetch_add(&t->doubled, 1);
+                }
+                t->inside--;
+                dma_comm_unlock(t->comm);
+            }
+        }
+    }
+    return NULL;
+}
+
+/* A session for several threads begins when the communicator has been in use for long: from then on its lock is one. */
+static void locks_late(rank_t *r)
+{
+    bool threads = false;
+    dma_comm_config_t config = {
+        .nranks = 2, .rank = r->rank, .threads = &threads, .text = "a communicator of one thread"};
+    late_threads_t t = {0};
+    pthread_t other;
+
+    must(r, dma_comm_create(r->proc, &config, &t.comm) == DMA_OK, "dma_comm_create");
+    must(r, dma_comm_trylock(t.comm) && !dma_comm_trylock(t.comm), "not locked");
+    dma_comm_unlock(t.comm);
+    threads = true;
+    pthread_create(&other, NULL, take_turns, &t);
+    take_turns(&t);
+    pthread_join(other, NULL);
+    must(r, atomic_load(&t.doubled) == 0, "two in it at once, %d times", t.doubled);
+    dma_comm_destroy(t.comm);
+}
+
+START_TEST(threads_may_come_later)
+{
+    job_t job = threads_job(1, locks_late);
+
     threads_run(&job);
 }
 END_TEST
@@ -400,6 +459,7 @@ int main(void)
     unit_test(suite, call_unplaced_before_the_set_up, LIMIT);
     unit_test(suite, init_after_a_failure_that_some_have_seen, LIMIT);
     unit_test(suite, blocking_call_while_a_thread_fails_it, LIMIT);
+    unit_test(suite, threads_may_come_later, 20);
     unit_test(suite, failed_communicator_never_returns_ok, LIMIT);
     unit_test(suite, staging_of_messages_under_way, LIMIT);
     unit_test(suite, late_line_never_names_the_waiting_rank, LIMIT);

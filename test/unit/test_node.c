@@ -121,6 +121,43 @@ START_TEST(memory_is_taken_as_blocks_are)
 }
 END_TEST
 
+/* As kernels did it where a timer runs: what takes long is interrupted, and undone. */
+static size_t uninterrupted, left = SIZE_MAX; /* bytes: at once; that the machine has */
+
+int __real_posix_fallocate(int fd, off_t at, off_t bytes);
+int __wrap_posix_fallocate(int fd, off_t at, off_t bytes);
+int __wrap_posix_fallocate(int fd, off_t at, off_t bytes)
+{
+    if (uninterrupted && (size_t)bytes > uninterrupted) {
+        return EINTR;
+    }
+    if ((size_t)bytes > left) {
+        return ENOSPC;
+    }
+    left -= (size_t)bytes;
+    return __real_posix_fallocate(fd, at, bytes);
+}
+
+START_TEST(memory_comes_in_pieces)
+{
+    const char *what;
+    dma_arena_t *arena;
+    struct stat file;
+
+    uninterrupted = MIB / 2;
+    ck_assert_int_eq(dma_arena_create(DMA_ARENA_MEMFD, 8 * MIB, NULL, &arena, &what), DMA_OK);
+    ck_assert_ptr_nonnull(dma_arena_alloc(arena, 2 * MIB, 0, 0));
+    /* what there is too little of is left to others */
+    left = MIB;
+    ck_assert_ptr_null(dma_arena_alloc(arena, 4 * MIB, 0, 0));
+    ck_assert_int_eq(fstat(dma_arena_fd(arena), &file), 0);
+    ck_assert_uint_le((uint64_t)file.st_blocks * 512, 2 * MIB + MIB / 8);
+    left = SIZE_MAX;
+    ck_assert_ptr_nonnull(dma_arena_alloc(arena, 4 * MIB, 0, 0));
+    dma_arena_destroy(arena);
+}
+END_TEST
+
 START_TEST(file_arena_leaves_nothing)
 {
     char dir[] = "/tmp/dma-unit-XXXXXX", path[256];
@@ -413,6 +450,7 @@ int main(void)
     unit_test(suite, full_arena_says_so, 10);
     unit_test(suite, files_may_not_be_large, 10);
     unit_test(suite, memory_is_taken_as_blocks_are, 10);
+    unit_test(suite, memory_comes_in_pieces, 10);
     unit_test(suite, file_arena_leaves_nothing, 10);
     unit_test(suite, no_directory_for_the_file, 10);
     unit_test(suite, mapping_of_another_process, 10);
