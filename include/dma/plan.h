@@ -12,7 +12,8 @@
  *
  * Loops. A program may hold one loop: ops[loop_first .. loop_last] run `trips` times, where trips is the number of
  * chunks in the block that `loop_len` names (rounded up; none for an empty block). An operation marked CHUNKED covers,
- * in trip c, the bytes from c * chunk on, at most one chunk; its flag value is `value + c`.
+ * in trip c, the bytes from c * chunk on, at most one chunk; its flag value is `value + c`. A program that is for its loop
+ * alone need not run where that has no trips: outside of it are only waits for entries that the others wait for too.
  *
  * Flags. WAIT blocks its queue until the flag has reached the value, SIGNAL sets it. A flag has exactly one writer,
  * `rank`. ENTRY, LANDED and QUEUE count within one call: 0 means "before anything". Order: SIGNAL makes everything the
@@ -181,6 +182,7 @@ typedef struct dma_prog {
     uint32_t loop_first; /* no loop: loop_first == nops */
     uint32_t loop_last;
     dma_len_t loop_len;
+    bool loop_alone; /* without trips it has nothing to do */
 } dma_prog_t;
 
 /* Sizes of the shared memory behind LINE, SLOT and CHUNK: agreed by all ranks of a communicator in set-up. */

@@ -461,6 +461,7 @@ static dma_status_t run_loop(dma_run_t *run, const dma_prog_t *prog, dma_cursor_
 static dma_status_t host_start(dma_run_t *run)
 {
     const dma_plan_t *plan = run->plan;
+    uint32_t live = plan->gpu ? 1 : plan->nprogs;
 
     for (uint32_t i = 0; i < plan->nprogs; i++) {
         const dma_prog_t *prog = &plan->progs[i];
@@ -473,9 +474,14 @@ static dma_status_t host_start(dma_run_t *run)
             c->staged = bytes <= plan->staged;
             /* small blocks are spared the division */
             c->trips = !bytes ? 0 : c->staged ? 1 : (bytes + run->chunk - 1) / run->chunk;
+            /* no trips of the first way, none of the second: both are about the same bytes */
+            if (prog->loop_alone && !c->trips) {
+                c->ended = 1;
+                live--;
+            }
         }
     }
-    run->live = plan->gpu ? 1 : plan->nprogs;
+    run->live = live;
     run->failed_rank = -1;
     return DMA_OK;
 }

@@ -86,6 +86,11 @@ void dma_build_loop_end(dma_build_t *b)
     prog->loop_last = prog->nops - 1;
 }
 
+void dma_build_loop_alone(dma_build_t *b)
+{
+    current(b)->loop_alone = true;
+}
+
 void dma_build_copy(dma_build_t *b, uint8_t flags, dma_operand_t dst, dma_operand_t src, dma_len_t len)
 {
     *append(b) = (dma_op_t){.code = DMA_OP_COPY, .flags = flags, .dst = {dst}, .src = src, .len = len};

@@ -18,6 +18,9 @@
  * In place, block p is what goes to p and where p's comes to, of equal bytes: a chunk is overwritten only after our own
  * copy of it has been produced, which the consumer sees by our own flag, and heads only after our own entry.
  *
+ * A pair without a tail has nothing for its producer and its consumer to do, and program 0 waits for all entries: so an
+ * all-to-all of heads runs that program alone. An all-gather's consumer waits for its peer's entry in any case: nobody else does.
+ *
  * In an all-to-all of equal bytes the descriptors carry the number and the address, and places hold heads alone. An all-gather
  * has no heads: one block is for all.
  *
@@ -150,6 +153,7 @@ static void build_producer(dma_build_t *b, const dma_plan_req_t *req, int rank, 
     dma_build_copy(b, flags, dma_at(DMA_BASE_PAIR, rank, p), dma_at(DMA_BASE_SEND, rank, block), tail);
     dma_build_signal(b, flags, dma_flag_pair(DMA_FLAG_PAIR_PRODUCED, rank, p), 1);
     dma_build_loop_end(b);
+    dma_build_loop_alone(b);
 }
 
 static void build_consumer(dma_build_t *b, const dma_plan_req_t *req, int rank, int p, bool reach)
@@ -174,6 +178,9 @@ static void build_consumer(dma_build_t *b, const dma_plan_req_t *req, int rank, 
     dma_build_copy(b, flags, dma_at(DMA_BASE_RECV, rank, p), dma_at(DMA_BASE_PAIR, p, rank), tail);
     dma_build_signal(b, flags, dma_flag_pair(DMA_FLAG_PAIR_CONSUMED, rank, p), 1);
     dma_build_loop_end(b);
+    if (!gathers(req)) {
+        dma_build_loop_alone(b); /* the heads have waited for the entry */
+    }
 }
 
 static uint64_t staged_bytes(const dma_plan_req_t *req)

@@ -278,6 +278,45 @@ static bool check_ways(const subject_t *s)
     return true;
 }
 
+static bool is_entry_wait(const dma_op_t *op)
+{
+    return op->code == DMA_OP_WAIT && op->flag.kind == DMA_FLAG_ENTRY;
+}
+
+/* Does a program that always runs wait for this entry? */
+static bool waited_for(const dma_plan_t *plan, int rank)
+{
+    for (uint32_t p = 0; p < plan->nprogs; p++) {
+        const dma_prog_t *prog = &plan->progs[p];
+
+        for (uint32_t i = 0; !prog->loop_alone && i < prog->nops && i < prog->loop_first; i++) {
+            if (is_entry_wait(&prog->ops[i]) && prog->ops[i].value == 1 && prog->ops[i].flag.rank == rank) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* A program that is for its loop alone leaves nothing undone where that has no trips. */
+static bool check_loop_alone(const subject_t *s)
+{
+    const dma_prog_t *prog = s->prog;
+
+    if (prog->loop_first >= prog->nops) {
+        return bad(s->text, s->size, "for its loop alone, without one");
+    }
+    for (uint32_t i = 0; i < prog->nops; i++) {
+        const dma_op_t *op = &prog->ops[i];
+        bool in_loop = i >= prog->loop_first && i <= prog->loop_last;
+
+        if (!in_loop && !(is_entry_wait(op) && (op->value == 0 || waited_for(s->plan, op->flag.rank)))) {
+            return bad(s->text, s->size, "for its loop alone, with operation %u outside of it", i);
+        }
+    }
+    return true;
+}
+
 static bool check_op(const subject_t *s, const dma_op_t *op, bool in_loop)
 {
     bool copy = op->code <= DMA_OP_SWAP, net = op->code == DMA_OP_SEND || op->code == DMA_OP_RECV;
@@ -334,7 +373,7 @@ bool interp_check_plan(const dma_plan_t *plan, const dma_geom_t *geom, char *tex
             return bad(text, size, "queue %u: loop %u..%u of %u operations", p, prog->loop_first, prog->loop_last,
                        prog->nops);
         }
-        if (loop && !check_ways(&s)) {
+        if ((loop && !check_ways(&s)) || (prog->loop_alone && !check_loop_alone(&s))) {
             return bad(text, size, "queue %u: %s", p, what);
         }
         for (uint32_t i = 0; i < prog->nops; i++) {

@@ -153,6 +153,27 @@ START_TEST(owner_waits_for_its_reader)
 }
 END_TEST
 
+/* Of an all-to-all-v the programs of pairs whose blocks ride in slots have no turn: they would be most of a small call. */
+START_TEST(heads_run_alone)
+{
+    duo_t d = duo_begin();
+
+    for (int i = 0; i < 3; i++) {
+        fill(&d, 7, i == 2 ? LARGE : 8, i == 1 ? LARGE : 8);
+        post(&d, 0);
+        turns(&d, 0, 2);
+        ck_assert_int_eq(dma_task_test(d.task[0]), DMA_AGAIN);
+        ck_assert_uint_eq(d.task[0]->run.live, i ? 2 : 1);
+        post(&d, 1);
+        settle(&d);
+        check_received(&d, 7, 0);
+        check_received(&d, 7, 1);
+        free_tasks(&d);
+    }
+    duo_end(&d);
+}
+END_TEST
+
 /* A turn reads one piece of 1 MiB: others have theirs in between. */
 START_TEST(pieces)
 {
@@ -337,6 +358,7 @@ int main(void)
     Suite *suite = suite_create("reach");
 
     unit_test(suite, owner_waits_for_its_reader, 10);
+    unit_test(suite, heads_run_alone, 10);
     unit_test(suite, pieces, 10);
     unit_test(suite, owner_fails, 10);
     unit_loop(suite, refused, 0, 2, 20);

@@ -230,6 +230,29 @@ START_TEST(it_streams)
 }
 END_TEST
 
+/* What a program does outside of its loop is done where the loop has no trips, or another program does it. */
+START_TEST(loops_alone)
+{
+    for (dma_coll_t coll = DMA_ALLGATHER; coll < DMA_COLL_COUNT; coll++) {
+        dma_plan_t *plan = plan_of(coll, 0);
+        unsigned alone = 0;
+        char text[200];
+
+        ck_assert_msg(interp_check_plan(plan, &geom, text, sizeof(text)), "%s", text);
+        for (uint32_t p = 0; p < plan->nprogs; p++) {
+            bool was = plan->progs[p].loop_alone;
+
+            alone += was;
+            plan->progs[p].loop_alone = true;
+            ck_assert_int_eq(interp_check_plan(plan, &geom, text, sizeof(text)), was);
+            plan->progs[p].loop_alone = was;
+        }
+        ck_assert_uint_eq(alone, dma_coll_gathers(coll) ? N - 1 : 2 * (N - 1));
+        dma_plan_free(plan);
+    }
+}
+END_TEST
+
 START_TEST(fits)
 {
     const dma_variant_t *v = &dma_variant_host_reach;
@@ -292,6 +315,7 @@ int main(void)
 
     unit_loop(suite, faults_are_found, 0, DMA_COLL_COUNT * (int)FAULTS, 20);
     unit_test(suite, it_streams, 10);
+    unit_test(suite, loops_alone, 5);
     unit_test(suite, fits, 10);
     unit_test(suite, chosen_where_copies_are_dear, 10);
     return unit_main(suite);
