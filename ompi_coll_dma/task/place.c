@@ -7,6 +7,7 @@
 #include "task/device.h"
 
 #define STAGING_KEPT (16u << 20) /* bytes of a side's staging that outlive their call, at most */
+#define AS_ONE       (1u << 20)  /* bytes of blocks that are packed as one, at most */
 
 enum { SEND, RECV };
 
@@ -92,15 +93,36 @@ static bool direct_from(const dma_task_t *task, const dma_side_t *side)
     return side->dense && !(task->device && side->runtime);
 }
 
-static dma_status_t pack(const dma_task_t *task, const dma_side_t *side, int block, char *to)
+/* How many of `most` blocks of a side are packed or unpacked at once. Without counts block b begins with element b * count, and
+ * the packed ones lie side by side too, so together they are what a longer block would be. Beginning costs as much as moving
+ * some hundred bytes: beyond AS_ONE nothing is gained, and nobody is given more elements than a user's call had. */
+static int at_once(const dma_task_t *task, const dma_side_t *side, int most)
+{
+    bool host = !(task->device && side->runtime);
+
+    return host && !side->counts && side->count * side->size <= AS_ONE / (size_t)most ? most : 1;
+}
+
+/* Blocks `first` to `last` of a side, into their places. */
+static dma_status_t pack(const dma_task_t *task, const dma_side_t *side, int first, int last, const dma_blocks_t *to)
 {
     const dma_comm_t *comm = task->comm;
-    size_t count = dma_side_count(side, block);
+    dma_status_t status = DMA_OK;
 
-    if (task->device && side->runtime && count) {
-        return dma_device_pack(comm, side, block, count, to);
+    for (int b = first, n; status == DMA_OK && b <= last; b += n) {
+        size_t count = dma_side_count(side, b);
+        char *at = dma_blocks_addr(to, (uint64_t)b);
+
+        n = at_once(task, side, last - b + 1);
+        if (!count || !side->size) {
+            continue;
+        }
+        count *= (size_t)n;
+        status = task->device && side->runtime
+                     ? dma_device_pack(comm, side, b, count, at)
+                     : comm->host->pack(dma_side_addr(side, b), count, side->type, at, count * side->size);
     }
-    return count ? comm->host->pack(dma_side_addr(side, block), count, side->type, to, count * side->size) : DMA_OK;
+    return status;
 }
 
 /* Fresh memory costs more to get into than to fill, so one of each side stays with the communicator. Without a lock: tasks
@@ -166,10 +188,7 @@ static dma_status_t place_recv(dma_comm_t *comm, dma_task_t *task, const dma_cal
         first = last = comm->rank;
         task->keep_own = true;
     }
-    for (int r = first; call->in_place && status == DMA_OK && r <= last; r++) {
-        status = pack(task, &call->recv, r, dma_blocks_addr(recv, (uint64_t)r));
-    }
-    return status;
+    return call->in_place ? pack(task, &call->recv, first, last, recv) : DMA_OK;
 }
 
 static dma_status_t place_send(dma_comm_t *comm, dma_task_t *task, const dma_call_t *call, dma_arrays_t *a)
@@ -196,7 +215,7 @@ static dma_status_t place_send(dma_comm_t *comm, dma_task_t *task, const dma_cal
             return DMA_OK;
         }
         task->in_place = true; /* as far as the plan knows */
-        return pack(task, &call->send, 0, own);
+        return pack(task, &call->send, 0, 0, &run->send);
     }
     if (call->in_place) {
         run->send = run->recv;
@@ -210,9 +229,7 @@ static dma_status_t place_send(dma_comm_t *comm, dma_task_t *task, const dma_cal
             return status;
         }
         run->send.addr = task->send_staging;
-        for (int r = 0; status == DMA_OK && r < n; r++) {
-            status = pack(task, &call->send, r, dma_blocks_addr(&run->send, (uint64_t)r));
-        }
+        status = pack(task, &call->send, 0, n - 1, &run->send);
     }
     if (status == DMA_OK &&
         dma_blocks_bytes(&run->send, (uint64_t)comm->rank) != dma_blocks_bytes(&run->recv, (uint64_t)comm->rank)) {
@@ -281,13 +298,17 @@ dma_status_t dma_task_unpack(dma_task_t *task)
     dma_arrays_t a = dma_arrays_at(task->arrays, comm->nranks);
     dma_status_t status = DMA_OK;
 
-    for (int r = 0; status == DMA_OK && r < comm->nranks; r++) {
+    for (int r = 0, n; status == DMA_OK && r < comm->nranks; r += n) {
+        bool kept = task->keep_own && r <= comm->rank; /* the own block ends what is unpacked at once */
         uint64_t bytes = dma_blocks_bytes(&task->run.recv, (uint64_t)r);
         char *from, *to;
 
-        if (!bytes || (task->keep_own && r == comm->rank)) {
+        if (!bytes || (kept && r == comm->rank)) {
+            n = 1;
             continue;
         }
+        n = at_once(task, side, (kept ? comm->rank : comm->nranks) - r);
+        bytes *= (uint64_t)n;
         from = dma_blocks_addr(&task->run.recv, (uint64_t)r);
         to = (char *)side->addr + a.home[r];
         status = task->device && side->runtime ? dma_device_unpack(comm, side, to, bytes / side->size, from, bytes)

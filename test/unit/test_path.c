@@ -85,13 +85,17 @@ static void counted_report(dma_report_t level, const char *topic, const char *te
     threads_host.report(level, topic, text);
 }
 
+static unsigned packs, unpacks;
+
 static dma_status_t strided_pack(const void *buf, size_t count, void *type, void *packed, size_t bytes)
 {
+    packs++;
     return threads_host.pack(buf, count, type, packed, bytes);
 }
 
 static dma_status_t strided_unpack(void *buf, size_t count, void *type, const void *packed, size_t bytes)
 {
+    unpacks++;
     return threads_host.unpack(buf, count, type, packed, bytes);
 }
 
@@ -379,6 +383,70 @@ START_TEST(shaped_call_allocates_once)
 }
 END_TEST
 
+/* Blocks of equal counts are packed and unpacked as one, where they are small. */
+START_TEST(equal_blocks_pack_as_one)
+{
+    static const struct {
+        dma_coll_t coll;
+        int count;
+        unsigned packs, unpacks; /* of both ranks */
+    } cases[] = {{DMA_ALLTOALL, 7, 2, 2},       {DMA_ALLTOALL, 174000, 2, 2},  {DMA_ALLTOALL, 175000, 4, 4},
+                 {DMA_ALLGATHER, 7, 2, 2},      {DMA_ALLGATHERV, 7, 2, 4},     {DMA_ALLTOALLV, 7, 4, 4},
+                 {DMA_ALLGATHER, 174000, 2, 2}, {DMA_ALLGATHER, 175000, 2, 4}, {DMA_ALLTOALL, 0, 0, 0}};
+    enum { PIECE = 3, STRIDE = 5 };
+    static vector_type_t type = {.piece = PIECE, .stride = STRIDE};
+    pair_t p = pair_begin();
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        size_t block = (size_t)cases[i].count * STRIDE;
+        bool gathers = dma_coll_gathers(cases[i].coll);
+        unsigned char *a[2], *b[2];
+        dma_task_t *task[2];
+        unsigned wrong = 0;
+
+        packs = unpacks = 0;
+        for (int r = 0; r < 2; r++) {
+            int counts[] = {cases[i].count, cases[i].count}, displs[] = {0, cases[i].count};
+            dma_side_t side = {.width = sizeof(int), .size = PIECE, .extent = STRIDE, .type = &type};
+            dma_call_t call = {.coll = cases[i].coll, .send = side, .recv = side};
+
+            call.send.count = call.recv.count = (size_t)cases[i].count;
+            if (cases[i].coll == DMA_ALLGATHERV || cases[i].coll == DMA_ALLTOALLV) {
+                call.recv.counts = counts;
+                call.recv.displs = displs;
+                call.send.counts = gathers ? NULL : counts;
+                call.send.displs = gathers ? NULL : displs;
+            }
+            call.send.addr = a[r] = malloc(2 * block + 1);
+            call.recv.addr = b[r] = calloc(1, 2 * block + 1);
+            for (size_t k = 0; k < 2 * block; k++) {
+                a[r][k] = (unsigned char)(1 + (k + (size_t)r * 31) % 251);
+            }
+            ck_assert_int_eq(dma_comm_post(p.comm[r], &call, NULL, NULL, &task[r]), DMA_OK);
+        }
+        for (int k = 0; k < 10000 && dma_task_test(task[0]) + dma_task_test(task[1]) != 2 * DMA_OK; k++) {
+            dma_proc_progress(p.proc[k % 2]);
+        }
+        for (int r = 0; r < 2; r++) {
+            ck_assert_int_eq(dma_task_test(task[r]), DMA_OK);
+            dma_task_free(task[r]);
+            for (size_t k = 0; k < 2 * block; k++) {
+                size_t from = k / block, at = k % block + (gathers ? 0 : (size_t)r * block);
+
+                wrong += b[r][k] != (k % STRIDE < PIECE ? a[from][at] : 0);
+            }
+        }
+        ck_assert_uint_eq(wrong, 0);
+        ck_assert_msg(packs == cases[i].packs && unpacks == cases[i].unpacks, "case %zu: %u and %u", i, packs, unpacks);
+        for (int r = 0; r < 2; r++) {
+            free(a[r]);
+            free(b[r]);
+        }
+    }
+    pair_end(&p);
+}
+END_TEST
+
 /* A slot is the block and one line of descriptor. */
 START_TEST(slot_call_costs)
 {
@@ -446,6 +514,7 @@ int main(void)
     unit_test(suite, slot_call_costs, 10);
     unit_test(suite, post_that_ends_costs, 10);
     unit_test(suite, shaped_call_allocates_once, 10);
+    unit_test(suite, equal_blocks_pack_as_one, 10);
     unit_test(suite, post_looks_for_its_peers, 10);
     unit_test(suite, sender_waits_for_its_readers, 10);
     unit_test(suite, idle_process_is_not_polled, 10);
