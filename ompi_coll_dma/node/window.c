@@ -120,8 +120,10 @@ dma_status_t dma_window_poisoned(const dma_window_t *w)
 
 void dma_window_poison(dma_window_t *w, dma_status_t status)
 {
-    /* an exchange: the caller's buffers, which peers may be reading, are its own again only after that */
     atomic_exchange_explicit(&w->own->head.poison, (int32_t)status, memory_order_seq_cst);
+    /* The caller's buffers, which peers may be reading, are its own again only after that. Without a fence, what it stores
+     * there may be seen before the poison is (ARMv8.0, POWER): an exchange keeps it behind its load, not behind its store. */
+    dma_window_fence(memory_order_seq_cst);
 }
 
 int dma_window_dead(const dma_window_t *w, uint32_t seq)

@@ -128,9 +128,20 @@ void dma_window_completed(dma_window_t *w, uint32_t seq);
 /* Any rank's failure, or DMA_OK. */
 dma_status_t dma_window_poisoned(const dma_window_t *w);
 void dma_window_poison(dma_window_t *w, dma_status_t status);
-/* A rank has failed: what has been read of its memory by now may be anything. */
+/* ThreadSanitizer does not know fences. It watches no reading of another process's memory, for which these are. */
+static inline void dma_window_fence(memory_order order)
+{
+#ifndef __SANITIZE_THREAD__
+    atomic_thread_fence(order);
+#else
+    (void)order;
+#endif
+}
+/* A rank has failed: what has been read of its memory by now may be anything. The fence keeps our look behind that reading,
+ * where an acquire would only keep what follows behind our look. On x86 it is no instruction. */
 static inline bool dma_window_failed(const dma_window_t *w, int rank)
 {
+    dma_window_fence(memory_order_acquire);
     return atomic_load_explicit(&w->peers[rank].block->head.poison, memory_order_acquire) != 0;
 }
 /* The first rank whose process is gone, or has given its memory back, before it had completed call `seq`; or -1. One system
