@@ -131,8 +131,12 @@ dma_cluster_part_t dma_cluster_part(const dma_cluster_plan_t *plan, const dma_cl
 
 uint64_t dma_cluster_chunk(const dma_cluster_req_t *req, uint64_t bytes)
 {
-    uint64_t pieces = DMA_CLUSTER_MESSAGES / (uint64_t)req->layout->nranks, least;
+    uint64_t pieces, least;
 
+    if (bytes <= req->chunk) {
+        return req->chunk;
+    }
+    pieces = DMA_CLUSTER_MESSAGES / (uint64_t)req->layout->nranks;
     pieces = pieces > DMA_CLUSTER_PIECES ? DMA_CLUSTER_PIECES : pieces ? pieces : 1;
     least = (bytes + pieces - 1) / pieces;
     return least > req->chunk ? least : req->chunk;

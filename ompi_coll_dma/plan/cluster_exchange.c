@@ -23,6 +23,8 @@
  *     SORTED [our rank j] [own node, then those that we carry] [i]                 pairs: for the second exchange,
  *     HERE   [our rank q] [own node if we sorted it, those that q carries] [i]     and what it brings
  */
+#include <stdlib.h>
+
 #include "plan/cluster.h"
 #include "plan/cluster_cost.h"
 
@@ -67,19 +69,13 @@ static int node_turns(const dma_cluster_req_t *req)
     return req->in_place ? req->layout->nnodes : req->layout->nnodes - 1;
 }
 
-/* The rank of a node with `size` that ours has to do with in turn t of these: both find each other in the same turn. */
-static int turns(const dma_layout_t *l, int size)
+/* The ranks of a node with `size` that ours has to do with in one turn are this one, those behind it, then those before it:
+ * both sides find each other in the same place of the order. */
+static int first_mate(const dma_layout_t *l, int size)
 {
-    int own = dma_layout_size(l, l->node);
+    int own = dma_layout_size(l, l->node), n = own > size ? own : size, first = (n - l->index) % n;
 
-    return own > size ? own : size;
-}
-
-static int mate(const dma_layout_t *l, int size, int t)
-{
-    int n = turns(l, size);
-
-    return (t + n - l->index) % n; /* `size` or more: none */
+    return first < size ? first : 0;
 }
 
 /* In place the messages would overwrite what is still to be sent. */
@@ -107,92 +103,154 @@ static uint32_t save(dma_cluster_plan_t *plan)
     return plan->nops[DMA_LOCAL];
 }
 
-/* One chunk of a block; `step`: its number, on both sides. */
-typedef struct piece {
-    uint64_t skip, bytes;
-} piece_t;
+/* A block on its way, in messages of `chunk` bytes: one in each step. */
+typedef struct block {
+    int rank;
+    uint32_t turn;             /* of a step, in which its node's come */
+    dma_cluster_place_t place; /* of what is left */
+    uint64_t left, chunk;
+} block_t;
 
-static piece_t piece_of(const dma_cluster_plan_t *plan, uint64_t bytes, uint32_t step)
+/* A lane's blocks, in the order of their messages. A step takes those out that have nothing left, so that building costs as
+ * much as there are ranks and messages, however different the blocks are. */
+typedef struct queue {
+    block_t *blocks;
+    uint32_t n, next, kept; /* the step is at `next`, and has kept so many */
+} queue_t;
+
+typedef struct mark {
+    uint32_t turn, received; /* receives up to its end */
+} mark_t;
+
+typedef struct split {
+    dma_cluster_plan_t *plan;
+    queue_t queues[2]; /* SENT, RECEIVED */
+    uint32_t turns;    /* of a step */
+    uint32_t saved;
+    uint32_t ahead, came;            /* receives up to the end of the turn that is `ahead` turns back */
+    mark_t marks[DMA_CLUSTER_AHEAD]; /* turns after that one: a ring */
+    uint32_t first, end;             /* of it */
+} split_t;
+
+/* The blocks for the ranks of a node, or from them; `at`: where they are in scratch, if they have been saved. */
+static uint64_t add_node(split_t *s, dma_cluster_lane_t lane, int node, uint64_t at)
 {
-    uint64_t chunk = dma_cluster_chunk(&plan->req, bytes), skip = (uint64_t)step * chunk;
-    uint64_t left = bytes > skip ? bytes - skip : 0;
-
-    return (piece_t){.skip = skip, .bytes = left < chunk ? left : chunk};
-}
-
-/* To the ranks of a node; `at`: of their blocks in scratch, where they have been saved. */
-static uint64_t send_step(dma_cluster_plan_t *plan, int node, uint32_t step, uint32_t saved, uint32_t came, uint64_t at)
-{
-    const dma_cluster_req_t *req = &plan->req;
+    const dma_cluster_req_t *req = &s->plan->req;
     const dma_layout_t *l = req->layout;
-    int size = dma_layout_size(l, node);
-    uint64_t all = 0;
+    const dma_blocks_t *side = lane == DMA_SENT ? &req->send : &req->recv;
+    bool saved = lane == DMA_SENT && req->in_place && !req->relayed;
+    int size = dma_layout_size(l, node), first = first_mate(l, size);
+    block_t *blocks = s->queues[lane].blocks + s->queues[lane].n;
 
     for (int j = 0; j < size; j++) {
-        all += dma_blocks_bytes(&req->send, (uint64_t)dma_layout_rank(l, node, j));
-    }
-    for (int t = 0; t < turns(l, size); t++) {
-        int j = mate(l, size, t), rank = j < size ? dma_layout_rank(l, node, j) : -1;
-        piece_t piece = piece_of(plan, j < size ? dma_blocks_bytes(&req->send, (uint64_t)rank) : 0, step);
-        dma_cluster_place_t from;
-        dma_cluster_op_t *op;
-        uint64_t before = 0;
+        int rank = dma_layout_rank(l, node, j);
+        uint64_t bytes = dma_blocks_bytes(side, (uint64_t)rank);
+        dma_cluster_place_t place = lane == DMA_SENT ? dma_place_out(s->plan, rank) : dma_place_in(s->plan, rank);
 
-        if (!piece.bytes) {
+        place = saved ? dma_place_at(DMA_CLUSTER_TEMP, (int64_t)at) : place;
+        blocks[j < first ? j + size - first : j - first] = (block_t){
+            .rank = rank,
+            .turn = s->turns,
+            .place = place,
+            .left = bytes,
+            .chunk = dma_cluster_chunk(req, bytes),
+        };
+        at += bytes;
+    }
+    s->queues[lane].n += (uint32_t)size;
+    return at;
+}
+
+static void add_all(split_t *s)
+{
+    const dma_cluster_req_t *req = &s->plan->req;
+    uint64_t at = 0;
+
+    for (int k = 1; k <= node_turns(req); k++) {
+        if (send_node(req, k) != req->layout->node) {
+            at = add_node(s, DMA_SENT, send_node(req, k), at);
+            add_node(s, DMA_RECEIVED, receive_node(req, k), 0);
+            s->turns++;
+        }
+    }
+}
+
+/* A message of every block of the turn; `sent`: before the sends of this turn. */
+static void send_or_receive(split_t *s, dma_cluster_lane_t lane, uint32_t step, uint32_t turn, uint32_t sent)
+{
+    dma_cluster_plan_t *plan = s->plan;
+    queue_t *q = &s->queues[lane];
+
+    for (; q->next < q->n && q->blocks[q->next].turn == turn; q->next++) {
+        block_t *b = &q->blocks[q->next];
+        uint64_t bytes = b->left < b->chunk ? b->left : b->chunk;
+        dma_cluster_op_t *op;
+
+        if (!bytes) {
             continue;
         }
-        from = dma_place_out(plan, rank);
-        for (int i = 0; req->in_place && i < j; i++) {
-            before += dma_blocks_bytes(&req->send, (uint64_t)dma_layout_rank(l, node, i));
+        if (lane == DMA_SENT) {
+            op = dma_cluster_send(plan, b->rank, step, b->place, bytes);
+            op->need[DMA_RECEIVED] = s->came;
+        } else {
+            op = dma_cluster_recv(plan, b->rank, step, b->place, bytes);
+            op->after = plan->req.in_place && plan->req.relayed ? ++sent : 0;
         }
-        if (req->in_place && !req->relayed) {
-            from = dma_place_at(DMA_CLUSTER_TEMP, (int64_t)(at + before));
-        }
-        from.at += (int64_t)piece.skip;
-        op = dma_cluster_send(plan, rank, step, from, piece.bytes);
-        op->need[DMA_LOCAL] = saved;
-        op->need[DMA_RECEIVED] = came;
-    }
-    return at + all;
-}
-
-/* `sent`: before the sends of this turn. */
-static void receive_step(dma_cluster_plan_t *plan, int node, uint32_t step, uint32_t saved, uint32_t sent)
-{
-    const dma_cluster_req_t *req = &plan->req;
-    const dma_layout_t *l = req->layout;
-    int size = dma_layout_size(l, node);
-
-    for (int t = 0; t < turns(l, size); t++) {
-        int j = mate(l, size, t), rank = j < size ? dma_layout_rank(l, node, j) : -1;
-        piece_t piece = piece_of(plan, j < size ? dma_blocks_bytes(&req->recv, (uint64_t)rank) : 0, step);
-        dma_cluster_place_t to;
-        dma_cluster_op_t *op;
-
-        if (piece.bytes) {
-            to = dma_place_in(plan, rank);
-            to.at += (int64_t)piece.skip;
-            op = dma_cluster_recv(plan, rank, step, to, piece.bytes);
-            op->need[DMA_LOCAL] = saved;
-            op->after = req->in_place && req->relayed ? ++sent : 0;
+        op->need[DMA_LOCAL] = s->saved;
+        b->place.at += (int64_t)bytes;
+        b->left -= bytes;
+        if (b->left) {
+            q->blocks[q->kept++] = *b;
         }
     }
 }
 
-/* The largest block of ours, and the most messages of one: that may be a smaller one's. */
-static uint64_t largest(const dma_cluster_req_t *req, uint64_t *pieces)
+/* Turns are counted through all steps, also those in which we have nothing to send or receive. */
+static void look_back(split_t *s, uint32_t turn)
 {
-    const dma_blocks_t *sides[] = {&req->send, &req->recv};
+    while (s->first != s->end && s->marks[s->first % DMA_CLUSTER_AHEAD].turn + s->ahead <= turn) {
+        s->came = s->marks[s->first++ % DMA_CLUSTER_AHEAD].received;
+    }
+}
+
+static bool begin_step(queue_t *q, uint32_t step)
+{
+    q->n = step ? q->kept : q->n;
+    q->next = q->kept = 0;
+    return q->n;
+}
+
+static uint32_t next_turn(const split_t *s, const queue_t *q)
+{
+    return q->next < q->n ? q->blocks[q->next].turn : s->turns;
+}
+
+static void build_step(split_t *s, uint32_t step)
+{
+    for (;;) {
+        uint32_t out = next_turn(s, &s->queues[DMA_SENT]), in = next_turn(s, &s->queues[DMA_RECEIVED]);
+        uint32_t turn = out < in ? out : in, sent = s->plan->nops[DMA_SENT];
+
+        if (turn == s->turns) {
+            return;
+        }
+        look_back(s, step * s->turns + turn);
+        send_or_receive(s, DMA_SENT, step, turn, sent);
+        send_or_receive(s, DMA_RECEIVED, step, turn, sent);
+        s->marks[s->end++ % DMA_CLUSTER_AHEAD] =
+            (mark_t){.turn = step * s->turns + turn, .received = s->plan->nops[DMA_RECEIVED]};
+    }
+}
+
+static uint64_t largest(const dma_cluster_req_t *req)
+{
     uint64_t most = 0;
 
-    *pieces = 0;
-    for (int side = 0; side < 2; side++) {
-        for (int r = 0; r < req->layout->nranks; r++) {
-            uint64_t bytes = dma_blocks_bytes(sides[side], (uint64_t)r), chunk = dma_cluster_chunk(req, bytes);
+    for (int r = 0; r < req->layout->nranks; r++) {
+        uint64_t out = dma_blocks_bytes(&req->send, (uint64_t)r), in = dma_blocks_bytes(&req->recv, (uint64_t)r);
 
-            most = bytes > most ? bytes : most;
-            *pieces = (bytes + chunk - 1) / chunk > *pieces ? (bytes + chunk - 1) / chunk : *pieces;
-        }
+        most = out > most ? out : most;
+        most = in > most ? in : most;
     }
     return most;
 }
@@ -208,26 +266,25 @@ static uint32_t turns_ahead(const dma_cluster_req_t *req, uint64_t most)
 
 static void build_split(dma_cluster_plan_t *plan)
 {
-    const dma_cluster_req_t *req = &plan->req;
-    uint64_t pieces, most = largest(req, &pieces);
-    uint32_t saved = save(plan), ahead = turns_ahead(req, most), turn = 0;
-    uint32_t came[DMA_CLUSTER_AHEAD] = {0};
+    size_t n = (size_t)plan->req.layout->nranks;
+    block_t *blocks = malloc(2 * n * sizeof(*blocks));
+    split_t s = {.plan = plan, .ahead = turns_ahead(&plan->req, largest(&plan->req))};
+    uint32_t step = 0;
 
-    exchange_own(plan);
-    for (uint32_t step = 0; step < pieces; step++) {
-        uint64_t at = 0;
-
-        for (int k = 1; k <= node_turns(req); k++) {
-            uint32_t sent = plan->nops[DMA_SENT];
-
-            if (send_node(req, k) == req->layout->node) {
-                continue;
-            }
-            at = send_step(plan, send_node(req, k), step, saved, came[turn % ahead], at);
-            receive_step(plan, receive_node(req, k), step, saved, sent);
-            came[turn++ % ahead] = plan->nops[DMA_RECEIVED];
-        }
+    if (!blocks) {
+        plan->failed = true;
+        return;
     }
+    s.queues[DMA_SENT].blocks = blocks;
+    s.queues[DMA_RECEIVED].blocks = blocks + n;
+    s.saved = save(plan);
+    exchange_own(plan);
+    add_all(&s);
+    /* both: a step has all that is left on either side */
+    while (begin_step(&s.queues[DMA_SENT], step) | begin_step(&s.queues[DMA_RECEIVED], step)) {
+        build_step(&s, step++);
+    }
+    free(blocks);
 }
 
 /* ---- transpose and pairs ---- */

@@ -16,5 +16,5 @@ core_sources += \
 	ompi_coll_dma/plan/layout.h \
 	ompi_coll_dma/plan/net_profile.c \
 	ompi_coll_dma/plan/net_profile.h
-unit_tests += test/unit/test_cluster test/unit/test_cluster_comm
+unit_tests += test/unit/test_cluster test/unit/test_cluster_comm test/unit/test_cluster_exchange
 unit_helpers += test/unit/libcluster.c test/unit/libcluster.h test/unit/libwire.c test/unit/libwire.h

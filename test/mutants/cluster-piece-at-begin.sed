@@ -2,4 +2,4 @@
 # file: ompi_coll_dma/plan/cluster_exchange.c
 # build: plain
 # tests: test_cluster:every_algorithm
-s/^        from\.at \+= \(int64_t\)piece\.skip;$//
+s/^        b->place\.at \+= \(int64_t\)bytes;$//

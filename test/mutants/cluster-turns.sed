@@ -2,4 +2,4 @@
 # file: ompi_coll_dma/plan/cluster_exchange.c
 # build: plain
 # tests: test_cluster:every_algorithm
-s/return \(t \+ n - l->index\) % n;/return (t + l->index) % n;/
+s/first = \(n - l->index\) % n;/first = l->index % n;/
