@@ -1,7 +1,8 @@
 /*
  * This process on the network: UCX's context and worker, their settings, their end.
  *
- * Settings of ours give way to the user's environment, UCX_* or COLL_DMA_UCX_*, but for the devices, which are a parameter.
+ * Settings of ours give way to the user's environment, UCX_* or COLL_DMA_UCX_*, but for the devices, which are a parameter,
+ * and the number of rails for small messages, which is one.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -101,6 +102,12 @@ static void set_rendezvous(ucp_config_t *ucx, dma_net_transports_t transports)
     }
 }
 
+/* Whatever the user has set: the order of messages hangs on it, see ucx_tl.h. */
+static void set_one_rail(ucp_config_t *ucx)
+{
+    dma_ucx.ucp_config_modify(ucx, "MAX_EAGER_RAILS", "1");
+}
+
 static ucs_status_t try_context(const dma_net_config_t *config, const dma_net_transports_t *transports,
                                 ucp_context_h *context)
 {
@@ -118,6 +125,7 @@ static ucs_status_t try_context(const dma_net_config_t *config, const dma_net_tr
     if (status != UCS_OK) {
         return status;
     }
+    set_one_rail(ucx);
     if (transports) {
         set_keepalive(ucx, config->keepalive_seconds, *transports);
         set_rendezvous(ucx, *transports);

@@ -6,7 +6,11 @@
  * nothing here grows faster than the number of peers talked to. How a peer's address comes here is the caller's business.
  *
  * A message is sent with a tag and received with the same tag from the same peer; equal tags match in the order in which
- * they are sent. The tag travels in full, with a note and the sender's key, in a header of our own:
+ * they are sent. UCX promises no order between active messages; they keep it because all begin on one lane, so UCX gets one
+ * rail for what it sends at once (MAX_EAGER_RAILS), also where the user wants more: on two, the parts of one message overtake
+ * another. What goes by rendezvous uses all rails; its order is that of its promises, which are small messages.
+ *
+ * The tag travels in full, with a note and the sender's key, in a header of our own:
  *
  *     0        4        8        12       16       20       24           32
  *     | comm   | owner  | seq    | step   | note   | kind   | sender key |  data ...

@@ -1,6 +1,8 @@
 /* What ucx_tl tells UCX when it starts, and how it reads what UCX has found. */
 #include <check.h>
+#include <dlfcn.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "internal.h"
@@ -84,11 +86,49 @@ START_TEST(tells_how_many_processes_there_are)
 }
 END_TEST
 
+/* ---- the order of messages ---- */
+
+static char settings[1 << 16]; /* of the last context */
+
+static ucs_status_t note_settings(unsigned major, unsigned minor, const ucp_params_t *params,
+                                  const ucp_config_t *config, ucp_context_h *context)
+{
+    void *library = dlopen("libucp.so.0", RTLD_NOW | RTLD_NOLOAD);
+    __typeof__(ucp_config_print) *print = (__typeof__(ucp_config_print) *)dlsym(library, "ucp_config_print");
+    FILE *stream = fmemopen(settings, sizeof(settings), "w");
+
+    print(config, stream, NULL, UCS_CONFIG_PRINT_CONFIG);
+    fclose(stream);
+    dlclose(library);
+    return init_version(major, minor, params, config, context);
+}
+
+/* On two, messages that are sent at once would overtake each other. */
+START_TEST(small_messages_have_one_rail)
+{
+    dma_net_config_t config;
+    const char *why;
+    dma_net_t *net;
+
+    ck_assert_int_eq(setenv("UCX_MAX_EAGER_RAILS", "2", 1), 0);
+    ck_assert_int_eq(dma_ucx_load(&why), DMA_OK);
+    init_version = dma_ucx.ucp_init_version;
+    dma_ucx.ucp_init_version = note_settings;
+    dma_net_config_default(&config);
+    ck_assert_int_eq(dma_net_create(&config, &net), DMA_OK);
+    dma_net_destroy(net);
+    ck_assert_msg(strstr(settings, "MAX_EAGER_LANES=1\n") || strstr(settings, "MAX_EAGER_RAILS=1\n"), "%s", settings);
+    dma_ucx.ucp_init_version = init_version;
+    unsetenv("UCX_MAX_EAGER_RAILS");
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("ucx_tl_start");
 
     unit_test(suite, transports_by_their_names, 4);
     unit_test(suite, tells_how_many_processes_there_are, 10);
+    unit_test(suite, small_messages_have_one_rail, 10);
     return unit_main(suite);
 }
