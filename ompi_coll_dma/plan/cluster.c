@@ -214,3 +214,13 @@ void dma_cluster_free(dma_cluster_plan_t *plan)
     }
     free(plan);
 }
+
+size_t dma_cluster_bytes(const dma_cluster_plan_t *plan)
+{
+    size_t bytes = sizeof(*plan) + plan->nparts * sizeof(*plan->parts);
+
+    for (int lane = 0; lane < DMA_LANES; lane++) {
+        bytes += plan->room[lane] * sizeof(*plan->ops[lane]);
+    }
+    return bytes;
+}

@@ -141,6 +141,8 @@ uint64_t dma_cluster_chunk(const dma_cluster_req_t *req, uint64_t bytes);
 /* On success the caller owns the plan. */
 dma_status_t dma_cluster_build(const dma_cluster_req_t *req, int variant, dma_cluster_plan_t **plan);
 void dma_cluster_free(dma_cluster_plan_t *plan);
+/* Memory that it takes. */
+size_t dma_cluster_bytes(const dma_cluster_plan_t *plan);
 
 /* Part i of a GATHER or EXCHANGE. */
 dma_cluster_part_t dma_cluster_part(const dma_cluster_plan_t *plan, const dma_cluster_op_t *op, int i);

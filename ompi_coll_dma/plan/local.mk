@@ -16,5 +16,11 @@ core_sources += \
 	ompi_coll_dma/plan/layout.h \
 	ompi_coll_dma/plan/net_profile.c \
 	ompi_coll_dma/plan/net_profile.h
-unit_tests += test/unit/test_cluster test/unit/test_cluster_comm test/unit/test_cluster_exchange
+unit_tests += \
+	test/unit/test_cluster \
+	test/unit/test_cluster_comm \
+	test/unit/test_cluster_exchange \
+	test/unit/test_cluster_kept
 unit_helpers += test/unit/libcluster.c test/unit/libcluster.h test/unit/libwire.c test/unit/libwire.h
+# counts the plans that are built
+test_unit_test_cluster_kept_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dma_cluster_build,--wrap=dma_cluster_bytes

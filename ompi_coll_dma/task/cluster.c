@@ -118,9 +118,7 @@ void dma_cluster_destroy(dma_comm_t *comm)
         dma_comm_destroy(c->local);
         free(handle);
     }
-    for (int i = 0; i < CLUSTER_MEMO; i++) {
-        dma_cluster_free(c->memo[i].plan);
-    }
+    dma_cluster_forget(c);
     dma_layout_free(&c->layout);
     if (c->filled) {
         dma_proc_report(comm->proc, DMA_REPORT_INFO, "relay",

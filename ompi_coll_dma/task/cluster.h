@@ -71,6 +71,23 @@ typedef struct dma_cluster_memo {
     dma_cluster_plan_t *plan;
 } dma_cluster_memo_t;
 
+/*
+ * Plans of calls whose blocks have sizes of their own: of the last two that differed, as in a transform there and back. A
+ * plan follows from its request and from what is fixed with the communicator, so a rank may find its own kept while
+ * others build theirs. While it runs it reads the numbers it was made from, which are the call's: those of a kept plan are
+ * copies, and the call's addresses are not among them.
+ */
+typedef struct dma_cluster_kept {
+    dma_cluster_plan_t *plan; /* NULL: none */
+    uint64_t *numbers;        /* by rank: bytes and displacements of what is sent, then of what is received */
+} dma_cluster_kept_t;
+
+#define CLUSTER_KEPT 2
+/* Bytes of a plan that is kept, at most: 16 thousand messages each way, as for one to everybody on 2000 nodes of 8, or for
+ * blocks of 1 MiB on 64. A longer one is built again, which adds a small part to what its messages take: it is not worth
+ * more memory of every rank, twice per communicator and once per persistent call. */
+#define CLUSTER_KEPT_BYTES (5u << 20)
+
 typedef enum dma_piece_state {
     PIECE_FILLS,
     PIECE_FILLED,
@@ -104,7 +121,7 @@ typedef struct dma_lane {
 /* A call that runs. */
 typedef struct dma_cluster_call {
     dma_cluster_plan_t *plan; /* NULL: none runs */
-    bool kept;                /* the plan is in the memo */
+    bool kept;                /* the plan stays with the communicator */
     bool met;                 /* all its peers */
     bool copying;             /* the engine, in the local lane */
     char *base[3];            /* by dma_cluster_base_t */
@@ -151,6 +168,8 @@ typedef struct dma_cluster {
     _Atomic int alarm;      /* the status that some rank has failed with, or 0; of a root */
     unsigned looked, heard; /* turns; chains of peers that were listened to, of a root */
     dma_cluster_memo_t memo[CLUSTER_MEMO];
+    dma_cluster_kept_t kept[CLUSTER_KEPT];
+    int newest; /* of these, the one used last */
     dma_cluster_call_t call;
     dma_lane_t lanes[2]; /* SENT, RECEIVED; of the call */
     dma_task_t *running;
@@ -180,6 +199,8 @@ static inline uint32_t dma_cluster_note(dma_coll_t coll, uint64_t sizes)
 dma_status_t dma_cluster_advance(dma_comm_t *comm, dma_task_t *task);
 /* Ends the call that runs, whether or not it is over. */
 void dma_cluster_end_call(dma_cluster_t *c);
+/* Plans that are kept. */
+void dma_cluster_forget(dma_cluster_t *c);
 
 /* cluster_lane.c */
 /* DMA_ERR_NOMEM, or ready for the call's plan. */

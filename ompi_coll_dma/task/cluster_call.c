@@ -21,6 +21,82 @@ static bool even(const dma_task_t *task)
     return task->coll == DMA_ALLGATHER || task->coll == DMA_ALLTOALL;
 }
 
+static bool same_numbers(const void *a, const void *b, size_t bytes)
+{
+    return a && b ? !memcmp(a, b, bytes) : a == b;
+}
+
+static bool same_side(const dma_blocks_t *a, const dma_blocks_t *b, size_t n)
+{
+    return a->bytes == b->bytes && same_numbers(a->counts, b->counts, n * sizeof(*a->counts)) &&
+           same_numbers(a->displs, b->displs, n * sizeof(*a->displs));
+}
+
+/* All that a plan follows from, but for what is fixed with the communicator; the choice goes by sizes that are in here. */
+static bool same(const dma_cluster_req_t *a, const dma_cluster_req_t *b)
+{
+    size_t n = (size_t)a->layout->nranks;
+
+    return a->coll == b->coll && a->in_place == b->in_place && a->relayed == b->relayed && a->apart == b->apart &&
+           same_side(&a->send, &b->send, n) && same_side(&a->recv, &b->recv, n);
+}
+
+static dma_cluster_plan_t *find_kept(dma_cluster_t *c, const dma_cluster_req_t *req)
+{
+    for (int i = 0; i < CLUSTER_KEPT; i++) {
+        int k = (c->newest + i) % CLUSTER_KEPT;
+
+        if (c->kept[k].plan && same(&c->kept[k].plan->req, req)) {
+            c->newest = k;
+            return c->kept[k].plan;
+        }
+    }
+    return NULL;
+}
+
+static dma_blocks_t copy_side(const dma_blocks_t *side, uint64_t *numbers, size_t n)
+{
+    dma_blocks_t copy = {.bytes = side->bytes};
+
+    if (side->counts) {
+        copy.counts = memcpy(numbers, side->counts, n * sizeof(*side->counts));
+    }
+    if (side->displs) {
+        copy.displs = memcpy(numbers + n, side->displs, n * sizeof(*side->displs));
+    }
+    return copy;
+}
+
+/* In place of the one that has not been used for longer. Whether it is kept: without room it is the call's alone. */
+static bool keep(dma_cluster_t *c, dma_cluster_plan_t *plan)
+{
+    size_t n = (size_t)c->layout.nranks;
+    int k = (c->newest + 1) % CLUSTER_KEPT;
+    dma_cluster_kept_t *kept = &c->kept[k];
+
+    if (dma_cluster_bytes(plan) > CLUSTER_KEPT_BYTES ||
+        (!kept->numbers && !(kept->numbers = malloc(4 * n * sizeof(*kept->numbers))))) {
+        return false;
+    }
+    dma_cluster_free(kept->plan);
+    plan->req.send = copy_side(&plan->req.send, kept->numbers, n);
+    plan->req.recv = copy_side(&plan->req.recv, kept->numbers + 2 * n, n);
+    kept->plan = plan;
+    c->newest = k;
+    return true;
+}
+
+void dma_cluster_forget(dma_cluster_t *c)
+{
+    for (int i = 0; i < CLUSTER_MEMO; i++) {
+        dma_cluster_free(c->memo[i].plan);
+    }
+    for (int i = 0; i < CLUSTER_KEPT; i++) {
+        dma_cluster_free(c->kept[i].plan);
+        free(c->kept[i].numbers);
+    }
+}
+
 static dma_status_t find_plan(dma_cluster_t *c, const dma_task_t *task)
 {
     bool relayed = c->call.on_device[DMA_CLUSTER_IN] && task->in_place && !dma_coll_gathers(task->coll);
@@ -47,6 +123,10 @@ static dma_status_t find_plan(dma_cluster_t *c, const dma_task_t *task)
         call->plan = memo->plan;
         return DMA_OK;
     }
+    if (!call->kept && (call->plan = find_kept(c, &req))) {
+        call->kept = true;
+        return DMA_OK;
+    }
     variant = dma_cluster_choose(&c->profile, &req, task->bytes, c->forced);
     if (variant < 0) {
         return DMA_ERR_ENGINE;
@@ -56,6 +136,8 @@ static dma_status_t find_plan(dma_cluster_t *c, const dma_task_t *task)
         dma_cluster_free(memo->plan);
         memo->plan = call->plan;
         memo->key = key;
+    } else if (status == DMA_OK) {
+        call->kept = keep(c, call->plan);
     }
     return status;
 }
