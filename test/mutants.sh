@@ -75,7 +75,7 @@ run() {
         test_relay) wrap=('-Wl,--wrap=malloc' '-Wl,--wrap=calloc' '-Wl,--wrap=free') ;;
         test_node) wrap=('-Wl,--wrap=posix_fallocate') ;;
         test_device_share) wrap=('-Wl,--wrap=malloc') ;;
-        test_path | test_device_cost) wrap=('-Wl,--wrap=malloc' '-Wl,--wrap=calloc') ;;
+        test_path | test_device_cost | test_cluster_told) wrap=('-Wl,--wrap=malloc' '-Wl,--wrap=calloc') ;;
         test_sdma_arm | test_sdma_bound | test_sdma_engine | test_sdma_lower | test_sdma_queue) wrap=('-Wl,--wrap=dma_thunk_find') ;;
         test_cluster_kept) wrap=('-Wl,--wrap=dma_cluster_build' '-Wl,--wrap=dma_cluster_bytes') ;;
         esac

@@ -20,7 +20,16 @@ unit_tests += \
 	test/unit/test_cluster \
 	test/unit/test_cluster_comm \
 	test/unit/test_cluster_exchange \
-	test/unit/test_cluster_kept
-unit_helpers += test/unit/libcluster.c test/unit/libcluster.h test/unit/libwire.c test/unit/libwire.h
+	test/unit/test_cluster_kept \
+	test/unit/test_cluster_told
+unit_helpers += \
+	test/unit/libcluster.c \
+	test/unit/libcluster.h \
+	test/unit/libpart.c \
+	test/unit/libpart.h \
+	test/unit/libwire.c \
+	test/unit/libwire.h
 # counts the plans that are built
 test_unit_test_cluster_kept_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dma_cluster_build,--wrap=dma_cluster_bytes
+# one rank of it has no memory left
+test_unit_test_cluster_told_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc

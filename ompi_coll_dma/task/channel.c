@@ -5,6 +5,9 @@
  * sequence numbers, a ring and streams that nobody else uses, and its starts match in their own order, whatever other
  * channels and calls do. Its set-up is collective and waits; starting it is a post.
  *
+ * A rank that cannot make its channel fails the communicator that it belongs to; one that finds that failed does not begin.
+ * So those who wait in a channel's set-up look at that communicator, too (wait.c, cluster.c).
+ *
  * Where there is no room for that memory, the channel's communicator is ASIDE, and its starts are done by messages. They
  * need a communicator of their own from the host: messages of different channels are sent in any order.
  */
@@ -173,6 +176,16 @@ static dma_status_t prepare(dma_channel_t *ch)
     return by_messages(ch);
 }
 
+/* The others wait for us in the set-up of theirs, and look at the parent meanwhile. */
+static dma_status_t abandon(dma_comm_t *parent, dma_status_t status)
+{
+    dma_comm_lock(parent);
+    dma_comm_fail(parent, status, "a persistent collective of %s cannot be made: %s", parent->text,
+                  dma_status_name(status));
+    dma_comm_unlock(parent);
+    return status;
+}
+
 dma_status_t dma_channel_create(dma_comm_t *parent, const dma_call_t *call, dma_done_t done, void *arg,
                                 dma_channel_t **result)
 {
@@ -193,7 +206,7 @@ dma_status_t dma_channel_create(dma_comm_t *parent, const dma_call_t *call, dma_
         return status;
     }
     if (!(ch = calloc(1, sizeof(*ch)))) {
-        return DMA_ERR_NOMEM;
+        return abandon(parent, DMA_ERR_NOMEM);
     }
     ch->done = done;
     ch->arg = arg;
@@ -221,7 +234,7 @@ free_numbers:
     free(ch->numbers);
 free_channel:
     free(ch);
-    return status;
+    return abandon(parent, status);
 }
 
 dma_status_t dma_channel_start(dma_channel_t *ch, dma_status_t *outcome)

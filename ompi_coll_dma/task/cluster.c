@@ -276,6 +276,7 @@ static dma_status_t begin_local(dma_comm_t *comm)
     c->local->parent = c->root == c ? NULL : c->root->local;
     dma_comm_lock(c->local);
     status = dma_comm_begin(c->local);
+    dma_comm_busy(c->local, false); /* its set-up moves with ours alone: who has our lock may take its lock */
     dma_comm_unlock(c->local);
     return status;
 }
@@ -401,20 +402,22 @@ dma_status_t dma_cluster_setup_advance(dma_comm_t *comm)
 
 /* ---- failure ---- */
 
-/* Our node's ranks: one that has failed, one that is gone. */
-static dma_status_t look_inside(dma_cluster_t *c)
+/* What a rank of our node has failed with. */
+static dma_status_t poison_of(const dma_comm_t *local)
 {
-    dma_comm_t *local = c->local;
-    dma_status_t poison;
-
     if (!local) {
         return DMA_OK;
     }
-    if (local->state == DMA_COMM_POISONED) {
-        return local->error;
-    }
-    poison = dma_window_poisoned(&local->window);
-    if (poison == DMA_OK && c->looked % (LOOK_TURNS * DEAD_LOOKS) == 0 &&
+    return local->state == DMA_COMM_POISONED ? local->error : dma_window_poisoned(&local->window);
+}
+
+/* Our node's ranks: one that has failed, one that is gone. */
+static dma_status_t look_inside(dma_cluster_t *c)
+{
+    const dma_comm_t *local = c->local;
+    dma_status_t poison = poison_of(local);
+
+    if (local && poison == DMA_OK && c->looked % (LOOK_TURNS * DEAD_LOOKS) == 0 &&
         dma_window_dead(&local->window, dma_comm_current(local)) >= 0) {
         poison = DMA_ERR_PEER;
     }
@@ -424,17 +427,21 @@ static dma_status_t look_inside(dma_cluster_t *c)
 dma_status_t dma_cluster_look(dma_comm_t *comm)
 {
     dma_cluster_t *c = comm->cluster;
+    bool joining = comm->state == DMA_COMM_SETUP && c->root != c;
     dma_status_t status;
-    int alarm = atomic_load(&c->root->alarm);
+    int alarm;
 
-    if (comm->state != DMA_COMM_READY || ++c->looked % LOOK_TURNS) {
+    if ((comm->state != DMA_COMM_READY && !joining) || ++c->looked % LOOK_TURNS) {
         return DMA_OK;
     }
-    if (alarm) {
+    if ((alarm = atomic_load(&c->root->alarm))) {
         return (dma_status_t)alarm;
     }
     dma_cluster_tell(c);
     status = dma_cluster_listen(c);
+    if (status == DMA_OK && c->root != c) {
+        status = poison_of(c->root->local);
+    }
     return status == DMA_OK ? look_inside(c) : status;
 }
 
@@ -458,7 +465,7 @@ static void poison(dma_comm_t *local, dma_status_t status)
         return;
     }
     dma_comm_lock(local);
-    if (local->state == DMA_COMM_READY) {
+    if (local->state == DMA_COMM_READY || local->state == DMA_COMM_SETUP) { /* some may be READY with our block */
         dma_comm_fail(local, status, "%s has failed on another node or in a step between nodes", local->text);
     }
     dma_comm_unlock(local);
@@ -472,7 +479,7 @@ void dma_cluster_stop(dma_comm_t *comm, dma_status_t status)
     if (c->root != c) {
         poison(c->root->local, status);
     }
-    if (c->net && c->owner + c->id) {
+    if (c->root->net && c->root->owner + c->root->id) { /* its peers are known by its number */
         dma_cluster_alert(c, status);
     }
     leave(c);

@@ -29,6 +29,9 @@
  * passes the alarm on. So that this reaches all, each rank meets some of the next node in set-up: those of its own index and
  * the one after it, modulo their number. Ranks that follow each other in a node have one of these in common, so everybody is
  * connected with everybody before there is a call that can fail. Where the network does not connect neighbours, all step aside.
+ * A channel's set-up is such a wait, too: a rank that has seen the failure does not come to it, and one that fails before it
+ * has a channel fails the communicator. So channels listen to its peers and look at the communicator beneath it from their
+ * first message on, and sound its alarm.
  * A rank that has left in peace, as at the end of its last session, is no failure, unless somebody still waits for its data.
  * What has been sent to a rank that has failed, or has left the communicator, goes back: nobody waits for it to be taken.
  *
@@ -182,7 +185,7 @@ void dma_cluster_destroy(dma_comm_t *comm);
 dma_status_t dma_cluster_setup_begin(dma_comm_t *comm);
 /* As dma_setup_advance. */
 dma_status_t dma_cluster_setup_advance(dma_comm_t *comm);
-/* Evidence of failure elsewhere: DMA_OK, or what the communicator fails with. */
+/* Evidence of failure elsewhere, of a READY communicator or of a channel in set-up: DMA_OK, or what it fails with. */
 dma_status_t dma_cluster_look(dma_comm_t *comm);
 /* Adds what the network knows to the reason that the communicator fails for. */
 void dma_cluster_trouble(dma_comm_t *comm);

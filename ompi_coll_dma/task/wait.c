@@ -133,7 +133,7 @@ static dma_status_t poisoned(const dma_comm_t *comm)
     dma_status_t poison = comm->state == DMA_COMM_READY ? dma_window_poisoned(&comm->window) : DMA_OK;
 
     if (comm->parent && comm->parent->cluster) {
-        return poison; /* cluster.c looks after its own */
+        return poison; /* dma_cluster_look has looked at it */
     }
     return poison == DMA_OK && comm->parent ? dma_window_poisoned(&comm->parent->window) : poison;
 }

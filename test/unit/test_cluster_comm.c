@@ -10,76 +10,10 @@
 #include <time.h>
 
 #include "dma/clock.h"
-#include "libthreads.h"
+#include "libpart.h"
 #include "libunit.h"
 #include "libwire.h"
 #include "plan/cluster.h"
-
-/* ---- ranks ---- */
-
-typedef struct part {
-    dma_comm_t *comm;
-    uint8_t *send, *recv;
-    size_t most;
-} part_t;
-
-static const int *node_firsts; /* by rank */
-
-static void open_part(rank_t *r, part_t *p, size_t most)
-{
-    dma_comm_config_t config = {.handle = group_handle(r->job->groups[0], r->rank),
-                                .rank = r->rank,
-                                .nranks = r->n,
-                                .text = "several nodes",
-                                .nodes = true,
-                                .first = node_firsts[r->rank]};
-
-    wire_enter(r);
-    must(r, dma_comm_create(r->proc, &config, &p->comm) == DMA_OK, "dma_comm_create");
-    p->most = most;
-    p->send = malloc((size_t)r->n * most);
-    p->recv = malloc((size_t)r->n * most);
-}
-
-static void close_part(part_t *p)
-{
-    dma_comm_destroy(p->comm);
-    free(p->send);
-    free(p->recv);
-}
-
-static dma_call_t call_of(rank_t *r, part_t *p, dma_coll_t coll, bool in_place, size_t bytes, uint64_t tag)
-{
-    dma_call_t call = {.coll = coll, .in_place = in_place};
-    size_t n = (size_t)r->n;
-
-    memset(p->recv, 0x77, n * bytes);
-    for (size_t d = 0; d < (coll == DMA_ALLGATHER ? 1 : n); d++) {
-        size_t at = coll == DMA_ALLGATHER && in_place ? (size_t)r->rank : d;
-
-        data_fill((in_place ? p->recv : p->send) + at * bytes, tag + (coll == DMA_ALLGATHER ? 0 : d), r->rank, bytes);
-    }
-    call.send = data_buffer(p->send, bytes);
-    call.recv = data_buffer(p->recv, bytes);
-    return call;
-}
-
-static void check(rank_t *r, part_t *p, dma_coll_t coll, size_t bytes, uint64_t tag)
-{
-    for (int s = 0; s < r->n; s++) {
-        for (size_t k = 0; k < bytes; k++) {
-            uint8_t expected = data_byte(tag + (coll == DMA_ALLGATHER ? 0 : (uint64_t)r->rank), s, k);
-
-            must(r, p->recv[(size_t)s * bytes + k] == expected, "operation %d, %zu bytes: byte %zu of rank %d is wrong",
-                 coll, bytes, k, s);
-        }
-    }
-}
-
-static void count(void *arg, dma_status_t status)
-{
-    *(_Atomic int *)arg += status == DMA_OK ? 1 : 100;
-}
 
 static const size_t sizes[] = {1, 100, 5000};
 
@@ -89,61 +23,41 @@ static void every_form(rank_t *r)
     part_t p;
     uint64_t tag = 1000;
 
-    open_part(r, &p, 5000);
+    part_open(r, &p, 5000);
     must(r, dma_comm_prepare(p.comm) == DMA_OK, "set-up: %s", dma_comm_reason(p.comm));
     for (int round = 0; round < 4; round++) {
         dma_coll_t coll = round & 1 ? DMA_ALLTOALL : DMA_ALLGATHER;
         bool in_place = round & 2;
         size_t bytes = sizes[round % 3];
-        dma_call_t call = call_of(r, &p, coll, in_place, bytes, tag += 100);
+        dma_call_t call = part_call(r, &p, coll, in_place, bytes, tag += 100);
         dma_channel_t *channel;
         dma_task_t *task;
 
         must(r, dma_comm_run(p.comm, &call) == DMA_OK, "blocking: %s", dma_comm_reason(p.comm));
-        check(r, &p, coll, bytes, tag);
-        call = call_of(r, &p, coll, in_place, bytes, tag += 100);
+        part_check(r, &p, coll, bytes, tag);
+        call = part_call(r, &p, coll, in_place, bytes, tag += 100);
         must(r, dma_comm_post(p.comm, &call, NULL, NULL, &task) == DMA_OK, "post");
         while (dma_task_test(task) == DMA_AGAIN) {
             dma_proc_progress(r->proc);
         }
         must(r, dma_task_test(task) == DMA_OK, "non-blocking: %s", dma_comm_reason(p.comm));
         dma_task_free(task);
-        check(r, &p, coll, bytes, tag);
+        part_check(r, &p, coll, bytes, tag);
         if (round & 1) {
             _Atomic int ended = 0;
 
-            call = call_of(r, &p, coll, in_place, bytes, tag += 100);
-            must(r, dma_channel_create(p.comm, &call, count, (void *)&ended, &channel) == DMA_OK, "channel");
+            call = part_call(r, &p, coll, in_place, bytes, tag += 100);
+            must(r, dma_channel_create(p.comm, &call, part_count, (void *)&ended, &channel) == DMA_OK, "channel");
             must(r, dma_channel_start(channel, NULL) == DMA_OK, "start");
             while (!ended) {
                 dma_proc_progress(r->proc);
             }
             must(r, ended == 1, "a channel has failed");
-            check(r, &p, coll, bytes, tag);
+            part_check(r, &p, coll, bytes, tag);
             dma_channel_destroy(channel);
         }
     }
-    close_part(&p);
-}
-
-static const int of_six[] = {0, 0, 0, 3, 4, 4}, in_turn[] = {0, 1, 0, 1, 0, 1}, alone[] = {0, 1, 2, 3};
-
-static job_t cluster_job(int n, const int *firsts, void (*body)(rank_t *), const char *variant)
-{
-    job_t job = threads_job(n, body);
-
-    node_firsts = firsts;
-    job.ncomms = 2;
-    job.wire = &wire_threads;
-    snprintf(job.params.net_variant, sizeof(job.params.net_variant), "%s", variant);
-    job.params.net_chunk_bytes = 4096;
-    return job;
-}
-
-static void run(job_t *job)
-{
-    threads_run(job);
-    wire_end();
+    part_close(&p);
 }
 
 START_TEST(forms)
@@ -151,13 +65,13 @@ START_TEST(forms)
     static const struct {
         int n;
         const int *firsts;
-    } shapes[] = {{6, of_six}, {6, in_turn}, {4, alone}};
+    } shapes[] = {{6, part_of_six}, {6, part_in_turn}, {4, part_alone}};
     const char *variant = dma_cluster_variants[_i] ? dma_cluster_variants[_i]->name : "auto";
 
     for (int s = _i % 3; s < 3; s += 2) { /* each algorithm on one shape or two */
-        job_t job = cluster_job(shapes[s].n, shapes[s].firsts, every_form, variant);
+        job_t job = part_job(shapes[s].n, shapes[s].firsts, every_form, variant);
 
-        run(&job);
+        part_run(&job);
     }
 }
 END_TEST
@@ -168,11 +82,11 @@ static void one_leaves(rank_t *r)
     dma_status_t status = DMA_OK;
     part_t p;
 
-    open_part(r, &p, 100);
+    part_open(r, &p, 100);
     must(r, dma_comm_prepare(p.comm) == DMA_OK, "set-up: %s", dma_comm_reason(p.comm));
     for (int i = 0; i < 1000 && status == DMA_OK; i++) {
         dma_coll_t coll = i & 1 ? DMA_ALLTOALL : DMA_ALLGATHER;
-        dma_call_t call = call_of(r, &p, coll, false, 100, (uint64_t)i * 100);
+        dma_call_t call = part_call(r, &p, coll, false, 100, (uint64_t)i * 100);
 
         if (r->rank == 3 && i == 4) {
             wire_leave(3);
@@ -180,25 +94,25 @@ static void one_leaves(rank_t *r)
         }
         status = dma_comm_run(p.comm, &call);
         if (status == DMA_OK) {
-            check(r, &p, coll, 100, (uint64_t)i * 100);
+            part_check(r, &p, coll, 100, (uint64_t)i * 100);
         }
     }
     must(r, r->rank == 3 || status == DMA_ERR_PEER, "ended with %s", dma_status_name(status));
     if (r->rank != 3) {
-        dma_call_t call = call_of(r, &p, DMA_ALLGATHER, false, 100, 7);
+        dma_call_t call = part_call(r, &p, DMA_ALLGATHER, false, 100, 7);
 
         must(r, strstr(dma_comm_reason(p.comm), "rank 3 has left"), "it says: %s", dma_comm_reason(p.comm));
         must(r, dma_comm_run(p.comm, &call) == DMA_ERR_PEER, "it stays failed");
     }
-    close_part(&p);
+    part_close(&p);
 }
 
 START_TEST(a_rank_is_gone)
 {
     const char *variant = dma_cluster_variants[_i]->name;
-    job_t job = cluster_job(6, of_six, one_leaves, variant);
+    job_t job = part_job(6, part_of_six, one_leaves, variant);
 
-    run(&job);
+    part_run(&job);
     ck_assert_int_ge(reports_count("failed"), 5);
 }
 END_TEST
@@ -209,18 +123,18 @@ static void unequal(rank_t *r)
     part_t p;
     dma_call_t call;
 
-    open_part(r, &p, 5000);
+    part_open(r, &p, 5000);
     must(r, dma_comm_prepare(p.comm) == DMA_OK, "set-up: %s", dma_comm_reason(p.comm));
-    call = call_of(r, &p, DMA_ALLTOALL, false, r->rank < 3 ? 200 : 300, 1);
+    call = part_call(r, &p, DMA_ALLTOALL, false, r->rank < 3 ? 200 : 300, 1);
     must(r, dma_comm_run(p.comm, &call) < 0, "no error");
-    close_part(&p);
+    part_close(&p);
 }
 
 START_TEST(unequal_sizes)
 {
-    job_t job = cluster_job(6, of_six, unequal, "cluster_split");
+    job_t job = part_job(6, part_of_six, unequal, "cluster_split");
 
-    run(&job);
+    part_run(&job);
     ck_assert_ptr_null(strstr(reports_first("failed"), "a rank of")); /* it is known which */
 }
 END_TEST
@@ -243,8 +157,8 @@ static void first_fails(rank_t *r)
     dma_task_t *task = NULL;
     part_t p;
 
-    open_part(r, &p, 100);
-    call = call_of(r, &p, DMA_ALLGATHER, false, 100, 1);
+    part_open(r, &p, 100);
+    call = part_call(r, &p, DMA_ALLGATHER, false, 100, 1);
     if (r->rank == 0) {
         call.send = data_buffer(p.send, 50);
     }
@@ -266,7 +180,7 @@ static void first_fails(rank_t *r)
         dma_task_free(task);
     }
     must(r, status == DMA_ERR_TRUNCATE, "ended with %s", dma_status_name(status));
-    close_part(&p);
+    part_close(&p);
 }
 
 START_TEST(the_first_call_fails)
@@ -275,11 +189,11 @@ START_TEST(the_first_call_fails)
     static const struct {
         int n;
         const int *firsts;
-    } shapes[] = {{2, two}, {4, pairs}, {6, of_six}, {6, in_turn}};
-    job_t job = cluster_job(shapes[_i / 2].n, shapes[_i / 2].firsts, first_fails, "auto");
+    } shapes[] = {{2, two}, {4, pairs}, {6, part_of_six}, {6, part_in_turn}};
+    job_t job = part_job(shapes[_i / 2].n, shapes[_i / 2].firsts, first_fails, "auto");
 
     blocks = _i % 2;
-    run(&job);
+    part_run(&job);
 }
 END_TEST
 
@@ -290,9 +204,9 @@ static void busy_elsewhere(rank_t *r)
     dma_call_t call;
     part_t p;
 
-    open_part(r, &p, 5000);
+    part_open(r, &p, 5000);
     must(r, dma_comm_prepare(p.comm) == DMA_OK, "set-up: %s", dma_comm_reason(p.comm));
-    call = call_of(r, &p, DMA_ALLTOALL, false, r->rank == 2 ? 3000 : 5000, 1);
+    call = part_call(r, &p, DMA_ALLTOALL, false, r->rank == 2 ? 3000 : 5000, 1);
     if (r->rank == 1) {
         threads_barrier(r);
     }
@@ -302,15 +216,15 @@ static void busy_elsewhere(rank_t *r)
     if (r->rank != 1) {
         threads_barrier(r);
     }
-    close_part(&p);
+    part_close(&p);
 }
 
 START_TEST(an_error_gives_the_buffers_back)
 {
-    job_t job = cluster_job(3, alone, busy_elsewhere, "cluster_direct");
+    job_t job = part_job(3, part_alone, busy_elsewhere, "cluster_direct");
 
     wire_late();
-    run(&job);
+    part_run(&job);
 }
 END_TEST
 
@@ -325,7 +239,7 @@ static void leaves_early(rank_t *r)
     dma_status_t status;
     part_t p;
 
-    open_part(r, &p, 8);
+    part_open(r, &p, 8);
     must(r, dma_comm_prepare(p.comm) == DMA_OK, "set-up: %s", dma_comm_reason(p.comm));
     for (int i = 0; i < 4; i++) {
         counts[i] = (i ^ r->rank) == 2 && i & 1 ? 0 : 8; /* ranks 1 and 3 have nothing for each other */
@@ -346,7 +260,7 @@ static void leaves_early(rank_t *r)
     for (int i = 0; !lost && i < 32; i++) {
         must(r, !counts[i / 8] || p.recv[i] == i / 8, "byte %d is wrong", i);
     }
-    close_part(&p);
+    part_close(&p);
     if (r->rank == 3) {
         (lost ? wire_leave : wire_goodbye)(3);
         do {
@@ -358,10 +272,10 @@ static void leaves_early(rank_t *r)
 
 START_TEST(a_rank_leaves_early)
 {
-    job_t job = cluster_job(4, alone, leaves_early, "cluster_direct");
+    job_t job = part_job(4, part_alone, leaves_early, "cluster_direct");
 
     lost = _i;
-    run(&job);
+    part_run(&job);
 }
 END_TEST
 
@@ -382,12 +296,12 @@ static void quarrels(rank_t *r)
     dma_call_t call;
     part_t p;
 
-    open_part(r, &p, 200000);
+    part_open(r, &p, 200000);
     must(r, dma_comm_prepare(p.comm) == DMA_OK, "set-up: %s", dma_comm_reason(p.comm));
-    call = call_of(r, &p, coll, false, bytes, 1);
+    call = part_call(r, &p, coll, false, bytes, 1);
     status = dma_comm_run(p.comm, &call);
     must(r, status == DMA_ERR_TRUNCATE || status == DMA_ERR_MISMATCH, "ended with %s", dma_status_name(status));
-    close_part(&p);
+    part_close(&p);
 }
 
 START_TEST(algorithms_that_never_meet)
@@ -403,14 +317,14 @@ START_TEST(algorithms_that_never_meet)
     static const int odds[] = {0, 3, 5};
 
     for (int k = 0; k < 3; k++) {
-        job_t job = cluster_job(6, k == 2 ? in_turn : of_six, quarrels, "auto");
+        job_t job = part_job(6, k == 2 ? part_in_turn : part_of_six, quarrels, "auto");
 
         quarrel.odd = odds[k];
         quarrel.coll = cases[_i].coll;
         quarrel.odd_coll = cases[_i].odd_coll;
         quarrel.bytes = cases[_i].bytes;
         quarrel.odd_bytes = cases[_i].odd_bytes;
-        run(&job);
+        part_run(&job);
     }
 }
 END_TEST
@@ -420,11 +334,11 @@ static void late(rank_t *r)
 {
     part_t p;
 
-    open_part(r, &p, 100);
+    part_open(r, &p, 100);
     must(r, dma_comm_prepare(p.comm) == DMA_OK, "set-up: %s", dma_comm_reason(p.comm));
     for (int i = 0; i < 3; i++) {
         size_t bytes = 60 + 20 * (size_t)i; /* what is heard of one call says nothing about the next */
-        dma_call_t call = call_of(r, &p, DMA_ALLGATHER, false, bytes, (uint64_t)i * 100);
+        dma_call_t call = part_call(r, &p, DMA_ALLGATHER, false, bytes, (uint64_t)i * 100);
 
         if (r->rank == 2) {
             double until = dma_now() + 60;
@@ -435,17 +349,17 @@ static void late(rank_t *r)
             }
         }
         must(r, dma_comm_run(p.comm, &call) == DMA_OK, "call %d", i);
-        check(r, &p, DMA_ALLGATHER, bytes, (uint64_t)i * 100);
+        part_check(r, &p, DMA_ALLGATHER, bytes, (uint64_t)i * 100);
     }
-    close_part(&p);
+    part_close(&p);
 }
 
 START_TEST(a_rank_is_late)
 {
-    job_t job = cluster_job(4, alone, late, "cluster_direct");
+    job_t job = part_job(4, part_alone, late, "cluster_direct");
 
     job.params.warn_seconds = 1;
-    run(&job);
+    part_run(&job);
     ck_assert_int_eq(reports_count("late"), 3);
     ck_assert_ptr_nonnull(strstr(reports_first("late"), "call 2 on several nodes for a message of rank 2"));
 }
@@ -463,21 +377,21 @@ static void not_served(rank_t *r)
     const char *const *reasons = r->job->arg, *why = reasons[r->rank > 0];
     part_t p;
 
-    open_part(r, &p, 100);
+    part_open(r, &p, 100);
     must(r, dma_comm_prepare(p.comm) == DMA_UNSUPPORTED, "served");
     must(r, strstr(dma_comm_reason(p.comm), why) != NULL, "reason: %s", dma_comm_reason(p.comm));
-    close_part(&p);
+    part_close(&p);
 }
 
 START_TEST(without_a_network)
 {
     dma_wire_t partly = wire_threads;
-    job_t job = cluster_job(4, alone, not_served, "auto");
+    job_t job = part_job(4, part_alone, not_served, "auto");
 
     partly.open = no_open;
     job.wire = &partly;
     job.arg = (const char *[]){"no network", "no network"};
-    run(&job);
+    part_run(&job);
 }
 END_TEST
 
@@ -501,13 +415,13 @@ static dma_status_t heard_at_once(void *comm, void **req)
 START_TEST(neighbours_that_are_not_connected)
 {
     dma_wire_t partly = wire_threads;
-    job_t job = cluster_job(6, of_six, not_served, "auto");
+    job_t job = part_job(6, part_of_six, not_served, "auto");
 
     partly.irecv = not_from_4;
     job.arg = (const char *[]){"no connection to rank 4", "cannot reach"};
     partly.heard = heard_at_once;
     job.wire = &partly;
-    run(&job);
+    part_run(&job);
 }
 END_TEST
 
@@ -531,12 +445,12 @@ static void costs(rank_t *r)
     unsigned before;
     part_t p;
 
-    open_part(r, &p, 100);
+    part_open(r, &p, 100);
     must(r, dma_comm_prepare(p.comm) == DMA_OK, "set-up: %s", dma_comm_reason(p.comm));
     /* the first makes all acquaintances */
-    call = call_of(r, &p, DMA_ALLGATHER, false, 100, 1);
+    call = part_call(r, &p, DMA_ALLGATHER, false, 100, 1);
     must(r, dma_comm_run(p.comm, &call) == DMA_OK, "first call: %s", dma_comm_reason(p.comm));
-    call = call_of(r, &p, DMA_ALLGATHER, false, 100, 2);
+    call = part_call(r, &p, DMA_ALLGATHER, false, 100, 2);
     if (late) {
         threads_barrier(r);
     }
@@ -561,18 +475,18 @@ static void costs(rank_t *r)
     }
     must(r, dma_task_test(task) == DMA_OK, "second call: %s", dma_comm_reason(p.comm));
     dma_task_free(task);
-    check(r, &p, DMA_ALLGATHER, 100, 2);
-    close_part(&p);
+    part_check(r, &p, DMA_ALLGATHER, 100, 2);
+    part_close(&p);
 }
 
 START_TEST(what_a_wait_costs)
 {
     dma_wire_t counted = wire_threads;
-    job_t job = cluster_job(6, of_six, costs, "cluster_leader");
+    job_t job = part_job(6, part_of_six, costs, "cluster_leader");
 
     counted.progress = count_looks;
     job.wire = &counted;
-    run(&job);
+    part_run(&job);
 }
 END_TEST
 

@@ -1,0 +1,255 @@
+/*
+ * Communicators over several nodes: whoever fails, wherever it is by then, the others hear of it. Threads for ranks, a network
+ * in memory, and allocations of one rank that fail.
+ */
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libpart.h"
+#include "libunit.h"
+#include "libwire.h"
+#include "task/comm.h"
+
+#define MOST_ALLOCATIONS 400 /* of a set-up */
+
+/* ---- memory that is refused ---- */
+
+static _Thread_local int left = -1; /* allocations of this thread's rank until one fails; < 0: none does */
+static _Thread_local bool foreign;  /* it is in the host or in the network, not in the core */
+
+static bool refused(void)
+{
+    return !foreign && left >= 0 && left-- == 0;
+}
+
+void *__real_malloc(size_t bytes);
+void *__wrap_malloc(size_t bytes);
+void *__real_calloc(size_t n, size_t bytes);
+void *__wrap_calloc(size_t n, size_t bytes);
+
+void *__wrap_malloc(size_t bytes)
+{
+    return refused() ? NULL : __real_malloc(bytes);
+}
+
+void *__wrap_calloc(size_t n, size_t bytes)
+{
+    return refused() ? NULL : __real_calloc(n, bytes);
+}
+
+/* A call of the host or the network. */
+#define ABROAD(call)                                                                                                   \
+    foreign = true;                                                                                                    \
+    dma_status_t status = (call);                                                                                      \
+    foreign = false;                                                                                                   \
+    return status
+
+static dma_status_t host_isend(void *comm, const void *buf, size_t bytes, int peer, void **req)
+{
+    ABROAD(threads_host.isend(comm, buf, bytes, peer, req));
+}
+
+static dma_status_t host_irecv(void *comm, void *buf, size_t bytes, int peer, void **req)
+{
+    ABROAD(threads_host.irecv(comm, buf, bytes, peer, req));
+}
+
+static dma_status_t host_branch(void *comm, void **branch)
+{
+    ABROAD(threads_host.branch(comm, branch));
+}
+
+static dma_status_t net_join(void *net, uint32_t owner, uint32_t comm)
+{
+    ABROAD(wire_threads.join(net, owner, comm));
+}
+
+static dma_status_t net_ask(void *comm, void *buf, size_t bytes, int rank, void **req)
+{
+    ABROAD(wire_threads.ask(comm, buf, bytes, rank, req));
+}
+
+static dma_status_t net_offer(void *comm, const void *buf, size_t bytes, int rank, void **req)
+{
+    ABROAD(wire_threads.offer(comm, buf, bytes, rank, req));
+}
+
+static dma_status_t net_isend(void *net, void *peer, const dma_wire_tag_t *tag, const void *buf, size_t bytes,
+                              void **req)
+{
+    ABROAD(wire_threads.isend(net, peer, tag, buf, bytes, req));
+}
+
+static dma_status_t net_irecv(void *net, void *peer, const dma_wire_tag_t *tag, void *buf, size_t bytes, void **req)
+{
+    ABROAD(wire_threads.irecv(net, peer, tag, buf, bytes, req));
+}
+
+static dma_host_t host;
+static dma_wire_t wire;
+
+static void feed_others(void)
+{
+    host = threads_host;
+    host.isend = host_isend;
+    host.irecv = host_irecv;
+    host.branch = host_branch;
+    wire = wire_threads;
+    wire.join = net_join;
+    wire.ask = net_ask;
+    wire.offer = net_offer;
+    wire.isend = net_isend;
+    wire.irecv = net_irecv;
+}
+
+/* Messages that nobody takes any more keep their memory: those of the layer beneath cannot be taken back. */
+__attribute__((visibility("default"))) const char *__lsan_default_suppressions(void);
+const char *__lsan_default_suppressions(void)
+{
+    return "leak:dma_cluster_meet\n"
+           "leak:dma_exchange_begin\n"
+           "leak:thread_isend\n"
+           "leak:thread_irecv\n";
+}
+
+/* ---- where ranks are ---- */
+
+static const struct {
+    int n;
+    const int *firsts; /* NULL: on one node */
+} shapes[] = {{4, NULL}, {4, part_alone}, {6, part_of_six}, {6, part_in_turn}};
+
+#define SHAPES 4
+
+static int shape; /* of the job */
+
+static job_t job_of(void (*body)(rank_t *))
+{
+    job_t job = shapes[shape].firsts ? part_job(shapes[shape].n, shapes[shape].firsts, body, "auto")
+                                     : threads_job(shapes[shape].n, body);
+
+    job.ncomms = shapes[shape].firsts ? 2 : 1;
+    return job;
+}
+
+static void join_in(rank_t *r, part_t *p)
+{
+    if (shapes[shape].firsts) {
+        part_open(r, p, 100);
+    } else {
+        *p = (part_t){
+            .comm = threads_comm(r, 0), .send = malloc(100 * (size_t)r->n), .recv = malloc(100 * (size_t)r->n)};
+    }
+}
+
+static void prepare(rank_t *r, part_t *p)
+{
+    join_in(r, p);
+    must(r, dma_comm_prepare(p->comm) == DMA_OK, "set-up: %s", dma_comm_reason(p->comm));
+}
+
+/* ---- channels ---- */
+
+/* Rank 0 has failed, and the others make a channel, some before they have heard of it. */
+static void channel_after_failure(rank_t *r)
+{
+    dma_channel_t *channel = NULL;
+    _Atomic int ended = 0;
+    dma_status_t status;
+    dma_call_t call;
+    part_t p;
+
+    prepare(r, &p);
+    call = part_call(r, &p, DMA_ALLGATHER, false, 100, 1);
+    if (r->rank == 0) {
+        dma_call_t bad = call;
+
+        bad.send = data_buffer(p.send, 50);
+        must(r, dma_comm_run(p.comm, &bad) == DMA_ERR_TRUNCATE, "no error");
+    }
+    threads_barrier(r);
+    status = dma_channel_create(p.comm, &call, part_count, (void *)&ended, &channel);
+    must(r, status == DMA_ERR_TRUNCATE, "ended with %s", dma_status_name(status));
+    part_close(&p);
+}
+
+START_TEST(a_channel_that_one_does_not_come_to)
+{
+    job_t job;
+
+    shape = _i;
+    job = job_of(channel_after_failure);
+    part_run(&job);
+}
+END_TEST
+
+/* Rank 1 has no memory for something that a channel needs: the others do not wait for it, neither in the set-up nor in a start. */
+static int nth;
+static _Atomic int without; /* channel's ranks */
+static _Atomic bool enough; /* it needs less than that */
+
+static void channel_without_memory(rank_t *r)
+{
+    dma_channel_t *channel = NULL;
+    _Atomic int ended = 0;
+    dma_status_t status;
+    dma_call_t call;
+    part_t p;
+
+    r->proc->host = &host;
+    prepare(r, &p);
+    call = part_call(r, &p, DMA_ALLGATHER, false, 100, 1);
+    left = r->rank == 1 ? nth : -1;
+    status = dma_channel_create(p.comm, &call, part_count, (void *)&ended, &channel);
+    if (r->rank == 1) {
+        enough = left >= 0;
+        left = -1;
+    }
+    without += status != DMA_OK;
+    if (status == DMA_OK && (status = dma_channel_start(channel, NULL)) == DMA_OK) {
+        while (!ended) {
+            dma_proc_progress(r->proc);
+            sched_yield();
+        }
+    }
+    threads_barrier(r);
+    must(r, (status == DMA_OK && ended == 1) == !without, "allocation %d: %s, %d have no channel", nth,
+         status != DMA_OK ? dma_status_name(status)
+         : ended == 1     ? "it has ended well"
+                          : "it has failed",
+         without);
+    if (channel) {
+        dma_channel_destroy(channel);
+    }
+    part_close(&p);
+}
+
+START_TEST(a_channel_that_one_cannot_make)
+{
+    int missed = 0;
+
+    shape = _i;
+    enough = false;
+    feed_others();
+    for (nth = 0; !enough && nth < MOST_ALLOCATIONS; nth++) {
+        job_t job = job_of(channel_without_memory);
+
+        without = 0;
+        job.wire = shapes[shape].firsts ? &wire : NULL;
+        part_run(&job);
+        missed += without > 0;
+    }
+    ck_assert(enough);
+    ck_assert_int_gt(missed, 2); /* it does need memory */
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("cluster_told");
+
+    unit_loop(suite, a_channel_that_one_does_not_come_to, 0, SHAPES, 10);
+    unit_loop(suite, a_channel_that_one_cannot_make, 0, SHAPES, 30);
+    return unit_main(suite);
+}
