@@ -58,7 +58,8 @@ typedef struct dma_cluster_words {
 typedef struct dma_cluster_peer {
     struct dma_cluster_peer *next;
     int rank;
-    dma_status_t status;                          /* that the introduction has failed with */
+    bool begun;                                   /* the introduction */
+    dma_status_t status;                          /* that it has failed with; DMA_AGAIN: it is just being begun */
     void *peer;                                   /* the network's; NULL: not introduced yet */
     void *offer, *ask;                            /* introduction under way */
     char *card;                                   /* what comes with it: the size of an address, and the address */
@@ -164,7 +165,8 @@ typedef struct dma_cluster {
     bool joined;      /* the network keeps messages for it */
     uint32_t verdict; /* ours */
     bool exchanging;
-    pthread_mutex_t lock;       /* guards what follows up to `alerted`, and `heard`, of a root */
+    pthread_mutex_t
+        lock; /* guards what follows up to `alerted`, and `heard`, of a root; not held in the host's services */
     dma_cluster_peer_t **peers; /* chains by rank, a power of 2 of them */
     uint32_t chains, npeers;
     bool alerted;

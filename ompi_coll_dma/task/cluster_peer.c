@@ -60,40 +60,51 @@ static dma_status_t make_room(dma_cluster_t *root)
     return DMA_OK;
 }
 
-/* Our address goes to the rank, and its comes. */
-static dma_status_t introduce(dma_cluster_t *root, int rank, dma_cluster_peer_t **result)
+/* One half of a card is for theirs, one for ours. */
+static size_t half_card(const dma_cluster_t *root)
+{
+    return sizeof(uint32_t) + root->address_bytes;
+}
+
+/* With the lock: a rank to be introduced to. */
+static dma_status_t add_peer(dma_cluster_t *root, int rank, dma_cluster_peer_t **result)
 {
     dma_cluster_peer_t *p = calloc(1, sizeof(*p)), **first;
-    uint32_t size;
-    size_t bytes;
-    const void *address = root->wire->address(root->net, &bytes);
-    size_t card = sizeof(size) + root->address_bytes;
-    dma_status_t status = DMA_ERR_NOMEM;
 
-    /* one half for theirs, one for ours */
-    if (!p || make_room(root) != DMA_OK || !(p->card = malloc(2 * card))) {
-        goto free_peer;
+    if (!p || make_room(root) != DMA_OK || !(p->card = malloc(2 * half_card(root)))) {
+        free(p);
+        return DMA_ERR_NOMEM;
     }
-    size = (uint32_t)bytes;
-    memcpy(p->card + card, &size, sizeof(size));
-    memcpy(p->card + card + sizeof(size), address, bytes);
     p->rank = rank;
-    status = root->wire->ask(root->handle, p->card, card, rank, &p->ask);
-    if (status != DMA_OK) {
-        goto free_card;
-    }
     first = &root->peers[chain_of(rank, root->chains)];
     p->next = *first;
-    *first = p; /* the receive is posted: it stays */
+    *first = p;
     root->npeers++;
-    status = root->wire->offer(root->handle, p->card + card, sizeof(size) + bytes, rank, &p->offer);
     *result = p;
-    return status;
+    return DMA_OK;
+}
 
-free_card:
-    free(p->card);
-free_peer:
-    free(p);
+/* Our address goes to the rank, and its comes. Without the lock: the messages beneath may run progress, which comes back here,
+ * or to whoever else needs the lock. */
+static dma_status_t introduce(dma_cluster_t *root, dma_cluster_peer_t *p)
+{
+    char *ours = p->card + half_card(root);
+    size_t bytes;
+    const void *address = root->wire->address(root->net, &bytes);
+    uint32_t size = (uint32_t)bytes;
+    dma_status_t status;
+
+    memcpy(ours, &size, sizeof(size));
+    memcpy(ours + sizeof(size), address, bytes);
+    status = root->wire->ask(root->handle, p->card, half_card(root), p->rank, &p->ask);
+    if (status != DMA_OK) {
+        p->ask = NULL;
+        return status;
+    }
+    status = root->wire->offer(root->handle, ours, sizeof(size) + bytes, p->rank, &p->offer);
+    if (status != DMA_OK) {
+        p->offer = NULL;
+    }
     return status;
 }
 
@@ -132,7 +143,15 @@ dma_status_t dma_cluster_meet(dma_cluster_t *c, int rank, void **peer)
 
     pthread_mutex_lock(&root->lock);
     p = find(root, rank);
-    status = p ? p->status : introduce(root, rank, &p);
+    status = p ? p->status : add_peer(root, rank, &p);
+    if (status == DMA_OK && !p->begun) {
+        p->begun = true;
+        p->status = DMA_AGAIN; /* for whoever comes here meanwhile: the peer is ours alone */
+        pthread_mutex_unlock(&root->lock);
+        status = introduce(root, p);
+        pthread_mutex_lock(&root->lock);
+        p->status = status;
+    }
     if (status == DMA_OK && !p->peer) {
         status = get_to_know(root, p);
     }

@@ -3,6 +3,7 @@
  * in memory, and allocations of one rank that fail.
  */
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -245,11 +246,73 @@ START_TEST(a_channel_that_one_cannot_make)
 }
 END_TEST
 
+/* ---- introductions ---- */
+
+/* The messages of the layer beneath come back through progress. */
+static dma_status_t offer_in_progress(void *comm, const void *buf, size_t bytes, int rank, void **req)
+{
+    for (int i = 0; i < 200; i++) {
+        threads_host.progress();
+    }
+    return wire_threads.offer(comm, buf, bytes, rank, req);
+}
+
+/* A call among neighbours waits for rank 1, while a channel's start is introduced to ranks farther away. */
+static void two_at_once(rank_t *r)
+{
+    size_t bytes = 100 * (size_t)r->n;
+    dma_channel_t *channel;
+    _Atomic int ended = 0;
+    dma_call_t call, start;
+    dma_task_t *task;
+    part_t p, q;
+
+    prepare(r, &p);
+    q = p;
+    q.send = malloc(bytes);
+    q.recv = malloc(bytes);
+    call = part_call(r, &p, DMA_ALLGATHER, false, 100, 1);
+    start = part_call(r, &q, DMA_ALLTOALL, false, 100, 100);
+    must(r, dma_channel_create(p.comm, &start, part_count, (void *)&ended, &channel) == DMA_OK, "channel");
+    if (r->rank == 1) {
+        must(r, dma_channel_start(channel, NULL) == DMA_OK, "start");
+    }
+    must(r, dma_comm_post(p.comm, &call, NULL, NULL, &task) == DMA_OK, "post");
+    if (r->rank != 1) {
+        must(r, dma_channel_start(channel, NULL) == DMA_OK, "start");
+    }
+    while (!ended || dma_task_test(task) == DMA_AGAIN) {
+        dma_proc_progress(r->proc);
+    }
+    part_check(r, &p, DMA_ALLGATHER, 100, 1);
+    part_check(r, &q, DMA_ALLTOALL, 100, 100);
+    dma_task_free(task);
+    dma_channel_destroy(channel);
+    free(q.send);
+    free(q.recv);
+    part_close(&p);
+}
+
+START_TEST(introduced_out_of_progress)
+{
+    job_t job;
+
+    shape = _i;
+    job = job_of(two_at_once);
+    wire = wire_threads;
+    wire.offer = offer_in_progress;
+    job.wire = &wire;
+    snprintf(job.params.net_variant, sizeof(job.params.net_variant), "cluster_ring");
+    part_run(&job);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("cluster_told");
 
     unit_loop(suite, a_channel_that_one_does_not_come_to, 0, SHAPES, 10);
     unit_loop(suite, a_channel_that_one_cannot_make, 0, SHAPES, 30);
+    unit_loop(suite, introduced_out_of_progress, 1, SHAPES, 10);
     return unit_main(suite);
 }
