@@ -185,6 +185,9 @@ void *dma_bounce_recv(const dma_bounce_t *bounce, void *user);
 /* Moves all tasks and set-ups of the process on; returns how many completed. Never waits: safe in a progress callback,
  * also a recursive one. */
 int dma_proc_progress(dma_proc_t *proc);
+/* Hears what failures peers on other nodes tell communicators without work of, and passes that on. To be called now and then,
+ * for ever; most calls cost an addition. Never waits. */
+void dma_proc_listen(dma_proc_t *proc);
 /* Tasks and set-ups that dma_proc_progress would have to look at: no callback is needed while this is 0. */
 unsigned dma_proc_active(const dma_proc_t *proc);
 

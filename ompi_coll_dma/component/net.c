@@ -2,7 +2,8 @@
  * The network behind dma/net.h: UCX, if this build has it.
  *
  * UCX moves only when it is asked to, also what a finished call has left with it. So from the first communicator over
- * several nodes on, it has a place among Open MPI's low-priority callbacks, until the component is closed.
+ * several nodes on, it has a place among Open MPI's low-priority callbacks, until the component is closed. There we also listen
+ * to alarms for communicators that have no call.
  */
 #include "coll_dma.h"
 
@@ -18,7 +19,10 @@ static dma_net_t *polled;
 
 static int poll_net(void)
 {
-    return (int)dma_net_progress(polled);
+    int events = (int)dma_net_progress(polled);
+
+    dma_proc_listen(mca_coll_dma_component.proc);
+    return events;
 }
 
 /* Names are pairs of a job and a rank in it. */

@@ -374,6 +374,7 @@ static dma_status_t judge(dma_comm_t *comm)
     }
     comm->share = c->local ? c->local->share : comm->proc->params.local_procs > 1;
     comm->state = worst == GOOD ? DMA_COMM_READY : DMA_COMM_ASIDE;
+    dma_comm_listens(comm, comm->state == DMA_COMM_READY && c->root == c); /* channels have its peers */
     return DMA_OK;
 }
 
@@ -417,24 +418,19 @@ static dma_status_t look_inside(dma_cluster_t *c)
     const dma_comm_t *local = c->local;
     dma_status_t poison = poison_of(local);
 
-    if (local && poison == DMA_OK && c->looked % (LOOK_TURNS * DEAD_LOOKS) == 0 &&
+    if (local && c->running && poison == DMA_OK && c->looked % (LOOK_TURNS * DEAD_LOOKS) == 0 &&
         dma_window_dead(&local->window, dma_comm_current(local)) >= 0) {
         poison = DMA_ERR_PEER;
     }
     return poison;
 }
 
-dma_status_t dma_cluster_look(dma_comm_t *comm)
+dma_status_t dma_cluster_evidence(dma_cluster_t *c)
 {
-    dma_cluster_t *c = comm->cluster;
-    bool joining = comm->state == DMA_COMM_SETUP && c->root != c;
+    int alarm = atomic_load(&c->root->alarm);
     dma_status_t status;
-    int alarm;
 
-    if ((comm->state != DMA_COMM_READY && !joining) || ++c->looked % LOOK_TURNS) {
-        return DMA_OK;
-    }
-    if ((alarm = atomic_load(&c->root->alarm))) {
+    if (alarm) {
         return (dma_status_t)alarm;
     }
     dma_cluster_tell(c);
@@ -443,6 +439,17 @@ dma_status_t dma_cluster_look(dma_comm_t *comm)
         status = poison_of(c->root->local);
     }
     return status == DMA_OK ? look_inside(c) : status;
+}
+
+dma_status_t dma_cluster_look(dma_comm_t *comm)
+{
+    dma_cluster_t *c = comm->cluster;
+    bool joining = comm->state == DMA_COMM_SETUP && c->root != c;
+
+    if ((comm->state != DMA_COMM_READY && !joining) || ++c->looked % LOOK_TURNS) {
+        return DMA_OK;
+    }
+    return dma_cluster_evidence(c);
 }
 
 void dma_cluster_trouble(dma_comm_t *comm)

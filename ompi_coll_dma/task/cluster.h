@@ -28,7 +28,8 @@
  * has met; each of them has a receive for it posted, which also ends when the peer is gone. Whoever is alarmed fails and
  * passes the alarm on. So that this reaches all, each rank meets some of the next node in set-up: those of its own index and
  * the one after it, modulo their number. Ranks that follow each other in a node have one of these in common, so everybody is
- * connected with everybody before there is a call that can fail. Where the network does not connect neighbours, all step aside.
+ * connected with everybody before there is a call that can fail. A rank on the way may have nothing to do in that call, or have
+ * ended it: so READY communicators without a call listen, too, from the network's progress (dma_proc_listen). Where the network does not connect neighbours, all step aside.
  * A channel's set-up is such a wait, too: a rank that has seen the failure does not come to it, and one that fails before it
  * has a channel fails the communicator. So channels listen to its peers and look at the communicator beneath it from their
  * first message on, and sound its alarm.
@@ -187,7 +188,9 @@ void dma_cluster_destroy(dma_comm_t *comm);
 dma_status_t dma_cluster_setup_begin(dma_comm_t *comm);
 /* As dma_setup_advance. */
 dma_status_t dma_cluster_setup_advance(dma_comm_t *comm);
-/* Evidence of failure elsewhere, of a READY communicator or of a channel in set-up: DMA_OK, or what it fails with. */
+/* Evidence of failure elsewhere: DMA_OK, or what the communicator fails with. */
+dma_status_t dma_cluster_evidence(dma_cluster_t *c);
+/* In every turn of a wait: looks for it now and then, in a READY communicator or in a channel's set-up. */
 dma_status_t dma_cluster_look(dma_comm_t *comm);
 /* Adds what the network knows to the reason that the communicator fails for. */
 void dma_cluster_trouble(dma_comm_t *comm);

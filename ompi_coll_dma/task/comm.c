@@ -61,6 +61,7 @@ void dma_comm_destroy(dma_comm_t *comm)
 {
     dma_comm_lock(comm);
     dma_comm_busy(comm, false);
+    dma_comm_listens(comm, false);
     dma_setup_drop(comm);
     if (comm->cluster) {
         dma_cluster_destroy(comm);
@@ -125,6 +126,7 @@ void dma_comm_fail(dma_comm_t *comm, dma_status_t status, const char *format, ..
     if (comm->cluster) {
         dma_cluster_stop(comm, status);
     }
+    dma_comm_listens(comm, false); /* it knows */
     comm->streaming = NULL;
     task = comm->head;
     comm->head = comm->tail = NULL;

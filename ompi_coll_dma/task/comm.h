@@ -48,6 +48,8 @@ struct dma_proc {
     size_t file_bytes;                /* in file arenas */
     dma_comm_t *busy, *busy_last;     /* communicators with tasks or a set-up under way */
     _Atomic unsigned nbusy;
+    dma_comm_t *listening; /* over several nodes and READY, but channels; with the lock */
+    _Atomic unsigned listened;
     char *gpu_profile_path, *sysfs;
     const struct dma_gpu_runtime *runtime;
     const struct dma_gpu_engine *const *engines;
@@ -148,6 +150,8 @@ struct dma_comm {
     unsigned lonely; /* posts in a row that have looked for their peers in vain */
     dma_comm_t *next_busy, *previous_busy;
     bool is_busy;
+    dma_comm_t *next_listening;
+    bool listens;
     unsigned watched; /* turns since the oldest task changed */
     uint64_t watched_seq;
     double since, dead_checked;
@@ -168,6 +172,8 @@ void dma_comm_fail(dma_comm_t *comm, dma_status_t status, const char *format, ..
 void dma_comm_watch(dma_comm_t *comm);
 /* Registers the communicator with the process while it has work. */
 void dma_comm_busy(dma_comm_t *comm, bool busy);
+/* Registers it for dma_proc_listen: others may hear of a failure through this rank alone, which need not have a call. */
+void dma_comm_listens(dma_comm_t *comm, bool listens);
 
 static inline bool dma_comm_trylock(dma_comm_t *comm)
 {

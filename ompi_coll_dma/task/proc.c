@@ -7,9 +7,12 @@
 #include <time.h>
 
 #include "dma/net.h"
+#include "task/cluster.h"
 #include "task/comm.h"
 #include "task/device.h"
 #include "task/relay.h"
+
+#define LISTEN_TURNS 32 /* calls of dma_proc_listen until it does */
 
 void dma_params_default(dma_params_t *params)
 {
@@ -299,4 +302,67 @@ int dma_proc_progress(dma_proc_t *proc)
         }
     }
     return completed;
+}
+
+void dma_comm_listens(dma_comm_t *comm, bool listens)
+{
+    dma_proc_t *proc = comm->proc;
+    dma_comm_t **link = &proc->listening;
+
+    if (comm->listens == listens) {
+        return;
+    }
+    pthread_mutex_lock(&proc->lock);
+    while (*link && *link != comm) {
+        link = &(*link)->next_listening;
+    }
+    *link = listens ? comm : comm->next_listening; /* as the last, or out of the list */
+    comm->next_listening = NULL;
+    comm->listens = listens;
+    pthread_mutex_unlock(&proc->lock);
+}
+
+/* The next one, locked and idle: it stays. NULL: it is busy, or there is none. */
+static dma_comm_t *next_to_listen(dma_proc_t *proc)
+{
+    dma_comm_t *comm, **link = &proc->listening;
+
+    if (pthread_mutex_trylock(&proc->lock)) {
+        return NULL;
+    }
+    if ((comm = proc->listening)) { /* the first becomes the last */
+        proc->listening = comm->next_listening;
+        comm->next_listening = NULL;
+        while (*link) {
+            link = &(*link)->next_listening;
+        }
+        *link = comm;
+    }
+    if (comm && !dma_comm_trylock(comm)) {
+        comm = NULL;
+    }
+    pthread_mutex_unlock(&proc->lock);
+    if (comm && comm->head) { /* its wait listens */
+        dma_comm_unlock(comm);
+        comm = NULL;
+    }
+    return comm;
+}
+
+void dma_proc_listen(dma_proc_t *proc)
+{
+    unsigned turn =
+        atomic_load_explicit(&proc->listened, memory_order_relaxed) + 1; /* of two threads one may be missed */
+    dma_comm_t *comm;
+    dma_status_t status;
+
+    atomic_store_explicit(&proc->listened, turn, memory_order_relaxed);
+    if (turn % LISTEN_TURNS || !(comm = next_to_listen(proc))) {
+        return;
+    }
+    if ((status = dma_cluster_evidence(comm->cluster)) != DMA_OK) {
+        dma_comm_fail(comm, status, "another rank of %s has failed or is gone: %s", comm->text,
+                      dma_status_name(status));
+    }
+    dma_comm_unlock(comm);
 }

@@ -246,6 +246,54 @@ START_TEST(a_channel_that_one_cannot_make)
 }
 END_TEST
 
+/* ---- ranks without a call ---- */
+
+/* Only ranks 0 and 2 have something for each other, and rank 0 fails before it meets rank 2. The neighbours of both have done
+ * their part at once, and run progress for something else. */
+static void sparse(rank_t *r)
+{
+    bool talks = r->rank % 2 == 0;
+    int sent[4], received[4], displs[4];
+    dma_call_t call = {.coll = DMA_ALLTOALLV};
+    dma_status_t status;
+    part_t p;
+
+    prepare(r, &p);
+    for (int i = 0; i < 4; i++) {
+        sent[i] = received[i] = talks && i % 2 == 0 ? 8 : 0;
+        displs[i] = 8 * i;
+    }
+    sent[r->rank] = r->rank == 0 ? 4 : received[r->rank]; /* to itself: not what it receives */
+    call.send = data_buffer(p.send, 0);
+    call.recv = data_buffer(p.recv, 0);
+    call.send.counts = sent;
+    call.recv.counts = received;
+    call.send.displs = call.recv.displs = displs;
+    while (r->rank == 2 && r->job->reached < 3) {
+        sched_yield();
+    }
+    status = dma_comm_run(p.comm, &call);
+    must(r, status == (talks ? DMA_ERR_TRUNCATE : DMA_OK), "ended with %s", dma_status_name(status));
+    r->job->reached++;
+    while (r->job->reached < 4 || (!talks && dma_comm_state(p.comm) == DMA_COMM_READY)) {
+        dma_proc_progress(r->proc);
+        dma_proc_listen(r->proc);
+        sched_yield();
+    }
+    must(r, dma_comm_run(p.comm, &call) == DMA_ERR_TRUNCATE, "it goes on");
+    part_close(&p);
+}
+
+START_TEST(through_ranks_without_a_call)
+{
+    job_t job;
+
+    shape = 1;
+    job = job_of(sparse);
+    part_run(&job);
+}
+END_TEST
+
 /* ---- introductions ---- */
 
 /* The messages of the layer beneath come back through progress. */
@@ -313,6 +361,7 @@ int main(void)
 
     unit_loop(suite, a_channel_that_one_does_not_come_to, 0, SHAPES, 10);
     unit_loop(suite, a_channel_that_one_cannot_make, 0, SHAPES, 30);
+    unit_test(suite, through_ranks_without_a_call, 10);
     unit_loop(suite, introduced_out_of_progress, 1, SHAPES, 10);
     return unit_main(suite);
 }
