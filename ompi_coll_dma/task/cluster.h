@@ -26,7 +26,7 @@
  *
  * Failure. A rank that fails poisons the communicator beneath, for those of its node, and sends an alarm to every peer it
  * has met; each of them has a receive for it posted, which also ends when the peer is gone. Whoever is alarmed fails and
- * passes the alarm on. So that this reaches all, each rank meets some of the next node in set-up: those of its own index and
+ * passes the alarm on. Where there is no memory for its message, that of the receive will do. So that this reaches all, each rank meets some of the next node in set-up: those of its own index and
  * the one after it, modulo their number. Ranks that follow each other in a node have one of these in common, so everybody is
  * connected with everybody before there is a call that can fail. A rank on the way may have nothing to do in that call, or have
  * ended it: so READY communicators without a call listen, too, from the network's progress (dma_proc_listen). Where the network does not connect neighbours, all step aside.

@@ -252,6 +252,16 @@ dma_status_t dma_cluster_listen(dma_cluster_t *c)
     return status;
 }
 
+/* A request that is not needed any more makes room for another: who sounds an alarm has heard enough. */
+static bool spare_request(dma_cluster_t *root, dma_cluster_peer_t *p)
+{
+    if (!p->alarm) {
+        return false;
+    }
+    root->wire->cancel(root->net, p->alarm);
+    return root->wire->test(root->net, &p->alarm) != DMA_AGAIN;
+}
+
 /* To all whom we have met and who have taken our last words. */
 static void say(dma_cluster_t *root, const dma_cluster_words_t *words)
 {
@@ -262,13 +272,18 @@ static void say(dma_cluster_t *root, const dma_cluster_words_t *words)
             bool alarm = words->status != DMA_OK;
             dma_cluster_words_t *copy = alarm ? &p->cried : &p->said;
             void **req = alarm ? &p->alert : &p->told;
+            dma_status_t status;
 
             if (!p->peer || *req) {
                 continue;
             }
             *copy = *words; /* it may be on its way when we are gone */
             /* at worst the peer is gone, and does not need it */
-            if (root->wire->isend(root->net, p->peer, &tag, copy, sizeof(*copy), req) != DMA_OK) {
+            status = root->wire->isend(root->net, p->peer, &tag, copy, sizeof(*copy), req);
+            if (status == DMA_ERR_NOMEM && alarm && spare_request(root, p)) {
+                status = root->wire->isend(root->net, p->peer, &tag, copy, sizeof(*copy), req);
+            }
+            if (status != DMA_OK) {
                 *req = NULL;
             }
         }

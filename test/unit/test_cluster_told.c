@@ -294,6 +294,55 @@ START_TEST(through_ranks_without_a_call)
 }
 END_TEST
 
+/* ---- alarms ---- */
+
+/* Rank 0 has memory for as many requests as it has. */
+static unsigned spared;
+
+static dma_status_t isend_without_memory(void *net, void *peer, const dma_wire_tag_t *tag, const void *buf,
+                                         size_t bytes, void **req)
+{
+    if (wire_rank() == 0 && !spared) {
+        return DMA_ERR_NOMEM;
+    }
+    spared -= wire_rank() == 0;
+    return wire_threads.isend(net, peer, tag, buf, bytes, req);
+}
+
+static void cancel_spares(void *net, void *req)
+{
+    spared += wire_rank() == 0;
+    wire_threads.cancel(net, req);
+}
+
+static void fails_without_memory(rank_t *r)
+{
+    dma_status_t status;
+    dma_call_t call;
+    part_t p;
+
+    prepare(r, &p);
+    call = part_call(r, &p, DMA_ALLGATHER, false, 100, 1);
+    status = dma_comm_run(p.comm, &call);
+    must(r, status == DMA_ERR_NOMEM, "ended with %s", dma_status_name(status));
+    part_close(&p);
+}
+
+START_TEST(an_alarm_without_memory)
+{
+    job_t job;
+
+    shape = _i;
+    job = job_of(fails_without_memory);
+    wire = wire_threads;
+    wire.isend = isend_without_memory;
+    wire.cancel = cancel_spares;
+    job.wire = &wire;
+    spared = 0;
+    part_run(&job);
+}
+END_TEST
+
 /* ---- introductions ---- */
 
 /* The messages of the layer beneath come back through progress. */
@@ -362,6 +411,7 @@ int main(void)
     unit_loop(suite, a_channel_that_one_does_not_come_to, 0, SHAPES, 10);
     unit_loop(suite, a_channel_that_one_cannot_make, 0, SHAPES, 30);
     unit_test(suite, through_ranks_without_a_call, 10);
+    unit_loop(suite, an_alarm_without_memory, 1, SHAPES, 10);
     unit_loop(suite, introduced_out_of_progress, 1, SHAPES, 10);
     return unit_main(suite);
 }
