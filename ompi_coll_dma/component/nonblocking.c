@@ -19,6 +19,10 @@ static int post(mca_coll_base_module_t *base, ompi_communicator_t *comm, const d
         return mca_coll_dma_error_class(status);
     }
     if (!request && !(request = mca_coll_dma_request_get(module, comm, false))) {
+        if (!dma_call_empty(call, ompi_comm_size(comm))) { /* the others' calls have a number more */
+            dma_comm_lose(module->comm, DMA_ERR_NOMEM);
+            mca_coll_dma_poll(true);
+        }
         return MPI_ERR_NO_MEM;
     }
     module->spare = NULL;

@@ -5,15 +5,20 @@
 #include "buffer.h"
 #include "request.h"
 
+/* Without a request the others, who make their channels, must hear of it. */
 static dma_status_t make(mca_coll_dma_module_t *module, ompi_communicator_t *comm, const dma_call_t *call,
                          mca_coll_dma_request_t *request)
 {
     dma_status_t status = mca_coll_dma_prepare(module, comm);
 
-    if (DMA_OK == status || DMA_UNSUPPORTED == status) {
-        status = dma_channel_create(module->comm, call, mca_coll_dma_request_done, request, &request->channel);
+    if (DMA_OK != status && DMA_UNSUPPORTED != status) {
+        return status;
     }
-    return status;
+    if (!request) {
+        dma_comm_lose(module->comm, DMA_ERR_NOMEM);
+        return DMA_ERR_NOMEM;
+    }
+    return dma_channel_create(module->comm, call, mca_coll_dma_request_done, request, &request->channel);
 }
 
 static int init(mca_coll_base_module_t *base, ompi_communicator_t *comm, const dma_call_t *call,
@@ -21,16 +26,15 @@ static int init(mca_coll_base_module_t *base, ompi_communicator_t *comm, const d
 {
     mca_coll_dma_module_t *module = (mca_coll_dma_module_t *)base;
     mca_coll_dma_request_t *request = mca_coll_dma_request_get(module, comm, true);
-    dma_status_t status = DMA_OK;
+    dma_status_t status = request ? DMA_OK : DMA_ERR_NOMEM;
 
-    if (!request) {
-        return MPI_ERR_NO_MEM;
-    }
     if (!dma_call_empty(call, ompi_comm_size(comm))) {
         status = make(module, comm, call, request);
     }
     if (DMA_OK != status) {
-        mca_coll_dma_request_drop(request);
+        if (request) {
+            mca_coll_dma_request_drop(request);
+        }
         *result = MPI_REQUEST_NULL;
         return mca_coll_dma_error_class(status);
     }

@@ -214,6 +214,13 @@ static bool unplaced(dma_comm_t *comm, dma_status_t status)
     return false;
 }
 
+void dma_comm_lose(dma_comm_t *comm, dma_status_t status)
+{
+    dma_comm_lock(comm);
+    unplaced(comm, status);
+    dma_comm_unlock(comm);
+}
+
 /* With the lock: why no call can be posted. */
 static dma_status_t refusal(const dma_comm_t *comm)
 {
@@ -380,9 +387,7 @@ dma_status_t dma_comm_post(dma_comm_t *comm, const dma_call_t *call, dma_done_t 
     dma_status_t status;
 
     if (!task) {
-        dma_comm_lock(comm);
-        unplaced(comm, DMA_ERR_NOMEM);
-        dma_comm_unlock(comm);
+        dma_comm_lose(comm, DMA_ERR_NOMEM);
         return DMA_ERR_NOMEM;
     }
     *result = task; /* `done` may come before this returns */

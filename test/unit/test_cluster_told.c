@@ -294,6 +294,57 @@ START_TEST(through_ranks_without_a_call)
 }
 END_TEST
 
+/* ---- calls that are lost ---- */
+
+/* Rank 1's second call is lost, before the set-up has ended or later: its third is not taken for it. */
+static bool early;
+
+static void loses_a_call(rank_t *r)
+{
+    dma_status_t status;
+    dma_call_t call;
+    part_t p;
+
+    (early ? join_in : prepare)(r, &p);
+    for (int i = 0; i < 3; i++) {
+        dma_task_t *task;
+
+        call = part_call(r, &p, DMA_ALLGATHER, false, 100, 100 * (uint64_t)i);
+        if (r->rank == 1 && i == 1) {
+            dma_comm_lose(p.comm, DMA_ERR_NOMEM);
+            continue;
+        }
+        status = dma_comm_post(p.comm, &call, NULL, NULL, &task);
+        while (status == DMA_OK && (status = dma_task_test(task)) == DMA_AGAIN && !(early && i == 0)) {
+            dma_proc_progress(r->proc);
+            status = DMA_OK;
+        }
+        if (status == DMA_AGAIN) { /* it goes on beside the others */
+            threads_keep(r, task);
+        } else if (task) {
+            dma_task_free(task);
+        }
+        must(r, (early || i) ? status < 0 || status == DMA_AGAIN : status == DMA_OK, "call %d ended with %s", i,
+             dma_status_name(status));
+        must(r, i < 2 || status == DMA_ERR_NOMEM, "the last call ended with %s", dma_status_name(status));
+    }
+    while (dma_comm_state(p.comm) != DMA_COMM_POISONED) { /* the others wait in the set-up */
+        dma_proc_progress(r->proc);
+    }
+    part_close(&p);
+}
+
+START_TEST(a_call_that_is_lost)
+{
+    job_t job;
+
+    shape = _i / 2;
+    early = _i % 2;
+    job = job_of(loses_a_call);
+    part_run(&job);
+}
+END_TEST
+
 /* ---- alarms ---- */
 
 /* Rank 0 has memory for as many requests as it has. */
@@ -411,6 +462,7 @@ int main(void)
     unit_loop(suite, a_channel_that_one_does_not_come_to, 0, SHAPES, 10);
     unit_loop(suite, a_channel_that_one_cannot_make, 0, SHAPES, 30);
     unit_test(suite, through_ranks_without_a_call, 10);
+    unit_loop(suite, a_call_that_is_lost, 0, 2 * SHAPES, 10);
     unit_loop(suite, an_alarm_without_memory, 1, SHAPES, 10);
     unit_loop(suite, introduced_out_of_progress, 1, SHAPES, 10);
     return unit_main(suite);
