@@ -2,6 +2,7 @@
  * Communicators over several nodes: set-up, evidence, end. See cluster.h.
  *
  *     LAYOUT      all ranks exchange the lowest rank of their nodes, and rank 0's parameters and a number for the communicator
+ *     MEMORY      all exchange whether they have the memory for the rest: if not, ASIDE
  *     LOCAL       the ranks of each node set up the communicator beneath
  *     NEIGHBOURS  ranks of neighbouring nodes meet; those of a channel have met
  *     VERDICT     all exchange how that went: READY if it went well everywhere, else ASIDE
@@ -13,14 +14,14 @@
 #include "gpu/runtime.h"
 #include "task/cluster.h"
 
-#define PROTOCOL   4
+#define PROTOCOL   5
 #define GPU_CHUNK  (256u << 10) /* where ranks may have device memory: a copy of less costs as much */
 #define LOOK_TURNS 32           /* turns between two looks at alarms and poison */
 #define DEAD_LOOKS 64           /* of those, between two at the processes of our node */
 
-enum { LAYOUT, LOCAL, NEIGHBOURS, VERDICT };
+enum { LAYOUT, MEMORY, LOCAL, NEIGHBOURS, VERDICT };
 /* The worst counts. */
-enum { GOOD, NO_MEMORY, APART };
+enum { GOOD, NO_MEMORY, APART, MIXED };
 
 typedef struct record {
     uint32_t protocol, first, network;
@@ -100,6 +101,17 @@ static void leave(dma_cluster_t *c)
     }
 }
 
+static void drop_local(dma_cluster_t *c)
+{
+    if (c->local) {
+        void *handle = c->local->handle;
+
+        dma_comm_destroy(c->local);
+        free(handle);
+        c->local = NULL;
+    }
+}
+
 void dma_cluster_destroy(dma_comm_t *comm)
 {
     dma_cluster_t *c = comm->cluster;
@@ -112,12 +124,7 @@ void dma_cluster_destroy(dma_comm_t *comm)
         dma_cluster_part_company(c);
     }
     leave(c);
-    if (c->local) {
-        void *handle = c->local->handle;
-
-        dma_comm_destroy(c->local);
-        free(handle);
-    }
+    drop_local(c);
     dma_cluster_forget(c);
     dma_layout_free(&c->layout);
     if (c->filled) {
@@ -210,19 +217,16 @@ static uint64_t piece_of(uint64_t chunk)
     return piece < CLUSTER_PIECE_MOST ? piece : CLUSTER_PIECE_MOST;
 }
 
-/* From the same records on all ranks, so all find the same. */
-static const char *lay_out(dma_comm_t *comm, dma_status_t *status)
+/* From the same records on all ranks, and without memory, so all find the same: why none goes on, or NULL. */
+static const char *agree(dma_comm_t *comm)
 {
     dma_cluster_t *c = comm->cluster;
     const record_t *zero = dma_exchange_record(&c->exchange, 0);
-    uint32_t *first = malloc((size_t)comm->nranks * sizeof(*first));
     const char *why = NULL;
 
-    *status = first ? DMA_OK : DMA_ERR_NOMEM;
-    for (int r = 0; first && r < comm->nranks; r++) {
+    for (int r = 0; r < comm->nranks; r++) {
         const record_t *rec = dma_exchange_record(&c->exchange, r);
 
-        first[r] = rec->first;
         c->address_bytes = rec->address_bytes > c->address_bytes ? rec->address_bytes : c->address_bytes;
         if (rec->protocol != PROTOCOL || rec->first_seq != zero->first_seq) {
             why = "the ranks run different versions of this component";
@@ -230,14 +234,6 @@ static const char *lay_out(dma_comm_t *comm, dma_status_t *status)
             why = "a rank has no network that this component can use";
         }
     }
-    if (first && !why) {
-        *status = dma_layout_create(&c->layout, first, comm->nranks, comm->rank);
-        if (*status == DMA_ERR_ARG) {
-            *status = DMA_OK;
-            why = "the ranks disagree about who is on which node";
-        }
-    }
-    free(first);
     c->profile = zero->profile;
     c->forced = zero->forced;
     c->chunk = zero->chunk;
@@ -245,6 +241,23 @@ static const char *lay_out(dma_comm_t *comm, dma_status_t *status)
     c->owner = zero->owner;
     c->id = zero->id;
     return why;
+}
+
+static dma_status_t lay_out(dma_comm_t *comm)
+{
+    dma_cluster_t *c = comm->cluster;
+    uint32_t *first = malloc((size_t)comm->nranks * sizeof(*first));
+    dma_status_t status;
+
+    if (!first) {
+        return DMA_ERR_NOMEM;
+    }
+    for (int r = 0; r < comm->nranks; r++) {
+        first[r] = ((const record_t *)dma_exchange_record(&c->exchange, r))->first;
+    }
+    status = dma_layout_create(&c->layout, first, comm->nranks, comm->rank);
+    free(first);
+    return status;
 }
 
 static dma_status_t begin_local(dma_comm_t *comm)
@@ -303,22 +316,63 @@ static dma_status_t advance_exchange(dma_comm_t *comm)
     return dma_exchange_advance(&comm->cluster->exchange);
 }
 
-static dma_status_t end_layout(dma_comm_t *comm)
+static dma_status_t step_aside(dma_comm_t *comm, const char *why)
 {
     dma_cluster_t *c = comm->cluster;
-    dma_status_t status;
-    const char *why = lay_out(comm, &status);
 
     dma_exchange_end(&c->exchange);
     c->exchanging = false;
-    if (status == DMA_OK && why) {
-        snprintf(comm->reason, sizeof(comm->reason), "%s", why);
-        comm->state = DMA_COMM_ASIDE;
-        return DMA_OK;
+    drop_local(c); /* it has sent nothing yet */
+    snprintf(comm->reason, sizeof(comm->reason), "%s", why);
+    comm->state = DMA_COMM_ASIDE;
+    return DMA_OK;
+}
+
+static dma_status_t end_layout(dma_comm_t *comm)
+{
+    dma_cluster_t *c = comm->cluster;
+    const char *why = agree(comm);
+    dma_status_t status;
+
+    if (why) {
+        return step_aside(comm, why);
     }
-    c->phase = LOCAL;
+    status = lay_out(comm);
     status = status == DMA_OK ? join(c) : status;
-    return status == DMA_OK ? begin_local(comm) : status;
+    status = status == DMA_OK ? begin_local(comm) : status;
+    status = status == DMA_OK && c->root == c ? dma_cluster_reserve(c) : status;
+    if (status != DMA_OK) {
+        drop_local(c); /* its failure is for the verdict to tell */
+    }
+    c->verdict = status == DMA_OK ? GOOD : status == DMA_ERR_ARG ? MIXED : NO_MEMORY;
+    c->phase = MEMORY;
+    dma_exchange_again(&c->exchange, &c->verdict, sizeof(c->verdict));
+    return DMA_OK;
+}
+
+/* Of all ranks. */
+static uint32_t worst_verdict(const dma_comm_t *comm)
+{
+    uint32_t worst = GOOD;
+
+    for (int r = 0; r < comm->nranks; r++) {
+        uint32_t verdict = *(uint32_t *)dma_exchange_record(&comm->cluster->exchange, r);
+
+        worst = verdict > worst ? verdict : worst;
+    }
+    return worst;
+}
+
+static dma_status_t end_memory(dma_comm_t *comm)
+{
+    uint32_t worst = worst_verdict(comm);
+
+    if (worst != GOOD) {
+        return step_aside(comm, worst == MIXED ? "the ranks disagree about who is on which node"
+                                               : "a rank has no memory for its set-up");
+    }
+    comm->cluster->phase = LOCAL;
+    return DMA_OK;
 }
 
 static dma_status_t end_local(dma_comm_t *comm)
@@ -351,19 +405,15 @@ static dma_status_t begin_verdict(dma_comm_t *comm)
     dma_cluster_t *c = comm->cluster;
 
     c->phase = VERDICT;
-    return exchange(comm, &c->verdict, sizeof(c->verdict));
+    dma_exchange_again(&c->exchange, &c->verdict, sizeof(c->verdict));
+    return DMA_OK;
 }
 
 static dma_status_t judge(dma_comm_t *comm)
 {
     dma_cluster_t *c = comm->cluster;
-    uint32_t worst = GOOD;
+    uint32_t worst = worst_verdict(comm);
 
-    for (int r = 0; r < comm->nranks; r++) {
-        uint32_t verdict = *(uint32_t *)dma_exchange_record(&c->exchange, r);
-
-        worst = verdict > worst ? verdict : worst;
-    }
     dma_exchange_end(&c->exchange);
     c->exchanging = false;
     if (worst == NO_MEMORY) {
@@ -381,9 +431,8 @@ static dma_status_t judge(dma_comm_t *comm)
 static const struct {
     dma_status_t (*advance)(dma_comm_t *comm), (*end)(dma_comm_t *comm);
 } phases[] = {
-    [LAYOUT] = {advance_exchange, end_layout},
-    [LOCAL] = {advance_local, end_local},
-    [NEIGHBOURS] = {advance_neighbours, begin_verdict},
+    [LAYOUT] = {advance_exchange, end_layout}, [MEMORY] = {advance_exchange, end_memory},
+    [LOCAL] = {advance_local, end_local},      [NEIGHBOURS] = {advance_neighbours, begin_verdict},
     [VERDICT] = {advance_exchange, judge},
 };
 

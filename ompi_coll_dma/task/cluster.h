@@ -24,6 +24,10 @@
  * of ranks and communicator, no matter who needs whom first, since both need each other in the same call. Channels share
  * the peers of the communicator they belong to.
  *
+ * In set-up no rank may fail alone, since others wait for its messages. So when the first messages have said how much memory it
+ * takes, every rank allocates that, and before it sends any more all tell each other whether they have it: if one has not,
+ * all step aside.
+ *
  * Failure. A rank that fails poisons the communicator beneath, for those of its node, and sends an alarm to every peer it
  * has met; each of them has a receive for it posted, which also ends when the peer is gone. Whoever is alarmed fails and
  * passes the alarm on. Where there is no memory for its message, that of the receive will do. So that this reaches all, each rank meets some of the next node in set-up: those of its own index and
@@ -242,6 +246,8 @@ static inline bool dma_cluster_may_start(const dma_cluster_call_t *call, const d
 /* cluster_peer.c */
 /* DMA_OK: *peer is known; DMA_AGAIN: the introduction is under way. */
 dma_status_t dma_cluster_meet(dma_cluster_t *c, int rank, void **peer);
+/* Memory for the introductions of the set-up: without messages. */
+dma_status_t dma_cluster_reserve(dma_cluster_t *c);
 /* Those of the next node and of the one before whom everybody meets. An error comes only when nobody waits for us any
  * more; *lost is a rank that it is about. */
 dma_status_t dma_cluster_connect(dma_cluster_t *c, int *lost);

@@ -164,34 +164,68 @@ dma_status_t dma_cluster_meet(dma_cluster_t *c, int rank, void **peer)
     return status;
 }
 
-dma_status_t dma_cluster_connect(dma_cluster_t *c, int *lost)
+/* Each rank whom we meet in set-up, until `visit` returns an error. */
+static dma_status_t each_neighbour(dma_cluster_t *c, dma_status_t (*visit)(dma_cluster_t *, int, void *), void *arg)
 {
     const dma_layout_t *l = &c->layout;
     int size = dma_layout_size(l, l->node);
-    dma_status_t error = DMA_OK;
-    bool under_way = false;
+    dma_status_t status = DMA_OK;
 
     for (int k = -1; k < 2 && l->nnodes > 1; k += 2) {
         int node = dma_layout_turn(l, l->node, k), theirs = dma_layout_size(l, node);
 
-        for (int j = 0; j < theirs; j++) {
+        for (int j = 0; j < theirs && status == DMA_OK; j++) {
             int i = k > 0 ? l->index : j, n = k > 0 ? theirs : size, to = k > 0 ? j : l->index;
-            int rank = dma_layout_rank(l, node, j);
-            dma_status_t status;
-            void *peer;
 
-            if (i % n != to && (i + 1) % n != to) {
-                continue;
-            }
-            status = dma_cluster_meet(c, rank, &peer);
-            under_way = under_way || status == DMA_AGAIN;
-            if (status < 0) {
-                error = status;
-                *lost = rank;
+            if (i % n == to || (i + 1) % n == to) {
+                status = visit(c, dma_layout_rank(l, node, j), arg);
             }
         }
     }
-    return under_way ? DMA_AGAIN : error;
+    return status;
+}
+
+static dma_status_t reserve(dma_cluster_t *c, int rank, void *arg)
+{
+    dma_cluster_peer_t *p;
+
+    (void)arg;
+    return find(c, rank) ? DMA_OK : add_peer(c, rank, &p);
+}
+
+dma_status_t dma_cluster_reserve(dma_cluster_t *c)
+{
+    return each_neighbour(c, reserve, NULL);
+}
+
+typedef struct meeting {
+    dma_status_t error;
+    bool under_way;
+    int lost; /* whom the error is about */
+} meeting_t;
+
+/* An error is no reason not to meet the others, who wait for us. */
+static dma_status_t meet_neighbour(dma_cluster_t *c, int rank, void *arg)
+{
+    meeting_t *m = arg;
+    void *peer;
+    dma_status_t status = dma_cluster_meet(c, rank, &peer);
+
+    m->under_way = m->under_way || status == DMA_AGAIN;
+    if (status < 0) {
+        m->error = status;
+        m->lost = rank;
+    }
+    return DMA_OK;
+}
+
+dma_status_t dma_cluster_connect(dma_cluster_t *c, int *lost)
+{
+    meeting_t m = {.lost = *lost};
+
+    each_neighbour(c, meet_neighbour, &m);
+    *lost = m.lost;
+    return m.under_way ? DMA_AGAIN : m.error;
 }
 
 /* The peer is in the call that we are in and thinks otherwise of it. */

@@ -16,6 +16,13 @@ dma_status_t dma_exchange_begin(dma_exchange_t *ex, const dma_host_t *host, void
     return DMA_OK;
 }
 
+void dma_exchange_again(dma_exchange_t *ex, const void *record, size_t bytes)
+{
+    ex->bytes = bytes;
+    ex->have = 1;
+    memcpy(ex->records, record, bytes);
+}
+
 /* Round with `have` records: they go to the rank `have` below, as many more come from the rank `have` above. */
 static dma_status_t post(dma_exchange_t *ex)
 {

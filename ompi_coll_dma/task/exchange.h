@@ -20,6 +20,9 @@ typedef struct dma_exchange {
 
 dma_status_t dma_exchange_begin(dma_exchange_t *ex, const dma_host_t *host, void *handle, int rank, int nranks,
                                 const void *record, size_t bytes);
+/* Another one, of a record that is no larger, when the last has ended. It needs no memory: whoever has begun can go on. The
+ * old records are gone. */
+void dma_exchange_again(dma_exchange_t *ex, const void *record, size_t bytes);
 /* DMA_OK once all records are here; DMA_AGAIN; or an error of the host. */
 dma_status_t dma_exchange_advance(dma_exchange_t *ex);
 void *dma_exchange_record(const dma_exchange_t *ex, int rank);

@@ -2,4 +2,4 @@
 # file: ompi_coll_dma/task/cluster_peer.c
 # build: plain
 # tests: test_cluster_comm:neighbours_that_are_not_connected
-s/^                \*lost = rank;$/                *lost = rank; return status;/
+s/^        m->lost = rank;$/        m->lost = rank; return status;/

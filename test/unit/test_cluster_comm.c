@@ -144,7 +144,8 @@ END_TEST
 __attribute__((visibility("default"))) const char *__lsan_default_suppressions(void);
 const char *__lsan_default_suppressions(void)
 {
-    return "leak:dma_cluster_meet";
+    return "leak:dma_cluster_meet\n"
+           "leak:dma_cluster_reserve";
 }
 
 /* Rank 0's very first call has no place: whoever comes to it later fails as well, on whatever node. */

@@ -109,6 +109,7 @@ __attribute__((visibility("default"))) const char *__lsan_default_suppressions(v
 const char *__lsan_default_suppressions(void)
 {
     return "leak:dma_cluster_meet\n"
+           "leak:dma_cluster_reserve\n"
            "leak:dma_exchange_begin\n"
            "leak:thread_isend\n"
            "leak:thread_irecv\n";
@@ -394,6 +395,90 @@ START_TEST(an_alarm_without_memory)
 }
 END_TEST
 
+/* ---- set-up ---- */
+
+static _Thread_local int held = -1; /* `left`, from the set-up's first message on */
+
+static const void *counts_from_here(void *net, size_t *bytes)
+{
+    left = left < 0 ? held : left; /* the next allocation is the first message's */
+    held = -1;
+    return wire_threads.address(net, bytes);
+}
+
+/* Rank 1 lacks memory in the middle of its set-up: all come to the same end. */
+static _Atomic int served;
+
+static void set_up_without_memory(rank_t *r)
+{
+    dma_status_t status;
+    part_t p;
+
+    r->proc->host = &host;
+    join_in(r, &p);
+    held = r->rank == 1 ? nth : -1;
+    status = dma_comm_prepare(p.comm);
+    if (r->rank == 1) {
+        enough = left >= 0;
+        left = -1;
+    }
+    must(r, status == DMA_OK || status == DMA_UNSUPPORTED, "allocation %d: ended with %s", nth,
+         dma_status_name(status));
+    served += status == DMA_OK;
+    threads_barrier(r);
+    must(r, served == (status == DMA_OK ? r->n : 0), "allocation %d: %d ranks are served", nth, served);
+    part_close(&p);
+}
+
+START_TEST(a_set_up_without_memory)
+{
+    int aside = 0;
+
+    shape = _i;
+    enough = false;
+    feed_others();
+    wire.address = counts_from_here;
+    for (nth = 1; !enough && nth < MOST_ALLOCATIONS; nth++) {
+        job_t job = job_of(set_up_without_memory);
+
+        served = 0;
+        job.wire = &wire;
+        part_run(&job);
+        aside += !served;
+    }
+    ck_assert(enough);
+    ck_assert_int_gt(aside, 4); /* it does need memory */
+}
+END_TEST
+
+/* Rank 1's network has none. */
+static dma_status_t no_join(void *net, uint32_t owner, uint32_t comm)
+{
+    return wire_rank() == 1 ? DMA_ERR_NOMEM : wire_threads.join(net, owner, comm);
+}
+
+static void not_served(rank_t *r)
+{
+    part_t p;
+
+    join_in(r, &p);
+    must(r, dma_comm_prepare(p.comm) == DMA_UNSUPPORTED, "served");
+    part_close(&p);
+}
+
+START_TEST(a_network_without_memory)
+{
+    job_t job;
+
+    shape = _i;
+    job = job_of(not_served);
+    wire = wire_threads;
+    wire.join = no_join;
+    job.wire = &wire;
+    part_run(&job);
+}
+END_TEST
+
 /* ---- introductions ---- */
 
 /* The messages of the layer beneath come back through progress. */
@@ -464,6 +549,8 @@ int main(void)
     unit_test(suite, through_ranks_without_a_call, 10);
     unit_loop(suite, a_call_that_is_lost, 0, 2 * SHAPES, 10);
     unit_loop(suite, an_alarm_without_memory, 1, SHAPES, 10);
+    unit_loop(suite, a_set_up_without_memory, 1, SHAPES, 30);
+    unit_loop(suite, a_network_without_memory, 1, SHAPES, 10);
     unit_loop(suite, introduced_out_of_progress, 1, SHAPES, 10);
     return unit_main(suite);
 }
