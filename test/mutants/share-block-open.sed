@@ -2,4 +2,4 @@
 # file: ompi_coll_dma/gpu/share.c
 # build: plain
 # tests: test_device_share:what_was_in_the_same_block
-s/ \&\& i->export\.number < export->first/ \&\& false/
+s/neighbours\(old, new\) \&\& old->number < new->first/false/

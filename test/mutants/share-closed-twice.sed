@@ -2,4 +2,4 @@
 # file: ompi_coll_dma/gpu/share.c
 # build: plain
 # tests: test_device_share:what_overlaps_has_been_freed
-s/i->closed = true;//
+s/import->state = IMPORT_CLOSED;/import->state = IMPORT_OPEN;/

@@ -2,4 +2,4 @@
 # file: ompi_coll_dma/gpu/share.c
 # build: plain
 # tests: test_device_cost:openings_are_shared
-s/if \(i->nonce == nonce \&\& i->device == device\) \{/if (false) {/
+/^static dma_import_t \*find_import/,/^}/s/if \(is_import_of\(i, device, nonce\)\) \{/if (false) {/
