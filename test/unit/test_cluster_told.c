@@ -327,6 +327,9 @@ static void loses_a_call(rank_t *r)
         }
         must(r, (early || i) ? status < 0 || status == DMA_AGAIN : status == DMA_OK, "call %d ended with %s", i,
              dma_status_name(status));
+        if (!early && i == 0) {
+            threads_barrier(r); /* all have had it */
+        }
         must(r, i < 2 || status == DMA_ERR_NOMEM, "the last call ended with %s", dma_status_name(status));
     }
     while (dma_comm_state(p.comm) != DMA_COMM_POISONED) { /* the others wait in the set-up */
