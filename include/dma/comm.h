@@ -178,8 +178,9 @@ void dma_channel_destroy(dma_channel_t *channel);
  * device memory. Local: what buffers are is nobody else's concern. */
 typedef struct dma_bounce dma_bounce_t;
 /* *bounce NULL: no side is device memory. Else `dma_bounce_in` has to be called before the module is, `dma_bounce_out`
- * when its collective has ended, as often as it is done, and dma_bounce_free when it will not be again. */
-dma_status_t dma_bounce_make(dma_proc_t *proc, const dma_call_t *call, int nranks, dma_bounce_t **bounce);
+ * when its collective has ended, as often as it is done, and dma_bounce_free when it will not be again. The communicator
+ * and the call's counts and displacements are needed until then. */
+dma_status_t dma_bounce_make(dma_comm_t *comm, const dma_call_t *call, dma_bounce_t **bounce);
 dma_status_t dma_bounce_in(dma_bounce_t *bounce);
 dma_status_t dma_bounce_out(dma_bounce_t *bounce);
 void dma_bounce_free(dma_bounce_t *bounce);

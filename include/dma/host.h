@@ -37,6 +37,18 @@ typedef struct dma_rows {
     dma_level_t level[DMA_ROWS_LEVELS]; /* the innermost first */
 } dma_rows_t;
 
+/* A part of an element, wherever the rest is: `n` rows of `bytes` bytes, `stride` bytes from one to the next; packed, `pitch`
+ * bytes. */
+typedef struct dma_strip {
+    ptrdiff_t at;    /* from the element's address to the first row */
+    uint64_t packed; /* from the packed element's beginning to it */
+    uint64_t bytes, n;
+    ptrdiff_t stride;
+    uint64_t pitch;
+} dma_strip_t;
+
+typedef dma_status_t (*dma_visit_t)(void *arg, const dma_strip_t *strip);
+
 typedef struct dma_host {
     /* Messages of the set-up: FIFO per pair, a tag of our own, never seen by the user. A request is released by the
      * `test` that finds it complete; `test` leaves *req NULL then. */
@@ -58,6 +70,9 @@ typedef struct dma_host {
 
     /* DMA_UNSUPPORTED: it has none. NULL: no type has. */
     dma_status_t (*layout)(const void *type, dma_rows_t *layout);
+
+    /* All strips of an element, until a visit fails. */
+    dma_status_t (*walk)(const void *type, dma_visit_t visit, void *arg);
 
     /* One line of text for the user. `topic` names the line: a warning of one topic is printed once per job. */
     void (*report)(dma_report_t level, const char *topic, const char *text);

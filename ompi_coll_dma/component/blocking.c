@@ -43,7 +43,7 @@ int mca_coll_dma_allgather(const void *sbuf, dma_count_t scount, struct ompi_dat
     coll_dma_call(&call, DMA_ALLGATHER, sbuf, scount, stype, rbuf, rcount, rtype);
     status = run(module, comm, &call);
     if (OPAL_UNLIKELY(DMA_UNSUPPORTED == status)) {
-        status = coll_dma_bounce(comm, &call, &sbuf, &rbuf, &bounce);
+        status = coll_dma_bounce(module, &call, &sbuf, &rbuf, &bounce);
         if (OPAL_UNLIKELY(DMA_OK != status)) {
             return mca_coll_dma_error_class(status);
         }
@@ -69,7 +69,7 @@ int mca_coll_dma_allgatherv(const void *sbuf, dma_count_t scount, struct ompi_da
     }
     status = run(module, comm, &call);
     if (OPAL_UNLIKELY(DMA_UNSUPPORTED == status)) {
-        status = coll_dma_bounce(comm, &call, &sbuf, &rbuf, &bounce);
+        status = coll_dma_bounce(module, &call, &sbuf, &rbuf, &bounce);
         if (OPAL_UNLIKELY(DMA_OK != status)) {
             return mca_coll_dma_error_class(status);
         }
@@ -92,7 +92,7 @@ int mca_coll_dma_alltoall(const void *sbuf, dma_count_t scount, struct ompi_data
     coll_dma_call(&call, DMA_ALLTOALL, sbuf, scount, stype, rbuf, rcount, rtype);
     status = run(module, comm, &call);
     if (OPAL_UNLIKELY(DMA_UNSUPPORTED == status)) {
-        status = coll_dma_bounce(comm, &call, &sbuf, &rbuf, &bounce);
+        status = coll_dma_bounce(module, &call, &sbuf, &rbuf, &bounce);
         if (OPAL_UNLIKELY(DMA_OK != status)) {
             return mca_coll_dma_error_class(status);
         }
@@ -115,7 +115,7 @@ int mca_coll_dma_alltoallv(const void *sbuf, dma_counts_t scounts, dma_displs_t 
     coll_dma_call_alltoallv(&call, sbuf, scounts, sdispls, stype, rbuf, rcounts, rdispls, rtype);
     status = run(module, comm, &call);
     if (OPAL_UNLIKELY(DMA_UNSUPPORTED == status)) {
-        status = coll_dma_bounce(comm, &call, &sbuf, &rbuf, &bounce);
+        status = coll_dma_bounce(module, &call, &sbuf, &rbuf, &bounce);
         if (OPAL_UNLIKELY(DMA_OK != status)) {
             return mca_coll_dma_error_class(status);
         }

@@ -7,10 +7,10 @@
 #include "coll_dma.h"
 
 /* Before: takes the place of sbuf and rbuf if they are device memory. *bounce NULL: they are not. */
-static inline dma_status_t coll_dma_bounce(ompi_communicator_t *comm, const dma_call_t *call, const void **sbuf,
+static inline dma_status_t coll_dma_bounce(mca_coll_dma_module_t *module, const dma_call_t *call, const void **sbuf,
                                            void **rbuf, dma_bounce_t **bounce)
 {
-    dma_status_t status = dma_bounce_make(NULL, call, ompi_comm_size(comm), bounce);
+    dma_status_t status = dma_bounce_make(module->comm, call, bounce);
 
     if (OPAL_LIKELY(DMA_OK != status || !*bounce)) {
         return status;

@@ -131,6 +131,7 @@ void mca_coll_dma_poll(bool open);
 
 /* layout.c */
 dma_status_t mca_coll_dma_layout(const void *type, dma_rows_t *layout);
+dma_status_t mca_coll_dma_walk(const void *type, dma_visit_t visit, void *arg);
 
 /* services.c */
 extern const dma_host_t mca_coll_dma_host;

@@ -134,6 +134,7 @@ const dma_host_t mca_coll_dma_host = {
     .pack = pack,
     .unpack = unpack,
     .layout = mca_coll_dma_layout,
+    .walk = mca_coll_dma_walk,
     .report = report,
 };
 

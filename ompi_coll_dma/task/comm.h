@@ -53,11 +53,12 @@ struct dma_proc {
     char *gpu_profile_path, *sysfs;
     const struct dma_gpu_runtime *runtime;
     const struct dma_gpu_engine *const *engines;
-    pthread_mutex_t device_lock; /* guards share, devices and relays; device.h */
+    pthread_mutex_t device_lock; /* guards share, devices, relays and writers; device.h */
     _Atomic int armed;           /* persistent calls whose programs the engines have beforehand */
     struct dma_share *share;
     struct dma_device *devices;
     struct dma_relay *relays;
+    struct dma_writer *writers;
     const struct dma_wire *wire; /* to other nodes; NULL: none */
     char *net_profile_path;
     void *net; /* opened at the first need, with the lock */

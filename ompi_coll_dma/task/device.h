@@ -220,7 +220,7 @@ dma_blocks_t dma_blocks_packed(const dma_blocks_t *blocks, int n, char *memory, 
 /* Bytes between the user's memory, wherever it is, and ours. */
 dma_status_t dma_device_pack(const dma_comm_t *comm, const dma_side_t *side, int block, size_t count, char *to);
 dma_status_t dma_device_unpack(const dma_comm_t *comm, const dma_side_t *side, char *block, size_t count,
-                               const char *from, size_t bytes);
+                               const char *from);
 
 /* Everything between the first and the last byte that the blocks of a side touch. */
 typedef struct dma_span {
@@ -242,11 +242,21 @@ const dma_shape_t *dma_device_sent_shape(const struct dma_device_call *d, bool i
 bool dma_device_can(const struct dma_device_comm *dc, const dma_shape_t *send, const dma_shape_t *recv);
 /* All records have been learned: are all ranks' engines ones that can do all shapes? Equal on all ranks. */
 bool dma_device_all_can(const dma_comm_t *comm, const dma_task_t *task);
-/* `bytes` bytes between a block with a shape in device memory and host memory where they are side by side; in scope. */
+/* `bytes` bytes from a block with a shape in device memory to host memory where they are side by side; in scope. */
 dma_status_t dma_device_take(const dma_gpu_runtime_t *rt, char *to, const char *block, const dma_shape_t *shape,
                              uint64_t bytes);
-dma_status_t dma_device_give(const dma_gpu_runtime_t *rt, char *block, const dma_shape_t *shape, const char *from,
-                             uint64_t bytes);
+
+/* device_write.c: from host memory to device memory, nothing but the data */
+typedef struct dma_writer dma_writer_t;
+/* The writer is in scope from here on until the end, which waits for what has been written, and returns `status` or how
+ * that went. */
+dma_status_t dma_write_begin(dma_proc_t *proc, const dma_gpu_runtime_t *rt, int device, dma_writer_t **writer);
+dma_status_t dma_write_end(dma_proc_t *proc, dma_writer_t *writer, dma_status_t status);
+dma_status_t dma_write_shape(dma_writer_t *writer, const dma_place_t *dst, const dma_place_t *src, uint64_t bytes);
+/* Elements of a side at `at`, from where they follow each other packed, or where they lie as they do there. */
+dma_status_t dma_write_elements(dma_writer_t *writer, const dma_host_t *host, const dma_side_t *side, char *at,
+                                size_t count, const char *from, bool packed);
+void dma_writers_destroy(dma_proc_t *proc);
 
 /* device_pack.c */
 /* Device memory of ours in place of the user's blocks with a shape, with what is sent. Where that fails, the call is as it

@@ -2,12 +2,14 @@
  * Host memory in place of device memory, around the module below.
  *
  * The module gets the same counts, displacements and datatypes, and addresses in a copy of the stretch of memory that the
- * side touches. The copy of the receive side is filled beforehand too: what lies in holes and behind zero counts has to go
- * back as it came, and in place it is what is sent.
+ * side touches. The copy of the receive side is filled beforehand too: in place it is what is sent, and the module may fail
+ * before it has received all of what goes back afterwards. That is the blocks that are received and nothing between them or in
+ * them that is no data.
  */
 #include <stdlib.h>
 
 #include "task/device.h"
+#include "task/place.h"
 
 typedef struct mirror {
     dma_span_t span; /* of the user's memory */
@@ -16,8 +18,11 @@ typedef struct mirror {
 } mirror_t;
 
 struct dma_bounce {
+    dma_comm_t *comm;
     const dma_gpu_runtime_t *rt;
     mirror_t send, recv;
+    dma_side_t received;
+    bool own_kept; /* the own block is not received */
 };
 
 static dma_status_t reflect(const dma_gpu_runtime_t *rt, const dma_side_t *side, int blocks, mirror_t *m)
@@ -34,9 +39,10 @@ static dma_status_t reflect(const dma_gpu_runtime_t *rt, const dma_side_t *side,
     return m->copy ? DMA_OK : DMA_ERR_NOMEM;
 }
 
-dma_status_t dma_bounce_make(dma_proc_t *proc, const dma_call_t *call, int nranks, dma_bounce_t **result)
+dma_status_t dma_bounce_make(dma_comm_t *comm, const dma_call_t *call, dma_bounce_t **result)
 {
-    const dma_gpu_runtime_t *rt = proc && proc->runtime ? proc->runtime : dma_gpu_runtime_loaded();
+    const dma_gpu_runtime_t *rt = comm->proc->runtime ? comm->proc->runtime : dma_gpu_runtime_loaded();
+    int n = comm->nranks;
     dma_bounce_t *b;
     dma_status_t status;
 
@@ -47,10 +53,13 @@ dma_status_t dma_bounce_make(dma_proc_t *proc, const dma_call_t *call, int nrank
     if (!(b = calloc(1, sizeof(*b)))) {
         return DMA_ERR_NOMEM;
     }
+    b->comm = comm;
     b->rt = rt;
-    status = reflect(rt, &call->recv, nranks, &b->recv);
+    b->received = call->recv;
+    b->own_kept = call->in_place && dma_coll_gathers(call->coll);
+    status = reflect(rt, &call->recv, n, &b->recv);
     if (status == DMA_OK && !call->in_place) {
-        status = reflect(rt, &call->send, dma_coll_gathers(call->coll) ? 1 : nranks, &b->send);
+        status = reflect(rt, &call->send, dma_coll_gathers(call->coll) ? 1 : n, &b->send);
     }
     if (status != DMA_OK || (!b->recv.copy && !b->send.copy)) {
         dma_bounce_free(b);
@@ -79,11 +88,42 @@ dma_status_t dma_bounce_in(dma_bounce_t *b)
     return status == DMA_OK ? fill(b, &b->recv) : status;
 }
 
+/* Blocks first .. last - 1. Where none has a count of its own, each begins where the one before it ends. */
+static dma_status_t write_blocks(const dma_bounce_t *b, dma_writer_t *writer, int first, int last)
+{
+    const dma_side_t *side = &b->received;
+    int together = side->counts ? 1 : last - first;
+    dma_status_t status = DMA_OK;
+
+    for (int r = first; status == DMA_OK && r < last; r += together) {
+        size_t count = (size_t)together * dma_side_count(side, r);
+        char *at = dma_side_addr(side, r);
+
+        if (count && side->size) {
+            status = dma_write_elements(writer, b->comm->host, side, at, count,
+                                        b->recv.copy + (at - b->recv.span.first), false);
+        }
+    }
+    return status;
+}
+
 dma_status_t dma_bounce_out(dma_bounce_t *b)
 {
-    const mirror_t *m = &b->recv;
+    dma_comm_t *comm = b->comm;
+    dma_writer_t *writer;
+    dma_status_t status;
 
-    return m->copy ? dma_device_copy(b->rt, m->device, m->span.first, m->copy, m->span.bytes) : DMA_OK;
+    if (!b->recv.copy) {
+        return DMA_OK;
+    }
+    if ((status = dma_write_begin(comm->proc, b->rt, b->recv.device, &writer)) != DMA_OK) {
+        return status;
+    }
+    status = write_blocks(b, writer, 0, b->own_kept ? comm->rank : comm->nranks);
+    if (status == DMA_OK && b->own_kept) {
+        status = write_blocks(b, writer, comm->rank + 1, comm->nranks);
+    }
+    return dma_write_end(comm->proc, writer, status);
 }
 
 /* The same place in the copy. */

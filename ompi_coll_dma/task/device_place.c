@@ -82,28 +82,19 @@ dma_status_t dma_device_pack(const dma_comm_t *comm, const dma_side_t *side, int
     return status;
 }
 
-dma_status_t dma_device_unpack(const dma_comm_t *comm, const dma_side_t *side, char *at, size_t count, const char *from,
-                               size_t bytes)
+dma_status_t dma_device_unpack(const dma_comm_t *comm, const dma_side_t *side, char *at, size_t count, const char *from)
 {
-    dma_span_t span = span_of_block(side, at, count);
+    dma_writer_t *writer;
     dma_status_t status;
-    char *bounce;
 
     if (side->dense) {
-        return dma_device_copy(side->runtime, side->device, at, from, bytes);
+        return dma_device_copy(side->runtime, side->device, at, from, count * side->size);
     }
-    if (!(bounce = malloc(span.bytes))) {
-        return DMA_ERR_NOMEM;
-    }
-    /* What lies in the holes goes back as it came. */
-    status = dma_device_copy(side->runtime, side->device, bounce, span.first, span.bytes);
+    status = dma_write_begin(comm->proc, side->runtime, side->device, &writer);
     if (status == DMA_OK) {
-        status = comm->host->unpack(bounce + (at - span.first), count, side->type, from, bytes);
+        status = dma_write_elements(writer, comm->host, side, at, count, from, true);
+        status = dma_write_end(comm->proc, writer, status);
     }
-    if (status == DMA_OK) {
-        status = dma_device_copy(side->runtime, side->device, span.first, bounce, span.bytes);
-    }
-    free(bounce);
     return status;
 }
 
@@ -266,21 +257,9 @@ dma_blocks_t dma_blocks_packed(const dma_blocks_t *blocks, int n, char *memory, 
     return packed;
 }
 
-enum { TO_HOST, TO_DEVICE };
-
-static dma_status_t move_block(const struct dma_device_call *d, char *to, const char *from, const dma_shape_t *shape,
-                               int way, uint64_t bytes)
-{
-    if (!shape->row) {
-        return d->rt->copy((uint64_t)(uintptr_t)to, (uint64_t)(uintptr_t)from, bytes);
-    }
-    return way == TO_HOST ? dma_device_take(d->rt, to, from, shape, bytes)
-                          : dma_device_give(d->rt, to, shape, from, bytes);
-}
-
-/* Blocks first .. last - 1, from or to the staging. The shape is that of the user's. */
-static dma_status_t move_blocks(const struct dma_device_call *d, const dma_blocks_t *to, const dma_blocks_t *from,
-                                const dma_shape_t *shape, int way, int first, int last, int except)
+/* Blocks first .. last - 1, into the staging. The shape is that of the user's. */
+static dma_status_t take_blocks(const struct dma_device_call *d, const dma_blocks_t *to, const dma_blocks_t *from,
+                                const dma_shape_t *shape, int first, int last)
 {
     dma_gpu_scope_t scope;
     dma_status_t status = d->rt->enter(d->device, &scope);
@@ -290,14 +269,37 @@ static dma_status_t move_blocks(const struct dma_device_call *d, const dma_block
     }
     for (int b = first; status == DMA_OK && b < last; b++) {
         uint64_t bytes = dma_blocks_bytes(from, (uint64_t)b);
+        char *dst = dma_blocks_addr(to, (uint64_t)b), *src = dma_blocks_addr(from, (uint64_t)b);
 
-        if (bytes && b != except) {
-            status =
-                move_block(d, dma_blocks_addr(to, (uint64_t)b), dma_blocks_addr(from, (uint64_t)b), shape, way, bytes);
+        if (bytes) {
+            status = shape->row ? dma_device_take(d->rt, dst, src, shape, bytes)
+                                : d->rt->copy((uint64_t)(uintptr_t)dst, (uint64_t)(uintptr_t)src, bytes);
         }
     }
     d->rt->leave(&scope);
     return status;
+}
+
+/* Out of the staging: all blocks but one. */
+static dma_status_t give_blocks(dma_proc_t *proc, const struct dma_device_call *d, const dma_blocks_t *from, int n,
+                                int except)
+{
+    dma_writer_t *writer;
+    dma_status_t status = dma_write_begin(proc, d->rt, d->device, &writer);
+
+    if (status != DMA_OK) {
+        return status;
+    }
+    for (int b = 0; status == DMA_OK && b < n; b++) {
+        dma_place_t dst = {.addr = (uint64_t)(uintptr_t)dma_blocks_addr(&d->home_recv, (uint64_t)b),
+                           .shape = d->recv_shape};
+        dma_place_t src = {.addr = (uint64_t)(uintptr_t)dma_blocks_addr(from, (uint64_t)b)};
+
+        if (b != except) {
+            status = dma_write_shape(writer, &dst, &src, dma_blocks_bytes(from, (uint64_t)b));
+        }
+    }
+    return dma_write_end(proc, writer, status);
 }
 
 dma_status_t dma_device_stage(dma_task_t *task)
@@ -319,15 +321,14 @@ dma_status_t dma_device_stage(dma_task_t *task)
     run->recv = dma_blocks_packed(&d->home_recv, n, d->staging, d->displs + n);
     if (!task->in_place) {
         run->send = dma_blocks_packed(&d->home_send, sends, d->staging + recv, d->displs);
-        return move_blocks(d, &run->send, &d->home_send, &d->send_shape, TO_HOST, 0, sends, -1);
+        return take_blocks(d, &run->send, &d->home_send, &d->send_shape, 0, sends);
     }
     run->send = run->recv;
     if (gathers) {
         run->send = (dma_blocks_t){.addr = dma_blocks_addr(&run->recv, (uint64_t)rank),
                                    .bytes = dma_blocks_bytes(&run->recv, (uint64_t)rank)};
     }
-    return move_blocks(d, &run->recv, &d->home_recv, &d->recv_shape, TO_HOST, gathers ? rank : 0,
-                       gathers ? rank + 1 : n, -1);
+    return take_blocks(d, &run->recv, &d->home_recv, &d->recv_shape, gathers ? rank : 0, gathers ? rank + 1 : n);
 }
 
 dma_status_t dma_device_unstage(dma_task_t *task)
@@ -337,8 +338,8 @@ dma_status_t dma_device_unstage(dma_task_t *task)
     dma_status_t status = DMA_OK;
 
     if (d->staging) {
-        status = move_blocks(d, &d->home_recv, &task->run.recv, &d->recv_shape, TO_DEVICE, 0, task->comm->nranks,
-                             own_kept ? task->comm->rank : -1);
+        status =
+            give_blocks(task->comm->proc, d, &task->run.recv, task->comm->nranks, own_kept ? task->comm->rank : -1);
     }
     return status == DMA_OK ? dma_device_unpack_shapes(task) : status;
 }

@@ -66,54 +66,24 @@ static void rearrange(const dma_place_t *dst, const dma_place_t *src, uint64_t b
     }
 }
 
-static dma_place_t place(const char *addr, const dma_shape_t *shape)
-{
-    return (dma_place_t){.addr = (uint64_t)(uintptr_t)addr, .shape = shape ? *shape : (dma_shape_t){0}};
-}
-
 /* The whole stretch comes over, holes and all: one copy of the runtime is faster than one for each row. */
-static dma_status_t fetch(const dma_gpu_runtime_t *rt, const char *block, uint64_t span, char **stretch)
-{
-    dma_status_t status;
-
-    if (span == UINT64_MAX || !(*stretch = malloc(span))) {
-        return DMA_ERR_NOMEM;
-    }
-    status = rt->copy((uint64_t)(uintptr_t)*stretch, (uint64_t)(uintptr_t)block, span);
-    if (status != DMA_OK) {
-        free(*stretch);
-    }
-    return status;
-}
-
 dma_status_t dma_device_take(const dma_gpu_runtime_t *rt, char *to, const char *block, const dma_shape_t *shape,
                              uint64_t bytes)
 {
-    char *stretch;
-    dma_status_t status = fetch(rt, block, dma_shape_span(shape, bytes), &stretch);
-
-    if (status == DMA_OK) {
-        dma_place_t dst = place(to, NULL), src = place(stretch, shape);
-
-        rearrange(&dst, &src, bytes);
-        free(stretch);
-    }
-    return status;
-}
-
-dma_status_t dma_device_give(const dma_gpu_runtime_t *rt, char *block, const dma_shape_t *shape, const char *from,
-                             uint64_t bytes)
-{
     uint64_t span = dma_shape_span(shape, bytes);
-    char *stretch;
-    dma_status_t status = fetch(rt, block, span, &stretch); /* what lies in the holes goes back as it came */
+    char *stretch = span == UINT64_MAX ? NULL : malloc(span);
+    dma_status_t status;
 
+    if (!stretch) {
+        return DMA_ERR_NOMEM;
+    }
+    status = rt->copy((uint64_t)(uintptr_t)stretch, (uint64_t)(uintptr_t)block, span);
     if (status == DMA_OK) {
-        dma_place_t dst = place(stretch, shape), src = place(from, NULL);
+        dma_place_t dst = {.addr = (uint64_t)(uintptr_t)to};
+        dma_place_t src = {.addr = (uint64_t)(uintptr_t)stretch, .shape = *shape};
 
         rearrange(&dst, &src, bytes);
-        status = rt->copy((uint64_t)(uintptr_t)block, (uint64_t)(uintptr_t)stretch, span);
-        free(stretch);
     }
+    free(stretch);
     return status;
 }

@@ -311,7 +311,7 @@ dma_status_t dma_task_unpack(dma_task_t *task)
         bytes *= (uint64_t)n;
         from = dma_blocks_addr(&task->run.recv, (uint64_t)r);
         to = (char *)side->addr + a.home[r];
-        status = task->device && side->runtime ? dma_device_unpack(comm, side, to, bytes / side->size, from, bytes)
+        status = task->device && side->runtime ? dma_device_unpack(comm, side, to, bytes / side->size, from)
                                                : comm->host->unpack(to, bytes / side->size, side->type, from, bytes);
     }
     return status;

@@ -105,6 +105,7 @@ void dma_proc_destroy(dma_proc_t *proc)
     if (proc->net) {
         proc->wire->close(proc->net);
     }
+    dma_writers_destroy(proc);
     dma_relays_destroy(proc); /* the network may have had some of their slots */
     dma_registry_drop_idle();
     pthread_mutex_destroy(&proc->lock);

@@ -1,5 +1,5 @@
-# What lies between rows does not come over before it goes back.
-# file: ompi_coll_dma/task/device_shape.c
+# Rows are written with what lies between them.
+# file: ompi_coll_dma/task/device_write.c
 # build: plain
-# tests: test_device_shape:by_some_engines
-s/status = rt->copy\(\(uint64_t\)\(uintptr_t\)\*stretch.*$/status = block ? DMA_OK : rt->copy(0, 0, 0);/
+# tests: test_device_holes:staged
+s/^(    while \(status == DMA_OK && dma_cut_next\(&cut, &r\)\) \{)$/\1 if (r.rows > 1 \&\& r.src_pitch > 0) { r.row_bytes = r.dst_pitch < r.src_pitch ? r.dst_pitch : r.src_pitch; }/

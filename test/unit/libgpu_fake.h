@@ -38,6 +38,11 @@ void fake_gpu_free_for_next(void *addr);
 /* Bytes that are open somewhere, in as many places as they are, though their owner has freed them. */
 uint64_t fake_gpu_kept(void);
 
+/* Byte i of `written` becomes 1 when a copy of the runtime writes byte i of [addr, addr + bytes), at this address. NULL: no
+ * longer. */
+#define FAKE_GPU_WATCHES 8
+void fake_gpu_watch(const void *addr, uint64_t bytes, uint8_t *written);
+
 /* `function` is a member of the table: how often it was called; that it fails once with `status`, after `skip` calls. */
 unsigned fake_gpu_calls(const char *function);
 void fake_gpu_fail(const char *function, unsigned skip, dma_status_t status);

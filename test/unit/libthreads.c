@@ -283,6 +283,11 @@ static dma_status_t thread_layout(const void *type, dma_rows_t *layout)
     return DMA_OK;
 }
 
+static dma_status_t thread_walk(const void *type, dma_visit_t visit, void *arg)
+{
+    return visit(arg, &(dma_strip_t){.bytes = ((const vector_type_t *)type)->piece, .n = 1});
+}
+
 static struct {
     pthread_mutex_t lock;
     int count;
@@ -334,6 +339,7 @@ const dma_host_t threads_host = {
     .pack = thread_pack,
     .unpack = thread_unpack,
     .layout = thread_layout,
+    .walk = thread_walk,
     .report = thread_report,
 };
 

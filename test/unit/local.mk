@@ -4,6 +4,7 @@ unit_tests += \
 	test/unit/test_device_cost \
 	test/unit/test_device_errors \
 	test/unit/test_device_freed \
+	test/unit/test_device_holes \
 	test/unit/test_device_persistent \
 	test/unit/test_device_share \
 	test/unit/test_relay \
