@@ -58,16 +58,18 @@ typedef struct dma_run {
     const uint64_t *pair_in;          /* per rank: chunks it has put into its stream for us */
     uint64_t seq;                     /* of the communicator: the epoch */
     uint64_t sign;                    /* operation and bytes: what this rank publishes and expects of its peers */
+    uint64_t tells;                   /* DMA_SIGN_REFUSED, or 0: what it publishes besides */
     uint32_t epoch;                   /* GPU plans: calls of that kind on the communicator, this one included */
     const struct dma_target *targets; /* GPU plans, by rank: where the receive buffers are (gpu/engine.h) */
     const struct dma_shape
         *shape;              /* GPU plans: of the blocks of `send` (gpu/shape.h); NULL: their bytes are side by side */
     struct dma_bound *bound; /* GPU plans: the engine, as bound to the communicator */
     bool later;              /* entry brings the data: the first one, of device memory, had none */
-    bool again;      /* GPU plans: plan, places and lengths are those of the last run that was started on `bound` */
-    uint32_t live;   /* programs not ended */
-    uint32_t looks;  /* more than the first one at peers that have not entered yet, in all advances together */
-    int failed_rank; /* whom an error is about, or -1 */
+    bool again;       /* GPU plans: plan, places and lengths are those of the last run that was started on `bound` */
+    uint32_t live;    /* programs not ended */
+    uint32_t looks;   /* more than the first one at peers that have not entered yet, in all advances together */
+    int failed_rank;  /* whom an error is about, or -1 */
+    int refused_rank; /* one that has told so in its descriptor, or -1 */
     dma_cursor_t *cursors; /* plan->nprogs of them, owned by the caller */
 } dma_run_t;
 

@@ -182,15 +182,21 @@ static __attribute__((noinline)) dma_status_t check(dma_run_t *run, const dma_op
     return DMA_ERR_TRUNCATE;
 }
 
-/* The descriptor of a peer is not that of an ordinary first entry into our call. Either it is of another call, or its data
- * come with a later entry, since its buffers are device memory. */
+/* The descriptor of a peer is not that of an ordinary first entry into our call. It is of another call, or says that the peer
+ * has been refused memory, or its data come with a later entry, since its buffers are device memory. */
 static __attribute__((noinline)) dma_status_t wait_later(dma_run_t *run, int peer, const dma_desc_t *d)
 {
-    uint64_t differ = d->sign ^ run->sign;
+    uint64_t differ = (d->sign ^ run->sign) & ~(DMA_SIGN_DEVICE | DMA_SIGN_REFUSED);
 
-    if (differ & ~DMA_SIGN_DEVICE) {
+    if (differ) {
         run->failed_rank = peer;
-        return (differ & ~DMA_SIGN_DEVICE) >> 56 ? DMA_ERR_MISMATCH : DMA_ERR_TRUNCATE;
+        return differ >> 56 ? DMA_ERR_MISMATCH : DMA_ERR_TRUNCATE;
+    }
+    if (d->sign & DMA_SIGN_REFUSED) {
+        run->refused_rank = peer;
+    }
+    if (!(d->sign & DMA_SIGN_DEVICE)) {
+        return DMA_OK;
     }
     /* acquire: the payload is read after the word that announces it */
     return reached(atomic_load_explicit(&d->later, memory_order_acquire), run->seq) ? DMA_OK : DMA_AGAIN;
@@ -284,7 +290,7 @@ static inline void enter(dma_run_t *run)
         return;
     }
     d->ack = w->ack;
-    d->sign = run->sign;
+    d->sign = run->sign | run->tells;
     d->addr = (uint64_t)(uintptr_t)run->send.addr;
     w->ack_told = w->ack;
     /* release: header and payload, and our reads of what the acknowledgement gives back, come first */

@@ -5,7 +5,7 @@
  *     64    ack line: calls completed, when no descriptor  written by the owner, seldom
  *           will carry the number soon
  *     128   stream line: PRODUCED                          written by the owner, polled by all readers of its stream
- *     192   pair lines, one per rank, 64 bytes: CONSUMED | LANDED | PAIR_PRODUCED | PAIR_CONSUMED | denied | refused
+ *     192   pair lines, one per rank, 64 bytes: CONSUMED | LANDED | PAIR_PRODUCED | PAIR_CONSUMED | denied
  *                                                          written by the owner, polled by that peer
  *     ...   ready line, agreed line, and one queue line for each engine queue that a rank may have (as many as ranks),
  *           64 bytes each: what GPUs' engines poll and write is 32 bits wide
@@ -64,8 +64,7 @@ typedef struct dma_pair_line {
     _Atomic uint64_t pair_produced;
     _Atomic uint64_t pair_consumed;
     _Atomic uint64_t denied; /* a seq: the writer could not read this peer's memory in that call; ordered by `landed` */
-    _Atomic uint64_t refused; /* the first seq in which it could not read somebody's, or 0; ordered by its next entry */
-    char pad[16];
+    char pad[24];
 } dma_pair_line_t;
 
 typedef struct dma_block {
@@ -208,7 +207,10 @@ static inline dma_pair_line_t *dma_window_pair(const dma_window_t *w, int writer
 /* In `sign`: the buffers of the writer are device memory, LINE and SLOT are empty and `record` is filled. */
 #define DMA_SIGN_DEVICE (UINT64_C(1) << 63)
 
-/* Operation and bytes in one word: equal on all ranks of a call, but for DMA_SIGN_DEVICE, or the call is in error. In an
+/* Likewise: in an earlier call the writer could not read somebody's memory. All ranks of a call that reads see it there. */
+#define DMA_SIGN_REFUSED (UINT64_C(1) << 62)
+
+/* Operation and bytes in one word: equal on all ranks of a call, but for these two, or the call is in error. In an
  * all-to-all all ranks are in place or none. */
 static inline uint64_t dma_sign(dma_coll_t coll, bool in_place, uint64_t bytes)
 {

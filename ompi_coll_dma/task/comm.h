@@ -163,6 +163,12 @@ struct dma_comm {
 
 /* Everything below: with the communicator's lock held. */
 
+/* What our descriptors say besides operation and bytes. */
+static inline uint64_t dma_comm_tells(const dma_comm_t *comm)
+{
+    return comm->staged && comm->req.cross_memory ? DMA_SIGN_REFUSED : 0;
+}
+
 /* Moves the set-up and all tasks on; returns how many of them ended. */
 int dma_comm_advance(dma_comm_t *comm);
 /* Fails every task, now and later. */

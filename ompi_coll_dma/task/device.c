@@ -22,7 +22,7 @@ static void enter(dma_comm_t *comm, dma_task_t *task)
     dma_desc_t *d = dma_window_desc(w, w->rank, task->run.seq);
 
     d->ack = w->ack;
-    d->sign = task->run.sign | DMA_SIGN_DEVICE;
+    d->sign = task->run.sign | DMA_SIGN_DEVICE | dma_comm_tells(comm);
     w->ack_told = w->ack;
     /* release: header and record come first */
     atomic_store_explicit(&d->seq, (uint32_t)task->run.seq, memory_order_release);
@@ -103,7 +103,7 @@ static dma_status_t meet(dma_comm_t *comm, dma_task_t *task, bool *all)
         if ((int32_t)(d->ack - w->acks[r]) > 0) {
             w->acks[r] = d->ack;
         }
-        differ = (d->sign ^ task->run.sign) & ~DMA_SIGN_DEVICE;
+        differ = (d->sign ^ task->run.sign) & ~(DMA_SIGN_DEVICE | DMA_SIGN_REFUSED);
         if (differ) {
             task->run.failed_rank = r;
             return differ >> 56 ? DMA_ERR_MISMATCH : DMA_ERR_TRUNCATE;

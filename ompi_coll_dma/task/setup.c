@@ -23,7 +23,7 @@
 #include "task/geometry.h"
 #include "task/measure.h"
 
-#define PROTOCOL 8 /* of the set-up records and of the window */
+#define PROTOCOL 9 /* of the set-up records and of the window */
 #define ATTEMPTS 2
 
 typedef struct hello {

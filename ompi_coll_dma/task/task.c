@@ -2,8 +2,9 @@
  * Tasks: from a call to a bound plan, through the queue, to completion.
  *
  * What runs is chosen when a task starts, not when it is posted: one that reads peers' memory starts when its predecessor has
- * ended, which may have taught all ranks that they cannot after all. A rank that is refused says so beside its next entry into
- * a call of that kind, and all see it in that call. What they choose later without reading they would have chosen anyway.
+ * ended, which may have taught all ranks that they cannot after all. A rank that is refused says so in the
+ * descriptor of its next call of that kind, which all read in that call: so all learn it there, or none. What they choose later
+ * without reading they would have chosen anyway.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -159,6 +160,12 @@ static dma_status_t bind(dma_comm_t *comm, dma_task_t *task, const dma_plan_t *p
     run->stream = comm->stream;
     run->pair_out = comm->pair_out;
     run->pair_in = comm->pair_in;
+    /* Calls that read run one by one, so what the one before has taught is known; but a first entry may have been earlier. Its
+     * descriptor is what all go by. */
+    run->tells = run->later     ? dma_window_desc(&comm->window, comm->rank, run->seq)->sign & DMA_SIGN_REFUSED
+                 : plan->staged ? dma_comm_tells(comm)
+                                : 0;
+    run->refused_rank = run->tells ? comm->rank : -1;
     return DMA_OK;
 }
 
@@ -251,28 +258,17 @@ static void tell_refusal(dma_comm_t *comm, const dma_task_t *task)
     dma_proc_report(comm->proc, DMA_REPORT_INFO, "refused",
                     "rank %d of %s could not read memory of rank %d; shared memory is used instead", comm->rank,
                     comm->text, op->src.rank);
-    for (int p = 0; p < comm->nranks; p++) {
-        /* our next entry is a release */
-        atomic_store_explicit(&dma_window_pair(&comm->window, comm->rank, p)->refused, task->run.seq,
-                              memory_order_relaxed);
-    }
 }
 
-/* Had any rank been refused when it entered this call? What it is told in the call itself is for the next one. */
+/* Had any rank been refused when it entered this call? What happens in the call itself is for the next one. */
 static void see_refusals(dma_comm_t *comm, const dma_task_t *task)
 {
-    for (int p = 0; comm->req.cross_memory && p < comm->nranks; p++) {
-        int reader = p == comm->rank ? (p + 1) % comm->nranks : comm->rank;
-        /* the wait for its entry was an acquire */
-        uint64_t seq = atomic_load_explicit(&dma_window_pair(&comm->window, p, reader)->refused, memory_order_relaxed);
-
-        if (seq && (int64_t)(task->run.seq - seq) > 0) {
-            comm->req.cross_memory = false;
-            memset(comm->memo, 0, sizeof(comm->memo));
-            dma_proc_report(comm->proc, comm->rank == 0 ? DMA_REPORT_WARN : DMA_REPORT_INFO, "refusals",
-                            "rank %d of %s could not read a peer's memory: all ranks use shared memory from now on", p,
-                            comm->text);
-        }
+    if (task->run.refused_rank >= 0) {
+        comm->req.cross_memory = false;
+        memset(comm->memo, 0, sizeof(comm->memo));
+        dma_proc_report(comm->proc, comm->rank == 0 ? DMA_REPORT_WARN : DMA_REPORT_INFO, "refusals",
+                        "rank %d of %s could not read a peer's memory: all ranks use shared memory from now on",
+                        task->run.refused_rank, comm->text);
     }
 }
 

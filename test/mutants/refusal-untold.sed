@@ -1,5 +1,5 @@
 # A rank that cannot read its peers keeps it to itself.
-# file: ompi_coll_dma/task/task.c
+# file: ompi_coll_dma/engine/host.c
 # build: plain
 # tests: test_reach:refused
-/^static void tell_refusal/,/^}/s/p < comm->nranks/false/
+s/run->sign \| run->tells/run->sign/

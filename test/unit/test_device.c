@@ -123,6 +123,28 @@ START_TEST(every_mixture)
 }
 END_TEST
 
+/* A rank that has been refused memory says so, also where its first entry is of device memory: all do without, or none. */
+START_TEST(mixtures_refused)
+{
+    int n = 2 + _i;
+
+    for (unsigned mask = 0; mask + 1 < 1u << n; mask++) {
+        job_t job = call_job(n, by_mask, NULL);
+
+        job.arg = &mask;
+        snprintf(job.params.variant, sizeof(job.params.variant), "host_reach");
+        fail_cross_after = n * (n - 1) + (int)mask; /* the probes of the set-up succeed */
+        fail_cross_once = true;                     /* nobody else tells */
+        call_run_job(&job);
+        fail_cross_after = -1;
+        fail_cross_once = false;
+        ck_assert_int_eq(reports_count("failed"), 0);
+        ck_assert_int_eq(reports_count("refused"), 1);
+        ck_assert_int_eq(reports_count("refusals"), n);
+    }
+}
+END_TEST
+
 /* Each rank draws what its two sides are, and the type, call by call. */
 static void any_kind(rank_t *r)
 {
@@ -421,6 +443,7 @@ int main(void)
 
     unit_loop(s, all_device, 0, 6, 60);
     unit_loop(s, every_mixture, 0, 6, 60);
+    unit_loop(s, mixtures_refused, 0, 2, 20);
     unit_loop(s, kinds_and_types, 0, 6, 60);
     unit_loop(s, slots_in_lock_step, 0, 3, 60);
     unit_test(s, memory_first_seen_in_a_mixed_call, 20);
