@@ -36,6 +36,7 @@ struct dma_writer {
     dma_gpu_stream_t *stream;
     dma_gpu_scope_t scope;
     char *slot;
+    bool pinned;          /* not where the system lets nobody; then there is a device_slot */
     uint64_t device_slot; /* 0: there was no memory for it; slow, where there are many rows */
     uint64_t used, sent;  /* bytes of it, by rows that are in it; by those that may be on their way */
     unsigned rects;
@@ -59,16 +60,22 @@ static dma_writer_t *find(dma_proc_t *proc, const dma_gpu_runtime_t *rt, int dev
 /* In scope. */
 static dma_status_t make(dma_writer_t *w, const dma_gpu_runtime_t *rt)
 {
-    uint64_t pinned;
-    dma_status_t status = rt->host_register(w->slot, SLOT, &pinned);
+    uint64_t at;
+    dma_status_t status = rt->stream_create(&w->stream), pinned;
 
-    if (status == DMA_OK && (status = rt->stream_create(&w->stream)) != DMA_OK) {
-        (void)rt->host_unregister(w->slot);
+    if (status != DMA_OK) {
+        return status;
     }
-    if (status == DMA_OK && rt->alloc(SLOT, &w->device_slot) != DMA_OK) {
+    pinned = rt->host_register(w->slot, SLOT, &at);
+    w->pinned = pinned == DMA_OK;
+    if (rt->alloc(SLOT, &w->device_slot) != DMA_OK) {
         w->device_slot = 0;
+        if (!w->pinned) { /* rows straight out of pageable memory are what runtimes stumble over */
+            (void)rt->stream_destroy(w->stream);
+            return pinned;
+        }
     }
-    return status;
+    return DMA_OK;
 }
 
 /* With the lock; in scope. */
@@ -137,7 +144,9 @@ void dma_writers_destroy(dma_proc_t *proc)
             status = w->rt->stream_query(w->stream);
             if (status == DMA_OK) {
                 (void)w->rt->stream_destroy(w->stream);
-                (void)w->rt->host_unregister(w->slot);
+                if (w->pinned) {
+                    (void)w->rt->host_unregister(w->slot);
+                }
                 if (w->device_slot) {
                     (void)w->rt->free(w->device_slot);
                 }

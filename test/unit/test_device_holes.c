@@ -445,7 +445,8 @@ static void refused_body(rank_t *r)
             module_below(c, bounce);
             fake_gpu_fail(functions[i % 6], (unsigned)(i / 6) % 2, DMA_ERR_ENGINE);
             status = dma_bounce_out(bounce);
-            must(r, status == DMA_OK || status == DMA_ERR_ENGINE, "call %lu: %d", i, status);
+            must(r, status == DMA_OK || (status == DMA_ERR_ENGINE && strcmp(functions[i % 6], "host_register") != 0),
+                 "call %lu: %d", i, status); /* it does without pinned memory */
             check_written(r, c, status == DMA_OK);
             fake_gpu_fail(functions[i % 6], UINT32_MAX - 1, DMA_OK); /* never */
             must(r, dma_bounce_out(bounce) == DMA_OK, "call %lu", i);
