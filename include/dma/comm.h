@@ -79,12 +79,12 @@ typedef struct dma_comm_config {
     void *handle; /* passed to the host services */
     int rank;
     int nranks;
-    const bool
-        *threads;     /* may several threads call at once (on different communicators)? It may become true while none of
-                          * them does; NULL: never */
-    const char *text; /* name for messages to the user; copied */
-    bool nodes;       /* over several nodes; then */
-    int first;        /* the lowest rank of the communicator on this one */
+    /* Where it says whether several threads may call at once (on different communicators). It may become true while none of
+     * them does; NULL: never. */
+    const bool *threads;
+    const char *text;   /* name for messages to the user; copied */
+    bool nodes;         /* over several nodes; then */
+    int first;          /* the lowest rank of the communicator on this one */
     dma_comm_t *parent; /* a communicator of the same ranks, whose failure is this one's; NULL: none */
 } dma_comm_config_t;
 

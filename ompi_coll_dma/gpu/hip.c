@@ -130,7 +130,7 @@ static dma_status_t choose(int device, dma_gpu_scope_t *scope)
     return status;
 }
 
-static dma_status_t enter(int device, dma_gpu_scope_t *scope)
+dma_status_t dma_hip_enter(int device, dma_gpu_scope_t *scope)
 {
     dma_status_t status;
 
@@ -142,7 +142,7 @@ static dma_status_t enter(int device, dma_gpu_scope_t *scope)
     return status;
 }
 
-static void leave(dma_gpu_scope_t *scope)
+void dma_hip_leave(dma_gpu_scope_t *scope)
 {
     if (scope->previous >= 0) {
         (void)DMA_HIP(hipSetDevice, scope->previous);
@@ -156,8 +156,8 @@ static dma_gpu_runtime_t table = {
     .device_count = device_count,
     .current_device = current_device,
     .device_pci = device_pci,
-    .enter = enter,
-    .leave = leave,
+    .enter = dma_hip_enter,
+    .leave = dma_hip_leave,
     .query = dma_hip_query,
     .resets = dma_hip_resets,
     .release = dma_hip_release,

@@ -26,6 +26,9 @@ dma_status_t dma_hip_refusal(hip_error_t error, const char *call);
 /* Of the table's enter and leave what concerns captures: without a device. */
 void dma_hip_relax(dma_gpu_scope_t *scope);
 void dma_hip_restore(dma_gpu_scope_t *scope);
+/* The table's. */
+dma_status_t dma_hip_enter(int device, dma_gpu_scope_t *scope);
+void dma_hip_leave(dma_gpu_scope_t *scope);
 
 /* How often a device has been reset, as far as has been seen. */
 unsigned dma_hip_resets(int device);

@@ -178,17 +178,12 @@ static dma_status_t settle(int device, double until)
 
 static dma_status_t settle_device(int device, double until)
 {
-    int now = device;
-    dma_status_t status = DMA_HIP(hipGetDevice, &now);
+    dma_gpu_scope_t scope;
+    dma_status_t status = dma_hip_enter(device, &scope);
 
-    if (status == DMA_OK && now != device) {
-        status = DMA_HIP(hipSetDevice, device);
-    }
     if (status == DMA_OK) {
         status = settle(device, until);
-    }
-    if (now != device) {
-        (void)DMA_HIP(hipSetDevice, now);
+        dma_hip_leave(&scope);
     }
     return status;
 }

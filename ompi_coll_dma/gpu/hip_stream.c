@@ -44,6 +44,17 @@ static void *ptr(uint64_t addr)
     return (void *)(uintptr_t)addr;
 }
 
+/* The device in scope, if there is room for what we know of it. */
+static dma_status_t current(int *device)
+{
+    dma_status_t status = DMA_HIP(hipGetDevice, device);
+
+    if (status == DMA_OK && *device >= DMA_GPU_MAX_DEVICES) {
+        return dma_gpu_fail(DMA_UNSUPPORTED, "device %d: only %d are supported", *device, DMA_GPU_MAX_DEVICES);
+    }
+    return status;
+}
+
 static dma_status_t stream_create(dma_gpu_stream_t **stream)
 {
     struct ihipStream_t *made = NULL;
@@ -51,12 +62,9 @@ static dma_status_t stream_create(dma_gpu_stream_t **stream)
     unsigned resets;
     int device;
 
-    status = DMA_HIP(hipGetDevice, &device);
+    status = current(&device);
     if (status != DMA_OK) {
         return status;
-    }
-    if (device >= DMA_GPU_MAX_DEVICES) {
-        return dma_gpu_fail(DMA_UNSUPPORTED, "device %d: only %d are supported", device, DMA_GPU_MAX_DEVICES);
     }
     resets = dma_hip_mark(device);
     status = DMA_HIP(hipStreamCreateWithFlags, &made, HIP_STREAM_NON_BLOCKING);
@@ -98,12 +106,9 @@ static dma_status_t private_stream(dma_gpu_stream_t **stream)
     dma_status_t status;
     int device;
 
-    status = DMA_HIP(hipGetDevice, &device);
+    status = current(&device);
     if (status != DMA_OK) {
         return status;
-    }
-    if (device >= DMA_GPU_MAX_DEVICES) {
-        return dma_gpu_fail(DMA_UNSUPPORTED, "device %d: only %d are supported", device, DMA_GPU_MAX_DEVICES);
     }
     mine = &private_streams.stream[device];
     pthread_mutex_lock(&private_streams.lock);

@@ -13,15 +13,7 @@ static const int *node_firsts; /* by rank */
 
 void part_open(rank_t *r, part_t *p, size_t most)
 {
-    dma_comm_config_t config = {.handle = group_handle(r->job->groups[0], r->rank),
-                                .rank = r->rank,
-                                .nranks = r->n,
-                                .text = "several nodes",
-                                .nodes = true,
-                                .first = node_firsts[r->rank]};
-
-    wire_enter(r);
-    must(r, dma_comm_create(r->proc, &config, &p->comm) == DMA_OK, "dma_comm_create");
+    p->comm = wire_comm(r, node_firsts[r->rank]);
     p->most = most;
     p->send = malloc((size_t)r->n * most);
     p->recv = malloc((size_t)r->n * most);

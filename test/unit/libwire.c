@@ -416,6 +416,21 @@ void wire_enter(rank_t *r)
     self = r;
 }
 
+dma_comm_t *wire_comm(rank_t *r, int first)
+{
+    dma_comm_config_t config = {.handle = group_handle(r->job->groups[0], r->rank),
+                                .rank = r->rank,
+                                .nranks = r->n,
+                                .text = "several nodes",
+                                .nodes = true,
+                                .first = first};
+    dma_comm_t *comm = NULL;
+
+    wire_enter(r);
+    must(r, dma_comm_create(r->proc, &config, &comm) == DMA_OK, "dma_comm_create");
+    return comm;
+}
+
 int wire_rank(void)
 {
     return self->rank;

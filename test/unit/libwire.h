@@ -19,6 +19,8 @@ extern const dma_wire_t wire_threads;
 
 /* The calling thread is this rank. */
 void wire_enter(rank_t *r);
+/* The same, and its communicator of the job's first group, over several nodes; the lowest rank of its own is `first`. */
+dma_comm_t *wire_comm(rank_t *r, int first);
 int wire_rank(void);
 /* The power of a rank's host has gone, and everybody has noticed. */
 void wire_leave(int rank);

@@ -51,15 +51,7 @@ static const int *node_firsts; /* by rank */
 
 static void open_part(rank_t *r, part_t *p)
 {
-    dma_comm_config_t config = {.handle = group_handle(r->job->groups[0], r->rank),
-                                .rank = r->rank,
-                                .nranks = r->n,
-                                .text = "several nodes",
-                                .nodes = true,
-                                .first = node_firsts[r->rank]};
-
-    wire_enter(r);
-    must(r, dma_comm_create(r->proc, &config, &p->comm) == DMA_OK, "dma_comm_create");
+    p->comm = wire_comm(r, node_firsts[r->rank]);
     must(r, dma_comm_prepare(p->comm) == DMA_OK, "set-up: %s", dma_comm_reason(p->comm));
     p->send = malloc(RANKS * MOST);
     p->recv = malloc(RANKS * MOST);

@@ -94,16 +94,8 @@ static void run_job(job_t *job)
 
 static dma_comm_t *open_comm(rank_t *r)
 {
-    dma_comm_config_t config = {.handle = group_handle(r->job->groups[0], r->rank),
-                                .rank = r->rank,
-                                .nranks = r->n,
-                                .text = "several nodes",
-                                .nodes = true,
-                                .first = shape->firsts[r->rank]};
-    dma_comm_t *comm;
+    dma_comm_t *comm = wire_comm(r, shape->firsts[r->rank]);
 
-    wire_enter(r);
-    must(r, dma_comm_create(r->proc, &config, &comm) == DMA_OK, "dma_comm_create");
     must(r, dma_comm_prepare(comm) == DMA_OK, "set-up: %s", dma_comm_reason(comm));
     return comm;
 }
