@@ -29,7 +29,7 @@ compile() { # BUILD TREE SOURCE OBJECT
     $cc $(flags "$1") -I"$2/include" -I"$2/ompi_coll_dma" -I"$2/ucx_tl" -I"$2/test/unit" -c "$3" -o "$4"
 }
 
-core() { (cd "$1" && ls ompi_coll_dma/{plan,node,engine,engine/*,task,gpu}/*.c && if [ "$ucx" ]; then ls ucx_tl/*.c; fi); }
+core() { (cd "$1" && ls ompi_coll_dma/{plan,plan/*,node,engine,engine/*,core,core/setup,device,cluster,gpu,gpu/*}/*.c && if [ "$ucx" ]; then ls ucx_tl/*.c; fi); }
 helpers() { (cd "$1" && ls test/unit/lib*.c test/emu/sdma_*.c && if [ "$ucx" ]; then ls test/ucx/procs.c; fi); }
 
 object() { echo "${1//\//_}.o"; }
@@ -74,7 +74,7 @@ run() {
         # as in Makefile.am and local.mk
         test_relay) wrap=('-Wl,--wrap=malloc' '-Wl,--wrap=calloc' '-Wl,--wrap=free') ;;
         test_node) wrap=('-Wl,--wrap=posix_fallocate') ;;
-        test_device_share) wrap=('-Wl,--wrap=malloc') ;;
+        test_device_ipc) wrap=('-Wl,--wrap=malloc') ;;
         test_path | test_device_cost | test_cluster_told) wrap=('-Wl,--wrap=malloc' '-Wl,--wrap=calloc') ;;
         test_sdma_arm | test_sdma_bound | test_sdma_engine | test_sdma_lower | test_sdma_queue) wrap=('-Wl,--wrap=dma_thunk_find') ;;
         test_cluster_kept) wrap=('-Wl,--wrap=dma_cluster_build' '-Wl,--wrap=dma_cluster_bytes') ;;

@@ -24,7 +24,7 @@ scripts() {
 
 # Only the component knows Open MPI.
 layers() {
-    ! grep -rnE '#include *[<"](mpi|ompi|opal|orte)[./_-]' include ucx_tl ompi_coll_dma/{plan,task,node,engine}
+    ! grep -rnE '#include *[<"](mpi|ompi|opal|orte)[./_-]' include ucx_tl ompi_coll_dma/{core,device,cluster,plan,node,gpu,engine}
 }
 
 # Only ucx_tl knows UCX, and its interface does not.

@@ -3,7 +3,7 @@
  *
  * The measurements are ratios: speed-ups of five variants over a sixth, and shares of phases. So a fit can tell the
  * constants from each other, but not their common scale, which link_mbps sets and the search leaves alone. Deterministic:
- * own random numbers, a fixed number of steps. The model is the product's own (plan/gpu_cost.h), evaluated in integers.
+ * own random numbers, a fixed number of steps. The model is the product's own (plan/gpu/cost.h), evaluated in integers.
  */
 #ifndef DMA_TOOLS_FIT_MODEL_H
 #define DMA_TOOLS_FIT_MODEL_H
@@ -13,7 +13,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "plan/gpu_cost.h"
+#include "plan/gpu/cost.h"
 
 #define FIT_COLUMNS     6 /* pcpy, alt, b2b, each without and with prelaunch */
 #define FIT_MOST_ROWS   64

@@ -14,8 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "plan/cluster.h"
-#include "plan/gpu_cost.h"
+#include "plan/cluster/cluster.h"
+#include "plan/gpu/cost.h"
 
 #define MOST 16
 
@@ -88,7 +88,7 @@ static bool parse(options_t *o, int argc, char **argv)
     return o->ranks > 0 && o->ranks <= 1024 && o->nnodes && o->nbytes && optind == argc;
 }
 
-static bool lay_out(dma_layout_t *layout, int nodes, int ranks)
+static bool lay_out(dma_node_map_t *layout, int nodes, int ranks)
 {
     uint32_t *first = malloc((size_t)nodes * (size_t)ranks * sizeof(*first));
     bool ok;
@@ -96,7 +96,7 @@ static bool lay_out(dma_layout_t *layout, int nodes, int ranks)
     for (int r = 0; first && r < nodes * ranks; r++) {
         first[r] = (uint32_t)(r / ranks * ranks);
     }
-    ok = first && dma_layout_create(layout, first, nodes * ranks, 0) == DMA_OK;
+    ok = first && dma_node_map_create(layout, first, nodes * ranks, 0) == DMA_OK;
     free(first);
     return ok;
 }
@@ -143,7 +143,7 @@ static bool print_plan(const dma_cluster_req_t *req, int variant)
     return true;
 }
 
-static bool print_row(const options_t *o, const dma_layout_t *layout, dma_coll_t coll, uint64_t bytes)
+static bool print_row(const options_t *o, const dma_node_map_t *layout, dma_coll_t coll, uint64_t bytes)
 {
     dma_cluster_req_t req = {.coll = coll, .layout = layout, .send = {.bytes = bytes}, .recv = {.bytes = bytes}};
     int best = dma_cluster_choose(&o->net, &req, bytes, -1);
@@ -176,7 +176,7 @@ int main(int argc, char **argv)
         " nodes operation     block  microseconds by algorithm ...  chosen  messages   sent scratch  layout   plan   "
         "peers\n");
     for (int i = 0; i < o.nnodes; i++) {
-        dma_layout_t layout;
+        dma_node_map_t layout;
 
         if (!lay_out(&layout, (int)o.nodes[i], o.ranks)) {
             fprintf(stderr, "simulate_nodes: no memory for %lu nodes\n", o.nodes[i]);
@@ -193,7 +193,7 @@ int main(int argc, char **argv)
                 }
             }
         }
-        dma_layout_free(&layout);
+        dma_node_map_free(&layout);
     }
     return 0;
 }

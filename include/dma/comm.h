@@ -193,7 +193,7 @@ void *dma_bounce_recv(const dma_bounce_t *bounce, void *user);
 int dma_proc_progress(dma_proc_t *proc);
 /* Hears what failures peers on other nodes tell communicators without work of, and passes that on. To be called now and then,
  * for ever; most calls cost an addition. Never waits. */
-void dma_proc_listen(dma_proc_t *proc);
+void dma_proc_poll_notices(dma_proc_t *proc);
 /* Tasks and set-ups that dma_proc_progress would have to look at: no callback is needed while this is 0. */
 unsigned dma_proc_active(const dma_proc_t *proc);
 

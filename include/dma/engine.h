@@ -7,7 +7,7 @@
  * them but must not let one that waits hold up another. An engine says in its capabilities which operations it has, and
  * a plan that needs more is never given to it.
  *
- * `start` begins a run, `advance` moves it on without ever waiting, but for run->looks, which are over in less than a
+ * `start` begins a run, `advance` moves it on without ever waiting, but for run->spin_budget, which are over in less than a
  * microsecond: DMA_OK when every program has ended, DMA_AGAIN when what is left waits for somebody or has had its turn, an error when the run has failed (a failed run touches no memory any more).
  * Runs are not shared between threads: the caller holds the communicator's lock.
  */
@@ -39,8 +39,8 @@ static inline char *dma_blocks_addr(const dma_blocks_t *b, uint64_t block)
 typedef struct dma_cursor {
     uint32_t pc;
     uint8_t ended;
-    uint8_t refused; /* the direct way: the block could not be read */
-    uint8_t staged;  /* on the second way */
+    uint8_t refused;  /* the direct way: the block could not be read */
+    uint8_t fallback; /* on the second way */
     uint64_t trip, trips;
 } dma_cursor_t;
 
@@ -58,18 +58,18 @@ typedef struct dma_run {
     const uint64_t *pair_in;          /* per rank: chunks it has put into its stream for us */
     uint64_t seq;                     /* of the communicator: the epoch */
     uint64_t sign;                    /* operation and bytes: what this rank publishes and expects of its peers */
-    uint64_t tells;                   /* DMA_SIGN_REFUSED, or 0: what it publishes besides */
+    uint64_t sign_flags;              /* DMA_SIGN_REFUSED, or 0: what it publishes besides */
     uint32_t epoch;                   /* GPU plans: calls of that kind on the communicator, this one included */
-    const struct dma_target *targets; /* GPU plans, by rank: where the receive buffers are (gpu/engine.h) */
+    const struct dma_target *targets; /* GPU plans, by rank: where the receive buffers are (engine/gpu.h) */
     const struct dma_shape
         *shape;              /* GPU plans: of the blocks of `send` (gpu/shape.h); NULL: their bytes are side by side */
     struct dma_bound *bound; /* GPU plans: the engine, as bound to the communicator */
-    bool later;              /* entry brings the data: the first one, of device memory, had none */
-    bool again;       /* GPU plans: plan, places and lengths are those of the last run that was started on `bound` */
-    uint32_t live;    /* programs not ended */
-    uint32_t looks;   /* more than the first one at peers that have not entered yet, in all advances together */
-    int failed_rank;  /* whom an error is about, or -1 */
-    int refused_rank; /* one that has told so in its descriptor, or -1 */
+    bool second_entry;       /* entry brings the data: the first one, of device memory, had none */
+    bool again;    /* GPU plans: plan, places and lengths are those of the last run that was started on `bound` */
+    uint32_t live; /* programs not ended */
+    uint32_t spin_budget;  /* more than the first one at peers that have not entered yet, in all advances together */
+    int failed_rank;       /* whom an error is about, or -1 */
+    int refused_rank;      /* one that has told so in its descriptor, or -1 */
     dma_cursor_t *cursors; /* plan->nprogs of them, owned by the caller */
 } dma_run_t;
 

@@ -2,7 +2,7 @@
  * What the layers below the component ask of their surroundings.
  *
  * The component fills this table with Open MPI; unit tests fill it with threads. It is the only way from the core to
- * the world of MPI: nothing under plan/, task/, node/ or engine/ includes an MPI header.
+ * the world of MPI: nothing but component/ includes an MPI header.
  *
  * `comm` in every call is the opaque pointer the communicator was created with. All functions are thread-safe when the
  * caller said so at creation (dma_comm_config_t.threads).
@@ -58,8 +58,8 @@ typedef struct dma_host {
 
     /* Another communicator of the same ranks, whose messages are told apart from those of `comm`. Collective, and waits.
      * `prune` is local. */
-    dma_status_t (*branch)(void *comm, void **branch);
-    void (*prune)(void *branch);
+    dma_status_t (*comm_dup)(void *comm, void **dup);
+    void (*comm_free)(void *dup);
 
     /* Runs the progress engine once. Called from blocking waits, never with a lock held. */
     void (*progress)(void);
@@ -69,10 +69,10 @@ typedef struct dma_host {
     dma_status_t (*unpack)(void *buf, size_t count, void *type, const void *packed, size_t bytes);
 
     /* DMA_UNSUPPORTED: it has none. NULL: no type has. */
-    dma_status_t (*layout)(const void *type, dma_rows_t *layout);
+    dma_status_t (*type_rows)(const void *type, dma_rows_t *rows);
 
     /* All strips of an element, until a visit fails. */
-    dma_status_t (*walk)(const void *type, dma_visit_t visit, void *arg);
+    dma_status_t (*type_strips)(const void *type, dma_visit_t visit, void *arg);
 
     /* One line of text for the user. `topic` names the line: a warning of one topic is printed once per job. */
     void (*report)(dma_report_t level, const char *topic, const char *text);

@@ -35,7 +35,7 @@
  * the STAGED ones, chunks of a pair's buffer, if the reader has been refused.
  * Its SIGNAL(LANDED) among the DIRECT ones says so to the owner, who waits for it in such a loop of the same length. An
  * operation marked LAST is for the last trip of its way: no trips, no meeting. Where a loop is about no more than
- * plan->staged bytes, it has the second way only.
+ * plan->fallback_max_bytes bytes, it has the second way only.
  *
  * Heads and tails. Where ranks do not know each other's byte counts (all-to-all-v), a block of at most plan->head bytes
  * travels in a way that needs no agreement, and a longer one, of as many trips as it needs, in another: a length may mean
@@ -152,10 +152,10 @@ typedef struct dma_flag_ref {
     int32_t peer; /* CONSUMED, PAIR_* and LANDED: about whom; QUEUE: which; else ignored */
 } dma_flag_ref_t;
 
-#define DMA_OP_CHUNKED 0x1 /* covers one chunk per trip of the loop */
-#define DMA_OP_LAST    0x2 /* in the last trip only */
-#define DMA_OP_DIRECT  0x4 /* of the first way */
-#define DMA_OP_STAGED  0x8 /* of the second */
+#define DMA_OP_CHUNKED  0x1 /* covers one chunk per trip of the loop */
+#define DMA_OP_LAST     0x2 /* in the last trip only */
+#define DMA_OP_DIRECT   0x4 /* of the first way */
+#define DMA_OP_FALLBACK 0x8 /* of the second */
 
 typedef struct dma_op {
     uint8_t code;  /* dma_op_code_t */
@@ -200,11 +200,12 @@ typedef struct dma_plan {
     int rank;
     int nranks;
     bool in_place;
-    bool streams;     /* uses CHUNK or PAIR buffers, or peers' memory: one such call at a time on a communicator */
-    bool gpu;         /* has programs for engine queues: all but the first */
-    uint64_t head;    /* the most bytes that a block has as a head */
-    uint64_t staged;  /* bytes that are not worth a reading; at most a pair's buffer; 0: no loop has two ways */
-    uint32_t variant; /* index into the algorithm table */
+    bool streams;  /* uses CHUNK or PAIR buffers, or peers' memory: one such call at a time on a communicator */
+    bool gpu;      /* has programs for engine queues: all but the first */
+    uint64_t head; /* the most bytes that a block has as a head */
+    uint64_t
+        fallback_max_bytes; /* bytes that are not worth a reading; at most a pair's buffer; 0: no loop has two ways */
+    uint32_t variant;       /* index into the algorithm table */
     uint32_t nprogs;
     dma_prog_t *progs;
 } dma_plan_t;

@@ -107,13 +107,13 @@ int mca_coll_dma_register_params(void);
 void mca_coll_dma_params(dma_params_t *params);
 
 /* literal.c: gives an include list that names dma the components it needs below it. */
-int mca_coll_dma_complete_selection(void);
+int mca_coll_dma_extend_selection(void);
 
 /* net.c: NULL: none, communicators stay inside nodes. */
 struct dma_wire;
 const struct dma_wire *mca_coll_dma_wire(void);
 /* Nobody calls us any more for the network's sake. */
-void mca_coll_dma_net_rest(void);
+void mca_coll_dma_net_stop_polling(void);
 
 /* module.c */
 mca_coll_base_module_t *mca_coll_dma_comm_query(ompi_communicator_t *comm, int *priority);
@@ -123,15 +123,15 @@ dma_status_t mca_coll_dma_open(mca_coll_dma_module_t *module, ompi_communicator_
 /* Waits until the communicator is set up. DMA_OK: READY; DMA_UNSUPPORTED: ASIDE. */
 dma_status_t mca_coll_dma_prepare(mca_coll_dma_module_t *module, ompi_communicator_t *comm);
 /* Says once who serves the communicator, if that is decided. */
-void mca_coll_dma_tell(mca_coll_dma_module_t *module, ompi_communicator_t *comm);
+void mca_coll_dma_report_state(mca_coll_dma_module_t *module, ompi_communicator_t *comm);
 
 /* progress.c: registers our progress callback if tasks of ours are under way, else removes it; `open` is false when the
  * component closes and nothing may call into it any more. */
 void mca_coll_dma_poll(bool open);
 
 /* layout.c */
-dma_status_t mca_coll_dma_layout(const void *type, dma_rows_t *layout);
-dma_status_t mca_coll_dma_walk(const void *type, dma_visit_t visit, void *arg);
+dma_status_t mca_coll_dma_type_rows(const void *type, dma_rows_t *layout);
+dma_status_t mca_coll_dma_type_strips(const void *type, dma_visit_t visit, void *arg);
 
 /* services.c */
 extern const dma_host_t mca_coll_dma_host;

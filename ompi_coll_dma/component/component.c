@@ -35,7 +35,7 @@ static int component_register(void)
            &version->mca_component_release_version);
     opal_show_help_add_dir(DMA_HELP_DIR);
     rc = mca_coll_dma_register_params();
-    return OMPI_SUCCESS == rc ? mca_coll_dma_complete_selection() : rc;
+    return OMPI_SUCCESS == rc ? mca_coll_dma_extend_selection() : rc;
 }
 
 /* The module structure differs between series, and the dynamic loader cannot tell 4.0 from 4.1. */
@@ -101,7 +101,7 @@ static int component_close(void)
     mca_coll_dma_component_t *component = &mca_coll_dma_component;
 
     mca_coll_dma_poll(false);
-    mca_coll_dma_net_rest();
+    mca_coll_dma_net_stop_polling();
     if (component->proc && !component->comms) {
         dma_proc_destroy(component->proc);
         component->proc = NULL;

@@ -21,7 +21,7 @@ static int poll_net(void)
 {
     int events = (int)dma_net_progress(polled);
 
-    dma_proc_listen(mca_coll_dma_component.proc);
+    dma_proc_poll_notices(mca_coll_dma_component.proc);
     return events;
 }
 
@@ -201,7 +201,7 @@ const dma_wire_t *mca_coll_dma_wire(void)
     return mca_coll_dma_component.nodes ? &ucx : NULL;
 }
 
-void mca_coll_dma_net_rest(void)
+void mca_coll_dma_net_stop_polling(void)
 {
     opal_progress_unregister(poll_net);
 }
@@ -213,7 +213,7 @@ const dma_wire_t *mca_coll_dma_wire(void)
     return NULL;
 }
 
-void mca_coll_dma_net_rest(void)
+void mca_coll_dma_net_stop_polling(void)
 {
 }
 

@@ -48,7 +48,7 @@ dma_status_t mca_coll_dma_open(mca_coll_dma_module_t *module, ompi_communicator_
 }
 
 /* Who serves a communicator: a line for those who asked, and a warning when it is not us. */
-void mca_coll_dma_tell(mca_coll_dma_module_t *module, ompi_communicator_t *comm)
+void mca_coll_dma_report_state(mca_coll_dma_module_t *module, ompi_communicator_t *comm)
 {
     dma_comm_state_t state = module->comm ? dma_comm_state(module->comm) : DMA_COMM_NEW;
     bool ready = DMA_COMM_READY == state, aside = DMA_COMM_ASIDE == state;
@@ -88,7 +88,7 @@ dma_status_t mca_coll_dma_prepare(mca_coll_dma_module_t *module, ompi_communicat
         return status;
     }
     status = dma_comm_prepare(module->comm);
-    mca_coll_dma_tell(module, comm);
+    mca_coll_dma_report_state(module, comm);
     if (DMA_OK == status) {
         module->state = COLL_DMA_READY;
     } else if (DMA_UNSUPPORTED == status) {

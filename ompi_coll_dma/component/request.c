@@ -104,7 +104,7 @@ void mca_coll_dma_request_done(void *arg, dma_status_t status)
     ompi_request_t *super = &request->super.super;
 
     if (OPAL_UNLIKELY(!request->module->told)) {
-        mca_coll_dma_tell(request->module, super->req_mpi_object.comm);
+        mca_coll_dma_report_state(request->module, super->req_mpi_object.comm);
     }
     super->req_status.MPI_ERROR = mca_coll_dma_error_class(status);
     if (OPAL_UNLIKELY(DMA_OK != status)) {

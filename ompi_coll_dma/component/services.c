@@ -128,13 +128,13 @@ const dma_host_t mca_coll_dma_host = {
     .isend = isend,
     .irecv = irecv,
     .test = test,
-    .branch = branch,
-    .prune = prune,
+    .comm_dup = branch,
+    .comm_free = prune,
     .progress = progress,
     .pack = pack,
     .unpack = unpack,
-    .layout = mca_coll_dma_layout,
-    .walk = mca_coll_dma_walk,
+    .type_rows = mca_coll_dma_type_rows,
+    .type_strips = mca_coll_dma_type_strips,
     .report = report,
 };
 

@@ -1,17 +1,17 @@
 # GPU runtimes: one table of calls, and what kind of memory an address is.
 core_sources += \
-	ompi_coll_dma/gpu/cuda.c \
-	ompi_coll_dma/gpu/cuda.h \
-	ompi_coll_dma/gpu/cuda_api.h \
-	ompi_coll_dma/gpu/cuda_memory.c \
-	ompi_coll_dma/gpu/cuda_stream.c \
-	ompi_coll_dma/gpu/hip.c \
-	ompi_coll_dma/gpu/hip.h \
-	ompi_coll_dma/gpu/hip_api.h \
-	ompi_coll_dma/gpu/hip_memory.c \
-	ompi_coll_dma/gpu/hip_reset.c \
-	ompi_coll_dma/gpu/hip_settle.c \
-	ompi_coll_dma/gpu/hip_stream.c \
+	ompi_coll_dma/gpu/cuda/cuda.c \
+	ompi_coll_dma/gpu/cuda/cuda.h \
+	ompi_coll_dma/gpu/cuda/api.h \
+	ompi_coll_dma/gpu/cuda/memory.c \
+	ompi_coll_dma/gpu/cuda/stream.c \
+	ompi_coll_dma/gpu/hip/hip.c \
+	ompi_coll_dma/gpu/hip/hip.h \
+	ompi_coll_dma/gpu/hip/api.h \
+	ompi_coll_dma/gpu/hip/memory.c \
+	ompi_coll_dma/gpu/hip/reset.c \
+	ompi_coll_dma/gpu/hip/settle.c \
+	ompi_coll_dma/gpu/hip/stream.c \
 	ompi_coll_dma/gpu/internal.h \
 	ompi_coll_dma/gpu/memory.c \
 	ompi_coll_dma/gpu/memory.h \
@@ -63,11 +63,11 @@ other_files += \
 	$(fake_hip_sources)
 check_DATA = $(fake_drivers)
 unit: $(fake_drivers)
-test/unit/libcuda.so.1: $(fake_cuda_sources) test/gpu/fake_driver.h ompi_coll_dma/gpu/cuda_api.h
+test/unit/libcuda.so.1: $(fake_cuda_sources) test/gpu/fake_driver.h ompi_coll_dma/gpu/cuda/api.h
 	$(AM_V_CCLD)$(fake_driver_compile) -Wl,-soname,libcuda.so.1 $(fake_cuda_sources:%=$(srcdir)/%)
-test/unit/libcuda_poor.so: test/gpu/fake_cuda.c test/gpu/fake_driver.h ompi_coll_dma/gpu/cuda_api.h
+test/unit/libcuda_poor.so: test/gpu/fake_cuda.c test/gpu/fake_driver.h ompi_coll_dma/gpu/cuda/api.h
 	$(AM_V_CCLD)$(fake_driver_compile) -Wl,-soname,libcuda.so.1 $(srcdir)/test/gpu/fake_cuda.c
-test/unit/libamdhip64.so.6: $(fake_hip_sources) test/gpu/fake_driver.h ompi_coll_dma/gpu/hip_api.h
+test/unit/libamdhip64.so.6: $(fake_hip_sources) test/gpu/fake_driver.h ompi_coll_dma/gpu/hip/api.h
 	$(AM_V_CCLD)$(fake_driver_compile) -Wl,-soname,libamdhip64.so.6 $(fake_hip_sources:%=$(srcdir)/%)
 test/unit/libhsa-runtime64.so.1: test/unit/libamdhip64.so.6
 	$(AM_V_CCLD)$(fake_driver_compile) -Wl,-soname,libhsa-runtime64.so.1 -Wl,--no-as-needed \

@@ -75,7 +75,7 @@ static uint64_t plane(const dma_shape_t *shape)
 /* ---- cutting ---- */
 
 /* Where byte x of a copy is. */
-static uint64_t address(const dma_place_t *p, uint64_t x)
+static uint64_t address(const dma_location_t *p, uint64_t x)
 {
     const dma_shape_t *s = &p->shape;
     uint64_t row, in_row;
@@ -92,12 +92,12 @@ static uint64_t address(const dma_place_t *p, uint64_t x)
     return p->addr + row / s->rows * s->step + row % s->rows * s->pitch + in_row;
 }
 
-static uint64_t left_of_row(const dma_place_t *p, uint64_t x)
+static uint64_t left_of_row(const dma_location_t *p, uint64_t x)
 {
     return p->shape.row ? p->shape.row - (p->skip + x) % p->shape.row : UINT64_MAX;
 }
 
-static uint64_t left_of_plane(const dma_place_t *p, uint64_t x)
+static uint64_t left_of_plane(const dma_location_t *p, uint64_t x)
 {
     uint64_t bytes = plane(&p->shape);
 
@@ -129,7 +129,7 @@ static uint64_t common(uint64_t a, uint64_t b)
 }
 
 /* Rows, of both sides, that begin in so many bytes. */
-static uint64_t pieces(const dma_place_t *dst, const dma_place_t *src, uint64_t bytes)
+static uint64_t pieces(const dma_location_t *dst, const dma_location_t *src, uint64_t bytes)
 {
     uint64_t n = (dst->shape.row ? bytes / dst->shape.row : 0) + (src->shape.row ? bytes / src->shape.row : 0);
 
@@ -137,7 +137,7 @@ static uint64_t pieces(const dma_place_t *dst, const dma_place_t *src, uint64_t 
 }
 
 /* Rectangles of a copy that is cut at the ends of planes, */
-static uint64_t count_by_rows(const dma_place_t *dst, const dma_place_t *src, uint64_t bytes)
+static uint64_t count_by_rows(const dma_location_t *dst, const dma_location_t *src, uint64_t bytes)
 {
     uint64_t period = common(dst->shape.row, src->shape.row);
     uint64_t parts =
@@ -148,7 +148,7 @@ static uint64_t count_by_rows(const dma_place_t *dst, const dma_place_t *src, ui
 }
 
 /* and of one that is cut at the ends of rows, each of which comes back in every so many planes. */
-static uint64_t count_by_planes(const dma_place_t *dst, const dma_place_t *src, uint64_t bytes)
+static uint64_t count_by_planes(const dma_location_t *dst, const dma_location_t *src, uint64_t bytes)
 {
     uint64_t period = common(plane(&dst->shape), plane(&src->shape));
 
@@ -158,14 +158,14 @@ static uint64_t count_by_planes(const dma_place_t *dst, const dma_place_t *src, 
     return pieces(dst, src, period) + count_by_rows(dst, src, bytes % period);
 }
 
-uint64_t dma_cut_count(const dma_place_t *dst, const dma_place_t *src, uint64_t bytes)
+uint64_t dma_cut_count(const dma_location_t *dst, const dma_location_t *src, uint64_t bytes)
 {
     uint64_t rows = count_by_rows(dst, src, bytes), planes = count_by_planes(dst, src, bytes);
 
     return rows < planes ? rows : planes;
 }
 
-void dma_cut_begin(dma_cut_t *cut, const dma_place_t *dst, const dma_place_t *src, uint64_t bytes)
+void dma_cut_begin(dma_cut_t *cut, const dma_location_t *dst, const dma_location_t *src, uint64_t bytes)
 {
     *cut = (dma_cut_t){.dst = *dst,
                        .src = *src,

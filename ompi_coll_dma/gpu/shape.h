@@ -43,7 +43,7 @@ typedef struct dma_place {
     uint64_t addr; /* of the block's first byte */
     uint64_t skip; /* bytes of the block before the copy's first */
     dma_shape_t shape;
-} dma_place_t;
+} dma_location_t;
 
 /* Rows of row_bytes, each pitch bytes behind the one before, on either side. */
 typedef struct dma_rect {
@@ -54,17 +54,17 @@ typedef struct dma_rect {
 
 /* A copy that is being cut. */
 typedef struct dma_cut {
-    dma_place_t dst, src;
+    dma_location_t dst, src;
     uint64_t at, end;       /* bytes of the copy: what is left to cut */
     uint64_t period, times; /* from `at` on the sides look the same so many times, every `period` bytes */
     uint64_t piece;         /* next in the first of them */
     bool by_planes;         /* the period is one of whole planes */
 } dma_cut_t;
 
-void dma_cut_begin(dma_cut_t *cut, const dma_place_t *dst, const dma_place_t *src, uint64_t bytes);
+void dma_cut_begin(dma_cut_t *cut, const dma_location_t *dst, const dma_location_t *src, uint64_t bytes);
 /* false: there is no more. */
 bool dma_cut_next(dma_cut_t *cut, dma_rect_t *rect);
 /* About how many there will be. */
-uint64_t dma_cut_count(const dma_place_t *dst, const dma_place_t *src, uint64_t bytes);
+uint64_t dma_cut_count(const dma_location_t *dst, const dma_location_t *src, uint64_t bytes);
 
 #endif

@@ -23,9 +23,9 @@ static uint64_t pid_namespace(void)
     return stat("/proc/self/ns/pid", &st) ? 0 : (uint64_t)st.st_ino;
 }
 
-void dma_arena_card(const dma_arena_t *arena, dma_arena_card_t *card)
+void dma_arena_identify(const dma_arena_t *arena, dma_arena_id_t *card)
 {
-    *card = (dma_arena_card_t){
+    *card = (dma_arena_id_t){
         .nonce = dma_arena_nonce(arena),
         .bytes = dma_arena_bytes(arena),
         .pid_namespace = pid_namespace(),
@@ -107,7 +107,7 @@ void dma_registry_remove(const dma_arena_t *arena)
     pthread_mutex_unlock(&registry.lock);
 }
 
-static int open_card(const dma_arena_card_t *card)
+static int open_card(const dma_arena_id_t *card)
 {
     char path[64];
 
@@ -121,7 +121,7 @@ static int open_card(const dma_arena_card_t *card)
     return open(path, O_RDWR | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 }
 
-static dma_status_t map_card(const dma_arena_card_t *card, dma_mapping_t **mapping, const char **why)
+static dma_status_t map_card(const dma_arena_id_t *card, dma_mapping_t **mapping, const char **why)
 {
     dma_mapping_t *m;
     const dma_arena_head_t *head;
@@ -164,7 +164,7 @@ close_fd:
     return DMA_UNSUPPORTED;
 }
 
-dma_status_t dma_registry_get(const dma_arena_card_t *card, dma_mapping_t **mapping, const char **why)
+dma_status_t dma_registry_get(const dma_arena_id_t *card, dma_mapping_t **mapping, const char **why)
 {
     dma_status_t status = DMA_OK;
     dma_mapping_t *m;

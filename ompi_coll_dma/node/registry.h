@@ -19,16 +19,16 @@
 #include "node/arena.h"
 
 /* What a process tells its peers about one of its arenas. */
-typedef struct dma_arena_card {
+typedef struct dma_arena_identify {
     uint64_t nonce;
     uint64_t bytes;
     uint64_t pid_namespace; /* inode of the owner's; its pid means nothing elsewhere */
     int32_t pid;
     int32_t fd;
     char path[256]; /* of a FILE arena, else "" */
-} dma_arena_card_t;
+} dma_arena_id_t;
 
-void dma_arena_card(const dma_arena_t *arena, dma_arena_card_t *card);
+void dma_arena_identify(const dma_arena_t *arena, dma_arena_id_t *card);
 
 typedef struct dma_mapping {
     struct dma_mapping *next;
@@ -45,7 +45,7 @@ dma_status_t dma_registry_add(const dma_arena_t *arena);
 void dma_registry_remove(const dma_arena_t *arena);
 
 /* The mapping of the arena on a card. DMA_UNSUPPORTED when it cannot be reached from here; *why then says what failed. */
-dma_status_t dma_registry_get(const dma_arena_card_t *card, dma_mapping_t **mapping, const char **why);
+dma_status_t dma_registry_get(const dma_arena_id_t *card, dma_mapping_t **mapping, const char **why);
 void dma_registry_put(dma_mapping_t *mapping);
 
 /* Drops all mappings that no communicator uses: this process is done with collectives. */

@@ -38,7 +38,7 @@ dma_block_t *dma_window_block(dma_arena_t *arena, const dma_geom_t *geom, int nr
         uint64_t never = first_seq - 1 - geom->ring_depth;
 
         atomic_store_explicit(&ring[i].seq, (uint32_t)never, memory_order_relaxed);
-        atomic_store_explicit(&ring[i].later, never, memory_order_relaxed);
+        atomic_store_explicit(&ring[i].second_entry, never, memory_order_relaxed);
     }
     for (int i = 0; i < nranks; i++) {
         atomic_store_explicit(&block->pairs[i].landed, first_seq - 1, memory_order_relaxed);

@@ -49,10 +49,10 @@
 
 typedef struct dma_desc {
     _Atomic uint32_t seq;
-    uint32_t ack;           /* calls of this communicator that the writer has completed, all up to this one */
-    uint64_t sign;          /* operation and bytes */
-    uint64_t addr;          /* of the send buffer, where peers may read it */
-    _Atomic uint64_t later; /* the call's number, in 64 bits: LINE and SLOT are those of a later entry into it */
+    uint32_t ack;                  /* calls of this communicator that the writer has completed, all up to this one */
+    uint64_t sign;                 /* operation and bytes */
+    uint64_t addr;                 /* of the send buffer, where peers may read it */
+    _Atomic uint64_t second_entry; /* the call's number, in 64 bits: LINE and SLOT are those of a later entry into it */
     char line[DMA_LINE_BYTES];
 } dma_desc_t;
 
@@ -85,7 +85,7 @@ typedef struct dma_engine_line {
     char pad[60];
 } dma_engine_line_t;
 
-/* What a rank says of its device memory: task/device.h fills it. Like a LINE, it stays until every rank has completed the
+/* What a rank says of its device memory: device/device.h fills it. Like a LINE, it stays until every rank has completed the
  * call: a rank that has nothing to do but wait may be done before the others have read it. */
 #define DMA_RECORD_BYTES(nranks) (256 + 16 * (size_t)(nranks))
 
@@ -181,7 +181,7 @@ static inline dma_engine_line_t *dma_window_ready(const dma_window_t *w, int ran
     return (dma_engine_line_t *)((char *)w->peers[rank].block + w->layout.lines);
 }
 
-/* what it has found out about all ranks' device memory (task/device.c), */
+/* what it has found out about all ranks' device memory (device/call.c), */
 static inline dma_engine_line_t *dma_window_agreed(const dma_window_t *w, int rank)
 {
     return dma_window_ready(w, rank) + 1;

@@ -10,7 +10,7 @@
 #define DMA_PLAN_BUILD_H
 
 #include "dma/plan.h"
-#include "plan/gpu_cost.h"
+#include "plan/gpu/cost.h"
 #include "plan/profile.h"
 
 #define DMA_CROSS_CHUNK 1048576 /* bytes per system call: progress is made between two */

@@ -1,21 +1,21 @@
 core_sources += \
 	ompi_coll_dma/plan/fields.c \
 	ompi_coll_dma/plan/fields.h \
-	ompi_coll_dma/plan/gpu_cost.c \
-	ompi_coll_dma/plan/gpu_cost.h \
-	ompi_coll_dma/plan/gpu_profile.c \
-	ompi_coll_dma/plan/gpu_profile.h
+	ompi_coll_dma/plan/gpu/cost.c \
+	ompi_coll_dma/plan/gpu/cost.h \
+	ompi_coll_dma/plan/gpu/profile.c \
+	ompi_coll_dma/plan/gpu/profile.h
 core_sources += \
-	ompi_coll_dma/plan/cluster.c \
-	ompi_coll_dma/plan/cluster.h \
-	ompi_coll_dma/plan/cluster_cost.c \
-	ompi_coll_dma/plan/cluster_cost.h \
-	ompi_coll_dma/plan/cluster_exchange.c \
-	ompi_coll_dma/plan/cluster_gather.c \
-	ompi_coll_dma/plan/layout.c \
-	ompi_coll_dma/plan/layout.h \
-	ompi_coll_dma/plan/net_profile.c \
-	ompi_coll_dma/plan/net_profile.h
+	ompi_coll_dma/plan/cluster/cluster.c \
+	ompi_coll_dma/plan/cluster/cluster.h \
+	ompi_coll_dma/plan/cluster/cost.c \
+	ompi_coll_dma/plan/cluster/cost.h \
+	ompi_coll_dma/plan/cluster/alltoall.c \
+	ompi_coll_dma/plan/cluster/allgather.c \
+	ompi_coll_dma/plan/cluster/node_map.c \
+	ompi_coll_dma/plan/cluster/node_map.h \
+	ompi_coll_dma/plan/cluster/net_profile.c \
+	ompi_coll_dma/plan/cluster/net_profile.h
 unit_tests += \
 	test/unit/test_cluster \
 	test/unit/test_cluster_comm \

@@ -18,7 +18,7 @@
 #define DMA_PROFILE_HEAD 1024
 
 /* name, default, what it is. The defaults are the host engine's on one machine; what depends most on the machine is
- * measured (task/measure.h) unless a file says it. */
+ * measured (core/setup/measure.h) unless a file says it. */
 #define DMA_PROFILE_FIELDS(X)                                                                                          \
     X(enter_ps, 80000, "publishing a descriptor and seeing a peer's")                                                  \
     X(peer_ps, 30000, "each further peer: one line to fetch")                                                          \

@@ -4,7 +4,7 @@
 #include <cuda.h>
 
 #define DMA_GPU_VENDOR_HEADERS
-#include "gpu/cuda_api.h"
+#include "gpu/cuda/api.h"
 
 /* Initialising one of ours with the address of the vendor's: incompatible types are an error. */
 #define CUDA_COMPARE(name, symbol, required, ...)                                                                      \

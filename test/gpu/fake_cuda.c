@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "fake_driver.h"
-#include "gpu/cuda_api.h"
+#include "gpu/cuda/api.h"
 
 extern fake_driver_t fake_driver;
 fake_driver_t fake_driver = {.version = 12080};

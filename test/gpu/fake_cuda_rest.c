@@ -1,5 +1,5 @@
 /* All of libcuda's calls that no test looks at: they succeed. fake_cuda.c has the others. */
-#include "gpu/cuda_api.h"
+#include "gpu/cuda/api.h"
 
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 #define REST(name, symbol, required, ...)                                                                              \

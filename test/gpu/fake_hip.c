@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "fake_driver.h"
-#include "gpu/hip_api.h"
+#include "gpu/hip/api.h"
 
 extern fake_driver_t fake_driver;
 fake_driver_t fake_driver = {.version = 60300000};

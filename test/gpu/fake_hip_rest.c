@@ -1,6 +1,6 @@
 /* All of HIP's calls that no test looks at: they succeed, and are counted. fake_hip.c has the others. */
 #include "fake_driver.h"
-#include "gpu/hip_api.h"
+#include "gpu/hip/api.h"
 
 extern fake_driver_t fake_driver;
 

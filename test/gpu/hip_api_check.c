@@ -9,7 +9,7 @@
 #include <hsa/hsa_ext_amd.h>
 
 #define DMA_GPU_VENDOR_HEADERS
-#include "gpu/hip_api.h"
+#include "gpu/hip/api.h"
 
 #if HIP_VERSION_MAJOR < 7
 hip_error_t hipMemcpyBatchAsync(void **dst, void **src, size_t *bytes, size_t n,

@@ -1,5 +1,5 @@
 # Another operation or size is taken for the last one.
-# file: ompi_coll_dma/task/device_comm.c
+# file: ompi_coll_dma/device/comm.c
 # build: plain
 # tests: test_device:calls_that_come_again
 /^        .coll = task->coll,$/d

@@ -1,5 +1,5 @@
 # Other memory at the same address is taken for the same.
-# file: ompi_coll_dma/task/device_comm.c
+# file: ompi_coll_dma/device/comm.c
 # build: plain
 # tests: test_device:calls_that_come_again
 /^        .buffer_id = m->buffer_id,$/d

@@ -1,5 +1,5 @@
 # Who cannot make a channel tells nobody.
-# file: ompi_coll_dma/task/channel.c
+# file: ompi_coll_dma/core/channel.c
 # build: plain
 # tests: test_cluster_told:a_channel_that_one_cannot_make
 s/return abandon\(parent, (DMA_ERR_NOMEM|status)\);/return \1;/

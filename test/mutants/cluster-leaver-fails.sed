@@ -1,5 +1,5 @@
 # A rank that leaves in peace fails the others.
-# file: ompi_coll_dma/task/cluster_peer.c
+# file: ompi_coll_dma/cluster/peer.c
 # build: plain
 # tests: test_cluster_comm:a_rank_leaves_early
 s/status == DMA_ERR_PEER && root->wire->left\(root->net, p->peer\)/false/

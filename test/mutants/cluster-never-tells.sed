@@ -1,5 +1,5 @@
 # Nobody says which call it waits in.
-# file: ompi_coll_dma/task/cluster.c
+# file: ompi_coll_dma/cluster/setup.c
 # build: plain
 # tests: test_cluster_comm:algorithms_that_never_meet
-s/^    dma_cluster_tell\(c\);$//
+s/^    dma_cluster_announce_call\(c\);$//

@@ -1,5 +1,5 @@
 # Where peers become more than their table has chains, those that are known are lost.
-# file: ompi_coll_dma/task/cluster_peer.c
+# file: ompi_coll_dma/cluster/peer.c
 # build: plain
 # tests: test_cluster_comm
 s/^            \*first = p;$/            (void)first;/

@@ -1,5 +1,5 @@
 # Two calls in device memory run beside each other.
-# file: ompi_coll_dma/task/device.c
+# file: ompi_coll_dma/device/call.c
 # build: plain
 # tests: test_device:outstanding
 s/if \(comm->streaming\) \{/if (false) {/

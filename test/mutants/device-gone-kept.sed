@@ -1,5 +1,5 @@
 # Nobody is told what a rank has freed.
-# file: ompi_coll_dma/task/device_comm.c
+# file: ompi_coll_dma/device/comm.c
 # build: plain
 # tests: test_device_freed:freed_memory_is_given_back
 s/\.gone = gone\(comm\),//

@@ -1,5 +1,5 @@
 # A rank goes by what it has found out itself.
-# file: ompi_coll_dma/task/device.c
+# file: ompi_coll_dma/device/call.c
 # build: plain
 # tests: test_device_errors:one_bind_fails
 s/all = all \&\& \(word \& 3\) == ALL_WELL;//

@@ -1,5 +1,5 @@
 # A call whose data could not be packed is staged from memory that nothing was packed into.
-# file: ompi_coll_dma/task/device_pack.c
+# file: ompi_coll_dma/device/pack.c
 # build: plain
 # tests: test_device_shape:packing_fails
 s/run->send = send;//

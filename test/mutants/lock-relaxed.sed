@@ -1,5 +1,5 @@
 # The communicator's lock orders nothing.
-# file: ompi_coll_dma/task/comm.h
+# file: ompi_coll_dma/core/comm.h
 # build: thread
 # tests: test_threads:threads_of_one_rank
 /atomic_exchange_explicit\(&comm->locked/s/memory_order_acquire/memory_order_relaxed/

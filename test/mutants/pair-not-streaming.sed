@@ -1,5 +1,5 @@
 # A plan with streams of pairs does not say so.
-# file: ompi_coll_dma/plan/host_pair.c
+# file: ompi_coll_dma/plan/host/pair.c
 # build: plain
 # tests: test_plans:every_variant
 s/plan->streams = true/plan->streams = false/

@@ -1,5 +1,5 @@
 # A stream does not move on from call to call.
-# file: ompi_coll_dma/task/task.c
+# file: ompi_coll_dma/core/task.c
 # build: plain
 # tests: test_threads:blocking
 s/comm->stream\[op->flag.rank\] \+= /(void)/

@@ -74,14 +74,14 @@ static uint8_t *at(const rank_t *r, dma_cluster_place_t place, int64_t more)
 static bool each_part(machine_t *m, int rank, const dma_cluster_op_t *op, span_fn_t *fn, void *arg)
 {
     rank_t *r = &m->ranks[rank];
-    const dma_layout_t *l = r->plan->req.layout;
+    const dma_node_map_t *l = r->plan->req.layout;
     dma_cluster_part_t own = dma_cluster_part(r->plan, op, l->index);
     bool gather = op->code == DMA_CLUSTER_GATHER;
 
     if (gather && !fn(m, rank, op, (span_t){at(r, op->from, 0), own.get, false}, arg)) {
         return false;
     }
-    for (int i = 0; i < dma_layout_size(l, l->node); i++) {
+    for (int i = 0; i < dma_node_map_size(l, l->node); i++) {
         dma_cluster_part_t part = dma_cluster_part(r->plan, op, i);
         uint8_t *to = at(r, op->to, part.to);
 
@@ -269,8 +269,8 @@ static int move_message(machine_t *m, int rank, uint32_t i)
 /* The ranks of the node have all come to their collective number i? Then it happens. */
 static int move_local(machine_t *m, int rank, uint32_t i)
 {
-    const dma_layout_t *l = m->ranks[rank].plan->req.layout;
-    int size = dma_layout_size(l, l->node);
+    const dma_node_map_t *l = m->ranks[rank].plan->req.layout;
+    int size = dma_node_map_size(l, l->node);
     const dma_cluster_op_t *ops[size];
     rank_t *rs[size];
     uint32_t nth = 0, where[size];
@@ -281,7 +281,7 @@ static int move_local(machine_t *m, int rank, uint32_t i)
     for (int s = 0; s < size; s++) {
         uint32_t seen = 0;
 
-        rs[s] = &m->ranks[dma_layout_rank(l, l->node, s)];
+        rs[s] = &m->ranks[dma_node_map_rank(l, l->node, s)];
         for (where[s] = 0; where[s] < rs[s]->started[DMA_LOCAL]; where[s]++) {
             ops[s] = &rs[s]->plan->ops[DMA_LOCAL][where[s]];
             if (ops[s]->code != DMA_CLUSTER_COPY && seen++ == nth) {

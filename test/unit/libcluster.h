@@ -1,5 +1,5 @@
 /*
- * The reference interpreter of cluster plans (ompi_coll_dma/plan/cluster.h).
+ * The reference interpreter of cluster plans (ompi_coll_dma/plan/cluster/cluster.h).
  *
  * It runs the plans of all ranks of a job for one call, on memory inside one thread, under a seeded scheduler that does
  * whatever the contract allows: any lane of any rank goes next; operations under way move their bytes at any time and end
@@ -18,7 +18,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "plan/cluster.h"
+#include "plan/cluster/cluster.h"
 
 typedef enum cluster_error {
     CLUSTER_OK,

@@ -277,12 +277,12 @@ static void engine_close(dma_gpu_unit_t *unit)
     machine.units--;
 }
 
-static void engine_card(const dma_gpu_unit_t *unit, dma_gpu_card_t *card)
+static void engine_traits(const dma_gpu_unit_t *unit, dma_gpu_traits_t *card)
 {
-    *card = (dma_gpu_card_t){.pci = {.bus = (uint32_t)unit->device},
-                             .node = (uint32_t)unit->device,
-                             .features = machine.options.features,
-                             .max_ways = machine.options.max_ways};
+    *card = (dma_gpu_traits_t){.pci = {.bus = (uint32_t)unit->device},
+                               .node = (uint32_t)unit->device,
+                               .features = machine.options.features,
+                               .max_ways = machine.options.max_ways};
 }
 
 static dma_status_t engine_bind(dma_gpu_unit_t *unit, const dma_gpu_job_t *job, struct dma_bound **result, char *why)
@@ -297,7 +297,7 @@ static dma_status_t engine_bind(dma_gpu_unit_t *unit, const dma_gpu_job_t *job, 
         misuse("%d ranks", job->nranks);
     }
     for (int r = 0; r < job->nranks; r++) {
-        if (job->cards[r].max_ways != machine.options.max_ways) {
+        if (job->traits[r].max_ways != machine.options.max_ways) {
             misuse("the card of rank %d is not known", r);
         }
     }
@@ -513,7 +513,7 @@ static const dma_gpu_engine_t engine = {
     .name = "threads",
     .open = engine_open,
     .close = engine_close,
-    .card = engine_card,
+    .traits = engine_traits,
     .bind = engine_bind,
     .unbind = engine_unbind,
     .start = engine_start,

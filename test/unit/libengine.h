@@ -1,5 +1,5 @@
 /*
- * An engine of GPUs that is made of threads, for tests of what is above gpu/engine.h, and that is worse than any real one.
+ * An engine of GPUs that is made of threads, for tests of what is above engine/gpu.h, and that is worse than any real one.
  *
  * Every unit has a worker. It does what programs between two flags leave open at random: which program comes next, which
  * copy of it, how many bytes of that. Armed programs wait for the ready words as packets would: our own without its lowest
@@ -12,7 +12,7 @@
 #ifndef DMA_TEST_LIBENGINE_H
 #define DMA_TEST_LIBENGINE_H
 
-#include "gpu/engine.h"
+#include "engine/gpu.h"
 
 #define ENGINE_DEVICES 8
 #define ENGINE_PEERS   16

@@ -165,7 +165,7 @@ bool world_refuses(const world_t *w, int call, int reader, int owner)
 bool world_only_staged(const world_t *w, int call, int rank, const dma_prog_t *prog)
 {
     return prog->loop_first < prog->nops &&
-           world_length(w, call, rank, &prog->loop_len) <= world_part(w, call, rank)->plan->staged;
+           world_length(w, call, rank, &prog->loop_len) <= world_part(w, call, rank)->plan->fallback_max_bytes;
 }
 
 bool world_goes_staged(const world_t *w, int call, int rank, const dma_prog_t *prog)
@@ -231,7 +231,7 @@ static int64_t chunks_produced(const world_t *w, int call, int rank, dma_flag_t 
         const dma_prog_t *prog = &plan->progs[p];
         for (uint32_t i = 0; i < prog->nops; i++) {
             const dma_op_t *op = &prog->ops[i];
-            bool loop = i >= prog->loop_first && i <= prog->loop_last, staged = op->flags & DMA_OP_STAGED;
+            bool loop = i >= prog->loop_first && i <= prog->loop_last, staged = op->flags & DMA_OP_FALLBACK;
             int64_t trips = (int64_t)world_trips(w, call, rank, prog, staged);
             if (staged && !world_goes_staged(w, call, rank, prog)) {
                 continue;

@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <stdarg.h>
 
-#define WAYS (DMA_OP_DIRECT | DMA_OP_STAGED)
+#define WAYS (DMA_OP_DIRECT | DMA_OP_FALLBACK)
 
 static const char *const code_names[] = {"COPY", "COPY2", "SWAP", "WAIT", "SIGNAL", "CHECK", "STAMP", "SEND", "RECV"};
 static const char *const flag_names[] = {"ENTRY",         "PRODUCED", "CONSUMED", "PAIR_PRODUCED",
@@ -50,7 +50,7 @@ void interp_print_op(const dma_op_t *op, char *text, size_t size)
 
     snprintf(chunked, sizeof(chunked), "%s%s%s%s", op->flags & DMA_OP_CHUNKED ? " chunked" : "",
              op->flags & DMA_OP_LAST ? " last" : "", op->flags & DMA_OP_DIRECT ? " direct" : "",
-             op->flags & DMA_OP_STAGED ? " staged" : "");
+             op->flags & DMA_OP_FALLBACK ? " staged" : "");
     print_operand(dst[0], sizeof(dst[0]), &op->dst[0]);
     print_operand(dst[1], sizeof(dst[1]), &op->dst[1]);
     print_operand(src, sizeof(src), &op->src);
@@ -255,7 +255,7 @@ static bool check_ways(const subject_t *s)
         const dma_flag_ref_t *f = &op->flag;
         bool flag = op->code == DMA_OP_WAIT || op->code == DMA_OP_SIGNAL;
 
-        marked += (op->flags & WAYS) == DMA_OP_DIRECT || (op->flags & WAYS) == DMA_OP_STAGED;
+        marked += (op->flags & WAYS) == DMA_OP_DIRECT || (op->flags & WAYS) == DMA_OP_FALLBACK;
         if (flag && op->flags & DMA_OP_DIRECT) {
             bool ours = f->rank == s->plan->rank && op->code == DMA_OP_SIGNAL;
             bool theirs = f->peer == s->plan->rank && op->code == DMA_OP_WAIT;
@@ -266,10 +266,10 @@ static bool check_ways(const subject_t *s)
             met++;
         }
     }
-    if (!marked && s->plan->staged) {
+    if (!marked && s->plan->fallback_max_bytes) {
         return bad(s->text, s->size, "a loop without a second way");
     }
-    if (s->plan->staged && s->plan->staged > s->geom->pair_bytes / s->geom->pair_depth) {
+    if (s->plan->fallback_max_bytes && s->plan->fallback_max_bytes > s->geom->pair_bytes / s->geom->pair_depth) {
         return bad(s->text, s->size, "a second way of more than one buffer");
     }
     if (marked && (marked != prog->loop_last - prog->loop_first + 1 || met != 1 || !s->geom->pair_depth)) {

@@ -136,7 +136,7 @@ uint8_t *operand(machine_t *m, queue_t *q, const dma_op_t *op, const dma_operand
         block = o->base == DMA_BASE_CHUNK ? position % w->job->geom.chunk_depth
                                           : block * w->job->geom.pair_depth + position % w->job->geom.pair_depth;
     } else if (chunked && o->base != DMA_BASE_SLOT) {
-        *at += q->who.trip * world_chunk(w, q->who.call, op->flags & DMA_OP_STAGED);
+        *at += q->who.trip * world_chunk(w, q->who.call, op->flags & DMA_OP_FALLBACK);
     }
     if (o->base == DMA_BASE_SEND || o->base == DMA_BASE_RECV || o->base == DMA_BASE_REACH) {
         *at += world_skip(w, q->who.call, q->who.rank, &op->len);
@@ -195,7 +195,7 @@ static void piece_run(machine_t *m, queue_t *q, uint32_t i)
 uint64_t op_bytes(machine_t *m, const queue_t *q, const dma_op_t *op)
 {
     uint64_t total = world_length(&m->w, q->who.call, q->who.rank, &op->len), start;
-    uint64_t chunk = world_chunk(&m->w, q->who.call, op->flags & DMA_OP_STAGED);
+    uint64_t chunk = world_chunk(&m->w, q->who.call, op->flags & DMA_OP_FALLBACK);
 
     if (op->code == DMA_OP_STAMP) {
         return sizeof(uint64_t);
@@ -372,7 +372,7 @@ static bool is_skipped(const machine_t *m, queue_t *q, const dma_op_t *op)
     bool last = q->who.trip + 1 >= q->trips;
 
     if ((op->flags & DMA_OP_LAST && !last) || (op->flags & DMA_OP_DIRECT && q->staged) ||
-        (op->flags & DMA_OP_STAGED && !q->staged)) {
+        (op->flags & DMA_OP_FALLBACK && !q->staged)) {
         return true;
     }
     if (dma_op_reaches(op) && last) {

@@ -95,7 +95,7 @@ static int64_t chunks_counted(const world_t *w, int call, int rank, dma_flag_t k
         const dma_prog_t *prog = &plan->progs[p];
         for (uint32_t i = 0; i < prog->nops; i++) {
             const dma_op_t *op = &prog->ops[i];
-            bool staged = op->flags & DMA_OP_STAGED;
+            bool staged = op->flags & DMA_OP_FALLBACK;
             if (op->code == DMA_OP_WAIT && (op->flags & DMA_OP_CHUNKED) && op->flag.kind == kind &&
                 op->flag.rank == owner && (!staged || world_goes_staged(w, call, rank, prog))) {
                 sum += (int64_t)world_trips(w, call, rank, prog, staged);

@@ -52,7 +52,7 @@ void stage_plan(stage_t *s, const char *variant, dma_coll_t coll, bool in_place)
 
 void stage_bind(stage_t *s)
 {
-    dma_gpu_job_t job = {.rank = 0, .nranks = STAGE_RANKS, .cards = s->cards, .ready = s->ready_at};
+    dma_gpu_job_t job = {.rank = 0, .nranks = STAGE_RANKS, .traits = s->traits, .ready = s->ready_at};
     char why[DMA_GPU_WHY_BYTES];
 
     job.lines = (uint64_t)(uintptr_t)dma_window_queue(&s->window, 0, 0);
@@ -69,7 +69,7 @@ static void join(stage_t *s)
         s->send[i] = (char)(i * 7 + i / 256 + 1);
     }
     for (int r = 0; r < STAGE_RANKS; r++) {
-        s->cards[r].node = s->machine->gpus[r].node;
+        s->traits[r].node = s->machine->gpus[r].node;
         s->ready_at[r] = (uint64_t)(uintptr_t)&s->ready[r].word;
         s->recv[r] = stage_memory(STAGE_RANKS * STAGE_BYTES);
         s->targets[r] = (dma_target_t){.addr = (uint64_t)(uintptr_t)s->recv[r], .bytes = STAGE_BYTES};

@@ -5,7 +5,7 @@
 #ifndef DMA_TEST_LIBSDMA_STAGE_H
 #define DMA_TEST_LIBSDMA_STAGE_H
 
-#include "engine/sdma/bound.h"
+#include "engine/sdma/private.h"
 #include "libgpu_fake.h"
 #include "libthunk.h"
 #include "node/window.h"
@@ -20,7 +20,7 @@ typedef struct stage {
     dma_gpu_runtime_t *rt;
     dma_gpu_unit_t *unit;
     struct dma_bound *bound; /* NULL: has been unbound */
-    dma_gpu_card_t cards[STAGE_RANKS];
+    dma_gpu_traits_t traits[STAGE_RANKS];
     uint64_t ready_at[STAGE_RANKS];
     dma_engine_line_t *ready; /* by rank */
     dma_window_t window;

@@ -277,13 +277,13 @@ static dma_status_t thread_unpack(void *buf, size_t count, void *type, const voi
     return DMA_OK;
 }
 
-static dma_status_t thread_layout(const void *type, dma_rows_t *layout)
+static dma_status_t thread_type_rows(const void *type, dma_rows_t *layout)
 {
     *layout = (dma_rows_t){.row = ((const vector_type_t *)type)->piece};
     return DMA_OK;
 }
 
-static dma_status_t thread_walk(const void *type, dma_visit_t visit, void *arg)
+static dma_status_t thread_type_strips(const void *type, dma_visit_t visit, void *arg)
 {
     return visit(arg, &(dma_strip_t){.bytes = ((const vector_type_t *)type)->piece, .n = 1});
 }
@@ -333,13 +333,13 @@ const dma_host_t threads_host = {
     .isend = thread_isend,
     .irecv = thread_irecv,
     .test = thread_test,
-    .branch = thread_branch,
-    .prune = thread_prune,
+    .comm_dup = thread_branch,
+    .comm_free = thread_prune,
     .progress = thread_progress,
     .pack = thread_pack,
     .unpack = thread_unpack,
-    .layout = thread_layout,
-    .walk = thread_walk,
+    .type_rows = thread_type_rows,
+    .type_strips = thread_type_strips,
     .report = thread_report,
 };
 

@@ -6,7 +6,7 @@ unit_tests += \
 	test/unit/test_device_freed \
 	test/unit/test_device_holes \
 	test/unit/test_device_persistent \
-	test/unit/test_device_share \
+	test/unit/test_device_ipc \
 	test/unit/test_relay \
 	test/unit/test_sdma_arm \
 	test/unit/test_sdma_bound \
@@ -27,7 +27,7 @@ test_unit_test_device_cost_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=call
 # counts them, and their bytes
 test_unit_test_relay_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=free
 # has none left
-test_unit_test_device_share_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc
+test_unit_test_device_ipc_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc
 # is interrupted, and has little
 test_unit_test_node_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=posix_fallocate
 # finds libthunk's

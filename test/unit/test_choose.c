@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "libunit.h"
-#include "plan/gpu_profile.h"
+#include "plan/gpu/profile.h"
 #include "plan/profile.h"
 
 #define KIB UINT64_C(1024)

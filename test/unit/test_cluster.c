@@ -21,7 +21,7 @@ typedef struct scene {
     dma_coll_t coll;
     bool in_place[MOST_RANKS], relayed[MOST_RANKS], apart[MOST_RANKS];
     uint64_t bytes[MOST_RANKS * MOST_RANKS];
-    dma_layout_t layouts[MOST_RANKS];
+    dma_node_map_t layouts[MOST_RANKS];
     uint64_t counts[2][MOST_RANKS][MOST_RANKS];
     int64_t displs[2][MOST_RANKS][MOST_RANKS];
     dma_cluster_plan_t *plans[MOST_RANKS];
@@ -64,14 +64,14 @@ static void place(scene_t *s, const int *sizes, int nodes, order_t order)
         }
     }
     for (int r = 0; r < n; r++) {
-        ck_assert_int_eq(dma_layout_create(&s->layouts[r], s->first, n, r), DMA_OK);
+        ck_assert_int_eq(dma_node_map_create(&s->layouts[r], s->first, n, r), DMA_OK);
     }
 }
 
 static void leave(scene_t *s)
 {
     for (int r = 0; r < s->nranks; r++) {
-        dma_layout_free(&s->layouts[r]);
+        dma_node_map_free(&s->layouts[r]);
     }
 }
 
@@ -369,20 +369,20 @@ END_TEST
 START_TEST(layouts)
 {
     static const uint32_t first[] = {0, 1, 0, 3, 1, 0}, none[] = {0, 2, 2}, later[] = {0, 0, 1};
-    dma_layout_t l;
+    dma_node_map_t l;
 
-    ck_assert_int_eq(dma_layout_create(&l, first, 6, 4), DMA_OK);
+    ck_assert_int_eq(dma_node_map_create(&l, first, 6, 4), DMA_OK);
     ck_assert_int_eq(l.nnodes, 3);
     ck_assert_int_eq(l.node, 1);
     ck_assert_int_eq(l.index, 1);
     ck_assert_int_eq(l.most, 3);
     ck_assert_int_eq(l.least, 1);
-    ck_assert_int_eq(dma_layout_rank(&l, 0, 2), 5);
-    ck_assert_int_eq(dma_layout_rank(&l, 2, 0), 3);
-    ck_assert_int_eq(dma_layout_turn(&l, 0, -1), 2);
-    dma_layout_free(&l);
-    ck_assert_int_eq(dma_layout_create(&l, none, 3, 0), DMA_ERR_ARG);  /* after its own */
-    ck_assert_int_eq(dma_layout_create(&l, later, 3, 0), DMA_ERR_ARG); /* of one that is not the first itself */
+    ck_assert_int_eq(dma_node_map_rank(&l, 0, 2), 5);
+    ck_assert_int_eq(dma_node_map_rank(&l, 2, 0), 3);
+    ck_assert_int_eq(dma_node_map_turn(&l, 0, -1), 2);
+    dma_node_map_free(&l);
+    ck_assert_int_eq(dma_node_map_create(&l, none, 3, 0), DMA_ERR_ARG);  /* after its own */
+    ck_assert_int_eq(dma_node_map_create(&l, later, 3, 0), DMA_ERR_ARG); /* of one that is not the first itself */
 }
 END_TEST
 

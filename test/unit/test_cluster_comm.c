@@ -13,7 +13,7 @@
 #include "libpart.h"
 #include "libunit.h"
 #include "libwire.h"
-#include "plan/cluster.h"
+#include "plan/cluster/cluster.h"
 
 static const size_t sizes[] = {1, 100, 5000};
 
@@ -144,8 +144,8 @@ END_TEST
 __attribute__((visibility("default"))) const char *__lsan_default_suppressions(void);
 const char *__lsan_default_suppressions(void)
 {
-    return "leak:dma_cluster_meet\n"
-           "leak:dma_cluster_reserve";
+    return "leak:dma_cluster_connect_peer\n"
+           "leak:dma_cluster_alloc_neighbors";
 }
 
 /* Rank 0's very first call has no place: whoever comes to it later fails as well, on whatever node. */

@@ -1,5 +1,5 @@
 /*
- * All-to-alls of blocks that go straight to their ranks: the plan's messages against what plan/cluster_exchange.c says of
+ * All-to-alls of blocks that go straight to their ranks: the plan's messages against what plan/cluster/alltoall.c says of
  * them, worked out message by message, and what building it costs where blocks are of very different sizes.
  */
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 #include <time.h>
 
 #include "libunit.h"
-#include "plan/cluster.h"
+#include "plan/cluster/cluster.h"
 
 #define MOST_NODES 7
 #define MOST_SIZE  5
@@ -25,7 +25,7 @@ static uint32_t draw(uint32_t below)
 /* ---- message by message ---- */
 
 typedef struct shape {
-    dma_layout_t layout;
+    dma_node_map_t layout;
     uint64_t counts[2][MOST_RANKS];
     int64_t displs[2][MOST_RANKS];
     dma_cluster_req_t req;
@@ -54,7 +54,7 @@ static void draw_shape(shape_t *s)
             first[r] = node_of[i] == node_of[r] ? (uint32_t)i : first[r];
         }
     }
-    ck_assert_int_eq(dma_layout_create(&s->layout, first, n, (int)draw((uint32_t)n)), DMA_OK);
+    ck_assert_int_eq(dma_node_map_create(&s->layout, first, n, (int)draw((uint32_t)n)), DMA_OK);
     for (int side = 0; side < 2; side++) {
         int64_t at = 0;
 
@@ -114,12 +114,12 @@ static void expect(walk_t *w, dma_cluster_lane_t lane, int rank, uint32_t step, 
 static bool expect_turn(walk_t *w, dma_cluster_lane_t lane, int node, uint32_t step, uint64_t saved)
 {
     const dma_cluster_req_t *req = &w->plan->req;
-    const dma_layout_t *l = req->layout;
-    int own = dma_layout_size(l, l->node), size = dma_layout_size(l, node), n = own > size ? own : size;
+    const dma_node_map_t *l = req->layout;
+    int own = dma_node_map_size(l, l->node), size = dma_node_map_size(l, node), n = own > size ? own : size;
     bool more = false;
 
     for (int t = 0; t < n; t++) {
-        int j = (t + n - l->index) % n, rank = j < size ? dma_layout_rank(l, node, j) : -1;
+        int j = (t + n - l->index) % n, rank = j < size ? dma_node_map_rank(l, node, j) : -1;
         uint64_t bytes = j < size ? (lane == DMA_SENT ? &req->send : &req->recv)->counts[rank] : 0;
         uint64_t chunk = dma_cluster_chunk(req, bytes), skip = step * chunk, at = saved;
         dma_cluster_place_t place;
@@ -129,7 +129,7 @@ static bool expect_turn(walk_t *w, dma_cluster_lane_t lane, int node, uint32_t s
         }
         place = lane == DMA_SENT ? dma_place_out(w->plan, rank) : dma_place_in(w->plan, rank);
         for (int i = 0; i < j; i++) {
-            at += req->send.counts[dma_layout_rank(l, node, i)];
+            at += req->send.counts[dma_node_map_rank(l, node, i)];
         }
         place =
             lane == DMA_SENT && req->in_place && !req->relayed ? dma_place_at(DMA_CLUSTER_TEMP, (int64_t)at) : place;
@@ -143,7 +143,7 @@ static bool expect_turn(walk_t *w, dma_cluster_lane_t lane, int node, uint32_t s
 static void expect_plan(walk_t *w)
 {
     const dma_cluster_req_t *req = &w->plan->req;
-    const dma_layout_t *l = req->layout;
+    const dma_node_map_t *l = req->layout;
     bool more = true;
 
     for (uint32_t step = 0; more; step++) {
@@ -151,8 +151,8 @@ static void expect_plan(walk_t *w)
 
         more = false;
         for (int k = 1; k < l->nnodes + req->in_place; k++) {
-            int to = dma_layout_turn(l, req->in_place ? -l->node : l->node, k);
-            int from = req->in_place ? to : dma_layout_turn(l, l->node, -k);
+            int to = dma_node_map_turn(l, req->in_place ? -l->node : l->node, k);
+            int from = req->in_place ? to : dma_node_map_turn(l, l->node, -k);
 
             if (to == l->node) {
                 continue;
@@ -160,8 +160,8 @@ static void expect_plan(walk_t *w)
             ck_assert_uint_lt(w->turn, MOST_TURNS);
             more = expect_turn(w, DMA_SENT, to, step, saved) | more;
             more = expect_turn(w, DMA_RECEIVED, from, step, 0) | more;
-            for (int j = 0; j < dma_layout_size(l, to); j++) {
-                saved += req->send.counts[dma_layout_rank(l, to, j)];
+            for (int j = 0; j < dma_node_map_size(l, to); j++) {
+                saved += req->send.counts[dma_node_map_rank(l, to, j)];
             }
             w->received[w->turn++] = w->seen[DMA_RECEIVED];
         }
@@ -185,7 +185,7 @@ START_TEST(message_by_message)
         walk.ahead = ahead_of(&shape.req);
         expect_plan(&walk);
         dma_cluster_free(plan);
-        dma_layout_free(&shape.layout);
+        dma_node_map_free(&shape.layout);
     }
 }
 END_TEST
@@ -203,7 +203,7 @@ static double now(void)
 }
 
 /* Seconds per message, the least of some times. */
-static double cost(const dma_layout_t *layout, uint64_t small, uint64_t one)
+static double cost(const dma_node_map_t *layout, uint64_t small, uint64_t one)
 {
     static uint64_t counts[LARGE];
     static int64_t displs[LARGE];
@@ -230,17 +230,17 @@ static double cost(const dma_layout_t *layout, uint64_t small, uint64_t one)
 START_TEST(one_large_block)
 {
     uint32_t first[LARGE];
-    dma_layout_t layout;
+    dma_node_map_t layout;
     double even, uneven;
 
     for (uint32_t r = 0; r < LARGE; r++) {
         first[r] = r / 8 * 8;
     }
-    ck_assert_int_eq(dma_layout_create(&layout, first, LARGE, 0), DMA_OK);
+    ck_assert_int_eq(dma_node_map_create(&layout, first, LARGE, 0), DMA_OK);
     even = cost(&layout, 4096, 4096);
     uneven = cost(&layout, 4096, 4096 * DMA_CLUSTER_PIECES);
     ck_assert_msg(uneven < 5 * even, "%.0f ns per message, %.0f where all have one", uneven * 1e9, even * 1e9);
-    dma_layout_free(&layout);
+    dma_node_map_free(&layout);
 }
 END_TEST
 

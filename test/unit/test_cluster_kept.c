@@ -5,11 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cluster/cluster.h"
 #include "libthreads.h"
 #include "libunit.h"
 #include "libwire.h"
-#include "plan/cluster.h"
-#include "task/cluster.h"
+#include "plan/cluster/cluster.h"
 
 #define MOST  9000 /* bytes from block to block: what is in between is a hole */
 #define RANKS 6

@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/comm.h"
 #include "libpart.h"
 #include "libunit.h"
 #include "libwire.h"
-#include "task/comm.h"
 
 #define MOST_ALLOCATIONS 400 /* of a set-up */
 
@@ -58,7 +58,7 @@ static dma_status_t host_irecv(void *comm, void *buf, size_t bytes, int peer, vo
 
 static dma_status_t host_branch(void *comm, void **branch)
 {
-    ABROAD(threads_host.branch(comm, branch));
+    ABROAD(threads_host.comm_dup(comm, branch));
 }
 
 static dma_status_t net_join(void *net, uint32_t owner, uint32_t comm)
@@ -95,7 +95,7 @@ static void feed_others(void)
     host = threads_host;
     host.isend = host_isend;
     host.irecv = host_irecv;
-    host.branch = host_branch;
+    host.comm_dup = host_branch;
     wire = wire_threads;
     wire.join = net_join;
     wire.ask = net_ask;
@@ -108,9 +108,9 @@ static void feed_others(void)
 __attribute__((visibility("default"))) const char *__lsan_default_suppressions(void);
 const char *__lsan_default_suppressions(void)
 {
-    return "leak:dma_cluster_meet\n"
-           "leak:dma_cluster_reserve\n"
-           "leak:dma_exchange_begin\n"
+    return "leak:dma_cluster_connect_peer\n"
+           "leak:dma_cluster_alloc_neighbors\n"
+           "leak:dma_bootstrap_begin\n"
            "leak:thread_isend\n"
            "leak:thread_irecv\n";
 }
@@ -278,7 +278,7 @@ static void sparse(rank_t *r)
     r->job->reached++;
     while (r->job->reached < 4 || (!talks && dma_comm_state(p.comm) == DMA_COMM_READY)) {
         dma_proc_progress(r->proc);
-        dma_proc_listen(r->proc);
+        dma_proc_poll_notices(r->proc);
         sched_yield();
     }
     must(r, dma_comm_run(p.comm, &call) == DMA_ERR_TRUNCATE, "it goes on");

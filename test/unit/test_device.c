@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/comm.h"
+#include "device/device.h"
 #include "libengine_call.h"
 #include "libunit.h"
-#include "task/comm.h"
-#include "task/device.h"
 
 static void prepare(rank_t *r, dma_comm_t *comm)
 {

@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/comm.h"
+#include "device/device.h"
 #include "libengine_call.h"
 #include "libunit.h"
-#include "task/comm.h"
-#include "task/device.h"
 
 /* ---- counters ---- */
 

@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/comm.h"
+#include "device/device.h"
 #include "libengine_call.h"
 #include "libunit.h"
-#include "task/comm.h"
-#include "task/device.h"
 
 static const call_spec_t gather = {.coll = DMA_ALLGATHER, .elements = 900, .send = PLACE_DEVICE, .recv = PLACE_DEVICE};
 

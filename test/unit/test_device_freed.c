@@ -4,10 +4,10 @@
  */
 #include <stdlib.h>
 
+#include "core/comm.h"
+#include "device/device.h"
 #include "libengine_call.h"
 #include "libunit.h"
-#include "task/comm.h"
-#include "task/device.h"
 
 static const call_spec_t spec = {.coll = DMA_ALLTOALL, .elements = 700, .send = PLACE_DEVICE, .recv = PLACE_DEVICE};
 

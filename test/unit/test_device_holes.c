@@ -6,12 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/comm.h"
+#include "core/resolve.h"
+#include "device/device.h"
 #include "libgpu_fake.h"
 #include "libthreads.h"
 #include "libunit.h"
-#include "task/comm.h"
-#include "task/device.h"
-#include "task/place.h"
 
 #define SIZE       24 /* of an element of any type */
 #define MOST_RANKS 4
@@ -287,8 +287,8 @@ static dma_host_t host_of(void)
 
     host.pack = pack;
     host.unpack = unpack;
-    host.layout = layout;
-    host.walk = walk;
+    host.type_rows = layout;
+    host.type_strips = walk;
     return host;
 }
 

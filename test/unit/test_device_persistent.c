@@ -8,10 +8,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/comm.h"
+#include "device/device.h"
 #include "libengine_call.h"
 #include "libunit.h"
-#include "task/comm.h"
-#include "task/device.h"
 
 typedef struct persistent {
     call_t *call;

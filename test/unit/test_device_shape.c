@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cluster/relay.h"
+#include "device/device.h"
 #include "libgpu_fake.h"
 #include "libthreads.h"
 #include "libunit.h"
-#include "task/device.h"
-#include "task/relay.h"
 
 #define MOST_RANKS 4
 #define MARGIN     64
@@ -42,9 +42,9 @@ static void fake_close(dma_gpu_unit_t *unit)
     free(unit);
 }
 
-static void fake_card(const dma_gpu_unit_t *unit, dma_gpu_card_t *card)
+static void fake_traits(const dma_gpu_unit_t *unit, dma_gpu_traits_t *card)
 {
-    *card = (dma_gpu_card_t){.max_ways = 4, .features = shaped >> unit->device & 1 ? DMA_GPU_SHAPES : 0};
+    *card = (dma_gpu_traits_t){.max_ways = 4, .features = shaped >> unit->device & 1 ? DMA_GPU_SHAPES : 0};
 }
 
 static dma_status_t fake_bind(dma_gpu_unit_t *unit, const dma_gpu_job_t *job, struct dma_bound **bound, char *why)
@@ -62,19 +62,19 @@ static bool fake_unbind(struct dma_bound *bound)
     return true;
 }
 
-static dma_place_t operand(const dma_run_t *run, const dma_operand_t *o, uint64_t skip)
+static dma_location_t operand(const dma_run_t *run, const dma_operand_t *o, uint64_t skip)
 {
     const dma_target_t *t = &run->targets[o->rank];
     const dma_shape_t *shape = o->base == DMA_BASE_SEND ? run->shape : t->shape;
 
-    return (dma_place_t){.addr = o->base == DMA_BASE_SEND
-                                     ? (uint64_t)(uintptr_t)dma_blocks_addr(&run->send, (uint64_t)o->block)
-                                     : dma_target_addr(t, (uint64_t)o->block),
-                         .skip = o->offset + skip,
-                         .shape = shape ? *shape : (dma_shape_t){0}};
+    return (dma_location_t){.addr = o->base == DMA_BASE_SEND
+                                        ? (uint64_t)(uintptr_t)dma_blocks_addr(&run->send, (uint64_t)o->block)
+                                        : dma_target_addr(t, (uint64_t)o->block),
+                            .skip = o->offset + skip,
+                            .shape = shape ? *shape : (dma_shape_t){0}};
 }
 
-static void copy(const dma_place_t *dst, const dma_place_t *src, uint64_t bytes)
+static void copy(const dma_location_t *dst, const dma_location_t *src, uint64_t bytes)
 {
     dma_cut_t cut;
     dma_rect_t r;
@@ -97,7 +97,7 @@ static dma_status_t fake_start(dma_run_t *run)
             uint64_t skip, bytes = dma_run_length(run, &op->len, &skip);
 
             for (int d = 0; d < 2 && (op->code == DMA_OP_COPY || op->code == DMA_OP_COPY2); d++) {
-                dma_place_t src = operand(run, &op->src, skip), dst = operand(run, &op->dst[d], skip);
+                dma_location_t src = operand(run, &op->src, skip), dst = operand(run, &op->dst[d], skip);
 
                 copy(&dst, &src, bytes);
                 if (op->code == DMA_OP_COPY) {
@@ -120,7 +120,7 @@ static dma_status_t fake_check(struct dma_bound *bound)
 static const dma_gpu_engine_t engine = {.name = "fake",
                                         .open = fake_open,
                                         .close = fake_close,
-                                        .card = fake_card,
+                                        .traits = fake_traits,
                                         .bind = fake_bind,
                                         .unbind = fake_unbind,
                                         .start = fake_start,

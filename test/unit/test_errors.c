@@ -8,9 +8,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/comm.h"
 #include "libthreads.h"
 #include "libunit.h"
-#include "task/comm.h"
 
 static dma_status_t gather(rank_t *r, dma_comm_t *comm, uint64_t tag, size_t bytes)
 {
@@ -61,7 +61,7 @@ static void session_end(void)
 __attribute__((visibility("default"))) const char *__lsan_default_suppressions(void);
 const char *__lsan_default_suppressions(void)
 {
-    return "leak:dma_exchange_begin\n"
+    return "leak:dma_bootstrap_begin\n"
            "leak:thread_isend\n"
            "leak:thread_irecv\n";
 }

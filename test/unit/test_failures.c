@@ -9,9 +9,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/comm.h"
 #include "libthreads.h"
 #include "libunit.h"
-#include "task/comm.h"
 
 #define LIMIT 20 /* seconds; a test takes less than one */
 
@@ -19,8 +19,8 @@
 __attribute__((visibility("default"))) const char *__lsan_default_suppressions(void);
 const char *__lsan_default_suppressions(void)
 {
-    return "leak:dma_exchange_begin\n"
-           "leak:dma_task_place\n"
+    return "leak:dma_bootstrap_begin\n"
+           "leak:dma_task_resolve\n"
            "leak:dma_messages_advance\n"
            "leak:thread_isend\n"
            "leak:thread_irecv\n";

@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/comm.h"
 #include "libthreads.h"
 #include "libunit.h"
-#include "task/comm.h"
 
 #define MAX_RANKS   9
 #define MAX_FLIGHT  6

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "libunit.h"
-#include "plan/gpu_cost.h"
+#include "plan/gpu/cost.h"
 #include "plan/profile.h"
 
 #define KIB      UINT64_C(1024)

@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include "../gpu/fake_driver.h"
-#include "gpu/cuda_api.h"
-#include "gpu/hip_api.h"
+#include "gpu/cuda/api.h"
+#include "gpu/hip/api.h"
 #include "libunit.h"
 
 #include "gpu/runtime.h"

@@ -3,9 +3,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/setup/measure.h"
 #include "libthreads.h"
 #include "libunit.h"
-#include "task/measure.h"
 
 #define US UINT64_C(1000000) /* picoseconds */
 

@@ -192,7 +192,7 @@ END_TEST
 /* ---- another process ---- */
 
 /* A child that makes an arena, says so, and lives until it is killed. */
-static pid_t child_with_arena(dma_arena_card_t *card)
+static pid_t child_with_arena(dma_arena_id_t *card)
 {
     int fds[2];
     pid_t pid;
@@ -203,7 +203,7 @@ static pid_t child_with_arena(dma_arena_card_t *card)
         dma_arena_t *arena = make(DMA_ARENA_MEMFD, NULL);
 
         strcpy(dma_arena_alloc(arena, 64, 0, 1) + sizeof(dma_block_head_t), "hello");
-        dma_arena_card(arena, card);
+        dma_arena_identify(arena, card);
         if (write(fds[1], card, sizeof(*card)) != sizeof(*card)) {
             _exit(1);
         }
@@ -220,7 +220,7 @@ static pid_t child_with_arena(dma_arena_card_t *card)
 START_TEST(mapping_of_another_process)
 {
     dma_mapping_t *m, *again, *next;
-    dma_arena_card_t card, other;
+    dma_arena_id_t card, other;
     const char *why;
     pid_t pid = child_with_arena(&card), pid2;
 
@@ -259,7 +259,7 @@ END_TEST
 
 START_TEST(cards_are_checked)
 {
-    dma_arena_card_t card, bad;
+    dma_arena_id_t card, bad;
     dma_mapping_t *m;
     const char *why;
     pid_t pid = child_with_arena(&card);
@@ -370,7 +370,7 @@ START_TEST(ring_waits_for_the_slowest)
 END_TEST
 
 /* A child that has completed call 5, and not said so yet, leaves and gives its memory back, but does not end. */
-static pid_t child_that_left(const dma_geom_t *geom, dma_arena_card_t *card, int *from)
+static pid_t child_that_left(const dma_geom_t *geom, dma_arena_id_t *card, int *from)
 {
     int fds[2];
     pid_t pid;
@@ -386,7 +386,7 @@ static pid_t child_that_left(const dma_geom_t *geom, dma_arena_card_t *card, int
         char go;
 
         dma_registry_add(arena);
-        dma_arena_card(arena, card);
+        dma_arena_identify(arena, card);
         if (write(fds[1], card, sizeof(*card)) != sizeof(*card) ||
             dma_registry_get(card, &self.mapping, &why) != DMA_OK || read(*from, &go, 1) != 1) {
             _exit(1);
@@ -414,7 +414,7 @@ START_TEST(left_is_not_dead)
     dma_geom_t geom = {.ring_depth = 16, .slot_bytes = 256, .chunk_bytes = 4096, .chunk_depth = 2};
     dma_peer_t peer = {0};
     dma_window_t w = {.nranks = 1, .geom = geom, .peers = &peer};
-    dma_arena_card_t card;
+    dma_arena_id_t card;
     const char *why;
     int go[2], from;
     char text[4];

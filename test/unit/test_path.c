@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/comm.h"
 #include "libthreads.h"
 #include "libunit.h"
-#include "task/comm.h"
 
 #define LINE 64
 
@@ -48,11 +48,11 @@ static dma_status_t counted_start(dma_run_t *run)
 
 static dma_status_t counted_advance(dma_run_t *run)
 {
-    uint32_t before = run->looks;
+    uint32_t before = run->spin_budget;
     dma_status_t status = dma_engine_host.advance(run);
 
     indirect_calls++;
-    looks += before - run->looks;
+    looks += before - run->spin_budget;
     return status;
 }
 

@@ -11,7 +11,7 @@
 #include "libinterp.h"
 #include "libthreads.h"
 #include "libunit.h"
-#include "plan/gpu_profile.h"
+#include "plan/gpu/profile.h"
 #include "plan/profile.h"
 #include "plan/variants.h"
 

@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/comm.h"
 #include "libthreads.h"
 #include "libunit.h"
 #include "plan/variants.h"
-#include "task/comm.h"
 
 /* ---- two ranks in one thread ---- */
 

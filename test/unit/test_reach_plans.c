@@ -4,11 +4,11 @@
  */
 #include <check.h>
 
+#include "core/comm.h"
 #include "libinterp.h"
 #include "libunit.h"
 #include "plan/profile.h"
 #include "plan/variants.h"
-#include "task/comm.h"
 
 #define N     3
 #define CALLS 2
@@ -104,12 +104,12 @@ static void in_each_trip(dma_op_t *op)
 
 static void in_no_way(dma_op_t *op)
 {
-    op->flags &= (uint8_t) ~(DMA_OP_DIRECT | DMA_OP_STAGED);
+    op->flags &= (uint8_t) ~(DMA_OP_DIRECT | DMA_OP_FALLBACK);
 }
 
 static void in_both_ways(dma_op_t *op)
 {
-    op->flags |= DMA_OP_DIRECT | DMA_OP_STAGED;
+    op->flags |= DMA_OP_DIRECT | DMA_OP_FALLBACK;
 }
 
 static void as_head(dma_op_t *op)

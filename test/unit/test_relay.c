@@ -11,13 +11,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cluster/cluster.h"
+#include "cluster/relay.h"
+#include "device/device.h"
 #include "libengine_call.h"
 #include "libunit.h"
 #include "libwire.h"
-#include "plan/cluster.h"
-#include "task/cluster.h"
-#include "task/device.h"
-#include "task/relay.h"
+#include "plan/cluster/cluster.h"
 
 #define CHUNK 4096
 #define PIECE (CLUSTER_CHUNKS * CHUNK)

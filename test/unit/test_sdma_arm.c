@@ -273,7 +273,7 @@ START_TEST(queues_that_must_not_wait)
     stage_begin(&s, (thunk_options_t){.old = _i == 0, .queues = _i == 2 ? 4 : 0});
     if (_i == 1) {
         dma_gpu_engine_sdma.unbind(s.bound);
-        s.cards[2].node = s.cards[1].node;
+        s.traits[2].node = s.traits[1].node;
         stage_bind(&s);
         s.run.bound = s.bound;
     }

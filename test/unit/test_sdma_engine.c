@@ -8,13 +8,13 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "engine/sdma/bound.h"
+#include "core/comm.h"
+#include "device/device.h"
+#include "engine/sdma/private.h"
 #include "libengine_call.h"
 #include "libsdma_tree.h"
 #include "libthunk.h"
 #include "libunit.h"
-#include "task/comm.h"
-#include "task/device.h"
 
 #define STUCK_SECONDS 0.4
 
@@ -119,7 +119,7 @@ static void all_operations(rank_t *r)
 {
     by_whatever(r);
     must(r, epochs(r) >= 24, "the engine has run %u times", epochs(r));
-    must(r, r->comms[0]->device->device->card.node == machine->gpus[r->rank].node, "by another GPU's engines");
+    must(r, r->comms[0]->device->device->traits.node == machine->gpus[r->rank].node, "by another GPU's engines");
 }
 
 static const char *const variants[] = {"auto", "pcpy", "b2b", "bcst", "swap", "halves"};

@@ -8,8 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/sdma/bound.h"
 #include "engine/sdma/packet.h"
+#include "engine/sdma/private.h"
 #include "libthunk.h"
 #include "libunit.h"
 

@@ -103,7 +103,7 @@ static void publish(void)
 }
 
 /* All of a copy, and a fence behind it. */
-static void run(const dma_place_t *dst, const dma_place_t *src, uint64_t bytes)
+static void run(const dma_location_t *dst, const dma_location_t *src, uint64_t bytes)
 {
     dma_shaped_t s = {.temp = BENCH_GPU(0) + TEMP};
     uint32_t *p;
@@ -129,7 +129,7 @@ static uint64_t where(const dma_shape_t *s, uint64_t x)
 }
 
 /* The same by the definition, and whether the engine's memory is what it should be. */
-static void moves(const dma_place_t *dst, const dma_place_t *src, uint64_t bytes)
+static void moves(const dma_location_t *dst, const dma_location_t *src, uint64_t bytes)
 {
     static char want[BENCH_BYTES];
 
@@ -144,7 +144,7 @@ static void moves(const dma_place_t *dst, const dma_place_t *src, uint64_t bytes
 
 static void between(uint64_t to, dma_shape_t dst, uint64_t from, dma_shape_t src, uint64_t bytes)
 {
-    dma_place_t d = {.addr = BENCH_GPU(1) + to, .shape = dst}, s = {.addr = BENCH_GPU(0) + from, .shape = src};
+    dma_location_t d = {.addr = BENCH_GPU(1) + to, .shape = dst}, s = {.addr = BENCH_GPU(0) + from, .shape = src};
 
     moves(&d, &s, bytes);
 }
@@ -212,8 +212,8 @@ START_TEST(arrives)
     srandom((unsigned)(unit_seed() + (uint64_t)_i));
     for (int i = 0; i < ROUNDS / 4; i++) {
         uint64_t bytes = 1 + below(below(4) ? 2000 : 20000), skip = below(3) ? 0 : below(bytes);
-        dma_place_t d = {.addr = BENCH_GPU(1) + below(64), .skip = skip, .shape = draw(bytes)};
-        dma_place_t s = {.addr = BENCH_GPU(0) + below(64), .skip = skip, .shape = draw(bytes)};
+        dma_location_t d = {.addr = BENCH_GPU(1) + below(64), .skip = skip, .shape = draw(bytes)};
+        dma_location_t s = {.addr = BENCH_GPU(0) + below(64), .skip = skip, .shape = draw(bytes)};
 
         if (dma_shape_span(&d.shape, bytes) + 64 > ROOM || dma_shape_span(&s.shape, bytes) + 64 > ROOM) {
             continue;

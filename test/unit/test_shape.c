@@ -147,7 +147,7 @@ START_TEST(moves_every_byte_once)
     for (int i = 0; i < ROUNDS; i++) {
         uint64_t bytes = 1 + below(3000), from = below(3) ? 0 : below(bytes),
                  to = below(3) ? bytes : from + below(bytes - from) + 1, n = 0;
-        dma_place_t d = {.addr = below(64), .skip = from, .shape = draw(bytes)}, s = d;
+        dma_location_t d = {.addr = below(64), .skip = from, .shape = draw(bytes)}, s = d;
         dma_cut_t cut;
         dma_rect_t r;
 
@@ -178,7 +178,7 @@ END_TEST
 
 static uint64_t rects(dma_shape_t dst, dma_shape_t src, uint64_t bytes)
 {
-    dma_place_t d = {.shape = dst}, s = {.shape = src};
+    dma_location_t d = {.shape = dst}, s = {.shape = src};
     dma_cut_t cut;
     dma_rect_t r;
     uint64_t n = 0;

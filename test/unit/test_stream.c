@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/stream/own.h"
+#include "device/device.h"
+#include "engine/stream/self_copy.h"
 #include "libstream.h"
 #include "libunit.h"
 #include "plan/profile.h"
-#include "task/device.h"
 
 #define MOST_RANKS 5
 #define MARGIN     64 /* bytes before and behind a buffer, which nobody may touch */

@@ -4,11 +4,11 @@
  */
 #include <string.h>
 
+#include "device/device.h"
 #include "dma/clock.h"
-#include "engine/stream/own.h"
+#include "engine/stream/self_copy.h"
 #include "libstream.h"
 #include "libunit.h"
-#include "task/device.h"
 
 static dma_gpu_runtime_t *rt;
 

@@ -9,9 +9,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/comm.h"
 #include "libthreads.h"
 #include "libunit.h"
-#include "task/comm.h"
 
 #define MAX_BLOCK 40000
 

@@ -28,8 +28,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/sdma/bound.h"
 #include "engine/sdma/packet.h"
+#include "engine/sdma/private.h"
 #include "node/window.h"
 
 #define BODY_DWORDS     8192 /* of a program: below what one COND covers, and a quarter of a ring */

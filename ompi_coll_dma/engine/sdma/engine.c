@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/sdma/bound.h"
+#include "engine/sdma/private.h"
 #include "node/window.h"
 
 #define QUIET_SECONDS 2.0 /* that the end of a communicator waits for copies under way */
@@ -157,11 +157,11 @@ static void sdma_close(dma_gpu_unit_t *unit)
     free(unit);
 }
 
-static void sdma_card(const dma_gpu_unit_t *unit, dma_gpu_card_t *card)
+static void sdma_traits(const dma_gpu_unit_t *unit, dma_gpu_traits_t *card)
 {
     uint32_t engines = unit->gpu->host_engines + unit->gpu->xgmi_engines;
 
-    *card = (dma_gpu_card_t){
+    *card = (dma_gpu_traits_t){
         .pci = unit->pci,
         .node = unit->gpu->node,
         .features = unit->features,
@@ -206,7 +206,7 @@ static dma_status_t sdma_bind(dma_gpu_unit_t *unit, const dma_gpu_job_t *job, st
         return refuse(why, "no memory");
     }
     for (size_t r = 0; r < n; r++) {
-        b->nodes[r] = job->cards[r].node;
+        b->nodes[r] = job->traits[r].node;
     }
     dma_map_build(unit->gen, unit->gpu, b->nodes, job->nranks, job->rank, b->picks);
     b->unit = unit;
@@ -374,7 +374,7 @@ const dma_gpu_engine_t dma_gpu_engine_sdma = {
     .name = "sdma",
     .open = sdma_open,
     .close = sdma_close,
-    .card = sdma_card,
+    .traits = sdma_traits,
     .bind = sdma_bind,
     .unbind = sdma_unbind,
     .start = sdma_start,

@@ -19,11 +19,11 @@ static const dma_shape_t *shape_of(const dma_run_t *run, const dma_operand_t *o)
     return o->base == DMA_BASE_SEND ? run->shape : run->targets[o->rank].shape;
 }
 
-static dma_place_t place(const dma_run_t *run, const dma_operand_t *o, uint64_t skip)
+static dma_location_t place(const dma_run_t *run, const dma_operand_t *o, uint64_t skip)
 {
     const dma_shape_t *shape = shape_of(run, o);
 
-    return (dma_place_t){
+    return (dma_location_t){
         .addr = address(run, o, 0) - o->offset, .skip = o->offset + skip, .shape = shape ? *shape : (dma_shape_t){0}};
 }
 
@@ -38,18 +38,18 @@ static dma_status_t copy_shaped(const dma_run_t *run, const dma_op_t *op, const 
                                 uint64_t bytes, dma_lower_t *at)
 {
     enum { NOT_BEGUN, FIRST, SECOND };
-    dma_place_t src = place(run, &op->src, skip);
+    dma_location_t src = place(run, &op->src, skip);
     dma_status_t status;
 
     if (at->done == NOT_BEGUN) {
-        dma_place_t dst = place(run, &op->dst[0], skip);
+        dma_location_t dst = place(run, &op->dst[0], skip);
 
         dma_shaped_begin(to->shaped, &dst, &src, bytes);
         at->done = FIRST;
     }
     status = dma_shaped_put(to->shaped, to->gen, to->queue);
     if (status == DMA_OK && op->code == DMA_OP_COPY2 && at->done == FIRST) {
-        dma_place_t dst = place(run, &op->dst[1], skip);
+        dma_location_t dst = place(run, &op->dst[1], skip);
 
         dma_shaped_begin(to->shaped, &dst, &src, bytes);
         at->done = SECOND;
@@ -211,10 +211,10 @@ static dma_status_t lower(const dma_run_t *run, const dma_op_t *op, const dma_lo
 
 static bool goes_by_temp(const dma_run_t *run, const dma_op_t *op, uint64_t skip, uint64_t bytes)
 {
-    dma_place_t src = place(run, &op->src, skip);
+    dma_location_t src = place(run, &op->src, skip);
 
     for (int i = 0; i < (op->code == DMA_OP_COPY2 ? 2 : 1); i++) {
-        dma_place_t dst = place(run, &op->dst[i], skip);
+        dma_location_t dst = place(run, &op->dst[i], skip);
 
         if (dma_shaped_by_temp(&dst, &src, bytes)) {
             return true;

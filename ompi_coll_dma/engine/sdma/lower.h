@@ -16,9 +16,9 @@
 #ifndef DMA_SDMA_LOWER_H
 #define DMA_SDMA_LOWER_H
 
+#include "engine/gpu.h"
 #include "engine/sdma/queue.h"
 #include "engine/sdma/shaped.h"
-#include "gpu/engine.h"
 
 /* Where lowering stands. */
 typedef struct dma_lower {

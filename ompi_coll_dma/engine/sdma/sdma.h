@@ -2,7 +2,7 @@
 #ifndef DMA_SDMA_SDMA_H
 #define DMA_SDMA_SDMA_H
 
-#include "gpu/engine.h"
+#include "engine/gpu.h"
 
 /* Queues that the driver has for one engine, for all processes of the node together. */
 #define DMA_SDMA_QUEUES_PER_ENGINE 8

@@ -9,8 +9,8 @@
 #include <sched.h>
 #include <string.h>
 
-#include "engine/sdma/bound.h"
 #include "engine/sdma/packet.h"
+#include "engine/sdma/private.h"
 
 #define COPY_SECONDS  10.0 /* without copies there is no engine */
 #define TEST_SECONDS  2.0  /* without another packet something is slower */

@@ -123,16 +123,16 @@ static dma_status_t put_cut(dma_shaped_t *s, const dma_gen_t *gen, dma_queue_t *
 
 /* ---- a copy ---- */
 
-bool dma_shaped_by_temp(const dma_place_t *dst, const dma_place_t *src, uint64_t bytes)
+bool dma_shaped_by_temp(const dma_location_t *dst, const dma_location_t *src, uint64_t bytes)
 {
-    dma_place_t temp = {0};
+    dma_location_t temp = {0};
     uint64_t turns = bytes / DMA_SHAPED_TEMP + 1;
 
     return dma_cut_count(dst, src, bytes) >
            dma_cut_count(&temp, src, bytes) + dma_cut_count(dst, &temp, bytes) + turns * PIECE_WORTH;
 }
 
-void dma_shaped_begin(dma_shaped_t *s, const dma_place_t *dst, const dma_place_t *src, uint64_t bytes)
+void dma_shaped_begin(dma_shaped_t *s, const dma_location_t *dst, const dma_location_t *src, uint64_t bytes)
 {
     s->dst = *dst;
     s->src = *src;
@@ -159,7 +159,7 @@ static dma_status_t wait(dma_queue_t *queue)
 
 static void begin_step(dma_shaped_t *s, uint64_t bytes)
 {
-    dma_place_t temp = {.addr = s->temp}, dst = s->dst, src = s->src;
+    dma_location_t temp = {.addr = s->temp}, dst = s->dst, src = s->src;
 
     dst.skip += s->done;
     src.skip += s->done;

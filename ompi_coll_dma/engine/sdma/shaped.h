@@ -20,7 +20,7 @@
 
 /* Where a copy stands. */
 typedef struct dma_shaped {
-    dma_place_t dst, src;
+    dma_location_t dst, src;
     uint64_t bytes;
     bool by_temp;
     uint64_t temp; /* DMA_SHAPED_TEMP bytes of device memory of its own, or 0: of all copies of the program */
@@ -33,9 +33,9 @@ typedef struct dma_shaped {
     uint64_t lane, row; /* how much of it is done: of a plain copy for each row, `lane` are bytes of a row */
 } dma_shaped_t;
 
-bool dma_shaped_by_temp(const dma_place_t *dst, const dma_place_t *src, uint64_t bytes);
+bool dma_shaped_by_temp(const dma_location_t *dst, const dma_location_t *src, uint64_t bytes);
 /* by_temp: `temp` is there. */
-void dma_shaped_begin(dma_shaped_t *s, const dma_place_t *dst, const dma_place_t *src, uint64_t bytes);
+void dma_shaped_begin(dma_shaped_t *s, const dma_location_t *dst, const dma_location_t *src, uint64_t bytes);
 /* DMA_OK: all of it is in the ring. DMA_AGAIN: the ring is full. */
 dma_status_t dma_shaped_put(dma_shaped_t *s, const dma_gen_t *gen, dma_queue_t *queue);
 

@@ -26,7 +26,7 @@
 #include <stdlib.h>
 
 #include "dma/clock.h"
-#include "engine/stream/own.h"
+#include "engine/stream/self_copy.h"
 #include "engine/stream/stream.h"
 #include "node/window.h"
 
@@ -146,10 +146,10 @@ static void stream_close(dma_gpu_unit_t *unit)
     free(unit);
 }
 
-static void stream_card(const dma_gpu_unit_t *unit, dma_gpu_card_t *card)
+static void stream_traits(const dma_gpu_unit_t *unit, dma_gpu_traits_t *card)
 {
     /* One way: one copy fills the link, and what streams have beside each other costs more to start than it saves. */
-    *card = (dma_gpu_card_t){.pci = unit->pci, .node = UINT32_MAX, .max_ways = 1};
+    *card = (dma_gpu_traits_t){.pci = unit->pci, .node = UINT32_MAX, .max_ways = 1};
 }
 
 /* ---- in the service of a communicator ---- */
@@ -508,7 +508,7 @@ const dma_gpu_engine_t dma_gpu_engine_stream = {
     .name = "stream",
     .open = stream_open,
     .close = stream_close,
-    .card = stream_card,
+    .traits = stream_traits,
     .bind = stream_bind,
     .unbind = stream_unbind,
     .early = stream_early,

@@ -2,7 +2,7 @@
 #ifndef DMA_STREAM_STREAM_H
 #define DMA_STREAM_STREAM_H
 
-#include "gpu/engine.h"
+#include "engine/gpu.h"
 
 extern const dma_gpu_engine_t dma_gpu_engine_stream;
 

@@ -18,7 +18,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "gpu/engine.h"
+#include "engine/gpu.h"
 
 #define DMA_WORK_TEMP (UINT64_C(32) << 20) /* bytes through which exchanges go */
 

@@ -1,0 +1,411 @@
+/* Communicators: life, calls, failure. Waiting is in wait.c, tasks in task.c, the set-up in setup.c. */
+#include "core/comm.h"
+
+#include <sched.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cluster/cluster.h"
+#include "core/resolve.h"
+#include "device/device.h"
+
+#define LOOKS  500 /* at the peers when a call begins: less than a microsecond */
+#define LONELY 8   /* posts in a row whose peers did not come, after which only each 8th looks for them */
+
+static const bool one_thread = false;
+
+dma_status_t dma_comm_create(dma_proc_t *proc, const dma_comm_config_t *config, dma_comm_t **result)
+{
+    dma_comm_t *comm = calloc(1, sizeof(*comm));
+    dma_status_t status;
+
+    if (!comm) {
+        return DMA_ERR_NOMEM;
+    }
+    comm->proc = proc;
+    comm->host = proc->host;
+    comm->handle = config->handle;
+    comm->rank = config->rank;
+    comm->nranks = config->nranks;
+    comm->threads = config->threads ? config->threads : &one_thread;
+    comm->engine = &dma_engine_host;
+    comm->plans = calloc(dma_plans_count(), sizeof(*comm->plans));
+    comm->text = strdup(config->text ? config->text : "a communicator");
+    if (!comm->plans || !comm->text) {
+        free(comm->plans);
+        free(comm->text);
+        free(comm);
+        return DMA_ERR_NOMEM;
+    }
+    comm->parent = config->parent;
+    if (config->nodes && (status = dma_cluster_create(comm, config, config->parent)) != DMA_OK) {
+        free(comm->plans);
+        free(comm->text);
+        free(comm);
+        return status;
+    }
+    *result = comm;
+    return DMA_OK;
+}
+
+void dma_comm_lock_slow(dma_comm_t *comm)
+{
+    while (!dma_comm_trylock(comm)) {
+        sched_yield(); /* another thread is in progress with our tasks: it does not wait for anything */
+    }
+}
+
+void dma_comm_destroy(dma_comm_t *comm)
+{
+    dma_comm_lock(comm);
+    dma_comm_busy(comm, false);
+    dma_comm_set_listening(comm, false);
+    dma_setup_drop(comm);
+    if (comm->cluster) {
+        dma_cluster_destroy(comm);
+    }
+    if (comm->device) {
+        dma_device_comm_destroy(comm);
+    }
+    if (comm->window.peers) {
+        dma_window_leave(&comm->window, &comm->proc->lock);
+        free(comm->window.peers);
+        free(comm->window.acks);
+    }
+    if (comm->file_arena) {
+        dma_proc_retire_file(comm->proc, comm->file_arena);
+    }
+    for (size_t i = 0; i < dma_plans_count(); i++) {
+        dma_plan_free(comm->plans[i]);
+    }
+    free(comm->plans);
+    free(comm->stream);
+    free(comm->arrays);
+    free(comm->staging[0]);
+    free(comm->staging[1]);
+    free(comm->text);
+    free(comm);
+}
+
+dma_comm_state_t dma_comm_state(const dma_comm_t *comm)
+{
+    return comm->state;
+}
+
+const char *dma_comm_reason(const dma_comm_t *comm)
+{
+    return comm->reason;
+}
+
+void dma_comm_fail(dma_comm_t *comm, dma_status_t status, const char *format, ...)
+{
+    dma_task_t *task, *next;
+    va_list args;
+
+    if (comm->state == DMA_COMM_POISONED) {
+        return;
+    }
+    va_start(args, format);
+    vsnprintf(comm->reason, sizeof(comm->reason), format, args);
+    va_end(args);
+    if (comm->cluster && (status == DMA_ERR_PEER || status == DMA_ERR_NET)) {
+        dma_cluster_append_trouble(comm);
+    }
+    comm->error = status;
+    comm->state = DMA_COMM_POISONED; /* after what others read when they see it */
+    dma_setup_poison(comm, status);
+    if (comm->window.own) {
+        dma_window_poison(&comm->window, status);
+    }
+    dma_proc_report(comm->proc, DMA_REPORT_ERROR, "failed", "%s", comm->reason);
+    if (comm->device) {
+        dma_device_stop(comm); /* before its caller takes the buffers back */
+    }
+    if (comm->cluster) {
+        dma_cluster_stop(comm, status);
+    }
+    dma_comm_set_listening(comm, false); /* it knows */
+    comm->streaming = NULL;
+    task = comm->head;
+    comm->head = comm->tail = NULL;
+    for (; task; task = next) {
+        next = task->next;
+        dma_task_complete(task, status);
+    }
+    dma_comm_busy(comm, false);
+}
+
+int dma_comm_advance(dma_comm_t *comm)
+{
+    int completed = 0;
+
+    if (comm->state == DMA_COMM_SETUP) {
+        dma_status_t status = comm->cluster ? dma_cluster_setup_advance(comm) : dma_setup_advance(comm);
+
+        if (status == DMA_AGAIN) {
+            return 0;
+        }
+        completed++;
+        if (status != DMA_OK) {
+            dma_comm_fail(comm, status, "the set-up of %s failed: %s", comm->text, dma_status_name(status));
+        }
+    }
+    if (comm->doomed && (comm->state == DMA_COMM_READY || comm->state == DMA_COMM_ASIDE)) {
+        dma_comm_fail(comm, comm->doomed, "%s", comm->doom);
+    }
+    if (comm->state == DMA_COMM_READY || comm->state == DMA_COMM_ASIDE) {
+        completed += dma_tasks_advance(comm);
+    }
+    if (comm->is_busy && !comm->head && comm->state != DMA_COMM_SETUP && !(comm->device && comm->device->armed)) {
+        dma_comm_busy(comm, false);
+    }
+    return completed;
+}
+
+void dma_comm_deliver(dma_comm_t *comm)
+{
+    dma_task_t *list = NULL, *task, *next;
+
+    for (task = comm->completed; task; task = next) { /* oldest first */
+        next = task->next;
+        task->next = list;
+        list = task;
+    }
+    comm->completed = NULL;
+    atomic_store_explicit(&comm->locked, 0, memory_order_release);
+    for (task = list; task; task = next) {
+        next = task->next;
+        dma_task_drop(task);
+        task->done(task->arg, task->status); /* the task may be gone, or posted again */
+    }
+}
+
+dma_status_t dma_comm_begin(dma_comm_t *comm)
+{
+    dma_status_t status = DMA_OK;
+
+    if (comm->state == DMA_COMM_NEW) {
+        comm->arrays = malloc(dma_arrays_total(comm->nranks));
+        status = !comm->arrays ? DMA_ERR_NOMEM : comm->cluster ? dma_cluster_setup_begin(comm) : dma_setup_begin(comm);
+        if (status != DMA_OK) {
+            dma_comm_fail(comm, status, "no memory for the set-up of %s", comm->text);
+        } else {
+            dma_comm_busy(comm, true);
+        }
+    }
+    return comm->state == DMA_COMM_POISONED ? comm->error : status;
+}
+
+/* With the lock: a call that could not be placed fails for all, since its number is lost. The peers find the poison in
+ * their wait; before the set-up has ended there is no place for it yet. True: it has not, and somebody must see to that. */
+static bool unplaced(dma_comm_t *comm, dma_status_t status)
+{
+    const char *format = status == DMA_ERR_TRUNCATE ? "a call on %s sends and receives different numbers of bytes"
+                                                    : "no memory for a call on %s";
+
+    if (dma_comm_begin(comm) == DMA_OK && comm->state == DMA_COMM_SETUP) {
+        comm->doomed = status;
+        snprintf(comm->doom, sizeof(comm->doom), format, comm->text);
+        return true;
+    }
+    dma_comm_fail(comm, status, format, comm->text);
+    return false;
+}
+
+void dma_comm_lose(dma_comm_t *comm, dma_status_t status)
+{
+    dma_comm_lock(comm);
+    unplaced(comm, status);
+    dma_comm_unlock(comm);
+}
+
+/* With the lock: why no call can be posted. */
+static dma_status_t refusal(const dma_comm_t *comm)
+{
+    if (comm->parent && comm->parent->state == DMA_COMM_POISONED) {
+        return comm->parent->error;
+    }
+    return comm->state == DMA_COMM_POISONED ? comm->error : comm->doomed;
+}
+
+dma_status_t dma_comm_run(dma_comm_t *comm, const dma_call_t *call)
+{
+    dma_task_t task;
+    dma_status_t status;
+
+    if (dma_call_empty(call, comm->nranks)) {
+        return DMA_OK;
+    }
+    if (__builtin_expect(comm->state != DMA_COMM_READY, 0)) {
+        return comm->state == DMA_COMM_POISONED ? comm->error : DMA_UNSUPPORTED;
+    }
+    status = dma_task_init(comm, &task, call, comm->arrays);
+    dma_comm_lock(comm);
+    if (__builtin_expect(status != DMA_OK, 0)) {
+        unplaced(comm, status);
+    } else if (__builtin_expect(comm->state != DMA_COMM_READY, 0)) {
+        status = comm->error; /* another thread's progress has found out meanwhile */
+    } else {
+        task.run.spin_budget = comm->oversubscribed || comm->head ? 0 : LOOKS;
+        dma_task_post(comm, &task);
+        dma_tasks_advance(comm);
+    }
+    dma_comm_unlock(comm);
+    if (__builtin_expect(status != DMA_OK, 0)) {
+        dma_task_drop(&task);
+        return status;
+    }
+    return __builtin_expect(dma_task_done(&task), 1) ? task.status : dma_task_wait(&task);
+}
+
+dma_status_t dma_comm_prepare(dma_comm_t *comm)
+{
+    if (comm->state == DMA_COMM_NEW || comm->state == DMA_COMM_SETUP) {
+        dma_comm_lock(comm);
+        dma_comm_begin(comm);
+        dma_comm_unlock(comm);
+        dma_setup_wait(comm);
+    }
+    switch (comm->state) {
+    case DMA_COMM_POISONED:
+        return comm->error;
+    case DMA_COMM_ASIDE:
+        return DMA_UNSUPPORTED;
+    default:
+        return DMA_OK;
+    }
+}
+
+/* The looks at the peers that a post may take: not where the core has to be given up for them, nor behind other calls. A
+ * rank whose peers have not come a few times looks for them less often. */
+static uint32_t patience(const dma_comm_t *comm)
+{
+    return comm->oversubscribed || comm->head || (comm->missed_posts >= LONELY && comm->seq % LONELY) ? 0 : LOOKS;
+}
+
+static void learn(dma_comm_t *comm, const dma_task_t *task)
+{
+    if (task->run.spin_budget) {
+        comm->missed_posts = 0; /* they were here before the last look */
+    } else if (comm->missed_posts < LONELY) {
+        comm->missed_posts++;
+    }
+}
+
+/* Posts an initialised task. With the outcome asked for, one that ends meanwhile ends there and `done` is not called. One that
+ * has not been placed waits for the set-up, if that is under way, and ends with its error then: its owner keeps the
+ * communicator until the peers, who wait in the set-up, have been told. */
+static dma_status_t post(dma_comm_t *comm, dma_task_t *task, dma_status_t status, dma_done_t done, void *arg,
+                         dma_status_t *outcome)
+{
+    dma_status_t refused;
+
+    dma_comm_lock(comm);
+    refused = refusal(comm);
+    if (refused != DMA_OK) {
+        status = refused;
+    } else if (status != DMA_OK && unplaced(comm, status)) {
+        status = DMA_OK;
+    }
+    if (status == DMA_OK && comm->state != DMA_COMM_READY) {
+        status = dma_comm_begin(comm);
+    }
+    if (status == DMA_OK) {
+        uint32_t looks = outcome ? patience(comm) : 0;
+
+        task->done = outcome ? NULL : done;
+        task->arg = arg;
+        task->run.spin_budget = looks;
+        dma_task_post(comm, task);
+        dma_comm_advance(comm);
+        if (__builtin_expect(task->device != NULL, 0)) {
+            dma_device_spin(comm, task);
+        }
+        if (outcome) {
+            if (looks) {
+                learn(comm, task);
+            }
+            task->run.spin_budget = 0;
+            task->done = done;
+            *outcome = dma_task_test(task);
+        }
+        dma_comm_busy(comm, comm->head || comm->state == DMA_COMM_SETUP || (comm->device && comm->device->armed));
+    }
+    dma_comm_unlock(comm);
+    if (status != DMA_OK) {
+        dma_task_drop(task);
+    }
+    return status;
+}
+
+/* An empty call, done at once. */
+static void post_nothing(dma_task_t *task, dma_done_t done, void *arg, dma_status_t *outcome)
+{
+    task->status = DMA_OK;
+    atomic_init(&task->state, DMA_TASK_COMPLETE);
+    if (outcome) {
+        *outcome = DMA_OK;
+    } else if (done) {
+        done(arg, DMA_OK);
+    }
+}
+
+dma_status_t dma_comm_post_task(dma_comm_t *comm, const dma_call_t *call, void *arrays, dma_done_t done, void *arg,
+                                dma_task_t *task, dma_status_t *outcome)
+{
+    dma_status_t status;
+
+    if (dma_call_empty(call, comm->nranks)) {
+        post_nothing(task, done, arg, outcome);
+        return DMA_OK;
+    }
+    status = dma_task_init(comm, task, call, arrays);
+    if (status == DMA_OK) {
+        task->run.sign ^= (uint64_t)call->note << 24;
+    }
+    return post(comm, task, status, done, arg, outcome);
+}
+
+dma_status_t dma_comm_post_resolved(dma_comm_t *comm, dma_done_t done, void *arg, dma_task_t *task,
+                                    dma_status_t *outcome)
+{
+    return post(comm, task, DMA_OK, done, arg, outcome);
+}
+
+_Static_assert(sizeof(dma_task_t) <= DMA_TASK_BYTES && _Alignof(dma_task_t) <= DMA_TASK_ALIGN, "a task fits");
+
+dma_status_t dma_comm_post_in(dma_comm_t *comm, const dma_call_t *call, dma_done_t done, void *arg, void *memory,
+                              dma_status_t *outcome)
+{
+    return dma_comm_post_task(comm, call, NULL, done, arg, memory, outcome);
+}
+
+dma_status_t dma_comm_post(dma_comm_t *comm, const dma_call_t *call, dma_done_t done, void *arg, dma_task_t **result)
+{
+    dma_task_t *task = malloc(sizeof(*task));
+    dma_status_t status;
+
+    if (!task) {
+        dma_comm_lose(comm, DMA_ERR_NOMEM);
+        return DMA_ERR_NOMEM;
+    }
+    *result = task; /* `done` may come before this returns */
+    status = dma_comm_post_task(comm, call, NULL, done, arg, task, NULL);
+    if (status != DMA_OK) {
+        *result = NULL;
+        free(task);
+    }
+    return status;
+}
+
+dma_status_t dma_task_test(dma_task_t *task)
+{
+    return dma_task_done(task) ? task->status : DMA_AGAIN;
+}
+
+void dma_task_free(dma_task_t *task)
+{
+    free(task);
+}

@@ -1,0 +1,130 @@
+/*
+ * Calls by messages: what becomes of non-blocking calls when their communicator turns out to have no shared memory.
+ *
+ * A non-blocking call may be posted before the set-up has ended. When it ends ASIDE the call cannot go to the module
+ * below any more: that module takes its tags in call order, and other ranks have learned of the outcome at other calls.
+ * So non-blocking calls of an ASIDE communicator are done here on all ranks, whenever they were posted: every block is
+ * one message over the host. Calls start in order on every rank and messages of a pair keep their order, so they match.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/comm.h"
+
+typedef struct dma_messages {
+    char *copy;  /* in place, an all-to-all sends from a copy */
+    void **reqs; /* a receive and a send per rank */
+} dma_messages_t;
+
+void dma_messages_drop(dma_task_t *task)
+{
+    dma_messages_t *m = task->messages;
+
+    for (int i = 0; i < 2 * task->comm->nranks; i++) {
+        if (m->reqs[i]) {
+            return; /* under way, after an error: the memory stays with the messages */
+        }
+    }
+    free(m->copy);
+    free(m->reqs);
+    free(m);
+    task->messages = NULL;
+}
+
+/* All blocks of the receive side, one after the other. */
+static dma_status_t copy_blocks(dma_task_t *task, dma_messages_t *m)
+{
+    const dma_blocks_t *recv = &task->run.recv;
+    uint64_t all = 0;
+
+    for (int r = 0; r < task->comm->nranks; r++) {
+        all += dma_blocks_bytes(recv, (uint64_t)r);
+    }
+    if (!(m->copy = malloc(all ? all : 1))) {
+        return DMA_ERR_NOMEM;
+    }
+    all = 0;
+    for (int r = 0; r < task->comm->nranks; r++) {
+        uint64_t bytes = dma_blocks_bytes(recv, (uint64_t)r);
+
+        memcpy(m->copy + all, dma_blocks_addr(recv, (uint64_t)r), bytes);
+        all += bytes;
+    }
+    return DMA_OK;
+}
+
+static dma_status_t begin(dma_task_t *task)
+{
+    dma_messages_t *m = calloc(1, sizeof(*m));
+
+    if (!m || !(m->reqs = calloc(2 * (size_t)task->comm->nranks, sizeof(*m->reqs)))) {
+        free(m);
+        return DMA_ERR_NOMEM;
+    }
+    task->messages = m;
+    return task->in_place && !dma_coll_gathers(task->coll) ? copy_blocks(task, m) : DMA_OK;
+}
+
+static dma_status_t send_all(dma_task_t *task)
+{
+    const dma_comm_t *comm = task->comm;
+    dma_messages_t *m = task->messages;
+    dma_status_t status = DMA_OK;
+    const char *next = m->copy;
+
+    for (int r = 0; status == DMA_OK && r < comm->nranks; r++) {
+        uint64_t block = dma_coll_gathers(task->coll) ? 0 : (uint64_t)r;
+        uint64_t bytes = dma_blocks_bytes(&task->run.send, block);
+        const char *from = next ? next : dma_blocks_addr(&task->run.send, block);
+
+        if (next) {
+            next += bytes;
+        }
+        if (r != comm->rank) {
+            status = comm->host->isend(comm->handle, from, bytes, r, &m->reqs[2 * r]);
+        } else if (!task->in_place) {
+            memcpy(dma_blocks_addr(&task->run.recv, (uint64_t)r), from, bytes);
+        }
+    }
+    return status;
+}
+
+static dma_status_t receive_all(dma_task_t *task)
+{
+    const dma_comm_t *comm = task->comm;
+    dma_status_t status = DMA_OK;
+
+    for (int r = 0; status == DMA_OK && r < comm->nranks; r++) {
+        if (r != comm->rank) {
+            status =
+                comm->host->irecv(comm->handle, dma_blocks_addr(&task->run.recv, (uint64_t)r),
+                                  dma_blocks_bytes(&task->run.recv, (uint64_t)r), r, &task->messages->reqs[2 * r + 1]);
+        }
+    }
+    return status;
+}
+
+dma_status_t dma_messages_advance(dma_task_t *task)
+{
+    const dma_comm_t *comm = task->comm;
+    dma_status_t status = DMA_OK;
+    bool all = true;
+
+    if (!task->messages) {
+        atomic_store_explicit(&task->state, DMA_TASK_RUNNING, memory_order_relaxed);
+        if ((status = begin(task)) != DMA_OK || (status = receive_all(task)) != DMA_OK ||
+            (status = send_all(task)) != DMA_OK) {
+            return status;
+        }
+    }
+    for (int i = 0; i < 2 * comm->nranks; i++) {
+        void **req = &task->messages->reqs[i];
+
+        status = *req ? comm->host->test(comm->handle, req) : DMA_OK;
+        if (status < 0) {
+            return status;
+        }
+        all = all && status == DMA_OK;
+    }
+    return all ? DMA_OK : DMA_AGAIN;
+}

@@ -1,0 +1,83 @@
+/* The records exchange: see exchange.h. */
+#include "core/setup/bootstrap.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+dma_status_t dma_bootstrap_begin(dma_bootstrap_t *ex, const dma_host_t *host, void *handle, int rank, int nranks,
+                                 const void *record, size_t bytes)
+{
+    *ex = (dma_bootstrap_t){.host = host, .handle = handle, .rank = rank, .nranks = nranks, .bytes = bytes, .have = 1};
+    ex->records = malloc((size_t)nranks * bytes);
+    if (!ex->records) {
+        return DMA_ERR_NOMEM;
+    }
+    memcpy(ex->records, record, bytes);
+    return DMA_OK;
+}
+
+void dma_bootstrap_again(dma_bootstrap_t *ex, const void *record, size_t bytes)
+{
+    ex->bytes = bytes;
+    ex->have = 1;
+    memcpy(ex->records, record, bytes);
+}
+
+/* Round with `have` records: they go to the rank `have` below, as many more come from the rank `have` above. */
+static dma_status_t post(dma_bootstrap_t *ex)
+{
+    int left = ex->nranks - ex->have, count = left < ex->have ? left : ex->have;
+    int to = (ex->rank - ex->have + ex->nranks) % ex->nranks, from = (ex->rank + ex->have) % ex->nranks;
+    size_t bytes = (size_t)count * ex->bytes;
+    dma_status_t status;
+
+    status = ex->host->irecv(ex->handle, ex->records + (size_t)ex->have * ex->bytes, bytes, from, &ex->receiving);
+    if (status != DMA_OK) {
+        return status;
+    }
+    status = ex->host->isend(ex->handle, ex->records, bytes, to, &ex->sending);
+    if (status == DMA_OK) {
+        ex->incoming = count;
+    }
+    return status;
+}
+
+static dma_status_t test(dma_bootstrap_t *ex, void **req)
+{
+    return *req ? ex->host->test(ex->handle, req) : DMA_OK;
+}
+
+dma_status_t dma_bootstrap_advance(dma_bootstrap_t *ex)
+{
+    while (ex->have < ex->nranks) {
+        dma_status_t sent, received;
+
+        if (!ex->incoming && (sent = post(ex)) != DMA_OK) {
+            return sent;
+        }
+        sent = test(ex, &ex->sending);
+        received = test(ex, &ex->receiving);
+        if (sent < 0 || received < 0) {
+            return sent < 0 ? sent : received;
+        }
+        if (sent == DMA_AGAIN || received == DMA_AGAIN) {
+            return DMA_AGAIN;
+        }
+        ex->have += ex->incoming;
+        ex->incoming = 0;
+    }
+    return DMA_OK;
+}
+
+void *dma_bootstrap_record(const dma_bootstrap_t *ex, int rank)
+{
+    return ex->records + (size_t)((rank - ex->rank + ex->nranks) % ex->nranks) * ex->bytes;
+}
+
+void dma_bootstrap_end(dma_bootstrap_t *ex)
+{
+    if (!ex->sending && !ex->receiving) {
+        free(ex->records);
+    }
+    ex->records = NULL;
+}

@@ -1,0 +1,179 @@
+/* What copies between two processes cost: see measure.h. */
+#include "core/setup/measure.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/comm.h"
+#include "dma/clock.h"
+#include "dma/copy.h"
+#include "node/cross.h"
+
+#define PIECE  ((size_t)16 << 10)
+#define PIECES 4
+#define PAGE   ((size_t)4096)
+#define READ   4 /* pages of the longer cross-memory reads */
+
+/* What begins where in a region. */
+#define PULLED (PIECES * PIECE)
+#define TOLD   (2 * PIECES * PIECE)
+
+_Static_assert(DMA_MEASURE_BYTES == TOLD + PAGE, "all of a region has a use");
+
+#define WAIT_SECONDS 200e-6 /* for the reader: reading takes 20 to 60 us, and it may begin a bit later than we do */
+
+/* Rates that a machine can have, MB/s. */
+#define LEAST_MBPS 100
+#define MOST_MBPS  1000000
+
+/* The least of several is what is meant: the others were interrupted. 0 is none so far. */
+static void note(uint64_t *least, double since)
+{
+    uint64_t ps = (uint64_t)((dma_now() - since) * 1e12) + 1;
+
+    *least = !*least || ps < *least ? ps : *least;
+}
+
+static _Atomic uint32_t *told(const char *region)
+{
+    return (_Atomic uint32_t *)(uintptr_t)(region + TOLD);
+}
+
+void dma_measure_write(char *region)
+{
+    memset(region, 1, DMA_MEASURE_BYTES);
+    atomic_store_explicit(told(region), 0, memory_order_relaxed); /* the hello comes behind it */
+}
+
+void dma_measure_tell(char *region)
+{
+    /* release: our reads of the peer's pieces come before its writes to them */
+    atomic_store_explicit(told(region), 1, memory_order_release);
+}
+
+uint64_t dma_measure_rewrite(char *region, const char *readers)
+{
+    double until = dma_now() + WAIT_SECONDS;
+    uint64_t least = 0;
+    char *scratch;
+
+    while (!atomic_load_explicit(told(readers), memory_order_acquire)) {
+        if (dma_now() > until) {
+            return 0;
+        }
+        dma_cpu_pause();
+    }
+    if (!(scratch = malloc(PIECE))) {
+        return 0;
+    }
+    memset(scratch, 3, PIECE);
+    for (int i = 0; i < PIECES; i++) {
+        double now = dma_now();
+
+        dma_copy(region + PULLED + (size_t)i * PIECE, scratch, PIECE);
+        note(&least, now);
+    }
+    free(scratch);
+    return least;
+}
+
+/* Single pages from the first piece, longer reads from the others of the first half. */
+static void measure_cross(dma_measured_t *m, char *scratch, pid_t pid, uint64_t addr)
+{
+    uint64_t one = 0, several = 0;
+
+    for (size_t at = 0; at < PIECES * PIECE; at += at < PIECE ? PAGE : READ * PAGE) {
+        double now = dma_now();
+
+        if (dma_cross_read(pid, scratch, addr + at, at < PIECE ? PAGE : READ * PAGE) != DMA_OK) {
+            return;
+        }
+        note(at < PIECE ? &one : &several, now);
+    }
+    m->page = several > one ? (several - one) / (READ - 1) : 1;
+    m->cross = one > m->page ? one - m->page : 1;
+}
+
+dma_measured_t dma_measure_read(const char *region, pid_t pid, uint64_t addr)
+{
+    dma_measured_t m = {0};
+    char *scratch = malloc(2 * PIECE);
+    const char *pulled = region + PULLED;
+
+    if (!scratch) {
+        return m;
+    }
+    memset(scratch, 2, 2 * PIECE);
+    for (int i = 0; i < PIECES; i++) {
+        double now = dma_now();
+
+        dma_copy(scratch + PIECE, scratch, PIECE);
+        note(&m.copy, now);
+    }
+    if (pid) {
+        measure_cross(&m, scratch, pid, addr);
+    }
+    /* the page tables are not what is measured */
+    for (size_t at = 0; at < PIECES * PIECE; at += PAGE) {
+        *(volatile char *)scratch = *(const volatile char *)(pulled + at);
+    }
+    for (size_t at = 0; at < PIECES * PIECE; at += PIECE) {
+        double now = dma_now();
+
+        dma_copy(scratch, pulled + at, PIECE);
+        note(&m.pull, now);
+    }
+    free(scratch);
+    return m;
+}
+
+static uint64_t rate(size_t bytes, uint64_t ps)
+{
+    uint64_t mbps = (uint64_t)bytes * 1000000 / (ps ? ps : 1);
+
+    return mbps < LEAST_MBPS ? LEAST_MBPS : mbps > MOST_MBPS ? MOST_MBPS : mbps;
+}
+
+bool dma_measure_adopt(dma_profile_t *profile, const dma_measured_t *measured, int n, bool share)
+{
+    dma_measured_t sum = {0};
+    bool crossed = true, pushed = true;
+
+    for (int r = 0; r < n; r++) {
+        const dma_measured_t *m = &measured[r];
+
+        /* no more than a second each, whatever a peer says */
+        if (!m->pull || !m->copy || (m->pull | m->copy | m->cross | m->page | m->push) >> 40) {
+            return false;
+        }
+        crossed = crossed && m->page;
+        pushed = pushed && m->push;
+        sum.copy += m->copy;
+        sum.pull += m->pull;
+        sum.cross += m->cross;
+        sum.page += m->page;
+        sum.push += m->push;
+    }
+    profile->copy_mbps = rate(PIECE, sum.copy / (uint64_t)n);
+    profile->pull_mbps = dma_profile_least(rate(PIECE, sum.pull / (uint64_t)n), profile->copy_mbps);
+    /* Where a line comes slowly, writing to what another core has read is as much slower again: 8 GB/s beside 37 and 60 for
+     * copies, and 2 beside 16. But where ranks take turns on cores, others have been there since, and have left little of it
+     * in a cache. What was seen of it holds for slots; in a ring both sides are at it at the same time. */
+    profile->push_mbps = profile->slot_mbps = profile->pull_mbps;
+    if (!share) {
+        profile->push_mbps = profile->pull_mbps * profile->pull_mbps / profile->copy_mbps / 3;
+        profile->push_mbps = profile->push_mbps < LEAST_MBPS ? LEAST_MBPS : profile->push_mbps;
+        profile->slot_mbps = profile->push_mbps;
+        if (pushed) {
+            profile->slot_mbps = dma_profile_least(rate(PIECE, sum.push / (uint64_t)n), profile->copy_mbps);
+        }
+    }
+    if (crossed) {
+        profile->cross_ps = sum.cross / (uint64_t)n;
+        profile->cross_page_ps = 0; /* the rate says it all */
+        profile->cross_mbps = rate(PAGE, sum.page / (uint64_t)n);
+    }
+    return true;
+}

@@ -1,0 +1,143 @@
+/*
+ * Host memory in place of device memory, around the module below.
+ *
+ * The module gets the same counts, displacements and datatypes, and addresses in a copy of the stretch of memory that the
+ * side touches. The copy of the receive side is filled beforehand too: in place it is what is sent, and the module may fail
+ * before it has received all of what goes back afterwards. That is the blocks that are received and nothing between them or in
+ * them that is no data.
+ */
+#include <stdlib.h>
+
+#include "core/resolve.h"
+#include "device/device.h"
+
+typedef struct mirror {
+    dma_span_t span; /* of the user's memory */
+    char *copy;      /* NULL: it is not device memory */
+    int device;
+} mirror_t;
+
+struct dma_bounce {
+    dma_comm_t *comm;
+    const dma_gpu_runtime_t *rt;
+    mirror_t send, recv;
+    dma_side_t received;
+    bool own_kept; /* the own block is not received */
+};
+
+static dma_status_t reflect(const dma_gpu_runtime_t *rt, const dma_side_t *side, int blocks, mirror_t *m)
+{
+    dma_span_t span = dma_device_span(side, blocks);
+    dma_gpu_memory_t memory = dma_device_memory(rt, &span);
+
+    if (!dma_gpu_kind_on_device(memory.kind)) {
+        return DMA_OK;
+    }
+    m->span = span;
+    m->device = memory.device;
+    m->copy = malloc(span.bytes);
+    return m->copy ? DMA_OK : DMA_ERR_NOMEM;
+}
+
+dma_status_t dma_bounce_make(dma_comm_t *comm, const dma_call_t *call, dma_bounce_t **result)
+{
+    const dma_gpu_runtime_t *rt = comm->proc->runtime ? comm->proc->runtime : dma_gpu_runtime_loaded();
+    int n = comm->nranks;
+    dma_bounce_t *b;
+    dma_status_t status;
+
+    *result = NULL;
+    if (!rt) {
+        return DMA_OK;
+    }
+    if (!(b = calloc(1, sizeof(*b)))) {
+        return DMA_ERR_NOMEM;
+    }
+    b->comm = comm;
+    b->rt = rt;
+    b->received = call->recv;
+    b->own_kept = call->in_place && dma_coll_gathers(call->coll);
+    status = reflect(rt, &call->recv, n, &b->recv);
+    if (status == DMA_OK && !call->in_place) {
+        status = reflect(rt, &call->send, dma_coll_gathers(call->coll) ? 1 : n, &b->send);
+    }
+    if (status != DMA_OK || (!b->recv.copy && !b->send.copy)) {
+        dma_bounce_free(b);
+        return status;
+    }
+    *result = b;
+    return DMA_OK;
+}
+
+void dma_bounce_free(dma_bounce_t *b)
+{
+    free(b->send.copy);
+    free(b->recv.copy);
+    free(b);
+}
+
+static dma_status_t fill(const dma_bounce_t *b, const mirror_t *m)
+{
+    return m->copy ? dma_device_copy(b->rt, m->device, m->copy, m->span.first, m->span.bytes) : DMA_OK;
+}
+
+dma_status_t dma_bounce_in(dma_bounce_t *b)
+{
+    dma_status_t status = fill(b, &b->send);
+
+    return status == DMA_OK ? fill(b, &b->recv) : status;
+}
+
+/* Blocks first .. last - 1. Where none has a count of its own, each begins where the one before it ends. */
+static dma_status_t write_blocks(const dma_bounce_t *b, dma_writer_t *writer, int first, int last)
+{
+    const dma_side_t *side = &b->received;
+    int together = side->counts ? 1 : last - first;
+    dma_status_t status = DMA_OK;
+
+    for (int r = first; status == DMA_OK && r < last; r += together) {
+        size_t count = (size_t)together * dma_side_count(side, r);
+        char *at = dma_side_addr(side, r);
+
+        if (count && side->size) {
+            status = dma_write_elements(writer, b->comm->host, side, at, count,
+                                        b->recv.copy + (at - b->recv.span.first), false);
+        }
+    }
+    return status;
+}
+
+dma_status_t dma_bounce_out(dma_bounce_t *b)
+{
+    dma_comm_t *comm = b->comm;
+    dma_writer_t *writer;
+    dma_status_t status;
+
+    if (!b->recv.copy) {
+        return DMA_OK;
+    }
+    if ((status = dma_write_begin(comm->proc, b->rt, b->recv.device, &writer)) != DMA_OK) {
+        return status;
+    }
+    status = write_blocks(b, writer, 0, b->own_kept ? comm->rank : comm->nranks);
+    if (status == DMA_OK && b->own_kept) {
+        status = write_blocks(b, writer, comm->rank + 1, comm->nranks);
+    }
+    return dma_write_end(comm->proc, writer, status);
+}
+
+/* The same place in the copy. */
+static void *moved(const mirror_t *m, const void *user)
+{
+    return m->copy ? m->copy + ((const char *)user - m->span.first) : (void *)(uintptr_t)user;
+}
+
+void *dma_bounce_send(const dma_bounce_t *b, const void *user)
+{
+    return moved(&b->send, user);
+}
+
+void *dma_bounce_recv(const dma_bounce_t *b, void *user)
+{
+    return moved(&b->recv, user);
+}

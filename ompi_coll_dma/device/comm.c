@@ -1,0 +1,510 @@
+/* What a communicator knows of its ranks' devices and device memory: see device.h. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "device/device.h"
+
+static size_t tables_bytes(int nranks)
+{
+    size_t n = (size_t)nranks;
+
+    return n * (sizeof(dma_device_peer_t) + sizeof(dma_gpu_traits_t) + sizeof(dma_target_t) + sizeof(dma_shape_t) +
+                sizeof(uint64_t)) +
+           n * n * sizeof(int64_t);
+}
+
+struct dma_device_comm *dma_device_comm(dma_comm_t *comm, const dma_gpu_runtime_t *rt, int ordinal)
+{
+    struct dma_device_comm *dc = comm->device;
+    size_t n = (size_t)comm->nranks;
+    dma_device_t *device;
+
+    if (dc) {
+        /* The device of the first call: buffers elsewhere are staged. */
+        return dc->device->ordinal == ordinal ? dc : NULL;
+    }
+    device = dma_device_of(comm->proc, rt, ordinal);
+    if (!device || !device->engine || !(dc = calloc(1, sizeof(*dc) + tables_bytes(comm->nranks)))) {
+        return NULL;
+    }
+    dc->device = device;
+    dc->displs = (int64_t *)(dc + 1);
+    dc->ready = (uint64_t *)(dc->displs + n * n);
+    dc->shapes = (dma_shape_t *)(dc->ready + n);
+    dc->peers = (dma_device_peer_t *)(dc->shapes + n);
+    dc->targets = (dma_target_t *)(dc->peers + n);
+    dc->traits = (dma_gpu_traits_t *)(dc->targets + n);
+    comm->device = dc;
+    return dc;
+}
+
+/* ---- our record ---- */
+
+/* The slot in which an export is remembered, or DEVICE_SLOTS. */
+static unsigned slot_of(const dma_device_peer_t *peer, uint64_t number)
+{
+    unsigned slot = 0;
+
+    while (slot < DEVICE_SLOTS && peer->number[slot] != number) {
+        slot++;
+    }
+    return slot;
+}
+
+/* Do the peers have to learn of our export? */
+static bool is_fresh(const struct dma_device_comm *dc, int rank, uint64_t number)
+{
+    unsigned slot = slot_of(&dc->peers[rank], number);
+
+    return slot == DEVICE_SLOTS || dc->unsettled >> slot & 1;
+}
+
+/* Of our own slots: memory that has been freed since it was exported. */
+static uint64_t gone(const dma_comm_t *comm)
+{
+    const dma_device_peer_t *own = &comm->device->peers[comm->rank];
+    uint64_t mask = 0;
+
+    for (unsigned i = 0; i < DEVICE_SLOTS; i++) {
+        mask |= (uint64_t)(own->number[i] && dma_ipc_gone(comm->proc->ipc, own->number[i])) << i;
+    }
+    return mask;
+}
+
+static dma_device_likeness_t likeness(const dma_task_t *task)
+{
+    const dma_gpu_memory_t *m = &task->device->recv;
+
+    return (dma_device_likeness_t){
+        .coll = task->coll,
+        .in_place = task->in_place,
+        .send = task->run.send.addr,
+        .recv = task->run.recv.addr,
+        .bytes = task->run.send.bytes,
+        .base = m->base,
+        .size = m->size,
+        .buffer_id = m->buffer_id,
+    };
+}
+
+/* Is it one that may come again? A runtime without numbers for allocations does not tell. */
+static bool is_plain(const dma_task_t *task)
+{
+    const struct dma_device_call *d = task->device;
+
+    return !task->run.send.counts && !task->run.recv.counts && !task->run.send.displs && !task->run.recv.displs &&
+           !d->send_shape.row && !d->recv_shape.row && !d->user_shape.row && d->recv.buffer_id;
+}
+
+bool dma_device_all_repeat(const dma_comm_t *comm, const dma_task_t *task)
+{
+    for (int r = 0; r < comm->nranks; r++) {
+        if (!(dma_device_brief(comm, r, task->run.seq)->more & DMA_BRIEF_AGAIN)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void dma_device_remember_call(dma_comm_t *comm, const dma_task_t *task)
+{
+    comm->device->last.served = is_plain(task);
+    comm->device->last.plan = task->run.plan;
+}
+
+dma_status_t dma_device_publish_record(dma_comm_t *comm, dma_task_t *task)
+{
+    struct dma_device_comm *dc = comm->device;
+    const dma_gpu_memory_t *m = &task->device->recv;
+    const dma_blocks_t *recv = &task->run.recv;
+    const dma_shape_t *shape = &task->device->recv_shape;
+    dma_brief_t *brief = dma_device_brief(comm, comm->rank, task->run.seq);
+    dma_record_t *record = dma_window_record(&comm->window, comm->rank, task->run.seq);
+    dma_record_block_t *table = (dma_record_block_t *)((char *)record + DMA_RECORD_BYTES(0));
+    dma_device_likeness_t like = likeness(task);
+    dma_export_t export;
+    dma_gpu_traits_t traits;
+    dma_status_t status;
+
+    if (dc->last.served && is_plain(task) && !memcmp(&like, &dc->last.like, sizeof(like))) {
+        *brief = dc->last.brief;
+        return DMA_OK;
+    }
+    dc->last.served = false;
+    status = dma_ipc_export(comm->proc->ipc, m, &export);
+    if (status != DMA_OK) {
+        return status;
+    }
+    traits = dc->device->traits;
+    if (dc->pinned_peers != (unsigned)comm->nranks) {
+        traits.features &= ~(uint32_t)DMA_GPU_PRELAUNCH; /* not of this communicator, or not wanted */
+    }
+    *brief = (dma_brief_t){
+        .number = export.number,
+        .offset = (int64_t)((uint64_t)(uintptr_t)recv->addr - export.base),
+        .largest = recv->bytes,
+        .fresh = is_fresh(dc, comm->rank, export.number) || !dc->bound,
+        .more = (recv->displs ? DMA_BRIEF_TABLE : 0) | (shape->row ? DMA_BRIEF_SHAPE : 0),
+    };
+    if (brief->fresh) {
+        *record = (dma_record_t){
+            .traits = traits,
+            .nonce = dma_ipc_nonce(comm->proc->ipc),
+            .export = export,
+            .gone = gone(comm),
+        };
+    }
+    if (shape->row) {
+        record->shape = *shape;
+    }
+    for (int b = 0; recv->displs && b < comm->nranks; b++) {
+        table[b] = (dma_record_block_t){.displ = recv->displs[b], .bytes = dma_blocks_bytes(recv, (uint64_t)b)};
+        brief->largest = table[b].bytes > brief->largest ? table[b].bytes : brief->largest;
+    }
+    dc->last = (dma_device_last_t){.like = like, .brief = *brief};
+    dc->last.brief.fresh = 0; /* it is not, once all have opened it */
+    dc->last.brief.more = DMA_BRIEF_AGAIN;
+    return DMA_OK;
+}
+
+/* ---- the others' ---- */
+
+static dma_import_t *open_peer(dma_comm_t *comm, int r, const dma_record_t *record)
+{
+    int device = comm->device->device->ordinal;
+    dma_import_t *import;
+
+    if (dma_ipc_open(comm->proc->ipc, device, record->nonce, &record->export, &import) != DMA_OK) {
+        dma_proc_report(comm->proc, DMA_REPORT_WARN, "open",
+                        "device memory of rank %d of %s cannot be opened (%s): it goes through the host", r, comm->text,
+                        dma_gpu_error());
+        return NULL;
+    }
+    return import;
+}
+
+static void forget(const dma_comm_t *comm, dma_device_peer_t *peer, unsigned slot)
+{
+    if (peer->open[slot]) {
+        dma_ipc_close(comm->proc->ipc, peer->open[slot]);
+        peer->open[slot] = NULL;
+    }
+    peer->number[slot] = peer->size[slot] = 0;
+}
+
+/* For a new allocation, the oldest go: the one whose slot it gets, and what would be too many bytes beside it. */
+static unsigned make_room(const dma_comm_t *comm, dma_device_peer_t *peer, uint64_t bytes)
+{
+    unsigned at = peer->next++ % DEVICE_SLOTS;
+    uint64_t kept = 0, most = bytes < DEVICE_KEPT_BYTES ? DEVICE_KEPT_BYTES - bytes : 0;
+
+    forget(comm, peer, at);
+    for (unsigned i = 0; i < DEVICE_SLOTS; i++) {
+        kept += peer->size[i];
+    }
+    for (unsigned i = at + 1; kept > most && i < at + DEVICE_SLOTS; i++) {
+        kept -= peer->size[i % DEVICE_SLOTS];
+        forget(comm, peer, i % DEVICE_SLOTS);
+    }
+    return at;
+}
+
+/* All ranks count the same way, whether memory can be opened or not. One that we know already has come again because somebody
+ * could not do something: perhaps we. */
+static void remember(dma_comm_t *comm, int r, const dma_record_t *record)
+{
+    dma_device_peer_t *peer = &comm->device->peers[r];
+    uint64_t number = record->export.number, size = record->export.size;
+    unsigned at;
+
+    for (unsigned i = 0; i < DEVICE_SLOTS; i++) {
+        if (record->gone >> i & 1) {
+            forget(comm, peer, i);
+        }
+    }
+    at = slot_of(peer, number);
+    if (at == DEVICE_SLOTS) {
+        at = make_room(comm, peer, size);
+        peer->number[at] = number;
+        peer->size[at] = size;
+    }
+    if (r != comm->rank && !peer->open[at]) {
+        peer->open[at] = open_peer(comm, r, record);
+    }
+}
+
+/* Where the receive buffer of a peer is, if what it says can be. DMA_UNSUPPORTED: it is not open here. */
+static dma_status_t aim(dma_comm_t *comm, const dma_task_t *task, int r, const dma_brief_t *brief,
+                        const dma_record_t *record)
+{
+    struct dma_device_comm *dc = comm->device;
+    const dma_device_peer_t *peer = &dc->peers[r];
+    const dma_record_block_t *table = (const dma_record_block_t *)((const char *)record + DMA_RECORD_BYTES(0));
+    int64_t *displs = dc->displs + (size_t)r * (size_t)comm->nranks, at, first;
+    uint64_t ours = dma_blocks_bytes(&task->run.send, dma_coll_gathers(task->coll) ? 0 : (uint64_t)r), far;
+    unsigned slot = slot_of(peer, brief->number);
+
+    if (slot == DEVICE_SLOTS || !peer->open[slot]) {
+        return DMA_UNSUPPORTED;
+    }
+    for (int b = 0; brief->more & DMA_BRIEF_TABLE && b < comm->nranks; b++) {
+        displs[b] = table[b].displ;
+    }
+    at = brief->more & DMA_BRIEF_TABLE ? displs[comm->rank] : (int64_t)((uint64_t)comm->rank * ours);
+    if (brief->more & DMA_BRIEF_TABLE && table[comm->rank].bytes != ours) {
+        return DMA_ERR_TRUNCATE;
+    }
+    /* Nothing is written outside of the allocation, whatever a peer says. */
+    dc->shapes[r] = brief->more & DMA_BRIEF_SHAPE ? record->shape : (dma_shape_t){0};
+    far = dma_shape_span(&dc->shapes[r], ours);
+    if (!dma_shape_valid(&dc->shapes[r]) ||
+        (ours && (__builtin_add_overflow(brief->offset, at, &first) || first < 0 ||
+                  (uint64_t)first > peer->size[slot] || far > peer->size[slot] - (uint64_t)first))) {
+        return DMA_UNSUPPORTED;
+    }
+    dc->targets[r] = (dma_target_t){
+        .addr = dma_import_base(peer->open[slot]) + (uint64_t)brief->offset,
+        .bytes = ours,
+        .displs = brief->more & DMA_BRIEF_TABLE ? displs : NULL,
+        .shape = dc->shapes[r].row ? &dc->shapes[r] : NULL,
+    };
+    return DMA_OK;
+}
+
+/* The engine in the service of this communicator. */
+static dma_status_t make_bound(dma_comm_t *comm)
+{
+    struct dma_device_comm *dc = comm->device;
+    char *arena = dma_arena_base(comm->window.arena);
+    char *lines = (char *)dma_window_queue(&comm->window, comm->rank, 0);
+    dma_gpu_job_t job = {
+        .rank = comm->rank,
+        .nranks = comm->nranks,
+        .traits = dc->traits,
+        .ready = dc->pinned_peers == (unsigned)comm->nranks ? dc->ready : NULL,
+    };
+    char why[DMA_GPU_WHY_BYTES] = "its memory cannot be registered";
+    uint64_t at;
+    dma_status_t status;
+
+    status = dma_ipc_pin(comm->proc->ipc, dc->device->ordinal, arena, dma_arena_bytes(comm->window.arena), &at);
+    if (status == DMA_OK) {
+        job.lines = at + (uint64_t)(lines - arena);
+        status = dc->device->engine->bind(dc->device->unit, &job, &dc->bound, why);
+        if (status == DMA_OK) {
+            dc->pinned = true;
+            return DMA_OK;
+        }
+        dma_ipc_unpin(comm->proc->ipc, arena);
+    }
+    dc->bound = NULL;
+    dma_proc_report(comm->proc, DMA_REPORT_WARN, "bind",
+                    "the engine %s does not serve %s (%s): device memory goes through the host",
+                    dc->device->engine->name, comm->text, why);
+    return DMA_UNSUPPORTED;
+}
+
+dma_status_t dma_device_read_records(dma_comm_t *comm, dma_task_t *task, bool *fresh)
+{
+    struct dma_device_comm *dc = comm->device;
+    dma_status_t result = DMA_OK;
+
+    *fresh = false;
+    for (int r = 0; r < comm->nranks; r++) {
+        const dma_brief_t *brief = dma_device_brief(comm, r, task->run.seq);
+        const dma_record_t *record = dma_window_record(&comm->window, r, task->run.seq);
+        dma_status_t status = DMA_OK;
+
+        if (brief->fresh) {
+            *fresh = true;
+            dc->traits[r] = record->traits;
+            remember(comm, r, record);
+        }
+        if (r == comm->rank) {
+            dc->shapes[r] = task->device->recv_shape;
+            dc->targets[r] = (dma_target_t){.addr = (uint64_t)(uintptr_t)task->run.recv.addr,
+                                            .bytes = task->run.recv.bytes,
+                                            .displs = task->run.recv.displs,
+                                            .shape = dc->shapes[r].row ? &dc->shapes[r] : NULL};
+        } else {
+            status = aim(comm, task, r, brief, record);
+        }
+        if (status == DMA_ERR_TRUNCATE) {
+            task->run.failed_rank = r;
+            return status;
+        }
+        result = status == DMA_OK ? result : status;
+    }
+    if (result == DMA_OK && !dc->bound) {
+        result = make_bound(comm);
+    }
+    return result;
+}
+
+void dma_device_count_meeting(dma_comm_t *comm, const dma_task_t *task, bool all)
+{
+    struct dma_device_comm *dc = comm->device;
+    const dma_brief_t *own = dma_device_brief(comm, comm->rank, task->run.seq);
+    unsigned slot = slot_of(&dc->peers[comm->rank], own->number);
+    uint32_t bit = slot < DEVICE_SLOTS ? UINT32_C(1) << slot : 0;
+
+    if (all) {
+        dc->failures = 0;
+        dc->unsettled &= ~bit;
+        return;
+    }
+    dc->unsettled |= own->fresh ? bit : 0; /* not all have it */
+    if (++dc->failures == DEVICE_PATIENCE) {
+        dc->off = true;
+        dma_proc_report(comm->proc, comm->rank == 0 ? DMA_REPORT_WARN : DMA_REPORT_INFO, "device off",
+                        "device memory of %s goes through the host from now on", comm->text);
+    }
+}
+
+/* ---- the plan ---- */
+
+/* Of the largest block that any rank receives: equal on all. */
+static uint64_t largest(const dma_comm_t *comm, const dma_task_t *task)
+{
+    uint64_t most = 0;
+
+    for (int r = 0; r < comm->nranks; r++) {
+        const dma_brief_t *brief = dma_device_brief(comm, r, task->run.seq);
+
+        most = brief->largest > most ? brief->largest : most;
+    }
+    return most;
+}
+
+static dma_plan_req_t request(const dma_comm_t *comm, const dma_task_t *task)
+{
+    const struct dma_device_comm *dc = comm->device;
+    dma_plan_req_t req = comm->req;
+    uint32_t features = UINT32_MAX;
+
+    req.coll = task->coll;
+    req.gpu = &comm->gpu_profile;
+    req.ways = comm->gpu_queues;
+    req.max_ways = UINT32_MAX;
+    for (int r = 0; r < comm->nranks; r++) {
+        features &= dc->traits[r].features;
+        req.max_ways = dc->traits[r].max_ways < req.max_ways ? dc->traits[r].max_ways : req.max_ways;
+    }
+    req.prelaunch = features & DMA_GPU_PRELAUNCH;
+    req.swap = features & DMA_GPU_SWAP_PACKETS;
+    req.bcst = features & DMA_GPU_BCST_PACKETS;
+    return req;
+}
+
+static dma_status_t choose(dma_comm_t *comm, const dma_task_t *task, dma_choice_t *choice)
+{
+    struct dma_device_comm *dc = comm->device;
+    /* ranks of an all-gather may differ in this */
+    bool in_place = task->in_place && !dma_coll_gathers(task->coll);
+    uint64_t bytes = largest(comm, task);
+    dma_plan_req_t req;
+    const char *reason;
+    dma_status_t status;
+
+    for (int i = 0; i < DEVICE_MEMO; i++) {
+        const dma_device_memo_t *m = &dc->memo[i];
+
+        if (m->bytes == bytes && m->coll == task->coll && m->in_place == in_place && m->choice.ways) {
+            *choice = m->choice;
+            return DMA_OK;
+        }
+    }
+    req = request(comm, task);
+    req.bytes = bytes;
+    req.in_place = in_place;
+    status = dma_plan_choose(&comm->profile, &req, comm->gpu_forced, choice, &reason);
+    if (reason && comm->gpu_forced >= 0 && comm->rank == 0) {
+        dma_proc_report(comm->proc, DMA_REPORT_INFO, "forced", "%s cannot do %llu bytes in device memory (%s)",
+                        dma_variants[comm->gpu_forced]->name, (unsigned long long)bytes, reason);
+    }
+    if (status == DMA_OK) {
+        dc->memo[dc->memo_next++ % DEVICE_MEMO] =
+            (dma_device_memo_t){.coll = task->coll, .in_place = in_place, .bytes = bytes, .choice = *choice};
+    }
+    return status;
+}
+
+dma_status_t dma_device_find_plan(dma_comm_t *comm, dma_task_t *task, const dma_plan_t **plan)
+{
+    struct dma_device_comm *dc = comm->device;
+    dma_choice_t choice;
+    dma_status_t status = choose(comm, task, &choice);
+    dma_device_plan_t *p;
+    dma_plan_req_t req;
+
+    if (status != DMA_OK) {
+        return DMA_ERR_ENGINE;
+    }
+    for (p = dc->plans; p; p = p->next) {
+        if (p->coll == task->coll && p->in_place == task->in_place && p->choice.variant == choice.variant &&
+            p->choice.ways == choice.ways) {
+            *plan = p->plan;
+            return DMA_OK;
+        }
+    }
+    if (!(p = malloc(sizeof(*p)))) {
+        return DMA_ERR_NOMEM;
+    }
+    *p = (dma_device_plan_t){.next = dc->plans, .coll = task->coll, .in_place = task->in_place, .choice = choice};
+    req = request(comm, task);
+    req.in_place = task->in_place;
+    if ((status = dma_plan_build(&req, &choice, comm->rank, &p->plan)) != DMA_OK) {
+        free(p);
+        return status;
+    }
+    dc->plans = p;
+    *plan = p->plan;
+    return DMA_OK;
+}
+
+/* ---- the end ---- */
+
+void dma_device_stop(dma_comm_t *comm)
+{
+    struct dma_device_comm *dc = comm->device;
+
+    dma_device_disarm(comm);
+    if (dc->bound && !dc->device->engine->unbind(dc->bound)) {
+        /* A queue that waits for a rank that is gone looks at its ready word for ever: what is there may neither go nor
+         * become something else. */
+        comm->window.stays = true;
+        dma_arena_stay(comm->window.arena);
+        dc->pinned = false;
+        dc->pinned_peers = 0;
+    }
+    dc->bound = NULL;
+    if (dc->pinned) {
+        dma_ipc_unpin(comm->proc->ipc, dma_arena_base(comm->window.arena));
+        dc->pinned = false;
+    }
+    while (dc->pinned_peers) {
+        dma_ipc_unpin(comm->proc->ipc, comm->window.peers[--dc->pinned_peers].mapping->base);
+    }
+}
+
+void dma_device_comm_destroy(dma_comm_t *comm)
+{
+    struct dma_device_comm *dc = comm->device;
+    dma_device_plan_t *next;
+
+    dma_device_stop(comm);
+    dma_device_free_scratch(dc);
+    for (int r = 0; r < comm->nranks && !comm->window.stays; r++) { /* stays: such a queue may copy there */
+        for (unsigned slot = 0; slot < DEVICE_SLOTS; slot++) {
+            forget(comm, &dc->peers[r], slot);
+        }
+    }
+    for (dma_device_plan_t *p = dc->plans; p; p = next) {
+        next = p->next;
+        dma_plan_free(p->plan);
+        free(p);
+    }
+    free(dc);
+    comm->device = NULL;
+}

@@ -1,0 +1,223 @@
+/* Persistent calls in device memory: see device.h. */
+#include <sched.h>
+#include <string.h>
+
+#include "core/setup/bootstrap.h"
+#include "device/device.h"
+
+static _Atomic uint32_t *ready_word(const dma_comm_t *comm, int rank)
+{
+    return &dma_window_ready(&comm->window, rank)->word;
+}
+
+/* All ranks say yes or no; blocking, as *_init is. */
+static dma_status_t all_say(dma_comm_t *comm, bool yes, bool *all)
+{
+    uint64_t word = yes;
+    dma_bootstrap_t exchange;
+    dma_status_t status =
+        dma_bootstrap_begin(&exchange, comm->host, comm->handle, comm->rank, comm->nranks, &word, sizeof(word));
+
+    if (status != DMA_OK) {
+        return status;
+    }
+    while ((status = dma_bootstrap_advance(&exchange)) == DMA_AGAIN) {
+        sched_yield();
+        comm->host->progress();
+    }
+    *all = true;
+    for (int r = 0; status == DMA_OK && r < comm->nranks; r++) {
+        *all = *all && *(const uint64_t *)dma_bootstrap_record(&exchange, r);
+    }
+    dma_bootstrap_end(&exchange);
+    return status;
+}
+
+/* The peers' ready words, as our device sees them. Without all of them nothing is armed. */
+static void show_ready_words(dma_comm_t *comm)
+{
+    struct dma_device_comm *dc = comm->device;
+
+    for (int r = 0; r < comm->nranks; r++) {
+        const dma_mapping_t *m = comm->window.peers[r].mapping;
+        uint64_t at;
+
+        if (dma_ipc_pin(comm->proc->ipc, dc->device->ordinal, m->base, m->bytes, &at) != DMA_OK) {
+            return;
+        }
+        dc->ready[r] = at + (uint64_t)((char *)ready_word(comm, r) - m->base);
+        dc->pinned_peers++;
+    }
+}
+
+/* A task for the call whose record has been told; false: nothing that an engine could serve. */
+static bool tell(dma_comm_t *comm, dma_task_t *task, const dma_call_t *call, void *arrays)
+{
+    struct dma_device_comm *dc;
+
+    if (dma_task_init(comm, task, call, arrays) != DMA_OK || !task->device || !task->device->served) {
+        return false;
+    }
+    dc = dma_device_comm(comm, task->device->rt, task->device->device);
+    if (dc && dc->device->traits.features & DMA_GPU_PRELAUNCH && comm->proc->params.prelaunch > 0) {
+        show_ready_words(comm);
+    }
+    return dma_device_can(dc, &task->device->send_shape, &task->device->recv_shape) &&
+           dma_device_publish_record(comm, task) == DMA_OK;
+}
+
+/* What all starts have in common. */
+static void keep(dma_comm_t *comm, dma_task_t *task)
+{
+    struct dma_device_comm *dc = comm->device;
+    uint32_t features = UINT32_MAX;
+
+    for (int r = 0; r < comm->nranks; r++) {
+        features &= dc->traits[r].features;
+    }
+    dc->call = *task->device;
+    dc->call.frozen = true;
+    dc->run = task->run;
+    dc->run.shape = dma_device_sent_shape(&dc->call, task->in_place);
+    dc->frozen = true;
+    dc->frozen_in_place = task->in_place;
+    dc->frozen_coll = task->coll;
+    dc->frozen_bytes = task->bytes;
+    dc->may_arm = features & DMA_GPU_PRELAUNCH;
+}
+
+dma_status_t dma_device_persistent_init(dma_comm_t *comm, const dma_call_t *call, void *arrays)
+{
+    dma_task_t task = {.comm = comm};
+    bool told, all, fresh;
+    dma_status_t status;
+
+    if (!comm->all_device) {
+        return DMA_OK;
+    }
+    told = tell(comm, &task, call, arrays);
+    status = all_say(comm, told, &all);
+    if (status == DMA_OK && all) {
+        dma_status_t learned = dma_device_read_records(comm, &task, &fresh);
+
+        if (learned == DMA_OK) {
+            learned = dma_device_all_can(comm, &task) ? dma_device_bind(comm, &task) : DMA_UNSUPPORTED;
+        }
+        status = all_say(comm, learned == DMA_OK, &all);
+        if (status == DMA_OK) {
+            dma_device_count_meeting(comm, &task, all);
+        }
+        if (status == DMA_OK && all) {
+            keep(comm, &task);
+        }
+    }
+    dma_task_drop(&task);
+    if (status != DMA_OK) {
+        dma_comm_lock(comm);
+        dma_comm_fail(comm, status, "making a persistent call on %s failed: %s", comm->text, dma_status_name(status));
+        dma_comm_unlock(comm);
+    } else if (comm->device && comm->device->frozen) {
+        dma_comm_lock(comm);
+        dma_device_arm(comm);
+        dma_comm_unlock(comm);
+    }
+    return status;
+}
+
+void dma_device_persistent_start(dma_comm_t *comm, dma_task_t *task, void *arrays)
+{
+    struct dma_device_comm *dc = comm->device;
+
+    memset(task, 0, sizeof(*task));
+    task->comm = comm;
+    task->coll = dc->frozen_coll;
+    task->in_place = dc->frozen_in_place;
+    task->bytes = dc->frozen_bytes;
+    task->arrays = arrays;
+    task->run = dc->run;
+    task->device = &dc->call;
+}
+
+dma_status_t dma_device_begin_persistent(dma_comm_t *comm, dma_task_t *task)
+{
+    struct dma_device_comm *dc = comm->device;
+    /* Engines of peers wait for our word. Those of one that has failed would copy memory that its caller has back. It
+     * says so before it stops, and gives what we have started before that 2 s to end. */
+    dma_status_t poison = dma_window_poisoned(&comm->window);
+
+    if (poison != DMA_OK) {
+        return poison;
+    }
+    dma_device_go(comm, task, dc->armed ? DEVICE_RUN : DEVICE_READY);
+    dc->run.again = true; /* of the starts behind this one */
+    if (dc->armed) {
+        dc->armed = 0;
+        atomic_fetch_sub_explicit(&comm->proc->armed, 1, memory_order_relaxed);
+    }
+    /* release: what the user has written into the buffers comes before the engines that are told so */
+    atomic_store_explicit(ready_word(comm, comm->rank), dma_ready_start(task->run.epoch), memory_order_release);
+    atomic_store_explicit(&task->state, DMA_TASK_RUNNING, memory_order_relaxed);
+    if (task->device->phase == DEVICE_READY) {
+        dma_device_early(comm, task);
+    }
+    return DMA_OK;
+}
+
+int dma_device_not_ready(const dma_comm_t *comm, const dma_task_t *task)
+{
+    for (int r = 0; r < comm->nranks; r++) {
+        /* acquire: after it, the peer's buffers may be written */
+        if (!dma_ready_started(atomic_load_explicit(ready_word(comm, r), memory_order_acquire), task->run.epoch)) {
+            return r;
+        }
+    }
+    return -1;
+}
+
+dma_status_t dma_device_all_ready(const dma_comm_t *comm, const dma_task_t *task)
+{
+    return dma_device_not_ready(comm, task) < 0 ? DMA_OK : DMA_AGAIN;
+}
+
+void dma_device_arm(dma_comm_t *comm)
+{
+    struct dma_device_comm *dc = comm->device;
+    dma_run_t next = dc->run;
+
+    if (!dc->may_arm || dc->armed || !dc->bound) {
+        return;
+    }
+    if (atomic_fetch_add_explicit(&comm->proc->armed, 1, memory_order_relaxed) >= comm->proc->params.prelaunch) {
+        atomic_fetch_sub_explicit(&comm->proc->armed, 1, memory_order_relaxed);
+        return; /* others hold as many engines as we may */
+    }
+    next.epoch = dc->epoch + 1;
+    if (dc->device->engine->arm(&next) != DMA_OK) {
+        atomic_fetch_sub_explicit(&comm->proc->armed, 1, memory_order_relaxed);
+        dc->may_arm = false;
+        return;
+    }
+    dc->armed = next.epoch;
+    dc->armed_at = dma_now();
+    dma_comm_busy(comm, true); /* so that somebody looks how long it stays armed */
+}
+
+void dma_device_disarm(dma_comm_t *comm)
+{
+    struct dma_device_comm *dc = comm->device;
+
+    if (dc->armed) {
+        dc->device->engine->disarm(dc->bound, ready_word(comm, comm->rank));
+        dc->armed = 0;
+        atomic_fetch_sub_explicit(&comm->proc->armed, 1, memory_order_relaxed);
+    }
+}
+
+void dma_device_disarm_expired(dma_comm_t *comm)
+{
+    struct dma_device_comm *dc = comm->device;
+
+    if (dc && dc->armed && dma_now() - dc->armed_at > comm->proc->params.armed_seconds) {
+        dma_device_disarm(comm);
+    }
+}

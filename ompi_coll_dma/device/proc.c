@@ -1,0 +1,84 @@
+/* The devices of a process, and which engine serves each: found out at the first collective in its memory. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "device/device.h"
+
+/* The first engine that works, or the one that the user wants. */
+static void find_engine(dma_proc_t *proc, const dma_gpu_runtime_t *rt, dma_device_t *d)
+{
+    dma_gpu_config_t config = {.rt = rt,
+                               .device = d->ordinal,
+                               .sysfs = proc->sysfs,
+                               .queues = proc->params.queues,
+                               .timeout = proc->params.timeout,
+                               .own_copy = proc->params.own_copy};
+    const char *wanted = proc->params.engine;
+    char why[DMA_GPU_WHY_BYTES] = "";
+
+    if (!strcmp(wanted, "none")) {
+        snprintf(d->why, sizeof(d->why), "switched off");
+        return;
+    }
+    snprintf(d->why, sizeof(d->why), "there is no engine \"%.60s\"", wanted);
+    for (int i = 0; proc->engines[i]; i++) {
+        const dma_gpu_engine_t *engine = proc->engines[i];
+
+        if (wanted[0] && strcmp(wanted, "auto") && strcmp(wanted, engine->name)) {
+            continue;
+        }
+        why[0] = '\0';
+        if (engine->open(&config, &d->unit, why) == DMA_OK) {
+            d->engine = engine;
+            engine->traits(d->unit, &d->traits);
+            dma_proc_report(proc, DMA_REPORT_INFO, "engine", "device %d is served by the engine %s%s%s", d->ordinal,
+                            engine->name, why[0] ? ": " : "", why);
+            return;
+        }
+        dma_proc_report(proc, DMA_REPORT_INFO, engine->name, "the engine %s does not serve device %d: %s", engine->name,
+                        d->ordinal, why);
+        snprintf(d->why, sizeof(d->why), "%s", why);
+    }
+}
+
+dma_device_t *dma_device_of(dma_proc_t *proc, const dma_gpu_runtime_t *rt, int ordinal)
+{
+    dma_device_t *d;
+
+    pthread_mutex_lock(&proc->device_lock);
+    for (d = proc->devices; d && d->ordinal != ordinal; d = d->next) {
+    }
+    if (!proc->ipc) {
+        proc->ipc = dma_ipc_create(rt);
+    }
+    if (!d && proc->ipc && (d = calloc(1, sizeof(*d)))) {
+        d->ordinal = ordinal;
+        find_engine(proc, rt, d);
+        if (!d->engine) {
+            dma_proc_report(proc, DMA_REPORT_WARN, "device",
+                            "no engine serves device %d (%s): collectives in its memory go through the host", ordinal,
+                            d->why);
+        }
+        d->next = proc->devices;
+        proc->devices = d;
+    }
+    pthread_mutex_unlock(&proc->device_lock);
+    return d;
+}
+
+void dma_devices_destroy(dma_proc_t *proc)
+{
+    dma_device_t *next;
+
+    for (dma_device_t *d = proc->devices; d; d = next) {
+        next = d->next;
+        if (d->engine) {
+            d->engine->close(d->unit);
+        }
+        free(d);
+    }
+    if (proc->ipc) {
+        dma_ipc_destroy(proc->ipc);
+    }
+}

@@ -1,0 +1,335 @@
+/*
+ * From host memory to device memory, and there nothing but the data of a datatype.
+ *
+ * What lies between the data is the application's: a kernel, a copy or another communicator's collective may be writing it
+ * while a call is under way. So a stretch is never written back as a whole, however much cheaper that would be. Regular data
+ * go in rectangles (gpu/shape.h). Of other datatypes, every strip of an element that the host services find is one: the
+ * strip's rows in one element, or one of its rows in all elements, whatever is less:
+ *
+ *      element 0             element 1             element 2
+ *     |##...#....#....##....|##...#....#....##....|##...#....#....##....|
+ *      a    b    b    c      a    b    b    c      a    b    b    c            one rectangle of three rows for a, two
+ *                                                                              for b, which has two rows, one for c
+ *
+ * Rows are gathered in a slot of pinned memory, which goes to one of the device in one copy, and from there to their places:
+ * strided copies inside a device are what runtimes do well. HIP copies rows from pinned memory one by one unless their
+ * distances are multiples of 4, and from pageable memory it has been seen to fault. Long rows go straight. The copies are
+ * started on a stream and waited for when the slot is full, and in the end.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "device/device.h"
+
+#define SLOT     ((uint64_t)1 << 20)
+#define LONG_ROW (SLOT / 4)
+#define ALIGN    64  /* of rectangles in the slot */
+#define RECTS    128 /* in it that are not on their way, at most */
+
+/* One at a time uses it; the process keeps them. */
+struct dma_writer {
+    dma_writer_t *next;
+    const dma_gpu_runtime_t *rt;
+    int device;
+    bool busy; /* guarded by the process's device lock, as is the list */
+    dma_gpu_stream_t *stream;
+    dma_gpu_scope_t scope;
+    char *slot;
+    bool pinned;          /* not where the system lets nobody; then there is a device_slot */
+    uint64_t device_slot; /* 0: there was no memory for it; slow, where there are many rows */
+    uint64_t used, sent;  /* bytes of it, by rows that are in it; by those that may be on their way */
+    unsigned rects;
+    dma_rect_t rect[RECTS]; /* of the others; `src` counts from the slot's beginning */
+};
+
+/* With the lock; in scope. A reset of the device takes streams along; such a one stays busy for good. */
+static dma_writer_t *find(dma_proc_t *proc, const dma_gpu_runtime_t *rt, int device)
+{
+    for (dma_writer_t *w = proc->writers; w; w = w->next) {
+        if (!w->busy && w->rt == rt && w->device == device) {
+            w->busy = true;
+            if (rt->stream_query(w->stream) == DMA_OK) {
+                return w;
+            }
+        }
+    }
+    return NULL;
+}
+
+/* In scope. */
+static dma_status_t make(dma_writer_t *w, const dma_gpu_runtime_t *rt)
+{
+    uint64_t at;
+    dma_status_t status = rt->stream_create(&w->stream), pinned;
+
+    if (status != DMA_OK) {
+        return status;
+    }
+    pinned = rt->host_register(w->slot, SLOT, &at);
+    w->pinned = pinned == DMA_OK;
+    if (rt->alloc(SLOT, &w->device_slot) != DMA_OK) {
+        w->device_slot = 0;
+        if (!w->pinned) { /* rows straight out of pageable memory are what runtimes stumble over */
+            (void)rt->stream_destroy(w->stream);
+            return pinned;
+        }
+    }
+    return DMA_OK;
+}
+
+/* With the lock; in scope. */
+static dma_status_t create(dma_proc_t *proc, const dma_gpu_runtime_t *rt, int device, dma_writer_t **result)
+{
+    dma_writer_t *w = calloc(1, sizeof(*w));
+    dma_status_t status;
+
+    if (!w) {
+        return DMA_ERR_NOMEM;
+    }
+    w->slot = mmap(NULL, SLOT, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (w->slot == MAP_FAILED) {
+        free(w);
+        return DMA_ERR_NOMEM;
+    }
+    if ((status = make(w, rt)) != DMA_OK) {
+        munmap(w->slot, SLOT);
+        free(w);
+        return status;
+    }
+    w->rt = rt;
+    w->device = device;
+    w->busy = true;
+    w->next = proc->writers;
+    *result = proc->writers = w;
+    return DMA_OK;
+}
+
+dma_status_t dma_write_begin(dma_proc_t *proc, const dma_gpu_runtime_t *rt, int device, dma_writer_t **writer)
+{
+    dma_gpu_scope_t scope;
+    dma_status_t status = rt->enter(device, &scope);
+    dma_writer_t *w;
+
+    if (status != DMA_OK) {
+        return status;
+    }
+    pthread_mutex_lock(&proc->device_lock);
+    if (!(w = find(proc, rt, device))) {
+        status = create(proc, rt, device, &w);
+    }
+    pthread_mutex_unlock(&proc->device_lock);
+    if (status != DMA_OK) {
+        rt->leave(&scope);
+        return status;
+    }
+    w->scope = scope;
+    w->used = w->sent = 0;
+    w->rects = 0;
+    *writer = w;
+    return DMA_OK;
+}
+
+void dma_writers_destroy(dma_proc_t *proc)
+{
+    dma_writer_t *next;
+
+    for (dma_writer_t *w = proc->writers; w; w = next) {
+        dma_status_t status = DMA_OK;
+        dma_gpu_scope_t scope;
+
+        next = w->next;
+        /* where there is no runtime any more, nothing is left of what it has made */
+        if (w->rt->enter(w->device, &scope) == DMA_OK) {
+            status = w->rt->stream_query(w->stream);
+            if (status == DMA_OK) {
+                (void)w->rt->stream_destroy(w->stream);
+                if (w->pinned) {
+                    (void)w->rt->host_unregister(w->slot);
+                }
+                if (w->device_slot) {
+                    (void)w->rt->free(w->device_slot);
+                }
+            }
+            w->rt->leave(&scope);
+        }
+        if (status != DMA_AGAIN) { /* else an engine may still get to a copy, however late */
+            munmap(w->slot, SLOT);
+        }
+        free(w);
+    }
+    proc->writers = NULL;
+}
+
+/* ---- what is written ---- */
+
+static char *row_of(const dma_rect_t *r, uint64_t row)
+{
+    return (char *)(uintptr_t)(r->src + row * r->src_pitch);
+}
+
+/* What has been gathered goes to its places. */
+static dma_status_t flush(dma_writer_t *w)
+{
+    bool through = w->device_slot && (w->rects > 1 || w->rect[0].rows > 1);
+    dma_status_t status = DMA_OK;
+
+    if (w->rects && through) {
+        status = w->rt->copy_async(w->stream, w->device_slot + w->sent, (uint64_t)(uintptr_t)w->slot + w->sent,
+                                   w->used - w->sent);
+    }
+    for (unsigned i = 0; status == DMA_OK && i < w->rects; i++) {
+        w->rect[i].src += through ? w->device_slot : (uint64_t)(uintptr_t)w->slot;
+        status = dma_gpu_copy_rect(w->rt, w->stream, &w->rect[i]);
+    }
+    w->rects = 0;
+    w->sent = w->used;
+    return status;
+}
+
+/* Rows `first` and on, as many as there is room for; *n of them, perhaps none. */
+static dma_status_t write_by_slot(dma_writer_t *w, const dma_rect_t *r, uint64_t first, uint64_t *n)
+{
+    uint64_t fit = (SLOT - w->used) / r->row_bytes;
+    char *at = w->slot + w->used;
+    dma_status_t status;
+
+    *n = fit < r->rows - first ? fit : r->rows - first;
+    if (!*n) {
+        status = flush(w);
+        w->used = w->sent = 0;
+        return status == DMA_OK ? w->rt->stream_sync(w->stream) : status;
+    }
+    for (uint64_t row = 0; row < *n; row++) {
+        memcpy(at + row * r->row_bytes, row_of(r, first + row), r->row_bytes);
+    }
+    w->rect[w->rects++] = (dma_rect_t){.dst = r->dst + first * r->dst_pitch,
+                                       .src = w->used,
+                                       .dst_pitch = r->dst_pitch,
+                                       .src_pitch = r->row_bytes,
+                                       .row_bytes = r->row_bytes,
+                                       .rows = *n};
+    w->used += (*n * r->row_bytes + ALIGN - 1) / ALIGN * ALIGN;
+    return w->rects == RECTS ? flush(w) : DMA_OK;
+}
+
+/* The same rows from the last to the first, where the distances are negative: runtimes copy forwards. */
+static dma_rect_t forwards(const dma_rect_t *r)
+{
+    dma_rect_t turned = *r;
+
+    if (r->dst_pitch > INT64_MAX) {
+        turned.dst += (r->rows - 1) * r->dst_pitch;
+        turned.src += (r->rows - 1) * r->src_pitch;
+        turned.dst_pitch = -r->dst_pitch;
+        turned.src_pitch = -r->src_pitch;
+    }
+    return turned;
+}
+
+static dma_status_t write_rect(dma_writer_t *w, const dma_rect_t *rect)
+{
+    const dma_rect_t turned = forwards(rect), *r = &turned;
+    dma_status_t status = DMA_OK;
+    uint64_t n = 1;
+
+    for (uint64_t row = 0; status == DMA_OK && row < r->rows; row += n) {
+        status = r->row_bytes < LONG_ROW ? write_by_slot(w, r, row, &n)
+                                         : w->rt->copy_async(w->stream, r->dst + row * r->dst_pitch,
+                                                             (uint64_t)(uintptr_t)row_of(r, row), r->row_bytes);
+    }
+    return status;
+}
+
+dma_status_t dma_write_shape(dma_writer_t *w, const dma_location_t *dst, const dma_location_t *src, uint64_t bytes)
+{
+    dma_status_t status = DMA_OK;
+    dma_cut_t cut;
+    dma_rect_t r;
+
+    dma_cut_begin(&cut, dst, src, bytes);
+    while (status == DMA_OK && dma_cut_next(&cut, &r)) {
+        status = write_rect(w, &r);
+    }
+    return status;
+}
+
+/* Elements of a type without a shape. */
+typedef struct elements {
+    dma_writer_t *w;
+    const dma_side_t *side;
+    char *at;
+    const char *from;
+    bool packed;
+    uint64_t count;
+} elements_t;
+
+/* From an element, and a row of the strip in it, on: the rows of that element, or that row of all elements. */
+static dma_status_t write_rows(const elements_t *e, const dma_strip_t *p, uint64_t element, uint64_t row, bool along)
+{
+    ptrdiff_t ahead = (ptrdiff_t)element * e->side->extent + p->at + (ptrdiff_t)row * p->stride;
+    dma_rect_t r = {.dst = (uint64_t)(uintptr_t)e->at + (uint64_t)ahead,
+                    .src = (uint64_t)(uintptr_t)e->from + (uint64_t)ahead,
+                    .row_bytes = p->bytes,
+                    .rows = along ? e->count : p->n};
+
+    r.dst_pitch = r.src_pitch = (uint64_t)(along ? e->side->extent : p->stride);
+    if (e->packed) {
+        r.src = (uint64_t)(uintptr_t)e->from + element * e->side->size + p->packed + row * p->pitch;
+        r.src_pitch = along ? e->side->size : p->pitch;
+    }
+    return write_rect(e->w, &r);
+}
+
+static dma_status_t write_strip(void *arg, const dma_strip_t *p)
+{
+    elements_t *e = arg;
+    bool along = p->n <= e->count;
+    dma_status_t status = DMA_OK;
+
+    for (uint64_t i = 0; status == DMA_OK && i < (along ? p->n : e->count); i++) {
+        status = write_rows(e, p, along ? 0 : i, along ? i : 0, along);
+    }
+    return status;
+}
+
+dma_status_t dma_write_elements(dma_writer_t *w, const dma_host_t *host, const dma_side_t *side, char *at, size_t count,
+                                const char *from, bool packed)
+{
+    elements_t e = {.w = w, .side = side, .at = at, .from = from, .packed = packed, .count = count};
+    dma_location_t dst = {.addr = (uint64_t)(uintptr_t)at}, src = {.addr = (uint64_t)(uintptr_t)from};
+    dma_rows_t rows;
+
+    if (!side->dense) {
+        if (!host->type_rows || host->type_rows(side->type, &rows) != DMA_OK ||
+            !dma_shape_of(&rows, count, side->extent, &dst.shape)) {
+            return host->type_strips(side->type, write_strip, &e);
+        }
+        dst.addr += (uint64_t)rows.first;
+        if (!packed) {
+            src.addr += (uint64_t)rows.first;
+            src.shape = dst.shape;
+        }
+    }
+    return dma_write_shape(w, &dst, &src, count * side->size);
+}
+
+dma_status_t dma_write_end(dma_proc_t *proc, dma_writer_t *w, dma_status_t status)
+{
+    dma_status_t ended;
+
+    if (status == DMA_OK) {
+        status = flush(w);
+    }
+    /* Also after an error: what has been started reads memory that the caller is about to free. A stream that is gone
+     * may not be waited for. */
+    ended = w->rt->stream_query(w->stream);
+    if (ended == DMA_AGAIN) {
+        ended = w->rt->stream_sync(w->stream);
+    }
+    w->rt->leave(&w->scope);
+    pthread_mutex_lock(&proc->device_lock);
+    w->busy = ended != DMA_OK;
+    pthread_mutex_unlock(&proc->device_lock);
+    return status == DMA_OK ? ended : status;
+}

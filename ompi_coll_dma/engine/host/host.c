@@ -1,0 +1,527 @@
+/*
+ * The host engine: the calling core executes the programs.
+ *
+ * advance() gives every program a turn; a program runs until it ends or meets a flag that is not there yet. It never
+ * waits, allocates or calls the system, but for cross-memory copies. One turn of a cross-memory program copies at most one
+ * chunk, so that the caller's progress is never far away.
+ *
+ * Of a GPU plan it runs the host's program; the others are the GPU engine's.
+ *
+ * A WAIT is an acquire load and a SIGNAL a release store on the window's lines. Copies in between are plain: everything a
+ * program copies before a SIGNAL is ordered by it, everything it copies after a WAIT reads what the flag announced.
+ */
+#include "dma/engine.h"
+
+#include <string.h>
+
+#include "dma/copy.h"
+#include "node/cross.h"
+#include "node/window.h"
+
+static inline bool reached(uint64_t have, uint64_t want)
+{
+    return (int64_t)(have - want) >= 0;
+}
+
+static inline bool has_loop(const dma_prog_t *prog)
+{
+    return prog->loop_first < prog->nops;
+}
+
+static inline bool is_own(const dma_run_t *run, const dma_operand_t *o)
+{
+    return o->rank == run->plan->rank;
+}
+
+/* Where an operand is in this process that belongs to the call alone. A peer's SEND is not: see reach(). */
+static inline char *near(const dma_run_t *run, const dma_operand_t *o)
+{
+    if (o->base == DMA_BASE_SEND) {
+        return dma_blocks_addr(&run->send, (uint64_t)o->block) + o->offset;
+    }
+    if (o->base == DMA_BASE_RECV) {
+        return dma_blocks_addr(&run->recv, (uint64_t)o->block) + o->offset;
+    }
+    return o->base == DMA_BASE_LINE ? dma_window_desc(run->window, o->rank, run->seq)->line + o->offset
+                                    : dma_window_slot(run->window, o->rank, run->seq) + o->offset;
+}
+
+/* The same of any operand. */
+static char *address(const dma_run_t *run, const dma_operand_t *o, uint64_t trip, uint64_t skip)
+{
+    const dma_window_t *w = run->window;
+
+    switch (o->base) {
+    case DMA_BASE_SEND:
+    case DMA_BASE_RECV:
+        return near(run, o) + skip;
+    case DMA_BASE_LINE:
+    case DMA_BASE_SLOT:
+        return near(run, o);
+    case DMA_BASE_CHUNK:
+        return dma_window_chunk(w, o->rank, run->stream[o->rank] + trip) + o->offset;
+    case DMA_BASE_PAIR:
+        return dma_window_pair_buffer(w, o->rank, o->block,
+                                      trip + (is_own(run, o) ? run->pair_out[o->block] : run->pair_in[o->rank])) +
+               o->offset;
+    default:
+        return run->temp + o->offset + skip;
+    }
+}
+
+static uint64_t chunk_of(const dma_run_t *run, bool staged)
+{
+    const dma_geom_t *geom = &run->window->geom;
+
+    return staged ? geom->pair_bytes / geom->pair_depth : run->chunk;
+}
+
+/* The bytes of its block that an operation covers in a trip, and where in the block they begin. */
+static inline uint64_t covered(const dma_run_t *run, const dma_op_t *op, uint64_t trip, uint64_t *skip)
+{
+    uint64_t bytes = dma_run_length(run, &op->len, skip);
+
+    if (op->flags & DMA_OP_CHUNKED) {
+        uint64_t chunk = chunk_of(run, op->flags & DMA_OP_FALLBACK), done = trip * chunk;
+
+        bytes = bytes <= done ? 0 : bytes - done < chunk ? bytes - done : chunk;
+        *skip += done;
+    }
+    return bytes;
+}
+
+/* The commonest copy: a block, perhaps if it is short, between memory of this call that this process can address. */
+static inline bool is_plain(const dma_op_t *op)
+{
+    return op->code == DMA_OP_COPY && !(op->flags & DMA_OP_CHUNKED) && op->len.part <= DMA_HEAD &&
+           op->len.kind != DMA_LEN_CONST && op->src.base <= DMA_BASE_SLOT && op->dst[0].base <= DMA_BASE_SLOT;
+}
+
+/* Small calls are mostly made of such copies: a call of memcpy costs more than the bytes do. The first and the last bytes of
+ * a block, which may be the same ones. */
+static inline void move_small(char *dst, const char *src, uint64_t bytes)
+{
+    if (bytes >= 16) {
+        struct {
+            uint64_t words[2];
+        } first, last;
+
+        memcpy(&first, src, 16);
+        memcpy(&last, src + bytes - 16, 16);
+        memcpy(dst, &first, 16);
+        memcpy(dst + bytes - 16, &last, 16);
+    } else if (bytes >= 8) {
+        uint64_t first, last;
+
+        memcpy(&first, src, 8);
+        memcpy(&last, src + bytes - 8, 8);
+        memcpy(dst, &first, 8);
+        memcpy(dst + bytes - 8, &last, 8);
+    } else if (bytes >= 4) {
+        uint32_t first, last;
+
+        memcpy(&first, src, 4);
+        memcpy(&last, src + bytes - 4, 4);
+        memcpy(dst, &first, 4);
+        memcpy(dst + bytes - 4, &last, 4);
+    } else {
+        for (uint64_t i = 0; i < bytes; i++) {
+            dst[i] = src[i];
+        }
+    }
+}
+
+static inline void copy_plain(dma_run_t *run, const dma_op_t *op)
+{
+    uint64_t bytes = dma_blocks_bytes(op->len.kind == DMA_LEN_SEND ? &run->send : &run->recv, op->len.len);
+    char *dst = near(run, &op->dst[0]);
+    const char *src = near(run, &op->src);
+
+    if (op->len.part == DMA_HEAD && bytes > run->plan->head) {
+        return;
+    }
+    if (bytes <= 32) {
+        move_small(dst, src, bytes);
+    } else {
+        dma_copy(dst, src, bytes);
+    }
+}
+
+static __attribute__((noinline)) void copy(dma_run_t *run, const dma_op_t *op, uint64_t trip)
+{
+    uint64_t skip, bytes = covered(run, op, trip, &skip);
+    char *dst;
+
+    if (op->src.base == DMA_BASE_BYTES) {
+        uint64_t block = (uint64_t)op->src.block;
+        uint64_t words[] = {dma_blocks_bytes(&run->send, block), (uintptr_t)dma_blocks_addr(&run->send, block)};
+
+        memcpy(address(run, &op->dst[0], trip, 0), words, bytes);
+        return;
+    }
+    dst = address(run, &op->dst[0], trip, skip);
+    if (bytes == 0) {
+        return; /* buffers may be NULL */
+    }
+    dma_copy(dst, address(run, &op->src, trip, skip), bytes);
+    if (op->code == DMA_OP_COPY2) {
+        dma_copy(address(run, &op->dst[1], trip, skip), dst, bytes);
+    }
+}
+
+/* Does a peer send what this rank receives? */
+static __attribute__((noinline)) dma_status_t check(dma_run_t *run, const dma_op_t *op)
+{
+    uint64_t word;
+
+    memcpy(&word, address(run, &op->src, 0, 0), sizeof(word));
+    if (word == dma_blocks_bytes(&run->recv, op->len.len)) {
+        return DMA_OK;
+    }
+    run->failed_rank = op->src.rank;
+    return DMA_ERR_TRUNCATE;
+}
+
+/* The descriptor of a peer is not that of an ordinary first entry into our call. It is of another call, or says that the peer
+ * has been refused memory, or its data come with a later entry, since its buffers are device memory. */
+static __attribute__((noinline)) dma_status_t wait_later(dma_run_t *run, int peer, const dma_desc_t *d)
+{
+    uint64_t differ = (d->sign ^ run->sign) & ~(DMA_SIGN_DEVICE | DMA_SIGN_REFUSED);
+
+    if (differ) {
+        run->failed_rank = peer;
+        return differ >> 56 ? DMA_ERR_MISMATCH : DMA_ERR_TRUNCATE;
+    }
+    if (d->sign & DMA_SIGN_REFUSED) {
+        run->refused_rank = peer;
+    }
+    if (!(d->sign & DMA_SIGN_DEVICE)) {
+        return DMA_OK;
+    }
+    /* acquire: the payload is read after the word that announces it */
+    return reached(atomic_load_explicit(&d->second_entry, memory_order_acquire), run->seq) ? DMA_OK : DMA_AGAIN;
+}
+
+/* A peer that is on its way is here in less time than a turn of whoever advances us takes. */
+static inline bool is_entered(dma_run_t *run, const dma_desc_t *d)
+{
+    /* acquire: header and payload are read after the number that announces them */
+    while (atomic_load_explicit(&d->seq, memory_order_acquire) != (uint32_t)run->seq) {
+        if (!run->spin_budget) {
+            return false;
+        }
+        run->spin_budget--;
+    }
+    return true;
+}
+
+static inline dma_status_t wait_entry(dma_run_t *run, int peer)
+{
+    dma_window_t *w = run->window;
+    const dma_desc_t *d = dma_window_desc(w, peer, run->seq);
+
+    if (!is_entered(run, d)) {
+        return DMA_AGAIN;
+    }
+    /* calls complete in any order: a descriptor that is looked at late may say less than a later one has said */
+    if ((int32_t)(d->ack - w->acks[peer]) > 0) {
+        w->acks[peer] = d->ack;
+    }
+    if (__builtin_expect(d->sign != run->sign, 0)) {
+        return wait_later(run, peer, d);
+    }
+    return DMA_OK;
+}
+
+/* A word that an engine has written: acquire, since what the engine has copied is there before it. */
+static dma_status_t wait_queue(const dma_run_t *run, int rank, int queue)
+{
+    uint32_t word = atomic_load_explicit(&dma_window_queue(run->window, rank, queue)->word, memory_order_acquire);
+
+    return (int32_t)(word - run->epoch) >= 0 ? DMA_OK : DMA_AGAIN;
+}
+
+static __attribute__((noinline)) dma_status_t wait_flag(dma_run_t *run, const dma_op_t *op, uint64_t trip)
+{
+    const dma_window_t *w = run->window;
+    const dma_flag_ref_t *f = &op->flag;
+    uint64_t value = (uint64_t)(int64_t)op->value + (op->flags & DMA_OP_CHUNKED ? trip : 0);
+    const _Atomic uint64_t *word;
+    uint64_t want;
+
+    switch (f->kind) {
+    case DMA_FLAG_ENTRY:
+        return wait_entry(run, f->rank);
+    case DMA_FLAG_PRODUCED:
+        word = &w->peers[f->rank].block->produced;
+        want = run->stream[f->rank] + value;
+        break;
+    case DMA_FLAG_CONSUMED:
+        word = &dma_window_pair(w, f->rank, f->peer)->consumed;
+        want = run->stream[f->peer] + value;
+        break;
+    case DMA_FLAG_PAIR_PRODUCED:
+        word = &dma_window_pair(w, f->rank, f->peer)->pair_produced;
+        want = (f->rank == w->rank ? run->pair_out[f->peer] : run->pair_in[f->rank]) + value;
+        break;
+    case DMA_FLAG_PAIR_CONSUMED:
+        word = &dma_window_pair(w, f->rank, f->peer)->pair_consumed;
+        want = run->pair_out[f->rank] + value;
+        break;
+    case DMA_FLAG_QUEUE:
+        return wait_queue(run, f->rank, f->peer);
+    default:
+        word = &dma_window_pair(w, f->rank, f->peer)->landed;
+        want = run->seq - 1 + value;
+        break;
+    }
+    return reached(atomic_load_explicit(word, memory_order_acquire), want) ? DMA_OK : DMA_AGAIN;
+}
+
+/* Publishes the call's descriptor; its payload has been copied before. */
+static inline void enter(dma_run_t *run)
+{
+    dma_window_t *w = run->window;
+    dma_desc_t *d = dma_window_desc(w, w->rank, run->seq);
+
+    if (__builtin_expect(run->second_entry, 0)) {
+        d->addr = (uint64_t)(uintptr_t)run->send.addr; /* the first entry, of device memory, had none to read from */
+        atomic_store_explicit(&d->second_entry, run->seq, memory_order_release); /* as below */
+        return;
+    }
+    d->ack = w->ack;
+    d->sign = run->sign | run->sign_flags;
+    d->addr = (uint64_t)(uintptr_t)run->send.addr;
+    w->ack_told = w->ack;
+    /* release: header and payload, and our reads of what the acknowledgement gives back, come first */
+    atomic_store_explicit(&d->seq, (uint32_t)run->seq, memory_order_release);
+}
+
+static __attribute__((noinline)) void signal_flag(dma_run_t *run, const dma_op_t *op, uint64_t trip)
+{
+    const dma_window_t *w = run->window;
+    const dma_flag_ref_t *f = &op->flag;
+    uint64_t value = (uint64_t)(int64_t)op->value + (op->flags & DMA_OP_CHUNKED ? trip : 0);
+
+    switch (f->kind) {
+    case DMA_FLAG_ENTRY:
+        enter(run);
+        break;
+    case DMA_FLAG_PRODUCED:
+        atomic_store_explicit(&w->own->produced, run->stream[f->rank] + value, memory_order_release);
+        break;
+    case DMA_FLAG_CONSUMED:
+        atomic_store_explicit(&dma_window_pair(w, f->rank, f->peer)->consumed, run->stream[f->peer] + value,
+                              memory_order_release);
+        break;
+    case DMA_FLAG_PAIR_PRODUCED:
+        atomic_store_explicit(&dma_window_pair(w, f->rank, f->peer)->pair_produced, run->pair_out[f->peer] + value,
+                              memory_order_release);
+        break;
+    case DMA_FLAG_PAIR_CONSUMED:
+        atomic_store_explicit(&dma_window_pair(w, f->rank, f->peer)->pair_consumed, run->pair_in[f->peer] + value,
+                              memory_order_release);
+        break;
+    default:
+        atomic_store_explicit(&dma_window_pair(w, f->rank, f->peer)->landed, run->seq - 1 + value,
+                              memory_order_release);
+        break;
+    }
+}
+
+static inline __attribute__((always_inline)) dma_status_t execute(dma_run_t *run, const dma_op_t *op, uint64_t trip)
+{
+    switch (op->code) {
+    case DMA_OP_COPY:
+    case DMA_OP_COPY2:
+        if (is_plain(op)) {
+            copy_plain(run, op);
+        } else {
+            copy(run, op, trip);
+        }
+        return DMA_OK;
+    case DMA_OP_WAIT:
+        return op->flag.kind == DMA_FLAG_ENTRY ? wait_entry(run, op->flag.rank) : wait_flag(run, op, trip);
+    case DMA_OP_CHECK:
+        return check(run, op);
+    default:
+        if (op->flag.kind == DMA_FLAG_ENTRY) {
+            enter(run);
+        } else {
+            signal_flag(run, op, trip);
+        }
+        return DMA_OK;
+    }
+}
+
+static dma_status_t run_straight(dma_run_t *run, const dma_prog_t *prog, dma_cursor_t *c)
+{
+    const dma_op_t *op = prog->ops + c->pc, *end = prog->ops + prog->nops;
+    dma_status_t status = DMA_OK;
+
+    while (op < end && (status = execute(run, op, 0)) == DMA_OK) {
+        op++;
+    }
+    c->pc = (uint32_t)(op - prog->ops);
+    return status;
+}
+
+/* ---- loops with two ways ---- */
+
+static bool is_skipped(const dma_op_t *op, const dma_cursor_t *c)
+{
+    return (op->flags & DMA_OP_LAST && c->trip + 1 < c->trips) || (op->flags & DMA_OP_DIRECT && c->fallback) ||
+           (op->flags & DMA_OP_FALLBACK && !c->fallback);
+}
+
+/* Reads a peer's block where the peer says that it is: in its slot, or in the descriptor where its send buffer is, of one
+ * block or of blocks as large as ours. It has been put there before the peer's ENTRY; the block stays as it is until the peer
+ * has seen our LANDED, or has failed. */
+static bool reach(const dma_run_t *run, const dma_op_t *op, uint64_t trip)
+{
+    uint64_t addr, skip, bytes = covered(run, op, trip, &skip);
+
+    if (op->src.base == DMA_BASE_REACH) {
+        memcpy(&addr, dma_window_slot(run->window, op->src.rank, run->seq) + op->src.offset, sizeof(addr));
+    } else {
+        addr = dma_window_desc(run->window, op->src.rank, run->seq)->addr + op->src.offset +
+               (uint64_t)op->src.block * run->send.bytes;
+    }
+    return dma_cross_read(run->window->peers[op->src.rank].pid, near(run, &op->dst[0]) + skip, addr + skip, bytes) ==
+           DMA_OK;
+}
+
+/* An operation of one of the ways. One chunk of the first is enough for a turn: it has no flag to stop at. */
+static __attribute__((noinline)) dma_status_t execute_way(dma_run_t *run, const dma_op_t *op, dma_cursor_t *c)
+{
+    bool landed = op->flags & DMA_OP_DIRECT && op->flag.kind == DMA_FLAG_LANDED;
+    dma_pair_line_t *line;
+    dma_status_t status;
+
+    if (is_skipped(op, c)) {
+        return DMA_OK;
+    }
+    if (dma_op_reaches(op)) {
+        if (!reach(run, op, c->trip)) {
+            c->refused = 1;
+            c->trip = c->trips - 1; /* the owner learns it at the end */
+        } else if (dma_window_failed(run->window, op->src.rank)) {
+            return DMA_AGAIN; /* it has left the call, and changes its buffer: whoever waits for us finds the poison */
+        } else if (c->trip + 1 < c->trips) {
+            c->pc++;
+            return DMA_AGAIN;
+        }
+        return DMA_OK;
+    }
+    if (!landed) {
+        return execute(run, op, c->trip);
+    }
+    line = dma_window_pair(run->window, op->flag.rank, op->flag.peer);
+    if (op->code == DMA_OP_SIGNAL && c->refused) {
+        atomic_store_explicit(&line->denied, run->seq, memory_order_relaxed); /* ordered by `landed`: a release */
+    }
+    status = execute(run, op, c->trip);
+    if (op->code == DMA_OP_WAIT && status == DMA_OK) {
+        c->refused = atomic_load_explicit(&line->denied, memory_order_relaxed) == run->seq; /* `landed`: an acquire */
+    }
+    return status;
+}
+
+/* All trips are over. True: those of the second way begin. */
+static inline bool begin_staged(const dma_run_t *run, const dma_prog_t *prog, dma_cursor_t *c)
+{
+    uint64_t skip, chunk;
+
+    if (!c->refused || c->fallback) {
+        return false;
+    }
+    chunk = chunk_of(run, true);
+    c->fallback = 1;
+    c->trip = 0;
+    c->trips = (dma_run_length(run, &prog->loop_len, &skip) + chunk - 1) / chunk;
+    return true;
+}
+
+static dma_status_t run_loop(dma_run_t *run, const dma_prog_t *prog, dma_cursor_t *c)
+{
+    while (c->pc < prog->nops) {
+        const dma_op_t *op = &prog->ops[c->pc];
+        dma_status_t status;
+
+        if (c->pc == prog->loop_first && c->trip == c->trips && !begin_staged(run, prog, c)) {
+            c->pc = prog->loop_last + 1;
+            continue;
+        }
+        status = op->flags & (DMA_OP_DIRECT | DMA_OP_FALLBACK) ? execute_way(run, op, c) : execute(run, op, c->trip);
+        if (status != DMA_OK) {
+            return status;
+        }
+        if (c->pc++ == prog->loop_last) {
+            c->trip++;
+            c->pc = prog->loop_first;
+        }
+    }
+    return DMA_OK;
+}
+
+static dma_status_t host_start(dma_run_t *run)
+{
+    const dma_plan_t *plan = run->plan;
+    uint32_t live = plan->gpu ? 1 : plan->nprogs;
+
+    for (uint32_t i = 0; i < plan->nprogs; i++) {
+        const dma_prog_t *prog = &plan->progs[i];
+        dma_cursor_t *c = &run->cursors[i];
+
+        *c = (dma_cursor_t){.ended = prog->link != DMA_ON_HOST};
+        if (has_loop(prog)) {
+            uint64_t skip, bytes = dma_run_length(run, &prog->loop_len, &skip);
+
+            c->fallback = bytes <= plan->fallback_max_bytes;
+            /* small blocks are spared the division */
+            c->trips = !bytes ? 0 : c->fallback ? 1 : (bytes + run->chunk - 1) / run->chunk;
+            /* no trips of the first way, none of the second: both are about the same bytes */
+            if (prog->loop_alone && !c->trips) {
+                c->ended = 1;
+                live--;
+            }
+        }
+    }
+    run->live = live;
+    run->failed_rank = -1;
+    return DMA_OK;
+}
+
+static dma_status_t host_advance(dma_run_t *run)
+{
+    const dma_plan_t *plan = run->plan;
+
+    for (uint32_t i = 0; i < plan->nprogs; i++) {
+        const dma_prog_t *prog = &plan->progs[i];
+        dma_cursor_t *c = &run->cursors[i];
+        dma_status_t status;
+
+        if (c->ended) {
+            continue;
+        }
+        status = has_loop(prog) ? run_loop(run, prog, c) : run_straight(run, prog, c);
+        if (status == DMA_OK) {
+            c->ended = 1;
+            run->live--;
+        } else if (status != DMA_AGAIN) {
+            return status;
+        }
+    }
+    return run->live ? DMA_AGAIN : DMA_OK;
+}
+
+const dma_engine_t dma_engine_host = {
+    .name = "host",
+    .caps =
+        {
+            .ops =
+                1u << DMA_OP_COPY | 1u << DMA_OP_COPY2 | 1u << DMA_OP_WAIT | 1u << DMA_OP_SIGNAL | 1u << DMA_OP_CHECK,
+        },
+    .start = host_start,
+    .advance = host_advance,
+};

@@ -1,0 +1,221 @@
+/*
+ * NVIDIA: what an address is, IPC, registration, allocation.
+ *
+ * One call answers for plain memory, which is what the driver calls capable of its legacy IPC, for pools, for managed
+ * and for unknown memory, and for page-locked host memory, of which the driver does not tell whether it was allocated so or
+ * registered. The rest take a second call, whose answer is remembered by buffer id: the driver gives each allocation its
+ * own.
+ */
+#include "gpu/cuda/cuda.h"
+
+#define RECENT 32
+
+static _Thread_local struct {
+    uint64_t id;
+    dma_gpu_kind_t kind;
+} recent[RECENT];
+
+/* The driver writes 1, 4 or 8 bytes of each, so all start at zero. */
+typedef struct answer {
+    uint64_t type, device_addr, id, managed, ordinal, ipc, start, size, pool;
+} answer_t;
+
+static cuda_error_t ask(uint64_t addr, answer_t *answer)
+{
+    cuda_enum_t what[] = {CUDA_ATTRIBUTE_MEMORY_TYPE, CUDA_ATTRIBUTE_DEVICE_POINTER, CUDA_ATTRIBUTE_BUFFER_ID,
+                          CUDA_ATTRIBUTE_IS_MANAGED,  CUDA_ATTRIBUTE_DEVICE_ORDINAL, CUDA_ATTRIBUTE_IPC_CAPABLE,
+                          CUDA_ATTRIBUTE_RANGE_START, CUDA_ATTRIBUTE_RANGE_SIZE,     CUDA_ATTRIBUTE_MEMPOOL_HANDLE};
+    void *data[] = {&answer->type, &answer->device_addr, &answer->id,   &answer->managed, &answer->ordinal,
+                    &answer->ipc,  &answer->start,       &answer->size, &answer->pool};
+
+    _Static_assert(sizeof(what) / sizeof(what[0]) == sizeof(data) / sizeof(data[0]), "an answer for each question");
+    *answer = (answer_t){0};
+    return dma_cuda.pointer_get_attributes(sizeof(what) / sizeof(what[0]), what, data, addr);
+}
+
+/* Some device with an active primary context, or -1. */
+static int active_device(void)
+{
+    cuda_device_t device;
+    unsigned flags;
+    int count = 0, active = 0;
+
+    if (dma_cuda.device_get_count(&count) != CUDA_DONE) {
+        return -1;
+    }
+    for (int i = 0; i < count; i++) {
+        if (dma_cuda.device_get(&device, i) == CUDA_DONE &&
+            dma_cuda.primary_get_state(device, &flags, &active) == CUDA_DONE && active) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+/* A thread that has never used CUDA has no context; any will do, because addresses are unique in the process. */
+static cuda_error_t ask_in_a_context(uint64_t addr, answer_t *answer)
+{
+    cuda_error_t error = CUDA_INVALID_CONTEXT;
+    int device = active_device();
+    dma_gpu_scope_t scope;
+
+    if (device >= 0 && dma_cuda_enter(device, &scope) == DMA_OK) {
+        error = ask(addr, answer);
+        dma_cuda_leave(&scope);
+    }
+    return error;
+}
+
+static bool mapped_virtually(uint64_t addr)
+{
+    dma_gpu_scope_t scope;
+    cuda_addr_t handle;
+    bool is;
+
+    dma_cuda_relax(&scope);
+    is = dma_cuda.mem_retain_handle(&handle, (void *)(uintptr_t)addr) == CUDA_DONE;
+    if (is) {
+        dma_cuda.mem_release(handle);
+    }
+    dma_cuda_restore(&scope);
+    return is;
+}
+
+/* Device memory that takes a second call. */
+static dma_gpu_kind_t examine(uint64_t addr, const answer_t *answer)
+{
+    if (answer->id && recent[answer->id % RECENT].id == answer->id) {
+        return recent[answer->id % RECENT].kind;
+    }
+    recent[answer->id % RECENT].id = answer->id;
+    return recent[answer->id % RECENT].kind = mapped_virtually(addr) ? DMA_GPU_DEVICE_VMM : DMA_GPU_DEVICE_IMPORTED;
+}
+
+static dma_gpu_kind_t kind_of(uint64_t addr, const answer_t *answer)
+{
+    if (answer->managed) {
+        return DMA_GPU_MANAGED;
+    }
+    if (answer->type == CUDA_TYPE_HOST) {
+        return DMA_GPU_HOST_PINNED;
+    }
+    if (answer->type != CUDA_TYPE_DEVICE) {
+        return DMA_GPU_UNKNOWN;
+    }
+    if (answer->pool) {
+        return DMA_GPU_DEVICE_POOL;
+    }
+    return answer->ipc ? DMA_GPU_DEVICE_PLAIN : examine(addr, answer);
+}
+
+/* Never initialised, or gone: there is no device memory. Any other error leaves open what the address is. */
+static bool nothing_there(cuda_error_t error)
+{
+    return error == CUDA_NOT_INITIALIZED || error == CUDA_DEINITIALIZED || error == CUDA_NO_DEVICE ||
+           error == CUDA_INVALID_CONTEXT || error == CUDA_CONTEXT_DESTROYED;
+}
+
+dma_status_t dma_cuda_query(uint64_t addr, dma_gpu_memory_t *memory)
+{
+    answer_t answer;
+    cuda_error_t error = ask(addr, &answer);
+
+    if (error == CUDA_INVALID_CONTEXT) {
+        error = ask_in_a_context(addr, &answer);
+    }
+    if (error != CUDA_DONE && !nothing_there(error)) {
+        *memory = (dma_gpu_memory_t){.kind = DMA_GPU_UNKNOWN, .device = -1, .device_addr = addr};
+        memory->reason = "CUDA answers with an error";
+        dma_cuda_status(error, "pointer_get_attributes");
+        return DMA_OK;
+    }
+    if (error != CUDA_DONE || answer.type == 0) {
+        *memory = (dma_gpu_memory_t){.kind = DMA_GPU_HOST, .device = -1, .device_addr = addr};
+        return DMA_OK;
+    }
+    *memory = (dma_gpu_memory_t){
+        .kind = kind_of(addr, &answer),
+        .device = (int)(int32_t)answer.ordinal,
+        .base = answer.start,
+        .size = answer.size,
+        .buffer_id = answer.id,
+        .device_addr = answer.device_addr ? answer.device_addr : addr,
+    };
+    return DMA_OK;
+}
+
+static dma_status_t ipc_export(uint64_t base, dma_gpu_handle_t *handle)
+{
+    return DMA_CUDA_TRY(ipc_get, (cuda_ipc_handle_t *)handle, base);
+}
+
+static dma_status_t ipc_open(const dma_gpu_handle_t *handle, uint64_t *base)
+{
+    cuda_addr_t addr = 0;
+    dma_status_t status = DMA_CUDA_TRY(ipc_open, &addr, *(const cuda_ipc_handle_t *)handle, CUDA_IPC_LAZY_PEER_ACCESS);
+
+    if (status == DMA_OK) {
+        *base = addr;
+    }
+    return status;
+}
+
+static dma_status_t ipc_close(uint64_t base)
+{
+    return DMA_CUDA(ipc_close, base);
+}
+
+static dma_status_t host_register(void *addr, uint64_t bytes, uint64_t *device_addr)
+{
+    dma_status_t status =
+        DMA_CUDA_TRY(host_register, addr, bytes, CUDA_HOST_REGISTER_PORTABLE | CUDA_HOST_REGISTER_MAPPED);
+    cuda_addr_t at = 0;
+
+    if (status != DMA_OK) {
+        return status;
+    }
+    status = DMA_CUDA_TRY(host_device_pointer, &at, addr, 0);
+    if (status != DMA_OK) {
+        goto unregister;
+    }
+    *device_addr = at;
+    return DMA_OK;
+
+unregister:
+    dma_cuda.host_unregister(addr);
+    return status;
+}
+
+static dma_status_t host_unregister(void *addr)
+{
+    return DMA_CUDA(host_unregister, addr);
+}
+
+static dma_status_t alloc(uint64_t bytes, uint64_t *addr)
+{
+    cuda_addr_t at = 0;
+    dma_status_t status = DMA_CUDA(mem_alloc, &at, bytes);
+
+    if (status == DMA_OK) {
+        *addr = at;
+    }
+    return status;
+}
+
+static dma_status_t free_device(uint64_t addr)
+{
+    return DMA_CUDA(mem_free, addr);
+}
+
+_Static_assert(sizeof(cuda_ipc_handle_t) == sizeof(dma_gpu_handle_t), "a handle is passed on as it is");
+
+void dma_cuda_fill_memory(dma_gpu_runtime_t *table)
+{
+    table->ipc_export = ipc_export;
+    table->ipc_open = ipc_open;
+    table->ipc_close = ipc_close;
+    table->host_register = host_register;
+    table->host_unregister = host_unregister;
+    table->alloc = alloc;
+    table->free = free_device;
+}

@@ -1,0 +1,201 @@
+/*
+ * AMD: finding HIP, its devices, its errors.
+ *
+ * HIP initialises itself in its first call, whichever that is, and from then on the process cannot fork and use a GPU.
+ * So HIP is never called before the application has done so: ROCr, which HIP stands on, knows.
+ */
+#include "gpu/hip/hip.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+
+hip_calls_t dma_hip;
+hsa_calls_t dma_hsa;
+static hip_error_string_t error_string;
+static dma_gpu_runtime_t table;
+
+/* From here on a PCI address ends in the function, by which partitions of a device differ; before, 0 stands for it. */
+#define FUNCTION_VERSION 60200000
+
+#define HIP_SYMBOL(name, required, ...) {#name, required},
+static const dma_gpu_symbol_t hip_symbols[] = {HIP_CALLS(HIP_SYMBOL)};
+static const dma_gpu_symbol_t hsa_symbols[] = {{"hsa_system_get_info", true}, {"hsa_amd_pointer_info", true}};
+static const dma_gpu_symbol_t error_symbol = {"hipGetErrorString", true};
+
+_Static_assert(sizeof(hip_symbols) / sizeof(hip_symbols[0]) * sizeof(void *) == sizeof(hip_calls_t), "one per call");
+_Static_assert(sizeof(hsa_symbols) / sizeof(hsa_symbols[0]) * sizeof(void *) == sizeof(hsa_calls_t), "one per call");
+
+bool dma_hip_alive(void)
+{
+    uint16_t major;
+
+    return dma_hsa.system_get_info(HSA_INFO_VERSION_MAJOR, &major) == HSA_DONE;
+}
+
+dma_status_t dma_hip_status(hip_error_t error, const char *call)
+{
+    dma_status_t status;
+
+    if (error == HIP_DONE) {
+        return DMA_OK;
+    }
+    /* The application asks for its own last error, not for one of ours. */
+    dma_hip.hipGetLastError();
+    if (error == HIP_ERROR_NOT_READY) {
+        return DMA_AGAIN;
+    }
+    status = error == HIP_ERROR_OUT_OF_MEMORY   ? DMA_ERR_NOMEM
+             : error == HIP_ERROR_NOT_SUPPORTED ? DMA_UNSUPPORTED
+                                                : DMA_ERR_ENGINE;
+    return dma_gpu_fail(status, "%s: %s (%u)", call, error_string(error), error);
+}
+
+dma_status_t dma_hip_refusal(hip_error_t error, const char *call)
+{
+    dma_status_t status = dma_hip_status(error, call);
+
+    return status == DMA_ERR_ENGINE ? DMA_UNSUPPORTED : status;
+}
+
+static dma_status_t device_count(int *count)
+{
+    hip_error_t error;
+
+    if (!dma_hip_alive()) {
+        return dma_gpu_fail(DMA_UNSUPPORTED, "HIP is not initialised");
+    }
+    error = dma_hip.hipGetDeviceCount(count);
+    if (error == HIP_ERROR_NO_DEVICE) {
+        dma_hip.hipGetLastError();
+        *count = 0;
+        return DMA_OK;
+    }
+    return dma_hip_status(error, "hipGetDeviceCount");
+}
+
+static dma_status_t current_device(int *device)
+{
+    return DMA_HIP(hipGetDevice, device);
+}
+
+static dma_status_t device_pci(int device, dma_gpu_pci_t *pci)
+{
+    char text[32] = "";
+    dma_status_t status = DMA_HIP(hipDeviceGetPCIBusId, text, sizeof(text), device);
+
+    if (status != DMA_OK) {
+        return status;
+    }
+    *pci = (dma_gpu_pci_t){.has_function = table.version >= FUNCTION_VERSION};
+    if (sscanf(text, "%x:%x:%x.%x", &pci->domain, &pci->bus, &pci->device, &pci->function) != 4) {
+        return dma_gpu_fail(DMA_ERR_ENGINE, "hipDeviceGetPCIBusId: \"%.31s\" is no PCI address", text);
+    }
+    return DMA_OK;
+}
+
+void dma_hip_relax(dma_gpu_scope_t *scope)
+{
+    hip_enum_t mode = HIP_CAPTURE_RELAXED;
+
+    *scope = (dma_gpu_scope_t){.previous = -1, .capture = -1};
+    if (dma_hip.hipThreadExchangeStreamCaptureMode && DMA_HIP(hipThreadExchangeStreamCaptureMode, &mode) == DMA_OK) {
+        scope->capture = (int)mode;
+    }
+}
+
+void dma_hip_restore(dma_gpu_scope_t *scope)
+{
+    hip_enum_t mode = (hip_enum_t)scope->capture;
+
+    if (scope->capture >= 0) {
+        (void)DMA_HIP(hipThreadExchangeStreamCaptureMode, &mode);
+        scope->capture = -1;
+    }
+}
+
+static dma_status_t choose(int device, dma_gpu_scope_t *scope)
+{
+    dma_status_t status;
+    int now;
+
+    status = DMA_HIP(hipGetDevice, &now);
+    if (status != DMA_OK || now == device) {
+        return status;
+    }
+    status = DMA_HIP(hipSetDevice, device);
+    if (status == DMA_OK) {
+        scope->previous = now;
+    }
+    return status;
+}
+
+dma_status_t dma_hip_enter(int device, dma_gpu_scope_t *scope)
+{
+    dma_status_t status;
+
+    dma_hip_relax(scope);
+    status = choose(device, scope);
+    if (status != DMA_OK) {
+        dma_hip_restore(scope);
+    }
+    return status;
+}
+
+void dma_hip_leave(dma_gpu_scope_t *scope)
+{
+    if (scope->previous >= 0) {
+        (void)DMA_HIP(hipSetDevice, scope->previous);
+        scope->previous = -1;
+    }
+    dma_hip_restore(scope);
+}
+
+static dma_gpu_runtime_t table = {
+    .name = "hip",
+    .device_count = device_count,
+    .current_device = current_device,
+    .device_pci = device_pci,
+    .enter = dma_hip_enter,
+    .leave = dma_hip_leave,
+    .query = dma_hip_query,
+    .resets = dma_hip_resets,
+    .release = dma_hip_release,
+};
+
+const dma_gpu_runtime_t *dma_gpu_hip_open(void)
+{
+    /* Newer first; the unversioned name is a development link, but some applications load that. */
+    static const char *const hip_names[] = {"libamdhip64.so.8", "libamdhip64.so.7", "libamdhip64.so.6",
+                                            "libamdhip64.so.5", "libamdhip64.so",   NULL};
+    static const char *const hsa_names[] = {"libhsa-runtime64.so.1", "libhsa-runtime64.so", NULL};
+    void *hip = dma_gpu_library(hip_names), *hsa = hip ? dma_gpu_library(hsa_names) : NULL;
+    int version = 0;
+
+    /* A HIP that loads ROCr on demand and has not yet is not initialised. */
+    if (!hip || !hsa) {
+        goto close;
+    }
+    if (!dma_gpu_symbols(hip, hip_symbols, sizeof(hip_symbols) / sizeof(hip_symbols[0]), &dma_hip) ||
+        !dma_gpu_symbols(hip, &error_symbol, 1, &error_string) ||
+        !dma_gpu_symbols(hsa, hsa_symbols, sizeof(hsa_symbols) / sizeof(hsa_symbols[0]), &dma_hsa)) {
+        goto close;
+    }
+    /* Answers from a constant. */
+    if (dma_hip.hipRuntimeGetVersion(&version) != HIP_DONE) {
+        goto close;
+    }
+    table.version = (uint32_t)version;
+    dma_hip_fill_memory(&table);
+    dma_hip_fill_streams(&table);
+    return &table;
+
+close:
+    if (hsa) {
+        dlclose(hsa);
+    }
+    if (hip) {
+        dlclose(hip);
+    }
+    return NULL;
+}

@@ -1,0 +1,258 @@
+/*
+ * AMD: what an address is, IPC, registration, allocation.
+ *
+ * HIP says little about how an allocation was made, ROCr says it all but knows neither HIP's ordinals nor an id that
+ * tells two allocations at one address apart. The kind of an allocation never changes and HIP never gives an id twice
+ * (before 2^32 allocations, and then the address still has to match), so ROCr is asked once per allocation and thread:
+ * a query of memory seen lately is one call.
+ *
+ * Not every question may be put to HIP about every address: asked for the type of memory it does not know, HIP 5 reads
+ * that memory, which need not exist. So the type waits until HIP is known to know the address.
+ *
+ * The size that HIP answers has 32 bits only; ROCr's has all, but rounded up to pages. Together they are exact.
+ */
+#include "gpu/hip/hip.h"
+
+#define RECENT 32
+
+typedef struct recent {
+    uint64_t id, base, size, device_base;
+    dma_gpu_kind_t kind;
+    const char *reason;
+} recent_t;
+
+static _Thread_local recent_t recent[RECENT];
+static bool hip6; /* or newer */
+
+/* What HIP says of any address. It writes 1, 4 or 8 bytes of each, so all start at zero. */
+typedef struct answer {
+    uint64_t ordinal, managed, id, size;
+} answer_t;
+
+/* What it says of an address that it knows. Old HIPs leave the pool at zero. */
+typedef struct details {
+    uint64_t type, pool;
+} details_t;
+
+static bool ask(uint64_t addr, hip_enum_t *what, void **data, unsigned n)
+{
+    return dma_hip.hipDrvPointerGetAttributes(n, what, data, (void *)(uintptr_t)addr) == HIP_DONE;
+}
+
+bool dma_hip_id(uint64_t addr, uint64_t *id)
+{
+    hip_enum_t what[] = {HIP_ATTRIBUTE_DEVICE_ORDINAL, HIP_ATTRIBUTE_BUFFER_ID};
+    uint64_t ordinal = 0;
+    void *data[] = {&ordinal, id};
+
+    *id = 0;
+    return ask(addr, what, data, sizeof(what) / sizeof(what[0])) && (int32_t)ordinal >= 0;
+}
+
+static bool ask_hip(uint64_t addr, answer_t *answer)
+{
+    hip_enum_t what[] = {HIP_ATTRIBUTE_DEVICE_ORDINAL, HIP_ATTRIBUTE_IS_MANAGED, HIP_ATTRIBUTE_BUFFER_ID,
+                         HIP_ATTRIBUTE_RANGE_SIZE};
+    void *data[] = {&answer->ordinal, &answer->managed, &answer->id, &answer->size};
+
+    *answer = (answer_t){0};
+    /* HIP says "success" for any address; for one it does not know, the ordinal is negative. */
+    return ask(addr, what, data, sizeof(what) / sizeof(what[0])) && (int32_t)answer->ordinal >= 0;
+}
+
+static details_t ask_details(uint64_t addr)
+{
+    hip_enum_t what[] = {HIP_ATTRIBUTE_MEMORY_TYPE, HIP_ATTRIBUTE_MEMPOOL_HANDLE};
+    details_t details = {0};
+    void *data[] = {&details.type, &details.pool};
+
+    return ask(addr, what, data, sizeof(what) / sizeof(what[0])) ? details : (details_t){0};
+}
+
+static dma_gpu_kind_t host_kind(const answer_t *answer, const hsa_pointer_info_t *info)
+{
+    if (answer->managed) {
+        return DMA_GPU_MANAGED;
+    }
+    return info->type == HSA_POINTER_LOCKED ? DMA_GPU_HOST_REGISTERED : DMA_GPU_HOST_PINNED;
+}
+
+static dma_gpu_kind_t device_kind(const details_t *details, const answer_t *answer, const hsa_pointer_info_t *info)
+{
+    if (answer->managed) {
+        return DMA_GPU_MANAGED;
+    }
+    switch ((hsa_pointer_type_t)info->type) {
+    case HSA_POINTER_IPC:
+    case HSA_POINTER_GRAPHICS:
+        return DMA_GPU_DEVICE_IMPORTED;
+    case HSA_POINTER_RESERVED:
+    case HSA_POINTER_VMEM:
+        return DMA_GPU_DEVICE_VMM;
+    case HSA_POINTER_ALLOCATED:
+        if (details->pool) {
+            return DMA_GPU_DEVICE_POOL;
+        }
+        return (info->flags & HSA_FLAG_COARSE_GRAINED) && !(info->flags & HSA_FLAG_FINE_GRAINED) ? DMA_GPU_DEVICE_PLAIN
+                                                                                                 : DMA_GPU_DEVICE_FINE;
+    case HSA_POINTER_UNKNOWN:
+    case HSA_POINTER_LOCKED:
+        break;
+    }
+    return DMA_GPU_UNKNOWN;
+}
+
+/* False: ROCr does not know the address, and the kind is a guess that is not to be remembered. */
+static bool examine(uint64_t addr, const answer_t *answer, recent_t *r)
+{
+    details_t details = ask_details(addr);
+    bool device = details.type == (hip6 ? HIP_6_TYPE_DEVICE : HIP_5_TYPE_DEVICE), known;
+    hsa_pointer_info_t info = {.size = sizeof(info)};
+    uint64_t host, agent;
+
+    known = dma_hsa.pointer_info((void *)(uintptr_t)addr, &info, NULL, NULL, NULL) == HSA_DONE &&
+            info.type != HSA_POINTER_UNKNOWN;
+    if (!known) {
+        info = (hsa_pointer_info_t){.type = HSA_POINTER_UNKNOWN};
+    }
+    host = (uintptr_t)info.host_base;
+    agent = (uintptr_t)info.agent_base;
+    r->id = answer->id;
+    r->kind = device ? device_kind(&details, answer, &info) : host_kind(answer, &info);
+    /* Registered memory has two addresses, the application's and the device's; it was the former that was asked for. */
+    r->base = device || host == 0 ? agent : host;
+    r->device_base = agent;
+    r->size = info.bytes - (uint32_t)(info.bytes - answer->size);
+    return known && addr - r->base < r->size;
+}
+
+dma_status_t dma_hip_query(uint64_t addr, dma_gpu_memory_t *memory)
+{
+    answer_t answer;
+    recent_t *r, guess;
+
+    if (!dma_hip_alive() || !ask_hip(addr, &answer)) {
+        *memory = (dma_gpu_memory_t){.kind = DMA_GPU_HOST, .device = -1, .device_addr = addr};
+        return DMA_OK;
+    }
+    r = &recent[answer.id % RECENT];
+    if (r->id != answer.id || addr - r->base >= r->size) {
+        dma_hip_look_for_resets(); /* after one, all memory is new */
+        if (!examine(addr, &answer, &guess)) {
+            guess.base = guess.device_base = addr;
+            guess.size = 0;
+            guess.id = 0;
+            r = &guess;
+        } else {
+            *r = guess;
+        }
+    }
+    *memory = (dma_gpu_memory_t){
+        .kind = r->kind,
+        .device = (int)(int32_t)answer.ordinal,
+        .base = r->size ? r->base : 0,
+        .size = r->size,
+        .buffer_id = answer.id,
+        .device_addr = r->device_base + (addr - r->base),
+    };
+    return DMA_OK;
+}
+
+static dma_status_t ipc_export(uint64_t base, dma_gpu_handle_t *handle)
+{
+    return DMA_HIP_TRY(hipIpcGetMemHandle, (hip_ipc_handle_t *)handle, (void *)(uintptr_t)base);
+}
+
+static dma_status_t ipc_open(const dma_gpu_handle_t *handle, uint64_t *base)
+{
+    void *ptr = NULL;
+    dma_status_t status = DMA_HIP_TRY(hipIpcOpenMemHandle, &ptr, *(const hip_ipc_handle_t *)handle,
+                                      hip6 ? HIP_6_IPC_LAZY_PEER_ACCESS : HIP_5_IPC_LAZY_PEER_ACCESS);
+
+    if (status == DMA_OK && (status = dma_hip_own((uintptr_t)ptr)) != DMA_OK) {
+        (void)DMA_HIP(hipIpcCloseMemHandle, ptr);
+    }
+    if (status == DMA_OK) {
+        *base = (uintptr_t)ptr;
+    }
+    return status;
+}
+
+static dma_status_t ipc_close(uint64_t base)
+{
+    dma_status_t status = DMA_OK;
+
+    if (dma_hip_is_ours(base)) {
+        status = dma_hip_settle();
+        if (status == DMA_OK) {
+            status = DMA_HIP(hipIpcCloseMemHandle, (void *)(uintptr_t)base);
+        }
+    }
+    if (status != DMA_AGAIN) {
+        dma_hip_disown(base);
+    }
+    return status;
+}
+
+static dma_status_t host_register(void *addr, uint64_t bytes, uint64_t *device_addr)
+{
+    dma_status_t status =
+        DMA_HIP_TRY(hipHostRegister, addr, bytes, HIP_HOST_REGISTER_PORTABLE | HIP_HOST_REGISTER_MAPPED);
+    void *ptr = NULL;
+
+    if (status != DMA_OK) {
+        return status;
+    }
+    status = DMA_HIP_TRY(hipHostGetDevicePointer, &ptr, addr, 0);
+    if (status != DMA_OK) {
+        goto unregister;
+    }
+    *device_addr = (uintptr_t)ptr;
+    return DMA_OK;
+
+unregister:
+    dma_hip.hipHostUnregister(addr);
+    return status;
+}
+
+static dma_status_t host_unregister(void *addr)
+{
+    (void)dma_hip_settle(); /* HIP keeps what it still holds until then, and forgets the address at once */
+    return DMA_HIP(hipHostUnregister, addr);
+}
+
+static dma_status_t alloc(uint64_t bytes, uint64_t *addr)
+{
+    void *ptr = NULL;
+    dma_status_t status = DMA_HIP(hipMalloc, &ptr, bytes);
+
+    if (status == DMA_OK && (status = dma_hip_own((uintptr_t)ptr)) != DMA_OK) {
+        (void)DMA_HIP(hipFree, ptr);
+    }
+    if (status == DMA_OK) {
+        *addr = (uintptr_t)ptr;
+    }
+    return status;
+}
+
+static dma_status_t free_device(uint64_t addr)
+{
+    bool ours = dma_hip_is_ours(addr);
+
+    dma_hip_disown(addr);
+    return ours ? DMA_HIP(hipFree, (void *)(uintptr_t)addr) : DMA_OK;
+}
+
+_Static_assert(sizeof(hip_ipc_handle_t) == sizeof(dma_gpu_handle_t), "a handle is passed on as it is");
+
+void dma_hip_fill_memory(dma_gpu_runtime_t *table)
+{
+    hip6 = table->version >= HIP_6;
+    table->ipc_export = ipc_export;
+    table->ipc_open = ipc_open;
+    table->ipc_close = ipc_close;
+    table->host_register = host_register;
+    table->host_unregister = host_unregister;
+    table->alloc = alloc;
+    table->free = free_device;
+}

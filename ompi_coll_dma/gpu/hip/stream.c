@@ -1,0 +1,327 @@
+/* AMD: copies, streams, events, graphs. */
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "gpu/hip/hip.h"
+
+struct dma_gpu_graph {
+    struct ihipGraph *graph;
+    struct hipGraphNode *node;
+    struct hipGraphExec *exec;
+};
+
+/* For copies that are complete when the call returns: made on first use, one per device, shared by all threads. */
+static struct {
+    pthread_mutex_t lock;
+    dma_gpu_stream_t *stream[DMA_GPU_MAX_DEVICES];
+} private_streams = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static dma_status_t was_reset(const dma_gpu_stream_t *stream)
+{
+    return dma_gpu_fail(DMA_ERR_ENGINE, "device %d has been reset", stream->device);
+}
+
+/* Something that holds memory is on the stream. */
+static dma_status_t submitted(dma_gpu_stream_t *stream, dma_status_t status)
+{
+    /* release: it is there before this says so (dma_hip_settle) */
+    atomic_store_explicit(&stream->used, true, memory_order_release);
+    return status;
+}
+
+/* A call about a stream, if it is still there; the second puts something on it. */
+#define ABOUT(stream, call, ...) (dma_hip_gone(stream) ? was_reset(stream) : DMA_HIP(call, __VA_ARGS__))
+#define SUBMIT(stream, call, ...)                                                                                      \
+    (dma_hip_gone(stream) ? was_reset(stream) : submitted(stream, DMA_HIP(call, __VA_ARGS__)))
+
+static struct ihipEvent_t *event_of(dma_gpu_event_t *event)
+{
+    return (struct ihipEvent_t *)event;
+}
+
+static void *ptr(uint64_t addr)
+{
+    return (void *)(uintptr_t)addr;
+}
+
+/* The device in scope, if there is room for what we know of it. */
+static dma_status_t current(int *device)
+{
+    dma_status_t status = DMA_HIP(hipGetDevice, device);
+
+    if (status == DMA_OK && *device >= DMA_GPU_MAX_DEVICES) {
+        return dma_gpu_fail(DMA_UNSUPPORTED, "device %d: only %d are supported", *device, DMA_GPU_MAX_DEVICES);
+    }
+    return status;
+}
+
+static dma_status_t stream_create(dma_gpu_stream_t **stream)
+{
+    struct ihipStream_t *made = NULL;
+    dma_status_t status;
+    unsigned resets;
+    int device;
+
+    status = current(&device);
+    if (status != DMA_OK) {
+        return status;
+    }
+    resets = dma_hip_mark(device);
+    status = DMA_HIP(hipStreamCreateWithFlags, &made, HIP_STREAM_NON_BLOCKING);
+    if (status != DMA_OK) {
+        return status;
+    }
+    if (!(*stream = dma_hip_add_stream(made, device, resets))) {
+        (void)DMA_HIP(hipStreamDestroy, made);
+        return DMA_ERR_NOMEM;
+    }
+    return DMA_OK;
+}
+
+static dma_status_t stream_destroy(dma_gpu_stream_t *stream)
+{
+    struct ihipStream_t *hip = dma_hip_drop_stream(stream);
+
+    return hip ? DMA_HIP(hipStreamDestroy, hip) : DMA_OK;
+}
+
+static dma_status_t stream_query(dma_gpu_stream_t *stream)
+{
+    return ABOUT(stream, hipStreamQuery, stream->hip);
+}
+
+static dma_status_t stream_sync(dma_gpu_stream_t *stream)
+{
+    return ABOUT(stream, hipStreamSynchronize, stream->hip);
+}
+
+static dma_status_t default_sync(void)
+{
+    return DMA_HIP(hipStreamSynchronize, NULL);
+}
+
+static dma_status_t private_stream(dma_gpu_stream_t **stream)
+{
+    dma_gpu_stream_t **mine;
+    dma_status_t status;
+    int device;
+
+    status = current(&device);
+    if (status != DMA_OK) {
+        return status;
+    }
+    mine = &private_streams.stream[device];
+    pthread_mutex_lock(&private_streams.lock);
+    dma_hip_look_for_resets();
+    if (*mine && dma_hip_gone(*mine)) {
+        (void)dma_hip_drop_stream(*mine);
+        *mine = NULL;
+    }
+    if (!*mine) {
+        status = stream_create(mine);
+    }
+    *stream = *mine;
+    pthread_mutex_unlock(&private_streams.lock);
+    return status;
+}
+
+void dma_hip_release(void)
+{
+    bool alive = dma_hip_alive();
+    dma_gpu_scope_t scope;
+
+    if (alive) {
+        dma_hip_relax(&scope);
+    }
+    for (int i = 0; i < DMA_GPU_MAX_DEVICES; i++) {
+        dma_gpu_stream_t *stream = private_streams.stream[i];
+        struct ihipStream_t *hip = stream ? dma_hip_drop_stream(stream) : NULL;
+
+        if (hip && alive) {
+            (void)DMA_HIP(hipStreamDestroy, hip);
+        }
+        private_streams.stream[i] = NULL;
+    }
+    if (alive) {
+        dma_hip_release_settled();
+        dma_hip_unmark();
+        dma_hip_restore(&scope);
+    }
+}
+
+static dma_status_t copy_async(dma_gpu_stream_t *stream, uint64_t dst, uint64_t src, uint64_t bytes)
+{
+    return SUBMIT(stream, hipMemcpyAsync, ptr(dst), ptr(src), bytes, HIP_MEMCPY_DEFAULT, stream->hip);
+}
+
+static dma_status_t copy(uint64_t dst, uint64_t src, uint64_t bytes)
+{
+    dma_gpu_stream_t *stream = NULL;
+    dma_status_t status = private_stream(&stream);
+
+    if (status == DMA_OK) {
+        status = copy_async(stream, dst, src, bytes);
+    }
+    return status == DMA_OK ? stream_sync(stream) : status;
+}
+
+static dma_status_t copy2d_async(dma_gpu_stream_t *stream, uint64_t dst, uint64_t dst_pitch, uint64_t src,
+                                 uint64_t src_pitch, uint64_t width, uint64_t height)
+{
+    return SUBMIT(stream, hipMemcpy2DAsync, ptr(dst), dst_pitch, ptr(src), src_pitch, width, height, HIP_MEMCPY_DEFAULT,
+                  stream->hip);
+}
+
+static dma_status_t copy_loop(dma_gpu_stream_t *stream, const uint64_t *dst, const uint64_t *src, const uint64_t *bytes,
+                              size_t n)
+{
+    dma_status_t status = DMA_OK;
+
+    for (size_t i = 0; i < n && status == DMA_OK; i++) {
+        status = copy_async(stream, dst[i], src[i], bytes[i]);
+    }
+    return status;
+}
+
+static dma_status_t copy_batch(dma_gpu_stream_t *stream, const uint64_t *dst, const uint64_t *src,
+                               const uint64_t *bytes, size_t n)
+{
+    size_t failed = 0;
+
+    return n == 0 ? DMA_OK
+                  : SUBMIT(stream, hipMemcpyBatchAsync, (void **)dst, (void **)src, (size_t *)bytes, n, NULL, NULL, 0,
+                           &failed, stream->hip);
+}
+
+static dma_status_t set_async(dma_gpu_stream_t *stream, uint64_t dst, uint8_t value, uint64_t bytes)
+{
+    return SUBMIT(stream, hipMemsetAsync, ptr(dst), value, bytes, stream->hip);
+}
+
+static dma_status_t write32(dma_gpu_stream_t *stream, uint64_t addr, uint32_t value)
+{
+    return SUBMIT(stream, hipStreamWriteValue32, stream->hip, ptr(addr), value, 0);
+}
+
+static dma_status_t wait32(dma_gpu_stream_t *stream, uint64_t addr, uint32_t value)
+{
+    return SUBMIT(stream, hipStreamWaitValue32, stream->hip, ptr(addr), value, HIP_STREAM_WAIT_GTE, UINT32_MAX);
+}
+
+static dma_status_t event_create(dma_gpu_event_t **event)
+{
+    struct ihipEvent_t *made = NULL;
+    dma_status_t status = DMA_HIP(hipEventCreateWithFlags, &made, HIP_EVENT_DISABLE_TIMING);
+
+    if (status == DMA_OK) {
+        *event = (dma_gpu_event_t *)made;
+    }
+    return status;
+}
+
+static dma_status_t event_destroy(dma_gpu_event_t *event)
+{
+    return DMA_HIP(hipEventDestroy, event_of(event));
+}
+
+static dma_status_t event_record(dma_gpu_event_t *event, dma_gpu_stream_t *stream)
+{
+    return ABOUT(stream, hipEventRecord, event_of(event), stream->hip);
+}
+
+static dma_status_t event_query(dma_gpu_event_t *event)
+{
+    return DMA_HIP(hipEventQuery, event_of(event));
+}
+
+static dma_status_t event_sync(dma_gpu_event_t *event)
+{
+    return DMA_HIP(hipEventSynchronize, event_of(event));
+}
+
+static dma_status_t event_wait(dma_gpu_stream_t *stream, dma_gpu_event_t *event)
+{
+    return ABOUT(stream, hipStreamWaitEvent, stream->hip, event_of(event), 0);
+}
+
+static void graph_destroy(dma_gpu_graph_t *graph)
+{
+    if (graph->exec) {
+        (void)DMA_HIP(hipGraphExecDestroy, graph->exec);
+    }
+    (void)DMA_HIP(hipGraphDestroy, graph->graph);
+    free(graph);
+}
+
+static dma_status_t graph_create(uint64_t dst, uint64_t src, uint64_t bytes, dma_gpu_graph_t **graph)
+{
+    dma_gpu_graph_t *made = calloc(1, sizeof(*made));
+    dma_status_t status;
+
+    if (!made) {
+        return DMA_ERR_NOMEM;
+    }
+    status = DMA_HIP_TRY(hipGraphCreate, &made->graph, 0);
+    if (status != DMA_OK) {
+        free(made);
+        return status;
+    }
+    status = DMA_HIP_TRY(hipGraphAddMemcpyNode1D, &made->node, made->graph, NULL, 0, ptr(dst), ptr(src), bytes,
+                         HIP_MEMCPY_DEVICE_TO_DEVICE);
+    if (status == DMA_OK) {
+        status = DMA_HIP_TRY(hipGraphInstantiate, &made->exec, made->graph, NULL, NULL, 0);
+    }
+    if (status != DMA_OK) {
+        graph_destroy(made);
+        return status;
+    }
+    *graph = made;
+    return DMA_OK;
+}
+
+static dma_status_t graph_update(dma_gpu_graph_t *graph, uint64_t dst, uint64_t src, uint64_t bytes)
+{
+    return DMA_HIP_TRY(hipGraphExecMemcpyNodeSetParams1D, graph->exec, graph->node, ptr(dst), ptr(src), bytes,
+                       HIP_MEMCPY_DEVICE_TO_DEVICE);
+}
+
+static dma_status_t graph_launch(dma_gpu_graph_t *graph, dma_gpu_stream_t *stream)
+{
+    return SUBMIT(stream, hipGraphLaunch, graph->exec, stream->hip);
+}
+
+static void fill_graphs(dma_gpu_runtime_t *table)
+{
+    if (table->version >= HIP_5_4 && dma_hip.hipGraphCreate && dma_hip.hipGraphDestroy &&
+        dma_hip.hipGraphAddMemcpyNode1D && dma_hip.hipGraphInstantiate && dma_hip.hipGraphExecMemcpyNodeSetParams1D &&
+        dma_hip.hipGraphLaunch && dma_hip.hipGraphExecDestroy) {
+        table->graph_create = graph_create;
+        table->graph_update = graph_update;
+        table->graph_launch = graph_launch;
+        table->graph_destroy = graph_destroy;
+    }
+}
+
+void dma_hip_fill_streams(dma_gpu_runtime_t *table)
+{
+    table->copy = copy;
+    table->copy_async = copy_async;
+    table->copy2d_async = copy2d_async;
+    table->batch_native = dma_hip.hipMemcpyBatchAsync != NULL;
+    table->copy_batch = table->batch_native ? copy_batch : copy_loop;
+    table->set_async = set_async;
+    table->stream_create = stream_create;
+    table->stream_destroy = stream_destroy;
+    table->stream_query = stream_query;
+    table->stream_sync = stream_sync;
+    table->default_sync = default_sync;
+    table->write32 = dma_hip.hipStreamWriteValue32 ? write32 : NULL;
+    table->wait32 = dma_hip.hipStreamWaitValue32 ? wait32 : NULL;
+    table->event_create = event_create;
+    table->event_destroy = event_destroy;
+    table->event_record = event_record;
+    table->event_query = event_query;
+    table->event_sync = event_sync;
+    table->event_wait = event_wait;
+    fill_graphs(table);
+}

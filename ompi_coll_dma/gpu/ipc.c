@@ -1,0 +1,483 @@
+/* Exports, imports and registrations: see share.h. Short lists: a program uses few allocations in collectives. */
+#include "gpu/ipc.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "node/arena.h"
+
+#define BLOCK        (UINT64_C(2) << 20) /* that runtimes take small allocations from, aligned to its size */
+#define MOST_EXPORTS 1024                /* remembered; the one not used for the longest time makes room */
+
+typedef struct exported {
+    struct exported *next;
+    dma_export_t export;
+} exported_t;
+
+struct dma_import {
+    dma_import_t *next;
+    uint64_t nonce;
+    dma_export_t export; /* as its owner has said */
+    uint64_t base;       /* here */
+    int device;
+    unsigned uses;
+    enum {
+        IMPORT_OPEN,
+        IMPORT_CLOSING,
+        IMPORT_CLOSED
+    } state; /* in imports; in closing; in neither, as long as it is used */
+};
+
+typedef struct pinned {
+    struct pinned *next;
+    const void *addr;
+    size_t bytes;
+    uint64_t device_addr;
+    int device;
+    unsigned uses;
+} pinned_t;
+
+struct dma_ipc {
+    const dma_gpu_runtime_t *rt;
+    pthread_mutex_t lock; /* guards everything below */
+    uint64_t nonce;
+    uint64_t last_number;
+    exported_t *exports; /* the last used first */
+    unsigned nexports;
+    bool forgetful; /* some have made room for others */
+    dma_import_t *imports;
+    dma_import_t *closing; /* the runtime still holds them */
+    pinned_t *pins;
+};
+
+dma_ipc_t *dma_ipc_create(const dma_gpu_runtime_t *rt)
+{
+    dma_ipc_t *share = calloc(1, sizeof(*share));
+
+    if (share) {
+        share->rt = rt;
+        share->nonce = dma_random64();
+        pthread_mutex_init(&share->lock, NULL);
+    }
+    return share;
+}
+
+static void free_imports(dma_import_t *first)
+{
+    dma_import_t *next;
+
+    for (; first; first = next) {
+        next = first->next;
+        free(first);
+    }
+}
+
+void dma_ipc_destroy(dma_ipc_t *share)
+{
+    exported_t *next;
+    pinned_t *p;
+
+    for (exported_t *e = share->exports; e; e = next) {
+        next = e->next;
+        free(e);
+    }
+    free_imports(share->imports); /* left open on purpose */
+    free_imports(share->closing); /* held by the runtime to the end */
+    while ((p = share->pins)) {
+        share->pins = p->next;
+        free(p);
+    }
+    pthread_mutex_destroy(&share->lock);
+    free(share);
+}
+
+uint64_t dma_ipc_nonce(const dma_ipc_t *share)
+{
+    return share->nonce;
+}
+
+/* ---- exports ---- */
+
+static bool overlap(const dma_export_t *a, const dma_export_t *b)
+{
+    return a->base < b->base + b->size && b->base < a->base + a->size;
+}
+
+/* Do they have to do with the same block? */
+static bool neighbours(const dma_export_t *a, const dma_export_t *b)
+{
+    return a->base / BLOCK <= (b->base + b->size - 1) / BLOCK && b->base / BLOCK <= (a->base + a->size - 1) / BLOCK;
+}
+
+/* Of the same process. Where the runtime does not tell allocations apart, the handle does. */
+static bool same_allocation(const dma_export_t *a, const dma_export_t *b)
+{
+    return a->base == b->base && a->size == b->size && a->buffer_id == b->buffer_id &&
+           (a->buffer_id || !memcmp(&a->handle, &b->handle, sizeof(a->handle)));
+}
+
+/* With the lock: the entry for an allocation, moved to the front; those of allocations that had its address go. */
+static exported_t *find_export(dma_ipc_t *share, const dma_export_t *wanted)
+{
+    for (exported_t **link = &share->exports; *link;) {
+        exported_t *e = *link;
+
+        if (same_allocation(&e->export, wanted)) {
+            *link = e->next;
+            e->next = share->exports;
+            share->exports = e;
+            return e;
+        }
+        if (overlap(&e->export, wanted)) {
+            *link = e->next;
+            free(e);
+            share->nexports--;
+            continue;
+        }
+        link = &e->next;
+    }
+    return NULL;
+}
+
+static void drop_oldest(dma_ipc_t *share)
+{
+    exported_t **link = &share->exports;
+
+    while ((*link)->next) {
+        link = &(*link)->next;
+    }
+    free(*link);
+    *link = NULL;
+    share->nexports--;
+    share->forgetful = true;
+}
+
+static bool is_gone(const dma_ipc_t *share, const dma_export_t *export)
+{
+    dma_gpu_memory_t m;
+
+    dma_gpu_classify(share->rt, export->base, export->size, &m);
+    return !m.exportable || m.base != export->base || m.size != export->size ||
+           (export->buffer_id && m.buffer_id != export->buffer_id);
+}
+
+/* With the lock. */
+static uint64_t first_left(const dma_ipc_t *share, const dma_export_t *wanted)
+{
+    uint64_t first = share->forgetful ? 0 : share->last_number + 1;
+
+    for (const exported_t *e = share->exports; e; e = e->next) {
+        if (e->export.number < first && neighbours(&e->export, wanted) && !is_gone(share, &e->export)) {
+            first = e->export.number;
+        }
+    }
+    return first;
+}
+
+static dma_status_t add_export(dma_ipc_t *share, const dma_export_t *wanted, exported_t **result)
+{
+    exported_t *e = malloc(sizeof(*e));
+
+    if (!e) {
+        return DMA_ERR_NOMEM;
+    }
+    if (share->nexports == MOST_EXPORTS) {
+        drop_oldest(share);
+    }
+    *e = (exported_t){.next = share->exports, .export = *wanted};
+    e->export.first = first_left(share, wanted);
+    e->export.number = ++share->last_number;
+    share->exports = e;
+    share->nexports++;
+    *result = e;
+    return DMA_OK;
+}
+
+static dma_status_t handle_of(const dma_gpu_runtime_t *rt, const dma_gpu_memory_t *m, dma_gpu_handle_t *handle)
+{
+    dma_gpu_scope_t scope;
+    dma_status_t status = rt->enter(m->device, &scope);
+
+    if (status == DMA_OK) {
+        status = rt->ipc_export(m->base, handle);
+        rt->leave(&scope);
+    }
+    return status;
+}
+
+dma_status_t dma_ipc_export(dma_ipc_t *share, const dma_gpu_memory_t *m, dma_export_t *export)
+{
+    dma_export_t wanted = {.base = m->base, .size = m->size, .buffer_id = m->buffer_id};
+    exported_t *e = NULL;
+    dma_status_t status = DMA_OK;
+
+    pthread_mutex_lock(&share->lock);
+    if (!m->buffer_id || !(e = find_export(share, &wanted))) {
+        status = handle_of(share->rt, m, &wanted.handle);
+        if (status == DMA_OK && !(e = m->buffer_id ? NULL : find_export(share, &wanted))) {
+            status = add_export(share, &wanted, &e);
+        }
+    }
+    if (status == DMA_OK) {
+        *export = e->export;
+    }
+    pthread_mutex_unlock(&share->lock);
+    return status;
+}
+
+bool dma_ipc_gone(dma_ipc_t *share, uint64_t number)
+{
+    const exported_t *e;
+    bool gone;
+
+    pthread_mutex_lock(&share->lock);
+    for (e = share->exports; e && e->export.number != number; e = e->next) {
+    }
+    gone = !e || is_gone(share, &e->export); /* made room for others, or other memory was exported in its place */
+    pthread_mutex_unlock(&share->lock);
+    return gone;
+}
+
+/* ---- imports ---- */
+
+static dma_status_t open_on(const dma_gpu_runtime_t *rt, int device, const dma_gpu_handle_t *handle, uint64_t *base)
+{
+    dma_gpu_scope_t scope;
+    dma_status_t status = rt->enter(device, &scope);
+
+    if (status == DMA_OK) {
+        status = rt->ipc_open(handle, base);
+        rt->leave(&scope);
+    }
+    return status;
+}
+
+/* Fails where the application has shut the runtime down: then there is nothing left to close. */
+static dma_status_t close_on(const dma_gpu_runtime_t *rt, const dma_import_t *import)
+{
+    dma_gpu_scope_t scope;
+    dma_status_t status = rt->enter(import->device, &scope);
+
+    if (status == DMA_OK) {
+        status = rt->ipc_close(import->base);
+        rt->leave(&scope);
+    }
+    return status;
+}
+
+static void unlink_import(dma_import_t **link, const dma_import_t *import)
+{
+    while (*link != import) {
+        link = &(*link)->next;
+    }
+    *link = import->next;
+}
+
+/* With the lock; the import is in no list. Where the runtime still holds it, that is tried again in later calls. */
+static void close_import(dma_ipc_t *share, dma_import_t *import)
+{
+    if (close_on(share->rt, import) == DMA_AGAIN) {
+        import->state = IMPORT_CLOSING;
+        import->next = share->closing;
+        share->closing = import;
+    } else {
+        import->state = IMPORT_CLOSED;
+        if (!import->uses) {
+            free(import);
+        }
+    }
+}
+
+static void close_again(dma_ipc_t *share)
+{
+    dma_import_t *all = share->closing, *i;
+
+    share->closing = NULL;
+    while ((i = all)) {
+        all = i->next;
+        close_import(share, i);
+    }
+}
+
+/* Can the two not be open at once? The owner of the old one has freed it, or the new one could not be there. */
+static bool displaces(const dma_export_t *new, const dma_export_t *old)
+{
+    return overlap(old, new) || (neighbours(old, new) && old->number < new->first);
+}
+
+static bool is_import_of(const dma_import_t *import, int device, uint64_t nonce)
+{
+    return import->nonce == nonce && import->device == device;
+}
+
+static bool is_same(const dma_import_t *import, const dma_export_t *export)
+{
+    return import->export.number == export->number || same_allocation(&import->export, export);
+}
+
+/* With the lock: what is open of the process on the device, if it is this allocation. Other memory that it had there has
+ * been freed, or this could not have its address: it is closed, whoever uses it, since there is nothing to use. */
+static dma_import_t *find_import(dma_ipc_t *share, int device, uint64_t nonce, const dma_export_t *export)
+{
+    for (dma_import_t **link = &share->imports; *link;) {
+        dma_import_t *i = *link;
+
+        if (is_import_of(i, device, nonce)) {
+            if (is_same(i, export)) {
+                return i;
+            }
+            if (displaces(export, &i->export)) {
+                *link = i->next;
+                close_import(share, i);
+                continue;
+            }
+        }
+        link = &i->next;
+    }
+    return NULL;
+}
+
+/* With the lock. DMA_OK with NULL: nothing is in the way. One that was to be closed is as good as new. */
+static dma_status_t find_closing(dma_ipc_t *share, int device, uint64_t nonce, const dma_export_t *export,
+                                 dma_import_t **result)
+{
+    *result = NULL;
+    for (dma_import_t *i = share->closing; i; i = i->next) {
+        if (!is_import_of(i, device, nonce)) {
+            continue;
+        }
+        if (is_same(i, export)) {
+            unlink_import(&share->closing, i);
+            i->state = IMPORT_OPEN;
+            i->next = share->imports;
+            *result = share->imports = i;
+            return DMA_OK;
+        }
+        if (displaces(export, &i->export)) {
+            return DMA_UNSUPPORTED;
+        }
+    }
+    return DMA_OK;
+}
+
+dma_status_t dma_ipc_open(dma_ipc_t *share, int device, uint64_t nonce, const dma_export_t *export,
+                          dma_import_t **result)
+{
+    dma_import_t *i;
+    dma_status_t status = DMA_OK;
+
+    pthread_mutex_lock(&share->lock);
+    close_again(share);
+    i = find_import(share, device, nonce, export);
+    if (!i && (status = find_closing(share, device, nonce, export, &i)) != DMA_OK) {
+        goto unlock;
+    }
+    if (!i) {
+        if (!(i = malloc(sizeof(*i)))) {
+            status = DMA_ERR_NOMEM;
+            goto unlock;
+        }
+        *i = (dma_import_t){.next = share->imports, .nonce = nonce, .export = *export, .device = device};
+        if ((status = open_on(share->rt, device, &export->handle, &i->base)) != DMA_OK) {
+            free(i);
+            goto unlock;
+        }
+        share->imports = i;
+    }
+    i->uses++;
+    *result = i;
+unlock:
+    pthread_mutex_unlock(&share->lock);
+    return status;
+}
+
+uint64_t dma_import_base(const dma_import_t *import)
+{
+    return import->base;
+}
+
+void dma_ipc_close(dma_ipc_t *share, dma_import_t *import)
+{
+    pthread_mutex_lock(&share->lock);
+    close_again(share);
+    if (!--import->uses) {
+        switch (import->state) {
+        case IMPORT_OPEN:
+            unlink_import(&share->imports, import);
+            close_import(share, import);
+            break;
+        case IMPORT_CLOSING:
+            break;
+        case IMPORT_CLOSED:
+            free(import);
+            break;
+        }
+    }
+    pthread_mutex_unlock(&share->lock);
+}
+
+/* ---- registrations ----
+ * A process has one per address, for all its devices: HIP takes a second one of the same address without a word, and the
+ * first hipHostUnregister ends both. The address on the devices is one, too. */
+
+static dma_status_t pin_on(const dma_gpu_runtime_t *rt, int device, void *addr, size_t bytes, uint64_t *device_addr)
+{
+    dma_gpu_scope_t scope;
+    dma_status_t status = rt->enter(device, &scope);
+
+    if (status == DMA_OK) {
+        status = rt->host_register(addr, bytes, device_addr);
+        rt->leave(&scope);
+    }
+    return status;
+}
+
+dma_status_t dma_ipc_pin(dma_ipc_t *share, int device, void *addr, size_t bytes, uint64_t *device_addr)
+{
+    dma_status_t status = DMA_OK;
+    pinned_t *p;
+
+    pthread_mutex_lock(&share->lock);
+    for (p = share->pins; p; p = p->next) {
+        if (p->addr == addr && p->bytes >= bytes) {
+            break;
+        }
+    }
+    if (!p) {
+        if (!(p = malloc(sizeof(*p)))) {
+            status = DMA_ERR_NOMEM;
+            goto unlock;
+        }
+        *p = (pinned_t){.next = share->pins, .addr = addr, .bytes = bytes, .device = device};
+        if ((status = pin_on(share->rt, device, addr, bytes, &p->device_addr)) != DMA_OK) {
+            free(p);
+            goto unlock;
+        }
+        share->pins = p;
+    }
+    p->uses++;
+    *device_addr = p->device_addr;
+unlock:
+    pthread_mutex_unlock(&share->lock);
+    return status;
+}
+
+void dma_ipc_unpin(dma_ipc_t *share, const void *addr)
+{
+    dma_gpu_scope_t scope;
+    pinned_t **link, *p;
+
+    pthread_mutex_lock(&share->lock);
+    for (link = &share->pins; *link && (*link)->addr != addr; link = &(*link)->next) {
+    }
+    if ((p = *link) && !--p->uses) {
+        *link = p->next;
+        if (share->rt->enter(p->device, &scope) == DMA_OK) {
+            share->rt->host_unregister((void *)addr);
+            share->rt->leave(&scope);
+        }
+        free(p);
+    }
+    pthread_mutex_unlock(&share->lock);
+}

@@ -1,0 +1,576 @@
+/*
+ * All-to-alls between nodes.
+ *
+ *     cluster_split      Every block goes straight to its rank, one chunk of each in turn, node after node: in turn k a node
+ *                        sends to the one k behind it and hears from the one k before it, so no adapter is hit by all, and
+ *                        nobody is more than some messages before what it has received: so nobody's adapter is asked
+ *                        for more than it carries for long, and what comes unawaited needs little memory. Blocks of the
+ *                        own node are an exchange inside it. In place, nodes x and y with x + y = k modulo their number
+ *                        exchange in turn k.
+ *     cluster_transpose  Small blocks: ranks give each other, inside the node, what the other is to carry, so that one
+ *                        message per pair of a carrier and a rank holds the blocks of the whole node. The carrier of what
+ *                        goes to a rank is the one of its index, or where our node has fewer ranks, of its index modulo
+ *                        their number.
+ *     cluster_pairs      Still smaller: one message for each pair of nodes, with another exchange where it has come. The
+ *                        pairs of a node take turns among its ranks.
+ *
+ * The scratch of the last two, in the order in which it is filled; a node's number is its distance from ours:
+ *
+ *     GIVE   [carrier q] [node] [its rank j that q carries]                        from our send buffer
+ *     TAKEN  [our rank i] [node that we carry] [its rank j]                        the exchange
+ *     PACKED [node] [j] [i] (pairs: [node] [i] [j])                                the messages to send
+ *     LANDED [node] [its rank i] (pairs: [node] [i] [our rank j])                  the messages received
+ *     SORTED [our rank j] [own node, then those that we carry] [i]                 pairs: for the second exchange,
+ *     HERE   [our rank q] [own node if we sorted it, those that q carries] [i]     and what it brings
+ */
+#include <stdlib.h>
+
+#include "plan/cluster/cluster.h"
+#include "plan/cluster/cost.h"
+
+/* ---- split ---- */
+
+/* Blocks of the own node, as an exchange. */
+static void exchange_own(dma_cluster_plan_t *plan)
+{
+    const dma_cluster_req_t *req = &plan->req;
+    const dma_node_map_t *l = req->layout;
+    dma_cluster_op_t *op = dma_cluster_local(plan, DMA_CLUSTER_EXCHANGE);
+    dma_cluster_part_t *parts = dma_cluster_parts(plan, op);
+
+    op->from = dma_place_at(req->in_place ? DMA_CLUSTER_IN : DMA_CLUSTER_OUT, 0);
+    op->to = dma_place_at(DMA_CLUSTER_IN, 0);
+    for (int i = 0; i < dma_node_map_size(l, l->node); i++) {
+        int rank = dma_node_map_rank(l, l->node, i);
+
+        parts[i] = (dma_cluster_part_t){
+            .from = dma_place_out(plan, rank).at,
+            .to = dma_place_in(plan, rank).at,
+            .give = dma_blocks_bytes(&req->send, (uint64_t)rank),
+            .get = dma_blocks_bytes(&req->recv, (uint64_t)rank),
+        };
+    }
+}
+
+/* Whom our node sends to in turn k, and hears from; itself: nobody. In place it is the same node, so that what leaves a
+ * place and what comes there meet in one turn. */
+static int send_node(const dma_cluster_req_t *req, int k)
+{
+    return dma_node_map_turn(req->layout, req->in_place ? -req->layout->node : req->layout->node, k);
+}
+
+static int receive_node(const dma_cluster_req_t *req, int k)
+{
+    return req->in_place ? send_node(req, k) : dma_node_map_turn(req->layout, req->layout->node, -k);
+}
+
+static int node_turns(const dma_cluster_req_t *req)
+{
+    return req->in_place ? req->layout->nnodes : req->layout->nnodes - 1;
+}
+
+/* The ranks of a node with `size` that ours has to do with in one turn are this one, those behind it, then those before it:
+ * both sides find each other in the same place of the order. */
+static int first_mate(const dma_node_map_t *l, int size)
+{
+    int own = dma_node_map_size(l, l->node), n = own > size ? own : size, first = (n - l->index) % n;
+
+    return first < size ? first : 0;
+}
+
+/* In place the messages would overwrite what is still to be sent. */
+static uint32_t save(dma_cluster_plan_t *plan)
+{
+    const dma_cluster_req_t *req = &plan->req;
+    const dma_node_map_t *l = req->layout;
+    bool fresh = true;
+    uint64_t at = 0;
+
+    for (int k = 1; req->in_place && !req->relayed && k <= node_turns(req); k++) {
+        int node = send_node(req, k);
+
+        for (int j = 0; node != l->node && j < dma_node_map_size(l, node); j++) {
+            int rank = dma_node_map_rank(l, node, j);
+            uint64_t bytes = dma_blocks_bytes(&req->send, (uint64_t)rank);
+
+            dma_cluster_copy(plan, fresh, dma_place_at(DMA_CLUSTER_TEMP, (int64_t)at), dma_place_out(plan, rank),
+                             bytes);
+            fresh = false;
+            at += bytes;
+        }
+    }
+    plan->temp_bytes = at;
+    return plan->nops[DMA_LOCAL];
+}
+
+/* A block on its way, in messages of `chunk` bytes: one in each step. */
+typedef struct block {
+    int rank;
+    uint32_t turn;             /* of a step, in which its node's come */
+    dma_cluster_place_t place; /* of what is left */
+    uint64_t left, chunk;
+} block_t;
+
+/* A lane's blocks, in the order of their messages. A step takes those out that have nothing left, so that building costs as
+ * much as there are ranks and messages, however different the blocks are. */
+typedef struct queue {
+    block_t *blocks;
+    uint32_t n, next, kept; /* the step is at `next`, and has kept so many */
+} queue_t;
+
+typedef struct mark {
+    uint32_t turn, received; /* receives up to its end */
+} mark_t;
+
+typedef struct split {
+    dma_cluster_plan_t *plan;
+    queue_t queues[2]; /* SENT, RECEIVED */
+    uint32_t turns;    /* of a step */
+    uint32_t saved;
+    uint32_t ahead, came;            /* receives up to the end of the turn that is `ahead` turns back */
+    mark_t marks[DMA_CLUSTER_AHEAD]; /* turns after that one: a ring */
+    uint32_t first, end;             /* of it */
+} split_t;
+
+/* The blocks for the ranks of a node, or from them; `at`: where they are in scratch, if they have been saved. */
+static uint64_t add_node(split_t *s, dma_cluster_lane_t lane, int node, uint64_t at)
+{
+    const dma_cluster_req_t *req = &s->plan->req;
+    const dma_node_map_t *l = req->layout;
+    const dma_blocks_t *side = lane == DMA_SENT ? &req->send : &req->recv;
+    bool saved = lane == DMA_SENT && req->in_place && !req->relayed;
+    int size = dma_node_map_size(l, node), first = first_mate(l, size);
+    block_t *blocks = s->queues[lane].blocks + s->queues[lane].n;
+
+    for (int j = 0; j < size; j++) {
+        int rank = dma_node_map_rank(l, node, j);
+        uint64_t bytes = dma_blocks_bytes(side, (uint64_t)rank);
+        dma_cluster_place_t place = lane == DMA_SENT ? dma_place_out(s->plan, rank) : dma_place_in(s->plan, rank);
+
+        place = saved ? dma_place_at(DMA_CLUSTER_TEMP, (int64_t)at) : place;
+        blocks[j < first ? j + size - first : j - first] = (block_t){
+            .rank = rank,
+            .turn = s->turns,
+            .place = place,
+            .left = bytes,
+            .chunk = dma_cluster_chunk(req, bytes),
+        };
+        at += bytes;
+    }
+    s->queues[lane].n += (uint32_t)size;
+    return at;
+}
+
+static void add_all(split_t *s)
+{
+    const dma_cluster_req_t *req = &s->plan->req;
+    uint64_t at = 0;
+
+    for (int k = 1; k <= node_turns(req); k++) {
+        if (send_node(req, k) != req->layout->node) {
+            at = add_node(s, DMA_SENT, send_node(req, k), at);
+            add_node(s, DMA_RECEIVED, receive_node(req, k), 0);
+            s->turns++;
+        }
+    }
+}
+
+/* A message of every block of the turn; `sent`: before the sends of this turn. */
+static void send_or_receive(split_t *s, dma_cluster_lane_t lane, uint32_t step, uint32_t turn, uint32_t sent)
+{
+    dma_cluster_plan_t *plan = s->plan;
+    queue_t *q = &s->queues[lane];
+
+    for (; q->next < q->n && q->blocks[q->next].turn == turn; q->next++) {
+        block_t *b = &q->blocks[q->next];
+        uint64_t bytes = b->left < b->chunk ? b->left : b->chunk;
+        dma_cluster_op_t *op;
+
+        if (!bytes) {
+            continue;
+        }
+        if (lane == DMA_SENT) {
+            op = dma_cluster_send(plan, b->rank, step, b->place, bytes);
+            op->need[DMA_RECEIVED] = s->came;
+        } else {
+            op = dma_cluster_recv(plan, b->rank, step, b->place, bytes);
+            op->after = plan->req.in_place && plan->req.relayed ? ++sent : 0;
+        }
+        op->need[DMA_LOCAL] = s->saved;
+        b->place.at += (int64_t)bytes;
+        b->left -= bytes;
+        if (b->left) {
+            q->blocks[q->kept++] = *b;
+        }
+    }
+}
+
+/* Turns are counted through all steps, also those in which we have nothing to send or receive. */
+static void look_back(split_t *s, uint32_t turn)
+{
+    while (s->first != s->end && s->marks[s->first % DMA_CLUSTER_AHEAD].turn + s->ahead <= turn) {
+        s->came = s->marks[s->first++ % DMA_CLUSTER_AHEAD].received;
+    }
+}
+
+static bool begin_step(queue_t *q, uint32_t step)
+{
+    q->n = step ? q->kept : q->n;
+    q->next = q->kept = 0;
+    return q->n;
+}
+
+static uint32_t next_turn(const split_t *s, const queue_t *q)
+{
+    return q->next < q->n ? q->blocks[q->next].turn : s->turns;
+}
+
+static void build_step(split_t *s, uint32_t step)
+{
+    for (;;) {
+        uint32_t out = next_turn(s, &s->queues[DMA_SENT]), in = next_turn(s, &s->queues[DMA_RECEIVED]);
+        uint32_t turn = out < in ? out : in, sent = s->plan->nops[DMA_SENT];
+
+        if (turn == s->turns) {
+            return;
+        }
+        look_back(s, step * s->turns + turn);
+        send_or_receive(s, DMA_SENT, step, turn, sent);
+        send_or_receive(s, DMA_RECEIVED, step, turn, sent);
+        s->marks[s->end++ % DMA_CLUSTER_AHEAD] =
+            (mark_t){.turn = step * s->turns + turn, .received = s->plan->nops[DMA_RECEIVED]};
+    }
+}
+
+static uint64_t largest(const dma_cluster_req_t *req)
+{
+    uint64_t most = 0;
+
+    for (int r = 0; r < req->layout->nranks; r++) {
+        uint64_t out = dma_blocks_bytes(&req->send, (uint64_t)r), in = dma_blocks_bytes(&req->recv, (uint64_t)r);
+
+        most = out > most ? out : most;
+        most = in > most ? in : most;
+    }
+    return most;
+}
+
+/* Turns that a node may be before what it has received: of so many messages of a rank, or as many bytes. */
+static uint32_t turns_ahead(const dma_cluster_req_t *req, uint64_t most)
+{
+    uint64_t messages = DMA_CLUSTER_AHEAD * req->chunk / dma_cluster_chunk(req, most);
+    uint32_t ahead = (uint32_t)((messages + (uint64_t)req->layout->most - 1) / (uint64_t)req->layout->most);
+
+    return ahead < 2 ? 2 : ahead;
+}
+
+static void build_split(dma_cluster_plan_t *plan)
+{
+    size_t n = (size_t)plan->req.layout->nranks;
+    block_t *blocks = malloc(2 * n * sizeof(*blocks));
+    split_t s = {.plan = plan, .ahead = turns_ahead(&plan->req, largest(&plan->req))};
+    uint32_t step = 0;
+
+    if (!blocks) {
+        plan->failed = true;
+        return;
+    }
+    s.queues[DMA_SENT].blocks = blocks;
+    s.queues[DMA_RECEIVED].blocks = blocks + n;
+    s.saved = save(plan);
+    exchange_own(plan);
+    add_all(&s);
+    /* both: a step has all that is left on either side */
+    while (begin_step(&s.queues[DMA_SENT], step) | begin_step(&s.queues[DMA_RECEIVED], step)) {
+        build_step(&s, step++);
+    }
+    free(blocks);
+}
+
+/* ---- transpose and pairs ---- */
+
+/* Who carries what, from one node's side. */
+typedef struct freight {
+    dma_cluster_plan_t *plan;
+    const dma_node_map_t *l;
+    uint64_t m; /* bytes of a block */
+    int size;   /* ranks of our node */
+    bool pairs;
+    uint64_t give, taken, packed, landed, sorted, here, end; /* where parts of the scratch begin */
+} freight_t;
+
+static int size_at(const freight_t *f, int distance)
+{
+    return dma_node_map_size(f->l, dma_node_map_turn(f->l, f->l->node, distance));
+}
+
+/* Does rank `carrier` of a node of `size` ranks carry the blocks of rank j of the node at distance k? */
+static bool carries(const freight_t *f, int size, int carrier, int k, int j)
+{
+    return (f->pairs ? (k - 1) % size : j % size) == carrier;
+}
+
+/* Blocks of one source that a carrier of our node carries, to all nodes. */
+static uint64_t carried(const freight_t *f, int carrier)
+{
+    uint64_t n = 0;
+
+    for (int k = 1; k < f->l->nnodes; k++) {
+        for (int j = 0; j < size_at(f, k); j++) {
+            n += carries(f, f->size, carrier, k, j);
+        }
+    }
+    return n;
+}
+
+static dma_cluster_place_t scratch(uint64_t part, uint64_t bytes)
+{
+    return dma_place_at(DMA_CLUSTER_TEMP, (int64_t)(part + bytes));
+}
+
+/* Our send buffer to GIVE, by carriers; the first exchange. */
+static void hand_over(freight_t *f)
+{
+    uint64_t mine = carried(f, f->l->index), at = 0;
+    dma_cluster_part_t *parts;
+    dma_cluster_op_t *op;
+    bool fresh = true;
+
+    for (int q = 0; q < f->size; q++) {
+        for (int k = 1; k < f->l->nnodes; k++) {
+            int node = dma_node_map_turn(f->l, f->l->node, k);
+
+            for (int j = 0; j < size_at(f, k); j++) {
+                if (carries(f, f->size, q, k, j)) {
+                    dma_cluster_copy(f->plan, fresh, scratch(f->give, at),
+                                     dma_place_out(f->plan, dma_node_map_rank(f->l, node, j)), f->m);
+                    fresh = false;
+                    at += f->m;
+                }
+            }
+        }
+    }
+    op = dma_cluster_local(f->plan, DMA_CLUSTER_EXCHANGE);
+    parts = dma_cluster_parts(f->plan, op);
+    op->from = scratch(f->give, 0);
+    op->to = scratch(f->taken, 0);
+    at = 0;
+    for (int i = 0; i < f->size; i++) {
+        uint64_t give = carried(f, i) * f->m;
+
+        parts[i] = (dma_cluster_part_t){.from = (int64_t)at, .give = give, .get = mine * f->m};
+        parts[i].to = (int64_t)((uint64_t)i * mine * f->m);
+        at += give;
+    }
+}
+
+/* TAKEN to PACKED, and the messages out of it. */
+static void send_freight(freight_t *f)
+{
+    uint64_t row = carried(f, f->l->index) * f->m, column = 0, at = 0;
+    uint32_t packed;
+    bool fresh = true;
+
+    for (int k = 1; k < f->l->nnodes; k++) {
+        int size = size_at(f, k);
+
+        for (int j = 0; j < size; j++) {
+            if (!carries(f, f->size, f->l->index, k, j)) {
+                continue;
+            }
+            for (int i = 0; i < f->size; i++) {
+                uint64_t to = f->pairs ? (uint64_t)(i * size + j) * f->m : (uint64_t)i * f->m;
+
+                dma_cluster_copy(f->plan, fresh, scratch(f->packed, at + to),
+                                 scratch(f->taken, (uint64_t)i * row + column), f->m);
+                fresh = false;
+            }
+            column += f->m;
+            at += f->pairs ? 0 : (uint64_t)f->size * f->m;
+        }
+        at += f->pairs && carries(f, f->size, f->l->index, k, 0) ? (uint64_t)(f->size * size) * f->m : 0;
+    }
+    packed = f->plan->nops[DMA_LOCAL];
+    at = 0;
+    for (int k = 1; k < f->l->nnodes; k++) {
+        int node = dma_node_map_turn(f->l, f->l->node, k), size = size_at(f, k);
+
+        for (int j = 0; j < (f->pairs ? 1 : size); j++) {
+            uint64_t bytes = (uint64_t)f->size * (f->pairs ? (uint64_t)size : 1) * f->m;
+
+            if (carries(f, f->size, f->l->index, k, j)) {
+                int peer = dma_node_map_rank(f->l, node, f->pairs ? (k - 1) % size : j);
+
+                dma_cluster_send(f->plan, peer, 0, scratch(f->packed, at), bytes)->need[DMA_LOCAL] = packed;
+                at += bytes;
+            }
+        }
+    }
+}
+
+static void receive_freight(freight_t *f)
+{
+    uint64_t at = 0;
+
+    for (int k = 1; k < f->l->nnodes; k++) {
+        int node = dma_node_map_turn(f->l, f->l->node, -k), size = dma_node_map_size(f->l, node);
+        uint64_t bytes = (uint64_t)size * (f->pairs ? (uint64_t)f->size : 1) * f->m;
+
+        if (!f->pairs || (k - 1) % f->size == f->l->index) {
+            int carrier = f->pairs ? (k - 1) % size : f->l->index % size;
+
+            dma_cluster_recv(f->plan, dma_node_map_rank(f->l, node, carrier), 0, scratch(f->landed, at), bytes);
+            at += bytes;
+        }
+    }
+}
+
+static void land(freight_t *f)
+{
+    uint64_t at = 0;
+    bool fresh = true;
+
+    for (int k = 1; k < f->l->nnodes; k++) {
+        int node = dma_node_map_turn(f->l, f->l->node, -k);
+
+        for (int i = 0; i < dma_node_map_size(f->l, node); i++) {
+            dma_cluster_copy(f->plan, fresh, dma_place_in(f->plan, dma_node_map_rank(f->l, node, i)),
+                             scratch(f->landed, at), f->m)
+                ->need[DMA_RECEIVED] = f->plan->nops[DMA_RECEIVED];
+            fresh = false;
+            at += f->m;
+        }
+    }
+}
+
+/* Ranks of all nodes whose messages come to rank q of ours. */
+static uint64_t sources(const freight_t *f, int q)
+{
+    uint64_t n = 0;
+
+    for (int k = 1; k < f->l->nnodes; k++) {
+        n += (k - 1) % f->size == q ? (uint64_t)size_at(f, -k) : 0;
+    }
+    return n;
+}
+
+/* LANDED to SORTED; each rank's own block for rank j of its node comes first. */
+static void sort(freight_t *f)
+{
+    uint64_t width = (1 + sources(f, f->l->index)) * f->m;
+    bool fresh = true;
+
+    for (int j = 0; j < f->size; j++) {
+        dma_cluster_copy(f->plan, j == 0, scratch(f->sorted, (uint64_t)j * width),
+                         dma_place_out(f->plan, dma_node_map_rank(f->l, f->l->node, j)), f->m);
+    }
+    for (int j = 0; j < f->size; j++) {
+        uint64_t to = (uint64_t)j * width + f->m, at = (uint64_t)j * f->m;
+
+        for (int k = 1; k < f->l->nnodes; k++) {
+            for (int i = 0; (k - 1) % f->size == f->l->index && i < size_at(f, -k); i++) {
+                dma_cluster_copy(f->plan, fresh, scratch(f->sorted, to), scratch(f->landed, at), f->m)
+                    ->need[DMA_RECEIVED] = f->plan->nops[DMA_RECEIVED];
+                fresh = false;
+                to += f->m;
+                at += (uint64_t)f->size * f->m;
+            }
+        }
+    }
+}
+
+/* The second exchange, and out of HERE into the receive buffer. */
+static void hand_out(freight_t *f)
+{
+    uint64_t width = (1 + sources(f, f->l->index)) * f->m, at = 0;
+    dma_cluster_op_t *op = dma_cluster_local(f->plan, DMA_CLUSTER_EXCHANGE);
+    dma_cluster_part_t *parts = dma_cluster_parts(f->plan, op);
+    bool fresh = true;
+
+    op->from = scratch(f->sorted, 0);
+    op->to = scratch(f->here, 0);
+    op->need[DMA_RECEIVED] = f->plan->nops[DMA_RECEIVED];
+    for (int q = 0; q < f->size; q++) {
+        uint64_t get = (1 + sources(f, q)) * f->m;
+
+        parts[q] = (dma_cluster_part_t){.from = (int64_t)((uint64_t)q * width), .give = width, .get = get};
+        parts[q].to = (int64_t)at;
+        at += get;
+    }
+    at = 0;
+    for (int q = 0; q < f->size; q++) {
+        dma_cluster_copy(f->plan, fresh, dma_place_in(f->plan, dma_node_map_rank(f->l, f->l->node, q)),
+                         scratch(f->here, at), f->m);
+        fresh = false;
+        at += f->m;
+        for (int k = 1; k < f->l->nnodes; k++) {
+            int node = dma_node_map_turn(f->l, f->l->node, -k);
+
+            for (int i = 0; (k - 1) % f->size == q && i < dma_node_map_size(f->l, node); i++) {
+                dma_cluster_copy(f->plan, false, dma_place_in(f->plan, dma_node_map_rank(f->l, node, i)),
+                                 scratch(f->here, at), f->m);
+                at += f->m;
+            }
+        }
+    }
+}
+
+static void build_freight(dma_cluster_plan_t *plan, bool pairs)
+{
+    const dma_node_map_t *l = plan->req.layout;
+    freight_t f = {
+        .plan = plan, .l = l, .m = plan->req.recv.bytes, .size = dma_node_map_size(l, l->node), .pairs = pairs};
+    uint64_t others = (uint64_t)(l->nranks - f.size), out = carried(&f, l->index) * (uint64_t)f.size;
+    uint64_t in = pairs ? sources(&f, l->index) * (uint64_t)f.size : others;
+
+    f.taken = f.give + others * f.m;
+    f.packed = f.taken + out * f.m;
+    f.landed = f.packed + out * f.m;
+    f.sorted = f.landed + in * f.m;
+    f.here = f.sorted + (pairs ? in + (uint64_t)f.size : 0) * f.m;
+    plan->temp_bytes = f.here + (pairs ? (uint64_t)l->nranks : 0) * f.m;
+    hand_over(&f);
+    send_freight(&f);
+    receive_freight(&f);
+    if (pairs) {
+        sort(&f);
+        hand_out(&f);
+    } else {
+        exchange_own(plan);
+        land(&f);
+    }
+}
+
+static void build_transpose(dma_cluster_plan_t *plan)
+{
+    build_freight(plan, false);
+}
+
+static void build_pairs(dma_cluster_plan_t *plan)
+{
+    build_freight(plan, true);
+}
+
+const dma_cluster_variant_t dma_cluster_split = {
+    .name = "cluster_split",
+    .help = "all-to-all: every block straight to its rank, node after node",
+    .colls = 1u << DMA_ALLTOALL | 1u << DMA_ALLTOALLV,
+    .build = build_split,
+    .cost = dma_cluster_cost_split,
+};
+
+const dma_cluster_variant_t dma_cluster_transpose = {
+    .name = "cluster_transpose",
+    .help = "all-to-all: exchange inside the node first, then one message per node on every adapter",
+    .colls = 1u << DMA_ALLTOALL,
+    .build = build_transpose,
+    .cost = dma_cluster_cost_transpose,
+};
+
+const dma_cluster_variant_t dma_cluster_pairs = {
+    .name = "cluster_pairs",
+    .help = "all-to-all: one message for each pair of nodes, exchanges inside both",
+    .colls = 1u << DMA_ALLTOALL,
+    .build = build_pairs,
+    .cost = dma_cluster_cost_pairs,
+};

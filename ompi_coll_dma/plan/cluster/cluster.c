@@ -1,0 +1,226 @@
+/* Cluster plans: writing them, choosing among them. See cluster.h. */
+#include "plan/cluster/cluster.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define PARTED 4 /* no plan has more operations with parts of their own */
+
+static dma_cluster_op_t *next_op(dma_cluster_plan_t *plan, dma_cluster_lane_t lane)
+{
+    if (plan->nops[lane] == plan->room[lane]) {
+        uint32_t room = plan->room[lane] ? 2 * plan->room[lane] : 8;
+        dma_cluster_op_t *ops = realloc(plan->ops[lane], room * sizeof(*ops));
+
+        if (!ops) {
+            plan->failed = true;
+            return &plan->spare;
+        }
+        plan->ops[lane] = ops;
+        plan->room[lane] = room;
+    }
+    plan->ops[lane][plan->nops[lane]] = (dma_cluster_op_t){.peer = -1};
+    return &plan->ops[lane][plan->nops[lane]++];
+}
+
+dma_cluster_op_t *dma_cluster_send(dma_cluster_plan_t *plan, int peer, uint32_t step, dma_cluster_place_t from,
+                                   uint64_t bytes)
+{
+    dma_cluster_op_t *op = next_op(plan, DMA_SENT);
+
+    op->code = DMA_CLUSTER_SEND;
+    op->peer = peer;
+    op->step = step;
+    op->from = from;
+    op->bytes = bytes;
+    return op;
+}
+
+dma_cluster_op_t *dma_cluster_recv(dma_cluster_plan_t *plan, int peer, uint32_t step, dma_cluster_place_t to,
+                                   uint64_t bytes)
+{
+    dma_cluster_op_t *op = next_op(plan, DMA_RECEIVED);
+
+    op->code = DMA_CLUSTER_RECV;
+    op->peer = peer;
+    op->step = step;
+    op->to = to;
+    op->bytes = bytes;
+    return op;
+}
+
+/* The piece goes on where `op` ends, or repeats it at a distance. */
+static bool goes_on(dma_cluster_op_t *op, dma_cluster_place_t to, dma_cluster_place_t from, uint64_t bytes)
+{
+    int64_t into = to.at - op->to.at, out = from.at - op->from.at;
+
+    if (op->to.base != to.base || op->from.base != from.base) {
+        return false;
+    }
+    if (op->rows == 1 && into == (int64_t)op->bytes && out == (int64_t)op->bytes) {
+        op->bytes += bytes;
+        return true;
+    }
+    if (bytes != op->bytes) {
+        return false;
+    }
+    if (op->rows == 1) {
+        op->to_pitch = into;
+        op->from_pitch = out;
+    } else if (into != op->to_pitch * (int64_t)op->rows || out != op->from_pitch * (int64_t)op->rows) {
+        return false;
+    }
+    op->rows++;
+    return true;
+}
+
+dma_cluster_op_t *dma_cluster_copy(dma_cluster_plan_t *plan, bool fresh, dma_cluster_place_t to,
+                                   dma_cluster_place_t from, uint64_t bytes)
+{
+    dma_cluster_op_t *op = plan->nops[DMA_LOCAL] ? &plan->ops[DMA_LOCAL][plan->nops[DMA_LOCAL] - 1] : NULL;
+
+    if (!fresh && op && op->code == DMA_CLUSTER_COPY && (!bytes || goes_on(op, to, from, bytes))) {
+        return op;
+    }
+    op = dma_cluster_local(plan, DMA_CLUSTER_COPY);
+    op->to = to;
+    op->from = from;
+    op->bytes = bytes;
+    op->rows = 1;
+    return op;
+}
+
+dma_cluster_op_t *dma_cluster_local(dma_cluster_plan_t *plan, dma_cluster_code_t code)
+{
+    dma_cluster_op_t *op = next_op(plan, DMA_LOCAL);
+
+    op->code = (uint8_t)code;
+    return op;
+}
+
+dma_cluster_part_t *dma_cluster_parts(dma_cluster_plan_t *plan, dma_cluster_op_t *op)
+{
+    const dma_node_map_t *l = plan->req.layout;
+
+    op->first = plan->nparts;
+    plan->nparts += (uint32_t)dma_node_map_size(l, l->node);
+    return plan->parts + op->first;
+}
+
+dma_cluster_part_t dma_cluster_part(const dma_cluster_plan_t *plan, const dma_cluster_op_t *op, int i)
+{
+    const dma_node_map_t *l = plan->req.layout;
+    dma_cluster_part_t part = {0};
+    uint64_t bytes, left;
+    int at, rank;
+
+    if (!op->blocks) {
+        return plan->parts[op->first + (uint32_t)i];
+    }
+    at = (int)op->of.round * dma_node_map_size(l, l->node) + i;
+    if (at >= dma_node_map_size(l, (int)op->of.node)) {
+        return part;
+    }
+    rank = dma_node_map_rank(l, (int)op->of.node, at);
+    bytes = dma_blocks_bytes(&plan->req.recv, (uint64_t)rank);
+    left = bytes > op->of.skip ? bytes - op->of.skip : 0;
+    part.get = left < op->of.most ? left : op->of.most;
+    part.to = dma_place_in(plan, rank).at + (int64_t)op->of.skip;
+    return part;
+}
+
+uint64_t dma_cluster_chunk(const dma_cluster_req_t *req, uint64_t bytes)
+{
+    uint64_t pieces, least;
+
+    if (bytes <= req->chunk) {
+        return req->chunk;
+    }
+    pieces = DMA_CLUSTER_MESSAGES / (uint64_t)req->layout->nranks;
+    pieces = pieces > DMA_CLUSTER_PIECES ? DMA_CLUSTER_PIECES : pieces ? pieces : 1;
+    least = (bytes + pieces - 1) / pieces;
+    return least > req->chunk ? least : req->chunk;
+}
+
+int dma_cluster_find(const char *name)
+{
+    for (int v = 0; dma_cluster_variants[v]; v++) {
+        if (!strcmp(dma_cluster_variants[v]->name, name)) {
+            return v;
+        }
+    }
+    return -1;
+}
+
+static bool fits(const dma_cluster_req_t *req, int variant)
+{
+    const dma_cluster_variant_t *v = dma_cluster_variants[variant];
+
+    return (v->colls >> req->coll & 1) && (!v->unfit || !v->unfit(req));
+}
+
+int dma_cluster_choose(const dma_net_profile_t *profile, const dma_cluster_req_t *req, uint64_t bytes, int forced)
+{
+    uint64_t best_cost = UINT64_MAX;
+    int best = -1;
+
+    if (forced >= 0 && fits(req, forced)) {
+        return forced;
+    }
+    for (int v = 0; dma_cluster_variants[v]; v++) {
+        uint64_t cost;
+
+        if (fits(req, v) &&
+            (cost = dma_cluster_variants[v]->cost(profile, req->layout, req->coll, bytes)) < best_cost) {
+            best = v;
+            best_cost = cost;
+        }
+    }
+    return best;
+}
+
+dma_status_t dma_cluster_build(const dma_cluster_req_t *req, int variant, dma_cluster_plan_t **result)
+{
+    dma_cluster_plan_t *plan = calloc(1, sizeof(*plan));
+
+    if (!plan) {
+        return DMA_ERR_NOMEM;
+    }
+    plan->parts = calloc(PARTED * (size_t)dma_node_map_size(req->layout, req->layout->node), sizeof(*plan->parts));
+    if (!plan->parts) {
+        free(plan);
+        return DMA_ERR_NOMEM;
+    }
+    plan->req = *req;
+    plan->window[DMA_SENT] = 8;
+    plan->window[DMA_RECEIVED] = UINT32_MAX;
+    plan->window[DMA_LOCAL] = 1;
+    dma_cluster_variants[variant]->build(plan);
+    if (plan->failed) {
+        dma_cluster_free(plan);
+        return DMA_ERR_NOMEM;
+    }
+    *result = plan;
+    return DMA_OK;
+}
+
+void dma_cluster_free(dma_cluster_plan_t *plan)
+{
+    for (int lane = 0; plan && lane < DMA_LANES; lane++) {
+        free(plan->ops[lane]);
+    }
+    if (plan) {
+        free(plan->parts);
+    }
+    free(plan);
+}
+
+size_t dma_cluster_bytes(const dma_cluster_plan_t *plan)
+{
+    size_t bytes = sizeof(*plan) + plan->nparts * sizeof(*plan->parts);
+
+    for (int lane = 0; lane < DMA_LANES; lane++) {
+        bytes += plan->room[lane] * sizeof(*plan->ops[lane]);
+    }
+    return bytes;
+}

@@ -1,0 +1,46 @@
+/*
+ * Layouts: which ranks of a job share a node.
+ *
+ * Nodes are numbered by their lowest ranks, ranks of a node by their own order: (node, index). The ranks of a node may be
+ * neighbours, interleaved with others or anything else, and nodes may have different numbers of ranks.
+ *
+ *     members   ranks of node 0, then of node 1, ...: 4 bytes per rank, the only thing here that grows with the job
+ *     starts    where a node begins in it
+ */
+#ifndef DMA_PLAN_LAYOUT_H
+#define DMA_PLAN_LAYOUT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "dma/status.h"
+
+typedef struct dma_layout {
+    int nranks, nnodes;
+    int rank, node, index; /* this rank, and where it is */
+    int most, least;       /* ranks of the largest and of the smallest node */
+    uint32_t *members;
+    uint32_t *starts; /* nnodes + 1 */
+} dma_node_map_t;
+
+/* first[r]: the lowest rank on the node of rank r. DMA_ERR_ARG: that is no layout. */
+dma_status_t dma_node_map_create(dma_node_map_t *layout, const uint32_t *first, int nranks, int rank);
+void dma_node_map_free(dma_node_map_t *layout);
+
+static inline int dma_node_map_size(const dma_node_map_t *l, int node)
+{
+    return (int)(l->starts[node + 1] - l->starts[node]);
+}
+
+static inline int dma_node_map_rank(const dma_node_map_t *l, int node, int index)
+{
+    return (int)l->members[l->starts[node] + (uint32_t)index];
+}
+
+/* The node that comes `distance` nodes after `node`, or before it when negative: -nnodes < distance < nnodes. */
+static inline int dma_node_map_turn(const dma_node_map_t *l, int node, int distance)
+{
+    return (node + distance + l->nnodes) % l->nnodes;
+}
+
+#endif

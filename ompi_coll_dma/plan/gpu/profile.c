@@ -1,0 +1,54 @@
+/* The profile of GPUs' DMA engines. */
+#include "plan/gpu/profile.h"
+
+#include <string.h>
+
+#include "plan/fields.h"
+
+static const dma_field_t fields[] = {
+#define FIELD(name, value, help) {#name, help},
+    DMA_GPU_PROFILE_FIELDS(FIELD)
+#undef FIELD
+};
+#define NFIELDS (sizeof(fields) / sizeof(fields[0]))
+_Static_assert(sizeof(dma_gpu_profile_t) == NFIELDS * sizeof(uint64_t) && NFIELDS <= DMA_FIELDS_MOST,
+               "a profile is its fields, in the order of the table");
+
+dma_gpu_profile_t dma_gpu_profile_default(void)
+{
+    return (dma_gpu_profile_t){
+#define INIT(name, value, help) .name = (value),
+        DMA_GPU_PROFILE_FIELDS(INIT)
+#undef INIT
+    };
+}
+
+static dma_status_t take(dma_status_t status, const uint64_t *values, dma_gpu_profile_t *profile)
+{
+    if (status == DMA_OK) {
+        memcpy(profile, values, sizeof(*profile));
+    }
+    return status;
+}
+
+dma_status_t dma_gpu_profile_parse(const char *text, dma_gpu_profile_t *profile, char *error, size_t error_bytes)
+{
+    uint64_t values[NFIELDS];
+
+    return take(dma_fields_parse(fields, NFIELDS, text, values, error, error_bytes), values, profile);
+}
+
+dma_status_t dma_gpu_profile_load(const char *path, dma_gpu_profile_t *profile, char *error, size_t error_bytes)
+{
+    uint64_t values[NFIELDS];
+
+    return take(dma_fields_load(fields, NFIELDS, path, values, error, error_bytes), values, profile);
+}
+
+void dma_gpu_profile_print(const dma_gpu_profile_t *profile, FILE *out)
+{
+    uint64_t values[NFIELDS];
+
+    memcpy(values, profile, sizeof(values));
+    dma_fields_print(fields, NFIELDS, values, out);
+}
