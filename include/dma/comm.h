@@ -25,6 +25,7 @@
 typedef struct dma_proc dma_proc_t;
 typedef struct dma_comm dma_comm_t;
 typedef struct dma_task dma_task_t;
+typedef struct dma_route dma_route_t; /* core/route.h */
 
 /* Parameters. Those marked (agreed) steer choices: in set-up all ranks adopt rank 0's, and of sizes the smallest. */
 typedef struct dma_params {
@@ -59,6 +60,9 @@ typedef struct dma_params {
 
 void dma_params_default(dma_params_t *params);
 
+/* All routes beside the host route (routes.c), for dma_proc_config_t; ended by NULL. */
+extern const dma_route_t *const dma_routes[];
+
 struct dma_gpu_runtime;
 struct dma_gpu_engine;
 
@@ -66,6 +70,7 @@ typedef struct dma_proc_config {
     const char *session_dir; /* where the fall-back file of the arena goes, or NULL */
     const dma_host_t *host;
     dma_params_t params;
+    const dma_route_t *const *routes;            /* dma_routes; NULL: host memory inside one node only */
     const struct dma_wire *wire;                 /* to other nodes (dma/net.h); NULL: none */
     const struct dma_gpu_runtime *runtime;       /* NULL: what the application has loaded */
     const struct dma_gpu_engine *const *engines; /* that device memory may be served by, ended by NULL; NULL: all */
@@ -155,7 +160,7 @@ dma_status_t dma_comm_post(dma_comm_t *comm, const dma_call_t *call, dma_done_t 
 /* The same in memory of the caller's, which is free again when `done` is called or when an error is returned. A call that
  * ends before this returns says so in *outcome and `done` is not called; else that is DMA_AGAIN. Small calls give their
  * peers a moment for that. With `outcome` NULL, `done` comes in any case. */
-#define DMA_TASK_BYTES 512
+#define DMA_TASK_BYTES 576
 #define DMA_TASK_ALIGN 16
 dma_status_t dma_comm_post_in(dma_comm_t *comm, const dma_call_t *call, dma_done_t done, void *arg, void *memory,
                               dma_status_t *outcome);

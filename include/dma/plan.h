@@ -201,7 +201,7 @@ typedef struct dma_plan {
     int nranks;
     bool in_place;
     bool streams;  /* uses CHUNK or PAIR buffers, or peers' memory: one such call at a time on a communicator */
-    bool gpu;      /* has programs for engine queues: all but the first */
+    bool gpu;      /* for engines of GPUs: all programs except the first, if there are more, are for engine queues */
     uint64_t head; /* the most bytes that a block has as a head */
     uint64_t
         fallback_max_bytes; /* bytes that are not worth a reading; at most a pair's buffer; 0: no loop has two ways */

@@ -169,7 +169,7 @@ static dma_status_t find_sides(dma_comm_t *comm, dma_task_t *task)
         call->relay = NULL;
         relayed = false;
     }
-    if (d && !relayed && d->phase != DEVICE_ON_HOST && (status = dma_device_stage(task)) != DMA_OK) {
+    if (d && !relayed && (status = dma_device_stage(task)) != DMA_OK) {
         return status;
     }
     if (relayed) {
@@ -457,6 +457,14 @@ static dma_status_t run(dma_cluster_t *c)
     return over(call) ? DMA_OK : DMA_AGAIN;
 }
 
+dma_wait_t dma_cluster_waits_for(const dma_comm_t *comm, const dma_task_t *task)
+{
+    int rank = dma_lanes_waits_for(comm->cluster);
+
+    (void)task;
+    return (dma_wait_t){.kind = rank >= 0 ? DMA_WAIT_MESSAGE : DMA_WAIT_NONE, .rank = rank};
+}
+
 dma_status_t dma_cluster_advance(dma_comm_t *comm, dma_task_t *task)
 {
     dma_cluster_t *c = comm->cluster;
@@ -465,8 +473,8 @@ dma_status_t dma_cluster_advance(dma_comm_t *comm, dma_task_t *task)
     if (task != comm->head) {
         return DMA_AGAIN;
     }
-    if (atomic_load_explicit(&task->state, memory_order_relaxed) == DMA_TASK_QUEUED) {
-        atomic_store_explicit(&task->state, DMA_TASK_RUNNING, memory_order_relaxed);
+    if (dma_task_state(task) == DMA_TASK_QUEUED) {
+        dma_task_set_running(task);
         c->running = task;
         if ((status = begin(comm, task)) != DMA_OK) {
             return status;

@@ -186,20 +186,11 @@ typedef struct dma_cluster {
     uint64_t filled, overlapped; /* pieces that have been copied away; of them while earlier ones travelled */
 } dma_cluster_t;
 
-/* cluster.c: with the communicator's lock, where it is one's */
-dma_status_t dma_cluster_create(dma_comm_t *comm, const dma_comm_config_t *config, dma_comm_t *parent);
-void dma_cluster_destroy(dma_comm_t *comm);
-dma_status_t dma_cluster_setup_begin(dma_comm_t *comm);
-/* As dma_setup_advance. */
-dma_status_t dma_cluster_setup_advance(dma_comm_t *comm);
-/* Evidence of failure elsewhere: DMA_OK, or what the communicator fails with. */
-dma_status_t dma_cluster_evidence(dma_cluster_t *c);
-/* In every turn of a wait: looks for it now and then, in a READY communicator or in a channel's set-up. */
-dma_status_t dma_cluster_check(dma_comm_t *comm);
-/* Adds what the network knows to the reason that the communicator fails for. */
-void dma_cluster_append_trouble(dma_comm_t *comm);
-/* The communicator has failed: nothing of it moves any more, and all who can be told are told. */
-void dma_cluster_stop(dma_comm_t *comm, dma_status_t status);
+/* setup.c */
+/* This process on the network; DMA_UNSUPPORTED: there is none. */
+dma_status_t dma_proc_network(dma_proc_t *proc, void **net);
+
+extern const dma_route_t dma_route_cluster;
 
 /* What all ranks think of a call, or both ends of a message: the operation in the lowest byte, its sizes in the others. */
 static inline uint32_t dma_cluster_note(dma_coll_t coll, uint64_t sizes)
@@ -209,6 +200,7 @@ static inline uint32_t dma_cluster_note(dma_coll_t coll, uint64_t sizes)
 
 /* cluster_call.c */
 dma_status_t dma_cluster_advance(dma_comm_t *comm, dma_task_t *task);
+dma_wait_t dma_cluster_waits_for(const dma_comm_t *comm, const dma_task_t *task);
 /* Ends the call that runs, whether or not it is over. */
 void dma_cluster_end_call(dma_cluster_t *c);
 /* Plans that are kept. */

@@ -7,17 +7,19 @@
  *     NEIGHBOURS  ranks of neighbouring nodes meet; those of a channel have met
  *     VERDICT     all exchange how that went: READY if it went well everywhere, else ASIDE
  */
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cluster/cluster.h"
-#include "gpu/runtime.h"
+#include "cluster/relay.h"
 
-#define PROTOCOL   5
-#define GPU_CHUNK  (256u << 10) /* where ranks may have device memory: a copy of less costs as much */
-#define LOOK_TURNS 32           /* turns between two looks at alarms and poison */
-#define DEAD_LOOKS 64           /* of those, between two at the processes of our node */
+#define PROTOCOL       5
+#define GPU_CHUNK      (256u << 10) /* where ranks may have device memory: a copy of less costs as much */
+#define LOOK_TURNS     32           /* turns between two looks at alarms and poison */
+#define PROGRESS_TURNS 8            /* turns of a wait between two runs of the progress engine */
+#define DEAD_LOOKS     64           /* of those, between two at the processes of our node */
 
 enum { LAYOUT, MEMORY, LOCAL, NEIGHBOURS, VERDICT };
 /* The worst counts. */
@@ -64,7 +66,12 @@ static dma_status_t local_test(void *comm, void **req)
 
 /* ---- life ---- */
 
-dma_status_t dma_cluster_create(dma_comm_t *comm, const dma_comm_config_t *config, dma_comm_t *parent)
+static bool cluster_serves(const dma_comm_config_t *config)
+{
+    return config->nodes;
+}
+
+static dma_status_t cluster_create(dma_comm_t *comm, const dma_comm_config_t *config)
 {
     dma_cluster_t *c = calloc(1, sizeof(*c));
 
@@ -76,7 +83,7 @@ dma_status_t dma_cluster_create(dma_comm_t *comm, const dma_comm_config_t *confi
     c->host = comm->host;
     c->handle = comm->handle;
     c->first = (uint32_t)config->first;
-    c->root = parent ? parent->cluster : c;
+    c->root = config->parent ? config->parent->cluster : c;
     c->local_host = *comm->host;
     c->local_host.isend = local_isend;
     c->local_host.irecv = local_irecv;
@@ -112,7 +119,7 @@ static void drop_local(dma_cluster_t *c)
     }
 }
 
-void dma_cluster_destroy(dma_comm_t *comm)
+static void cluster_destroy(dma_comm_t *comm)
 {
     dma_cluster_t *c = comm->cluster;
 
@@ -168,7 +175,7 @@ static void rank0_choices(dma_comm_t *comm, record_t *r)
     }
     r->forced = forced_variant(comm, params->net_variant);
     r->chunk = params->net_chunk_bytes ? params->net_chunk_bytes : dma_net_profile_chunk(&r->profile, over_tcp);
-    if (!params->net_chunk_bytes && (comm->proc->runtime || dma_gpu_runtime_loaded())) {
+    if (!params->net_chunk_bytes && dma_proc_runtime(comm->proc)) {
         r->chunk = r->chunk < GPU_CHUNK ? GPU_CHUNK : r->chunk;
     }
     r->chunk = r->chunk < 4096 ? 4096 : r->chunk;
@@ -186,7 +193,7 @@ static dma_status_t exchange(dma_comm_t *comm, const void *record, size_t bytes)
     return status;
 }
 
-dma_status_t dma_cluster_setup_begin(dma_comm_t *comm)
+static dma_status_t cluster_setup_begin(dma_comm_t *comm)
 {
     dma_cluster_t *c = comm->cluster;
     record_t mine = {.protocol = PROTOCOL, .first = c->first, .first_seq = comm->seq + 1, .forced = -1};
@@ -324,7 +331,7 @@ static dma_status_t step_aside(dma_comm_t *comm, const char *why)
     c->exchanging = false;
     drop_local(c); /* it has sent nothing yet */
     snprintf(comm->reason, sizeof(comm->reason), "%s", why);
-    comm->state = DMA_COMM_ASIDE;
+    dma_comm_step_aside(comm);
     return DMA_OK;
 }
 
@@ -384,6 +391,21 @@ static dma_status_t end_local(dma_comm_t *comm)
     return DMA_OK;
 }
 
+/* Adds what the network knows to the reason that the communicator fails for. */
+static void append_trouble(dma_comm_t *comm)
+{
+    const dma_cluster_t *c = comm->cluster;
+    char words[DMA_WHY_BYTES] = "";
+    size_t at = strlen(comm->reason);
+
+    if (c->net) {
+        c->wire->trouble(c->net, words, sizeof(words));
+    }
+    if (words[0]) {
+        snprintf(comm->reason + at, sizeof(comm->reason) - at, " (the last trouble between nodes: %s)", words);
+    }
+}
+
 /* Also of a node without shared memory: others wait to meet us. */
 static dma_status_t advance_neighbours(dma_comm_t *comm)
 {
@@ -394,7 +416,7 @@ static dma_status_t advance_neighbours(dma_comm_t *comm)
     if (status < 0) {
         c->verdict = APART;
         snprintf(comm->reason, sizeof(comm->reason), "no connection to rank %d: %s", lost, dma_status_name(status));
-        dma_cluster_append_trouble(comm);
+        append_trouble(comm);
         status = DMA_OK;
     }
     return status;
@@ -423,8 +445,12 @@ static dma_status_t judge(dma_comm_t *comm)
         snprintf(comm->reason, sizeof(comm->reason), "ranks of other nodes cannot reach each other");
     }
     comm->oversubscribed = c->local ? c->local->oversubscribed : comm->proc->params.local_procs > 1;
-    comm->state = worst == GOOD ? DMA_COMM_READY : DMA_COMM_ASIDE;
-    dma_comm_set_listening(comm, comm->state == DMA_COMM_READY && c->root == c); /* channels have its peers */
+    if (worst != GOOD) {
+        dma_comm_step_aside(comm);
+        return DMA_OK;
+    }
+    comm->state = DMA_COMM_READY;
+    dma_comm_set_listening(comm, c->root == c); /* channels use its peers */
     return DMA_OK;
 }
 
@@ -436,7 +462,7 @@ static const struct {
     [VERDICT] = {advance_exchange, judge},
 };
 
-dma_status_t dma_cluster_setup_advance(dma_comm_t *comm)
+static dma_status_t cluster_setup_advance(dma_comm_t *comm)
 {
     dma_cluster_t *c = comm->cluster;
     dma_status_t status = DMA_OK;
@@ -474,8 +500,9 @@ static dma_status_t look_inside(dma_cluster_t *c)
     return poison;
 }
 
-dma_status_t dma_cluster_evidence(dma_cluster_t *c)
+static dma_status_t cluster_poll_notices(dma_comm_t *comm)
 {
+    dma_cluster_t *c = comm->cluster;
     int alarm = atomic_load(&c->root->alarm);
     dma_status_t status;
 
@@ -490,28 +517,19 @@ dma_status_t dma_cluster_evidence(dma_cluster_t *c)
     return status == DMA_OK ? look_inside(c) : status;
 }
 
-dma_status_t dma_cluster_check(dma_comm_t *comm)
+/* In a READY communicator, and in the set-up of a channel. */
+static void cluster_watch(dma_comm_t *comm)
 {
     dma_cluster_t *c = comm->cluster;
     bool joining = comm->state == DMA_COMM_SETUP && c->root != c;
+    dma_status_t status;
 
     if ((comm->state != DMA_COMM_READY && !joining) || ++c->looked % LOOK_TURNS) {
-        return DMA_OK;
+        return;
     }
-    return dma_cluster_evidence(c);
-}
-
-void dma_cluster_append_trouble(dma_comm_t *comm)
-{
-    const dma_cluster_t *c = comm->cluster;
-    char words[DMA_WHY_BYTES] = "";
-    size_t at = strlen(comm->reason);
-
-    if (c->net) {
-        c->wire->trouble(c->net, words, sizeof(words));
-    }
-    if (words[0]) {
-        snprintf(comm->reason + at, sizeof(comm->reason) - at, " (the last trouble between nodes: %s)", words);
+    if ((status = cluster_poll_notices(comm)) != DMA_OK) {
+        dma_comm_fail(comm, status, "another rank of %s has failed or is gone: %s", comm->text,
+                      dma_status_name(status));
     }
 }
 
@@ -527,7 +545,15 @@ static void poison(dma_comm_t *local, dma_status_t status)
     dma_comm_unlock(local);
 }
 
-void dma_cluster_stop(dma_comm_t *comm, dma_status_t status)
+static void cluster_explain(dma_comm_t *comm, dma_status_t status)
+{
+    if (status == DMA_ERR_PEER || status == DMA_ERR_NET) {
+        append_trouble(comm);
+    }
+}
+
+/* Nothing of it moves any more, and all peers that can be told are told. */
+static void cluster_stop(dma_comm_t *comm, dma_status_t status)
 {
     dma_cluster_t *c = comm->cluster;
 
@@ -542,3 +568,58 @@ void dma_cluster_stop(dma_comm_t *comm, dma_status_t status)
     leave(c->root);
     dma_cluster_end_call(c);
 }
+
+/* ---- the route ---- */
+
+dma_status_t dma_proc_network(dma_proc_t *proc, void **net)
+{
+    pthread_mutex_lock(&proc->lock);
+    if (proc->wire && !proc->net_tried) {
+        proc->net_tried = true;
+        if (proc->wire->open(&proc->net) != DMA_OK) {
+            proc->net = NULL;
+        }
+    }
+    *net = proc->net;
+    pthread_mutex_unlock(&proc->lock);
+    return *net ? DMA_OK : DMA_UNSUPPORTED;
+}
+
+static void cluster_proc_destroy(dma_proc_t *proc)
+{
+    if (proc->net) {
+        proc->wire->close(proc->net);
+    }
+    dma_relays_destroy(proc); /* after the network, which may have had some of their slots */
+}
+
+/* A look moves the network on by itself, with a system call where the network is TCP. Progress can cost several system calls,
+ * and a rank that waits for a message of ours would wait for them too. So not every turn runs progress. */
+static void cluster_pause(dma_comm_t *comm, unsigned turn)
+{
+    if (turn % PROGRESS_TURNS == PROGRESS_TURNS - 1) {
+        comm->host->progress();
+    } else if (comm->proc->params.yield) {
+        sched_yield();
+    } else {
+        dma_cpu_pause();
+    }
+}
+
+const dma_route_t dma_route_cluster = {
+    .name = "cluster",
+    .uses_device_memory = true,
+    .proc_destroy = cluster_proc_destroy,
+    .serves = cluster_serves,
+    .create = cluster_create,
+    .destroy = cluster_destroy,
+    .setup_begin = cluster_setup_begin,
+    .setup_advance = cluster_setup_advance,
+    .explain = cluster_explain,
+    .stop = cluster_stop,
+    .watch = cluster_watch,
+    .poll_notices = cluster_poll_notices,
+    .pause = cluster_pause,
+    .advance = dma_cluster_advance,
+    .waits_for = dma_cluster_waits_for,
+};

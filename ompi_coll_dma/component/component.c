@@ -73,6 +73,7 @@ dma_status_t mca_coll_dma_proc_retain(dma_proc_t **proc)
         dma_proc_config_t config = {
             .session_dir = ompi_process_info.job_session_dir,
             .host = &mca_coll_dma_host,
+            .routes = dma_routes,
             .wire = mca_coll_dma_wire(),
         };
 

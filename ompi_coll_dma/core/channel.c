@@ -1,23 +1,22 @@
 /*
  * Channels: persistent calls.
  *
- * A channel is a small communicator of its own over the same messages, with shared memory for one call. So a channel has
- * sequence numbers, a ring and streams that nobody else uses, and its starts match in their own order, whatever other
- * channels and calls do. Its set-up is collective and waits; starting it is a post.
+ * A channel is a small communicator of its own over the same ranks, with shared memory for one call. So a channel has
+ * sequence numbers, a descriptor ring and streams of its own, and its starts match each other in order, whatever other
+ * channels and calls do. To make a channel is collective and waits; to start it is a post.
  *
- * A rank that cannot make its channel fails the communicator that it belongs to; one that finds that failed does not begin.
- * So those who wait in a channel's set-up look at that communicator, too (wait.c, cluster.c).
+ * A rank that cannot make its channel fails the communicator that the channel belongs to. A rank that finds this communicator
+ * failed does not make the channel. So a rank that waits in the set-up of a channel also looks at that communicator (the
+ * `watch` hook of its route).
  *
- * Where there is no room for that memory, the channel's communicator is ASIDE, and its starts are done by messages. They
- * need a communicator of their own from the host: messages of different channels are sent in any order.
+ * Where there is no room for the shared memory, the channel's communicator is ASIDE and its starts are done by messages. These
+ * need a communicator of their own from the host services, because different channels are started in any order.
  */
 #include <stdlib.h>
 #include <string.h>
 
-#include "cluster/cluster.h"
 #include "core/comm.h"
 #include "core/resolve.h"
-#include "device/device.h"
 
 struct dma_channel {
     dma_comm_t *comm;
@@ -62,57 +61,8 @@ static dma_status_t copy_call(dma_channel_t *ch, const dma_call_t *call, int nra
     return DMA_OK;
 }
 
-static uint64_t largest_block(const dma_call_t *call, int nranks)
-{
-    uint64_t most = call->recv.count;
-
-    for (int r = 0; call->recv.counts && r < nranks; r++) {
-        uint64_t count = dma_side_count(&call->recv, r);
-
-        most = r == 0 || count > most ? count : most;
-    }
-    return most * call->recv.size;
-}
-
-/* Bytes of each ring, for a rank that is refused its peers' memory: the next calls do without. */
-static uint32_t rings_for(uint64_t peers)
-{
-    uint32_t bytes = 16384;
-
-    while (bytes > 1024 && bytes * peers > 65536) {
-        bytes /= 2;
-    }
-    return bytes;
-}
-
-/* Shared memory for this call alone. All-to-all-v: ranks see different sizes, so it is the same for all sizes. */
-static dma_geom_t geom_for(const dma_comm_t *parent, const dma_call_t *call)
-{
-    dma_geom_t g = parent->window.geom;
-    bool gathers = dma_coll_gathers(call->coll);
-    uint64_t others = (uint64_t)parent->nranks - 1, bytes = largest_block(call, parent->nranks);
-    uint64_t need = gathers ? bytes : (bytes + 7) / 8 * 8 * others;
-
-    g.ring_depth = 4;
-    if (call->coll == DMA_ALLTOALLV) {
-        g.chunk_bytes = 0;
-    } else if (need <= g.slot_bytes) {
-        while (g.slot_bytes > 64 && g.slot_bytes / 2 >= need) {
-            g.slot_bytes /= 2;
-        }
-        g.chunk_bytes = g.pair_bytes = 0;
-    } else if (gathers) {
-        g.slot_bytes = 64;
-        g.pair_depth = 4;
-        g.pair_bytes = parent->req.cross_memory ? rings_for(others) : 0;
-    } else {
-        g.chunk_bytes = 0;
-    }
-    return g;
-}
-
-/* Starts by messages. */
-static dma_status_t by_messages(dma_channel_t *ch)
+/* Starts are done by messages. */
+static dma_status_t use_messages(dma_channel_t *ch)
 {
     dma_comm_t *comm = ch->comm;
     dma_status_t status = comm->host->comm_dup(comm->handle, &ch->comm_dup);
@@ -122,22 +72,23 @@ static dma_status_t by_messages(dma_channel_t *ch)
         return status;
     }
     comm->handle = ch->comm_dup;
-    comm->state = DMA_COMM_ASIDE;
+    dma_comm_step_aside(comm);
     return DMA_OK;
 }
 
-/* Where nothing is packed, a start changes nothing in the task but its number: then it is made once. With a GPU runtime in
- * the process each start asks what the buffers are. One that is loaded later does not change memory that is in use. */
-static void place(dma_channel_t *ch)
+/* Where nothing is packed, a start changes nothing in the task except its number: then the task is made once. With a GPU
+ * runtime in the process, each start has to find out what the buffers are. A runtime that is loaded later does not change
+ * memory that is in use. */
+static void resolve_once(dma_channel_t *ch)
 {
     const dma_call_t *call = &ch->call;
     dma_comm_t *comm = ch->comm;
 
-    if (comm->proc->runtime || dma_gpu_runtime_loaded() || dma_call_empty(call, comm->nranks) || !call->recv.dense ||
+    if (dma_proc_runtime(comm->proc) || dma_call_empty(call, comm->nranks) || !call->recv.dense ||
         (!call->in_place && !call->send.dense)) {
         return;
     }
-    /* an error is for the starts to find, which tell the peers */
+    /* an error is left to the starts, which report it to the peers */
     ch->resolved = dma_task_init(comm, &ch->task, call, ch->arrays) == DMA_OK;
 }
 
@@ -148,22 +99,21 @@ static dma_status_t prepare(dma_channel_t *ch)
     dma_status_t status;
 
     if (dma_comm_state(comm->parent) == DMA_COMM_ASIDE) {
-        return by_messages(ch);
+        return use_messages(ch);
     }
-    if (!comm->cluster) {
-        comm->wanted = geom_for(comm->parent, &ch->call);
-        comm->wants_device = dma_device_serves(comm, &ch->call);
+    if (comm->route->channel_prepare) {
+        comm->route->channel_prepare(comm, &ch->call);
     }
     status = dma_comm_prepare(comm);
-    if (status == DMA_OK && comm->cluster) {
-        return DMA_OK;
-    }
-    if (status == DMA_OK) {
-        status = dma_device_persistent_init(comm, &ch->call, ch->arrays);
+    if (status == DMA_OK && comm->route->channel_init) {
+        status = comm->route->channel_init(comm, &ch->call, ch->arrays);
         if (status == DMA_OK) {
-            place(ch);
+            resolve_once(ch);
         }
         return status;
+    }
+    if (status == DMA_OK) {
+        return DMA_OK;
     }
     if (status != DMA_UNSUPPORTED) {
         return status;
@@ -173,10 +123,10 @@ static dma_status_t prepare(dma_channel_t *ch)
                         "no shared memory is left for another persistent collective of %s (%s): it is done by messages",
                         comm->text, comm->reason);
     }
-    return by_messages(ch);
+    return use_messages(ch);
 }
 
-/* The others wait for us in the set-up of theirs, and look at the parent meanwhile. */
+/* The other ranks wait for this one in the set-up of their channels, and look at the parent meanwhile. */
 static dma_status_t abandon(dma_comm_t *parent, dma_status_t status)
 {
     dma_comm_lock(parent);
@@ -195,8 +145,8 @@ dma_status_t dma_channel_create(dma_comm_t *parent, const dma_call_t *call, dma_
         .nranks = parent->nranks,
         .threads = parent->threads,
         .text = parent->text,
-        .nodes = parent->cluster != NULL,
-        .first = parent->cluster ? (int)parent->cluster->first : 0,
+        .nodes = parent->nodes,
+        .first = parent->first,
         .parent = parent,
     };
     dma_status_t status = dma_comm_prepare(parent);
@@ -239,11 +189,12 @@ free_channel:
 
 dma_status_t dma_channel_start(dma_channel_t *ch, dma_status_t *outcome)
 {
+    const dma_memory_t *memory = ch->comm->proc->memory;
+
     if (ch->resolved) {
         return dma_comm_post_resolved(ch->comm, ch->done, ch->arg, &ch->task, outcome);
     }
-    if (ch->comm->device && ch->comm->device->frozen) {
-        dma_device_persistent_start(ch->comm, &ch->task, ch->arrays);
+    if (memory && memory->start(ch->comm, &ch->task, ch->arrays)) {
         return dma_comm_post_resolved(ch->comm, ch->done, ch->arg, &ch->task, outcome);
     }
     return dma_comm_post_task(ch->comm, &ch->call, ch->arrays, ch->done, ch->arg, &ch->task, outcome);

@@ -1,4 +1,4 @@
-/* Communicators: life, calls, failure. Waiting is in wait.c, tasks in task.c, the set-up in setup.c. */
+/* Communicators: creation, calls, failure. Waiting is in wait.c, tasks are in task.c, the set-up is in setup/setup.c. */
 #include "core/comm.h"
 
 #include <sched.h>
@@ -7,14 +7,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cluster/cluster.h"
-#include "core/resolve.h"
-#include "device/device.h"
-
-#define LOOKS  500 /* at the peers when a call begins: less than a microsecond */
-#define LONELY 8   /* posts in a row whose peers did not come, after which only each 8th looks for them */
+#define SPIN_BUDGET 500 /* looks at the peers when a call begins: less than a microsecond */
+#define MOST_MISSED 8   /* after so many posts in a row whose peers did not come, only each 8th post spins */
 
 static const bool one_thread = false;
+
+static const dma_route_t *find_route(const dma_proc_t *proc, const dma_comm_config_t *config)
+{
+    for (int i = 0; proc->routes[i]; i++) {
+        if (proc->routes[i]->serves && proc->routes[i]->serves(config)) {
+            return proc->routes[i];
+        }
+    }
+    return &dma_route_host;
+}
 
 dma_status_t dma_comm_create(dma_proc_t *proc, const dma_comm_config_t *config, dma_comm_t **result)
 {
@@ -30,24 +36,48 @@ dma_status_t dma_comm_create(dma_proc_t *proc, const dma_comm_config_t *config, 
     comm->rank = config->rank;
     comm->nranks = config->nranks;
     comm->threads = config->threads ? config->threads : &one_thread;
-    comm->engine = &dma_engine_host;
-    comm->plans = calloc(dma_plans_count(), sizeof(*comm->plans));
-    comm->text = strdup(config->text ? config->text : "a communicator");
-    if (!comm->plans || !comm->text) {
-        free(comm->plans);
-        free(comm->text);
-        free(comm);
-        return DMA_ERR_NOMEM;
-    }
+    comm->nodes = config->nodes;
+    comm->first = config->first;
     comm->parent = config->parent;
-    if (config->nodes && (status = dma_cluster_create(comm, config, config->parent)) != DMA_OK) {
-        free(comm->plans);
-        free(comm->text);
-        free(comm);
-        return status;
+    comm->engine = &dma_engine_host;
+    comm->route = find_route(proc, config);
+    comm->route_calls = comm->route->advance ? comm->route : NULL;
+    comm->text = strdup(config->text ? config->text : "a communicator");
+    if (!comm->text) {
+        status = DMA_ERR_NOMEM;
+        goto free_comm;
+    }
+    if (comm->route->create && (status = comm->route->create(comm, config)) != DMA_OK) {
+        goto free_text;
     }
     *result = comm;
     return DMA_OK;
+
+free_text:
+    free(comm->text);
+free_comm:
+    free(comm);
+    return status;
+}
+
+void dma_comm_attach(dma_comm_t *comm, const dma_route_t *route)
+{
+    comm->attached = route;
+}
+
+void dma_comm_step_aside(dma_comm_t *comm)
+{
+    comm->route_calls = &dma_route_messages;
+    for (dma_task_t *task = comm->head; task; task = task->next) {
+        task->route = comm->route_calls; /* none has started */
+    }
+    comm->state = DMA_COMM_ASIDE;
+}
+
+bool dma_comm_has_work(const dma_comm_t *comm)
+{
+    return comm->head || comm->state == DMA_COMM_SETUP ||
+           (comm->attached && comm->attached->holds && comm->attached->holds(comm));
 }
 
 void dma_comm_lock_slow(dma_comm_t *comm)
@@ -63,11 +93,11 @@ void dma_comm_destroy(dma_comm_t *comm)
     dma_comm_busy(comm, false);
     dma_comm_set_listening(comm, false);
     dma_setup_drop(comm);
-    if (comm->cluster) {
-        dma_cluster_destroy(comm);
+    if (comm->route->destroy) {
+        comm->route->destroy(comm);
     }
-    if (comm->device) {
-        dma_device_comm_destroy(comm);
+    if (comm->attached) {
+        comm->attached->destroy(comm);
     }
     if (comm->window.peers) {
         dma_window_leave(&comm->window, &comm->proc->lock);
@@ -77,14 +107,11 @@ void dma_comm_destroy(dma_comm_t *comm)
     if (comm->file_arena) {
         dma_proc_retire_file(comm->proc, comm->file_arena);
     }
-    for (size_t i = 0; i < dma_plans_count(); i++) {
-        dma_plan_free(comm->plans[i]);
-    }
-    free(comm->plans);
+    dma_plan_cache_free(&comm->plans);
     free(comm->stream);
     free(comm->arrays);
-    free(comm->staging[0]);
-    free(comm->staging[1]);
+    dma_staging_free(comm->staging[DMA_SIDE_SEND]);
+    dma_staging_free(comm->staging[DMA_SIDE_RECV]);
     free(comm->text);
     free(comm);
 }
@@ -110,23 +137,24 @@ void dma_comm_fail(dma_comm_t *comm, dma_status_t status, const char *format, ..
     va_start(args, format);
     vsnprintf(comm->reason, sizeof(comm->reason), format, args);
     va_end(args);
-    if (comm->cluster && (status == DMA_ERR_PEER || status == DMA_ERR_NET)) {
-        dma_cluster_append_trouble(comm);
+    if (comm->route->explain) {
+        comm->route->explain(comm, status);
     }
     comm->error = status;
-    comm->state = DMA_COMM_POISONED; /* after what others read when they see it */
+    comm->state = DMA_COMM_POISONED; /* after what other threads read when they see it */
     dma_setup_poison(comm, status);
     if (comm->window.own) {
         dma_window_poison(&comm->window, status);
     }
     dma_proc_report(comm->proc, DMA_REPORT_ERROR, "failed", "%s", comm->reason);
-    if (comm->device) {
-        dma_device_stop(comm); /* before its caller takes the buffers back */
+    /* before callers get their buffers back */
+    if (comm->attached) {
+        comm->attached->stop(comm, status);
     }
-    if (comm->cluster) {
-        dma_cluster_stop(comm, status);
+    if (comm->route->stop) {
+        comm->route->stop(comm, status);
     }
-    dma_comm_set_listening(comm, false); /* it knows */
+    dma_comm_set_listening(comm, false);
     comm->streaming = NULL;
     task = comm->head;
     comm->head = comm->tail = NULL;
@@ -142,7 +170,7 @@ int dma_comm_advance(dma_comm_t *comm)
     int completed = 0;
 
     if (comm->state == DMA_COMM_SETUP) {
-        dma_status_t status = comm->cluster ? dma_cluster_setup_advance(comm) : dma_setup_advance(comm);
+        dma_status_t status = comm->route->setup_advance(comm);
 
         if (status == DMA_AGAIN) {
             return 0;
@@ -158,7 +186,7 @@ int dma_comm_advance(dma_comm_t *comm)
     if (comm->state == DMA_COMM_READY || comm->state == DMA_COMM_ASIDE) {
         completed += dma_tasks_advance(comm);
     }
-    if (comm->is_busy && !comm->head && comm->state != DMA_COMM_SETUP && !(comm->device && comm->device->armed)) {
+    if (comm->is_busy && !dma_comm_has_work(comm)) {
         dma_comm_busy(comm, false);
     }
     return completed;
@@ -188,7 +216,7 @@ dma_status_t dma_comm_begin(dma_comm_t *comm)
 
     if (comm->state == DMA_COMM_NEW) {
         comm->arrays = malloc(dma_arrays_total(comm->nranks));
-        status = !comm->arrays ? DMA_ERR_NOMEM : comm->cluster ? dma_cluster_setup_begin(comm) : dma_setup_begin(comm);
+        status = comm->arrays ? comm->route->setup_begin(comm) : DMA_ERR_NOMEM;
         if (status != DMA_OK) {
             dma_comm_fail(comm, status, "no memory for the set-up of %s", comm->text);
         } else {
@@ -198,9 +226,10 @@ dma_status_t dma_comm_begin(dma_comm_t *comm)
     return comm->state == DMA_COMM_POISONED ? comm->error : status;
 }
 
-/* With the lock: a call that could not be placed fails for all, since its number is lost. The peers find the poison in
- * their wait; before the set-up has ended there is no place for it yet. True: it has not, and somebody must see to that. */
-static bool unplaced(dma_comm_t *comm, dma_status_t status)
+/* With the lock: a call that could not be resolved fails on all ranks, since its number is lost. The peers find the poison in
+ * their wait. Before the set-up has ended there is no place for the poison: true is returned then, and the set-up has to be
+ * moved on until it ends. */
+static bool fail_unresolved(dma_comm_t *comm, dma_status_t status)
 {
     const char *format = status == DMA_ERR_TRUNCATE ? "a call on %s sends and receives different numbers of bytes"
                                                     : "no memory for a call on %s";
@@ -217,7 +246,7 @@ static bool unplaced(dma_comm_t *comm, dma_status_t status)
 void dma_comm_lose(dma_comm_t *comm, dma_status_t status)
 {
     dma_comm_lock(comm);
-    unplaced(comm, status);
+    fail_unresolved(comm, status);
     dma_comm_unlock(comm);
 }
 
@@ -244,11 +273,11 @@ dma_status_t dma_comm_run(dma_comm_t *comm, const dma_call_t *call)
     status = dma_task_init(comm, &task, call, comm->arrays);
     dma_comm_lock(comm);
     if (__builtin_expect(status != DMA_OK, 0)) {
-        unplaced(comm, status);
+        fail_unresolved(comm, status);
     } else if (__builtin_expect(comm->state != DMA_COMM_READY, 0)) {
         status = comm->error; /* another thread's progress has found out meanwhile */
     } else {
-        task.run.spin_budget = comm->oversubscribed || comm->head ? 0 : LOOKS;
+        task.run.spin_budget = comm->oversubscribed || comm->head ? 0 : SPIN_BUDGET;
         dma_task_post(comm, &task);
         dma_tasks_advance(comm);
     }
@@ -278,25 +307,27 @@ dma_status_t dma_comm_prepare(dma_comm_t *comm)
     }
 }
 
-/* The looks at the peers that a post may take: not where the core has to be given up for them, nor behind other calls. A
- * rank whose peers have not come a few times looks for them less often. */
-static uint32_t patience(const dma_comm_t *comm)
+/* How often a post may look at its peers: not at all where they need this core, nor behind other calls. A rank whose peers
+ * have not come a few times in a row spins less often. */
+static uint32_t post_spin_budget(const dma_comm_t *comm)
 {
-    return comm->oversubscribed || comm->head || (comm->missed_posts >= LONELY && comm->seq % LONELY) ? 0 : LOOKS;
+    return comm->oversubscribed || comm->head || (comm->missed_posts >= MOST_MISSED && comm->seq % MOST_MISSED)
+               ? 0
+               : SPIN_BUDGET;
 }
 
-static void learn(dma_comm_t *comm, const dma_task_t *task)
+static void count_missed(dma_comm_t *comm, const dma_task_t *task)
 {
     if (task->run.spin_budget) {
-        comm->missed_posts = 0; /* they were here before the last look */
-    } else if (comm->missed_posts < LONELY) {
+        comm->missed_posts = 0; /* the peers came before the budget was spent */
+    } else if (comm->missed_posts < MOST_MISSED) {
         comm->missed_posts++;
     }
 }
 
-/* Posts an initialised task. With the outcome asked for, one that ends meanwhile ends there and `done` is not called. One that
- * has not been placed waits for the set-up, if that is under way, and ends with its error then: its owner keeps the
- * communicator until the peers, who wait in the set-up, have been told. */
+/* Posts an initialised task. If `outcome` is given and the task completes meanwhile, it says how and `done` is not called. A
+ * task that could not be resolved waits for the set-up, if that is under way, and then ends with its error: the caller has to
+ * keep the communicator until the peers, which wait in the set-up, have got the error. */
 static dma_status_t post(dma_comm_t *comm, dma_task_t *task, dma_status_t status, dma_done_t done, void *arg,
                          dma_status_t *outcome)
 {
@@ -306,32 +337,32 @@ static dma_status_t post(dma_comm_t *comm, dma_task_t *task, dma_status_t status
     refused = refusal(comm);
     if (refused != DMA_OK) {
         status = refused;
-    } else if (status != DMA_OK && unplaced(comm, status)) {
+    } else if (status != DMA_OK && fail_unresolved(comm, status)) {
         status = DMA_OK;
     }
     if (status == DMA_OK && comm->state != DMA_COMM_READY) {
         status = dma_comm_begin(comm);
     }
     if (status == DMA_OK) {
-        uint32_t looks = outcome ? patience(comm) : 0;
+        uint32_t budget = outcome ? post_spin_budget(comm) : 0;
 
         task->done = outcome ? NULL : done;
         task->arg = arg;
-        task->run.spin_budget = looks;
+        task->run.spin_budget = budget;
         dma_task_post(comm, task);
         dma_comm_advance(comm);
-        if (__builtin_expect(task->device != NULL, 0)) {
-            dma_device_spin(comm, task);
+        if (__builtin_expect(task->route && task->route->spin, 0)) {
+            task->route->spin(comm, task);
         }
         if (outcome) {
-            if (looks) {
-                learn(comm, task);
+            if (budget) {
+                count_missed(comm, task);
             }
             task->run.spin_budget = 0;
             task->done = done;
             *outcome = dma_task_test(task);
         }
-        dma_comm_busy(comm, comm->head || comm->state == DMA_COMM_SETUP || (comm->device && comm->device->armed));
+        dma_comm_busy(comm, dma_comm_has_work(comm));
     }
     dma_comm_unlock(comm);
     if (status != DMA_OK) {

@@ -1,10 +1,10 @@
 /*
- * Calls by messages: what becomes of non-blocking calls when their communicator turns out to have no shared memory.
+ * The messages route: the calls of a communicator that is ASIDE.
  *
- * A non-blocking call may be posted before the set-up has ended. When it ends ASIDE the call cannot go to the module
- * below any more: that module takes its tags in call order, and other ranks have learned of the outcome at other calls.
- * So non-blocking calls of an ASIDE communicator are done here on all ranks, whenever they were posted: every block is
- * one message over the host. Calls start in order on every rank and messages of a pair keep their order, so they match.
+ * A non-blocking call can be posted before the set-up has ended. When the set-up ends ASIDE, the call cannot go to the module
+ * below any more: that module assigns tags in call order, and other ranks have learned of the outcome at other calls. So all
+ * non-blocking calls of an ASIDE communicator are done here, on all ranks, whenever they were posted. Every block is one
+ * message of the host services. Calls start in order on every rank and messages of a pair keep their order, so they match.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -16,14 +16,18 @@ typedef struct dma_messages {
     void **reqs; /* a receive and a send per rank */
 } dma_messages_t;
 
-void dma_messages_drop(dma_task_t *task)
+static void messages_drop(dma_task_t *task)
 {
     dma_messages_t *m = task->messages;
 
-    for (int i = 0; i < 2 * task->comm->nranks; i++) {
-        if (m->reqs[i]) {
-            return; /* under way, after an error: the memory stays with the messages */
+    for (int i = 0; m && i < 2 * task->comm->nranks; i++) {
+        if (m->reqs[i]) { /* under way, after an error: messages keep the memory that they read and write */
+            dma_stages_drop(task, true);
+            return;
         }
+    }
+    if (!m) {
+        return;
     }
     free(m->copy);
     free(m->reqs);
@@ -35,11 +39,8 @@ void dma_messages_drop(dma_task_t *task)
 static dma_status_t copy_blocks(dma_task_t *task, dma_messages_t *m)
 {
     const dma_blocks_t *recv = &task->run.recv;
-    uint64_t all = 0;
+    uint64_t all = dma_blocks_all(recv, task->comm->nranks);
 
-    for (int r = 0; r < task->comm->nranks; r++) {
-        all += dma_blocks_bytes(recv, (uint64_t)r);
-    }
     if (!(m->copy = malloc(all ? all : 1))) {
         return DMA_ERR_NOMEM;
     }
@@ -53,10 +54,15 @@ static dma_status_t copy_blocks(dma_task_t *task, dma_messages_t *m)
     return DMA_OK;
 }
 
-static dma_status_t begin(dma_task_t *task)
+static dma_status_t begin_messages(dma_task_t *task)
 {
-    dma_messages_t *m = calloc(1, sizeof(*m));
+    dma_status_t status = task->memory ? task->memory->stage(task) : DMA_OK;
+    dma_messages_t *m;
 
+    if (status != DMA_OK) {
+        return status;
+    }
+    m = calloc(1, sizeof(*m));
     if (!m || !(m->reqs = calloc(2 * (size_t)task->comm->nranks, sizeof(*m->reqs)))) {
         free(m);
         return DMA_ERR_NOMEM;
@@ -104,15 +110,14 @@ static dma_status_t receive_all(dma_task_t *task)
     return status;
 }
 
-dma_status_t dma_messages_advance(dma_task_t *task)
+static dma_status_t messages_advance(dma_comm_t *comm, dma_task_t *task)
 {
-    const dma_comm_t *comm = task->comm;
     dma_status_t status = DMA_OK;
     bool all = true;
 
     if (!task->messages) {
-        atomic_store_explicit(&task->state, DMA_TASK_RUNNING, memory_order_relaxed);
-        if ((status = begin(task)) != DMA_OK || (status = receive_all(task)) != DMA_OK ||
+        dma_task_set_running(task);
+        if ((status = begin_messages(task)) != DMA_OK || (status = receive_all(task)) != DMA_OK ||
             (status = send_all(task)) != DMA_OK) {
             return status;
         }
@@ -128,3 +133,9 @@ dma_status_t dma_messages_advance(dma_task_t *task)
     }
     return all ? DMA_OK : DMA_AGAIN;
 }
+
+const dma_route_t dma_route_messages = {
+    .name = "messages",
+    .advance = messages_advance,
+    .drop = messages_drop,
+};

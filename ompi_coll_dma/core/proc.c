@@ -1,4 +1,4 @@
-/* The process: its arenas and its warnings. */
+/* The process: its arenas, its communicators with work, its warnings. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -6,13 +6,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "cluster/cluster.h"
-#include "cluster/relay.h"
 #include "core/comm.h"
-#include "device/device.h"
-#include "dma/net.h"
 
-#define LISTEN_TURNS 32 /* calls of dma_proc_poll_notices until it does */
+#define NOTICE_TURNS 32 /* calls of dma_proc_poll_notices from one look to the next */
 
 void dma_params_default(dma_params_t *params)
 {
@@ -57,6 +53,8 @@ static void free_proc(dma_proc_t *proc)
     free(proc);
 }
 
+static const dma_route_t *const no_routes[] = {NULL};
+
 dma_status_t dma_proc_create(const dma_proc_config_t *config, dma_proc_t **result)
 {
     dma_proc_t *proc = calloc(1, sizeof(*proc));
@@ -70,7 +68,11 @@ dma_status_t dma_proc_create(const dma_proc_config_t *config, dma_proc_t **resul
     proc->runtime = config->runtime;
     proc->wire = config->wire;
     atomic_init(&proc->next_id, 1);
-    proc->engines = config->engines ? config->engines : dma_gpu_engines;
+    proc->engines = config->engines;
+    proc->routes = config->routes ? config->routes : no_routes;
+    for (int i = 0; proc->routes[i] && !proc->memory; i++) {
+        proc->memory = proc->routes[i]->memory;
+    }
     if (!keep(&session_dir, &proc->session_dir) || !keep(&proc->params.profile, &proc->profile_path) ||
         !keep(&proc->params.gpu_profile, &proc->gpu_profile_path) || !keep(&proc->params.sysfs, &proc->sysfs) ||
         !keep(&proc->params.net_profile, &proc->net_profile_path)) {
@@ -101,12 +103,11 @@ void dma_proc_destroy(dma_proc_t *proc)
     if (proc->arena) {
         drop_arena(proc->arena);
     }
-    dma_devices_destroy(proc);
-    if (proc->net) {
-        proc->wire->close(proc->net);
+    for (int i = 0; proc->routes[i]; i++) {
+        if (proc->routes[i]->proc_destroy) {
+            proc->routes[i]->proc_destroy(proc);
+        }
     }
-    dma_writers_destroy(proc);
-    dma_relays_destroy(proc); /* the network may have had some of their slots */
     dma_registry_drop_idle();
     pthread_mutex_destroy(&proc->lock);
     pthread_mutex_destroy(&proc->device_lock);
@@ -144,20 +145,6 @@ dma_status_t dma_proc_arena(dma_proc_t *proc, dma_arena_t **arena, char *why)
     snprintf(why, DMA_WHY_BYTES, "%s", proc->arena_failed);
     pthread_mutex_unlock(&proc->lock);
     return *arena ? DMA_OK : DMA_UNSUPPORTED;
-}
-
-dma_status_t dma_proc_network(dma_proc_t *proc, void **net)
-{
-    pthread_mutex_lock(&proc->lock);
-    if (proc->wire && !proc->net_tried) {
-        proc->net_tried = true;
-        if (proc->wire->open(&proc->net) != DMA_OK) {
-            proc->net = NULL;
-        }
-    }
-    *net = proc->net;
-    pthread_mutex_unlock(&proc->lock);
-    return *net ? DMA_OK : DMA_UNSUPPORTED;
 }
 
 /* With the lock: file arenas that nobody reads any more. */
@@ -343,7 +330,7 @@ static dma_comm_t *next_to_listen(dma_proc_t *proc)
         comm = NULL;
     }
     pthread_mutex_unlock(&proc->lock);
-    if (comm && comm->head) { /* its wait listens */
+    if (comm && comm->head) { /* its wait polls them */
         dma_comm_unlock(comm);
         comm = NULL;
     }
@@ -358,10 +345,10 @@ void dma_proc_poll_notices(dma_proc_t *proc)
     dma_status_t status;
 
     atomic_store_explicit(&proc->listened, turn, memory_order_relaxed);
-    if (turn % LISTEN_TURNS || !(comm = next_to_listen(proc))) {
+    if (turn % NOTICE_TURNS || !(comm = next_to_listen(proc))) {
         return;
     }
-    if ((status = dma_cluster_evidence(comm->cluster)) != DMA_OK) {
+    if ((status = comm->route->poll_notices(comm)) != DMA_OK) {
         dma_comm_fail(comm, status, "another rank of %s has failed or is gone: %s", comm->text,
                       dma_status_name(status));
     }

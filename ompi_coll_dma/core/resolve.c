@@ -1,15 +1,9 @@
-/* Placing calls: see place.h. */
+/* Resolving calls: see resolve.h. */
 #include "core/resolve.h"
 
-#include <stdlib.h>
-
 #include "core/comm.h"
-#include "device/device.h"
 
-#define STAGING_KEPT (16u << 20) /* bytes of a side's staging that outlive their call, at most */
-#define AS_ONE       (1u << 20)  /* bytes of blocks that are packed as one, at most */
-
-enum { SEND, RECV };
+#define BATCH_BYTES (1u << 20) /* of blocks that are packed as one, at most */
 
 size_t dma_arrays_bytes(int nranks)
 {
@@ -38,7 +32,7 @@ bool dma_call_empty(const dma_call_t *call, int nranks)
         return !recv->count || !recv->size;
     }
     if (call->coll != DMA_ALLGATHERV) {
-        return false; /* others may have */
+        return false; /* other ranks may have something to move */
     }
     for (int r = 0; recv->size && r < nranks; r++) {
         if (dma_side_count(recv, r)) {
@@ -49,7 +43,7 @@ bool dma_call_empty(const dma_call_t *call, int nranks)
 }
 
 /* A side with a block per rank, where the caller has it. */
-static dma_blocks_t direct(const dma_side_t *side, int nranks, uint64_t *counts, int64_t *displs)
+static dma_blocks_t side_blocks(const dma_side_t *side, int nranks, uint64_t *counts, int64_t *displs)
 {
     dma_blocks_t blocks = {.addr = side->addr, .bytes = side->count * side->size};
 
@@ -69,8 +63,9 @@ static dma_blocks_t direct(const dma_side_t *side, int nranks, uint64_t *counts,
     return blocks;
 }
 
-/* The same side packed, block after block. Returns the bytes of all. */
-static uint64_t packed(const dma_side_t *side, int nranks, uint64_t *counts, int64_t *displs, dma_blocks_t *blocks)
+/* The same side packed, block after block, in memory that is still to be found. Returns the bytes of all. */
+static uint64_t packed_blocks(const dma_side_t *side, int nranks, uint64_t *counts, int64_t *displs,
+                              dma_blocks_t *blocks)
 {
     uint64_t all = 0;
 
@@ -87,149 +82,166 @@ static uint64_t packed(const dma_side_t *side, int nranks, uint64_t *counts, int
     return all;
 }
 
+/* Is the side in memory that the cores must not touch, and staged? A side of a call without such memory does not say. */
+static bool is_foreign(const dma_task_t *task, const dma_side_t *side)
+{
+    return task->memory && side->runtime;
+}
+
 /* Can the plan move the side's bytes where they are? */
-static bool direct_from(const dma_task_t *task, const dma_side_t *side)
+static bool is_direct(const dma_task_t *task, const dma_side_t *side)
 {
-    return side->dense && !(task->device && side->runtime);
+    return side->dense && !is_foreign(task, side);
 }
 
-/* How many of `most` blocks of a side are packed or unpacked at once. Without counts block b begins with element b * count, and
- * the packed ones lie side by side too, so together they are what a longer block would be. Beginning costs as much as moving
- * some hundred bytes: beyond AS_ONE nothing is gained, and nobody is given more elements than a user's call had. */
-static int at_once(const dma_task_t *task, const dma_side_t *side, int most)
-{
-    bool host = !(task->device && side->runtime);
+/* ---- the stage of sides that the host services pack ---- */
 
-    return host && !side->counts && side->count * side->size <= AS_ONE / (size_t)most ? most : 1;
+/*
+ * How many of `most` blocks of a side are packed or unpacked at once. Without counts, block b begins with element b * count,
+ * and the packed blocks lie side by side too, so together they are one longer block. To begin costs as much as to move some
+ * hundred bytes: beyond BATCH_BYTES nothing is gained, and no more elements are passed at once than the user's call had.
+ */
+static int batch_of(const dma_task_t *task, const dma_side_t *side, int most)
+{
+    return !is_foreign(task, side) && !side->counts && side->count * side->size <= BATCH_BYTES / (size_t)most ? most
+                                                                                                              : 1;
 }
 
-/* Blocks `first` to `last` of a side, into their places. */
-static dma_status_t pack(const dma_task_t *task, const dma_side_t *side, int first, int last, const dma_blocks_t *to)
+static dma_status_t pack_side(const dma_task_t *task, const dma_side_t *side, const dma_blocks_t *to, dma_range_t range)
 {
     const dma_comm_t *comm = task->comm;
     dma_status_t status = DMA_OK;
 
-    for (int b = first, n; status == DMA_OK && b <= last; b += n) {
+    for (int b = range.first, n; status == DMA_OK && b < range.end; b += n) {
         size_t count = dma_side_count(side, b);
         char *at = dma_blocks_addr(to, (uint64_t)b);
 
-        n = at_once(task, side, last - b + 1);
+        n = batch_of(task, side, range.end - b);
         if (!count || !side->size) {
             continue;
         }
         count *= (size_t)n;
-        status = task->device && side->runtime
-                     ? dma_device_pack(comm, side, b, count, at)
+        status = is_foreign(task, side)
+                     ? comm->proc->memory->pack(comm, side, b, count, at)
                      : comm->host->pack(dma_side_addr(side, b), count, side->type, at, count * side->size);
     }
     return status;
 }
 
-/* Fresh memory costs more to get into than to fill, so one of each side stays with the communicator. Without a lock: tasks
- * are placed and dropped outside of the communicator's. */
-static dma_status_t stage(dma_comm_t *comm, unsigned side, char **memory, uint64_t bytes)
+static dma_status_t typed_recv_in(const dma_task_t *task, const dma_stage_t *stage, const dma_blocks_t *staged,
+                                  dma_range_t range)
 {
-    dma_staging_t *s = atomic_exchange(&comm->staging[side], NULL);
+    (void)stage;
+    return pack_side(task, &task->typed.recv, staged, range);
+}
 
-    if (s && s->bytes < bytes) {
-        free(s);
-        s = NULL;
-    }
-    if (!s) {
-        if (!(s = malloc(sizeof(*s) + bytes))) {
-            return DMA_ERR_NOMEM;
+static dma_status_t typed_send_in(const dma_task_t *task, const dma_stage_t *stage, const dma_blocks_t *staged,
+                                  dma_range_t range)
+{
+    (void)stage;
+    return pack_side(task, task->typed.send, staged, range);
+}
+
+static dma_status_t typed_out(const dma_task_t *task, const dma_stage_t *stage, int except)
+{
+    const dma_comm_t *comm = task->comm;
+    const dma_side_t *side = &task->typed.recv;
+    dma_arrays_t a = dma_arrays_at(task->arrays, comm->nranks);
+    dma_status_t status = DMA_OK;
+
+    for (int r = 0, n; status == DMA_OK && r < comm->nranks; r += n) {
+        uint64_t bytes = dma_blocks_bytes(&stage->recv, (uint64_t)r);
+        char *from, *to;
+
+        n = 1;
+        if (!bytes || r == except) {
+            continue;
         }
-        s->bytes = bytes;
+        n = batch_of(task, side,
+                     (r < except ? except : comm->nranks) - r); /* a batch ends before the block that is left out */
+        bytes *= (uint64_t)n;
+        from = dma_blocks_addr(&stage->recv, (uint64_t)r);
+        to = (char *)side->addr + a.home[r];
+        status = is_foreign(task, side) ? comm->proc->memory->unpack(comm, side, to, bytes / side->size, from)
+                                        : comm->host->unpack(to, bytes / side->size, side->type, from, bytes);
     }
-    *memory = s->memory;
-    return DMA_OK;
+    return status;
 }
 
-static void unstage(dma_comm_t *comm, unsigned side, char **memory)
-{
-    dma_staging_t *s;
+static const dma_stage_ops_t typed_ops = {.recv_in = typed_recv_in, .send_in = typed_send_in, .out = typed_out};
 
-    if (!*memory) {
-        return;
-    }
-    s = (dma_staging_t *)(*memory - offsetof(dma_staging_t, memory));
-    free(s->bytes > STAGING_KEPT ? s : atomic_exchange(&comm->staging[side], s));
-    *memory = NULL;
-}
+/* ---- the sides of a call ---- */
 
-void dma_task_unstage(dma_task_t *task)
+static dma_status_t resolve_recv(dma_comm_t *comm, dma_task_t *task, const dma_call_t *call, dma_arrays_t *a)
 {
-    unstage(task->comm, SEND, &task->send_staging);
-    unstage(task->comm, RECV, &task->recv_staging);
-}
-
-/* The receive side; in place, what it holds already is packed too. */
-static dma_status_t place_recv(dma_comm_t *comm, dma_task_t *task, const dma_call_t *call, dma_arrays_t *a)
-{
-    int n = comm->nranks, first = 0, last = n - 1;
-    dma_blocks_t *recv = &task->run.recv;
+    dma_stage_t *stage = &task->typed.stage;
+    dma_blocks_t staged;
     dma_status_t status;
     uint64_t all;
 
-    if (direct_from(task, &call->recv)) {
-        *recv = direct(&call->recv, n, a->recv_counts, a->recv_displs);
+    if (is_direct(task, &call->recv)) {
+        task->run.recv = side_blocks(&call->recv, comm->nranks, a->recv_counts, a->recv_displs);
         return DMA_OK;
     }
-    all = packed(&call->recv, n, a->recv_counts, a->recv_displs, recv);
-    if ((status = stage(comm, RECV, &task->recv_staging, all)) != DMA_OK) {
+    dma_stage_push(task, stage, &typed_ops);
+    all = packed_blocks(&call->recv, comm->nranks, a->recv_counts, a->recv_displs, &staged);
+    if ((status = dma_staging_get(comm, stage, DMA_SIDE_RECV, all)) != DMA_OK) {
         return status;
     }
-    recv->addr = task->recv_staging;
-    task->unpack = call->recv;
-    for (int r = 0; r < n; r++) {
+    staged.addr = stage->memory[DMA_SIDE_RECV];
+    task->typed.recv = call->recv;
+    for (int r = 0; r < comm->nranks; r++) {
         a->home[r] = dma_side_addr(&call->recv, r) - (char *)call->recv.addr;
     }
-    if (call->in_place && dma_coll_gathers(call->coll)) {
-        first = last = comm->rank;
-        task->keep_own = true;
-    }
-    return call->in_place ? pack(task, &call->recv, first, last, recv) : DMA_OK;
+    return dma_stage_recv(task, stage, &staged, call->in_place);
 }
 
-static dma_status_t place_send(dma_comm_t *comm, dma_task_t *task, const dma_call_t *call, dma_arrays_t *a)
+/* The one block that an all-gather sends. */
+static dma_status_t resolve_own_block(dma_comm_t *comm, dma_task_t *task, const dma_call_t *call)
 {
-    int n = comm->nranks;
     dma_run_t *run = &task->run;
-    dma_status_t status = DMA_OK;
-    uint64_t all;
-    char *own = dma_blocks_addr(&run->recv, (uint64_t)comm->rank);
+    uint64_t rank = (uint64_t)comm->rank, bytes = dma_blocks_bytes(&run->recv, rank);
 
-    task->in_place = call->in_place;
-    if (dma_coll_gathers(call->coll)) {
-        uint64_t bytes = dma_blocks_bytes(&run->recv, (uint64_t)comm->rank);
-
-        run->send = (dma_blocks_t){.addr = own, .bytes = bytes};
-        if (call->in_place) {
-            return DMA_OK;
-        }
-        if (call->send.count * call->send.size != bytes) {
-            return DMA_ERR_TRUNCATE;
-        }
-        if (direct_from(task, &call->send)) {
-            run->send.addr = call->send.addr;
-            return DMA_OK;
-        }
-        task->in_place = true; /* as far as the plan knows */
-        return pack(task, &call->send, 0, 0, &run->send);
+    run->send = (dma_blocks_t){.addr = dma_blocks_addr(&run->recv, rank), .bytes = bytes};
+    if (call->in_place) {
+        return DMA_OK;
     }
+    if (call->send.count * call->send.size != bytes) {
+        return DMA_ERR_TRUNCATE;
+    }
+    if (is_direct(task, &call->send)) {
+        run->send.addr = call->send.addr;
+        return DMA_OK;
+    }
+    task->in_place = true; /* for the plan: the block is packed into its place */
+    return pack_side(task, &call->send, &run->send, dma_blocks_sent(call->coll, comm->nranks));
+}
+
+static dma_status_t resolve_send(dma_comm_t *comm, dma_task_t *task, const dma_call_t *call, dma_arrays_t *a)
+{
+    dma_run_t *run = &task->run;
+    dma_stage_t *stage = &task->typed.stage;
+    dma_status_t status = DMA_OK;
+    dma_blocks_t staged;
+    uint64_t all;
+
     if (call->in_place) {
         run->send = run->recv;
         return DMA_OK;
     }
-    if (direct_from(task, &call->send)) {
-        run->send = direct(&call->send, n, a->send_counts, a->send_displs);
+    if (is_direct(task, &call->send)) {
+        run->send = side_blocks(&call->send, comm->nranks, a->send_counts, a->send_displs);
     } else {
-        all = packed(&call->send, n, a->send_counts, a->send_displs, &run->send);
-        if ((status = stage(comm, SEND, &task->send_staging, all)) != DMA_OK) {
+        if (task->stages != stage) {
+            dma_stage_push(task, stage, &typed_ops);
+        }
+        all = packed_blocks(&call->send, comm->nranks, a->send_counts, a->send_displs, &staged);
+        if ((status = dma_staging_get(comm, stage, DMA_SIDE_SEND, all)) != DMA_OK) {
             return status;
         }
-        run->send.addr = task->send_staging;
-        status = pack(task, &call->send, 0, n - 1, &run->send);
+        staged.addr = stage->memory[DMA_SIDE_SEND];
+        task->typed.send = &call->send;
+        status = dma_stage_send(task, stage, &staged);
     }
     if (status == DMA_OK &&
         dma_blocks_bytes(&run->send, (uint64_t)comm->rank) != dma_blocks_bytes(&run->recv, (uint64_t)comm->rank)) {
@@ -238,9 +250,9 @@ static dma_status_t place_send(dma_comm_t *comm, dma_task_t *task, const dma_cal
     return status;
 }
 
-/* All counts of an all-gather-v in 56 bits: every rank knows them all, so a rank that sees one differently is found by
- * all, and finds it itself, whoever's block it is about. */
-static uint64_t digest(const dma_blocks_t *blocks, int nranks)
+/* All counts of an all-gather-v in 56 bits. Every rank knows all counts, so a difference in any of them is found by all ranks,
+ * the one that is wrong among them. */
+static uint64_t counts_digest(const dma_blocks_t *blocks, int nranks)
 {
     uint64_t x = 0;
 
@@ -251,8 +263,8 @@ static uint64_t digest(const dma_blocks_t *blocks, int nranks)
     return x >> 8;
 }
 
-/* What the choice goes by, and what descriptors say. */
-static void size_up(dma_comm_t *comm, dma_task_t *task)
+/* The size that the choice goes by, and the sign that descriptors carry. */
+static void set_size_and_sign(dma_comm_t *comm, dma_task_t *task)
 {
     dma_run_t *run = &task->run;
 
@@ -264,7 +276,7 @@ static void size_up(dma_comm_t *comm, dma_task_t *task)
 
             task->bytes = bytes > task->bytes ? bytes : task->bytes;
         }
-        run->sign = dma_sign(task->coll, false, digest(&run->recv, comm->nranks));
+        run->sign = dma_sign(task->coll, false, counts_digest(&run->recv, comm->nranks));
         break;
     case DMA_ALLTOALLV:
         run->sign = dma_sign(task->coll, task->in_place, 0);
@@ -280,39 +292,16 @@ static void size_up(dma_comm_t *comm, dma_task_t *task)
 dma_status_t dma_task_resolve(dma_comm_t *comm, dma_task_t *task, const dma_call_t *call)
 {
     dma_arrays_t a = dma_arrays_at(task->arrays, comm->nranks);
-    dma_status_t status = place_recv(comm, task, call, &a);
+    dma_status_t status;
 
+    task->in_place = call->in_place;
+    status = resolve_recv(comm, task, call, &a);
     if (status == DMA_OK) {
-        status = place_send(comm, task, call, &a);
+        status =
+            dma_coll_gathers(call->coll) ? resolve_own_block(comm, task, call) : resolve_send(comm, task, call, &a);
     }
     if (status == DMA_OK) {
-        size_up(comm, task);
-    }
-    return status;
-}
-
-dma_status_t dma_task_unpack(dma_task_t *task)
-{
-    const dma_comm_t *comm = task->comm;
-    const dma_side_t *side = &task->unpack;
-    dma_arrays_t a = dma_arrays_at(task->arrays, comm->nranks);
-    dma_status_t status = DMA_OK;
-
-    for (int r = 0, n; status == DMA_OK && r < comm->nranks; r += n) {
-        bool kept = task->keep_own && r <= comm->rank; /* the own block ends what is unpacked at once */
-        uint64_t bytes = dma_blocks_bytes(&task->run.recv, (uint64_t)r);
-        char *from, *to;
-
-        if (!bytes || (kept && r == comm->rank)) {
-            n = 1;
-            continue;
-        }
-        n = at_once(task, side, (kept ? comm->rank : comm->nranks) - r);
-        bytes *= (uint64_t)n;
-        from = dma_blocks_addr(&task->run.recv, (uint64_t)r);
-        to = (char *)side->addr + a.home[r];
-        status = task->device && side->runtime ? dma_device_unpack(comm, side, to, bytes / side->size, from)
-                                               : comm->host->unpack(to, bytes / side->size, side->type, from, bytes);
+        set_size_and_sign(comm, task);
     }
     return status;
 }

@@ -1,12 +1,12 @@
 /*
- * Placing a call: from the caller's sides (elements, counts, displacements, datatypes) to the byte blocks that plans move.
+ * Resolving a call: from the caller's sides (elements, counts, displacements, datatypes) to the byte blocks that plans move.
  *
- * Dense sides are used where they are. What is not dense is packed into staging memory or, for the one block that an
- * all-gather sends, straight into its place in the result; results that are not dense are received packed and unpacked at
- * completion. Counts and displacements are turned into bytes once, at the post.
+ * A dense side is used where it is. A side that is not dense is staged (staging.h), except the one block that an all-gather
+ * sends: it is packed straight into its place in the result. Counts and displacements are turned into bytes once, when the
+ * call is posted.
  */
-#ifndef DMA_TASK_PLACE_H
-#define DMA_TASK_PLACE_H
+#ifndef DMA_CORE_RESOLVE_H
+#define DMA_CORE_RESOLVE_H
 
 #include "dma/comm.h"
 #include "dma/engine.h"
@@ -15,11 +15,14 @@
 typedef struct dma_arrays {
     uint64_t *send_counts, *recv_counts;
     int64_t *send_displs, *recv_displs;
-    int64_t *home; /* where packed results belong, in bytes from the side's address */
+    int64_t *home; /* where received blocks of a staged side belong, in bytes from the side's address */
 } dma_arrays_t;
 
 size_t dma_arrays_bytes(int nranks);
 dma_arrays_t dma_arrays_at(void *memory, int nranks);
+
+/* Sets the blocks, the size and the sign of a task with arrays. */
+dma_status_t dma_task_resolve(dma_comm_t *comm, dma_task_t *task, const dma_call_t *call);
 
 static inline size_t dma_number(const void *array, uint8_t width, int i)
 {
@@ -31,8 +34,8 @@ static inline ptrdiff_t dma_displ(const void *array, uint8_t width, int i)
     return width == sizeof(int) ? ((const int *)array)[i] : (ptrdiff_t)((const int64_t *)array)[i];
 }
 
-/* Elements of block b of a side, and the address of its first. A side without elements may be at NULL and have displacements,
- * which C does not let us add. */
+/* Elements of block b of a side, and the address of its first element. A side without elements may be at NULL and have
+ * displacements; C does not allow adding to NULL. */
 static inline size_t dma_side_count(const dma_side_t *side, int b)
 {
     return side->counts ? dma_number(side->counts, side->width, b) : side->count;

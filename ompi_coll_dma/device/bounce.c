@@ -28,7 +28,7 @@ struct dma_bounce {
 static dma_status_t reflect(const dma_gpu_runtime_t *rt, const dma_side_t *side, int blocks, mirror_t *m)
 {
     dma_span_t span = dma_device_span(side, blocks);
-    dma_gpu_memory_t memory = dma_device_memory(rt, &span);
+    dma_gpu_memory_t memory = dma_device_classify(rt, &span);
 
     if (!dma_gpu_kind_on_device(memory.kind)) {
         return DMA_OK;
@@ -41,7 +41,7 @@ static dma_status_t reflect(const dma_gpu_runtime_t *rt, const dma_side_t *side,
 
 dma_status_t dma_bounce_make(dma_comm_t *comm, const dma_call_t *call, dma_bounce_t **result)
 {
-    const dma_gpu_runtime_t *rt = comm->proc->runtime ? comm->proc->runtime : dma_gpu_runtime_loaded();
+    const dma_gpu_runtime_t *rt = dma_proc_runtime(comm->proc);
     int n = comm->nranks;
     dma_bounce_t *b;
     dma_status_t status;

@@ -1,35 +1,42 @@
 /* The life of a call with device memory: see device.h. */
-#include "device/device.h"
-
-#include <string.h>
-
 #include "core/resolve.h"
+#include "device/device.h"
+#include "node/entry.h"
 
-#define LINGER_SECONDS 20e-6 /* peers that call together are here within a few microseconds */
+#define SPIN_SECONDS 20e-6 /* peers that call at the same time arrive within a few microseconds */
 
-/* In a verdict about a meeting. */
-enum { ALL_WELL = 1, THIS_TIME_NOT = 2 };
+/* The agreed line of a rank: the number of the meeting, and in the lowest bits its verdict. */
+enum { VERDICT_YES = 1, VERDICT_NO = 2, VERDICT_BITS = 2, VERDICT_MASK = 3 };
 
 static uint32_t verdict_word(const struct dma_device_comm *dc, uint32_t verdict)
 {
-    return dc->meetings << 2 | verdict;
+    return dc->meetings << VERDICT_BITS | verdict;
 }
 
-/* Publishes the descriptor of a call without its data, the brief and the record. */
-static void enter(dma_comm_t *comm, dma_task_t *task)
+/* Is the word a verdict on the present meeting? */
+static bool is_verdict(const struct dma_device_comm *dc, uint32_t word)
 {
-    dma_window_t *w = &comm->window;
-    dma_desc_t *d = dma_window_desc(w, w->rank, task->run.seq);
-
-    d->ack = w->ack;
-    d->sign = task->run.sign | DMA_SIGN_DEVICE | dma_comm_sign_flags(comm);
-    w->ack_told = w->ack;
-    /* release: header and record come first */
-    atomic_store_explicit(&d->seq, (uint32_t)task->run.seq, memory_order_release);
+    return word >> VERDICT_BITS == (dc->meetings & (UINT32_MAX >> VERDICT_BITS));
 }
 
-/* The own block, out of place, before the peers are there: only where the last call has bound the engine. */
-void dma_device_early(dma_comm_t *comm, const dma_task_t *task)
+/* ---- the ways to carry it out ---- */
+
+/* The host plan on host memory. Where this rank has entered already, its data come with a second entry. */
+static dma_status_t run_on_host(dma_comm_t *comm, dma_task_t *task, bool second_entry)
+{
+    const struct dma_device_comm *dc = comm->device;
+    dma_status_t status;
+
+    if (dc && dc->bound && dc->device->engine->settle) {
+        dc->device->engine->settle(dc->bound);
+    }
+    status = dma_device_stage(task);
+    task->run.second_entry = second_entry;
+    return status == DMA_OK ? dma_host_bind(comm, task) : status;
+}
+
+/* The own block, out of place, before the peers are there: only where an earlier call has bound the engine. */
+void dma_device_start_early(dma_comm_t *comm, const dma_task_t *task)
 {
     const struct dma_device_comm *dc = comm->device;
     const struct dma_device_call *call = task->device;
@@ -45,76 +52,8 @@ void dma_device_early(dma_comm_t *comm, const dma_task_t *task)
                               (uint64_t)(uintptr_t)dma_blocks_addr(&run->send, from), bytes);
 }
 
-/* The host plan on host memory. Where we have entered already, our data come with a later entry. */
-static dma_status_t go_by_host(dma_comm_t *comm, dma_task_t *task, bool later)
-{
-    const struct dma_device_comm *dc = comm->device;
-    dma_status_t status;
-
-    if (dc && dc->bound && dc->device->engine->settle) {
-        dc->device->engine->settle(dc->bound);
-    }
-    status = dma_device_stage(task);
-    task->run.second_entry = later;
-    return status == DMA_OK ? dma_task_bind(comm, task) : status;
-}
-
-dma_status_t dma_device_begin(dma_comm_t *comm, dma_task_t *task)
-{
-    struct dma_device_call *call = task->device;
-    struct dma_device_comm *dc;
-
-    if (comm->streaming) {
-        return DMA_AGAIN;
-    }
-    comm->streaming = task;
-    if (call->frozen) {
-        return dma_device_begin_persistent(comm, task);
-    }
-    atomic_store_explicit(&task->state, DMA_TASK_RUNNING, memory_order_relaxed);
-    if (!call->served) {
-        return dma_task_bind(comm, task);
-    }
-    dc = dma_device_comm(comm, call->rt, call->device);
-    if (!dc || dc->off ||
-        (!dma_device_can(dc, &call->send_shape, &call->recv_shape) && dma_device_pack_shapes(comm, task) != DMA_OK) ||
-        dma_device_publish_record(comm, task) != DMA_OK) {
-        return go_by_host(comm, task, false);
-    }
-    enter(comm, task);
-    dma_device_early(comm, task);
-    return DMA_OK;
-}
-
-/* All descriptors: DMA_OK when they are there, and whether all have device memory. */
-static dma_status_t meet(dma_comm_t *comm, dma_task_t *task, bool *all)
-{
-    dma_window_t *w = &comm->window;
-
-    *all = true;
-    for (int r = 0; r < comm->nranks; r++) {
-        const dma_desc_t *d = dma_window_desc(w, r, task->run.seq);
-        uint64_t differ;
-
-        /* acquire: header and record are read after the number that announces them */
-        if (atomic_load_explicit(&d->seq, memory_order_acquire) != (uint32_t)task->run.seq) {
-            return DMA_AGAIN;
-        }
-        if ((int32_t)(d->ack - w->acks[r]) > 0) {
-            w->acks[r] = d->ack;
-        }
-        differ = (d->sign ^ task->run.sign) & ~(DMA_SIGN_DEVICE | DMA_SIGN_REFUSED);
-        if (differ) {
-            task->run.failed_rank = r;
-            return differ >> 56 ? DMA_ERR_MISMATCH : DMA_ERR_TRUNCATE;
-        }
-        *all = *all && (d->sign & DMA_SIGN_DEVICE);
-    }
-    return DMA_OK;
-}
-
-/* With its plan. */
-static dma_status_t bind_plan(dma_comm_t *comm, dma_task_t *task, bool again)
+/* `repeat`: plan, places and lengths are those of the last run. */
+static dma_status_t bind_plan(dma_comm_t *comm, dma_task_t *task, bool repeat)
 {
     struct dma_device_comm *dc = comm->device;
     dma_run_t *run = &task->run;
@@ -123,7 +62,7 @@ static dma_status_t bind_plan(dma_comm_t *comm, dma_task_t *task, bool again)
     if (status != DMA_OK) {
         return status;
     }
-    run->again = again;
+    run->again = repeat;
     run->cursors = (dma_cursor_t *)((char *)task->arrays + dma_arrays_bytes(comm->nranks));
     run->window = &comm->window;
     run->targets = dc->targets;
@@ -139,83 +78,134 @@ dma_status_t dma_device_bind(dma_comm_t *comm, dma_task_t *task)
     return status == DMA_OK ? bind_plan(comm, task, false) : status;
 }
 
-void dma_device_go(dma_comm_t *comm, dma_task_t *task, dma_device_phase_t phase)
+void dma_device_start_run(dma_comm_t *comm, dma_task_t *task, dma_device_phase_t phase)
 {
-    dma_run_t *run = &task->run;
-    const dma_prog_t *host = &run->plan->progs[0];
-
-    run->epoch = ++comm->device->epoch;
-    comm->engine->start(run);
-    while (run->cursors[0].pc < host->nops && host->ops[run->cursors[0].pc].flag.kind == DMA_FLAG_ENTRY) {
-        run->cursors[0].pc++;
-    }
+    task->run.epoch = ++comm->device->epoch;
+    comm->engine->start(&task->run);
     task->device->phase = phase;
 }
 
-/* All could open all memory. */
-static dma_status_t bind(dma_comm_t *comm, dma_task_t *task)
+/* All ranks could open all memory. */
+static dma_status_t run_on_engine(dma_comm_t *comm, dma_task_t *task)
 {
     dma_status_t status;
 
     if (!comm->device->all_can) {
-        return go_by_host(comm, task, true);
+        return run_on_host(comm, task, true);
     }
     status = dma_device_bind(comm, task);
     if (status == DMA_OK) {
         dma_device_remember_call(comm, task);
-        dma_device_go(comm, task, DEVICE_SUBMIT);
+        dma_device_start_run(comm, task, DEVICE_SUBMIT);
     }
     return status;
 }
 
-/* All ranks call as they did. */
-static dma_status_t bind_again(dma_comm_t *comm, dma_task_t *task)
+/* All ranks make the same call as their last one. */
+static dma_status_t repeat_on_engine(dma_comm_t *comm, dma_task_t *task)
 {
     dma_status_t status;
 
     task->run.plan = comm->device->last.plan;
     status = bind_plan(comm, task, true);
     if (status == DMA_OK) {
-        dma_device_go(comm, task, DEVICE_SUBMIT);
+        dma_device_start_run(comm, task, DEVICE_SUBMIT);
     }
     return status;
 }
 
-/* Everybody has entered. */
-static dma_status_t decide(dma_comm_t *comm, dma_task_t *task, bool all)
+/* ---- the phases ---- */
+
+static dma_status_t begin_call(dma_comm_t *comm, dma_task_t *task)
+{
+    struct dma_device_call *call = task->device;
+    struct dma_device_comm *dc;
+
+    if (!call->persistent && !dma_window_may_publish(&comm->window, (uint32_t)task->run.seq)) {
+        return DMA_AGAIN; /* a start of a persistent call publishes nothing */
+    }
+    if (comm->streaming) {
+        return DMA_AGAIN;
+    }
+    comm->streaming = task;
+    if (call->persistent) {
+        return dma_device_begin_persistent(comm, task);
+    }
+    dma_task_set_running(task);
+    if (!call->served) {
+        return dma_host_bind(comm, task);
+    }
+    dc = dma_device_comm(comm, call->rt, call->device);
+    if (!dc || dc->off ||
+        (!dma_device_can(dc, &call->send_shape, &call->recv_shape) && dma_device_pack_shapes(comm, task) != DMA_OK) ||
+        dma_device_publish_record(comm, task) != DMA_OK) {
+        return run_on_host(comm, task, false);
+    }
+    dma_entry_publish(&comm->window, task->run.seq, task->run.sign | DMA_SIGN_DEVICE | dma_comm_sign_flags(comm), 0);
+    dma_device_start_early(comm, task);
+    return DMA_OK;
+}
+
+/* Reads all descriptors. DMA_OK: they are there. *all: all ranks have device memory. */
+static dma_status_t read_entries(dma_comm_t *comm, dma_task_t *task, bool *all)
+{
+    dma_window_t *w = &comm->window;
+
+    *all = true;
+    for (int r = 0; r < comm->nranks; r++) {
+        const dma_desc_t *d = dma_window_desc(w, r, task->run.seq);
+        dma_status_t status;
+
+        if (!dma_entry_seen(d, task->run.seq)) {
+            return DMA_AGAIN;
+        }
+        dma_entry_take_ack(w, r, d);
+        if ((status = dma_entry_compare(task->run.sign, d->sign)) != DMA_OK) {
+            task->run.failed_rank = r;
+            return status;
+        }
+        *all = *all && (d->sign & DMA_SIGN_DEVICE);
+    }
+    return DMA_OK;
+}
+
+static dma_status_t advance_enter(dma_comm_t *comm, dma_task_t *task)
 {
     struct dma_device_comm *dc = comm->device;
-    dma_status_t status;
-    bool fresh;
+    bool all, fresh;
+    dma_status_t status = read_entries(comm, task, &all);
 
+    if (status != DMA_OK) {
+        return status;
+    }
     if (!all) {
-        return go_by_host(comm, task, true);
+        return run_on_host(comm, task, true);
     }
     if (dma_device_all_repeat(comm, task)) {
-        return bind_again(comm, task);
+        return repeat_on_engine(comm, task);
     }
     status = dma_device_read_records(comm, task, &fresh);
     if (status != DMA_OK && status != DMA_UNSUPPORTED) {
         return status;
     }
     if (!fresh && status != DMA_OK) {
-        return DMA_ERR_ENGINE; /* nobody asks for a verdict on what all should have known */
+        return DMA_ERR_ENGINE; /* no rank asks for verdicts on what all ranks should have open */
     }
-    /* Who goes by the host enters again, and what he has said of his memory is gone: not before all have read it. */
+    /* A rank that goes by the host enters again, and overwrites what it has said of its memory: not before all ranks have
+     * read that. So a call that not all engines can carry out needs verdicts too. */
     dc->all_can = dma_device_all_can(comm, task);
     if (!fresh && dc->all_can) {
-        return bind(comm, task);
+        return run_on_engine(comm, task);
     }
     dc->meetings++;
-    /* release: our reads of the records come before whoever sees this may write the next one */
+    /* release: our reads of the records come before a peer that sees this writes its next record */
     atomic_store_explicit(&dma_window_agreed(&comm->window, comm->rank)->word,
-                          verdict_word(dc, status == DMA_OK ? ALL_WELL : THIS_TIME_NOT), memory_order_release);
+                          verdict_word(dc, status == DMA_OK ? VERDICT_YES : VERDICT_NO), memory_order_release);
     task->device->phase = DEVICE_AGREE;
     return DMA_OK;
 }
 
-/* The verdicts of all. */
-static dma_status_t agree(dma_comm_t *comm, dma_task_t *task)
+static dma_status_t advance_agree(dma_comm_t *comm, dma_task_t *task)
 {
     struct dma_device_comm *dc = comm->device;
     bool all = true;
@@ -223,57 +213,85 @@ static dma_status_t agree(dma_comm_t *comm, dma_task_t *task)
     for (int r = 0; r < comm->nranks; r++) {
         uint32_t word = atomic_load_explicit(&dma_window_agreed(&comm->window, r)->word, memory_order_acquire);
 
-        if (word >> 2 != (dc->meetings & (UINT32_MAX >> 2))) {
+        if (!is_verdict(dc, word)) {
             return DMA_AGAIN;
         }
-        all = all && (word & 3) == ALL_WELL;
+        all = all && (word & VERDICT_MASK) == VERDICT_YES;
     }
     dma_device_count_meeting(comm, task, all);
-    return all ? bind(comm, task) : go_by_host(comm, task, true);
+    return all ? run_on_engine(comm, task) : run_on_host(comm, task, true);
 }
+
+static dma_status_t advance_started(dma_comm_t *comm, dma_task_t *task)
+{
+    if (dma_device_not_ready(comm, task) >= 0) {
+        return DMA_AGAIN;
+    }
+    task->device->phase = DEVICE_SUBMIT;
+    return DMA_OK;
+}
+
+static dma_status_t advance_submit(dma_comm_t *comm, dma_task_t *task)
+{
+    dma_status_t status = comm->device->device->engine->start(&task->run);
+
+    if (status == DMA_OK) {
+        task->device->phase = DEVICE_RUN;
+    }
+    return status;
+}
+
+static dma_status_t advance_on_host(dma_comm_t *comm, dma_task_t *task)
+{
+    return comm->engine->advance(&task->run);
+}
+
+static dma_status_t advance_run(dma_comm_t *comm, dma_task_t *task)
+{
+    const dma_gpu_engine_t *engine = comm->device->device->engine;
+    dma_status_t status = engine->advance ? engine->advance(&task->run) : DMA_OK;
+
+    return status == DMA_OK ? advance_on_host(comm, task) : status;
+}
+
+static dma_status_t (*const phases[])(dma_comm_t *comm, dma_task_t *task) = {
+    [DEVICE_ENTER] = advance_enter,   [DEVICE_AGREE] = advance_agree, [DEVICE_STARTED] = advance_started,
+    [DEVICE_SUBMIT] = advance_submit, [DEVICE_RUN] = advance_run,     [DEVICE_ON_HOST] = advance_on_host,
+};
 
 dma_status_t dma_device_advance(dma_comm_t *comm, dma_task_t *task)
 {
     struct dma_device_call *call = task->device;
-    dma_status_t status = DMA_OK;
-    bool all;
+    dma_status_t status = dma_task_state(task) == DMA_TASK_QUEUED ? begin_call(comm, task) : DMA_OK;
+    dma_device_phase_t phase = call->phase;
 
-    if (call->phase == DEVICE_MEET && (status = meet(comm, task, &all)) == DMA_OK) {
-        status = decide(comm, task, all);
-    }
-    if (status == DMA_OK && call->phase == DEVICE_AGREE) {
-        status = agree(comm, task);
-    }
-    if (status == DMA_OK && call->phase == DEVICE_READY && (status = dma_device_all_ready(comm, task)) == DMA_OK) {
-        call->phase = DEVICE_SUBMIT;
-    }
-    if (status == DMA_OK && call->phase == DEVICE_SUBMIT) {
-        status = comm->device->device->engine->start(&task->run);
-        if (status == DMA_OK) {
-            call->phase = DEVICE_RUN;
+    while (status == DMA_OK) {
+        phase = call->phase;
+        status = phases[phase](comm, task);
+        if (status == DMA_OK && call->phase == phase) {
+            dma_host_finish(comm, task);
+            if (call->persistent) {
+                dma_device_arm(comm);
+            }
+            return DMA_OK;
         }
-    }
-    if (status == DMA_OK && call->phase == DEVICE_RUN && comm->device->device->engine->advance) {
-        status = comm->device->device->engine->advance(&task->run);
-    }
-    if (status == DMA_OK && (call->phase == DEVICE_RUN || call->phase == DEVICE_ON_HOST)) {
-        status = comm->engine->advance(&task->run);
     }
     return status;
 }
+
+/* ---- waiting ---- */
 
 void dma_device_spin(dma_comm_t *comm, const dma_task_t *task)
 {
     double until = 0;
 
     /* Where ranks share cores, the peer that is waited for may need this one. */
-    while (!comm->oversubscribed && comm->state == DMA_COMM_READY &&
-           atomic_load_explicit(&task->state, memory_order_relaxed) == DMA_TASK_RUNNING &&
+    while (!comm->oversubscribed && comm->state == DMA_COMM_READY && dma_task_state(task) == DMA_TASK_RUNNING &&
            task->device->phase < DEVICE_RUN) {
         double now = dma_now();
 
         if (!until) {
-            until = now + LINGER_SECONDS;
+            until = now + SPIN_SECONDS;
         } else if (now > until) {
             return;
         }
@@ -282,19 +300,35 @@ void dma_device_spin(dma_comm_t *comm, const dma_task_t *task)
     }
 }
 
-int dma_device_holding(const dma_comm_t *comm, const dma_task_t *task)
+/* A rank without a verdict on the meeting. */
+static dma_wait_t waits_for_verdict(const dma_comm_t *comm)
 {
-    const struct dma_device_comm *dc = comm->device;
-
-    if (task->device->phase == DEVICE_READY) {
-        return dma_device_not_ready(comm, task);
-    }
-    for (int r = 0; task->device->phase == DEVICE_AGREE && r < comm->nranks; r++) {
+    for (int r = 0; r < comm->nranks; r++) {
         uint32_t word = atomic_load_explicit(&dma_window_agreed(&comm->window, r)->word, memory_order_relaxed);
 
-        if (word >> 2 != (dc->meetings & (UINT32_MAX >> 2))) {
-            return r;
+        if (!is_verdict(comm->device, word)) {
+            return (dma_wait_t){.kind = DMA_WAIT_FLAG, .rank = r};
         }
     }
-    return -1;
+    return (dma_wait_t){.kind = DMA_WAIT_NONE, .rank = -1};
+}
+
+dma_wait_t dma_device_waits_for(const dma_comm_t *comm, const dma_task_t *task)
+{
+    const struct dma_device_call *call = task->device;
+    dma_wait_t wait;
+
+    if (call->persistent) {
+        wait.rank = dma_device_not_ready(comm, task);
+        wait.kind = wait.rank >= 0 ? DMA_WAIT_ENTRY : DMA_WAIT_NONE;
+    } else {
+        wait = dma_host_waits_for_entry(comm, task);
+    }
+    if (wait.kind != DMA_WAIT_NONE || dma_task_state(task) != DMA_TASK_RUNNING) {
+        return wait;
+    }
+    if (call->phase == DEVICE_AGREE) {
+        return waits_for_verdict(comm);
+    }
+    return call->phase >= DEVICE_RUN ? dma_host_waits_for_flag(comm, task) : wait;
 }

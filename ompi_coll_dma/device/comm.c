@@ -36,6 +36,7 @@ struct dma_device_comm *dma_device_comm(dma_comm_t *comm, const dma_gpu_runtime_
     dc->targets = (dma_target_t *)(dc->peers + n);
     dc->traits = (dma_gpu_traits_t *)(dc->targets + n);
     comm->device = dc;
+    dma_comm_attach(comm, &dma_route_device);
     return dc;
 }
 
@@ -94,7 +95,7 @@ static bool is_plain(const dma_task_t *task)
     const struct dma_device_call *d = task->device;
 
     return !task->run.send.counts && !task->run.recv.counts && !task->run.send.displs && !task->run.recv.displs &&
-           !d->send_shape.row && !d->recv_shape.row && !d->user_shape.row && d->recv.buffer_id;
+           !d->send_shape.row && !d->recv_shape.row && !task->stages && d->recv.buffer_id;
 }
 
 bool dma_device_all_repeat(const dma_comm_t *comm, const dma_task_t *task)
@@ -365,7 +366,7 @@ void dma_device_count_meeting(dma_comm_t *comm, const dma_task_t *task, bool all
 /* ---- the plan ---- */
 
 /* Of the largest block that any rank receives: equal on all. */
-static uint64_t largest(const dma_comm_t *comm, const dma_task_t *task)
+static uint64_t largest_block(const dma_comm_t *comm, const dma_task_t *task)
 {
     uint64_t most = 0;
 
@@ -377,7 +378,7 @@ static uint64_t largest(const dma_comm_t *comm, const dma_task_t *task)
     return most;
 }
 
-static dma_plan_req_t request(const dma_comm_t *comm, const dma_task_t *task)
+static dma_plan_req_t plan_request(const dma_comm_t *comm, const dma_task_t *task)
 {
     const struct dma_device_comm *dc = comm->device;
     dma_plan_req_t req = comm->req;
@@ -397,70 +398,44 @@ static dma_plan_req_t request(const dma_comm_t *comm, const dma_task_t *task)
     return req;
 }
 
-static dma_status_t choose(dma_comm_t *comm, const dma_task_t *task, dma_choice_t *choice)
+static dma_status_t choose_variant(dma_comm_t *comm, const dma_task_t *task, uint64_t bytes, bool in_place,
+                                   uint64_t key, dma_plan_memo_t *memo)
 {
-    struct dma_device_comm *dc = comm->device;
-    /* ranks of an all-gather may differ in this */
-    bool in_place = task->in_place && !dma_coll_gathers(task->coll);
-    uint64_t bytes = largest(comm, task);
-    dma_plan_req_t req;
+    dma_plan_req_t req = plan_request(comm, task);
     const char *reason;
     dma_status_t status;
 
-    for (int i = 0; i < DEVICE_MEMO; i++) {
-        const dma_device_memo_t *m = &dc->memo[i];
-
-        if (m->bytes == bytes && m->coll == task->coll && m->in_place == in_place && m->choice.ways) {
-            *choice = m->choice;
-            return DMA_OK;
-        }
-    }
-    req = request(comm, task);
     req.bytes = bytes;
     req.in_place = in_place;
-    status = dma_plan_choose(&comm->profile, &req, comm->gpu_forced, choice, &reason);
+    status = dma_plan_memo_fill(memo, key, &comm->profile, &req, comm->gpu_forced, &reason);
     if (reason && comm->gpu_forced >= 0 && comm->rank == 0) {
         dma_proc_report(comm->proc, DMA_REPORT_INFO, "forced", "%s cannot do %llu bytes in device memory (%s)",
                         dma_variants[comm->gpu_forced]->name, (unsigned long long)bytes, reason);
     }
-    if (status == DMA_OK) {
-        dc->memo[dc->memo_next++ % DEVICE_MEMO] =
-            (dma_device_memo_t){.coll = task->coll, .in_place = in_place, .bytes = bytes, .choice = *choice};
-    }
-    return status;
+    return status == DMA_OK ? DMA_OK : DMA_ERR_ENGINE;
 }
 
 dma_status_t dma_device_find_plan(dma_comm_t *comm, dma_task_t *task, const dma_plan_t **plan)
 {
     struct dma_device_comm *dc = comm->device;
-    dma_choice_t choice;
-    dma_status_t status = choose(comm, task, &choice);
-    dma_device_plan_t *p;
-    dma_plan_req_t req;
+    uint64_t bytes = largest_block(comm, task), key = dma_sign(task->coll, task->in_place, bytes);
+    dma_plan_memo_t *memo = dma_plan_memo(&dc->plans, key);
+    dma_status_t status = DMA_OK;
 
-    if (status != DMA_OK) {
-        return DMA_ERR_ENGINE;
+    if (memo->key != key) {
+        /* ranks of an all-gather may differ in whether they are in place */
+        status = choose_variant(comm, task, bytes, task->in_place && !dma_coll_gathers(task->coll), key, memo);
     }
-    for (p = dc->plans; p; p = p->next) {
-        if (p->coll == task->coll && p->in_place == task->in_place && p->choice.variant == choice.variant &&
-            p->choice.ways == choice.ways) {
-            *plan = p->plan;
-            return DMA_OK;
-        }
+    if (status == DMA_OK && !memo->plans[task->in_place]) {
+        dma_plan_req_t req = plan_request(comm, task);
+
+        req.in_place = task->in_place;
+        status = dma_plan_memo_build(&dc->plans, memo, &req, comm->rank);
     }
-    if (!(p = malloc(sizeof(*p)))) {
-        return DMA_ERR_NOMEM;
+    if (status == DMA_OK) {
+        *plan = memo->plans[task->in_place];
     }
-    *p = (dma_device_plan_t){.next = dc->plans, .coll = task->coll, .in_place = task->in_place, .choice = choice};
-    req = request(comm, task);
-    req.in_place = task->in_place;
-    if ((status = dma_plan_build(&req, &choice, comm->rank, &p->plan)) != DMA_OK) {
-        free(p);
-        return status;
-    }
-    dc->plans = p;
-    *plan = p->plan;
-    return DMA_OK;
+    return status;
 }
 
 /* ---- the end ---- */
@@ -491,7 +466,6 @@ void dma_device_stop(dma_comm_t *comm)
 void dma_device_comm_destroy(dma_comm_t *comm)
 {
     struct dma_device_comm *dc = comm->device;
-    dma_device_plan_t *next;
 
     dma_device_stop(comm);
     dma_device_free_scratch(dc);
@@ -500,11 +474,7 @@ void dma_device_comm_destroy(dma_comm_t *comm)
             forget(comm, &dc->peers[r], slot);
         }
     }
-    for (dma_device_plan_t *p = dc->plans; p; p = next) {
-        next = p->next;
-        dma_plan_free(p->plan);
-        free(p);
-    }
+    dma_plan_cache_free(&dc->plans);
     free(dc);
     comm->device = NULL;
 }

@@ -84,35 +84,37 @@ typedef struct dma_record_block {
     uint64_t bytes;
 } dma_record_block_t;
 
+/* Where a call stands. A phase function that returns DMA_OK and stays in its phase has ended the call. */
 typedef enum dma_device_phase {
-    DEVICE_MEET,    /* entered; descriptors of others are missing */
-    DEVICE_AGREE,   /* has said how opening went; others have not */
-    DEVICE_READY,   /* frozen: has started; others have not */
+    DEVICE_ENTER,   /* has entered; descriptors of other ranks are missing */
+    DEVICE_AGREE,   /* has published whether it could open all memory; other ranks have not */
+    DEVICE_STARTED, /* a persistent call: has started; other ranks have not */
     DEVICE_SUBMIT,  /* the plan is being given to the engine */
-    DEVICE_RUN,     /* it runs; the cluster plan, of a relayed call */
+    DEVICE_RUN,     /* the engine runs it; or the cluster route has the call */
     DEVICE_ON_HOST, /* the host plan runs, or messages do, on host memory */
 } dma_device_phase_t;
+
+/* A stage of blocks in device memory (core/staging.h). */
+typedef struct dma_device_stage {
+    dma_stage_t stage;
+    dma_shape_t send_shape, recv_shape; /* of the blocks that are replaced */
+    int64_t *displs;                    /* of packed blocks: n to send, n to receive */
+} dma_device_stage_t;
 
 /* What a task with device memory has beside others. */
 struct dma_device_call {
     const dma_gpu_runtime_t *rt;
     dma_device_phase_t phase;
     int device;
-    bool served;            /* an engine could; else staged from the start, or relayed */
-    bool relayed;           /* over several nodes: used where it is, between nodes through the slots of a relay */
+    bool served;            /* an engine could carry it out; else it is staged from the start, or relayed */
+    bool relayed;           /* the route of the communicator uses device memory where it is */
     bool send_on, recv_on;  /* these sides of a relayed call are on the device */
+    bool persistent;        /* a start of a persistent call: this struct belongs to the communicator */
     dma_gpu_memory_t recv;  /* the receive buffer */
-    dma_shape_t send_shape; /* of the user's blocks, */
-    dma_shape_t recv_shape; /* if an engine could have served them */
-    dma_blocks_t home_send; /* the user's sides, while staging stands in for them */
-    dma_blocks_t home_recv;
-    dma_blocks_t user_recv; /* the user's, while memory of ours stands in for it; */
-    dma_blocks_t packed_recv;
-    dma_shape_t user_shape; /* row 0: it does not */
-    int64_t *packed_displs; /* of those blocks: n to send, n to receive */
-    char *staging;
-    int64_t *displs; /* of staged blocks: n to send, n to receive */
-    bool frozen;     /* the communicator's: see dma_device_persistent_init */
+    dma_shape_t send_shape; /* of the blocks that the engine would use */
+    dma_shape_t recv_shape;
+    dma_device_stage_t host; /* host memory in place of device memory: stage.c */
+    dma_device_stage_t pack; /* memory of ours on the device in place of blocks with a shape: pack.c */
 };
 
 typedef struct dma_device_peer {
@@ -121,23 +123,6 @@ typedef struct dma_device_peer {
     uint64_t size[DEVICE_SLOTS];
     unsigned next;
 } dma_device_peer_t;
-
-typedef struct dma_device_plan {
-    struct dma_device_plan *next;
-    dma_coll_t coll;
-    bool in_place;
-    dma_choice_t choice;
-    dma_plan_t *plan;
-} dma_device_plan_t;
-
-typedef struct dma_device_memo {
-    dma_coll_t coll;
-    bool in_place;
-    uint64_t bytes;
-    dma_choice_t choice;
-} dma_device_memo_t;
-
-#define DEVICE_MEMO 8
 
 /* What calls that come again have in common, if all blocks are equal and their bytes side by side. Without holes, to be
  * compared as a whole. */
@@ -172,19 +157,17 @@ struct dma_device_comm {
     dma_target_t *targets;
     dma_shape_t *shapes; /* of the targets */
     int64_t *displs;     /* of the targets: n * n */
-    dma_device_plan_t *plans;
-    dma_device_memo_t memo[DEVICE_MEMO];
-    unsigned memo_next;
+    dma_plan_cache_t plans;
     dma_device_last_t last;
-    const dma_gpu_runtime_t *scratch_of; /* NULL: none of the next three: device_pack.c */
+    const dma_gpu_runtime_t *scratch_of; /* NULL: none of the next three: pack.c */
     dma_gpu_stream_t *stream;
     uint64_t scratch, scratch_bytes;
 
     /* of a channel */
-    bool frozen;
-    bool frozen_in_place;
-    dma_coll_t frozen_coll;
-    uint64_t frozen_bytes;
+    bool prepared; /* starts need no descriptors */
+    bool init_in_place;
+    dma_coll_t init_coll;
+    uint64_t init_bytes;
     struct dma_device_call call; /* of all starts */
     dma_run_t run;               /* bound; of all starts but for the epoch */
     uint64_t *ready;             /* by rank: its ready word, as our device sees it */
@@ -204,24 +187,25 @@ typedef struct dma_device {
     char why[DMA_WHY_BYTES]; /* none works */
 } dma_device_t;
 
-/* device_place.c: before the call is posted. If a side of the call is device memory, task->device is set, and the call is
- * placed; DMA_UNSUPPORTED: it is not, place it as ever. */
+/* route.c: the part that the core knows */
+extern const dma_memory_t dma_device_memory;
+extern const dma_route_t dma_route_device;
+
+/* resolve.c: before the call is posted. If a side of the call is device memory, the task gets its device state and is
+ * resolved. DMA_UNSUPPORTED: no side is. */
 dma_status_t dma_device_resolve(dma_comm_t *comm, dma_task_t *task, const dma_call_t *call,
                                 const dma_gpu_runtime_t *rt);
-/* Could an engine serve the call, as far as this rank sees? Touches no buffer. */
+/* Could an engine carry out the call, as far as this rank sees? Touches no buffer. */
 bool dma_device_serves(dma_comm_t *comm, const dma_call_t *call);
-/* Host memory in place of the user's, with what is sent. */
-dma_status_t dma_device_stage(dma_task_t *task);
-/* At the end: what has been received in host memory goes to the user's. */
-dma_status_t dma_device_unstage(dma_task_t *task);
+/* The task ends. */
 void dma_device_drop(dma_task_t *task);
-/* The bytes of n blocks, and the same blocks one after the other in `memory`. */
-uint64_t dma_blocks_all(const dma_blocks_t *blocks, int n);
-dma_blocks_t dma_blocks_packed(const dma_blocks_t *blocks, int n, char *memory, int64_t *displs);
-/* Bytes between the user's memory, wherever it is, and ours. */
-dma_status_t dma_device_pack(const dma_comm_t *comm, const dma_side_t *side, int block, size_t count, char *to);
-dma_status_t dma_device_unpack(const dma_comm_t *comm, const dma_side_t *side, char *block, size_t count,
-                               const char *from);
+/* Elements of one block between the user's memory and packed bytes in host memory. */
+dma_status_t dma_device_pack(const dma_comm_t *comm, const dma_side_t *side, int block, size_t count, char *packed);
+dma_status_t dma_device_unpack(const dma_comm_t *comm, const dma_side_t *side, char *at, size_t count,
+                               const char *packed);
+
+/* stage.c: host memory in the place of what the task has in device memory, with what is sent. Nothing if it has it already. */
+dma_status_t dma_device_stage(dma_task_t *task);
 
 /* Everything between the first and the last byte that the blocks of a side touch. */
 typedef struct dma_span {
@@ -229,11 +213,11 @@ typedef struct dma_span {
     uint64_t bytes;
 } dma_span_t;
 dma_span_t dma_device_span(const dma_side_t *side, int blocks);
-dma_gpu_memory_t dma_device_memory(const dma_gpu_runtime_t *rt, const dma_span_t *span);
+dma_gpu_memory_t dma_device_classify(const dma_gpu_runtime_t *rt, const dma_span_t *span);
 /* The runtime's own copy: the only way to bytes of device memory. */
 dma_status_t dma_device_copy(const dma_gpu_runtime_t *rt, int device, void *to, const void *from, uint64_t bytes);
 
-/* device_shape.c: blocks whose bytes are not side by side, as long as they are rows at regular distances */
+/* shape.c: blocks whose bytes are not side by side, as long as they are rows at regular distances */
 /* Makes a side with a shape one that can be used where it is: its address becomes that of its first byte. false: it has
  * none. */
 bool dma_device_shape(const dma_comm_t *comm, dma_side_t *side, int blocks, dma_shape_t *shape);
@@ -243,11 +227,8 @@ const dma_shape_t *dma_device_sent_shape(const struct dma_device_call *d, bool i
 bool dma_device_can(const struct dma_device_comm *dc, const dma_shape_t *send, const dma_shape_t *recv);
 /* All records have been learned: are all ranks' engines ones that can do all shapes? Equal on all ranks. */
 bool dma_device_all_can(const dma_comm_t *comm, const dma_task_t *task);
-/* `bytes` bytes from a block with a shape in device memory to host memory where they are side by side; in scope. */
-dma_status_t dma_device_take(const dma_gpu_runtime_t *rt, char *to, const char *block, const dma_shape_t *shape,
-                             uint64_t bytes);
 
-/* device_write.c: from host memory to device memory, nothing but the data */
+/* write.c: from host memory to device memory, nothing but the data */
 typedef struct dma_writer dma_writer_t;
 /* The writer is in scope from here on until the end, which waits for what has been written, and returns `status` or how
  * that went. */
@@ -260,30 +241,25 @@ dma_status_t dma_write_elements(dma_writer_t *writer, const dma_host_t *host, co
                                 size_t count, const char *from, bool packed);
 void dma_writers_destroy(dma_proc_t *proc);
 
-/* device_pack.c */
-/* Device memory of ours in place of the user's blocks with a shape, with what is sent. Where that fails, the call is as it
- * was. */
+/* pack.c */
+/* Device memory of ours in place of the user's blocks with a shape, with what is sent. After an error the call is as it was. */
 dma_status_t dma_device_pack_shapes(dma_comm_t *comm, dma_task_t *task);
-/* At the end: what has been received there goes to the user's. */
-dma_status_t dma_device_unpack_shapes(dma_task_t *task);
 void dma_device_free_scratch(struct dma_device_comm *dc);
 
-/* device.c: the parts of a task's life. */
-dma_status_t dma_device_begin(dma_comm_t *comm, dma_task_t *task);
+/* call.c: the life of a call. With the communicator's lock. */
 dma_status_t dma_device_advance(dma_comm_t *comm, dma_task_t *task);
-/* The GPU plan for a call whose targets are known; */
+/* Finds and binds the GPU plan for a call whose targets are known. */
 dma_status_t dma_device_bind(dma_comm_t *comm, dma_task_t *task);
-/* its next run, with the host's program behind its entry: that is over. */
-/* The own block before the peers are there, where the engine can. */
-void dma_device_early(dma_comm_t *comm, const dma_task_t *task);
-void dma_device_go(dma_comm_t *comm, dma_task_t *task, dma_device_phase_t phase);
-/* A posted task: for a moment, until its engine has its copies. What is computed behind the call then runs beside them;
- * a rank that comes later than that is served by progress. */
+/* Begins the next run of the bound plan, in a phase: SUBMIT, or a later one if the engine has its programs already. */
+void dma_device_start_run(dma_comm_t *comm, dma_task_t *task, dma_device_phase_t phase);
+/* The engine may copy the own block before the peers are there. */
+void dma_device_start_early(dma_comm_t *comm, const dma_task_t *task);
+/* A posted task: waits a moment until the engine has its copies. What is computed after the call then overlaps with them. For
+ * a peer that comes later, progress starts the copies. */
 void dma_device_spin(dma_comm_t *comm, const dma_task_t *task);
-/* Whom it waits for, or -1. */
-int dma_device_holding(const dma_comm_t *comm, const dma_task_t *task);
+dma_wait_t dma_device_waits_for(const dma_comm_t *comm, const dma_task_t *task);
 
-/* device_comm.c: with the communicator's lock */
+/* comm.c: with the communicator's lock */
 /* The communicator's part, made at the first call with device memory; NULL: this rank has no engine for that device. */
 struct dma_device_comm *dma_device_comm(dma_comm_t *comm, const dma_gpu_runtime_t *rt, int device);
 /* Fills our record. */
@@ -301,15 +277,13 @@ dma_status_t dma_device_find_plan(dma_comm_t *comm, dma_task_t *task, const dma_
 void dma_device_stop(dma_comm_t *comm);
 void dma_device_comm_destroy(dma_comm_t *comm);
 
-/* device_freeze.c */
+/* persistent.c */
 /* Collective on a channel's communicator, and waits: the call meets, if all ranks' buffers are device memory, and its later
  * starts need not. An error is the communicator's. */
 dma_status_t dma_device_persistent_init(dma_comm_t *comm, const dma_call_t *call, void *arrays);
-/* A start of a frozen call. */
-void dma_device_persistent_start(dma_comm_t *comm, dma_task_t *task, void *arrays);
+/* Makes the task of a start. false: the starts are not prepared, resolve the call. */
+bool dma_device_persistent_start(dma_comm_t *comm, dma_task_t *task, void *arrays);
 dma_status_t dma_device_begin_persistent(dma_comm_t *comm, dma_task_t *task);
-/* Have all ranks started? */
-dma_status_t dma_device_all_ready(const dma_comm_t *comm, const dma_task_t *task);
 /* The first that has not, or -1. */
 int dma_device_not_ready(const dma_comm_t *comm, const dma_task_t *task);
 /* Arms the next start, if it may be; */
@@ -319,7 +293,7 @@ void dma_device_disarm(dma_comm_t *comm);
 /* or if it has been for too long. */
 void dma_device_disarm_expired(dma_comm_t *comm);
 
-/* device_proc.c */
+/* proc.c */
 /* The process's entry for a device; made on first use. */
 dma_device_t *dma_device_of(dma_proc_t *proc, const dma_gpu_runtime_t *rt, int device);
 void dma_devices_destroy(dma_proc_t *proc);

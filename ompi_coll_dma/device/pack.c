@@ -58,54 +58,97 @@ static dma_location_t place(const dma_blocks_t *blocks, int block, const dma_sha
                             .shape = shape ? *shape : (dma_shape_t){0}};
 }
 
-/* Blocks first .. last - 1 of the user's, into ours. */
-static dma_status_t pack(const struct dma_device_comm *dc, const dma_gpu_runtime_t *rt, const dma_blocks_t *to,
-                         const dma_blocks_t *from, const dma_shape_t *shape, int first, int last)
+static dma_status_t pack(const dma_task_t *task, const dma_blocks_t *to, const dma_blocks_t *from,
+                         const dma_shape_t *shape, dma_range_t range)
 {
     dma_status_t status = DMA_OK;
 
-    for (int b = first; status == DMA_OK && b < last; b++) {
+    for (int b = range.first; status == DMA_OK && b < range.end; b++) {
         dma_location_t dst = place(to, b, NULL), src = place(from, b, shape);
 
-        status = copy(dc, rt, &dst, &src, dma_blocks_bytes(from, (uint64_t)b));
+        status = copy(task->comm->device, task->device->rt, &dst, &src, dma_blocks_bytes(from, (uint64_t)b));
     }
     return status;
 }
 
-/* Ours in the place of the user's sides, which stay what they are unless all has been packed; in scope. */
-static dma_status_t replace(const dma_comm_t *comm, dma_task_t *task)
+/* In scope, as the next one. */
+static dma_status_t pack_recv_in(const dma_task_t *task, const dma_stage_t *stage, const dma_blocks_t *staged,
+                                 dma_range_t range)
 {
-    const struct dma_device_comm *dc = comm->device;
-    struct dma_device_call *d = task->device, user = *d;
-    dma_run_t *run = &task->run;
-    dma_blocks_t recv = run->recv;
-    bool gathers = dma_coll_gathers(task->coll);
-    int n = comm->nranks, rank = comm->rank, sends = gathers ? 1 : n;
-    char *at = (char *)(uintptr_t)dc->scratch;
-    dma_blocks_t send = run->send;
-    dma_status_t status = DMA_OK;
+    return pack(task, staged, &stage->home, &task->device->pack.recv_shape, range);
+}
 
-    if (d->recv_shape.row) {
-        d->user_recv = run->recv;
-        d->user_shape = d->recv_shape;
-        run->recv = d->packed_recv = dma_blocks_packed(&d->user_recv, n, at, d->packed_displs + n);
-        at += dma_blocks_all(&run->recv, n);
-        if (task->in_place) {
-            run->send = (dma_blocks_t){.addr = dma_blocks_addr(&run->recv, (uint64_t)rank), .bytes = send.bytes};
-            status = pack(dc, d->rt, &run->recv, &d->user_recv, &d->user_shape, rank, rank + 1);
-        }
+static dma_status_t pack_send_in(const dma_task_t *task, const dma_stage_t *stage, const dma_blocks_t *staged,
+                                 dma_range_t range)
+{
+    (void)stage;
+    return pack(task, staged, &task->run.send, &task->device->pack.send_shape, range);
+}
+
+static dma_status_t pack_out(const dma_task_t *task, const dma_stage_t *stage, int except)
+{
+    const struct dma_device_comm *dc = task->comm->device;
+    const struct dma_device_call *d = task->device;
+    dma_gpu_scope_t scope;
+    dma_status_t status = d->rt->enter(d->device, &scope);
+
+    if (status != DMA_OK) {
+        return status;
     }
-    if (!task->in_place && d->send_shape.row) {
-        run->send = dma_blocks_packed(&send, sends, at, d->packed_displs);
-        status = pack(dc, d->rt, &run->send, &send, &d->send_shape, 0, sends);
+    for (int b = 0; status == DMA_OK && b < task->comm->nranks; b++) {
+        if (b != except) {
+            dma_location_t dst = place(&stage->home, b, &d->pack.recv_shape), src = place(&stage->recv, b, NULL);
+
+            status = copy(dc, d->rt, &dst, &src, dma_blocks_bytes(&stage->home, (uint64_t)b));
+        }
     }
     if (status == DMA_OK) {
         status = d->rt->stream_sync(dc->stream);
     }
+    d->rt->leave(&scope);
+    return status;
+}
+
+static const dma_stage_ops_t pack_ops = {.recv_in = pack_recv_in, .send_in = pack_send_in, .out = pack_out};
+
+/* The scratch memory stands in for the sides with a shape; in scope. */
+static dma_status_t stage_sides(const dma_comm_t *comm, dma_task_t *task)
+{
+    struct dma_device_call *d = task->device;
+    dma_device_stage_t *pack = &d->pack;
+    dma_run_t *run = &task->run;
+    int n = comm->nranks;
+    char *at = (char *)(uintptr_t)comm->device->scratch;
+    dma_status_t status = DMA_OK;
+
+    pack->send_shape = d->send_shape;
+    pack->recv_shape = d->recv_shape;
+    dma_stage_push(task, &pack->stage, &pack_ops);
+    if (d->recv_shape.row) {
+        dma_blocks_t staged = dma_blocks_packed(&run->recv, n, at, pack->displs + n);
+
+        at += dma_blocks_all(&run->recv, n);
+        status = dma_stage_recv(task, &pack->stage, &staged, task->in_place);
+    }
+    if (status == DMA_OK && !task->in_place && d->send_shape.row) {
+        dma_blocks_t staged = dma_blocks_packed(&run->send, dma_blocks_sent(task->coll, n).end, at, pack->displs);
+
+        status = dma_stage_send(task, &pack->stage, &staged);
+    }
+    return status == DMA_OK ? d->rt->stream_sync(comm->device->stream) : status;
+}
+
+/* The same, or the call stays as it was. */
+static dma_status_t try_stage(const dma_comm_t *comm, dma_task_t *task)
+{
+    dma_blocks_t send = task->run.send, recv = task->run.recv;
+    dma_stage_t *stages = task->stages;
+    dma_status_t status = stage_sides(comm, task);
+
     if (status != DMA_OK) {
-        *d = user;
-        run->send = send;
-        run->recv = recv;
+        task->run.send = send;
+        task->run.recv = recv;
+        task->stages = stages;
     }
     return status;
 }
@@ -114,14 +157,14 @@ dma_status_t dma_device_pack_shapes(dma_comm_t *comm, dma_task_t *task)
 {
     struct dma_device_comm *dc = comm->device;
     struct dma_device_call *d = task->device;
-    int n = comm->nranks, sends = dma_coll_gathers(task->coll) ? 1 : n;
+    int n = comm->nranks, sends = dma_blocks_sent(task->coll, n).end;
     uint64_t recv = d->recv_shape.row ? dma_blocks_all(&task->run.recv, n) : 0;
     uint64_t send = d->send_shape.row && !task->in_place ? dma_blocks_all(&task->run.send, sends) : 0;
     dma_gpu_memory_t memory = d->recv;
     dma_gpu_scope_t scope;
     dma_status_t status;
 
-    if (!(d->packed_displs = malloc(2 * (size_t)n * sizeof(*d->packed_displs)))) {
+    if (!(d->pack.displs = malloc(2 * (size_t)n * sizeof(*d->pack.displs)))) {
         return DMA_ERR_NOMEM;
     }
     if ((status = d->rt->enter(d->device, &scope)) != DMA_OK) {
@@ -133,39 +176,11 @@ dma_status_t dma_device_pack_shapes(dma_comm_t *comm, dma_task_t *task)
         status = memory.exportable ? DMA_OK : DMA_UNSUPPORTED;
     }
     if (status == DMA_OK) {
-        status = replace(comm, task);
+        status = try_stage(comm, task);
     }
     if (status == DMA_OK) {
         d->recv = memory;
         d->recv_shape = d->send_shape = (dma_shape_t){0};
-    }
-    d->rt->leave(&scope);
-    return status;
-}
-
-dma_status_t dma_device_unpack_shapes(dma_task_t *task)
-{
-    const struct dma_device_comm *dc = task->comm->device;
-    const struct dma_device_call *d = task->device;
-    bool own_kept = task->in_place && dma_coll_gathers(task->coll);
-    dma_gpu_scope_t scope;
-    dma_status_t status;
-
-    if (!d->user_shape.row) {
-        return DMA_OK;
-    }
-    if ((status = d->rt->enter(d->device, &scope)) != DMA_OK) {
-        return status;
-    }
-    for (int b = 0; status == DMA_OK && b < task->comm->nranks; b++) {
-        if (!own_kept || b != task->comm->rank) {
-            dma_location_t dst = place(&d->user_recv, b, &d->user_shape), src = place(&d->packed_recv, b, NULL);
-
-            status = copy(dc, d->rt, &dst, &src, dma_blocks_bytes(&d->user_recv, (uint64_t)b));
-        }
-    }
-    if (status == DMA_OK) {
-        status = d->rt->stream_sync(dc->stream);
     }
     d->rt->leave(&scope);
     return status;

@@ -51,7 +51,7 @@ static void show_ready_words(dma_comm_t *comm)
 }
 
 /* A task for the call whose record has been told; false: nothing that an engine could serve. */
-static bool tell(dma_comm_t *comm, dma_task_t *task, const dma_call_t *call, void *arrays)
+static bool publish(dma_comm_t *comm, dma_task_t *task, const dma_call_t *call, void *arrays)
 {
     struct dma_device_comm *dc;
 
@@ -76,13 +76,13 @@ static void keep(dma_comm_t *comm, dma_task_t *task)
         features &= dc->traits[r].features;
     }
     dc->call = *task->device;
-    dc->call.frozen = true;
+    dc->call.persistent = true;
     dc->run = task->run;
     dc->run.shape = dma_device_sent_shape(&dc->call, task->in_place);
-    dc->frozen = true;
-    dc->frozen_in_place = task->in_place;
-    dc->frozen_coll = task->coll;
-    dc->frozen_bytes = task->bytes;
+    dc->prepared = true;
+    dc->init_in_place = task->in_place;
+    dc->init_coll = task->coll;
+    dc->init_bytes = task->bytes;
     dc->may_arm = features & DMA_GPU_PRELAUNCH;
 }
 
@@ -92,10 +92,7 @@ dma_status_t dma_device_persistent_init(dma_comm_t *comm, const dma_call_t *call
     bool told, all, fresh;
     dma_status_t status;
 
-    if (!comm->all_device) {
-        return DMA_OK;
-    }
-    told = tell(comm, &task, call, arrays);
+    told = publish(comm, &task, call, arrays);
     status = all_say(comm, told, &all);
     if (status == DMA_OK && all) {
         dma_status_t learned = dma_device_read_records(comm, &task, &fresh);
@@ -116,7 +113,7 @@ dma_status_t dma_device_persistent_init(dma_comm_t *comm, const dma_call_t *call
         dma_comm_lock(comm);
         dma_comm_fail(comm, status, "making a persistent call on %s failed: %s", comm->text, dma_status_name(status));
         dma_comm_unlock(comm);
-    } else if (comm->device && comm->device->frozen) {
+    } else if (comm->device && comm->device->prepared) {
         dma_comm_lock(comm);
         dma_device_arm(comm);
         dma_comm_unlock(comm);
@@ -124,18 +121,24 @@ dma_status_t dma_device_persistent_init(dma_comm_t *comm, const dma_call_t *call
     return status;
 }
 
-void dma_device_persistent_start(dma_comm_t *comm, dma_task_t *task, void *arrays)
+bool dma_device_persistent_start(dma_comm_t *comm, dma_task_t *task, void *arrays)
 {
     struct dma_device_comm *dc = comm->device;
 
+    if (!dc || !dc->prepared) {
+        return false;
+    }
     memset(task, 0, sizeof(*task));
     task->comm = comm;
-    task->coll = dc->frozen_coll;
-    task->in_place = dc->frozen_in_place;
-    task->bytes = dc->frozen_bytes;
+    task->coll = dc->init_coll;
+    task->in_place = dc->init_in_place;
+    task->bytes = dc->init_bytes;
     task->arrays = arrays;
     task->run = dc->run;
     task->device = &dc->call;
+    task->memory = &dma_device_memory;
+    task->route = &dma_route_device;
+    return true;
 }
 
 dma_status_t dma_device_begin_persistent(dma_comm_t *comm, dma_task_t *task)
@@ -148,7 +151,7 @@ dma_status_t dma_device_begin_persistent(dma_comm_t *comm, dma_task_t *task)
     if (poison != DMA_OK) {
         return poison;
     }
-    dma_device_go(comm, task, dc->armed ? DEVICE_RUN : DEVICE_READY);
+    dma_device_start_run(comm, task, dc->armed ? DEVICE_RUN : DEVICE_STARTED);
     dc->run.again = true; /* of the starts behind this one */
     if (dc->armed) {
         dc->armed = 0;
@@ -156,9 +159,9 @@ dma_status_t dma_device_begin_persistent(dma_comm_t *comm, dma_task_t *task)
     }
     /* release: what the user has written into the buffers comes before the engines that are told so */
     atomic_store_explicit(ready_word(comm, comm->rank), dma_ready_start(task->run.epoch), memory_order_release);
-    atomic_store_explicit(&task->state, DMA_TASK_RUNNING, memory_order_relaxed);
-    if (task->device->phase == DEVICE_READY) {
-        dma_device_early(comm, task);
+    dma_task_set_running(task);
+    if (task->device->phase == DEVICE_STARTED) {
+        dma_device_start_early(comm, task);
     }
     return DMA_OK;
 }
@@ -172,11 +175,6 @@ int dma_device_not_ready(const dma_comm_t *comm, const dma_task_t *task)
         }
     }
     return -1;
-}
-
-dma_status_t dma_device_all_ready(const dma_comm_t *comm, const dma_task_t *task)
-{
-    return dma_device_not_ready(comm, task) < 0 ? DMA_OK : DMA_AGAIN;
 }
 
 void dma_device_arm(dma_comm_t *comm)
@@ -217,7 +215,7 @@ void dma_device_disarm_expired(dma_comm_t *comm)
 {
     struct dma_device_comm *dc = comm->device;
 
-    if (dc && dc->armed && dma_now() - dc->armed_at > comm->proc->params.armed_seconds) {
+    if (dc->armed && dma_now() - dc->armed_at > comm->proc->params.armed_seconds) {
         dma_device_disarm(comm);
     }
 }

@@ -14,6 +14,7 @@ static void find_engine(dma_proc_t *proc, const dma_gpu_runtime_t *rt, dma_devic
                                .queues = proc->params.queues,
                                .timeout = proc->params.timeout,
                                .own_copy = proc->params.own_copy};
+    const dma_gpu_engine_t *const *engines = proc->engines ? proc->engines : dma_gpu_engines;
     const char *wanted = proc->params.engine;
     char why[DMA_GPU_WHY_BYTES] = "";
 
@@ -22,8 +23,8 @@ static void find_engine(dma_proc_t *proc, const dma_gpu_runtime_t *rt, dma_devic
         return;
     }
     snprintf(d->why, sizeof(d->why), "there is no engine \"%.60s\"", wanted);
-    for (int i = 0; proc->engines[i]; i++) {
-        const dma_gpu_engine_t *engine = proc->engines[i];
+    for (int i = 0; engines[i]; i++) {
+        const dma_gpu_engine_t *engine = engines[i];
 
         if (wanted[0] && strcmp(wanted, "auto") && strcmp(wanted, engine->name)) {
             continue;

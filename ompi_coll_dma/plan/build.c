@@ -53,7 +53,6 @@ void dma_build_queue(dma_build_t *b, int rank)
 {
     dma_build_prog(b);
     current(b)->link = rank;
-    b->plan->gpu = true;
 }
 
 /* Room for one more operation of the current program. Beyond the claimed count the last one is overwritten and counted:

@@ -69,9 +69,9 @@ dma_status_t dma_plan_build(const dma_plan_req_t *req, const dma_choice_t *choic
 
     chosen.ways = choice->ways;
     status = dma_variants[choice->variant]->build(&chosen, rank, plan);
-
     if (status == DMA_OK) {
         (*plan)->variant = choice->variant;
+        (*plan)->gpu = dma_variants[choice->variant]->gpu;
     }
     return status;
 }

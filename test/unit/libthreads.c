@@ -455,6 +455,7 @@ static void *rank_main(void *arg)
     job_t *job = r->job;
     dma_proc_config_t config = {.session_dir = job->session_dir,
                                 .host = &threads_host,
+                                .routes = dma_routes,
                                 .wire = job->wire,
                                 .params = job->params,
                                 .runtime = job->runtime,

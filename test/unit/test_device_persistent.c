@@ -69,7 +69,7 @@ static const dma_comm_t *inside(const persistent_t *p)
 
 static bool is_frozen(const persistent_t *p)
 {
-    return inside(p)->device && inside(p)->device->frozen;
+    return inside(p)->device && inside(p)->device->prepared;
 }
 
 static call_spec_t spec_of(int coll, bool in_place, size_t elements)

@@ -135,7 +135,7 @@ static pair_t pair_begin(void)
     counted_engine.start = counted_start;
     counted_engine.advance = counted_advance;
     for (int r = 0; r < 2; r++) {
-        dma_proc_config_t proc = {.host = &counted_host};
+        dma_proc_config_t proc = {.host = &counted_host, .routes = dma_routes};
         dma_comm_config_t comm = {.handle = group_handle(p.group, r), .rank = r, .nranks = 2, .text = "pair"};
 
         dma_params_default(&proc.params);

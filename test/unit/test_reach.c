@@ -91,7 +91,7 @@ static duo_t duo_begin(void)
     duo_t d = {.group = group_create(2, unit_seed(), 0)};
 
     for (int r = 0; r < 2; r++) {
-        dma_proc_config_t proc = {.host = &threads_host};
+        dma_proc_config_t proc = {.host = &threads_host, .routes = dma_routes};
         dma_comm_config_t comm = {.handle = group_handle(d.group, r), .rank = r, .nranks = 2, .text = "duo"};
 
         dma_params_default(&proc.params);
@@ -106,8 +106,8 @@ static duo_t duo_begin(void)
     settle(&d);
     free_tasks(&d);
     d.comm[0]->forced = d.comm[1]->forced = dma_variant_find("host_reach");
-    memset(d.comm[0]->memo, 0, sizeof(d.comm[0]->memo));
-    memset(d.comm[1]->memo, 0, sizeof(d.comm[1]->memo));
+    dma_plan_cache_forget_choices(&d.comm[0]->plans);
+    dma_plan_cache_forget_choices(&d.comm[1]->plans);
     return d;
 }
 

@@ -44,7 +44,7 @@ typedef struct hello {
     dma_gpu_profile_t gpu_profile;
     int32_t gpu_forced;
     uint32_t gpu_queues;
-    uint32_t wants_device; /* a channel's rank would have its engine do the call */
+    uint32_t wants_memory_route; /* a channel's rank would have its engine do the call */
     /* for ranks per core */
     uint64_t cpus[CPU_SETSIZE / 64];
     uint32_t local_procs, online;
@@ -216,7 +216,7 @@ static dma_status_t begin_hello(dma_comm_t *comm, setup_t *s)
     s->mine = (hello_t){.protocol = PROTOCOL, .first_seq = s->first_seq};
     s->probe = dma_random64();
     s->mine.probe = s->probe;
-    s->mine.wants_device = comm->wants_device;
+    s->mine.wants_memory_route = comm->wants_memory_route;
     s->mine.probe_addr = (uint64_t)(uintptr_t)&s->probe;
     get_block(comm, s, why);
     snprintf(s->mine.why, sizeof(s->mine.why), "%s", why);
@@ -480,9 +480,9 @@ static void become_ready(dma_comm_t *comm, setup_t *s, bool cross)
     comm->gpu_profile = s->all[0].gpu_profile;
     comm->gpu_forced = s->all[0].gpu_forced;
     comm->gpu_queues = s->all[0].gpu_queues;
-    comm->all_device = true;
+    comm->all_want_memory_route = true;
     for (int r = 0; r < comm->nranks; r++) {
-        comm->all_device = comm->all_device && s->all[r].wants_device;
+        comm->all_want_memory_route = comm->all_want_memory_route && s->all[r].wants_memory_route;
     }
     comm->req = (dma_plan_req_t){
         .nranks = comm->nranks,
@@ -532,7 +532,7 @@ static dma_status_t judge(dma_comm_t *comm, setup_t *s)
     if (++s->attempt < ATTEMPTS) {
         return begin_hello(comm, s);
     }
-    comm->state = DMA_COMM_ASIDE;
+    dma_comm_step_aside(comm);
     return DMA_OK;
 }
 

@@ -16,7 +16,7 @@
 
 #include "dma/copy.h"
 #include "node/cross.h"
-#include "node/window.h"
+#include "node/entry.h"
 
 static inline bool reached(uint64_t have, uint64_t want)
 {
@@ -186,11 +186,11 @@ static __attribute__((noinline)) dma_status_t check(dma_run_t *run, const dma_op
  * has been refused memory, or its data come with a later entry, since its buffers are device memory. */
 static __attribute__((noinline)) dma_status_t wait_later(dma_run_t *run, int peer, const dma_desc_t *d)
 {
-    uint64_t differ = (d->sign ^ run->sign) & ~(DMA_SIGN_DEVICE | DMA_SIGN_REFUSED);
+    dma_status_t status = dma_entry_compare(run->sign, d->sign);
 
-    if (differ) {
+    if (status != DMA_OK) {
         run->failed_rank = peer;
-        return differ >> 56 ? DMA_ERR_MISMATCH : DMA_ERR_TRUNCATE;
+        return status;
     }
     if (d->sign & DMA_SIGN_REFUSED) {
         run->refused_rank = peer;
@@ -205,8 +205,7 @@ static __attribute__((noinline)) dma_status_t wait_later(dma_run_t *run, int pee
 /* A peer that is on its way is here in less time than a turn of whoever advances us takes. */
 static inline bool is_entered(dma_run_t *run, const dma_desc_t *d)
 {
-    /* acquire: header and payload are read after the number that announces them */
-    while (atomic_load_explicit(&d->seq, memory_order_acquire) != (uint32_t)run->seq) {
+    while (!dma_entry_seen(d, run->seq)) {
         if (!run->spin_budget) {
             return false;
         }
@@ -223,10 +222,7 @@ static inline dma_status_t wait_entry(dma_run_t *run, int peer)
     if (!is_entered(run, d)) {
         return DMA_AGAIN;
     }
-    /* calls complete in any order: a descriptor that is looked at late may say less than a later one has said */
-    if ((int32_t)(d->ack - w->acks[peer]) > 0) {
-        w->acks[peer] = d->ack;
-    }
+    dma_entry_take_ack(w, peer, d);
     if (__builtin_expect(d->sign != run->sign, 0)) {
         return wait_later(run, peer, d);
     }
@@ -282,19 +278,12 @@ static __attribute__((noinline)) dma_status_t wait_flag(dma_run_t *run, const dm
 static inline void enter(dma_run_t *run)
 {
     dma_window_t *w = run->window;
-    dma_desc_t *d = dma_window_desc(w, w->rank, run->seq);
 
     if (__builtin_expect(run->second_entry, 0)) {
-        d->addr = (uint64_t)(uintptr_t)run->send.addr; /* the first entry, of device memory, had none to read from */
-        atomic_store_explicit(&d->second_entry, run->seq, memory_order_release); /* as below */
+        dma_entry_publish_data(w, run->seq, (uint64_t)(uintptr_t)run->send.addr);
         return;
     }
-    d->ack = w->ack;
-    d->sign = run->sign | run->sign_flags;
-    d->addr = (uint64_t)(uintptr_t)run->send.addr;
-    w->ack_told = w->ack;
-    /* release: header and payload, and our reads of what the acknowledgement gives back, come first */
-    atomic_store_explicit(&d->seq, (uint32_t)run->seq, memory_order_release);
+    dma_entry_publish(w, run->seq, run->sign | run->sign_flags, (uint64_t)(uintptr_t)run->send.addr);
 }
 
 static __attribute__((noinline)) void signal_flag(dma_run_t *run, const dma_op_t *op, uint64_t trip)
@@ -464,6 +453,13 @@ static dma_status_t run_loop(dma_run_t *run, const dma_prog_t *prog, dma_cursor_
     return DMA_OK;
 }
 
+static bool is_entry(const dma_prog_t *prog, uint32_t pc)
+{
+    const dma_op_t *op = &prog->ops[pc];
+
+    return pc < prog->nops && (op->code == DMA_OP_SIGNAL || op->code == DMA_OP_WAIT) && op->flag.kind == DMA_FLAG_ENTRY;
+}
+
 static dma_status_t host_start(dma_run_t *run)
 {
     const dma_plan_t *plan = run->plan;
@@ -474,6 +470,9 @@ static dma_status_t host_start(dma_run_t *run)
         dma_cursor_t *c = &run->cursors[i];
 
         *c = (dma_cursor_t){.ended = prog->link != DMA_ON_HOST};
+        while (plan->gpu && !c->ended && is_entry(prog, c->pc)) {
+            c->pc++; /* all ranks have entered before a GPU plan starts */
+        }
         if (has_loop(prog)) {
             uint64_t skip, bytes = dma_run_length(run, &prog->loop_len, &skip);
 

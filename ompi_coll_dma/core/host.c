@@ -1,0 +1,406 @@
+/*
+ * The host route: ranks of one node, by their cores, through the window.
+ *
+ * The plan of a task is chosen when the task starts, not when it is posted. A plan that reads peers' memory starts when its
+ * predecessor has ended, and that one may have shown all ranks that they cannot read after all. A rank whose reading is
+ * refused says so in the descriptor of its next call of that kind. All ranks read that descriptor in that call, so all of
+ * them learn it there, or none. A later choice without reading would have been the same anyway.
+ */
+#include <string.h>
+
+#include "core/comm.h"
+#include "core/resolve.h"
+
+#define POISON_TURNS 64   /* turns between two looks at the peers' poison */
+#define DEAD_SECONDS 0.05 /* between two looks at the peers' processes: each costs a system call */
+
+/* ---- the plan ---- */
+
+/* In an all-to-all all ranks are in place or none, so the choice may depend on it. */
+static inline bool choice_in_place(const dma_task_t *task)
+{
+    return task->in_place && !dma_coll_gathers(task->coll);
+}
+
+static dma_plan_req_t plan_request(const dma_comm_t *comm, const dma_task_t *task, bool in_place)
+{
+    dma_plan_req_t req = comm->req;
+
+    req.coll = task->coll;
+    req.bytes = task->bytes;
+    req.in_place = in_place;
+    return req;
+}
+
+static dma_status_t choose_variant(dma_comm_t *comm, const dma_task_t *task, uint64_t key, dma_plan_memo_t *memo)
+{
+    dma_plan_req_t req = plan_request(comm, task, choice_in_place(task));
+    const char *reason;
+    dma_status_t status = dma_plan_memo_fill(memo, key, &comm->profile, &req, comm->forced, &reason);
+
+    if (reason && comm->forced >= 0 && comm->rank == 0) {
+        dma_proc_report(comm->proc, DMA_REPORT_INFO, "forced", "%s cannot do %llu bytes (%s); %s instead",
+                        dma_variants[comm->forced]->name, (unsigned long long)task->bytes, reason,
+                        status == DMA_OK ? dma_variants[memo->choice.variant]->name : "nothing");
+    }
+    return status;
+}
+
+/* An engine is not given a plan with operations that it does not have. */
+static bool can_run(const dma_engine_t *engine, const dma_plan_t *plan)
+{
+    for (uint32_t i = 0; i < plan->nprogs; i++) {
+        for (uint32_t k = 0; k < plan->progs[i].nops; k++) {
+            if (!(engine->caps.ops >> plan->progs[i].ops[k].code & 1)) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+static dma_status_t build_plan(dma_comm_t *comm, const dma_task_t *task, dma_plan_memo_t *memo)
+{
+    dma_plan_req_t req = plan_request(comm, task, task->in_place);
+    dma_status_t status = dma_plan_memo_build(&comm->plans, memo, &req, comm->rank);
+
+    if (status == DMA_OK && !can_run(comm->engine, memo->plans[task->in_place])) {
+        memo->plans[task->in_place] = NULL;
+        status = DMA_ERR_ENGINE;
+    }
+    return status;
+}
+
+/* The plan for a task, and how it is run. */
+static dma_status_t find_plan(dma_comm_t *comm, const dma_task_t *task, const dma_plan_t **plan, uint32_t *chunk)
+{
+    uint64_t key = dma_sign(task->coll, task->in_place, task->bytes);
+    dma_plan_memo_t *memo = dma_plan_memo(&comm->plans, key);
+    dma_status_t status;
+
+    if (__builtin_expect(memo->key != key, 0) && (status = choose_variant(comm, task, key, memo)) != DMA_OK) {
+        return status;
+    }
+    if (__builtin_expect(!memo->plans[task->in_place], 0) && (status = build_plan(comm, task, memo)) != DMA_OK) {
+        return status;
+    }
+    *chunk = memo->choice.chunk;
+    *plan = memo->plans[task->in_place];
+    return DMA_OK;
+}
+
+static dma_status_t bind_run(dma_comm_t *comm, dma_task_t *task, const dma_plan_t *plan, uint32_t chunk)
+{
+    dma_run_t *run = &task->run;
+
+    run->cursors = &task->cursor;
+    if (plan->nprogs > 1) {
+        if (dma_task_arrays(comm, task) != DMA_OK) {
+            return DMA_ERR_NOMEM;
+        }
+        run->cursors = (dma_cursor_t *)((char *)task->arrays + dma_arrays_bytes(comm->nranks));
+    }
+    run->plan = plan;
+    run->window = &comm->window;
+    run->chunk = chunk;
+    run->stream = comm->stream;
+    run->pair_out = comm->pair_out;
+    run->pair_in = comm->pair_in;
+    /* Calls that read peers' memory run one by one, so what the call before has shown is known here. Except with a second
+     * entry: all ranks go by the descriptor of the first entry, which may be older. */
+    run->sign_flags = run->second_entry ? dma_window_desc(&comm->window, comm->rank, run->seq)->sign & DMA_SIGN_REFUSED
+                      : plan->fallback_max_bytes ? dma_comm_sign_flags(comm)
+                                                 : 0;
+    run->refused_rank = run->sign_flags ? comm->rank : -1;
+    return DMA_OK;
+}
+
+dma_status_t dma_host_bind(dma_comm_t *comm, dma_task_t *task)
+{
+    const dma_plan_t *plan;
+    dma_status_t status;
+    uint32_t chunk;
+
+    status = find_plan(comm, task, &plan, &chunk);
+    if (status != DMA_OK) {
+        return status;
+    }
+    if (plan->streams && comm->streaming != task) {
+        if (comm->streaming) {
+            return DMA_AGAIN;
+        }
+        comm->streaming = task;
+    }
+    status = bind_run(comm, task, plan, chunk);
+    if (status == DMA_OK) {
+        dma_task_set_running(task);
+        status = comm->engine->start(&task->run);
+    }
+    return status;
+}
+
+/* ---- the end of a run ---- */
+
+/* The streams that this call has used have moved on by its chunks. */
+static void advance_streams(dma_comm_t *comm, const dma_task_t *task)
+{
+    for (uint32_t i = 0; i < task->run.plan->nprogs; i++) {
+        const dma_prog_t *prog = &task->run.plan->progs[i];
+        const dma_cursor_t *c = &task->run.cursors[i];
+        uint64_t trips = c->trips;
+
+        for (uint32_t k = 0; trips && k < prog->nops; k++) {
+            const dma_op_t *op = &prog->ops[k];
+            bool signal = op->code == DMA_OP_SIGNAL;
+
+            if ((!signal && op->code != DMA_OP_WAIT) || !(op->flags & DMA_OP_CHUNKED) ||
+                (op->flags & DMA_OP_FALLBACK && !c->fallback)) {
+                continue;
+            }
+            if (op->flag.kind == DMA_FLAG_PRODUCED) {
+                comm->stream[op->flag.rank] += trips;
+            } else if (op->flag.kind == DMA_FLAG_PAIR_PRODUCED && signal) {
+                comm->pair_out[op->flag.peer] += trips;
+            } else if (op->flag.kind == DMA_FLAG_PAIR_PRODUCED && op->flag.rank != comm->rank) {
+                comm->pair_in[op->flag.rank] += trips;
+            }
+        }
+    }
+}
+
+/* A reading of this rank that was refused: the block went through shared memory. */
+static const dma_op_t *refused_reading(const dma_run_t *run)
+{
+    for (uint32_t i = 0; i < run->plan->nprogs; i++) {
+        const dma_prog_t *prog = &run->plan->progs[i];
+
+        for (uint32_t k = 0; run->cursors[i].refused && k < prog->nops; k++) {
+            if (dma_op_reaches(&prog->ops[k])) {
+                return &prog->ops[k];
+            }
+        }
+    }
+    return NULL;
+}
+
+/* Once for a communicator. */
+static void report_own_refusal(dma_comm_t *comm, const dma_task_t *task)
+{
+    const dma_op_t *op = comm->refusal_reported ? NULL : refused_reading(&task->run);
+
+    if (!op) {
+        return;
+    }
+    comm->refusal_reported = true;
+    dma_proc_report(comm->proc, DMA_REPORT_INFO, "refused",
+                    "rank %d of %s could not read memory of rank %d; shared memory is used instead", comm->rank,
+                    comm->text, op->src.rank);
+}
+
+/* Had any rank been refused before it entered this call? A refusal in the call itself counts for the next one. */
+static void apply_refusals(dma_comm_t *comm, const dma_task_t *task)
+{
+    if (task->run.refused_rank >= 0) {
+        comm->req.cross_memory = false;
+        dma_plan_cache_forget_choices(&comm->plans);
+        dma_proc_report(comm->proc, comm->rank == 0 ? DMA_REPORT_WARN : DMA_REPORT_INFO, "refusals",
+                        "rank %d of %s could not read a peer's memory: all ranks use shared memory from now on",
+                        task->run.refused_rank, comm->text);
+    }
+}
+
+void dma_host_finish(dma_comm_t *comm, dma_task_t *task)
+{
+    if (task->run.plan->streams) {
+        advance_streams(comm, task);
+    }
+    if (task->run.plan->fallback_max_bytes) {
+        report_own_refusal(comm, task);
+        apply_refusals(comm, task);
+    }
+    if (comm->streaming == task) {
+        comm->streaming = NULL;
+    }
+}
+
+dma_status_t dma_host_advance(dma_comm_t *comm, dma_task_t *task)
+{
+    dma_status_t status = DMA_OK;
+
+    if (dma_task_state(task) == DMA_TASK_QUEUED) {
+        if (!dma_window_may_publish(&comm->window, (uint32_t)task->run.seq)) {
+            return DMA_AGAIN;
+        }
+        status = dma_host_bind(comm, task);
+    }
+    if (status == DMA_OK) {
+        status = comm->engine->advance(&task->run);
+    }
+    if (status == DMA_OK) {
+        dma_host_finish(comm, task);
+    }
+    return status;
+}
+
+/* ---- waiting ---- */
+
+/* The first rank that has not entered the call, or -1. */
+static int not_entered(const dma_comm_t *comm, const dma_task_t *task)
+{
+    for (int r = 0; r < comm->nranks; r++) {
+        const dma_desc_t *d = dma_window_desc(&comm->window, r, task->run.seq);
+
+        if (r != comm->rank && atomic_load_explicit(&d->seq, memory_order_acquire) != (uint32_t)task->run.seq) {
+            return r;
+        }
+    }
+    return -1;
+}
+
+/* A rank whose flag a program of the run waits for, or -1. */
+static int flag_owner(const dma_comm_t *comm, const dma_task_t *task)
+{
+    for (uint32_t i = 0; i < task->run.plan->nprogs; i++) {
+        const dma_cursor_t *c = &task->run.cursors[i];
+        const dma_op_t *op = &task->run.plan->progs[i].ops[c->pc];
+
+        if (!c->ended && op->code == DMA_OP_WAIT && op->flag.rank != comm->rank) {
+            return op->flag.rank;
+        }
+    }
+    return -1;
+}
+
+dma_wait_t dma_host_waits_for_entry(const dma_comm_t *comm, const dma_task_t *task)
+{
+    int rank = not_entered(comm, task);
+
+    return (dma_wait_t){.kind = rank >= 0 ? DMA_WAIT_ENTRY : DMA_WAIT_NONE, .rank = rank};
+}
+
+dma_wait_t dma_host_waits_for_flag(const dma_comm_t *comm, const dma_task_t *task)
+{
+    int rank = flag_owner(comm, task);
+
+    return (dma_wait_t){.kind = rank >= 0 ? DMA_WAIT_FLAG : DMA_WAIT_NONE, .rank = rank};
+}
+
+static dma_wait_t host_waits_for(const dma_comm_t *comm, const dma_task_t *task)
+{
+    dma_wait_t wait = dma_host_waits_for_entry(comm, task);
+
+    return wait.kind == DMA_WAIT_NONE && dma_task_state(task) == DMA_TASK_RUNNING ? dma_host_waits_for_flag(comm, task)
+                                                                                  : wait;
+}
+
+/* A channel shares the failure of its communicator: a rank that has seen the failure does not come to the channel, not even
+ * to its set-up. */
+static dma_status_t poison_of(const dma_comm_t *comm)
+{
+    dma_status_t poison = comm->state == DMA_COMM_READY ? dma_window_poisoned(&comm->window) : DMA_OK;
+
+    return poison == DMA_OK && comm->parent ? dma_window_poisoned(&comm->parent->window) : poison;
+}
+
+static void host_watch(dma_comm_t *comm)
+{
+    dma_status_t poison;
+
+    if (comm->watched % POISON_TURNS == 0 && (poison = poison_of(comm)) != DMA_OK) {
+        dma_comm_fail(comm, poison, "another rank of %s has failed: %s", comm->text, dma_status_name(poison));
+    }
+}
+
+/* Is a peer's process gone? */
+static void host_watch_clock(dma_comm_t *comm, double now)
+{
+    int rank;
+
+    if (comm->state != DMA_COMM_READY || now - comm->dead_checked <= DEAD_SECONDS) {
+        return;
+    }
+    comm->dead_checked = now;
+    rank = dma_window_dead(&comm->window, dma_comm_current(comm));
+    if (rank >= 0) {
+        /* what the process wrote last may have arrived after our last look */
+        dma_tasks_advance(comm);
+        if (comm->head) {
+            dma_comm_fail(comm, DMA_ERR_PEER, "rank %d of %s is gone", rank, comm->text);
+        }
+    }
+}
+
+/* ---- channels ---- */
+
+static uint64_t largest_block(const dma_call_t *call, int nranks)
+{
+    uint64_t most = call->recv.count;
+
+    for (int r = 0; call->recv.counts && r < nranks; r++) {
+        uint64_t count = dma_side_count(&call->recv, r);
+
+        most = r == 0 || count > most ? count : most;
+    }
+    return most * call->recv.size;
+}
+
+/* Bytes of each pair ring, for a rank that is refused its peers' memory: its next calls do not read it. */
+static uint32_t ring_bytes(uint64_t peers)
+{
+    uint32_t bytes = 16384;
+
+    while (bytes > 1024 && bytes * peers > 65536) {
+        bytes /= 2;
+    }
+    return bytes;
+}
+
+/* Shared memory for this call alone. Ranks see different sizes of an all-to-all-v, so its geometry does not depend on them. */
+static dma_geom_t channel_geometry(const dma_comm_t *parent, const dma_call_t *call)
+{
+    dma_geom_t g = parent->window.geom;
+    bool gathers = dma_coll_gathers(call->coll);
+    uint64_t others = (uint64_t)parent->nranks - 1, bytes = largest_block(call, parent->nranks);
+    uint64_t need = gathers ? bytes : (bytes + 7) / 8 * 8 * others;
+
+    g.ring_depth = 4;
+    if (call->coll == DMA_ALLTOALLV) {
+        g.chunk_bytes = 0;
+    } else if (need <= g.slot_bytes) {
+        while (g.slot_bytes > 64 && g.slot_bytes / 2 >= need) {
+            g.slot_bytes /= 2;
+        }
+        g.chunk_bytes = g.pair_bytes = 0;
+    } else if (gathers) {
+        g.slot_bytes = 64;
+        g.pair_depth = 4;
+        g.pair_bytes = parent->req.cross_memory ? ring_bytes(others) : 0;
+    } else {
+        g.chunk_bytes = 0;
+    }
+    return g;
+}
+
+static void host_channel_prepare(dma_comm_t *comm, const dma_call_t *call)
+{
+    const dma_memory_t *memory = comm->proc->memory;
+
+    comm->wanted = channel_geometry(comm->parent, call);
+    comm->wants_memory_route = memory && memory->serves(comm, call);
+}
+
+static dma_status_t host_channel_init(dma_comm_t *comm, const dma_call_t *call, void *arrays)
+{
+    return comm->all_want_memory_route ? comm->proc->memory->init(comm, call, arrays) : DMA_OK;
+}
+
+const dma_route_t dma_route_host = {
+    .name = "host",
+    .setup_begin = dma_setup_begin,
+    .setup_advance = dma_setup_advance,
+    .watch = host_watch,
+    .watch_clock = host_watch_clock,
+    .channel_prepare = host_channel_prepare,
+    .channel_init = host_channel_init,
+    .waits_for = host_waits_for,
+};

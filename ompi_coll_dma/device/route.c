@@ -1,0 +1,54 @@
+/* What the core knows of device memory: its routes' hooks. See core/route.h. */
+#include "device/device.h"
+
+static void destroy_devices(dma_proc_t *proc)
+{
+    dma_devices_destroy(proc);
+    dma_writers_destroy(proc);
+}
+
+static void stop_engine(dma_comm_t *comm, dma_status_t status)
+{
+    (void)status;
+    dma_device_stop(comm);
+}
+
+static void check_engine(dma_comm_t *comm, double now)
+{
+    const struct dma_device_comm *dc = comm->device;
+
+    (void)now;
+    if (dc->bound && dc->device->engine->check(dc->bound) != DMA_OK) {
+        dma_comm_fail(comm, DMA_ERR_ENGINE, "the engine %s of %s has failed", dc->device->engine->name, comm->text);
+    }
+}
+
+static bool holds_engine(const dma_comm_t *comm)
+{
+    return comm->device->armed;
+}
+
+const dma_memory_t dma_device_memory = {
+    .resolve = dma_device_resolve,
+    .pack = dma_device_pack,
+    .unpack = dma_device_unpack,
+    .stage = dma_device_stage,
+    .drop = dma_device_drop,
+    .serves = dma_device_serves,
+    .init = dma_device_persistent_init,
+    .start = dma_device_persistent_start,
+};
+
+const dma_route_t dma_route_device = {
+    .name = "device",
+    .memory = &dma_device_memory,
+    .proc_destroy = destroy_devices,
+    .destroy = dma_device_comm_destroy,
+    .stop = stop_engine,
+    .watch_clock = check_engine,
+    .holds = holds_engine,
+    .expire = dma_device_disarm_expired,
+    .advance = dma_device_advance,
+    .spin = dma_device_spin,
+    .waits_for = dma_device_waits_for,
+};

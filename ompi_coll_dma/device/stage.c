@@ -1,0 +1,155 @@
+/*
+ * Host memory in the place of device memory: for calls that no engine carries out, and for those that an engine could have
+ * carried out if all ranks' engines could.
+ *
+ * Bytes of device memory are only ever moved by the runtime.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "device/device.h"
+
+/* Both in host memory. */
+static void rearrange(const dma_location_t *dst, const dma_location_t *src, uint64_t bytes)
+{
+    dma_cut_t cut;
+    dma_rect_t r;
+
+    dma_cut_begin(&cut, dst, src, bytes);
+    while (dma_cut_next(&cut, &r)) {
+        for (uint64_t row = 0; row < r.rows; row++) {
+            memcpy((char *)(uintptr_t)(r.dst + row * r.dst_pitch), (char *)(uintptr_t)(r.src + row * r.src_pitch),
+                   r.row_bytes);
+        }
+    }
+}
+
+/* A block with a shape: all bytes from its first to its last are copied, holes too. One copy of the runtime is faster than
+ * one for each row. */
+static dma_status_t copy_shaped(const dma_gpu_runtime_t *rt, char *to, const char *block, const dma_shape_t *shape,
+                                uint64_t bytes)
+{
+    uint64_t span = dma_shape_span(shape, bytes);
+    char *stretch = span == UINT64_MAX ? NULL : malloc(span);
+    dma_status_t status;
+
+    if (!stretch) {
+        return DMA_ERR_NOMEM;
+    }
+    status = rt->copy((uint64_t)(uintptr_t)stretch, (uint64_t)(uintptr_t)block, span);
+    if (status == DMA_OK) {
+        dma_location_t dst = {.addr = (uint64_t)(uintptr_t)to};
+        dma_location_t src = {.addr = (uint64_t)(uintptr_t)stretch, .shape = *shape};
+
+        rearrange(&dst, &src, bytes);
+    }
+    free(stretch);
+    return status;
+}
+
+static dma_status_t copy_in(const struct dma_device_call *d, const dma_blocks_t *to, const dma_blocks_t *from,
+                            const dma_shape_t *shape, dma_range_t range)
+{
+    dma_gpu_scope_t scope;
+    dma_status_t status = d->rt->enter(d->device, &scope);
+
+    if (status != DMA_OK) {
+        return status;
+    }
+    for (int b = range.first; status == DMA_OK && b < range.end; b++) {
+        uint64_t bytes = dma_blocks_bytes(from, (uint64_t)b);
+        char *dst = dma_blocks_addr(to, (uint64_t)b), *src = dma_blocks_addr(from, (uint64_t)b);
+
+        if (bytes) {
+            status = shape->row ? copy_shaped(d->rt, dst, src, shape, bytes)
+                                : d->rt->copy((uint64_t)(uintptr_t)dst, (uint64_t)(uintptr_t)src, bytes);
+        }
+    }
+    d->rt->leave(&scope);
+    return status;
+}
+
+static dma_status_t host_recv_in(const dma_task_t *task, const dma_stage_t *stage, const dma_blocks_t *staged,
+                                 dma_range_t range)
+{
+    return copy_in(task->device, staged, &stage->home, &task->device->host.recv_shape, range);
+}
+
+static dma_status_t host_send_in(const dma_task_t *task, const dma_stage_t *stage, const dma_blocks_t *staged,
+                                 dma_range_t range)
+{
+    (void)stage;
+    return copy_in(task->device, staged, &task->run.send, &task->device->host.send_shape, range);
+}
+
+static dma_status_t host_out(const dma_task_t *task, const dma_stage_t *stage, int except)
+{
+    const struct dma_device_call *d = task->device;
+    dma_proc_t *proc = task->comm->proc;
+    dma_writer_t *writer;
+    dma_status_t status = dma_write_begin(proc, d->rt, d->device, &writer);
+
+    if (status != DMA_OK) {
+        return status;
+    }
+    for (int b = 0; status == DMA_OK && b < task->comm->nranks; b++) {
+        dma_location_t dst = {.addr = (uint64_t)(uintptr_t)dma_blocks_addr(&stage->home, (uint64_t)b),
+                              .shape = d->host.recv_shape};
+        dma_location_t src = {.addr = (uint64_t)(uintptr_t)dma_blocks_addr(&stage->recv, (uint64_t)b)};
+
+        if (b != except) {
+            status = dma_write_shape(writer, &dst, &src, dma_blocks_bytes(&stage->recv, (uint64_t)b));
+        }
+    }
+    return dma_write_end(proc, writer, status);
+}
+
+static const dma_stage_ops_t host_ops = {.recv_in = host_recv_in, .send_in = host_send_in, .out = host_out};
+
+static dma_status_t stage_recv(dma_task_t *task, dma_device_stage_t *host)
+{
+    dma_comm_t *comm = task->comm;
+    dma_status_t status =
+        dma_staging_get(comm, &host->stage, DMA_SIDE_RECV, dma_blocks_all(&task->run.recv, comm->nranks));
+    dma_blocks_t staged;
+
+    if (status != DMA_OK) {
+        return status;
+    }
+    staged = dma_blocks_packed(&task->run.recv, comm->nranks, host->stage.memory[DMA_SIDE_RECV],
+                               host->displs + comm->nranks);
+    return dma_stage_recv(task, &host->stage, &staged, task->in_place);
+}
+
+static dma_status_t stage_send(dma_task_t *task, dma_device_stage_t *host)
+{
+    dma_comm_t *comm = task->comm;
+    int n = dma_blocks_sent(task->coll, comm->nranks).end;
+    dma_status_t status = dma_staging_get(comm, &host->stage, DMA_SIDE_SEND, dma_blocks_all(&task->run.send, n));
+    dma_blocks_t staged;
+
+    if (status != DMA_OK) {
+        return status;
+    }
+    staged = dma_blocks_packed(&task->run.send, n, host->stage.memory[DMA_SIDE_SEND], host->displs);
+    return dma_stage_send(task, &host->stage, &staged);
+}
+
+dma_status_t dma_device_stage(dma_task_t *task)
+{
+    struct dma_device_call *d = task->device;
+    dma_status_t status;
+
+    if (d->phase == DEVICE_ON_HOST) {
+        return DMA_OK;
+    }
+    d->phase = DEVICE_ON_HOST;
+    if (!(d->host.displs = malloc(2 * (size_t)task->comm->nranks * sizeof(*d->host.displs)))) {
+        return DMA_ERR_NOMEM;
+    }
+    d->host.send_shape = d->send_shape;
+    d->host.recv_shape = d->recv_shape;
+    dma_stage_push(task, &d->host.stage, &host_ops);
+    status = stage_recv(task, &d->host);
+    return status == DMA_OK && !task->in_place ? stage_send(task, &d->host) : status;
+}

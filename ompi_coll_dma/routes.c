@@ -1,0 +1,9 @@
+/* The routes that there are beside the host route. The one file that knows all of them; the order is that of destruction. */
+#include "cluster/cluster.h"
+#include "device/device.h"
+
+const dma_route_t *const dma_routes[] = {
+    &dma_route_device, /* its devices and writers go before the network and its relays */
+    &dma_route_cluster,
+    NULL,
+};
