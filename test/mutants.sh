@@ -71,7 +71,7 @@ run() {
     for test; do
         program=${test%%:*} case='' wrap=()
         case $program in
-        # as in Makefile.am and local.mk
+        # as in test/unit/local.mk
         test_relay) wrap=('-Wl,--wrap=malloc' '-Wl,--wrap=calloc' '-Wl,--wrap=free') ;;
         test_node) wrap=('-Wl,--wrap=posix_fallocate') ;;
         test_device_ipc) wrap=('-Wl,--wrap=malloc') ;;

@@ -39,14 +39,29 @@ short_files() {
     [ -z "$long" ]
 }
 
-# The lists in Makefile.am, and in the local.mk that it includes, are complete; programs are there without their .c.
+# list_of FILE: the makefile whose lists have it: local.mk of its folder, or of the nearest folder above that has one
+list_of() {
+    local folder=$1
+    while [[ $folder = */* ]]; do
+        folder=${folder%/*}
+        [ ! -e "$folder/local.mk" ] || { echo "$folder/local.mk" && return; }
+    done
+    echo Makefile.am
+}
+
+# The lists are complete, and the nearest one has the file; programs are there without their .c.
 listed() {
-    local missing=0 file words
-    words=$(find "${folders[@]}" -name local.mk -exec cat Makefile.am {} + | grep -oE '[^[:space:]]+')
-    [ -n "$words" ] || words=$(grep -oE '[^[:space:]]+' Makefile.am)
+    local missing=0 file list
     for file in $(find "${folders[@]}" -name '*.[ch]') $(find test tools -name '*.sh'); do
-        grep -qxF -e "$file" -e "${file%.c}" <<<"$words" || {
-            echo "$file is in no list of a makefile"
+        list=$(list_of "$file")
+        tr -s '[:space:]' '\n' <"$list" | grep -qxF -e "$file" -e "${file%.c}" || {
+            echo "$file is not listed in $list"
+            missing=1
+        }
+    done
+    for list in $(find . -path ./build\* -prune -o -name local.mk -print | sed 's:^\./::'); do
+        grep -qx "include $list" Makefile.am || {
+            echo "$list is not included in Makefile.am"
             missing=1
         }
     done
@@ -84,7 +99,7 @@ shell_scripts() {
 ok 'no file has more than 600 lines' short_files
 ok 'only the component includes Open MPI' layers
 ok 'only ucx_tl includes UCX' ucx
-ok 'Makefile.am lists every file' listed
+ok 'the local.mk of its folder lists every file' listed
 ok './check runs every test script' checked
 if command -v shellcheck >/dev/null; then
     ok 'shellcheck has no complaint' shell_scripts

@@ -1,19 +1,13 @@
 # Several hosts on one machine, and what tests need on them. docs/testbed.md.
 
-bed_programs = \
-	test/bed/coll_loop \
-	test/bed/delay_line \
-	test/bed/flow
-
-EXTRA_PROGRAMS += $(bed_programs)
+mpi_programs += test/bed/coll_loop
+plain_programs += test/bed/delay_line test/bed/flow
 test_bed_coll_loop_CPPFLAGS = $(MPI_CPPFLAGS)
 test_bed_coll_loop_LDADD = $(OMPI_PROGRAM_LIBS)
 test_bed_delay_line_LDADD =
 test_bed_flow_LDADD =
-programs: $(bed_programs)
 
-EXTRA_DIST += \
-	docs/testbed.md \
+extra_files += \
 	test/bed/agent.sh \
 	test/bed/bed \
 	test/bed/bed-ctl \

@@ -1,22 +1,25 @@
 # Tests of collectives on device memory, on the emulated node.
-mpi_scripts += \
+mpi_programs += \
+	test/device/across \
+	test/device/counts \
+	test/device/lose
+extra_files += \
 	test/device/across.sh \
 	test/device/common.sh \
 	test/device/counts.sh \
+	test/device/lose.sh \
+	test/device/mutants \
 	test/device/mutants.sh \
 	test/device/osu.sh \
-	test/device/sweep.sh
-mpi_programs += test/device/counts
+	test/device/sweep.sh \
+	test/device/visible.sh
+
 test_device_counts_SOURCES = test/device/counts.c test/device/hip.c test/device/hip.h
 test_device_counts_CPPFLAGS = $(MPI_CPPFLAGS)
 test_device_counts_LDADD = $(OMPI_PROGRAM_LIBS) -ldl
-mpi_scripts += test/device/lose.sh test/device/visible.sh
-mpi_programs += test/device/lose
 test_device_lose_SOURCES = test/device/lose.c test/device/hip.c test/device/hip.h
 test_device_lose_CPPFLAGS = $(MPI_CPPFLAGS)
 test_device_lose_LDADD = $(OMPI_PROGRAM_LIBS) -ldl
-mpi_programs += test/device/across
 test_device_across_SOURCES = test/device/across.c test/device/hip.c test/device/hip.h
 test_device_across_CPPFLAGS = $(MPI_CPPFLAGS)
 test_device_across_LDADD = $(OMPI_PROGRAM_LIBS) -ldl -lpthread
-other_files += test/device/mutants

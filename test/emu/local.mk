@@ -17,11 +17,6 @@ emu_sdma_sources = \
 unit_helpers += $(emu_sdma_sources) \
 	test/emu/sdma_bench.c \
 	test/emu/sdma_bench.h
-unit_tests += \
-	test/unit/test_emu_sdma \
-	test/unit/test_emu_sdma_order \
-	test/unit/test_emu_sdma_random \
-	test/unit/test_emu_sdma_rules
 
 # The node: the thunk's calls, memory, events, topology and the thread of the engines.
 emu_node_sources = \
@@ -66,7 +61,7 @@ emu_plain_libraries = test/emu/comgr/libamd_comgr.so.2 test/emu/libkfd_shim.so
 emu_thunks = test/emu/thunk/libhsakmt.so.1 test/emu/thunk-new/libhsakmt.so.1
 emu_test_programs = test/emu/collective test/emu/gather test/emu/hip test/emu/rules
 
-other_files += $(emu_maps) $(emu_plain_sources) test/emu/emu.sh test/emu/queues.sh test/emu/README.md
+extra_files += $(emu_maps) $(emu_plain_sources) test/emu/emu.sh test/emu/queues.sh test/emu/README.md
 
 if HAVE_EMU
 EXTRA_LTLIBRARIES = test/emu/libemu.la

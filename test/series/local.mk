@@ -5,7 +5,7 @@ mpi_programs += \
 	test/series/layout \
 	test/series/revoke \
 	test/series/sessions
-mpi_scripts += \
+extra_files += \
 	test/series/install.sh \
 	test/series/large.sh \
 	test/series/root.sh \

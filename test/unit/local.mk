@@ -1,38 +1,145 @@
-# Tests of device memory without a GPU.
+# Unit tests: a new one is one line here. Each is one program, linked with the core and with the helpers.
 unit_tests += \
+	test/unit/test_choose \
+	test/unit/test_cluster \
+	test/unit/test_cluster_comm \
+	test/unit/test_cluster_exchange \
+	test/unit/test_cluster_kept \
+	test/unit/test_cluster_told \
+	test/unit/test_copy \
 	test/unit/test_device \
 	test/unit/test_device_cost \
 	test/unit/test_device_errors \
 	test/unit/test_device_freed \
 	test/unit/test_device_holes \
-	test/unit/test_device_persistent \
 	test/unit/test_device_ipc \
+	test/unit/test_device_persistent \
+	test/unit/test_device_shape \
+	test/unit/test_emu_sdma \
+	test/unit/test_emu_sdma_order \
+	test/unit/test_emu_sdma_random \
+	test/unit/test_emu_sdma_rules \
+	test/unit/test_errors \
+	test/unit/test_failures \
+	test/unit/test_forms \
+	test/unit/test_gpu_cost \
+	test/unit/test_gpu_fake \
+	test/unit/test_gpu_fit \
+	test/unit/test_gpu_memory \
+	test/unit/test_gpu_runtime \
+	test/unit/test_interp \
+	test/unit/test_measure \
+	test/unit/test_node \
+	test/unit/test_path \
+	test/unit/test_plans \
+	test/unit/test_reach \
+	test/unit/test_reach_plans \
 	test/unit/test_relay \
 	test/unit/test_sdma_arm \
 	test/unit/test_sdma_bound \
 	test/unit/test_sdma_engine \
+	test/unit/test_sdma_kfd \
 	test/unit/test_sdma_lower \
-	test/unit/test_sdma_queue
+	test/unit/test_sdma_map \
+	test/unit/test_sdma_packet \
+	test/unit/test_sdma_queue \
+	test/unit/test_sdma_rect \
+	test/unit/test_sdma_ring \
+	test/unit/test_sdma_shaped \
+	test/unit/test_sdma_thunk \
+	test/unit/test_sdma_topology \
+	test/unit/test_shape \
+	test/unit/test_stream \
+	test/unit/test_stream_own \
+	test/unit/test_threads
+if HAVE_UCX
+unit_tests += \
+	test/unit/test_ucx_tl \
+	test/unit/test_ucx_tl_faults \
+	test/unit/test_ucx_tl_match \
+	test/unit/test_ucx_tl_start
+endif
+extra_files += \
+	test/unit/kernel/drm/drm.h \
+	test/unit/run.sh \
+	test/unit/test_ucx_tl.c \
+	test/unit/test_ucx_tl_faults.c \
+	test/unit/test_ucx_tl_match.c \
+	test/unit/test_ucx_tl_start.c
+
+# What several of them use.
 unit_helpers += \
+	test/unit/libcluster.c \
+	test/unit/libcluster.h \
 	test/unit/libengine.c \
 	test/unit/libengine.h \
 	test/unit/libengine_call.c \
 	test/unit/libengine_call.h \
+	test/unit/libgpu_fake.c \
+	test/unit/libgpu_fake.h \
+	test/unit/libgpu_fake_internal.h \
+	test/unit/libgpu_fake_stream.c \
+	test/unit/libinterp.c \
+	test/unit/libinterp.h \
+	test/unit/libinterp_hand.c \
+	test/unit/libinterp_hand.h \
+	test/unit/libinterp_machine.h \
+	test/unit/libinterp_model.c \
+	test/unit/libinterp_model.h \
+	test/unit/libinterp_net.c \
+	test/unit/libinterp_print.c \
+	test/unit/libinterp_queue.c \
+	test/unit/libinterp_user.c \
+	test/unit/libkfd_fake.c \
+	test/unit/libkfd_fake.h \
+	test/unit/libkfd_fake_internal.h \
+	test/unit/libkfd_fake_rocr.c \
+	test/unit/libpart.c \
+	test/unit/libpart.h \
+	test/unit/libsdma_decode.c \
+	test/unit/libsdma_decode.h \
 	test/unit/libsdma_stage.c \
 	test/unit/libsdma_stage.h \
+	test/unit/libsdma_tree.c \
+	test/unit/libsdma_tree.h \
+	test/unit/libstream.c \
+	test/unit/libstream.h \
+	test/unit/libthreads.c \
+	test/unit/libthreads.h \
 	test/unit/libthunk.c \
-	test/unit/libthunk.h
+	test/unit/libthunk.h \
+	test/unit/libunit.c \
+	test/unit/libunit.h \
+	test/unit/libwire.c \
+	test/unit/libwire.h
+unit_cppflags = -DDMA_TEST_TOPOLOGIES='"$(abs_top_srcdir)/test/topologies"'
+
+# counts the plans that are built
+test_unit_test_cluster_kept_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dma_cluster_build,--wrap=dma_cluster_bytes
+# one rank of it has no memory left
+test_unit_test_cluster_told_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc
 # counts the allocations of a call
 test_unit_test_device_cost_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc
-# counts them, and their bytes
-test_unit_test_relay_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=free
-# has none left
+test_unit_test_path_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc
+# has no memory left
 test_unit_test_device_ipc_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc
-# is interrupted, and has little
+# sees which libraries are opened
+test_unit_test_gpu_runtime_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dlopen
+# is interrupted, and has little shared memory
 test_unit_test_node_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=posix_fallocate
-# finds libthunk's
+# counts allocations, and their bytes
+test_unit_test_relay_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=free
+# find the thunk of libthunk.c
 test_unit_test_sdma_arm_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dma_thunk_find
 test_unit_test_sdma_bound_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dma_thunk_find
 test_unit_test_sdma_engine_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dma_thunk_find
 test_unit_test_sdma_lower_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dma_thunk_find
 test_unit_test_sdma_queue_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dma_thunk_find
+# The kernel's header, if there is one, needs one of DRM's, which may not be there.
+test_unit_test_sdma_kfd_CPPFLAGS = $(AM_CPPFLAGS) -idirafter $(top_srcdir)/test/unit/kernel
+# tests the fit of the cost model, and so needs its sources
+if HAVE_CHECK
+test_unit_test_gpu_fit_SOURCES = test/unit/test_gpu_fit.c $(fit_sources)
+test_unit_test_gpu_fit_CPPFLAGS = $(AM_CPPFLAGS) -DSOURCE_DIR='"$(abs_top_srcdir)"'
+test_unit_test_gpu_fit_LDADD = $(LDADD) -lm
+endif

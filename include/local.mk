@@ -1,0 +1,10 @@
+# The interfaces between layers.
+core_sources += \
+	include/dma/clock.h \
+	include/dma/comm.h \
+	include/dma/copy.h \
+	include/dma/engine.h \
+	include/dma/host.h \
+	include/dma/net.h \
+	include/dma/plan.h \
+	include/dma/status.h

@@ -1,0 +1,6 @@
+# Tests of configure, make install and make dist.
+extra_files += \
+	test/build/configure.sh \
+	test/build/dist.sh \
+	test/build/fit.sh \
+	test/build/install.sh

@@ -1,0 +1,61 @@
+# Stands in for an application on a GPU; does without mpirun.
+mpi_programs += test/gpu/runtime_check
+test_gpu_runtime_check_SOURCES = \
+	test/gpu/runtime_check.c \
+	test/gpu/runtime_check.h \
+	test/gpu/runtime_check_ipc.c \
+	test/gpu/runtime_check_kinds.c
+test_gpu_runtime_check_CFLAGS = $(AM_CFLAGS) -pthread
+test_gpu_runtime_check_LDADD = libdma_core.la
+
+# Measures collectives in device memory; what it loads is built by hand where a vendor's libraries are.
+mpi_programs += test/gpu/gpu_bench
+test_gpu_gpu_bench_SOURCES = \
+	test/gpu/device.c \
+	test/gpu/device.h \
+	test/gpu/gpu_bench.c \
+	test/gpu/gpu_bench.h \
+	test/gpu/gpu_bench_load.c \
+	test/gpu/gpu_bench_modes.c \
+	test/gpu/gpu_bench_table.c \
+	test/gpu/gpu_bench_time.c \
+	test/gpu/plugin.h
+test_gpu_gpu_bench_CPPFLAGS = $(AM_CPPFLAGS) $(OMPI_PROGRAM_CPPFLAGS)
+test_gpu_gpu_bench_LDADD = libdma_core.la $(OMPI_PROGRAM_LIBS) -lm -lrt
+
+extra_files += \
+	test/gpu/cuda_api_check.c \
+	test/gpu/device.sh \
+	test/gpu/gemm_cublas.c \
+	test/gpu/h200.sh \
+	test/gpu/headers.sh \
+	test/gpu/hip_api_check.c \
+	test/gpu/rival_nccl.c
+
+# Libraries that stand in for the vendors', for test_gpu_runtime: with HIP comes ROCr, and one of CUDA lacks calls.
+fake_drivers = \
+	test/unit/libamdhip64.so.6 \
+	test/unit/libcuda.so.1 \
+	test/unit/libcuda_poor.so \
+	test/unit/libhsa-runtime64.so.1
+fake_cuda_sources = test/gpu/fake_cuda.c test/gpu/fake_cuda_rest.c
+fake_hip_sources = test/gpu/fake_hip.c test/gpu/fake_hip_rest.c
+fake_driver_compile = mkdir -p test/unit && $(CC) $(DEFS) $(AM_CPPFLAGS) $(DMA_CFLAGS) $(CFLAGS) -fvisibility=default \
+	-fPIC -shared $(AM_LDFLAGS) $(LDFLAGS) -o $@
+extra_files += \
+	test/gpu/fake_driver.h \
+	$(fake_cuda_sources) \
+	$(fake_hip_sources)
+check_DATA = $(fake_drivers)
+unit: $(fake_drivers)
+test/unit/libcuda.so.1: $(fake_cuda_sources) test/gpu/fake_driver.h ompi_coll_dma/gpu/cuda/api.h
+	$(AM_V_CCLD)$(fake_driver_compile) -Wl,-soname,libcuda.so.1 $(fake_cuda_sources:%=$(srcdir)/%)
+test/unit/libcuda_poor.so: test/gpu/fake_cuda.c test/gpu/fake_driver.h ompi_coll_dma/gpu/cuda/api.h
+	$(AM_V_CCLD)$(fake_driver_compile) -Wl,-soname,libcuda.so.1 $(srcdir)/test/gpu/fake_cuda.c
+test/unit/libamdhip64.so.6: $(fake_hip_sources) test/gpu/fake_driver.h ompi_coll_dma/gpu/hip/api.h
+	$(AM_V_CCLD)$(fake_driver_compile) -Wl,-soname,libamdhip64.so.6 $(fake_hip_sources:%=$(srcdir)/%)
+test/unit/libhsa-runtime64.so.1: test/unit/libamdhip64.so.6
+	$(AM_V_CCLD)$(fake_driver_compile) -Wl,-soname,libhsa-runtime64.so.1 -Wl,--no-as-needed \
+		-Wl,-rpath,'$$ORIGIN' $(abs_builddir)/test/unit/libamdhip64.so.6
+mostlyclean-local:
+	rm -f $(fake_drivers)
