@@ -54,7 +54,7 @@ listed() {
     local missing=0 file list
     for file in $(find "${folders[@]}" -name '*.[ch]') $(find test tools -name '*.sh'); do
         list=$(list_of "$file")
-        tr -s '[:space:]' '\n' <"$list" | grep -qxF -e "$file" -e "${file%.c}" || {
+        grep -qE "(^|[[:space:]])(${file//./\\.}|${file%.c})([[:space:]]|\$)" "$list" || {
             echo "$file is not listed in $list"
             missing=1
         }

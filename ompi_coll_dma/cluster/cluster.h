@@ -187,6 +187,13 @@ typedef struct dma_cluster {
 } dma_cluster_t;
 
 /* setup.c */
+dma_status_t dma_cluster_setup_begin(dma_comm_t *comm);
+dma_status_t dma_cluster_setup_advance(dma_comm_t *comm);
+void dma_cluster_drop_local(dma_cluster_t *c);
+
+/* route.c */
+/* Adds what the network knows to the reason that the communicator fails for. */
+void dma_cluster_append_trouble(dma_comm_t *comm);
 /* This process on the network; DMA_UNSUPPORTED: there is none. */
 dma_status_t dma_proc_network(dma_proc_t *proc, void **net);
 

@@ -6,4 +6,5 @@ core_sources += \
 	ompi_coll_dma/cluster/peer.c \
 	ompi_coll_dma/cluster/relay.c \
 	ompi_coll_dma/cluster/relay.h \
+	ompi_coll_dma/cluster/route.c \
 	ompi_coll_dma/cluster/setup.c

@@ -1,5 +1,5 @@
 /*
- * Communicators over several nodes: set-up, evidence, end. See cluster.h.
+ * The set-up of communicators over several nodes: see cluster.h.
  *
  *     LAYOUT      all ranks exchange the lowest rank of their nodes, and rank 0's parameters and a number for the communicator
  *     MEMORY      all exchange whether they have the memory for the rest: if not, ASIDE
@@ -7,19 +7,14 @@
  *     NEIGHBOURS  ranks of neighbouring nodes meet; those of a channel have met
  *     VERDICT     all exchange how that went: READY if it went well everywhere, else ASIDE
  */
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cluster/cluster.h"
-#include "cluster/relay.h"
 
-#define PROTOCOL       5
-#define GPU_CHUNK      (256u << 10) /* where ranks may have device memory: a copy of less costs as much */
-#define LOOK_TURNS     32           /* turns between two looks at alarms and poison */
-#define PROGRESS_TURNS 8            /* turns of a wait between two runs of the progress engine */
-#define DEAD_LOOKS     64           /* of those, between two at the processes of our node */
+#define PROTOCOL  5
+#define GPU_CHUNK (256u << 10) /* where ranks may have device memory: a copy of less costs as much */
 
 enum { LAYOUT, MEMORY, LOCAL, NEIGHBOURS, VERDICT };
 /* The worst counts. */
@@ -64,34 +59,7 @@ static dma_status_t local_test(void *comm, void **req)
     return h->host->test(h->handle, req);
 }
 
-/* ---- life ---- */
-
-static bool cluster_serves(const dma_comm_config_t *config)
-{
-    return config->nodes;
-}
-
-static dma_status_t cluster_create(dma_comm_t *comm, const dma_comm_config_t *config)
-{
-    dma_cluster_t *c = calloc(1, sizeof(*c));
-
-    if (!c) {
-        return DMA_ERR_NOMEM;
-    }
-    c->proc = comm->proc;
-    c->wire = comm->proc->wire;
-    c->host = comm->host;
-    c->handle = comm->handle;
-    c->first = (uint32_t)config->first;
-    c->root = config->parent ? config->parent->cluster : c;
-    c->local_host = *comm->host;
-    c->local_host.isend = local_isend;
-    c->local_host.irecv = local_irecv;
-    c->local_host.test = local_test;
-    pthread_mutex_init(&c->lock, NULL);
-    comm->cluster = c;
-    return DMA_OK;
-}
+/* ---- set-up ---- */
 
 static dma_status_t join(dma_cluster_t *c)
 {
@@ -101,14 +69,7 @@ static dma_status_t join(dma_cluster_t *c)
     return status;
 }
 
-static void leave(dma_cluster_t *c)
-{
-    if (c->joined) {
-        c->wire->leave(c->net, c->owner, c->id);
-    }
-}
-
-static void drop_local(dma_cluster_t *c)
+void dma_cluster_drop_local(dma_cluster_t *c)
 {
     if (c->local) {
         void *handle = c->local->handle;
@@ -118,36 +79,6 @@ static void drop_local(dma_cluster_t *c)
         c->local = NULL;
     }
 }
-
-static void cluster_destroy(dma_comm_t *comm)
-{
-    dma_cluster_t *c = comm->cluster;
-
-    dma_cluster_end_call(c);
-    if (c->exchanging) {
-        dma_bootstrap_end(&c->exchange);
-    }
-    if (c->root == c) {
-        dma_cluster_close_peers(c);
-    }
-    leave(c);
-    drop_local(c);
-    dma_cluster_free_plans(c);
-    dma_node_map_free(&c->layout);
-    if (c->filled) {
-        dma_proc_report(comm->proc, DMA_REPORT_INFO, "relay",
-                        "device memory of %s: %llu messages through slots, %llu copied while others were on the way",
-                        comm->text, (unsigned long long)c->filled, (unsigned long long)c->overlapped);
-    }
-    dma_lanes_free(c);
-    free(c->call.numbers);
-    free(c->call.arrays);
-    pthread_mutex_destroy(&c->lock);
-    free(c);
-    comm->cluster = NULL;
-}
-
-/* ---- set-up ---- */
 
 /* A row of the table by name, or -1 for the cost model. */
 static int32_t forced_variant(dma_comm_t *comm, const char *name)
@@ -193,7 +124,7 @@ static dma_status_t exchange(dma_comm_t *comm, const void *record, size_t bytes)
     return status;
 }
 
-static dma_status_t cluster_setup_begin(dma_comm_t *comm)
+dma_status_t dma_cluster_setup_begin(dma_comm_t *comm)
 {
     dma_cluster_t *c = comm->cluster;
     record_t mine = {.protocol = PROTOCOL, .first = c->first, .first_seq = comm->seq + 1, .forced = -1};
@@ -292,6 +223,10 @@ static dma_status_t begin_local(dma_comm_t *comm)
         free(handle);
         return status;
     }
+    c->local_host = *comm->host;
+    c->local_host.isend = local_isend;
+    c->local_host.irecv = local_irecv;
+    c->local_host.test = local_test;
     c->local->host = &c->local_host;
     c->local->parent = c->root == c ? NULL : c->root->local;
     dma_comm_lock(c->local);
@@ -329,7 +264,7 @@ static dma_status_t step_aside(dma_comm_t *comm, const char *why)
 
     dma_bootstrap_end(&c->exchange);
     c->exchanging = false;
-    drop_local(c); /* it has sent nothing yet */
+    dma_cluster_drop_local(c); /* it has sent nothing yet */
     snprintf(comm->reason, sizeof(comm->reason), "%s", why);
     dma_comm_step_aside(comm);
     return DMA_OK;
@@ -349,7 +284,7 @@ static dma_status_t end_layout(dma_comm_t *comm)
     status = status == DMA_OK ? begin_local(comm) : status;
     status = status == DMA_OK && c->root == c ? dma_cluster_alloc_neighbors(c) : status;
     if (status != DMA_OK) {
-        drop_local(c); /* its failure is for the verdict to tell */
+        dma_cluster_drop_local(c); /* its failure is for the verdict to tell */
     }
     c->verdict = status == DMA_OK ? GOOD : status == DMA_ERR_ARG ? MIXED : NO_MEMORY;
     c->phase = MEMORY;
@@ -391,21 +326,6 @@ static dma_status_t end_local(dma_comm_t *comm)
     return DMA_OK;
 }
 
-/* Adds what the network knows to the reason that the communicator fails for. */
-static void append_trouble(dma_comm_t *comm)
-{
-    const dma_cluster_t *c = comm->cluster;
-    char words[DMA_WHY_BYTES] = "";
-    size_t at = strlen(comm->reason);
-
-    if (c->net) {
-        c->wire->trouble(c->net, words, sizeof(words));
-    }
-    if (words[0]) {
-        snprintf(comm->reason + at, sizeof(comm->reason) - at, " (the last trouble between nodes: %s)", words);
-    }
-}
-
 /* Also of a node without shared memory: others wait to meet us. */
 static dma_status_t advance_neighbours(dma_comm_t *comm)
 {
@@ -416,7 +336,7 @@ static dma_status_t advance_neighbours(dma_comm_t *comm)
     if (status < 0) {
         c->verdict = APART;
         snprintf(comm->reason, sizeof(comm->reason), "no connection to rank %d: %s", lost, dma_status_name(status));
-        append_trouble(comm);
+        dma_cluster_append_trouble(comm);
         status = DMA_OK;
     }
     return status;
@@ -462,7 +382,7 @@ static const struct {
     [VERDICT] = {advance_exchange, judge},
 };
 
-static dma_status_t cluster_setup_advance(dma_comm_t *comm)
+dma_status_t dma_cluster_setup_advance(dma_comm_t *comm)
 {
     dma_cluster_t *c = comm->cluster;
     dma_status_t status = DMA_OK;
@@ -475,151 +395,3 @@ static dma_status_t cluster_setup_advance(dma_comm_t *comm)
     }
     return status;
 }
-
-/* ---- failure ---- */
-
-/* What a rank of our node has failed with. */
-static dma_status_t poison_of(const dma_comm_t *local)
-{
-    if (!local) {
-        return DMA_OK;
-    }
-    return local->state == DMA_COMM_POISONED ? local->error : dma_window_poisoned(&local->window);
-}
-
-/* Our node's ranks: one that has failed, one that is gone. */
-static dma_status_t look_inside(dma_cluster_t *c)
-{
-    const dma_comm_t *local = c->local;
-    dma_status_t poison = poison_of(local);
-
-    if (local && c->running && poison == DMA_OK && c->looked % (LOOK_TURNS * DEAD_LOOKS) == 0 &&
-        dma_window_dead(&local->window, dma_comm_current(local)) >= 0) {
-        poison = DMA_ERR_PEER;
-    }
-    return poison;
-}
-
-static dma_status_t cluster_poll_notices(dma_comm_t *comm)
-{
-    dma_cluster_t *c = comm->cluster;
-    int alarm = atomic_load(&c->root->alarm);
-    dma_status_t status;
-
-    if (alarm) {
-        return (dma_status_t)alarm;
-    }
-    dma_cluster_announce_call(c);
-    status = dma_cluster_poll_notices(c);
-    if (status == DMA_OK && c->root != c) {
-        status = poison_of(c->root->local);
-    }
-    return status == DMA_OK ? look_inside(c) : status;
-}
-
-/* In a READY communicator, and in the set-up of a channel. */
-static void cluster_watch(dma_comm_t *comm)
-{
-    dma_cluster_t *c = comm->cluster;
-    bool joining = comm->state == DMA_COMM_SETUP && c->root != c;
-    dma_status_t status;
-
-    if ((comm->state != DMA_COMM_READY && !joining) || ++c->looked % LOOK_TURNS) {
-        return;
-    }
-    if ((status = cluster_poll_notices(comm)) != DMA_OK) {
-        dma_comm_fail(comm, status, "another rank of %s has failed or is gone: %s", comm->text,
-                      dma_status_name(status));
-    }
-}
-
-static void poison(dma_comm_t *local, dma_status_t status)
-{
-    if (!local) {
-        return;
-    }
-    dma_comm_lock(local);
-    if (local->state == DMA_COMM_READY || local->state == DMA_COMM_SETUP) { /* some may be READY with our block */
-        dma_comm_fail(local, status, "%s has failed on another node or in a step between nodes", local->text);
-    }
-    dma_comm_unlock(local);
-}
-
-static void cluster_explain(dma_comm_t *comm, dma_status_t status)
-{
-    if (status == DMA_ERR_PEER || status == DMA_ERR_NET) {
-        append_trouble(comm);
-    }
-}
-
-/* Nothing of it moves any more, and all peers that can be told are told. */
-static void cluster_stop(dma_comm_t *comm, dma_status_t status)
-{
-    dma_cluster_t *c = comm->cluster;
-
-    poison(c->local, status);
-    if (c->root != c) {
-        poison(c->root->local, status);
-    }
-    if (c->root->net && c->root->owner + c->root->id) { /* its peers are known by its number */
-        dma_cluster_send_alarm(c, status);
-    }
-    leave(c);
-    leave(c->root);
-    dma_cluster_end_call(c);
-}
-
-/* ---- the route ---- */
-
-dma_status_t dma_proc_network(dma_proc_t *proc, void **net)
-{
-    pthread_mutex_lock(&proc->lock);
-    if (proc->wire && !proc->net_tried) {
-        proc->net_tried = true;
-        if (proc->wire->open(&proc->net) != DMA_OK) {
-            proc->net = NULL;
-        }
-    }
-    *net = proc->net;
-    pthread_mutex_unlock(&proc->lock);
-    return *net ? DMA_OK : DMA_UNSUPPORTED;
-}
-
-static void cluster_proc_destroy(dma_proc_t *proc)
-{
-    if (proc->net) {
-        proc->wire->close(proc->net);
-    }
-    dma_relays_destroy(proc); /* after the network, which may have had some of their slots */
-}
-
-/* A look moves the network on by itself, with a system call where the network is TCP. Progress can cost several system calls,
- * and a rank that waits for a message of ours would wait for them too. So not every turn runs progress. */
-static void cluster_pause(dma_comm_t *comm, unsigned turn)
-{
-    if (turn % PROGRESS_TURNS == PROGRESS_TURNS - 1) {
-        comm->host->progress();
-    } else if (comm->proc->params.yield) {
-        sched_yield();
-    } else {
-        dma_cpu_pause();
-    }
-}
-
-const dma_route_t dma_route_cluster = {
-    .name = "cluster",
-    .uses_device_memory = true,
-    .proc_destroy = cluster_proc_destroy,
-    .serves = cluster_serves,
-    .create = cluster_create,
-    .destroy = cluster_destroy,
-    .setup_begin = cluster_setup_begin,
-    .setup_advance = cluster_setup_advance,
-    .explain = cluster_explain,
-    .stop = cluster_stop,
-    .watch = cluster_watch,
-    .poll_notices = cluster_poll_notices,
-    .pause = cluster_pause,
-    .advance = dma_cluster_advance,
-    .waits_for = dma_cluster_waits_for,
-};

@@ -1,19 +1,16 @@
 # Calls and communicators, without what is particular to a route.
 core_sources += \
-	ompi_coll_dma/core/staging.h \
-	ompi_coll_dma/core/staging.c \
-	ompi_coll_dma/core/route.h \
-	ompi_coll_dma/core/plans.h \
-	ompi_coll_dma/core/plans.c \
-	ompi_coll_dma/core/host.c \
-	ompi_coll_dma/routes.c \
 	ompi_coll_dma/core/channel.c \
 	ompi_coll_dma/core/comm.c \
 	ompi_coll_dma/core/comm.h \
+	ompi_coll_dma/core/host.c \
 	ompi_coll_dma/core/messages.c \
+	ompi_coll_dma/core/plans.c \
+	ompi_coll_dma/core/plans.h \
 	ompi_coll_dma/core/proc.c \
 	ompi_coll_dma/core/resolve.c \
 	ompi_coll_dma/core/resolve.h \
+	ompi_coll_dma/core/route.h \
 	ompi_coll_dma/core/setup/bootstrap.c \
 	ompi_coll_dma/core/setup/bootstrap.h \
 	ompi_coll_dma/core/setup/geometry.c \
@@ -21,5 +18,7 @@ core_sources += \
 	ompi_coll_dma/core/setup/measure.c \
 	ompi_coll_dma/core/setup/measure.h \
 	ompi_coll_dma/core/setup/setup.c \
+	ompi_coll_dma/core/staging.c \
+	ompi_coll_dma/core/staging.h \
 	ompi_coll_dma/core/task.c \
 	ompi_coll_dma/core/wait.c

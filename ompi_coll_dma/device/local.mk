@@ -1,7 +1,5 @@
 # Calls on device memory.
 core_sources += \
-	ompi_coll_dma/device/stage.c \
-	ompi_coll_dma/device/route.c \
 	ompi_coll_dma/device/bounce.c \
 	ompi_coll_dma/device/call.c \
 	ompi_coll_dma/device/comm.c \
@@ -10,5 +8,7 @@ core_sources += \
 	ompi_coll_dma/device/persistent.c \
 	ompi_coll_dma/device/proc.c \
 	ompi_coll_dma/device/resolve.c \
+	ompi_coll_dma/device/route.c \
 	ompi_coll_dma/device/shape.c \
+	ompi_coll_dma/device/stage.c \
 	ompi_coll_dma/device/write.c

@@ -1,10 +1,10 @@
 # Shared memory of a node.
 core_sources += \
-	ompi_coll_dma/node/entry.h \
 	ompi_coll_dma/node/arena.c \
 	ompi_coll_dma/node/arena.h \
 	ompi_coll_dma/node/cross.c \
 	ompi_coll_dma/node/cross.h \
+	ompi_coll_dma/node/entry.h \
 	ompi_coll_dma/node/registry.c \
 	ompi_coll_dma/node/registry.h \
 	ompi_coll_dma/node/window.c \

@@ -1,0 +1,3 @@
+# Which routes there are.
+core_sources += \
+	ompi_coll_dma/routes.c
