@@ -51,7 +51,6 @@ typedef struct dma_run {
     const dma_plan_t *plan;
     struct dma_window *window;
     dma_blocks_t send, recv; /* in place: send is the own block of recv */
-    char *temp;              /* behind DMA_BASE_TEMP */
     uint64_t chunk;
     const uint64_t *stream;           /* per rank: chunks it has put into its stream before this call */
     const uint64_t *pair_out;         /* per rank: chunks we have put into our stream for it */
@@ -97,15 +96,9 @@ static inline uint64_t dma_run_length(const dma_run_t *run, const dma_len_t *len
     }
 }
 
-typedef struct dma_engine_caps {
-    uint32_t ops;      /* bit mask of 1 << dma_op_code_t */
-    uint64_t max_copy; /* bytes of one operation; 0: no limit */
-    uint32_t swap_align;
-} dma_engine_caps_t;
-
 typedef struct dma_engine {
     const char *name;
-    dma_engine_caps_t caps;
+    uint32_t ops; /* operations that the engine has: bit mask of 1 << dma_op_code_t */
     dma_status_t (*start)(dma_run_t *run);
     dma_status_t (*advance)(dma_run_t *run);
 } dma_engine_t;

@@ -83,9 +83,6 @@ typedef enum dma_op_code {
     DMA_OP_WAIT,   /* until flag >= value */
     DMA_OP_SIGNAL, /* flag := value */
     DMA_OP_CHECK,  /* the 64-bit word at src is the number of bytes of recv block `len`: else the call is in error */
-    DMA_OP_STAMP,  /* dst[0] <- a 64-bit time stamp */
-    DMA_OP_SEND,   /* network: src to rank flag.rank; then the flag named by `flag` of this rank is signalled */
-    DMA_OP_RECV,   /* network: dst[0] from rank flag.rank; likewise */
     DMA_OP_COUNT
 } dma_op_code_t;
 
@@ -98,7 +95,6 @@ typedef enum dma_base {
     DMA_BASE_PAIR,  /* geom.pair_depth buffers of a rank for the reader `block`, geom.pair_bytes in all */
     DMA_BASE_BYTES, /* the 64-bit number of bytes of send block `block`; then its address, where 16 bytes are meant */
     DMA_BASE_REACH, /* block `block` of the send buffer of `rank`, whose address stands in its SLOT at `offset` */
-    DMA_BASE_TEMP,  /* private scratch of this rank */
     DMA_BASE_COUNT
 } dma_base_t;
 

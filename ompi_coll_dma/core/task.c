@@ -93,7 +93,7 @@ static bool can_run(const dma_engine_t *engine, const dma_plan_t *plan)
 {
     for (uint32_t i = 0; i < plan->nprogs; i++) {
         for (uint32_t k = 0; k < plan->progs[i].nops; k++) {
-            if (!(engine->caps.ops >> plan->progs[i].ops[k].code & 1)) {
+            if (!(engine->ops >> plan->progs[i].ops[k].code & 1)) {
                 return false;
             }
         }
@@ -436,7 +436,6 @@ dma_status_t dma_task_init(dma_comm_t *comm, dma_task_t *task, const dma_call_t 
     task->messages = NULL;
     task->device = NULL;
     task->done = NULL;
-    task->run.temp = NULL;
     task->run.second_entry = false;
     task->run.failed_rank = -1;
     if (__builtin_expect(rt != NULL, 0)) {

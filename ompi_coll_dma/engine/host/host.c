@@ -60,12 +60,10 @@ static char *address(const dma_run_t *run, const dma_operand_t *o, uint64_t trip
         return near(run, o);
     case DMA_BASE_CHUNK:
         return dma_window_chunk(w, o->rank, run->stream[o->rank] + trip) + o->offset;
-    case DMA_BASE_PAIR:
+    default: /* DMA_BASE_PAIR */
         return dma_window_pair_buffer(w, o->rank, o->block,
                                       trip + (is_own(run, o) ? run->pair_out[o->block] : run->pair_in[o->rank])) +
                o->offset;
-    default:
-        return run->temp + o->offset + skip;
     }
 }
 
@@ -517,11 +515,7 @@ static dma_status_t host_advance(dma_run_t *run)
 
 const dma_engine_t dma_engine_host = {
     .name = "host",
-    .caps =
-        {
-            .ops =
-                1u << DMA_OP_COPY | 1u << DMA_OP_COPY2 | 1u << DMA_OP_WAIT | 1u << DMA_OP_SIGNAL | 1u << DMA_OP_CHECK,
-        },
+    .ops = 1u << DMA_OP_COPY | 1u << DMA_OP_COPY2 | 1u << DMA_OP_WAIT | 1u << DMA_OP_SIGNAL | 1u << DMA_OP_CHECK,
     .start = host_start,
     .advance = host_advance,
 };
