@@ -44,8 +44,15 @@ typedef struct fit_data {
 /* The two files of test/data. On error false, and `error` says where and why. */
 bool fit_read(const char *speedups, const char *phases, fit_data_t *data, char *error, size_t error_bytes);
 
-/* What was measured in a column of a row: one process for all GPUs, without own blocks. */
+/* What was measured in a column of a row, per GPU: in place, so without own blocks. */
 dma_gpu_shape_t fit_shape(const fit_row_t *row, int column);
+/* The work of one process that drives all GPUs: it writes all packets, starts all queues and observes them. A swap has
+ * two GPUs and one packet, so there are half as many as the packets of the busiest GPU suggest. */
+dma_gpu_work_t fit_work(const dma_gpu_profile_t *profile, const dma_gpu_shape_t *shape);
+/* One copy from one GPU to another. */
+dma_gpu_work_t fit_work_of_copy(const dma_gpu_profile_t *profile, uint64_t bytes);
+/* Predicted picoseconds when one process drives all GPUs. */
+uint64_t fit_cost(const dma_gpu_profile_t *profile, const dma_gpu_shape_t *shape);
 const char *fit_column_name(const fit_row_t *row, int column);
 void fit_predict(const dma_gpu_profile_t *profile, const fit_row_t *row, double speedup[FIT_COLUMNS]);
 void fit_predict_phase(const dma_gpu_profile_t *profile, const fit_phase_t *phase, double share[4]);

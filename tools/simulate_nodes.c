@@ -14,8 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "plan/build.h"
 #include "plan/cluster/cluster.h"
-#include "plan/gpu/cost.h"
 
 #define MOST 16
 
@@ -45,9 +45,9 @@ static int parse_list(const char *text, unsigned long *values)
 static void inside(dma_net_profile_t *net, int ranks)
 {
     dma_gpu_profile_t gpu = dma_gpu_profile_default();
-    dma_gpu_shape_t shape = {.family = DMA_GPU_COPY, .nranks = ranks < 2 ? 2 : ranks, .queues = 1, .bytes = 64};
+    dma_plan_req_t req = {.nranks = ranks < 2 ? 2 : ranks, .in_place = true, .bytes = 64, .gpu = &gpu};
 
-    net->local_ps = dma_gpu_cost(&gpu, &shape);
+    net->local_ps = dma_build_gpu_cost(&req, DMA_GPU_COPY, 1);
     net->local_mbps = gpu.link_mbps;
     net->copy_mbps = gpu.own_mbps;
 }

@@ -220,10 +220,10 @@ typedef struct dma_plan_req {
     uint64_t head; /* bytes up to which blocks of unknown sizes go through slots, if they fit; 0: all that fit */
     /* device memory on all ranks: NULL if not */
     const struct dma_gpu_profile *gpu;
-    bool prelaunch;    /* the queues will be given to the engines before the call starts */
-    bool swap, bcst;   /* all ranks' engines exchange two places, and write two, in one go */
-    uint32_t max_ways; /* engine queues beside each other that a rank may use for its peers */
-    uint32_t ways;     /* those that the plan uses; forced by the user, or by the choice; 0: to be chosen */
+    bool prelaunch;      /* the queues will be given to the engines before the call starts */
+    bool bcst;           /* all ranks' engines write two places in one operation */
+    uint32_t max_queues; /* engine queues beside each other that a rank may use for its peers */
+    uint32_t queues;     /* those that the plan uses; forced by the user, or by the choice; 0: to be chosen */
 } dma_plan_req_t;
 
 struct dma_profile;
@@ -231,7 +231,7 @@ struct dma_profile;
 typedef struct dma_choice {
     uint32_t variant;
     uint32_t chunk;   /* bytes per trip */
-    uint32_t ways;    /* of a GPU plan */
+    uint32_t queues;  /* of a GPU plan */
     uint64_t cost_ps; /* as predicted */
 } dma_choice_t;
 

@@ -385,14 +385,13 @@ static dma_plan_req_t request(const dma_comm_t *comm, const dma_task_t *task)
 
     req.coll = task->coll;
     req.gpu = &comm->gpu_profile;
-    req.ways = comm->gpu_queues;
-    req.max_ways = UINT32_MAX;
+    req.queues = comm->gpu_queues;
+    req.max_queues = UINT32_MAX;
     for (int r = 0; r < comm->nranks; r++) {
         features &= dc->traits[r].features;
-        req.max_ways = dc->traits[r].max_ways < req.max_ways ? dc->traits[r].max_ways : req.max_ways;
+        req.max_queues = dc->traits[r].max_ways < req.max_queues ? dc->traits[r].max_ways : req.max_queues;
     }
     req.prelaunch = features & DMA_GPU_PRELAUNCH;
-    req.swap = features & DMA_GPU_SWAP_PACKETS;
     req.bcst = features & DMA_GPU_BCST_PACKETS;
     return req;
 }
@@ -410,7 +409,7 @@ static dma_status_t choose(dma_comm_t *comm, const dma_task_t *task, dma_choice_
     for (int i = 0; i < DEVICE_MEMO; i++) {
         const dma_device_memo_t *m = &dc->memo[i];
 
-        if (m->bytes == bytes && m->coll == task->coll && m->in_place == in_place && m->choice.ways) {
+        if (m->bytes == bytes && m->coll == task->coll && m->in_place == in_place && m->choice.queues) {
             *choice = m->choice;
             return DMA_OK;
         }
@@ -443,7 +442,7 @@ dma_status_t dma_device_find_plan(dma_comm_t *comm, dma_task_t *task, const dma_
     }
     for (p = dc->plans; p; p = p->next) {
         if (p->coll == task->coll && p->in_place == task->in_place && p->choice.variant == choice.variant &&
-            p->choice.ways == choice.ways) {
+            p->choice.queues == choice.queues) {
             *plan = p->plan;
             return DMA_OK;
         }

@@ -121,14 +121,6 @@ void dma_build_check(dma_build_t *b, uint8_t flags, dma_operand_t number, dma_le
     *append(b) = (dma_op_t){.code = DMA_OP_CHECK, .flags = flags, .src = number, .len = expected};
 }
 
-dma_wide_t dma_build_cross_ps(const dma_profile_t *p, uint64_t bytes, bool cached)
-{
-    uint64_t calls = (bytes + DMA_CROSS_CHUNK - 1) / DMA_CROSS_CHUNK;
-
-    return (dma_wide_t)calls * p->cross_ps + (dma_wide_t)((bytes + 4095) / 4096) * p->cross_page_ps +
-           dma_profile_ps(bytes, cached ? p->cross_mbps : dma_profile_least(p->cross_mbps, p->memory_mbps));
-}
-
 uint64_t dma_build_gpu_cost(const dma_plan_req_t *req, dma_gpu_family_t family, uint32_t queues)
 {
     dma_gpu_shape_t shape = {
@@ -139,6 +131,8 @@ uint64_t dma_build_gpu_cost(const dma_plan_req_t *req, dma_gpu_family_t family, 
         .own_block = !req->in_place,
         .prelaunch = req->prelaunch,
     };
+    dma_gpu_work_t work = dma_gpu_work(req->gpu, &shape);
+    dma_gpu_phases_t phases = dma_gpu_phases(req->gpu, &work, shape.prelaunch);
 
-    return dma_gpu_cost(req->gpu, &shape);
+    return dma_gpu_phases_sum(&phases);
 }

@@ -13,8 +13,6 @@
 #include "plan/gpu/cost.h"
 #include "plan/profile.h"
 
-#define DMA_CROSS_CHUNK 1048576 /* bytes per system call: progress is made between two */
-
 typedef struct dma_build {
     dma_plan_t *plan;
     dma_op_t *ops;
@@ -44,9 +42,6 @@ void dma_build_check(dma_build_t *b, uint8_t flags, dma_operand_t number, dma_le
 
 /* What a GPU plan of a family, on so many queues, takes the request. */
 uint64_t dma_build_gpu_cost(const dma_plan_req_t *req, dma_gpu_family_t family, uint32_t queues);
-
-/* What it takes to read a block of a peer's memory. */
-dma_wide_t dma_build_cross_ps(const dma_profile_t *p, uint64_t bytes, bool cached);
 
 static inline dma_operand_t dma_at(dma_base_t base, int rank, int block)
 {

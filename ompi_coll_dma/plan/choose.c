@@ -67,7 +67,7 @@ dma_status_t dma_plan_build(const dma_plan_req_t *req, const dma_choice_t *choic
     dma_plan_req_t chosen = *req;
     dma_status_t status;
 
-    chosen.ways = choice->ways;
+    chosen.queues = choice->queues;
     status = dma_variants[choice->variant]->build(&chosen, rank, plan);
 
     if (status == DMA_OK) {

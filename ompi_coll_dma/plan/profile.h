@@ -57,6 +57,11 @@ uint64_t dma_cost_best_chunk(uint64_t (*cost_of)(const dma_profile_t *, const dm
 /* Sums and products of picoseconds: wide enough that no profile and no size wraps them. */
 __extension__ typedef unsigned __int128 dma_wide_t;
 
+static inline dma_wide_t dma_wide_max(dma_wide_t a, dma_wide_t b)
+{
+    return a > b ? a : b;
+}
+
 /* Of two rates. */
 static inline uint64_t dma_profile_least(uint64_t a, uint64_t b)
 {

@@ -90,7 +90,7 @@ START_TEST(forced)
             dma_plan_req_t req = request_of((dma_coll_t)c, 3, 8);
             req.gpu = dma_variants[v]->gpu ? &gpu : NULL;
             req.bcst = true;
-            req.max_ways = 2;
+            req.max_queues = 2;
             req.in_place = !strcmp(dma_variants[v]->name, "swap") || !strcmp(dma_variants[v]->name, "halves");
             bool can = fits(v, &req);
             ck_assert_int_eq(choose(&profile, req, v).variant == (unsigned)v,

@@ -104,10 +104,9 @@ static dma_plan_req_t request(const scene_t *s)
                             .geom = s->geom,
                             .head = s->head,
                             .gpu = dma_variants[s->variant]->gpu ? &gpu : NULL,
-                            .swap = true,
                             .bcst = true,
-                            .max_ways = (uint32_t)s->n,
-                            .ways = s->ways};
+                            .max_queues = (uint32_t)s->n,
+                            .queues = s->ways};
 }
 
 /* The blocks of a call: all of `bytes`; in a v-operation, `mixed`, some are empty and some of other sizes. */

@@ -32,7 +32,7 @@ typedef struct deal {
 
 static deal_t deal_ways(const dma_plan_req_t *req)
 {
-    int peers = req->nranks - 1, ways = (int)req->ways;
+    int peers = req->nranks - 1, ways = (int)req->queues;
 
     return (deal_t){.n = req->nranks, .queues = ways > 0 && ways < peers ? ways : peers};
 }
@@ -176,8 +176,8 @@ static const char *push_unfit(const dma_plan_req_t *req)
 
 static const char *pcpy_unfit(const dma_plan_req_t *req)
 {
-    return req->max_ways + 1 < (uint32_t)req->nranks ? "the engine has fewer queues than there are peers"
-                                                     : push_unfit(req);
+    return req->max_queues < (uint32_t)req->nranks - 1 ? "the engine has fewer queues than there are peers"
+                                                       : push_unfit(req);
 }
 
 static const char *bcst_unfit(const dma_plan_req_t *req)
@@ -185,37 +185,37 @@ static const char *bcst_unfit(const dma_plan_req_t *req)
     if (!req->bcst) {
         return "not all engines write two places at once";
     }
-    return req->max_ways < (uint32_t)req->nranks / 2 ? "the engine has fewer queues than there are pairs of peers"
-                                                     : push_unfit(req);
+    return req->max_queues < (uint32_t)req->nranks / 2 ? "the engine has fewer queues than there are pairs of peers"
+                                                       : push_unfit(req);
 }
 
 static uint64_t pcpy_cost(const dma_profile_t *profile, const dma_plan_req_t *req, dma_choice_t *choice)
 {
     (void)profile;
-    choice->ways = (uint32_t)req->nranks - 1;
-    return dma_build_gpu_cost(req, DMA_GPU_COPY, choice->ways);
+    choice->queues = (uint32_t)dma_gpu_packets(DMA_GPU_COPY, req->nranks);
+    return dma_build_gpu_cost(req, DMA_GPU_COPY, choice->queues);
 }
 
 static uint64_t bcst_cost(const dma_profile_t *profile, const dma_plan_req_t *req, dma_choice_t *choice)
 {
     (void)profile;
-    choice->ways = (uint32_t)req->nranks / 2;
-    return dma_build_gpu_cost(req, DMA_GPU_BCST, choice->ways);
+    choice->queues = (uint32_t)req->nranks / 2;
+    return dma_build_gpu_cost(req, DMA_GPU_BCST, choice->queues);
 }
 
 /* The best number of queues. */
 static uint64_t b2b_cost(const dma_profile_t *profile, const dma_plan_req_t *req, dma_choice_t *choice)
 {
-    uint32_t most = req->max_ways < (uint32_t)req->nranks - 1 ? req->max_ways : (uint32_t)req->nranks - 1;
+    uint32_t most = req->max_queues < (uint32_t)req->nranks - 1 ? req->max_queues : (uint32_t)req->nranks - 1;
     uint64_t best = UINT64_MAX;
 
     (void)profile;
-    for (uint32_t ways = req->ways ? req->ways : 1; ways <= (req->ways ? req->ways : most); ways++) {
+    for (uint32_t ways = req->queues ? req->queues : 1; ways <= (req->queues ? req->queues : most); ways++) {
         uint64_t t = dma_build_gpu_cost(req, DMA_GPU_COPY, ways);
 
         if (t < best) {
             best = t;
-            choice->ways = ways;
+            choice->queues = ways;
         }
     }
     return best;

@@ -45,8 +45,9 @@
 #include "plan/variants.h"
 
 #define MIN_CHUNK   256
-#define DIRECT_FROM 8192 /* measured between core complexes: two copies of so much take about what a reading does */
-#define MIN_PLACE   16   /* number and address */
+#define DIRECT_FROM 8192    /* measured between core complexes: two copies of so much take about what a reading does */
+#define MIN_PLACE   16      /* number and address */
+#define CROSS_CHUNK 1048576 /* bytes per system call: progress is made between two */
 
 /* The place of one peer in a slot, its number included; copies like 16. */
 static uint64_t place_bytes(const dma_plan_req_t *req)
@@ -266,6 +267,15 @@ static uint64_t pair_cost(const dma_profile_t *profile, const dma_plan_req_t *re
     return dma_cost_best_chunk(cost_of, profile, req, most < 4096 ? most : 4096, most, &choice->chunk);
 }
 
+/* What it takes to read a block of a peer's memory. */
+static dma_wide_t cross_ps(const dma_profile_t *p, uint64_t bytes, bool cached)
+{
+    uint64_t calls = (bytes + CROSS_CHUNK - 1) / CROSS_CHUNK;
+
+    return (dma_wide_t)calls * p->cross_ps + (dma_wide_t)((bytes + 4095) / 4096) * p->cross_page_ps +
+           dma_profile_ps(bytes, cached ? p->cross_mbps : dma_profile_least(p->cross_mbps, p->memory_mbps));
+}
+
 /* Short blocks go through slots, others that are not worth a system call through one buffer of the ring. */
 static uint64_t reach_cost(const dma_profile_t *p, const dma_plan_req_t *req, dma_choice_t *choice)
 {
@@ -273,14 +283,14 @@ static uint64_t reach_cost(const dma_profile_t *p, const dma_plan_req_t *req, dm
     bool cached = req->bytes * (peers + 2) <= p->cache_bytes;
     dma_wide_t own = dma_profile_ps(req->bytes, cached ? p->copy_mbps : p->memory_mbps), block;
 
-    choice->chunk = DMA_CROSS_CHUNK;
+    choice->chunk = CROSS_CHUNK;
     if (meetings == 1) {
         block = dma_profile_ps(req->bytes, dma_profile_slot_fill(p, req->geom.ring_depth * peers * req->bytes)) +
                 dma_profile_ps(req->bytes, p->pull_mbps);
     } else if (req->bytes <= staged_bytes(req)) {
         return cost_of(p, req, req->geom.pair_bytes / req->geom.pair_depth);
     } else {
-        block = dma_build_cross_ps(p, req->bytes, cached);
+        block = cross_ps(p, req->bytes, cached);
     }
     return dma_profile_shared(p, meetings * p->enter_ps + 2 * peers * p->peer_ps + own + peers * block,
                               req->ranks_per_core_x16, meetings);
