@@ -87,14 +87,14 @@ typedef enum dma_op_code {
 } dma_op_code_t;
 
 typedef enum dma_base {
-    DMA_BASE_SEND,  /* send buffer of a rank; in place: its receive buffer's own block */
-    DMA_BASE_RECV,  /* receive buffer of a rank */
-    DMA_BASE_LINE,  /* payload of a rank's descriptor, DMA_LINE_BYTES */
-    DMA_BASE_SLOT,  /* the slot that belongs to a rank's descriptor, geom.slot_bytes */
-    DMA_BASE_CHUNK, /* geom.chunk_depth chunk buffers of a rank, geom.chunk_bytes each */
-    DMA_BASE_PAIR,  /* geom.pair_depth buffers of a rank for the reader `block`, geom.pair_bytes in all */
-    DMA_BASE_BYTES, /* the 64-bit number of bytes of send block `block`; then its address, where 16 bytes are meant */
-    DMA_BASE_REACH, /* block `block` of the send buffer of `rank`, whose address stands in its SLOT at `offset` */
+    DMA_BASE_SEND,   /* send buffer of a rank; in place: its receive buffer's own block */
+    DMA_BASE_RECV,   /* receive buffer of a rank */
+    DMA_BASE_LINE,   /* payload of a rank's descriptor, DMA_LINE_BYTES */
+    DMA_BASE_SLOT,   /* the slot that belongs to a rank's descriptor, geom.slot_bytes */
+    DMA_BASE_CHUNK,  /* geom.chunk_depth chunk buffers of a rank, geom.chunk_bytes each */
+    DMA_BASE_PAIR,   /* geom.pair_depth buffers of a rank for the reader `block`, geom.pair_bytes in all */
+    DMA_BASE_BYTES,  /* the 64-bit number of bytes of send block `block`; then its address, where 16 bytes are meant */
+    DMA_BASE_REMOTE, /* block `block` of the send buffer of `rank`, whose address stands in its SLOT at `offset` */
     DMA_BASE_COUNT
 } dma_base_t;
 
@@ -164,7 +164,7 @@ typedef struct dma_op {
 } dma_op_t;
 
 /* Reads a peer's memory, and may be refused. */
-static inline bool dma_op_reaches(const dma_op_t *op)
+static inline bool dma_op_reads_peer(const dma_op_t *op)
 {
     return op->code == DMA_OP_COPY && op->flags & DMA_OP_DIRECT;
 }
@@ -178,7 +178,7 @@ typedef struct dma_prog {
     uint32_t loop_first; /* no loop: loop_first == nops */
     uint32_t loop_last;
     dma_len_t loop_len;
-    bool loop_alone; /* without trips it has nothing to do */
+    bool loop_only; /* without trips it has nothing to do */
 } dma_prog_t;
 
 /* Sizes of the shared memory behind LINE, SLOT and CHUNK: agreed by all ranks of a communicator in set-up. */

@@ -238,7 +238,7 @@ static const dma_op_t *refused_reading(const dma_run_t *run)
         const dma_prog_t *prog = &run->plan->progs[i];
 
         for (uint32_t k = 0; run->cursors[i].refused && k < prog->nops; k++) {
-            if (dma_op_reaches(&prog->ops[k])) {
+            if (dma_op_reads_peer(&prog->ops[k])) {
                 return &prog->ops[k];
             }
         }

@@ -100,7 +100,7 @@ static void watch_clock(dma_comm_t *comm)
     }
     if (comm->state == DMA_COMM_READY && !comm->cluster && now - comm->dead_checked > DEAD_SECONDS) {
         comm->dead_checked = now;
-        rank = dma_window_dead(&comm->window, dma_comm_current(comm));
+        rank = dma_window_find_dead(&comm->window, dma_comm_current(comm));
         if (rank >= 0) {
             /* its last words may have arrived after our last look */
             dma_tasks_advance(comm);

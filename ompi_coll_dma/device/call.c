@@ -23,7 +23,7 @@ static void enter(dma_comm_t *comm, dma_task_t *task)
 
     d->ack = w->ack;
     d->sign = task->run.sign | DMA_SIGN_DEVICE | dma_comm_sign_flags(comm);
-    w->ack_told = w->ack;
+    w->ack_published = w->ack;
     /* release: header and record come first */
     atomic_store_explicit(&d->seq, (uint32_t)task->run.seq, memory_order_release);
 }

@@ -472,8 +472,8 @@ void dma_device_stop(dma_comm_t *comm)
     if (dc->bound && !dc->device->engine->unbind(dc->bound)) {
         /* A queue that waits for a rank that is gone looks at its ready word for ever: what is there may neither go nor
          * become something else. */
-        comm->window.stays = true;
-        dma_arena_stay(comm->window.arena);
+        comm->window.permanent = true;
+        dma_arena_keep_mapped(comm->window.arena);
         dc->pinned = false;
         dc->pinned_peers = 0;
     }
@@ -494,7 +494,7 @@ void dma_device_comm_destroy(dma_comm_t *comm)
 
     dma_device_stop(comm);
     dma_device_free_scratch(dc);
-    for (int r = 0; r < comm->nranks && !comm->window.stays; r++) { /* stays: such a queue may copy there */
+    for (int r = 0; r < comm->nranks && !comm->window.permanent; r++) { /* stays: such a queue may copy there */
         for (unsigned slot = 0; slot < DEVICE_SLOTS; slot++) {
             forget(comm, &dc->peers[r], slot);
         }

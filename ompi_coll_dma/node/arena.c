@@ -28,7 +28,7 @@ struct dma_arena {
     size_t used;
     int fd;
     uint64_t nonce;
-    atomic_bool stays; /* mapped */
+    atomic_bool keep_mapped; /* mapped */
     extent_t *extents;
     char path[256];
 };
@@ -175,16 +175,16 @@ void dma_arena_destroy(dma_arena_t *arena)
         free(e);
     }
     dma_arena_unlink(arena);
-    if (!atomic_load_explicit(&arena->stays, memory_order_relaxed)) {
+    if (!atomic_load_explicit(&arena->keep_mapped, memory_order_relaxed)) {
         munmap(arena->base, arena->bytes);
     }
     close(arena->fd);
     free(arena);
 }
 
-void dma_arena_stay(dma_arena_t *arena)
+void dma_arena_keep_mapped(dma_arena_t *arena)
 {
-    atomic_store_explicit(&arena->stays, true, memory_order_relaxed);
+    atomic_store_explicit(&arena->keep_mapped, true, memory_order_relaxed);
 }
 
 /* Takes back retired blocks that nobody reads any more. */

@@ -48,7 +48,7 @@ dma_status_t dma_arena_create(dma_arena_kind_t kind, size_t bytes, const char *d
                               const char **what);
 void dma_arena_destroy(dma_arena_t *arena);
 /* A device may look at it as long as the process lives: destroyed or not, it stays mapped here. */
-void dma_arena_stay(dma_arena_t *arena);
+void dma_arena_keep_mapped(dma_arena_t *arena);
 
 /* A block that begins with `zeroed` bytes of zero but for `readers`, or NULL when there is no room even after taking
  * retired blocks back. */

@@ -99,10 +99,10 @@ bool dma_window_may_publish(dma_window_t *w, uint32_t seq)
 void dma_window_completed(dma_window_t *w, uint32_t seq)
 {
     w->ack = seq;
-    if ((int32_t)(seq - w->ack_told) >= (int32_t)(w->geom.ring_depth / 2)) {
+    if ((int32_t)(seq - w->ack_published) >= (int32_t)(w->geom.ring_depth / 2)) {
         /* release: our reads of the peers' descriptors and slots come before they are overwritten */
         atomic_store_explicit(&w->own->acked, seq, memory_order_release);
-        w->ack_told = seq;
+        w->ack_published = seq;
     }
 }
 
@@ -126,7 +126,7 @@ void dma_window_poison(dma_window_t *w, dma_status_t status)
     dma_window_fence(memory_order_seq_cst);
 }
 
-int dma_window_dead(const dma_window_t *w, uint32_t seq)
+int dma_window_find_dead(const dma_window_t *w, uint32_t seq)
 {
     for (int r = 0; r < w->nranks; r++) {
         const dma_peer_t *peer = &w->peers[r];
@@ -143,7 +143,7 @@ void dma_window_leave(dma_window_t *w, pthread_mutex_t *arena_lock)
 {
     /* release: as in dma_window_completed */
     atomic_store_explicit(&w->own->acked, w->ack, memory_order_release);
-    if (w->stays) {
+    if (w->permanent) {
         return;
     }
     for (int r = 0; r < w->nranks; r++) {

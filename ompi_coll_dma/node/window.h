@@ -107,13 +107,13 @@ typedef struct dma_window {
     dma_geom_t geom;
     dma_block_layout_t layout;
     dma_block_t *own;
-    dma_arena_t *arena; /* of `own` */
-    dma_peer_t *peers;  /* by rank; our own too */
-    uint32_t *acks;     /* by rank: the newest acknowledgement seen */
-    uint32_t ack;       /* what our next descriptor says */
-    uint32_t ack_told;  /* what we have said last */
-    uint32_t ack_floor; /* the smallest acknowledgement of all peers, as last computed */
-    bool stays;         /* a device looks at it, to the end of the process: nothing of it is given back */
+    dma_arena_t *arena;     /* of `own` */
+    dma_peer_t *peers;      /* by rank; our own too */
+    uint32_t *acks;         /* by rank: the newest acknowledgement seen */
+    uint32_t ack;           /* what our next descriptor says */
+    uint32_t ack_published; /* what we have said last */
+    uint32_t ack_floor;     /* the smallest acknowledgement of all peers, as last computed */
+    bool permanent;         /* a device looks at it, to the end of the process: nothing of it is given back */
 } dma_window_t;
 
 /* A block of our own for `geom`, with words as if call first_seq - 1 had just been completed by all. NULL: no room. */
@@ -145,7 +145,7 @@ static inline bool dma_window_failed(const dma_window_t *w, int rank)
 }
 /* The first rank whose process is gone, or has given its memory back, before it had completed call `seq`; or -1. One system
  * call per rank. */
-int dma_window_dead(const dma_window_t *w, uint32_t seq);
+int dma_window_find_dead(const dma_window_t *w, uint32_t seq);
 
 /* Says what we have completed, leaves the peers' blocks, retires our own, and gives the mappings back, unless it stays: who
  * has completed a call may be gone while others are still at it. */

@@ -86,9 +86,9 @@ void dma_build_loop_end(dma_build_t *b)
     prog->loop_last = prog->nops - 1;
 }
 
-void dma_build_loop_alone(dma_build_t *b)
+void dma_build_loop_only(dma_build_t *b)
 {
-    current(b)->loop_alone = true;
+    current(b)->loop_only = true;
 }
 
 void dma_build_copy(dma_build_t *b, uint8_t flags, dma_operand_t dst, dma_operand_t src, dma_len_t len)

@@ -30,7 +30,7 @@ void dma_build_queue(dma_build_t *b, int rank);
 void dma_build_loop(dma_build_t *b, dma_len_t len);
 void dma_build_loop_end(dma_build_t *b);
 /* The current program is for its loop alone. */
-void dma_build_loop_alone(dma_build_t *b);
+void dma_build_loop_only(dma_build_t *b);
 
 void dma_build_copy(dma_build_t *b, uint8_t flags, dma_operand_t dst, dma_operand_t src, dma_len_t len);
 void dma_build_copy2(dma_build_t *b, dma_operand_t dst0, dma_operand_t dst1, dma_operand_t src, dma_len_t len);

@@ -3,9 +3,9 @@
  */
 #include "plan/profile.h"
 
-uint64_t dma_cost_best_chunk(uint64_t (*cost_of)(const dma_profile_t *, const dma_plan_req_t *, uint64_t chunk),
-                             const dma_profile_t *profile, const dma_plan_req_t *req, uint32_t least, uint32_t most,
-                             uint32_t *chunk)
+uint64_t dma_profile_best_chunk(uint64_t (*cost_of)(const dma_profile_t *, const dma_plan_req_t *, uint64_t chunk),
+                                const dma_profile_t *profile, const dma_plan_req_t *req, uint32_t least, uint32_t most,
+                                uint32_t *chunk)
 {
     uint64_t best = UINT64_MAX;
 

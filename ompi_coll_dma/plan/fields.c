@@ -14,8 +14,8 @@
 typedef struct reading {
     const dma_field_t *fields;
     size_t n;
-    uint64_t values[DMA_FIELDS_MOST];
-    bool seen[DMA_FIELDS_MOST];
+    uint64_t values[DMA_FIELDS_MAX];
+    bool seen[DMA_FIELDS_MAX];
 } reading_t;
 
 static bool is_rate(const char *name)

@@ -14,7 +14,7 @@
 
 #include "dma/status.h"
 
-#define DMA_FIELDS_MOST 32
+#define DMA_FIELDS_MAX 32
 
 typedef struct dma_field {
     const char *name;

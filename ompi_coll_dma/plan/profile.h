@@ -50,9 +50,9 @@ dma_status_t dma_profile_parse(const char *text, dma_profile_t *profile, char *e
 dma_status_t dma_profile_load(const char *path, dma_profile_t *profile, char *error, size_t error_bytes);
 
 /* The cheapest chunk among `least`, twice that, ... `most`, and what it costs. */
-uint64_t dma_cost_best_chunk(uint64_t (*cost_of)(const dma_profile_t *, const dma_plan_req_t *, uint64_t chunk),
-                             const dma_profile_t *profile, const dma_plan_req_t *req, uint32_t least, uint32_t most,
-                             uint32_t *chunk);
+uint64_t dma_profile_best_chunk(uint64_t (*cost_of)(const dma_profile_t *, const dma_plan_req_t *, uint64_t chunk),
+                                const dma_profile_t *profile, const dma_plan_req_t *req, uint32_t least, uint32_t most,
+                                uint32_t *chunk);
 
 /* Sums and products of picoseconds: wide enough that no profile and no size wraps them. */
 __extension__ typedef unsigned __int128 dma_wide_t;
@@ -63,7 +63,7 @@ static inline dma_wide_t dma_wide_max(dma_wide_t a, dma_wide_t b)
 }
 
 /* Of two rates. */
-static inline uint64_t dma_profile_least(uint64_t a, uint64_t b)
+static inline uint64_t dma_profile_min(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
 }
@@ -72,7 +72,7 @@ static inline uint64_t dma_profile_least(uint64_t a, uint64_t b)
  * what was there before, as `ring` bytes take its place, about three times as much. */
 static inline uint64_t dma_profile_refill(const dma_profile_t *p, uint64_t mbps, uint64_t ring)
 {
-    return ring < DMA_PROFILE_CACHE ? mbps : dma_profile_least(p->copy_mbps, 3 * mbps);
+    return ring < DMA_PROFILE_CACHE ? mbps : dma_profile_min(p->copy_mbps, 3 * mbps);
 }
 
 static inline uint64_t dma_profile_fill(const dma_profile_t *p, uint64_t ring)

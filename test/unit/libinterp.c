@@ -65,7 +65,7 @@ static void enter(machine_t *m, int rank)
         if (q->prog->loop_first == 0 && q->prog->nops && q->trips == 0) {
             q->who.pc = q->prog->loop_last + 1;
         }
-        if (q->prog->loop_alone && q->trips == 0) {
+        if (q->prog->loop_only && q->trips == 0) {
             q->who.pc = q->prog->nops;
         }
         q->starved = m->mode == MODE_STARVE && rank == m->victim;

@@ -151,10 +151,10 @@ static bool check_place(const subject_t *s, const dma_op_t *op, const dma_operan
                                       o->rank != s->plan->rank || (uint64_t)o->block >= s->send_blocks)) {
         return bad(s->text, s->size, "a number of bytes is 8 bytes, of the own blocks");
     }
-    if ((o->base == DMA_BASE_REACH || (o->base == DMA_BASE_SEND && op->flags & DMA_OP_DIRECT)) &&
+    if ((o->base == DMA_BASE_REMOTE || (o->base == DMA_BASE_SEND && op->flags & DMA_OP_DIRECT)) &&
         (op->code != DMA_OP_COPY || op->flags != (DMA_OP_CHUNKED | DMA_OP_DIRECT) || op->len.kind != DMA_LEN_RECV ||
          o->rank == s->plan->rank || o->block != (dma_coll_gathers(s->plan->coll) ? 0 : s->plan->rank) ||
-         (o->base == DMA_BASE_REACH) != (s->plan->coll == DMA_ALLTOALLV))) {
+         (o->base == DMA_BASE_REMOTE) != (s->plan->coll == DMA_ALLTOALLV))) {
         return bad(s->text, s->size, "a peer's block is read directly, in a loop, by whom it is for");
     }
     return true;
@@ -167,13 +167,13 @@ static bool check_operand(const subject_t *s, const dma_op_t *op, const dma_oper
     bool stream = o->base == DMA_BASE_CHUNK || o->base == DMA_BASE_PAIR;
 
     if (o->base >= DMA_BASE_COUNT || o->rank < 0 || o->rank >= plan->nranks || o->block < 0 ||
-        (write && (o->base == DMA_BASE_BYTES || o->base == DMA_BASE_REACH))) {
+        (write && (o->base == DMA_BASE_BYTES || o->base == DMA_BASE_REMOTE))) {
         return bad(s->text, s->size, "no such operand: base %u rank %d block %d", o->base, o->rank, o->block);
     }
     if (user && o->rank != plan->rank && plan->coll == DMA_ALLTOALLV && !plan->gpu) {
         return bad(s->text, s->size, "nobody knows where the blocks of rank %d are", o->rank);
     }
-    if (!plan->streams && (stream || o->base == DMA_BASE_REACH || (user && o->rank != plan->rank))) {
+    if (!plan->streams && (stream || o->base == DMA_BASE_REMOTE || (user && o->rank != plan->rank))) {
         return bad(s->text, s->size, "uses a stream or a peer's memory but does not say so");
     }
     return check_place(s, op, o) && (!stream || check_stream(s, op, o, write));
@@ -274,7 +274,7 @@ static bool waited_for(const dma_plan_t *plan, int rank)
     for (uint32_t p = 0; p < plan->nprogs; p++) {
         const dma_prog_t *prog = &plan->progs[p];
 
-        for (uint32_t i = 0; !prog->loop_alone && i < prog->nops && i < prog->loop_first; i++) {
+        for (uint32_t i = 0; !prog->loop_only && i < prog->nops && i < prog->loop_first; i++) {
             if (is_entry_wait(&prog->ops[i]) && prog->ops[i].value == 1 && prog->ops[i].flag.rank == rank) {
                 return true;
             }
@@ -358,7 +358,7 @@ bool interp_check_plan(const dma_plan_t *plan, const dma_geom_t *geom, char *tex
             return bad(text, size, "queue %u: loop %u..%u of %u operations", p, prog->loop_first, prog->loop_last,
                        prog->nops);
         }
-        if ((loop && !check_ways(&s)) || (prog->loop_alone && !check_loop_alone(&s))) {
+        if ((loop && !check_ways(&s)) || (prog->loop_only && !check_loop_alone(&s))) {
             return bad(text, size, "queue %u: %s", p, what);
         }
         for (uint32_t i = 0; i < prog->nops; i++) {

@@ -138,10 +138,10 @@ uint8_t *operand(machine_t *m, queue_t *q, const dma_op_t *op, const dma_operand
     } else if (chunked && o->base != DMA_BASE_SLOT) {
         *at += q->who.trip * world_chunk(w, q->who.call, op->flags & DMA_OP_FALLBACK);
     }
-    if (o->base == DMA_BASE_SEND || o->base == DMA_BASE_RECV || o->base == DMA_BASE_REACH) {
+    if (o->base == DMA_BASE_SEND || o->base == DMA_BASE_RECV || o->base == DMA_BASE_REMOTE) {
         *at += world_skip(w, q->who.call, q->who.rank, &op->len);
     }
-    if (o->base == DMA_BASE_REACH) {
+    if (o->base == DMA_BASE_REMOTE) {
         *at -= o->offset; /* which is where the address is */
         if (!(*region = reached(m, q, op, o))) {
             return NULL;
@@ -361,7 +361,7 @@ static bool is_skipped(const machine_t *m, queue_t *q, const dma_op_t *op)
         (op->flags & DMA_OP_FALLBACK && !q->staged)) {
         return true;
     }
-    if (dma_op_reaches(op) && last) {
+    if (dma_op_reads_peer(op) && last) {
         q->refused = world_goes_staged(&m->w, q->who.call, q->who.rank, q->prog);
         return q->refused;
     }

@@ -345,7 +345,7 @@ START_TEST(ring_waits_for_the_slowest)
         acks[r] = first;
     }
     w.own = peers[1].block;
-    w.ack = w.ack_told = w.ack_floor = first;
+    w.ack = w.ack_published = w.ack_floor = first;
     ck_assert(dma_window_may_publish(&w, first + 4));
     ck_assert(!dma_window_may_publish(&w, first + 5));
     w.ack = first + 4; /* our own progress alone is not enough */
@@ -360,7 +360,7 @@ START_TEST(ring_waits_for_the_slowest)
     ck_assert(!dma_window_may_publish(&w, first + 8));
 
     /* an acknowledgement that no descriptor will carry soon goes to the ack line */
-    w.ack_told = first;
+    w.ack_published = first;
     dma_window_completed(&w, first + 1);
     ck_assert_uint_eq(atomic_load(&w.own->acked), first);
     dma_window_completed(&w, first + 2);
@@ -425,13 +425,13 @@ START_TEST(left_is_not_dead)
     pid = child_that_left(&geom, &card, &from);
     ck_assert_int_eq(dma_registry_get(&card, &peer.mapping, &why), DMA_OK);
     peer.block = (dma_block_t *)(peer.mapping->base + DMA_ARENA_ALIGN);
-    ck_assert_int_eq(dma_window_dead(&w, 6), -1);
+    ck_assert_int_eq(dma_window_find_dead(&w, 6), -1);
     ck_assert_int_eq(write(go[1], "g", 1), 1);
     ck_assert_int_eq(read(from, text, 4), 4);
     ck_assert(!dma_mapping_alive(peer.mapping));
-    ck_assert_int_eq(dma_window_dead(&w, 4), -1);
-    ck_assert_int_eq(dma_window_dead(&w, 5), -1);
-    ck_assert_int_eq(dma_window_dead(&w, 6), 0); /* it will not come to this one */
+    ck_assert_int_eq(dma_window_find_dead(&w, 4), -1);
+    ck_assert_int_eq(dma_window_find_dead(&w, 5), -1);
+    ck_assert_int_eq(dma_window_find_dead(&w, 6), 0); /* it will not come to this one */
     kill(pid, SIGKILL);
     waitpid(pid, NULL, 0);
     dma_registry_put(peer.mapping);

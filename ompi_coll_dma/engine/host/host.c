@@ -290,7 +290,7 @@ static inline void enter(dma_run_t *run)
     d->ack = w->ack;
     d->sign = run->sign | run->sign_flags;
     d->addr = (uint64_t)(uintptr_t)run->send.addr;
-    w->ack_told = w->ack;
+    w->ack_published = w->ack;
     /* release: header and payload, and our reads of what the acknowledgement gives back, come first */
     atomic_store_explicit(&d->seq, (uint32_t)run->seq, memory_order_release);
 }
@@ -379,7 +379,7 @@ static bool reach(const dma_run_t *run, const dma_op_t *op, uint64_t trip)
 {
     uint64_t addr, skip, bytes = covered(run, op, trip, &skip);
 
-    if (op->src.base == DMA_BASE_REACH) {
+    if (op->src.base == DMA_BASE_REMOTE) {
         memcpy(&addr, dma_window_slot(run->window, op->src.rank, run->seq) + op->src.offset, sizeof(addr));
     } else {
         addr = dma_window_desc(run->window, op->src.rank, run->seq)->addr + op->src.offset +
@@ -399,7 +399,7 @@ static __attribute__((noinline)) dma_status_t execute_way(dma_run_t *run, const 
     if (is_skipped(op, c)) {
         return DMA_OK;
     }
-    if (dma_op_reaches(op)) {
+    if (dma_op_reads_peer(op)) {
         if (!reach(run, op, c->trip)) {
             c->refused = 1;
             c->trip = c->trips - 1; /* the owner learns it at the end */
@@ -479,7 +479,7 @@ static dma_status_t host_start(dma_run_t *run)
             /* small blocks are spared the division */
             c->trips = !bytes ? 0 : c->fallback ? 1 : (bytes + run->chunk - 1) / run->chunk;
             /* no trips of the first way, none of the second: both are about the same bytes */
-            if (prog->loop_alone && !c->trips) {
+            if (prog->loop_only && !c->trips) {
                 c->ended = 1;
                 live--;
             }

@@ -46,7 +46,7 @@ static uint32_t chunks_of(const walk_t *w, uint64_t bytes)
 /* Block j of a node's, chunk c, on its way `distance` nodes from home: the same number on both sides. */
 static uint32_t step_of(const walk_t *w, int distance, int j, uint32_t c)
 {
-    return ((uint32_t)distance * (uint32_t)w->l->most + (uint32_t)j) * w->chunks + c;
+    return ((uint32_t)distance * (uint32_t)w->l->max_size + (uint32_t)j) * w->chunks + c;
 }
 
 static uint64_t chunk_bytes(const walk_t *w, uint64_t bytes, uint32_t c)
@@ -74,12 +74,12 @@ static void send_on(walk_t *w, int home, int j, int distance, int to, uint32_t h
 
     for (uint32_t c = 0; c < chunks_of(w, bytes); c++) {
         bool own = rank == w->l->rank;
-        dma_cluster_place_t from = own ? dma_place_at(DMA_CLUSTER_OUT, 0) : dma_place_in(w->plan, rank);
+        dma_cluster_addr_t from = own ? dma_cluster_addr(DMA_CLUSTER_OUT, 0) : dma_cluster_recv_block(w->plan, rank);
         dma_cluster_op_t *op;
 
         from.at += (int64_t)(c * w->chunk);
         op = dma_cluster_send(w->plan, peer, step_of(w, distance, j, c), from, chunk_bytes(w, bytes, c));
-        op->need[DMA_RECEIVED] = own ? pace(had, c, due) : had + c + 1;
+        op->need[DMA_LANE_RECV] = own ? pace(had, c, due) : had + c + 1;
     }
 }
 
@@ -90,7 +90,7 @@ static void receive(walk_t *w, int home, int j, int distance, int from)
     uint64_t bytes = block_bytes(w, home, j);
 
     for (uint32_t c = 0; c < chunks_of(w, bytes); c++) {
-        dma_cluster_place_t to = dma_place_in(w->plan, rank);
+        dma_cluster_addr_t to = dma_cluster_recv_block(w->plan, rank);
 
         to.at += (int64_t)(c * w->chunk);
         dma_cluster_recv(w->plan, peer, step_of(w, distance, j, c), to, chunk_bytes(w, bytes, c));
@@ -100,7 +100,7 @@ static void receive(walk_t *w, int home, int j, int distance, int from)
 /* Our own block goes to its place with the others of our node. */
 static bool own_straight(const walk_t *w)
 {
-    return !w->plan->req.in_place && !w->plan->req.apart && w->size > 1;
+    return !w->plan->req.in_place && !w->plan->req.mixed_memory && w->size > 1;
 }
 
 /* Messages that are spread inside the node in one collective: where they are small, as many as are worth one. */
@@ -130,17 +130,17 @@ static void spread(walk_t *w, int home, uint32_t had)
             dma_cluster_op_t *op = dma_cluster_local(w->plan, DMA_CLUSTER_GATHER);
 
             op->blocks = true;
-            op->of.node = (uint32_t)home;
-            op->of.round = (uint32_t)round;
-            op->of.skip = c * w->chunk;
-            op->of.most = step * w->chunk;
-            op->to = dma_place_at(DMA_CLUSTER_IN, 0);
-            op->from = dma_place_at(DMA_CLUSTER_IN, dma_cluster_part(w->plan, op, w->l->index).to);
+            op->range.node = (uint32_t)home;
+            op->range.round = (uint32_t)round;
+            op->range.skip = c * w->chunk;
+            op->range.max_bytes = step * w->chunk;
+            op->to = dma_cluster_addr(DMA_CLUSTER_IN, 0);
+            op->from = dma_cluster_addr(DMA_CLUSTER_IN, dma_cluster_part(w->plan, op, w->l->index).to);
             if (home == w->l->node && own_straight(w)) {
-                op->from = dma_place_at(DMA_CLUSTER_OUT, (int64_t)op->of.skip);
+                op->from = dma_cluster_addr(DMA_CLUSTER_OUT, (int64_t)op->range.skip);
             }
             if (home != w->l->node) {
-                op->need[DMA_RECEIVED] = had + (c + step < carried ? c + step : carried);
+                op->need[DMA_LANE_RECV] = had + (c + step < carried ? c + step : carried);
             }
         }
         had += carried;
@@ -154,14 +154,15 @@ static void begin(walk_t *w)
     uint64_t bytes = dma_blocks_bytes(&req->recv, (uint64_t)w->l->rank);
 
     if (!req->in_place && bytes && !own_straight(w)) {
-        dma_cluster_copy(w->plan, true, dma_place_in(w->plan, w->l->rank), dma_place_at(DMA_CLUSTER_OUT, 0), bytes);
+        dma_cluster_copy(w->plan, true, dma_cluster_recv_block(w->plan, w->l->rank),
+                         dma_cluster_addr(DMA_CLUSTER_OUT, 0), bytes);
     }
     spread(w, w->l->node, 0);
 }
 
 static void build_walk(dma_cluster_plan_t *plan, bool ring)
 {
-    const dma_node_map_t *l = plan->req.layout;
+    const dma_node_map_t *l = plan->req.node_map;
     walk_t w = {.plan = plan, .l = l, .ring = ring};
     uint32_t had = 0, before = 0;
     uint64_t most = 1;
@@ -176,14 +177,14 @@ static void build_walk(dma_cluster_plan_t *plan, bool ring)
     w.chunks = chunks_of(&w, most);
     begin(&w);
     for (int k = 1; k < l->nnodes; k++) {
-        int home = dma_node_map_turn(l, l->node, -k), last = dma_node_map_turn(l, l->node, 1 - k);
-        int to = dma_node_map_turn(l, l->node, ring ? 1 : k), from = dma_node_map_turn(l, l->node, ring ? -1 : -k);
+        int home = dma_node_map_shift(l, l->node, -k), last = dma_node_map_shift(l, l->node, 1 - k);
+        int to = dma_node_map_shift(l, l->node, ring ? 1 : k), from = dma_node_map_shift(l, l->node, ring ? -1 : -k);
 
         for (int j = l->index; j < dma_node_map_size(l, home); j += w.size) {
             receive(&w, home, j, k, from);
         }
         if (!ring || k == 1) {
-            send_on(&w, l->node, l->index, k, to, had, plan->nops[DMA_RECEIVED] - had);
+            send_on(&w, l->node, l->index, k, to, had, plan->nops[DMA_LANE_RECV] - had);
         }
         for (int j = l->index; ring && k > 1 && j < dma_node_map_size(l, last); j += w.size) {
             send_on(&w, last, j, k, to, before, 0);
@@ -191,7 +192,7 @@ static void build_walk(dma_cluster_plan_t *plan, bool ring)
         }
         before = had;
         spread(&w, home, had);
-        had = plan->nops[DMA_RECEIVED];
+        had = plan->nops[DMA_LANE_RECV];
     }
 }
 
@@ -210,7 +211,7 @@ static void build_direct(dma_cluster_plan_t *plan)
 /* Bytes of the blocks that one rank of a node stands for. */
 static uint64_t stands_for(const dma_cluster_plan_t *plan, int node, int index, bool leader)
 {
-    const dma_node_map_t *l = plan->req.layout;
+    const dma_node_map_t *l = plan->req.node_map;
     uint64_t bytes = 0;
 
     for (int j = leader ? 0 : index; j < (leader ? dma_node_map_size(l, node) : index + 1); j++) {
@@ -222,11 +223,11 @@ static uint64_t stands_for(const dma_cluster_plan_t *plan, int node, int index, 
 /* Bytes of the slots from our own to that of the node at `distance`, without it. */
 static uint64_t slots(const dma_cluster_plan_t *plan, int index, bool leader, int distance)
 {
-    const dma_node_map_t *l = plan->req.layout;
+    const dma_node_map_t *l = plan->req.node_map;
     uint64_t bytes = 0;
 
     for (int k = 0; k < distance; k++) {
-        bytes += stands_for(plan, dma_node_map_turn(l, l->node, k), index, leader);
+        bytes += stands_for(plan, dma_node_map_shift(l, l->node, k), index, leader);
     }
     return bytes;
 }
@@ -234,23 +235,24 @@ static uint64_t slots(const dma_cluster_plan_t *plan, int index, bool leader, in
 /* Bruck's rounds: as many slots as we have go to the node so far before us, as many come from the one so far behind. */
 static void rounds(dma_cluster_plan_t *plan, bool leader, uint32_t packed)
 {
-    const dma_node_map_t *l = plan->req.layout;
+    const dma_node_map_t *l = plan->req.node_map;
     uint32_t round = 0;
 
     for (int have = 1, count; have < l->nnodes; have += count) {
-        int left = l->nnodes - have, to = dma_node_map_turn(l, l->node, -have),
-            from = dma_node_map_turn(l, l->node, have);
+        int left = l->nnodes - have, to = dma_node_map_shift(l, l->node, -have),
+            from = dma_node_map_shift(l, l->node, have);
         uint64_t at = slots(plan, l->index, leader, have), send, receive;
         dma_cluster_op_t *op;
 
         count = left < have ? left : have;
         send = slots(plan, l->index, leader, count);
         receive = slots(plan, l->index, leader, have + count) - at;
-        op = dma_cluster_send(plan, dma_node_map_rank(l, to, l->index), round, dma_place_at(DMA_CLUSTER_TEMP, 0), send);
-        op->need[DMA_LOCAL] = packed;
-        op->need[DMA_RECEIVED] = round;
-        dma_cluster_recv(plan, dma_node_map_rank(l, from, l->index), round, dma_place_at(DMA_CLUSTER_TEMP, (int64_t)at),
-                         receive);
+        op = dma_cluster_send(plan, dma_node_map_rank(l, to, l->index), round, dma_cluster_addr(DMA_CLUSTER_TEMP, 0),
+                              send);
+        op->need[DMA_LANE_LOCAL] = packed;
+        op->need[DMA_LANE_RECV] = round;
+        dma_cluster_recv(plan, dma_node_map_rank(l, from, l->index), round,
+                         dma_cluster_addr(DMA_CLUSTER_TEMP, (int64_t)at), receive);
         round++;
     }
 }
@@ -260,23 +262,24 @@ static uint64_t pack(dma_cluster_plan_t *plan, bool fresh, int rank, uint64_t at
 {
     uint64_t bytes = dma_blocks_bytes(&plan->req.recv, (uint64_t)rank);
 
-    dma_cluster_copy(plan, fresh, dma_place_at(DMA_CLUSTER_TEMP, (int64_t)at), dma_place_in(plan, rank), bytes);
+    dma_cluster_copy(plan, fresh, dma_cluster_addr(DMA_CLUSTER_TEMP, (int64_t)at), dma_cluster_recv_block(plan, rank),
+                     bytes);
     return bytes;
 }
 
 static uint64_t unpack(dma_cluster_plan_t *plan, bool fresh, int rank, uint64_t at)
 {
     uint64_t bytes = dma_blocks_bytes(&plan->req.recv, (uint64_t)rank);
-    dma_cluster_op_t *op =
-        dma_cluster_copy(plan, fresh, dma_place_in(plan, rank), dma_place_at(DMA_CLUSTER_TEMP, (int64_t)at), bytes);
+    dma_cluster_op_t *op = dma_cluster_copy(plan, fresh, dma_cluster_recv_block(plan, rank),
+                                            dma_cluster_addr(DMA_CLUSTER_TEMP, (int64_t)at), bytes);
 
-    op->need[DMA_RECEIVED] = plan->nops[DMA_RECEIVED];
+    op->need[DMA_LANE_RECV] = plan->nops[DMA_LANE_RECV];
     return bytes;
 }
 
 static void build_leader(dma_cluster_plan_t *plan)
 {
-    const dma_node_map_t *l = plan->req.layout;
+    const dma_node_map_t *l = plan->req.node_map;
     uint64_t own = stands_for(plan, l->node, 0, true), all = slots(plan, 0, true, l->nnodes), at = 0;
     int size = dma_node_map_size(l, l->node);
     walk_t w = {.plan = plan, .l = l, .chunk = UINT64_MAX / 2, .size = size};
@@ -288,18 +291,18 @@ static void build_leader(dma_cluster_plan_t *plan)
         for (int j = 0; j < size; j++) {
             at += pack(plan, j == 0, dma_node_map_rank(l, l->node, j), at);
         }
-        rounds(plan, true, plan->nops[DMA_LOCAL]);
+        rounds(plan, true, plan->nops[DMA_LANE_LOCAL]);
     }
     if (size > 1) {
         op = dma_cluster_local(plan, DMA_CLUSTER_GATHER);
         dma_cluster_parts(plan, op)[0] = (dma_cluster_part_t){.to = (int64_t)own, .get = all - own};
-        op->from = op->to = dma_place_at(DMA_CLUSTER_TEMP, 0);
+        op->from = op->to = dma_cluster_addr(DMA_CLUSTER_TEMP, 0);
         op->from.at = (int64_t)own;
-        op->need[DMA_RECEIVED] = plan->nops[DMA_RECEIVED];
+        op->need[DMA_LANE_RECV] = plan->nops[DMA_LANE_RECV];
     }
     at = own;
     for (int k = 1; k < l->nnodes; k++) {
-        int node = dma_node_map_turn(l, l->node, k);
+        int node = dma_node_map_shift(l, l->node, k);
 
         for (int j = 0; j < dma_node_map_size(l, node); j++) {
             at += unpack(plan, k == 1 && j == 0, dma_node_map_rank(l, node, j), at);
@@ -309,18 +312,18 @@ static void build_leader(dma_cluster_plan_t *plan)
 
 static const char *unfit_rails(const dma_cluster_req_t *req)
 {
-    return req->layout->most == req->layout->least ? NULL : "nodes have different numbers of ranks";
+    return req->node_map->max_size == req->node_map->min_size ? NULL : "nodes have different numbers of ranks";
 }
 
 static void build_rails(dma_cluster_plan_t *plan)
 {
-    const dma_node_map_t *l = plan->req.layout;
+    const dma_node_map_t *l = plan->req.node_map;
     uint64_t mine = slots(plan, l->index, false, l->nnodes), at = mine;
     int size = dma_node_map_size(l, l->node);
     dma_cluster_op_t *op;
 
     plan->temp_bytes = mine;
-    dma_cluster_copy(plan, true, dma_place_at(DMA_CLUSTER_TEMP, 0), dma_place_at(DMA_CLUSTER_OUT, 0),
+    dma_cluster_copy(plan, true, dma_cluster_addr(DMA_CLUSTER_TEMP, 0), dma_cluster_addr(DMA_CLUSTER_OUT, 0),
                      dma_blocks_bytes(&plan->req.recv, (uint64_t)l->rank));
     rounds(plan, false, 1);
     if (size > 1) {
@@ -333,15 +336,15 @@ static void build_rails(dma_cluster_plan_t *plan)
             at += parts[i].get;
         }
         plan->temp_bytes = at;
-        op->from = op->to = dma_place_at(DMA_CLUSTER_TEMP, 0);
-        op->need[DMA_RECEIVED] = plan->nops[DMA_RECEIVED];
+        op->from = op->to = dma_cluster_addr(DMA_CLUSTER_TEMP, 0);
+        op->need[DMA_LANE_RECV] = plan->nops[DMA_LANE_RECV];
         at = mine;
     } else {
         at = 0;
     }
     for (int i = 0; i < size; i++) {
         for (int k = 0; k < l->nnodes; k++) {
-            int rank = dma_node_map_rank(l, dma_node_map_turn(l, l->node, k), i);
+            int rank = dma_node_map_rank(l, dma_node_map_shift(l, l->node, k), i);
 
             at += unpack(plan, i == 0 && k == 0, rank, at);
         }

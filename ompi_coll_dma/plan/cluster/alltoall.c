@@ -34,18 +34,18 @@
 static void exchange_own(dma_cluster_plan_t *plan)
 {
     const dma_cluster_req_t *req = &plan->req;
-    const dma_node_map_t *l = req->layout;
+    const dma_node_map_t *l = req->node_map;
     dma_cluster_op_t *op = dma_cluster_local(plan, DMA_CLUSTER_EXCHANGE);
     dma_cluster_part_t *parts = dma_cluster_parts(plan, op);
 
-    op->from = dma_place_at(req->in_place ? DMA_CLUSTER_IN : DMA_CLUSTER_OUT, 0);
-    op->to = dma_place_at(DMA_CLUSTER_IN, 0);
+    op->from = dma_cluster_addr(req->in_place ? DMA_CLUSTER_IN : DMA_CLUSTER_OUT, 0);
+    op->to = dma_cluster_addr(DMA_CLUSTER_IN, 0);
     for (int i = 0; i < dma_node_map_size(l, l->node); i++) {
         int rank = dma_node_map_rank(l, l->node, i);
 
         parts[i] = (dma_cluster_part_t){
-            .from = dma_place_out(plan, rank).at,
-            .to = dma_place_in(plan, rank).at,
+            .from = dma_cluster_send_block(plan, rank).at,
+            .to = dma_cluster_recv_block(plan, rank).at,
             .give = dma_blocks_bytes(&req->send, (uint64_t)rank),
             .get = dma_blocks_bytes(&req->recv, (uint64_t)rank),
         };
@@ -56,17 +56,17 @@ static void exchange_own(dma_cluster_plan_t *plan)
  * place and what comes there meet in one turn. */
 static int send_node(const dma_cluster_req_t *req, int k)
 {
-    return dma_node_map_turn(req->layout, req->in_place ? -req->layout->node : req->layout->node, k);
+    return dma_node_map_shift(req->node_map, req->in_place ? -req->node_map->node : req->node_map->node, k);
 }
 
 static int receive_node(const dma_cluster_req_t *req, int k)
 {
-    return req->in_place ? send_node(req, k) : dma_node_map_turn(req->layout, req->layout->node, -k);
+    return req->in_place ? send_node(req, k) : dma_node_map_shift(req->node_map, req->node_map->node, -k);
 }
 
 static int node_turns(const dma_cluster_req_t *req)
 {
-    return req->in_place ? req->layout->nnodes : req->layout->nnodes - 1;
+    return req->in_place ? req->node_map->nnodes : req->node_map->nnodes - 1;
 }
 
 /* The ranks of a node with `size` that ours has to do with in one turn are this one, those behind it, then those before it:
@@ -82,7 +82,7 @@ static int first_mate(const dma_node_map_t *l, int size)
 static uint32_t save(dma_cluster_plan_t *plan)
 {
     const dma_cluster_req_t *req = &plan->req;
-    const dma_node_map_t *l = req->layout;
+    const dma_node_map_t *l = req->node_map;
     bool fresh = true;
     uint64_t at = 0;
 
@@ -93,21 +93,21 @@ static uint32_t save(dma_cluster_plan_t *plan)
             int rank = dma_node_map_rank(l, node, j);
             uint64_t bytes = dma_blocks_bytes(&req->send, (uint64_t)rank);
 
-            dma_cluster_copy(plan, fresh, dma_place_at(DMA_CLUSTER_TEMP, (int64_t)at), dma_place_out(plan, rank),
-                             bytes);
+            dma_cluster_copy(plan, fresh, dma_cluster_addr(DMA_CLUSTER_TEMP, (int64_t)at),
+                             dma_cluster_send_block(plan, rank), bytes);
             fresh = false;
             at += bytes;
         }
     }
     plan->temp_bytes = at;
-    return plan->nops[DMA_LOCAL];
+    return plan->nops[DMA_LANE_LOCAL];
 }
 
 /* A block on its way, in messages of `chunk` bytes: one in each step. */
 typedef struct block {
     int rank;
-    uint32_t turn;             /* of a step, in which its node's come */
-    dma_cluster_place_t place; /* of what is left */
+    uint32_t turn;            /* of a step, in which its node's come */
+    dma_cluster_addr_t place; /* of what is left */
     uint64_t left, chunk;
 } block_t;
 
@@ -136,18 +136,19 @@ typedef struct split {
 static uint64_t add_node(split_t *s, dma_cluster_lane_t lane, int node, uint64_t at)
 {
     const dma_cluster_req_t *req = &s->plan->req;
-    const dma_node_map_t *l = req->layout;
-    const dma_blocks_t *side = lane == DMA_SENT ? &req->send : &req->recv;
-    bool saved = lane == DMA_SENT && req->in_place && !req->relayed;
+    const dma_node_map_t *l = req->node_map;
+    const dma_blocks_t *side = lane == DMA_LANE_SEND ? &req->send : &req->recv;
+    bool saved = lane == DMA_LANE_SEND && req->in_place && !req->relayed;
     int size = dma_node_map_size(l, node), first = first_mate(l, size);
     block_t *blocks = s->queues[lane].blocks + s->queues[lane].n;
 
     for (int j = 0; j < size; j++) {
         int rank = dma_node_map_rank(l, node, j);
         uint64_t bytes = dma_blocks_bytes(side, (uint64_t)rank);
-        dma_cluster_place_t place = lane == DMA_SENT ? dma_place_out(s->plan, rank) : dma_place_in(s->plan, rank);
+        dma_cluster_addr_t place =
+            lane == DMA_LANE_SEND ? dma_cluster_send_block(s->plan, rank) : dma_cluster_recv_block(s->plan, rank);
 
-        place = saved ? dma_place_at(DMA_CLUSTER_TEMP, (int64_t)at) : place;
+        place = saved ? dma_cluster_addr(DMA_CLUSTER_TEMP, (int64_t)at) : place;
         blocks[j < first ? j + size - first : j - first] = (block_t){
             .rank = rank,
             .turn = s->turns,
@@ -167,9 +168,9 @@ static void add_all(split_t *s)
     uint64_t at = 0;
 
     for (int k = 1; k <= node_turns(req); k++) {
-        if (send_node(req, k) != req->layout->node) {
-            at = add_node(s, DMA_SENT, send_node(req, k), at);
-            add_node(s, DMA_RECEIVED, receive_node(req, k), 0);
+        if (send_node(req, k) != req->node_map->node) {
+            at = add_node(s, DMA_LANE_SEND, send_node(req, k), at);
+            add_node(s, DMA_LANE_RECV, receive_node(req, k), 0);
             s->turns++;
         }
     }
@@ -189,14 +190,14 @@ static void send_or_receive(split_t *s, dma_cluster_lane_t lane, uint32_t step, 
         if (!bytes) {
             continue;
         }
-        if (lane == DMA_SENT) {
+        if (lane == DMA_LANE_SEND) {
             op = dma_cluster_send(plan, b->rank, step, b->place, bytes);
-            op->need[DMA_RECEIVED] = s->came;
+            op->need[DMA_LANE_RECV] = s->came;
         } else {
             op = dma_cluster_recv(plan, b->rank, step, b->place, bytes);
             op->after = plan->req.in_place && plan->req.relayed ? ++sent : 0;
         }
-        op->need[DMA_LOCAL] = s->saved;
+        op->need[DMA_LANE_LOCAL] = s->saved;
         b->place.at += (int64_t)bytes;
         b->left -= bytes;
         if (b->left) {
@@ -228,17 +229,17 @@ static uint32_t next_turn(const split_t *s, const queue_t *q)
 static void build_step(split_t *s, uint32_t step)
 {
     for (;;) {
-        uint32_t out = next_turn(s, &s->queues[DMA_SENT]), in = next_turn(s, &s->queues[DMA_RECEIVED]);
-        uint32_t turn = out < in ? out : in, sent = s->plan->nops[DMA_SENT];
+        uint32_t out = next_turn(s, &s->queues[DMA_LANE_SEND]), in = next_turn(s, &s->queues[DMA_LANE_RECV]);
+        uint32_t turn = out < in ? out : in, sent = s->plan->nops[DMA_LANE_SEND];
 
         if (turn == s->turns) {
             return;
         }
         look_back(s, step * s->turns + turn);
-        send_or_receive(s, DMA_SENT, step, turn, sent);
-        send_or_receive(s, DMA_RECEIVED, step, turn, sent);
+        send_or_receive(s, DMA_LANE_SEND, step, turn, sent);
+        send_or_receive(s, DMA_LANE_RECV, step, turn, sent);
         s->marks[s->end++ % DMA_CLUSTER_AHEAD] =
-            (mark_t){.turn = step * s->turns + turn, .received = s->plan->nops[DMA_RECEIVED]};
+            (mark_t){.turn = step * s->turns + turn, .received = s->plan->nops[DMA_LANE_RECV]};
     }
 }
 
@@ -246,7 +247,7 @@ static uint64_t largest(const dma_cluster_req_t *req)
 {
     uint64_t most = 0;
 
-    for (int r = 0; r < req->layout->nranks; r++) {
+    for (int r = 0; r < req->node_map->nranks; r++) {
         uint64_t out = dma_blocks_bytes(&req->send, (uint64_t)r), in = dma_blocks_bytes(&req->recv, (uint64_t)r);
 
         most = out > most ? out : most;
@@ -259,14 +260,14 @@ static uint64_t largest(const dma_cluster_req_t *req)
 static uint32_t turns_ahead(const dma_cluster_req_t *req, uint64_t most)
 {
     uint64_t messages = DMA_CLUSTER_AHEAD * req->chunk / dma_cluster_chunk(req, most);
-    uint32_t ahead = (uint32_t)((messages + (uint64_t)req->layout->most - 1) / (uint64_t)req->layout->most);
+    uint32_t ahead = (uint32_t)((messages + (uint64_t)req->node_map->max_size - 1) / (uint64_t)req->node_map->max_size);
 
     return ahead < 2 ? 2 : ahead;
 }
 
 static void build_split(dma_cluster_plan_t *plan)
 {
-    size_t n = (size_t)plan->req.layout->nranks;
+    size_t n = (size_t)plan->req.node_map->nranks;
     block_t *blocks = malloc(2 * n * sizeof(*blocks));
     split_t s = {.plan = plan, .ahead = turns_ahead(&plan->req, largest(&plan->req))};
     uint32_t step = 0;
@@ -275,13 +276,13 @@ static void build_split(dma_cluster_plan_t *plan)
         plan->failed = true;
         return;
     }
-    s.queues[DMA_SENT].blocks = blocks;
-    s.queues[DMA_RECEIVED].blocks = blocks + n;
+    s.queues[DMA_LANE_SEND].blocks = blocks;
+    s.queues[DMA_LANE_RECV].blocks = blocks + n;
     s.saved = save(plan);
     exchange_own(plan);
     add_all(&s);
     /* both: a step has all that is left on either side */
-    while (begin_step(&s.queues[DMA_SENT], step) | begin_step(&s.queues[DMA_RECEIVED], step)) {
+    while (begin_step(&s.queues[DMA_LANE_SEND], step) | begin_step(&s.queues[DMA_LANE_RECV], step)) {
         build_step(&s, step++);
     }
     free(blocks);
@@ -301,7 +302,7 @@ typedef struct freight {
 
 static int size_at(const freight_t *f, int distance)
 {
-    return dma_node_map_size(f->l, dma_node_map_turn(f->l, f->l->node, distance));
+    return dma_node_map_size(f->l, dma_node_map_shift(f->l, f->l->node, distance));
 }
 
 /* Does rank `carrier` of a node of `size` ranks carry the blocks of rank j of the node at distance k? */
@@ -323,9 +324,9 @@ static uint64_t carried(const freight_t *f, int carrier)
     return n;
 }
 
-static dma_cluster_place_t scratch(uint64_t part, uint64_t bytes)
+static dma_cluster_addr_t scratch(uint64_t part, uint64_t bytes)
 {
-    return dma_place_at(DMA_CLUSTER_TEMP, (int64_t)(part + bytes));
+    return dma_cluster_addr(DMA_CLUSTER_TEMP, (int64_t)(part + bytes));
 }
 
 /* Our send buffer to GIVE, by carriers; the first exchange. */
@@ -338,12 +339,12 @@ static void hand_over(freight_t *f)
 
     for (int q = 0; q < f->size; q++) {
         for (int k = 1; k < f->l->nnodes; k++) {
-            int node = dma_node_map_turn(f->l, f->l->node, k);
+            int node = dma_node_map_shift(f->l, f->l->node, k);
 
             for (int j = 0; j < size_at(f, k); j++) {
                 if (carries(f, f->size, q, k, j)) {
                     dma_cluster_copy(f->plan, fresh, scratch(f->give, at),
-                                     dma_place_out(f->plan, dma_node_map_rank(f->l, node, j)), f->m);
+                                     dma_cluster_send_block(f->plan, dma_node_map_rank(f->l, node, j)), f->m);
                     fresh = false;
                     at += f->m;
                 }
@@ -390,10 +391,10 @@ static void send_freight(freight_t *f)
         }
         at += f->pairs && carries(f, f->size, f->l->index, k, 0) ? (uint64_t)(f->size * size) * f->m : 0;
     }
-    packed = f->plan->nops[DMA_LOCAL];
+    packed = f->plan->nops[DMA_LANE_LOCAL];
     at = 0;
     for (int k = 1; k < f->l->nnodes; k++) {
-        int node = dma_node_map_turn(f->l, f->l->node, k), size = size_at(f, k);
+        int node = dma_node_map_shift(f->l, f->l->node, k), size = size_at(f, k);
 
         for (int j = 0; j < (f->pairs ? 1 : size); j++) {
             uint64_t bytes = (uint64_t)f->size * (f->pairs ? (uint64_t)size : 1) * f->m;
@@ -401,7 +402,7 @@ static void send_freight(freight_t *f)
             if (carries(f, f->size, f->l->index, k, j)) {
                 int peer = dma_node_map_rank(f->l, node, f->pairs ? (k - 1) % size : j);
 
-                dma_cluster_send(f->plan, peer, 0, scratch(f->packed, at), bytes)->need[DMA_LOCAL] = packed;
+                dma_cluster_send(f->plan, peer, 0, scratch(f->packed, at), bytes)->need[DMA_LANE_LOCAL] = packed;
                 at += bytes;
             }
         }
@@ -413,7 +414,7 @@ static void receive_freight(freight_t *f)
     uint64_t at = 0;
 
     for (int k = 1; k < f->l->nnodes; k++) {
-        int node = dma_node_map_turn(f->l, f->l->node, -k), size = dma_node_map_size(f->l, node);
+        int node = dma_node_map_shift(f->l, f->l->node, -k), size = dma_node_map_size(f->l, node);
         uint64_t bytes = (uint64_t)size * (f->pairs ? (uint64_t)f->size : 1) * f->m;
 
         if (!f->pairs || (k - 1) % f->size == f->l->index) {
@@ -431,12 +432,12 @@ static void land(freight_t *f)
     bool fresh = true;
 
     for (int k = 1; k < f->l->nnodes; k++) {
-        int node = dma_node_map_turn(f->l, f->l->node, -k);
+        int node = dma_node_map_shift(f->l, f->l->node, -k);
 
         for (int i = 0; i < dma_node_map_size(f->l, node); i++) {
-            dma_cluster_copy(f->plan, fresh, dma_place_in(f->plan, dma_node_map_rank(f->l, node, i)),
+            dma_cluster_copy(f->plan, fresh, dma_cluster_recv_block(f->plan, dma_node_map_rank(f->l, node, i)),
                              scratch(f->landed, at), f->m)
-                ->need[DMA_RECEIVED] = f->plan->nops[DMA_RECEIVED];
+                ->need[DMA_LANE_RECV] = f->plan->nops[DMA_LANE_RECV];
             fresh = false;
             at += f->m;
         }
@@ -462,7 +463,7 @@ static void sort(freight_t *f)
 
     for (int j = 0; j < f->size; j++) {
         dma_cluster_copy(f->plan, j == 0, scratch(f->sorted, (uint64_t)j * width),
-                         dma_place_out(f->plan, dma_node_map_rank(f->l, f->l->node, j)), f->m);
+                         dma_cluster_send_block(f->plan, dma_node_map_rank(f->l, f->l->node, j)), f->m);
     }
     for (int j = 0; j < f->size; j++) {
         uint64_t to = (uint64_t)j * width + f->m, at = (uint64_t)j * f->m;
@@ -470,7 +471,7 @@ static void sort(freight_t *f)
         for (int k = 1; k < f->l->nnodes; k++) {
             for (int i = 0; (k - 1) % f->size == f->l->index && i < size_at(f, -k); i++) {
                 dma_cluster_copy(f->plan, fresh, scratch(f->sorted, to), scratch(f->landed, at), f->m)
-                    ->need[DMA_RECEIVED] = f->plan->nops[DMA_RECEIVED];
+                    ->need[DMA_LANE_RECV] = f->plan->nops[DMA_LANE_RECV];
                 fresh = false;
                 to += f->m;
                 at += (uint64_t)f->size * f->m;
@@ -489,7 +490,7 @@ static void hand_out(freight_t *f)
 
     op->from = scratch(f->sorted, 0);
     op->to = scratch(f->here, 0);
-    op->need[DMA_RECEIVED] = f->plan->nops[DMA_RECEIVED];
+    op->need[DMA_LANE_RECV] = f->plan->nops[DMA_LANE_RECV];
     for (int q = 0; q < f->size; q++) {
         uint64_t get = (1 + sources(f, q)) * f->m;
 
@@ -499,15 +500,15 @@ static void hand_out(freight_t *f)
     }
     at = 0;
     for (int q = 0; q < f->size; q++) {
-        dma_cluster_copy(f->plan, fresh, dma_place_in(f->plan, dma_node_map_rank(f->l, f->l->node, q)),
+        dma_cluster_copy(f->plan, fresh, dma_cluster_recv_block(f->plan, dma_node_map_rank(f->l, f->l->node, q)),
                          scratch(f->here, at), f->m);
         fresh = false;
         at += f->m;
         for (int k = 1; k < f->l->nnodes; k++) {
-            int node = dma_node_map_turn(f->l, f->l->node, -k);
+            int node = dma_node_map_shift(f->l, f->l->node, -k);
 
             for (int i = 0; (k - 1) % f->size == q && i < dma_node_map_size(f->l, node); i++) {
-                dma_cluster_copy(f->plan, false, dma_place_in(f->plan, dma_node_map_rank(f->l, node, i)),
+                dma_cluster_copy(f->plan, false, dma_cluster_recv_block(f->plan, dma_node_map_rank(f->l, node, i)),
                                  scratch(f->here, at), f->m);
                 at += f->m;
             }
@@ -517,7 +518,7 @@ static void hand_out(freight_t *f)
 
 static void build_freight(dma_cluster_plan_t *plan, bool pairs)
 {
-    const dma_node_map_t *l = plan->req.layout;
+    const dma_node_map_t *l = plan->req.node_map;
     freight_t f = {
         .plan = plan, .l = l, .m = plan->req.recv.bytes, .size = dma_node_map_size(l, l->node), .pairs = pairs};
     uint64_t others = (uint64_t)(l->nranks - f.size), out = carried(&f, l->index) * (uint64_t)f.size;

@@ -36,7 +36,7 @@
 #include "plan/cluster/net_profile.h"
 #include "plan/cluster/node_map.h"
 
-typedef enum dma_cluster_lane { DMA_SENT, DMA_RECEIVED, DMA_LOCAL, DMA_LANES } dma_cluster_lane_t;
+typedef enum dma_cluster_lane { DMA_LANE_SEND, DMA_LANE_RECV, DMA_LANE_LOCAL, DMA_LANES } dma_cluster_lane_t;
 
 typedef enum dma_cluster_code {
     DMA_CLUSTER_SEND,
@@ -52,18 +52,18 @@ typedef enum dma_cluster_base {
     DMA_CLUSTER_TEMP, /* scratch of the call */
 } dma_cluster_base_t;
 
-typedef struct dma_cluster_place {
+typedef struct dma_cluster_addr {
     uint8_t base; /* dma_cluster_base_t */
     int64_t at;   /* bytes from it */
-} dma_cluster_place_t;
+} dma_cluster_addr_t;
 
 typedef struct dma_cluster_op {
-    uint8_t code;             /* dma_cluster_code_t */
-    bool blocks;              /* GATHER: the parts are blocks, as said below; else in plan->parts */
-    dma_cluster_place_t from; /* SEND, COPY; GATHER: what this rank gives; EXCHANGE: the base of parts to give */
-    dma_cluster_place_t to;   /* RECV, COPY; GATHER, EXCHANGE: the base of parts to get */
-    uint64_t bytes;           /* SEND, RECV; COPY: of a row */
-    uint32_t rows;            /* COPY */
+    uint8_t code;            /* dma_cluster_code_t */
+    bool blocks;             /* GATHER: the parts are blocks, as said below; else in plan->parts */
+    dma_cluster_addr_t from; /* SEND, COPY; GATHER: what this rank gives; EXCHANGE: the base of parts to give */
+    dma_cluster_addr_t to;   /* RECV, COPY; GATHER, EXCHANGE: the base of parts to get */
+    uint64_t bytes;          /* SEND, RECV; COPY: of a row */
+    uint32_t rows;           /* COPY */
     int64_t from_pitch, to_pitch;
     int32_t peer;   /* SEND, RECV */
     uint32_t step;  /* SEND, RECV */
@@ -72,8 +72,8 @@ typedef struct dma_cluster_op {
         uint32_t first; /* GATHER, EXCHANGE: of the parts, one per rank of the node */
         struct {        /* GATHER: part i is the block of rank number round * (ranks of this node) + i of a node, */
             uint32_t node, round;
-            uint64_t skip, most; /* and of that block at most so many bytes, from `skip` on */
-        } of;
+            uint64_t skip, max_bytes; /* and of that block at most so many bytes, from `skip` on */
+        } range;
     };
     uint32_t need[DMA_LANES];
 } dma_cluster_op_t;
@@ -90,8 +90,8 @@ typedef struct dma_cluster_req {
     bool
         relayed; /* of this rank alone: what messages bring is put aside first, and what they take is copied away first */
     bool
-        apart; /* of this rank alone: its sides are different kinds of memory, which the ranks of a node do not exchange */
-    const dma_node_map_t *layout;
+        mixed_memory; /* of this rank alone: its sides are different kinds of memory, which the ranks of a node do not exchange */
+    const dma_node_map_t *node_map;
     dma_blocks_t send, recv; /* sizes and displacements; addresses are not looked at */
     uint64_t chunk;          /* bytes of a message of pipelined algorithms: see dma_cluster_chunk */
 } dma_cluster_req_t;
@@ -99,7 +99,7 @@ typedef struct dma_cluster_req {
 typedef struct dma_cluster_plan {
     dma_cluster_req_t req;
     dma_cluster_op_t *ops[DMA_LANES];
-    uint32_t nops[DMA_LANES], room[DMA_LANES];
+    uint32_t nops[DMA_LANES], capacity[DMA_LANES];
     uint32_t window[DMA_LANES];
     dma_cluster_part_t *parts;
     uint32_t nparts;
@@ -116,12 +116,12 @@ typedef struct dma_cluster_variant {
     const char *(*unfit)(const dma_cluster_req_t *req); /* NULL: it fits. From facts equal on all ranks */
     void (*build)(dma_cluster_plan_t *plan);
     /* Predicted picoseconds until the last rank is done. `bytes`: of the largest block. */
-    uint64_t (*cost)(const dma_net_profile_t *profile, const dma_node_map_t *layout, dma_coll_t coll, uint64_t bytes);
+    uint64_t (*cost)(const dma_net_profile_t *profile, const dma_node_map_t *node_map, dma_coll_t coll, uint64_t bytes);
 } dma_cluster_variant_t;
 
 /* Ended by NULL. */
 extern const dma_cluster_variant_t *const dma_cluster_variants[];
-int dma_cluster_find(const char *name);
+int dma_cluster_variant_find(const char *name);
 
 /* The cheapest that fits for blocks of at most `bytes`, or `forced` when it is >= 0 and fits; -1: none does. */
 int dma_cluster_choose(const dma_net_profile_t *profile, const dma_cluster_req_t *req, uint64_t bytes, int forced);
@@ -148,36 +148,36 @@ size_t dma_cluster_bytes(const dma_cluster_plan_t *plan);
 dma_cluster_part_t dma_cluster_part(const dma_cluster_plan_t *plan, const dma_cluster_op_t *op, int i);
 
 /* For builders: the next operation of a lane, which needs nothing but its turn. Never NULL. */
-dma_cluster_op_t *dma_cluster_send(dma_cluster_plan_t *plan, int peer, uint32_t step, dma_cluster_place_t from,
+dma_cluster_op_t *dma_cluster_send(dma_cluster_plan_t *plan, int peer, uint32_t step, dma_cluster_addr_t from,
                                    uint64_t bytes);
-dma_cluster_op_t *dma_cluster_recv(dma_cluster_plan_t *plan, int peer, uint32_t step, dma_cluster_place_t to,
+dma_cluster_op_t *dma_cluster_recv(dma_cluster_plan_t *plan, int peer, uint32_t step, dma_cluster_addr_t to,
                                    uint64_t bytes);
 /* A piece of a copy. Pieces that follow each other, or come at equal distances, become one operation; `fresh` begins
  * another, with needs of its own. */
-dma_cluster_op_t *dma_cluster_copy(dma_cluster_plan_t *plan, bool fresh, dma_cluster_place_t to,
-                                   dma_cluster_place_t from, uint64_t bytes);
+dma_cluster_op_t *dma_cluster_copy(dma_cluster_plan_t *plan, bool fresh, dma_cluster_addr_t to, dma_cluster_addr_t from,
+                                   uint64_t bytes);
 dma_cluster_op_t *dma_cluster_local(dma_cluster_plan_t *plan, dma_cluster_code_t code);
 /* The parts of an operation, one per rank of the node, all nothing. At most four operations of a plan have some. */
 dma_cluster_part_t *dma_cluster_parts(dma_cluster_plan_t *plan, dma_cluster_op_t *op);
 
-static inline dma_cluster_place_t dma_place_at(dma_cluster_base_t base, int64_t at)
+static inline dma_cluster_addr_t dma_cluster_addr(dma_cluster_base_t base, int64_t at)
 {
-    return (dma_cluster_place_t){.base = (uint8_t)base, .at = at};
+    return (dma_cluster_addr_t){.base = (uint8_t)base, .at = at};
 }
 
 /* Where block b is. */
-static inline dma_cluster_place_t dma_place_in(const dma_cluster_plan_t *plan, int b)
+static inline dma_cluster_addr_t dma_cluster_recv_block(const dma_cluster_plan_t *plan, int b)
 {
     const dma_blocks_t *r = &plan->req.recv;
 
-    return dma_place_at(DMA_CLUSTER_IN, r->displs ? r->displs[b] : (int64_t)((uint64_t)b * r->bytes));
+    return dma_cluster_addr(DMA_CLUSTER_IN, r->displs ? r->displs[b] : (int64_t)((uint64_t)b * r->bytes));
 }
 
-static inline dma_cluster_place_t dma_place_out(const dma_cluster_plan_t *plan, int b)
+static inline dma_cluster_addr_t dma_cluster_send_block(const dma_cluster_plan_t *plan, int b)
 {
     const dma_blocks_t *s = &plan->req.send;
 
-    return dma_place_at(DMA_CLUSTER_OUT, s->displs ? s->displs[b] : (int64_t)((uint64_t)b * s->bytes));
+    return dma_cluster_addr(DMA_CLUSTER_OUT, s->displs ? s->displs[b] : (int64_t)((uint64_t)b * s->bytes));
 }
 
 #endif

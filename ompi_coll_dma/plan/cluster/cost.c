@@ -25,7 +25,7 @@ static shape_t shape_of(const dma_net_profile_t *net, const dma_node_map_t *l, u
 
     return (shape_t){.net = net,
                      .nodes = (uint64_t)l->nnodes,
-                     .size = (uint64_t)l->most,
+                     .size = (uint64_t)l->max_size,
                      .m = bytes,
                      .chunk = bytes < chunk ? bytes : chunk,
                      .chunks = bytes ? (bytes - 1) / chunk + 1 : 1};

@@ -4,7 +4,7 @@
 
 #include "plan/cluster/cluster.h"
 
-typedef uint64_t dma_cluster_cost_t(const dma_net_profile_t *profile, const dma_node_map_t *layout, dma_coll_t coll,
+typedef uint64_t dma_cluster_cost_t(const dma_net_profile_t *profile, const dma_node_map_t *node_map, dma_coll_t coll,
                                     uint64_t bytes);
 
 dma_cluster_cost_t dma_cluster_cost_ring, dma_cluster_cost_direct, dma_cluster_cost_rails, dma_cluster_cost_leader;

@@ -11,7 +11,7 @@ static const dma_field_t fields[] = {
 #undef FIELD
 };
 #define NFIELDS (sizeof(fields) / sizeof(fields[0]))
-_Static_assert(sizeof(dma_net_profile_t) == NFIELDS * sizeof(uint64_t) && NFIELDS <= DMA_FIELDS_MOST,
+_Static_assert(sizeof(dma_net_profile_t) == NFIELDS * sizeof(uint64_t) && NFIELDS <= DMA_FIELDS_MAX,
                "a profile is its fields, in the order of the table");
 
 dma_net_profile_t dma_net_profile_default(void)

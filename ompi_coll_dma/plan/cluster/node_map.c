@@ -1,4 +1,4 @@
-/* Layouts: see layout.h. */
+/* Layouts: see node_map.h. */
 #include "plan/cluster/node_map.h"
 
 #include <stdlib.h>
@@ -50,28 +50,28 @@ dma_status_t dma_node_map_create(dma_node_map_t *l, const uint32_t *first, int n
     dma_status_t status = DMA_ERR_NOMEM;
     uint32_t *starts;
 
-    *l = (dma_node_map_t){.nranks = nranks, .rank = rank, .least = nranks};
+    *l = (dma_node_map_t){.nranks = nranks, .rank = rank, .min_size = nranks};
     l->members = calloc((size_t)nranks, sizeof(*l->members));
     l->starts = calloc((size_t)nranks + 1, sizeof(*l->starts));
     if (!l->members || !l->starts || (status = count(l, first)) != DMA_OK) {
-        goto free_layout;
+        goto free_node_map;
     }
     for (int n = 0; n < l->nnodes; n++) {
         int size = (int)l->starts[n + 1];
 
-        l->most = size > l->most ? size : l->most;
-        l->least = size < l->least ? size : l->least;
+        l->max_size = size > l->max_size ? size : l->max_size;
+        l->min_size = size < l->min_size ? size : l->min_size;
         l->starts[n + 1] += l->starts[n];
     }
     if ((starts = realloc(l->starts, ((size_t)l->nnodes + 1) * sizeof(*starts)))) {
         l->starts = starts;
     }
     if ((status = fill(l, first)) != DMA_OK) {
-        goto free_layout;
+        goto free_node_map;
     }
     return DMA_OK;
 
-free_layout:
+free_node_map:
     dma_node_map_free(l);
     return status;
 }

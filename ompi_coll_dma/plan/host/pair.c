@@ -96,7 +96,7 @@ static dma_operand_t block_of(const dma_plan_req_t *req, int owner, int reader)
     if (!number_bytes(req)) {
         return dma_at(DMA_BASE_SEND, owner, block_for(req, reader));
     }
-    o.base = DMA_BASE_REACH;
+    o.base = DMA_BASE_REMOTE;
     o.block = reader;
     return o;
 }
@@ -154,7 +154,7 @@ static void build_producer(dma_build_t *b, const dma_plan_req_t *req, int rank, 
     dma_build_copy(b, flags, dma_at(DMA_BASE_PAIR, rank, p), dma_at(DMA_BASE_SEND, rank, block), tail);
     dma_build_signal(b, flags, dma_flag_pair(DMA_FLAG_PAIR_PRODUCED, rank, p), 1);
     dma_build_loop_end(b);
-    dma_build_loop_alone(b);
+    dma_build_loop_only(b);
 }
 
 static void build_consumer(dma_build_t *b, const dma_plan_req_t *req, int rank, int p, bool reach)
@@ -180,7 +180,7 @@ static void build_consumer(dma_build_t *b, const dma_plan_req_t *req, int rank, 
     dma_build_signal(b, flags, dma_flag_pair(DMA_FLAG_PAIR_CONSUMED, rank, p), 1);
     dma_build_loop_end(b);
     if (!gathers(req)) {
-        dma_build_loop_alone(b); /* the heads have waited for the entry */
+        dma_build_loop_only(b); /* the heads have waited for the entry */
     }
 }
 
@@ -250,9 +250,8 @@ static uint64_t cost_of(const dma_profile_t *p, const dma_plan_req_t *req, uint6
     uint64_t fill_mbps = dma_profile_fill(p, window * peers);
     bool cached = req->bytes * 2 * (peers + 1) <= p->cache_bytes;
     dma_wide_t own = dma_profile_ps(req->bytes, cached ? p->copy_mbps : 2 * p->memory_mbps);
-    dma_wide_t in = dma_profile_ps(req->bytes, cached ? fill_mbps : dma_profile_least(fill_mbps, 2 * p->memory_mbps));
-    dma_wide_t out =
-        dma_profile_ps(req->bytes, cached ? p->pull_mbps : dma_profile_least(p->pull_mbps, p->memory_mbps));
+    dma_wide_t in = dma_profile_ps(req->bytes, cached ? fill_mbps : dma_profile_min(fill_mbps, 2 * p->memory_mbps));
+    dma_wide_t out = dma_profile_ps(req->bytes, cached ? p->pull_mbps : dma_profile_min(p->pull_mbps, p->memory_mbps));
     dma_wide_t fill = dma_profile_ps(chunk < req->bytes ? chunk : req->bytes, fill_mbps);
     dma_wide_t work = p->enter_ps + 2 * peers * p->peer_ps + own + peers * in + peers * out +
                       (dma_wide_t)trips * peers * p->step_ps + fill;
@@ -264,7 +263,7 @@ static uint64_t pair_cost(const dma_profile_t *profile, const dma_plan_req_t *re
 {
     uint32_t most = req->geom.pair_bytes / req->geom.pair_depth;
 
-    return dma_cost_best_chunk(cost_of, profile, req, most < 4096 ? most : 4096, most, &choice->chunk);
+    return dma_profile_best_chunk(cost_of, profile, req, most < 4096 ? most : 4096, most, &choice->chunk);
 }
 
 /* What it takes to read a block of a peer's memory. */
@@ -273,7 +272,7 @@ static dma_wide_t cross_ps(const dma_profile_t *p, uint64_t bytes, bool cached)
     uint64_t calls = (bytes + CROSS_CHUNK - 1) / CROSS_CHUNK;
 
     return (dma_wide_t)calls * p->cross_ps + (dma_wide_t)((bytes + 4095) / 4096) * p->cross_page_ps +
-           dma_profile_ps(bytes, cached ? p->cross_mbps : dma_profile_least(p->cross_mbps, p->memory_mbps));
+           dma_profile_ps(bytes, cached ? p->cross_mbps : dma_profile_min(p->cross_mbps, p->memory_mbps));
 }
 
 /* Short blocks go through slots, others that are not worth a system call through one buffer of the ring. */

@@ -88,10 +88,9 @@ static uint64_t cost_of(const dma_profile_t *p, const dma_plan_req_t *req, uint6
     uint64_t window = chunk * req->geom.chunk_depth;
     uint64_t fill_mbps = dma_profile_fill(p, window * peers);
     bool cached = req->bytes * (peers + 2) <= p->cache_bytes;
-    dma_wide_t in = dma_profile_ps(req->bytes, cached ? fill_mbps : dma_profile_least(fill_mbps, 2 * p->memory_mbps));
+    dma_wide_t in = dma_profile_ps(req->bytes, cached ? fill_mbps : dma_profile_min(fill_mbps, 2 * p->memory_mbps));
     dma_wide_t own = dma_profile_ps(req->bytes, cached ? p->copy_mbps : 2 * p->memory_mbps);
-    dma_wide_t out =
-        dma_profile_ps(req->bytes, cached ? p->pull_mbps : dma_profile_least(p->pull_mbps, p->memory_mbps));
+    dma_wide_t out = dma_profile_ps(req->bytes, cached ? p->pull_mbps : dma_profile_min(p->pull_mbps, p->memory_mbps));
     dma_wide_t fill = dma_profile_ps(chunk < req->bytes ? chunk : req->bytes, fill_mbps);
     dma_wide_t work =
         p->enter_ps + peers * p->peer_ps + in + own + peers * out + (dma_wide_t)trips * peers * p->step_ps + fill;
@@ -102,7 +101,7 @@ static uint64_t cost_of(const dma_profile_t *p, const dma_plan_req_t *req, uint6
 
 static uint64_t cost(const dma_profile_t *profile, const dma_plan_req_t *req, dma_choice_t *choice)
 {
-    return dma_cost_best_chunk(cost_of, profile, req, MIN_CHUNK, req->geom.chunk_bytes, &choice->chunk);
+    return dma_profile_best_chunk(cost_of, profile, req, MIN_CHUNK, req->geom.chunk_bytes, &choice->chunk);
 }
 
 const dma_variant_t dma_variant_host_pipe = {
