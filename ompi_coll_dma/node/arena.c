@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define BACK_PIECE ((size_t)256 << 10)
+#define ALLOCATE_PIECE ((size_t)256 << 10)
 
 typedef struct extent {
     struct extent *next; /* by offset */
@@ -24,7 +24,7 @@ typedef struct extent {
 struct dma_arena {
     char *base;
     size_t bytes;
-    size_t backed; /* bytes from 0 on that have real memory */
+    size_t allocated; /* bytes from 0 on that have real memory */
     size_t used;
     int fd;
     uint64_t nonce;
@@ -62,7 +62,7 @@ static int open_file(dma_arena_kind_t kind, const char *dir, char *path, size_t 
 }
 
 /* What of `bytes` a file may have here. Whoever tries more is not told so, but gets a signal that ends the process. */
-static size_t allowed(size_t bytes)
+static size_t limit_file_bytes(size_t bytes)
 {
     struct rlimit limit;
 
@@ -71,36 +71,36 @@ static size_t allowed(size_t bytes)
 
 /*
  * Real memory for the first `bytes`. In pieces: with older kernels a signal ends posix_fallocate, which undoes what it has done
- * so far, so that a timer may keep a large one from ever coming to its end. What there is too little of is given back: others
+ * so far, so that a timer may keep a large one from ever coming to its end. What there is too little of is given allocate_pages: others
  * may do with it what we cannot.
  */
-static int back(dma_arena_t *arena, size_t bytes)
+static int allocate_pages(dma_arena_t *arena, size_t bytes)
 {
-    size_t page = (size_t)sysconf(_SC_PAGESIZE), at = arena->backed;
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), at = arena->allocated;
     int rc;
 
     bytes = (bytes + page - 1) / page * page;
-    if (bytes <= arena->backed) {
+    if (bytes <= arena->allocated) {
         return 0;
     }
     while (at < bytes) {
-        size_t piece = bytes - at < BACK_PIECE ? bytes - at : BACK_PIECE;
+        size_t piece = bytes - at < ALLOCATE_PIECE ? bytes - at : ALLOCATE_PIECE;
 
         rc = posix_fallocate(arena->fd, (off_t)at, (off_t)piece);
         if (rc == 0) {
             at += piece;
         } else if (rc != EINTR) {
-            (void)fallocate(arena->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)arena->backed,
-                            (off_t)(at - arena->backed));
+            (void)fallocate(arena->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)arena->allocated,
+                            (off_t)(at - arena->allocated));
             errno = rc;
             return -1;
         }
     }
-    arena->backed = bytes;
+    arena->allocated = bytes;
     return 0;
 }
 
-static int own(int fd)
+static int lock_file(int fd)
 {
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
 
@@ -119,7 +119,7 @@ dma_status_t dma_arena_create(dma_arena_kind_t kind, size_t bytes, const char *d
     if (!arena) {
         return DMA_ERR_NOMEM;
     }
-    arena->bytes = allowed((bytes + page - 1) / page * page) / page * page;
+    arena->bytes = limit_file_bytes((bytes + page - 1) / page * page) / page * page;
     if (arena->bytes < DMA_ARENA_ALIGN) {
         *what = "the limit of a file's size";
         errno = EFBIG;
@@ -134,7 +134,7 @@ dma_status_t dma_arena_create(dma_arena_kind_t kind, size_t bytes, const char *d
         goto close_file;
     }
     *what = "fcntl(F_OFD_SETLK)";
-    if (own(arena->fd)) {
+    if (lock_file(arena->fd)) {
         goto close_file;
     }
     *what = "ftruncate";
@@ -142,7 +142,7 @@ dma_status_t dma_arena_create(dma_arena_kind_t kind, size_t bytes, const char *d
         goto close_file;
     }
     *what = "posix_fallocate";
-    if (back(arena, DMA_ARENA_ALIGN)) {
+    if (allocate_pages(arena, DMA_ARENA_ALIGN)) {
         goto close_file;
     }
     *what = "mmap";
@@ -187,8 +187,8 @@ void dma_arena_keep_mapped(dma_arena_t *arena)
     atomic_store_explicit(&arena->keep_mapped, true, memory_order_relaxed);
 }
 
-/* Takes back retired blocks that nobody reads any more. */
-static void sweep(dma_arena_t *arena)
+/* Takes allocate_pages retired blocks that nobody reads any more. */
+static void reclaim_retired(dma_arena_t *arena)
 {
     for (extent_t **link = &arena->extents; *link;) {
         extent_t *e = *link;
@@ -211,12 +211,13 @@ void *dma_arena_alloc(dma_arena_t *arena, size_t bytes, size_t zeroed, uint32_t 
     extent_t **link, *e;
     dma_block_head_t *head;
 
-    sweep(arena);
+    reclaim_retired(arena);
     /* first fit: communicators come and go in no order, and are few */
     for (link = &arena->extents; *link && (*link)->offset - at < need; link = &(*link)->next) {
         at = (*link)->offset + (*link)->bytes;
     }
-    if (need > arena->bytes || at > arena->bytes - need || back(arena, at + need) || !(e = malloc(sizeof(*e)))) {
+    if (need > arena->bytes || at > arena->bytes - need || allocate_pages(arena, at + need) ||
+        !(e = malloc(sizeof(*e)))) {
         return NULL;
     }
     *e = (extent_t){.next = *link, .offset = at, .bytes = need};
@@ -282,6 +283,6 @@ void dma_arena_unlink(dma_arena_t *arena)
 
 size_t dma_arena_used(dma_arena_t *arena)
 {
-    sweep(arena);
+    reclaim_retired(arena);
     return arena->used;
 }

@@ -19,7 +19,7 @@
 #include "node/arena.h"
 
 /* What a process tells its peers about one of its arenas. */
-typedef struct dma_arena_identify {
+typedef struct dma_arena_id {
     uint64_t nonce;
     uint64_t bytes;
     uint64_t pid_namespace; /* inode of the owner's; its pid means nothing elsewhere */
@@ -28,7 +28,7 @@ typedef struct dma_arena_identify {
     char path[256]; /* of a FILE arena, else "" */
 } dma_arena_id_t;
 
-void dma_arena_identify(const dma_arena_t *arena, dma_arena_id_t *card);
+void dma_arena_identify(const dma_arena_t *arena, dma_arena_id_t *id);
 
 typedef struct dma_mapping {
     struct dma_mapping *next;
@@ -44,8 +44,8 @@ typedef struct dma_mapping {
 dma_status_t dma_registry_add(const dma_arena_t *arena);
 void dma_registry_remove(const dma_arena_t *arena);
 
-/* The mapping of the arena on a card. DMA_UNSUPPORTED when it cannot be reached from here; *why then says what failed. */
-dma_status_t dma_registry_get(const dma_arena_id_t *card, dma_mapping_t **mapping, const char **why);
+/* The mapping of the arena on a id. DMA_UNSUPPORTED when it cannot be reached from here; *why then says what failed. */
+dma_status_t dma_registry_get(const dma_arena_id_t *id, dma_mapping_t **mapping, const char **why);
 void dma_registry_put(dma_mapping_t *mapping);
 
 /* Drops all mappings that no communicator uses: this process is done with collectives. */

@@ -11,12 +11,12 @@
 #define VALUE_MAX      (UINT64_C(1) << 40)
 
 /* A table that is being read. */
-typedef struct reading {
+typedef struct parser {
     const dma_field_t *fields;
     size_t n;
     uint64_t values[DMA_FIELDS_MAX];
     bool seen[DMA_FIELDS_MAX];
-} reading_t;
+} parser_t;
 
 static bool is_rate(const char *name)
 {
@@ -25,7 +25,7 @@ static bool is_rate(const char *name)
     return n > 5 && !strcmp(name + n - 5, "_mbps");
 }
 
-static size_t field_find(const reading_t *r, const char *name)
+static size_t field_find(const parser_t *r, const char *name)
 {
     size_t i = 0;
 
@@ -36,7 +36,7 @@ static size_t field_find(const reading_t *r, const char *name)
 }
 
 /* One line, without its comment; NULL or what is wrong with it. */
-static const char *read_line(reading_t *r, char *line)
+static const char *read_line(parser_t *r, char *line)
 {
     char *save = NULL, *name = strtok_r(line, " \t\r", &save), *value = strtok_r(NULL, " \t\r", &save), *end;
     uint64_t v;
@@ -71,7 +71,7 @@ dma_status_t dma_fields_parse(const dma_field_t *fields, size_t n, const char *t
                               size_t error_bytes)
 {
     char copy[TEXT_MAX_BYTES], *next = copy;
-    reading_t r = {.fields = fields, .n = n};
+    parser_t r = {.fields = fields, .n = n};
 
     if (strlen(text) >= sizeof(copy)) {
         snprintf(error, error_bytes, "longer than %d bytes", TEXT_MAX_BYTES - 1);

@@ -33,8 +33,8 @@ static inline bool is_own(const dma_run_t *run, const dma_operand_t *o)
     return o->rank == run->plan->rank;
 }
 
-/* Where an operand is in this process that belongs to the call alone. A peer's SEND is not: see reach(). */
-static inline char *near(const dma_run_t *run, const dma_operand_t *o)
+/* Where an operand is in this process that belongs to the call alone. A peer's SEND is not: see read_peer_block(). */
+static inline char *fixed_address(const dma_run_t *run, const dma_operand_t *o)
 {
     if (o->base == DMA_BASE_SEND) {
         return dma_blocks_addr(&run->send, (uint64_t)o->block) + o->offset;
@@ -47,17 +47,17 @@ static inline char *near(const dma_run_t *run, const dma_operand_t *o)
 }
 
 /* The same of any operand. */
-static char *address(const dma_run_t *run, const dma_operand_t *o, uint64_t trip, uint64_t skip)
+static char *operand_address(const dma_run_t *run, const dma_operand_t *o, uint64_t trip, uint64_t skip)
 {
     const dma_window_t *w = run->window;
 
     switch (o->base) {
     case DMA_BASE_SEND:
     case DMA_BASE_RECV:
-        return near(run, o) + skip;
+        return fixed_address(run, o) + skip;
     case DMA_BASE_LINE:
     case DMA_BASE_SLOT:
-        return near(run, o);
+        return fixed_address(run, o);
     case DMA_BASE_CHUNK:
         return dma_window_chunk(w, o->rank, run->stream[o->rank] + trip) + o->offset;
     default: /* DMA_BASE_PAIR */
@@ -67,15 +67,15 @@ static char *address(const dma_run_t *run, const dma_operand_t *o, uint64_t trip
     }
 }
 
-static uint64_t chunk_of(const dma_run_t *run, bool staged)
+static uint64_t chunk_of(const dma_run_t *run, bool fallback)
 {
     const dma_geom_t *geom = &run->window->geom;
 
-    return staged ? geom->pair_bytes / geom->pair_depth : run->chunk;
+    return fallback ? geom->pair_bytes / geom->pair_depth : run->chunk;
 }
 
 /* The bytes of its block that an operation covers in a trip, and where in the block they begin. */
-static inline uint64_t covered(const dma_run_t *run, const dma_op_t *op, uint64_t trip, uint64_t *skip)
+static inline uint64_t covered_bytes(const dma_run_t *run, const dma_op_t *op, uint64_t trip, uint64_t *skip)
 {
     uint64_t bytes = dma_run_length(run, &op->len, skip);
 
@@ -88,7 +88,7 @@ static inline uint64_t covered(const dma_run_t *run, const dma_op_t *op, uint64_
     return bytes;
 }
 
-/* The commonest copy: a block, perhaps if it is short, between memory of this call that this process can address. */
+/* The commonest copy: a block, perhaps if it is short, between memory of this call that this process can operand_address. */
 static inline bool is_plain(const dma_op_t *op)
 {
     return op->code == DMA_OP_COPY && !(op->flags & DMA_OP_CHUNKED) && op->len.part <= DMA_HEAD &&
@@ -97,7 +97,7 @@ static inline bool is_plain(const dma_op_t *op)
 
 /* Small calls are mostly made of such copies: a call of memcpy costs more than the bytes do. The first and the last bytes of
  * a block, which may be the same ones. */
-static inline void move_small(char *dst, const char *src, uint64_t bytes)
+static inline void copy_small(char *dst, const char *src, uint64_t bytes)
 {
     if (bytes >= 16) {
         struct {
@@ -132,14 +132,14 @@ static inline void move_small(char *dst, const char *src, uint64_t bytes)
 static inline void copy_plain(dma_run_t *run, const dma_op_t *op)
 {
     uint64_t bytes = dma_blocks_bytes(op->len.kind == DMA_LEN_SEND ? &run->send : &run->recv, op->len.len);
-    char *dst = near(run, &op->dst[0]);
-    const char *src = near(run, &op->src);
+    char *dst = fixed_address(run, &op->dst[0]);
+    const char *src = fixed_address(run, &op->src);
 
     if (op->len.part == DMA_HEAD && bytes > run->plan->head) {
         return;
     }
     if (bytes <= 32) {
-        move_small(dst, src, bytes);
+        copy_small(dst, src, bytes);
     } else {
         dma_copy(dst, src, bytes);
     }
@@ -147,23 +147,23 @@ static inline void copy_plain(dma_run_t *run, const dma_op_t *op)
 
 static __attribute__((noinline)) void copy(dma_run_t *run, const dma_op_t *op, uint64_t trip)
 {
-    uint64_t skip, bytes = covered(run, op, trip, &skip);
+    uint64_t skip, bytes = covered_bytes(run, op, trip, &skip);
     char *dst;
 
     if (op->src.base == DMA_BASE_BYTES) {
         uint64_t block = (uint64_t)op->src.block;
         uint64_t words[] = {dma_blocks_bytes(&run->send, block), (uintptr_t)dma_blocks_addr(&run->send, block)};
 
-        memcpy(address(run, &op->dst[0], trip, 0), words, bytes);
+        memcpy(operand_address(run, &op->dst[0], trip, 0), words, bytes);
         return;
     }
-    dst = address(run, &op->dst[0], trip, skip);
+    dst = operand_address(run, &op->dst[0], trip, skip);
     if (bytes == 0) {
         return; /* buffers may be NULL */
     }
-    dma_copy(dst, address(run, &op->src, trip, skip), bytes);
+    dma_copy(dst, operand_address(run, &op->src, trip, skip), bytes);
     if (op->code == DMA_OP_COPY2) {
-        dma_copy(address(run, &op->dst[1], trip, skip), dst, bytes);
+        dma_copy(operand_address(run, &op->dst[1], trip, skip), dst, bytes);
     }
 }
 
@@ -172,7 +172,7 @@ static __attribute__((noinline)) dma_status_t check(dma_run_t *run, const dma_op
 {
     uint64_t word;
 
-    memcpy(&word, address(run, &op->src, 0, 0), sizeof(word));
+    memcpy(&word, operand_address(run, &op->src, 0, 0), sizeof(word));
     if (word == dma_blocks_bytes(&run->recv, op->len.len)) {
         return DMA_OK;
     }
@@ -182,7 +182,7 @@ static __attribute__((noinline)) dma_status_t check(dma_run_t *run, const dma_op
 
 /* The descriptor of a peer is not that of an ordinary first entry into our call. It is of another call, or says that the peer
  * has been refused memory, or its data come with a later entry, since its buffers are device memory. */
-static __attribute__((noinline)) dma_status_t wait_later(dma_run_t *run, int peer, const dma_desc_t *d)
+static __attribute__((noinline)) dma_status_t wait_entry_slow(dma_run_t *run, int peer, const dma_desc_t *d)
 {
     uint64_t differ = (d->sign ^ run->sign) & ~(DMA_SIGN_DEVICE | DMA_SIGN_REFUSED);
 
@@ -226,7 +226,7 @@ static inline dma_status_t wait_entry(dma_run_t *run, int peer)
         w->acks[peer] = d->ack;
     }
     if (__builtin_expect(d->sign != run->sign, 0)) {
-        return wait_later(run, peer, d);
+        return wait_entry_slow(run, peer, d);
     }
     return DMA_OK;
 }
@@ -277,7 +277,7 @@ static __attribute__((noinline)) dma_status_t wait_flag(dma_run_t *run, const dm
 }
 
 /* Publishes the call's descriptor; its payload has been copied before. */
-static inline void enter(dma_run_t *run)
+static inline void publish_entry(dma_run_t *run)
 {
     dma_window_t *w = run->window;
     dma_desc_t *d = dma_window_desc(w, w->rank, run->seq);
@@ -303,7 +303,7 @@ static __attribute__((noinline)) void signal_flag(dma_run_t *run, const dma_op_t
 
     switch (f->kind) {
     case DMA_FLAG_ENTRY:
-        enter(run);
+        publish_entry(run);
         break;
     case DMA_FLAG_PRODUCED:
         atomic_store_explicit(&w->own->produced, run->stream[f->rank] + value, memory_order_release);
@@ -344,7 +344,7 @@ static inline __attribute__((always_inline)) dma_status_t execute(dma_run_t *run
         return check(run, op);
     default:
         if (op->flag.kind == DMA_FLAG_ENTRY) {
-            enter(run);
+            publish_entry(run);
         } else {
             signal_flag(run, op, trip);
         }
@@ -352,7 +352,7 @@ static inline __attribute__((always_inline)) dma_status_t execute(dma_run_t *run
     }
 }
 
-static dma_status_t run_straight(dma_run_t *run, const dma_prog_t *prog, dma_cursor_t *c)
+static dma_status_t run_linear(dma_run_t *run, const dma_prog_t *prog, dma_cursor_t *c)
 {
     const dma_op_t *op = prog->ops + c->pc, *end = prog->ops + prog->nops;
     dma_status_t status = DMA_OK;
@@ -375,9 +375,9 @@ static bool is_skipped(const dma_op_t *op, const dma_cursor_t *c)
 /* Reads a peer's block where the peer says that it is: in its slot, or in the descriptor where its send buffer is, of one
  * block or of blocks as large as ours. It has been put there before the peer's ENTRY; the block stays as it is until the peer
  * has seen our LANDED, or has failed. */
-static bool reach(const dma_run_t *run, const dma_op_t *op, uint64_t trip)
+static bool read_peer_block(const dma_run_t *run, const dma_op_t *op, uint64_t trip)
 {
-    uint64_t addr, skip, bytes = covered(run, op, trip, &skip);
+    uint64_t addr, skip, bytes = covered_bytes(run, op, trip, &skip);
 
     if (op->src.base == DMA_BASE_REMOTE) {
         memcpy(&addr, dma_window_slot(run->window, op->src.rank, run->seq) + op->src.offset, sizeof(addr));
@@ -385,12 +385,12 @@ static bool reach(const dma_run_t *run, const dma_op_t *op, uint64_t trip)
         addr = dma_window_desc(run->window, op->src.rank, run->seq)->addr + op->src.offset +
                (uint64_t)op->src.block * run->send.bytes;
     }
-    return dma_cross_read(run->window->peers[op->src.rank].pid, near(run, &op->dst[0]) + skip, addr + skip, bytes) ==
-           DMA_OK;
+    return dma_cross_read(run->window->peers[op->src.rank].pid, fixed_address(run, &op->dst[0]) + skip, addr + skip,
+                          bytes) == DMA_OK;
 }
 
 /* An operation of one of the ways. One chunk of the first is enough for a turn: it has no flag to stop at. */
-static __attribute__((noinline)) dma_status_t execute_way(dma_run_t *run, const dma_op_t *op, dma_cursor_t *c)
+static __attribute__((noinline)) dma_status_t execute_on_path(dma_run_t *run, const dma_op_t *op, dma_cursor_t *c)
 {
     bool landed = op->flags & DMA_OP_DIRECT && op->flag.kind == DMA_FLAG_LANDED;
     dma_pair_line_t *line;
@@ -400,7 +400,7 @@ static __attribute__((noinline)) dma_status_t execute_way(dma_run_t *run, const 
         return DMA_OK;
     }
     if (dma_op_reads_peer(op)) {
-        if (!reach(run, op, c->trip)) {
+        if (!read_peer_block(run, op, c->trip)) {
             c->refused = 1;
             c->trip = c->trips - 1; /* the owner learns it at the end */
         } else if (dma_window_failed(run->window, op->src.rank)) {
@@ -426,7 +426,7 @@ static __attribute__((noinline)) dma_status_t execute_way(dma_run_t *run, const 
 }
 
 /* All trips are over. True: those of the second way begin. */
-static inline bool begin_staged(const dma_run_t *run, const dma_prog_t *prog, dma_cursor_t *c)
+static inline bool begin_fallback(const dma_run_t *run, const dma_prog_t *prog, dma_cursor_t *c)
 {
     uint64_t skip, chunk;
 
@@ -446,11 +446,12 @@ static dma_status_t run_loop(dma_run_t *run, const dma_prog_t *prog, dma_cursor_
         const dma_op_t *op = &prog->ops[c->pc];
         dma_status_t status;
 
-        if (c->pc == prog->loop_first && c->trip == c->trips && !begin_staged(run, prog, c)) {
+        if (c->pc == prog->loop_first && c->trip == c->trips && !begin_fallback(run, prog, c)) {
             c->pc = prog->loop_last + 1;
             continue;
         }
-        status = op->flags & (DMA_OP_DIRECT | DMA_OP_FALLBACK) ? execute_way(run, op, c) : execute(run, op, c->trip);
+        status =
+            op->flags & (DMA_OP_DIRECT | DMA_OP_FALLBACK) ? execute_on_path(run, op, c) : execute(run, op, c->trip);
         if (status != DMA_OK) {
             return status;
         }
@@ -502,7 +503,7 @@ static dma_status_t host_advance(dma_run_t *run)
         if (c->ended) {
             continue;
         }
-        status = has_loop(prog) ? run_loop(run, prog, c) : run_straight(run, prog, c);
+        status = has_loop(prog) ? run_loop(run, prog, c) : run_linear(run, prog, c);
         if (status == DMA_OK) {
             c->ended = 1;
             run->live--;

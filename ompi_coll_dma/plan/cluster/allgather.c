@@ -24,32 +24,32 @@
 
 /* ---- ring and direct ---- */
 
-typedef struct walk {
+typedef struct pipeline {
     dma_cluster_plan_t *plan;
     const dma_node_map_t *l;
     uint64_t chunk;
     uint32_t chunks; /* of the largest block */
     int size;        /* ranks of this node */
     bool ring;
-} walk_t;
+} pipeline_t;
 
-static uint64_t block_bytes(const walk_t *w, int node, int j)
+static uint64_t block_bytes(const pipeline_t *w, int node, int j)
 {
     return dma_blocks_bytes(&w->plan->req.recv, (uint64_t)dma_node_map_rank(w->l, node, j));
 }
 
-static uint32_t chunks_of(const walk_t *w, uint64_t bytes)
+static uint32_t chunks_of(const pipeline_t *w, uint64_t bytes)
 {
     return (uint32_t)((bytes + w->chunk - 1) / w->chunk);
 }
 
 /* Block j of a node's, chunk c, on its way `distance` nodes from home: the same number on both sides. */
-static uint32_t step_of(const walk_t *w, int distance, int j, uint32_t c)
+static uint32_t step_of(const pipeline_t *w, int distance, int j, uint32_t c)
 {
     return ((uint32_t)distance * (uint32_t)w->l->max_size + (uint32_t)j) * w->chunks + c;
 }
 
-static uint64_t chunk_bytes(const walk_t *w, uint64_t bytes, uint32_t c)
+static uint64_t chunk_bytes(const pipeline_t *w, uint64_t bytes, uint32_t c)
 {
     uint64_t left = bytes - c * w->chunk;
 
@@ -57,7 +57,7 @@ static uint64_t chunk_bytes(const walk_t *w, uint64_t bytes, uint32_t c)
 }
 
 /* Of our own block: not more than so many messages before what has come, of the next `due` messages. */
-static uint32_t pace(uint32_t had, uint32_t c, uint32_t due)
+static uint32_t receives_before(uint32_t had, uint32_t c, uint32_t due)
 {
     uint32_t want = had + c + 1 > DMA_CLUSTER_AHEAD ? had + c + 1 - DMA_CLUSTER_AHEAD : 0;
 
@@ -66,7 +66,7 @@ static uint32_t pace(uint32_t had, uint32_t c, uint32_t due)
 
 /* What we carry of a block that has come from its home `distance` nodes back, to the next node; `had`: receives before
  * its own, or our own block: receives before those of this step, of which there are `due`. */
-static void send_on(walk_t *w, int home, int j, int distance, int to, uint32_t had, uint32_t due)
+static void send_block(pipeline_t *w, int home, int j, int distance, int to, uint32_t had, uint32_t due)
 {
     int size = dma_node_map_size(w->l, to), peer = dma_node_map_rank(w->l, to, j % size);
     int rank = dma_node_map_rank(w->l, home, j);
@@ -79,11 +79,11 @@ static void send_on(walk_t *w, int home, int j, int distance, int to, uint32_t h
 
         from.at += (int64_t)(c * w->chunk);
         op = dma_cluster_send(w->plan, peer, step_of(w, distance, j, c), from, chunk_bytes(w, bytes, c));
-        op->need[DMA_LANE_RECV] = own ? pace(had, c, due) : had + c + 1;
+        op->need[DMA_LANE_RECV] = own ? receives_before(had, c, due) : had + c + 1;
     }
 }
 
-static void receive(walk_t *w, int home, int j, int distance, int from)
+static void receive_block(pipeline_t *w, int home, int j, int distance, int from)
 {
     int size = dma_node_map_size(w->l, from);
     int peer = dma_node_map_rank(w->l, from, w->ring ? j % size : j), rank = dma_node_map_rank(w->l, home, j);
@@ -98,13 +98,13 @@ static void receive(walk_t *w, int home, int j, int distance, int from)
 }
 
 /* Our own block goes to its place with the others of our node. */
-static bool own_straight(const walk_t *w)
+static bool own_by_gather(const pipeline_t *w)
 {
     return !w->plan->req.in_place && !w->plan->req.mixed_memory && w->size > 1;
 }
 
 /* Messages that are spread inside the node in one collective: where they are small, as many as are worth one. */
-static uint32_t worth_one(const walk_t *w)
+static uint32_t messages_per_gather(const pipeline_t *w)
 {
     uint64_t messages = SPREAD_BYTES / w->chunk;
 
@@ -112,10 +112,10 @@ static uint32_t worth_one(const walk_t *w)
 }
 
 /* The blocks of a node, inside ours: `had` receives come before the first of those that we carry. */
-static void spread(walk_t *w, int home, uint32_t had)
+static void spread(pipeline_t *w, int home, uint32_t had)
 {
     int size = dma_node_map_size(w->l, home);
-    uint32_t step = worth_one(w);
+    uint32_t step = messages_per_gather(w);
 
     for (int round = 0; round * w->size < size; round++) {
         int own = round * w->size + w->l->index;
@@ -136,7 +136,7 @@ static void spread(walk_t *w, int home, uint32_t had)
             op->range.max_bytes = step * w->chunk;
             op->to = dma_cluster_addr(DMA_CLUSTER_IN, 0);
             op->from = dma_cluster_addr(DMA_CLUSTER_IN, dma_cluster_part(w->plan, op, w->l->index).to);
-            if (home == w->l->node && own_straight(w)) {
+            if (home == w->l->node && own_by_gather(w)) {
                 op->from = dma_cluster_addr(DMA_CLUSTER_OUT, (int64_t)op->range.skip);
             }
             if (home != w->l->node) {
@@ -148,22 +148,22 @@ static void spread(walk_t *w, int home, uint32_t had)
 }
 
 /* Our own block at its place, and the blocks of our node. */
-static void begin(walk_t *w)
+static void place_own_node(pipeline_t *w)
 {
     const dma_cluster_req_t *req = &w->plan->req;
     uint64_t bytes = dma_blocks_bytes(&req->recv, (uint64_t)w->l->rank);
 
-    if (!req->in_place && bytes && !own_straight(w)) {
+    if (!req->in_place && bytes && !own_by_gather(w)) {
         dma_cluster_copy(w->plan, true, dma_cluster_recv_block(w->plan, w->l->rank),
                          dma_cluster_addr(DMA_CLUSTER_OUT, 0), bytes);
     }
     spread(w, w->l->node, 0);
 }
 
-static void build_walk(dma_cluster_plan_t *plan, bool ring)
+static void build_pipeline(dma_cluster_plan_t *plan, bool ring)
 {
     const dma_node_map_t *l = plan->req.node_map;
-    walk_t w = {.plan = plan, .l = l, .ring = ring};
+    pipeline_t w = {.plan = plan, .l = l, .ring = ring};
     uint32_t had = 0, before = 0;
     uint64_t most = 1;
 
@@ -175,19 +175,19 @@ static void build_walk(dma_cluster_plan_t *plan, bool ring)
     }
     w.chunk = dma_cluster_chunk(&plan->req, most);
     w.chunks = chunks_of(&w, most);
-    begin(&w);
+    place_own_node(&w);
     for (int k = 1; k < l->nnodes; k++) {
         int home = dma_node_map_shift(l, l->node, -k), last = dma_node_map_shift(l, l->node, 1 - k);
         int to = dma_node_map_shift(l, l->node, ring ? 1 : k), from = dma_node_map_shift(l, l->node, ring ? -1 : -k);
 
         for (int j = l->index; j < dma_node_map_size(l, home); j += w.size) {
-            receive(&w, home, j, k, from);
+            receive_block(&w, home, j, k, from);
         }
         if (!ring || k == 1) {
-            send_on(&w, l->node, l->index, k, to, had, plan->nops[DMA_LANE_RECV] - had);
+            send_block(&w, l->node, l->index, k, to, had, plan->nops[DMA_LANE_RECV] - had);
         }
         for (int j = l->index; ring && k > 1 && j < dma_node_map_size(l, last); j += w.size) {
-            send_on(&w, last, j, k, to, before, 0);
+            send_block(&w, last, j, k, to, before, 0);
             before += chunks_of(&w, block_bytes(&w, last, j));
         }
         before = had;
@@ -198,18 +198,18 @@ static void build_walk(dma_cluster_plan_t *plan, bool ring)
 
 static void build_ring(dma_cluster_plan_t *plan)
 {
-    build_walk(plan, true);
+    build_pipeline(plan, true);
 }
 
 static void build_direct(dma_cluster_plan_t *plan)
 {
-    build_walk(plan, false);
+    build_pipeline(plan, false);
 }
 
 /* ---- rails and leader ---- */
 
 /* Bytes of the blocks that one rank of a node stands for. */
-static uint64_t stands_for(const dma_cluster_plan_t *plan, int node, int index, bool leader)
+static uint64_t carried_bytes(const dma_cluster_plan_t *plan, int node, int index, bool leader)
 {
     const dma_node_map_t *l = plan->req.node_map;
     uint64_t bytes = 0;
@@ -220,20 +220,20 @@ static uint64_t stands_for(const dma_cluster_plan_t *plan, int node, int index, 
     return bytes;
 }
 
-/* Bytes of the slots from our own to that of the node at `distance`, without it. */
-static uint64_t slots(const dma_cluster_plan_t *plan, int index, bool leader, int distance)
+/* Bytes of the slot_bytes from our own to that of the node at `distance`, without it. */
+static uint64_t slot_bytes(const dma_cluster_plan_t *plan, int index, bool leader, int distance)
 {
     const dma_node_map_t *l = plan->req.node_map;
     uint64_t bytes = 0;
 
     for (int k = 0; k < distance; k++) {
-        bytes += stands_for(plan, dma_node_map_shift(l, l->node, k), index, leader);
+        bytes += carried_bytes(plan, dma_node_map_shift(l, l->node, k), index, leader);
     }
     return bytes;
 }
 
-/* Bruck's rounds: as many slots as we have go to the node so far before us, as many come from the one so far behind. */
-static void rounds(dma_cluster_plan_t *plan, bool leader, uint32_t packed)
+/* Bruck's bruck_rounds: as many slot_bytes as we have go to the node so far before us, as many come from the one so far behind. */
+static void bruck_rounds(dma_cluster_plan_t *plan, bool leader, uint32_t packed)
 {
     const dma_node_map_t *l = plan->req.node_map;
     uint32_t round = 0;
@@ -241,12 +241,12 @@ static void rounds(dma_cluster_plan_t *plan, bool leader, uint32_t packed)
     for (int have = 1, count; have < l->nnodes; have += count) {
         int left = l->nnodes - have, to = dma_node_map_shift(l, l->node, -have),
             from = dma_node_map_shift(l, l->node, have);
-        uint64_t at = slots(plan, l->index, leader, have), send, receive;
+        uint64_t at = slot_bytes(plan, l->index, leader, have), send, receive;
         dma_cluster_op_t *op;
 
         count = left < have ? left : have;
-        send = slots(plan, l->index, leader, count);
-        receive = slots(plan, l->index, leader, have + count) - at;
+        send = slot_bytes(plan, l->index, leader, count);
+        receive = slot_bytes(plan, l->index, leader, have + count) - at;
         op = dma_cluster_send(plan, dma_node_map_rank(l, to, l->index), round, dma_cluster_addr(DMA_CLUSTER_TEMP, 0),
                               send);
         op->need[DMA_LANE_LOCAL] = packed;
@@ -280,18 +280,18 @@ static uint64_t unpack(dma_cluster_plan_t *plan, bool fresh, int rank, uint64_t 
 static void build_leader(dma_cluster_plan_t *plan)
 {
     const dma_node_map_t *l = plan->req.node_map;
-    uint64_t own = stands_for(plan, l->node, 0, true), all = slots(plan, 0, true, l->nnodes), at = 0;
+    uint64_t own = carried_bytes(plan, l->node, 0, true), all = slot_bytes(plan, 0, true, l->nnodes), at = 0;
     int size = dma_node_map_size(l, l->node);
-    walk_t w = {.plan = plan, .l = l, .chunk = UINT64_MAX / 2, .size = size};
+    pipeline_t w = {.plan = plan, .l = l, .chunk = UINT64_MAX / 2, .size = size};
     dma_cluster_op_t *op;
 
     plan->temp_bytes = all;
-    begin(&w);
+    place_own_node(&w);
     if (l->index == 0) {
         for (int j = 0; j < size; j++) {
             at += pack(plan, j == 0, dma_node_map_rank(l, l->node, j), at);
         }
-        rounds(plan, true, plan->nops[DMA_LANE_LOCAL]);
+        bruck_rounds(plan, true, plan->nops[DMA_LANE_LOCAL]);
     }
     if (size > 1) {
         op = dma_cluster_local(plan, DMA_CLUSTER_GATHER);
@@ -318,21 +318,21 @@ static const char *unfit_rails(const dma_cluster_req_t *req)
 static void build_rails(dma_cluster_plan_t *plan)
 {
     const dma_node_map_t *l = plan->req.node_map;
-    uint64_t mine = slots(plan, l->index, false, l->nnodes), at = mine;
+    uint64_t mine = slot_bytes(plan, l->index, false, l->nnodes), at = mine;
     int size = dma_node_map_size(l, l->node);
     dma_cluster_op_t *op;
 
     plan->temp_bytes = mine;
     dma_cluster_copy(plan, true, dma_cluster_addr(DMA_CLUSTER_TEMP, 0), dma_cluster_addr(DMA_CLUSTER_OUT, 0),
                      dma_blocks_bytes(&plan->req.recv, (uint64_t)l->rank));
-    rounds(plan, false, 1);
+    bruck_rounds(plan, false, 1);
     if (size > 1) {
         dma_cluster_part_t *parts;
 
         op = dma_cluster_local(plan, DMA_CLUSTER_GATHER);
         parts = dma_cluster_parts(plan, op);
         for (int i = 0; i < size; i++) {
-            parts[i] = (dma_cluster_part_t){.to = (int64_t)at, .get = slots(plan, i, false, l->nnodes)};
+            parts[i] = (dma_cluster_part_t){.to = (int64_t)at, .get = slot_bytes(plan, i, false, l->nnodes)};
             at += parts[i].get;
         }
         plan->temp_bytes = at;

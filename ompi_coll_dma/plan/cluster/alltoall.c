@@ -71,7 +71,7 @@ static int node_turns(const dma_cluster_req_t *req)
 
 /* The ranks of a node with `size` that ours has to do with in one turn are this one, those behind it, then those before it:
  * both sides find each other in the same place of the order. */
-static int first_mate(const dma_node_map_t *l, int size)
+static int first_partner(const dma_node_map_t *l, int size)
 {
     int own = dma_node_map_size(l, l->node), n = own > size ? own : size, first = (n - l->index) % n;
 
@@ -79,7 +79,7 @@ static int first_mate(const dma_node_map_t *l, int size)
 }
 
 /* In place the messages would overwrite what is still to be sent. */
-static uint32_t save(dma_cluster_plan_t *plan)
+static uint32_t save_blocks(dma_cluster_plan_t *plan)
 {
     const dma_cluster_req_t *req = &plan->req;
     const dma_node_map_t *l = req->node_map;
@@ -109,14 +109,14 @@ typedef struct block {
     uint32_t turn;            /* of a step, in which its node's come */
     dma_cluster_addr_t place; /* of what is left */
     uint64_t left, chunk;
-} block_t;
+} pending_t;
 
 /* A lane's blocks, in the order of their messages. A step takes those out that have nothing left, so that building costs as
  * much as there are ranks and messages, however different the blocks are. */
 typedef struct queue {
-    block_t *blocks;
+    pending_t *blocks;
     uint32_t n, next, kept; /* the step is at `next`, and has kept so many */
-} queue_t;
+} pending_queue_t;
 
 typedef struct mark {
     uint32_t turn, received; /* receives up to its end */
@@ -124,10 +124,10 @@ typedef struct mark {
 
 typedef struct split {
     dma_cluster_plan_t *plan;
-    queue_t queues[2]; /* SENT, RECEIVED */
-    uint32_t turns;    /* of a step */
+    pending_queue_t queues[2]; /* SENT, RECEIVED */
+    uint32_t turns;            /* of a step */
     uint32_t saved;
-    uint32_t ahead, came;            /* receives up to the end of the turn that is `ahead` turns back */
+    uint32_t ahead, received_before; /* receives up to the end of the turn that is `ahead` turns back */
     mark_t marks[DMA_CLUSTER_AHEAD]; /* turns after that one: a ring */
     uint32_t first, end;             /* of it */
 } split_t;
@@ -139,8 +139,8 @@ static uint64_t add_node(split_t *s, dma_cluster_lane_t lane, int node, uint64_t
     const dma_node_map_t *l = req->node_map;
     const dma_blocks_t *side = lane == DMA_LANE_SEND ? &req->send : &req->recv;
     bool saved = lane == DMA_LANE_SEND && req->in_place && !req->relayed;
-    int size = dma_node_map_size(l, node), first = first_mate(l, size);
-    block_t *blocks = s->queues[lane].blocks + s->queues[lane].n;
+    int size = dma_node_map_size(l, node), first = first_partner(l, size);
+    pending_t *blocks = s->queues[lane].blocks + s->queues[lane].n;
 
     for (int j = 0; j < size; j++) {
         int rank = dma_node_map_rank(l, node, j);
@@ -149,7 +149,7 @@ static uint64_t add_node(split_t *s, dma_cluster_lane_t lane, int node, uint64_t
             lane == DMA_LANE_SEND ? dma_cluster_send_block(s->plan, rank) : dma_cluster_recv_block(s->plan, rank);
 
         place = saved ? dma_cluster_addr(DMA_CLUSTER_TEMP, (int64_t)at) : place;
-        blocks[j < first ? j + size - first : j - first] = (block_t){
+        blocks[j < first ? j + size - first : j - first] = (pending_t){
             .rank = rank,
             .turn = s->turns,
             .place = place,
@@ -180,10 +180,10 @@ static void add_all(split_t *s)
 static void send_or_receive(split_t *s, dma_cluster_lane_t lane, uint32_t step, uint32_t turn, uint32_t sent)
 {
     dma_cluster_plan_t *plan = s->plan;
-    queue_t *q = &s->queues[lane];
+    pending_queue_t *q = &s->queues[lane];
 
     for (; q->next < q->n && q->blocks[q->next].turn == turn; q->next++) {
-        block_t *b = &q->blocks[q->next];
+        pending_t *b = &q->blocks[q->next];
         uint64_t bytes = b->left < b->chunk ? b->left : b->chunk;
         dma_cluster_op_t *op;
 
@@ -192,7 +192,7 @@ static void send_or_receive(split_t *s, dma_cluster_lane_t lane, uint32_t step, 
         }
         if (lane == DMA_LANE_SEND) {
             op = dma_cluster_send(plan, b->rank, step, b->place, bytes);
-            op->need[DMA_LANE_RECV] = s->came;
+            op->need[DMA_LANE_RECV] = s->received_before;
         } else {
             op = dma_cluster_recv(plan, b->rank, step, b->place, bytes);
             op->after = plan->req.in_place && plan->req.relayed ? ++sent : 0;
@@ -207,21 +207,21 @@ static void send_or_receive(split_t *s, dma_cluster_lane_t lane, uint32_t step, 
 }
 
 /* Turns are counted through all steps, also those in which we have nothing to send or receive. */
-static void look_back(split_t *s, uint32_t turn)
+static void update_received_before(split_t *s, uint32_t turn)
 {
     while (s->first != s->end && s->marks[s->first % DMA_CLUSTER_AHEAD].turn + s->ahead <= turn) {
-        s->came = s->marks[s->first++ % DMA_CLUSTER_AHEAD].received;
+        s->received_before = s->marks[s->first++ % DMA_CLUSTER_AHEAD].received;
     }
 }
 
-static bool begin_step(queue_t *q, uint32_t step)
+static bool begin_step(pending_queue_t *q, uint32_t step)
 {
     q->n = step ? q->kept : q->n;
     q->next = q->kept = 0;
     return q->n;
 }
 
-static uint32_t next_turn(const split_t *s, const queue_t *q)
+static uint32_t next_turn(const split_t *s, const pending_queue_t *q)
 {
     return q->next < q->n ? q->blocks[q->next].turn : s->turns;
 }
@@ -235,7 +235,7 @@ static void build_step(split_t *s, uint32_t step)
         if (turn == s->turns) {
             return;
         }
-        look_back(s, step * s->turns + turn);
+        update_received_before(s, step * s->turns + turn);
         send_or_receive(s, DMA_LANE_SEND, step, turn, sent);
         send_or_receive(s, DMA_LANE_RECV, step, turn, sent);
         s->marks[s->end++ % DMA_CLUSTER_AHEAD] =
@@ -268,7 +268,7 @@ static uint32_t turns_ahead(const dma_cluster_req_t *req, uint64_t most)
 static void build_split(dma_cluster_plan_t *plan)
 {
     size_t n = (size_t)plan->req.node_map->nranks;
-    block_t *blocks = malloc(2 * n * sizeof(*blocks));
+    pending_t *blocks = malloc(2 * n * sizeof(*blocks));
     split_t s = {.plan = plan, .ahead = turns_ahead(&plan->req, largest(&plan->req))};
     uint32_t step = 0;
 
@@ -278,7 +278,7 @@ static void build_split(dma_cluster_plan_t *plan)
     }
     s.queues[DMA_LANE_SEND].blocks = blocks;
     s.queues[DMA_LANE_RECV].blocks = blocks + n;
-    s.saved = save(plan);
+    s.saved = save_blocks(plan);
     exchange_own(plan);
     add_all(&s);
     /* both: a step has all that is left on either side */
@@ -291,28 +291,28 @@ static void build_split(dma_cluster_plan_t *plan)
 /* ---- transpose and pairs ---- */
 
 /* Who carries what, from one node's side. */
-typedef struct freight {
+typedef struct transpose {
     dma_cluster_plan_t *plan;
     const dma_node_map_t *l;
     uint64_t m; /* bytes of a block */
     int size;   /* ranks of our node */
     bool pairs;
     uint64_t give, taken, packed, landed, sorted, here, end; /* where parts of the scratch begin */
-} freight_t;
+} transpose_t;
 
-static int size_at(const freight_t *f, int distance)
+static int size_at(const transpose_t *f, int distance)
 {
     return dma_node_map_size(f->l, dma_node_map_shift(f->l, f->l->node, distance));
 }
 
 /* Does rank `carrier` of a node of `size` ranks carry the blocks of rank j of the node at distance k? */
-static bool carries(const freight_t *f, int size, int carrier, int k, int j)
+static bool carries(const transpose_t *f, int size, int carrier, int k, int j)
 {
     return (f->pairs ? (k - 1) % size : j % size) == carrier;
 }
 
 /* Blocks of one source that a carrier of our node carries, to all nodes. */
-static uint64_t carried(const freight_t *f, int carrier)
+static uint64_t carried(const transpose_t *f, int carrier)
 {
     uint64_t n = 0;
 
@@ -330,7 +330,7 @@ static dma_cluster_addr_t scratch(uint64_t part, uint64_t bytes)
 }
 
 /* Our send buffer to GIVE, by carriers; the first exchange. */
-static void hand_over(freight_t *f)
+static void exchange_first(transpose_t *f)
 {
     uint64_t mine = carried(f, f->l->index), at = 0;
     dma_cluster_part_t *parts;
@@ -366,7 +366,7 @@ static void hand_over(freight_t *f)
 }
 
 /* TAKEN to PACKED, and the messages out of it. */
-static void send_freight(freight_t *f)
+static void send_packed(transpose_t *f)
 {
     uint64_t row = carried(f, f->l->index) * f->m, column = 0, at = 0;
     uint32_t packed;
@@ -409,7 +409,7 @@ static void send_freight(freight_t *f)
     }
 }
 
-static void receive_freight(freight_t *f)
+static void receive_packed(transpose_t *f)
 {
     uint64_t at = 0;
 
@@ -426,7 +426,7 @@ static void receive_freight(freight_t *f)
     }
 }
 
-static void land(freight_t *f)
+static void unpack(transpose_t *f)
 {
     uint64_t at = 0;
     bool fresh = true;
@@ -445,7 +445,7 @@ static void land(freight_t *f)
 }
 
 /* Ranks of all nodes whose messages come to rank q of ours. */
-static uint64_t sources(const freight_t *f, int q)
+static uint64_t sources(const transpose_t *f, int q)
 {
     uint64_t n = 0;
 
@@ -456,7 +456,7 @@ static uint64_t sources(const freight_t *f, int q)
 }
 
 /* LANDED to SORTED; each rank's own block for rank j of its node comes first. */
-static void sort(freight_t *f)
+static void sort_received(transpose_t *f)
 {
     uint64_t width = (1 + sources(f, f->l->index)) * f->m;
     bool fresh = true;
@@ -481,7 +481,7 @@ static void sort(freight_t *f)
 }
 
 /* The second exchange, and out of HERE into the receive buffer. */
-static void hand_out(freight_t *f)
+static void exchange_second(transpose_t *f)
 {
     uint64_t width = (1 + sources(f, f->l->index)) * f->m, at = 0;
     dma_cluster_op_t *op = dma_cluster_local(f->plan, DMA_CLUSTER_EXCHANGE);
@@ -516,10 +516,10 @@ static void hand_out(freight_t *f)
     }
 }
 
-static void build_freight(dma_cluster_plan_t *plan, bool pairs)
+static void build_by_carriers(dma_cluster_plan_t *plan, bool pairs)
 {
     const dma_node_map_t *l = plan->req.node_map;
-    freight_t f = {
+    transpose_t f = {
         .plan = plan, .l = l, .m = plan->req.recv.bytes, .size = dma_node_map_size(l, l->node), .pairs = pairs};
     uint64_t others = (uint64_t)(l->nranks - f.size), out = carried(&f, l->index) * (uint64_t)f.size;
     uint64_t in = pairs ? sources(&f, l->index) * (uint64_t)f.size : others;
@@ -530,26 +530,26 @@ static void build_freight(dma_cluster_plan_t *plan, bool pairs)
     f.sorted = f.landed + in * f.m;
     f.here = f.sorted + (pairs ? in + (uint64_t)f.size : 0) * f.m;
     plan->temp_bytes = f.here + (pairs ? (uint64_t)l->nranks : 0) * f.m;
-    hand_over(&f);
-    send_freight(&f);
-    receive_freight(&f);
+    exchange_first(&f);
+    send_packed(&f);
+    receive_packed(&f);
     if (pairs) {
-        sort(&f);
-        hand_out(&f);
+        sort_received(&f);
+        exchange_second(&f);
     } else {
         exchange_own(plan);
-        land(&f);
+        unpack(&f);
     }
 }
 
 static void build_transpose(dma_cluster_plan_t *plan)
 {
-    build_freight(plan, false);
+    build_by_carriers(plan, false);
 }
 
 static void build_pairs(dma_cluster_plan_t *plan)
 {
-    build_freight(plan, true);
+    build_by_carriers(plan, true);
 }
 
 const dma_cluster_variant_t dma_cluster_split = {

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PARTED 4 /* no plan has more operations with parts of their own */
+#define MAX_OPS_WITH_PARTS 4 /* no plan has more operations with parts of their own */
 
 static dma_cluster_op_t *next_op(dma_cluster_plan_t *plan, dma_cluster_lane_t lane)
 {
@@ -50,7 +50,7 @@ dma_cluster_op_t *dma_cluster_recv(dma_cluster_plan_t *plan, int peer, uint32_t 
 }
 
 /* The piece goes on where `op` ends, or repeats it at a distance. */
-static bool goes_on(dma_cluster_op_t *op, dma_cluster_addr_t to, dma_cluster_addr_t from, uint64_t bytes)
+static bool extends(dma_cluster_op_t *op, dma_cluster_addr_t to, dma_cluster_addr_t from, uint64_t bytes)
 {
     int64_t into = to.at - op->to.at, out = from.at - op->from.at;
 
@@ -80,7 +80,7 @@ dma_cluster_op_t *dma_cluster_copy(dma_cluster_plan_t *plan, bool fresh, dma_clu
     dma_cluster_op_t *op =
         plan->nops[DMA_LANE_LOCAL] ? &plan->ops[DMA_LANE_LOCAL][plan->nops[DMA_LANE_LOCAL] - 1] : NULL;
 
-    if (!fresh && op && op->code == DMA_CLUSTER_COPY && (!bytes || goes_on(op, to, from, bytes))) {
+    if (!fresh && op && op->code == DMA_CLUSTER_COPY && (!bytes || extends(op, to, from, bytes))) {
         return op;
     }
     op = dma_cluster_local(plan, DMA_CLUSTER_COPY);
@@ -187,7 +187,8 @@ dma_status_t dma_cluster_build(const dma_cluster_req_t *req, int variant, dma_cl
     if (!plan) {
         return DMA_ERR_NOMEM;
     }
-    plan->parts = calloc(PARTED * (size_t)dma_node_map_size(req->node_map, req->node_map->node), sizeof(*plan->parts));
+    plan->parts = calloc(MAX_OPS_WITH_PARTS * (size_t)dma_node_map_size(req->node_map, req->node_map->node),
+                         sizeof(*plan->parts));
     if (!plan->parts) {
         free(plan);
         return DMA_ERR_NOMEM;

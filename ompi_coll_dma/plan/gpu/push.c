@@ -1,19 +1,19 @@
 /*
- * pcpy, b2b and bcst: collectives in device memory by copies that every rank's engines push to the others.
+ * pcpy, b2b and bcst: collectives in device memory by build_copies that every rank's engines push to the others.
  *
- *     rank r, host program                          queue q of r, on the link of one of its peers
- *     signal ENTRY of r                             wait ENTRY of each peer p of this queue
+ *     rank r, host program                          build_queue q of r, on the link of one of its peers
+ *     signal ENTRY of r                             wait ENTRY of each peer p of this build_queue
  *     wait ENTRY of all                             copy block of r's send buffer -> block r of recv of each p
  *     wait QUEUE of our own queues                  signal QUEUE q of r
- *     wait QUEUE of the queue that brings us
+ *     wait QUEUE of the build_queue that brings us
  *          something, of every other rank
  *
- * The variants differ in how the peers are dealt to queues, and nothing else. pcpy: a queue for every peer, so that all
- * links work beside each other. b2b: few queues with several copies each: less to start and to watch, less to move with.
- * bcst: a queue for two peers and one operation that reads once and writes both.
+ * The variants differ in how the peers are dealt to queues, and nothing else. pcpy: a build_queue for every peer, so that all
+ * links work beside each other. b2b: few queues with several build_copies each: less to start and to watch, less to move with.
+ * bcst: a build_queue for two peers and one operation that reads once and writes both.
  *
- * Which queue of p feeds r is a function of their distance, so nobody needs to be told. Out of place the own block is one
- * more queue, on the engine that copies within the device. Everyone waits for a queue as a whole; of a b2b that is later
+ * Which build_queue of p feeds r is a function of their distance, so nobody needs to be told. Out of place the own block is one
+ * more build_queue, on the engine that build_copies within the device. Everyone waits for a build_queue as a whole; of a b2b that is later
  * than for its own block, and costs one word for all.
  */
 #include "plan/build.h"
@@ -24,26 +24,26 @@
 #define GATHERS (1u << DMA_ALLGATHER | 1u << DMA_ALLGATHERV)
 
 /* Peers are numbered by their distance, 1 .. n - 1; queues from 0. */
-typedef struct deal {
+typedef struct assignment {
     int n;      /* ranks */
     int queues; /* for peers */
-    bool pairs; /* two peers in a queue, and one operation for both */
-} deal_t;
+    bool pairs; /* two peers in a build_queue, and one operation for both */
+} assignment_t;
 
-static deal_t deal_ways(const dma_plan_req_t *req)
+static assignment_t assign_peers(const dma_plan_req_t *req)
 {
-    int peers = req->nranks - 1, ways = (int)req->queues;
+    int peers = req->nranks - 1, queues = (int)req->queues;
 
-    return (deal_t){.n = req->nranks, .queues = ways > 0 && ways < peers ? ways : peers};
+    return (assignment_t){.n = req->nranks, .queues = queues > 0 && queues < peers ? queues : peers};
 }
 
-static deal_t deal_pairs(const dma_plan_req_t *req)
+static assignment_t assign_pairs(const dma_plan_req_t *req)
 {
-    return (deal_t){.n = req->nranks, .queues = req->nranks / 2, .pairs = true};
+    return (assignment_t){.n = req->nranks, .queues = req->nranks / 2, .pairs = true};
 }
 
-/* The queue for the peer at distance k. Of an odd number of peers the first goes alone. */
-static int queue_of(const deal_t *d, int k)
+/* The build_queue for the peer at distance k. Of an odd number of peers the first goes alone. */
+static int queue_of(const assignment_t *d, int k)
 {
     return d->pairs ? (k - 1 + (d->n - 1) % 2) / 2 : (k - 1) % d->queues;
 }
@@ -58,8 +58,8 @@ static dma_len_t own_length(const dma_plan_req_t *req, int peer)
     return dma_len(DMA_LEN_SEND, dma_coll_gathers(req->coll) ? 0 : (uint64_t)peer);
 }
 
-/* The copies of queue `q` to its peers. */
-static void copies(dma_build_t *b, const dma_plan_req_t *req, const deal_t *d, int rank, int q)
+/* The build_copies of build_queue `q` to its peers. */
+static void build_copies(dma_build_t *b, const dma_plan_req_t *req, const assignment_t *d, int rank, int q)
 {
     int first = -1;
 
@@ -81,7 +81,7 @@ static void copies(dma_build_t *b, const dma_plan_req_t *req, const deal_t *d, i
     }
 }
 
-static void queue(dma_build_t *b, const dma_plan_req_t *req, const deal_t *d, int rank, int q)
+static void build_queue(dma_build_t *b, const dma_plan_req_t *req, const assignment_t *d, int rank, int q)
 {
     int last = -1;
 
@@ -96,11 +96,11 @@ static void queue(dma_build_t *b, const dma_plan_req_t *req, const deal_t *d, in
             dma_build_wait(b, 0, dma_flag(DMA_FLAG_ENTRY, dma_peer_rotated(rank, k, d->n)), 1);
         }
     }
-    copies(b, req, d, rank, q);
+    build_copies(b, req, d, rank, q);
     dma_build_signal(b, 0, dma_flag_pair(DMA_FLAG_QUEUE, rank, q), 1);
 }
 
-static void host_program(dma_build_t *b, const dma_plan_req_t *req, const deal_t *d, int rank)
+static void build_host_program(dma_build_t *b, const dma_plan_req_t *req, const assignment_t *d, int rank)
 {
     int own = d->queues + (req->in_place ? 0 : 1);
 
@@ -120,7 +120,7 @@ static void host_program(dma_build_t *b, const dma_plan_req_t *req, const deal_t
     }
 }
 
-static dma_status_t build(const dma_plan_req_t *req, const deal_t *d, int rank, dma_plan_t **plan)
+static dma_status_t build(const dma_plan_req_t *req, const assignment_t *d, int rank, dma_plan_t **plan)
 {
     uint32_t peers = (uint32_t)d->n - 1, queues = (uint32_t)d->queues, own = req->in_place ? 0 : 1;
     uint32_t host = 1 + peers + queues + own + peers, moves = d->pairs ? queues : peers;
@@ -131,9 +131,9 @@ static dma_status_t build(const dma_plan_req_t *req, const deal_t *d, int rank, 
     if (status != DMA_OK) {
         return status;
     }
-    host_program(&b, req, d, rank);
+    build_host_program(&b, req, d, rank);
     for (int q = 0; q < d->queues; q++) {
-        queue(&b, req, d, rank, q);
+        build_queue(&b, req, d, rank, q);
     }
     if (own) {
         dma_build_queue(&b, rank);
@@ -144,23 +144,23 @@ static dma_status_t build(const dma_plan_req_t *req, const deal_t *d, int rank, 
     return dma_build_end(&b, plan);
 }
 
-static dma_status_t ways_build(const dma_plan_req_t *req, int rank, dma_plan_t **plan)
+static dma_status_t b2b_build(const dma_plan_req_t *req, int rank, dma_plan_t **plan)
 {
-    deal_t d = deal_ways(req);
+    assignment_t d = assign_peers(req);
 
     return build(req, &d, rank, plan);
 }
 
 static dma_status_t pcpy_build(const dma_plan_req_t *req, int rank, dma_plan_t **plan)
 {
-    deal_t d = {.n = req->nranks, .queues = req->nranks - 1};
+    assignment_t d = {.n = req->nranks, .queues = req->nranks - 1};
 
     return build(req, &d, rank, plan);
 }
 
 static dma_status_t bcst_build(const dma_plan_req_t *req, int rank, dma_plan_t **plan)
 {
-    deal_t d = deal_pairs(req);
+    assignment_t d = assign_pairs(req);
 
     return build(req, &d, rank, plan);
 }
@@ -210,12 +210,12 @@ static uint64_t b2b_cost(const dma_profile_t *profile, const dma_plan_req_t *req
     uint64_t best = UINT64_MAX;
 
     (void)profile;
-    for (uint32_t ways = req->queues ? req->queues : 1; ways <= (req->queues ? req->queues : most); ways++) {
-        uint64_t t = dma_build_gpu_cost(req, DMA_GPU_COPY, ways);
+    for (uint32_t queues = req->queues ? req->queues : 1; queues <= (req->queues ? req->queues : most); queues++) {
+        uint64_t t = dma_build_gpu_cost(req, DMA_GPU_COPY, queues);
 
         if (t < best) {
             best = t;
-            choice->queues = ways;
+            choice->queues = queues;
         }
     }
     return best;
@@ -236,7 +236,7 @@ const dma_variant_t dma_variant_b2b = {
     .help = "device memory: copies back to back on few queues",
     .colls = ALL,
     .unfit = push_unfit,
-    .build = ways_build,
+    .build = b2b_build,
     .cost = b2b_cost,
     .gpu = true,
 };

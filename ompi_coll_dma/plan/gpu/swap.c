@@ -4,7 +4,7 @@
  * Block i of rank j and block j of rank i change places. One of the two drives the exchange: its engine reads and writes
  * both; that the other has entered is all it has to know, and that the exchange is over is all the other has to.
  *
- *     rank r, host program                          queue of r for a peer p whose pair r drives
+ *     rank r, host program                          build_queue of r for a peer p whose pair r drives
  *     signal ENTRY of r, wait ENTRY of all          wait ENTRY of p
  *     wait QUEUE of our own queues                  exchange block p of r and block r of p
  *     wait QUEUE of the others' that drive          signal QUEUE
@@ -33,7 +33,7 @@ static bool drives(int rank, int peer, int n)
     return rank < peer ? rank % 2 == 0 : peer % 2 == 1;
 }
 
-/* The number of the queue that `rank` uses for `peer`, whom it drives. */
+/* The number of the build_queue that `rank` uses for `peer`, whom it drives. */
 static int queue_of(int rank, int peer, int n, bool halves)
 {
     int index = 0;
@@ -49,7 +49,7 @@ static int queue_of(int rank, int peer, int n, bool halves)
     return index;
 }
 
-static void queue(dma_build_t *b, int rank, int p, int index, bool halves)
+static void build_queue(dma_build_t *b, int rank, int p, int index, bool halves)
 {
     dma_len_t len = dma_len(DMA_LEN_RECV, (uint64_t)p);
 
@@ -62,7 +62,7 @@ static void queue(dma_build_t *b, int rank, int p, int index, bool halves)
     dma_build_signal(b, 0, dma_flag_pair(DMA_FLAG_QUEUE, rank, index), 1);
 }
 
-static void host_program(dma_build_t *b, int rank, int n, int queues, bool halves)
+static void build_host_program(dma_build_t *b, int rank, int n, int queues, bool halves)
 {
     dma_build_prog(b);
     dma_build_signal(b, 0, dma_flag(DMA_FLAG_ENTRY, rank), 1);
@@ -97,12 +97,12 @@ static dma_status_t build(const dma_plan_req_t *req, int rank, bool halves, dma_
     if (status != DMA_OK) {
         return status;
     }
-    host_program(&b, rank, n, queues, halves);
+    build_host_program(&b, rank, n, queues, halves);
     for (int k = 1, index = 0; k < n; k++) {
         int p = dma_peer_rotated(rank, k, n);
 
         if (halves || drives(rank, p, n)) {
-            queue(&b, rank, p, index++, halves);
+            build_queue(&b, rank, p, index++, halves);
         }
     }
     b.plan->streams = true;

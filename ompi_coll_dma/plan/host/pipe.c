@@ -81,7 +81,7 @@ static const char *unfit(const dma_plan_req_t *req)
 }
 
 /* With `chunk` bytes per trip: all copies, a step per trip, and the first chunk during which the others wait. */
-static uint64_t cost_of(const dma_profile_t *p, const dma_plan_req_t *req, uint64_t chunk)
+static uint64_t cost_of_chunk(const dma_profile_t *p, const dma_plan_req_t *req, uint64_t chunk)
 {
     uint64_t peers = (uint64_t)req->nranks - 1, share = req->ranks_per_core_x16;
     uint64_t trips = (req->bytes + chunk - 1) / chunk;
@@ -101,7 +101,7 @@ static uint64_t cost_of(const dma_profile_t *p, const dma_plan_req_t *req, uint6
 
 static uint64_t cost(const dma_profile_t *profile, const dma_plan_req_t *req, dma_choice_t *choice)
 {
-    return dma_profile_best_chunk(cost_of, profile, req, MIN_CHUNK, req->geom.chunk_bytes, &choice->chunk);
+    return dma_profile_best_chunk(cost_of_chunk, profile, req, MIN_CHUNK, req->geom.chunk_bytes, &choice->chunk);
 }
 
 const dma_variant_t dma_variant_host_pipe = {

@@ -10,7 +10,7 @@
  * in rotated order, so that where a block is depends on nothing that ranks might see differently.
  *
  * One program, no second sync: the ring's acknowledgement keeps LINE and SLOT alive until all have read them. The own
- * copy comes after the signal, where it costs the peers nothing. In place everything has left the buffer before the entry
+ * copy comes after the signal, where it costs the peers nothing. In cell everything has left the buffer before the entry
  * and nothing is written before a wait. The two variants differ in what a peer fetches: a LINE is part of the descriptor,
  * so up to 32 bytes arrive with the very line that the peer waits for.
  */
@@ -25,21 +25,21 @@ static bool gathers(const dma_plan_req_t *req)
     return dma_coll_gathers(req->coll);
 }
 
-/* Bytes of one rank's place in `room` bytes. */
-static uint64_t place_bytes(const dma_plan_req_t *req, uint64_t room)
+/* Bytes of one rank's cell in `room` bytes. */
+static uint64_t cell_bytes(const dma_plan_req_t *req, uint64_t room)
 {
     return gathers(req) || req->nranks < 2 ? room : room / ((uint64_t)req->nranks - 1) / 8 * 8;
 }
 
 /* In the memory of `owner`: what is for `reader`. */
-static dma_operand_t place(const dma_plan_req_t *req, dma_base_t base, uint64_t room, int owner, int reader)
+static dma_operand_t cell(const dma_plan_req_t *req, dma_base_t base, uint64_t room, int owner, int reader)
 {
     dma_operand_t o = dma_at(base, owner, 0);
 
     if (!gathers(req)) {
         int index = (reader - owner - 1 + req->nranks) % req->nranks;
 
-        o.offset = (uint64_t)index * place_bytes(req, room);
+        o.offset = (uint64_t)index * cell_bytes(req, room);
     }
     return o;
 }
@@ -51,7 +51,7 @@ static void build_outgoing(dma_build_t *b, const dma_plan_req_t *req, int rank, 
     for (int k = 1; k <= outgoing; k++) {
         int p = dma_peer_rotated(rank, k, req->nranks), block = gathers(req) ? 0 : p;
 
-        dma_build_copy(b, 0, place(req, base, room, rank, p), dma_at(DMA_BASE_SEND, rank, block),
+        dma_build_copy(b, 0, cell(req, base, room, rank, p), dma_at(DMA_BASE_SEND, rank, block),
                        dma_len(DMA_LEN_SEND, (uint64_t)block));
     }
 }
@@ -78,7 +78,7 @@ static dma_status_t build(const dma_plan_req_t *req, int rank, dma_base_t base, 
         int p = dma_peer_rotated(rank, k, n);
 
         dma_build_wait(&b, 0, dma_flag(DMA_FLAG_ENTRY, p), 1);
-        dma_build_copy(&b, 0, dma_at(DMA_BASE_RECV, rank, p), place(req, base, room, p, rank),
+        dma_build_copy(&b, 0, dma_at(DMA_BASE_RECV, rank, p), cell(req, base, room, p, rank),
                        dma_len(DMA_LEN_RECV, (uint64_t)p));
     }
     return dma_build_end(&b, plan);
@@ -96,12 +96,12 @@ static dma_status_t slot_build(const dma_plan_req_t *req, int rank, dma_plan_t *
 
 static const char *line_unfit(const dma_plan_req_t *req)
 {
-    return req->bytes > place_bytes(req, DMA_LINE_BYTES) ? "the block is larger than its place in a descriptor" : NULL;
+    return req->bytes > cell_bytes(req, DMA_LINE_BYTES) ? "the block is larger than its place in a descriptor" : NULL;
 }
 
 static const char *slot_unfit(const dma_plan_req_t *req)
 {
-    return req->bytes > place_bytes(req, req->geom.slot_bytes) ? "the block is larger than its place in a slot" : NULL;
+    return req->bytes > cell_bytes(req, req->geom.slot_bytes) ? "the block is larger than its place in a slot" : NULL;
 }
 
 /* Everybody meets once; ranks that share a core meet by switching. */
