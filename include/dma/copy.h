@@ -7,9 +7,10 @@
 #include <stdint.h>
 #include <string.h>
 
-#define DMA_COPY_LONG 2048 /* from so many bytes on, or later, C libraries copy with string instructions (rep movs) */
-#define DMA_COPY_ALIAS                                                                                                 \
-    128 /* string instructions are slow if the target is 1 .. 127 bytes above its source, modulo 4096 */
+/* C libraries copy with string instructions (rep movs) from so many bytes on, or later. */
+#define DMA_COPY_LONG 2048
+/* String instructions are slow if the target is less than so many bytes above its source, modulo the page size. */
+#define DMA_COPY_ALIAS 128
 
 /* 16 bytes at any address and of any type. */
 typedef uint64_t dma_copy_word_t __attribute__((vector_size(16), aligned(1), may_alias));
@@ -35,7 +36,7 @@ static inline void dma_copy_backwards(void *to, const void *from, size_t bytes)
 /* Whether string instructions are slow if the target is a few bytes above its source, modulo the page size. On AMD's
  * Zen 3 and 4 they are up to 30 times slower. On a Xeon, memcpy is twice as fast there as the loop above: only string
  * instructions pipeline the fetches of lines that another core holds. */
-static inline bool dma_copy_avoid_string(void)
+static inline bool dma_copy_avoids_string_ops(void)
 {
 #if defined(__x86_64__) || defined(__i386__)
     return __builtin_cpu_is("amd");
@@ -49,7 +50,7 @@ static inline void dma_copy(void *to, const void *from, size_t bytes)
 {
     size_t above = ((uintptr_t)to - (uintptr_t)from) & 4095;
 
-    if (bytes < DMA_COPY_LONG || above == 0 || above >= DMA_COPY_ALIAS || !dma_copy_avoid_string()) {
+    if (bytes < DMA_COPY_LONG || above == 0 || above >= DMA_COPY_ALIAS || !dma_copy_avoids_string_ops()) {
         memcpy(to, from, bytes);
     } else {
         dma_copy_backwards(to, from, bytes);

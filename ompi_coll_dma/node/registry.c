@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* The one table of the process, like the address space that it describes. */
+/* One table per process, because a process has one address space. */
 static struct {
     pthread_mutex_t lock;
     dma_mapping_t *list;
@@ -42,8 +42,8 @@ bool dma_mapping_alive(const dma_mapping_t *mapping)
     if (mapping->fd < 0) {
         return true;
     }
-    /* The owner's lock goes with its last descriptor of the file, that is, with the process. When the question itself
-     * fails there is no evidence. */
+    /* The kernel releases the owner's lock with the last descriptor of the file, that is, when the process ends. If
+     * fcntl fails, there is no evidence that the process has ended. */
     return fcntl(mapping->fd, F_OFD_GETLK, &lock) || lock.l_type != F_UNLCK;
 }
 
@@ -56,7 +56,7 @@ static void unmap(dma_mapping_t *mapping)
     free(mapping);
 }
 
-/* With the lock: drops mappings that no communicator uses, of processes that are gone or of all. */
+/* Drops mappings that no communicator uses: those of ended processes, or all. The caller holds the lock. */
 static void drop_unused(bool all)
 {
     for (dma_mapping_t **link = &registry.list; *link;) {
@@ -115,7 +115,7 @@ static int open_arena(const dma_arena_id_t *id)
         return open(id->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     }
     if (!id->pid_namespace || id->pid_namespace != pid_namespace()) {
-        return -1; /* the number would name another process */
+        return -1; /* here, the pid is that of another process */
     }
     snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)id->pid, (int)id->fd);
     return open(path, O_RDWR | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);

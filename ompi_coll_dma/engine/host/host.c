@@ -1,14 +1,15 @@
 /*
  * The host engine: the calling core executes the programs.
  *
- * advance() gives every program a turn; a program runs until it ends or meets a flag that is not there yet. It never
- * waits, allocates or calls the system, but for cross-memory copies. One turn of a cross-memory program copies at most one
- * chunk, so that the caller's progress is never far away.
+ * advance() gives every program a turn. A program runs until it ends or reaches a flag that is not set yet. It never
+ * blocks, allocates memory or makes a system call, except for cross-memory copies. A program copies at most one chunk
+ * with a cross-memory copy per turn, so that control returns soon to the caller's progress loop.
  *
- * Of a GPU plan it runs the host's program; the others are the GPU engine's.
+ * Of a GPU plan the host engine runs the host program. The GPU engine runs the others.
  *
- * A WAIT is an acquire load and a SIGNAL a release store on the window's lines. Copies in between are plain: everything a
- * program copies before a SIGNAL is ordered by it, everything it copies after a WAIT reads what the flag announced.
+ * A WAIT is an acquire load and a SIGNAL a release store on the lines of the window. Copies in between are plain: the
+ * SIGNAL orders everything that a program copies before it, and what a program copies after a WAIT reads what the
+ * flag announced.
  */
 #include "dma/engine.h"
 
@@ -33,7 +34,8 @@ static inline bool is_own(const dma_run_t *run, const dma_operand_t *o)
     return o->rank == run->plan->rank;
 }
 
-/* Where an operand is in this process that belongs to the call alone. A peer's SEND is not: see read_peer_block(). */
+/* The address of a SEND, RECV, LINE or SLOT operand, which does not depend on the trip. SEND of a peer is not in this
+ * process: see read_peer_block(). */
 static inline char *fixed_address(const dma_run_t *run, const dma_operand_t *o)
 {
     if (o->base == DMA_BASE_SEND) {
@@ -46,7 +48,7 @@ static inline char *fixed_address(const dma_run_t *run, const dma_operand_t *o)
                                     : dma_window_slot(run->window, o->rank, run->seq) + o->offset;
 }
 
-/* The same of any operand. */
+/* The address of any operand in a trip. `skip`: bytes to skip in the block. */
 static char *operand_address(const dma_run_t *run, const dma_operand_t *o, uint64_t trip, uint64_t skip)
 {
     const dma_window_t *w = run->window;
@@ -74,7 +76,7 @@ static uint64_t chunk_of(const dma_run_t *run, bool fallback)
     return fallback ? geom->pair_bytes / geom->pair_depth : run->chunk;
 }
 
-/* The bytes of its block that an operation covers in a trip, and where in the block they begin. */
+/* The bytes of its block that an operation covers in a trip. *skip: where in the block they begin. */
 static inline uint64_t covered_bytes(const dma_run_t *run, const dma_op_t *op, uint64_t trip, uint64_t *skip)
 {
     uint64_t bytes = dma_run_length(run, &op->len, skip);
@@ -88,15 +90,15 @@ static inline uint64_t covered_bytes(const dma_run_t *run, const dma_op_t *op, u
     return bytes;
 }
 
-/* The commonest copy: a block, perhaps if it is short, between memory of this call that this process can operand_address. */
+/* The most frequent copy: a whole block, or a head, between SEND, RECV, LINE and SLOT. */
 static inline bool is_plain(const dma_op_t *op)
 {
     return op->code == DMA_OP_COPY && !(op->flags & DMA_OP_CHUNKED) && op->len.part <= DMA_HEAD &&
            op->len.kind != DMA_LEN_CONST && op->src.base <= DMA_BASE_SLOT && op->dst[0].base <= DMA_BASE_SLOT;
 }
 
-/* Small calls are mostly made of such copies: a call of memcpy costs more than the bytes do. The first and the last bytes of
- * a block, which may be the same ones. */
+/* Small calls consist mostly of such copies, where a call of memcpy takes longer than the copy. Copies the first and
+ * the last bytes of the block; the two ranges may overlap. */
 static inline void copy_small(char *dst, const char *src, uint64_t bytes)
 {
     if (bytes >= 16) {
@@ -159,7 +161,7 @@ static __attribute__((noinline)) void copy(dma_run_t *run, const dma_op_t *op, u
     }
     dst = operand_address(run, &op->dst[0], trip, skip);
     if (bytes == 0) {
-        return; /* buffers may be NULL */
+        return; /* addresses may be NULL then */
     }
     dma_copy(dst, operand_address(run, &op->src, trip, skip), bytes);
     if (op->code == DMA_OP_COPY2) {
@@ -167,7 +169,7 @@ static __attribute__((noinline)) void copy(dma_run_t *run, const dma_op_t *op, u
     }
 }
 
-/* Does a peer send what this rank receives? */
+/* Whether a peer sends as many bytes as this rank receives. */
 static __attribute__((noinline)) dma_status_t check(dma_run_t *run, const dma_op_t *op)
 {
     uint64_t word;
@@ -180,8 +182,9 @@ static __attribute__((noinline)) dma_status_t check(dma_run_t *run, const dma_op
     return DMA_ERR_TRUNCATE;
 }
 
-/* The descriptor of a peer is not that of an ordinary first entry into our call. It is of another call, or says that the peer
- * has been refused memory, or its data come with a later entry, since its buffers are device memory. */
+/* The slow path of wait_entry: the peer's descriptor differs from ours. Either the peer runs another call, or it
+ * reports a refused cross-memory copy (DMA_SIGN_REFUSED), or its buffers are device memory (DMA_SIGN_DEVICE), and its
+ * data come with a second entry. */
 static __attribute__((noinline)) dma_status_t wait_entry_slow(dma_run_t *run, int peer, const dma_desc_t *d)
 {
     uint64_t differ = (d->sign ^ run->sign) & ~(DMA_SIGN_DEVICE | DMA_SIGN_REFUSED);
@@ -200,7 +203,8 @@ static __attribute__((noinline)) dma_status_t wait_entry_slow(dma_run_t *run, in
     return reached(atomic_load_explicit(&d->second_entry, memory_order_acquire), run->seq) ? DMA_OK : DMA_AGAIN;
 }
 
-/* A peer that is on its way is here in less time than a turn of whoever advances us takes. */
+/* Polls while the spin budget lasts: a peer that is about to enter does so in less time than it takes to return to the
+ * caller and to be called again. */
 static inline bool is_entered(dma_run_t *run, const dma_desc_t *d)
 {
     /* acquire: header and payload are read after the number that announces them */
@@ -221,7 +225,7 @@ static inline dma_status_t wait_entry(dma_run_t *run, int peer)
     if (!is_entered(run, d)) {
         return DMA_AGAIN;
     }
-    /* calls complete in any order: a descriptor that is looked at late may say less than a later one has said */
+    /* calls complete in any order: a descriptor that is read late may acknowledge less than a later one */
     if ((int32_t)(d->ack - w->acks[peer]) > 0) {
         w->acks[peer] = d->ack;
     }
@@ -231,7 +235,7 @@ static inline dma_status_t wait_entry(dma_run_t *run, int peer)
     return DMA_OK;
 }
 
-/* A word that an engine has written: acquire, since what the engine has copied is there before it. */
+/* An engine writes this word after its copies. Acquire: the copied data are read after it. */
 static dma_status_t wait_queue(const dma_run_t *run, int rank, int queue)
 {
     uint32_t word = atomic_load_explicit(&dma_window_queue(run->window, rank, queue)->word, memory_order_acquire);
@@ -276,22 +280,22 @@ static __attribute__((noinline)) dma_status_t wait_flag(dma_run_t *run, const dm
     return reached(atomic_load_explicit(word, memory_order_acquire), want) ? DMA_OK : DMA_AGAIN;
 }
 
-/* Publishes the call's descriptor; its payload has been copied before. */
+/* Publishes the call's descriptor. Its payload has been copied before. */
 static inline void publish_entry(dma_run_t *run)
 {
     dma_window_t *w = run->window;
     dma_desc_t *d = dma_window_desc(w, w->rank, run->seq);
 
     if (__builtin_expect(run->second_entry, 0)) {
-        d->addr = (uint64_t)(uintptr_t)run->send.addr; /* the first entry, of device memory, had none to read from */
-        atomic_store_explicit(&d->second_entry, run->seq, memory_order_release); /* as below */
+        d->addr = (uint64_t)(uintptr_t)run->send.addr;                           /* the first entry had no address */
+        atomic_store_explicit(&d->second_entry, run->seq, memory_order_release); /* release: as below */
         return;
     }
     d->ack = w->ack;
     d->sign = run->sign | run->sign_flags;
     d->addr = (uint64_t)(uintptr_t)run->send.addr;
     w->ack_published = w->ack;
-    /* release: header and payload, and our reads of what the acknowledgement gives back, come first */
+    /* release: after header and payload, and after our reads of the memory that the acknowledgement gives back */
     atomic_store_explicit(&d->seq, (uint32_t)run->seq, memory_order_release);
 }
 
@@ -364,7 +368,7 @@ static dma_status_t run_linear(dma_run_t *run, const dma_prog_t *prog, dma_curso
     return status;
 }
 
-/* ---- loops with two ways ---- */
+/* ---- loops with a direct and a fallback path ---- */
 
 static bool is_skipped(const dma_op_t *op, const dma_cursor_t *c)
 {
@@ -372,9 +376,9 @@ static bool is_skipped(const dma_op_t *op, const dma_cursor_t *c)
            (op->flags & DMA_OP_FALLBACK && !c->fallback);
 }
 
-/* Reads a peer's block where the peer says that it is: in its slot, or in the descriptor where its send buffer is, of one
- * block or of blocks as large as ours. It has been put there before the peer's ENTRY; the block stays as it is until the peer
- * has seen our LANDED, or has failed. */
+/* Copies from a peer's block. REMOTE: the peer's slot contains its address. SEND: the peer's descriptor contains the
+ * address of its send buffer, which has one block or blocks as large as ours. The peer wrote the address before its
+ * ENTRY. The block does not change until the peer has seen our LANDED, or has failed. */
 static bool read_peer_block(const dma_run_t *run, const dma_op_t *op, uint64_t trip)
 {
     uint64_t addr, skip, bytes = covered_bytes(run, op, trip, &skip);
@@ -389,7 +393,8 @@ static bool read_peer_block(const dma_run_t *run, const dma_op_t *op, uint64_t t
                           bytes) == DMA_OK;
 }
 
-/* An operation of one of the ways. One chunk of the first is enough for a turn: it has no flag to stop at. */
+/* Executes an operation of the direct or the fallback path. A program ends its turn after one chunk of the direct
+ * path, which has no flag to wait for. */
 static __attribute__((noinline)) dma_status_t execute_on_path(dma_run_t *run, const dma_op_t *op, dma_cursor_t *c)
 {
     bool landed = op->flags & DMA_OP_DIRECT && op->flag.kind == DMA_FLAG_LANDED;
@@ -402,9 +407,9 @@ static __attribute__((noinline)) dma_status_t execute_on_path(dma_run_t *run, co
     if (dma_op_reads_peer(op)) {
         if (!read_peer_block(run, op, c->trip)) {
             c->refused = 1;
-            c->trip = c->trips - 1; /* the owner learns it at the end */
+            c->trip = c->trips - 1; /* LANDED, in the last trip, reports it to the owner */
         } else if (dma_window_failed(run->window, op->src.rank)) {
-            return DMA_AGAIN; /* it has left the call, and changes its buffer: whoever waits for us finds the poison */
+            return DMA_AGAIN; /* the peer may have changed its block: the caller's wait finds the poison */
         } else if (c->trip + 1 < c->trips) {
             c->pc++;
             return DMA_AGAIN;
@@ -416,16 +421,17 @@ static __attribute__((noinline)) dma_status_t execute_on_path(dma_run_t *run, co
     }
     line = dma_window_pair(run->window, op->flag.rank, op->flag.peer);
     if (op->code == DMA_OP_SIGNAL && c->refused) {
-        atomic_store_explicit(&line->denied, run->seq, memory_order_relaxed); /* ordered by `landed`: a release */
+        atomic_store_explicit(&line->denied, run->seq, memory_order_relaxed); /* `landed` orders it: a release store */
     }
     status = execute(run, op, c->trip);
     if (op->code == DMA_OP_WAIT && status == DMA_OK) {
-        c->refused = atomic_load_explicit(&line->denied, memory_order_relaxed) == run->seq; /* `landed`: an acquire */
+        c->refused =
+            atomic_load_explicit(&line->denied, memory_order_relaxed) == run->seq; /* `landed`: an acquire load */
     }
     return status;
 }
 
-/* All trips are over. True: those of the second way begin. */
+/* All trips of a path have run. Returns true if the fallback path begins now. */
 static inline bool begin_fallback(const dma_run_t *run, const dma_prog_t *prog, dma_cursor_t *c)
 {
     uint64_t skip, chunk;
@@ -477,9 +483,9 @@ static dma_status_t host_start(dma_run_t *run)
             uint64_t skip, bytes = dma_run_length(run, &prog->loop_len, &skip);
 
             c->fallback = bytes <= plan->fallback_max_bytes;
-            /* small blocks are spared the division */
+            /* no division for small blocks */
             c->trips = !bytes ? 0 : c->fallback ? 1 : (bytes + run->chunk - 1) / run->chunk;
-            /* no trips of the first way, none of the second: both are about the same bytes */
+            /* no trips on the direct path means none on the fallback path: both cover the same bytes */
             if (prog->loop_only && !c->trips) {
                 c->ended = 1;
                 live--;
