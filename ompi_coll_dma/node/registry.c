@@ -202,15 +202,3 @@ void dma_registry_drop_idle(void)
     drop_unused(true);
     pthread_mutex_unlock(&registry.lock);
 }
-
-unsigned dma_registry_size(void)
-{
-    unsigned n = 0;
-
-    pthread_mutex_lock(&registry.lock);
-    for (dma_mapping_t *m = registry.list; m; m = m->next) {
-        n += m->fd >= 0;
-    }
-    pthread_mutex_unlock(&registry.lock);
-    return n;
-}

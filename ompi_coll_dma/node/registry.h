@@ -56,7 +56,4 @@ void dma_registry_drop_idle(void);
 /* Whether the owner of the arena still lives. */
 bool dma_mapping_alive(const dma_mapping_t *mapping);
 
-/* Number of mappings of other processes' arenas. For tests. */
-unsigned dma_registry_size(void);
-
 #endif
