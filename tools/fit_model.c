@@ -1,4 +1,4 @@
-/* The measurements, what a profile makes of them, and how far off it is. */
+/* The measurements, the predictions of a profile, and their error. */
 #include "tools/fit_model.h"
 
 #include <errno.h>
@@ -50,7 +50,7 @@ static const char *read_phases(const char *line, fit_data_t *data)
     return NULL;
 }
 
-/* Comments, a line of headings, then rows. */
+/* A file has comments, one line of headings, and rows. */
 static bool read_file(const char *path, const char *(*read_line)(const char *, fit_data_t *), fit_data_t *data,
                       char *error, size_t error_bytes)
 {

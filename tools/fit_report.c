@@ -1,4 +1,4 @@
-/* The tables of docs/cost-model.md, which a test compares with this. */
+/* The tables of docs/cost-model.md. A test compares them with the document. */
 #include <inttypes.h>
 #include <string.h>
 

@@ -1,12 +1,12 @@
 /*
- * What all-gathers and all-to-alls between nodes would cost: the cost model and the plans of the component, for clusters
- * that nobody has at hand.
+ * Predicts the cost of all-gathers and all-to-alls between nodes, with the component's own cost model and plans, for
+ * clusters that are not available.
  *
  *     simulate_nodes [-p PROFILE] [-r RANKS_PER_NODE] [-n NODES[,NODES...]] [-b BYTES[,BYTES...]]
  *
- * For every number of nodes, operation and block size: what each algorithm is predicted to take, which is chosen, and
- * what the chosen one asks of a rank: messages, bytes sent, scratch of the call, and what is kept for the node_map, the
- * plan and the peers. Without -p the network is the built-in one, and inside a node are GPUs of the built-in profile.
+ * For every number of nodes, operation and block size it prints the predicted time of each algorithm, the chosen one,
+ * and what that needs on a rank: messages, bytes sent, scratch of the call, and the memory for node map, plan and
+ * peers. Without -p it uses the built-in profile of a network, and inside a node the built-in profile of GPUs.
  */
 #include <getopt.h>
 #include <inttypes.h>
@@ -41,7 +41,8 @@ static int parse_list(const char *text, unsigned long *values)
     return *end ? 0 : n;
 }
 
-/* Inside a node: copies back to back on the DMA engines, what the smallest and the largest take. */
+/* Inside a node: b2b on the DMA engines. The constants follow from the cost of the smallest and of the largest
+ * blocks. */
 static void inside(dma_net_profile_t *net, int ranks)
 {
     dma_gpu_profile_t gpu = dma_gpu_profile_default();
@@ -112,7 +113,7 @@ static void print_bytes(uint64_t bytes)
     printf(" %6" PRIu64 "%-1s", bytes, units[unit]);
 }
 
-/* What the plan asks of rank 0. */
+/* Prints what the plan needs on rank 0. */
 static bool print_plan(const dma_cluster_req_t *req, int variant)
 {
     dma_cluster_plan_t *plan;
@@ -184,7 +185,7 @@ int main(int argc, char **argv)
         }
         for (int coll = 0; coll < 2; coll++) {
             for (int b = 0; b < o.nbytes; b++) {
-                /* an all-to-all with a block of its own for everyone has its limits */
+                /* an all-to-all with more than 64 GiB per rank is not realistic */
                 if (coll && o.bytes[b] * (uint64_t)node_map.nranks > UINT64_C(64) << 30) {
                     continue;
                 }

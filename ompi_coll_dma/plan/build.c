@@ -1,4 +1,4 @@
-/* The plan writer. One allocation holds the plan, its programs and all operations. */
+/* The plan writer: see build.h. One allocation holds the plan, its programs and all operations. */
 #include "plan/build.h"
 
 #include <stdlib.h>
@@ -22,7 +22,7 @@ dma_status_t dma_build_begin(dma_build_t *b, const dma_plan_req_t *req, int rank
 
 dma_status_t dma_build_end(dma_build_t *b, dma_plan_t **plan)
 {
-    /* The counts given at the start are part of the builder's claim about its plan: a miscount is a bug in it. */
+    /* The builder states the counts at the start. If they are wrong, the builder has a bug. */
     if (b->nops != b->max_ops || b->plan->nprogs != b->max_progs) {
         free(b->plan);
         return DMA_ERR_ARG;
@@ -56,8 +56,8 @@ void dma_build_queue(dma_build_t *b, int rank)
     b->plan->gpu = true;
 }
 
-/* Room for one more operation of the current program. Beyond the claimed count the last one is overwritten and counted:
- * dma_build_end then refuses the plan. */
+/* Appends an operation to the current program. Beyond the stated number of operations it overwrites the last one and
+ * keeps counting, so that dma_build_end refuses the plan. */
 static dma_op_t *append(dma_build_t *b)
 {
     uint32_t at = b->nops < b->max_ops ? b->nops : b->max_ops - 1;

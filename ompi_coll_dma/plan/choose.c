@@ -1,5 +1,6 @@
 /*
- * Choosing a variant. A pure function of facts that are equal on all ranks, in integers: every rank gets the same answer.
+ * The choice of a variant: a pure function, in integers, of facts that are equal on all ranks. So every rank makes
+ * the same choice.
  */
 #include "plan/profile.h"
 

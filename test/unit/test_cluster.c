@@ -402,22 +402,29 @@ START_TEST(chunks)
 }
 END_TEST
 
+static void print_profile(const dma_net_profile_t *p, char *text, size_t size)
+{
+    FILE *out = fmemopen(text, size, "w");
+
+    ck_assert_ptr_nonnull(out);
+#define PRINT(name, value, help) fprintf(out, "%s %" PRIu64 " # %s\n", #name, p->name, help);
+    DMA_NET_PROFILE_FIELDS(PRINT)
+#undef PRINT
+    fclose(out);
+}
+
 START_TEST(profiles)
 {
     dma_net_profile_t a = dma_net_profile_default(), b = {0};
     char text[4096] = "", error[128];
-    FILE *out = fmemopen(text, sizeof(text), "w");
 
     a.latency_ps = 36000000;
-    dma_net_profile_print(&a, out);
-    fclose(out);
-    ck_assert_int_eq(dma_net_profile_parse(text, &b, error, sizeof(error)), DMA_OK);
+    print_profile(&a, text, sizeof(text));
+    ck_assert_int_eq(dma_net_profile_load(unit_file(text), &b, error, sizeof(error)), DMA_OK);
     ck_assert(!memcmp(&a, &b, sizeof(a)));
     a.rails = 0;
-    out = fmemopen(text, sizeof(text), "w");
-    dma_net_profile_print(&a, out);
-    fclose(out);
-    ck_assert_int_eq(dma_net_profile_parse(text, &b, error, sizeof(error)), DMA_ERR_ARG);
+    print_profile(&a, text, sizeof(text));
+    ck_assert_int_eq(dma_net_profile_load(unit_file(text), &b, error, sizeof(error)), DMA_ERR_ARG);
     ck_assert_int_eq(b.rails, 8); /* untouched */
 }
 END_TEST

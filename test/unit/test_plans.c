@@ -8,12 +8,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "dma/plan.h"
 #include "libinterp.h"
 #include "libthreads.h"
 #include "libunit.h"
 #include "plan/gpu/profile.h"
 #include "plan/profile.h"
-#include "plan/variants.h"
+
+extern const dma_variant_t dma_variant_swap, dma_variant_halves, dma_variant_host_reach;
 
 #define MAX_RANKS 17
 #define MAX_CALLS 12

@@ -5,10 +5,12 @@
 #include <check.h>
 
 #include "core/comm.h"
+#include "dma/plan.h"
 #include "libinterp.h"
 #include "libunit.h"
 #include "plan/profile.h"
-#include "plan/variants.h"
+
+extern const dma_variant_t dma_variant_host_pair, dma_variant_host_reach;
 
 #define N     3
 #define CALLS 2

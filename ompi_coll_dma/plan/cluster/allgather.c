@@ -1,24 +1,27 @@
 /*
  * All-gathers between nodes.
  *
- *     cluster_ring    Blocks go around the nodes. A block is carried, in every node, by one rank: the one of the same
- *                     index, or where a node has fewer ranks, of its index modulo their number. So every adapter works, and
- *                     each node hears from one other at a time. What has landed is spread inside the node while the next
- *                     is under way, several messages in one collective where they are small: one costs as much as tens
- *                     of kilobytes, most of all on GPUs.
- *     cluster_direct  The same without going around: every rank sends its block to its carrier in every node.
- *     cluster_rails   Small blocks: Bruck's algorithm between the ranks of equal index, blocks in scratch, then one
- *                     gather inside the node. All nodes must have as many ranks.
- *     cluster_leader  The same with one rank per node for all its blocks: fewer messages, one adapter.
+ *   cluster_ring    Blocks go around the nodes. In every node, one rank carries a block: it receives the block and sends
+ *                   it on. This is the rank with the same index as the block's rank, or, if the node has fewer ranks,
+ *                   with this index modulo their number. So all adapters work, and each node receives from one other
+ *                   node at a time. Received chunks are spread inside the node while the next ones are on their way.
+ *                   Small chunks are spread several at a time, because a collective costs as much as tens of kilobytes,
+ *                   and most on GPUs.
+ *   cluster_direct  The same without going around: every rank sends its block to its carrier in every node.
+ *   cluster_rails   Small blocks: Bruck's algorithm among the ranks with equal index, with the blocks in scratch, then one
+ *                   gather inside the node. All nodes must have the same number of ranks.
+ *   cluster_leader  The same with one rank per node for all its blocks: fewer messages, one adapter.
  *
- * In the scratch of the last two, nodes are in rotated order, our own first:
+ * The scratch of the last two has the nodes in rotated order, our own first:
  *
- *     rails    | own | node+1's | node+2's | ...    then, behind it, as much from every rank of the node, by index
- *     leader   | all of own node | all of node+1 | ...
+ *   rails    | own | node+1's | node+2's | ...    followed by the same amount from every rank of the node, by index
+ *   leader   | all of own node | all of node+1 | ...
  */
 #include "plan/cluster/cluster.h"
 #include "plan/cluster/cost.h"
 
+/* One gather inside the node spreads chunks of together so many bytes, and at most so many chunks: beyond that its
+ * fixed cost hardly matters, and the next gather would start later. */
 #define SPREAD_BYTES    (UINT64_C(128) << 10)
 #define SPREAD_MESSAGES 8
 
@@ -43,7 +46,7 @@ static uint32_t chunks_of(const pipeline_t *w, uint64_t bytes)
     return (uint32_t)((bytes + w->chunk - 1) / w->chunk);
 }
 
-/* Block j of a node's, chunk c, on its way `distance` nodes from home: the same number on both sides. */
+/* The step of chunk c of block j of a node, `distance` nodes from its home. It is the same for sender and receiver. */
 static uint32_t step_of(const pipeline_t *w, int distance, int j, uint32_t c)
 {
     return ((uint32_t)distance * (uint32_t)w->l->max_size + (uint32_t)j) * w->chunks + c;
@@ -56,7 +59,8 @@ static uint64_t chunk_bytes(const pipeline_t *w, uint64_t bytes, uint32_t c)
     return left < w->chunk ? left : w->chunk;
 }
 
-/* Of our own block: not more than so many messages before what has come, of the next `due` messages. */
+/* Receives that must have completed before we send chunk c of our own block, so that we are at most DMA_CLUSTER_AHEAD
+ * messages ahead. `had`: receives of earlier steps; `due`: receives of this step. */
 static uint32_t receives_before(uint32_t had, uint32_t c, uint32_t due)
 {
     uint32_t want = had + c + 1 > DMA_CLUSTER_AHEAD ? had + c + 1 - DMA_CLUSTER_AHEAD : 0;
@@ -64,8 +68,8 @@ static uint32_t receives_before(uint32_t had, uint32_t c, uint32_t due)
     return want < had + due ? want : had + due;
 }
 
-/* What we carry of a block that has come from its home `distance` nodes back, to the next node; `had`: receives before
- * its own, or our own block: receives before those of this step, of which there are `due`. */
+/* Sends block j of node `home`, which has come `distance` - 1 nodes from there, to node `to`. `had`: receives before
+ * those of this block, or, for our own block, before those of this step, which has `due` receives. */
 static void send_block(pipeline_t *w, int home, int j, int distance, int to, uint32_t had, uint32_t due)
 {
     int size = dma_node_map_size(w->l, to), peer = dma_node_map_rank(w->l, to, j % size);
@@ -97,13 +101,13 @@ static void receive_block(pipeline_t *w, int home, int j, int distance, int from
     }
 }
 
-/* Our own block goes to its place with the others of our node. */
+/* Whether the gather inside our own node also puts our own block into the receive buffer. */
 static bool own_by_gather(const pipeline_t *w)
 {
     return !w->plan->req.in_place && !w->plan->req.mixed_memory && w->size > 1;
 }
 
-/* Messages that are spread inside the node in one collective: where they are small, as many as are worth one. */
+/* Chunks that one gather inside the node spreads. */
 static uint32_t messages_per_gather(const pipeline_t *w)
 {
     uint64_t messages = SPREAD_BYTES / w->chunk;
@@ -111,7 +115,7 @@ static uint32_t messages_per_gather(const pipeline_t *w)
     return messages < 1 ? 1 : messages > SPREAD_MESSAGES ? SPREAD_MESSAGES : (uint32_t)messages;
 }
 
-/* The blocks of a node, inside ours: `had` receives come before the first of those that we carry. */
+/* Spreads the blocks of node `home` inside our node. `had`: receives before the first of those blocks that we carry. */
 static void spread(pipeline_t *w, int home, uint32_t had)
 {
     int size = dma_node_map_size(w->l, home);
@@ -147,7 +151,7 @@ static void spread(pipeline_t *w, int home, uint32_t had)
     }
 }
 
-/* Our own block at its place, and the blocks of our node. */
+/* Copies our own block to its place, and spreads the blocks of our own node. */
 static void place_own_node(pipeline_t *w)
 {
     const dma_cluster_req_t *req = &w->plan->req;
@@ -208,7 +212,7 @@ static void build_direct(dma_cluster_plan_t *plan)
 
 /* ---- rails and leader ---- */
 
-/* Bytes of the blocks that one rank of a node stands for. */
+/* Bytes of the blocks that one rank of a node sends: its own, or, as the leader, all of its node. */
 static uint64_t carried_bytes(const dma_cluster_plan_t *plan, int node, int index, bool leader)
 {
     const dma_node_map_t *l = plan->req.node_map;
@@ -220,7 +224,7 @@ static uint64_t carried_bytes(const dma_cluster_plan_t *plan, int node, int inde
     return bytes;
 }
 
-/* Bytes of the slot_bytes from our own to that of the node at `distance`, without it. */
+/* Bytes of the slots in scratch of `distance` nodes, from our own node on. */
 static uint64_t slot_bytes(const dma_cluster_plan_t *plan, int index, bool leader, int distance)
 {
     const dma_node_map_t *l = plan->req.node_map;
@@ -232,7 +236,8 @@ static uint64_t slot_bytes(const dma_cluster_plan_t *plan, int index, bool leade
     return bytes;
 }
 
-/* Bruck's bruck_rounds: as many slot_bytes as we have go to the node so far before us, as many come from the one so far behind. */
+/* Bruck's rounds. In each round we send the slots that we have to the node `have` nodes before us and receive as many
+ * from the node `have` nodes after us, or as many as are missing. */
 static void bruck_rounds(dma_cluster_plan_t *plan, bool leader, uint32_t packed)
 {
     const dma_node_map_t *l = plan->req.node_map;
@@ -257,7 +262,7 @@ static void bruck_rounds(dma_cluster_plan_t *plan, bool leader, uint32_t packed)
     }
 }
 
-/* A block to its place in scratch, or from there once everything has come. Returns its bytes. */
+/* Copies a block into scratch, or out of it when all messages have been received. Return its bytes. */
 static uint64_t pack(dma_cluster_plan_t *plan, bool fresh, int rank, uint64_t at)
 {
     uint64_t bytes = dma_blocks_bytes(&plan->req.recv, (uint64_t)rank);

@@ -1,27 +1,27 @@
 /*
  * All-to-alls between nodes.
  *
- *     cluster_split      Every block goes straight to its rank, one chunk of each in turn, node after node: in turn k a node
- *                        sends to the one k behind it and hears from the one k before it, so no adapter is hit by all, and
- *                        nobody is more than some messages before what it has received: so nobody's adapter is asked
- *                        for more than it carries for long, and what comes unawaited needs little memory. Blocks of the
- *                        own node are an exchange inside it. In place, nodes x and y with x + y = k modulo their number
- *                        exchange in turn k.
- *     cluster_transpose  Small blocks: ranks give each other, inside the node, what the other is to carry, so that one
- *                        message per pair of a carrier and a rank holds the blocks of the whole node. The carrier of what
- *                        goes to a rank is the one of its index, or where our node has fewer ranks, of its index modulo
- *                        their number.
- *     cluster_pairs      Still smaller: one message for each pair of nodes, with another exchange where it has come. The
- *                        pairs of a node take turns among its ranks.
+ *   cluster_split      Every block goes directly to its rank, one chunk of each block per step, node after node. In turn
+ *                      k a node sends to the node k after it and receives from the node k before it, so not all nodes
+ *                      use the same adapter. A rank is at most some messages ahead of those it has received. So no
+ *                      adapter gets more than it can carry for long, and unexpected messages need little memory. Blocks
+ *                      of our own node are exchanged inside the node. In place, nodes x and y with x + y = k (modulo
+ *                      their number) exchange in turn k.
+ *   cluster_transpose  Small blocks. First, the ranks of a node give each other the blocks that the other is to carry. Then
+ *                      one message per pair of a carrier and a destination rank contains the blocks of the whole node.
+ *                      The carrier of the blocks for a rank is the rank of our node with the same index, or, if our
+ *                      node has fewer ranks, with this index modulo their number.
+ *   cluster_pairs      Even smaller blocks. One message per pair of nodes, and a second exchange inside the receiving
+ *                      node. The ranks of a node take turns in sending these messages.
  *
- * The scratch of the last two, in the order in which it is filled; a node's number is its distance from ours:
+ * The scratch of the last two, in the order in which it is filled. [node] is the distance from our node:
  *
- *     GIVE   [carrier q] [node] [its rank j that q carries]                        from our send buffer
- *     TAKEN  [our rank i] [node that we carry] [its rank j]                        the exchange
- *     PACKED [node] [j] [i] (pairs: [node] [i] [j])                                the messages to send
- *     LANDED [node] [its rank i] (pairs: [node] [i] [our rank j])                  the messages received
- *     SORTED [our rank j] [own node, then those that we carry] [i]                 pairs: for the second exchange,
- *     HERE   [our rank q] [own node if we sorted it, those that q carries] [i]     and what it brings
+ *   GIVE   [carrier q] [node] [its rank j that q carries]                        copied from our send buffer
+ *   TAKEN  [our rank i] [node that we carry] [its rank j]                        received in the exchange
+ *   PACKED [node] [j] [i] (pairs: [node] [i] [j])                                the messages to send
+ *   LANDED [node] [its rank i] (pairs: [node] [i] [our rank j])                  the messages received
+ *   SORTED [our rank j] [own node, then those that we carry] [i]                 pairs: given in the second exchange
+ *   HERE   [our rank q] [own node if we sorted it, those that q carries] [i]     pairs: received in the second exchange
  */
 #include <stdlib.h>
 
@@ -30,7 +30,7 @@
 
 /* ---- split ---- */
 
-/* Blocks of the own node, as an exchange. */
+/* Exchanges the blocks of our own node. */
 static void exchange_own(dma_cluster_plan_t *plan)
 {
     const dma_cluster_req_t *req = &plan->req;
@@ -52,8 +52,8 @@ static void exchange_own(dma_cluster_plan_t *plan)
     }
 }
 
-/* Whom our node sends to in turn k, and hears from; itself: nobody. In place it is the same node, so that what leaves a
- * place and what comes there meet in one turn. */
+/* The nodes that our node sends to and receives from in turn k; our own node: none. In place they are the same node,
+ * so that the block that leaves a place and the block that comes to it do so in the same turn. */
 static int send_node(const dma_cluster_req_t *req, int k)
 {
     return dma_node_map_shift(req->node_map, req->in_place ? -req->node_map->node : req->node_map->node, k);
@@ -69,8 +69,9 @@ static int node_turns(const dma_cluster_req_t *req)
     return req->in_place ? req->node_map->nnodes : req->node_map->nnodes - 1;
 }
 
-/* The ranks of a node with `size` that ours has to do with in one turn are this one, those behind it, then those before it:
- * both sides find each other in the same place of the order. */
+/* The first partner of this rank in a node with `size` ranks. In one turn, a rank exchanges with the rank of the same
+ * index, then with those after it, then with those before it. So both partners have each other at the same position
+ * of the order. */
 static int first_partner(const dma_node_map_t *l, int size)
 {
     int own = dma_node_map_size(l, l->node), n = own > size ? own : size, first = (n - l->index) % n;
@@ -78,7 +79,7 @@ static int first_partner(const dma_node_map_t *l, int size)
     return first < size ? first : 0;
 }
 
-/* In place the messages would overwrite what is still to be sent. */
+/* In place, received messages would overwrite blocks that have not been sent: copies those to scratch. */
 static uint32_t save_blocks(dma_cluster_plan_t *plan)
 {
     const dma_cluster_req_t *req = &plan->req;
@@ -103,23 +104,23 @@ static uint32_t save_blocks(dma_cluster_plan_t *plan)
     return plan->nops[DMA_LANE_LOCAL];
 }
 
-/* A block on its way, in messages of `chunk` bytes: one in each step. */
+/* A block in transfer, with one message of `chunk` bytes per step. */
 typedef struct block {
     int rank;
-    uint32_t turn;            /* of a step, in which its node's come */
-    dma_cluster_addr_t place; /* of what is left */
+    uint32_t turn;            /* the turn of its node in each step */
+    dma_cluster_addr_t place; /* of the remaining bytes */
     uint64_t left, chunk;
 } pending_t;
 
-/* A lane's blocks, in the order of their messages. A step takes those out that have nothing left, so that building costs as
- * much as there are ranks and messages, however different the blocks are. */
+/* The blocks of a lane in the order of their messages. Each step removes the blocks that are complete. So the time to
+ * build a plan is proportional to the number of ranks and messages, however different the sizes are. */
 typedef struct queue {
     pending_t *blocks;
-    uint32_t n, next, kept; /* the step is at `next`, and has kept so many */
+    uint32_t n, next, kept; /* the step is at block `next` and has kept `kept` blocks for the next step */
 } pending_queue_t;
 
 typedef struct mark {
-    uint32_t turn, received; /* receives up to its end */
+    uint32_t turn, received; /* number of receives up to the end of the turn */
 } mark_t;
 
 typedef struct split {
@@ -127,12 +128,12 @@ typedef struct split {
     pending_queue_t queues[2]; /* SENT, RECEIVED */
     uint32_t turns;            /* of a step */
     uint32_t saved;
-    uint32_t ahead, received_before; /* receives up to the end of the turn that is `ahead` turns back */
-    mark_t marks[DMA_CLUSTER_AHEAD]; /* turns after that one: a ring */
+    uint32_t ahead, received_before; /* received_before: receives up to the end of the turn `ahead` turns back */
+    mark_t marks[DMA_CLUSTER_AHEAD]; /* the turns after that one: a ring */
     uint32_t first, end;             /* of it */
 } split_t;
 
-/* The blocks for the ranks of a node, or from them; `at`: where they are in scratch, if they have been saved. */
+/* Adds the blocks for the ranks of a node, or from them. `at`: their position in scratch, if they have been saved. */
 static uint64_t add_node(split_t *s, dma_cluster_lane_t lane, int node, uint64_t at)
 {
     const dma_cluster_req_t *req = &s->plan->req;
@@ -176,7 +177,7 @@ static void add_all(split_t *s)
     }
 }
 
-/* A message of every block of the turn; `sent`: before the sends of this turn. */
+/* Appends one message of every block of the turn. `sent`: sends before this turn. */
 static void send_or_receive(split_t *s, dma_cluster_lane_t lane, uint32_t step, uint32_t turn, uint32_t sent)
 {
     dma_cluster_plan_t *plan = s->plan;
@@ -206,7 +207,7 @@ static void send_or_receive(split_t *s, dma_cluster_lane_t lane, uint32_t step, 
     }
 }
 
-/* Turns are counted through all steps, also those in which we have nothing to send or receive. */
+/* Turns are counted through all steps, including those in which this rank neither sends nor receives. */
 static void update_received_before(split_t *s, uint32_t turn)
 {
     while (s->first != s->end && s->marks[s->first % DMA_CLUSTER_AHEAD].turn + s->ahead <= turn) {
@@ -256,7 +257,8 @@ static uint64_t largest(const dma_cluster_req_t *req)
     return most;
 }
 
-/* Turns that a node may be before what it has received: of so many messages of a rank, or as many bytes. */
+/* The number of turns that a node may be ahead of those it has received: DMA_CLUSTER_AHEAD messages of a rank, or as
+ * many bytes in larger messages, but at least 2 turns. */
 static uint32_t turns_ahead(const dma_cluster_req_t *req, uint64_t most)
 {
     uint64_t messages = DMA_CLUSTER_AHEAD * req->chunk / dma_cluster_chunk(req, most);
@@ -281,7 +283,7 @@ static void build_split(dma_cluster_plan_t *plan)
     s.saved = save_blocks(plan);
     exchange_own(plan);
     add_all(&s);
-    /* both: a step has all that is left on either side */
+    /* | and not ||: both begin, and a step has all remaining blocks of both lanes */
     while (begin_step(&s.queues[DMA_LANE_SEND], step) | begin_step(&s.queues[DMA_LANE_RECV], step)) {
         build_step(&s, step++);
     }
@@ -290,14 +292,14 @@ static void build_split(dma_cluster_plan_t *plan)
 
 /* ---- transpose and pairs ---- */
 
-/* Who carries what, from one node's side. */
+/* The state of a builder in which ranks carry blocks of others. */
 typedef struct transpose {
     dma_cluster_plan_t *plan;
     const dma_node_map_t *l;
     uint64_t m; /* bytes of a block */
     int size;   /* ranks of our node */
     bool pairs;
-    uint64_t give, taken, packed, landed, sorted, here, end; /* where parts of the scratch begin */
+    uint64_t give, taken, packed, landed, sorted, here, end; /* where the parts of the scratch begin */
 } transpose_t;
 
 static int size_at(const transpose_t *f, int distance)
@@ -305,13 +307,13 @@ static int size_at(const transpose_t *f, int distance)
     return dma_node_map_size(f->l, dma_node_map_shift(f->l, f->l->node, distance));
 }
 
-/* Does rank `carrier` of a node of `size` ranks carry the blocks of rank j of the node at distance k? */
+/* Whether rank `carrier` of a node of `size` ranks carries the blocks for rank j of the node at distance k. */
 static bool carries(const transpose_t *f, int size, int carrier, int k, int j)
 {
     return (f->pairs ? (k - 1) % size : j % size) == carrier;
 }
 
-/* Blocks of one source that a carrier of our node carries, to all nodes. */
+/* The number of blocks of one source rank that a carrier of our node carries, to all nodes. */
 static uint64_t carried(const transpose_t *f, int carrier)
 {
     uint64_t n = 0;
@@ -329,7 +331,7 @@ static dma_cluster_addr_t scratch(uint64_t part, uint64_t bytes)
     return dma_cluster_addr(DMA_CLUSTER_TEMP, (int64_t)(part + bytes));
 }
 
-/* Our send buffer to GIVE, by carriers; the first exchange. */
+/* Copies our send buffer to GIVE, sorted by carriers, and appends the first exchange. */
 static void exchange_first(transpose_t *f)
 {
     uint64_t mine = carried(f, f->l->index), at = 0;
@@ -365,7 +367,7 @@ static void exchange_first(transpose_t *f)
     }
 }
 
-/* TAKEN to PACKED, and the messages out of it. */
+/* Copies TAKEN to PACKED, and sends the messages from there. */
 static void send_packed(transpose_t *f)
 {
     uint64_t row = carried(f, f->l->index) * f->m, column = 0, at = 0;
@@ -444,7 +446,7 @@ static void unpack(transpose_t *f)
     }
 }
 
-/* Ranks of all nodes whose messages come to rank q of ours. */
+/* The number of ranks of other nodes whose blocks rank q of our node receives. */
 static uint64_t sources(const transpose_t *f, int q)
 {
     uint64_t n = 0;
@@ -455,7 +457,7 @@ static uint64_t sources(const transpose_t *f, int q)
     return n;
 }
 
-/* LANDED to SORTED; each rank's own block for rank j of its node comes first. */
+/* Copies LANDED to SORTED; our own block for rank j of our node comes first. */
 static void sort_received(transpose_t *f)
 {
     uint64_t width = (1 + sources(f, f->l->index)) * f->m;
@@ -480,7 +482,7 @@ static void sort_received(transpose_t *f)
     }
 }
 
-/* The second exchange, and out of HERE into the receive buffer. */
+/* Appends the second exchange, and copies HERE to the receive buffer. */
 static void exchange_second(transpose_t *f)
 {
     uint64_t width = (1 + sources(f, f->l->index)) * f->m, at = 0;

@@ -1,15 +1,26 @@
-/* Cluster plans: writing them, choosing among them. See cluster.h. */
+/* Cluster plans: the writer, and the choice of a variant. See cluster.h. */
 #include "plan/cluster/cluster.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_OPS_WITH_PARTS 4 /* no plan has more operations with parts of their own */
+#define FIRST_CAPACITY     8 /* operations that a lane has room for at first; doubled when it is full */
+#define SEND_WINDOW        8 /* sends in progress: enough to keep an adapter busy */
+#define MAX_OPS_WITH_PARTS 4 /* no plan has more operations with parts */
+
+/* The table of algorithms. If two have the same predicted cost, the first is chosen. */
+extern const dma_cluster_variant_t dma_cluster_ring, dma_cluster_direct, dma_cluster_rails, dma_cluster_leader;
+extern const dma_cluster_variant_t dma_cluster_split, dma_cluster_transpose, dma_cluster_pairs;
+
+const dma_cluster_variant_t *const dma_cluster_variants[] = {
+    &dma_cluster_ring,  &dma_cluster_direct,    &dma_cluster_rails, &dma_cluster_leader,
+    &dma_cluster_split, &dma_cluster_transpose, &dma_cluster_pairs, NULL,
+};
 
 static dma_cluster_op_t *next_op(dma_cluster_plan_t *plan, dma_cluster_lane_t lane)
 {
     if (plan->nops[lane] == plan->capacity[lane]) {
-        uint32_t room = plan->capacity[lane] ? 2 * plan->capacity[lane] : 8;
+        uint32_t room = plan->capacity[lane] ? 2 * plan->capacity[lane] : FIRST_CAPACITY;
         dma_cluster_op_t *ops = realloc(plan->ops[lane], room * sizeof(*ops));
 
         if (!ops) {
@@ -49,7 +60,7 @@ dma_cluster_op_t *dma_cluster_recv(dma_cluster_plan_t *plan, int peer, uint32_t 
     return op;
 }
 
-/* The piece goes on where `op` ends, or repeats it at a distance. */
+/* Whether the piece continues `op`: it is adjacent to it, or repeats it at the same distance. */
 static bool extends(dma_cluster_op_t *op, dma_cluster_addr_t to, dma_cluster_addr_t from, uint64_t bytes)
 {
     int64_t into = to.at - op->to.at, out = from.at - op->from.at;
@@ -194,9 +205,9 @@ dma_status_t dma_cluster_build(const dma_cluster_req_t *req, int variant, dma_cl
         return DMA_ERR_NOMEM;
     }
     plan->req = *req;
-    plan->window[DMA_LANE_SEND] = 8;
-    plan->window[DMA_LANE_RECV] = UINT32_MAX;
-    plan->window[DMA_LANE_LOCAL] = 1;
+    plan->window[DMA_LANE_SEND] = SEND_WINDOW;
+    plan->window[DMA_LANE_RECV] = UINT32_MAX; /* no limit */
+    plan->window[DMA_LANE_LOCAL] = 1;         /* node-local collectives match in order */
     dma_cluster_variants[variant]->build(plan);
     if (plan->failed) {
         dma_cluster_free(plan);

@@ -1,13 +1,13 @@
 /*
  * The cost model of calls between nodes.
  *
- * A call is a way of steps: messages one after another, core_ps_of_each a latency, two times a core's send_work_ps, of which some is for every
- * byte, and its bytes through an adapter that some ranks share, and collectives local_ps the node, core_ps_of_each a start and its bytes.
- * Where both go on at the same time the slower counts, and of the other its first step. Every node is taken to have as many
- * ranks as the largest.
+ * A call is a sequence of steps: messages and collectives inside the node. A message costs a latency, the work of a
+ * core at both ends, which has a fixed part and a part per byte, and the time of its bytes on an adapter that several
+ * ranks share. A collective costs a fixed time and the time of its bytes. If two kinds of steps overlap, the slower
+ * one counts, plus the first step of the other. The model assumes that every node has as many ranks as the largest.
  *
- * Large blocks travel in chunks: an adapter is busy from the first to the last of them, and only the first chunk has a
- * latency, or where it goes around the nodes one at core_ps_of_each.
+ * Large blocks travel in chunks. An adapter is busy from the first to the last chunk. Only the first chunk pays the
+ * latency, once, or, if it goes around the nodes, once per node.
  */
 #include "plan/cluster/cost.h"
 
@@ -16,7 +16,7 @@
 typedef struct shape {
     const dma_net_profile_t *net;
     uint64_t nodes, size, m;
-    uint64_t chunk, chunks; /* bytes of the largest one of a block; how many there are */
+    uint64_t chunk, chunks; /* bytes of the largest chunk of a block; chunks per block */
 } shape_t;
 
 static shape_t shape_of(const dma_net_profile_t *net, const dma_node_map_t *l, uint64_t bytes)
@@ -42,7 +42,7 @@ static dma_wide_t transfer_ps(dma_wide_t bytes, uint64_t mbps)
     return bytes * 1000000 / mbps;
 }
 
-/* `bytes` of core_ps_of_each of `users` ranks of a node leave it at the same time. */
+/* The time on the adapters if each of `users` ranks of a node sends `bytes` bytes at the same time. */
 static dma_wide_t wire_ps(const shape_t *s, dma_wide_t bytes, uint64_t users)
 {
     dma_wide_t rails = s->net->rails < users ? s->net->rails : users;
@@ -51,25 +51,26 @@ static dma_wide_t wire_ps(const shape_t *s, dma_wide_t bytes, uint64_t users)
     return bytes > s->net->burst_bytes ? transfer_ps(bytes - s->net->burst_bytes, s->net->nic_mbps) : 0;
 }
 
-/* A core's send_work_ps for `n` messages that are sent, with so many bytes in all of them, and as many that are received. */
+/* The work of a core for `n` messages sent and as many received, with `bytes` bytes in each direction. */
 static dma_wide_t message_ps_of(const shape_t *s, dma_wide_t n, dma_wide_t bytes)
 {
     return 2 * (n * s->net->message_ps + transfer_ps(bytes, s->net->stack_mbps));
 }
 
-/* Ranks of a node have so much send_work_ps altogether, one of them `most`: without waiting, but for the core_ps that they share. */
+/* The time of the cores of a node for the work `all` of its ranks, of which one rank has `most`. No rank waits,
+ * except for a core that it shares. */
 static dma_wide_t core_ps(const shape_t *s, dma_wide_t most, dma_wide_t all)
 {
     return dma_wide_max(most, all * s->net->core_ranks / s->size);
 }
 
-/* Each of them has as much. */
-static dma_wide_t core_ps_of_each(const shape_t *s, dma_wide_t send_work_ps)
+/* The same if each rank has the work `each`. */
+static dma_wide_t core_ps_of_each(const shape_t *s, dma_wide_t each)
 {
-    return core_ps(s, send_work_ps, send_work_ps * s->size);
+    return core_ps(s, each, each * s->size);
 }
 
-/* A collective local_ps the node that brings every rank so many bytes from core_ps_of_each other, over links that send_work_ps side by side. */
+/* A collective inside the node that brings every rank `bytes` bytes from each other rank, over parallel links. */
 static dma_wide_t local_ps(const shape_t *s, dma_wide_t bytes)
 {
     return s->size > 1 ? s->net->local_ps + transfer_ps(bytes, s->net->local_mbps)
@@ -96,22 +97,23 @@ static uint64_t rounds(uint64_t nodes)
     return n;
 }
 
-/* All that is spread_ps local_ps the node: the blocks of every node, a chunk at a time. */
+/* The collectives that spread the blocks of all nodes inside the node, one chunk each. */
 static dma_wide_t spread_ps(const shape_t *s)
 {
     return ((s->chunks - 1) * local_ps(s, 0) + local_ps(s, s->m)) * s->nodes;
 }
 
-/* What core_ps have to do for the chunks of so many blocks that core_ps_of_each rank sends; where ranks share them, the spreading takes
- * its turn with these. */
+/* The work of the cores for the chunks of the `blocks` blocks that each rank sends. Ranks that share cores cannot
+ * overlap it with the spreading. */
 static dma_wide_t send_work_ps(const shape_t *s, dma_wide_t blocks)
 {
     return core_ps_of_each(s, message_ps_of(s, blocks * s->chunks, blocks * s->m)) +
            (s->net->core_ranks > 1 ? spread_ps(s) : 0);
 }
 
-/* Chunks of all other nodes' blocks land one after the other and are spread_ps, those of our own node at once: what is slower,
- * the network or the spreading, is busy all the time. `net`: until the last chunk has landed. */
+/* Chunks of all other nodes' blocks arrive one after the other and are spread inside the node; those of our own node
+ * are spread at once. The slower of network and spreading is busy all the time. `net`: the time until the last chunk
+ * arrives. */
 static uint64_t pipeline_ps(const shape_t *s, dma_wide_t net)
 {
     return clamp(dma_wide_max(net + local_ps(s, s->chunk), spread_ps(s) + copy_ps(s, s->m)));
@@ -133,7 +135,7 @@ uint64_t dma_cluster_cost_direct(const dma_net_profile_t *net, const dma_node_ma
     dma_wide_t others = s.nodes - 1, busy = wire_ps(&s, others * s.m, s.size);
 
     (void)coll;
-    busy += s.nodes > 2 ? busy / 8 : 0; /* several senders meet at one adapter */
+    busy += s.nodes > 2 ? busy / 8 : 0; /* several senders use one receiving adapter at the same time */
     return pipeline_ps(&s, net->latency_ps + dma_wide_max(busy, send_work_ps(&s, others)));
 }
 
@@ -193,7 +195,7 @@ uint64_t dma_cluster_cost_pairs(const dma_net_profile_t *net, const dma_node_map
     shape_t s = shape_of(net, l, bytes);
     dma_wide_t turns = div_up(s.nodes - 1, s.size), users = s.nodes - 1 < s.size ? s.nodes - 1 : s.size;
     dma_wide_t rails =
-        net->rails < users ? net->rails : users; /* the most that one carries is not of all ranks' turns */
+        net->rails < users ? net->rails : users; /* the busiest adapter, not the sum over the ranks' turns */
     dma_wide_t pair = (dma_wide_t)s.size * s.size * s.m, others = (dma_wide_t)(s.nodes - 1) * s.size * s.m;
     dma_wide_t one = message_ps_of(&s, 1, pair), busy = core_ps(&s, turns * one, (s.nodes - 1) * one);
 
@@ -201,11 +203,3 @@ uint64_t dma_cluster_cost_pairs(const dma_net_profile_t *net, const dma_node_map
     return clamp(net->latency_ps + dma_wide_max(busy, wire_ps(&s, div_up(s.nodes - 1, rails) * pair, 1)) +
                  2 * local_ps(&s, turns * s.size * s.m + s.m) + copy_ps(&s, 5 * others + 2 * s.size * s.m));
 }
-
-extern const dma_cluster_variant_t dma_cluster_ring, dma_cluster_direct, dma_cluster_rails, dma_cluster_leader;
-extern const dma_cluster_variant_t dma_cluster_split, dma_cluster_transpose, dma_cluster_pairs;
-
-const dma_cluster_variant_t *const dma_cluster_variants[] = {
-    &dma_cluster_ring,  &dma_cluster_direct,    &dma_cluster_rails, &dma_cluster_leader,
-    &dma_cluster_split, &dma_cluster_transpose, &dma_cluster_pairs, NULL,
-};

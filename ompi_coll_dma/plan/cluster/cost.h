@@ -1,4 +1,4 @@
-/* What a call between nodes costs: one function per algorithm, in integers, from facts equal on all ranks. */
+/* The cost of a call between nodes: one function per algorithm, in integers, of facts that are equal on all ranks. */
 #ifndef DMA_PLAN_CLUSTER_COST_H
 #define DMA_PLAN_CLUSTER_COST_H
 

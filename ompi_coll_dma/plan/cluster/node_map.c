@@ -1,10 +1,11 @@
-/* Layouts: see node_map.h. */
+/* Node maps: see node_map.h. */
 #include "plan/cluster/node_map.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* With members holding, for a while, the node of every rank that is the first of its node. */
+/* Counts nodes and their ranks. Until fill() runs, members[r] is the node of rank r, if r is the lowest rank of its
+ * node. */
 static dma_status_t count(dma_node_map_t *l, const uint32_t *first)
 {
     for (int r = 0; r < l->nranks; r++) {

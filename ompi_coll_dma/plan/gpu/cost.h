@@ -9,14 +9,16 @@
  *     copy       the packets of the busiest queue
  *     sync       that queue writes its completion, and processors observe all completions
  *
- * "Prelaunched" packets are in the rings before the call. Each queue then polls a word that the call writes, the trigger.
+ * "Prelaunched" packets are in the rings before the call. Each queue then polls a word that the call writes, the
+ * trigger.
  *
- * dma_gpu_work counts what one process does that drives one GPU: it writes the packets of its own queues, and observes
- * its own queues and those that write into its memory. The published measurements that the built-in profile is fitted to
- * were made by one process that drives all GPUs; tools/fit_model.c counts that case and computes the phases with the
- * functions below.
+ * dma_gpu_work counts what one process does that drives one GPU: it writes the packets of its own queues, and
+ * observes its own queues and those that write into its memory. The published measurements that the built-in profile
+ * is fitted to were made by one process that drives all GPUs; tools/fit_model.c counts that case and computes the
+ * phases with the functions below.
  *
- * The model leaves out the entry of the ranks before the first copy, because it takes the same time for every variant.
+ * The model leaves out the entry of the ranks before the first copy, because it takes the same time for every
+ * variant.
  */
 #ifndef DMA_PLAN_GPU_COST_H
 #define DMA_PLAN_GPU_COST_H
@@ -30,8 +32,8 @@
 
 /* The kind of packets that move the blocks of one GPU, of n GPUs. */
 typedef enum dma_gpu_family {
-    DMA_GPU_COPY, /* n - 1 copies: variant pcpy on n - 1 queues, variant b2b on fewer */
-    DMA_GPU_BCST, /* n / 2 broadcasts of one block to two GPUs (one of them to a single GPU if n is even): all-gathers */
+    DMA_GPU_COPY,   /* n - 1 copies: variant pcpy on n - 1 queues, variant b2b on fewer */
+    DMA_GPU_BCST,   /* n / 2 broadcasts of a block to two GPUs (n even: one of them to one GPU): all-gathers */
     DMA_GPU_SWAP,   /* at most n / 2 swaps, each for both GPUs of a pair: all-to-alls in place */
     DMA_GPU_HALVES, /* n - 1 swaps of half a block: each GPU of a pair drives one half */
     DMA_GPU_FAMILY_COUNT

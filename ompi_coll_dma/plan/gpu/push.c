@@ -1,33 +1,33 @@
 /*
- * pcpy, b2b and bcst: collectives in device memory by build_copies that every rank's engines push to the others.
+ * pcpy, b2b and bcst: collectives in device memory. The engines of every rank copy its blocks to its peers.
  *
- *     rank r, host program                          build_queue q of r, on the link of one of its peers
- *     signal ENTRY of r                             wait ENTRY of each peer p of this build_queue
+ *     rank r, host program                          queue q of r, on the link of one of its peers
+ *     signal ENTRY of r                             wait ENTRY of each peer p of this queue
  *     wait ENTRY of all                             copy block of r's send buffer -> block r of recv of each p
  *     wait QUEUE of our own queues                  signal QUEUE q of r
- *     wait QUEUE of the build_queue that brings us
- *          something, of every other rank
+ *     wait QUEUE of one queue of every other
+ *          rank: the one that copies to us
  *
- * The variants differ in how the peers are dealt to queues, and nothing else. pcpy: a build_queue for every peer, so that all
- * links work beside each other. b2b: few queues with several build_copies each: less to start and to watch, less to move with.
- * bcst: a build_queue for two peers and one operation that reads once and writes both.
+ * The variants differ only in how the peers are assigned to queues. pcpy: one queue per peer, so that all links work
+ * at the same time. b2b: few queues with several copies each; this costs less to start and to observe, and moves data
+ * more slowly. bcst: one queue per two peers, and one operation that reads a block once and writes it to both.
  *
- * Which build_queue of p feeds r is a function of their distance, so nobody needs to be told. Out of place the own block is one
- * more build_queue, on the engine that build_copies within the device. Everyone waits for a build_queue as a whole; of a b2b that is later
- * than for its own block, and costs one word for all.
+ * The queue of rank p that copies to rank r is a function of the distance between them, so no rank has to be told.
+ * Out of place, the own block needs one more queue, on the engine that copies within the device. A rank waits for a
+ * whole queue. With b2b this is later than the copy of its own block, but all peers of the queue share one completion
+ * word.
  */
 #include "plan/build.h"
 #include "plan/profile.h"
-#include "plan/variants.h"
 
 #define ALL     (1u << DMA_ALLGATHER | 1u << DMA_ALLGATHERV | 1u << DMA_ALLTOALL | 1u << DMA_ALLTOALLV)
 #define GATHERS (1u << DMA_ALLGATHER | 1u << DMA_ALLGATHERV)
 
-/* Peers are numbered by their distance, 1 .. n - 1; queues from 0. */
+/* The assignment of peers to queues. Peers are numbered by their distance, 1 .. n - 1, and queues from 0. */
 typedef struct assignment {
     int n;      /* ranks */
     int queues; /* for peers */
-    bool pairs; /* two peers in a build_queue, and one operation for both */
+    bool pairs; /* two peers per queue, and one operation for both */
 } assignment_t;
 
 static assignment_t assign_peers(const dma_plan_req_t *req)
@@ -42,7 +42,7 @@ static assignment_t assign_pairs(const dma_plan_req_t *req)
     return (assignment_t){.n = req->nranks, .queues = req->nranks / 2, .pairs = true};
 }
 
-/* The build_queue for the peer at distance k. Of an odd number of peers the first goes alone. */
+/* The queue for the peer at distance k. If the number of peers is odd, the first has a queue of its own. */
 static int queue_of(const assignment_t *d, int k)
 {
     return d->pairs ? (k - 1 + (d->n - 1) % 2) / 2 : (k - 1) % d->queues;
@@ -58,7 +58,7 @@ static dma_len_t own_length(const dma_plan_req_t *req, int peer)
     return dma_len(DMA_LEN_SEND, dma_coll_gathers(req->coll) ? 0 : (uint64_t)peer);
 }
 
-/* The build_copies of build_queue `q` to its peers. */
+/* Appends the copies of queue `q` to its peers. */
 static void build_copies(dma_build_t *b, const dma_plan_req_t *req, const assignment_t *d, int rank, int q)
 {
     int first = -1;
@@ -87,7 +87,8 @@ static void build_queue(dma_build_t *b, const dma_plan_req_t *req, const assignm
 
     for (int k = 1; k < d->n; k++) {
         if (queue_of(d, k) == q && (d->pairs || last < 0)) {
-            last = dma_peer_rotated(rank, k, d->n); /* whose link it uses: a pair's second, else the first */
+            last = dma_peer_rotated(
+                rank, k, d->n); /* the rank whose link the queue uses: the second of a pair, otherwise the first */
         }
     }
     dma_build_queue(b, last);
@@ -115,7 +116,7 @@ static void build_host_program(dma_build_t *b, const dma_plan_req_t *req, const 
     for (int k = 1; k < d->n; k++) {
         int p = dma_peer_rotated(rank, k, d->n);
 
-        /* from there, this rank is at distance n - k */
+        /* seen from p, this rank is at distance n - k */
         dma_build_wait(b, 0, dma_flag_pair(DMA_FLAG_QUEUE, p, queue_of(d, d->n - k)), 1);
     }
 }
@@ -165,7 +166,7 @@ static dma_status_t bcst_build(const dma_plan_req_t *req, int rank, dma_plan_t *
     return build(req, &d, rank, plan);
 }
 
-/* What all pushes need: in place, an all-to-all's blocks would be overwritten before they have left. */
+/* In place, an all-to-all would overwrite blocks that have not been sent yet. */
 static const char *push_unfit(const dma_plan_req_t *req)
 {
     if (req->in_place && !dma_coll_gathers(req->coll)) {
@@ -203,7 +204,7 @@ static uint64_t bcst_cost(const dma_profile_t *profile, const dma_plan_req_t *re
     return dma_build_gpu_cost(req, DMA_GPU_BCST, choice->queues);
 }
 
-/* The best number of queues. */
+/* Chooses the number of queues with the lowest cost, unless the user has set it. */
 static uint64_t b2b_cost(const dma_profile_t *profile, const dma_plan_req_t *req, dma_choice_t *choice)
 {
     uint32_t most = req->max_queues < (uint32_t)req->nranks - 1 ? req->max_queues : (uint32_t)req->nranks - 1;

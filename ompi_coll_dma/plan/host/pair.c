@@ -1,58 +1,65 @@
 /*
- * host_pair: all-to-alls in two copies, pipelined through a ring of chunks for every ordered pair of ranks.
- * host_reach: all operations with one copy of what is large, straight out of the peers' memory.
+ * host_pair: all-to-alls with two copies, pipelined through the pair buffers of every ordered pair of ranks.
+ * host_reach: all operations, with one cross-memory copy out of the peer's memory for each large block.
  *
- * All-to-all-v is the hard case: a rank knows what it sends to and gets from each peer, and nothing about the others, so
- * nothing may depend on a size that only some ranks know. Hence one plan for all sizes. The header of the block's bytes rides
- * in a cell of the sender's slot, and the receiver checks it against its own; so does the block if it is short: a head. A
- * longer one, a tail, goes through the pair's ring in as many trips as it needs. What is short both ranks of a pair know: no
- * more than its cell holds, and than costs less there (dma_profile_head).
+ * All-to-all-v determines the design. A rank knows what it sends to and receives from each peer, and nothing about
+ * the other ranks, so a plan must not depend on a size that only some ranks know. Therefore one plan serves all
+ * sizes. The slot of a rank is divided into one cell per peer. The cell contains the number of bytes of the block,
+ * which the receiver compares with its own number, and the block itself if it is short (a head). A longer block (a
+ * tail) goes through the pair buffers in as many trips as it needs. Both ranks of a pair know whether a block is a
+ * head: it must fit into the cell, and be at most as long as is cheaper there (dma_profile_head).
  *
- *     cell in the slot:   bytes of the block (8) | its address (8), which host_reach wants | head
+ *     cell in the slot:   bytes of the block (8) | its address (8), for host_reach | head
  *
- *     program 0           header and head of every block -> places; signal ENTRY; own block;
- *                         per peer: wait ENTRY, check its header, copy its head
- *     producer of p       per chunk of the tail for p:   wait PAIR_CONSUMED(p, r); copy; signal PAIR_PRODUCED(r, p)
+ *     program 0           number and head of every block -> cells; signal ENTRY; own block;
+ *                         per peer: wait ENTRY, check its number, copy its head
+ *     producer for p      per chunk of the tail for p:   wait PAIR_CONSUMED(p, r); copy; signal PAIR_PRODUCED(r, p)
  *     consumer of p       wait ENTRY of p; per chunk:    wait PAIR_PRODUCED(p, r); copy; signal PAIR_CONSUMED(r, p)
  *
- * In cell, block p is what goes to p and where p's comes to, of equal bytes: a chunk is overwritten only after our own
- * copy of it has been produced, which the consumer sees by our own flag, and heads only after our own entry.
+ * In place, block p contains what goes to p, and receives what comes from p, which has the same size. A chunk of it
+ * is overwritten only after our own copy of this chunk has been produced: the consumer waits for our own flag. Heads
+ * are overwritten only after our own entry.
  *
- * A pair without a tail has nothing for its producer and its consumer to do, and program 0 waits for all entries: so an
- * all-to-all of heads runs that program alone. An all-gather's consumer waits for its peer's entry in any case: nobody else does.
+ * Producer and consumer of a pair without a tail have nothing to do, and program 0 waits for all entries. So an
+ * all-to-all of heads runs program 0 only. In an all-gather no other program waits for the peer's entry, so the
+ * consumer always does.
  *
- * In an all-to-all of equal bytes the descriptors carry the header and the address, and places hold heads alone. An all-gather
- * has no heads: one block is for all.
+ * In an all-to-all of equal blocks the descriptors contain the number and the address, and cells contain heads only.
+ * An all-gather has no heads, because its one block is for all ranks.
  *
- * host_reach is the same but for the tails:
+ * host_reach differs for tails:
  *
- *     producer of p       per chunk of the tail for p:   in the last trip: wait LANDED(p, r)
- *     consumer of p       wait ENTRY of p; per chunk:    check the header, copy out of p's memory;
+ *     producer for p      per chunk of the tail for p:   in the last trip: wait LANDED(p, r)
+ *     consumer of p       wait ENTRY of p; per chunk:    check the number, copy out of p's memory;
  *                                                        in the last trip: signal LANDED(r, p)
  *
- * Each pair of ranks meets for itself: a rank is through when its own blocks have been read, whatever else their readers have
- * to do. A tail that fits into one buffer of the ring and has at most FALLBACK_MAX bytes goes through the ring: a system call
- * and a second meeting cost more. Peers pull rather than push, so that a late peer can only hurt its own buffer.
+ * Each pair of ranks synchronizes separately: a rank leaves the call when its own blocks have been read, whatever
+ * their readers still have to do. A tail that fits into one pair buffer and has at most FALLBACK_MAX bytes uses the
+ * fallback path through that buffer, because a system call and a second synchronization take longer. A rank reads
+ * from its peers and does not write to them, so that a late peer can damage only its own buffer.
  *
- * ENTRY (release, acquire) brings the reader header, address, head and what p has in its send buffer; LANDED tells p that
- * its send buffer has been read, and p does not complete before. The cell needs neither: the ring's acknowledgement keeps
- * it. Both ranks of a pair know whether there is a tail, and without one do what host_pair does, with no second meeting. A
- * rank that is refused a peer's memory says so with LANDED, and that tail alone goes through the ring of the pair, which is
- * why this is not a file of its own. Others may have left the call by then.
+ * ENTRY (release, acquire) makes the number, the address, the head and the peer's send buffer visible to the reader.
+ * LANDED tells the peer that its send buffer has been read; it does not complete before. The cell needs neither,
+ * because the ring's acknowledgements keep it valid. Both ranks of a pair know whether there is a tail. Without one
+ * they do the same as in host_pair, without a second synchronization. A rank that is refused a peer's memory reports
+ * it with LANDED, and then that tail alone takes the fallback path through the pair buffers, because other ranks may
+ * have left the call. This is why both variants are in one file.
  */
 #include "plan/build.h"
 #include "plan/profile.h"
-#include "plan/variants.h"
 
-#define MIN_CHUNK    256
-#define FALLBACK_MAX 8192    /* measured between core complexes: two copies of so much take about what a reading does */
-#define MIN_CELL     16      /* header and address */
-#define CROSS_CHUNK  1048576 /* bytes per system call: progress is made between two */
+#define PAGE           4096
+#define CELL_ALIGN     16
+#define MIN_CELL       16      /* bytes: number and address */
+#define MIN_CHUNK      256     /* bytes of a pair buffer, at least */
+#define SMALLEST_TRIED 4096    /* bytes: for smaller chunks the flags take longer than the copy */
+#define FALLBACK_MAX   8192    /* bytes: between core complexes, two copies take as long as a cross-memory copy */
+#define CROSS_CHUNK    1048576 /* bytes per system call: the caller's progress engine runs between two */
 
-/* The cell of one peer in a slot, its header included; copies like 16. */
+/* Bytes of one peer's cell in a slot, including the header: a multiple of 16, which copies prefer. */
 static uint64_t cell_bytes(const dma_plan_req_t *req)
 {
-    return req->geom.slot_bytes / (req->nranks < 2 ? 1 : (uint64_t)req->nranks - 1) / 16 * 16;
+    return req->geom.slot_bytes / (req->nranks < 2 ? 1 : (uint64_t)req->nranks - 1) / CELL_ALIGN * CELL_ALIGN;
 }
 
 static bool gathers(const dma_plan_req_t *req)
@@ -60,13 +67,13 @@ static bool gathers(const dma_plan_req_t *req)
     return dma_coll_gathers(req->coll);
 }
 
-/* The block of a send buffer that is for `reader`. */
+/* The number of the block for `reader` in a send buffer. */
 static int send_block(const dma_plan_req_t *req, int reader)
 {
     return gathers(req) ? 0 : reader;
 }
 
-/* What comes before the head. */
+/* Bytes before the head in a cell: number and address. */
 static uint64_t header_bytes(const dma_plan_req_t *req)
 {
     return req->coll == DMA_ALLTOALLV ? 2 * sizeof(uint64_t) : 0;
@@ -80,7 +87,7 @@ static dma_operand_t cell(const dma_plan_req_t *req, int owner, int reader, uint
     return o;
 }
 
-/* The longest block that goes through a slot. */
+/* The size of the longest block that is a head. */
 static uint64_t head_max_bytes(const dma_plan_req_t *req)
 {
     uint64_t room = cell_bytes(req) - header_bytes(req);
@@ -88,7 +95,8 @@ static uint64_t head_max_bytes(const dma_plan_req_t *req)
     return gathers(req) ? 0 : req->head && req->head < room ? req->head : room;
 }
 
-/* In the memory of `owner`: the block for `reader`. Where only its owner knows its address, that is the cell's second word. */
+/* The block for `reader` in the memory of `owner`. If only the owner knows its address, that is the second word of
+ * the cell. */
 static dma_operand_t peer_block(const dma_plan_req_t *req, int owner, int reader)
 {
     dma_operand_t o = cell(req, owner, reader, sizeof(uint64_t));
@@ -181,7 +189,7 @@ static void build_consumer(dma_build_t *b, const dma_plan_req_t *req, int rank, 
     dma_build_signal(b, flags, dma_flag_pair(DMA_FLAG_PAIR_CONSUMED, rank, p), 1);
     dma_build_loop_end(b);
     if (!gathers(req)) {
-        dma_build_loop_only(b); /* the heads have waited for the entry */
+        dma_build_loop_only(b); /* program 0 waits for the entry */
     }
 }
 
@@ -264,27 +272,28 @@ static uint64_t pair_cost(const dma_profile_t *profile, const dma_plan_req_t *re
 {
     uint32_t most = req->geom.pair_bytes / req->geom.pair_depth;
 
-    return dma_profile_best_chunk(ring_cost, profile, req, most < 4096 ? most : 4096, most, &choice->chunk);
+    return dma_profile_best_chunk(ring_cost, profile, req, most < SMALLEST_TRIED ? most : SMALLEST_TRIED, most,
+                                  &choice->chunk);
 }
 
-/* What it takes to read a block of a peer's memory. */
+/* The time of a cross-memory copy of a block. */
 static dma_wide_t cross_ps(const dma_profile_t *p, uint64_t bytes, bool cached)
 {
     uint64_t calls = (bytes + CROSS_CHUNK - 1) / CROSS_CHUNK;
 
-    return (dma_wide_t)calls * p->cross_ps + (dma_wide_t)((bytes + 4095) / 4096) * p->cross_page_ps +
+    return (dma_wide_t)calls * p->cross_ps + (dma_wide_t)((bytes + PAGE - 1) / PAGE) * p->cross_page_ps +
            dma_profile_ps(bytes, cached ? p->cross_mbps : dma_profile_min(p->cross_mbps, p->memory_mbps));
 }
 
-/* Short blocks go through slots, others that are not worth a system call through one buffer of the ring. */
+/* Heads go through slots, short tails through one pair buffer, and long tails need a cross-memory copy. */
 static uint64_t reach_cost(const dma_profile_t *p, const dma_plan_req_t *req, dma_choice_t *choice)
 {
-    uint64_t peers = (uint64_t)req->nranks - 1, meetings = req->bytes <= head_max_bytes(req) ? 1 : 2;
+    uint64_t peers = (uint64_t)req->nranks - 1, syncs = req->bytes <= head_max_bytes(req) ? 1 : 2;
     bool cached = req->bytes * (peers + 2) <= p->cache_bytes;
     dma_wide_t own = dma_profile_ps(req->bytes, cached ? p->copy_mbps : p->memory_mbps), block;
 
     choice->chunk = CROSS_CHUNK;
-    if (meetings == 1) {
+    if (syncs == 1) {
         block = dma_profile_ps(req->bytes, dma_profile_slot_fill(p, req->geom.ring_depth * peers * req->bytes)) +
                 dma_profile_ps(req->bytes, p->pull_mbps);
     } else if (req->bytes <= fallback_max_bytes(req)) {
@@ -292,8 +301,8 @@ static uint64_t reach_cost(const dma_profile_t *p, const dma_plan_req_t *req, dm
     } else {
         block = cross_ps(p, req->bytes, cached);
     }
-    return dma_profile_shared(p, meetings * p->enter_ps + 2 * peers * p->peer_ps + own + peers * block,
-                              req->ranks_per_core_x16, meetings);
+    return dma_profile_shared(p, syncs * p->enter_ps + 2 * peers * p->peer_ps + own + peers * block,
+                              req->ranks_per_core_x16, syncs);
 }
 
 const dma_variant_t dma_variant_host_pair = {
