@@ -1,9 +1,9 @@
 /*
- * fit_gpu [-l LINK_MBPS] SPEEDUPS PHASES             the profile that fits these measurements best
- * fit_gpu -r PROFILE SPEEDUPS PHASES                 what a profile predicts, beside the measurements, in Markdown
+ * fit_gpu [-l LINK_MBPS] SPEEDUPS PHASES             prints the profile that fits these measurements best fit_gpu -r
+ * PROFILE SPEEDUPS PHASES                 prints the predictions of a profile and the measurements, in Markdown
  *
- * For people who have measured a machine of their own: the two files look like those in test/data. LINK_MBPS is the rate
- * of a large copy over one link, in MB/s, which ratios do not contain.
+ * For users who have measured another machine: the two files have the format of those in test/data. LINK_MBPS is the
+ * rate of a large copy over one link, in MB/s. The measurements are ratios and do not contain it.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -20,6 +20,14 @@ static int usage(void)
     return 2;
 }
 
+/* A profile in the format of plan/fields.h, with the help texts as comments. */
+static void print_profile(const dma_gpu_profile_t *profile)
+{
+#define PRINT(name, value, help) printf("%s %" PRIu64 " # %s\n", #name, profile->name, help);
+    DMA_GPU_PROFILE_FIELDS(PRINT)
+#undef PRINT
+}
+
 static int fit(const fit_data_t *data, uint64_t link_mbps, uint64_t own_mbps)
 {
     dma_gpu_profile_t profile = fit_search(data, FIT_ALL, link_mbps, own_mbps);
@@ -30,7 +38,7 @@ static int fit(const fit_data_t *data, uint64_t link_mbps, uint64_t own_mbps)
     printf("# Error: median %.1f %%, 90th percentile %.1f %%; best variant or within 5 %%: %zu rows; phases: %.1f "
            "points.\n",
            100 * e.median, 100 * e.p90, fit_choices(&profile, data, true, 0.05), fit_phase_error(&profile, data));
-    dma_gpu_profile_print(&profile, stdout);
+    print_profile(&profile);
     return 0;
 }
 
@@ -49,7 +57,7 @@ static int report(const fit_data_t *data, const char *path)
     return 0;
 }
 
-/* A rate in MB/s, or 0. The search has no room for others. */
+/* A rate in MB/s, or 0: invalid, or outside the range of the search. */
 static uint64_t rate_of(const char *text)
 {
     char *end;

@@ -1,4 +1,4 @@
-/* The measurements, what a profile makes of them, and how far off it is. */
+/* The measurements, the predictions of a profile, and their error. */
 #include "tools/fit_model.h"
 
 #include <errno.h>
@@ -50,7 +50,7 @@ static const char *read_phases(const char *line, fit_data_t *data)
     return NULL;
 }
 
-/* Comments, a line of headings, then rows. */
+/* A file has comments, one line of headings, and rows. */
 static bool read_file(const char *path, const char *(*read_line)(const char *, fit_data_t *), fit_data_t *data,
                       char *error, size_t error_bytes)
 {
@@ -103,8 +103,7 @@ dma_gpu_shape_t fit_shape(const fit_row_t *row, int column)
                              .nranks = FIT_GPUS,
                              .queues = FIT_GPUS - 1,
                              .bytes = row->bytes,
-                             .prelaunch = column % 2,
-                             .one_submitter = true};
+                             .prelaunch = column % 2};
 
     if (column / 2 == 1) {
         shape.family = row->gathers ? DMA_GPU_BCST : DMA_GPU_SWAP;
@@ -116,9 +115,35 @@ dma_gpu_shape_t fit_shape(const fit_row_t *row, int column)
 
 const char *fit_column_name(const fit_row_t *row, int column)
 {
-    dma_gpu_shape_t shape = fit_shape(row, column);
+    return column / 2 == 0 ? "pcpy" : column / 2 == 2 ? "b2b" : row->gathers ? "bcst" : "swap";
+}
 
-    return dma_gpu_shape_name(&shape);
+dma_gpu_work_t fit_work(const dma_gpu_profile_t *profile, const dma_gpu_shape_t *shape)
+{
+    dma_gpu_work_t work = dma_gpu_work(profile, shape);
+    uint64_t n = (uint64_t)shape->nranks, own = shape->own_block ? 1 : 0;
+
+    work.packets = shape->family == DMA_GPU_SWAP ? n * (n - 1) / 2 : n * (work.packets - own);
+    work.queues = n * (work.queues - own);
+    work.queues = work.queues < work.packets ? work.queues : work.packets;
+    work.packets += n * own;
+    work.queues += n * own;
+    work.completions = work.queues;
+    return work;
+}
+
+dma_gpu_work_t fit_work_of_copy(const dma_gpu_profile_t *profile, uint64_t bytes)
+{
+    return (dma_gpu_work_t){
+        .packets = 1, .queues = 1, .completions = 1, .chain = 1, .move_ps = dma_profile_ps(bytes, profile->link_mbps)};
+}
+
+uint64_t fit_cost(const dma_gpu_profile_t *profile, const dma_gpu_shape_t *shape)
+{
+    dma_gpu_work_t work = fit_work(profile, shape);
+    dma_gpu_phases_t phases = dma_gpu_phases(profile, &work, shape->prelaunch);
+
+    return dma_gpu_phases_sum(&phases);
 }
 
 void fit_predict(const dma_gpu_profile_t *profile, const fit_row_t *row, double speedup[FIT_COLUMNS])
@@ -127,7 +152,7 @@ void fit_predict(const dma_gpu_profile_t *profile, const fit_row_t *row, double 
 
     for (int i = 0; i < FIT_COLUMNS; i++) {
         dma_gpu_shape_t shape = fit_shape(row, i);
-        double cost = (double)dma_gpu_cost(profile, &shape);
+        double cost = (double)fit_cost(profile, &shape);
 
         base = i ? base : cost;
         speedup[i] = base / cost;
@@ -136,7 +161,8 @@ void fit_predict(const dma_gpu_profile_t *profile, const fit_row_t *row, double 
 
 void fit_predict_phase(const dma_gpu_profile_t *profile, const fit_phase_t *phase, double share[4])
 {
-    dma_gpu_phases_t p = dma_gpu_phases_of_copy(profile, phase->bytes);
+    dma_gpu_work_t work = fit_work_of_copy(profile, phase->bytes);
+    dma_gpu_phases_t p = dma_gpu_phases(profile, &work, false);
     double sum = (double)dma_gpu_phases_sum(&p);
 
     share[0] = 100 * (double)p.control / sum;

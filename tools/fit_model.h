@@ -1,9 +1,10 @@
 /*
- * How well a profile of GPUs' DMA engines predicts published measurements, and the search for the one that does best.
+ * How well a profile of GPUs' DMA engines predicts published measurements, and the search for the best profile.
  *
- * The measurements are ratios: speed-ups of five variants over a sixth, and shares of phases. So a fit can tell the
- * constants from each other, but not their common scale, which link_mbps sets and the search leaves alone. Deterministic:
- * own random numbers, a fixed number of steps. The model is the product's own (plan/gpu/cost.h), evaluated in integers.
+ * The measurements are ratios: speed-ups of five variants over a sixth, and shares of phases. So a fit determines the
+ * constants except for their common scale, which link_mbps sets and the search does not change. The search is
+ * deterministic: it has its own random numbers and a fixed number of steps. The model is that of the component
+ * (plan/gpu/cost.h), evaluated in integers.
  */
 #ifndef DMA_TOOLS_FIT_MODEL_H
 #define DMA_TOOLS_FIT_MODEL_H
@@ -37,40 +38,48 @@ typedef struct fit_data {
     fit_phase_t phases[FIT_MOST_PHASES];
 } fit_data_t;
 
-/* Sets of rows, by number. */
+/* Sets of rows: bit masks of row numbers. */
 #define FIT_ALL  UINT64_MAX
 #define FIT_EVEN UINT64_C(0x5555555555555555)
 
-/* The two files of test/data. On error false, and `error` says where and why. */
+/* Reads two files in the format of those in test/data. On error returns false, and `error` says where and why. */
 bool fit_read(const char *speedups, const char *phases, fit_data_t *data, char *error, size_t error_bytes);
 
-/* What was measured in a column of a row: one process for all GPUs, without own blocks. */
+/* What was measured in a column of a row, per GPU: in place, so without own blocks. */
 dma_gpu_shape_t fit_shape(const fit_row_t *row, int column);
+/* The work of one process that drives all GPUs: it writes all packets, starts all queues and observes them. A swap has
+ * two GPUs and one packet, so there are half as many as the packets of the busiest GPU suggest. */
+dma_gpu_work_t fit_work(const dma_gpu_profile_t *profile, const dma_gpu_shape_t *shape);
+/* One copy from one GPU to another. */
+dma_gpu_work_t fit_work_of_copy(const dma_gpu_profile_t *profile, uint64_t bytes);
+/* Predicted picoseconds when one process drives all GPUs. */
+uint64_t fit_cost(const dma_gpu_profile_t *profile, const dma_gpu_shape_t *shape);
 const char *fit_column_name(const fit_row_t *row, int column);
 void fit_predict(const dma_gpu_profile_t *profile, const fit_row_t *row, double speedup[FIT_COLUMNS]);
 void fit_predict_phase(const dma_gpu_profile_t *profile, const fit_phase_t *phase, double share[4]);
 
-/* What the search makes small. */
+/* The function that the search minimizes. */
 double fit_loss(const dma_gpu_profile_t *profile, const fit_data_t *data, uint64_t rows);
-/* The profile that predicts these rows and all phases best, with this link_mbps and this own_mbps. */
+/* The profile that predicts these rows and all phases best, with the given link_mbps and own_mbps. */
 dma_gpu_profile_t fit_search(const fit_data_t *data, uint64_t rows, uint64_t link_mbps, uint64_t own_mbps);
 
-/* Over the five columns that are ratios, of these rows: quantiles of how far prediction and measurement are apart, as a
- * factor minus 1. */
+/* The distribution of the errors over the five columns that are ratios, of these rows. An error is the factor between
+ * prediction and measurement, minus 1. */
 typedef struct fit_error {
     size_t cells;
     double median, p75, p90, most;
 } fit_error_t;
 fit_error_t fit_error(const dma_gpu_profile_t *profile, const fit_data_t *data, uint64_t rows);
 
-/* Rows in which the predicted best variant is measured within `slack` of the best measured, out of data->nrows; of all
+/* The number of rows in which the predicted best variant is measured within `slack` of the best measured one: of all
  * columns, or of those without prelaunch. */
 size_t fit_choices(const dma_gpu_profile_t *profile, const fit_data_t *data, bool prelaunch, double slack);
-/* The largest difference of a phase's share, in points. */
+/* The largest difference of a phase's share, in percentage points. */
 double fit_phase_error(const dma_gpu_profile_t *profile, const fit_data_t *data);
 
-/* Tables in Markdown: the constants beside those of two cross-validations (fitted to the rows with an even and with an odd
- * number), predicted and measured speed-ups, errors, phases, and what would be chosen with a process per GPU. */
+/* Prints tables in Markdown: the constants beside those of two cross-validations (fitted to the even and to the odd
+ * rows), the predicted and measured speed-ups, errors, phases, and what the component chooses with one process per
+ * GPU. */
 void fit_report(const dma_gpu_profile_t *profile, const dma_gpu_profile_t *even, const dma_gpu_profile_t *odd,
                 const fit_data_t *data, FILE *out);
 

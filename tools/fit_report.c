@@ -1,4 +1,4 @@
-/* The tables of docs/cost-model.md, which a test compares with this. */
+/* The tables of docs/cost-model.md. A test compares them with the document. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -53,7 +53,7 @@ static void speedups(const dma_gpu_profile_t *profile, const fit_data_t *data, b
             heading = false;
         }
         fit_predict(profile, row, predicted);
-        fprintf(out, "| %s | %.1f |", size_text(row->bytes, size), (double)dma_gpu_cost(profile, &base) / 1e6);
+        fprintf(out, "| %s | %.1f |", size_text(row->bytes, size), (double)fit_cost(profile, &base) / 1e6);
         for (int i = 1; i < FIT_COLUMNS; i++) {
             fprintf(out, " %.2f / %.2f |", predicted[i], row->speedup[i]);
         }
@@ -103,25 +103,35 @@ static void phases(const dma_gpu_profile_t *profile, const fit_data_t *data, FIL
     fprintf(out, "\nLargest difference: %.1f points.\n", fit_phase_error(profile, data));
 }
 
-static void choice(const dma_gpu_profile_t *profile, dma_gpu_req_t req, bool prelaunch, FILE *out)
+/* A GPU plan of 8 ranks on engines that have all families of packets and more queues than any variant uses. */
+static dma_plan_req_t request(const dma_gpu_profile_t *profile, dma_coll_t coll, bool in_place, uint64_t bytes,
+                              bool prelaunch)
 {
-    dma_gpu_shape_t shape, pcpy;
-    uint64_t ps;
+    return (dma_plan_req_t){.coll = coll,
+                            .nranks = FIT_GPUS,
+                            .in_place = in_place,
+                            .bytes = bytes,
+                            .gpu = profile,
+                            .prelaunch = prelaunch,
+                            .bcst = true,
+                            .max_queues = UINT32_MAX};
+}
 
-    req.prelaunch = prelaunch;
-    if (!dma_gpu_choose(profile, &req, &shape, &ps)) {
+/* What the component chooses, and the cost of pcpy where pcpy can run too. */
+static void choice(const dma_plan_req_t *req, FILE *out)
+{
+    dma_profile_t host = dma_profile_default(); /* GPU plans do not use it */
+    int pcpy = dma_variant_find("pcpy");
+    dma_choice_t best, plain;
+    const char *reason;
+
+    if (dma_plan_choose(&host, req, -1, &best, &reason) != DMA_OK) {
         fprintf(out, " - |");
         return;
     }
-    pcpy = (dma_gpu_shape_t){.nranks = req.nranks,
-                             .queues = req.nranks - 1,
-                             .bytes = req.bytes,
-                             .own_block = !req.in_place,
-                             .prelaunch = shape.prelaunch};
-    fprintf(out, " %s %d%s, %.1f", dma_gpu_shape_name(&shape), shape.queues, shape.prelaunch ? " pre" : "",
-            (double)ps / 1e6);
-    if (shape.family == DMA_GPU_COPY ? shape.queues < pcpy.queues : shape.family == DMA_GPU_BCST) {
-        fprintf(out, " (pcpy %.1f)", (double)dma_gpu_cost(profile, &pcpy) / 1e6);
+    fprintf(out, " %s %u, %.1f", dma_variants[best.variant]->name, best.queues, (double)best.cost_ps / 1e6);
+    if ((int)best.variant != pcpy && dma_plan_choose(&host, req, pcpy, &plain, &reason) == DMA_OK && !reason) {
+        fprintf(out, " (pcpy %.1f)", (double)plain.cost_ps / 1e6);
     }
     fprintf(out, " |");
 }
@@ -134,18 +144,15 @@ static void predictions(const dma_gpu_profile_t *profile, FILE *out)
         fprintf(out,
                 "\n%s:\n\n| block | all-gather in place | all-gather | all-to-all in place | all-to-all |\n"
                 "|---|---|---|---|---|\n",
-                prelaunch ? "Prelaunch allowed" : "Without prelaunch");
+                prelaunch ? "With prelaunch" : "Without prelaunch");
         for (uint64_t bytes = 64; bytes <= 256 * KIB * KIB; bytes *= 4) {
             char size[24];
 
             fprintf(out, "| %s |", size_text(bytes, size));
             for (int i = 0; i < 4; i++) {
-                dma_gpu_req_t req = {.coll = colls[i],
-                                     .nranks = FIT_GPUS,
-                                     .bytes = bytes,
-                                     .in_place = i % 2 == 0,
-                                     .families = (1u << DMA_GPU_FAMILY_COUNT) - 1};
-                choice(profile, req, prelaunch, out);
+                dma_plan_req_t req = request(profile, colls[i], i % 2 == 0, bytes, prelaunch);
+
+                choice(&req, out);
             }
             fprintf(out, "\n");
         }

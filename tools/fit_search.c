@@ -1,6 +1,6 @@
 /*
- * The search for the profile with the least loss: Nelder and Mead's simplex over the logarithms of the constants, from
- * several places.
+ * The search for the profile with the lowest loss: the simplex method of Nelder and Mead over the logarithms of the
+ * constants, from several starting points.
  */
 #include <math.h>
 #include <string.h>
@@ -39,7 +39,7 @@ typedef struct point {
 typedef struct search {
     const fit_data_t *data;
     uint64_t rows;
-    dma_gpu_profile_t profile; /* of the constants that are not searched */
+    dma_gpu_profile_t profile; /* contains the constants that are not searched */
     uint64_t random;
 } search_t;
 
@@ -53,8 +53,8 @@ static dma_gpu_profile_t profile_at(const search_t *s, const double *at)
     return profile;
 }
 
-/* A measured ratio counts by the logarithm of its error, large errors by their square too, few of them by no more. A
- * share counts little within 7 points and much beyond. */
+/* For a measured ratio, the loss is the logarithm of its error, at most 0.5, plus its square. For a share, the loss
+ * is small up to 7 percentage points and grows quickly beyond. */
 double fit_loss(const dma_gpu_profile_t *profile, const fit_data_t *data, uint64_t rows)
 {
     double loss = 0, predicted[FIT_COLUMNS], share[4];
@@ -85,7 +85,7 @@ static void evaluate(const search_t *s, point_t *p)
     p->loss = HUGE_VAL;
     for (int i = 0; i < DIMS; i++) {
         if (!(p->at[i] > log(1e3) && p->at[i] < log(1e9))) {
-            return; /* nothing takes less than a nanosecond, or a millisecond */
+            return; /* plausible constants are between a nanosecond and a millisecond */
         }
     }
     profile = profile_at(s, p->at);
@@ -104,7 +104,8 @@ static point_t between(const search_t *s, const double *a, const double *b, doub
     return p;
 }
 
-/* The worst point goes through the middle of the others, further or less far, or all move towards the best. */
+/* One step: moves the worst point through the centre of the others, further or less far, or moves all points towards
+ * the best. */
 static void simplex_step(const search_t *s, point_t *simplex)
 {
     int best = 0, worst = 0, second;
@@ -165,14 +166,14 @@ static point_t descend(const search_t *s, point_t from, double size)
     return best;
 }
 
-/* -1 .. 1 */
+/* A random number from -1 to 1. */
 static double shake(search_t *s)
 {
     s->random = s->random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
     return (double)(s->random >> 33) / (double)(UINT64_C(1) << 30) - 1;
 }
 
-/* To three digits: more would only look exact. */
+/* Rounds to three digits: more would suggest an accuracy that is not there. */
 static uint64_t rounded(uint64_t value)
 {
     uint64_t unit = 1;
@@ -186,10 +187,11 @@ static uint64_t rounded(uint64_t value)
 dma_gpu_profile_t fit_search(const fit_data_t *data, uint64_t rows, uint64_t link_mbps, uint64_t own_mbps)
 {
     search_t s = {.data = data, .rows = rows, .profile = {.link_mbps = link_mbps, .own_mbps = own_mbps}, .random = 1};
-    double scale = 48000.0 / (double)link_mbps; /* on a slower link everything looks slower */
+    double scale = 48000.0 / (double)link_mbps; /* on a slower link all times are longer */
     point_t best = {.loss = HUGE_VAL}, start;
 
-    /* Round numbers of the right size: half a microsecond for what a processor or an engine does. */
+    /* The first starting point has plausible round numbers: half a microsecond for an action of a processor or an
+     * engine. */
     for (int i = 0; i < DIMS; i++) {
         start.at[i] = log(5e5 * scale);
     }

@@ -1,12 +1,12 @@
 /*
- * What all-gathers and all-to-alls between nodes would cost: the cost model and the plans of the component, for clusters
- * that nobody has at hand.
+ * Predicts the cost of all-gathers and all-to-alls between nodes, with the component's own cost model and plans, for
+ * clusters that are not available.
  *
  *     simulate_nodes [-p PROFILE] [-r RANKS_PER_NODE] [-n NODES[,NODES...]] [-b BYTES[,BYTES...]]
  *
- * For every number of nodes, operation and block size: what each algorithm is predicted to take, which is chosen, and
- * what the chosen one asks of a rank: messages, bytes sent, scratch of the call, and what is kept for the layout, the
- * plan and the peers. Without -p the network is the built-in one, and inside a node are GPUs of the built-in profile.
+ * For every number of nodes, operation and block size it prints the predicted time of each algorithm, the chosen one,
+ * and what that needs on a rank: messages, bytes sent, scratch of the call, and the memory for node map, plan and
+ * peers. Without -p it uses the built-in profile of a network, and inside a node the built-in profile of GPUs.
  */
 #include <getopt.h>
 #include <inttypes.h>
@@ -14,8 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "plan/build.h"
 #include "plan/cluster/cluster.h"
-#include "plan/gpu/cost.h"
 
 #define MOST 16
 
@@ -41,13 +41,14 @@ static int parse_list(const char *text, unsigned long *values)
     return *end ? 0 : n;
 }
 
-/* Inside a node: copies back to back on the DMA engines, what the smallest and the largest take. */
+/* Inside a node: b2b on the DMA engines. The constants follow from the cost of the smallest and of the largest
+ * blocks. */
 static void inside(dma_net_profile_t *net, int ranks)
 {
     dma_gpu_profile_t gpu = dma_gpu_profile_default();
-    dma_gpu_shape_t shape = {.family = DMA_GPU_COPY, .nranks = ranks < 2 ? 2 : ranks, .queues = 1, .bytes = 64};
+    dma_plan_req_t req = {.nranks = ranks < 2 ? 2 : ranks, .in_place = true, .bytes = 64, .gpu = &gpu};
 
-    net->local_ps = dma_gpu_cost(&gpu, &shape);
+    net->local_ps = dma_build_gpu_cost(&req, DMA_GPU_COPY, 1);
     net->local_mbps = gpu.link_mbps;
     net->copy_mbps = gpu.own_mbps;
 }
@@ -88,7 +89,7 @@ static bool parse(options_t *o, int argc, char **argv)
     return o->ranks > 0 && o->ranks <= 1024 && o->nnodes && o->nbytes && optind == argc;
 }
 
-static bool lay_out(dma_node_map_t *layout, int nodes, int ranks)
+static bool lay_out(dma_node_map_t *node_map, int nodes, int ranks)
 {
     uint32_t *first = malloc((size_t)nodes * (size_t)ranks * sizeof(*first));
     bool ok;
@@ -96,7 +97,7 @@ static bool lay_out(dma_node_map_t *layout, int nodes, int ranks)
     for (int r = 0; first && r < nodes * ranks; r++) {
         first[r] = (uint32_t)(r / ranks * ranks);
     }
-    ok = first && dma_node_map_create(layout, first, nodes * ranks, 0) == DMA_OK;
+    ok = first && dma_node_map_create(node_map, first, nodes * ranks, 0) == DMA_OK;
     free(first);
     return ok;
 }
@@ -112,52 +113,52 @@ static void print_bytes(uint64_t bytes)
     printf(" %6" PRIu64 "%-1s", bytes, units[unit]);
 }
 
-/* What the plan asks of rank 0. */
+/* Prints what the plan needs on rank 0. */
 static bool print_plan(const dma_cluster_req_t *req, int variant)
 {
     dma_cluster_plan_t *plan;
     uint64_t sent = 0, ops = 0, peers = 0;
-    char *met = calloc((size_t)req->layout->nranks, 1);
+    char *met = calloc((size_t)req->node_map->nranks, 1);
 
     if (!met || dma_cluster_build(req, variant, &plan) != DMA_OK) {
         fprintf(stderr, "simulate_nodes: no memory\n");
         free(met);
         return false;
     }
-    for (uint32_t i = 0; i < plan->nops[DMA_SENT]; i++) {
-        sent += plan->ops[DMA_SENT][i].bytes;
-        peers += !met[plan->ops[DMA_SENT][i].peer];
-        met[plan->ops[DMA_SENT][i].peer] = 1;
+    for (uint32_t i = 0; i < plan->nops[DMA_LANE_SEND]; i++) {
+        sent += plan->ops[DMA_LANE_SEND][i].bytes;
+        peers += !met[plan->ops[DMA_LANE_SEND][i].peer];
+        met[plan->ops[DMA_LANE_SEND][i].peer] = 1;
     }
     free(met);
     for (int lane = 0; lane < DMA_LANES; lane++) {
         ops += plan->nops[lane];
     }
-    printf(" %8u", plan->nops[DMA_SENT]);
+    printf(" %8u", plan->nops[DMA_LANE_SEND]);
     print_bytes(sent);
     print_bytes(plan->temp_bytes);
-    print_bytes((uint64_t)req->layout->nranks * sizeof(uint32_t));
+    print_bytes((uint64_t)req->node_map->nranks * sizeof(uint32_t));
     print_bytes(ops * sizeof(dma_cluster_op_t));
     printf(" %7" PRIu64 "\n", peers);
     dma_cluster_free(plan);
     return true;
 }
 
-static bool print_row(const options_t *o, const dma_node_map_t *layout, dma_coll_t coll, uint64_t bytes)
+static bool print_row(const options_t *o, const dma_node_map_t *node_map, dma_coll_t coll, uint64_t bytes)
 {
-    dma_cluster_req_t req = {.coll = coll, .layout = layout, .send = {.bytes = bytes}, .recv = {.bytes = bytes}};
+    dma_cluster_req_t req = {.coll = coll, .node_map = node_map, .send = {.bytes = bytes}, .recv = {.bytes = bytes}};
     int best = dma_cluster_choose(&o->net, &req, bytes, -1);
 
     req.chunk = dma_net_profile_chunk(&o->net, false);
 
-    printf("%6d %-10s", layout->nnodes, coll == DMA_ALLGATHER ? "allgather" : "alltoall");
+    printf("%6d %-10s", node_map->nnodes, coll == DMA_ALLGATHER ? "allgather" : "alltoall");
     print_bytes(bytes);
     for (int v = 0; dma_cluster_variants[v]; v++) {
         const dma_cluster_variant_t *variant = dma_cluster_variants[v];
 
         if (variant->colls >> coll & 1) {
             printf(" %s=%.1f", variant->name + strlen("cluster_"),
-                   (double)variant->cost(&o->net, layout, coll, bytes) * 1e-6);
+                   (double)variant->cost(&o->net, node_map, coll, bytes) * 1e-6);
         }
     }
     printf("  %s", dma_cluster_variants[best]->name + strlen("cluster_"));
@@ -176,24 +177,24 @@ int main(int argc, char **argv)
         " nodes operation     block  microseconds by algorithm ...  chosen  messages   sent scratch  layout   plan   "
         "peers\n");
     for (int i = 0; i < o.nnodes; i++) {
-        dma_node_map_t layout;
+        dma_node_map_t node_map;
 
-        if (!lay_out(&layout, (int)o.nodes[i], o.ranks)) {
+        if (!lay_out(&node_map, (int)o.nodes[i], o.ranks)) {
             fprintf(stderr, "simulate_nodes: no memory for %lu nodes\n", o.nodes[i]);
             return 1;
         }
         for (int coll = 0; coll < 2; coll++) {
             for (int b = 0; b < o.nbytes; b++) {
-                /* an all-to-all with a block of its own for everyone has its limits */
-                if (coll && o.bytes[b] * (uint64_t)layout.nranks > UINT64_C(64) << 30) {
+                /* an all-to-all with more than 64 GiB per rank is not realistic */
+                if (coll && o.bytes[b] * (uint64_t)node_map.nranks > UINT64_C(64) << 30) {
                     continue;
                 }
-                if (!print_row(&o, &layout, coll ? DMA_ALLTOALL : DMA_ALLGATHER, o.bytes[b])) {
+                if (!print_row(&o, &node_map, coll ? DMA_ALLTOALL : DMA_ALLGATHER, o.bytes[b])) {
                     return 1;
                 }
             }
         }
-        dma_node_map_free(&layout);
+        dma_node_map_free(&node_map);
     }
     return 0;
 }

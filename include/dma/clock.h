@@ -1,10 +1,10 @@
-/* The clock that all waiting goes by: nobody sets it. */
+/* The clock for time limits: monotonic, so changes of the system time do not affect it. */
 #ifndef DMA_CLOCK_H
 #define DMA_CLOCK_H
 
 #include <time.h>
 
-/* Seconds. */
+/* Current time in seconds. */
 static inline double dma_now(void)
 {
     struct timespec t;

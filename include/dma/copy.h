@@ -1,4 +1,4 @@
-/* Copies between memory of this process, fast whatever the distance of the two. */
+/* Memory copies within this process that stay fast for every distance between source and target. */
 #ifndef DMA_COPY_H
 #define DMA_COPY_H
 
@@ -7,14 +7,17 @@
 #include <stdint.h>
 #include <string.h>
 
-#define DMA_COPY_LONG  2048 /* bytes from which C libraries use string instructions, or later */
-#define DMA_COPY_ALIAS 128  /* bytes above its source, within pages, that a target is slow for these */
+/* C libraries copy with string instructions (rep movs) from so many bytes on, or later. */
+#define DMA_COPY_LONG 2048
+/* String instructions are slow if the target is less than so many bytes above its source, modulo the page size. */
+#define DMA_COPY_ALIAS 128
 
-/* At any address, of anything. */
+/* 16 bytes at any address and of any type. */
 typedef uint64_t dma_copy_word_t __attribute__((vector_size(16), aligned(1), may_alias));
 
-/* By ordinary loads and stores, from the end, so that where the target lies a few bytes above its source no load looks like
- * one of what has just been stored. Not overlapping. */
+/* Copies with ordinary loads and stores, from the last byte to the first. If the target is a few bytes above its source
+ * (modulo the page size), no load then has the page offset of a preceding store, which a processor could mistake for a
+ * dependency. The two must not overlap. */
 static inline void dma_copy_backwards(void *to, const void *from, size_t bytes)
 {
     for (; bytes >= 4 * sizeof(dma_copy_word_t); bytes -= 4 * sizeof(dma_copy_word_t)) {
@@ -30,10 +33,10 @@ static inline void dma_copy_backwards(void *to, const void *from, size_t bytes)
     memcpy(to, from, bytes);
 }
 
-/* Are string instructions slow while each piece of the target lies a few bytes above its source within their pages? On AMD's
- * Zen 3 and 4 they are, up to 30 times. On a Xeon memcpy is twice as fast there as the loop above: no other way pipelines
- * lines that another core has. */
-static inline bool dma_copy_stumbles(void)
+/* Whether string instructions are slow if the target is a few bytes above its source, modulo the page size. On AMD's
+ * Zen 3 and 4 they are up to 30 times slower. On a Xeon, memcpy is twice as fast there as the loop above: only string
+ * instructions pipeline the fetches of lines that another core holds. */
+static inline bool dma_copy_avoids_string_ops(void)
 {
 #if defined(__x86_64__) || defined(__i386__)
     return __builtin_cpu_is("amd");
@@ -42,12 +45,12 @@ static inline bool dma_copy_stumbles(void)
 #endif
 }
 
-/* Not overlapping, as with memcpy. */
+/* Copies `bytes` bytes that do not overlap, as memcpy does. */
 static inline void dma_copy(void *to, const void *from, size_t bytes)
 {
     size_t above = ((uintptr_t)to - (uintptr_t)from) & 4095;
 
-    if (bytes < DMA_COPY_LONG || above == 0 || above >= DMA_COPY_ALIAS || !dma_copy_stumbles()) {
+    if (bytes < DMA_COPY_LONG || above == 0 || above >= DMA_COPY_ALIAS || !dma_copy_avoids_string_ops()) {
         memcpy(to, from, bytes);
     } else {
         dma_copy_backwards(to, from, bytes);

@@ -35,10 +35,10 @@ static bool same_side(const dma_blocks_t *a, const dma_blocks_t *b, size_t n)
 /* All that a plan follows from, but for what is fixed with the communicator; the choice goes by sizes that are in here. */
 static bool same(const dma_cluster_req_t *a, const dma_cluster_req_t *b)
 {
-    size_t n = (size_t)a->layout->nranks;
+    size_t n = (size_t)a->node_map->nranks;
 
-    return a->coll == b->coll && a->in_place == b->in_place && a->relayed == b->relayed && a->apart == b->apart &&
-           same_side(&a->send, &b->send, n) && same_side(&a->recv, &b->recv, n);
+    return a->coll == b->coll && a->in_place == b->in_place && a->relayed == b->relayed &&
+           a->mixed_memory == b->mixed_memory && same_side(&a->send, &b->send, n) && same_side(&a->recv, &b->recv, n);
 }
 
 static dma_cluster_plan_t *find_kept(dma_cluster_t *c, const dma_cluster_req_t *req)
@@ -70,7 +70,7 @@ static dma_blocks_t copy_side(const dma_blocks_t *side, uint64_t *numbers, size_
 /* In place of the one that has not been used for longer. Whether it is kept: without room it is the call's alone. */
 static bool keep(dma_cluster_t *c, dma_cluster_plan_t *plan)
 {
-    size_t n = (size_t)c->layout.nranks;
+    size_t n = (size_t)c->node_map.nranks;
     int k = (c->newest + 1) % CLUSTER_KEPT;
     dma_cluster_kept_t *kept = &c->kept[k];
 
@@ -100,17 +100,17 @@ void dma_cluster_free_plans(dma_cluster_t *c)
 static dma_status_t find_plan(dma_cluster_t *c, const dma_task_t *task)
 {
     bool relayed = c->call.on_device[DMA_CLUSTER_IN] && task->in_place && !dma_coll_gathers(task->coll);
-    bool apart = c->call.on_device[DMA_CLUSTER_IN] != c->call.on_device[DMA_CLUSTER_OUT];
+    bool mixed_memory = c->call.on_device[DMA_CLUSTER_IN] != c->call.on_device[DMA_CLUSTER_OUT];
     uint64_t key = dma_sign(task->coll, false, task->bytes) | (uint64_t)task->in_place << 63 | (uint64_t)relayed << 62 |
-                   (uint64_t)apart << 61;
+                   (uint64_t)mixed_memory << 61;
     dma_cluster_memo_t *memo = &c->memo[(key * UINT64_C(0x9e3779b97f4a7c15) >> 60) % CLUSTER_MEMO];
     dma_cluster_call_t *call = &c->call;
     dma_cluster_req_t req = {
         .coll = task->coll,
         .in_place = task->in_place,
         .relayed = relayed,
-        .apart = apart,
-        .layout = &c->layout,
+        .mixed_memory = mixed_memory,
+        .node_map = &c->node_map,
         .send = task->run.send,
         .recv = task->run.recv,
         .chunk = c->chunk,
@@ -205,7 +205,7 @@ static dma_status_t begin(dma_comm_t *comm, dma_task_t *task)
         return status;
     }
     call->seq = (uint32_t)task->run.seq % ((uint32_t)INT32_MAX);
-    call->note = note_of_call(&c->layout, task);
+    call->note = note_of_call(&c->node_map, task);
     call->since = 0;
     call->met = false;
     call->copying = false;
@@ -263,7 +263,7 @@ static void make_even(dma_side_t *side, const int64_t *numbers, int n)
 }
 
 /* Rows between two places of this rank; by the engine where one of them is device memory. */
-static dma_status_t copy(dma_cluster_call_t *call, dma_cluster_place_t to, dma_cluster_place_t from,
+static dma_status_t copy(dma_cluster_call_t *call, dma_cluster_addr_t to, dma_cluster_addr_t from,
                          const dma_cluster_op_t *rows)
 {
     char *into = dma_cluster_at(call, to);
@@ -287,7 +287,7 @@ static dma_status_t alone(dma_cluster_call_t *call, const dma_cluster_op_t *op)
 {
     dma_cluster_part_t part = dma_cluster_part(call->plan, op, 0);
     dma_cluster_op_t row = {.bytes = part.get, .rows = 1};
-    dma_cluster_place_t to = op->to, from = op->from;
+    dma_cluster_addr_t to = op->to, from = op->from;
 
     to.at += part.to;
     from.at += op->code == DMA_CLUSTER_GATHER ? 0 : part.from;
@@ -297,7 +297,7 @@ static dma_status_t alone(dma_cluster_call_t *call, const dma_cluster_op_t *op)
 static dma_status_t post_gather(dma_cluster_t *c, const dma_cluster_op_t *op)
 {
     dma_cluster_call_t *call = &c->call;
-    const dma_node_map_t *l = &c->layout;
+    const dma_node_map_t *l = &c->node_map;
     int n = dma_node_map_size(l, l->node);
     dma_call_t gather = {.coll = DMA_ALLGATHERV, .note = call->note};
     bool even = call->plan->req.coll == DMA_ALLGATHER;
@@ -325,7 +325,7 @@ static dma_status_t post_gather(dma_cluster_t *c, const dma_cluster_op_t *op)
 static dma_status_t post_exchange(dma_cluster_t *c, const dma_cluster_op_t *op)
 {
     dma_cluster_call_t *call = &c->call;
-    const dma_node_map_t *l = &c->layout;
+    const dma_node_map_t *l = &c->node_map;
     int n = dma_node_map_size(l, l->node);
     int64_t *number = call->numbers;
     dma_call_t exchange = {.coll = DMA_ALLTOALLV, .note = call->note};
@@ -393,28 +393,28 @@ static dma_status_t move_on(dma_cluster_t *c, const dma_cluster_op_t *op)
 static dma_status_t local_lane(dma_cluster_t *c)
 {
     dma_cluster_call_t *call = &c->call;
-    const dma_cluster_op_t *ops = call->plan->ops[DMA_LOCAL];
+    const dma_cluster_op_t *ops = call->plan->ops[DMA_LANE_LOCAL];
     dma_status_t status;
 
     for (;;) {
-        uint32_t i = call->ended[DMA_LOCAL];
+        uint32_t i = call->ended[DMA_LANE_LOCAL];
 
-        if (i == call->plan->nops[DMA_LOCAL]) {
+        if (i == call->plan->nops[DMA_LANE_LOCAL]) {
             return DMA_OK;
         }
-        if (i == call->started[DMA_LOCAL]) {
+        if (i == call->started[DMA_LANE_LOCAL]) {
             if (!dma_cluster_may_start(call, &ops[i])) {
                 return DMA_OK;
             }
             if ((status = start_local(c, &ops[i])) != DMA_OK) {
                 return status;
             }
-            call->started[DMA_LOCAL]++;
+            call->started[DMA_LANE_LOCAL]++;
         }
         if ((status = move_on(c, &ops[i])) != DMA_OK) {
             return status == DMA_AGAIN ? DMA_OK : status;
         }
-        call->ended[DMA_LOCAL]++;
+        call->ended[DMA_LANE_LOCAL]++;
         call->moves++;
     }
 }
@@ -449,8 +449,8 @@ static dma_status_t run(dma_cluster_t *c)
     do { /* what one lane has ended may let another start */
         before = call->moves;
         move_network(c);
-        if ((status = dma_lane_advance(c, DMA_RECEIVED)) != DMA_OK || (status = local_lane(c)) != DMA_OK ||
-            (status = dma_lane_advance(c, DMA_SENT)) != DMA_OK) {
+        if ((status = dma_lane_advance(c, DMA_LANE_RECV)) != DMA_OK || (status = local_lane(c)) != DMA_OK ||
+            (status = dma_lane_advance(c, DMA_LANE_SEND)) != DMA_OK) {
             return status;
         }
     } while (before != call->moves);

@@ -153,7 +153,7 @@ typedef struct dma_cluster {
     void *net;
     uint32_t first;           /* the lowest rank of the communicator on this node */
     struct dma_cluster *root; /* of a channel: its communicator's; else itself */
-    dma_node_map_t layout;
+    dma_node_map_t node_map;
     dma_comm_t *local;     /* the ranks of the node; NULL: there is one only */
     dma_host_t local_host; /* its services: ours, with its ranks' numbers */
     void *handle;          /* and what we hand to them */
@@ -221,8 +221,8 @@ dma_status_t dma_lane_advance(dma_cluster_t *c, dma_cluster_lane_t lane);
 /* No message of the call is under way. */
 static inline bool dma_lanes_idle(const dma_cluster_t *c)
 {
-    return c->lanes[DMA_SENT].first == c->lanes[DMA_SENT].next &&
-           c->lanes[DMA_RECEIVED].first == c->lanes[DMA_RECEIVED].next;
+    return c->lanes[DMA_LANE_SEND].first == c->lanes[DMA_LANE_SEND].next &&
+           c->lanes[DMA_LANE_RECV].first == c->lanes[DMA_LANE_RECV].next;
 }
 /* The rank whose message has been waited for the longest, or -1. */
 int dma_lanes_waits_for(const dma_cluster_t *c);
@@ -231,7 +231,7 @@ int dma_lanes_waits_for(const dma_cluster_t *c);
 void dma_lanes_stop(dma_cluster_t *c);
 void dma_lanes_free(dma_cluster_t *c);
 
-static inline char *dma_cluster_at(const dma_cluster_call_t *call, dma_cluster_place_t place)
+static inline char *dma_cluster_at(const dma_cluster_call_t *call, dma_cluster_addr_t place)
 {
     return (char *)((uintptr_t)call->base[place.base] + (uintptr_t)place.at);
 }

@@ -118,11 +118,11 @@ void dma_lanes_stop(dma_cluster_t *c)
 
 int dma_lanes_waits_for(const dma_cluster_t *c)
 {
-    const dma_lane_t *l = &c->lanes[DMA_RECEIVED];
+    const dma_lane_t *l = &c->lanes[DMA_LANE_RECV];
 
     for (uint64_t i = l->first; c->running && c->call.plan && i < l->next; i++) {
         if (piece_at(l, i)->state == PIECE_TRAVELS) {
-            return c->call.plan->ops[DMA_RECEIVED][piece_at(l, i)->op].peer;
+            return c->call.plan->ops[DMA_LANE_RECV][piece_at(l, i)->op].peer;
         }
     }
     return -1;
@@ -130,8 +130,8 @@ int dma_lanes_waits_for(const dma_cluster_t *c)
 
 void dma_lanes_free(dma_cluster_t *c)
 {
-    free(c->lanes[DMA_SENT].pieces);
-    free(c->lanes[DMA_RECEIVED].pieces);
+    free(c->lanes[DMA_LANE_SEND].pieces);
+    free(c->lanes[DMA_LANE_RECV].pieces);
 }
 
 /* ---- both lanes ---- */
@@ -145,7 +145,7 @@ static void go_to(dma_cluster_t *c, dma_piece_t *p, dma_piece_state_t state)
 /* Of an all-to-all-v only the two know what one has for the other. */
 static uint32_t note_of_message(const dma_cluster_call_t *call, int lane, int peer)
 {
-    const dma_blocks_t *blocks = lane == DMA_SENT ? &call->plan->req.send : &call->plan->req.recv;
+    const dma_blocks_t *blocks = lane == DMA_LANE_SEND ? &call->plan->req.send : &call->plan->req.recv;
 
     return call->plan->req.coll == DMA_ALLTOALLV
                ? dma_cluster_note(DMA_ALLTOALLV, dma_blocks_bytes(blocks, (uint64_t)peer))
@@ -171,12 +171,12 @@ static dma_status_t travel(dma_cluster_t *c, dma_cluster_lane_t lane, uint64_t i
         return status;
     }
     if (p->slot) {
-        memory = dma_relay_slot(call->relay, lane == DMA_SENT ? DMA_RELAY_OUT : DMA_RELAY_IN, slot_at(c, i));
+        memory = dma_relay_slot(call->relay, lane == DMA_LANE_SEND ? DMA_RELAY_OUT : DMA_RELAY_IN, slot_at(c, i));
     } else {
-        memory = dma_cluster_at(call, lane == DMA_SENT ? op->from : op->to) + offset(c, p);
+        memory = dma_cluster_at(call, lane == DMA_LANE_SEND ? op->from : op->to) + offset(c, p);
     }
-    status = lane == DMA_SENT ? c->wire->isend(c->net, peer, &tag, memory, bytes_of(c, op, p), &p->req)
-                              : c->wire->irecv(c->net, peer, &tag, memory, bytes_of(c, op, p), &p->req);
+    status = lane == DMA_LANE_SEND ? c->wire->isend(c->net, peer, &tag, memory, bytes_of(c, op, p), &p->req)
+                                   : c->wire->irecv(c->net, peer, &tag, memory, bytes_of(c, op, p), &p->req);
     if (status == DMA_OK) {
         go_to(c, p, PIECE_TRAVELS);
     }
@@ -220,8 +220,8 @@ static void retire(dma_cluster_t *c, dma_cluster_lane_t lane)
 
 static void note_filled(dma_cluster_t *c, const dma_piece_t *p)
 {
-    dma_lane_t *l = &c->lanes[DMA_SENT];
-    bool last = p->number + 1 == pieces_of(c, &c->call.plan->ops[DMA_SENT][p->op]);
+    dma_lane_t *l = &c->lanes[DMA_LANE_SEND];
+    bool last = p->number + 1 == pieces_of(c, &c->call.plan->ops[DMA_LANE_SEND][p->op]);
 
     l->op = last ? p->op + 1 : p->op;
     l->filled = last ? 0 : p->number + 1;
@@ -231,12 +231,12 @@ static void note_filled(dma_cluster_t *c, const dma_piece_t *p)
 static dma_status_t begin_sends(dma_cluster_t *c, bool waiting, bool travelling)
 {
     dma_cluster_call_t *call = &c->call;
-    dma_lane_t *l = &c->lanes[DMA_SENT];
+    dma_lane_t *l = &c->lanes[DMA_LANE_SEND];
     dma_status_t status = DMA_OK;
     dma_piece_t *p;
 
-    while (status == DMA_OK && (call->relay || !waiting) && (p = next_piece(c, DMA_SENT))) {
-        const dma_cluster_op_t *op = &call->plan->ops[DMA_SENT][p->op];
+    while (status == DMA_OK && (call->relay || !waiting) && (p = next_piece(c, DMA_LANE_SEND))) {
+        const dma_cluster_op_t *op = &call->plan->ops[DMA_LANE_SEND][p->op];
 
         waiting = true;
         if (!call->on_device[op->from.base]) {
@@ -262,7 +262,7 @@ typedef struct traffic {
 
 static bool may_travel(const dma_cluster_call_t *call, const traffic_t *t, uint32_t op)
 {
-    uint32_t window = call->plan->window[DMA_SENT];
+    uint32_t window = call->plan->window[DMA_LANE_SEND];
     bool another = !t->ops || t->op != op;
 
     return another ? t->ops < window && t->pieces < window + MORE : t->pieces < window + MORE;
@@ -277,7 +277,7 @@ static void count(traffic_t *t, uint32_t op)
 
 static dma_status_t move_send(dma_cluster_t *c, uint64_t i, traffic_t *t)
 {
-    dma_piece_t *p = piece_at(&c->lanes[DMA_SENT], i);
+    dma_piece_t *p = piece_at(&c->lanes[DMA_LANE_SEND], i);
     dma_status_t status = DMA_OK;
 
     if (p->state == PIECE_TRAVELS) {
@@ -298,7 +298,7 @@ static dma_status_t move_send(dma_cluster_t *c, uint64_t i, traffic_t *t)
         t->filling = status != DMA_OK;
     }
     if (p->state == PIECE_FILLED && !t->blocked && may_travel(&c->call, t, p->op) &&
-        (status = travel(c, DMA_SENT, i)) == DMA_OK) {
+        (status = travel(c, DMA_LANE_SEND, i)) == DMA_OK) {
         count(t, p->op);
         return DMA_OK;
     }
@@ -308,7 +308,7 @@ static dma_status_t move_send(dma_cluster_t *c, uint64_t i, traffic_t *t)
 
 static dma_status_t advance_sent(dma_cluster_t *c)
 {
-    dma_lane_t *l = &c->lanes[DMA_SENT];
+    dma_lane_t *l = &c->lanes[DMA_LANE_SEND];
     uint64_t done = l->first;
     dma_status_t status;
     traffic_t t = {0};
@@ -319,7 +319,7 @@ static dma_status_t advance_sent(dma_cluster_t *c)
                 return status;
             }
         }
-        retire(c, DMA_SENT);
+        retire(c, DMA_LANE_SEND);
         if ((status = begin_sends(c, t.blocked, t.ops > 0)) != DMA_OK) {
             return status;
         }
@@ -332,7 +332,7 @@ static dma_status_t advance_sent(dma_cluster_t *c)
 /* In place: what the piece overwrites has been copied away. */
 static bool vacated(const dma_cluster_t *c, const dma_cluster_op_t *op, const dma_piece_t *p)
 {
-    const dma_lane_t *sent = &c->lanes[DMA_SENT];
+    const dma_lane_t *sent = &c->lanes[DMA_LANE_SEND];
 
     return !op->after || sent->op >= op->after || (sent->op + 1 == op->after && sent->filled > p->number);
 }
@@ -340,8 +340,8 @@ static bool vacated(const dma_cluster_t *c, const dma_cluster_op_t *op, const dm
 static dma_status_t move_receive(dma_cluster_t *c, uint64_t i)
 {
     dma_cluster_call_t *call = &c->call;
-    dma_piece_t *p = piece_at(&c->lanes[DMA_RECEIVED], i);
-    const dma_cluster_op_t *op = &call->plan->ops[DMA_RECEIVED][p->op];
+    dma_piece_t *p = piece_at(&c->lanes[DMA_LANE_RECV], i);
+    const dma_cluster_op_t *op = &call->plan->ops[DMA_LANE_RECV][p->op];
     dma_status_t status = DMA_OK;
 
     if (p->state == PIECE_TRAVELS && (status = c->wire->test(c->net, &p->req)) == DMA_OK) {
@@ -363,20 +363,20 @@ static dma_status_t move_receive(dma_cluster_t *c, uint64_t i)
 
 static dma_status_t advance_received(dma_cluster_t *c)
 {
-    dma_lane_t *l = &c->lanes[DMA_RECEIVED];
+    dma_lane_t *l = &c->lanes[DMA_LANE_RECV];
     dma_status_t status;
     dma_piece_t *p;
 
     for (uint64_t i = l->first; i < l->next; i++) {
         if ((status = move_receive(c, i)) < 0) {
-            c->running->run.failed_rank = c->call.plan->ops[DMA_RECEIVED][piece_at(l, i)->op].peer;
+            c->running->run.failed_rank = c->call.plan->ops[DMA_LANE_RECV][piece_at(l, i)->op].peer;
             return status;
         }
     }
-    retire(c, DMA_RECEIVED);
-    while ((p = next_piece(c, DMA_RECEIVED))) {
-        p->slot = c->call.on_device[c->call.plan->ops[DMA_RECEIVED][p->op].to.base];
-        if ((status = travel(c, DMA_RECEIVED, l->next - 1)) != DMA_OK) {
+    retire(c, DMA_LANE_RECV);
+    while ((p = next_piece(c, DMA_LANE_RECV))) {
+        p->slot = c->call.on_device[c->call.plan->ops[DMA_LANE_RECV][p->op].to.base];
+        if ((status = travel(c, DMA_LANE_RECV, l->next - 1)) != DMA_OK) {
             return status;
         }
     }
@@ -385,5 +385,5 @@ static dma_status_t advance_received(dma_cluster_t *c)
 
 dma_status_t dma_lane_advance(dma_cluster_t *c, dma_cluster_lane_t lane)
 {
-    return lane == DMA_SENT ? advance_sent(c) : advance_received(c);
+    return lane == DMA_LANE_SEND ? advance_sent(c) : advance_received(c);
 }

@@ -167,12 +167,12 @@ dma_status_t dma_cluster_connect_peer(dma_cluster_t *c, int rank, void **peer)
 /* Each rank whom we meet in set-up, until `visit` returns an error. */
 static dma_status_t each_neighbour(dma_cluster_t *c, dma_status_t (*visit)(dma_cluster_t *, int, void *), void *arg)
 {
-    const dma_node_map_t *l = &c->layout;
+    const dma_node_map_t *l = &c->node_map;
     int size = dma_node_map_size(l, l->node);
     dma_status_t status = DMA_OK;
 
     for (int k = -1; k < 2 && l->nnodes > 1; k += 2) {
-        int node = dma_node_map_turn(l, l->node, k), theirs = dma_node_map_size(l, node);
+        int node = dma_node_map_shift(l, l->node, k), theirs = dma_node_map_size(l, node);
 
         for (int j = 0; j < theirs && status == DMA_OK; j++) {
             int i = k > 0 ? l->index : j, n = k > 0 ? theirs : size, to = k > 0 ? j : l->index;

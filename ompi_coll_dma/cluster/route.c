@@ -1,5 +1,6 @@
 /* The cluster route: creation, evidence of failure, the end. See cluster.h and core/route.h. */
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -54,7 +55,7 @@ static void cluster_destroy(dma_comm_t *comm)
     leave(c);
     dma_cluster_drop_local(c);
     dma_cluster_free_plans(c);
-    dma_node_map_free(&c->layout);
+    dma_node_map_free(&c->node_map);
     if (c->filled) {
         dma_proc_report(comm->proc, DMA_REPORT_INFO, "relay",
                         "device memory of %s: %llu messages through slots, %llu copied while others were on the way",
@@ -100,7 +101,7 @@ static dma_status_t look_inside(dma_cluster_t *c)
     dma_status_t poison = poison_of(local);
 
     if (local && c->running && poison == DMA_OK && c->looked % (LOOK_TURNS * DEAD_LOOKS) == 0 &&
-        dma_window_dead(&local->window, dma_comm_current(local)) >= 0) {
+        dma_window_find_dead(&local->window, dma_comm_current(local)) >= 0) {
         poison = DMA_ERR_PEER;
     }
     return poison;

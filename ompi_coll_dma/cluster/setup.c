@@ -35,21 +35,21 @@ typedef struct record {
 typedef struct local_handle {
     const dma_host_t *host;
     void *handle;
-    const dma_node_map_t *layout;
+    const dma_node_map_t *node_map;
 } local_handle_t;
 
 static dma_status_t local_isend(void *comm, const void *buf, size_t bytes, int peer, void **req)
 {
     local_handle_t *h = comm;
 
-    return h->host->isend(h->handle, buf, bytes, dma_node_map_rank(h->layout, h->layout->node, peer), req);
+    return h->host->isend(h->handle, buf, bytes, dma_node_map_rank(h->node_map, h->node_map->node, peer), req);
 }
 
 static dma_status_t local_irecv(void *comm, void *buf, size_t bytes, int peer, void **req)
 {
     local_handle_t *h = comm;
 
-    return h->host->irecv(h->handle, buf, bytes, dma_node_map_rank(h->layout, h->layout->node, peer), req);
+    return h->host->irecv(h->handle, buf, bytes, dma_node_map_rank(h->node_map, h->node_map->node, peer), req);
 }
 
 static dma_status_t local_test(void *comm, void **req)
@@ -83,7 +83,7 @@ void dma_cluster_drop_local(dma_cluster_t *c)
 /* A row of the table by name, or -1 for the cost model. */
 static int32_t forced_variant(dma_comm_t *comm, const char *name)
 {
-    int v = dma_cluster_find(name);
+    int v = dma_cluster_variant_find(name);
 
     if (name[0] && strcmp(name, "auto") && v < 0) {
         dma_proc_report(comm->proc, DMA_REPORT_WARN, "net_variant",
@@ -193,7 +193,7 @@ static dma_status_t lay_out(dma_comm_t *comm)
     for (int r = 0; r < comm->nranks; r++) {
         first[r] = ((const record_t *)dma_bootstrap_record(&c->exchange, r))->first;
     }
-    status = dma_node_map_create(&c->layout, first, comm->nranks, comm->rank);
+    status = dma_node_map_create(&c->node_map, first, comm->nranks, comm->rank);
     free(first);
     return status;
 }
@@ -201,9 +201,9 @@ static dma_status_t lay_out(dma_comm_t *comm)
 static dma_status_t begin_local(dma_comm_t *comm)
 {
     dma_cluster_t *c = comm->cluster;
-    int n = dma_node_map_size(&c->layout, c->layout.node);
+    int n = dma_node_map_size(&c->node_map, c->node_map.node);
     local_handle_t *handle;
-    dma_comm_config_t config = {.rank = c->layout.index, .nranks = n, .threads = comm->threads, .text = comm->text};
+    dma_comm_config_t config = {.rank = c->node_map.index, .nranks = n, .threads = comm->threads, .text = comm->text};
     dma_status_t status;
 
     if (!(c->call.numbers = malloc(4 * (size_t)n * sizeof(*c->call.numbers)))) {
@@ -215,7 +215,7 @@ static dma_status_t begin_local(dma_comm_t *comm)
     if (!(c->call.arrays = malloc(dma_arrays_total(n))) || !(handle = malloc(sizeof(*handle)))) {
         return DMA_ERR_NOMEM;
     }
-    *handle = (local_handle_t){.host = comm->host, .handle = comm->handle, .layout = &c->layout};
+    *handle = (local_handle_t){.host = comm->host, .handle = comm->handle, .node_map = &c->node_map};
     config.handle = handle;
     status = dma_comm_create(comm->proc, &config, &c->local);
     if (status != DMA_OK) {

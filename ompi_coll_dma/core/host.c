@@ -51,7 +51,7 @@ static bool can_run(const dma_engine_t *engine, const dma_plan_t *plan)
 {
     for (uint32_t i = 0; i < plan->nprogs; i++) {
         for (uint32_t k = 0; k < plan->progs[i].nops; k++) {
-            if (!(engine->caps.ops >> plan->progs[i].ops[k].code & 1)) {
+            if (!(engine->ops >> plan->progs[i].ops[k].code & 1)) {
                 return false;
             }
         }
@@ -175,7 +175,7 @@ static const dma_op_t *refused_reading(const dma_run_t *run)
         const dma_prog_t *prog = &run->plan->progs[i];
 
         for (uint32_t k = 0; run->cursors[i].refused && k < prog->nops; k++) {
-            if (dma_op_reaches(&prog->ops[k])) {
+            if (dma_op_reads_peer(&prog->ops[k])) {
                 return &prog->ops[k];
             }
         }
@@ -320,7 +320,7 @@ static void host_watch_clock(dma_comm_t *comm, double now)
         return;
     }
     comm->dead_checked = now;
-    rank = dma_window_dead(&comm->window, dma_comm_current(comm));
+    rank = dma_window_find_dead(&comm->window, dma_comm_current(comm));
     if (rank >= 0) {
         /* what the process wrote last may have arrived after our last look */
         dma_tasks_advance(comm);

@@ -19,7 +19,7 @@ dma_status_t dma_plan_memo_fill(dma_plan_memo_t *memo, uint64_t key, const dma_p
 static dma_plan_t *find(const dma_plan_cache_t *cache, const dma_plan_memo_t *memo, const dma_plan_req_t *req)
 {
     for (const dma_kept_plan_t *k = cache->kept; k; k = k->next) {
-        if (k->variant == memo->choice.variant && k->ways == memo->choice.ways && k->plan->coll == req->coll &&
+        if (k->variant == memo->choice.variant && k->queues == memo->choice.queues && k->plan->coll == req->coll &&
             k->plan->in_place == req->in_place) {
             return k->plan;
         }
@@ -42,7 +42,7 @@ dma_status_t dma_plan_memo_build(dma_plan_cache_t *cache, dma_plan_memo_t *memo,
             return status;
         }
         *kept = (dma_kept_plan_t){
-            .next = cache->kept, .variant = memo->choice.variant, .ways = memo->choice.ways, .plan = plan};
+            .next = cache->kept, .variant = memo->choice.variant, .queues = memo->choice.queues, .plan = plan};
         cache->kept = kept;
     }
     memo->plans[req->in_place] = plan;

@@ -27,7 +27,7 @@ typedef struct dma_plan_memo {
 
 typedef struct dma_kept_plan {
     struct dma_kept_plan *next;
-    uint32_t variant, ways;
+    uint32_t variant, queues;
     dma_plan_t *plan;
 } dma_kept_plan_t;
 

@@ -131,7 +131,6 @@ dma_status_t dma_task_init(dma_comm_t *comm, dma_task_t *task, const dma_call_t 
     task->device = NULL;
     task->done = NULL;
     task->run.plan = NULL;
-    task->run.temp = NULL;
     task->run.second_entry = false;
     task->run.failed_rank = -1;
     if (__builtin_expect(rt && comm->proc->memory, 0)) {

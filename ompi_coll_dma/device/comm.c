@@ -386,14 +386,13 @@ static dma_plan_req_t plan_request(const dma_comm_t *comm, const dma_task_t *tas
 
     req.coll = task->coll;
     req.gpu = &comm->gpu_profile;
-    req.ways = comm->gpu_queues;
-    req.max_ways = UINT32_MAX;
+    req.queues = comm->gpu_queues;
+    req.max_queues = UINT32_MAX;
     for (int r = 0; r < comm->nranks; r++) {
         features &= dc->traits[r].features;
-        req.max_ways = dc->traits[r].max_ways < req.max_ways ? dc->traits[r].max_ways : req.max_ways;
+        req.max_queues = dc->traits[r].max_ways < req.max_queues ? dc->traits[r].max_ways : req.max_queues;
     }
     req.prelaunch = features & DMA_GPU_PRELAUNCH;
-    req.swap = features & DMA_GPU_SWAP_PACKETS;
     req.bcst = features & DMA_GPU_BCST_PACKETS;
     return req;
 }
@@ -448,8 +447,8 @@ void dma_device_stop(dma_comm_t *comm)
     if (dc->bound && !dc->device->engine->unbind(dc->bound)) {
         /* A queue that waits for a rank that is gone looks at its ready word for ever: what is there may neither go nor
          * become something else. */
-        comm->window.stays = true;
-        dma_arena_stay(comm->window.arena);
+        comm->window.permanent = true;
+        dma_arena_keep_mapped(comm->window.arena);
         dc->pinned = false;
         dc->pinned_peers = 0;
     }
@@ -469,7 +468,7 @@ void dma_device_comm_destroy(dma_comm_t *comm)
 
     dma_device_stop(comm);
     dma_device_free_scratch(dc);
-    for (int r = 0; r < comm->nranks && !comm->window.stays; r++) { /* stays: such a queue may copy there */
+    for (int r = 0; r < comm->nranks && !comm->window.permanent; r++) { /* stays: such a queue may copy there */
         for (unsigned slot = 0; slot < DEVICE_SLOTS; slot++) {
             forget(comm, &dc->peers[r], slot);
         }

@@ -1,4 +1,4 @@
-/* Arenas: see arena.h. Block bookkeeping is private to the owner, in a sorted list outside the shared memory. */
+/* Arenas: see arena.h. The owner keeps the list of blocks in private memory, sorted by offset. */
 #include "node/arena.h"
 
 #include <errno.h>
@@ -13,10 +13,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define BACK_PIECE ((size_t)256 << 10)
+#define ALLOCATE_PIECE ((size_t)256 << 10) /* bytes per posix_fallocate: short enough to complete between two signals */
 
 typedef struct extent {
-    struct extent *next; /* by offset */
+    struct extent *next; /* sorted by offset */
     size_t offset, bytes;
     int retired;
 } extent_t;
@@ -24,11 +24,11 @@ typedef struct extent {
 struct dma_arena {
     char *base;
     size_t bytes;
-    size_t backed; /* bytes from 0 on that have real memory */
+    size_t allocated; /* bytes, from offset 0 on, whose pages are allocated */
     size_t used;
     int fd;
     uint64_t nonce;
-    atomic_bool stays; /* mapped */
+    atomic_bool keep_mapped; /* the mapping outlives the arena */
     extent_t *extents;
     char path[256];
 };
@@ -37,7 +37,7 @@ uint64_t dma_random64(void)
 {
     uint64_t value = 0;
 
-    /* Blocks only before the kernel's generator is seeded, at boot. */
+    /* getrandom blocks only until the kernel's generator is initialized, at boot. */
     while (getrandom(&value, sizeof(value), 0) != sizeof(value)) {
     }
     return value;
@@ -61,46 +61,44 @@ static int open_file(dma_arena_kind_t kind, const char *dir, char *path, size_t 
     return open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
 }
 
-/* What of `bytes` a file may have here. Whoever tries more is not told so, but gets a signal that ends the process. */
-static size_t allowed(size_t bytes)
+/* `bytes`, limited by RLIMIT_FSIZE. A process that extends a file beyond this limit gets SIGXFSZ, which ends it. */
+static size_t limit_file_bytes(size_t bytes)
 {
     struct rlimit limit;
 
     return getrlimit(RLIMIT_FSIZE, &limit) || limit.rlim_cur >= bytes ? bytes : (size_t)limit.rlim_cur;
 }
 
-/*
- * Real memory for the first `bytes`. In pieces: with older kernels a signal ends posix_fallocate, which undoes what it has done
- * so far, so that a timer may keep a large one from ever coming to its end. What there is too little of is given back: others
- * may do with it what we cannot.
- */
-static int back(dma_arena_t *arena, size_t bytes)
+/* Allocates pages for the first `bytes` bytes, piece by piece. In older kernels a signal interrupts posix_fallocate,
+ * which then undoes its work, so that a periodic timer could keep one large call from ever completing. If memory runs
+ * out, the pieces of this call are given back: other users of the tmpfs may need them. */
+static int allocate_pages(dma_arena_t *arena, size_t bytes)
 {
-    size_t page = (size_t)sysconf(_SC_PAGESIZE), at = arena->backed;
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), at = arena->allocated;
     int rc;
 
     bytes = (bytes + page - 1) / page * page;
-    if (bytes <= arena->backed) {
+    if (bytes <= arena->allocated) {
         return 0;
     }
     while (at < bytes) {
-        size_t piece = bytes - at < BACK_PIECE ? bytes - at : BACK_PIECE;
+        size_t piece = bytes - at < ALLOCATE_PIECE ? bytes - at : ALLOCATE_PIECE;
 
         rc = posix_fallocate(arena->fd, (off_t)at, (off_t)piece);
         if (rc == 0) {
             at += piece;
         } else if (rc != EINTR) {
-            (void)fallocate(arena->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)arena->backed,
-                            (off_t)(at - arena->backed));
+            (void)fallocate(arena->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)arena->allocated,
+                            (off_t)(at - arena->allocated));
             errno = rc;
             return -1;
         }
     }
-    arena->backed = bytes;
+    arena->allocated = bytes;
     return 0;
 }
 
-static int own(int fd)
+static int lock_file(int fd)
 {
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
 
@@ -119,7 +117,7 @@ dma_status_t dma_arena_create(dma_arena_kind_t kind, size_t bytes, const char *d
     if (!arena) {
         return DMA_ERR_NOMEM;
     }
-    arena->bytes = allowed((bytes + page - 1) / page * page) / page * page;
+    arena->bytes = limit_file_bytes((bytes + page - 1) / page * page) / page * page;
     if (arena->bytes < DMA_ARENA_ALIGN) {
         *what = "the limit of a file's size";
         errno = EFBIG;
@@ -134,7 +132,7 @@ dma_status_t dma_arena_create(dma_arena_kind_t kind, size_t bytes, const char *d
         goto close_file;
     }
     *what = "fcntl(F_OFD_SETLK)";
-    if (own(arena->fd)) {
+    if (lock_file(arena->fd)) {
         goto close_file;
     }
     *what = "ftruncate";
@@ -142,7 +140,7 @@ dma_status_t dma_arena_create(dma_arena_kind_t kind, size_t bytes, const char *d
         goto close_file;
     }
     *what = "posix_fallocate";
-    if (back(arena, DMA_ARENA_ALIGN)) {
+    if (allocate_pages(arena, DMA_ARENA_ALIGN)) {
         goto close_file;
     }
     *what = "mmap";
@@ -175,20 +173,20 @@ void dma_arena_destroy(dma_arena_t *arena)
         free(e);
     }
     dma_arena_unlink(arena);
-    if (!atomic_load_explicit(&arena->stays, memory_order_relaxed)) {
+    if (!atomic_load_explicit(&arena->keep_mapped, memory_order_relaxed)) {
         munmap(arena->base, arena->bytes);
     }
     close(arena->fd);
     free(arena);
 }
 
-void dma_arena_stay(dma_arena_t *arena)
+void dma_arena_keep_mapped(dma_arena_t *arena)
 {
-    atomic_store_explicit(&arena->stays, true, memory_order_relaxed);
+    atomic_store_explicit(&arena->keep_mapped, true, memory_order_relaxed);
 }
 
-/* Takes back retired blocks that nobody reads any more. */
-static void sweep(dma_arena_t *arena)
+/* Reclaims retired blocks that have no readers. */
+static void reclaim_retired(dma_arena_t *arena)
 {
     for (extent_t **link = &arena->extents; *link;) {
         extent_t *e = *link;
@@ -211,12 +209,13 @@ void *dma_arena_alloc(dma_arena_t *arena, size_t bytes, size_t zeroed, uint32_t 
     extent_t **link, *e;
     dma_block_head_t *head;
 
-    sweep(arena);
-    /* first fit: communicators come and go in no order, and are few */
+    reclaim_retired(arena);
+    /* first fit: there are few blocks, and communicators are freed in any order */
     for (link = &arena->extents; *link && (*link)->offset - at < need; link = &(*link)->next) {
         at = (*link)->offset + (*link)->bytes;
     }
-    if (need > arena->bytes || at > arena->bytes - need || back(arena, at + need) || !(e = malloc(sizeof(*e)))) {
+    if (need > arena->bytes || at > arena->bytes - need || allocate_pages(arena, at + need) ||
+        !(e = malloc(sizeof(*e)))) {
         return NULL;
     }
     *e = (extent_t){.next = *link, .offset = at, .bytes = need};
@@ -224,7 +223,8 @@ void *dma_arena_alloc(dma_arena_t *arena, size_t bytes, size_t zeroed, uint32_t 
     arena->used += need;
     head = (dma_block_head_t *)(arena->base + at);
     memset(head, 0, zeroed);
-    atomic_store_explicit(&head->readers, readers, memory_order_relaxed); /* published by the set-up's messages */
+    atomic_store_explicit(&head->readers, readers,
+                          memory_order_relaxed); /* peers see it after the messages of set-up */
     return head;
 }
 
@@ -243,7 +243,7 @@ void dma_block_leave(void *block)
 {
     dma_block_head_t *head = block;
 
-    /* release: everything this peer did to the block comes before its owner can reuse it */
+    /* release: all accesses of this peer to the block come before its owner reuses it */
     atomic_fetch_sub_explicit(&head->readers, 1, memory_order_release);
 }
 
@@ -282,6 +282,6 @@ void dma_arena_unlink(dma_arena_t *arena)
 
 size_t dma_arena_used(dma_arena_t *arena)
 {
-    sweep(arena);
+    reclaim_retired(arena);
     return arena->used;
 }

@@ -1,19 +1,21 @@
 /*
- * Arenas: the shared memory that one process exposes to the ranks of its node.
+ * Arenas: the shared memory that a process exposes to the ranks of its node.
  *
- * An arena is one file without a name: a memfd, or, where peers cannot reach that (other pid namespace, no memfd_create),
- * a file in the job's session directory that is unlinked as soon as the peers have opened it. Its pages are allocated for
- * real before use, so that a full tmpfs is an error here and not a SIGBUS later. It is readable by its owner's user only.
+ * An arena is one file without a name. It is a memfd, or, where peers cannot open that (other pid namespace, no
+ * memfd_create), a file in the job's session directory that is unlinked as soon as the peers have opened it. Its
+ * pages are allocated before use, so that a full tmpfs is an error at that point and not a SIGBUS later. Only the
+ * owner's user can open it.
  *
- *     0      dma_arena_head_t: magic, nonce (the proof that a mapping is of the right file)
- *     128    blocks, each 128-byte aligned, beginning with dma_block_head_t
+ *     0      dma_arena_head_t: magic, nonce (proves that a mapping is of the right file)
+ *     128    blocks, each aligned to 128 bytes, beginning with dma_block_head_t
  *
- * A block belongs to a communicator. Peers read and write it until they leave the communicator, which happens at
- * different times and is local: each subtracts itself from the block's `readers` as its last access, and the owner takes a
- * retired block back when nobody is left. Nobody ever waits for that.
+ * A block belongs to one communicator. Peers read and write it until they leave the communicator, each at a time of
+ * its own. As its last access, a peer decrements the block's `readers`. When `readers` is 0, the owner reuses a
+ * retired block. No process waits for that.
  *
- * The owner holds a lock (open file description, exclusive) on the file as long as it lives: peers that see the lock gone
- * know that the process is gone, in whatever pid namespace it was. Peers never unmap while a communicator uses a mapping.
+ * The owner holds an exclusive lock (open file description lock) on the file as long as it lives. A peer that finds
+ * the file unlocked knows that the owner has ended, whatever pid namespace the owner was in. Peers do not unmap an
+ * arena while a communicator uses the mapping.
  */
 #ifndef DMA_NODE_ARENA_H
 #define DMA_NODE_ARENA_H
@@ -34,38 +36,39 @@ typedef struct dma_arena_head {
 } dma_arena_head_t;
 
 typedef struct dma_block_head {
-    _Atomic uint32_t readers; /* peers that may still touch this block */
-    _Atomic int32_t poison;   /* a dma_status_t < 0: this rank has failed the communicator */
+    _Atomic uint32_t readers; /* peers that may still access this block */
+    _Atomic int32_t poison;   /* 0, or the negative dma_status_t with which this rank has failed the communicator */
 } dma_block_head_t;
 
 typedef enum dma_arena_kind { DMA_ARENA_MEMFD, DMA_ARENA_FILE } dma_arena_kind_t;
 
 typedef struct dma_arena dma_arena_t;
 
-/* `bytes`: the most it may ever hold, or less if files may not be so large here; memory is taken as blocks are. `dir`: where
- * a FILE goes. On failure *what names the call that failed (errno says why). */
+/* Creates an arena. `bytes` is its maximum size; it gets less if the limit of file sizes (RLIMIT_FSIZE) is lower.
+ * Pages are allocated with the blocks. `dir`: the directory of a FILE arena. On failure *what names the call that
+ * failed, and errno is set. */
 dma_status_t dma_arena_create(dma_arena_kind_t kind, size_t bytes, const char *dir, dma_arena_t **arena,
                               const char **what);
 void dma_arena_destroy(dma_arena_t *arena);
-/* A device may look at it as long as the process lives: destroyed or not, it stays mapped here. */
-void dma_arena_stay(dma_arena_t *arena);
+/* Keeps the arena mapped in this process until the process ends, even if it is destroyed: a device may access it. */
+void dma_arena_keep_mapped(dma_arena_t *arena);
 
-/* A block that begins with `zeroed` bytes of zero but for `readers`, or NULL when there is no room even after taking
- * retired blocks back. */
+/* Allocates a block. Its first `zeroed` bytes are 0, except for the member `readers`. Returns NULL if there is no
+ * room even after retired blocks have been reclaimed. */
 void *dma_arena_alloc(dma_arena_t *arena, size_t bytes, size_t zeroed, uint32_t readers);
-/* The owner is done with it; the memory comes back when the readers are. */
+/* The owner gives up a block. Its memory is reclaimed when all readers have left it. */
 void dma_arena_retire(dma_arena_t *arena, void *block);
-/* A peer is done with a block: its last access. */
+/* A peer gives up a block: its last access. */
 void dma_block_leave(void *block);
 
 char *dma_arena_base(const dma_arena_t *arena);
 size_t dma_arena_bytes(const dma_arena_t *arena);
 int dma_arena_fd(const dma_arena_t *arena);
 uint64_t dma_arena_nonce(const dma_arena_t *arena);
-/* The path of a FILE arena, "" once unlinked or for a MEMFD. */
+/* The path of a FILE arena; "" after dma_arena_unlink and for a MEMFD. */
 const char *dma_arena_path(const dma_arena_t *arena);
 void dma_arena_unlink(dma_arena_t *arena);
-/* Bytes in blocks that are in use, or retired and still read by somebody. */
+/* Bytes in blocks that are in use, or retired and not yet left by all readers. */
 size_t dma_arena_used(dma_arena_t *arena);
 
 /* 64 random bits from the kernel. */

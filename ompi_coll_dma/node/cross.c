@@ -15,7 +15,7 @@ dma_status_t dma_cross_read(pid_t pid, void *dst, uint64_t addr, size_t bytes)
         if (n <= 0) {
             return DMA_UNSUPPORTED;
         }
-        to += n; /* the kernel stops early at 2 GiB and at a page that is not there */
+        to += n; /* the kernel stops after 2 GiB and before an unmapped page */
         addr += (uint64_t)n;
         bytes -= (size_t)n;
     }

@@ -17,7 +17,7 @@ static inline void dma_entry_publish(dma_window_t *w, uint64_t seq, uint64_t sig
     d->ack = w->ack;
     d->sign = sign;
     d->addr = addr;
-    w->ack_told = w->ack;
+    w->ack_published = w->ack;
     /* release: header, payload and record come first, and so do our reads of what the acknowledgement gives back */
     atomic_store_explicit(&d->seq, (uint32_t)seq, memory_order_release);
 }

@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* The one table of the process, like the address space that it describes. */
+/* One table per process, because a process has one address space. */
 static struct {
     pthread_mutex_t lock;
     dma_mapping_t *list;
@@ -23,16 +23,16 @@ static uint64_t pid_namespace(void)
     return stat("/proc/self/ns/pid", &st) ? 0 : (uint64_t)st.st_ino;
 }
 
-void dma_arena_identify(const dma_arena_t *arena, dma_arena_id_t *card)
+void dma_arena_identify(const dma_arena_t *arena, dma_arena_id_t *id)
 {
-    *card = (dma_arena_id_t){
+    *id = (dma_arena_id_t){
         .nonce = dma_arena_nonce(arena),
         .bytes = dma_arena_bytes(arena),
         .pid_namespace = pid_namespace(),
         .pid = (int32_t)getpid(),
         .fd = dma_arena_fd(arena),
     };
-    snprintf(card->path, sizeof(card->path), "%s", dma_arena_path(arena));
+    snprintf(id->path, sizeof(id->path), "%s", dma_arena_path(arena));
 }
 
 bool dma_mapping_alive(const dma_mapping_t *mapping)
@@ -42,8 +42,8 @@ bool dma_mapping_alive(const dma_mapping_t *mapping)
     if (mapping->fd < 0) {
         return true;
     }
-    /* The owner's lock goes with its last descriptor of the file, that is, with the process. When the question itself
-     * fails there is no evidence. */
+    /* The kernel releases the owner's lock with the last descriptor of the file, that is, when the process ends. If
+     * fcntl fails, there is no evidence that the process has ended. */
     return fcntl(mapping->fd, F_OFD_GETLK, &lock) || lock.l_type != F_UNLCK;
 }
 
@@ -56,8 +56,8 @@ static void unmap(dma_mapping_t *mapping)
     free(mapping);
 }
 
-/* With the lock: drops mappings that no communicator uses, of processes that are gone or of all. */
-static void sweep(bool all)
+/* Drops mappings that no communicator uses: those of ended processes, or all. The caller holds the lock. */
+static void drop_unused(bool all)
 {
     for (dma_mapping_t **link = &registry.list; *link;) {
         dma_mapping_t *m = *link;
@@ -107,53 +107,53 @@ void dma_registry_remove(const dma_arena_t *arena)
     pthread_mutex_unlock(&registry.lock);
 }
 
-static int open_card(const dma_arena_id_t *card)
+static int open_arena(const dma_arena_id_t *id)
 {
     char path[64];
 
-    if (card->path[0]) {
-        return open(card->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (id->path[0]) {
+        return open(id->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     }
-    if (!card->pid_namespace || card->pid_namespace != pid_namespace()) {
-        return -1; /* the number would name another process */
+    if (!id->pid_namespace || id->pid_namespace != pid_namespace()) {
+        return -1; /* here, the pid is that of another process */
     }
-    snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)card->pid, (int)card->fd);
+    snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)id->pid, (int)id->fd);
     return open(path, O_RDWR | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 }
 
-static dma_status_t map_card(const dma_arena_id_t *card, dma_mapping_t **mapping, const char **why)
+static dma_status_t map_arena(const dma_arena_id_t *id, dma_mapping_t **mapping, const char **why)
 {
     dma_mapping_t *m;
     const dma_arena_head_t *head;
     struct stat st;
-    int fd = open_card(card);
+    int fd = open_arena(id);
 
     if (fd < 0) {
-        *why = card->path[0] ? "the file of a peer's shared memory cannot be opened"
-                             : "the shared memory of a peer cannot be opened through /proc";
+        *why = id->path[0] ? "the file of a peer's shared memory cannot be opened"
+                           : "the shared memory of a peer cannot be opened through /proc";
         return DMA_UNSUPPORTED;
     }
     *why = "the shared memory of a peer has the wrong size or owner";
-    if (fstat(fd, &st) || !S_ISREG(st.st_mode) || st.st_uid != geteuid() || (uint64_t)st.st_size != card->bytes ||
-        card->bytes < sizeof(*head)) {
+    if (fstat(fd, &st) || !S_ISREG(st.st_mode) || st.st_uid != geteuid() || (uint64_t)st.st_size != id->bytes ||
+        id->bytes < sizeof(*head)) {
         goto close_fd;
     }
     *why = "no memory to map a peer's shared memory";
     if (!(m = malloc(sizeof(*m)))) {
         goto close_fd;
     }
-    *m = (dma_mapping_t){.bytes = card->bytes, .nonce = card->nonce, .fd = fd};
+    *m = (dma_mapping_t){.bytes = id->bytes, .nonce = id->nonce, .fd = fd};
     m->base = mmap(NULL, m->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (m->base == MAP_FAILED) {
         goto free_mapping;
     }
     head = (const dma_arena_head_t *)m->base;
-    if (head->magic != DMA_ARENA_MAGIC || head->nonce != card->nonce) {
+    if (head->magic != DMA_ARENA_MAGIC || head->nonce != id->nonce) {
         *why = "the shared memory found in the place of a peer's is not its own";
         munmap(m->base, m->bytes);
         goto free_mapping;
     }
-    m->pid = card->pid_namespace == pid_namespace() ? (pid_t)card->pid : 0;
+    m->pid = id->pid_namespace == pid_namespace() ? (pid_t)id->pid : 0;
     *mapping = m;
     return DMA_OK;
 
@@ -164,18 +164,18 @@ close_fd:
     return DMA_UNSUPPORTED;
 }
 
-dma_status_t dma_registry_get(const dma_arena_id_t *card, dma_mapping_t **mapping, const char **why)
+dma_status_t dma_registry_get(const dma_arena_id_t *id, dma_mapping_t **mapping, const char **why)
 {
     dma_status_t status = DMA_OK;
     dma_mapping_t *m;
 
     *why = "";
     pthread_mutex_lock(&registry.lock);
-    for (m = registry.list; m && m->nonce != card->nonce; m = m->next) {
+    for (m = registry.list; m && m->nonce != id->nonce; m = m->next) {
     }
     if (!m) {
-        sweep(false);
-        status = map_card(card, &m, why);
+        drop_unused(false);
+        status = map_arena(id, &m, why);
         if (status == DMA_OK) {
             m->next = registry.list;
             registry.list = m;
@@ -199,18 +199,6 @@ void dma_registry_put(dma_mapping_t *mapping)
 void dma_registry_drop_idle(void)
 {
     pthread_mutex_lock(&registry.lock);
-    sweep(true);
+    drop_unused(true);
     pthread_mutex_unlock(&registry.lock);
-}
-
-unsigned dma_registry_size(void)
-{
-    unsigned n = 0;
-
-    pthread_mutex_lock(&registry.lock);
-    for (dma_mapping_t *m = registry.list; m; m = m->next) {
-        n += m->fd >= 0;
-    }
-    pthread_mutex_unlock(&registry.lock);
-    return n;
 }

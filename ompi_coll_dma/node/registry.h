@@ -1,11 +1,12 @@
 /*
- * The registry: this process's mappings of arenas, one per arena however many communicators use it.
+ * The registry: the mappings of arenas in this process, one per arena, shared by all communicators.
  *
- * An arena is known by its nonce. Arenas of this very process are in the registry too and are never mapped a second time,
- * so ranks that are threads of one process (unit tests) share one mapping and a race detector sees their races.
+ * An arena is identified by its nonce. The arenas of this process itself are in the registry too and are never mapped
+ * a second time. So ranks that are threads of one process (in unit tests) share one mapping, and a race detector sees
+ * their races.
  *
- * A mapping is dropped when no communicator uses it and its owner is gone, or at the end; until then it stays for the next
- * communicator.
+ * A mapping is kept for later communicators. It is dropped when no communicator uses it and its owner has ended, or
+ * when this process drops all unused ones.
  */
 #ifndef DMA_NODE_REGISTRY_H
 #define DMA_NODE_REGISTRY_H
@@ -18,43 +19,41 @@
 #include "dma/status.h"
 #include "node/arena.h"
 
-/* What a process tells its peers about one of its arenas. */
-typedef struct dma_arena_identify {
+/* The data with which peers find an arena: a process sends it to its peers in set-up. */
+typedef struct dma_arena_id {
     uint64_t nonce;
     uint64_t bytes;
-    uint64_t pid_namespace; /* inode of the owner's; its pid means nothing elsewhere */
+    uint64_t pid_namespace; /* inode number of the owner's pid namespace; `pid` is valid only in it */
     int32_t pid;
     int32_t fd;
-    char path[256]; /* of a FILE arena, else "" */
+    char path[256]; /* of a FILE arena, otherwise "" */
 } dma_arena_id_t;
 
-void dma_arena_identify(const dma_arena_t *arena, dma_arena_id_t *card);
+void dma_arena_identify(const dma_arena_t *arena, dma_arena_id_t *id);
 
 typedef struct dma_mapping {
     struct dma_mapping *next;
     char *base;
     size_t bytes;
     uint64_t nonce;
-    int fd;    /* of a peer's arena; -1: our own */
-    pid_t pid; /* 0 where it means nothing here */
+    int fd;    /* of a peer's arena; -1: an arena of this process */
+    pid_t pid; /* 0: the owner is in another pid namespace */
     unsigned uses;
 } dma_mapping_t;
 
-/* Our own arena: known as long as it lives. */
+/* Adds and removes an arena of this process. */
 dma_status_t dma_registry_add(const dma_arena_t *arena);
 void dma_registry_remove(const dma_arena_t *arena);
 
-/* The mapping of the arena on a card. DMA_UNSUPPORTED when it cannot be reached from here; *why then says what failed. */
-dma_status_t dma_registry_get(const dma_arena_id_t *card, dma_mapping_t **mapping, const char **why);
+/* Gets the mapping of an arena, and maps it if necessary. DMA_UNSUPPORTED: this process cannot map it; *why says
+ * why. */
+dma_status_t dma_registry_get(const dma_arena_id_t *id, dma_mapping_t **mapping, const char **why);
 void dma_registry_put(dma_mapping_t *mapping);
 
-/* Drops all mappings that no communicator uses: this process is done with collectives. */
+/* Drops all mappings that no communicator uses. */
 void dma_registry_drop_idle(void);
 
-/* Is the process that owns this arena still there? */
+/* Whether the owner of the arena still lives. */
 bool dma_mapping_alive(const dma_mapping_t *mapping);
-
-/* Mappings of other processes' arenas, for tests. */
-unsigned dma_registry_size(void);
 
 #endif

@@ -31,7 +31,7 @@ dma_block_t *dma_window_block(dma_arena_t *arena, const dma_geom_t *geom, int nr
     if (!block) {
         return NULL;
     }
-    /* Nobody knows of the block yet: plain stores in effect. */
+    /* No other rank knows the block yet: these stores need no order. */
     atomic_store_explicit(&block->acked, (uint32_t)(first_seq - 1), memory_order_relaxed);
     ring = (dma_desc_t *)((char *)block + l.ring);
     for (uint32_t i = 0; i < geom->ring_depth; i++) {
@@ -51,8 +51,8 @@ static bool newer(uint32_t a, uint32_t b)
     return (int32_t)(a - b) > 0;
 }
 
-/* What a peer has acknowledged: in its ack line, or in descriptors that we have not consumed yet. Those stay as they are
- * until we do. */
+/* What a peer has acknowledged in its ack line or, with `look_ahead`, in descriptors that this rank has not consumed
+ * yet. The peer does not overwrite those before we have acknowledged them. */
 static uint32_t acknowledged(const dma_window_t *w, int peer, bool look_ahead)
 {
     /* acquire, here and below: the peer's reads of our descriptor and slot come before we overwrite them */
@@ -99,10 +99,10 @@ bool dma_window_may_publish(dma_window_t *w, uint32_t seq)
 void dma_window_completed(dma_window_t *w, uint32_t seq)
 {
     w->ack = seq;
-    if ((int32_t)(seq - w->ack_told) >= (int32_t)(w->geom.ring_depth / 2)) {
+    if ((int32_t)(seq - w->ack_published) >= (int32_t)(w->geom.ring_depth / 2)) {
         /* release: our reads of the peers' descriptors and slots come before they are overwritten */
         atomic_store_explicit(&w->own->acked, seq, memory_order_release);
-        w->ack_told = seq;
+        w->ack_published = seq;
     }
 }
 
@@ -121,12 +121,12 @@ dma_status_t dma_window_poisoned(const dma_window_t *w)
 void dma_window_poison(dma_window_t *w, dma_status_t status)
 {
     atomic_exchange_explicit(&w->own->head.poison, (int32_t)status, memory_order_seq_cst);
-    /* The caller's buffers, which peers may be reading, are its own again only after that. Without a fence, what it stores
-     * there may be seen before the poison is (ARMv8.0, POWER): an exchange keeps it behind its load, not behind its store. */
+    /* The caller may reuse its buffers, which peers may be reading, only after the poison is visible. An exchange
+     * alone does not ensure that: on ARMv8.0 and POWER, later stores can become visible before its own store. */
     dma_window_fence(memory_order_seq_cst);
 }
 
-int dma_window_dead(const dma_window_t *w, uint32_t seq)
+int dma_window_find_dead(const dma_window_t *w, uint32_t seq)
 {
     for (int r = 0; r < w->nranks; r++) {
         const dma_peer_t *peer = &w->peers[r];
@@ -143,7 +143,7 @@ void dma_window_leave(dma_window_t *w, pthread_mutex_t *arena_lock)
 {
     /* release: as in dma_window_completed */
     atomic_store_explicit(&w->own->acked, w->ack, memory_order_release);
-    if (w->stays) {
+    if (w->permanent) {
         return;
     }
     for (int r = 0; r < w->nranks; r++) {

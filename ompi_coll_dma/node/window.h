@@ -1,38 +1,39 @@
 /*
- * The window of a communicator: every rank's block in its own arena, as this rank sees them.
+ * The window of a communicator: the blocks of all ranks, each in the arena of its rank, as this rank has them mapped.
  *
- *     0     dma_block_head_t: readers, poison              written when leaving or failing only
- *     64    ack line: calls completed, when no descriptor  written by the owner, seldom
- *           will carry the number soon
+ *     0     dma_block_head_t: readers, poison              written when a rank leaves or fails
+ *     64    ack line: number of calls completed, when no   written by the owner, rarely
+ *           descriptor will carry it soon
  *     128   stream line: PRODUCED                          written by the owner, polled by all readers of its stream
  *     192   pair lines, one per rank, 64 bytes: CONSUMED | LANDED | PAIR_PRODUCED | PAIR_CONSUMED | denied
  *                                                          written by the owner, polled by that peer
- *     ...   ready line, agreed line, and one queue line for each engine queue that a rank may have (as many as ranks),
- *           64 bytes each: what GPUs' engines poll and write is 32 bits wide
+ *     ...   ready line, agreed line, and one queue line per engine queue of a rank (as many as there are ranks),
+ *           64 bytes each: GPU engines poll and write 32-bit words
  *                                                          written by the owner or its engines, polled by all
  *     ...   ring: ring_depth descriptors of 128 bytes
- *             0   seq | ack | sign | addr | later          header, 32 bytes
- *             32  LINE payload, 96 bytes: the first 32 share the header's line
- *     ...   records, one for each descriptor: where the    written by the owner before it enters a call in device memory
- *           owner's device memory is
+ *             0   seq | ack | sign | addr | second_entry   header, 32 bytes
+ *             32  LINE payload, 96 bytes: the first 32 share the cache line of the header
+ *     ...   records, one per descriptor: where the         written by the owner before it enters
+ *           owner's device memory is                     a call in device memory
  *     ...   SLOTs: ring_depth * slot_bytes
  *     ...   CHUNK buffers: chunk_depth * chunk_bytes
  *     ...   PAIR buffers: for every other rank, pair_bytes in pair_depth buffers
  *
- * Blocks are laid out before the ranks have agreed on a geometry, and the agreed one is never larger than any rank's: what
- * has an initial value comes first and, but for the ring's length, does not depend on it.
+ * Each rank lays out its block before the ranks agree on a geometry. The agreed geometry is never larger than that of
+ * any rank. What needs an initial value comes first, and its position depends on no size except the length of the
+ * ring.
  *
- * One writer per line: the owner of the block (but for `readers`). Every word that somebody polls is stored with release
- * after what it announces, and loaded with acquire before what it announces is read.
+ * Each line has one writer, the owner of the block, except for `readers`. A word that another rank polls is stored
+ * with release after the data it announces, and loaded with acquire before these data are read.
  *
- * A descriptor is published by storing `seq` last. It may be overwritten when every peer has acknowledged the call that
- * used its place before: peers say how many calls they have completed in `ack` of their own next descriptors, in passing;
- * a peer whose next descriptor is not coming (it has nothing more to call) stores the number into its ack line once it
- * has fallen behind by half a ring. Whoever waits for room in the ring looks at both, and at the peers' descriptors that
- * it has not consumed yet: a peer may run ahead and say in a descriptor what is needed to come to read it. So of two ranks
- * neither can wait for an acknowledgement that the other keeps back.
+ * A descriptor is published by storing `seq`, last. It may be overwritten when every peer has acknowledged the call
+ * that used the same place in the ring before. A rank acknowledges by writing the number of calls it has completed
+ * into `ack` of its next descriptor. A rank that enters no further call stores the number into its ack line when it
+ * is half a ring behind. A rank that waits for room in the ring reads the ack lines and also the peers' descriptors
+ * that it has not consumed yet: a peer may run ahead, and its acknowledgement may be in such a descriptor. So two
+ * ranks cannot wait for each other's acknowledgements.
  *
- * Sequence numbers, stream positions and acknowledgements are compared by signed difference: wrapping is not a case.
+ * Sequence numbers, stream positions and acknowledgements are compared by signed difference, so that they may wrap.
  */
 #ifndef DMA_NODE_WINDOW_H
 #define DMA_NODE_WINDOW_H
@@ -49,10 +50,11 @@
 
 typedef struct dma_desc {
     _Atomic uint32_t seq;
-    uint32_t ack;                  /* calls of this communicator that the writer has completed, all up to this one */
-    uint64_t sign;                 /* operation and bytes */
-    uint64_t addr;                 /* of the send buffer, where peers may read it */
-    _Atomic uint64_t second_entry; /* the call's number, in 64 bits: LINE and SLOT are those of a later entry into it */
+    uint32_t ack;  /* the writer has completed all calls of this communicator up to this number */
+    uint64_t sign; /* operation and bytes: dma_sign() */
+    uint64_t addr; /* of the send buffer, for cross-memory copies */
+    /* the call's number, in 64 bits, once the writer has entered a second time: LINE and SLOT have data then */
+    _Atomic uint64_t second_entry;
     char line[DMA_LINE_BYTES];
 } dma_desc_t;
 
@@ -63,7 +65,8 @@ typedef struct dma_pair_line {
     _Atomic uint64_t landed;
     _Atomic uint64_t pair_produced;
     _Atomic uint64_t pair_consumed;
-    _Atomic uint64_t denied; /* a seq: the writer could not read this peer's memory in that call; ordered by `landed` */
+    /* sequence number of a call in which the writer could not read this peer's memory; `landed` orders it */
+    _Atomic uint64_t denied;
     char pad[24];
 } dma_pair_line_t;
 
@@ -79,17 +82,17 @@ typedef struct dma_block {
 
 _Static_assert(offsetof(dma_block_t, pairs) == 192, "three lines come before the pairs'");
 
-/* A word that an engine polls or writes. */
+/* A word that a GPU engine polls or writes. */
 typedef struct dma_engine_line {
     _Atomic uint32_t word;
     char pad[60];
 } dma_engine_line_t;
 
-/* What a rank says of its device memory: device/device.h fills it. Like a LINE, it stays until every rank has completed the
- * call: a rank that has nothing to do but wait may be done before the others have read it. */
+/* The record of a rank's device memory, which device/device.h fills. Like a LINE, it stays until every rank has
+ * completed the call: a rank that only waits may complete before the others have read the record. */
 #define DMA_RECORD_BYTES(nranks) (256 + 16 * (size_t)(nranks))
 
-/* Where things are in a block of a given geometry. */
+/* Offsets in a block of a given geometry. */
 typedef struct dma_block_layout {
     size_t lines, ring, records, slots, chunks, rings, bytes;
 } dma_block_layout_t;
@@ -99,7 +102,7 @@ dma_block_layout_t dma_block_layout(const dma_geom_t *geom, int nranks);
 typedef struct dma_peer {
     dma_block_t *block;
     dma_mapping_t *mapping;
-    pid_t pid; /* for cross-memory copies; 0: none */
+    pid_t pid; /* for cross-memory copies; 0: not possible */
 } dma_peer_t;
 
 typedef struct dma_window {
@@ -107,27 +110,28 @@ typedef struct dma_window {
     dma_geom_t geom;
     dma_block_layout_t layout;
     dma_block_t *own;
-    dma_arena_t *arena; /* of `own` */
-    dma_peer_t *peers;  /* by rank; our own too */
-    uint32_t *acks;     /* by rank: the newest acknowledgement seen */
-    uint32_t ack;       /* what our next descriptor says */
-    uint32_t ack_told;  /* what we have said last */
-    uint32_t ack_floor; /* the smallest acknowledgement of all peers, as last computed */
-    bool stays;         /* a device looks at it, to the end of the process: nothing of it is given back */
+    dma_arena_t *arena;     /* of `own` */
+    dma_peer_t *peers;      /* by rank, including our own */
+    uint32_t *acks;         /* by rank: the newest acknowledgement seen */
+    uint32_t ack;           /* our next descriptor's acknowledgement */
+    uint32_t ack_published; /* the last acknowledgement published */
+    uint32_t ack_floor;     /* the smallest acknowledgement of all peers, as last computed */
+    bool permanent;         /* a device accesses it until the process ends: no block is left or reclaimed */
 } dma_window_t;
 
-/* A block of our own for `geom`, with words as if call first_seq - 1 had just been completed by all. NULL: no room. */
+/* Creates our own block for `geom`, in the state in which all ranks have just completed call first_seq - 1. NULL: no
+ * room. */
 dma_block_t *dma_window_block(dma_arena_t *arena, const dma_geom_t *geom, int nranks, uint64_t first_seq);
 
-/* True once call `seq` may use its place in the ring. */
+/* Whether call `seq` may use its place in the ring. */
 bool dma_window_may_publish(dma_window_t *w, uint32_t seq);
-/* All calls up to `seq` have been completed here; a descriptor will tell, or the ack line. */
+/* This rank has completed all calls up to `seq`. A descriptor or the ack line will acknowledge them. */
 void dma_window_completed(dma_window_t *w, uint32_t seq);
 
-/* Any rank's failure, or DMA_OK. */
+/* The status with which a rank has failed, or DMA_OK. */
 dma_status_t dma_window_poisoned(const dma_window_t *w);
 void dma_window_poison(dma_window_t *w, dma_status_t status);
-/* ThreadSanitizer does not know fences. It watches no reading of another process's memory, for which these are. */
+/* ThreadSanitizer does not support fences. These fences order cross-memory copies only, which it does not see. */
 static inline void dma_window_fence(memory_order order)
 {
 #ifndef __SANITIZE_THREAD__
@@ -136,19 +140,21 @@ static inline void dma_window_fence(memory_order order)
     (void)order;
 #endif
 }
-/* A rank has failed: what has been read of its memory by now may be anything. The fence keeps our look behind that reading,
- * where an acquire would only keep what follows behind our look. On x86 it is no instruction. */
+/* Whether a rank has failed: then everything read from its memory may be invalid. The fence orders this load after
+ * the copies from its memory; an acquire load alone would only order what follows it. On x86 the fence is no
+ * instruction. */
 static inline bool dma_window_failed(const dma_window_t *w, int rank)
 {
     dma_window_fence(memory_order_acquire);
     return atomic_load_explicit(&w->peers[rank].block->head.poison, memory_order_acquire) != 0;
 }
-/* The first rank whose process is gone, or has given its memory back, before it had completed call `seq`; or -1. One system
- * call per rank. */
-int dma_window_dead(const dma_window_t *w, uint32_t seq);
+/* The first rank whose process has ended, or has given back its memory, before it had completed call `seq`; otherwise
+ * -1. One system call per rank. */
+int dma_window_find_dead(const dma_window_t *w, uint32_t seq);
 
-/* Says what we have completed, leaves the peers' blocks, retires our own, and gives the mappings back, unless it stays: who
- * has completed a call may be gone while others are still at it. */
+/* Publishes the calls that this rank has completed. Then, unless the window is permanent, leaves the peers' blocks,
+ * retires our own, and gives the mappings back. A rank may leave while its peers still run the last call that it has
+ * completed. */
 void dma_window_leave(dma_window_t *w, pthread_mutex_t *arena_lock);
 
 static inline dma_desc_t *dma_window_desc(const dma_window_t *w, int rank, uint64_t seq)
@@ -175,19 +181,19 @@ static inline char *dma_window_pair_buffer(const dma_window_t *w, int owner, int
            (position & (w->geom.pair_depth - 1)) * (w->geom.pair_bytes / w->geom.pair_depth);
 }
 
-/* Of a rank: when it has made its receive buffer ready, */
+/* The line with which a rank announces that its receive buffer is ready. */
 static inline dma_engine_line_t *dma_window_ready(const dma_window_t *w, int rank)
 {
     return (dma_engine_line_t *)((char *)w->peers[rank].block + w->layout.lines);
 }
 
-/* what it has found out about all ranks' device memory (device/call.c), */
+/* The line with which a rank publishes its result of the check of all ranks' device memory (device/call.c). */
 static inline dma_engine_line_t *dma_window_agreed(const dma_window_t *w, int rank)
 {
     return dma_window_ready(w, rank) + 1;
 }
 
-/* and how far its engine queue number `queue` has come. */
+/* The line with the completion of engine queue number `queue` of a rank. */
 static inline dma_engine_line_t *dma_window_queue(const dma_window_t *w, int rank, int queue)
 {
     return dma_window_ready(w, rank) + 2 + queue;
@@ -204,19 +210,23 @@ static inline dma_pair_line_t *dma_window_pair(const dma_window_t *w, int writer
     return &w->peers[writer].block->pairs[reader];
 }
 
-/* In `sign`: the buffers of the writer are device memory, LINE and SLOT are empty and `record` is filled. */
+/* In `sign`: the writer's buffers are device memory, LINE and SLOT are empty, and its record is filled. */
 #define DMA_SIGN_DEVICE (UINT64_C(1) << 63)
 
-/* Likewise: in an earlier call the writer could not read somebody's memory. All ranks of a call that reads see it there. */
+/* In `sign`: in an earlier call the writer could not read a peer's memory. All ranks of a call see it in the
+ * descriptors. */
 #define DMA_SIGN_REFUSED (UINT64_C(1) << 62)
 
-/* Operation and bytes in one word: equal on all ranks of a call, but for these two, or the call is in error. In an
- * all-to-all all ranks are in place or none. */
+/* Added to the operation in bits 56 to 61 of `sign`: above all values of dma_coll_t, below the flags. */
+#define DMA_SIGN_IN_PLACE 16
+
+/* The signature of a call: operation and bytes in one word. Except for the two flags above, the call is in error
+ * unless it is equal on all ranks. In an all-to-all either all ranks are in place or none. */
 static inline uint64_t dma_sign(dma_coll_t coll, bool in_place, uint64_t bytes)
 {
     bool both = in_place && !dma_coll_gathers(coll);
 
-    return (uint64_t)(coll + 1 + (both ? 16 : 0)) << 56 | bytes;
+    return (uint64_t)(coll + 1 + (both ? DMA_SIGN_IN_PLACE : 0)) << 56 | bytes;
 }
 
 #endif

@@ -1,4 +1,4 @@
-/* The plan writer. One allocation holds the plan, its programs and all operations. */
+/* The plan writer: see build.h. One allocation holds the plan, its programs and all operations. */
 #include "plan/build.h"
 
 #include <stdlib.h>
@@ -22,7 +22,7 @@ dma_status_t dma_build_begin(dma_build_t *b, const dma_plan_req_t *req, int rank
 
 dma_status_t dma_build_end(dma_build_t *b, dma_plan_t **plan)
 {
-    /* The counts given at the start are part of the builder's claim about its plan: a miscount is a bug in it. */
+    /* The builder states the counts at the start. If they are wrong, the builder has a bug. */
     if (b->nops != b->max_ops || b->plan->nprogs != b->max_progs) {
         free(b->plan);
         return DMA_ERR_ARG;
@@ -55,8 +55,8 @@ void dma_build_queue(dma_build_t *b, int rank)
     current(b)->link = rank;
 }
 
-/* Room for one more operation of the current program. Beyond the claimed count the last one is overwritten and counted:
- * dma_build_end then refuses the plan. */
+/* Appends an operation to the current program. Beyond the stated number of operations it overwrites the last one and
+ * keeps counting, so that dma_build_end refuses the plan. */
 static dma_op_t *append(dma_build_t *b)
 {
     uint32_t at = b->nops < b->max_ops ? b->nops : b->max_ops - 1;
@@ -85,9 +85,9 @@ void dma_build_loop_end(dma_build_t *b)
     prog->loop_last = prog->nops - 1;
 }
 
-void dma_build_loop_alone(dma_build_t *b)
+void dma_build_loop_only(dma_build_t *b)
 {
-    current(b)->loop_alone = true;
+    current(b)->loop_only = true;
 }
 
 void dma_build_copy(dma_build_t *b, uint8_t flags, dma_operand_t dst, dma_operand_t src, dma_len_t len)
@@ -120,14 +120,6 @@ void dma_build_check(dma_build_t *b, uint8_t flags, dma_operand_t number, dma_le
     *append(b) = (dma_op_t){.code = DMA_OP_CHECK, .flags = flags, .src = number, .len = expected};
 }
 
-dma_wide_t dma_build_cross_ps(const dma_profile_t *p, uint64_t bytes, bool cached)
-{
-    uint64_t calls = (bytes + DMA_CROSS_CHUNK - 1) / DMA_CROSS_CHUNK;
-
-    return (dma_wide_t)calls * p->cross_ps + (dma_wide_t)((bytes + 4095) / 4096) * p->cross_page_ps +
-           dma_profile_ps(bytes, cached ? p->cross_mbps : dma_profile_least(p->cross_mbps, p->memory_mbps));
-}
-
 uint64_t dma_build_gpu_cost(const dma_plan_req_t *req, dma_gpu_family_t family, uint32_t queues)
 {
     dma_gpu_shape_t shape = {
@@ -138,6 +130,8 @@ uint64_t dma_build_gpu_cost(const dma_plan_req_t *req, dma_gpu_family_t family, 
         .own_block = !req->in_place,
         .prelaunch = req->prelaunch,
     };
+    dma_gpu_work_t work = dma_gpu_work(req->gpu, &shape);
+    dma_gpu_phases_t phases = dma_gpu_phases(req->gpu, &work, shape.prelaunch);
 
-    return dma_gpu_cost(req->gpu, &shape);
+    return dma_gpu_phases_sum(&phases);
 }

@@ -1,9 +1,9 @@
 /*
- * Writing plans: a small append-only writer that every builder uses.
+ * The plan writer: all builders write their plans with it, by appending programs and operations.
  *
  *     dma_build_t b;
- *     status = dma_build_begin(&b, req, rank, nprogs, nops);   room for all programs and operations, one allocation
- *     dma_build_prog(&b);  dma_build_copy(&b, ...); ...         a program after the other
+ *     status = dma_build_begin(&b, req, rank, nprogs, nops);   allocates room for all programs and operations
+ *     dma_build_prog(&b);  dma_build_copy(&b, ...); ...         one program after the other
  *     return dma_build_end(&b, plan);
  */
 #ifndef DMA_PLAN_BUILD_H
@@ -12,8 +12,6 @@
 #include "dma/plan.h"
 #include "plan/gpu/cost.h"
 #include "plan/profile.h"
-
-#define DMA_CROSS_CHUNK 1048576 /* bytes per system call: progress is made between two */
 
 typedef struct dma_build {
     dma_plan_t *plan;
@@ -24,15 +22,15 @@ typedef struct dma_build {
 dma_status_t dma_build_begin(dma_build_t *b, const dma_plan_req_t *req, int rank, uint32_t nprogs, uint32_t nops);
 dma_status_t dma_build_end(dma_build_t *b, dma_plan_t **plan);
 
-/* The next operations belong to a new program, */
+/* Begins a new program for the host. */
 void dma_build_prog(dma_build_t *b);
-/* or to one for an engine queue on the link of `rank`. */
+/* Begins a new program for an engine queue on the link of `rank`. */
 void dma_build_queue(dma_build_t *b, int rank);
-/* The operations between the two run once per chunk of `len`. */
+/* The operations between these two run once per chunk of `len`. */
 void dma_build_loop(dma_build_t *b, dma_len_t len);
 void dma_build_loop_end(dma_build_t *b);
-/* The current program is for its loop alone. */
-void dma_build_loop_alone(dma_build_t *b);
+/* The current program may be skipped when its loop has no trips. */
+void dma_build_loop_only(dma_build_t *b);
 
 void dma_build_copy(dma_build_t *b, uint8_t flags, dma_operand_t dst, dma_operand_t src, dma_len_t len);
 void dma_build_copy2(dma_build_t *b, dma_operand_t dst0, dma_operand_t dst1, dma_operand_t src, dma_len_t len);
@@ -42,11 +40,8 @@ void dma_build_signal(dma_build_t *b, uint8_t flags, dma_flag_ref_t flag, int32_
 
 void dma_build_check(dma_build_t *b, uint8_t flags, dma_operand_t number, dma_len_t expected);
 
-/* What a GPU plan of a family, on so many queues, takes the request. */
+/* The predicted cost of a GPU plan of the given family with the given number of queues per rank. */
 uint64_t dma_build_gpu_cost(const dma_plan_req_t *req, dma_gpu_family_t family, uint32_t queues);
-
-/* What it takes to read a block of a peer's memory. */
-dma_wide_t dma_build_cross_ps(const dma_profile_t *p, uint64_t bytes, bool cached);
 
 static inline dma_operand_t dma_at(dma_base_t base, int rank, int block)
 {
@@ -68,7 +63,8 @@ static inline dma_len_t dma_len(dma_len_kind_t kind, uint64_t len)
     return (dma_len_t){.kind = (uint8_t)kind, .len = len};
 }
 
-/* Peers in a rotated order, so that not all ranks turn to the same one: k = 1 .. nranks - 1. */
+/* The peers in rotated order, k = 1 .. nranks - 1, so that the ranks do not all access the same peer at the same
+ * time. */
 static inline int dma_peer_rotated(int rank, int k, int nranks)
 {
     return (rank + k) % nranks;

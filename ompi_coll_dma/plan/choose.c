@@ -1,11 +1,12 @@
 /*
- * Choosing a variant. A pure function of facts that are equal on all ranks, in integers: every rank gets the same answer.
+ * The choice of a variant: a pure function, in integers, of facts that are equal on all ranks. So every rank makes
+ * the same choice.
  */
 #include "plan/profile.h"
 
-uint64_t dma_cost_best_chunk(uint64_t (*cost_of)(const dma_profile_t *, const dma_plan_req_t *, uint64_t chunk),
-                             const dma_profile_t *profile, const dma_plan_req_t *req, uint32_t least, uint32_t most,
-                             uint32_t *chunk)
+uint64_t dma_profile_best_chunk(uint64_t (*cost_of)(const dma_profile_t *, const dma_plan_req_t *, uint64_t chunk),
+                                const dma_profile_t *profile, const dma_plan_req_t *req, uint32_t least, uint32_t most,
+                                uint32_t *chunk)
 {
     uint64_t best = UINT64_MAX;
 
@@ -67,7 +68,7 @@ dma_status_t dma_plan_build(const dma_plan_req_t *req, const dma_choice_t *choic
     dma_plan_req_t chosen = *req;
     dma_status_t status;
 
-    chosen.ways = choice->ways;
+    chosen.queues = choice->queues;
     status = dma_variants[choice->variant]->build(&chosen, rank, plan);
     if (status == DMA_OK) {
         (*plan)->variant = choice->variant;

@@ -1,22 +1,22 @@
-/* Reading and writing tables of named constants. */
+/* Reading tables of named constants: see fields.h. */
 #include "plan/fields.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define TEXT_MAX_BYTES 4096
 #define VALUE_MAX      (UINT64_C(1) << 40)
 
-/* A table that is being read. */
-typedef struct reading {
-    const dma_field_t *fields;
+/* The state while a table is read. */
+typedef struct parser {
+    const char *const *names;
     size_t n;
-    uint64_t values[DMA_FIELDS_MOST];
-    bool seen[DMA_FIELDS_MOST];
-} reading_t;
+    uint64_t values[DMA_FIELDS_MAX];
+    bool seen[DMA_FIELDS_MAX];
+} parser_t;
 
 static bool is_rate(const char *name)
 {
@@ -25,18 +25,18 @@ static bool is_rate(const char *name)
     return n > 5 && !strcmp(name + n - 5, "_mbps");
 }
 
-static size_t field_find(const reading_t *r, const char *name)
+static size_t field_find(const parser_t *r, const char *name)
 {
     size_t i = 0;
 
-    while (i < r->n && strcmp(r->fields[i].name, name)) {
+    while (i < r->n && strcmp(r->names[i], name)) {
         i++;
     }
     return i;
 }
 
-/* One line, without its comment; NULL or what is wrong with it. */
-static const char *read_line(reading_t *r, char *line)
+/* Reads one line, without its comment. Returns NULL, or what is wrong with it. */
+static const char *read_line(parser_t *r, char *line)
 {
     char *save = NULL, *name = strtok_r(line, " \t\r", &save), *value = strtok_r(NULL, " \t\r", &save), *end;
     uint64_t v;
@@ -67,11 +67,11 @@ static const char *read_line(reading_t *r, char *line)
     return NULL;
 }
 
-dma_status_t dma_fields_parse(const dma_field_t *fields, size_t n, const char *text, uint64_t *values, char *error,
-                              size_t error_bytes)
+static dma_status_t parse(const char *const *names, size_t n, const char *text, uint64_t *values, char *error,
+                          size_t error_bytes)
 {
     char copy[TEXT_MAX_BYTES], *next = copy;
-    reading_t r = {.fields = fields, .n = n};
+    parser_t r = {.names = names, .n = n};
 
     if (strlen(text) >= sizeof(copy)) {
         snprintf(error, error_bytes, "longer than %d bytes", TEXT_MAX_BYTES - 1);
@@ -90,7 +90,7 @@ dma_status_t dma_fields_parse(const dma_field_t *fields, size_t n, const char *t
     }
     for (size_t i = 0; i < n; i++) {
         if (!r.seen[i]) {
-            snprintf(error, error_bytes, "%s is missing", fields[i].name);
+            snprintf(error, error_bytes, "%s is missing", names[i]);
             return DMA_ERR_ARG;
         }
     }
@@ -98,10 +98,10 @@ dma_status_t dma_fields_parse(const dma_field_t *fields, size_t n, const char *t
     return DMA_OK;
 }
 
-dma_status_t dma_fields_load(const dma_field_t *fields, size_t n, const char *path, uint64_t *values, char *error,
+dma_status_t dma_fields_load(const char *const *names, size_t n, const char *path, uint64_t *values, char *error,
                              size_t error_bytes)
 {
-    char text[TEXT_MAX_BYTES + 1]; /* one byte more than may be: a longer file is refused, not cut */
+    char text[TEXT_MAX_BYTES + 1]; /* one byte more than allowed, to detect longer files */
     FILE *file = fopen(path, "r");
     size_t bytes;
 
@@ -116,12 +116,5 @@ dma_status_t dma_fields_load(const dma_field_t *fields, size_t n, const char *pa
         return DMA_ERR_ARG;
     }
     text[bytes] = '\0';
-    return dma_fields_parse(fields, n, text, values, error, error_bytes);
-}
-
-void dma_fields_print(const dma_field_t *fields, size_t n, const uint64_t *values, FILE *out)
-{
-    for (size_t i = 0; i < n; i++) {
-        fprintf(out, "%s %" PRIu64 " # %s\n", fields[i].name, values[i], fields[i].help);
-    }
+    return parse(names, n, text, values, error, error_bytes);
 }

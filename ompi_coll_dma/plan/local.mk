@@ -27,5 +27,4 @@ core_sources += \
 	ompi_coll_dma/plan/profile.c \
 	ompi_coll_dma/plan/profile.h \
 	ompi_coll_dma/plan/status.c \
-	ompi_coll_dma/plan/variants.c \
-	ompi_coll_dma/plan/variants.h
+	ompi_coll_dma/plan/variants.c

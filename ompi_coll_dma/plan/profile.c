@@ -1,18 +1,16 @@
-/* The host engine's profile. */
+/* The profile of the host engine. */
 #include "plan/profile.h"
-
-#include <string.h>
 
 #include "plan/fields.h"
 
-static const dma_field_t fields[] = {
-#define FIELD(name, value, help) {#name, help},
-    DMA_PROFILE_FIELDS(FIELD)
-#undef FIELD
+static const char *const names[] = {
+#define NAME(name, value, help) #name,
+    DMA_PROFILE_FIELDS(NAME)
+#undef NAME
 };
-#define NFIELDS (sizeof(fields) / sizeof(fields[0]))
-_Static_assert(sizeof(dma_profile_t) == NFIELDS * sizeof(uint64_t) && NFIELDS <= DMA_FIELDS_MOST,
-               "a profile is its fields, in the order of the table");
+#define NFIELDS (sizeof(names) / sizeof(names[0]))
+_Static_assert(sizeof(dma_profile_t) == NFIELDS * sizeof(uint64_t) && NFIELDS <= DMA_FIELDS_MAX,
+               "dma_fields_load writes a profile as an array");
 
 dma_profile_t dma_profile_default(void)
 {
@@ -23,24 +21,7 @@ dma_profile_t dma_profile_default(void)
     };
 }
 
-static dma_status_t take(dma_status_t status, const uint64_t *values, dma_profile_t *profile)
-{
-    if (status == DMA_OK) {
-        memcpy(profile, values, sizeof(*profile));
-    }
-    return status;
-}
-
-dma_status_t dma_profile_parse(const char *text, dma_profile_t *profile, char *error, size_t error_bytes)
-{
-    uint64_t values[NFIELDS];
-
-    return take(dma_fields_parse(fields, NFIELDS, text, values, error, error_bytes), values, profile);
-}
-
 dma_status_t dma_profile_load(const char *path, dma_profile_t *profile, char *error, size_t error_bytes)
 {
-    uint64_t values[NFIELDS];
-
-    return take(dma_fields_load(fields, NFIELDS, path, values, error, error_bytes), values, profile);
+    return dma_fields_load(names, NFIELDS, path, (uint64_t *)profile, error, error_bytes);
 }

@@ -1,9 +1,9 @@
 /*
- * Engine profiles: the constants of the cost model.
+ * Profiles: the constants of the cost model.
  *
- * A profile is a small text file, one "name value" per line, '#' begins a comment. All ranks of a communicator use rank
- * 0's, which travels in set-up, so a profile is plain integers: times in picoseconds, rates in MB/s (bytes per
- * microsecond), and the model computes in integers, so that all ranks choose alike.
+ * A profile is a small text file in the format of fields.h. All ranks of a communicator use the profile of rank 0,
+ * which is sent in set-up. Its values are integers, times in picoseconds and rates in MB/s (bytes per microsecond),
+ * and the model computes in integers, so that all ranks choose the same variant.
  */
 #ifndef DMA_PLAN_PROFILE_H
 #define DMA_PLAN_PROFILE_H
@@ -13,12 +13,13 @@
 
 #include "dma/plan.h"
 
-#define DMA_PROFILE_CACHE (512u << 10) /* about a level-2 cache */
-/* Bytes that are never cheaper in a ring: where lines are dear to write, the flags of a second meeting are, too. */
+#define DMA_PROFILE_CACHE (512u << 10) /* about the size of a level-2 cache */
+/* Blocks of at most so many bytes are never cheaper in a ring of chunks than in a slot: on machines where writing a
+ * shared line is expensive, the flags of the ring are expensive too. */
 #define DMA_PROFILE_HEAD 1024
 
-/* name, default, what it is. The defaults are the host engine's on one machine; what depends most on the machine is
- * measured (core/setup/measure.h) unless a file says it. */
+/* X(name, default, description). The defaults are those of the host engine on one machine. core/setup/measure.h
+ * measures the constants that differ most between machines, unless a profile file sets them. */
 #define DMA_PROFILE_FIELDS(X)                                                                                          \
     X(enter_ps, 80000, "publishing a descriptor and seeing a peer's")                                                  \
     X(peer_ps, 30000, "each further peer: one line to fetch")                                                          \
@@ -43,31 +44,35 @@ typedef struct dma_profile {
 /* The built-in profile of the host engine. */
 dma_profile_t dma_profile_default(void);
 
-/* Text to profile: every name once, nothing unknown, rates not 0, no value above 2^40. On error `error` says which line
- * and why, and *profile is not touched. */
-dma_status_t dma_profile_parse(const char *text, dma_profile_t *profile, char *error, size_t error_bytes);
-/* The same from a file. */
+/* Reads a file in the format of fields.h. On error `error` contains the line and the reason, and *profile is
+ * unchanged. */
 dma_status_t dma_profile_load(const char *path, dma_profile_t *profile, char *error, size_t error_bytes);
 
-/* The cheapest chunk among `least`, twice that, ... `most`, and what it costs. */
-uint64_t dma_cost_best_chunk(uint64_t (*cost_of)(const dma_profile_t *, const dma_plan_req_t *, uint64_t chunk),
-                             const dma_profile_t *profile, const dma_plan_req_t *req, uint32_t least, uint32_t most,
-                             uint32_t *chunk);
+/* Returns the lowest cost over the chunk sizes `least`, 2 * `least`, ... up to `most`, and sets *chunk to that size. */
+uint64_t dma_profile_best_chunk(uint64_t (*cost_of)(const dma_profile_t *, const dma_plan_req_t *, uint64_t chunk),
+                                const dma_profile_t *profile, const dma_plan_req_t *req, uint32_t least, uint32_t most,
+                                uint32_t *chunk);
 
-/* Sums and products of picoseconds: wide enough that no profile and no size wraps them. */
+/* Sums and products of picoseconds: wide enough not to wrap with any profile and any size. */
 __extension__ typedef unsigned __int128 dma_wide_t;
 
-/* Of two rates. */
-static inline uint64_t dma_profile_least(uint64_t a, uint64_t b)
+static inline dma_wide_t dma_wide_max(dma_wide_t a, dma_wide_t b)
+{
+    return a > b ? a : b;
+}
+
+/* The smaller of two rates. */
+static inline uint64_t dma_profile_min(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
 }
 
-/* The rate at which buffers are filled that are used in turn and read by others: `mbps`, and once their caches have dropped
- * what was there before, as `ring` bytes take its place, about three times as much. */
+/* The rate at which a rank fills buffers that it uses in turn and that other ranks read. It is `mbps` while the
+ * readers' caches still hold the previous content, and about three times as much if other `ring` bytes have displaced
+ * it. */
 static inline uint64_t dma_profile_refill(const dma_profile_t *p, uint64_t mbps, uint64_t ring)
 {
-    return ring < DMA_PROFILE_CACHE ? mbps : dma_profile_least(p->copy_mbps, 3 * mbps);
+    return ring < DMA_PROFILE_CACHE ? mbps : dma_profile_min(p->copy_mbps, 3 * mbps);
 }
 
 static inline uint64_t dma_profile_fill(const dma_profile_t *p, uint64_t ring)
@@ -86,25 +91,29 @@ static inline dma_wide_t dma_profile_ps(uint64_t bytes, uint64_t mbps)
     return (dma_wide_t)bytes * 1000000 / mbps;
 }
 
-/* Bytes up to which a block is cheaper in a slot, which is one of few and written while its last reader still has it in its
- * cache, than in the chunks of a ring of so many bytes, which are announced and acknowledged beside the descriptors. */
+/* The size up to which a block is cheaper in a slot than in a ring of `ring` bytes of chunks. A slot is one of few,
+ * so it is written while its last reader still has it in its cache. The chunks of a ring are announced and
+ * acknowledged with flags beside the descriptors. */
 static inline uint64_t dma_profile_head(const dma_profile_t *p, uint64_t ring)
 {
     uint64_t fill = dma_profile_fill(p, ring);
-    dma_wide_t meeting = p->enter_ps + 2 * (dma_wide_t)p->peer_ps, head;
+    dma_wide_t sync_ps = p->enter_ps + 2 * (dma_wide_t)p->peer_ps, head;
 
     if (fill <= p->slot_mbps) {
         return UINT64_MAX;
     }
-    head = meeting * p->slot_mbps / 1000000 * fill / (fill - p->slot_mbps);
+    head = sync_ps * p->slot_mbps / 1000000 * fill / (fill - p->slot_mbps);
     head = head < DMA_PROFILE_HEAD ? DMA_PROFILE_HEAD : head;
     return head > UINT64_MAX ? UINT64_MAX : (uint64_t)head;
 }
 
-/* What `work` takes a rank that shares its core (in sixteenths), with so many switches. */
-static inline uint64_t dma_profile_shared(const dma_profile_t *p, dma_wide_t work, uint64_t share, uint64_t switches)
+/* The time for `work` picoseconds on a rank that shares its core. `ranks_per_core_x16`: ranks per core, in sixteenths;
+ * `switches`: switches to the other ranks of the core. */
+static inline uint64_t dma_profile_shared(const dma_profile_t *p, dma_wide_t work, uint64_t ranks_per_core_x16,
+                                          uint64_t switches)
 {
-    dma_wide_t all = work * share / 16 + (share > 16 ? (dma_wide_t)p->switch_ps * share / 16 * switches : 0);
+    dma_wide_t all = work * ranks_per_core_x16 / 16 +
+                     (ranks_per_core_x16 > 16 ? (dma_wide_t)p->switch_ps * ranks_per_core_x16 / 16 * switches : 0);
 
     return all > UINT64_MAX ? UINT64_MAX : (uint64_t)all;
 }

@@ -1,4 +1,4 @@
-/* Names of status values. */
+/* The names of status values. */
 #include "dma/status.h"
 
 const char *dma_status_name(dma_status_t status)

@@ -1,20 +1,40 @@
-/* The algorithm table. */
-#include "plan/variants.h"
-
+/*
+ * The algorithm table.
+ *
+ * To add a variant:
+ *   1. write its builder, or add it to the builder of a family, in plan/host/ or plan/gpu/ as a global dma_variant_t;
+ *   2. add its name to the list below;
+ *   3. add a new file to core_sources in Makefile.am;
+ *   4. add what is special about it to test/unit/test_plans.c, which runs every variant of this table.
+ *
+ * The position in the list is the variant's number. If two variants have the same predicted cost, the first is
+ * chosen.
+ */
 #include <string.h>
 
+#include "dma/plan.h"
+
+#define VARIANTS(X)                                                                                                    \
+    X(host_line)  /* plan/host/slot.c */                                                                               \
+    X(host_slot)  /* plan/host/slot.c */                                                                               \
+    X(host_pipe)  /* plan/host/pipe.c */                                                                               \
+    X(host_pair)  /* plan/host/pair.c */                                                                               \
+    X(host_reach) /* plan/host/pair.c */                                                                               \
+    X(pcpy)       /* plan/gpu/push.c */                                                                                \
+    X(b2b)        /* plan/gpu/push.c */                                                                                \
+    X(bcst)       /* plan/gpu/push.c */                                                                                \
+    X(swap)       /* plan/gpu/swap.c */                                                                                \
+    X(halves)     /* plan/gpu/swap.c */
+
+#define DECLARE(name) extern const dma_variant_t dma_variant_##name;
+VARIANTS(DECLARE)
+#undef DECLARE
+
 const dma_variant_t *const dma_variants[] = {
-    &dma_variant_host_line,
-    &dma_variant_host_slot,
-    &dma_variant_host_pipe,
-    &dma_variant_host_pair,
-    &dma_variant_host_reach,
-    &dma_variant_pcpy,
-    &dma_variant_b2b,
-    &dma_variant_bcst,
-    &dma_variant_swap,
-    &dma_variant_halves,
-    NULL,
+#define ROW(name) &dma_variant_##name,
+    VARIANTS(ROW)
+#undef ROW
+        NULL,
 };
 
 int dma_variant_find(const char *name)

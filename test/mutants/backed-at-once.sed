@@ -2,4 +2,4 @@
 # file: ompi_coll_dma/node/arena.c
 # tests: test_node:memory_comes_in_pieces
 # build: plain
-s/^#define BACK_PIECE .*/#define BACK_PIECE SIZE_MAX/
+s/^#define ALLOCATE_PIECE .*/#define ALLOCATE_PIECE SIZE_MAX/

@@ -4,4 +4,4 @@
 # build: plain
 s/\(void\)fallocate\(/(void)sizeof(/
 s/arena->fd, FALLOC_FL_PUNCH_HOLE.*/at -/
-s/^ +\(off_t\)\(at - arena->backed\)\);/arena->backed);/
+s/^ +\(off_t\)\(at - arena->allocated\)\);/arena->allocated);/

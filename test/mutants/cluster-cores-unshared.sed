@@ -2,4 +2,4 @@
 # file: ompi_coll_dma/plan/cluster/cost.c
 # build: plain
 # tests: test_cluster:testbed
-s/return more\(most, all \* s->net->core_ranks \/ s->size\);/return most;/
+s/return dma_wide_max\(most, all \* s->net->core_ranks \/ s->size\);/return most;/

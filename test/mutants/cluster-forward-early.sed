@@ -2,4 +2,4 @@
 # file: ompi_coll_dma/plan/cluster/allgather.c
 # build: plain
 # tests: test_cluster:every_algorithm
-s/pace\(had, c, due\) : had \+ c \+ 1/pace(had, c, due) : had + c/
+s/receives_before\(had, c, due\) : had \+ c \+ 1/receives_before(had, c, due) : had + c/

@@ -2,4 +2,4 @@
 # file: ompi_coll_dma/plan/cluster/alltoall.c
 # build: plain
 # tests: test_cluster:every_algorithm
-/^static void land\(/,/^\}/s/f->plan->nops\[DMA_RECEIVED\]/0/
+/^static void unpack\(/,/^\}/s/f->plan->nops\[DMA_LANE_RECV\]/0/

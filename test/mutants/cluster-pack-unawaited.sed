@@ -2,4 +2,4 @@
 # file: ompi_coll_dma/plan/cluster/alltoall.c
 # build: plain
 # tests: test_cluster:every_algorithm
-s/bytes\)->need\[DMA_LOCAL\] = packed;/bytes);/
+s/bytes\)->need\[DMA_LANE_LOCAL\] = packed;/bytes);/

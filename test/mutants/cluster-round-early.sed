@@ -2,4 +2,4 @@
 # file: ompi_coll_dma/plan/cluster/allgather.c
 # build: plain
 # tests: test_cluster:every_algorithm
-s/^        op->need\[DMA_RECEIVED\] = round;$//
+s/^        op->need\[DMA_LANE_RECV\] = round;$//

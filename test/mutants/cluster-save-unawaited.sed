@@ -2,4 +2,4 @@
 # file: ompi_coll_dma/plan/cluster/alltoall.c
 # build: plain
 # tests: test_cluster:every_algorithm
-s/^        op->need\[DMA_LOCAL\] = s->saved;$//
+s/^        op->need\[DMA_LANE_LOCAL\] = s->saved;$//

@@ -2,4 +2,4 @@
 # file: ompi_coll_dma/plan/cluster/cost.c
 # build: plain
 # tests: test_cluster:testbed
-s/return 2 \* \(n \* s->net->message_ps \+ time_of\(bytes, s->net->stack_mbps\)\);/return 2 * n * s->net->message_ps;/
+s/return 2 \* \(n \* s->net->message_ps \+ transfer_ps\(bytes, s->net->stack_mbps\)\);/return 2 * n * s->net->message_ps;/

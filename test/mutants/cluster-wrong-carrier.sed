@@ -2,4 +2,4 @@
 # file: ompi_coll_dma/plan/cluster/alltoall.c
 # build: plain
 # tests: test_cluster:every_algorithm
-s/\(k - 1\) % size : j % size\) == carrier/(k - 1) % size : j % f->l->most) == carrier/
+s/\(k - 1\) % size : j % size\) == carrier/(k - 1) % size : j % f->l->max_size) == carrier/

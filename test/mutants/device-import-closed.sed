@@ -2,4 +2,4 @@
 # file: ompi_coll_dma/device/comm.c
 # build: plain
 # tests: test_sdma_engine:started_behind_a_failure
-s/r < comm->nranks && !comm->window.stays/r < comm->nranks/
+s/r < comm->nranks && !comm->window.permanent/r < comm->nranks/

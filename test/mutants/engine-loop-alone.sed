@@ -2,4 +2,4 @@
 # file: ompi_coll_dma/engine/host/host.c
 # build: plain
 # tests: test_reach:heads_run_alone
-s/prog->loop_alone && !c->trips/false/
+s/prog->loop_only && !c->trips/false/

@@ -1,5 +1,5 @@
-# The dearest shape is chosen.
-# file: ompi_coll_dma/plan/gpu/cost.c
+# The dearest number of queues is chosen.
+# file: ompi_coll_dma/plan/gpu/push.c
 # build: plain
 # tests: test_gpu_cost:the_cheapest_that_may
-s/ps < \*best_ps/ps > *best_ps/
+s/if \(t < best\)/if (t > best || best == UINT64_MAX)/

@@ -2,4 +2,4 @@
 # file: ompi_coll_dma/engine/host/host.c
 # build: plain
 # tests: test_device:every_mixture
-/^static __attribute__\(\(noinline\)\) dma_status_t wait_later/,/^}/s/return reached\(.*/return DMA_OK;/
+/^static __attribute__\(\(noinline\)\) dma_status_t wait_entry_slow/,/^}/s/return reached\(.*/return DMA_OK;/

@@ -2,4 +2,4 @@
 # file: ompi_coll_dma/plan/host/pair.c
 # build: plain
 # tests: test_plans:every_variant
-s/room = place_bytes\(req\) - number_bytes\(req\)/room = place_bytes(req)/
+s/room = cell_bytes\(req\) - header_bytes\(req\)/room = cell_bytes(req)/

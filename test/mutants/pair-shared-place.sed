@@ -2,4 +2,4 @@
 # file: ompi_coll_dma/plan/host/pair.c
 # build: plain
 # tests: test_plans:every_variant
-s/% req->nranks\) \* place_bytes/% req->nranks \/ 2) * place_bytes/
+s/% req->nranks\) \* cell_bytes/% req->nranks \/ 2) * cell_bytes/

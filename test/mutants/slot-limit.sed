@@ -2,4 +2,4 @@
 # file: ompi_coll_dma/plan/host/slot.c
 # build: plain
 # tests: test_plans:limits
-s/req->bytes > place_bytes\(req, req->geom.slot_bytes\)/req->bytes > place_bytes(req, req->geom.slot_bytes) + 1/
+s/req->bytes > cell_bytes\(req, req->geom.slot_bytes\)/req->bytes > cell_bytes(req, req->geom.slot_bytes) + 1/

@@ -66,7 +66,7 @@ typedef struct span {
 
 typedef bool span_fn_t(machine_t *m, int rank, const dma_cluster_op_t *op, span_t span, void *arg);
 
-static uint8_t *at(const rank_t *r, dma_cluster_place_t place, int64_t more)
+static uint8_t *at(const rank_t *r, dma_cluster_addr_t place, int64_t more)
 {
     return r->memory[place.base] + place.at + more;
 }
@@ -74,7 +74,7 @@ static uint8_t *at(const rank_t *r, dma_cluster_place_t place, int64_t more)
 static bool each_part(machine_t *m, int rank, const dma_cluster_op_t *op, span_fn_t *fn, void *arg)
 {
     rank_t *r = &m->ranks[rank];
-    const dma_node_map_t *l = r->plan->req.layout;
+    const dma_node_map_t *l = r->plan->req.node_map;
     dma_cluster_part_t own = dma_cluster_part(r->plan, op, l->index);
     bool gather = op->code == DMA_CLUSTER_GATHER;
 
@@ -145,14 +145,14 @@ static bool apart(machine_t *m, int rank, const dma_cluster_op_t *op, span_t spa
 /* A relayed send that has taken its bytes touches none any more, and a receive in its place waits for it. */
 static bool settled(const rank_t *r, const dma_cluster_op_t *op, const dma_cluster_op_t *other, int lane, uint32_t i)
 {
-    const dma_cluster_op_t *send = lane == DMA_SENT ? other : op, *receive = lane == DMA_SENT ? op : other;
+    const dma_cluster_op_t *send = lane == DMA_LANE_SEND ? other : op, *receive = lane == DMA_LANE_SEND ? op : other;
 
     if (!r->plan->req.relayed) {
         return false;
     }
-    return (lane == DMA_SENT && r->runs[lane][i].taken) ||
+    return (lane == DMA_LANE_SEND && r->runs[lane][i].taken) ||
            (send->code == DMA_CLUSTER_SEND && receive->code == DMA_CLUSTER_RECV &&
-            receive->after == (uint32_t)(send - r->plan->ops[DMA_SENT]) + 1);
+            receive->after == (uint32_t)(send - r->plan->ops[DMA_LANE_SEND]) + 1);
 }
 
 /* Against all that is under way on the rank. */
@@ -217,10 +217,10 @@ static int64_t partner(const machine_t *m, int from, const dma_cluster_op_t *sen
 {
     const rank_t *r = &m->ranks[send->peer];
 
-    for (uint32_t i = r->ended[DMA_RECEIVED]; i < r->started[DMA_RECEIVED]; i++) {
-        const dma_cluster_op_t *op = &r->plan->ops[DMA_RECEIVED][i];
+    for (uint32_t i = r->ended[DMA_LANE_RECV]; i < r->started[DMA_LANE_RECV]; i++) {
+        const dma_cluster_op_t *op = &r->plan->ops[DMA_LANE_RECV][i];
 
-        if (r->runs[DMA_RECEIVED][i].state == UNDER_WAY && op->peer == from && op->step == send->step) {
+        if (r->runs[DMA_LANE_RECV][i].state == UNDER_WAY && op->peer == from && op->step == send->step) {
             return i;
         }
     }
@@ -230,8 +230,8 @@ static int64_t partner(const machine_t *m, int from, const dma_cluster_op_t *sen
 static int move_message(machine_t *m, int rank, uint32_t i)
 {
     rank_t *r = &m->ranks[rank];
-    run_t *run = &r->runs[DMA_SENT][i], *other;
-    const dma_cluster_op_t *op = &r->plan->ops[DMA_SENT][i];
+    run_t *run = &r->runs[DMA_LANE_SEND][i], *other;
+    const dma_cluster_op_t *op = &r->plan->ops[DMA_LANE_SEND][i];
     rank_t *peer = &m->ranks[op->peer];
     const uint8_t *from;
     int64_t met;
@@ -244,13 +244,13 @@ static int move_message(machine_t *m, int rank, uint32_t i)
     if ((met = partner(m, rank, op)) < 0) {
         return 0;
     }
-    const dma_cluster_op_t *to = &peer->plan->ops[DMA_RECEIVED][met];
+    const dma_cluster_op_t *to = &peer->plan->ops[DMA_LANE_RECV][met];
     if (to->bytes != op->bytes) {
         fail(m, CLUSTER_NET, "rank %d sends %" PRIu64 " bytes, rank %d expects %" PRIu64, rank, op->bytes, op->peer,
              to->bytes);
         return -1;
     }
-    other = &peer->runs[DMA_RECEIVED][met];
+    other = &peer->runs[DMA_LANE_RECV][met];
     from = run->taken ? run->taken : at(r, op->from, 0);
     if (peer->plan->req.relayed) {
         other->taken = malloc(op->bytes + 1);
@@ -269,26 +269,26 @@ static int move_message(machine_t *m, int rank, uint32_t i)
 /* The ranks of the node have all come to their collective number i? Then it happens. */
 static int move_local(machine_t *m, int rank, uint32_t i)
 {
-    const dma_node_map_t *l = m->ranks[rank].plan->req.layout;
+    const dma_node_map_t *l = m->ranks[rank].plan->req.node_map;
     int size = dma_node_map_size(l, l->node);
     const dma_cluster_op_t *ops[size];
     rank_t *rs[size];
     uint32_t nth = 0, where[size];
 
     for (uint32_t k = 0; k < i; k++) {
-        nth += m->ranks[rank].plan->ops[DMA_LOCAL][k].code != DMA_CLUSTER_COPY;
+        nth += m->ranks[rank].plan->ops[DMA_LANE_LOCAL][k].code != DMA_CLUSTER_COPY;
     }
     for (int s = 0; s < size; s++) {
         uint32_t seen = 0;
 
         rs[s] = &m->ranks[dma_node_map_rank(l, l->node, s)];
-        for (where[s] = 0; where[s] < rs[s]->started[DMA_LOCAL]; where[s]++) {
-            ops[s] = &rs[s]->plan->ops[DMA_LOCAL][where[s]];
+        for (where[s] = 0; where[s] < rs[s]->started[DMA_LANE_LOCAL]; where[s]++) {
+            ops[s] = &rs[s]->plan->ops[DMA_LANE_LOCAL][where[s]];
             if (ops[s]->code != DMA_CLUSTER_COPY && seen++ == nth) {
                 break;
             }
         }
-        if (where[s] == rs[s]->started[DMA_LOCAL]) {
+        if (where[s] == rs[s]->started[DMA_LANE_LOCAL]) {
             return 0;
         }
     }
@@ -321,7 +321,7 @@ static int move_local(machine_t *m, int rank, uint32_t i)
         }
     }
     for (int s = 0; s < size; s++) {
-        rs[s]->runs[DMA_LOCAL][where[s]].state = MOVED;
+        rs[s]->runs[DMA_LANE_LOCAL][where[s]].state = MOVED;
     }
     m->report->collectives++;
     return 1;
@@ -337,7 +337,7 @@ static int move_on(machine_t *m, int rank, int lane, uint32_t i)
         over(r, lane, i);
         return 1;
     }
-    if (run->state == ASIDE && (!op->after || r->runs[DMA_SENT][op->after - 1].taken)) {
+    if (run->state == ASIDE && (!op->after || r->runs[DMA_LANE_SEND][op->after - 1].taken)) {
         memcpy(at(r, op->to, 0), run->taken, op->bytes);
         over(r, lane, i);
         return 1;
@@ -414,7 +414,7 @@ static void fill(machine_t *m, int rank)
     int n = m->job->nranks;
 
     for (int d = 0; d < (gathers(m) ? 1 : n); d++) {
-        uint8_t *to = r->memory[DMA_CLUSTER_OUT] + (gathers(m) ? 0 : dma_place_out(r->plan, d).at);
+        uint8_t *to = r->memory[DMA_CLUSTER_OUT] + (gathers(m) ? 0 : dma_cluster_send_block(r->plan, d).at);
 
         for (uint64_t k = 0; k < m->job->bytes[rank * n + d]; k++) {
             to[k] = user_byte(rank, d, k);
@@ -436,7 +436,8 @@ static void open_rank(machine_t *m, int rank)
     if (!r->plan->req.in_place) {
         r->memory[DMA_CLUSTER_OUT] = guarded(r->size[DMA_CLUSTER_OUT]);
     } else {
-        r->memory[DMA_CLUSTER_OUT] = r->memory[DMA_CLUSTER_IN] + (gathers(m) ? dma_place_in(r->plan, rank).at : 0);
+        r->memory[DMA_CLUSTER_OUT] =
+            r->memory[DMA_CLUSTER_IN] + (gathers(m) ? dma_cluster_recv_block(r->plan, rank).at : 0);
     }
     fill(m, rank);
     for (int lane = 0; lane < DMA_LANES; lane++) {
@@ -450,7 +451,7 @@ static bool check_rank(machine_t *m, int rank)
     int n = m->job->nranks;
 
     for (int s = 0; s < n; s++) {
-        const uint8_t *got = r->memory[DMA_CLUSTER_IN] + dma_place_in(r->plan, s).at;
+        const uint8_t *got = r->memory[DMA_CLUSTER_IN] + dma_cluster_recv_block(r->plan, s).at;
         uint64_t bytes = m->job->bytes[s * n + rank];
 
         for (uint64_t k = 0; k < bytes; k++) {
@@ -460,7 +461,7 @@ static bool check_rank(machine_t *m, int rank)
         }
     }
     for (int d = 0; !r->plan->req.in_place && d < (gathers(m) ? 1 : n); d++) {
-        const uint8_t *had = r->memory[DMA_CLUSTER_OUT] + (gathers(m) ? 0 : dma_place_out(r->plan, d).at);
+        const uint8_t *had = r->memory[DMA_CLUSTER_OUT] + (gathers(m) ? 0 : dma_cluster_send_block(r->plan, d).at);
 
         for (uint64_t k = 0; k < m->job->bytes[rank * n + d]; k++) {
             if (had[k] != user_byte(rank, d, k)) {

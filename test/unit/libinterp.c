@@ -65,7 +65,7 @@ static void enter(machine_t *m, int rank)
         if (q->prog->loop_first == 0 && q->prog->nops && q->trips == 0) {
             q->who.pc = q->prog->loop_last + 1;
         }
-        if (q->prog->loop_alone && q->trips == 0) {
+        if (q->prog->loop_only && q->trips == 0) {
             q->who.pc = q->prog->nops;
         }
         q->starved = m->mode == MODE_STARVE && rank == m->victim;
@@ -123,12 +123,8 @@ static step_t machine_step(machine_t *m)
     bool late = false;
     step_t step;
 
-    m->clock_ns++;
     if (world_random(w, 4) == 0 && try_enter(m)) {
         return STEP_RAN;
-    }
-    if (m->nnets && world_random(w, 3) == 0 && (step = net_step(m)) != STEP_BLOCKED) {
-        return step;
     }
     if (m->mode != MODE_UNIFORM && world_random(w, 16) == 0) {
         shuffle(m);
@@ -139,9 +135,6 @@ static step_t machine_step(machine_t *m)
             return step;
         }
         late |= step == STEP_LATE;
-    }
-    if (m->nnets && (step = net_step(m)) != STEP_BLOCKED) {
-        return step;
     }
     return try_enter(m) ? STEP_RAN : late ? STEP_LATE : STEP_BLOCKED;
 }
@@ -207,12 +200,6 @@ bool interp_run(const interp_job_t *job, interp_report_t *report)
         free(m.all[i]->seen);
         free(m.all[i]);
     }
-    for (uint32_t i = 0; i < m.nnets; i++) {
-        free(m.nets[i]->data);
-        free(m.nets[i]->clock);
-        free(m.nets[i]);
-    }
-    free(m.nets);
     free(m.all);
     free(m.queues);
     free(m.next_call);

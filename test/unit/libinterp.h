@@ -42,7 +42,6 @@ typedef enum interp_error {
     INTERP_DEADLOCK, /* nothing can run and something has not ended */
     INTERP_DATA,     /* wrong bytes in a receive buffer, or a changed send buffer */
     INTERP_CANARY,   /* bytes outside all buffers have changed */
-    INTERP_NET,      /* network steps of two ranks that do not match */
     INTERP_SIZE,     /* a CHECK or WAIT(ENTRY) has found that a peer sends another number of bytes: the user's fault */
 } interp_error_t;
 
@@ -63,7 +62,6 @@ typedef struct interp_call {
 typedef struct interp_job {
     int nranks;
     dma_geom_t geom;
-    uint64_t temp_bytes; /* scratch of a rank and call */
     const interp_call_t *calls;
     int ncalls;
     int outstanding; /* calls of one rank that may run at once; 1: blocking calls */

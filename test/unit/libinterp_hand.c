@@ -206,7 +206,6 @@ void hand_push2(hand_t *h, int rank, int n, fault_t fault)
 
     hand_begin(h, DMA_ALLGATHER, rank, n);
     hand_prog(h);
-    hand_op(h, DMA_OP_STAMP)->dst[0] = at(DMA_BASE_TEMP, rank, 0);
     tell(h, DMA_FLAG_ENTRY, rank, 0, 1);
     own_copy(h, rank);
     for (int k = 1; k < n; k++) {
@@ -220,43 +219,9 @@ void hand_push2(hand_t *h, int rank, int n, fault_t fault)
     for (int k = 1; k < n; k++) {
         tell(h, DMA_FLAG_LANDED, rank, (rank + k) % n, 1);
     }
-    op = hand_op(h, DMA_OP_STAMP);
-    op->dst[0] = at(DMA_BASE_TEMP, rank, 0);
-    op->dst[0].offset = 8;
     for (int k = 1; k < n && fault != NO_LANDED_WAIT; k++) {
         await(h, DMA_FLAG_LANDED, (rank + k) % n, rank, 1);
     }
-}
-
-void hand_net(hand_t *h, int rank, int n, fault_t fault)
-{
-    int next = (rank + 1) % n, prev = (rank + n - 1) % n;
-    dma_op_t *op;
-
-    hand_begin(h, DMA_ALLGATHER, rank, n);
-    hand_prog(h);
-    tell(h, DMA_FLAG_ENTRY, rank, 0, 1);
-    own_copy(h, rank);
-    copy(h, at(DMA_BASE_TEMP, rank, 0), at(DMA_BASE_SEND, rank, 0), DMA_LEN_SEND, 0);
-    if (fault != NO_SIGNAL_BEFORE_SEND) {
-        tell(h, DMA_FLAG_LANDED, rank, rank, 1);
-    }
-    op = hand_op(h, DMA_OP_SEND);
-    op->src = at(DMA_BASE_TEMP, rank, 0);
-    op->len = (dma_len_t){.kind = DMA_LEN_SEND};
-    op->flag = (dma_flag_ref_t){.kind = DMA_FLAG_LANDED, .rank = next, .peer = next};
-    op->value = 1;
-    op = hand_op(h, DMA_OP_RECV);
-    op->dst[0] = at(DMA_BASE_TEMP, rank, 0);
-    op->dst[0].offset = 512;
-    op->len = (dma_len_t){.kind = fault == SHORT_MESSAGE ? DMA_LEN_CONST : DMA_LEN_RECV, .len = (uint64_t)prev};
-    op->flag = (dma_flag_ref_t){.kind = DMA_FLAG_QUEUE, .rank = prev};
-    op->value = 1;
-    if (fault != NO_MESSAGE_WAIT) {
-        await(h, DMA_FLAG_QUEUE, rank, 0, 1);
-    }
-    copy(h, at(DMA_BASE_RECV, rank, prev), at(DMA_BASE_TEMP, rank, 0), DMA_LEN_RECV, (uint64_t)prev)->src.offset = 512;
-    await(h, DMA_FLAG_LANDED, rank, next, 1);
 }
 
 void hand_slot_v(hand_t *h, int rank, int n, fault_t fault)

@@ -33,9 +33,6 @@ typedef enum fault {
     TWICE,
     UNCHUNKED,
     NOT_STREAMING,
-    SHORT_MESSAGE,
-    NO_MESSAGE_WAIT,
-    NO_SIGNAL_BEFORE_SEND,
     NO_OWN_WAIT,
     LATE_NUMBER,
     LATE_HEAD,
@@ -67,10 +64,8 @@ void hand_pipe(hand_t *h, int rank, int n, fault_t fault);
 void hand_pipe_v(hand_t *h, int rank, int n, fault_t fault);
 /* In place all-to-all: of each pair the lower rank swaps. */
 void hand_swap(hand_t *h, int rank, int n, fault_t fault);
-/* Every rank reads its block once and writes it into two peers; stamps around it. */
+/* Every rank reads its block once and writes it into two peers. */
 void hand_push2(hand_t *h, int rank, int n, fault_t fault);
-/* Over the network, staged through scratch memory on both sides. */
-void hand_net(hand_t *h, int rank, int n, fault_t fault);
 /* All-to-all through places of 64 bytes in the slot. */
 void hand_places(hand_t *h, int rank, int n, fault_t fault);
 /* All-to-all-v: numbers and heads through places in the slot, tails through the buffers of the pair; and in place. */

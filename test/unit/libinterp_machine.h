@@ -1,4 +1,4 @@
-/* Inside the interpreter: queues (libinterp_queue.c), network steps (libinterp_net.c), the scheduler (libinterp.c). */
+/* Inside the interpreter: queues (libinterp_queue.c), the scheduler (libinterp.c). */
 #ifndef DMA_TEST_LIBINTERP_MACHINE_H
 #define DMA_TEST_LIBINTERP_MACHINE_H
 
@@ -27,30 +27,14 @@ typedef struct queue {
     bool refused, staged; /* of a loop with two ways */
 } queue_t;
 
-typedef struct net_step {
-    uint64_t id;
-    queue_t *queue;
-    const dma_op_t *op;
-    bool send, captured, over;
-    int64_t value;
-    region_t *region;
-    uint64_t at, n;
-    uint8_t *data; /* eager: a copy of what is sent */
-    uint32_t *clock;
-} net_step_t;
-
 typedef struct machine {
     world_t w;
     queue_t **queues; /* of entered calls, not ended; the order is the priority */
     uint32_t nqueues, cap;
     queue_t **all; /* everything ever made, freed at the end */
     uint32_t nall;
-    net_step_t **nets;
-    uint32_t nnets;
-    uint64_t next_net;
     int *next_call; /* per rank */
     int mode, victim;
-    uint64_t clock_ns;
 } machine_t;
 
 enum { MODE_UNIFORM, MODE_PRIORITY, MODE_STARVE, MODE_COUNT };
@@ -59,9 +43,6 @@ typedef enum step { STEP_RAN, STEP_LATE, STEP_BLOCKED, STEP_FAILED } step_t;
 
 /* Runs one operation of a queue, or a piece of an earlier copy of it. */
 step_t queue_step(machine_t *m, queue_t *q);
-/* Completes one network step. */
-step_t net_step(machine_t *m);
-bool net_post(machine_t *m, queue_t *q, const dma_op_t *op);
 
 bool fail_at(machine_t *m, const queue_t *q, interp_error_t error, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));

@@ -74,11 +74,6 @@ uint32_t world_comp(const world_t *w, int call, int rank, int prog)
     return (((uint32_t)call % ring) * (uint32_t)w->n + (uint32_t)rank) * w->qmax + (uint32_t)prog;
 }
 
-uint32_t world_comp_net(const world_t *w, int rank)
-{
-    return w->ncomp - 2 * (uint32_t)w->n + (uint32_t)rank;
-}
-
 uint32_t world_comp_user(const world_t *w, int rank)
 {
     return w->ncomp - (uint32_t)w->n + (uint32_t)rank;
@@ -278,8 +273,6 @@ region_t *world_region(const world_t *w, int call, int base, int rank, int64_t b
         return &w->pair[(size_t)rank * (size_t)w->n * g->pair_depth + (size_t)block];
     case DMA_BASE_BYTES:
         return block < world_send_blocks(w, call, rank) ? &part->words[block] : NULL;
-    case DMA_BASE_TEMP:
-        return block == 0 ? part->temp : NULL;
     default:
         return NULL;
     }
@@ -338,8 +331,6 @@ static void part_open(world_t *w, int call, int rank)
     for (int b = 0; b < n; b++) {
         region_open(&part->recv[b], DMA_BASE_RECV, call, rank, b, world_recv_bytes(w, call, rank, b));
     }
-    part->temp = calloc(1, sizeof(region_t));
-    region_open(part->temp, DMA_BASE_TEMP, call, rank, 0, w->job->temp_bytes);
     gather = plan_gathers(part->plan);
     if (!part->plan->in_place) {
         part->send = calloc((size_t)n, sizeof(region_t));
@@ -399,7 +390,7 @@ bool world_open(world_t *w, const interp_job_t *job, interp_report_t *report)
         }
         w->qmax = plan->nprogs > w->qmax ? plan->nprogs : w->qmax;
     }
-    w->ncomp = g->ring_depth * (uint32_t)n * w->qmax + 2 * (uint32_t)n;
+    w->ncomp = g->ring_depth * (uint32_t)n * w->qmax + (uint32_t)n;
     w->ticks = calloc(w->ncomp, sizeof(uint32_t));
     w->flags = calloc(calls * DMA_FLAG_COUNT * n * n, sizeof(flag_t));
     w->parts = calloc(calls * n, sizeof(part_t));
@@ -442,7 +433,6 @@ void world_close(world_t *w)
     for (size_t i = 0; w->parts && i < calls * n; i++) {
         regions_close(w->parts[i].send, n);
         regions_close(w->parts[i].recv, n);
-        regions_close(w->parts[i].temp, 1);
         regions_close(w->parts[i].words, n);
         free(w->parts[i].pairs);
         free(w->parts[i].clock);
@@ -494,7 +484,7 @@ bool region_access(world_t *w, region_t *r, uint64_t lo, uint64_t n, bool write,
     }
     for (uint32_t i = 0; i < r->nacc; i++) {
         access_t *a = &r->acc[i];
-        bool ordered = !a->net && who->clock[a->comp] > a->tick;
+        bool ordered = who->clock[a->comp] > a->tick;
         if (!ordered && (write || a->write) && lo < a->hi && a->lo < hi) {
             return report_race(w, r, a, who, write);
         }
@@ -513,22 +503,10 @@ bool region_access(world_t *w, region_t *r, uint64_t lo, uint64_t n, bool write,
                                    .comp = who->comp,
                                    .tick = w->ticks[who->comp],
                                    .write = write,
-                                   .net = who->net,
                                    .call = who->call,
                                    .rank = who->rank,
                                    .prog = who->prog,
                                    .pc = who->pc,
                                    .trip = who->trip};
     return true;
-}
-
-void region_landed(world_t *w, region_t *r, uint64_t net, uint32_t tick)
-{
-    (void)w;
-    for (uint32_t i = 0; i < r->nacc; i++) {
-        if (r->acc[i].net == net) {
-            r->acc[i].net = 0;
-            r->acc[i].tick = tick;
-        }
-    }
 }

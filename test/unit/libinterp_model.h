@@ -12,7 +12,6 @@ typedef struct access {
     uint64_t lo, hi;
     uint32_t comp, tick;
     bool write;
-    uint64_t net; /* id of the network step in flight, or 0 */
     int call, rank, prog;
     uint32_t pc;
     uint64_t trip;
@@ -42,13 +41,13 @@ typedef struct flag {
 /* The part of one rank in one call. */
 typedef struct part {
     const dma_plan_t *plan;
-    region_t *send, *recv;  /* blocks; in place: send is NULL */
-    region_t *temp, *words; /* words: the number of bytes of every send block, and where it is */
-    uint32_t *clock;        /* of the completion */
-    int64_t base;           /* chunks that the rank has put into its stream in earlier calls, */
-    int64_t *pairs;         /* and into its stream for every rank */
+    region_t *send, *recv; /* blocks; in place: send is NULL */
+    region_t *words;       /* words: the number of bytes of every send block, and where it is */
+    uint32_t *clock;       /* of the completion */
+    int64_t base;          /* chunks that the rank has put into its stream in earlier calls, */
+    int64_t *pairs;        /* and into its stream for every rank */
     bool entered, complete;
-    uint32_t live, nets; /* programs not ended, network steps in flight */
+    uint32_t live; /* programs not ended */
 } part_t;
 
 typedef struct world {
@@ -71,7 +70,6 @@ typedef struct actor {
     uint32_t *clock;
     uint32_t pc;
     uint64_t trip;
-    uint64_t net;
 } actor_t;
 
 uint64_t mix64(uint64_t x);
@@ -103,9 +101,8 @@ int64_t world_stream_base(const world_t *w, int call, const dma_operand_t *o);
 flag_t *world_flag(const world_t *w, int call, dma_flag_t kind, int rank, int peer);
 uint32_t *world_clock(const world_t *w);
 void world_join(const world_t *w, uint32_t *clock, const uint32_t *other);
-/* Components: a queue, the network of a rank, the user of a rank. */
+/* Components: a queue, the user of a rank. */
 uint32_t world_comp(const world_t *w, int call, int rank, int prog);
-uint32_t world_comp_net(const world_t *w, int rank);
 uint32_t world_comp_user(const world_t *w, int rank);
 
 bool plan_gathers(const dma_plan_t *plan);
@@ -121,8 +118,6 @@ void region_name(const region_t *r, char *text, size_t size);
 
 /* Checks an access against all earlier ones and remembers it. */
 bool region_access(world_t *w, region_t *r, uint64_t lo, uint64_t n, bool write, const actor_t *who);
-/* The network step `net` that reads or writes `r` is over. */
-void region_landed(world_t *w, region_t *r, uint64_t net, uint32_t tick);
 
 /* A byte of what rank src sends to rank dst; all-gathers: to rank 0. */
 uint8_t user_byte(const world_t *w, int call, int src, int dst, uint64_t at);

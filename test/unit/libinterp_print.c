@@ -6,10 +6,10 @@
 
 #define WAYS (DMA_OP_DIRECT | DMA_OP_FALLBACK)
 
-static const char *const code_names[] = {"COPY", "COPY2", "SWAP", "WAIT", "SIGNAL", "CHECK", "STAMP", "SEND", "RECV"};
+static const char *const code_names[] = {"COPY", "COPY2", "SWAP", "WAIT", "SIGNAL", "CHECK"};
 static const char *const flag_names[] = {"ENTRY",         "PRODUCED", "CONSUMED", "PAIR_PRODUCED",
                                          "PAIR_CONSUMED", "LANDED",   "QUEUE"};
-static const char *const base_names[] = {"send", "recv", "line", "slot", "chunk", "pair", "bytes", "reach", "temp"};
+static const char *const base_names[] = {"send", "recv", "line", "slot", "chunk", "pair", "bytes", "reach"};
 
 _Static_assert(sizeof(code_names) / sizeof(char *) == DMA_OP_COUNT, "a name per code");
 _Static_assert(sizeof(flag_names) / sizeof(char *) == DMA_FLAG_COUNT, "a name per flag");
@@ -23,7 +23,7 @@ const char *interp_base_name(unsigned base)
 const char *interp_error_name(interp_error_t error)
 {
     static const char *const names[] = {"ok",    "plan", "bounds",   "not entered", "owner",  "backwards", "race",
-                                        "chunk", "user", "deadlock", "data",        "canary", "net",       "size"};
+                                        "chunk", "user", "deadlock", "data",        "canary", "size"};
 
     return names[error];
 }
@@ -69,15 +69,6 @@ void interp_print_op(const dma_op_t *op, char *text, size_t size)
         break;
     case DMA_OP_CHECK:
         snprintf(text, size, "CHECK %s, %s%s", src, len, chunked);
-        break;
-    case DMA_OP_STAMP:
-        snprintf(text, size, "STAMP %s", dst[0]);
-        break;
-    case DMA_OP_SEND:
-        snprintf(text, size, "SEND %s, %s%s to rank %d, then %s", src, len, chunked, op->flag.rank, flag);
-        break;
-    case DMA_OP_RECV:
-        snprintf(text, size, "RECV %s, %s%s from rank %d, then %s", dst[0], len, chunked, op->flag.rank, flag);
         break;
     default:
         snprintf(text, size, "%s %s %s %s, %s%s", code, dst[0], op->code == DMA_OP_SWAP ? "<->" : "<-", src, len,
@@ -155,18 +146,15 @@ static bool check_place(const subject_t *s, const dma_op_t *op, const dma_operan
     if (line && ((op->flags & DMA_OP_CHUNKED) || op->len.part >= DMA_TAIL)) {
         return bad(s->text, s->size, "a line or slot for more than a whole block or its head");
     }
-    if (o->base == DMA_BASE_TEMP && op->len.part >= DMA_TAIL) {
-        return bad(s->text, s->size, "scratch memory for a tail");
-    }
     if (o->base == DMA_BASE_BYTES && (op->code != DMA_OP_COPY || op->flags || op->len.kind != DMA_LEN_CONST ||
                                       (op->len.len != sizeof(uint64_t) && op->len.len != 2 * sizeof(uint64_t)) ||
                                       o->rank != s->plan->rank || (uint64_t)o->block >= s->send_blocks)) {
         return bad(s->text, s->size, "a number of bytes is 8 bytes, of the own blocks");
     }
-    if ((o->base == DMA_BASE_REACH || (o->base == DMA_BASE_SEND && op->flags & DMA_OP_DIRECT)) &&
+    if ((o->base == DMA_BASE_REMOTE || (o->base == DMA_BASE_SEND && op->flags & DMA_OP_DIRECT)) &&
         (op->code != DMA_OP_COPY || op->flags != (DMA_OP_CHUNKED | DMA_OP_DIRECT) || op->len.kind != DMA_LEN_RECV ||
          o->rank == s->plan->rank || o->block != (dma_coll_gathers(s->plan->coll) ? 0 : s->plan->rank) ||
-         (o->base == DMA_BASE_REACH) != (s->plan->coll == DMA_ALLTOALLV))) {
+         (o->base == DMA_BASE_REMOTE) != (s->plan->coll == DMA_ALLTOALLV))) {
         return bad(s->text, s->size, "a peer's block is read directly, in a loop, by whom it is for");
     }
     return true;
@@ -179,16 +167,13 @@ static bool check_operand(const subject_t *s, const dma_op_t *op, const dma_oper
     bool stream = o->base == DMA_BASE_CHUNK || o->base == DMA_BASE_PAIR;
 
     if (o->base >= DMA_BASE_COUNT || o->rank < 0 || o->rank >= plan->nranks || o->block < 0 ||
-        (write && (o->base == DMA_BASE_BYTES || o->base == DMA_BASE_REACH))) {
+        (write && (o->base == DMA_BASE_BYTES || o->base == DMA_BASE_REMOTE))) {
         return bad(s->text, s->size, "no such operand: base %u rank %d block %d", o->base, o->rank, o->block);
-    }
-    if (o->base == DMA_BASE_TEMP && o->rank != plan->rank) {
-        return bad(s->text, s->size, "scratch memory of rank %d", o->rank);
     }
     if (user && o->rank != plan->rank && plan->coll == DMA_ALLTOALLV && !plan->gpu) {
         return bad(s->text, s->size, "nobody knows where the blocks of rank %d are", o->rank);
     }
-    if (!plan->streams && (stream || o->base == DMA_BASE_REACH || (user && o->rank != plan->rank))) {
+    if (!plan->streams && (stream || o->base == DMA_BASE_REMOTE || (user && o->rank != plan->rank))) {
         return bad(s->text, s->size, "uses a stream or a peer's memory but does not say so");
     }
     return check_place(s, op, o) && (!stream || check_stream(s, op, o, write));
@@ -216,7 +201,7 @@ static bool check_flag(const subject_t *s, const dma_flag_ref_t *f)
 /* The word that a rank has put into its line, its slot or our scratch memory, against a whole block of ours. */
 static bool check_check(const subject_t *s, const dma_op_t *op)
 {
-    bool place = op->src.base == DMA_BASE_LINE || op->src.base == DMA_BASE_SLOT || op->src.base == DMA_BASE_TEMP;
+    bool place = op->src.base == DMA_BASE_LINE || op->src.base == DMA_BASE_SLOT;
 
     if ((op->flags & ~DMA_OP_DIRECT) || !place || op->len.kind != DMA_LEN_RECV || op->len.part != DMA_WHOLE) {
         return bad(s->text, s->size, "compares something else with something else");
@@ -289,7 +274,7 @@ static bool waited_for(const dma_plan_t *plan, int rank)
     for (uint32_t p = 0; p < plan->nprogs; p++) {
         const dma_prog_t *prog = &plan->progs[p];
 
-        for (uint32_t i = 0; !prog->loop_alone && i < prog->nops && i < prog->loop_first; i++) {
+        for (uint32_t i = 0; !prog->loop_only && i < prog->nops && i < prog->loop_first; i++) {
             if (is_entry_wait(&prog->ops[i]) && prog->ops[i].value == 1 && prog->ops[i].flag.rank == rank) {
                 return true;
             }
@@ -319,8 +304,8 @@ static bool check_loop_alone(const subject_t *s)
 
 static bool check_op(const subject_t *s, const dma_op_t *op, bool in_loop)
 {
-    bool copy = op->code <= DMA_OP_SWAP, net = op->code == DMA_OP_SEND || op->code == DMA_OP_RECV;
-    bool flag = net || op->code == DMA_OP_WAIT || op->code == DMA_OP_SIGNAL, check = op->code == DMA_OP_CHECK;
+    bool copy = op->code <= DMA_OP_SWAP;
+    bool flag = op->code == DMA_OP_WAIT || op->code == DMA_OP_SIGNAL, check = op->code == DMA_OP_CHECK;
     const dma_len_t *loop = &s->prog->loop_len;
 
     if (op->code >= DMA_OP_COUNT || (op->flags & ~(DMA_OP_CHUNKED | DMA_OP_LAST | WAYS))) {
@@ -332,23 +317,23 @@ static bool check_op(const subject_t *s, const dma_op_t *op, bool in_loop)
     if (flag && !check_flag(s, &op->flag)) {
         return false;
     }
-    if ((copy || net || check) && !check_len(s, &op->len)) {
+    if ((copy || check) && !check_len(s, &op->len)) {
         return bad(s->text, s->size, "no such length");
     }
-    if ((copy || net) && (op->flags & DMA_OP_CHUNKED) &&
+    if (copy && (op->flags & DMA_OP_CHUNKED) &&
         (op->len.kind != loop->kind || op->len.part != loop->part || op->len.len != loop->len)) {
         return bad(s->text, s->size, "chunks of another length than the loop's");
     }
     if (check && !check_check(s, op)) {
         return false;
     }
-    if ((copy || op->code == DMA_OP_STAMP || op->code == DMA_OP_RECV) && !check_operand(s, op, &op->dst[0], true)) {
+    if (copy && !check_operand(s, op, &op->dst[0], true)) {
         return false;
     }
     if (op->code == DMA_OP_COPY2 && !check_operand(s, op, &op->dst[1], true)) {
         return false;
     }
-    return (!copy && !check && op->code != DMA_OP_SEND) || check_operand(s, op, &op->src, op->code == DMA_OP_SWAP);
+    return (!copy && !check) || check_operand(s, op, &op->src, op->code == DMA_OP_SWAP);
 }
 
 bool interp_check_plan(const dma_plan_t *plan, const dma_geom_t *geom, char *text, size_t size)
@@ -373,7 +358,7 @@ bool interp_check_plan(const dma_plan_t *plan, const dma_geom_t *geom, char *tex
             return bad(text, size, "queue %u: loop %u..%u of %u operations", p, prog->loop_first, prog->loop_last,
                        prog->nops);
         }
-        if ((loop && !check_ways(&s)) || (prog->loop_alone && !check_loop_alone(&s))) {
+        if ((loop && !check_ways(&s)) || (prog->loop_only && !check_loop_alone(&s))) {
             return bad(text, size, "queue %u: %s", p, what);
         }
         for (uint32_t i = 0; i < prog->nops; i++) {

@@ -138,10 +138,10 @@ uint8_t *operand(machine_t *m, queue_t *q, const dma_op_t *op, const dma_operand
     } else if (chunked && o->base != DMA_BASE_SLOT) {
         *at += q->who.trip * world_chunk(w, q->who.call, op->flags & DMA_OP_FALLBACK);
     }
-    if (o->base == DMA_BASE_SEND || o->base == DMA_BASE_RECV || o->base == DMA_BASE_REACH) {
+    if (o->base == DMA_BASE_SEND || o->base == DMA_BASE_RECV || o->base == DMA_BASE_REMOTE) {
         *at += world_skip(w, q->who.call, q->who.rank, &op->len);
     }
-    if (o->base == DMA_BASE_REACH) {
+    if (o->base == DMA_BASE_REMOTE) {
         *at -= o->offset; /* which is where the address is */
         if (!(*region = reached(m, q, op, o))) {
             return NULL;
@@ -197,9 +197,6 @@ uint64_t op_bytes(machine_t *m, const queue_t *q, const dma_op_t *op)
     uint64_t total = world_length(&m->w, q->who.call, q->who.rank, &op->len), start;
     uint64_t chunk = world_chunk(&m->w, q->who.call, op->flags & DMA_OP_FALLBACK);
 
-    if (op->code == DMA_OP_STAMP) {
-        return sizeof(uint64_t);
-    }
     if (!(op->flags & DMA_OP_CHUNKED)) {
         return total;
     }
@@ -218,16 +215,10 @@ static bool copy_issue(machine_t *m, queue_t *q, const dma_op_t *op)
     if (n == 0) {
         return true;
     }
-    if (op->code != DMA_OP_STAMP && !(src = operand(m, q, op, &op->src, n, op->code == DMA_OP_SWAP, &r, &at))) {
-        return false;
-    }
-    if (!(dst0 = operand(m, q, op, &op->dst[0], n, true, &r, &at)) ||
+    if (!(src = operand(m, q, op, &op->src, n, op->code == DMA_OP_SWAP, &r, &at)) ||
+        !(dst0 = operand(m, q, op, &op->dst[0], n, true, &r, &at)) ||
         (op->code == DMA_OP_COPY2 && !(dst1 = operand(m, q, op, &op->dst[1], n, true, &r, &at)))) {
         return false;
-    }
-    if (op->code == DMA_OP_STAMP) {
-        memcpy(dst0, &m->clock_ns, sizeof(m->clock_ns));
-        return true;
     }
     while (done < n) {
         uint64_t len = n - done;
@@ -320,11 +311,6 @@ static step_t queue_end(machine_t *m, queue_t *q)
     if (--part->live > 0) {
         return STEP_RAN;
     }
-    if (part->nets) {
-        world_fail(&m->w, INTERP_NET, "call %d: rank %d completes while %u of its network steps are in flight",
-                   q->who.call, q->who.rank, part->nets);
-        return STEP_FAILED;
-    }
     part->complete = true;
     return world_user_done(&m->w, q->who.call, q->who.rank) ? STEP_RAN : STEP_FAILED;
 }
@@ -375,7 +361,7 @@ static bool is_skipped(const machine_t *m, queue_t *q, const dma_op_t *op)
         (op->flags & DMA_OP_FALLBACK && !q->staged)) {
         return true;
     }
-    if (dma_op_reaches(op) && last) {
+    if (dma_op_reads_peer(op) && last) {
         q->refused = world_goes_staged(&m->w, q->who.call, q->who.rank, q->prog);
         return q->refused;
     }
@@ -422,10 +408,6 @@ step_t queue_step(machine_t *m, queue_t *q)
         break;
     case DMA_OP_CHECK:
         ok = word_check(m, q, op);
-        break;
-    case DMA_OP_SEND:
-    case DMA_OP_RECV:
-        ok = net_post(m, q, op);
         break;
     default:
         ok = copy_issue(m, q, op);

@@ -75,7 +75,7 @@ static bool block_kept(world_t *w, const region_t *r)
     if (!guards_live(w, r)) {
         return false;
     }
-    for (uint64_t i = 0; r->call >= 0 && r->base != DMA_BASE_TEMP && i < r->bytes; i++) {
+    for (uint64_t i = 0; r->call >= 0 && i < r->bytes; i++) {
         if (r->data[i] != scribble(r, i)) {
             region_name(r, where, sizeof(where));
             return world_fail(w, INTERP_DATA, "call %d: %s was written after its owner had completed", r->call, where);
@@ -136,7 +136,6 @@ bool world_final_check(world_t *w)
 
     for (size_t i = 0; ok && i < all; i++) {
         part_t *part = &w->parts[i];
-        ok = guards_live(w, part->temp);
         for (int b = 0; ok && b < w->n; b++) {
             ok = block_kept(w, &part->recv[b]);
         }

@@ -41,8 +41,8 @@ static void make_window(stage_t *s)
 
 void stage_plan(stage_t *s, const char *variant, dma_coll_t coll, bool in_place)
 {
-    dma_plan_req_t req = {.coll = coll, .nranks = STAGE_RANKS, .in_place = in_place, .max_ways = 16, .swap = true};
-    dma_choice_t choice = {.variant = (uint32_t)dma_variant_find(variant), .ways = STAGE_RANKS - 1};
+    dma_plan_req_t req = {.coll = coll, .nranks = STAGE_RANKS, .in_place = in_place, .max_queues = 16};
+    dma_choice_t choice = {.variant = (uint32_t)dma_variant_find(variant), .queues = STAGE_RANKS - 1};
 
     ck_assert_int_eq(dma_plan_build(&req, &choice, 0, &s->plan), DMA_OK);
     s->run = (dma_run_t){.plan = s->plan, .window = &s->window, .targets = s->targets, .bound = s->bound, .epoch = 5};

@@ -3,6 +3,9 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 uint64_t unit_seed(void)
 {
@@ -32,4 +35,19 @@ int unit_main(Suite *suite)
         printf("repeat with DMA_SEED=%llu\n", (unsigned long long)unit_seed());
     }
     return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+const char *unit_file(const char *text)
+{
+    static char path[64];
+    static int fd = -1;
+
+    if (fd >= 0) {
+        close(fd);
+    }
+    fd = memfd_create("unit", MFD_CLOEXEC);
+    ck_assert_int_ge(fd, 0);
+    ck_assert_int_eq(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+    return path;
 }

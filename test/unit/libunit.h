@@ -13,6 +13,9 @@ uint64_t unit_seed(void);
 #define unit_loop(suite, test, first, end, seconds) unit_add(suite, test, #test, first, end, seconds)
 void unit_add(Suite *suite, const TTest *test, const char *name, int first, int end, double seconds);
 
+/* The path of a temporary file that contains `text`, until the next call. */
+const char *unit_file(const char *text);
+
 /* Runs them; on failure the seed is printed. The exit status of the program. */
 int unit_main(Suite *suite);
 

@@ -86,7 +86,6 @@ unit_helpers += \
 	test/unit/libinterp_machine.h \
 	test/unit/libinterp_model.c \
 	test/unit/libinterp_model.h \
-	test/unit/libinterp_net.c \
 	test/unit/libinterp_print.c \
 	test/unit/libinterp_queue.c \
 	test/unit/libinterp_user.c \

@@ -90,7 +90,7 @@ START_TEST(forced)
             dma_plan_req_t req = request_of((dma_coll_t)c, 3, 8);
             req.gpu = dma_variants[v]->gpu ? &gpu : NULL;
             req.bcst = true;
-            req.max_ways = 2;
+            req.max_queues = 2;
             req.in_place = !strcmp(dma_variants[v]->name, "swap") || !strcmp(dma_variants[v]->name, "halves");
             bool can = fits(v, &req);
             ck_assert_int_eq(choose(&profile, req, v).variant == (unsigned)v,
@@ -333,7 +333,7 @@ static dma_profile_t uniform(uint64_t time, uint64_t rate)
              strstr(#name, "_mbps") ? rate : time);
     DMA_PROFILE_FIELDS(LINE)
 #undef LINE
-    ck_assert_msg(dma_profile_parse(text, &profile, error, sizeof(error)) == DMA_OK, "%s", error);
+    ck_assert_msg(dma_profile_load(unit_file(text), &profile, error, sizeof(error)) == DMA_OK, "%s", error);
     return profile;
 }
 
@@ -463,7 +463,7 @@ START_TEST(profile_round_trip)
     dma_profile_t a = dma_profile_default(), b;
 
     memset(&b, 0xff, sizeof(b));
-    ck_assert_int_eq(dma_profile_parse(default_text(text, sizeof(text)), &b, error, sizeof(error)), DMA_OK);
+    ck_assert_int_eq(dma_profile_load(unit_file(default_text(text, sizeof(text))), &b, error, sizeof(error)), DMA_OK);
     ck_assert_mem_eq(&a, &b, sizeof(a));
 }
 END_TEST
@@ -479,7 +479,7 @@ START_TEST(profile_layout)
         snprintf(odd + n, sizeof(odd) - n, *c == '\n' ? "\r\n" : *c == ' ' ? "\t " : "%c", *c);
     }
     odd[strlen(odd) - 2] = '\0'; /* no end of line at the end */
-    ck_assert_msg(dma_profile_parse(odd, &b, error, sizeof(error)) == DMA_OK, "%s", error);
+    ck_assert_msg(dma_profile_load(unit_file(odd), &b, error, sizeof(error)) == DMA_OK, "%s", error);
     ck_assert_mem_eq(&a, &b, sizeof(a));
 }
 END_TEST
@@ -491,7 +491,7 @@ static void refuse(const char *text, const char *says)
 
     memset(&p, 0x3c, sizeof(p));
     before = p;
-    ck_assert_msg(dma_profile_parse(text, &p, error, sizeof(error)) == DMA_ERR_ARG, "accepted:\n%s", text);
+    ck_assert_msg(dma_profile_load(unit_file(text), &p, error, sizeof(error)) == DMA_ERR_ARG, "accepted:\n%s", text);
     ck_assert_msg(strstr(error, says) != NULL, "expected \"%s\", got \"%s\"", says, error);
     ck_assert_mem_eq(&p, &before, sizeof(p));
 }
@@ -543,7 +543,7 @@ START_TEST(profile_error_is_bounded)
     char error[8] = "xxxxxxx";
     dma_profile_t p;
 
-    ck_assert_int_eq(dma_profile_parse("nonsense 1", &p, error, sizeof(error)), DMA_ERR_ARG);
+    ck_assert_int_eq(dma_profile_load(unit_file("nonsense 1"), &p, error, sizeof(error)), DMA_ERR_ARG);
     ck_assert_uint_eq(strlen(error), sizeof(error) - 1);
 }
 END_TEST

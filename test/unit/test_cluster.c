@@ -19,7 +19,7 @@ typedef struct scene {
     int nranks;
     uint32_t first[MOST_RANKS];
     dma_coll_t coll;
-    bool in_place[MOST_RANKS], relayed[MOST_RANKS], apart[MOST_RANKS];
+    bool in_place[MOST_RANKS], relayed[MOST_RANKS], mixed_memory[MOST_RANKS];
     uint64_t bytes[MOST_RANKS * MOST_RANKS];
     dma_node_map_t layouts[MOST_RANKS];
     uint64_t counts[2][MOST_RANKS][MOST_RANKS];
@@ -95,7 +95,7 @@ static void set_bytes(scene_t *s, uint64_t bytes, bool in_place)
     for (int r = 0; r < n; r++) {
         s->in_place[r] = in_place && (!dma_coll_gathers(s->coll) || draw(3) > 0);
         s->relayed[r] = draw(2);
-        s->apart[r] = draw(2);
+        s->mixed_memory[r] = draw(2);
     }
 }
 
@@ -133,8 +133,8 @@ static bool build(scene_t *s, int variant)
         dma_cluster_req_t req = {.coll = s->coll,
                                  .in_place = s->in_place[r],
                                  .relayed = s->relayed[r],
-                                 .apart = s->apart[r],
-                                 .layout = &s->layouts[r],
+                                 .mixed_memory = s->mixed_memory[r],
+                                 .node_map = &s->layouts[r],
                                  .chunk = s->chunk};
         const dma_cluster_variant_t *v = dma_cluster_variants[variant];
 
@@ -294,7 +294,7 @@ static void scene_of(dma_coll_t coll, const char *variant, bool in_place, uint64
     scene.chunk = 64;
     set_bytes(&scene, bytes, in_place);
     memset(scene.relayed, 0, sizeof(scene.relayed));
-    ck_assert(build(&scene, dma_cluster_find(variant)));
+    ck_assert(build(&scene, dma_cluster_variant_find(variant)));
 }
 
 START_TEST(interpreter_finds_errors)
@@ -305,22 +305,22 @@ START_TEST(interpreter_finds_errors)
 
     place(&scene, sizes, 4, IN_TURN);
     scene_of(DMA_ALLGATHER, "cluster_ring", false, 200);
-    for (uint32_t i = 0; i < p[3]->nops[DMA_SENT]; i++) {
-        p[3]->ops[DMA_SENT][i].need[DMA_RECEIVED] = 0; /* passes on what has not come */
+    for (uint32_t i = 0; i < p[3]->nops[DMA_LANE_SEND]; i++) {
+        p[3]->ops[DMA_LANE_SEND][i].need[DMA_LANE_RECV] = 0; /* passes on what has not come */
     }
     e = broken(&scene);
     ck_assert(e == CLUSTER_RACE || e == CLUSTER_DATA);
 
     scene_of(DMA_ALLGATHER, "cluster_leader", false, 20);
-    for (uint32_t i = 0; i < p[0]->nops[DMA_LOCAL]; i++) {
-        p[0]->ops[DMA_LOCAL][i].need[DMA_RECEIVED] = 0; /* spreads what has not come */
+    for (uint32_t i = 0; i < p[0]->nops[DMA_LANE_LOCAL]; i++) {
+        p[0]->ops[DMA_LANE_LOCAL][i].need[DMA_LANE_RECV] = 0; /* spreads what has not come */
     }
     e = broken(&scene);
     ck_assert(e == CLUSTER_RACE || e == CLUSTER_DATA);
 
     scene_of(DMA_ALLTOALL, "cluster_split", true, 20);
-    for (uint32_t i = 0; i < p[1]->nops[DMA_RECEIVED]; i++) {
-        p[1]->ops[DMA_RECEIVED][i].need[DMA_LOCAL] = 0; /* in place: over what has not been saved */
+    for (uint32_t i = 0; i < p[1]->nops[DMA_LANE_RECV]; i++) {
+        p[1]->ops[DMA_LANE_RECV][i].need[DMA_LANE_LOCAL] = 0; /* in place: over what has not been saved */
     }
     e = broken(&scene);
     ck_assert(e == CLUSTER_RACE || e == CLUSTER_DATA);
@@ -328,17 +328,17 @@ START_TEST(interpreter_finds_errors)
     scene.coll = DMA_ALLTOALL;
     set_bytes(&scene, 20, true);
     memset(scene.relayed, 1, sizeof(scene.relayed));
-    ck_assert(build(&scene, dma_cluster_find("cluster_split")));
+    ck_assert(build(&scene, dma_cluster_variant_find("cluster_split")));
     ck_assert_uint_eq(p[1]->temp_bytes, 0);
-    for (uint32_t i = 0; i < p[1]->nops[DMA_RECEIVED]; i++) {
-        p[1]->ops[DMA_RECEIVED][i].after = 0; /* relayed in place: over what has not been copied away */
+    for (uint32_t i = 0; i < p[1]->nops[DMA_LANE_RECV]; i++) {
+        p[1]->ops[DMA_LANE_RECV][i].after = 0; /* relayed in place: over what has not been copied away */
     }
     e = broken(&scene);
     ck_assert(e == CLUSTER_RACE || e == CLUSTER_DATA);
 
     scene_of(DMA_ALLTOALL, "cluster_split", true, 20);
     for (int r = 1; r < 8; r += 4) { /* a node in an order of its own: one message at a time, it hangs */
-        dma_cluster_op_t *ops = p[r]->ops[DMA_SENT], first = ops[0];
+        dma_cluster_op_t *ops = p[r]->ops[DMA_LANE_SEND], first = ops[0];
 
         ops[0] = ops[1];
         ops[1] = first;
@@ -346,7 +346,7 @@ START_TEST(interpreter_finds_errors)
     ck_assert_int_eq(broken(&scene), CLUSTER_DEADLOCK);
 
     scene_of(DMA_ALLTOALL, "cluster_pairs", false, 20);
-    p[2]->ops[DMA_SENT][0].bytes -= 1;
+    p[2]->ops[DMA_LANE_SEND][0].bytes -= 1;
     ck_assert_int_eq(broken(&scene), CLUSTER_NET);
 
     scene_of(DMA_ALLTOALL, "cluster_transpose", false, 20);
@@ -354,12 +354,12 @@ START_TEST(interpreter_finds_errors)
     ck_assert_int_eq(broken(&scene), CLUSTER_BOUNDS);
 
     scene_of(DMA_ALLGATHER, "cluster_ring", false, 200);
-    p[4]->nops[DMA_SENT]--;
+    p[4]->nops[DMA_LANE_SEND]--;
     ck_assert_int_eq(broken(&scene), CLUSTER_DEADLOCK);
 
     scene_of(DMA_ALLGATHER, "cluster_direct", false, 200);
-    for (uint32_t i = 0; i < p[4]->nops[DMA_LOCAL]; i++) {
-        p[4]->ops[DMA_LOCAL][i].of.most = 63;
+    for (uint32_t i = 0; i < p[4]->nops[DMA_LANE_LOCAL]; i++) {
+        p[4]->ops[DMA_LANE_LOCAL][i].range.max_bytes = 63;
     }
     ck_assert_int_eq(broken(&scene), CLUSTER_LOCAL);
     leave(&scene);
@@ -375,11 +375,11 @@ START_TEST(layouts)
     ck_assert_int_eq(l.nnodes, 3);
     ck_assert_int_eq(l.node, 1);
     ck_assert_int_eq(l.index, 1);
-    ck_assert_int_eq(l.most, 3);
-    ck_assert_int_eq(l.least, 1);
+    ck_assert_int_eq(l.max_size, 3);
+    ck_assert_int_eq(l.min_size, 1);
     ck_assert_int_eq(dma_node_map_rank(&l, 0, 2), 5);
     ck_assert_int_eq(dma_node_map_rank(&l, 2, 0), 3);
-    ck_assert_int_eq(dma_node_map_turn(&l, 0, -1), 2);
+    ck_assert_int_eq(dma_node_map_shift(&l, 0, -1), 2);
     dma_node_map_free(&l);
     ck_assert_int_eq(dma_node_map_create(&l, none, 3, 0), DMA_ERR_ARG);  /* after its own */
     ck_assert_int_eq(dma_node_map_create(&l, later, 3, 0), DMA_ERR_ARG); /* of one that is not the first itself */
@@ -402,22 +402,29 @@ START_TEST(chunks)
 }
 END_TEST
 
+static void print_profile(const dma_net_profile_t *p, char *text, size_t size)
+{
+    FILE *out = fmemopen(text, size, "w");
+
+    ck_assert_ptr_nonnull(out);
+#define PRINT(name, value, help) fprintf(out, "%s %" PRIu64 " # %s\n", #name, p->name, help);
+    DMA_NET_PROFILE_FIELDS(PRINT)
+#undef PRINT
+    fclose(out);
+}
+
 START_TEST(profiles)
 {
     dma_net_profile_t a = dma_net_profile_default(), b = {0};
     char text[4096] = "", error[128];
-    FILE *out = fmemopen(text, sizeof(text), "w");
 
     a.latency_ps = 36000000;
-    dma_net_profile_print(&a, out);
-    fclose(out);
-    ck_assert_int_eq(dma_net_profile_parse(text, &b, error, sizeof(error)), DMA_OK);
+    print_profile(&a, text, sizeof(text));
+    ck_assert_int_eq(dma_net_profile_load(unit_file(text), &b, error, sizeof(error)), DMA_OK);
     ck_assert(!memcmp(&a, &b, sizeof(a)));
     a.rails = 0;
-    out = fmemopen(text, sizeof(text), "w");
-    dma_net_profile_print(&a, out);
-    fclose(out);
-    ck_assert_int_eq(dma_net_profile_parse(text, &b, error, sizeof(error)), DMA_ERR_ARG);
+    print_profile(&a, text, sizeof(text));
+    ck_assert_int_eq(dma_net_profile_load(unit_file(text), &b, error, sizeof(error)), DMA_ERR_ARG);
     ck_assert_int_eq(b.rails, 8); /* untouched */
 }
 END_TEST
@@ -431,7 +438,7 @@ START_TEST(choices)
     int small, large;
 
     place(&scene, sizes, 9, IN_ORDER);
-    req.layout = &scene.layouts[0];
+    req.node_map = &scene.layouts[0];
     small = dma_cluster_choose(&net, &req, 8, -1);
     large = dma_cluster_choose(&net, &req, 1 << 20, -1);
     ck_assert_str_ne(dma_cluster_variants[small]->name, "cluster_split");
@@ -442,12 +449,12 @@ START_TEST(choices)
     req.coll = DMA_ALLGATHER;
     small = dma_cluster_choose(&net, &req, 8, -1);
     large = dma_cluster_choose(&net, &req, 1 << 24, -1);
-    ck_assert(dma_cluster_variants[small]->cost(&net, req.layout, req.coll, 8) <
-              dma_cluster_variants[large]->cost(&net, req.layout, req.coll, 8));
+    ck_assert(dma_cluster_variants[small]->cost(&net, req.node_map, req.coll, 8) <
+              dma_cluster_variants[large]->cost(&net, req.node_map, req.coll, 8));
     ck_assert_str_eq(dma_cluster_variants[large]->name, "cluster_ring");
     for (int v = 0; dma_cluster_variants[v]; v++) { /* nothing wraps */
         net.latency_ps = UINT64_C(1) << 40;
-        ck_assert_uint_eq(dma_cluster_variants[v]->cost(&net, req.layout, req.coll, UINT64_MAX), UINT64_MAX - 1);
+        ck_assert_uint_eq(dma_cluster_variants[v]->cost(&net, req.node_map, req.coll, UINT64_MAX), UINT64_MAX - 1);
     }
     leave(&scene);
 }
@@ -473,19 +480,20 @@ START_TEST(testbed)
 
     ck_assert_int_eq(dma_net_profile_load(cluster_bed_profile(), &net, error, sizeof(error)), DMA_OK);
     place(&scene, sizes, 4, IN_ORDER);
-    req.layout = &scene.layouts[0];
+    req.node_map = &scene.layouts[0];
     for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
         double cost;
 
         req.coll = rows[i].coll;
         v = dma_cluster_choose(&net, &req, rows[i].bytes, -1);
-        cost = 1e-6 * (double)dma_cluster_variants[v]->cost(&net, req.layout, req.coll, rows[i].bytes);
+        cost = 1e-6 * (double)dma_cluster_variants[v]->cost(&net, req.node_map, req.coll, rows[i].bytes);
         ck_assert_double_le(cost, 1.25 * rows[i].measured);
         ck_assert_double_ge(cost, 0.75 * rows[i].measured);
     }
     /* bytes are work for cores, long before a link has too many of them: 382 microseconds for cluster_split */
-    v = dma_cluster_find("cluster_split");
-    ck_assert_double_ge(1e-6 * (double)dma_cluster_variants[v]->cost(&net, req.layout, DMA_ALLTOALL, 4096), 0.75 * 382);
+    v = dma_cluster_variant_find("cluster_split");
+    ck_assert_double_ge(1e-6 * (double)dma_cluster_variants[v]->cost(&net, req.node_map, DMA_ALLTOALL, 4096),
+                        0.75 * 382);
     ck_assert_str_eq(dma_cluster_variants[dma_cluster_choose(&net, &req, 4096, -1)]->name, "cluster_pairs");
     ck_assert_str_eq(dma_cluster_variants[dma_cluster_choose(&net, &req, 8192, -1)]->name, "cluster_split");
     req.coll = DMA_ALLGATHER;

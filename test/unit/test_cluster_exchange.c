@@ -25,7 +25,7 @@ static uint32_t draw(uint32_t below)
 /* ---- message by message ---- */
 
 typedef struct shape {
-    dma_node_map_t layout;
+    dma_node_map_t node_map;
     uint64_t counts[2][MOST_RANKS];
     int64_t displs[2][MOST_RANKS];
     dma_cluster_req_t req;
@@ -54,7 +54,7 @@ static void draw_shape(shape_t *s)
             first[r] = node_of[i] == node_of[r] ? (uint32_t)i : first[r];
         }
     }
-    ck_assert_int_eq(dma_node_map_create(&s->layout, first, n, (int)draw((uint32_t)n)), DMA_OK);
+    ck_assert_int_eq(dma_node_map_create(&s->node_map, first, n, (int)draw((uint32_t)n)), DMA_OK);
     for (int side = 0; side < 2; side++) {
         int64_t at = 0;
 
@@ -64,7 +64,7 @@ static void draw_shape(shape_t *s)
             at += (int64_t)s->counts[side][r] + 3;
         }
     }
-    s->req = (dma_cluster_req_t){.coll = DMA_ALLTOALLV, .in_place = draw(2), .layout = &s->layout, .chunk = 64};
+    s->req = (dma_cluster_req_t){.coll = DMA_ALLTOALLV, .in_place = draw(2), .node_map = &s->node_map, .chunk = 64};
     s->req.relayed = s->req.in_place && draw(2);
     s->req.recv = (dma_blocks_t){.counts = s->counts[0], .displs = s->displs[0]};
     s->req.send = s->req.in_place ? s->req.recv : (dma_blocks_t){.counts = s->counts[1], .displs = s->displs[1]};
@@ -78,9 +78,9 @@ typedef struct walk {
 
 static uint32_t ahead_of(const dma_cluster_req_t *req)
 {
-    uint64_t largest = 0, most = (uint64_t)req->layout->most, turns;
+    uint64_t largest = 0, most = (uint64_t)req->node_map->max_size, turns;
 
-    for (int r = 0; r < req->layout->nranks; r++) {
+    for (int r = 0; r < req->node_map->nranks; r++) {
         largest = req->send.counts[r] > largest ? req->send.counts[r] : largest;
         largest = req->recv.counts[r] > largest ? req->recv.counts[r] : largest;
     }
@@ -89,12 +89,12 @@ static uint32_t ahead_of(const dma_cluster_req_t *req)
 }
 
 /* The next message of the lane is this one. In place as many go as come, in the same order. */
-static void expect(walk_t *w, dma_cluster_lane_t lane, int rank, uint32_t step, dma_cluster_place_t place,
+static void expect(walk_t *w, dma_cluster_lane_t lane, int rank, uint32_t step, dma_cluster_addr_t place,
                    uint64_t bytes)
 {
     const dma_cluster_plan_t *plan = w->plan;
     const dma_cluster_op_t *op = &plan->ops[lane][w->seen[lane]];
-    const dma_cluster_place_t *at = lane == DMA_SENT ? &op->from : &op->to;
+    const dma_cluster_addr_t *at = lane == DMA_LANE_SEND ? &op->from : &op->to;
 
     ck_assert_uint_lt(w->seen[lane]++, plan->nops[lane]);
     ck_assert_int_eq(op->peer, rank);
@@ -102,37 +102,38 @@ static void expect(walk_t *w, dma_cluster_lane_t lane, int rank, uint32_t step, 
     ck_assert_uint_eq(op->bytes, bytes);
     ck_assert_uint_eq(at->base, place.base);
     ck_assert_int_eq(at->at, place.at);
-    ck_assert_uint_eq(op->need[DMA_SENT], 0);
-    ck_assert_uint_eq(op->need[DMA_LOCAL],
-                      plan->nops[DMA_LOCAL] - 1); /* all but the exchange have saved what is sent */
-    ck_assert_uint_eq(op->need[DMA_RECEIVED],
-                      lane == DMA_SENT && w->turn >= w->ahead ? w->received[w->turn - w->ahead] : 0);
-    ck_assert_uint_eq(op->after, lane == DMA_RECEIVED && plan->req.relayed ? w->seen[lane] : 0);
+    ck_assert_uint_eq(op->need[DMA_LANE_SEND], 0);
+    ck_assert_uint_eq(op->need[DMA_LANE_LOCAL],
+                      plan->nops[DMA_LANE_LOCAL] - 1); /* all but the exchange have saved what is sent */
+    ck_assert_uint_eq(op->need[DMA_LANE_RECV],
+                      lane == DMA_LANE_SEND && w->turn >= w->ahead ? w->received[w->turn - w->ahead] : 0);
+    ck_assert_uint_eq(op->after, lane == DMA_LANE_RECV && plan->req.relayed ? w->seen[lane] : 0);
 }
 
 /* A node's messages of a lane in one turn; returns whether a block has more. `saved`: of its blocks in scratch. */
 static bool expect_turn(walk_t *w, dma_cluster_lane_t lane, int node, uint32_t step, uint64_t saved)
 {
     const dma_cluster_req_t *req = &w->plan->req;
-    const dma_node_map_t *l = req->layout;
+    const dma_node_map_t *l = req->node_map;
     int own = dma_node_map_size(l, l->node), size = dma_node_map_size(l, node), n = own > size ? own : size;
     bool more = false;
 
     for (int t = 0; t < n; t++) {
         int j = (t + n - l->index) % n, rank = j < size ? dma_node_map_rank(l, node, j) : -1;
-        uint64_t bytes = j < size ? (lane == DMA_SENT ? &req->send : &req->recv)->counts[rank] : 0;
+        uint64_t bytes = j < size ? (lane == DMA_LANE_SEND ? &req->send : &req->recv)->counts[rank] : 0;
         uint64_t chunk = dma_cluster_chunk(req, bytes), skip = step * chunk, at = saved;
-        dma_cluster_place_t place;
+        dma_cluster_addr_t place;
 
         if (bytes <= skip) {
             continue;
         }
-        place = lane == DMA_SENT ? dma_place_out(w->plan, rank) : dma_place_in(w->plan, rank);
+        place = lane == DMA_LANE_SEND ? dma_cluster_send_block(w->plan, rank) : dma_cluster_recv_block(w->plan, rank);
         for (int i = 0; i < j; i++) {
             at += req->send.counts[dma_node_map_rank(l, node, i)];
         }
-        place =
-            lane == DMA_SENT && req->in_place && !req->relayed ? dma_place_at(DMA_CLUSTER_TEMP, (int64_t)at) : place;
+        place = lane == DMA_LANE_SEND && req->in_place && !req->relayed
+                    ? dma_cluster_addr(DMA_CLUSTER_TEMP, (int64_t)at)
+                    : place;
         place.at += (int64_t)skip;
         expect(w, lane, rank, step, place, bytes - skip < chunk ? bytes - skip : chunk);
         more = more || bytes - skip > chunk;
@@ -143,7 +144,7 @@ static bool expect_turn(walk_t *w, dma_cluster_lane_t lane, int node, uint32_t s
 static void expect_plan(walk_t *w)
 {
     const dma_cluster_req_t *req = &w->plan->req;
-    const dma_node_map_t *l = req->layout;
+    const dma_node_map_t *l = req->node_map;
     bool more = true;
 
     for (uint32_t step = 0; more; step++) {
@@ -151,23 +152,23 @@ static void expect_plan(walk_t *w)
 
         more = false;
         for (int k = 1; k < l->nnodes + req->in_place; k++) {
-            int to = dma_node_map_turn(l, req->in_place ? -l->node : l->node, k);
-            int from = req->in_place ? to : dma_node_map_turn(l, l->node, -k);
+            int to = dma_node_map_shift(l, req->in_place ? -l->node : l->node, k);
+            int from = req->in_place ? to : dma_node_map_shift(l, l->node, -k);
 
             if (to == l->node) {
                 continue;
             }
             ck_assert_uint_lt(w->turn, MOST_TURNS);
-            more = expect_turn(w, DMA_SENT, to, step, saved) | more;
-            more = expect_turn(w, DMA_RECEIVED, from, step, 0) | more;
+            more = expect_turn(w, DMA_LANE_SEND, to, step, saved) | more;
+            more = expect_turn(w, DMA_LANE_RECV, from, step, 0) | more;
             for (int j = 0; j < dma_node_map_size(l, to); j++) {
                 saved += req->send.counts[dma_node_map_rank(l, to, j)];
             }
-            w->received[w->turn++] = w->seen[DMA_RECEIVED];
+            w->received[w->turn++] = w->seen[DMA_LANE_RECV];
         }
     }
-    ck_assert_uint_eq(w->seen[DMA_SENT], w->plan->nops[DMA_SENT]);
-    ck_assert_uint_eq(w->seen[DMA_RECEIVED], w->plan->nops[DMA_RECEIVED]);
+    ck_assert_uint_eq(w->seen[DMA_LANE_SEND], w->plan->nops[DMA_LANE_SEND]);
+    ck_assert_uint_eq(w->seen[DMA_LANE_RECV], w->plan->nops[DMA_LANE_RECV]);
 }
 
 START_TEST(message_by_message)
@@ -179,13 +180,13 @@ START_TEST(message_by_message)
         dma_cluster_plan_t *plan;
 
         draw_shape(&shape);
-        ck_assert_int_eq(dma_cluster_build(&shape.req, dma_cluster_find("cluster_split"), &plan), DMA_OK);
+        ck_assert_int_eq(dma_cluster_build(&shape.req, dma_cluster_variant_find("cluster_split"), &plan), DMA_OK);
         memset(&walk, 0, sizeof(walk));
         walk.plan = plan;
         walk.ahead = ahead_of(&shape.req);
         expect_plan(&walk);
         dma_cluster_free(plan);
-        dma_node_map_free(&shape.layout);
+        dma_node_map_free(&shape.node_map);
     }
 }
 END_TEST
@@ -203,11 +204,11 @@ static double now(void)
 }
 
 /* Seconds per message, the least of some times. */
-static double cost(const dma_node_map_t *layout, uint64_t small, uint64_t one)
+static double cost(const dma_node_map_t *node_map, uint64_t small, uint64_t one)
 {
     static uint64_t counts[LARGE];
     static int64_t displs[LARGE];
-    dma_cluster_req_t req = {.coll = DMA_ALLTOALLV, .layout = layout, .chunk = 4096};
+    dma_cluster_req_t req = {.coll = DMA_ALLTOALLV, .node_map = node_map, .chunk = 4096};
     double least = 1;
 
     for (int r = 0; r < LARGE; r++) {
@@ -218,8 +219,8 @@ static double cost(const dma_node_map_t *layout, uint64_t small, uint64_t one)
         double begin = now(), took;
         dma_cluster_plan_t *plan;
 
-        ck_assert_int_eq(dma_cluster_build(&req, dma_cluster_find("cluster_split"), &plan), DMA_OK);
-        took = (now() - begin) / plan->nops[DMA_SENT];
+        ck_assert_int_eq(dma_cluster_build(&req, dma_cluster_variant_find("cluster_split"), &plan), DMA_OK);
+        took = (now() - begin) / plan->nops[DMA_LANE_SEND];
         least = took < least ? took : least;
         dma_cluster_free(plan);
     }
@@ -230,17 +231,17 @@ static double cost(const dma_node_map_t *layout, uint64_t small, uint64_t one)
 START_TEST(one_large_block)
 {
     uint32_t first[LARGE];
-    dma_node_map_t layout;
+    dma_node_map_t node_map;
     double even, uneven;
 
     for (uint32_t r = 0; r < LARGE; r++) {
         first[r] = r / 8 * 8;
     }
-    ck_assert_int_eq(dma_node_map_create(&layout, first, LARGE, 0), DMA_OK);
-    even = cost(&layout, 4096, 4096);
-    uneven = cost(&layout, 4096, 4096 * DMA_CLUSTER_PIECES);
+    ck_assert_int_eq(dma_node_map_create(&node_map, first, LARGE, 0), DMA_OK);
+    even = cost(&node_map, 4096, 4096);
+    uneven = cost(&node_map, 4096, 4096 * DMA_CLUSTER_PIECES);
     ck_assert_msg(uneven < 5 * even, "%.0f ns per message, %.0f where all have one", uneven * 1e9, even * 1e9);
-    dma_node_map_free(&layout);
+    dma_node_map_free(&node_map);
 }
 END_TEST
 

@@ -22,6 +22,66 @@ static void within_limits(const dma_gpu_profile_t *profile, uint64_t rows, const
                   100 * e.median, 100 * e.p90);
 }
 
+/* ---- what is counted ---- */
+
+typedef struct counts {
+    dma_gpu_family_t family;
+    int nranks, queues;
+    bool own;
+    uint64_t packets, started, completions, further;
+} counts_t;
+
+/* As the published measurements were made: all packets of all GPUs by one process. */
+START_TEST(counts_of_one_process_for_all)
+{
+    static const counts_t want[] = {
+        {DMA_GPU_COPY, 8, 7, false, 56, 56, 56, 0}, {DMA_GPU_COPY, 8, 1, false, 56, 8, 8, 6},
+        {DMA_GPU_COPY, 8, 3, false, 56, 24, 24, 2}, {DMA_GPU_BCST, 8, 4, false, 32, 32, 32, 0},
+        {DMA_GPU_BCST, 8, 1, false, 32, 8, 8, 3},   {DMA_GPU_SWAP, 8, 4, false, 28, 28, 28, 0},
+        {DMA_GPU_SWAP, 8, 2, false, 28, 16, 16, 1}, {DMA_GPU_HALVES, 8, 7, false, 56, 56, 56, 0},
+        {DMA_GPU_COPY, 8, 7, true, 64, 64, 64, 0},  {DMA_GPU_COPY, 8, 1, true, 64, 16, 16, 6},
+        {DMA_GPU_BCST, 7, 3, false, 21, 21, 21, 0}, {DMA_GPU_SWAP, 5, 2, false, 10, 10, 10, 0},
+        {DMA_GPU_SWAP, 2, 1, false, 1, 1, 1, 0},    {DMA_GPU_COPY, 1, 1, false, 0, 0, 0, 0},
+        {DMA_GPU_COPY, 1, 1, true, 1, 1, 1, 0},
+    };
+
+    for (size_t i = 0; i < sizeof(want) / sizeof(want[0]); i++) {
+        const counts_t *w = &want[i];
+        dma_gpu_shape_t shape = {.family = w->family, .nranks = w->nranks, .queues = w->queues, .own_block = w->own};
+        dma_gpu_work_t work = fit_work(&builtin, &shape);
+
+        ck_assert_uint_eq(work.packets, w->packets);
+        ck_assert_uint_eq(work.queues, w->started);
+        ck_assert_uint_eq(work.completions, w->completions);
+        ck_assert_uint_eq(work.chain ? work.chain - 1 : 0, w->further);
+    }
+}
+END_TEST
+
+START_TEST(phases_of_a_copy)
+{
+    dma_gpu_profile_t p = {.link_mbps = 1000};
+    dma_gpu_work_t work;
+    dma_gpu_phases_t phases;
+
+    p.build_ps = 1;
+    p.doorbell_ps = 20;
+    p.fetch_ps = 300;
+    p.first_ps = 4000;
+    p.fence_ps = 50000;
+    p.observe_ps = 600000;
+    p.trigger_ps = p.armed_ps = p.packet_ps = 77777777;
+    work = fit_work_of_copy(&p, 7);
+    phases = dma_gpu_phases(&p, &work, false);
+    ck_assert_uint_eq(phases.control, 1);
+    ck_assert_uint_eq(phases.schedule, 320);
+    ck_assert_uint_eq(phases.copy, 11000);
+    ck_assert_uint_eq(phases.sync, 650000);
+}
+END_TEST
+
+/* ---- what is predicted ---- */
+
 START_TEST(all_measurements_are_there)
 {
     ck_assert_uint_eq(data.nrows, 44);
@@ -235,6 +295,8 @@ int main(void)
         return 1;
     }
     builtin = dma_gpu_profile_default();
+    unit_test(suite, counts_of_one_process_for_all, 10);
+    unit_test(suite, phases_of_a_copy, 10);
     unit_test(suite, all_measurements_are_there, 10);
     unit_test(suite, chooses_the_best_measured_variant, 10);
     unit_test(suite, predicts_speedups, 10);

@@ -39,7 +39,6 @@ static void run_once(hand_builder_t build, int n, uint64_t block, fault_t fault,
                                  .chunk_depth = 2,
                                  .pair_bytes = 32,
                                  .pair_depth = 2},
-                        .temp_bytes = 1024,
                         .calls = calls,
                         .ncalls = CALLS,
                         .outstanding = 1 + (int)(seed % 2),
@@ -117,7 +116,6 @@ START_TEST(right_plans_pass)
             passes(hand_pairs_in_place, n, sizes[i]);
         }
         passes(hand_push2, 3, sizes[i]);
-        passes(hand_net, 2, sizes[i]);
     }
 }
 END_TEST
@@ -213,14 +211,6 @@ START_TEST(malformed_plans)
 {
     finds(hand_pipe, 3, 100, UNCHUNKED, INTERP_PLAN, INTERP_PLAN);
     finds(hand_pull, 3, 100, NOT_STREAMING, INTERP_PLAN, INTERP_PLAN);
-}
-END_TEST
-
-START_TEST(network_steps)
-{
-    finds(hand_net, 2, 100, NO_SIGNAL_BEFORE_SEND, INTERP_RACE, INTERP_RACE);
-    finds(hand_net, 2, 100, NO_MESSAGE_WAIT, INTERP_RACE, INTERP_RACE);
-    finds(hand_net, 2, 100, SHORT_MESSAGE, INTERP_NET, INTERP_NET);
 }
 END_TEST
 
@@ -342,7 +332,6 @@ int main(void)
     unit_test(suite, wrong_flags, 20);
     unit_test(suite, deadlocks, 20);
     unit_test(suite, malformed_plans, 20);
-    unit_test(suite, network_steps, 20);
     unit_test(suite, pair_flags, 20);
     unit_test(suite, pairs_in_place, 20);
     unit_test(suite, heads_and_places, 20);

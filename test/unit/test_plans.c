@@ -8,12 +8,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "dma/plan.h"
 #include "libinterp.h"
 #include "libthreads.h"
 #include "libunit.h"
 #include "plan/gpu/profile.h"
 #include "plan/profile.h"
-#include "plan/variants.h"
+
+extern const dma_variant_t dma_variant_swap, dma_variant_halves, dma_variant_host_reach;
 
 #define MAX_RANKS 17
 #define MAX_CALLS 12
@@ -104,10 +106,9 @@ static dma_plan_req_t request(const scene_t *s)
                             .geom = s->geom,
                             .head = s->head,
                             .gpu = dma_variants[s->variant]->gpu ? &gpu : NULL,
-                            .swap = true,
                             .bcst = true,
-                            .max_ways = (uint32_t)s->n,
-                            .ways = s->ways};
+                            .max_queues = (uint32_t)s->n,
+                            .queues = s->ways};
 }
 
 /* The blocks of a call: all of `bytes`; in a v-operation, `mixed`, some are empty and some of other sizes. */

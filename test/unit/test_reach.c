@@ -3,13 +3,14 @@
  * read, or not any more.
  */
 #include <check.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/comm.h"
+#include "dma/plan.h"
 #include "libthreads.h"
 #include "libunit.h"
-#include "plan/variants.h"
 
 /* ---- two ranks in one thread ---- */
 

@@ -5,10 +5,12 @@
 #include <check.h>
 
 #include "core/comm.h"
+#include "dma/plan.h"
 #include "libinterp.h"
 #include "libunit.h"
 #include "plan/profile.h"
-#include "plan/variants.h"
+
+extern const dma_variant_t dma_variant_host_pair, dma_variant_host_reach;
 
 #define N     3
 #define CALLS 2
@@ -240,12 +242,12 @@ START_TEST(loops_alone)
 
         ck_assert_msg(interp_check_plan(plan, &geom, text, sizeof(text)), "%s", text);
         for (uint32_t p = 0; p < plan->nprogs; p++) {
-            bool was = plan->progs[p].loop_alone;
+            bool was = plan->progs[p].loop_only;
 
             alone += was;
-            plan->progs[p].loop_alone = true;
+            plan->progs[p].loop_only = true;
             ck_assert_int_eq(interp_check_plan(plan, &geom, text, sizeof(text)), was);
-            plan->progs[p].loop_alone = was;
+            plan->progs[p].loop_only = was;
         }
         ck_assert_uint_eq(alone, dma_coll_gathers(coll) ? N - 1 : 2 * (N - 1));
         dma_plan_free(plan);

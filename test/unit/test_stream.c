@@ -489,7 +489,7 @@ START_TEST(one_queue_is_chosen)
                                           .in_place = in_place,
                                           .bytes = bytes,
                                           .gpu = &gpu,
-                                          .max_ways = 1};
+                                          .max_queues = 1};
                     const char *reason, *name;
                     dma_choice_t choice;
 
@@ -499,7 +499,7 @@ START_TEST(one_queue_is_chosen)
                         ck_assert(!strcmp(name, "swap") || !strcmp(name, "halves"));
                     } else {
                         ck_assert_msg(!strcmp(name, "b2b") || (n == 2 && !strcmp(name, "pcpy")), "%s", name);
-                        ck_assert_uint_eq(choice.ways, 1);
+                        ck_assert_uint_eq(choice.queues, 1);
                     }
                 }
             }

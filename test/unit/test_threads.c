@@ -318,7 +318,7 @@ START_TEST(acknowledged_ahead)
     dma_peer_t peers[2] = {{0}};
     uint32_t acks[2] = {6, 6};
     dma_window_t w = {
-        .nranks = 2, .geom = geom, .peers = peers, .acks = acks, .ack = 14, .ack_told = 13, .ack_floor = 6};
+        .nranks = 2, .geom = geom, .peers = peers, .acks = acks, .ack = 14, .ack_published = 13, .ack_floor = 6};
     dma_arena_t *arena;
     dma_desc_t *theirs;
 

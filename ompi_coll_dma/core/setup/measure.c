@@ -157,7 +157,7 @@ bool dma_measure_adopt(dma_profile_t *profile, const dma_measured_t *measured, i
         sum.push += m->push;
     }
     profile->copy_mbps = rate(PIECE, sum.copy / (uint64_t)n);
-    profile->pull_mbps = dma_profile_least(rate(PIECE, sum.pull / (uint64_t)n), profile->copy_mbps);
+    profile->pull_mbps = dma_profile_min(rate(PIECE, sum.pull / (uint64_t)n), profile->copy_mbps);
     /* Where a line comes slowly, writing to what another core has read is as much slower again: 8 GB/s beside 37 and 60 for
      * copies, and 2 beside 16. But where ranks take turns on cores, others have been there since, and have left little of it
      * in a cache. What was seen of it holds for slots; in a ring both sides are at it at the same time. */
@@ -167,7 +167,7 @@ bool dma_measure_adopt(dma_profile_t *profile, const dma_measured_t *measured, i
         profile->push_mbps = profile->push_mbps < LEAST_MBPS ? LEAST_MBPS : profile->push_mbps;
         profile->slot_mbps = profile->push_mbps;
         if (pushed) {
-            profile->slot_mbps = dma_profile_least(rate(PIECE, sum.push / (uint64_t)n), profile->copy_mbps);
+            profile->slot_mbps = dma_profile_min(rate(PIECE, sum.push / (uint64_t)n), profile->copy_mbps);
         }
     }
     if (crossed) {

@@ -456,7 +456,7 @@ static void become_ready(dma_comm_t *comm, setup_t *s, bool cross)
         .peers = s->peers,
         .acks = s->acks,
         .ack = ack,
-        .ack_told = ack,
+        .ack_published = ack,
         .ack_floor = ack,
     };
     w->layout = dma_block_layout(&w->geom, comm->nranks);

@@ -1,14 +1,15 @@
 /*
  * The host engine: the calling core executes the programs.
  *
- * advance() gives every program a turn; a program runs until it ends or meets a flag that is not there yet. It never
- * waits, allocates or calls the system, but for cross-memory copies. One turn of a cross-memory program copies at most one
- * chunk, so that the caller's progress is never far away.
+ * advance() gives every program a turn. A program runs until it ends or reaches a flag that is not set yet. It never
+ * blocks, allocates memory or makes a system call, except for cross-memory copies. A program copies at most one chunk
+ * with a cross-memory copy per turn, so that control returns soon to the caller's progress loop.
  *
- * Of a GPU plan it runs the host's program; the others are the GPU engine's.
+ * Of a GPU plan the host engine runs the host program. The GPU engine runs the others.
  *
- * A WAIT is an acquire load and a SIGNAL a release store on the window's lines. Copies in between are plain: everything a
- * program copies before a SIGNAL is ordered by it, everything it copies after a WAIT reads what the flag announced.
+ * A WAIT is an acquire load and a SIGNAL a release store on the lines of the window. Copies in between are plain: the
+ * SIGNAL orders everything that a program copies before it, and what a program copies after a WAIT reads what the
+ * flag announced.
  */
 #include "dma/engine.h"
 
@@ -33,8 +34,9 @@ static inline bool is_own(const dma_run_t *run, const dma_operand_t *o)
     return o->rank == run->plan->rank;
 }
 
-/* Where an operand is in this process that belongs to the call alone. A peer's SEND is not: see reach(). */
-static inline char *near(const dma_run_t *run, const dma_operand_t *o)
+/* The address of a SEND, RECV, LINE or SLOT operand, which does not depend on the trip. SEND of a peer is not in this
+ * process: see read_peer_block(). */
+static inline char *fixed_address(const dma_run_t *run, const dma_operand_t *o)
 {
     if (o->base == DMA_BASE_SEND) {
         return dma_blocks_addr(&run->send, (uint64_t)o->block) + o->offset;
@@ -46,38 +48,36 @@ static inline char *near(const dma_run_t *run, const dma_operand_t *o)
                                     : dma_window_slot(run->window, o->rank, run->seq) + o->offset;
 }
 
-/* The same of any operand. */
-static char *address(const dma_run_t *run, const dma_operand_t *o, uint64_t trip, uint64_t skip)
+/* The address of any operand in a trip. `skip`: bytes to skip in the block. */
+static char *operand_address(const dma_run_t *run, const dma_operand_t *o, uint64_t trip, uint64_t skip)
 {
     const dma_window_t *w = run->window;
 
     switch (o->base) {
     case DMA_BASE_SEND:
     case DMA_BASE_RECV:
-        return near(run, o) + skip;
+        return fixed_address(run, o) + skip;
     case DMA_BASE_LINE:
     case DMA_BASE_SLOT:
-        return near(run, o);
+        return fixed_address(run, o);
     case DMA_BASE_CHUNK:
         return dma_window_chunk(w, o->rank, run->stream[o->rank] + trip) + o->offset;
-    case DMA_BASE_PAIR:
+    default: /* DMA_BASE_PAIR */
         return dma_window_pair_buffer(w, o->rank, o->block,
                                       trip + (is_own(run, o) ? run->pair_out[o->block] : run->pair_in[o->rank])) +
                o->offset;
-    default:
-        return run->temp + o->offset + skip;
     }
 }
 
-static uint64_t chunk_of(const dma_run_t *run, bool staged)
+static uint64_t chunk_of(const dma_run_t *run, bool fallback)
 {
     const dma_geom_t *geom = &run->window->geom;
 
-    return staged ? geom->pair_bytes / geom->pair_depth : run->chunk;
+    return fallback ? geom->pair_bytes / geom->pair_depth : run->chunk;
 }
 
-/* The bytes of its block that an operation covers in a trip, and where in the block they begin. */
-static inline uint64_t covered(const dma_run_t *run, const dma_op_t *op, uint64_t trip, uint64_t *skip)
+/* The bytes of its block that an operation covers in a trip. *skip: where in the block they begin. */
+static inline uint64_t covered_bytes(const dma_run_t *run, const dma_op_t *op, uint64_t trip, uint64_t *skip)
 {
     uint64_t bytes = dma_run_length(run, &op->len, skip);
 
@@ -90,16 +90,16 @@ static inline uint64_t covered(const dma_run_t *run, const dma_op_t *op, uint64_
     return bytes;
 }
 
-/* The commonest copy: a block, perhaps if it is short, between memory of this call that this process can address. */
+/* The most frequent copy: a whole block, or a head, between SEND, RECV, LINE and SLOT. */
 static inline bool is_plain(const dma_op_t *op)
 {
     return op->code == DMA_OP_COPY && !(op->flags & DMA_OP_CHUNKED) && op->len.part <= DMA_HEAD &&
            op->len.kind != DMA_LEN_CONST && op->src.base <= DMA_BASE_SLOT && op->dst[0].base <= DMA_BASE_SLOT;
 }
 
-/* Small calls are mostly made of such copies: a call of memcpy costs more than the bytes do. The first and the last bytes of
- * a block, which may be the same ones. */
-static inline void move_small(char *dst, const char *src, uint64_t bytes)
+/* Small calls consist mostly of such copies, where a call of memcpy takes longer than the copy. Copies the first and
+ * the last bytes of the block; the two ranges may overlap. */
+static inline void copy_small(char *dst, const char *src, uint64_t bytes)
 {
     if (bytes >= 16) {
         struct {
@@ -134,14 +134,14 @@ static inline void move_small(char *dst, const char *src, uint64_t bytes)
 static inline void copy_plain(dma_run_t *run, const dma_op_t *op)
 {
     uint64_t bytes = dma_blocks_bytes(op->len.kind == DMA_LEN_SEND ? &run->send : &run->recv, op->len.len);
-    char *dst = near(run, &op->dst[0]);
-    const char *src = near(run, &op->src);
+    char *dst = fixed_address(run, &op->dst[0]);
+    const char *src = fixed_address(run, &op->src);
 
     if (op->len.part == DMA_HEAD && bytes > run->plan->head) {
         return;
     }
     if (bytes <= 32) {
-        move_small(dst, src, bytes);
+        copy_small(dst, src, bytes);
     } else {
         dma_copy(dst, src, bytes);
     }
@@ -149,32 +149,32 @@ static inline void copy_plain(dma_run_t *run, const dma_op_t *op)
 
 static __attribute__((noinline)) void copy(dma_run_t *run, const dma_op_t *op, uint64_t trip)
 {
-    uint64_t skip, bytes = covered(run, op, trip, &skip);
+    uint64_t skip, bytes = covered_bytes(run, op, trip, &skip);
     char *dst;
 
     if (op->src.base == DMA_BASE_BYTES) {
         uint64_t block = (uint64_t)op->src.block;
         uint64_t words[] = {dma_blocks_bytes(&run->send, block), (uintptr_t)dma_blocks_addr(&run->send, block)};
 
-        memcpy(address(run, &op->dst[0], trip, 0), words, bytes);
+        memcpy(operand_address(run, &op->dst[0], trip, 0), words, bytes);
         return;
     }
-    dst = address(run, &op->dst[0], trip, skip);
+    dst = operand_address(run, &op->dst[0], trip, skip);
     if (bytes == 0) {
-        return; /* buffers may be NULL */
+        return; /* addresses may be NULL then */
     }
-    dma_copy(dst, address(run, &op->src, trip, skip), bytes);
+    dma_copy(dst, operand_address(run, &op->src, trip, skip), bytes);
     if (op->code == DMA_OP_COPY2) {
-        dma_copy(address(run, &op->dst[1], trip, skip), dst, bytes);
+        dma_copy(operand_address(run, &op->dst[1], trip, skip), dst, bytes);
     }
 }
 
-/* Does a peer send what this rank receives? */
+/* Whether a peer sends as many bytes as this rank receives. */
 static __attribute__((noinline)) dma_status_t check(dma_run_t *run, const dma_op_t *op)
 {
     uint64_t word;
 
-    memcpy(&word, address(run, &op->src, 0, 0), sizeof(word));
+    memcpy(&word, operand_address(run, &op->src, 0, 0), sizeof(word));
     if (word == dma_blocks_bytes(&run->recv, op->len.len)) {
         return DMA_OK;
     }
@@ -182,9 +182,10 @@ static __attribute__((noinline)) dma_status_t check(dma_run_t *run, const dma_op
     return DMA_ERR_TRUNCATE;
 }
 
-/* The descriptor of a peer is not that of an ordinary first entry into our call. It is of another call, or says that the peer
- * has been refused memory, or its data come with a later entry, since its buffers are device memory. */
-static __attribute__((noinline)) dma_status_t wait_later(dma_run_t *run, int peer, const dma_desc_t *d)
+/* The slow path of wait_entry: the peer's descriptor differs from ours. Either the peer runs another call, or it
+ * reports a refused cross-memory copy (DMA_SIGN_REFUSED), or its buffers are device memory (DMA_SIGN_DEVICE), and its
+ * data come with a second entry. */
+static __attribute__((noinline)) dma_status_t wait_entry_slow(dma_run_t *run, int peer, const dma_desc_t *d)
 {
     dma_status_t status = dma_entry_compare(run->sign, d->sign);
 
@@ -202,7 +203,8 @@ static __attribute__((noinline)) dma_status_t wait_later(dma_run_t *run, int pee
     return reached(atomic_load_explicit(&d->second_entry, memory_order_acquire), run->seq) ? DMA_OK : DMA_AGAIN;
 }
 
-/* A peer that is on its way is here in less time than a turn of whoever advances us takes. */
+/* Polls while the spin budget lasts: a peer that is about to enter does so in less time than it takes to return to the
+ * caller and to be called again. */
 static inline bool is_entered(dma_run_t *run, const dma_desc_t *d)
 {
     while (!dma_entry_seen(d, run->seq)) {
@@ -224,12 +226,12 @@ static inline dma_status_t wait_entry(dma_run_t *run, int peer)
     }
     dma_entry_take_ack(w, peer, d);
     if (__builtin_expect(d->sign != run->sign, 0)) {
-        return wait_later(run, peer, d);
+        return wait_entry_slow(run, peer, d);
     }
     return DMA_OK;
 }
 
-/* A word that an engine has written: acquire, since what the engine has copied is there before it. */
+/* An engine writes this word after its copies. Acquire: the copied data are read after it. */
 static dma_status_t wait_queue(const dma_run_t *run, int rank, int queue)
 {
     uint32_t word = atomic_load_explicit(&dma_window_queue(run->window, rank, queue)->word, memory_order_acquire);
@@ -274,8 +276,8 @@ static __attribute__((noinline)) dma_status_t wait_flag(dma_run_t *run, const dm
     return reached(atomic_load_explicit(word, memory_order_acquire), want) ? DMA_OK : DMA_AGAIN;
 }
 
-/* Publishes the call's descriptor; its payload has been copied before. */
-static inline void enter(dma_run_t *run)
+/* Publishes the call's descriptor. Its payload has been copied before. */
+static inline void publish_entry(dma_run_t *run)
 {
     dma_window_t *w = run->window;
 
@@ -294,7 +296,7 @@ static __attribute__((noinline)) void signal_flag(dma_run_t *run, const dma_op_t
 
     switch (f->kind) {
     case DMA_FLAG_ENTRY:
-        enter(run);
+        publish_entry(run);
         break;
     case DMA_FLAG_PRODUCED:
         atomic_store_explicit(&w->own->produced, run->stream[f->rank] + value, memory_order_release);
@@ -335,7 +337,7 @@ static inline __attribute__((always_inline)) dma_status_t execute(dma_run_t *run
         return check(run, op);
     default:
         if (op->flag.kind == DMA_FLAG_ENTRY) {
-            enter(run);
+            publish_entry(run);
         } else {
             signal_flag(run, op, trip);
         }
@@ -343,7 +345,7 @@ static inline __attribute__((always_inline)) dma_status_t execute(dma_run_t *run
     }
 }
 
-static dma_status_t run_straight(dma_run_t *run, const dma_prog_t *prog, dma_cursor_t *c)
+static dma_status_t run_linear(dma_run_t *run, const dma_prog_t *prog, dma_cursor_t *c)
 {
     const dma_op_t *op = prog->ops + c->pc, *end = prog->ops + prog->nops;
     dma_status_t status = DMA_OK;
@@ -355,7 +357,7 @@ static dma_status_t run_straight(dma_run_t *run, const dma_prog_t *prog, dma_cur
     return status;
 }
 
-/* ---- loops with two ways ---- */
+/* ---- loops with a direct and a fallback path ---- */
 
 static bool is_skipped(const dma_op_t *op, const dma_cursor_t *c)
 {
@@ -363,25 +365,26 @@ static bool is_skipped(const dma_op_t *op, const dma_cursor_t *c)
            (op->flags & DMA_OP_FALLBACK && !c->fallback);
 }
 
-/* Reads a peer's block where the peer says that it is: in its slot, or in the descriptor where its send buffer is, of one
- * block or of blocks as large as ours. It has been put there before the peer's ENTRY; the block stays as it is until the peer
- * has seen our LANDED, or has failed. */
-static bool reach(const dma_run_t *run, const dma_op_t *op, uint64_t trip)
+/* Copies from a peer's block. REMOTE: the peer's slot contains its address. SEND: the peer's descriptor contains the
+ * address of its send buffer, which has one block or blocks as large as ours. The peer wrote the address before its
+ * ENTRY. The block does not change until the peer has seen our LANDED, or has failed. */
+static bool read_peer_block(const dma_run_t *run, const dma_op_t *op, uint64_t trip)
 {
-    uint64_t addr, skip, bytes = covered(run, op, trip, &skip);
+    uint64_t addr, skip, bytes = covered_bytes(run, op, trip, &skip);
 
-    if (op->src.base == DMA_BASE_REACH) {
+    if (op->src.base == DMA_BASE_REMOTE) {
         memcpy(&addr, dma_window_slot(run->window, op->src.rank, run->seq) + op->src.offset, sizeof(addr));
     } else {
         addr = dma_window_desc(run->window, op->src.rank, run->seq)->addr + op->src.offset +
                (uint64_t)op->src.block * run->send.bytes;
     }
-    return dma_cross_read(run->window->peers[op->src.rank].pid, near(run, &op->dst[0]) + skip, addr + skip, bytes) ==
-           DMA_OK;
+    return dma_cross_read(run->window->peers[op->src.rank].pid, fixed_address(run, &op->dst[0]) + skip, addr + skip,
+                          bytes) == DMA_OK;
 }
 
-/* An operation of one of the ways. One chunk of the first is enough for a turn: it has no flag to stop at. */
-static __attribute__((noinline)) dma_status_t execute_way(dma_run_t *run, const dma_op_t *op, dma_cursor_t *c)
+/* Executes an operation of the direct or the fallback path. A program ends its turn after one chunk of the direct
+ * path, which has no flag to wait for. */
+static __attribute__((noinline)) dma_status_t execute_on_path(dma_run_t *run, const dma_op_t *op, dma_cursor_t *c)
 {
     bool landed = op->flags & DMA_OP_DIRECT && op->flag.kind == DMA_FLAG_LANDED;
     dma_pair_line_t *line;
@@ -390,12 +393,12 @@ static __attribute__((noinline)) dma_status_t execute_way(dma_run_t *run, const 
     if (is_skipped(op, c)) {
         return DMA_OK;
     }
-    if (dma_op_reaches(op)) {
-        if (!reach(run, op, c->trip)) {
+    if (dma_op_reads_peer(op)) {
+        if (!read_peer_block(run, op, c->trip)) {
             c->refused = 1;
-            c->trip = c->trips - 1; /* the owner learns it at the end */
+            c->trip = c->trips - 1; /* LANDED, in the last trip, reports it to the owner */
         } else if (dma_window_failed(run->window, op->src.rank)) {
-            return DMA_AGAIN; /* it has left the call, and changes its buffer: whoever waits for us finds the poison */
+            return DMA_AGAIN; /* the peer may have changed its block: the caller's wait finds the poison */
         } else if (c->trip + 1 < c->trips) {
             c->pc++;
             return DMA_AGAIN;
@@ -407,17 +410,18 @@ static __attribute__((noinline)) dma_status_t execute_way(dma_run_t *run, const 
     }
     line = dma_window_pair(run->window, op->flag.rank, op->flag.peer);
     if (op->code == DMA_OP_SIGNAL && c->refused) {
-        atomic_store_explicit(&line->denied, run->seq, memory_order_relaxed); /* ordered by `landed`: a release */
+        atomic_store_explicit(&line->denied, run->seq, memory_order_relaxed); /* `landed` orders it: a release store */
     }
     status = execute(run, op, c->trip);
     if (op->code == DMA_OP_WAIT && status == DMA_OK) {
-        c->refused = atomic_load_explicit(&line->denied, memory_order_relaxed) == run->seq; /* `landed`: an acquire */
+        c->refused =
+            atomic_load_explicit(&line->denied, memory_order_relaxed) == run->seq; /* `landed`: an acquire load */
     }
     return status;
 }
 
-/* All trips are over. True: those of the second way begin. */
-static inline bool begin_staged(const dma_run_t *run, const dma_prog_t *prog, dma_cursor_t *c)
+/* All trips of a path have run. Returns true if the fallback path begins now. */
+static inline bool begin_fallback(const dma_run_t *run, const dma_prog_t *prog, dma_cursor_t *c)
 {
     uint64_t skip, chunk;
 
@@ -437,11 +441,12 @@ static dma_status_t run_loop(dma_run_t *run, const dma_prog_t *prog, dma_cursor_
         const dma_op_t *op = &prog->ops[c->pc];
         dma_status_t status;
 
-        if (c->pc == prog->loop_first && c->trip == c->trips && !begin_staged(run, prog, c)) {
+        if (c->pc == prog->loop_first && c->trip == c->trips && !begin_fallback(run, prog, c)) {
             c->pc = prog->loop_last + 1;
             continue;
         }
-        status = op->flags & (DMA_OP_DIRECT | DMA_OP_FALLBACK) ? execute_way(run, op, c) : execute(run, op, c->trip);
+        status =
+            op->flags & (DMA_OP_DIRECT | DMA_OP_FALLBACK) ? execute_on_path(run, op, c) : execute(run, op, c->trip);
         if (status != DMA_OK) {
             return status;
         }
@@ -477,10 +482,10 @@ static dma_status_t host_start(dma_run_t *run)
             uint64_t skip, bytes = dma_run_length(run, &prog->loop_len, &skip);
 
             c->fallback = bytes <= plan->fallback_max_bytes;
-            /* small blocks are spared the division */
+            /* no division for small blocks */
             c->trips = !bytes ? 0 : c->fallback ? 1 : (bytes + run->chunk - 1) / run->chunk;
-            /* no trips of the first way, none of the second: both are about the same bytes */
-            if (prog->loop_alone && !c->trips) {
+            /* no trips on the direct path means none on the fallback path: both cover the same bytes */
+            if (prog->loop_only && !c->trips) {
                 c->ended = 1;
                 live--;
             }
@@ -503,7 +508,7 @@ static dma_status_t host_advance(dma_run_t *run)
         if (c->ended) {
             continue;
         }
-        status = has_loop(prog) ? run_loop(run, prog, c) : run_straight(run, prog, c);
+        status = has_loop(prog) ? run_loop(run, prog, c) : run_linear(run, prog, c);
         if (status == DMA_OK) {
             c->ended = 1;
             run->live--;
@@ -516,11 +521,7 @@ static dma_status_t host_advance(dma_run_t *run)
 
 const dma_engine_t dma_engine_host = {
     .name = "host",
-    .caps =
-        {
-            .ops =
-                1u << DMA_OP_COPY | 1u << DMA_OP_COPY2 | 1u << DMA_OP_WAIT | 1u << DMA_OP_SIGNAL | 1u << DMA_OP_CHECK,
-        },
+    .ops = 1u << DMA_OP_COPY | 1u << DMA_OP_COPY2 | 1u << DMA_OP_WAIT | 1u << DMA_OP_SIGNAL | 1u << DMA_OP_CHECK,
     .start = host_start,
     .advance = host_advance,
 };

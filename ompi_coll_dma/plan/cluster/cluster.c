@@ -1,15 +1,26 @@
-/* Cluster plans: writing them, choosing among them. See cluster.h. */
+/* Cluster plans: the writer, and the choice of a variant. See cluster.h. */
 #include "plan/cluster/cluster.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define PARTED 4 /* no plan has more operations with parts of their own */
+#define FIRST_CAPACITY     8 /* operations that a lane has room for at first; doubled when it is full */
+#define SEND_WINDOW        8 /* sends in progress: enough to keep an adapter busy */
+#define MAX_OPS_WITH_PARTS 4 /* no plan has more operations with parts */
+
+/* The table of algorithms. If two have the same predicted cost, the first is chosen. */
+extern const dma_cluster_variant_t dma_cluster_ring, dma_cluster_direct, dma_cluster_rails, dma_cluster_leader;
+extern const dma_cluster_variant_t dma_cluster_split, dma_cluster_transpose, dma_cluster_pairs;
+
+const dma_cluster_variant_t *const dma_cluster_variants[] = {
+    &dma_cluster_ring,  &dma_cluster_direct,    &dma_cluster_rails, &dma_cluster_leader,
+    &dma_cluster_split, &dma_cluster_transpose, &dma_cluster_pairs, NULL,
+};
 
 static dma_cluster_op_t *next_op(dma_cluster_plan_t *plan, dma_cluster_lane_t lane)
 {
-    if (plan->nops[lane] == plan->room[lane]) {
-        uint32_t room = plan->room[lane] ? 2 * plan->room[lane] : 8;
+    if (plan->nops[lane] == plan->capacity[lane]) {
+        uint32_t room = plan->capacity[lane] ? 2 * plan->capacity[lane] : FIRST_CAPACITY;
         dma_cluster_op_t *ops = realloc(plan->ops[lane], room * sizeof(*ops));
 
         if (!ops) {
@@ -17,16 +28,16 @@ static dma_cluster_op_t *next_op(dma_cluster_plan_t *plan, dma_cluster_lane_t la
             return &plan->spare;
         }
         plan->ops[lane] = ops;
-        plan->room[lane] = room;
+        plan->capacity[lane] = room;
     }
     plan->ops[lane][plan->nops[lane]] = (dma_cluster_op_t){.peer = -1};
     return &plan->ops[lane][plan->nops[lane]++];
 }
 
-dma_cluster_op_t *dma_cluster_send(dma_cluster_plan_t *plan, int peer, uint32_t step, dma_cluster_place_t from,
+dma_cluster_op_t *dma_cluster_send(dma_cluster_plan_t *plan, int peer, uint32_t step, dma_cluster_addr_t from,
                                    uint64_t bytes)
 {
-    dma_cluster_op_t *op = next_op(plan, DMA_SENT);
+    dma_cluster_op_t *op = next_op(plan, DMA_LANE_SEND);
 
     op->code = DMA_CLUSTER_SEND;
     op->peer = peer;
@@ -36,10 +47,10 @@ dma_cluster_op_t *dma_cluster_send(dma_cluster_plan_t *plan, int peer, uint32_t 
     return op;
 }
 
-dma_cluster_op_t *dma_cluster_recv(dma_cluster_plan_t *plan, int peer, uint32_t step, dma_cluster_place_t to,
+dma_cluster_op_t *dma_cluster_recv(dma_cluster_plan_t *plan, int peer, uint32_t step, dma_cluster_addr_t to,
                                    uint64_t bytes)
 {
-    dma_cluster_op_t *op = next_op(plan, DMA_RECEIVED);
+    dma_cluster_op_t *op = next_op(plan, DMA_LANE_RECV);
 
     op->code = DMA_CLUSTER_RECV;
     op->peer = peer;
@@ -49,8 +60,8 @@ dma_cluster_op_t *dma_cluster_recv(dma_cluster_plan_t *plan, int peer, uint32_t 
     return op;
 }
 
-/* The piece goes on where `op` ends, or repeats it at a distance. */
-static bool goes_on(dma_cluster_op_t *op, dma_cluster_place_t to, dma_cluster_place_t from, uint64_t bytes)
+/* Whether the piece continues `op`: it is adjacent to it, or repeats it at the same distance. */
+static bool extends(dma_cluster_op_t *op, dma_cluster_addr_t to, dma_cluster_addr_t from, uint64_t bytes)
 {
     int64_t into = to.at - op->to.at, out = from.at - op->from.at;
 
@@ -74,12 +85,13 @@ static bool goes_on(dma_cluster_op_t *op, dma_cluster_place_t to, dma_cluster_pl
     return true;
 }
 
-dma_cluster_op_t *dma_cluster_copy(dma_cluster_plan_t *plan, bool fresh, dma_cluster_place_t to,
-                                   dma_cluster_place_t from, uint64_t bytes)
+dma_cluster_op_t *dma_cluster_copy(dma_cluster_plan_t *plan, bool fresh, dma_cluster_addr_t to, dma_cluster_addr_t from,
+                                   uint64_t bytes)
 {
-    dma_cluster_op_t *op = plan->nops[DMA_LOCAL] ? &plan->ops[DMA_LOCAL][plan->nops[DMA_LOCAL] - 1] : NULL;
+    dma_cluster_op_t *op =
+        plan->nops[DMA_LANE_LOCAL] ? &plan->ops[DMA_LANE_LOCAL][plan->nops[DMA_LANE_LOCAL] - 1] : NULL;
 
-    if (!fresh && op && op->code == DMA_CLUSTER_COPY && (!bytes || goes_on(op, to, from, bytes))) {
+    if (!fresh && op && op->code == DMA_CLUSTER_COPY && (!bytes || extends(op, to, from, bytes))) {
         return op;
     }
     op = dma_cluster_local(plan, DMA_CLUSTER_COPY);
@@ -92,7 +104,7 @@ dma_cluster_op_t *dma_cluster_copy(dma_cluster_plan_t *plan, bool fresh, dma_clu
 
 dma_cluster_op_t *dma_cluster_local(dma_cluster_plan_t *plan, dma_cluster_code_t code)
 {
-    dma_cluster_op_t *op = next_op(plan, DMA_LOCAL);
+    dma_cluster_op_t *op = next_op(plan, DMA_LANE_LOCAL);
 
     op->code = (uint8_t)code;
     return op;
@@ -100,7 +112,7 @@ dma_cluster_op_t *dma_cluster_local(dma_cluster_plan_t *plan, dma_cluster_code_t
 
 dma_cluster_part_t *dma_cluster_parts(dma_cluster_plan_t *plan, dma_cluster_op_t *op)
 {
-    const dma_node_map_t *l = plan->req.layout;
+    const dma_node_map_t *l = plan->req.node_map;
 
     op->first = plan->nparts;
     plan->nparts += (uint32_t)dma_node_map_size(l, l->node);
@@ -109,7 +121,7 @@ dma_cluster_part_t *dma_cluster_parts(dma_cluster_plan_t *plan, dma_cluster_op_t
 
 dma_cluster_part_t dma_cluster_part(const dma_cluster_plan_t *plan, const dma_cluster_op_t *op, int i)
 {
-    const dma_node_map_t *l = plan->req.layout;
+    const dma_node_map_t *l = plan->req.node_map;
     dma_cluster_part_t part = {0};
     uint64_t bytes, left;
     int at, rank;
@@ -117,15 +129,15 @@ dma_cluster_part_t dma_cluster_part(const dma_cluster_plan_t *plan, const dma_cl
     if (!op->blocks) {
         return plan->parts[op->first + (uint32_t)i];
     }
-    at = (int)op->of.round * dma_node_map_size(l, l->node) + i;
-    if (at >= dma_node_map_size(l, (int)op->of.node)) {
+    at = (int)op->range.round * dma_node_map_size(l, l->node) + i;
+    if (at >= dma_node_map_size(l, (int)op->range.node)) {
         return part;
     }
-    rank = dma_node_map_rank(l, (int)op->of.node, at);
+    rank = dma_node_map_rank(l, (int)op->range.node, at);
     bytes = dma_blocks_bytes(&plan->req.recv, (uint64_t)rank);
-    left = bytes > op->of.skip ? bytes - op->of.skip : 0;
-    part.get = left < op->of.most ? left : op->of.most;
-    part.to = dma_place_in(plan, rank).at + (int64_t)op->of.skip;
+    left = bytes > op->range.skip ? bytes - op->range.skip : 0;
+    part.get = left < op->range.max_bytes ? left : op->range.max_bytes;
+    part.to = dma_cluster_recv_block(plan, rank).at + (int64_t)op->range.skip;
     return part;
 }
 
@@ -136,13 +148,13 @@ uint64_t dma_cluster_chunk(const dma_cluster_req_t *req, uint64_t bytes)
     if (bytes <= req->chunk) {
         return req->chunk;
     }
-    pieces = DMA_CLUSTER_MESSAGES / (uint64_t)req->layout->nranks;
+    pieces = DMA_CLUSTER_MESSAGES / (uint64_t)req->node_map->nranks;
     pieces = pieces > DMA_CLUSTER_PIECES ? DMA_CLUSTER_PIECES : pieces ? pieces : 1;
     least = (bytes + pieces - 1) / pieces;
     return least > req->chunk ? least : req->chunk;
 }
 
-int dma_cluster_find(const char *name)
+int dma_cluster_variant_find(const char *name)
 {
     for (int v = 0; dma_cluster_variants[v]; v++) {
         if (!strcmp(dma_cluster_variants[v]->name, name)) {
@@ -171,7 +183,7 @@ int dma_cluster_choose(const dma_net_profile_t *profile, const dma_cluster_req_t
         uint64_t cost;
 
         if (fits(req, v) &&
-            (cost = dma_cluster_variants[v]->cost(profile, req->layout, req->coll, bytes)) < best_cost) {
+            (cost = dma_cluster_variants[v]->cost(profile, req->node_map, req->coll, bytes)) < best_cost) {
             best = v;
             best_cost = cost;
         }
@@ -186,15 +198,16 @@ dma_status_t dma_cluster_build(const dma_cluster_req_t *req, int variant, dma_cl
     if (!plan) {
         return DMA_ERR_NOMEM;
     }
-    plan->parts = calloc(PARTED * (size_t)dma_node_map_size(req->layout, req->layout->node), sizeof(*plan->parts));
+    plan->parts = calloc(MAX_OPS_WITH_PARTS * (size_t)dma_node_map_size(req->node_map, req->node_map->node),
+                         sizeof(*plan->parts));
     if (!plan->parts) {
         free(plan);
         return DMA_ERR_NOMEM;
     }
     plan->req = *req;
-    plan->window[DMA_SENT] = 8;
-    plan->window[DMA_RECEIVED] = UINT32_MAX;
-    plan->window[DMA_LOCAL] = 1;
+    plan->window[DMA_LANE_SEND] = SEND_WINDOW;
+    plan->window[DMA_LANE_RECV] = UINT32_MAX; /* no limit */
+    plan->window[DMA_LANE_LOCAL] = 1;         /* node-local collectives match in order */
     dma_cluster_variants[variant]->build(plan);
     if (plan->failed) {
         dma_cluster_free(plan);
@@ -220,7 +233,7 @@ size_t dma_cluster_bytes(const dma_cluster_plan_t *plan)
     size_t bytes = sizeof(*plan) + plan->nparts * sizeof(*plan->parts);
 
     for (int lane = 0; lane < DMA_LANES; lane++) {
-        bytes += plan->room[lane] * sizeof(*plan->ops[lane]);
+        bytes += plan->capacity[lane] * sizeof(*plan->ops[lane]);
     }
     return bytes;
 }

@@ -1,33 +1,35 @@
 /*
- * Plans of calls whose ranks are on several nodes.
+ * Cluster plans: the plans of calls whose ranks are on several nodes.
  *
- * A cluster plan is what one rank does for one call, in three lanes that run side by side, each in order:
+ * A cluster plan is what one rank does in one call. It has three lanes that run independently, each in order:
  *
- *     SENT      messages to ranks of other nodes
- *     RECEIVED  messages from them
- *     LOCAL     copies, and collectives of the node's ranks among themselves
+ *     SEND      messages to ranks of other nodes
+ *     RECV      messages from ranks of other nodes
+ *     LOCAL     copies, and collectives among the ranks of the node
  *
- * Every lane counts the operations that it has completed from its first on without a gap, and an operation starts when it
- * is its turn, when its lane has room (`window` operations under way) and when the three counters have reached what it
- * needs. That is all the order there is: operations under way touch the same bytes only to read them.
+ * Each lane counts its completed operations, from the first on and without a gap. An operation starts when all
+ * operations before it in its lane have started, when fewer than `window` operations of the lane are in progress, and
+ * when the three counters have reached the numbers in its `need`. There is no other order. Operations in progress at
+ * the same time access the same bytes only to read them.
  *
- * A message is named by the two ranks and a step; both sides number the messages of a pair in the same order. It starts
- * no matter whether the other side has come to it, and may stay under way until then. All messages of a job can be put in
- * one order that the SENT and RECEIVED lanes of all ranks follow: so a plan ends however few messages are under way at
- * once, and however few receives are posted.
+ * A message is identified by its two ranks and a step. Both ranks number the messages of a pair in the same order. A
+ * send or receive starts whether or not the other rank has reached its own, and may stay in progress until then. All
+ * messages of a job can be put into one order that the SEND and RECV lanes of all ranks follow. So a plan completes
+ * however few messages are in progress at once, and however few receives are posted.
  *
- * A rank may run its plan relayed (cluster/relay.h): a message is copied away before it is sent, and put aside when it comes
- * before it is copied to its place. In place such a plan needs no scratch, only that no message is copied to a place before
- * the send that takes what is there, the receive's `after`, has copied it away, byte for byte. Nobody else sees it.
+ * A rank may run its plan relayed (cluster/relay.h): a message is copied away before it is sent, and a received
+ * message is stored elsewhere before it is copied to its destination. In place, a relayed plan needs no scratch. A
+ * received message must then not be copied to its destination before the send that takes the old content of these
+ * bytes, the receive's `after`, has copied it away. No other rank sees a difference.
  *
- * Node-local collectives are calls of their own on the node's communicator, by whatever engine the node has. They match by
- * order, so all ranks of a node have the same ones in their LOCAL lanes:
+ * Node-local collectives are calls of their own on the communicator of the node, run by any engine of the node. They
+ * match in order, so all ranks of a node have the same ones in their LOCAL lanes:
  *
- *     GATHER    every rank i of the node gives one part, and gets all: an all-gather-v
+ *     GATHER    every rank i of the node contributes one part, and gets all: an all-gather-v
  *     EXCHANGE  every rank gives a part to every rank i of the node: an all-to-all-v
  *
- * Operands name a base and bytes from there: a plan has no addresses, but it has sizes, so it belongs to calls of equal
- * sizes. What it is made from is equal on all ranks as far as it steers who talks to whom.
+ * An operand is a base and an offset in bytes. A plan contains no addresses. It contains sizes, so it fits calls of
+ * equal sizes only. Everything that decides which ranks exchange messages is equal on all ranks.
  */
 #ifndef DMA_PLAN_CLUSTER_H
 #define DMA_PLAN_CLUSTER_H
@@ -36,7 +38,7 @@
 #include "plan/cluster/net_profile.h"
 #include "plan/cluster/node_map.h"
 
-typedef enum dma_cluster_lane { DMA_SENT, DMA_RECEIVED, DMA_LOCAL, DMA_LANES } dma_cluster_lane_t;
+typedef enum dma_cluster_lane { DMA_LANE_SEND, DMA_LANE_RECV, DMA_LANE_LOCAL, DMA_LANES } dma_cluster_lane_t;
 
 typedef enum dma_cluster_code {
     DMA_CLUSTER_SEND,
@@ -47,137 +49,139 @@ typedef enum dma_cluster_code {
 } dma_cluster_code_t;
 
 typedef enum dma_cluster_base {
-    DMA_CLUSTER_OUT,  /* the send buffer; in place: of an all-gather the own block, else the receive buffer */
+    DMA_CLUSTER_OUT,  /* the send buffer; in place: the own block (all-gathers) or the receive buffer (all-to-alls) */
     DMA_CLUSTER_IN,   /* the receive buffer */
     DMA_CLUSTER_TEMP, /* scratch of the call */
 } dma_cluster_base_t;
 
-typedef struct dma_cluster_place {
+typedef struct dma_cluster_addr {
     uint8_t base; /* dma_cluster_base_t */
-    int64_t at;   /* bytes from it */
-} dma_cluster_place_t;
+    int64_t at;   /* offset in bytes */
+} dma_cluster_addr_t;
 
 typedef struct dma_cluster_op {
-    uint8_t code;             /* dma_cluster_code_t */
-    bool blocks;              /* GATHER: the parts are blocks, as said below; else in plan->parts */
-    dma_cluster_place_t from; /* SEND, COPY; GATHER: what this rank gives; EXCHANGE: the base of parts to give */
-    dma_cluster_place_t to;   /* RECV, COPY; GATHER, EXCHANGE: the base of parts to get */
-    uint64_t bytes;           /* SEND, RECV; COPY: of a row */
-    uint32_t rows;            /* COPY */
+    uint8_t code;            /* dma_cluster_code_t */
+    bool blocks;             /* GATHER: the parts are blocks, given by `range`; otherwise they are in plan->parts */
+    dma_cluster_addr_t from; /* SEND, COPY; GATHER: this rank's part; EXCHANGE: the base of the parts to give */
+    dma_cluster_addr_t to;   /* RECV, COPY; GATHER, EXCHANGE: the base of the parts to get */
+    uint64_t bytes;          /* SEND, RECV: of the message; COPY: of a row */
+    uint32_t rows;           /* COPY */
     int64_t from_pitch, to_pitch;
-    int32_t peer;   /* SEND, RECV */
-    uint32_t step;  /* SEND, RECV */
-    uint32_t after; /* RECV: of a relayed call in place: it overwrites what this send, counted from 1, takes with it */
+    int32_t peer;  /* SEND, RECV */
+    uint32_t step; /* SEND, RECV */
+    /* RECV, relayed and in place: the send, counted from 1, that takes the bytes that this receive overwrites */
+    uint32_t after;
     union {
-        uint32_t first; /* GATHER, EXCHANGE: of the parts, one per rank of the node */
-        struct {        /* GATHER: part i is the block of rank number round * (ranks of this node) + i of a node, */
+        uint32_t first; /* GATHER, EXCHANGE: index of the first part, of one per rank of the node */
+        struct {        /* GATHER: part i is the block of rank number round * (ranks of this node) + i of `node`, */
             uint32_t node, round;
-            uint64_t skip, most; /* and of that block at most so many bytes, from `skip` on */
-        } of;
+            uint64_t skip, max_bytes; /* of it the bytes from `skip` on, at most max_bytes */
+        } range;
     };
     uint32_t need[DMA_LANES];
 } dma_cluster_op_t;
 
 typedef struct dma_cluster_part {
-    int64_t from, to; /* bytes from the op's bases */
+    int64_t from, to; /* offsets from the bases of the operation */
     uint64_t give, get;
 } dma_cluster_part_t;
 
-/* What a builder may look at. */
+/* The input of a builder. */
 typedef struct dma_cluster_req {
     dma_coll_t coll;
-    bool in_place; /* all-gathers: of this rank alone */
-    bool
-        relayed; /* of this rank alone: what messages bring is put aside first, and what they take is copied away first */
-    bool
-        apart; /* of this rank alone: its sides are different kinds of memory, which the ranks of a node do not exchange */
-    const dma_node_map_t *layout;
-    dma_blocks_t send, recv; /* sizes and displacements; addresses are not looked at */
+    bool in_place; /* all-gathers: may differ between ranks */
+    bool relayed;  /* may differ between ranks: this rank runs its plan relayed */
+    /* may differ between ranks: one side is host, the other device memory; node-local collectives do not mix them */
+    bool mixed_memory;
+    const dma_node_map_t *node_map;
+    dma_blocks_t send, recv; /* sizes and displacements; the addresses are not used */
     uint64_t chunk;          /* bytes of a message of pipelined algorithms: see dma_cluster_chunk */
 } dma_cluster_req_t;
 
 typedef struct dma_cluster_plan {
     dma_cluster_req_t req;
     dma_cluster_op_t *ops[DMA_LANES];
-    uint32_t nops[DMA_LANES], room[DMA_LANES];
+    uint32_t nops[DMA_LANES], capacity[DMA_LANES];
     uint32_t window[DMA_LANES];
     dma_cluster_part_t *parts;
     uint32_t nparts;
     uint64_t temp_bytes;
-    bool failed;            /* out of memory while it was built: */
-    dma_cluster_op_t spare; /* what has no room is written here and never read */
+    bool failed;            /* out of memory in a builder */
+    dma_cluster_op_t spare; /* out of memory: operations are written here and never read */
 } dma_cluster_plan_t;
 
-/* One row of the table of algorithms. */
+/* One row of the table of algorithms. To add one: its builder, its cost function (cost.c) and its row (cluster.c). */
 typedef struct dma_cluster_variant {
     const char *name;
     const char *help;
     uint32_t colls;
-    const char *(*unfit)(const dma_cluster_req_t *req); /* NULL: it fits. From facts equal on all ranks */
+    const char *(*unfit)(
+        const dma_cluster_req_t *req); /* NULL: it can run the request. Uses facts that are equal on all ranks */
     void (*build)(dma_cluster_plan_t *plan);
-    /* Predicted picoseconds until the last rank is done. `bytes`: of the largest block. */
-    uint64_t (*cost)(const dma_net_profile_t *profile, const dma_node_map_t *layout, dma_coll_t coll, uint64_t bytes);
+    /* Predicted picoseconds until the last rank has completed. `bytes`: of the largest block. */
+    uint64_t (*cost)(const dma_net_profile_t *profile, const dma_node_map_t *node_map, dma_coll_t coll, uint64_t bytes);
 } dma_cluster_variant_t;
 
-/* Ended by NULL. */
+/* Terminated by NULL. */
 extern const dma_cluster_variant_t *const dma_cluster_variants[];
-int dma_cluster_find(const char *name);
+int dma_cluster_variant_find(const char *name);
 
-/* The cheapest that fits for blocks of at most `bytes`, or `forced` when it is >= 0 and fits; -1: none does. */
+/* The variant with the lowest predicted cost for blocks of at most `bytes`, or `forced` if that is >= 0 and fits. -1:
+ * none fits. */
 int dma_cluster_choose(const dma_net_profile_t *profile, const dma_cluster_req_t *req, uint64_t bytes, int forced);
 
-/* Messages of a block, at most; fewer on very many ranks, by DMA_CLUSTER_MESSAGES over all blocks. So a plan does not grow
- * with the size of a call. */
+/* The maximum number of messages per block, and of all blocks of a rank together. So a plan does not grow with the
+ * size of the call. */
 #define DMA_CLUSTER_PIECES   256
 #define DMA_CLUSTER_MESSAGES (1u << 18)
 
-/* The largest message of a block, from what both its ends know. */
+/* The size of the messages of a block of `bytes` bytes. Both ends of a message compute it. */
 uint64_t dma_cluster_chunk(const dma_cluster_req_t *req, uint64_t bytes);
 
-/* Messages that a rank may send before what it has received. Enough for an adapter to have work while ranks wait for a
- * processor, too few to fill the buffers of a network. */
+/* The number of messages that a rank may send ahead of those it has received. Enough for an adapter to have work
+ * while ranks wait for a core, and too few to fill the buffers of a network. */
 #define DMA_CLUSTER_AHEAD 16
 
-/* On success the caller owns the plan. */
+/* Builds a plan. On success the caller owns it. */
 dma_status_t dma_cluster_build(const dma_cluster_req_t *req, int variant, dma_cluster_plan_t **plan);
 void dma_cluster_free(dma_cluster_plan_t *plan);
-/* Memory that it takes. */
+/* The memory of a plan, in bytes. */
 size_t dma_cluster_bytes(const dma_cluster_plan_t *plan);
 
 /* Part i of a GATHER or EXCHANGE. */
 dma_cluster_part_t dma_cluster_part(const dma_cluster_plan_t *plan, const dma_cluster_op_t *op, int i);
 
-/* For builders: the next operation of a lane, which needs nothing but its turn. Never NULL. */
-dma_cluster_op_t *dma_cluster_send(dma_cluster_plan_t *plan, int peer, uint32_t step, dma_cluster_place_t from,
+/* For builders: append an operation to its lane. It needs only its turn, until the builder sets `need`. Never NULL. */
+dma_cluster_op_t *dma_cluster_send(dma_cluster_plan_t *plan, int peer, uint32_t step, dma_cluster_addr_t from,
                                    uint64_t bytes);
-dma_cluster_op_t *dma_cluster_recv(dma_cluster_plan_t *plan, int peer, uint32_t step, dma_cluster_place_t to,
+dma_cluster_op_t *dma_cluster_recv(dma_cluster_plan_t *plan, int peer, uint32_t step, dma_cluster_addr_t to,
                                    uint64_t bytes);
-/* A piece of a copy. Pieces that follow each other, or come at equal distances, become one operation; `fresh` begins
- * another, with needs of its own. */
-dma_cluster_op_t *dma_cluster_copy(dma_cluster_plan_t *plan, bool fresh, dma_cluster_place_t to,
-                                   dma_cluster_place_t from, uint64_t bytes);
+/* Appends a piece of a copy. Pieces that are adjacent, or at equal distances, are merged into one operation. `fresh`
+ * begins a new operation, with a `need` of its own. */
+dma_cluster_op_t *dma_cluster_copy(dma_cluster_plan_t *plan, bool fresh, dma_cluster_addr_t to, dma_cluster_addr_t from,
+                                   uint64_t bytes);
 dma_cluster_op_t *dma_cluster_local(dma_cluster_plan_t *plan, dma_cluster_code_t code);
-/* The parts of an operation, one per rank of the node, all nothing. At most four operations of a plan have some. */
+/* The parts of an operation, one per rank of the node, all empty. At most four operations of a plan have parts. */
 dma_cluster_part_t *dma_cluster_parts(dma_cluster_plan_t *plan, dma_cluster_op_t *op);
 
-static inline dma_cluster_place_t dma_place_at(dma_cluster_base_t base, int64_t at)
+static inline dma_cluster_addr_t dma_cluster_addr(dma_cluster_base_t base, int64_t at)
 {
-    return (dma_cluster_place_t){.base = (uint8_t)base, .at = at};
+    return (dma_cluster_addr_t){.base = (uint8_t)base, .at = at};
 }
 
-/* Where block b is. */
-static inline dma_cluster_place_t dma_place_in(const dma_cluster_plan_t *plan, int b)
+/* Block b of the receive buffer, and of the send buffer. */
+static inline dma_cluster_addr_t dma_cluster_recv_block(const dma_cluster_plan_t *plan, int b)
 {
     const dma_blocks_t *r = &plan->req.recv;
 
-    return dma_place_at(DMA_CLUSTER_IN, r->displs ? r->displs[b] : (int64_t)((uint64_t)b * r->bytes));
+    return dma_cluster_addr(DMA_CLUSTER_IN, r->displs ? r->displs[b] : (int64_t)((uint64_t)b * r->bytes));
 }
 
-static inline dma_cluster_place_t dma_place_out(const dma_cluster_plan_t *plan, int b)
+static inline dma_cluster_addr_t dma_cluster_send_block(const dma_cluster_plan_t *plan, int b)
 {
     const dma_blocks_t *s = &plan->req.send;
 
-    return dma_place_at(DMA_CLUSTER_OUT, s->displs ? s->displs[b] : (int64_t)((uint64_t)b * s->bytes));
+    return dma_cluster_addr(DMA_CLUSTER_OUT, s->displs ? s->displs[b] : (int64_t)((uint64_t)b * s->bytes));
 }
 
 #endif

@@ -1,18 +1,22 @@
 /* The profile of a network. */
 #include "plan/cluster/net_profile.h"
 
-#include <string.h>
+#include <stdio.h>
 
 #include "plan/fields.h"
 
-static const dma_field_t fields[] = {
-#define FIELD(name, value, help) {#name, help},
-    DMA_NET_PROFILE_FIELDS(FIELD)
-#undef FIELD
+static const char *const names[] = {
+#define NAME(name, value, help) #name,
+    DMA_NET_PROFILE_FIELDS(NAME)
+#undef NAME
 };
-#define NFIELDS (sizeof(fields) / sizeof(fields[0]))
-_Static_assert(sizeof(dma_net_profile_t) == NFIELDS * sizeof(uint64_t) && NFIELDS <= DMA_FIELDS_MOST,
-               "a profile is its fields, in the order of the table");
+#define NFIELDS (sizeof(names) / sizeof(names[0]))
+_Static_assert(sizeof(dma_net_profile_t) == NFIELDS * sizeof(uint64_t) && NFIELDS <= DMA_FIELDS_MAX,
+               "dma_fields_load writes a profile as an array");
+
+#define SMALLEST_CHUNK      (UINT64_C(16) << 10)
+#define LARGEST_CHUNK       (UINT64_C(1) << 20)
+#define LATENCIES_PER_CHUNK 4
 
 dma_net_profile_t dma_net_profile_default(void)
 {
@@ -37,53 +41,28 @@ dma_net_profile_t dma_net_profile_tcp(void)
 
 uint64_t dma_net_profile_chunk(const dma_net_profile_t *profile, bool over_tcp)
 {
-    const uint64_t least = UINT64_C(16) << 10, most = over_tcp ? least : UINT64_C(1) << 20;
+    const uint64_t most = over_tcp ? SMALLEST_CHUNK : LARGEST_CHUNK;
     uint64_t wait = profile->latency_ps > profile->local_ps ? profile->latency_ps : profile->local_ps;
-    uint64_t chunk = least;
+    uint64_t chunk = SMALLEST_CHUNK;
 
-    while (chunk < most && chunk * 2 / 4 <= wait / 1000 * profile->nic_mbps / 1000) {
+    while (chunk < most && 2 * chunk / LATENCIES_PER_CHUNK <= wait / 1000 * profile->nic_mbps / 1000) {
         chunk *= 2;
     }
     return chunk;
 }
 
-static dma_status_t take(dma_status_t status, const uint64_t *values, dma_net_profile_t *profile, char *error,
-                         size_t error_bytes)
+dma_status_t dma_net_profile_load(const char *path, dma_net_profile_t *profile, char *error, size_t error_bytes)
 {
-    dma_net_profile_t read;
+    dma_net_profile_t p;
+    dma_status_t status = dma_fields_load(names, NFIELDS, path, (uint64_t *)&p, error, error_bytes);
 
     if (status != DMA_OK) {
         return status;
     }
-    memcpy(&read, values, sizeof(read));
-    if (!read.rails || !read.nic_mbps || !read.stack_mbps || !read.local_mbps || !read.copy_mbps) {
-        snprintf(error, error_bytes, "rails and rates must not be 0");
+    if (!p.rails) {
+        snprintf(error, error_bytes, "rails cannot be 0");
         return DMA_ERR_ARG;
     }
-    *profile = read;
+    *profile = p;
     return DMA_OK;
-}
-
-dma_status_t dma_net_profile_parse(const char *text, dma_net_profile_t *profile, char *error, size_t error_bytes)
-{
-    uint64_t values[NFIELDS];
-
-    return take(dma_fields_parse(fields, NFIELDS, text, values, error, error_bytes), values, profile, error,
-                error_bytes);
-}
-
-dma_status_t dma_net_profile_load(const char *path, dma_net_profile_t *profile, char *error, size_t error_bytes)
-{
-    uint64_t values[NFIELDS];
-
-    return take(dma_fields_load(fields, NFIELDS, path, values, error, error_bytes), values, profile, error,
-                error_bytes);
-}
-
-void dma_net_profile_print(const dma_net_profile_t *profile, FILE *out)
-{
-    uint64_t values[NFIELDS];
-
-    memcpy(values, profile, sizeof(values));
-    dma_fields_print(fields, NFIELDS, values, out);
 }

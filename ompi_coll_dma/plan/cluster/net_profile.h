@@ -1,9 +1,9 @@
 /*
  * The profile of a network: the constants of the cost model of calls between nodes.
  *
- * The same kind of text file as the host engine's profile (fields.h). The defaults are of a cluster with eight adapters of
- * 400 Gbit/s per node, or over TCP of one with an Ethernet of 10 Gbit/s. `local_` constants stand for the collectives inside
- * a node, whose own model is asked for nothing here: they are steps of a longer way.
+ * The file has the format of plan/fields.h. The defaults are those of a cluster with eight adapters of 400 Gbit/s per
+ * node, or, over TCP, with one 10-Gbit/s Ethernet adapter. The constants `local_` describe the collectives inside a
+ * node. They stand for the detailed model of those collectives, because here they are only steps of a longer call.
  */
 #ifndef DMA_PLAN_NET_PROFILE_H
 #define DMA_PLAN_NET_PROFILE_H
@@ -11,11 +11,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
 
 #include "dma/status.h"
 
-/* name, default, what it is */
+/* X(name, default, description) */
 #define DMA_NET_PROFILE_FIELDS(X)                                                                                      \
     X(latency_ps, 2000000, "a small message, from its send to its receive")                                            \
     X(message_ps, 400000, "each message that a rank sends or receives: work of its core")                              \
@@ -37,13 +36,12 @@ typedef struct dma_net_profile {
 dma_net_profile_t dma_net_profile_default(void);
 dma_net_profile_t dma_net_profile_tcp(void);
 
-/* Messages of a pipeline: as long on the wire as four latencies, or collectives inside the node, so that what a message costs
- * beside hardly counts. Over TCP, where larger ones gain nothing and fill the buffers of switches, less. */
+/* The size of the messages of a pipeline. On the wire they take as long as four latencies, or as four empty
+ * collectives inside the node if those take longer, so that the fixed costs of a message hardly matter. Over TCP they
+ * are smaller: larger ones gain nothing and fill the buffers of switches. */
 uint64_t dma_net_profile_chunk(const dma_net_profile_t *profile, bool over_tcp);
 
-/* Text to profile, as dma_profile_parse. `rails` and rates are not 0. */
-dma_status_t dma_net_profile_parse(const char *text, dma_net_profile_t *profile, char *error, size_t error_bytes);
+/* Reads a file, as dma_profile_load. `rails` cannot be 0. */
 dma_status_t dma_net_profile_load(const char *path, dma_net_profile_t *profile, char *error, size_t error_bytes);
-void dma_net_profile_print(const dma_net_profile_t *profile, FILE *out);
 
 #endif

@@ -1,10 +1,11 @@
-/* Layouts: see layout.h. */
+/* Node maps: see node_map.h. */
 #include "plan/cluster/node_map.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* With members holding, for a while, the node of every rank that is the first of its node. */
+/* Counts nodes and their ranks. Until fill() runs, members[r] is the node of rank r, if r is the lowest rank of its
+ * node. */
 static dma_status_t count(dma_node_map_t *l, const uint32_t *first)
 {
     for (int r = 0; r < l->nranks; r++) {
@@ -50,28 +51,28 @@ dma_status_t dma_node_map_create(dma_node_map_t *l, const uint32_t *first, int n
     dma_status_t status = DMA_ERR_NOMEM;
     uint32_t *starts;
 
-    *l = (dma_node_map_t){.nranks = nranks, .rank = rank, .least = nranks};
+    *l = (dma_node_map_t){.nranks = nranks, .rank = rank, .min_size = nranks};
     l->members = calloc((size_t)nranks, sizeof(*l->members));
     l->starts = calloc((size_t)nranks + 1, sizeof(*l->starts));
     if (!l->members || !l->starts || (status = count(l, first)) != DMA_OK) {
-        goto free_layout;
+        goto free_node_map;
     }
     for (int n = 0; n < l->nnodes; n++) {
         int size = (int)l->starts[n + 1];
 
-        l->most = size > l->most ? size : l->most;
-        l->least = size < l->least ? size : l->least;
+        l->max_size = size > l->max_size ? size : l->max_size;
+        l->min_size = size < l->min_size ? size : l->min_size;
         l->starts[n + 1] += l->starts[n];
     }
     if ((starts = realloc(l->starts, ((size_t)l->nnodes + 1) * sizeof(*starts)))) {
         l->starts = starts;
     }
     if ((status = fill(l, first)) != DMA_OK) {
-        goto free_layout;
+        goto free_node_map;
     }
     return DMA_OK;
 
-free_layout:
+free_node_map:
     dma_node_map_free(l);
     return status;
 }

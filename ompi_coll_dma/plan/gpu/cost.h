@@ -1,17 +1,24 @@
 /*
- * What a collective on the DMA engines of a node's GPUs costs: a pure function, in integers, of facts equal on all ranks.
+ * The cost model of collectives on the DMA engines of a node's GPUs: pure functions, in integers, of facts that are
+ * equal on all ranks.
  *
- * A call is cut into four phases that follow each other, and its cost is their sum:
+ * A call has four phases that follow each other. Its cost is their sum:
  *
- *     control    a processor writes packets                    none when they were written beforehand (prelaunch)
- *     schedule   doorbells, until the last queue has begun     or: the trigger, until every queue has seen it
- *     copy       the busiest queue's copies
- *     sync       its completion is written, all are observed
+ *     control    a processor writes packets                  prelaunched: 0, they were written before the call
+ *     schedule   doorbells, until the last queue has begun   prelaunched: the trigger, until every queue has seen it
+ *     copy       the packets of the busiest queue
+ *     sync       that queue writes its completion, and processors observe all completions
  *
- * Who submits decides what is counted. One process that drives all GPUs writes all packets, one after another: so were
- * the measurements made that the built-in profile is fitted to. With a process per GPU every process writes its own and
- * watches its own queues and those that write into its memory: that is a prediction.
- * Not in here, because it is the same for every variant: the ranks' meeting before the first copy.
+ * "Prelaunched" packets are in the rings before the call. Each queue then polls a word that the call writes, the
+ * trigger.
+ *
+ * dma_gpu_work counts what one process does that drives one GPU: it writes the packets of its own queues, and
+ * observes its own queues and those that write into its memory. The published measurements that the built-in profile
+ * is fitted to were made by one process that drives all GPUs; tools/fit_model.c counts that case and computes the
+ * phases with the functions below.
+ *
+ * The model leaves out the entry of the ranks before the first copy, because it takes the same time for every
+ * variant.
  */
 #ifndef DMA_PLAN_GPU_COST_H
 #define DMA_PLAN_GPU_COST_H
@@ -21,27 +28,37 @@
 
 #include "dma/plan.h"
 #include "plan/gpu/profile.h"
+#include "plan/profile.h"
 
-/* The packets that move the blocks of one GPU; n GPUs. */
+/* The kind of packets that move the blocks of one GPU, of n GPUs. */
 typedef enum dma_gpu_family {
-    DMA_GPU_COPY,   /* n - 1 copies: on n - 1 queues pcpy, on fewer b2b */
-    DMA_GPU_BCST,   /* n / 2 broadcasts of one block to two GPUs (the last perhaps to one): all-gathers */
-    DMA_GPU_SWAP,   /* n / 2 swaps at most, each for both sides: all-to-alls in place */
-    DMA_GPU_HALVES, /* n - 1 swaps of half a block: each side of a pair drives one half */
+    DMA_GPU_COPY,   /* n - 1 copies: variant pcpy on n - 1 queues, variant b2b on fewer */
+    DMA_GPU_BCST,   /* n / 2 broadcasts of a block to two GPUs (n even: one of them to one GPU): all-gathers */
+    DMA_GPU_SWAP,   /* at most n / 2 swaps, each for both GPUs of a pair: all-to-alls in place */
+    DMA_GPU_HALVES, /* n - 1 swaps of half a block: each GPU of a pair drives one half */
     DMA_GPU_FAMILY_COUNT
 } dma_gpu_family_t;
 
 typedef struct dma_gpu_shape {
     dma_gpu_family_t family;
-    int nranks;         /* GPUs, at least 1 */
-    int queues;         /* per GPU; taken as between 1 and dma_gpu_packets */
-    uint64_t bytes;     /* of a block */
-    bool own_block;     /* out of place: each GPU also copies its own block, on a queue of its own */
-    bool prelaunch;     /* the packets are in the rings already and wait for a trigger */
-    bool one_submitter; /* one process drives all GPUs; else one per GPU */
+    int nranks;     /* GPUs, at least 1 */
+    int queues;     /* per GPU, for its peers; clamped to 1 .. dma_gpu_packets() */
+    uint64_t bytes; /* of a block */
+    bool own_block; /* out of place: each GPU also copies its own block, on one more queue */
+    bool prelaunch;
 } dma_gpu_shape_t;
 
-/* Picoseconds. No profile and no size wraps them: what is too much is UINT64_MAX. */
+/* What a call asks of the submitting process and of its engines. */
+typedef struct dma_gpu_work {
+    uint64_t packets;     /* that the process writes */
+    uint64_t queues;      /* that the process starts */
+    uint64_t completions; /* that the process observes */
+    uint64_t chain;       /* packets on the busiest queue */
+    dma_wide_t move_ps;   /* what the busiest engine or link needs to move its bytes */
+    dma_wide_t own_ps;    /* the same for the queue of the own block; 0: there is none */
+} dma_gpu_work_t;
+
+/* Picoseconds. No profile and no size makes them wrap: UINT64_MAX stands for everything above. */
 typedef struct dma_gpu_phases {
     uint64_t control;
     uint64_t schedule;
@@ -49,33 +66,15 @@ typedef struct dma_gpu_phases {
     uint64_t sync;
 } dma_gpu_phases_t;
 
-/* Packets that move blocks, of the GPU that has most of them: also the most queues that are of use. */
-int dma_gpu_packets(dma_gpu_family_t family, int nranks);
+/* Packets that move blocks, of the GPU that has most of them. More queues than that are of no use. */
+static inline int dma_gpu_packets(dma_gpu_family_t family, int nranks)
+{
+    return family == DMA_GPU_BCST || family == DMA_GPU_SWAP ? nranks / 2 : nranks - 1;
+}
 
-dma_gpu_phases_t dma_gpu_phases(const dma_gpu_profile_t *profile, const dma_gpu_shape_t *shape);
-/* One copy from one GPU to another by one process. */
-dma_gpu_phases_t dma_gpu_phases_of_copy(const dma_gpu_profile_t *profile, uint64_t bytes);
+/* The work of a process that drives one GPU. */
+dma_gpu_work_t dma_gpu_work(const dma_gpu_profile_t *profile, const dma_gpu_shape_t *shape);
+dma_gpu_phases_t dma_gpu_phases(const dma_gpu_profile_t *profile, const dma_gpu_work_t *work, bool prelaunch);
 uint64_t dma_gpu_phases_sum(const dma_gpu_phases_t *phases);
-uint64_t dma_gpu_cost(const dma_gpu_profile_t *profile, const dma_gpu_shape_t *shape);
-
-/* "pcpy", "b2b", "bcst", "swap" or "halves". */
-const char *dma_gpu_shape_name(const dma_gpu_shape_t *shape);
-
-/* What a call wants and what the node can do: facts equal on all ranks. */
-typedef struct dma_gpu_req {
-    dma_coll_t coll;
-    int nranks;
-    uint64_t bytes;
-    bool in_place;
-    bool prelaunch; /* packets may be written beforehand */
-    bool one_submitter;
-    uint32_t families; /* bit mask of 1 << dma_gpu_family_t: what engines and buffers allow */
-    int max_queues;    /* per GPU, without that of the own block; 0: as many as are of use */
-} dma_gpu_req_t;
-
-/* The cheapest shape for the request, and what it costs; of equals the one with plainer packets, then not prelaunched,
- * then with fewer queues. False when no family does the operation. */
-bool dma_gpu_choose(const dma_gpu_profile_t *profile, const dma_gpu_req_t *req, dma_gpu_shape_t *shape,
-                    uint64_t *cost_ps);
 
 #endif

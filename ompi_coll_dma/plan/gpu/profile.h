@@ -1,20 +1,19 @@
 /*
- * The profile of GPUs' DMA engines: the constants of the cost model in gpu_cost.h.
+ * The profile of GPUs' DMA engines: the constants of the cost model in cost.h.
  *
- * The same kind of text file as the host engine's profile (fields.h). The defaults are 8 x MI300X: twelve of them are
- * fitted by tools/fit_gpu to published measurements, link_mbps sets their scale (the measurements are ratios and know
- * none), and own_mbps is an assumption. docs/cost-model.md says how good they are.
+ * The file has the format of plan/fields.h. The defaults are for 8 MI300X: tools/fit_gpu has fitted twelve of them to
+ * published measurements. The measurements are ratios, so link_mbps sets the scale. own_mbps is an assumption.
+ * docs/cost-model.md says how accurate the model is.
  */
 #ifndef DMA_PLAN_GPU_PROFILE_H
 #define DMA_PLAN_GPU_PROFILE_H
 
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
 
 #include "dma/status.h"
 
-/* name, default, what it is */
+/* X(name, default, description) */
 #define DMA_GPU_PROFILE_FIELDS(X)                                                                                      \
     X(build_ps, 58300, "writing one packet and its completion into a ring")                                            \
     X(doorbell_ps, 567000, "each queue: write pointer and doorbell")                                                   \
@@ -37,13 +36,10 @@ typedef struct dma_gpu_profile {
 #undef DMA_GPU_PROFILE_MEMBER
 } dma_gpu_profile_t;
 
-/* The built-in profile, MI300X. */
+/* The built-in profile, for MI300X. */
 dma_gpu_profile_t dma_gpu_profile_default(void);
 
-/* Text to profile, as dma_profile_parse. */
-dma_status_t dma_gpu_profile_parse(const char *text, dma_gpu_profile_t *profile, char *error, size_t error_bytes);
+/* Reads a file, as dma_profile_load. */
 dma_status_t dma_gpu_profile_load(const char *path, dma_gpu_profile_t *profile, char *error, size_t error_bytes);
-/* The text. */
-void dma_gpu_profile_print(const dma_gpu_profile_t *profile, FILE *out);
 
 #endif

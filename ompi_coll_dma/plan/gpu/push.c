@@ -1,49 +1,49 @@
 /*
- * pcpy, b2b and bcst: collectives in device memory by copies that every rank's engines push to the others.
+ * pcpy, b2b and bcst: collectives in device memory. The engines of every rank copy its blocks to its peers.
  *
  *     rank r, host program                          queue q of r, on the link of one of its peers
  *     signal ENTRY of r                             wait ENTRY of each peer p of this queue
  *     wait ENTRY of all                             copy block of r's send buffer -> block r of recv of each p
  *     wait QUEUE of our own queues                  signal QUEUE q of r
- *     wait QUEUE of the queue that brings us
- *          something, of every other rank
+ *     wait QUEUE of one queue of every other
+ *          rank: the one that copies to us
  *
- * The variants differ in how the peers are dealt to queues, and nothing else. pcpy: a queue for every peer, so that all
- * links work beside each other. b2b: few queues with several copies each: less to start and to watch, less to move with.
- * bcst: a queue for two peers and one operation that reads once and writes both.
+ * The variants differ only in how the peers are assigned to queues. pcpy: one queue per peer, so that all links work
+ * at the same time. b2b: few queues with several copies each; this costs less to start and to observe, and moves data
+ * more slowly. bcst: one queue per two peers, and one operation that reads a block once and writes it to both.
  *
- * Which queue of p feeds r is a function of their distance, so nobody needs to be told. Out of place the own block is one
- * more queue, on the engine that copies within the device. Everyone waits for a queue as a whole; of a b2b that is later
- * than for its own block, and costs one word for all.
+ * The queue of rank p that copies to rank r is a function of the distance between them, so no rank has to be told.
+ * Out of place, the own block needs one more queue, on the engine that copies within the device. A rank waits for a
+ * whole queue. With b2b this is later than the copy of its own block, but all peers of the queue share one completion
+ * word.
  */
 #include "plan/build.h"
 #include "plan/profile.h"
-#include "plan/variants.h"
 
 #define ALL     (1u << DMA_ALLGATHER | 1u << DMA_ALLGATHERV | 1u << DMA_ALLTOALL | 1u << DMA_ALLTOALLV)
 #define GATHERS (1u << DMA_ALLGATHER | 1u << DMA_ALLGATHERV)
 
-/* Peers are numbered by their distance, 1 .. n - 1; queues from 0. */
-typedef struct deal {
+/* The assignment of peers to queues. Peers are numbered by their distance, 1 .. n - 1, and queues from 0. */
+typedef struct assignment {
     int n;      /* ranks */
     int queues; /* for peers */
-    bool pairs; /* two peers in a queue, and one operation for both */
-} deal_t;
+    bool pairs; /* two peers per queue, and one operation for both */
+} assignment_t;
 
-static deal_t deal_ways(const dma_plan_req_t *req)
+static assignment_t assign_peers(const dma_plan_req_t *req)
 {
-    int peers = req->nranks - 1, ways = (int)req->ways;
+    int peers = req->nranks - 1, queues = (int)req->queues;
 
-    return (deal_t){.n = req->nranks, .queues = ways > 0 && ways < peers ? ways : peers};
+    return (assignment_t){.n = req->nranks, .queues = queues > 0 && queues < peers ? queues : peers};
 }
 
-static deal_t deal_pairs(const dma_plan_req_t *req)
+static assignment_t assign_pairs(const dma_plan_req_t *req)
 {
-    return (deal_t){.n = req->nranks, .queues = req->nranks / 2, .pairs = true};
+    return (assignment_t){.n = req->nranks, .queues = req->nranks / 2, .pairs = true};
 }
 
-/* The queue for the peer at distance k. Of an odd number of peers the first goes alone. */
-static int queue_of(const deal_t *d, int k)
+/* The queue for the peer at distance k. If the number of peers is odd, the first has a queue of its own. */
+static int queue_of(const assignment_t *d, int k)
 {
     return d->pairs ? (k - 1 + (d->n - 1) % 2) / 2 : (k - 1) % d->queues;
 }
@@ -58,8 +58,8 @@ static dma_len_t own_length(const dma_plan_req_t *req, int peer)
     return dma_len(DMA_LEN_SEND, dma_coll_gathers(req->coll) ? 0 : (uint64_t)peer);
 }
 
-/* The copies of queue `q` to its peers. */
-static void copies(dma_build_t *b, const dma_plan_req_t *req, const deal_t *d, int rank, int q)
+/* Appends the copies of queue `q` to its peers. */
+static void build_copies(dma_build_t *b, const dma_plan_req_t *req, const assignment_t *d, int rank, int q)
 {
     int first = -1;
 
@@ -81,13 +81,14 @@ static void copies(dma_build_t *b, const dma_plan_req_t *req, const deal_t *d, i
     }
 }
 
-static void queue(dma_build_t *b, const dma_plan_req_t *req, const deal_t *d, int rank, int q)
+static void build_queue(dma_build_t *b, const dma_plan_req_t *req, const assignment_t *d, int rank, int q)
 {
     int last = -1;
 
     for (int k = 1; k < d->n; k++) {
         if (queue_of(d, k) == q && (d->pairs || last < 0)) {
-            last = dma_peer_rotated(rank, k, d->n); /* whose link it uses: a pair's second, else the first */
+            last = dma_peer_rotated(
+                rank, k, d->n); /* the rank whose link the queue uses: the second of a pair, otherwise the first */
         }
     }
     dma_build_queue(b, last);
@@ -96,11 +97,11 @@ static void queue(dma_build_t *b, const dma_plan_req_t *req, const deal_t *d, in
             dma_build_wait(b, 0, dma_flag(DMA_FLAG_ENTRY, dma_peer_rotated(rank, k, d->n)), 1);
         }
     }
-    copies(b, req, d, rank, q);
+    build_copies(b, req, d, rank, q);
     dma_build_signal(b, 0, dma_flag_pair(DMA_FLAG_QUEUE, rank, q), 1);
 }
 
-static void host_program(dma_build_t *b, const dma_plan_req_t *req, const deal_t *d, int rank)
+static void build_host_program(dma_build_t *b, const dma_plan_req_t *req, const assignment_t *d, int rank)
 {
     int own = d->queues + (req->in_place ? 0 : 1);
 
@@ -115,12 +116,12 @@ static void host_program(dma_build_t *b, const dma_plan_req_t *req, const deal_t
     for (int k = 1; k < d->n; k++) {
         int p = dma_peer_rotated(rank, k, d->n);
 
-        /* from there, this rank is at distance n - k */
+        /* seen from p, this rank is at distance n - k */
         dma_build_wait(b, 0, dma_flag_pair(DMA_FLAG_QUEUE, p, queue_of(d, d->n - k)), 1);
     }
 }
 
-static dma_status_t build(const dma_plan_req_t *req, const deal_t *d, int rank, dma_plan_t **plan)
+static dma_status_t build(const dma_plan_req_t *req, const assignment_t *d, int rank, dma_plan_t **plan)
 {
     uint32_t peers = (uint32_t)d->n - 1, queues = (uint32_t)d->queues, own = req->in_place ? 0 : 1;
     uint32_t host = 1 + peers + queues + own + peers, moves = d->pairs ? queues : peers;
@@ -131,9 +132,9 @@ static dma_status_t build(const dma_plan_req_t *req, const deal_t *d, int rank, 
     if (status != DMA_OK) {
         return status;
     }
-    host_program(&b, req, d, rank);
+    build_host_program(&b, req, d, rank);
     for (int q = 0; q < d->queues; q++) {
-        queue(&b, req, d, rank, q);
+        build_queue(&b, req, d, rank, q);
     }
     if (own) {
         dma_build_queue(&b, rank);
@@ -144,28 +145,28 @@ static dma_status_t build(const dma_plan_req_t *req, const deal_t *d, int rank, 
     return dma_build_end(&b, plan);
 }
 
-static dma_status_t ways_build(const dma_plan_req_t *req, int rank, dma_plan_t **plan)
+static dma_status_t b2b_build(const dma_plan_req_t *req, int rank, dma_plan_t **plan)
 {
-    deal_t d = deal_ways(req);
+    assignment_t d = assign_peers(req);
 
     return build(req, &d, rank, plan);
 }
 
 static dma_status_t pcpy_build(const dma_plan_req_t *req, int rank, dma_plan_t **plan)
 {
-    deal_t d = {.n = req->nranks, .queues = req->nranks - 1};
+    assignment_t d = {.n = req->nranks, .queues = req->nranks - 1};
 
     return build(req, &d, rank, plan);
 }
 
 static dma_status_t bcst_build(const dma_plan_req_t *req, int rank, dma_plan_t **plan)
 {
-    deal_t d = deal_pairs(req);
+    assignment_t d = assign_pairs(req);
 
     return build(req, &d, rank, plan);
 }
 
-/* What all pushes need: in place, an all-to-all's blocks would be overwritten before they have left. */
+/* In place, an all-to-all would overwrite blocks that have not been sent yet. */
 static const char *push_unfit(const dma_plan_req_t *req)
 {
     if (req->in_place && !dma_coll_gathers(req->coll)) {
@@ -176,8 +177,8 @@ static const char *push_unfit(const dma_plan_req_t *req)
 
 static const char *pcpy_unfit(const dma_plan_req_t *req)
 {
-    return req->max_ways + 1 < (uint32_t)req->nranks ? "the engine has fewer queues than there are peers"
-                                                     : push_unfit(req);
+    return req->max_queues < (uint32_t)req->nranks - 1 ? "the engine has fewer queues than there are peers"
+                                                       : push_unfit(req);
 }
 
 static const char *bcst_unfit(const dma_plan_req_t *req)
@@ -185,37 +186,37 @@ static const char *bcst_unfit(const dma_plan_req_t *req)
     if (!req->bcst) {
         return "not all engines write two places at once";
     }
-    return req->max_ways < (uint32_t)req->nranks / 2 ? "the engine has fewer queues than there are pairs of peers"
-                                                     : push_unfit(req);
+    return req->max_queues < (uint32_t)req->nranks / 2 ? "the engine has fewer queues than there are pairs of peers"
+                                                       : push_unfit(req);
 }
 
 static uint64_t pcpy_cost(const dma_profile_t *profile, const dma_plan_req_t *req, dma_choice_t *choice)
 {
     (void)profile;
-    choice->ways = (uint32_t)req->nranks - 1;
-    return dma_build_gpu_cost(req, DMA_GPU_COPY, choice->ways);
+    choice->queues = (uint32_t)dma_gpu_packets(DMA_GPU_COPY, req->nranks);
+    return dma_build_gpu_cost(req, DMA_GPU_COPY, choice->queues);
 }
 
 static uint64_t bcst_cost(const dma_profile_t *profile, const dma_plan_req_t *req, dma_choice_t *choice)
 {
     (void)profile;
-    choice->ways = (uint32_t)req->nranks / 2;
-    return dma_build_gpu_cost(req, DMA_GPU_BCST, choice->ways);
+    choice->queues = (uint32_t)req->nranks / 2;
+    return dma_build_gpu_cost(req, DMA_GPU_BCST, choice->queues);
 }
 
-/* The best number of queues. */
+/* Chooses the number of queues with the lowest cost, unless the user has set it. */
 static uint64_t b2b_cost(const dma_profile_t *profile, const dma_plan_req_t *req, dma_choice_t *choice)
 {
-    uint32_t most = req->max_ways < (uint32_t)req->nranks - 1 ? req->max_ways : (uint32_t)req->nranks - 1;
+    uint32_t most = req->max_queues < (uint32_t)req->nranks - 1 ? req->max_queues : (uint32_t)req->nranks - 1;
     uint64_t best = UINT64_MAX;
 
     (void)profile;
-    for (uint32_t ways = req->ways ? req->ways : 1; ways <= (req->ways ? req->ways : most); ways++) {
-        uint64_t t = dma_build_gpu_cost(req, DMA_GPU_COPY, ways);
+    for (uint32_t queues = req->queues ? req->queues : 1; queues <= (req->queues ? req->queues : most); queues++) {
+        uint64_t t = dma_build_gpu_cost(req, DMA_GPU_COPY, queues);
 
         if (t < best) {
             best = t;
-            choice->ways = ways;
+            choice->queues = queues;
         }
     }
     return best;
@@ -236,7 +237,7 @@ const dma_variant_t dma_variant_b2b = {
     .help = "device memory: copies back to back on few queues",
     .colls = ALL,
     .unfit = push_unfit,
-    .build = ways_build,
+    .build = b2b_build,
     .cost = b2b_cost,
     .gpu = true,
 };

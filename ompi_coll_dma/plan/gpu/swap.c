@@ -1,28 +1,27 @@
 /*
- * swap and halves: all-to-all in place in device memory, by exchanging pairs of blocks.
+ * swap and halves: all-to-alls in place in device memory, by swapping pairs of blocks.
  *
- * Block i of rank j and block j of rank i change places. One of the two drives the exchange: its engine reads and writes
- * both; that the other has entered is all it has to know, and that the exchange is over is all the other has to.
+ * Block i of rank j and block j of rank i are swapped. One of the two ranks drives the swap: its engine reads and
+ * writes both blocks. It waits until the other rank has entered, and the other rank waits until the swap is complete.
  *
  *     rank r, host program                          queue of r for a peer p whose pair r drives
  *     signal ENTRY of r, wait ENTRY of all          wait ENTRY of p
- *     wait QUEUE of our own queues                  exchange block p of r and block r of p
- *     wait QUEUE of the others' that drive          signal QUEUE
- *          a pair of ours
+ *     wait QUEUE of our own queues                  swap block p of r and block r of p
+ *     wait QUEUE of the queues of other ranks       signal QUEUE
+ *          that drive a pair of ours
  *
- * Who drives is a function of the two ranks, with at most half of the pairs, rounded up, on any rank: the one from which
- * the other is less than half of the ring away; of two opposite ones the even one of the lower half, or the partner of an
- * odd one. In `halves` each block is cut in two and either rank drives one part, so that all links work in both
- * directions.
+ * The driving rank of a pair is a function of the two ranks. It is the one from which the other is less than half of
+ * the ring of ranks away. If they are opposite, it is the one in the lower half of the ranks if that is even,
+ * otherwise the other. So no rank drives more than half of its pairs, rounded up. In `halves` each block is cut in
+ * two, and each rank of the pair drives one half, so that all links work in both directions.
  *
- * An engine that cannot exchange two places, or not these (alignment), does it by three copies through memory of its own;
- * nobody else has to know.
+ * An engine that cannot swap two places, or not at this alignment, does it with three copies through memory of its
+ * own. This is invisible to the other ranks.
  */
 #include "plan/build.h"
 #include "plan/profile.h"
-#include "plan/variants.h"
 
-/* Does `rank` drive its pair with `peer`? Of n ranks. */
+/* Whether `rank` drives its pair with `peer`, of n ranks. */
 static bool drives(int rank, int peer, int n)
 {
     int away = (peer - rank + n) % n;
@@ -33,7 +32,7 @@ static bool drives(int rank, int peer, int n)
     return rank < peer ? rank % 2 == 0 : peer % 2 == 1;
 }
 
-/* The number of the queue that `rank` uses for `peer`, whom it drives. */
+/* The number of the queue that `rank` uses for `peer`, if `rank` drives this pair. */
 static int queue_of(int rank, int peer, int n, bool halves)
 {
     int index = 0;
@@ -49,7 +48,7 @@ static int queue_of(int rank, int peer, int n, bool halves)
     return index;
 }
 
-static void queue(dma_build_t *b, int rank, int p, int index, bool halves)
+static void build_queue(dma_build_t *b, int rank, int p, int index, bool halves)
 {
     dma_len_t len = dma_len(DMA_LEN_RECV, (uint64_t)p);
 
@@ -62,7 +61,7 @@ static void queue(dma_build_t *b, int rank, int p, int index, bool halves)
     dma_build_signal(b, 0, dma_flag_pair(DMA_FLAG_QUEUE, rank, index), 1);
 }
 
-static void host_program(dma_build_t *b, int rank, int n, int queues, bool halves)
+static void build_host_program(dma_build_t *b, int rank, int n, int queues, bool halves)
 {
     dma_build_prog(b);
     dma_build_signal(b, 0, dma_flag(DMA_FLAG_ENTRY, rank), 1);
@@ -97,12 +96,12 @@ static dma_status_t build(const dma_plan_req_t *req, int rank, bool halves, dma_
     if (status != DMA_OK) {
         return status;
     }
-    host_program(&b, rank, n, queues, halves);
+    build_host_program(&b, rank, n, queues, halves);
     for (int k = 1, index = 0; k < n; k++) {
         int p = dma_peer_rotated(rank, k, n);
 
         if (halves || drives(rank, p, n)) {
-            queue(&b, rank, p, index++, halves);
+            build_queue(&b, rank, p, index++, halves);
         }
     }
     b.plan->streams = true;
@@ -127,15 +126,15 @@ static const char *unfit(const dma_plan_req_t *req)
 static uint64_t swap_cost(const dma_profile_t *profile, const dma_plan_req_t *req, dma_choice_t *choice)
 {
     (void)profile;
-    choice->ways = (uint32_t)req->nranks / 2;
-    return dma_build_gpu_cost(req, DMA_GPU_SWAP, choice->ways);
+    choice->queues = (uint32_t)req->nranks / 2;
+    return dma_build_gpu_cost(req, DMA_GPU_SWAP, choice->queues);
 }
 
 static uint64_t halves_cost(const dma_profile_t *profile, const dma_plan_req_t *req, dma_choice_t *choice)
 {
     (void)profile;
-    choice->ways = (uint32_t)req->nranks - 1;
-    return dma_build_gpu_cost(req, DMA_GPU_HALVES, choice->ways);
+    choice->queues = (uint32_t)req->nranks - 1;
+    return dma_build_gpu_cost(req, DMA_GPU_HALVES, choice->queues);
 }
 
 const dma_variant_t dma_variant_swap = {

@@ -1,57 +1,65 @@
 /*
- * host_pair: all-to-alls in two copies, pipelined through a ring of chunks for every ordered pair of ranks.
- * host_reach: all operations with one copy of what is large, straight out of the peers' memory.
+ * host_pair: all-to-alls with two copies, pipelined through the pair buffers of every ordered pair of ranks.
+ * host_reach: all operations, with one cross-memory copy out of the peer's memory for each large block.
  *
- * All-to-all-v is the hard case: a rank knows what it sends to and gets from each peer, and nothing about the others, so
- * nothing may depend on a size that only some ranks know. Hence one plan for all sizes. The number of the block's bytes rides
- * in a place of the sender's slot, and the receiver checks it against its own; so does the block if it is short: a head. A
- * longer one, a tail, goes through the pair's ring in as many trips as it needs. What is short both ranks of a pair know: no
- * more than its place holds, and than costs less there (dma_profile_head).
+ * All-to-all-v determines the design. A rank knows what it sends to and receives from each peer, and nothing about
+ * the other ranks, so a plan must not depend on a size that only some ranks know. Therefore one plan serves all
+ * sizes. The slot of a rank is divided into one cell per peer. The cell contains the number of bytes of the block,
+ * which the receiver compares with its own number, and the block itself if it is short (a head). A longer block (a
+ * tail) goes through the pair buffers in as many trips as it needs. Both ranks of a pair know whether a block is a
+ * head: it must fit into the cell, and be at most as long as is cheaper there (dma_profile_head).
  *
- *     place in the slot:   bytes of the block (8) | its address (8), which host_reach wants | head
+ *     cell in the slot:   bytes of the block (8) | its address (8), for host_reach | head
  *
- *     program 0           number and head of every block -> places; signal ENTRY; own block;
+ *     program 0           number and head of every block -> cells; signal ENTRY; own block;
  *                         per peer: wait ENTRY, check its number, copy its head
- *     producer of p       per chunk of the tail for p:   wait PAIR_CONSUMED(p, r); copy; signal PAIR_PRODUCED(r, p)
+ *     producer for p      per chunk of the tail for p:   wait PAIR_CONSUMED(p, r); copy; signal PAIR_PRODUCED(r, p)
  *     consumer of p       wait ENTRY of p; per chunk:    wait PAIR_PRODUCED(p, r); copy; signal PAIR_CONSUMED(r, p)
  *
- * In place, block p is what goes to p and where p's comes to, of equal bytes: a chunk is overwritten only after our own
- * copy of it has been produced, which the consumer sees by our own flag, and heads only after our own entry.
+ * In place, block p contains what goes to p, and receives what comes from p, which has the same size. A chunk of it
+ * is overwritten only after our own copy of this chunk has been produced: the consumer waits for our own flag. Heads
+ * are overwritten only after our own entry.
  *
- * A pair without a tail has nothing for its producer and its consumer to do, and program 0 waits for all entries: so an
- * all-to-all of heads runs that program alone. An all-gather's consumer waits for its peer's entry in any case: nobody else does.
+ * Producer and consumer of a pair without a tail have nothing to do, and program 0 waits for all entries. So an
+ * all-to-all of heads runs program 0 only. In an all-gather no other program waits for the peer's entry, so the
+ * consumer always does.
  *
- * In an all-to-all of equal bytes the descriptors carry the number and the address, and places hold heads alone. An all-gather
- * has no heads: one block is for all.
+ * In an all-to-all of equal blocks the descriptors contain the number and the address, and cells contain heads only.
+ * An all-gather has no heads, because its one block is for all ranks.
  *
- * host_reach is the same but for the tails:
+ * host_reach differs for tails:
  *
- *     producer of p       per chunk of the tail for p:   in the last trip: wait LANDED(p, r)
+ *     producer for p      per chunk of the tail for p:   in the last trip: wait LANDED(p, r)
  *     consumer of p       wait ENTRY of p; per chunk:    check the number, copy out of p's memory;
  *                                                        in the last trip: signal LANDED(r, p)
  *
- * Each pair of ranks meets for itself: a rank is through when its own blocks have been read, whatever else their readers have
- * to do. A tail that fits into one buffer of the ring and has at most DIRECT_FROM bytes goes through the ring: a system call
- * and a second meeting cost more. Peers pull rather than push, so that a late peer can only hurt its own buffer.
+ * Each pair of ranks synchronizes separately: a rank leaves the call when its own blocks have been read, whatever
+ * their readers still have to do. A tail that fits into one pair buffer and has at most FALLBACK_MAX bytes uses the
+ * fallback path through that buffer, because a system call and a second synchronization take longer. A rank reads
+ * from its peers and does not write to them, so that a late peer can damage only its own buffer.
  *
- * ENTRY (release, acquire) brings the reader number, address, head and what p has in its send buffer; LANDED tells p that
- * its send buffer has been read, and p does not complete before. The place needs neither: the ring's acknowledgement keeps
- * it. Both ranks of a pair know whether there is a tail, and without one do what host_pair does, with no second meeting. A
- * rank that is refused a peer's memory says so with LANDED, and that tail alone goes through the ring of the pair, which is
- * why this is not a file of its own. Others may have left the call by then.
+ * ENTRY (release, acquire) makes the number, the address, the head and the peer's send buffer visible to the reader.
+ * LANDED tells the peer that its send buffer has been read; it does not complete before. The cell needs neither,
+ * because the ring's acknowledgements keep it valid. Both ranks of a pair know whether there is a tail. Without one
+ * they do the same as in host_pair, without a second synchronization. A rank that is refused a peer's memory reports
+ * it with LANDED, and then that tail alone takes the fallback path through the pair buffers, because other ranks may
+ * have left the call. This is why both variants are in one file.
  */
 #include "plan/build.h"
 #include "plan/profile.h"
-#include "plan/variants.h"
 
-#define MIN_CHUNK   256
-#define DIRECT_FROM 8192 /* measured between core complexes: two copies of so much take about what a reading does */
-#define MIN_PLACE   16   /* number and address */
+#define PAGE           4096
+#define CELL_ALIGN     16
+#define MIN_CELL       16      /* bytes: number and address */
+#define MIN_CHUNK      256     /* bytes of a pair buffer, at least */
+#define SMALLEST_TRIED 4096    /* bytes: for smaller chunks the flags take longer than the copy */
+#define FALLBACK_MAX   8192    /* bytes: between core complexes, two copies take as long as a cross-memory copy */
+#define CROSS_CHUNK    1048576 /* bytes per system call: the caller's progress engine runs between two */
 
-/* The place of one peer in a slot, its number included; copies like 16. */
-static uint64_t place_bytes(const dma_plan_req_t *req)
+/* Bytes of one peer's cell in a slot, including the header: a multiple of 16, which copies prefer. */
+static uint64_t cell_bytes(const dma_plan_req_t *req)
 {
-    return req->geom.slot_bytes / (req->nranks < 2 ? 1 : (uint64_t)req->nranks - 1) / 16 * 16;
+    return req->geom.slot_bytes / (req->nranks < 2 ? 1 : (uint64_t)req->nranks - 1) / CELL_ALIGN * CELL_ALIGN;
 }
 
 static bool gathers(const dma_plan_req_t *req)
@@ -59,43 +67,44 @@ static bool gathers(const dma_plan_req_t *req)
     return dma_coll_gathers(req->coll);
 }
 
-/* The block of a send buffer that is for `reader`. */
-static int block_for(const dma_plan_req_t *req, int reader)
+/* The number of the block for `reader` in a send buffer. */
+static int send_block(const dma_plan_req_t *req, int reader)
 {
     return gathers(req) ? 0 : reader;
 }
 
-/* What comes before the head. */
-static uint64_t number_bytes(const dma_plan_req_t *req)
+/* Bytes before the head in a cell: number and address. */
+static uint64_t header_bytes(const dma_plan_req_t *req)
 {
     return req->coll == DMA_ALLTOALLV ? 2 * sizeof(uint64_t) : 0;
 }
 
-static dma_operand_t place(const dma_plan_req_t *req, int owner, int reader, uint64_t offset)
+static dma_operand_t cell(const dma_plan_req_t *req, int owner, int reader, uint64_t offset)
 {
     dma_operand_t o = dma_at(DMA_BASE_SLOT, owner, 0);
 
-    o.offset = (uint64_t)((reader - owner - 1 + req->nranks) % req->nranks) * place_bytes(req) + offset;
+    o.offset = (uint64_t)((reader - owner - 1 + req->nranks) % req->nranks) * cell_bytes(req) + offset;
     return o;
 }
 
-/* The longest block that goes through a slot. */
-static uint64_t head_bytes(const dma_plan_req_t *req)
+/* The size of the longest block that is a head. */
+static uint64_t head_max_bytes(const dma_plan_req_t *req)
 {
-    uint64_t room = place_bytes(req) - number_bytes(req);
+    uint64_t room = cell_bytes(req) - header_bytes(req);
 
     return gathers(req) ? 0 : req->head && req->head < room ? req->head : room;
 }
 
-/* In the memory of `owner`: the block for `reader`. Where only its owner knows its address, that is the place's second word. */
-static dma_operand_t block_of(const dma_plan_req_t *req, int owner, int reader)
+/* The block for `reader` in the memory of `owner`. If only the owner knows its address, that is the second word of
+ * the cell. */
+static dma_operand_t peer_block(const dma_plan_req_t *req, int owner, int reader)
 {
-    dma_operand_t o = place(req, owner, reader, sizeof(uint64_t));
+    dma_operand_t o = cell(req, owner, reader, sizeof(uint64_t));
 
-    if (!number_bytes(req)) {
-        return dma_at(DMA_BASE_SEND, owner, block_for(req, reader));
+    if (!header_bytes(req)) {
+        return dma_at(DMA_BASE_SEND, owner, send_block(req, reader));
     }
-    o.base = DMA_BASE_REACH;
+    o.base = DMA_BASE_REMOTE;
     o.block = reader;
     return o;
 }
@@ -107,18 +116,18 @@ static dma_len_t part_of(dma_len_kind_t kind, int block, dma_part_t part)
 
 static void build_heads(dma_build_t *b, const dma_plan_req_t *req, int rank)
 {
-    uint64_t number = number_bytes(req);
-    int own = block_for(req, rank);
+    uint64_t header = header_bytes(req);
+    int own = send_block(req, rank);
 
     dma_build_prog(b);
     for (int k = 1; k < req->nranks && !gathers(req); k++) {
         int p = dma_peer_rotated(rank, k, req->nranks);
 
-        if (number) {
-            dma_build_copy(b, 0, place(req, rank, p, 0), dma_at(DMA_BASE_BYTES, rank, p),
-                           dma_len(DMA_LEN_CONST, number));
+        if (header) {
+            dma_build_copy(b, 0, cell(req, rank, p, 0), dma_at(DMA_BASE_BYTES, rank, p),
+                           dma_len(DMA_LEN_CONST, header));
         }
-        dma_build_copy(b, 0, place(req, rank, p, number), dma_at(DMA_BASE_SEND, rank, p),
+        dma_build_copy(b, 0, cell(req, rank, p, header), dma_at(DMA_BASE_SEND, rank, p),
                        part_of(DMA_LEN_SEND, p, DMA_HEAD));
     }
     dma_build_signal(b, 0, dma_flag(DMA_FLAG_ENTRY, rank), 1);
@@ -130,45 +139,46 @@ static void build_heads(dma_build_t *b, const dma_plan_req_t *req, int rank)
         int p = dma_peer_rotated(rank, k, req->nranks);
 
         dma_build_wait(b, 0, dma_flag(DMA_FLAG_ENTRY, p), 1);
-        if (number) {
-            dma_build_check(b, 0, place(req, p, rank, 0), dma_len(DMA_LEN_RECV, (uint64_t)p));
+        if (header) {
+            dma_build_check(b, 0, cell(req, p, rank, 0), dma_len(DMA_LEN_RECV, (uint64_t)p));
         }
-        dma_build_copy(b, 0, dma_at(DMA_BASE_RECV, rank, p), place(req, p, rank, number),
+        dma_build_copy(b, 0, dma_at(DMA_BASE_RECV, rank, p), cell(req, p, rank, header),
                        part_of(DMA_LEN_RECV, p, DMA_HEAD));
     }
 }
 
-static void build_producer(dma_build_t *b, const dma_plan_req_t *req, int rank, int p, bool reach)
+static void build_producer(dma_build_t *b, const dma_plan_req_t *req, int rank, int p, bool direct)
 {
-    int block = block_for(req, p);
+    int block = send_block(req, p);
     dma_len_t tail = part_of(DMA_LEN_SEND, block, DMA_TAIL);
-    uint8_t flags = DMA_OP_CHUNKED | (reach ? DMA_OP_FALLBACK : 0);
+    uint8_t flags = DMA_OP_CHUNKED | (direct ? DMA_OP_FALLBACK : 0);
 
     dma_build_prog(b);
     dma_build_loop(b, tail);
-    if (reach) {
+    if (direct) {
         dma_build_wait(b, DMA_OP_DIRECT | DMA_OP_LAST, dma_flag_pair(DMA_FLAG_LANDED, p, rank), 1);
     }
     dma_build_wait(b, flags, dma_flag_pair(DMA_FLAG_PAIR_CONSUMED, p, rank), 1 - (int32_t)req->geom.pair_depth);
     dma_build_copy(b, flags, dma_at(DMA_BASE_PAIR, rank, p), dma_at(DMA_BASE_SEND, rank, block), tail);
     dma_build_signal(b, flags, dma_flag_pair(DMA_FLAG_PAIR_PRODUCED, rank, p), 1);
     dma_build_loop_end(b);
-    dma_build_loop_alone(b);
+    dma_build_loop_only(b);
 }
 
-static void build_consumer(dma_build_t *b, const dma_plan_req_t *req, int rank, int p, bool reach)
+static void build_consumer(dma_build_t *b, const dma_plan_req_t *req, int rank, int p, bool direct)
 {
     dma_len_t tail = part_of(DMA_LEN_RECV, p, DMA_TAIL);
-    uint8_t flags = DMA_OP_CHUNKED | (reach ? DMA_OP_FALLBACK : 0);
+    uint8_t flags = DMA_OP_CHUNKED | (direct ? DMA_OP_FALLBACK : 0);
 
     dma_build_prog(b);
     dma_build_wait(b, 0, dma_flag(DMA_FLAG_ENTRY, p), 1);
     dma_build_loop(b, tail);
-    if (reach) {
-        if (number_bytes(req)) {
-            dma_build_check(b, DMA_OP_DIRECT, place(req, p, rank, 0), dma_len(DMA_LEN_RECV, (uint64_t)p));
+    if (direct) {
+        if (header_bytes(req)) {
+            dma_build_check(b, DMA_OP_DIRECT, cell(req, p, rank, 0), dma_len(DMA_LEN_RECV, (uint64_t)p));
         }
-        dma_build_copy(b, DMA_OP_DIRECT | DMA_OP_CHUNKED, dma_at(DMA_BASE_RECV, rank, p), block_of(req, p, rank), tail);
+        dma_build_copy(b, DMA_OP_DIRECT | DMA_OP_CHUNKED, dma_at(DMA_BASE_RECV, rank, p), peer_block(req, p, rank),
+                       tail);
         dma_build_signal(b, DMA_OP_DIRECT | DMA_OP_LAST, dma_flag_pair(DMA_FLAG_LANDED, rank, p), 1);
     }
     if (req->in_place && !gathers(req)) {
@@ -179,22 +189,22 @@ static void build_consumer(dma_build_t *b, const dma_plan_req_t *req, int rank, 
     dma_build_signal(b, flags, dma_flag_pair(DMA_FLAG_PAIR_CONSUMED, rank, p), 1);
     dma_build_loop_end(b);
     if (!gathers(req)) {
-        dma_build_loop_alone(b); /* the heads have waited for the entry */
+        dma_build_loop_only(b); /* program 0 waits for the entry */
     }
 }
 
-static uint64_t staged_bytes(const dma_plan_req_t *req)
+static uint64_t fallback_max_bytes(const dma_plan_req_t *req)
 {
     uint64_t buffer = req->geom.pair_bytes / req->geom.pair_depth;
 
-    return buffer < DIRECT_FROM ? buffer : DIRECT_FROM;
+    return buffer < FALLBACK_MAX ? buffer : FALLBACK_MAX;
 }
 
-static dma_status_t build(const dma_plan_req_t *req, int rank, bool reach, dma_plan_t **plan)
+static dma_status_t build(const dma_plan_req_t *req, int rank, bool direct, dma_plan_t **plan)
 {
-    uint32_t peers = (uint32_t)req->nranks - 1, numbers = number_bytes(req) ? 1 : 0;
-    uint32_t heads = (gathers(req) ? 0 : peers * (3 + 2 * numbers)) + 1 + (req->in_place ? 0 : 1);
-    uint32_t tails = peers * (3 + 4 + (req->in_place && !gathers(req) ? 1 : 0) + (reach ? 3 + numbers : 0));
+    uint32_t peers = (uint32_t)req->nranks - 1, headers = header_bytes(req) ? 1 : 0;
+    uint32_t heads = (gathers(req) ? 0 : peers * (3 + 2 * headers)) + 1 + (req->in_place ? 0 : 1);
+    uint32_t tails = peers * (3 + 4 + (req->in_place && !gathers(req) ? 1 : 0) + (direct ? 3 + headers : 0));
     dma_build_t b;
     dma_status_t status;
 
@@ -203,14 +213,14 @@ static dma_status_t build(const dma_plan_req_t *req, int rank, bool reach, dma_p
         return status;
     }
     b.plan->streams = true;
-    b.plan->head = head_bytes(req);
-    b.plan->fallback_max_bytes = reach ? staged_bytes(req) : 0;
+    b.plan->head = head_max_bytes(req);
+    b.plan->fallback_max_bytes = direct ? fallback_max_bytes(req) : 0;
     build_heads(&b, req, rank);
     for (int k = 1; k < req->nranks; k++) {
         int p = dma_peer_rotated(rank, k, req->nranks);
 
-        build_producer(&b, req, rank, p, reach);
-        build_consumer(&b, req, rank, p, reach);
+        build_producer(&b, req, rank, p, direct);
+        build_consumer(&b, req, rank, p, direct);
     }
     return dma_build_end(&b, plan);
 }
@@ -227,7 +237,7 @@ static dma_status_t reach_build(const dma_plan_req_t *req, int rank, dma_plan_t 
 
 static const char *pair_unfit(const dma_plan_req_t *req)
 {
-    if (!req->geom.pair_depth || (!gathers(req) && place_bytes(req) < MIN_PLACE) ||
+    if (!req->geom.pair_depth || (!gathers(req) && cell_bytes(req) < MIN_CELL) ||
         req->geom.pair_bytes < (uint64_t)MIN_CHUNK * req->geom.pair_depth) {
         return "there is no room for pair buffers";
     }
@@ -242,16 +252,15 @@ static const char *reach_unfit(const dma_plan_req_t *req)
     return req->cross_memory ? pair_unfit(req) : "not every pair of ranks can read each other's memory";
 }
 
-static uint64_t cost_of(const dma_profile_t *p, const dma_plan_req_t *req, uint64_t chunk)
+static uint64_t ring_cost(const dma_profile_t *p, const dma_plan_req_t *req, uint64_t chunk)
 {
     uint64_t peers = (uint64_t)req->nranks - 1, share = req->ranks_per_core_x16;
     uint64_t trips = (req->bytes + chunk - 1) / chunk, window = chunk * req->geom.pair_depth;
     uint64_t fill_mbps = dma_profile_fill(p, window * peers);
     bool cached = req->bytes * 2 * (peers + 1) <= p->cache_bytes;
     dma_wide_t own = dma_profile_ps(req->bytes, cached ? p->copy_mbps : 2 * p->memory_mbps);
-    dma_wide_t in = dma_profile_ps(req->bytes, cached ? fill_mbps : dma_profile_least(fill_mbps, 2 * p->memory_mbps));
-    dma_wide_t out =
-        dma_profile_ps(req->bytes, cached ? p->pull_mbps : dma_profile_least(p->pull_mbps, p->memory_mbps));
+    dma_wide_t in = dma_profile_ps(req->bytes, cached ? fill_mbps : dma_profile_min(fill_mbps, 2 * p->memory_mbps));
+    dma_wide_t out = dma_profile_ps(req->bytes, cached ? p->pull_mbps : dma_profile_min(p->pull_mbps, p->memory_mbps));
     dma_wide_t fill = dma_profile_ps(chunk < req->bytes ? chunk : req->bytes, fill_mbps);
     dma_wide_t work = p->enter_ps + 2 * peers * p->peer_ps + own + peers * in + peers * out +
                       (dma_wide_t)trips * peers * p->step_ps + fill;
@@ -263,27 +272,37 @@ static uint64_t pair_cost(const dma_profile_t *profile, const dma_plan_req_t *re
 {
     uint32_t most = req->geom.pair_bytes / req->geom.pair_depth;
 
-    return dma_cost_best_chunk(cost_of, profile, req, most < 4096 ? most : 4096, most, &choice->chunk);
+    return dma_profile_best_chunk(ring_cost, profile, req, most < SMALLEST_TRIED ? most : SMALLEST_TRIED, most,
+                                  &choice->chunk);
 }
 
-/* Short blocks go through slots, others that are not worth a system call through one buffer of the ring. */
+/* The time of a cross-memory copy of a block. */
+static dma_wide_t cross_ps(const dma_profile_t *p, uint64_t bytes, bool cached)
+{
+    uint64_t calls = (bytes + CROSS_CHUNK - 1) / CROSS_CHUNK;
+
+    return (dma_wide_t)calls * p->cross_ps + (dma_wide_t)((bytes + PAGE - 1) / PAGE) * p->cross_page_ps +
+           dma_profile_ps(bytes, cached ? p->cross_mbps : dma_profile_min(p->cross_mbps, p->memory_mbps));
+}
+
+/* Heads go through slots, short tails through one pair buffer, and long tails need a cross-memory copy. */
 static uint64_t reach_cost(const dma_profile_t *p, const dma_plan_req_t *req, dma_choice_t *choice)
 {
-    uint64_t peers = (uint64_t)req->nranks - 1, meetings = req->bytes <= head_bytes(req) ? 1 : 2;
+    uint64_t peers = (uint64_t)req->nranks - 1, syncs = req->bytes <= head_max_bytes(req) ? 1 : 2;
     bool cached = req->bytes * (peers + 2) <= p->cache_bytes;
     dma_wide_t own = dma_profile_ps(req->bytes, cached ? p->copy_mbps : p->memory_mbps), block;
 
-    choice->chunk = DMA_CROSS_CHUNK;
-    if (meetings == 1) {
+    choice->chunk = CROSS_CHUNK;
+    if (syncs == 1) {
         block = dma_profile_ps(req->bytes, dma_profile_slot_fill(p, req->geom.ring_depth * peers * req->bytes)) +
                 dma_profile_ps(req->bytes, p->pull_mbps);
-    } else if (req->bytes <= staged_bytes(req)) {
-        return cost_of(p, req, req->geom.pair_bytes / req->geom.pair_depth);
+    } else if (req->bytes <= fallback_max_bytes(req)) {
+        return ring_cost(p, req, req->geom.pair_bytes / req->geom.pair_depth);
     } else {
-        block = dma_build_cross_ps(p, req->bytes, cached);
+        block = cross_ps(p, req->bytes, cached);
     }
-    return dma_profile_shared(p, meetings * p->enter_ps + 2 * peers * p->peer_ps + own + peers * block,
-                              req->ranks_per_core_x16, meetings);
+    return dma_profile_shared(p, syncs * p->enter_ps + 2 * peers * p->peer_ps + own + peers * block,
+                              req->ranks_per_core_x16, syncs);
 }
 
 const dma_variant_t dma_variant_host_pair = {

@@ -1,8 +1,8 @@
 /*
- * host_pipe: large all-gathers in two copies, pipelined through cache-sized chunks.
+ * host_pipe: large all-gathers with two copies, pipelined through chunks that fit into a cache.
  *
- * Program 0 produces, one program per peer consumes; each goes on while it can, so a rank that runs alone on its core
- * for a while moves as much as the chunk buffers allow before it has to switch.
+ * Program 0 produces, and one program per peer consumes. Each program runs as long as it can. So a rank that has a
+ * core to itself for a while moves as much as the chunk buffers allow before it has to switch to another rank.
  *
  *     producer of rank r, per chunk               consumer of r's stream at rank q, per chunk
  *     wait  CONSUMED(q, r), all q: buffer free
@@ -11,14 +11,13 @@
  *     copy  send -> own block of recv             copy  chunk buffer -> block r of recv
  *                                      <--------  signal CONSUMED(q, r)
  *
- * The own copy reads what the first copy has just brought into the cache. The producer does not wait for its last chunks
- * to be taken: the stream goes on in the next call, whose waits cover that.
+ * The copy of the own block reads what the first copy has just brought into the cache. The producer does not wait
+ * until its last chunks are consumed: the stream continues in the next call, whose waits cover that.
  */
 #include "plan/build.h"
 #include "plan/profile.h"
-#include "plan/variants.h"
 
-#define MIN_CHUNK 4096
+#define MIN_CHUNK 4096 /* bytes: for smaller chunks the flags take longer than the copy */
 
 static void build_producer(dma_build_t *b, const dma_plan_req_t *req, int rank)
 {
@@ -80,29 +79,29 @@ static const char *unfit(const dma_plan_req_t *req)
     return NULL;
 }
 
-/* With `chunk` bytes per trip: all copies, a step per trip, and the first chunk during which the others wait. */
-static uint64_t cost_of(const dma_profile_t *p, const dma_plan_req_t *req, uint64_t chunk)
+/* The cost with `chunk` bytes per trip: all copies, two flags per trip and peer, and the first chunk, for which the
+ * consumers wait. */
+static uint64_t cost_of_chunk(const dma_profile_t *p, const dma_plan_req_t *req, uint64_t chunk)
 {
     uint64_t peers = (uint64_t)req->nranks - 1, share = req->ranks_per_core_x16;
     uint64_t trips = (req->bytes + chunk - 1) / chunk;
     uint64_t window = chunk * req->geom.chunk_depth;
     uint64_t fill_mbps = dma_profile_fill(p, window * peers);
     bool cached = req->bytes * (peers + 2) <= p->cache_bytes;
-    dma_wide_t in = dma_profile_ps(req->bytes, cached ? fill_mbps : dma_profile_least(fill_mbps, 2 * p->memory_mbps));
+    dma_wide_t in = dma_profile_ps(req->bytes, cached ? fill_mbps : dma_profile_min(fill_mbps, 2 * p->memory_mbps));
     dma_wide_t own = dma_profile_ps(req->bytes, cached ? p->copy_mbps : 2 * p->memory_mbps);
-    dma_wide_t out =
-        dma_profile_ps(req->bytes, cached ? p->pull_mbps : dma_profile_least(p->pull_mbps, p->memory_mbps));
+    dma_wide_t out = dma_profile_ps(req->bytes, cached ? p->pull_mbps : dma_profile_min(p->pull_mbps, p->memory_mbps));
     dma_wide_t fill = dma_profile_ps(chunk < req->bytes ? chunk : req->bytes, fill_mbps);
     dma_wide_t work =
         p->enter_ps + peers * p->peer_ps + in + own + peers * out + (dma_wide_t)trips * peers * p->step_ps + fill;
 
-    /* a rank that shares its core moves one window of chunks between two switches */
+    /* a rank that shares its core fills all chunk buffers between two switches */
     return dma_profile_shared(p, work, share, 1 + req->bytes / window);
 }
 
 static uint64_t cost(const dma_profile_t *profile, const dma_plan_req_t *req, dma_choice_t *choice)
 {
-    return dma_cost_best_chunk(cost_of, profile, req, MIN_CHUNK, req->geom.chunk_bytes, &choice->chunk);
+    return dma_profile_best_chunk(cost_of_chunk, profile, req, MIN_CHUNK, req->geom.chunk_bytes, &choice->chunk);
 }
 
 const dma_variant_t dma_variant_host_pipe = {

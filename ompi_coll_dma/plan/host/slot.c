@@ -6,17 +6,19 @@
  *     signal ENTRY of r            ---------->   wait ENTRY of r
  *     own block of send -> recv                  copy LINE (or SLOT) of r -> block r of recv
  *
- * An all-gather has one block for all. In an all-to-all, LINE or SLOT is cut into equal places, one for each other rank
- * in rotated order, so that where a block is depends on nothing that ranks might see differently.
+ * An all-gather has one block for all ranks. In an all-to-all, LINE or SLOT is divided into cells of equal size, one
+ * per other rank in rotated order. So the position of a block depends only on facts that are equal on all ranks.
  *
- * One program, no second sync: the ring's acknowledgement keeps LINE and SLOT alive until all have read them. The own
- * copy comes after the signal, where it costs the peers nothing. In place everything has left the buffer before the entry
- * and nothing is written before a wait. The two variants differ in what a peer fetches: a LINE is part of the descriptor,
- * so up to 32 bytes arrive with the very line that the peer waits for.
+ * There is one program and no second synchronization: the acknowledgements of the ring keep LINE and SLOT valid until
+ * all ranks have read them. The own block is copied after the signal, where it does not delay the peers. In place,
+ * all blocks have left the buffer before the entry, and nothing is written into it before a wait. The two variants
+ * differ in the cache lines that a peer fetches: a LINE is part of the descriptor, so up to 32 bytes come with the
+ * line that the peer polls.
  */
 #include "plan/build.h"
 #include "plan/profile.h"
-#include "plan/variants.h"
+
+#define HEADER_PAYLOAD 32 /* bytes of a LINE that share the cache line of the descriptor's header */
 
 #define GATHERS (1u << DMA_ALLGATHER | 1u << DMA_ALLGATHERV)
 
@@ -25,21 +27,21 @@ static bool gathers(const dma_plan_req_t *req)
     return dma_coll_gathers(req->coll);
 }
 
-/* Bytes of one rank's place in `room` bytes. */
-static uint64_t place_bytes(const dma_plan_req_t *req, uint64_t room)
+/* Bytes of one rank's cell in `room` bytes: a multiple of 8. */
+static uint64_t cell_bytes(const dma_plan_req_t *req, uint64_t room)
 {
     return gathers(req) || req->nranks < 2 ? room : room / ((uint64_t)req->nranks - 1) / 8 * 8;
 }
 
-/* In the memory of `owner`: what is for `reader`. */
-static dma_operand_t place(const dma_plan_req_t *req, dma_base_t base, uint64_t room, int owner, int reader)
+/* The cell for `reader` in the memory of `owner`. */
+static dma_operand_t cell(const dma_plan_req_t *req, dma_base_t base, uint64_t room, int owner, int reader)
 {
     dma_operand_t o = dma_at(base, owner, 0);
 
     if (!gathers(req)) {
         int index = (reader - owner - 1 + req->nranks) % req->nranks;
 
-        o.offset = (uint64_t)index * place_bytes(req, room);
+        o.offset = (uint64_t)index * cell_bytes(req, room);
     }
     return o;
 }
@@ -51,7 +53,7 @@ static void build_outgoing(dma_build_t *b, const dma_plan_req_t *req, int rank, 
     for (int k = 1; k <= outgoing; k++) {
         int p = dma_peer_rotated(rank, k, req->nranks), block = gathers(req) ? 0 : p;
 
-        dma_build_copy(b, 0, place(req, base, room, rank, p), dma_at(DMA_BASE_SEND, rank, block),
+        dma_build_copy(b, 0, cell(req, base, room, rank, p), dma_at(DMA_BASE_SEND, rank, block),
                        dma_len(DMA_LEN_SEND, (uint64_t)block));
     }
 }
@@ -78,7 +80,7 @@ static dma_status_t build(const dma_plan_req_t *req, int rank, dma_base_t base, 
         int p = dma_peer_rotated(rank, k, n);
 
         dma_build_wait(&b, 0, dma_flag(DMA_FLAG_ENTRY, p), 1);
-        dma_build_copy(&b, 0, dma_at(DMA_BASE_RECV, rank, p), place(req, base, room, p, rank),
+        dma_build_copy(&b, 0, dma_at(DMA_BASE_RECV, rank, p), cell(req, base, room, p, rank),
                        dma_len(DMA_LEN_RECV, (uint64_t)p));
     }
     return dma_build_end(&b, plan);
@@ -96,15 +98,15 @@ static dma_status_t slot_build(const dma_plan_req_t *req, int rank, dma_plan_t *
 
 static const char *line_unfit(const dma_plan_req_t *req)
 {
-    return req->bytes > place_bytes(req, DMA_LINE_BYTES) ? "the block is larger than its place in a descriptor" : NULL;
+    return req->bytes > cell_bytes(req, DMA_LINE_BYTES) ? "the block is larger than its place in a descriptor" : NULL;
 }
 
 static const char *slot_unfit(const dma_plan_req_t *req)
 {
-    return req->bytes > place_bytes(req, req->geom.slot_bytes) ? "the block is larger than its place in a slot" : NULL;
+    return req->bytes > cell_bytes(req, req->geom.slot_bytes) ? "the block is larger than its place in a slot" : NULL;
 }
 
-/* Everybody meets once; ranks that share a core meet by switching. */
+/* All ranks synchronize once. Ranks that share a core then switch once. */
 static uint64_t cost(const dma_profile_t *p, const dma_plan_req_t *req, uint64_t lines)
 {
     uint64_t n = (uint64_t)req->nranks, share = req->ranks_per_core_x16, out = gathers(req) ? 1 : n - 1;
@@ -119,7 +121,7 @@ static uint64_t cost(const dma_profile_t *p, const dma_plan_req_t *req, uint64_t
 static uint64_t line_cost(const dma_profile_t *profile, const dma_plan_req_t *req, dma_choice_t *choice)
 {
     choice->chunk = 0;
-    return cost(profile, req, req->bytes > 32 ? 2 : 1);
+    return cost(profile, req, req->bytes > HEADER_PAYLOAD ? 2 : 1);
 }
 
 static uint64_t slot_cost(const dma_profile_t *profile, const dma_plan_req_t *req, dma_choice_t *choice)
