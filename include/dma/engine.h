@@ -62,10 +62,10 @@ typedef struct dma_run {
     uint32_t epoch;                   /* GPU plans: calls of that kind on the communicator, this one included */
     const struct dma_target *targets; /* GPU plans, by rank: where the receive buffers are (engine/gpu.h) */
     const struct dma_shape
-        *shape;              /* GPU plans: of the blocks of `send` (gpu/shape.h); NULL: their bytes are side by side */
-    struct dma_bound *bound; /* GPU plans: the engine, as bound to the communicator */
-    bool second_entry;       /* entry brings the data: the first one, of device memory, had none */
-    bool again;    /* GPU plans: plan, places and lengths are those of the last run that was started on `bound` */
+        *shape; /* GPU plans: of the blocks of `send` (gpu/shape.h); NULL: their bytes are side by side */
+    struct dma_gpu_binding *binding; /* GPU plans: the engine, as bound to the communicator */
+    bool second_entry;               /* entry brings the data: the first one, of device memory, had none */
+    bool again;    /* GPU plans: plan, places and lengths are those of the last run that was started on `binding` */
     uint32_t live; /* programs not ended */
     uint32_t spin_budget;  /* more than the first one at peers that have not entered yet, in all advances together */
     int failed_rank;       /* whom an error is about, or -1 */

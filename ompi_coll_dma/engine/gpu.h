@@ -46,7 +46,6 @@ static inline uint64_t dma_target_addr(const dma_target_t *t, uint64_t block)
 
 /* What the ranks know of each other's engines. */
 typedef struct dma_gpu_traits {
-    dma_gpu_pci_t pci;
     uint32_t node;     /* the kernel's number of the GPU, of all of the machine; UINT32_MAX: not known */
     uint32_t features; /* DMA_GPU_SWAP_PACKETS, ... */
     uint32_t max_ways; /* queues beside each other */
@@ -57,7 +56,8 @@ typedef struct dma_gpu_traits {
 #define DMA_GPU_PRELAUNCH    0x4 /* takes programs before their call has started, and gives them back */
 #define DMA_GPU_SHAPES       0x8 /* copies between blocks whose bytes are not side by side */
 
-typedef struct dma_gpu_unit dma_gpu_unit_t; /* each engine has its own */
+typedef struct dma_gpu_unit dma_gpu_unit_t;
+typedef struct dma_gpu_binding dma_gpu_binding_t;
 
 /* What an engine is told about itself. */
 typedef struct dma_gpu_config {
@@ -107,18 +107,18 @@ typedef struct dma_gpu_engine {
     void (*close)(dma_gpu_unit_t *unit);
     void (*traits)(const dma_gpu_unit_t *unit, dma_gpu_traits_t *traits);
 
-    dma_status_t (*bind)(dma_gpu_unit_t *unit, const dma_gpu_job_t *job, struct dma_bound **bound, char *why);
+    dma_status_t (*bind)(dma_gpu_unit_t *unit, const dma_gpu_job_t *job, dma_gpu_binding_t **binding, char *why);
     /* Waits, for a bounded time, until nothing that the communicator has started moves any more. false: something may. Then
      * what the device has been shown must stay where it is to the end of the process. */
-    bool (*unbind)(struct dma_bound *bound);
+    bool (*unbind)(dma_gpu_binding_t *binding);
 
     /*
      * Both NULL, or: the next run's own block, out of place, before the peers have entered. It concerns this rank alone, so
      * what it costs to start goes by while peers are waited for. A hint: the engine copies it, or leaves it to `start`, in
      * which the plan has the same block. Where no start follows, `settle` returns when nothing of it is under way.
      */
-    void (*early)(struct dma_bound *bound, uint64_t dst, uint64_t src, uint64_t bytes);
-    void (*settle)(struct dma_bound *bound);
+    void (*early)(dma_gpu_binding_t *binding, uint64_t dst, uint64_t src, uint64_t bytes);
+    void (*settle)(dma_gpu_binding_t *binding);
 
     /* DMA_AGAIN: some of it could not be given to the hardware yet; call again, with the same run, until DMA_OK. */
     dma_status_t (*start)(dma_run_t *run);
@@ -128,9 +128,9 @@ typedef struct dma_gpu_engine {
      * now, start them when the time has come. `disarm`: waits, for a bounded time, until the hardware has given up what is
      * armed; `ready` is our ready word. */
     dma_status_t (*arm)(const dma_run_t *run);
-    void (*disarm)(struct dma_bound *bound, _Atomic uint32_t *ready);
+    void (*disarm)(dma_gpu_binding_t *binding, _Atomic uint32_t *ready);
     /* DMA_OK, or what has gone wrong with the hardware under this communicator's runs. */
-    dma_status_t (*check)(struct dma_bound *bound);
+    dma_status_t (*check)(dma_gpu_binding_t *binding);
 } dma_gpu_engine_t;
 
 /* All there are, the best first; ended by NULL. */

@@ -29,7 +29,6 @@ typedef enum dma_gpu_kind {
     DMA_GPU_MANAGED,         /* migrates between host and devices */
     DMA_GPU_DEVICE_IMPORTED, /* another process's, opened by a handle */
     DMA_GPU_UNKNOWN,         /* on a device, but the runtime does not say what it is */
-    DMA_GPU_NKINDS
 } dma_gpu_kind_t;
 
 typedef struct dma_gpu_memory {
@@ -47,8 +46,6 @@ static inline bool dma_gpu_kind_on_device(dma_gpu_kind_t kind)
 {
     return kind >= DMA_GPU_DEVICE_PLAIN && kind != DMA_GPU_MANAGED;
 }
-
-const char *dma_gpu_kind_name(dma_gpu_kind_t kind);
 
 struct dma_gpu_runtime;
 

@@ -55,13 +55,11 @@ typedef struct dma_gpu_scope {
 } dma_gpu_scope_t;
 
 typedef struct dma_gpu_runtime {
-    const char *name;  /* "hip" or "cuda" ("fake" in unit tests) */
-    uint32_t version;  /* as the runtime counts: 50221153, 12080 */
-    bool batch_native; /* copy_batch is one call of the runtime, not a loop */
+    const char *name; /* "hip" or "cuda" ("fake" in unit tests) */
+    uint32_t version; /* as the runtime counts: 50221153, 12080 */
 
     /* Devices. `device` counts as the application's calls do, after HIP_VISIBLE_DEVICES and the like. */
     dma_status_t (*device_count)(int *count); /* DMA_OK with 0: initialised, no device */
-    dma_status_t (*current_device)(int *device);
     dma_status_t (*device_pci)(int device, dma_gpu_pci_t *pci);
     dma_status_t (*enter)(int device, dma_gpu_scope_t *scope);
     void (*leave)(dma_gpu_scope_t *scope);
@@ -109,7 +107,6 @@ typedef struct dma_gpu_runtime {
                                  uint64_t src_pitch, uint64_t width, uint64_t height);
     dma_status_t (*copy_batch)(dma_gpu_stream_t *stream, const uint64_t *dst, const uint64_t *src,
                                const uint64_t *bytes, size_t n);
-    dma_status_t (*set_async)(dma_gpu_stream_t *stream, uint64_t dst, uint8_t value, uint64_t bytes);
 
     /*
      * Streams; scope. They do not synchronise with the default stream. stream_query: DMA_AGAIN while work is left, and an
@@ -131,15 +128,12 @@ typedef struct dma_gpu_runtime {
      * channels are shared among streams.
      */
     dma_status_t (*write32)(dma_gpu_stream_t *stream, uint64_t addr, uint32_t value);
-    dma_status_t (*wait32)(dma_gpu_stream_t *stream, uint64_t addr, uint32_t value);
 
     /* Events without timing; scope. event_query: DMA_AGAIN until reached, DMA_OK if never recorded. */
     dma_status_t (*event_create)(dma_gpu_event_t **event);
     dma_status_t (*event_destroy)(dma_gpu_event_t *event);
     dma_status_t (*event_record)(dma_gpu_event_t *event, dma_gpu_stream_t *stream);
     dma_status_t (*event_query)(dma_gpu_event_t *event);
-    dma_status_t (*event_sync)(dma_gpu_event_t *event);
-    dma_status_t (*event_wait)(dma_gpu_stream_t *stream, dma_gpu_event_t *event); /* the stream waits, not the caller */
 
     /*
      * A copy as an instantiated graph of one node: cheaper to launch than a plain copy inside one device. All four [may

@@ -15,7 +15,7 @@
 
 #define NODE 2
 
-static dma_gpu_unit_t unit;
+static dma_sdma_unit_t unit;
 
 static void begin(thunk_options_t options)
 {

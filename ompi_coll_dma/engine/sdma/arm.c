@@ -41,12 +41,12 @@ _Static_assert(BODY_DWORDS <= DMA_PACKET_COND_MAX, "one COND covers a program");
 /* What is armed in this process: the one thing that an exit handler can look for. */
 static struct {
     pthread_mutex_t lock;
-    struct dma_bound *list;
+    dma_sdma_binding_t *list;
     bool registered;
 } armed = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* The packets of a program, as the engine would be given them, in memory of ours: their number, or 0. */
-static uint32_t draft(const struct dma_bound *b, const dma_run_t *run, uint32_t index, dma_queue_t *queue,
+static uint32_t draft(const dma_sdma_binding_t *b, const dma_run_t *run, uint32_t index, dma_queue_t *queue,
                       uint32_t *packets, uint32_t *body)
 {
     uint64_t read = 0, write = 0, doorbell = 0;
@@ -56,7 +56,7 @@ static uint32_t draft(const struct dma_bound *b, const dma_run_t *run, uint32_t 
                                 .write_ptr = &write,
                                 .doorbell = &doorbell};
     dma_queue_t paper = {.step_addr = queue->step_addr, .step = queue->step};
-    dma_lower_to_t to = dma_bound_to(b, &paper, index);
+    dma_lower_to_t to = dma_sdma_lower_target(b, &paper, index);
     dma_lower_t at = {0};
 
     to.ready = b->ready;
@@ -69,7 +69,7 @@ static uint32_t draft(const struct dma_bound *b, const dma_run_t *run, uint32_t 
 }
 
 /* One program, behind a start and a go; false: it does not fit. */
-static bool put(struct dma_bound *b, const dma_run_t *run, uint32_t index, dma_queue_t *queue, uint32_t *body)
+static bool put(dma_sdma_binding_t *b, const dma_run_t *run, uint32_t index, dma_queue_t *queue, uint32_t *body)
 {
     uint32_t packets, dwords = draft(b, run, index, queue, &packets, body), *p;
 
@@ -86,7 +86,7 @@ static bool put(struct dma_bound *b, const dma_run_t *run, uint32_t index, dma_q
 }
 
 /* Queues of our own for all programs of a plan but that of the own block, which has none of its own. */
-static bool get_queues(struct dma_bound *b, const dma_run_t *run)
+static bool get_queues(dma_sdma_binding_t *b, const dma_run_t *run)
 {
     for (uint32_t i = 1; i < run->plan->nprogs; i++) {
         int link = run->plan->progs[i].link;
@@ -103,7 +103,7 @@ static bool get_queues(struct dma_bound *b, const dma_run_t *run)
 }
 
 /* Stores alone: engines run on by themselves. */
-static void give_up(struct dma_bound *b, _Atomic uint32_t *ready)
+static void give_up(dma_sdma_binding_t *b, _Atomic uint32_t *ready)
 {
     for (int i = 1; i <= b->nranks; i++) {
         if (b->waiting[i]) {
@@ -120,7 +120,7 @@ static void at_exit(void)
     if (pthread_mutex_trylock(&armed.lock)) {
         return;
     }
-    for (struct dma_bound *b = armed.list; b; b = b->next_armed) {
+    for (dma_sdma_binding_t *b = armed.list; b; b = b->next_armed) {
         _Atomic uint32_t *ready = &dma_window_ready(b->window, b->rank)->word;
 
         /* A start is not given up: peers may be counting on it. Nor is anything by a child, which comes here as well. */
@@ -132,7 +132,7 @@ static void at_exit(void)
     pthread_mutex_unlock(&armed.lock);
 }
 
-static void enlist(struct dma_bound *b)
+static void enlist(dma_sdma_binding_t *b)
 {
     pthread_mutex_lock(&armed.lock);
     if (!armed.registered) {
@@ -146,9 +146,9 @@ static void enlist(struct dma_bound *b)
     pthread_mutex_unlock(&armed.lock);
 }
 
-static void delist(struct dma_bound *b)
+static void delist(dma_sdma_binding_t *b)
 {
-    struct dma_bound **link = &armed.list;
+    dma_sdma_binding_t **link = &armed.list;
 
     pthread_mutex_lock(&armed.lock);
     while (*link && *link != b) {
@@ -161,7 +161,7 @@ static void delist(struct dma_bound *b)
     pthread_mutex_unlock(&armed.lock);
 }
 
-static bool all_idle(const struct dma_bound *b)
+static bool all_idle(const dma_sdma_binding_t *b)
 {
     for (int i = 1; i <= b->nranks; i++) {
         if (b->waiting[i] && dma_ring_idle(&b->waiting[i]->ring) != DMA_OK) {
@@ -173,7 +173,7 @@ static bool all_idle(const struct dma_bound *b)
 
 dma_status_t dma_sdma_arm(const dma_run_t *run)
 {
-    struct dma_bound *b = run->bound;
+    dma_sdma_binding_t *b = dma_sdma_binding(run->binding);
     uint32_t *body;
     bool fits;
 
@@ -231,8 +231,9 @@ dma_status_t dma_sdma_arm(const dma_run_t *run)
     return fits ? DMA_OK : DMA_UNSUPPORTED;
 }
 
-void dma_sdma_disarm(struct dma_bound *b, _Atomic uint32_t *ready)
+void dma_sdma_disarm(dma_gpu_binding_t *handle, _Atomic uint32_t *ready)
 {
+    dma_sdma_binding_t *b = dma_sdma_binding(handle);
     double until = dma_now() + GIVE_UP_SECONDS;
 
     if (!b->armed || !dma_queues_ours(&b->unit->queues)) {
@@ -250,7 +251,7 @@ void dma_sdma_disarm(struct dma_bound *b, _Atomic uint32_t *ready)
 
 /* Programs that peers have still to start stand still for as long as those like: then only what has befallen a queue counts,
  * and the clock of those that stand still begins anew. */
-dma_status_t dma_sdma_arm_check(struct dma_bound *b)
+dma_status_t dma_sdma_arm_check(dma_sdma_binding_t *b)
 {
     bool started = b->armed != 0;
 
@@ -272,7 +273,7 @@ dma_status_t dma_sdma_arm_check(struct dma_bound *b)
     return DMA_OK;
 }
 
-bool dma_sdma_arm_end(struct dma_bound *b)
+bool dma_sdma_arm_end(dma_sdma_binding_t *b)
 {
     bool all = true;
 

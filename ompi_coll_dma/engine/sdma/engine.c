@@ -24,7 +24,7 @@ static dma_status_t refuse(char *why, const char *reason)
 }
 
 /* The GPU behind a device of the runtime, by its PCI address: whatever the order in which a process sees devices. */
-static dma_status_t find_gpu(const dma_gpu_config_t *config, dma_gpu_unit_t *unit, char *why)
+static dma_status_t find_gpu(const dma_gpu_config_t *config, dma_sdma_unit_t *unit, char *why)
 {
     const char *reason = "";
     uint32_t location;
@@ -47,7 +47,7 @@ static dma_status_t find_gpu(const dma_gpu_config_t *config, dma_gpu_unit_t *uni
     return unit->gen ? DMA_OK : refuse(why, reason);
 }
 
-static dma_status_t open_queues(const dma_gpu_config_t *config, dma_gpu_unit_t *unit, char *why)
+static dma_status_t open_queues(const dma_gpu_config_t *config, dma_sdma_unit_t *unit, char *why)
 {
     dma_provider_gpu_t gpu = {.node = unit->gpu->node, .gpu_id = unit->gpu->gpu_id};
     char reason[DMA_PROVIDER_WHY_BYTES];
@@ -59,7 +59,7 @@ static dma_status_t open_queues(const dma_gpu_config_t *config, dma_gpu_unit_t *
 }
 
 /* The self-test failed: for want of a queue, or in one. */
-static dma_status_t refuse_queue(const dma_gpu_unit_t *unit, char *why)
+static dma_status_t refuse_queue(const dma_sdma_unit_t *unit, char *why)
 {
     if (unit->queues.refusal) {
         snprintf(why, DMA_GPU_WHY_BYTES, "%s: %s", unit->queues.provider->ops->name, unit->queues.refusal);
@@ -70,7 +70,7 @@ static dma_status_t refuse_queue(const dma_gpu_unit_t *unit, char *why)
 
 static dma_status_t sdma_open(const dma_gpu_config_t *config, dma_gpu_unit_t **result, char *why)
 {
-    dma_gpu_unit_t *unit = calloc(1, sizeof(*unit));
+    dma_sdma_unit_t *unit = calloc(1, sizeof(*unit));
     dma_status_t status;
 
     if (!unit) {
@@ -107,18 +107,18 @@ static dma_status_t sdma_open(const dma_gpu_config_t *config, dma_gpu_unit_t **r
              unit->features & DMA_GPU_BCST_PACKETS ? ", broadcast" : "",
              unit->features & DMA_GPU_SWAP_PACKETS ? ", swap" : "",
              unit->features & DMA_GPU_PRELAUNCH ? ", conditional execution" : "");
-    *result = unit;
+    *result = (dma_gpu_unit_t *)unit;
     return DMA_OK;
 }
 
 /* The queues are still there then, but not the memory in between. */
-static bool was_reset(const dma_gpu_unit_t *unit)
+static bool was_reset(const dma_sdma_unit_t *unit)
 {
     return unit->rt->resets && unit->rt->resets(unit->device) != unit->resets;
 }
 
 /* Memory in between, for exchanges on a queue, with its lock, and for copies of a program. */
-static dma_status_t get_temp(dma_gpu_unit_t *unit, uint64_t bytes, uint64_t *temp)
+static dma_status_t get_temp(dma_sdma_unit_t *unit, uint64_t bytes, uint64_t *temp)
 {
     dma_gpu_scope_t scope;
     dma_status_t status;
@@ -133,7 +133,7 @@ static dma_status_t get_temp(dma_gpu_unit_t *unit, uint64_t bytes, uint64_t *tem
     return status;
 }
 
-static void free_temp(dma_gpu_unit_t *unit, uint64_t temp)
+static void free_temp(dma_sdma_unit_t *unit, uint64_t temp)
 {
     dma_gpu_scope_t scope;
 
@@ -144,8 +144,10 @@ static void free_temp(dma_gpu_unit_t *unit, uint64_t temp)
     }
 }
 
-static void sdma_close(dma_gpu_unit_t *unit)
+static void sdma_close(dma_gpu_unit_t *handle)
 {
+    dma_sdma_unit_t *unit = (dma_sdma_unit_t *)handle;
+
     for (dma_queue_t *q = unit->queues.list; q && dma_queues_ours(&unit->queues); q = q->next) {
         /* A queue that still waits is left, and with it what it may write to. */
         if (q->temp && !dma_queue_waits(&unit->queues, q)) {
@@ -157,12 +159,12 @@ static void sdma_close(dma_gpu_unit_t *unit)
     free(unit);
 }
 
-static void sdma_traits(const dma_gpu_unit_t *unit, dma_gpu_traits_t *card)
+static void sdma_traits(const dma_gpu_unit_t *handle, dma_gpu_traits_t *traits)
 {
+    const dma_sdma_unit_t *unit = (const dma_sdma_unit_t *)handle;
     uint32_t engines = unit->gpu->host_engines + unit->gpu->xgmi_engines;
 
-    *card = (dma_gpu_traits_t){
-        .pci = unit->pci,
+    *traits = (dma_gpu_traits_t){
         .node = unit->gpu->node,
         .features = unit->features,
         .max_ways = engines ? engines * DMA_SDMA_QUEUES_PER_ENGINE : 1,
@@ -170,12 +172,12 @@ static void sdma_traits(const dma_gpu_unit_t *unit, dma_gpu_traits_t *card)
 }
 
 /* Everything of a bound engine in one allocation. */
-static struct dma_bound *bound_alloc(size_t n)
+static dma_sdma_binding_t *binding_alloc(size_t n)
 {
-    size_t bytes = sizeof(struct dma_bound) + n * (sizeof(dma_queue_t *) + sizeof(dma_map_pick_t) + sizeof(uint32_t)) +
-                   (n + 1) * (sizeof(dma_lower_t) + sizeof(dma_shaped_t) + sizeof(dma_queue_t *)) +
-                   n * sizeof(uint64_t);
-    struct dma_bound *b = calloc(1, bytes);
+    size_t bytes =
+        sizeof(dma_sdma_binding_t) + n * (sizeof(dma_queue_t *) + sizeof(dma_map_pick_t) + sizeof(uint32_t)) +
+        (n + 1) * (sizeof(dma_lower_t) + sizeof(dma_shaped_t) + sizeof(dma_queue_t *)) + n * sizeof(uint64_t);
+    dma_sdma_binding_t *b = calloc(1, bytes);
 
     if (b) {
         b->at = (dma_lower_t *)(b + 1);
@@ -190,17 +192,18 @@ static struct dma_bound *bound_alloc(size_t n)
 }
 
 /* All that it has got. */
-static void put_queues(struct dma_bound *b)
+static void put_queues(dma_sdma_binding_t *b)
 {
     for (int r = 0; r < b->nranks && b->queues[r]; r++) {
         dma_queue_put(&b->unit->queues, b->queues[r]);
     }
 }
 
-static dma_status_t sdma_bind(dma_gpu_unit_t *unit, const dma_gpu_job_t *job, struct dma_bound **result, char *why)
+static dma_status_t sdma_bind(dma_gpu_unit_t *handle, const dma_gpu_job_t *job, dma_gpu_binding_t **result, char *why)
 {
+    dma_sdma_unit_t *unit = (dma_sdma_unit_t *)handle;
     size_t n = (size_t)job->nranks;
-    struct dma_bound *b = bound_alloc(n);
+    dma_sdma_binding_t *b = binding_alloc(n);
 
     if (!b) {
         return refuse(why, "no memory");
@@ -231,12 +234,12 @@ static dma_status_t sdma_bind(dma_gpu_unit_t *unit, const dma_gpu_job_t *job, st
             return refuse(why, "the driver gives this process no queue");
         }
     }
-    *result = b;
+    *result = (dma_gpu_binding_t *)b;
     return DMA_OK;
 }
 
 /* Have the programs of the last run all ended? */
-static bool is_quiet(const struct dma_bound *b)
+static bool is_quiet(const dma_sdma_binding_t *b)
 {
     for (uint32_t q = 0; q + 1 < b->progs; q++) {
         if (atomic_load_explicit(&dma_window_queue(b->window, b->rank, (int)q)->word, memory_order_acquire) !=
@@ -247,8 +250,9 @@ static bool is_quiet(const struct dma_bound *b)
     return true;
 }
 
-static bool sdma_unbind(struct dma_bound *b)
+static bool sdma_unbind(dma_gpu_binding_t *handle)
 {
+    dma_sdma_binding_t *b = dma_sdma_binding(handle);
     double until = dma_now() + QUIET_SECONDS;
     bool quiet;
 
@@ -266,7 +270,7 @@ static bool sdma_unbind(struct dma_bound *b)
     return quiet;
 }
 
-dma_lower_to_t dma_bound_to(const struct dma_bound *b, dma_queue_t *queue, uint32_t prog)
+dma_lower_to_t dma_sdma_lower_target(const dma_sdma_binding_t *b, dma_queue_t *queue, uint32_t prog)
 {
     return (dma_lower_to_t){
         .gen = b->unit->gen,
@@ -279,14 +283,14 @@ dma_lower_to_t dma_bound_to(const struct dma_bound *b, dma_queue_t *queue, uint3
 }
 
 /* Is `rank` on another GPU than we are? */
-static bool is_away(const struct dma_bound *b, int rank)
+static bool is_away(const dma_sdma_binding_t *b, int rank)
 {
     return b->nodes[rank] != b->nodes[b->rank];
 }
 
 /* The rank whose link a program takes. Engines that face the host serve a peer on our own GPU and nobody else: a program
  * that has copies for others too takes the link of one of those, whose engine reaches our own GPU as well. */
-static int link_of(const struct dma_bound *b, const dma_prog_t *prog)
+static int link_of(const dma_sdma_binding_t *b, const dma_prog_t *prog)
 {
     for (uint32_t i = 0; !is_away(b, prog->link) && i < prog->nops; i++) {
         const dma_op_t *op = &prog->ops[i];
@@ -301,11 +305,11 @@ static int link_of(const struct dma_bound *b, const dma_prog_t *prog)
 }
 
 /* Puts in one program, or as much of it as there is room for. */
-static dma_status_t put(struct dma_bound *b, const dma_run_t *run, uint32_t index)
+static dma_status_t put(dma_sdma_binding_t *b, const dma_run_t *run, uint32_t index)
 {
     const dma_prog_t *prog = &run->plan->progs[index];
     dma_queue_t *queue = b->queues[link_of(b, prog)];
-    dma_lower_to_t to = dma_bound_to(b, queue, index);
+    dma_lower_to_t to = dma_sdma_lower_target(b, queue, index);
     dma_status_t status = DMA_OK;
     uint32_t temps;
 
@@ -330,7 +334,7 @@ static dma_status_t put(struct dma_bound *b, const dma_run_t *run, uint32_t inde
 
 static dma_status_t sdma_start(dma_run_t *run)
 {
-    struct dma_bound *b = run->bound;
+    dma_sdma_binding_t *b = dma_sdma_binding(run->binding);
     dma_status_t result = DMA_OK;
 
     if (!dma_queues_ours(&b->unit->queues) || was_reset(b->unit)) {
@@ -354,8 +358,10 @@ static dma_status_t sdma_start(dma_run_t *run)
     return result;
 }
 
-static dma_status_t sdma_check(struct dma_bound *b)
+static dma_status_t sdma_check(dma_gpu_binding_t *handle)
 {
+    dma_sdma_binding_t *b = dma_sdma_binding(handle);
+
     for (int r = 0; r < b->nranks; r++) {
         dma_queue_t *queue = b->queues[r];
         dma_status_t status;

@@ -1,12 +1,13 @@
 /* The insides of the sdma engine, shared by its files: units, what a communicator has of them, and armed programs. */
-#ifndef DMA_SDMA_BOUND_H
-#define DMA_SDMA_BOUND_H
+#ifndef DMA_SDMA_PRIVATE_H
+#define DMA_SDMA_PRIVATE_H
 
 #include "dma/clock.h"
 #include "engine/sdma/lower.h"
 #include "engine/sdma/sdma.h"
 
-struct dma_gpu_unit {
+/* The types behind the handles of engine/gpu.h. */
+typedef struct dma_sdma_unit {
     const dma_gpu_runtime_t *rt;
     int device;
     double stuck_seconds;
@@ -17,11 +18,11 @@ struct dma_gpu_unit {
     const dma_gen_t *gen;
     uint32_t features; /* that the self-test has found to work */
     dma_queues_t queues;
-};
+} dma_sdma_unit_t;
 
 /* What dma_run_t calls the engine bound to a communicator. */
-struct dma_bound {
-    dma_gpu_unit_t *unit;
+typedef struct dma_sdma_binding {
+    dma_sdma_unit_t *unit;
     int rank, nranks;
     uint64_t lines;
     dma_queue_t **queues; /* by rank whose link it is; ours: for the own block */
@@ -39,22 +40,27 @@ struct dma_bound {
     uint32_t armed;        /* the epoch that is or was armed last; 0: none */
     bool listed;           /* for the exit handler */
     bool behind;           /* some of those queues had not got past what was given up, the last time */
-    struct dma_bound *next_armed;
-};
+    struct dma_sdma_binding *next_armed;
+} dma_sdma_binding_t;
+
+static inline dma_sdma_binding_t *dma_sdma_binding(dma_gpu_binding_t *handle)
+{
+    return (dma_sdma_binding_t *)handle;
+}
 
 /* engine.c: what a program is lowered to on a queue. */
-dma_lower_to_t dma_bound_to(const struct dma_bound *b, dma_queue_t *queue, uint32_t prog);
+dma_lower_to_t dma_sdma_lower_target(const dma_sdma_binding_t *b, dma_queue_t *queue, uint32_t prog);
 
 /* arm.c */
 dma_status_t dma_sdma_arm(const dma_run_t *run);
-void dma_sdma_disarm(struct dma_bound *b, _Atomic uint32_t *ready);
+void dma_sdma_disarm(dma_gpu_binding_t *handle, _Atomic uint32_t *ready);
 /* false: some queue still waits, and is left. */
-bool dma_sdma_arm_end(struct dma_bound *b);
+bool dma_sdma_arm_end(dma_sdma_binding_t *b);
 /* DMA_OK, or what has gone wrong with the queues of armed programs. */
-dma_status_t dma_sdma_arm_check(struct dma_bound *b);
+dma_status_t dma_sdma_arm_check(dma_sdma_binding_t *b);
 
 /* selftest.c: which of the packets that not every machine is proven to have do what they should. A bit mask of
  * DMA_GPU_*; 0 also when the queue does not move at all, then *works is false. */
-uint32_t dma_sdma_selftest(dma_gpu_unit_t *unit, bool *works);
+uint32_t dma_sdma_selftest(dma_sdma_unit_t *unit, bool *works);
 
 #endif

@@ -18,7 +18,7 @@
 #define PLACE_BYTES   256 /* of the scratch memory: four places */
 
 typedef struct bench {
-    dma_gpu_unit_t *unit;
+    dma_sdma_unit_t *unit;
     dma_queue_t *queue;
     unsigned char *host;
     uint64_t addr;
@@ -146,7 +146,7 @@ static bool proven(bench_t *t, bool (*does)(bench_t *t))
     return works;
 }
 
-uint32_t dma_sdma_selftest(dma_gpu_unit_t *unit, bool *works)
+uint32_t dma_sdma_selftest(dma_sdma_unit_t *unit, bool *works)
 {
     dma_map_pick_t pick = {.kind = DMA_MAP_HOST};
     bench_t t = {.unit = unit, .seconds = COPY_SECONDS};

@@ -45,7 +45,7 @@ static bool read_link(reader_t *r, uint32_t node, const char *kind, uint32_t num
 }
 
 /* Appends the links of one kind. One that cannot be read is left out: a way less, nothing wrong about the others. */
-static bool read_links(reader_t *r, dma_topo_gpu_t *gpu, const char *kind, bool bridged)
+static bool read_links(reader_t *r, dma_topo_gpu_t *gpu, const char *kind)
 {
     char path[PATH];
     int n;
@@ -63,7 +63,7 @@ static bool read_links(reader_t *r, dma_topo_gpu_t *gpu, const char *kind, bool 
     gpu->links = links;
     for (int i = 0; i < n; i++) {
         if (read_link(r, gpu->node, kind, r->numbers[i], &links[gpu->nlinks])) {
-            links[gpu->nlinks++].bridged = bridged;
+            gpu->nlinks++;
         }
     }
     return true;
@@ -79,8 +79,6 @@ static bool read_properties(reader_t *r, dma_topo_gpu_t *gpu)
         /* not in older drivers */
         {.key = "domain", .max = UINT32_MAX},
         {.key = "gfx_target_version", .max = UINT32_MAX},
-        {.key = "num_sdma_queues_per_engine", .max = UINT32_MAX},
-        {.key = "hive_id", .max = UINT64_MAX},
     };
     char path[PATH];
 
@@ -96,19 +94,7 @@ static bool read_properties(reader_t *r, dma_topo_gpu_t *gpu)
     gpu->xgmi_engines = (uint32_t)keys[3].value;
     gpu->domain = (uint32_t)keys[4].value;
     gpu->version = (uint32_t)keys[5].value;
-    gpu->queues_per_engine = (uint32_t)keys[6].value;
-    gpu->hive = keys[7].value;
     return true;
-}
-
-static void read_name(reader_t *r, dma_topo_gpu_t *gpu)
-{
-    char path[PATH];
-
-    snprintf(path, sizeof(path), "%u/name", gpu->node);
-    if (dma_text_read(r->dir, path, r->text, sizeof(r->text))) {
-        snprintf(gpu->name, sizeof(gpu->name), "%.*s", (int)strcspn(r->text, "\n"), r->text);
-    }
 }
 
 /* On NODE_GPU the links are the caller's. */
@@ -129,8 +115,7 @@ static node_kind_t read_node(reader_t *r, uint32_t node, dma_topo_gpu_t *gpu)
     if (!read_properties(r, gpu)) {
         return NODE_HIDDEN;
     }
-    read_name(r, gpu);
-    if (!read_links(r, gpu, "io_links", false) || !read_links(r, gpu, "p2p_links", true)) {
+    if (!read_links(r, gpu, "io_links") || !read_links(r, gpu, "p2p_links")) {
         free(gpu->links);
         return NODE_NOMEM;
     }
@@ -142,7 +127,6 @@ static dma_status_t read_nodes(reader_t *r, int nnodes, dma_topo_t *topo)
     for (int i = 0; i < nnodes; i++) {
         switch (read_node(r, r->nodes[i], &topo->gpus[topo->ngpus])) {
         case NODE_CPU:
-            topo->cpus++;
             break;
         case NODE_GPU:
             topo->ngpus++;
@@ -275,39 +259,4 @@ bool dma_topo_alone(const dma_topo_t *topo, const dma_topo_gpu_t *gpu)
         }
     }
     return true;
-}
-
-dma_status_t dma_topo_address(const char *text, uint32_t *domain, uint32_t *location)
-{
-    unsigned d = 0, bus, device, function;
-    int end = -1;
-
-    if (text[strspn(text, "0123456789abcdefABCDEF:.")]) { /* sscanf would take blanks, signs and 0x */
-        return DMA_ERR_ARG;
-    }
-    if (sscanf(text, "%8x:%2x:%2x.%1x%n", &d, &bus, &device, &function, &end) != 4 || end < 0 || text[end]) {
-        d = 0;
-        end = -1;
-        if (sscanf(text, "%2x:%2x.%1x%n", &bus, &device, &function, &end) != 3 || end < 0 || text[end]) {
-            return DMA_ERR_ARG;
-        }
-    }
-    if (device > 0x1f || function > FUNCTIONS) {
-        return DMA_ERR_ARG;
-    }
-    *domain = d;
-    *location = bus << 8 | device << 3 | function;
-    return DMA_OK;
-}
-
-const char *dma_topo_no_access(const char *device)
-{
-    if (faccessat(AT_FDCWD, device, F_OK, AT_EACCESS)) {
-        return "there is no device file of KFD: the amdgpu driver is not loaded, or the container was started without "
-               "it";
-    }
-    if (faccessat(AT_FDCWD, device, R_OK | W_OK, AT_EACCESS)) {
-        return "no permission to open KFD's device file: it belongs to a group, most often \"render\"";
-    }
-    return NULL;
 }

@@ -37,7 +37,6 @@ typedef struct dma_topo_link {
     uint32_t type;    /* dma_topo_link_type_t, or another */
     uint32_t to;      /* number of a node */
     uint32_t engines; /* bit mask: those the driver recommends for this link; 0: it says nothing */
-    bool bridged;     /* a way through the host, of p2p_links */
 } dma_topo_link_t;
 
 typedef struct dma_topo_gpu {
@@ -49,11 +48,8 @@ typedef struct dma_topo_gpu {
         partition; /* GPUs that are parts of one device share its address, or, with most drivers, differ in the function */
     uint32_t device_id;
     uint32_t version; /* 90402 is gfx942; 0: not said */
-    uint64_t hive;    /* GPUs of one hive are linked by XGMI; 0: none */
     uint32_t host_engines;
-    uint32_t xgmi_engines;      /* their numbers follow those of the host-facing ones */
-    uint32_t queues_per_engine; /* 0: not said */
-    char name[32];
+    uint32_t xgmi_engines; /* their numbers follow those of the host-facing ones */
     uint32_t nlinks;
     dma_topo_link_t *links;
 } dma_topo_gpu_t;
@@ -61,7 +57,6 @@ typedef struct dma_topo_gpu {
 typedef struct dma_topo {
     uint32_t ngpus; /* in the order of their nodes */
     dma_topo_gpu_t *gpus;
-    uint32_t cpus;
     uint32_t hidden; /* nodes we may not read, or cannot understand */
 } dma_topo_t;
 

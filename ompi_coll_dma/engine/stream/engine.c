@@ -35,20 +35,19 @@
 
 enum { PUSHES, OWN, STREAMS };
 
-struct dma_gpu_unit {
+typedef struct dma_stream_unit {
     const dma_gpu_runtime_t *rt;
     int device;
-    dma_gpu_pci_t pci;
     dma_own_way_t way;
     pthread_mutex_t lock; /* only ever tried: guards the streams, and what follows */
     dma_gpu_stream_t *streams[STREAMS];
     uint64_t temp; /* DMA_WORK_TEMP bytes for exchanges; 0: none needed so far */
     bool writes;   /* streams write words */
-};
+} dma_stream_unit_t;
 
 /* What dma_run_t calls the engine bound to a communicator. */
-struct dma_bound {
-    dma_gpu_unit_t *unit;
+typedef struct dma_stream_binding {
+    dma_stream_unit_t *unit;
     int rank, nranks;
     uint64_t lines;
     dma_work_t work;
@@ -64,7 +63,12 @@ struct dma_bound {
     bool collected; /* `work` is what the last run was, as collected */
     bool failed;    /* some of a run was submitted, and not all */
     double checked;
-};
+} dma_stream_binding_t;
+
+static dma_stream_binding_t *binding_of(dma_gpu_binding_t *handle)
+{
+    return (dma_stream_binding_t *)handle;
+}
 
 /* ---- units ---- */
 
@@ -74,7 +78,7 @@ static dma_status_t refuse(char *why, const char *reason)
     return DMA_UNSUPPORTED;
 }
 
-static void destroy_streams(dma_gpu_unit_t *unit)
+static void destroy_streams(dma_stream_unit_t *unit)
 {
     for (int i = 0; i < STREAMS; i++) {
         if (unit->streams[i]) {
@@ -83,7 +87,7 @@ static void destroy_streams(dma_gpu_unit_t *unit)
     }
 }
 
-static dma_status_t make_streams(dma_gpu_unit_t *unit)
+static dma_status_t make_streams(dma_stream_unit_t *unit)
 {
     dma_gpu_scope_t scope;
     dma_status_t status = unit->rt->enter(unit->device, &scope);
@@ -106,7 +110,7 @@ static dma_status_t make_streams(dma_gpu_unit_t *unit)
 
 static dma_status_t stream_open(const dma_gpu_config_t *config, dma_gpu_unit_t **result, char *why)
 {
-    dma_gpu_unit_t *unit = calloc(1, sizeof(*unit));
+    dma_stream_unit_t *unit = calloc(1, sizeof(*unit));
     dma_status_t status;
 
     if (!unit) {
@@ -117,8 +121,7 @@ static dma_status_t stream_open(const dma_gpu_config_t *config, dma_gpu_unit_t *
     unit->writes = config->rt->write32 != NULL;
     if (dma_own_way_find(config->own_copy, &unit->way) != DMA_OK) {
         status = refuse(why, "there is no such way to copy the own block");
-    } else if ((status = config->rt->device_pci(config->device, &unit->pci)) != DMA_OK ||
-               (status = make_streams(unit)) != DMA_OK) {
+    } else if ((status = make_streams(unit)) != DMA_OK) {
         status = refuse(why, dma_gpu_error());
     }
     if (status != DMA_OK) {
@@ -126,12 +129,13 @@ static dma_status_t stream_open(const dma_gpu_config_t *config, dma_gpu_unit_t *
         return status;
     }
     pthread_mutex_init(&unit->lock, NULL);
-    *result = unit;
+    *result = (dma_gpu_unit_t *)unit;
     return DMA_OK;
 }
 
-static void stream_close(dma_gpu_unit_t *unit)
+static void stream_close(dma_gpu_unit_t *handle)
 {
+    dma_stream_unit_t *unit = (dma_stream_unit_t *)handle;
     dma_gpu_scope_t scope;
 
     /* else the application has shut the runtime down, and our streams and memory with it */
@@ -146,44 +150,45 @@ static void stream_close(dma_gpu_unit_t *unit)
     free(unit);
 }
 
-static void stream_traits(const dma_gpu_unit_t *unit, dma_gpu_traits_t *card)
+static void stream_traits(const dma_gpu_unit_t *handle, dma_gpu_traits_t *traits)
 {
+    (void)handle;
     /* One way: one copy fills the link, and what streams have beside each other costs more to start than it saves. */
-    *card = (dma_gpu_traits_t){.pci = unit->pci, .node = UINT32_MAX, .max_ways = 1};
+    *traits = (dma_gpu_traits_t){.node = UINT32_MAX, .max_ways = 1};
 }
 
 /* ---- in the service of a communicator ---- */
 
-static dma_status_t stream_bind(dma_gpu_unit_t *unit, const dma_gpu_job_t *job, struct dma_bound **result, char *why)
+static dma_status_t stream_bind(dma_gpu_unit_t *handle, const dma_gpu_job_t *job, dma_gpu_binding_t **result, char *why)
 {
-    struct dma_bound *b = calloc(1, sizeof(*b));
+    dma_stream_binding_t *b = calloc(1, sizeof(*b));
 
     if (!b || dma_work_create(&b->work, job->nranks) != DMA_OK) {
         free(b);
         return refuse(why, "no memory");
     }
-    b->unit = unit;
+    b->unit = (dma_stream_unit_t *)handle;
     b->rank = job->rank;
     b->nranks = job->nranks;
     b->lines = job->lines;
-    dma_own_init(&b->own, unit->way, unit->rt);
-    *result = b;
+    dma_own_init(&b->own, b->unit->way, b->unit->rt);
+    *result = (dma_gpu_binding_t *)b;
     return DMA_OK;
 }
 
-static _Atomic uint32_t *word_of(const struct dma_bound *b, uint32_t prog)
+static _Atomic uint32_t *word_of(const dma_stream_binding_t *b, uint32_t prog)
 {
     return &dma_window_queue(b->window, b->rank, (int)prog - 1)->word;
 }
 
-static bool has_ended(const struct dma_bound *b, uint32_t prog)
+static bool has_ended(const dma_stream_binding_t *b, uint32_t prog)
 {
     return atomic_load_explicit(word_of(b, prog), memory_order_acquire) == b->epoch;
 }
 
 /* Have the programs of the last run all ended? Where not all of it was submitted, or a block of the next one, its lines do
  * not tell. */
-static bool is_quiet(const struct dma_bound *b)
+static bool is_quiet(const dma_stream_binding_t *b)
 {
     if (b->failed || b->early.bytes) {
         for (int i = 0; i < STREAMS; i++) {
@@ -210,8 +215,9 @@ static bool is_quiet(const struct dma_bound *b)
     return true;
 }
 
-static bool stream_unbind(struct dma_bound *b)
+static bool stream_unbind(dma_gpu_binding_t *handle)
 {
+    dma_stream_binding_t *b = binding_of(handle);
     const dma_gpu_runtime_t *rt = b->unit->rt;
     double until = dma_now() + QUIET_SECONDS;
     dma_gpu_scope_t scope;
@@ -236,12 +242,12 @@ static bool stream_unbind(struct dma_bound *b)
 
 /* ---- a run ---- */
 
-static bool is_on(const struct dma_bound *b, uint32_t prog, int stream)
+static bool is_on(const dma_stream_binding_t *b, uint32_t prog, int stream)
 {
     return (prog == b->own_prog) == (stream == OWN);
 }
 
-static void write_lines(struct dma_bound *b, int stream)
+static void write_lines(dma_stream_binding_t *b, int stream)
 {
     for (uint32_t i = 1; i < b->progs; i++) {
         if (is_on(b, i, stream)) {
@@ -252,9 +258,9 @@ static void write_lines(struct dma_bound *b, int stream)
 }
 
 /* The lines of a stream's programs, by the stream behind everything that is on it, or by the host then. */
-static dma_status_t signal_lines(struct dma_bound *b, int stream)
+static dma_status_t signal_lines(dma_stream_binding_t *b, int stream)
 {
-    dma_gpu_unit_t *unit = b->unit;
+    dma_stream_unit_t *unit = b->unit;
     const dma_gpu_runtime_t *rt = unit->rt;
     dma_status_t status = DMA_OK;
 
@@ -277,9 +283,9 @@ static dma_status_t signal_lines(struct dma_bound *b, int stream)
     return status;
 }
 
-static dma_status_t exchange(struct dma_bound *b)
+static dma_status_t exchange(dma_stream_binding_t *b)
 {
-    dma_gpu_unit_t *unit = b->unit;
+    dma_stream_unit_t *unit = b->unit;
     dma_status_t status = DMA_OK;
     uint64_t bytes = 0;
     bool by_links;
@@ -302,9 +308,9 @@ static dma_status_t exchange(struct dma_bound *b)
 }
 
 /* What goes to peers. *echoed: the own block is with it. */
-static dma_status_t submit_pushes(struct dma_bound *b, const dma_run_t *run, bool *echoed)
+static dma_status_t submit_pushes(dma_stream_binding_t *b, const dma_run_t *run, bool *echoed)
 {
-    dma_gpu_unit_t *unit = b->unit;
+    dma_stream_unit_t *unit = b->unit;
     dma_status_t status = DMA_UNSUPPORTED;
 
     *echoed = false;
@@ -319,7 +325,7 @@ static dma_status_t submit_pushes(struct dma_bound *b, const dma_run_t *run, boo
     return status == DMA_OK ? exchange(b) : status;
 }
 
-static dma_status_t submit(struct dma_bound *b, const dma_run_t *run)
+static dma_status_t submit(dma_stream_binding_t *b, const dma_run_t *run)
 {
     dma_work_t *work = &b->work;
     bool echoed, pushes = work->pushes.n || work->swaps.n;
@@ -351,7 +357,7 @@ static dma_status_t submit(struct dma_bound *b, const dma_run_t *run)
 }
 
 /* What was begun early is this run's own block; else it is over before anything else begins. */
-static dma_status_t match_early(struct dma_bound *b)
+static dma_status_t match_early(dma_stream_binding_t *b)
 {
     const dma_own_block_t *early = &b->early, *own = &b->work.own;
 
@@ -362,9 +368,10 @@ static dma_status_t match_early(struct dma_bound *b)
     return b->unit->rt->stream_sync(b->unit->streams[OWN]);
 }
 
-static void stream_early(struct dma_bound *b, uint64_t dst, uint64_t src, uint64_t bytes)
+static void stream_early(dma_gpu_binding_t *handle, uint64_t dst, uint64_t src, uint64_t bytes)
 {
-    dma_gpu_unit_t *unit = b->unit;
+    dma_stream_binding_t *b = binding_of(handle);
+    dma_stream_unit_t *unit = b->unit;
     dma_own_block_t block = {.dst = dst, .src = src, .bytes = bytes};
     dma_gpu_scope_t scope;
 
@@ -380,9 +387,10 @@ static void stream_early(struct dma_bound *b, uint64_t dst, uint64_t src, uint64
     pthread_mutex_unlock(&unit->lock);
 }
 
-static void stream_settle(struct dma_bound *b)
+static void stream_settle(dma_gpu_binding_t *handle)
 {
-    dma_gpu_unit_t *unit = b->unit;
+    dma_stream_binding_t *b = binding_of(handle);
+    dma_stream_unit_t *unit = b->unit;
     dma_gpu_scope_t scope;
 
     if (b->early.bytes && unit->rt->enter(unit->device, &scope) == DMA_OK) {
@@ -394,8 +402,8 @@ static void stream_settle(struct dma_bound *b)
 
 static dma_status_t stream_start(dma_run_t *run)
 {
-    struct dma_bound *b = run->bound;
-    dma_gpu_unit_t *unit = b->unit;
+    dma_stream_binding_t *b = binding_of(run->binding);
+    dma_stream_unit_t *unit = b->unit;
     dma_gpu_scope_t scope;
     dma_status_t status;
 
@@ -423,7 +431,7 @@ static dma_status_t stream_start(dma_run_t *run)
 }
 
 /* Lines that the host writes. */
-static dma_status_t look_at_events(struct dma_bound *b)
+static dma_status_t look_at_events(dma_stream_binding_t *b)
 {
     const dma_gpu_runtime_t *rt = b->unit->rt;
     dma_gpu_scope_t scope;
@@ -442,7 +450,7 @@ static dma_status_t look_at_events(struct dma_bound *b)
     return status;
 }
 
-static bool have_pushed(const struct dma_bound *b)
+static bool have_pushed(const dma_stream_binding_t *b)
 {
     bool pushed = true;
 
@@ -453,7 +461,7 @@ static bool have_pushed(const struct dma_bound *b)
 }
 
 /* The peers' lines come at about the same time, and are read one by one. */
-static void fetch_lines(const struct dma_bound *b)
+static void fetch_lines(const dma_stream_binding_t *b)
 {
     for (int r = 0; r < b->nranks; r++) {
         __builtin_prefetch(dma_window_queue(b->window, r, 0));
@@ -462,7 +470,7 @@ static void fetch_lines(const struct dma_bound *b)
 
 static dma_status_t stream_advance(dma_run_t *run)
 {
-    struct dma_bound *b = run->bound;
+    dma_stream_binding_t *b = binding_of(run->binding);
     dma_status_t status = DMA_OK;
 
     if (b->recorded[PUSHES] || b->recorded[OWN]) {
@@ -482,8 +490,9 @@ static dma_status_t stream_advance(dma_run_t *run)
     return status == DMA_AGAIN ? DMA_OK : status;
 }
 
-static dma_status_t stream_check(struct dma_bound *b)
+static dma_status_t stream_check(dma_gpu_binding_t *handle)
 {
+    dma_stream_binding_t *b = binding_of(handle);
     const dma_gpu_runtime_t *rt = b->unit->rt;
     dma_status_t status;
     dma_gpu_scope_t scope;

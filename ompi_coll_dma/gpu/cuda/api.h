@@ -109,21 +109,15 @@ typedef CUmemcpyAttributes cuda_batch_attributes_t;
     X(mem_free, cuMemFree_v2, true, cuda_addr_t ptr)                                                                   \
     X(copy, cuMemcpyAsync, true, cuda_addr_t dst, cuda_addr_t src, size_t bytes, struct CUstream_st *stream)           \
     X(copy2d, cuMemcpy2DAsync_v2, true, const cuda_copy2d_t *what, struct CUstream_st *stream)                         \
-    X(set, cuMemsetD8Async, true, cuda_addr_t dst, unsigned char value, size_t n, struct CUstream_st *stream)          \
     X(stream_create, cuStreamCreate, true, struct CUstream_st **stream, unsigned flags)                                \
     X(stream_destroy, cuStreamDestroy_v2, true, struct CUstream_st *stream)                                            \
     X(stream_query, cuStreamQuery, true, struct CUstream_st *stream)                                                   \
     X(stream_sync, cuStreamSynchronize, true, struct CUstream_st *stream)                                              \
-    X(stream_wait_event, cuStreamWaitEvent, true, struct CUstream_st *stream, struct CUevent_st *event,                \
-      unsigned flags)                                                                                                  \
     X(event_create, cuEventCreate, true, struct CUevent_st **event, unsigned flags)                                    \
     X(event_destroy, cuEventDestroy_v2, true, struct CUevent_st *event)                                                \
     X(event_record, cuEventRecord, true, struct CUevent_st *event, struct CUstream_st *stream)                         \
     X(event_query, cuEventQuery, true, struct CUevent_st *event)                                                       \
-    X(event_sync, cuEventSynchronize, true, struct CUevent_st *event)                                                  \
     X(write32, cuStreamWriteValue32_v2, false, struct CUstream_st *stream, cuda_addr_t addr, uint32_t value,           \
-      unsigned flags)                                                                                                  \
-    X(wait32, cuStreamWaitValue32_v2, false, struct CUstream_st *stream, cuda_addr_t addr, uint32_t value,             \
       unsigned flags)                                                                                                  \
     X(graph_create, cuGraphCreate, false, struct CUgraph_st **graph, unsigned flags)                                   \
     X(graph_destroy, cuGraphDestroy, false, struct CUgraph_st *graph)                                                  \
@@ -181,7 +175,6 @@ enum {
     CUDA_IPC_LAZY_PEER_ACCESS = 1,
     CUDA_HOST_REGISTER_PORTABLE = 1,
     CUDA_HOST_REGISTER_MAPPED = 2,
-    CUDA_WAIT_GEQ = 0,
     CUDA_BATCH_IN_STREAM_ORDER = 1,
     CUDA_BATCH_OVERLAP_COMPUTE = 1,
 

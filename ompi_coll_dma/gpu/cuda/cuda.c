@@ -73,11 +73,6 @@ static dma_status_t device_count(int *count)
                                          : dma_cuda_status(error, "device_get_count");
 }
 
-static dma_status_t current_device(int *device)
-{
-    return DMA_CUDA(ctx_get_device, device);
-}
-
 static dma_status_t device_pci(int device, dma_gpu_pci_t *pci)
 {
     char text[32] = "";
@@ -241,7 +236,6 @@ static void release(void)
 static dma_gpu_runtime_t table = {
     .name = "cuda",
     .device_count = device_count,
-    .current_device = current_device,
     .device_pci = device_pci,
     .enter = dma_cuda_enter,
     .leave = dma_cuda_leave,

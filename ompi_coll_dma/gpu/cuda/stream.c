@@ -169,19 +169,9 @@ static dma_status_t copy_batch(dma_gpu_stream_t *stream, const uint64_t *dst, co
                             : DMA_CUDA(batch12, to, from, sizes, n, &attributes, &first, 1, &failed, of(stream));
 }
 
-static dma_status_t set_async(dma_gpu_stream_t *stream, uint64_t dst, uint8_t value, uint64_t bytes)
-{
-    return DMA_CUDA(set, dst, value, bytes, of(stream));
-}
-
 static dma_status_t write32(dma_gpu_stream_t *stream, uint64_t addr, uint32_t value)
 {
     return DMA_CUDA(write32, of(stream), addr, value, 0);
-}
-
-static dma_status_t wait32(dma_gpu_stream_t *stream, uint64_t addr, uint32_t value)
-{
-    return DMA_CUDA(wait32, of(stream), addr, value, CUDA_WAIT_GEQ);
 }
 
 static dma_status_t event_create(dma_gpu_event_t **event)
@@ -208,16 +198,6 @@ static dma_status_t event_record(dma_gpu_event_t *event, dma_gpu_stream_t *strea
 static dma_status_t event_query(dma_gpu_event_t *event)
 {
     return DMA_CUDA(event_query, event_of(event));
-}
-
-static dma_status_t event_sync(dma_gpu_event_t *event)
-{
-    return DMA_CUDA(event_sync, event_of(event));
-}
-
-static dma_status_t event_wait(dma_gpu_stream_t *stream, dma_gpu_event_t *event)
-{
-    return DMA_CUDA(stream_wait_event, of(stream), event_of(event), 0);
 }
 
 static void graph_destroy(dma_gpu_graph_t *graph)
@@ -306,21 +286,16 @@ void dma_cuda_fill_streams(dma_gpu_runtime_t *table)
     table->copy = copy;
     table->copy_async = copy_async;
     table->copy2d_async = copy2d_async;
-    table->batch_native = dma_cuda.batch13 || dma_cuda.batch12;
-    table->copy_batch = table->batch_native ? copy_batch : copy_loop;
-    table->set_async = set_async;
+    table->copy_batch = dma_cuda.batch13 || dma_cuda.batch12 ? copy_batch : copy_loop;
     table->stream_create = stream_create;
     table->stream_destroy = stream_destroy;
     table->stream_query = stream_query;
     table->stream_sync = stream_sync;
     table->default_sync = default_sync;
     table->write32 = dma_cuda.write32 ? write32 : NULL;
-    table->wait32 = dma_cuda.wait32 ? wait32 : NULL;
     table->event_create = event_create;
     table->event_destroy = event_destroy;
     table->event_record = event_record;
     table->event_query = event_query;
-    table->event_sync = event_sync;
-    table->event_wait = event_wait;
     fill_graphs(table);
 }

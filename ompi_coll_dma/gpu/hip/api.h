@@ -54,7 +54,6 @@ struct hip_batch_attributes;
     X(hipMemcpyAsync, true, void *dst, const void *src, size_t bytes, hip_enum_t kind, struct ihipStream_t *stream)    \
     X(hipMemcpy2DAsync, true, void *dst, size_t dst_pitch, const void *src, size_t src_pitch, size_t width,            \
       size_t height, hip_enum_t kind, struct ihipStream_t *stream)                                                     \
-    X(hipMemsetAsync, true, void *dst, int value, size_t bytes, struct ihipStream_t *stream)                           \
     X(hipStreamCreateWithFlags, true, struct ihipStream_t **stream, unsigned flags)                                    \
     X(hipStreamCreateWithPriority, true, struct ihipStream_t **stream, unsigned flags, int priority)                   \
     X(hipStreamDestroy, true, struct ihipStream_t *stream)                                                             \
@@ -66,10 +65,7 @@ struct hip_batch_attributes;
     X(hipEventDestroy, true, struct ihipEvent_t *event)                                                                \
     X(hipEventRecord, true, struct ihipEvent_t *event, struct ihipStream_t *stream)                                    \
     X(hipEventQuery, true, struct ihipEvent_t *event)                                                                  \
-    X(hipEventSynchronize, true, struct ihipEvent_t *event)                                                            \
     X(hipStreamWriteValue32, false, struct ihipStream_t *stream, void *ptr, uint32_t value, unsigned flags)            \
-    X(hipStreamWaitValue32, false, struct ihipStream_t *stream, void *ptr, uint32_t value, unsigned flags,             \
-      uint32_t mask)                                                                                                   \
     X(hipGraphCreate, false, struct ihipGraph **graph, unsigned flags)                                                 \
     X(hipGraphDestroy, false, struct ihipGraph *graph)                                                                 \
     X(hipGraphAddMemcpyNode1D, false, struct hipGraphNode **node, struct ihipGraph *graph,                             \
@@ -108,7 +104,6 @@ enum {
     HIP_EVENT_DISABLE_TIMING = 2,
     HIP_HOST_REGISTER_PORTABLE = 1,
     HIP_HOST_REGISTER_MAPPED = 2,
-    HIP_STREAM_WAIT_GTE = 0,
 
     HIP_ATTRIBUTE_MEMORY_TYPE = 2,
     HIP_ATTRIBUTE_BUFFER_ID = 7,

@@ -74,11 +74,6 @@ static dma_status_t device_count(int *count)
     return dma_hip_status(error, "hipGetDeviceCount");
 }
 
-static dma_status_t current_device(int *device)
-{
-    return DMA_HIP(hipGetDevice, device);
-}
-
 static dma_status_t device_pci(int device, dma_gpu_pci_t *pci)
 {
     char text[32] = "";
@@ -154,7 +149,6 @@ void dma_hip_leave(dma_gpu_scope_t *scope)
 static dma_gpu_runtime_t table = {
     .name = "hip",
     .device_count = device_count,
-    .current_device = current_device,
     .device_pci = device_pci,
     .enter = dma_hip_enter,
     .leave = dma_hip_leave,

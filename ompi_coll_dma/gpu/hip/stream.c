@@ -193,19 +193,9 @@ static dma_status_t copy_batch(dma_gpu_stream_t *stream, const uint64_t *dst, co
                            &failed, stream->hip);
 }
 
-static dma_status_t set_async(dma_gpu_stream_t *stream, uint64_t dst, uint8_t value, uint64_t bytes)
-{
-    return SUBMIT(stream, hipMemsetAsync, ptr(dst), value, bytes, stream->hip);
-}
-
 static dma_status_t write32(dma_gpu_stream_t *stream, uint64_t addr, uint32_t value)
 {
     return SUBMIT(stream, hipStreamWriteValue32, stream->hip, ptr(addr), value, 0);
-}
-
-static dma_status_t wait32(dma_gpu_stream_t *stream, uint64_t addr, uint32_t value)
-{
-    return SUBMIT(stream, hipStreamWaitValue32, stream->hip, ptr(addr), value, HIP_STREAM_WAIT_GTE, UINT32_MAX);
 }
 
 static dma_status_t event_create(dma_gpu_event_t **event)
@@ -232,16 +222,6 @@ static dma_status_t event_record(dma_gpu_event_t *event, dma_gpu_stream_t *strea
 static dma_status_t event_query(dma_gpu_event_t *event)
 {
     return DMA_HIP(hipEventQuery, event_of(event));
-}
-
-static dma_status_t event_sync(dma_gpu_event_t *event)
-{
-    return DMA_HIP(hipEventSynchronize, event_of(event));
-}
-
-static dma_status_t event_wait(dma_gpu_stream_t *stream, dma_gpu_event_t *event)
-{
-    return ABOUT(stream, hipStreamWaitEvent, stream->hip, event_of(event), 0);
 }
 
 static void graph_destroy(dma_gpu_graph_t *graph)
@@ -307,21 +287,16 @@ void dma_hip_fill_streams(dma_gpu_runtime_t *table)
     table->copy = copy;
     table->copy_async = copy_async;
     table->copy2d_async = copy2d_async;
-    table->batch_native = dma_hip.hipMemcpyBatchAsync != NULL;
-    table->copy_batch = table->batch_native ? copy_batch : copy_loop;
-    table->set_async = set_async;
+    table->copy_batch = dma_hip.hipMemcpyBatchAsync ? copy_batch : copy_loop;
     table->stream_create = stream_create;
     table->stream_destroy = stream_destroy;
     table->stream_query = stream_query;
     table->stream_sync = stream_sync;
     table->default_sync = default_sync;
     table->write32 = dma_hip.hipStreamWriteValue32 ? write32 : NULL;
-    table->wait32 = dma_hip.hipStreamWaitValue32 ? wait32 : NULL;
     table->event_create = event_create;
     table->event_destroy = event_destroy;
     table->event_record = event_record;
     table->event_query = event_query;
-    table->event_sync = event_sync;
-    table->event_wait = event_wait;
     fill_graphs(table);
 }
