@@ -68,7 +68,7 @@ static uint64_t gone(const dma_comm_t *comm)
     uint64_t mask = 0;
 
     for (unsigned i = 0; i < DEVICE_SLOTS; i++) {
-        mask |= (uint64_t)(own->number[i] && dma_ipc_gone(comm->proc->ipc, own->number[i])) << i;
+        mask |= (uint64_t)(own->number[i] && dma_ipc_is_freed(comm->proc->ipc, own->number[i])) << i;
     }
     return mask;
 }
@@ -279,7 +279,7 @@ static dma_status_t make_bound(dma_comm_t *comm)
     struct dma_device_comm *dc = comm->device;
     char *arena = dma_arena_base(comm->window.arena);
     char *lines = (char *)dma_window_queue(&comm->window, comm->rank, 0);
-    dma_gpu_job_t job = {
+    dma_gpu_bind_params_t job = {
         .rank = comm->rank,
         .nranks = comm->nranks,
         .traits = dc->traits,
@@ -289,7 +289,7 @@ static dma_status_t make_bound(dma_comm_t *comm)
     uint64_t at;
     dma_status_t status;
 
-    status = dma_ipc_pin(comm->proc->ipc, dc->device->ordinal, arena, dma_arena_bytes(comm->window.arena), &at);
+    status = dma_ipc_register(comm->proc->ipc, dc->device->ordinal, arena, dma_arena_bytes(comm->window.arena), &at);
     if (status == DMA_OK) {
         job.lines = at + (uint64_t)(lines - arena);
         status = dc->device->engine->bind(dc->device->unit, &job, &dc->binding, why);
@@ -297,7 +297,7 @@ static dma_status_t make_bound(dma_comm_t *comm)
             dc->pinned = true;
             return DMA_OK;
         }
-        dma_ipc_unpin(comm->proc->ipc, arena);
+        dma_ipc_unregister(comm->proc->ipc, arena);
     }
     dc->binding = NULL;
     dma_proc_report(comm->proc, DMA_REPORT_WARN, "bind",
@@ -455,11 +455,11 @@ void dma_device_stop(dma_comm_t *comm)
     }
     dc->binding = NULL;
     if (dc->pinned) {
-        dma_ipc_unpin(comm->proc->ipc, dma_arena_base(comm->window.arena));
+        dma_ipc_unregister(comm->proc->ipc, dma_arena_base(comm->window.arena));
         dc->pinned = false;
     }
     while (dc->pinned_peers) {
-        dma_ipc_unpin(comm->proc->ipc, comm->window.peers[--dc->pinned_peers].mapping->base);
+        dma_ipc_unregister(comm->proc->ipc, comm->window.peers[--dc->pinned_peers].mapping->base);
     }
 }
 

@@ -42,7 +42,7 @@ static void show_ready_words(dma_comm_t *comm)
         const dma_mapping_t *m = comm->window.peers[r].mapping;
         uint64_t at;
 
-        if (dma_ipc_pin(comm->proc->ipc, dc->device->ordinal, m->base, m->bytes, &at) != DMA_OK) {
+        if (dma_ipc_register(comm->proc->ipc, dc->device->ordinal, m->base, m->bytes, &at) != DMA_OK) {
             return;
         }
         dc->ready[r] = at + (uint64_t)((char *)ready_word(comm, r) - m->base);

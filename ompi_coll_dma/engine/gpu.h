@@ -70,12 +70,12 @@ typedef struct dma_gpu_config {
 } dma_gpu_config_t;
 
 /* What an engine is told about a communicator. */
-typedef struct dma_gpu_job {
+typedef struct dma_gpu_bind_params {
     int rank, nranks;
     const dma_gpu_traits_t *traits; /* by rank */
     uint64_t lines;                 /* our queue lines, as our device sees them: 64 bytes each */
     const uint64_t *ready;          /* by rank: its ready word, as our device sees it; NULL: nothing will be armed */
-} dma_gpu_job_t;
+} dma_gpu_bind_params_t;
 
 /*
  * Arming. The programs of a call that is known beforehand are given to the hardware before it starts. They wait for our
@@ -107,7 +107,8 @@ typedef struct dma_gpu_engine {
     void (*close)(dma_gpu_unit_t *unit);
     void (*traits)(const dma_gpu_unit_t *unit, dma_gpu_traits_t *traits);
 
-    dma_status_t (*bind)(dma_gpu_unit_t *unit, const dma_gpu_job_t *job, dma_gpu_binding_t **binding, char *why);
+    dma_status_t (*bind)(dma_gpu_unit_t *unit, const dma_gpu_bind_params_t *job, dma_gpu_binding_t **binding,
+                         char *why);
     /* Waits, for a bounded time, until nothing that the communicator has started moves any more. false: something may. Then
      * what the device has been shown must stay where it is to the end of the process. */
     bool (*unbind)(dma_gpu_binding_t *binding);
@@ -117,8 +118,8 @@ typedef struct dma_gpu_engine {
      * what it costs to start goes by while peers are waited for. A hint: the engine copies it, or leaves it to `start`, in
      * which the plan has the same block. Where no start follows, `settle` returns when nothing of it is under way.
      */
-    void (*early)(dma_gpu_binding_t *binding, uint64_t dst, uint64_t src, uint64_t bytes);
-    void (*settle)(dma_gpu_binding_t *binding);
+    void (*copy_early)(dma_gpu_binding_t *binding, uint64_t dst, uint64_t src, uint64_t bytes);
+    void (*wait_early)(dma_gpu_binding_t *binding);
 
     /* DMA_AGAIN: some of it could not be given to the hardware yet; call again, with the same run, until DMA_OK. */
     dma_status_t (*start)(dma_run_t *run);

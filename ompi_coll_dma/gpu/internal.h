@@ -16,13 +16,13 @@ typedef struct dma_gpu_symbol {
 dma_status_t dma_gpu_fail(dma_status_t status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* The first of these libraries that is loaded, kept loaded from then on; NULL: none is. Ends with a NULL. */
-void *dma_gpu_library(const char *const *sonames);
+void *dma_gpu_find_library(const char *const *sonames);
 
 /*
  * Fills `calls`, which is nothing but n function pointers, with the symbols of the library. False, with dma_gpu_error
  * set, if a required one is missing; others are NULL then.
  */
-bool dma_gpu_symbols(void *library, const dma_gpu_symbol_t *symbols, size_t n, void *calls);
+bool dma_gpu_find_symbols(void *library, const dma_gpu_symbol_t *symbols, size_t n, void *calls);
 
 /* The tables, or NULL if that runtime is not loaded or is not usable. Called under a lock. */
 const dma_gpu_runtime_t *dma_gpu_hip_open(void);

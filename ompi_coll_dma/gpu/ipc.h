@@ -9,7 +9,7 @@
  *
  * An opened allocation is known by the exporting process's nonce and by what that has said of it, and shared by all
  * communicators that use it. It keeps the memory alive after its owner has freed it, and CUDA opens nothing where its owner
- * had other memory that is still open here. So owners say what they have freed (dma_ipc_gone), the users of this file bound
+ * had other memory that is still open here. So owners say what they have freed (dma_ipc_is_freed), the users of this file bound
  * how much they keep, and what overlaps a new opening is closed before it, whoever still has it: its owner has freed it.
  * Runtimes take small allocations out of blocks and open whole blocks. So the same goes for what lies beside the new one in
  * its block, if the owner says that it has freed all that was there. A runtime may hold an import a little longer than its
@@ -27,10 +27,10 @@ typedef struct dma_ipc dma_ipc_t;
 /* NULL: no memory. */
 dma_ipc_t *dma_ipc_create(const dma_gpu_runtime_t *rt);
 /* Everything has been given back, but for memory that a device may still look at: that stays shown. */
-void dma_ipc_destroy(dma_ipc_t *share);
+void dma_ipc_destroy(dma_ipc_t *ipc);
 
 /* Of this process, as an exporter. */
-uint64_t dma_ipc_nonce(const dma_ipc_t *share);
+uint64_t dma_ipc_nonce(const dma_ipc_t *ipc);
 
 typedef struct dma_export {
     uint64_t number; /* never 0 */
@@ -41,21 +41,21 @@ typedef struct dma_export {
 } dma_export_t;
 
 /* The export of the allocation that `memory`, which is exportable, was found to be in. */
-dma_status_t dma_ipc_export(dma_ipc_t *share, const dma_gpu_memory_t *memory, dma_export_t *export);
+dma_status_t dma_ipc_export(dma_ipc_t *ipc, const dma_gpu_memory_t *memory, dma_export_t *export);
 /* Will the export with this number never be asked for again, because its memory has been freed? Asks the runtime. */
-bool dma_ipc_gone(dma_ipc_t *share, uint64_t number);
+bool dma_ipc_is_freed(dma_ipc_t *ipc, uint64_t number);
 
 typedef struct dma_import dma_import_t;
 
 /* Opens what the process `nonce` has exported under `number`, for a device of ours, or finds that it is open. */
-dma_status_t dma_ipc_open(dma_ipc_t *share, int device, uint64_t nonce, const dma_export_t *export,
+dma_status_t dma_ipc_open(dma_ipc_t *ipc, int device, uint64_t nonce, const dma_export_t *export,
                           dma_import_t **import);
 /* Where it begins, for our device. */
 uint64_t dma_import_base(const dma_import_t *import);
-void dma_ipc_close(dma_ipc_t *share, dma_import_t *import);
+void dma_ipc_close(dma_ipc_t *ipc, dma_import_t *import);
 
 /* Shows host memory to the devices, `device` among them; the same memory may be shown several times and is hidden as often. */
-dma_status_t dma_ipc_pin(dma_ipc_t *share, int device, void *addr, size_t bytes, uint64_t *device_addr);
-void dma_ipc_unpin(dma_ipc_t *share, const void *addr);
+dma_status_t dma_ipc_register(dma_ipc_t *ipc, int device, void *addr, size_t bytes, uint64_t *device_addr);
+void dma_ipc_unregister(dma_ipc_t *ipc, const void *addr);
 
 #endif

@@ -36,7 +36,7 @@ typedef struct dma_gpu_event dma_gpu_event_t;
 typedef struct dma_gpu_graph dma_gpu_graph_t;
 
 #define DMA_GPU_HANDLE_BYTES 64
-#define DMA_GPU_MOST_PITCH   INT32_MAX
+#define DMA_GPU_MAX_PITCH    INT32_MAX
 
 typedef struct dma_gpu_handle {
     unsigned char bytes[DMA_GPU_HANDLE_BYTES];
@@ -98,7 +98,7 @@ typedef struct dma_gpu_runtime {
      * Copies; scope. Any direction, found by the runtime from the addresses; host memory may be pageable, though then
      * the call may wait. `copy` is complete when it returns and orders itself after nothing: it uses a private stream.
      * The others are done in the stream's order. copy2d moves `height` rows of `width` bytes, `*_pitch` apart; CUDA
-     * refuses more than DMA_GPU_MOST_PITCH.
+     * refuses more than DMA_GPU_MAX_PITCH.
      * copy_batch makes no promise about the order of its copies among each other; none is of 0 bytes.
      */
     dma_status_t (*copy)(uint64_t dst, uint64_t src, uint64_t bytes);

@@ -32,14 +32,14 @@ typedef struct dma_shape {
 } dma_shape_t;
 
 /* The shape of blocks of at most `count` elements of a layout, `extent` apart. false: they have none. */
-bool dma_shape_of(const dma_rows_t *layout, uint64_t count, ptrdiff_t extent, dma_shape_t *shape);
+bool dma_shape_from_rows(const dma_rows_t *layout, uint64_t count, ptrdiff_t extent, dma_shape_t *shape);
 /* Can this be one? For shapes that others have sent. */
 bool dma_shape_valid(const dma_shape_t *shape);
 /* From the first to the last byte of a block of `bytes` bytes; UINT64_MAX: too far for 63 bits. */
 uint64_t dma_shape_span(const dma_shape_t *shape, uint64_t bytes);
 
 /* One side of a copy. */
-typedef struct dma_place {
+typedef struct dma_location {
     uint64_t addr; /* of the block's first byte */
     uint64_t skip; /* bytes of the block before the copy's first */
     dma_shape_t shape;

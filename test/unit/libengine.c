@@ -291,7 +291,8 @@ static void engine_traits(const dma_gpu_unit_t *handle, dma_gpu_traits_t *traits
         .node = (uint32_t)unit->device, .features = machine.options.features, .max_ways = machine.options.max_ways};
 }
 
-static dma_status_t engine_bind(dma_gpu_unit_t *handle, const dma_gpu_job_t *job, dma_gpu_binding_t **result, char *why)
+static dma_status_t engine_bind(dma_gpu_unit_t *handle, const dma_gpu_bind_params_t *job, dma_gpu_binding_t **result,
+                                char *why)
 {
     thread_unit_t *unit = (thread_unit_t *)handle;
     thread_binding_t *b;

@@ -290,7 +290,7 @@ static dma_status_t copy2d_async(dma_gpu_stream_t *stream, uint64_t dst, uint64_
     if (width > dst_pitch || width > src_pitch) {
         fake_misuse("copy2d_async of rows wider than their pitch");
     }
-    if (dst_pitch > DMA_GPU_MOST_PITCH || src_pitch > DMA_GPU_MOST_PITCH) {
+    if (dst_pitch > DMA_GPU_MAX_PITCH || src_pitch > DMA_GPU_MAX_PITCH) {
         return DMA_ERR_ENGINE;
     }
     if (height) {

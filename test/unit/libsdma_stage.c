@@ -53,7 +53,7 @@ void stage_plan(stage_t *s, const char *variant, dma_coll_t coll, bool in_place)
 
 void stage_bind(stage_t *s)
 {
-    dma_gpu_job_t job = {.rank = 0, .nranks = STAGE_RANKS, .traits = s->traits, .ready = s->ready_at};
+    dma_gpu_bind_params_t job = {.rank = 0, .nranks = STAGE_RANKS, .traits = s->traits, .ready = s->ready_at};
     char why[DMA_GPU_WHY_BYTES];
 
     job.lines = (uint64_t)(uintptr_t)dma_window_queue(&s->window, 0, 0);

@@ -51,7 +51,8 @@ static void fake_traits(const dma_gpu_unit_t *handle, dma_gpu_traits_t *traits)
     *traits = (dma_gpu_traits_t){.max_ways = 4, .features = shaped >> unit->device & 1 ? DMA_GPU_SHAPES : 0};
 }
 
-static dma_status_t fake_bind(dma_gpu_unit_t *unit, const dma_gpu_job_t *job, dma_gpu_binding_t **result, char *why)
+static dma_status_t fake_bind(dma_gpu_unit_t *unit, const dma_gpu_bind_params_t *job, dma_gpu_binding_t **result,
+                              char *why)
 {
     fake_binding_t *binding = calloc(1, sizeof(*binding));
 
@@ -387,7 +388,7 @@ END_TEST
 /* Rows further apart than runtimes copy. */
 START_TEST(rows_far_apart)
 {
-    run_sparse((sparse_t){.stride = (size_t)DMA_GPU_MOST_PITCH + 1 + (size_t)_i / 3,
+    run_sparse((sparse_t){.stride = (size_t)DMA_GPU_MAX_PITCH + 1 + (size_t)_i / 3,
                           .sends = _i % 3 == 0,
                           .in_place = _i % 3 == 2},
                0);
@@ -398,7 +399,7 @@ END_TEST
 START_TEST(rows_far_apart_in_a_relay)
 {
     const dma_gpu_runtime_t *rt = fake_gpu_start(&(fake_gpu_options_t){.devices = 1, .seed = unit_seed()});
-    const int64_t far = (int64_t)DMA_GPU_MOST_PITCH + 1;
+    const int64_t far = (int64_t)DMA_GPU_MAX_PITCH + 1;
     char *sparse = fake_gpu_alloc(DMA_GPU_DEVICE_PLAIN, 0, 2 * (uint64_t)far + 8);
     char *dense = fake_gpu_alloc(DMA_GPU_DEVICE_PLAIN, 0, 24);
     dma_proc_t proc = {.params.timeout = 5};

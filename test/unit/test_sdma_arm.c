@@ -84,15 +84,16 @@ START_TEST(packets)
     ck_assert(thunk_quiet(10));
     thunk_hold(true);
     ck_assert_int_eq(dma_gpu_engine_sdma.arm(&s.run), DMA_OK);
-    ck_assert_ptr_nonnull(dma_sdma_binding(s.binding)->waiting[1]);
-    ck_assert_ptr_nonnull(dma_sdma_binding(s.binding)->waiting[2]);
-    ck_assert_ptr_null(dma_sdma_binding(s.binding)->waiting[3]); /* the own block's */
-    ck_assert_ptr_ne(dma_sdma_binding(s.binding)->waiting[1], dma_sdma_binding(s.binding)->waiting[2]);
-    at = expect_program(&s, dma_sdma_binding(s.binding)->waiting[1], 0, 0, 2); /* it waits for nobody, so it is first */
-    at = expect_program(&s, dma_sdma_binding(s.binding)->waiting[1], at, 1, 0);
-    ck_assert_uint_eq(at * 4, dma_sdma_binding(s.binding)->waiting[1]->ring.published);
-    at = expect_program(&s, dma_sdma_binding(s.binding)->waiting[2], 0, 2, 1);
-    ck_assert_uint_eq(at * 4, dma_sdma_binding(s.binding)->waiting[2]->ring.published);
+    ck_assert_ptr_nonnull(dma_sdma_binding(s.binding)->armed_queues[1]);
+    ck_assert_ptr_nonnull(dma_sdma_binding(s.binding)->armed_queues[2]);
+    ck_assert_ptr_null(dma_sdma_binding(s.binding)->armed_queues[3]); /* the own block's */
+    ck_assert_ptr_ne(dma_sdma_binding(s.binding)->armed_queues[1], dma_sdma_binding(s.binding)->armed_queues[2]);
+    at = expect_program(&s, dma_sdma_binding(s.binding)->armed_queues[1], 0, 0,
+                        2); /* it waits for nobody, so it is first */
+    at = expect_program(&s, dma_sdma_binding(s.binding)->armed_queues[1], at, 1, 0);
+    ck_assert_uint_eq(at * 4, dma_sdma_binding(s.binding)->armed_queues[1]->ring.published);
+    at = expect_program(&s, dma_sdma_binding(s.binding)->armed_queues[2], 0, 2, 1);
+    ck_assert_uint_eq(at * 4, dma_sdma_binding(s.binding)->armed_queues[2]->ring.published);
     thunk_hold(false);
     atomic_store(&s.ready[1].word, 0);
     dma_gpu_engine_sdma.disarm(s.binding, &s.ready[0].word);
@@ -216,7 +217,7 @@ static void expect_nothing(stage_t *s)
 {
     ck_assert_int_eq(dma_gpu_engine_sdma.arm(&s->run), DMA_UNSUPPORTED);
     for (int i = 1; i <= STAGE_RANKS; i++) {
-        dma_queue_t *queue = dma_sdma_binding(s->binding)->waiting[i];
+        dma_queue_t *queue = dma_sdma_binding(s->binding)->armed_queues[i];
 
         if (queue) {
             ck_assert_uint_eq(queue->ring.published, 0);
@@ -280,7 +281,7 @@ START_TEST(queues_that_must_not_wait)
     before = thunk_queues();
     expect_nothing(&s);
     ck_assert_uint_le(thunk_queues() - before, _i == 2 ? 1 : 0);
-    ck_assert_ptr_null(dma_sdma_binding(s.binding)->waiting[1]); /* what there was has been given back */
+    ck_assert_ptr_null(dma_sdma_binding(s.binding)->armed_queues[1]); /* what there was has been given back */
     ck_assert_int_eq(dma_gpu_engine_sdma.arm(&s.run), DMA_UNSUPPORTED);
     ck_assert_uint_le(thunk_queues() - before, _i == 2 ? 1 : 0); /* and is not asked for again */
     stage_end(&s);

@@ -103,7 +103,7 @@ static void copies(dma_queues_t *q, dma_queue_t *queue, uint32_t value)
     const char *reason;
     const dma_gen_t *gen = dma_gen_find(0x74a1, 90402, &reason);
     uint64_t addr;
-    unsigned char *memory = dma_queues_memory(q, PAGE, &addr);
+    unsigned char *memory = dma_queues_alloc(q, PAGE, &addr);
     uint32_t *p, fence;
 
     ck_assert_ptr_nonnull(memory);
@@ -119,7 +119,7 @@ static void copies(dma_queues_t *q, dma_queue_t *queue, uint32_t value)
     ck_assert_uint_eq(fence, value);
     ck_assert_mem_eq(memory, memory + BLOCK, BLOCK);
     ck_assert_int_eq(dma_queue_check(queue, 1), DMA_OK);
-    dma_queues_memory_free(q, memory, PAGE);
+    dma_queues_free(q, memory, PAGE);
 }
 
 /* Kinds of queues come to the engines they name, and move data. */
@@ -184,18 +184,18 @@ START_TEST(full)
     begin(&usual, &q);
     fake_occupy(3, 3);
     for (int i = 0; i < FAKE_PER_ENGINE - 3; i++) {
-        own[i] = dma_queue_get_own(&q, &pick, 0);
+        own[i] = dma_queue_get_exclusive(&q, &pick, 0);
         ck_assert_ptr_nonnull(own[i]);
     }
-    ck_assert_ptr_null(dma_queue_get_own(&q, &pick, 0));
+    ck_assert_ptr_null(dma_queue_get_exclusive(&q, &pick, 0));
     ck_assert_str_eq(q.refusal, "no queue is free on the engine");
     queue = dma_queue_get(&q, &pick, 0, &shared);
     ck_assert(shared);
     ck_assert_int_eq(fake_engine_of(queue->made.doorbell), 5);
     pick.candidates = 1u << 3;
     ck_assert_ptr_null(dma_queue_get(&q, &pick, 0, &shared));
-    dma_queue_put_own(&q, own[0]);
-    own[0] = dma_queue_get_own(&q, &pick, 0); /* room again */
+    dma_queue_put_exclusive(&q, own[0]);
+    own[0] = dma_queue_get_exclusive(&q, &pick, 0); /* room again */
     ck_assert_ptr_nonnull(own[0]);
     for (int i = 0; i < FAKE_PER_ENGINE - 3; i++) {
         copies(&q, own[i], 5);
@@ -226,7 +226,7 @@ START_TEST(device_full)
 
     begin(&(fake_options_t){.max_queues = 1}, &q);
     ck_assert_ptr_nonnull(dma_queue_get(&q, &on_link, 0, &shared));
-    ck_assert_ptr_null(dma_queue_get_own(&q, &on_link, 0));
+    ck_assert_ptr_null(dma_queue_get_exclusive(&q, &on_link, 0));
     ck_assert_str_eq(q.refusal, "the device has all the queues it may have");
     end(&q);
 }
@@ -251,7 +251,7 @@ START_TEST(no_such_engine)
     dma_queues_t q;
 
     begin(&usual, &q);
-    ck_assert_ptr_null(dma_queue_get_own(&q, &pick, 0));
+    ck_assert_ptr_null(dma_queue_get_exclusive(&q, &pick, 0));
     ck_assert_str_eq(q.refusal, "the kernel does not accept the engine or the memory");
     end(&q);
 }
@@ -271,7 +271,7 @@ START_TEST(too_old)
     ck_assert_ptr_nonnull(queue);
     ck_assert_int_eq(queue->kind, DMA_MAP_XGMI);
     copies(&q, queue, 3);
-    ck_assert_ptr_null(dma_queue_get_own(&q, &pick, 3));
+    ck_assert_ptr_null(dma_queue_get_exclusive(&q, &pick, 3));
     end(&q);
 }
 END_TEST
@@ -342,10 +342,10 @@ static bool whole_life(void)
     }
     first = dma_queue_get(&q, &on_host, 0, &shared);
     second = dma_queue_get(&q, &pick, 3, &shared);
-    own = dma_queue_get_own(&q, &pick, 3);
+    own = dma_queue_get_exclusive(&q, &pick, 3);
     all = first && second && own && first != second;
     if (own) {
-        dma_queue_put_own(&q, own);
+        dma_queue_put_exclusive(&q, own);
     }
     dma_queues_close(&q);
     return all;
@@ -381,22 +381,22 @@ START_TEST(child)
 
     begin(&usual, &q);
     queue = dma_queue_get(&q, &on_host, 0, &shared);
-    own = dma_queue_get_own(&q, &on_link, 0);
-    ck_assert(dma_queues_ours(&q));
+    own = dma_queue_get_exclusive(&q, &on_link, 0);
+    ck_assert(dma_queues_is_owner(&q));
     pid = fork();
     ck_assert_int_ge(pid, 0);
     if (!pid) {
         unsigned calls = fake_counts.calls + fake_counts.system;
-        bool none = !dma_queues_ours(&q) && !dma_queue_get(&q, &on_host, 0, &shared) &&
-                    !dma_queue_get_own(&q, &on_link, 0) && !dma_queues_memory(&q, PAGE, &unused);
+        bool none = !dma_queues_is_owner(&q) && !dma_queue_get(&q, &on_host, 0, &shared) &&
+                    !dma_queue_get_exclusive(&q, &on_link, 0) && !dma_queues_alloc(&q, PAGE, &unused);
 
-        dma_queue_put_own(&q, own);
+        dma_queue_put_exclusive(&q, own);
         dma_queues_close(&q);
         _exit(none && calls == fake_counts.calls + fake_counts.system ? 0 : 1);
     }
     ck_assert_int_eq(waitpid(pid, &status, 0), pid);
     ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-    ck_assert(dma_queues_ours(&q));
+    ck_assert(dma_queues_is_owner(&q));
     copies(&q, queue, 9);
     copies(&q, own, 10);
     end(&q);
@@ -419,15 +419,15 @@ START_TEST(still_waiting)
     bool shared;
 
     begin(&usual, &q);
-    memory = dma_queues_memory(&q, PAGE, &addr);
+    memory = dma_queues_alloc(&q, PAGE, &addr);
     idle = dma_queue_get(&q, &on_host, 0, &shared);
-    waiting = dma_queue_get_own(&q, &on_link, 0);
+    waiting = dma_queue_get_exclusive(&q, &on_link, 0);
     ck_assert_int_eq(dma_ring_reserve(&waiting->ring, DMA_PACKET_POLL_DWORDS + DMA_PACKET_FENCE_DWORDS, 2, &p), DMA_OK);
     p += dma_packet_poll(p, addr, DMA_PACKET_EQUAL, 1, UINT32_MAX, 16);
     dma_packet_fence(p, addr + 64, 1);
     dma_ring_publish(&waiting->ring);
     fake_run();
-    dma_queue_put_own(&q, waiting);
+    dma_queue_put_exclusive(&q, waiting);
     ck_assert_uint_eq(fake_counts.queues, 2);
     copies(&q, idle, 3);
     allocations = fake_counts.allocations;
@@ -462,10 +462,10 @@ START_TEST(come_and_go)
 
         if (*slot) {
             copies(&q, *slot, (uint32_t)i);
-            dma_queue_put_own(&q, *slot);
+            dma_queue_put_exclusive(&q, *slot);
             *slot = NULL;
             held--;
-        } else if ((*slot = dma_queue_get_own(&q, &pick, 0))) {
+        } else if ((*slot = dma_queue_get_exclusive(&q, &pick, 0))) {
             held++;
         } else {
             ck_assert_str_eq(q.refusal, "no queue is free on the engine");

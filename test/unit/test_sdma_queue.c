@@ -99,7 +99,7 @@ START_TEST(none_left)
     ck_assert_ptr_eq(dma_queue_get(&unit.queues, &eight, 3, &shared), b);
     ck_assert(shared);
     ck_assert_ptr_null(dma_queue_get(&unit.queues, &ten, 3, &shared));
-    ck_assert_ptr_null(dma_queue_get_own(&unit.queues, &ten, 3));
+    ck_assert_ptr_null(dma_queue_get_exclusive(&unit.queues, &ten, 3));
     works(a);
     end();
 }
@@ -138,7 +138,7 @@ START_TEST(old_thunk)
     a = dma_queue_get(&unit.queues, &four, 1, &shared);
     b = dma_queue_get(&unit.queues, &four, 2, &shared);
     ck_assert_ptr_ne(a, b); /* by peer: which engine it is, the driver knows */
-    ck_assert_ptr_null(dma_queue_get_own(&unit.queues, &four, 1));
+    ck_assert_ptr_null(dma_queue_get_exclusive(&unit.queues, &four, 1));
     works(a);
     works(b);
     end();
@@ -154,7 +154,7 @@ START_TEST(of_one_user)
 
     begin((thunk_options_t){0});
     for (int i = 0; i < 70; i++) {
-        own = dma_queue_get_own(&unit.queues, &four, 1);
+        own = dma_queue_get_exclusive(&unit.queues, &four, 1);
         ck_assert_ptr_nonnull(own);
         if (i == 0) {
             other = dma_queue_get(&unit.queues, &four, 1, &shared);
@@ -162,7 +162,7 @@ START_TEST(of_one_user)
             ck_assert(!shared);
             works(own);
         }
-        dma_queue_put_own(&unit.queues, own);
+        dma_queue_put_exclusive(&unit.queues, own);
     }
     works(other);
     end();

@@ -16,7 +16,7 @@
  * what we wait for may have to wait for one of them: that engines take turns is what this stands on. The own block has no
  * engine of that kind: it goes on the first queue, before the wait for that queue's peer.
  *
- * A program that does not fit into one group of packets, or needs memory in between, is not armed. Nor is one behind another
+ * A program that does not fit into one group of packets, or needs memory in between, is not armed. Nor is one stalled another
  * that was given up and that the queue has not got past for seconds: its start may still match, and the go word is shared.
  *
  * A process may end without taking anything apart. Then what is armed is given up by an exit handler, which the first arming
@@ -56,7 +56,7 @@ static uint32_t draft(const dma_sdma_binding_t *b, const dma_run_t *run, uint32_
                                 .write_ptr = &write,
                                 .doorbell = &doorbell};
     dma_queue_t paper = {.step_addr = queue->step_addr, .step = queue->step};
-    dma_lower_to_t to = dma_sdma_lower_target(b, &paper, index);
+    dma_lower_target_t to = dma_sdma_lower_target(b, &paper, index);
     dma_lower_t at = {0};
 
     to.ready = b->ready;
@@ -68,7 +68,7 @@ static uint32_t draft(const dma_sdma_binding_t *b, const dma_run_t *run, uint32_
     return (uint32_t)(paper.ring.reserved / sizeof(*body));
 }
 
-/* One program, behind a start and a go; false: it does not fit. */
+/* One program, stalled a start and a go; false: it does not fit. */
 static bool put(dma_sdma_binding_t *b, const dma_run_t *run, uint32_t index, dma_queue_t *queue, uint32_t *body)
 {
     uint32_t packets, dwords = draft(b, run, index, queue, &packets, body), *p;
@@ -91,23 +91,23 @@ static bool get_queues(dma_sdma_binding_t *b, const dma_run_t *run)
     for (uint32_t i = 1; i < run->plan->nprogs; i++) {
         int link = run->plan->progs[i].link;
 
-        if (link == b->rank || b->waiting[i]) {
+        if (link == b->rank || b->armed_queues[i]) {
             continue;
         }
         if (!b->picks[link].may_wait ||
-            !(b->waiting[i] = dma_queue_get_own(&b->unit->queues, &b->picks[link], b->nodes[link]))) {
+            !(b->armed_queues[i] = dma_queue_get_exclusive(&b->unit->queues, &b->picks[link], b->nodes[link]))) {
             return false;
         }
     }
-    return run->plan->nprogs > 1 && b->waiting[1];
+    return run->plan->nprogs > 1 && b->armed_queues[1];
 }
 
 /* Stores alone: engines run on by themselves. */
 static void give_up(dma_sdma_binding_t *b, _Atomic uint32_t *ready)
 {
     for (int i = 1; i <= b->nranks; i++) {
-        if (b->waiting[i]) {
-            atomic_store_explicit(b->waiting[i]->go, 0, memory_order_relaxed);
+        if (b->armed_queues[i]) {
+            atomic_store_explicit(b->armed_queues[i]->go, 0, memory_order_relaxed);
         }
     }
     /* release: an engine that sees this sees the go words */
@@ -124,7 +124,7 @@ static void at_exit(void)
         _Atomic uint32_t *ready = &dma_window_ready(b->window, b->rank)->word;
 
         /* A start is not given up: peers may be counting on it. Nor is anything by a child, which comes here as well. */
-        if (dma_queues_ours(&b->unit->queues) &&
+        if (dma_queues_is_owner(&b->unit->queues) &&
             atomic_load_explicit(ready, memory_order_relaxed) != dma_ready_start(b->armed)) {
             give_up(b, ready);
         }
@@ -138,10 +138,10 @@ static void enlist(dma_sdma_binding_t *b)
     if (!armed.registered) {
         armed.registered = !atexit(at_exit);
     }
-    if (!b->listed) {
+    if (!b->in_exit_list) {
         b->next_armed = armed.list;
         armed.list = b;
-        b->listed = true;
+        b->in_exit_list = true;
     }
     pthread_mutex_unlock(&armed.lock);
 }
@@ -157,14 +157,14 @@ static void delist(dma_sdma_binding_t *b)
     if (*link) {
         *link = b->next_armed;
     }
-    b->listed = false;
+    b->in_exit_list = false;
     pthread_mutex_unlock(&armed.lock);
 }
 
 static bool all_idle(const dma_sdma_binding_t *b)
 {
     for (int i = 1; i <= b->nranks; i++) {
-        if (b->waiting[i] && dma_ring_idle(&b->waiting[i]->ring) != DMA_OK) {
+        if (b->armed_queues[i] && dma_ring_idle(&b->armed_queues[i]->ring) != DMA_OK) {
             return false;
         }
     }
@@ -177,15 +177,15 @@ dma_status_t dma_sdma_arm(const dma_run_t *run)
     uint32_t *body;
     bool fits;
 
-    if (!b->ready || !dma_queues_ours(&b->unit->queues)) {
+    if (!b->ready || !dma_queues_is_owner(&b->unit->queues)) {
         return DMA_UNSUPPORTED;
     }
-    if (b->behind && !all_idle(b)) {
+    if (b->stalled && !all_idle(b)) {
         b->ready = NULL; /* an engine as late as that is none to arm on; its queues stay until the end */
         return DMA_UNSUPPORTED;
     }
     if (!get_queues(b, run)) {
-        dma_sdma_arm_end(b);
+        dma_sdma_arm_release(b);
         b->ready = NULL; /* the programs of a bound engine are always the same: another time would be no better */
         return DMA_UNSUPPORTED;
     }
@@ -198,7 +198,7 @@ dma_status_t dma_sdma_arm(const dma_run_t *run)
             bool own = run->plan->progs[i].link == b->rank;
 
             if (own == (pass == 0)) {
-                fits = put(b, run, i, own ? b->waiting[1] : b->waiting[i], body);
+                fits = put(b, run, i, own ? b->armed_queues[1] : b->armed_queues[i], body);
             }
         }
     }
@@ -211,7 +211,7 @@ dma_status_t dma_sdma_arm(const dma_run_t *run)
         enlist(b);
     }
     for (uint32_t i = 1; i < run->plan->nprogs; i++) {
-        dma_queue_t *queue = b->waiting[i];
+        dma_queue_t *queue = b->armed_queues[i];
 
         if (!queue) {
             continue;
@@ -225,7 +225,7 @@ dma_status_t dma_sdma_arm(const dma_run_t *run)
         dma_ring_publish(&queue->ring);
     }
     if (!fits) {
-        dma_sdma_arm_end(b);
+        dma_sdma_arm_release(b);
         b->ready = NULL;
     }
     return fits ? DMA_OK : DMA_UNSUPPORTED;
@@ -236,14 +236,14 @@ void dma_sdma_disarm(dma_gpu_binding_t *handle, _Atomic uint32_t *ready)
     dma_sdma_binding_t *b = dma_sdma_binding(handle);
     double until = dma_now() + GIVE_UP_SECONDS;
 
-    if (!b->armed || !dma_queues_ours(&b->unit->queues)) {
+    if (!b->armed || !dma_queues_is_owner(&b->unit->queues)) {
         return; /* nothing is, or it is another process's */
     }
     give_up(b, ready);
     while (!all_idle(b) && dma_now() < until) {
         sched_yield();
     }
-    b->behind = !all_idle(b);
+    b->stalled = !all_idle(b);
     b->armed = 0;
     b->epoch = 0; /* its lines have not been written, and will not be */
     b->progs = 0;
@@ -260,30 +260,30 @@ dma_status_t dma_sdma_arm_check(dma_sdma_binding_t *b)
                                     b->armed);
     }
     for (int i = 1; i <= b->nranks; i++) {
-        if (!b->waiting[i]) {
+        if (!b->armed_queues[i]) {
             continue;
         }
-        if (dma_queue_check(b->waiting[i], started ? b->unit->stuck_seconds : HUGE_VAL) != DMA_OK) {
+        if (dma_queue_check(b->armed_queues[i], started ? b->unit->stuck_seconds : HUGE_VAL) != DMA_OK) {
             return DMA_ERR_ENGINE;
         }
         if (!started) {
-            b->waiting[i]->seen_at = 0;
+            b->armed_queues[i]->seen_at = 0;
         }
     }
     return DMA_OK;
 }
 
-bool dma_sdma_arm_end(dma_sdma_binding_t *b)
+bool dma_sdma_arm_release(dma_sdma_binding_t *b)
 {
     bool all = true;
 
-    if (b->listed) {
+    if (b->in_exit_list) {
         delist(b);
     }
-    for (int i = 1; b->waiting && i <= b->nranks; i++) {
-        if (b->waiting[i]) {
-            all = dma_queue_put_own(&b->unit->queues, b->waiting[i]) && all;
-            b->waiting[i] = NULL;
+    for (int i = 1; b->armed_queues && i <= b->nranks; i++) {
+        if (b->armed_queues[i]) {
+            all = dma_queue_put_exclusive(&b->unit->queues, b->armed_queues[i]) && all;
+            b->armed_queues[i] = NULL;
         }
     }
     return all;

@@ -40,7 +40,7 @@ static dma_status_t find_gpu(const dma_gpu_config_t *config, dma_sdma_unit_t *un
     if (!unit->gpu) {
         return refuse(why, "the device is not among the GPUs that the kernel describes");
     }
-    if (!unit->pci.has_function && !dma_topo_alone(unit->topo, unit->gpu)) {
+    if (!unit->pci.has_function && !dma_topo_is_whole_device(unit->topo, unit->gpu)) {
         return refuse(why, "the runtime does not say which partition of a GPU the device is");
     }
     unit->gen = dma_gen_find(unit->gpu->device_id, unit->gpu->version, &reason);
@@ -148,7 +148,7 @@ static void sdma_close(dma_gpu_unit_t *handle)
 {
     dma_sdma_unit_t *unit = (dma_sdma_unit_t *)handle;
 
-    for (dma_queue_t *q = unit->queues.list; q && dma_queues_ours(&unit->queues); q = q->next) {
+    for (dma_queue_t *q = unit->queues.list; q && dma_queues_is_owner(&unit->queues); q = q->next) {
         /* A queue that still waits is left, and with it what it may write to. */
         if (q->temp && !dma_queue_waits(&unit->queues, q)) {
             free_temp(unit, q->temp);
@@ -184,8 +184,8 @@ static dma_sdma_binding_t *binding_alloc(size_t n)
         b->shaped = (dma_shaped_t *)(b->at + n + 1);
         b->ready = (uint64_t *)(b->shaped + n + 1);
         b->queues = (dma_queue_t **)(b->ready + n);
-        b->waiting = b->queues + n;
-        b->picks = (dma_map_pick_t *)(b->waiting + n + 1);
+        b->armed_queues = b->queues + n;
+        b->picks = (dma_map_pick_t *)(b->armed_queues + n + 1);
         b->nodes = (uint32_t *)(b->picks + n);
     }
     return b;
@@ -199,7 +199,8 @@ static void put_queues(dma_sdma_binding_t *b)
     }
 }
 
-static dma_status_t sdma_bind(dma_gpu_unit_t *handle, const dma_gpu_job_t *job, dma_gpu_binding_t **result, char *why)
+static dma_status_t sdma_bind(dma_gpu_unit_t *handle, const dma_gpu_bind_params_t *job, dma_gpu_binding_t **result,
+                              char *why)
 {
     dma_sdma_unit_t *unit = (dma_sdma_unit_t *)handle;
     size_t n = (size_t)job->nranks;
@@ -261,18 +262,18 @@ static bool sdma_unbind(dma_gpu_binding_t *handle)
     }
     quiet = is_quiet(b);
     /* Programs that are still under way may write to theirs. */
-    for (int i = 1; i <= b->nranks && quiet && dma_queues_ours(&b->unit->queues); i++) {
+    for (int i = 1; i <= b->nranks && quiet && dma_queues_is_owner(&b->unit->queues); i++) {
         free_temp(b->unit, b->shaped[i].temp);
     }
-    quiet = dma_sdma_arm_end(b) && quiet;
+    quiet = dma_sdma_arm_release(b) && quiet;
     put_queues(b);
     free(b);
     return quiet;
 }
 
-dma_lower_to_t dma_sdma_lower_target(const dma_sdma_binding_t *b, dma_queue_t *queue, uint32_t prog)
+dma_lower_target_t dma_sdma_lower_target(const dma_sdma_binding_t *b, dma_queue_t *queue, uint32_t prog)
 {
-    return (dma_lower_to_t){
+    return (dma_lower_target_t){
         .gen = b->unit->gen,
         .queue = queue,
         .line = b->lines + (prog - 1) * sizeof(dma_engine_line_t),
@@ -309,7 +310,7 @@ static dma_status_t put(dma_sdma_binding_t *b, const dma_run_t *run, uint32_t in
 {
     const dma_prog_t *prog = &run->plan->progs[index];
     dma_queue_t *queue = b->queues[link_of(b, prog)];
-    dma_lower_to_t to = dma_sdma_lower_target(b, queue, index);
+    dma_lower_target_t to = dma_sdma_lower_target(b, queue, index);
     dma_status_t status = DMA_OK;
     uint32_t temps;
 
@@ -337,7 +338,7 @@ static dma_status_t sdma_start(dma_run_t *run)
     dma_sdma_binding_t *b = dma_sdma_binding(run->binding);
     dma_status_t result = DMA_OK;
 
-    if (!dma_queues_ours(&b->unit->queues) || was_reset(b->unit)) {
+    if (!dma_queues_is_owner(&b->unit->queues) || was_reset(b->unit)) {
         return DMA_ERR_ENGINE;
     }
     if (b->run != run || b->epoch != run->epoch) {

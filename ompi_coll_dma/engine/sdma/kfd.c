@@ -15,9 +15,9 @@
 
 typedef struct by_kfd {
     dma_provider_t base;
-    const dma_kfd_world_t *world;
+    const dma_kfd_sys_t *sys;
     dma_rocr_t rocr;
-    dma_rocr_place_t place;
+    dma_rocr_pool_t pool;
     uint32_t gpu_id;
     int fd;
     char *doorbells; /* of this process on the GPU, mapped with the first queue; or NULL */
@@ -35,13 +35,12 @@ static int ask(const by_kfd_t *k, unsigned long request, void *argument)
     int rc;
 
     do {
-        rc = k->world->ioctl(k->fd, request, argument);
+        rc = k->sys->ioctl(k->fd, request, argument);
     } while (rc == -1 && (errno == EINTR || errno == EAGAIN));
     return rc;
 }
 
-dma_status_t dma_kfd_open(const dma_kfd_world_t *world, const dma_provider_gpu_t *gpu, dma_provider_t **provider,
-                          char *why)
+dma_status_t dma_kfd_open(const dma_kfd_sys_t *sys, const dma_provider_gpu_t *gpu, dma_provider_t **provider, char *why)
 {
     by_kfd_t *k = calloc(1, sizeof(*k));
     dma_kfd_version_t version = {0};
@@ -50,13 +49,13 @@ dma_status_t dma_kfd_open(const dma_kfd_world_t *world, const dma_provider_gpu_t
     if (!k) {
         goto refuse;
     }
-    k->world = world;
+    k->sys = sys;
     /* First: where ROCr does not run there is no address space, and the driver's file is left alone. */
-    if (world->find_rocr(&k->rocr, &reason) != DMA_OK ||
-        dma_rocr_place(&k->rocr, gpu->node, &k->place, &reason) != DMA_OK) {
+    if (sys->find_rocr(&k->rocr, &reason) != DMA_OK ||
+        dma_rocr_find_pool(&k->rocr, gpu->node, &k->pool, &reason) != DMA_OK) {
         goto free_provider;
     }
-    k->fd = world->open(DMA_TOPO_DEVICE, O_RDWR | O_CLOEXEC);
+    k->fd = sys->open(DMA_TOPO_DEVICE, O_RDWR | O_CLOEXEC);
     if (k->fd < 0) {
         reason = strerror(errno);
         goto free_provider;
@@ -72,7 +71,7 @@ dma_status_t dma_kfd_open(const dma_kfd_world_t *world, const dma_provider_gpu_t
     return DMA_OK;
 
 close_file:
-    world->close(k->fd);
+    sys->close(k->fd);
 free_provider:
     free(k);
 refuse:
@@ -85,16 +84,16 @@ static void kfd_close(dma_provider_t *provider)
     by_kfd_t *k = of(provider);
 
     if (k->doorbells) {
-        k->world->munmap(k->doorbells, DMA_KFD_DOORBELL_BYTES);
+        k->sys->munmap(k->doorbells, DMA_KFD_DOORBELL_BYTES);
     }
-    k->world->close(k->fd);
+    k->sys->close(k->fd);
     free(k);
 }
 
 static void *kfd_alloc(dma_provider_t *provider, uint64_t bytes, uint64_t *device_addr)
 {
     by_kfd_t *k = of(provider);
-    void *memory = dma_rocr_alloc(&k->rocr, &k->place, bytes);
+    void *memory = dma_rocr_alloc(&k->rocr, &k->pool, bytes);
 
     *device_addr = (uint64_t)(uintptr_t)memory;
     return memory;
@@ -142,7 +141,7 @@ static void drop(const by_kfd_t *k, uint64_t id)
     ask(k, DMA_KFD_DESTROY_QUEUE, &args);
 }
 
-/* All queues of the GPU have their doorbells in one place, which the kernel names with the first. */
+/* All queues of the GPU have their doorbells in one pool, which the kernel names with the first. */
 static bool map_doorbells(by_kfd_t *k, uint64_t offset)
 {
     void *at;
@@ -150,7 +149,7 @@ static bool map_doorbells(by_kfd_t *k, uint64_t offset)
     if (k->doorbells) {
         return true;
     }
-    at = k->world->mmap(DMA_KFD_DOORBELL_BYTES, k->fd, offset & ~(uint64_t)(DMA_KFD_DOORBELL_BYTES - 1));
+    at = k->sys->mmap(DMA_KFD_DOORBELL_BYTES, k->fd, offset & ~(uint64_t)(DMA_KFD_DOORBELL_BYTES - 1));
     if (at == MAP_FAILED) {
         return false;
     }
@@ -162,7 +161,7 @@ static dma_status_t kfd_create(dma_provider_t *provider, dma_map_kind_t kind, ui
                                uint64_t bytes, dma_provider_queue_t *queue, const char **reason)
 {
     by_kfd_t *k = of(provider);
-    char *pointers = dma_rocr_alloc(&k->rocr, &k->place, k->page);
+    char *pointers = dma_rocr_alloc(&k->rocr, &k->pool, k->page);
     dma_kfd_create_t args = {
         .ring = (uintptr_t)ring,
         .write_ptr = (uintptr_t)pointers,
@@ -227,7 +226,7 @@ static void *real_mmap(size_t bytes, int fd, uint64_t offset)
     return mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)offset);
 }
 
-static const dma_kfd_world_t world = {
+static const dma_kfd_sys_t sys = {
     .open = real_open,
     .ioctl = real_ioctl,
     .mmap = real_mmap,
@@ -238,7 +237,7 @@ static const dma_kfd_world_t world = {
 
 static dma_status_t kfd_open(const dma_provider_gpu_t *gpu, dma_provider_t **provider, char *why)
 {
-    return dma_kfd_open(&world, gpu, provider, why);
+    return dma_kfd_open(&sys, gpu, provider, why);
 }
 
 const dma_provider_ops_t dma_provider_kfd = {

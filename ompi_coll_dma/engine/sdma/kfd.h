@@ -74,17 +74,17 @@ typedef struct dma_kfd_destroy {
 #define DMA_KFD_DOORBELL_BYTES 8192u /* of a process on a GPU; the kernel maps all of them or none */
 
 /* The system calls, and ROCr's: a test puts a kernel of its own here. They fail as in C, with -1 or MAP_FAILED and errno. */
-typedef struct dma_kfd_world {
+typedef struct dma_kfd_sys {
     int (*open)(const char *path, int flags);
     int (*ioctl)(int fd, unsigned long request, void *argument);
     void *(*mmap)(size_t bytes, int fd, uint64_t offset); /* for reading and writing, shared, anywhere */
     int (*munmap)(void *at, size_t bytes);
     int (*close)(int fd);
     dma_status_t (*find_rocr)(dma_rocr_t *rocr, const char **reason);
-} dma_kfd_world_t;
+} dma_kfd_sys_t;
 
-/* The provider's `open`, in a world that outlives it. */
-dma_status_t dma_kfd_open(const dma_kfd_world_t *world, const dma_provider_gpu_t *gpu, dma_provider_t **provider,
+/* The provider's `open`, in a sys that outlives it. */
+dma_status_t dma_kfd_open(const dma_kfd_sys_t *sys, const dma_provider_gpu_t *gpu, dma_provider_t **provider,
                           char *why);
 
 #endif

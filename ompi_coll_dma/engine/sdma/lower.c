@@ -34,7 +34,7 @@ static bool has_shape(const dma_run_t *run, const dma_op_t *op)
 }
 
 /* A copy to one or two places. The second begins when the first is all in the ring. */
-static dma_status_t copy_shaped(const dma_run_t *run, const dma_op_t *op, const dma_lower_to_t *to, uint64_t skip,
+static dma_status_t copy_shaped(const dma_run_t *run, const dma_op_t *op, const dma_lower_target_t *to, uint64_t skip,
                                 uint64_t bytes, dma_lower_t *at)
 {
     enum { NOT_BEGUN, FIRST, SECOND };
@@ -64,7 +64,7 @@ static uint64_t piece(uint64_t bytes, uint64_t done, uint64_t most)
     return bytes - done < most ? bytes - done : most;
 }
 
-static dma_status_t copy(const dma_lower_to_t *to, uint64_t dst, uint64_t src, uint64_t bytes, dma_lower_t *at)
+static dma_status_t copy(const dma_lower_target_t *to, uint64_t dst, uint64_t src, uint64_t bytes, dma_lower_t *at)
 {
     while (at->done < bytes) {
         uint64_t n = piece(bytes, at->done, GROUP_PACKETS * to->gen->max_copy);
@@ -80,7 +80,7 @@ static dma_status_t copy(const dma_lower_to_t *to, uint64_t dst, uint64_t src, u
     return DMA_OK;
 }
 
-static dma_status_t copy2(const dma_lower_to_t *to, uint64_t dst0, uint64_t dst1, uint64_t src, uint64_t bytes,
+static dma_status_t copy2(const dma_lower_target_t *to, uint64_t dst0, uint64_t dst1, uint64_t src, uint64_t bytes,
                           dma_lower_t *at)
 {
     bool fits = to->bcsts && !dma_gen_broadcast_unfit(to->gen, dst0, dst1);
@@ -106,7 +106,7 @@ static dma_status_t copy2(const dma_lower_to_t *to, uint64_t dst0, uint64_t dst1
 }
 
 /* How much of an exchange swap packets can do: all of it but a tail, or nothing. */
-static uint64_t swappable(const dma_lower_to_t *to, uint64_t a, uint64_t b, uint64_t bytes)
+static uint64_t swappable(const dma_lower_target_t *to, uint64_t a, uint64_t b, uint64_t bytes)
 {
     uint64_t whole = to->gen->swap_align ? bytes / to->gen->swap_align * to->gen->swap_align : 0;
 
@@ -114,7 +114,7 @@ static uint64_t swappable(const dma_lower_to_t *to, uint64_t a, uint64_t b, uint
 }
 
 /* Through the queue's memory. The drain behind the last copy keeps the next piece out of `temp`. */
-static dma_status_t exchange(const dma_lower_to_t *to, uint64_t a, uint64_t b, uint64_t bytes, dma_lower_t *at)
+static dma_status_t exchange(const dma_lower_target_t *to, uint64_t a, uint64_t b, uint64_t bytes, dma_lower_t *at)
 {
     const uint32_t dwords = 3 * (DMA_PACKET_COPY_DWORDS + DMA_PACKET_FENCE_DWORDS + DMA_PACKET_POLL_DWORDS);
     uint64_t most = DMA_QUEUE_TEMP < to->gen->max_copy ? DMA_QUEUE_TEMP : to->gen->max_copy;
@@ -139,7 +139,7 @@ static dma_status_t exchange(const dma_lower_to_t *to, uint64_t a, uint64_t b, u
     return DMA_OK;
 }
 
-static dma_status_t swap(const dma_lower_to_t *to, uint64_t a, uint64_t b, uint64_t bytes, dma_lower_t *at)
+static dma_status_t swap(const dma_lower_target_t *to, uint64_t a, uint64_t b, uint64_t bytes, dma_lower_t *at)
 {
     uint64_t whole = swappable(to, a, b, bytes);
 
@@ -157,7 +157,7 @@ static dma_status_t swap(const dma_lower_to_t *to, uint64_t a, uint64_t b, uint6
     return exchange(to, a, b, bytes, at);
 }
 
-static dma_status_t signal_line(const dma_run_t *run, const dma_lower_to_t *to)
+static dma_status_t signal_line(const dma_run_t *run, const dma_lower_target_t *to)
 {
     uint32_t *p;
     dma_status_t status = dma_ring_reserve(&to->queue->ring, DMA_PACKET_FENCE_DWORDS, 1, &p);
@@ -170,7 +170,7 @@ static dma_status_t signal_line(const dma_run_t *run, const dma_lower_to_t *to)
 
 /* A ready word does not move on before this run is over, so equality will be seen; and a start that has been given up,
  * with a word one larger, is none. */
-static dma_status_t wait_ready(const dma_run_t *run, int peer, const dma_lower_to_t *to)
+static dma_status_t wait_ready(const dma_run_t *run, int peer, const dma_lower_target_t *to)
 {
     uint32_t *p;
     dma_status_t status;
@@ -186,7 +186,7 @@ static dma_status_t wait_ready(const dma_run_t *run, int peer, const dma_lower_t
     return status;
 }
 
-static dma_status_t lower(const dma_run_t *run, const dma_op_t *op, const dma_lower_to_t *to, dma_lower_t *at)
+static dma_status_t lower(const dma_run_t *run, const dma_op_t *op, const dma_lower_target_t *to, dma_lower_t *at)
 {
     uint64_t skip, bytes = dma_run_length(run, &op->len, &skip);
     bool copies = op->code == DMA_OP_COPY || op->code == DMA_OP_COPY2;
@@ -223,7 +223,7 @@ static bool goes_by_temp(const dma_run_t *run, const dma_op_t *op, uint64_t skip
     return false;
 }
 
-uint32_t dma_lower_temps(const dma_run_t *run, const dma_prog_t *prog, const dma_lower_to_t *to)
+uint32_t dma_lower_temps(const dma_run_t *run, const dma_prog_t *prog, const dma_lower_target_t *to)
 {
     uint32_t temps = 0;
 
@@ -243,7 +243,8 @@ uint32_t dma_lower_temps(const dma_run_t *run, const dma_prog_t *prog, const dma
     return temps;
 }
 
-dma_status_t dma_lower_program(const dma_run_t *run, const dma_prog_t *prog, const dma_lower_to_t *to, dma_lower_t *at)
+dma_status_t dma_lower_program(const dma_run_t *run, const dma_prog_t *prog, const dma_lower_target_t *to,
+                               dma_lower_t *at)
 {
     for (; at->op < prog->nops; at->op++, at->done = 0) {
         dma_status_t status = lower(run, &prog->ops[at->op], to, at);

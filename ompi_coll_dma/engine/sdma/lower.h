@@ -27,7 +27,7 @@ typedef struct dma_lower {
 } dma_lower_t;
 
 /* What a program is lowered to. */
-typedef struct dma_lower_to {
+typedef struct dma_lower_target {
     const dma_gen_t *gen;
     dma_queue_t *queue;
     uint64_t line;         /* of the program, as the device sees it */
@@ -35,17 +35,18 @@ typedef struct dma_lower_to {
     bool bcsts;            /* broadcasts may be used */
     dma_shaped_t *shaped;  /* where its copy between shapes stands */
     const uint64_t *ready; /* armed: the ranks' ready words; else NULL */
-} dma_lower_to_t;
+} dma_lower_target_t;
 
 /* Memory in between that a program needs, with these addresses: a bit mask. */
 typedef enum dma_lower_temp {
     DMA_LOWER_QUEUE_TEMP = 1 << 0, /* the queue's */
     DMA_LOWER_OWN_TEMP = 1 << 1,   /* its own */
 } dma_lower_temp_t;
-uint32_t dma_lower_temps(const dma_run_t *run, const dma_prog_t *prog, const dma_lower_to_t *to);
+uint32_t dma_lower_temps(const dma_run_t *run, const dma_prog_t *prog, const dma_lower_target_t *to);
 
 /* Goes on with a program, with the queue's lock. DMA_OK: all of it is in the ring, unpublished. DMA_AGAIN: the ring is
  * full. */
-dma_status_t dma_lower_program(const dma_run_t *run, const dma_prog_t *prog, const dma_lower_to_t *to, dma_lower_t *at);
+dma_status_t dma_lower_program(const dma_run_t *run, const dma_prog_t *prog, const dma_lower_target_t *to,
+                               dma_lower_t *at);
 
 #endif

@@ -6,7 +6,7 @@
 #include "engine/sdma/lower.h"
 #include "engine/sdma/sdma.h"
 
-/* The types behind the handles of engine/gpu.h. */
+/* The types stalled the handles of engine/gpu.h. */
 typedef struct dma_sdma_unit {
     const dma_gpu_runtime_t *rt;
     int device;
@@ -35,11 +35,11 @@ typedef struct dma_sdma_binding {
     uint32_t progs;       /* of it */
     const struct dma_window *window;
 
-    uint64_t *ready;       /* by rank; NULL: nothing is armed here */
-    dma_queue_t **waiting; /* by program: the queue that it is armed on; NULL: none */
-    uint32_t armed;        /* the epoch that is or was armed last; 0: none */
-    bool listed;           /* for the exit handler */
-    bool behind;           /* some of those queues had not got past what was given up, the last time */
+    uint64_t *ready;            /* by rank; NULL: nothing is armed here */
+    dma_queue_t **armed_queues; /* by program: the queue that it is armed on; NULL: none */
+    uint32_t armed;             /* the epoch that is or was armed last; 0: none */
+    bool in_exit_list;          /* for the exit handler */
+    bool stalled;               /* some of those queues had not got past what was given up, the last time */
     struct dma_sdma_binding *next_armed;
 } dma_sdma_binding_t;
 
@@ -49,13 +49,13 @@ static inline dma_sdma_binding_t *dma_sdma_binding(dma_gpu_binding_t *handle)
 }
 
 /* engine.c: what a program is lowered to on a queue. */
-dma_lower_to_t dma_sdma_lower_target(const dma_sdma_binding_t *b, dma_queue_t *queue, uint32_t prog);
+dma_lower_target_t dma_sdma_lower_target(const dma_sdma_binding_t *b, dma_queue_t *queue, uint32_t prog);
 
 /* arm.c */
 dma_status_t dma_sdma_arm(const dma_run_t *run);
 void dma_sdma_disarm(dma_gpu_binding_t *handle, _Atomic uint32_t *ready);
 /* false: some queue still waits, and is left. */
-bool dma_sdma_arm_end(dma_sdma_binding_t *b);
+bool dma_sdma_arm_release(dma_sdma_binding_t *b);
 /* DMA_OK, or what has gone wrong with the queues of armed programs. */
 dma_status_t dma_sdma_arm_check(dma_sdma_binding_t *b);
 

@@ -6,13 +6,13 @@
  * engine that would do serves (dma_map_pick_t's candidates), then any of those that we have on such an engine: slower,
  * never an error. What an engine does for a link that it is not meant for is not known; so there is none without.
  *
- * Memory of a queue: the ring is an allocation of its own, an exact power of two, in host memory. Pointers and doorbell
- * are the provider's. Two words of a line of the queue's own: `step`, for waiting for its own copies, and `go`.
+ * Memory of a queue: the ring is an allocation of its exclusive, an exact power of two, in host memory. Pointers and doorbell
+ * are the provider's. Two words of a line of the queue's exclusive: `step`, for waiting for its exclusive copies, and `go`.
  *
  * A queue that still waits for somebody, because its communicator has failed under it, is never destroyed and its memory
  * never freed: that could cost the whole GPU a reset. It is left to the end of the process.
  *
- * The holder of a queue's lock builds packets and publishes them. Nothing that waits for anything but the queue's own
+ * The holder of a queue's lock builds packets and publishes them. Nothing that waits for anything but the queue's exclusive
  * packets may be put into a shared queue.
  *
  * A forked child has none of this: the memory is not there for it, and the driver does not listen to it. A page that the
@@ -39,9 +39,9 @@ typedef struct dma_queue {
     uint32_t engine; /* DMA_MAP_ENGINE; DMA_MAP_XGMI: for which peer */
     void *memory;
     dma_provider_queue_t made;
-    bool own; /* of one user: not shared */
+    bool exclusive; /* of one user: not shared */
     unsigned slot;
-    uint64_t step_addr;   /* of a word for waiting for its own copies, as the device sees it */
+    uint64_t step_addr;   /* of a word for waiting for its exclusive copies, as the device sees it */
     _Atomic uint32_t *go; /* armed programs: 1: run, 0: do nothing */
     uint64_t go_addr;
     uint32_t step; /* last value given out */
@@ -54,15 +54,15 @@ typedef struct dma_queue {
 
 typedef struct dma_queues {
     dma_provider_t *provider; /* NULL: not open */
-    _Atomic uint32_t *ours;   /* 1, and 0 in a forked child */
+    _Atomic uint32_t *owner;  /* 1, and 0 in a forked child */
     const char *refusal;      /* why a queue was not made, the last time; or NULL */
     pthread_mutex_t lock;     /* guards the list */
     dma_queue_t *list;
     void *steps; /* a page for step words */
     uint64_t steps_addr;
     uint64_t slots_used; /* bit mask: lines of that page */
-    void *kept;          /* see dma_queues_memory_keep */
-    uint64_t kept_bytes;
+    void *late_memory;   /* see dma_queues_free_at_close */
+    uint64_t late_memory_bytes;
 } dma_queues_t;
 
 /* From the first provider of a list, ended by NULL, that works; `wanted` as dma_provider_open has it. On failure `why`, of
@@ -72,16 +72,16 @@ dma_status_t dma_queues_open(dma_queues_t *queues, const dma_provider_ops_t *con
 void dma_queues_close(dma_queues_t *queues);
 
 /* False in a forked child. */
-static inline bool dma_queues_ours(const dma_queues_t *queues)
+static inline bool dma_queues_is_owner(const dma_queues_t *queues)
 {
-    return atomic_load_explicit(queues->ours, memory_order_relaxed);
+    return atomic_load_explicit(queues->owner, memory_order_relaxed);
 }
 
 /* Zeroed host memory that the device may read, write and fetch packets from; of whole pages. */
-void *dma_queues_memory(dma_queues_t *queues, uint64_t bytes, uint64_t *device_addr);
-void dma_queues_memory_free(dma_queues_t *queues, void *memory, uint64_t bytes);
+void *dma_queues_alloc(dma_queues_t *queues, uint64_t bytes, uint64_t *device_addr);
+void dma_queues_free(dma_queues_t *queues, void *memory, uint64_t bytes);
 /* A queue may still write there: freed with the queues, if they have all come to their ends then. Once. */
-void dma_queues_memory_keep(dma_queues_t *queues, void *memory, uint64_t bytes);
+void dma_queues_free_at_close(dma_queues_t *queues, void *memory, uint64_t bytes);
 
 /* A queue for a pick, to the GPU with the kernel's number `peer`, made on first use. NULL: not even one to share. *shared:
  * it is not on the engine that was wanted. */
@@ -90,8 +90,8 @@ dma_queue_t *dma_queue_get(dma_queues_t *queues, const dma_map_pick_t *pick, uin
 void dma_queue_put(dma_queues_t *queues, dma_queue_t *queue);
 
 /* A queue for one user, and its end. NULL: there is no room for another queue. false: it still waits, and is left. */
-dma_queue_t *dma_queue_get_own(dma_queues_t *queues, const dma_map_pick_t *pick, uint32_t peer);
-bool dma_queue_put_own(dma_queues_t *queues, dma_queue_t *queue);
+dma_queue_t *dma_queue_get_exclusive(dma_queues_t *queues, const dma_map_pick_t *pick, uint32_t peer);
+bool dma_queue_put_exclusive(dma_queues_t *queues, dma_queue_t *queue);
 
 /* Has it work that waits? A queue that the driver has given up does not: it has stopped. A child has none, and its parent's
  * read pointer is not to be had there. */

@@ -22,7 +22,7 @@ dma_status_t dma_ring_init(dma_ring_t *ring, const dma_ring_memory_t *mem)
 }
 
 /* A queue that was reset, or memory that was overwritten, shows in a read pointer that went back or overtook us. */
-static dma_status_t look(dma_ring_t *ring)
+static dma_status_t update_read(dma_ring_t *ring)
 {
     /* Acquire: what is then built over consumed packets is not written before the engine was seen to be past them. */
     uint64_t now = __atomic_load_n(ring->mem.read_ptr, __ATOMIC_ACQUIRE);
@@ -51,7 +51,7 @@ dma_status_t dma_ring_reserve(dma_ring_t *ring, uint32_t dwords, uint32_t packet
         return DMA_ERR_ARG;
     }
     if (!fits(ring, end)) {
-        status = look(ring);
+        status = update_read(ring);
         if (status != DMA_OK) {
             return status;
         }
@@ -98,7 +98,7 @@ uint64_t dma_ring_publish(dma_ring_t *ring)
 dma_status_t dma_ring_consumed(dma_ring_t *ring, uint64_t position)
 {
     if (ring->read < position) {
-        dma_status_t status = look(ring);
+        dma_status_t status = update_read(ring);
         if (status != DMA_OK) {
             return status;
         }

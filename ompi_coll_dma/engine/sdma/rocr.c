@@ -92,7 +92,7 @@ static uint32_t see_pool(dma_rocr_handle_t pool, void *data)
     return DMA_ROCR_SUCCESS;
 }
 
-dma_status_t dma_rocr_place(const dma_rocr_t *rocr, uint32_t node, dma_rocr_place_t *place, const char **reason)
+dma_status_t dma_rocr_find_pool(const dma_rocr_t *rocr, uint32_t node, dma_rocr_pool_t *pool, const char **reason)
 {
     search_t s = {.rocr = rocr, .node = node};
     dma_rocr_handle_t nearest = {0};
@@ -113,20 +113,20 @@ dma_status_t dma_rocr_place(const dma_rocr_t *rocr, uint32_t node, dma_rocr_plac
         *reason = "ROCr has no fine-grained host memory";
         return DMA_UNSUPPORTED;
     }
-    *place = (dma_rocr_place_t){.gpu = s.gpu, .pool = s.pool};
+    *pool = (dma_rocr_pool_t){.gpu = s.gpu, .pool = s.pool};
     return DMA_OK;
 }
 
-void *dma_rocr_alloc(const dma_rocr_t *rocr, const dma_rocr_place_t *place, size_t bytes)
+void *dma_rocr_alloc(const dma_rocr_t *rocr, const dma_rocr_pool_t *pool, size_t bytes)
 {
     void *memory = NULL;
 
     /* A version that does not know the flag may refuse it. */
-    if (rocr->pool_allocate(place->pool, bytes, DMA_ROCR_EXECUTABLE, &memory) != DMA_ROCR_SUCCESS &&
-        rocr->pool_allocate(place->pool, bytes, 0, &memory) != DMA_ROCR_SUCCESS) {
+    if (rocr->pool_allocate(pool->pool, bytes, DMA_ROCR_EXECUTABLE, &memory) != DMA_ROCR_SUCCESS &&
+        rocr->pool_allocate(pool->pool, bytes, 0, &memory) != DMA_ROCR_SUCCESS) {
         return NULL;
     }
-    if (rocr->allow_access(1, &place->gpu, NULL, memory) != DMA_ROCR_SUCCESS) {
+    if (rocr->allow_access(1, &pool->gpu, NULL, memory) != DMA_ROCR_SUCCESS) {
         rocr->pool_free(memory);
         return NULL;
     }

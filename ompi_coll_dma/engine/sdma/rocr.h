@@ -48,20 +48,20 @@ typedef struct dma_rocr {
 } dma_rocr_t;
 
 /* A GPU of ROCr's, and the host memory nearest to it. */
-typedef struct dma_rocr_place {
+typedef struct dma_rocr_find_pool {
     dma_rocr_handle_t gpu;
     dma_rocr_handle_t pool;
-} dma_rocr_place_t;
+} dma_rocr_pool_t;
 
 /* The library that is loaded. DMA_UNSUPPORTED: none; *reason says why. */
 dma_status_t dma_rocr_find(dma_rocr_t *rocr, const char **reason);
 
 /* The GPU with the kernel's number `node`. DMA_UNSUPPORTED, with a reason: ROCr does not run, hides it, or has no host
  * memory that both sides can use without a flush (fine-grained). */
-dma_status_t dma_rocr_place(const dma_rocr_t *rocr, uint32_t node, dma_rocr_place_t *place, const char **reason);
+dma_status_t dma_rocr_find_pool(const dma_rocr_t *rocr, uint32_t node, dma_rocr_pool_t *pool, const char **reason);
 
 /* Zeroed memory of whole pages that the GPU may use, at the same address on both sides, or NULL. Executable where this
  * ROCr lets us say so, as the rings of its own DMA queues are. */
-void *dma_rocr_alloc(const dma_rocr_t *rocr, const dma_rocr_place_t *place, size_t bytes);
+void *dma_rocr_alloc(const dma_rocr_t *rocr, const dma_rocr_pool_t *pool, size_t bytes);
 
 #endif

@@ -1,6 +1,6 @@
 /*
  * What packets of unproven behaviour do on this machine, tried on scratch memory before they are relied on: conditional
- * execution, exchange, broadcast, strided copies. A packet that does something else, or that the queue does not get over, is
+ * execution, exchange, broadcast, strided copies. A packet that test something else, or that the queue test not get over, is
  * not used.
  *
  * An engine serves the queues of all processes in turn, so a queue may be late rather than stuck. What it has been told to
@@ -17,7 +17,7 @@
 #define SCRATCH_BYTES 4096
 #define PLACE_BYTES   256 /* of the scratch memory: four places */
 
-typedef struct bench {
+typedef struct selftest {
     dma_sdma_unit_t *unit;
     dma_queue_t *queue;
     unsigned char *host;
@@ -25,15 +25,15 @@ typedef struct bench {
     uint32_t done;  /* value of the last fence */
     double seconds; /* for one test */
     bool late;      /* a queue may still write to the scratch memory */
-} bench_t;
+} selftest_t;
 
-static uint64_t place(const bench_t *t, int i)
+static uint64_t place(const selftest_t *t, int i)
 {
     return t->addr + PLACE_BYTES * (unsigned)i;
 }
 
 /* Fills the places with what they are numbered, runs packets, and waits for the fence behind them. */
-static bool run(bench_t *t, const uint32_t *packets, uint32_t dwords)
+static bool run(selftest_t *t, const uint32_t *packets, uint32_t dwords)
 {
     _Atomic uint32_t *fence = (_Atomic uint32_t *)(t->host + 4 * PLACE_BYTES);
     const dma_provider_queue_t *made = &t->queue->made;
@@ -59,7 +59,7 @@ static bool run(bench_t *t, const uint32_t *packets, uint32_t dwords)
 }
 
 /* Does place i hold what place `from` held, all of it? */
-static bool holds(const bench_t *t, int i, int from)
+static bool holds(const selftest_t *t, int i, int from)
 {
     for (int k = 0; k < PLACE_BYTES; k++) {
         if (t->host[PLACE_BYTES * i + k] != 0x11 * (from + 1)) {
@@ -69,7 +69,7 @@ static bool holds(const bench_t *t, int i, int from)
     return true;
 }
 
-static bool copies(bench_t *t)
+static bool copies(selftest_t *t)
 {
     uint32_t packets[DMA_PACKET_COPY_DWORDS];
 
@@ -77,7 +77,7 @@ static bool copies(bench_t *t)
            holds(t, 1, 0) && holds(t, 2, 2);
 }
 
-static bool swaps(bench_t *t)
+static bool swaps(selftest_t *t)
 {
     uint32_t packets[DMA_PACKET_SWAP_DWORDS];
 
@@ -85,7 +85,7 @@ static bool swaps(bench_t *t)
            holds(t, 1, 0) && holds(t, 0, 1) && holds(t, 2, 2);
 }
 
-static bool broadcasts(bench_t *t)
+static bool broadcasts(selftest_t *t)
 {
     uint32_t packets[DMA_PACKET_BROADCAST_DWORDS];
 
@@ -95,7 +95,7 @@ static bool broadcasts(bench_t *t)
 }
 
 /* A copy behind a condition runs if the word is what it should be, and not else. */
-static bool conditions(bench_t *t)
+static bool conditions(selftest_t *t)
 {
     uint32_t packets[DMA_PACKET_COND_DWORDS + DMA_PACKET_COPY_DWORDS], n;
 
@@ -111,7 +111,7 @@ static bool conditions(bench_t *t)
 }
 
 /* A strided copy at odd addresses moves its rows, and nothing between them. */
-static bool strides(bench_t *t)
+static bool strides(selftest_t *t)
 {
     dma_rect_t r = {
         .dst = place(t, 1) + 5, .src = place(t, 0) + 3, .dst_pitch = 12, .src_pitch = 20, .row_bytes = 6, .rows = 9};
@@ -131,30 +131,30 @@ static bool strides(bench_t *t)
     return true;
 }
 
-/* On a queue that nobody else uses, now or later: one that does not get over a packet is destroyed, or left where it may
+/* On a queue that nobody else uses, now or later: one that test not get over a packet is destroyed, or left where it may
  * only be late. */
-static bool proven(bench_t *t, bool (*does)(bench_t *t))
+static bool run_exclusive(selftest_t *t, bool (*test)(selftest_t *t))
 {
     dma_map_pick_t pick = {.kind = DMA_MAP_HOST};
     bool works;
 
-    if (!(t->queue = dma_queue_get_own(&t->unit->queues, &pick, 0))) {
+    if (!(t->queue = dma_queue_get_exclusive(&t->unit->queues, &pick, 0))) {
         return false;
     }
-    works = does(t);
-    t->late = !dma_queue_put_own(&t->unit->queues, t->queue) || t->late;
+    works = test(t);
+    t->late = !dma_queue_put_exclusive(&t->unit->queues, t->queue) || t->late;
     return works;
 }
 
 uint32_t dma_sdma_selftest(dma_sdma_unit_t *unit, bool *works)
 {
     dma_map_pick_t pick = {.kind = DMA_MAP_HOST};
-    bench_t t = {.unit = unit, .seconds = COPY_SECONDS};
+    selftest_t t = {.unit = unit, .seconds = COPY_SECONDS};
     uint32_t features = 0;
     bool shared;
 
     *works = false;
-    t.host = dma_queues_memory(&unit->queues, SCRATCH_BYTES, &t.addr);
+    t.host = dma_queues_alloc(&unit->queues, SCRATCH_BYTES, &t.addr);
     if (!t.host) {
         return 0;
     }
@@ -164,15 +164,15 @@ uint32_t dma_sdma_selftest(dma_sdma_unit_t *unit, bool *works)
     t.late = t.queue && !*works;
     t.seconds = TEST_SECONDS;
     if (*works) {
-        features |= unit->gen->has & DMA_GEN_SWAP && proven(&t, swaps) ? DMA_GPU_SWAP_PACKETS : 0;
-        features |= unit->gen->has & DMA_GEN_BROADCAST && proven(&t, broadcasts) ? DMA_GPU_BCST_PACKETS : 0;
-        features |= unit->gen->has & DMA_GEN_RECT && proven(&t, strides) ? DMA_GPU_SHAPES : 0;
-        features |= proven(&t, conditions) ? DMA_GPU_PRELAUNCH : 0;
+        features |= unit->gen->has & DMA_GEN_SWAP && run_exclusive(&t, swaps) ? DMA_GPU_SWAP_PACKETS : 0;
+        features |= unit->gen->has & DMA_GEN_BROADCAST && run_exclusive(&t, broadcasts) ? DMA_GPU_BCST_PACKETS : 0;
+        features |= unit->gen->has & DMA_GEN_RECT && run_exclusive(&t, strides) ? DMA_GPU_SHAPES : 0;
+        features |= run_exclusive(&t, conditions) ? DMA_GPU_PRELAUNCH : 0;
     }
     if (t.late) {
-        dma_queues_memory_keep(&unit->queues, t.host, SCRATCH_BYTES);
+        dma_queues_free_at_close(&unit->queues, t.host, SCRATCH_BYTES);
     } else {
-        dma_queues_memory_free(&unit->queues, t.host, SCRATCH_BYTES);
+        dma_queues_free(&unit->queues, t.host, SCRATCH_BYTES);
     }
     return features;
 }

@@ -249,7 +249,7 @@ const dma_topo_gpu_t *dma_topo_find(const dma_topo_t *topo, uint32_t domain, uin
     return gpu;
 }
 
-bool dma_topo_alone(const dma_topo_t *topo, const dma_topo_gpu_t *gpu)
+bool dma_topo_is_whole_device(const dma_topo_t *topo, const dma_topo_gpu_t *gpu)
 {
     for (uint32_t i = 0; i < topo->ngpus; i++) {
         const dma_topo_gpu_t *other = &topo->gpus[i];

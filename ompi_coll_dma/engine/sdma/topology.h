@@ -69,7 +69,7 @@ void dma_topo_free(dma_topo_t *topo);
  * partitions as functions of one device is understood. */
 const dma_topo_gpu_t *dma_topo_find(const dma_topo_t *topo, uint32_t domain, uint32_t location, int partition);
 /* Is there no other GPU that is a part of the same device? */
-bool dma_topo_alone(const dma_topo_t *topo, const dma_topo_gpu_t *gpu);
+bool dma_topo_is_whole_device(const dma_topo_t *topo, const dma_topo_gpu_t *gpu);
 /* Takes an address apart: "0000:0c:00.0", or without a domain. DMA_ERR_ARG for anything else. */
 dma_status_t dma_topo_address(const char *text, uint32_t *domain, uint32_t *location);
 

@@ -30,7 +30,7 @@
 #include "engine/stream/stream.h"
 #include "node/window.h"
 
-#define QUIET_SECONDS 2.0  /* that the end of a communicator waits for copies under way */
+#define QUIET_SECONDS 2.0  /* that the end of a communicator waits for copies under method */
 #define CHECK_SECONDS 1e-3 /* between two questions to the runtime whether all is well */
 
 enum { PUSHES, OWN, STREAMS };
@@ -38,7 +38,7 @@ enum { PUSHES, OWN, STREAMS };
 typedef struct dma_stream_unit {
     const dma_gpu_runtime_t *rt;
     int device;
-    dma_own_way_t way;
+    dma_self_copy_method_t method;
     pthread_mutex_t lock; /* only ever tried: guards the streams, and what follows */
     dma_gpu_stream_t *streams[STREAMS];
     uint64_t temp; /* DMA_WORK_TEMP bytes for exchanges; 0: none needed so far */
@@ -51,7 +51,7 @@ typedef struct dma_stream_binding {
     int rank, nranks;
     uint64_t lines;
     dma_work_t work;
-    dma_own_t own;
+    dma_self_copy_t self_copy;
     dma_gpu_event_t *events[STREAMS]; /* made when the stream cannot write words */
     bool recorded[STREAMS];           /* the host is to write this stream's lines */
     uint32_t epoch;                   /* of the last run */
@@ -119,8 +119,8 @@ static dma_status_t stream_open(const dma_gpu_config_t *config, dma_gpu_unit_t *
     unit->rt = config->rt;
     unit->device = config->device;
     unit->writes = config->rt->write32 != NULL;
-    if (dma_own_way_find(config->own_copy, &unit->way) != DMA_OK) {
-        status = refuse(why, "there is no such way to copy the own block");
+    if (dma_self_copy_method_find(config->own_copy, &unit->method) != DMA_OK) {
+        status = refuse(why, "there is no such method to copy the own block");
     } else if ((status = make_streams(unit)) != DMA_OK) {
         status = refuse(why, dma_gpu_error());
     }
@@ -153,13 +153,14 @@ static void stream_close(dma_gpu_unit_t *handle)
 static void stream_traits(const dma_gpu_unit_t *handle, dma_gpu_traits_t *traits)
 {
     (void)handle;
-    /* One way: one copy fills the link, and what streams have beside each other costs more to start than it saves. */
+    /* One method: one copy fills the link, and what streams have beside each other costs more to start than it saves. */
     *traits = (dma_gpu_traits_t){.node = UINT32_MAX, .max_ways = 1};
 }
 
 /* ---- in the service of a communicator ---- */
 
-static dma_status_t stream_bind(dma_gpu_unit_t *handle, const dma_gpu_job_t *job, dma_gpu_binding_t **result, char *why)
+static dma_status_t stream_bind(dma_gpu_unit_t *handle, const dma_gpu_bind_params_t *job, dma_gpu_binding_t **result,
+                                char *why)
 {
     dma_stream_binding_t *b = calloc(1, sizeof(*b));
 
@@ -171,7 +172,7 @@ static dma_status_t stream_bind(dma_gpu_unit_t *handle, const dma_gpu_job_t *job
     b->rank = job->rank;
     b->nranks = job->nranks;
     b->lines = job->lines;
-    dma_own_init(&b->own, b->unit->way, b->unit->rt);
+    dma_self_copy_init(&b->self_copy, b->unit->method, b->unit->rt);
     *result = (dma_gpu_binding_t *)b;
     return DMA_OK;
 }
@@ -227,7 +228,7 @@ static bool stream_unbind(dma_gpu_binding_t *handle)
         while (!(quiet = is_quiet(b)) && dma_now() < until) {
             sched_yield();
         }
-        dma_own_destroy(&b->own, rt);
+        dma_self_copy_destroy(&b->self_copy, rt);
         for (int i = 0; i < STREAMS; i++) {
             if (b->events[i]) {
                 (void)rt->event_destroy(b->events[i]);
@@ -242,7 +243,7 @@ static bool stream_unbind(dma_gpu_binding_t *handle)
 
 /* ---- a run ---- */
 
-static bool is_on(const dma_stream_binding_t *b, uint32_t prog, int stream)
+static bool is_on_stream(const dma_stream_binding_t *b, uint32_t prog, int stream)
 {
     return (prog == b->own_prog) == (stream == OWN);
 }
@@ -250,7 +251,7 @@ static bool is_on(const dma_stream_binding_t *b, uint32_t prog, int stream)
 static void write_lines(dma_stream_binding_t *b, int stream)
 {
     for (uint32_t i = 1; i < b->progs; i++) {
-        if (is_on(b, i, stream)) {
+        if (is_on_stream(b, i, stream)) {
             /* release: whoever sees the word sees what the runtime has told us is there */
             atomic_store_explicit(word_of(b, i), b->epoch, memory_order_release);
         }
@@ -267,7 +268,8 @@ static dma_status_t signal_lines(dma_stream_binding_t *b, int stream)
     for (uint32_t i = 1; i < b->progs && unit->writes; i++) {
         uint64_t line = b->lines + (i - 1) * sizeof(dma_engine_line_t);
 
-        if (i != b->echoed && is_on(b, i, stream) && rt->write32(unit->streams[stream], line, b->epoch) != DMA_OK) {
+        if (i != b->echoed && is_on_stream(b, i, stream) &&
+            rt->write32(unit->streams[stream], line, b->epoch) != DMA_OK) {
             unit->writes = false;
         }
     }
@@ -297,12 +299,12 @@ static dma_status_t exchange(dma_stream_binding_t *b)
         unit->temp = 0;
         return status;
     }
-    by_links = dma_own_echoes(&b->own);
+    by_links = dma_self_copy_choose_echo(&b->self_copy);
     for (size_t i = 0; i < b->work.swaps.n && !by_links; i++) {
         bytes += b->work.swaps.bytes[i];
     }
     if (!by_links) {
-        dma_own_exchange(&b->own, bytes, dma_now());
+        dma_self_copy_exchange_begin(&b->self_copy, bytes, dma_now());
     }
     return dma_work_exchange(&b->work, unit->rt, unit->streams[PUSHES], unit->temp, by_links);
 }
@@ -314,8 +316,8 @@ static dma_status_t submit_pushes(dma_stream_binding_t *b, const dma_run_t *run,
     dma_status_t status = DMA_UNSUPPORTED;
 
     *echoed = false;
-    if (!b->early.bytes && b->work.own.bytes && dma_own_echoes(&b->own)) {
-        status = dma_own_echo(&b->work, run, unit->rt, unit->streams[PUSHES]);
+    if (!b->early.bytes && b->work.own.bytes && dma_self_copy_choose_echo(&b->self_copy)) {
+        status = dma_self_copy_echo(&b->work, run, unit->rt, unit->streams[PUSHES]);
         *echoed = status == DMA_OK;
         b->collected = false; /* it makes room for the own block among the pushes */
     }
@@ -338,7 +340,7 @@ static dma_status_t submit(dma_stream_binding_t *b, const dma_run_t *run)
     b->echoed = echoed ? work->own.prog : 0;
     /* Before the pushes' lines are written, which takes as long as nobody needs them: the pushes have just begun. */
     if (b->own_prog && work->own.bytes && !b->early.bytes &&
-        (status = dma_own_copy(&b->own, &work->own, b->unit->rt, b->unit->streams[OWN])) != DMA_OK) {
+        (status = dma_self_copy_submit(&b->self_copy, &work->own, b->unit->rt, b->unit->streams[OWN])) != DMA_OK) {
         return status;
     }
     if (pushes || echoed) {
@@ -368,7 +370,7 @@ static dma_status_t match_early(dma_stream_binding_t *b)
     return b->unit->rt->stream_sync(b->unit->streams[OWN]);
 }
 
-static void stream_early(dma_gpu_binding_t *handle, uint64_t dst, uint64_t src, uint64_t bytes)
+static void stream_copy_early(dma_gpu_binding_t *handle, uint64_t dst, uint64_t src, uint64_t bytes)
 {
     dma_stream_binding_t *b = binding_of(handle);
     dma_stream_unit_t *unit = b->unit;
@@ -379,7 +381,7 @@ static void stream_early(dma_gpu_binding_t *handle, uint64_t dst, uint64_t src, 
         return;
     }
     if (unit->rt->enter(unit->device, &scope) == DMA_OK) {
-        if (dma_own_early(&b->own, &block, unit->rt, unit->streams[OWN])) {
+        if (dma_self_copy_launch_early(&b->self_copy, &block, unit->rt, unit->streams[OWN])) {
             b->early = block;
         }
         unit->rt->leave(&scope);
@@ -387,7 +389,7 @@ static void stream_early(dma_gpu_binding_t *handle, uint64_t dst, uint64_t src, 
     pthread_mutex_unlock(&unit->lock);
 }
 
-static void stream_settle(dma_gpu_binding_t *handle)
+static void stream_wait_early(dma_gpu_binding_t *handle)
 {
     dma_stream_binding_t *b = binding_of(handle);
     dma_stream_unit_t *unit = b->unit;
@@ -431,7 +433,7 @@ static dma_status_t stream_start(dma_run_t *run)
 }
 
 /* Lines that the host writes. */
-static dma_status_t look_at_events(dma_stream_binding_t *b)
+static dma_status_t poll_events(dma_stream_binding_t *b)
 {
     const dma_gpu_runtime_t *rt = b->unit->rt;
     dma_gpu_scope_t scope;
@@ -474,12 +476,12 @@ static dma_status_t stream_advance(dma_run_t *run)
     dma_status_t status = DMA_OK;
 
     if (b->recorded[PUSHES] || b->recorded[OWN]) {
-        status = look_at_events(b);
+        status = poll_events(b);
     }
-    if (b->own.watching && b->own_prog && have_pushed(b)) {
-        dma_own_watch(&b->own, true, has_ended(b, b->own_prog), dma_now());
-    } else if (b->own.watching && b->work.swaps.n) {
-        dma_own_watch(&b->own, true, have_pushed(b), dma_now());
+    if (b->self_copy.watching && b->own_prog && have_pushed(b)) {
+        dma_self_copy_observe(&b->self_copy, true, has_ended(b, b->own_prog), dma_now());
+    } else if (b->self_copy.watching && b->work.swaps.n) {
+        dma_self_copy_observe(&b->self_copy, true, have_pushed(b), dma_now());
     }
     if (b->echoed && have_pushed(b)) {
         /* release: whoever sees the word sees what the pushes' lines have told us is there */
@@ -520,8 +522,8 @@ const dma_gpu_engine_t dma_gpu_engine_stream = {
     .traits = stream_traits,
     .bind = stream_bind,
     .unbind = stream_unbind,
-    .early = stream_early,
-    .settle = stream_settle,
+    .copy_early = stream_copy_early,
+    .wait_early = stream_wait_early,
     .start = stream_start,
     .advance = stream_advance,
     .check = stream_check,

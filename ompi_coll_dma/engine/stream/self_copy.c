@@ -16,66 +16,69 @@
 #define ECHO_SPLIT                                                                                                     \
     (UINT64_C(1) << 20) /* bytes of a piece from which a batch more costs less than one copy beside others */
 
-dma_status_t dma_own_way_find(const char *name, dma_own_way_t *way)
+dma_status_t dma_self_copy_method_find(const char *name, dma_self_copy_method_t *method)
 {
-    static const char *const names[] = {
-        [DMA_OWN_AUTO] = "auto", [DMA_OWN_GRAPH] = "graph", [DMA_OWN_COPY] = "copy", [DMA_OWN_ECHO] = "echo"};
+    static const char *const names[] = {[DMA_SELF_COPY_AUTO] = "auto",
+                                        [DMA_SELF_COPY_GRAPH] = "graph",
+                                        [DMA_SELF_COPY_PLAIN] = "copy",
+                                        [DMA_SELF_COPY_ECHO] = "echo"};
 
     if (!name || !name[0]) {
-        *way = DMA_OWN_AUTO;
+        *method = DMA_SELF_COPY_AUTO;
         return DMA_OK;
     }
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         if (!strcmp(name, names[i])) {
-            *way = (dma_own_way_t)i;
+            *method = (dma_self_copy_method_t)i;
             return DMA_OK;
         }
     }
     return DMA_UNSUPPORTED;
 }
 
-void dma_own_init(dma_own_t *own, dma_own_way_t way, const dma_gpu_runtime_t *rt)
+void dma_self_copy_init(dma_self_copy_t *copy, dma_self_copy_method_t method, const dma_gpu_runtime_t *rt)
 {
-    *own = (dma_own_t){.way = way, .no_graphs = way == DMA_OWN_COPY || !rt->graph_create, .next = ECHO_FIRST};
+    *copy = (dma_self_copy_t){
+        .method = method, .no_graphs = method == DMA_SELF_COPY_PLAIN || !rt->graph_create, .next = ECHO_FIRST};
 }
 
-void dma_own_destroy(dma_own_t *own, const dma_gpu_runtime_t *rt)
+void dma_self_copy_destroy(dma_self_copy_t *copy, const dma_gpu_runtime_t *rt)
 {
-    for (int i = 0; i < DMA_OWN_GRAPHS; i++) {
-        if (own->graphs[i].graph) {
-            rt->graph_destroy(own->graphs[i].graph);
+    for (int i = 0; i < DMA_SELF_COPY_GRAPHS; i++) {
+        if (copy->graphs[i].graph) {
+            rt->graph_destroy(copy->graphs[i].graph);
         }
     }
 }
 
 /* ---- in time or late ---- */
 
-static void count_late(dma_own_t *own)
+static void count_late(dma_self_copy_t *copy)
 {
-    own->late += LATE_AMONG;
-    if (own->late > (LATE_RUNS - 1) * LATE_AMONG) {
-        own->late = (LATE_RUNS - 1) * LATE_AMONG; /* when it is tried again, one late copy is enough */
-        own->echo = own->next;
-        own->next = own->next < ECHO_MOST ? 2 * own->next : own->next;
+    copy->late += LATE_AMONG;
+    if (copy->late > (LATE_RUNS - 1) * LATE_AMONG) {
+        copy->late = (LATE_RUNS - 1) * LATE_AMONG; /* when it is tried again, one late copy is enough */
+        copy->echo = copy->next;
+        copy->next = copy->next < ECHO_MOST ? 2 * copy->next : copy->next;
     }
 }
 
-static void count_timely(dma_own_t *own)
+static void count_timely(dma_self_copy_t *copy)
 {
-    if (own->late && --own->late == 0) {
-        own->next = ECHO_FIRST;
+    if (copy->late && --copy->late == 0) {
+        copy->next = ECHO_FIRST;
     }
 }
 
 /* ---- graph and copy ---- */
 
 /* The entry for these addresses, or the one that was not used for the longest time, made theirs. */
-static dma_own_graph_t *find(dma_own_t *own, const dma_own_block_t *block, bool *known)
+static dma_self_copy_graph_t *find(dma_self_copy_t *copy, const dma_own_block_t *block, bool *known)
 {
-    dma_own_graph_t *oldest = &own->graphs[0];
+    dma_self_copy_graph_t *oldest = &copy->graphs[0];
 
-    for (int i = 0; i < DMA_OWN_GRAPHS; i++) {
-        dma_own_graph_t *g = &own->graphs[i];
+    for (int i = 0; i < DMA_SELF_COPY_GRAPHS; i++) {
+        dma_self_copy_graph_t *g = &copy->graphs[i];
 
         if (g->used && g->dst == block->dst && g->src == block->src && g->bytes == block->bytes) {
             *known = true;
@@ -92,12 +95,13 @@ static dma_own_graph_t *find(dma_own_t *own, const dma_own_block_t *block, bool 
 }
 
 /* A graph costs more to make than it saves once: so only for addresses that come back. */
-static dma_own_graph_t *graph_for(dma_own_t *own, const dma_own_block_t *block, const dma_gpu_runtime_t *rt)
+static dma_self_copy_graph_t *graph_for(dma_self_copy_t *copy, const dma_own_block_t *block,
+                                        const dma_gpu_runtime_t *rt)
 {
     bool known;
-    dma_own_graph_t *g = find(own, block, &known);
+    dma_self_copy_graph_t *g = find(copy, block, &known);
 
-    g->used = ++own->runs;
+    g->used = ++copy->runs;
     if (g->made || !known) {
         return g->made ? g : NULL;
     }
@@ -107,7 +111,7 @@ static dma_own_graph_t *graph_for(dma_own_t *own, const dma_own_block_t *block, 
     }
     if (!g->graph && rt->graph_create(g->dst, g->src, g->bytes, &g->graph) != DMA_OK) {
         g->graph = NULL;
-        own->no_graphs = true; /* what this runtime has does not work here */
+        copy->no_graphs = true; /* what this runtime has does not work here */
         return NULL;
     }
     g->made = true;
@@ -115,90 +119,91 @@ static dma_own_graph_t *graph_for(dma_own_t *own, const dma_own_block_t *block, 
 }
 
 /* The last run has ended: with the copy, if nobody was there to see it, in time. */
-static void end_watch(dma_own_t *own)
+static void end_watch(dma_self_copy_t *copy)
 {
-    if (own->watching) {
-        own->watching = false;
-        count_timely(own);
+    if (copy->watching) {
+        copy->watching = false;
+        count_timely(copy);
     }
 }
 
-bool dma_own_early(dma_own_t *own, const dma_own_block_t *block, const dma_gpu_runtime_t *rt, dma_gpu_stream_t *stream)
+bool dma_self_copy_launch_early(dma_self_copy_t *copy, const dma_own_block_t *block, const dma_gpu_runtime_t *rt,
+                                dma_gpu_stream_t *stream)
 {
-    if (own->no_graphs || own->way == DMA_OWN_ECHO || block->bytes > EARLY_MOST) {
+    if (copy->no_graphs || copy->method == DMA_SELF_COPY_ECHO || block->bytes > EARLY_MOST) {
         return false;
     }
-    end_watch(own);
-    for (int i = 0; i < DMA_OWN_GRAPHS && !own->echo; i++) {
-        dma_own_graph_t *g = &own->graphs[i];
+    end_watch(copy);
+    for (int i = 0; i < DMA_SELF_COPY_GRAPHS && !copy->echo; i++) {
+        dma_self_copy_graph_t *g = &copy->graphs[i];
 
         if (g->made && g->dst == block->dst && g->src == block->src && g->bytes == block->bytes) {
-            g->used = ++own->runs;
-            own->no_graphs = rt->graph_launch(g->graph, stream) != DMA_OK;
-            own->watching = own->way == DMA_OWN_AUTO && !own->no_graphs;
-            own->exchanges = false;
-            own->since = 0;
-            own->limit = LATE_SECONDS;
-            return !own->no_graphs;
+            g->used = ++copy->runs;
+            copy->no_graphs = rt->graph_launch(g->graph, stream) != DMA_OK;
+            copy->watching = copy->method == DMA_SELF_COPY_AUTO && !copy->no_graphs;
+            copy->exchanges = false;
+            copy->since = 0;
+            copy->limit = LATE_SECONDS;
+            return !copy->no_graphs;
         }
     }
     return false;
 }
 
-dma_status_t dma_own_copy(dma_own_t *own, const dma_own_block_t *block, const dma_gpu_runtime_t *rt,
-                          dma_gpu_stream_t *stream)
+dma_status_t dma_self_copy_submit(dma_self_copy_t *copy, const dma_own_block_t *block, const dma_gpu_runtime_t *rt,
+                                  dma_gpu_stream_t *stream)
 {
-    dma_own_graph_t *g = own->no_graphs || block->bytes > GRAPH_MOST ? NULL : graph_for(own, block, rt);
+    dma_self_copy_graph_t *g = copy->no_graphs || block->bytes > GRAPH_MOST ? NULL : graph_for(copy, block, rt);
 
-    own->watching = own->way == DMA_OWN_AUTO;
-    own->exchanges = false;
-    own->since = 0;
-    own->limit = LATE_SECONDS;
+    copy->watching = copy->method == DMA_SELF_COPY_AUTO;
+    copy->exchanges = false;
+    copy->since = 0;
+    copy->limit = LATE_SECONDS;
     if (g) {
         if (rt->graph_launch(g->graph, stream) == DMA_OK) {
             return DMA_OK;
         }
-        own->no_graphs = true;
+        copy->no_graphs = true;
     }
     return rt->copy_async(stream, block->dst, block->src, block->bytes);
 }
 
-void dma_own_exchange(dma_own_t *own, uint64_t bytes, double now)
+void dma_self_copy_exchange_begin(dma_self_copy_t *copy, uint64_t bytes, double now)
 {
-    own->watching = own->way == DMA_OWN_AUTO;
-    own->exchanges = true;
-    own->since = now;
-    own->limit = SWAP_SECONDS + (double)bytes / SWAP_RATE;
+    copy->watching = copy->method == DMA_SELF_COPY_AUTO;
+    copy->exchanges = true;
+    copy->since = now;
+    copy->limit = SWAP_SECONDS + (double)bytes / SWAP_RATE;
 }
 
-void dma_own_watch(dma_own_t *own, bool pushed, bool copied, double now)
+void dma_self_copy_observe(dma_self_copy_t *copy, bool pushed, bool copied, double now)
 {
-    bool late = own->since && now - own->since > own->limit;
+    bool late = copy->since && now - copy->since > copy->limit;
 
-    if (!own->watching || !pushed) {
+    if (!copy->watching || !pushed) {
         return;
     }
-    if (copied && !(own->exchanges && late)) {
-        own->watching = false;
-        count_timely(own);
+    if (copied && !(copy->exchanges && late)) {
+        copy->watching = false;
+        count_timely(copy);
     } else if (late) {
-        own->watching = false;
-        count_late(own);
-    } else if (!own->since) {
-        own->since = now;
+        copy->watching = false;
+        count_late(copy);
+    } else if (!copy->since) {
+        copy->since = now;
     }
 }
 
 /* ---- echo ---- */
 
-bool dma_own_echoes(dma_own_t *own)
+bool dma_self_copy_choose_echo(dma_self_copy_t *copy)
 {
-    if (own->way == DMA_OWN_ECHO) {
+    if (copy->method == DMA_SELF_COPY_ECHO) {
         return true;
     }
-    end_watch(own);
-    if (own->echo) {
-        own->echo--;
+    end_watch(copy);
+    if (copy->echo) {
+        copy->echo--;
         return true;
     }
     return false;
@@ -276,7 +281,8 @@ static dma_status_t echo_exchange(dma_work_t *work, const dma_gpu_runtime_t *rt,
     return status == DMA_OK ? rt->copy_async(stream, c->dst[via], src, room) : status;
 }
 
-dma_status_t dma_own_echo(dma_work_t *work, const dma_run_t *run, const dma_gpu_runtime_t *rt, dma_gpu_stream_t *stream)
+dma_status_t dma_self_copy_echo(dma_work_t *work, const dma_run_t *run, const dma_gpu_runtime_t *rt,
+                                dma_gpu_stream_t *stream)
 {
     if (!work->pushes.n) {
         return DMA_UNSUPPORTED;

@@ -34,26 +34,31 @@
 
 #include "engine/stream/work.h"
 
-#define DMA_OWN_GRAPHS 8 /* that a communicator keeps */
+#define DMA_SELF_COPY_GRAPHS 8 /* that a communicator keeps */
 
-typedef enum dma_own_way { DMA_OWN_AUTO, DMA_OWN_GRAPH, DMA_OWN_COPY, DMA_OWN_ECHO } dma_own_way_t;
+typedef enum dma_self_copy_method {
+    DMA_SELF_COPY_AUTO,
+    DMA_SELF_COPY_GRAPH,
+    DMA_SELF_COPY_PLAIN,
+    DMA_SELF_COPY_ECHO
+} dma_self_copy_method_t;
 
-/* DMA_UNSUPPORTED: there is no such way. NULL and "": auto. */
-dma_status_t dma_own_way_find(const char *name, dma_own_way_t *way);
+/* DMA_UNSUPPORTED: there is no such method. NULL and "": auto. */
+dma_status_t dma_self_copy_method_find(const char *name, dma_self_copy_method_t *method);
 
-typedef struct dma_own_graph {
+typedef struct dma_self_copy_graph {
     uint64_t dst, src, bytes;
     uint64_t used;          /* when, in runs; 0: never */
     bool made;              /* `graph` is for these addresses; else it may be for others */
     dma_gpu_graph_t *graph; /* or NULL */
-} dma_own_graph_t;
+} dma_self_copy_graph_t;
 
 /* Of a communicator. */
-typedef struct dma_own {
-    dma_own_way_t way; /* as wanted */
-    bool no_graphs;    /* the runtime has none, or one has failed */
+typedef struct dma_self_copy {
+    dma_self_copy_method_t method; /* as wanted */
+    bool no_graphs;                /* the runtime has none, or one has failed */
     uint64_t runs;
-    dma_own_graph_t graphs[DMA_OWN_GRAPHS];
+    dma_self_copy_graph_t graphs[DMA_SELF_COPY_GRAPHS];
     /* auto: is the copy late? */
     bool watching;  /* this run's */
     double since;   /* the pushes are there and the copy is not; 0: not so far. Of an exchange: when it was begun */
@@ -62,29 +67,30 @@ typedef struct dma_own {
     unsigned late;  /* LATE_AMONG for each late run, less one for each other one */
     uint32_t echo;  /* runs that echo before the copy is tried again */
     uint32_t next;  /* how many next time */
-} dma_own_t;
+} dma_self_copy_t;
 
-void dma_own_init(dma_own_t *own, dma_own_way_t way, const dma_gpu_runtime_t *rt);
-/* In the device's scope; nothing of it is under way. */
-void dma_own_destroy(dma_own_t *own, const dma_gpu_runtime_t *rt);
+void dma_self_copy_init(dma_self_copy_t *copy, dma_self_copy_method_t method, const dma_gpu_runtime_t *rt);
+/* In the device's scope; nothing of it is under method. */
+void dma_self_copy_destroy(dma_self_copy_t *copy, const dma_gpu_runtime_t *rt);
 
 /* The next run's own block, as a graph that is known, if that is worth it and not to be echoed: true if it was launched.
  * Instead of the next three for this run. */
-bool dma_own_early(dma_own_t *own, const dma_own_block_t *block, const dma_gpu_runtime_t *rt, dma_gpu_stream_t *stream);
+bool dma_self_copy_launch_early(dma_self_copy_t *copy, const dma_own_block_t *block, const dma_gpu_runtime_t *rt,
+                                dma_gpu_stream_t *stream);
 
 /* Whether this run echoes. To be asked once for each run with an own block of some bytes. */
-bool dma_own_echoes(dma_own_t *own);
+bool dma_self_copy_choose_echo(dma_self_copy_t *copy);
 /* The pushes and the own block, echoed. DMA_UNSUPPORTED: nothing was begun, copy it instead. */
-dma_status_t dma_own_echo(dma_work_t *work, const dma_run_t *run, const dma_gpu_runtime_t *rt,
-                          dma_gpu_stream_t *stream);
+dma_status_t dma_self_copy_echo(dma_work_t *work, const dma_run_t *run, const dma_gpu_runtime_t *rt,
+                                dma_gpu_stream_t *stream);
 /* The own block by a graph or a copy. */
-dma_status_t dma_own_copy(dma_own_t *own, const dma_own_block_t *block, const dma_gpu_runtime_t *rt,
-                          dma_gpu_stream_t *stream);
+dma_status_t dma_self_copy_submit(dma_self_copy_t *copy, const dma_own_block_t *block, const dma_gpu_runtime_t *rt,
+                                  dma_gpu_stream_t *stream);
 
 /* An exchange of so many bytes begins, with a step inside the device. */
-void dma_own_exchange(dma_own_t *own, uint64_t bytes, double now);
+void dma_self_copy_exchange_begin(dma_self_copy_t *copy, uint64_t bytes, double now);
 
 /* Looks at how a run's two parts are getting on, `now` in seconds. */
-void dma_own_watch(dma_own_t *own, bool pushed, bool copied, double now);
+void dma_self_copy_observe(dma_self_copy_t *copy, bool pushed, bool copied, double now);
 
 #endif

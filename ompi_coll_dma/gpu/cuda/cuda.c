@@ -54,7 +54,7 @@ dma_status_t dma_cuda_status(cuda_error_t error, const char *call)
     return dma_gpu_fail(status, "CUDA %s: %s (%u)", call, text, error);
 }
 
-dma_status_t dma_cuda_refusal(cuda_error_t error, const char *call)
+dma_status_t dma_cuda_try_status(cuda_error_t error, const char *call)
 {
     dma_status_t status = dma_cuda_status(error, call);
 
@@ -94,7 +94,7 @@ static dma_status_t device_pci(int device, dma_gpu_pci_t *pci)
 }
 
 /* Retains the primary context; `stale`: the one that turned out to be destroyed, or NULL. */
-static dma_status_t retain(int device, context_t stale, context_t *context)
+static dma_status_t retain_context(int device, context_t stale, context_t *context)
 {
     dma_status_t status = DMA_OK;
     cuda_device_t dev;
@@ -107,7 +107,7 @@ static dma_status_t retain(int device, context_t stale, context_t *context)
             status = DMA_CUDA(primary_retain, context, dev);
         }
         if (status == DMA_OK) {
-            dma_cuda_forget_stream(device);
+            dma_cuda_forget_private_stream(device);
             atomic_store_explicit(&contexts.primary[device], *context, memory_order_release);
         }
     }
@@ -125,7 +125,7 @@ static bool is_active(int device)
            dma_cuda.primary_get_state(dev, &flags, &active) == CUDA_DONE && active;
 }
 
-void dma_cuda_relax(dma_gpu_scope_t *scope)
+void dma_cuda_capture_relax(dma_gpu_scope_t *scope)
 {
     cuda_enum_t mode = CUDA_CAPTURE_RELAXED;
 
@@ -135,7 +135,7 @@ void dma_cuda_relax(dma_gpu_scope_t *scope)
     }
 }
 
-void dma_cuda_restore(dma_gpu_scope_t *scope)
+void dma_cuda_capture_restore(dma_gpu_scope_t *scope)
 {
     cuda_enum_t mode = (cuda_enum_t)scope->capture;
 
@@ -146,7 +146,7 @@ void dma_cuda_restore(dma_gpu_scope_t *scope)
 }
 
 /* Makes the device's context current. */
-static dma_status_t push(int device, dma_gpu_scope_t *scope)
+static dma_status_t push_context(int device, dma_gpu_scope_t *scope)
 {
     context_t current = NULL, context;
     dma_status_t status;
@@ -162,7 +162,7 @@ static dma_status_t push(int device, dma_gpu_scope_t *scope)
     }
     atomic_store_explicit(&contexts.suspect, false, memory_order_relaxed);
     if (!context || !is_active(device)) {
-        status = retain(device, context, &context);
+        status = retain_context(device, context, &context);
         if (status != DMA_OK) {
             return status;
         }
@@ -172,7 +172,7 @@ static dma_status_t push(int device, dma_gpu_scope_t *scope)
     }
     error = dma_cuda.ctx_push(context);
     if (error == CUDA_INVALID_CONTEXT || error == CUDA_CONTEXT_DESTROYED) {
-        status = retain(device, context, &context);
+        status = retain_context(device, context, &context);
         if (status != DMA_OK) {
             return status;
         }
@@ -189,10 +189,10 @@ dma_status_t dma_cuda_enter(int device, dma_gpu_scope_t *scope)
 {
     dma_status_t status;
 
-    dma_cuda_relax(scope);
-    status = push(device, scope);
+    dma_cuda_capture_relax(scope);
+    status = push_context(device, scope);
     if (status != DMA_OK) {
-        dma_cuda_restore(scope);
+        dma_cuda_capture_restore(scope);
     }
     return status;
 }
@@ -205,7 +205,7 @@ void dma_cuda_leave(dma_gpu_scope_t *scope)
         (void)DMA_CUDA(ctx_pop, &popped);
         scope->pushed = NULL;
     }
-    dma_cuda_restore(scope);
+    dma_cuda_capture_restore(scope);
 }
 
 /* After the driver has shut down, all of this fails, and there is nothing left to give back. */
@@ -214,13 +214,13 @@ static void release(void)
     dma_gpu_scope_t scope, outer;
     cuda_device_t dev;
 
-    dma_cuda_relax(&outer);
+    dma_cuda_capture_relax(&outer);
     for (int i = 0; i < DMA_GPU_MAX_DEVICES; i++) {
         if (!atomic_load_explicit(&contexts.primary[i], memory_order_acquire)) {
             continue;
         }
         if (dma_cuda_enter(i, &scope) == DMA_OK) {
-            dma_cuda_destroy_stream(i);
+            dma_cuda_destroy_private_stream(i);
             dma_cuda_leave(&scope);
         }
         pthread_mutex_lock(&contexts.lock);
@@ -230,7 +230,7 @@ static void release(void)
         }
         pthread_mutex_unlock(&contexts.lock);
     }
-    dma_cuda_restore(&outer);
+    dma_cuda_capture_restore(&outer);
 }
 
 static dma_gpu_runtime_t table = {
@@ -246,13 +246,13 @@ static dma_gpu_runtime_t table = {
 const dma_gpu_runtime_t *dma_gpu_cuda_open(void)
 {
     static const char *const names[] = {"libcuda.so.1", "libcuda.so", NULL};
-    void *library = dma_gpu_library(names);
+    void *library = dma_gpu_find_library(names);
     int version = 0;
 
     if (!library) {
         return NULL;
     }
-    if (!dma_gpu_symbols(library, symbols, sizeof(symbols) / sizeof(symbols[0]), &dma_cuda)) {
+    if (!dma_gpu_find_symbols(library, symbols, sizeof(symbols) / sizeof(symbols[0]), &dma_cuda)) {
         goto close;
     }
     /* Answers whether or not the driver is initialised. */

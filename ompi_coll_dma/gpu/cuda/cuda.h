@@ -12,16 +12,16 @@ extern cuda_calls_t dma_cuda;
 dma_status_t dma_cuda_status(cuda_error_t error, const char *call);
 
 /* The same where a refusal means "try the next way". */
-dma_status_t dma_cuda_refusal(cuda_error_t error, const char *call);
+dma_status_t dma_cuda_try_status(cuda_error_t error, const char *call);
 
 #define DMA_CUDA(call, ...)     dma_cuda_status(dma_cuda.call(__VA_ARGS__), #call)
-#define DMA_CUDA_TRY(call, ...) dma_cuda_refusal(dma_cuda.call(__VA_ARGS__), #call)
+#define DMA_CUDA_TRY(call, ...) dma_cuda_try_status(dma_cuda.call(__VA_ARGS__), #call)
 
 dma_status_t dma_cuda_enter(int device, dma_gpu_scope_t *scope);
 void dma_cuda_leave(dma_gpu_scope_t *scope);
 /* Of the two what concerns captures: without a device. */
-void dma_cuda_relax(dma_gpu_scope_t *scope);
-void dma_cuda_restore(dma_gpu_scope_t *scope);
+void dma_cuda_capture_relax(dma_gpu_scope_t *scope);
+void dma_cuda_capture_restore(dma_gpu_scope_t *scope);
 
 /* The parts of the table. */
 dma_status_t dma_cuda_query(uint64_t addr, dma_gpu_memory_t *memory);
@@ -29,7 +29,7 @@ void dma_cuda_fill_memory(dma_gpu_runtime_t *table);
 void dma_cuda_fill_streams(dma_gpu_runtime_t *table);
 
 /* The private stream of a device went with its context, or is to be given back. */
-void dma_cuda_forget_stream(int device);
-void dma_cuda_destroy_stream(int device);
+void dma_cuda_forget_private_stream(int device);
+void dma_cuda_destroy_private_stream(int device);
 
 #endif

@@ -26,7 +26,7 @@ static const dma_gpu_symbol_t error_symbol = {"hipGetErrorString", true};
 _Static_assert(sizeof(hip_symbols) / sizeof(hip_symbols[0]) * sizeof(void *) == sizeof(hip_calls_t), "one per call");
 _Static_assert(sizeof(hsa_symbols) / sizeof(hsa_symbols[0]) * sizeof(void *) == sizeof(hsa_calls_t), "one per call");
 
-bool dma_hip_alive(void)
+bool dma_hip_is_initialized(void)
 {
     uint16_t major;
 
@@ -51,7 +51,7 @@ dma_status_t dma_hip_status(hip_error_t error, const char *call)
     return dma_gpu_fail(status, "%s: %s (%u)", call, error_string(error), error);
 }
 
-dma_status_t dma_hip_refusal(hip_error_t error, const char *call)
+dma_status_t dma_hip_try_status(hip_error_t error, const char *call)
 {
     dma_status_t status = dma_hip_status(error, call);
 
@@ -62,7 +62,7 @@ static dma_status_t device_count(int *count)
 {
     hip_error_t error;
 
-    if (!dma_hip_alive()) {
+    if (!dma_hip_is_initialized()) {
         return dma_gpu_fail(DMA_UNSUPPORTED, "HIP is not initialised");
     }
     error = dma_hip.hipGetDeviceCount(count);
@@ -89,7 +89,7 @@ static dma_status_t device_pci(int device, dma_gpu_pci_t *pci)
     return DMA_OK;
 }
 
-void dma_hip_relax(dma_gpu_scope_t *scope)
+void dma_hip_capture_relax(dma_gpu_scope_t *scope)
 {
     hip_enum_t mode = HIP_CAPTURE_RELAXED;
 
@@ -99,7 +99,7 @@ void dma_hip_relax(dma_gpu_scope_t *scope)
     }
 }
 
-void dma_hip_restore(dma_gpu_scope_t *scope)
+void dma_hip_capture_restore(dma_gpu_scope_t *scope)
 {
     hip_enum_t mode = (hip_enum_t)scope->capture;
 
@@ -109,7 +109,7 @@ void dma_hip_restore(dma_gpu_scope_t *scope)
     }
 }
 
-static dma_status_t choose(int device, dma_gpu_scope_t *scope)
+static dma_status_t set_device(int device, dma_gpu_scope_t *scope)
 {
     dma_status_t status;
     int now;
@@ -129,10 +129,10 @@ dma_status_t dma_hip_enter(int device, dma_gpu_scope_t *scope)
 {
     dma_status_t status;
 
-    dma_hip_relax(scope);
-    status = choose(device, scope);
+    dma_hip_capture_relax(scope);
+    status = set_device(device, scope);
     if (status != DMA_OK) {
-        dma_hip_restore(scope);
+        dma_hip_capture_restore(scope);
     }
     return status;
 }
@@ -143,7 +143,7 @@ void dma_hip_leave(dma_gpu_scope_t *scope)
         (void)DMA_HIP(hipSetDevice, scope->previous);
         scope->previous = -1;
     }
-    dma_hip_restore(scope);
+    dma_hip_capture_restore(scope);
 }
 
 static dma_gpu_runtime_t table = {
@@ -163,16 +163,16 @@ const dma_gpu_runtime_t *dma_gpu_hip_open(void)
     static const char *const hip_names[] = {"libamdhip64.so.8", "libamdhip64.so.7", "libamdhip64.so.6",
                                             "libamdhip64.so.5", "libamdhip64.so",   NULL};
     static const char *const hsa_names[] = {"libhsa-runtime64.so.1", "libhsa-runtime64.so", NULL};
-    void *hip = dma_gpu_library(hip_names), *hsa = hip ? dma_gpu_library(hsa_names) : NULL;
+    void *hip = dma_gpu_find_library(hip_names), *hsa = hip ? dma_gpu_find_library(hsa_names) : NULL;
     int version = 0;
 
     /* A HIP that loads ROCr on demand and has not yet is not initialised. */
     if (!hip || !hsa) {
         goto close;
     }
-    if (!dma_gpu_symbols(hip, hip_symbols, sizeof(hip_symbols) / sizeof(hip_symbols[0]), &dma_hip) ||
-        !dma_gpu_symbols(hip, &error_symbol, 1, &error_string) ||
-        !dma_gpu_symbols(hsa, hsa_symbols, sizeof(hsa_symbols) / sizeof(hsa_symbols[0]), &dma_hsa)) {
+    if (!dma_gpu_find_symbols(hip, hip_symbols, sizeof(hip_symbols) / sizeof(hip_symbols[0]), &dma_hip) ||
+        !dma_gpu_find_symbols(hip, &error_symbol, 1, &error_string) ||
+        !dma_gpu_find_symbols(hsa, hsa_symbols, sizeof(hsa_symbols) / sizeof(hsa_symbols[0]), &dma_hsa)) {
         goto close;
     }
     /* Answers from a constant. */

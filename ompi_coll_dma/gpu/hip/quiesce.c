@@ -25,25 +25,25 @@
 #include "dma/clock.h"
 #include "gpu/hip/hip.h"
 
-#define ROUNDS  3
-#define SECONDS 0.05
+#define ROUNDS       3
+#define WAIT_SECONDS 0.05
 
 /* Lives until both have seen it: who asked, and HIP's thread. */
 typedef struct probe {
-    atomic_bool answered;
+    atomic_bool called;
     atomic_int users;
 } probe_t;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the list and the devices */
 static dma_gpu_stream_t *streams;
 static struct {
-    dma_gpu_stream_t aside; /* the callbacks' stream; hip NULL: none yet */
-    probe_t *probe;         /* under way, or NULL */
-    unsigned rounds;        /* that are still needed */
-    bool late;              /* the last wait for the probe was in vain */
+    dma_gpu_stream_t callback_stream; /* the callbacks' stream; hip NULL: none yet */
+    probe_t *probe;                   /* under way, or NULL */
+    unsigned rounds;                  /* that are still needed */
+    bool timed_out;                   /* the last wait for the probe was in vain */
 } devices[DMA_GPU_MAX_DEVICES];
 
-dma_gpu_stream_t *dma_hip_add_stream(struct ihipStream_t *made, int device, unsigned resets)
+dma_gpu_stream_t *dma_hip_stream_add(struct ihipStream_t *made, int device, unsigned resets)
 {
     dma_gpu_stream_t *stream = malloc(sizeof(*stream));
 
@@ -57,13 +57,13 @@ dma_gpu_stream_t *dma_hip_add_stream(struct ihipStream_t *made, int device, unsi
     return stream;
 }
 
-struct ihipStream_t *dma_hip_drop_stream(dma_gpu_stream_t *stream)
+struct ihipStream_t *dma_hip_stream_remove(dma_gpu_stream_t *stream)
 {
     struct ihipStream_t *hip;
     dma_gpu_stream_t **link;
 
-    dma_hip_look_for_resets();
-    hip = dma_hip_gone(stream) ? NULL : stream->hip;
+    dma_hip_detect_resets();
+    hip = dma_hip_stream_is_lost(stream) ? NULL : stream->hip;
     pthread_mutex_lock(&lock);
     for (link = &streams; *link != stream; link = &(*link)->next) {
     }
@@ -81,39 +81,40 @@ static void drop_probe(probe_t *probe)
     }
 }
 
-static void answer(struct ihipStream_t *stream, hip_error_t error, void *data)
+static void on_probe(struct ihipStream_t *stream, hip_error_t error, void *data)
 {
     probe_t *probe = data;
 
     (void)stream;
     (void)error;
     /* release: what HIP's thread has let go of, it has let go of before */
-    atomic_store_explicit(&probe->answered, true, memory_order_release);
+    atomic_store_explicit(&probe->called, true, memory_order_release);
     drop_probe(probe);
 }
 
-static dma_status_t make_aside(int device)
+static dma_status_t make_callback_stream(int device)
 {
-    dma_gpu_stream_t *aside = &devices[device].aside;
+    dma_gpu_stream_t *callback_stream = &devices[device].callback_stream;
 
-    if (aside->hip && !dma_hip_gone(aside)) {
+    if (callback_stream->hip && !dma_hip_stream_is_lost(callback_stream)) {
         return DMA_OK;
     }
-    *aside = (dma_gpu_stream_t){.device = device, .resets = dma_hip_resets(device)};
-    return DMA_HIP(hipStreamCreateWithPriority, &aside->hip, HIP_STREAM_NON_BLOCKING, HIP_STREAM_PRIORITY_LOW);
+    *callback_stream = (dma_gpu_stream_t){.device = device, .resets = dma_hip_resets(device)};
+    return DMA_HIP(hipStreamCreateWithPriority, &callback_stream->hip, HIP_STREAM_NON_BLOCKING,
+                   HIP_STREAM_PRIORITY_LOW);
 }
 
 /* With the device current: the stream of callbacks waits for what is on the others now. */
-static dma_status_t follow(int device)
+static dma_status_t wait_for_streams(int device)
 {
     struct ihipEvent_t *event = NULL;
     dma_status_t status = DMA_HIP(hipEventCreateWithFlags, &event, HIP_EVENT_DISABLE_TIMING);
 
     for (const dma_gpu_stream_t *s = streams; s && status == DMA_OK; s = s->next) {
-        if (s->device == device && s->unsettled && !dma_hip_gone(s)) {
+        if (s->device == device && s->pending && !dma_hip_stream_is_lost(s)) {
             status = DMA_HIP(hipEventRecord, event, s->hip);
             if (status == DMA_OK) {
-                status = DMA_HIP(hipStreamWaitEvent, devices[device].aside.hip, event, 0);
+                status = DMA_HIP(hipStreamWaitEvent, devices[device].callback_stream.hip, event, 0);
             }
         }
     }
@@ -123,7 +124,7 @@ static dma_status_t follow(int device)
     return status;
 }
 
-static dma_status_t ask(int device)
+static dma_status_t post_probe(int device)
 {
     probe_t *probe = malloc(sizeof(*probe));
     dma_status_t status;
@@ -131,10 +132,10 @@ static dma_status_t ask(int device)
     if (!probe) {
         return DMA_ERR_NOMEM;
     }
-    atomic_init(&probe->answered, false);
+    atomic_init(&probe->called, false);
     atomic_init(&probe->users, 2);
-    if ((status = make_aside(device)) == DMA_OK && (status = follow(device)) == DMA_OK) {
-        status = DMA_HIP(hipStreamAddCallback, devices[device].aside.hip, answer, probe, 0);
+    if ((status = make_callback_stream(device)) == DMA_OK && (status = wait_for_streams(device)) == DMA_OK) {
+        status = DMA_HIP(hipStreamAddCallback, devices[device].callback_stream.hip, on_probe, probe, 0);
     }
     if (status != DMA_OK) {
         free(probe);
@@ -144,91 +145,92 @@ static dma_status_t ask(int device)
     return DMA_OK;
 }
 
-/* The answer to what has been asked, or DMA_AGAIN at `until`. One that was late once is not waited for again. */
-static dma_status_t await(int device, double until)
+/* The on_probe to what has been asked, or DMA_AGAIN at `until`. One that was timed_out once is not waited for again. */
+static dma_status_t wait_probe(int device, double until)
 {
     probe_t *probe = devices[device].probe;
 
-    while (!atomic_load_explicit(&probe->answered, memory_order_acquire)) {
-        if (devices[device].late || dma_now() >= until) {
-            devices[device].late = true;
+    while (!atomic_load_explicit(&probe->called, memory_order_acquire)) {
+        if (devices[device].timed_out || dma_now() >= until) {
+            devices[device].timed_out = true;
             return DMA_AGAIN;
         }
         sched_yield();
     }
     drop_probe(probe);
     devices[device].probe = NULL;
-    devices[device].late = false;
+    devices[device].timed_out = false;
     devices[device].rounds--;
     return DMA_OK;
 }
 
 /* With the device current. */
-static dma_status_t settle(int device, double until)
+static dma_status_t quiesce(int device, double until)
 {
     dma_status_t status = DMA_OK;
 
     while (status == DMA_OK && devices[device].rounds) {
-        if (devices[device].probe || (status = ask(device)) == DMA_OK) {
-            status = await(device, until);
+        if (devices[device].probe || (status = post_probe(device)) == DMA_OK) {
+            status = wait_probe(device, until);
         }
     }
     return status;
 }
 
-static dma_status_t settle_device(int device, double until)
+static dma_status_t quiesce_device(int device, double until)
 {
     dma_gpu_scope_t scope;
     dma_status_t status = dma_hip_enter(device, &scope);
 
     if (status == DMA_OK) {
-        status = settle(device, until);
+        status = quiesce(device, until);
         dma_hip_leave(&scope);
     }
     return status;
 }
 
 /* What is on the streams now is to be settled. */
-static void collect(void)
+static void mark_used_streams(void)
 {
     for (dma_gpu_stream_t *s = streams; s; s = s->next) {
         /* acquire: what other threads have put there before is on the stream */
         if (atomic_exchange_explicit(&s->used, false, memory_order_acquire)) {
-            s->unsettled = true;
+            s->pending = true;
             /* a probe that is under way is too early */
             devices[s->device].rounds = ROUNDS + (devices[s->device].probe != NULL);
         }
     }
 }
 
-dma_status_t dma_hip_settle(void)
+dma_status_t dma_hip_quiesce(void)
 {
-    double until = dma_now() + SECONDS;
+    double until = dma_now() + WAIT_SECONDS;
     dma_status_t status = DMA_OK;
 
     pthread_mutex_lock(&lock);
-    collect();
+    mark_used_streams();
     for (int d = 0; d < DMA_GPU_MAX_DEVICES; d++) {
-        if (devices[d].rounds && settle_device(d, until) != DMA_OK) {
+        if (devices[d].rounds && quiesce_device(d, until) != DMA_OK) {
             status = DMA_AGAIN;
         }
     }
     for (dma_gpu_stream_t *s = streams; s; s = s->next) {
-        s->unsettled = devices[s->device].rounds != 0;
+        s->pending = devices[s->device].rounds != 0;
     }
     pthread_mutex_unlock(&lock);
     return status;
 }
 
-void dma_hip_release_settled(void)
+void dma_hip_quiesce_release(void)
 {
-    dma_hip_look_for_resets();
+    dma_hip_detect_resets();
     pthread_mutex_lock(&lock);
     for (int d = 0; d < DMA_GPU_MAX_DEVICES; d++) {
         /* One with a callback under way stays: destroying it would wait for that. */
-        if (devices[d].aside.hip && !devices[d].probe && !dma_hip_gone(&devices[d].aside)) {
-            (void)DMA_HIP(hipStreamDestroy, devices[d].aside.hip);
-            devices[d].aside.hip = NULL;
+        if (devices[d].callback_stream.hip && !devices[d].probe &&
+            !dma_hip_stream_is_lost(&devices[d].callback_stream)) {
+            (void)DMA_HIP(hipStreamDestroy, devices[d].callback_stream.hip);
+            devices[d].callback_stream.hip = NULL;
         }
     }
     pthread_mutex_unlock(&lock);
