@@ -1,4 +1,4 @@
-/* Exports, imports and registrations: see ipc.h. Short lists: a program uses few allocations in collectives. */
+/* The IPC cache: see ipc.h. All lists are short, because a program uses few allocations in collectives. */
 #include "gpu/ipc.h"
 
 #include <pthread.h>
@@ -7,8 +7,10 @@
 
 #include "node/arena.h"
 
-#define BLOCK_BYTES (UINT64_C(2) << 20) /* that runtimes take small allocations from, aligned to its size */
-#define MAX_EXPORTS 1024                /* remembered; the one not used for the longest time makes room */
+/* Runtimes carve small allocations out of blocks of this size, which are aligned to it. */
+#define BLOCK_BYTES (UINT64_C(2) << 20)
+/* Bounds the memory and the search of the list; beyond it, the least recently used export is evicted. */
+#define MAX_EXPORTS 1024
 
 typedef struct export_entry {
     struct export_entry *next;
@@ -18,15 +20,15 @@ typedef struct export_entry {
 struct dma_import {
     dma_import_t *next;
     uint64_t nonce;
-    dma_export_t export; /* as its owner has said */
-    uint64_t base;       /* here */
+    dma_export_t export; /* as its owner has published it */
+    uint64_t base;       /* the address in this process */
     int device;
     unsigned uses;
     enum {
         IMPORT_OPEN,
         IMPORT_CLOSING,
         IMPORT_CLOSED
-    } state; /* in imports; in closing; in neither, as long as it is used */
+    } state; /* in the list of imports; in the list `closing`; in no list, but still in use */
 };
 
 typedef struct registration {
@@ -40,14 +42,14 @@ typedef struct registration {
 
 struct dma_ipc {
     const dma_gpu_runtime_t *rt;
-    pthread_mutex_t lock; /* guards everything below */
+    pthread_mutex_t lock; /* guards all members below */
     uint64_t nonce;
     uint64_t last_number;
-    export_entry_t *exports; /* the last used first */
+    export_entry_t *exports; /* most recently used first */
     unsigned nexports;
-    bool evicted; /* some have made room for others */
+    bool evicted; /* an export has been evicted: its memory may still exist */
     dma_import_t *imports;
-    dma_import_t *closing; /* the runtime still holds them */
+    dma_import_t *closing; /* closed here, but the runtime still holds them */
     registration_t *registrations;
 };
 
@@ -82,8 +84,8 @@ void dma_ipc_destroy(dma_ipc_t *ipc)
         next = e->next;
         free(e);
     }
-    free_imports(ipc->imports); /* left open on purpose */
-    free_imports(ipc->closing); /* held by the runtime to the end */
+    free_imports(ipc->imports); /* not closed on purpose: a device may still access them */
+    free_imports(ipc->closing); /* the runtime holds them until the process ends */
     while ((p = ipc->registrations)) {
         ipc->registrations = p->next;
         free(p);
@@ -104,21 +106,22 @@ static bool overlap(const dma_export_t *a, const dma_export_t *b)
     return a->base < b->base + b->size && b->base < a->base + a->size;
 }
 
-/* Do they have to do with the same block? */
+/* Whether the two have memory in the same block. */
 static bool share_block(const dma_export_t *a, const dma_export_t *b)
 {
     return a->base / BLOCK_BYTES <= (b->base + b->size - 1) / BLOCK_BYTES &&
            b->base / BLOCK_BYTES <= (a->base + a->size - 1) / BLOCK_BYTES;
 }
 
-/* Of the same process. Where the runtime does not tell allocations apart, the handle does. */
+/* Compares allocations of one process. If the runtime does not identify allocations, the handle does. */
 static bool same_allocation(const dma_export_t *a, const dma_export_t *b)
 {
     return a->base == b->base && a->size == b->size && a->buffer_id == b->buffer_id &&
            (a->buffer_id || !memcmp(&a->handle, &b->handle, sizeof(a->handle)));
 }
 
-/* With the lock: the entry for an allocation, moved to the front; those of allocations that had its address go. */
+/* With the lock. Returns the entry of an allocation and moves it to the front. Removes the entries of earlier
+ * allocations at its addresses. */
 static export_entry_t *find_export(dma_ipc_t *ipc, const dma_export_t *wanted)
 {
     for (export_entry_t **link = &ipc->exports; *link;) {
@@ -163,7 +166,7 @@ static bool is_freed(const dma_ipc_t *ipc, const dma_export_t *export)
            (export->buffer_id && m.buffer_id != export->buffer_id);
 }
 
-/* With the lock. */
+/* With the lock. The lowest number of an export in the blocks of `wanted` that may still exist. */
 static uint64_t first_live(const dma_ipc_t *ipc, const dma_export_t *wanted)
 {
     uint64_t first = ipc->evicted ? 0 : ipc->last_number + 1;
@@ -235,7 +238,8 @@ bool dma_ipc_is_freed(dma_ipc_t *ipc, uint64_t number)
     pthread_mutex_lock(&ipc->lock);
     for (e = ipc->exports; e && e->export.number != number; e = e->next) {
     }
-    freed = !e || is_freed(ipc, &e->export); /* made room for others, or other memory was export_entry in its place */
+    /* No entry: it was evicted, or other memory was exported at its address. */
+    freed = !e || is_freed(ipc, &e->export);
     pthread_mutex_unlock(&ipc->lock);
     return freed;
 }
@@ -254,7 +258,7 @@ static dma_status_t open_handle(const dma_gpu_runtime_t *rt, int device, const d
     return status;
 }
 
-/* Fails where the application has shut the runtime down: then there is nothing left to close. */
+/* Fails if the application has shut the runtime down. Then nothing is left to close. */
 static dma_status_t close_handle(const dma_gpu_runtime_t *rt, const dma_import_t *import)
 {
     dma_gpu_scope_t scope;
@@ -275,7 +279,7 @@ static void unlink_import(dma_import_t **link, const dma_import_t *import)
     *link = import->next;
 }
 
-/* With the lock; the import is in no list. Where the runtime still holds it, that is tried again in later calls. */
+/* With the lock. The import is in no list. If the runtime still holds it, later calls try to close it again. */
 static void close_import(dma_ipc_t *ipc, dma_import_t *import)
 {
     if (close_handle(ipc->rt, import) == DMA_AGAIN) {
@@ -301,7 +305,7 @@ static void retry_closing(dma_ipc_t *ipc)
     }
 }
 
-/* Can the two not be open at once? The owner of the old one has freed it, or the new one could not be there. */
+/* Whether the two cannot be open at once: the owner must have freed the old one before it allocated the new one. */
 static bool conflicts(const dma_export_t *new, const dma_export_t *old)
 {
     return overlap(old, new) || (share_block(old, new) && old->number < new->first);
@@ -317,8 +321,8 @@ static bool is_same(const dma_import_t *import, const dma_export_t *export)
     return import->export.number == export->number || same_allocation(&import->export, export);
 }
 
-/* With the lock: what is open of the process on the device, if it is this allocation. Other memory that it had there has
- * been freed, or this could not have its address: it is closed, whoever uses it, since there is nothing to use. */
+/* With the lock. Returns the open import of this allocation, if there is one. Closes imports that the allocation
+ * conflicts with, even if they are in use: their owner has freed them, so they have no memory any more. */
 static dma_import_t *find_import(dma_ipc_t *ipc, int device, uint64_t nonce, const dma_export_t *export)
 {
     for (dma_import_t **link = &ipc->imports; *link;) {
@@ -339,7 +343,8 @@ static dma_import_t *find_import(dma_ipc_t *ipc, int device, uint64_t nonce, con
     return NULL;
 }
 
-/* With the lock. DMA_OK with NULL: nothing is in the way. One that was to be closed is as good as new. */
+/* With the lock. Reopens the import of this allocation if it was waiting to be closed. *result is NULL with DMA_OK
+ * if there is no such import and nothing conflicts. */
 static dma_status_t find_closing(dma_ipc_t *ipc, int device, uint64_t nonce, const dma_export_t *export,
                                  dma_import_t **result)
 {
@@ -417,9 +422,12 @@ void dma_ipc_close(dma_ipc_t *ipc, dma_import_t *import)
     pthread_mutex_unlock(&ipc->lock);
 }
 
-/* ---- registrations ----
- * A process has one per address, for all its devices: HIP takes a second one of the same address without a word, and the
- * first hipHostUnregister ends both. The address on the devices is one, too. */
+/*
+ * ---- registrations ----
+ *
+ * A process has one registration per address for all its devices. HIP accepts a second registration of the same address
+ * without an error, and then the first hipHostUnregister ends both. The device address is the same for all devices.
+ */
 
 static dma_status_t register_host(const dma_gpu_runtime_t *rt, int device, void *addr, size_t bytes,
                                   uint64_t *device_addr)

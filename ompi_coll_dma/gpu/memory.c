@@ -1,11 +1,11 @@
-/* From the runtime's answer about one address to a verdict about a range. */
+/* Classification of an address range from the runtime's answer about one address. */
 #include "gpu/memory.h"
 
 #include <stddef.h>
 
 #include "gpu/runtime.h"
 
-/* Why memory of a kind must not be exported; NULL: it may be. */
+/* Why memory of a kind must not be exported; NULL if it may be. */
 static const char *const reasons[] = {
     [DMA_GPU_HOST] = "host memory has no IPC handle",
     [DMA_GPU_HOST_PINNED] = "host memory has no IPC handle",

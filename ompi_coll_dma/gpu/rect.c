@@ -1,4 +1,4 @@
-/* Rectangles, as far as runtimes copy them. */
+/* Copies of rectangles with the runtime's calls. */
 #include "gpu/runtime.h"
 
 dma_status_t dma_gpu_copy_rect(const dma_gpu_runtime_t *rt, dma_gpu_stream_t *stream, const dma_rect_t *r)

@@ -1,11 +1,12 @@
 /*
- * Which runtime the application has loaded.
+ * Detection of the GPU runtime that the application has loaded.
  *
- * dl_iterate_phdr says how many libraries were ever loaded; as long as that number stays, none can have appeared, and
- * that is all an ordinary call asks. Once found, a runtime is kept loaded and is not looked for again.
+ * dl_iterate_phdr reports how many libraries were ever loaded. While that number stays the same, no runtime can have
+ * appeared, and an ordinary call checks nothing else. Once a runtime is found, it stays loaded and is not searched
+ * again.
  *
- * A process may have both runtimes mapped, because some library links to both. Then the one that has devices counts;
- * until either has, the question stays open and is asked again.
+ * A process may have both runtimes loaded, because some library links to both. Then the runtime that has devices is
+ * chosen. Until one of them has devices, no runtime is chosen and every call checks again.
  */
 #include <dlfcn.h>
 #include <link.h>
@@ -20,9 +21,9 @@
 static _Thread_local char last_error[256];
 
 static struct {
-    _Atomic(const dma_gpu_runtime_t *) chosen; /* never changes once set */
-    atomic_ullong seen_adds;                   /* dlpi_adds when we last looked, 0: never */
-    pthread_mutex_t lock;                      /* guards what follows */
+    _Atomic(const dma_gpu_runtime_t *) chosen; /* written once */
+    atomic_ullong seen_adds;                   /* dlpi_adds at the last search without a result; 0: never searched */
+    pthread_mutex_t lock;                      /* guards the members below */
     const dma_gpu_runtime_t *hip, *cuda;
 } runtimes = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -81,7 +82,7 @@ static bool has_devices(const dma_gpu_runtime_t *rt)
     return rt && rt->device_count(&count) == DMA_OK && count > 0;
 }
 
-/* Under the lock. */
+/* With the lock. */
 static const dma_gpu_runtime_t *choose(void)
 {
     if (!runtimes.hip || !runtimes.cuda) {

@@ -1,7 +1,7 @@
-/* See shape.h. */
+/* Shapes and rectangles: see shape.h. */
 #include "gpu/shape.h"
 
-#define ALL UINT64_MAX /* of a level: as many as the block has */
+#define ALL UINT64_MAX /* n of a level: as many elements as the block has */
 
 /* ---- shapes ---- */
 
@@ -21,7 +21,7 @@ bool dma_shape_from_rows(const dma_rows_t *layout, uint64_t count, ptrdiff_t ext
             return false;
         }
         if (n == 0 && (uint64_t)next.stride == row && next.n != ALL) {
-            row *= next.n; /* rows side by side are one */
+            row *= next.n; /* contiguous rows merge into one row */
         } else if (n && (uint64_t)next.stride == level[n - 1].n * (uint64_t)level[n - 1].stride) {
             level[n - 1].n = next.n == ALL ? ALL : next.n * level[n - 1].n;
         } else if (n < 2 && (uint64_t)next.stride >= row) {
@@ -66,7 +66,7 @@ uint64_t dma_shape_span(const dma_shape_t *shape, uint64_t bytes)
     return far;
 }
 
-/* Bytes of a plane_bytes, or of the smallest part that repeats where all is one plane_bytes; 0: any number of bytes does. */
+/* Bytes of a plane. For a shape of one plane, bytes of a row: the smallest part that repeats. 0: no shape. */
 static uint64_t plane_bytes(const dma_shape_t *shape)
 {
     return shape->rows ? shape->row * shape->rows : shape->row;
@@ -74,7 +74,7 @@ static uint64_t plane_bytes(const dma_shape_t *shape)
 
 /* ---- cutting ---- */
 
-/* Where byte x of a copy is. */
+/* The address of byte x of a copy. */
 static uint64_t address(const dma_location_t *p, uint64_t x)
 {
     const dma_shape_t *s = &p->shape;
@@ -111,7 +111,7 @@ static uint64_t min3(uint64_t a, uint64_t b, uint64_t c)
     return smallest < c ? smallest : c;
 }
 
-/* The smallest common_multiple multiple, where 0 is one of everything; UINT64_MAX: none that could be said. */
+/* The least common multiple, where 0 divides everything; UINT64_MAX if it does not fit into 64 bits. */
 static uint64_t common_multiple(uint64_t a, uint64_t b)
 {
     uint64_t x = a, y = b, product;
@@ -128,7 +128,7 @@ static uint64_t common_multiple(uint64_t a, uint64_t b)
     return __builtin_mul_overflow(a / x, b, &product) ? UINT64_MAX : product;
 }
 
-/* Rows, of both sides, that begin in so many bytes. */
+/* An estimate of how many rows of both sides begin in `bytes` bytes; at least 1. */
 static uint64_t count_rows(const dma_location_t *dst, const dma_location_t *src, uint64_t bytes)
 {
     uint64_t n = (dst->shape.row ? bytes / dst->shape.row : 0) + (src->shape.row ? bytes / src->shape.row : 0);
@@ -136,7 +136,7 @@ static uint64_t count_rows(const dma_location_t *dst, const dma_location_t *src,
     return n ? n : 1;
 }
 
-/* Rectangles of a copy that is cut at the ends of planes, */
+/* Rectangles of a copy that is cut at the ends of planes. The rows of a rectangle follow each other in one plane. */
 static uint64_t count_by_rows(const dma_location_t *dst, const dma_location_t *src, uint64_t bytes)
 {
     uint64_t period = common_multiple(dst->shape.row, src->shape.row);
@@ -147,7 +147,8 @@ static uint64_t count_by_rows(const dma_location_t *dst, const dma_location_t *s
     return parts * count_rows(dst, src, period < part ? period : part);
 }
 
-/* and of one that is cut at the ends of rows, each of which comes back in every so many planes. */
+/* Rectangles of a copy that is cut at the ends of rows only. The rows of a rectangle are the same row of consecutive
+ * planes. */
 static uint64_t count_by_planes(const dma_location_t *dst, const dma_location_t *src, uint64_t bytes)
 {
     uint64_t period = common_multiple(plane_bytes(&dst->shape), plane_bytes(&src->shape));
@@ -173,7 +174,7 @@ void dma_cut_begin(dma_cut_t *cut, const dma_location_t *dst, const dma_location
                        .by_planes = count_by_planes(dst, src, bytes) < count_by_rows(dst, src, bytes)};
 }
 
-/* How far the sides go on as they do at `at`. */
+/* Finds the period at `at`, and how often the pattern of both sides repeats from there. */
 static void next_period(dma_cut_t *cut)
 {
     uint64_t left = cut->end - cut->at;
@@ -193,7 +194,7 @@ static void next_period(dma_cut_t *cut)
     cut->piece = 0;
 }
 
-/* From a place in one period to the same in the next. */
+/* The distance from a byte of one period to the same byte of the next period. */
 static uint64_t pitch(const dma_cut_t *cut, const dma_shape_t *s)
 {
     if (!s->row) {

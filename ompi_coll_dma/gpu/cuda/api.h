@@ -1,8 +1,9 @@
 /*
- * What we use of CUDA's driver interface, declared by ourselves: a build needs no vendor header. Where cuda.h is
- * installed, test/gpu/cuda_api_check.c is compiled against both and fails if anything here differs from it.
+ * Declarations of the CUDA driver API that is used here. A build needs no vendor header. Where cuda.h is installed,
+ * test/gpu/cuda_api_check.c is compiled against both and fails if any declaration here differs.
  *
- * Each row: our name, the symbol in libcuda, required, parameters. All return CUresult, which is an unsigned enum.
+ * Each row: our name, the symbol in libcuda, whether it is required, parameters. All functions return CUresult, an
+ * unsigned enum.
  */
 #ifndef DMA_GPU_CUDA_API_H
 #define DMA_GPU_CUDA_API_H
@@ -15,7 +16,7 @@ typedef unsigned cuda_enum_t;
 typedef int cuda_device_t;
 typedef unsigned long long cuda_addr_t;
 
-/* The vendor's tags, so that the types are compatible with the vendor's. */
+/* The vendor's struct tags, so that the types are compatible with the vendor's. */
 struct CUctx_st;
 struct CUstream_st;
 struct CUevent_st;
@@ -23,7 +24,7 @@ struct CUgraph_st;
 struct CUgraphNode_st;
 struct CUgraphExec_st;
 
-/* Structures: ours, in the vendor's layout. */
+/* Our structures, in the vendor's layout. */
 typedef struct cuda_layout_ipc_handle {
     char reserved[64];
 } cuda_layout_ipc_handle_t;
@@ -65,7 +66,7 @@ typedef struct cuda_layout_batch_attributes {
     struct {
         cuda_enum_t type;
         int id;
-    } source, destination; /* hints */
+    } source, destination; /* location hints */
     unsigned flags;
 } cuda_layout_batch_attributes_t;
 
@@ -132,7 +133,8 @@ typedef CUmemcpyAttributes cuda_batch_attributes_t;
     X(batch13, cuMemcpyBatchAsync_v2, false, cuda_addr_t *dst, cuda_addr_t *src, size_t *bytes, size_t n,              \
       cuda_batch_attributes_t *attributes, size_t *index, size_t n_attributes, struct CUstream_st *stream)
 
-/* CUDA 12.8's form of the batch, which later headers no longer declare: it also says which copy failed. */
+/* The batched copy of CUDA 12.8. Later headers do not declare it any more. It also reports the index of a copy that
+ * failed. */
 #define CUDA_OLD_CALLS(X)                                                                                              \
     X(batch12, cuMemcpyBatchAsync, false, cuda_addr_t *dst, cuda_addr_t *src, size_t *bytes, size_t n,                 \
       cuda_batch_attributes_t *attributes, size_t *index, size_t n_attributes, size_t *failed,                         \
@@ -178,7 +180,7 @@ enum {
     CUDA_BATCH_IN_STREAM_ORDER = 1,
     CUDA_BATCH_OVERLAP_COMPUTE = 1,
 
-    /* The oldest driver that has every required call and attribute. */
+    /* CUDA 11.4: the oldest driver that has every required call and attribute */
     CUDA_OLDEST_DRIVER = 11040,
 };
 

@@ -1,13 +1,14 @@
 /*
- * NVIDIA: finding the driver's library, its devices, contexts and errors.
+ * CUDA: the driver library, its devices, contexts and errors.
  *
- * The driver's calls act in the context that is current on the calling thread, and a thread that MPI's progress runs on
- * may have none. All of ours act in the device's primary context, the one that the CUDA runtime uses: `enter` pushes it
- * on the thread's own stack of contexts, `leave` pops it, and what the application had current is untouched.
+ * Driver calls act in the context that is current on the calling thread, and a thread that runs MPI progress may have
+ * none. All calls made here act in the primary context of the device, which the CUDA runtime uses as well. `enter`
+ * pushes it on the thread's context stack, `leave` pops it. The application's current context is not changed.
  *
- * A primary context is retained once per process. cudaDeviceReset empties it in spite of that. It keeps its number, and can
- * be pushed, but is not active, and nothing works in it until it is retained anew; what we kept in it is forgotten then. A
- * thread on which it is current does not see that: there the first call fails, and the next `enter` retains it.
+ * A primary context is retained once per process. cudaDeviceReset destroys its contents nevertheless. The context keeps
+ * its handle and can be pushed, but it is not active, and calls in it fail until it is retained again. Objects that
+ * were created in it are forgotten then. If the context is already current on a thread, nothing shows the reset: the
+ * first call fails there, and the next `enter` retains the context.
  */
 #include "gpu/cuda/cuda.h"
 
@@ -26,9 +27,9 @@ _Static_assert(sizeof(symbols) / sizeof(symbols[0]) * sizeof(void *) == sizeof(c
 typedef struct CUctx_st *context_t;
 
 static struct {
-    pthread_mutex_t lock; /* for retaining and releasing */
+    pthread_mutex_t lock; /* guards retaining and releasing */
     _Atomic(context_t) primary[DMA_GPU_MAX_DEVICES];
-    atomic_bool suspect; /* a call has failed as it does in a context that was emptied */
+    atomic_bool suspect; /* a call has failed with the error of a destroyed context */
 } contexts = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 dma_status_t dma_cuda_status(cuda_error_t error, const char *call)
@@ -93,7 +94,7 @@ static dma_status_t device_pci(int device, dma_gpu_pci_t *pci)
     return DMA_OK;
 }
 
-/* Retains the primary context; `stale`: the one that turned out to be destroyed, or NULL. */
+/* Retains the primary context. `stale` is the context that turned out to be destroyed, or NULL. */
 static dma_status_t retain_context(int device, context_t stale, context_t *context)
 {
     dma_status_t status = DMA_OK;
@@ -145,7 +146,7 @@ void dma_cuda_capture_restore(dma_gpu_scope_t *scope)
     }
 }
 
-/* Makes the device's context current. */
+/* Makes the primary context of the device current. */
 static dma_status_t push_context(int device, dma_gpu_scope_t *scope)
 {
     context_t current = NULL, context;
@@ -208,7 +209,7 @@ void dma_cuda_leave(dma_gpu_scope_t *scope)
     dma_cuda_capture_restore(scope);
 }
 
-/* After the driver has shut down, all of this fails, and there is nothing left to give back. */
+/* After the driver has shut down all these calls fail, and nothing is left to release. */
 static void release(void)
 {
     dma_gpu_scope_t scope, outer;
@@ -255,7 +256,7 @@ const dma_gpu_runtime_t *dma_gpu_cuda_open(void)
     if (!dma_gpu_find_symbols(library, symbols, sizeof(symbols) / sizeof(symbols[0]), &dma_cuda)) {
         goto close;
     }
-    /* Answers whether or not the driver is initialised. */
+    /* works whether or not the driver is initialized */
     if (dma_cuda.driver_get_version(&version) != CUDA_DONE || version < CUDA_OLDEST_DRIVER) {
         dma_gpu_fail(DMA_UNSUPPORTED, "CUDA driver %d is older than %d", version, CUDA_OLDEST_DRIVER);
         goto close;

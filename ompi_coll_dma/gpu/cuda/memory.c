@@ -1,21 +1,22 @@
 /*
- * NVIDIA: names an address is, IPC, registration, allocation.
+ * CUDA: queries of addresses, IPC, registration, allocation.
  *
- * One call answers for plain memory, which is names the driver calls capable of its legacy IPC, for pools, for managed
- * and for unknown memory, and for page-locked host memory, of which the driver does not tell whether it was allocated so or
- * registered. The rest take a second call, whose attributes is remembered by buffer id: the driver gives each allocation its
- * own.
+ * One call classifies plain memory (memory that the driver reports as capable of legacy IPC), pool memory, managed
+ * memory, unknown memory and page-locked host memory. The driver does not say whether host memory was allocated or
+ * registered. All other memory needs a second call. Its result is cached by buffer id, which the driver gives to one
+ * allocation only.
  */
 #include "gpu/cuda/cuda.h"
 
-#define CACHED_KINDS 32
+#define CACHED_KINDS                                                                                                   \
+    32 /* per thread, by id modulo this: more than the buffers that a program's calls alternate between */
 
 static _Thread_local struct {
     uint64_t id;
     dma_gpu_kind_t kind;
 } kind_cache[CACHED_KINDS];
 
-/* The driver writes 1, 4 or 8 bytes of each, so all start at zero. */
+/* The driver writes 1, 4 or 8 bytes of each attribute, so all members start at zero. */
 typedef struct attributes {
     uint64_t type, device_addr, id, managed, ordinal, ipc, start, size, pool;
 } attributes_t;
@@ -34,7 +35,7 @@ static cuda_error_t get_attributes(uint64_t addr, attributes_t *attributes)
     return dma_cuda.pointer_get_attributes(sizeof(names) / sizeof(names[0]), names, data, addr);
 }
 
-/* Some device with an active primary context, or -1. */
+/* A device with an active primary context, or -1. */
 static int active_device(void)
 {
     cuda_device_t device;
@@ -53,7 +54,7 @@ static int active_device(void)
     return -1;
 }
 
-/* A thread that has never used CUDA has no context; any will do, because addresses are unique in the process. */
+/* For a thread without a context. Any context is good enough, because addresses are unique in a process. */
 static cuda_error_t get_attributes_in_context(uint64_t addr, attributes_t *attributes)
 {
     cuda_error_t error = CUDA_INVALID_CONTEXT;
@@ -82,7 +83,7 @@ static bool mapped_virtually(uint64_t addr)
     return is;
 }
 
-/* Device memory that takes a second call. */
+/* The kind of device memory that needs a second call. */
 static dma_gpu_kind_t query_kind(uint64_t addr, const attributes_t *attributes)
 {
     if (attributes->id && kind_cache[attributes->id % CACHED_KINDS].id == attributes->id) {
@@ -110,7 +111,8 @@ static dma_gpu_kind_t kind_of(uint64_t addr, const attributes_t *attributes)
     return attributes->ipc ? DMA_GPU_DEVICE_PLAIN : query_kind(addr, attributes);
 }
 
-/* Never initialised, or gone: there is no device memory. Any other error leaves open names the address is. */
+/* Whether the error means that CUDA was never initialized or has shut down, so that there is no device memory. Any
+ * other error leaves the kind unknown. */
 static bool no_device_memory(cuda_error_t error)
 {
     return error == CUDA_NOT_INITIALIZED || error == CUDA_DEINITIALIZED || error == CUDA_NO_DEVICE ||

@@ -1,4 +1,4 @@
-/* NVIDIA: copies, streams, events, graphs. */
+/* CUDA: copies, streams, events, graphs. */
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -10,7 +10,7 @@ struct dma_gpu_graph {
     struct CUgraphExec_st *exec;
 };
 
-/* For copies that are complete when the call returns: made on first use, one per device, shared by all threads. */
+/* For copies that are complete when the call returns. Created on first use, one per device, shared by all threads. */
 static struct {
     pthread_mutex_t lock;
     struct CUstream_st *stream[DMA_GPU_MAX_DEVICES];
@@ -57,7 +57,7 @@ static dma_status_t default_sync(void)
     return DMA_CUDA(stream_sync, NULL);
 }
 
-/* A device that is reset takes its streams along. */
+/* A reset of the device destroys its streams. */
 static bool is_lost(struct CUstream_st *stream)
 {
     cuda_error_t error = dma_cuda.stream_query(stream);
@@ -153,7 +153,8 @@ static dma_status_t copy_loop(dma_gpu_stream_t *stream, const uint64_t *dst, con
     return status;
 }
 
-/* One set native_stream attributes for all copies native_stream a batch. Copies that keep the SMs free are params a batch is for. */
+/* All copies of a batch use the same attributes. The flag asks for copy engines, which leave the SMs to the
+ * application. */
 static dma_status_t copy_batch(dma_gpu_stream_t *stream, const uint64_t *dst, const uint64_t *src,
                                const uint64_t *bytes, size_t n)
 {

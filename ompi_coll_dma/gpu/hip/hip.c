@@ -1,8 +1,8 @@
 /*
- * AMD: finding HIP, its devices, its errors.
+ * HIP: the library, its devices and errors.
  *
- * HIP initialises itself in its first call, whichever that is, and from then on the process cannot fork and use a GPU.
- * So HIP is never called before the application has done so: ROCr, which HIP stands on, knows.
+ * HIP initializes itself in its first call, whichever call that is. After that a forked child cannot use a GPU. So no
+ * HIP call is made before the application has initialized HIP. ROCr, the layer below HIP, tells whether it has.
  */
 #include "gpu/hip/hip.h"
 
@@ -15,7 +15,8 @@ hsa_calls_t dma_hsa;
 static hip_error_string_t error_string;
 static dma_gpu_runtime_t table;
 
-/* From here on a PCI address ends in the function, by which partitions of a device differ; before, 0 stands for it. */
+/* From HIP 6.2 on, PCI addresses contain the function, which differs between the partitions of a device. Older
+ * versions report function 0. */
 #define FUNCTION_VERSION 60200000
 
 #define HIP_SYMBOL(name, required, ...) {#name, required},
@@ -40,7 +41,7 @@ dma_status_t dma_hip_status(hip_error_t error, const char *call)
     if (error == HIP_DONE) {
         return DMA_OK;
     }
-    /* The application asks for its own last error, not for one of ours. */
+    /* Clears HIP's last error: the application must not see an error of our calls. */
     dma_hip.hipGetLastError();
     if (error == HIP_ERROR_NOT_READY) {
         return DMA_AGAIN;
@@ -159,14 +160,14 @@ static dma_gpu_runtime_t table = {
 
 const dma_gpu_runtime_t *dma_gpu_hip_open(void)
 {
-    /* Newer first; the unversioned name is a development link, but some applications load that. */
+    /* Newest first. The unversioned name is a development link, but some applications load that. */
     static const char *const hip_names[] = {"libamdhip64.so.8", "libamdhip64.so.7", "libamdhip64.so.6",
                                             "libamdhip64.so.5", "libamdhip64.so",   NULL};
     static const char *const hsa_names[] = {"libhsa-runtime64.so.1", "libhsa-runtime64.so", NULL};
     void *hip = dma_gpu_find_library(hip_names), *hsa = hip ? dma_gpu_find_library(hsa_names) : NULL;
     int version = 0;
 
-    /* A HIP that loads ROCr on demand and has not yet is not initialised. */
+    /* If HIP loads ROCr on demand and has not done so, HIP is not initialized. */
     if (!hip || !hsa) {
         goto close;
     }
@@ -175,7 +176,7 @@ const dma_gpu_runtime_t *dma_gpu_hip_open(void)
         !dma_gpu_find_symbols(hsa, hsa_symbols, sizeof(hsa_symbols) / sizeof(hsa_symbols[0]), &dma_hsa)) {
         goto close;
     }
-    /* Answers from a constant. */
+    /* returns a constant: does not initialize HIP */
     if (dma_hip.hipRuntimeGetVersion(&version) != HIP_DONE) {
         goto close;
     }

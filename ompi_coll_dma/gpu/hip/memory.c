@@ -1,19 +1,21 @@
 /*
- * AMD: names an address is, IPC, registration, allocation.
+ * HIP: queries of addresses, IPC, registration, allocation.
  *
- * HIP says little about how an allocation was made, ROCr says it all but knows neither HIP's ordinals nor an id that
- * tells two allocations at one address apart. The kind of an allocation never changes and HIP never gives an id twice
- * (before 2^32 allocations, and then the address still has to match), so ROCr is asked once per allocation and thread:
- * a query of memory seen lately is one call.
+ * HIP says little about how an allocation was made. ROCr says all of it, but knows neither HIP's device ordinals nor an
+ * id that distinguishes two allocations at one address. The kind of an allocation never changes, and HIP never reuses
+ * an id (before 2^32 allocations; after that the address still has to match). So ROCr is asked once per allocation and
+ * thread, and a query of recently used memory is one call.
  *
- * Not every question may be put to HIP about every address: asked for the type of memory it does not know, HIP 5 reads
- * that memory, which need not exist. So the type waits until HIP is known to know the address.
+ * Some attributes must not be queried for every address: if HIP 5 does not know the memory, a query of the memory type
+ * reads the memory, which need not exist. So the type is queried only after HIP has reported that it knows the address.
  *
- * The size that HIP answers has 32 bits only; ROCr's has all, but rounded up to pages. Together they are exact.
+ * HIP reports the size with 32 bits. ROCr reports all bits, but rounded up to pages. The two together give the exact
+ * size.
  */
 #include "gpu/hip/hip.h"
 
-#define CACHED_KINDS 32
+#define CACHED_KINDS                                                                                                   \
+    32 /* per thread, by id modulo this: more than the buffers that a program's calls alternate between */
 
 typedef struct kind_cache {
     uint64_t id, base, size, device_base;
@@ -22,14 +24,14 @@ typedef struct kind_cache {
 } cached_kind_t;
 
 static _Thread_local cached_kind_t kind_cache[CACHED_KINDS];
-static bool hip6; /* or newer */
+static bool hip6; /* HIP 6 or newer */
 
-/* What HIP says of any address. It writes 1, 4 or 8 bytes of each, so all start at zero. */
+/* Attributes that may be queried for any address. HIP writes 1, 4 or 8 bytes of each, so all members start at zero. */
 typedef struct attributes {
     uint64_t ordinal, managed, id, size;
 } attributes_t;
 
-/* What it says of an address that it knows. Old HIPs leave the pool at zero. */
+/* Attributes that are queried only for an address that HIP knows. Old versions of HIP leave the pool at zero. */
 typedef struct details {
     uint64_t type, pool;
 } details_t;
@@ -56,7 +58,7 @@ static bool get_common_attributes(uint64_t addr, attributes_t *attributes)
     void *data[] = {&attributes->ordinal, &attributes->managed, &attributes->id, &attributes->size};
 
     *attributes = (attributes_t){0};
-    /* HIP says "success" for any address; for one it does not know, the ordinal is negative. */
+    /* HIP returns success for any address. If it does not know the address, the ordinal is negative. */
     return get_attributes(addr, names, data, sizeof(names) / sizeof(names[0])) && (int32_t)attributes->ordinal >= 0;
 }
 
@@ -103,7 +105,7 @@ static dma_gpu_kind_t device_kind(const details_t *details, const attributes_t *
     return DMA_GPU_UNKNOWN;
 }
 
-/* False: ROCr does not know the address, and the kind is a guess that is not to be remembered. */
+/* Returns false if ROCr does not know the address. Then the kind is a guess that must not be cached. */
 static bool query_kind(uint64_t addr, const attributes_t *attributes, cached_kind_t *r)
 {
     details_t details = get_details(addr);
@@ -120,7 +122,8 @@ static bool query_kind(uint64_t addr, const attributes_t *attributes, cached_kin
     agent = (uintptr_t)info.agent_base;
     r->id = attributes->id;
     r->kind = device ? device_kind(&details, attributes, &info) : host_kind(attributes, &info);
-    /* Registered memory has two addresses, the application's and the device's; it was the former that was asked for. */
+    /* Registered memory has two addresses, one for the host and one for the device. The query was for the host
+     * address. */
     r->base = device || host == 0 ? agent : host;
     r->device_base = agent;
     r->size = info.bytes - (uint32_t)(info.bytes - attributes->size);
@@ -138,7 +141,7 @@ dma_status_t dma_hip_query(uint64_t addr, dma_gpu_memory_t *memory)
     }
     r = &kind_cache[attributes.id % CACHED_KINDS];
     if (r->id != attributes.id || addr - r->base >= r->size) {
-        dma_hip_detect_resets(); /* after one, all memory is new */
+        dma_hip_detect_resets(); /* after a reset all memory is new, so a reset is detected here */
         if (!query_kind(addr, &attributes, &guess)) {
             guess.base = guess.device_base = addr;
             guess.size = 0;
@@ -218,7 +221,8 @@ unregister:
 
 static dma_status_t host_unregister(void *addr)
 {
-    (void)dma_hip_quiesce(); /* HIP keeps names it still holds until then, and forgets the address at once */
+    (void)
+        dma_hip_quiesce(); /* if HIP still holds the memory, it keeps it until its commands end, but forgets the address at once */
     return DMA_HIP(hipHostUnregister, addr);
 }
 

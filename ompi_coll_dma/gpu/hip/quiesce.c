@@ -1,22 +1,26 @@
 /*
- * AMD: our streams, and when HIP has let go of what was put on them.
+ * HIP: our streams, and when HIP has released the memory of the commands on them.
  *
- * A command of HIP holds the memory that it moves until a thread of HIP's has seen its end; that is later than the end seen by
- * the device, by the word that it writes, and by hipStreamQuery, hipStreamSynchronize and hipEventQuery, which all look at the
- * hardware. Memory that HIP is told to forget meanwhile is not forgotten in full (5.2 to 5.6 at least): hipIpcCloseMemHandle
- * takes an import out of HIP's map of addresses only if nobody else holds it. Else it stays mapped, and its entry points to
- * an object that goes with the command. A later hipHostUnregister that looks near it in the map aborts the process.
+ * A HIP command holds a reference to the memory that it accesses until a HIP thread has processed its completion. That
+ * is later than the completion on the device, and later than hipStreamQuery, hipStreamSynchronize and hipEventQuery
+ * report, because these look at the hardware. Memory that is closed in between is not closed completely (HIP 5.2 to 5.6
+ * at least): hipIpcCloseMemHandle removes an import from HIP's address map only if nothing else refers to it. Otherwise
+ * the import stays mapped, and its map entry points to an object that is destroyed with the command. A later
+ * hipHostUnregister that finds this entry aborts the process.
  *
- * So before an import is closed, the streams that have been used since the last time are settled: a callback behind them is
- * called by that thread, which lets go of the commands that came with it, in their order, first. It goes through the signals that
- * it waits for in no order, however, so a later one may be seen before an earlier one, in the same round. A callback that is put
- * behind them after that cannot be seen in that round but among those before the one in question; one put there after that cannot
- * be seen before the next round. So three, one after the other.
+ * So before an import is closed, all streams that have been used since the last time are quiesced. A callback is queued
+ * behind their commands. The HIP thread that calls it releases the commands of the same completion first, in their
+ * order. However, the thread checks the pending signals in rounds and in no particular order, so it may see a later
+ * completion before an earlier one in the same round. A second callback, queued after the first was called, may still
+ * be seen in that round before the earlier command. A third one, queued after the second was called, cannot be seen
+ * before the next round, and by then the command has been seen. So three callbacks, one after the other, are
+ * sufficient.
  *
- * The thread also calls the application's callbacks, and those may wait for anything, for a collective too. So it is not waited
- * for long: what cannot be settled now is asked again later, and what is not settled is not closed. And as a stream stands still
- * until its callback has been called, ours are on a stream of their own for each device, of low priority, since streams of a
- * priority share the few queues of a device. It waits for events on the streams in use.
+ * The HIP thread also calls the application's callbacks, and these may block for any time, even on a collective. So the
+ * wait for a callback is bounded: if a stream cannot be quiesced now, a later call tries again, and until then nothing
+ * is closed. A stream does not advance while its callback is pending. So callbacks have a stream of their own on each
+ * device, which waits for events on the streams in use. Its priority is low, because streams of one priority share the
+ * few hardware queues of a device.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -25,10 +29,10 @@
 #include "dma/clock.h"
 #include "gpu/hip/hip.h"
 
-#define ROUNDS       3
-#define WAIT_SECONDS 0.05
+#define ROUNDS       3    /* callbacks, one after the other: see above */
+#define WAIT_SECONDS 0.05 /* for all of them; the application's callbacks may block the HIP thread for longer */
 
-/* Lives until both have seen it: who asked, and HIP's thread. */
+/* Shared by the thread that waits and the HIP thread; the last of the two frees it. */
 typedef struct probe {
     atomic_bool called;
     atomic_int users;
@@ -37,10 +41,10 @@ typedef struct probe {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the list and the devices */
 static dma_gpu_stream_t *streams;
 static struct {
-    dma_gpu_stream_t callback_stream; /* the callbacks' stream; hip NULL: none yet */
-    probe_t *probe;                   /* under way, or NULL */
-    unsigned rounds;                  /* that are still needed */
-    bool timed_out;                   /* the last wait for the probe was in vain */
+    dma_gpu_stream_t callback_stream; /* hip is NULL if there is none yet */
+    probe_t *probe;                   /* pending, or NULL */
+    unsigned rounds;                  /* callbacks that are still needed */
+    bool timed_out;                   /* the last wait for the probe has timed out */
 } devices[DMA_GPU_MAX_DEVICES];
 
 dma_gpu_stream_t *dma_hip_stream_add(struct ihipStream_t *made, int device, unsigned resets)
@@ -75,7 +79,7 @@ struct ihipStream_t *dma_hip_stream_remove(dma_gpu_stream_t *stream)
 
 static void drop_probe(probe_t *probe)
 {
-    /* acquire and release: the last one frees what the other has written */
+    /* acquire and release: the thread that frees the probe sees all accesses of the other thread */
     if (atomic_fetch_sub_explicit(&probe->users, 1, memory_order_acq_rel) == 1) {
         free(probe);
     }
@@ -87,7 +91,7 @@ static void on_probe(struct ihipStream_t *stream, hip_error_t error, void *data)
 
     (void)stream;
     (void)error;
-    /* release: what HIP's thread has let go of, it has let go of before */
+    /* release: what the HIP thread has released, it has released before this store */
     atomic_store_explicit(&probe->called, true, memory_order_release);
     drop_probe(probe);
 }
@@ -104,7 +108,7 @@ static dma_status_t make_callback_stream(int device)
                    HIP_STREAM_PRIORITY_LOW);
 }
 
-/* With the device current: the stream of callbacks waits for what is on the others now. */
+/* With the device current. Makes the callback stream wait for all work that is on the pending streams now. */
 static dma_status_t wait_for_streams(int device)
 {
     struct ihipEvent_t *event = NULL;
@@ -145,7 +149,8 @@ static dma_status_t post_probe(int device)
     return DMA_OK;
 }
 
-/* The on_probe to what has been asked, or DMA_AGAIN at `until`. One that was timed_out once is not waited for again. */
+/* Waits for the pending callback until the time `until`; DMA_AGAIN if it was not called. After a timeout, later
+ * calls only check. */
 static dma_status_t wait_probe(int device, double until)
 {
     probe_t *probe = devices[device].probe;
@@ -189,14 +194,14 @@ static dma_status_t quiesce_device(int device, double until)
     return status;
 }
 
-/* What is on the streams now is to be settled. */
+/* Marks the streams that were used since the last call. */
 static void mark_used_streams(void)
 {
     for (dma_gpu_stream_t *s = streams; s; s = s->next) {
-        /* acquire: what other threads have put there before is on the stream */
+        /* acquire: work that another thread has submitted before it set the flag is on the stream */
         if (atomic_exchange_explicit(&s->used, false, memory_order_acquire)) {
             s->pending = true;
-            /* a probe that is under way is too early */
+            /* a probe that is pending was queued too early to count */
             devices[s->device].rounds = ROUNDS + (devices[s->device].probe != NULL);
         }
     }
@@ -226,7 +231,7 @@ void dma_hip_quiesce_release(void)
     dma_hip_detect_resets();
     pthread_mutex_lock(&lock);
     for (int d = 0; d < DMA_GPU_MAX_DEVICES; d++) {
-        /* One with a callback under way stays: destroying it would wait for that. */
+        /* A stream with a pending callback is left: destroying it would wait for the callback. */
         if (devices[d].callback_stream.hip && !devices[d].probe &&
             !dma_hip_stream_is_lost(&devices[d].callback_stream)) {
             (void)DMA_HIP(hipStreamDestroy, devices[d].callback_stream.hip);

@@ -1,19 +1,20 @@
 /*
- * AMD: has the application reset a device?
+ * HIP: detection of device resets by the application.
  *
- * hipDeviceReset takes streams and memory along and tells nobody. HIP knows a stream by its address alone: it crashes with one
- * that is gone, or takes it for the application's new one that has got the address; memory that is given back then may be the
- * application's, too. So every device that we have something of holds a add_marker: a small allocation, by whose number, which HIP
- * gives once, a reset is seen. The add_marker is looked at where memory of the application is seen for the first time (after a
- * reset all its device memory is new), where something of ours is made, and before something is given back. No add_marker (the
- * device is full): no reset is seen.
+ * hipDeviceReset destroys streams and memory without notice. HIP identifies a stream by its address only: a call with a
+ * destroyed stream crashes, or acts on a new stream of the application that has the same address. Memory that is freed
+ * after a reset may belong to the application, too. So every device on which we have objects has a marker, a small
+ * allocation. HIP gives each allocation a unique id, so a changed id at the marker's address shows a reset. The marker
+ * is checked when memory of the application is seen for the first time (after a reset all its device memory is new),
+ * when an object of ours is created, and before one is released. Without a marker (the device is full) resets are not
+ * detected.
  */
 #include <pthread.h>
 #include <stdlib.h>
 
 #include "gpu/hip/hip.h"
 
-#define MARKER_BYTES 64
+#define MARKER_BYTES 64 /* never accessed; any small size does */
 
 typedef struct allocations {
     struct allocations *next;
@@ -22,9 +23,9 @@ typedef struct allocations {
     unsigned resets;
 } allocation_t;
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards markers and what is allocations */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the markers and the list of allocations */
 static struct {
-    uint64_t addr, id; /* addr 0: none */
+    uint64_t addr, id; /* addr 0: no marker */
 } markers[DMA_GPU_MAX_DEVICES];
 static allocation_t *allocations;
 static atomic_uint resets[DMA_GPU_MAX_DEVICES];
@@ -36,7 +37,7 @@ static bool is_tracked_device(int device)
 
 unsigned dma_hip_resets(int device)
 {
-    /* acquire: who has seen a reset uses nothing from before it */
+    /* acquire: a thread that sees the new count uses no object from before the reset */
     return is_tracked_device(device) ? atomic_load_explicit(&resets[device], memory_order_acquire) : 0;
 }
 

@@ -1,4 +1,4 @@
-/* AMD: copies, streams, events, graphs. */
+/* HIP: copies, streams, events, graphs. */
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -10,7 +10,7 @@ struct dma_gpu_graph {
     struct hipGraphExec *exec;
 };
 
-/* For copies that are complete when the call returns: made on first use, one per device, shared by all threads. */
+/* For copies that are complete when the call returns. Created on first use, one per device, shared by all threads. */
 static struct {
     pthread_mutex_t lock;
     dma_gpu_stream_t *stream[DMA_GPU_MAX_DEVICES];
@@ -21,15 +21,15 @@ static dma_status_t reset_error(const dma_gpu_stream_t *stream)
     return dma_gpu_fail(DMA_ERR_ENGINE, "device %d has been reset", stream->device);
 }
 
-/* Something that holds memory is on the stream. */
+/* Records that the stream has a command that holds memory. */
 static dma_status_t submitted(dma_gpu_stream_t *stream, dma_status_t status)
 {
-    /* release: it is there before this says so (dma_hip_quiesce) */
+    /* release: the command is on the stream before the flag says so (dma_hip_quiesce) */
     atomic_store_explicit(&stream->used, true, memory_order_release);
     return status;
 }
 
-/* A call about a stream, if it is still there; the second puts something on it. */
+/* A call with a stream, if a reset has not destroyed it. SUBMIT is for calls that submit a command. */
 #define CALL_ON_STREAM(stream, call, ...)                                                                              \
     (dma_hip_stream_is_lost(stream) ? reset_error(stream) : DMA_HIP(call, __VA_ARGS__))
 #define SUBMIT(stream, call, ...)                                                                                      \
@@ -45,7 +45,7 @@ static void *ptr(uint64_t addr)
     return (void *)(uintptr_t)addr;
 }
 
-/* The device in scope, if there is room for params we know native_stream it. */
+/* The device in scope; DMA_UNSUPPORTED if its ordinal is too high. */
 static dma_status_t current_device(int *device)
 {
     dma_status_t status = DMA_HIP(hipGetDevice, device);
