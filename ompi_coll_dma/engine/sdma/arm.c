@@ -1,27 +1,30 @@
 /*
  * Armed programs: packets that wait in a queue for the start of their call.
  *
- *     POLL   our ready word, but for its lowest bit: the call starts, or is given up
- *     COND   the queue's go word: 0, the rest is skipped
+ *     POLL   our ready word without its lowest bit: the call starts or is revoked
+ *     COND   the go word of the queue; if it is 0, the rest is skipped
  *     POLL   the ready word of each peer that is written to
  *     copies
  *     FENCE  the program's line := epoch
  *
- * Giving up stores 0 into the go words and then our ready word plus one: queues run on and skip, no line is written, and
- * peers' engines, which wait for the ready word without the bit, do not take it for a start.
+ * To revoke programs, the CPU stores 0 into the go words, and then our ready word plus one. The queues continue and skip the
+ * program, so no line is written. Engines of peers compare the whole ready word, including the lowest bit, so they do not
+ * take the revocation for a start.
  *
- * An engine runs one queue at a time, so a queue that waits keeps others from it, for a time slice. Programs are armed only on
- * engines that serve no one else of the communicator (dma_map_pick_t.may_wait), one queue for each program, all of them or
- * none: ranks of one call do not wait for each other's slices. Other calls, and other processes, are on the same engines, and
- * what we wait for may have to wait for one of them: that engines take turns is what this stands on. The own block has no
- * engine of that kind: it goes on the first queue, before the wait for that queue's peer.
+ * An engine runs one queue at a time, so a waiting queue blocks the other queues of its engine for a time slice. Programs are
+ * armed only on engines that serve nothing else of this communicator (dma_map_pick_t.may_wait), with one exclusive queue per
+ * program. Either all programs of a run are armed or none, so the ranks of one call do not wait for each other's time slices.
+ * Queues of other calls and other processes may be on the same engines, and may contain what we wait for. So arming relies
+ * on the time slices of the engines. The own block has no suitable engine: it goes into the first queue, in front of the
+ * wait for that queue's peer.
  *
- * A program that does not fit into one group of packets, or needs memory in between, is not armed. Nor is one stalled another
- * that was given up and that the queue has not got past for seconds: its start may still match, and the go word is shared.
+ * A program is not armed if it does not fit into one group of packets, or if it needs temporary memory. It is also not armed
+ * behind a revoked program that its queue has not skipped within seconds: the start of the revoked program may still match,
+ * and both use the same go word.
  *
- * A process may end without taking anything apart. Then what is armed is given up by an exit handler, which the first arming
- * registers, so that it runs before those of the runtimes: a queue that waits for ever is a nuisance to the whole GPU. What
- * has been started waits for peers, and only they can end that.
+ * A process may end without releasing anything. So an exit handler revokes everything that is armed, because a queue that
+ * waits forever impairs the whole GPU. The first arming registers the handler, so it runs before the handlers of the
+ * runtimes. Programs that have started are not revoked: they wait for peers, and only the peers can end that.
  */
 #include <math.h>
 #include <sched.h>
@@ -32,20 +35,21 @@
 #include "engine/sdma/private.h"
 #include "node/window.h"
 
-#define BODY_DWORDS     8192 /* of a program: below what one COND covers, and a quarter of a ring */
-#define START_INTERVAL  16   /* clocks between two looks for the start */
-#define GIVE_UP_SECONDS 2.0
+#define BODY_DWORDS 8192 /* of a program: half of what one COND covers, and an eighth of a ring */
+#define START_INTERVAL                                                                                                 \
+    16 /* clocks between two reads of the ready word; longer than in a drain, because the wait is long */
+#define GIVE_UP_SECONDS 2.0 /* wait for revoked programs: many time slices of an engine */
 
 _Static_assert(BODY_DWORDS <= DMA_PACKET_COND_MAX, "one COND covers a program");
 
-/* What is armed in this process: the one thing that an exit handler can look for. */
+/* The bindings with armed programs in this process, for the exit handler. The only global state of the engine. */
 static struct {
     pthread_mutex_t lock;
     dma_sdma_binding_t *list;
     bool registered;
 } armed = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* The packets of a program, as the engine would be given them, in memory of ours: their number, or 0. */
+/* Lowers a program to memory of the host. Returns the number of dwords, or 0 if the program cannot be armed. */
 static uint32_t draft(const dma_sdma_binding_t *b, const dma_run_t *run, uint32_t index, dma_queue_t *queue,
                       uint32_t *packets, uint32_t *body)
 {
@@ -68,7 +72,7 @@ static uint32_t draft(const dma_sdma_binding_t *b, const dma_run_t *run, uint32_
     return (uint32_t)(paper.ring.reserved / sizeof(*body));
 }
 
-/* One program, stalled a start and a go; false: it does not fit. */
+/* Reserves and builds one armed program. Returns false if it does not fit. */
 static bool put(dma_sdma_binding_t *b, const dma_run_t *run, uint32_t index, dma_queue_t *queue, uint32_t *body)
 {
     uint32_t packets, dwords = draft(b, run, index, queue, &packets, body), *p;
@@ -85,7 +89,8 @@ static bool put(dma_sdma_binding_t *b, const dma_run_t *run, uint32_t index, dma
     return true;
 }
 
-/* Queues of our own for all programs of a plan but that of the own block, which has none of its own. */
+/* Creates an exclusive queue for every program of a plan, except for that of the own block, which shares the first
+ * queue. */
 static bool get_queues(dma_sdma_binding_t *b, const dma_run_t *run)
 {
     for (uint32_t i = 1; i < run->plan->nprogs; i++) {
@@ -102,7 +107,7 @@ static bool get_queues(dma_sdma_binding_t *b, const dma_run_t *run)
     return run->plan->nprogs > 1 && b->armed_queues[1];
 }
 
-/* Stores alone: engines run on by themselves. */
+/* Revokes armed programs. Only stores: the engines continue and skip by themselves. */
 static void give_up(dma_sdma_binding_t *b, _Atomic uint32_t *ready)
 {
     for (int i = 1; i <= b->nranks; i++) {
@@ -110,20 +115,21 @@ static void give_up(dma_sdma_binding_t *b, _Atomic uint32_t *ready)
             atomic_store_explicit(b->armed_queues[i]->go, 0, memory_order_relaxed);
         }
     }
-    /* release: an engine that sees this sees the go words */
+    /* release: an engine that sees this word also sees the go words */
     atomic_store_explicit(ready, dma_ready_start(b->armed) + 1, memory_order_release);
 }
 
 static void at_exit(void)
 {
-    /* A thread that holds the lock while the process ends is not waited for. */
+    /* If another thread holds the lock while the process ends, do not wait for it. */
     if (pthread_mutex_trylock(&armed.lock)) {
         return;
     }
     for (dma_sdma_binding_t *b = armed.list; b; b = b->next_armed) {
         _Atomic uint32_t *ready = &dma_window_ready(b->window, b->rank)->word;
 
-        /* A start is not given up: peers may be counting on it. Nor is anything by a child, which comes here as well. */
+        /* A run that has started is not revoked: peers may rely on it. A forked child, which runs this handler too,
+         * revokes nothing. */
         if (dma_queues_is_owner(&b->unit->queues) &&
             atomic_load_explicit(ready, memory_order_relaxed) != dma_ready_start(b->armed)) {
             give_up(b, ready);
@@ -181,19 +187,19 @@ dma_status_t dma_sdma_arm(const dma_run_t *run)
         return DMA_UNSUPPORTED;
     }
     if (b->stalled && !all_idle(b)) {
-        b->ready = NULL; /* an engine as late as that is none to arm on; its queues stay until the end */
+        b->ready = NULL; /* an engine this late is not armed again; its queues remain until the end */
         return DMA_UNSUPPORTED;
     }
     if (!get_queues(b, run)) {
         dma_sdma_arm_release(b);
-        b->ready = NULL; /* the programs of a bound engine are always the same: another time would be no better */
+        b->ready = NULL; /* the programs of a binding never change, so another attempt would fail as well */
         return DMA_UNSUPPORTED;
     }
     if (!(body = malloc(2 * BODY_DWORDS * sizeof(*body)))) {
         return DMA_UNSUPPORTED;
     }
     fits = true;
-    for (uint32_t pass = 0; pass < 2; pass++) { /* the own block first: it waits for nobody */
+    for (uint32_t pass = 0; pass < 2; pass++) { /* the own block comes first: it waits for no peer */
         for (uint32_t i = 1; fits && i < run->plan->nprogs; i++) {
             bool own = run->plan->progs[i].link == b->rank;
 
@@ -203,7 +209,7 @@ dma_status_t dma_sdma_arm(const dma_run_t *run)
         }
     }
     free(body);
-    if (fits) { /* known to the exit handler before an engine can wait */
+    if (fits) { /* the exit handler must know the binding before an engine can wait */
         b->armed = b->epoch = run->epoch;
         b->progs = run->plan->nprogs;
         b->window = run->window;
@@ -220,7 +226,7 @@ dma_status_t dma_sdma_arm(const dma_run_t *run)
             dma_ring_drop(&queue->ring);
             continue;
         }
-        /* The engine reads the word long after the doorbell, which is a release. */
+        /* The engine reads the word after the doorbell, which is a release store. */
         atomic_store_explicit(queue->go, 1, memory_order_relaxed);
         dma_ring_publish(&queue->ring);
     }
@@ -237,7 +243,7 @@ void dma_sdma_disarm(dma_gpu_binding_t *handle, _Atomic uint32_t *ready)
     double until = dma_now() + GIVE_UP_SECONDS;
 
     if (!b->armed || !dma_queues_is_owner(&b->unit->queues)) {
-        return; /* nothing is, or it is another process's */
+        return; /* nothing is armed, or this is a forked child */
     }
     give_up(b, ready);
     while (!all_idle(b) && dma_now() < until) {
@@ -245,12 +251,12 @@ void dma_sdma_disarm(dma_gpu_binding_t *handle, _Atomic uint32_t *ready)
     }
     b->stalled = !all_idle(b);
     b->armed = 0;
-    b->epoch = 0; /* its lines have not been written, and will not be */
+    b->epoch = 0; /* its lines have not been written and will not be */
     b->progs = 0;
 }
 
-/* Programs that peers have still to start stand still for as long as those like: then only what has befallen a queue counts,
- * and the clock of those that stand still begins anew. */
+/* As long as a peer has not started the run, armed programs may wait for any time. Then only errors of a queue
+ * count, and the timeout of a queue without progress starts again. */
 dma_status_t dma_sdma_arm_check(dma_sdma_binding_t *b)
 {
     bool started = b->armed != 0;

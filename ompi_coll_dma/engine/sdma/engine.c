@@ -1,11 +1,13 @@
 /*
- * The sdma engine: GPU plans on user-mode queues of AMD GPUs' SDMA engines.
+ * The sdma engine: GPU plans on user-mode queues of the SDMA engines of AMD GPUs.
  *
- * A unit is one GPU: its generation, its links (topology.h), its queues. Bound to a communicator, every rank's link gets
- * its queue by the engine map (map.h); programs on the same link share it. Starting a run lowers all its programs to
- * packets and rings one doorbell for each queue; then the hardware is on its own until the fences at the programs' ends.
+ * A unit is one GPU: its generation, its links (topology.h) and its queues. For a binding, the engine map (map.h)
+ * selects a queue for the link to every rank; programs on the same link share a queue. Starting a run lowers all its
+ * programs to packets and rings one doorbell per queue. After that the hardware needs no CPU until the fences at the
+ * ends of the programs.
  *
- * A run that does not fit into the rings goes in by and by: what is in is published, so that room comes.
+ * A run that does not fit into the rings is lowered in parts. Each part is published, so that the engine consumes it
+ * and makes room.
  */
 #include <sched.h>
 #include <stdio.h>
@@ -15,7 +17,7 @@
 #include "engine/sdma/private.h"
 #include "node/window.h"
 
-#define QUIET_SECONDS 2.0 /* that the end of a communicator waits for copies under way */
+#define QUIET_SECONDS 2.0 /* how long unbind waits for copies in progress */
 
 static dma_status_t refuse(char *why, const char *reason)
 {
@@ -23,7 +25,7 @@ static dma_status_t refuse(char *why, const char *reason)
     return DMA_UNSUPPORTED;
 }
 
-/* The GPU behind a device of the runtime, by its PCI address: whatever the order in which a process sees devices. */
+/* Finds the GPU of a device by its PCI address, because the order of devices differs between processes. */
 static dma_status_t find_gpu(const dma_gpu_config_t *config, dma_sdma_unit_t *unit, char *why)
 {
     const char *reason = "";
@@ -58,7 +60,7 @@ static dma_status_t open_queues(const dma_gpu_config_t *config, dma_sdma_unit_t 
     return DMA_OK;
 }
 
-/* The self-test failed: for want of a queue, or in one. */
+/* The self-test has failed: no queue could be created, or a queue does not work. */
 static dma_status_t refuse_queue(const dma_sdma_unit_t *unit, char *why)
 {
     if (unit->queues.refusal) {
@@ -111,13 +113,13 @@ static dma_status_t sdma_open(const dma_gpu_config_t *config, dma_gpu_unit_t **r
     return DMA_OK;
 }
 
-/* The queues are still there then, but not the memory in between. */
+/* After a reset the queues still exist, but the temporary memory does not. */
 static bool was_reset(const dma_sdma_unit_t *unit)
 {
     return unit->rt->resets && unit->rt->resets(unit->device) != unit->resets;
 }
 
-/* Memory in between, for exchanges on a queue, with its lock, and for copies of a program. */
+/* Allocates temporary memory: of a queue, with its lock held, or of a program. */
 static dma_status_t get_temp(dma_sdma_unit_t *unit, uint64_t bytes, uint64_t *temp)
 {
     dma_gpu_scope_t scope;
@@ -137,7 +139,7 @@ static void free_temp(dma_sdma_unit_t *unit, uint64_t temp)
 {
     dma_gpu_scope_t scope;
 
-    /* Fails where the application has shut the runtime down, and its memory with it. */
+    /* Fails if the application has shut the runtime down. Then the memory is already freed. */
     if (temp && unit->rt->enter(unit->device, &scope) == DMA_OK) {
         unit->rt->free(temp);
         unit->rt->leave(&scope);
@@ -149,7 +151,7 @@ static void sdma_close(dma_gpu_unit_t *handle)
     dma_sdma_unit_t *unit = (dma_sdma_unit_t *)handle;
 
     for (dma_queue_t *q = unit->queues.list; q && dma_queues_is_owner(&unit->queues); q = q->next) {
-        /* A queue that still waits is left, and with it what it may write to. */
+        /* A queue that still waits is left, so the memory that it may write to is left as well. */
         if (q->temp && !dma_queue_waits(&unit->queues, q)) {
             free_temp(unit, q->temp);
         }
@@ -171,7 +173,7 @@ static void sdma_traits(const dma_gpu_unit_t *handle, dma_gpu_traits_t *traits)
     };
 }
 
-/* Everything of a bound engine in one allocation. */
+/* Allocates a binding with all its arrays in one block. */
 static dma_sdma_binding_t *binding_alloc(size_t n)
 {
     size_t bytes =
@@ -191,7 +193,7 @@ static dma_sdma_binding_t *binding_alloc(size_t n)
     return b;
 }
 
-/* All that it has got. */
+/* Releases the queues that the binding has so far. */
 static void put_queues(dma_sdma_binding_t *b)
 {
     for (int r = 0; r < b->nranks && b->queues[r]; r++) {
@@ -239,7 +241,7 @@ static dma_status_t sdma_bind(dma_gpu_unit_t *handle, const dma_gpu_bind_params_
     return DMA_OK;
 }
 
-/* Have the programs of the last run all ended? */
+/* Whether all programs of the last run have ended. */
 static bool is_quiet(const dma_sdma_binding_t *b)
 {
     for (uint32_t q = 0; q + 1 < b->progs; q++) {
@@ -261,7 +263,7 @@ static bool sdma_unbind(dma_gpu_binding_t *handle)
         sched_yield();
     }
     quiet = is_quiet(b);
-    /* Programs that are still under way may write to theirs. */
+    /* Programs in progress may still write to their temporary memory. */
     for (int i = 1; i <= b->nranks && quiet && dma_queues_is_owner(&b->unit->queues); i++) {
         free_temp(b->unit, b->shaped[i].temp);
     }
@@ -283,14 +285,14 @@ dma_lower_target_t dma_sdma_lower_target(const dma_sdma_binding_t *b, dma_queue_
     };
 }
 
-/* Is `rank` on another GPU than we are? */
+/* Whether `rank` is on another GPU than this rank. */
 static bool is_away(const dma_sdma_binding_t *b, int rank)
 {
     return b->nodes[rank] != b->nodes[b->rank];
 }
 
-/* The rank whose link a program takes. Engines that face the host serve a peer on our own GPU and nobody else: a program
- * that has copies for others too takes the link of one of those, whose engine reaches our own GPU as well. */
+/* The rank whose link a program uses. A host-facing engine serves only peers on our own GPU. So a program with
+ * copies to another GPU uses the link to that GPU, whose engine also reaches our own GPU. */
 static int link_of(const dma_sdma_binding_t *b, const dma_prog_t *prog)
 {
     for (uint32_t i = 0; !is_away(b, prog->link) && i < prog->nops; i++) {
@@ -305,7 +307,7 @@ static int link_of(const dma_sdma_binding_t *b, const dma_prog_t *prog)
     return prog->link;
 }
 
-/* Puts in one program, or as much of it as there is room for. */
+/* Lowers one program, as far as there is room in the ring. */
 static dma_status_t put(dma_sdma_binding_t *b, const dma_run_t *run, uint32_t index)
 {
     const dma_prog_t *prog = &run->plan->progs[index];

@@ -1,4 +1,4 @@
-/* The provider of queues from the kernel driver: see kfd.h. */
+/* The kfd provider: see kfd.h. */
 #include "engine/sdma/kfd.h"
 
 #include <errno.h>
@@ -11,7 +11,8 @@
 
 #include "engine/sdma/topology.h"
 
-#define READ_OFFSET 64 /* in the page of pointers: a line of its own, the engine writes it */
+#define READ_OFFSET                                                                                                    \
+    64 /* of the read pointer in the page of pointers: a cache line of its own, because the engine writes it */
 
 typedef struct by_kfd {
     dma_provider_t base;
@@ -20,7 +21,7 @@ typedef struct by_kfd {
     dma_rocr_pool_t pool;
     uint32_t gpu_id;
     int fd;
-    char *doorbells; /* of this process on the GPU, mapped with the first queue; or NULL */
+    char *doorbells; /* of this process on the GPU, mapped with the first queue; NULL before */
     size_t page;
 } by_kfd_t;
 
@@ -29,7 +30,7 @@ static by_kfd_t *of(dma_provider_t *provider)
     return (by_kfd_t *)provider;
 }
 
-/* The kernel gives up a call for a signal, or for want of something that comes back: it wants to be asked again. */
+/* The kernel ends a call early for a signal (EINTR) or a temporary shortage (EAGAIN). Then the call is repeated. */
 static int ask(const by_kfd_t *k, unsigned long request, void *argument)
 {
     int rc;
@@ -50,7 +51,7 @@ dma_status_t dma_kfd_open(const dma_kfd_sys_t *sys, const dma_provider_gpu_t *gp
         goto refuse;
     }
     k->sys = sys;
-    /* First: where ROCr does not run there is no address space, and the driver's file is left alone. */
+    /* ROCr first: if it does not run, there is no GPU address space, and the driver's file is not opened. */
     if (sys->find_rocr(&k->rocr, &reason) != DMA_OK ||
         dma_rocr_find_pool(&k->rocr, gpu->node, &k->pool, &reason) != DMA_OK) {
         goto free_provider;
@@ -141,7 +142,7 @@ static void drop(const by_kfd_t *k, uint64_t id)
     ask(k, DMA_KFD_DESTROY_QUEUE, &args);
 }
 
-/* All queues of the GPU have their doorbells in one pool, which the kernel names with the first. */
+/* All queues of the GPU have their doorbells in one range. The kernel returns its offset with the first queue. */
 static bool map_doorbells(by_kfd_t *k, uint64_t offset)
 {
     void *at;
@@ -206,7 +207,7 @@ static void kfd_destroy(dma_provider_t *provider, const dma_provider_queue_t *qu
 {
     by_kfd_t *k = of(provider);
 
-    /* The pointers after the queue: memory that a queue uses, once freed, makes the driver stop all of the process. */
+    /* The queue first: if memory of an existing queue is freed, the driver stops all queues of the process. */
     drop(k, queue->id);
     k->rocr.pool_free(queue->pointers);
 }

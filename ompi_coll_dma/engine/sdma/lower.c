@@ -1,9 +1,10 @@
-/* Lowering queue programs: see lower.h. */
+/* Lowering of queue programs: see lower.h. */
 #include "engine/sdma/lower.h"
 
 #include "engine/sdma/packet.h"
 
-/* Copies of one operation are cut into groups of so many packets: a group is well below half of a ring. */
+/* Copies of one operation are built in groups of at most this many packets: far below half of a ring, so that a
+ * group fits soon. */
 #define GROUP_PACKETS 64
 
 static uint64_t address(const dma_run_t *run, const dma_operand_t *o, uint64_t skip)
@@ -33,7 +34,7 @@ static bool has_shape(const dma_run_t *run, const dma_op_t *op)
            (op->code == DMA_OP_COPY2 && shape_of(run, &op->dst[1]));
 }
 
-/* A copy to one or two places. The second begins when the first is all in the ring. */
+/* A copy to one or two destinations. The second copy begins after the first is completely in the ring. */
 static dma_status_t copy_shaped(const dma_run_t *run, const dma_op_t *op, const dma_lower_target_t *to, uint64_t skip,
                                 uint64_t bytes, dma_lower_t *at)
 {
@@ -58,7 +59,7 @@ static dma_status_t copy_shaped(const dma_run_t *run, const dma_op_t *op, const 
     return status;
 }
 
-/* One step of an operation: at most `most` bytes from `done` on. */
+/* The bytes of the next group: at most `most`, from `done` on. */
 static uint64_t piece(uint64_t bytes, uint64_t done, uint64_t most)
 {
     return bytes - done < most ? bytes - done : most;
@@ -105,7 +106,7 @@ static dma_status_t copy2(const dma_lower_target_t *to, uint64_t dst0, uint64_t 
     return DMA_OK;
 }
 
-/* How much of an exchange swap packets can do: all of it but a tail, or nothing. */
+/* How many bytes of an exchange swap packets can do: all except a tail, or none. */
 static uint64_t swappable(const dma_lower_target_t *to, uint64_t a, uint64_t b, uint64_t bytes)
 {
     uint64_t whole = to->gen->swap_align ? bytes / to->gen->swap_align * to->gen->swap_align : 0;
@@ -113,7 +114,7 @@ static uint64_t swappable(const dma_lower_target_t *to, uint64_t a, uint64_t b, 
     return to->swaps && whole && !dma_gen_swap_unfit(to->gen, a, b, whole) ? whole : 0;
 }
 
-/* Through the queue's memory. The drain behind the last copy keeps the next piece out of `temp`. */
+/* An exchange through the queue's temporary memory. The last drain keeps the next piece from overwriting `temp`. */
 static dma_status_t exchange(const dma_lower_target_t *to, uint64_t a, uint64_t b, uint64_t bytes, dma_lower_t *at)
 {
     const uint32_t dwords = 3 * (DMA_PACKET_COPY_DWORDS + DMA_PACKET_FENCE_DWORDS + DMA_PACKET_POLL_DWORDS);
@@ -168,8 +169,8 @@ static dma_status_t signal_line(const dma_run_t *run, const dma_lower_target_t *
     return status;
 }
 
-/* A ready word does not move on before this run is over, so equality will be seen; and a start that has been given up,
- * with a word one larger, is none. */
+/* Polls for equality. A ready word does not change before this run is over, so the poll cannot miss the value; and
+ * the value of a revocation is one larger, so it does not match. */
 static dma_status_t wait_ready(const dma_run_t *run, int peer, const dma_lower_target_t *to)
 {
     uint32_t *p;

@@ -1,20 +1,20 @@
-/* See map.h. */
+/* The engine map: see map.h. */
 #include "engine/sdma/map.h"
 
 #include <stddef.h>
 
-#define ENGINES  32
+#define ENGINES  32 /* bits of a mask */
 #define EVEN     UINT32_C(0x55555555)
 #define NO_OWNER (-1)
 
-/* One call's view. */
+/* The state of one dma_map_build. */
 typedef struct map {
     const dma_gen_t *gen;
     const dma_topo_gpu_t *gpu;
     const uint32_t *nodes;
     int nranks, rank;
     dma_map_pick_t *picks;
-    int owner[ENGINES]; /* the rank that has an engine for itself */
+    int owner[ENGINES]; /* the rank that has the engine for itself, or NO_OWNER */
     uint32_t load[ENGINES];
 } map_t;
 
@@ -33,7 +33,7 @@ static bool has_several(uint32_t mask)
     return mask & (mask - 1);
 }
 
-/* The XGMI engines that are really there. */
+/* The XGMI engines that exist. */
 static uint32_t pool(const map_t *m)
 {
     uint32_t all = below(m->gpu->host_engines + m->gpu->xgmi_engines);
@@ -43,7 +43,7 @@ static uint32_t pool(const map_t *m)
 
 static dma_map_pick_t host_facing(const map_t *m, const char *reason)
 {
-    /* Left to pick, the driver would take turns one_of engines of which every other is not there. */
+    /* The driver would also pick engines with odd numbers, which do not exist. */
     if (m->gen->even_engines) {
         return (dma_map_pick_t){.kind = DMA_MAP_ENGINE, .candidates = 1, .reason = reason};
     }
@@ -55,7 +55,7 @@ static dma_map_pick_t one_of(uint32_t candidates, const char *reason)
     return (dma_map_pick_t){.kind = DMA_MAP_ENGINE, .candidates = candidates, .reason = reason};
 }
 
-/* Without a mask. XGMI engines reach everything, so they do too where no link is listed. */
+/* For a peer without a recommendation. XGMI engines reach everything, so they are also used if no link is listed. */
 static dma_map_pick_t not_recommended(const map_t *m, const char *reason)
 {
     if (pool(m) == 0) {
@@ -79,7 +79,7 @@ static dma_map_pick_t recommended(const map_t *m, uint32_t mask)
                                        : "the driver recommends no engine");
     }
     if (has_several(there) && there & pool(m)) {
-        there &= pool(m); /* those that face the host are slower towards peers, and busy with others' copies */
+        there &= pool(m); /* host-facing engines are slower towards peers, and other copies use them */
     }
     if (has_several(there)) {
         return one_of(there, "one of the engines that the driver recommends for this link");
@@ -87,7 +87,7 @@ static dma_map_pick_t recommended(const map_t *m, uint32_t mask)
     return one_of(there, "the engine that the driver recommends for this link");
 }
 
-/* The best link to a node: a direct XGMI one, else any. */
+/* The best link to a node: a direct XGMI link, otherwise any link. */
 static const dma_topo_link_t *link_to(const dma_topo_gpu_t *gpu, uint32_t node)
 {
     const dma_topo_link_t *best = NULL;
@@ -120,7 +120,8 @@ static dma_map_pick_t pick(const map_t *m, int peer)
     return recommended(m, link->engines);
 }
 
-/* Of has_several ranks on one GPU the first stands for all: there is one link to them, and more engines do not widen it. */
+/* If several ranks are on one GPU, the first stands for all: they share one link, and more engines do not make it
+ * faster. */
 static int first_on(const map_t *m, int rank)
 {
     int first = 0;
@@ -131,7 +132,8 @@ static int first_on(const map_t *m, int rank)
     return first;
 }
 
-/* Finds an engine for a rank, moving others on where that makes room: a matching that grows by one. */
+/* Finds an engine for a rank, if necessary by moving other ranks to other engines: an augmenting path of a bipartite
+ * matching. */
 static bool place(map_t *m, int rank, uint32_t *tried)
 {
     for (uint32_t left = m->picks[rank].candidates & ~*tried; left; left &= ~*tried) {
@@ -190,8 +192,8 @@ static void spread(map_t *m)
     }
 }
 
-/* Where the driver picks, it takes turns: its picks do not meet each other unless they are more than the engines, but
- * they may meet an engine that we named. */
+/* The driver picks engines in turn. So its picks do not collide unless there are more picks than engines, but they
+ * may collide with an engine that was picked by number. */
 static bool has_own_engine(const map_t *m, const dma_map_pick_t *p, uint32_t named, uint32_t unnamed)
 {
     switch (p->kind) {

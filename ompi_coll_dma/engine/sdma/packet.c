@@ -1,4 +1,4 @@
-/* See packet.h. */
+/* SDMA packets: see packet.h. */
 #include "engine/sdma/packet.h"
 
 enum {
@@ -26,7 +26,7 @@ static uint64_t least(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* The three copies between ranges of equal length: header, count and up to three addresses. */
+/* Encodes copy, broadcast and swap, which move ranges of equal length: header, count, parameters and addresses. */
 static uint32_t ranges(uint32_t *p, uint32_t header, uint64_t limit, uint64_t bytes, const uint64_t *addrs,
                        uint32_t naddrs)
 {
@@ -36,7 +36,7 @@ static uint32_t ranges(uint32_t *p, uint32_t header, uint64_t limit, uint64_t by
         uint64_t piece = least(bytes - done, limit);
         *p++ = header;
         *p++ = (uint32_t)(piece - 1);
-        *p++ = 0; /* byte order as it is */
+        *p++ = 0; /* parameters: keep the byte order */
         for (uint32_t i = 0; i < naddrs; i++) {
             p = address(p, addrs[i] + done);
         }

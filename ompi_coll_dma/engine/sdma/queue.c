@@ -1,4 +1,4 @@
-/* Making and sharing queues: see queue.h. */
+/* Creation and sharing of queues: see queue.h. */
 #include "engine/sdma/queue.h"
 
 #include <stdio.h>
@@ -9,8 +9,8 @@
 #include "dma/clock.h"
 
 #define LINE_BYTES  64
-#define STEPS_BYTES 4096 /* a line for each queue */
-#define GO_OFFSET   32   /* in it */
+#define STEPS_BYTES 4096 /* a page with one cache line per queue */
+#define GO_OFFSET   32   /* of the go word in the line */
 
 _Static_assert(STEPS_BYTES / LINE_BYTES == 64, "a bit for each line");
 
@@ -32,7 +32,7 @@ void dma_queues_free_at_close(dma_queues_t *q, void *memory, uint64_t bytes)
     q->late_memory_bytes = bytes;
 }
 
-/* A word that is 1, but 0 in whatever children are forked. NULL: the kernel does not do that. */
+/* Creates a word that is 1 here and becomes 0 in forked children. NULL: the kernel does not support MADV_WIPEONFORK. */
 static _Atomic uint32_t *make_owner_word(void)
 {
     _Atomic uint32_t *word = mmap(NULL, sizeof(*word), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -92,7 +92,7 @@ static void destroy(dma_queues_t *q, dma_queue_t *queue)
     free(queue);
 }
 
-/* The provider goes when nothing of it is in use; a child's is its parent's. */
+/* Closes the provider if nothing of it is in use. In a child the provider belongs to the parent. */
 static void close_provider(dma_queues_t *q, bool unused)
 {
     if (unused && dma_queues_is_owner(q)) {
@@ -126,7 +126,7 @@ void dma_queues_close(dma_queues_t *q)
     pthread_mutex_destroy(&q->lock);
 }
 
-/* With the lock: a new queue, or NULL. */
+/* With the lock. Creates a queue; NULL: not possible, and q->refusal says why. */
 static dma_queue_t *make(dma_queues_t *q, dma_map_kind_t kind, uint32_t engine)
 {
     const dma_provider_ops_t *ops = q->provider->ops;
@@ -186,7 +186,7 @@ static dma_queue_t *find(const dma_queues_t *q, dma_map_kind_t kind, uint32_t en
     return queue;
 }
 
-/* A queue of that kind, found or made. The driver deals XGMI queues that name no engine to its engines in turn. */
+/* Finds or creates a queue of this kind. For XGMI queues without an engine number, the driver picks engines in turn. */
 static dma_queue_t *take(dma_queues_t *q, dma_map_kind_t kind, uint32_t engine)
 {
     dma_queue_t *queue = find(q, kind, engine);
@@ -194,8 +194,8 @@ static dma_queue_t *take(dma_queues_t *q, dma_map_kind_t kind, uint32_t engine)
     return queue ? queue : make(q, kind, engine);
 }
 
-/* Can a queue that is there stand in for a pick? Engines that face the host do not move memory of other GPUs; the others move
- * everything. */
+/* Whether an existing queue can replace a pick. Host-facing engines do not access memory of other GPUs; the other
+ * engines access all memory. */
 static bool stands_in(const dma_queue_t *queue, const dma_map_pick_t *pick)
 {
     switch (queue->kind) {
@@ -208,7 +208,7 @@ static bool stands_in(const dma_queue_t *queue, const dma_map_pick_t *pick)
     }
 }
 
-/* The one that the fewest use. */
+/* The suitable shared queue with the fewest users. */
 static dma_queue_t *least_used(const dma_queues_t *q, const dma_map_pick_t *pick)
 {
     dma_queue_t *best = NULL;
@@ -231,7 +231,7 @@ dma_queue_t *dma_queue_get(dma_queues_t *q, const dma_map_pick_t *pick, uint32_t
     }
     pthread_mutex_lock(&q->lock);
     if (kind == DMA_MAP_ENGINE && !q->provider->names_engines) {
-        kind = DMA_MAP_XGMI; /* this provider cannot name an engine */
+        kind = DMA_MAP_XGMI; /* this provider cannot create a queue on a given engine */
     }
     queue = take(q, kind, kind == DMA_MAP_ENGINE ? pick->engine : peer);
     *shared = !queue;
@@ -262,7 +262,7 @@ dma_queue_t *dma_queue_get_exclusive(dma_queues_t *q, const dma_map_pick_t *pick
     dma_queue_t *queue;
 
     if (!dma_queues_is_owner(q) || (pick->kind == DMA_MAP_ENGINE && !q->provider->names_engines)) {
-        return NULL; /* a child; or: on which engine it would be, and whom it would share it with, nobody knows */
+        return NULL; /* a child; or the engine would be unknown, and which queues share it */
     }
     pthread_mutex_lock(&q->lock);
     queue = make(q, pick->kind, pick->kind == DMA_MAP_ENGINE ? pick->engine : peer);

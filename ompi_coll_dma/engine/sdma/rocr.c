@@ -1,4 +1,4 @@
-/* Finding ROCr's host memory: see rocr.h. */
+/* Host memory from ROCr: see rocr.h. */
 #include "engine/sdma/rocr.h"
 
 #include <dlfcn.h>
@@ -22,7 +22,7 @@ static const entry_t entries[] = {
 
 dma_status_t dma_rocr_find(dma_rocr_t *rocr, const char **reason)
 {
-    /* Python packages ship it without the version in its name. */
+    /* Python packages contain the library without the version in its name. */
     void *library = dlopen("libhsa-runtime64.so.1", RTLD_NOW | RTLD_NOLOAD);
 
     if (!library && !(library = dlopen("libhsa-runtime64.so", RTLD_NOW | RTLD_NOLOAD))) {
@@ -39,7 +39,7 @@ dma_status_t dma_rocr_find(dma_rocr_t *rocr, const char **reason)
         }
         memcpy((char *)rocr + entries[i].offset, &symbol, sizeof(symbol));
     }
-    /* The reference to the library is kept: its functions are in use until the process ends. */
+    /* The reference to the library is kept: its functions are used until the process ends. */
     return DMA_OK;
 }
 
@@ -48,7 +48,7 @@ typedef struct search {
     uint32_t node;
     dma_rocr_handle_t gpu, cpu, pool;
     bool has_gpu, has_cpu, has_pool;
-    bool kernarg; /* of the pool found */
+    bool kernarg; /* the pool found is meant for kernel arguments */
 } search_t;
 
 static uint32_t see_agent(dma_rocr_handle_t agent, void *data)
@@ -71,7 +71,7 @@ static uint32_t see_agent(dma_rocr_handle_t agent, void *data)
     return DMA_ROCR_SUCCESS;
 }
 
-/* Fine-grained and not meant for kernels' arguments, or else meant for those. */
+/* Selects a fine-grained pool, preferably one that is not meant for kernel arguments. */
 static uint32_t see_pool(dma_rocr_handle_t pool, void *data)
 {
     search_t *s = data;
@@ -121,7 +121,7 @@ void *dma_rocr_alloc(const dma_rocr_t *rocr, const dma_rocr_pool_t *pool, size_t
 {
     void *memory = NULL;
 
-    /* A version that does not know the flag may refuse it. */
+    /* Old versions may refuse the flag. */
     if (rocr->pool_allocate(pool->pool, bytes, DMA_ROCR_EXECUTABLE, &memory) != DMA_ROCR_SUCCESS &&
         rocr->pool_allocate(pool->pool, bytes, 0, &memory) != DMA_ROCR_SUCCESS) {
         return NULL;

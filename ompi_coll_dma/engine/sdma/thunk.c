@@ -1,4 +1,4 @@
-/* Finding the thunk: see thunk.h. */
+/* The search for the thunk: see thunk.h. */
 #include "engine/sdma/thunk.h"
 
 #include <dlfcn.h>
@@ -41,6 +41,6 @@ dma_status_t dma_thunk_find(dma_thunk_t *thunk, const char **reason)
         }
         memcpy((char *)thunk + entries[i].offset, &symbol, sizeof(symbol));
     }
-    /* The reference to the library is kept: its functions are in use until the process ends. */
+    /* The reference to the library is kept: its functions are used until the process ends. */
     return DMA_OK;
 }

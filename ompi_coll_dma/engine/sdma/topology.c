@@ -1,4 +1,4 @@
-/* See topology.h. */
+/* The topology of KFD: see topology.h. */
 #include "engine/sdma/topology.h"
 
 #include <fcntl.h>
@@ -10,17 +10,17 @@
 #include "engine/sdma/topology_text.h"
 
 #define COUNT(table)           (sizeof(table) / sizeof((table)[0]))
-#define MAX_ENGINES            32 /* bits of a mask */
-#define PATH                   64
-#define FUNCTIONS              7u
-#define PARTITION_OF(location) ((uint32_t)((location) >> 28)) /* the address itself has 16 bits */
+#define MAX_ENGINES            32                             /* bits of an engine mask */
+#define PATH                   64                             /* longest path below nodes/ */
+#define FUNCTIONS              7u                             /* mask of the function in a PCI address */
+#define PARTITION_OF(location) ((uint32_t)((location) >> 28)) /* bits 28 to 31; the PCI address has 16 bits */
 #define ADDRESS_OF(location)   ((uint32_t)((location)&0xffff))
 
 typedef enum node_kind { NODE_CPU, NODE_GPU, NODE_HIDDEN, NODE_NOMEM } node_kind_t;
 
-/* What is needed while a tree is read. */
+/* State while a tree is read. */
 typedef struct reader {
-    int dir; /* nodes/ */
+    int dir; /* the directory nodes/ */
     char text[DMA_TOPO_MAX_TEXT];
     uint32_t nodes[DMA_TOPO_MAX_NODES];
     uint32_t numbers[DMA_TOPO_MAX_LINKS];
@@ -31,7 +31,7 @@ static bool read_link(reader_t *r, uint32_t node, const char *kind, uint32_t num
     dma_text_key_t keys[] = {
         {.key = "type", .max = UINT32_MAX, .needed = true},
         {.key = "node_to", .max = UINT32_MAX, .needed = true},
-        {.key = "recommended_sdma_engine_id_mask", .max = UINT32_MAX}, /* not in older drivers */
+        {.key = "recommended_sdma_engine_id_mask", .max = UINT32_MAX}, /* missing in old drivers */
     };
     char path[PATH];
 
@@ -44,7 +44,7 @@ static bool read_link(reader_t *r, uint32_t node, const char *kind, uint32_t num
     return true;
 }
 
-/* Appends the links of one kind. One that cannot be read is left out: a way less, nothing wrong about the others. */
+/* Appends the links of one kind. A link that cannot be read is left out, because the other links are still valid. */
 static bool read_links(reader_t *r, dma_topo_gpu_t *gpu, const char *kind)
 {
     char path[PATH];
@@ -76,7 +76,7 @@ static bool read_properties(reader_t *r, dma_topo_gpu_t *gpu)
         {.key = "device_id", .max = UINT32_MAX, .needed = true},
         {.key = "num_sdma_engines", .max = MAX_ENGINES, .needed = true},
         {.key = "num_sdma_xgmi_engines", .max = MAX_ENGINES, .needed = true},
-        /* not in older drivers */
+        /* missing in old drivers */
         {.key = "domain", .max = UINT32_MAX},
         {.key = "gfx_target_version", .max = UINT32_MAX},
     };
@@ -97,7 +97,7 @@ static bool read_properties(reader_t *r, dma_topo_gpu_t *gpu)
     return true;
 }
 
-/* On NODE_GPU the links are the caller's. */
+/* With NODE_GPU, the caller frees the links. */
 static node_kind_t read_node(reader_t *r, uint32_t node, dma_topo_gpu_t *gpu)
 {
     uint64_t id;
@@ -220,7 +220,7 @@ void dma_topo_free(dma_topo_t *topo)
     free(topo);
 }
 
-/* The only match, or NULL. */
+/* Returns the only match, or NULL if there is none or several. */
 static const dma_topo_gpu_t *match(const dma_topo_t *topo, uint32_t domain, uint32_t location, int partition)
 {
     const dma_topo_gpu_t *found = NULL;

@@ -1,24 +1,24 @@
 /*
- * The stream engine: GPU plans as copies of the GPU's own runtime, HIP or CUDA.
+ * The stream engine: GPU plans as copies of the GPU's runtime, HIP or CUDA.
  *
- * A unit has two streams of its own on one device, which never wait for anybody: when a run starts, its peers have
- * entered. So there is no stream work of ours behind which the application's cudaFree or device synchronisation could be
- * stuck for longer than our copies take.
+ * A unit has two streams of its own on one device. They never wait for a peer, because all peers have entered when a run
+ * starts. So the application's cudaFree or device synchronization never waits longer than our copies take.
  *
- *     pushes    one batch of all pushes to peers | line of each program := epoch
- *     own       the own block, out of place      | its line := epoch             (own.h; none when it is echoed)
+ *     PUSHES    one batch with all copies to peers            | line of each program := epoch
+ *     OWN       the own block, from send to receive buffer    | its line := epoch    (self_copy.h; unused with echo)
  *
- * A small own block is begun before the peers have entered, while they are waited for. When it is echoed, which is on the
- * stream of the pushes, its line is ours to write, once the pushes' are there: nobody else looks at it.
+ * A small own block is copied before the peers have entered, while this rank waits for them. With echo, the own block is
+ * copied on the stream PUSHES. Then this rank's CPU writes its line after it has seen the lines of the pushes; only this rank
+ * reads that line.
  *
- * A line is written by the stream itself, behind what it announces. Where the runtime cannot, or its first try fails, an
- * event is recorded instead and `advance`, which the core calls while the run is on, stores the word when it is reached.
+ * The stream itself writes a line, behind the copies that the line reports. If the runtime cannot do that, or the first
+ * attempt fails, an event is recorded instead. `advance`, which the core calls while the run is in progress, stores the word
+ * when the event is reached.
  *
- * Streams are shared by all communicators of the device, in turn: a start that finds another thread submitting is told to
- * come again. So no thread ever waits here with a lock held that somebody else's runtime call could need.
+ * All communicators of the device use the streams in turn. If another thread is submitting, `start` returns DMA_AGAIN. So no
+ * thread waits for a lock that the holder keeps during a runtime call.
  *
- * A stream may be held up by the application's own kernels for as long as they like, so no clock says that it is broken:
- * only the runtime does.
+ * The application's own kernels may delay a stream for any time. So there is no timeout: only the runtime reports errors.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -30,38 +30,38 @@
 #include "engine/stream/stream.h"
 #include "node/window.h"
 
-#define QUIET_SECONDS 2.0  /* that the end of a communicator waits for copies under method */
-#define CHECK_SECONDS 1e-3 /* between two questions to the runtime whether all is well */
+#define QUIET_SECONDS 2.0  /* how long unbind waits for copies in progress */
+#define CHECK_SECONDS 1e-3 /* between two queries of the streams for errors */
 
-enum { PUSHES, OWN, STREAMS };
+enum { PUSHES, OWN, STREAMS }; /* the streams of a unit */
 
 typedef struct dma_stream_unit {
     const dma_gpu_runtime_t *rt;
     int device;
     dma_self_copy_method_t method;
-    pthread_mutex_t lock; /* only ever tried: guards the streams, and what follows */
+    pthread_mutex_t lock; /* only pthread_mutex_trylock: guards the streams and the members below */
     dma_gpu_stream_t *streams[STREAMS];
-    uint64_t temp; /* DMA_WORK_TEMP bytes for exchanges; 0: none needed so far */
-    bool writes;   /* streams write words */
+    uint64_t temp; /* DMA_WORK_TEMP bytes for exchanges; 0: not allocated yet */
+    bool writes;   /* write32 works on the streams */
 } dma_stream_unit_t;
 
-/* What dma_run_t calls the engine bound to a communicator. */
 typedef struct dma_stream_binding {
     dma_stream_unit_t *unit;
     int rank, nranks;
     uint64_t lines;
     dma_work_t work;
     dma_self_copy_t self_copy;
-    dma_gpu_event_t *events[STREAMS]; /* made when the stream cannot write words */
-    bool recorded[STREAMS];           /* the host is to write this stream's lines */
+    dma_gpu_event_t *events[STREAMS]; /* created if the stream cannot write words */
+    bool recorded[STREAMS];           /* the event is recorded, and the CPU writes this stream's lines */
     uint32_t epoch;                   /* of the last run */
-    uint32_t progs;                   /* of it */
-    uint32_t own_prog;                /* the one on the stream of the own block; 0: none is */
-    uint32_t echoed;                  /* the own block's program, when its line is still ours to write; else 0 */
-    dma_own_block_t early;            /* launched for the run that comes next; no bytes: none is */
+    uint32_t progs;                   /* programs of the last run, plus one */
+    uint32_t own_prog;                /* the program on the stream OWN; 0: none */
+    uint32_t
+        echoed; /* the program of the own block, if it was copied by echo and its line is not written yet; otherwise 0 */
+    dma_own_block_t early; /* launched for the next run; 0 bytes: none */
     const struct dma_window *window;
-    bool collected; /* `work` is what the last run was, as collected */
-    bool failed;    /* some of a run was submitted, and not all */
+    bool collected; /* `work` contains the operations of the last run */
+    bool failed;    /* a run was submitted only in part */
     double checked;
 } dma_stream_binding_t;
 
@@ -138,7 +138,7 @@ static void stream_close(dma_gpu_unit_t *handle)
     dma_stream_unit_t *unit = (dma_stream_unit_t *)handle;
     dma_gpu_scope_t scope;
 
-    /* else the application has shut the runtime down, and our streams and memory with it */
+    /* otherwise the application has shut the runtime down, which destroys our streams and memory */
     if (unit->rt->enter(unit->device, &scope) == DMA_OK) {
         destroy_streams(unit);
         if (unit->temp) {
@@ -153,11 +153,11 @@ static void stream_close(dma_gpu_unit_t *handle)
 static void stream_traits(const dma_gpu_unit_t *handle, dma_gpu_traits_t *traits)
 {
     (void)handle;
-    /* One method: one copy fills the link, and what streams have beside each other costs more to start than it saves. */
+    /* One queue: a single copy fills the link, and launching more streams costs more than they save. */
     *traits = (dma_gpu_traits_t){.node = UINT32_MAX, .max_ways = 1};
 }
 
-/* ---- in the service of a communicator ---- */
+/* ---- bindings ---- */
 
 static dma_status_t stream_bind(dma_gpu_unit_t *handle, const dma_gpu_bind_params_t *job, dma_gpu_binding_t **result,
                                 char *why)
@@ -187,8 +187,8 @@ static bool has_ended(const dma_stream_binding_t *b, uint32_t prog)
     return atomic_load_explicit(word_of(b, prog), memory_order_acquire) == b->epoch;
 }
 
-/* Have the programs of the last run all ended? Where not all of it was submitted, or a block of the next one, its lines do
- * not tell. */
+/* Whether all programs of the last run have ended. If a run was submitted only in part, or the own block of the next
+ * run was launched, the lines do not show it, so the streams are queried. */
 static bool is_quiet(const dma_stream_binding_t *b)
 {
     if (b->failed || b->early.bytes) {
@@ -203,7 +203,7 @@ static bool is_quiet(const dma_stream_binding_t *b)
         bool own = i == b->own_prog;
 
         if (i == b->echoed) {
-            continue; /* moves nothing itself */
+            continue; /* copies nothing itself */
         }
         if (b->recorded[own ? OWN : PUSHES]) {
             if (b->unit->rt->event_query(b->events[own ? OWN : PUSHES]) == DMA_AGAIN) {
@@ -222,7 +222,7 @@ static bool stream_unbind(dma_gpu_binding_t *handle)
     const dma_gpu_runtime_t *rt = b->unit->rt;
     double until = dma_now() + QUIET_SECONDS;
     dma_gpu_scope_t scope;
-    bool quiet = true; /* nothing moves where there is no runtime any more */
+    bool quiet = true; /* if the runtime is gone, no copy is in progress */
 
     if (rt->enter(b->unit->device, &scope) == DMA_OK) {
         while (!(quiet = is_quiet(b)) && dma_now() < until) {
@@ -252,13 +252,13 @@ static void write_lines(dma_stream_binding_t *b, int stream)
 {
     for (uint32_t i = 1; i < b->progs; i++) {
         if (is_on_stream(b, i, stream)) {
-            /* release: whoever sees the word sees what the runtime has told us is there */
+            /* release: a thread that sees the word also sees the data that the runtime has reported */
             atomic_store_explicit(word_of(b, i), b->epoch, memory_order_release);
         }
     }
 }
 
-/* The lines of a stream's programs, by the stream behind everything that is on it, or by the host then. */
+/* Writes the lines of a stream's programs behind all work of the stream: by the stream, or by an event and the CPU. */
 static dma_status_t signal_lines(dma_stream_binding_t *b, int stream)
 {
     dma_stream_unit_t *unit = b->unit;
@@ -309,7 +309,7 @@ static dma_status_t exchange(dma_stream_binding_t *b)
     return dma_work_exchange(&b->work, unit->rt, unit->streams[PUSHES], unit->temp, by_links);
 }
 
-/* What goes to peers. *echoed: the own block is with it. */
+/* Submits the copies to peers. *echoed: the own block is copied with them. */
 static dma_status_t submit_pushes(dma_stream_binding_t *b, const dma_run_t *run, bool *echoed)
 {
     dma_stream_unit_t *unit = b->unit;
@@ -319,7 +319,7 @@ static dma_status_t submit_pushes(dma_stream_binding_t *b, const dma_run_t *run,
     if (!b->early.bytes && b->work.own.bytes && dma_self_copy_choose_echo(&b->self_copy)) {
         status = dma_self_copy_echo(&b->work, run, unit->rt, unit->streams[PUSHES]);
         *echoed = status == DMA_OK;
-        b->collected = false; /* it makes room for the own block among the pushes */
+        b->collected = false; /* echo changes the list of pushes */
     }
     if (status == DMA_UNSUPPORTED) {
         status = dma_work_push(&b->work, unit->rt, unit->streams[PUSHES]);
@@ -338,7 +338,8 @@ static dma_status_t submit(dma_stream_binding_t *b, const dma_run_t *run)
     }
     b->own_prog = echoed ? 0 : work->own.prog;
     b->echoed = echoed ? work->own.prog : 0;
-    /* Before the pushes' lines are written, which takes as long as nobody needs them: the pushes have just begun. */
+    /* Submit the self copy before the writes of the pushes' lines. Submitting takes time, and nobody needs the lines
+     * yet, because the pushes have just begun. */
     if (b->own_prog && work->own.bytes && !b->early.bytes &&
         (status = dma_self_copy_submit(&b->self_copy, &work->own, b->unit->rt, b->unit->streams[OWN])) != DMA_OK) {
         return status;
@@ -358,7 +359,7 @@ static dma_status_t submit(dma_stream_binding_t *b, const dma_run_t *run)
     return signal_lines(b, OWN);
 }
 
-/* What was begun early is this run's own block; else it is over before anything else begins. */
+/* If the copy that was launched early is not this run's own block, waits until it has ended. */
 static dma_status_t match_early(dma_stream_binding_t *b)
 {
     const dma_own_block_t *early = &b->early, *own = &b->work.own;
@@ -396,7 +397,7 @@ static void stream_wait_early(dma_gpu_binding_t *handle)
     dma_gpu_scope_t scope;
 
     if (b->early.bytes && unit->rt->enter(unit->device, &scope) == DMA_OK) {
-        (void)unit->rt->stream_sync(unit->streams[OWN]); /* an error is there for the next run, too */
+        (void)unit->rt->stream_sync(unit->streams[OWN]); /* the next run will see an error, too */
         unit->rt->leave(&scope);
         b->early.bytes = 0;
     }
@@ -432,7 +433,7 @@ static dma_status_t stream_start(dma_run_t *run)
     return status == DMA_OK ? DMA_OK : DMA_ERR_ENGINE;
 }
 
-/* Lines that the host writes. */
+/* Writes the lines of streams whose event has been reached. */
 static dma_status_t poll_events(dma_stream_binding_t *b)
 {
     const dma_gpu_runtime_t *rt = b->unit->rt;
@@ -462,7 +463,7 @@ static bool have_pushed(const dma_stream_binding_t *b)
     return pushed;
 }
 
-/* The peers' lines come at about the same time, and are read one by one. */
+/* The lines of the peers arrive at about the same time and are read one by one, so prefetch them together. */
 static void fetch_lines(const dma_stream_binding_t *b)
 {
     for (int r = 0; r < b->nranks; r++) {
@@ -484,7 +485,7 @@ static dma_status_t stream_advance(dma_run_t *run)
         dma_self_copy_observe(&b->self_copy, true, have_pushed(b), dma_now());
     }
     if (b->echoed && have_pushed(b)) {
-        /* release: whoever sees the word sees what the pushes' lines have told us is there */
+        /* release: a thread that sees the word also sees the data whose arrival the pushes' lines have shown */
         atomic_store_explicit(word_of(b, b->echoed), b->epoch, memory_order_release);
         b->echoed = 0;
     }

@@ -1,20 +1,20 @@
-/* The own block, out of place: see own.h. */
+/* The self copy: see self_copy.h. */
 #include "engine/stream/self_copy.h"
 
 #include <string.h>
 
-#define LATE_SECONDS 20e-6  /* a copy among idle compute units comes 2 us behind the pushes, a busy one's takes ms */
-#define LATE_RUNS    3      /* late ones within */
-#define LATE_AMONG   64     /* so many others: a late copy costs a hundred times what an echo does */
-#define SWAP_SECONDS 100e-6 /* an exchange that takes longer than this, and */
-#define SWAP_RATE    100e9  /* than its bytes at this rate, is late: idle GPUs take 25 us, and 350 GB/s */
-#define GRAPH_MOST   (UINT64_C(1) << 30) /* bytes: rows have a longest pitch, and a large block gains nothing */
-#define EARLY_MOST   (UINT64_C(64) << 10)
-#define ECHO_FIRST   256  /* runs until the copy is tried again; then twice as many, and so on */
-#define ECHO_MOST    4096 /* then one late copy of 1 ms costs less than what a single echo does more than a copy */
-#define ECHO_PIECES  8    /* an own block that takes more turns through a peer's block is not echoed */
-#define ECHO_SPLIT                                                                                                     \
-    (UINT64_C(1) << 20) /* bytes of a piece from which a batch more costs less than one copy beside others */
+#define LATE_SECONDS 20e-6  /* idle compute units complete a copy 2 us after the pushes, busy ones take milliseconds */
+#define LATE_RUNS    3      /* this many late copies among */
+#define LATE_AMONG   64     /* this many others select echo: a late copy costs a hundred times as much as an echo */
+#define SWAP_SECONDS 100e-6 /* an exchange is late if it takes longer than this */
+#define SWAP_RATE    100e9  /* plus its bytes at this rate; idle GPUs take 25 us, and 350 GB/s */
+#define GRAPH_MAX    (UINT64_C(1) << 30)  /* bytes: the pitch of a row is limited, and a large block gains nothing */
+#define EARLY_MAX    (UINT64_C(64) << 10) /* bytes: a larger copy would still run when the pushes begin */
+#define ECHO_FIRST   256                  /* runs with echo until the copy is tried again; doubles every time */
+#define ECHO_MAX     4096 /* then one late copy of 1 ms costs less than the extra cost of the echoes in between */
+#define ECHO_PIECES  8    /* an own block that needs more turns through a peer's block is not copied by echo */
+/* Bytes of a piece from which one more batch costs less than a copy that is not part of a batch. */
+#define ECHO_SPLIT (UINT64_C(1) << 20)
 
 dma_status_t dma_self_copy_method_find(const char *name, dma_self_copy_method_t *method)
 {
@@ -57,9 +57,9 @@ static void count_late(dma_self_copy_t *copy)
 {
     copy->late += LATE_AMONG;
     if (copy->late > (LATE_RUNS - 1) * LATE_AMONG) {
-        copy->late = (LATE_RUNS - 1) * LATE_AMONG; /* when it is tried again, one late copy is enough */
+        copy->late = (LATE_RUNS - 1) * LATE_AMONG; /* when the copy is tried again, one late copy is sufficient */
         copy->echo = copy->next;
-        copy->next = copy->next < ECHO_MOST ? 2 * copy->next : copy->next;
+        copy->next = copy->next < ECHO_MAX ? 2 * copy->next : copy->next;
     }
 }
 
@@ -72,7 +72,7 @@ static void count_timely(dma_self_copy_t *copy)
 
 /* ---- graph and copy ---- */
 
-/* The entry for these addresses, or the one that was not used for the longest time, made theirs. */
+/* Returns the entry of these addresses. If there is none, reassigns the least recently used entry to them. */
 static dma_self_copy_graph_t *find(dma_self_copy_t *copy, const dma_own_block_t *block, bool *known)
 {
     dma_self_copy_graph_t *oldest = &copy->graphs[0];
@@ -94,7 +94,7 @@ static dma_self_copy_graph_t *find(dma_self_copy_t *copy, const dma_own_block_t 
     return oldest;
 }
 
-/* A graph costs more to make than it saves once: so only for addresses that come back. */
+/* Creating a graph costs more than one launch saves. So a graph is created when the same addresses are used again. */
 static dma_self_copy_graph_t *graph_for(dma_self_copy_t *copy, const dma_own_block_t *block,
                                         const dma_gpu_runtime_t *rt)
 {
@@ -111,14 +111,14 @@ static dma_self_copy_graph_t *graph_for(dma_self_copy_t *copy, const dma_own_blo
     }
     if (!g->graph && rt->graph_create(g->dst, g->src, g->bytes, &g->graph) != DMA_OK) {
         g->graph = NULL;
-        copy->no_graphs = true; /* what this runtime has does not work here */
+        copy->no_graphs = true; /* the runtime's graphs do not work here */
         return NULL;
     }
     g->made = true;
     return g;
 }
 
-/* The last run has ended: with the copy, if nobody was there to see it, in time. */
+/* The last run has ended. If nothing observed the end of its copy, the copy counts as in time. */
 static void end_watch(dma_self_copy_t *copy)
 {
     if (copy->watching) {
@@ -130,7 +130,7 @@ static void end_watch(dma_self_copy_t *copy)
 bool dma_self_copy_launch_early(dma_self_copy_t *copy, const dma_own_block_t *block, const dma_gpu_runtime_t *rt,
                                 dma_gpu_stream_t *stream)
 {
-    if (copy->no_graphs || copy->method == DMA_SELF_COPY_ECHO || block->bytes > EARLY_MOST) {
+    if (copy->no_graphs || copy->method == DMA_SELF_COPY_ECHO || block->bytes > EARLY_MAX) {
         return false;
     }
     end_watch(copy);
@@ -153,7 +153,7 @@ bool dma_self_copy_launch_early(dma_self_copy_t *copy, const dma_own_block_t *bl
 dma_status_t dma_self_copy_submit(dma_self_copy_t *copy, const dma_own_block_t *block, const dma_gpu_runtime_t *rt,
                                   dma_gpu_stream_t *stream)
 {
-    dma_self_copy_graph_t *g = copy->no_graphs || block->bytes > GRAPH_MOST ? NULL : graph_for(copy, block, rt);
+    dma_self_copy_graph_t *g = copy->no_graphs || block->bytes > GRAPH_MAX ? NULL : graph_for(copy, block, rt);
 
     copy->watching = copy->method == DMA_SELF_COPY_AUTO;
     copy->exchanges = false;
@@ -209,7 +209,7 @@ bool dma_self_copy_choose_echo(dma_self_copy_t *copy)
     return false;
 }
 
-/* One push, and behind it the others beside the copy back. */
+/* Submits one push, and behind it the other pushes together with the copy back. */
 static dma_status_t echo_first(dma_work_t *work, const dma_gpu_runtime_t *rt, dma_gpu_stream_t *stream, size_t via,
                                uint64_t bytes)
 {
@@ -225,13 +225,14 @@ static dma_status_t echo_first(dma_work_t *work, const dma_gpu_runtime_t *rt, dm
     return status;
 }
 
-/* All pushes are of our block: any of them can be pulled back. */
+/* All-gather: all pushes carry our block, so any of them can be pulled back. */
 static dma_status_t echo_gather(dma_work_t *work, const dma_gpu_runtime_t *rt, dma_gpu_stream_t *stream)
 {
     return echo_first(work, rt, stream, 0, work->own.bytes);
 }
 
-/* The own block's bytes from `done` on, through a peer's `place` of `room` bytes: the stream's order keeps them apart. */
+/* Copies the own block from byte `done` on through a peer's `place` of `room` bytes. Stream order keeps the pieces
+ * apart. */
 static dma_status_t echo_rest(dma_work_t *work, const dma_gpu_runtime_t *rt, dma_gpu_stream_t *stream, uint64_t place,
                               uint64_t room, uint64_t done)
 {
@@ -265,7 +266,7 @@ static dma_status_t echo_exchange(dma_work_t *work, const dma_gpu_runtime_t *rt,
     if (room * ECHO_PIECES < own->bytes) {
         return DMA_UNSUPPORTED;
     }
-    /* The first piece takes the place of the push in the batch. */
+    /* The first piece replaces the push to that peer in the batch. */
     first = own->bytes < room ? own->bytes : room;
     c->src[via] = own->src;
     c->bytes[via] = first;

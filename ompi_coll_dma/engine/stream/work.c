@@ -1,9 +1,9 @@
-/* From a plan's queue programs to copies of the runtime: see work.h. */
+/* Translation of queue programs: see work.h. */
 #include "engine/stream/work.h"
 
 #include <stdlib.h>
 
-#define PIECE_ALIGN 4096
+#define PIECE_ALIGN 4096 /* pieces begin at pages */
 
 static dma_status_t make(dma_copies_t *c, size_t room)
 {
@@ -20,7 +20,7 @@ static dma_status_t make(dma_copies_t *c, size_t room)
 
 dma_status_t dma_work_create(dma_work_t *work, int nranks)
 {
-    /* a push to every peer, and what the own block adds to them; a pair with every peer */
+    /* one push to every peer, and the copies that echo adds; one exchange with every peer */
     size_t room = (size_t)nranks + 2;
 
     if (make(&work->pushes, room) != DMA_OK) {
@@ -83,7 +83,7 @@ dma_status_t dma_work_collect(dma_work_t *work, const dma_run_t *run, int rank)
             const dma_op_t *op = &prog->ops[k];
 
             if (op->code != DMA_OP_COPY && op->code != DMA_OP_COPY2 && op->code != DMA_OP_SWAP) {
-                continue; /* waits are over; lines are written behind everything */
+                continue; /* nothing to wait for; lines are written behind everything */
             }
             if (work->pushes.n + 2 > work->pushes.room || work->swaps.n == work->swaps.room) {
                 return DMA_ERR_ENGINE;
@@ -101,7 +101,7 @@ dma_status_t dma_work_push(dma_work_t *work, const dma_gpu_runtime_t *rt, dma_gp
     return c->n ? rt->copy_batch(stream, c->dst, c->src, c->bytes, c->n) : DMA_OK;
 }
 
-/* Places of an exchange: two in our memory besides the block. */
+/* The places of an exchange: the two blocks, and two places in temporary memory. */
 typedef enum dma_spot { OURS, THEIRS, KEPT, SPARE } dma_spot_t;
 
 typedef struct dma_step {
@@ -112,9 +112,9 @@ static const dma_step_t near[] = {{KEPT, THEIRS}, {THEIRS, OURS}, {OURS, KEPT}};
 static const dma_step_t away[] = {{KEPT, THEIRS}, {THEIRS, OURS}, {SPARE, THEIRS},
                                   {THEIRS, KEPT}, {OURS, THEIRS}, {THEIRS, SPARE}};
 
-/* The pieces of an exchange that move in one step. */
+/* The pieces of all exchanges that move in one step. */
 typedef struct dma_piece {
-    uint64_t temp, bytes, done; /* memory for places, of so many bytes each; what is behind us */
+    uint64_t temp, bytes, done; /* temporary memory; bytes of a piece; bytes that earlier pieces have exchanged */
 } dma_piece_t;
 
 static uint64_t spot_of(const dma_copies_t *swaps, size_t i, const dma_piece_t *piece, dma_spot_t spot)
