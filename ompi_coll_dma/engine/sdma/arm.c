@@ -36,9 +36,9 @@
 #include "node/window.h"
 
 #define BODY_DWORDS 8192 /* of a program: half of what one COND covers, and an eighth of a ring */
-#define START_INTERVAL                                                                                                 \
-    16 /* clocks between two reads of the ready word; longer than in a drain, because the wait is long */
-#define GIVE_UP_SECONDS 2.0 /* wait for revoked programs: many time slices of an engine */
+/* Clocks between two reads of the ready word; longer than in a drain, because the wait is long. */
+#define START_INTERVAL 16
+#define REVOKE_SECONDS 2.0 /* wait for revoked programs: many time slices of an engine */
 
 _Static_assert(BODY_DWORDS <= DMA_PACKET_COND_MAX, "one COND covers a program");
 
@@ -59,21 +59,21 @@ static uint32_t draft(const dma_sdma_binding_t *b, const dma_run_t *run, uint32_
                                 .read_ptr = &read,
                                 .write_ptr = &write,
                                 .doorbell = &doorbell};
-    dma_queue_t paper = {.step_addr = queue->step_addr, .step = queue->step};
-    dma_lower_target_t to = dma_sdma_lower_target(b, &paper, index);
+    dma_queue_t draft_queue = {.step_addr = queue->step_addr, .step = queue->step};
+    dma_lower_target_t to = dma_sdma_lower_target(b, &draft_queue, index);
     dma_lower_t at = {0};
 
     to.ready = b->ready;
-    if (dma_ring_init(&paper.ring, &memory) != DMA_OK || dma_lower_temps(run, &run->plan->progs[index], &to) ||
+    if (dma_ring_init(&draft_queue.ring, &memory) != DMA_OK || dma_lower_temps(run, &run->plan->progs[index], &to) ||
         dma_lower_program(run, &run->plan->progs[index], &to, &at) != DMA_OK) {
         return 0;
     }
-    *packets = (uint32_t)paper.ring.unpublished_packets;
-    return (uint32_t)(paper.ring.reserved / sizeof(*body));
+    *packets = (uint32_t)draft_queue.ring.unpublished_packets;
+    return (uint32_t)(draft_queue.ring.reserved / sizeof(*body));
 }
 
 /* Reserves and builds one armed program. Returns false if it does not fit. */
-static bool put(dma_sdma_binding_t *b, const dma_run_t *run, uint32_t index, dma_queue_t *queue, uint32_t *body)
+static bool build(dma_sdma_binding_t *b, const dma_run_t *run, uint32_t index, dma_queue_t *queue, uint32_t *body)
 {
     uint32_t packets, dwords = draft(b, run, index, queue, &packets, body), *p;
 
@@ -91,7 +91,7 @@ static bool put(dma_sdma_binding_t *b, const dma_run_t *run, uint32_t index, dma
 
 /* Creates an exclusive queue for every program of a plan, except for that of the own block, which shares the first
  * queue. */
-static bool get_queues(dma_sdma_binding_t *b, const dma_run_t *run)
+static bool create_queues(dma_sdma_binding_t *b, const dma_run_t *run)
 {
     for (uint32_t i = 1; i < run->plan->nprogs; i++) {
         int link = run->plan->progs[i].link;
@@ -108,7 +108,7 @@ static bool get_queues(dma_sdma_binding_t *b, const dma_run_t *run)
 }
 
 /* Revokes armed programs. Only stores: the engines continue and skip by themselves. */
-static void give_up(dma_sdma_binding_t *b, _Atomic uint32_t *ready)
+static void revoke(dma_sdma_binding_t *b, _Atomic uint32_t *ready)
 {
     for (int i = 1; i <= b->nranks; i++) {
         if (b->armed_queues[i]) {
@@ -132,13 +132,13 @@ static void at_exit(void)
          * revokes nothing. */
         if (dma_queues_is_owner(&b->unit->queues) &&
             atomic_load_explicit(ready, memory_order_relaxed) != dma_ready_start(b->armed)) {
-            give_up(b, ready);
+            revoke(b, ready);
         }
     }
     pthread_mutex_unlock(&armed.lock);
 }
 
-static void enlist(dma_sdma_binding_t *b)
+static void exit_list_add(dma_sdma_binding_t *b)
 {
     pthread_mutex_lock(&armed.lock);
     if (!armed.registered) {
@@ -152,7 +152,7 @@ static void enlist(dma_sdma_binding_t *b)
     pthread_mutex_unlock(&armed.lock);
 }
 
-static void delist(dma_sdma_binding_t *b)
+static void exit_list_remove(dma_sdma_binding_t *b)
 {
     dma_sdma_binding_t **link = &armed.list;
 
@@ -190,7 +190,7 @@ dma_status_t dma_sdma_arm(const dma_run_t *run)
         b->ready = NULL; /* an engine this late is not armed again; its queues remain until the end */
         return DMA_UNSUPPORTED;
     }
-    if (!get_queues(b, run)) {
+    if (!create_queues(b, run)) {
         dma_sdma_arm_release(b);
         b->ready = NULL; /* the programs of a binding never change, so another attempt would fail as well */
         return DMA_UNSUPPORTED;
@@ -204,7 +204,7 @@ dma_status_t dma_sdma_arm(const dma_run_t *run)
             bool own = run->plan->progs[i].link == b->rank;
 
             if (own == (pass == 0)) {
-                fits = put(b, run, i, own ? b->armed_queues[1] : b->armed_queues[i], body);
+                fits = build(b, run, i, own ? b->armed_queues[1] : b->armed_queues[i], body);
             }
         }
     }
@@ -214,7 +214,7 @@ dma_status_t dma_sdma_arm(const dma_run_t *run)
         b->progs = run->plan->nprogs;
         b->window = run->window;
         b->run = NULL;
-        enlist(b);
+        exit_list_add(b);
     }
     for (uint32_t i = 1; i < run->plan->nprogs; i++) {
         dma_queue_t *queue = b->armed_queues[i];
@@ -240,12 +240,12 @@ dma_status_t dma_sdma_arm(const dma_run_t *run)
 void dma_sdma_disarm(dma_gpu_binding_t *handle, _Atomic uint32_t *ready)
 {
     dma_sdma_binding_t *b = dma_sdma_binding(handle);
-    double until = dma_now() + GIVE_UP_SECONDS;
+    double until = dma_now() + REVOKE_SECONDS;
 
     if (!b->armed || !dma_queues_is_owner(&b->unit->queues)) {
         return; /* nothing is armed, or this is a forked child */
     }
-    give_up(b, ready);
+    revoke(b, ready);
     while (!all_idle(b) && dma_now() < until) {
         sched_yield();
     }
@@ -284,7 +284,7 @@ bool dma_sdma_arm_release(dma_sdma_binding_t *b)
     bool all = true;
 
     if (b->in_exit_list) {
-        delist(b);
+        exit_list_remove(b);
     }
     for (int i = 1; b->armed_queues && i <= b->nranks; i++) {
         if (b->armed_queues[i]) {

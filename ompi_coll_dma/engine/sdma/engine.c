@@ -194,33 +194,33 @@ static dma_sdma_binding_t *binding_alloc(size_t n)
 }
 
 /* Releases the queues that the binding has so far. */
-static void put_queues(dma_sdma_binding_t *b)
+static void release_queues(dma_sdma_binding_t *b)
 {
     for (int r = 0; r < b->nranks && b->queues[r]; r++) {
         dma_queue_put(&b->unit->queues, b->queues[r]);
     }
 }
 
-static dma_status_t sdma_bind(dma_gpu_unit_t *handle, const dma_gpu_bind_params_t *job, dma_gpu_binding_t **result,
+static dma_status_t sdma_bind(dma_gpu_unit_t *handle, const dma_gpu_bind_params_t *params, dma_gpu_binding_t **result,
                               char *why)
 {
     dma_sdma_unit_t *unit = (dma_sdma_unit_t *)handle;
-    size_t n = (size_t)job->nranks;
+    size_t n = (size_t)params->nranks;
     dma_sdma_binding_t *b = binding_alloc(n);
 
     if (!b) {
         return refuse(why, "no memory");
     }
     for (size_t r = 0; r < n; r++) {
-        b->nodes[r] = job->traits[r].node;
+        b->nodes[r] = params->traits[r].node;
     }
-    dma_map_build(unit->gen, unit->gpu, b->nodes, job->nranks, job->rank, b->picks);
+    dma_map_build(unit->gen, unit->gpu, b->nodes, params->nranks, params->rank, b->picks);
     b->unit = unit;
-    b->rank = job->rank;
-    b->nranks = job->nranks;
-    b->lines = job->lines;
-    if (job->ready) {
-        memcpy(b->ready, job->ready, n * sizeof(*b->ready));
+    b->rank = params->rank;
+    b->nranks = params->nranks;
+    b->lines = params->lines;
+    if (params->ready) {
+        memcpy(b->ready, params->ready, n * sizeof(*b->ready));
     } else {
         b->ready = NULL;
     }
@@ -232,7 +232,7 @@ static dma_status_t sdma_bind(dma_gpu_unit_t *handle, const dma_gpu_bind_params_
         bool shared;
 
         if (!(b->queues[r] = dma_queue_get(&unit->queues, &b->picks[r], b->nodes[r], &shared))) {
-            put_queues(b);
+            release_queues(b);
             free(b);
             return refuse(why, "the driver gives this process no queue");
         }
@@ -268,7 +268,7 @@ static bool sdma_unbind(dma_gpu_binding_t *handle)
         free_temp(b->unit, b->shaped[i].temp);
     }
     quiet = dma_sdma_arm_release(b) && quiet;
-    put_queues(b);
+    release_queues(b);
     free(b);
     return quiet;
 }
@@ -286,7 +286,7 @@ dma_lower_target_t dma_sdma_lower_target(const dma_sdma_binding_t *b, dma_queue_
 }
 
 /* Whether `rank` is on another GPU than this rank. */
-static bool is_away(const dma_sdma_binding_t *b, int rank)
+static bool is_remote(const dma_sdma_binding_t *b, int rank)
 {
     return b->nodes[rank] != b->nodes[b->rank];
 }
@@ -295,11 +295,11 @@ static bool is_away(const dma_sdma_binding_t *b, int rank)
  * copies to another GPU uses the link to that GPU, whose engine also reaches our own GPU. */
 static int link_of(const dma_sdma_binding_t *b, const dma_prog_t *prog)
 {
-    for (uint32_t i = 0; !is_away(b, prog->link) && i < prog->nops; i++) {
+    for (uint32_t i = 0; !is_remote(b, prog->link) && i < prog->nops; i++) {
         const dma_op_t *op = &prog->ops[i];
 
         for (int d = 0; d < 1 + (op->code == DMA_OP_COPY2); d++) {
-            if ((op->code == DMA_OP_COPY || op->code == DMA_OP_COPY2) && is_away(b, op->dst[d].rank)) {
+            if ((op->code == DMA_OP_COPY || op->code == DMA_OP_COPY2) && is_remote(b, op->dst[d].rank)) {
                 return op->dst[d].rank;
             }
         }
@@ -308,7 +308,7 @@ static int link_of(const dma_sdma_binding_t *b, const dma_prog_t *prog)
 }
 
 /* Lowers one program, as far as there is room in the ring. */
-static dma_status_t put(dma_sdma_binding_t *b, const dma_run_t *run, uint32_t index)
+static dma_status_t lower_program(dma_sdma_binding_t *b, const dma_run_t *run, uint32_t index)
 {
     const dma_prog_t *prog = &run->plan->progs[index];
     dma_queue_t *queue = b->queues[link_of(b, prog)];
@@ -351,7 +351,7 @@ static dma_status_t sdma_start(dma_run_t *run)
         b->window = run->window;
     }
     for (uint32_t i = 1; i < run->plan->nprogs; i++) {
-        dma_status_t status = put(b, run, i);
+        dma_status_t status = lower_program(b, run, i);
 
         if (status != DMA_OK && status != DMA_AGAIN) {
             return DMA_ERR_ENGINE;

@@ -11,10 +11,10 @@
 
 #include "engine/sdma/topology.h"
 
-#define READ_OFFSET                                                                                                    \
-    64 /* of the read pointer in the page of pointers: a cache line of its own, because the engine writes it */
+/* The read pointer has a cache line of its own in the page of pointers, because the engine writes it. */
+#define READ_OFFSET 64
 
-typedef struct by_kfd {
+typedef struct kfd_provider {
     dma_provider_t base;
     const dma_kfd_sys_t *sys;
     dma_rocr_t rocr;
@@ -23,15 +23,15 @@ typedef struct by_kfd {
     int fd;
     char *doorbells; /* of this process on the GPU, mapped with the first queue; NULL before */
     size_t page;
-} by_kfd_t;
+} kfd_provider_t;
 
-static by_kfd_t *of(dma_provider_t *provider)
+static kfd_provider_t *kfd_of(dma_provider_t *provider)
 {
-    return (by_kfd_t *)provider;
+    return (kfd_provider_t *)provider;
 }
 
 /* The kernel ends a call early for a signal (EINTR) or a temporary shortage (EAGAIN). Then the call is repeated. */
-static int ask(const by_kfd_t *k, unsigned long request, void *argument)
+static int kfd_ioctl(const kfd_provider_t *k, unsigned long request, void *argument)
 {
     int rc;
 
@@ -43,7 +43,7 @@ static int ask(const by_kfd_t *k, unsigned long request, void *argument)
 
 dma_status_t dma_kfd_open(const dma_kfd_sys_t *sys, const dma_provider_gpu_t *gpu, dma_provider_t **provider, char *why)
 {
-    by_kfd_t *k = calloc(1, sizeof(*k));
+    kfd_provider_t *k = calloc(1, sizeof(*k));
     dma_kfd_version_t version = {0};
     const char *reason = "no memory";
 
@@ -61,7 +61,7 @@ dma_status_t dma_kfd_open(const dma_kfd_sys_t *sys, const dma_provider_gpu_t *gp
         reason = strerror(errno);
         goto free_provider;
     }
-    if (ask(k, DMA_KFD_GET_VERSION, &version) != 0 || version.major != DMA_KFD_MAJOR) {
+    if (kfd_ioctl(k, DMA_KFD_GET_VERSION, &version) != 0 || version.major != DMA_KFD_MAJOR) {
         reason = "its interface is not the one we know";
         goto close_file;
     }
@@ -82,7 +82,7 @@ refuse:
 
 static void kfd_close(dma_provider_t *provider)
 {
-    by_kfd_t *k = of(provider);
+    kfd_provider_t *k = kfd_of(provider);
 
     if (k->doorbells) {
         k->sys->munmap(k->doorbells, DMA_KFD_DOORBELL_BYTES);
@@ -93,7 +93,7 @@ static void kfd_close(dma_provider_t *provider)
 
 static void *kfd_alloc(dma_provider_t *provider, uint64_t bytes, uint64_t *device_addr)
 {
-    by_kfd_t *k = of(provider);
+    kfd_provider_t *k = kfd_of(provider);
     void *memory = dma_rocr_alloc(&k->rocr, &k->pool, bytes);
 
     *device_addr = (uint64_t)(uintptr_t)memory;
@@ -103,10 +103,10 @@ static void *kfd_alloc(dma_provider_t *provider, uint64_t bytes, uint64_t *devic
 static void kfd_free(dma_provider_t *provider, void *memory, uint64_t bytes)
 {
     (void)bytes;
-    of(provider)->rocr.pool_free(memory);
+    kfd_of(provider)->rocr.pool_free(memory);
 }
 
-static const char *refusal(int error)
+static const char *refusal_text(int error)
 {
     switch (error) {
     case ENOMEM:
@@ -135,15 +135,15 @@ static uint32_t type_of(dma_map_kind_t kind)
     }
 }
 
-static void drop(const by_kfd_t *k, uint64_t id)
+static void destroy_queue(const kfd_provider_t *k, uint64_t id)
 {
     dma_kfd_destroy_t args = {.queue_id = (uint32_t)id};
 
-    ask(k, DMA_KFD_DESTROY_QUEUE, &args);
+    kfd_ioctl(k, DMA_KFD_DESTROY_QUEUE, &args);
 }
 
 /* All queues of the GPU have their doorbells in one range. The kernel returns its offset with the first queue. */
-static bool map_doorbells(by_kfd_t *k, uint64_t offset)
+static bool map_doorbells(kfd_provider_t *k, uint64_t offset)
 {
     void *at;
 
@@ -161,7 +161,7 @@ static bool map_doorbells(by_kfd_t *k, uint64_t offset)
 static dma_status_t kfd_create(dma_provider_t *provider, dma_map_kind_t kind, uint32_t engine, void *ring,
                                uint64_t bytes, dma_provider_queue_t *queue, const char **reason)
 {
-    by_kfd_t *k = of(provider);
+    kfd_provider_t *k = kfd_of(provider);
     char *pointers = dma_rocr_alloc(&k->rocr, &k->pool, k->page);
     dma_kfd_create_t args = {
         .ring = (uintptr_t)ring,
@@ -179,8 +179,8 @@ static dma_status_t kfd_create(dma_provider_t *provider, dma_map_kind_t kind, ui
         *reason = "no memory";
         return DMA_UNSUPPORTED;
     }
-    if (ask(k, DMA_KFD_CREATE_QUEUE, &args) != 0) {
-        *reason = refusal(errno);
+    if (kfd_ioctl(k, DMA_KFD_CREATE_QUEUE, &args) != 0) {
+        *reason = refusal_text(errno);
         goto free_pointers;
     }
     if (!map_doorbells(k, args.doorbell_offset)) {
@@ -197,7 +197,7 @@ static dma_status_t kfd_create(dma_provider_t *provider, dma_map_kind_t kind, ui
     return DMA_OK;
 
 drop_queue:
-    drop(k, args.queue_id);
+    destroy_queue(k, args.queue_id);
 free_pointers:
     k->rocr.pool_free(pointers);
     return DMA_UNSUPPORTED;
@@ -205,10 +205,10 @@ free_pointers:
 
 static void kfd_destroy(dma_provider_t *provider, const dma_provider_queue_t *queue)
 {
-    by_kfd_t *k = of(provider);
+    kfd_provider_t *k = kfd_of(provider);
 
     /* The queue first: if memory of an existing queue is freed, the driver stops all queues of the process. */
-    drop(k, queue->id);
+    destroy_queue(k, queue->id);
     k->rocr.pool_free(queue->pointers);
 }
 

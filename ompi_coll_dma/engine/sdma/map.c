@@ -134,12 +134,12 @@ static int first_on(const map_t *m, int rank)
 
 /* Finds an engine for a rank, if necessary by moving other ranks to other engines: an augmenting path of a bipartite
  * matching. */
-static bool place(map_t *m, int rank, uint32_t *tried)
+static bool assign_engine(map_t *m, int rank, uint32_t *tried)
 {
     for (uint32_t left = m->picks[rank].candidates & ~*tried; left; left &= ~*tried) {
         uint32_t engine = lowest(left);
         *tried |= UINT32_C(1) << engine;
-        if (m->owner[engine] == NO_OWNER || place(m, m->owner[engine], tried)) {
+        if (m->owner[engine] == NO_OWNER || assign_engine(m, m->owner[engine], tried)) {
             m->owner[engine] = rank;
             return true;
         }
@@ -169,7 +169,7 @@ static void spread(map_t *m)
     for (int i = 0; i < m->nranks; i++) {
         uint32_t tried = 0;
         if (is_spread(m, i)) {
-            place(m, i, &tried);
+            assign_engine(m, i, &tried);
         }
     }
     for (uint32_t e = 0; e < ENGINES; e++) {
@@ -206,7 +206,7 @@ static bool has_own_engine(const map_t *m, const dma_map_pick_t *p, uint32_t nam
     }
 }
 
-static void decide_waiting(map_t *m)
+static void set_may_wait(map_t *m)
 {
     uint32_t named = 0, unnamed = 0;
     bool shared = false;
@@ -235,5 +235,5 @@ void dma_map_build(const dma_gen_t *gen, const dma_topo_gpu_t *gpu, const uint32
         picks[i] = pick(&m, i);
     }
     spread(&m);
-    decide_waiting(&m);
+    set_may_wait(&m);
 }

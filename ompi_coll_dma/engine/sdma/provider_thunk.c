@@ -14,17 +14,17 @@
 #include "engine/sdma/provider.h"
 #include "engine/sdma/thunk.h"
 
-#define SHARE 100 /* percent of the time slice of a queue */
+#define TIME_SLICE 100 /* percent of the time slice of a queue */
 
-typedef struct by_thunk {
+typedef struct thunk_provider {
     dma_provider_t base;
     dma_thunk_t thunk;
     uint32_t node;
-} by_thunk_t;
+} thunk_provider_t;
 
-static by_thunk_t *of(dma_provider_t *provider)
+static thunk_provider_t *of(dma_provider_t *provider)
 {
-    return (by_thunk_t *)provider;
+    return (thunk_provider_t *)provider;
 }
 
 static dma_status_t refuse(char *why, const char *reason)
@@ -35,7 +35,7 @@ static dma_status_t refuse(char *why, const char *reason)
 
 static dma_status_t thunk_open(const dma_provider_gpu_t *gpu, dma_provider_t **provider, char *why)
 {
-    by_thunk_t *t = calloc(1, sizeof(*t));
+    thunk_provider_t *t = calloc(1, sizeof(*t));
     const char *reason;
     uint32_t rc;
 
@@ -96,16 +96,16 @@ static void thunk_free(dma_provider_t *provider, void *memory, uint64_t bytes)
 static dma_status_t thunk_create(dma_provider_t *provider, dma_map_kind_t kind, uint32_t engine, void *ring,
                                  uint64_t bytes, dma_provider_queue_t *queue, const char **reason)
 {
-    const by_thunk_t *t = of(provider);
+    const thunk_provider_t *t = of(provider);
     dma_thunk_queue_t made = {0};
     uint32_t rc;
 
     if (kind == DMA_MAP_ENGINE) {
-        rc = t->thunk.create_queue_ext(t->node, DMA_THUNK_QUEUE_SDMA_BY_ENG, SHARE, DMA_THUNK_PRIORITY_MAXIMUM, engine,
-                                       ring, bytes, NULL, &made);
+        rc = t->thunk.create_queue_ext(t->node, DMA_THUNK_QUEUE_SDMA_BY_ENG, TIME_SLICE, DMA_THUNK_PRIORITY_MAXIMUM,
+                                       engine, ring, bytes, NULL, &made);
     } else {
         rc = t->thunk.create_queue(t->node, kind == DMA_MAP_XGMI ? DMA_THUNK_QUEUE_SDMA_XGMI : DMA_THUNK_QUEUE_SDMA,
-                                   SHARE, DMA_THUNK_PRIORITY_MAXIMUM, ring, bytes, NULL, &made);
+                                   TIME_SLICE, DMA_THUNK_PRIORITY_MAXIMUM, ring, bytes, NULL, &made);
     }
     if (rc != DMA_THUNK_SUCCESS) {
         *reason = "libhsakmt makes no queue"; /* it does not return the kernel's reason */

@@ -127,7 +127,7 @@ void dma_queues_close(dma_queues_t *q)
 }
 
 /* With the lock. Creates a queue; NULL: not possible, and q->refusal says why. */
-static dma_queue_t *make(dma_queues_t *q, dma_map_kind_t kind, uint32_t engine)
+static dma_queue_t *create_queue(dma_queues_t *q, dma_map_kind_t kind, uint32_t engine)
 {
     const dma_provider_ops_t *ops = q->provider->ops;
     dma_queue_t *queue;
@@ -176,7 +176,7 @@ free_queue:
     return NULL;
 }
 
-static dma_queue_t *find(const dma_queues_t *q, dma_map_kind_t kind, uint32_t engine)
+static dma_queue_t *find_queue(const dma_queues_t *q, dma_map_kind_t kind, uint32_t engine)
 {
     dma_queue_t *queue = q->list;
 
@@ -187,16 +187,16 @@ static dma_queue_t *find(const dma_queues_t *q, dma_map_kind_t kind, uint32_t en
 }
 
 /* Finds or creates a queue of this kind. For XGMI queues without an engine number, the driver picks engines in turn. */
-static dma_queue_t *take(dma_queues_t *q, dma_map_kind_t kind, uint32_t engine)
+static dma_queue_t *find_or_create(dma_queues_t *q, dma_map_kind_t kind, uint32_t engine)
 {
-    dma_queue_t *queue = find(q, kind, engine);
+    dma_queue_t *queue = find_queue(q, kind, engine);
 
-    return queue ? queue : make(q, kind, engine);
+    return queue ? queue : create_queue(q, kind, engine);
 }
 
 /* Whether an existing queue can replace a pick. Host-facing engines do not access memory of other GPUs; the other
  * engines access all memory. */
-static bool stands_in(const dma_queue_t *queue, const dma_map_pick_t *pick)
+static bool can_replace(const dma_queue_t *queue, const dma_map_pick_t *pick)
 {
     switch (queue->kind) {
     case DMA_MAP_HOST:
@@ -214,7 +214,7 @@ static dma_queue_t *least_used(const dma_queues_t *q, const dma_map_pick_t *pick
     dma_queue_t *best = NULL;
 
     for (dma_queue_t *queue = q->list; queue; queue = queue->next) {
-        if (!queue->exclusive && stands_in(queue, pick) && (!best || queue->users < best->users)) {
+        if (!queue->exclusive && can_replace(queue, pick) && (!best || queue->users < best->users)) {
             best = queue;
         }
     }
@@ -233,11 +233,11 @@ dma_queue_t *dma_queue_get(dma_queues_t *q, const dma_map_pick_t *pick, uint32_t
     if (kind == DMA_MAP_ENGINE && !q->provider->names_engines) {
         kind = DMA_MAP_XGMI; /* this provider cannot create a queue on a given engine */
     }
-    queue = take(q, kind, kind == DMA_MAP_ENGINE ? pick->engine : peer);
+    queue = find_or_create(q, kind, kind == DMA_MAP_ENGINE ? pick->engine : peer);
     *shared = !queue;
     for (uint32_t e = 0; !queue && kind == DMA_MAP_ENGINE && e < 32; e++) {
         if (pick->candidates >> e & 1) {
-            queue = take(q, kind, e);
+            queue = find_or_create(q, kind, e);
         }
     }
     if (!queue) {
@@ -265,7 +265,7 @@ dma_queue_t *dma_queue_get_exclusive(dma_queues_t *q, const dma_map_pick_t *pick
         return NULL; /* a child; or the engine would be unknown, and which queues share it */
     }
     pthread_mutex_lock(&q->lock);
-    queue = make(q, pick->kind, pick->kind == DMA_MAP_ENGINE ? pick->engine : peer);
+    queue = create_queue(q, pick->kind, pick->kind == DMA_MAP_ENGINE ? pick->engine : peer);
     if (queue) {
         queue->exclusive = true;
     }

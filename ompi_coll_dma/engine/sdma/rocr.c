@@ -51,7 +51,7 @@ typedef struct search {
     bool kernarg; /* the pool found is meant for kernel arguments */
 } search_t;
 
-static uint32_t see_agent(dma_rocr_handle_t agent, void *data)
+static uint32_t visit_agent(dma_rocr_handle_t agent, void *data)
 {
     search_t *s = data;
     uint32_t device, node;
@@ -72,7 +72,7 @@ static uint32_t see_agent(dma_rocr_handle_t agent, void *data)
 }
 
 /* Selects a fine-grained pool, preferably one that is not meant for kernel arguments. */
-static uint32_t see_pool(dma_rocr_handle_t pool, void *data)
+static uint32_t visit_pool(dma_rocr_handle_t pool, void *data)
 {
     search_t *s = data;
     uint32_t segment, flags;
@@ -97,7 +97,7 @@ dma_status_t dma_rocr_find_pool(const dma_rocr_t *rocr, uint32_t node, dma_rocr_
     search_t s = {.rocr = rocr, .node = node};
     dma_rocr_handle_t nearest = {0};
 
-    if (rocr->iterate_agents(see_agent, &s) != DMA_ROCR_SUCCESS) {
+    if (rocr->iterate_agents(visit_agent, &s) != DMA_ROCR_SUCCESS) {
         *reason = "ROCr does not run";
         return DMA_UNSUPPORTED;
     }
@@ -109,7 +109,7 @@ dma_status_t dma_rocr_find_pool(const dma_rocr_t *rocr, uint32_t node, dma_rocr_
         s.cpu = nearest;
         s.has_cpu = true;
     }
-    if (!s.has_cpu || rocr->iterate_pools(s.cpu, see_pool, &s) != DMA_ROCR_SUCCESS || !s.has_pool) {
+    if (!s.has_cpu || rocr->iterate_pools(s.cpu, visit_pool, &s) != DMA_ROCR_SUCCESS || !s.has_pool) {
         *reason = "ROCr has no fine-grained host memory";
         return DMA_UNSUPPORTED;
     }

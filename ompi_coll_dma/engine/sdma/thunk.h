@@ -25,8 +25,8 @@
 #define DMA_THUNK_QUEUE_SDMA_XGMI   5u
 #define DMA_THUNK_QUEUE_SDMA_BY_ENG 6u
 
-#define DMA_THUNK_PRIORITY_MAXIMUM                                                                                     \
-    INT64_C(3) /* the enumeration has 64 bits: its values include negative ones and 2^32 - 1 */
+/* The enumeration has 64 bits: its values include negative ones and 2^32 - 1. */
+#define DMA_THUNK_PRIORITY_MAXIMUM INT64_C(3)
 
 /* Flags of memory allocations. */
 #define DMA_THUNK_NON_PAGED      (1u << 0)

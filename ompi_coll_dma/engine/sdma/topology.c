@@ -141,7 +141,7 @@ static dma_status_t read_nodes(reader_t *r, int nnodes, dma_topo_t *topo)
     return DMA_OK;
 }
 
-static const char *nothing(const dma_topo_t *topo)
+static const char *no_gpu_reason(const dma_topo_t *topo)
 {
     return topo->hidden ? "no GPU in KFD's topology may be read by this process" : "there is no GPU in KFD's topology";
 }
@@ -167,7 +167,7 @@ static dma_status_t read_tree(reader_t *r, dma_topo_t **topo, const char **reaso
     }
     status = read_nodes(r, nnodes, t);
     if (status == DMA_OK && t->ngpus == 0) {
-        *reason = nothing(t);
+        *reason = no_gpu_reason(t);
         status = DMA_UNSUPPORTED;
     }
     if (status != DMA_OK) {

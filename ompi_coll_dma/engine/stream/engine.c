@@ -159,19 +159,19 @@ static void stream_traits(const dma_gpu_unit_t *handle, dma_gpu_traits_t *traits
 
 /* ---- bindings ---- */
 
-static dma_status_t stream_bind(dma_gpu_unit_t *handle, const dma_gpu_bind_params_t *job, dma_gpu_binding_t **result,
+static dma_status_t stream_bind(dma_gpu_unit_t *handle, const dma_gpu_bind_params_t *params, dma_gpu_binding_t **result,
                                 char *why)
 {
     dma_stream_binding_t *b = calloc(1, sizeof(*b));
 
-    if (!b || dma_work_create(&b->work, job->nranks) != DMA_OK) {
+    if (!b || dma_work_create(&b->work, params->nranks) != DMA_OK) {
         free(b);
         return refuse(why, "no memory");
     }
     b->unit = (dma_stream_unit_t *)handle;
-    b->rank = job->rank;
-    b->nranks = job->nranks;
-    b->lines = job->lines;
+    b->rank = params->rank;
+    b->nranks = params->nranks;
+    b->lines = params->lines;
     dma_self_copy_init(&b->self_copy, b->unit->method, b->unit->rt);
     *result = (dma_gpu_binding_t *)b;
     return DMA_OK;
@@ -453,7 +453,7 @@ static dma_status_t poll_events(dma_stream_binding_t *b)
     return status;
 }
 
-static bool have_pushed(const dma_stream_binding_t *b)
+static bool pushes_ended(const dma_stream_binding_t *b)
 {
     bool pushed = true;
 
@@ -464,7 +464,7 @@ static bool have_pushed(const dma_stream_binding_t *b)
 }
 
 /* The lines of the peers arrive at about the same time and are read one by one, so prefetch them together. */
-static void fetch_lines(const dma_stream_binding_t *b)
+static void prefetch_lines(const dma_stream_binding_t *b)
 {
     for (int r = 0; r < b->nranks; r++) {
         __builtin_prefetch(dma_window_queue(b->window, r, 0));
@@ -479,17 +479,17 @@ static dma_status_t stream_advance(dma_run_t *run)
     if (b->recorded[PUSHES] || b->recorded[OWN]) {
         status = poll_events(b);
     }
-    if (b->self_copy.watching && b->own_prog && have_pushed(b)) {
+    if (b->self_copy.watching && b->own_prog && pushes_ended(b)) {
         dma_self_copy_observe(&b->self_copy, true, has_ended(b, b->own_prog), dma_now());
     } else if (b->self_copy.watching && b->work.swaps.n) {
-        dma_self_copy_observe(&b->self_copy, true, have_pushed(b), dma_now());
+        dma_self_copy_observe(&b->self_copy, true, pushes_ended(b), dma_now());
     }
-    if (b->echoed && have_pushed(b)) {
+    if (b->echoed && pushes_ended(b)) {
         /* release: a thread that sees the word also sees the data whose arrival the pushes' lines have shown */
         atomic_store_explicit(word_of(b, b->echoed), b->epoch, memory_order_release);
         b->echoed = 0;
     }
-    fetch_lines(b);
+    prefetch_lines(b);
     return status == DMA_AGAIN ? DMA_OK : status;
 }
 

@@ -73,7 +73,7 @@ static void count_timely(dma_self_copy_t *copy)
 /* ---- graph and copy ---- */
 
 /* Returns the entry of these addresses. If there is none, reassigns the least recently used entry to them. */
-static dma_self_copy_graph_t *find(dma_self_copy_t *copy, const dma_own_block_t *block, bool *known)
+static dma_self_copy_graph_t *find_graph(dma_self_copy_t *copy, const dma_own_block_t *block, bool *known)
 {
     dma_self_copy_graph_t *oldest = &copy->graphs[0];
 
@@ -99,7 +99,7 @@ static dma_self_copy_graph_t *graph_for(dma_self_copy_t *copy, const dma_own_blo
                                         const dma_gpu_runtime_t *rt)
 {
     bool known;
-    dma_self_copy_graph_t *g = find(copy, block, &known);
+    dma_self_copy_graph_t *g = find_graph(copy, block, &known);
 
     g->used = ++copy->runs;
     if (g->made || !known) {

@@ -21,8 +21,8 @@
 
 #include "engine/gpu.h"
 
-#define DMA_WORK_TEMP                                                                                                  \
-    (UINT64_C(32) << 20) /* temporary memory for exchanges: large pieces, and little of the device's memory */
+/* Temporary memory for exchanges: large pieces, and little of the device's memory. */
+#define DMA_WORK_TEMP (UINT64_C(32) << 20)
 
 /* Arguments of dma_gpu_runtime_t.copy_batch. */
 typedef struct dma_copies {

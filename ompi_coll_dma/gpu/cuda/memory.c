@@ -8,8 +8,8 @@
  */
 #include "gpu/cuda/cuda.h"
 
-#define CACHED_KINDS                                                                                                   \
-    32 /* per thread, by id modulo this: more than the buffers that a program's calls alternate between */
+/* Per thread, by id modulo this: more than the buffers that a program's calls alternate between. */
+#define CACHED_KINDS 32
 
 static _Thread_local struct {
     uint64_t id;

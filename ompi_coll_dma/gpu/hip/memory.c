@@ -14,8 +14,8 @@
  */
 #include "gpu/hip/hip.h"
 
-#define CACHED_KINDS                                                                                                   \
-    32 /* per thread, by id modulo this: more than the buffers that a program's calls alternate between */
+/* Per thread, by id modulo this: more than the buffers that a program's calls alternate between. */
+#define CACHED_KINDS 32
 
 typedef struct kind_cache {
     uint64_t id, base, size, device_base;
