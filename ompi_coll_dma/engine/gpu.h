@@ -28,12 +28,20 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "dma/engine.h"
 #include "gpu/runtime.h"
 #include "gpu/shape.h"
 
 #define DMA_GPU_WHY_BYTES 128 /* of a reason that a user can read: one line of a terminal */
+
+/* Stores the reason and returns DMA_UNSUPPORTED. */
+static inline dma_status_t dma_gpu_refuse(char *why, const char *reason)
+{
+    snprintf(why, DMA_GPU_WHY_BYTES, "%s", reason);
+    return DMA_UNSUPPORTED;
+}
 
 /* The receive buffer of a rank, in the address space of our device. */
 typedef struct dma_target {
@@ -46,6 +54,15 @@ typedef struct dma_target {
 static inline uint64_t dma_target_addr(const dma_target_t *t, uint64_t block)
 {
     return t->addr + (uint64_t)(t->displs ? t->displs[block] : (int64_t)(block * t->bytes));
+}
+
+/* The device's address of byte `skip` of an operand. */
+static inline uint64_t dma_run_address(const dma_run_t *run, const dma_operand_t *o, uint64_t skip)
+{
+    if (o->base == DMA_BASE_SEND) {
+        return (uint64_t)(uintptr_t)dma_blocks_addr(&run->send, (uint64_t)o->block) + o->offset + skip;
+    }
+    return dma_target_addr(&run->targets[o->rank], (uint64_t)o->block) + o->offset + skip;
 }
 
 /* What an engine can do. The ranks of a communicator exchange their traits. */

@@ -1,5 +1,5 @@
 /*
- * Compiled, never run: every declaration of cuda_api.h against NVIDIA's own header. A row that differs does not compile.
+ * Compiled, never run: every declaration of gpu/cuda/api.h against NVIDIA's own header. A row that differs does not compile.
  */
 #include <cuda.h>
 

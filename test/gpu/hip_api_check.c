@@ -1,5 +1,5 @@
 /*
- * Compiled, never run: every declaration of hip_api.h against AMD's own headers. A row that differs does not compile.
+ * Compiled, never run: every declaration of gpu/hip/api.h against AMD's own headers. A row that differs does not compile.
  * Calls that a version's headers do not declare yet are left out.
  */
 #define __HIP_PLATFORM_AMD__ 1

@@ -19,12 +19,6 @@
 
 #define QUIET_SECONDS 2.0 /* how long unbind waits for copies in progress */
 
-static dma_status_t refuse(char *why, const char *reason)
-{
-    snprintf(why, DMA_GPU_WHY_BYTES, "%s", reason);
-    return DMA_UNSUPPORTED;
-}
-
 /* Finds the GPU of a device by its PCI address, because the order of devices differs between processes. */
 static dma_status_t find_gpu(const dma_gpu_config_t *config, dma_sdma_unit_t *unit, char *why)
 {
@@ -32,21 +26,21 @@ static dma_status_t find_gpu(const dma_gpu_config_t *config, dma_sdma_unit_t *un
     uint32_t location;
 
     if (config->rt->device_pci(config->device, &unit->pci) != DMA_OK) {
-        return refuse(why, "the runtime does not say where the device is");
+        return dma_gpu_refuse(why, "the runtime does not say where the device is");
     }
     if (dma_topo_read(config->sysfs ? config->sysfs : DMA_TOPO_ROOT, &unit->topo, &reason) != DMA_OK) {
-        return refuse(why, reason);
+        return dma_gpu_refuse(why, reason);
     }
     location = unit->pci.bus << 8 | unit->pci.device << 3 | unit->pci.function;
     unit->gpu = dma_topo_find(unit->topo, unit->pci.domain, location, DMA_TOPO_ANY_PARTITION);
     if (!unit->gpu) {
-        return refuse(why, "the device is not among the GPUs that the kernel describes");
+        return dma_gpu_refuse(why, "the device is not among the GPUs that the kernel describes");
     }
     if (!unit->pci.has_function && !dma_topo_is_whole_device(unit->topo, unit->gpu)) {
-        return refuse(why, "the runtime does not say which partition of a GPU the device is");
+        return dma_gpu_refuse(why, "the runtime does not say which partition of a GPU the device is");
     }
     unit->gen = dma_gen_find(unit->gpu->device_id, unit->gpu->version, &reason);
-    return unit->gen ? DMA_OK : refuse(why, reason);
+    return unit->gen ? DMA_OK : dma_gpu_refuse(why, reason);
 }
 
 static dma_status_t open_queues(const dma_gpu_config_t *config, dma_sdma_unit_t *unit, char *why)
@@ -55,7 +49,7 @@ static dma_status_t open_queues(const dma_gpu_config_t *config, dma_sdma_unit_t 
     char reason[DMA_PROVIDER_WHY_BYTES];
 
     if (dma_queues_open(&unit->queues, dma_providers, config->queues, &gpu, reason) != DMA_OK) {
-        return refuse(why, reason);
+        return dma_gpu_refuse(why, reason);
     }
     return DMA_OK;
 }
@@ -67,7 +61,7 @@ static dma_status_t refuse_queue(const dma_sdma_unit_t *unit, char *why)
         snprintf(why, DMA_GPU_WHY_BYTES, "%s: %s", unit->queues.provider->ops->name, unit->queues.refusal);
         return DMA_UNSUPPORTED;
     }
-    return refuse(why, "a queue on the device does not do what it is told");
+    return dma_gpu_refuse(why, "a queue on the device does not do what it is told");
 }
 
 static dma_status_t sdma_open(const dma_gpu_config_t *config, dma_gpu_unit_t **result, char *why)
@@ -76,14 +70,14 @@ static dma_status_t sdma_open(const dma_gpu_config_t *config, dma_gpu_unit_t **r
     dma_status_t status;
 
     if (!unit) {
-        return refuse(why, "no memory");
+        return dma_gpu_refuse(why, "no memory");
     }
     unit->rt = config->rt;
     unit->device = config->device;
     unit->stuck_seconds = config->timeout;
     unit->resets = config->rt->resets ? config->rt->resets(config->device) : 0;
     if (strcmp(config->rt->name, "hip")) {
-        status = refuse(why, "the device is not AMD's");
+        status = dma_gpu_refuse(why, "the device is not AMD's");
     } else {
         status = find_gpu(config, unit, why);
     }
@@ -209,7 +203,7 @@ static dma_status_t sdma_bind(dma_gpu_unit_t *handle, const dma_gpu_bind_params_
     dma_sdma_binding_t *b = binding_alloc(n);
 
     if (!b) {
-        return refuse(why, "no memory");
+        return dma_gpu_refuse(why, "no memory");
     }
     for (size_t r = 0; r < n; r++) {
         b->nodes[r] = params->traits[r].node;
@@ -226,7 +220,7 @@ static dma_status_t sdma_bind(dma_gpu_unit_t *handle, const dma_gpu_bind_params_
     }
     if (unit->gen->even_engines && !unit->queues.provider->names_engines) {
         free(b);
-        return refuse(why, "some engines of this GPU are not there, and queues here cannot name engines");
+        return dma_gpu_refuse(why, "some engines of this GPU are not there, and queues here cannot name engines");
     }
     for (size_t r = 0; r < n; r++) {
         bool shared;
@@ -234,7 +228,7 @@ static dma_status_t sdma_bind(dma_gpu_unit_t *handle, const dma_gpu_bind_params_
         if (!(b->queues[r] = dma_queue_get(&unit->queues, &b->picks[r], b->nodes[r], &shared))) {
             release_queues(b);
             free(b);
-            return refuse(why, "the driver gives this process no queue");
+            return dma_gpu_refuse(why, "the driver gives this process no queue");
         }
     }
     *result = (dma_gpu_binding_t *)b;

@@ -7,14 +7,6 @@
  * group fits soon. */
 #define GROUP_PACKETS 64
 
-static uint64_t address(const dma_run_t *run, const dma_operand_t *o, uint64_t skip)
-{
-    if (o->base == DMA_BASE_SEND) {
-        return (uint64_t)(uintptr_t)dma_blocks_addr(&run->send, (uint64_t)o->block) + o->offset + skip;
-    }
-    return dma_target_addr(&run->targets[o->rank], (uint64_t)o->block) + o->offset + skip;
-}
-
 static const dma_shape_t *shape_of(const dma_run_t *run, const dma_operand_t *o)
 {
     return o->base == DMA_BASE_SEND ? run->shape : run->targets[o->rank].shape;
@@ -24,8 +16,9 @@ static dma_location_t place(const dma_run_t *run, const dma_operand_t *o, uint64
 {
     const dma_shape_t *shape = shape_of(run, o);
 
-    return (dma_location_t){
-        .addr = address(run, o, 0) - o->offset, .skip = o->offset + skip, .shape = shape ? *shape : (dma_shape_t){0}};
+    return (dma_location_t){.addr = dma_run_address(run, o, 0) - o->offset,
+                            .skip = o->offset + skip,
+                            .shape = shape ? *shape : (dma_shape_t){0}};
 }
 
 static bool has_shape(const dma_run_t *run, const dma_op_t *op)
@@ -197,12 +190,12 @@ static dma_status_t lower(const dma_run_t *run, const dma_op_t *op, const dma_lo
     }
     switch (op->code) {
     case DMA_OP_COPY:
-        return copy(to, address(run, &op->dst[0], skip), address(run, &op->src, skip), bytes, at);
+        return copy(to, dma_run_address(run, &op->dst[0], skip), dma_run_address(run, &op->src, skip), bytes, at);
     case DMA_OP_COPY2:
-        return copy2(to, address(run, &op->dst[0], skip), address(run, &op->dst[1], skip), address(run, &op->src, skip),
-                     bytes, at);
+        return copy2(to, dma_run_address(run, &op->dst[0], skip), dma_run_address(run, &op->dst[1], skip),
+                     dma_run_address(run, &op->src, skip), bytes, at);
     case DMA_OP_SWAP:
-        return swap(to, address(run, &op->dst[0], skip), address(run, &op->src, skip), bytes, at);
+        return swap(to, dma_run_address(run, &op->dst[0], skip), dma_run_address(run, &op->src, skip), bytes, at);
     case DMA_OP_SIGNAL:
         return signal_line(run, to);
     default:
@@ -232,8 +225,8 @@ uint32_t dma_lower_temps(const dma_run_t *run, const dma_prog_t *prog, const dma
         const dma_op_t *op = &prog->ops[i];
         uint64_t skip, bytes = dma_run_length(run, &op->len, &skip);
 
-        if (op->code == DMA_OP_SWAP &&
-            swappable(to, address(run, &op->dst[0], skip), address(run, &op->src, skip), bytes) != bytes) {
+        if (op->code == DMA_OP_SWAP && swappable(to, dma_run_address(run, &op->dst[0], skip),
+                                                 dma_run_address(run, &op->src, skip), bytes) != bytes) {
             temps |= DMA_LOWER_QUEUE_TEMP;
         }
         if ((op->code == DMA_OP_COPY || op->code == DMA_OP_COPY2) && has_shape(run, op) &&

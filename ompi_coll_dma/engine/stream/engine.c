@@ -22,7 +22,6 @@
  */
 #include <pthread.h>
 #include <sched.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "dma/clock.h"
@@ -72,12 +71,6 @@ static dma_stream_binding_t *binding_of(dma_gpu_binding_t *handle)
 
 /* ---- units ---- */
 
-static dma_status_t refuse(char *why, const char *reason)
-{
-    snprintf(why, DMA_GPU_WHY_BYTES, "%s", reason);
-    return DMA_UNSUPPORTED;
-}
-
 static void destroy_streams(dma_stream_unit_t *unit)
 {
     for (int i = 0; i < STREAMS; i++) {
@@ -114,15 +107,15 @@ static dma_status_t stream_open(const dma_gpu_config_t *config, dma_gpu_unit_t *
     dma_status_t status;
 
     if (!unit) {
-        return refuse(why, "no memory");
+        return dma_gpu_refuse(why, "no memory");
     }
     unit->rt = config->rt;
     unit->device = config->device;
     unit->writes = config->rt->write32 != NULL;
     if (dma_self_copy_method_find(config->own_copy, &unit->method) != DMA_OK) {
-        status = refuse(why, "there is no such method to copy the own block");
+        status = dma_gpu_refuse(why, "there is no such method to copy the own block");
     } else if ((status = make_streams(unit)) != DMA_OK) {
-        status = refuse(why, dma_gpu_error());
+        status = dma_gpu_refuse(why, dma_gpu_error());
     }
     if (status != DMA_OK) {
         free(unit);
@@ -166,7 +159,7 @@ static dma_status_t stream_bind(dma_gpu_unit_t *handle, const dma_gpu_bind_param
 
     if (!b || dma_work_create(&b->work, params->nranks) != DMA_OK) {
         free(b);
-        return refuse(why, "no memory");
+        return dma_gpu_refuse(why, "no memory");
     }
     b->unit = (dma_stream_unit_t *)handle;
     b->rank = params->rank;

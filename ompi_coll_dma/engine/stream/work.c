@@ -45,18 +45,10 @@ void dma_work_destroy(dma_work_t *work)
     free(work->pushes.dst);
 }
 
-static uint64_t address(const dma_run_t *run, const dma_operand_t *o, uint64_t skip)
-{
-    if (o->base == DMA_BASE_SEND) {
-        return (uint64_t)(uintptr_t)dma_blocks_addr(&run->send, (uint64_t)o->block) + o->offset + skip;
-    }
-    return dma_target_addr(&run->targets[o->rank], (uint64_t)o->block) + o->offset + skip;
-}
-
 static void collect(dma_work_t *work, const dma_run_t *run, uint32_t prog, const dma_op_t *op, int rank)
 {
     uint64_t skip, bytes = dma_run_length(run, &op->len, &skip);
-    uint64_t dst = address(run, &op->dst[0], skip), src = address(run, &op->src, skip);
+    uint64_t dst = dma_run_address(run, &op->dst[0], skip), src = dma_run_address(run, &op->src, skip);
 
     if (op->code == DMA_OP_SWAP) {
         if (bytes) {
@@ -67,7 +59,7 @@ static void collect(dma_work_t *work, const dma_run_t *run, uint32_t prog, const
     } else if (bytes) {
         dma_copies_add(&work->pushes, dst, src, bytes);
         if (op->code == DMA_OP_COPY2) {
-            dma_copies_add(&work->pushes, address(run, &op->dst[1], skip), src, bytes);
+            dma_copies_add(&work->pushes, dma_run_address(run, &op->dst[1], skip), src, bytes);
         }
     }
 }
