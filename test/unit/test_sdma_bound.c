@@ -179,8 +179,7 @@ START_TEST(late_at_the_end)
     ck_assert_int_eq(unit->rt->enter(0, &scope), DMA_OK);
     for (uint32_t i = 0; i < 2; i++) {
         dma_map_pick_t pick = {.kind = DMA_MAP_ENGINE, .engine = 2 + i};
-        bool shared;
-        dma_queue_t *queue = dma_queue_get(&unit->queues, &pick, i, &shared);
+        dma_queue_t *queue = dma_queue_get(&unit->queues, &pick, i);
         uint32_t *p;
 
         ck_assert_int_eq(unit->rt->alloc(DMA_QUEUE_TEMP, &queue->temp), DMA_OK);

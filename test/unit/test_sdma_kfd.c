@@ -126,21 +126,19 @@ static void copies(dma_queues_t *q, dma_queue_t *queue, uint32_t value)
 START_TEST(kinds)
 {
     dma_queues_t q;
-    bool shared;
 
     begin(&usual, &q);
     for (uint32_t engine = 0; engine < FAKE_ENGINES; engine++) {
         dma_map_pick_t pick = {.kind = DMA_MAP_ENGINE, .engine = engine};
-        dma_queue_t *queue = dma_queue_get(&q, &pick, 3, &shared);
+        dma_queue_t *queue = dma_queue_get(&q, &pick, 3);
 
         ck_assert_ptr_nonnull(queue);
-        ck_assert(!shared);
         ck_assert_int_eq(fake_engine_of(queue->made.doorbell), (int)engine);
-        ck_assert_ptr_eq(dma_queue_get(&q, &pick, 1, &shared), queue);
+        ck_assert_ptr_eq(dma_queue_get(&q, &pick, 1), queue);
         copies(&q, queue, engine + 7);
     }
     for (int i = 0; i < 2; i++) {
-        dma_queue_t *queue = dma_queue_get(&q, i ? &on_link : &on_host, 3, &shared);
+        dma_queue_t *queue = dma_queue_get(&q, i ? &on_link : &on_host, 3);
 
         ck_assert_ptr_nonnull(queue);
         ck_assert(fake_engine_of(queue->made.doorbell) >= (i ? FAKE_HOST_ENGINES : 0));
@@ -159,10 +157,9 @@ START_TEST(layout)
 {
     dma_queues_t q;
     dma_queue_t *queue;
-    bool shared;
 
     begin(&usual, &q);
-    queue = dma_queue_get(&q, &on_host, 0, &shared);
+    queue = dma_queue_get(&q, &on_host, 0);
     ck_assert_ptr_nonnull(queue);
     ck_assert_uint_eq((uintptr_t)queue->made.write_ptr % PAGE, 0);
     ck_assert_uint_eq((uintptr_t)queue->made.read_ptr % 64, 0);
@@ -179,7 +176,6 @@ START_TEST(full)
     dma_map_pick_t pick = {.kind = DMA_MAP_ENGINE, .engine = 3, .candidates = 1u << 3 | 1u << 5};
     dma_queue_t *own[FAKE_PER_ENGINE], *queue;
     dma_queues_t q;
-    bool shared;
 
     begin(&usual, &q);
     fake_occupy(3, 3);
@@ -189,11 +185,10 @@ START_TEST(full)
     }
     ck_assert_ptr_null(dma_queue_get_exclusive(&q, &pick, 0));
     ck_assert_str_eq(q.refusal, "no queue is free on the engine");
-    queue = dma_queue_get(&q, &pick, 0, &shared);
-    ck_assert(shared);
+    queue = dma_queue_get(&q, &pick, 0);
     ck_assert_int_eq(fake_engine_of(queue->made.doorbell), 5);
     pick.candidates = 1u << 3;
-    ck_assert_ptr_null(dma_queue_get(&q, &pick, 0, &shared));
+    ck_assert_ptr_null(dma_queue_get(&q, &pick, 0));
     dma_queue_put_exclusive(&q, own[0]);
     own[0] = dma_queue_get_exclusive(&q, &pick, 0); /* room again */
     ck_assert_ptr_nonnull(own[0]);
@@ -207,13 +202,12 @@ END_TEST
 START_TEST(nothing_free)
 {
     dma_queues_t q;
-    bool shared;
 
     begin(&usual, &q);
     for (unsigned i = 0; i < FAKE_ENGINES; i++) {
         fake_occupy(i, FAKE_PER_ENGINE);
     }
-    ck_assert_ptr_null(dma_queue_get(&q, &on_link, 0, &shared));
+    ck_assert_ptr_null(dma_queue_get(&q, &on_link, 0));
     ck_assert_str_eq(q.refusal, "no queue is free on the engine");
     end(&q);
 }
@@ -222,10 +216,9 @@ END_TEST
 START_TEST(device_full)
 {
     dma_queues_t q;
-    bool shared;
 
     begin(&(fake_options_t){.max_queues = 1}, &q);
-    ck_assert_ptr_nonnull(dma_queue_get(&q, &on_link, 0, &shared));
+    ck_assert_ptr_nonnull(dma_queue_get(&q, &on_link, 0));
     ck_assert_ptr_null(dma_queue_get_exclusive(&q, &on_link, 0));
     ck_assert_str_eq(q.refusal, "the device has all the queues it may have");
     end(&q);
@@ -236,10 +229,9 @@ END_TEST
 START_TEST(inexact)
 {
     dma_queues_t q;
-    bool shared;
 
     begin(&(fake_options_t){.extra = PAGE}, &q);
-    ck_assert_ptr_null(dma_queue_get(&q, &on_link, 0, &shared));
+    ck_assert_ptr_null(dma_queue_get(&q, &on_link, 0));
     ck_assert_str_eq(q.refusal, "the kernel does not accept the engine or the memory");
     end(&q);
 }
@@ -263,11 +255,10 @@ START_TEST(too_old)
     dma_map_pick_t pick = {.kind = DMA_MAP_ENGINE, .engine = 5};
     dma_queues_t q;
     dma_queue_t *queue;
-    bool shared;
 
     begin(&(fake_options_t){.minor = 16}, &q);
     ck_assert(!q.provider->names_engines);
-    queue = dma_queue_get(&q, &pick, 3, &shared);
+    queue = dma_queue_get(&q, &pick, 3);
     ck_assert_ptr_nonnull(queue);
     ck_assert_int_eq(queue->kind, DMA_MAP_XGMI);
     copies(&q, queue, 3);
@@ -305,10 +296,9 @@ START_TEST(pools)
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         dma_queues_t q;
-        bool shared;
 
         begin(&cases[i].options, &q);
-        copies(&q, dma_queue_get(&q, &on_host, 0, &shared), 1);
+        copies(&q, dma_queue_get(&q, &on_host, 0), 1);
         ck_assert_uint_eq(fake_counts.pool, cases[i].pool);
         ck_assert(cases[i].executable == (fake_counts.executable > 0));
         end(&q);
@@ -319,10 +309,9 @@ END_TEST
 START_TEST(interrupted)
 {
     dma_queues_t q;
-    bool shared;
 
     begin(&(fake_options_t){.interruptions = 3}, &q);
-    copies(&q, dma_queue_get(&q, &on_host, 0, &shared), 1);
+    copies(&q, dma_queue_get(&q, &on_host, 0), 1);
     end(&q);
 }
 END_TEST
@@ -334,14 +323,14 @@ static bool whole_life(void)
     char why[DMA_PROVIDER_WHY_BYTES];
     dma_queue_t *first, *second, *own;
     dma_queues_t q;
-    bool shared, all;
+    bool all;
 
     if (open_queues(&q, why) != DMA_OK) {
         ck_assert_uint_gt(strlen(why), 0);
         return false;
     }
-    first = dma_queue_get(&q, &on_host, 0, &shared);
-    second = dma_queue_get(&q, &pick, 3, &shared);
+    first = dma_queue_get(&q, &on_host, 0);
+    second = dma_queue_get(&q, &pick, 3);
     own = dma_queue_get_exclusive(&q, &pick, 3);
     all = first && second && own && first != second;
     if (own) {
@@ -375,19 +364,18 @@ START_TEST(child)
     dma_queues_t q;
     dma_queue_t *queue, *own;
     uint64_t unused;
-    bool shared;
     pid_t pid;
     int status;
 
     begin(&usual, &q);
-    queue = dma_queue_get(&q, &on_host, 0, &shared);
+    queue = dma_queue_get(&q, &on_host, 0);
     own = dma_queue_get_exclusive(&q, &on_link, 0);
     ck_assert(dma_queues_is_owner(&q));
     pid = fork();
     ck_assert_int_ge(pid, 0);
     if (!pid) {
         unsigned calls = fake_counts.calls + fake_counts.system;
-        bool none = !dma_queues_is_owner(&q) && !dma_queue_get(&q, &on_host, 0, &shared) &&
+        bool none = !dma_queues_is_owner(&q) && !dma_queue_get(&q, &on_host, 0) &&
                     !dma_queue_get_exclusive(&q, &on_link, 0) && !dma_queues_alloc(&q, PAGE, &unused);
 
         dma_queue_put_exclusive(&q, own);
@@ -416,11 +404,10 @@ START_TEST(still_waiting)
     unsigned allocations;
     uint64_t addr;
     uint32_t *p;
-    bool shared;
 
     begin(&usual, &q);
     memory = dma_queues_alloc(&q, PAGE, &addr);
-    idle = dma_queue_get(&q, &on_host, 0, &shared);
+    idle = dma_queue_get(&q, &on_host, 0);
     waiting = dma_queue_get_exclusive(&q, &on_link, 0);
     ck_assert_int_eq(dma_ring_reserve(&waiting->ring, DMA_PACKET_POLL_DWORDS + DMA_PACKET_FENCE_DWORDS, 2, &p), DMA_OK);
     p += dma_packet_poll(p, addr, DMA_PACKET_EQUAL, 1, UINT32_MAX, 16);

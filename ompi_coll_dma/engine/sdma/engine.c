@@ -223,9 +223,8 @@ static dma_status_t sdma_bind(dma_gpu_unit_t *handle, const dma_gpu_bind_params_
         return dma_gpu_refuse(why, "some engines of this GPU are not there, and queues here cannot name engines");
     }
     for (size_t r = 0; r < n; r++) {
-        bool shared;
 
-        if (!(b->queues[r] = dma_queue_get(&unit->queues, &b->picks[r], b->nodes[r], &shared))) {
+        if (!(b->queues[r] = dma_queue_get(&unit->queues, &b->picks[r], b->nodes[r]))) {
             release_queues(b);
             free(b);
             return dma_gpu_refuse(why, "the driver gives this process no queue");

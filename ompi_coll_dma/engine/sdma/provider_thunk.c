@@ -3,7 +3,7 @@
  * as the uncached, executable kind that it uses for its own queues.
  *
  * The thunk counts how often it was opened. ROCr has opened it before, so the expected result is "already opened", and
- * one close balances the count. If nobody has opened the library, it is not the instance that ROCr uses: another
+ * one close balances the count. If ROCr has not opened the library, it is not the instance that ROCr uses: another
  * package has loaded it, and ROCr contains its own. Two instances in one process do not know each other's mappings, so
  * this one is not used.
  */

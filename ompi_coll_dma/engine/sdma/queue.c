@@ -221,7 +221,7 @@ static dma_queue_t *least_used(const dma_queues_t *q, const dma_map_pick_t *pick
     return best;
 }
 
-dma_queue_t *dma_queue_get(dma_queues_t *q, const dma_map_pick_t *pick, uint32_t peer, bool *shared)
+dma_queue_t *dma_queue_get(dma_queues_t *q, const dma_map_pick_t *pick, uint32_t peer)
 {
     dma_map_kind_t kind = pick->kind;
     dma_queue_t *queue;
@@ -234,7 +234,6 @@ dma_queue_t *dma_queue_get(dma_queues_t *q, const dma_map_pick_t *pick, uint32_t
         kind = DMA_MAP_XGMI; /* this provider cannot create a queue on a given engine */
     }
     queue = find_or_create(q, kind, kind == DMA_MAP_ENGINE ? pick->engine : peer);
-    *shared = !queue;
     for (uint32_t e = 0; !queue && kind == DMA_MAP_ENGINE && e < 32; e++) {
         if (pick->candidates >> e & 1) {
             queue = find_or_create(q, kind, e);

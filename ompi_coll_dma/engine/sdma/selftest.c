@@ -151,7 +151,6 @@ uint32_t dma_sdma_selftest(dma_sdma_unit_t *unit, bool *works)
     dma_map_pick_t pick = {.kind = DMA_MAP_HOST};
     selftest_t t = {.unit = unit, .seconds = COPY_SECONDS};
     uint32_t features = 0;
-    bool shared;
 
     *works = false;
     t.host = dma_queues_alloc(&unit->queues, SCRATCH_BYTES, &t.addr);
@@ -159,7 +158,7 @@ uint32_t dma_sdma_selftest(dma_sdma_unit_t *unit, bool *works)
         return 0;
     }
     /* This queue is kept, so that the engine has at least one queue, however many other processes take. */
-    t.queue = dma_queue_get(&unit->queues, &pick, 0, &shared);
+    t.queue = dma_queue_get(&unit->queues, &pick, 0);
     *works = t.queue && copies(&t);
     t.late = t.queue && !*works;
     t.seconds = TEST_SECONDS;

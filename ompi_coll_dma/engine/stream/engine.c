@@ -55,9 +55,8 @@ typedef struct dma_stream_binding {
     uint32_t epoch;                   /* of the last run */
     uint32_t progs;                   /* programs of the last run, plus one */
     uint32_t own_prog;                /* the program on the stream OWN; 0: none */
-    uint32_t
-        echoed; /* the program of the own block, if it was copied by echo and its line is not written yet; otherwise 0 */
-    dma_own_block_t early; /* launched for the next run; 0 bytes: none */
+    uint32_t echoed;                  /* the program whose own block went by echo and whose line is not written; or 0 */
+    dma_own_block_t early;            /* launched for the next run; 0 bytes: none */
     const struct dma_window *window;
     bool collected; /* `work` contains the operations of the last run */
     bool failed;    /* a run was submitted only in part */

@@ -221,8 +221,8 @@ unregister:
 
 static dma_status_t host_unregister(void *addr)
 {
-    (void)
-        dma_hip_quiesce(); /* if HIP still holds the memory, it keeps it until its commands end, but forgets the address at once */
+    /* Memory that HIP still holds stays registered until its commands end, but HIP forgets the address at once. */
+    (void)dma_hip_quiesce();
     return DMA_HIP(hipHostUnregister, addr);
 }
 
