@@ -1,4 +1,4 @@
-/* Helpers that the HIP and the CUDA table share: finding a loaded library and its symbols, and recording errors. */
+/* Helpers of all code that calls a vendor library: finding the loaded library and its symbols, and recording errors. */
 #ifndef DMA_GPU_INTERNAL_H
 #define DMA_GPU_INTERNAL_H
 

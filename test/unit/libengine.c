@@ -51,18 +51,12 @@ typedef struct thread_binding {
     dma_engine_line_t *lines;
     uint64_t ready[ENGINE_PEERS];
     bool may_arm;
-    const dma_run_t *run; /* being put in */
-    uint32_t epoch, put;  /* programs of it that are */
-    uint32_t last;        /* the epoch of the last run */
-    uint32_t armed;
+    const dma_run_t *run;   /* being put in */
+    uint32_t epoch, put;    /* programs of it that are */
+    uint32_t last, armed;   /* the epoch of the last run, and of the armed one */
     unsigned live;          /* programs under way */
     engine_likeness_t like; /* of the last run */
 } thread_binding_t;
-
-static thread_binding_t *binding_of(dma_gpu_binding_t *handle)
-{
-    return (thread_binding_t *)handle;
-}
 
 static struct {
     pthread_mutex_t lock;
@@ -72,8 +66,7 @@ static struct {
     _Atomic unsigned units, bounds, armed, given_up, swaps, pairs, repeats;
 } machine = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-static void misuse(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
-static void misuse(const char *format, ...)
+__attribute__((noreturn, format(printf, 1, 2))) static void misuse(const char *format, ...)
 {
     va_list args;
 
@@ -285,10 +278,9 @@ static void engine_close(dma_gpu_unit_t *handle)
 
 static void engine_traits(const dma_gpu_unit_t *handle, dma_gpu_traits_t *traits)
 {
-    const thread_unit_t *unit = (const thread_unit_t *)handle;
-
-    *traits = (dma_gpu_traits_t){
-        .node = (uint32_t)unit->device, .features = machine.options.features, .max_ways = machine.options.max_ways};
+    *traits = (dma_gpu_traits_t){.node = (uint32_t)((const thread_unit_t *)handle)->device,
+                                 .features = machine.options.features,
+                                 .max_ways = machine.options.max_ways};
 }
 
 static dma_status_t engine_bind(dma_gpu_unit_t *handle, const dma_gpu_bind_params_t *job, dma_gpu_binding_t **result,
@@ -341,7 +333,7 @@ static void drop_hopeless(thread_binding_t *b)
 
 static bool engine_unbind(dma_gpu_binding_t *handle)
 {
-    thread_binding_t *b = binding_of(handle);
+    thread_binding_t *b = (thread_binding_t *)handle;
     thread_unit_t *unit = b->unit;
 
     pthread_mutex_lock(&unit->lock);
@@ -444,7 +436,7 @@ static void want_same(thread_binding_t *b, const dma_run_t *run)
 
 static dma_status_t engine_start(dma_run_t *run)
 {
-    thread_binding_t *b = binding_of(run->binding);
+    thread_binding_t *b = (thread_binding_t *)run->binding;
     dma_status_t status = DMA_AGAIN;
 
     if (refused(ENGINE_START, b->unit->device)) {
@@ -474,7 +466,7 @@ static dma_status_t engine_start(dma_run_t *run)
 
 static dma_status_t engine_arm(const dma_run_t *run)
 {
-    thread_binding_t *b = binding_of(run->binding);
+    thread_binding_t *b = (thread_binding_t *)run->binding;
 
     if (!b->may_arm) {
         misuse("armed without ready words");
@@ -496,7 +488,7 @@ static dma_status_t engine_arm(const dma_run_t *run)
 
 static void engine_disarm(dma_gpu_binding_t *handle, _Atomic uint32_t *ready)
 {
-    thread_binding_t *b = binding_of(handle);
+    thread_binding_t *b = (thread_binding_t *)handle;
 
     if ((uint64_t)(uintptr_t)ready != b->ready[b->rank]) {
         misuse("the ready word is elsewhere");
@@ -517,21 +509,19 @@ static void engine_disarm(dma_gpu_binding_t *handle, _Atomic uint32_t *ready)
 
 static dma_status_t engine_check(dma_gpu_binding_t *handle)
 {
-    return machine.broken[binding_of(handle)->unit->device] ? DMA_ERR_ENGINE : DMA_OK;
+    return machine.broken[((thread_binding_t *)handle)->unit->device] ? DMA_ERR_ENGINE : DMA_OK;
 }
 
-static const dma_gpu_engine_t engine = {
-    .name = "threads",
-    .open = engine_open,
-    .close = engine_close,
-    .traits = engine_traits,
-    .bind = engine_bind,
-    .unbind = engine_unbind,
-    .start = engine_start,
-    .arm = engine_arm,
-    .disarm = engine_disarm,
-    .check = engine_check,
-};
+static const dma_gpu_engine_t engine = {.name = "threads",
+                                        .open = engine_open,
+                                        .close = engine_close,
+                                        .traits = engine_traits,
+                                        .bind = engine_bind,
+                                        .unbind = engine_unbind,
+                                        .start = engine_start,
+                                        .arm = engine_arm,
+                                        .disarm = engine_disarm,
+                                        .check = engine_check};
 
 const dma_gpu_engine_t *const engine_list[] = {&engine, NULL};
 

@@ -5,39 +5,35 @@
 #include <stdbool.h>
 #include <string.h>
 
-typedef struct entry {
-    const char *name;
-    size_t offset;
-} entry_t;
+#include "gpu/internal.h"
 
-static const entry_t entries[] = {
-    {"hsa_iterate_agents", offsetof(dma_rocr_t, iterate_agents)},
-    {"hsa_agent_get_info", offsetof(dma_rocr_t, agent_info)},
-    {"hsa_amd_agent_iterate_memory_pools", offsetof(dma_rocr_t, iterate_pools)},
-    {"hsa_amd_memory_pool_get_info", offsetof(dma_rocr_t, pool_info)},
-    {"hsa_amd_memory_pool_allocate", offsetof(dma_rocr_t, pool_allocate)},
-    {"hsa_amd_memory_pool_free", offsetof(dma_rocr_t, pool_free)},
-    {"hsa_amd_agents_allow_access", offsetof(dma_rocr_t, allow_access)},
+/* In the order of dma_rocr_t. */
+static const dma_gpu_symbol_t symbols[] = {
+    {"hsa_iterate_agents", true},
+    {"hsa_agent_get_info", true},
+    {"hsa_amd_agent_iterate_memory_pools", true},
+    {"hsa_amd_memory_pool_get_info", true},
+    {"hsa_amd_memory_pool_allocate", true},
+    {"hsa_amd_memory_pool_free", true},
+    {"hsa_amd_agents_allow_access", true},
 };
+
+_Static_assert(sizeof(symbols) / sizeof(symbols[0]) * sizeof(void *) == sizeof(dma_rocr_t), "one per function");
 
 dma_status_t dma_rocr_find(dma_rocr_t *rocr, const char **reason)
 {
     /* Python packages contain the library without the version in its name. */
-    void *library = dlopen("libhsa-runtime64.so.1", RTLD_NOW | RTLD_NOLOAD);
+    static const char *const names[] = {"libhsa-runtime64.so.1", "libhsa-runtime64.so", NULL};
+    void *library = dma_gpu_find_library(names);
 
-    if (!library && !(library = dlopen("libhsa-runtime64.so", RTLD_NOW | RTLD_NOLOAD))) {
+    if (!library) {
         *reason = "ROCr is not loaded";
         return DMA_UNSUPPORTED;
     }
-    for (size_t i = 0; i < sizeof(entries) / sizeof(entries[0]); i++) {
-        void *symbol = dlsym(library, entries[i].name);
-
-        if (!symbol) {
-            *reason = "this version of ROCr lacks a function";
-            dlclose(library);
-            return DMA_UNSUPPORTED;
-        }
-        memcpy((char *)rocr + entries[i].offset, &symbol, sizeof(symbol));
+    if (!dma_gpu_find_symbols(library, symbols, sizeof(symbols) / sizeof(symbols[0]), rocr)) {
+        *reason = "this version of ROCr lacks a function";
+        dlclose(library);
+        return DMA_UNSUPPORTED;
     }
     /* The reference to the library is kept: its functions are used until the process ends. */
     return DMA_OK;

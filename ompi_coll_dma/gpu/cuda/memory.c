@@ -19,9 +19,9 @@ static _Thread_local struct {
 /* The driver writes 1, 4 or 8 bytes of each attribute, so all members start at zero. */
 typedef struct attributes {
     uint64_t type, device_addr, id, managed, ordinal, ipc, start, size, pool;
-} attributes_t;
+} cuda_attributes_t;
 
-static cuda_error_t get_attributes(uint64_t addr, attributes_t *attributes)
+static cuda_error_t get_attributes(uint64_t addr, cuda_attributes_t *attributes)
 {
     cuda_enum_t names[] = {CUDA_ATTRIBUTE_MEMORY_TYPE, CUDA_ATTRIBUTE_DEVICE_POINTER, CUDA_ATTRIBUTE_BUFFER_ID,
                            CUDA_ATTRIBUTE_IS_MANAGED,  CUDA_ATTRIBUTE_DEVICE_ORDINAL, CUDA_ATTRIBUTE_IPC_CAPABLE,
@@ -31,7 +31,7 @@ static cuda_error_t get_attributes(uint64_t addr, attributes_t *attributes)
                     &attributes->start,   &attributes->size,        &attributes->pool};
 
     _Static_assert(sizeof(names) / sizeof(names[0]) == sizeof(data) / sizeof(data[0]), "one result for each attribute");
-    *attributes = (attributes_t){0};
+    *attributes = (cuda_attributes_t){0};
     return dma_cuda.pointer_get_attributes(sizeof(names) / sizeof(names[0]), names, data, addr);
 }
 
@@ -55,7 +55,7 @@ static int active_device(void)
 }
 
 /* For a thread without a context. Any context is good enough, because addresses are unique in a process. */
-static cuda_error_t get_attributes_in_context(uint64_t addr, attributes_t *attributes)
+static cuda_error_t get_attributes_in_context(uint64_t addr, cuda_attributes_t *attributes)
 {
     cuda_error_t error = CUDA_INVALID_CONTEXT;
     int device = active_device();
@@ -84,7 +84,7 @@ static bool mapped_virtually(uint64_t addr)
 }
 
 /* The kind of device memory that needs a second call. */
-static dma_gpu_kind_t query_kind(uint64_t addr, const attributes_t *attributes)
+static dma_gpu_kind_t query_kind(uint64_t addr, const cuda_attributes_t *attributes)
 {
     if (attributes->id && kind_cache[attributes->id % CACHED_KINDS].id == attributes->id) {
         return kind_cache[attributes->id % CACHED_KINDS].kind;
@@ -94,7 +94,7 @@ static dma_gpu_kind_t query_kind(uint64_t addr, const attributes_t *attributes)
                mapped_virtually(addr) ? DMA_GPU_DEVICE_VMM : DMA_GPU_DEVICE_IMPORTED;
 }
 
-static dma_gpu_kind_t kind_of(uint64_t addr, const attributes_t *attributes)
+static dma_gpu_kind_t kind_of(uint64_t addr, const cuda_attributes_t *attributes)
 {
     if (attributes->managed) {
         return DMA_GPU_MANAGED;
@@ -121,7 +121,7 @@ static bool no_device_memory(cuda_error_t error)
 
 dma_status_t dma_cuda_query(uint64_t addr, dma_gpu_memory_t *memory)
 {
-    attributes_t attributes;
+    cuda_attributes_t attributes;
     cuda_error_t error = get_attributes(addr, &attributes);
 
     if (error == CUDA_INVALID_CONTEXT) {

@@ -21,20 +21,20 @@ typedef struct kind_cache {
     uint64_t id, base, size, device_base;
     dma_gpu_kind_t kind;
     const char *reason;
-} cached_kind_t;
+} hip_cached_kind_t;
 
-static _Thread_local cached_kind_t kind_cache[CACHED_KINDS];
+static _Thread_local hip_cached_kind_t kind_cache[CACHED_KINDS];
 static bool hip6; /* HIP 6 or newer */
 
 /* Attributes that may be queried for any address. HIP writes 1, 4 or 8 bytes of each, so all members start at zero. */
 typedef struct attributes {
     uint64_t ordinal, managed, id, size;
-} attributes_t;
+} hip_attributes_t;
 
 /* Attributes that are queried only for an address that HIP knows. Old versions of HIP leave the pool at zero. */
 typedef struct details {
     uint64_t type, pool;
-} details_t;
+} hip_details_t;
 
 static bool get_attributes(uint64_t addr, hip_enum_t *names, void **data, unsigned n)
 {
@@ -51,27 +51,27 @@ bool dma_hip_buffer_id(uint64_t addr, uint64_t *id)
     return get_attributes(addr, names, data, sizeof(names) / sizeof(names[0])) && (int32_t)ordinal >= 0;
 }
 
-static bool get_common_attributes(uint64_t addr, attributes_t *attributes)
+static bool get_common_attributes(uint64_t addr, hip_attributes_t *attributes)
 {
     hip_enum_t names[] = {HIP_ATTRIBUTE_DEVICE_ORDINAL, HIP_ATTRIBUTE_IS_MANAGED, HIP_ATTRIBUTE_BUFFER_ID,
                           HIP_ATTRIBUTE_RANGE_SIZE};
     void *data[] = {&attributes->ordinal, &attributes->managed, &attributes->id, &attributes->size};
 
-    *attributes = (attributes_t){0};
+    *attributes = (hip_attributes_t){0};
     /* HIP returns success for any address. If it does not know the address, the ordinal is negative. */
     return get_attributes(addr, names, data, sizeof(names) / sizeof(names[0])) && (int32_t)attributes->ordinal >= 0;
 }
 
-static details_t get_details(uint64_t addr)
+static hip_details_t get_details(uint64_t addr)
 {
     hip_enum_t names[] = {HIP_ATTRIBUTE_MEMORY_TYPE, HIP_ATTRIBUTE_MEMPOOL_HANDLE};
-    details_t details = {0};
+    hip_details_t details = {0};
     void *data[] = {&details.type, &details.pool};
 
-    return get_attributes(addr, names, data, sizeof(names) / sizeof(names[0])) ? details : (details_t){0};
+    return get_attributes(addr, names, data, sizeof(names) / sizeof(names[0])) ? details : (hip_details_t){0};
 }
 
-static dma_gpu_kind_t host_kind(const attributes_t *attributes, const hsa_pointer_info_t *info)
+static dma_gpu_kind_t host_kind(const hip_attributes_t *attributes, const hsa_pointer_info_t *info)
 {
     if (attributes->managed) {
         return DMA_GPU_MANAGED;
@@ -79,7 +79,7 @@ static dma_gpu_kind_t host_kind(const attributes_t *attributes, const hsa_pointe
     return info->type == HSA_POINTER_LOCKED ? DMA_GPU_HOST_REGISTERED : DMA_GPU_HOST_PINNED;
 }
 
-static dma_gpu_kind_t device_kind(const details_t *details, const attributes_t *attributes,
+static dma_gpu_kind_t device_kind(const hip_details_t *details, const hip_attributes_t *attributes,
                                   const hsa_pointer_info_t *info)
 {
     if (attributes->managed) {
@@ -106,9 +106,9 @@ static dma_gpu_kind_t device_kind(const details_t *details, const attributes_t *
 }
 
 /* Returns false if ROCr does not know the address. Then the kind is a guess that must not be cached. */
-static bool query_kind(uint64_t addr, const attributes_t *attributes, cached_kind_t *r)
+static bool query_kind(uint64_t addr, const hip_attributes_t *attributes, hip_cached_kind_t *r)
 {
-    details_t details = get_details(addr);
+    hip_details_t details = get_details(addr);
     bool device = details.type == (hip6 ? HIP_6_TYPE_DEVICE : HIP_5_TYPE_DEVICE), known;
     hsa_pointer_info_t info = {.size = sizeof(info)};
     uint64_t host, agent;
@@ -132,8 +132,8 @@ static bool query_kind(uint64_t addr, const attributes_t *attributes, cached_kin
 
 dma_status_t dma_hip_query(uint64_t addr, dma_gpu_memory_t *memory)
 {
-    attributes_t attributes;
-    cached_kind_t *r, guess;
+    hip_attributes_t attributes;
+    hip_cached_kind_t *r, guess;
 
     if (!dma_hip_is_initialized() || !get_common_attributes(addr, &attributes)) {
         *memory = (dma_gpu_memory_t){.kind = DMA_GPU_HOST, .device = -1, .device_addr = addr};
