@@ -31,7 +31,7 @@ typedef struct dma_sdma_binding {
     dma_shaped_t *shaped; /* by program */
     const dma_run_t *run; /* the run that is being lowered; NULL: none */
     uint32_t epoch;       /* of the last run */
-    uint32_t progs;       /* programs of the last run, plus one */
+    uint32_t progs;       /* of the last run: its queue programs are 1 to progs - 1 */
     const struct dma_window *window;
 
     uint64_t *ready;            /* the device's addresses of the ready words, by rank; NULL: arming is disabled */

@@ -53,7 +53,7 @@ typedef struct dma_stream_binding {
     dma_gpu_event_t *events[STREAMS]; /* created if the stream cannot write words */
     bool recorded[STREAMS];           /* the event is recorded, and the CPU writes this stream's lines */
     uint32_t epoch;                   /* of the last run */
-    uint32_t progs;                   /* programs of the last run, plus one */
+    uint32_t progs;                   /* of the last run: its queue programs are 1 to progs - 1 */
     uint32_t own_prog;                /* the program on the stream OWN; 0: none */
     uint32_t echoed;                  /* the program whose own block went by echo and whose line is not written; or 0 */
     dma_own_block_t early;            /* launched for the next run; 0 bytes: none */
