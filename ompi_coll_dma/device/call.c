@@ -27,8 +27,8 @@ static dma_status_t run_on_host(dma_comm_t *comm, dma_task_t *task, bool second_
     const struct dma_device_comm *dc = comm->device;
     dma_status_t status;
 
-    if (dc && dc->binding && dc->device->engine->settle) {
-        dc->device->engine->settle(dc->binding);
+    if (dc && dc->binding && dc->device->engine->wait_early) {
+        dc->device->engine->wait_early(dc->binding);
     }
     status = dma_device_stage(task);
     task->run.second_entry = second_entry;
@@ -44,11 +44,11 @@ void dma_device_start_early(dma_comm_t *comm, const dma_task_t *task)
     uint64_t rank = (uint64_t)comm->rank, from = dma_coll_gathers(task->coll) ? 0 : rank;
     uint64_t bytes = dma_blocks_bytes(&run->send, from);
 
-    if (!dc->binding || !dc->device->engine->early || task->in_place || call->send_shape.row || call->recv_shape.row ||
+    if (!dc->binding || !dc->device->engine->copy_early || task->in_place || call->send_shape.row || call->recv_shape.row ||
         !bytes || bytes != dma_blocks_bytes(&run->recv, rank)) {
         return;
     }
-    dc->device->engine->early(dc->binding, (uint64_t)(uintptr_t)dma_blocks_addr(&run->recv, rank),
+    dc->device->engine->copy_early(dc->binding, (uint64_t)(uintptr_t)dma_blocks_addr(&run->recv, rank),
                               (uint64_t)(uintptr_t)dma_blocks_addr(&run->send, from), bytes);
 }
 
