@@ -44,12 +44,12 @@ void dma_device_start_early(dma_comm_t *comm, const dma_task_t *task)
     uint64_t rank = (uint64_t)comm->rank, from = dma_coll_gathers(task->coll) ? 0 : rank;
     uint64_t bytes = dma_blocks_bytes(&run->send, from);
 
-    if (!dc->binding || !dc->device->engine->copy_early || task->in_place || call->send_shape.row || call->recv_shape.row ||
-        !bytes || bytes != dma_blocks_bytes(&run->recv, rank)) {
+    if (!dc->binding || !dc->device->engine->copy_early || task->in_place || call->send_shape.row ||
+        call->recv_shape.row || !bytes || bytes != dma_blocks_bytes(&run->recv, rank)) {
         return;
     }
     dc->device->engine->copy_early(dc->binding, (uint64_t)(uintptr_t)dma_blocks_addr(&run->recv, rank),
-                              (uint64_t)(uintptr_t)dma_blocks_addr(&run->send, from), bytes);
+                                   (uint64_t)(uintptr_t)dma_blocks_addr(&run->send, from), bytes);
 }
 
 /* `repeat`: plan, places and lengths are those of the last run. */
