@@ -8,16 +8,17 @@ AS_CASE([$with_$1],
   [dma_want=yes dma_dir=$with_$1])
 ])
 
-# DMA_OPTION_DONE(name, what, found, later)
+# DMA_OPTION_DONE(name, what, found, with, without)
 #
-# Fails if what was asked for is missing; else says in summary_NAME what was found and what is built with it.
+# Fails if what was asked for by name is missing. Otherwise summary_NAME says what was found, and what that means: `with`
+# if it was found, `without` if it was not.
 AC_DEFUN([DMA_OPTION_DONE], [
 AC_MSG_CHECKING([for $2])
 AS_CASE([$dma_want,$3],
   [no,*], [summary_$1="not looked for"],
   [yes,], [AC_MSG_RESULT([no])
     AC_MSG_ERROR([--with-$1 was given, but $2 was not found; see config.log])],
-  [check,], [summary_$1="not found; $4"],
+  [check,], [summary_$1="not found; $5"],
   [summary_$1="$3 found; $4"])
 AC_MSG_RESULT([$summary_$1])
 ])
@@ -36,23 +37,25 @@ CPPFLAGS=$dma_save_CPPFLAGS
 
 # DMA_CHECK_OPTIONAL
 #
-# The parts of coll/dma that need something of others. UCX is used where it is found. Of the rest, which this version does
-# not build, what is found is reported, so that nobody takes it for used. What is asked for by name must be there.
+# Software that coll/dma can use. UCX is used where it is found. The engines for AMD and NVIDIA GPUs are always built: they
+# declare what they call, and find the runtime that an application has loaded with dlopen. The build does not use the
+# headers of ROCm and CUDA, so what is found is only reported. (./check headers compares our declarations with them.) What
+# is asked for by name must be there.
 AC_DEFUN([DMA_CHECK_OPTIONAL], [
 DMA_CHECK_UCX
 
-DMA_OPTION([rocm], [look for ROCm (HIP and ROCr), for AMD GPUs])
+DMA_OPTION([rocm], [fail if the headers of ROCm are missing (the build does not need them)])
 dma_found=
 AS_IF([test $dma_want != no],
   [AS_IF([test -z "$dma_dir" && test -d /opt/rocm], [dma_dir=/opt/rocm])
    DMA_CHECK_HEADER_IN([$dma_dir], [hip/hip_runtime_api.h], [@%:@define __HIP_PLATFORM_AMD__ 1],
     [DMA_CHECK_HEADER_IN([$dma_dir], [hsa/hsa.h], [], [dma_found="ROCm"])])])
-DMA_OPTION_DONE([rocm], [ROCm], [$dma_found], [whose headers check our declarations; what applications load is found at run time])
+DMA_OPTION_DONE([rocm], [ROCm], [$dma_found], [used by ./check headers only], [not needed: the GPU engines load the runtime of the application])
 
-DMA_OPTION([cuda], [look for CUDA, for NVIDIA GPUs])
+DMA_OPTION([cuda], [fail if the headers of CUDA are missing (the build does not need them)])
 dma_found=
 AS_IF([test $dma_want != no],
   [AS_IF([test -z "$dma_dir" && test -d /usr/local/cuda], [dma_dir=/usr/local/cuda])
    DMA_CHECK_HEADER_IN([$dma_dir], [cuda.h], [], [dma_found="CUDA"])])
-DMA_OPTION_DONE([cuda], [CUDA], [$dma_found], [whose headers check our declarations; what applications load is found at run time])
+DMA_OPTION_DONE([cuda], [CUDA], [$dma_found], [used by ./check headers only], [not needed: the GPU engines load the runtime of the application])
 ])

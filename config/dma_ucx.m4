@@ -33,7 +33,7 @@ AS_IF([test $dma_want != no],
      CPPFLAGS=$dma_save_CPPFLAGS
      LIBS=$dma_save_LIBS])
    PKG_CONFIG_PATH=$dma_save_pkg])
-DMA_OPTION_DONE([ucx], [UCX], [$dma_found], [$dma_later])
+DMA_OPTION_DONE([ucx], [UCX], [$dma_found], [$dma_later], [$dma_later])
 AS_IF([test -n "$dma_found"],
   [DMA_DEFINES="$DMA_DEFINES -DDMA_HAVE_UCX=1"
    summary_ucx="$dma_found, between nodes" dma_ucx=yes],

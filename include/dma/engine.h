@@ -66,10 +66,10 @@ typedef struct dma_run {
     uint32_t epoch;      /* GPU plans: number of GPU plans run on the communicator, including this one */
     const struct dma_target *targets; /* GPU plans: per rank, where its receive buffer is (engine/gpu.h) */
     const struct dma_shape *shape;    /* GPU plans: layout of the blocks of `send` (gpu/shape.h); NULL: contiguous */
-    struct dma_bound *bound;          /* GPU plans: the state of the engine for the communicator */
+    struct dma_gpu_binding *binding;  /* GPU plans: the state of the engine for the communicator */
     /* the first entry of the call, in device memory, had no data; this run enters a second time, with data */
     bool second_entry;
-    bool again;            /* GPU plans: plan, addresses and lengths equal those of the last run started on `bound` */
+    bool again;            /* GPU plans: plan, addresses and lengths equal those of the last run started on `binding` */
     uint32_t live;         /* programs that have not ended */
     uint32_t spin_budget;  /* further polls, after the first, for peers that have not entered */
     int failed_rank;       /* the rank that caused an error, or -1 */

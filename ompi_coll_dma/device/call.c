@@ -27,8 +27,8 @@ static dma_status_t run_on_host(dma_comm_t *comm, dma_task_t *task, bool second_
     const struct dma_device_comm *dc = comm->device;
     dma_status_t status;
 
-    if (dc && dc->bound && dc->device->engine->settle) {
-        dc->device->engine->settle(dc->bound);
+    if (dc && dc->binding && dc->device->engine->wait_early) {
+        dc->device->engine->wait_early(dc->binding);
     }
     status = dma_device_stage(task);
     task->run.second_entry = second_entry;
@@ -44,12 +44,12 @@ void dma_device_start_early(dma_comm_t *comm, const dma_task_t *task)
     uint64_t rank = (uint64_t)comm->rank, from = dma_coll_gathers(task->coll) ? 0 : rank;
     uint64_t bytes = dma_blocks_bytes(&run->send, from);
 
-    if (!dc->bound || !dc->device->engine->early || task->in_place || call->send_shape.row || call->recv_shape.row ||
-        !bytes || bytes != dma_blocks_bytes(&run->recv, rank)) {
+    if (!dc->binding || !dc->device->engine->copy_early || task->in_place || call->send_shape.row ||
+        call->recv_shape.row || !bytes || bytes != dma_blocks_bytes(&run->recv, rank)) {
         return;
     }
-    dc->device->engine->early(dc->bound, (uint64_t)(uintptr_t)dma_blocks_addr(&run->recv, rank),
-                              (uint64_t)(uintptr_t)dma_blocks_addr(&run->send, from), bytes);
+    dc->device->engine->copy_early(dc->binding, (uint64_t)(uintptr_t)dma_blocks_addr(&run->recv, rank),
+                                   (uint64_t)(uintptr_t)dma_blocks_addr(&run->send, from), bytes);
 }
 
 /* `repeat`: plan, places and lengths are those of the last run. */
@@ -67,7 +67,7 @@ static dma_status_t bind_plan(dma_comm_t *comm, dma_task_t *task, bool repeat)
     run->window = &comm->window;
     run->targets = dc->targets;
     run->shape = dma_device_sent_shape(task->device, task->in_place);
-    run->bound = dc->bound;
+    run->binding = dc->binding;
     return DMA_OK;
 }
 

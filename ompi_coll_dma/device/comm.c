@@ -68,7 +68,7 @@ static uint64_t gone(const dma_comm_t *comm)
     uint64_t mask = 0;
 
     for (unsigned i = 0; i < DEVICE_SLOTS; i++) {
-        mask |= (uint64_t)(own->number[i] && dma_ipc_gone(comm->proc->ipc, own->number[i])) << i;
+        mask |= (uint64_t)(own->number[i] && dma_ipc_is_freed(comm->proc->ipc, own->number[i])) << i;
     }
     return mask;
 }
@@ -145,7 +145,7 @@ dma_status_t dma_device_publish_record(dma_comm_t *comm, dma_task_t *task)
         .number = export.number,
         .offset = (int64_t)((uint64_t)(uintptr_t)recv->addr - export.base),
         .largest = recv->bytes,
-        .fresh = is_fresh(dc, comm->rank, export.number) || !dc->bound,
+        .fresh = is_fresh(dc, comm->rank, export.number) || !dc->binding,
         .more = (recv->displs ? DMA_BRIEF_TABLE : 0) | (shape->row ? DMA_BRIEF_SHAPE : 0),
     };
     if (brief->fresh) {
@@ -279,7 +279,7 @@ static dma_status_t make_bound(dma_comm_t *comm)
     struct dma_device_comm *dc = comm->device;
     char *arena = dma_arena_base(comm->window.arena);
     char *lines = (char *)dma_window_queue(&comm->window, comm->rank, 0);
-    dma_gpu_job_t job = {
+    dma_gpu_bind_params_t job = {
         .rank = comm->rank,
         .nranks = comm->nranks,
         .traits = dc->traits,
@@ -289,17 +289,17 @@ static dma_status_t make_bound(dma_comm_t *comm)
     uint64_t at;
     dma_status_t status;
 
-    status = dma_ipc_pin(comm->proc->ipc, dc->device->ordinal, arena, dma_arena_bytes(comm->window.arena), &at);
+    status = dma_ipc_register(comm->proc->ipc, dc->device->ordinal, arena, dma_arena_bytes(comm->window.arena), &at);
     if (status == DMA_OK) {
         job.lines = at + (uint64_t)(lines - arena);
-        status = dc->device->engine->bind(dc->device->unit, &job, &dc->bound, why);
+        status = dc->device->engine->bind(dc->device->unit, &job, &dc->binding, why);
         if (status == DMA_OK) {
             dc->pinned = true;
             return DMA_OK;
         }
-        dma_ipc_unpin(comm->proc->ipc, arena);
+        dma_ipc_unregister(comm->proc->ipc, arena);
     }
-    dc->bound = NULL;
+    dc->binding = NULL;
     dma_proc_report(comm->proc, DMA_REPORT_WARN, "bind",
                     "the engine %s does not serve %s (%s): device memory goes through the host",
                     dc->device->engine->name, comm->text, why);
@@ -337,7 +337,7 @@ dma_status_t dma_device_read_records(dma_comm_t *comm, dma_task_t *task, bool *f
         }
         result = status == DMA_OK ? result : status;
     }
-    if (result == DMA_OK && !dc->bound) {
+    if (result == DMA_OK && !dc->binding) {
         result = make_bound(comm);
     }
     return result;
@@ -444,7 +444,7 @@ void dma_device_stop(dma_comm_t *comm)
     struct dma_device_comm *dc = comm->device;
 
     dma_device_disarm(comm);
-    if (dc->bound && !dc->device->engine->unbind(dc->bound)) {
+    if (dc->binding && !dc->device->engine->unbind(dc->binding)) {
         /* A queue that waits for a rank that is gone looks at its ready word for ever: what is there may neither go nor
          * become something else. */
         comm->window.permanent = true;
@@ -452,13 +452,13 @@ void dma_device_stop(dma_comm_t *comm)
         dc->pinned = false;
         dc->pinned_peers = 0;
     }
-    dc->bound = NULL;
+    dc->binding = NULL;
     if (dc->pinned) {
-        dma_ipc_unpin(comm->proc->ipc, dma_arena_base(comm->window.arena));
+        dma_ipc_unregister(comm->proc->ipc, dma_arena_base(comm->window.arena));
         dc->pinned = false;
     }
     while (dc->pinned_peers) {
-        dma_ipc_unpin(comm->proc->ipc, comm->window.peers[--dc->pinned_peers].mapping->base);
+        dma_ipc_unregister(comm->proc->ipc, comm->window.peers[--dc->pinned_peers].mapping->base);
     }
 }
 

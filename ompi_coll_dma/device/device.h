@@ -146,7 +146,7 @@ struct dma_device_comm {
     struct dma_device *device; /* of the process */
     bool off;                  /* staged for good */
     bool all_can;              /* this call's shapes: all ranks' engines */
-    struct dma_bound *bound;
+    dma_gpu_binding_t *binding;
     bool pinned;        /* our arena is shown to the device */
     uint32_t meetings;  /* that wanted a verdict */
     uint32_t epoch;     /* GPU plans that have run or run */

@@ -42,7 +42,7 @@ static void show_ready_words(dma_comm_t *comm)
         const dma_mapping_t *m = comm->window.peers[r].mapping;
         uint64_t at;
 
-        if (dma_ipc_pin(comm->proc->ipc, dc->device->ordinal, m->base, m->bytes, &at) != DMA_OK) {
+        if (dma_ipc_register(comm->proc->ipc, dc->device->ordinal, m->base, m->bytes, &at) != DMA_OK) {
             return;
         }
         dc->ready[r] = at + (uint64_t)((char *)ready_word(comm, r) - m->base);
@@ -182,7 +182,7 @@ void dma_device_arm(dma_comm_t *comm)
     struct dma_device_comm *dc = comm->device;
     dma_run_t next = dc->run;
 
-    if (!dc->may_arm || dc->armed || !dc->bound) {
+    if (!dc->may_arm || dc->armed || !dc->binding) {
         return;
     }
     if (atomic_fetch_add_explicit(&comm->proc->armed, 1, memory_order_relaxed) >= comm->proc->params.prelaunch) {
@@ -205,7 +205,7 @@ void dma_device_disarm(dma_comm_t *comm)
     struct dma_device_comm *dc = comm->device;
 
     if (dc->armed) {
-        dc->device->engine->disarm(dc->bound, ready_word(comm, comm->rank));
+        dc->device->engine->disarm(dc->binding, ready_word(comm, comm->rank));
         dc->armed = 0;
         atomic_fetch_sub_explicit(&comm->proc->armed, 1, memory_order_relaxed);
     }

@@ -18,7 +18,7 @@ static void check_engine(dma_comm_t *comm, double now)
     const struct dma_device_comm *dc = comm->device;
 
     (void)now;
-    if (dc->bound && dc->device->engine->check(dc->bound) != DMA_OK) {
+    if (dc->binding && dc->device->engine->check(dc->binding) != DMA_OK) {
         dma_comm_fail(comm, DMA_ERR_ENGINE, "the engine %s of %s has failed", dc->device->engine->name, comm->text);
     }
 }

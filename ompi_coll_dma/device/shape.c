@@ -15,7 +15,7 @@ bool dma_device_shape(const dma_comm_t *comm, dma_side_t *side, int blocks, dma_
 
         count = of_block > count ? of_block : count;
     }
-    if (!dma_shape_of(&layout, count, side->extent, shape)) {
+    if (!dma_shape_from_rows(&layout, count, side->extent, shape)) {
         return false;
     }
     side->addr = (char *)side->addr + layout.first;

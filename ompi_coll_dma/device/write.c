@@ -302,7 +302,7 @@ dma_status_t dma_write_elements(dma_writer_t *w, const dma_host_t *host, const d
 
     if (!side->dense) {
         if (!host->type_rows || host->type_rows(side->type, &rows) != DMA_OK ||
-            !dma_shape_of(&rows, count, side->extent, &dst.shape)) {
+            !dma_shape_from_rows(&rows, count, side->extent, &dst.shape)) {
             return host->type_strips(side->type, write_strip, &e);
         }
         dst.addr += (uint64_t)rows.first;

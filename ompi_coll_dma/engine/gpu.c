@@ -1,4 +1,4 @@
-/* The engines of GPUs that there are, the best first. */
+/* The list of GPU engines. The best engine comes first. */
 #include "engine/sdma/sdma.h"
 #include "engine/stream/stream.h"
 

@@ -1,22 +1,26 @@
 /*
- * Engines of GPUs: what runs the queue programs of a GPU plan (dma/plan.h).
+ * The contract of GPU engines, which run the queue programs of a GPU plan (dma/plan.h), and the list of them.
  *
- *     unit     an engine on one device of this process: queues, rings, streams
- *     bound    a unit in the service of one communicator: which queue leads to which rank, where its words are
+ *     unit      an engine that is open on one device of this process: queues, rings, streams
+ *     binding   a unit that is bound to one communicator: the queue to each rank, the addresses of the communicator's words
  *
- * A communicator gives a bound engine one run at a time. `start` gives the queue programs to the hardware; all peers have
- * entered by then, so the programs' waits for entries are over. An engine ends each program by writing run->epoch to the
- * program's line (dma_window_queue), after everything the program has copied is visible to all; whoever waits for the
- * program looks there. So the engine itself is never asked whether a run is done, and `check` is for evidence of faults.
+ * Both are opaque handles. dma_gpu_unit_t and dma_gpu_binding_t are never defined: each engine converts them to types of
+ * its own name, such as dma_sdma_unit_t.
  *
- * Copies of one program may overlap and finish in any order. Programs are independent: none waits for another one, so
- * an engine may run them one after the other, on fewer queues than there are programs, or as one batch.
+ * A communicator gives a binding one run at a time. `start` gives the queue programs to the hardware. All peers have
+ * entered the call by then, so the programs do not have to wait for entries. At the end of each program the engine writes
+ * run->epoch to the program's line (dma_window_queue), after everything that the program has copied is visible to all. To
+ * wait for a program, poll its line. So an engine is never asked whether a run is complete; `check` only reports faults.
  *
- * An engine lowers what its hardware does not have: a COPY2 whose two places do not suit it to two copies, a SWAP to
- * copies through memory of its own. Lengths and addresses are any; operations of no bytes are nothing.
+ * Copies of one program may overlap and complete in any order. Programs are independent: no program waits for another
+ * one. So an engine may run them one after the other, on fewer queues than there are programs, or as one batch.
  *
- * Blocks of a send buffer, and of each receive buffer, may have a shape (gpu/shape.h): only where all engines that have to
- * do with them say DMA_GPU_SHAPES, and never in a plan that exchanges.
+ * An engine replaces operations that its hardware does not have: a COPY2 whose two destinations it cannot write in one
+ * operation becomes two copies, and a SWAP becomes copies through memory of the engine. Any length and any address is
+ * allowed; an operation of 0 bytes does nothing.
+ *
+ * The blocks of a send buffer and of each receive buffer may have a shape (gpu/shape.h), but only if the engines of all
+ * ranks concerned have the feature DMA_GPU_SHAPES, and never in a plan with SWAP operations.
  */
 #ifndef DMA_GPU_ENGINE_H
 #define DMA_GPU_ENGINE_H
@@ -24,19 +28,27 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "dma/engine.h"
 #include "gpu/runtime.h"
 #include "gpu/shape.h"
 
-#define DMA_GPU_WHY_BYTES 128 /* of a reason in words */
+#define DMA_GPU_WHY_BYTES 128 /* of a reason that a user can read: one line of a terminal */
 
-/* Where the receive buffer of a rank is, in the address space of our device. */
+/* Stores the reason and returns DMA_UNSUPPORTED. */
+static inline dma_status_t dma_gpu_refuse(char *why, const char *reason)
+{
+    snprintf(why, DMA_GPU_WHY_BYTES, "%s", reason);
+    return DMA_UNSUPPORTED;
+}
+
+/* The receive buffer of a rank, in the address space of our device. */
 typedef struct dma_target {
     uint64_t addr;
-    uint64_t bytes;           /* of every block, unless displs is set */
+    uint64_t bytes;           /* of every block; unused if displs is set */
     const int64_t *displs;    /* of the blocks; NULL: block b is at b * bytes */
-    const dma_shape_t *shape; /* of the blocks; NULL: their bytes are side by side */
+    const dma_shape_t *shape; /* of the blocks; NULL: their bytes are contiguous */
 } dma_target_t;
 
 static inline uint64_t dma_target_addr(const dma_target_t *t, uint64_t block)
@@ -44,55 +56,66 @@ static inline uint64_t dma_target_addr(const dma_target_t *t, uint64_t block)
     return t->addr + (uint64_t)(t->displs ? t->displs[block] : (int64_t)(block * t->bytes));
 }
 
-/* What the ranks know of each other's engines. */
+/* The device's address of byte `skip` of an operand. */
+static inline uint64_t dma_run_address(const dma_run_t *run, const dma_operand_t *o, uint64_t skip)
+{
+    if (o->base == DMA_BASE_SEND) {
+        return (uint64_t)(uintptr_t)dma_blocks_addr(&run->send, (uint64_t)o->block) + o->offset + skip;
+    }
+    return dma_target_addr(&run->targets[o->rank], (uint64_t)o->block) + o->offset + skip;
+}
+
+/* What an engine can do. The ranks of a communicator exchange their traits. */
 typedef struct dma_gpu_traits {
-    dma_gpu_pci_t pci;
-    uint32_t node;     /* the kernel's number of the GPU, of all of the machine; UINT32_MAX: not known */
-    uint32_t features; /* DMA_GPU_SWAP_PACKETS, ... */
-    uint32_t max_ways; /* queues beside each other */
+    uint32_t node;     /* KFD node number of the GPU, unique on the machine; UINT32_MAX: not known */
+    uint32_t features; /* bit mask of the constants below */
+    uint32_t max_ways; /* queues that may run in parallel */
 } dma_gpu_traits_t;
 
-#define DMA_GPU_SWAP_PACKETS 0x1 /* exchanges two places in one operation */
-#define DMA_GPU_BCST_PACKETS 0x2 /* writes two places in one operation */
-#define DMA_GPU_PRELAUNCH    0x4 /* takes programs before their call has started, and gives them back */
-#define DMA_GPU_SHAPES       0x8 /* copies between blocks whose bytes are not side by side */
+#define DMA_GPU_SWAP_PACKETS 0x1 /* exchanges two blocks in one operation */
+#define DMA_GPU_BCST_PACKETS 0x2 /* writes two destinations in one operation */
+#define DMA_GPU_PRELAUNCH    0x4 /* accepts programs before their call has started, and can revoke them: `arm` */
+#define DMA_GPU_SHAPES       0x8 /* copies between blocks with shapes */
 
-typedef struct dma_gpu_unit dma_gpu_unit_t; /* each engine has its own */
+typedef struct dma_gpu_unit dma_gpu_unit_t;
+typedef struct dma_gpu_binding dma_gpu_binding_t;
 
-/* What an engine is told about itself. */
+/* Parameters of `open`. */
 typedef struct dma_gpu_config {
     const dma_gpu_runtime_t *rt;
     int device;
-    const char *sysfs;    /* root of the kernel's topology text, or NULL: where it usually is */
-    const char *queues;   /* of sdma: whom queues come from; NULL, "" or "auto": the best that works */
-    double timeout;       /* seconds after which a queue that has work and does not move is taken for broken */
-    const char *own_copy; /* how a block is copied inside the device: the stream engine's own.h; NULL: auto */
+    const char *sysfs;    /* sdma: root of KFD's topology text; NULL: the usual place */
+    const char *queues;   /* sdma: name of the queue provider; NULL, "" or "auto": the first that works */
+    double timeout;       /* sdma: seconds after which a queue with work that makes no progress counts as broken */
+    const char *own_copy; /* stream: how the own block is copied (self_copy.h); NULL: auto */
 } dma_gpu_config_t;
 
-/* What an engine is told about a communicator. */
-typedef struct dma_gpu_job {
+/* Parameters of `bind`: the communicator. */
+typedef struct dma_gpu_bind_params {
     int rank, nranks;
     const dma_gpu_traits_t *traits; /* by rank */
-    uint64_t lines;                 /* our queue lines, as our device sees them: 64 bytes each */
-    const uint64_t *ready;          /* by rank: its ready word, as our device sees it; NULL: nothing will be armed */
-} dma_gpu_job_t;
+    uint64_t lines;                 /* our device's address of this rank's queue lines, 64 bytes each */
+    const uint64_t *ready; /* our device's addresses of the ready words, by rank; NULL: nothing will be armed */
+} dma_gpu_bind_params_t;
 
 /*
- * Arming. The programs of a call that is known beforehand are given to the hardware before it starts. They wait for our
- * own ready word, and then each for those of the peers that it writes to:
+ * Arming. The programs of a call that is known in advance are given to the hardware before the call starts. Each program
+ * waits for the ready word of this rank, and then for the ready words of the peers that it writes to. Values of a ready
+ * word:
  *
- *     2 * epoch        this rank's buffers are ready for the run with that epoch: start
- *     2 * epoch + 1    give the programs of that epoch up: they do nothing, and write no line
+ *     2 * epoch        start: the buffers of this rank are ready for the run with this epoch
+ *     2 * epoch + 1    revoke: the programs of this epoch do nothing and write no line
  *
- * so starting is one store, and no processor is needed between the last rank's start and the first copy. Armed programs
- * have queues of their own: nobody's work is behind them. Whoever arms calls `disarm` before the buffers go.
+ * So one store starts a run, and no CPU is involved between the start of the last rank and the first copy. Armed programs
+ * have exclusive queues, so no other work is queued behind them. A binding with armed programs must be disarmed before
+ * the buffers are freed.
  */
 static inline uint32_t dma_ready_start(uint32_t epoch)
 {
     return 2 * epoch;
 }
 
-/* Has a rank whose ready word is this started the run? (Or a later one, but not given it up.) */
+/* Whether a rank with this ready word has started the run of `epoch` or a later one, and has not revoked it. */
 static inline bool dma_ready_started(uint32_t word, uint32_t epoch)
 {
     return word == dma_ready_start(epoch) || (int32_t)(word - dma_ready_start(epoch)) >= 2;
@@ -101,39 +124,41 @@ static inline bool dma_ready_started(uint32_t word, uint32_t epoch)
 typedef struct dma_gpu_engine {
     const char *name;
 
-    /* On failure `why`, of DMA_GPU_WHY_BYTES, says in words why this engine does not work here; on success how it works,
-     * if there is anything to tell. */
+    /* On failure `why`, of DMA_GPU_WHY_BYTES, says why this engine does not work here. On success it says how the engine
+     * works, or is empty. */
     dma_status_t (*open)(const dma_gpu_config_t *config, dma_gpu_unit_t **unit, char *why);
     void (*close)(dma_gpu_unit_t *unit);
     void (*traits)(const dma_gpu_unit_t *unit, dma_gpu_traits_t *traits);
 
-    dma_status_t (*bind)(dma_gpu_unit_t *unit, const dma_gpu_job_t *job, struct dma_bound **bound, char *why);
-    /* Waits, for a bounded time, until nothing that the communicator has started moves any more. false: something may. Then
-     * what the device has been shown must stay where it is to the end of the process. */
-    bool (*unbind)(struct dma_bound *bound);
+    dma_status_t (*bind)(dma_gpu_unit_t *unit, const dma_gpu_bind_params_t *params, dma_gpu_binding_t **binding,
+                         char *why);
+    /* Waits for a bounded time until all work that was started has ended. Returns false if some may still be in progress.
+     * Then all memory that the device can access must stay valid and mapped until the process ends. */
+    bool (*unbind)(dma_gpu_binding_t *binding);
 
     /*
-     * Both NULL, or: the next run's own block, out of place, before the peers have entered. It concerns this rank alone, so
-     * what it costs to start goes by while peers are waited for. A hint: the engine copies it, or leaves it to `start`, in
-     * which the plan has the same block. Where no start follows, `settle` returns when nothing of it is under way.
+     * Both [may be NULL]. copy_early may begin the copy of the next run's own block from the send to the receive buffer,
+     * before the peers have entered. This copy concerns only this rank, so its launch overlaps with the wait for the
+     * peers. It is a hint: the engine copies the block, or leaves it to `start`, whose plan contains the same copy. If no
+     * start follows, call wait_early, which returns when no such copy is in progress.
      */
-    void (*early)(struct dma_bound *bound, uint64_t dst, uint64_t src, uint64_t bytes);
-    void (*settle)(struct dma_bound *bound);
+    void (*copy_early)(dma_gpu_binding_t *binding, uint64_t dst, uint64_t src, uint64_t bytes);
+    void (*wait_early)(dma_gpu_binding_t *binding);
 
-    /* DMA_AGAIN: some of it could not be given to the hardware yet; call again, with the same run, until DMA_OK. */
+    /* DMA_AGAIN: not all programs were given to the hardware yet; call again with the same run until DMA_OK. */
     dma_status_t (*start)(dma_run_t *run);
-    /* NULL, or what an engine has to do from the host while a started run is on; never waits. */
+    /* [may be NULL] Work of the CPU while a started run is in progress. Never waits. */
     dma_status_t (*advance)(dma_run_t *run);
-    /* Both NULL: without DMA_GPU_PRELAUNCH. `arm`: the programs of `run`, for its epoch; DMA_UNSUPPORTED: not these, or not
-     * now, start them when the time has come. `disarm`: waits, for a bounded time, until the hardware has given up what is
-     * armed; `ready` is our ready word. */
+    /* Both are NULL without DMA_GPU_PRELAUNCH. `arm` gives the programs of `run` to the hardware, for the run's epoch.
+     * DMA_UNSUPPORTED: these programs cannot be armed, or not now; start them at their call. `disarm` revokes the armed
+     * programs and waits, for a bounded time, until the hardware has skipped them; `ready` is this rank's ready word. */
     dma_status_t (*arm)(const dma_run_t *run);
-    void (*disarm)(struct dma_bound *bound, _Atomic uint32_t *ready);
-    /* DMA_OK, or what has gone wrong with the hardware under this communicator's runs. */
-    dma_status_t (*check)(struct dma_bound *bound);
+    void (*disarm)(dma_gpu_binding_t *binding, _Atomic uint32_t *ready);
+    /* DMA_OK, or an error if the hardware has failed under the runs of this binding. */
+    dma_status_t (*check)(dma_gpu_binding_t *binding);
 } dma_gpu_engine_t;
 
-/* All there are, the best first; ended by NULL. */
+/* All engines, the best first. Ends with NULL. */
 extern const dma_gpu_engine_t *const dma_gpu_engines[];
 
 #endif

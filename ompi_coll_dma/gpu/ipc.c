@@ -1,4 +1,4 @@
-/* Exports, imports and registrations: see share.h. Short lists: a program uses few allocations in collectives. */
+/* The IPC cache: see ipc.h. All lists are short, because a program uses few allocations in collectives. */
 #include "gpu/ipc.h"
 
 #include <pthread.h>
@@ -7,60 +7,62 @@
 
 #include "node/arena.h"
 
-#define BLOCK        (UINT64_C(2) << 20) /* that runtimes take small allocations from, aligned to its size */
-#define MOST_EXPORTS 1024                /* remembered; the one not used for the longest time makes room */
+/* Runtimes carve small allocations out of blocks of this size, which are aligned to it. */
+#define BLOCK_BYTES (UINT64_C(2) << 20)
+/* Bounds the memory and the search of the list; beyond it, the least recently used export is evicted. */
+#define MAX_EXPORTS 1024
 
-typedef struct exported {
-    struct exported *next;
+typedef struct export_entry {
+    struct export_entry *next;
     dma_export_t export;
-} exported_t;
+} export_entry_t;
 
 struct dma_import {
     dma_import_t *next;
     uint64_t nonce;
-    dma_export_t export; /* as its owner has said */
-    uint64_t base;       /* here */
+    dma_export_t export; /* as its owner has published it */
+    uint64_t base;       /* the address in this process */
     int device;
     unsigned uses;
     enum {
         IMPORT_OPEN,
         IMPORT_CLOSING,
         IMPORT_CLOSED
-    } state; /* in imports; in closing; in neither, as long as it is used */
+    } state; /* in the list of imports; in the list `closing`; in no list, but still in use */
 };
 
-typedef struct pinned {
-    struct pinned *next;
+typedef struct registration {
+    struct registration *next;
     const void *addr;
     size_t bytes;
     uint64_t device_addr;
     int device;
     unsigned uses;
-} pinned_t;
+} registration_t;
 
 struct dma_ipc {
     const dma_gpu_runtime_t *rt;
-    pthread_mutex_t lock; /* guards everything below */
+    pthread_mutex_t lock; /* guards all members below */
     uint64_t nonce;
     uint64_t last_number;
-    exported_t *exports; /* the last used first */
+    export_entry_t *exports; /* most recently used first */
     unsigned nexports;
-    bool forgetful; /* some have made room for others */
+    bool evicted; /* an export has been evicted: its memory may still exist */
     dma_import_t *imports;
-    dma_import_t *closing; /* the runtime still holds them */
-    pinned_t *pins;
+    dma_import_t *closing; /* closed here, but the runtime still holds them */
+    registration_t *registrations;
 };
 
 dma_ipc_t *dma_ipc_create(const dma_gpu_runtime_t *rt)
 {
-    dma_ipc_t *share = calloc(1, sizeof(*share));
+    dma_ipc_t *ipc = calloc(1, sizeof(*ipc));
 
-    if (share) {
-        share->rt = rt;
-        share->nonce = dma_random64();
-        pthread_mutex_init(&share->lock, NULL);
+    if (ipc) {
+        ipc->rt = rt;
+        ipc->nonce = dma_random64();
+        pthread_mutex_init(&ipc->lock, NULL);
     }
-    return share;
+    return ipc;
 }
 
 static void free_imports(dma_import_t *first)
@@ -73,28 +75,28 @@ static void free_imports(dma_import_t *first)
     }
 }
 
-void dma_ipc_destroy(dma_ipc_t *share)
+void dma_ipc_destroy(dma_ipc_t *ipc)
 {
-    exported_t *next;
-    pinned_t *p;
+    export_entry_t *next;
+    registration_t *p;
 
-    for (exported_t *e = share->exports; e; e = next) {
+    for (export_entry_t *e = ipc->exports; e; e = next) {
         next = e->next;
         free(e);
     }
-    free_imports(share->imports); /* left open on purpose */
-    free_imports(share->closing); /* held by the runtime to the end */
-    while ((p = share->pins)) {
-        share->pins = p->next;
+    free_imports(ipc->imports); /* not closed on purpose: a device may still access them */
+    free_imports(ipc->closing); /* the runtime holds them until the process ends */
+    while ((p = ipc->registrations)) {
+        ipc->registrations = p->next;
         free(p);
     }
-    pthread_mutex_destroy(&share->lock);
-    free(share);
+    pthread_mutex_destroy(&ipc->lock);
+    free(ipc);
 }
 
-uint64_t dma_ipc_nonce(const dma_ipc_t *share)
+uint64_t dma_ipc_nonce(const dma_ipc_t *ipc)
 {
-    return share->nonce;
+    return ipc->nonce;
 }
 
 /* ---- exports ---- */
@@ -104,35 +106,37 @@ static bool overlap(const dma_export_t *a, const dma_export_t *b)
     return a->base < b->base + b->size && b->base < a->base + a->size;
 }
 
-/* Do they have to do with the same block? */
-static bool neighbours(const dma_export_t *a, const dma_export_t *b)
+/* Whether the two have memory in the same block. */
+static bool share_block(const dma_export_t *a, const dma_export_t *b)
 {
-    return a->base / BLOCK <= (b->base + b->size - 1) / BLOCK && b->base / BLOCK <= (a->base + a->size - 1) / BLOCK;
+    return a->base / BLOCK_BYTES <= (b->base + b->size - 1) / BLOCK_BYTES &&
+           b->base / BLOCK_BYTES <= (a->base + a->size - 1) / BLOCK_BYTES;
 }
 
-/* Of the same process. Where the runtime does not tell allocations apart, the handle does. */
+/* Compares allocations of one process. If the runtime does not identify allocations, the handle does. */
 static bool same_allocation(const dma_export_t *a, const dma_export_t *b)
 {
     return a->base == b->base && a->size == b->size && a->buffer_id == b->buffer_id &&
            (a->buffer_id || !memcmp(&a->handle, &b->handle, sizeof(a->handle)));
 }
 
-/* With the lock: the entry for an allocation, moved to the front; those of allocations that had its address go. */
-static exported_t *find_export(dma_ipc_t *share, const dma_export_t *wanted)
+/* With the lock. Returns the entry of an allocation and moves it to the front. Removes the entries of earlier
+ * allocations at its addresses. */
+static export_entry_t *find_export(dma_ipc_t *ipc, const dma_export_t *wanted)
 {
-    for (exported_t **link = &share->exports; *link;) {
-        exported_t *e = *link;
+    for (export_entry_t **link = &ipc->exports; *link;) {
+        export_entry_t *e = *link;
 
         if (same_allocation(&e->export, wanted)) {
             *link = e->next;
-            e->next = share->exports;
-            share->exports = e;
+            e->next = ipc->exports;
+            ipc->exports = e;
             return e;
         }
         if (overlap(&e->export, wanted)) {
             *link = e->next;
             free(e);
-            share->nexports--;
+            ipc->nexports--;
             continue;
         }
         link = &e->next;
@@ -140,61 +144,61 @@ static exported_t *find_export(dma_ipc_t *share, const dma_export_t *wanted)
     return NULL;
 }
 
-static void drop_oldest(dma_ipc_t *share)
+static void evict_oldest(dma_ipc_t *ipc)
 {
-    exported_t **link = &share->exports;
+    export_entry_t **link = &ipc->exports;
 
     while ((*link)->next) {
         link = &(*link)->next;
     }
     free(*link);
     *link = NULL;
-    share->nexports--;
-    share->forgetful = true;
+    ipc->nexports--;
+    ipc->evicted = true;
 }
 
-static bool is_gone(const dma_ipc_t *share, const dma_export_t *export)
+static bool is_freed(const dma_ipc_t *ipc, const dma_export_t *export)
 {
     dma_gpu_memory_t m;
 
-    dma_gpu_classify(share->rt, export->base, export->size, &m);
+    dma_gpu_classify(ipc->rt, export->base, export->size, &m);
     return !m.exportable || m.base != export->base || m.size != export->size ||
            (export->buffer_id && m.buffer_id != export->buffer_id);
 }
 
-/* With the lock. */
-static uint64_t first_left(const dma_ipc_t *share, const dma_export_t *wanted)
+/* With the lock. The lowest number of an export in the blocks of `wanted` that may still exist. */
+static uint64_t first_live(const dma_ipc_t *ipc, const dma_export_t *wanted)
 {
-    uint64_t first = share->forgetful ? 0 : share->last_number + 1;
+    uint64_t first = ipc->evicted ? 0 : ipc->last_number + 1;
 
-    for (const exported_t *e = share->exports; e; e = e->next) {
-        if (e->export.number < first && neighbours(&e->export, wanted) && !is_gone(share, &e->export)) {
+    for (const export_entry_t *e = ipc->exports; e; e = e->next) {
+        if (e->export.number < first && share_block(&e->export, wanted) && !is_freed(ipc, &e->export)) {
             first = e->export.number;
         }
     }
     return first;
 }
 
-static dma_status_t add_export(dma_ipc_t *share, const dma_export_t *wanted, exported_t **result)
+static dma_status_t add_export(dma_ipc_t *ipc, const dma_export_t *wanted, export_entry_t **result)
 {
-    exported_t *e = malloc(sizeof(*e));
+    export_entry_t *e = malloc(sizeof(*e));
 
     if (!e) {
         return DMA_ERR_NOMEM;
     }
-    if (share->nexports == MOST_EXPORTS) {
-        drop_oldest(share);
+    if (ipc->nexports == MAX_EXPORTS) {
+        evict_oldest(ipc);
     }
-    *e = (exported_t){.next = share->exports, .export = *wanted};
-    e->export.first = first_left(share, wanted);
-    e->export.number = ++share->last_number;
-    share->exports = e;
-    share->nexports++;
+    *e = (export_entry_t){.next = ipc->exports, .export = *wanted};
+    e->export.first = first_live(ipc, wanted);
+    e->export.number = ++ipc->last_number;
+    ipc->exports = e;
+    ipc->nexports++;
     *result = e;
     return DMA_OK;
 }
 
-static dma_status_t handle_of(const dma_gpu_runtime_t *rt, const dma_gpu_memory_t *m, dma_gpu_handle_t *handle)
+static dma_status_t get_handle(const dma_gpu_runtime_t *rt, const dma_gpu_memory_t *m, dma_gpu_handle_t *handle)
 {
     dma_gpu_scope_t scope;
     dma_status_t status = rt->enter(m->device, &scope);
@@ -206,42 +210,43 @@ static dma_status_t handle_of(const dma_gpu_runtime_t *rt, const dma_gpu_memory_
     return status;
 }
 
-dma_status_t dma_ipc_export(dma_ipc_t *share, const dma_gpu_memory_t *m, dma_export_t *export)
+dma_status_t dma_ipc_export(dma_ipc_t *ipc, const dma_gpu_memory_t *m, dma_export_t *export)
 {
     dma_export_t wanted = {.base = m->base, .size = m->size, .buffer_id = m->buffer_id};
-    exported_t *e = NULL;
+    export_entry_t *e = NULL;
     dma_status_t status = DMA_OK;
 
-    pthread_mutex_lock(&share->lock);
-    if (!m->buffer_id || !(e = find_export(share, &wanted))) {
-        status = handle_of(share->rt, m, &wanted.handle);
-        if (status == DMA_OK && !(e = m->buffer_id ? NULL : find_export(share, &wanted))) {
-            status = add_export(share, &wanted, &e);
+    pthread_mutex_lock(&ipc->lock);
+    if (!m->buffer_id || !(e = find_export(ipc, &wanted))) {
+        status = get_handle(ipc->rt, m, &wanted.handle);
+        if (status == DMA_OK && !(e = m->buffer_id ? NULL : find_export(ipc, &wanted))) {
+            status = add_export(ipc, &wanted, &e);
         }
     }
     if (status == DMA_OK) {
         *export = e->export;
     }
-    pthread_mutex_unlock(&share->lock);
+    pthread_mutex_unlock(&ipc->lock);
     return status;
 }
 
-bool dma_ipc_gone(dma_ipc_t *share, uint64_t number)
+bool dma_ipc_is_freed(dma_ipc_t *ipc, uint64_t number)
 {
-    const exported_t *e;
-    bool gone;
+    const export_entry_t *e;
+    bool freed;
 
-    pthread_mutex_lock(&share->lock);
-    for (e = share->exports; e && e->export.number != number; e = e->next) {
+    pthread_mutex_lock(&ipc->lock);
+    for (e = ipc->exports; e && e->export.number != number; e = e->next) {
     }
-    gone = !e || is_gone(share, &e->export); /* made room for others, or other memory was exported in its place */
-    pthread_mutex_unlock(&share->lock);
-    return gone;
+    /* No entry: it was evicted, or other memory was exported at its address. */
+    freed = !e || is_freed(ipc, &e->export);
+    pthread_mutex_unlock(&ipc->lock);
+    return freed;
 }
 
 /* ---- imports ---- */
 
-static dma_status_t open_on(const dma_gpu_runtime_t *rt, int device, const dma_gpu_handle_t *handle, uint64_t *base)
+static dma_status_t open_handle(const dma_gpu_runtime_t *rt, int device, const dma_gpu_handle_t *handle, uint64_t *base)
 {
     dma_gpu_scope_t scope;
     dma_status_t status = rt->enter(device, &scope);
@@ -253,8 +258,8 @@ static dma_status_t open_on(const dma_gpu_runtime_t *rt, int device, const dma_g
     return status;
 }
 
-/* Fails where the application has shut the runtime down: then there is nothing left to close. */
-static dma_status_t close_on(const dma_gpu_runtime_t *rt, const dma_import_t *import)
+/* Fails if the application has shut the runtime down. Then nothing is left to close. */
+static dma_status_t close_handle(const dma_gpu_runtime_t *rt, const dma_import_t *import)
 {
     dma_gpu_scope_t scope;
     dma_status_t status = rt->enter(import->device, &scope);
@@ -274,13 +279,13 @@ static void unlink_import(dma_import_t **link, const dma_import_t *import)
     *link = import->next;
 }
 
-/* With the lock; the import is in no list. Where the runtime still holds it, that is tried again in later calls. */
-static void close_import(dma_ipc_t *share, dma_import_t *import)
+/* With the lock. The import is in no list. If the runtime still holds it, later calls try to close it again. */
+static void close_import(dma_ipc_t *ipc, dma_import_t *import)
 {
-    if (close_on(share->rt, import) == DMA_AGAIN) {
+    if (close_handle(ipc->rt, import) == DMA_AGAIN) {
         import->state = IMPORT_CLOSING;
-        import->next = share->closing;
-        share->closing = import;
+        import->next = ipc->closing;
+        ipc->closing = import;
     } else {
         import->state = IMPORT_CLOSED;
         if (!import->uses) {
@@ -289,21 +294,21 @@ static void close_import(dma_ipc_t *share, dma_import_t *import)
     }
 }
 
-static void close_again(dma_ipc_t *share)
+static void retry_closing(dma_ipc_t *ipc)
 {
-    dma_import_t *all = share->closing, *i;
+    dma_import_t *all = ipc->closing, *i;
 
-    share->closing = NULL;
+    ipc->closing = NULL;
     while ((i = all)) {
         all = i->next;
-        close_import(share, i);
+        close_import(ipc, i);
     }
 }
 
-/* Can the two not be open at once? The owner of the old one has freed it, or the new one could not be there. */
-static bool displaces(const dma_export_t *new, const dma_export_t *old)
+/* Whether the two cannot be open at once: the owner must have freed the old one before it allocated the new one. */
+static bool conflicts(const dma_export_t *new, const dma_export_t *old)
 {
-    return overlap(old, new) || (neighbours(old, new) && old->number < new->first);
+    return overlap(old, new) || (share_block(old, new) && old->number < new->first);
 }
 
 static bool is_import_of(const dma_import_t *import, int device, uint64_t nonce)
@@ -316,20 +321,20 @@ static bool is_same(const dma_import_t *import, const dma_export_t *export)
     return import->export.number == export->number || same_allocation(&import->export, export);
 }
 
-/* With the lock: what is open of the process on the device, if it is this allocation. Other memory that it had there has
- * been freed, or this could not have its address: it is closed, whoever uses it, since there is nothing to use. */
-static dma_import_t *find_import(dma_ipc_t *share, int device, uint64_t nonce, const dma_export_t *export)
+/* With the lock. Returns the open import of this allocation, if there is one. Closes imports that the allocation
+ * conflicts with, even if they are in use: their owner has freed them, so they have no memory any more. */
+static dma_import_t *find_import(dma_ipc_t *ipc, int device, uint64_t nonce, const dma_export_t *export)
 {
-    for (dma_import_t **link = &share->imports; *link;) {
+    for (dma_import_t **link = &ipc->imports; *link;) {
         dma_import_t *i = *link;
 
         if (is_import_of(i, device, nonce)) {
             if (is_same(i, export)) {
                 return i;
             }
-            if (displaces(export, &i->export)) {
+            if (conflicts(export, &i->export)) {
                 *link = i->next;
-                close_import(share, i);
+                close_import(ipc, i);
                 continue;
             }
         }
@@ -338,39 +343,39 @@ static dma_import_t *find_import(dma_ipc_t *share, int device, uint64_t nonce, c
     return NULL;
 }
 
-/* With the lock. DMA_OK with NULL: nothing is in the way. One that was to be closed is as good as new. */
-static dma_status_t find_closing(dma_ipc_t *share, int device, uint64_t nonce, const dma_export_t *export,
+/* With the lock. Reopens the import of this allocation if it was waiting to be closed. *result is NULL with DMA_OK
+ * if there is no such import and nothing conflicts. */
+static dma_status_t find_closing(dma_ipc_t *ipc, int device, uint64_t nonce, const dma_export_t *export,
                                  dma_import_t **result)
 {
     *result = NULL;
-    for (dma_import_t *i = share->closing; i; i = i->next) {
+    for (dma_import_t *i = ipc->closing; i; i = i->next) {
         if (!is_import_of(i, device, nonce)) {
             continue;
         }
         if (is_same(i, export)) {
-            unlink_import(&share->closing, i);
+            unlink_import(&ipc->closing, i);
             i->state = IMPORT_OPEN;
-            i->next = share->imports;
-            *result = share->imports = i;
+            i->next = ipc->imports;
+            *result = ipc->imports = i;
             return DMA_OK;
         }
-        if (displaces(export, &i->export)) {
+        if (conflicts(export, &i->export)) {
             return DMA_UNSUPPORTED;
         }
     }
     return DMA_OK;
 }
 
-dma_status_t dma_ipc_open(dma_ipc_t *share, int device, uint64_t nonce, const dma_export_t *export,
-                          dma_import_t **result)
+dma_status_t dma_ipc_open(dma_ipc_t *ipc, int device, uint64_t nonce, const dma_export_t *export, dma_import_t **result)
 {
     dma_import_t *i;
     dma_status_t status = DMA_OK;
 
-    pthread_mutex_lock(&share->lock);
-    close_again(share);
-    i = find_import(share, device, nonce, export);
-    if (!i && (status = find_closing(share, device, nonce, export, &i)) != DMA_OK) {
+    pthread_mutex_lock(&ipc->lock);
+    retry_closing(ipc);
+    i = find_import(ipc, device, nonce, export);
+    if (!i && (status = find_closing(ipc, device, nonce, export, &i)) != DMA_OK) {
         goto unlock;
     }
     if (!i) {
@@ -378,17 +383,17 @@ dma_status_t dma_ipc_open(dma_ipc_t *share, int device, uint64_t nonce, const dm
             status = DMA_ERR_NOMEM;
             goto unlock;
         }
-        *i = (dma_import_t){.next = share->imports, .nonce = nonce, .export = *export, .device = device};
-        if ((status = open_on(share->rt, device, &export->handle, &i->base)) != DMA_OK) {
+        *i = (dma_import_t){.next = ipc->imports, .nonce = nonce, .export = *export, .device = device};
+        if ((status = open_handle(ipc->rt, device, &export->handle, &i->base)) != DMA_OK) {
             free(i);
             goto unlock;
         }
-        share->imports = i;
+        ipc->imports = i;
     }
     i->uses++;
     *result = i;
 unlock:
-    pthread_mutex_unlock(&share->lock);
+    pthread_mutex_unlock(&ipc->lock);
     return status;
 }
 
@@ -397,15 +402,15 @@ uint64_t dma_import_base(const dma_import_t *import)
     return import->base;
 }
 
-void dma_ipc_close(dma_ipc_t *share, dma_import_t *import)
+void dma_ipc_close(dma_ipc_t *ipc, dma_import_t *import)
 {
-    pthread_mutex_lock(&share->lock);
-    close_again(share);
+    pthread_mutex_lock(&ipc->lock);
+    retry_closing(ipc);
     if (!--import->uses) {
         switch (import->state) {
         case IMPORT_OPEN:
-            unlink_import(&share->imports, import);
-            close_import(share, import);
+            unlink_import(&ipc->imports, import);
+            close_import(ipc, import);
             break;
         case IMPORT_CLOSING:
             break;
@@ -414,14 +419,18 @@ void dma_ipc_close(dma_ipc_t *share, dma_import_t *import)
             break;
         }
     }
-    pthread_mutex_unlock(&share->lock);
+    pthread_mutex_unlock(&ipc->lock);
 }
 
-/* ---- registrations ----
- * A process has one per address, for all its devices: HIP takes a second one of the same address without a word, and the
- * first hipHostUnregister ends both. The address on the devices is one, too. */
+/*
+ * ---- registrations ----
+ *
+ * A process has one registration per address for all its devices. HIP accepts a second registration of the same address
+ * without an error, and then the first hipHostUnregister ends both. The device address is the same for all devices.
+ */
 
-static dma_status_t pin_on(const dma_gpu_runtime_t *rt, int device, void *addr, size_t bytes, uint64_t *device_addr)
+static dma_status_t register_host(const dma_gpu_runtime_t *rt, int device, void *addr, size_t bytes,
+                                  uint64_t *device_addr)
 {
     dma_gpu_scope_t scope;
     dma_status_t status = rt->enter(device, &scope);
@@ -433,13 +442,13 @@ static dma_status_t pin_on(const dma_gpu_runtime_t *rt, int device, void *addr, 
     return status;
 }
 
-dma_status_t dma_ipc_pin(dma_ipc_t *share, int device, void *addr, size_t bytes, uint64_t *device_addr)
+dma_status_t dma_ipc_register(dma_ipc_t *ipc, int device, void *addr, size_t bytes, uint64_t *device_addr)
 {
     dma_status_t status = DMA_OK;
-    pinned_t *p;
+    registration_t *p;
 
-    pthread_mutex_lock(&share->lock);
-    for (p = share->pins; p; p = p->next) {
+    pthread_mutex_lock(&ipc->lock);
+    for (p = ipc->registrations; p; p = p->next) {
         if (p->addr == addr && p->bytes >= bytes) {
             break;
         }
@@ -449,35 +458,35 @@ dma_status_t dma_ipc_pin(dma_ipc_t *share, int device, void *addr, size_t bytes,
             status = DMA_ERR_NOMEM;
             goto unlock;
         }
-        *p = (pinned_t){.next = share->pins, .addr = addr, .bytes = bytes, .device = device};
-        if ((status = pin_on(share->rt, device, addr, bytes, &p->device_addr)) != DMA_OK) {
+        *p = (registration_t){.next = ipc->registrations, .addr = addr, .bytes = bytes, .device = device};
+        if ((status = register_host(ipc->rt, device, addr, bytes, &p->device_addr)) != DMA_OK) {
             free(p);
             goto unlock;
         }
-        share->pins = p;
+        ipc->registrations = p;
     }
     p->uses++;
     *device_addr = p->device_addr;
 unlock:
-    pthread_mutex_unlock(&share->lock);
+    pthread_mutex_unlock(&ipc->lock);
     return status;
 }
 
-void dma_ipc_unpin(dma_ipc_t *share, const void *addr)
+void dma_ipc_unregister(dma_ipc_t *ipc, const void *addr)
 {
     dma_gpu_scope_t scope;
-    pinned_t **link, *p;
+    registration_t **link, *p;
 
-    pthread_mutex_lock(&share->lock);
-    for (link = &share->pins; *link && (*link)->addr != addr; link = &(*link)->next) {
+    pthread_mutex_lock(&ipc->lock);
+    for (link = &ipc->registrations; *link && (*link)->addr != addr; link = &(*link)->next) {
     }
     if ((p = *link) && !--p->uses) {
         *link = p->next;
-        if (share->rt->enter(p->device, &scope) == DMA_OK) {
-            share->rt->host_unregister((void *)addr);
-            share->rt->leave(&scope);
+        if (ipc->rt->enter(p->device, &scope) == DMA_OK) {
+            ipc->rt->host_unregister((void *)addr);
+            ipc->rt->leave(&scope);
         }
         free(p);
     }
-    pthread_mutex_unlock(&share->lock);
+    pthread_mutex_unlock(&ipc->lock);
 }

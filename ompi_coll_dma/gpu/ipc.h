@@ -1,22 +1,28 @@
 /*
- * Sharing device memory between the processes of a node: what this process has exported, what it has opened, and the host
- * memory it has shown to its devices. Exporting, opening and registering are dear, so all three are remembered.
+ * The IPC cache of a process: the allocations that it has exported, the allocations of other processes that it has
+ * imported, and the host memory that it has registered with the runtime. Exporting, importing and registering are
+ * expensive, so the cache remembers all three.
  *
- * An export stands for one allocation, as long as it lives: its number is never used again in this process, so that a
- * peer that remembers a number never confuses two allocations, even if they have had the same address. A runtime that
- * tells allocations apart (buffer_id) is asked for a handle once; else it is asked in every call, and another handle is
- * another allocation.
+ * Exports. An export stands for one allocation for as long as the allocation lives. Its number is never used again in
+ * this process. So a peer that remembers a number cannot confuse two allocations that had the same address. If the
+ * runtime identifies allocations (buffer_id is not 0), the handle of an allocation is requested once. Otherwise the
+ * handle is requested in every call, and a different handle means a different allocation.
  *
- * An opened allocation is known by the exporting process's nonce and by what that has said of it, and shared by all
- * communicators that use it. It keeps the memory alive after its owner has freed it, and CUDA opens nothing where its owner
- * had other memory that is still open here. So owners say what they have freed (dma_ipc_gone), the users of this file bound
- * how much they keep, and what overlaps a new opening is closed before it, whoever still has it: its owner has freed it.
- * Runtimes take small allocations out of blocks and open whole blocks. So the same goes for what lies beside the new one in
- * its block, if the owner says that it has freed all that was there. A runtime may hold an import a little longer than its
- * users do; then closing is tried again in every later call, and what would take its place is not opened before (DMA_UNSUPPORTED).
+ * Imports. An import is identified by the nonce of the exporting process and by the description that this process has
+ * published. All communicators share it. An import keeps the memory alive after its owner has freed it, and CUDA does not
+ * open a handle at an address where other memory of the same owner is still open. Three rules follow:
+ * - The owner of memory reports which exports it has freed (dma_ipc_is_freed).
+ * - The users of this file limit how much they keep open.
+ * - Before a new import is opened, every import that overlaps it is closed, even if it is in use, because its owner must
+ *   have freed that memory.
+ * Runtimes carve small allocations out of blocks and open whole blocks. So the last rule also applies to imports in the
+ * same block, if the owner says (dma_export_t.first) that it has freed all of them.
+ *
+ * A runtime may hold an import a little longer than its users. Then every later call tries to close it again. Until that
+ * succeeds, an import that would take its place is refused with DMA_UNSUPPORTED.
  */
-#ifndef DMA_GPU_SHARE_H
-#define DMA_GPU_SHARE_H
+#ifndef DMA_GPU_IPC_H
+#define DMA_GPU_IPC_H
 
 #include <stddef.h>
 
@@ -24,38 +30,41 @@
 
 typedef struct dma_ipc dma_ipc_t;
 
-/* NULL: no memory. */
+/* Returns NULL if there is no memory. */
 dma_ipc_t *dma_ipc_create(const dma_gpu_runtime_t *rt);
-/* Everything has been given back, but for memory that a device may still look at: that stays shown. */
-void dma_ipc_destroy(dma_ipc_t *share);
+/* All imports have been closed and all registrations released, except those of memory that a device may still access:
+ * these stay open and registered until the process ends. */
+void dma_ipc_destroy(dma_ipc_t *ipc);
 
-/* Of this process, as an exporter. */
-uint64_t dma_ipc_nonce(const dma_ipc_t *share);
+/* The random number that identifies this process as an exporter. */
+uint64_t dma_ipc_nonce(const dma_ipc_t *ipc);
 
 typedef struct dma_export {
     uint64_t number; /* never 0 */
     uint64_t base, size;
-    uint64_t buffer_id; /* the runtime's, or 0 */
-    uint64_t first;     /* of exports with lower numbers in the same blocks (below) nothing is left */
+    uint64_t buffer_id; /* from the runtime; 0: the runtime has none */
+    uint64_t first;     /* every export in the same blocks with a number below this one has been freed */
     dma_gpu_handle_t handle;
 } dma_export_t;
 
-/* The export of the allocation that `memory`, which is exportable, was found to be in. */
-dma_status_t dma_ipc_export(dma_ipc_t *share, const dma_gpu_memory_t *memory, dma_export_t *export);
-/* Will the export with this number never be asked for again, because its memory has been freed? Asks the runtime. */
-bool dma_ipc_gone(dma_ipc_t *share, uint64_t number);
+/* Fills `export` for the allocation that contains `memory`, which must be exportable. */
+dma_status_t dma_ipc_export(dma_ipc_t *ipc, const dma_gpu_memory_t *memory, dma_export_t *export);
+/* Returns true if the memory of this export has been freed, so that the number will not be used again. Queries the
+ * runtime. */
+bool dma_ipc_is_freed(dma_ipc_t *ipc, uint64_t number);
 
 typedef struct dma_import dma_import_t;
 
-/* Opens what the process `nonce` has exported under `number`, for a device of ours, or finds that it is open. */
-dma_status_t dma_ipc_open(dma_ipc_t *share, int device, uint64_t nonce, const dma_export_t *export,
+/* Opens an export of the process `nonce` for a device of this process, or returns the import that is already open. */
+dma_status_t dma_ipc_open(dma_ipc_t *ipc, int device, uint64_t nonce, const dma_export_t *export,
                           dma_import_t **import);
-/* Where it begins, for our device. */
+/* The address of the first byte, as our device sees it. */
 uint64_t dma_import_base(const dma_import_t *import);
-void dma_ipc_close(dma_ipc_t *share, dma_import_t *import);
+void dma_ipc_close(dma_ipc_t *ipc, dma_import_t *import);
 
-/* Shows host memory to the devices, `device` among them; the same memory may be shown several times and is hidden as often. */
-dma_status_t dma_ipc_pin(dma_ipc_t *share, int device, void *addr, size_t bytes, uint64_t *device_addr);
-void dma_ipc_unpin(dma_ipc_t *share, const void *addr);
+/* Registers host memory, so that `device` and all other devices can access it. Registrations of the same memory are
+ * counted: the memory stays registered until each has been released with dma_ipc_unregister. */
+dma_status_t dma_ipc_register(dma_ipc_t *ipc, int device, void *addr, size_t bytes, uint64_t *device_addr);
+void dma_ipc_unregister(dma_ipc_t *ipc, const void *addr);
 
 #endif

@@ -10,7 +10,7 @@ core_sources += \
 	ompi_coll_dma/gpu/hip/hip.h \
 	ompi_coll_dma/gpu/hip/memory.c \
 	ompi_coll_dma/gpu/hip/reset.c \
-	ompi_coll_dma/gpu/hip/settle.c \
+	ompi_coll_dma/gpu/hip/quiesce.c \
 	ompi_coll_dma/gpu/hip/stream.c \
 	ompi_coll_dma/gpu/internal.h \
 	ompi_coll_dma/gpu/ipc.c \

@@ -1,11 +1,12 @@
 /*
- * Which runtime the application has loaded.
+ * Detection of the GPU runtime that the application has loaded.
  *
- * dl_iterate_phdr says how many libraries were ever loaded; as long as that number stays, none can have appeared, and
- * that is all an ordinary call asks. Once found, a runtime is kept loaded and is not looked for again.
+ * dl_iterate_phdr reports how many libraries were ever loaded. While that number stays the same, no runtime can have
+ * appeared, and an ordinary call checks nothing else. Once a runtime is found, it stays loaded and is not searched
+ * again.
  *
- * A process may have both runtimes mapped, because some library links to both. Then the one that has devices counts;
- * until either has, the question stays open and is asked again.
+ * A process may have both runtimes loaded, because some library links to both. Then the runtime that has devices is
+ * chosen. Until one of them has devices, no runtime is chosen and every call checks again.
  */
 #include <dlfcn.h>
 #include <link.h>
@@ -20,11 +21,11 @@
 static _Thread_local char last_error[256];
 
 static struct {
-    _Atomic(const dma_gpu_runtime_t *) chosen; /* never changes once set */
-    atomic_ullong looked_at;                   /* dlpi_adds when we last looked, 0: never */
-    pthread_mutex_t lock;                      /* guards what follows */
+    _Atomic(const dma_gpu_runtime_t *) chosen; /* written once */
+    atomic_ullong seen_adds;                   /* dlpi_adds at the last search without a result; 0: never searched */
+    pthread_mutex_t lock;                      /* guards the members below */
     const dma_gpu_runtime_t *hip, *cuda;
-} presence = {.lock = PTHREAD_MUTEX_INITIALIZER};
+} runtimes = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 const char *dma_gpu_error(void)
 {
@@ -41,7 +42,7 @@ dma_status_t dma_gpu_fail(dma_status_t status, const char *format, ...)
     return status;
 }
 
-void *dma_gpu_library(const char *const *sonames)
+void *dma_gpu_find_library(const char *const *sonames)
 {
     for (; *sonames; sonames++) {
         void *library = dlopen(*sonames, RTLD_LAZY | RTLD_NOLOAD);
@@ -53,7 +54,7 @@ void *dma_gpu_library(const char *const *sonames)
     return NULL;
 }
 
-bool dma_gpu_symbols(void *library, const dma_gpu_symbol_t *symbols, size_t n, void *calls)
+bool dma_gpu_find_symbols(void *library, const dma_gpu_symbol_t *symbols, size_t n, void *calls)
 {
     for (size_t i = 0; i < n; i++) {
         void *symbol = dlsym(library, symbols[i].name);
@@ -81,39 +82,39 @@ static bool has_devices(const dma_gpu_runtime_t *rt)
     return rt && rt->device_count(&count) == DMA_OK && count > 0;
 }
 
-/* Under the lock. */
+/* With the lock. */
 static const dma_gpu_runtime_t *choose(void)
 {
-    if (!presence.hip || !presence.cuda) {
-        return presence.hip ? presence.hip : presence.cuda;
+    if (!runtimes.hip || !runtimes.cuda) {
+        return runtimes.hip ? runtimes.hip : runtimes.cuda;
     }
-    if (has_devices(presence.cuda)) {
-        return presence.cuda;
+    if (has_devices(runtimes.cuda)) {
+        return runtimes.cuda;
     }
-    return has_devices(presence.hip) ? presence.hip : NULL;
+    return has_devices(runtimes.hip) ? runtimes.hip : NULL;
 }
 
 const dma_gpu_runtime_t *dma_gpu_runtime_loaded(void)
 {
-    const dma_gpu_runtime_t *rt = atomic_load_explicit(&presence.chosen, memory_order_acquire);
+    const dma_gpu_runtime_t *rt = atomic_load_explicit(&runtimes.chosen, memory_order_acquire);
     unsigned long long adds = 0;
 
     if (rt) {
         return rt;
     }
     dl_iterate_phdr(first_object, &adds);
-    if (adds == atomic_load_explicit(&presence.looked_at, memory_order_acquire)) {
+    if (adds == atomic_load_explicit(&runtimes.seen_adds, memory_order_acquire)) {
         return NULL;
     }
-    pthread_mutex_lock(&presence.lock);
-    presence.hip = presence.hip ? presence.hip : dma_gpu_hip_open();
-    presence.cuda = presence.cuda ? presence.cuda : dma_gpu_cuda_open();
+    pthread_mutex_lock(&runtimes.lock);
+    runtimes.hip = runtimes.hip ? runtimes.hip : dma_gpu_hip_open();
+    runtimes.cuda = runtimes.cuda ? runtimes.cuda : dma_gpu_cuda_open();
     rt = choose();
     if (rt) {
-        atomic_store_explicit(&presence.chosen, rt, memory_order_release);
-    } else if (!presence.hip && !presence.cuda) {
-        atomic_store_explicit(&presence.looked_at, adds, memory_order_release);
+        atomic_store_explicit(&runtimes.chosen, rt, memory_order_release);
+    } else if (!runtimes.hip && !runtimes.cuda) {
+        atomic_store_explicit(&runtimes.seen_adds, adds, memory_order_release);
     }
-    pthread_mutex_unlock(&presence.lock);
+    pthread_mutex_unlock(&runtimes.lock);
     return rt;
 }

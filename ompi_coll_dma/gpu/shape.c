@@ -1,11 +1,11 @@
-/* See shape.h. */
+/* Shapes and rectangles: see shape.h. */
 #include "gpu/shape.h"
 
-#define ALL UINT64_MAX /* of a level: as many as the block has */
+#define ALL UINT64_MAX /* n of a level: as many elements as the block has */
 
 /* ---- shapes ---- */
 
-bool dma_shape_of(const dma_rows_t *layout, uint64_t count, ptrdiff_t extent, dma_shape_t *shape)
+bool dma_shape_from_rows(const dma_rows_t *layout, uint64_t count, ptrdiff_t extent, dma_shape_t *shape)
 {
     dma_level_t level[2] = {{0}};
     uint64_t row = layout->row;
@@ -21,7 +21,7 @@ bool dma_shape_of(const dma_rows_t *layout, uint64_t count, ptrdiff_t extent, dm
             return false;
         }
         if (n == 0 && (uint64_t)next.stride == row && next.n != ALL) {
-            row *= next.n; /* rows side by side are one */
+            row *= next.n; /* contiguous rows merge into one row */
         } else if (n && (uint64_t)next.stride == level[n - 1].n * (uint64_t)level[n - 1].stride) {
             level[n - 1].n = next.n == ALL ? ALL : next.n * level[n - 1].n;
         } else if (n < 2 && (uint64_t)next.stride >= row) {
@@ -66,15 +66,15 @@ uint64_t dma_shape_span(const dma_shape_t *shape, uint64_t bytes)
     return far;
 }
 
-/* Bytes of a plane, or of the smallest part that repeats where all is one plane; 0: any number of bytes does. */
-static uint64_t plane(const dma_shape_t *shape)
+/* Bytes of a plane. For a shape of one plane, bytes of a row: the smallest part that repeats. 0: no shape. */
+static uint64_t plane_bytes(const dma_shape_t *shape)
 {
     return shape->rows ? shape->row * shape->rows : shape->row;
 }
 
 /* ---- cutting ---- */
 
-/* Where byte x of a copy is. */
+/* The address of byte x of a copy. */
 static uint64_t address(const dma_location_t *p, uint64_t x)
 {
     const dma_shape_t *s = &p->shape;
@@ -92,27 +92,27 @@ static uint64_t address(const dma_location_t *p, uint64_t x)
     return p->addr + row / s->rows * s->step + row % s->rows * s->pitch + in_row;
 }
 
-static uint64_t left_of_row(const dma_location_t *p, uint64_t x)
+static uint64_t row_remaining(const dma_location_t *p, uint64_t x)
 {
     return p->shape.row ? p->shape.row - (p->skip + x) % p->shape.row : UINT64_MAX;
 }
 
-static uint64_t left_of_plane(const dma_location_t *p, uint64_t x)
+static uint64_t plane_remaining(const dma_location_t *p, uint64_t x)
 {
-    uint64_t bytes = plane(&p->shape);
+    uint64_t bytes = plane_bytes(&p->shape);
 
     return p->shape.rows ? bytes - (p->skip + x) % bytes : UINT64_MAX;
 }
 
 static uint64_t min3(uint64_t a, uint64_t b, uint64_t c)
 {
-    uint64_t least = a < b ? a : b;
+    uint64_t smallest = a < b ? a : b;
 
-    return least < c ? least : c;
+    return smallest < c ? smallest : c;
 }
 
-/* The smallest common multiple, where 0 is one of everything; UINT64_MAX: none that could be said. */
-static uint64_t common(uint64_t a, uint64_t b)
+/* The least common multiple, where 0 divides everything; UINT64_MAX if it does not fit into 64 bits. */
+static uint64_t common_multiple(uint64_t a, uint64_t b)
 {
     uint64_t x = a, y = b, product;
 
@@ -128,34 +128,35 @@ static uint64_t common(uint64_t a, uint64_t b)
     return __builtin_mul_overflow(a / x, b, &product) ? UINT64_MAX : product;
 }
 
-/* Rows, of both sides, that begin in so many bytes. */
-static uint64_t pieces(const dma_location_t *dst, const dma_location_t *src, uint64_t bytes)
+/* An estimate of how many rows of both sides begin in `bytes` bytes; at least 1. */
+static uint64_t count_rows(const dma_location_t *dst, const dma_location_t *src, uint64_t bytes)
 {
     uint64_t n = (dst->shape.row ? bytes / dst->shape.row : 0) + (src->shape.row ? bytes / src->shape.row : 0);
 
     return n ? n : 1;
 }
 
-/* Rectangles of a copy that is cut at the ends of planes, */
+/* Rectangles of a copy that is cut at the ends of planes. The rows of a rectangle follow each other in one plane. */
 static uint64_t count_by_rows(const dma_location_t *dst, const dma_location_t *src, uint64_t bytes)
 {
-    uint64_t period = common(dst->shape.row, src->shape.row);
-    uint64_t parts =
-        1 + (dst->shape.rows ? bytes / plane(&dst->shape) : 0) + (src->shape.rows ? bytes / plane(&src->shape) : 0);
+    uint64_t period = common_multiple(dst->shape.row, src->shape.row);
+    uint64_t parts = 1 + (dst->shape.rows ? bytes / plane_bytes(&dst->shape) : 0) +
+                     (src->shape.rows ? bytes / plane_bytes(&src->shape) : 0);
     uint64_t part = bytes / parts;
 
-    return parts * pieces(dst, src, period < part ? period : part);
+    return parts * count_rows(dst, src, period < part ? period : part);
 }
 
-/* and of one that is cut at the ends of rows, each of which comes back in every so many planes. */
+/* Rectangles of a copy that is cut at the ends of rows only. The rows of a rectangle are the same row of consecutive
+ * planes. */
 static uint64_t count_by_planes(const dma_location_t *dst, const dma_location_t *src, uint64_t bytes)
 {
-    uint64_t period = common(plane(&dst->shape), plane(&src->shape));
+    uint64_t period = common_multiple(plane_bytes(&dst->shape), plane_bytes(&src->shape));
 
     if (!(dst->shape.rows || src->shape.rows) || period > bytes / 2) {
         return UINT64_MAX;
     }
-    return pieces(dst, src, period) + count_by_rows(dst, src, bytes % period);
+    return count_rows(dst, src, period) + count_by_rows(dst, src, bytes % period);
 }
 
 uint64_t dma_cut_count(const dma_location_t *dst, const dma_location_t *src, uint64_t bytes)
@@ -173,18 +174,18 @@ void dma_cut_begin(dma_cut_t *cut, const dma_location_t *dst, const dma_location
                        .by_planes = count_by_planes(dst, src, bytes) < count_by_rows(dst, src, bytes)};
 }
 
-/* How far the sides go on as they do at `at`. */
-static void look_ahead(dma_cut_t *cut)
+/* Finds the period at `at`, and how often the pattern of both sides repeats from there. */
+static void next_period(dma_cut_t *cut)
 {
     uint64_t left = cut->end - cut->at;
 
     if (cut->by_planes) {
-        cut->period = common(plane(&cut->dst.shape), plane(&cut->src.shape));
+        cut->period = common_multiple(plane_bytes(&cut->dst.shape), plane_bytes(&cut->src.shape));
         cut->by_planes = cut->period <= left;
     }
     if (!cut->by_planes) {
-        left = min3(left, left_of_plane(&cut->dst, cut->at), left_of_plane(&cut->src, cut->at));
-        cut->period = common(cut->dst.shape.row, cut->src.shape.row);
+        left = min3(left, plane_remaining(&cut->dst, cut->at), plane_remaining(&cut->src, cut->at));
+        cut->period = common_multiple(cut->dst.shape.row, cut->src.shape.row);
     }
     if (!cut->period || cut->period > left) {
         cut->period = left;
@@ -193,14 +194,14 @@ static void look_ahead(dma_cut_t *cut)
     cut->piece = 0;
 }
 
-/* From a place in one period to the same in the next. */
+/* The distance from a byte of one period to the same byte of the next period. */
 static uint64_t pitch(const dma_cut_t *cut, const dma_shape_t *s)
 {
     if (!s->row) {
         return cut->period;
     }
     if (s->rows && cut->by_planes) {
-        return cut->period / plane(s) * s->step;
+        return cut->period / plane_bytes(s) * s->step;
     }
     return cut->period / s->row * s->pitch;
 }
@@ -213,10 +214,10 @@ bool dma_cut_next(dma_cut_t *cut, dma_rect_t *rect)
         return false;
     }
     if (!cut->times) {
-        look_ahead(cut);
+        next_period(cut);
     }
     at = cut->at + cut->piece;
-    bytes = min3(cut->period - cut->piece, left_of_row(&cut->dst, at), left_of_row(&cut->src, at));
+    bytes = min3(cut->period - cut->piece, row_remaining(&cut->dst, at), row_remaining(&cut->src, at));
     *rect = (dma_rect_t){.dst = address(&cut->dst, at),
                          .src = address(&cut->src, at),
                          .dst_pitch = cut->times > 1 ? pitch(cut, &cut->dst.shape) : bytes,

@@ -1,5 +1,5 @@
 /*
- * Compiled, never run: every declaration of hip_api.h against AMD's own headers. A row that differs does not compile.
+ * Compiled, never run: every declaration of gpu/hip/api.h against AMD's own headers. A row that differs does not compile.
  * Calls that a version's headers do not declare yet are left out.
  */
 #define __HIP_PLATFORM_AMD__ 1
@@ -53,7 +53,6 @@ EQUAL(HIP_STREAM_NON_BLOCKING, hipStreamNonBlocking);
 EQUAL(HIP_EVENT_DISABLE_TIMING, hipEventDisableTiming);
 EQUAL(HIP_HOST_REGISTER_PORTABLE, hipHostRegisterPortable);
 EQUAL(HIP_HOST_REGISTER_MAPPED, hipHostRegisterMapped);
-EQUAL(HIP_STREAM_WAIT_GTE, hipStreamWaitValueGte);
 EQUAL(HIP_VERSION_MAJOR >= 6 ? HIP_6_IPC_LAZY_PEER_ACCESS : HIP_5_IPC_LAZY_PEER_ACCESS, hipIpcMemLazyEnablePeerAccess);
 EQUAL(HIP_VERSION_MAJOR >= 6 ? HIP_6_TYPE_DEVICE : HIP_5_TYPE_DEVICE, hipMemoryTypeDevice);
 EQUAL(HIP_ATTRIBUTE_MEMORY_TYPE, HIP_POINTER_ATTRIBUTE_MEMORY_TYPE);

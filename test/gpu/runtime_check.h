@@ -16,6 +16,8 @@ void check_skip(const char *what, const char *why);
 /* A symbol of the vendor's library; NULL with a line if it has none. */
 void *check_vendor(const char *name);
 
+const char *check_kind_name(dma_gpu_kind_t kind);
+
 /* The memory kinds that the vendor's allocators can make here, each as dma_gpu_classify sees it. */
 void check_kinds(const dma_gpu_runtime_t *rt, int device);
 /* The same seen from a thread that has never called the runtime. */

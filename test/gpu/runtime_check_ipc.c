@@ -37,7 +37,7 @@ void check_ipc(const dma_gpu_runtime_t *rt, const char *self)
     rt->copy(base + OFFSET, (uintptr_t)hello, sizeof(hello));
     dma_gpu_classify(rt, base + OFFSET, 64, &memory);
     if (!check_line(memory.exportable && memory.base == base && rt->ipc_export(memory.base, &handle) == DMA_OK,
-                    "ipc_export", "%s", dma_gpu_kind_name(memory.kind))) {
+                    "ipc_export", "%s", check_kind_name(memory.kind))) {
         return;
     }
     snprintf(command, sizeof(command), "%s %s 0 0 child", self, rt->name);
@@ -166,7 +166,7 @@ int check_ipc_child(const dma_gpu_runtime_t *rt)
     good &= rt->copy(base + OFFSET, (uintptr_t)reply, sizeof(reply)) == DMA_OK;
     dma_gpu_classify(rt, base + OFFSET, 64, &memory);
     good &= check_line(memory.kind == DMA_GPU_DEVICE_IMPORTED && !memory.exportable, "query", "imported: %s, %s",
-                       dma_gpu_kind_name(memory.kind), memory.reason ? memory.reason : "exportable");
+                       check_kind_name(memory.kind), memory.reason ? memory.reason : "exportable");
     good &= check_line(closed(rt, base), "ipc_close", "%s", "");
     good &= check_closing(rt, &handle);
     memset(&again, 0x5c, sizeof(again));

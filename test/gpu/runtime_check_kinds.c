@@ -11,6 +11,24 @@
 
 #define BYTES 65536
 
+const char *check_kind_name(dma_gpu_kind_t kind)
+{
+    static const char *const names[] = {
+        [DMA_GPU_HOST] = "host",
+        [DMA_GPU_HOST_PINNED] = "host-pinned",
+        [DMA_GPU_HOST_REGISTERED] = "host-registered",
+        [DMA_GPU_DEVICE_PLAIN] = "device",
+        [DMA_GPU_DEVICE_FINE] = "device-fine",
+        [DMA_GPU_DEVICE_POOL] = "device-pool",
+        [DMA_GPU_DEVICE_VMM] = "device-vmm",
+        [DMA_GPU_MANAGED] = "managed",
+        [DMA_GPU_DEVICE_IMPORTED] = "device-imported",
+        [DMA_GPU_UNKNOWN] = "device-unknown",
+    };
+
+    return (unsigned)kind < sizeof(names) / sizeof(names[0]) ? names[kind] : "?";
+}
+
 /* An allocator: 0 for success. */
 typedef unsigned (*alloc_t)(void **ptr, size_t bytes);
 typedef unsigned (*alloc_flags_t)(void **ptr, size_t bytes, unsigned flags);
@@ -25,7 +43,7 @@ static void seen(const dma_gpu_runtime_t *rt, const char *what, void *ptr, uint6
 
     dma_gpu_classify(rt, (uintptr_t)ptr, bytes, &m);
     check_line(m.kind == kind && m.exportable == exportable, "query",
-               "%s: %s on %d, base +%#lx of %#lx, id %lu, device address %s; %s", what, dma_gpu_kind_name(m.kind),
+               "%s: %s on %d, base +%#lx of %#lx, id %lu, device address %s; %s", what, check_kind_name(m.kind),
                m.device, (uintptr_t)ptr - m.base, m.size, m.buffer_id,
                m.device_addr == (uintptr_t)ptr ? "the same" : "another", m.reason ? m.reason : "exportable");
 }
@@ -148,7 +166,7 @@ static void reused(const dma_gpu_runtime_t *rt)
     dma_gpu_classify(rt, a, 100, &before);
     rt->free(a);
     dma_gpu_classify(rt, a, 100, &after);
-    check_line(after.kind == DMA_GPU_HOST, "query", "freed: %s", dma_gpu_kind_name(after.kind));
+    check_line(after.kind == DMA_GPU_HOST, "query", "freed: %s", check_kind_name(after.kind));
     if (rt->alloc(3u << 20, &b) != DMA_OK) {
         return;
     }
@@ -249,7 +267,7 @@ void check_reset(const dma_gpu_runtime_t *rt, int device)
     }
     rt->leave(&scope);
     dma_gpu_classify(rt, shown, 100, &m);
-    check_line(m.kind == DMA_GPU_HOST, "query", "after a reset: %s", dma_gpu_kind_name(m.kind));
+    check_line(m.kind == DMA_GPU_HOST, "query", "after a reset: %s", check_kind_name(m.kind));
     /* what finds out that there was one may fail */
     if (rt->enter(device, &scope) == DMA_OK) {
         (void)rt->default_sync();
@@ -261,7 +279,7 @@ void check_reset(const dma_gpu_runtime_t *rt, int device)
         check_streams_of_reset(rt, stream, resets, device, before, again);
     }
     dma_gpu_classify(rt, again, 100, &m);
-    check_line(m.exportable, "query", "allocated after a reset: %s", dma_gpu_kind_name(m.kind));
+    check_line(m.exportable, "query", "allocated after a reset: %s", check_kind_name(m.kind));
     check_line(rt->copy(again, (uintptr_t)&word, sizeof(word)) == DMA_OK, "copy", "after a reset");
     rt->leave(&scope);
 }

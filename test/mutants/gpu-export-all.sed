@@ -2,4 +2,4 @@
 # file: ompi_coll_dma/gpu/memory.c
 # build: plain
 # tests: test_gpu_memory:every_kind
-s@\{"device-pool", "[^"]*"\}@{"device-pool", NULL}@
+s@(\[DMA_GPU_DEVICE_POOL\] = )"[^"]*"@\1NULL@

@@ -2,4 +2,4 @@
 # file: ompi_coll_dma/gpu/rect.c
 # build: plain
 # tests: test_device_shape:rows_far_apart test_device_shape:rows_far_apart_in_a_relay
-s/ \&\& most <= DMA_GPU_MOST_PITCH//
+s/ \&\& widest <= DMA_GPU_MAX_PITCH//

@@ -2,4 +2,4 @@
 # file: ompi_coll_dma/engine/sdma/arm.c
 # build: plain
 # tests: test_sdma_arm:given_up_and_late
-s/if \(b->behind && /if (false \&\& /
+s/if \(b->stalled && /if (false \&\& /

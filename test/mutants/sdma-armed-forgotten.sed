@@ -2,4 +2,4 @@
 # file: ompi_coll_dma/engine/sdma/arm.c
 # build: plain
 # tests: test_sdma_arm:given_up_and_late
-s/b->ready = NULL; (.. an engine as late)/dma_sdma_arm_end(b); b->ready = NULL; \1/
+s/b->ready = NULL; (.. an engine this late)/dma_sdma_arm_release(b); b->ready = NULL; \1/

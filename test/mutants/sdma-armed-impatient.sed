@@ -3,4 +3,4 @@
 # build: plain
 # tests: test_sdma_engine:armed_queues_that_stand_still
 s/started \? b->unit->stuck_seconds : HUGE_VAL/b->unit->stuck_seconds/
-s/b->waiting\[i\]->seen_at = 0;//
+s/b->armed_queues\[i\]->seen_at = 0;//

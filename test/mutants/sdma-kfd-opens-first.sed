@@ -2,4 +2,4 @@
 # file: ompi_coll_dma/engine/sdma/kfd.c
 # build: plain
 # tests: test_sdma_kfd:refusals
-/^close_file:/,/^free_provider:/s/world->close\(k->fd\);//
+/^close_file:/,/^free_provider:/s/sys->close\(k->fd\);//

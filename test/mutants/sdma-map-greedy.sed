@@ -2,4 +2,4 @@
 # file: ompi_coll_dma/engine/sdma/map.c
 # build: plain
 # tests: test_sdma_map:random_masks test_sdma_map:overlapping_masks
-s/ \|\| place\(m, m->owner\[engine\], tried\)//
+s/ \|\| assign_engine\(m, m->owner\[engine\], tried\)//

@@ -2,4 +2,4 @@
 # file: ompi_coll_dma/engine/sdma/rocr.c
 # build: plain
 # tests: test_sdma_kfd:kinds
-s/rocr->allow_access\(1, &place->gpu, NULL, memory\) != DMA_ROCR_SUCCESS/false/
+s/rocr->allow_access\(1, &pool->gpu, NULL, memory\) != DMA_ROCR_SUCCESS/false/

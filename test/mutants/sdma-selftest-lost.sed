@@ -2,4 +2,4 @@
 # file: ompi_coll_dma/engine/sdma/queue.c
 # build: plain
 # tests: test_sdma_queue:late_in_the_self_test
-s/^        if \(q->kept\) \{/        if (q->kept \&\& !q->list) {/
+s/^        if \(q->late_memory\) \{/        if (q->late_memory \&\& !q->list) {/

@@ -2,4 +2,4 @@
 # file: ompi_coll_dma/gpu/shape.c
 # build: plain
 # tests: test_shape:moves_every_byte_once
-s/plane\(s\) \* s->step/plane(s) * s->pitch/
+s/plane_bytes\(s\) \* s->step/plane_bytes(s) * s->pitch/

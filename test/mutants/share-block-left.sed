@@ -2,4 +2,4 @@
 # file: ompi_coll_dma/gpu/ipc.c
 # build: plain
 # tests: test_device_ipc:what_is_left_in_the_block
-s/ \&\& !is_gone\(share, \&e->export\)/ \&\& is_gone(share, \&e->export)/
+s/ \&\& !is_freed\(ipc, \&e->export\)/ \&\& is_freed(ipc, \&e->export)/

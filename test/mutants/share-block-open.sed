@@ -2,4 +2,4 @@
 # file: ompi_coll_dma/gpu/ipc.c
 # build: plain
 # tests: test_device_ipc:what_was_in_the_same_block
-s/neighbours\(old, new\) \&\& old->number < new->first/false/
+s/share_block\(old, new\) \&\& old->number < new->first/false/

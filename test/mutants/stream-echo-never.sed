@@ -2,4 +2,4 @@
 # file: ompi_coll_dma/engine/stream/self_copy.c
 # build: plain
 # tests: test_stream:echo_while_copies_are_late
-s/own->echo = own->next;//
+s/copy->echo = copy->next;//

@@ -2,4 +2,4 @@
 # file: ompi_coll_dma/engine/stream/work.c
 # build: plain
 # tests: test_stream:any_call_on_late_streams
-s/near\[\] = \{\{KEPT, THEIRS\}, \{THEIRS, OURS\}/near[] = {{THEIRS, OURS}, {KEPT, THEIRS}/
+s/local_steps\[\] = \{\{KEPT, THEIRS\}, \{THEIRS, OURS\}/local_steps[] = {{THEIRS, OURS}, {KEPT, THEIRS}/

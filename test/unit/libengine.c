@@ -23,7 +23,7 @@ typedef struct move {
 /* A program of a run, as the worker sees it. */
 typedef struct work {
     struct work *next;
-    struct dma_bound *bound;
+    struct thread_binding *binding;
     uint32_t index;
     move_t moves[MAX_OPS];
     unsigned nmoves;
@@ -34,7 +34,7 @@ typedef struct work {
     unsigned npeers;
 } work_t;
 
-struct dma_gpu_unit {
+typedef struct thread_unit {
     int device;
     pthread_t worker;
     pthread_mutex_t lock;
@@ -43,21 +43,20 @@ struct dma_gpu_unit {
     unsigned nworks, nbound;
     bool closing;
     uint64_t rng;
-};
+} thread_unit_t;
 
-struct dma_bound {
-    dma_gpu_unit_t *unit;
+typedef struct thread_binding {
+    thread_unit_t *unit;
     int rank, nranks;
     dma_engine_line_t *lines;
     uint64_t ready[ENGINE_PEERS];
     bool may_arm;
-    const dma_run_t *run; /* being put in */
-    uint32_t epoch, put;  /* programs of it that are */
-    uint32_t last;        /* the epoch of the last run */
-    uint32_t armed;
+    const dma_run_t *run;   /* being put in */
+    uint32_t epoch, put;    /* programs of it that are */
+    uint32_t last, armed;   /* the epoch of the last run, and of the armed one */
     unsigned live;          /* programs under way */
     engine_likeness_t like; /* of the last run */
-};
+} thread_binding_t;
 
 static struct {
     pthread_mutex_t lock;
@@ -67,8 +66,7 @@ static struct {
     _Atomic unsigned units, bounds, armed, given_up, swaps, pairs, repeats;
 } machine = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-static void misuse(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
-static void misuse(const char *format, ...)
+__attribute__((noreturn, format(printf, 1, 2))) static void misuse(const char *format, ...)
 {
     va_list args;
 
@@ -92,7 +90,7 @@ static bool refused(engine_function_t function, int device)
     return refuse;
 }
 
-static uint32_t draw(dma_gpu_unit_t *unit, uint32_t below)
+static uint32_t draw(thread_unit_t *unit, uint32_t below)
 {
     uint64_t x = unit->rng;
 
@@ -118,7 +116,7 @@ static void swap_bytes(char *a, char *b, size_t n)
 }
 
 /* One piece of one of the copies that are left. */
-static void move_piece(dma_gpu_unit_t *unit, work_t *w)
+static void move_piece(thread_unit_t *unit, work_t *w)
 {
     unsigned at = draw(unit, w->nmoves);
     move_t *m = &w->moves[at];
@@ -140,7 +138,7 @@ static void move_piece(dma_gpu_unit_t *unit, work_t *w)
 }
 
 /* With the lock. */
-static void drop(dma_gpu_unit_t *unit, work_t *w)
+static void drop(thread_unit_t *unit, work_t *w)
 {
     work_t **link = &unit->list;
 
@@ -149,14 +147,14 @@ static void drop(dma_gpu_unit_t *unit, work_t *w)
     }
     *link = w->next;
     unit->nworks--;
-    w->bound->live--;
+    w->binding->live--;
     w->next = unit->spare;
     unit->spare = w;
     pthread_cond_broadcast(&unit->changed);
 }
 
 /* With the lock: has what an armed program waits for come? False also when it has been given up, and is gone. */
-static bool may_run(dma_gpu_unit_t *unit, work_t *w)
+static bool may_run(thread_unit_t *unit, work_t *w)
 {
     if (w->own) {
         uint32_t word = atomic_load_explicit(w->own, memory_order_acquire);
@@ -179,7 +177,7 @@ static bool may_run(dma_gpu_unit_t *unit, work_t *w)
     return true;
 }
 
-static work_t *pick(dma_gpu_unit_t *unit)
+static work_t *pick(thread_unit_t *unit)
 {
     work_t *w = unit->list;
 
@@ -200,7 +198,7 @@ static void end_line(work_t *w)
 
 static void *work(void *arg)
 {
-    dma_gpu_unit_t *unit = arg;
+    thread_unit_t *unit = arg;
 
     pthread_mutex_lock(&unit->lock);
     for (;;) {
@@ -238,7 +236,7 @@ static void *work(void *arg)
 
 static dma_status_t engine_open(const dma_gpu_config_t *config, dma_gpu_unit_t **result, char *why)
 {
-    dma_gpu_unit_t *unit;
+    thread_unit_t *unit;
 
     if (refused(ENGINE_OPEN, config->device)) {
         snprintf(why, DMA_GPU_WHY_BYTES, "refused to open");
@@ -251,12 +249,13 @@ static dma_status_t engine_open(const dma_gpu_config_t *config, dma_gpu_unit_t *
     pthread_cond_init(&unit->changed, NULL);
     pthread_create(&unit->worker, NULL, work, unit);
     machine.units++;
-    *result = unit;
+    *result = (dma_gpu_unit_t *)unit;
     return DMA_OK;
 }
 
-static void engine_close(dma_gpu_unit_t *unit)
+static void engine_close(dma_gpu_unit_t *handle)
 {
+    thread_unit_t *unit = (thread_unit_t *)handle;
     work_t *spare;
 
     if (unit->nbound || unit->list) {
@@ -277,17 +276,18 @@ static void engine_close(dma_gpu_unit_t *unit)
     machine.units--;
 }
 
-static void engine_traits(const dma_gpu_unit_t *unit, dma_gpu_traits_t *card)
+static void engine_traits(const dma_gpu_unit_t *handle, dma_gpu_traits_t *traits)
 {
-    *card = (dma_gpu_traits_t){.pci = {.bus = (uint32_t)unit->device},
-                               .node = (uint32_t)unit->device,
-                               .features = machine.options.features,
-                               .max_ways = machine.options.max_ways};
+    *traits = (dma_gpu_traits_t){.node = (uint32_t)((const thread_unit_t *)handle)->device,
+                                 .features = machine.options.features,
+                                 .max_ways = machine.options.max_ways};
 }
 
-static dma_status_t engine_bind(dma_gpu_unit_t *unit, const dma_gpu_job_t *job, struct dma_bound **result, char *why)
+static dma_status_t engine_bind(dma_gpu_unit_t *handle, const dma_gpu_bind_params_t *job, dma_gpu_binding_t **result,
+                                char *why)
 {
-    struct dma_bound *b;
+    thread_unit_t *unit = (thread_unit_t *)handle;
+    thread_binding_t *b;
 
     if (refused(ENGINE_BIND, unit->device)) {
         snprintf(why, DMA_GPU_WHY_BYTES, "refused to bind");
@@ -298,11 +298,11 @@ static dma_status_t engine_bind(dma_gpu_unit_t *unit, const dma_gpu_job_t *job, 
     }
     for (int r = 0; r < job->nranks; r++) {
         if (job->traits[r].max_ways != machine.options.max_ways) {
-            misuse("the card of rank %d is not known", r);
+            misuse("the traits of rank %d are not known", r);
         }
     }
     b = calloc(1, sizeof(*b));
-    *b = (struct dma_bound){.unit = unit,
+    *b = (thread_binding_t){.unit = unit,
                             .rank = job->rank,
                             .nranks = job->nranks,
                             .lines = (dma_engine_line_t *)(uintptr_t)job->lines,
@@ -314,26 +314,27 @@ static dma_status_t engine_bind(dma_gpu_unit_t *unit, const dma_gpu_job_t *job, 
     unit->nbound++;
     pthread_mutex_unlock(&unit->lock);
     machine.bounds++;
-    *result = b;
+    *result = (dma_gpu_binding_t *)b;
     return DMA_OK;
 }
 
 /* With the lock: programs that will never begin, since a peer is gone, and those of a broken device. */
-static void drop_hopeless(struct dma_bound *b)
+static void drop_hopeless(thread_binding_t *b)
 {
     work_t *next;
 
     for (work_t *w = b->unit->list; w; w = next) {
         next = w->next;
-        if (w->bound == b && (w->own || w->npeers || machine.broken[b->unit->device])) {
+        if (w->binding == b && (w->own || w->npeers || machine.broken[b->unit->device])) {
             drop(b->unit, w);
         }
     }
 }
 
-static bool engine_unbind(struct dma_bound *b)
+static bool engine_unbind(dma_gpu_binding_t *handle)
 {
-    dma_gpu_unit_t *unit = b->unit;
+    thread_binding_t *b = (thread_binding_t *)handle;
+    thread_unit_t *unit = b->unit;
 
     pthread_mutex_lock(&unit->lock);
     drop_hopeless(b);
@@ -379,7 +380,7 @@ static void add_move(work_t *w, const dma_run_t *run, const dma_op_t *op)
 }
 
 /* With the lock. */
-static void put(struct dma_bound *b, const dma_run_t *run, uint32_t index, bool armed)
+static void put(thread_binding_t *b, const dma_run_t *run, uint32_t index, bool armed)
 {
     const dma_prog_t *prog = &run->plan->progs[index];
     work_t *w = b->unit->spare;
@@ -392,7 +393,7 @@ static void put(struct dma_bound *b, const dma_run_t *run, uint32_t index, bool 
     if (prog->nops > MAX_OPS) {
         misuse("a program of %u operations", prog->nops);
     }
-    *w = (work_t){.next = b->unit->list, .bound = b, .index = index, .epoch = run->epoch};
+    *w = (work_t){.next = b->unit->list, .binding = b, .index = index, .epoch = run->epoch};
     w->line = &b->lines[index - 1].word;
     if (w->line != &dma_window_queue(run->window, b->rank, (int)index - 1)->word) {
         misuse("line %u is elsewhere", index - 1);
@@ -415,7 +416,7 @@ static void put(struct dma_bound *b, const dma_run_t *run, uint32_t index, bool 
     pthread_cond_broadcast(&b->unit->changed);
 }
 
-static void want_new(const struct dma_bound *b, const dma_run_t *run)
+static void want_new(const thread_binding_t *b, const dma_run_t *run)
 {
     if (b->live || (int32_t)(run->epoch - b->last) <= 0) {
         misuse("run %u while %u programs of run %u are under way", run->epoch, b->live, b->last);
@@ -423,7 +424,7 @@ static void want_new(const struct dma_bound *b, const dma_run_t *run)
 }
 
 /* What is said to be as in the last run is so. */
-static void want_same(struct dma_bound *b, const dma_run_t *run)
+static void want_same(thread_binding_t *b, const dma_run_t *run)
 {
     engine_likeness_t now = engine_likeness(run, b->nranks);
     if (run->again && memcmp(&now, &b->like, sizeof(now))) {
@@ -435,7 +436,7 @@ static void want_same(struct dma_bound *b, const dma_run_t *run)
 
 static dma_status_t engine_start(dma_run_t *run)
 {
-    struct dma_bound *b = run->bound;
+    thread_binding_t *b = (thread_binding_t *)run->binding;
     dma_status_t status = DMA_AGAIN;
 
     if (refused(ENGINE_START, b->unit->device)) {
@@ -465,7 +466,7 @@ static dma_status_t engine_start(dma_run_t *run)
 
 static dma_status_t engine_arm(const dma_run_t *run)
 {
-    struct dma_bound *b = run->bound;
+    thread_binding_t *b = (thread_binding_t *)run->binding;
 
     if (!b->may_arm) {
         misuse("armed without ready words");
@@ -485,8 +486,10 @@ static dma_status_t engine_arm(const dma_run_t *run)
     return DMA_OK;
 }
 
-static void engine_disarm(struct dma_bound *b, _Atomic uint32_t *ready)
+static void engine_disarm(dma_gpu_binding_t *handle, _Atomic uint32_t *ready)
 {
+    thread_binding_t *b = (thread_binding_t *)handle;
+
     if ((uint64_t)(uintptr_t)ready != b->ready[b->rank]) {
         misuse("the ready word is elsewhere");
     }
@@ -504,23 +507,21 @@ static void engine_disarm(struct dma_bound *b, _Atomic uint32_t *ready)
     machine.given_up++;
 }
 
-static dma_status_t engine_check(struct dma_bound *b)
+static dma_status_t engine_check(dma_gpu_binding_t *handle)
 {
-    return machine.broken[b->unit->device] ? DMA_ERR_ENGINE : DMA_OK;
+    return machine.broken[((thread_binding_t *)handle)->unit->device] ? DMA_ERR_ENGINE : DMA_OK;
 }
 
-static const dma_gpu_engine_t engine = {
-    .name = "threads",
-    .open = engine_open,
-    .close = engine_close,
-    .traits = engine_traits,
-    .bind = engine_bind,
-    .unbind = engine_unbind,
-    .start = engine_start,
-    .arm = engine_arm,
-    .disarm = engine_disarm,
-    .check = engine_check,
-};
+static const dma_gpu_engine_t engine = {.name = "threads",
+                                        .open = engine_open,
+                                        .close = engine_close,
+                                        .traits = engine_traits,
+                                        .bind = engine_bind,
+                                        .unbind = engine_unbind,
+                                        .start = engine_start,
+                                        .arm = engine_arm,
+                                        .disarm = engine_disarm,
+                                        .check = engine_check};
 
 const dma_gpu_engine_t *const engine_list[] = {&engine, NULL};
 

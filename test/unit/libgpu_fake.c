@@ -134,17 +134,6 @@ static dma_status_t device_count(int *count)
     return DMA_OK;
 }
 
-static dma_status_t current_device(int *device)
-{
-    dma_status_t status;
-
-    if (!fake_call("current_device", &status)) {
-        return status;
-    }
-    *device = current;
-    return DMA_OK;
-}
-
 static dma_status_t device_pci(int device, dma_gpu_pci_t *pci)
 {
     dma_status_t status;
@@ -314,7 +303,7 @@ static dma_status_t ipc_export(uint64_t base, dma_gpu_handle_t *handle)
     pthread_mutex_lock(&fake_machine.lock);
     r = find(base);
     if (!r || r->base != base || r->kind != DMA_GPU_DEVICE_PLAIN) {
-        fake_misuse("a handle was asked for %s memory at %#lx", r ? dma_gpu_kind_name(r->kind) : "host", base);
+        fake_misuse("a handle was asked for memory of kind %d at %#lx", r ? (int)r->kind : DMA_GPU_HOST, base);
     }
     ticket = (ticket_t){MAGIC, r->id, r->size, r->fd, r->device};
     pthread_mutex_unlock(&fake_machine.lock);
@@ -489,9 +478,7 @@ dma_gpu_runtime_t *fake_gpu_start(const fake_gpu_options_t *options)
     static const dma_gpu_runtime_t fresh = {
         .name = "fake",
         .version = 1,
-        .batch_native = true,
         .device_count = device_count,
-        .current_device = current_device,
         .device_pci = device_pci,
         .enter = enter,
         .leave = leave,
@@ -551,6 +538,6 @@ void fake_gpu_stop(void)
         free(r);
     }
     if (ranges) {
-        fake_misuse("%s memory at %#lx is left", dma_gpu_kind_name(ranges->kind), ranges->base);
+        fake_misuse("memory of kind %d at %#lx is left", (int)ranges->kind, ranges->base);
     }
 }

@@ -47,6 +47,9 @@ void fake_gpu_watch(const void *addr, uint64_t bytes, uint8_t *written);
 unsigned fake_gpu_calls(const char *function);
 void fake_gpu_fail(const char *function, unsigned skip, dma_status_t status);
 
+/* Work that holds the stream up until the word at `addr` is at least `value`; scope. */
+dma_status_t fake_gpu_wait32(dma_gpu_stream_t *stream, uint64_t addr, uint32_t value);
+
 /* No work of this device is begun while it is held: streams are late for as long as the test likes. */
 void fake_gpu_hold(int device, bool hold);
 

@@ -11,7 +11,7 @@
 
 #include "libgpu_fake_internal.h"
 
-typedef enum work_code { WORK_COPY, WORK_RECT, WORK_SET, WORK_WRITE, WORK_WAIT, WORK_RECORD, WORK_EVENT } work_code_t;
+typedef enum work_code { WORK_COPY, WORK_RECT, WORK_WRITE, WORK_WAIT, WORK_RECORD } work_code_t;
 
 typedef struct one_copy {
     uint64_t dst, src, bytes;
@@ -63,8 +63,6 @@ static bool ready(const work_t *w)
     switch (w->code) {
     case WORK_WAIT:
         return (int32_t)(__atomic_load_n((uint32_t *)(uintptr_t)w->dst, __ATOMIC_ACQUIRE) - w->value) >= 0;
-    case WORK_EVENT:
-        return w->event->reached >= w->ticket;
     default:
         return true;
     }
@@ -124,15 +122,11 @@ static void perform(const work_t *w)
             copy_bytes(w->dst + i * w->dst_pitch, w->src + i * w->src_pitch, w->bytes);
         }
         break;
-    case WORK_SET:
-        memset((void *)(uintptr_t)w->dst, (int)w->value, w->bytes);
-        break;
     case WORK_WRITE:
         __atomic_store_n((uint32_t *)(uintptr_t)w->dst, w->value, __ATOMIC_RELEASE);
         break;
     case WORK_WAIT:
     case WORK_RECORD:
-    case WORK_EVENT:
         break;
     }
 }
@@ -241,10 +235,8 @@ static dma_status_t submit(const char *function, dma_gpu_stream_t *stream, const
         made->copies[i - 1] = made->copies[j];
         made->copies[j] = swapped;
     }
-    if (made->event && made->code == WORK_RECORD) {
+    if (made->event) {
         made->ticket = ++made->event->recorded;
-    } else if (made->event) {
-        made->ticket = made->event->recorded;
     }
     *of(stream)->last = made;
     of(stream)->last = &made->next;
@@ -298,7 +290,7 @@ static dma_status_t copy2d_async(dma_gpu_stream_t *stream, uint64_t dst, uint64_
     if (width > dst_pitch || width > src_pitch) {
         fake_misuse("copy2d_async of rows wider than their pitch");
     }
-    if (dst_pitch > DMA_GPU_MOST_PITCH || src_pitch > DMA_GPU_MOST_PITCH) {
+    if (dst_pitch > DMA_GPU_MAX_PITCH || src_pitch > DMA_GPU_MAX_PITCH) {
         return DMA_ERR_ENGINE;
     }
     if (height) {
@@ -308,19 +300,12 @@ static dma_status_t copy2d_async(dma_gpu_stream_t *stream, uint64_t dst, uint64_
     return submit("copy2d_async", stream, &w, NULL, 0);
 }
 
-static dma_status_t set_async(dma_gpu_stream_t *stream, uint64_t dst, uint8_t value, uint64_t bytes)
-{
-    fake_check_range("set_async", dst, bytes);
-    return submit("set_async", stream, &(work_t){.code = WORK_SET, .dst = dst, .value = value, .bytes = bytes}, NULL,
-                  0);
-}
-
 static dma_status_t write32(dma_gpu_stream_t *stream, uint64_t addr, uint32_t value)
 {
     return submit("write32", stream, &(work_t){.code = WORK_WRITE, .dst = addr, .value = value}, NULL, 0);
 }
 
-static dma_status_t wait32(dma_gpu_stream_t *stream, uint64_t addr, uint32_t value)
+dma_status_t fake_gpu_wait32(dma_gpu_stream_t *stream, uint64_t addr, uint32_t value)
 {
     return submit("wait32", stream, &(work_t){.code = WORK_WAIT, .dst = addr, .value = value}, NULL, 0);
 }
@@ -464,11 +449,6 @@ static dma_status_t event_record(dma_gpu_event_t *event, dma_gpu_stream_t *strea
     return submit("event_record", stream, &(work_t){.code = WORK_RECORD, .event = event}, NULL, 0);
 }
 
-static dma_status_t event_wait(dma_gpu_stream_t *stream, dma_gpu_event_t *event)
-{
-    return submit("event_wait", stream, &(work_t){.code = WORK_EVENT, .event = event}, NULL, 0);
-}
-
 static dma_status_t event_query(dma_gpu_event_t *event)
 {
     dma_status_t status;
@@ -481,22 +461,6 @@ static dma_status_t event_query(dma_gpu_event_t *event)
     status = event->reached < event->recorded ? DMA_AGAIN : DMA_OK;
     pthread_mutex_unlock(&fake_machine.lock);
     return status;
-}
-
-static dma_status_t event_sync(dma_gpu_event_t *event)
-{
-    dma_status_t status;
-
-    fake_scope("event_sync");
-    if (!fake_call("event_sync", &status)) {
-        return status;
-    }
-    pthread_mutex_lock(&fake_machine.lock);
-    while (event->reached < event->recorded) {
-        pthread_cond_wait(&fake_machine.changed, &fake_machine.lock);
-    }
-    pthread_mutex_unlock(&fake_machine.lock);
-    return DMA_OK;
 }
 
 static dma_status_t graph_create(uint64_t dst, uint64_t src, uint64_t bytes, dma_gpu_graph_t **graph)
@@ -557,20 +521,16 @@ void fake_fill_streams(dma_gpu_runtime_t *table)
     table->copy_async = copy_async;
     table->copy2d_async = copy2d_async;
     table->copy_batch = copy_batch;
-    table->set_async = set_async;
     table->stream_create = stream_create;
     table->stream_destroy = stream_destroy;
     table->stream_query = stream_query;
     table->stream_sync = stream_sync;
     table->default_sync = default_sync;
     table->write32 = write32;
-    table->wait32 = wait32;
     table->event_create = event_create;
     table->event_destroy = event_destroy;
     table->event_record = event_record;
     table->event_query = event_query;
-    table->event_sync = event_sync;
-    table->event_wait = event_wait;
     table->graph_create = graph_create;
     table->graph_update = graph_update;
     table->graph_launch = graph_launch;

@@ -347,7 +347,7 @@ static int fake_close(int fd)
     return 0;
 }
 
-static const dma_kfd_world_t world = {fake_open, fake_ioctl, fake_mmap, fake_munmap, fake_close, fake_find_rocr};
+static const dma_kfd_sys_t world = {fake_open, fake_ioctl, fake_mmap, fake_munmap, fake_close, fake_find_rocr};
 
 static dma_status_t open_here(const dma_provider_gpu_t *gpu, dma_provider_t **provider, char *why)
 {

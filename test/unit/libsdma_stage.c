@@ -45,18 +45,19 @@ void stage_plan(stage_t *s, const char *variant, dma_coll_t coll, bool in_place)
     dma_choice_t choice = {.variant = (uint32_t)dma_variant_find(variant), .queues = STAGE_RANKS - 1};
 
     ck_assert_int_eq(dma_plan_build(&req, &choice, 0, &s->plan), DMA_OK);
-    s->run = (dma_run_t){.plan = s->plan, .window = &s->window, .targets = s->targets, .bound = s->bound, .epoch = 5};
+    s->run =
+        (dma_run_t){.plan = s->plan, .window = &s->window, .targets = s->targets, .binding = s->binding, .epoch = 5};
     s->run.send = (dma_blocks_t){.addr = s->send, .bytes = STAGE_BYTES};
     s->run.recv = (dma_blocks_t){.addr = s->recv[0], .bytes = STAGE_BYTES};
 }
 
 void stage_bind(stage_t *s)
 {
-    dma_gpu_job_t job = {.rank = 0, .nranks = STAGE_RANKS, .traits = s->traits, .ready = s->ready_at};
+    dma_gpu_bind_params_t job = {.rank = 0, .nranks = STAGE_RANKS, .traits = s->traits, .ready = s->ready_at};
     char why[DMA_GPU_WHY_BYTES];
 
     job.lines = (uint64_t)(uintptr_t)dma_window_queue(&s->window, 0, 0);
-    ck_assert_int_eq(dma_gpu_engine_sdma.bind(s->unit, &job, &s->bound, why), DMA_OK);
+    ck_assert_int_eq(dma_gpu_engine_sdma.bind(s->unit, &job, &s->binding, why), DMA_OK);
 }
 
 /* All of a communicator. */
@@ -110,8 +111,8 @@ void stage_begin_beside(stage_t *s, const stage_t *first)
 
 static void unbind(stage_t *s)
 {
-    if (s->bound) {
-        dma_gpu_engine_sdma.unbind(s->bound);
+    if (s->binding) {
+        dma_gpu_engine_sdma.unbind(s->binding);
     }
 }
 

@@ -19,7 +19,7 @@ typedef struct stage {
     dma_topo_t *machine;
     dma_gpu_runtime_t *rt;
     dma_gpu_unit_t *unit;
-    struct dma_bound *bound; /* NULL: has been unbound */
+    dma_gpu_binding_t *binding; /* NULL: has been unbound */
     dma_gpu_traits_t traits[STAGE_RANKS];
     uint64_t ready_at[STAGE_RANKS];
     dma_engine_line_t *ready; /* by rank */

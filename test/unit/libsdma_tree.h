@@ -25,6 +25,9 @@ void tree_write(const char *root, const char *path, const char *text);
 void tree_dangle(const char *root, const char *path);
 void tree_bar(const char *root, const char *path);
 
+/* Splits a PCI address, "0000:0c:00.0", into the numbers that dma_topo_find takes. */
+void tree_address(const char *text, unsigned *domain, unsigned *location);
+
 /* Reads a machine and removes its tree; the topology is the caller's. */
 dma_topo_t *tree_read(const char *machine);
 

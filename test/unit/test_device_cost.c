@@ -33,9 +33,9 @@ void *__wrap_calloc(size_t n, size_t bytes)
     return __real_calloc(n, bytes);
 }
 
-static const char *const questions[] = {"query",      "enter",          "ipc_export",   "ipc_open",
-                                        "ipc_close",  "host_register",  "copy",         "copy_async",
-                                        "device_pci", "current_device", "device_count", "copy_batch"};
+static const char *const questions[] = {"query",      "enter",         "ipc_export", "ipc_open",
+                                        "ipc_close",  "host_register", "copy",       "copy_async",
+                                        "device_pci", "device_count",  "copy_batch"};
 
 #define QUESTIONS (sizeof(questions) / sizeof(questions[0]))
 

@@ -184,15 +184,15 @@ START_TEST(what_overlaps_has_been_freed)
     ck_assert_int_eq(dma_ipc_open(share, 0, 1, &was, &old[1]), DMA_OK);
     ck_assert_int_eq(dma_ipc_open(share, 1, 1, &was, &old[2]), DMA_OK);
     ck_assert_int_eq(dma_ipc_open(share, 0, 1, &other, &beside), DMA_OK);
-    ck_assert(!dma_ipc_gone(share, was.number));
+    ck_assert(!dma_ipc_is_freed(share, was.number));
     fake_gpu_free_for_next(a);
-    ck_assert(dma_ipc_gone(share, was.number));
+    ck_assert(dma_ipc_is_freed(share, was.number));
     ck_assert_ptr_eq(device_memory(_i ? 9000 : 700), a);
-    ck_assert(dma_ipc_gone(share, was.number));
+    ck_assert(dma_ipc_is_freed(share, was.number));
     ck_assert_uint_eq(fake_gpu_kept(), 2 * 9000);
     number_of(a, &is);
-    ck_assert(dma_ipc_gone(share, was.number));
-    ck_assert(!dma_ipc_gone(share, is.number));
+    ck_assert(dma_ipc_is_freed(share, was.number));
+    ck_assert(!dma_ipc_is_freed(share, is.number));
     is.first = 0; /* of neighbours nothing is said */
     ck_assert_int_eq(dma_ipc_open(share, 0, 1, &is, &fresh), DMA_OK);
     ck_assert_uint_eq(fake_gpu_calls("ipc_close"), 1); /* not that of another device, nor what is beside it */
@@ -383,27 +383,27 @@ START_TEST(shown_as_often_as_hidden)
     uint64_t at;
 
     begin();
-    ck_assert_int_eq(dma_ipc_pin(share, 0, page, 4096, &at), DMA_OK);
-    ck_assert_int_eq(dma_ipc_pin(share, 0, page, 4096, &at), DMA_OK);
-    ck_assert_int_eq(dma_ipc_pin(share, 0, page, 8192, &at), DMA_OK); /* more than is shown */
-    ck_assert_int_eq(dma_ipc_pin(share, 0, page, 8192, &at), DMA_OK);
-    ck_assert_int_eq(dma_ipc_pin(share, 1, page, 100, &at), DMA_OK);
+    ck_assert_int_eq(dma_ipc_register(share, 0, page, 4096, &at), DMA_OK);
+    ck_assert_int_eq(dma_ipc_register(share, 0, page, 4096, &at), DMA_OK);
+    ck_assert_int_eq(dma_ipc_register(share, 0, page, 8192, &at), DMA_OK); /* more than is shown */
+    ck_assert_int_eq(dma_ipc_register(share, 0, page, 8192, &at), DMA_OK);
+    ck_assert_int_eq(dma_ipc_register(share, 1, page, 100, &at), DMA_OK);
     ck_assert_uint_eq(fake_gpu_calls("host_register"), 2); /* one serves all devices */
-    dma_ipc_unpin(share, page);
-    dma_ipc_unpin(share, page);
+    dma_ipc_unregister(share, page);
+    dma_ipc_unregister(share, page);
     ck_assert_uint_eq(fake_gpu_calls("host_unregister"), 0);
-    dma_ipc_unpin(share, page);
+    dma_ipc_unregister(share, page);
     ck_assert_uint_eq(fake_gpu_calls("host_unregister"), 1);
-    dma_ipc_unpin(share, page);
+    dma_ipc_unregister(share, page);
     ck_assert_uint_eq(fake_gpu_calls("host_unregister"), 1); /* one user is left of the other */
-    dma_ipc_unpin(share, page);
+    dma_ipc_unregister(share, page);
     ck_assert_uint_eq(fake_gpu_calls("host_unregister"), 2);
     no_memory = true; /* nor for the check of what comes out */
-    status = dma_ipc_pin(share, 0, page, 4096, &at);
+    status = dma_ipc_register(share, 0, page, 4096, &at);
     no_memory = false;
     ck_assert_int_eq(status, DMA_ERR_NOMEM);
     fake_gpu_fail("host_register", 0, DMA_UNSUPPORTED);
-    ck_assert_int_eq(dma_ipc_pin(share, 0, page, 4096, &at), DMA_UNSUPPORTED);
+    ck_assert_int_eq(dma_ipc_register(share, 0, page, 4096, &at), DMA_UNSUPPORTED);
     end();
     free(page);
 }

@@ -18,22 +18,24 @@
 
 /* ---- the engine ---- */
 
-struct dma_gpu_unit {
+typedef struct fake_unit {
     int device;
-};
+} fake_unit_t;
 
-struct dma_bound {
+typedef struct fake_binding {
     int rank;
-};
+} fake_binding_t;
 
 static unsigned shaped;              /* bit mask of devices whose engines copy between shapes */
 static _Atomic unsigned runs, rects; /* what engines have been given */
 
-static dma_status_t fake_open(const dma_gpu_config_t *config, dma_gpu_unit_t **unit, char *why)
+static dma_status_t fake_open(const dma_gpu_config_t *config, dma_gpu_unit_t **result, char *why)
 {
+    fake_unit_t *unit = calloc(1, sizeof(*unit));
+
     (void)why;
-    *unit = calloc(1, sizeof(**unit));
-    (*unit)->device = config->device;
+    unit->device = config->device;
+    *result = (dma_gpu_unit_t *)unit;
     return DMA_OK;
 }
 
@@ -42,23 +44,28 @@ static void fake_close(dma_gpu_unit_t *unit)
     free(unit);
 }
 
-static void fake_traits(const dma_gpu_unit_t *unit, dma_gpu_traits_t *card)
+static void fake_traits(const dma_gpu_unit_t *handle, dma_gpu_traits_t *traits)
 {
-    *card = (dma_gpu_traits_t){.max_ways = 4, .features = shaped >> unit->device & 1 ? DMA_GPU_SHAPES : 0};
+    const fake_unit_t *unit = (const fake_unit_t *)handle;
+
+    *traits = (dma_gpu_traits_t){.max_ways = 4, .features = shaped >> unit->device & 1 ? DMA_GPU_SHAPES : 0};
 }
 
-static dma_status_t fake_bind(dma_gpu_unit_t *unit, const dma_gpu_job_t *job, struct dma_bound **bound, char *why)
+static dma_status_t fake_bind(dma_gpu_unit_t *unit, const dma_gpu_bind_params_t *job, dma_gpu_binding_t **result,
+                              char *why)
 {
+    fake_binding_t *binding = calloc(1, sizeof(*binding));
+
     (void)unit;
     (void)why;
-    *bound = calloc(1, sizeof(**bound));
-    (*bound)->rank = job->rank;
+    binding->rank = job->rank;
+    *result = (dma_gpu_binding_t *)binding;
     return DMA_OK;
 }
 
-static bool fake_unbind(struct dma_bound *bound)
+static bool fake_unbind(dma_gpu_binding_t *binding)
 {
-    free(bound);
+    free(binding);
     return true;
 }
 
@@ -90,6 +97,8 @@ static void copy(const dma_location_t *dst, const dma_location_t *src, uint64_t 
 
 static dma_status_t fake_start(dma_run_t *run)
 {
+    const fake_binding_t *binding = (const fake_binding_t *)run->binding;
+
     runs++;
     for (uint32_t i = 1; i < run->plan->nprogs; i++) {
         for (uint32_t k = 0; k < run->plan->progs[i].nops; k++) {
@@ -105,15 +114,15 @@ static dma_status_t fake_start(dma_run_t *run)
                 }
             }
         }
-        atomic_store_explicit(&dma_window_queue(run->window, run->bound->rank, (int)i - 1)->word, run->epoch,
+        atomic_store_explicit(&dma_window_queue(run->window, binding->rank, (int)i - 1)->word, run->epoch,
                               memory_order_release);
     }
     return DMA_OK;
 }
 
-static dma_status_t fake_check(struct dma_bound *bound)
+static dma_status_t fake_check(dma_gpu_binding_t *binding)
 {
-    (void)bound;
+    (void)binding;
     return DMA_OK;
 }
 
@@ -379,7 +388,7 @@ END_TEST
 /* Rows further apart than runtimes copy. */
 START_TEST(rows_far_apart)
 {
-    run_sparse((sparse_t){.stride = (size_t)DMA_GPU_MOST_PITCH + 1 + (size_t)_i / 3,
+    run_sparse((sparse_t){.stride = (size_t)DMA_GPU_MAX_PITCH + 1 + (size_t)_i / 3,
                           .sends = _i % 3 == 0,
                           .in_place = _i % 3 == 2},
                0);
@@ -390,7 +399,7 @@ END_TEST
 START_TEST(rows_far_apart_in_a_relay)
 {
     const dma_gpu_runtime_t *rt = fake_gpu_start(&(fake_gpu_options_t){.devices = 1, .seed = unit_seed()});
-    const int64_t far = (int64_t)DMA_GPU_MOST_PITCH + 1;
+    const int64_t far = (int64_t)DMA_GPU_MAX_PITCH + 1;
     char *sparse = fake_gpu_alloc(DMA_GPU_DEVICE_PLAIN, 0, 2 * (uint64_t)far + 8);
     char *dense = fake_gpu_alloc(DMA_GPU_DEVICE_PLAIN, 0, 24);
     dma_proc_t proc = {.params.timeout = 5};

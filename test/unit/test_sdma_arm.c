@@ -84,18 +84,19 @@ START_TEST(packets)
     ck_assert(thunk_quiet(10));
     thunk_hold(true);
     ck_assert_int_eq(dma_gpu_engine_sdma.arm(&s.run), DMA_OK);
-    ck_assert_ptr_nonnull(s.bound->waiting[1]);
-    ck_assert_ptr_nonnull(s.bound->waiting[2]);
-    ck_assert_ptr_null(s.bound->waiting[3]); /* the own block's */
-    ck_assert_ptr_ne(s.bound->waiting[1], s.bound->waiting[2]);
-    at = expect_program(&s, s.bound->waiting[1], 0, 0, 2); /* it waits for nobody, so it is first */
-    at = expect_program(&s, s.bound->waiting[1], at, 1, 0);
-    ck_assert_uint_eq(at * 4, s.bound->waiting[1]->ring.published);
-    at = expect_program(&s, s.bound->waiting[2], 0, 2, 1);
-    ck_assert_uint_eq(at * 4, s.bound->waiting[2]->ring.published);
+    ck_assert_ptr_nonnull(dma_sdma_binding(s.binding)->armed_queues[1]);
+    ck_assert_ptr_nonnull(dma_sdma_binding(s.binding)->armed_queues[2]);
+    ck_assert_ptr_null(dma_sdma_binding(s.binding)->armed_queues[3]); /* the own block's */
+    ck_assert_ptr_ne(dma_sdma_binding(s.binding)->armed_queues[1], dma_sdma_binding(s.binding)->armed_queues[2]);
+    at = expect_program(&s, dma_sdma_binding(s.binding)->armed_queues[1], 0, 0,
+                        2); /* it waits for nobody, so it is first */
+    at = expect_program(&s, dma_sdma_binding(s.binding)->armed_queues[1], at, 1, 0);
+    ck_assert_uint_eq(at * 4, dma_sdma_binding(s.binding)->armed_queues[1]->ring.published);
+    at = expect_program(&s, dma_sdma_binding(s.binding)->armed_queues[2], 0, 2, 1);
+    ck_assert_uint_eq(at * 4, dma_sdma_binding(s.binding)->armed_queues[2]->ring.published);
     thunk_hold(false);
     atomic_store(&s.ready[1].word, 0);
-    dma_gpu_engine_sdma.disarm(s.bound, &s.ready[0].word);
+    dma_gpu_engine_sdma.disarm(s.binding, &s.ready[0].word);
     stage_end(&s);
 }
 END_TEST
@@ -147,7 +148,7 @@ START_TEST(given_up)
         ck_assert_int_eq(dma_gpu_engine_sdma.arm(&s.run), DMA_OK);
         stage_start_rank(&s, 1); /* peers may have started */
         stage_start_rank(&s, 2);
-        dma_gpu_engine_sdma.disarm(s.bound, &s.ready[0].word);
+        dma_gpu_engine_sdma.disarm(s.binding, &s.ready[0].word);
         ck_assert(thunk_quiet(10));
         ck_assert_uint_eq(s.ready[0].word, dma_ready_start(s.run.epoch) + 1);
         for (int r = 0; r < STAGE_RANKS; r++) {
@@ -186,7 +187,7 @@ START_TEST(given_up_and_late)
     ck_assert_int_eq(dma_gpu_engine_sdma.arm(&s.run), DMA_OK);
     stage_start_rank(&s, 1);
     stage_start_rank(&s, 2);
-    dma_gpu_engine_sdma.disarm(s.bound, &s.ready[0].word);
+    dma_gpu_engine_sdma.disarm(s.binding, &s.ready[0].word);
     ck_assert_int_eq(dma_gpu_engine_sdma.start(&s.run), DMA_OK);
     stage_start_rank(&s, 0);
     stage_wait(&s);
@@ -203,8 +204,8 @@ START_TEST(given_up_and_late)
     ck_assert_int_eq(dma_gpu_engine_sdma.start(&s.run), DMA_OK);
     stage_wait(&s);
     ck_assert(arrived(&s, 1));
-    ck_assert_int_eq(dma_gpu_engine_sdma.unbind(s.bound), _i == 0); /* it may still look at its words */
-    s.bound = NULL;
+    ck_assert_int_eq(dma_gpu_engine_sdma.unbind(s.binding), _i == 0); /* it may still look at its words */
+    s.binding = NULL;
     ck_assert_msg(thunk_reports() == 0, "%s", thunk_report());
     stage_end(&s);
 }
@@ -216,14 +217,14 @@ static void expect_nothing(stage_t *s)
 {
     ck_assert_int_eq(dma_gpu_engine_sdma.arm(&s->run), DMA_UNSUPPORTED);
     for (int i = 1; i <= STAGE_RANKS; i++) {
-        dma_queue_t *queue = s->bound->waiting[i];
+        dma_queue_t *queue = dma_sdma_binding(s->binding)->armed_queues[i];
 
         if (queue) {
             ck_assert_uint_eq(queue->ring.published, 0);
             ck_assert_uint_eq(queue->ring.reserved, 0);
         }
     }
-    dma_gpu_engine_sdma.disarm(s->bound, &s->ready[0].word);
+    dma_gpu_engine_sdma.disarm(s->binding, &s->ready[0].word);
     ck_assert_uint_eq(s->ready[0].word, 0); /* there is nothing to give up */
     ck_assert_int_eq(dma_gpu_engine_sdma.start(&s->run), DMA_OK);
     stage_wait(s);
@@ -237,9 +238,9 @@ START_TEST(too_long_a_program)
     dma_gen_t gen;
 
     stage_begin(&s, (thunk_options_t){0});
-    gen = *s.unit->gen;
+    gen = *((dma_sdma_unit_t *)s.unit)->gen;
     gen.max_copy = 8; /* 12288 bytes are 1536 packets */
-    s.unit->gen = &gen;
+    ((dma_sdma_unit_t *)s.unit)->gen = &gen;
     dma_plan_free(s.plan);
     stage_plan(&s, "pcpy", DMA_ALLTOALLV, false);
     s.run.send.counts = counts;
@@ -272,15 +273,15 @@ START_TEST(queues_that_must_not_wait)
 
     stage_begin(&s, (thunk_options_t){.old = _i == 0, .queues = _i == 2 ? 4 : 0});
     if (_i == 1) {
-        dma_gpu_engine_sdma.unbind(s.bound);
+        dma_gpu_engine_sdma.unbind(s.binding);
         s.traits[2].node = s.traits[1].node;
         stage_bind(&s);
-        s.run.bound = s.bound;
+        s.run.binding = s.binding;
     }
     before = thunk_queues();
     expect_nothing(&s);
     ck_assert_uint_le(thunk_queues() - before, _i == 2 ? 1 : 0);
-    ck_assert_ptr_null(s.bound->waiting[1]); /* what there was has been given back */
+    ck_assert_ptr_null(dma_sdma_binding(s.binding)->armed_queues[1]); /* what there was has been given back */
     ck_assert_int_eq(dma_gpu_engine_sdma.arm(&s.run), DMA_UNSUPPORTED);
     ck_assert_uint_le(thunk_queues() - before, _i == 2 ? 1 : 0); /* and is not asked for again */
     stage_end(&s);

@@ -86,11 +86,11 @@ static void fill(dma_queue_t *queue, uint64_t left)
         uint64_t n = room / 4 > left ? room / 4 - left : 0;
         uint32_t *p;
 
-        n = n < DMA_PACKET_NOP_MAX ? n : DMA_PACKET_NOP_MAX;
+        n = n < DMA_QUEUE_RING_BYTES / 8 ? n : DMA_QUEUE_RING_BYTES / 8; /* a group: at most half of the ring */
         if (!n || dma_ring_reserve(&queue->ring, (uint32_t)n, 1, &p) != DMA_OK) {
             break;
         }
-        dma_packet_nop(p, (uint32_t)n);
+        memset(p, 0, n * sizeof(*p)); /* nops */
     }
     dma_ring_publish(&queue->ring);
 }
@@ -103,14 +103,14 @@ START_TEST(turns_of_two)
 
     stage_begin(&a.s, (thunk_options_t){0});
     stage_begin_beside(&b.s, &a.s);
-    ck_assert_ptr_eq(a.s.bound->queues[1], b.s.bound->queues[1]);
+    ck_assert_ptr_eq(dma_sdma_binding(a.s.binding)->queues[1], dma_sdma_binding(b.s.binding)->queues[1]);
     rows_init(&a, 1);
     rows_init(&b, 101);
     for (uint64_t left = 0; left < 200; left += 5) {
         rows_clear(&a);
         rows_clear(&b);
         thunk_hold(true);
-        fill(a.s.bound->queues[1], left);
+        fill(dma_sdma_binding(a.s.binding)->queues[1], left);
         full += dma_gpu_engine_sdma.start(&a.s.run) == DMA_AGAIN;
         thunk_hold(false);
         ck_assert(thunk_quiet(20));
@@ -139,11 +139,11 @@ START_TEST(memory_stays_while_under_way)
     thunk_hold(true);
     ck_assert_int_eq(dma_gpu_engine_sdma.start(&a.s.run), DMA_OK);
     for (int i = 1; i <= STAGE_RANKS; i++) {
-        temp[i] = a.s.bound->shaped[i].temp;
+        temp[i] = dma_sdma_binding(a.s.binding)->shaped[i].temp;
         ck_assert_uint_ne(temp[i], 0);
     }
-    ck_assert(!dma_gpu_engine_sdma.unbind(a.s.bound));
-    a.s.bound = NULL;
+    ck_assert(!dma_gpu_engine_sdma.unbind(a.s.binding));
+    a.s.binding = NULL;
     ck_assert_uint_eq(fake_gpu_calls("free"), 0);
     thunk_hold(false);
     stage_wait(&a.s);
@@ -169,7 +169,7 @@ START_TEST(late_at_the_end)
     fake_gpu_options_t options = {.devices = 1, .seed = unit_seed()};
     thunk_options_t late = {.seed = unit_seed(), .gen = EMU_SDMA_GFX942, .late = 2, .left = true};
     const dma_provider_gpu_t gpu = {.node = 2};
-    dma_gpu_unit_t *unit = calloc(1, sizeof(*unit));
+    dma_sdma_unit_t *unit = calloc(1, sizeof(*unit));
     char reason[DMA_PROVIDER_WHY_BYTES];
     dma_gpu_scope_t scope;
 
@@ -179,8 +179,7 @@ START_TEST(late_at_the_end)
     ck_assert_int_eq(unit->rt->enter(0, &scope), DMA_OK);
     for (uint32_t i = 0; i < 2; i++) {
         dma_map_pick_t pick = {.kind = DMA_MAP_ENGINE, .engine = 2 + i};
-        bool shared;
-        dma_queue_t *queue = dma_queue_get(&unit->queues, &pick, i, &shared);
+        dma_queue_t *queue = dma_queue_get(&unit->queues, &pick, i);
         uint32_t *p;
 
         ck_assert_int_eq(unit->rt->alloc(DMA_QUEUE_TEMP, &queue->temp), DMA_OK);
@@ -190,7 +189,7 @@ START_TEST(late_at_the_end)
     }
     unit->rt->leave(&scope);
     ck_assert(thunk_quiet(20));
-    dma_gpu_engine_sdma.close(unit);
+    dma_gpu_engine_sdma.close((dma_gpu_unit_t *)unit);
     ck_assert_uint_eq(fake_gpu_calls("free"), 1);
     thunk_end();
 }

@@ -103,7 +103,7 @@ static void copies(dma_queues_t *q, dma_queue_t *queue, uint32_t value)
     const char *reason;
     const dma_gen_t *gen = dma_gen_find(0x74a1, 90402, &reason);
     uint64_t addr;
-    unsigned char *memory = dma_queues_memory(q, PAGE, &addr);
+    unsigned char *memory = dma_queues_alloc(q, PAGE, &addr);
     uint32_t *p, fence;
 
     ck_assert_ptr_nonnull(memory);
@@ -119,28 +119,26 @@ static void copies(dma_queues_t *q, dma_queue_t *queue, uint32_t value)
     ck_assert_uint_eq(fence, value);
     ck_assert_mem_eq(memory, memory + BLOCK, BLOCK);
     ck_assert_int_eq(dma_queue_check(queue, 1), DMA_OK);
-    dma_queues_memory_free(q, memory, PAGE);
+    dma_queues_free(q, memory, PAGE);
 }
 
 /* Kinds of queues come to the engines they name, and move data. */
 START_TEST(kinds)
 {
     dma_queues_t q;
-    bool shared;
 
     begin(&usual, &q);
     for (uint32_t engine = 0; engine < FAKE_ENGINES; engine++) {
         dma_map_pick_t pick = {.kind = DMA_MAP_ENGINE, .engine = engine};
-        dma_queue_t *queue = dma_queue_get(&q, &pick, 3, &shared);
+        dma_queue_t *queue = dma_queue_get(&q, &pick, 3);
 
         ck_assert_ptr_nonnull(queue);
-        ck_assert(!shared);
         ck_assert_int_eq(fake_engine_of(queue->made.doorbell), (int)engine);
-        ck_assert_ptr_eq(dma_queue_get(&q, &pick, 1, &shared), queue);
+        ck_assert_ptr_eq(dma_queue_get(&q, &pick, 1), queue);
         copies(&q, queue, engine + 7);
     }
     for (int i = 0; i < 2; i++) {
-        dma_queue_t *queue = dma_queue_get(&q, i ? &on_link : &on_host, 3, &shared);
+        dma_queue_t *queue = dma_queue_get(&q, i ? &on_link : &on_host, 3);
 
         ck_assert_ptr_nonnull(queue);
         ck_assert(fake_engine_of(queue->made.doorbell) >= (i ? FAKE_HOST_ENGINES : 0));
@@ -159,10 +157,9 @@ START_TEST(layout)
 {
     dma_queues_t q;
     dma_queue_t *queue;
-    bool shared;
 
     begin(&usual, &q);
-    queue = dma_queue_get(&q, &on_host, 0, &shared);
+    queue = dma_queue_get(&q, &on_host, 0);
     ck_assert_ptr_nonnull(queue);
     ck_assert_uint_eq((uintptr_t)queue->made.write_ptr % PAGE, 0);
     ck_assert_uint_eq((uintptr_t)queue->made.read_ptr % 64, 0);
@@ -179,23 +176,21 @@ START_TEST(full)
     dma_map_pick_t pick = {.kind = DMA_MAP_ENGINE, .engine = 3, .candidates = 1u << 3 | 1u << 5};
     dma_queue_t *own[FAKE_PER_ENGINE], *queue;
     dma_queues_t q;
-    bool shared;
 
     begin(&usual, &q);
     fake_occupy(3, 3);
     for (int i = 0; i < FAKE_PER_ENGINE - 3; i++) {
-        own[i] = dma_queue_get_own(&q, &pick, 0);
+        own[i] = dma_queue_get_exclusive(&q, &pick, 0);
         ck_assert_ptr_nonnull(own[i]);
     }
-    ck_assert_ptr_null(dma_queue_get_own(&q, &pick, 0));
+    ck_assert_ptr_null(dma_queue_get_exclusive(&q, &pick, 0));
     ck_assert_str_eq(q.refusal, "no queue is free on the engine");
-    queue = dma_queue_get(&q, &pick, 0, &shared);
-    ck_assert(shared);
+    queue = dma_queue_get(&q, &pick, 0);
     ck_assert_int_eq(fake_engine_of(queue->made.doorbell), 5);
     pick.candidates = 1u << 3;
-    ck_assert_ptr_null(dma_queue_get(&q, &pick, 0, &shared));
-    dma_queue_put_own(&q, own[0]);
-    own[0] = dma_queue_get_own(&q, &pick, 0); /* room again */
+    ck_assert_ptr_null(dma_queue_get(&q, &pick, 0));
+    dma_queue_put_exclusive(&q, own[0]);
+    own[0] = dma_queue_get_exclusive(&q, &pick, 0); /* room again */
     ck_assert_ptr_nonnull(own[0]);
     for (int i = 0; i < FAKE_PER_ENGINE - 3; i++) {
         copies(&q, own[i], 5);
@@ -207,13 +202,12 @@ END_TEST
 START_TEST(nothing_free)
 {
     dma_queues_t q;
-    bool shared;
 
     begin(&usual, &q);
     for (unsigned i = 0; i < FAKE_ENGINES; i++) {
         fake_occupy(i, FAKE_PER_ENGINE);
     }
-    ck_assert_ptr_null(dma_queue_get(&q, &on_link, 0, &shared));
+    ck_assert_ptr_null(dma_queue_get(&q, &on_link, 0));
     ck_assert_str_eq(q.refusal, "no queue is free on the engine");
     end(&q);
 }
@@ -222,11 +216,10 @@ END_TEST
 START_TEST(device_full)
 {
     dma_queues_t q;
-    bool shared;
 
     begin(&(fake_options_t){.max_queues = 1}, &q);
-    ck_assert_ptr_nonnull(dma_queue_get(&q, &on_link, 0, &shared));
-    ck_assert_ptr_null(dma_queue_get_own(&q, &on_link, 0));
+    ck_assert_ptr_nonnull(dma_queue_get(&q, &on_link, 0));
+    ck_assert_ptr_null(dma_queue_get_exclusive(&q, &on_link, 0));
     ck_assert_str_eq(q.refusal, "the device has all the queues it may have");
     end(&q);
 }
@@ -236,10 +229,9 @@ END_TEST
 START_TEST(inexact)
 {
     dma_queues_t q;
-    bool shared;
 
     begin(&(fake_options_t){.extra = PAGE}, &q);
-    ck_assert_ptr_null(dma_queue_get(&q, &on_link, 0, &shared));
+    ck_assert_ptr_null(dma_queue_get(&q, &on_link, 0));
     ck_assert_str_eq(q.refusal, "the kernel does not accept the engine or the memory");
     end(&q);
 }
@@ -251,7 +243,7 @@ START_TEST(no_such_engine)
     dma_queues_t q;
 
     begin(&usual, &q);
-    ck_assert_ptr_null(dma_queue_get_own(&q, &pick, 0));
+    ck_assert_ptr_null(dma_queue_get_exclusive(&q, &pick, 0));
     ck_assert_str_eq(q.refusal, "the kernel does not accept the engine or the memory");
     end(&q);
 }
@@ -263,15 +255,14 @@ START_TEST(too_old)
     dma_map_pick_t pick = {.kind = DMA_MAP_ENGINE, .engine = 5};
     dma_queues_t q;
     dma_queue_t *queue;
-    bool shared;
 
     begin(&(fake_options_t){.minor = 16}, &q);
     ck_assert(!q.provider->names_engines);
-    queue = dma_queue_get(&q, &pick, 3, &shared);
+    queue = dma_queue_get(&q, &pick, 3);
     ck_assert_ptr_nonnull(queue);
     ck_assert_int_eq(queue->kind, DMA_MAP_XGMI);
     copies(&q, queue, 3);
-    ck_assert_ptr_null(dma_queue_get_own(&q, &pick, 3));
+    ck_assert_ptr_null(dma_queue_get_exclusive(&q, &pick, 3));
     end(&q);
 }
 END_TEST
@@ -305,10 +296,9 @@ START_TEST(pools)
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         dma_queues_t q;
-        bool shared;
 
         begin(&cases[i].options, &q);
-        copies(&q, dma_queue_get(&q, &on_host, 0, &shared), 1);
+        copies(&q, dma_queue_get(&q, &on_host, 0), 1);
         ck_assert_uint_eq(fake_counts.pool, cases[i].pool);
         ck_assert(cases[i].executable == (fake_counts.executable > 0));
         end(&q);
@@ -319,10 +309,9 @@ END_TEST
 START_TEST(interrupted)
 {
     dma_queues_t q;
-    bool shared;
 
     begin(&(fake_options_t){.interruptions = 3}, &q);
-    copies(&q, dma_queue_get(&q, &on_host, 0, &shared), 1);
+    copies(&q, dma_queue_get(&q, &on_host, 0), 1);
     end(&q);
 }
 END_TEST
@@ -334,18 +323,18 @@ static bool whole_life(void)
     char why[DMA_PROVIDER_WHY_BYTES];
     dma_queue_t *first, *second, *own;
     dma_queues_t q;
-    bool shared, all;
+    bool all;
 
     if (open_queues(&q, why) != DMA_OK) {
         ck_assert_uint_gt(strlen(why), 0);
         return false;
     }
-    first = dma_queue_get(&q, &on_host, 0, &shared);
-    second = dma_queue_get(&q, &pick, 3, &shared);
-    own = dma_queue_get_own(&q, &pick, 3);
+    first = dma_queue_get(&q, &on_host, 0);
+    second = dma_queue_get(&q, &pick, 3);
+    own = dma_queue_get_exclusive(&q, &pick, 3);
     all = first && second && own && first != second;
     if (own) {
-        dma_queue_put_own(&q, own);
+        dma_queue_put_exclusive(&q, own);
     }
     dma_queues_close(&q);
     return all;
@@ -375,28 +364,27 @@ START_TEST(child)
     dma_queues_t q;
     dma_queue_t *queue, *own;
     uint64_t unused;
-    bool shared;
     pid_t pid;
     int status;
 
     begin(&usual, &q);
-    queue = dma_queue_get(&q, &on_host, 0, &shared);
-    own = dma_queue_get_own(&q, &on_link, 0);
-    ck_assert(dma_queues_ours(&q));
+    queue = dma_queue_get(&q, &on_host, 0);
+    own = dma_queue_get_exclusive(&q, &on_link, 0);
+    ck_assert(dma_queues_is_owner(&q));
     pid = fork();
     ck_assert_int_ge(pid, 0);
     if (!pid) {
         unsigned calls = fake_counts.calls + fake_counts.system;
-        bool none = !dma_queues_ours(&q) && !dma_queue_get(&q, &on_host, 0, &shared) &&
-                    !dma_queue_get_own(&q, &on_link, 0) && !dma_queues_memory(&q, PAGE, &unused);
+        bool none = !dma_queues_is_owner(&q) && !dma_queue_get(&q, &on_host, 0) &&
+                    !dma_queue_get_exclusive(&q, &on_link, 0) && !dma_queues_alloc(&q, PAGE, &unused);
 
-        dma_queue_put_own(&q, own);
+        dma_queue_put_exclusive(&q, own);
         dma_queues_close(&q);
         _exit(none && calls == fake_counts.calls + fake_counts.system ? 0 : 1);
     }
     ck_assert_int_eq(waitpid(pid, &status, 0), pid);
     ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-    ck_assert(dma_queues_ours(&q));
+    ck_assert(dma_queues_is_owner(&q));
     copies(&q, queue, 9);
     copies(&q, own, 10);
     end(&q);
@@ -416,18 +404,17 @@ START_TEST(still_waiting)
     unsigned allocations;
     uint64_t addr;
     uint32_t *p;
-    bool shared;
 
     begin(&usual, &q);
-    memory = dma_queues_memory(&q, PAGE, &addr);
-    idle = dma_queue_get(&q, &on_host, 0, &shared);
-    waiting = dma_queue_get_own(&q, &on_link, 0);
+    memory = dma_queues_alloc(&q, PAGE, &addr);
+    idle = dma_queue_get(&q, &on_host, 0);
+    waiting = dma_queue_get_exclusive(&q, &on_link, 0);
     ck_assert_int_eq(dma_ring_reserve(&waiting->ring, DMA_PACKET_POLL_DWORDS + DMA_PACKET_FENCE_DWORDS, 2, &p), DMA_OK);
     p += dma_packet_poll(p, addr, DMA_PACKET_EQUAL, 1, UINT32_MAX, 16);
     dma_packet_fence(p, addr + 64, 1);
     dma_ring_publish(&waiting->ring);
     fake_run();
-    dma_queue_put_own(&q, waiting);
+    dma_queue_put_exclusive(&q, waiting);
     ck_assert_uint_eq(fake_counts.queues, 2);
     copies(&q, idle, 3);
     allocations = fake_counts.allocations;
@@ -462,10 +449,10 @@ START_TEST(come_and_go)
 
         if (*slot) {
             copies(&q, *slot, (uint32_t)i);
-            dma_queue_put_own(&q, *slot);
+            dma_queue_put_exclusive(&q, *slot);
             *slot = NULL;
             held--;
-        } else if ((*slot = dma_queue_get_own(&q, &pick, 0))) {
+        } else if ((*slot = dma_queue_get_exclusive(&q, &pick, 0))) {
             held++;
         } else {
             ck_assert_str_eq(q.refusal, "no queue is free on the engine");

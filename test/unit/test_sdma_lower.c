@@ -29,7 +29,7 @@ typedef struct scene {
     dma_plan_t plan;
     dma_run_t run;
     dma_target_t targets[4];
-    dma_lower_to_t to;
+    dma_lower_target_t to;
     dma_queue_t queue;
     uint64_t read, write, doorbell;
     uint32_t *ring;
@@ -64,7 +64,7 @@ static void scene_begin(scene_t *s, const dma_gen_t *gen, uint64_t ring_bytes)
     for (unsigned r = 0; r < 4; r++) {
         s->targets[r].addr = TARGET + r * APART;
     }
-    s->to = (dma_lower_to_t){.gen = gen, .queue = &s->queue, .line = LINE, .swaps = true, .bcsts = true};
+    s->to = (dma_lower_target_t){.gen = gen, .queue = &s->queue, .line = LINE, .swaps = true, .bcsts = true};
 }
 
 static void scene_end(scene_t *s)
@@ -417,7 +417,7 @@ START_TEST(executed)
     ck_assert_int_eq(dma_queues_open(&queues, dma_providers, "thunk", &gpu, why), DMA_OK);
     scene_begin(&s, &gen, 4096);
     scene_end(&s);
-    s.ring = dma_queues_memory(&queues, RING, &unused);
+    s.ring = dma_queues_alloc(&queues, RING, &unused);
     ck_assert_int_eq(queues.provider->ops->create(queues.provider, DMA_MAP_HOST, 0, s.ring, RING, &made, &reason),
                      DMA_OK);
     memory = (dma_ring_memory_t){.ring = s.ring,
@@ -472,7 +472,7 @@ START_TEST(executed)
     }
     ck_assert_uint_gt(again, 0);
     queues.provider->ops->destroy(queues.provider, &made);
-    dma_queues_memory_free(&queues, s.ring, RING);
+    dma_queues_free(&queues, s.ring, RING);
     dma_queues_close(&queues);
     thunk_end();
     free(words);

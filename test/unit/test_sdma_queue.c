@@ -15,7 +15,7 @@
 
 #define NODE 2
 
-static dma_gpu_unit_t unit;
+static dma_sdma_unit_t unit;
 
 static void begin(thunk_options_t options)
 {
@@ -58,14 +58,13 @@ START_TEST(one_for_each_engine)
     dma_map_pick_t host = {.kind = DMA_MAP_HOST}, xgmi = {.kind = DMA_MAP_XGMI}, four = on_engine(4, 0),
                    six = on_engine(6, 0);
     dma_queue_t *q[6];
-    bool shared;
 
     begin((thunk_options_t){0});
-    q[0] = dma_queue_get(&unit.queues, &four, 1, &shared);
-    q[1] = dma_queue_get(&unit.queues, &six, 2, &shared);
-    q[2] = dma_queue_get(&unit.queues, &host, 0, &shared);
-    q[3] = dma_queue_get(&unit.queues, &xgmi, 3, &shared);
-    q[4] = dma_queue_get(&unit.queues, &xgmi, 4, &shared); /* another peer: the driver may have another engine */
+    q[0] = dma_queue_get(&unit.queues, &four, 1);
+    q[1] = dma_queue_get(&unit.queues, &six, 2);
+    q[2] = dma_queue_get(&unit.queues, &host, 0);
+    q[3] = dma_queue_get(&unit.queues, &xgmi, 3);
+    q[4] = dma_queue_get(&unit.queues, &xgmi, 4); /* another peer: the driver may have another engine */
     for (int i = 0; i < 5; i++) {
         for (int k = 0; k < i; k++) {
             ck_assert_ptr_ne(q[i], q[k]);
@@ -74,10 +73,9 @@ START_TEST(one_for_each_engine)
         }
         works(q[i]);
     }
-    ck_assert_ptr_eq(dma_queue_get(&unit.queues, &four, 9, &shared), q[0]);
-    ck_assert_ptr_eq(dma_queue_get(&unit.queues, &host, 9, &shared), q[2]);
-    ck_assert_ptr_eq(dma_queue_get(&unit.queues, &xgmi, 4, &shared), q[4]);
-    ck_assert(!shared);
+    ck_assert_ptr_eq(dma_queue_get(&unit.queues, &four, 9), q[0]);
+    ck_assert_ptr_eq(dma_queue_get(&unit.queues, &host, 9), q[2]);
+    ck_assert_ptr_eq(dma_queue_get(&unit.queues, &xgmi, 4), q[4]);
     ck_assert_uint_eq(thunk_queues(), 5);
     end();
     ck_assert_uint_eq(thunk_reports(), 0);
@@ -90,16 +88,13 @@ START_TEST(none_left)
     dma_map_pick_t four = on_engine(4, 1 << 6), six = on_engine(6, 0), eight = on_engine(8, 1 << 6),
                    ten = on_engine(10, 0);
     dma_queue_t *a, *b;
-    bool shared;
 
     begin((thunk_options_t){.queues = 2});
-    a = dma_queue_get(&unit.queues, &four, 1, &shared);
-    b = dma_queue_get(&unit.queues, &six, 2, &shared);
-    ck_assert(!shared);
-    ck_assert_ptr_eq(dma_queue_get(&unit.queues, &eight, 3, &shared), b);
-    ck_assert(shared);
-    ck_assert_ptr_null(dma_queue_get(&unit.queues, &ten, 3, &shared));
-    ck_assert_ptr_null(dma_queue_get_own(&unit.queues, &ten, 3));
+    a = dma_queue_get(&unit.queues, &four, 1);
+    b = dma_queue_get(&unit.queues, &six, 2);
+    ck_assert_ptr_eq(dma_queue_get(&unit.queues, &eight, 3), b);
+    ck_assert_ptr_null(dma_queue_get(&unit.queues, &ten, 3));
+    ck_assert_ptr_null(dma_queue_get_exclusive(&unit.queues, &ten, 3));
     works(a);
     end();
 }
@@ -110,20 +105,18 @@ START_TEST(least_used)
 {
     dma_map_pick_t four = on_engine(4, 0), six = on_engine(6, 0), any = {.kind = DMA_MAP_XGMI};
     dma_queue_t *a, *b;
-    bool shared;
 
     begin((thunk_options_t){.queues = 2});
-    a = dma_queue_get(&unit.queues, &four, 1, &shared);
-    ck_assert_ptr_eq(dma_queue_get(&unit.queues, &four, 1, &shared), a);
-    b = dma_queue_get(&unit.queues, &six, 2, &shared);
-    ck_assert_ptr_eq(dma_queue_get(&unit.queues, &six, 2, &shared), b);
-    ck_assert_ptr_eq(dma_queue_get(&unit.queues, &six, 2, &shared), b);
+    a = dma_queue_get(&unit.queues, &four, 1);
+    ck_assert_ptr_eq(dma_queue_get(&unit.queues, &four, 1), a);
+    b = dma_queue_get(&unit.queues, &six, 2);
+    ck_assert_ptr_eq(dma_queue_get(&unit.queues, &six, 2), b);
+    ck_assert_ptr_eq(dma_queue_get(&unit.queues, &six, 2), b);
     dma_queue_put(&unit.queues, a);
     dma_queue_put(&unit.queues, b);
     dma_queue_put(&unit.queues, b);
     dma_queue_put(&unit.queues, b);
-    ck_assert_ptr_eq(dma_queue_get(&unit.queues, &any, 3, &shared), b);
-    ck_assert(shared);
+    ck_assert_ptr_eq(dma_queue_get(&unit.queues, &any, 3), b);
     end();
 }
 END_TEST
@@ -132,13 +125,12 @@ START_TEST(old_thunk)
 {
     dma_map_pick_t four = on_engine(4, 0);
     dma_queue_t *a, *b;
-    bool shared;
 
     begin((thunk_options_t){.old = true});
-    a = dma_queue_get(&unit.queues, &four, 1, &shared);
-    b = dma_queue_get(&unit.queues, &four, 2, &shared);
+    a = dma_queue_get(&unit.queues, &four, 1);
+    b = dma_queue_get(&unit.queues, &four, 2);
     ck_assert_ptr_ne(a, b); /* by peer: which engine it is, the driver knows */
-    ck_assert_ptr_null(dma_queue_get_own(&unit.queues, &four, 1));
+    ck_assert_ptr_null(dma_queue_get_exclusive(&unit.queues, &four, 1));
     works(a);
     works(b);
     end();
@@ -150,19 +142,17 @@ START_TEST(of_one_user)
 {
     dma_map_pick_t four = on_engine(4, 0);
     dma_queue_t *own, *other;
-    bool shared;
 
     begin((thunk_options_t){0});
     for (int i = 0; i < 70; i++) {
-        own = dma_queue_get_own(&unit.queues, &four, 1);
+        own = dma_queue_get_exclusive(&unit.queues, &four, 1);
         ck_assert_ptr_nonnull(own);
         if (i == 0) {
-            other = dma_queue_get(&unit.queues, &four, 1, &shared);
+            other = dma_queue_get(&unit.queues, &four, 1);
             ck_assert_ptr_ne(other, own);
-            ck_assert(!shared);
             works(own);
         }
-        dma_queue_put_own(&unit.queues, own);
+        dma_queue_put_exclusive(&unit.queues, own);
     }
     works(other);
     end();
@@ -173,11 +163,10 @@ START_TEST(taken_for_broken)
 {
     dma_map_pick_t host = {.kind = DMA_MAP_HOST};
     dma_queue_t *queue;
-    bool shared;
     uint32_t *p;
 
     begin((thunk_options_t){0});
-    queue = dma_queue_get(&unit.queues, &host, 0, &shared);
+    queue = dma_queue_get(&unit.queues, &host, 0);
     ck_assert_int_eq(dma_queue_check(queue, 0.01), DMA_OK); /* it has nothing to do */
     works(queue);
     ck_assert_int_eq(dma_queue_check(queue, 0.01), DMA_OK);

@@ -51,10 +51,10 @@ static dma_status_t reserve(queue_t *q, uint32_t dwords, uint32_t **p)
     return dma_ring_reserve(&q->r, dwords, 1, p);
 }
 
-/* Fills room with one nop, for tests that count bytes only. */
+/* Fills room with nops of one dword, for tests that count bytes only. */
 static void fill(uint32_t *p, uint32_t dwords)
 {
-    ck_assert_uint_eq(dma_packet_nop(p, dwords), dwords);
+    memset(p, 0, dwords * sizeof(*p));
 }
 
 static void put(queue_t *q, uint32_t dwords)

@@ -11,6 +11,7 @@
 #include "libunit.h"
 
 #define PATH 512
+#define CPUS 2 /* of the machines whose links are looked at: their nodes come first */
 
 static const struct {
     const char *name;
@@ -52,19 +53,16 @@ START_TEST(machine)
     dma_topo_t *topo = tree_read(machines[_i].name);
 
     ck_assert_uint_eq(topo->ngpus, machines[_i].gpus);
-    ck_assert_uint_eq(topo->cpus, machines[_i].cpus);
     ck_assert_uint_eq(topo->hidden, 0);
     for (uint32_t i = 0; i < topo->ngpus; i++) {
         const dma_topo_gpu_t *g = &topo->gpus[i];
-        ck_assert_uint_eq(g->node, topo->cpus + i);
+        ck_assert_uint_eq(g->node, machines[_i].cpus + i);
         ck_assert_uint_eq(g->gpu_id, 4096 + g->node * 37);
         ck_assert_uint_eq(g->device_id, machines[_i].device);
         ck_assert_uint_eq(g->version, machines[_i].version);
         ck_assert_uint_eq(g->host_engines, machines[_i].host);
         ck_assert_uint_eq(g->xgmi_engines, machines[_i].xgmi);
-        ck_assert_uint_eq(g->queues_per_engine, 8);
         ck_assert_uint_eq(g->nlinks, machines[_i].links);
-        ck_assert_int_eq(strncmp(g->name, "gfx9", 4), 0);
         ck_assert_ptr_eq(dma_topo_find(topo, g->domain, g->location, (int)g->partition), g);
     }
     dma_topo_free(topo);
@@ -76,7 +74,7 @@ static const dma_topo_link_t *link_of(const dma_topo_t *topo, uint32_t from, uin
     const dma_topo_gpu_t *g = &topo->gpus[from];
 
     for (uint32_t i = 0; i < g->nlinks; i++) {
-        if (g->links[i].to == topo->cpus + to) {
+        if (g->links[i].to == CPUS + to) {
             return &g->links[i];
         }
     }
@@ -91,15 +89,13 @@ START_TEST(links)
     ck_assert_uint_eq(link_of(topo, 2, 0)->engines, 1 << 10);
     ck_assert_uint_eq(link_of(topo, 7, 6)->engines, 1 << 14);
     ck_assert_uint_eq(link_of(topo, 7, 6)->type, DMA_TOPO_XGMI);
-    ck_assert(!link_of(topo, 7, 6)->bridged);
     ck_assert_ptr_null(link_of(topo, 7, 7));
     ck_assert_uint_eq(topo->gpus[0].links[0].type, DMA_TOPO_PCIE);
-    ck_assert_uint_lt(topo->gpus[0].links[0].to, topo->cpus);
+    ck_assert_uint_lt(topo->gpus[0].links[0].to, topo->gpus[0].node);
     dma_topo_free(topo);
 
     topo = tree_read("mi210-pcie");
     ck_assert_uint_eq(link_of(topo, 0, 3)->type, DMA_TOPO_PCIE);
-    ck_assert(link_of(topo, 0, 3)->bridged);
     dma_topo_free(topo);
 
     topo = tree_read("mi210-2");
@@ -112,13 +108,13 @@ END_TEST
 /* Whatever order a runtime shows its devices in, the address says which one it means. */
 START_TEST(found_by_address)
 {
-    static const char *const visible[] = {"0000:df:00.0", "0000:0c:00.0", "9f:00.0", "0000:38:00.0"};
+    static const char *const visible[] = {"0000:df:00.0", "0000:0c:00.0", "0000:9f:00.0", "0000:38:00.0"};
     static const uint32_t gpu[] = {7, 0, 4, 2};
     dma_topo_t *topo = tree_read("mi300x-spx");
     uint32_t domain, location;
 
     for (int i = 0; i < 4; i++) {
-        ck_assert_int_eq(dma_topo_address(visible[i], &domain, &location), DMA_OK);
+        tree_address(visible[i], &domain, &location);
         ck_assert_ptr_eq(dma_topo_find(topo, domain, location, DMA_TOPO_ANY_PARTITION), &topo->gpus[gpu[i]]);
     }
     ck_assert_ptr_null(dma_topo_find(topo, 1, 0x0c00, DMA_TOPO_ANY_PARTITION));
@@ -139,34 +135,6 @@ START_TEST(found_by_partition)
     /* one of eight, but which? */
     ck_assert_ptr_null(dma_topo_find(topo, 0, 0x0c00, DMA_TOPO_ANY_PARTITION));
     dma_topo_free(topo);
-}
-END_TEST
-
-START_TEST(addresses)
-{
-    static const char *const bad[] = {"",
-                                      "0000:0c:00",
-                                      "0000:0c:00.8",
-                                      "0000:0c:20.0",
-                                      "0000:0c:00.0x",
-                                      "0c:00.0.0",
-                                      " 0000:0c:00.0",
-                                      "-000:0c:00.0",
-                                      "0x0:0c:00.0",
-                                      "0000:0c:00.0 ",
-                                      "0000:100:0.0",
-                                      ":0c:00.0",
-                                      "123456789:0c:00.0"};
-    uint32_t domain = 77, location = 77;
-
-    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-        ck_assert_msg(dma_topo_address(bad[i], &domain, &location) == DMA_ERR_ARG, "%s", bad[i]);
-    }
-    ck_assert(domain == 77 && location == 77);
-    ck_assert_int_eq(dma_topo_address("0001:c6:1f.7", &domain, &location), DMA_OK);
-    ck_assert(domain == 1 && location == (0xc6 << 8 | 0x1f << 3 | 7));
-    ck_assert_int_eq(dma_topo_address("00010000:0C:00.0", &domain, &location), DMA_OK);
-    ck_assert(domain == 0x10000 && location == 0x0c00);
 }
 END_TEST
 
@@ -271,8 +239,8 @@ START_TEST(malformed)
         PLAIN "gfx_target_version -1\n",
         PLAIN "gfx_target_version 1 2\n",
         PLAIN "gfx_target_version 4294967296\n",
-        PLAIN "hive_id 18446744073709551616\n",
-        PLAIN "hive_id 99999999999999999999999\n",
+        PLAIN "domain 18446744073709551616\n",
+        PLAIN "domain 99999999999999999999999\n",
         PLAIN "num_sdma_engines 19\n", /* and 14: more than a mask has bits */
         PLAIN "num_sdma_engines 33\n",
     };
@@ -294,8 +262,7 @@ START_TEST(odd_but_fine)
     char *root = tree_make("mi210-2");
     dma_topo_t *topo;
 
-    tree_write(root, "nodes/2/properties", "\n\nword\nkey value\n" PLAIN "hive_id 18446744073709551615");
-    tree_write(root, "nodes/2/name", "a name that is much longer than anybody would think of for a GPU\nand more\n");
+    tree_write(root, "nodes/2/properties", "\n\nword\nkey value\n" PLAIN "domain 4294967295");
     tree_write(root, "nodes/generation_id", "2\n");
     tree_write(root, "nodes/2/io_links/1/properties", "type 11\nnode_to\n");
     tree_write(root, "nodes/2/io_links/x/properties", "type 11\nnode_to 3\n");
@@ -303,11 +270,9 @@ START_TEST(odd_but_fine)
     topo = read_and_remove(root);
     ck_assert_uint_eq(topo->ngpus, 2);
     ck_assert_uint_eq(topo->hidden, 0);
-    ck_assert_uint_eq(topo->gpus[0].hive, UINT64_MAX);
+    ck_assert_uint_eq(topo->gpus[0].domain, UINT32_MAX);
     ck_assert_uint_eq(topo->gpus[0].location, 3072);
     ck_assert_uint_eq(topo->gpus[0].version, 0);
-    ck_assert_uint_eq(topo->gpus[0].queues_per_engine, 0);
-    ck_assert_uint_eq(strlen(topo->gpus[0].name), sizeof(topo->gpus[0].name) - 1);
     ck_assert_uint_eq(topo->gpus[0].nlinks, 1);
     ck_assert_uint_eq(topo->gpus[1].nlinks, 2);
     dma_topo_free(topo);
@@ -344,7 +309,7 @@ START_TEST(bounded)
     }
     dma_topo_free(topo = NULL);
     ck_assert_int_eq(dma_topo_read(root, &topo, &(const char *){NULL}), DMA_OK);
-    ck_assert_uint_eq(topo->cpus, DMA_TOPO_MAX_NODES - 2);
+    ck_assert_uint_eq(topo->ngpus, 2);
     dma_topo_free(topo);
     tree_write(root, "nodes/256/gpu_id", "0\n");
     nothing_there(root, "more than 256");
@@ -393,23 +358,6 @@ START_TEST(damaged)
 }
 END_TEST
 
-START_TEST(device_file)
-{
-    char path[] = "/tmp/dma-kfd-XXXXXX";
-    int fd = mkstemp(path);
-    uid_t was;
-
-    close(fd);
-    ck_assert_ptr_null(dma_topo_no_access(path));
-    ck_assert_int_eq(chmod(path, 0444), 0);
-    was = step_down();
-    ck_assert_ptr_nonnull(strstr(dma_topo_no_access(path), "no permission"));
-    step_up(was);
-    unlink(path);
-    ck_assert_ptr_nonnull(strstr(dma_topo_no_access(path), "no device file"));
-}
-END_TEST
-
 int main(void)
 {
     Suite *suite = suite_create("sdma topology");
@@ -418,7 +366,6 @@ int main(void)
     unit_test(suite, links, 10);
     unit_test(suite, found_by_address, 10);
     unit_test(suite, found_by_partition, 10);
-    unit_test(suite, addresses, 5);
     unit_test(suite, hidden_devices, 10);
     unit_test(suite, denied_files, 10);
     unit_test(suite, no_gpu, 10);
@@ -426,6 +373,5 @@ int main(void)
     unit_test(suite, odd_but_fine, 10);
     unit_test(suite, bounded, 20);
     unit_test(suite, damaged, 20);
-    unit_test(suite, device_file, 5);
     return unit_main(suite);
 }

@@ -35,11 +35,12 @@ START_TEST(vectors)
     dma_rows_t l = layout(8, 1, (dma_level_t[]){{4, 20}});
     dma_shape_t s;
 
-    ck_assert(dma_shape_of(&l, 1, 68, &s) && is(&s, 8, 0, 20, 0));
-    ck_assert(dma_shape_of(&l, 3, 80, &s) && is(&s, 8, 0, 20, 0));  /* the extent goes on */
-    ck_assert(dma_shape_of(&l, 3, 68, &s) && is(&s, 8, 4, 20, 68)); /* planes */
-    ck_assert(dma_shape_of(&l, 2, 8, &s) && is(&s, 8, 4, 20, 8));   /* planes beside each other */
-    ck_assert(!dma_shape_of(&l, 2, 7, &s) && !dma_shape_of(&l, 2, 0, &s) && !dma_shape_of(&l, 2, -80, &s));
+    ck_assert(dma_shape_from_rows(&l, 1, 68, &s) && is(&s, 8, 0, 20, 0));
+    ck_assert(dma_shape_from_rows(&l, 3, 80, &s) && is(&s, 8, 0, 20, 0));  /* the extent goes on */
+    ck_assert(dma_shape_from_rows(&l, 3, 68, &s) && is(&s, 8, 4, 20, 68)); /* planes */
+    ck_assert(dma_shape_from_rows(&l, 2, 8, &s) && is(&s, 8, 4, 20, 8));   /* planes beside each other */
+    ck_assert(!dma_shape_from_rows(&l, 2, 7, &s) && !dma_shape_from_rows(&l, 2, 0, &s) &&
+              !dma_shape_from_rows(&l, 2, -80, &s));
 }
 END_TEST
 
@@ -48,11 +49,11 @@ START_TEST(dense)
     dma_rows_t l = layout(8, 0, NULL), two = layout(8, 2, (dma_level_t[]){{3, 8}, {5, 24}});
     dma_shape_t s;
 
-    ck_assert(dma_shape_of(&l, 1, 100, &s) && s.row == 0);
-    ck_assert(dma_shape_of(&l, 9, 8, &s) && s.row == 0);
-    ck_assert(dma_shape_of(&l, 9, 12, &s) && is(&s, 8, 0, 12, 0));
-    ck_assert(dma_shape_of(&two, 9, 120, &s) && s.row == 0);
-    ck_assert(dma_shape_of(&two, 9, 130, &s) && is(&s, 120, 0, 130, 0));
+    ck_assert(dma_shape_from_rows(&l, 1, 100, &s) && s.row == 0);
+    ck_assert(dma_shape_from_rows(&l, 9, 8, &s) && s.row == 0);
+    ck_assert(dma_shape_from_rows(&l, 9, 12, &s) && is(&s, 8, 0, 12, 0));
+    ck_assert(dma_shape_from_rows(&two, 9, 120, &s) && s.row == 0);
+    ck_assert(dma_shape_from_rows(&two, 9, 130, &s) && is(&s, 120, 0, 130, 0));
 }
 END_TEST
 
@@ -63,11 +64,11 @@ START_TEST(levels)
     dma_rows_t nothing = layout(0, 0, NULL);
     dma_shape_t s;
 
-    ck_assert(dma_shape_of(&l, 1, 7, &s) && is(&s, 4, 3, 10, 100));
-    ck_assert(dma_shape_of(&l, 2, 500, &s) && is(&s, 4, 3, 10, 100));
-    ck_assert(!dma_shape_of(&l, 2, 501, &s)); /* three levels */
-    ck_assert(!dma_shape_of(&backwards, 1, 4, &s) && !dma_shape_of(&over, 1, 4, &s));
-    ck_assert(!dma_shape_of(&nothing, 1, 4, &s));
+    ck_assert(dma_shape_from_rows(&l, 1, 7, &s) && is(&s, 4, 3, 10, 100));
+    ck_assert(dma_shape_from_rows(&l, 2, 500, &s) && is(&s, 4, 3, 10, 100));
+    ck_assert(!dma_shape_from_rows(&l, 2, 501, &s)); /* three levels */
+    ck_assert(!dma_shape_from_rows(&backwards, 1, 4, &s) && !dma_shape_from_rows(&over, 1, 4, &s));
+    ck_assert(!dma_shape_from_rows(&nothing, 1, 4, &s));
 }
 END_TEST
 

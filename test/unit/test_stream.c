@@ -237,8 +237,6 @@ START_TEST(any_call_on_late_streams)
         threads_run(&job);
         served();
         ck_assert_uint_gt(fake_gpu_calls("write32"), 0);
-        ck_assert_uint_eq(fake_gpu_calls("wait32"), 0);
-        ck_assert_uint_eq(fake_gpu_calls("event_wait"), 0);
         fake_gpu_stop();
     }
 }
@@ -252,7 +250,6 @@ START_TEST(without_writes_and_graphs)
 
     rt = stream_machine(60);
     rt->write32 = NULL;
-    rt->wait32 = NULL;
     rt->graph_create = NULL;
     rt->graph_update = NULL;
     rt->graph_launch = NULL;
@@ -414,29 +411,29 @@ END_TEST
 /* ---- the own block ---- */
 
 /* A run whose copy comes `late` seconds behind the pushes; whether it echoed. */
-static bool own_run(dma_own_t *own, double late)
+static bool own_run(dma_self_copy_t *own, double late)
 {
-    if (dma_own_echoes(own)) {
+    if (dma_self_copy_choose_echo(own)) {
         return true;
     }
     own->watching = true;
     own->since = 0;
     own->limit = 20e-6;
-    dma_own_watch(own, false, false, 1);
-    dma_own_watch(own, true, false, 1);
-    dma_own_watch(own, true, false, 1 + late / 2);
-    dma_own_watch(own, true, false, 1 + late);
-    dma_own_watch(own, true, true, 1 + late + 1e-6);
+    dma_self_copy_observe(own, false, false, 1);
+    dma_self_copy_observe(own, true, false, 1);
+    dma_self_copy_observe(own, true, false, 1 + late / 2);
+    dma_self_copy_observe(own, true, false, 1 + late);
+    dma_self_copy_observe(own, true, true, 1 + late + 1e-6);
     return false;
 }
 
 START_TEST(echo_while_copies_are_late)
 {
     dma_gpu_runtime_t table = {0};
-    dma_own_t own;
+    dma_self_copy_t own;
     int echoed[3] = {0}, tries = 0;
 
-    dma_own_init(&own, DMA_OWN_AUTO, &table);
+    dma_self_copy_init(&own, DMA_SELF_COPY_AUTO, &table);
     for (int i = 0; i < 1000; i++) {
         ck_assert(!own_run(&own, 5e-6));
     }
@@ -468,7 +465,7 @@ START_TEST(echo_while_copies_are_late)
         ck_assert(!own_run(&own, 5e-6));
     }
     /* what was asked for stays */
-    dma_own_init(&own, DMA_OWN_ECHO, &table);
+    dma_self_copy_init(&own, DMA_SELF_COPY_ECHO, &table);
     ck_assert(own_run(&own, 0));
 }
 END_TEST

@@ -191,20 +191,20 @@ START_TEST(exchange_by_links_leaves_the_device_alone)
 END_TEST
 
 /* An exchange that takes so long; whether it went by the links. */
-static bool exchange_of(dma_own_t *own, uint64_t bytes, double seconds)
+static bool exchange_of(dma_self_copy_t *own, uint64_t bytes, double seconds)
 {
-    if (dma_own_echoes(own)) {
+    if (dma_self_copy_choose_echo(own)) {
         return true;
     }
-    dma_own_exchange(own, bytes, 5);
+    dma_self_copy_exchange_begin(own, bytes, 5);
     if (own->late) {
         /* nobody looked meanwhile: the runtime did not come back */
-        dma_own_watch(own, true, true, 5 + seconds);
+        dma_self_copy_observe(own, true, true, 5 + seconds);
         return false;
     }
-    dma_own_watch(own, true, false, 5 + seconds / 2);
-    dma_own_watch(own, true, false, 5 + seconds);
-    dma_own_watch(own, true, true, 5 + seconds);
+    dma_self_copy_observe(own, true, false, 5 + seconds / 2);
+    dma_self_copy_observe(own, true, false, 5 + seconds);
+    dma_self_copy_observe(own, true, true, 5 + seconds);
     return false;
 }
 
@@ -212,13 +212,13 @@ START_TEST(late_exchanges_take_to_the_links)
 {
     static const uint64_t sizes[] = {1000, UINT64_C(1) << 20, UINT64_C(1) << 30};
     dma_gpu_runtime_t table = {0};
-    dma_own_t own;
+    dma_self_copy_t own;
 
     for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++) {
         /* an idle link's time, and behind a matrix product */
         double idle = 30e-6 + (double)sizes[s] / 300e9, busy = idle + (double)sizes[s] / 50e9 + 1.1e-3;
 
-        dma_own_init(&own, DMA_OWN_AUTO, &table);
+        dma_self_copy_init(&own, DMA_SELF_COPY_AUTO, &table);
         for (int i = 0; i < 1000; i++) {
             ck_assert(!exchange_of(&own, sizes[s], idle));
         }
@@ -228,7 +228,7 @@ START_TEST(late_exchanges_take_to_the_links)
         for (int i = 0; i < 100; i++) {
             ck_assert(exchange_of(&own, sizes[s], busy));
         }
-        dma_own_init(&own, DMA_OWN_COPY, &table);
+        dma_self_copy_init(&own, DMA_SELF_COPY_PLAIN, &table);
         for (int i = 0; i < 10; i++) {
             ck_assert(!exchange_of(&own, sizes[s], busy));
         }

@@ -1,27 +1,30 @@
 /*
  * Armed programs: packets that wait in a queue for the start of their call.
  *
- *     POLL   our ready word, but for its lowest bit: the call starts, or is given up
- *     COND   the queue's go word: 0, the rest is skipped
+ *     POLL   our ready word without its lowest bit: the call starts or is revoked
+ *     COND   the go word of the queue; if it is 0, the rest is skipped
  *     POLL   the ready word of each peer that is written to
  *     copies
  *     FENCE  the program's line := epoch
  *
- * Giving up stores 0 into the go words and then our ready word plus one: queues run on and skip, no line is written, and
- * peers' engines, which wait for the ready word without the bit, do not take it for a start.
+ * To revoke programs, the CPU stores 0 into the go words, and then our ready word plus one. The queues continue and skip the
+ * program, so no line is written. Engines of peers compare the whole ready word, including the lowest bit, so they do not
+ * take the revocation for a start.
  *
- * An engine runs one queue at a time, so a queue that waits keeps others from it, for a time slice. Programs are armed only on
- * engines that serve no one else of the communicator (dma_map_pick_t.may_wait), one queue for each program, all of them or
- * none: ranks of one call do not wait for each other's slices. Other calls, and other processes, are on the same engines, and
- * what we wait for may have to wait for one of them: that engines take turns is what this stands on. The own block has no
- * engine of that kind: it goes on the first queue, before the wait for that queue's peer.
+ * An engine runs one queue at a time, so a waiting queue blocks the other queues of its engine for a time slice. Programs are
+ * armed only on engines that serve nothing else of this communicator (dma_map_pick_t.may_wait), with one exclusive queue per
+ * program. Either all programs of a run are armed or none, so the ranks of one call do not wait for each other's time slices.
+ * Queues of other calls and other processes may be on the same engines, and may contain what we wait for. So arming relies
+ * on the time slices of the engines. The own block has no suitable engine: it goes into the first queue, in front of the
+ * wait for that queue's peer.
  *
- * A program that does not fit into one group of packets, or needs memory in between, is not armed. Nor is one behind another
- * that was given up and that the queue has not got past for seconds: its start may still match, and the go word is shared.
+ * A program is not armed if it does not fit into one group of packets, or if it needs temporary memory. It is also not armed
+ * behind a revoked program that its queue has not skipped within seconds: the start of the revoked program may still match,
+ * and both use the same go word.
  *
- * A process may end without taking anything apart. Then what is armed is given up by an exit handler, which the first arming
- * registers, so that it runs before those of the runtimes: a queue that waits for ever is a nuisance to the whole GPU. What
- * has been started waits for peers, and only they can end that.
+ * A process may end without releasing anything. So an exit handler revokes everything that is armed, because a queue that
+ * waits forever impairs the whole GPU. The first arming registers the handler, so it runs before the handlers of the
+ * runtimes. Programs that have started are not revoked: they wait for peers, and only the peers can end that.
  */
 #include <math.h>
 #include <sched.h>
@@ -32,21 +35,22 @@
 #include "engine/sdma/private.h"
 #include "node/window.h"
 
-#define BODY_DWORDS     8192 /* of a program: below what one COND covers, and a quarter of a ring */
-#define START_INTERVAL  16   /* clocks between two looks for the start */
-#define GIVE_UP_SECONDS 2.0
+#define BODY_DWORDS 8192 /* of a program: half of what one COND covers, and an eighth of a ring */
+/* Clocks between two reads of the ready word; longer than in a drain, because the wait is long. */
+#define START_INTERVAL 16
+#define REVOKE_SECONDS 2.0 /* wait for revoked programs: many time slices of an engine */
 
 _Static_assert(BODY_DWORDS <= DMA_PACKET_COND_MAX, "one COND covers a program");
 
-/* What is armed in this process: the one thing that an exit handler can look for. */
+/* The bindings with armed programs in this process, for the exit handler. The only global state of the engine. */
 static struct {
     pthread_mutex_t lock;
-    struct dma_bound *list;
+    dma_sdma_binding_t *list;
     bool registered;
 } armed = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* The packets of a program, as the engine would be given them, in memory of ours: their number, or 0. */
-static uint32_t draft(const struct dma_bound *b, const dma_run_t *run, uint32_t index, dma_queue_t *queue,
+/* Lowers a program to memory of the host. Returns the number of dwords, or 0 if the program cannot be armed. */
+static uint32_t draft(const dma_sdma_binding_t *b, const dma_run_t *run, uint32_t index, dma_queue_t *queue,
                       uint32_t *packets, uint32_t *body)
 {
     uint64_t read = 0, write = 0, doorbell = 0;
@@ -55,21 +59,21 @@ static uint32_t draft(const struct dma_bound *b, const dma_run_t *run, uint32_t 
                                 .read_ptr = &read,
                                 .write_ptr = &write,
                                 .doorbell = &doorbell};
-    dma_queue_t paper = {.step_addr = queue->step_addr, .step = queue->step};
-    dma_lower_to_t to = dma_bound_to(b, &paper, index);
+    dma_queue_t draft_queue = {.step_addr = queue->step_addr, .step = queue->step};
+    dma_lower_target_t to = dma_sdma_lower_target(b, &draft_queue, index);
     dma_lower_t at = {0};
 
     to.ready = b->ready;
-    if (dma_ring_init(&paper.ring, &memory) != DMA_OK || dma_lower_temps(run, &run->plan->progs[index], &to) ||
+    if (dma_ring_init(&draft_queue.ring, &memory) != DMA_OK || dma_lower_temps(run, &run->plan->progs[index], &to) ||
         dma_lower_program(run, &run->plan->progs[index], &to, &at) != DMA_OK) {
         return 0;
     }
-    *packets = (uint32_t)paper.ring.unpublished_packets;
-    return (uint32_t)(paper.ring.reserved / sizeof(*body));
+    *packets = (uint32_t)draft_queue.ring.unpublished_packets;
+    return (uint32_t)(draft_queue.ring.reserved / sizeof(*body));
 }
 
-/* One program, behind a start and a go; false: it does not fit. */
-static bool put(struct dma_bound *b, const dma_run_t *run, uint32_t index, dma_queue_t *queue, uint32_t *body)
+/* Reserves and builds one armed program. Returns false if it does not fit. */
+static bool build(dma_sdma_binding_t *b, const dma_run_t *run, uint32_t index, dma_queue_t *queue, uint32_t *body)
 {
     uint32_t packets, dwords = draft(b, run, index, queue, &packets, body), *p;
 
@@ -85,70 +89,72 @@ static bool put(struct dma_bound *b, const dma_run_t *run, uint32_t index, dma_q
     return true;
 }
 
-/* Queues of our own for all programs of a plan but that of the own block, which has none of its own. */
-static bool get_queues(struct dma_bound *b, const dma_run_t *run)
+/* Creates an exclusive queue for every program of a plan, except for that of the own block, which shares the first
+ * queue. */
+static bool create_queues(dma_sdma_binding_t *b, const dma_run_t *run)
 {
     for (uint32_t i = 1; i < run->plan->nprogs; i++) {
         int link = run->plan->progs[i].link;
 
-        if (link == b->rank || b->waiting[i]) {
+        if (link == b->rank || b->armed_queues[i]) {
             continue;
         }
         if (!b->picks[link].may_wait ||
-            !(b->waiting[i] = dma_queue_get_own(&b->unit->queues, &b->picks[link], b->nodes[link]))) {
+            !(b->armed_queues[i] = dma_queue_get_exclusive(&b->unit->queues, &b->picks[link], b->nodes[link]))) {
             return false;
         }
     }
-    return run->plan->nprogs > 1 && b->waiting[1];
+    return run->plan->nprogs > 1 && b->armed_queues[1];
 }
 
-/* Stores alone: engines run on by themselves. */
-static void give_up(struct dma_bound *b, _Atomic uint32_t *ready)
+/* Revokes armed programs. Only stores: the engines continue and skip by themselves. */
+static void revoke(dma_sdma_binding_t *b, _Atomic uint32_t *ready)
 {
     for (int i = 1; i <= b->nranks; i++) {
-        if (b->waiting[i]) {
-            atomic_store_explicit(b->waiting[i]->go, 0, memory_order_relaxed);
+        if (b->armed_queues[i]) {
+            atomic_store_explicit(b->armed_queues[i]->go, 0, memory_order_relaxed);
         }
     }
-    /* release: an engine that sees this sees the go words */
+    /* release: an engine that sees this word also sees the go words */
     atomic_store_explicit(ready, dma_ready_start(b->armed) + 1, memory_order_release);
 }
 
 static void at_exit(void)
 {
-    /* A thread that holds the lock while the process ends is not waited for. */
+    /* If another thread holds the lock while the process ends, do not wait for it. */
     if (pthread_mutex_trylock(&armed.lock)) {
         return;
     }
-    for (struct dma_bound *b = armed.list; b; b = b->next_armed) {
+    for (dma_sdma_binding_t *b = armed.list; b; b = b->next_armed) {
         _Atomic uint32_t *ready = &dma_window_ready(b->window, b->rank)->word;
 
-        /* A start is not given up: peers may be counting on it. Nor is anything by a child, which comes here as well. */
-        if (dma_queues_ours(&b->unit->queues) &&
+        /* A run that has started is not revoked: peers may rely on it. A forked child, which runs this handler too,
+         * revokes nothing. */
+        if (dma_queues_is_owner(&b->unit->queues) &&
             atomic_load_explicit(ready, memory_order_relaxed) != dma_ready_start(b->armed)) {
-            give_up(b, ready);
+            revoke(b, ready);
         }
     }
     pthread_mutex_unlock(&armed.lock);
 }
 
-static void enlist(struct dma_bound *b)
+static void exit_list_add(dma_sdma_binding_t *b)
 {
     pthread_mutex_lock(&armed.lock);
     if (!armed.registered) {
         armed.registered = !atexit(at_exit);
     }
-    if (!b->listed) {
+    if (!b->in_exit_list) {
         b->next_armed = armed.list;
         armed.list = b;
-        b->listed = true;
+        b->in_exit_list = true;
     }
     pthread_mutex_unlock(&armed.lock);
 }
 
-static void delist(struct dma_bound *b)
+static void exit_list_remove(dma_sdma_binding_t *b)
 {
-    struct dma_bound **link = &armed.list;
+    dma_sdma_binding_t **link = &armed.list;
 
     pthread_mutex_lock(&armed.lock);
     while (*link && *link != b) {
@@ -157,14 +163,14 @@ static void delist(struct dma_bound *b)
     if (*link) {
         *link = b->next_armed;
     }
-    b->listed = false;
+    b->in_exit_list = false;
     pthread_mutex_unlock(&armed.lock);
 }
 
-static bool all_idle(const struct dma_bound *b)
+static bool all_idle(const dma_sdma_binding_t *b)
 {
     for (int i = 1; i <= b->nranks; i++) {
-        if (b->waiting[i] && dma_ring_idle(&b->waiting[i]->ring) != DMA_OK) {
+        if (b->armed_queues[i] && dma_ring_idle(&b->armed_queues[i]->ring) != DMA_OK) {
             return false;
         }
     }
@@ -173,45 +179,45 @@ static bool all_idle(const struct dma_bound *b)
 
 dma_status_t dma_sdma_arm(const dma_run_t *run)
 {
-    struct dma_bound *b = run->bound;
+    dma_sdma_binding_t *b = dma_sdma_binding(run->binding);
     uint32_t *body;
     bool fits;
 
-    if (!b->ready || !dma_queues_ours(&b->unit->queues)) {
+    if (!b->ready || !dma_queues_is_owner(&b->unit->queues)) {
         return DMA_UNSUPPORTED;
     }
-    if (b->behind && !all_idle(b)) {
-        b->ready = NULL; /* an engine as late as that is none to arm on; its queues stay until the end */
+    if (b->stalled && !all_idle(b)) {
+        b->ready = NULL; /* an engine this late is not armed again; its queues remain until the end */
         return DMA_UNSUPPORTED;
     }
-    if (!get_queues(b, run)) {
-        dma_sdma_arm_end(b);
-        b->ready = NULL; /* the programs of a bound engine are always the same: another time would be no better */
+    if (!create_queues(b, run)) {
+        dma_sdma_arm_release(b);
+        b->ready = NULL; /* the programs of a binding never change, so another attempt would fail as well */
         return DMA_UNSUPPORTED;
     }
     if (!(body = malloc(2 * BODY_DWORDS * sizeof(*body)))) {
         return DMA_UNSUPPORTED;
     }
     fits = true;
-    for (uint32_t pass = 0; pass < 2; pass++) { /* the own block first: it waits for nobody */
+    for (uint32_t pass = 0; pass < 2; pass++) { /* the own block comes first: it waits for no peer */
         for (uint32_t i = 1; fits && i < run->plan->nprogs; i++) {
             bool own = run->plan->progs[i].link == b->rank;
 
             if (own == (pass == 0)) {
-                fits = put(b, run, i, own ? b->waiting[1] : b->waiting[i], body);
+                fits = build(b, run, i, own ? b->armed_queues[1] : b->armed_queues[i], body);
             }
         }
     }
     free(body);
-    if (fits) { /* known to the exit handler before an engine can wait */
+    if (fits) { /* the exit handler must know the binding before an engine can wait */
         b->armed = b->epoch = run->epoch;
         b->progs = run->plan->nprogs;
         b->window = run->window;
         b->run = NULL;
-        enlist(b);
+        exit_list_add(b);
     }
     for (uint32_t i = 1; i < run->plan->nprogs; i++) {
-        dma_queue_t *queue = b->waiting[i];
+        dma_queue_t *queue = b->armed_queues[i];
 
         if (!queue) {
             continue;
@@ -220,37 +226,38 @@ dma_status_t dma_sdma_arm(const dma_run_t *run)
             dma_ring_drop(&queue->ring);
             continue;
         }
-        /* The engine reads the word long after the doorbell, which is a release. */
+        /* The engine reads the word after the doorbell, which is a release store. */
         atomic_store_explicit(queue->go, 1, memory_order_relaxed);
         dma_ring_publish(&queue->ring);
     }
     if (!fits) {
-        dma_sdma_arm_end(b);
+        dma_sdma_arm_release(b);
         b->ready = NULL;
     }
     return fits ? DMA_OK : DMA_UNSUPPORTED;
 }
 
-void dma_sdma_disarm(struct dma_bound *b, _Atomic uint32_t *ready)
+void dma_sdma_disarm(dma_gpu_binding_t *handle, _Atomic uint32_t *ready)
 {
-    double until = dma_now() + GIVE_UP_SECONDS;
+    dma_sdma_binding_t *b = dma_sdma_binding(handle);
+    double until = dma_now() + REVOKE_SECONDS;
 
-    if (!b->armed || !dma_queues_ours(&b->unit->queues)) {
-        return; /* nothing is, or it is another process's */
+    if (!b->armed || !dma_queues_is_owner(&b->unit->queues)) {
+        return; /* nothing is armed, or this is a forked child */
     }
-    give_up(b, ready);
+    revoke(b, ready);
     while (!all_idle(b) && dma_now() < until) {
         sched_yield();
     }
-    b->behind = !all_idle(b);
+    b->stalled = !all_idle(b);
     b->armed = 0;
-    b->epoch = 0; /* its lines have not been written, and will not be */
+    b->epoch = 0; /* its lines have not been written and will not be */
     b->progs = 0;
 }
 
-/* Programs that peers have still to start stand still for as long as those like: then only what has befallen a queue counts,
- * and the clock of those that stand still begins anew. */
-dma_status_t dma_sdma_arm_check(struct dma_bound *b)
+/* As long as a peer has not started the run, armed programs may wait for any time. Then only errors of a queue
+ * count, and the timeout of a queue without progress starts again. */
+dma_status_t dma_sdma_arm_check(dma_sdma_binding_t *b)
 {
     bool started = b->armed != 0;
 
@@ -259,30 +266,30 @@ dma_status_t dma_sdma_arm_check(struct dma_bound *b)
                                     b->armed);
     }
     for (int i = 1; i <= b->nranks; i++) {
-        if (!b->waiting[i]) {
+        if (!b->armed_queues[i]) {
             continue;
         }
-        if (dma_queue_check(b->waiting[i], started ? b->unit->stuck_seconds : HUGE_VAL) != DMA_OK) {
+        if (dma_queue_check(b->armed_queues[i], started ? b->unit->stuck_seconds : HUGE_VAL) != DMA_OK) {
             return DMA_ERR_ENGINE;
         }
         if (!started) {
-            b->waiting[i]->seen_at = 0;
+            b->armed_queues[i]->seen_at = 0;
         }
     }
     return DMA_OK;
 }
 
-bool dma_sdma_arm_end(struct dma_bound *b)
+bool dma_sdma_arm_release(dma_sdma_binding_t *b)
 {
     bool all = true;
 
-    if (b->listed) {
-        delist(b);
+    if (b->in_exit_list) {
+        exit_list_remove(b);
     }
-    for (int i = 1; b->waiting && i <= b->nranks; i++) {
-        if (b->waiting[i]) {
-            all = dma_queue_put_own(&b->unit->queues, b->waiting[i]) && all;
-            b->waiting[i] = NULL;
+    for (int i = 1; b->armed_queues && i <= b->nranks; i++) {
+        if (b->armed_queues[i]) {
+            all = dma_queue_put_exclusive(&b->unit->queues, b->armed_queues[i]) && all;
+            b->armed_queues[i] = NULL;
         }
     }
     return all;

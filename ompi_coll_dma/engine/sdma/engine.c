@@ -1,11 +1,13 @@
 /*
- * The sdma engine: GPU plans on user-mode queues of AMD GPUs' SDMA engines.
+ * The sdma engine: GPU plans on user-mode queues of the SDMA engines of AMD GPUs.
  *
- * A unit is one GPU: its generation, its links (topology.h), its queues. Bound to a communicator, every rank's link gets
- * its queue by the engine map (map.h); programs on the same link share it. Starting a run lowers all its programs to
- * packets and rings one doorbell for each queue; then the hardware is on its own until the fences at the programs' ends.
+ * A unit is one GPU: its generation, its links (topology.h) and its queues. For a binding, the engine map (map.h)
+ * selects a queue for the link to every rank; programs on the same link share a queue. Starting a run lowers all its
+ * programs to packets and rings one doorbell per queue. After that the hardware needs no CPU until the fences at the
+ * ends of the programs.
  *
- * A run that does not fit into the rings goes in by and by: what is in is published, so that room comes.
+ * A run that does not fit into the rings is lowered in parts. Each part is published, so that the engine consumes it
+ * and makes room.
  */
 #include <sched.h>
 #include <stdio.h>
@@ -15,73 +17,67 @@
 #include "engine/sdma/private.h"
 #include "node/window.h"
 
-#define QUIET_SECONDS 2.0 /* that the end of a communicator waits for copies under way */
+#define QUIET_SECONDS 2.0 /* how long unbind waits for copies in progress */
 
-static dma_status_t refuse(char *why, const char *reason)
-{
-    snprintf(why, DMA_GPU_WHY_BYTES, "%s", reason);
-    return DMA_UNSUPPORTED;
-}
-
-/* The GPU behind a device of the runtime, by its PCI address: whatever the order in which a process sees devices. */
-static dma_status_t find_gpu(const dma_gpu_config_t *config, dma_gpu_unit_t *unit, char *why)
+/* Finds the GPU of a device by its PCI address, because the order of devices differs between processes. */
+static dma_status_t find_gpu(const dma_gpu_config_t *config, dma_sdma_unit_t *unit, char *why)
 {
     const char *reason = "";
     uint32_t location;
 
     if (config->rt->device_pci(config->device, &unit->pci) != DMA_OK) {
-        return refuse(why, "the runtime does not say where the device is");
+        return dma_gpu_refuse(why, "the runtime does not say where the device is");
     }
     if (dma_topo_read(config->sysfs ? config->sysfs : DMA_TOPO_ROOT, &unit->topo, &reason) != DMA_OK) {
-        return refuse(why, reason);
+        return dma_gpu_refuse(why, reason);
     }
     location = unit->pci.bus << 8 | unit->pci.device << 3 | unit->pci.function;
     unit->gpu = dma_topo_find(unit->topo, unit->pci.domain, location, DMA_TOPO_ANY_PARTITION);
     if (!unit->gpu) {
-        return refuse(why, "the device is not among the GPUs that the kernel describes");
+        return dma_gpu_refuse(why, "the device is not among the GPUs that the kernel describes");
     }
-    if (!unit->pci.has_function && !dma_topo_alone(unit->topo, unit->gpu)) {
-        return refuse(why, "the runtime does not say which partition of a GPU the device is");
+    if (!unit->pci.has_function && !dma_topo_is_whole_device(unit->topo, unit->gpu)) {
+        return dma_gpu_refuse(why, "the runtime does not say which partition of a GPU the device is");
     }
     unit->gen = dma_gen_find(unit->gpu->device_id, unit->gpu->version, &reason);
-    return unit->gen ? DMA_OK : refuse(why, reason);
+    return unit->gen ? DMA_OK : dma_gpu_refuse(why, reason);
 }
 
-static dma_status_t open_queues(const dma_gpu_config_t *config, dma_gpu_unit_t *unit, char *why)
+static dma_status_t open_queues(const dma_gpu_config_t *config, dma_sdma_unit_t *unit, char *why)
 {
     dma_provider_gpu_t gpu = {.node = unit->gpu->node, .gpu_id = unit->gpu->gpu_id};
     char reason[DMA_PROVIDER_WHY_BYTES];
 
     if (dma_queues_open(&unit->queues, dma_providers, config->queues, &gpu, reason) != DMA_OK) {
-        return refuse(why, reason);
+        return dma_gpu_refuse(why, reason);
     }
     return DMA_OK;
 }
 
-/* The self-test failed: for want of a queue, or in one. */
-static dma_status_t refuse_queue(const dma_gpu_unit_t *unit, char *why)
+/* The self-test has failed: no queue could be created, or a queue does not work. */
+static dma_status_t refuse_queue(const dma_sdma_unit_t *unit, char *why)
 {
     if (unit->queues.refusal) {
         snprintf(why, DMA_GPU_WHY_BYTES, "%s: %s", unit->queues.provider->ops->name, unit->queues.refusal);
         return DMA_UNSUPPORTED;
     }
-    return refuse(why, "a queue on the device does not do what it is told");
+    return dma_gpu_refuse(why, "a queue on the device does not do what it is told");
 }
 
 static dma_status_t sdma_open(const dma_gpu_config_t *config, dma_gpu_unit_t **result, char *why)
 {
-    dma_gpu_unit_t *unit = calloc(1, sizeof(*unit));
+    dma_sdma_unit_t *unit = calloc(1, sizeof(*unit));
     dma_status_t status;
 
     if (!unit) {
-        return refuse(why, "no memory");
+        return dma_gpu_refuse(why, "no memory");
     }
     unit->rt = config->rt;
     unit->device = config->device;
     unit->stuck_seconds = config->timeout;
     unit->resets = config->rt->resets ? config->rt->resets(config->device) : 0;
     if (strcmp(config->rt->name, "hip")) {
-        status = refuse(why, "the device is not AMD's");
+        status = dma_gpu_refuse(why, "the device is not AMD's");
     } else {
         status = find_gpu(config, unit, why);
     }
@@ -107,18 +103,18 @@ static dma_status_t sdma_open(const dma_gpu_config_t *config, dma_gpu_unit_t **r
              unit->features & DMA_GPU_BCST_PACKETS ? ", broadcast" : "",
              unit->features & DMA_GPU_SWAP_PACKETS ? ", swap" : "",
              unit->features & DMA_GPU_PRELAUNCH ? ", conditional execution" : "");
-    *result = unit;
+    *result = (dma_gpu_unit_t *)unit;
     return DMA_OK;
 }
 
-/* The queues are still there then, but not the memory in between. */
-static bool was_reset(const dma_gpu_unit_t *unit)
+/* After a reset the queues still exist, but the temporary memory does not. */
+static bool was_reset(const dma_sdma_unit_t *unit)
 {
     return unit->rt->resets && unit->rt->resets(unit->device) != unit->resets;
 }
 
-/* Memory in between, for exchanges on a queue, with its lock, and for copies of a program. */
-static dma_status_t get_temp(dma_gpu_unit_t *unit, uint64_t bytes, uint64_t *temp)
+/* Allocates temporary memory: of a queue, with its lock held, or of a program. */
+static dma_status_t get_temp(dma_sdma_unit_t *unit, uint64_t bytes, uint64_t *temp)
 {
     dma_gpu_scope_t scope;
     dma_status_t status;
@@ -133,21 +129,23 @@ static dma_status_t get_temp(dma_gpu_unit_t *unit, uint64_t bytes, uint64_t *tem
     return status;
 }
 
-static void free_temp(dma_gpu_unit_t *unit, uint64_t temp)
+static void free_temp(dma_sdma_unit_t *unit, uint64_t temp)
 {
     dma_gpu_scope_t scope;
 
-    /* Fails where the application has shut the runtime down, and its memory with it. */
+    /* Fails if the application has shut the runtime down. Then the memory is already freed. */
     if (temp && unit->rt->enter(unit->device, &scope) == DMA_OK) {
         unit->rt->free(temp);
         unit->rt->leave(&scope);
     }
 }
 
-static void sdma_close(dma_gpu_unit_t *unit)
+static void sdma_close(dma_gpu_unit_t *handle)
 {
-    for (dma_queue_t *q = unit->queues.list; q && dma_queues_ours(&unit->queues); q = q->next) {
-        /* A queue that still waits is left, and with it what it may write to. */
+    dma_sdma_unit_t *unit = (dma_sdma_unit_t *)handle;
+
+    for (dma_queue_t *q = unit->queues.list; q && dma_queues_is_owner(&unit->queues); q = q->next) {
+        /* A queue that still waits is left, so the memory that it may write to is left as well. */
         if (q->temp && !dma_queue_waits(&unit->queues, q)) {
             free_temp(unit, q->temp);
         }
@@ -157,86 +155,87 @@ static void sdma_close(dma_gpu_unit_t *unit)
     free(unit);
 }
 
-static void sdma_traits(const dma_gpu_unit_t *unit, dma_gpu_traits_t *card)
+static void sdma_traits(const dma_gpu_unit_t *handle, dma_gpu_traits_t *traits)
 {
+    const dma_sdma_unit_t *unit = (const dma_sdma_unit_t *)handle;
     uint32_t engines = unit->gpu->host_engines + unit->gpu->xgmi_engines;
 
-    *card = (dma_gpu_traits_t){
-        .pci = unit->pci,
+    *traits = (dma_gpu_traits_t){
         .node = unit->gpu->node,
         .features = unit->features,
         .max_ways = engines ? engines * DMA_SDMA_QUEUES_PER_ENGINE : 1,
     };
 }
 
-/* Everything of a bound engine in one allocation. */
-static struct dma_bound *bound_alloc(size_t n)
+/* Allocates a binding with all its arrays in one block. */
+static dma_sdma_binding_t *binding_alloc(size_t n)
 {
-    size_t bytes = sizeof(struct dma_bound) + n * (sizeof(dma_queue_t *) + sizeof(dma_map_pick_t) + sizeof(uint32_t)) +
-                   (n + 1) * (sizeof(dma_lower_t) + sizeof(dma_shaped_t) + sizeof(dma_queue_t *)) +
-                   n * sizeof(uint64_t);
-    struct dma_bound *b = calloc(1, bytes);
+    size_t bytes =
+        sizeof(dma_sdma_binding_t) + n * (sizeof(dma_queue_t *) + sizeof(dma_map_pick_t) + sizeof(uint32_t)) +
+        (n + 1) * (sizeof(dma_lower_t) + sizeof(dma_shaped_t) + sizeof(dma_queue_t *)) + n * sizeof(uint64_t);
+    dma_sdma_binding_t *b = calloc(1, bytes);
 
     if (b) {
         b->at = (dma_lower_t *)(b + 1);
         b->shaped = (dma_shaped_t *)(b->at + n + 1);
         b->ready = (uint64_t *)(b->shaped + n + 1);
         b->queues = (dma_queue_t **)(b->ready + n);
-        b->waiting = b->queues + n;
-        b->picks = (dma_map_pick_t *)(b->waiting + n + 1);
+        b->armed_queues = b->queues + n;
+        b->picks = (dma_map_pick_t *)(b->armed_queues + n + 1);
         b->nodes = (uint32_t *)(b->picks + n);
     }
     return b;
 }
 
-/* All that it has got. */
-static void put_queues(struct dma_bound *b)
+/* Releases the queues that the binding has so far. */
+static void release_queues(dma_sdma_binding_t *b)
 {
     for (int r = 0; r < b->nranks && b->queues[r]; r++) {
         dma_queue_put(&b->unit->queues, b->queues[r]);
     }
 }
 
-static dma_status_t sdma_bind(dma_gpu_unit_t *unit, const dma_gpu_job_t *job, struct dma_bound **result, char *why)
+static dma_status_t sdma_bind(dma_gpu_unit_t *handle, const dma_gpu_bind_params_t *params, dma_gpu_binding_t **result,
+                              char *why)
 {
-    size_t n = (size_t)job->nranks;
-    struct dma_bound *b = bound_alloc(n);
+    dma_sdma_unit_t *unit = (dma_sdma_unit_t *)handle;
+    size_t n = (size_t)params->nranks;
+    dma_sdma_binding_t *b = binding_alloc(n);
 
     if (!b) {
-        return refuse(why, "no memory");
+        return dma_gpu_refuse(why, "no memory");
     }
     for (size_t r = 0; r < n; r++) {
-        b->nodes[r] = job->traits[r].node;
+        b->nodes[r] = params->traits[r].node;
     }
-    dma_map_build(unit->gen, unit->gpu, b->nodes, job->nranks, job->rank, b->picks);
+    dma_map_build(unit->gen, unit->gpu, b->nodes, params->nranks, params->rank, b->picks);
     b->unit = unit;
-    b->rank = job->rank;
-    b->nranks = job->nranks;
-    b->lines = job->lines;
-    if (job->ready) {
-        memcpy(b->ready, job->ready, n * sizeof(*b->ready));
+    b->rank = params->rank;
+    b->nranks = params->nranks;
+    b->lines = params->lines;
+    if (params->ready) {
+        memcpy(b->ready, params->ready, n * sizeof(*b->ready));
     } else {
         b->ready = NULL;
     }
     if (unit->gen->even_engines && !unit->queues.provider->names_engines) {
         free(b);
-        return refuse(why, "some engines of this GPU are not there, and queues here cannot name engines");
+        return dma_gpu_refuse(why, "some engines of this GPU are not there, and queues here cannot name engines");
     }
     for (size_t r = 0; r < n; r++) {
-        bool shared;
 
-        if (!(b->queues[r] = dma_queue_get(&unit->queues, &b->picks[r], b->nodes[r], &shared))) {
-            put_queues(b);
+        if (!(b->queues[r] = dma_queue_get(&unit->queues, &b->picks[r], b->nodes[r]))) {
+            release_queues(b);
             free(b);
-            return refuse(why, "the driver gives this process no queue");
+            return dma_gpu_refuse(why, "the driver gives this process no queue");
         }
     }
-    *result = b;
+    *result = (dma_gpu_binding_t *)b;
     return DMA_OK;
 }
 
-/* Have the programs of the last run all ended? */
-static bool is_quiet(const struct dma_bound *b)
+/* Whether all programs of the last run have ended. */
+static bool is_quiet(const dma_sdma_binding_t *b)
 {
     for (uint32_t q = 0; q + 1 < b->progs; q++) {
         if (atomic_load_explicit(&dma_window_queue(b->window, b->rank, (int)q)->word, memory_order_acquire) !=
@@ -247,8 +246,9 @@ static bool is_quiet(const struct dma_bound *b)
     return true;
 }
 
-static bool sdma_unbind(struct dma_bound *b)
+static bool sdma_unbind(dma_gpu_binding_t *handle)
 {
+    dma_sdma_binding_t *b = dma_sdma_binding(handle);
     double until = dma_now() + QUIET_SECONDS;
     bool quiet;
 
@@ -256,19 +256,19 @@ static bool sdma_unbind(struct dma_bound *b)
         sched_yield();
     }
     quiet = is_quiet(b);
-    /* Programs that are still under way may write to theirs. */
-    for (int i = 1; i <= b->nranks && quiet && dma_queues_ours(&b->unit->queues); i++) {
+    /* Programs in progress may still write to their temporary memory. */
+    for (int i = 1; i <= b->nranks && quiet && dma_queues_is_owner(&b->unit->queues); i++) {
         free_temp(b->unit, b->shaped[i].temp);
     }
-    quiet = dma_sdma_arm_end(b) && quiet;
-    put_queues(b);
+    quiet = dma_sdma_arm_release(b) && quiet;
+    release_queues(b);
     free(b);
     return quiet;
 }
 
-dma_lower_to_t dma_bound_to(const struct dma_bound *b, dma_queue_t *queue, uint32_t prog)
+dma_lower_target_t dma_sdma_lower_target(const dma_sdma_binding_t *b, dma_queue_t *queue, uint32_t prog)
 {
-    return (dma_lower_to_t){
+    return (dma_lower_target_t){
         .gen = b->unit->gen,
         .queue = queue,
         .line = b->lines + (prog - 1) * sizeof(dma_engine_line_t),
@@ -278,21 +278,21 @@ dma_lower_to_t dma_bound_to(const struct dma_bound *b, dma_queue_t *queue, uint3
     };
 }
 
-/* Is `rank` on another GPU than we are? */
-static bool is_away(const struct dma_bound *b, int rank)
+/* Whether `rank` is on another GPU than this rank. */
+static bool is_remote(const dma_sdma_binding_t *b, int rank)
 {
     return b->nodes[rank] != b->nodes[b->rank];
 }
 
-/* The rank whose link a program takes. Engines that face the host serve a peer on our own GPU and nobody else: a program
- * that has copies for others too takes the link of one of those, whose engine reaches our own GPU as well. */
-static int link_of(const struct dma_bound *b, const dma_prog_t *prog)
+/* The rank whose link a program uses. A host-facing engine serves only peers on our own GPU. So a program with
+ * copies to another GPU uses the link to that GPU, whose engine also reaches our own GPU. */
+static int link_of(const dma_sdma_binding_t *b, const dma_prog_t *prog)
 {
-    for (uint32_t i = 0; !is_away(b, prog->link) && i < prog->nops; i++) {
+    for (uint32_t i = 0; !is_remote(b, prog->link) && i < prog->nops; i++) {
         const dma_op_t *op = &prog->ops[i];
 
         for (int d = 0; d < 1 + (op->code == DMA_OP_COPY2); d++) {
-            if ((op->code == DMA_OP_COPY || op->code == DMA_OP_COPY2) && is_away(b, op->dst[d].rank)) {
+            if ((op->code == DMA_OP_COPY || op->code == DMA_OP_COPY2) && is_remote(b, op->dst[d].rank)) {
                 return op->dst[d].rank;
             }
         }
@@ -300,12 +300,12 @@ static int link_of(const struct dma_bound *b, const dma_prog_t *prog)
     return prog->link;
 }
 
-/* Puts in one program, or as much of it as there is room for. */
-static dma_status_t put(struct dma_bound *b, const dma_run_t *run, uint32_t index)
+/* Lowers one program, as far as there is room in the ring. */
+static dma_status_t lower_program(dma_sdma_binding_t *b, const dma_run_t *run, uint32_t index)
 {
     const dma_prog_t *prog = &run->plan->progs[index];
     dma_queue_t *queue = b->queues[link_of(b, prog)];
-    dma_lower_to_t to = dma_bound_to(b, queue, index);
+    dma_lower_target_t to = dma_sdma_lower_target(b, queue, index);
     dma_status_t status = DMA_OK;
     uint32_t temps;
 
@@ -330,10 +330,10 @@ static dma_status_t put(struct dma_bound *b, const dma_run_t *run, uint32_t inde
 
 static dma_status_t sdma_start(dma_run_t *run)
 {
-    struct dma_bound *b = run->bound;
+    dma_sdma_binding_t *b = dma_sdma_binding(run->binding);
     dma_status_t result = DMA_OK;
 
-    if (!dma_queues_ours(&b->unit->queues) || was_reset(b->unit)) {
+    if (!dma_queues_is_owner(&b->unit->queues) || was_reset(b->unit)) {
         return DMA_ERR_ENGINE;
     }
     if (b->run != run || b->epoch != run->epoch) {
@@ -344,7 +344,7 @@ static dma_status_t sdma_start(dma_run_t *run)
         b->window = run->window;
     }
     for (uint32_t i = 1; i < run->plan->nprogs; i++) {
-        dma_status_t status = put(b, run, i);
+        dma_status_t status = lower_program(b, run, i);
 
         if (status != DMA_OK && status != DMA_AGAIN) {
             return DMA_ERR_ENGINE;
@@ -354,8 +354,10 @@ static dma_status_t sdma_start(dma_run_t *run)
     return result;
 }
 
-static dma_status_t sdma_check(struct dma_bound *b)
+static dma_status_t sdma_check(dma_gpu_binding_t *handle)
 {
+    dma_sdma_binding_t *b = dma_sdma_binding(handle);
+
     for (int r = 0; r < b->nranks; r++) {
         dma_queue_t *queue = b->queues[r];
         dma_status_t status;

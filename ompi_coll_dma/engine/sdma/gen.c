@@ -1,14 +1,14 @@
-/* See gen.h. */
+/* Generations of SDMA engines: see gen.h. */
 #include "engine/sdma/gen.h"
 
 #include <stddef.h>
 
 #define MIB      (UINT64_C(1) << 20)
-#define COPY_30  (1024 * MIB - 64) /* the count has 30 bits; 64: whole cache lines */
-#define COPY_22  (4 * MIB - 32)    /* the count has 22 bits, less what every driver leaves out */
+#define COPY_30  (1024 * MIB - 64) /* the count has 30 bits; minus 64: whole cache lines */
+#define COPY_22  (4 * MIB - 32)    /* the count has 22 bits; minus 32: what all drivers subtract */
 #define SWAP_MAX UINT64_C(0x3fffff80)
 
-/* The count of a swap ends 32 bytes short of the one of a copy; cut down to whole lines of 64 bytes. */
+/* The limit of a swap is 32 bytes below the largest count of a copy, rounded down to whole cache lines. */
 _Static_assert(SWAP_MAX <= 0x3fffffe0 && SWAP_MAX % 64 == 0, "pieces of a swap stay aligned");
 _Static_assert(COPY_30 % 64 == 0 && COPY_22 % DMA_GEN_BROADCAST_MODULO == 0, "pieces of a copy stay aligned");
 
@@ -16,23 +16,23 @@ enum { GFX9, GFX90A, GFX942, MI308X, GFX950 };
 
 static const dma_gen_t generations[] = {
     [GFX9] = {.name = "gfx9", .max_copy = COPY_22, .has = DMA_GEN_RECT},
-    [GFX90A] = {.name = "gfx90a", .max_copy = COPY_30, .has = DMA_GEN_BROADCAST | DMA_GEN_RECT | DMA_GEN_HDP_FLUSH},
+    [GFX90A] = {.name = "gfx90a", .max_copy = COPY_30, .has = DMA_GEN_BROADCAST | DMA_GEN_RECT},
     [GFX942] = {.name = "gfx942",
                 .max_copy = COPY_30,
                 .max_swap = SWAP_MAX,
                 .swap_align = 64,
-                .has = DMA_GEN_BROADCAST | DMA_GEN_SWAP | DMA_GEN_RECT | DMA_GEN_HDP_FLUSH},
+                .has = DMA_GEN_BROADCAST | DMA_GEN_SWAP | DMA_GEN_RECT},
     [MI308X] = {.name = "gfx942 (MI308X)",
                 .max_copy = COPY_30,
                 .max_swap = SWAP_MAX,
                 .swap_align = 64,
-                .has = DMA_GEN_BROADCAST | DMA_GEN_SWAP | DMA_GEN_RECT | DMA_GEN_HDP_FLUSH,
+                .has = DMA_GEN_BROADCAST | DMA_GEN_SWAP | DMA_GEN_RECT,
                 .even_engines = true},
     [GFX950] = {.name = "gfx950",
                 .max_copy = COPY_30,
                 .max_swap = SWAP_MAX,
                 .swap_align = 64,
-                .has = DMA_GEN_BROADCAST | DMA_GEN_SWAP | DMA_GEN_RECT | DMA_GEN_HDP_FLUSH},
+                .has = DMA_GEN_BROADCAST | DMA_GEN_SWAP | DMA_GEN_RECT},
 };
 
 static const struct {
@@ -44,7 +44,7 @@ static const struct {
     {0x740f, GFX90A}, /* MI210 */
     {0x74a0, GFX942}, /* MI300A */
     {0x74a1, GFX942}, /* MI300X */
-    {0x74a2, MI308X}, /* eight engines are listed, the four with even numbers exist */
+    {0x74a2, MI308X}, /* eight engines are listed, only the four with even numbers exist */
     {0x74a5, GFX942}, /* MI325X */
     {0x74a8, MI308X}, /* MI308X HF */
     {0x74a9, GFX942}, /* MI300X HF */

@@ -1,4 +1,4 @@
-/* The provider of queues from the kernel driver: see kfd.h. */
+/* The kfd provider: see kfd.h. */
 #include "engine/sdma/kfd.h"
 
 #include <errno.h>
@@ -11,57 +11,57 @@
 
 #include "engine/sdma/topology.h"
 
-#define READ_OFFSET 64 /* in the page of pointers: a line of its own, the engine writes it */
+/* The read pointer has a cache line of its own in the page of pointers, because the engine writes it. */
+#define READ_OFFSET 64
 
-typedef struct by_kfd {
+typedef struct kfd_provider {
     dma_provider_t base;
-    const dma_kfd_world_t *world;
+    const dma_kfd_sys_t *sys;
     dma_rocr_t rocr;
-    dma_rocr_place_t place;
+    dma_rocr_pool_t pool;
     uint32_t gpu_id;
     int fd;
-    char *doorbells; /* of this process on the GPU, mapped with the first queue; or NULL */
+    char *doorbells; /* of this process on the GPU, mapped with the first queue; NULL before */
     size_t page;
-} by_kfd_t;
+} kfd_provider_t;
 
-static by_kfd_t *of(dma_provider_t *provider)
+static kfd_provider_t *kfd_of(dma_provider_t *provider)
 {
-    return (by_kfd_t *)provider;
+    return (kfd_provider_t *)provider;
 }
 
-/* The kernel gives up a call for a signal, or for want of something that comes back: it wants to be asked again. */
-static int ask(const by_kfd_t *k, unsigned long request, void *argument)
+/* The kernel ends a call early for a signal (EINTR) or a temporary shortage (EAGAIN). Then the call is repeated. */
+static int kfd_ioctl(const kfd_provider_t *k, unsigned long request, void *argument)
 {
     int rc;
 
     do {
-        rc = k->world->ioctl(k->fd, request, argument);
+        rc = k->sys->ioctl(k->fd, request, argument);
     } while (rc == -1 && (errno == EINTR || errno == EAGAIN));
     return rc;
 }
 
-dma_status_t dma_kfd_open(const dma_kfd_world_t *world, const dma_provider_gpu_t *gpu, dma_provider_t **provider,
-                          char *why)
+dma_status_t dma_kfd_open(const dma_kfd_sys_t *sys, const dma_provider_gpu_t *gpu, dma_provider_t **provider, char *why)
 {
-    by_kfd_t *k = calloc(1, sizeof(*k));
+    kfd_provider_t *k = calloc(1, sizeof(*k));
     dma_kfd_version_t version = {0};
     const char *reason = "no memory";
 
     if (!k) {
         goto refuse;
     }
-    k->world = world;
-    /* First: where ROCr does not run there is no address space, and the driver's file is left alone. */
-    if (world->find_rocr(&k->rocr, &reason) != DMA_OK ||
-        dma_rocr_place(&k->rocr, gpu->node, &k->place, &reason) != DMA_OK) {
+    k->sys = sys;
+    /* ROCr first: if it does not run, there is no GPU address space, and the driver's file is not opened. */
+    if (sys->find_rocr(&k->rocr, &reason) != DMA_OK ||
+        dma_rocr_find_pool(&k->rocr, gpu->node, &k->pool, &reason) != DMA_OK) {
         goto free_provider;
     }
-    k->fd = world->open(DMA_TOPO_DEVICE, O_RDWR | O_CLOEXEC);
+    k->fd = sys->open(DMA_TOPO_DEVICE, O_RDWR | O_CLOEXEC);
     if (k->fd < 0) {
         reason = strerror(errno);
         goto free_provider;
     }
-    if (ask(k, DMA_KFD_GET_VERSION, &version) != 0 || version.major != DMA_KFD_MAJOR) {
+    if (kfd_ioctl(k, DMA_KFD_GET_VERSION, &version) != 0 || version.major != DMA_KFD_MAJOR) {
         reason = "its interface is not the one we know";
         goto close_file;
     }
@@ -72,7 +72,7 @@ dma_status_t dma_kfd_open(const dma_kfd_world_t *world, const dma_provider_gpu_t
     return DMA_OK;
 
 close_file:
-    world->close(k->fd);
+    sys->close(k->fd);
 free_provider:
     free(k);
 refuse:
@@ -82,19 +82,19 @@ refuse:
 
 static void kfd_close(dma_provider_t *provider)
 {
-    by_kfd_t *k = of(provider);
+    kfd_provider_t *k = kfd_of(provider);
 
     if (k->doorbells) {
-        k->world->munmap(k->doorbells, DMA_KFD_DOORBELL_BYTES);
+        k->sys->munmap(k->doorbells, DMA_KFD_DOORBELL_BYTES);
     }
-    k->world->close(k->fd);
+    k->sys->close(k->fd);
     free(k);
 }
 
 static void *kfd_alloc(dma_provider_t *provider, uint64_t bytes, uint64_t *device_addr)
 {
-    by_kfd_t *k = of(provider);
-    void *memory = dma_rocr_alloc(&k->rocr, &k->place, bytes);
+    kfd_provider_t *k = kfd_of(provider);
+    void *memory = dma_rocr_alloc(&k->rocr, &k->pool, bytes);
 
     *device_addr = (uint64_t)(uintptr_t)memory;
     return memory;
@@ -103,10 +103,10 @@ static void *kfd_alloc(dma_provider_t *provider, uint64_t bytes, uint64_t *devic
 static void kfd_free(dma_provider_t *provider, void *memory, uint64_t bytes)
 {
     (void)bytes;
-    of(provider)->rocr.pool_free(memory);
+    kfd_of(provider)->rocr.pool_free(memory);
 }
 
-static const char *refusal(int error)
+static const char *refusal_text(int error)
 {
     switch (error) {
     case ENOMEM:
@@ -135,22 +135,22 @@ static uint32_t type_of(dma_map_kind_t kind)
     }
 }
 
-static void drop(const by_kfd_t *k, uint64_t id)
+static void destroy_queue(const kfd_provider_t *k, uint64_t id)
 {
     dma_kfd_destroy_t args = {.queue_id = (uint32_t)id};
 
-    ask(k, DMA_KFD_DESTROY_QUEUE, &args);
+    kfd_ioctl(k, DMA_KFD_DESTROY_QUEUE, &args);
 }
 
-/* All queues of the GPU have their doorbells in one place, which the kernel names with the first. */
-static bool map_doorbells(by_kfd_t *k, uint64_t offset)
+/* All queues of the GPU have their doorbells in one range. The kernel returns its offset with the first queue. */
+static bool map_doorbells(kfd_provider_t *k, uint64_t offset)
 {
     void *at;
 
     if (k->doorbells) {
         return true;
     }
-    at = k->world->mmap(DMA_KFD_DOORBELL_BYTES, k->fd, offset & ~(uint64_t)(DMA_KFD_DOORBELL_BYTES - 1));
+    at = k->sys->mmap(DMA_KFD_DOORBELL_BYTES, k->fd, offset & ~(uint64_t)(DMA_KFD_DOORBELL_BYTES - 1));
     if (at == MAP_FAILED) {
         return false;
     }
@@ -161,8 +161,8 @@ static bool map_doorbells(by_kfd_t *k, uint64_t offset)
 static dma_status_t kfd_create(dma_provider_t *provider, dma_map_kind_t kind, uint32_t engine, void *ring,
                                uint64_t bytes, dma_provider_queue_t *queue, const char **reason)
 {
-    by_kfd_t *k = of(provider);
-    char *pointers = dma_rocr_alloc(&k->rocr, &k->place, k->page);
+    kfd_provider_t *k = kfd_of(provider);
+    char *pointers = dma_rocr_alloc(&k->rocr, &k->pool, k->page);
     dma_kfd_create_t args = {
         .ring = (uintptr_t)ring,
         .write_ptr = (uintptr_t)pointers,
@@ -179,8 +179,8 @@ static dma_status_t kfd_create(dma_provider_t *provider, dma_map_kind_t kind, ui
         *reason = "no memory";
         return DMA_UNSUPPORTED;
     }
-    if (ask(k, DMA_KFD_CREATE_QUEUE, &args) != 0) {
-        *reason = refusal(errno);
+    if (kfd_ioctl(k, DMA_KFD_CREATE_QUEUE, &args) != 0) {
+        *reason = refusal_text(errno);
         goto free_pointers;
     }
     if (!map_doorbells(k, args.doorbell_offset)) {
@@ -197,7 +197,7 @@ static dma_status_t kfd_create(dma_provider_t *provider, dma_map_kind_t kind, ui
     return DMA_OK;
 
 drop_queue:
-    drop(k, args.queue_id);
+    destroy_queue(k, args.queue_id);
 free_pointers:
     k->rocr.pool_free(pointers);
     return DMA_UNSUPPORTED;
@@ -205,10 +205,10 @@ free_pointers:
 
 static void kfd_destroy(dma_provider_t *provider, const dma_provider_queue_t *queue)
 {
-    by_kfd_t *k = of(provider);
+    kfd_provider_t *k = kfd_of(provider);
 
-    /* The pointers after the queue: memory that a queue uses, once freed, makes the driver stop all of the process. */
-    drop(k, queue->id);
+    /* The queue first: if memory of an existing queue is freed, the driver stops all queues of the process. */
+    destroy_queue(k, queue->id);
     k->rocr.pool_free(queue->pointers);
 }
 
@@ -227,7 +227,7 @@ static void *real_mmap(size_t bytes, int fd, uint64_t offset)
     return mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)offset);
 }
 
-static const dma_kfd_world_t world = {
+static const dma_kfd_sys_t sys = {
     .open = real_open,
     .ioctl = real_ioctl,
     .mmap = real_mmap,
@@ -238,7 +238,7 @@ static const dma_kfd_world_t world = {
 
 static dma_status_t kfd_open(const dma_provider_gpu_t *gpu, dma_provider_t **provider, char *why)
 {
-    return dma_kfd_open(&world, gpu, provider, why);
+    return dma_kfd_open(&sys, gpu, provider, why);
 }
 
 const dma_provider_ops_t dma_provider_kfd = {

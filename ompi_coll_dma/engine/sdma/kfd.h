@@ -1,22 +1,22 @@
 /*
- * Queues from the kernel driver itself, KFD: what we use of its interface, declared here because few machines have a
- * header that is new enough. The structures grow at their ends, and the kernel takes shorter and longer ones: what the
- * caller does not send is zero, what the kernel does not know is not looked at.
+ * Queues from the kernel driver, KFD. Its interface is declared here, because few systems have a header that is new enough.
+ * The structures may grow at their ends. The kernel accepts shorter and longer ones: it sets missing members to zero and
+ * ignores members that it does not know.
  *
- *     /dev/kfd          one state for all descriptors of a process (of its memory map): GPUs, addresses, queues. ROCr has
- *                       opened it before us and has taken the GPU's address space; ours is one more descriptor of the same.
- *     create            ring, read and write pointer are addresses of memory in that space, each the begin of a mapping:
- *                       the ring's of exactly the ring's size, the pointers' of one page
- *     doorbell_offset   where in /dev/kfd's mapping space the process's doorbells of that GPU are, and in its low bits
- *                       which of them is the queue's:
+ *     /dev/kfd          All descriptors of a process (of its memory map) share one state: GPUs, addresses, queues. ROCr has
+ *                       opened the file before and has acquired the GPU's address space. Another descriptor shares it.
+ *     create            The ring and the read and write pointers are addresses in that space. Each must be the start of a
+ *                       mapping: the ring of a mapping of exactly its size, the pointers of a mapping of one page.
+ *     doorbell_offset   The offset of the process's doorbells of this GPU in the mapping space of /dev/kfd. The low bits
+ *                       select the doorbell of the queue:
  *
  *         63     62 61          46 45                  13 12         0
  *        +---------+--------------+----------------------+------------+
  *        | type: 3 | gpu_id, hash |          0           | doorbell   |     two pages: 1024 doorbells of 8 bytes
  *        +---------+--------------+----------------------+------------+
  *
- * A descriptor works in the process that opened it, and in no child. Closing it ends no queue: that is `destroy`, or the
- * end of the process.
+ * A descriptor works in the process that opened it, and not in its children. Closing the descriptor does not destroy
+ * queues: only DMA_KFD_DESTROY_QUEUE or the end of the process does.
  */
 #ifndef DMA_SDMA_KFD_H
 #define DMA_SDMA_KFD_H
@@ -36,19 +36,19 @@ typedef struct dma_kfd_create {
     uint64_t ring;
     uint64_t write_ptr;
     uint64_t read_ptr;
-    uint64_t doorbell_offset; /* of the kernel */
+    uint64_t doorbell_offset; /* set by the kernel */
     uint32_t ring_bytes;
     uint32_t gpu_id;
     uint32_t type;
     uint32_t percent;
     uint32_t priority;
-    uint32_t queue_id; /* of the kernel */
-    uint64_t eop;      /* this and the next three: of compute queues */
+    uint32_t queue_id; /* set by the kernel */
+    uint64_t eop;      /* this and the next three members: compute queues only */
     uint64_t eop_bytes;
     uint64_t save;
     uint32_t save_bytes;
     uint32_t stack_bytes;
-    uint32_t engine; /* from 1.17 on */
+    uint32_t engine; /* from KFD 1.17 on */
     uint32_t pad;
 } dma_kfd_create_t;
 
@@ -62,29 +62,30 @@ typedef struct dma_kfd_destroy {
 #define DMA_KFD_DESTROY_QUEUE _IOWR('K', 0x03, dma_kfd_destroy_t)
 
 #define DMA_KFD_MAJOR        1u
-#define DMA_KFD_BY_ENG_MINOR 17u /* from here on queues can name their engine */
+#define DMA_KFD_BY_ENG_MINOR 17u /* KFD 1.17: first version with queues on a given engine */
 
 #define DMA_KFD_QUEUE_SDMA        1u
 #define DMA_KFD_QUEUE_SDMA_XGMI   3u
 #define DMA_KFD_QUEUE_SDMA_BY_ENG 4u
 
 #define DMA_KFD_PERCENT  100u
-#define DMA_KFD_PRIORITY 15u /* the highest; what the thunk's maximum is */
+#define DMA_KFD_PRIORITY 15u /* the highest; equals the thunk's maximum */
 
 #define DMA_KFD_DOORBELL_BYTES 8192u /* of a process on a GPU; the kernel maps all of them or none */
 
-/* The system calls, and ROCr's: a test puts a kernel of its own here. They fail as in C, with -1 or MAP_FAILED and errno. */
-typedef struct dma_kfd_world {
+/* The system calls and the search for ROCr. Tests replace them by a simulated kernel. Failures are reported as in C,
+ * with -1 or MAP_FAILED and errno. */
+typedef struct dma_kfd_sys {
     int (*open)(const char *path, int flags);
     int (*ioctl)(int fd, unsigned long request, void *argument);
-    void *(*mmap)(size_t bytes, int fd, uint64_t offset); /* for reading and writing, shared, anywhere */
+    void *(*mmap)(size_t bytes, int fd, uint64_t offset); /* read and write, MAP_SHARED, at any address */
     int (*munmap)(void *at, size_t bytes);
     int (*close)(int fd);
     dma_status_t (*find_rocr)(dma_rocr_t *rocr, const char **reason);
-} dma_kfd_world_t;
+} dma_kfd_sys_t;
 
-/* The provider's `open`, in a world that outlives it. */
-dma_status_t dma_kfd_open(const dma_kfd_world_t *world, const dma_provider_gpu_t *gpu, dma_provider_t **provider,
+/* dma_provider_ops_t.open with the given system calls, which must stay valid. */
+dma_status_t dma_kfd_open(const dma_kfd_sys_t *sys, const dma_provider_gpu_t *gpu, dma_provider_t **provider,
                           char *why);
 
 #endif

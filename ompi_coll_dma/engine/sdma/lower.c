@@ -1,18 +1,11 @@
-/* Lowering queue programs: see lower.h. */
+/* Lowering of queue programs: see lower.h. */
 #include "engine/sdma/lower.h"
 
 #include "engine/sdma/packet.h"
 
-/* Copies of one operation are cut into groups of so many packets: a group is well below half of a ring. */
+/* Copies of one operation are built in groups of at most this many packets: far below half of a ring, so that a
+ * group fits soon. */
 #define GROUP_PACKETS 64
-
-static uint64_t address(const dma_run_t *run, const dma_operand_t *o, uint64_t skip)
-{
-    if (o->base == DMA_BASE_SEND) {
-        return (uint64_t)(uintptr_t)dma_blocks_addr(&run->send, (uint64_t)o->block) + o->offset + skip;
-    }
-    return dma_target_addr(&run->targets[o->rank], (uint64_t)o->block) + o->offset + skip;
-}
 
 static const dma_shape_t *shape_of(const dma_run_t *run, const dma_operand_t *o)
 {
@@ -23,8 +16,9 @@ static dma_location_t place(const dma_run_t *run, const dma_operand_t *o, uint64
 {
     const dma_shape_t *shape = shape_of(run, o);
 
-    return (dma_location_t){
-        .addr = address(run, o, 0) - o->offset, .skip = o->offset + skip, .shape = shape ? *shape : (dma_shape_t){0}};
+    return (dma_location_t){.addr = dma_run_address(run, o, 0) - o->offset,
+                            .skip = o->offset + skip,
+                            .shape = shape ? *shape : (dma_shape_t){0}};
 }
 
 static bool has_shape(const dma_run_t *run, const dma_op_t *op)
@@ -33,8 +27,8 @@ static bool has_shape(const dma_run_t *run, const dma_op_t *op)
            (op->code == DMA_OP_COPY2 && shape_of(run, &op->dst[1]));
 }
 
-/* A copy to one or two places. The second begins when the first is all in the ring. */
-static dma_status_t copy_shaped(const dma_run_t *run, const dma_op_t *op, const dma_lower_to_t *to, uint64_t skip,
+/* A copy to one or two destinations. The second copy begins after the first is completely in the ring. */
+static dma_status_t copy_shaped(const dma_run_t *run, const dma_op_t *op, const dma_lower_target_t *to, uint64_t skip,
                                 uint64_t bytes, dma_lower_t *at)
 {
     enum { NOT_BEGUN, FIRST, SECOND };
@@ -58,13 +52,13 @@ static dma_status_t copy_shaped(const dma_run_t *run, const dma_op_t *op, const 
     return status;
 }
 
-/* One step of an operation: at most `most` bytes from `done` on. */
+/* The bytes of the next group: at most `most`, from `done` on. */
 static uint64_t piece(uint64_t bytes, uint64_t done, uint64_t most)
 {
     return bytes - done < most ? bytes - done : most;
 }
 
-static dma_status_t copy(const dma_lower_to_t *to, uint64_t dst, uint64_t src, uint64_t bytes, dma_lower_t *at)
+static dma_status_t copy(const dma_lower_target_t *to, uint64_t dst, uint64_t src, uint64_t bytes, dma_lower_t *at)
 {
     while (at->done < bytes) {
         uint64_t n = piece(bytes, at->done, GROUP_PACKETS * to->gen->max_copy);
@@ -80,7 +74,7 @@ static dma_status_t copy(const dma_lower_to_t *to, uint64_t dst, uint64_t src, u
     return DMA_OK;
 }
 
-static dma_status_t copy2(const dma_lower_to_t *to, uint64_t dst0, uint64_t dst1, uint64_t src, uint64_t bytes,
+static dma_status_t copy2(const dma_lower_target_t *to, uint64_t dst0, uint64_t dst1, uint64_t src, uint64_t bytes,
                           dma_lower_t *at)
 {
     bool fits = to->bcsts && !dma_gen_broadcast_unfit(to->gen, dst0, dst1);
@@ -105,16 +99,16 @@ static dma_status_t copy2(const dma_lower_to_t *to, uint64_t dst0, uint64_t dst1
     return DMA_OK;
 }
 
-/* How much of an exchange swap packets can do: all of it but a tail, or nothing. */
-static uint64_t swappable(const dma_lower_to_t *to, uint64_t a, uint64_t b, uint64_t bytes)
+/* How many bytes of an exchange swap packets can do: all except a tail, or none. */
+static uint64_t swappable(const dma_lower_target_t *to, uint64_t a, uint64_t b, uint64_t bytes)
 {
     uint64_t whole = to->gen->swap_align ? bytes / to->gen->swap_align * to->gen->swap_align : 0;
 
     return to->swaps && whole && !dma_gen_swap_unfit(to->gen, a, b, whole) ? whole : 0;
 }
 
-/* Through the queue's memory. The drain behind the last copy keeps the next piece out of `temp`. */
-static dma_status_t exchange(const dma_lower_to_t *to, uint64_t a, uint64_t b, uint64_t bytes, dma_lower_t *at)
+/* An exchange through the queue's temporary memory. The last drain keeps the next piece from overwriting `temp`. */
+static dma_status_t exchange(const dma_lower_target_t *to, uint64_t a, uint64_t b, uint64_t bytes, dma_lower_t *at)
 {
     const uint32_t dwords = 3 * (DMA_PACKET_COPY_DWORDS + DMA_PACKET_FENCE_DWORDS + DMA_PACKET_POLL_DWORDS);
     uint64_t most = DMA_QUEUE_TEMP < to->gen->max_copy ? DMA_QUEUE_TEMP : to->gen->max_copy;
@@ -139,7 +133,7 @@ static dma_status_t exchange(const dma_lower_to_t *to, uint64_t a, uint64_t b, u
     return DMA_OK;
 }
 
-static dma_status_t swap(const dma_lower_to_t *to, uint64_t a, uint64_t b, uint64_t bytes, dma_lower_t *at)
+static dma_status_t swap(const dma_lower_target_t *to, uint64_t a, uint64_t b, uint64_t bytes, dma_lower_t *at)
 {
     uint64_t whole = swappable(to, a, b, bytes);
 
@@ -157,7 +151,7 @@ static dma_status_t swap(const dma_lower_to_t *to, uint64_t a, uint64_t b, uint6
     return exchange(to, a, b, bytes, at);
 }
 
-static dma_status_t signal_line(const dma_run_t *run, const dma_lower_to_t *to)
+static dma_status_t signal_line(const dma_run_t *run, const dma_lower_target_t *to)
 {
     uint32_t *p;
     dma_status_t status = dma_ring_reserve(&to->queue->ring, DMA_PACKET_FENCE_DWORDS, 1, &p);
@@ -168,9 +162,9 @@ static dma_status_t signal_line(const dma_run_t *run, const dma_lower_to_t *to)
     return status;
 }
 
-/* A ready word does not move on before this run is over, so equality will be seen; and a start that has been given up,
- * with a word one larger, is none. */
-static dma_status_t wait_ready(const dma_run_t *run, int peer, const dma_lower_to_t *to)
+/* Polls for equality. A ready word does not change before this run is over, so the poll cannot miss the value; and
+ * the value of a revocation is one larger, so it does not match. */
+static dma_status_t wait_ready(const dma_run_t *run, int peer, const dma_lower_target_t *to)
 {
     uint32_t *p;
     dma_status_t status;
@@ -186,7 +180,7 @@ static dma_status_t wait_ready(const dma_run_t *run, int peer, const dma_lower_t
     return status;
 }
 
-static dma_status_t lower(const dma_run_t *run, const dma_op_t *op, const dma_lower_to_t *to, dma_lower_t *at)
+static dma_status_t lower(const dma_run_t *run, const dma_op_t *op, const dma_lower_target_t *to, dma_lower_t *at)
 {
     uint64_t skip, bytes = dma_run_length(run, &op->len, &skip);
     bool copies = op->code == DMA_OP_COPY || op->code == DMA_OP_COPY2;
@@ -196,12 +190,12 @@ static dma_status_t lower(const dma_run_t *run, const dma_op_t *op, const dma_lo
     }
     switch (op->code) {
     case DMA_OP_COPY:
-        return copy(to, address(run, &op->dst[0], skip), address(run, &op->src, skip), bytes, at);
+        return copy(to, dma_run_address(run, &op->dst[0], skip), dma_run_address(run, &op->src, skip), bytes, at);
     case DMA_OP_COPY2:
-        return copy2(to, address(run, &op->dst[0], skip), address(run, &op->dst[1], skip), address(run, &op->src, skip),
-                     bytes, at);
+        return copy2(to, dma_run_address(run, &op->dst[0], skip), dma_run_address(run, &op->dst[1], skip),
+                     dma_run_address(run, &op->src, skip), bytes, at);
     case DMA_OP_SWAP:
-        return swap(to, address(run, &op->dst[0], skip), address(run, &op->src, skip), bytes, at);
+        return swap(to, dma_run_address(run, &op->dst[0], skip), dma_run_address(run, &op->src, skip), bytes, at);
     case DMA_OP_SIGNAL:
         return signal_line(run, to);
     default:
@@ -223,7 +217,7 @@ static bool goes_by_temp(const dma_run_t *run, const dma_op_t *op, uint64_t skip
     return false;
 }
 
-uint32_t dma_lower_temps(const dma_run_t *run, const dma_prog_t *prog, const dma_lower_to_t *to)
+uint32_t dma_lower_temps(const dma_run_t *run, const dma_prog_t *prog, const dma_lower_target_t *to)
 {
     uint32_t temps = 0;
 
@@ -231,8 +225,8 @@ uint32_t dma_lower_temps(const dma_run_t *run, const dma_prog_t *prog, const dma
         const dma_op_t *op = &prog->ops[i];
         uint64_t skip, bytes = dma_run_length(run, &op->len, &skip);
 
-        if (op->code == DMA_OP_SWAP &&
-            swappable(to, address(run, &op->dst[0], skip), address(run, &op->src, skip), bytes) != bytes) {
+        if (op->code == DMA_OP_SWAP && swappable(to, dma_run_address(run, &op->dst[0], skip),
+                                                 dma_run_address(run, &op->src, skip), bytes) != bytes) {
             temps |= DMA_LOWER_QUEUE_TEMP;
         }
         if ((op->code == DMA_OP_COPY || op->code == DMA_OP_COPY2) && has_shape(run, op) &&
@@ -243,7 +237,8 @@ uint32_t dma_lower_temps(const dma_run_t *run, const dma_prog_t *prog, const dma
     return temps;
 }
 
-dma_status_t dma_lower_program(const dma_run_t *run, const dma_prog_t *prog, const dma_lower_to_t *to, dma_lower_t *at)
+dma_status_t dma_lower_program(const dma_run_t *run, const dma_prog_t *prog, const dma_lower_target_t *to,
+                               dma_lower_t *at)
 {
     for (; at->op < prog->nops; at->op++, at->done = 0) {
         dma_status_t status = lower(run, &prog->ops[at->op], to, at);

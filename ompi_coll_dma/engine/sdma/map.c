@@ -1,22 +1,22 @@
-/* See map.h. */
+/* The engine map: see map.h. */
 #include "engine/sdma/map.h"
 
 #include <stddef.h>
 
-#define ENGINES 32
-#define EVEN    UINT32_C(0x55555555)
-#define NOBODY  (-1)
+#define ENGINES  32 /* bits of a mask */
+#define EVEN     UINT32_C(0x55555555)
+#define NO_OWNER (-1)
 
-/* One call's view. */
-typedef struct maker {
+/* The state of one dma_map_build. */
+typedef struct map {
     const dma_gen_t *gen;
     const dma_topo_gpu_t *gpu;
     const uint32_t *nodes;
     int nranks, rank;
     dma_map_pick_t *picks;
-    int owner[ENGINES]; /* the rank that has an engine for itself */
+    int owner[ENGINES]; /* the rank that has the engine for itself, or NO_OWNER */
     uint32_t load[ENGINES];
-} maker_t;
+} map_t;
 
 static uint32_t below(uint32_t n)
 {
@@ -28,46 +28,46 @@ static uint32_t lowest(uint32_t mask)
     return (uint32_t)__builtin_ctz(mask);
 }
 
-static bool several(uint32_t mask)
+static bool has_several(uint32_t mask)
 {
     return mask & (mask - 1);
 }
 
-/* The XGMI engines that are really there. */
-static uint32_t pool(const maker_t *m)
+/* The XGMI engines that exist. */
+static uint32_t pool(const map_t *m)
 {
     uint32_t all = below(m->gpu->host_engines + m->gpu->xgmi_engines);
 
     return all & ~below(m->gpu->host_engines) & (m->gen->even_engines ? EVEN : UINT32_MAX);
 }
 
-static dma_map_pick_t host_facing(const maker_t *m, const char *reason)
+static dma_map_pick_t host_facing(const map_t *m, const char *reason)
 {
-    /* Left to pick, the driver would take turns among engines of which every other is not there. */
+    /* The driver would also pick engines with odd numbers, which do not exist. */
     if (m->gen->even_engines) {
         return (dma_map_pick_t){.kind = DMA_MAP_ENGINE, .candidates = 1, .reason = reason};
     }
     return (dma_map_pick_t){.kind = DMA_MAP_HOST, .reason = reason};
 }
 
-static dma_map_pick_t among(uint32_t candidates, const char *reason)
+static dma_map_pick_t one_of(uint32_t candidates, const char *reason)
 {
     return (dma_map_pick_t){.kind = DMA_MAP_ENGINE, .candidates = candidates, .reason = reason};
 }
 
-/* Without a mask. XGMI engines reach everything, so they do too where no link is listed. */
-static dma_map_pick_t unadvised(const maker_t *m, const char *reason)
+/* For a peer without a recommendation. XGMI engines reach everything, so they are also used if no link is listed. */
+static dma_map_pick_t not_recommended(const map_t *m, const char *reason)
 {
     if (pool(m) == 0) {
         return host_facing(m, "this GPU has no XGMI engines");
     }
     if (m->gen->even_engines) {
-        return among(pool(m), reason);
+        return one_of(pool(m), reason);
     }
     return (dma_map_pick_t){.kind = DMA_MAP_XGMI, .reason = reason};
 }
 
-static dma_map_pick_t advised(const maker_t *m, uint32_t mask)
+static dma_map_pick_t recommended(const map_t *m, uint32_t mask)
 {
     uint32_t there = mask & below(m->gpu->host_engines + m->gpu->xgmi_engines);
 
@@ -75,19 +75,19 @@ static dma_map_pick_t advised(const maker_t *m, uint32_t mask)
         there = (there | there >> 1) & EVEN;
     }
     if (there == 0) {
-        return unadvised(m,
-                         mask ? "the driver recommends engines that are not there" : "the driver recommends no engine");
+        return not_recommended(m, mask ? "the driver recommends engines that are not there"
+                                       : "the driver recommends no engine");
     }
-    if (several(there) && there & pool(m)) {
-        there &= pool(m); /* those that face the host are slower towards peers, and busy with others' copies */
+    if (has_several(there) && there & pool(m)) {
+        there &= pool(m); /* host-facing engines are slower towards peers, and other copies use them */
     }
-    if (several(there)) {
-        return among(there, "one of the engines that the driver recommends for this link");
+    if (has_several(there)) {
+        return one_of(there, "one of the engines that the driver recommends for this link");
     }
-    return among(there, "the engine that the driver recommends for this link");
+    return one_of(there, "the engine that the driver recommends for this link");
 }
 
-/* The best link to a node: a direct XGMI one, else any. */
+/* The best link to a node: a direct XGMI link, otherwise any link. */
 static const dma_topo_link_t *link_to(const dma_topo_gpu_t *gpu, uint32_t node)
 {
     const dma_topo_link_t *best = NULL;
@@ -101,7 +101,7 @@ static const dma_topo_link_t *link_to(const dma_topo_gpu_t *gpu, uint32_t node)
     return best;
 }
 
-static dma_map_pick_t pick(const maker_t *m, int peer)
+static dma_map_pick_t pick(const map_t *m, int peer)
 {
     const dma_topo_link_t *link = link_to(m->gpu, m->nodes[peer]);
 
@@ -112,16 +112,17 @@ static dma_map_pick_t pick(const maker_t *m, int peer)
         return host_facing(m, "the peer is on the same GPU");
     }
     if (!link) {
-        return unadvised(m, "no link to the peer's GPU is listed");
+        return not_recommended(m, "no link to the peer's GPU is listed");
     }
     if (link->type != DMA_TOPO_XGMI) {
         return host_facing(m, "the peer is behind PCIe");
     }
-    return advised(m, link->engines);
+    return recommended(m, link->engines);
 }
 
-/* Of several ranks on one GPU the first stands for all: there is one link to them, and more engines do not widen it. */
-static int first_on(const maker_t *m, int rank)
+/* If several ranks are on one GPU, the first stands for all: they share one link, and more engines do not make it
+ * faster. */
+static int first_on(const map_t *m, int rank)
 {
     int first = 0;
 
@@ -131,13 +132,14 @@ static int first_on(const maker_t *m, int rank)
     return first;
 }
 
-/* Finds an engine for a rank, moving others on where that makes room: a matching that grows by one. */
-static bool place(maker_t *m, int rank, uint32_t *tried)
+/* Finds an engine for a rank, if necessary by moving other ranks to other engines: an augmenting path of a bipartite
+ * matching. */
+static bool assign_engine(map_t *m, int rank, uint32_t *tried)
 {
     for (uint32_t left = m->picks[rank].candidates & ~*tried; left; left &= ~*tried) {
         uint32_t engine = lowest(left);
         *tried |= UINT32_C(1) << engine;
-        if (m->owner[engine] == NOBODY || place(m, m->owner[engine], tried)) {
+        if (m->owner[engine] == NO_OWNER || assign_engine(m, m->owner[engine], tried)) {
             m->owner[engine] = rank;
             return true;
         }
@@ -145,7 +147,7 @@ static bool place(maker_t *m, int rank, uint32_t *tried)
     return false;
 }
 
-static uint32_t least_loaded(const maker_t *m, uint32_t candidates)
+static uint32_t least_loaded(const map_t *m, uint32_t candidates)
 {
     uint32_t best = lowest(candidates);
 
@@ -157,21 +159,21 @@ static uint32_t least_loaded(const maker_t *m, uint32_t candidates)
     return best;
 }
 
-static bool is_spread(const maker_t *m, int rank)
+static bool is_spread(const map_t *m, int rank)
 {
     return m->picks[rank].kind == DMA_MAP_ENGINE && m->nodes[rank] != m->gpu->node && first_on(m, rank) == rank;
 }
 
-static void spread(maker_t *m)
+static void spread(map_t *m)
 {
     for (int i = 0; i < m->nranks; i++) {
         uint32_t tried = 0;
         if (is_spread(m, i)) {
-            place(m, i, &tried);
+            assign_engine(m, i, &tried);
         }
     }
     for (uint32_t e = 0; e < ENGINES; e++) {
-        if (m->owner[e] != NOBODY) {
+        if (m->owner[e] != NO_OWNER) {
             m->picks[m->owner[e]].engine = e;
             m->load[e]++;
         }
@@ -190,9 +192,9 @@ static void spread(maker_t *m)
     }
 }
 
-/* Where the driver picks, it takes turns: its picks do not meet each other unless they are more than the engines, but
- * they may meet an engine that we named. */
-static bool has_own_engine(const maker_t *m, const dma_map_pick_t *p, uint32_t named, uint32_t unnamed)
+/* The driver picks engines in turn. So its picks do not collide unless there are more picks than engines, but they
+ * may collide with an engine that was picked by number. */
+static bool has_own_engine(const map_t *m, const dma_map_pick_t *p, uint32_t named, uint32_t unnamed)
 {
     switch (p->kind) {
     case DMA_MAP_ENGINE:
@@ -204,7 +206,7 @@ static bool has_own_engine(const maker_t *m, const dma_map_pick_t *p, uint32_t n
     }
 }
 
-static void decide_waiting(maker_t *m)
+static void set_may_wait(map_t *m)
 {
     uint32_t named = 0, unnamed = 0;
     bool shared = false;
@@ -224,14 +226,14 @@ static void decide_waiting(maker_t *m)
 void dma_map_build(const dma_gen_t *gen, const dma_topo_gpu_t *gpu, const uint32_t *nodes, int nranks, int rank,
                    dma_map_pick_t *picks)
 {
-    maker_t m = {.gen = gen, .gpu = gpu, .nodes = nodes, .nranks = nranks, .rank = rank, .picks = picks};
+    map_t m = {.gen = gen, .gpu = gpu, .nodes = nodes, .nranks = nranks, .rank = rank, .picks = picks};
 
     for (uint32_t e = 0; e < ENGINES; e++) {
-        m.owner[e] = NOBODY;
+        m.owner[e] = NO_OWNER;
     }
     for (int i = 0; i < nranks; i++) {
         picks[i] = pick(&m, i);
     }
     spread(&m);
-    decide_waiting(&m);
+    set_may_wait(&m);
 }

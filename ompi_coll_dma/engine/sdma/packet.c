@@ -1,19 +1,11 @@
-/* See packet.h. */
+/* SDMA packets: see packet.h. */
 #include "engine/sdma/packet.h"
 
-#include <string.h>
-
 enum {
-    OP_NOP = 0,
     OP_COPY = 1,
-    OP_WRITE = 2,
     OP_FENCE = 5,
-    OP_TRAP = 6,
     OP_POLL = 8,
     OP_COND = 9,
-    OP_ATOMIC = 10,
-    OP_FILL = 11,
-    OP_TIMESTAMP = 13,
 };
 
 #define SUB(code)     ((uint32_t)(code) << 8)
@@ -21,9 +13,6 @@ enum {
 #define COPY_TO_TWO   (UINT32_C(1) << 27)
 #define POLL_MEMORY   (UINT32_C(1) << 31)
 #define POLL_FOR_EVER (UINT32_C(0xfff) << 16)
-#define ATOMIC_ADD64  (UINT32_C(47) << 25)
-#define FILL_DWORDS   (UINT32_C(2) << 30)
-#define GLOBAL_CLOCK  SUB(2)
 
 static uint32_t *address(uint32_t *p, uint64_t addr)
 {
@@ -37,17 +26,7 @@ static uint64_t least(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-uint32_t dma_packet_nop(uint32_t *p, uint32_t dwords)
-{
-    if (dwords == 0 || dwords - 1 > DMA_PACKET_NOP_MAX) {
-        return 0;
-    }
-    p[0] = OP_NOP | (dwords - 1) << 16;
-    memset(p + 1, 0, (dwords - 1) * sizeof(*p));
-    return dwords;
-}
-
-/* The three copies between ranges of equal length: header, count and up to three addresses. */
+/* Encodes copy, broadcast and swap, which move ranges of equal length: header, count, parameters and addresses. */
 static uint32_t ranges(uint32_t *p, uint32_t header, uint64_t limit, uint64_t bytes, const uint64_t *addrs,
                        uint32_t naddrs)
 {
@@ -57,7 +36,7 @@ static uint32_t ranges(uint32_t *p, uint32_t header, uint64_t limit, uint64_t by
         uint64_t piece = least(bytes - done, limit);
         *p++ = header;
         *p++ = (uint32_t)(piece - 1);
-        *p++ = 0; /* byte order as it is */
+        *p++ = 0; /* parameters: keep the byte order */
         for (uint32_t i = 0; i < naddrs; i++) {
             p = address(p, addrs[i] + done);
         }
@@ -82,31 +61,12 @@ uint32_t dma_packet_swap(uint32_t *p, const dma_gen_t *gen, uint64_t a, uint64_t
     return ranges(p, OP_COPY | COPY_SWAP, gen->max_swap, bytes, (uint64_t[]){a, b}, 2);
 }
 
-uint32_t dma_packet_write(uint32_t *p, uint64_t dst, const uint32_t *data, uint32_t dwords)
-{
-    if (dwords == 0 || dwords > DMA_PACKET_WRITE_MAX) {
-        return 0;
-    }
-    p[0] = OP_WRITE;
-    address(p + 1, dst);
-    p[3] = dwords - 1;
-    memcpy(p + 4, data, dwords * sizeof(*p));
-    return DMA_PACKET_WRITE_DWORDS + dwords;
-}
-
 uint32_t dma_packet_fence(uint32_t *p, uint64_t addr, uint32_t value)
 {
     p[0] = OP_FENCE;
     address(p + 1, addr);
     p[3] = value;
     return DMA_PACKET_FENCE_DWORDS;
-}
-
-uint32_t dma_packet_trap(uint32_t *p, uint32_t context)
-{
-    p[0] = OP_TRAP;
-    p[1] = context & 0xfffffff;
-    return DMA_PACKET_TRAP_DWORDS;
 }
 
 uint32_t dma_packet_poll(uint32_t *p, uint64_t addr, dma_packet_test_t test, uint32_t value, uint32_t mask,
@@ -120,15 +80,6 @@ uint32_t dma_packet_poll(uint32_t *p, uint64_t addr, dma_packet_test_t test, uin
     return DMA_PACKET_POLL_DWORDS;
 }
 
-uint32_t dma_packet_hdp_flush(uint32_t *p)
-{
-    /* A poll of a register, not of memory, with an address that the microcode knows. */
-    static const uint32_t flush[DMA_PACKET_HDP_FLUSH_DWORDS] = {OP_POLL, 0, 0x80000000, 0, 0, 0};
-
-    memcpy(p, flush, sizeof(flush));
-    return DMA_PACKET_HDP_FLUSH_DWORDS;
-}
-
 uint32_t dma_packet_cond(uint32_t *p, uint64_t addr, uint32_t value, uint32_t dwords)
 {
     if (dwords > DMA_PACKET_COND_MAX) {
@@ -139,33 +90,4 @@ uint32_t dma_packet_cond(uint32_t *p, uint64_t addr, uint32_t value, uint32_t dw
     p[3] = value;
     p[4] = dwords;
     return DMA_PACKET_COND_DWORDS;
-}
-
-uint32_t dma_packet_add64(uint32_t *p, uint64_t addr, int64_t add)
-{
-    p[0] = OP_ATOMIC | ATOMIC_ADD64;
-    address(p + 1, addr);
-    address(p + 3, (uint64_t)add);
-    address(p + 5, 0); /* nothing to compare with */
-    p[7] = 0;
-    return DMA_PACKET_ADD64_DWORDS;
-}
-
-uint32_t dma_packet_fill(uint32_t *p, uint64_t dst, uint32_t pattern, uint64_t bytes)
-{
-    if (bytes == 0 || bytes % 4 || bytes > DMA_PACKET_FILL_MAX) {
-        return 0;
-    }
-    p[0] = OP_FILL | FILL_DWORDS;
-    address(p + 1, dst);
-    p[3] = pattern;
-    p[4] = (uint32_t)(bytes - 1);
-    return DMA_PACKET_FILL_DWORDS;
-}
-
-uint32_t dma_packet_timestamp(uint32_t *p, uint64_t addr)
-{
-    p[0] = OP_TIMESTAMP | GLOBAL_CLOCK;
-    address(p + 1, addr);
-    return DMA_PACKET_TIMESTAMP_DWORDS;
 }

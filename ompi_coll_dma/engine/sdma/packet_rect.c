@@ -1,20 +1,21 @@
 /*
- * Strided copies in one packet: MPI_Type_vector, and the transpose of a node's blocks.
+ * Strided copies in one packet: MPI_Type_vector, and the transpose of the blocks of a node.
  *
- * The packet calls it a sub-window of a surface. A surface has a base address, a pitch (from row to row) and a slice
- * (from plane to plane), the window a corner, a width and a height; all but the base are counted in elements of 1 << e
- * bytes. We have one plane, and our window begins in the base's own row:
+ * The hardware calls it a sub-window copy of a surface. A surface has a base address, a pitch (from row to row) and a slice
+ * (from plane to plane). The window has an origin, a width and a height. All values except the base are in elements of
+ * 1 << e bytes. Here a surface has one plane, and the window begins in the first row:
  *
  *      base       base + x                                    base, pitch: multiples of 4 bytes
  *       |..........|######### row 0 ########|.......|
- *       |..........|######### row 1 ########|.......|         x < 4 bytes: what the address has above a multiple of 4
+ *       |..........|######### row 1 ########|.......|         x < 4 bytes: the address minus the base
  *       <---------------- pitch -------------------->
  *
  *   dw  1-2 src base    3 x (14 bits), y << 16    4 z (11 bits), pitch-1 << 13 (19 bits)    5 slice-1 (28 bits)
  *   dw  6-7 dst base    8 x, y                    9 z, pitch-1                             10 slice-1
  *   dw 11 width-1 (14 bits), height-1 << 16       12 depth-1 (11 bits)
  *
- * An element as large as possible makes the widest rows (256 KiB), one of a byte the most general copy (16 KiB).
+ * The largest element that divides all values allows the longest rows (256 KiB). Elements of one byte allow any alignment,
+ * and rows of up to 16 KiB.
  */
 #include "engine/sdma/packet.h"
 
@@ -24,9 +25,9 @@
 #define OP_RECT       (1 | 4u << 8)
 #define LARGEST       4 /* elements of 16 bytes */
 #define BASE_ALIGN    4
-#define MAX_EXTENT    (UINT64_C(1) << 14) /* elements of a row, and rows */
-#define MAX_PITCH     (UINT64_C(1) << 19) /* elements */
-#define MAX_SLICE     (UINT64_C(1) << 28) /* elements */
+#define MAX_EXTENT    (UINT64_C(1) << 14) /* elements of a row, and rows: 14 bits */
+#define MAX_PITCH     (UINT64_C(1) << 19) /* elements: 19 bits */
+#define MAX_SLICE     (UINT64_C(1) << 28) /* elements: 28 bits */
 #define PITCH_SHIFT   13
 #define HEIGHT_SHIFT  16
 #define ELEMENT_SHIFT 29

@@ -1,60 +1,65 @@
-/* The insides of the sdma engine, shared by its files: units, what a communicator has of them, and armed programs. */
-#ifndef DMA_SDMA_BOUND_H
-#define DMA_SDMA_BOUND_H
+/* Internal types and functions of the sdma engine: units, bindings and armed programs. */
+#ifndef DMA_SDMA_PRIVATE_H
+#define DMA_SDMA_PRIVATE_H
 
 #include "dma/clock.h"
 #include "engine/sdma/lower.h"
 #include "engine/sdma/sdma.h"
 
-struct dma_gpu_unit {
+/* The types behind the handles of engine/gpu.h. */
+typedef struct dma_sdma_unit {
     const dma_gpu_runtime_t *rt;
     int device;
     double stuck_seconds;
-    unsigned resets; /* of the device, when the unit was opened */
+    unsigned resets; /* dma_gpu_runtime_t.resets when the unit was opened */
     dma_gpu_pci_t pci;
     dma_topo_t *topo;
     const dma_topo_gpu_t *gpu;
     const dma_gen_t *gen;
-    uint32_t features; /* that the self-test has found to work */
+    uint32_t features; /* bit mask of DMA_GPU_*, as found by the self-test */
     dma_queues_t queues;
-};
+} dma_sdma_unit_t;
 
-/* What dma_run_t calls the engine bound to a communicator. */
-struct dma_bound {
-    dma_gpu_unit_t *unit;
+typedef struct dma_sdma_binding {
+    dma_sdma_unit_t *unit;
     int rank, nranks;
     uint64_t lines;
-    dma_queue_t **queues; /* by rank whose link it is; ours: for the own block */
+    dma_queue_t **queues; /* by rank: the queue of the link to the rank; for this rank: of the own block */
     dma_map_pick_t *picks;
     uint32_t *nodes;
-    dma_lower_t *at;      /* of the run's programs */
-    dma_shaped_t *shaped; /* likewise */
-    const dma_run_t *run; /* that is being put in; NULL: none */
+    dma_lower_t *at;      /* by program: how far it is lowered */
+    dma_shaped_t *shaped; /* by program */
+    const dma_run_t *run; /* the run that is being lowered; NULL: none */
     uint32_t epoch;       /* of the last run */
-    uint32_t progs;       /* of it */
+    uint32_t progs;       /* of the last run: its queue programs are 1 to progs - 1 */
     const struct dma_window *window;
 
-    uint64_t *ready;       /* by rank; NULL: nothing is armed here */
-    dma_queue_t **waiting; /* by program: the queue that it is armed on; NULL: none */
-    uint32_t armed;        /* the epoch that is or was armed last; 0: none */
-    bool listed;           /* for the exit handler */
-    bool behind;           /* some of those queues had not got past what was given up, the last time */
-    struct dma_bound *next_armed;
-};
+    uint64_t *ready;            /* the device's addresses of the ready words, by rank; NULL: arming is disabled */
+    dma_queue_t **armed_queues; /* by program: the exclusive queue on which it is armed, or NULL */
+    uint32_t armed;             /* the last epoch that was armed; 0: none */
+    bool in_exit_list;          /* the exit handler knows this binding */
+    bool stalled;               /* at the last disarm, a queue had not skipped the revoked programs in time */
+    struct dma_sdma_binding *next_armed;
+} dma_sdma_binding_t;
 
-/* engine.c: what a program is lowered to on a queue. */
-dma_lower_to_t dma_bound_to(const struct dma_bound *b, dma_queue_t *queue, uint32_t prog);
+static inline dma_sdma_binding_t *dma_sdma_binding(dma_gpu_binding_t *handle)
+{
+    return (dma_sdma_binding_t *)handle;
+}
+
+/* engine.c: the parameters to lower a program to a queue. */
+dma_lower_target_t dma_sdma_lower_target(const dma_sdma_binding_t *b, dma_queue_t *queue, uint32_t prog);
 
 /* arm.c */
 dma_status_t dma_sdma_arm(const dma_run_t *run);
-void dma_sdma_disarm(struct dma_bound *b, _Atomic uint32_t *ready);
-/* false: some queue still waits, and is left. */
-bool dma_sdma_arm_end(struct dma_bound *b);
-/* DMA_OK, or what has gone wrong with the queues of armed programs. */
-dma_status_t dma_sdma_arm_check(struct dma_bound *b);
+void dma_sdma_disarm(dma_gpu_binding_t *handle, _Atomic uint32_t *ready);
+/* Destroys the armed queues. Returns false if a queue still waits; it is left. */
+bool dma_sdma_arm_release(dma_sdma_binding_t *b);
+/* DMA_OK, or an error of a queue with armed programs. */
+dma_status_t dma_sdma_arm_check(dma_sdma_binding_t *b);
 
-/* selftest.c: which of the packets that not every machine is proven to have do what they should. A bit mask of
- * DMA_GPU_*; 0 also when the queue does not move at all, then *works is false. */
-uint32_t dma_sdma_selftest(dma_gpu_unit_t *unit, bool *works);
+/* selftest.c: finds out which of the optional packets work on this machine. Returns a bit mask of DMA_GPU_*. *works
+ * is false if the queue does not run at all. */
+uint32_t dma_sdma_selftest(dma_sdma_unit_t *unit, bool *works);
 
 #endif

@@ -1,4 +1,4 @@
-/* Choosing among queue providers: see provider.h. */
+/* Selection of a queue provider: see provider.h. */
 #include "engine/sdma/provider.h"
 
 #include <stdio.h>
@@ -7,7 +7,7 @@
 
 const dma_provider_ops_t *const dma_providers[] = {&dma_provider_thunk, &dma_provider_kfd, NULL};
 
-/* Adds "; name: reason", as far as there is room. */
+/* Appends "; name: reason", as far as there is room. */
 static void add(char *why, const char *name, const char *reason)
 {
     size_t have = strlen(why);

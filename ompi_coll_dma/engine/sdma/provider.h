@@ -1,16 +1,16 @@
 /*
- * Queue providers: where a GPU's user-mode SDMA queues come from. The rest of the engine sees rings, two pointers and a
- * doorbell, and is the same whoever made them.
+ * Queue providers: where the user-mode SDMA queues of a GPU come from. The rest of the engine sees a ring, two pointers and
+ * a doorbell, and does not depend on the provider.
  *
- *     thunk   AMD's library between programs and the driver, in the instance that ROCr uses (ROCm up to 6.2)
- *     kfd     the driver's own interface, /dev/kfd, with memory that the application's ROCr allocates (any ROCm; the only
- *             one from 6.3 on, where the thunk is inside ROCr and exports nothing)
+ *     thunk   AMD's user-mode driver library libhsakmt, in the instance that ROCr uses (ROCm up to 6.2)
+ *     kfd     the ioctl interface of the kernel driver, /dev/kfd, with memory from the application's ROCr (any version of
+ *             ROCm; the only provider from 6.3 on, where the thunk is part of ROCr and exports nothing)
  *
- * The first that opens serves. ROCr's copies on engines of the caller's choice are none: they have no ring of ours, so
- * neither waits nor signals in the queue. Where no provider opens, the stream engine copies through the runtime.
+ * The first provider that opens is used. ROCr's copies on an engine of the caller's choice are not a provider: they give no
+ * access to a ring, so waits and signals cannot be queued. If no provider opens, the stream engine copies with the runtime.
  *
- * Nothing is initialised that the application has not: a provider finds libraries that are loaded, and a runtime that
- * runs. A forked child owns no queue; who calls here is the process that opened (queue.h sees to it).
+ * A provider initializes nothing on the application's behalf: it uses libraries that are loaded and a runtime that is
+ * initialized. A forked child owns no queue. queue.h makes sure that only the process that opened a provider calls it.
  */
 #ifndef DMA_SDMA_PROVIDER_H
 #define DMA_SDMA_PROVIDER_H
@@ -22,9 +22,9 @@
 #include "dma/status.h"
 #include "engine/sdma/map.h"
 
-#define DMA_PROVIDER_WHY_BYTES 128 /* of a reason in words */
+#define DMA_PROVIDER_WHY_BYTES 128 /* of a reason that a user can read: one line of a terminal */
 
-/* The GPU, as the driver names it. */
+/* The GPU, in the driver's terms. */
 typedef struct dma_provider_gpu {
     uint32_t node;
     uint32_t gpu_id;
@@ -35,31 +35,32 @@ typedef struct dma_provider_queue {
     uint64_t *read_ptr;
     uint64_t *write_ptr;
     uint64_t *doorbell;
-    volatile int64_t *error; /* what has befallen the queue, not 0; NULL: this provider does not tell */
-    void *pointers;          /* the provider's: memory that goes with the queue */
+    volatile int64_t *error; /* not 0: the queue has failed; NULL: this provider does not report errors */
+    void *pointers;          /* private to the provider: memory that is freed with the queue */
 } dma_provider_queue_t;
 
-/* Each provider has its own, with this in front. */
+/* The type of each provider begins with this. */
 typedef struct dma_provider {
     const struct dma_provider_ops *ops;
-    bool names_engines; /* queues on engines of a number can be made */
+    bool names_engines; /* can create a queue on an engine with a given number */
 } dma_provider_t;
 
 typedef struct dma_provider_ops {
     const char *name;
 
-    /* On failure `why`, of DMA_PROVIDER_WHY_BYTES, says in words why there are no queues this way. */
+    /* On failure `why`, of DMA_PROVIDER_WHY_BYTES, says why this provider has no queues. */
     dma_status_t (*open)(const dma_provider_gpu_t *gpu, dma_provider_t **provider, char *why);
-    /* All queues and memory have been given back. */
+    /* All queues have been destroyed and all memory has been freed. */
     void (*close)(dma_provider_t *provider);
 
-    /* Zeroed host memory that the GPU may read, write and fetch packets from, of whole pages. It begins a mapping of
-     * exactly its size: kernels refuse queues whose memory does not. NULL: no memory. */
+    /* Allocates zeroed host memory of whole pages that the GPU may read, write and fetch packets from. The memory is
+     * a mapping of exactly this size, because kernels refuse queues in other memory. NULL: no memory. */
     void *(*alloc)(dma_provider_t *provider, uint64_t bytes, uint64_t *device_addr);
     void (*free)(dma_provider_t *provider, void *memory, uint64_t bytes);
 
-    /* A queue of that kind on a ring of `alloc`, its counters equal. `engine` counts with DMA_MAP_ENGINE, which wants
-     * names_engines. DMA_UNSUPPORTED: there is no room for it, or it is refused for another *reason. */
+    /* Creates a queue of this kind on a ring from `alloc`; its counters are equal. `engine` is used with
+     * DMA_MAP_ENGINE only, which needs names_engines. DMA_UNSUPPORTED: there is no room for the queue, or it is
+     * refused for another *reason. */
     dma_status_t (*create)(dma_provider_t *provider, dma_map_kind_t kind, uint32_t engine, void *ring, uint64_t bytes,
                            dma_provider_queue_t *queue, const char **reason);
     void (*destroy)(dma_provider_t *provider, const dma_provider_queue_t *queue);
@@ -68,11 +69,12 @@ typedef struct dma_provider_ops {
 extern const dma_provider_ops_t dma_provider_thunk;
 extern const dma_provider_ops_t dma_provider_kfd;
 
-/* All there are, the best first; ended by NULL. */
+/* All providers, the best first. Ends with NULL. */
 extern const dma_provider_ops_t *const dma_providers[];
 
-/* Opens the first of a list, ended by NULL, that works: of those named `wanted`, unless that is "", "auto" or NULL.
- * DMA_UNSUPPORTED: none; `why`, of DMA_PROVIDER_WHY_BYTES, says for each of them why not. */
+/* Opens the first provider of a list that works. The list ends with NULL. If `wanted` is not NULL, "" or "auto",
+ * only the provider of that name is tried. DMA_UNSUPPORTED: none works; `why`, of DMA_PROVIDER_WHY_BYTES, gives the
+ * reason of each. */
 dma_status_t dma_provider_open(const dma_provider_ops_t *const *list, const char *wanted, const dma_provider_gpu_t *gpu,
                                dma_provider_t **provider, char *why);
 

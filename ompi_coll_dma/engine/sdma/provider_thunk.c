@@ -1,10 +1,11 @@
 /*
- * Queues through the thunk. It owns an SDMA queue's pointers and its doorbell; memory is of its allocator, in the uncached
- * executable kind that it uses for queues itself.
+ * The thunk provider. The thunk owns the pointers and the doorbell of an SDMA queue. Memory comes from its allocator,
+ * as the uncached, executable kind that it uses for its own queues.
  *
- * Opening counts: ROCr has opened the thunk before us, so "already opened" is what we want, and one close balances it. A
- * library that nobody has opened is not the one that ROCr uses (another package brought it along, and ROCr has its own
- * inside): two of them in a process have two ideas of what is mapped where, so that one is let alone.
+ * The thunk counts how often it was opened. ROCr has opened it before, so the expected result is "already opened", and
+ * one close balances the count. If ROCr has not opened the library, it is not the instance that ROCr uses: another
+ * package has loaded it, and ROCr contains its own. Two instances in one process do not know each other's mappings, so
+ * this one is not used.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,17 +14,17 @@
 #include "engine/sdma/provider.h"
 #include "engine/sdma/thunk.h"
 
-#define SHARE 100 /* percent of the queue's time slice */
+#define TIME_SLICE 100 /* percent of the time slice of a queue */
 
-typedef struct by_thunk {
+typedef struct thunk_provider {
     dma_provider_t base;
     dma_thunk_t thunk;
     uint32_t node;
-} by_thunk_t;
+} thunk_provider_t;
 
-static by_thunk_t *of(dma_provider_t *provider)
+static thunk_provider_t *of(dma_provider_t *provider)
 {
-    return (by_thunk_t *)provider;
+    return (thunk_provider_t *)provider;
 }
 
 static dma_status_t refuse(char *why, const char *reason)
@@ -34,7 +35,7 @@ static dma_status_t refuse(char *why, const char *reason)
 
 static dma_status_t thunk_open(const dma_provider_gpu_t *gpu, dma_provider_t **provider, char *why)
 {
-    by_thunk_t *t = calloc(1, sizeof(*t));
+    thunk_provider_t *t = calloc(1, sizeof(*t));
     const char *reason;
     uint32_t rc;
 
@@ -80,7 +81,7 @@ static void *thunk_alloc(dma_provider_t *provider, uint64_t bytes, uint64_t *dev
         return NULL;
     }
     if (!*device_addr) {
-        *device_addr = (uint64_t)(uintptr_t)memory; /* the same on both sides */
+        *device_addr = (uint64_t)(uintptr_t)memory; /* same address for CPU and GPU */
     }
     memset(memory, 0, bytes);
     return memory;
@@ -95,19 +96,19 @@ static void thunk_free(dma_provider_t *provider, void *memory, uint64_t bytes)
 static dma_status_t thunk_create(dma_provider_t *provider, dma_map_kind_t kind, uint32_t engine, void *ring,
                                  uint64_t bytes, dma_provider_queue_t *queue, const char **reason)
 {
-    const by_thunk_t *t = of(provider);
+    const thunk_provider_t *t = of(provider);
     dma_thunk_queue_t made = {0};
     uint32_t rc;
 
     if (kind == DMA_MAP_ENGINE) {
-        rc = t->thunk.create_queue_ext(t->node, DMA_THUNK_QUEUE_SDMA_BY_ENG, SHARE, DMA_THUNK_PRIORITY_MAXIMUM, engine,
-                                       ring, bytes, NULL, &made);
+        rc = t->thunk.create_queue_ext(t->node, DMA_THUNK_QUEUE_SDMA_BY_ENG, TIME_SLICE, DMA_THUNK_PRIORITY_MAXIMUM,
+                                       engine, ring, bytes, NULL, &made);
     } else {
         rc = t->thunk.create_queue(t->node, kind == DMA_MAP_XGMI ? DMA_THUNK_QUEUE_SDMA_XGMI : DMA_THUNK_QUEUE_SDMA,
-                                   SHARE, DMA_THUNK_PRIORITY_MAXIMUM, ring, bytes, NULL, &made);
+                                   TIME_SLICE, DMA_THUNK_PRIORITY_MAXIMUM, ring, bytes, NULL, &made);
     }
     if (rc != DMA_THUNK_SUCCESS) {
-        *reason = "libhsakmt makes no queue"; /* it does not hand on why */
+        *reason = "libhsakmt makes no queue"; /* it does not return the kernel's reason */
         return DMA_UNSUPPORTED;
     }
     *queue = (dma_provider_queue_t){.id = made.id,

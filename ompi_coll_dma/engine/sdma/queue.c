@@ -1,4 +1,4 @@
-/* Making and sharing queues: see queue.h. */
+/* Creation and sharing of queues: see queue.h. */
 #include "engine/sdma/queue.h"
 
 #include <stdio.h>
@@ -9,31 +9,31 @@
 #include "dma/clock.h"
 
 #define LINE_BYTES  64
-#define STEPS_BYTES 4096 /* a line for each queue */
-#define GO_OFFSET   32   /* in it */
+#define STEPS_BYTES 4096 /* a page with one cache line per queue */
+#define GO_OFFSET   32   /* of the go word in the line */
 
 _Static_assert(STEPS_BYTES / LINE_BYTES == 64, "a bit for each line");
 
-void *dma_queues_memory(dma_queues_t *q, uint64_t bytes, uint64_t *device_addr)
+void *dma_queues_alloc(dma_queues_t *q, uint64_t bytes, uint64_t *device_addr)
 {
-    return dma_queues_ours(q) ? q->provider->ops->alloc(q->provider, bytes, device_addr) : NULL;
+    return dma_queues_is_owner(q) ? q->provider->ops->alloc(q->provider, bytes, device_addr) : NULL;
 }
 
-void dma_queues_memory_free(dma_queues_t *q, void *memory, uint64_t bytes)
+void dma_queues_free(dma_queues_t *q, void *memory, uint64_t bytes)
 {
-    if (dma_queues_ours(q)) {
+    if (dma_queues_is_owner(q)) {
         q->provider->ops->free(q->provider, memory, bytes);
     }
 }
 
-void dma_queues_memory_keep(dma_queues_t *q, void *memory, uint64_t bytes)
+void dma_queues_free_at_close(dma_queues_t *q, void *memory, uint64_t bytes)
 {
-    q->kept = memory;
-    q->kept_bytes = bytes;
+    q->late_memory = memory;
+    q->late_memory_bytes = bytes;
 }
 
-/* A word that is 1, but 0 in whatever children are forked. NULL: the kernel does not do that. */
-static _Atomic uint32_t *make_ours(void)
+/* Creates a word that is 1 here and becomes 0 in forked children. NULL: the kernel does not support MADV_WIPEONFORK. */
+static _Atomic uint32_t *make_owner_word(void)
 {
     _Atomic uint32_t *word = mmap(NULL, sizeof(*word), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
@@ -58,17 +58,17 @@ dma_status_t dma_queues_open(dma_queues_t *q, const dma_provider_ops_t *const *p
         q->provider = NULL;
         return status;
     }
-    if (!(q->ours = make_ours())) {
+    if (!(q->owner = make_owner_word())) {
         goto close_provider;
     }
-    if (!(q->steps = dma_queues_memory(q, STEPS_BYTES, &q->steps_addr))) {
-        goto unmap_ours;
+    if (!(q->steps = dma_queues_alloc(q, STEPS_BYTES, &q->steps_addr))) {
+        goto unmap_owner;
     }
     pthread_mutex_init(&q->lock, NULL);
     return DMA_OK;
 
-unmap_ours:
-    munmap((void *)q->ours, sizeof(*q->ours));
+unmap_owner:
+    munmap((void *)q->owner, sizeof(*q->owner));
 close_provider:
     q->provider->ops->close(q->provider);
     q->provider = NULL;
@@ -78,26 +78,27 @@ close_provider:
 
 bool dma_queue_waits(const dma_queues_t *q, dma_queue_t *queue)
 {
-    return dma_queues_ours(q) && dma_ring_idle(&queue->ring) == DMA_AGAIN && !(queue->made.error && *queue->made.error);
+    return dma_queues_is_owner(q) && dma_ring_idle(&queue->ring) == DMA_AGAIN &&
+           !(queue->made.error && *queue->made.error);
 }
 
 static void destroy(dma_queues_t *q, dma_queue_t *queue)
 {
-    if (dma_queues_ours(q)) {
+    if (dma_queues_is_owner(q)) {
         q->provider->ops->destroy(q->provider, &queue->made);
-        dma_queues_memory_free(q, queue->memory, DMA_QUEUE_RING_BYTES);
+        dma_queues_free(q, queue->memory, DMA_QUEUE_RING_BYTES);
     }
     pthread_mutex_destroy(&queue->lock);
     free(queue);
 }
 
-/* The provider goes when nothing of it is in use; a child's is its parent's. */
-static void put_provider(dma_queues_t *q, bool unused)
+/* Closes the provider if nothing of it is in use. In a child the provider belongs to the parent. */
+static void close_provider(dma_queues_t *q, bool unused)
 {
-    if (unused && dma_queues_ours(q)) {
+    if (unused && dma_queues_is_owner(q)) {
         q->provider->ops->free(q->provider, q->steps, STEPS_BYTES);
-        if (q->kept) {
-            q->provider->ops->free(q->provider, q->kept, q->kept_bytes);
+        if (q->late_memory) {
+            q->provider->ops->free(q->provider, q->late_memory, q->late_memory_bytes);
         }
         q->provider->ops->close(q->provider);
     }
@@ -120,13 +121,13 @@ void dma_queues_close(dma_queues_t *q)
             destroy(q, queue);
         }
     }
-    put_provider(q, all);
-    munmap((void *)q->ours, sizeof(*q->ours));
+    close_provider(q, all);
+    munmap((void *)q->owner, sizeof(*q->owner));
     pthread_mutex_destroy(&q->lock);
 }
 
-/* With the lock: a new queue, or NULL. */
-static dma_queue_t *make(dma_queues_t *q, dma_map_kind_t kind, uint32_t engine)
+/* With the lock. Creates a queue; NULL: not possible, and q->refusal says why. */
+static dma_queue_t *create_queue(dma_queues_t *q, dma_map_kind_t kind, uint32_t engine)
 {
     const dma_provider_ops_t *ops = q->provider->ops;
     dma_queue_t *queue;
@@ -137,7 +138,7 @@ static dma_queue_t *make(dma_queues_t *q, dma_map_kind_t kind, uint32_t engine)
     if (!~q->slots_used || !(queue = calloc(1, sizeof(*queue)))) {
         return NULL;
     }
-    if (!(queue->memory = dma_queues_memory(q, DMA_QUEUE_RING_BYTES, &unused))) {
+    if (!(queue->memory = dma_queues_alloc(q, DMA_QUEUE_RING_BYTES, &unused))) {
         goto free_queue;
     }
     if (ops->create(q->provider, kind, engine, queue->memory, DMA_QUEUE_RING_BYTES, &queue->made, &q->refusal) !=
@@ -169,33 +170,33 @@ static dma_queue_t *make(dma_queues_t *q, dma_map_kind_t kind, uint32_t engine)
 destroy_queue:
     ops->destroy(q->provider, &queue->made);
 put_memory:
-    dma_queues_memory_free(q, queue->memory, DMA_QUEUE_RING_BYTES);
+    dma_queues_free(q, queue->memory, DMA_QUEUE_RING_BYTES);
 free_queue:
     free(queue);
     return NULL;
 }
 
-static dma_queue_t *find(const dma_queues_t *q, dma_map_kind_t kind, uint32_t engine)
+static dma_queue_t *find_queue(const dma_queues_t *q, dma_map_kind_t kind, uint32_t engine)
 {
     dma_queue_t *queue = q->list;
 
-    while (queue && (queue->own || queue->kind != kind || (kind != DMA_MAP_HOST && queue->engine != engine))) {
+    while (queue && (queue->exclusive || queue->kind != kind || (kind != DMA_MAP_HOST && queue->engine != engine))) {
         queue = queue->next;
     }
     return queue;
 }
 
-/* A queue of that kind, found or made. The driver deals XGMI queues that name no engine to its engines in turn. */
-static dma_queue_t *take(dma_queues_t *q, dma_map_kind_t kind, uint32_t engine)
+/* Finds or creates a queue of this kind. For XGMI queues without an engine number, the driver picks engines in turn. */
+static dma_queue_t *find_or_create(dma_queues_t *q, dma_map_kind_t kind, uint32_t engine)
 {
-    dma_queue_t *queue = find(q, kind, engine);
+    dma_queue_t *queue = find_queue(q, kind, engine);
 
-    return queue ? queue : make(q, kind, engine);
+    return queue ? queue : create_queue(q, kind, engine);
 }
 
-/* Can a queue that is there stand in for a pick? Engines that face the host do not move memory of other GPUs; the others move
- * everything. */
-static bool stands_in(const dma_queue_t *queue, const dma_map_pick_t *pick)
+/* Whether an existing queue can replace a pick. Host-facing engines do not access memory of other GPUs; the other
+ * engines access all memory. */
+static bool can_replace(const dma_queue_t *queue, const dma_map_pick_t *pick)
 {
     switch (queue->kind) {
     case DMA_MAP_HOST:
@@ -207,36 +208,35 @@ static bool stands_in(const dma_queue_t *queue, const dma_map_pick_t *pick)
     }
 }
 
-/* The one that the fewest use. */
+/* The suitable shared queue with the fewest users. */
 static dma_queue_t *least_used(const dma_queues_t *q, const dma_map_pick_t *pick)
 {
     dma_queue_t *best = NULL;
 
     for (dma_queue_t *queue = q->list; queue; queue = queue->next) {
-        if (!queue->own && stands_in(queue, pick) && (!best || queue->users < best->users)) {
+        if (!queue->exclusive && can_replace(queue, pick) && (!best || queue->users < best->users)) {
             best = queue;
         }
     }
     return best;
 }
 
-dma_queue_t *dma_queue_get(dma_queues_t *q, const dma_map_pick_t *pick, uint32_t peer, bool *shared)
+dma_queue_t *dma_queue_get(dma_queues_t *q, const dma_map_pick_t *pick, uint32_t peer)
 {
     dma_map_kind_t kind = pick->kind;
     dma_queue_t *queue;
 
-    if (!dma_queues_ours(q)) {
+    if (!dma_queues_is_owner(q)) {
         return NULL;
     }
     pthread_mutex_lock(&q->lock);
     if (kind == DMA_MAP_ENGINE && !q->provider->names_engines) {
-        kind = DMA_MAP_XGMI; /* this provider cannot name an engine */
+        kind = DMA_MAP_XGMI; /* this provider cannot create a queue on a given engine */
     }
-    queue = take(q, kind, kind == DMA_MAP_ENGINE ? pick->engine : peer);
-    *shared = !queue;
+    queue = find_or_create(q, kind, kind == DMA_MAP_ENGINE ? pick->engine : peer);
     for (uint32_t e = 0; !queue && kind == DMA_MAP_ENGINE && e < 32; e++) {
         if (pick->candidates >> e & 1) {
-            queue = take(q, kind, e);
+            queue = find_or_create(q, kind, e);
         }
     }
     if (!queue) {
@@ -256,23 +256,23 @@ void dma_queue_put(dma_queues_t *q, dma_queue_t *queue)
     pthread_mutex_unlock(&q->lock);
 }
 
-dma_queue_t *dma_queue_get_own(dma_queues_t *q, const dma_map_pick_t *pick, uint32_t peer)
+dma_queue_t *dma_queue_get_exclusive(dma_queues_t *q, const dma_map_pick_t *pick, uint32_t peer)
 {
     dma_queue_t *queue;
 
-    if (!dma_queues_ours(q) || (pick->kind == DMA_MAP_ENGINE && !q->provider->names_engines)) {
-        return NULL; /* a child; or: on which engine it would be, and whom it would share it with, nobody knows */
+    if (!dma_queues_is_owner(q) || (pick->kind == DMA_MAP_ENGINE && !q->provider->names_engines)) {
+        return NULL; /* a child; or the engine would be unknown, and which queues share it */
     }
     pthread_mutex_lock(&q->lock);
-    queue = make(q, pick->kind, pick->kind == DMA_MAP_ENGINE ? pick->engine : peer);
+    queue = create_queue(q, pick->kind, pick->kind == DMA_MAP_ENGINE ? pick->engine : peer);
     if (queue) {
-        queue->own = true;
+        queue->exclusive = true;
     }
     pthread_mutex_unlock(&q->lock);
     return queue;
 }
 
-bool dma_queue_put_own(dma_queues_t *q, dma_queue_t *queue)
+bool dma_queue_put_exclusive(dma_queues_t *q, dma_queue_t *queue)
 {
     dma_queue_t **link = &q->list;
 

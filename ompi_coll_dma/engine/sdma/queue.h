@@ -1,22 +1,25 @@
 /*
- * User-mode SDMA queues of one GPU: from a provider (provider.h), one for each engine that is wanted, shared by everything
- * in this process that uses the engine.
+ * User-mode SDMA queues of one GPU. They come from a provider (provider.h). There is one queue for each engine that is
+ * used, and everything in this process that uses the engine shares it.
  *
- * An engine has room for a few queues of all processes of the node together. Where there is none left, a queue on another
- * engine that would do serves (dma_map_pick_t's candidates), then any of those that we have on such an engine: slower,
- * never an error. What an engine does for a link that it is not meant for is not known; so there is none without.
+ * An engine has a few queues for all processes of the node together. If none is left, dma_queue_get returns a queue on
+ * another engine that is equally suitable (dma_map_pick_t.candidates), or else any existing queue on a suitable engine.
+ * That is slower, but not an error. A link is never served by an engine that is not meant for it, because the behavior is
+ * not known.
  *
- * Memory of a queue: the ring is an allocation of its own, an exact power of two, in host memory. Pointers and doorbell
- * are the provider's. Two words of a line of the queue's own: `step`, for waiting for its own copies, and `go`.
+ * Memory of a queue. The ring is a separate allocation in host memory whose size is a power of two. The provider owns the
+ * read and write pointers and the doorbell. In addition each queue has one cache line with two words: `step`, with which
+ * the queue waits for its own copies (dma_drain), and `go`, the condition of armed programs.
  *
- * A queue that still waits for somebody, because its communicator has failed under it, is never destroyed and its memory
- * never freed: that could cost the whole GPU a reset. It is left to the end of the process.
+ * A queue that still waits for a peer, because its communicator has failed, is never destroyed and its memory is never
+ * freed: destroying it could force a reset of the whole GPU. It remains until the process ends.
  *
- * The holder of a queue's lock builds packets and publishes them. Nothing that waits for anything but the queue's own
- * packets may be put into a shared queue.
+ * A thread builds and publishes packets while it holds the queue's lock. Packets in a shared queue must not wait for
+ * anything except packets of the same queue.
  *
- * A forked child has none of this: the memory is not there for it, and the driver does not listen to it. A page that the
- * kernel wipes in children tells it so: there all functions but dma_queues_close fail, and that one touches no queue.
+ * A forked child cannot use the queues: their memory is not mapped in the child, and the driver refuses its calls. A page
+ * that the kernel clears in children (MADV_WIPEONFORK) tells parent and child apart. In a child all functions except
+ * dma_queues_close fail, and dma_queues_close leaves the queues alone.
  */
 #ifndef DMA_SDMA_QUEUE_H
 #define DMA_SDMA_QUEUE_H
@@ -28,76 +31,78 @@
 #include "engine/sdma/provider.h"
 #include "engine/sdma/ring.h"
 
-#define DMA_QUEUE_RING_BYTES (UINT64_C(256) << 10)
-#define DMA_QUEUE_TEMP       (UINT64_C(2) << 20)
+#define DMA_QUEUE_RING_BYTES (UINT64_C(256) << 10) /* room for more than 70 of the largest groups (lower.c) */
+#define DMA_QUEUE_TEMP       (UINT64_C(2) << 20)   /* a copy of this size takes far longer than a drain */
 
 typedef struct dma_queue {
     struct dma_queue *next;
     pthread_mutex_t lock;
     dma_ring_t ring;
     dma_map_kind_t kind;
-    uint32_t engine; /* DMA_MAP_ENGINE; DMA_MAP_XGMI: for which peer */
+    uint32_t engine; /* DMA_MAP_ENGINE: its number; DMA_MAP_XGMI: the peer's node */
     void *memory;
     dma_provider_queue_t made;
-    bool own; /* of one user: not shared */
+    bool exclusive; /* has one user and is not shared */
     unsigned slot;
-    uint64_t step_addr;   /* of a word for waiting for its own copies, as the device sees it */
-    _Atomic uint32_t *go; /* armed programs: 1: run, 0: do nothing */
+    uint64_t step_addr;   /* the device's address of the `step` word */
+    _Atomic uint32_t *go; /* armed programs: 1: run, 0: skip */
     uint64_t go_addr;
-    uint32_t step; /* last value given out */
-    uint64_t temp; /* DMA_QUEUE_TEMP bytes of device memory for exchanges, or 0 */
+    uint32_t step; /* the last value that a drain used */
+    uint64_t temp; /* DMA_QUEUE_TEMP bytes of device memory for swaps, or 0 */
     unsigned users;
-    /* what dma_queue_stuck has seen last */
+    /* What dma_queue_check has seen last. */
     uint64_t seen_read;
     double seen_at;
 } dma_queue_t;
 
 typedef struct dma_queues {
     dma_provider_t *provider; /* NULL: not open */
-    _Atomic uint32_t *ours;   /* 1, and 0 in a forked child */
-    const char *refusal;      /* why a queue was not made, the last time; or NULL */
+    _Atomic uint32_t *owner;  /* 1 in this process, 0 in a forked child */
+    const char *refusal;      /* why the last queue could not be created, or NULL */
     pthread_mutex_t lock;     /* guards the list */
     dma_queue_t *list;
-    void *steps; /* a page for step words */
+    void *steps; /* a page with one cache line per queue */
     uint64_t steps_addr;
-    uint64_t slots_used; /* bit mask: lines of that page */
-    void *kept;          /* see dma_queues_memory_keep */
-    uint64_t kept_bytes;
+    uint64_t slots_used; /* bit mask: lines of that page that are in use */
+    void *late_memory;   /* see dma_queues_free_at_close */
+    uint64_t late_memory_bytes;
 } dma_queues_t;
 
-/* From the first provider of a list, ended by NULL, that works; `wanted` as dma_provider_open has it. On failure `why`, of
- * DMA_PROVIDER_WHY_BYTES, says why there are no queues here. */
+/* Opens the first provider of a list that works; see dma_provider_open for `wanted`. The list ends with NULL. On failure
+ * `why`, of DMA_PROVIDER_WHY_BYTES, says why there are no queues. */
 dma_status_t dma_queues_open(dma_queues_t *queues, const dma_provider_ops_t *const *providers, const char *wanted,
                              const dma_provider_gpu_t *gpu, char *why);
 void dma_queues_close(dma_queues_t *queues);
 
-/* False in a forked child. */
-static inline bool dma_queues_ours(const dma_queues_t *queues)
+/* Returns false in a forked child. */
+static inline bool dma_queues_is_owner(const dma_queues_t *queues)
 {
-    return atomic_load_explicit(queues->ours, memory_order_relaxed);
+    return atomic_load_explicit(queues->owner, memory_order_relaxed);
 }
 
-/* Zeroed host memory that the device may read, write and fetch packets from; of whole pages. */
-void *dma_queues_memory(dma_queues_t *queues, uint64_t bytes, uint64_t *device_addr);
-void dma_queues_memory_free(dma_queues_t *queues, void *memory, uint64_t bytes);
-/* A queue may still write there: freed with the queues, if they have all come to their ends then. Once. */
-void dma_queues_memory_keep(dma_queues_t *queues, void *memory, uint64_t bytes);
+/* Allocates zeroed host memory of whole pages that the device may read, write and fetch packets from. */
+void *dma_queues_alloc(dma_queues_t *queues, uint64_t bytes, uint64_t *device_addr);
+void dma_queues_free(dma_queues_t *queues, void *memory, uint64_t bytes);
+/* For memory that a queue may still write to: dma_queues_close frees it, if no queue has work left by then. May be called
+ * once. */
+void dma_queues_free_at_close(dma_queues_t *queues, void *memory, uint64_t bytes);
 
-/* A queue for a pick, to the GPU with the kernel's number `peer`, made on first use. NULL: not even one to share. *shared:
- * it is not on the engine that was wanted. */
-dma_queue_t *dma_queue_get(dma_queues_t *queues, const dma_map_pick_t *pick, uint32_t peer, bool *shared);
-/* One user less. The queue stays, for whoever wants its engine next. */
+/* Returns a queue for a pick to the GPU with the KFD node `peer`. Creates it on first use. If its engine has no room, the
+ * queue is on another suitable engine. NULL: there is no queue, not even one to share. */
+dma_queue_t *dma_queue_get(dma_queues_t *queues, const dma_map_pick_t *pick, uint32_t peer);
+/* Releases one use. The queue remains for the next user of its engine. */
 void dma_queue_put(dma_queues_t *queues, dma_queue_t *queue);
 
-/* A queue for one user, and its end. NULL: there is no room for another queue. false: it still waits, and is left. */
-dma_queue_t *dma_queue_get_own(dma_queues_t *queues, const dma_map_pick_t *pick, uint32_t peer);
-bool dma_queue_put_own(dma_queues_t *queues, dma_queue_t *queue);
+/* Creates a queue for one user; NULL: the engine has no room for another queue. dma_queue_put_exclusive destroys it, or
+ * returns false and leaves it if it still waits. */
+dma_queue_t *dma_queue_get_exclusive(dma_queues_t *queues, const dma_map_pick_t *pick, uint32_t peer);
+bool dma_queue_put_exclusive(dma_queues_t *queues, dma_queue_t *queue);
 
-/* Has it work that waits? A queue that the driver has given up does not: it has stopped. A child has none, and its parent's
- * read pointer is not to be had there. */
+/* Whether the queue has work that may still run. Returns false for a queue that the driver has stopped after an error,
+ * and in a child, which cannot read the read pointer. */
 bool dma_queue_waits(const dma_queues_t *queues, dma_queue_t *queue);
 
-/* DMA_OK, or DMA_ERR_ENGINE: the queue has an error, or has not moved for so many seconds though it has work. */
+/* DMA_OK, or DMA_ERR_ENGINE: the queue has an error, or has work and has made no progress for `seconds`. */
 dma_status_t dma_queue_check(dma_queue_t *queue, double seconds);
 
 #endif

@@ -1,4 +1,4 @@
-/* See ring.h. */
+/* The ring of a queue: see ring.h. */
 #include "engine/sdma/ring.h"
 
 #include <string.h>
@@ -21,10 +21,11 @@ dma_status_t dma_ring_init(dma_ring_t *ring, const dma_ring_memory_t *mem)
     return DMA_OK;
 }
 
-/* A queue that was reset, or memory that was overwritten, shows in a read pointer that went back or overtook us. */
-static dma_status_t look(dma_ring_t *ring)
+/* Reads the read pointer. If the queue was reset or memory was overwritten, the pointer has gone back or is ahead of
+ * what is published. */
+static dma_status_t update_read(dma_ring_t *ring)
 {
-    /* Acquire: what is then built over consumed packets is not written before the engine was seen to be past them. */
+    /* Acquire: packets are written over consumed ones only after the engine was seen behind them. */
     uint64_t now = __atomic_load_n(ring->mem.read_ptr, __ATOMIC_ACQUIRE);
 
     if (now < ring->read || now > ring->published || now % DWORD) {
@@ -46,12 +47,12 @@ dma_status_t dma_ring_reserve(dma_ring_t *ring, uint32_t dwords, uint32_t packet
     uint64_t end = ring->reserved + pad + bytes;
     dma_status_t status;
 
-    /* At most half: then the pad is smaller than the group, and both together fit into an empty ring. */
+    /* At most half of the ring: then the padding is smaller than the group, and both fit into an empty ring. */
     if (dwords == 0 || bytes > ring->mem.bytes / 2) {
         return DMA_ERR_ARG;
     }
     if (!fits(ring, end)) {
-        status = look(ring);
+        status = update_read(ring);
         if (status != DMA_OK) {
             return status;
         }
@@ -86,11 +87,12 @@ uint64_t dma_ring_publish(dma_ring_t *ring)
     ring->count.packets += ring->unpublished_packets;
     ring->unpublished_packets = 0;
     ring->count.doorbells++;
-    /* Release: an engine that looks at the write pointer without a doorbell, as it does when its queue is mapped again,
-     * finds the packets below it. */
+    /* Release: if the engine reads the write pointer without a doorbell, as it does when its queue is mapped again,
+     * it finds the packets below the pointer. */
     __atomic_store_n(ring->mem.write_ptr, ring->published, __ATOMIC_RELEASE);
-    /* Release: the doorbell may wake an engine that then reads the write pointer, and must not find an older one. Both
-     * stores go to uncached memory or after it, which x86 keeps in order; the compiler is what this holds back. */
+    /* Release: the doorbell may wake an engine, which then reads the write pointer and must not find an older value.
+     * Both stores go to uncached memory or behind such a store, which x86 keeps in order; the release holds back the
+     * compiler. */
     __atomic_store_n(ring->mem.doorbell, ring->published, __ATOMIC_RELEASE);
     return ring->published;
 }
@@ -98,7 +100,7 @@ uint64_t dma_ring_publish(dma_ring_t *ring)
 dma_status_t dma_ring_consumed(dma_ring_t *ring, uint64_t position)
 {
     if (ring->read < position) {
-        dma_status_t status = look(ring);
+        dma_status_t status = update_read(ring);
         if (status != DMA_OK) {
             return status;
         }

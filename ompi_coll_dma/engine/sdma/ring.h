@@ -1,25 +1,27 @@
 /*
- * The ring of an SDMA queue: where packets go, and how the engine learns of them.
+ * The ring of an SDMA queue: the memory for packets, and the counters that tell the engine about them.
  *
- *      ring memory, a power of two                      words of 64 bits: bytes since the queue was made, never wrapped
+ *      ring memory, a power of two                      64-bit counters: bytes since the queue was created, never wrapped
  *   +------+---------------+-----------------+-----+
- *   | free | the engine's  | built, not told | free|   read pointer   <= published <= reserved < read pointer + size
- *   +------+---------------+-----------------+-----+   ^ engine        ^ us, told   ^ us
+ *   | free | the engine's  | reserved, not   | free|   read pointer   <= published <= reserved < read pointer + size
+ *   |      |               | published       |     |   (engine)          (CPU)        (CPU)
+ *   +------+---------------+-----------------+-----+
  *          ^ read          ^ published       ^ reserved
  *
- * A counter's place in the ring is its value modulo the size. Rules of the hardware:
- * - reserved stays strictly below read + size: the engine cannot tell a full ring from an empty one.
- * - A packet does not straddle the end of the ring: what is left there is filled with zero dwords, each a nop.
- * - The write pointer in memory is never ahead of what is built, nor behind the doorbell: the engine may look at it
- *   without a doorbell whenever its queue is mapped again.
+ * The position of a counter in the ring is its value modulo the size. Rules of the hardware:
+ * - `reserved` stays strictly below read + size, because the engine cannot distinguish a full ring from an empty one.
+ * - A packet does not wrap around the end of the ring. The rest of the ring is filled with zero dwords, which are nops.
+ * - The write pointer in memory is never ahead of what is built, and never behind the doorbell: whenever its queue is
+ *   mapped again, the engine may read it without a doorbell.
  *
- * Packets are built in groups: dma_ring_reserve gives room for all dwords of a group, contiguous, or nothing of it.
- * Several groups may be reserved before one publish (one doorbell), and published ones need not be consumed before the
- * next are reserved. What was reserved and not published can be dropped.
+ * Packets are built in groups. dma_ring_reserve provides contiguous room for all dwords of a group, or no room. Several
+ * groups may be reserved before one publish, which rings one doorbell. Published groups need not be consumed before more
+ * are reserved. Groups that were reserved and not published can be discarded.
  *
- * Consumed means fetched: the read pointer passes a copy before it has landed. Only a fence behind it says that.
+ * Consumed means fetched: the read pointer passes a copy before the copy has landed. Only a fence behind the copy shows
+ * that it has landed.
  *
- * A ring belongs to one thread at a time; its owner holds the lock.
+ * One thread at a time uses a ring: the one that holds the queue's lock.
  */
 #ifndef DMA_SDMA_RING_H
 #define DMA_SDMA_RING_H
@@ -29,46 +31,47 @@
 
 #include "dma/status.h"
 
-/* Memory of a queue, made by whoever made the queue, who keeps it. */
+/* The memory of a queue. The creator of the queue owns it. */
 typedef struct dma_ring_memory {
     uint32_t *ring;
-    uint64_t bytes;      /* of the ring: a power of two, DMA_RING_MIN or more */
+    uint64_t bytes;      /* of the ring: a power of two, at least DMA_RING_MIN */
     uint64_t *read_ptr;  /* written by the engine */
-    uint64_t *write_ptr; /* written by us */
-    uint64_t *doorbell;  /* written by us: a register of the GPU */
+    uint64_t *write_ptr; /* written by the CPU */
+    uint64_t *doorbell;  /* written by the CPU; a register of the GPU */
 } dma_ring_memory_t;
 
 #define DMA_RING_MIN 4096
 
 typedef struct dma_ring {
     dma_ring_memory_t mem;
-    uint64_t read;      /* as last seen */
-    uint64_t published; /* what the engine may fetch */
-    uint64_t reserved;  /* what has been given to builders */
+    uint64_t read;      /* the read pointer at the last read */
+    uint64_t published; /* the engine may fetch up to here */
+    uint64_t reserved;  /* packets may be built up to here */
     struct {
         uint64_t packets;   /* published */
         uint64_t doorbells; /* rung */
-        uint64_t pads;      /* times the end of the ring was filled */
-        uint64_t full;      /* times there was no room */
+        uint64_t pads;      /* how often the end of the ring was padded */
+        uint64_t full;      /* how often there was no room */
     } count;
     uint64_t unpublished_packets;
 } dma_ring_t;
 
-/* Takes a queue that is idle, its counters equal. DMA_ERR_ARG for memory that no queue has. */
+/* Initializes a ring for an idle queue, whose counters are equal. DMA_ERR_ARG: the memory is not valid. */
 dma_status_t dma_ring_init(dma_ring_t *ring, const dma_ring_memory_t *mem);
 
-/* Room for a group of that many packets and dwords at *p, to be filled entirely before the publish. DMA_AGAIN: no room
- * until the engine has consumed more of what was published; DMA_ERR_ARG: more than half of the ring, for which there
- * may never be room; DMA_ERR_ENGINE: the read pointer is where no working queue has it. */
+/* Reserves room for a group of packets at *p, which the caller fills completely before it publishes. DMA_AGAIN: no
+ * room until the engine has consumed more published packets. DMA_ERR_ARG: more than half of the ring, for which
+ * there may never be room. DMA_ERR_ENGINE: the read pointer has a value that no working queue has. */
 dma_status_t dma_ring_reserve(dma_ring_t *ring, uint32_t dwords, uint32_t packets, uint32_t **p);
-/* Forgets all that was reserved since the last publish. */
+/* Discards everything that was reserved since the last publish. */
 void dma_ring_drop(dma_ring_t *ring);
-/* Tells the engine of all that was reserved. Returns the position behind it, for dma_ring_consumed. */
+/* Publishes everything that was reserved and rings the doorbell. Returns the position behind it, for
+ * dma_ring_consumed. */
 uint64_t dma_ring_publish(dma_ring_t *ring);
 
-/* DMA_OK when the engine has fetched everything up to a position, else DMA_AGAIN, or DMA_ERR_ENGINE as above. */
+/* DMA_OK if the engine has fetched everything up to a position, otherwise DMA_AGAIN, or DMA_ERR_ENGINE as above. */
 dma_status_t dma_ring_consumed(dma_ring_t *ring, uint64_t position);
-/* The same for all that was published. */
+/* The same for everything that was published. */
 dma_status_t dma_ring_idle(dma_ring_t *ring);
 
 #endif

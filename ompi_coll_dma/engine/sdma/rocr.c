@@ -1,45 +1,41 @@
-/* Finding ROCr's host memory: see rocr.h. */
+/* Host memory from ROCr: see rocr.h. */
 #include "engine/sdma/rocr.h"
 
 #include <dlfcn.h>
 #include <stdbool.h>
 #include <string.h>
 
-typedef struct entry {
-    const char *name;
-    size_t offset;
-} entry_t;
+#include "gpu/internal.h"
 
-static const entry_t entries[] = {
-    {"hsa_iterate_agents", offsetof(dma_rocr_t, iterate_agents)},
-    {"hsa_agent_get_info", offsetof(dma_rocr_t, agent_info)},
-    {"hsa_amd_agent_iterate_memory_pools", offsetof(dma_rocr_t, iterate_pools)},
-    {"hsa_amd_memory_pool_get_info", offsetof(dma_rocr_t, pool_info)},
-    {"hsa_amd_memory_pool_allocate", offsetof(dma_rocr_t, pool_allocate)},
-    {"hsa_amd_memory_pool_free", offsetof(dma_rocr_t, pool_free)},
-    {"hsa_amd_agents_allow_access", offsetof(dma_rocr_t, allow_access)},
+/* In the order of dma_rocr_t. */
+static const dma_gpu_symbol_t symbols[] = {
+    {"hsa_iterate_agents", true},
+    {"hsa_agent_get_info", true},
+    {"hsa_amd_agent_iterate_memory_pools", true},
+    {"hsa_amd_memory_pool_get_info", true},
+    {"hsa_amd_memory_pool_allocate", true},
+    {"hsa_amd_memory_pool_free", true},
+    {"hsa_amd_agents_allow_access", true},
 };
+
+_Static_assert(sizeof(symbols) / sizeof(symbols[0]) * sizeof(void *) == sizeof(dma_rocr_t), "one per function");
 
 dma_status_t dma_rocr_find(dma_rocr_t *rocr, const char **reason)
 {
-    /* Python packages ship it without the version in its name. */
-    void *library = dlopen("libhsa-runtime64.so.1", RTLD_NOW | RTLD_NOLOAD);
+    /* Python packages contain the library without the version in its name. */
+    static const char *const names[] = {"libhsa-runtime64.so.1", "libhsa-runtime64.so", NULL};
+    void *library = dma_gpu_find_library(names);
 
-    if (!library && !(library = dlopen("libhsa-runtime64.so", RTLD_NOW | RTLD_NOLOAD))) {
+    if (!library) {
         *reason = "ROCr is not loaded";
         return DMA_UNSUPPORTED;
     }
-    for (size_t i = 0; i < sizeof(entries) / sizeof(entries[0]); i++) {
-        void *symbol = dlsym(library, entries[i].name);
-
-        if (!symbol) {
-            *reason = "this version of ROCr lacks a function";
-            dlclose(library);
-            return DMA_UNSUPPORTED;
-        }
-        memcpy((char *)rocr + entries[i].offset, &symbol, sizeof(symbol));
+    if (!dma_gpu_find_symbols(library, symbols, sizeof(symbols) / sizeof(symbols[0]), rocr)) {
+        *reason = "this version of ROCr lacks a function";
+        dlclose(library);
+        return DMA_UNSUPPORTED;
     }
-    /* The reference to the library is kept: its functions are in use until the process ends. */
+    /* The reference to the library is kept: its functions are used until the process ends. */
     return DMA_OK;
 }
 
@@ -48,10 +44,10 @@ typedef struct search {
     uint32_t node;
     dma_rocr_handle_t gpu, cpu, pool;
     bool has_gpu, has_cpu, has_pool;
-    bool kernarg; /* of the pool found */
+    bool kernarg; /* the pool found is meant for kernel arguments */
 } search_t;
 
-static uint32_t see_agent(dma_rocr_handle_t agent, void *data)
+static uint32_t visit_agent(dma_rocr_handle_t agent, void *data)
 {
     search_t *s = data;
     uint32_t device, node;
@@ -71,8 +67,8 @@ static uint32_t see_agent(dma_rocr_handle_t agent, void *data)
     return DMA_ROCR_SUCCESS;
 }
 
-/* Fine-grained and not meant for kernels' arguments, or else meant for those. */
-static uint32_t see_pool(dma_rocr_handle_t pool, void *data)
+/* Selects a fine-grained pool, preferably one that is not meant for kernel arguments. */
+static uint32_t visit_pool(dma_rocr_handle_t pool, void *data)
 {
     search_t *s = data;
     uint32_t segment, flags;
@@ -92,12 +88,12 @@ static uint32_t see_pool(dma_rocr_handle_t pool, void *data)
     return DMA_ROCR_SUCCESS;
 }
 
-dma_status_t dma_rocr_place(const dma_rocr_t *rocr, uint32_t node, dma_rocr_place_t *place, const char **reason)
+dma_status_t dma_rocr_find_pool(const dma_rocr_t *rocr, uint32_t node, dma_rocr_pool_t *pool, const char **reason)
 {
     search_t s = {.rocr = rocr, .node = node};
     dma_rocr_handle_t nearest = {0};
 
-    if (rocr->iterate_agents(see_agent, &s) != DMA_ROCR_SUCCESS) {
+    if (rocr->iterate_agents(visit_agent, &s) != DMA_ROCR_SUCCESS) {
         *reason = "ROCr does not run";
         return DMA_UNSUPPORTED;
     }
@@ -109,24 +105,24 @@ dma_status_t dma_rocr_place(const dma_rocr_t *rocr, uint32_t node, dma_rocr_plac
         s.cpu = nearest;
         s.has_cpu = true;
     }
-    if (!s.has_cpu || rocr->iterate_pools(s.cpu, see_pool, &s) != DMA_ROCR_SUCCESS || !s.has_pool) {
+    if (!s.has_cpu || rocr->iterate_pools(s.cpu, visit_pool, &s) != DMA_ROCR_SUCCESS || !s.has_pool) {
         *reason = "ROCr has no fine-grained host memory";
         return DMA_UNSUPPORTED;
     }
-    *place = (dma_rocr_place_t){.gpu = s.gpu, .pool = s.pool};
+    *pool = (dma_rocr_pool_t){.gpu = s.gpu, .pool = s.pool};
     return DMA_OK;
 }
 
-void *dma_rocr_alloc(const dma_rocr_t *rocr, const dma_rocr_place_t *place, size_t bytes)
+void *dma_rocr_alloc(const dma_rocr_t *rocr, const dma_rocr_pool_t *pool, size_t bytes)
 {
     void *memory = NULL;
 
-    /* A version that does not know the flag may refuse it. */
-    if (rocr->pool_allocate(place->pool, bytes, DMA_ROCR_EXECUTABLE, &memory) != DMA_ROCR_SUCCESS &&
-        rocr->pool_allocate(place->pool, bytes, 0, &memory) != DMA_ROCR_SUCCESS) {
+    /* Old versions may refuse the flag. */
+    if (rocr->pool_allocate(pool->pool, bytes, DMA_ROCR_EXECUTABLE, &memory) != DMA_ROCR_SUCCESS &&
+        rocr->pool_allocate(pool->pool, bytes, 0, &memory) != DMA_ROCR_SUCCESS) {
         return NULL;
     }
-    if (rocr->allow_access(1, &place->gpu, NULL, memory) != DMA_ROCR_SUCCESS) {
+    if (rocr->allow_access(1, &pool->gpu, NULL, memory) != DMA_ROCR_SUCCESS) {
         rocr->pool_free(memory);
         return NULL;
     }

@@ -1,11 +1,12 @@
 /*
- * Memory of the application's ROCr, for queues that we ask the kernel for ourselves.
+ * Host memory from the application's ROCr, for queues that are created with the kernel driver.
  *
- * A queue's ring and pointers have to be in the GPU address space that ROCr has set up for the process. ROCr alone can put
- * memory there: it keeps the addresses. So we take host memory of its pools, found in the library that is loaded and, if
- * it runs, used as any application may. Declared here is what all its versions share.
+ * The ring and the pointers of a queue must be in the GPU address space that ROCr has set up for the process. Only ROCr
+ * can map memory there, because it manages the addresses. So the memory comes from ROCr's host memory pools. They are
+ * found in the loaded library and used as any application may use them, if ROCr runs. Only functions that all versions
+ * of ROCr have in common are declared here.
  *
- * Pools of host memory are not carved up: each allocation is one mapping of its own, of the stated size.
+ * ROCr does not carve up pools of host memory: each allocation is a mapping of its own, of exactly the requested size.
  */
 #ifndef DMA_SDMA_ROCR_H
 #define DMA_SDMA_ROCR_H
@@ -17,10 +18,10 @@
 
 #define DMA_ROCR_SUCCESS 0u
 
-/* What is asked of agents, pools and allocations. */
+/* Arguments of queries and allocations. */
 #define DMA_ROCR_AGENT_DEVICE      17u
 #define DMA_ROCR_AGENT_DRIVER_NODE 0xA004u
-#define DMA_ROCR_AGENT_NEAREST_CPU 0xA113u /* newer versions */
+#define DMA_ROCR_AGENT_NEAREST_CPU 0xA113u /* not in old versions */
 #define DMA_ROCR_DEVICE_CPU        0u
 #define DMA_ROCR_DEVICE_GPU        1u
 #define DMA_ROCR_POOL_SEGMENT      0u
@@ -29,7 +30,7 @@
 #define DMA_ROCR_SEGMENT_GLOBAL    0u
 #define DMA_ROCR_POOL_KERNARG      1u
 #define DMA_ROCR_POOL_FINE         2u
-#define DMA_ROCR_EXECUTABLE        4u /* newer versions */
+#define DMA_ROCR_EXECUTABLE        4u /* not in old versions */
 
 typedef struct dma_rocr_handle {
     uint64_t handle;
@@ -47,21 +48,21 @@ typedef struct dma_rocr {
     uint32_t (*allow_access)(uint32_t n, const dma_rocr_handle_t *agents, const uint32_t *flags, const void *memory);
 } dma_rocr_t;
 
-/* A GPU of ROCr's, and the host memory nearest to it. */
-typedef struct dma_rocr_place {
+/* A GPU agent and the host memory pool that is nearest to it. */
+typedef struct dma_rocr_pool {
     dma_rocr_handle_t gpu;
     dma_rocr_handle_t pool;
-} dma_rocr_place_t;
+} dma_rocr_pool_t;
 
-/* The library that is loaded. DMA_UNSUPPORTED: none; *reason says why. */
+/* Finds the functions in the loaded library. DMA_UNSUPPORTED: it is not loaded or too old; *reason says which. */
 dma_status_t dma_rocr_find(dma_rocr_t *rocr, const char **reason);
 
-/* The GPU with the kernel's number `node`. DMA_UNSUPPORTED, with a reason: ROCr does not run, hides it, or has no host
- * memory that both sides can use without a flush (fine-grained). */
-dma_status_t dma_rocr_place(const dma_rocr_t *rocr, uint32_t node, dma_rocr_place_t *place, const char **reason);
+/* Finds the GPU with the KFD node `node`. DMA_UNSUPPORTED, with a reason: ROCr does not run, hides the GPU, or has
+ * no fine-grained host memory, which both sides can use without a flush. */
+dma_status_t dma_rocr_find_pool(const dma_rocr_t *rocr, uint32_t node, dma_rocr_pool_t *pool, const char **reason);
 
-/* Zeroed memory of whole pages that the GPU may use, at the same address on both sides, or NULL. Executable where this
- * ROCr lets us say so, as the rings of its own DMA queues are. */
-void *dma_rocr_alloc(const dma_rocr_t *rocr, const dma_rocr_place_t *place, size_t bytes);
+/* Allocates zeroed memory of whole pages that the GPU may access at the same address, or returns NULL. The memory is
+ * executable if this version of ROCr supports that, as the rings of ROCr's own DMA queues are. */
+void *dma_rocr_alloc(const dma_rocr_t *rocr, const dma_rocr_pool_t *pool, size_t bytes);
 
 #endif

@@ -1,17 +1,18 @@
-/* See shaped.h. */
+/* Copies between blocks with shapes: see shaped.h. */
 #include "engine/sdma/shaped.h"
 
 #include "engine/sdma/packet.h"
 
 _Static_assert(DMA_DRAIN_DWORDS == DMA_PACKET_FENCE_DWORDS + DMA_PACKET_POLL_DWORDS, "a fence and a poll");
 
-#define PIECE_WORTH 16 /* rectangles that a turn through memory in between may cost more */
+#define PIECE_WORTH 16 /* rectangles: the estimated cost of a turn through temporary memory, with its two drains */
 
 enum { GATHER, GATHERED, SCATTER, SCATTERED };
 
 uint32_t dma_drain(uint32_t *p, dma_queue_t *queue)
 {
-    /* Values differ from any that a late look can see: equality needs no order. Kept below 2^31. */
+    /* Each drain uses a new value, so the poll can compare for equality and cannot match a value of an earlier
+     * drain. Kept below 2^31, see dma_packet_test_t. */
     uint32_t step = queue->step = (queue->step + 1) & INT32_MAX, n;
 
     n = dma_packet_fence(p, queue->step_addr, step);
@@ -25,7 +26,7 @@ static uint64_t min(uint64_t a, uint64_t b)
 
 /* ---- one rectangle ---- */
 
-/* Rows are taken every so many, so that they are a multiple of 4 bytes apart. */
+/* The step between the rows of one strided copy: as many rows as make their distance a multiple of 4 bytes. */
 static uint64_t lanes(const dma_rect_t *r)
 {
     uint64_t both = r->dst_pitch | r->src_pitch;
@@ -33,7 +34,7 @@ static uint64_t lanes(const dma_rect_t *r)
     return both % 4 == 0 ? 1 : both % 2 == 0 ? 2 : 4;
 }
 
-/* Rows from `row` on of a lane, as many as fit into one packet: perhaps none. */
+/* The rows of a lane from `row` on, as many as fit into one packet; may be none. */
 static dma_rect_t part(const dma_gen_t *gen, const dma_rect_t *r, uint64_t lane, uint64_t row, uint32_t *element)
 {
     uint64_t every = lanes(r), first = lane + row * every;
@@ -50,7 +51,8 @@ static dma_rect_t part(const dma_gen_t *gen, const dma_rect_t *r, uint64_t lane,
     return p;
 }
 
-/* Do strided copies take all rows, and more than one at a time? Lanes begin at addresses of different alignment. */
+/* Whether strided copies can move all rows, and several rows per packet. All lanes are checked, because they begin
+ * at addresses of different alignment. */
 static bool is_strided(const dma_gen_t *gen, const dma_rect_t *r)
 {
     uint32_t element;
@@ -171,7 +173,8 @@ static void begin_step(dma_shaped_t *s, uint64_t bytes)
     s->begun = true;
 }
 
-/* Through memory in between. What comes behind the last step finds it free. */
+/* A copy through temporary memory. The last drain of a turn makes sure that the memory is free for the packets
+ * behind it. */
 static dma_status_t put_turns(dma_shaped_t *s, const dma_gen_t *gen, dma_queue_t *queue)
 {
     while (s->done < s->bytes) {

@@ -1,14 +1,14 @@
 /*
  * Copies between blocks with shapes (gpu/shape.h), as packets.
  *
- * A copy is cut into rectangles, and a rectangle into strided copies (packet_rect.c) of as many rows as one may have:
+ * A copy is cut into rectangles, and a rectangle into strided copies (packet_rect.c) with as many rows as one packet allows:
  *
- *     the distance of rows is no multiple of 4   every second row, then the others; or every fourth, ...
+ *     the pitch is not a multiple of 4           every second row, then the others; or every fourth row, and so on
  *     rows are too long or too far apart         a plain copy for each row
  *
- * Where the two shapes would make too many rectangles, the copy goes through memory in between, piece by piece, with a
- * fence and a poll between the steps: gathered into `temp`, wait, scattered from there, wait. The ring may be full between
- * any two of these, and programs of others go on in the queue then: so the memory is the program's, not the queue's.
+ * If two shapes would make too many rectangles, the copy goes through temporary memory in turns: gather a piece into `temp`,
+ * drain, scatter the piece from `temp`, drain. The ring may be full between any two of these steps, and then programs of
+ * other users continue in the queue. So the temporary memory belongs to the program and not to the queue.
  */
 #ifndef DMA_SDMA_SHAPED_H
 #define DMA_SDMA_SHAPED_H
@@ -16,34 +16,35 @@
 #include "engine/sdma/queue.h"
 #include "gpu/shape.h"
 
-#define DMA_SHAPED_TEMP (UINT64_C(2) << 20)
+#define DMA_SHAPED_TEMP (UINT64_C(2) << 20) /* a copy of this size takes far longer than a drain */
 
-/* Where a copy stands. */
+/* The state of a copy. */
 typedef struct dma_shaped {
     dma_location_t dst, src;
     uint64_t bytes;
     bool by_temp;
-    uint64_t temp; /* DMA_SHAPED_TEMP bytes of device memory of its own, or 0: of all copies of the program */
-    unsigned step; /* by_temp: of a turn; */
-    bool begun;    /* it is */
-    uint64_t done; /* by_temp: bytes of turns that are over */
+    uint64_t temp; /* DMA_SHAPED_TEMP bytes of device memory, or 0; shared by all copies of the program */
+    unsigned step; /* by_temp: the current step of a turn */
+    bool begun;    /* the current step has begun */
+    uint64_t done; /* by_temp: bytes of completed turns */
     dma_cut_t cut;
-    bool has_rect; /* the next two are about it */
+    bool has_rect; /* the members below describe a rectangle in progress */
     dma_rect_t rect;
-    uint64_t lane, row; /* how much of it is done: of a plain copy for each row, `lane` are bytes of a row */
+    uint64_t lane, row; /* the position in the rectangle; with a plain copy per row, `lane` counts bytes of the row */
 } dma_shaped_t;
 
 bool dma_shaped_by_temp(const dma_location_t *dst, const dma_location_t *src, uint64_t bytes);
-/* by_temp: `temp` is there. */
+/* If dma_shaped_by_temp is true for this copy, `temp` must be set. */
 void dma_shaped_begin(dma_shaped_t *s, const dma_location_t *dst, const dma_location_t *src, uint64_t bytes);
-/* DMA_OK: all of it is in the ring. DMA_AGAIN: the ring is full. */
+/* DMA_OK: the whole copy is in the ring. DMA_AGAIN: the ring is full. */
 dma_status_t dma_shaped_put(dma_shaped_t *s, const dma_gen_t *gen, dma_queue_t *queue);
 
-/* What follows on the queue sees what came before: a fence and a poll. Returns the dwords. */
+/* Writes a drain: a fence and a poll for it, so that the packets behind it see the results of the packets in front
+ * of it. Returns the number of dwords. */
 #define DMA_DRAIN_DWORDS  10
 #define DMA_DRAIN_PACKETS 2
-#define DMA_DRAIN_INTERVAL                                                                                             \
-    4 /* clocks between two looks: such a poll waits for copies of the queue itself, microseconds */
+/* Clocks between two reads of a poll in a drain: short, because it waits microseconds, for copies of its own queue. */
+#define DMA_DRAIN_INTERVAL 4
 uint32_t dma_drain(uint32_t *p, dma_queue_t *queue);
 
 #endif

@@ -1,13 +1,14 @@
 /*
  * The thunk: AMD's library between user programs and the kernel driver, libhsakmt.
  *
- * What we use of it is declared here, in layouts that all its versions share, and found at run time: in the very instance
- * that the application's ROCr uses, never in one that we would load ourselves. Two instances of different versions in one
- * process fight over the kernel's state. ROCm from 6.3 on has the thunk inside ROCr and exports nothing: there is no
- * thunk then, and other engines serve.
+ * The functions that are used are declared here, with layouts that all versions share, and found at run time in the
+ * instance that the application's ROCr uses. The library is never loaded here, because two instances of different
+ * versions in one process corrupt each other's kernel state. From ROCm 6.3 on the thunk is part of ROCr and exports
+ * nothing. Then there is no thunk, and another queue provider is used.
  *
- * Opening counts: ROCr holds the library open, we add one and take it away at the end. Of the topology snapshot we keep
- * away altogether: it is not counted, and releasing it would pull it from under ROCr.
+ * The thunk counts how often it was opened: ROCr holds one reference, this engine adds one and releases it at the end.
+ * The topology snapshot of the thunk is not used at all, because it is not counted: releasing it would release ROCr's
+ * snapshot.
  */
 #ifndef DMA_SDMA_THUNK_H
 #define DMA_SDMA_THUNK_H
@@ -19,14 +20,15 @@
 #define DMA_THUNK_SUCCESS        0u
 #define DMA_THUNK_ALREADY_OPENED 22u
 
-/* Kinds of queues. By engine: thunks that have create_queue_ext, kernels from KFD 1.17 on. */
+/* Types of queues. BY_ENG needs a thunk with create_queue_ext and a kernel with KFD 1.17. */
 #define DMA_THUNK_QUEUE_SDMA        2u
 #define DMA_THUNK_QUEUE_SDMA_XGMI   5u
 #define DMA_THUNK_QUEUE_SDMA_BY_ENG 6u
 
-#define DMA_THUNK_PRIORITY_MAXIMUM INT64_C(3) /* the enumeration is 64 bits wide: it has negative values and 2^32 - 1 */
+/* The enumeration has 64 bits: its values include negative ones and 2^32 - 1. */
+#define DMA_THUNK_PRIORITY_MAXIMUM INT64_C(3)
 
-/* Flags of memory. */
+/* Flags of memory allocations. */
 #define DMA_THUNK_NON_PAGED      (1u << 0)
 #define DMA_THUNK_HOST_ACCESS    (1u << 6)
 #define DMA_THUNK_EXECUTE_ACCESS (1u << 12)
@@ -41,7 +43,7 @@ typedef struct dma_thunk_queue {
     uint64_t *doorbell;
     uint64_t *write_ptr;
     uint64_t *read_ptr;
-    volatile int64_t *error; /* what has befallen the queue, or NULL */
+    volatile int64_t *error; /* not 0: the queue has failed; may be NULL */
 } dma_thunk_queue_t;
 
 typedef struct dma_thunk {
@@ -54,12 +56,12 @@ typedef struct dma_thunk {
     uint32_t (*create_queue)(uint32_t node, uint32_t type, uint32_t percent, int64_t priority, void *ring,
                              uint64_t bytes, void *event, dma_thunk_queue_t *queue);
     uint32_t (*destroy_queue)(uint64_t id);
-    /* NULL: this version cannot name an engine */
+    /* NULL if this version cannot create a queue on a given engine */
     uint32_t (*create_queue_ext)(uint32_t node, uint32_t type, uint32_t percent, int64_t priority, uint32_t engine,
                                  void *ring, uint64_t bytes, void *event, dma_thunk_queue_t *queue);
 } dma_thunk_t;
 
-/* The instance that is loaded. DMA_UNSUPPORTED: none; *reason says why. */
+/* Finds the functions in the loaded library. DMA_UNSUPPORTED: it is not loaded or too old; *reason says which. */
 dma_status_t dma_thunk_find(dma_thunk_t *thunk, const char **reason);
 
 #endif

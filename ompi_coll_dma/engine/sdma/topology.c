@@ -1,4 +1,4 @@
-/* See topology.h. */
+/* The topology of KFD: see topology.h. */
 #include "engine/sdma/topology.h"
 
 #include <fcntl.h>
@@ -10,17 +10,17 @@
 #include "engine/sdma/topology_text.h"
 
 #define COUNT(table)           (sizeof(table) / sizeof((table)[0]))
-#define MAX_ENGINES            32 /* bits of a mask */
-#define PATH                   64
-#define FUNCTIONS              7u
-#define PARTITION_OF(location) ((uint32_t)((location) >> 28)) /* the address itself has 16 bits */
+#define MAX_ENGINES            32                             /* bits of an engine mask */
+#define PATH                   64                             /* longest path below nodes/ */
+#define FUNCTIONS              7u                             /* mask of the function in a PCI address */
+#define PARTITION_OF(location) ((uint32_t)((location) >> 28)) /* bits 28 to 31; the PCI address has 16 bits */
 #define ADDRESS_OF(location)   ((uint32_t)((location)&0xffff))
 
 typedef enum node_kind { NODE_CPU, NODE_GPU, NODE_HIDDEN, NODE_NOMEM } node_kind_t;
 
-/* What is needed while a tree is read. */
+/* State while a tree is read. */
 typedef struct reader {
-    int dir; /* nodes/ */
+    int dir; /* the directory nodes/ */
     char text[DMA_TOPO_MAX_TEXT];
     uint32_t nodes[DMA_TOPO_MAX_NODES];
     uint32_t numbers[DMA_TOPO_MAX_LINKS];
@@ -31,7 +31,7 @@ static bool read_link(reader_t *r, uint32_t node, const char *kind, uint32_t num
     dma_text_key_t keys[] = {
         {.key = "type", .max = UINT32_MAX, .needed = true},
         {.key = "node_to", .max = UINT32_MAX, .needed = true},
-        {.key = "recommended_sdma_engine_id_mask", .max = UINT32_MAX}, /* not in older drivers */
+        {.key = "recommended_sdma_engine_id_mask", .max = UINT32_MAX}, /* missing in old drivers */
     };
     char path[PATH];
 
@@ -44,8 +44,8 @@ static bool read_link(reader_t *r, uint32_t node, const char *kind, uint32_t num
     return true;
 }
 
-/* Appends the links of one kind. One that cannot be read is left out: a way less, nothing wrong about the others. */
-static bool read_links(reader_t *r, dma_topo_gpu_t *gpu, const char *kind, bool bridged)
+/* Appends the links of one kind. A link that cannot be read is left out, because the other links are still valid. */
+static bool read_links(reader_t *r, dma_topo_gpu_t *gpu, const char *kind)
 {
     char path[PATH];
     int n;
@@ -63,7 +63,7 @@ static bool read_links(reader_t *r, dma_topo_gpu_t *gpu, const char *kind, bool 
     gpu->links = links;
     for (int i = 0; i < n; i++) {
         if (read_link(r, gpu->node, kind, r->numbers[i], &links[gpu->nlinks])) {
-            links[gpu->nlinks++].bridged = bridged;
+            gpu->nlinks++;
         }
     }
     return true;
@@ -76,11 +76,9 @@ static bool read_properties(reader_t *r, dma_topo_gpu_t *gpu)
         {.key = "device_id", .max = UINT32_MAX, .needed = true},
         {.key = "num_sdma_engines", .max = MAX_ENGINES, .needed = true},
         {.key = "num_sdma_xgmi_engines", .max = MAX_ENGINES, .needed = true},
-        /* not in older drivers */
+        /* missing in old drivers */
         {.key = "domain", .max = UINT32_MAX},
         {.key = "gfx_target_version", .max = UINT32_MAX},
-        {.key = "num_sdma_queues_per_engine", .max = UINT32_MAX},
-        {.key = "hive_id", .max = UINT64_MAX},
     };
     char path[PATH];
 
@@ -96,22 +94,10 @@ static bool read_properties(reader_t *r, dma_topo_gpu_t *gpu)
     gpu->xgmi_engines = (uint32_t)keys[3].value;
     gpu->domain = (uint32_t)keys[4].value;
     gpu->version = (uint32_t)keys[5].value;
-    gpu->queues_per_engine = (uint32_t)keys[6].value;
-    gpu->hive = keys[7].value;
     return true;
 }
 
-static void read_name(reader_t *r, dma_topo_gpu_t *gpu)
-{
-    char path[PATH];
-
-    snprintf(path, sizeof(path), "%u/name", gpu->node);
-    if (dma_text_read(r->dir, path, r->text, sizeof(r->text))) {
-        snprintf(gpu->name, sizeof(gpu->name), "%.*s", (int)strcspn(r->text, "\n"), r->text);
-    }
-}
-
-/* On NODE_GPU the links are the caller's. */
+/* With NODE_GPU, the caller frees the links. */
 static node_kind_t read_node(reader_t *r, uint32_t node, dma_topo_gpu_t *gpu)
 {
     uint64_t id;
@@ -129,8 +115,7 @@ static node_kind_t read_node(reader_t *r, uint32_t node, dma_topo_gpu_t *gpu)
     if (!read_properties(r, gpu)) {
         return NODE_HIDDEN;
     }
-    read_name(r, gpu);
-    if (!read_links(r, gpu, "io_links", false) || !read_links(r, gpu, "p2p_links", true)) {
+    if (!read_links(r, gpu, "io_links") || !read_links(r, gpu, "p2p_links")) {
         free(gpu->links);
         return NODE_NOMEM;
     }
@@ -142,7 +127,6 @@ static dma_status_t read_nodes(reader_t *r, int nnodes, dma_topo_t *topo)
     for (int i = 0; i < nnodes; i++) {
         switch (read_node(r, r->nodes[i], &topo->gpus[topo->ngpus])) {
         case NODE_CPU:
-            topo->cpus++;
             break;
         case NODE_GPU:
             topo->ngpus++;
@@ -157,7 +141,7 @@ static dma_status_t read_nodes(reader_t *r, int nnodes, dma_topo_t *topo)
     return DMA_OK;
 }
 
-static const char *nothing(const dma_topo_t *topo)
+static const char *no_gpu_reason(const dma_topo_t *topo)
 {
     return topo->hidden ? "no GPU in KFD's topology may be read by this process" : "there is no GPU in KFD's topology";
 }
@@ -183,7 +167,7 @@ static dma_status_t read_tree(reader_t *r, dma_topo_t **topo, const char **reaso
     }
     status = read_nodes(r, nnodes, t);
     if (status == DMA_OK && t->ngpus == 0) {
-        *reason = nothing(t);
+        *reason = no_gpu_reason(t);
         status = DMA_UNSUPPORTED;
     }
     if (status != DMA_OK) {
@@ -236,7 +220,7 @@ void dma_topo_free(dma_topo_t *topo)
     free(topo);
 }
 
-/* The only match, or NULL. */
+/* Returns the only match, or NULL if there is none or several. */
 static const dma_topo_gpu_t *match(const dma_topo_t *topo, uint32_t domain, uint32_t location, int partition)
 {
     const dma_topo_gpu_t *found = NULL;
@@ -265,7 +249,7 @@ const dma_topo_gpu_t *dma_topo_find(const dma_topo_t *topo, uint32_t domain, uin
     return gpu;
 }
 
-bool dma_topo_alone(const dma_topo_t *topo, const dma_topo_gpu_t *gpu)
+bool dma_topo_is_whole_device(const dma_topo_t *topo, const dma_topo_gpu_t *gpu)
 {
     for (uint32_t i = 0; i < topo->ngpus; i++) {
         const dma_topo_gpu_t *other = &topo->gpus[i];
@@ -275,39 +259,4 @@ bool dma_topo_alone(const dma_topo_t *topo, const dma_topo_gpu_t *gpu)
         }
     }
     return true;
-}
-
-dma_status_t dma_topo_address(const char *text, uint32_t *domain, uint32_t *location)
-{
-    unsigned d = 0, bus, device, function;
-    int end = -1;
-
-    if (text[strspn(text, "0123456789abcdefABCDEF:.")]) { /* sscanf would take blanks, signs and 0x */
-        return DMA_ERR_ARG;
-    }
-    if (sscanf(text, "%8x:%2x:%2x.%1x%n", &d, &bus, &device, &function, &end) != 4 || end < 0 || text[end]) {
-        d = 0;
-        end = -1;
-        if (sscanf(text, "%2x:%2x.%1x%n", &bus, &device, &function, &end) != 3 || end < 0 || text[end]) {
-            return DMA_ERR_ARG;
-        }
-    }
-    if (device > 0x1f || function > FUNCTIONS) {
-        return DMA_ERR_ARG;
-    }
-    *domain = d;
-    *location = bus << 8 | device << 3 | function;
-    return DMA_OK;
-}
-
-const char *dma_topo_no_access(const char *device)
-{
-    if (faccessat(AT_FDCWD, device, F_OK, AT_EACCESS)) {
-        return "there is no device file of KFD: the amdgpu driver is not loaded, or the container was started without "
-               "it";
-    }
-    if (faccessat(AT_FDCWD, device, R_OK | W_OK, AT_EACCESS)) {
-        return "no permission to open KFD's device file: it belongs to a group, most often \"render\"";
-    }
-    return NULL;
 }

@@ -1,19 +1,18 @@
 /*
- * The GPUs of a node and the links between them, read from the text that KFD, the driver, keeps in sysfs:
+ * The GPUs of a node and the links between them, read from the text files of the kernel driver KFD in sysfs:
  *
  *   ROOT/nodes/N/gpu_id                  0: the node is a CPU
- *   ROOT/nodes/N/name                    of the product or of its generation, one line
  *   ROOT/nodes/N/properties              lines "key number"
- *   ROOT/nodes/N/io_links/L/properties   links of node N: to which node, of which type, by which engines
- *   ROOT/nodes/N/p2p_links/L/properties  ways to other GPUs that pass a host bridge
+ *   ROOT/nodes/N/io_links/L/properties   a link of node N: its target node, its type, the recommended SDMA engines
+ *   ROOT/nodes/N/p2p_links/L/properties  a path to another GPU through a host bridge
  *
- * N counts all nodes of the machine, in every container alike. A job may be kept from some devices; then reading the
- * files of those nodes fails, and the node is counted as hidden, nothing more: it may be a peer's GPU all the same.
- * Text that is not as it should be hides its node too: to drive a GPU of which we know half is worse than not to.
- * Whatever the files hold, what is read is bounded: by the bytes of a file, by the numbers of nodes and links.
+ * N counts all nodes of the machine and is the same in every container. A job may not have access to some devices. Then
+ * the files of these nodes cannot be read, and the nodes are counted as hidden; a hidden node may still be the GPU of a
+ * peer. A node with malformed text is hidden, too, because a GPU must not be used with incomplete information. All reads
+ * are bounded: the bytes of a file, the number of nodes and the number of links.
  *
- * A GPU is found by its PCI address, never by counting: runtimes number only the devices a job may see, in an order
- * that the environment can change.
+ * A GPU is identified by its PCI address, never by counting, because runtimes number only the devices that a job may use,
+ * in an order that the environment can change.
  */
 #ifndef DMA_SDMA_TOPOLOGY_H
 #define DMA_SDMA_TOPOLOGY_H
@@ -25,19 +24,19 @@
 
 #define DMA_TOPO_ROOT      "/sys/class/kfd/kfd/topology"
 #define DMA_TOPO_DEVICE    "/dev/kfd"
-#define DMA_TOPO_MAX_NODES 256
+#define DMA_TOPO_MAX_NODES 256   /* far above any machine; bounds the memory of a read, as the next two do */
 #define DMA_TOPO_MAX_LINKS 256   /* of one node, of either kind */
 #define DMA_TOPO_MAX_TEXT  65536 /* bytes of a file */
 
 #define DMA_TOPO_ANY_PARTITION (-1)
 
+/* Values of the driver. */
 typedef enum dma_topo_link_type { DMA_TOPO_PCIE = 2, DMA_TOPO_XGMI = 11 } dma_topo_link_type_t;
 
 typedef struct dma_topo_link {
-    uint32_t type;    /* dma_topo_link_type_t, or another */
-    uint32_t to;      /* number of a node */
-    uint32_t engines; /* bit mask: those the driver recommends for this link; 0: it says nothing */
-    bool bridged;     /* a way through the host, of p2p_links */
+    uint32_t type;    /* dma_topo_link_type_t, or another value */
+    uint32_t to;      /* node number */
+    uint32_t engines; /* bit mask of the engines that the driver recommends for this link; 0: no recommendation */
 } dma_topo_link_t;
 
 typedef struct dma_topo_gpu {
@@ -45,15 +44,12 @@ typedef struct dma_topo_gpu {
     uint32_t gpu_id;
     uint32_t domain;   /* of the PCI address */
     uint32_t location; /* bus << 8 | device << 3 | function */
-    uint32_t
-        partition; /* GPUs that are parts of one device share its address, or, with most drivers, differ in the function */
+    /* Partitions of one device share its PCI address, or, with most drivers, differ in the function. */
+    uint32_t partition;
     uint32_t device_id;
-    uint32_t version; /* 90402 is gfx942; 0: not said */
-    uint64_t hive;    /* GPUs of one hive are linked by XGMI; 0: none */
+    uint32_t version; /* gfx_target_version, 90402 for gfx942; 0: not reported */
     uint32_t host_engines;
-    uint32_t xgmi_engines;      /* their numbers follow those of the host-facing ones */
-    uint32_t queues_per_engine; /* 0: not said */
-    char name[32];
+    uint32_t xgmi_engines; /* their numbers follow those of the host-facing engines */
     uint32_t nlinks;
     dma_topo_link_t *links;
 } dma_topo_gpu_t;
@@ -61,24 +57,18 @@ typedef struct dma_topo_gpu {
 typedef struct dma_topo {
     uint32_t ngpus; /* in the order of their nodes */
     dma_topo_gpu_t *gpus;
-    uint32_t cpus;
-    uint32_t hidden; /* nodes we may not read, or cannot understand */
+    uint32_t hidden; /* nodes that cannot be read or are malformed */
 } dma_topo_t;
 
-/* Reads a tree. On success *topo, of one GPU at least, is the caller's (dma_topo_free). DMA_UNSUPPORTED: there is none,
- * *reason says why. */
+/* Reads a tree. On success the caller frees *topo, which has at least one GPU, with dma_topo_free. DMA_UNSUPPORTED: there
+ * is no topology; *reason says why. */
 dma_status_t dma_topo_read(const char *root, dma_topo_t **topo, const char **reason);
 void dma_topo_free(dma_topo_t *topo);
 
-/* The GPU at a PCI address, or NULL: none, or several partitions and any of them was asked for. A runtime that shows
- * partitions as functions of one device is understood. */
+/* Returns the GPU at a PCI address, or NULL: there is none, or DMA_TOPO_ANY_PARTITION matches several partitions. Also
+ * finds a partition that the runtime presents as a function of the device. */
 const dma_topo_gpu_t *dma_topo_find(const dma_topo_t *topo, uint32_t domain, uint32_t location, int partition);
-/* Is there no other GPU that is a part of the same device? */
-bool dma_topo_alone(const dma_topo_t *topo, const dma_topo_gpu_t *gpu);
-/* Takes an address apart: "0000:0c:00.0", or without a domain. DMA_ERR_ARG for anything else. */
-dma_status_t dma_topo_address(const char *text, uint32_t *domain, uint32_t *location);
-
-/* Why this process cannot use KFD's device file, or NULL. It is not opened: that makes the driver set things up. */
-const char *dma_topo_no_access(const char *device);
+/* Whether no other GPU is a partition of the same device. */
+bool dma_topo_is_whole_device(const dma_topo_t *topo, const dma_topo_gpu_t *gpu);
 
 #endif

@@ -1,4 +1,4 @@
-/* See topology_text.h. */
+/* Small text files of sysfs: see topology_text.h. */
 #include "engine/sdma/topology_text.h"
 
 #include <dirent.h>
@@ -12,7 +12,7 @@ bool dma_text_read(int dir, const char *path, char *text, size_t size)
 {
     size_t got = 0;
     ssize_t n = 0;
-    /* O_NONBLOCK: whatever is there, opening it does not wait */
+    /* O_NONBLOCK: opening never waits, whatever kind of file it is */
     int fd = openat(dir, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 
     if (fd < 0) {

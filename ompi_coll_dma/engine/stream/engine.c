@@ -1,28 +1,27 @@
 /*
- * The stream engine: GPU plans as copies of the GPU's own runtime, HIP or CUDA.
+ * The stream engine: GPU plans as copies of the GPU's runtime, HIP or CUDA.
  *
- * A unit has two streams of its own on one device, which never wait for anybody: when a run starts, its peers have
- * entered. So there is no stream work of ours behind which the application's cudaFree or device synchronisation could be
- * stuck for longer than our copies take.
+ * A unit has two streams of its own on one device. They never wait for a peer, because all peers have entered when a run
+ * starts. So the application's cudaFree or device synchronization never waits longer than our copies take.
  *
- *     pushes    one batch of all pushes to peers | line of each program := epoch
- *     own       the own block, out of place      | its line := epoch             (own.h; none when it is echoed)
+ *     PUSHES    one batch with all copies to peers            | line of each program := epoch
+ *     OWN       the own block, from send to receive buffer    | its line := epoch    (self_copy.h; unused with echo)
  *
- * A small own block is begun before the peers have entered, while they are waited for. When it is echoed, which is on the
- * stream of the pushes, its line is ours to write, once the pushes' are there: nobody else looks at it.
+ * A small own block is copied before the peers have entered, while this rank waits for them. With echo, the own block is
+ * copied on the stream PUSHES. Then this rank's CPU writes its line after it has seen the lines of the pushes; only this rank
+ * reads that line.
  *
- * A line is written by the stream itself, behind what it announces. Where the runtime cannot, or its first try fails, an
- * event is recorded instead and `advance`, which the core calls while the run is on, stores the word when it is reached.
+ * The stream itself writes a line, behind the copies that the line reports. If the runtime cannot do that, or the first
+ * attempt fails, an event is recorded instead. `advance`, which the core calls while the run is in progress, stores the word
+ * when the event is reached.
  *
- * Streams are shared by all communicators of the device, in turn: a start that finds another thread submitting is told to
- * come again. So no thread ever waits here with a lock held that somebody else's runtime call could need.
+ * All communicators of the device use the streams in turn. If another thread is submitting, `start` returns DMA_AGAIN. So no
+ * thread waits for a lock that the holder keeps during a runtime call.
  *
- * A stream may be held up by the application's own kernels for as long as they like, so no clock says that it is broken:
- * only the runtime does.
+ * The application's own kernels may delay a stream for any time. So there is no timeout: only the runtime reports errors.
  */
 #include <pthread.h>
 #include <sched.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "dma/clock.h"
@@ -30,51 +29,48 @@
 #include "engine/stream/stream.h"
 #include "node/window.h"
 
-#define QUIET_SECONDS 2.0  /* that the end of a communicator waits for copies under way */
-#define CHECK_SECONDS 1e-3 /* between two questions to the runtime whether all is well */
+#define QUIET_SECONDS 2.0  /* how long unbind waits for copies in progress */
+#define CHECK_SECONDS 1e-3 /* between two queries of the streams for errors */
 
-enum { PUSHES, OWN, STREAMS };
+enum { PUSHES, OWN, STREAMS }; /* the streams of a unit */
 
-struct dma_gpu_unit {
+typedef struct dma_stream_unit {
     const dma_gpu_runtime_t *rt;
     int device;
-    dma_gpu_pci_t pci;
-    dma_own_way_t way;
-    pthread_mutex_t lock; /* only ever tried: guards the streams, and what follows */
+    dma_self_copy_method_t method;
+    pthread_mutex_t lock; /* only pthread_mutex_trylock: guards the streams and the members below */
     dma_gpu_stream_t *streams[STREAMS];
-    uint64_t temp; /* DMA_WORK_TEMP bytes for exchanges; 0: none needed so far */
-    bool writes;   /* streams write words */
-};
+    uint64_t temp; /* DMA_WORK_TEMP bytes for exchanges; 0: not allocated yet */
+    bool writes;   /* write32 works on the streams */
+} dma_stream_unit_t;
 
-/* What dma_run_t calls the engine bound to a communicator. */
-struct dma_bound {
-    dma_gpu_unit_t *unit;
+typedef struct dma_stream_binding {
+    dma_stream_unit_t *unit;
     int rank, nranks;
     uint64_t lines;
     dma_work_t work;
-    dma_own_t own;
-    dma_gpu_event_t *events[STREAMS]; /* made when the stream cannot write words */
-    bool recorded[STREAMS];           /* the host is to write this stream's lines */
+    dma_self_copy_t self_copy;
+    dma_gpu_event_t *events[STREAMS]; /* created if the stream cannot write words */
+    bool recorded[STREAMS];           /* the event is recorded, and the CPU writes this stream's lines */
     uint32_t epoch;                   /* of the last run */
-    uint32_t progs;                   /* of it */
-    uint32_t own_prog;                /* the one on the stream of the own block; 0: none is */
-    uint32_t echoed;                  /* the own block's program, when its line is still ours to write; else 0 */
-    dma_own_block_t early;            /* launched for the run that comes next; no bytes: none is */
+    uint32_t progs;                   /* of the last run: its queue programs are 1 to progs - 1 */
+    uint32_t own_prog;                /* the program on the stream OWN; 0: none */
+    uint32_t echoed;                  /* the program whose own block went by echo and whose line is not written; or 0 */
+    dma_own_block_t early;            /* launched for the next run; 0 bytes: none */
     const struct dma_window *window;
-    bool collected; /* `work` is what the last run was, as collected */
-    bool failed;    /* some of a run was submitted, and not all */
+    bool collected; /* `work` contains the operations of the last run */
+    bool failed;    /* a run was submitted only in part */
     double checked;
-};
+} dma_stream_binding_t;
+
+static dma_stream_binding_t *binding_of(dma_gpu_binding_t *handle)
+{
+    return (dma_stream_binding_t *)handle;
+}
 
 /* ---- units ---- */
 
-static dma_status_t refuse(char *why, const char *reason)
-{
-    snprintf(why, DMA_GPU_WHY_BYTES, "%s", reason);
-    return DMA_UNSUPPORTED;
-}
-
-static void destroy_streams(dma_gpu_unit_t *unit)
+static void destroy_streams(dma_stream_unit_t *unit)
 {
     for (int i = 0; i < STREAMS; i++) {
         if (unit->streams[i]) {
@@ -83,7 +79,7 @@ static void destroy_streams(dma_gpu_unit_t *unit)
     }
 }
 
-static dma_status_t make_streams(dma_gpu_unit_t *unit)
+static dma_status_t make_streams(dma_stream_unit_t *unit)
 {
     dma_gpu_scope_t scope;
     dma_status_t status = unit->rt->enter(unit->device, &scope);
@@ -106,35 +102,35 @@ static dma_status_t make_streams(dma_gpu_unit_t *unit)
 
 static dma_status_t stream_open(const dma_gpu_config_t *config, dma_gpu_unit_t **result, char *why)
 {
-    dma_gpu_unit_t *unit = calloc(1, sizeof(*unit));
+    dma_stream_unit_t *unit = calloc(1, sizeof(*unit));
     dma_status_t status;
 
     if (!unit) {
-        return refuse(why, "no memory");
+        return dma_gpu_refuse(why, "no memory");
     }
     unit->rt = config->rt;
     unit->device = config->device;
     unit->writes = config->rt->write32 != NULL;
-    if (dma_own_way_find(config->own_copy, &unit->way) != DMA_OK) {
-        status = refuse(why, "there is no such way to copy the own block");
-    } else if ((status = config->rt->device_pci(config->device, &unit->pci)) != DMA_OK ||
-               (status = make_streams(unit)) != DMA_OK) {
-        status = refuse(why, dma_gpu_error());
+    if (dma_self_copy_method_find(config->own_copy, &unit->method) != DMA_OK) {
+        status = dma_gpu_refuse(why, "there is no such method to copy the own block");
+    } else if ((status = make_streams(unit)) != DMA_OK) {
+        status = dma_gpu_refuse(why, dma_gpu_error());
     }
     if (status != DMA_OK) {
         free(unit);
         return status;
     }
     pthread_mutex_init(&unit->lock, NULL);
-    *result = unit;
+    *result = (dma_gpu_unit_t *)unit;
     return DMA_OK;
 }
 
-static void stream_close(dma_gpu_unit_t *unit)
+static void stream_close(dma_gpu_unit_t *handle)
 {
+    dma_stream_unit_t *unit = (dma_stream_unit_t *)handle;
     dma_gpu_scope_t scope;
 
-    /* else the application has shut the runtime down, and our streams and memory with it */
+    /* otherwise the application has shut the runtime down, which destroys our streams and memory */
     if (unit->rt->enter(unit->device, &scope) == DMA_OK) {
         destroy_streams(unit);
         if (unit->temp) {
@@ -146,44 +142,46 @@ static void stream_close(dma_gpu_unit_t *unit)
     free(unit);
 }
 
-static void stream_traits(const dma_gpu_unit_t *unit, dma_gpu_traits_t *card)
+static void stream_traits(const dma_gpu_unit_t *handle, dma_gpu_traits_t *traits)
 {
-    /* One way: one copy fills the link, and what streams have beside each other costs more to start than it saves. */
-    *card = (dma_gpu_traits_t){.pci = unit->pci, .node = UINT32_MAX, .max_ways = 1};
+    (void)handle;
+    /* One queue: a single copy fills the link, and launching more streams costs more than they save. */
+    *traits = (dma_gpu_traits_t){.node = UINT32_MAX, .max_ways = 1};
 }
 
-/* ---- in the service of a communicator ---- */
+/* ---- bindings ---- */
 
-static dma_status_t stream_bind(dma_gpu_unit_t *unit, const dma_gpu_job_t *job, struct dma_bound **result, char *why)
+static dma_status_t stream_bind(dma_gpu_unit_t *handle, const dma_gpu_bind_params_t *params, dma_gpu_binding_t **result,
+                                char *why)
 {
-    struct dma_bound *b = calloc(1, sizeof(*b));
+    dma_stream_binding_t *b = calloc(1, sizeof(*b));
 
-    if (!b || dma_work_create(&b->work, job->nranks) != DMA_OK) {
+    if (!b || dma_work_create(&b->work, params->nranks) != DMA_OK) {
         free(b);
-        return refuse(why, "no memory");
+        return dma_gpu_refuse(why, "no memory");
     }
-    b->unit = unit;
-    b->rank = job->rank;
-    b->nranks = job->nranks;
-    b->lines = job->lines;
-    dma_own_init(&b->own, unit->way, unit->rt);
-    *result = b;
+    b->unit = (dma_stream_unit_t *)handle;
+    b->rank = params->rank;
+    b->nranks = params->nranks;
+    b->lines = params->lines;
+    dma_self_copy_init(&b->self_copy, b->unit->method, b->unit->rt);
+    *result = (dma_gpu_binding_t *)b;
     return DMA_OK;
 }
 
-static _Atomic uint32_t *word_of(const struct dma_bound *b, uint32_t prog)
+static _Atomic uint32_t *word_of(const dma_stream_binding_t *b, uint32_t prog)
 {
     return &dma_window_queue(b->window, b->rank, (int)prog - 1)->word;
 }
 
-static bool has_ended(const struct dma_bound *b, uint32_t prog)
+static bool has_ended(const dma_stream_binding_t *b, uint32_t prog)
 {
     return atomic_load_explicit(word_of(b, prog), memory_order_acquire) == b->epoch;
 }
 
-/* Have the programs of the last run all ended? Where not all of it was submitted, or a block of the next one, its lines do
- * not tell. */
-static bool is_quiet(const struct dma_bound *b)
+/* Whether all programs of the last run have ended. If a run was submitted only in part, or the own block of the next
+ * run was launched, the lines do not show it, so the streams are queried. */
+static bool is_quiet(const dma_stream_binding_t *b)
 {
     if (b->failed || b->early.bytes) {
         for (int i = 0; i < STREAMS; i++) {
@@ -197,7 +195,7 @@ static bool is_quiet(const struct dma_bound *b)
         bool own = i == b->own_prog;
 
         if (i == b->echoed) {
-            continue; /* moves nothing itself */
+            continue; /* copies nothing itself */
         }
         if (b->recorded[own ? OWN : PUSHES]) {
             if (b->unit->rt->event_query(b->events[own ? OWN : PUSHES]) == DMA_AGAIN) {
@@ -210,18 +208,19 @@ static bool is_quiet(const struct dma_bound *b)
     return true;
 }
 
-static bool stream_unbind(struct dma_bound *b)
+static bool stream_unbind(dma_gpu_binding_t *handle)
 {
+    dma_stream_binding_t *b = binding_of(handle);
     const dma_gpu_runtime_t *rt = b->unit->rt;
     double until = dma_now() + QUIET_SECONDS;
     dma_gpu_scope_t scope;
-    bool quiet = true; /* nothing moves where there is no runtime any more */
+    bool quiet = true; /* if the runtime is gone, no copy is in progress */
 
     if (rt->enter(b->unit->device, &scope) == DMA_OK) {
         while (!(quiet = is_quiet(b)) && dma_now() < until) {
             sched_yield();
         }
-        dma_own_destroy(&b->own, rt);
+        dma_self_copy_destroy(&b->self_copy, rt);
         for (int i = 0; i < STREAMS; i++) {
             if (b->events[i]) {
                 (void)rt->event_destroy(b->events[i]);
@@ -236,32 +235,33 @@ static bool stream_unbind(struct dma_bound *b)
 
 /* ---- a run ---- */
 
-static bool is_on(const struct dma_bound *b, uint32_t prog, int stream)
+static bool is_on_stream(const dma_stream_binding_t *b, uint32_t prog, int stream)
 {
     return (prog == b->own_prog) == (stream == OWN);
 }
 
-static void write_lines(struct dma_bound *b, int stream)
+static void write_lines(dma_stream_binding_t *b, int stream)
 {
     for (uint32_t i = 1; i < b->progs; i++) {
-        if (is_on(b, i, stream)) {
-            /* release: whoever sees the word sees what the runtime has told us is there */
+        if (is_on_stream(b, i, stream)) {
+            /* release: a thread that sees the word also sees the data that the runtime has reported */
             atomic_store_explicit(word_of(b, i), b->epoch, memory_order_release);
         }
     }
 }
 
-/* The lines of a stream's programs, by the stream behind everything that is on it, or by the host then. */
-static dma_status_t signal_lines(struct dma_bound *b, int stream)
+/* Writes the lines of a stream's programs behind all work of the stream: by the stream, or by an event and the CPU. */
+static dma_status_t signal_lines(dma_stream_binding_t *b, int stream)
 {
-    dma_gpu_unit_t *unit = b->unit;
+    dma_stream_unit_t *unit = b->unit;
     const dma_gpu_runtime_t *rt = unit->rt;
     dma_status_t status = DMA_OK;
 
     for (uint32_t i = 1; i < b->progs && unit->writes; i++) {
         uint64_t line = b->lines + (i - 1) * sizeof(dma_engine_line_t);
 
-        if (i != b->echoed && is_on(b, i, stream) && rt->write32(unit->streams[stream], line, b->epoch) != DMA_OK) {
+        if (i != b->echoed && is_on_stream(b, i, stream) &&
+            rt->write32(unit->streams[stream], line, b->epoch) != DMA_OK) {
             unit->writes = false;
         }
     }
@@ -277,9 +277,9 @@ static dma_status_t signal_lines(struct dma_bound *b, int stream)
     return status;
 }
 
-static dma_status_t exchange(struct dma_bound *b)
+static dma_status_t exchange(dma_stream_binding_t *b)
 {
-    dma_gpu_unit_t *unit = b->unit;
+    dma_stream_unit_t *unit = b->unit;
     dma_status_t status = DMA_OK;
     uint64_t bytes = 0;
     bool by_links;
@@ -291,27 +291,27 @@ static dma_status_t exchange(struct dma_bound *b)
         unit->temp = 0;
         return status;
     }
-    by_links = dma_own_echoes(&b->own);
+    by_links = dma_self_copy_choose_echo(&b->self_copy);
     for (size_t i = 0; i < b->work.swaps.n && !by_links; i++) {
         bytes += b->work.swaps.bytes[i];
     }
     if (!by_links) {
-        dma_own_exchange(&b->own, bytes, dma_now());
+        dma_self_copy_exchange_begin(&b->self_copy, bytes, dma_now());
     }
     return dma_work_exchange(&b->work, unit->rt, unit->streams[PUSHES], unit->temp, by_links);
 }
 
-/* What goes to peers. *echoed: the own block is with it. */
-static dma_status_t submit_pushes(struct dma_bound *b, const dma_run_t *run, bool *echoed)
+/* Submits the copies to peers. *echoed: the own block is copied with them. */
+static dma_status_t submit_pushes(dma_stream_binding_t *b, const dma_run_t *run, bool *echoed)
 {
-    dma_gpu_unit_t *unit = b->unit;
+    dma_stream_unit_t *unit = b->unit;
     dma_status_t status = DMA_UNSUPPORTED;
 
     *echoed = false;
-    if (!b->early.bytes && b->work.own.bytes && dma_own_echoes(&b->own)) {
-        status = dma_own_echo(&b->work, run, unit->rt, unit->streams[PUSHES]);
+    if (!b->early.bytes && b->work.own.bytes && dma_self_copy_choose_echo(&b->self_copy)) {
+        status = dma_self_copy_echo(&b->work, run, unit->rt, unit->streams[PUSHES]);
         *echoed = status == DMA_OK;
-        b->collected = false; /* it makes room for the own block among the pushes */
+        b->collected = false; /* echo changes the list of pushes */
     }
     if (status == DMA_UNSUPPORTED) {
         status = dma_work_push(&b->work, unit->rt, unit->streams[PUSHES]);
@@ -319,7 +319,7 @@ static dma_status_t submit_pushes(struct dma_bound *b, const dma_run_t *run, boo
     return status == DMA_OK ? exchange(b) : status;
 }
 
-static dma_status_t submit(struct dma_bound *b, const dma_run_t *run)
+static dma_status_t submit(dma_stream_binding_t *b, const dma_run_t *run)
 {
     dma_work_t *work = &b->work;
     bool echoed, pushes = work->pushes.n || work->swaps.n;
@@ -330,9 +330,10 @@ static dma_status_t submit(struct dma_bound *b, const dma_run_t *run)
     }
     b->own_prog = echoed ? 0 : work->own.prog;
     b->echoed = echoed ? work->own.prog : 0;
-    /* Before the pushes' lines are written, which takes as long as nobody needs them: the pushes have just begun. */
+    /* Submit the self copy before the writes of the pushes' lines. Submitting takes time, and nobody needs the lines
+     * yet, because the pushes have just begun. */
     if (b->own_prog && work->own.bytes && !b->early.bytes &&
-        (status = dma_own_copy(&b->own, &work->own, b->unit->rt, b->unit->streams[OWN])) != DMA_OK) {
+        (status = dma_self_copy_submit(&b->self_copy, &work->own, b->unit->rt, b->unit->streams[OWN])) != DMA_OK) {
         return status;
     }
     if (pushes || echoed) {
@@ -350,8 +351,8 @@ static dma_status_t submit(struct dma_bound *b, const dma_run_t *run)
     return signal_lines(b, OWN);
 }
 
-/* What was begun early is this run's own block; else it is over before anything else begins. */
-static dma_status_t match_early(struct dma_bound *b)
+/* If the copy that was launched early is not this run's own block, waits until it has ended. */
+static dma_status_t match_early(dma_stream_binding_t *b)
 {
     const dma_own_block_t *early = &b->early, *own = &b->work.own;
 
@@ -362,9 +363,10 @@ static dma_status_t match_early(struct dma_bound *b)
     return b->unit->rt->stream_sync(b->unit->streams[OWN]);
 }
 
-static void stream_early(struct dma_bound *b, uint64_t dst, uint64_t src, uint64_t bytes)
+static void stream_copy_early(dma_gpu_binding_t *handle, uint64_t dst, uint64_t src, uint64_t bytes)
 {
-    dma_gpu_unit_t *unit = b->unit;
+    dma_stream_binding_t *b = binding_of(handle);
+    dma_stream_unit_t *unit = b->unit;
     dma_own_block_t block = {.dst = dst, .src = src, .bytes = bytes};
     dma_gpu_scope_t scope;
 
@@ -372,7 +374,7 @@ static void stream_early(struct dma_bound *b, uint64_t dst, uint64_t src, uint64
         return;
     }
     if (unit->rt->enter(unit->device, &scope) == DMA_OK) {
-        if (dma_own_early(&b->own, &block, unit->rt, unit->streams[OWN])) {
+        if (dma_self_copy_launch_early(&b->self_copy, &block, unit->rt, unit->streams[OWN])) {
             b->early = block;
         }
         unit->rt->leave(&scope);
@@ -380,13 +382,14 @@ static void stream_early(struct dma_bound *b, uint64_t dst, uint64_t src, uint64
     pthread_mutex_unlock(&unit->lock);
 }
 
-static void stream_settle(struct dma_bound *b)
+static void stream_wait_early(dma_gpu_binding_t *handle)
 {
-    dma_gpu_unit_t *unit = b->unit;
+    dma_stream_binding_t *b = binding_of(handle);
+    dma_stream_unit_t *unit = b->unit;
     dma_gpu_scope_t scope;
 
     if (b->early.bytes && unit->rt->enter(unit->device, &scope) == DMA_OK) {
-        (void)unit->rt->stream_sync(unit->streams[OWN]); /* an error is there for the next run, too */
+        (void)unit->rt->stream_sync(unit->streams[OWN]); /* the next run will see an error, too */
         unit->rt->leave(&scope);
         b->early.bytes = 0;
     }
@@ -394,8 +397,8 @@ static void stream_settle(struct dma_bound *b)
 
 static dma_status_t stream_start(dma_run_t *run)
 {
-    struct dma_bound *b = run->bound;
-    dma_gpu_unit_t *unit = b->unit;
+    dma_stream_binding_t *b = binding_of(run->binding);
+    dma_stream_unit_t *unit = b->unit;
     dma_gpu_scope_t scope;
     dma_status_t status;
 
@@ -422,8 +425,8 @@ static dma_status_t stream_start(dma_run_t *run)
     return status == DMA_OK ? DMA_OK : DMA_ERR_ENGINE;
 }
 
-/* Lines that the host writes. */
-static dma_status_t look_at_events(struct dma_bound *b)
+/* Writes the lines of streams whose event has been reached. */
+static dma_status_t poll_events(dma_stream_binding_t *b)
 {
     const dma_gpu_runtime_t *rt = b->unit->rt;
     dma_gpu_scope_t scope;
@@ -442,7 +445,7 @@ static dma_status_t look_at_events(struct dma_bound *b)
     return status;
 }
 
-static bool have_pushed(const struct dma_bound *b)
+static bool pushes_ended(const dma_stream_binding_t *b)
 {
     bool pushed = true;
 
@@ -452,8 +455,8 @@ static bool have_pushed(const struct dma_bound *b)
     return pushed;
 }
 
-/* The peers' lines come at about the same time, and are read one by one. */
-static void fetch_lines(const struct dma_bound *b)
+/* The lines of the peers arrive at about the same time and are read one by one, so prefetch them together. */
+static void prefetch_lines(const dma_stream_binding_t *b)
 {
     for (int r = 0; r < b->nranks; r++) {
         __builtin_prefetch(dma_window_queue(b->window, r, 0));
@@ -462,28 +465,29 @@ static void fetch_lines(const struct dma_bound *b)
 
 static dma_status_t stream_advance(dma_run_t *run)
 {
-    struct dma_bound *b = run->bound;
+    dma_stream_binding_t *b = binding_of(run->binding);
     dma_status_t status = DMA_OK;
 
     if (b->recorded[PUSHES] || b->recorded[OWN]) {
-        status = look_at_events(b);
+        status = poll_events(b);
     }
-    if (b->own.watching && b->own_prog && have_pushed(b)) {
-        dma_own_watch(&b->own, true, has_ended(b, b->own_prog), dma_now());
-    } else if (b->own.watching && b->work.swaps.n) {
-        dma_own_watch(&b->own, true, have_pushed(b), dma_now());
+    if (b->self_copy.watching && b->own_prog && pushes_ended(b)) {
+        dma_self_copy_observe(&b->self_copy, true, has_ended(b, b->own_prog), dma_now());
+    } else if (b->self_copy.watching && b->work.swaps.n) {
+        dma_self_copy_observe(&b->self_copy, true, pushes_ended(b), dma_now());
     }
-    if (b->echoed && have_pushed(b)) {
-        /* release: whoever sees the word sees what the pushes' lines have told us is there */
+    if (b->echoed && pushes_ended(b)) {
+        /* release: a thread that sees the word also sees the data whose arrival the pushes' lines have shown */
         atomic_store_explicit(word_of(b, b->echoed), b->epoch, memory_order_release);
         b->echoed = 0;
     }
-    fetch_lines(b);
+    prefetch_lines(b);
     return status == DMA_AGAIN ? DMA_OK : status;
 }
 
-static dma_status_t stream_check(struct dma_bound *b)
+static dma_status_t stream_check(dma_gpu_binding_t *handle)
 {
+    dma_stream_binding_t *b = binding_of(handle);
     const dma_gpu_runtime_t *rt = b->unit->rt;
     dma_status_t status;
     dma_gpu_scope_t scope;
@@ -511,8 +515,8 @@ const dma_gpu_engine_t dma_gpu_engine_stream = {
     .traits = stream_traits,
     .bind = stream_bind,
     .unbind = stream_unbind,
-    .early = stream_early,
-    .settle = stream_settle,
+    .copy_early = stream_copy_early,
+    .wait_early = stream_wait_early,
     .start = stream_start,
     .advance = stream_advance,
     .check = stream_check,

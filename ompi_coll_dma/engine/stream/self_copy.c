@@ -1,81 +1,84 @@
-/* The own block, out of place: see own.h. */
+/* The self copy: see self_copy.h. */
 #include "engine/stream/self_copy.h"
 
 #include <string.h>
 
-#define LATE_SECONDS 20e-6  /* a copy among idle compute units comes 2 us behind the pushes, a busy one's takes ms */
-#define LATE_RUNS    3      /* late ones within */
-#define LATE_AMONG   64     /* so many others: a late copy costs a hundred times what an echo does */
-#define SWAP_SECONDS 100e-6 /* an exchange that takes longer than this, and */
-#define SWAP_RATE    100e9  /* than its bytes at this rate, is late: idle GPUs take 25 us, and 350 GB/s */
-#define GRAPH_MOST   (UINT64_C(1) << 30) /* bytes: rows have a longest pitch, and a large block gains nothing */
-#define EARLY_MOST   (UINT64_C(64) << 10)
-#define ECHO_FIRST   256  /* runs until the copy is tried again; then twice as many, and so on */
-#define ECHO_MOST    4096 /* then one late copy of 1 ms costs less than what a single echo does more than a copy */
-#define ECHO_PIECES  8    /* an own block that takes more turns through a peer's block is not echoed */
-#define ECHO_SPLIT                                                                                                     \
-    (UINT64_C(1) << 20) /* bytes of a piece from which a batch more costs less than one copy beside others */
+#define LATE_SECONDS 20e-6  /* idle compute units complete a copy 2 us after the pushes, busy ones take milliseconds */
+#define LATE_RUNS    3      /* this many late copies among */
+#define LATE_AMONG   64     /* this many others select echo: a late copy costs a hundred times as much as an echo */
+#define SWAP_SECONDS 100e-6 /* an exchange is late if it takes longer than this */
+#define SWAP_RATE    100e9  /* plus its bytes at this rate; idle GPUs take 25 us, and 350 GB/s */
+#define GRAPH_MAX    (UINT64_C(1) << 30)  /* bytes: the pitch of a row is limited, and a large block gains nothing */
+#define EARLY_MAX    (UINT64_C(64) << 10) /* bytes: a larger copy would still run when the pushes begin */
+#define ECHO_FIRST   256                  /* runs with echo until the copy is tried again; doubles every time */
+#define ECHO_MAX     4096 /* then one late copy of 1 ms costs less than the extra cost of the echoes in between */
+#define ECHO_PIECES  8    /* an own block that needs more turns through a peer's block is not copied by echo */
+/* Bytes of a piece from which one more batch costs less than a copy that is not part of a batch. */
+#define ECHO_SPLIT (UINT64_C(1) << 20)
 
-dma_status_t dma_own_way_find(const char *name, dma_own_way_t *way)
+dma_status_t dma_self_copy_method_find(const char *name, dma_self_copy_method_t *method)
 {
-    static const char *const names[] = {
-        [DMA_OWN_AUTO] = "auto", [DMA_OWN_GRAPH] = "graph", [DMA_OWN_COPY] = "copy", [DMA_OWN_ECHO] = "echo"};
+    static const char *const names[] = {[DMA_SELF_COPY_AUTO] = "auto",
+                                        [DMA_SELF_COPY_GRAPH] = "graph",
+                                        [DMA_SELF_COPY_PLAIN] = "copy",
+                                        [DMA_SELF_COPY_ECHO] = "echo"};
 
     if (!name || !name[0]) {
-        *way = DMA_OWN_AUTO;
+        *method = DMA_SELF_COPY_AUTO;
         return DMA_OK;
     }
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         if (!strcmp(name, names[i])) {
-            *way = (dma_own_way_t)i;
+            *method = (dma_self_copy_method_t)i;
             return DMA_OK;
         }
     }
     return DMA_UNSUPPORTED;
 }
 
-void dma_own_init(dma_own_t *own, dma_own_way_t way, const dma_gpu_runtime_t *rt)
+void dma_self_copy_init(dma_self_copy_t *copy, dma_self_copy_method_t method, const dma_gpu_runtime_t *rt)
 {
-    *own = (dma_own_t){.way = way, .no_graphs = way == DMA_OWN_COPY || !rt->graph_create, .next = ECHO_FIRST};
+    *copy = (dma_self_copy_t){
+        .method = method, .no_graphs = method == DMA_SELF_COPY_PLAIN || !rt->graph_create, .next = ECHO_FIRST};
 }
 
-void dma_own_destroy(dma_own_t *own, const dma_gpu_runtime_t *rt)
+void dma_self_copy_destroy(dma_self_copy_t *copy, const dma_gpu_runtime_t *rt)
 {
-    for (int i = 0; i < DMA_OWN_GRAPHS; i++) {
-        if (own->graphs[i].graph) {
-            rt->graph_destroy(own->graphs[i].graph);
+    for (int i = 0; i < DMA_SELF_COPY_GRAPHS; i++) {
+        if (copy->graphs[i].graph) {
+            rt->graph_destroy(copy->graphs[i].graph);
         }
     }
 }
 
 /* ---- in time or late ---- */
 
-static void count_late(dma_own_t *own)
+static void count_late(dma_self_copy_t *copy)
 {
-    own->late += LATE_AMONG;
-    if (own->late > (LATE_RUNS - 1) * LATE_AMONG) {
-        own->late = (LATE_RUNS - 1) * LATE_AMONG; /* when it is tried again, one late copy is enough */
-        own->echo = own->next;
-        own->next = own->next < ECHO_MOST ? 2 * own->next : own->next;
+    copy->late += LATE_AMONG;
+    if (copy->late > (LATE_RUNS - 1) * LATE_AMONG) {
+        copy->late = (LATE_RUNS - 1) * LATE_AMONG; /* when the copy is tried again, one late copy is sufficient */
+        copy->echo = copy->next;
+        copy->next = copy->next < ECHO_MAX ? 2 * copy->next : copy->next;
     }
 }
 
-static void count_timely(dma_own_t *own)
+static void count_timely(dma_self_copy_t *copy)
 {
-    if (own->late && --own->late == 0) {
-        own->next = ECHO_FIRST;
+    if (copy->late && --copy->late == 0) {
+        copy->next = ECHO_FIRST;
     }
 }
 
 /* ---- graph and copy ---- */
 
-/* The entry for these addresses, or the one that was not used for the longest time, made theirs. */
-static dma_own_graph_t *find(dma_own_t *own, const dma_own_block_t *block, bool *known)
+/* Returns the entry of these addresses. If there is none, reassigns the least recently used entry to them. */
+static dma_self_copy_graph_t *find_graph(dma_self_copy_t *copy, const dma_own_block_t *block, bool *known)
 {
-    dma_own_graph_t *oldest = &own->graphs[0];
+    dma_self_copy_graph_t *oldest = &copy->graphs[0];
 
-    for (int i = 0; i < DMA_OWN_GRAPHS; i++) {
-        dma_own_graph_t *g = &own->graphs[i];
+    for (int i = 0; i < DMA_SELF_COPY_GRAPHS; i++) {
+        dma_self_copy_graph_t *g = &copy->graphs[i];
 
         if (g->used && g->dst == block->dst && g->src == block->src && g->bytes == block->bytes) {
             *known = true;
@@ -91,13 +94,14 @@ static dma_own_graph_t *find(dma_own_t *own, const dma_own_block_t *block, bool 
     return oldest;
 }
 
-/* A graph costs more to make than it saves once: so only for addresses that come back. */
-static dma_own_graph_t *graph_for(dma_own_t *own, const dma_own_block_t *block, const dma_gpu_runtime_t *rt)
+/* Creating a graph costs more than one launch saves. So a graph is created when the same addresses are used again. */
+static dma_self_copy_graph_t *graph_for(dma_self_copy_t *copy, const dma_own_block_t *block,
+                                        const dma_gpu_runtime_t *rt)
 {
     bool known;
-    dma_own_graph_t *g = find(own, block, &known);
+    dma_self_copy_graph_t *g = find_graph(copy, block, &known);
 
-    g->used = ++own->runs;
+    g->used = ++copy->runs;
     if (g->made || !known) {
         return g->made ? g : NULL;
     }
@@ -107,104 +111,105 @@ static dma_own_graph_t *graph_for(dma_own_t *own, const dma_own_block_t *block, 
     }
     if (!g->graph && rt->graph_create(g->dst, g->src, g->bytes, &g->graph) != DMA_OK) {
         g->graph = NULL;
-        own->no_graphs = true; /* what this runtime has does not work here */
+        copy->no_graphs = true; /* the runtime's graphs do not work here */
         return NULL;
     }
     g->made = true;
     return g;
 }
 
-/* The last run has ended: with the copy, if nobody was there to see it, in time. */
-static void end_watch(dma_own_t *own)
+/* The last run has ended. If nothing observed the end of its copy, the copy counts as in time. */
+static void end_watch(dma_self_copy_t *copy)
 {
-    if (own->watching) {
-        own->watching = false;
-        count_timely(own);
+    if (copy->watching) {
+        copy->watching = false;
+        count_timely(copy);
     }
 }
 
-bool dma_own_early(dma_own_t *own, const dma_own_block_t *block, const dma_gpu_runtime_t *rt, dma_gpu_stream_t *stream)
+bool dma_self_copy_launch_early(dma_self_copy_t *copy, const dma_own_block_t *block, const dma_gpu_runtime_t *rt,
+                                dma_gpu_stream_t *stream)
 {
-    if (own->no_graphs || own->way == DMA_OWN_ECHO || block->bytes > EARLY_MOST) {
+    if (copy->no_graphs || copy->method == DMA_SELF_COPY_ECHO || block->bytes > EARLY_MAX) {
         return false;
     }
-    end_watch(own);
-    for (int i = 0; i < DMA_OWN_GRAPHS && !own->echo; i++) {
-        dma_own_graph_t *g = &own->graphs[i];
+    end_watch(copy);
+    for (int i = 0; i < DMA_SELF_COPY_GRAPHS && !copy->echo; i++) {
+        dma_self_copy_graph_t *g = &copy->graphs[i];
 
         if (g->made && g->dst == block->dst && g->src == block->src && g->bytes == block->bytes) {
-            g->used = ++own->runs;
-            own->no_graphs = rt->graph_launch(g->graph, stream) != DMA_OK;
-            own->watching = own->way == DMA_OWN_AUTO && !own->no_graphs;
-            own->exchanges = false;
-            own->since = 0;
-            own->limit = LATE_SECONDS;
-            return !own->no_graphs;
+            g->used = ++copy->runs;
+            copy->no_graphs = rt->graph_launch(g->graph, stream) != DMA_OK;
+            copy->watching = copy->method == DMA_SELF_COPY_AUTO && !copy->no_graphs;
+            copy->exchanges = false;
+            copy->since = 0;
+            copy->limit = LATE_SECONDS;
+            return !copy->no_graphs;
         }
     }
     return false;
 }
 
-dma_status_t dma_own_copy(dma_own_t *own, const dma_own_block_t *block, const dma_gpu_runtime_t *rt,
-                          dma_gpu_stream_t *stream)
+dma_status_t dma_self_copy_submit(dma_self_copy_t *copy, const dma_own_block_t *block, const dma_gpu_runtime_t *rt,
+                                  dma_gpu_stream_t *stream)
 {
-    dma_own_graph_t *g = own->no_graphs || block->bytes > GRAPH_MOST ? NULL : graph_for(own, block, rt);
+    dma_self_copy_graph_t *g = copy->no_graphs || block->bytes > GRAPH_MAX ? NULL : graph_for(copy, block, rt);
 
-    own->watching = own->way == DMA_OWN_AUTO;
-    own->exchanges = false;
-    own->since = 0;
-    own->limit = LATE_SECONDS;
+    copy->watching = copy->method == DMA_SELF_COPY_AUTO;
+    copy->exchanges = false;
+    copy->since = 0;
+    copy->limit = LATE_SECONDS;
     if (g) {
         if (rt->graph_launch(g->graph, stream) == DMA_OK) {
             return DMA_OK;
         }
-        own->no_graphs = true;
+        copy->no_graphs = true;
     }
     return rt->copy_async(stream, block->dst, block->src, block->bytes);
 }
 
-void dma_own_exchange(dma_own_t *own, uint64_t bytes, double now)
+void dma_self_copy_exchange_begin(dma_self_copy_t *copy, uint64_t bytes, double now)
 {
-    own->watching = own->way == DMA_OWN_AUTO;
-    own->exchanges = true;
-    own->since = now;
-    own->limit = SWAP_SECONDS + (double)bytes / SWAP_RATE;
+    copy->watching = copy->method == DMA_SELF_COPY_AUTO;
+    copy->exchanges = true;
+    copy->since = now;
+    copy->limit = SWAP_SECONDS + (double)bytes / SWAP_RATE;
 }
 
-void dma_own_watch(dma_own_t *own, bool pushed, bool copied, double now)
+void dma_self_copy_observe(dma_self_copy_t *copy, bool pushed, bool copied, double now)
 {
-    bool late = own->since && now - own->since > own->limit;
+    bool late = copy->since && now - copy->since > copy->limit;
 
-    if (!own->watching || !pushed) {
+    if (!copy->watching || !pushed) {
         return;
     }
-    if (copied && !(own->exchanges && late)) {
-        own->watching = false;
-        count_timely(own);
+    if (copied && !(copy->exchanges && late)) {
+        copy->watching = false;
+        count_timely(copy);
     } else if (late) {
-        own->watching = false;
-        count_late(own);
-    } else if (!own->since) {
-        own->since = now;
+        copy->watching = false;
+        count_late(copy);
+    } else if (!copy->since) {
+        copy->since = now;
     }
 }
 
 /* ---- echo ---- */
 
-bool dma_own_echoes(dma_own_t *own)
+bool dma_self_copy_choose_echo(dma_self_copy_t *copy)
 {
-    if (own->way == DMA_OWN_ECHO) {
+    if (copy->method == DMA_SELF_COPY_ECHO) {
         return true;
     }
-    end_watch(own);
-    if (own->echo) {
-        own->echo--;
+    end_watch(copy);
+    if (copy->echo) {
+        copy->echo--;
         return true;
     }
     return false;
 }
 
-/* One push, and behind it the others beside the copy back. */
+/* Submits one push, and behind it the other pushes together with the copy back. */
 static dma_status_t echo_first(dma_work_t *work, const dma_gpu_runtime_t *rt, dma_gpu_stream_t *stream, size_t via,
                                uint64_t bytes)
 {
@@ -220,13 +225,14 @@ static dma_status_t echo_first(dma_work_t *work, const dma_gpu_runtime_t *rt, dm
     return status;
 }
 
-/* All pushes are of our block: any of them can be pulled back. */
+/* All-gather: all pushes carry our block, so any of them can be pulled back. */
 static dma_status_t echo_gather(dma_work_t *work, const dma_gpu_runtime_t *rt, dma_gpu_stream_t *stream)
 {
     return echo_first(work, rt, stream, 0, work->own.bytes);
 }
 
-/* The own block's bytes from `done` on, through a peer's `place` of `room` bytes: the stream's order keeps them apart. */
+/* Copies the own block from byte `done` on through a peer's `place` of `room` bytes. Stream order keeps the pieces
+ * apart. */
 static dma_status_t echo_rest(dma_work_t *work, const dma_gpu_runtime_t *rt, dma_gpu_stream_t *stream, uint64_t place,
                               uint64_t room, uint64_t done)
 {
@@ -260,7 +266,7 @@ static dma_status_t echo_exchange(dma_work_t *work, const dma_gpu_runtime_t *rt,
     if (room * ECHO_PIECES < own->bytes) {
         return DMA_UNSUPPORTED;
     }
-    /* The first piece takes the place of the push in the batch. */
+    /* The first piece replaces the push to that peer in the batch. */
     first = own->bytes < room ? own->bytes : room;
     c->src[via] = own->src;
     c->bytes[via] = first;
@@ -276,7 +282,8 @@ static dma_status_t echo_exchange(dma_work_t *work, const dma_gpu_runtime_t *rt,
     return status == DMA_OK ? rt->copy_async(stream, c->dst[via], src, room) : status;
 }
 
-dma_status_t dma_own_echo(dma_work_t *work, const dma_run_t *run, const dma_gpu_runtime_t *rt, dma_gpu_stream_t *stream)
+dma_status_t dma_self_copy_echo(dma_work_t *work, const dma_run_t *run, const dma_gpu_runtime_t *rt,
+                                dma_gpu_stream_t *stream)
 {
     if (!work->pushes.n) {
         return DMA_UNSUPPORTED;

@@ -1,90 +1,96 @@
 /*
- * The own block, out of place: from this rank's send buffer into its receive buffer.
+ * The self copy: the copy of a rank's own block from its send buffer to its receive buffer.
  *
- * Runtimes copy inside one device with the device's compute units, so this copy is late when they are busy: a matrix
- * product holds it up for as long as one lasts. There are three ways:
+ * Runtimes copy inside one device with the compute units of the device. So this copy is late if they are busy: a matrix
+ * product delays it until the product ends. There are three methods:
  *
- *     graph   the copy as a graph of one node, made once for addresses and size: 2 us less to launch than
+ *     graph   a graph of one copy node, created once for each pair of addresses and size; 2 us less to launch than `copy`
  *     copy    a plain copy, on a stream of its own beside the pushes
- *     echo    to a peer and back over the link, by copy engines alone:
+ *     echo    to a peer and back over the link, with copy engines only:
  *
  *         all-gather                            all-to-all
- *         push our block to all                 push our own block into the place of our block in the receive buffer of
- *         pull it back out of the receive       one peer, the others' blocks to them
- *         buffer of one peer                    pull it back from there
- *         write the lines                       push to that peer what is really for it
- *                                               write the lines
+ *         1. push our block to all peers        1. push our own block to the place of our block in the receive buffer of
+ *         2. pull it back from the receive         one peer, and the blocks of the other peers to them
+ *            buffer of one peer                 2. pull it back from there
+ *         3. write the lines                    3. push the block that is meant for that peer
+ *                                               4. write the lines
  *
- * Echo needs no memory anywhere: block `rank` of a peer's receive buffer is ours to write until our line says that it is
- * there, and its owner cannot return before. An all-to-all-v chooses the peer with the largest block, and goes piece by
- * piece; where all are far smaller than the own block there is no echo.
+ * Echo needs no extra memory: block `rank` of a peer's receive buffer belongs to this rank until this rank's line reports
+ * the block as complete, and the peer cannot return before. An all-to-all-v uses the peer with the largest block, piece by
+ * piece. If all blocks are far smaller than the own block, echo is not possible.
  *
- * A graph of a small block is launched before the peers have entered, in front of the pushes: the processor gives it to
- * the device while it waits for the peers, instead of when they are there. A large one would take bandwidth from the pushes.
+ * The graph of a small block is launched before the peers have entered, in front of the pushes. So its launch overlaps with
+ * the wait for the peers. The copy of a large block would take bandwidth from the pushes.
  *
- * auto: graph where the runtime has graphs, else copy. Copies that arrive more than LATE_SECONDS behind the pushes,
- * LATE_RUNS of them within LATE_AMONG others, make the next runs echo; after more and more of them one tries the copy
- * again. Busy compute units do not make all copies late: whichever finds room is in time.
+ * `auto` uses graphs if the runtime has them, otherwise plain copies. If LATE_RUNS copies among LATE_AMONG others complete
+ * more than LATE_SECONDS after the pushes, the next runs use echo. After a number of runs, which doubles every time, the copy
+ * is tried again. Busy compute units do not delay every copy: a copy is in time if it finds a free one.
  *
- * An exchange, of an all-to-all in place, has a step inside the device, too. It goes by the links alone (work.h) when own
- * blocks are echoed, and auto takes to that when exchanges take far longer than they should.
+ * An exchange (all-to-all in place) has a step inside the device, too. If own blocks are copied by echo, exchanges use links
+ * only (work.h). `auto` switches to echo also if exchanges take far longer than expected.
  */
 #ifndef DMA_STREAM_OWN_H
 #define DMA_STREAM_OWN_H
 
 #include "engine/stream/work.h"
 
-#define DMA_OWN_GRAPHS 8 /* that a communicator keeps */
+#define DMA_SELF_COPY_GRAPHS 8 /* per communicator: programs alternate between a few buffers */
 
-typedef enum dma_own_way { DMA_OWN_AUTO, DMA_OWN_GRAPH, DMA_OWN_COPY, DMA_OWN_ECHO } dma_own_way_t;
+typedef enum dma_self_copy_method {
+    DMA_SELF_COPY_AUTO,
+    DMA_SELF_COPY_GRAPH,
+    DMA_SELF_COPY_PLAIN,
+    DMA_SELF_COPY_ECHO
+} dma_self_copy_method_t;
 
-/* DMA_UNSUPPORTED: there is no such way. NULL and "": auto. */
-dma_status_t dma_own_way_find(const char *name, dma_own_way_t *way);
+/* Finds a method by name; NULL and "" mean auto. DMA_UNSUPPORTED: there is no such method. */
+dma_status_t dma_self_copy_method_find(const char *name, dma_self_copy_method_t *method);
 
-typedef struct dma_own_graph {
+typedef struct dma_self_copy_graph {
     uint64_t dst, src, bytes;
-    uint64_t used;          /* when, in runs; 0: never */
-    bool made;              /* `graph` is for these addresses; else it may be for others */
-    dma_gpu_graph_t *graph; /* or NULL */
-} dma_own_graph_t;
+    uint64_t used;          /* `runs` at the last use; 0: never used */
+    bool made;              /* `graph` has these addresses; otherwise it may have others */
+    dma_gpu_graph_t *graph; /* may be NULL */
+} dma_self_copy_graph_t;
 
-/* Of a communicator. */
-typedef struct dma_own {
-    dma_own_way_t way; /* as wanted */
-    bool no_graphs;    /* the runtime has none, or one has failed */
+/* The state of a communicator. */
+typedef struct dma_self_copy {
+    dma_self_copy_method_t method; /* as configured */
+    bool no_graphs;                /* the runtime has no graphs, or a graph call has failed */
     uint64_t runs;
-    dma_own_graph_t graphs[DMA_OWN_GRAPHS];
-    /* auto: is the copy late? */
-    bool watching;  /* this run's */
-    double since;   /* the pushes are there and the copy is not; 0: not so far. Of an exchange: when it was begun */
-    double limit;   /* seconds from then on: late */
-    bool exchanges; /* the run exchanges, and may be late in ending, too */
-    unsigned late;  /* LATE_AMONG for each late run, less one for each other one */
-    uint32_t echo;  /* runs that echo before the copy is tried again */
-    uint32_t next;  /* how many next time */
-} dma_own_t;
+    dma_self_copy_graph_t graphs[DMA_SELF_COPY_GRAPHS];
+    /* auto: detection of late copies. */
+    bool watching;  /* the copy of this run is observed */
+    double since;   /* when the pushes had landed and the copy had not, or 0; for an exchange: when it began */
+    double limit;   /* seconds after `since` from which on it is late */
+    bool exchanges; /* the run has exchanges: it may be late although it has ended */
+    unsigned late;  /* increases by LATE_AMONG with each late run and decreases by 1 with each other run */
+    uint32_t echo;  /* runs that use echo before the copy is tried again */
+    uint32_t next;  /* the next value of `echo` */
+} dma_self_copy_t;
 
-void dma_own_init(dma_own_t *own, dma_own_way_t way, const dma_gpu_runtime_t *rt);
-/* In the device's scope; nothing of it is under way. */
-void dma_own_destroy(dma_own_t *own, const dma_gpu_runtime_t *rt);
+void dma_self_copy_init(dma_self_copy_t *copy, dma_self_copy_method_t method, const dma_gpu_runtime_t *rt);
+/* The caller is in the device's scope, and no copy is in progress. */
+void dma_self_copy_destroy(dma_self_copy_t *copy, const dma_gpu_runtime_t *rt);
 
-/* The next run's own block, as a graph that is known, if that is worth it and not to be echoed: true if it was launched.
- * Instead of the next three for this run. */
-bool dma_own_early(dma_own_t *own, const dma_own_block_t *block, const dma_gpu_runtime_t *rt, dma_gpu_stream_t *stream);
+/* Launches the copy of the next run's own block if a graph for it exists, if the block is small, and if the run will
+ * not use echo. Returns whether it was launched. If so, the three functions below are not called for this run. */
+bool dma_self_copy_launch_early(dma_self_copy_t *copy, const dma_own_block_t *block, const dma_gpu_runtime_t *rt,
+                                dma_gpu_stream_t *stream);
 
-/* Whether this run echoes. To be asked once for each run with an own block of some bytes. */
-bool dma_own_echoes(dma_own_t *own);
-/* The pushes and the own block, echoed. DMA_UNSUPPORTED: nothing was begun, copy it instead. */
-dma_status_t dma_own_echo(dma_work_t *work, const dma_run_t *run, const dma_gpu_runtime_t *rt,
-                          dma_gpu_stream_t *stream);
-/* The own block by a graph or a copy. */
-dma_status_t dma_own_copy(dma_own_t *own, const dma_own_block_t *block, const dma_gpu_runtime_t *rt,
-                          dma_gpu_stream_t *stream);
+/* Whether this run uses echo. Call it once for each run whose own block is not empty. */
+bool dma_self_copy_choose_echo(dma_self_copy_t *copy);
+/* Submits the pushes and the own block by echo. DMA_UNSUPPORTED: nothing was submitted; use dma_self_copy_submit. */
+dma_status_t dma_self_copy_echo(dma_work_t *work, const dma_run_t *run, const dma_gpu_runtime_t *rt,
+                                dma_gpu_stream_t *stream);
+/* Submits the own block as a graph or a plain copy. */
+dma_status_t dma_self_copy_submit(dma_self_copy_t *copy, const dma_own_block_t *block, const dma_gpu_runtime_t *rt,
+                                  dma_gpu_stream_t *stream);
 
-/* An exchange of so many bytes begins, with a step inside the device. */
-void dma_own_exchange(dma_own_t *own, uint64_t bytes, double now);
+/* Reports that exchanges of `bytes` bytes in total begin, which contain copies inside the device. */
+void dma_self_copy_exchange_begin(dma_self_copy_t *copy, uint64_t bytes, double now);
 
-/* Looks at how a run's two parts are getting on, `now` in seconds. */
-void dma_own_watch(dma_own_t *own, bool pushed, bool copied, double now);
+/* Observes the progress of a run: whether the pushes have landed, and whether the copy has. `now` is in seconds. */
+void dma_self_copy_observe(dma_self_copy_t *copy, bool pushed, bool copied, double now);
 
 #endif

@@ -1,4 +1,4 @@
-/* The engine of any GPU with a stream runtime, as others see it: engine.c. */
+/* The engine for any GPU whose runtime has streams: see engine.c. */
 #ifndef DMA_STREAM_STREAM_H
 #define DMA_STREAM_STREAM_H
 

@@ -1,11 +1,11 @@
-/* From a plan's queue programs to copies of the runtime: see work.h. */
+/* Translation of queue programs: see work.h. */
 #include "engine/stream/work.h"
 
 #include <stdlib.h>
 
-#define PIECE_ALIGN 4096
+#define PIECE_ALIGN 4096 /* pieces begin at pages */
 
-static dma_status_t make(dma_copies_t *c, size_t room)
+static dma_status_t copies_alloc(dma_copies_t *c, size_t room)
 {
     uint64_t *memory = malloc(3 * room * sizeof(*memory));
 
@@ -20,17 +20,17 @@ static dma_status_t make(dma_copies_t *c, size_t room)
 
 dma_status_t dma_work_create(dma_work_t *work, int nranks)
 {
-    /* a push to every peer, and what the own block adds to them; a pair with every peer */
+    /* one push to every peer, and the copies that echo adds; one exchange with every peer */
     size_t room = (size_t)nranks + 2;
 
-    if (make(&work->pushes, room) != DMA_OK) {
+    if (copies_alloc(&work->pushes, room) != DMA_OK) {
         return DMA_ERR_NOMEM;
     }
-    if (make(&work->swaps, room) != DMA_OK) {
+    if (copies_alloc(&work->swaps, room) != DMA_OK) {
         free(work->pushes.dst);
         return DMA_ERR_NOMEM;
     }
-    if (make(&work->step, room) != DMA_OK) {
+    if (copies_alloc(&work->step, room) != DMA_OK) {
         free(work->swaps.dst);
         free(work->pushes.dst);
         return DMA_ERR_NOMEM;
@@ -45,18 +45,10 @@ void dma_work_destroy(dma_work_t *work)
     free(work->pushes.dst);
 }
 
-static uint64_t address(const dma_run_t *run, const dma_operand_t *o, uint64_t skip)
-{
-    if (o->base == DMA_BASE_SEND) {
-        return (uint64_t)(uintptr_t)dma_blocks_addr(&run->send, (uint64_t)o->block) + o->offset + skip;
-    }
-    return dma_target_addr(&run->targets[o->rank], (uint64_t)o->block) + o->offset + skip;
-}
-
 static void collect(dma_work_t *work, const dma_run_t *run, uint32_t prog, const dma_op_t *op, int rank)
 {
     uint64_t skip, bytes = dma_run_length(run, &op->len, &skip);
-    uint64_t dst = address(run, &op->dst[0], skip), src = address(run, &op->src, skip);
+    uint64_t dst = dma_run_address(run, &op->dst[0], skip), src = dma_run_address(run, &op->src, skip);
 
     if (op->code == DMA_OP_SWAP) {
         if (bytes) {
@@ -67,7 +59,7 @@ static void collect(dma_work_t *work, const dma_run_t *run, uint32_t prog, const
     } else if (bytes) {
         dma_copies_add(&work->pushes, dst, src, bytes);
         if (op->code == DMA_OP_COPY2) {
-            dma_copies_add(&work->pushes, address(run, &op->dst[1], skip), src, bytes);
+            dma_copies_add(&work->pushes, dma_run_address(run, &op->dst[1], skip), src, bytes);
         }
     }
 }
@@ -83,7 +75,7 @@ dma_status_t dma_work_collect(dma_work_t *work, const dma_run_t *run, int rank)
             const dma_op_t *op = &prog->ops[k];
 
             if (op->code != DMA_OP_COPY && op->code != DMA_OP_COPY2 && op->code != DMA_OP_SWAP) {
-                continue; /* waits are over; lines are written behind everything */
+                continue; /* nothing to wait for; lines are written behind everything */
             }
             if (work->pushes.n + 2 > work->pushes.room || work->swaps.n == work->swaps.room) {
                 return DMA_ERR_ENGINE;
@@ -101,32 +93,32 @@ dma_status_t dma_work_push(dma_work_t *work, const dma_gpu_runtime_t *rt, dma_gp
     return c->n ? rt->copy_batch(stream, c->dst, c->src, c->bytes, c->n) : DMA_OK;
 }
 
-/* Places of an exchange: two in our memory besides the block. */
-typedef enum dma_spot { OURS, THEIRS, KEPT, SPARE } dma_spot_t;
+/* The places of an exchange: the two blocks, and two places in temporary memory. */
+typedef enum place { OURS, THEIRS, KEPT, SPARE } place_t;
 
-typedef struct dma_step {
-    dma_spot_t to, from;
-} dma_step_t;
+typedef struct step {
+    place_t to, from;
+} step_t;
 
-static const dma_step_t near[] = {{KEPT, THEIRS}, {THEIRS, OURS}, {OURS, KEPT}};
-static const dma_step_t away[] = {{KEPT, THEIRS}, {THEIRS, OURS}, {SPARE, THEIRS},
-                                  {THEIRS, KEPT}, {OURS, THEIRS}, {THEIRS, SPARE}};
+static const step_t local_steps[] = {{KEPT, THEIRS}, {THEIRS, OURS}, {OURS, KEPT}};
+static const step_t link_steps[] = {{KEPT, THEIRS}, {THEIRS, OURS}, {SPARE, THEIRS},
+                                    {THEIRS, KEPT}, {OURS, THEIRS}, {THEIRS, SPARE}};
 
-/* The pieces of an exchange that move in one step. */
-typedef struct dma_piece {
-    uint64_t temp, bytes, done; /* memory for places, of so many bytes each; what is behind us */
-} dma_piece_t;
+/* The pieces of all exchanges that move in one step. */
+typedef struct piece {
+    uint64_t temp, bytes, done; /* temporary memory; bytes of a piece; bytes that earlier pieces have exchanged */
+} piece_t;
 
-static uint64_t spot_of(const dma_copies_t *swaps, size_t i, const dma_piece_t *piece, dma_spot_t spot)
+static uint64_t place_addr(const dma_copies_t *swaps, size_t i, const piece_t *piece, place_t place)
 {
-    return spot == OURS     ? swaps->src[i] + piece->done
-           : spot == THEIRS ? swaps->dst[i] + piece->done
-           : spot == KEPT   ? piece->temp + i * piece->bytes
-                            : piece->temp + (swaps->n + i) * piece->bytes;
+    return place == OURS     ? swaps->src[i] + piece->done
+           : place == THEIRS ? swaps->dst[i] + piece->done
+           : place == KEPT   ? piece->temp + i * piece->bytes
+                             : piece->temp + (swaps->n + i) * piece->bytes;
 }
 
-static dma_status_t step(dma_work_t *work, const dma_gpu_runtime_t *rt, dma_gpu_stream_t *stream,
-                         const dma_piece_t *piece, const dma_step_t *which)
+static dma_status_t submit_step(dma_work_t *work, const dma_gpu_runtime_t *rt, dma_gpu_stream_t *stream,
+                                const piece_t *piece, const step_t *which)
 {
     const dma_copies_t *swaps = &work->swaps;
     dma_copies_t *c = &work->step;
@@ -136,7 +128,7 @@ static dma_status_t step(dma_work_t *work, const dma_gpu_runtime_t *rt, dma_gpu_
         uint64_t left = swaps->bytes[i] > piece->done ? swaps->bytes[i] - piece->done : 0;
 
         if (left) {
-            dma_copies_add(c, spot_of(swaps, i, piece, which->to), spot_of(swaps, i, piece, which->from),
+            dma_copies_add(c, place_addr(swaps, i, piece, which->to), place_addr(swaps, i, piece, which->from),
                            left < piece->bytes ? left : piece->bytes);
         }
     }
@@ -147,9 +139,10 @@ dma_status_t dma_work_exchange(dma_work_t *work, const dma_gpu_runtime_t *rt, dm
                                bool by_links)
 {
     const dma_copies_t *swaps = &work->swaps;
-    const dma_step_t *steps = by_links ? away : near;
-    size_t nsteps = by_links ? sizeof(away) / sizeof(away[0]) : sizeof(near) / sizeof(near[0]);
-    dma_piece_t piece = {.temp = temp};
+    const step_t *steps = by_links ? link_steps : local_steps;
+    size_t nsteps =
+        by_links ? sizeof(link_steps) / sizeof(link_steps[0]) : sizeof(local_steps) / sizeof(local_steps[0]);
+    piece_t piece = {.temp = temp};
     uint64_t most = 0;
     dma_status_t status = DMA_OK;
 
@@ -162,7 +155,7 @@ dma_status_t dma_work_exchange(dma_work_t *work, const dma_gpu_runtime_t *rt, dm
     }
     for (; piece.done < most; piece.done += piece.bytes) {
         for (size_t i = 0; i < nsteps && status == DMA_OK; i++) {
-            status = step(work, rt, stream, &piece, &steps[i]);
+            status = submit_step(work, rt, stream, &piece, &steps[i]);
         }
     }
     return status;

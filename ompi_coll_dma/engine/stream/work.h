@@ -1,16 +1,17 @@
 /*
- * From a plan's queue programs to copies of the runtime.
+ * Translation of a plan's queue programs to copies of the runtime.
  *
- * All programs of a run become one list of pushes, one of exchanges, and the own block: programs are independent of each
- * other, so one batch may hold them all. What has no bytes is left out.
+ * All programs of a run become one list of pushes, one list of exchanges, and the own block. Programs are independent of each
+ * other, so one batch may contain all of them. Operations of 0 bytes are left out.
  *
- *     pushes      given to the stream in one batch
- *     exchanges   two places change contents by three batches, each in the stream's order behind the one before:
+ *     pushes      one batch on the stream
+ *     exchanges   a block of this rank (ours) and a block of a peer (theirs) exchange their contents by three batches, in
+ *                 stream order:
  *                     temp <- theirs,  theirs <- ours,  ours <- temp
- *                 and again, until all pieces that fit into `temp` at a time have been exchanged. The last one stays inside
- *                 the device, and runtimes do that with compute units. By the links alone:
+ *                 This repeats until all pieces, which are as large as `temp` allows, have been exchanged. The last batch
+ *                 stays inside the device, and runtimes use compute units for it. The alternative uses links only:
  *                     temp <- theirs,  theirs <- ours,  spare <- theirs,  theirs <- temp,  ours <- theirs,  theirs <- spare
- *     own block   from the send buffer into the receive buffer of this rank: own.h
+ *     own block   from the send buffer to the receive buffer of this rank: self_copy.h
  */
 #ifndef DMA_STREAM_WORK_H
 #define DMA_STREAM_WORK_H
@@ -20,9 +21,10 @@
 
 #include "engine/gpu.h"
 
-#define DMA_WORK_TEMP (UINT64_C(32) << 20) /* bytes through which exchanges go */
+/* Temporary memory for exchanges: large pieces, and little of the device's memory. */
+#define DMA_WORK_TEMP (UINT64_C(32) << 20)
 
-/* Copies for one call of the runtime, in its form. */
+/* Arguments of dma_gpu_runtime_t.copy_batch. */
 typedef struct dma_copies {
     uint64_t *dst, *src, *bytes;
     size_t n, room;
@@ -36,25 +38,25 @@ static inline void dma_copies_add(dma_copies_t *c, uint64_t dst, uint64_t src, u
 }
 
 typedef struct dma_own_block {
-    uint32_t prog; /* whose line tells that it is there; 0: there is none */
+    uint32_t prog; /* the program of this copy; 0: there is no own block */
     uint64_t dst, src, bytes;
 } dma_own_block_t;
 
 typedef struct dma_work {
     dma_copies_t pushes;
-    dma_copies_t swaps; /* dst: theirs, src: ours */
-    dma_copies_t step;  /* one of the three batches of an exchange */
+    dma_copies_t swaps; /* dst: the peer's block, src: this rank's block */
+    dma_copies_t step;  /* the batch of one step of an exchange */
     dma_own_block_t own;
 } dma_work_t;
 
-/* Room for the programs of `nranks` ranks. */
+/* Allocates room for the programs of `nranks` ranks. */
 dma_status_t dma_work_create(dma_work_t *work, int nranks);
 void dma_work_destroy(dma_work_t *work);
 
-/* The run's operations; DMA_ERR_ENGINE: more than a plan can have. */
+/* Collects the operations of a run. DMA_ERR_ENGINE: more operations than a plan can have. */
 dma_status_t dma_work_collect(dma_work_t *work, const dma_run_t *run, int rank);
 
-/* In the device's scope. */
+/* The caller is in the device's scope. */
 dma_status_t dma_work_push(dma_work_t *work, const dma_gpu_runtime_t *rt, dma_gpu_stream_t *stream);
 dma_status_t dma_work_exchange(dma_work_t *work, const dma_gpu_runtime_t *rt, dma_gpu_stream_t *stream, uint64_t temp,
                                bool by_links);

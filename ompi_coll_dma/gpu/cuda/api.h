@@ -1,8 +1,9 @@
 /*
- * What we use of CUDA's driver interface, declared by ourselves: a build needs no vendor header. Where cuda.h is
- * installed, test/gpu/cuda_api_check.c is compiled against both and fails if anything here differs from it.
+ * Declarations of the CUDA driver API that is used here. A build needs no vendor header. Where cuda.h is installed,
+ * test/gpu/cuda_api_check.c is compiled against both and fails if any declaration here differs.
  *
- * Each row: our name, the symbol in libcuda, required, parameters. All return CUresult, which is an unsigned enum.
+ * Each row: our name, the symbol in libcuda, whether it is required, parameters. All functions return CUresult, an
+ * unsigned enum.
  */
 #ifndef DMA_GPU_CUDA_API_H
 #define DMA_GPU_CUDA_API_H
@@ -15,7 +16,7 @@ typedef unsigned cuda_enum_t;
 typedef int cuda_device_t;
 typedef unsigned long long cuda_addr_t;
 
-/* The vendor's tags, so that the types are compatible with the vendor's. */
+/* The vendor's struct tags, so that the types are compatible with the vendor's. */
 struct CUctx_st;
 struct CUstream_st;
 struct CUevent_st;
@@ -23,7 +24,7 @@ struct CUgraph_st;
 struct CUgraphNode_st;
 struct CUgraphExec_st;
 
-/* Structures: ours, in the vendor's layout. */
+/* Our structures, in the vendor's layout. */
 typedef struct cuda_layout_ipc_handle {
     char reserved[64];
 } cuda_layout_ipc_handle_t;
@@ -65,7 +66,7 @@ typedef struct cuda_layout_batch_attributes {
     struct {
         cuda_enum_t type;
         int id;
-    } source, destination; /* hints */
+    } source, destination; /* location hints */
     unsigned flags;
 } cuda_layout_batch_attributes_t;
 
@@ -109,21 +110,15 @@ typedef CUmemcpyAttributes cuda_batch_attributes_t;
     X(mem_free, cuMemFree_v2, true, cuda_addr_t ptr)                                                                   \
     X(copy, cuMemcpyAsync, true, cuda_addr_t dst, cuda_addr_t src, size_t bytes, struct CUstream_st *stream)           \
     X(copy2d, cuMemcpy2DAsync_v2, true, const cuda_copy2d_t *what, struct CUstream_st *stream)                         \
-    X(set, cuMemsetD8Async, true, cuda_addr_t dst, unsigned char value, size_t n, struct CUstream_st *stream)          \
     X(stream_create, cuStreamCreate, true, struct CUstream_st **stream, unsigned flags)                                \
     X(stream_destroy, cuStreamDestroy_v2, true, struct CUstream_st *stream)                                            \
     X(stream_query, cuStreamQuery, true, struct CUstream_st *stream)                                                   \
     X(stream_sync, cuStreamSynchronize, true, struct CUstream_st *stream)                                              \
-    X(stream_wait_event, cuStreamWaitEvent, true, struct CUstream_st *stream, struct CUevent_st *event,                \
-      unsigned flags)                                                                                                  \
     X(event_create, cuEventCreate, true, struct CUevent_st **event, unsigned flags)                                    \
     X(event_destroy, cuEventDestroy_v2, true, struct CUevent_st *event)                                                \
     X(event_record, cuEventRecord, true, struct CUevent_st *event, struct CUstream_st *stream)                         \
     X(event_query, cuEventQuery, true, struct CUevent_st *event)                                                       \
-    X(event_sync, cuEventSynchronize, true, struct CUevent_st *event)                                                  \
     X(write32, cuStreamWriteValue32_v2, false, struct CUstream_st *stream, cuda_addr_t addr, uint32_t value,           \
-      unsigned flags)                                                                                                  \
-    X(wait32, cuStreamWaitValue32_v2, false, struct CUstream_st *stream, cuda_addr_t addr, uint32_t value,             \
       unsigned flags)                                                                                                  \
     X(graph_create, cuGraphCreate, false, struct CUgraph_st **graph, unsigned flags)                                   \
     X(graph_destroy, cuGraphDestroy, false, struct CUgraph_st *graph)                                                  \
@@ -138,7 +133,8 @@ typedef CUmemcpyAttributes cuda_batch_attributes_t;
     X(batch13, cuMemcpyBatchAsync_v2, false, cuda_addr_t *dst, cuda_addr_t *src, size_t *bytes, size_t n,              \
       cuda_batch_attributes_t *attributes, size_t *index, size_t n_attributes, struct CUstream_st *stream)
 
-/* CUDA 12.8's form of the batch, which later headers no longer declare: it also says which copy failed. */
+/* The batched copy of CUDA 12.8. Later headers do not declare it any more. It also reports the index of a copy that
+ * failed. */
 #define CUDA_OLD_CALLS(X)                                                                                              \
     X(batch12, cuMemcpyBatchAsync, false, cuda_addr_t *dst, cuda_addr_t *src, size_t *bytes, size_t n,                 \
       cuda_batch_attributes_t *attributes, size_t *index, size_t n_attributes, size_t *failed,                         \
@@ -181,11 +177,10 @@ enum {
     CUDA_IPC_LAZY_PEER_ACCESS = 1,
     CUDA_HOST_REGISTER_PORTABLE = 1,
     CUDA_HOST_REGISTER_MAPPED = 2,
-    CUDA_WAIT_GEQ = 0,
     CUDA_BATCH_IN_STREAM_ORDER = 1,
     CUDA_BATCH_OVERLAP_COMPUTE = 1,
 
-    /* The oldest driver that has every required call and attribute. */
+    /* CUDA 11.4: the oldest driver that has every required call and attribute */
     CUDA_OLDEST_DRIVER = 11040,
 };
 

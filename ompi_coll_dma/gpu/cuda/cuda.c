@@ -1,13 +1,14 @@
 /*
- * NVIDIA: finding the driver's library, its devices, contexts and errors.
+ * CUDA: the driver library, its devices, contexts and errors.
  *
- * The driver's calls act in the context that is current on the calling thread, and a thread that MPI's progress runs on
- * may have none. All of ours act in the device's primary context, the one that the CUDA runtime uses: `enter` pushes it
- * on the thread's own stack of contexts, `leave` pops it, and what the application had current is untouched.
+ * Driver calls act in the context that is current on the calling thread, and a thread that runs MPI progress may have
+ * none. All calls made here act in the primary context of the device, which the CUDA runtime uses as well. `enter`
+ * pushes it on the thread's context stack, `leave` pops it. The application's current context is not changed.
  *
- * A primary context is retained once per process. cudaDeviceReset empties it in spite of that. It keeps its number, and can
- * be pushed, but is not active, and nothing works in it until it is retained anew; what we kept in it is forgotten then. A
- * thread on which it is current does not see that: there the first call fails, and the next `enter` retains it.
+ * A primary context is retained once per process. cudaDeviceReset destroys its contents nevertheless. The context keeps
+ * its handle and can be pushed, but it is not active, and calls in it fail until it is retained again. Objects that
+ * were created in it are forgotten then. If the context is already current on a thread, nothing shows the reset: the
+ * first call fails there, and the next `enter` retains the context.
  */
 #include "gpu/cuda/cuda.h"
 
@@ -26,9 +27,9 @@ _Static_assert(sizeof(symbols) / sizeof(symbols[0]) * sizeof(void *) == sizeof(c
 typedef struct CUctx_st *context_t;
 
 static struct {
-    pthread_mutex_t lock; /* for retaining and releasing */
+    pthread_mutex_t lock; /* guards retaining and releasing */
     _Atomic(context_t) primary[DMA_GPU_MAX_DEVICES];
-    atomic_bool suspect; /* a call has failed as it does in a context that was emptied */
+    atomic_bool suspect; /* a call has failed with the error of a destroyed context */
 } contexts = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 dma_status_t dma_cuda_status(cuda_error_t error, const char *call)
@@ -54,7 +55,7 @@ dma_status_t dma_cuda_status(cuda_error_t error, const char *call)
     return dma_gpu_fail(status, "CUDA %s: %s (%u)", call, text, error);
 }
 
-dma_status_t dma_cuda_refusal(cuda_error_t error, const char *call)
+dma_status_t dma_cuda_try_status(cuda_error_t error, const char *call)
 {
     dma_status_t status = dma_cuda_status(error, call);
 
@@ -71,11 +72,6 @@ static dma_status_t device_count(int *count)
     }
     return error == CUDA_NOT_INITIALIZED ? dma_gpu_fail(DMA_UNSUPPORTED, "CUDA is not initialised")
                                          : dma_cuda_status(error, "device_get_count");
-}
-
-static dma_status_t current_device(int *device)
-{
-    return DMA_CUDA(ctx_get_device, device);
 }
 
 static dma_status_t device_pci(int device, dma_gpu_pci_t *pci)
@@ -98,8 +94,8 @@ static dma_status_t device_pci(int device, dma_gpu_pci_t *pci)
     return DMA_OK;
 }
 
-/* Retains the primary context; `stale`: the one that turned out to be destroyed, or NULL. */
-static dma_status_t retain(int device, context_t stale, context_t *context)
+/* Retains the primary context. `stale` is the context that turned out to be destroyed, or NULL. */
+static dma_status_t retain_context(int device, context_t stale, context_t *context)
 {
     dma_status_t status = DMA_OK;
     cuda_device_t dev;
@@ -112,7 +108,7 @@ static dma_status_t retain(int device, context_t stale, context_t *context)
             status = DMA_CUDA(primary_retain, context, dev);
         }
         if (status == DMA_OK) {
-            dma_cuda_forget_stream(device);
+            dma_cuda_forget_private_stream(device);
             atomic_store_explicit(&contexts.primary[device], *context, memory_order_release);
         }
     }
@@ -130,7 +126,7 @@ static bool is_active(int device)
            dma_cuda.primary_get_state(dev, &flags, &active) == CUDA_DONE && active;
 }
 
-void dma_cuda_relax(dma_gpu_scope_t *scope)
+void dma_cuda_capture_relax(dma_gpu_scope_t *scope)
 {
     cuda_enum_t mode = CUDA_CAPTURE_RELAXED;
 
@@ -140,7 +136,7 @@ void dma_cuda_relax(dma_gpu_scope_t *scope)
     }
 }
 
-void dma_cuda_restore(dma_gpu_scope_t *scope)
+void dma_cuda_capture_restore(dma_gpu_scope_t *scope)
 {
     cuda_enum_t mode = (cuda_enum_t)scope->capture;
 
@@ -150,8 +146,8 @@ void dma_cuda_restore(dma_gpu_scope_t *scope)
     }
 }
 
-/* Makes the device's context current. */
-static dma_status_t push(int device, dma_gpu_scope_t *scope)
+/* Makes the primary context of the device current. */
+static dma_status_t push_context(int device, dma_gpu_scope_t *scope)
 {
     context_t current = NULL, context;
     dma_status_t status;
@@ -167,7 +163,7 @@ static dma_status_t push(int device, dma_gpu_scope_t *scope)
     }
     atomic_store_explicit(&contexts.suspect, false, memory_order_relaxed);
     if (!context || !is_active(device)) {
-        status = retain(device, context, &context);
+        status = retain_context(device, context, &context);
         if (status != DMA_OK) {
             return status;
         }
@@ -177,7 +173,7 @@ static dma_status_t push(int device, dma_gpu_scope_t *scope)
     }
     error = dma_cuda.ctx_push(context);
     if (error == CUDA_INVALID_CONTEXT || error == CUDA_CONTEXT_DESTROYED) {
-        status = retain(device, context, &context);
+        status = retain_context(device, context, &context);
         if (status != DMA_OK) {
             return status;
         }
@@ -194,10 +190,10 @@ dma_status_t dma_cuda_enter(int device, dma_gpu_scope_t *scope)
 {
     dma_status_t status;
 
-    dma_cuda_relax(scope);
-    status = push(device, scope);
+    dma_cuda_capture_relax(scope);
+    status = push_context(device, scope);
     if (status != DMA_OK) {
-        dma_cuda_restore(scope);
+        dma_cuda_capture_restore(scope);
     }
     return status;
 }
@@ -210,22 +206,22 @@ void dma_cuda_leave(dma_gpu_scope_t *scope)
         (void)DMA_CUDA(ctx_pop, &popped);
         scope->pushed = NULL;
     }
-    dma_cuda_restore(scope);
+    dma_cuda_capture_restore(scope);
 }
 
-/* After the driver has shut down, all of this fails, and there is nothing left to give back. */
+/* After the driver has shut down all these calls fail, and nothing is left to release. */
 static void release(void)
 {
     dma_gpu_scope_t scope, outer;
     cuda_device_t dev;
 
-    dma_cuda_relax(&outer);
+    dma_cuda_capture_relax(&outer);
     for (int i = 0; i < DMA_GPU_MAX_DEVICES; i++) {
         if (!atomic_load_explicit(&contexts.primary[i], memory_order_acquire)) {
             continue;
         }
         if (dma_cuda_enter(i, &scope) == DMA_OK) {
-            dma_cuda_destroy_stream(i);
+            dma_cuda_destroy_private_stream(i);
             dma_cuda_leave(&scope);
         }
         pthread_mutex_lock(&contexts.lock);
@@ -235,13 +231,12 @@ static void release(void)
         }
         pthread_mutex_unlock(&contexts.lock);
     }
-    dma_cuda_restore(&outer);
+    dma_cuda_capture_restore(&outer);
 }
 
 static dma_gpu_runtime_t table = {
     .name = "cuda",
     .device_count = device_count,
-    .current_device = current_device,
     .device_pci = device_pci,
     .enter = dma_cuda_enter,
     .leave = dma_cuda_leave,
@@ -252,16 +247,16 @@ static dma_gpu_runtime_t table = {
 const dma_gpu_runtime_t *dma_gpu_cuda_open(void)
 {
     static const char *const names[] = {"libcuda.so.1", "libcuda.so", NULL};
-    void *library = dma_gpu_library(names);
+    void *library = dma_gpu_find_library(names);
     int version = 0;
 
     if (!library) {
         return NULL;
     }
-    if (!dma_gpu_symbols(library, symbols, sizeof(symbols) / sizeof(symbols[0]), &dma_cuda)) {
+    if (!dma_gpu_find_symbols(library, symbols, sizeof(symbols) / sizeof(symbols[0]), &dma_cuda)) {
         goto close;
     }
-    /* Answers whether or not the driver is initialised. */
+    /* works whether or not the driver is initialized */
     if (dma_cuda.driver_get_version(&version) != CUDA_DONE || version < CUDA_OLDEST_DRIVER) {
         dma_gpu_fail(DMA_UNSUPPORTED, "CUDA driver %d is older than %d", version, CUDA_OLDEST_DRIVER);
         goto close;

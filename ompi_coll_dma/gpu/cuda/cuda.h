@@ -1,35 +1,35 @@
-/* What the files of the CUDA table share. */
+/* Internal functions of the CUDA table. */
 #ifndef DMA_GPU_CUDA_H
 #define DMA_GPU_CUDA_H
 
 #include "gpu/cuda/api.h"
 #include "gpu/internal.h"
 
-/* Written once, by dma_gpu_cuda_open, before the table is handed out. */
+/* Written once by dma_gpu_cuda_open, before the table is returned. */
 extern cuda_calls_t dma_cuda;
 
-/* DMA_OK for success; else describes the error. */
+/* Converts a result to a status, and records the text of an error for dma_gpu_error. */
 dma_status_t dma_cuda_status(cuda_error_t error, const char *call);
 
-/* The same where a refusal means "try the next way". */
-dma_status_t dma_cuda_refusal(cuda_error_t error, const char *call);
+/* The same for calls that may be refused: an error becomes DMA_UNSUPPORTED, and the caller tries the next way. */
+dma_status_t dma_cuda_try_status(cuda_error_t error, const char *call);
 
 #define DMA_CUDA(call, ...)     dma_cuda_status(dma_cuda.call(__VA_ARGS__), #call)
-#define DMA_CUDA_TRY(call, ...) dma_cuda_refusal(dma_cuda.call(__VA_ARGS__), #call)
+#define DMA_CUDA_TRY(call, ...) dma_cuda_try_status(dma_cuda.call(__VA_ARGS__), #call)
 
 dma_status_t dma_cuda_enter(int device, dma_gpu_scope_t *scope);
 void dma_cuda_leave(dma_gpu_scope_t *scope);
-/* Of the two what concerns captures: without a device. */
-void dma_cuda_relax(dma_gpu_scope_t *scope);
-void dma_cuda_restore(dma_gpu_scope_t *scope);
+/* The part of `enter` and `leave` that concerns stream capture; needs no device. */
+void dma_cuda_capture_relax(dma_gpu_scope_t *scope);
+void dma_cuda_capture_restore(dma_gpu_scope_t *scope);
 
-/* The parts of the table. */
+/* Parts of the table. */
 dma_status_t dma_cuda_query(uint64_t addr, dma_gpu_memory_t *memory);
 void dma_cuda_fill_memory(dma_gpu_runtime_t *table);
 void dma_cuda_fill_streams(dma_gpu_runtime_t *table);
 
-/* The private stream of a device went with its context, or is to be given back. */
-void dma_cuda_forget_stream(int device);
-void dma_cuda_destroy_stream(int device);
+/* Forgets the private stream of a device, because its context was destroyed, or destroys it. */
+void dma_cuda_forget_private_stream(int device);
+void dma_cuda_destroy_private_stream(int device);
 
 #endif

@@ -1,39 +1,41 @@
 /*
- * NVIDIA: what an address is, IPC, registration, allocation.
+ * CUDA: queries of addresses, IPC, registration, allocation.
  *
- * One call answers for plain memory, which is what the driver calls capable of its legacy IPC, for pools, for managed
- * and for unknown memory, and for page-locked host memory, of which the driver does not tell whether it was allocated so or
- * registered. The rest take a second call, whose answer is remembered by buffer id: the driver gives each allocation its
- * own.
+ * One call classifies plain memory (memory that the driver reports as capable of legacy IPC), pool memory, managed
+ * memory, unknown memory and page-locked host memory. The driver does not say whether host memory was allocated or
+ * registered. All other memory needs a second call. Its result is cached by buffer id, which the driver gives to one
+ * allocation only.
  */
 #include "gpu/cuda/cuda.h"
 
-#define RECENT 32
+/* Per thread, by id modulo this: more than the buffers that a program's calls alternate between. */
+#define CACHED_KINDS 32
 
 static _Thread_local struct {
     uint64_t id;
     dma_gpu_kind_t kind;
-} recent[RECENT];
+} kind_cache[CACHED_KINDS];
 
-/* The driver writes 1, 4 or 8 bytes of each, so all start at zero. */
-typedef struct answer {
+/* The driver writes 1, 4 or 8 bytes of each attribute, so all members start at zero. */
+typedef struct attributes {
     uint64_t type, device_addr, id, managed, ordinal, ipc, start, size, pool;
-} answer_t;
+} cuda_attributes_t;
 
-static cuda_error_t ask(uint64_t addr, answer_t *answer)
+static cuda_error_t get_attributes(uint64_t addr, cuda_attributes_t *attributes)
 {
-    cuda_enum_t what[] = {CUDA_ATTRIBUTE_MEMORY_TYPE, CUDA_ATTRIBUTE_DEVICE_POINTER, CUDA_ATTRIBUTE_BUFFER_ID,
-                          CUDA_ATTRIBUTE_IS_MANAGED,  CUDA_ATTRIBUTE_DEVICE_ORDINAL, CUDA_ATTRIBUTE_IPC_CAPABLE,
-                          CUDA_ATTRIBUTE_RANGE_START, CUDA_ATTRIBUTE_RANGE_SIZE,     CUDA_ATTRIBUTE_MEMPOOL_HANDLE};
-    void *data[] = {&answer->type, &answer->device_addr, &answer->id,   &answer->managed, &answer->ordinal,
-                    &answer->ipc,  &answer->start,       &answer->size, &answer->pool};
+    cuda_enum_t names[] = {CUDA_ATTRIBUTE_MEMORY_TYPE, CUDA_ATTRIBUTE_DEVICE_POINTER, CUDA_ATTRIBUTE_BUFFER_ID,
+                           CUDA_ATTRIBUTE_IS_MANAGED,  CUDA_ATTRIBUTE_DEVICE_ORDINAL, CUDA_ATTRIBUTE_IPC_CAPABLE,
+                           CUDA_ATTRIBUTE_RANGE_START, CUDA_ATTRIBUTE_RANGE_SIZE,     CUDA_ATTRIBUTE_MEMPOOL_HANDLE};
+    void *data[] = {&attributes->type,    &attributes->device_addr, &attributes->id,
+                    &attributes->managed, &attributes->ordinal,     &attributes->ipc,
+                    &attributes->start,   &attributes->size,        &attributes->pool};
 
-    _Static_assert(sizeof(what) / sizeof(what[0]) == sizeof(data) / sizeof(data[0]), "an answer for each question");
-    *answer = (answer_t){0};
-    return dma_cuda.pointer_get_attributes(sizeof(what) / sizeof(what[0]), what, data, addr);
+    _Static_assert(sizeof(names) / sizeof(names[0]) == sizeof(data) / sizeof(data[0]), "one result for each attribute");
+    *attributes = (cuda_attributes_t){0};
+    return dma_cuda.pointer_get_attributes(sizeof(names) / sizeof(names[0]), names, data, addr);
 }
 
-/* Some device with an active primary context, or -1. */
+/* A device with an active primary context, or -1. */
 static int active_device(void)
 {
     cuda_device_t device;
@@ -52,15 +54,15 @@ static int active_device(void)
     return -1;
 }
 
-/* A thread that has never used CUDA has no context; any will do, because addresses are unique in the process. */
-static cuda_error_t ask_in_a_context(uint64_t addr, answer_t *answer)
+/* For a thread without a context. Any context is good enough, because addresses are unique in a process. */
+static cuda_error_t get_attributes_in_context(uint64_t addr, cuda_attributes_t *attributes)
 {
     cuda_error_t error = CUDA_INVALID_CONTEXT;
     int device = active_device();
     dma_gpu_scope_t scope;
 
     if (device >= 0 && dma_cuda_enter(device, &scope) == DMA_OK) {
-        error = ask(addr, answer);
+        error = get_attributes(addr, attributes);
         dma_cuda_leave(&scope);
     }
     return error;
@@ -72,44 +74,46 @@ static bool mapped_virtually(uint64_t addr)
     cuda_addr_t handle;
     bool is;
 
-    dma_cuda_relax(&scope);
+    dma_cuda_capture_relax(&scope);
     is = dma_cuda.mem_retain_handle(&handle, (void *)(uintptr_t)addr) == CUDA_DONE;
     if (is) {
         dma_cuda.mem_release(handle);
     }
-    dma_cuda_restore(&scope);
+    dma_cuda_capture_restore(&scope);
     return is;
 }
 
-/* Device memory that takes a second call. */
-static dma_gpu_kind_t examine(uint64_t addr, const answer_t *answer)
+/* The kind of device memory that needs a second call. */
+static dma_gpu_kind_t query_kind(uint64_t addr, const cuda_attributes_t *attributes)
 {
-    if (answer->id && recent[answer->id % RECENT].id == answer->id) {
-        return recent[answer->id % RECENT].kind;
+    if (attributes->id && kind_cache[attributes->id % CACHED_KINDS].id == attributes->id) {
+        return kind_cache[attributes->id % CACHED_KINDS].kind;
     }
-    recent[answer->id % RECENT].id = answer->id;
-    return recent[answer->id % RECENT].kind = mapped_virtually(addr) ? DMA_GPU_DEVICE_VMM : DMA_GPU_DEVICE_IMPORTED;
+    kind_cache[attributes->id % CACHED_KINDS].id = attributes->id;
+    return kind_cache[attributes->id % CACHED_KINDS].kind =
+               mapped_virtually(addr) ? DMA_GPU_DEVICE_VMM : DMA_GPU_DEVICE_IMPORTED;
 }
 
-static dma_gpu_kind_t kind_of(uint64_t addr, const answer_t *answer)
+static dma_gpu_kind_t kind_of(uint64_t addr, const cuda_attributes_t *attributes)
 {
-    if (answer->managed) {
+    if (attributes->managed) {
         return DMA_GPU_MANAGED;
     }
-    if (answer->type == CUDA_TYPE_HOST) {
+    if (attributes->type == CUDA_TYPE_HOST) {
         return DMA_GPU_HOST_PINNED;
     }
-    if (answer->type != CUDA_TYPE_DEVICE) {
+    if (attributes->type != CUDA_TYPE_DEVICE) {
         return DMA_GPU_UNKNOWN;
     }
-    if (answer->pool) {
+    if (attributes->pool) {
         return DMA_GPU_DEVICE_POOL;
     }
-    return answer->ipc ? DMA_GPU_DEVICE_PLAIN : examine(addr, answer);
+    return attributes->ipc ? DMA_GPU_DEVICE_PLAIN : query_kind(addr, attributes);
 }
 
-/* Never initialised, or gone: there is no device memory. Any other error leaves open what the address is. */
-static bool nothing_there(cuda_error_t error)
+/* Whether the error means that CUDA was never initialized or has shut down, so that there is no device memory. Any
+ * other error leaves the kind unknown. */
+static bool no_device_memory(cuda_error_t error)
 {
     return error == CUDA_NOT_INITIALIZED || error == CUDA_DEINITIALIZED || error == CUDA_NO_DEVICE ||
            error == CUDA_INVALID_CONTEXT || error == CUDA_CONTEXT_DESTROYED;
@@ -117,29 +121,29 @@ static bool nothing_there(cuda_error_t error)
 
 dma_status_t dma_cuda_query(uint64_t addr, dma_gpu_memory_t *memory)
 {
-    answer_t answer;
-    cuda_error_t error = ask(addr, &answer);
+    cuda_attributes_t attributes;
+    cuda_error_t error = get_attributes(addr, &attributes);
 
     if (error == CUDA_INVALID_CONTEXT) {
-        error = ask_in_a_context(addr, &answer);
+        error = get_attributes_in_context(addr, &attributes);
     }
-    if (error != CUDA_DONE && !nothing_there(error)) {
+    if (error != CUDA_DONE && !no_device_memory(error)) {
         *memory = (dma_gpu_memory_t){.kind = DMA_GPU_UNKNOWN, .device = -1, .device_addr = addr};
         memory->reason = "CUDA answers with an error";
         dma_cuda_status(error, "pointer_get_attributes");
         return DMA_OK;
     }
-    if (error != CUDA_DONE || answer.type == 0) {
+    if (error != CUDA_DONE || attributes.type == 0) {
         *memory = (dma_gpu_memory_t){.kind = DMA_GPU_HOST, .device = -1, .device_addr = addr};
         return DMA_OK;
     }
     *memory = (dma_gpu_memory_t){
-        .kind = kind_of(addr, &answer),
-        .device = (int)(int32_t)answer.ordinal,
-        .base = answer.start,
-        .size = answer.size,
-        .buffer_id = answer.id,
-        .device_addr = answer.device_addr ? answer.device_addr : addr,
+        .kind = kind_of(addr, &attributes),
+        .device = (int)(int32_t)attributes.ordinal,
+        .base = attributes.start,
+        .size = attributes.size,
+        .buffer_id = attributes.id,
+        .device_addr = attributes.device_addr ? attributes.device_addr : addr,
     };
     return DMA_OK;
 }

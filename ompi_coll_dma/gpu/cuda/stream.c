@@ -1,4 +1,4 @@
-/* NVIDIA: copies, streams, events, graphs. */
+/* CUDA: copies, streams, events, graphs. */
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -10,18 +10,18 @@ struct dma_gpu_graph {
     struct CUgraphExec_st *exec;
 };
 
-/* For copies that are complete when the call returns: made on first use, one per device, shared by all threads. */
+/* For copies that are complete when the call returns. Created on first use, one per device, shared by all threads. */
 static struct {
     pthread_mutex_t lock;
     struct CUstream_st *stream[DMA_GPU_MAX_DEVICES];
 } private_streams = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-static struct CUstream_st *of(dma_gpu_stream_t *stream)
+static struct CUstream_st *native_stream(dma_gpu_stream_t *stream)
 {
     return (struct CUstream_st *)stream;
 }
 
-static struct CUevent_st *event_of(dma_gpu_event_t *event)
+static struct CUevent_st *native_event(dma_gpu_event_t *event)
 {
     return (struct CUevent_st *)event;
 }
@@ -39,17 +39,17 @@ static dma_status_t stream_create(dma_gpu_stream_t **stream)
 
 static dma_status_t stream_destroy(dma_gpu_stream_t *stream)
 {
-    return DMA_CUDA(stream_destroy, of(stream));
+    return DMA_CUDA(stream_destroy, native_stream(stream));
 }
 
 static dma_status_t stream_query(dma_gpu_stream_t *stream)
 {
-    return DMA_CUDA(stream_query, of(stream));
+    return DMA_CUDA(stream_query, native_stream(stream));
 }
 
 static dma_status_t stream_sync(dma_gpu_stream_t *stream)
 {
-    return DMA_CUDA(stream_sync, of(stream));
+    return DMA_CUDA(stream_sync, native_stream(stream));
 }
 
 static dma_status_t default_sync(void)
@@ -57,8 +57,8 @@ static dma_status_t default_sync(void)
     return DMA_CUDA(stream_sync, NULL);
 }
 
-/* A device that is reset takes its streams along. */
-static bool gone(struct CUstream_st *stream)
+/* A reset of the device destroys its streams. */
+static bool is_lost(struct CUstream_st *stream)
 {
     cuda_error_t error = dma_cuda.stream_query(stream);
 
@@ -78,7 +78,7 @@ static dma_status_t private_stream(dma_gpu_stream_t **stream)
         return dma_gpu_fail(DMA_UNSUPPORTED, "device %d: only %d are supported", device, DMA_GPU_MAX_DEVICES);
     }
     pthread_mutex_lock(&private_streams.lock);
-    if (private_streams.stream[device] && gone(private_streams.stream[device])) {
+    if (private_streams.stream[device] && is_lost(private_streams.stream[device])) {
         private_streams.stream[device] = NULL;
     }
     if (!private_streams.stream[device]) {
@@ -89,14 +89,14 @@ static dma_status_t private_stream(dma_gpu_stream_t **stream)
     return status;
 }
 
-void dma_cuda_forget_stream(int device)
+void dma_cuda_forget_private_stream(int device)
 {
     pthread_mutex_lock(&private_streams.lock);
     private_streams.stream[device] = NULL;
     pthread_mutex_unlock(&private_streams.lock);
 }
 
-void dma_cuda_destroy_stream(int device)
+void dma_cuda_destroy_private_stream(int device)
 {
     struct CUstream_st *stream;
 
@@ -111,7 +111,7 @@ void dma_cuda_destroy_stream(int device)
 
 static dma_status_t copy_async(dma_gpu_stream_t *stream, uint64_t dst, uint64_t src, uint64_t bytes)
 {
-    return DMA_CUDA(copy, dst, src, bytes, of(stream));
+    return DMA_CUDA(copy, dst, src, bytes, native_stream(stream));
 }
 
 static dma_status_t copy(uint64_t dst, uint64_t src, uint64_t bytes)
@@ -128,7 +128,7 @@ static dma_status_t copy(uint64_t dst, uint64_t src, uint64_t bytes)
 static dma_status_t copy2d_async(dma_gpu_stream_t *stream, uint64_t dst, uint64_t dst_pitch, uint64_t src,
                                  uint64_t src_pitch, uint64_t width, uint64_t height)
 {
-    cuda_copy2d_t what = {
+    cuda_copy2d_t params = {
         .src_type = CUDA_TYPE_UNIFIED,
         .src = src,
         .src_pitch = src_pitch,
@@ -139,7 +139,7 @@ static dma_status_t copy2d_async(dma_gpu_stream_t *stream, uint64_t dst, uint64_
         .height = height,
     };
 
-    return DMA_CUDA(copy2d, &what, of(stream));
+    return DMA_CUDA(copy2d, &params, native_stream(stream));
 }
 
 static dma_status_t copy_loop(dma_gpu_stream_t *stream, const uint64_t *dst, const uint64_t *src, const uint64_t *bytes,
@@ -153,7 +153,8 @@ static dma_status_t copy_loop(dma_gpu_stream_t *stream, const uint64_t *dst, con
     return status;
 }
 
-/* One set of attributes for all copies of a batch. Copies that keep the SMs free are what a batch is for. */
+/* All copies of a batch use the same attributes. The flag asks for copy engines, which leave the SMs to the
+ * application. */
 static dma_status_t copy_batch(dma_gpu_stream_t *stream, const uint64_t *dst, const uint64_t *src,
                                const uint64_t *bytes, size_t n)
 {
@@ -165,23 +166,14 @@ static dma_status_t copy_batch(dma_gpu_stream_t *stream, const uint64_t *dst, co
     if (n == 0) {
         return DMA_OK;
     }
-    return dma_cuda.batch13 ? DMA_CUDA(batch13, to, from, sizes, n, &attributes, &first, 1, of(stream))
-                            : DMA_CUDA(batch12, to, from, sizes, n, &attributes, &first, 1, &failed, of(stream));
-}
-
-static dma_status_t set_async(dma_gpu_stream_t *stream, uint64_t dst, uint8_t value, uint64_t bytes)
-{
-    return DMA_CUDA(set, dst, value, bytes, of(stream));
+    return dma_cuda.batch13
+               ? DMA_CUDA(batch13, to, from, sizes, n, &attributes, &first, 1, native_stream(stream))
+               : DMA_CUDA(batch12, to, from, sizes, n, &attributes, &first, 1, &failed, native_stream(stream));
 }
 
 static dma_status_t write32(dma_gpu_stream_t *stream, uint64_t addr, uint32_t value)
 {
-    return DMA_CUDA(write32, of(stream), addr, value, 0);
-}
-
-static dma_status_t wait32(dma_gpu_stream_t *stream, uint64_t addr, uint32_t value)
-{
-    return DMA_CUDA(wait32, of(stream), addr, value, CUDA_WAIT_GEQ);
+    return DMA_CUDA(write32, native_stream(stream), addr, value, 0);
 }
 
 static dma_status_t event_create(dma_gpu_event_t **event)
@@ -197,27 +189,17 @@ static dma_status_t event_create(dma_gpu_event_t **event)
 
 static dma_status_t event_destroy(dma_gpu_event_t *event)
 {
-    return DMA_CUDA(event_destroy, event_of(event));
+    return DMA_CUDA(event_destroy, native_event(event));
 }
 
 static dma_status_t event_record(dma_gpu_event_t *event, dma_gpu_stream_t *stream)
 {
-    return DMA_CUDA(event_record, event_of(event), of(stream));
+    return DMA_CUDA(event_record, native_event(event), native_stream(stream));
 }
 
 static dma_status_t event_query(dma_gpu_event_t *event)
 {
-    return DMA_CUDA(event_query, event_of(event));
-}
-
-static dma_status_t event_sync(dma_gpu_event_t *event)
-{
-    return DMA_CUDA(event_sync, event_of(event));
-}
-
-static dma_status_t event_wait(dma_gpu_stream_t *stream, dma_gpu_event_t *event)
-{
-    return DMA_CUDA(stream_wait_event, of(stream), event_of(event), 0);
+    return DMA_CUDA(event_query, native_event(event));
 }
 
 static void graph_destroy(dma_gpu_graph_t *graph)
@@ -229,7 +211,7 @@ static void graph_destroy(dma_gpu_graph_t *graph)
     free(graph);
 }
 
-static cuda_copy3d_t one_row(uint64_t dst, uint64_t src, uint64_t bytes)
+static cuda_copy3d_t row_params(uint64_t dst, uint64_t src, uint64_t bytes)
 {
     return (cuda_copy3d_t){
         .src_type = CUDA_TYPE_DEVICE,
@@ -249,7 +231,7 @@ static cuda_copy3d_t one_row(uint64_t dst, uint64_t src, uint64_t bytes)
 static dma_status_t graph_create(uint64_t dst, uint64_t src, uint64_t bytes, dma_gpu_graph_t **graph)
 {
     dma_gpu_graph_t *made = calloc(1, sizeof(*made));
-    cuda_copy3d_t what = one_row(dst, src, bytes);
+    cuda_copy3d_t params = row_params(dst, src, bytes);
     struct CUctx_st *context = NULL;
     dma_status_t status;
 
@@ -263,7 +245,7 @@ static dma_status_t graph_create(uint64_t dst, uint64_t src, uint64_t bytes, dma
     }
     status = DMA_CUDA_TRY(ctx_get_current, &context);
     if (status == DMA_OK) {
-        status = DMA_CUDA_TRY(graph_add_copy, &made->node, made->graph, NULL, 0, &what, context);
+        status = DMA_CUDA_TRY(graph_add_copy, &made->node, made->graph, NULL, 0, &params, context);
     }
     if (status == DMA_OK) {
         status = DMA_CUDA_TRY(graph_instantiate, &made->exec, made->graph, 0);
@@ -278,16 +260,16 @@ static dma_status_t graph_create(uint64_t dst, uint64_t src, uint64_t bytes, dma
 
 static dma_status_t graph_update(dma_gpu_graph_t *graph, uint64_t dst, uint64_t src, uint64_t bytes)
 {
-    cuda_copy3d_t what = one_row(dst, src, bytes);
+    cuda_copy3d_t params = row_params(dst, src, bytes);
     struct CUctx_st *context = NULL;
     dma_status_t status = DMA_CUDA_TRY(ctx_get_current, &context);
 
-    return status == DMA_OK ? DMA_CUDA_TRY(graph_set_copy, graph->exec, graph->node, &what, context) : status;
+    return status == DMA_OK ? DMA_CUDA_TRY(graph_set_copy, graph->exec, graph->node, &params, context) : status;
 }
 
 static dma_status_t graph_launch(dma_gpu_graph_t *graph, dma_gpu_stream_t *stream)
 {
-    return DMA_CUDA(graph_launch, graph->exec, of(stream));
+    return DMA_CUDA(graph_launch, graph->exec, native_stream(stream));
 }
 
 static void fill_graphs(dma_gpu_runtime_t *table)
@@ -306,21 +288,16 @@ void dma_cuda_fill_streams(dma_gpu_runtime_t *table)
     table->copy = copy;
     table->copy_async = copy_async;
     table->copy2d_async = copy2d_async;
-    table->batch_native = dma_cuda.batch13 || dma_cuda.batch12;
-    table->copy_batch = table->batch_native ? copy_batch : copy_loop;
-    table->set_async = set_async;
+    table->copy_batch = dma_cuda.batch13 || dma_cuda.batch12 ? copy_batch : copy_loop;
     table->stream_create = stream_create;
     table->stream_destroy = stream_destroy;
     table->stream_query = stream_query;
     table->stream_sync = stream_sync;
     table->default_sync = default_sync;
     table->write32 = dma_cuda.write32 ? write32 : NULL;
-    table->wait32 = dma_cuda.wait32 ? wait32 : NULL;
     table->event_create = event_create;
     table->event_destroy = event_destroy;
     table->event_record = event_record;
     table->event_query = event_query;
-    table->event_sync = event_sync;
-    table->event_wait = event_wait;
     fill_graphs(table);
 }

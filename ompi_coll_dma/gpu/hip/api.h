@@ -1,8 +1,8 @@
 /*
- * What we use of HIP and of ROCr, declared by ourselves: a build needs no vendor header. Where the vendor's headers are
- * installed, test/gpu/hip_api_check.c is compiled against both and fails if anything here differs from them.
+ * Declarations of the HIP and ROCr APIs that are used here. A build needs no vendor header. Where the vendor's headers
+ * are installed, test/gpu/hip_api_check.c is compiled against both and fails if any declaration here differs.
  *
- * Each row: name, required, parameters. All return hipError_t, which is an unsigned enum.
+ * Each row: name, whether it is required, parameters. All functions return hipError_t, an unsigned enum.
  */
 #ifndef DMA_GPU_HIP_API_H
 #define DMA_GPU_HIP_API_H
@@ -13,7 +13,7 @@
 typedef unsigned hip_error_t;
 typedef unsigned hip_enum_t;
 
-/* The vendor's tags, so that the types are compatible with the vendor's. */
+/* The vendor's struct tags, so that the types are compatible with the vendor's. */
 struct ihipStream_t;
 struct ihipEvent_t;
 struct ihipGraph;
@@ -23,7 +23,7 @@ struct hipGraphExec;
 typedef void (*hip_callback_t)(struct ihipStream_t *stream, hip_error_t error, void *data);
 
 #ifndef DMA_GPU_VENDOR_HEADERS
-/* Passed by value. */
+/* passed by value */
 typedef struct hip_ipc_handle {
     char reserved[64];
 } hip_ipc_handle_t;
@@ -31,7 +31,7 @@ typedef struct hip_ipc_handle {
 typedef hipIpcMemHandle_t hip_ipc_handle_t;
 #endif
 
-/* Never filled by us: ROCm takes no attributes yet. */
+/* Always NULL: ROCm takes no attributes yet. */
 struct hip_batch_attributes;
 
 #define HIP_CALLS(X)                                                                                                   \
@@ -54,7 +54,6 @@ struct hip_batch_attributes;
     X(hipMemcpyAsync, true, void *dst, const void *src, size_t bytes, hip_enum_t kind, struct ihipStream_t *stream)    \
     X(hipMemcpy2DAsync, true, void *dst, size_t dst_pitch, const void *src, size_t src_pitch, size_t width,            \
       size_t height, hip_enum_t kind, struct ihipStream_t *stream)                                                     \
-    X(hipMemsetAsync, true, void *dst, int value, size_t bytes, struct ihipStream_t *stream)                           \
     X(hipStreamCreateWithFlags, true, struct ihipStream_t **stream, unsigned flags)                                    \
     X(hipStreamCreateWithPriority, true, struct ihipStream_t **stream, unsigned flags, int priority)                   \
     X(hipStreamDestroy, true, struct ihipStream_t *stream)                                                             \
@@ -66,10 +65,7 @@ struct hip_batch_attributes;
     X(hipEventDestroy, true, struct ihipEvent_t *event)                                                                \
     X(hipEventRecord, true, struct ihipEvent_t *event, struct ihipStream_t *stream)                                    \
     X(hipEventQuery, true, struct ihipEvent_t *event)                                                                  \
-    X(hipEventSynchronize, true, struct ihipEvent_t *event)                                                            \
     X(hipStreamWriteValue32, false, struct ihipStream_t *stream, void *ptr, uint32_t value, unsigned flags)            \
-    X(hipStreamWaitValue32, false, struct ihipStream_t *stream, void *ptr, uint32_t value, unsigned flags,             \
-      uint32_t mask)                                                                                                   \
     X(hipGraphCreate, false, struct ihipGraph **graph, unsigned flags)                                                 \
     X(hipGraphDestroy, false, struct ihipGraph *graph)                                                                 \
     X(hipGraphAddMemcpyNode1D, false, struct hipGraphNode **node, struct ihipGraph *graph,                             \
@@ -89,7 +85,7 @@ typedef struct hip_calls {
     HIP_CALLS(HIP_MEMBER)
 } hip_calls_t;
 
-/* The one call that returns something else: hipGetErrorString. */
+/* hipGetErrorString, the only call that does not return hipError_t. */
 typedef const char *(*hip_error_string_t)(hip_error_t error);
 
 enum {
@@ -104,11 +100,10 @@ enum {
 
     HIP_CAPTURE_RELAXED = 2,
     HIP_STREAM_NON_BLOCKING = 1,
-    HIP_STREAM_PRIORITY_LOW = 1, /* the lowest that there is, where this is lower */
+    HIP_STREAM_PRIORITY_LOW = 1, /* clamped to the lowest priority of the device */
     HIP_EVENT_DISABLE_TIMING = 2,
     HIP_HOST_REGISTER_PORTABLE = 1,
     HIP_HOST_REGISTER_MAPPED = 2,
-    HIP_STREAM_WAIT_GTE = 0,
 
     HIP_ATTRIBUTE_MEMORY_TYPE = 2,
     HIP_ATTRIBUTE_BUFFER_ID = 7,
@@ -117,7 +112,8 @@ enum {
     HIP_ATTRIBUTE_RANGE_SIZE = 12,
     HIP_ATTRIBUTE_MEMPOOL_HANDLE = 17,
 
-    /* From HIP 5.4 on, a graph that was launched lets go of its memory. From HIP 6 on, MEMORY_TYPE counts differently and the only flag that hipIpcOpenMemHandle takes is another. */
+    /* HIP 5.4: releases the memory of a graph that was launched. HIP 6: other values of MEMORY_TYPE, another value
+     * of the only flag of hipIpcOpenMemHandle. */
     HIP_5_4 = 50400000,
     HIP_6 = 60000000,
     HIP_5_IPC_LAZY_PEER_ACCESS = 0,
@@ -126,14 +122,14 @@ enum {
     HIP_6_TYPE_DEVICE = 2,
 };
 
-/* ROCr, which HIP is built on: it knows how an allocation was made, and says so without initialising anything. */
+/* ROCr, the layer below HIP. It knows how an allocation was made, and queries do not initialize it. */
 typedef enum hsa_pointer_type {
     HSA_POINTER_UNKNOWN = 0,
     HSA_POINTER_ALLOCATED = 1,
     HSA_POINTER_LOCKED = 2,
     HSA_POINTER_GRAPHICS = 3,
     HSA_POINTER_IPC = 4,
-    HSA_POINTER_RESERVED = 5, /* newer than 5.2.3, as the next */
+    HSA_POINTER_RESERVED = 5, /* this and the next are newer than ROCm 5.2.3 */
     HSA_POINTER_VMEM = 6,
 } hsa_pointer_type_t;
 
@@ -144,7 +140,7 @@ enum {
     HSA_FLAG_COARSE_GRAINED = 4,
 };
 
-/* It may grow at the end; `size` tells ROCr how much of it we know. */
+/* ROCr may extend it at the end; `size` tells ROCr how much of it the caller knows. */
 typedef struct hsa_pointer_info {
     uint32_t size;
     uint32_t type;

@@ -1,8 +1,8 @@
 /*
- * AMD: finding HIP, its devices, its errors.
+ * HIP: the library, its devices and errors.
  *
- * HIP initialises itself in its first call, whichever that is, and from then on the process cannot fork and use a GPU.
- * So HIP is never called before the application has done so: ROCr, which HIP stands on, knows.
+ * HIP initializes itself in its first call, whichever call that is. After that a forked child cannot use a GPU. So no
+ * HIP call is made before the application has initialized HIP. ROCr, the layer below HIP, tells whether it has.
  */
 #include "gpu/hip/hip.h"
 
@@ -15,7 +15,8 @@ hsa_calls_t dma_hsa;
 static hip_error_string_t error_string;
 static dma_gpu_runtime_t table;
 
-/* From here on a PCI address ends in the function, by which partitions of a device differ; before, 0 stands for it. */
+/* From HIP 6.2 on, PCI addresses contain the function, which differs between the partitions of a device. Older
+ * versions report function 0. */
 #define FUNCTION_VERSION 60200000
 
 #define HIP_SYMBOL(name, required, ...) {#name, required},
@@ -26,7 +27,7 @@ static const dma_gpu_symbol_t error_symbol = {"hipGetErrorString", true};
 _Static_assert(sizeof(hip_symbols) / sizeof(hip_symbols[0]) * sizeof(void *) == sizeof(hip_calls_t), "one per call");
 _Static_assert(sizeof(hsa_symbols) / sizeof(hsa_symbols[0]) * sizeof(void *) == sizeof(hsa_calls_t), "one per call");
 
-bool dma_hip_alive(void)
+bool dma_hip_is_initialized(void)
 {
     uint16_t major;
 
@@ -40,7 +41,7 @@ dma_status_t dma_hip_status(hip_error_t error, const char *call)
     if (error == HIP_DONE) {
         return DMA_OK;
     }
-    /* The application asks for its own last error, not for one of ours. */
+    /* Clears HIP's last error: the application must not see an error of our calls. */
     dma_hip.hipGetLastError();
     if (error == HIP_ERROR_NOT_READY) {
         return DMA_AGAIN;
@@ -51,7 +52,7 @@ dma_status_t dma_hip_status(hip_error_t error, const char *call)
     return dma_gpu_fail(status, "%s: %s (%u)", call, error_string(error), error);
 }
 
-dma_status_t dma_hip_refusal(hip_error_t error, const char *call)
+dma_status_t dma_hip_try_status(hip_error_t error, const char *call)
 {
     dma_status_t status = dma_hip_status(error, call);
 
@@ -62,7 +63,7 @@ static dma_status_t device_count(int *count)
 {
     hip_error_t error;
 
-    if (!dma_hip_alive()) {
+    if (!dma_hip_is_initialized()) {
         return dma_gpu_fail(DMA_UNSUPPORTED, "HIP is not initialised");
     }
     error = dma_hip.hipGetDeviceCount(count);
@@ -72,11 +73,6 @@ static dma_status_t device_count(int *count)
         return DMA_OK;
     }
     return dma_hip_status(error, "hipGetDeviceCount");
-}
-
-static dma_status_t current_device(int *device)
-{
-    return DMA_HIP(hipGetDevice, device);
 }
 
 static dma_status_t device_pci(int device, dma_gpu_pci_t *pci)
@@ -94,7 +90,7 @@ static dma_status_t device_pci(int device, dma_gpu_pci_t *pci)
     return DMA_OK;
 }
 
-void dma_hip_relax(dma_gpu_scope_t *scope)
+void dma_hip_capture_relax(dma_gpu_scope_t *scope)
 {
     hip_enum_t mode = HIP_CAPTURE_RELAXED;
 
@@ -104,7 +100,7 @@ void dma_hip_relax(dma_gpu_scope_t *scope)
     }
 }
 
-void dma_hip_restore(dma_gpu_scope_t *scope)
+void dma_hip_capture_restore(dma_gpu_scope_t *scope)
 {
     hip_enum_t mode = (hip_enum_t)scope->capture;
 
@@ -114,7 +110,7 @@ void dma_hip_restore(dma_gpu_scope_t *scope)
     }
 }
 
-static dma_status_t choose(int device, dma_gpu_scope_t *scope)
+static dma_status_t set_device(int device, dma_gpu_scope_t *scope)
 {
     dma_status_t status;
     int now;
@@ -134,10 +130,10 @@ dma_status_t dma_hip_enter(int device, dma_gpu_scope_t *scope)
 {
     dma_status_t status;
 
-    dma_hip_relax(scope);
-    status = choose(device, scope);
+    dma_hip_capture_relax(scope);
+    status = set_device(device, scope);
     if (status != DMA_OK) {
-        dma_hip_restore(scope);
+        dma_hip_capture_restore(scope);
     }
     return status;
 }
@@ -148,13 +144,12 @@ void dma_hip_leave(dma_gpu_scope_t *scope)
         (void)DMA_HIP(hipSetDevice, scope->previous);
         scope->previous = -1;
     }
-    dma_hip_restore(scope);
+    dma_hip_capture_restore(scope);
 }
 
 static dma_gpu_runtime_t table = {
     .name = "hip",
     .device_count = device_count,
-    .current_device = current_device,
     .device_pci = device_pci,
     .enter = dma_hip_enter,
     .leave = dma_hip_leave,
@@ -165,23 +160,23 @@ static dma_gpu_runtime_t table = {
 
 const dma_gpu_runtime_t *dma_gpu_hip_open(void)
 {
-    /* Newer first; the unversioned name is a development link, but some applications load that. */
+    /* Newest first. The unversioned name is a development link, but some applications load that. */
     static const char *const hip_names[] = {"libamdhip64.so.8", "libamdhip64.so.7", "libamdhip64.so.6",
                                             "libamdhip64.so.5", "libamdhip64.so",   NULL};
     static const char *const hsa_names[] = {"libhsa-runtime64.so.1", "libhsa-runtime64.so", NULL};
-    void *hip = dma_gpu_library(hip_names), *hsa = hip ? dma_gpu_library(hsa_names) : NULL;
+    void *hip = dma_gpu_find_library(hip_names), *hsa = hip ? dma_gpu_find_library(hsa_names) : NULL;
     int version = 0;
 
-    /* A HIP that loads ROCr on demand and has not yet is not initialised. */
+    /* If HIP loads ROCr on demand and has not done so, HIP is not initialized. */
     if (!hip || !hsa) {
         goto close;
     }
-    if (!dma_gpu_symbols(hip, hip_symbols, sizeof(hip_symbols) / sizeof(hip_symbols[0]), &dma_hip) ||
-        !dma_gpu_symbols(hip, &error_symbol, 1, &error_string) ||
-        !dma_gpu_symbols(hsa, hsa_symbols, sizeof(hsa_symbols) / sizeof(hsa_symbols[0]), &dma_hsa)) {
+    if (!dma_gpu_find_symbols(hip, hip_symbols, sizeof(hip_symbols) / sizeof(hip_symbols[0]), &dma_hip) ||
+        !dma_gpu_find_symbols(hip, &error_symbol, 1, &error_string) ||
+        !dma_gpu_find_symbols(hsa, hsa_symbols, sizeof(hsa_symbols) / sizeof(hsa_symbols[0]), &dma_hsa)) {
         goto close;
     }
-    /* Answers from a constant. */
+    /* returns a constant: does not initialize HIP */
     if (dma_hip.hipRuntimeGetVersion(&version) != HIP_DONE) {
         goto close;
     }

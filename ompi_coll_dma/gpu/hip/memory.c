@@ -1,85 +1,88 @@
 /*
- * AMD: what an address is, IPC, registration, allocation.
+ * HIP: queries of addresses, IPC, registration, allocation.
  *
- * HIP says little about how an allocation was made, ROCr says it all but knows neither HIP's ordinals nor an id that
- * tells two allocations at one address apart. The kind of an allocation never changes and HIP never gives an id twice
- * (before 2^32 allocations, and then the address still has to match), so ROCr is asked once per allocation and thread:
- * a query of memory seen lately is one call.
+ * HIP says little about how an allocation was made. ROCr says all of it, but knows neither HIP's device ordinals nor an
+ * id that distinguishes two allocations at one address. The kind of an allocation never changes, and HIP never reuses
+ * an id (before 2^32 allocations; after that the address still has to match). So ROCr is asked once per allocation and
+ * thread, and a query of recently used memory is one call.
  *
- * Not every question may be put to HIP about every address: asked for the type of memory it does not know, HIP 5 reads
- * that memory, which need not exist. So the type waits until HIP is known to know the address.
+ * Some attributes must not be queried for every address: if HIP 5 does not know the memory, a query of the memory type
+ * reads the memory, which need not exist. So the type is queried only after HIP has reported that it knows the address.
  *
- * The size that HIP answers has 32 bits only; ROCr's has all, but rounded up to pages. Together they are exact.
+ * HIP reports the size with 32 bits. ROCr reports all bits, but rounded up to pages. The two together give the exact
+ * size.
  */
 #include "gpu/hip/hip.h"
 
-#define RECENT 32
+/* Per thread, by id modulo this: more than the buffers that a program's calls alternate between. */
+#define CACHED_KINDS 32
 
-typedef struct recent {
+typedef struct kind_cache {
     uint64_t id, base, size, device_base;
     dma_gpu_kind_t kind;
     const char *reason;
-} recent_t;
+} hip_cached_kind_t;
 
-static _Thread_local recent_t recent[RECENT];
-static bool hip6; /* or newer */
+static _Thread_local hip_cached_kind_t kind_cache[CACHED_KINDS];
+static bool hip6; /* HIP 6 or newer */
 
-/* What HIP says of any address. It writes 1, 4 or 8 bytes of each, so all start at zero. */
-typedef struct answer {
+/* Attributes that may be queried for any address. HIP writes 1, 4 or 8 bytes of each, so all members start at zero. */
+typedef struct attributes {
     uint64_t ordinal, managed, id, size;
-} answer_t;
+} hip_attributes_t;
 
-/* What it says of an address that it knows. Old HIPs leave the pool at zero. */
+/* Attributes that are queried only for an address that HIP knows. Old versions of HIP leave the pool at zero. */
 typedef struct details {
     uint64_t type, pool;
-} details_t;
+} hip_details_t;
 
-static bool ask(uint64_t addr, hip_enum_t *what, void **data, unsigned n)
+static bool get_attributes(uint64_t addr, hip_enum_t *names, void **data, unsigned n)
 {
-    return dma_hip.hipDrvPointerGetAttributes(n, what, data, (void *)(uintptr_t)addr) == HIP_DONE;
+    return dma_hip.hipDrvPointerGetAttributes(n, names, data, (void *)(uintptr_t)addr) == HIP_DONE;
 }
 
-bool dma_hip_id(uint64_t addr, uint64_t *id)
+bool dma_hip_buffer_id(uint64_t addr, uint64_t *id)
 {
-    hip_enum_t what[] = {HIP_ATTRIBUTE_DEVICE_ORDINAL, HIP_ATTRIBUTE_BUFFER_ID};
+    hip_enum_t names[] = {HIP_ATTRIBUTE_DEVICE_ORDINAL, HIP_ATTRIBUTE_BUFFER_ID};
     uint64_t ordinal = 0;
     void *data[] = {&ordinal, id};
 
     *id = 0;
-    return ask(addr, what, data, sizeof(what) / sizeof(what[0])) && (int32_t)ordinal >= 0;
+    return get_attributes(addr, names, data, sizeof(names) / sizeof(names[0])) && (int32_t)ordinal >= 0;
 }
 
-static bool ask_hip(uint64_t addr, answer_t *answer)
+static bool get_common_attributes(uint64_t addr, hip_attributes_t *attributes)
 {
-    hip_enum_t what[] = {HIP_ATTRIBUTE_DEVICE_ORDINAL, HIP_ATTRIBUTE_IS_MANAGED, HIP_ATTRIBUTE_BUFFER_ID,
-                         HIP_ATTRIBUTE_RANGE_SIZE};
-    void *data[] = {&answer->ordinal, &answer->managed, &answer->id, &answer->size};
+    hip_enum_t names[] = {HIP_ATTRIBUTE_DEVICE_ORDINAL, HIP_ATTRIBUTE_IS_MANAGED, HIP_ATTRIBUTE_BUFFER_ID,
+                          HIP_ATTRIBUTE_RANGE_SIZE};
+    void *data[] = {&attributes->ordinal, &attributes->managed, &attributes->id, &attributes->size};
 
-    *answer = (answer_t){0};
-    /* HIP says "success" for any address; for one it does not know, the ordinal is negative. */
-    return ask(addr, what, data, sizeof(what) / sizeof(what[0])) && (int32_t)answer->ordinal >= 0;
+    *attributes = (hip_attributes_t){0};
+    /* HIP returns success for any address. If it does not know the address, the ordinal is negative. */
+    return get_attributes(addr, names, data, sizeof(names) / sizeof(names[0])) && (int32_t)attributes->ordinal >= 0;
 }
 
-static details_t ask_details(uint64_t addr)
+static hip_details_t get_details(uint64_t addr)
 {
-    hip_enum_t what[] = {HIP_ATTRIBUTE_MEMORY_TYPE, HIP_ATTRIBUTE_MEMPOOL_HANDLE};
-    details_t details = {0};
+    hip_enum_t names[] = {HIP_ATTRIBUTE_MEMORY_TYPE, HIP_ATTRIBUTE_MEMPOOL_HANDLE};
+    hip_details_t details = {0};
     void *data[] = {&details.type, &details.pool};
 
-    return ask(addr, what, data, sizeof(what) / sizeof(what[0])) ? details : (details_t){0};
+    return get_attributes(addr, names, data, sizeof(names) / sizeof(names[0])) ? details : (hip_details_t){0};
 }
 
-static dma_gpu_kind_t host_kind(const answer_t *answer, const hsa_pointer_info_t *info)
+static dma_gpu_kind_t host_kind(const hip_attributes_t *attributes, const hsa_pointer_info_t *info)
 {
-    if (answer->managed) {
+    if (attributes->managed) {
         return DMA_GPU_MANAGED;
     }
     return info->type == HSA_POINTER_LOCKED ? DMA_GPU_HOST_REGISTERED : DMA_GPU_HOST_PINNED;
 }
 
-static dma_gpu_kind_t device_kind(const details_t *details, const answer_t *answer, const hsa_pointer_info_t *info)
+static dma_gpu_kind_t device_kind(const hip_details_t *details, const hip_attributes_t *attributes,
+                                  const hsa_pointer_info_t *info)
 {
-    if (answer->managed) {
+    if (attributes->managed) {
         return DMA_GPU_MANAGED;
     }
     switch ((hsa_pointer_type_t)info->type) {
@@ -102,10 +105,10 @@ static dma_gpu_kind_t device_kind(const details_t *details, const answer_t *answ
     return DMA_GPU_UNKNOWN;
 }
 
-/* False: ROCr does not know the address, and the kind is a guess that is not to be remembered. */
-static bool examine(uint64_t addr, const answer_t *answer, recent_t *r)
+/* Returns false if ROCr does not know the address. Then the kind is a guess that must not be cached. */
+static bool query_kind(uint64_t addr, const hip_attributes_t *attributes, hip_cached_kind_t *r)
 {
-    details_t details = ask_details(addr);
+    hip_details_t details = get_details(addr);
     bool device = details.type == (hip6 ? HIP_6_TYPE_DEVICE : HIP_5_TYPE_DEVICE), known;
     hsa_pointer_info_t info = {.size = sizeof(info)};
     uint64_t host, agent;
@@ -117,28 +120,29 @@ static bool examine(uint64_t addr, const answer_t *answer, recent_t *r)
     }
     host = (uintptr_t)info.host_base;
     agent = (uintptr_t)info.agent_base;
-    r->id = answer->id;
-    r->kind = device ? device_kind(&details, answer, &info) : host_kind(answer, &info);
-    /* Registered memory has two addresses, the application's and the device's; it was the former that was asked for. */
+    r->id = attributes->id;
+    r->kind = device ? device_kind(&details, attributes, &info) : host_kind(attributes, &info);
+    /* Registered memory has two addresses, one for the host and one for the device. The query was for the host
+     * address. */
     r->base = device || host == 0 ? agent : host;
     r->device_base = agent;
-    r->size = info.bytes - (uint32_t)(info.bytes - answer->size);
+    r->size = info.bytes - (uint32_t)(info.bytes - attributes->size);
     return known && addr - r->base < r->size;
 }
 
 dma_status_t dma_hip_query(uint64_t addr, dma_gpu_memory_t *memory)
 {
-    answer_t answer;
-    recent_t *r, guess;
+    hip_attributes_t attributes;
+    hip_cached_kind_t *r, guess;
 
-    if (!dma_hip_alive() || !ask_hip(addr, &answer)) {
+    if (!dma_hip_is_initialized() || !get_common_attributes(addr, &attributes)) {
         *memory = (dma_gpu_memory_t){.kind = DMA_GPU_HOST, .device = -1, .device_addr = addr};
         return DMA_OK;
     }
-    r = &recent[answer.id % RECENT];
-    if (r->id != answer.id || addr - r->base >= r->size) {
-        dma_hip_look_for_resets(); /* after one, all memory is new */
-        if (!examine(addr, &answer, &guess)) {
+    r = &kind_cache[attributes.id % CACHED_KINDS];
+    if (r->id != attributes.id || addr - r->base >= r->size) {
+        dma_hip_detect_resets(); /* after a reset all memory is new, so a reset is detected here */
+        if (!query_kind(addr, &attributes, &guess)) {
             guess.base = guess.device_base = addr;
             guess.size = 0;
             guess.id = 0;
@@ -149,10 +153,10 @@ dma_status_t dma_hip_query(uint64_t addr, dma_gpu_memory_t *memory)
     }
     *memory = (dma_gpu_memory_t){
         .kind = r->kind,
-        .device = (int)(int32_t)answer.ordinal,
+        .device = (int)(int32_t)attributes.ordinal,
         .base = r->size ? r->base : 0,
         .size = r->size,
-        .buffer_id = answer.id,
+        .buffer_id = attributes.id,
         .device_addr = r->device_base + (addr - r->base),
     };
     return DMA_OK;
@@ -169,7 +173,7 @@ static dma_status_t ipc_open(const dma_gpu_handle_t *handle, uint64_t *base)
     dma_status_t status = DMA_HIP_TRY(hipIpcOpenMemHandle, &ptr, *(const hip_ipc_handle_t *)handle,
                                       hip6 ? HIP_6_IPC_LAZY_PEER_ACCESS : HIP_5_IPC_LAZY_PEER_ACCESS);
 
-    if (status == DMA_OK && (status = dma_hip_own((uintptr_t)ptr)) != DMA_OK) {
+    if (status == DMA_OK && (status = dma_hip_memory_add((uintptr_t)ptr)) != DMA_OK) {
         (void)DMA_HIP(hipIpcCloseMemHandle, ptr);
     }
     if (status == DMA_OK) {
@@ -182,14 +186,14 @@ static dma_status_t ipc_close(uint64_t base)
 {
     dma_status_t status = DMA_OK;
 
-    if (dma_hip_is_ours(base)) {
-        status = dma_hip_settle();
+    if (dma_hip_memory_is_valid(base)) {
+        status = dma_hip_quiesce();
         if (status == DMA_OK) {
             status = DMA_HIP(hipIpcCloseMemHandle, (void *)(uintptr_t)base);
         }
     }
     if (status != DMA_AGAIN) {
-        dma_hip_disown(base);
+        dma_hip_memory_remove(base);
     }
     return status;
 }
@@ -217,7 +221,8 @@ unregister:
 
 static dma_status_t host_unregister(void *addr)
 {
-    (void)dma_hip_settle(); /* HIP keeps what it still holds until then, and forgets the address at once */
+    /* Memory that HIP still holds stays registered until its commands end, but HIP forgets the address at once. */
+    (void)dma_hip_quiesce();
     return DMA_HIP(hipHostUnregister, addr);
 }
 
@@ -226,7 +231,7 @@ static dma_status_t alloc(uint64_t bytes, uint64_t *addr)
     void *ptr = NULL;
     dma_status_t status = DMA_HIP(hipMalloc, &ptr, bytes);
 
-    if (status == DMA_OK && (status = dma_hip_own((uintptr_t)ptr)) != DMA_OK) {
+    if (status == DMA_OK && (status = dma_hip_memory_add((uintptr_t)ptr)) != DMA_OK) {
         (void)DMA_HIP(hipFree, ptr);
     }
     if (status == DMA_OK) {
@@ -237,9 +242,9 @@ static dma_status_t alloc(uint64_t bytes, uint64_t *addr)
 
 static dma_status_t free_device(uint64_t addr)
 {
-    bool ours = dma_hip_is_ours(addr);
+    bool ours = dma_hip_memory_is_valid(addr);
 
-    dma_hip_disown(addr);
+    dma_hip_memory_remove(addr);
     return ours ? DMA_HIP(hipFree, (void *)(uintptr_t)addr) : DMA_OK;
 }
 

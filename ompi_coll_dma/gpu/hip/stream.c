@@ -1,4 +1,4 @@
-/* AMD: copies, streams, events, graphs. */
+/* HIP: copies, streams, events, graphs. */
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -10,31 +10,32 @@ struct dma_gpu_graph {
     struct hipGraphExec *exec;
 };
 
-/* For copies that are complete when the call returns: made on first use, one per device, shared by all threads. */
+/* For copies that are complete when the call returns. Created on first use, one per device, shared by all threads. */
 static struct {
     pthread_mutex_t lock;
     dma_gpu_stream_t *stream[DMA_GPU_MAX_DEVICES];
 } private_streams = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-static dma_status_t was_reset(const dma_gpu_stream_t *stream)
+static dma_status_t reset_error(const dma_gpu_stream_t *stream)
 {
     return dma_gpu_fail(DMA_ERR_ENGINE, "device %d has been reset", stream->device);
 }
 
-/* Something that holds memory is on the stream. */
+/* Records that the stream has a command that holds memory. */
 static dma_status_t submitted(dma_gpu_stream_t *stream, dma_status_t status)
 {
-    /* release: it is there before this says so (dma_hip_settle) */
+    /* release: the command is on the stream before the flag says so (dma_hip_quiesce) */
     atomic_store_explicit(&stream->used, true, memory_order_release);
     return status;
 }
 
-/* A call about a stream, if it is still there; the second puts something on it. */
-#define ABOUT(stream, call, ...) (dma_hip_gone(stream) ? was_reset(stream) : DMA_HIP(call, __VA_ARGS__))
+/* A call with a stream, if a reset has not destroyed it. SUBMIT is for calls that submit a command. */
+#define CALL_ON_STREAM(stream, call, ...)                                                                              \
+    (dma_hip_stream_is_lost(stream) ? reset_error(stream) : DMA_HIP(call, __VA_ARGS__))
 #define SUBMIT(stream, call, ...)                                                                                      \
-    (dma_hip_gone(stream) ? was_reset(stream) : submitted(stream, DMA_HIP(call, __VA_ARGS__)))
+    (dma_hip_stream_is_lost(stream) ? reset_error(stream) : submitted(stream, DMA_HIP(call, __VA_ARGS__)))
 
-static struct ihipEvent_t *event_of(dma_gpu_event_t *event)
+static struct ihipEvent_t *native_event(dma_gpu_event_t *event)
 {
     return (struct ihipEvent_t *)event;
 }
@@ -44,8 +45,8 @@ static void *ptr(uint64_t addr)
     return (void *)(uintptr_t)addr;
 }
 
-/* The device in scope, if there is room for what we know of it. */
-static dma_status_t current(int *device)
+/* The device in scope; DMA_UNSUPPORTED if its ordinal is too high. */
+static dma_status_t current_device(int *device)
 {
     dma_status_t status = DMA_HIP(hipGetDevice, device);
 
@@ -62,16 +63,16 @@ static dma_status_t stream_create(dma_gpu_stream_t **stream)
     unsigned resets;
     int device;
 
-    status = current(&device);
+    status = current_device(&device);
     if (status != DMA_OK) {
         return status;
     }
-    resets = dma_hip_mark(device);
+    resets = dma_hip_watch_resets(device);
     status = DMA_HIP(hipStreamCreateWithFlags, &made, HIP_STREAM_NON_BLOCKING);
     if (status != DMA_OK) {
         return status;
     }
-    if (!(*stream = dma_hip_add_stream(made, device, resets))) {
+    if (!(*stream = dma_hip_stream_add(made, device, resets))) {
         (void)DMA_HIP(hipStreamDestroy, made);
         return DMA_ERR_NOMEM;
     }
@@ -80,19 +81,19 @@ static dma_status_t stream_create(dma_gpu_stream_t **stream)
 
 static dma_status_t stream_destroy(dma_gpu_stream_t *stream)
 {
-    struct ihipStream_t *hip = dma_hip_drop_stream(stream);
+    struct ihipStream_t *hip = dma_hip_stream_remove(stream);
 
     return hip ? DMA_HIP(hipStreamDestroy, hip) : DMA_OK;
 }
 
 static dma_status_t stream_query(dma_gpu_stream_t *stream)
 {
-    return ABOUT(stream, hipStreamQuery, stream->hip);
+    return CALL_ON_STREAM(stream, hipStreamQuery, stream->hip);
 }
 
 static dma_status_t stream_sync(dma_gpu_stream_t *stream)
 {
-    return ABOUT(stream, hipStreamSynchronize, stream->hip);
+    return CALL_ON_STREAM(stream, hipStreamSynchronize, stream->hip);
 }
 
 static dma_status_t default_sync(void)
@@ -102,40 +103,40 @@ static dma_status_t default_sync(void)
 
 static dma_status_t private_stream(dma_gpu_stream_t **stream)
 {
-    dma_gpu_stream_t **mine;
+    dma_gpu_stream_t **slot;
     dma_status_t status;
     int device;
 
-    status = current(&device);
+    status = current_device(&device);
     if (status != DMA_OK) {
         return status;
     }
-    mine = &private_streams.stream[device];
+    slot = &private_streams.stream[device];
     pthread_mutex_lock(&private_streams.lock);
-    dma_hip_look_for_resets();
-    if (*mine && dma_hip_gone(*mine)) {
-        (void)dma_hip_drop_stream(*mine);
-        *mine = NULL;
+    dma_hip_detect_resets();
+    if (*slot && dma_hip_stream_is_lost(*slot)) {
+        (void)dma_hip_stream_remove(*slot);
+        *slot = NULL;
     }
-    if (!*mine) {
-        status = stream_create(mine);
+    if (!*slot) {
+        status = stream_create(slot);
     }
-    *stream = *mine;
+    *stream = *slot;
     pthread_mutex_unlock(&private_streams.lock);
     return status;
 }
 
 void dma_hip_release(void)
 {
-    bool alive = dma_hip_alive();
+    bool alive = dma_hip_is_initialized();
     dma_gpu_scope_t scope;
 
     if (alive) {
-        dma_hip_relax(&scope);
+        dma_hip_capture_relax(&scope);
     }
     for (int i = 0; i < DMA_GPU_MAX_DEVICES; i++) {
         dma_gpu_stream_t *stream = private_streams.stream[i];
-        struct ihipStream_t *hip = stream ? dma_hip_drop_stream(stream) : NULL;
+        struct ihipStream_t *hip = stream ? dma_hip_stream_remove(stream) : NULL;
 
         if (hip && alive) {
             (void)DMA_HIP(hipStreamDestroy, hip);
@@ -143,9 +144,9 @@ void dma_hip_release(void)
         private_streams.stream[i] = NULL;
     }
     if (alive) {
-        dma_hip_release_settled();
-        dma_hip_unmark();
-        dma_hip_restore(&scope);
+        dma_hip_quiesce_release();
+        dma_hip_unwatch_resets();
+        dma_hip_capture_restore(&scope);
     }
 }
 
@@ -193,19 +194,9 @@ static dma_status_t copy_batch(dma_gpu_stream_t *stream, const uint64_t *dst, co
                            &failed, stream->hip);
 }
 
-static dma_status_t set_async(dma_gpu_stream_t *stream, uint64_t dst, uint8_t value, uint64_t bytes)
-{
-    return SUBMIT(stream, hipMemsetAsync, ptr(dst), value, bytes, stream->hip);
-}
-
 static dma_status_t write32(dma_gpu_stream_t *stream, uint64_t addr, uint32_t value)
 {
     return SUBMIT(stream, hipStreamWriteValue32, stream->hip, ptr(addr), value, 0);
-}
-
-static dma_status_t wait32(dma_gpu_stream_t *stream, uint64_t addr, uint32_t value)
-{
-    return SUBMIT(stream, hipStreamWaitValue32, stream->hip, ptr(addr), value, HIP_STREAM_WAIT_GTE, UINT32_MAX);
 }
 
 static dma_status_t event_create(dma_gpu_event_t **event)
@@ -221,27 +212,17 @@ static dma_status_t event_create(dma_gpu_event_t **event)
 
 static dma_status_t event_destroy(dma_gpu_event_t *event)
 {
-    return DMA_HIP(hipEventDestroy, event_of(event));
+    return DMA_HIP(hipEventDestroy, native_event(event));
 }
 
 static dma_status_t event_record(dma_gpu_event_t *event, dma_gpu_stream_t *stream)
 {
-    return ABOUT(stream, hipEventRecord, event_of(event), stream->hip);
+    return CALL_ON_STREAM(stream, hipEventRecord, native_event(event), stream->hip);
 }
 
 static dma_status_t event_query(dma_gpu_event_t *event)
 {
-    return DMA_HIP(hipEventQuery, event_of(event));
-}
-
-static dma_status_t event_sync(dma_gpu_event_t *event)
-{
-    return DMA_HIP(hipEventSynchronize, event_of(event));
-}
-
-static dma_status_t event_wait(dma_gpu_stream_t *stream, dma_gpu_event_t *event)
-{
-    return ABOUT(stream, hipStreamWaitEvent, stream->hip, event_of(event), 0);
+    return DMA_HIP(hipEventQuery, native_event(event));
 }
 
 static void graph_destroy(dma_gpu_graph_t *graph)
@@ -307,21 +288,16 @@ void dma_hip_fill_streams(dma_gpu_runtime_t *table)
     table->copy = copy;
     table->copy_async = copy_async;
     table->copy2d_async = copy2d_async;
-    table->batch_native = dma_hip.hipMemcpyBatchAsync != NULL;
-    table->copy_batch = table->batch_native ? copy_batch : copy_loop;
-    table->set_async = set_async;
+    table->copy_batch = dma_hip.hipMemcpyBatchAsync ? copy_batch : copy_loop;
     table->stream_create = stream_create;
     table->stream_destroy = stream_destroy;
     table->stream_query = stream_query;
     table->stream_sync = stream_sync;
     table->default_sync = default_sync;
     table->write32 = dma_hip.hipStreamWriteValue32 ? write32 : NULL;
-    table->wait32 = dma_hip.hipStreamWaitValue32 ? wait32 : NULL;
     table->event_create = event_create;
     table->event_destroy = event_destroy;
     table->event_record = event_record;
     table->event_query = event_query;
-    table->event_sync = event_sync;
-    table->event_wait = event_wait;
     fill_graphs(table);
 }
