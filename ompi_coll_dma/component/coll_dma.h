@@ -42,12 +42,6 @@
 typedef struct mca_coll_dma_component {
     mca_coll_base_component_t super;
 
-    int priority;
-    int verbose;
-    int nodes;        /* communicators over several nodes are served */
-    double keepalive; /* of the network, in seconds */
-    /* as given; copied into params when the process is created */
-    char *variant, *engine, *queues, *gpu_variant, *own_copy, *net_variant;
     dma_params_t params;
 
     pthread_mutex_t lock;     /* guards the next two, and changes of the third */

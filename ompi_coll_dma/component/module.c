@@ -118,7 +118,7 @@ mca_coll_base_module_t *mca_coll_dma_comm_query(ompi_communicator_t *comm, int *
     bool spans;
     int first;
 
-    if (mca_coll_dma_component.priority < 0 || DMA_FAULT_TOLERANT || OMPI_COMM_IS_INTER(comm) ||
+    if (mca_coll_dma_component.params.priority < 0 || DMA_FAULT_TOLERANT || OMPI_COMM_IS_INTER(comm) ||
         ompi_comm_size(comm) < 2 || !all_of_this_job(comm, &spans, &first) || (spans && !mca_coll_dma_wire())) {
         return NULL;
     }
@@ -128,7 +128,7 @@ mca_coll_base_module_t *mca_coll_dma_comm_query(ompi_communicator_t *comm, int *
     }
     module->spans = spans;
     module->first = first;
-    *priority = mca_coll_dma_component.priority;
+    *priority = mca_coll_dma_component.params.priority;
     module->super.coll_module_enable = enable;
     module->super.coll_module_disable = disable;
 #define COLL_DMA_DO(slot) module->super.coll_##slot = mca_coll_dma_##slot;

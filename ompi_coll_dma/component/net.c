@@ -40,7 +40,7 @@ static dma_status_t net_open(void **net)
     dma_net_config_default(&config);
     config.key = key_of(OMPI_PROC_MY_NAME);
     config.host = &mca_coll_dma_host;
-    config.keepalive_seconds = mca_coll_dma_component.keepalive < 2 ? 2 : mca_coll_dma_component.keepalive;
+    config.keepalive_seconds = mca_coll_dma_component.params.keepalive;
     config.processes = ompi_process_info.num_procs ? ompi_process_info.num_procs : 1; /* none: sessions alone */
     config.local_processes = (size_t)ompi_process_info.num_local_peers + 1;
     status = dma_net_create(&config, &made);
@@ -198,7 +198,7 @@ static const dma_wire_t ucx = {
 
 const dma_wire_t *mca_coll_dma_wire(void)
 {
-    return mca_coll_dma_component.nodes ? &ucx : NULL;
+    return mca_coll_dma_component.params.nodes ? &ucx : NULL;
 }
 
 void mca_coll_dma_net_stop_polling(void)

@@ -64,7 +64,7 @@ void mca_coll_dma_report_state(mca_coll_dma_module_t *module, ompi_communicator_
     }
     reason = ready ? "" : dma_comm_reason(module->comm);
     name = name_of(comm);
-    if (mca_coll_dma_component.verbose > 0) {
+    if (mca_coll_dma_component.params.verbose > 0) {
         opal_output(0, "coll/dma: communicator %s: %d ranks, %s%s", name.text, ompi_comm_size(comm),
                     ready   ? "ready"
                     : aside ? "aside: "

@@ -119,7 +119,7 @@ static bool first_time(const char *topic)
 static void report(dma_report_t level, const char *topic, const char *text)
 {
     if (DMA_REPORT_ERROR == level || (DMA_REPORT_WARN == level && first_time(topic)) ||
-        (DMA_REPORT_INFO == level && mca_coll_dma_component.verbose > 1)) {
+        (DMA_REPORT_INFO == level && mca_coll_dma_component.params.verbose > 1)) {
         opal_output(0, "coll/dma: %s", text);
     }
 }

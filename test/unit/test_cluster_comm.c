@@ -359,7 +359,7 @@ START_TEST(a_rank_is_late)
 {
     job_t job = part_job(4, part_alone, late, "cluster_direct");
 
-    job.params.warn_seconds = 1;
+    job.params.warn = 1;
     part_run(&job);
     ck_assert_int_eq(reports_count("late"), 3);
     ck_assert_ptr_nonnull(strstr(reports_first("late"), "call 2 on several nodes for a message of rank 2"));

@@ -40,7 +40,7 @@ static uint64_t block_bytes(const walk_t *w, int node, int j)
 
 static uint32_t chunks_of(const walk_t *w, uint64_t bytes)
 {
-    return (uint32_t)((bytes + w->chunk - 1) / w->chunk);
+    return (uint32_t)(bytes / w->chunk + (bytes % w->chunk != 0)); /* cannot wrap for any chunk size */
 }
 
 /* Block j of a node's, chunk c, on its way `distance` nodes from home: the same number on both sides. */
