@@ -104,8 +104,8 @@ void mca_coll_dma_params(dma_params_t *params);
 int mca_coll_dma_extend_selection(void);
 
 /* net.c: NULL: none, communicators stay inside nodes. */
-struct dma_wire;
-const struct dma_wire *mca_coll_dma_wire(void);
+struct dma_net_ops;
+const struct dma_net_ops *mca_coll_dma_net_ops(void);
 /* Nobody calls us any more for the network's sake. */
 void mca_coll_dma_net_stop_polling(void);
 

@@ -119,7 +119,7 @@ mca_coll_base_module_t *mca_coll_dma_comm_query(ompi_communicator_t *comm, int *
     int first;
 
     if (mca_coll_dma_component.params.priority < 0 || DMA_FAULT_TOLERANT || OMPI_COMM_IS_INTER(comm) ||
-        ompi_comm_size(comm) < 2 || !all_of_this_job(comm, &spans, &first) || (spans && !mca_coll_dma_wire())) {
+        ompi_comm_size(comm) < 2 || !all_of_this_job(comm, &spans, &first) || (spans && !mca_coll_dma_net_ops())) {
         return NULL;
     }
     module = OBJ_NEW(mca_coll_dma_module_t);
