@@ -101,7 +101,7 @@ without_ucx() {
         "$build/examples/allgather_check" : -n 1 --host h1 -x "LD_LIBRARY_PATH=$work" "$build/examples/allgather_check" 2>&1)
     printf '%s\n' "$output"
     grep -q 'no transfers between nodes: UCX cannot be used: .*libucp.so.0' <<<"$output" &&
-        grep -q '2 ranks, aside: a rank has no network' <<<"$output" && [ "$(grep -c ' 0 wrong' <<<"$output")" = 9 ]
+        grep -q '2 ranks, not served: a rank has no network' <<<"$output" && [ "$(grep -c ' 0 wrong' <<<"$output")" = 9 ]
 }
 # Where Open MPI itself needs UCX, a process without it does not begin.
 ldd "$build/examples/allgather_check" | grep -q libucp || ok 'no UCX on one host' without_ucx

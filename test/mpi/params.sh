@@ -88,7 +88,7 @@ ok 'verbose: 2' says 'host_line cannot do 4096 bytes' with verbose=2 variant=hos
 ok 'priority: negative, not used' quiet with verbose=1 priority=-1 -- 0
 ok 'priority: under tuned, not used' quiet with verbose=1 priority=5 -- 0
 ok 'priority: above' says "$ready" with verbose=1 priority=100 -- 0
-ok 'arena_bytes: 0, left to others' says 'aside: ' with verbose=1 arena_bytes=0 -- 0
+ok 'arena_bytes: 0, left to others' says 'not served: ' with verbose=1 arena_bytes=0 -- 0
 ok 'variant: one that fits' quiet with variant=host_slot -- 0 1024
 ok 'profile: missing' says 'profile .*nosuch cannot be used' with profile="$scratch/nosuch" -- 0
 ok 'slot_bytes: too small for the block' says 'host_slot cannot do 4096 bytes' \
