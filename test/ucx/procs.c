@@ -98,6 +98,9 @@ unsigned proc_requests(const proc_t *p)
             requests += slab->reqs[i].peer && !atomic_load(&slab->reqs[i].completed);
         }
     }
+    for (const dma_ucx_req_t *req = p->net->free; req; req = req->next) {
+        requests -= req->peer && !atomic_load(&req->completed); /* could not be posted */
+    }
     return requests;
 }
 
