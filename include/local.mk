@@ -6,5 +6,7 @@ core_sources += \
 	include/dma/engine.h \
 	include/dma/host.h \
 	include/dma/net.h \
+	include/dma/params.h \
+	include/dma/params_table.h \
 	include/dma/plan.h \
 	include/dma/status.h

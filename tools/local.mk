@@ -14,3 +14,10 @@ tools_simulate_nodes_LDADD = libdma_core.la
 
 # Read by ./check, ./demo and with-build.
 extra_files += tools/build.sh tools/series.sh
+
+# The program that writes the table of docs/user/parameters.md.
+plain_programs += tools/params_doc
+tools_params_doc_LDADD = libdma_core.la
+params-doc: tools/params_doc$(EXEEXT)
+	tools/params_doc $(srcdir)/docs/user/parameters.md >docs.tmp && mv docs.tmp $(srcdir)/docs/user/parameters.md
+.PHONY: params-doc

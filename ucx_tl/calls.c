@@ -1,4 +1,4 @@
-/* UCX is loaded and its calls are looked up (calls.h). */
+/* Loads UCX and looks up its functions: see calls.h. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -8,7 +8,7 @@
 
 #define LIBRARY "libucp.so.0"
 
-dma_ucx_calls_t dma_ucx;
+dma_ucx_calls_t dma_ucx_api;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static bool loaded;
@@ -42,7 +42,7 @@ static dma_status_t load(const char **why)
             library = NULL; /* stays loaded: see calls.h */
             break;
         }
-        memcpy((char *)&dma_ucx + calls[i].at, &call, sizeof(call));
+        memcpy((char *)&dma_ucx_api + calls[i].at, &call, sizeof(call));
     }
     if (!library) {
         *why = dlerror();

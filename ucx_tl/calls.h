@@ -1,10 +1,10 @@
 /*
- * The calls of UCX that we use, through a table filled at run time.
+ * The functions of UCX that this layer calls, in a table that is filled at run time.
  *
- * Linking to UCX would bring it into every process that loads the component: on being loaded it puts its own functions over
- * mmap, munmap and others of the whole process, which is no business of a job on one node, and a node without it could not
- * load the component at all. So it is loaded when the first communicator over several nodes needs it, and stays until the
- * process ends, because what it has put over others cannot be taken away safely.
+ * Linking to UCX would load it into every process that loads the component. When UCX is loaded it replaces mmap, munmap and
+ * other functions for the whole process, which a job on one node does not need, and a node without UCX could not load the
+ * component at all. So UCX is loaded when the first communicator over several nodes needs it. It stays loaded until the process
+ * ends, because the replaced functions cannot be restored safely.
  */
 #ifndef DMA_UCX_CALLS_H
 #define DMA_UCX_CALLS_H
@@ -22,7 +22,6 @@
     X(ucp_config_read)                                                                                                 \
     X(ucp_config_release)                                                                                              \
     X(ucp_context_print_info)                                                                                          \
-    X(ucp_context_query)                                                                                               \
     X(ucp_ep_close_nbx)                                                                                                \
     X(ucp_ep_create)                                                                                                   \
     X(ucp_ep_flush_nbx)                                                                                                \
@@ -44,10 +43,11 @@ typedef struct dma_ucx_calls {
 #undef DMA_UCX_CALL
 } dma_ucx_calls_t;
 
-/* Empty before dma_ucx_load has succeeded, constant after. */
-extern dma_ucx_calls_t dma_ucx;
+/* All NULL before dma_ucx_load has succeeded, constant after it. */
+extern dma_ucx_calls_t dma_ucx_api;
 
-/* DMA_UNSUPPORTED: UCX, or a call of it, is not there, and `why` says so until the thread's next dlopen. Thread-safe. */
+/* DMA_UNSUPPORTED: UCX, or one of its functions, is missing; `why` is the reason, valid until the thread's next dlopen.
+ * Thread-safe. */
 dma_status_t dma_ucx_load(const char **why);
 
 #endif

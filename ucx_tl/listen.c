@@ -1,10 +1,11 @@
 /*
  * The kernel's keepalive on connections that UCX accepts.
  *
- * Two processes that connect to each other share one connection, and UCX (1.13 at least) turns the keepalive on only on the
- * side that called connect; the other would never notice that the link is dead. But an accepted socket inherits the
- * options of the listening one, and UCX opens that while it makes the worker. So: what listens now and did not before.
- * Should another thread have begun to listen meanwhile, its connections get a keepalive that does them no harm.
+ * Two processes that connect to each other share one connection, and UCX (at least 1.13) turns the keepalive on only on the
+ * side that called connect. The other side would never detect a dead link. But an accepted socket inherits the options of the
+ * listening socket, which UCX opens while it creates the worker. So the keepalive is turned on for all sockets that listen
+ * after that and did not listen before. If another thread has begun to listen meanwhile, its connections get a keepalive too,
+ * which does no harm.
  */
 #include <dirent.h>
 #include <netinet/in.h>
@@ -15,20 +16,20 @@
 
 #include "internal.h"
 
-/* The idle time is as short as that leaves an idle link quiet: what remains is how long a link may be interrupted. */
 #define MOST_PROBES  12
-#define MOST_SECONDS 32767 /* the kernel's */
+#define MOST_SECONDS 32767 /* limit of the kernel */
 
-dma_net_probes_t dma_net_probes(double seconds)
+/* The time before the first probe is short: the rest of the time is how long a link may be interrupted. */
+dma_ucx_keepalive_t dma_ucx_keepalive_of(double seconds)
 {
     int whole = seconds < 2 ? 2 : seconds < MOST_SECONDS ? (int)seconds : MOST_SECONDS;
     int idle = whole < 8 ? 1 : whole < 12 ? 2 : whole / 6, rest = whole - idle;
     int interval = (rest - 1) / MOST_PROBES + 1, count = rest / interval;
 
-    return (dma_net_probes_t){.idle = whole - interval * count, .interval = interval, .count = count};
+    return (dma_ucx_keepalive_t){.idle = whole - interval * count, .interval = interval, .count = count};
 }
 
-static bool listens(int fd)
+static bool is_listening(int fd)
 {
     int on = 0, family = 0;
     socklen_t bytes = sizeof(on);
@@ -40,7 +41,7 @@ static bool listens(int fd)
     return !getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &family, &bytes) && (family == AF_INET || family == AF_INET6);
 }
 
-static void each_listener(dma_net_listeners_t *found, void (*visit)(dma_net_listeners_t *, int, const void *),
+static void each_listener(dma_ucx_listeners_t *found, void (*visit)(dma_ucx_listeners_t *, int, const void *),
                           const void *arg)
 {
     DIR *dir = opendir("/proc/self/fd");
@@ -49,7 +50,7 @@ static void each_listener(dma_net_listeners_t *found, void (*visit)(dma_net_list
     while (dir && (entry = readdir(dir))) {
         int fd = atoi(entry->d_name);
 
-        if (entry->d_name[0] != '.' && fd < DMA_NET_FDS && listens(fd)) {
+        if (entry->d_name[0] != '.' && fd < DMA_UCX_FDS && is_listening(fd)) {
             visit(found, fd, arg);
         }
     }
@@ -58,34 +59,34 @@ static void each_listener(dma_net_listeners_t *found, void (*visit)(dma_net_list
     }
 }
 
-static void remember(dma_net_listeners_t *found, int fd, const void *arg)
+static void add_listener(dma_ucx_listeners_t *found, int fd, const void *arg)
 {
     (void)arg;
     found->fd[fd / 8] |= (unsigned char)(1u << fd % 8);
 }
 
-void dma_net_listeners(dma_net_listeners_t *found)
+void dma_ucx_listeners_find(dma_ucx_listeners_t *found)
 {
     memset(found, 0, sizeof(*found));
-    each_listener(found, remember, NULL);
+    each_listener(found, add_listener, NULL);
 }
 
-static void watch(dma_net_listeners_t *before, int fd, const void *arg)
+static void set_keepalive(dma_ucx_listeners_t *before, int fd, const void *arg)
 {
-    const dma_net_probes_t *probes = arg;
+    const dma_ucx_keepalive_t *keepalive = arg;
     int on = 1;
 
     if (!(before->fd[fd / 8] >> fd % 8 & 1)) {
         setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
-        setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &probes->idle, sizeof(int));
-        setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &probes->interval, sizeof(int));
-        setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes->count, sizeof(int));
+        setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &keepalive->idle, sizeof(int));
+        setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &keepalive->interval, sizeof(int));
+        setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &keepalive->count, sizeof(int));
     }
 }
 
-void dma_net_watch_new_listeners(dma_net_listeners_t *before, double seconds)
+void dma_ucx_listeners_set_keepalive(dma_ucx_listeners_t *before, double seconds)
 {
-    dma_net_probes_t probes = dma_net_probes(seconds);
+    dma_ucx_keepalive_t keepalive = dma_ucx_keepalive_of(seconds);
 
-    each_listener(before, watch, &probes);
+    each_listener(before, set_keepalive, &keepalive);
 }

@@ -1,8 +1,8 @@
 /*
- * This process on the network: UCX's context and worker, their settings, their end.
+ * This process on the network: creation, settings and destruction of UCX's context and worker.
  *
- * Settings of ours give way to the user's environment, UCX_* or COLL_DMA_UCX_*, but for the devices, which are a parameter,
- * and the number of rails for small messages, which is one.
+ * The user's environment, UCX_* or COLL_DMA_UCX_*, has priority over the settings made here, except for the number of rails of
+ * eager messages, which is always one.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,12 +12,7 @@
 
 #define PREFIX "COLL_DMA"
 
-void dma_net_config_default(dma_net_config_t *config)
-{
-    *config = (dma_net_config_t){.keepalive_seconds = 15, .processes = 1, .local_processes = 1};
-}
-
-static void report(const dma_net_config_t *config, const char *what, const char *reason)
+static void report(const dma_ucx_config_t *config, const char *what, const char *reason)
 {
     char text[300];
 
@@ -27,7 +22,7 @@ static void report(const dma_net_config_t *config, const char *what, const char 
     }
 }
 
-static bool in_environment(const char *name)
+static bool is_set_by_user(const char *name)
 {
     char full[80];
 
@@ -39,52 +34,53 @@ static bool in_environment(const char *name)
     return getenv(full);
 }
 
-/* A setting that this UCX does not know is not needed by it. */
+/* The status is ignored: a version of UCX that does not know a setting does not need it. */
 static void set(ucp_config_t *ucx, const char *name, const char *value)
 {
-    if (!in_environment(name)) {
-        dma_ucx.ucp_config_modify(ucx, name, value);
+    if (!is_set_by_user(name)) {
+        dma_ucx_api.ucp_config_modify(ucx, name, value);
     }
 }
 
-/* One of TCP's. Since 1.15 UCX wants it with the transport's name, before without. */
+/* A setting of the TCP transport. Since UCX 1.15 its name begins with that of the transport. */
 static void set_tcp(ucp_config_t *ucx, const char *name, const char *value)
 {
     unsigned major, minor, release;
 
-    dma_ucx.ucp_get_version(&major, &minor, &release);
-    if (!in_environment(name)) {
-        dma_ucx.ucp_config_modify(ucx, major > 1 || minor >= 15 ? name : name + strlen("TCP_"), value);
+    dma_ucx_api.ucp_get_version(&major, &minor, &release);
+    if (!is_set_by_user(name)) {
+        dma_ucx_api.ucp_config_modify(ucx, major > 1 || minor >= 15 ? name : name + strlen("TCP_"), value);
     }
 }
 
 /*
- * The kernel counts whole seconds. An idle connection is probed after about a sixth of the time, and given up if no probe is
- * answered until it is over: a link that comes back before, or a host that is slow for a while, is not taken for dead.
+ * The kernel counts whole seconds. It probes an idle connection after about a sixth of the time, and closes the connection if no
+ * probe is answered until the time is over. So a link that comes back before, or a host that is slow for a while, does not
+ * count as failed.
  *
- *     seconds  2: probed after 1, given up 1 later       10: after 2, 3, 4, ... 9; given up at 10
+ *     seconds  2: probed after 1, closed 1 later       10: probed after 2, 3, 4, ... 9; closed at 10
  */
 static void set_tcp_keepalive(ucp_config_t *ucx, double seconds)
 {
-    dma_net_probes_t probes = dma_net_probes(seconds);
+    dma_ucx_keepalive_t keepalive = dma_ucx_keepalive_of(seconds);
     char text[32];
 
-    snprintf(text, sizeof(text), "%ds", probes.idle);
+    snprintf(text, sizeof(text), "%ds", keepalive.idle);
     set_tcp(ucx, "TCP_KEEPIDLE", text);
-    snprintf(text, sizeof(text), "%ds", probes.interval);
+    snprintf(text, sizeof(text), "%ds", keepalive.interval);
     set_tcp(ucx, "TCP_KEEPINTVL", text);
-    snprintf(text, sizeof(text), "%d", probes.count);
+    snprintf(text, sizeof(text), "%d", keepalive.count);
     set_tcp(ucx, "TCP_KEEPCNT", text);
 }
 
-static void set_keepalive(ucp_config_t *ucx, double seconds, dma_net_transports_t transports)
+static void set_keepalive(ucp_config_t *ucx, double seconds, dma_ucx_transports_t transports)
 {
     char text[32];
 
     if (transports.tcp) {
         set_tcp_keepalive(ucx, seconds);
     }
-    /* UCP's own would send data on the idle TCP connections; the kernel's keepalive needs them idle. */
+    /* UCP's keepalive would send data on the idle TCP connections, and the kernel's keepalive needs them idle. */
     if (transports.tcp && !transports.other) {
         set(ucx, "KEEPALIVE_INTERVAL", "inf");
     } else {
@@ -93,23 +89,23 @@ static void set_keepalive(ucp_config_t *ucx, double seconds, dma_net_transports_
     }
 }
 
-/* Over TCP the words of a rendezvous stand in line behind the data of messages the other way, and adapters idle meanwhile:
- * what is not very large goes at once. */
-static void set_rendezvous(ucp_config_t *ucx, dma_net_transports_t transports)
+/* Over TCP the control messages of a rendezvous queue behind the data of other messages, and adapters are idle meanwhile. So only
+ * very large messages use rendezvous. */
+static void set_rendezvous(ucp_config_t *ucx, dma_ucx_transports_t transports)
 {
     if (transports.tcp && !transports.other) {
         set(ucx, "RNDV_THRESH", "128k");
     }
 }
 
-/* Whatever the user has set: the order of messages hangs on it, see ucx_tl.h. */
+/* Overrides the user's setting, because the order of messages depends on it: see ucx_tl.h. */
 static void set_one_rail(ucp_config_t *ucx)
 {
-    dma_ucx.ucp_config_modify(ucx, "MAX_EAGER_RAILS", "1");
+    dma_ucx_api.ucp_config_modify(ucx, "MAX_EAGER_RAILS", "1");
 }
 
-static ucs_status_t try_context(const dma_net_config_t *config, const dma_net_transports_t *transports,
-                                ucp_context_h *context)
+static ucs_status_t create_context_with(const dma_ucx_config_t *config, const dma_ucx_transports_t *transports,
+                                        ucp_context_h *context)
 {
     ucp_params_t params = {
         .field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME | UCP_PARAM_FIELD_ESTIMATED_NUM_EPS |
@@ -120,7 +116,7 @@ static ucs_status_t try_context(const dma_net_config_t *config, const dma_net_tr
         .estimated_num_ppn = config->local_processes,
     };
     ucp_config_t *ucx;
-    ucs_status_t status = dma_ucx.ucp_config_read(PREFIX, NULL, &ucx);
+    ucs_status_t status = dma_ucx_api.ucp_config_read(PREFIX, NULL, &ucx);
 
     if (status != UCS_OK) {
         return status;
@@ -130,68 +126,63 @@ static ucs_status_t try_context(const dma_net_config_t *config, const dma_net_tr
         set_keepalive(ucx, config->keepalive_seconds, *transports);
         set_rendezvous(ucx, *transports);
     }
-    if (config->devices) {
-        status = dma_ucx.ucp_config_modify(ucx, "NET_DEVICES", config->devices);
-    }
-    if (status == UCS_OK) {
-        status = dma_ucx.ucp_init_version(UCP_API_MAJOR, UCP_API_MINOR, &params, ucx, context);
-    }
-    dma_ucx.ucp_config_release(ucx);
+    status = dma_ucx_api.ucp_init_version(UCP_API_MAJOR, UCP_API_MINOR, &params, ucx, context);
+    dma_ucx_api.ucp_config_release(ucx);
     return status;
 }
 
-/* UCX complains about settings of transports that it does not use: once to see which it has, and once for good. */
-static ucs_status_t start_context(const dma_net_config_t *config, ucp_context_h *context, bool *over_tcp)
+/* Creates the context twice: a first one to see which transports there are, because UCX prints warnings about settings of
+ * transports that it does not use. */
+static ucs_status_t create_context(const dma_ucx_config_t *config, ucp_context_h *context, bool *tcp_only)
 {
-    dma_net_transports_t transports;
-    ucs_status_t status = try_context(config, NULL, context);
+    dma_ucx_transports_t transports;
+    ucs_status_t status = create_context_with(config, NULL, context);
 
     if (status == UCS_OK) {
-        transports = dma_net_transports_of(*context);
-        *over_tcp = transports.tcp && !transports.other;
-        dma_ucx.ucp_cleanup(*context);
-        status = try_context(config, &transports, context);
+        transports = dma_ucx_transports_query(*context);
+        *tcp_only = transports.tcp && !transports.other;
+        dma_ucx_api.ucp_cleanup(*context);
+        status = create_context_with(config, &transports, context);
     }
     return status;
 }
 
-static ucs_status_t start_worker(dma_net_t *net)
+static ucs_status_t create_worker(dma_ucx_t *net)
 {
     ucp_worker_params_t params = {.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
                                   .thread_mode = UCS_THREAD_MODE_SERIALIZED};
     ucp_am_handler_param_t handler = {
         .field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_FLAGS | UCP_AM_HANDLER_PARAM_FIELD_CB |
                       UCP_AM_HANDLER_PARAM_FIELD_ARG,
-        .id = DMA_NET_AM,
+        .id = DMA_UCX_AM_ID,
         .flags = UCP_AM_FLAG_WHOLE_MSG | UCP_AM_FLAG_PERSISTENT_DATA,
-        .cb = dma_net_arrived,
+        .cb = dma_ucx_am_handler,
         .arg = net,
     };
-    dma_net_listeners_t before;
+    dma_ucx_listeners_t before;
     ucs_status_t status;
 
-    dma_net_listeners(&before);
-    status = dma_ucx.ucp_worker_create(net->context, &params, &net->worker);
+    dma_ucx_listeners_find(&before);
+    status = dma_ucx_api.ucp_worker_create(net->context, &params, &net->worker);
     if (status != UCS_OK) {
         return status;
     }
-    dma_net_watch_new_listeners(&before, net->config.keepalive_seconds);
-    status = dma_ucx.ucp_worker_set_am_recv_handler(net->worker, &handler);
+    dma_ucx_listeners_set_keepalive(&before, net->config.keepalive_seconds);
+    status = dma_ucx_api.ucp_worker_set_am_recv_handler(net->worker, &handler);
     if (status == UCS_OK) {
-        status = dma_ucx.ucp_worker_get_address(net->worker, &net->address, &net->address_bytes);
+        status = dma_ucx_api.ucp_worker_get_address(net->worker, &net->address, &net->address_bytes);
     }
     if (status != UCS_OK) {
-        dma_ucx.ucp_worker_destroy(net->worker);
+        dma_ucx_api.ucp_worker_destroy(net->worker);
     }
     return status;
 }
 
-dma_status_t dma_net_create(const dma_net_config_t *config, dma_net_t **result)
+dma_status_t dma_ucx_create(const dma_ucx_config_t *config, dma_ucx_t **result)
 {
-    ucp_context_attr_t attr = {.field_mask = UCP_ATTR_FIELD_MEMORY_TYPES};
     const char *why = NULL;
     ucs_status_t status;
-    dma_net_t *net;
+    dma_ucx_t *net;
 
     if (dma_ucx_load(&why) != DMA_OK) {
         report(config, "UCX cannot be used", why);
@@ -202,22 +193,18 @@ dma_status_t dma_net_create(const dma_net_config_t *config, dma_net_t **result)
         return DMA_ERR_NOMEM;
     }
     net->config = *config;
-    net->config.devices = NULL;
-    net->hello = (dma_net_head_t){.kind = DMA_NET_HELLO, .key = config->key};
-    net->bye = (dma_net_head_t){.kind = DMA_NET_BYE, .key = config->key};
-    net->quit = (dma_net_head_t){.kind = DMA_NET_QUIT, .key = config->key};
-    net->taken_tail = &net->taken;
-    status = start_context(config, &net->context, &net->over_tcp);
+    net->hello = (dma_ucx_header_t){.kind = DMA_UCX_HELLO, .key = config->key};
+    net->goodbye = (dma_ucx_header_t){.kind = DMA_UCX_GOODBYE, .key = config->key};
+    net->abort = (dma_ucx_header_t){.kind = DMA_UCX_ABORT, .key = config->key};
+    net->matched_tail = &net->matched;
+    status = create_context(config, &net->context, &net->tcp_only);
     if (status != UCS_OK) {
-        report(config, "UCX does not start", dma_ucx.ucs_status_string(status));
+        report(config, "UCX does not start", dma_ucx_api.ucs_status_string(status));
         goto free_net;
     }
-    if (dma_ucx.ucp_context_query(net->context, &attr) == UCS_OK) {
-        net->memory_types = attr.memory_types;
-    }
-    status = start_worker(net);
+    status = create_worker(net);
     if (status != UCS_OK) {
-        report(config, "UCX has no worker for us", dma_ucx.ucs_status_string(status));
+        report(config, "UCX cannot create a worker", dma_ucx_api.ucs_status_string(status));
         goto cleanup_context;
     }
     pthread_mutex_init(&net->lock, NULL);
@@ -225,26 +212,26 @@ dma_status_t dma_net_create(const dma_net_config_t *config, dma_net_t **result)
     return DMA_OK;
 
 cleanup_context:
-    dma_ucx.ucp_cleanup(net->context);
+    dma_ucx_api.ucp_cleanup(net->context);
 free_net:
     free(net);
     return DMA_UNSUPPORTED;
 }
 
-bool dma_net_over_tcp(const dma_net_t *net)
+bool dma_ucx_is_tcp_only(const dma_ucx_t *net)
 {
-    return net->over_tcp;
+    return net->tcp_only;
 }
 
-const void *dma_net_address(const dma_net_t *net, size_t *bytes)
+const void *dma_ucx_get_address(const dma_ucx_t *net, size_t *bytes)
 {
     *bytes = net->address_bytes;
     return net->address;
 }
 
-static bool sending(dma_net_t *net)
+static bool is_sending(dma_ucx_t *net)
 {
-    for (dma_net_peer_t *peer = net->peers; peer; peer = peer->next) {
+    for (dma_ucx_peer_t *peer = net->peers; peer; peer = peer->next) {
         if (peer->sends) {
             return true;
         }
@@ -252,38 +239,38 @@ static bool sending(dma_net_t *net)
     return false;
 }
 
-static void flushed(void *request, ucs_status_t status, void *arg)
+static void on_flushed(void *request, ucs_status_t status, void *arg)
 {
     (void)status;
     *(unsigned *)arg -= 1;
-    dma_ucx.ucp_request_free(request);
+    dma_ucx_api.ucp_request_free(request);
 }
 
 static void flush(ucp_ep_h ep, unsigned *flushing)
 {
     ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
-                                 .cb.send = flushed,
+                                 .cb.send = on_flushed,
                                  .user_data = flushing};
 
-    if (ep && UCS_PTR_IS_PTR(dma_ucx.ucp_ep_flush_nbx(ep, &param))) {
+    if (ep && UCS_PTR_IS_PTR(dma_ucx_api.ucp_ep_flush_nbx(ep, &param))) {
         *flushing += 1;
     }
 }
 
-static bool any(const dma_net_entry_t *entry, const void *arg)
+static bool match_any(const dma_ucx_entry_t *entry, const void *arg)
 {
     (void)entry;
     (void)arg;
     return true;
 }
 
-static void free_all(dma_net_t *net)
+static void free_all(dma_ucx_t *net)
 {
-    dma_net_entry_t *entry;
-    dma_net_peer_t *peer;
-    dma_net_slab_t *slab;
+    dma_ucx_entry_t *entry;
+    dma_ucx_peer_t *peer;
+    dma_ucx_slab_t *slab;
 
-    while ((entry = dma_net_table_find(&net->joined, any, NULL))) {
+    while ((entry = dma_ucx_table_pop_if(&net->comms, match_any, NULL))) {
         free(entry);
     }
     while ((slab = net->slabs)) {
@@ -295,44 +282,43 @@ static void free_all(dma_net_t *net)
         free(peer->address);
         free(peer);
     }
-    dma_net_table_free(&net->posted);
-    dma_net_table_free(&net->kept);
-    dma_net_table_free(&net->joined);
-    dma_net_table_free(&net->known);
+    dma_ucx_table_free(&net->posted);
+    dma_ucx_table_free(&net->unexpected);
+    dma_ucx_table_free(&net->comms);
+    dma_ucx_table_free(&net->peer_table);
 }
 
-void dma_net_destroy(dma_net_t *net)
+void dma_ucx_destroy(dma_ucx_t *net)
 {
-    double deadline = dma_now() + DMA_NET_DESTROY_SECONDS;
+    double deadline = dma_now() + DMA_UCX_DESTROY_SECONDS;
     unsigned flushing = 0;
-    dma_net_entry_t *entry;
+    dma_ucx_entry_t *entry;
 
-    net->config.failed = NULL;
-    while (sending(net) && dma_now() < deadline) {
-        dma_net_move(net);
+    while (is_sending(net) && dma_now() < deadline) {
+        dma_ucx_progress_locked(net);
     }
-    for (dma_net_peer_t *peer = net->peers; peer; peer = peer->next) {
+    for (dma_ucx_peer_t *peer = net->peers; peer; peer = peer->next) {
         if (peer->ep) {
-            dma_net_say(peer, DMA_NET_BYE);
+            dma_ucx_peer_send_control(peer, DMA_UCX_GOODBYE);
             flush(peer->ep, &flushing);
-            flush(peer->watch, &flushing);
+            flush(peer->keepalive_ep, &flushing);
         }
     }
     while (flushing && dma_now() < deadline) {
-        dma_net_move(net);
+        dma_ucx_progress_locked(net);
     }
-    while ((entry = dma_net_table_find(&net->kept, any, NULL))) {
-        dma_net_drop(net, (dma_net_kept_t *)entry);
+    while ((entry = dma_ucx_table_pop_if(&net->unexpected, match_any, NULL))) {
+        dma_ucx_message_free(net, (dma_ucx_message_t *)entry);
     }
-    for (dma_net_peer_t *peer = net->peers; peer; peer = peer->next) {
-        dma_net_close(peer);
+    for (dma_ucx_peer_t *peer = net->peers; peer; peer = peer->next) {
+        dma_ucx_peer_close(peer);
     }
-    for (deadline = dma_now() + DMA_NET_DESTROY_SECONDS; net->closing && dma_now() < deadline;) {
-        dma_net_move(net);
+    for (deadline = dma_now() + DMA_UCX_DESTROY_SECONDS; net->closing_eps && dma_now() < deadline;) {
+        dma_ucx_progress_locked(net);
     }
-    dma_ucx.ucp_worker_release_address(net->worker, net->address);
-    dma_ucx.ucp_worker_destroy(net->worker);
-    dma_ucx.ucp_cleanup(net->context);
+    dma_ucx_api.ucp_worker_release_address(net->worker, net->address);
+    dma_ucx_api.ucp_worker_destroy(net->worker);
+    dma_ucx_api.ucp_cleanup(net->context);
     free_all(net);
     pthread_mutex_destroy(&net->lock);
     free(net);

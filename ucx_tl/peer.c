@@ -1,8 +1,8 @@
 /*
- * Peers: their endpoints, how they end.
+ * Peers: their endpoints, and their failure.
  *
- * Endpoints are closed by force, after a flush where there is still somebody at the other end: an orderly close waits for
- * the peer, and a peer may be gone. A forced close also ends everything that UCX still has of the peer.
+ * Endpoints are closed by force (UCP_EP_CLOSE_FLAG_FORCE), after a flush if the peer has not failed: an orderly close waits for
+ * the peer, which may have failed. A forced close also ends all requests that UCX has of the peer.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,16 +10,16 @@
 
 #include "internal.h"
 
-dma_net_peer_t *dma_net_peer_find(dma_net_t *net, uint64_t key)
+dma_ucx_peer_t *dma_ucx_peer_find(dma_ucx_t *net, uint64_t key)
 {
-    dma_net_head_t head = {.key = key};
+    dma_ucx_header_t header = {.key = key};
 
-    return (dma_net_peer_t *)dma_net_table_get(&net->known, &head);
+    return (dma_ucx_peer_t *)dma_ucx_table_find(&net->peer_table, &header);
 }
 
-static dma_net_peer_t *new_peer(dma_net_t *net, uint64_t key, const void *address, size_t bytes)
+static dma_ucx_peer_t *new_peer(dma_ucx_t *net, uint64_t key, const void *address, size_t bytes)
 {
-    dma_net_peer_t *peer = calloc(1, sizeof(*peer));
+    dma_ucx_peer_t *peer = calloc(1, sizeof(*peer));
 
     if (!peer || !(peer->address = malloc(bytes))) {
         free(peer);
@@ -27,33 +27,20 @@ static dma_net_peer_t *new_peer(dma_net_t *net, uint64_t key, const void *addres
     }
     memcpy(peer->address, address, bytes);
     peer->net = net;
-    peer->entry.head.key = key;
-    dma_net_table_add(&net->known, &peer->entry);
+    peer->entry.header.key = key;
+    dma_ucx_table_add(&net->peer_table, &peer->entry);
     peer->next = net->peers;
     net->peers = peer;
     return peer;
 }
 
-dma_status_t dma_net_peer(dma_net_t *net, uint64_t key, const void *address, size_t bytes, dma_net_peer_t **result)
+dma_status_t dma_ucx_peer_create(dma_ucx_t *net, uint64_t key, const void *address, size_t bytes,
+                                 dma_ucx_peer_t **result)
 {
-    char found[DMA_NET_ADDRESS_MAX];
-    dma_net_peer_t *peer;
-    dma_status_t status;
+    dma_ucx_peer_t *peer;
 
     pthread_mutex_lock(&net->lock);
-    peer = dma_net_peer_find(net, key);
-    if (!peer && !address) {
-        /* The caller's function runs without the lock; another thread may come first meanwhile. */
-        pthread_mutex_unlock(&net->lock);
-        bytes = sizeof(found);
-        status = net->config.lookup ? net->config.lookup(net->config.arg, key, found, &bytes) : DMA_ERR_ARG;
-        if (status != DMA_OK) {
-            return status;
-        }
-        address = found;
-        pthread_mutex_lock(&net->lock);
-        peer = dma_net_peer_find(net, key);
-    }
+    peer = dma_ucx_peer_find(net, key);
     if (!peer) {
         peer = new_peer(net, key, address, bytes);
     }
@@ -65,58 +52,48 @@ dma_status_t dma_net_peer(dma_net_t *net, uint64_t key, const void *address, siz
     return DMA_OK;
 }
 
-uint64_t dma_net_peer_key(const dma_net_peer_t *peer)
+bool dma_ucx_peer_closed(const dma_ucx_peer_t *peer)
 {
-    return peer->entry.head.key;
+    return atomic_load(&peer->closed);
 }
 
-dma_status_t dma_net_peer_status(const dma_net_peer_t *peer)
+const char *dma_ucx_last_error(dma_ucx_t *net, uint64_t *key)
 {
-    return atomic_load(&peer->status);
-}
-
-bool dma_net_peer_left(const dma_net_peer_t *peer)
-{
-    return atomic_load(&peer->left);
-}
-
-const char *dma_net_trouble(dma_net_t *net, uint64_t *key)
-{
-    const char *words = NULL;
+    const char *text = NULL;
 
     pthread_mutex_lock(&net->lock);
-    if (net->troubled) {
-        *key = net->troubled->entry.head.key;
-        words = dma_ucx.ucs_status_string(net->trouble);
+    if (net->last_error_peer) {
+        *key = net->last_error_peer->entry.header.key;
+        text = dma_ucx_api.ucs_status_string(net->last_error);
     }
     pthread_mutex_unlock(&net->lock);
-    return words;
+    return text;
 }
 
-void dma_net_note(const dma_net_peer_t *peer, ucs_status_t trouble)
+void dma_ucx_set_last_error(const dma_ucx_peer_t *peer, ucs_status_t error)
 {
-    peer->net->troubled = peer;
-    peer->net->trouble = trouble;
+    peer->net->last_error_peer = peer;
+    peer->net->last_error = error;
 }
 
-void dma_net_break(dma_net_peer_t *peer, ucs_status_t reason)
+void dma_ucx_peer_fail(dma_ucx_peer_t *peer, ucs_status_t reason)
 {
     if (atomic_load(&peer->status) != DMA_OK) {
         return;
     }
-    dma_net_note(peer, reason);
+    dma_ucx_set_last_error(peer, reason);
     atomic_store(&peer->status, DMA_ERR_PEER);
-    peer->broken = peer->net->broken;
-    peer->net->broken = peer;
+    peer->next_failed = peer->net->failed;
+    peer->net->failed = peer;
 }
 
 static void on_error(void *arg, ucp_ep_h ep, ucs_status_t reason)
 {
     (void)ep;
-    dma_net_break(arg, reason);
+    dma_ucx_peer_fail(arg, reason);
 }
 
-static ucs_status_t make_endpoint(dma_net_peer_t *peer, ucp_ep_h *ep)
+static ucs_status_t make_endpoint(dma_ucx_peer_t *peer, ucp_ep_h *ep)
 {
     ucp_ep_params_t params = {
         .field_mask =
@@ -126,11 +103,12 @@ static ucs_status_t make_endpoint(dma_net_peer_t *peer, ucp_ep_h *ep)
         .err_handler = {.cb = on_error, .arg = peer},
     };
 
-    return dma_ucx.ucp_ep_create(peer->net->worker, &params, ep);
+    return dma_ucx_api.ucp_ep_create(peer->net->worker, &params, ep);
 }
 
-/* Is part of it a TCP connection? Not every UCX that we work with can be asked, but all can print; in doubt, yes. */
-static bool over_tcp(ucp_ep_h ep)
+/* Whether a lane of the endpoint is a TCP connection. Not every supported version of UCX has a query for that, but all can
+ * print the lanes. In doubt, true. */
+static bool uses_tcp(ucp_ep_h ep)
 {
     char *text = NULL;
     size_t bytes = 0;
@@ -140,26 +118,26 @@ static bool over_tcp(ucp_ep_h ep)
     if (!file) {
         return true;
     }
-    dma_ucx.ucp_ep_print_info(ep, file);
+    dma_ucx_api.ucp_ep_print_info(ep, file);
     fclose(file);
     tcp = !text || !strstr(text, "lane[") || strstr(text, "tcp/");
     free(text);
     return tcp;
 }
 
-static void refuse(dma_net_peer_t *peer, ucs_status_t reason)
+static void report_unreachable(dma_ucx_peer_t *peer, ucs_status_t reason)
 {
     const dma_host_t *host = peer->net->config.host;
     char text[200];
 
     if (host && host->report) {
-        snprintf(text, sizeof(text), "UCX has no transport to process %llx that notices when it is gone: %s",
-                 (unsigned long long)peer->entry.head.key, dma_ucx.ucs_status_string(reason));
+        snprintf(text, sizeof(text), "UCX has no transport to process %llx that detects its failure: %s",
+                 (unsigned long long)peer->entry.header.key, dma_ucx_api.ucs_status_string(reason));
         host->report(DMA_REPORT_WARN, "ucx-endpoint", text);
     }
 }
 
-dma_status_t dma_net_connect_locked(dma_net_peer_t *peer)
+dma_status_t dma_ucx_peer_connect(dma_ucx_peer_t *peer)
 {
     ucs_status_t reason;
 
@@ -167,161 +145,146 @@ dma_status_t dma_net_connect_locked(dma_net_peer_t *peer)
         return atomic_load(&peer->status);
     }
     reason = make_endpoint(peer, &peer->ep);
-    if (reason == UCS_OK && over_tcp(peer->ep)) {
-        reason = make_endpoint(peer, &peer->watch);
+    if (reason == UCS_OK && uses_tcp(peer->ep)) {
+        reason = make_endpoint(peer, &peer->keepalive_ep);
     }
     if (reason != UCS_OK) {
-        dma_net_close(peer);
-        refuse(peer, reason);
+        dma_ucx_peer_close(peer);
+        report_unreachable(peer, reason);
         return DMA_UNSUPPORTED;
     }
     free(peer->address);
     peer->address = NULL;
-    dma_net_say(peer, DMA_NET_HELLO);
+    dma_ucx_peer_send_control(peer, DMA_UCX_HELLO);
     return DMA_OK;
 }
 
-dma_status_t dma_net_connect(dma_net_t *net, dma_net_peer_t *peer)
-{
-    dma_status_t status;
-
-    pthread_mutex_lock(&net->lock);
-    status = dma_net_connect_locked(peer);
-    pthread_mutex_unlock(&net->lock);
-    return status;
-}
-
-static void said(void *request, ucs_status_t status, void *arg)
+static void on_control_sent(void *request, ucs_status_t status, void *arg)
 {
     (void)status;
     (void)arg;
-    dma_ucx.ucp_request_free(request);
+    dma_ucx_api.ucp_request_free(request);
 }
 
-void dma_net_say(dma_net_peer_t *peer, dma_net_kind_t kind)
+void dma_ucx_peer_send_control(dma_ucx_peer_t *peer, dma_ucx_kind_t kind)
 {
-    dma_net_t *net = peer->net;
-    ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK, .cb.send = said};
-    const dma_net_head_t *head = kind == DMA_NET_HELLO ? &net->hello : kind == DMA_NET_BYE ? &net->bye : &net->quit;
+    dma_ucx_t *net = peer->net;
+    ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK, .cb.send = on_control_sent};
+    const dma_ucx_header_t *header = kind == DMA_UCX_HELLO     ? &net->hello
+                                     : kind == DMA_UCX_GOODBYE ? &net->goodbye
+                                                               : &net->abort;
 
-    /* An error here comes to on_error as well. */
-    dma_ucx.ucp_am_send_nbx(kind != DMA_NET_HELLO && peer->watch ? peer->watch : peer->ep, DMA_NET_AM, head,
-                            sizeof(*head), NULL, 0, &param);
+    /* An error is not handled here because UCX also calls on_error. */
+    dma_ucx_api.ucp_am_send_nbx(kind != DMA_UCX_HELLO && peer->keepalive_ep ? peer->keepalive_ep : peer->ep,
+                                DMA_UCX_AM_ID, header, sizeof(*header), NULL, 0, &param);
 }
 
-static void asked(void *request, ucs_status_t status, void *head)
+static void on_withdraw_sent(void *request, ucs_status_t status, void *header)
 {
     (void)status;
-    free(head);
-    dma_ucx.ucp_request_free(request);
+    free(header);
+    dma_ucx_api.ucp_request_free(request);
 }
 
-void dma_net_take_back(const dma_net_req_t *send)
+void dma_ucx_withdraw_send(const dma_ucx_req_t *send)
 {
-    dma_net_head_t *head = malloc(sizeof(*head)); /* the request may be another when this has left */
-    ucp_request_param_t param = {
-        .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA, .cb.send = asked, .user_data = head};
+    dma_ucx_header_t *header = malloc(sizeof(*header)); /* the request may be reused before this has left */
+    ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
+                                 .cb.send = on_withdraw_sent,
+                                 .user_data = header};
 
-    if (!head) {
+    if (!header) {
         return;
     }
-    *head = send->entry.head;
-    head->kind = DMA_NET_BACK;
-    if (!UCS_PTR_IS_PTR(dma_ucx.ucp_am_send_nbx(send->peer->ep, DMA_NET_AM, head, sizeof(*head), NULL, 0, &param))) {
-        free(head);
+    *header = send->entry.header;
+    header->kind = DMA_UCX_WITHDRAW;
+    if (!UCS_PTR_IS_PTR(
+            dma_ucx_api.ucp_am_send_nbx(send->peer->ep, DMA_UCX_AM_ID, header, sizeof(*header), NULL, 0, &param))) {
+        free(header);
     }
 }
 
-static void closed(void *request, ucs_status_t status, void *arg)
+static void on_closed(void *request, ucs_status_t status, void *arg)
 {
-    dma_net_t *net = arg;
+    dma_ucx_t *net = arg;
 
     (void)status;
-    net->closing--;
-    dma_ucx.ucp_request_free(request);
+    net->closing_eps--;
+    dma_ucx_api.ucp_request_free(request);
 }
 
-static void close_endpoint(dma_net_t *net, ucp_ep_h *ep)
+static void close_endpoint(dma_ucx_t *net, ucp_ep_h *ep)
 {
     ucp_request_param_t param = {
         .op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS | UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
         .flags = UCP_EP_CLOSE_FLAG_FORCE,
-        .cb.send = closed,
+        .cb.send = on_closed,
         .user_data = net,
     };
 
-    if (*ep && UCS_PTR_IS_PTR(dma_ucx.ucp_ep_close_nbx(*ep, &param))) {
-        net->closing++;
+    if (*ep && UCS_PTR_IS_PTR(dma_ucx_api.ucp_ep_close_nbx(*ep, &param))) {
+        net->closing_eps++;
     }
     *ep = NULL;
 }
 
-void dma_net_close(dma_net_peer_t *peer)
+void dma_ucx_peer_close(dma_ucx_peer_t *peer)
 {
     close_endpoint(peer->net, &peer->ep);
-    close_endpoint(peer->net, &peer->watch);
+    close_endpoint(peer->net, &peer->keepalive_ep);
 }
 
-static bool receive_from(const dma_net_entry_t *entry, const void *peer)
+static bool is_receive_from(const dma_ucx_entry_t *entry, const void *peer)
 {
-    return ((const dma_net_req_t *)entry)->peer == peer;
+    return ((const dma_ucx_req_t *)entry)->peer == peer;
 }
 
-static bool promise_from(const dma_net_entry_t *entry, const void *peer)
+static bool is_rndv_from(const dma_ucx_entry_t *entry, const void *peer)
 {
-    return ((const dma_net_kept_t *)entry)->promise && entry->head.key == dma_net_peer_key(peer);
+    return ((const dma_ucx_message_t *)entry)->rndv &&
+           entry->header.key == ((const dma_ucx_peer_t *)peer)->entry.header.key;
 }
 
-/* All of the peer's that UCX has not got; returns whether there was any. */
-static bool end_waiting(dma_net_t *net, dma_net_peer_t *peer)
+/* Ends what UCX does not know: unexpected RTS messages of the peer, and receives without a message. */
+static void end_waiting(dma_ucx_t *net, dma_ucx_peer_t *peer)
 {
-    dma_net_entry_t *entry;
-    bool any = false;
+    dma_ucx_entry_t *entry;
 
-    while ((entry = dma_net_table_find(&net->kept, promise_from, peer))) {
-        dma_net_drop(net, (dma_net_kept_t *)entry);
-        any = true;
+    while ((entry = dma_ucx_table_pop_if(&net->unexpected, is_rndv_from, peer))) {
+        dma_ucx_message_free(net, (dma_ucx_message_t *)entry);
     }
-    while ((entry = dma_net_table_find(&net->posted, receive_from, peer))) {
-        dma_net_end(net, (dma_net_req_t *)entry, DMA_ERR_PEER);
-        any = true;
+    while ((entry = dma_ucx_table_pop_if(&net->posted, is_receive_from, peer))) {
+        dma_ucx_req_complete(net, (dma_ucx_req_t *)entry, DMA_ERR_PEER);
     }
-    return any;
 }
 
-static void end_lingering(dma_net_t *net)
+static void drain(dma_ucx_t *net)
 {
-    for (dma_net_peer_t **link = &net->lingering; *link;) {
-        dma_net_peer_t *peer = *link;
+    for (dma_ucx_peer_t **link = &net->draining; *link;) {
+        dma_ucx_peer_t *peer = *link;
 
         if (peer->sends + peer->recvs && dma_now() > peer->deadline) {
-            dma_net_abandon(net, peer);
+            dma_ucx_peer_abandon_requests(net, peer);
         }
         if (peer->sends + peer->recvs) {
-            link = &peer->broken;
+            link = &peer->next_failed;
         } else {
-            *link = peer->broken;
+            *link = peer->next_failed;
         }
     }
 }
 
-void dma_net_bury(dma_net_t *net)
+void dma_ucx_close_failed_peers(dma_ucx_t *net)
 {
-    dma_net_peer_t *peer;
-    bool owed;
+    dma_ucx_peer_t *peer;
 
-    while ((peer = net->broken)) {
-        net->broken = peer->broken;
-        owed = peer->sends || peer->recvs;
-        owed = end_waiting(net, peer) || owed;
-        dma_net_close(peer);
-        if (owed || !peer->left) {
-            peer->tell = net->tell;
-            net->tell = peer;
-        }
-        peer->deadline = dma_now() + DMA_NET_GRACE_SECONDS;
-        peer->broken = net->lingering;
-        net->lingering = peer;
+    while ((peer = net->failed)) {
+        net->failed = peer->next_failed;
+        end_waiting(net, peer);
+        dma_ucx_peer_close(peer);
+        peer->deadline = dma_now() + DMA_UCX_GRACE_SECONDS;
+        peer->next_failed = net->draining;
+        net->draining = peer;
     }
-    end_lingering(net);
+    drain(net);
 }

@@ -1,49 +1,48 @@
 /*
  * Messages between processes of different nodes, over UCX.
  *
- * A dma_net_t is this process on the network: a UCP context and one worker, made when the first communicator that spans
- * nodes needs it. A dma_net_peer_t is another process; its endpoint is made with the first message to or from it, so
- * nothing here grows faster than the number of peers talked to. How a peer's address comes here is the caller's business.
+ * A dma_ucx_t is this process on the network: a UCP context and one worker, made when the first communicator over several
+ * nodes needs them. A dma_ucx_peer_t is another process. Its endpoint is made with the first message to or from it, so memory
+ * grows with the number of peers that exchange messages, and not with the job. The caller exchanges the addresses.
  *
- * A message is sent with a tag and received with the same tag from the same peer; equal tags match in the order in which
- * they are sent. UCX promises no order between active messages; they keep it because all begin on one lane, so UCX gets one
- * rail for what it sends at once (MAX_EAGER_RAILS), also where the user wants more: on two, the parts of one message overtake
- * another. What goes by rendezvous uses all rails; its order is that of its promises, which are small messages.
+ * A message is sent with a tag and matches a receive with the same tag from the same peer; equal tags match in the order in
+ * which they are sent. UCX does not promise an order between active messages. They keep their order here because all begin on
+ * one lane: UCX gets one rail for eager messages (MAX_EAGER_RAILS), also where the user's environment says more, since on two
+ * rails the fragments of one message overtake another. Rendezvous messages use all rails for their data; their order is that
+ * of the RTS messages, which are small.
  *
- * The tag travels in full, with a note and the sender's key, in a header of our own:
+ * The tag travels in full, with a note and the sender's key, in the active message header:
  *
  *     0        4        8        12       16       20       24           32
  *     | comm   | owner  | seq    | step   | note   | kind   | sender key |  data ...
  *
- *     comm    the communicator's number among those of
- *     owner   a process that its ranks have agreed on
- *     seq     the low 32 bits of the call's sequence number: a window of 2^32 calls, in which it wraps
- *     step    what the algorithm counts
- *     note    what both sides must agree on, not matched but compared: the lowest byte the operation, the others what
- *             belongs to the size
- *     kind    a message, or one of our own: hello, goodbye, given up, taken back
+ *     comm    the number of the communicator, chosen by the owner
+ *     owner   a process that the ranks of the communicator have agreed on
+ *     seq     the low 32 bits of the call's sequence number; wraps after 2^32 calls
+ *     step    chosen by the algorithm
+ *     note    not matched, but compared: the operation in the lowest byte, what belongs to the size in the others
+ *     kind    data, or a control message of this layer: hello, goodbye, abort, withdraw
  *
- * A message whose communicator has not been joined here, or has been left, is given back as it comes.
+ * A message for a communicator that is not registered here (dma_ucx_comm_register) is dropped when it arrives.
  *
- * A message of another size than the receive was posted for ends it with DMA_ERR_TRUNCATE, one with another operation with
- * DMA_ERR_MISMATCH, and not one byte is written. That can be told before any data moves because the messages are UCP's
- * active messages, not its tagged ones. (The sender is not told, or with DMA_ERR_TRUNCATE by a newer UCX.) It is also why a
- * receive whose sender is gone can always be ended: until its message is there, whole or as a promise, UCX does not know the
- * buffer.
+ * If the message has another size than the receive, the receive ends with DMA_ERR_TRUNCATE; if it has another operation, with
+ * DMA_ERR_MISMATCH. In both cases no byte is written. This can be decided before data moves because the messages are UCP active
+ * messages, not UCP tagged messages. (The sender gets no error, or with newer versions of UCX DMA_ERR_TRUNCATE.) For the same
+ * reason a receive from a failed peer can always be ended: UCX does not know the buffer until the message is there, as data or
+ * as an RTS.
  *
- * Failure. Only evidence counts: an error of an endpoint, or a keepalive that the peer's *kernel* or adapter no longer
- * answers. A process that is stopped is not gone, however long. Both sides keep endpoints, so both notice, also a rank
- * that only receives, within `keepalive_seconds` (see dma_net_config_t). Then every request of that peer that is not
- * complete ends with DMA_ERR_PEER, and so do all later ones; messages that had arrived whole can still be received.
+ * Failure. Only evidence counts: an error of an endpoint, or a keepalive that the peer's *kernel* or adapter does not answer.
+ * A process that is stopped has not failed, however long it is stopped. Both sides have endpoints, so both sides detect a
+ * failure within `keepalive_seconds` (see dma_ucx_config_t), also a rank that only receives. Then all requests of that peer that
+ * are not complete end with DMA_ERR_PEER, and so do all later ones. Messages that had arrived as a whole can still be received.
  *
- * Limits of that. Over TCP a link that dies while a connection is being made is noticed by the kernel's own retries only,
- * after two minutes or more. Where UCX has other networks beside TCP but uses TCP, its own keepalive keeps the idle
- * connection busy, and the side that sends may take a quarter of an hour (exclude what is not used with UCX_TLS). Over
- * InfiniBand's UD, acknowledgements need the peer's process: one that is stopped for longer than UCX_UD_*_TIMEOUT (30 s)
- * is taken for dead.
+ * Limits of failure detection. Over TCP, a link that dies while a connection is being made is detected only by the kernel's
+ * retries, after two minutes or more. If UCX has other networks beside TCP but uses TCP, UCX's own keepalive keeps the idle
+ * connection busy, and the sender may need a quarter of an hour (UCX_TLS can exclude what is not used). Over InfiniBand UD,
+ * acknowledgements need the peer's process: a process that is stopped for longer than UCX_UD_*_TIMEOUT (30 s) counts as failed.
  *
- * Threads: any function from any thread, but for create and destroy. One lock guards the worker; dma_net_progress leaves
- * at once when another thread is in it. No lock is held while a function of the caller's runs.
+ * Threads: all functions may be called from any thread, except create and destroy. One lock guards the worker;
+ * dma_ucx_progress returns at once if another thread holds the lock. `report` is called with the lock held.
  */
 #ifndef DMA_UCX_TL_H
 #define DMA_UCX_TL_H
@@ -53,114 +52,80 @@
 #include <stdint.h>
 
 #include "dma/host.h"
+#include "dma/net.h"
 #include "dma/status.h"
 
-typedef struct dma_net dma_net_t;
-typedef struct dma_net_peer dma_net_peer_t;
-typedef struct dma_net_req dma_net_req_t;
+typedef struct dma_ucx dma_ucx_t;
+typedef struct dma_ucx_peer dma_ucx_peer_t;
+typedef struct dma_ucx_req dma_ucx_req_t;
 
-/* Where a buffer is. */
-typedef enum dma_net_memory {
-    DMA_NET_HOST,
-    DMA_NET_ROCM,
-    DMA_NET_CUDA,
-} dma_net_memory_t;
-
-typedef struct dma_net_config {
-    uint64_t key;        /* names this process, different from every other of the job */
-    const char *devices; /* UCX_NET_DEVICES for this process (its rail), or NULL: what the environment or UCX says */
-    /* A link that is dead is noticed after this long, at most 1 s later; >= 2. An interruption of less than half of it, from
-     * 5 on three quarters, is survived. */
+typedef struct dma_ucx_config {
+    uint64_t key; /* identifies this process, different from all others */
+    /* A dead link is detected after this time, at most 1 s later; at least 2. A link survives an interruption of less than half
+     * of this time, or from 5 s on less than three quarters. */
     double keepalive_seconds;
-    /* How many processes there may be to talk to, and how many on each node: UCX takes transports that do with little for each
-     * of them where there are many. */
+    /* Processes of the job, and of this node, at least 1. With many, UCX prefers transports that need little memory for each. */
     size_t processes, local_processes;
     const dma_host_t *host; /* only `report` is used; may be NULL */
+} dma_ucx_config_t;
 
-    /* Writes the address of the process named `key`, as dma_net_address gave it there, into `address` (room for
-     * DMA_NET_ADDRESS_MAX bytes). Asked once per peer, for peers that were named without one. May be NULL. */
-    dma_status_t (*lookup)(void *arg, uint64_t key, void *address, size_t *bytes);
-    /* A peer is gone that had not said goodbye, or that owed or was owed a message. Once per peer, from dma_net_progress,
-     * never with a lock held. May be NULL. */
-    void (*failed)(void *arg, dma_net_peer_t *peer, dma_status_t status);
-    void *arg;
-} dma_net_config_t;
+/* DMA_UNSUPPORTED: UCX cannot start; the reason is reported.
+ * Environment: UCX_* as in any program that uses UCX, COLL_DMA_UCX_* for this worker alone. */
+dma_status_t dma_ucx_create(const dma_ucx_config_t *config, dma_ucx_t **net);
 
-#define DMA_NET_ADDRESS_MAX 16384
+/* Local, and bounded in time whatever the peers do: waits up to DMA_UCX_DESTROY_SECONDS for sends in progress, says goodbye to
+ * the peers, and closes. Requests that have not been tested to completion end here. A send that has completed before is at its
+ * receiver, or in memory that the receiver keeps, and is not lost. A send that has not completed is lost if the receiver makes
+ * no progress for that time. */
+void dma_ucx_destroy(dma_ucx_t *net);
+#define DMA_UCX_DESTROY_SECONDS 2.0
 
-void dma_net_config_default(dma_net_config_t *config);
+/* What peers need to reach this process; valid as long as `net`. */
+const void *dma_ucx_get_address(const dma_ucx_t *net, size_t *bytes);
 
-/* DMA_UNSUPPORTED: UCX cannot start here; reported with its reason.
- * Environment: UCX_* as everywhere, COLL_DMA_UCX_* for this worker alone. */
-dma_status_t dma_net_create(const dma_net_config_t *config, dma_net_t **net);
+/* TCP is the only transport between nodes. */
+bool dma_ucx_is_tcp_only(const dma_ucx_t *net);
 
-/* Local, and bounded in time whatever the peers do: gives what is under way DMA_NET_DESTROY_SECONDS to leave, says
- * goodbye and closes. Requests that were not tested to their end end here. A send that has ended before is with its receiver,
- * or in memory that the receiver keeps, and not lost; one that has not is, if its receiver does nothing for so long. */
-void dma_net_destroy(dma_net_t *net);
-#define DMA_NET_DESTROY_SECONDS 2.0
+/* Finds or creates the peer with this key. Does not connect. The peer lives as long as `net`. */
+dma_status_t dma_ucx_peer_create(dma_ucx_t *net, uint64_t key, const void *address, size_t bytes,
+                                 dma_ucx_peer_t **peer);
+/* The peer has said goodbye: it has closed and has not failed. True before any of its requests end because of that. */
+bool dma_ucx_peer_closed(const dma_ucx_peer_t *peer);
+/* The last error, in UCX's words, and the peer that it occurred with; NULL: there was none. */
+const char *dma_ucx_last_error(dma_ucx_t *net, uint64_t *key);
 
-/* What peers need to reach this process; lives as long as `net`. */
-const void *dma_net_address(const dma_net_t *net, size_t *bytes);
-
-/* UCX has no other network here. */
-bool dma_net_over_tcp(const dma_net_t *net);
-
-/* UCX reads and writes such memory itself; otherwise the caller stages through host memory. */
-bool dma_net_can(const dma_net_t *net, dma_net_memory_t memory);
-
-/* Finds or makes the peer. `address` may be NULL: then config.lookup is asked. Makes no connection yet. The peer lives
- * as long as `net`. */
-dma_status_t dma_net_peer(dma_net_t *net, uint64_t key, const void *address, size_t bytes, dma_net_peer_t **peer);
-/* Connects now instead of with the first message. DMA_UNSUPPORTED: no transport that notices a dead peer reaches it; a
- * message would then end with DMA_ERR_PEER. */
-dma_status_t dma_net_connect(dma_net_t *net, dma_net_peer_t *peer);
-/* DMA_OK, or why it counts as gone. */
-dma_status_t dma_net_peer_status(const dma_net_peer_t *peer);
-/* It has said goodbye: it has closed, and was not lost. True before any of its requests end because of that. */
-bool dma_net_peer_left(const dma_net_peer_t *peer);
-uint64_t dma_net_peer_key(const dma_net_peer_t *peer);
-/* What went wrong last between here and a peer, in UCX's words; NULL: nothing has. */
-const char *dma_net_trouble(dma_net_t *net, uint64_t *key);
-
-typedef struct dma_net_tag {
-    uint32_t comm, owner, seq, step; /* matched */
-    uint32_t note;                   /* compared */
-} dma_net_tag_t;
-
-/* Post. The buffer is the network's until the request has been tested to its end. An error is also possible here at once,
- * and then there is no request.
+/* The buffer belongs to the network until a test has returned the result of the request. If these functions return an error,
+ * there is no request.
  *
- * Sends to one peer leave in order, however many they are, and none waits for another's receive: which of its calls a
- * receiver comes to first is its business. How much is under way is the sender's. */
-dma_status_t dma_net_isend(dma_net_t *net, dma_net_peer_t *peer, const dma_net_tag_t *tag, const void *buffer,
-                           size_t bytes, dma_net_memory_t memory, dma_net_req_t **req);
-dma_status_t dma_net_irecv(dma_net_t *net, dma_net_peer_t *peer, const dma_net_tag_t *tag, void *buffer, size_t bytes,
-                           dma_net_memory_t memory, dma_net_req_t **req);
+ * Sends to one peer leave in order, however many they are, and none waits for the receive of another: the receiver may post
+ * receives in any order. The caller limits the number of sends in progress. */
+dma_status_t dma_ucx_isend(dma_ucx_t *net, dma_ucx_peer_t *peer, const dma_net_tag_t *tag, const void *buffer,
+                           size_t bytes, dma_ucx_req_t **req);
+dma_status_t dma_ucx_irecv(dma_ucx_t *net, dma_ucx_peer_t *peer, const dma_net_tag_t *tag, void *buffer, size_t bytes,
+                           dma_ucx_req_t **req);
 
-/* DMA_AGAIN, or how it ended: then the request is gone and *req is NULL. Takes no lock unless it has ended; no progress. */
-dma_status_t dma_net_test(dma_net_t *net, dma_net_req_t **req);
+/* DMA_AGAIN, or the result: then the request is freed and *req is NULL. Takes the lock only if the request is complete. Makes
+ * no progress. */
+dma_status_t dma_ucx_test(dma_ucx_t *net, dma_ucx_req_t **req);
 
-/* For a communicator that has failed: ends a receive that has no message yet with DMA_ERR_NET. A send that its peer has not
- * received yet ends, in whatever way, when the peer's process next moves its network on; of several with the same tag, cancel
- * all. Those under way end by themselves. The request must still be tested. */
-void dma_net_cancel(dma_net_t *net, dma_net_req_t *req);
+/* For a communicator that has failed. A receive without a message ends with DMA_ERR_NET. A send that the peer has not received
+ * yet ends, with any status, when the peer's process next makes progress; of several sends with the same tag, cancel all.
+ * Others end by themselves. The request must still be tested. */
+void dma_ucx_cancel(dma_ucx_t *net, dma_ucx_req_t *req);
 
-/* The buffer is needed now: unless the request has ended, its peer counts as gone from here on, on both sides, and every request
- * of that peer ends within DMA_NET_GRACE_SECONDS of progress. UCX takes nothing back that it has begun but by closing an
+/* The caller needs the buffer now: unless the request is complete, its peer counts as failed from now on, on both sides, and
+ * every request of that peer ends within DMA_UCX_GRACE_SECONDS of progress. UCX can take an operation back only by closing the
  * endpoint. */
-void dma_net_give_up(dma_net_t *net, dma_net_req_t *req);
-#define DMA_NET_GRACE_SECONDS 0.5
+void dma_ucx_abort(dma_ucx_t *net, dma_ucx_req_t *req);
+#define DMA_UCX_GRACE_SECONDS 0.5
 
-/* Before anybody sends a message for the communicator to this process: now it is kept until it is received. */
-dma_status_t dma_net_join(dma_net_t *net, uint32_t comm, uint32_t owner);
-/* It is over, or has failed: messages for it that nobody has posted a receive for are given back, now and when they come. */
-void dma_net_leave(dma_net_t *net, uint32_t comm, uint32_t owner);
+/* From now on unexpected messages of the communicator are kept until they are received. To be called before any process sends
+ * a message of the communicator to this process. */
+dma_status_t dma_ucx_comm_register(dma_ucx_t *net, uint32_t comm, uint32_t owner);
+/* The communicator has ended or failed: its unexpected messages are dropped, those here and those to come. */
+void dma_ucx_comm_unregister(dma_ucx_t *net, uint32_t comm, uint32_t owner);
 
-/* Moves everything on; returns how many requests ended. Never waits. */
-unsigned dma_net_progress(dma_net_t *net);
-
-/* Requests posted and not ended: no progress is needed on their behalf while this is 0. */
-unsigned dma_net_active(const dma_net_t *net);
+/* Makes progress; returns how many requests have completed. Never waits. */
+unsigned dma_ucx_progress(dma_ucx_t *net);
 
 #endif

@@ -20,45 +20,13 @@
 #include <stdint.h>
 
 #include "dma/host.h"
+#include "dma/params.h"
 #include "dma/plan.h"
 
 typedef struct dma_proc dma_proc_t;
 typedef struct dma_comm dma_comm_t;
 typedef struct dma_task dma_task_t;
 typedef struct dma_route dma_route_t; /* core/route.h */
-
-/* Parameters. Those marked (agreed) steer choices: in set-up all ranks adopt rank 0's, and of sizes the smallest. */
-typedef struct dma_params {
-    size_t arena_bytes;      /* most shared memory this process gives to collectives */
-    uint32_t ring_depth;     /* (agreed) descriptors in flight per communicator */
-    size_t slot_bytes;       /* (agreed) largest block that rides in a slot; shrinks with the number of ranks */
-    size_t chunk_bytes;      /* (agreed) largest chunk of a pipeline */
-    uint32_t chunk_depth;    /* (agreed) chunk buffers of a pipeline; 0: by the size of the cache */
-    int cross_memory;        /* (agreed) 0: never read peers' memory directly; 1: where every pair has proven it */
-    char variant[32];        /* (agreed) force this row of the algorithm table; "" or "auto": the cost model chooses */
-    const char *profile;     /* (agreed) path of an engine profile, or NULL for the built-in one */
-    int measure;             /* (agreed) what copies between processes cost is measured, unless a profile says it */
-    double warn_seconds;     /* say whom a call waits for after this long; 0: never */
-    double entry_timeout;    /* give up on a peer that has not entered after this long; 0: never */
-    double timeout;          /* an engine that has work and has not moved for this long is broken */
-    uint32_t local_procs;    /* processes of the job on this node */
-    bool yield;              /* who waits gives its core up */
-    char engine[16];         /* for device memory: this one; "" or "auto": the best that works; "none" */
-    char queues[16];         /* of the engine sdma: from this provider; "" or "auto": the best that works */
-    char gpu_variant[32];    /* (agreed) as `variant`, for device memory */
-    char own_copy[8];        /* how an engine copies inside one device: auto, graph, copy, echo */
-    uint32_t gpu_queues;     /* (agreed) engine queues for peers in b2b; 0: the cost model chooses */
-    const char *gpu_profile; /* (agreed) path of a profile of the GPUs' engines, or NULL for the built-in one */
-    int prelaunch;           /* persistent calls at most whose programs the engines get before their start; 0: none */
-    double armed_seconds;    /* that such a program waits, at most */
-    int stream_sync;         /* wait for the default stream before a buffer is used */
-    const char *sysfs;       /* root of the kernel's topology of GPUs, or NULL: where it usually is */
-    char net_variant[32];    /* (agreed) as `variant`, between nodes */
-    const char *net_profile; /* (agreed) path of a profile of the network, or NULL for the built-in one */
-    size_t net_chunk_bytes;  /* (agreed) largest message of a pipeline between nodes; 0: by the profile */
-} dma_params_t;
-
-void dma_params_default(dma_params_t *params);
 
 /* All routes beside the host route (routes.c), for dma_proc_config_t; ended by NULL. */
 extern const dma_route_t *const dma_routes[];
@@ -71,7 +39,7 @@ typedef struct dma_proc_config {
     const dma_host_t *host;
     dma_params_t params;
     const dma_route_t *const *routes;            /* dma_routes; NULL: host memory inside one node only */
-    const struct dma_wire *wire;                 /* to other nodes (dma/net.h); NULL: none */
+    const struct dma_net_ops *wire;              /* to other nodes (dma/net.h); NULL: none */
     const struct dma_gpu_runtime *runtime;       /* NULL: what the application has loaded */
     const struct dma_gpu_engine *const *engines; /* that device memory may be served by, ended by NULL; NULL: all */
 } dma_proc_config_t;

@@ -1,13 +1,14 @@
 /*
- * What the core asks of a network: messages between processes of different nodes.
+ * The interface of a network: messages between processes of different nodes.
  *
- * The component fills this table, or has none; then communicators stay inside nodes. `comm` is what the communicator was
- * created with, `net` and `peer` are the network's own. Everything may be called from any thread.
+ * The component fills the table dma_net_ops_t with UCX (component/net.c); unit tests fill it with threads. Without a table,
+ * communicators over several nodes are not served. `comm` as a pointer is the handle that the communicator was created with
+ * (dma_comm_config_t); `net` and `peer` are objects of the network. All functions may be called from any thread.
  *
- * A message is sent with a tag and received with the same tag from the same peer; equal tags match in order. Where messages
- * meet whose sizes or notes differ the receive ends with DMA_ERR_TRUNCATE, or if the last bytes of the notes do, with
- * DMA_ERR_MISMATCH, and nothing is written.
- * Requests of a peer that is gone end with DMA_ERR_PEER.
+ * A message is sent with a tag and matches a receive with the same tag from the same peer. Messages with equal tags match in
+ * the order in which they were sent. If sender and receiver disagree about the size, or about the upper bytes of the note, the
+ * receive ends with DMA_ERR_TRUNCATE; if they disagree about the lowest byte of the note, with DMA_ERR_MISMATCH. Then nothing
+ * is written into the buffer. Requests to a failed peer end with DMA_ERR_PEER.
  */
 #ifndef DMA_NET_H
 #define DMA_NET_H
@@ -18,50 +19,61 @@
 
 #include "dma/status.h"
 
-typedef struct dma_wire_tag {
-    uint32_t comm, owner, seq, step; /* matched */
-    uint32_t note;                   /* compared: the lowest byte is the operation's, the others belong to the size */
-} dma_wire_tag_t;
+typedef struct dma_net_tag {
+    /* matched */
+    uint32_t comm;  /* number of the communicator, chosen by `owner` */
+    uint32_t owner; /* process_id of a process that all ranks of the communicator have agreed on */
+    uint32_t seq;   /* low 32 bits of the sequence number of the call */
+    uint32_t step;  /* chosen by the algorithm */
+    /* compared, not matched: the operation in the lowest byte, what belongs to the size in the others */
+    uint32_t note;
+} dma_net_tag_t;
 
-#define DMA_WIRE_ADDRESS_MAX 16384
+#define DMA_NET_ADDRESS_MAX 16384 /* bytes */
 
-typedef struct dma_wire {
-    /* This process on the network. DMA_UNSUPPORTED: there is none here. */
+typedef struct dma_net_ops {
+    /* This process on the network. DMA_UNSUPPORTED: there is no network. */
     dma_status_t (*open)(void **net);
     void (*close)(void *net);
-    const void *(*address)(void *net, size_t *bytes);
-    /* All it has is TCP. */
-    bool (*over_tcp)(void *net);
+    /* What peers need to reach this process; valid as long as `net`. */
+    const void *(*get_address)(void *net, size_t *bytes);
+    /* TCP is the only transport. */
+    bool (*is_tcp_only)(void *net);
+    /* A number that identifies this process within its job. */
+    uint32_t (*process_id)(void);
 
-    /* How processes get to know each other: one message each way per pair of ranks and communicator. A shorter one than
-     * `bytes` may come. `heard`: DMA_OK once it is over, and *req is NULL then. */
-    dma_status_t (*offer)(void *comm, const void *buf, size_t bytes, int rank, void **req);
-    dma_status_t (*ask)(void *comm, void *buf, size_t bytes, int rank, void **req);
-    dma_status_t (*heard)(void *comm, void **req);
-    /* The process that is `rank` there. */
-    dma_status_t (*peer)(void *net, void *comm, int rank, const void *address, size_t bytes, void **peer);
-    /* A number of this process that no other of the job has. */
-    uint32_t (*self)(void);
+    /* Exchange of addresses, outside of the network: one message in each direction per pair of ranks and communicator. The
+     * message may be shorter than the receive. address_test returns DMA_OK when the request has completed, and sets *req to
+     * NULL. */
+    dma_status_t (*address_send)(void *comm, const void *buf, size_t bytes, int rank, void **req);
+    dma_status_t (*address_recv)(void *comm, void *buf, size_t bytes, int rank, void **req);
+    dma_status_t (*address_test)(void *comm, void **req);
 
-    /* This process belongs to a communicator: before anybody sends it a message for it. */
-    dma_status_t (*join)(void *net, uint32_t owner, uint32_t comm);
-    /* It is over, or has failed: messages for it that have no receive go back, also those to come. Once is enough. */
-    void (*leave)(void *net, uint32_t owner, uint32_t comm);
+    /* Finds or creates the peer that is `rank` in the communicator. It lives as long as `net`. The first message to or from
+     * the peer connects. */
+    dma_status_t (*peer_create)(void *net, void *comm, int rank, const void *address, size_t bytes, void **peer);
+    /* The peer has closed its side in an orderly way: it has not failed. */
+    bool (*peer_closed)(void *net, void *peer);
 
-    dma_status_t (*isend)(void *net, void *peer, const dma_wire_tag_t *tag, const void *buf, size_t bytes, void **req);
-    dma_status_t (*irecv)(void *net, void *peer, const dma_wire_tag_t *tag, void *buf, size_t bytes, void **req);
-    /* DMA_AGAIN, or how it ended; then *req is NULL. */
+    /* From now on this process keeps unexpected messages of the communicator. To be called before any peer sends one. */
+    dma_status_t (*comm_register)(void *net, uint32_t comm, uint32_t owner);
+    /* The communicator has ended or failed: unexpected messages for it are dropped, those here and those to come. A second
+     * call has no effect. */
+    void (*comm_unregister)(void *net, uint32_t comm, uint32_t owner);
+
+    dma_status_t (*isend)(void *net, void *peer, const dma_net_tag_t *tag, const void *buf, size_t bytes, void **req);
+    dma_status_t (*irecv)(void *net, void *peer, const dma_net_tag_t *tag, void *buf, size_t bytes, void **req);
+    /* DMA_AGAIN, or the result of the request; then *req is NULL. */
     dma_status_t (*test)(void *net, void **req);
-    /* Ends it as soon as the peer's network allows; it must still be tested. */
+    /* Ends the request as soon as possible: a send ends when the peer makes progress. The request must still be tested. */
     void (*cancel)(void *net, void *req);
-    /* Its memory is needed now: unless it has ended, the peer is given up for good, and all requests of that peer end within
-     * a second of progress. */
-    void (*give_up)(void *net, void *req);
-    /* The peer has gone in peace. */
-    bool (*left)(void *net, void *peer);
+    /* Releases the buffer of the request within a second of progress. Unless the request has completed, this declares its peer
+     * failed, on both sides: all requests of that peer end. The request must still be tested. */
+    void (*abort)(void *net, void *req);
     void (*progress)(void *net);
-    /* Which process something went wrong with last, and what, in words; leaves the text as it is if nothing has. */
-    void (*trouble)(void *net, char *text, size_t bytes);
-} dma_wire_t;
+
+    /* Writes the last error and the process it occurred with into `text`; without an error, `text` is left unchanged. */
+    void (*last_error)(void *net, char *text, size_t bytes);
+} dma_net_ops_t;
 
 #endif

@@ -149,7 +149,7 @@ typedef struct dma_cluster_call {
 
 typedef struct dma_cluster {
     dma_proc_t *proc;
-    const dma_wire_t *wire;
+    const dma_net_ops_t *wire;
     void *net;
     uint32_t first;           /* the lowest rank of the communicator on this node */
     struct dma_cluster *root; /* of a channel: its communicator's; else itself */

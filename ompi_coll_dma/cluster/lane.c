@@ -111,7 +111,7 @@ void dma_lanes_stop(dma_cluster_t *c)
         c->wire->progress(c->net);
         if (!given_up && dma_now() > end) {
             given_up = true;
-            each_under_way(c, c->wire->give_up);
+            each_under_way(c, c->wire->abort);
         }
     } while (each_under_way(c, NULL));
 }
@@ -158,11 +158,11 @@ static dma_status_t travel(dma_cluster_t *c, dma_cluster_lane_t lane, uint64_t i
     dma_cluster_call_t *call = &c->call;
     dma_piece_t *p = piece_at(&c->lanes[lane], i);
     const dma_cluster_op_t *op = &call->plan->ops[lane][p->op];
-    dma_wire_tag_t tag = {.comm = c->id,
-                          .owner = c->owner,
-                          .seq = call->seq,
-                          .step = op->step,
-                          .note = note_of_message(call, lane, op->peer)};
+    dma_net_tag_t tag = {.comm = c->id,
+                         .owner = c->owner,
+                         .seq = call->seq,
+                         .step = op->step,
+                         .note = note_of_message(call, lane, op->peer)};
     char *memory;
     void *peer;
     dma_status_t status = dma_cluster_connect_peer(c, op->peer, &peer);

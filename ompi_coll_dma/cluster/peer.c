@@ -12,9 +12,9 @@
 #define LAST_SECONDS 0.3 /* for what is under way at the end */
 #define TELL_SECONDS 1.0 /* after which a call that waits tells peers about itself; then twice as long, and so on */
 
-static dma_wire_tag_t alarm_tag(const dma_cluster_t *root)
+static dma_net_tag_t alarm_tag(const dma_cluster_t *root)
 {
-    return (dma_wire_tag_t){.comm = root->id, .owner = root->owner, .seq = ALARM_SEQ, .step = ALARM_STEP};
+    return (dma_net_tag_t){.comm = root->id, .owner = root->owner, .seq = ALARM_SEQ, .step = ALARM_STEP};
 }
 
 /* `chains` is a power of 2. */
@@ -90,18 +90,18 @@ static dma_status_t introduce(dma_cluster_t *root, dma_cluster_peer_t *p)
 {
     char *ours = p->card + half_card(root);
     size_t bytes;
-    const void *address = root->wire->address(root->net, &bytes);
+    const void *address = root->wire->get_address(root->net, &bytes);
     uint32_t size = (uint32_t)bytes;
     dma_status_t status;
 
     memcpy(ours, &size, sizeof(size));
     memcpy(ours + sizeof(size), address, bytes);
-    status = root->wire->ask(root->handle, p->card, half_card(root), p->rank, &p->ask);
+    status = root->wire->address_recv(root->handle, p->card, half_card(root), p->rank, &p->ask);
     if (status != DMA_OK) {
         p->ask = NULL;
         return status;
     }
-    status = root->wire->offer(root->handle, ours, sizeof(size) + bytes, p->rank, &p->offer);
+    status = root->wire->address_send(root->handle, ours, sizeof(size) + bytes, p->rank, &p->offer);
     if (status != DMA_OK) {
         p->offer = NULL;
     }
@@ -110,13 +110,13 @@ static dma_status_t introduce(dma_cluster_t *root, dma_cluster_peer_t *p)
 
 static dma_status_t get_to_know(dma_cluster_t *root, dma_cluster_peer_t *p)
 {
-    dma_wire_tag_t tag = alarm_tag(root);
-    dma_status_t status = p->ask ? root->wire->heard(root->handle, &p->ask) : DMA_OK;
+    dma_net_tag_t tag = alarm_tag(root);
+    dma_status_t status = p->ask ? root->wire->address_test(root->handle, &p->ask) : DMA_OK;
     uint32_t size;
     void *peer;
 
     if (status == DMA_OK && p->offer) {
-        status = root->wire->heard(root->handle, &p->offer);
+        status = root->wire->address_test(root->handle, &p->offer);
     }
     if (status != DMA_OK) {
         return status;
@@ -125,7 +125,7 @@ static dma_status_t get_to_know(dma_cluster_t *root, dma_cluster_peer_t *p)
     if (size > root->address_bytes) {
         return DMA_ERR_NET;
     }
-    status = root->wire->peer(root->net, root->handle, p->rank, p->card + sizeof(size), size, &peer);
+    status = root->wire->peer_create(root->net, root->handle, p->rank, p->card + sizeof(size), size, &peer);
     if (status != DMA_OK) {
         return status;
     }
@@ -244,14 +244,14 @@ static dma_status_t compare(const dma_cluster_t *c, const dma_cluster_notice_t *
  * its part of all calls, and who lacks data of it learns that from the data's receive. */
 static dma_status_t unless_left(const dma_cluster_t *root, const dma_cluster_peer_t *p, dma_status_t status)
 {
-    return status == DMA_ERR_PEER && root->wire->left(root->net, p->peer) ? DMA_AGAIN : status;
+    return status == DMA_ERR_PEER && root->wire->peer_closed(root->net, p->peer) ? DMA_AGAIN : status;
 }
 
 /* What has come from a peer, if anything has. */
 static dma_status_t hear(dma_cluster_t *c, dma_cluster_peer_t *p)
 {
     dma_cluster_t *root = c->root;
-    dma_wire_tag_t tag = alarm_tag(root);
+    dma_net_tag_t tag = alarm_tag(root);
     dma_status_t status = p->alarm ? unless_left(root, p, root->wire->test(root->net, &p->alarm)) : DMA_AGAIN;
 
     if (p->told) {
@@ -299,7 +299,7 @@ static bool spare_request(dma_cluster_t *root, dma_cluster_peer_t *p)
 /* To all whom we have met and who have taken our last words. */
 static void say(dma_cluster_t *root, const dma_cluster_notice_t *words)
 {
-    dma_wire_tag_t tag = alarm_tag(root);
+    dma_net_tag_t tag = alarm_tag(root);
 
     for (uint32_t i = 0; i < root->chains; i++) {
         for (dma_cluster_peer_t *p = root->peers[i]; p; p = p->next) {

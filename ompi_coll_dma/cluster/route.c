@@ -37,7 +37,7 @@ static dma_status_t cluster_create(dma_comm_t *comm, const dma_comm_config_t *co
 static void leave(dma_cluster_t *c)
 {
     if (c->joined) {
-        c->wire->leave(c->net, c->owner, c->id);
+        c->wire->comm_unregister(c->net, c->id, c->owner);
     }
 }
 
@@ -78,7 +78,7 @@ void dma_cluster_append_trouble(dma_comm_t *comm)
     size_t at = strlen(comm->reason);
 
     if (c->net) {
-        c->wire->trouble(c->net, words, sizeof(words));
+        c->wire->last_error(c->net, words, sizeof(words));
     }
     if (words[0]) {
         snprintf(comm->reason + at, sizeof(comm->reason) - at, " (the last trouble between nodes: %s)", words);

@@ -63,7 +63,7 @@ static dma_status_t local_test(void *comm, void **req)
 
 static dma_status_t join(dma_cluster_t *c)
 {
-    dma_status_t status = c->wire->join(c->net, c->owner, c->id);
+    dma_status_t status = c->wire->comm_register(c->net, c->id, c->owner);
 
     c->joined = status == DMA_OK;
     return status;
@@ -95,7 +95,7 @@ static int32_t forced_variant(dma_comm_t *comm, const char *name)
 static void rank0_choices(dma_comm_t *comm, record_t *r)
 {
     const dma_params_t *params = &comm->proc->params;
-    bool over_tcp = comm->cluster->net && comm->cluster->wire->over_tcp(comm->cluster->net);
+    bool over_tcp = comm->cluster->net && comm->cluster->wire->is_tcp_only(comm->cluster->net);
     char error[128];
 
     r->profile = over_tcp ? dma_net_profile_tcp() : dma_net_profile_default();
@@ -110,7 +110,7 @@ static void rank0_choices(dma_comm_t *comm, record_t *r)
         r->chunk = r->chunk < GPU_CHUNK ? GPU_CHUNK : r->chunk;
     }
     r->chunk = r->chunk < 4096 ? 4096 : r->chunk;
-    r->owner = comm->cluster->wire->self();
+    r->owner = comm->cluster->wire->process_id();
     r->id = atomic_fetch_add(&comm->proc->next_id, 1);
 }
 
@@ -132,9 +132,9 @@ dma_status_t dma_cluster_setup_begin(dma_comm_t *comm)
     size_t bytes;
 
     if (dma_proc_network(comm->proc, &c->net) == DMA_OK) {
-        c->wire->address(c->net, &bytes);
+        c->wire->get_address(c->net, &bytes);
         mine.address_bytes = bytes;
-        mine.network = bytes <= DMA_WIRE_ADDRESS_MAX;
+        mine.network = bytes <= DMA_NET_ADDRESS_MAX;
     }
     if (comm->rank == 0) {
         rank0_choices(comm, &mine);

@@ -1,34 +1,84 @@
 /*
  * Blocking calls.
+ *
+ * Where the ranks have agreed that coll/dma does not serve the communicator, the module below does the call. That module
+ * must not see device memory, which it would access like host memory. So it gets host memory in place of buffers in device
+ * memory (dma_bounce_t).
  */
-#include "bounce.h"
 #include "buffer.h"
 
-/* A call that finds the communicator not READY: the first one, or one of a communicator that is not served. */
-static dma_status_t first_run(mca_coll_dma_module_t *module, ompi_communicator_t *comm, const dma_call_t *call)
+/* A call that the module below does. */
+typedef struct fallback {
+    const void *sbuf; /* what the module gets as buffers */
+    void *rbuf;
+    dma_bounce_t *bounce; /* NULL: no buffer is in device memory */
+} fallback_t;
+
+/* The first call of a communicator, or a call of a communicator that is not served. */
+static dma_status_t run_unready(mca_coll_dma_module_t *module, ompi_communicator_t *comm, const dma_call_t *call)
 {
     dma_status_t status;
 
-    if (COLL_DMA_ASIDE == module->state) {
+    if (COLL_DMA_DECLINED == module->state) {
         return DMA_UNSUPPORTED;
     }
     if (dma_call_empty(call, ompi_comm_size(comm))) {
         return DMA_OK;
     }
-    status = mca_coll_dma_prepare(module, comm);
+    status = mca_coll_dma_comm_setup(module, comm);
     return DMA_OK == status ? dma_comm_run(module->comm, call) : status;
 }
 
-/* DMA_UNSUPPORTED: for the module below. */
-static inline dma_status_t run(mca_coll_dma_module_t *module, ompi_communicator_t *comm, const dma_call_t *call)
+/* The send buffer is not replaced if the call is in place. */
+static dma_status_t begin_fallback(mca_coll_dma_module_t *module, const dma_call_t *call, fallback_t *fallback)
 {
-    return OPAL_LIKELY(COLL_DMA_READY == module->state) ? dma_comm_run(module->comm, call)
-                                                        : first_run(module, comm, call);
+    dma_status_t status = dma_bounce_make(module->comm, call, &fallback->bounce);
+
+    if (DMA_OK != status || !fallback->bounce) {
+        return status;
+    }
+    status = dma_bounce_in(fallback->bounce);
+    if (DMA_OK != status) {
+        dma_bounce_free(fallback->bounce);
+        return status;
+    }
+    if (!call->in_place) {
+        fallback->sbuf = dma_bounce_send(fallback->bounce, fallback->sbuf);
+    }
+    fallback->rbuf = dma_bounce_recv(fallback->bounce, fallback->rbuf);
+    return DMA_OK;
 }
 
-static inline int outcome(dma_status_t status)
+/* After the module below has returned `rc`. */
+static int end_fallback(fallback_t *fallback, int rc)
 {
-    return OPAL_LIKELY(DMA_OK == status) ? MPI_SUCCESS : mca_coll_dma_error_class(status);
+    dma_status_t status;
+
+    if (OPAL_LIKELY(!fallback->bounce)) {
+        return rc;
+    }
+    status = dma_bounce_out(fallback->bounce);
+    dma_bounce_free(fallback->bounce);
+    return MPI_SUCCESS != rc ? rc : mca_coll_dma_error_class(status);
+}
+
+/* True: the call has ended with *rc. False: the module below has to do it, with the buffers in *fallback, and then
+ * end_fallback has to be called. */
+static inline bool run(mca_coll_dma_module_t *module, ompi_communicator_t *comm, const dma_call_t *call,
+                       fallback_t *fallback, int *rc)
+{
+    dma_status_t status = OPAL_LIKELY(COLL_DMA_READY == module->state) ? dma_comm_run(module->comm, call)
+                                                                       : run_unready(module, comm, call);
+
+    if (OPAL_LIKELY(DMA_OK == status)) {
+        *rc = MPI_SUCCESS;
+        return true;
+    }
+    if (DMA_UNSUPPORTED == status && DMA_OK == (status = begin_fallback(module, call, fallback))) {
+        return false;
+    }
+    *rc = mca_coll_dma_error_class(status);
+    return true;
 }
 
 int mca_coll_dma_allgather(const void *sbuf, dma_count_t scount, struct ompi_datatype_t *stype, void *rbuf,
@@ -36,22 +86,17 @@ int mca_coll_dma_allgather(const void *sbuf, dma_count_t scount, struct ompi_dat
                            mca_coll_base_module_t *base)
 {
     mca_coll_dma_module_t *module = (mca_coll_dma_module_t *)base;
-    dma_bounce_t *bounce = NULL;
-    dma_status_t status;
+    fallback_t fallback = {.sbuf = sbuf, .rbuf = rbuf};
     dma_call_t call;
+    int rc;
 
-    coll_dma_call(&call, DMA_ALLGATHER, sbuf, scount, stype, rbuf, rcount, rtype);
-    status = run(module, comm, &call);
-    if (OPAL_UNLIKELY(DMA_UNSUPPORTED == status)) {
-        status = coll_dma_bounce(module, &call, &sbuf, &rbuf, &bounce);
-        if (OPAL_UNLIKELY(DMA_OK != status)) {
-            return mca_coll_dma_error_class(status);
-        }
-        return coll_dma_bounced(
-            module->below.allgather(sbuf, scount, stype, rbuf, rcount, rtype, comm, module->below.allgather_module),
-            bounce);
+    coll_dma_set_call(&call, DMA_ALLGATHER, sbuf, scount, stype, rbuf, rcount, rtype);
+    if (OPAL_LIKELY(run(module, comm, &call, &fallback, &rc))) {
+        return rc;
     }
-    return outcome(status);
+    rc = module->below.allgather(fallback.sbuf, scount, stype, fallback.rbuf, rcount, rtype, comm,
+                                 module->below.allgather_module);
+    return end_fallback(&fallback, rc);
 }
 
 int mca_coll_dma_allgatherv(const void *sbuf, dma_count_t scount, struct ompi_datatype_t *stype, void *rbuf,
@@ -59,25 +104,20 @@ int mca_coll_dma_allgatherv(const void *sbuf, dma_count_t scount, struct ompi_da
                             struct ompi_communicator_t *comm, mca_coll_base_module_t *base)
 {
     mca_coll_dma_module_t *module = (mca_coll_dma_module_t *)base;
-    dma_bounce_t *bounce = NULL;
-    dma_status_t status;
+    fallback_t fallback = {.sbuf = sbuf, .rbuf = rbuf};
     dma_call_t call;
+    int rc;
 
-    coll_dma_call_allgatherv(&call, sbuf, scount, stype, rbuf, rcounts, displs, rtype);
-    if (OPAL_UNLIKELY(coll_dma_negative(&call.recv, ompi_comm_size(comm)))) {
+    coll_dma_set_call_allgatherv(&call, sbuf, scount, stype, rbuf, rcounts, displs, rtype);
+    if (OPAL_UNLIKELY(coll_dma_has_negative_count(&call.recv, ompi_comm_size(comm)))) {
         return MPI_ERR_COUNT;
     }
-    status = run(module, comm, &call);
-    if (OPAL_UNLIKELY(DMA_UNSUPPORTED == status)) {
-        status = coll_dma_bounce(module, &call, &sbuf, &rbuf, &bounce);
-        if (OPAL_UNLIKELY(DMA_OK != status)) {
-            return mca_coll_dma_error_class(status);
-        }
-        return coll_dma_bounced(module->below.allgatherv(sbuf, scount, stype, rbuf, rcounts, displs, rtype, comm,
-                                                         module->below.allgatherv_module),
-                                bounce);
+    if (OPAL_LIKELY(run(module, comm, &call, &fallback, &rc))) {
+        return rc;
     }
-    return outcome(status);
+    rc = module->below.allgatherv(fallback.sbuf, scount, stype, fallback.rbuf, rcounts, displs, rtype, comm,
+                                  module->below.allgatherv_module);
+    return end_fallback(&fallback, rc);
 }
 
 int mca_coll_dma_alltoall(const void *sbuf, dma_count_t scount, struct ompi_datatype_t *stype, void *rbuf,
@@ -85,22 +125,17 @@ int mca_coll_dma_alltoall(const void *sbuf, dma_count_t scount, struct ompi_data
                           mca_coll_base_module_t *base)
 {
     mca_coll_dma_module_t *module = (mca_coll_dma_module_t *)base;
-    dma_bounce_t *bounce = NULL;
-    dma_status_t status;
+    fallback_t fallback = {.sbuf = sbuf, .rbuf = rbuf};
     dma_call_t call;
+    int rc;
 
-    coll_dma_call(&call, DMA_ALLTOALL, sbuf, scount, stype, rbuf, rcount, rtype);
-    status = run(module, comm, &call);
-    if (OPAL_UNLIKELY(DMA_UNSUPPORTED == status)) {
-        status = coll_dma_bounce(module, &call, &sbuf, &rbuf, &bounce);
-        if (OPAL_UNLIKELY(DMA_OK != status)) {
-            return mca_coll_dma_error_class(status);
-        }
-        return coll_dma_bounced(
-            module->below.alltoall(sbuf, scount, stype, rbuf, rcount, rtype, comm, module->below.alltoall_module),
-            bounce);
+    coll_dma_set_call(&call, DMA_ALLTOALL, sbuf, scount, stype, rbuf, rcount, rtype);
+    if (OPAL_LIKELY(run(module, comm, &call, &fallback, &rc))) {
+        return rc;
     }
-    return outcome(status);
+    rc = module->below.alltoall(fallback.sbuf, scount, stype, fallback.rbuf, rcount, rtype, comm,
+                                module->below.alltoall_module);
+    return end_fallback(&fallback, rc);
 }
 
 int mca_coll_dma_alltoallv(const void *sbuf, dma_counts_t scounts, dma_displs_t sdispls, struct ompi_datatype_t *stype,
@@ -108,20 +143,15 @@ int mca_coll_dma_alltoallv(const void *sbuf, dma_counts_t scounts, dma_displs_t 
                            struct ompi_communicator_t *comm, mca_coll_base_module_t *base)
 {
     mca_coll_dma_module_t *module = (mca_coll_dma_module_t *)base;
-    dma_bounce_t *bounce = NULL;
-    dma_status_t status;
+    fallback_t fallback = {.sbuf = sbuf, .rbuf = rbuf};
     dma_call_t call;
+    int rc;
 
-    coll_dma_call_alltoallv(&call, sbuf, scounts, sdispls, stype, rbuf, rcounts, rdispls, rtype);
-    status = run(module, comm, &call);
-    if (OPAL_UNLIKELY(DMA_UNSUPPORTED == status)) {
-        status = coll_dma_bounce(module, &call, &sbuf, &rbuf, &bounce);
-        if (OPAL_UNLIKELY(DMA_OK != status)) {
-            return mca_coll_dma_error_class(status);
-        }
-        return coll_dma_bounced(module->below.alltoallv(sbuf, scounts, sdispls, stype, rbuf, rcounts, rdispls, rtype,
-                                                        comm, module->below.alltoallv_module),
-                                bounce);
+    coll_dma_set_call_alltoallv(&call, sbuf, scounts, sdispls, stype, rbuf, rcounts, rdispls, rtype);
+    if (OPAL_LIKELY(run(module, comm, &call, &fallback, &rc))) {
+        return rc;
     }
-    return outcome(status);
+    rc = module->below.alltoallv(fallback.sbuf, scounts, sdispls, stype, fallback.rbuf, rcounts, rdispls, rtype, comm,
+                                 module->below.alltoallv_module);
+    return end_fallback(&fallback, rc);
 }

@@ -1,10 +1,10 @@
 /*
- * coll/dma as Open MPI sees it: a component (one per process) that makes a module for every communicator it may serve.
+ * coll/dma as an Open MPI component: one per process. It makes a module for each communicator that it may serve.
  *
- * A module owns the function slots it can serve and remembers what was in them: the module below. Nothing is set up
- * before a communicator's first collective: comm_query and enable run on every communicator of every job and cost an
- * allocation. In that first call the ranks agree whether the communicator is served; if not, its blocking calls go to the
- * module below for good.
+ * A module installs its functions for the collectives that it can serve and saves the previous functions: the module below.
+ * Nothing is set up before the first collective of a communicator: comm_query and enable run for every communicator of every
+ * job, and cost one allocation. In the first collective the ranks agree whether coll/dma serves the communicator. If not, all
+ * its blocking calls go to the module below.
  */
 #ifndef COLL_DMA_H
 #define COLL_DMA_H
@@ -17,14 +17,14 @@
 
 #include "dma/comm.h"
 
-/* Our messages, on the user's communicator. Negative tags are invisible to users; Open MPI itself uses -1 (any tag) and
- * everything from -7 down, in 4.1, 5.0 and 6.0. */
-#define COLL_DMA_TAG     (-5)
-#define COLL_DMA_NET_TAG (-6) /* introductions */
+/* Tags of messages on the user's communicator. Users cannot receive messages with negative tags. Open MPI itself uses -1 (any
+ * tag) and all tags from -7 down, in 4.1, 5.0 and 6.0. */
+#define COLL_DMA_TAG     (-5) /* set-up */
+#define COLL_DMA_NET_TAG (-6) /* exchange of network addresses */
 
-#define COLL_DMA_TOPICS 16 /* of warnings: each is shown once per process */
+#define COLL_DMA_TOPICS 16 /* of warnings, each of which is shown once per process */
 
-/* The slots we serve: DO(slot) for each. */
+/* The collectives that coll/dma serves: DO(slot) for each. */
 #define COLL_DMA_SLOTS(DO)                                                                                             \
     DO(allgather)                                                                                                      \
     DO(allgatherv)                                                                                                     \
@@ -42,34 +42,29 @@
 typedef struct mca_coll_dma_component {
     mca_coll_base_component_t super;
 
-    int priority;
-    int verbose;
-    int nodes;        /* communicators over several nodes are served */
-    double keepalive; /* of the network, in seconds */
-    /* as given; copied into params when the process is created */
-    char *variant, *engine, *queues, *gpu_variant, *own_copy, *net_variant;
     dma_params_t params;
 
-    pthread_mutex_t lock;     /* guards the next two, and changes of the third */
-    dma_proc_t *proc;         /* made by the first collective */
-    unsigned comms;           /* communicators that proc has */
-    atomic_bool polling;      /* our progress callback is registered */
-    atomic_uint idle;         /* turns of it since anything was under way */
-    unsigned long long turns; /* calls of our progress callback */
+    pthread_mutex_t lock;     /* guards proc, ncomms, and writes of polling */
+    dma_proc_t *proc;         /* created by the first collective */
+    unsigned ncomms;          /* communicators of proc */
+    atomic_bool polling;      /* the progress callback is registered */
+    atomic_uint idle_turns;   /* calls of the progress callback since anything was in progress */
+    unsigned long long turns; /* calls of the progress callback: coll_dma_progress_turns */
 
-    pthread_mutex_t said_lock; /* of its own: the core reports from inside calls that hold the other */
-    char said[COLL_DMA_TOPICS][24];
+    pthread_mutex_t
+        report_lock; /* guards `reported`; a lock of its own because the core reports while `lock` is held */
+    char reported[COLL_DMA_TOPICS][24];
 } mca_coll_dma_component_t;
 
 OMPI_DECLSPEC extern mca_coll_dma_component_t mca_coll_dma_component;
 
 typedef enum mca_coll_dma_state {
-    COLL_DMA_NEW,   /* no collective yet, or its set-up failed: then every call fails the same way */
-    COLL_DMA_READY, /* served by us */
-    COLL_DMA_ASIDE, /* agreed by all ranks: served by the module below */
+    COLL_DMA_NEW,      /* no collective yet, or the set-up failed: then every call returns the same error */
+    COLL_DMA_READY,    /* coll/dma serves the communicator */
+    COLL_DMA_DECLINED, /* all ranks agreed: the module below serves blocking calls */
 } mca_coll_dma_state_t;
 
-/* What was in our slots. */
+/* The functions that were installed before. */
 typedef struct mca_coll_dma_below {
 #define COLL_DMA_DO(slot)                                                                                              \
     mca_coll_base_module_##slot##_fn_t slot;                                                                           \
@@ -81,24 +76,24 @@ typedef struct mca_coll_dma_below {
 typedef struct mca_coll_dma_module {
     mca_coll_base_module_t super;
 
-    mca_coll_dma_state_t state; /* as blocking calls have seen it */
+    mca_coll_dma_state_t state; /* as the last blocking call has seen it */
     dma_comm_t *comm;
-    bool spans;                         /* several nodes; then */
-    int first;                          /* the lowest rank of the communicator on this one */
-    dma_status_t failed;                /* could not even be created here */
-    atomic_bool told;                   /* the outcome of the set-up has been reported */
-    struct mca_coll_dma_request *spare; /* for the next non-blocking call; NULL: none */
+    bool multi_node;
+    int local_leader;                           /* the lowest rank on this node */
+    dma_status_t create_status;                 /* why `comm` could not be created; else DMA_OK */
+    atomic_bool reported;                       /* the outcome of the set-up has been reported */
+    struct mca_coll_dma_request *spare_request; /* for the next non-blocking call; NULL: none */
     mca_coll_dma_below_t below;
 } mca_coll_dma_module_t;
 
 OBJ_CLASS_DECLARATION(mca_coll_dma_module_t);
 
-/* blocking.c, nonblocking.c, persistent.c: what is in our slots. */
+/* blocking.c, nonblocking.c, persistent.c: the collectives. */
 #define COLL_DMA_DO(slot) __typeof__(*(mca_coll_base_module_##slot##_fn_t)NULL) mca_coll_dma_##slot;
 COLL_DMA_SLOTS(COLL_DMA_DO)
 #undef COLL_DMA_DO
 
-/* component.c: the process, made on first use. */
+/* component.c: the process object, created on first use. */
 dma_status_t mca_coll_dma_proc_retain(dma_proc_t **proc);
 void mca_coll_dma_proc_release(void);
 
@@ -106,36 +101,35 @@ void mca_coll_dma_proc_release(void);
 int mca_coll_dma_register_params(void);
 void mca_coll_dma_params(dma_params_t *params);
 
-/* literal.c: gives an include list that names dma the components it needs below it. */
+/* selection.c: adds the components that coll/dma needs below it to an include list that names dma. */
 int mca_coll_dma_extend_selection(void);
 
-/* net.c: NULL: none, communicators stay inside nodes. */
-struct dma_wire;
-const struct dma_wire *mca_coll_dma_wire(void);
-/* Nobody calls us any more for the network's sake. */
+/* net.c. NULL: communicators over several nodes are not served. */
+struct dma_net_ops;
+const struct dma_net_ops *mca_coll_dma_net_ops(void);
+/* Removes the network's progress callback. */
 void mca_coll_dma_net_stop_polling(void);
 
 /* module.c */
 mca_coll_base_module_t *mca_coll_dma_comm_query(ompi_communicator_t *comm, int *priority);
 
-/* prepare.c: module->comm, made on first use; local. */
-dma_status_t mca_coll_dma_open(mca_coll_dma_module_t *module, ompi_communicator_t *comm);
-/* Waits until the communicator is set up. DMA_OK: READY; DMA_UNSUPPORTED: ASIDE. */
-dma_status_t mca_coll_dma_prepare(mca_coll_dma_module_t *module, ompi_communicator_t *comm);
-/* Says once who serves the communicator, if that is decided. */
+/* prepare.c. Creates module->comm if it does not exist. Local. */
+dma_status_t mca_coll_dma_comm_open(mca_coll_dma_module_t *module, ompi_communicator_t *comm);
+/* Waits until the communicator is set up. DMA_OK: coll/dma serves it. DMA_UNSUPPORTED: it does not. */
+dma_status_t mca_coll_dma_comm_setup(mca_coll_dma_module_t *module, ompi_communicator_t *comm);
+/* Reports once whether coll/dma serves the communicator, as soon as that is decided. */
 void mca_coll_dma_report_state(mca_coll_dma_module_t *module, ompi_communicator_t *comm);
 
-/* progress.c: registers our progress callback if tasks of ours are under way, else removes it; `open` is false when the
- * component closes and nothing may call into it any more. */
-void mca_coll_dma_poll(bool open);
+/* progress.c: registers the progress callback if calls are in progress. With `open` false, when the component closes, removes it. */
+void mca_coll_dma_progress_update(bool open);
 
-/* layout.c */
-dma_status_t mca_coll_dma_type_rows(const void *type, dma_rows_t *layout);
+/* datatype.c: members of dma_host_t. */
+dma_status_t mca_coll_dma_type_rows(const void *type, dma_rows_t *rows);
 dma_status_t mca_coll_dma_type_strips(const void *type, dma_visit_t visit, void *arg);
 
 /* services.c */
 extern const dma_host_t mca_coll_dma_host;
-/* The MPI error class of an error of ours. */
+/* The MPI error class of a status. */
 int mca_coll_dma_error_class(dma_status_t status);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * Open MPI as the component sees it: every include of its headers, and through series.h what differs between its series.
+ * All Open MPI headers that the component includes, and series.h, which has what differs between the series of Open MPI.
  */
 #ifndef COLL_DMA_COMPAT_H
 #define COLL_DMA_COMPAT_H

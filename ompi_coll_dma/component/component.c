@@ -1,5 +1,5 @@
 /*
- * The component: what Open MPI finds when it loads us, and the one process object behind all communicators.
+ * The component structure that Open MPI looks up, and the process object of all communicators.
  */
 #include "coll_dma.h"
 
@@ -22,10 +22,10 @@ mca_coll_dma_component_t mca_coll_dma_component = {
             .collm_comm_query = mca_coll_dma_comm_query,
         },
     .lock = PTHREAD_MUTEX_INITIALIZER,
-    .said_lock = PTHREAD_MUTEX_INITIALIZER,
+    .report_lock = PTHREAD_MUTEX_INITIALIZER,
 };
 
-/* Before MPI_Init selects anything, and in tools such as ompi_info. */
+/* Called before MPI_Init selects components, and by tools such as ompi_info. */
 static int component_register(void)
 {
     mca_base_component_t *version = &mca_coll_dma_component.super.collm_version;
@@ -38,7 +38,7 @@ static int component_register(void)
     return OMPI_SUCCESS == rc ? mca_coll_dma_extend_selection() : rc;
 }
 
-/* The module structure differs between series, and the dynamic loader cannot tell 4.0 from 4.1. */
+/* The module structure differs between the series of Open MPI, and the dynamic loader does not distinguish 4.0 from 4.1. */
 static int component_init_query(bool progress_threads, bool mpi_threads)
 {
     char version[MPI_MAX_LIBRARY_VERSION_STRING];
@@ -52,12 +52,12 @@ static int component_init_query(bool progress_threads, bool mpi_threads)
         OMPI_MINOR_VERSION == minor) {
         return OMPI_SUCCESS;
     }
-    /* All processes of a node run the same library. */
+    /* All processes of a node run the same library, so one of them prints. */
     if (0 == ompi_process_info.my_local_rank) {
         version[strcspn(version, ",")] = '\0';
         text = opal_show_help_string("help-coll-dma.txt", "wrong series", false, OMPI_MAJOR_VERSION, OMPI_MINOR_VERSION,
                                      version);
-        opal_output(0, "%s", text ? text : "coll/dma: wrong Open MPI");
+        opal_output(0, "%s", text ? text : "coll/dma is disabled: it was built for another series of Open MPI");
         free(text);
     }
     return OMPI_ERR_NOT_AVAILABLE;
@@ -74,14 +74,14 @@ dma_status_t mca_coll_dma_proc_retain(dma_proc_t **proc)
             .session_dir = ompi_process_info.job_session_dir,
             .host = &mca_coll_dma_host,
             .routes = dma_routes,
-            .wire = mca_coll_dma_wire(),
+            .wire = mca_coll_dma_net_ops(),
         };
 
         mca_coll_dma_params(&config.params);
         status = dma_proc_create(&config, &component->proc);
     }
     if (DMA_OK == status) {
-        component->comms++;
+        component->ncomms++;
         *proc = component->proc;
     }
     pthread_mutex_unlock(&component->lock);
@@ -91,19 +91,19 @@ dma_status_t mca_coll_dma_proc_retain(dma_proc_t **proc)
 void mca_coll_dma_proc_release(void)
 {
     pthread_mutex_lock(&mca_coll_dma_component.lock);
-    mca_coll_dma_component.comms--;
+    mca_coll_dma_component.ncomms--;
     pthread_mutex_unlock(&mca_coll_dma_component.lock);
 }
 
-/* After MPI_COMM_WORLD and after the pml. A communicator that something still holds keeps its process object: its memory
- * goes with the process. But our code may go before, with the component: nobody may call it. */
+/* Called after MPI_COMM_WORLD and the pml are gone. If a communicator still exists, the process object stays: its memory is
+ * freed with the process. But the component may be unloaded before that, so its callbacks are removed in any case. */
 static int component_close(void)
 {
     mca_coll_dma_component_t *component = &mca_coll_dma_component;
 
-    mca_coll_dma_poll(false);
+    mca_coll_dma_progress_update(false);
     mca_coll_dma_net_stop_polling();
-    if (component->proc && !component->comms) {
+    if (component->proc && !component->ncomms) {
         dma_proc_destroy(component->proc);
         component->proc = NULL;
     }

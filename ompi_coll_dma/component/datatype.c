@@ -1,15 +1,15 @@
 /*
- * Regular layouts of datatypes, out of Open MPI's descriptions of them.
+ * Reads Open MPI's descriptions of datatypes: as regular rows (dma_rows_t), or for all other types as a list of strips
+ * (dma_strip_t).
  *
- * A description is a list: blocks (`count` times `blocklen` basic elements, `extent` apart, from `disp` on), and loops
- * around such lists. MPI_Type_vector and what is made of it in turn are blocks within loops. Whatever does not read like
- * that has no layout for us, and what has been read must have the size and the bounds that Open MPI says. Of the other types
- * we can say where each block is.
+ * A description is a list of blocks and loops. A block is `count` times `blocklen` basic elements, `extent` bytes apart, from
+ * `disp` on. A loop contains such a list. MPI_Type_vector, and types made of vectors, are blocks in loops. A type is regular if
+ * its description can be read as rows whose size and bounds are those that Open MPI gives for the type.
  */
 #include "coll_dma.h"
 
-/* A new level around what has been read. */
-static bool wrap(dma_rows_t *l, uint64_t n, ptrdiff_t stride)
+/* Repeats the rows `n` times, `stride` bytes apart: a new outermost level. False: there are too many levels. */
+static bool add_level(dma_rows_t *l, uint64_t n, ptrdiff_t stride)
 {
     if (n == 1) {
         return true;
@@ -21,8 +21,8 @@ static bool wrap(dma_rows_t *l, uint64_t n, ptrdiff_t stride)
     return true;
 }
 
-/* What comes behind something may continue it: the bytes of a single row, or the next rows. */
-static bool join(dma_rows_t *l, const dma_rows_t *next)
+/* Appends `next` if it continues the rows: the bytes behind a single row, or further rows at the same stride. */
+static bool append_rows(dma_rows_t *l, const dma_rows_t *next)
 {
     ptrdiff_t ahead = next->first - l->first;
     dma_level_t *rows = &l->level[0];
@@ -47,14 +47,15 @@ static bool join(dma_rows_t *l, const dma_rows_t *next)
 
 static bool read_list(const dt_elem_desc_t *list, size_t n, dma_rows_t *l);
 
-/* One block or one loop; *used: entries of the list. */
+/* Reads one block or one loop; *used gets its number of list entries. */
 static bool read_one(const dt_elem_desc_t *at, size_t left, dma_rows_t *l, size_t *used)
 {
     const ddt_elem_desc_t *e = &at->elem;
 
     if (OPAL_DATATYPE_LOOP == e->common.type) {
         *used = (size_t)at->loop.items + 1;
-        return *used <= left && read_list(at + 1, at->loop.items - 1, l) && wrap(l, at->loop.loops, at->loop.extent);
+        return *used <= left && read_list(at + 1, at->loop.items - 1, l) &&
+               add_level(l, at->loop.loops, at->loop.extent);
     }
     *used = 1;
     if (!(e->common.flags & OPAL_DATATYPE_FLAG_DATA) || e->common.type >= OPAL_DATATYPE_MAX_PREDEFINED) {
@@ -62,7 +63,7 @@ static bool read_one(const dt_elem_desc_t *at, size_t left, dma_rows_t *l, size_
     }
     *l = (dma_rows_t){.first = e->disp,
                       .row = (uint64_t)e->blocklen * opal_datatype_basicDatatypes[e->common.type]->size};
-    return wrap(l, e->count, e->extent);
+    return add_level(l, e->count, e->extent);
 }
 
 static bool read_list(const dt_elem_desc_t *list, size_t n, dma_rows_t *l)
@@ -75,15 +76,15 @@ static bool read_list(const dt_elem_desc_t *list, size_t n, dma_rows_t *l)
     for (size_t i = used; i < n; i += used) {
         dma_rows_t next;
 
-        if (!read_one(list + i, n - i, &next, &used) || !join(l, &next)) {
+        if (!read_one(list + i, n - i, &next, &used) || !append_rows(l, &next)) {
             return false;
         }
     }
     return true;
 }
 
-/* Does what has been read cover what Open MPI says the type does? */
-static bool is_whole(const dma_rows_t *l, const opal_datatype_t *type)
+/* Whether the rows have the size and the bounds of the type. */
+static bool matches_type(const dma_rows_t *l, const opal_datatype_t *type)
 {
     ptrdiff_t low = l->first, high = l->first + (ptrdiff_t)l->row;
     uint64_t size = l->row;
@@ -103,17 +104,17 @@ static const dt_type_desc_t *description(const opal_datatype_t *type)
     return type->opt_desc.desc && type->opt_desc.used ? &type->opt_desc : &type->desc;
 }
 
-dma_status_t mca_coll_dma_type_rows(const void *type, dma_rows_t *layout)
+dma_status_t mca_coll_dma_type_rows(const void *type, dma_rows_t *rows)
 {
     const opal_datatype_t *t = &((const ompi_datatype_t *)type)->super;
     const dt_type_desc_t *desc = description(t);
 
-    return desc->desc && read_list(desc->desc, desc->used, layout) && is_whole(layout, t) ? DMA_OK : DMA_UNSUPPORTED;
+    return desc->desc && read_list(desc->desc, desc->used, rows) && matches_type(rows, t) ? DMA_OK : DMA_UNSUPPORTED;
 }
 
-/* ---- types without a layout ---- */
+/* ---- irregular types ---- */
 
-/* Packed bytes of a list; UINT64_MAX: it is none that we know. Ends of loops, and marks of bounds, have no data. */
+/* Bytes of the packed data of a list; UINT64_MAX: the list has an unknown entry. Ends of loops and bounds have no data. */
 static uint64_t list_bytes(const dt_elem_desc_t *list, size_t n)
 {
     uint64_t bytes = 0;
@@ -155,16 +156,18 @@ typedef struct walk {
     void *arg;
 } walk_t;
 
-/* Where a list is, and how often: of a loop around it, what is packed in a turn. */
-typedef struct around {
-    ptrdiff_t at;
-    uint64_t packed, n;
-    ptrdiff_t stride;
-    uint64_t pitch;
-} around_t;
+/* Where a list is, and the loop around it. */
+typedef struct position {
+    ptrdiff_t at;     /* offset in the element */
+    uint64_t packed;  /* offset in the packed element */
+    uint64_t n;       /* iterations of the loop */
+    ptrdiff_t stride; /* bytes from one iteration to the next */
+    uint64_t pitch;   /* packed bytes of an iteration */
+} position_t;
 
-/* A block has rows, and turns of the loop around it: as few strips as may be. */
-static dma_status_t walk_block(const walk_t *w, const ddt_elem_desc_t *e, const around_t *a)
+/* A block is a grid: its rows times the iterations of the loop around it. The longer side becomes the rows of a strip, so that
+ * there are few strips. */
+static dma_status_t walk_block(const walk_t *w, const ddt_elem_desc_t *e, const position_t *a)
 {
     dma_strip_t strip = {.at = a->at + e->disp, .packed = a->packed};
     uint64_t strips = a->n < e->count ? a->n : e->count;
@@ -183,13 +186,13 @@ static dma_status_t walk_block(const walk_t *w, const ddt_elem_desc_t *e, const 
     return status;
 }
 
-static dma_status_t walk_list(const walk_t *w, const dt_elem_desc_t *list, size_t n, around_t a);
+static dma_status_t walk_list(const walk_t *w, const dt_elem_desc_t *list, size_t n, position_t a);
 
-static dma_status_t walk_loop(const walk_t *w, const dt_elem_desc_t *list, around_t a)
+static dma_status_t walk_loop(const walk_t *w, const dt_elem_desc_t *list, position_t a)
 {
     const ddt_loop_desc_t *loop = &list->loop;
     size_t n = loop->items - 1;
-    around_t inside = {.at = a.at, .packed = a.packed, .n = 1};
+    position_t inside = {.at = a.at, .packed = a.packed, .n = 1};
     dma_status_t status = DMA_OK;
 
     inside.pitch = list_bytes(list + 1, n);
@@ -206,8 +209,8 @@ static dma_status_t walk_loop(const walk_t *w, const dt_elem_desc_t *list, aroun
     return status;
 }
 
-/* With loops in the list there is none around it: a.n is 1. */
-static dma_status_t walk_list(const walk_t *w, const dt_elem_desc_t *list, size_t n, around_t a)
+/* If the list contains loops, the loop around it has been unrolled: a.n is 1. */
+static dma_status_t walk_list(const walk_t *w, const dt_elem_desc_t *list, size_t n, position_t a)
 {
     dma_status_t status = DMA_OK;
 
@@ -235,5 +238,5 @@ dma_status_t mca_coll_dma_type_strips(const void *type, dma_visit_t visit, void 
     if (!desc->desc || list_bytes(desc->desc, desc->used) != t->size) {
         return DMA_ERR_ARG;
     }
-    return walk_list(&w, desc->desc, desc->used, (around_t){.n = 1});
+    return walk_list(&w, desc->desc, desc->used, (position_t){.n = 1});
 }

@@ -1,7 +1,6 @@
 # What Open MPI loads.
 component_sources += \
 	ompi_coll_dma/component/blocking.c \
-	ompi_coll_dma/component/bounce.h \
 	ompi_coll_dma/component/buffer.h \
 	ompi_coll_dma/component/coll_dma.h \
 	ompi_coll_dma/component/compat.h \

@@ -1,8 +1,8 @@
 /*
- * Modules: which communicators we offer ourselves for, and what we keep of the modules below.
+ * Modules: for which communicators coll/dma is available, and the functions of the module below.
  *
- * comm_query and enable decide from facts that are equal on all ranks of the communicator, without a message: on one
- * rank ours and on another not would be a hang.
+ * comm_query and enable decide without messages, from facts that are equal on all ranks of the communicator. If ranks decided
+ * differently, the first collective would hang.
  */
 #include "request.h"
 
@@ -10,20 +10,20 @@ static void construct(mca_coll_dma_module_t *module)
 {
     module->state = COLL_DMA_NEW;
     module->comm = NULL;
-    module->spans = false;
-    module->first = 0;
-    module->failed = DMA_OK;
-    atomic_init(&module->told, false);
-    module->spare = NULL;
+    module->multi_node = false;
+    module->local_leader = 0;
+    module->create_status = DMA_OK;
+    atomic_init(&module->reported, false);
+    module->spare_request = NULL;
     memset(&module->below, 0, sizeof(module->below));
 }
 
-/* Local, and possibly after the last pml request of the communicator: nothing here may communicate. */
-static void let_go(mca_coll_dma_module_t *module)
+/* Local, and possibly after the pml has dropped the communicator: nothing here may communicate. */
+static void destruct(mca_coll_dma_module_t *module)
 {
-    if (module->spare) {
-        mca_coll_dma_request_drop(module->spare);
-        module->spare = NULL;
+    if (module->spare_request) {
+        mca_coll_dma_request_discard(module->spare_request);
+        module->spare_request = NULL;
     }
     if (module->comm) {
         dma_comm_destroy(module->comm);
@@ -39,8 +39,8 @@ static void let_go(mca_coll_dma_module_t *module)
 #undef COLL_DMA_DO
 }
 
-/* A module that owns no slot in the end, because another was put on top, is never disabled. */
-OBJ_CLASS_INSTANCE(mca_coll_dma_module_t, mca_coll_base_module_t, construct, let_go);
+/* The destructor does the same as disable: Open MPI never disables a module whose functions were all replaced by another. */
+OBJ_CLASS_INSTANCE(mca_coll_dma_module_t, mca_coll_base_module_t, construct, destruct);
 
 static int enable(mca_coll_base_module_t *base, ompi_communicator_t *comm)
 {
@@ -58,7 +58,7 @@ static int enable(mca_coll_base_module_t *base, ompi_communicator_t *comm)
     COLL_DMA_SLOTS(COLL_DMA_DO)
 #undef COLL_DMA_DO
     if (!complete) {
-        /* An info key of the communicator may ask for us at the bottom. We cannot be alone. */
+        /* An info key of the communicator may put coll/dma below all others. It needs a module below. */
         return OMPI_ERR_NOT_AVAILABLE;
     }
 #define COLL_DMA_DO(slot) DMA_SLOT_INSTALL(comm, slot, &module->super);
@@ -67,7 +67,7 @@ static int enable(mca_coll_base_module_t *base, ompi_communicator_t *comm)
     return OMPI_SUCCESS;
 }
 
-/* Open MPI up to 5.0 calls this once for every slot we own. */
+/* Open MPI up to 5.0 calls this once for every installed function. */
 static int disable(mca_coll_base_module_t *base, ompi_communicator_t *comm)
 {
     mca_coll_dma_module_t *module = (mca_coll_dma_module_t *)base;
@@ -76,23 +76,23 @@ static int disable(mca_coll_base_module_t *base, ompi_communicator_t *comm)
 #define COLL_DMA_DO(slot) DMA_SLOT_RESTORE(comm, slot, &module->super, module->below.slot, module->below.slot##_module);
     COLL_DMA_SLOTS(COLL_DMA_DO)
 #undef COLL_DMA_DO
-    let_go(module);
+    destruct(module);
     return OMPI_SUCCESS;
 }
 
 /*
- * Whether all ranks are processes of this job; the lowest one of this node, and whether there are others. A rank that this
- * process has not met yet (a sentinel) is on another node, because Open MPI knows its local peers from the start; nothing
- * is allocated to find out.
- * Other jobs are left out even on this node: when processes of several jobs are met at once, Open MPI tells by their
- * rank numbers alone who is local (dpm.c), so that two processes may see a third differently.
+ * Whether all ranks are processes of this job. Then also: whether there are several nodes, and the lowest rank on this one. A
+ * sentinel is a process that this process has not resolved yet. It is on another node, because Open MPI resolves its local peers
+ * at start; so nothing has to be allocated to find out.
+ * Communicators with processes of several jobs are not served, even on one node: when Open MPI connects to processes of several
+ * jobs at once, it finds the local ones by rank number alone (dpm.c), so two processes may see a third differently.
  */
-static bool all_of_this_job(ompi_communicator_t *comm, bool *spans, int *first)
+static bool is_one_job(ompi_communicator_t *comm, bool *multi_node, int *local_leader)
 {
     ompi_group_t *group = comm->c_local_group;
 
-    *spans = false;
-    *first = -1;
+    *multi_node = false;
+    *local_leader = -1;
     for (int rank = 0; rank < ompi_comm_size(comm); rank++) {
         ompi_proc_t *proc = ompi_group_get_proc_ptr_raw(group, rank);
         bool sentinel = ompi_proc_is_sentinel(proc);
@@ -103,32 +103,33 @@ static bool all_of_this_job(ompi_communicator_t *comm, bool *spans, int *first)
             return false;
         }
         if (sentinel || !OPAL_PROC_ON_LOCAL_NODE(proc->super.proc_flags)) {
-            *spans = true;
-        } else if (*first < 0) {
-            *first = rank;
+            *multi_node = true;
+        } else if (*local_leader < 0) {
+            *local_leader = rank;
         }
     }
     return true;
 }
 
-/* Facts that are equal on all ranks alone. */
+/* Uses only facts that are equal on all ranks. */
 mca_coll_base_module_t *mca_coll_dma_comm_query(ompi_communicator_t *comm, int *priority)
 {
     mca_coll_dma_module_t *module;
-    bool spans;
-    int first;
+    bool multi_node;
+    int local_leader;
 
-    if (mca_coll_dma_component.priority < 0 || DMA_FAULT_TOLERANT || OMPI_COMM_IS_INTER(comm) ||
-        ompi_comm_size(comm) < 2 || !all_of_this_job(comm, &spans, &first) || (spans && !mca_coll_dma_wire())) {
+    if (mca_coll_dma_component.params.priority < 0 || DMA_FAULT_TOLERANT || OMPI_COMM_IS_INTER(comm) ||
+        ompi_comm_size(comm) < 2 || !is_one_job(comm, &multi_node, &local_leader) ||
+        (multi_node && !mca_coll_dma_net_ops())) {
         return NULL;
     }
     module = OBJ_NEW(mca_coll_dma_module_t);
     if (!module) {
         return NULL;
     }
-    module->spans = spans;
-    module->first = first;
-    *priority = mca_coll_dma_component.priority;
+    module->multi_node = multi_node;
+    module->local_leader = local_leader;
+    *priority = mca_coll_dma_component.params.priority;
     module->super.coll_module_enable = enable;
     module->super.coll_module_disable = disable;
 #define COLL_DMA_DO(slot) module->super.coll_##slot = mca_coll_dma_##slot;

@@ -1,9 +1,9 @@
 /*
  * The network behind dma/net.h: UCX, if this build has it.
  *
- * UCX moves only when it is asked to, also what a finished call has left with it. So from the first communicator over
- * several nodes on, it has a place among Open MPI's low-priority callbacks, until the component is closed. There we also listen
- * to alarms for communicators that have no call.
+ * UCX makes progress only when it is called, also with data of sends that have completed. So from the first communicator over
+ * several nodes until the component is closed, UCX's progress is among Open MPI's low-priority progress callbacks. The callback
+ * also reads failure notices of peers for communicators without a call in progress.
  */
 #include "coll_dma.h"
 
@@ -13,19 +13,17 @@
 
 #include "ucx_tl.h"
 
-_Static_assert(DMA_WIRE_ADDRESS_MAX == DMA_NET_ADDRESS_MAX, "an address fits");
-
-static dma_net_t *polled;
+static dma_ucx_t *polled;
 
 static int poll_net(void)
 {
-    int events = (int)dma_net_progress(polled);
+    int events = (int)dma_ucx_progress(polled);
 
     dma_proc_poll_notices(mca_coll_dma_component.proc);
     return events;
 }
 
-/* Names are pairs of a job and a rank in it. */
+/* A process name is a job and a rank in it. */
 static uint64_t key_of(const ompi_process_name_t *name)
 {
     return (uint64_t)name->jobid << 32 | (uint64_t)(uint32_t)name->vpid;
@@ -33,46 +31,50 @@ static uint64_t key_of(const ompi_process_name_t *name)
 
 static dma_status_t net_open(void **net)
 {
-    dma_net_config_t config;
-    dma_net_t *made;
-    dma_status_t status;
+    dma_ucx_config_t config = {
+        .key = key_of(OMPI_PROC_MY_NAME),
+        .host = &mca_coll_dma_host,
+        .keepalive_seconds = mca_coll_dma_component.params.keepalive,
+        .processes = ompi_process_info.num_procs ? ompi_process_info.num_procs : 1, /* 0 if there are only sessions */
+        .local_processes = (size_t)ompi_process_info.num_local_peers + 1,
+    };
+    dma_ucx_t *made;
+    dma_status_t status = dma_ucx_create(&config, &made);
 
-    dma_net_config_default(&config);
-    config.key = key_of(OMPI_PROC_MY_NAME);
-    config.host = &mca_coll_dma_host;
-    config.keepalive_seconds = mca_coll_dma_component.keepalive < 2 ? 2 : mca_coll_dma_component.keepalive;
-    config.processes = ompi_process_info.num_procs ? ompi_process_info.num_procs : 1; /* none: sessions alone */
-    config.local_processes = (size_t)ompi_process_info.num_local_peers + 1;
-    status = dma_net_create(&config, &made);
     if (DMA_OK != status) {
         return status;
     }
     polled = made;
     if (OPAL_SUCCESS != opal_progress_register_lp(poll_net)) {
-        dma_net_destroy(made);
+        dma_ucx_destroy(made);
         return DMA_ERR_NOMEM;
     }
     *net = made;
     return DMA_OK;
 }
 
-/* It rests already. */
+/* mca_coll_dma_net_stop_polling has removed the progress callback before. */
 static void net_close(void *net)
 {
-    dma_net_destroy(net);
+    dma_ucx_destroy(net);
 }
 
-static const void *net_address(void *net, size_t *bytes)
+static const void *net_get_address(void *net, size_t *bytes)
 {
-    return dma_net_address(net, bytes);
+    return dma_ucx_get_address(net, bytes);
 }
 
-static bool net_over_tcp(void *net)
+static bool net_is_tcp_only(void *net)
 {
-    return dma_net_over_tcp(net);
+    return dma_ucx_is_tcp_only(net);
 }
 
-static dma_status_t net_offer(void *comm, const void *buf, size_t bytes, int rank, void **req)
+static uint32_t net_process_id(void)
+{
+    return (uint32_t)OMPI_PROC_MY_NAME->vpid;
+}
+
+static dma_status_t net_address_send(void *comm, const void *buf, size_t bytes, int rank, void **req)
 {
     int rc = MCA_PML_CALL(
         isend(buf, bytes, MPI_BYTE, rank, COLL_DMA_NET_TAG, MCA_PML_BASE_SEND_STANDARD, comm, (ompi_request_t **)req));
@@ -80,125 +82,110 @@ static dma_status_t net_offer(void *comm, const void *buf, size_t bytes, int ran
     return OMPI_SUCCESS == rc ? DMA_OK : DMA_ERR_NET;
 }
 
-static dma_status_t net_ask(void *comm, void *buf, size_t bytes, int rank, void **req)
+static dma_status_t net_address_recv(void *comm, void *buf, size_t bytes, int rank, void **req)
 {
     int rc = MCA_PML_CALL(irecv(buf, bytes, MPI_BYTE, rank, COLL_DMA_NET_TAG, comm, (ompi_request_t **)req));
 
     return OMPI_SUCCESS == rc ? DMA_OK : DMA_ERR_NET;
 }
 
-static dma_status_t net_heard(void *comm, void **req)
+static dma_status_t net_address_test(void *comm, void **req)
 {
     return mca_coll_dma_host.test(comm, req);
 }
 
-static dma_status_t net_peer(void *net, void *comm, int rank, const void *address, size_t bytes, void **peer)
+static dma_status_t net_peer_create(void *net, void *comm, int rank, const void *address, size_t bytes, void **peer)
 {
-    /* known since the introduction: the messages went to it */
+    /* Open MPI has resolved this process when it sent the address. */
     ompi_proc_t *proc = ompi_comm_peer_lookup(comm, rank);
     ompi_process_name_t name = *(ompi_process_name_t *)&proc->super.proc_name;
 
-    return dma_net_peer(net, key_of(&name), address, bytes, (dma_net_peer_t **)peer);
+    return dma_ucx_peer_create(net, key_of(&name), address, bytes, (dma_ucx_peer_t **)peer);
 }
 
-static uint32_t net_self(void)
+static bool net_peer_closed(void *net, void *peer)
 {
-    return (uint32_t)OMPI_PROC_MY_NAME->vpid;
+    (void)net;
+    return dma_ucx_peer_closed(peer);
 }
 
-static dma_net_tag_t net_tag(const dma_wire_tag_t *tag)
+static dma_status_t net_comm_register(void *net, uint32_t comm, uint32_t owner)
 {
-    return (dma_net_tag_t){
-        .comm = tag->comm, .owner = tag->owner, .seq = tag->seq, .step = tag->step, .note = tag->note};
+    return dma_ucx_comm_register(net, comm, owner);
 }
 
-static dma_status_t net_join(void *net, uint32_t owner, uint32_t comm)
+static void net_comm_unregister(void *net, uint32_t comm, uint32_t owner)
 {
-    return dma_net_join(net, comm, owner);
+    dma_ucx_comm_unregister(net, comm, owner);
 }
 
-static void net_leave(void *net, uint32_t owner, uint32_t comm)
-{
-    dma_net_leave(net, comm, owner);
-}
-
-static dma_status_t net_isend(void *net, void *peer, const dma_wire_tag_t *tag, const void *buf, size_t bytes,
+static dma_status_t net_isend(void *net, void *peer, const dma_net_tag_t *tag, const void *buf, size_t bytes,
                               void **req)
 {
-    dma_net_tag_t t = net_tag(tag);
-
-    return dma_net_isend(net, peer, &t, buf, bytes, DMA_NET_HOST, (dma_net_req_t **)req);
+    return dma_ucx_isend(net, peer, tag, buf, bytes, (dma_ucx_req_t **)req);
 }
 
-static dma_status_t net_irecv(void *net, void *peer, const dma_wire_tag_t *tag, void *buf, size_t bytes, void **req)
+static dma_status_t net_irecv(void *net, void *peer, const dma_net_tag_t *tag, void *buf, size_t bytes, void **req)
 {
-    dma_net_tag_t t = net_tag(tag);
-
-    return dma_net_irecv(net, peer, &t, buf, bytes, DMA_NET_HOST, (dma_net_req_t **)req);
+    return dma_ucx_irecv(net, peer, tag, buf, bytes, (dma_ucx_req_t **)req);
 }
 
 static dma_status_t net_test(void *net, void **req)
 {
-    return dma_net_test(net, (dma_net_req_t **)req);
+    return dma_ucx_test(net, (dma_ucx_req_t **)req);
 }
 
 static void net_cancel(void *net, void *req)
 {
-    dma_net_cancel(net, req);
+    dma_ucx_cancel(net, req);
 }
 
-static void net_give_up(void *net, void *req)
+static void net_abort(void *net, void *req)
 {
-    dma_net_give_up(net, req);
-}
-
-static bool net_left(void *net, void *peer)
-{
-    (void)net;
-    return dma_net_peer_left(peer);
+    dma_ucx_abort(net, req);
 }
 
 static void net_progress(void *net)
 {
-    dma_net_progress(net);
+    dma_ucx_progress(net);
 }
 
-static void net_trouble(void *net, char *text, size_t bytes)
+static void net_last_error(void *net, char *text, size_t bytes)
 {
     uint64_t key;
-    const char *words = dma_net_trouble(net, &key);
+    const char *error = dma_ucx_last_error(net, &key);
 
-    if (NULL != words) {
+    if (NULL != error) {
         snprintf(text, bytes, "rank %u of %s: %s", (unsigned)(uint32_t)key,
-                 key >> 32 == key_of(OMPI_PROC_MY_NAME) >> 32 ? "MPI_COMM_WORLD" : "another job", words);
+                 key >> 32 == key_of(OMPI_PROC_MY_NAME) >> 32 ? "MPI_COMM_WORLD" : "another job", error);
     }
 }
 
-static const dma_wire_t ucx = {
+static const dma_net_ops_t ucx = {
     .open = net_open,
     .close = net_close,
-    .address = net_address,
-    .over_tcp = net_over_tcp,
-    .offer = net_offer,
-    .ask = net_ask,
-    .heard = net_heard,
-    .peer = net_peer,
-    .self = net_self,
-    .join = net_join,
-    .leave = net_leave,
+    .get_address = net_get_address,
+    .is_tcp_only = net_is_tcp_only,
+    .process_id = net_process_id,
+    .address_send = net_address_send,
+    .address_recv = net_address_recv,
+    .address_test = net_address_test,
+    .peer_create = net_peer_create,
+    .peer_closed = net_peer_closed,
+    .comm_register = net_comm_register,
+    .comm_unregister = net_comm_unregister,
     .isend = net_isend,
     .irecv = net_irecv,
     .test = net_test,
     .cancel = net_cancel,
-    .give_up = net_give_up,
-    .left = net_left,
+    .abort = net_abort,
     .progress = net_progress,
-    .trouble = net_trouble,
+    .last_error = net_last_error,
 };
 
-const dma_wire_t *mca_coll_dma_wire(void)
+const dma_net_ops_t *mca_coll_dma_net_ops(void)
 {
-    return mca_coll_dma_component.nodes ? &ucx : NULL;
+    return mca_coll_dma_component.params.nodes ? &ucx : NULL;
 }
 
 void mca_coll_dma_net_stop_polling(void)
@@ -208,7 +195,7 @@ void mca_coll_dma_net_stop_polling(void)
 
 #else
 
-const dma_wire_t *mca_coll_dma_wire(void)
+const dma_net_ops_t *mca_coll_dma_net_ops(void)
 {
     return NULL;
 }

@@ -1,15 +1,15 @@
 /*
- * Persistent calls: *_init is collective and may wait, starting is local. Each has a channel of its own, so that requests
- * are started in any order, which may differ from rank to rank.
+ * Persistent calls: *_init is collective and may wait; MPI_Start is local. Each request has a channel of its own, so requests
+ * may be started in any order, and in different orders on different ranks.
  */
 #include "buffer.h"
 #include "request.h"
 
-/* Without a request the others, who make their channels, must hear of it. */
-static dma_status_t make(mca_coll_dma_module_t *module, ompi_communicator_t *comm, const dma_call_t *call,
-                         mca_coll_dma_request_t *request)
+/* `request` NULL: there was no memory for it. Then the communicator fails, because the other ranks create their channels. */
+static dma_status_t create_channel(mca_coll_dma_module_t *module, ompi_communicator_t *comm, const dma_call_t *call,
+                                   mca_coll_dma_request_t *request)
 {
-    dma_status_t status = mca_coll_dma_prepare(module, comm);
+    dma_status_t status = mca_coll_dma_comm_setup(module, comm);
 
     if (DMA_OK != status && DMA_UNSUPPORTED != status) {
         return status;
@@ -18,28 +18,28 @@ static dma_status_t make(mca_coll_dma_module_t *module, ompi_communicator_t *com
         dma_comm_lose(module->comm, DMA_ERR_NOMEM);
         return DMA_ERR_NOMEM;
     }
-    return dma_channel_create(module->comm, call, mca_coll_dma_request_done, request, &request->channel);
+    return dma_channel_create(module->comm, call, mca_coll_dma_request_complete, request, &request->channel);
 }
 
 static int init(mca_coll_base_module_t *base, ompi_communicator_t *comm, const dma_call_t *call,
                 ompi_request_t **result)
 {
     mca_coll_dma_module_t *module = (mca_coll_dma_module_t *)base;
-    mca_coll_dma_request_t *request = mca_coll_dma_request_get(module, comm, true);
+    mca_coll_dma_request_t *request = mca_coll_dma_request_alloc(module, comm, true);
     dma_status_t status = request ? DMA_OK : DMA_ERR_NOMEM;
 
     if (!dma_call_empty(call, ompi_comm_size(comm))) {
-        status = make(module, comm, call, request);
+        status = create_channel(module, comm, call, request);
     }
     if (DMA_OK != status) {
         if (request) {
-            mca_coll_dma_request_drop(request);
+            mca_coll_dma_request_discard(request);
         }
         *result = MPI_REQUEST_NULL;
         return mca_coll_dma_error_class(status);
     }
-    mca_coll_dma_request_hold(request);
-    mca_coll_dma_request_keep(request, call);
+    mca_coll_dma_request_retain_comm(request);
+    mca_coll_dma_request_retain_types(request, call);
     *result = &request->super.super;
     return MPI_SUCCESS;
 }
@@ -51,7 +51,7 @@ int mca_coll_dma_allgather_init(const void *sbuf, dma_count_t scount, struct omp
     dma_call_t call = {.in_place = false};
 
     (void)info;
-    coll_dma_call(&call, DMA_ALLGATHER, sbuf, scount, stype, rbuf, rcount, rtype);
+    coll_dma_set_call(&call, DMA_ALLGATHER, sbuf, scount, stype, rbuf, rcount, rtype);
     return init(base, comm, &call, request);
 }
 
@@ -63,8 +63,8 @@ int mca_coll_dma_allgatherv_init(const void *sbuf, dma_count_t scount, struct om
     dma_call_t call = {.in_place = false};
 
     (void)info;
-    coll_dma_call_allgatherv(&call, sbuf, scount, stype, rbuf, rcounts, displs, rtype);
-    if (OPAL_UNLIKELY(coll_dma_negative(&call.recv, ompi_comm_size(comm)))) {
+    coll_dma_set_call_allgatherv(&call, sbuf, scount, stype, rbuf, rcounts, displs, rtype);
+    if (OPAL_UNLIKELY(coll_dma_has_negative_count(&call.recv, ompi_comm_size(comm)))) {
         return MPI_ERR_COUNT;
     }
     return init(base, comm, &call, request);
@@ -77,7 +77,7 @@ int mca_coll_dma_alltoall_init(const void *sbuf, dma_count_t scount, struct ompi
     dma_call_t call = {.in_place = false};
 
     (void)info;
-    coll_dma_call(&call, DMA_ALLTOALL, sbuf, scount, stype, rbuf, rcount, rtype);
+    coll_dma_set_call(&call, DMA_ALLTOALL, sbuf, scount, stype, rbuf, rcount, rtype);
     return init(base, comm, &call, request);
 }
 
@@ -89,6 +89,6 @@ int mca_coll_dma_alltoallv_init(const void *sbuf, dma_counts_t scounts, dma_disp
     dma_call_t call = {.in_place = false};
 
     (void)info;
-    coll_dma_call_alltoallv(&call, sbuf, scounts, sdispls, stype, rbuf, rcounts, rdispls, rtype);
+    coll_dma_set_call_alltoallv(&call, sbuf, scounts, sdispls, stype, rbuf, rcounts, rdispls, rtype);
     return init(base, comm, &call, request);
 }

@@ -1,5 +1,5 @@
 /*
- * The set-up of a communicator, at its first collective, and what the user hears of it.
+ * The set-up of a communicator at its first collective, and the messages about its outcome.
  */
 #include "coll_dma.h"
 
@@ -17,46 +17,46 @@ static name_t name_of(ompi_communicator_t *comm)
     return name;
 }
 
-dma_status_t mca_coll_dma_open(mca_coll_dma_module_t *module, ompi_communicator_t *comm)
+dma_status_t mca_coll_dma_comm_open(mca_coll_dma_module_t *module, ompi_communicator_t *comm)
 {
     name_t name;
     dma_proc_t *proc;
 
-    if (OPAL_LIKELY(module->comm || DMA_OK != module->failed)) {
-        return module->failed;
+    if (OPAL_LIKELY(module->comm || DMA_OK != module->create_status)) {
+        return module->create_status;
     }
     name = name_of(comm);
-    module->failed = mca_coll_dma_proc_retain(&proc);
-    if (DMA_OK == module->failed) {
+    module->create_status = mca_coll_dma_proc_retain(&proc);
+    if (DMA_OK == module->create_status) {
         dma_comm_config_t config = {
             .handle = comm,
             .rank = ompi_comm_rank(comm),
             .nranks = ompi_comm_size(comm),
             .threads = DMA_THREAD_MULTIPLE,
             .text = name.text,
-            .nodes = module->spans,
-            .first = module->first,
+            .nodes = module->multi_node,
+            .first = module->local_leader,
         };
 
-        module->failed = dma_comm_create(proc, &config, &module->comm);
-        if (DMA_OK != module->failed) {
+        module->create_status = dma_comm_create(proc, &config, &module->comm);
+        if (DMA_OK != module->create_status) {
             module->comm = NULL;
             mca_coll_dma_proc_release();
         }
     }
-    return module->failed;
+    return module->create_status;
 }
 
-/* Who serves a communicator: a line for those who asked, and a warning when it is not us. */
+/* One line on request (coll_dma_verbose), and a warning if coll/dma does not serve the communicator. Rank 0 prints. */
 void mca_coll_dma_report_state(mca_coll_dma_module_t *module, ompi_communicator_t *comm)
 {
     dma_comm_state_t state = module->comm ? dma_comm_state(module->comm) : DMA_COMM_NEW;
-    bool ready = DMA_COMM_READY == state, aside = DMA_COMM_ASIDE == state;
+    bool ready = DMA_COMM_READY == state, declined = DMA_COMM_ASIDE == state;
     const char *reason;
     char line[512];
     name_t name;
 
-    if (DMA_COMM_NEW == state || DMA_COMM_SETUP == state || atomic_exchange(&module->told, true)) {
+    if (DMA_COMM_NEW == state || DMA_COMM_SETUP == state || atomic_exchange(&module->reported, true)) {
         return;
     }
     if (0 != ompi_comm_rank(comm)) {
@@ -64,25 +64,26 @@ void mca_coll_dma_report_state(mca_coll_dma_module_t *module, ompi_communicator_
     }
     reason = ready ? "" : dma_comm_reason(module->comm);
     name = name_of(comm);
-    if (mca_coll_dma_component.verbose > 0) {
+    if (mca_coll_dma_component.params.verbose > 0) {
         opal_output(0, "coll/dma: communicator %s: %d ranks, %s%s", name.text, ompi_comm_size(comm),
-                    ready   ? "ready"
-                    : aside ? "aside: "
-                            : "failed: ",
+                    ready      ? "ready"
+                    : declined ? "not served: "
+                               : "failed: ",
                     reason);
     }
-    if (aside) {
-        snprintf(line, sizeof(line),
-                 "communicator %s is left to the next collective component (only its blocking calls; others are done "
-                 "by messages): %s",
-                 name.text, reason);
+    if (declined) {
+        snprintf(
+            line, sizeof(line),
+            "communicator %s is not served by coll/dma: its blocking collectives go to the next collective component, "
+            "others are done by messages: %s",
+            name.text, reason);
         mca_coll_dma_host.report(DMA_REPORT_WARN, "aside", line);
     }
 }
 
-dma_status_t mca_coll_dma_prepare(mca_coll_dma_module_t *module, ompi_communicator_t *comm)
+dma_status_t mca_coll_dma_comm_setup(mca_coll_dma_module_t *module, ompi_communicator_t *comm)
 {
-    dma_status_t status = mca_coll_dma_open(module, comm);
+    dma_status_t status = mca_coll_dma_comm_open(module, comm);
 
     if (DMA_OK != status) {
         return status;
@@ -92,7 +93,7 @@ dma_status_t mca_coll_dma_prepare(mca_coll_dma_module_t *module, ompi_communicat
     if (DMA_OK == status) {
         module->state = COLL_DMA_READY;
     } else if (DMA_UNSUPPORTED == status) {
-        module->state = COLL_DMA_ASIDE;
+        module->state = COLL_DMA_DECLINED;
     }
     return status;
 }

@@ -19,8 +19,8 @@ static void construct(mca_coll_dma_request_t *request)
 
 OBJ_CLASS_INSTANCE(mca_coll_dma_request_t, ompi_coll_base_nbc_request_t, construct, NULL);
 
-mca_coll_dma_request_t *mca_coll_dma_request_get(mca_coll_dma_module_t *module, ompi_communicator_t *comm,
-                                                 bool persistent)
+mca_coll_dma_request_t *mca_coll_dma_request_alloc(mca_coll_dma_module_t *module, ompi_communicator_t *comm,
+                                                   bool persistent)
 {
     mca_coll_dma_request_t *request = OBJ_NEW(mca_coll_dma_request_t);
     ompi_request_t *super;
@@ -41,20 +41,20 @@ mca_coll_dma_request_t *mca_coll_dma_request_get(mca_coll_dma_module_t *module, 
     return request;
 }
 
-void mca_coll_dma_request_hold(mca_coll_dma_request_t *request)
+void mca_coll_dma_request_retain_comm(mca_coll_dma_request_t *request)
 {
     OBJ_RETAIN(request->super.super.req_mpi_object.comm);
     OBJ_RETAIN(request->module);
 }
 
-void mca_coll_dma_request_drop(mca_coll_dma_request_t *request)
+void mca_coll_dma_request_discard(mca_coll_dma_request_t *request)
 {
     OMPI_REQUEST_FINI(&request->super.super);
     OBJ_RELEASE(request);
 }
 
-/* A datatype, unless it lives for ever. */
-static void keep_type(opal_object_t **object, struct ompi_datatype_t *type)
+/* Predefined datatypes are never freed and need no reference. */
+static void retain_type(opal_object_t **object, struct ompi_datatype_t *type)
 {
     *object = NULL;
     if (!ompi_datatype_is_predefined(type)) {
@@ -72,53 +72,53 @@ static void release_types(opal_object_t *objects[2])
     }
 }
 
-void mca_coll_dma_request_keep(mca_coll_dma_request_t *request, const dma_call_t *call)
+void mca_coll_dma_request_retain_types(mca_coll_dma_request_t *request, const dma_call_t *call)
 {
-    keep_type(&request->types[0], call->recv.type);
+    retain_type(&request->types[0], call->recv.type);
     if (!call->in_place) {
-        keep_type(&request->types[1], call->send.type);
+        retain_type(&request->types[1], call->send.type);
     }
 }
 
-void mca_coll_dma_request_return(mca_coll_dma_request_t *request)
+void mca_coll_dma_request_release(mca_coll_dma_request_t *request)
 {
     ompi_communicator_t *comm = request->super.super.req_mpi_object.comm;
     mca_coll_dma_module_t *module = request->module;
 
     release_types(request->types);
     if (!request->super.super.req_persistent) {
-        /* Open MPI has kept these when the call had returned, to release them at its completion, which another thread may
-         * have seen in between. */
+        /* Open MPI adds these references after the call has returned, to release them when the request completes. Another
+         * thread may have seen the completion in between, so they are released here too. */
         release_types(DMA_REQUEST_OBJECTS(&request->super));
     }
-    mca_coll_dma_request_drop(request);
+    mca_coll_dma_request_discard(request);
     OBJ_RELEASE(module);
-    /* Takes the communicator apart if the user has freed it. */
+    /* Destroys the communicator if the user has freed it. */
     OBJ_RELEASE(comm);
 }
 
-/* From whoever's progress has completed the call, perhaps before it has returned. */
-void mca_coll_dma_request_done(void *arg, dma_status_t status)
+/* Called from the progress of any thread, perhaps before the MPI call has returned. */
+void mca_coll_dma_request_complete(void *arg, dma_status_t status)
 {
     mca_coll_dma_request_t *request = arg;
     ompi_request_t *super = &request->super.super;
 
-    if (OPAL_UNLIKELY(!request->module->told)) {
+    if (OPAL_UNLIKELY(!request->module->reported)) {
         mca_coll_dma_report_state(request->module, super->req_mpi_object.comm);
     }
     super->req_status.MPI_ERROR = mca_coll_dma_error_class(status);
     if (OPAL_UNLIKELY(DMA_OK != status)) {
-        /* MPI_Testall and MPI_Testany do not look at the error of a request that is persistent (Open MPI 4.1). This one is
-         * not any more: its channel has failed, and does not start again. */
+        /* MPI_Testall and MPI_Testany of Open MPI 4.1 ignore the error of a persistent request. The channel of this one has
+         * failed and cannot start again, so the request need not be persistent any more. */
         super->req_persistent = false;
     }
-    /* What was received comes before the word that says so: Open MPI 4.1 and 5.0 do not see to that, and another thread may
-     * be looking. From there on the request may be freed or started again. */
+    /* Write barrier: the received data before the completion flag, which another thread may be reading. Open MPI 4.1 and 5.0
+     * have no barrier there. From the completion on, the request may be freed or started again. */
     opal_atomic_wmb();
     ompi_request_complete(super, true);
 }
 
-/* An error of a start is the request's: MPI_Startall does not look at what we return. */
+/* An error of a start is stored in the request, because MPI_Startall ignores what this returns. */
 static int request_start(size_t count, ompi_request_t **requests)
 {
     int rc = MPI_SUCCESS;
@@ -139,10 +139,10 @@ static int request_start(size_t count, ompi_request_t **requests)
             status = dma_channel_start(request->channel, &outcome);
         }
         if (DMA_AGAIN != outcome || DMA_OK != status) {
-            mca_coll_dma_request_done(request, DMA_OK != status ? status : outcome);
+            mca_coll_dma_request_complete(request, DMA_OK != status ? status : outcome);
         }
     }
-    mca_coll_dma_poll(true);
+    mca_coll_dma_progress_update(true);
     return rc;
 }
 
@@ -156,12 +156,12 @@ static int request_free(ompi_request_t **handle)
     if (request->channel) {
         dma_channel_destroy(request->channel);
     }
-    mca_coll_dma_request_return(request);
+    mca_coll_dma_request_release(request);
     *handle = MPI_REQUEST_NULL;
     return MPI_SUCCESS;
 }
 
-/* No collective can be cancelled. */
+/* MPI does not allow the cancellation of collectives. */
 static int request_cancel(ompi_request_t *request, int flag)
 {
     (void)request;

@@ -1,13 +1,16 @@
 /*
  * Requests of non-blocking and persistent calls.
  *
- * A call that ends while it is posted needs no request: the user gets Open MPI's empty one, and ours is the next call's.
+ * A call that ends while it is posted needs no request: the user gets Open MPI's empty request, and the request that was
+ * allocated is kept for the next call (mca_coll_dma_module_t.spare_request).
  *
- * A request keeps its communicator and its module from the call until it is freed, which for a non-blocking call is when
- * the user has seen its completion: a communicator may be freed meanwhile, and nobody takes it apart inside a progress
- * callback. Datatypes are kept by Open MPI for a non-blocking call, in the part of a request that all collective components
- * inherit; by us for a persistent one, since Open MPI (all of 4.1, 5.0, 6.0) does not, and not there, where 6.0 releases what
- * it finds at the first completion.
+ * A request holds references to its communicator and its module from the call until it is freed. A non-blocking request is
+ * freed when the user has seen its completion. So the user may free the communicator meanwhile, and it is never destroyed
+ * inside a progress callback.
+ *
+ * For a non-blocking call Open MPI holds references to the datatypes, in the base class ompi_coll_base_nbc_request_t. For a
+ * persistent call Open MPI (4.1, 5.0 and 6.0) does not, so the request does. It cannot use the base class for that, because
+ * 6.0 releases the references there at the first completion.
  */
 #ifndef COLL_DMA_REQUEST_H
 #define COLL_DMA_REQUEST_H
@@ -18,25 +21,25 @@ typedef struct mca_coll_dma_request {
     ompi_coll_base_nbc_request_t super;
 
     mca_coll_dma_module_t *module;
-    dma_channel_t *channel;                             /* of a persistent call; NULL if it has nothing to move */
-    opal_object_t *types[2];                            /* that it keeps; NULL: none */
+    dma_channel_t *channel;                             /* of a persistent call; NULL if no data is to be moved */
+    opal_object_t *types[2];                            /* of a persistent call: references; NULL: none */
     _Alignas(DMA_TASK_ALIGN) char task[DMA_TASK_BYTES]; /* of a non-blocking call */
 } mca_coll_dma_request_t;
 
 OBJ_CLASS_DECLARATION(mca_coll_dma_request_t);
 
-/* One that keeps nothing yet, which will do as long as the user's call lasts. NULL: no memory. */
-mca_coll_dma_request_t *mca_coll_dma_request_get(mca_coll_dma_module_t *module, ompi_communicator_t *comm,
-                                                 bool persistent);
-/* Before the user gets it: keeps communicator and module. */
-void mca_coll_dma_request_hold(mca_coll_dma_request_t *request);
-/* Gives a request back that keeps nothing. */
-void mca_coll_dma_request_drop(mca_coll_dma_request_t *request);
-/* Gives a request back that is not under way, and lets go of all it keeps. */
-void mca_coll_dma_request_return(mca_coll_dma_request_t *request);
-/* Keeps the datatypes of a persistent call. */
-void mca_coll_dma_request_keep(mca_coll_dma_request_t *request, const dma_call_t *call);
-/* A dma_done_t: completes request `arg`. */
-void mca_coll_dma_request_done(void *arg, dma_status_t status);
+/* Holds no references yet: the caller's MPI call keeps communicator and module alive. NULL: no memory. */
+mca_coll_dma_request_t *mca_coll_dma_request_alloc(mca_coll_dma_module_t *module, ompi_communicator_t *comm,
+                                                   bool persistent);
+/* Adds references to communicator and module, before the user gets the request. */
+void mca_coll_dma_request_retain_comm(mca_coll_dma_request_t *request);
+/* Frees a request that holds no references. */
+void mca_coll_dma_request_discard(mca_coll_dma_request_t *request);
+/* Frees a request that is not in progress, with all its references. */
+void mca_coll_dma_request_release(mca_coll_dma_request_t *request);
+/* Adds references to the datatypes of a persistent call. */
+void mca_coll_dma_request_retain_types(mca_coll_dma_request_t *request, const dma_call_t *call);
+/* A dma_done_t: completes the request `arg`. */
+void mca_coll_dma_request_complete(void *arg, dma_status_t status);
 
 #endif

@@ -1,17 +1,17 @@
 /*
- * `mpirun --mca coll dma`, taken literally.
+ * Adds the components that coll/dma needs to an include list that names dma (`mpirun --mca coll dma`).
  *
- * The value is an include list. Every communicator needs some 50 functions and we serve a few of them, so with nothing
- * else in the list MPI_Init would fail. What the user means is "use dma", so a list that names dma gets the components
- * that serve the rest, below us; any other selection stays as it is.
+ * Every communicator needs about 50 collective functions, and coll/dma serves a few of them. So MPI_Init would fail with dma
+ * alone in the list. The user means "use dma", so such a list gets the components that serve the other functions. Any other
+ * selection stays as it is.
  *
- * This runs inside our register function: the framework has loaded the components of the list, registers them one by
- * one, and will then filter by the list once more when it opens them. Hence three steps: load what is missing,
- * register it where the framework's own loop will not come by, and write the longer list into the parameter "coll".
+ * This runs inside the register function of the component. At that time the framework has loaded the components of the list and
+ * registers them one by one; later it opens those in the list. Hence three steps: load the missing components, register them if
+ * the framework's loop will not do so, and write the longer list into the MCA parameter "coll".
  */
 #include "coll_dma.h"
 
-static const char *const needed[] = {"tuned", "basic", "libnbc", "self", "inter", NULL};
+static const char *const required[] = {"tuned", "basic", "libnbc", "self", "inter", NULL};
 
 static bool in_list(char *const *names, const char *name)
 {
@@ -36,21 +36,21 @@ static bool is_loaded(const mca_base_framework_t *framework, const char *name)
     return false;
 }
 
-/* Appends the named components to the framework's list. The selection is what the loader goes by. */
-static void load(mca_base_framework_t *framework, char **names)
+/* Appends the named components to the framework's list. The loader reads the names from framework_selection. */
+static void load_components(mca_base_framework_t *framework, char **names)
 {
     char *selection = framework->framework_selection;
 
     framework->framework_selection = opal_argv_join(names, ',');
     if (framework->framework_selection) {
-        /* Says itself what it cannot find; the others are loaded nevertheless. */
+        /* Prints which components it cannot find, and loads the others. */
         (void)mca_base_component_find(NULL, framework, false, true);
         free(framework->framework_selection);
     }
     framework->framework_selection = selection;
 }
 
-static void register_after(mca_base_framework_t *framework, opal_list_item_t *item)
+static void register_components_after(mca_base_framework_t *framework, opal_list_item_t *item)
 {
     opal_list_item_t *next;
 
@@ -65,7 +65,7 @@ static void register_after(mca_base_framework_t *framework, opal_list_item_t *it
     }
 }
 
-static int widen(const mca_base_framework_t *framework, char **names)
+static int set_selection(const mca_base_framework_t *framework, char **names)
 {
     char *selection = opal_argv_join(names, ',');
     int rc = OPAL_ERR_OUT_OF_RESOURCE;
@@ -87,41 +87,41 @@ int mca_coll_dma_extend_selection(void)
     mca_base_framework_t *framework = &ompi_coll_base_framework;
     opal_list_item_t *last = opal_list_get_last(&framework->framework_components);
     const char *last_name = ((mca_base_component_list_item_t *)last)->cli_component->mca_component_name;
-    bool we_are_last = 0 == strcmp(last_name, "dma");
-    char **names = NULL, **absent = NULL;
+    bool dma_is_last = 0 == strcmp(last_name, "dma");
+    char **names = NULL, **missing = NULL;
     int rc = OPAL_SUCCESS, before;
 
     if (framework->framework_selection && '^' != framework->framework_selection[0]) {
         names = opal_argv_split(framework->framework_selection, ',');
     }
-    /* Tools load every component, whatever the list says. */
+    /* Tools such as ompi_info load all components, so dma need not be in the list. */
     if (!in_list(names, "dma")) {
         goto out;
     }
 
-    for (int i = 0; needed[i]; i++) {
-        if (!is_loaded(framework, needed[i])) {
-            opal_argv_append_nosize(&absent, needed[i]);
+    for (int i = 0; required[i]; i++) {
+        if (!is_loaded(framework, required[i])) {
+            opal_argv_append_nosize(&missing, required[i]);
         }
     }
-    if (absent) {
-        load(framework, absent);
-        if (we_are_last) {
-            register_after(framework, last);
+    if (missing) {
+        load_components(framework, missing);
+        if (dma_is_last) {
+            register_components_after(framework, last);
         }
     }
 
     before = opal_argv_count(names);
-    for (int i = 0; needed[i]; i++) {
-        if (!in_list(names, needed[i]) && is_loaded(framework, needed[i])) {
-            opal_argv_append_nosize(&names, needed[i]);
+    for (int i = 0; required[i]; i++) {
+        if (!in_list(names, required[i]) && is_loaded(framework, required[i])) {
+            opal_argv_append_nosize(&names, required[i]);
         }
     }
     if (opal_argv_count(names) > before) {
-        rc = widen(framework, names);
+        rc = set_selection(framework, names);
     }
 out:
-    opal_argv_free(absent);
+    opal_argv_free(missing);
     opal_argv_free(names);
     return rc;
 }

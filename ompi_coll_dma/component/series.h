@@ -1,14 +1,14 @@
 /*
- * Everything that differs between Open MPI 4.1, 5.0 and 6.0. No other file, of the component or of a test, asks for a version.
+ * Everything that differs between Open MPI 4.1, 5.0 and 6.0. No other file, of the component or of a test, tests the version.
  *
- * Programs have of it what mpi.h offers them:
+ * For programs:
  *
  *     PERSISTENT(Allgather)(..., MPI_INFO_NULL, &request)    an extension in 4.1, MPI's own from 5.0 on
  *     HAVE_SESSIONS                                          MPI_Session_init and so on: from 5.0 on
  *     HAVE_LARGE_COUNTS                                      MPI_Allgather_c and so on: from 6.0 on
- *     HAVE_WAITALL_ERRORS                                    MPI_Waitall tells of requests that have failed: until 5.0
+ *     HAVE_WAITALL_ERRORS                                    MPI_Waitall returns errors of requests: until 5.0
  *
- * The component, which includes it through compat.h, behind Open MPI's own headers, has the rest.
+ * The rest is for the component, which includes this file through compat.h, after Open MPI's headers.
  */
 #ifndef COLL_DMA_SERIES_H
 #define COLL_DMA_SERIES_H
@@ -19,7 +19,7 @@
 #define DMA_OMPI_50 (OMPI_MAJOR_VERSION == 5 && OMPI_MINOR_VERSION == 0)
 #define DMA_OMPI_60 (OMPI_MAJOR_VERSION == 6 && OMPI_MINOR_VERSION == 0)
 #if !DMA_OMPI_41 && !DMA_OMPI_50 && !DMA_OMPI_60
-#error "coll/dma knows Open MPI 4.1, 5.0 and 6.0"
+#error "coll/dma supports Open MPI 4.1, 5.0 and 6.0 only"
 #endif
 
 #define HAVE_SESSIONS       (!DMA_OMPI_41)
@@ -35,7 +35,7 @@
 #endif
 #else /* the component */
 
-/* The version of the component interface, and the types of a count, of counts and of displacements. */
+/* The version of the component interface, and the types of a count, of an array of counts and of one of displacements. */
 #if DMA_OMPI_60
 #define DMA_COLL_BASE_VERSION MCA_COLL_BASE_VERSION_3_0_0
 typedef size_t dma_count_t;
@@ -53,7 +53,7 @@ typedef const int *dma_counts_t;
 typedef const int *dma_displs_t;
 #endif
 
-/* The numbers behind counts and displacements, which are equally wide in one call. */
+/* The elements of arrays of counts and displacements, and their width, which is the same for all arrays of a call. */
 #if DMA_OMPI_60
 #define DMA_COUNTS_WIDTH(counts) (ompi_count_array_is_64bit(counts) ? sizeof(int64_t) : sizeof(int))
 #define DMA_COUNTS_ARRAY(counts) ompi_count_array_ptr(counts)
@@ -65,8 +65,8 @@ typedef const int *dma_displs_t;
 #endif
 
 /*
- * Taking a function slot of a communicator and giving it back. Up to 5.0 comm_select copies the module's pointers after
- * enable and drops them at the end; from 6.0 on enable installs them and disable restores.
+ * Save, install and restore a collective function of a communicator. Up to 5.0, comm_select itself copies the module's function
+ * pointers after enable and drops them at the end. From 6.0 on, enable installs them and disable restores the previous ones.
  */
 #define DMA_SLOT_SAVE(comm, api, fn, below)                                                                            \
     do {                                                                                                               \
@@ -87,30 +87,30 @@ typedef const int *dma_displs_t;
 #define DMA_SLOT_RESTORE(comm, api, module, fn, below) ((void)0)
 #endif
 
-/* The objects that a request of a collective keeps alive: an array of two. */
+/* The references that Open MPI holds for a request of a collective: an array of two objects. */
 #if DMA_OMPI_41
 #define DMA_REQUEST_OBJECTS(nbc) ((nbc)->data.objs.objs)
 #else
 #define DMA_REQUEST_OBJECTS(nbc) ((nbc)->data.refcounted.objs.objs)
 #endif
 
-/* Where it says whether several threads may call MPI: a session that is made for them may be the first to want that, long
- * after MPI_Init has said no, and does not say so where MPI_Init does (5.0). */
+/* Pointer to the flag that says whether several threads may call MPI. A session may be the first to request that, long after
+ * MPI_Init has not; in 5.0 a session sets another flag than MPI_Init. */
 #if HAVE_SESSIONS
 #define DMA_THREAD_MULTIPLE (&opal_uses_threads)
 #else
 #define DMA_THREAD_MULTIPLE (&ompi_mpi_thread_multiple)
 #endif
 
-/* Do programs go on after processes have failed, and revoke communicators (mpirun --with-ft ulfm)? Our calls know nothing of
- * that: whoever waits in one would wait for ever. */
+/* Whether programs go on after processes have failed, and revoke communicators (mpirun --with-ft ulfm). coll/dma does not support
+ * that: a rank that waits in a collective would wait for ever. */
 #if !DMA_OMPI_41 && OPAL_ENABLE_FT_MPI
 #define DMA_FAULT_TOLERANT ompi_ftmpi_enabled
 #else
 #define DMA_FAULT_TOLERANT false
 #endif
 
-/* The version text of the library we run in, which need not be the one we were built with. */
+/* The version of the library at run time, which may differ from the one that the component was built with. */
 static inline void dma_library_version(char text[MPI_MAX_LIBRARY_VERSION_STRING])
 {
 #if DMA_OMPI_60

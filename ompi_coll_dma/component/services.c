@@ -1,5 +1,5 @@
 /*
- * Open MPI in the terms of the core: the table behind dma/host.h.
+ * The services that the core needs of Open MPI: the table of dma/host.h.
  */
 #include "coll_dma.h"
 
@@ -18,7 +18,7 @@ static dma_status_t irecv(void *comm, void *buf, size_t bytes, int peer, void **
     return OMPI_SUCCESS == rc ? DMA_OK : DMA_ERR_NET;
 }
 
-/* MPI_Test would run the progress engine, which may be what called us. */
+/* MPI_Test would run the progress engine, from which this may be called. */
 static dma_status_t test(void *comm, void **req)
 {
     ompi_request_t *request = *req;
@@ -28,7 +28,7 @@ static dma_status_t test(void *comm, void **req)
     if (!REQUEST_COMPLETE(request)) {
         return DMA_AGAIN;
     }
-    /* The completion flag before the data and the status. */
+    /* Read barrier: the completion flag before the data and the status. */
     opal_atomic_rmb();
     error = request->req_status.MPI_ERROR;
     ompi_request_free(&request);
@@ -36,8 +36,8 @@ static dma_status_t test(void *comm, void **req)
     return MPI_SUCCESS == error ? DMA_OK : DMA_ERR_NET;
 }
 
-/* Without the user's attributes, whose callbacks are none of our business. */
-static dma_status_t branch(void *comm, void **result)
+/* Not MPI_Comm_dup, which would call the user's attribute callbacks. */
+static dma_status_t comm_dup(void *comm, void **result)
 {
     ompi_communicator_t *from = comm, *made = NULL;
     int rc = ompi_comm_create(from, from->c_local_group, &made);
@@ -46,14 +46,14 @@ static dma_status_t branch(void *comm, void **result)
     return OMPI_SUCCESS == rc && made ? DMA_OK : DMA_ERR_NET;
 }
 
-static void prune(void *branch)
+static void comm_free(void *dup)
 {
-    ompi_communicator_t *comm = branch;
+    ompi_communicator_t *comm = dup;
 
     ompi_comm_free(&comm);
 }
 
-/* Both return 1 when the convertor has moved everything it was set up for, which must be all that the caller meant. */
+/* opal_convertor_pack and unpack return 1 when the convertor has moved everything; that must be `bytes`. */
 static dma_status_t pack(const void *buf, size_t count, void *type, void *packed, size_t bytes)
 {
     struct iovec iov = {.iov_base = packed, .iov_len = bytes};
@@ -90,36 +90,36 @@ static dma_status_t unpack(void *buf, size_t count, void *type, const void *pack
     return 1 == rc && moved == bytes ? DMA_OK : DMA_ERR_ARG;
 }
 
-/* From 5.0 on opal_progress returns how much happened. */
+/* From 5.0 on, opal_progress returns a number of events. */
 static void progress(void)
 {
     (void)opal_progress();
 }
 
-/* Topics beyond the table's end are shown whenever they come up. */
-static bool first_time(const char *topic)
+/* If the table is full, warnings of further topics are printed every time. */
+static bool is_first_report(const char *topic)
 {
     mca_coll_dma_component_t *component = &mca_coll_dma_component;
     bool first = true;
     size_t i;
 
-    pthread_mutex_lock(&component->said_lock);
-    for (i = 0; i < COLL_DMA_TOPICS && component->said[i][0] && first; i++) {
-        first = 0 != strncmp(component->said[i], topic, sizeof(component->said[i]) - 1);
+    pthread_mutex_lock(&component->report_lock);
+    for (i = 0; i < COLL_DMA_TOPICS && component->reported[i][0] && first; i++) {
+        first = 0 != strncmp(component->reported[i], topic, sizeof(component->reported[i]) - 1);
     }
     if (first && i < COLL_DMA_TOPICS) {
-        snprintf(component->said[i], sizeof(component->said[i]), "%s", topic);
+        snprintf(component->reported[i], sizeof(component->reported[i]), "%s", topic);
     }
-    pthread_mutex_unlock(&component->said_lock);
+    pthread_mutex_unlock(&component->report_lock);
     return first;
 }
 
-/* Through our own stderr: opal_show_help would make one line of equal ones from many processes, but the mpirun of
- * Debian's Open MPI 4.1.4 loses about half of what it is sent. */
+/* Prints to the stderr of the process. opal_show_help would merge equal lines of several processes, but the mpirun of Debian's
+ * Open MPI 4.1.4 loses about half of them. */
 static void report(dma_report_t level, const char *topic, const char *text)
 {
-    if (DMA_REPORT_ERROR == level || (DMA_REPORT_WARN == level && first_time(topic)) ||
-        (DMA_REPORT_INFO == level && mca_coll_dma_component.verbose > 1)) {
+    if (DMA_REPORT_ERROR == level || (DMA_REPORT_WARN == level && is_first_report(topic)) ||
+        (DMA_REPORT_INFO == level && mca_coll_dma_component.params.verbose > 1)) {
         opal_output(0, "coll/dma: %s", text);
     }
 }
@@ -128,8 +128,8 @@ const dma_host_t mca_coll_dma_host = {
     .isend = isend,
     .irecv = irecv,
     .test = test,
-    .comm_dup = branch,
-    .comm_free = prune,
+    .comm_dup = comm_dup,
+    .comm_free = comm_free,
     .progress = progress,
     .pack = pack,
     .unpack = unpack,

@@ -7,6 +7,7 @@ core_sources += \
 	ompi_coll_dma/core/messages.c \
 	ompi_coll_dma/core/plans.c \
 	ompi_coll_dma/core/plans.h \
+	ompi_coll_dma/core/params.c \
 	ompi_coll_dma/core/proc.c \
 	ompi_coll_dma/core/resolve.c \
 	ompi_coll_dma/core/resolve.h \

@@ -10,28 +10,6 @@
 
 #define NOTICE_TURNS 32 /* calls of dma_proc_poll_notices from one look to the next */
 
-void dma_params_default(dma_params_t *params)
-{
-    *params = (dma_params_t){
-        .arena_bytes = 32u << 20,
-        .ring_depth = 8,
-        .slot_bytes = 16384,
-        .chunk_bytes = 65536,
-        .cross_memory = 1,
-        .variant = "auto",
-        .measure = 1,
-        .warn_seconds = 60,
-        .timeout = 60,
-        .net_variant = "auto",
-        .local_procs = 1,
-        .engine = "auto",
-        .queues = "auto",
-        .gpu_variant = "auto",
-        .prelaunch = 2,
-        .armed_seconds = 1,
-    };
-}
-
 /* Our own copy of a string parameter, which may be NULL. */
 static bool keep(const char **parameter, char **copy)
 {

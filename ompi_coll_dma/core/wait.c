@@ -6,7 +6,7 @@
  * it does not spin: it yields the core to the rank that it waits for.
  *
  * A late rank is not a dead rank. No clock ends a wait for a peer, except where the user has set one (entry_timeout). After
- * warn_seconds one line says which rank waits for which. Errors come from evidence: a rank that has poisoned the
+ * warn one line says which rank waits for which. Errors come from evidence: a rank that has poisoned the
  * communicator, a process that is gone.
  */
 #include <sched.h>
@@ -69,7 +69,7 @@ static void watch_clock(dma_comm_t *comm)
     if (has_failed(comm) || (!comm->head && comm->state != DMA_COMM_SETUP)) { /* the call may have ended meanwhile */
         return;
     }
-    if (params->warn_seconds > 0 && !comm->warned && now - comm->since > params->warn_seconds) {
+    if (params->warn > 0 && !comm->warned && now - comm->since > params->warn) {
         comm->warned = true;
         report_late(comm, now - comm->since);
     }

@@ -20,6 +20,9 @@ done
 # shellcheck source=test/bed/lib.sh
 . "$here/lib.sh"
 needs_hosts
+# Hosts have a /tmp of their own.
+work=$(mktemp -d "$build/test/bed/none.XXXXXX")
+trap 'rm -rf "$work"' EXIT
 
 # sweep_in BED-ARGS MPIRUN-ARGS...: a sweep of its own seed
 sweep_in() {
@@ -74,14 +77,23 @@ refused() {
 }
 ok 'served' says 'MPI_COMM_WORLD.*: 2 ranks, ready' check_in
 ok 'nodes=0: left to others' refused --mca coll_dma_nodes 0
-ok 'net_variant: unknown' says 'there is no variant "nothing" between nodes' check_in --mca coll_dma_net_variant nothing
+ok 'net_variant: unknown' says 'coll_dma_net_variant is "nothing", which is not one of auto' \
+    check_in --mca coll_dma_net_variant nothing
+
+# A size near 2^64 once made a plan without messages, and wrong data.
+near_2_64() {
+    "$here/bed" 2 -t 40 -- mpirun -n 4 --map-by ppr:2:node --mca coll dma \
+        --mca coll_dma_net_chunk_bytes 18446744073709551000 "$build/examples/allgather_check" >"$work/near" 2>&1
+    local status=$?
+    cat "$work/near"
+    [ $status = 0 ] && grep -q 'coll_dma_net_chunk_bytes is "18446744073709551000", which is not' "$work/near"
+}
 ok 'net_profile: adopted' says 'ready' check_in --mca coll_dma_net_profile "$root/profiles/bed-1gbit.txt"
 ok 'net_profile: refused' says 'network profile /nowhere cannot be used' check_in --mca coll_dma_net_profile /nowhere
 
+ok 'net_chunk_bytes: near 2^64' near_2_64
+
 # A host with a UCX that is none: all ranks leave the communicator to others, and it says why.
-# Hosts have a /tmp of their own.
-work=$(mktemp -d "$build/test/bed/none.XXXXXX")
-trap 'rm -rf "$work"' EXIT
 echo nothing >"$work/libucp.so.0"
 without_ucx() {
     local output
@@ -89,7 +101,7 @@ without_ucx() {
         "$build/examples/allgather_check" : -n 1 --host h1 -x "LD_LIBRARY_PATH=$work" "$build/examples/allgather_check" 2>&1)
     printf '%s\n' "$output"
     grep -q 'no transfers between nodes: UCX cannot be used: .*libucp.so.0' <<<"$output" &&
-        grep -q '2 ranks, aside: a rank has no network' <<<"$output" && [ "$(grep -c ' 0 wrong' <<<"$output")" = 9 ]
+        grep -q '2 ranks, not served: a rank has no network' <<<"$output" && [ "$(grep -c ' 0 wrong' <<<"$output")" = 9 ]
 }
 # Where Open MPI itself needs UCX, a process without it does not begin.
 ldd "$build/examples/allgather_check" | grep -q libucp || ok 'no UCX on one host' without_ucx

@@ -90,7 +90,8 @@ ok 'kfd: queues for one link alone, the others share' \
     with EMU_FAIL_QUEUE_AFTER=5 made '2:[0-9]+ 6:3' collectives 3 mi250x queues=kfd
 ok 'kfd: no queue is left' with EMU_FAIL_QUEUE_AFTER=0 \
     but "$none"'kfd: no queue is free on the engine\)' collectives 2 mi250x engine=sdma queues=kfd
-ok 'a provider that there is not' but "$none"'there is no queue provider "nosuch"\)' collectives 2 mi250x engine=sdma queues=nosuch
+ok 'a provider that there is not' \
+    but 'coll_dma_queues is "nosuch", which is not one of auto, thunk, kfd' collectives 2 mi250x engine=sdma queues=nosuch
 ok 'HSA_ENABLE_SDMA=0' with HSA_ENABLE_SDMA=0 \
     but "$none"'HSA_ENABLE_SDMA=0 in the environment\)' collectives 2 mi250x engine=sdma queues=kfd
 ok 'kfd: killed while queues wait' dies

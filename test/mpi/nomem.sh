@@ -34,14 +34,14 @@ without() {
 }
 
 ready='coll/dma: communicator .* 3 ranks, ready'
-aside='coll/dma: communicator .* 3 ranks, aside: '
+aside='coll/dma: communicator .* 3 ranks, not served: '
 without nothing all "$ready" --
 without memfd all 'no anonymous shared memory.* \(memfd_create: .*\): a file in the session directory is tried' --
 without memfd all "$ready" --
 without memfd 1 "$ready" --
 # What is left to the module below is stock Open MPI's.
 for what in memfd,file fallocate mmap; do
-    without $what all 'is left to the next collective component' -- -l bp
+    without $what all 'is not served by coll/dma' -- -l bp
     without $what all "$aside" -- -l bp
     without $what 1 "$aside" -- -l bp
 done

@@ -1,6 +1,6 @@
 #!/bin/bash
-# params.sh: every MCA parameter is known to ompi_info and to docs/parameters.md, and does something. Runs inside
-# ./with-build.
+# params.sh: every MCA parameter is known to ompi_info and to docs/user/parameters.md, refuses wrong values, and does
+# something. Runs inside ./with-build.
 # shellcheck disable=SC1091
 set -uo pipefail
 here=$(dirname "$0")
@@ -8,7 +8,8 @@ here=$(dirname "$0")
 . "$here/common.sh"
 
 late=$(program late) || exit 1
-docs=$here/../../docs/parameters.md
+table=${DMA_TEST_BIN%/test/mpi}/tools/params_doc
+document=$here/../../docs/user/parameters.md
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 export OMPI_MCA_coll=dma OMPI_MCA_mpi_yield_when_idle=1
@@ -33,36 +34,62 @@ quiet() {
 }
 
 ready='communicator .*: 2 ranks, ready'
-listed=$(ompi_info --param coll dma --level 9 --parsable | sed -n 's/^mca:coll:dma:param:coll_dma_\([a-z_]*\):value:.*/\1/p' |
-    sort -u)
-# shellcheck disable=SC2016
-documented=$(sed -n 's/^| `coll_dma_\([a-z_]*\)` .*/\1/p' "$docs" | sort)
-ok 'ompi_info lists parameters' test -n "$listed"
-ok 'ompi_info and the table agree' diff <(echo "$listed") <(echo "$documented")
 
-# default NAME VALUE: the table's default is the real one
-default() {
-    local real shown
-    real=$(ompi_info --param coll dma --level 9 --parsable | sed -n "s/^mca:coll:dma:param:coll_dma_$1:value://p" |
-        sed 's/\(\.[0-9]*[1-9]\)0*$/\1/; s/\.0*$//')
-    shown=$(sed -n "s/^| \`coll_dma_$1\` | \([^|]*\) |.*/\1/p" "$docs" | tr -d ' `')
-    echo "$1: '$real' in ompi_info, '$shown' in the table"
-    [ "$real" = "${shown/none/}" ]
+# documented: the table in the document is made from the table in the source
+documented() {
+    "$table" "$document" | diff "$document" - || {
+        echo 'docs/user/parameters.md and include/dma/params_table.h differ: run make -C build params-doc'
+        return 1
+    }
 }
-for name in $listed; do
-    ok "$name: default" default "$name"
-done
+ok 'the document and the table agree' documented
 
+ompi_info --param coll dma --level 9 --parsable |
+    sed -n 's/^mca:coll:dma:param:coll_dma_\([a-z_]*\):value:/\1 /p' | sort -u >"$scratch/listed"
+ok 'ompi_info lists parameters' test -s "$scratch/listed"
+ok 'ompi_info and the table agree, also about defaults' diff "$scratch/listed" <("$table" --defaults | sort)
+
+# refused NAME=VALUE...: for each of them one line says that the default is used, and the collective works
+refused() {
+    local output param missing=0
+    output=$(with "$@" -- 0 2>&1)
+    echo "$output"
+    for param; do
+        grep -cE "coll_dma_${param%%=*} is \"${param#*=}\", which is not .*: the default, .*, is used instead" <<<"$output" |
+            grep -qx 1 || {
+            echo "no line, or several, for $param"
+            missing=1
+        }
+    done
+    [ $missing = 0 ] && grep -qxF 'late: data right' <<<"$output"
+}
+
+# Wrong values of every numeric parameter, one of each in a run: below and above its bounds, and what Open MPI's own parsers
+# take for something else.
+below=() above=() negative=() wraps=() garbage=()
+while read -r name _ least most zero _; do
+    low=$(awk -v n="$least" 'BEGIN { printf "%.15g", n - 1 }')
+    [ "$zero$low" = 10 ] || below+=("$name=$low")
+    above+=("$name=$(awk -v n="$most" 'BEGIN { printf "%.15g", n + 1 }')")
+    [ "${least#-}" != "$least" ] || negative+=("$name=-1")
+    wraps+=("$name=18446744073709550616")
+    garbage+=("$name=garbage")
+done < <("$table" --numbers)
+ok 'the table has numbers' test ${#garbage[@]} -gt 15
+ok 'numbers: below' refused "${below[@]}"
+ok 'numbers: above' refused "${above[@]}"
+ok 'numbers: -1' refused "${negative[@]}"
+ok 'numbers: 2^64 - 1000' refused "${wraps[@]}"
+ok 'numbers: garbage' refused "${garbage[@]}"
+ok 'names: unknown' refused variant=nosuch gpu_variant=nosuch net_variant=nosuch engine=nosuch queues=nosuch own_copy=nosuch
 ok 'verbose: silent without' quiet with -- 0
 ok 'verbose: 1' says "$ready" with verbose=1 -- 0
 ok 'verbose: 2' says 'host_line cannot do 4096 bytes' with verbose=2 variant=host_line -- 0 4096
 ok 'priority: negative, not used' quiet with verbose=1 priority=-1 -- 0
 ok 'priority: under tuned, not used' quiet with verbose=1 priority=5 -- 0
 ok 'priority: above' says "$ready" with verbose=1 priority=100 -- 0
-ok 'arena_bytes: 0, left to others' says 'aside: ' with verbose=1 arena_bytes=0 -- 0
+ok 'arena_bytes: 0, left to others' says 'not served: ' with verbose=1 arena_bytes=0 -- 0
 ok 'variant: one that fits' quiet with variant=host_slot -- 0 1024
-ok 'variant: unknown' says 'there is no variant "nosuch"' with variant=nosuch -- 0
-ok 'variant: unknown, works' says 'data right' with variant=nosuch -- 0
 ok 'profile: missing' says 'profile .*nosuch cannot be used' with profile="$scratch/nosuch" -- 0
 ok 'slot_bytes: too small for the block' says 'host_slot cannot do 4096 bytes' \
     with verbose=2 variant=host_slot slot_bytes=1024 -- 0 4096
@@ -75,7 +102,7 @@ done
 ok 'warn: says who is late' says 'rank 0 has waited .* for rank 1, which has not entered it; it waits on' with warn=0.2 -- 1
 ok 'warn: and waits on' says 'data right' with warn=0.2 -- 1
 ok 'warn: 0, silent' quiet with warn=0 -- 1
-ok 'gpu_variant: unknown' says 'there is no variant "host_line" for device memory' with gpu_variant=host_line -- 0
+ok 'gpu_variant: one for host memory' refused gpu_variant=host_line
 ok 'gpu_profile: missing' says 'profile .*nosuch cannot be used' with gpu_profile="$scratch/nosuch" -- 0
 # on_node NAME=VALUE...: collectives in device memory on an emulated node
 on_node() {
@@ -89,7 +116,6 @@ on_node() {
 if [ -e "${DMA_TEST_EMU:-}/collective" ]; then
     ok 'queues: auto' says 'engine sdma: queues from thunk' on_node verbose=2
     ok 'queues: kfd' says 'engine sdma: queues from kfd' on_node verbose=2 queues=kfd
-    ok 'queues: unknown' says 'there is no queue provider "nosuch"' on_node engine=sdma queues=nosuch
 fi
 ok 'entry_timeout: gives up' says 'late: error class' with entry_timeout=0.3 -- 2
 ok 'entry_timeout: 0, waits' quiet with -- 1

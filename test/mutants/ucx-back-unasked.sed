@@ -2,4 +2,4 @@
 # file: ucx_tl/message.c
 # build: plain
 # tests: test_ucx_tl:a_send_is_taken_back
-s/^        dma_net_take_back\(req\);$//
+s/^        dma_ucx_withdraw_send\(req\);$//

@@ -2,4 +2,4 @@
 # file: ucx_tl/message.c
 # build: plain
 # tests: test_ucx_tl:calls_that_cross
-s/dma_net_table_remove\(&net->posted, &req->entry\)/true/
+s/dma_ucx_table_remove\(&net->posted, &req->entry\)/true/

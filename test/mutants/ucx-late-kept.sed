@@ -2,4 +2,4 @@
 # file: ucx_tl/message.c
 # build: plain
 # tests: test_ucx_tl:communicators_that_are_over
-s/!req && !dma_net_table_get\(&net->joined, &comm\)/false/
+s/!req && !dma_ucx_table_find\(&net->comms, &comm\)/false/

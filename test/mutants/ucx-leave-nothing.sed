@@ -2,4 +2,4 @@
 # file: ucx_tl/message.c
 # build: plain
 # tests: test_ucx_tl:communicators_that_are_over
-s/return entry->head\.tag\.comm == head->tag\.comm && .*;/return false;/
+s/return entry->header\.tag\.comm == header->tag\.comm && .*;/return false;/

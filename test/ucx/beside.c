@@ -18,10 +18,10 @@ typedef struct job {
     int rank, n;
     double seconds, keepalive;
     size_t bytes;
-    dma_net_t *net;
-    dma_net_peer_t **peers;
+    dma_ucx_t *net;
+    dma_ucx_peer_t **peers;
     unsigned char *in, *out;
-    dma_net_req_t **reqs;
+    dma_ucx_req_t **reqs;
 } job_t;
 
 static void options(job_t *job, int argc, char **argv)
@@ -57,20 +57,19 @@ static void check(dma_status_t status, const char *what)
 static void start(job_t *job)
 {
     char(*all)[DMA_NET_ADDRESS_MAX], own[DMA_NET_ADDRESS_MAX] = {0};
-    dma_net_config_t config;
+    dma_ucx_config_t config = {.processes = 1, .local_processes = 1};
     const void *address;
     size_t bytes;
 
     MPI_Comm_rank(MPI_COMM_WORLD, &job->rank);
     MPI_Comm_size(MPI_COMM_WORLD, &job->n);
-    dma_net_config_default(&config);
     config.key = (uint64_t)job->rank;
     config.keepalive_seconds = job->keepalive;
-    check(dma_net_create(&config, &job->net), "create");
+    check(dma_ucx_create(&config, &job->net), "create");
     for (int r = 0; r < job->n; r++) {
-        check(dma_net_join(job->net, 0, (uint32_t)r), "join");
+        check(dma_ucx_comm_register(job->net, 0, (uint32_t)r), "join");
     }
-    address = dma_net_address(job->net, &bytes);
+    address = dma_ucx_get_address(job->net, &bytes);
     memcpy(own, address, bytes);
     all = malloc((size_t)job->n * sizeof(*all));
     MPI_Allgather(own, sizeof(own), MPI_BYTE, all, sizeof(own), MPI_BYTE, MPI_COMM_WORLD);
@@ -79,7 +78,7 @@ static void start(job_t *job)
     job->in = malloc((size_t)job->n * job->bytes);
     job->out = malloc(job->bytes);
     for (int r = 0; r < job->n; r++) {
-        check(dma_net_peer(job->net, (uint64_t)r, all[r], sizeof(own), &job->peers[r]), "peer");
+        check(dma_ucx_peer_create(job->net, (uint64_t)r, all[r], sizeof(own), &job->peers[r]), "peer");
     }
     free(all);
 }
@@ -95,17 +94,16 @@ static dma_status_t one_round(job_t *job, uint32_t seq)
         dma_net_tag_t tag = {.owner = (uint32_t)(r % 2 ? job->rank : peer), .seq = seq};
 
         if (peer != job->rank) {
-            status = r % 2 ? dma_net_isend(job->net, job->peers[peer], &tag, job->out, job->bytes, DMA_NET_HOST,
-                                           &job->reqs[r])
-                           : dma_net_irecv(job->net, job->peers[peer], &tag, job->in + (size_t)peer * job->bytes,
-                                           job->bytes, DMA_NET_HOST, &job->reqs[r]);
+            status = r % 2 ? dma_ucx_isend(job->net, job->peers[peer], &tag, job->out, job->bytes, &job->reqs[r])
+                           : dma_ucx_irecv(job->net, job->peers[peer], &tag, job->in + (size_t)peer * job->bytes,
+                                           job->bytes, &job->reqs[r]);
             worst = worst == DMA_OK ? status : worst;
         }
     }
     for (int r = 0; r < 2 * job->n && worst == DMA_OK; r++) {
-        while (job->reqs[r] && (status = dma_net_test(job->net, &job->reqs[r])) != DMA_OK && worst == DMA_OK) {
+        while (job->reqs[r] && (status = dma_ucx_test(job->net, &job->reqs[r])) != DMA_OK && worst == DMA_OK) {
             worst = status == DMA_AGAIN ? DMA_OK : status;
-            dma_net_progress(job->net);
+            dma_ucx_progress(job->net);
             sched_yield();
         }
     }
@@ -137,7 +135,7 @@ int main(int argc, char **argv)
         if (status != DMA_OK) {
             printf("rank %d: %s after %.1f s\n", job.rank, dma_status_name(status), now - last);
             fflush(stdout);
-            dma_net_destroy(job.net);
+            dma_ucx_destroy(job.net);
             /* MPI has nothing to say to ranks that are gone. */
             _exit(3);
         }
@@ -151,7 +149,7 @@ int main(int argc, char **argv)
         MPI_Bcast(&more, 1, MPI_INT, 0, MPI_COMM_WORLD);
     }
     printf("rank %d: right, %u rounds, slowest %.2f s\n", job.rank, seq, slowest);
-    dma_net_destroy(job.net);
+    dma_ucx_destroy(job.net);
     free(job.peers);
     free(job.reqs);
     free(job.in);

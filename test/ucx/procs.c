@@ -64,12 +64,44 @@ void proc_barrier(proc_t *p)
     }
 }
 
-static void on_failed(void *arg, dma_net_peer_t *peer, dma_status_t status)
+dma_status_t proc_peer_status(const proc_t *p, int rank)
 {
-    proc_t *p = arg;
+    return atomic_load(&p->peers[rank]->status);
+}
 
-    must(p, status == DMA_ERR_PEER && dma_net_peer_status(peer) == status, "told of %s", dma_status_name(status));
-    p->failed++;
+int proc_failures(const proc_t *p)
+{
+    int failures = 0;
+
+    for (int r = 0; r < p->n; r++) {
+        failures += proc_peer_status(p, r) != DMA_OK && !dma_ucx_peer_closed(p->peers[r]);
+    }
+    return failures;
+}
+
+dma_status_t proc_connect(proc_t *p, int rank)
+{
+    dma_status_t status;
+
+    pthread_mutex_lock(&p->net->lock);
+    status = dma_ucx_peer_connect(p->peers[rank]);
+    pthread_mutex_unlock(&p->net->lock);
+    return status;
+}
+
+unsigned proc_requests(const proc_t *p)
+{
+    unsigned requests = 0;
+
+    for (const dma_ucx_slab_t *slab = p->net->slabs; slab; slab = slab->next) {
+        for (int i = 0; i < DMA_UCX_SLAB; i++) {
+            requests += slab->reqs[i].peer && !atomic_load(&slab->reqs[i].completed);
+        }
+    }
+    for (const dma_ucx_req_t *req = p->net->free; req; req = req->next) {
+        requests -= req->peer && !atomic_load(&req->completed); /* could not be posted */
+    }
+    return requests;
 }
 
 static void on_report(dma_report_t level, const char *topic, const char *text)
@@ -80,17 +112,6 @@ static void on_report(dma_report_t level, const char *topic, const char *text)
 
 static const dma_host_t host = {.report = on_report};
 
-static dma_status_t lookup(void *arg, uint64_t key, void *address, size_t *bytes)
-{
-    proc_t *p = arg;
-    int rank = (int)(key & 0xff);
-
-    must(p, *bytes >= p->shared->bytes[rank], "no room for an address");
-    memcpy(address, p->shared->address[rank], p->shared->bytes[rank]);
-    *bytes = p->shared->bytes[rank];
-    return DMA_OK;
-}
-
 static uint64_t key_of(int rank)
 {
     return 0xabcdef0000000000ull + (uint64_t)rank;
@@ -98,32 +119,25 @@ static uint64_t key_of(int rank)
 
 void proc_open(proc_t *p, const procs_spec_t *spec)
 {
-    dma_net_config_t config;
+    dma_ucx_config_t config = {.key = key_of(p->rank),
+                               .keepalive_seconds = spec->keepalive ? spec->keepalive : 15,
+                               .processes = 1,
+                               .local_processes = 1,
+                               .host = &host};
     dma_status_t status;
     const void *address;
 
-    dma_net_config_default(&config);
-    config.key = key_of(p->rank);
-    config.host = &host;
-    config.failed = on_failed;
-    config.lookup = lookup;
-    config.arg = p;
-    config.keepalive_seconds = spec->keepalive ? spec->keepalive : config.keepalive_seconds;
-    status = dma_net_create(&config, &p->net);
+    status = dma_ucx_create(&config, &p->net);
     must(p, status == DMA_OK, "no net: %s", dma_status_name(status));
-    address = dma_net_address(p->net, &p->shared->bytes[p->rank]);
+    address = dma_ucx_get_address(p->net, &p->shared->bytes[p->rank]);
     must(p, p->shared->bytes[p->rank] <= DMA_NET_ADDRESS_MAX, "%zu bytes of address", p->shared->bytes[p->rank]);
     for (uint32_t i = 0; i < PROCS_COMMS * PROCS_MAX; i++) {
-        must(p, dma_net_join(p->net, i / PROCS_MAX, i % PROCS_MAX) == DMA_OK, "not joined");
+        must(p, dma_ucx_comm_register(p->net, i / PROCS_MAX, i % PROCS_MAX) == DMA_OK, "not joined");
     }
     memcpy(p->shared->address[p->rank], address, p->shared->bytes[p->rank]);
     proc_barrier(p);
-    /* Half of the addresses are given and half are asked for. */
     for (int r = 0; r < p->n; r++) {
-        bool given = (r + p->rank) % 2;
-
-        status = dma_net_peer(p->net, key_of(r), given ? p->shared->address[r] : NULL, given ? p->shared->bytes[r] : 0,
-                              &p->peers[r]);
+        status = dma_ucx_peer_create(p->net, key_of(r), p->shared->address[r], p->shared->bytes[r], &p->peers[r]);
         must(p, status == DMA_OK, "no peer: %s", dma_status_name(status));
     }
 }
@@ -132,16 +146,16 @@ void proc_close(proc_t *p)
 {
     double start = proc_now();
 
-    dma_net_destroy(p->net);
+    dma_ucx_destroy(p->net);
     p->net = NULL;
-    must(p, proc_now() - start < 2 * DMA_NET_DESTROY_SECONDS + 2, "closing took %.1f s", proc_now() - start);
+    must(p, proc_now() - start < 2 * DMA_UCX_DESTROY_SECONDS + 2, "closing took %.1f s", proc_now() - start);
 }
 
 void proc_turn(proc_t *p)
 {
     static _Thread_local unsigned idle;
 
-    idle = dma_net_progress(p->net) ? 0 : idle + 1;
+    idle = dma_ucx_progress(p->net) ? 0 : idle + 1;
     if (idle > BUSY_TURNS) {
         usleep(100);
     } else if (idle) {
@@ -149,12 +163,12 @@ void proc_turn(proc_t *p)
     }
 }
 
-dma_status_t proc_wait(proc_t *p, dma_net_req_t **req, double seconds)
+dma_status_t proc_wait(proc_t *p, dma_ucx_req_t **req, double seconds)
 {
     double end = proc_now() + seconds;
     dma_status_t status;
 
-    while ((status = dma_net_test(p->net, req)) == DMA_AGAIN && proc_now() < end) {
+    while ((status = dma_ucx_test(p->net, req)) == DMA_AGAIN && proc_now() < end) {
         proc_turn(p);
     }
     return status;

@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "ucx_tl.h"
+#include "internal.h"
 
 #define PROCS_MAX   4
 #define PROCS_COMMS 16 /* communicators of each owner that all have joined; owners are below PROCS_MAX */
@@ -29,10 +29,9 @@ typedef struct proc {
     int rank, n;
     int barriers; /* passed */
     procs_shared_t *shared;
-    dma_net_t *net;
-    dma_net_peer_t *peers[PROCS_MAX];
+    dma_ucx_t *net;
+    dma_ucx_peer_t *peers[PROCS_MAX];
     uint64_t random;
-    int failed; /* calls of `failed` */
     const void *arg;
 } proc_t;
 
@@ -59,10 +58,17 @@ void proc_barrier(proc_t *p);
 /* Creates the net and names the peers; the body is called with both. */
 void proc_open(proc_t *p, const procs_spec_t *spec);
 void proc_close(proc_t *p);
+dma_status_t proc_peer_status(const proc_t *p, int rank);
+/* Peers that have failed: those that have said goodbye have not. */
+int proc_failures(const proc_t *p);
+/* Connects without a message. */
+dma_status_t proc_connect(proc_t *p, int rank);
+/* Requests that are not complete. */
+unsigned proc_requests(const proc_t *p);
 /* Progress, and a pause where nothing has moved for long: others wait for the processor, and most of a fault is waiting. */
 void proc_turn(proc_t *p);
 /* Progress until the request has ended, or until `seconds` are over: DMA_AGAIN. */
-dma_status_t proc_wait(proc_t *p, dma_net_req_t **req, double seconds);
+dma_status_t proc_wait(proc_t *p, dma_ucx_req_t **req, double seconds);
 
 void proc_fill(void *buffer, size_t bytes, uint64_t seed);
 bool proc_right(const void *buffer, size_t bytes, uint64_t seed);

@@ -10,7 +10,7 @@
 typedef struct letter {
     struct letter *next;
     int from, to;
-    dma_wire_tag_t tag;
+    dma_net_tag_t tag;
     bool over;
     void *copy;       /* of what is sent, or NULL: it is read from */
     const void *data; /* there, */
@@ -164,7 +164,7 @@ static uint32_t net_self(void)
     return (uint32_t)self->rank;
 }
 
-static membership_t *membership(int rank, uint32_t owner, uint32_t comm)
+static membership_t *membership(int rank, uint32_t comm, uint32_t owner)
 {
     membership_t *m = net.memberships;
 
@@ -174,24 +174,24 @@ static membership_t *membership(int rank, uint32_t owner, uint32_t comm)
     return m;
 }
 
-static dma_status_t net_join(void *n, uint32_t owner, uint32_t comm)
+static dma_status_t net_join(void *n, uint32_t comm, uint32_t owner)
 {
     membership_t *m = malloc(sizeof(*m));
 
     pthread_mutex_lock(&net.lock);
-    must(self, !membership(*(int *)n, owner, comm), "joined twice");
+    must(self, !membership(*(int *)n, comm, owner), "joined twice");
     *m = (membership_t){.next = net.memberships, .rank = *(int *)n, .owner = owner, .comm = comm};
     net.memberships = m;
     pthread_mutex_unlock(&net.lock);
     return DMA_OK;
 }
 
-static void net_leave(void *n, uint32_t owner, uint32_t comm)
+static void net_leave(void *n, uint32_t comm, uint32_t owner)
 {
     membership_t *m;
 
     pthread_mutex_lock(&net.lock);
-    m = membership(*(int *)n, owner, comm);
+    m = membership(*(int *)n, comm, owner);
     must(self, m, "it had not joined");
     m->over = true;
     for (letter_t **link = &net.sent; *link;) {
@@ -207,7 +207,7 @@ static void net_leave(void *n, uint32_t owner, uint32_t comm)
     pthread_mutex_unlock(&net.lock);
 }
 
-static dma_status_t net_isend(void *n, void *peer, const dma_wire_tag_t *tag, const void *buf, size_t bytes, void **req)
+static dma_status_t net_isend(void *n, void *peer, const dma_net_tag_t *tag, const void *buf, size_t bytes, void **req)
 {
     letter_t *l = calloc(1, sizeof(*l)), *r;
     const membership_t *m;
@@ -230,7 +230,7 @@ static dma_status_t net_isend(void *n, void *peer, const dma_wire_tag_t *tag, co
     } else if ((r = take(&net.wanted, l))) {
         receive(r, l);
     } else {
-        m = membership(l->to, tag->owner, tag->comm);
+        m = membership(l->to, tag->comm, tag->owner);
         must(self, m, "a message to rank %d, which has not joined", l->to);
         if (m->over) {
             sent(l, DMA_OK);
@@ -242,7 +242,7 @@ static dma_status_t net_isend(void *n, void *peer, const dma_wire_tag_t *tag, co
     return DMA_OK;
 }
 
-static dma_status_t net_irecv(void *n, void *peer, const dma_wire_tag_t *tag, void *buf, size_t bytes, void **req)
+static dma_status_t net_irecv(void *n, void *peer, const dma_net_tag_t *tag, void *buf, size_t bytes, void **req)
 {
     letter_t *l = calloc(1, sizeof(*l)), *s;
 
@@ -466,24 +466,24 @@ static void net_trouble(void *n, char *text, size_t bytes)
     pthread_mutex_unlock(&net.lock);
 }
 
-const dma_wire_t wire_threads = {
+const dma_net_ops_t wire_threads = {
     .open = net_open,
     .close = net_close,
-    .address = net_address,
-    .over_tcp = net_over_tcp,
-    .offer = net_offer,
-    .ask = net_ask,
-    .heard = net_heard,
-    .peer = net_peer,
-    .self = net_self,
-    .join = net_join,
-    .leave = net_leave,
+    .get_address = net_address,
+    .is_tcp_only = net_over_tcp,
+    .address_send = net_offer,
+    .address_recv = net_ask,
+    .address_test = net_heard,
+    .peer_create = net_peer,
+    .process_id = net_self,
+    .comm_register = net_join,
+    .comm_unregister = net_leave,
     .isend = net_isend,
     .irecv = net_irecv,
     .test = net_test,
     .cancel = net_cancel,
-    .give_up = net_give_up,
-    .left = net_left,
+    .abort = net_give_up,
+    .peer_closed = net_left,
     .progress = net_progress,
-    .trouble = net_trouble,
+    .last_error = net_trouble,
 };

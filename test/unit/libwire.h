@@ -15,7 +15,7 @@
 #define WIRE_RANKS 8
 
 /* Jobs with it have two groups: the second is for introductions. */
-extern const dma_wire_t wire_threads;
+extern const dma_net_ops_t wire_threads;
 
 /* The calling thread is this rank. */
 void wire_enter(rank_t *r);

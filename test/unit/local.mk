@@ -30,6 +30,7 @@ unit_tests += \
 	test/unit/test_interp \
 	test/unit/test_measure \
 	test/unit/test_node \
+	test/unit/test_params \
 	test/unit/test_path \
 	test/unit/test_plans \
 	test/unit/test_reach \

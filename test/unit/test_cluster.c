@@ -276,6 +276,23 @@ START_TEST(large_calls)
 }
 END_TEST
 
+/* A chunk size near 2^64 makes one message per block. */
+START_TEST(chunk_size_near_2_64)
+{
+    static const int sizes[] = {2, 2};
+
+    place(&scene, sizes, 2, IN_ORDER);
+    for (int v = 0; dma_cluster_variants[v]; v++) {
+        if (dma_cluster_variants[v]->colls >> DMA_ALLGATHER & 1) {
+            scene.coll = DMA_ALLGATHER;
+            scene.chunk = UINT64_MAX - 615;
+            try_all(&scene, v, 1000, 1);
+        }
+    }
+    leave(&scene);
+}
+END_TEST
+
 /* The interpreter finds what is broken on purpose, with some seed. */
 static cluster_error_t broken(scene_t *s)
 {
@@ -515,6 +532,7 @@ int main(void)
     unit_test(suite, interpreter_finds_errors, 20);
     unit_test(suite, layouts, 10);
     unit_test(suite, chunks, 10);
+    unit_test(suite, chunk_size_near_2_64, 10);
     unit_test(suite, profiles, 10);
     unit_test(suite, choices, 10);
     unit_test(suite, testbed, 10);

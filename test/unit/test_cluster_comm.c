@@ -359,7 +359,7 @@ START_TEST(a_rank_is_late)
 {
     job_t job = part_job(4, part_alone, late, "cluster_direct");
 
-    job.params.warn_seconds = 1;
+    job.params.warn = 1;
     part_run(&job);
     ck_assert_int_eq(reports_count("late"), 3);
     ck_assert_ptr_nonnull(strstr(reports_first("late"), "call 2 on several nodes for a message of rank 2"));
@@ -386,7 +386,7 @@ static void not_served(rank_t *r)
 
 START_TEST(without_a_network)
 {
-    dma_wire_t partly = wire_threads;
+    dma_net_ops_t partly = wire_threads;
     job_t job = part_job(4, part_alone, not_served, "auto");
 
     partly.open = no_open;
@@ -397,7 +397,7 @@ START_TEST(without_a_network)
 END_TEST
 
 /* The network does not connect rank 4 with a neighbour: all step aside, and nobody waits for an introduction. */
-static dma_status_t not_from_4(void *net, void *peer, const dma_wire_tag_t *tag, void *buf, size_t bytes, void **req)
+static dma_status_t not_from_4(void *net, void *peer, const dma_net_tag_t *tag, void *buf, size_t bytes, void **req)
 {
     return wire_rank() == 0 && *(int *)peer == 4 ? DMA_ERR_PEER : wire_threads.irecv(net, peer, tag, buf, bytes, req);
 }
@@ -407,7 +407,7 @@ static dma_status_t heard_at_once(void *comm, void **req)
 {
     dma_status_t status;
 
-    while ((status = wire_threads.heard(comm, req)) == DMA_AGAIN && wire_rank() == 0) {
+    while ((status = wire_threads.address_test(comm, req)) == DMA_AGAIN && wire_rank() == 0) {
         sched_yield();
     }
     return status;
@@ -415,12 +415,12 @@ static dma_status_t heard_at_once(void *comm, void **req)
 
 START_TEST(neighbours_that_are_not_connected)
 {
-    dma_wire_t partly = wire_threads;
+    dma_net_ops_t partly = wire_threads;
     job_t job = part_job(6, part_of_six, not_served, "auto");
 
     partly.irecv = not_from_4;
     job.arg = (const char *[]){"no connection to rank 4", "cannot reach"};
-    partly.heard = heard_at_once;
+    partly.address_test = heard_at_once;
     job.wire = &partly;
     part_run(&job);
 }
@@ -482,7 +482,7 @@ static void costs(rank_t *r)
 
 START_TEST(what_a_wait_costs)
 {
-    dma_wire_t counted = wire_threads;
+    dma_net_ops_t counted = wire_threads;
     job_t job = part_job(6, part_of_six, costs, "cluster_leader");
 
     counted.progress = count_looks;

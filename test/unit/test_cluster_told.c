@@ -61,34 +61,34 @@ static dma_status_t host_branch(void *comm, void **branch)
     ABROAD(threads_host.comm_dup(comm, branch));
 }
 
-static dma_status_t net_join(void *net, uint32_t owner, uint32_t comm)
+static dma_status_t net_join(void *net, uint32_t comm, uint32_t owner)
 {
-    ABROAD(wire_threads.join(net, owner, comm));
+    ABROAD(wire_threads.comm_register(net, comm, owner));
 }
 
 static dma_status_t net_ask(void *comm, void *buf, size_t bytes, int rank, void **req)
 {
-    ABROAD(wire_threads.ask(comm, buf, bytes, rank, req));
+    ABROAD(wire_threads.address_recv(comm, buf, bytes, rank, req));
 }
 
 static dma_status_t net_offer(void *comm, const void *buf, size_t bytes, int rank, void **req)
 {
-    ABROAD(wire_threads.offer(comm, buf, bytes, rank, req));
+    ABROAD(wire_threads.address_send(comm, buf, bytes, rank, req));
 }
 
-static dma_status_t net_isend(void *net, void *peer, const dma_wire_tag_t *tag, const void *buf, size_t bytes,
+static dma_status_t net_isend(void *net, void *peer, const dma_net_tag_t *tag, const void *buf, size_t bytes,
                               void **req)
 {
     ABROAD(wire_threads.isend(net, peer, tag, buf, bytes, req));
 }
 
-static dma_status_t net_irecv(void *net, void *peer, const dma_wire_tag_t *tag, void *buf, size_t bytes, void **req)
+static dma_status_t net_irecv(void *net, void *peer, const dma_net_tag_t *tag, void *buf, size_t bytes, void **req)
 {
     ABROAD(wire_threads.irecv(net, peer, tag, buf, bytes, req));
 }
 
 static dma_host_t host;
-static dma_wire_t wire;
+static dma_net_ops_t wire;
 
 static void feed_others(void)
 {
@@ -97,9 +97,9 @@ static void feed_others(void)
     host.irecv = host_irecv;
     host.comm_dup = host_branch;
     wire = wire_threads;
-    wire.join = net_join;
-    wire.ask = net_ask;
-    wire.offer = net_offer;
+    wire.comm_register = net_join;
+    wire.address_recv = net_ask;
+    wire.address_send = net_offer;
     wire.isend = net_isend;
     wire.irecv = net_irecv;
 }
@@ -354,8 +354,8 @@ END_TEST
 /* Rank 0 has memory for as many requests as it has; only it counts them. */
 static unsigned spared;
 
-static dma_status_t isend_without_memory(void *net, void *peer, const dma_wire_tag_t *tag, const void *buf,
-                                         size_t bytes, void **req)
+static dma_status_t isend_without_memory(void *net, void *peer, const dma_net_tag_t *tag, const void *buf, size_t bytes,
+                                         void **req)
 {
     if (wire_rank() == 0 && spared-- == 0) {
         spared = 0;
@@ -408,7 +408,7 @@ static const void *counts_from_here(void *net, size_t *bytes)
 {
     left = left < 0 ? held : left; /* the next allocation is the first message's */
     held = -1;
-    return wire_threads.address(net, bytes);
+    return wire_threads.get_address(net, bytes);
 }
 
 /* Rank 1 lacks memory in the middle of its set-up: all come to the same end. */
@@ -442,7 +442,7 @@ START_TEST(a_set_up_without_memory)
     shape = _i;
     enough = false;
     feed_others();
-    wire.address = counts_from_here;
+    wire.get_address = counts_from_here;
     for (nth = 1; !enough && nth < MOST_ALLOCATIONS; nth++) {
         job_t job = job_of(set_up_without_memory);
 
@@ -457,9 +457,9 @@ START_TEST(a_set_up_without_memory)
 END_TEST
 
 /* Rank 1's network has none. */
-static dma_status_t no_join(void *net, uint32_t owner, uint32_t comm)
+static dma_status_t no_join(void *net, uint32_t comm, uint32_t owner)
 {
-    return wire_rank() == 1 ? DMA_ERR_NOMEM : wire_threads.join(net, owner, comm);
+    return wire_rank() == 1 ? DMA_ERR_NOMEM : wire_threads.comm_register(net, comm, owner);
 }
 
 static void not_served(rank_t *r)
@@ -478,7 +478,7 @@ START_TEST(a_network_without_memory)
     shape = _i;
     job = job_of(not_served);
     wire = wire_threads;
-    wire.join = no_join;
+    wire.comm_register = no_join;
     job.wire = &wire;
     part_run(&job);
 }
@@ -492,7 +492,7 @@ static dma_status_t offer_in_progress(void *comm, const void *buf, size_t bytes,
     for (int i = 0; i < 200; i++) {
         threads_host.progress();
     }
-    return wire_threads.offer(comm, buf, bytes, rank, req);
+    return wire_threads.address_send(comm, buf, bytes, rank, req);
 }
 
 /* A call among neighbours waits for rank 1, while a channel's start is introduced to ranks farther away. */
@@ -538,7 +538,7 @@ START_TEST(introduced_out_of_progress)
     shape = _i;
     job = job_of(two_at_once);
     wire = wire_threads;
-    wire.offer = offer_in_progress;
+    wire.address_send = offer_in_progress;
     job.wire = &wire;
     snprintf(job.params.net_variant, sizeof(job.params.net_variant), "cluster_ring");
     part_run(&job);

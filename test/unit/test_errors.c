@@ -160,7 +160,7 @@ END_TEST
 
 static void late(rank_t *r)
 {
-    int turns = r->job->params.warn_seconds > 0 ? 1000 : 30;
+    int turns = r->job->params.warn > 0 ? 1000 : 30;
 
     prepare(r);
     for (uint64_t tag = 0; tag < 2; tag++) {
@@ -176,7 +176,7 @@ START_TEST(a_late_rank)
 {
     job_t job = threads_job(3, late);
 
-    job.params.warn_seconds = 0.03;
+    job.params.warn = 0.03;
     threads_run(&job);
     /* each of the two ranks that wait says so once per call, and whom it waits for */
     ck_assert_int_eq(reports_count("late"), 4);
@@ -189,7 +189,7 @@ START_TEST(a_late_rank_without_warning)
 {
     job_t job = threads_job(3, late);
 
-    job.params.warn_seconds = 0;
+    job.params.warn = 0;
     threads_run(&job);
     ck_assert_int_eq(reports_count("late"), 0);
 }

@@ -347,7 +347,7 @@ static void waits_for_room(rank_t *r)
     dma_status_t status = DMA_OK;
 
     prepare(r);
-    r->proc->params.warn_seconds = 0.05; /* not before: a set-up may be late as well */
+    r->proc->params.warn = 0.05; /* not before: a set-up may be late as well */
     for (int i = 0; r->rank == 1 && i < N; i++) {
         dma_side_t to = data_buffer(recv[i], 16);
         must(r, data_iallgather(r->comms[0], &from, &to, &tasks[i]) == DMA_OK, "posted");
@@ -372,7 +372,7 @@ START_TEST(late_line_never_names_the_waiting_rank)
     job_t job = threads_job(2, waits_for_room);
 
     job.params.ring_depth = 4;
-    job.params.warn_seconds = 0;
+    job.params.warn = 0;
     job.params.entry_timeout = 0.15;
     threads_run(&job);
     ck_assert_ptr_nonnull(strstr(reports_first("late"), "rank 0 has waited"));

@@ -23,7 +23,7 @@ typedef struct message {
     uint64_t seed;
     size_t bytes;
     unsigned char *buffer; /* one byte more, the guard */
-    dma_net_req_t *req;
+    dma_ucx_req_t *req;
 } message_t;
 
 /* Equal for both sides. */
@@ -70,7 +70,7 @@ static void send_one(proc_t *p, int to, message_t *m)
 
     make_buffer(p, m);
     proc_fill(m->buffer, m->bytes, m->seed);
-    status = dma_net_isend(p->net, p->peers[to], &m->tag, m->buffer, m->bytes, DMA_NET_HOST, &m->req);
+    status = dma_ucx_isend(p->net, p->peers[to], &m->tag, m->buffer, m->bytes, &m->req);
     must(p, status == DMA_OK, "isend: %s", dma_status_name(status));
 }
 
@@ -79,7 +79,7 @@ static void receive_one(proc_t *p, int from, message_t *m)
     dma_status_t status;
 
     make_buffer(p, m);
-    status = dma_net_irecv(p->net, p->peers[from], &m->tag, m->buffer, m->bytes, DMA_NET_HOST, &m->req);
+    status = dma_ucx_irecv(p->net, p->peers[from], &m->tag, m->buffer, m->bytes, &m->req);
     must(p, status == DMA_OK, "irecv: %s", dma_status_name(status));
 }
 
@@ -110,7 +110,7 @@ static void random_order(proc_t *p)
     }
     for (int i = 0; i < all; i++) {
         send_one(p, i % p->n, &out[i % p->n][i / p->n]);
-        dma_net_progress(p->net);
+        dma_ucx_progress(p->net);
     }
     for (int i = early; i < all; i++) {
         receive_one(p, order[i] % p->n, &in[order[i] % p->n][order[i] / p->n]);
@@ -121,9 +121,9 @@ static void random_order(proc_t *p)
     for (int i = 0; i < all; i++) {
         finish_one(p, &out[i % p->n][i / p->n], false);
     }
-    must(p, !dma_net_active(p->net), "%u requests left", dma_net_active(p->net));
+    must(p, !proc_requests(p), "%u requests left", proc_requests(p));
     proc_barrier(p);
-    must(p, !p->failed, "told of a failure");
+    must(p, !proc_failures(p), "a peer has failed");
 }
 
 START_TEST(messages_in_any_order)
@@ -174,7 +174,7 @@ static void one_misfit(proc_t *p, uint32_t seq, size_t sent, size_t posted, uint
 {
     dma_net_tag_t tag = {.comm = 2, .seq = seq, .note = 10}, other_tag = tag;
     unsigned char *buffer = malloc(sent + posted + 1);
-    dma_net_req_t *req = NULL;
+    dma_ucx_req_t *req = NULL;
     dma_status_t status;
 
     other_tag.note = note;
@@ -183,14 +183,14 @@ static void one_misfit(proc_t *p, uint32_t seq, size_t sent, size_t posted, uint
         if (early) {
             proc_barrier(p);
         }
-        status = dma_net_isend(p->net, p->peers[1], &tag, buffer, sent, DMA_NET_HOST, &req);
+        status = dma_ucx_isend(p->net, p->peers[1], &tag, buffer, sent, &req);
     } else {
         if (!early) {
             for (double end = proc_now() + 0.1; proc_now() < end;) {
                 proc_turn(p);
             }
         }
-        status = dma_net_irecv(p->net, p->peers[0], &other_tag, buffer, posted, DMA_NET_HOST, &req);
+        status = dma_ucx_irecv(p->net, p->peers[0], &other_tag, buffer, posted, &req);
         if (early) {
             proc_barrier(p);
         }
@@ -301,8 +301,8 @@ static void crossing(proc_t *p)
     if (p->rank == 1) {
         receive_one(p, 0, &m[3]);
         receive_one(p, 0, &again);
-        dma_net_cancel(p->net, m[3].req);
-        must(p, dma_net_test(p->net, &m[3].req) == DMA_ERR_NET, "a receive that was cancelled");
+        dma_ucx_cancel(p->net, m[3].req);
+        must(p, dma_ucx_test(p->net, &m[3].req) == DMA_ERR_NET, "a receive that was cancelled");
         free(m[3].buffer);
     }
     proc_barrier(p);
@@ -338,8 +338,8 @@ static void take_back(proc_t *p)
         proc_turn(p);
     }
     if (p->rank == 0) {
-        must(p, dma_net_test(p->net, &m[0].req) == DMA_AGAIN, "it has ended by itself");
-        dma_net_cancel(p->net, m[0].req);
+        must(p, dma_ucx_test(p->net, &m[0].req) == DMA_AGAIN, "it has ended by itself");
+        dma_ucx_cancel(p->net, m[0].req);
         status = proc_wait(p, &m[0].req, 5);
         must(p, status == DMA_OK || status == DMA_ERR_TRUNCATE, "taken back: %s", dma_status_name(status));
         free(m[0].buffer);
@@ -382,10 +382,10 @@ static void leave(proc_t *p)
         proc_turn(p);
     }
     if (p->rank == 1) {
-        dma_net_leave(p->net, tags[0].comm, tags[0].owner);
+        dma_ucx_comm_unregister(p->net, tags[0].comm, tags[0].owner);
         receive_one(p, 0, &m[0]);
         must(p, proc_wait(p, &m[0].req, 0.2) == DMA_AGAIN, "it came all the same");
-        dma_net_cancel(p->net, m[0].req);
+        dma_ucx_cancel(p->net, m[0].req);
         must(p, proc_wait(p, &m[0].req, 1) == DMA_ERR_NET, "a receive that was cancelled");
         free(m[0].buffer);
     } else {
@@ -492,7 +492,7 @@ static void ends(proc_t *p)
     for (double end = proc_now() + 0.1 * (double)proc_random(p, 8); proc_now() < end;) {
         proc_turn(p);
     }
-    must(p, !p->failed, "told of a failure");
+    must(p, !proc_failures(p), "a peer has failed");
 }
 
 /* As MPI_Finalize may leave it: nobody progresses any more while the others close; one never connected. */

@@ -32,12 +32,12 @@ static const char *const transports[] = {"tcp", "posix,sysv"};
 
 enum { GO, DEAD, DONE };
 
-static dma_net_req_t *post(proc_t *p, bool send, int peer, uint32_t comm, uint32_t seq, void *buffer, size_t bytes)
+static dma_ucx_req_t *post(proc_t *p, bool send, int peer, uint32_t comm, uint32_t seq, void *buffer, size_t bytes)
 {
     dma_net_tag_t tag = {.comm = comm, .seq = seq};
-    dma_net_req_t *req = NULL;
-    dma_status_t status = send ? dma_net_isend(p->net, p->peers[peer], &tag, buffer, bytes, DMA_NET_HOST, &req)
-                               : dma_net_irecv(p->net, p->peers[peer], &tag, buffer, bytes, DMA_NET_HOST, &req);
+    dma_ucx_req_t *req = NULL;
+    dma_status_t status = send ? dma_ucx_isend(p->net, p->peers[peer], &tag, buffer, bytes, &req)
+                               : dma_ucx_irecv(p->net, p->peers[peer], &tag, buffer, bytes, &req);
 
     must(p, status == DMA_OK || status == DMA_ERR_PEER, "post: %s", dma_status_name(status));
     return req;
@@ -45,7 +45,7 @@ static dma_net_req_t *post(proc_t *p, bool send, int peer, uint32_t comm, uint32
 
 static void exchange(proc_t *p, int other, uint32_t seq, char *buffer, size_t bytes)
 {
-    dma_net_req_t *in = post(p, false, other, 1, seq, buffer, bytes), *out;
+    dma_ucx_req_t *in = post(p, false, other, 1, seq, buffer, bytes), *out;
     dma_status_t status;
 
     proc_fill(buffer + bytes, bytes, seq * 2 + (uint32_t)p->rank);
@@ -65,7 +65,7 @@ static void killed(proc_t *p)
     const int *how = p->arg;
     size_t sizes[] = {0, 3000, 60000, 300000, LARGE, 100};
     char *buffer = calloc(2, LARGE);
-    dma_net_req_t *reqs[4 * FLOW] = {NULL};
+    dma_ucx_req_t *reqs[4 * FLOW] = {NULL};
     int posted = 0;
     double start;
 
@@ -99,16 +99,16 @@ static void killed(proc_t *p)
     for (int i = 0; i < posted; i++) {
         dma_status_t status = reqs[i] ? proc_wait(p, &reqs[i], BOUND) : DMA_ERR_PEER;
 
-        must(p, status == DMA_OK || status == DMA_ERR_PEER, "request %d of %d: %s; %d told", i, posted,
-             dma_status_name(status), p->failed);
+        must(p, status == DMA_OK || status == DMA_ERR_PEER, "request %d of %d: %s; %d peers have failed", i, posted,
+             dma_status_name(status), proc_failures(p));
         must(p, i < posted - 1 || status == DMA_ERR_PEER, "the last: %s", dma_status_name(status));
     }
     must(p, proc_now() - start < BOUND, "known after %.1f s", proc_now() - start);
-    must(p, p->failed == 1, "told %d times", p->failed);
-    must(p, dma_net_peer_status(p->peers[2]) == DMA_ERR_PEER, "the peer counts as alive");
-    must(p, !dma_net_peer_left(p->peers[2]), "it has left in peace");
+    must(p, proc_failures(p) == 1, "%d peers have failed", proc_failures(p));
+    must(p, proc_peer_status(p, 2) == DMA_ERR_PEER, "the peer counts as alive");
+    must(p, !dma_ucx_peer_closed(p->peers[2]), "it has left in peace");
     must(p, !post(p, true, 2, 8, 0, buffer, 8), "a send to the dead");
-    must(p, !dma_net_active(p->net), "%u left", dma_net_active(p->net));
+    must(p, !proc_requests(p), "%u left", proc_requests(p));
     p->n = 2;
     for (uint32_t i = 0; i < 5; i++) {
         exchange(p, 1 - p->rank, i, buffer, i * 100000);
@@ -140,7 +140,7 @@ static void quiet(proc_t *p)
 static void killed_before_the_first(proc_t *p)
 {
     char byte = 0;
-    dma_net_req_t *req;
+    dma_ucx_req_t *req;
     dma_status_t status;
 
     if (p->rank == 1) {
@@ -155,7 +155,7 @@ static void killed_before_the_first(proc_t *p)
     atomic_store(&p->shared->flag[GO], 1);
     status = proc_wait(p, &req, BOUND);
     must(p, status == DMA_ERR_PEER, "%s", dma_status_name(status));
-    must(p, p->failed == 1, "told %d times", p->failed);
+    must(p, proc_failures(p) == 1, "%d peers have failed", proc_failures(p));
 }
 
 START_TEST(a_sender_dies_before_it_sends)
@@ -170,7 +170,7 @@ END_TEST
 static void legacy(proc_t *p)
 {
     char small[100];
-    dma_net_req_t *req;
+    dma_ucx_req_t *req;
 
     if (p->rank == 1) {
         proc_fill(small, sizeof(small), 5);
@@ -181,15 +181,15 @@ static void legacy(proc_t *p)
         }
         kill(getpid(), SIGKILL);
     }
-    must(p, dma_net_connect(p->net, p->peers[1]) == DMA_OK, "not connected");
+    must(p, proc_connect(p, 1) == DMA_OK, "not connected");
     for (double end = proc_now() + 0.5; proc_now() < end;) {
         proc_turn(p);
     }
     atomic_store(&p->shared->flag[GO], 1);
-    for (double end = proc_now() + BOUND; !p->failed && proc_now() < end;) {
+    for (double end = proc_now() + BOUND; !proc_failures(p) && proc_now() < end;) {
         proc_turn(p);
     }
-    must(p, p->failed == 1, "told %d times", p->failed);
+    must(p, proc_failures(p) == 1, "%d peers have failed", proc_failures(p));
     req = post(p, false, 1, 1, 1, small, sizeof(small));
     must(p, req && proc_wait(p, &req, 1) == DMA_OK && proc_right(small, sizeof(small), 5), "the message is lost");
     must(p, !post(p, false, 1, 1, 2, small, 1), "another is awaited");
@@ -204,14 +204,14 @@ START_TEST(a_message_outlives_its_sender)
 END_TEST
 
 /* The sender leaves before its receiver has done anything: no connection is there when it posts. What it has posted has
- * DMA_NET_DESTROY_SECONDS to leave; a send that has ended is never lost, however late the receiver. */
+ * DMA_UCX_DESTROY_SECONDS to leave; a send that has ended is never lost, however late the receiver. */
 static void hasty(proc_t *p)
 {
     const bool *waits = p->arg;
     enum { BYTES = 100000, N = 4 };
     static const uint64_t lengths[N] = {0, 8, 5000, BYTES};
     static char buffer[N][BYTES];
-    dma_net_req_t *req;
+    dma_ucx_req_t *req;
 
     for (uint32_t i = 0; p->rank == 1 && i < N; i++) {
         proc_fill(buffer[i], lengths[i], i);
@@ -240,9 +240,9 @@ END_TEST
 static void leaver(proc_t *p)
 {
     char byte = 0;
-    dma_net_req_t *req;
+    dma_ucx_req_t *req;
 
-    must(p, dma_net_connect(p->net, p->peers[1 - p->rank]) == DMA_OK, "not connected");
+    must(p, proc_connect(p, 1 - p->rank) == DMA_OK, "not connected");
     proc_barrier(p);
     req = post(p, p->rank != 0, 1 - p->rank, 1, 1, &byte, 1);
     must(p, req && proc_wait(p, &req, 10) == DMA_OK, "the first message");
@@ -253,10 +253,9 @@ static void leaver(proc_t *p)
     /* Refused at once, or told of later. */
     if (req) {
         must(p, proc_wait(p, &req, BOUND) == DMA_ERR_PEER, "a receive from one who has left");
-        must(p, p->failed == 1, "told %d times", p->failed);
     }
-    must(p, dma_net_peer_status(p->peers[1]) == DMA_ERR_PEER, "it counts as there");
-    must(p, dma_net_peer_left(p->peers[1]), "its goodbye is lost");
+    must(p, proc_peer_status(p, 1) == DMA_ERR_PEER, "it counts as there");
+    must(p, dma_ucx_peer_closed(p->peers[1]), "its goodbye is lost");
 }
 
 START_TEST(a_peer_leaves_too_early)
@@ -272,7 +271,7 @@ static void stopped(proc_t *p)
 {
     enum { N = 40, BYTES = 60000 };
     char *buffer = malloc((size_t)N * 2 * BYTES);
-    dma_net_req_t *in[N], *out[N];
+    dma_ucx_req_t *in[N], *out[N];
     double start;
 
     for (uint32_t i = 0; i < 5; i++) {
@@ -291,11 +290,11 @@ static void stopped(proc_t *p)
     }
     if (p->rank == 0) {
         while (proc_now() < start + 3 * KEEPALIVE) {
-            dma_net_progress(p->net);
+            dma_ucx_progress(p->net);
             usleep(1000);
         }
-        must(p, dma_net_active(p->net), "the other was not stopped");
-        must(p, !p->failed && dma_net_peer_status(p->peers[1]) == DMA_OK, "taken for dead");
+        must(p, proc_requests(p), "the other was not stopped");
+        must(p, !proc_failures(p) && proc_peer_status(p, 1) == DMA_OK, "taken for dead");
         kill(p->shared->pid[1], SIGCONT);
     }
     for (int i = 0; i < N; i++) {
@@ -308,7 +307,7 @@ static void stopped(proc_t *p)
     for (uint32_t i = 5; i < 10; i++) {
         exchange(p, 1 - p->rank, i, buffer, 50000);
     }
-    must(p, !p->failed, "told of a failure");
+    must(p, !proc_failures(p), "a peer has failed");
     proc_barrier(p);
     free(buffer);
 }
@@ -325,7 +324,7 @@ END_TEST
 static void given_up(proc_t *p)
 {
     char *buffer = mmap(NULL, 2 * LARGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    dma_net_req_t *out[2], *in = NULL;
+    dma_ucx_req_t *out[2], *in = NULL;
     dma_status_t status;
 
     exchange(p, 1 - p->rank, 1, buffer, 1000);
@@ -334,12 +333,12 @@ static void given_up(proc_t *p)
         out[0] = post(p, true, 1, 1, 2, buffer, LARGE);
         out[1] = post(p, true, 1, 1, 3, buffer + LARGE, LARGE);
         must(p, proc_wait(p, &out[0], 0.3) == DMA_AGAIN, "it has been taken");
-        dma_net_give_up(p->net, out[0]);
+        dma_ucx_abort(p->net, out[0]);
         for (int i = 0; i < 2; i++) {
-            status = proc_wait(p, &out[i], DMA_NET_GRACE_SECONDS + 1);
+            status = proc_wait(p, &out[i], DMA_UCX_GRACE_SECONDS + 1);
             must(p, status == DMA_ERR_PEER, "send %d: %s", i, dma_status_name(status));
         }
-        must(p, p->failed == 1 && dma_net_peer_status(p->peers[1]) == DMA_ERR_PEER, "the peer counts as there");
+        must(p, proc_failures(p) == 1 && proc_peer_status(p, 1) == DMA_ERR_PEER, "the peer counts as there");
         munmap(buffer, 2 * LARGE);
         proc_barrier(p);
         while (!atomic_load(&p->shared->flag[DONE])) {
@@ -386,7 +385,7 @@ static void unplugged(proc_t *p)
     const int *how = p->arg;
     bool sends = *how == 0 || p->rank == 0;
     char *buffer = calloc(2, LARGE);
-    dma_net_req_t *reqs[3] = {NULL};
+    dma_ucx_req_t *reqs[3] = {NULL};
     dma_status_t status;
     double start;
 
@@ -409,7 +408,7 @@ static void unplugged(proc_t *p)
              dma_status_name(status), proc_now() - start);
     }
     printf("rank %d: noticed after %.1f s\n", p->rank, proc_now() - start);
-    must(p, p->failed == 1, "told %d times", p->failed);
+    must(p, proc_failures(p) == 1, "%d peers have failed", proc_failures(p));
     free(buffer);
 }
 
@@ -430,7 +429,7 @@ END_TEST
 START_TEST(when_an_idle_link_is_probed)
 {
     for (int seconds = -1; seconds <= 40000; seconds++) {
-        dma_net_probes_t p = dma_net_probes(seconds + 0.5);
+        dma_ucx_keepalive_t p = dma_ucx_keepalive_of(seconds + 0.5);
         int whole = seconds < 2 ? 2 : seconds < 32767 ? seconds : 32767, silent = p.interval * p.count;
 
         ck_assert_int_ge(p.idle, 1);
@@ -467,7 +466,7 @@ static void flap(proc_t *p)
     for (uint32_t i = 2; i < 6; i++) {
         exchange(p, 1 - p->rank, i, buffer, LARGE / i);
     }
-    must(p, !p->failed, "told of a failure");
+    must(p, !proc_failures(p), "a peer has failed");
     proc_barrier(p);
     free(buffer);
 }

@@ -10,7 +10,7 @@
 #include "ucx_tl.h"
 
 /* As ucp_context_print_info prints it. */
-static dma_net_transports_t of(const char *names)
+static dma_ucx_transports_t of(const char *names)
 {
     char text[1024] =
         "#\n# UCP context\n#\n#     component 0  :  self\n#            md 0  :  component 0  self/tcp/x\n";
@@ -23,7 +23,7 @@ static dma_net_transports_t of(const char *names)
                        n, n, name);
         n++;
     }
-    return dma_net_transports(text);
+    return dma_ucx_transports_parse(text);
 }
 
 START_TEST(transports_by_their_names)
@@ -45,7 +45,7 @@ START_TEST(transports_by_their_names)
     };
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        dma_net_transports_t found = of(rows[i].names);
+        dma_ucx_transports_t found = of(rows[i].names);
 
         ck_assert_msg(found.tcp == rows[i].tcp && found.other == rows[i].other, "%s", rows[i].names);
     }
@@ -67,18 +67,15 @@ static ucs_status_t note_params(unsigned major, unsigned minor, const ucp_params
 /* UCX counts on one peer if it is told nothing, and takes a transport with a connection's memory for each of thousands. */
 START_TEST(tells_how_many_processes_there_are)
 {
-    dma_net_config_t config;
+    dma_ucx_config_t config = {.keepalive_seconds = 15, .processes = 32768, .local_processes = 8};
     const char *why;
-    dma_net_t *net;
+    dma_ucx_t *net;
 
     ck_assert_int_eq(dma_ucx_load(&why), DMA_OK);
-    init_version = dma_ucx.ucp_init_version;
-    dma_ucx.ucp_init_version = note_params;
-    dma_net_config_default(&config);
-    config.processes = 32768;
-    config.local_processes = 8;
-    ck_assert_int_eq(dma_net_create(&config, &net), DMA_OK);
-    dma_net_destroy(net);
+    init_version = dma_ucx_api.ucp_init_version;
+    dma_ucx_api.ucp_init_version = note_params;
+    ck_assert_int_eq(dma_ucx_create(&config, &net), DMA_OK);
+    dma_ucx_destroy(net);
     ck_assert_uint_eq(told.field_mask & (UCP_PARAM_FIELD_ESTIMATED_NUM_EPS | UCP_PARAM_FIELD_ESTIMATED_NUM_PPN),
                       UCP_PARAM_FIELD_ESTIMATED_NUM_EPS | UCP_PARAM_FIELD_ESTIMATED_NUM_PPN);
     ck_assert_uint_eq(told.estimated_num_eps, 32768);
@@ -106,19 +103,18 @@ static ucs_status_t note_settings(unsigned major, unsigned minor, const ucp_para
 /* On two, messages that are sent at once would overtake each other. */
 START_TEST(small_messages_have_one_rail)
 {
-    dma_net_config_t config;
+    dma_ucx_config_t config = {.keepalive_seconds = 15, .processes = 1, .local_processes = 1};
     const char *why;
-    dma_net_t *net;
+    dma_ucx_t *net;
 
     ck_assert_int_eq(setenv("UCX_MAX_EAGER_RAILS", "2", 1), 0);
     ck_assert_int_eq(dma_ucx_load(&why), DMA_OK);
-    init_version = dma_ucx.ucp_init_version;
-    dma_ucx.ucp_init_version = note_settings;
-    dma_net_config_default(&config);
-    ck_assert_int_eq(dma_net_create(&config, &net), DMA_OK);
-    dma_net_destroy(net);
+    init_version = dma_ucx_api.ucp_init_version;
+    dma_ucx_api.ucp_init_version = note_settings;
+    ck_assert_int_eq(dma_ucx_create(&config, &net), DMA_OK);
+    dma_ucx_destroy(net);
     ck_assert_msg(strstr(settings, "MAX_EAGER_LANES=1\n") || strstr(settings, "MAX_EAGER_RAILS=1\n"), "%s", settings);
-    dma_ucx.ucp_init_version = init_version;
+    dma_ucx_api.ucp_init_version = init_version;
     unsetenv("UCX_MAX_EAGER_RAILS");
 }
 END_TEST

@@ -43,7 +43,7 @@ static uint64_t block_bytes(const pipeline_t *w, int node, int j)
 
 static uint32_t chunks_of(const pipeline_t *w, uint64_t bytes)
 {
-    return (uint32_t)((bytes + w->chunk - 1) / w->chunk);
+    return (uint32_t)(bytes / w->chunk + (bytes % w->chunk != 0)); /* cannot wrap for any chunk size */
 }
 
 /* The step of chunk c of block j of a node, `distance` nodes from its home. It is the same for sender and receiver. */
