@@ -1,4 +1,4 @@
-/* The tables of docs/cost-model.md, which a test compares with this. */
+/* The tables of docs/dev/cost-model.md, which a test compares with this. */
 #include <inttypes.h>
 #include <string.h>
 

@@ -13,4 +13,4 @@ plain_programs += tools/simulate_nodes
 tools_simulate_nodes_LDADD = libdma_core.la
 
 # Read by ./check, ./demo and with-build.
-extra_files += tools/build.sh tools/series.sh
+extra_files += tools/build.sh tools/series.sh tools/summarize.py

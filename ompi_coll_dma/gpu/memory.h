@@ -4,7 +4,7 @@
  * A runtime answers a query about one address (runtime.h: `query`); dma_gpu_classify turns the answer into a verdict
  * about a whole range. The verdict exists because asking for an IPC handle is not a harmless question: on memory that is
  * not plain it fails late, opens in the peer as something else, or takes the kernel down. So a handle is asked for only
- * where `exportable` says so. docs/memory-kinds.md has the table with the path each kind takes.
+ * where `exportable` says so. docs/dev/memory-kinds.md has the table with the path each kind takes.
  *
  *     base                     addr             addr + bytes    base + size
  *      |-------------------------|===================|---------------|

@@ -3,7 +3,7 @@
  *
  * The same kind of text file as the host engine's profile (fields.h). The defaults are 8 x MI300X: twelve of them are
  * fitted by tools/fit_gpu to published measurements, link_mbps sets their scale (the measurements are ratios and know
- * none), and own_mbps is an assumption. docs/cost-model.md says how good they are.
+ * none), and own_mbps is an assumption. docs/dev/cost-model.md says how good they are.
  */
 #ifndef DMA_PLAN_GPU_PROFILE_H
 #define DMA_PLAN_GPU_PROFILE_H
