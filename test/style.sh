@@ -111,6 +111,19 @@ linked() {
     return $missing
 }
 
+# Every document that code, scripts or documents mention by its path is there.
+mentioned() {
+    local missing=0 file path
+    while IFS=: read -r file path; do
+        [ -e "$path" ] || {
+            echo "$file: there is no $path"
+            missing=1
+        }
+    done < <(grep -rnoE 'docs/[A-Za-z0-9_/-]+\.md' "${folders[@]}" profiles config check demo with-build README.md CONTRIBUTING.md docs |
+        sed 's/:[0-9]*:/:/' | sort -u)
+    return $missing
+}
+
 formatted() {
     local file wrong=0
     for file in $(sources); do
@@ -132,6 +145,7 @@ ok 'only ucx_tl includes UCX' ucx
 ok 'the local.mk of its folder lists every file' listed
 ok './check runs every test script' checked
 ok 'links in documents lead somewhere' linked
+ok 'documents that are mentioned are there' mentioned
 if command -v shellcheck >/dev/null; then
     ok 'shellcheck has no complaint' shell_scripts
 else

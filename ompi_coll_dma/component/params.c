@@ -1,5 +1,5 @@
 /*
- * MCA parameters: docs/user/parameters.md lists them, test/mpi/params.sh tries each.
+ * MCA parameters: docs/parameters.md lists them, test/mpi/params.sh tries each.
  */
 #include "coll_dma.h"
 

@@ -1,5 +1,5 @@
 #!/bin/bash
-# params.sh: every MCA parameter is known to ompi_info and to docs/user/parameters.md, and does something. Runs inside
+# params.sh: every MCA parameter is known to ompi_info and to docs/parameters.md, and does something. Runs inside
 # ./with-build.
 # shellcheck disable=SC1091
 set -uo pipefail
@@ -8,7 +8,7 @@ here=$(dirname "$0")
 . "$here/common.sh"
 
 late=$(program late) || exit 1
-docs=$here/../../docs/user/parameters.md
+docs=$here/../../docs/parameters.md
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 export OMPI_MCA_coll=dma OMPI_MCA_mpi_yield_when_idle=1
