@@ -103,7 +103,7 @@ linked() {
         if [ ! -e "$path" ]; then
             echo "$file: there is no $link"
             missing=1
-        elif [ -n "$anchor" ] && ! anchors "$path" | grep -qxF -e "$anchor"; then
+        elif [ -n "$anchor" ] && ! grep -qxF -e "$anchor" < <(anchors "$path"); then
             echo "$file: no heading for $link"
             missing=1
         fi
