@@ -81,6 +81,49 @@ checked() {
     return $missing
 }
 
+documents() {
+    find . \( -name 'build*' -o -name '.*' ! -name . \) -prune -o -name '*.md' -print | sort
+}
+
+# anchors FILE: of its headings, as GitHub makes them
+anchors() {
+    sed -n 's/^#\{1,6\} *//p' "$1" | tr '[:upper:]' '[:lower:]' | sed 's/[^a-z0-9 _-]//g; s/ /-/g'
+}
+
+# Every relative link in a document leads to a file, and to a heading in it if it names one.
+linked() {
+    local missing=0 file link path anchor
+    while IFS=: read -r file link; do
+        link=${link#\](} link=${link%)}
+        [[ $link != *://* ]] || continue
+        path=${link%%#*} anchor=
+        [[ $link != *\#* ]] || anchor=${link#*\#}
+        path=${path:+${file%/*}/$path}
+        path=${path:-$file}
+        if [ ! -e "$path" ]; then
+            echo "$file: there is no $link"
+            missing=1
+        elif [ -n "$anchor" ] && ! grep -qxF -e "$anchor" < <(anchors "$path"); then
+            echo "$file: no heading for $link"
+            missing=1
+        fi
+    done < <(documents | xargs grep -oHE '\]\([^) ]+\)')
+    return $missing
+}
+
+# Every document that code, scripts or documents mention by its path is there.
+mentioned() {
+    local missing=0 file path
+    while IFS=: read -r file path; do
+        [ -e "$path" ] || {
+            echo "$file: there is no $path"
+            missing=1
+        }
+    done < <(grep -rnoE 'docs/[A-Za-z0-9_/-]+\.md' "${folders[@]}" profiles config check demo with-build README.md CONTRIBUTING.md docs |
+        sed 's/:[0-9]*:/:/' | sort -u)
+    return $missing
+}
+
 formatted() {
     local file wrong=0
     for file in $(sources); do
@@ -101,6 +144,8 @@ ok 'only the component includes Open MPI' layers
 ok 'only ucx_tl includes UCX' ucx
 ok 'the local.mk of its folder lists every file' listed
 ok './check runs every test script' checked
+ok 'links in documents lead somewhere' linked
+ok 'documents that are mentioned are there' mentioned
 if command -v shellcheck >/dev/null; then
     ok 'shellcheck has no complaint' shell_scripts
 else

@@ -1,4 +1,4 @@
-/* The tables of docs/cost-model.md. A test compares them with the document. */
+/* The tables of docs/dev/cost-model.md. A test compares them with the document. */
 #include <inttypes.h>
 #include <string.h>
 

@@ -4,7 +4,7 @@
  * A runtime answers a query about one address (dma_gpu_runtime_t.query). dma_gpu_classify applies the answer to a whole
  * range and decides whether an IPC handle may be requested. This decision is needed because requesting a handle is not
  * harmless: for memory that is not plain device memory the request fails late, or the handle opens as something else in
- * the peer, or the kernel crashes. So a handle is requested only where `exportable` is true. docs/memory-kinds.md lists
+ * the peer, or the kernel crashes. So a handle is requested only where `exportable` is true. docs/dev/memory-kinds.md lists
  * the path that each kind takes.
  *
  *     base                     addr             addr + bytes    base + size

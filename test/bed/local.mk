@@ -1,4 +1,4 @@
-# Several hosts on one machine, and what tests need on them. docs/testbed.md.
+# Several hosts on one machine, and what tests need on them. docs/dev/testing.md.
 
 mpi_programs += test/bed/coll_loop
 plain_programs += test/bed/delay_line test/bed/flow

@@ -1,5 +1,6 @@
 #!/bin/bash
-# fit.sh BUILD: the program that fits profiles of DMA engines, as its user sees it. What it computes is test_gpu_fit's.
+# fit.sh BUILD: the program that fits profiles of DMA engines, as its user sees it, and the one that summarizes measurements.
+# What the former computes is test_gpu_fit's.
 set -euo pipefail
 fit=$(cd "$1" && pwd)/tools/fit_gpu
 cd "$(dirname "$0")/../.."
@@ -29,6 +30,15 @@ bad_profile() {
     refuses "$work/bad: line 1: not an integer" "$fit" -r "$work/bad" "${measured[@]}"
 }
 
+# Twice: rows of the same run are replaced.
+summary() {
+    printf '%s\n' pass,place,configuration,collective,ranks,bytes,avg_us,max_us 0,0,ours,allgather,2,4,1,1 \
+        0,1,ob1,allgather,2,4,2,2 1,1,ours,allgather,2,4,3,3 1,0,ob1,allgather,2,4,4,4 >"$work/raw.csv"
+    tools/summarize.py --commit abc -o "$work/summary.csv" "$work/raw.csv"
+    tools/summarize.py --commit abc -o "$work/summary.csv" "$work/raw.csv"
+    diff <(tail -n +2 "$work/summary.csv") - <<<'raw,abc,allgather,2,,4,,2,ours,avg_us,2,1.1,2.9,best,ob1,3,2.1,3.9,0.625,0.5125,0.7375'
+}
+
 full_disk() {
     # shellcheck disable=SC2016 # for the inner shell
     refuses 'No space left' sh -c '"$@" >/dev/full' sh "$fit" "${measured[@]}"
@@ -45,4 +55,10 @@ ok 'a profile has its own rate' refuses 'usage: fit_gpu' "$fit" -l 24000 -r prof
 ok 'a missing file is named' refuses '/nonexistent: No such file' "$fit" /nonexistent "${measured[1]}"
 ok 'a bad profile is refused, with its line' bad_profile
 ok 'a full disk is an error' full_disk
+if command -v python3 >/dev/null; then
+    ok 'raw measurements become a summary' summary
+    ok 'a summary is not written over another file' refuses 'is no summary' tools/summarize.py --commit abc -o LICENSE "$work/raw.csv"
+else
+    echo 'not checked: summaries, because python3 is not installed'
+fi
 finish

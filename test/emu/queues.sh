@@ -1,5 +1,5 @@
 #!/bin/bash
-# queues.sh: where the sdma engine's queues come from (docs/hardware.md), with collectives in device memory on the emulated node:
+# queues.sh: where the sdma engine's queues come from (docs/dev/hardware.md), with collectives in device memory on the emulated node:
 # the thunk, the kernel's interface, what each is given, what is said when there are none, and children of the processes.
 set -euo pipefail
 # shellcheck source=test/device/common.sh

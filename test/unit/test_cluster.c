@@ -477,7 +477,7 @@ START_TEST(choices)
 }
 END_TEST
 
-/* On the testbed: what was measured (docs/performance.md) within a quarter, and on two processors for all the choice of few
+/* On the testbed: what was measured (docs/dev/measurements/hosts.md) within a quarter, and on two processors for all the choice of few
  * messages for small blocks. */
 START_TEST(testbed)
 {

@@ -223,7 +223,7 @@ static char *contents(const char *path)
  * logarithms, only have to be there. */
 START_TEST(the_document_has_these_tables)
 {
-    char *document = contents(SOURCE_DIR "/docs/cost-model.md"), *report, *next, *line;
+    char *document = contents(SOURCE_DIR "/docs/dev/cost-model.md"), *report, *next, *line;
     size_t size, lines = 0;
     FILE *out = open_memstream(&report, &size);
 
@@ -235,7 +235,7 @@ START_TEST(the_document_has_these_tables)
         } else if (strstr(line, "rows, fitted")) {
             line[strcspn(line, ",")] = '\0';
         }
-        ck_assert_msg(strstr(document, line) != NULL, "docs/cost-model.md lacks: %s", line);
+        ck_assert_msg(strstr(document, line) != NULL, "docs/dev/cost-model.md lacks: %s", line);
         lines++;
     }
     ck_assert_uint_gt(lines, 100);

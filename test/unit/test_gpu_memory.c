@@ -24,7 +24,7 @@ static dma_gpu_memory_t classify(const void *addr, uint64_t bytes)
     return memory;
 }
 
-/* The rows of docs/memory-kinds.md. */
+/* The rows of docs/dev/memory-kinds.md. */
 static const struct {
     dma_gpu_kind_t kind;
     bool exportable, on_device;

@@ -3,7 +3,7 @@
  *
  * The file has the format of plan/fields.h. The defaults are for 8 MI300X: tools/fit_gpu has fitted twelve of them to
  * published measurements. The measurements are ratios, so link_mbps sets the scale. own_mbps is an assumption.
- * docs/cost-model.md says how accurate the model is.
+ * docs/dev/cost-model.md says how accurate the model is.
  */
 #ifndef DMA_PLAN_GPU_PROFILE_H
 #define DMA_PLAN_GPU_PROFILE_H
