@@ -12,5 +12,5 @@ tools_fit_gpu_LDADD = libdma_core.la -lm
 plain_programs += tools/simulate_nodes
 tools_simulate_nodes_LDADD = libdma_core.la
 
-# Read by ./check, ./demo and with-build.
-extra_files += tools/build.sh tools/series.sh
+# Of ./check, ./demo and with-build.
+extra_files += tools/build.sh tools/compile_commands.sh tools/series.sh
