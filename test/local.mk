@@ -4,5 +4,8 @@ extra_files += \
 	test/lib.sh \
 	test/mutants \
 	test/mutants.sh \
+	test/folder-calls.txt \
 	test/style.sh \
+	test/symbols-allowed.txt \
+	test/symbols.sh \
 	test/topologies

@@ -1,10 +1,12 @@
 #!/bin/bash
-# style.sh: the rules of the code that a program can check.
+# style.sh [BUILD]: the rules of the code that a program can check; those about symbols need a build.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 cd "$root"
 # shellcheck source=test/lib.sh
 . test/lib.sh
+
+build=${1:-build}
 
 # Where our code is.
 folders=()
@@ -51,10 +53,11 @@ list_of() {
 
 # The lists are complete, and the nearest one has the file; programs are there without their .c.
 listed() {
-    local missing=0 file list
+    local missing=0 file list words
     for file in $(find "${folders[@]}" -name '*.[ch]') $(find test tools -name '*.sh'); do
         list=$(list_of "$file")
-        grep -qE "(^|[[:space:]])(${file//./\\.}|${file%.c})([[:space:]]|\$)" "$list" || {
+        words=" $(tr -s '[:space:]' ' ' <"$list") "
+        [[ $words = *" $file "* || $words = *" ${file%.c} "* ]] || {
             echo "$file is not listed in $list"
             missing=1
         }
@@ -71,7 +74,7 @@ listed() {
 # Every script under test/ but shared parts and those that say they are not part of it is run by ./check.
 checked() {
     local missing=0 script scripts
-    mapfile -t scripts < <(grep -L 'sourced\|^# Read by\|Not part of ./check' test/*.sh test/*/*.sh)
+    mapfile -t scripts < <(grep -L 'sourced\|^# Read by\|Part of the suite\|Not part of ./check' test/*.sh test/*/*.sh)
     for script in "${scripts[@]}"; do
         grep -qE " $script( |\$)" check || {
             echo "$script is not in check's table"
@@ -125,24 +128,22 @@ mentioned() {
 }
 
 formatted() {
-    local file wrong=0
-    for file in $(sources); do
-        clang-format "$file" | cmp -s - "$file" || {
-            echo "clang-format -i $file"
-            wrong=1
-        }
-    done
-    return $wrong
+    sources | xargs -P "$(nproc)" -n 25 clang-format --dry-run -Werror
 }
 
 shell_scripts() {
-    scripts | xargs shellcheck -x
+    scripts | xargs -P "$(nproc)" -n 8 shellcheck -x
 }
 
 ok 'no file has more than 600 lines' short_files
 ok 'only the component includes Open MPI' layers
 ok 'only ucx_tl includes UCX' ucx
 ok 'the local.mk of its folder lists every file' listed
+ok 'folders call each other only as docs/dev/architecture.md says' test/symbols.sh folders "$build"
+ok 'functions that are not static have a user in another source' test/symbols.sh callers "$build"
+ok 'no two types or functions have one name' test/symbols.sh names "$build"
+ok 'these checks notice what they should' test/symbols.sh selftest "$build"
+test/symbols.sh static "$build"
 ok './check runs every test script' checked
 ok 'links in documents lead somewhere' linked
 ok 'documents that are mentioned are there' mentioned

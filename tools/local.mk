@@ -13,7 +13,7 @@ plain_programs += tools/simulate_nodes
 tools_simulate_nodes_LDADD = libdma_core.la
 
 # Read by ./check, ./demo and with-build.
-extra_files += tools/build.sh tools/series.sh tools/summarize.py
+extra_files += tools/build.sh tools/compile_commands.sh tools/series.sh tools/summarize.py
 
 # The program that writes the table of docs/user/parameters.md.
 plain_programs += tools/params_doc

@@ -1,6 +1,6 @@
 /*
  * coll_loop [-s SECONDS] [-b BYTES] [-g GRACE]: all-gathers and all-to-alls in turn, every byte checked against the
- * definition, until rank 0's clock says SECONDS, while someone outside breaks things. Prints what a user would see:
+ * definition, until rank 0's clock says SECONDS or it receives SIGUSR1, while someone outside breaks things. Prints what a user would see:
  *
  *     rank 1 host h0 pid 17 node 1 of 2    who is where; node: its rank among those that MPI says share memory
  *     looping                              rank 0, once all are there
@@ -14,6 +14,7 @@
  * because rank 0's block of the all-gather says which is the last.
  */
 #include <mpi.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,6 +32,14 @@ typedef struct loop {
     long call;
     unsigned char *send, *recv;
 } loop_t;
+
+static volatile sig_atomic_t ended;
+
+static void on_signal(int number)
+{
+    (void)number;
+    ended = 1;
+}
 
 /* Byte `at` of what `from` sends to `to` in a call; all-gathers send the same to everyone. */
 static unsigned char expected(long call, int from, int to, int at)
@@ -112,7 +121,7 @@ static int gather_once(loop_t *loop)
     int code;
 
     fill(loop->send, loop, 0);
-    loop->send[loop->bytes - 1] = start - loop->start > loop->seconds; /* counts from rank 0 only */
+    loop->send[loop->bytes - 1] = ended || start - loop->start > loop->seconds; /* counts from rank 0 only */
     memset(loop->recv, 0, (size_t)loop->ranks * (size_t)loop->bytes);
     code = MPI_Allgather(loop->send, loop->bytes, MPI_BYTE, loop->recv, loop->bytes, MPI_BYTE, MPI_COMM_WORLD);
     judge(loop, code, MPI_Wtime() - start);
@@ -161,6 +170,7 @@ int main(int argc, char **argv)
     loop_t loop = {.seconds = 5, .bytes = 1024, .grace = 3};
     int last = 0;
 
+    signal(SIGUSR1, on_signal);
     MPI_Init(&argc, &argv);
     if (options(&loop, argc, argv)) {
         fprintf(stderr, "usage: coll_loop [-s SECONDS] [-b BYTES] [-g GRACE]\n");

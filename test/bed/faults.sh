@@ -129,7 +129,7 @@ inside() {
     mpirun=$!
     begin=$(now_ms)
     until grep -q '^looping$' "$log"; do
-        if [ $(($(now_ms) - begin)) -gt 20000 ] || ! kill -0 $mpirun 2>/dev/null; then
+        if [ $(($(now_ms) - begin)) -gt 200000 ] || ! kill -0 $mpirun 2>/dev/null; then
             echo "$fault: the job did not start: $(tail -n 3 "$log")" >&2
             exit 1
         fi
@@ -163,7 +163,7 @@ mkdir -p "$logs"
 result=0
 for fault in "${faults[@]}"; do
     status=0
-    "$here/bed" "$hosts" -t $((seconds + patience + 40)) -- "$here/faults.sh" "${options[@]}" "$fault" -- "$@" || status=$?
+    "$here/bed" "$hosts" -t $((seconds + patience + 400)) -- "$here/faults.sh" "${options[@]}" "$fault" -- "$@" || status=$?
     [ $status != 77 ] || exit 77
     [ $status = 0 ] || result=1
 done

@@ -4,7 +4,7 @@
 # Ends the test where this machine cannot have hosts, or what was built cannot reach them.
 needs_hosts() {
     local output
-    output=$("${root:?}/test/bed/bed" 1 -t 20 -- true 2>&1)
+    output=$("${root:?}/test/bed/bed" 1 -t 200 -- true 2>&1)
     [ $? != 77 ] || skip "${output##*$'\n'}"
     # shellcheck source=/dev/null
     . "${build:?}/config/build.env"

@@ -30,7 +30,7 @@ sweep_in() {
     read -ra options <<<"$1"
     shift
     seed=$((seed + 1))
-    "$here/bed" "${options[@]}" -t 100 -- mpirun "$@" --mca coll dma "$build/test/mpi/sweep" -s "$seed" -n "$cases" -w 30 \
+    "$here/bed" "${options[@]}" -t 1000 -- mpirun "$@" --mca coll dma "$build/test/mpi/sweep" -s "$seed" -n "$cases" -w 300 \
         "${more[@]}"
 }
 
@@ -57,7 +57,7 @@ done
 quarrel() {
     local hosts=$1
     shift
-    "$here/bed" "$hosts" -t 100 -- mpirun "$@" --mca coll dma --mca pml ob1 --mca coll_dma_arena_bytes 33554432 \
+    "$here/bed" "$hosts" -t 1000 -- mpirun "$@" --mca coll dma --mca pml ob1 --mca coll_dma_arena_bytes 33554432 \
         "$build/test/mpi/unequal" 8 100000 2>&1 | grep -v 'coll/dma:'
     return "${PIPESTATUS[0]}"
 }
@@ -66,7 +66,7 @@ ok 'disagreement: 3 hosts, uneven' quarrel 3 -n 6 --host h0:3,h1:1,h2:2
 
 # check_in ARGS: two hosts with a rank each
 check_in() {
-    "$here/bed" 2 -t 40 -- mpirun -n 2 --map-by ppr:1:node --mca coll dma --mca coll_dma_verbose 1 "$@" \
+    "$here/bed" 2 -t 400 -- mpirun -n 2 --map-by ppr:1:node --mca coll dma --mca coll_dma_verbose 1 "$@" \
         "$build/examples/allgather_check"
 }
 refused() {
@@ -97,7 +97,7 @@ ok 'net_chunk_bytes: near 2^64' near_2_64
 echo nothing >"$work/libucp.so.0"
 without_ucx() {
     local output
-    output=$("$here/bed" 2 -t 40 -- mpirun --mca coll dma --mca coll_dma_verbose 1 -n 1 --host h0 \
+    output=$("$here/bed" 2 -t 400 -- mpirun --mca coll dma --mca coll_dma_verbose 1 -n 1 --host h0 \
         "$build/examples/allgather_check" : -n 1 --host h1 -x "LD_LIBRARY_PATH=$work" "$build/examples/allgather_check" 2>&1)
     printf '%s\n' "$output"
     grep -q 'no transfers between nodes: UCX cannot be used: .*libucp.so.0' <<<"$output" &&
@@ -109,7 +109,7 @@ ldd "$build/examples/allgather_check" | grep -q libucp || ok 'no UCX on one host
 # fault NAME KEEPALIVE PATTERN: what faults.sh says of it
 fault() {
     local output
-    output=$("$here/faults.sh" -w 20 "$1" -- --mca coll dma --mca coll_dma_keepalive "$2" 2>&1)
+    output=$("$here/faults.sh" -w 200 "$1" -- --mca coll dma --mca coll_dma_keepalive "$2" 2>&1)
     printf '%s\n' "$output"
     grep -Eq -e "$3" <<<"$output"
 }

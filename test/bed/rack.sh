@@ -92,7 +92,7 @@ delay_port() {
     mkfifo $bed/delay.up
     exec {ready}<>$bed/delay.up
     "$build/test/bed/delay_line" delay "$delay" </dev/null >$bed/delay.up &
-    read -r -t 10 -u $ready _ || fail 'the delay line did not start'
+    read -r -t 200 -u $ready _ || fail 'the delay line did not start'
     exec {ready}>&-
     ip -batch - <<END
 link set delay txqueuelen 10000 master br0 up
@@ -112,7 +112,7 @@ add_host() {
     # unshare has something to say when its host is killed; the host itself may complain.
     unshare --net --uts --ipc --mount --pid --fork --kill-child --propagation private -- \
         "$here/host.sh" "$1" "$hosts" "$rate" "${login[@]}" {up}>&- {go}>&- </dev/null 3>&2 2>/dev/null &
-    read -r -t 20 -u "$up" pid || fail "$name did not start"
+    read -r -t 200 -u "$up" pid || fail "$name did not start"
     echo "$pid" >"$bed/$name.pid"
     ip -batch - <<END
 link add $name type veth peer name eth0 address $(mac_of "$1") netns $pid
@@ -127,7 +127,7 @@ END
         tc filter add dev "$name" ingress protocol all u32 match u32 0 0 action mirred egress redirect dev delay
     fi
     echo go >&"$go"
-    read -r -t 20 -u "$up" word || fail "$name did not come up"
+    read -r -t 200 -u "$up" word || fail "$name did not come up"
     [ "$word" = up ] || fail "$name: $word"
     exec {up}>&- {go}>&-
 }

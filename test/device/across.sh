@@ -17,7 +17,7 @@ work=$(mktemp -d "$build/test/device/across.XXXXXX")
 hosts() {
     rm -rf "$work/log"
     mkdir "$work/log"
-    EMU_LOG=$work/log EMU_SEED=$seed "$root/test/bed/bed" 2 -t 120 --gpus 2 --persona mi300x "$@"
+    EMU_LOG=$work/log EMU_SEED=$seed "$root/test/bed/bed" 2 -t 1200 --gpus 2 --persona mi300x "$@"
 }
 
 # sweep SEED MEMORY BED-OPTIONS MPIRUN-ARGS...: in small pieces, so that small blocks are of several. What UCX and the system
@@ -28,7 +28,7 @@ sweep() {
     shift 3
     hosts "${options[@]}" -- mpirun "$@" --mca mpi_yield_when_idle 1 --mca coll dma --mca coll_dma_net_chunk_bytes 4096 \
         --mca coll_dma_warn 10 -x UCX_LOG_LEVEL=diag "$build/test/mpi/sweep" \
-        -s "$seed" -n "$cases" -w 30 -m 262144 -D "$memory" && silent
+        -s "$seed" -n "$cases" -w 300 -m 262144 -D "$memory" && silent
 }
 
 # The engines write to other GPUs and to host memory what they should and no more; and messages are copied while earlier ones

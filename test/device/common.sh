@@ -16,10 +16,13 @@ fi
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# node SECONDS GPUS PERSONA CMD...: CMD on a node of its own, with logs and statistics in $work; ended with all that it
-# started after SECONDS
+# Limits end only what hangs, however busy the machine is.
+export patience=10
+
+# node SECONDS GPUS PERSONA CMD...: CMD on a node of its own, with logs and statistics in $work. It should take less than
+# SECONDS on an idle machine; after `patience` times as long, it is ended with all that it started.
 node() {
-    local seconds=$1 gpus=$2 persona=$3
+    local seconds=$(($1 * patience)) gpus=$2 persona=$3
     shift 3
     rm -rf "$work/log" "$work/stats"
     mkdir "$work/log" "$work/stats"

@@ -25,10 +25,10 @@ lose() {
         local -x "${variable?}"
     done
     job 90 4 mi300x 4 "$@" "$work/lose" "$mode" || status=$?
-    [ $((SECONDS - start)) -lt 90 ] || return 98
-    for _ in 1 2 3 4 5 6 7 8 9 10; do # mpirun may be gone before the last of its children
+    [ $((SECONDS - start)) -lt $((90 * patience)) ] || return 98
+    for _ in {1..600}; do # mpirun may be gone before the last of its children
         [ "$(left_over)" != "$before" ] || break
-        sleep 0.3
+        sleep 0.1
     done
     if [ "$(left_over)" != "$before" ]; then
         echo "left behind: $(left_over)"

@@ -13,6 +13,7 @@ set -uo pipefail
 shift
 export EMU_NEW_THUNK=1 # only with it programs are armed
 limit=${DMA_MUTANT_SECONDS:-60}
+patience=1
 killed=0 survived=() stale=()
 
 # A build folder that has everything of the real one but the component.

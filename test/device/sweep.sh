@@ -29,7 +29,7 @@ sweep() {
         local -x "${variable?}"
     done
     job $((60 + cases / 2)) "$gpus" "$persona" "$ranks" "$@" \
-        "$build/test/mpi/sweep" -s "$seed" -n "$cases" -w 60 -m 65536 -D "$memory" "${proof[@]}" ${operation:+-o "$operation"} >"$work/out" 2>&1 ||
+        "$build/test/mpi/sweep" -s "$seed" -n "$cases" -w 300 -m 65536 -D "$memory" "${proof[@]}" ${operation:+-o "$operation"} >"$work/out" 2>&1 ||
         status=$?
     grep -aE 'FAILED|passed|violation|coll/dma' "$work/out" | head -n 20
     [ $status = 0 ] && silent && made_of "$packets" "$ranks"

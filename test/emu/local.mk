@@ -99,5 +99,7 @@ test/emu/comgr/libamd_comgr.so.2: test/emu/comgr_cache.c test/emu/comgr/libreal.
 	mkdir -p $(@D)/cache
 
 emu_built = $(emu_thunks) $(emu_plain_libraries)
+# What ./with-build --gpus needs.
+emu_node_parts = $(emu_built) test/emu/emu_tree$(EXEEXT)
 emu_clean = $(emu_built) test/emu/comgr/libreal.so
 endif

@@ -63,7 +63,7 @@ armed() {
 # Jobs that are killed while their queues wait take none with them: more of them, on one node, than an engine has queues.
 dies() {
     # shellcheck disable=SC2016
-    timeout --kill-after=5 60 "$root/with-build" --build "$build" --gpus 2 bash -c '
+    timeout --kill-after=5 $((60 * patience)) "$root/with-build" --build "$build" --gpus 2 bash -c '
         job() { mpirun --oversubscribe --bind-to none -n 2 --mca coll_dma_queues kfd --mca coll_dma_armed_seconds 100 \
             --mca coll_dma_verbose 2 "$@" 2>&1; }
         for i in {1..9}; do job "$1" die | grep -q "signal 9" || exit 1; done

@@ -27,7 +27,7 @@ sweep_run() {
     shift 4
     launch 60 "$ranks" --mca pml ob1 --mca mpi_yield_when_idle 1 --mca coll dma --mca coll_dma_engine "$engine" \
         --mca coll_dma_verbose 2 --mca coll_dma_arena_bytes 67108864 "$@" \
-        "$sweep" -s "$((ranks * 100 + percent))" -n "$cases" -d "$percent" -w 50 </dev/null >"$log" 2>&1 &&
+        "$sweep" -s "$((ranks * 100 + percent))" -n "$cases" -d "$percent" -w 500 </dev/null >"$log" 2>&1 &&
         grep -q "served by the engine $engine" "$log"
     local status=$?
     verdict "$cases cases, $ranks ranks, $percent % on the device, engine $engine $*" $status
@@ -36,7 +36,7 @@ sweep_run() {
 
 # What the node emulates is HIP's: every call of its table, and that HIP has let go of what has been closed.
 if [ -n "${EMU_SYSFS:-}" ]; then
-    timeout 60 "$(program ../gpu/runtime_check)" hip 0 1 >"$log" 2>&1
+    timeout $((60 * patience)) "$(program ../gpu/runtime_check)" hip 0 1 >"$log" 2>&1
     verdict "every call of HIP's table" $?
     grep FAIL "$log"
 fi

@@ -72,7 +72,7 @@ for list in dma dma,basic basic,dma ^sm ^dma basic,tuned,libnbc,self,inter; do
     ok "1 rank, --mca coll $list" without_us 1 --mca coll $list "$allcoll"
 done
 ok '1 rank, no --mca coll' without_us 1 "$allcoll"
-ok 'a singleton' env OMPI_MCA_coll=dma timeout 60 "$allcoll"
+ok 'a singleton' env OMPI_MCA_coll=dma timeout $((60 * ${patience:?})) "$allcoll"
 
 ok 'spawned processes' with_us 2 --mca coll dma "$allcoll" --spawn 2
 ok 'spawned processes, without us' without_us 2 --mca coll ^dma "$allcoll" --spawn 2

@@ -25,7 +25,7 @@ without() {
     launch 60 3 --mca pml ob1 --mca mpi_yield_when_idle 1 --mca btl_vader_single_copy_mechanism none --mca coll dma \
         --mca memory ^patcher \
         --mca coll_dma_verbose 1 --mca orte_tmpdir_base "$work" -x "LD_PRELOAD=$shim" -x "DMA_NOMEM=$what" \
-        "${args[@]}" "$sweep" -s 21 -n $cases -w 20 "$@" >"$work/out" 2>&1 || bad=1
+        "${args[@]}" "$sweep" -s 21 -n $cases -w 200 "$@" >"$work/out" 2>&1 || bad=1
     grep -q "^$cases passed, 0 failed$" "$work/out" || bad=1
     grep -Eq -- "$pattern" "$work/out" || bad=1
     find "$work" -name 'coll_dma.*' | grep -q . && bad=1

@@ -110,7 +110,7 @@ on_node() {
     for param; do
         mca+=(--mca "coll_dma_${param%%=*}" "${param#*=}")
     done
-    timeout --kill-after=5 40 "$here/../../with-build" --build "${DMA_TEST_EMU%/test/emu}" --gpus 2 \
+    timeout --kill-after=5 $((40 * ${patience:?})) "$here/../../with-build" --build "${DMA_TEST_EMU%/test/emu}" --gpus 2 \
         mpirun --oversubscribe --bind-to none -n 2 "${mca[@]}" "$DMA_TEST_EMU/collective"
 }
 if [ -e "${DMA_TEST_EMU:-}/collective" ]; then

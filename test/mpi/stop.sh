@@ -17,10 +17,10 @@ trap 'rm -rf "$work"' EXIT
 stopped() {
     local ranks=$1 who=$2 bytes=$3 job pid i
     local says="waited .* for rank $who\\b"
-    launch 30 "$ranks" --mca pml ob1 --mca mpi_yield_when_idle 1 --mca coll_dma_warn 1 "${args[@]}" \
-        "$program" 4 "$bytes" >"$work/out" 2>"$work/err" &
+    launch 60 "$ranks" --mca pml ob1 --mca mpi_yield_when_idle 1 --mca coll_dma_warn 1 "${args[@]}" \
+        "$program" "$bytes" >"$work/out" 2>"$work/err" &
     job=$!
-    for ((i = 0; i < 1000; i++)); do
+    for ((i = 0; i < 10000; i++)); do
         grep -q '^looping$' "$work/out" && break
         sleep 0.01
     done
@@ -31,7 +31,12 @@ stopped() {
         return 1
     fi
     sleep 2.5
+    for ((i = 0; i < 1000; i++)); do
+        [ $warns = no ] || grep -Eq "$says" "$work/err" || { sleep 0.1 && continue; }
+        break
+    done
     kill -CONT "$pid"
+    kill -USR1 "$(sed -n 's/^rank 0 pid //p' "$work/out")"
     if ! wait $job; then
         echo "the job failed: $(tail -n 3 "$work/err")"
         return 1

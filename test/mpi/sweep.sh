@@ -52,7 +52,7 @@ sweep_run() {
     [ $runs -ge "$first" ] && [ $runs -le "$last_run" ] || return 0
     # Ranks without a core of their own take turns.
     local limit=$((30 + cases * ranks / 40)) start=${EPOCHREALTIME/[.,]/}
-    launch $limit "$ranks" "${base[@]}" "${args[@]}" "$sweep" -s "$seed" -n "$cases" -w 20 -v \
+    launch $limit "$ranks" "${base[@]}" "${args[@]}" "$sweep" -s "$seed" -n "$cases" -w 200 -v \
         "${options[@]}" </dev/null >"$log" 2>&1 || status=$?
     last=$(grep -E '^[0-9]+ passed, [0-9]+ failed$' "$log" | tail -n 1)
     if [ -n "$last" ]; then

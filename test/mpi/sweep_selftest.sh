@@ -42,8 +42,8 @@ expect lost "${fail}receive buffer: .*data byte 0 of block" -n 100
 expect order "${fail}receive buffer: .*data byte" -n 100
 expect send:1:7 "${fail}send buffer was written" -n 100
 expect error "${fail}allgather returned MPI_ERR_OTHER" -n 100
-expect hang 'sweep: rank 1 hangs for 2 s; seed 1 case [0-9]+, in the call, call [0-9]+: ' -w 2 -n 100
-expect stolen 'sweep: rank 1 hangs for 2 s; seed 1 case [0-9]+, .*in the user' -w 2 -n 100
+expect hang 'sweep: rank 1 hangs for 5 s; seed 1 case [0-9]+, in the call, call [0-9]+: ' -w 5 -n 100
+expect stolen 'sweep: rank 1 hangs for 5 s; seed 1 case [0-9]+, .*in the user' -w 5 -n 100
 expect over 'sweep: rank 1 crashes \(SIGSEGV\); seed 1 case [0-9]+, in the call, call [0-9]+: ' -n 100
 
 # A failure of one rank alone counts once in rank 0's last line, and that case alone replays.

@@ -13,7 +13,7 @@ if [ "$cores" -lt 2 ]; then
     exit 77
 fi
 status=0
-launch 60 2 --mca pml ob1 "$@" "$program" 10000 64 || status=$?
+launch 30 2 --mca pml ob1 "$@" "$program" 10000 64 || status=$?
 # mpirun has more to say about a status that is not 0; the reason comes last.
 [ $status != 77 ] || echo "tracing a process is not permitted here"
 exit $status

@@ -14,6 +14,7 @@
 
 #include "verify.h"
 
+enum { HANG_SECONDS = 300 }; /* of one test, however busy the machine is */
 enum { GUARD = 4096, GUARD_BYTE = 0x5C, MOST_RANKS = 16 };
 
 typedef enum { ALLGATHER, ALLGATHERV, ALLTOALL, ALLTOALLV, OPS } op_t;
@@ -319,7 +320,7 @@ static void on_alarm(int signal)
 static void run(belief_t *belief, int warm, bool sees)
 {
     MPI_Comm comm;
-    alarm(10);
+    alarm(HANG_SECONDS);
     MPI_Comm_dup(MPI_COMM_WORLD, &comm);
     MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
     int good = unequal(comm, belief, warm, sees);
@@ -367,7 +368,7 @@ static void wrong_in_itself(op_t op, form_t form, int odd, int warm, bool early)
     MPI_Comm comm;
     MPI_Request request = MPI_REQUEST_NULL;
     buffers_t b;
-    alarm(10);
+    alarm(HANG_SECONDS);
     MPI_Comm_dup(MPI_COMM_WORLD, &comm);
     MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
     make_buffers(&b, &belief);

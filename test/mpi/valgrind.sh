@@ -40,7 +40,7 @@ memchecked() {
     shift 2
     rm -f "$work"/*.log
     launch 50 "$ranks" --mca mpi_yield_when_idle 1 "$@" "${memcheck[@]}" --log-file="$work/%p.log" \
-        "$sweep" -n "$cases" -w 40 -m 100000 </dev/null >"$work/out" 2>&1 || bad=1
+        "$sweep" -n "$cases" -w 400 -m 100000 </dev/null >"$work/out" 2>&1 || bad=1
     grep -q "^$cases passed, 0 failed$" "$work/out" || bad=1
     [ $bad = 0 ] || tail -n 20 "$work/out"
     for log in "$work"/*.log; do
