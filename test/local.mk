@@ -2,7 +2,5 @@
 extra_files += \
 	test/data \
 	test/lib.sh \
-	test/mutants \
-	test/mutants.sh \
 	test/style.sh \
 	test/topologies
