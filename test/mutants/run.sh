@@ -10,6 +10,7 @@
 #     --seconds S        begin no mutant after S seconds
 #     --jobs N           N mutants at a time (default: as many as processors)
 #     --generate FILE    mutants that operators make of a product file; with --random N, some of them
+#     --operator LIST    for generated ones: of these operators only (store call negate bound logic order)
 #     --tests LIST       for generated ones: the programs to run, in this order (default: all that link the file)
 #
 # BUILD is a build with its unit tests. Mutants of the build `thread` use ./build-tsan beside it, as `./check tsan` makes it;
@@ -22,12 +23,12 @@ root=$(cd "$here/../.." && pwd)
 . "$root/tools/build.sh"
 
 limit=${DMA_MUTANT_SECONDS:-30}
-build='' seed='' seconds='' jobs=$(nproc) random='' module='' generate='' programs='' all=0 names=()
+build='' seed='' seconds='' jobs=$(nproc) random='' module='' generate='' operators='store call negate bound logic order' programs='' all=0 names=()
 while [ $# -gt 0 ]; do
     case $1 in
     --stale) ;;
     --all) all=1 ;;
-    --module | --random | --seed | --seconds | --jobs | --generate | --tests)
+    --module | --random | --seed | --seconds | --jobs | --generate | --operator | --tests)
         [ $# -gt 1 ] || die "$1 needs a value"
         case $1 in
         --module) module=$2 ;;
@@ -36,6 +37,7 @@ while [ $# -gt 0 ]; do
         --seconds) seconds=$2 ;;
         --jobs) jobs=$2 ;;
         --generate) generate=$2 ;;
+        --operator) operators=$2 ;;
         --tests) programs=$2 ;;
         esac
         shift
@@ -255,9 +257,10 @@ if [ -n "$generate" ]; then
     # shellcheck disable=SC2046,SC2086
     prepare plain $(printf 'test/unit/%s ' $programs)
     ordered=$("$mutate" list "${tables[@]}" | awk '$3 == "thread" { for (i = 4; i <= NF; i++) if (!n[$i]++) print $i }' | paste -sd ' ')
+    candidates=$("$mutate" generate "$root" "$generate" | grep -E "^(${operators// /|})-" | choose)
     # shellcheck disable=SC2046,SC2086
-    ! "$mutate" generate "$root" "$generate" | grep -q '^order' || prepare thread $(printf 'test/unit/%s\n' $ordered | sed 's/:.*//' | sort -u)
-    "$mutate" generate "$root" "$generate" | choose | pool generated
+    ! grep -q '^order' <<<"$candidates" || prepare thread $(printf 'test/unit/%s\n' $ordered | sed 's/:.*//' | sort -u)
+    [ -z "$candidates" ] || pool generated <<<"$candidates"
     awk '{ n[$1]++ } END { printf "%d killed, %d survived, %d invalid or unsound\n", n["killed"], n["SURVIVED"], n["INVALID"] + n["UNSOUND"] }' \
         "$work/results"
     exit 0
