@@ -192,8 +192,8 @@ mutant() { # NAME MODULE KIND TESTS...
     rm -rf "$dir"
 }
 
-generated() { # ID WHERE CODE
-    local dir=$work/g-$1 kind=plain programs=$programs
+generated() { # ID WHERE CODE...
+    local dir=$work/g-$1 kind=plain programs=$programs code="${*:3}"
     tree "$dir"
     "$mutate" generate "$root" "$generate" "$dir" "$1" >"$dir/files" || return
     # Only ThreadSanitizer sees orders, as processors of one kind keep most of them.
@@ -202,7 +202,7 @@ generated() { # ID WHERE CODE
         programs=$ordered
     fi
     # shellcheck disable=SC2086
-    attempt "$1" "$kind" "$dir" $programs | sed "s|\$| # $2 ${3//[|&\\]/.}|"
+    attempt "$1" "$kind" "$dir" $programs | sed "s/\$/ # $2/" | paste -d ' ' - <(echo "$code")
     rm -rf "$dir"
 }
 
