@@ -2,9 +2,6 @@
 extra_files += \
 	test/data \
 	test/lib.sh \
-	test/mutants \
-	test/mutants.sh \
-	test/folder-calls.txt \
 	test/style.sh \
 	test/symbols-allowed.txt \
 	test/symbols.sh \

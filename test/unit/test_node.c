@@ -346,6 +346,28 @@ START_TEST(regions_of_a_block_do_not_overlap)
 }
 END_TEST
 
+/* Nothing in a new block looks like a call from the first one on, also where sequence numbers wrap around. */
+START_TEST(a_new_block_has_no_calls)
+{
+    static const uint64_t firsts[] = {1, 7, UINT32_MAX - 1, (uint64_t)UINT32_MAX + 3};
+    dma_geom_t geom = {.ring_depth = 4, .slot_bytes = 256, .chunk_bytes = 4096, .chunk_depth = 2};
+    uint64_t first = firsts[_i];
+    dma_arena_t *arena = make(DMA_ARENA_MEMFD, NULL);
+    dma_block_t *block = dma_window_block(arena, &geom, 3, first);
+    const dma_desc_t *ring = (const dma_desc_t *)((const char *)block + dma_block_layout(&geom, 3).ring);
+
+    ck_assert_uint_eq(atomic_load(&block->acked), (uint32_t)(first - 1));
+    for (int i = 0; i < 4; i++) {
+        ck_assert_int_gt((int32_t)((uint32_t)first - atomic_load(&ring[i].seq)), 0);
+        ck_assert_int_gt((int64_t)(first - atomic_load(&ring[i].second_entry)), 0);
+    }
+    for (int i = 0; i < 3; i++) {
+        ck_assert_uint_eq(atomic_load(&block->pairs[i].landed), first - 1);
+    }
+    dma_arena_destroy(arena);
+}
+END_TEST
+
 /* A window of three ranks whose blocks are all ours. */
 START_TEST(ring_waits_for_the_slowest)
 {
@@ -472,6 +494,7 @@ int main(void)
     unit_test(suite, cards_are_checked, 10);
     unit_test(suite, cross_memory_probe, 10);
     unit_test(suite, regions_of_a_block_do_not_overlap, 10);
+    unit_loop(suite, a_new_block_has_no_calls, 0, 4, 10);
     unit_loop(suite, ring_waits_for_the_slowest, -3, 3, 10); /* across the wrap */
     unit_test(suite, left_is_not_dead, 10);
     return unit_main(suite);

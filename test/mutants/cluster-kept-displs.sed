@@ -1,5 +1,0 @@
-# A plan serves a call whose blocks are elsewhere.
-# file: ompi_coll_dma/cluster/call.c
-# build: plain
-# tests: test_cluster_kept:calls_that_differ_in_one_number
-s/^( *)same_numbers\(a->displs, .*$/\1true;/

@@ -1,5 +1,0 @@
-# The end of a buffer is computed, and wraps.
-# file: ompi_coll_dma/gpu/memory.c
-# build: plain
-# tests: test_gpu_memory:a_range_must_end_inside_its_allocation
-s/bytes <= memory->size - offset/offset + bytes <= memory->size/

@@ -1,5 +1,0 @@
-# The doorbell overtakes the packets.
-# file: ompi_coll_dma/engine/sdma/ring.c
-# build: thread
-# tests: test_sdma_ring:beside_an_engine
-/store_n\(ring->mem\.doorbell/s/RELEASE/RELAXED/
