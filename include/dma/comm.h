@@ -120,21 +120,19 @@ void dma_comm_lose(dma_comm_t *comm, dma_status_t status);
 typedef void (*dma_done_t)(void *arg, dma_status_t status);
 
 /* Non-blocking. The call matches the other calls of the communicator, blocking or not, in order, and may be posted before
- * the set-up has finished. `done` (or NULL) comes once, perhaps before this returns. The task lives until dma_task_free,
- * which wants it complete. When the communicator turns out to be ASIDE, posted calls are done by messages, on all ranks:
- * so a non-blocking call never goes to the module below. A call that is wrong in itself, or finds no memory, fails the
- * communicator: with an error here, or in `done` if the set-up has to end first. */
-dma_status_t dma_comm_post(dma_comm_t *comm, const dma_call_t *call, dma_done_t done, void *arg, dma_task_t **task);
-/* The same in memory of the caller's, which is free again when `done` is called or when an error is returned. A call that
- * ends before this returns says so in *outcome and `done` is not called; else that is DMA_AGAIN. Small calls give their
- * peers a moment for that. With `outcome` NULL, `done` comes in any case. */
+ * the set-up has finished. When the communicator turns out to be ASIDE, posted calls are done by messages on all ranks, so
+ * a non-blocking call never goes to the module below. A call that is wrong in itself, or that finds no memory, fails the
+ * communicator: with an error here or, if the set-up has to end first, in `done`.
+ *
+ * The task is in memory of the caller's, which is free again when `done` is called or when an error is returned. A call that
+ * ends before this returns says so in *outcome, and `done` is not called; else *outcome is DMA_AGAIN. Small calls spin for a
+ * moment for that. With `outcome` NULL, `done` is called in any case. */
 #define DMA_TASK_BYTES 576
 #define DMA_TASK_ALIGN 16
 dma_status_t dma_comm_post_in(dma_comm_t *comm, const dma_call_t *call, dma_done_t done, void *arg, void *memory,
                               dma_status_t *outcome);
-/* DMA_AGAIN while it runs. For those without `done`: a task with it may be touched once more before `done` is called. */
+/* DMA_AGAIN while it runs. For tasks without `done`: a task with it may be touched once more before `done` is called. */
 dma_status_t dma_task_test(dma_task_t *task);
-void dma_task_free(dma_task_t *task);
 
 /* Persistent: a channel is a call with frozen arguments and with shared memory of its own, so that channels are started in
  * any order, different on every rank. Collective and blocking. Without shared memory, on any communicator, its starts are

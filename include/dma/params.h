@@ -69,7 +69,4 @@ extern const dma_param_t dma_param_table[DMA_PARAM_COUNT];
 dma_status_t dma_param_set(dma_params_t *params, const dma_param_t *param, const char *text,
                            char why[DMA_PARAM_TEXT_BYTES]);
 
-/* Describes the allowed values, for example "an integer from 4 to 65536". */
-void dma_param_describe(const dma_param_t *param, char *text, size_t bytes);
-
 #endif

@@ -80,7 +80,8 @@ void mca_coll_dma_request_retain_types(mca_coll_dma_request_t *request, const dm
     }
 }
 
-void mca_coll_dma_request_release(mca_coll_dma_request_t *request)
+/* Frees a request that is not in progress, with all its references. */
+static void request_release(mca_coll_dma_request_t *request)
 {
     ompi_communicator_t *comm = request->super.super.req_mpi_object.comm;
     mca_coll_dma_module_t *module = request->module;
@@ -156,7 +157,7 @@ static int request_free(ompi_request_t **handle)
     if (request->channel) {
         dma_channel_destroy(request->channel);
     }
-    mca_coll_dma_request_release(request);
+    request_release(request);
     *handle = MPI_REQUEST_NULL;
     return MPI_SUCCESS;
 }

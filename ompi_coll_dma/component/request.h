@@ -35,8 +35,6 @@ mca_coll_dma_request_t *mca_coll_dma_request_alloc(mca_coll_dma_module_t *module
 void mca_coll_dma_request_retain_comm(mca_coll_dma_request_t *request);
 /* Frees a request that holds no references. */
 void mca_coll_dma_request_discard(mca_coll_dma_request_t *request);
-/* Frees a request that is not in progress, with all its references. */
-void mca_coll_dma_request_release(mca_coll_dma_request_t *request);
 /* Adds references to the datatypes of a persistent call. */
 void mca_coll_dma_request_retain_types(mca_coll_dma_request_t *request, const dma_call_t *call);
 /* A dma_done_t: completes the request `arg`. */

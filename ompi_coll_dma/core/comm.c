@@ -74,7 +74,8 @@ void dma_comm_step_aside(dma_comm_t *comm)
     comm->state = DMA_COMM_ASIDE;
 }
 
-bool dma_comm_has_work(const dma_comm_t *comm)
+/* Has it tasks, a set-up under way, or a route that holds something? */
+static bool has_work(const dma_comm_t *comm)
 {
     return comm->head || comm->state == DMA_COMM_SETUP ||
            (comm->attached && comm->attached->holds && comm->attached->holds(comm));
@@ -186,7 +187,7 @@ int dma_comm_advance(dma_comm_t *comm)
     if (comm->state == DMA_COMM_READY || comm->state == DMA_COMM_ASIDE) {
         completed += dma_tasks_advance(comm);
     }
-    if (comm->is_busy && !dma_comm_has_work(comm)) {
+    if (comm->is_busy && !has_work(comm)) {
         dma_comm_busy(comm, false);
     }
     return completed;
@@ -362,7 +363,7 @@ static dma_status_t post(dma_comm_t *comm, dma_task_t *task, dma_status_t status
             task->done = done;
             *outcome = dma_task_test(task);
         }
-        dma_comm_busy(comm, dma_comm_has_work(comm));
+        dma_comm_busy(comm, has_work(comm));
     }
     dma_comm_unlock(comm);
     if (status != DMA_OK) {
@@ -413,30 +414,7 @@ dma_status_t dma_comm_post_in(dma_comm_t *comm, const dma_call_t *call, dma_done
     return dma_comm_post_task(comm, call, NULL, done, arg, memory, outcome);
 }
 
-dma_status_t dma_comm_post(dma_comm_t *comm, const dma_call_t *call, dma_done_t done, void *arg, dma_task_t **result)
-{
-    dma_task_t *task = malloc(sizeof(*task));
-    dma_status_t status;
-
-    if (!task) {
-        dma_comm_lose(comm, DMA_ERR_NOMEM);
-        return DMA_ERR_NOMEM;
-    }
-    *result = task; /* `done` may come before this returns */
-    status = dma_comm_post_task(comm, call, NULL, done, arg, task, NULL);
-    if (status != DMA_OK) {
-        *result = NULL;
-        free(task);
-    }
-    return status;
-}
-
 dma_status_t dma_task_test(dma_task_t *task)
 {
     return dma_task_done(task) ? task->status : DMA_AGAIN;
-}
-
-void dma_task_free(dma_task_t *task)
-{
-    free(task);
 }

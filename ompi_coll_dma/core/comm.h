@@ -191,8 +191,6 @@ void dma_comm_fail(dma_comm_t *comm, dma_status_t status, const char *format, ..
 void dma_comm_watch(dma_comm_t *comm);
 /* Registers the communicator with the process while it has work. */
 void dma_comm_busy(dma_comm_t *comm, bool busy);
-/* Has it tasks, a set-up under way, or a route that holds something? */
-bool dma_comm_has_work(const dma_comm_t *comm);
 /* Registers it for dma_proc_poll_notices: other ranks can depend on this rank to pass on a failure, and it need not have a
  * call at that time. */
 void dma_comm_set_listening(dma_comm_t *comm, bool listens);

@@ -190,7 +190,7 @@ static bool set_name(dma_params_t *params, const dma_param_t *param, const char 
     return false;
 }
 
-void dma_param_describe(const dma_param_t *param, char *text, size_t bytes)
+static void describe_allowed(const dma_param_t *param, char *text, size_t bytes)
 {
     const char *name;
     size_t used;
@@ -227,7 +227,7 @@ dma_status_t dma_param_set(dma_params_t *params, const dma_param_t *param, const
                                            : set_number(params, param, text)) {
         return DMA_OK;
     }
-    dma_param_describe(param, allowed, sizeof(allowed));
+    describe_allowed(param, allowed, sizeof(allowed));
     snprintf(why, DMA_PARAM_TEXT_BYTES, PREFIX "%s is \"%.60s\", which is not %s: the default, %s, is used instead",
              param->name, text, allowed, param->initial);
     return DMA_ERR_ARG;

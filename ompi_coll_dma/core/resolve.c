@@ -10,7 +10,7 @@ size_t dma_arrays_bytes(int nranks)
     return 5 * sizeof(uint64_t) * (size_t)nranks;
 }
 
-dma_arrays_t dma_arrays_at(void *memory, int nranks)
+static dma_arrays_t arrays_at(void *memory, int nranks)
 {
     uint64_t *at = memory;
     size_t n = (size_t)nranks;
@@ -146,7 +146,7 @@ static dma_status_t typed_out(const dma_task_t *task, const dma_stage_t *stage, 
 {
     const dma_comm_t *comm = task->comm;
     const dma_side_t *side = &task->typed.recv;
-    dma_arrays_t a = dma_arrays_at(task->arrays, comm->nranks);
+    dma_arrays_t a = arrays_at(task->arrays, comm->nranks);
     dma_status_t status = DMA_OK;
 
     for (int r = 0, n; status == DMA_OK && r < comm->nranks; r += n) {
@@ -291,7 +291,7 @@ static void set_size_and_sign(dma_comm_t *comm, dma_task_t *task)
 
 dma_status_t dma_task_resolve(dma_comm_t *comm, dma_task_t *task, const dma_call_t *call)
 {
-    dma_arrays_t a = dma_arrays_at(task->arrays, comm->nranks);
+    dma_arrays_t a = arrays_at(task->arrays, comm->nranks);
     dma_status_t status;
 
     task->in_place = call->in_place;

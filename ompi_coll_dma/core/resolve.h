@@ -19,7 +19,6 @@ typedef struct dma_arrays {
 } dma_arrays_t;
 
 size_t dma_arrays_bytes(int nranks);
-dma_arrays_t dma_arrays_at(void *memory, int nranks);
 
 /* Sets the blocks, the size and the sign of a task with arrays. */
 dma_status_t dma_task_resolve(dma_comm_t *comm, dma_task_t *task, const dma_call_t *call);

@@ -41,7 +41,8 @@ dma_range_t dma_blocks_sent(dma_coll_t coll, int nranks)
     return (dma_range_t){.end = dma_coll_gathers(coll) ? 1 : nranks};
 }
 
-dma_range_t dma_blocks_sent_in_place(dma_coll_t coll, int rank, int nranks)
+/* Blocks that a call in place sends from its receive side. */
+static dma_range_t sent_in_place(dma_coll_t coll, int rank, int nranks)
 {
     return dma_coll_gathers(coll) ? (dma_range_t){.first = rank, .end = rank + 1} : (dma_range_t){.end = nranks};
 }
@@ -69,7 +70,7 @@ dma_status_t dma_stage_recv(dma_task_t *task, dma_stage_t *stage, const dma_bloc
         run->send = (dma_blocks_t){.addr = dma_blocks_addr(&run->recv, (uint64_t)comm->rank),
                                    .bytes = dma_blocks_bytes(&run->recv, (uint64_t)comm->rank)};
     }
-    return stage->ops->recv_in(task, stage, staged, dma_blocks_sent_in_place(task->coll, comm->rank, comm->nranks));
+    return stage->ops->recv_in(task, stage, staged, sent_in_place(task->coll, comm->rank, comm->nranks));
 }
 
 dma_status_t dma_stage_send(dma_task_t *task, dma_stage_t *stage, const dma_blocks_t *staged)

@@ -52,9 +52,8 @@ struct dma_stage {
 uint64_t dma_blocks_all(const dma_blocks_t *blocks, int n);
 dma_blocks_t dma_blocks_packed(const dma_blocks_t *blocks, int n, char *memory, int64_t *displs);
 
-/* Blocks of the send side; those that a call in place sends from its receive side. */
+/* Blocks of the send side. */
 dma_range_t dma_blocks_sent(dma_coll_t coll, int nranks);
-dma_range_t dma_blocks_sent_in_place(dma_coll_t coll, int rank, int nranks);
 
 /* A new stage of the task: `staged` stands in for the receive side, in place also for what is sent. `in_place`: the user's
  * call is. After an error the stage counts as made: dma_stages_drop gives its memory back. */

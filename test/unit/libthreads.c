@@ -343,6 +343,28 @@ const dma_host_t threads_host = {
     .report = thread_report,
 };
 
+dma_status_t task_post(dma_comm_t *comm, const dma_call_t *call, dma_done_t done, void *arg, dma_task_t **task)
+{
+    dma_status_t status;
+
+    *task = aligned_alloc(DMA_TASK_ALIGN, DMA_TASK_BYTES); /* `done` may come before this returns */
+    if (!*task) {
+        dma_comm_lose(comm, DMA_ERR_NOMEM);
+        return DMA_ERR_NOMEM;
+    }
+    status = dma_comm_post_in(comm, call, done, arg, *task, NULL);
+    if (status != DMA_OK) {
+        free(*task);
+        *task = NULL;
+    }
+    return status;
+}
+
+void task_free(dma_task_t *task)
+{
+    free(task);
+}
+
 dma_arena_t *threads_blocks(dma_window_t *w)
 {
     dma_arena_t *arena;
@@ -569,5 +591,5 @@ dma_status_t data_iallgather(dma_comm_t *comm, const dma_side_t *send, const dma
 {
     dma_call_t call = allgather_call(send, recv);
 
-    return dma_comm_post(comm, &call, NULL, NULL, task);
+    return task_post(comm, &call, NULL, NULL, task);
 }

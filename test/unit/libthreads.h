@@ -35,6 +35,10 @@ void group_fail_sends(group_t *g, int rank);
 
 extern const dma_host_t threads_host;
 
+/* dma_comm_post_in with memory for the task, which task_free gives back once it is complete. `done` comes in any case. */
+dma_status_t task_post(dma_comm_t *comm, const dma_call_t *call, dma_done_t done, void *arg, dma_task_t **task);
+void task_free(dma_task_t *task);
+
 /* A derived datatype: elements of `piece` bytes, `stride` bytes apart. */
 typedef struct vector_type {
     size_t piece, stride;

@@ -36,12 +36,12 @@ static void every_form(rank_t *r)
         must(r, dma_comm_run(p.comm, &call) == DMA_OK, "blocking: %s", dma_comm_reason(p.comm));
         part_check(r, &p, coll, bytes, tag);
         call = part_call(r, &p, coll, in_place, bytes, tag += 100);
-        must(r, dma_comm_post(p.comm, &call, NULL, NULL, &task) == DMA_OK, "post");
+        must(r, task_post(p.comm, &call, NULL, NULL, &task) == DMA_OK, "post");
         while (dma_task_test(task) == DMA_AGAIN) {
             dma_proc_progress(r->proc);
         }
         must(r, dma_task_test(task) == DMA_OK, "non-blocking: %s", dma_comm_reason(p.comm));
-        dma_task_free(task);
+        task_free(task);
         part_check(r, &p, coll, bytes, tag);
         if (round & 1) {
             _Atomic int ended = 0;
@@ -173,12 +173,12 @@ static void first_fails(rank_t *r)
             threads_barrier(r);
         }
     } else {
-        status = dma_comm_post(p.comm, &call, NULL, NULL, &task);
+        status = task_post(p.comm, &call, NULL, NULL, &task);
         while (status == DMA_OK && (status = dma_task_test(task)) == DMA_AGAIN) {
             dma_proc_progress(r->proc);
             status = DMA_OK;
         }
-        dma_task_free(task);
+        task_free(task);
     }
     must(r, status == DMA_ERR_TRUNCATE, "ended with %s", dma_status_name(status));
     part_close(&p);
@@ -455,7 +455,7 @@ static void costs(rank_t *r)
     if (late) {
         threads_barrier(r);
     }
-    must(r, dma_comm_post(p.comm, &call, NULL, NULL, &task) == DMA_OK, "post");
+    must(r, task_post(p.comm, &call, NULL, NULL, &task) == DMA_OK, "post");
     r->job->reached += !late;
     for (int left = TURNS; !late && left; left -= r->job->reached == 5) { /* all posted: what can go on does so */
         dma_proc_progress(r->proc);
@@ -475,7 +475,7 @@ static void costs(rank_t *r)
         dma_proc_progress(r->proc);
     }
     must(r, dma_task_test(task) == DMA_OK, "second call: %s", dma_comm_reason(p.comm));
-    dma_task_free(task);
+    task_free(task);
     part_check(r, &p, DMA_ALLGATHER, 100, 2);
     part_close(&p);
 }

@@ -315,7 +315,7 @@ static void loses_a_call(rank_t *r)
             dma_comm_lose(p.comm, DMA_ERR_NOMEM);
             continue;
         }
-        status = dma_comm_post(p.comm, &call, NULL, NULL, &task);
+        status = task_post(p.comm, &call, NULL, NULL, &task);
         while (status == DMA_OK && (status = dma_task_test(task)) == DMA_AGAIN && !(early && i == 0)) {
             dma_proc_progress(r->proc);
             status = DMA_OK;
@@ -323,7 +323,7 @@ static void loses_a_call(rank_t *r)
         if (status == DMA_AGAIN) { /* it goes on beside the others */
             threads_keep(r, task);
         } else if (task) {
-            dma_task_free(task);
+            task_free(task);
         }
         must(r, (early || i) ? status < 0 || status == DMA_AGAIN : status == DMA_OK, "call %d ended with %s", i,
              dma_status_name(status));
@@ -515,7 +515,7 @@ static void two_at_once(rank_t *r)
     if (r->rank == 1) {
         must(r, dma_channel_start(channel, NULL) == DMA_OK, "start");
     }
-    must(r, dma_comm_post(p.comm, &call, NULL, NULL, &task) == DMA_OK, "post");
+    must(r, task_post(p.comm, &call, NULL, NULL, &task) == DMA_OK, "post");
     if (r->rank != 1) {
         must(r, dma_channel_start(channel, NULL) == DMA_OK, "start");
     }
@@ -524,7 +524,7 @@ static void two_at_once(rank_t *r)
     }
     part_check(r, &p, DMA_ALLGATHER, 100, 1);
     part_check(r, &q, DMA_ALLTOALL, 100, 100);
-    dma_task_free(task);
+    task_free(task);
     dma_channel_destroy(channel);
     free(q.send);
     free(q.recv);

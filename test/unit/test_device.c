@@ -348,7 +348,7 @@ static void ahead_of_a_reader(rank_t *r)
     call_fill(r, a, 4);
     call_fill(r, b, 5);
     if (r->rank == 1) {
-        must(r, dma_comm_post(r->comms[0], &a->call, NULL, NULL, &tasks[0]) == DMA_OK, "post");
+        must(r, task_post(r->comms[0], &a->call, NULL, NULL, &tasks[0]) == DMA_OK, "post");
         atomic_store(&r->job->reached, 1);
         while (atomic_load(&r->job->reached) < 2) {
             sched_yield(); /* no progress */
@@ -359,7 +359,7 @@ static void ahead_of_a_reader(rank_t *r)
         }
         must(r, dma_comm_run(r->comms[0], &a->call) == DMA_OK, "%s", dma_comm_reason(r->comms[0]));
     }
-    must(r, dma_comm_post(r->comms[0], &b->call, NULL, NULL, &tasks[1]) == DMA_OK, "post");
+    must(r, task_post(r->comms[0], &b->call, NULL, NULL, &tasks[1]) == DMA_OK, "post");
     atomic_store(&r->job->reached, 2);
     for (int i = 0; i < 2; i++) {
         while (tasks[i] && dma_task_test(tasks[i]) == DMA_AGAIN) {
@@ -367,7 +367,7 @@ static void ahead_of_a_reader(rank_t *r)
         }
         must(r, !tasks[i] || dma_task_test(tasks[i]) == DMA_OK, "%s", dma_comm_reason(r->comms[0]));
         if (tasks[i]) {
-            dma_task_free(tasks[i]);
+            task_free(tasks[i]);
         }
     }
     call_verify(r, a);
@@ -409,7 +409,7 @@ static void several_outstanding(rank_t *r)
 
             calls[i] = call_make(r, &spec);
             call_fill(r, calls[i], ++tag);
-            status = dma_comm_post(r->comms[0], &calls[i]->call, NULL, NULL, &tasks[i]);
+            status = task_post(r->comms[0], &calls[i]->call, NULL, NULL, &tasks[i]);
             must(r, status == DMA_OK, "%s: %s", dma_status_name(status), dma_comm_reason(r->comms[0]));
         }
         for (int i = 0; i < OUTSTANDING; i++) {
@@ -420,7 +420,7 @@ static void several_outstanding(rank_t *r)
             }
             must(r, status == DMA_OK, "%s: %s", dma_status_name(status), dma_comm_reason(r->comms[0]));
             call_verify(r, calls[i]);
-            dma_task_free(tasks[i]);
+            task_free(tasks[i]);
         }
         threads_barrier(r);
         for (int i = 0; i < OUTSTANDING; i++) {

@@ -290,13 +290,13 @@ static void posted(rank_t *r)
         dma_status_t status;
 
         call_fill(r, c, tag);
-        must(r, dma_comm_post(r->comms[0], &c->call, NULL, NULL, &task) == DMA_OK, "post");
+        must(r, task_post(r->comms[0], &c->call, NULL, NULL, &task) == DMA_OK, "post");
         while ((status = dma_task_test(task)) == DMA_AGAIN) {
             threads_host.progress();
         }
         must(r, status == DMA_OK, "%s: %s", dma_status_name(status), dma_comm_reason(r->comms[0]));
         call_verify(r, c);
-        dma_task_free(task);
+        task_free(task);
         call_free(c);
     }
     must(r, dma_comm_state(r->comms[0]) == DMA_COMM_ASIDE, "not aside");

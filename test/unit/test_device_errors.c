@@ -41,7 +41,7 @@ static dma_status_t wait_task(dma_task_t *task)
     while ((status = dma_task_test(task)) == DMA_AGAIN) {
         threads_host.progress();
     }
-    dma_task_free(task);
+    task_free(task);
     return status;
 }
 
@@ -195,7 +195,7 @@ static void wrong_place(rank_t *r)
     }
     if (r->rank == 1) {
         call_fill(r, c, 9);
-        must(r, dma_comm_post(r->comms[0], &c->call, NULL, NULL, &task) == DMA_OK, "post");
+        must(r, task_post(r->comms[0], &c->call, NULL, NULL, &task) == DMA_OK, "post");
         brief = dma_device_brief(r->comms[0], 1, r->comms[0]->seq);
         record = dma_window_record(&r->comms[0]->window, 1, r->comms[0]->seq);
         size = *first ? record->export.size : r->comms[0]->device->peers[1].size[0];
@@ -299,7 +299,7 @@ static void fails_in_a_meeting(rank_t *r)
     if (r->rank == 1) {
         if (*entered) {
             call_fill(r, c, 1);
-            must(r, dma_comm_post(r->comms[0], &c->call, NULL, NULL, &task) == DMA_OK, "post");
+            must(r, task_post(r->comms[0], &c->call, NULL, NULL, &task) == DMA_OK, "post");
             atomic_store(&r->job->reached, 1);
             wait_reached(r, 3);
         }
@@ -308,7 +308,7 @@ static void fails_in_a_meeting(rank_t *r)
     } else {
         wait_reached(r, *entered);
         call_fill(r, c, 1);
-        must(r, dma_comm_post(r->comms[0], &c->call, NULL, NULL, &task) == DMA_OK, "post");
+        must(r, task_post(r->comms[0], &c->call, NULL, NULL, &task) == DMA_OK, "post");
         while (*entered && r->comms[0]->head->device->phase != DEVICE_AGREE) {
             threads_host.progress();
         }

@@ -123,7 +123,7 @@ static void unequal_posted(rank_t *r)
         must(r, status == DMA_OK || status == DMA_ERR_TRUNCATE, "%s", dma_status_name(status));
         must(r, status < 0 || i != 10, "the call that does not match has succeeded");
         failed += status < 0;
-        dma_task_free(tasks[i]);
+        task_free(tasks[i]);
     }
     must(r, failed || posted < N, "no error");
     must(r, dma_proc_active(r->proc) == 0, "busy after the error");
@@ -243,7 +243,7 @@ static void aside_posted(rank_t *r)
             threads_host.progress();
         }
         must(r, status == DMA_OK, "%s", dma_status_name(status));
-        dma_task_free(tasks[i]);
+        task_free(tasks[i]);
         data_check(r, recv[i], (uint64_t)i, 100);
     }
     must(r, dma_comm_state(r->comms[0]) == DMA_COMM_ASIDE, "state %d", dma_comm_state(r->comms[0]));
@@ -342,7 +342,7 @@ static void file_arena_posted(rank_t *r)
         }
         must(r, status == DMA_OK, "%s: %s", dma_status_name(status), dma_comm_reason(r->comms[0]));
         data_check(r, recv[i], i, sizes[i % 3]);
-        dma_task_free(tasks[i]);
+        task_free(tasks[i]);
         free(send[i]);
         free(recv[i]);
     }
@@ -461,7 +461,7 @@ static void abandoned(rank_t *r)
         dma_comm_destroy(r->comms[0]);
         r->comms[0] = NULL;
         must(r, dma_proc_active(r->proc) == 0, "busy");
-        dma_task_free(task);
+        task_free(task);
     }
     threads_barrier(r);
 }

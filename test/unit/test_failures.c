@@ -48,7 +48,7 @@ static dma_status_t finish(dma_task_t *task)
     while ((status = dma_task_test(task)) == DMA_AGAIN) {
         threads_host.progress();
     }
-    dma_task_free(task);
+    task_free(task);
     return status;
 }
 
@@ -96,7 +96,7 @@ static dma_status_t one_disagrees(rank_t *r)
     call.recv.counts = r->rank == 0 ? four : eight;
     call.send.displs = call.recv.displs = displs;
     if (r->rank) {
-        status = dma_comm_post(r->comms[0], &call, NULL, NULL, &task);
+        status = task_post(r->comms[0], &call, NULL, NULL, &task);
         must(r, status == DMA_OK, "%s", dma_status_name(status));
     }
     threads_barrier(r);
@@ -321,7 +321,7 @@ static void send_fails(rank_t *r)
         must(r, dma_task_test(task) == DMA_AGAIN, "rank 0 has sent nothing");
         dma_comm_destroy(r->comms[0]);
         r->comms[0] = NULL;
-        dma_task_free(task);
+        task_free(task);
     }
 }
 

@@ -215,7 +215,7 @@ static void item_post(rank_t *r, item_t *it)
 
     it->task = NULL;
     if (threads_random(r, 2)) {
-        status = dma_comm_post(r->comms[0], &it->call, done, it, &it->task);
+        status = task_post(r->comms[0], &it->call, done, it, &it->task);
     } else {
         bool ask = threads_random(r, 4);
 
@@ -271,7 +271,7 @@ static void run_flight(rank_t *r, uint64_t number, bool blocking)
     for (int i = n - 1; i >= 0; i--) {
         item_wait(r, &items[i]);
         if (items[i].task) {
-            dma_task_free(items[i].task);
+            task_free(items[i].task);
         }
         item_end(r, &items[i]);
     }

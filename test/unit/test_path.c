@@ -121,8 +121,8 @@ static void settle(pair_t *p, dma_task_t *task0, dma_task_t *task1)
     }
     ck_assert_int_eq(dma_task_test(task0), DMA_OK);
     ck_assert_int_eq(dma_task_test(task1), DMA_OK);
-    dma_task_free(task0);
-    dma_task_free(task1);
+    task_free(task0);
+    task_free(task1);
 }
 
 static pair_t pair_begin(void)
@@ -235,7 +235,7 @@ static cost_t call_with(dma_status_t (*run)(dma_comm_t *comm, const dma_side_t *
         dma_proc_progress(p->proc[0]);
     }
     ck_assert_int_eq(dma_task_test(task), DMA_OK);
-    dma_task_free(task);
+    task_free(task);
     for (int r = 0; r < 2; r++) {
         ck_assert_mem_eq(b[r], a[0], bytes);
         ck_assert_mem_eq(b[r] + bytes, a[1], bytes);
@@ -322,7 +322,7 @@ START_TEST(post_looks_for_its_peers)
         }
         ck_assert_uint_eq(looks, 0); /* progress never lingers */
         ck_assert_uint_eq(dones, k + 1);
-        dma_task_free(task);
+        task_free(task);
         ck_assert_int_eq(b[1][0], (char)k);
     }
     ck_assert_uint_ge(tired, 24);
@@ -422,14 +422,14 @@ START_TEST(equal_blocks_pack_as_one)
             for (size_t k = 0; k < 2 * block; k++) {
                 a[r][k] = (unsigned char)(1 + (k + (size_t)r * 31) % 251);
             }
-            ck_assert_int_eq(dma_comm_post(p.comm[r], &call, NULL, NULL, &task[r]), DMA_OK);
+            ck_assert_int_eq(task_post(p.comm[r], &call, NULL, NULL, &task[r]), DMA_OK);
         }
         for (int k = 0; k < 10000 && dma_task_test(task[0]) + dma_task_test(task[1]) != 2 * DMA_OK; k++) {
             dma_proc_progress(p.proc[k % 2]);
         }
         for (int r = 0; r < 2; r++) {
             ck_assert_int_eq(dma_task_test(task[r]), DMA_OK);
-            dma_task_free(task[r]);
+            task_free(task[r]);
             for (size_t k = 0; k < 2 * block; k++) {
                 size_t from = k / block, at = k % block + (gathers ? 0 : (size_t)r * block);
 

@@ -37,7 +37,7 @@ static void post(duo_t *d, int r)
     call.send.counts = d->counts[r];
     call.recv.counts = takes;
     call.send.displs = call.recv.displs = displs;
-    ck_assert_int_eq(dma_comm_post(d->comm[r], &call, NULL, NULL, &d->task[r]), DMA_OK);
+    ck_assert_int_eq(task_post(d->comm[r], &call, NULL, NULL, &d->task[r]), DMA_OK);
 }
 
 static void turns(duo_t *d, int r, int n)
@@ -57,8 +57,8 @@ static void settle(duo_t *d)
 
 static void free_tasks(duo_t *d)
 {
-    dma_task_free(d->task[0]);
-    dma_task_free(d->task[1]);
+    task_free(d->task[0]);
+    task_free(d->task[1]);
 }
 
 static void fill(duo_t *d, uint64_t tag, int to_0, int to_1)

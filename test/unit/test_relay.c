@@ -185,14 +185,14 @@ static void other_forms(rank_t *r)
         for (int i = 0; i < 2; i++) {
             int k = r->rank & 1 ? 1 - i : i;
 
-            must(r, dma_comm_post(comms[k], &c[k]->call, NULL, NULL, &tasks[k]) == DMA_OK, "post");
+            must(r, task_post(comms[k], &c[k]->call, NULL, NULL, &tasks[k]) == DMA_OK, "post");
         }
         while (dma_task_test(tasks[0]) == DMA_AGAIN || dma_task_test(tasks[1]) == DMA_AGAIN) {
             turn(r);
         }
         for (int i = 0; i < 2; i++) {
             must(r, dma_task_test(tasks[i]) == DMA_OK, "%s", dma_comm_reason(comms[i]));
-            dma_task_free(tasks[i]);
+            task_free(tasks[i]);
             call_verify(r, c[i]);
         }
         must(r, dma_channel_create(comms[0], &c[0]->call, ended, &flags[0], &ch) == DMA_OK, "channel");
@@ -252,7 +252,7 @@ static void one_is_late(rank_t *r)
         unsigned travel = wire_begun(0) - wire_ended(0);
 
         must(r, travel == 0, "%u messages are left", travel);
-        must(r, dma_comm_post(comm, &c->call, NULL, NULL, &task) == DMA_OK, "post");
+        must(r, task_post(comm, &c->call, NULL, NULL, &task) == DMA_OK, "post");
         for (double end = dma_now() + 10; dma_now() < end && comm->cluster->filled < filled + large[k].ahead;) {
             turn(r);
         }
@@ -266,13 +266,13 @@ static void one_is_late(rank_t *r)
     }
     threads_barrier(r);
     if (r->rank == 1) {
-        must(r, dma_comm_post(comm, &c->call, NULL, NULL, &task) == DMA_OK, "post");
+        must(r, task_post(comm, &c->call, NULL, NULL, &task) == DMA_OK, "post");
     }
     while (dma_task_test(task) == DMA_AGAIN) {
         turn(r);
     }
     must(r, dma_task_test(task) == DMA_OK, "%s", dma_comm_reason(comm));
-    dma_task_free(task);
+    task_free(task);
     call_verify(r, c);
     must(r, comm->cluster->filled == 2 * large[k].pieces, "%llu pieces", (unsigned long long)comm->cluster->filled);
     threads_barrier(r);

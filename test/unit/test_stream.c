@@ -196,7 +196,7 @@ static void body(rank_t *r)
         }
         call_begin(&c[1], r, number + 1, s->most);
         for (int k = 0; k < 2; k++) {
-            must(r, dma_comm_post(r->comms[0], &c[k].call, NULL, NULL, &task[k]) == DMA_OK, "post");
+            must(r, task_post(r->comms[0], &c[k].call, NULL, NULL, &task[k]) == DMA_OK, "post");
         }
         for (int k = 1; k >= 0; k--) {
             dma_status_t status;
@@ -205,7 +205,7 @@ static void body(rank_t *r)
                 threads_host.progress();
             }
             must(r, status == DMA_OK, "call %lu", number);
-            dma_task_free(task[k]);
+            task_free(task[k]);
             call_check(r, &c[k]);
             call_end(&c[k]);
         }

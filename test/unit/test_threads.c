@@ -166,7 +166,7 @@ static void finish(rank_t *r, posted_t *p)
     must(r, status == DMA_OK, "call %llu: %s", (unsigned long long)p->tag, dma_status_name(status));
     data_check(r, p->recv, p->tag, p->bytes);
     memset(p->send, 0xdd, p->bytes);
-    dma_task_free(p->task);
+    task_free(p->task);
     free(p->send);
     free(p->recv);
 }

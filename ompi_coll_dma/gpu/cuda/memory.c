@@ -17,7 +17,7 @@ static _Thread_local struct {
 } kind_cache[CACHED_KINDS];
 
 /* The driver writes 1, 4 or 8 bytes of each attribute, so all members start at zero. */
-typedef struct attributes {
+typedef struct cuda_attributes {
     uint64_t type, device_addr, id, managed, ordinal, ipc, start, size, pool;
 } cuda_attributes_t;
 

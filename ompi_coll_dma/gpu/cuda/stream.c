@@ -4,11 +4,17 @@
 
 #include "gpu/cuda/cuda.h"
 
-struct dma_gpu_graph {
+/* What a dma_gpu_graph_t of this runtime is. */
+typedef struct cuda_graph {
     struct CUgraph_st *graph;
     struct CUgraphNode_st *node;
     struct CUgraphExec_st *exec;
-};
+} cuda_graph_t;
+
+static cuda_graph_t *native_graph(dma_gpu_graph_t *graph)
+{
+    return (cuda_graph_t *)graph;
+}
 
 /* For copies that are complete when the call returns. Created on first use, one per device, shared by all threads. */
 static struct {
@@ -202,8 +208,9 @@ static dma_status_t event_query(dma_gpu_event_t *event)
     return DMA_CUDA(event_query, native_event(event));
 }
 
-static void graph_destroy(dma_gpu_graph_t *graph)
+static void graph_destroy(dma_gpu_graph_t *handle)
 {
+    cuda_graph_t *graph = native_graph(handle);
     if (graph->exec) {
         (void)DMA_CUDA(graph_exec_destroy, graph->exec);
     }
@@ -230,7 +237,7 @@ static cuda_copy3d_t row_params(uint64_t dst, uint64_t src, uint64_t bytes)
 
 static dma_status_t graph_create(uint64_t dst, uint64_t src, uint64_t bytes, dma_gpu_graph_t **graph)
 {
-    dma_gpu_graph_t *made = calloc(1, sizeof(*made));
+    cuda_graph_t *made = calloc(1, sizeof(*made));
     cuda_copy3d_t params = row_params(dst, src, bytes);
     struct CUctx_st *context = NULL;
     dma_status_t status;
@@ -251,15 +258,16 @@ static dma_status_t graph_create(uint64_t dst, uint64_t src, uint64_t bytes, dma
         status = DMA_CUDA_TRY(graph_instantiate, &made->exec, made->graph, 0);
     }
     if (status != DMA_OK) {
-        graph_destroy(made);
+        graph_destroy((dma_gpu_graph_t *)made);
         return status;
     }
-    *graph = made;
+    *graph = (dma_gpu_graph_t *)made;
     return DMA_OK;
 }
 
-static dma_status_t graph_update(dma_gpu_graph_t *graph, uint64_t dst, uint64_t src, uint64_t bytes)
+static dma_status_t graph_update(dma_gpu_graph_t *handle, uint64_t dst, uint64_t src, uint64_t bytes)
 {
+    cuda_graph_t *graph = native_graph(handle);
     cuda_copy3d_t params = row_params(dst, src, bytes);
     struct CUctx_st *context = NULL;
     dma_status_t status = DMA_CUDA_TRY(ctx_get_current, &context);
@@ -267,8 +275,9 @@ static dma_status_t graph_update(dma_gpu_graph_t *graph, uint64_t dst, uint64_t 
     return status == DMA_OK ? DMA_CUDA_TRY(graph_set_copy, graph->exec, graph->node, &params, context) : status;
 }
 
-static dma_status_t graph_launch(dma_gpu_graph_t *graph, dma_gpu_stream_t *stream)
+static dma_status_t graph_launch(dma_gpu_graph_t *handle, dma_gpu_stream_t *stream)
 {
+    cuda_graph_t *graph = native_graph(handle);
     return DMA_CUDA(graph_launch, graph->exec, native_stream(stream));
 }
 

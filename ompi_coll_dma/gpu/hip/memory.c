@@ -27,7 +27,7 @@ static _Thread_local hip_cached_kind_t kind_cache[CACHED_KINDS];
 static bool hip6; /* HIP 6 or newer */
 
 /* Attributes that may be queried for any address. HIP writes 1, 4 or 8 bytes of each, so all members start at zero. */
-typedef struct attributes {
+typedef struct hip_attributes {
     uint64_t ordinal, managed, id, size;
 } hip_attributes_t;
 

@@ -4,11 +4,17 @@
 
 #include "gpu/hip/hip.h"
 
-struct dma_gpu_graph {
+/* What a dma_gpu_graph_t of this runtime is. */
+typedef struct hip_graph {
     struct ihipGraph *graph;
     struct hipGraphNode *node;
     struct hipGraphExec *exec;
-};
+} hip_graph_t;
+
+static hip_graph_t *native_graph(dma_gpu_graph_t *graph)
+{
+    return (hip_graph_t *)graph;
+}
 
 /* For copies that are complete when the call returns. Created on first use, one per device, shared by all threads. */
 static struct {
@@ -225,8 +231,9 @@ static dma_status_t event_query(dma_gpu_event_t *event)
     return DMA_HIP(hipEventQuery, native_event(event));
 }
 
-static void graph_destroy(dma_gpu_graph_t *graph)
+static void graph_destroy(dma_gpu_graph_t *handle)
 {
+    hip_graph_t *graph = native_graph(handle);
     if (graph->exec) {
         (void)DMA_HIP(hipGraphExecDestroy, graph->exec);
     }
@@ -236,7 +243,7 @@ static void graph_destroy(dma_gpu_graph_t *graph)
 
 static dma_status_t graph_create(uint64_t dst, uint64_t src, uint64_t bytes, dma_gpu_graph_t **graph)
 {
-    dma_gpu_graph_t *made = calloc(1, sizeof(*made));
+    hip_graph_t *made = calloc(1, sizeof(*made));
     dma_status_t status;
 
     if (!made) {
@@ -253,21 +260,23 @@ static dma_status_t graph_create(uint64_t dst, uint64_t src, uint64_t bytes, dma
         status = DMA_HIP_TRY(hipGraphInstantiate, &made->exec, made->graph, NULL, NULL, 0);
     }
     if (status != DMA_OK) {
-        graph_destroy(made);
+        graph_destroy((dma_gpu_graph_t *)made);
         return status;
     }
-    *graph = made;
+    *graph = (dma_gpu_graph_t *)made;
     return DMA_OK;
 }
 
-static dma_status_t graph_update(dma_gpu_graph_t *graph, uint64_t dst, uint64_t src, uint64_t bytes)
+static dma_status_t graph_update(dma_gpu_graph_t *handle, uint64_t dst, uint64_t src, uint64_t bytes)
 {
+    hip_graph_t *graph = native_graph(handle);
     return DMA_HIP_TRY(hipGraphExecMemcpyNodeSetParams1D, graph->exec, graph->node, ptr(dst), ptr(src), bytes,
                        HIP_MEMCPY_DEVICE_TO_DEVICE);
 }
 
-static dma_status_t graph_launch(dma_gpu_graph_t *graph, dma_gpu_stream_t *stream)
+static dma_status_t graph_launch(dma_gpu_graph_t *handle, dma_gpu_stream_t *stream)
 {
+    hip_graph_t *graph = native_graph(handle);
     return SUBMIT(stream, hipGraphLaunch, graph->exec, stream->hip);
 }
 
