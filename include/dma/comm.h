@@ -114,7 +114,7 @@ dma_status_t dma_comm_run(dma_comm_t *comm, const dma_call_t *call);
 /* A call of this rank cannot even be described, as for want of memory, and its number is lost: the communicator fails, on all
  * ranks, with this status; where the set-up has to end first, from dma_proc_progress, and it is to stay until
  * then. */
-void dma_comm_lose(dma_comm_t *comm, dma_status_t status);
+void dma_comm_fail_call(dma_comm_t *comm, dma_status_t status);
 
 /* What happens when a task completes: called without any lock, from whoever's progress completed it. */
 typedef void (*dma_done_t)(void *arg, dma_status_t status);

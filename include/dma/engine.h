@@ -69,7 +69,7 @@ typedef struct dma_run {
     struct dma_gpu_binding *binding;  /* GPU plans: the state of the engine for the communicator */
     /* the first entry of the call, in device memory, had no data; this run enters a second time, with data */
     bool second_entry;
-    bool again;            /* GPU plans: plan, addresses and lengths equal those of the last run started on `binding` */
+    bool repeat;           /* GPU plans: plan, addresses and lengths equal those of the last run started on `binding` */
     uint32_t live;         /* programs that have not ended */
     uint32_t spin_budget;  /* further polls, after the first, for peers that have not entered */
     int failed_rank;       /* the rank that caused an error, or -1 */

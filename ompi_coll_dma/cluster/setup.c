@@ -231,7 +231,7 @@ static dma_status_t begin_local(dma_comm_t *comm)
     c->local->parent = c->root == c ? NULL : c->root->local;
     dma_comm_lock(c->local);
     status = dma_comm_begin(c->local);
-    dma_comm_busy(c->local, false); /* its set-up moves with ours alone: who has our lock may take its lock */
+    dma_comm_set_active(c->local, false); /* its set-up moves with ours alone: who has our lock may take its lock */
     dma_comm_unlock(c->local);
     return status;
 }
@@ -288,7 +288,7 @@ static dma_status_t end_layout(dma_comm_t *comm)
     }
     c->verdict = status == DMA_OK ? GOOD : status == DMA_ERR_ARG ? MIXED : NO_MEMORY;
     c->phase = MEMORY;
-    dma_bootstrap_again(&c->exchange, &c->verdict, sizeof(c->verdict));
+    dma_bootstrap_restart(&c->exchange, &c->verdict, sizeof(c->verdict));
     return DMA_OK;
 }
 
@@ -347,7 +347,7 @@ static dma_status_t begin_verdict(dma_comm_t *comm)
     dma_cluster_t *c = comm->cluster;
 
     c->phase = VERDICT;
-    dma_bootstrap_again(&c->exchange, &c->verdict, sizeof(c->verdict));
+    dma_bootstrap_restart(&c->exchange, &c->verdict, sizeof(c->verdict));
     return DMA_OK;
 }
 
@@ -370,7 +370,7 @@ static dma_status_t judge(dma_comm_t *comm)
         return DMA_OK;
     }
     comm->state = DMA_COMM_READY;
-    dma_comm_set_listening(comm, c->root == c); /* channels use its peers */
+    dma_comm_set_polled(comm, c->root == c); /* channels use its peers */
     return DMA_OK;
 }
 

@@ -21,7 +21,7 @@ static int post(mca_coll_base_module_t *base, ompi_communicator_t *comm, const d
     }
     if (!request && !(request = mca_coll_dma_request_alloc(module, comm, false))) {
         if (!dma_call_empty(call, ompi_comm_size(comm))) { /* this rank's sequence numbers would not match any more */
-            dma_comm_lose(module->comm, DMA_ERR_NOMEM);
+            dma_comm_fail_call(module->comm, DMA_ERR_NOMEM);
             mca_coll_dma_progress_update(true);
         }
         return MPI_ERR_NO_MEM;

@@ -15,7 +15,7 @@ static dma_status_t create_channel(mca_coll_dma_module_t *module, ompi_communica
         return status;
     }
     if (!request) {
-        dma_comm_lose(module->comm, DMA_ERR_NOMEM);
+        dma_comm_fail_call(module->comm, DMA_ERR_NOMEM);
         return DMA_ERR_NOMEM;
     }
     return dma_channel_create(module->comm, call, mca_coll_dma_request_complete, request, &request->channel);

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SPIN_BUDGET 500 /* looks at the peers when a call begins: less than a microsecond */
-#define MOST_MISSED 8   /* after so many posts in a row whose peers did not come, only each 8th post spins */
+#define SPIN_BUDGET      500 /* looks at the peers when a call begins: less than a microsecond */
+#define MAX_MISSED_POSTS 8   /* after so many posts in a row whose peers did not come, only each 8th post spins */
 
 static const bool one_thread = false;
 
@@ -91,8 +91,8 @@ void dma_comm_lock_slow(dma_comm_t *comm)
 void dma_comm_destroy(dma_comm_t *comm)
 {
     dma_comm_lock(comm);
-    dma_comm_busy(comm, false);
-    dma_comm_set_listening(comm, false);
+    dma_comm_set_active(comm, false);
+    dma_comm_set_polled(comm, false);
     dma_setup_drop(comm);
     if (comm->route->destroy) {
         comm->route->destroy(comm);
@@ -155,7 +155,7 @@ void dma_comm_fail(dma_comm_t *comm, dma_status_t status, const char *format, ..
     if (comm->route->stop) {
         comm->route->stop(comm, status);
     }
-    dma_comm_set_listening(comm, false);
+    dma_comm_set_polled(comm, false);
     comm->streaming = NULL;
     task = comm->head;
     comm->head = comm->tail = NULL;
@@ -163,7 +163,7 @@ void dma_comm_fail(dma_comm_t *comm, dma_status_t status, const char *format, ..
         next = task->next;
         dma_task_complete(task, status);
     }
-    dma_comm_busy(comm, false);
+    dma_comm_set_active(comm, false);
 }
 
 int dma_comm_advance(dma_comm_t *comm)
@@ -181,14 +181,14 @@ int dma_comm_advance(dma_comm_t *comm)
             dma_comm_fail(comm, status, "the set-up of %s failed: %s", comm->text, dma_status_name(status));
         }
     }
-    if (comm->doomed && (comm->state == DMA_COMM_READY || comm->state == DMA_COMM_ASIDE)) {
-        dma_comm_fail(comm, comm->doomed, "%s", comm->doom);
+    if (comm->pending_error && (comm->state == DMA_COMM_READY || comm->state == DMA_COMM_ASIDE)) {
+        dma_comm_fail(comm, comm->pending_error, "%s", comm->pending_reason);
     }
     if (comm->state == DMA_COMM_READY || comm->state == DMA_COMM_ASIDE) {
         completed += dma_tasks_advance(comm);
     }
-    if (comm->is_busy && !has_work(comm)) {
-        dma_comm_busy(comm, false);
+    if (comm->is_active && !has_work(comm)) {
+        dma_comm_set_active(comm, false);
     }
     return completed;
 }
@@ -221,7 +221,7 @@ dma_status_t dma_comm_begin(dma_comm_t *comm)
         if (status != DMA_OK) {
             dma_comm_fail(comm, status, "no memory for the set-up of %s", comm->text);
         } else {
-            dma_comm_busy(comm, true);
+            dma_comm_set_active(comm, true);
         }
     }
     return comm->state == DMA_COMM_POISONED ? comm->error : status;
@@ -236,15 +236,15 @@ static bool fail_unresolved(dma_comm_t *comm, dma_status_t status)
                                                     : "no memory for a call on %s";
 
     if (dma_comm_begin(comm) == DMA_OK && comm->state == DMA_COMM_SETUP) {
-        comm->doomed = status;
-        snprintf(comm->doom, sizeof(comm->doom), format, comm->text);
+        comm->pending_error = status;
+        snprintf(comm->pending_reason, sizeof(comm->pending_reason), format, comm->text);
         return true;
     }
     dma_comm_fail(comm, status, format, comm->text);
     return false;
 }
 
-void dma_comm_lose(dma_comm_t *comm, dma_status_t status)
+void dma_comm_fail_call(dma_comm_t *comm, dma_status_t status)
 {
     dma_comm_lock(comm);
     fail_unresolved(comm, status);
@@ -252,12 +252,12 @@ void dma_comm_lose(dma_comm_t *comm, dma_status_t status)
 }
 
 /* With the lock: why no call can be posted. */
-static dma_status_t refusal(const dma_comm_t *comm)
+static dma_status_t post_error(const dma_comm_t *comm)
 {
     if (comm->parent && comm->parent->state == DMA_COMM_POISONED) {
         return comm->parent->error;
     }
-    return comm->state == DMA_COMM_POISONED ? comm->error : comm->doomed;
+    return comm->state == DMA_COMM_POISONED ? comm->error : comm->pending_error;
 }
 
 dma_status_t dma_comm_run(dma_comm_t *comm, const dma_call_t *call)
@@ -312,7 +312,8 @@ dma_status_t dma_comm_prepare(dma_comm_t *comm)
  * have not come a few times in a row spins less often. */
 static uint32_t post_spin_budget(const dma_comm_t *comm)
 {
-    return comm->oversubscribed || comm->head || (comm->missed_posts >= MOST_MISSED && comm->seq % MOST_MISSED)
+    return comm->oversubscribed || comm->head ||
+                   (comm->missed_posts >= MAX_MISSED_POSTS && comm->seq % MAX_MISSED_POSTS)
                ? 0
                : SPIN_BUDGET;
 }
@@ -321,7 +322,7 @@ static void count_missed(dma_comm_t *comm, const dma_task_t *task)
 {
     if (task->run.spin_budget) {
         comm->missed_posts = 0; /* the peers came before the budget was spent */
-    } else if (comm->missed_posts < MOST_MISSED) {
+    } else if (comm->missed_posts < MAX_MISSED_POSTS) {
         comm->missed_posts++;
     }
 }
@@ -335,7 +336,7 @@ static dma_status_t post(dma_comm_t *comm, dma_task_t *task, dma_status_t status
     dma_status_t refused;
 
     dma_comm_lock(comm);
-    refused = refusal(comm);
+    refused = post_error(comm);
     if (refused != DMA_OK) {
         status = refused;
     } else if (status != DMA_OK && fail_unresolved(comm, status)) {
@@ -363,7 +364,7 @@ static dma_status_t post(dma_comm_t *comm, dma_task_t *task, dma_status_t status
             task->done = done;
             *outcome = dma_task_test(task);
         }
-        dma_comm_busy(comm, has_work(comm));
+        dma_comm_set_active(comm, has_work(comm));
     }
     dma_comm_unlock(comm);
     if (status != DMA_OK) {
@@ -373,7 +374,7 @@ static dma_status_t post(dma_comm_t *comm, dma_task_t *task, dma_status_t status
 }
 
 /* An empty call, done at once. */
-static void post_nothing(dma_task_t *task, dma_done_t done, void *arg, dma_status_t *outcome)
+static void complete_empty(dma_task_t *task, dma_done_t done, void *arg, dma_status_t *outcome)
 {
     task->status = DMA_OK;
     atomic_init(&task->state, DMA_TASK_COMPLETE);
@@ -390,7 +391,7 @@ dma_status_t dma_comm_post_task(dma_comm_t *comm, const dma_call_t *call, void *
     dma_status_t status;
 
     if (dma_call_empty(call, comm->nranks)) {
-        post_nothing(task, done, arg, outcome);
+        complete_empty(task, done, arg, outcome);
         return DMA_OK;
     }
     status = dma_task_init(comm, task, call, arrays);

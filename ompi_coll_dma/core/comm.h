@@ -50,10 +50,10 @@ struct dma_proc {
     char arena_failed[DMA_WHY_BYTES]; /* why there is none; it is not tried again */
     dma_file_arena_t *retired;        /* file arenas that some reader has not left yet */
     size_t file_bytes;                /* in file arenas */
-    dma_comm_t *busy, *busy_last;     /* communicators with tasks or a set-up under way */
-    _Atomic unsigned nbusy;
-    dma_comm_t *listening; /* communicators for dma_proc_poll_notices; guarded by `lock` */
-    _Atomic unsigned listened;
+    dma_comm_t *active, *active_last; /* communicators with tasks or a set-up under way */
+    _Atomic unsigned nactive;
+    dma_comm_t *polled; /* communicators for dma_proc_poll_notices; guarded by `lock` */
+    _Atomic unsigned notice_polls;
     const dma_route_t *const *routes;
     const dma_memory_t *memory; /* device memory; NULL: there is none */
     char *gpu_profile_path, *sysfs, *net_profile_path;
@@ -125,9 +125,9 @@ struct dma_comm {
     const dma_route_t *route_calls; /* of all tasks; NULL: the host route, or the one that resolved the call */
     const dma_route_t *attached;    /* a second route with state here; NULL: none */
     _Atomic dma_comm_state_t state;
-    dma_status_t error;  /* POISONED: with what */
-    dma_status_t doomed; /* not 0: the communicator becomes POISONED as soon as the set-up has ended */
-    char doom[192];
+    dma_status_t error;         /* POISONED: with what */
+    dma_status_t pending_error; /* not 0: the communicator becomes POISONED as soon as the set-up has ended */
+    char pending_reason[192];
     _Atomic int locked;
 
     /* READY, host route */
@@ -161,10 +161,10 @@ struct dma_comm {
 
     struct dma_setup *setup;
     unsigned missed_posts; /* posts in a row whose peers did not come while we spun */
-    dma_comm_t *next_busy, *previous_busy;
-    bool is_busy;
-    dma_comm_t *next_listening;
-    bool listens;
+    dma_comm_t *next_active, *previous_active;
+    bool is_active;
+    dma_comm_t *next_polled;
+    bool is_polled;
     unsigned watched; /* turns since the oldest task changed */
     uint64_t watched_seq;
     double since, dead_checked;
@@ -190,10 +190,10 @@ void dma_comm_fail(dma_comm_t *comm, dma_status_t status, const char *format, ..
  * and then. */
 void dma_comm_watch(dma_comm_t *comm);
 /* Registers the communicator with the process while it has work. */
-void dma_comm_busy(dma_comm_t *comm, bool busy);
+void dma_comm_set_active(dma_comm_t *comm, bool busy);
 /* Registers it for dma_proc_poll_notices: other ranks can depend on this rank to pass on a failure, and it need not have a
  * call at that time. */
-void dma_comm_set_listening(dma_comm_t *comm, bool listens);
+void dma_comm_set_polled(dma_comm_t *comm, bool listens);
 /* A second route gets state in this communicator. */
 void dma_comm_attach(dma_comm_t *comm, const dma_route_t *route);
 /* Becomes ASIDE: its calls are done by messages. `reason` is set. */

@@ -11,7 +11,7 @@
 #define NOTICE_TURNS 32 /* calls of dma_proc_poll_notices from one look to the next */
 
 /* Our own copy of a string parameter, which may be NULL. */
-static bool keep(const char **parameter, char **copy)
+static bool copy_string(const char **parameter, char **copy)
 {
     *copy = *parameter ? strdup(*parameter) : NULL;
     if (*parameter && !*copy) {
@@ -51,9 +51,10 @@ dma_status_t dma_proc_create(const dma_proc_config_t *config, dma_proc_t **resul
     for (int i = 0; proc->routes[i] && !proc->memory; i++) {
         proc->memory = proc->routes[i]->memory;
     }
-    if (!keep(&session_dir, &proc->session_dir) || !keep(&proc->params.profile, &proc->profile_path) ||
-        !keep(&proc->params.gpu_profile, &proc->gpu_profile_path) || !keep(&proc->params.sysfs, &proc->sysfs) ||
-        !keep(&proc->params.net_profile, &proc->net_profile_path)) {
+    if (!copy_string(&session_dir, &proc->session_dir) || !copy_string(&proc->params.profile, &proc->profile_path) ||
+        !copy_string(&proc->params.gpu_profile, &proc->gpu_profile_path) ||
+        !copy_string(&proc->params.sysfs, &proc->sysfs) ||
+        !copy_string(&proc->params.net_profile, &proc->net_profile_path)) {
         free_proc(proc);
         return DMA_ERR_NOMEM;
     }
@@ -63,7 +64,7 @@ dma_status_t dma_proc_create(const dma_proc_config_t *config, dma_proc_t **resul
     return DMA_OK;
 }
 
-static void drop_arena(dma_arena_t *arena)
+static void destroy_arena(dma_arena_t *arena)
 {
     dma_registry_remove(arena);
     dma_arena_destroy(arena);
@@ -75,11 +76,11 @@ void dma_proc_destroy(dma_proc_t *proc)
 
     for (dma_file_arena_t *f = proc->retired; f; f = next) {
         next = f->next;
-        drop_arena(f->arena);
+        destroy_arena(f->arena);
         free(f);
     }
     if (proc->arena) {
-        drop_arena(proc->arena);
+        destroy_arena(proc->arena);
     }
     for (int i = 0; proc->routes[i]; i++) {
         if (proc->routes[i]->proc_destroy) {
@@ -126,7 +127,7 @@ dma_status_t dma_proc_arena(dma_proc_t *proc, dma_arena_t **arena, char *why)
 }
 
 /* With the lock: file arenas that nobody reads any more. */
-static void sweep_files(dma_proc_t *proc)
+static void destroy_unused_files(dma_proc_t *proc)
 {
     for (dma_file_arena_t **link = &proc->retired; *link;) {
         dma_file_arena_t *f = *link;
@@ -137,7 +138,7 @@ static void sweep_files(dma_proc_t *proc)
         }
         *link = f->next;
         proc->file_bytes -= dma_arena_bytes(f->arena);
-        drop_arena(f->arena);
+        destroy_arena(f->arena);
         free(f);
     }
 }
@@ -155,7 +156,7 @@ size_t dma_proc_left(dma_proc_t *proc)
     size_t left;
 
     pthread_mutex_lock(&proc->lock);
-    sweep_files(proc);
+    destroy_unused_files(proc);
     left = left_bytes(proc);
     pthread_mutex_unlock(&proc->lock);
     return left;
@@ -166,7 +167,7 @@ dma_status_t dma_proc_file_arena(dma_proc_t *proc, size_t bytes, dma_arena_t **a
     dma_status_t status = DMA_UNSUPPORTED;
 
     pthread_mutex_lock(&proc->lock);
-    sweep_files(proc);
+    destroy_unused_files(proc);
     if (bytes > left_bytes(proc)) {
         snprintf(why, DMA_WHY_BYTES, "its limit is reached");
     } else if (make_arena(DMA_ARENA_FILE, bytes, proc->session_dir, arena, why) == DMA_OK) {
@@ -205,38 +206,38 @@ void dma_proc_report(dma_proc_t *proc, dma_report_t level, const char *topic, co
 unsigned dma_proc_active(const dma_proc_t *proc)
 {
     /* in one order with what the caller goes by: who stops looking here must not overlook what is posted meanwhile */
-    return atomic_load_explicit(&proc->nbusy, memory_order_seq_cst);
+    return atomic_load_explicit(&proc->nactive, memory_order_seq_cst);
 }
 
-static void append_busy(dma_proc_t *proc, dma_comm_t *comm)
+static void append_active(dma_proc_t *proc, dma_comm_t *comm)
 {
-    comm->previous_busy = proc->busy_last;
-    comm->next_busy = NULL;
-    *(proc->busy_last ? &proc->busy_last->next_busy : &proc->busy) = comm;
-    proc->busy_last = comm;
+    comm->previous_active = proc->active_last;
+    comm->next_active = NULL;
+    *(proc->active_last ? &proc->active_last->next_active : &proc->active) = comm;
+    proc->active_last = comm;
 }
 
-static void unlink_busy(dma_proc_t *proc, dma_comm_t *comm)
+static void unlink_active(dma_proc_t *proc, dma_comm_t *comm)
 {
-    *(comm->previous_busy ? &comm->previous_busy->next_busy : &proc->busy) = comm->next_busy;
-    *(comm->next_busy ? &comm->next_busy->previous_busy : &proc->busy_last) = comm->previous_busy;
+    *(comm->previous_active ? &comm->previous_active->next_active : &proc->active) = comm->next_active;
+    *(comm->next_active ? &comm->next_active->previous_active : &proc->active_last) = comm->previous_active;
 }
 
-void dma_comm_busy(dma_comm_t *comm, bool busy)
+void dma_comm_set_active(dma_comm_t *comm, bool busy)
 {
     dma_proc_t *proc = comm->proc;
 
-    if (comm->is_busy == busy) {
+    if (comm->is_active == busy) {
         return;
     }
     pthread_mutex_lock(&proc->lock);
     if (busy) {
-        append_busy(proc, comm);
+        append_active(proc, comm);
     } else {
-        unlink_busy(proc, comm);
+        unlink_active(proc, comm);
     }
-    comm->is_busy = busy;
-    atomic_fetch_add_explicit(&proc->nbusy, busy ? 1u : -1u, memory_order_seq_cst);
+    comm->is_active = busy;
+    atomic_fetch_add_explicit(&proc->nactive, busy ? 1u : -1u, memory_order_seq_cst);
     pthread_mutex_unlock(&proc->lock);
 }
 
@@ -253,9 +254,9 @@ int dma_proc_progress(dma_proc_t *proc)
         }
         /* The first becomes the last. The list may change as soon as its lock is free, but a communicator whose lock we
          * have stays. */
-        if ((comm = proc->busy)) {
-            unlink_busy(proc, comm);
-            append_busy(proc, comm);
+        if ((comm = proc->active)) {
+            unlink_active(proc, comm);
+            append_active(proc, comm);
         }
         if (comm && !dma_comm_trylock(comm)) {
             comm = NULL;
@@ -270,37 +271,37 @@ int dma_proc_progress(dma_proc_t *proc)
     return completed;
 }
 
-void dma_comm_set_listening(dma_comm_t *comm, bool listens)
+void dma_comm_set_polled(dma_comm_t *comm, bool listens)
 {
     dma_proc_t *proc = comm->proc;
-    dma_comm_t **link = &proc->listening;
+    dma_comm_t **link = &proc->polled;
 
-    if (comm->listens == listens) {
+    if (comm->is_polled == listens) {
         return;
     }
     pthread_mutex_lock(&proc->lock);
     while (*link && *link != comm) {
-        link = &(*link)->next_listening;
+        link = &(*link)->next_polled;
     }
-    *link = listens ? comm : comm->next_listening; /* as the last, or out of the list */
-    comm->next_listening = NULL;
-    comm->listens = listens;
+    *link = listens ? comm : comm->next_polled; /* as the last, or out of the list */
+    comm->next_polled = NULL;
+    comm->is_polled = listens;
     pthread_mutex_unlock(&proc->lock);
 }
 
 /* The next one, locked and idle: it stays. NULL: it is busy, or there is none. */
-static dma_comm_t *next_to_listen(dma_proc_t *proc)
+static dma_comm_t *next_polled_comm(dma_proc_t *proc)
 {
-    dma_comm_t *comm, **link = &proc->listening;
+    dma_comm_t *comm, **link = &proc->polled;
 
     if (pthread_mutex_trylock(&proc->lock)) {
         return NULL;
     }
-    if ((comm = proc->listening)) { /* the first becomes the last */
-        proc->listening = comm->next_listening;
-        comm->next_listening = NULL;
+    if ((comm = proc->polled)) { /* the first becomes the last */
+        proc->polled = comm->next_polled;
+        comm->next_polled = NULL;
         while (*link) {
-            link = &(*link)->next_listening;
+            link = &(*link)->next_polled;
         }
         *link = comm;
     }
@@ -318,12 +319,12 @@ static dma_comm_t *next_to_listen(dma_proc_t *proc)
 void dma_proc_poll_notices(dma_proc_t *proc)
 {
     unsigned turn =
-        atomic_load_explicit(&proc->listened, memory_order_relaxed) + 1; /* of two threads one may be missed */
+        atomic_load_explicit(&proc->notice_polls, memory_order_relaxed) + 1; /* of two threads one may be missed */
     dma_comm_t *comm;
     dma_status_t status;
 
-    atomic_store_explicit(&proc->listened, turn, memory_order_relaxed);
-    if (turn % NOTICE_TURNS || !(comm = next_to_listen(proc))) {
+    atomic_store_explicit(&proc->notice_polls, turn, memory_order_relaxed);
+    if (turn % NOTICE_TURNS || !(comm = next_polled_comm(proc))) {
         return;
     }
     if ((status = comm->route->poll_notices(comm)) != DMA_OK) {

@@ -25,7 +25,7 @@ struct dma_bounce {
     bool own_kept; /* the own block is not received */
 };
 
-static dma_status_t reflect(const dma_gpu_runtime_t *rt, const dma_side_t *side, int blocks, mirror_t *m)
+static dma_status_t create_mirror(const dma_gpu_runtime_t *rt, const dma_side_t *side, int blocks, mirror_t *m)
 {
     dma_span_t span = dma_device_span(side, blocks);
     dma_gpu_memory_t memory = dma_device_classify(rt, &span);
@@ -57,9 +57,9 @@ dma_status_t dma_bounce_make(dma_comm_t *comm, const dma_call_t *call, dma_bounc
     b->rt = rt;
     b->received = call->recv;
     b->own_kept = call->in_place && dma_coll_gathers(call->coll);
-    status = reflect(rt, &call->recv, n, &b->recv);
+    status = create_mirror(rt, &call->recv, n, &b->recv);
     if (status == DMA_OK && !call->in_place) {
-        status = reflect(rt, &call->send, dma_coll_gathers(call->coll) ? 1 : n, &b->send);
+        status = create_mirror(rt, &call->send, dma_coll_gathers(call->coll) ? 1 : n, &b->send);
     }
     if (status != DMA_OK || (!b->recv.copy && !b->send.copy)) {
         dma_bounce_free(b);
@@ -76,16 +76,16 @@ void dma_bounce_free(dma_bounce_t *b)
     free(b);
 }
 
-static dma_status_t fill(const dma_bounce_t *b, const mirror_t *m)
+static dma_status_t fill_mirror(const dma_bounce_t *b, const mirror_t *m)
 {
     return m->copy ? dma_device_copy(b->rt, m->device, m->copy, m->span.first, m->span.bytes) : DMA_OK;
 }
 
 dma_status_t dma_bounce_in(dma_bounce_t *b)
 {
-    dma_status_t status = fill(b, &b->send);
+    dma_status_t status = fill_mirror(b, &b->send);
 
-    return status == DMA_OK ? fill(b, &b->recv) : status;
+    return status == DMA_OK ? fill_mirror(b, &b->recv) : status;
 }
 
 /* Blocks first .. last - 1. Where none has a count of its own, each begins where the one before it ends. */
@@ -100,8 +100,8 @@ static dma_status_t write_blocks(const dma_bounce_t *b, dma_writer_t *writer, in
         char *at = dma_side_addr(side, r);
 
         if (count && side->size) {
-            status = dma_write_elements(writer, b->comm->host, side, at, count,
-                                        b->recv.copy + (at - b->recv.span.first), false);
+            status = dma_writer_put_elements(writer, b->comm->host, side, at, count,
+                                             b->recv.copy + (at - b->recv.span.first), false);
         }
     }
     return status;
@@ -116,28 +116,28 @@ dma_status_t dma_bounce_out(dma_bounce_t *b)
     if (!b->recv.copy) {
         return DMA_OK;
     }
-    if ((status = dma_write_begin(comm->proc, b->rt, b->recv.device, &writer)) != DMA_OK) {
+    if ((status = dma_writer_begin(comm->proc, b->rt, b->recv.device, &writer)) != DMA_OK) {
         return status;
     }
     status = write_blocks(b, writer, 0, b->own_kept ? comm->rank : comm->nranks);
     if (status == DMA_OK && b->own_kept) {
         status = write_blocks(b, writer, comm->rank + 1, comm->nranks);
     }
-    return dma_write_end(comm->proc, writer, status);
+    return dma_writer_end(comm->proc, writer, status);
 }
 
 /* The same place in the copy. */
-static void *moved(const mirror_t *m, const void *user)
+static void *translate(const mirror_t *m, const void *user)
 {
     return m->copy ? m->copy + ((const char *)user - m->span.first) : (void *)(uintptr_t)user;
 }
 
 void *dma_bounce_send(const dma_bounce_t *b, const void *user)
 {
-    return moved(&b->send, user);
+    return translate(&b->send, user);
 }
 
 void *dma_bounce_recv(const dma_bounce_t *b, void *user)
 {
-    return moved(&b->recv, user);
+    return translate(&b->recv, user);
 }

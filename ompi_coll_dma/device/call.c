@@ -5,18 +5,18 @@
 
 #define SPIN_SECONDS 20e-6 /* peers that call at the same time arrive within a few microseconds */
 
-/* The agreed line of a rank: the number of the meeting, and in the lowest bits its verdict. */
-enum { VERDICT_YES = 1, VERDICT_NO = 2, VERDICT_BITS = 2, VERDICT_MASK = 3 };
+/* The agreed line of a rank: the number of the meeting, and in the lowest bits its vote. */
+enum { VOTE_YES = 1, VOTE_NO = 2, VOTE_BITS = 2, VOTE_MASK = 3 };
 
-static uint32_t verdict_word(const struct dma_device_comm *dc, uint32_t verdict)
+static uint32_t vote_word(const struct dma_device_comm *dc, uint32_t vote)
 {
-    return dc->meetings << VERDICT_BITS | verdict;
+    return dc->agreements << VOTE_BITS | vote;
 }
 
-/* Is the word a verdict on the present meeting? */
-static bool is_verdict(const struct dma_device_comm *dc, uint32_t word)
+/* Is the word a vote on the present meeting? */
+static bool is_vote(const struct dma_device_comm *dc, uint32_t word)
 {
-    return word >> VERDICT_BITS == (dc->meetings & (UINT32_MAX >> VERDICT_BITS));
+    return word >> VOTE_BITS == (dc->agreements & (UINT32_MAX >> VOTE_BITS));
 }
 
 /* ---- the ways to carry it out ---- */
@@ -36,7 +36,7 @@ static dma_status_t run_on_host(dma_comm_t *comm, dma_task_t *task, bool second_
 }
 
 /* The own block, out of place, before the peers are there: only where an earlier call has bound the engine. */
-void dma_device_start_early(dma_comm_t *comm, const dma_task_t *task)
+void dma_device_copy_early(dma_comm_t *comm, const dma_task_t *task)
 {
     const struct dma_device_comm *dc = comm->device;
     const struct dma_device_call *call = task->device;
@@ -62,7 +62,7 @@ static dma_status_t bind_plan(dma_comm_t *comm, dma_task_t *task, bool repeat)
     if (status != DMA_OK) {
         return status;
     }
-    run->again = repeat;
+    run->repeat = repeat;
     run->cursors = (dma_cursor_t *)((char *)task->arrays + dma_arrays_bytes(comm->nranks));
     run->window = &comm->window;
     run->targets = dc->targets;
@@ -90,12 +90,12 @@ static dma_status_t run_on_engine(dma_comm_t *comm, dma_task_t *task)
 {
     dma_status_t status;
 
-    if (!comm->device->all_can) {
+    if (!comm->device->all_support_shapes) {
         return run_on_host(comm, task, true);
     }
     status = dma_device_bind(comm, task);
     if (status == DMA_OK) {
-        dma_device_remember_call(comm, task);
+        dma_device_save_call(comm, task);
         dma_device_start_run(comm, task, DEVICE_SUBMIT);
     }
     return status;
@@ -136,13 +136,14 @@ static dma_status_t begin_call(dma_comm_t *comm, dma_task_t *task)
         return dma_host_bind(comm, task);
     }
     dc = dma_device_comm(comm, call->rt, call->device);
-    if (!dc || dc->off ||
-        (!dma_device_can(dc, &call->send_shape, &call->recv_shape) && dma_device_pack_shapes(comm, task) != DMA_OK) ||
+    if (!dc || dc->disabled ||
+        (!dma_device_supports_shapes(dc, &call->send_shape, &call->recv_shape) &&
+         dma_device_pack_shapes(comm, task) != DMA_OK) ||
         dma_device_publish_record(comm, task) != DMA_OK) {
         return run_on_host(comm, task, false);
     }
     dma_entry_publish(&comm->window, task->run.seq, task->run.sign | DMA_SIGN_DEVICE | dma_comm_sign_flags(comm), 0);
-    dma_device_start_early(comm, task);
+    dma_device_copy_early(comm, task);
     return DMA_OK;
 }
 
@@ -172,7 +173,7 @@ static dma_status_t read_entries(dma_comm_t *comm, dma_task_t *task, bool *all)
 static dma_status_t advance_enter(dma_comm_t *comm, dma_task_t *task)
 {
     struct dma_device_comm *dc = comm->device;
-    bool all, fresh;
+    bool all, new_export;
     dma_status_t status = read_entries(comm, task, &all);
 
     if (status != DMA_OK) {
@@ -184,23 +185,23 @@ static dma_status_t advance_enter(dma_comm_t *comm, dma_task_t *task)
     if (dma_device_all_repeat(comm, task)) {
         return repeat_on_engine(comm, task);
     }
-    status = dma_device_read_records(comm, task, &fresh);
+    status = dma_device_read_records(comm, task, &new_export);
     if (status != DMA_OK && status != DMA_UNSUPPORTED) {
         return status;
     }
-    if (!fresh && status != DMA_OK) {
+    if (!new_export && status != DMA_OK) {
         return DMA_ERR_ENGINE; /* no rank asks for verdicts on what all ranks should have open */
     }
     /* A rank that goes by the host enters again, and overwrites what it has said of its memory: not before all ranks have
      * read that. So a call that not all engines can carry out needs verdicts too. */
-    dc->all_can = dma_device_all_can(comm, task);
-    if (!fresh && dc->all_can) {
+    dc->all_support_shapes = dma_device_all_support_shapes(comm, task);
+    if (!new_export && dc->all_support_shapes) {
         return run_on_engine(comm, task);
     }
-    dc->meetings++;
+    dc->agreements++;
     /* release: our reads of the records come before a peer that sees this writes its next record */
     atomic_store_explicit(&dma_window_agreed(&comm->window, comm->rank)->word,
-                          verdict_word(dc, status == DMA_OK ? VERDICT_YES : VERDICT_NO), memory_order_release);
+                          vote_word(dc, status == DMA_OK ? VOTE_YES : VOTE_NO), memory_order_release);
     task->device->phase = DEVICE_AGREE;
     return DMA_OK;
 }
@@ -213,18 +214,18 @@ static dma_status_t advance_agree(dma_comm_t *comm, dma_task_t *task)
     for (int r = 0; r < comm->nranks; r++) {
         uint32_t word = atomic_load_explicit(&dma_window_agreed(&comm->window, r)->word, memory_order_acquire);
 
-        if (!is_verdict(dc, word)) {
+        if (!is_vote(dc, word)) {
             return DMA_AGAIN;
         }
-        all = all && (word & VERDICT_MASK) == VERDICT_YES;
+        all = all && (word & VOTE_MASK) == VOTE_YES;
     }
-    dma_device_count_meeting(comm, task, all);
+    dma_device_end_agreement(comm, task, all);
     return all ? run_on_engine(comm, task) : run_on_host(comm, task, true);
 }
 
 static dma_status_t advance_started(dma_comm_t *comm, dma_task_t *task)
 {
-    if (dma_device_not_ready(comm, task) >= 0) {
+    if (dma_device_unstarted_rank(comm, task) >= 0) {
         return DMA_AGAIN;
     }
     task->device->phase = DEVICE_SUBMIT;
@@ -300,13 +301,13 @@ void dma_device_spin(dma_comm_t *comm, const dma_task_t *task)
     }
 }
 
-/* A rank without a verdict on the meeting. */
-static dma_wait_t waits_for_verdict(const dma_comm_t *comm)
+/* A rank without a vote on the meeting. */
+static dma_wait_t waits_for_vote(const dma_comm_t *comm)
 {
     for (int r = 0; r < comm->nranks; r++) {
         uint32_t word = atomic_load_explicit(&dma_window_agreed(&comm->window, r)->word, memory_order_relaxed);
 
-        if (!is_verdict(comm->device, word)) {
+        if (!is_vote(comm->device, word)) {
             return (dma_wait_t){.kind = DMA_WAIT_FLAG, .rank = r};
         }
     }
@@ -319,7 +320,7 @@ dma_wait_t dma_device_waits_for(const dma_comm_t *comm, const dma_task_t *task)
     dma_wait_t wait;
 
     if (call->persistent) {
-        wait.rank = dma_device_not_ready(comm, task);
+        wait.rank = dma_device_unstarted_rank(comm, task);
         wait.kind = wait.rank >= 0 ? DMA_WAIT_ENTRY : DMA_WAIT_NONE;
     } else {
         wait = dma_host_waits_for_entry(comm, task);
@@ -328,7 +329,7 @@ dma_wait_t dma_device_waits_for(const dma_comm_t *comm, const dma_task_t *task)
         return wait;
     }
     if (call->phase == DEVICE_AGREE) {
-        return waits_for_verdict(comm);
+        return waits_for_vote(comm);
     }
     return call->phase >= DEVICE_RUN ? dma_host_waits_for_flag(comm, task) : wait;
 }

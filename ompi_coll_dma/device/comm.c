@@ -43,7 +43,7 @@ struct dma_device_comm *dma_device_comm(dma_comm_t *comm, const dma_gpu_runtime_
 /* ---- our record ---- */
 
 /* The slot in which an export is remembered, or DEVICE_SLOTS. */
-static unsigned slot_of(const dma_device_peer_t *peer, uint64_t number)
+static unsigned find_slot(const dma_device_peer_t *peer, uint64_t number)
 {
     unsigned slot = 0;
 
@@ -54,15 +54,15 @@ static unsigned slot_of(const dma_device_peer_t *peer, uint64_t number)
 }
 
 /* Do the peers have to learn of our export? */
-static bool is_fresh(const struct dma_device_comm *dc, int rank, uint64_t number)
+static bool is_new_export(const struct dma_device_comm *dc, int rank, uint64_t number)
 {
-    unsigned slot = slot_of(&dc->peers[rank], number);
+    unsigned slot = find_slot(&dc->peers[rank], number);
 
-    return slot == DEVICE_SLOTS || dc->unsettled >> slot & 1;
+    return slot == DEVICE_SLOTS || dc->unconfirmed >> slot & 1;
 }
 
 /* Of our own slots: memory that has been freed since it was exported. */
-static uint64_t gone(const dma_comm_t *comm)
+static uint64_t freed_slots(const dma_comm_t *comm)
 {
     const dma_device_peer_t *own = &comm->device->peers[comm->rank];
     uint64_t mask = 0;
@@ -73,11 +73,11 @@ static uint64_t gone(const dma_comm_t *comm)
     return mask;
 }
 
-static dma_device_likeness_t likeness(const dma_task_t *task)
+static dma_device_call_key_t call_key(const dma_task_t *task)
 {
     const dma_gpu_memory_t *m = &task->device->recv;
 
-    return (dma_device_likeness_t){
+    return (dma_device_call_key_t){
         .coll = task->coll,
         .in_place = task->in_place,
         .send = task->run.send.addr,
@@ -90,7 +90,7 @@ static dma_device_likeness_t likeness(const dma_task_t *task)
 }
 
 /* Is it one that may come again? A runtime without numbers for allocations does not tell. */
-static bool is_plain(const dma_task_t *task)
+static bool is_repeatable(const dma_task_t *task)
 {
     const struct dma_device_call *d = task->device;
 
@@ -101,16 +101,16 @@ static bool is_plain(const dma_task_t *task)
 bool dma_device_all_repeat(const dma_comm_t *comm, const dma_task_t *task)
 {
     for (int r = 0; r < comm->nranks; r++) {
-        if (!(dma_device_brief(comm, r, task->run.seq)->more & DMA_BRIEF_AGAIN)) {
+        if (!(dma_device_info(comm, r, task->run.seq)->flags & DMA_DEVICE_INFO_REPEAT)) {
             return false;
         }
     }
     return true;
 }
 
-void dma_device_remember_call(dma_comm_t *comm, const dma_task_t *task)
+void dma_device_save_call(dma_comm_t *comm, const dma_task_t *task)
 {
-    comm->device->last.served = is_plain(task);
+    comm->device->last.served = is_repeatable(task);
     comm->device->last.plan = task->run.plan;
 }
 
@@ -120,16 +120,16 @@ dma_status_t dma_device_publish_record(dma_comm_t *comm, dma_task_t *task)
     const dma_gpu_memory_t *m = &task->device->recv;
     const dma_blocks_t *recv = &task->run.recv;
     const dma_shape_t *shape = &task->device->recv_shape;
-    dma_brief_t *brief = dma_device_brief(comm, comm->rank, task->run.seq);
-    dma_record_t *record = dma_window_record(&comm->window, comm->rank, task->run.seq);
-    dma_record_block_t *table = (dma_record_block_t *)((char *)record + DMA_RECORD_BYTES(0));
-    dma_device_likeness_t like = likeness(task);
+    dma_device_info_t *info = dma_device_info(comm, comm->rank, task->run.seq);
+    dma_device_record_t *record = dma_window_record(&comm->window, comm->rank, task->run.seq);
+    dma_device_block_t *table = (dma_device_block_t *)((char *)record + DMA_RECORD_BYTES(0));
+    dma_device_call_key_t key = call_key(task);
     dma_export_t export;
     dma_gpu_traits_t traits;
     dma_status_t status;
 
-    if (dc->last.served && is_plain(task) && !memcmp(&like, &dc->last.like, sizeof(like))) {
-        *brief = dc->last.brief;
+    if (dc->last.served && is_repeatable(task) && !memcmp(&key, &dc->last.key, sizeof(key))) {
+        *info = dc->last.info;
         return DMA_OK;
     }
     dc->last.served = false;
@@ -138,40 +138,40 @@ dma_status_t dma_device_publish_record(dma_comm_t *comm, dma_task_t *task)
         return status;
     }
     traits = dc->device->traits;
-    if (dc->pinned_peers != (unsigned)comm->nranks) {
+    if (dc->peer_arenas_registered != (unsigned)comm->nranks) {
         traits.features &= ~(uint32_t)DMA_GPU_PRELAUNCH; /* not of this communicator, or not wanted */
     }
-    *brief = (dma_brief_t){
+    *info = (dma_device_info_t){
         .number = export.number,
         .offset = (int64_t)((uint64_t)(uintptr_t)recv->addr - export.base),
         .largest = recv->bytes,
-        .fresh = is_fresh(dc, comm->rank, export.number) || !dc->binding,
-        .more = (recv->displs ? DMA_BRIEF_TABLE : 0) | (shape->row ? DMA_BRIEF_SHAPE : 0),
+        .new_export = is_new_export(dc, comm->rank, export.number) || !dc->binding,
+        .flags = (recv->displs ? DMA_DEVICE_INFO_TABLE : 0) | (shape->row ? DMA_DEVICE_INFO_SHAPE : 0),
     };
-    if (brief->fresh) {
-        *record = (dma_record_t){
+    if (info->new_export) {
+        *record = (dma_device_record_t){
             .traits = traits,
             .nonce = dma_ipc_nonce(comm->proc->ipc),
             .export = export,
-            .gone = gone(comm),
+            .freed = freed_slots(comm),
         };
     }
     if (shape->row) {
         record->shape = *shape;
     }
     for (int b = 0; recv->displs && b < comm->nranks; b++) {
-        table[b] = (dma_record_block_t){.displ = recv->displs[b], .bytes = dma_blocks_bytes(recv, (uint64_t)b)};
-        brief->largest = table[b].bytes > brief->largest ? table[b].bytes : brief->largest;
+        table[b] = (dma_device_block_t){.displ = recv->displs[b], .bytes = dma_blocks_bytes(recv, (uint64_t)b)};
+        info->largest = table[b].bytes > info->largest ? table[b].bytes : info->largest;
     }
-    dc->last = (dma_device_last_t){.like = like, .brief = *brief};
-    dc->last.brief.fresh = 0; /* it is not, once all have opened it */
-    dc->last.brief.more = DMA_BRIEF_AGAIN;
+    dc->last = (dma_device_last_t){.key = key, .info = *info};
+    dc->last.info.new_export = 0; /* it is not, once all have opened it */
+    dc->last.info.flags = DMA_DEVICE_INFO_REPEAT;
     return DMA_OK;
 }
 
 /* ---- the others' ---- */
 
-static dma_import_t *open_peer(dma_comm_t *comm, int r, const dma_record_t *record)
+static dma_import_t *open_export(dma_comm_t *comm, int r, const dma_device_record_t *record)
 {
     int device = comm->device->device->ordinal;
     dma_import_t *import;
@@ -185,7 +185,7 @@ static dma_import_t *open_peer(dma_comm_t *comm, int r, const dma_record_t *reco
     return import;
 }
 
-static void forget(const dma_comm_t *comm, dma_device_peer_t *peer, unsigned slot)
+static void close_slot(const dma_comm_t *comm, dma_device_peer_t *peer, unsigned slot)
 {
     if (peer->open[slot]) {
         dma_ipc_close(comm->proc->ipc, peer->open[slot]);
@@ -195,86 +195,86 @@ static void forget(const dma_comm_t *comm, dma_device_peer_t *peer, unsigned slo
 }
 
 /* For a new allocation, the oldest go: the one whose slot it gets, and what would be too many bytes beside it. */
-static unsigned make_room(const dma_comm_t *comm, dma_device_peer_t *peer, uint64_t bytes)
+static unsigned allocate_slot(const dma_comm_t *comm, dma_device_peer_t *peer, uint64_t bytes)
 {
     unsigned at = peer->next++ % DEVICE_SLOTS;
     uint64_t kept = 0, most = bytes < DEVICE_KEPT_BYTES ? DEVICE_KEPT_BYTES - bytes : 0;
 
-    forget(comm, peer, at);
+    close_slot(comm, peer, at);
     for (unsigned i = 0; i < DEVICE_SLOTS; i++) {
         kept += peer->size[i];
     }
     for (unsigned i = at + 1; kept > most && i < at + DEVICE_SLOTS; i++) {
         kept -= peer->size[i % DEVICE_SLOTS];
-        forget(comm, peer, i % DEVICE_SLOTS);
+        close_slot(comm, peer, i % DEVICE_SLOTS);
     }
     return at;
 }
 
 /* All ranks count the same way, whether memory can be opened or not. One that we know already has come again because somebody
  * could not do something: perhaps we. */
-static void remember(dma_comm_t *comm, int r, const dma_record_t *record)
+static void add_export(dma_comm_t *comm, int r, const dma_device_record_t *record)
 {
     dma_device_peer_t *peer = &comm->device->peers[r];
     uint64_t number = record->export.number, size = record->export.size;
     unsigned at;
 
     for (unsigned i = 0; i < DEVICE_SLOTS; i++) {
-        if (record->gone >> i & 1) {
-            forget(comm, peer, i);
+        if (record->freed >> i & 1) {
+            close_slot(comm, peer, i);
         }
     }
-    at = slot_of(peer, number);
+    at = find_slot(peer, number);
     if (at == DEVICE_SLOTS) {
-        at = make_room(comm, peer, size);
+        at = allocate_slot(comm, peer, size);
         peer->number[at] = number;
         peer->size[at] = size;
     }
     if (r != comm->rank && !peer->open[at]) {
-        peer->open[at] = open_peer(comm, r, record);
+        peer->open[at] = open_export(comm, r, record);
     }
 }
 
 /* Where the receive buffer of a peer is, if what it says can be. DMA_UNSUPPORTED: it is not open here. */
-static dma_status_t aim(dma_comm_t *comm, const dma_task_t *task, int r, const dma_brief_t *brief,
-                        const dma_record_t *record)
+static dma_status_t resolve_target(dma_comm_t *comm, const dma_task_t *task, int r, const dma_device_info_t *info,
+                                   const dma_device_record_t *record)
 {
     struct dma_device_comm *dc = comm->device;
     const dma_device_peer_t *peer = &dc->peers[r];
-    const dma_record_block_t *table = (const dma_record_block_t *)((const char *)record + DMA_RECORD_BYTES(0));
+    const dma_device_block_t *table = (const dma_device_block_t *)((const char *)record + DMA_RECORD_BYTES(0));
     int64_t *displs = dc->displs + (size_t)r * (size_t)comm->nranks, at, first;
     uint64_t ours = dma_blocks_bytes(&task->run.send, dma_coll_gathers(task->coll) ? 0 : (uint64_t)r), far;
-    unsigned slot = slot_of(peer, brief->number);
+    unsigned slot = find_slot(peer, info->number);
 
     if (slot == DEVICE_SLOTS || !peer->open[slot]) {
         return DMA_UNSUPPORTED;
     }
-    for (int b = 0; brief->more & DMA_BRIEF_TABLE && b < comm->nranks; b++) {
+    for (int b = 0; info->flags & DMA_DEVICE_INFO_TABLE && b < comm->nranks; b++) {
         displs[b] = table[b].displ;
     }
-    at = brief->more & DMA_BRIEF_TABLE ? displs[comm->rank] : (int64_t)((uint64_t)comm->rank * ours);
-    if (brief->more & DMA_BRIEF_TABLE && table[comm->rank].bytes != ours) {
+    at = info->flags & DMA_DEVICE_INFO_TABLE ? displs[comm->rank] : (int64_t)((uint64_t)comm->rank * ours);
+    if (info->flags & DMA_DEVICE_INFO_TABLE && table[comm->rank].bytes != ours) {
         return DMA_ERR_TRUNCATE;
     }
     /* Nothing is written outside of the allocation, whatever a peer says. */
-    dc->shapes[r] = brief->more & DMA_BRIEF_SHAPE ? record->shape : (dma_shape_t){0};
+    dc->shapes[r] = info->flags & DMA_DEVICE_INFO_SHAPE ? record->shape : (dma_shape_t){0};
     far = dma_shape_span(&dc->shapes[r], ours);
     if (!dma_shape_valid(&dc->shapes[r]) ||
-        (ours && (__builtin_add_overflow(brief->offset, at, &first) || first < 0 ||
-                  (uint64_t)first > peer->size[slot] || far > peer->size[slot] - (uint64_t)first))) {
+        (ours && (__builtin_add_overflow(info->offset, at, &first) || first < 0 || (uint64_t)first > peer->size[slot] ||
+                  far > peer->size[slot] - (uint64_t)first))) {
         return DMA_UNSUPPORTED;
     }
     dc->targets[r] = (dma_target_t){
-        .addr = dma_import_base(peer->open[slot]) + (uint64_t)brief->offset,
+        .addr = dma_import_base(peer->open[slot]) + (uint64_t)info->offset,
         .bytes = ours,
-        .displs = brief->more & DMA_BRIEF_TABLE ? displs : NULL,
+        .displs = info->flags & DMA_DEVICE_INFO_TABLE ? displs : NULL,
         .shape = dc->shapes[r].row ? &dc->shapes[r] : NULL,
     };
     return DMA_OK;
 }
 
 /* The engine in the service of this communicator. */
-static dma_status_t make_bound(dma_comm_t *comm)
+static dma_status_t bind_engine(dma_comm_t *comm)
 {
     struct dma_device_comm *dc = comm->device;
     char *arena = dma_arena_base(comm->window.arena);
@@ -283,7 +283,7 @@ static dma_status_t make_bound(dma_comm_t *comm)
         .rank = comm->rank,
         .nranks = comm->nranks,
         .traits = dc->traits,
-        .ready = dc->pinned_peers == (unsigned)comm->nranks ? dc->ready : NULL,
+        .ready = dc->peer_arenas_registered == (unsigned)comm->nranks ? dc->ready : NULL,
     };
     char why[DMA_GPU_WHY_BYTES] = "its memory cannot be registered";
     uint64_t at;
@@ -294,7 +294,7 @@ static dma_status_t make_bound(dma_comm_t *comm)
         job.lines = at + (uint64_t)(lines - arena);
         status = dc->device->engine->bind(dc->device->unit, &job, &dc->binding, why);
         if (status == DMA_OK) {
-            dc->pinned = true;
+            dc->arena_registered = true;
             return DMA_OK;
         }
         dma_ipc_unregister(comm->proc->ipc, arena);
@@ -306,21 +306,21 @@ static dma_status_t make_bound(dma_comm_t *comm)
     return DMA_UNSUPPORTED;
 }
 
-dma_status_t dma_device_read_records(dma_comm_t *comm, dma_task_t *task, bool *fresh)
+dma_status_t dma_device_read_records(dma_comm_t *comm, dma_task_t *task, bool *new_export)
 {
     struct dma_device_comm *dc = comm->device;
     dma_status_t result = DMA_OK;
 
-    *fresh = false;
+    *new_export = false;
     for (int r = 0; r < comm->nranks; r++) {
-        const dma_brief_t *brief = dma_device_brief(comm, r, task->run.seq);
-        const dma_record_t *record = dma_window_record(&comm->window, r, task->run.seq);
+        const dma_device_info_t *info = dma_device_info(comm, r, task->run.seq);
+        const dma_device_record_t *record = dma_window_record(&comm->window, r, task->run.seq);
         dma_status_t status = DMA_OK;
 
-        if (brief->fresh) {
-            *fresh = true;
+        if (info->new_export) {
+            *new_export = true;
             dc->traits[r] = record->traits;
-            remember(comm, r, record);
+            add_export(comm, r, record);
         }
         if (r == comm->rank) {
             dc->shapes[r] = task->device->recv_shape;
@@ -329,7 +329,7 @@ dma_status_t dma_device_read_records(dma_comm_t *comm, dma_task_t *task, bool *f
                                             .displs = task->run.recv.displs,
                                             .shape = dc->shapes[r].row ? &dc->shapes[r] : NULL};
         } else {
-            status = aim(comm, task, r, brief, record);
+            status = resolve_target(comm, task, r, info, record);
         }
         if (status == DMA_ERR_TRUNCATE) {
             task->run.failed_rank = r;
@@ -338,26 +338,26 @@ dma_status_t dma_device_read_records(dma_comm_t *comm, dma_task_t *task, bool *f
         result = status == DMA_OK ? result : status;
     }
     if (result == DMA_OK && !dc->binding) {
-        result = make_bound(comm);
+        result = bind_engine(comm);
     }
     return result;
 }
 
-void dma_device_count_meeting(dma_comm_t *comm, const dma_task_t *task, bool all)
+void dma_device_end_agreement(dma_comm_t *comm, const dma_task_t *task, bool all)
 {
     struct dma_device_comm *dc = comm->device;
-    const dma_brief_t *own = dma_device_brief(comm, comm->rank, task->run.seq);
-    unsigned slot = slot_of(&dc->peers[comm->rank], own->number);
+    const dma_device_info_t *own = dma_device_info(comm, comm->rank, task->run.seq);
+    unsigned slot = find_slot(&dc->peers[comm->rank], own->number);
     uint32_t bit = slot < DEVICE_SLOTS ? UINT32_C(1) << slot : 0;
 
     if (all) {
-        dc->failures = 0;
-        dc->unsettled &= ~bit;
+        dc->failed_agreements = 0;
+        dc->unconfirmed &= ~bit;
         return;
     }
-    dc->unsettled |= own->fresh ? bit : 0; /* not all have it */
-    if (++dc->failures == DEVICE_PATIENCE) {
-        dc->off = true;
+    dc->unconfirmed |= own->new_export ? bit : 0; /* not all have it */
+    if (++dc->failed_agreements == DEVICE_MAX_FAILED) {
+        dc->disabled = true;
         dma_proc_report(comm->proc, comm->rank == 0 ? DMA_REPORT_WARN : DMA_REPORT_INFO, "device off",
                         "device memory of %s goes through the host from now on", comm->text);
     }
@@ -371,9 +371,9 @@ static uint64_t largest_block(const dma_comm_t *comm, const dma_task_t *task)
     uint64_t most = 0;
 
     for (int r = 0; r < comm->nranks; r++) {
-        const dma_brief_t *brief = dma_device_brief(comm, r, task->run.seq);
+        const dma_device_info_t *info = dma_device_info(comm, r, task->run.seq);
 
-        most = brief->largest > most ? brief->largest : most;
+        most = info->largest > most ? info->largest : most;
     }
     return most;
 }
@@ -449,16 +449,16 @@ void dma_device_stop(dma_comm_t *comm)
          * become something else. */
         comm->window.permanent = true;
         dma_arena_keep_mapped(comm->window.arena);
-        dc->pinned = false;
-        dc->pinned_peers = 0;
+        dc->arena_registered = false;
+        dc->peer_arenas_registered = 0;
     }
     dc->binding = NULL;
-    if (dc->pinned) {
+    if (dc->arena_registered) {
         dma_ipc_unregister(comm->proc->ipc, dma_arena_base(comm->window.arena));
-        dc->pinned = false;
+        dc->arena_registered = false;
     }
-    while (dc->pinned_peers) {
-        dma_ipc_unregister(comm->proc->ipc, comm->window.peers[--dc->pinned_peers].mapping->base);
+    while (dc->peer_arenas_registered) {
+        dma_ipc_unregister(comm->proc->ipc, comm->window.peers[--dc->peer_arenas_registered].mapping->base);
     }
 }
 
@@ -470,7 +470,7 @@ void dma_device_comm_destroy(dma_comm_t *comm)
     dma_device_free_scratch(dc);
     for (int r = 0; r < comm->nranks && !comm->window.permanent; r++) { /* stays: such a queue may copy there */
         for (unsigned slot = 0; slot < DEVICE_SLOTS; slot++) {
-            forget(comm, &dc->peers[r], slot);
+            close_slot(comm, &dc->peers[r], slot);
         }
     }
     dma_plan_cache_free(&dc->plans);

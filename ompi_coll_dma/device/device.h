@@ -1,181 +1,74 @@
 /*
- * Calls whose buffers are device memory.
+ * The device route: calls whose buffers are device memory, on one node.
  *
- * What a buffer is, only its rank knows. So ranks meet before any data moves: a rank whose buffers its GPU's engine could
- * serve enters with DMA_SIGN_DEVICE in its descriptor, no data, and a record that says where its receive buffer is. All
- * others enter as ever. Every rank sees all descriptors, and so all decide alike:
+ * The life of a call:
  *
- *     not all are DEVICE    the host plan runs, as if nothing had happened: ranks with device memory copy what they send to
- *                           host memory and enter once more, and copy what they receive back
- *     all are DEVICE        each opens the others' memory and, if any record was new to its readers, says how that went
- *                           (the agreed line). If all could: the GPU plan. If one could not: the host plan, as above
+ *     resolve.c       before the call is posted: what are the buffers, and could an engine of this rank serve the call?
+ *     comm.c          publish where the receive buffer is
+ *     call.c          enter, read the descriptors of all ranks, agree, choose
+ *     stage.c         copy to host memory, if the call takes the host plan
+ *     pack.c          pack inside the device, if the engine cannot copy between shapes
+ *     call.c          run the GPU plan on the engine, or the host plan
+ *     persistent.c    the same for a persistent call: all of it once in *_init, except the run
  *
- * A host rank does nothing for this: it learns from the descriptor of a DEVICE rank that the data come later. A device
- * buffer that no engine could serve (an irregular datatype, memory without a handle) is staged by its own rank before it
- * enters, and nobody else has to know. Vectors and the like are blocks with a shape (gpu/shape.h). An engine that copies
- * between shapes takes them where they are: the record says which shape, and if not all ranks' engines can do it, all see
- * that, and the host plan runs. For one that does not they are packed inside the device.
+ * Only the rank itself knows what its buffers are. So no data moves before all ranks have entered the call. A rank whose
+ * buffers its engine could serve enters with DMA_SIGN_DEVICE in its descriptor, without data, and publishes where its receive
+ * buffer is. All other ranks enter as for a call in host memory. Every rank reads all descriptors, so all ranks decide alike:
  *
- * Records carry numbers of exports, and each rank remembers what the last DEVICE_SLOTS of each rank were, its own among
- * them, as they are learned: so the owner's list is that of its peers, and both replace the same entry in the same call. It
- * says `fresh` when a number is not in the list, or was learned in a meeting that has failed: peers open it once more. As
- * long as buffers are re-used no rank waits for anybody's opening. What a peer has open stays allocated, though its owner has
- * freed it; so who says fresh also says which of its slots' memory is gone, and all of a list together are bounded in bytes.
+ *     not all are DEVICE    The host plan runs. Ranks with device memory copy what they send to host memory and enter a second
+ *                           time; after the call they copy what they have received back.
+ *     all are DEVICE        Each rank opens the receive buffers of its peers. If any rank has published a new export, the ranks
+ *                           agree (below). If all ranks could open all memory, the GPU plan runs. Else the host plan runs, as
+ *                           above.
  *
- * A program calls again and again with the same buffers. A rank whose call is as the last that an engine has served, and that
- * has told nothing else since, says so in its brief; if all do, every place is that of the last call which has been bound,
- * nothing is looked up, and the engine's programs are the same.
+ * A rank with host memory does nothing for this: the descriptor of a DEVICE rank says that the data come with a second entry.
+ * A call that no engine could serve (an irregular datatype, memory without an IPC handle) is staged by its own rank before it
+ * enters; no other rank has to know.
  *
- * A rank may be through with a call, and in the next one, while a peer that it needs nothing from still reads its record:
- * records belong to descriptors, and are overwritten when those are.
+ * Agreement. Each rank publishes in its agreed line a vote: the number of the agreement, and yes or no. A rank that has all
+ * votes knows the result.
  *
- * A persistent call meets once, when it is made; it is frozen then, and its starts need no descriptors: a rank's ready
- * word (engine/gpu.h) says that it has started. If engines of all ranks take programs beforehand, the next start's are
- * armed as soon as a start has completed; else a rank submits when all ready words are there.
+ * Exports. An export is the IPC handle of one allocation, with a number. Each rank keeps, for every rank including itself, a
+ * list of that rank's last DEVICE_SLOTS exports, and adds to it in the same calls as all other ranks. So a rank's own list
+ * equals the lists that its peers have of it, and all of them replace the same entry in the same call. A rank publishes the
+ * whole export (`new_export`) if its number is not in the list, or if the agreement on it failed: then the peers open it again.
+ * While buffers are used again, no rank waits for a peer to open memory. Memory that a peer has open stays allocated after its
+ * owner has freed it. So with a new export a rank also publishes which of its slots hold freed memory, and the sum of bytes in
+ * a list is limited.
  *
- *     dma_brief_t    number | offset | largest | fresh, more    32 bytes, in the line of the descriptor: all there is to
- *                                                               read of a peer whose allocation is known
- *     dma_record_t   card | nonce | export | gone               if fresh: 256 bytes
- *                    shape                                      if there is one
- *     then           for every block of the receive buffer: displacement, bytes   if there is a table: 16 bytes each
+ * Repeated calls. Programs call again and again with the same buffers. A rank whose call equals the last one that the engine
+ * has served, with no other record published since, says so (DMA_DEVICE_INFO_REPEAT). If all ranks do, all targets are those
+ * of the last call: nothing is looked up, and the engine runs the same programs again.
+ *
+ * Shapes. Blocks of a vector datatype and the like have a shape (gpu/shape.h). An engine that copies between shapes uses such
+ * blocks where they are, and the record says which shape. If the engine of any rank cannot, all ranks see this in the traits,
+ * and the host plan runs. A rank whose own engine cannot do it packs inside the device.
+ *
+ * Persistent calls. All of this is done once, in *_init. The starts need no descriptors: the ready word of a rank
+ * (engine/gpu.h) says that it has started. If the engines of all ranks accept programs before the start, the programs of the
+ * next start are armed when a start has completed. Else a rank submits its programs when it has seen all ready words.
+ *
+ * What a rank publishes belongs to its descriptor and is overwritten together with it. So a rank can complete a call and enter
+ * the next one while a slower peer still reads the record.
+ *
+ *     dma_device_info_t      number | offset | largest | new_export, flags    32 bytes, in the cache line of the descriptor:
+ *                                                                             all that a reader needs if it knows the export
+ *     dma_device_record_t    traits | nonce | export | freed                  valid if new_export is set; 256 bytes
+ *                            shape                                            valid with DMA_DEVICE_INFO_SHAPE
+ *     dma_device_block_t     displ | bytes, for each block of the receive     valid with DMA_DEVICE_INFO_TABLE; 16 bytes each
+ *                            buffer
  */
-#ifndef DMA_TASK_DEVICE_H
-#define DMA_TASK_DEVICE_H
+#ifndef DMA_DEVICE_DEVICE_H
+#define DMA_DEVICE_DEVICE_H
 
 #include "core/comm.h"
 #include "engine/gpu.h"
 #include "gpu/ipc.h"
 
-#define DEVICE_SLOTS      32                   /* allocations of each peer that a communicator keeps open */
-#define DEVICE_KEPT_BYTES (UINT64_C(16) << 30) /* of them together, unless there is only one */
-#define DEVICE_PATIENCE   3 /* meetings in a row that fail before the communicator's device memory is staged for good */
-
-typedef struct dma_brief {
-    uint64_t number;  /* of the export */
-    int64_t offset;   /* of the receive buffer in the allocation */
-    uint64_t largest; /* bytes of the largest block */
-    uint32_t fresh;
-    uint32_t more; /* DMA_BRIEF_* */
-} dma_brief_t;
-
-#define DMA_BRIEF_TABLE 0x1 /* there is a table */
-#define DMA_BRIEF_SHAPE 0x2 /* blocks have a shape, and the record says which */
-#define DMA_BRIEF_AGAIN 0x4 /* as in this rank's last call, which its engine served */
-
-_Static_assert(sizeof(dma_brief_t) <= 32, "it shares the line of the descriptor's header");
-
-typedef struct dma_record {
-    dma_gpu_traits_t traits;
-    uint64_t nonce;      /* of this process, as an exporter */
-    dma_export_t export; /* the allocation that the receive buffer is in */
-    uint64_t gone;       /* bit mask of this rank's slots: memory that it has freed */
-    dma_shape_t shape;   /* of the blocks of the receive buffer */
-} dma_record_t;
-
-_Static_assert(sizeof(dma_record_t) <= DMA_RECORD_BYTES(0), "the table has a place of its own");
-
-static inline dma_brief_t *dma_device_brief(const dma_comm_t *comm, int rank, uint64_t seq)
-{
-    return (dma_brief_t *)dma_window_desc(&comm->window, rank, seq)->line;
-}
-
-typedef struct dma_record_block {
-    int64_t displ;
-    uint64_t bytes;
-} dma_record_block_t;
-
-/* Where a call stands. A phase function that returns DMA_OK and stays in its phase has ended the call. */
-typedef enum dma_device_phase {
-    DEVICE_ENTER,   /* has entered; descriptors of other ranks are missing */
-    DEVICE_AGREE,   /* has published whether it could open all memory; other ranks have not */
-    DEVICE_STARTED, /* a persistent call: has started; other ranks have not */
-    DEVICE_SUBMIT,  /* the plan is being given to the engine */
-    DEVICE_RUN,     /* the engine runs it; or the cluster route has the call */
-    DEVICE_ON_HOST, /* the host plan runs, or messages do, on host memory */
-} dma_device_phase_t;
-
-/* A stage of blocks in device memory (core/staging.h). */
-typedef struct dma_device_stage {
-    dma_stage_t stage;
-    dma_shape_t send_shape, recv_shape; /* of the blocks that are replaced */
-    int64_t *displs;                    /* of packed blocks: n to send, n to receive */
-} dma_device_stage_t;
-
-/* What a task with device memory has beside others. */
-struct dma_device_call {
-    const dma_gpu_runtime_t *rt;
-    dma_device_phase_t phase;
-    int device;
-    bool served;            /* an engine could carry it out; else it is staged from the start, or relayed */
-    bool relayed;           /* the route of the communicator uses device memory where it is */
-    bool send_on, recv_on;  /* these sides of a relayed call are on the device */
-    bool persistent;        /* a start of a persistent call: this struct belongs to the communicator */
-    dma_gpu_memory_t recv;  /* the receive buffer */
-    dma_shape_t send_shape; /* of the blocks that the engine would use */
-    dma_shape_t recv_shape;
-    dma_device_stage_t host; /* host memory in place of device memory: stage.c */
-    dma_device_stage_t pack; /* memory of ours on the device in place of blocks with a shape: pack.c */
-};
-
-typedef struct dma_device_peer {
-    dma_import_t *open[DEVICE_SLOTS]; /* NULL: could not be opened, or ours */
-    uint64_t number[DEVICE_SLOTS];
-    uint64_t size[DEVICE_SLOTS];
-    unsigned next;
-} dma_device_peer_t;
-
-/* What calls that come again have in common, if all blocks are equal and their bytes side by side. Without holes, to be
- * compared as a whole. */
-typedef struct dma_device_likeness {
-    uint64_t coll, in_place;
-    const char *send, *recv;
-    uint64_t bytes;                 /* of a block that is sent, */
-    uint64_t base, size, buffer_id; /* and the allocation that is received in */
-} dma_device_likeness_t;
-_Static_assert(sizeof(dma_device_likeness_t) == 8 * sizeof(uint64_t), "it has no holes");
-
-typedef struct dma_device_last {
-    bool served; /* by the engine, and no other call has been since */
-    dma_device_likeness_t like;
-    dma_brief_t brief;
-    const dma_plan_t *plan;
-} dma_device_last_t;
-
-/* What a communicator has beside others once it has seen device memory. */
-struct dma_device_comm {
-    struct dma_device *device; /* of the process */
-    bool off;                  /* staged for good */
-    bool all_can;              /* this call's shapes: all ranks' engines */
-    dma_gpu_binding_t *binding;
-    bool pinned;        /* our arena is shown to the device */
-    uint32_t meetings;  /* that wanted a verdict */
-    uint32_t epoch;     /* GPU plans that have run or run */
-    unsigned failures;  /* meetings that have failed since the last that did not */
-    uint32_t unsettled; /* bit mask of our own slots: learned in a meeting that has failed */
-    dma_device_peer_t *peers;
-    dma_gpu_traits_t *traits;
-    dma_target_t *targets;
-    dma_shape_t *shapes; /* of the targets */
-    int64_t *displs;     /* of the targets: n * n */
-    dma_plan_cache_t plans;
-    dma_device_last_t last;
-    const dma_gpu_runtime_t *scratch_of; /* NULL: none of the next three: pack.c */
-    dma_gpu_stream_t *stream;
-    uint64_t scratch, scratch_bytes;
-
-    /* of a channel */
-    bool prepared; /* starts need no descriptors */
-    bool init_in_place;
-    dma_coll_t init_coll;
-    uint64_t init_bytes;
-    struct dma_device_call call; /* of all starts */
-    dma_run_t run;               /* bound; of all starts but for the epoch */
-    uint64_t *ready;             /* by rank: its ready word, as our device sees it */
-    unsigned pinned_peers;       /* the arenas of so many ranks are shown to the device for that */
-    bool may_arm;
-    uint32_t armed; /* the epoch, or 0 */
-    double armed_at;
-};
+#define DEVICE_SLOTS      32                   /* exports of each peer that a communicator keeps open */
+#define DEVICE_KEPT_BYTES (UINT64_C(16) << 30) /* limit of their sum; one export alone may exceed it */
+#define DEVICE_MAX_FAILED                                                                                              \
+    3 /* failed agreements in a row, after which all device memory of the communicator is staged */
 
 /* One device of this process, and the engine that serves it. */
 typedef struct dma_device {
@@ -184,118 +77,269 @@ typedef struct dma_device {
     const dma_gpu_engine_t *engine; /* NULL: none works */
     dma_gpu_unit_t *unit;
     dma_gpu_traits_t traits;
-    char why[DMA_WHY_BYTES]; /* none works */
+    char why[DMA_WHY_BYTES]; /* why no engine works */
 } dma_device_t;
 
-/* route.c: the part that the core knows */
+/* ---- types: one call ---- */
+
+/* A call moves from phase to phase. A phase function that returns DMA_OK and does not change the phase has ended the call. */
+typedef enum dma_device_phase {
+    DEVICE_ENTER,   /* this rank has entered; it waits for the descriptors of other ranks */
+    DEVICE_AGREE,   /* this rank has published its vote; it waits for the votes of other ranks */
+    DEVICE_STARTED, /* persistent call: this rank has started; it waits for the ready words of other ranks */
+    DEVICE_SUBMIT,  /* the engine accepts the programs of the plan */
+    DEVICE_RUN,     /* the engine runs the plan, or the cluster route has the call */
+    DEVICE_ON_HOST, /* the host plan or the messages route runs, on host memory */
+} dma_device_phase_t;
+
+/* A stage whose user blocks are device memory (core/staging.h). */
+typedef struct dma_device_stage {
+    dma_stage_t stage;
+    dma_shape_t send_shape, recv_shape; /* of the blocks that are replaced */
+    int64_t *displs;                    /* of the packed blocks: n to send, then n to receive */
+} dma_device_stage_t;
+
+/* The state of a task with device memory. */
+struct dma_device_call {
+    const dma_gpu_runtime_t *rt;
+    dma_device_phase_t phase;
+    int device;
+    bool served;             /* an engine could carry it out; else it is relayed, or staged from the start */
+    bool relayed;            /* the route of the communicator uses device memory where it is */
+    bool send_on, recv_on;   /* a relayed call: this side is device memory */
+    bool persistent;         /* a start of a persistent call: this struct belongs to the communicator */
+    dma_gpu_memory_t recv;   /* the receive buffer */
+    dma_shape_t send_shape;  /* of the blocks that the engine would use */
+    dma_shape_t recv_shape;  /* likewise */
+    dma_device_stage_t host; /* host memory in place of device memory (stage.c) */
+    dma_device_stage_t pack; /* scratch memory on the device in place of blocks with a shape (pack.c) */
+};
+
+/* ---- types: what a rank publishes ---- */
+
+typedef struct dma_device_info {
+    uint64_t number;     /* of the export */
+    int64_t offset;      /* of the receive buffer in the allocation */
+    uint64_t largest;    /* bytes of the largest block */
+    uint32_t new_export; /* the record has the export: peers open it */
+    uint32_t flags;      /* DMA_DEVICE_INFO_* */
+} dma_device_info_t;
+
+#define DMA_DEVICE_INFO_TABLE  0x1 /* displacements and bytes of all blocks follow the record */
+#define DMA_DEVICE_INFO_SHAPE  0x2 /* the blocks have the shape in the record */
+#define DMA_DEVICE_INFO_REPEAT 0x4 /* the call equals the last one of this rank, which the engine has served */
+
+_Static_assert(sizeof(dma_device_info_t) <= 32, "it shares a cache line with the header of the descriptor");
+
+typedef struct dma_device_record {
+    dma_gpu_traits_t traits;
+    uint64_t nonce;      /* of this process as an exporter */
+    dma_export_t export; /* the allocation that contains the receive buffer */
+    uint64_t freed;      /* bit mask of this rank's slots whose memory it has freed */
+    dma_shape_t shape;   /* of the blocks of the receive buffer */
+} dma_device_record_t;
+
+typedef struct dma_device_block {
+    int64_t displ;
+    uint64_t bytes;
+} dma_device_block_t;
+
+_Static_assert(sizeof(dma_device_record_t) <= DMA_RECORD_BYTES(0), "the table begins after the record");
+
+static inline dma_device_info_t *dma_device_info(const dma_comm_t *comm, int rank, uint64_t seq)
+{
+    return (dma_device_info_t *)dma_window_desc(&comm->window, rank, seq)->line;
+}
+
+/* ---- types: a communicator ---- */
+
+/* The exports of one rank, by slot. */
+typedef struct dma_device_peer {
+    dma_import_t *open[DEVICE_SLOTS]; /* NULL: could not be opened, or is this rank's own */
+    uint64_t number[DEVICE_SLOTS];    /* of the export; 0: the slot is empty */
+    uint64_t size[DEVICE_SLOTS];
+    unsigned next; /* slot of the next export, modulo DEVICE_SLOTS */
+} dma_device_peer_t;
+
+/* What equal calls have in common. All blocks have one size and are contiguous. Compared with memcmp. */
+typedef struct dma_device_call_key {
+    uint64_t coll, in_place;
+    const char *send, *recv;
+    uint64_t bytes;                 /* of a block that is sent */
+    uint64_t base, size, buffer_id; /* of the allocation that contains the receive buffer */
+} dma_device_call_key_t;
+_Static_assert(sizeof(dma_device_call_key_t) == 8 * sizeof(uint64_t), "memcmp must not see padding");
+
+/* The last call that this rank has published. */
+typedef struct dma_device_last {
+    bool served; /* the engine has carried it out, and a later call may repeat it */
+    dma_device_call_key_t key;
+    dma_device_info_t info; /* what a repetition publishes */
+    const dma_plan_t *plan;
+} dma_device_last_t;
+
+/* The state of a communicator that has seen device memory. */
+struct dma_device_comm {
+    struct dma_device *device;
+    dma_gpu_binding_t *binding; /* the engine's state for this communicator; NULL: not bound */
+    bool disabled;              /* all calls are staged from now on */
+    bool all_support_shapes;    /* of the present call: the engines of all ranks can do its shapes */
+    bool arena_registered;      /* the device can access this rank's arena */
+    uint32_t epoch;             /* GPU plans that have been started */
+    dma_plan_cache_t plans;
+    dma_device_last_t last;
+
+    uint32_t agreements;        /* started so far */
+    unsigned failed_agreements; /* in a row */
+    uint32_t unconfirmed;       /* bit mask of this rank's slots: the agreement on the export failed */
+
+    /* by rank */
+    dma_device_peer_t *peers;
+    dma_gpu_traits_t *traits;
+    dma_target_t *targets; /* receive buffers of the present call */
+    dma_shape_t *shapes;   /* of the targets */
+    int64_t *displs;       /* of the targets: n for each rank */
+
+    /* pack.c */
+    const dma_gpu_runtime_t *scratch_of; /* NULL: the next three are not in use */
+    dma_gpu_stream_t *stream;
+    uint64_t scratch, scratch_bytes;
+
+    /* persistent.c: a channel */
+    bool prepared; /* starts need no descriptors; the next five are set */
+    bool start_in_place;
+    dma_coll_t start_coll;
+    uint64_t start_bytes;
+    struct dma_device_call start_call; /* of every start */
+    dma_run_t start_run;               /* of every start, except for the epoch */
+    uint64_t *ready;                   /* by rank: address of its ready word on this rank's device */
+    unsigned peer_arenas_registered;   /* number of arenas that the device can access for this; the first ranks' */
+    bool can_arm;
+    uint32_t armed_epoch; /* epoch of the start whose programs are armed; 0: none */
+    double armed_at;
+};
+
+/* ---- route.c: what the core knows of this folder ---- */
+
 extern const dma_memory_t dma_device_memory;
 extern const dma_route_t dma_route_device;
 
-/* resolve.c: before the call is posted. If a side of the call is device memory, the task gets its device state and is
- * resolved. DMA_UNSUPPORTED: no side is. */
+/* ---- proc.c ---- */
+
+/* The entry of the process for a device; made on first use. */
+dma_device_t *dma_device_of(dma_proc_t *proc, const dma_gpu_runtime_t *rt, int device);
+void dma_devices_destroy(dma_proc_t *proc);
+
+/* ---- resolve.c: before the call is posted, without the lock ---- */
+
+/* If a side of the call is device memory, the task gets its device state and is resolved. DMA_UNSUPPORTED: no side is. */
 dma_status_t dma_device_resolve(dma_comm_t *comm, dma_task_t *task, const dma_call_t *call,
                                 const dma_gpu_runtime_t *rt);
-/* Could an engine carry out the call, as far as this rank sees? Touches no buffer. */
+/* Could an engine carry out the call, as far as this rank sees? Accesses no buffer. */
 bool dma_device_serves(dma_comm_t *comm, const dma_call_t *call);
-/* The task ends. */
+/* Frees the device state of a task. */
 void dma_device_drop(dma_task_t *task);
-/* Elements of one block between the user's memory and packed bytes in host memory. */
+/* Copies elements of one block between the user's memory and packed bytes in host memory. */
 dma_status_t dma_device_pack(const dma_comm_t *comm, const dma_side_t *side, int block, size_t count, char *packed);
 dma_status_t dma_device_unpack(const dma_comm_t *comm, const dma_side_t *side, char *at, size_t count,
                                const char *packed);
 
-/* stage.c: host memory in the place of what the task has in device memory, with what is sent. Nothing if it has it already. */
-dma_status_t dma_device_stage(dma_task_t *task);
-
-/* Everything between the first and the last byte that the blocks of a side touch. */
+/* The memory from the first to the last byte that the blocks of a side touch. */
 typedef struct dma_span {
     char *first;
     uint64_t bytes;
 } dma_span_t;
 dma_span_t dma_device_span(const dma_side_t *side, int blocks);
 dma_gpu_memory_t dma_device_classify(const dma_gpu_runtime_t *rt, const dma_span_t *span);
-/* The runtime's own copy: the only way to bytes of device memory. */
+/* Copies with the runtime, because the cores must not access device memory. */
 dma_status_t dma_device_copy(const dma_gpu_runtime_t *rt, int device, void *to, const void *from, uint64_t bytes);
 
-/* shape.c: blocks whose bytes are not side by side, as long as they are rows at regular distances */
-/* Makes a side with a shape one that can be used where it is: its address becomes that of its first byte. false: it has
- * none. */
+/* ---- shape.c: blocks that consist of rows at regular distances ---- */
+
+/* Makes a side that has a shape usable where it is: its address becomes that of its first byte. false: it has no shape. */
 bool dma_device_shape(const dma_comm_t *comm, dma_side_t *side, int blocks, dma_shape_t *shape);
-/* Of what is sent. */
+/* The shape of the blocks that are sent; NULL: contiguous. */
 const dma_shape_t *dma_device_sent_shape(const struct dma_device_call *d, bool in_place);
-/* Is the engine of this rank one that can do the shapes of a call? */
-bool dma_device_can(const struct dma_device_comm *dc, const dma_shape_t *send, const dma_shape_t *recv);
-/* All records have been learned: are all ranks' engines ones that can do all shapes? Equal on all ranks. */
-bool dma_device_all_can(const dma_comm_t *comm, const dma_task_t *task);
+/* Can the engine of this rank do the shapes of a call? */
+bool dma_device_supports_shapes(const struct dma_device_comm *dc, const dma_shape_t *send, const dma_shape_t *recv);
+/* After all records have been read: can the engines of all ranks do all shapes? Equal on all ranks. */
+bool dma_device_all_support_shapes(const dma_comm_t *comm, const dma_task_t *task);
 
-/* write.c: from host memory to device memory, nothing but the data */
-typedef struct dma_writer dma_writer_t;
-/* The writer is in scope from here on until the end, which waits for what has been written, and returns `status` or how
- * that went. */
-dma_status_t dma_write_begin(dma_proc_t *proc, const dma_gpu_runtime_t *rt, int device, dma_writer_t **writer);
-dma_status_t dma_write_end(dma_proc_t *proc, dma_writer_t *writer, dma_status_t status);
-dma_status_t dma_write_shape(dma_writer_t *writer, const dma_location_t *dst, const dma_location_t *src,
-                             uint64_t bytes);
-/* Elements of a side at `at`, from where they follow each other packed, or where they lie as they do there. */
-dma_status_t dma_write_elements(dma_writer_t *writer, const dma_host_t *host, const dma_side_t *side, char *at,
-                                size_t count, const char *from, bool packed);
-void dma_writers_destroy(dma_proc_t *proc);
+/* ---- call.c: the life of a call, with the communicator's lock ---- */
 
-/* pack.c */
-/* Device memory of ours in place of the user's blocks with a shape, with what is sent. After an error the call is as it was. */
-dma_status_t dma_device_pack_shapes(dma_comm_t *comm, dma_task_t *task);
-void dma_device_free_scratch(struct dma_device_comm *dc);
-
-/* call.c: the life of a call. With the communicator's lock. */
 dma_status_t dma_device_advance(dma_comm_t *comm, dma_task_t *task);
 /* Finds and binds the GPU plan for a call whose targets are known. */
 dma_status_t dma_device_bind(dma_comm_t *comm, dma_task_t *task);
-/* Begins the next run of the bound plan, in a phase: SUBMIT, or a later one if the engine has its programs already. */
+/* Begins the next run of the bound plan in `phase`: SUBMIT, or a later one if the engine has its programs already. */
 void dma_device_start_run(dma_comm_t *comm, dma_task_t *task, dma_device_phase_t phase);
-/* The engine may copy the own block before the peers are there. */
-void dma_device_start_early(dma_comm_t *comm, const dma_task_t *task);
-/* A posted task: waits a moment until the engine has its copies. What is computed after the call then overlaps with them. For
- * a peer that comes later, progress starts the copies. */
+/* Lets the engine copy the own block before the peers have entered. */
+void dma_device_copy_early(dma_comm_t *comm, const dma_task_t *task);
+/* After a post: polls for a bounded time until the engine has its copies, which then overlap with what the caller computes.
+ * If a peer comes later, progress starts the copies. */
 void dma_device_spin(dma_comm_t *comm, const dma_task_t *task);
 dma_wait_t dma_device_waits_for(const dma_comm_t *comm, const dma_task_t *task);
 
-/* comm.c: with the communicator's lock */
-/* The communicator's part, made at the first call with device memory; NULL: this rank has no engine for that device. */
+/* ---- comm.c: with the communicator's lock ---- */
+
+/* The device state of the communicator, made at the first call with device memory. NULL: this rank has no engine for the
+ * device. */
 struct dma_device_comm *dma_device_comm(dma_comm_t *comm, const dma_gpu_runtime_t *rt, int device);
-/* Fills our record. */
+/* Fills this rank's info and record. */
 dma_status_t dma_device_publish_record(dma_comm_t *comm, dma_task_t *task);
-/* Have all ranks told that their calls are as their last? */
+/* Have all ranks published that they repeat their last call? */
 bool dma_device_all_repeat(const dma_comm_t *comm, const dma_task_t *task);
-/* All have met, and the engine serves the call. */
-void dma_device_remember_call(dma_comm_t *comm, const dma_task_t *task);
-/* Reads all records; *fresh when any is. On success every target is known. DMA_UNSUPPORTED: not all could be opened. */
-dma_status_t dma_device_read_records(dma_comm_t *comm, dma_task_t *task, bool *fresh);
-/* A meeting is over: all could, or not. */
-void dma_device_count_meeting(dma_comm_t *comm, const dma_task_t *task, bool all);
+/* Keeps a call that the engine serves, so that a later call can repeat it. */
+void dma_device_save_call(dma_comm_t *comm, const dma_task_t *task);
+/* Reads all records, opens new exports and sets all targets. *new_export: at least one export was new. DMA_UNSUPPORTED: not
+ * all memory could be opened. */
+dma_status_t dma_device_read_records(dma_comm_t *comm, dma_task_t *task, bool *new_export);
+/* An agreement has ended. `all`: all ranks have voted yes. */
+void dma_device_end_agreement(dma_comm_t *comm, const dma_task_t *task, bool all);
 dma_status_t dma_device_find_plan(dma_comm_t *comm, dma_task_t *task, const dma_plan_t **plan);
-/* Nothing of ours moves any more. */
+/* Stops the engine. After this nothing that this rank has started moves data. */
 void dma_device_stop(dma_comm_t *comm);
 void dma_device_comm_destroy(dma_comm_t *comm);
 
-/* persistent.c */
-/* Collective on a channel's communicator, and waits: the call meets, if all ranks' buffers are device memory, and its later
- * starts need not. An error is the communicator's. */
+/* ---- stage.c ---- */
+
+/* Puts host memory in place of the task's device memory, and copies what is sent. Does nothing if this has been done. */
+dma_status_t dma_device_stage(dma_task_t *task);
+
+/* ---- pack.c ---- */
+
+/* Puts scratch memory in place of the user's blocks with a shape, and packs what is sent. After an error the call is
+ * unchanged. */
+dma_status_t dma_device_pack_shapes(dma_comm_t *comm, dma_task_t *task);
+void dma_device_free_scratch(struct dma_device_comm *dc);
+
+/* ---- write.c: from host memory to device memory, only the data of a datatype ---- */
+
+typedef struct dma_writer dma_writer_t;
+/* Enters the runtime's scope, until dma_writer_end. */
+dma_status_t dma_writer_begin(dma_proc_t *proc, const dma_gpu_runtime_t *rt, int device, dma_writer_t **writer);
+/* Waits for all copies. Returns `status` if it is an error, else the status of the copies. */
+dma_status_t dma_writer_end(dma_proc_t *proc, dma_writer_t *writer, dma_status_t status);
+dma_status_t dma_writer_put_shape(dma_writer_t *writer, const dma_location_t *dst, const dma_location_t *src,
+                                  uint64_t bytes);
+/* Writes elements of a side to `at`. In `from` they are packed, or have the same layout as at `at`. */
+dma_status_t dma_writer_put_elements(dma_writer_t *writer, const dma_host_t *host, const dma_side_t *side, char *at,
+                                     size_t count, const char *from, bool packed);
+void dma_writers_destroy(dma_proc_t *proc);
+
+/* ---- persistent.c ---- */
+
+/* Collective and blocking. If the buffers of all ranks are device memory, does once what each start would have to do. After an
+ * error the communicator has failed. */
 dma_status_t dma_device_persistent_init(dma_comm_t *comm, const dma_call_t *call, void *arrays);
-/* Makes the task of a start. false: the starts are not prepared, resolve the call. */
+/* Makes the task of a start. false: the starts are not prepared, and the call has to be resolved. */
 bool dma_device_persistent_start(dma_comm_t *comm, dma_task_t *task, void *arrays);
 dma_status_t dma_device_begin_persistent(dma_comm_t *comm, dma_task_t *task);
-/* The first that has not, or -1. */
-int dma_device_not_ready(const dma_comm_t *comm, const dma_task_t *task);
-/* Arms the next start, if it may be; */
+/* The first rank that has not started, or -1. */
+int dma_device_unstarted_rank(const dma_comm_t *comm, const dma_task_t *task);
+/* Gives the programs of the next start to the engine, if that is allowed. */
 void dma_device_arm(dma_comm_t *comm);
-/* gives up what is armed, */
+/* Takes armed programs back: always, and if they have been armed for longer than coll_dma_armed_seconds. */
 void dma_device_disarm(dma_comm_t *comm);
-/* or if it has been for too long. */
 void dma_device_disarm_expired(dma_comm_t *comm);
-
-/* proc.c */
-/* The process's entry for a device; made on first use. */
-dma_device_t *dma_device_of(dma_proc_t *proc, const dma_gpu_runtime_t *rt, int device);
-void dma_devices_destroy(dma_proc_t *proc);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * Packing inside the device, where its engine does not copy between shapes: before the rank enters the call, what it sends
+ * Packing inside the device, where its engine does not copy_block between shapes: before the rank enters the call, what it sends
  * goes to memory of ours beside the user's, in one piece, and what it receives comes there too and is unpacked at the end.
  * The runtime's own strided copies do it. The peers see a dense buffer and need not know.
  *
@@ -12,7 +12,7 @@
 #include "device/device.h"
 
 /* Device memory of at least so many bytes; in scope. */
-static dma_status_t reserve(struct dma_device_comm *dc, const dma_gpu_runtime_t *rt, uint64_t bytes)
+static dma_status_t reserve_scratch(struct dma_device_comm *dc, const dma_gpu_runtime_t *rt, uint64_t bytes)
 {
     uint64_t addr;
     dma_status_t status;
@@ -38,8 +38,8 @@ static dma_status_t reserve(struct dma_device_comm *dc, const dma_gpu_runtime_t 
 }
 
 /* In the stream's order; in scope. */
-static dma_status_t copy(const struct dma_device_comm *dc, const dma_gpu_runtime_t *rt, const dma_location_t *dst,
-                         const dma_location_t *src, uint64_t bytes)
+static dma_status_t copy_block(const struct dma_device_comm *dc, const dma_gpu_runtime_t *rt, const dma_location_t *dst,
+                               const dma_location_t *src, uint64_t bytes)
 {
     dma_status_t status = DMA_OK;
     dma_cut_t cut;
@@ -52,7 +52,7 @@ static dma_status_t copy(const struct dma_device_comm *dc, const dma_gpu_runtime
     return status;
 }
 
-static dma_location_t place(const dma_blocks_t *blocks, int block, const dma_shape_t *shape)
+static dma_location_t block_location(const dma_blocks_t *blocks, int block, const dma_shape_t *shape)
 {
     return (dma_location_t){.addr = (uint64_t)(uintptr_t)dma_blocks_addr(blocks, (uint64_t)block),
                             .shape = shape ? *shape : (dma_shape_t){0}};
@@ -64,9 +64,9 @@ static dma_status_t pack(const dma_task_t *task, const dma_blocks_t *to, const d
     dma_status_t status = DMA_OK;
 
     for (int b = range.first; status == DMA_OK && b < range.end; b++) {
-        dma_location_t dst = place(to, b, NULL), src = place(from, b, shape);
+        dma_location_t dst = block_location(to, b, NULL), src = block_location(from, b, shape);
 
-        status = copy(task->comm->device, task->device->rt, &dst, &src, dma_blocks_bytes(from, (uint64_t)b));
+        status = copy_block(task->comm->device, task->device->rt, &dst, &src, dma_blocks_bytes(from, (uint64_t)b));
     }
     return status;
 }
@@ -97,9 +97,10 @@ static dma_status_t pack_out(const dma_task_t *task, const dma_stage_t *stage, i
     }
     for (int b = 0; status == DMA_OK && b < task->comm->nranks; b++) {
         if (b != except) {
-            dma_location_t dst = place(&stage->home, b, &d->pack.recv_shape), src = place(&stage->recv, b, NULL);
+            dma_location_t dst = block_location(&stage->home, b, &d->pack.recv_shape),
+                           src = block_location(&stage->recv, b, NULL);
 
-            status = copy(dc, d->rt, &dst, &src, dma_blocks_bytes(&stage->home, (uint64_t)b));
+            status = copy_block(dc, d->rt, &dst, &src, dma_blocks_bytes(&stage->home, (uint64_t)b));
         }
     }
     if (status == DMA_OK) {
@@ -170,7 +171,7 @@ dma_status_t dma_device_pack_shapes(dma_comm_t *comm, dma_task_t *task)
     if ((status = d->rt->enter(d->device, &scope)) != DMA_OK) {
         return status;
     }
-    status = reserve(dc, d->rt, recv + send + 1);
+    status = reserve_scratch(dc, d->rt, recv + send + 1);
     if (status == DMA_OK && d->recv_shape.row) {
         dma_gpu_classify(d->rt, dc->scratch, recv + send + 1, &memory);
         status = memory.exportable ? DMA_OK : DMA_UNSUPPORTED;

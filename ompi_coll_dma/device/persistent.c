@@ -11,7 +11,7 @@ static _Atomic uint32_t *ready_word(const dma_comm_t *comm, int rank)
 }
 
 /* All ranks say yes or no; blocking, as *_init is. */
-static dma_status_t all_say(dma_comm_t *comm, bool yes, bool *all)
+static dma_status_t allreduce_and(dma_comm_t *comm, bool yes, bool *all)
 {
     uint64_t word = yes;
     dma_bootstrap_t exchange;
@@ -34,7 +34,7 @@ static dma_status_t all_say(dma_comm_t *comm, bool yes, bool *all)
 }
 
 /* The peers' ready words, as our device sees them. Without all of them nothing is armed. */
-static void show_ready_words(dma_comm_t *comm)
+static void register_ready_words(dma_comm_t *comm)
 {
     struct dma_device_comm *dc = comm->device;
 
@@ -46,12 +46,12 @@ static void show_ready_words(dma_comm_t *comm)
             return;
         }
         dc->ready[r] = at + (uint64_t)((char *)ready_word(comm, r) - m->base);
-        dc->pinned_peers++;
+        dc->peer_arenas_registered++;
     }
 }
 
-/* A task for the call whose record has been told; false: nothing that an engine could serve. */
-static bool publish(dma_comm_t *comm, dma_task_t *task, const dma_call_t *call, void *arrays)
+/* A task for the call whose record has been published; false: nothing that an engine could serve. */
+static bool publish_call(dma_comm_t *comm, dma_task_t *task, const dma_call_t *call, void *arrays)
 {
     struct dma_device_comm *dc;
 
@@ -60,14 +60,14 @@ static bool publish(dma_comm_t *comm, dma_task_t *task, const dma_call_t *call, 
     }
     dc = dma_device_comm(comm, task->device->rt, task->device->device);
     if (dc && dc->device->traits.features & DMA_GPU_PRELAUNCH && comm->proc->params.prelaunch > 0) {
-        show_ready_words(comm);
+        register_ready_words(comm);
     }
-    return dma_device_can(dc, &task->device->send_shape, &task->device->recv_shape) &&
+    return dma_device_supports_shapes(dc, &task->device->send_shape, &task->device->recv_shape) &&
            dma_device_publish_record(comm, task) == DMA_OK;
 }
 
 /* What all starts have in common. */
-static void keep(dma_comm_t *comm, dma_task_t *task)
+static void save_prepared_call(dma_comm_t *comm, dma_task_t *task)
 {
     struct dma_device_comm *dc = comm->device;
     uint32_t features = UINT32_MAX;
@@ -75,37 +75,37 @@ static void keep(dma_comm_t *comm, dma_task_t *task)
     for (int r = 0; r < comm->nranks; r++) {
         features &= dc->traits[r].features;
     }
-    dc->call = *task->device;
-    dc->call.persistent = true;
-    dc->run = task->run;
-    dc->run.shape = dma_device_sent_shape(&dc->call, task->in_place);
+    dc->start_call = *task->device;
+    dc->start_call.persistent = true;
+    dc->start_run = task->run;
+    dc->start_run.shape = dma_device_sent_shape(&dc->start_call, task->in_place);
     dc->prepared = true;
-    dc->init_in_place = task->in_place;
-    dc->init_coll = task->coll;
-    dc->init_bytes = task->bytes;
-    dc->may_arm = features & DMA_GPU_PRELAUNCH;
+    dc->start_in_place = task->in_place;
+    dc->start_coll = task->coll;
+    dc->start_bytes = task->bytes;
+    dc->can_arm = features & DMA_GPU_PRELAUNCH;
 }
 
 dma_status_t dma_device_persistent_init(dma_comm_t *comm, const dma_call_t *call, void *arrays)
 {
     dma_task_t task = {.comm = comm};
-    bool told, all, fresh;
+    bool published, all, new_export;
     dma_status_t status;
 
-    told = publish(comm, &task, call, arrays);
-    status = all_say(comm, told, &all);
+    published = publish_call(comm, &task, call, arrays);
+    status = allreduce_and(comm, published, &all);
     if (status == DMA_OK && all) {
-        dma_status_t learned = dma_device_read_records(comm, &task, &fresh);
+        dma_status_t prepared = dma_device_read_records(comm, &task, &new_export);
 
-        if (learned == DMA_OK) {
-            learned = dma_device_all_can(comm, &task) ? dma_device_bind(comm, &task) : DMA_UNSUPPORTED;
+        if (prepared == DMA_OK) {
+            prepared = dma_device_all_support_shapes(comm, &task) ? dma_device_bind(comm, &task) : DMA_UNSUPPORTED;
         }
-        status = all_say(comm, learned == DMA_OK, &all);
+        status = allreduce_and(comm, prepared == DMA_OK, &all);
         if (status == DMA_OK) {
-            dma_device_count_meeting(comm, &task, all);
+            dma_device_end_agreement(comm, &task, all);
         }
         if (status == DMA_OK && all) {
-            keep(comm, &task);
+            save_prepared_call(comm, &task);
         }
     }
     dma_task_drop(&task);
@@ -130,12 +130,12 @@ bool dma_device_persistent_start(dma_comm_t *comm, dma_task_t *task, void *array
     }
     memset(task, 0, sizeof(*task));
     task->comm = comm;
-    task->coll = dc->init_coll;
-    task->in_place = dc->init_in_place;
-    task->bytes = dc->init_bytes;
+    task->coll = dc->start_coll;
+    task->in_place = dc->start_in_place;
+    task->bytes = dc->start_bytes;
     task->arrays = arrays;
-    task->run = dc->run;
-    task->device = &dc->call;
+    task->run = dc->start_run;
+    task->device = &dc->start_call;
     task->memory = &dma_device_memory;
     task->route = &dma_route_device;
     return true;
@@ -151,22 +151,22 @@ dma_status_t dma_device_begin_persistent(dma_comm_t *comm, dma_task_t *task)
     if (poison != DMA_OK) {
         return poison;
     }
-    dma_device_start_run(comm, task, dc->armed ? DEVICE_RUN : DEVICE_STARTED);
-    dc->run.again = true; /* of the starts behind this one */
-    if (dc->armed) {
-        dc->armed = 0;
+    dma_device_start_run(comm, task, dc->armed_epoch ? DEVICE_RUN : DEVICE_STARTED);
+    dc->start_run.repeat = true; /* of the starts behind this one */
+    if (dc->armed_epoch) {
+        dc->armed_epoch = 0;
         atomic_fetch_sub_explicit(&comm->proc->armed, 1, memory_order_relaxed);
     }
-    /* release: what the user has written into the buffers comes before the engines that are told so */
+    /* release: what the user has written into the buffers comes before the engines that are published so */
     atomic_store_explicit(ready_word(comm, comm->rank), dma_ready_start(task->run.epoch), memory_order_release);
     dma_task_set_running(task);
     if (task->device->phase == DEVICE_STARTED) {
-        dma_device_start_early(comm, task);
+        dma_device_copy_early(comm, task);
     }
     return DMA_OK;
 }
 
-int dma_device_not_ready(const dma_comm_t *comm, const dma_task_t *task)
+int dma_device_unstarted_rank(const dma_comm_t *comm, const dma_task_t *task)
 {
     for (int r = 0; r < comm->nranks; r++) {
         /* acquire: after it, the peer's buffers may be written */
@@ -180,9 +180,9 @@ int dma_device_not_ready(const dma_comm_t *comm, const dma_task_t *task)
 void dma_device_arm(dma_comm_t *comm)
 {
     struct dma_device_comm *dc = comm->device;
-    dma_run_t next = dc->run;
+    dma_run_t next = dc->start_run;
 
-    if (!dc->may_arm || dc->armed || !dc->binding) {
+    if (!dc->can_arm || dc->armed_epoch || !dc->binding) {
         return;
     }
     if (atomic_fetch_add_explicit(&comm->proc->armed, 1, memory_order_relaxed) >= comm->proc->params.prelaunch) {
@@ -192,21 +192,21 @@ void dma_device_arm(dma_comm_t *comm)
     next.epoch = dc->epoch + 1;
     if (dc->device->engine->arm(&next) != DMA_OK) {
         atomic_fetch_sub_explicit(&comm->proc->armed, 1, memory_order_relaxed);
-        dc->may_arm = false;
+        dc->can_arm = false;
         return;
     }
-    dc->armed = next.epoch;
+    dc->armed_epoch = next.epoch;
     dc->armed_at = dma_now();
-    dma_comm_busy(comm, true); /* so that somebody looks how long it stays armed */
+    dma_comm_set_active(comm, true); /* so that somebody looks how long it stays armed */
 }
 
 void dma_device_disarm(dma_comm_t *comm)
 {
     struct dma_device_comm *dc = comm->device;
 
-    if (dc->armed) {
+    if (dc->armed_epoch) {
         dc->device->engine->disarm(dc->binding, ready_word(comm, comm->rank));
-        dc->armed = 0;
+        dc->armed_epoch = 0;
         atomic_fetch_sub_explicit(&comm->proc->armed, 1, memory_order_relaxed);
     }
 }
@@ -215,7 +215,7 @@ void dma_device_disarm_expired(dma_comm_t *comm)
 {
     struct dma_device_comm *dc = comm->device;
 
-    if (dc->armed && dma_now() - dc->armed_at > comm->proc->params.armed_seconds) {
+    if (dc->armed_epoch && dma_now() - dc->armed_at > comm->proc->params.armed_seconds) {
         dma_device_disarm(comm);
     }
 }

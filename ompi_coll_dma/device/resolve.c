@@ -89,10 +89,10 @@ dma_status_t dma_device_unpack(const dma_comm_t *comm, const dma_side_t *side, c
     if (side->dense) {
         return dma_device_copy(side->runtime, side->device, at, from, count * side->size);
     }
-    status = dma_write_begin(comm->proc, side->runtime, side->device, &writer);
+    status = dma_writer_begin(comm->proc, side->runtime, side->device, &writer);
     if (status == DMA_OK) {
-        status = dma_write_elements(writer, comm->host, side, at, count, from, true);
-        status = dma_write_end(comm->proc, writer, status);
+        status = dma_writer_put_elements(writer, comm->host, side, at, count, from, true);
+        status = dma_writer_end(comm->proc, writer, status);
     }
     return status;
 }
@@ -109,7 +109,7 @@ static bool served(const dma_call_t *call, const dma_gpu_memory_t *send, const d
 }
 
 /* For those who leave it to us that what has been started on the default stream is over. */
-static dma_status_t sync_default(const dma_gpu_runtime_t *rt, int device)
+static dma_status_t sync_default_stream(const dma_gpu_runtime_t *rt, int device)
 {
     dma_gpu_scope_t scope;
     dma_status_t status = rt->enter(device, &scope);
@@ -144,7 +144,7 @@ static void find_shapes(const dma_comm_t *comm, sides_t *s)
     }
 }
 
-static sides_t look_at(const dma_comm_t *comm, const dma_call_t *call, const dma_gpu_runtime_t *rt)
+static sides_t inspect_sides(const dma_comm_t *comm, const dma_call_t *call, const dma_gpu_runtime_t *rt)
 {
     dma_span_t recv_span = dma_device_span(&call->recv, comm->nranks), send_span = {0};
     sides_t s = {.recv = dma_device_classify(rt, &recv_span), .call = *call};
@@ -172,7 +172,7 @@ static sides_t look_at(const dma_comm_t *comm, const dma_call_t *call, const dma
 
 /* Over several nodes: sides that can be used where they are. The ranks of a node find out for themselves what their engines
  * can do with them, so any kind of device memory is good. */
-static bool relays(const dma_comm_t *comm, const dma_call_t *call, const sides_t *s)
+static bool is_relayed(const dma_comm_t *comm, const dma_call_t *call, const sides_t *s)
 {
     return comm->route->uses_device_memory && call->recv.dense && (call->in_place || call->send.dense) &&
            (!s->send_on || !s->recv_on || s->send.device == s->recv.device);
@@ -186,13 +186,14 @@ bool dma_device_serves(dma_comm_t *comm, const dma_call_t *call)
     if (!rt) {
         return false;
     }
-    s = look_at(comm, call, rt);
-    return s.served && dma_device_can(dma_device_comm(comm, rt, s.recv.device), &s.send_shape, &s.recv_shape);
+    s = inspect_sides(comm, call, rt);
+    return s.served &&
+           dma_device_supports_shapes(dma_device_comm(comm, rt, s.recv.device), &s.send_shape, &s.recv_shape);
 }
 
 dma_status_t dma_device_resolve(dma_comm_t *comm, dma_task_t *task, const dma_call_t *call, const dma_gpu_runtime_t *rt)
 {
-    sides_t s = look_at(comm, call, rt);
+    sides_t s = inspect_sides(comm, call, rt);
     struct dma_device_call *d;
 
     if (!s.recv_on && !s.send_on) {
@@ -207,7 +208,7 @@ dma_status_t dma_device_resolve(dma_comm_t *comm, dma_task_t *task, const dma_ca
     d->send_shape = s.send_shape;
     d->recv_shape = s.recv_shape;
     d->served = s.served;
-    if (relays(comm, call, &s)) {
+    if (is_relayed(comm, call, &s)) {
         d->relayed = true;
         d->send_on = s.send_on;
         d->recv_on = s.recv_on;
@@ -219,7 +220,7 @@ dma_status_t dma_device_resolve(dma_comm_t *comm, dma_task_t *task, const dma_ca
     task->memory = &dma_device_memory;
     task->route = &dma_route_device;
     if (comm->proc->params.stream_sync) {
-        dma_status_t status = sync_default(rt, d->device);
+        dma_status_t status = sync_default_stream(rt, d->device);
 
         if (status != DMA_OK) {
             return status == DMA_UNSUPPORTED ? DMA_ERR_ENGINE : status;

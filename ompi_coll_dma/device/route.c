@@ -25,7 +25,7 @@ static void check_engine(dma_comm_t *comm, double now)
 
 static bool holds_engine(const dma_comm_t *comm)
 {
-    return comm->device->armed;
+    return comm->device->armed_epoch;
 }
 
 const dma_memory_t dma_device_memory = {

@@ -30,17 +30,17 @@ const dma_shape_t *dma_device_sent_shape(const struct dma_device_call *d, bool i
     return shape->row ? shape : NULL;
 }
 
-bool dma_device_can(const struct dma_device_comm *dc, const dma_shape_t *send, const dma_shape_t *recv)
+bool dma_device_supports_shapes(const struct dma_device_comm *dc, const dma_shape_t *send, const dma_shape_t *recv)
 {
     return dc && ((!send->row && !recv->row) || dc->device->traits.features & DMA_GPU_SHAPES);
 }
 
-bool dma_device_all_can(const dma_comm_t *comm, const dma_task_t *task)
+bool dma_device_all_support_shapes(const dma_comm_t *comm, const dma_task_t *task)
 {
     bool shaped = task->device->recv_shape.row, can = true;
 
     for (int r = 0; r < comm->nranks; r++) {
-        shaped = shaped || dma_device_brief(comm, r, task->run.seq)->more & DMA_BRIEF_SHAPE;
+        shaped = shaped || dma_device_info(comm, r, task->run.seq)->flags & DMA_DEVICE_INFO_SHAPE;
         can = can && comm->device->traits[r].features & DMA_GPU_SHAPES;
     }
     return !shaped || can;

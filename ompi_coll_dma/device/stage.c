@@ -10,7 +10,7 @@
 #include "device/device.h"
 
 /* Both in host memory. */
-static void rearrange(const dma_location_t *dst, const dma_location_t *src, uint64_t bytes)
+static void copy_rects(const dma_location_t *dst, const dma_location_t *src, uint64_t bytes)
 {
     dma_cut_t cut;
     dma_rect_t r;
@@ -41,7 +41,7 @@ static dma_status_t copy_shaped(const dma_gpu_runtime_t *rt, char *to, const cha
         dma_location_t dst = {.addr = (uint64_t)(uintptr_t)to};
         dma_location_t src = {.addr = (uint64_t)(uintptr_t)stretch, .shape = *shape};
 
-        rearrange(&dst, &src, bytes);
+        copy_rects(&dst, &src, bytes);
     }
     free(stretch);
     return status;
@@ -87,7 +87,7 @@ static dma_status_t host_out(const dma_task_t *task, const dma_stage_t *stage, i
     const struct dma_device_call *d = task->device;
     dma_proc_t *proc = task->comm->proc;
     dma_writer_t *writer;
-    dma_status_t status = dma_write_begin(proc, d->rt, d->device, &writer);
+    dma_status_t status = dma_writer_begin(proc, d->rt, d->device, &writer);
 
     if (status != DMA_OK) {
         return status;
@@ -98,10 +98,10 @@ static dma_status_t host_out(const dma_task_t *task, const dma_stage_t *stage, i
         dma_location_t src = {.addr = (uint64_t)(uintptr_t)dma_blocks_addr(&stage->recv, (uint64_t)b)};
 
         if (b != except) {
-            status = dma_write_shape(writer, &dst, &src, dma_blocks_bytes(&stage->recv, (uint64_t)b));
+            status = dma_writer_put_shape(writer, &dst, &src, dma_blocks_bytes(&stage->recv, (uint64_t)b));
         }
     }
-    return dma_write_end(proc, writer, status);
+    return dma_writer_end(proc, writer, status);
 }
 
 static const dma_stage_ops_t host_ops = {.recv_in = host_recv_in, .send_in = host_send_in, .out = host_out};

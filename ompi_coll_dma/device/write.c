@@ -3,7 +3,7 @@
  *
  * What lies between the data is the application's: a kernel, a copy or another communicator's collective may be writing it
  * while a call is under way. So a stretch is never written back as a whole, however much cheaper that would be. Regular data
- * go in rectangles (gpu/shape.h). Of other datatypes, every strip of an element that the host services find is one: the
+ * go in rectangles (gpu/shape.h). Of other datatypes, every strip of an element that the host services find_idle_writer is one: the
  * strip's rows in one element, or one of its rows in all elements, whatever is less:
  *
  *      element 0             element 1             element 2
@@ -44,7 +44,7 @@ struct dma_writer {
 };
 
 /* With the lock; in scope. A reset of the device takes streams along; such a one stays busy for good. */
-static dma_writer_t *find(dma_proc_t *proc, const dma_gpu_runtime_t *rt, int device)
+static dma_writer_t *find_idle_writer(dma_proc_t *proc, const dma_gpu_runtime_t *rt, int device)
 {
     for (dma_writer_t *w = proc->writers; w; w = w->next) {
         if (!w->busy && w->rt == rt && w->device == device) {
@@ -58,7 +58,7 @@ static dma_writer_t *find(dma_proc_t *proc, const dma_gpu_runtime_t *rt, int dev
 }
 
 /* In scope. */
-static dma_status_t make(dma_writer_t *w, const dma_gpu_runtime_t *rt)
+static dma_status_t create_buffers(dma_writer_t *w, const dma_gpu_runtime_t *rt)
 {
     uint64_t at;
     dma_status_t status = rt->stream_create(&w->stream), pinned;
@@ -79,7 +79,7 @@ static dma_status_t make(dma_writer_t *w, const dma_gpu_runtime_t *rt)
 }
 
 /* With the lock; in scope. */
-static dma_status_t create(dma_proc_t *proc, const dma_gpu_runtime_t *rt, int device, dma_writer_t **result)
+static dma_status_t create_writer(dma_proc_t *proc, const dma_gpu_runtime_t *rt, int device, dma_writer_t **result)
 {
     dma_writer_t *w = calloc(1, sizeof(*w));
     dma_status_t status;
@@ -92,7 +92,7 @@ static dma_status_t create(dma_proc_t *proc, const dma_gpu_runtime_t *rt, int de
         free(w);
         return DMA_ERR_NOMEM;
     }
-    if ((status = make(w, rt)) != DMA_OK) {
+    if ((status = create_buffers(w, rt)) != DMA_OK) {
         munmap(w->slot, SLOT);
         free(w);
         return status;
@@ -105,7 +105,7 @@ static dma_status_t create(dma_proc_t *proc, const dma_gpu_runtime_t *rt, int de
     return DMA_OK;
 }
 
-dma_status_t dma_write_begin(dma_proc_t *proc, const dma_gpu_runtime_t *rt, int device, dma_writer_t **writer)
+dma_status_t dma_writer_begin(dma_proc_t *proc, const dma_gpu_runtime_t *rt, int device, dma_writer_t **writer)
 {
     dma_gpu_scope_t scope;
     dma_status_t status = rt->enter(device, &scope);
@@ -115,8 +115,8 @@ dma_status_t dma_write_begin(dma_proc_t *proc, const dma_gpu_runtime_t *rt, int 
         return status;
     }
     pthread_mutex_lock(&proc->device_lock);
-    if (!(w = find(proc, rt, device))) {
-        status = create(proc, rt, device, &w);
+    if (!(w = find_idle_writer(proc, rt, device))) {
+        status = create_writer(proc, rt, device, &w);
     }
     pthread_mutex_unlock(&proc->device_lock);
     if (status != DMA_OK) {
@@ -188,7 +188,7 @@ static dma_status_t flush(dma_writer_t *w)
 }
 
 /* Rows `first` and on, as many as there is room for; *n of them, perhaps none. */
-static dma_status_t write_by_slot(dma_writer_t *w, const dma_rect_t *r, uint64_t first, uint64_t *n)
+static dma_status_t put_by_slot(dma_writer_t *w, const dma_rect_t *r, uint64_t first, uint64_t *n)
 {
     uint64_t fit = (SLOT - w->used) / r->row_bytes;
     char *at = w->slot + w->used;
@@ -213,35 +213,35 @@ static dma_status_t write_by_slot(dma_writer_t *w, const dma_rect_t *r, uint64_t
     return w->rects == RECTS ? flush(w) : DMA_OK;
 }
 
-/* The same rows from the last to the first, where the distances are negative: runtimes copy forwards. */
-static dma_rect_t forwards(const dma_rect_t *r)
+/* The same rows from the last to the first, where the distances are negative: runtimes copy ascending_rect. */
+static dma_rect_t ascending_rect(const dma_rect_t *r)
 {
-    dma_rect_t turned = *r;
+    dma_rect_t ascending = *r;
 
     if (r->dst_pitch > INT64_MAX) {
-        turned.dst += (r->rows - 1) * r->dst_pitch;
-        turned.src += (r->rows - 1) * r->src_pitch;
-        turned.dst_pitch = -r->dst_pitch;
-        turned.src_pitch = -r->src_pitch;
+        ascending.dst += (r->rows - 1) * r->dst_pitch;
+        ascending.src += (r->rows - 1) * r->src_pitch;
+        ascending.dst_pitch = -r->dst_pitch;
+        ascending.src_pitch = -r->src_pitch;
     }
-    return turned;
+    return ascending;
 }
 
-static dma_status_t write_rect(dma_writer_t *w, const dma_rect_t *rect)
+static dma_status_t put_rect(dma_writer_t *w, const dma_rect_t *rect)
 {
-    const dma_rect_t turned = forwards(rect), *r = &turned;
+    const dma_rect_t ascending = ascending_rect(rect), *r = &ascending;
     dma_status_t status = DMA_OK;
     uint64_t n = 1;
 
     for (uint64_t row = 0; status == DMA_OK && row < r->rows; row += n) {
-        status = r->row_bytes < LONG_ROW ? write_by_slot(w, r, row, &n)
+        status = r->row_bytes < LONG_ROW ? put_by_slot(w, r, row, &n)
                                          : w->rt->copy_async(w->stream, r->dst + row * r->dst_pitch,
                                                              (uint64_t)(uintptr_t)row_of(r, row), r->row_bytes);
     }
     return status;
 }
 
-dma_status_t dma_write_shape(dma_writer_t *w, const dma_location_t *dst, const dma_location_t *src, uint64_t bytes)
+dma_status_t dma_writer_put_shape(dma_writer_t *w, const dma_location_t *dst, const dma_location_t *src, uint64_t bytes)
 {
     dma_status_t status = DMA_OK;
     dma_cut_t cut;
@@ -249,7 +249,7 @@ dma_status_t dma_write_shape(dma_writer_t *w, const dma_location_t *dst, const d
 
     dma_cut_begin(&cut, dst, src, bytes);
     while (status == DMA_OK && dma_cut_next(&cut, &r)) {
-        status = write_rect(w, &r);
+        status = put_rect(w, &r);
     }
     return status;
 }
@@ -265,7 +265,7 @@ typedef struct elements {
 } elements_t;
 
 /* From an element, and a row of the strip in it, on: the rows of that element, or that row of all elements. */
-static dma_status_t write_rows(const elements_t *e, const dma_strip_t *p, uint64_t element, uint64_t row, bool along)
+static dma_status_t put_rows(const elements_t *e, const dma_strip_t *p, uint64_t element, uint64_t row, bool along)
 {
     ptrdiff_t ahead = (ptrdiff_t)element * e->side->extent + p->at + (ptrdiff_t)row * p->stride;
     dma_rect_t r = {.dst = (uint64_t)(uintptr_t)e->at + (uint64_t)ahead,
@@ -278,23 +278,23 @@ static dma_status_t write_rows(const elements_t *e, const dma_strip_t *p, uint64
         r.src = (uint64_t)(uintptr_t)e->from + element * e->side->size + p->packed + row * p->pitch;
         r.src_pitch = along ? e->side->size : p->pitch;
     }
-    return write_rect(e->w, &r);
+    return put_rect(e->w, &r);
 }
 
-static dma_status_t write_strip(void *arg, const dma_strip_t *p)
+static dma_status_t put_strip(void *arg, const dma_strip_t *p)
 {
     elements_t *e = arg;
     bool along = p->n <= e->count;
     dma_status_t status = DMA_OK;
 
     for (uint64_t i = 0; status == DMA_OK && i < (along ? p->n : e->count); i++) {
-        status = write_rows(e, p, along ? 0 : i, along ? i : 0, along);
+        status = put_rows(e, p, along ? 0 : i, along ? i : 0, along);
     }
     return status;
 }
 
-dma_status_t dma_write_elements(dma_writer_t *w, const dma_host_t *host, const dma_side_t *side, char *at, size_t count,
-                                const char *from, bool packed)
+dma_status_t dma_writer_put_elements(dma_writer_t *w, const dma_host_t *host, const dma_side_t *side, char *at,
+                                     size_t count, const char *from, bool packed)
 {
     elements_t e = {.w = w, .side = side, .at = at, .from = from, .packed = packed, .count = count};
     dma_location_t dst = {.addr = (uint64_t)(uintptr_t)at}, src = {.addr = (uint64_t)(uintptr_t)from};
@@ -303,7 +303,7 @@ dma_status_t dma_write_elements(dma_writer_t *w, const dma_host_t *host, const d
     if (!side->dense) {
         if (!host->type_rows || host->type_rows(side->type, &rows) != DMA_OK ||
             !dma_shape_from_rows(&rows, count, side->extent, &dst.shape)) {
-            return host->type_strips(side->type, write_strip, &e);
+            return host->type_strips(side->type, put_strip, &e);
         }
         dst.addr += (uint64_t)rows.first;
         if (!packed) {
@@ -311,10 +311,10 @@ dma_status_t dma_write_elements(dma_writer_t *w, const dma_host_t *host, const d
             src.shape = dst.shape;
         }
     }
-    return dma_write_shape(w, &dst, &src, count * side->size);
+    return dma_writer_put_shape(w, &dst, &src, count * side->size);
 }
 
-dma_status_t dma_write_end(dma_proc_t *proc, dma_writer_t *w, dma_status_t status)
+dma_status_t dma_writer_end(dma_proc_t *proc, dma_writer_t *w, dma_status_t status)
 {
     dma_status_t ended;
 

@@ -50,7 +50,7 @@ typedef struct thread_binding {
     int rank, nranks;
     dma_engine_line_t *lines;
     uint64_t ready[ENGINE_PEERS];
-    bool may_arm;
+    bool can_arm;
     const dma_run_t *run;   /* being put in */
     uint32_t epoch, put;    /* programs of it that are */
     uint32_t last, armed;   /* the epoch of the last run, and of the armed one */
@@ -306,7 +306,7 @@ static dma_status_t engine_bind(dma_gpu_unit_t *handle, const dma_gpu_bind_param
                             .rank = job->rank,
                             .nranks = job->nranks,
                             .lines = (dma_engine_line_t *)(uintptr_t)job->lines,
-                            .may_arm = job->ready != NULL};
+                            .can_arm = job->ready != NULL};
     if (job->ready) {
         memcpy(b->ready, job->ready, (size_t)job->nranks * sizeof(b->ready[0]));
     }
@@ -427,10 +427,10 @@ static void want_new(const thread_binding_t *b, const dma_run_t *run)
 static void want_same(thread_binding_t *b, const dma_run_t *run)
 {
     engine_likeness_t now = engine_likeness(run, b->nranks);
-    if (run->again && memcmp(&now, &b->like, sizeof(now))) {
+    if (run->repeat && memcmp(&now, &b->like, sizeof(now))) {
         misuse("run %u is not like run %u", run->epoch, b->last);
     }
-    machine.repeats += run->again;
+    machine.repeats += run->repeat;
     b->like = now;
 }
 
@@ -468,7 +468,7 @@ static dma_status_t engine_arm(const dma_run_t *run)
 {
     thread_binding_t *b = (thread_binding_t *)run->binding;
 
-    if (!b->may_arm) {
+    if (!b->can_arm) {
         misuse("armed without ready words");
     }
     if (refused(ENGINE_ARM, b->unit->device)) {

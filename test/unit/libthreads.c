@@ -349,7 +349,7 @@ dma_status_t task_post(dma_comm_t *comm, const dma_call_t *call, dma_done_t done
 
     *task = aligned_alloc(DMA_TASK_ALIGN, DMA_TASK_BYTES); /* `done` may come before this returns */
     if (!*task) {
-        dma_comm_lose(comm, DMA_ERR_NOMEM);
+        dma_comm_fail_call(comm, DMA_ERR_NOMEM);
         return DMA_ERR_NOMEM;
     }
     status = dma_comm_post_in(comm, call, done, arg, *task, NULL);

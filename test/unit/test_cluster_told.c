@@ -312,7 +312,7 @@ static void loses_a_call(rank_t *r)
 
         call = part_call(r, &p, DMA_ALLGATHER, false, 100, 100 * (uint64_t)i);
         if (r->rank == 1 && i == 1) {
-            dma_comm_lose(p.comm, DMA_ERR_NOMEM);
+            dma_comm_fail_call(p.comm, DMA_ERR_NOMEM);
             continue;
         }
         status = task_post(p.comm, &call, NULL, NULL, &task);

@@ -107,7 +107,7 @@ START_TEST(patience_ends)
     job.arg = &want;
     engine_refuse(ENGINE_BIND, 2, 1000);
     call_run_job(&job);
-    ck_assert_uint_eq(engine_calls(ENGINE_BIND), 2 + DEVICE_PATIENCE); /* the others bind once */
+    ck_assert_uint_eq(engine_calls(ENGINE_BIND), 2 + DEVICE_MAX_FAILED); /* the others bind once */
     ck_assert_int_eq(reports_count("device off"), 3);
 }
 END_TEST
@@ -183,8 +183,8 @@ static void wrong_place(rank_t *r)
 {
     const bool *first = r->job->arg;
     call_t *c = call_make(r, &gather);
-    const dma_record_t *record;
-    dma_brief_t *brief;
+    const dma_device_record_t *record;
+    dma_device_info_t *info;
     uint64_t size;
     dma_task_t *task = NULL;
     dma_status_t status;
@@ -196,11 +196,11 @@ static void wrong_place(rank_t *r)
     if (r->rank == 1) {
         call_fill(r, c, 9);
         must(r, task_post(r->comms[0], &c->call, NULL, NULL, &task) == DMA_OK, "post");
-        brief = dma_device_brief(r->comms[0], 1, r->comms[0]->seq);
+        info = dma_device_info(r->comms[0], 1, r->comms[0]->seq);
         record = dma_window_record(&r->comms[0]->window, 1, r->comms[0]->seq);
         size = *first ? record->export.size : r->comms[0]->device->peers[1].size[0];
-        brief->more &= ~(uint32_t)DMA_BRIEF_AGAIN; /* else nobody looks */
-        brief->offset = (int64_t)size - 100 - (r->n - 1) * 900;
+        info->flags &= ~(uint32_t)DMA_DEVICE_INFO_REPEAT; /* else nobody looks */
+        info->offset = (int64_t)size - 100 - (r->n - 1) * 900;
         /* too near to the end for the last rank */
         atomic_store(&r->job->reached, 1);
         status = wait_task(task);

@@ -141,12 +141,12 @@ static void counted(rank_t *r)
     persistent_t p;
 
     make(r, &p, &spec);
-    must(r, is_frozen(&p) && inside(&p)->device->armed == 1, "not armed by the making");
+    must(r, is_frozen(&p) && inside(&p)->device->armed_epoch == 1, "not armed by the making");
     for (uint64_t tag = 1; tag <= 5; tag++) {
         start(r, &p, tag);
         finish(r, &p);
-        must(r, inside(&p)->device->armed == tag + 1, "armed for %u behind start %llu", inside(&p)->device->armed,
-             (unsigned long long)tag);
+        must(r, inside(&p)->device->armed_epoch == tag + 1, "armed for %u behind start %llu",
+             inside(&p)->device->armed_epoch, (unsigned long long)tag);
     }
     end(r, &p);
 }
@@ -246,7 +246,7 @@ static void idle(rank_t *r)
     make(r, &p, &spec);
     for (uint64_t tag = 1; tag <= 6; tag++) {
         if (tag % 2 && r->rank != (int)tag % r->n) {
-            while (inside(&p)->device->armed || dma_proc_active(r->proc)) {
+            while (inside(&p)->device->armed_epoch || dma_proc_active(r->proc)) {
                 threads_host.progress();
             }
         }

@@ -40,7 +40,7 @@ START_TEST(written_again)
     memcpy(before, own, DMA_MEASURE_BYTES);
     ck_assert_uint_eq(dma_measure_rewrite(own, readers), 0);
     ck_assert(!memcmp(before, own, DMA_MEASURE_BYTES));
-    dma_measure_tell(readers);
+    dma_measure_set_read(readers);
     ck_assert_uint_gt(dma_measure_rewrite(own, readers), 0);
     ck_assert(memcmp(before, own, DMA_MEASURE_BYTES));
     ck_assert_uint_eq(dma_measure_rewrite(readers, own), 0); /* ours says nothing */
@@ -57,7 +57,7 @@ START_TEST(all_adopt_the_means)
     dma_measured_t m[2] = {{.copy = US / 2, .pull = US, .cross = 2 * US, .page = US / 2},
                            {.copy = US / 2, .pull = 3 * US, .cross = 4 * US, .page = US}};
 
-    ck_assert(dma_measure_adopt(&profile, m, 2, false));
+    ck_assert(dma_measure_apply(&profile, m, 2, false));
     ck_assert_uint_eq(profile.copy_mbps, 32768);
     ck_assert_uint_eq(profile.pull_mbps, 8192);
     ck_assert_uint_eq(profile.push_mbps, 8192 / 4 / 3);
@@ -69,7 +69,7 @@ START_TEST(all_adopt_the_means)
 
     /* where ranks take turns on cores, nobody still has what is written again */
     profile = before;
-    ck_assert(dma_measure_adopt(&profile, m, 2, true));
+    ck_assert(dma_measure_apply(&profile, m, 2, true));
     ck_assert_uint_eq(profile.pull_mbps, 8192);
     ck_assert_uint_eq(profile.push_mbps, 8192);
     ck_assert_uint_eq(profile.slot_mbps, 8192);
@@ -77,26 +77,26 @@ START_TEST(all_adopt_the_means)
     /* what was seen of writing again is for slots, if all have seen it */
     profile = before;
     m[0].push = US;
-    ck_assert(dma_measure_adopt(&profile, m, 2, false));
+    ck_assert(dma_measure_apply(&profile, m, 2, false));
     ck_assert_uint_eq(profile.slot_mbps, 8192 / 4 / 3);
     m[1].push = 3 * US;
-    ck_assert(dma_measure_adopt(&profile, m, 2, false));
+    ck_assert(dma_measure_apply(&profile, m, 2, false));
     ck_assert_uint_eq(profile.slot_mbps, 8192);
     ck_assert_uint_eq(profile.push_mbps, 8192 / 4 / 3);
     m[0].push = m[1].push = 1;
-    ck_assert(dma_measure_adopt(&profile, m, 2, false));
+    ck_assert(dma_measure_apply(&profile, m, 2, false));
     ck_assert_uint_eq(profile.slot_mbps, profile.copy_mbps);
     m[0].push = m[1].push = 0;
 
     /* nothing comes faster from another core than from the own */
     m[0].pull = m[1].pull = US / 4;
-    ck_assert(dma_measure_adopt(&profile, m, 2, false));
+    ck_assert(dma_measure_apply(&profile, m, 2, false));
     ck_assert_uint_eq(profile.pull_mbps, profile.copy_mbps);
 
     /* one rank cannot read the others' memory */
     profile = before;
     m[1].cross = m[1].page = 0;
-    ck_assert(dma_measure_adopt(&profile, m, 2, false));
+    ck_assert(dma_measure_apply(&profile, m, 2, false));
     ck_assert_uint_eq(profile.copy_mbps, 32768);
     ck_assert_uint_eq(profile.cross_ps, before.cross_ps);
     ck_assert_uint_eq(profile.cross_mbps, before.cross_mbps);
@@ -120,7 +120,7 @@ START_TEST(no_rank_alone)
     const dma_profile_t before = dma_profile_default();
     dma_profile_t profile = before;
 
-    ck_assert(!dma_measure_adopt(&profile, m, 3, false));
+    ck_assert(!dma_measure_apply(&profile, m, 3, false));
     ck_assert(!memcmp(&profile, &before, sizeof(profile)));
 }
 END_TEST
@@ -131,7 +131,7 @@ START_TEST(the_slowest_and_the_fastest)
     dma_measured_t m = {.copy = 1, .pull = (UINT64_C(1) << 40) - 1, .cross = 1, .page = (UINT64_C(1) << 40) - 1};
     dma_profile_t profile = dma_profile_default();
 
-    ck_assert(dma_measure_adopt(&profile, &m, 1, false));
+    ck_assert(dma_measure_apply(&profile, &m, 1, false));
     ck_assert(profile.copy_mbps && profile.pull_mbps && profile.push_mbps && profile.slot_mbps && profile.cross_mbps);
     ck_assert_uint_le(profile.copy_mbps, 1000000);
 }

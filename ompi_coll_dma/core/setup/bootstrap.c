@@ -16,7 +16,7 @@ dma_status_t dma_bootstrap_begin(dma_bootstrap_t *ex, const dma_host_t *host, vo
     return DMA_OK;
 }
 
-void dma_bootstrap_again(dma_bootstrap_t *ex, const void *record, size_t bytes)
+void dma_bootstrap_restart(dma_bootstrap_t *ex, const void *record, size_t bytes)
 {
     ex->bytes = bytes;
     ex->have = 1;

@@ -22,7 +22,7 @@ dma_status_t dma_bootstrap_begin(dma_bootstrap_t *ex, const dma_host_t *host, vo
                                  const void *record, size_t bytes);
 /* Another one, of a record that is no larger, when the last has ended. It needs no memory: whoever has begun can go on. The
  * old records are gone. */
-void dma_bootstrap_again(dma_bootstrap_t *ex, const void *record, size_t bytes);
+void dma_bootstrap_restart(dma_bootstrap_t *ex, const void *record, size_t bytes);
 /* DMA_OK once all records are here; DMA_AGAIN; or an error of the host. */
 dma_status_t dma_bootstrap_advance(dma_bootstrap_t *ex);
 void *dma_bootstrap_record(const dma_bootstrap_t *ex, int rank);

@@ -17,7 +17,7 @@ static uint32_t power_of_two_below(uint64_t n)
     return p;
 }
 
-uint32_t dma_geom_least_slot(int nranks)
+uint32_t dma_geom_min_slot_bytes(int nranks)
 {
     uint32_t least = 256;
 
@@ -40,7 +40,7 @@ static uint64_t ring_bytes(int nranks)
     return power_of_two_below(2 * ((least + others - 1) / others) - 1);
 }
 
-dma_geom_t dma_geom_wanted(const dma_params_t *p, int nranks)
+dma_geom_t dma_geom_from_params(const dma_params_t *p, int nranks)
 {
     uint64_t slot = p->slot_bytes, chunk = p->chunk_bytes, pair = LEAST_DEPTH * chunk, depth = p->chunk_depth;
 
@@ -63,7 +63,8 @@ dma_geom_t dma_geom_wanted(const dma_params_t *p, int nranks)
     }
     return (dma_geom_t){
         .ring_depth = power_of_two_below(p->ring_depth < 4 ? 4 : p->ring_depth),
-        .slot_bytes = power_of_two_below(slot < dma_geom_least_slot(nranks) ? dma_geom_least_slot(nranks) : slot),
+        .slot_bytes =
+            power_of_two_below(slot < dma_geom_min_slot_bytes(nranks) ? dma_geom_min_slot_bytes(nranks) : slot),
         .chunk_bytes = (uint32_t)chunk,
         .chunk_depth = power_of_two_below(depth < 2 ? 2 : depth),
         .pair_bytes = (uint32_t)pair,

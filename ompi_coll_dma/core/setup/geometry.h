@@ -10,10 +10,10 @@
 
 /* What the parameters ask for. Slots and chunks shrink as ranks grow in number: the memory of a node that one
  * communicator may take stays bounded. */
-dma_geom_t dma_geom_wanted(const dma_params_t *p, int nranks);
+dma_geom_t dma_geom_from_params(const dma_params_t *p, int nranks);
 
 /* A slot has room for a word or two per rank at least: all-to-alls need that. */
-uint32_t dma_geom_least_slot(int nranks);
+uint32_t dma_geom_min_slot_bytes(int nranks);
 
 /* Halves the largest part that may still shrink, slots down to `least`; false: there is none. Of buffers there are fewer
  * before they are smaller. */

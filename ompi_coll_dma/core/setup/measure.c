@@ -11,16 +11,16 @@
 #include "dma/copy.h"
 #include "node/cross.h"
 
-#define PIECE  ((size_t)16 << 10)
-#define PIECES 4
-#define PAGE   ((size_t)4096)
-#define READ   4 /* pages of the longer cross-memory reads */
+#define PIECE           ((size_t)16 << 10)
+#define PIECES          4
+#define PAGE            ((size_t)4096)
+#define LONG_READ_PAGES 4 /* pages of the longer cross-memory reads */
 
 /* What begins where in a region. */
-#define PULLED (PIECES * PIECE)
-#define TOLD   (2 * PIECES * PIECE)
+#define PIECES_AT (PIECES * PIECE)
+#define READ_FLAG (2 * PIECES * PIECE)
 
-_Static_assert(DMA_MEASURE_BYTES == TOLD + PAGE, "all of a region has a use");
+_Static_assert(DMA_MEASURE_BYTES == READ_FLAG + PAGE, "all of a region has a use");
 
 #define WAIT_SECONDS 200e-6 /* for the reader: reading takes 20 to 60 us, and it may begin a bit later than we do */
 
@@ -29,28 +29,28 @@ _Static_assert(DMA_MEASURE_BYTES == TOLD + PAGE, "all of a region has a use");
 #define MOST_MBPS  1000000
 
 /* The least of several is what is meant: the others were interrupted. 0 is none so far. */
-static void note(uint64_t *least, double since)
+static void record_least(uint64_t *least, double since)
 {
     uint64_t ps = (uint64_t)((dma_now() - since) * 1e12) + 1;
 
     *least = !*least || ps < *least ? ps : *least;
 }
 
-static _Atomic uint32_t *told(const char *region)
+static _Atomic uint32_t *read_flag(const char *region)
 {
-    return (_Atomic uint32_t *)(uintptr_t)(region + TOLD);
+    return (_Atomic uint32_t *)(uintptr_t)(region + READ_FLAG);
 }
 
 void dma_measure_write(char *region)
 {
     memset(region, 1, DMA_MEASURE_BYTES);
-    atomic_store_explicit(told(region), 0, memory_order_relaxed); /* the hello comes behind it */
+    atomic_store_explicit(read_flag(region), 0, memory_order_relaxed); /* the hello comes behind it */
 }
 
-void dma_measure_tell(char *region)
+void dma_measure_set_read(char *region)
 {
     /* release: our reads of the peer's pieces come before its writes to them */
-    atomic_store_explicit(told(region), 1, memory_order_release);
+    atomic_store_explicit(read_flag(region), 1, memory_order_release);
 }
 
 uint64_t dma_measure_rewrite(char *region, const char *readers)
@@ -59,7 +59,7 @@ uint64_t dma_measure_rewrite(char *region, const char *readers)
     uint64_t least = 0;
     char *scratch;
 
-    while (!atomic_load_explicit(told(readers), memory_order_acquire)) {
+    while (!atomic_load_explicit(read_flag(readers), memory_order_acquire)) {
         if (dma_now() > until) {
             return 0;
         }
@@ -72,8 +72,8 @@ uint64_t dma_measure_rewrite(char *region, const char *readers)
     for (int i = 0; i < PIECES; i++) {
         double now = dma_now();
 
-        dma_copy(region + PULLED + (size_t)i * PIECE, scratch, PIECE);
-        note(&least, now);
+        dma_copy(region + PIECES_AT + (size_t)i * PIECE, scratch, PIECE);
+        record_least(&least, now);
     }
     free(scratch);
     return least;
@@ -84,15 +84,15 @@ static void measure_cross(dma_measured_t *m, char *scratch, pid_t pid, uint64_t 
 {
     uint64_t one = 0, several = 0;
 
-    for (size_t at = 0; at < PIECES * PIECE; at += at < PIECE ? PAGE : READ * PAGE) {
+    for (size_t at = 0; at < PIECES * PIECE; at += at < PIECE ? PAGE : LONG_READ_PAGES * PAGE) {
         double now = dma_now();
 
-        if (dma_cross_read(pid, scratch, addr + at, at < PIECE ? PAGE : READ * PAGE) != DMA_OK) {
+        if (dma_cross_read(pid, scratch, addr + at, at < PIECE ? PAGE : LONG_READ_PAGES * PAGE) != DMA_OK) {
             return;
         }
-        note(at < PIECE ? &one : &several, now);
+        record_least(at < PIECE ? &one : &several, now);
     }
-    m->page = several > one ? (several - one) / (READ - 1) : 1;
+    m->page = several > one ? (several - one) / (LONG_READ_PAGES - 1) : 1;
     m->cross = one > m->page ? one - m->page : 1;
 }
 
@@ -100,7 +100,7 @@ dma_measured_t dma_measure_read(const char *region, pid_t pid, uint64_t addr)
 {
     dma_measured_t m = {0};
     char *scratch = malloc(2 * PIECE);
-    const char *pulled = region + PULLED;
+    const char *pulled = region + PIECES_AT;
 
     if (!scratch) {
         return m;
@@ -110,7 +110,7 @@ dma_measured_t dma_measure_read(const char *region, pid_t pid, uint64_t addr)
         double now = dma_now();
 
         dma_copy(scratch + PIECE, scratch, PIECE);
-        note(&m.copy, now);
+        record_least(&m.copy, now);
     }
     if (pid) {
         measure_cross(&m, scratch, pid, addr);
@@ -123,7 +123,7 @@ dma_measured_t dma_measure_read(const char *region, pid_t pid, uint64_t addr)
         double now = dma_now();
 
         dma_copy(scratch, pulled + at, PIECE);
-        note(&m.pull, now);
+        record_least(&m.pull, now);
     }
     free(scratch);
     return m;
@@ -136,7 +136,7 @@ static uint64_t rate(size_t bytes, uint64_t ps)
     return mbps < LEAST_MBPS ? LEAST_MBPS : mbps > MOST_MBPS ? MOST_MBPS : mbps;
 }
 
-bool dma_measure_adopt(dma_profile_t *profile, const dma_measured_t *measured, int n, bool share)
+bool dma_measure_apply(dma_profile_t *profile, const dma_measured_t *measured, int n, bool oversubscribed)
 {
     dma_measured_t sum = {0};
     bool crossed = true, pushed = true;
@@ -162,7 +162,7 @@ bool dma_measure_adopt(dma_profile_t *profile, const dma_measured_t *measured, i
      * copies, and 2 beside 16. But where ranks take turns on cores, others have been there since, and have left little of it
      * in a cache. What was seen of it holds for slots; in a ring both sides are at it at the same time. */
     profile->push_mbps = profile->slot_mbps = profile->pull_mbps;
-    if (!share) {
+    if (!oversubscribed) {
         profile->push_mbps = profile->pull_mbps * profile->pull_mbps / profile->copy_mbps / 3;
         profile->push_mbps = profile->push_mbps < LEAST_MBPS ? LEAST_MBPS : profile->push_mbps;
         profile->slot_mbps = profile->push_mbps;

@@ -43,12 +43,12 @@ void dma_measure_write(char *region);
 dma_measured_t dma_measure_read(const char *region, pid_t pid, uint64_t addr);
 
 /* `region`, our own, tells that we have read what we were to read. */
-void dma_measure_tell(char *region);
+void dma_measure_set_read(char *region);
 /* Writes to `region`, our own, once that of its reader tells it so: picoseconds for 16 KiB, or 0. */
 uint64_t dma_measure_rewrite(char *region, const char *readers);
 
 /* Changes the constants of `profile` to the means of what n ranks have measured, if all have: else false. `share`: they have
  * fewer cores than there are of them. */
-bool dma_measure_adopt(dma_profile_t *profile, const dma_measured_t *measured, int n, bool share);
+bool dma_measure_apply(dma_profile_t *profile, const dma_measured_t *measured, int n, bool share);
 
 #endif

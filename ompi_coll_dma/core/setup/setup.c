@@ -48,26 +48,26 @@ typedef struct hello {
     /* for ranks per core */
     uint64_t cpus[CPU_SETSIZE / 64];
     uint32_t local_procs, online;
-} hello_t;
+} info_t;
 
 typedef struct verdict {
     int32_t mapped;
     int32_t cross;
     dma_measured_t measured;
     char why[DMA_WHY_BYTES];
-} verdict_t;
+} result_t;
 
 /* Records are exchanged at a fixed size: another version of this component may have longer ones. */
 #define RECORD_BYTES 1024
 
-_Static_assert(sizeof(hello_t) <= RECORD_BYTES && sizeof(verdict_t) <= RECORD_BYTES, "records fit");
+_Static_assert(sizeof(info_t) <= RECORD_BYTES && sizeof(result_t) <= RECORD_BYTES, "records fit");
 
 typedef struct dma_setup {
     int attempt;
-    bool judging; /* the exchange under way is of verdicts */
+    bool exchanging_results; /* the exchange under way is of verdicts */
     dma_bootstrap_t exchange;
-    hello_t mine;
-    hello_t *all;      /* by rank, while judging */
+    info_t mine;
+    info_t *all;       /* by rank, while results */
     uint32_t per_core; /* what they say of ranks per core, in sixteenths */
     dma_arena_t *arena;
     dma_block_t *block;
@@ -80,7 +80,7 @@ typedef struct dma_setup {
 } setup_t;
 
 /* Chunks or pair buffers, which nobody uses yet. */
-static void offer_region(const dma_comm_t *comm, setup_t *s)
+static void offer_measure_region(const dma_comm_t *comm, setup_t *s)
 {
     const dma_geom_t *g = &s->mine.geom;
     dma_block_layout_t layout = dma_block_layout(g, comm->nranks);
@@ -96,11 +96,11 @@ static void offer_region(const dma_comm_t *comm, setup_t *s)
 }
 
 /* A block in the arena of this attempt. None is not an error: the hello says so to all. */
-static void get_block(dma_comm_t *comm, setup_t *s, char *why)
+static void allocate_block(dma_comm_t *comm, setup_t *s, char *why)
 {
-    dma_geom_t geom = comm->wanted.ring_depth ? comm->wanted : dma_geom_wanted(&comm->proc->params, comm->nranks);
+    dma_geom_t geom = comm->wanted.ring_depth ? comm->wanted : dma_geom_from_params(&comm->proc->params, comm->nranks);
     /* a channel's slots have the size of its call, which perhaps fits nowhere else */
-    uint32_t least = comm->wanted.ring_depth ? geom.slot_bytes : dma_geom_least_slot(comm->nranks);
+    uint32_t least = comm->wanted.ring_depth ? geom.slot_bytes : dma_geom_min_slot_bytes(comm->nranks);
     dma_status_t status;
     size_t left;
 
@@ -129,12 +129,12 @@ static void get_block(dma_comm_t *comm, setup_t *s, char *why)
         return;
     }
     s->mine.geom = geom;
-    offer_region(comm, s);
+    offer_measure_region(comm, s);
     s->mine.block = (uint64_t)((char *)s->block - dma_arena_base(s->arena));
     dma_arena_identify(s->arena, &s->mine.arena);
 }
 
-static void count_cpus(hello_t *h, const dma_params_t *params)
+static void count_cpus(info_t *h, const dma_params_t *params)
 {
     cpu_set_t set;
 
@@ -174,7 +174,7 @@ static void report_profile(dma_comm_t *comm, const char *topic, const char *path
                     "the engine profile %s cannot be used (%s); the built-in one is used instead", path, error);
 }
 
-static void rank0_choices(dma_comm_t *comm, hello_t *h)
+static void set_rank0_choices(dma_comm_t *comm, info_t *h)
 {
     const dma_params_t *params = &comm->proc->params;
     char error[128];
@@ -201,28 +201,28 @@ static dma_status_t exchange(dma_comm_t *comm, setup_t *s, const void *record, s
 
     memcpy(padded, record, bytes);
     if (s->exchange.records) { /* from the first message on, this rank must not fail alone */
-        dma_bootstrap_again(&s->exchange, padded, sizeof(padded));
+        dma_bootstrap_restart(&s->exchange, padded, sizeof(padded));
         return DMA_OK;
     }
     return dma_bootstrap_begin(&s->exchange, comm->host, comm->handle, comm->rank, comm->nranks, padded,
                                sizeof(padded));
 }
 
-static dma_status_t begin_hello(dma_comm_t *comm, setup_t *s)
+static dma_status_t begin_attempt(dma_comm_t *comm, setup_t *s)
 {
     char why[DMA_WHY_BYTES] = "";
 
-    s->judging = false;
-    s->mine = (hello_t){.protocol = PROTOCOL, .first_seq = s->first_seq};
+    s->exchanging_results = false;
+    s->mine = (info_t){.protocol = PROTOCOL, .first_seq = s->first_seq};
     s->probe = dma_random64();
     s->mine.probe = s->probe;
     s->mine.wants_memory_route = comm->wants_memory_route;
     s->mine.probe_addr = (uint64_t)(uintptr_t)&s->probe;
-    get_block(comm, s, why);
+    allocate_block(comm, s, why);
     snprintf(s->mine.why, sizeof(s->mine.why), "%s", why);
     count_cpus(&s->mine, &comm->proc->params);
     if (comm->rank == 0) {
-        rank0_choices(comm, &s->mine);
+        set_rank0_choices(comm, &s->mine);
     }
     return exchange(comm, s, &s->mine, sizeof(s->mine));
 }
@@ -243,7 +243,7 @@ dma_status_t dma_setup_begin(dma_comm_t *comm)
     s->first_seq = comm->seq + 1;
     comm->setup = s;
     s->measured = calloc((size_t)comm->nranks, sizeof(*s->measured));
-    status = s->peers && s->all && s->acks && s->stream && s->measured ? begin_hello(comm, s) : DMA_ERR_NOMEM;
+    status = s->peers && s->all && s->acks && s->stream && s->measured ? begin_attempt(comm, s) : DMA_ERR_NOMEM;
     if (status != DMA_OK) {
         dma_setup_drop(comm);
         return status;
@@ -296,7 +296,7 @@ void dma_setup_poison(dma_comm_t *comm, dma_status_t status)
 {
     setup_t *s = comm->setup;
 
-    if (s && s->judging && s->block) {
+    if (s && s->exchanging_results && s->block) {
         /* Our verdict is out: some peers may be READY with this block. It stays theirs. */
         atomic_store_explicit(&s->block->head.poison, (int32_t)status, memory_order_relaxed);
         pthread_mutex_lock(&comm->proc->lock);
@@ -307,9 +307,9 @@ void dma_setup_poison(dma_comm_t *comm, dma_status_t status)
 }
 
 /* One peer's hello: its block mapped, its memory tried. NULL or what failed. */
-static const char *meet(dma_comm_t *comm, setup_t *s, int r, bool *cross)
+static const char *map_peer(dma_comm_t *comm, setup_t *s, int r, bool *cross)
 {
-    const hello_t *h = &s->all[r];
+    const info_t *h = &s->all[r];
     dma_peer_t *peer = &s->peers[r];
     const char *why;
 
@@ -364,9 +364,9 @@ static uint32_t ranks_per_core(const dma_comm_t *comm, const setup_t *s)
 }
 
 /* Memory that a rank has written for us to read, or NULL. */
-static char *region_of(const dma_comm_t *comm, const setup_t *s, int rank)
+static char *measure_region(const dma_comm_t *comm, const setup_t *s, int rank)
 {
-    const hello_t *h = &s->all[rank];
+    const info_t *h = &s->all[rank];
 
     return h->region && h->region <= dma_block_layout(&h->geom, comm->nranks).bytes - DMA_MEASURE_BYTES
                ? (char *)s->peers[rank].block + h->region
@@ -384,30 +384,30 @@ static void measure(const dma_comm_t *comm, const setup_t *s, dma_measured_t *m)
     if (!s->all[0].measure || far == comm->rank) {
         return;
     }
-    own = region_of(comm, s, comm->rank);
-    theirs = region_of(comm, s, far);
-    readers = region_of(comm, s, reader);
+    own = measure_region(comm, s, comm->rank);
+    theirs = measure_region(comm, s, far);
+    readers = measure_region(comm, s, reader);
     if (theirs) {
         *m = dma_measure_read(theirs, s->peers[far].pid, s->all[far].region_addr);
     }
     if (own && readers) {
-        dma_measure_tell(own);
+        dma_measure_set_read(own);
         m->push = s->per_core > 16 ? 0 : dma_measure_rewrite(own, readers);
     }
 }
 
-static dma_status_t begin_verdict(dma_comm_t *comm, setup_t *s)
+static dma_status_t begin_results(dma_comm_t *comm, setup_t *s)
 {
-    verdict_t v = {.mapped = 1};
+    result_t v = {.mapped = 1};
     bool cross = true;
 
     for (int r = 0; r < comm->nranks; r++) {
-        s->all[r] = *(const hello_t *)dma_bootstrap_record(&s->exchange, r);
+        s->all[r] = *(const info_t *)dma_bootstrap_record(&s->exchange, r);
         s->all[r].why[DMA_WHY_BYTES - 1] = s->all[r].arena.path[sizeof(s->all[r].arena.path) - 1] = '\0';
     }
     s->per_core = ranks_per_core(comm, s);
     for (int r = 0; r < comm->nranks && v.mapped; r++) {
-        const char *why = meet(comm, s, r, &cross);
+        const char *why = map_peer(comm, s, r, &cross);
 
         if (why) {
             v.mapped = 0;
@@ -418,7 +418,7 @@ static dma_status_t begin_verdict(dma_comm_t *comm, setup_t *s)
     if (v.mapped) {
         measure(comm, s, &v.measured);
     }
-    s->judging = true;
+    s->exchanging_results = true;
     return exchange(comm, s, &v, sizeof(v));
 }
 
@@ -439,7 +439,7 @@ static dma_geom_t agreed_geom(const dma_comm_t *comm, const setup_t *s)
     return g;
 }
 
-static void become_ready(dma_comm_t *comm, setup_t *s, bool cross)
+static void set_ready(dma_comm_t *comm, setup_t *s, bool cross)
 {
     dma_window_t *w = &comm->window;
     uint32_t ack = (uint32_t)(s->mine.first_seq - 1), per_core = s->per_core;
@@ -466,7 +466,7 @@ static void become_ready(dma_comm_t *comm, setup_t *s, bool cross)
     }
     comm->profile = comm->wanted.ring_depth ? comm->parent->profile : s->all[0].profile;
     comm->oversubscribed = per_core > 16;
-    if (dma_measure_adopt(&comm->profile, s->measured, comm->nranks, comm->oversubscribed) && comm->rank == 0) {
+    if (dma_measure_apply(&comm->profile, s->measured, comm->nranks, comm->oversubscribed) && comm->rank == 0) {
         const dma_profile_t *p = &comm->profile;
 
         dma_proc_report(
@@ -503,13 +503,13 @@ static void become_ready(dma_comm_t *comm, setup_t *s, bool cross)
     s->arena = NULL;
 }
 
-static dma_status_t judge(dma_comm_t *comm, setup_t *s)
+static dma_status_t end_attempt(dma_comm_t *comm, setup_t *s)
 {
     const char *why = NULL;
     bool cross = true;
 
     for (int r = 0; r < comm->nranks; r++) {
-        verdict_t *v = dma_bootstrap_record(&s->exchange, r);
+        result_t *v = dma_bootstrap_record(&s->exchange, r);
 
         v->why[sizeof(v->why) - 1] = '\0';
         if (!v->mapped && !why) {
@@ -519,7 +519,7 @@ static dma_status_t judge(dma_comm_t *comm, setup_t *s)
         s->measured[r] = v->measured;
     }
     if (!why) {
-        become_ready(comm, s, cross);
+        set_ready(comm, s, cross);
         return DMA_OK;
     }
     snprintf(comm->reason, sizeof(comm->reason), "%s", why);
@@ -530,7 +530,7 @@ static dma_status_t judge(dma_comm_t *comm, setup_t *s)
     }
     drop_attempt(comm, s);
     if (++s->attempt < ATTEMPTS) {
-        return begin_hello(comm, s);
+        return begin_attempt(comm, s);
     }
     dma_comm_step_aside(comm);
     return DMA_OK;
@@ -544,7 +544,7 @@ dma_status_t dma_setup_advance(dma_comm_t *comm)
         dma_status_t status = dma_bootstrap_advance(&s->exchange);
 
         if (status == DMA_OK) {
-            status = s->judging ? judge(comm, s) : begin_verdict(comm, s);
+            status = s->exchanging_results ? end_attempt(comm, s) : begin_results(comm, s);
         }
         if (status != DMA_OK) {
             return status;

@@ -410,7 +410,7 @@ static dma_status_t stream_start(dma_run_t *run)
         b->epoch = run->epoch;
         b->progs = run->plan->nprogs;
         b->window = run->window;
-        if (!run->again || !b->collected) {
+        if (!run->repeat || !b->collected) {
             status = dma_work_collect(&b->work, run, b->rank);
             b->collected = status == DMA_OK;
         }
