@@ -1,10 +1,10 @@
 /*
- * Host memory in place of device memory, around the module below.
+ * Bounce buffers: host memory in place of device memory, for the collective module below coll/dma.
  *
- * The module gets the same counts, displacements and datatypes, and addresses in a copy of the stretch of memory that the
- * side touches. The copy of the receive side is filled beforehand too: in place it is what is sent, and the module may fail
- * before it has received all of what goes back afterwards. That is the blocks that are received and nothing between them or in
- * them that is no data.
+ * That module gets the same counts, displacements and datatypes, with addresses in a mirror: a copy of all memory that the side
+ * touches. The mirror of the receive side is filled before the call too, for two reasons: in place it is what is sent, and the
+ * module can fail before it has received everything that is copied back. Only the data of received blocks is copied back, not
+ * the gaps between blocks or inside datatypes, which belong to the application.
  */
 #include <stdlib.h>
 
@@ -13,7 +13,7 @@
 
 typedef struct mirror {
     dma_span_t span; /* of the user's memory */
-    char *copy;      /* NULL: it is not device memory */
+    char *copy;      /* NULL: the side is not device memory */
     int device;
 } mirror_t;
 
@@ -22,7 +22,7 @@ struct dma_bounce {
     const dma_gpu_runtime_t *rt;
     mirror_t send, recv;
     dma_side_t received;
-    bool own_kept; /* the own block is not received */
+    bool own_kept; /* the own block is not received, because the call is in place */
 };
 
 static dma_status_t create_mirror(const dma_gpu_runtime_t *rt, const dma_side_t *side, int blocks, mirror_t *m)
@@ -88,7 +88,7 @@ dma_status_t dma_bounce_in(dma_bounce_t *b)
     return status == DMA_OK ? fill_mirror(b, &b->recv) : status;
 }
 
-/* Blocks first .. last - 1. Where none has a count of its own, each begins where the one before it ends. */
+/* Writes blocks first .. last - 1 to the user's memory. Without counts they are contiguous and are written together. */
 static dma_status_t write_blocks(const dma_bounce_t *b, dma_writer_t *writer, int first, int last)
 {
     const dma_side_t *side = &b->received;
@@ -126,7 +126,7 @@ dma_status_t dma_bounce_out(dma_bounce_t *b)
     return dma_writer_end(comm->proc, writer, status);
 }
 
-/* The same place in the copy. */
+/* The address in the mirror that corresponds to `user`. */
 static void *translate(const mirror_t *m, const void *user)
 {
     return m->copy ? m->copy + ((const char *)user - m->span.first) : (void *)(uintptr_t)user;

@@ -1,11 +1,11 @@
-/* The life of a call with device memory: see device.h. */
+/* The life of a call in device memory: enter, agree, run. See device.h. */
 #include "core/resolve.h"
 #include "device/device.h"
 #include "node/entry.h"
 
-#define SPIN_SECONDS 20e-6 /* peers that call at the same time arrive within a few microseconds */
+#define SPIN_SECONDS 20e-6 /* peers that call at the same time enter within a few microseconds */
 
-/* The agreed line of a rank: the number of the meeting, and in the lowest bits its vote. */
+/* The word in the agreed line of a rank: the number of the agreement, and in the lowest bits the rank's vote. */
 enum { VOTE_YES = 1, VOTE_NO = 2, VOTE_BITS = 2, VOTE_MASK = 3 };
 
 static uint32_t vote_word(const struct dma_device_comm *dc, uint32_t vote)
@@ -13,15 +13,15 @@ static uint32_t vote_word(const struct dma_device_comm *dc, uint32_t vote)
     return dc->agreements << VOTE_BITS | vote;
 }
 
-/* Is the word a vote on the present meeting? */
+/* Is the word a vote in the present agreement? */
 static bool is_vote(const struct dma_device_comm *dc, uint32_t word)
 {
     return word >> VOTE_BITS == (dc->agreements & (UINT32_MAX >> VOTE_BITS));
 }
 
-/* ---- the ways to carry it out ---- */
+/* ---- host plan and GPU plan ---- */
 
-/* The host plan on host memory. Where this rank has entered already, its data come with a second entry. */
+/* Runs the host plan on staged memory. `second_entry`: this rank has entered the call already, without data. */
 static dma_status_t run_on_host(dma_comm_t *comm, dma_task_t *task, bool second_entry)
 {
     const struct dma_device_comm *dc = comm->device;
@@ -35,7 +35,6 @@ static dma_status_t run_on_host(dma_comm_t *comm, dma_task_t *task, bool second_
     return status == DMA_OK ? dma_host_bind(comm, task) : status;
 }
 
-/* The own block, out of place, before the peers are there: only where an earlier call has bound the engine. */
 void dma_device_copy_early(dma_comm_t *comm, const dma_task_t *task)
 {
     const struct dma_device_comm *dc = comm->device;
@@ -52,7 +51,7 @@ void dma_device_copy_early(dma_comm_t *comm, const dma_task_t *task)
                                    (uint64_t)(uintptr_t)dma_blocks_addr(&run->send, from), bytes);
 }
 
-/* `repeat`: plan, places and lengths are those of the last run. */
+/* `repeat`: plan, addresses and lengths equal those of the last run. */
 static dma_status_t bind_plan(dma_comm_t *comm, dma_task_t *task, bool repeat)
 {
     struct dma_device_comm *dc = comm->device;
@@ -85,7 +84,7 @@ void dma_device_start_run(dma_comm_t *comm, dma_task_t *task, dma_device_phase_t
     task->device->phase = phase;
 }
 
-/* All ranks could open all memory. */
+/* All ranks could open all memory. The call takes the GPU plan if the engines of all ranks support its shapes. */
 static dma_status_t run_on_engine(dma_comm_t *comm, dma_task_t *task)
 {
     dma_status_t status;
@@ -101,7 +100,7 @@ static dma_status_t run_on_engine(dma_comm_t *comm, dma_task_t *task)
     return status;
 }
 
-/* All ranks make the same call as their last one. */
+/* All ranks repeat their last call. */
 static dma_status_t repeat_on_engine(dma_comm_t *comm, dma_task_t *task)
 {
     dma_status_t status;
@@ -122,7 +121,7 @@ static dma_status_t begin_call(dma_comm_t *comm, dma_task_t *task)
     struct dma_device_comm *dc;
 
     if (!call->persistent && !dma_window_may_publish(&comm->window, (uint32_t)task->run.seq)) {
-        return DMA_AGAIN; /* a start of a persistent call publishes nothing */
+        return DMA_AGAIN; /* a start of a persistent call publishes no descriptor, so it needs no place in the ring */
     }
     if (comm->streaming) {
         return DMA_AGAIN;
@@ -147,7 +146,7 @@ static dma_status_t begin_call(dma_comm_t *comm, dma_task_t *task)
     return DMA_OK;
 }
 
-/* Reads all descriptors. DMA_OK: they are there. *all: all ranks have device memory. */
+/* Reads all descriptors. DMA_OK: all ranks have entered. *all: all have entered with DMA_SIGN_DEVICE. */
 static dma_status_t read_entries(dma_comm_t *comm, dma_task_t *task, bool *all)
 {
     dma_window_t *w = &comm->window;
@@ -190,16 +189,16 @@ static dma_status_t advance_enter(dma_comm_t *comm, dma_task_t *task)
         return status;
     }
     if (!new_export && status != DMA_OK) {
-        return DMA_ERR_ENGINE; /* no rank asks for verdicts on what all ranks should have open */
+        return DMA_ERR_ENGINE; /* all ranks have opened these exports, so no peer takes part in an agreement */
     }
-    /* A rank that goes by the host enters again, and overwrites what it has said of its memory: not before all ranks have
-     * read that. So a call that not all engines can carry out needs verdicts too. */
+    /* A rank that takes the host plan enters a second time and overwrites its record. It must not do so before all ranks have
+     * read the record. So a call whose shapes some engine cannot do needs an agreement too. */
     dc->all_support_shapes = dma_device_all_support_shapes(comm, task);
     if (!new_export && dc->all_support_shapes) {
         return run_on_engine(comm, task);
     }
     dc->agreements++;
-    /* release: our reads of the records come before a peer that sees this writes its next record */
+    /* release: this rank's reads of the records come before a peer that has seen the vote overwrites its record */
     atomic_store_explicit(&dma_window_agreed(&comm->window, comm->rank)->word,
                           vote_word(dc, status == DMA_OK ? VOTE_YES : VOTE_NO), memory_order_release);
     task->device->phase = DEVICE_AGREE;
@@ -286,7 +285,7 @@ void dma_device_spin(dma_comm_t *comm, const dma_task_t *task)
 {
     double until = 0;
 
-    /* Where ranks share cores, the peer that is waited for may need this one. */
+    /* If ranks share cores, the peer may need this core. */
     while (!comm->oversubscribed && comm->state == DMA_COMM_READY && dma_task_state(task) == DMA_TASK_RUNNING &&
            task->device->phase < DEVICE_RUN) {
         double now = dma_now();
@@ -301,7 +300,7 @@ void dma_device_spin(dma_comm_t *comm, const dma_task_t *task)
     }
 }
 
-/* A rank without a vote on the meeting. */
+/* A rank that has not voted. */
 static dma_wait_t waits_for_vote(const dma_comm_t *comm)
 {
     for (int r = 0; r < comm->nranks; r++) {

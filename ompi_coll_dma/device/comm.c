@@ -1,4 +1,4 @@
-/* What a communicator knows of its ranks' devices and device memory: see device.h. */
+/* The device state of a communicator: what ranks publish and read about their device memory. See device.h. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +21,7 @@ struct dma_device_comm *dma_device_comm(dma_comm_t *comm, const dma_gpu_runtime_
     dma_device_t *device;
 
     if (dc) {
-        /* The device of the first call: buffers elsewhere are staged. */
+        /* A communicator uses one device, that of its first call. Buffers on another device are staged. */
         return dc->device->ordinal == ordinal ? dc : NULL;
     }
     device = dma_device_of(comm->proc, rt, ordinal);
@@ -40,9 +40,9 @@ struct dma_device_comm *dma_device_comm(dma_comm_t *comm, const dma_gpu_runtime_
     return dc;
 }
 
-/* ---- our record ---- */
+/* ---- what this rank publishes ---- */
 
-/* The slot in which an export is remembered, or DEVICE_SLOTS. */
+/* The slot of an export, or DEVICE_SLOTS if it is in none. */
 static unsigned find_slot(const dma_device_peer_t *peer, uint64_t number)
 {
     unsigned slot = 0;
@@ -53,7 +53,7 @@ static unsigned find_slot(const dma_device_peer_t *peer, uint64_t number)
     return slot;
 }
 
-/* Do the peers have to learn of our export? */
+/* Do the peers have to open this rank's export? */
 static bool is_new_export(const struct dma_device_comm *dc, int rank, uint64_t number)
 {
     unsigned slot = find_slot(&dc->peers[rank], number);
@@ -61,7 +61,7 @@ static bool is_new_export(const struct dma_device_comm *dc, int rank, uint64_t n
     return slot == DEVICE_SLOTS || dc->unconfirmed >> slot & 1;
 }
 
-/* Of our own slots: memory that has been freed since it was exported. */
+/* Bit mask of this rank's slots whose memory has been freed since it was exported. */
 static uint64_t freed_slots(const dma_comm_t *comm)
 {
     const dma_device_peer_t *own = &comm->device->peers[comm->rank];
@@ -89,7 +89,7 @@ static dma_device_call_key_t call_key(const dma_task_t *task)
     };
 }
 
-/* Is it one that may come again? A runtime without numbers for allocations does not tell. */
+/* Can a later call be compared with this one? Without buffer ids, new memory at the same address cannot be told from the old. */
 static bool is_repeatable(const dma_task_t *task)
 {
     const struct dma_device_call *d = task->device;
@@ -139,7 +139,7 @@ dma_status_t dma_device_publish_record(dma_comm_t *comm, dma_task_t *task)
     }
     traits = dc->device->traits;
     if (dc->peer_arenas_registered != (unsigned)comm->nranks) {
-        traits.features &= ~(uint32_t)DMA_GPU_PRELAUNCH; /* not of this communicator, or not wanted */
+        traits.features &= ~(uint32_t)DMA_GPU_PRELAUNCH; /* not a channel, or switched off */
     }
     *info = (dma_device_info_t){
         .number = export.number,
@@ -164,12 +164,12 @@ dma_status_t dma_device_publish_record(dma_comm_t *comm, dma_task_t *task)
         info->largest = table[b].bytes > info->largest ? table[b].bytes : info->largest;
     }
     dc->last = (dma_device_last_t){.key = key, .info = *info};
-    dc->last.info.new_export = 0; /* it is not, once all have opened it */
+    dc->last.info.new_export = 0; /* a repetition comes after all ranks have opened it */
     dc->last.info.flags = DMA_DEVICE_INFO_REPEAT;
     return DMA_OK;
 }
 
-/* ---- the others' ---- */
+/* ---- what other ranks have published ---- */
 
 static dma_import_t *open_export(dma_comm_t *comm, int r, const dma_device_record_t *record)
 {
@@ -194,7 +194,8 @@ static void close_slot(const dma_comm_t *comm, dma_device_peer_t *peer, unsigned
     peer->number[slot] = peer->size[slot] = 0;
 }
 
-/* For a new allocation, the oldest go: the one whose slot it gets, and what would be too many bytes beside it. */
+/* Returns the slot for a new export. Closes the export in it, and as many of the next oldest as are needed to keep the sum of
+ * bytes below the limit. */
 static unsigned allocate_slot(const dma_comm_t *comm, dma_device_peer_t *peer, uint64_t bytes)
 {
     unsigned at = peer->next++ % DEVICE_SLOTS;
@@ -211,8 +212,9 @@ static unsigned allocate_slot(const dma_comm_t *comm, dma_device_peer_t *peer, u
     return at;
 }
 
-/* All ranks count the same way, whether memory can be opened or not. One that we know already has come again because somebody
- * could not do something: perhaps we. */
+/* Enters an export into the list of rank r, and opens it. All ranks make the same entries, whether they could open the memory
+ * or not. An export that is in the list already is published again if the agreement on it failed: then a rank that could not
+ * open it tries again. */
 static void add_export(dma_comm_t *comm, int r, const dma_device_record_t *record)
 {
     dma_device_peer_t *peer = &comm->device->peers[r];
@@ -235,7 +237,8 @@ static void add_export(dma_comm_t *comm, int r, const dma_device_record_t *recor
     }
 }
 
-/* Where the receive buffer of a peer is, if what it says can be. DMA_UNSUPPORTED: it is not open here. */
+/* Validates what rank r has published, and sets the target: where its receive buffer is. DMA_UNSUPPORTED: it is not open on
+ * this rank, or not valid. */
 static dma_status_t resolve_target(dma_comm_t *comm, const dma_task_t *task, int r, const dma_device_info_t *info,
                                    const dma_device_record_t *record)
 {
@@ -256,7 +259,7 @@ static dma_status_t resolve_target(dma_comm_t *comm, const dma_task_t *task, int
     if (info->flags & DMA_DEVICE_INFO_TABLE && table[comm->rank].bytes != ours) {
         return DMA_ERR_TRUNCATE;
     }
-    /* Nothing is written outside of the allocation, whatever a peer says. */
+    /* Whatever a peer publishes, nothing is written outside of its allocation. */
     dc->shapes[r] = info->flags & DMA_DEVICE_INFO_SHAPE ? record->shape : (dma_shape_t){0};
     far = dma_shape_span(&dc->shapes[r], ours);
     if (!dma_shape_valid(&dc->shapes[r]) ||
@@ -273,7 +276,7 @@ static dma_status_t resolve_target(dma_comm_t *comm, const dma_task_t *task, int
     return DMA_OK;
 }
 
-/* The engine in the service of this communicator. */
+/* Binds the engine to this communicator. */
 static dma_status_t bind_engine(dma_comm_t *comm)
 {
     struct dma_device_comm *dc = comm->device;
@@ -355,7 +358,7 @@ void dma_device_end_agreement(dma_comm_t *comm, const dma_task_t *task, bool all
         dc->unconfirmed &= ~bit;
         return;
     }
-    dc->unconfirmed |= own->new_export ? bit : 0; /* not all have it */
+    dc->unconfirmed |= own->new_export ? bit : 0; /* not all ranks have opened it */
     if (++dc->failed_agreements == DEVICE_MAX_FAILED) {
         dc->disabled = true;
         dma_proc_report(comm->proc, comm->rank == 0 ? DMA_REPORT_WARN : DMA_REPORT_INFO, "device off",
@@ -365,7 +368,7 @@ void dma_device_end_agreement(dma_comm_t *comm, const dma_task_t *task, bool all
 
 /* ---- the plan ---- */
 
-/* Of the largest block that any rank receives: equal on all. */
+/* Bytes of the largest block that any rank receives. Equal on all ranks. */
 static uint64_t largest_block(const dma_comm_t *comm, const dma_task_t *task)
 {
     uint64_t most = 0;
@@ -422,7 +425,7 @@ dma_status_t dma_device_find_plan(dma_comm_t *comm, dma_task_t *task, const dma_
     dma_status_t status = DMA_OK;
 
     if (memo->key != key) {
-        /* ranks of an all-gather may differ in whether they are in place */
+        /* The ranks of an all-gather can differ in whether they are in place, and must choose the same variant. */
         status = choose_variant(comm, task, bytes, task->in_place && !dma_coll_gathers(task->coll), key, memo);
     }
     if (status == DMA_OK && !memo->plans[task->in_place]) {
@@ -437,7 +440,7 @@ dma_status_t dma_device_find_plan(dma_comm_t *comm, dma_task_t *task, const dma_
     return status;
 }
 
-/* ---- the end ---- */
+/* ---- stop and destroy ---- */
 
 void dma_device_stop(dma_comm_t *comm)
 {
@@ -445,8 +448,8 @@ void dma_device_stop(dma_comm_t *comm)
 
     dma_device_disarm(comm);
     if (dc->binding && !dc->device->engine->unbind(dc->binding)) {
-        /* A queue that waits for a rank that is gone looks at its ready word for ever: what is there may neither go nor
-         * become something else. */
+        /* A queue that waits for a rank that has ended polls that rank's ready word for ever. So the memory of the word must
+         * neither be unmapped nor be used for something else. */
         comm->window.permanent = true;
         dma_arena_keep_mapped(comm->window.arena);
         dc->arena_registered = false;
@@ -468,7 +471,8 @@ void dma_device_comm_destroy(dma_comm_t *comm)
 
     dma_device_stop(comm);
     dma_device_free_scratch(dc);
-    for (int r = 0; r < comm->nranks && !comm->window.permanent; r++) { /* stays: such a queue may copy there */
+    /* permanent: a queue that still waits (dma_device_stop) may copy to what is open */
+    for (int r = 0; r < comm->nranks && !comm->window.permanent; r++) {
         for (unsigned slot = 0; slot < DEVICE_SLOTS; slot++) {
             close_slot(comm, &dc->peers[r], slot);
         }

@@ -1,17 +1,20 @@
 /*
- * Packing inside the device, where its engine does not copy_block between shapes: before the rank enters the call, what it sends
- * goes to memory of ours beside the user's, in one piece, and what it receives comes there too and is unpacked at the end.
- * The runtime's own strided copies do it. The peers see a dense buffer and need not know.
+ * Packing inside the device, for engines that do not copy between shapes.
  *
- *     scratch   | blocks to receive | blocks to send |     of the communicator: one call at a time has it
+ * Before the rank enters the call, what it sends is packed into scratch memory on the same device. What it receives also
+ * arrives there and is unpacked after the call. The runtime's strided copies do this. Peers see a contiguous buffer and need
+ * not know.
  *
- * Without memory for it the call is staged.
+ *     scratch   | blocks to receive | blocks to send |     one per communicator, used by one call at a time
+ *
+ * If the scratch memory cannot be allocated, the call is staged in host memory. Functions with the note "in scope" need the
+ * runtime's scope of the device (enter, leave).
  */
 #include <stdlib.h>
 
 #include "device/device.h"
 
-/* Device memory of at least so many bytes; in scope. */
+/* Makes scratch memory of at least `bytes` bytes; in scope. */
 static dma_status_t reserve_scratch(struct dma_device_comm *dc, const dma_gpu_runtime_t *rt, uint64_t bytes)
 {
     uint64_t addr;
@@ -25,7 +28,7 @@ static dma_status_t reserve_scratch(struct dma_device_comm *dc, const dma_gpu_ru
     if (bytes <= dc->scratch_bytes) {
         return DMA_OK;
     }
-    bytes += bytes / 2; /* a new one is new to all peers: not for every call that is a bit larger */
+    bytes += bytes / 2; /* all peers have to open new scratch memory: do not replace it for a slightly larger call */
     if ((status = rt->alloc(bytes, &addr)) != DMA_OK) {
         return status;
     }
@@ -37,7 +40,7 @@ static dma_status_t reserve_scratch(struct dma_device_comm *dc, const dma_gpu_ru
     return DMA_OK;
 }
 
-/* In the stream's order; in scope. */
+/* Starts copies on the stream; in scope. */
 static dma_status_t copy_block(const struct dma_device_comm *dc, const dma_gpu_runtime_t *rt, const dma_location_t *dst,
                                const dma_location_t *src, uint64_t bytes)
 {
@@ -71,7 +74,7 @@ static dma_status_t pack(const dma_task_t *task, const dma_blocks_t *to, const d
     return status;
 }
 
-/* In scope, as the next one. */
+/* In scope, like the next function. */
 static dma_status_t pack_recv_in(const dma_task_t *task, const dma_stage_t *stage, const dma_blocks_t *staged,
                                  dma_range_t range)
 {
@@ -112,7 +115,7 @@ static dma_status_t pack_out(const dma_task_t *task, const dma_stage_t *stage, i
 
 static const dma_stage_ops_t pack_ops = {.recv_in = pack_recv_in, .send_in = pack_send_in, .out = pack_out};
 
-/* The scratch memory stands in for the sides with a shape; in scope. */
+/* Puts scratch memory in place of the sides with a shape; in scope. */
 static dma_status_t stage_sides(const dma_comm_t *comm, dma_task_t *task)
 {
     struct dma_device_call *d = task->device;
@@ -139,7 +142,7 @@ static dma_status_t stage_sides(const dma_comm_t *comm, dma_task_t *task)
     return status == DMA_OK ? d->rt->stream_sync(comm->device->stream) : status;
 }
 
-/* The same, or the call stays as it was. */
+/* Like stage_sides; after an error the call is unchanged. */
 static dma_status_t try_stage(const dma_comm_t *comm, dma_task_t *task)
 {
     dma_blocks_t send = task->run.send, recv = task->run.recv;
@@ -192,7 +195,7 @@ void dma_device_free_scratch(struct dma_device_comm *dc)
     const dma_gpu_runtime_t *rt = dc->scratch_of;
     dma_gpu_scope_t scope;
 
-    /* where there is none any more, the application has shut the runtime down, and all memory with it */
+    /* If the scope cannot be entered, the application has shut the runtime down, which has freed all memory. */
     if (rt && rt->enter(dc->device->ordinal, &scope) == DMA_OK) {
         (void)rt->stream_destroy(dc->stream);
         if (dc->scratch) {

@@ -1,4 +1,4 @@
-/* Persistent calls in device memory: see device.h. */
+/* Persistent calls in device memory: *_init, starts, and programs that engines have before the start. See device.h. */
 #include <sched.h>
 #include <string.h>
 
@@ -10,7 +10,7 @@ static _Atomic uint32_t *ready_word(const dma_comm_t *comm, int rank)
     return &dma_window_ready(&comm->window, rank)->word;
 }
 
-/* All ranks say yes or no; blocking, as *_init is. */
+/* *all: `yes` of all ranks. Blocking, because *_init is. */
 static dma_status_t allreduce_and(dma_comm_t *comm, bool yes, bool *all)
 {
     uint64_t word = yes;
@@ -33,7 +33,8 @@ static dma_status_t allreduce_and(dma_comm_t *comm, bool yes, bool *all)
     return status;
 }
 
-/* The peers' ready words, as our device sees them. Without all of them nothing is armed. */
+/* Registers the arenas of all peers with the device, so that its engine can poll their ready words. If one cannot be registered,
+ * nothing is armed. */
 static void register_ready_words(dma_comm_t *comm)
 {
     struct dma_device_comm *dc = comm->device;
@@ -50,7 +51,7 @@ static void register_ready_words(dma_comm_t *comm)
     }
 }
 
-/* A task for the call whose record has been published; false: nothing that an engine could serve. */
+/* Makes a task for the call and publishes its record. false: no engine of this rank could serve the call. */
 static bool publish_call(dma_comm_t *comm, dma_task_t *task, const dma_call_t *call, void *arrays)
 {
     struct dma_device_comm *dc;
@@ -66,7 +67,7 @@ static bool publish_call(dma_comm_t *comm, dma_task_t *task, const dma_call_t *c
            dma_device_publish_record(comm, task) == DMA_OK;
 }
 
-/* What all starts have in common. */
+/* Keeps what all starts have in common. */
 static void save_prepared_call(dma_comm_t *comm, dma_task_t *task)
 {
     struct dma_device_comm *dc = comm->device;
@@ -95,12 +96,12 @@ dma_status_t dma_device_persistent_init(dma_comm_t *comm, const dma_call_t *call
     published = publish_call(comm, &task, call, arrays);
     status = allreduce_and(comm, published, &all);
     if (status == DMA_OK && all) {
-        dma_status_t prepared = dma_device_read_records(comm, &task, &new_export);
+        dma_status_t own = dma_device_read_records(comm, &task, &new_export);
 
-        if (prepared == DMA_OK) {
-            prepared = dma_device_all_support_shapes(comm, &task) ? dma_device_bind(comm, &task) : DMA_UNSUPPORTED;
+        if (own == DMA_OK) {
+            own = dma_device_all_support_shapes(comm, &task) ? dma_device_bind(comm, &task) : DMA_UNSUPPORTED;
         }
-        status = allreduce_and(comm, prepared == DMA_OK, &all);
+        status = allreduce_and(comm, own == DMA_OK, &all);
         if (status == DMA_OK) {
             dma_device_end_agreement(comm, &task, all);
         }
@@ -144,20 +145,21 @@ bool dma_device_persistent_start(dma_comm_t *comm, dma_task_t *task, void *array
 dma_status_t dma_device_begin_persistent(dma_comm_t *comm, dma_task_t *task)
 {
     struct dma_device_comm *dc = comm->device;
-    /* Engines of peers wait for our word. Those of one that has failed would copy memory that its caller has back. It
-     * says so before it stops, and gives what we have started before that 2 s to end. */
+    /* Armed engines of peers wait for this rank's ready word. If a peer has failed, its caller has its buffers back, so its
+     * engine must not be let go. A failed rank sets the poison before it stops, and then gives copies that were started
+     * before that 2 s to end. */
     dma_status_t poison = dma_window_poisoned(&comm->window);
 
     if (poison != DMA_OK) {
         return poison;
     }
     dma_device_start_run(comm, task, dc->armed_epoch ? DEVICE_RUN : DEVICE_STARTED);
-    dc->start_run.repeat = true; /* of the starts behind this one */
+    dc->start_run.repeat = true; /* for the starts after this one */
     if (dc->armed_epoch) {
         dc->armed_epoch = 0;
         atomic_fetch_sub_explicit(&comm->proc->armed, 1, memory_order_relaxed);
     }
-    /* release: what the user has written into the buffers comes before the engines that are published so */
+    /* release: what the user has written into the buffers comes before what engines do after they have seen the word */
     atomic_store_explicit(ready_word(comm, comm->rank), dma_ready_start(task->run.epoch), memory_order_release);
     dma_task_set_running(task);
     if (task->device->phase == DEVICE_STARTED) {
@@ -169,7 +171,7 @@ dma_status_t dma_device_begin_persistent(dma_comm_t *comm, dma_task_t *task)
 int dma_device_unstarted_rank(const dma_comm_t *comm, const dma_task_t *task)
 {
     for (int r = 0; r < comm->nranks; r++) {
-        /* acquire: after it, the peer's buffers may be written */
+        /* acquire: the peer's buffers are written only after its ready word has been seen */
         if (!dma_ready_started(atomic_load_explicit(ready_word(comm, r), memory_order_acquire), task->run.epoch)) {
             return r;
         }
@@ -187,7 +189,7 @@ void dma_device_arm(dma_comm_t *comm)
     }
     if (atomic_fetch_add_explicit(&comm->proc->armed, 1, memory_order_relaxed) >= comm->proc->params.prelaunch) {
         atomic_fetch_sub_explicit(&comm->proc->armed, 1, memory_order_relaxed);
-        return; /* others hold as many engines as we may */
+        return; /* coll_dma_prelaunch programs are armed already */
     }
     next.epoch = dc->epoch + 1;
     if (dc->device->engine->arm(&next) != DMA_OK) {
@@ -197,7 +199,7 @@ void dma_device_arm(dma_comm_t *comm)
     }
     dc->armed_epoch = next.epoch;
     dc->armed_at = dma_now();
-    dma_comm_set_active(comm, true); /* so that somebody looks how long it stays armed */
+    dma_comm_set_active(comm, true); /* progress checks how long the programs stay armed */
 }
 
 void dma_device_disarm(dma_comm_t *comm)

@@ -1,11 +1,11 @@
-/* The devices of a process, and which engine serves each: found out at the first collective in its memory. */
+/* The devices of a process. The engine of a device is chosen at the first collective in its memory. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "device/device.h"
 
-/* The first engine that works, or the one that the user wants. */
+/* Opens the first engine that works, or the one that coll_dma_engine names. */
 static void find_engine(dma_proc_t *proc, const dma_gpu_runtime_t *rt, dma_device_t *d)
 {
     dma_gpu_config_t config = {.rt = rt,

@@ -11,7 +11,7 @@
 #include "core/resolve.h"
 #include "device/device.h"
 
-/* Of `count` elements from `at` on. */
+/* The span of `count` elements, the first one at `at`. */
 static dma_span_t span_of_block(const dma_side_t *side, char *at, size_t count)
 {
     ptrdiff_t last = (ptrdiff_t)(count - 1) * side->extent;
@@ -69,7 +69,7 @@ dma_status_t dma_device_pack(const dma_comm_t *comm, const dma_side_t *side, int
     if (side->dense) {
         return dma_device_copy(side->runtime, side->device, to, at, count * side->size);
     }
-    /* The convertor reads host memory: the whole stretch comes over first, holes and all. */
+    /* The convertor reads host memory only: first copy everything from the first to the last byte, gaps included. */
     if (!(bounce = malloc(span.bytes))) {
         return DMA_ERR_NOMEM;
     }
@@ -97,18 +97,18 @@ dma_status_t dma_device_unpack(const dma_comm_t *comm, const dma_side_t *side, c
     return status;
 }
 
-/* Sides in the terms of what an engine may serve. */
+/* Could an engine move the data of these sides? */
 static bool served(const dma_call_t *call, const dma_gpu_memory_t *send, const dma_gpu_memory_t *recv)
 {
     if (!call->recv.dense || !recv->exportable) {
         return false;
     }
-    /* a rank that has nothing to send to anybody has no send buffer to speak of */
+    /* A rank that sends no bytes needs no send buffer: `send` can then be unknown or host memory. */
     return call->in_place || (call->send.dense && (dma_gpu_kind_on_device(send->kind) || !send->base) &&
                               (send->device == recv->device || send->kind == DMA_GPU_HOST));
 }
 
-/* For those who leave it to us that what has been started on the default stream is over. */
+/* Waits for the default stream (coll_dma_stream_sync). */
 static dma_status_t sync_default_stream(const dma_gpu_runtime_t *rt, int device)
 {
     dma_gpu_scope_t scope;
@@ -124,19 +124,19 @@ static dma_status_t sync_default_stream(const dma_gpu_runtime_t *rt, int device)
 /* What the sides of a call are. */
 typedef struct sides {
     dma_gpu_memory_t send, recv;
-    bool send_on, recv_on; /* device memory */
+    bool send_on, recv_on; /* is device memory */
     bool served;           /* an engine could move them */
-    dma_call_t call;       /* the same, or with addresses of first bytes where blocks have a shape: */
+    dma_call_t call;       /* the caller's, except that a side with a shape begins at the first byte of its data */
     dma_shape_t send_shape, recv_shape;
 } sides_t;
 
-/* Sides that have a shape become such that can be used where they are. */
+/* Finds the shapes of the sides. A side that has one can be used where it is. */
 static void find_shapes(const dma_comm_t *comm, sides_t *s)
 {
     bool gathers = dma_coll_gathers(s->call.coll);
 
     if (s->call.in_place && !gathers) {
-        return; /* places are exchanged, and nobody knows the other's shape */
+        return; /* blocks are exchanged in place, and a rank does not know the shape of its peer's blocks */
     }
     (void)dma_device_shape(comm, &s->call.recv, comm->nranks, &s->recv_shape);
     if (!s->call.in_place) {
@@ -155,7 +155,8 @@ static sides_t inspect_sides(const dma_comm_t *comm, const dma_call_t *call, con
         s.send = dma_device_classify(rt, &send_span);
     }
     if (!recv_span.bytes && dma_gpu_kind_on_device(s.send.kind)) {
-        s.recv = s.send; /* nothing comes: peers can be shown any memory, and those that exchange are not held up */
+        s.recv =
+            s.send; /* nothing is received: publish any device memory, so that the other ranks can use their engines */
     }
     s.recv_on = dma_gpu_kind_on_device(s.recv.kind);
     s.send_on = dma_gpu_kind_on_device(s.send.kind);
@@ -170,8 +171,8 @@ static sides_t inspect_sides(const dma_comm_t *comm, const dma_call_t *call, con
     return s;
 }
 
-/* Over several nodes: sides that can be used where they are. The ranks of a node find out for themselves what their engines
- * can do with them, so any kind of device memory is good. */
+/* Over several nodes: can the sides be used where they are? Any kind of device memory can. What the engines can do with it is
+ * decided later, by the communicator of the node's ranks. */
 static bool is_relayed(const dma_comm_t *comm, const dma_call_t *call, const sides_t *s)
 {
     return comm->route->uses_device_memory && call->recv.dense && (call->in_place || call->send.dense) &&
@@ -235,7 +236,7 @@ dma_status_t dma_device_resolve(dma_comm_t *comm, dma_task_t *task, const dma_ca
 
 void dma_device_drop(dma_task_t *task)
 {
-    if (!task->device->persistent) { /* else it is the communicator's */
+    if (!task->device->persistent) { /* else the state belongs to the communicator */
         free(task->device->host.displs);
         free(task->device->pack.displs);
         free(task->device);

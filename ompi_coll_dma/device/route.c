@@ -1,4 +1,4 @@
-/* What the core knows of device memory: its routes' hooks. See core/route.h. */
+/* The tables of the device route and of device memory (core/route.h). */
 #include "device/device.h"
 
 static void destroy_devices(dma_proc_t *proc)

@@ -1,4 +1,4 @@
-/* Calls in device memory whose blocks have a shape: see device.h and gpu/shape.h. */
+/* Blocks in device memory that have a shape (gpu/shape.h): finding it, and whether engines support it. */
 #include "core/resolve.h"
 #include "device/device.h"
 

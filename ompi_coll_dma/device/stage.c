@@ -1,15 +1,15 @@
 /*
- * Host memory in the place of device memory: for calls that no engine carries out, and for those that an engine could have
- * carried out if all ranks' engines could.
+ * Staging in host memory: for calls that no engine of this rank can carry out, and for calls that the engines of some other
+ * rank cannot.
  *
- * Bytes of device memory are only ever moved by the runtime.
+ * Only the runtime accesses device memory, never the cores.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "device/device.h"
 
-/* Both in host memory. */
+/* Copies between shapes inside host memory. */
 static void copy_rects(const dma_location_t *dst, const dma_location_t *src, uint64_t bytes)
 {
     dma_cut_t cut;
@@ -24,8 +24,8 @@ static void copy_rects(const dma_location_t *dst, const dma_location_t *src, uin
     }
 }
 
-/* A block with a shape: all bytes from its first to its last are copied, holes too. One copy of the runtime is faster than
- * one for each row. */
+/* Copies a block with a shape to packed host memory. The runtime copies everything from the first to the last byte, gaps
+ * included, because one copy is faster than one for each row. */
 static dma_status_t copy_shaped(const dma_gpu_runtime_t *rt, char *to, const char *block, const dma_shape_t *shape,
                                 uint64_t bytes)
 {

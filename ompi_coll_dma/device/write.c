@@ -1,20 +1,26 @@
 /*
- * From host memory to device memory, and there nothing but the data of a datatype.
+ * Writing from host memory to device memory: only the data of a datatype.
  *
- * What lies between the data is the application's: a kernel, a copy or another communicator's collective may be writing it
- * while a call is under way. So a stretch is never written back as a whole, however much cheaper that would be. Regular data
- * go in rectangles (gpu/shape.h). Of other datatypes, every strip of an element that the host services find_idle_writer is one: the
- * strip's rows in one element, or one of its rows in all elements, whatever is less:
+ * The bytes between the data belong to the application: a kernel, a copy or another communicator's collective may be writing
+ * them during the call. So gaps are never written, although one large copy would be cheaper. Regular data is written as
+ * rectangles (gpu/shape.h). For other datatypes the host services list the strips of an element: rows of equal length at a
+ * regular distance. A strip becomes rectangles in one of two ways, whichever makes fewer of them: one for each element, with
+ * the strip's rows; or one for each row of the strip, with that row of all elements:
  *
  *      element 0             element 1             element 2
  *     |##...#....#....##....|##...#....#....##....|##...#....#....##....|
- *      a    b    b    c      a    b    b    c      a    b    b    c            one rectangle of three rows for a, two
- *                                                                              for b, which has two rows, one for c
+ *      a    b    b    c      a    b    b    c      a    b    b    c            strips a and c: one rectangle of three
+ *                                                                              rows each; strip b: two of three rows
  *
- * Rows are gathered in a slot of pinned memory, which goes to one of the device in one copy, and from there to their places:
- * strided copies inside a device are what runtimes do well. HIP copies rows from pinned memory one by one unless their
- * distances are multiples of 4, and from pageable memory it has been seen to fault. Long rows go straight. The copies are
- * started on a stream and waited for when the slot is full, and in the end.
+ *     host memory  --cores-->  slot (pinned)  --one copy-->  device slot  --strided copies-->  the user's memory
+ *
+ * The cores gather rows in a slot of pinned host memory. One copy brings the slot to device memory, and strided copies inside
+ * the device, which runtimes do well, bring the rows to their places. Strided copies straight from the slot are slow: HIP copies
+ * rows from pinned memory one by one unless their distances are multiples of 4. From pageable memory HIP has been seen to fault.
+ * Rows of LONG_ROW bytes or more are copied without the slot. All copies are started on a stream, which is synchronized when the
+ * slot is full and at the end.
+ *
+ * Functions with the note "in scope" need the runtime's scope of the device (enter, leave).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -24,10 +30,10 @@
 
 #define SLOT     ((uint64_t)1 << 20)
 #define LONG_ROW (SLOT / 4)
-#define ALIGN    64  /* of rectangles in the slot */
-#define RECTS    128 /* in it that are not on their way, at most */
+#define ALIGN    64  /* alignment of rectangles in the slot */
+#define RECTS    128 /* most rectangles in the slot whose copies have not been started */
 
-/* One at a time uses it; the process keeps them. */
+/* Used by one call at a time. The process keeps a list of them. */
 struct dma_writer {
     dma_writer_t *next;
     const dma_gpu_runtime_t *rt;
@@ -36,14 +42,15 @@ struct dma_writer {
     dma_gpu_stream_t *stream;
     dma_gpu_scope_t scope;
     char *slot;
-    bool pinned;          /* not where the system lets nobody; then there is a device_slot */
-    uint64_t device_slot; /* 0: there was no memory for it; slow, where there are many rows */
-    uint64_t used, sent;  /* bytes of it, by rows that are in it; by those that may be on their way */
+    bool pinned;          /* false: the slot could not be registered; then there is a device slot */
+    uint64_t device_slot; /* 0: no memory for it; then writing many rows is slow */
+    uint64_t used, sent;  /* bytes of the slot with rows in it; bytes whose copies have been started */
     unsigned rects;
-    dma_rect_t rect[RECTS]; /* of the others; `src` counts from the slot's beginning */
+    dma_rect_t rect[RECTS]; /* copies that have not been started; `src` is an offset in the slot */
 };
 
-/* With the lock; in scope. A reset of the device takes streams along; such a one stays busy for good. */
+/* An idle writer of the device, or NULL; with the device lock, in scope. A reset of the device destroys streams: a writer
+ * without a stream stays busy and is never used again. */
 static dma_writer_t *find_idle_writer(dma_proc_t *proc, const dma_gpu_runtime_t *rt, int device)
 {
     for (dma_writer_t *w = proc->writers; w; w = w->next) {
@@ -57,7 +64,7 @@ static dma_writer_t *find_idle_writer(dma_proc_t *proc, const dma_gpu_runtime_t 
     return NULL;
 }
 
-/* In scope. */
+/* Makes the stream, registers the slot and allocates the device slot; in scope. */
 static dma_status_t create_buffers(dma_writer_t *w, const dma_gpu_runtime_t *rt)
 {
     uint64_t at;
@@ -70,7 +77,7 @@ static dma_status_t create_buffers(dma_writer_t *w, const dma_gpu_runtime_t *rt)
     w->pinned = pinned == DMA_OK;
     if (rt->alloc(SLOT, &w->device_slot) != DMA_OK) {
         w->device_slot = 0;
-        if (!w->pinned) { /* rows straight out of pageable memory are what runtimes stumble over */
+        if (!w->pinned) { /* HIP can fault on rows in pageable memory */
             (void)rt->stream_destroy(w->stream);
             return pinned;
         }
@@ -78,7 +85,7 @@ static dma_status_t create_buffers(dma_writer_t *w, const dma_gpu_runtime_t *rt)
     return DMA_OK;
 }
 
-/* With the lock; in scope. */
+/* With the device lock; in scope. */
 static dma_status_t create_writer(dma_proc_t *proc, const dma_gpu_runtime_t *rt, int device, dma_writer_t **result)
 {
     dma_writer_t *w = calloc(1, sizeof(*w));
@@ -139,7 +146,7 @@ void dma_writers_destroy(dma_proc_t *proc)
         dma_gpu_scope_t scope;
 
         next = w->next;
-        /* where there is no runtime any more, nothing is left of what it has made */
+        /* If the scope cannot be entered, the runtime has been shut down, and has freed what it made. */
         if (w->rt->enter(w->device, &scope) == DMA_OK) {
             status = w->rt->stream_query(w->stream);
             if (status == DMA_OK) {
@@ -153,7 +160,7 @@ void dma_writers_destroy(dma_proc_t *proc)
             }
             w->rt->leave(&scope);
         }
-        if (status != DMA_AGAIN) { /* else an engine may still get to a copy, however late */
+        if (status != DMA_AGAIN) { /* else a copy that has not ended may still read the slot */
             munmap(w->slot, SLOT);
         }
         free(w);
@@ -161,14 +168,14 @@ void dma_writers_destroy(dma_proc_t *proc)
     proc->writers = NULL;
 }
 
-/* ---- what is written ---- */
+/* ---- rectangles ---- */
 
 static char *row_of(const dma_rect_t *r, uint64_t row)
 {
     return (char *)(uintptr_t)(r->src + row * r->src_pitch);
 }
 
-/* What has been gathered goes to its places. */
+/* Starts the copies of all rows in the slot. */
 static dma_status_t flush(dma_writer_t *w)
 {
     bool through = w->device_slot && (w->rects > 1 || w->rect[0].rows > 1);
@@ -187,7 +194,8 @@ static dma_status_t flush(dma_writer_t *w)
     return status;
 }
 
-/* Rows `first` and on, as many as there is room for; *n of them, perhaps none. */
+/* Gathers as many rows as the slot has room for, from row `first` on; *n: their number. If there is room for none, empties the
+ * slot. */
 static dma_status_t put_by_slot(dma_writer_t *w, const dma_rect_t *r, uint64_t first, uint64_t *n)
 {
     uint64_t fit = (SLOT - w->used) / r->row_bytes;
@@ -213,7 +221,7 @@ static dma_status_t put_by_slot(dma_writer_t *w, const dma_rect_t *r, uint64_t f
     return w->rects == RECTS ? flush(w) : DMA_OK;
 }
 
-/* The same rows from the last to the first, where the distances are negative: runtimes copy ascending_rect. */
+/* The rectangle, if its pitch is negative with its rows in reverse order: runtimes need positive pitches. */
 static dma_rect_t ascending_rect(const dma_rect_t *r)
 {
     dma_rect_t ascending = *r;
@@ -254,7 +262,8 @@ dma_status_t dma_writer_put_shape(dma_writer_t *w, const dma_location_t *dst, co
     return status;
 }
 
-/* Elements of a type without a shape. */
+/* ---- elements of a datatype without a shape ---- */
+
 typedef struct elements {
     dma_writer_t *w;
     const dma_side_t *side;
@@ -264,7 +273,7 @@ typedef struct elements {
     uint64_t count;
 } elements_t;
 
-/* From an element, and a row of the strip in it, on: the rows of that element, or that row of all elements. */
+/* Writes one rectangle of a strip. `along`: row `row` of all elements. Else all rows of element `element`. */
 static dma_status_t put_rows(const elements_t *e, const dma_strip_t *p, uint64_t element, uint64_t row, bool along)
 {
     ptrdiff_t ahead = (ptrdiff_t)element * e->side->extent + p->at + (ptrdiff_t)row * p->stride;
@@ -321,8 +330,8 @@ dma_status_t dma_writer_end(dma_proc_t *proc, dma_writer_t *w, dma_status_t stat
     if (status == DMA_OK) {
         status = flush(w);
     }
-    /* Also after an error: what has been started reads memory that the caller is about to free. A stream that is gone
-     * may not be waited for. */
+    /* Wait after an error too, because the copies that were started read memory that the caller is about to free. Query first:
+     * a stream that a reset of the device has destroyed must not be synchronized. */
     ended = w->rt->stream_query(w->stream);
     if (ended == DMA_AGAIN) {
         ended = w->rt->stream_sync(w->stream);

@@ -288,7 +288,7 @@ static void fail_here(dma_comm_t *comm)
 }
 
 /* Rank 1 fails before it has entered, or when it has but the others wait for what it says of their memory. */
-static void fails_in_a_meeting(rank_t *r)
+static void fails_in_an_agreement(rank_t *r)
 {
     const bool *entered = r->job->arg;
     call_t *c = call_make(r, &gather);
@@ -319,10 +319,10 @@ static void fails_in_a_meeting(rank_t *r)
     leave(r, c);
 }
 
-START_TEST(rank_fails_in_a_meeting)
+START_TEST(rank_fails_in_an_agreement)
 {
     bool entered = _i;
-    job_t job = call_job(3, fails_in_a_meeting, NULL);
+    job_t job = call_job(3, fails_in_an_agreement, NULL);
 
     job.arg = &entered;
     call_run_job(&job);
@@ -446,7 +446,7 @@ int main(void)
     unit_test(s, openings_fail_in_between, 20);
     unit_test(s, record_outside_of_the_allocation, 20);
     unit_loop(s, ranks_disagree, 0, (int)(sizeof(wrongs) / sizeof(wrongs[0])), 10);
-    unit_loop(s, rank_fails_in_a_meeting, 0, 2, 10);
+    unit_loop(s, rank_fails_in_an_agreement, 0, 2, 10);
     unit_loop(s, rank_fails_before_a_start, 0, 2, 10);
     unit_loop(s, engine_breaks, 0, 2, 10);
     unit_test(s, staging_fails, 10);

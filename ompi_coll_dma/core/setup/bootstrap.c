@@ -1,4 +1,4 @@
-/* The records exchange: see exchange.h. */
+/* The all-gather of the set-up: see bootstrap.h. */
 #include "core/setup/bootstrap.h"
 
 #include <stdlib.h>
@@ -23,7 +23,7 @@ void dma_bootstrap_restart(dma_bootstrap_t *ex, const void *record, size_t bytes
     memcpy(ex->records, record, bytes);
 }
 
-/* Round with `have` records: they go to the rank `have` below, as many more come from the rank `have` above. */
+/* Starts a round: sends the `have` records of this rank to rank - have, and receives as many new ones from rank + have. */
 static dma_status_t post(dma_bootstrap_t *ex)
 {
     int left = ex->nranks - ex->have, count = left < ex->have ? left : ex->have;

@@ -1,6 +1,6 @@
 /*
- * An all-gather of small fixed-size records over the host's messages, as a resumable state machine: the means by which the
- * ranks of a communicator agree. Bruck's algorithm: the records held double in every round.
+ * An all-gather of small records of one size over the messages of the host services, as a state machine. The ranks of a
+ * communicator use it to agree. Bruck's algorithm: the number of records that a rank has doubles in every round.
  */
 #ifndef DMA_CORE_SETUP_BOOTSTRAP_H
 #define DMA_CORE_SETUP_BOOTSTRAP_H
@@ -12,21 +12,21 @@ typedef struct dma_bootstrap {
     void *handle;
     int rank, nranks;
     size_t bytes;  /* of a record */
-    char *records; /* record i is rank (rank + i) % nranks's */
-    int have;
+    char *records; /* record i is that of rank (rank + i) % nranks */
+    int have;      /* records that have arrived, including this rank's own */
     void *sending, *receiving;
-    int incoming; /* records under way; 0: none */
+    int incoming; /* records of the present round; 0: no round is under way */
 } dma_bootstrap_t;
 
 dma_status_t dma_bootstrap_begin(dma_bootstrap_t *ex, const dma_host_t *host, void *handle, int rank, int nranks,
                                  const void *record, size_t bytes);
-/* Another one, of a record that is no larger, when the last has ended. It needs no memory: whoever has begun can go on. The
- * old records are gone. */
+/* Begins another all-gather after one has ended, with records that are no larger. It allocates no memory, so it cannot fail. The
+ * old records are overwritten. */
 void dma_bootstrap_restart(dma_bootstrap_t *ex, const void *record, size_t bytes);
-/* DMA_OK once all records are here; DMA_AGAIN; or an error of the host. */
+/* DMA_OK: all records are here. DMA_AGAIN, or an error of the host services. */
 dma_status_t dma_bootstrap_advance(dma_bootstrap_t *ex);
 void *dma_bootstrap_record(const dma_bootstrap_t *ex, int rank);
-/* Forgets the records. Messages under way keep their buffers: then the memory is left to them. */
+/* Frees the records. If messages are still under way, it leaks them, because the messages use that memory. */
 void dma_bootstrap_end(dma_bootstrap_t *ex);
 
 #endif

@@ -1,17 +1,34 @@
-/* How large the parts of a block are: see geometry.h. */
+/* The geometry of a block: see geometry.h. */
 #include "core/setup/geometry.h"
 
 #include <unistd.h>
 
 #define LEAST_DEPTH 4
-#define LEAST_RING  (UINT64_C(768) << 10) /* also where nobody knows the size of the cache */
+#define LEAST_RING  (UINT64_C(768) << 10) /* also if the size of the cache is not known */
 #define MOST_RING   (UINT64_C(3) << 20)
+
+/* Up to so many ranks, or peers, a communicator gets the sizes of the parameters. Beyond that they shrink in proportion:
+ *   slots and chunks    each rank has one set of them, so what all ranks of a node take together stays as with this many ranks
+ *   pair buffers        a rank has one set for each peer, so what one rank takes stays as with this many peers */
+#define SLOT_RANKS  8
+#define CHUNK_RANKS 16
+#define PAIR_PEERS  4
+
+/* Bounds. Those of slots, chunks and the ring are also the least values of the parameters. */
+#define LEAST_SLOT          256
+#define LEAST_SLOT_PER_RANK 16 /* an all-to-all puts a word or two for each rank into a slot */
+#define LEAST_CHUNK         4096
+#define LEAST_PAIR          1024
+#define LEAST_RING_DEPTH    4
+#define MOST_DEPTH          65536
+#define MOST_BYTES          (1u << 30) /* of a slot, a chunk or a pair buffer */
+#define CACHE_LINE          64         /* sizes are multiples of it */
 
 static uint32_t power_of_two_below(uint64_t n)
 {
     uint32_t p = 1;
 
-    while ((uint64_t)p * 2 <= n && p < (1u << 30)) {
+    while ((uint64_t)p * 2 <= n && p < MOST_BYTES) {
         p *= 2;
     }
     return p;
@@ -19,17 +36,17 @@ static uint32_t power_of_two_below(uint64_t n)
 
 uint32_t dma_geom_min_slot_bytes(int nranks)
 {
-    uint32_t least = 256;
+    uint32_t least = LEAST_SLOT;
 
-    while (least < 16 * (uint32_t)nranks) {
+    while (least < LEAST_SLOT_PER_RANK * (uint32_t)nranks) {
         least *= 2;
     }
     return least;
 }
 
-/* Of the chunks or pair buffers that a rank fills. What a reader has read stays in its cache, and is slow to write again
- * until something else has taken its place there: so all that a reader reads of everybody is about as much as its
- * level-2 cache holds. */
+/* Bytes of all chunks, or of all pair buffers for one peer, that a rank fills in turn. What a reader has read stays in the cache
+ * of its core, and is slow to write again until other data has replaced it there. So everything that a reader reads from all
+ * other ranks should be about as large as its level-2 cache. */
 static uint64_t ring_bytes(int nranks)
 {
     long cache = sysconf(_SC_LEVEL2_CACHE_SIZE);
@@ -44,17 +61,17 @@ dma_geom_t dma_geom_from_params(const dma_params_t *p, int nranks)
 {
     uint64_t slot = p->slot_bytes, chunk = p->chunk_bytes, pair = LEAST_DEPTH * chunk, depth = p->chunk_depth;
 
-    if (nranks > 8) {
-        slot = slot * 8 / (uint64_t)nranks;
+    if (nranks > SLOT_RANKS) {
+        slot = slot * SLOT_RANKS / (uint64_t)nranks;
     }
-    if (nranks > 16) {
-        chunk = chunk * 16 / (uint64_t)nranks;
+    if (nranks > CHUNK_RANKS) {
+        chunk = chunk * CHUNK_RANKS / (uint64_t)nranks;
     }
-    if (nranks > 5) {
-        pair = pair * 4 / (uint64_t)(nranks - 1);
+    if (nranks - 1 > PAIR_PEERS) {
+        pair = pair * PAIR_PEERS / (uint64_t)(nranks - 1);
     }
-    chunk = power_of_two_below(chunk < 4096 ? 4096 : chunk);
-    pair = power_of_two_below(pair < 1024 ? 1024 : pair);
+    chunk = power_of_two_below(chunk < LEAST_CHUNK ? LEAST_CHUNK : chunk);
+    pair = power_of_two_below(pair < LEAST_PAIR ? LEAST_PAIR : pair);
     if (!p->chunk_depth) {
         uint64_t ring = ring_bytes(nranks);
 
@@ -62,7 +79,7 @@ dma_geom_t dma_geom_from_params(const dma_params_t *p, int nranks)
         pair = pair < ring ? ring : pair;
     }
     return (dma_geom_t){
-        .ring_depth = power_of_two_below(p->ring_depth < 4 ? 4 : p->ring_depth),
+        .ring_depth = power_of_two_below(p->ring_depth < LEAST_RING_DEPTH ? LEAST_RING_DEPTH : p->ring_depth),
         .slot_bytes =
             power_of_two_below(slot < dma_geom_min_slot_bytes(nranks) ? dma_geom_min_slot_bytes(nranks) : slot),
         .chunk_bytes = (uint32_t)chunk,
@@ -75,8 +92,8 @@ dma_geom_t dma_geom_from_params(const dma_params_t *p, int nranks)
 bool dma_geom_shrink(dma_geom_t *g, int nranks, uint32_t least)
 {
     bool deep = g->chunk_depth > LEAST_DEPTH, pair_deep = g->pair_depth > LEAST_DEPTH;
-    uint64_t chunks = deep || g->chunk_bytes > 4096 ? (uint64_t)g->chunk_bytes * g->chunk_depth : 0;
-    uint64_t pairs = g->pair_bytes > 1024 ? (uint64_t)g->pair_bytes * (uint64_t)(nranks - 1) : 0;
+    uint64_t chunks = deep || g->chunk_bytes > LEAST_CHUNK ? (uint64_t)g->chunk_bytes * g->chunk_depth : 0;
+    uint64_t pairs = g->pair_bytes > LEAST_PAIR ? (uint64_t)g->pair_bytes * (uint64_t)(nranks - 1) : 0;
     uint64_t slots = g->slot_bytes > least ? (uint64_t)g->slot_bytes * g->ring_depth : 0;
 
     if (chunks && chunks >= pairs && chunks >= slots) {
@@ -98,12 +115,19 @@ static bool power_of_two(uint32_t n)
     return n && !(n & (n - 1));
 }
 
+static bool valid_depth(uint32_t depth)
+{
+    return power_of_two(depth) && depth <= MOST_DEPTH;
+}
+
+static bool valid_bytes(uint32_t bytes)
+{
+    return bytes <= MOST_BYTES && bytes % CACHE_LINE == 0;
+}
+
 bool dma_geom_valid(const dma_geom_t *g)
 {
-    const uint32_t most = 1u << 30;
-
-    return power_of_two(g->ring_depth) && power_of_two(g->chunk_depth) && power_of_two(g->pair_depth) &&
-           g->ring_depth >= 4 && g->ring_depth <= 65536 && g->chunk_depth <= 65536 && g->pair_depth <= 65536 &&
-           g->slot_bytes <= most && g->chunk_bytes <= most && g->pair_bytes <= most && g->slot_bytes % 64 == 0 &&
-           g->chunk_bytes % 64 == 0 && g->pair_bytes % 64 == 0;
+    return valid_depth(g->ring_depth) && g->ring_depth >= LEAST_RING_DEPTH && valid_depth(g->chunk_depth) &&
+           valid_depth(g->pair_depth) && valid_bytes(g->slot_bytes) && valid_bytes(g->chunk_bytes) &&
+           valid_bytes(g->pair_bytes);
 }

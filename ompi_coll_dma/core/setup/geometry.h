@@ -1,6 +1,6 @@
-/* How large the parts of a communicator's shared memory are. */
-#ifndef DMA_GEOMETRY_H
-#define DMA_GEOMETRY_H
+/* The geometry of a block: how large the parts of a communicator's shared memory are (node/window.h). */
+#ifndef DMA_CORE_SETUP_GEOMETRY_H
+#define DMA_CORE_SETUP_GEOMETRY_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -8,18 +8,18 @@
 #include "dma/comm.h"
 #include "dma/plan.h"
 
-/* What the parameters ask for. Slots and chunks shrink as ranks grow in number: the memory of a node that one
- * communicator may take stays bounded. */
+/* The geometry that the parameters ask for. Slots, chunks and pair buffers shrink as the number of ranks grows, so that the
+ * memory that a communicator takes on a node stays bounded. */
 dma_geom_t dma_geom_from_params(const dma_params_t *p, int nranks);
 
-/* A slot has room for a word or two per rank at least: all-to-alls need that. */
+/* The least size of a slot: an all-to-all puts a small block for each rank into one slot. */
 uint32_t dma_geom_min_slot_bytes(int nranks);
 
-/* Halves the largest part that may still shrink, slots down to `least`; false: there is none. Of buffers there are fewer
- * before they are smaller. */
+/* Halves the largest part that can still shrink; slots not below `least`. The number of buffers is halved before their size.
+ * false: no part can shrink. */
 bool dma_geom_shrink(dma_geom_t *g, int nranks, uint32_t least);
 
-/* What comes from a peer is checked before it becomes an address. */
+/* Validates a geometry that a peer has sent, before addresses are computed from it. */
 bool dma_geom_valid(const dma_geom_t *g);
 
 #endif

@@ -1,4 +1,4 @@
-/* What copies between two processes cost: see measure.h. */
+/* Measurements of copies between processes: see measure.h. */
 #include "core/setup/measure.h"
 
 #include <stdatomic.h>
@@ -22,13 +22,14 @@
 
 _Static_assert(DMA_MEASURE_BYTES == READ_FLAG + PAGE, "all of a region has a use");
 
-#define WAIT_SECONDS 200e-6 /* for the reader: reading takes 20 to 60 us, and it may begin a bit later than we do */
+#define WAIT_SECONDS                                                                                                   \
+    200e-6 /* for the reader: reading takes 20 to 60 us, and the reader may begin later than this rank */
 
-/* Rates that a machine can have, MB/s. */
+/* Plausible rates, in MB/s. */
 #define LEAST_MBPS 100
 #define MOST_MBPS  1000000
 
-/* The least of several is what is meant: the others were interrupted. 0 is none so far. */
+/* Keeps the least of several times, because the others may contain interruptions. 0: none so far. */
 static void record_least(uint64_t *least, double since)
 {
     uint64_t ps = (uint64_t)((dma_now() - since) * 1e12) + 1;
@@ -44,12 +45,12 @@ static _Atomic uint32_t *read_flag(const char *region)
 void dma_measure_write(char *region)
 {
     memset(region, 1, DMA_MEASURE_BYTES);
-    atomic_store_explicit(read_flag(region), 0, memory_order_relaxed); /* the hello comes behind it */
+    atomic_store_explicit(read_flag(region), 0, memory_order_relaxed); /* INFO is sent after this */
 }
 
 void dma_measure_set_read(char *region)
 {
-    /* release: our reads of the peer's pieces come before its writes to them */
+    /* release: this rank's reads of the peer's pieces come before the peer's writes to them */
     atomic_store_explicit(read_flag(region), 1, memory_order_release);
 }
 
@@ -79,7 +80,7 @@ uint64_t dma_measure_rewrite(char *region, const char *readers)
     return least;
 }
 
-/* Single pages from the first piece, longer reads from the others of the first half. */
+/* Reads single pages of the first piece, and several pages at once of the other pieces: the difference is the cost of a page. */
 static void measure_cross(dma_measured_t *m, char *scratch, pid_t pid, uint64_t addr)
 {
     uint64_t one = 0, several = 0;
@@ -115,7 +116,7 @@ dma_measured_t dma_measure_read(const char *region, pid_t pid, uint64_t addr)
     if (pid) {
         measure_cross(&m, scratch, pid, addr);
     }
-    /* the page tables are not what is measured */
+    /* touch all pages first: page faults are not part of the measurement */
     for (size_t at = 0; at < PIECES * PIECE; at += PAGE) {
         *(volatile char *)scratch = *(const volatile char *)(pulled + at);
     }
@@ -144,7 +145,7 @@ bool dma_measure_apply(dma_profile_t *profile, const dma_measured_t *measured, i
     for (int r = 0; r < n; r++) {
         const dma_measured_t *m = &measured[r];
 
-        /* no more than a second each, whatever a peer says */
+        /* reject times of more than a second, whatever a peer has published */
         if (!m->pull || !m->copy || (m->pull | m->copy | m->cross | m->page | m->push) >> 40) {
             return false;
         }
@@ -158,9 +159,10 @@ bool dma_measure_apply(dma_profile_t *profile, const dma_measured_t *measured, i
     }
     profile->copy_mbps = rate(PIECE, sum.copy / (uint64_t)n);
     profile->pull_mbps = dma_profile_min(rate(PIECE, sum.pull / (uint64_t)n), profile->copy_mbps);
-    /* Where a line comes slowly, writing to what another core has read is as much slower again: 8 GB/s beside 37 and 60 for
-     * copies, and 2 beside 16. But where ranks take turns on cores, others have been there since, and have left little of it
-     * in a cache. What was seen of it holds for slots; in a ring both sides are at it at the same time. */
+    /* If cache lines move slowly between cores, writing to memory that another core has read is slower by the same factor
+     * again, and by 3: 8 GB/s with 37 for pull and 60 for copy; 2 GB/s with 16 for pull. But if ranks share cores, other ranks
+     * have run in between and have evicted most of it from the caches. The measured push holds for slots. In a ring, both
+     * sides access the memory at the same time, so the formula is used there. */
     profile->push_mbps = profile->slot_mbps = profile->pull_mbps;
     if (!oversubscribed) {
         profile->push_mbps = profile->pull_mbps * profile->pull_mbps / profile->copy_mbps / 3;
@@ -172,7 +174,7 @@ bool dma_measure_apply(dma_profile_t *profile, const dma_measured_t *measured, i
     }
     if (crossed) {
         profile->cross_ps = sum.cross / (uint64_t)n;
-        profile->cross_page_ps = 0; /* the rate says it all */
+        profile->cross_page_ps = 0; /* the rate includes it */
         profile->cross_mbps = rate(PAGE, sum.page / (uint64_t)n);
     }
     return true;

@@ -1,19 +1,19 @@
 /*
- * What copies between two processes of this node cost, measured while a communicator is set up.
+ * Measures what copies between two processes of this node cost, in the set-up of a communicator.
  *
- * How long it takes one core to fetch what another has written differs by ten between machines, and within one: cores that
- * share a level-3 cache do it at 40 GB/s, others of the same processor at 10. So the cost model's constants of this kind are
- * not built in. Each rank writes DMA_MEASURE_BYTES of its own shared memory before it says hello, and reads those of
- * another rank, half the communicator away, before its verdict, in which it tells what it has found: no message more. All
- * ranks have the same numbers then, and use their means.
+ * The rate at which one core reads what another has written differs by a factor of ten between machines, and also within one:
+ * cores that share a level-3 cache do it at 40 GB/s, other cores of the same processor at 10. So these constants of the cost
+ * model are measured. Each rank writes a region of its shared memory before INFO (setup.c), reads the region of the rank half
+ * the communicator away before RESULT, and publishes the measured times in RESULT. This needs no further message. All ranks
+ * then have the same numbers and use their means. A region:
  *
- *     | pages that are read by cross memory | pieces that are read, and then written again | told: they have been read |
+ *     | pages for cross-memory reads | pieces that are read, and then written again | flag: this rank has read its peer's |
  *
- * What it costs to write what another core has just read, a rank tries with its own pieces once it sees in its reader's
- * memory that they have been read. It waits for that a few times as long as reading takes, and where ranks take turns on
- * cores not at all.
+ * To measure what it costs to write memory that another core has just read, a rank writes its own pieces again after its
+ * reader has set the flag in its own region. The rank waits for the flag a few times as long as reading takes. If ranks share
+ * cores, it does not wait.
  *
- * Nothing here can fail: what could not be measured is 0, and the constants stay as they are or follow from the others.
+ * Nothing here can fail. What could not be measured is 0; then the constant stays, or is computed from the others.
  */
 #ifndef DMA_MEASURE_H
 #define DMA_MEASURE_H
@@ -27,28 +27,29 @@
 
 #define DMA_MEASURE_BYTES ((size_t)132 << 10)
 
-/* Picoseconds. */
+/* Times in picoseconds. */
 typedef struct dma_measured {
-    uint64_t copy;  /* of 16 KiB within a core's cache */
-    uint64_t pull;  /* of 16 KiB that the peer's core has written; 0: nothing was measured */
-    uint64_t cross; /* a cross-memory read without its pages; */
-    uint64_t page;  /* each page: 0 without either */
-    uint64_t push;  /* 16 KiB written into what another core has just read; 0: that was not to be seen */
+    uint64_t copy;  /* copy of 16 KiB within the cache of a core */
+    uint64_t pull;  /* copy of 16 KiB that the peer's core has written; 0: nothing was measured */
+    uint64_t cross; /* fixed cost of a cross-memory read; 0: cannot be done */
+    uint64_t page;  /* cost of each page of such a read; 0: likewise */
+    uint64_t push;  /* write of 16 KiB into memory that another core has just read; 0: not measured */
 } dma_measured_t;
 
-/* Writes memory that a peer is to read. */
+/* Fills this rank's region, which a peer reads. */
 void dma_measure_write(char *region);
 
-/* `region` is what a peer has written, mapped here; in its own memory it is at `addr`, where `pid` is not 0. */
+/* Reads the region of a peer. `pid` not 0: the peer's memory can also be read directly, and its region is at `addr` there. */
 dma_measured_t dma_measure_read(const char *region, pid_t pid, uint64_t addr);
 
-/* `region`, our own, tells that we have read what we were to read. */
+/* Sets the flag in this rank's region: it has read the region of its peer. */
 void dma_measure_set_read(char *region);
-/* Writes to `region`, our own, once that of its reader tells it so: picoseconds for 16 KiB, or 0. */
+/* Waits for the flag in the region `readers` of the rank that reads `region`, then writes to `region`, this rank's own: the time
+ * of 16 KiB, or 0. */
 uint64_t dma_measure_rewrite(char *region, const char *readers);
 
-/* Changes the constants of `profile` to the means of what n ranks have measured, if all have: else false. `share`: they have
- * fewer cores than there are of them. */
-bool dma_measure_apply(dma_profile_t *profile, const dma_measured_t *measured, int n, bool share);
+/* Sets constants of `profile` to the means of what n ranks have measured. false: not all ranks have measured. `oversubscribed`:
+ * there are more ranks than cores. */
+bool dma_measure_apply(dma_profile_t *profile, const dma_measured_t *measured, int n, bool oversubscribed);
 
 #endif

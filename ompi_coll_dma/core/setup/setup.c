@@ -1,14 +1,15 @@
 /*
- * The set-up of a communicator: a task over the host's messages that never waits.
+ * The set-up of a communicator of one node: a state machine over the messages of the host services. It never waits.
  *
- *     attempt 0: a block in the process's memfd arena          attempt 1: a block in a file of its own
- *       HELLO    all ranks exchange who they are, where their block is, and rank 0's parameters
- *       (map)    each rank maps the others' arenas, tries to read the others' memory, and measures what that costs
- *       VERDICT  all ranks exchange how that went
- *     all mapped: READY. Else attempt 1, else ASIDE.
+ *     INFO      all ranks exchange where their block of shared memory is, and rank 0's parameters
+ *     map       each rank maps the arenas of its peers, tries to read their private memory, and measures what copies cost
+ *     RESULT    all ranks exchange whether that worked, and what they have measured
  *
- * Whatever a rank decides here it decides from records that all ranks have: the verdicts are combined with "and", sizes
- * with "min", and what steers choices is rank 0's. So all ranks come to the same end.
+ * Attempt 0 takes the block from the process's memfd arena, attempt 1 from a file of its own. If all ranks have mapped all
+ * blocks, the communicator is READY. Else the next attempt begins. After the last one the communicator is ASIDE.
+ *
+ * A rank decides only from records that all ranks have: results are combined with "and", sizes with "min", and parameters that
+ * influence choices are those of rank 0. So all ranks decide alike.
  */
 #include <sched.h>
 #include <stdarg.h>
@@ -23,20 +24,23 @@
 #include "core/setup/measure.h"
 #include "node/cross.h"
 
-#define PROTOCOL 9 /* of the set-up records and of the window */
-#define ATTEMPTS 2
+#define PROTOCOL      9 /* version of the records and of the window */
+#define ATTEMPTS      2
+#define WHOLE_CORE    16 /* ranks per core are counted in sixteenths */
+#define MOST_PER_CORE (64 * WHOLE_CORE)
 
-typedef struct hello {
+/* What a rank publishes in INFO. */
+typedef struct info {
     uint32_t protocol;
-    dma_arena_id_t arena;    /* nonce 0: no block, */
-    char why[DMA_WHY_BYTES]; /* and why */
+    dma_arena_id_t arena;    /* nonce 0: this rank has no block */
+    char why[DMA_WHY_BYTES]; /* then: the reason */
     uint64_t block;          /* offset of the block in the arena */
-    dma_geom_t geom;         /* that the block has room for */
-    uint64_t probe_addr;     /* a random number in private memory, */
-    uint64_t probe;          /* and which */
+    dma_geom_t geom;         /* the block has room for it */
+    uint64_t probe_addr;     /* where this rank has a random number in private memory */
+    uint64_t probe;          /* the number: a peer that reads it there can read this rank's memory */
     uint64_t first_seq;
-    uint64_t region, region_addr; /* written for a peer to read: offset in the block, and where it is; 0: none */
-    /* rank 0's count */
+    uint64_t region, region_addr; /* for measurements (measure.h): offset in the block, 0: none; address on this rank */
+    /* of rank 0 only */
     dma_profile_t profile;
     uint32_t measure;
     int32_t forced;
@@ -44,31 +48,32 @@ typedef struct hello {
     dma_gpu_profile_t gpu_profile;
     int32_t gpu_forced;
     uint32_t gpu_queues;
-    uint32_t wants_memory_route; /* a channel's rank would have its engine do the call */
-    /* for ranks per core */
+    uint32_t wants_memory_route; /* a channel: dma_memory_t.serves of this rank */
+    /* to compute ranks per core */
     uint64_t cpus[CPU_SETSIZE / 64];
-    uint32_t local_procs, online;
+    uint32_t local_procs, online; /* processes and CPUs of the node */
 } info_t;
 
-typedef struct verdict {
-    int32_t mapped;
-    int32_t cross;
+/* What a rank publishes in RESULT. */
+typedef struct result {
+    int32_t mapped; /* all blocks are mapped; else `why` says why not */
+    int32_t cross;  /* the private memory of all peers can be read */
     dma_measured_t measured;
     char why[DMA_WHY_BYTES];
 } result_t;
 
-/* Records are exchanged at a fixed size: another version of this component may have longer ones. */
+/* Records have a fixed size, so that ranks with different versions of this component can exchange them. */
 #define RECORD_BYTES 1024
 
 _Static_assert(sizeof(info_t) <= RECORD_BYTES && sizeof(result_t) <= RECORD_BYTES, "records fit");
 
 typedef struct dma_setup {
     int attempt;
-    bool exchanging_results; /* the exchange under way is of verdicts */
+    bool exchanging_results; /* the exchange under way is RESULT, else INFO */
     dma_bootstrap_t exchange;
     info_t mine;
     info_t *all;       /* by rank, while results */
-    uint32_t per_core; /* what they say of ranks per core, in sixteenths */
+    uint32_t per_core; /* ranks per core, in sixteenths */
     dma_arena_t *arena;
     dma_block_t *block;
     dma_peer_t *peers;
@@ -76,10 +81,12 @@ typedef struct dma_setup {
     uint64_t *stream;
     dma_measured_t *measured; /* by rank */
     uint64_t probe;
-    uint64_t first_seq; /* calls may be posted while this goes on */
+    uint64_t first_seq; /* of the first call; calls may be posted during the set-up */
 } setup_t;
 
-/* Chunks or pair buffers, which nobody uses yet. */
+/* ---- INFO ---- */
+
+/* Offers memory for measurements: that of the chunks and pair buffers, which no call uses yet. */
 static void offer_measure_region(const dma_comm_t *comm, setup_t *s)
 {
     const dma_geom_t *g = &s->mine.geom;
@@ -95,16 +102,16 @@ static void offer_measure_region(const dma_comm_t *comm, setup_t *s)
     s->mine.region_addr = (uint64_t)(uintptr_t)region;
 }
 
-/* A block in the arena of this attempt. None is not an error: the hello says so to all. */
+/* Takes a block from the arena of this attempt. If there is none, INFO says so to all ranks. */
 static void allocate_block(dma_comm_t *comm, setup_t *s, char *why)
 {
     dma_geom_t geom = comm->wanted.ring_depth ? comm->wanted : dma_geom_from_params(&comm->proc->params, comm->nranks);
-    /* a channel's slots have the size of its call, which perhaps fits nowhere else */
+    /* A channel's slots have the size of its call. They must not shrink: the call may fit nowhere else. */
     uint32_t least = comm->wanted.ring_depth ? geom.slot_bytes : dma_geom_min_slot_bytes(comm->nranks);
     dma_status_t status;
     size_t left;
 
-    /* At most a quarter of what is left, if smaller buffers do: there are more communicators to come. */
+    /* Take at most a quarter of what is left if the buffers can shrink so far: leave memory for later communicators. */
     left = dma_proc_left(comm->proc);
     while (dma_block_layout(&geom, comm->nranks).bytes > left / 4 && dma_geom_shrink(&geom, comm->nranks, least)) {
     }
@@ -149,7 +156,7 @@ static void count_cpus(info_t *h, const dma_params_t *params)
     }
 }
 
-/* A row of the algorithm table by name, or -1 for the cost model. */
+/* The variant of this name, or -1: the cost model chooses. */
 static int32_t forced_variant(dma_comm_t *comm, const char *name, bool gpu)
 {
     int v = dma_variant_find(name);
@@ -200,7 +207,7 @@ static dma_status_t exchange(dma_comm_t *comm, setup_t *s, const void *record, s
     char padded[RECORD_BYTES] = {0};
 
     memcpy(padded, record, bytes);
-    if (s->exchange.records) { /* from the first message on, this rank must not fail alone */
+    if (s->exchange.records) { /* needs no memory: from the first message on, this rank must not fail alone */
         dma_bootstrap_restart(&s->exchange, padded, sizeof(padded));
         return DMA_OK;
     }
@@ -237,7 +244,7 @@ dma_status_t dma_setup_begin(dma_comm_t *comm)
     }
     s->peers = calloc((size_t)comm->nranks, sizeof(*s->peers));
     s->all = calloc((size_t)comm->nranks, sizeof(*s->all));
-    /* Everything that READY needs: from the first message on, this rank must not fail alone. */
+    /* Allocate all that READY needs now: from the first message on, this rank must not fail alone. */
     s->acks = calloc((size_t)comm->nranks, sizeof(*s->acks));
     s->stream = calloc(3 * (size_t)comm->nranks, sizeof(*s->stream));
     s->first_seq = comm->seq + 1;
@@ -252,7 +259,7 @@ dma_status_t dma_setup_begin(dma_comm_t *comm)
     return DMA_OK;
 }
 
-/* Gives back what this attempt holds. */
+/* Gives back the mappings, the block and the file of this attempt. */
 static void drop_attempt(dma_comm_t *comm, setup_t *s)
 {
     for (int r = 0; s->peers && r < comm->nranks; r++) {
@@ -262,7 +269,7 @@ static void drop_attempt(dma_comm_t *comm, setup_t *s)
         s->peers[r] = (dma_peer_t){0};
     }
     if (s->block) {
-        /* Nobody uses it: either no verdict of ours has gone out yet, or all know that there is no agreement. */
+        /* No rank uses the block: either RESULT has not begun here, or all ranks know that this attempt has failed. */
         atomic_store_explicit(&s->block->head.readers, 0, memory_order_relaxed);
         pthread_mutex_lock(&comm->proc->lock);
         dma_arena_retire(s->arena, s->block);
@@ -297,7 +304,7 @@ void dma_setup_poison(dma_comm_t *comm, dma_status_t status)
     setup_t *s = comm->setup;
 
     if (s && s->exchanging_results && s->block) {
-        /* Our verdict is out: some peers may be READY with this block. It stays theirs. */
+        /* RESULT has begun: some peers may be READY and use this block, so it is not freed before they leave it. */
         atomic_store_explicit(&s->block->head.poison, (int32_t)status, memory_order_relaxed);
         pthread_mutex_lock(&comm->proc->lock);
         dma_arena_retire(s->arena, s->block);
@@ -306,7 +313,9 @@ void dma_setup_poison(dma_comm_t *comm, dma_status_t status)
     }
 }
 
-/* One peer's hello: its block mapped, its memory tried. NULL or what failed. */
+/* ---- map ---- */
+
+/* Maps the block of rank r and tries to read its private memory. Returns NULL, or the reason of a failure. */
 static const char *map_peer(dma_comm_t *comm, setup_t *s, int r, bool *cross)
 {
     const info_t *h = &s->all[r];
@@ -340,7 +349,8 @@ static const char *map_peer(dma_comm_t *comm, setup_t *s, int r, bool *cross)
     return NULL;
 }
 
-/* Sixteenths: ranks per core that this communicator may use, and processes per core of the node. */
+/* Ranks per core, in sixteenths: the larger of this communicator's ranks per core that they may use, and the processes per core
+ * of the node. */
 static uint32_t ranks_per_core(const dma_comm_t *comm, const setup_t *s)
 {
     uint32_t cores = 0, procs = 0, online = UINT32_MAX, own, node;
@@ -357,13 +367,14 @@ static uint32_t ranks_per_core(const dma_comm_t *comm, const setup_t *s)
         procs = s->all[r].local_procs > procs ? s->all[r].local_procs : procs;
         online = s->all[r].online < online ? s->all[r].online : online;
     }
-    own = 16 * (uint32_t)comm->nranks / (cores ? cores : online); /* a machine with more CPUs than a set can name */
-    node = 16 * procs / (online ? online : 1);
+    /* cores is 0 on a machine with more CPUs than a cpu_set_t has */
+    own = WHOLE_CORE * (uint32_t)comm->nranks / (cores ? cores : online);
+    node = WHOLE_CORE * procs / (online ? online : 1);
     own = own > node ? own : node;
-    return own < 16 ? 16 : own > 1024 ? 1024 : own;
+    return own < WHOLE_CORE ? WHOLE_CORE : own > MOST_PER_CORE ? MOST_PER_CORE : own;
 }
 
-/* Memory that a rank has written for us to read, or NULL. */
+/* The memory that a rank has offered for measurements, or NULL. */
 static char *measure_region(const dma_comm_t *comm, const setup_t *s, int rank)
 {
     const info_t *h = &s->all[rank];
@@ -373,8 +384,8 @@ static char *measure_region(const dma_comm_t *comm, const setup_t *s, int rank)
                : NULL;
 }
 
-/* What it costs to have what the rank half the communicator away has written, and to write again what the rank as far away
- * in the other direction has read. */
+/* Measures what it costs to read what the rank half the communicator away has written, and to write again what the rank at the
+ * same distance in the other direction has read. */
 static void measure(const dma_comm_t *comm, const setup_t *s, dma_measured_t *m)
 {
     int half = comm->nranks / 2, far = (comm->rank + half) % comm->nranks;
@@ -392,10 +403,11 @@ static void measure(const dma_comm_t *comm, const setup_t *s, dma_measured_t *m)
     }
     if (own && readers) {
         dma_measure_set_read(own);
-        m->push = s->per_core > 16 ? 0 : dma_measure_rewrite(own, readers);
+        m->push = s->per_core > WHOLE_CORE ? 0 : dma_measure_rewrite(own, readers);
     }
 }
 
+/* All INFO records are here: maps the peers, measures, and begins RESULT. */
 static dma_status_t begin_results(dma_comm_t *comm, setup_t *s)
 {
     result_t v = {.mapped = 1};
@@ -422,6 +434,8 @@ static dma_status_t begin_results(dma_comm_t *comm, setup_t *s)
     return exchange(comm, s, &v, sizeof(v));
 }
 
+/* ---- RESULT ---- */
+
 static dma_geom_t agreed_geom(const dma_comm_t *comm, const setup_t *s)
 {
     dma_geom_t g = s->all[0].geom;
@@ -439,10 +453,11 @@ static dma_geom_t agreed_geom(const dma_comm_t *comm, const setup_t *s)
     return g;
 }
 
-static void set_ready(dma_comm_t *comm, setup_t *s, bool cross)
+/* The window takes the block, the mappings and the arrays of the set-up over. */
+static void init_window(dma_comm_t *comm, setup_t *s)
 {
     dma_window_t *w = &comm->window;
-    uint32_t ack = (uint32_t)(s->mine.first_seq - 1), per_core = s->per_core;
+    uint32_t ack = (uint32_t)(s->mine.first_seq - 1);
 
     for (int r = 0; r < comm->nranks; r++) {
         s->acks[r] = ack;
@@ -464,38 +479,9 @@ static void set_ready(dma_comm_t *comm, setup_t *s, bool cross)
         comm->file_arena = s->arena;
         dma_arena_unlink(s->arena);
     }
-    comm->profile = comm->wanted.ring_depth ? comm->parent->profile : s->all[0].profile;
-    comm->oversubscribed = per_core > 16;
-    if (dma_measure_apply(&comm->profile, s->measured, comm->nranks, comm->oversubscribed) && comm->rank == 0) {
-        const dma_profile_t *p = &comm->profile;
-
-        dma_proc_report(
-            comm->proc, DMA_REPORT_INFO, "measured",
-            "ranks of %s, MB/s: copy %llu, pull %llu, push %llu, into slots %llu; cross memory %llu after %llu ns",
-            comm->text, (unsigned long long)p->copy_mbps, (unsigned long long)p->pull_mbps,
-            (unsigned long long)p->push_mbps, (unsigned long long)p->slot_mbps, (unsigned long long)p->cross_mbps,
-            (unsigned long long)p->cross_ps / 1000);
-    }
-    comm->forced = s->all[0].forced;
-    comm->gpu_profile = s->all[0].gpu_profile;
-    comm->gpu_forced = s->all[0].gpu_forced;
-    comm->gpu_queues = s->all[0].gpu_queues;
-    comm->all_want_memory_route = true;
-    for (int r = 0; r < comm->nranks; r++) {
-        comm->all_want_memory_route = comm->all_want_memory_route && s->all[r].wants_memory_route;
-    }
-    comm->req = (dma_plan_req_t){
-        .nranks = comm->nranks,
-        .cross_memory = cross && s->all[0].cross_memory,
-        .ranks_per_core_x16 = per_core,
-        .geom = w->geom,
-    };
-    comm->req.head = dma_profile_head(&comm->profile, (uint64_t)w->geom.pair_bytes * (uint64_t)(comm->nranks - 1));
     comm->stream = s->stream;
     comm->pair_out = s->stream + comm->nranks;
     comm->pair_in = s->stream + 2 * comm->nranks;
-    comm->state = DMA_COMM_READY;
-    /* the window's now */
     s->peers = NULL;
     s->acks = NULL;
     s->stream = NULL;
@@ -503,6 +489,56 @@ static void set_ready(dma_comm_t *comm, setup_t *s, bool cross)
     s->arena = NULL;
 }
 
+/* The constants of the cost model: those of rank 0, or of a channel's parent, except for what has been measured. */
+static void init_profile(dma_comm_t *comm, const setup_t *s)
+{
+    const dma_profile_t *p = &comm->profile;
+
+    comm->profile = comm->wanted.ring_depth ? comm->parent->profile : s->all[0].profile;
+    if (!dma_measure_apply(&comm->profile, s->measured, comm->nranks, comm->oversubscribed) || comm->rank != 0) {
+        return;
+    }
+    dma_proc_report(
+        comm->proc, DMA_REPORT_INFO, "measured",
+        "ranks of %s, MB/s: copy %llu, pull %llu, push %llu, into slots %llu; cross memory %llu after %llu ns",
+        comm->text, (unsigned long long)p->copy_mbps, (unsigned long long)p->pull_mbps,
+        (unsigned long long)p->push_mbps, (unsigned long long)p->slot_mbps, (unsigned long long)p->cross_mbps,
+        (unsigned long long)p->cross_ps / 1000);
+}
+
+/* What rank 0, or all ranks together, have decided about the choice of variants. */
+static void init_choices(dma_comm_t *comm, const setup_t *s, bool cross)
+{
+    const info_t *rank0 = &s->all[0];
+    const dma_geom_t *geom = &comm->window.geom;
+
+    comm->forced = rank0->forced;
+    comm->gpu_profile = rank0->gpu_profile;
+    comm->gpu_forced = rank0->gpu_forced;
+    comm->gpu_queues = rank0->gpu_queues;
+    comm->all_want_memory_route = true;
+    for (int r = 0; r < comm->nranks; r++) {
+        comm->all_want_memory_route = comm->all_want_memory_route && s->all[r].wants_memory_route;
+    }
+    comm->req = (dma_plan_req_t){
+        .nranks = comm->nranks,
+        .cross_memory = cross && rank0->cross_memory,
+        .ranks_per_core_x16 = s->per_core,
+        .geom = *geom,
+    };
+    comm->req.head = dma_profile_head(&comm->profile, (uint64_t)geom->pair_bytes * (uint64_t)(comm->nranks - 1));
+}
+
+static void set_ready(dma_comm_t *comm, setup_t *s, bool cross)
+{
+    comm->oversubscribed = s->per_core > WHOLE_CORE;
+    init_window(comm, s);
+    init_profile(comm, s);
+    init_choices(comm, s, cross);
+    comm->state = DMA_COMM_READY;
+}
+
+/* All results are here: READY, the next attempt, or ASIDE. */
 static dma_status_t end_attempt(dma_comm_t *comm, setup_t *s)
 {
     const char *why = NULL;
@@ -535,6 +571,8 @@ static dma_status_t end_attempt(dma_comm_t *comm, setup_t *s)
     dma_comm_step_aside(comm);
     return DMA_OK;
 }
+
+/* ---- the state machine ---- */
 
 dma_status_t dma_setup_advance(dma_comm_t *comm)
 {
