@@ -2,15 +2,15 @@
  * Channels: persistent calls.
  *
  * A channel is a small communicator of its own over the same ranks, with shared memory for one call. So a channel has
- * sequence numbers, a descriptor ring and streams of its own, and its starts match each other in order, whatever other
- * channels and calls do. To make a channel is collective and waits; to start it is a post.
+ * sequence numbers, a descriptor ring and streams of its own. Its starts match each other in order and are independent of other
+ * channels and calls. Making a channel is collective and blocking; starting it is a post.
  *
  * A rank that cannot make its channel fails the communicator that the channel belongs to. A rank that finds this communicator
  * failed does not make the channel. So a rank that waits in the set-up of a channel also looks at that communicator (the
  * `watch` hook of its route).
  *
- * Where there is no room for the shared memory, the channel's communicator is ASIDE and its starts are done by messages. These
- * need a communicator of their own from the host services, because different channels are started in any order.
+ * If there is no room for the shared memory, the channel's communicator is ASIDE and its starts are done by messages. These
+ * need a separate communicator of the host services, because ranks may start different channels in different orders.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -25,12 +25,12 @@ struct dma_channel {
     dma_done_t done;
     void *arg;
     void *arrays;
-    void *comm_dup; /* of the host, where starts are done by messages; else NULL */
-    void *numbers;  /* our copies of counts and displacements */
-    bool resolved;  /* the task says already where everything is: a start has nothing to find out */
+    void *comm_dup; /* of the host services, if starts are done by messages; else NULL */
+    void *numbers;  /* copies of counts and displacements */
+    bool resolved;  /* the task is resolved, and every start uses it as it is */
 };
 
-/* Our own copy of an array of numbers, or NULL for NULL. */
+/* Copies an array of numbers to *next. NULL gives NULL. */
 static void *copy_numbers(char **next, const void *array, size_t bytes)
 {
     void *copy = *next;
@@ -61,7 +61,7 @@ static dma_status_t copy_call(dma_channel_t *ch, const dma_call_t *call, int nra
     return DMA_OK;
 }
 
-/* Starts are done by messages. */
+/* From now on starts are done by messages. */
 static dma_status_t use_messages(dma_channel_t *ch)
 {
     dma_comm_t *comm = ch->comm;
@@ -76,9 +76,9 @@ static dma_status_t use_messages(dma_channel_t *ch)
     return DMA_OK;
 }
 
-/* Where nothing is packed, a start changes nothing in the task except its number: then the task is made once. With a GPU
- * runtime in the process, each start has to find out what the buffers are. A runtime that is loaded later does not change
- * memory that is in use. */
+/* If nothing is packed, starts differ only in their sequence numbers, so the call is resolved once. If the process has a GPU
+ * runtime, each start has to classify the buffers again. A runtime that is loaded later does not change memory that is in
+ * use. */
 static void resolve_once(dma_channel_t *ch)
 {
     const dma_call_t *call = &ch->call;
@@ -88,11 +88,11 @@ static void resolve_once(dma_channel_t *ch)
         (!call->in_place && !call->send.dense)) {
         return;
     }
-    /* an error is left to the starts, which report it to the peers */
+    /* After an error each start resolves the call again, fails, and so reports the error to the peers. */
     ch->resolved = dma_task_init(comm, &ch->task, call, ch->arrays) == DMA_OK;
 }
 
-/* Shared memory for the channel, or messages of its own. */
+/* Sets up the channel's communicator with shared memory, or else with messages. */
 static dma_status_t prepare(dma_channel_t *ch)
 {
     dma_comm_t *comm = ch->comm;
@@ -126,7 +126,8 @@ static dma_status_t prepare(dma_channel_t *ch)
     return use_messages(ch);
 }
 
-/* The other ranks wait for this one in the set-up of their channels, and look at the parent meanwhile. */
+/* Fails the parent, because the other ranks wait for this one in the set-up of their channels. They check the parent while they
+ * wait. */
 static dma_status_t abandon(dma_comm_t *parent, dma_status_t status)
 {
     dma_comm_lock(parent);

@@ -7,10 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SPIN_BUDGET      500 /* looks at the peers when a call begins: less than a microsecond */
-#define MAX_MISSED_POSTS 8   /* after so many posts in a row whose peers did not come, only each 8th post spins */
+#define SPIN_BUDGET      500 /* polls of the peers when a call begins: less than a microsecond */
+#define MAX_MISSED_POSTS 8 /* after so many posts in a row in which the peers did not come, only each 8th post polls */
 
 static const bool one_thread = false;
+
+/* ---- creation and state ---- */
 
 static const dma_route_t *find_route(const dma_proc_t *proc, const dma_comm_config_t *config)
 {
@@ -74,7 +76,7 @@ void dma_comm_step_aside(dma_comm_t *comm)
     comm->state = DMA_COMM_ASIDE;
 }
 
-/* Has it tasks, a set-up under way, or a route that holds something? */
+/* Does progress have to advance the communicator? */
 static bool has_work(const dma_comm_t *comm)
 {
     return comm->head || comm->state == DMA_COMM_SETUP ||
@@ -84,7 +86,7 @@ static bool has_work(const dma_comm_t *comm)
 void dma_comm_lock_slow(dma_comm_t *comm)
 {
     while (!dma_comm_trylock(comm)) {
-        sched_yield(); /* another thread is in progress with our tasks: it does not wait for anything */
+        sched_yield(); /* another thread advances this communicator; it does not wait for anything */
     }
 }
 
@@ -127,6 +129,8 @@ const char *dma_comm_reason(const dma_comm_t *comm)
     return comm->reason;
 }
 
+/* ---- failure and progress ---- */
+
 void dma_comm_fail(dma_comm_t *comm, dma_status_t status, const char *format, ...)
 {
     dma_task_t *task, *next;
@@ -142,13 +146,13 @@ void dma_comm_fail(dma_comm_t *comm, dma_status_t status, const char *format, ..
         comm->route->explain(comm, status);
     }
     comm->error = status;
-    comm->state = DMA_COMM_POISONED; /* after what other threads read when they see it */
+    comm->state = DMA_COMM_POISONED; /* after `reason` and `error`, which other threads read when they see this state */
     dma_setup_poison(comm, status);
     if (comm->window.own) {
         dma_window_poison(&comm->window, status);
     }
     dma_proc_report(comm->proc, DMA_REPORT_ERROR, "failed", "%s", comm->reason);
-    /* before callers get their buffers back */
+    /* stop all copies before callers get their buffers back */
     if (comm->attached) {
         comm->attached->stop(comm, status);
     }
@@ -197,7 +201,7 @@ void dma_comm_deliver(dma_comm_t *comm)
 {
     dma_task_t *list = NULL, *task, *next;
 
-    for (task = comm->completed; task; task = next) { /* oldest first */
+    for (task = comm->completed; task; task = next) { /* reverse the list: oldest first */
         next = task->next;
         task->next = list;
         list = task;
@@ -207,9 +211,11 @@ void dma_comm_deliver(dma_comm_t *comm)
     for (task = list; task; task = next) {
         next = task->next;
         dma_task_drop(task);
-        task->done(task->arg, task->status); /* the task may be gone, or posted again */
+        task->done(task->arg, task->status); /* the caller may free the task or post it again */
     }
 }
+
+/* ---- calls ---- */
 
 dma_status_t dma_comm_begin(dma_comm_t *comm)
 {
@@ -227,9 +233,9 @@ dma_status_t dma_comm_begin(dma_comm_t *comm)
     return comm->state == DMA_COMM_POISONED ? comm->error : status;
 }
 
-/* With the lock: a call that could not be resolved fails on all ranks, since its number is lost. The peers find the poison in
- * their wait. Before the set-up has ended there is no place for the poison: true is returned then, and the set-up has to be
- * moved on until it ends. */
+/* Fails the communicator on all ranks, because a call of this rank could not be resolved and its sequence number is lost; with
+ * the lock. Peers find the poison while they wait. Before the set-up has ended there is no memory for the poison. Then true is
+ * returned, and the communicator fails when the set-up ends. */
 static bool fail_unresolved(dma_comm_t *comm, dma_status_t status)
 {
     const char *format = status == DMA_ERR_TRUNCATE ? "a call on %s sends and receives different numbers of bytes"
@@ -251,7 +257,7 @@ void dma_comm_fail_call(dma_comm_t *comm, dma_status_t status)
     dma_comm_unlock(comm);
 }
 
-/* With the lock: why no call can be posted. */
+/* DMA_OK, or why no call can be posted; with the lock. */
 static dma_status_t post_error(const dma_comm_t *comm)
 {
     if (comm->parent && comm->parent->state == DMA_COMM_POISONED) {
@@ -276,7 +282,7 @@ dma_status_t dma_comm_run(dma_comm_t *comm, const dma_call_t *call)
     if (__builtin_expect(status != DMA_OK, 0)) {
         fail_unresolved(comm, status);
     } else if (__builtin_expect(comm->state != DMA_COMM_READY, 0)) {
-        status = comm->error; /* another thread's progress has found out meanwhile */
+        status = comm->error; /* it failed in another thread's progress meanwhile */
     } else {
         task.run.spin_budget = comm->oversubscribed || comm->head ? 0 : SPIN_BUDGET;
         dma_task_post(comm, &task);
@@ -308,8 +314,8 @@ dma_status_t dma_comm_prepare(dma_comm_t *comm)
     }
 }
 
-/* How often a post may look at its peers: not at all where they need this core, nor behind other calls. A rank whose peers
- * have not come a few times in a row spins less often. */
+/* How often a post may poll its peers: not at all if ranks share cores, or if earlier calls are under way. If the peers have not
+ * come in several posts in a row, most posts do not poll. */
 static uint32_t post_spin_budget(const dma_comm_t *comm)
 {
     return comm->oversubscribed || comm->head ||
@@ -327,9 +333,9 @@ static void count_missed(dma_comm_t *comm, const dma_task_t *task)
     }
 }
 
-/* Posts an initialised task. If `outcome` is given and the task completes meanwhile, it says how and `done` is not called. A
- * task that could not be resolved waits for the set-up, if that is under way, and then ends with its error: the caller has to
- * keep the communicator until the peers, which wait in the set-up, have got the error. */
+/* Posts an initialised task. `status`: how its resolution ended. If the task completes before this returns, *outcome is its
+ * status and `done` is not called. A task that could not be resolved during the set-up stays queued until the set-up ends, and
+ * then fails: the caller has to keep the communicator until the peers, which wait in the set-up, have seen the error. */
 static dma_status_t post(dma_comm_t *comm, dma_task_t *task, dma_status_t status, dma_done_t done, void *arg,
                          dma_status_t *outcome)
 {
@@ -373,7 +379,7 @@ static dma_status_t post(dma_comm_t *comm, dma_task_t *task, dma_status_t status
     return status;
 }
 
-/* An empty call, done at once. */
+/* Completes an empty call. */
 static void complete_empty(dma_task_t *task, dma_done_t done, void *arg, dma_status_t *outcome)
 {
     task->status = DMA_OK;

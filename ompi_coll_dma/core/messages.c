@@ -1,10 +1,11 @@
 /*
- * The messages route: the calls of a communicator that is ASIDE.
+ * The messages route: non-blocking and persistent calls of a communicator that is ASIDE.
  *
- * A non-blocking call can be posted before the set-up has ended. When the set-up ends ASIDE, the call cannot go to the module
- * below any more: that module assigns tags in call order, and other ranks have learned of the outcome at other calls. So all
+ * A non-blocking call can be posted before the set-up has ended. If the set-up then ends ASIDE, the call cannot go to the next
+ * module: that module assigns tags in call order, and the set-up may have ended at different calls on different ranks. So all
  * non-blocking calls of an ASIDE communicator are done here, on all ranks, whenever they were posted. Every block is one
- * message of the host services. Calls start in order on every rank and messages of a pair keep their order, so they match.
+ * message of the host services. Calls start in order on every rank, and messages between two ranks keep their order, so they
+ * match.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -12,8 +13,8 @@
 #include "core/comm.h"
 
 typedef struct dma_messages {
-    char *copy;  /* in place, an all-to-all sends from a copy */
-    void **reqs; /* a receive and a send per rank */
+    char *copy;  /* an all-to-all in place sends from this copy; else NULL */
+    void **reqs; /* by rank: a send, then a receive */
 } dma_messages_t;
 
 static void messages_drop(dma_task_t *task)
@@ -21,7 +22,7 @@ static void messages_drop(dma_task_t *task)
     dma_messages_t *m = task->messages;
 
     for (int i = 0; m && i < 2 * task->comm->nranks; i++) {
-        if (m->reqs[i]) { /* under way, after an error: messages keep the memory that they read and write */
+        if (m->reqs[i]) { /* after an error: messages under way still use this memory, so leak it */
             dma_stages_drop(task, true);
             return;
         }
@@ -35,7 +36,7 @@ static void messages_drop(dma_task_t *task)
     task->messages = NULL;
 }
 
-/* All blocks of the receive side, one after the other. */
+/* Copies all blocks of the receive side, packed. */
 static dma_status_t copy_blocks(dma_task_t *task, dma_messages_t *m)
 {
     const dma_blocks_t *recv = &task->run.recv;

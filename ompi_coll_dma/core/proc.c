@@ -1,4 +1,4 @@
-/* The process: its arenas, its communicators with work, its warnings. */
+/* The process: its arenas, the lists of communicators that progress advances and polls, reports to the user. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -8,9 +8,11 @@
 
 #include "core/comm.h"
 
-#define NOTICE_TURNS 32 /* calls of dma_proc_poll_notices from one look to the next */
+#define NOTICE_TURNS 32 /* dma_proc_poll_notices polls in one of so many calls */
 
-/* Our own copy of a string parameter, which may be NULL. */
+/* ---- creation ---- */
+
+/* Replaces a string parameter, which may be NULL, by a copy. */
 static bool copy_string(const char **parameter, char **copy)
 {
     *copy = *parameter ? strdup(*parameter) : NULL;
@@ -93,6 +95,8 @@ void dma_proc_destroy(dma_proc_t *proc)
     free_proc(proc);
 }
 
+/* ---- arenas ---- */
+
 /* On failure `why` gets the reason in words. */
 static dma_status_t make_arena(dma_arena_kind_t kind, size_t bytes, const char *dir, dma_arena_t **arena, char *why)
 {
@@ -126,7 +130,7 @@ dma_status_t dma_proc_arena(dma_proc_t *proc, dma_arena_t **arena, char *why)
     return *arena ? DMA_OK : DMA_UNSUPPORTED;
 }
 
-/* With the lock: file arenas that nobody reads any more. */
+/* Destroys retired file arenas that no reader uses any more; with proc->lock. */
 static void destroy_unused_files(dma_proc_t *proc)
 {
     for (dma_file_arena_t **link = &proc->retired; *link;) {
@@ -143,7 +147,7 @@ static void destroy_unused_files(dma_proc_t *proc)
     }
 }
 
-/* With the lock: the limit holds for anonymous memory and files together. */
+/* Bytes that may still be taken; with proc->lock. The limit is for anonymous memory and files together. */
 static size_t left_bytes(dma_proc_t *proc)
 {
     size_t used = proc->file_bytes + (proc->arena ? dma_arena_used(proc->arena) : 0);
@@ -184,13 +188,15 @@ void dma_proc_retire_file(dma_proc_t *proc, dma_arena_t *arena)
 
     dma_arena_unlink(arena);
     if (!f) {
-        return; /* stays mapped: its peers may still read it */
+        return; /* leak the mapping: peers may still read it */
     }
     pthread_mutex_lock(&proc->lock);
     *f = (dma_file_arena_t){.next = proc->retired, .arena = arena};
     proc->retired = f;
     pthread_mutex_unlock(&proc->lock);
 }
+
+/* ---- reports ---- */
 
 void dma_proc_report(dma_proc_t *proc, dma_report_t level, const char *topic, const char *format, ...)
 {
@@ -203,9 +209,12 @@ void dma_proc_report(dma_proc_t *proc, dma_report_t level, const char *topic, co
     proc->host->report(level, topic, text);
 }
 
+/* ---- progress ---- */
+
 unsigned dma_proc_active(const dma_proc_t *proc)
 {
-    /* in one order with what the caller goes by: who stops looking here must not overlook what is posted meanwhile */
+    /* seq_cst: one total order with the flag of the caller, so that a thread that stops its progress
+     * callback does not miss a task that another thread posts at the same time */
     return atomic_load_explicit(&proc->nactive, memory_order_seq_cst);
 }
 
@@ -252,8 +261,8 @@ int dma_proc_progress(dma_proc_t *proc)
         if (pthread_mutex_trylock(&proc->lock)) {
             break;
         }
-        /* The first becomes the last. The list may change as soon as its lock is free, but a communicator whose lock we
-         * have stays. */
+        /* Move the first communicator to the end. The list may change as soon as its lock is free, but a communicator is not
+         * destroyed while this thread holds its lock. */
         if ((comm = proc->active)) {
             unlink_active(proc, comm);
             append_active(proc, comm);
@@ -283,13 +292,15 @@ void dma_comm_set_polled(dma_comm_t *comm, bool listens)
     while (*link && *link != comm) {
         link = &(*link)->next_polled;
     }
-    *link = listens ? comm : comm->next_polled; /* as the last, or out of the list */
+    *link = listens ? comm : comm->next_polled; /* append or remove */
     comm->next_polled = NULL;
     comm->is_polled = listens;
     pthread_mutex_unlock(&proc->lock);
 }
 
-/* The next one, locked and idle: it stays. NULL: it is busy, or there is none. */
+/* ---- notices ---- */
+
+/* The next communicator of the list, locked and without a call. NULL: it is locked or has a call, or the list is empty. */
 static dma_comm_t *next_polled_comm(dma_proc_t *proc)
 {
     dma_comm_t *comm, **link = &proc->polled;
@@ -297,7 +308,7 @@ static dma_comm_t *next_polled_comm(dma_proc_t *proc)
     if (pthread_mutex_trylock(&proc->lock)) {
         return NULL;
     }
-    if ((comm = proc->polled)) { /* the first becomes the last */
+    if ((comm = proc->polled)) { /* move the first to the end */
         proc->polled = comm->next_polled;
         comm->next_polled = NULL;
         while (*link) {
@@ -309,7 +320,7 @@ static dma_comm_t *next_polled_comm(dma_proc_t *proc)
         comm = NULL;
     }
     pthread_mutex_unlock(&proc->lock);
-    if (comm && comm->head) { /* its wait polls them */
+    if (comm && comm->head) { /* waiting for the call polls the notices too */
         dma_comm_unlock(comm);
         comm = NULL;
     }
@@ -318,8 +329,8 @@ static dma_comm_t *next_polled_comm(dma_proc_t *proc)
 
 void dma_proc_poll_notices(dma_proc_t *proc)
 {
-    unsigned turn =
-        atomic_load_explicit(&proc->notice_polls, memory_order_relaxed) + 1; /* of two threads one may be missed */
+    unsigned turn = atomic_load_explicit(&proc->notice_polls, memory_order_relaxed) +
+                    1; /* two threads at once may count one call: harmless */
     dma_comm_t *comm;
     dma_status_t status;
 
