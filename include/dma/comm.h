@@ -1,9 +1,9 @@
 /*
  * The interface of the core for the component: a process, communicators, calls.
  *
- * A dma_proc_t is this process: its arenas and its mappings of other processes' arenas. There is one. A dma_comm_t is an
- * intracommunicator, on one node or over several nodes. Creating one is local and cheap, and uses no shared memory. The first
- * call begins its set-up. The set-up ends READY or ASIDE, equal on all ranks.
+ * A dma_proc_t is this process: its arenas and its mappings of other processes' arenas. There is one. A dma_comm_t is
+ * an intracommunicator, on one node or over several nodes. Creating one is local and cheap, and uses no shared memory.
+ * The first call begins its set-up. The set-up ends READY or ASIDE, equal on all ranks.
  *
  * Blocking use:
  *
@@ -51,11 +51,11 @@ dma_status_t dma_proc_create(const dma_proc_config_t *config, dma_proc_t **proc)
 /* After the last communicator has been destroyed. */
 void dma_proc_destroy(dma_proc_t *proc);
 
-/* Advances all tasks and set-ups of the process; returns how many completed. Never waits. May be called from a progress callback,
- * also recursively. */
+/* Advances all tasks and set-ups of the process; returns how many completed. Never waits. May be called from a progress
+ * callback, also recursively. */
 int dma_proc_progress(dma_proc_t *proc);
-/* Polls communicators without calls for failures that ranks on other nodes report, and fails them. Has to be called now and then
- * as long as the process lives; most calls only count. Never waits. */
+/* Polls communicators without calls for failures that ranks on other nodes report, and fails them. Has to be called now
+ * and then as long as the process lives; most calls only count. Never waits. */
 void dma_proc_poll_notices(dma_proc_t *proc);
 /* Number of communicators that dma_proc_progress has to advance. While it is 0, no progress callback is needed. */
 unsigned dma_proc_active(const dma_proc_t *proc);
@@ -96,7 +96,8 @@ dma_status_t dma_comm_prepare(dma_comm_t *comm);
 
 /* ---- calls ---- */
 
-/* One side of a call, as the caller gives it: one block per rank. The send side of an all-gather is one block, number 0. */
+/* One side of a call, as the caller gives it: one block per rank. The send side of an all-gather is one block, number
+ * 0. */
 typedef struct dma_side {
     void *addr;
     bool dense;         /* the bytes of a block are contiguous; else the host services pack and unpack it */
@@ -121,16 +122,16 @@ typedef struct dma_call {
     uint32_t note; /* of a posted call: a further value that must be equal on all ranks; part of the sign (dma_sign) */
 } dma_call_t;
 
-/* Does every rank know from its arguments that no rank has data to move? Such a call takes no sequence number and begins no
- * set-up. */
+/* Does every rank know from its arguments that no rank has data to move? Such a call takes no sequence number and
+ * begins no set-up. */
 bool dma_call_empty(const dma_call_t *call, int nranks);
 
 /* Blocking. The communicator must be READY. */
 dma_status_t dma_comm_run(dma_comm_t *comm, const dma_call_t *call);
 
 /* The caller could not build a call of this rank, for example without memory, so its sequence number is lost: fails the
- * communicator on all ranks with `status`. During the set-up the failure waits for its end, in dma_proc_progress; the communicator
- * must not be destroyed before. */
+ * communicator on all ranks with `status`. During the set-up the failure waits for its end, in dma_proc_progress; the
+ * communicator must not be destroyed before. */
 void dma_comm_fail_call(dma_comm_t *comm, dma_status_t status);
 
 /* Called when a task completes, without a lock, by the thread whose progress has completed it. */
@@ -149,14 +150,14 @@ typedef void (*dma_done_t)(void *arg, dma_status_t status);
 #define DMA_TASK_ALIGN 16
 dma_status_t dma_comm_post_in(dma_comm_t *comm, const dma_call_t *call, dma_done_t done, void *arg, void *memory,
                               dma_status_t *outcome);
-/* The status of a task; DMA_AGAIN: it has not completed. Only for tasks without `done`: the core still uses a task until it has
- * called `done`. */
+/* The status of a task; DMA_AGAIN: it has not completed. Only for tasks without `done`: the core still uses a task
+ * until it has called `done`. */
 dma_status_t dma_task_test(dma_task_t *task);
 
 /* ---- persistent calls ---- */
 
-/* A channel is a call with fixed arguments and separate shared memory, so every rank may start its channels in its own order.
- * Making one is collective and blocking. If there is no shared memory, the starts are done by messages. */
+/* A channel is a call with fixed arguments and separate shared memory, so every rank may start its channels in its own
+ * order. Making one is collective and blocking. If there is no shared memory, the starts are done by messages. */
 typedef struct dma_channel dma_channel_t;
 dma_status_t dma_channel_create(dma_comm_t *comm, const dma_call_t *call, dma_done_t done, void *arg,
                                 dma_channel_t **channel);
@@ -167,11 +168,12 @@ void dma_channel_destroy(dma_channel_t *channel);
 
 /* ---- device memory in calls of the next module ---- */
 
-/* Host memory in place of those sides of a call that are device memory, for a module that cannot access device memory. Local:
- * other ranks need not know. */
+/* Host memory in place of those sides of a call that are device memory, for a module that cannot access device memory.
+ * Local: other ranks need not know. */
 typedef struct dma_bounce dma_bounce_t;
-/* *bounce NULL: no side is device memory. Else call dma_bounce_in before each collective of the module, dma_bounce_out after
- * it, and dma_bounce_free at the end. The communicator and the call's counts and displacements must stay valid until then. */
+/* *bounce NULL: no side is device memory. Else call dma_bounce_in before each collective of the module, dma_bounce_out
+ * after it, and dma_bounce_free at the end. The communicator and the call's counts and displacements must stay valid
+ * until then. */
 dma_status_t dma_bounce_make(dma_comm_t *comm, const dma_call_t *call, dma_bounce_t **bounce);
 dma_status_t dma_bounce_in(dma_bounce_t *bounce);
 dma_status_t dma_bounce_out(dma_bounce_t *bounce);

@@ -67,7 +67,8 @@ typedef struct dma_run {
     const struct dma_target *targets; /* GPU plans: per rank, where its receive buffer is (engine/gpu.h) */
     const struct dma_shape *shape;    /* GPU plans: layout of the blocks of `send` (gpu/shape.h); NULL: contiguous */
     struct dma_gpu_binding *binding;  /* GPU plans: the state of the engine for the communicator */
-    /* this rank has entered the call already, with DMA_SIGN_DEVICE and without data; this run enters a second time, with data */
+    /* this rank has entered the call already, with DMA_SIGN_DEVICE and without data; this run enters a second time,
+     * with data */
     bool second_entry;
     bool repeat;           /* GPU plans: plan, addresses and lengths equal those of the last run started on `binding` */
     uint32_t live;         /* programs that have not ended */

@@ -2,15 +2,16 @@
  * Channels: persistent calls.
  *
  * A channel is a small communicator of its own over the same ranks, with shared memory for one call. So a channel has
- * sequence numbers, a descriptor ring and streams of its own. Its starts match each other in order and are independent of other
- * channels and calls. Making a channel is collective and blocking; starting it is a post.
+ * sequence numbers, a descriptor ring and streams of its own. Its starts match each other in order and are independent
+ * of other channels and calls. Making a channel is collective and blocking; starting it is a post.
  *
- * A rank that cannot make its channel fails the communicator that the channel belongs to. A rank that finds this communicator
- * failed does not make the channel. So a rank that waits in the set-up of a channel also looks at that communicator (the
- * `watch` hook of its route).
+ * A rank that cannot make its channel fails the communicator that the channel belongs to. A rank that finds this
+ * communicator failed does not make the channel. So a rank that waits in the set-up of a channel also looks at that
+ * communicator (the `watch` hook of its route).
  *
- * If there is no room for the shared memory, the channel's communicator is ASIDE and its starts are done by messages. These
- * need a separate communicator of the host services, because ranks may start different channels in different orders.
+ * If there is no room for the shared memory, the channel's communicator is ASIDE and its starts are done by messages.
+ * These need a separate communicator of the host services, because ranks may start different channels in different
+ * orders.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -76,9 +77,9 @@ static dma_status_t use_messages(dma_channel_t *ch)
     return DMA_OK;
 }
 
-/* If nothing is packed, starts differ only in their sequence numbers, so the call is resolved once. If the process has a GPU
- * runtime, each start has to classify the buffers again. A runtime that is loaded later does not change memory that is in
- * use. */
+/* If nothing is packed, starts differ only in their sequence numbers, so the call is resolved once. If the process has
+ * a GPU runtime, each start has to classify the buffers again. A runtime that is loaded later does not change memory
+ * that is in use. */
 static void resolve_once(dma_channel_t *ch)
 {
     const dma_call_t *call = &ch->call;
@@ -126,8 +127,8 @@ static dma_status_t prepare(dma_channel_t *ch)
     return use_messages(ch);
 }
 
-/* Fails the parent, because the other ranks wait for this one in the set-up of their channels. They check the parent while they
- * wait. */
+/* Fails the parent, because the other ranks wait for this one in the set-up of their channels. They check the parent
+ * while they wait. */
 static dma_status_t abandon(dma_comm_t *parent, dma_status_t status)
 {
     dma_comm_lock(parent);

@@ -233,9 +233,9 @@ dma_status_t dma_comm_begin(dma_comm_t *comm)
     return comm->state == DMA_COMM_POISONED ? comm->error : status;
 }
 
-/* Fails the communicator on all ranks, because a call of this rank could not be resolved and its sequence number is lost; with
- * the lock. Peers find the poison while they wait. Before the set-up has ended there is no memory for the poison. Then true is
- * returned, and the communicator fails when the set-up ends. */
+/* Fails the communicator on all ranks, because a call of this rank could not be resolved and its sequence number is
+ * lost; with the lock. Peers find the poison while they wait. Before the set-up has ended there is no memory for the
+ * poison. Then true is returned, and the communicator fails when the set-up ends. */
 static bool fail_unresolved(dma_comm_t *comm, dma_status_t status)
 {
     const char *format = status == DMA_ERR_TRUNCATE ? "a call on %s sends and receives different numbers of bytes"
@@ -314,8 +314,8 @@ dma_status_t dma_comm_prepare(dma_comm_t *comm)
     }
 }
 
-/* How often a post may poll its peers: not at all if ranks share cores, or if earlier calls are under way. If the peers have not
- * come in several posts in a row, most posts do not poll. */
+/* How often a post may poll its peers: not at all if ranks share cores, or if earlier calls are under way. If the peers
+ * have not come in several posts in a row, most posts do not poll. */
 static uint32_t post_spin_budget(const dma_comm_t *comm)
 {
     return comm->oversubscribed || comm->head ||
@@ -333,9 +333,10 @@ static void count_missed(dma_comm_t *comm, const dma_task_t *task)
     }
 }
 
-/* Posts an initialised task. `status`: how its resolution ended. If the task completes before this returns, *outcome is its
- * status and `done` is not called. A task that could not be resolved during the set-up stays queued until the set-up ends, and
- * then fails: the caller has to keep the communicator until the peers, which wait in the set-up, have seen the error. */
+/* Posts an initialised task. `status`: how its resolution ended. If the task completes before this returns, *outcome is
+ * its status and `done` is not called. A task that could not be resolved during the set-up stays queued until the
+ * set-up ends, and then fails: the caller has to keep the communicator until the peers, which wait in the set-up, have
+ * seen the error. */
 static dma_status_t post(dma_comm_t *comm, dma_task_t *task, dma_status_t status, dma_done_t done, void *arg,
                          dma_status_t *outcome)
 {

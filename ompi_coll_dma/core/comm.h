@@ -1,16 +1,16 @@
 /*
  * The inside of a process, a communicator and a task. For the files of core/, for routes, and for unit tests.
  *
- * A call becomes a task with the next sequence number of its communicator. Tasks wait in the communicator's queue, in call
- * order, until they complete. They also start in call order, each when
+ * A call becomes a task with the next sequence number of its communicator. Tasks wait in the communicator's queue, in
+ * call order, until they complete. They also start in call order, each when
  *   - the set-up has finished,
  *   - its place in the descriptor ring is free (node/window.h), and
  *   - no earlier streaming task is still running, if it streams itself.
  * Started tasks move on independently and can complete in any order.
  *
- * Only the holder of the communicator's lock touches any of this. Progress never waits for the lock. No code of others that
- * could call back runs under it, except the host's isend, irecv and test: a call that comes back through them finds the lock
- * taken and returns.
+ * Only the holder of the communicator's lock touches any of this. Progress never waits for the lock. No code of others
+ * that could call back runs under it, except the host's isend, irecv and test: a call that comes back through them
+ * finds the lock taken and returns.
  */
 #ifndef DMA_CORE_COMM_H
 #define DMA_CORE_COMM_H
@@ -47,12 +47,12 @@ struct dma_proc {
     char *profile_path;
     pthread_mutex_t lock;
     dma_arena_t *arena;               /* the memfd, made at the first set-up */
-    char arena_failed[DMA_WHY_BYTES]; /* why there is none; it is not tried again */
-    dma_file_arena_t *retired;        /* file arenas that some reader has not left yet */
+    char arena_failed[DMA_WHY_BYTES]; /* why there is none; it is not created again */
+    dma_file_arena_t *retired;        /* file arenas that some peer still uses */
     size_t file_bytes;                /* in file arenas */
-    dma_comm_t *active, *active_last; /* communicators with tasks or a set-up under way */
+    dma_comm_t *active, *active_last; /* list of communicators that progress has to advance; guarded by `lock` */
     _Atomic unsigned nactive;
-    dma_comm_t *polled; /* communicators for dma_proc_poll_notices; guarded by `lock` */
+    dma_comm_t *polled; /* list for dma_proc_poll_notices; guarded by `lock` */
     _Atomic unsigned notice_polls;
     const dma_route_t *const *routes;
     const dma_memory_t *memory; /* device memory; NULL: there is none */
@@ -117,7 +117,7 @@ struct dma_comm {
     const dma_host_t *host;
     void *handle;
     int rank, nranks;
-    const bool *threads; /* may other threads be in here too? It can become true while no thread is */
+    const bool *threads; /* as in dma_comm_config_t */
     bool nodes;          /* as in dma_comm_config_t, like the next two */
     int first;
     dma_comm_t *parent; /* of a channel: its failure is ours */
@@ -126,7 +126,7 @@ struct dma_comm {
     const dma_route_t *attached;    /* a second route with state here; NULL: none */
     _Atomic dma_comm_state_t state;
     dma_status_t error;         /* POISONED: with what */
-    dma_status_t pending_error; /* not 0: the communicator becomes POISONED as soon as the set-up has ended */
+    dma_status_t pending_error; /* not 0: the communicator becomes POISONED with it when the set-up ends */
     char pending_reason[192];
     _Atomic int locked;
 
@@ -137,7 +137,7 @@ struct dma_comm {
     dma_profile_t profile;
     dma_plan_req_t req;    /* the agreed part of every request */
     int forced;            /* variant, or -1 */
-    bool refusal_reported; /* this rank could not read a peer's memory, and has said so */
+    bool refusal_reported; /* this rank could not read a peer's memory, and has reported it */
     bool oversubscribed;   /* more ranks than cores: yield rather than spin */
     uint64_t seq;          /* of the last task */
     uint64_t *stream;      /* by rank: chunks put into its stream so far; then the next two in the same memory: */
@@ -156,11 +156,11 @@ struct dma_comm {
     uint32_t gpu_queues;
 
     /* Of a channel. */
-    bool wants_memory_route, all_want_memory_route; /* this rank's, all ranks' answer of dma_memory_t.serves */
+    bool wants_memory_route, all_want_memory_route; /* dma_memory_t.serves of this rank; of all ranks */
     dma_geom_t wanted;                              /* geometry of its window; all 0: as the parameters say */
 
     struct dma_setup *setup;
-    unsigned missed_posts; /* posts in a row whose peers did not come while we spun */
+    unsigned missed_posts; /* posts in a row that polled and whose peers did not come */
     dma_comm_t *next_active, *previous_active;
     bool is_active;
     dma_comm_t *next_polled;
@@ -189,10 +189,10 @@ void dma_comm_fail(dma_comm_t *comm, dma_status_t status, const char *format, ..
 /* A turn has passed in which neither a task nor the set-up completed: looks for evidence of failure and at the clock, now
  * and then. */
 void dma_comm_watch(dma_comm_t *comm);
-/* Registers the communicator with the process while it has work. */
+/* Adds the communicator to the list that dma_proc_progress advances, or removes it. */
 void dma_comm_set_active(dma_comm_t *comm, bool busy);
-/* Registers it for dma_proc_poll_notices: other ranks can depend on this rank to pass on a failure, and it need not have a
- * call at that time. */
+/* Adds the communicator to the list of dma_proc_poll_notices, or removes it: other ranks can depend on this rank to
+ * pass on a failure, also while it has no call. */
 void dma_comm_set_polled(dma_comm_t *comm, bool listens);
 /* A second route gets state in this communicator. */
 void dma_comm_attach(dma_comm_t *comm, const dma_route_t *route);
@@ -241,8 +241,8 @@ static inline void dma_comm_lock(dma_comm_t *comm)
 
 /* ---- comm.c ---- */
 
-/* Posts a call in a task of the caller's; without the lock. The task is free again when `done` is called. `outcome`: as in
- * dma_comm_post_in. */
+/* Posts a call in a task of the caller's; without the lock. The task is free again when `done` is called. `outcome`: as
+ * in dma_comm_post_in. */
 dma_status_t dma_comm_post_task(dma_comm_t *comm, const dma_call_t *call, void *arrays, dma_done_t done, void *arg,
                                 dma_task_t *task, dma_status_t *outcome);
 /* The same for a task that has been resolved. */

@@ -1,11 +1,11 @@
 /*
  * The messages route: non-blocking and persistent calls of a communicator that is ASIDE.
  *
- * A non-blocking call can be posted before the set-up has ended. If the set-up then ends ASIDE, the call cannot go to the next
- * module: that module assigns tags in call order, and the set-up may have ended at different calls on different ranks. So all
- * non-blocking calls of an ASIDE communicator are done here, on all ranks, whenever they were posted. Every block is one
- * message of the host services. Calls start in order on every rank, and messages between two ranks keep their order, so they
- * match.
+ * A non-blocking call can be posted before the set-up has ended. If the set-up then ends ASIDE, the call cannot go to
+ * the next module: that module assigns tags in call order, and the set-up may have ended at different calls on
+ * different ranks. So all non-blocking calls of an ASIDE communicator are done here, on all ranks, whenever they were
+ * posted. Every block is one message of the host services. Calls start in order on every rank, and messages between two
+ * ranks keep their order, so they match.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -261,8 +261,8 @@ int dma_proc_progress(dma_proc_t *proc)
         if (pthread_mutex_trylock(&proc->lock)) {
             break;
         }
-        /* Move the first communicator to the end. The list may change as soon as its lock is free, but a communicator is not
-         * destroyed while this thread holds its lock. */
+        /* Move the first communicator to the end. The list may change as soon as its lock is free, but a communicator
+         * is not destroyed while this thread holds its lock. */
         if ((comm = proc->active)) {
             unlink_active(proc, comm);
             append_active(proc, comm);
@@ -300,7 +300,8 @@ void dma_comm_set_polled(dma_comm_t *comm, bool listens)
 
 /* ---- notices ---- */
 
-/* The next communicator of the list, locked and without a call. NULL: it is locked or has a call, or the list is empty. */
+/* The next communicator of the list, locked and without a call. NULL: it is locked or has a call, or the list is empty.
+ * */
 static dma_comm_t *next_polled_comm(dma_proc_t *proc)
 {
     dma_comm_t *comm, **link = &proc->polled;

@@ -1,10 +1,10 @@
 /*
  * Bounce buffers: host memory in place of device memory, for the collective module below coll/dma.
  *
- * That module gets the same counts, displacements and datatypes, with addresses in a mirror: a copy of all memory that the side
- * touches. The mirror of the receive side is filled before the call too, for two reasons: in place it is what is sent, and the
- * module can fail before it has received everything that is copied back. Only the data of received blocks is copied back, not
- * the gaps between blocks or inside datatypes, which belong to the application.
+ * That module gets the same counts, displacements and datatypes, with addresses in a mirror: a copy of all memory that
+ * the side touches. The mirror of the receive side is filled before the call too, for two reasons: in place it is what
+ * is sent, and the module can fail before it has received everything that is copied back. Only the data of received
+ * blocks is copied back, not the gaps between blocks or inside datatypes, which belong to the application.
  */
 #include <stdlib.h>
 

@@ -191,8 +191,8 @@ static dma_status_t advance_enter(dma_comm_t *comm, dma_task_t *task)
     if (!new_export && status != DMA_OK) {
         return DMA_ERR_ENGINE; /* all ranks have opened these exports, so no peer takes part in an agreement */
     }
-    /* A rank that takes the host plan enters a second time and overwrites its record. It must not do so before all ranks have
-     * read the record. So a call whose shapes some engine cannot do needs an agreement too. */
+    /* A rank that takes the host plan enters a second time and overwrites its record. It must not do so before all
+     * ranks have read the record. So a call whose shapes some engine cannot do needs an agreement too. */
     dc->all_support_shapes = dma_device_all_support_shapes(comm, task);
     if (!new_export && dc->all_support_shapes) {
         return run_on_engine(comm, task);

@@ -89,7 +89,8 @@ static dma_device_call_key_t call_key(const dma_task_t *task)
     };
 }
 
-/* Can a later call be compared with this one? Without buffer ids, new memory at the same address cannot be told from the old. */
+/* Can a later call be compared with this one? Without buffer ids, new memory at the same address cannot be told from
+ * the old. */
 static bool is_repeatable(const dma_task_t *task)
 {
     const struct dma_device_call *d = task->device;
@@ -194,8 +195,8 @@ static void close_slot(const dma_comm_t *comm, dma_device_peer_t *peer, unsigned
     peer->number[slot] = peer->size[slot] = 0;
 }
 
-/* Returns the slot for a new export. Closes the export in it, and as many of the next oldest as are needed to keep the sum of
- * bytes below the limit. */
+/* Returns the slot for a new export. Closes the export in it, and as many of the next oldest as are needed to keep the
+ * sum of bytes below the limit. */
 static unsigned allocate_slot(const dma_comm_t *comm, dma_device_peer_t *peer, uint64_t bytes)
 {
     unsigned at = peer->next++ % DEVICE_SLOTS;
@@ -212,9 +213,9 @@ static unsigned allocate_slot(const dma_comm_t *comm, dma_device_peer_t *peer, u
     return at;
 }
 
-/* Enters an export into the list of rank r, and opens it. All ranks make the same entries, whether they could open the memory
- * or not. An export that is in the list already is published again if the agreement on it failed: then a rank that could not
- * open it tries again. */
+/* Enters an export into the list of rank r, and opens it. All ranks make the same entries, whether they could open the
+ * memory or not. An export that is in the list already is published again if the agreement on it failed: then a rank
+ * that could not open it tries again. */
 static void add_export(dma_comm_t *comm, int r, const dma_device_record_t *record)
 {
     dma_device_peer_t *peer = &comm->device->peers[r];
@@ -237,8 +238,8 @@ static void add_export(dma_comm_t *comm, int r, const dma_device_record_t *recor
     }
 }
 
-/* Validates what rank r has published, and sets the target: where its receive buffer is. DMA_UNSUPPORTED: it is not open on
- * this rank, or not valid. */
+/* Validates what rank r has published, and sets the target: where its receive buffer is. DMA_UNSUPPORTED: it is not
+ * open on this rank, or not valid. */
 static dma_status_t resolve_target(dma_comm_t *comm, const dma_task_t *task, int r, const dma_device_info_t *info,
                                    const dma_device_record_t *record)
 {
@@ -448,8 +449,8 @@ void dma_device_stop(dma_comm_t *comm)
 
     dma_device_disarm(comm);
     if (dc->binding && !dc->device->engine->unbind(dc->binding)) {
-        /* A queue that waits for a rank that has ended polls that rank's ready word for ever. So the memory of the word must
-         * neither be unmapped nor be used for something else. */
+        /* A queue that waits for a rank that has ended polls that rank's ready word for ever. So the memory of the word
+         * must neither be unmapped nor be used for something else. */
         comm->window.permanent = true;
         dma_arena_keep_mapped(comm->window.arena);
         dc->arena_registered = false;

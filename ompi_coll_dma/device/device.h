@@ -11,9 +11,10 @@
  *     call.c          run the GPU plan on the engine, or the host plan
  *     persistent.c    the same for a persistent call: all of it once in *_init, except the run
  *
- * Only the rank itself knows what its buffers are. So no data moves before all ranks have entered the call. A rank whose
- * buffers its engine could serve enters with DMA_SIGN_DEVICE in its descriptor, without data, and publishes where its receive
- * buffer is. All other ranks enter as for a call in host memory. Every rank reads all descriptors, so all ranks decide alike:
+ * Only the rank itself knows what its buffers are. So no data moves before all ranks have entered the call. A rank
+ * whose buffers its engine could serve enters with DMA_SIGN_DEVICE in its descriptor, without data, and publishes where
+ * its receive buffer is. All other ranks enter as for a call in host memory. Every rank reads all descriptors, so all
+ * ranks decide alike:
  *
  *     not all are DEVICE    The host plan runs. Ranks with device memory copy what they send to host memory and enter a second
  *                           time; after the call they copy what they have received back.
@@ -21,35 +22,36 @@
  *                           agree (below). If all ranks could open all memory, the GPU plan runs. Else the host plan runs, as
  *                           above.
  *
- * A rank with host memory does nothing for this: the descriptor of a DEVICE rank says that the data come with a second entry.
- * A call that no engine could serve (an irregular datatype, memory without an IPC handle) is staged by its own rank before it
- * enters; no other rank has to know.
+ * A rank with host memory does nothing for this: the descriptor of a DEVICE rank says that the data come with a second
+ * entry. A call that no engine could serve (an irregular datatype, memory without an IPC handle) is staged by its own
+ * rank before it enters; no other rank has to know.
  *
- * Agreement. Each rank publishes in its agreed line a vote: the number of the agreement, and yes or no. A rank that has all
- * votes knows the result.
+ * Agreement. Each rank publishes in its agreed line a vote: the number of the agreement, and yes or no. A rank that has
+ * all votes knows the result.
  *
- * Exports. An export is the IPC handle of one allocation, with a number. Each rank keeps, for every rank including itself, a
- * list of that rank's last DEVICE_SLOTS exports, and adds to it in the same calls as all other ranks. So a rank's own list
- * equals the lists that its peers have of it, and all of them replace the same entry in the same call. A rank publishes the
- * whole export (`new_export`) if its number is not in the list, or if the agreement on it failed: then the peers open it again.
- * While buffers are used again, no rank waits for a peer to open memory. Memory that a peer has open stays allocated after its
- * owner has freed it. So with a new export a rank also publishes which of its slots hold freed memory, and the sum of bytes in
- * a list is limited.
+ * Exports. An export is the IPC handle of one allocation, with a number. Each rank keeps, for every rank including
+ * itself, a list of that rank's last DEVICE_SLOTS exports, and adds to it in the same calls as all other ranks. So a
+ * rank's own list equals the lists that its peers have of it, and all of them replace the same entry in the same call.
+ * A rank publishes the whole export (`new_export`) if its number is not in the list, or if the agreement on it failed:
+ * then the peers open it again. While buffers are used again, no rank waits for a peer to open memory. Memory that a
+ * peer has open stays allocated after its owner has freed it. So with a new export a rank also publishes which of its
+ * slots hold freed memory, and the sum of bytes in a list is limited.
  *
- * Repeated calls. Programs call again and again with the same buffers. A rank whose call equals the last one that the engine
- * has served, with no other record published since, says so (DMA_DEVICE_INFO_REPEAT). If all ranks do, all targets are those
- * of the last call: nothing is looked up, and the engine runs the same programs again.
+ * Repeated calls. Programs call again and again with the same buffers. A rank whose call equals the last one that the
+ * engine has served, with no other record published since, says so (DMA_DEVICE_INFO_REPEAT). If all ranks do, all
+ * targets are those of the last call: nothing is looked up, and the engine runs the same programs again.
  *
- * Shapes. Blocks of a vector datatype and the like have a shape (gpu/shape.h). An engine that copies between shapes uses such
- * blocks where they are, and the record says which shape. If the engine of any rank cannot, all ranks see this in the traits,
- * and the host plan runs. A rank whose own engine cannot do it packs inside the device.
+ * Shapes. Blocks of a vector datatype and the like have a shape (gpu/shape.h). An engine that copies between shapes
+ * uses such blocks where they are, and the record says which shape. If the engine of any rank cannot, all ranks see
+ * this in the traits, and the host plan runs. A rank whose own engine cannot do it packs inside the device.
  *
  * Persistent calls. All of this is done once, in *_init. The starts need no descriptors: the ready word of a rank
- * (engine/gpu.h) says that it has started. If the engines of all ranks accept programs before the start, the programs of the
- * next start are armed when a start has completed. Else a rank submits its programs when it has seen all ready words.
+ * (engine/gpu.h) says that it has started. If the engines of all ranks accept programs before the start, the programs
+ * of the next start are armed when a start has completed. Else a rank submits its programs when it has seen all ready
+ * words.
  *
- * What a rank publishes belongs to its descriptor and is overwritten together with it. So a rank can complete a call and enter
- * the next one while a slower peer still reads the record.
+ * What a rank publishes belongs to its descriptor and is overwritten together with it. So a rank can complete a call
+ * and enter the next one while a slower peer still reads the record.
  *
  *     dma_device_info_t      number | offset | largest | new_export, flags    32 bytes, in the cache line of the descriptor:
  *                                                                             all that a reader needs if it knows the export
@@ -82,7 +84,8 @@ typedef struct dma_device {
 
 /* ---- types: one call ---- */
 
-/* A call moves from phase to phase. A phase function that returns DMA_OK and does not change the phase has ended the call. */
+/* A call moves from phase to phase. A phase function that returns DMA_OK and does not change the phase has ended the
+ * call. */
 typedef enum dma_device_phase {
     DEVICE_ENTER,   /* this rank has entered; it waits for the descriptors of other ranks */
     DEVICE_AGREE,   /* this rank has published its vote; it waits for the votes of other ranks */
@@ -256,7 +259,8 @@ dma_status_t dma_device_copy(const dma_gpu_runtime_t *rt, int device, void *to, 
 
 /* ---- shape.c: blocks that consist of rows at regular distances ---- */
 
-/* Makes a side that has a shape usable where it is: its address becomes that of its first byte. false: it has no shape. */
+/* Makes a side that has a shape usable where it is: its address becomes that of its first byte. false: it has no shape.
+ * */
 bool dma_device_shape(const dma_comm_t *comm, dma_side_t *side, int blocks, dma_shape_t *shape);
 /* The shape of the blocks that are sent; NULL: contiguous. */
 const dma_shape_t *dma_device_sent_shape(const struct dma_device_call *d, bool in_place);
@@ -274,8 +278,8 @@ dma_status_t dma_device_bind(dma_comm_t *comm, dma_task_t *task);
 void dma_device_start_run(dma_comm_t *comm, dma_task_t *task, dma_device_phase_t phase);
 /* Lets the engine copy the own block before the peers have entered. */
 void dma_device_copy_early(dma_comm_t *comm, const dma_task_t *task);
-/* After a post: polls for a bounded time until the engine has its copies, which then overlap with what the caller computes.
- * If a peer comes later, progress starts the copies. */
+/* After a post: polls for a bounded time until the engine has its copies, which then overlap with what the caller
+ * computes. If a peer comes later, progress starts the copies. */
 void dma_device_spin(dma_comm_t *comm, const dma_task_t *task);
 dma_wait_t dma_device_waits_for(const dma_comm_t *comm, const dma_task_t *task);
 
@@ -290,8 +294,8 @@ dma_status_t dma_device_publish_record(dma_comm_t *comm, dma_task_t *task);
 bool dma_device_all_repeat(const dma_comm_t *comm, const dma_task_t *task);
 /* Keeps a call that the engine serves, so that a later call can repeat it. */
 void dma_device_save_call(dma_comm_t *comm, const dma_task_t *task);
-/* Reads all records, opens new exports and sets all targets. *new_export: at least one export was new. DMA_UNSUPPORTED: not
- * all memory could be opened. */
+/* Reads all records, opens new exports and sets all targets. *new_export: at least one export was new. DMA_UNSUPPORTED:
+ * not all memory could be opened. */
 dma_status_t dma_device_read_records(dma_comm_t *comm, dma_task_t *task, bool *new_export);
 /* An agreement has ended. `all`: all ranks have voted yes. */
 void dma_device_end_agreement(dma_comm_t *comm, const dma_task_t *task, bool all);
@@ -328,8 +332,8 @@ void dma_writers_destroy(dma_proc_t *proc);
 
 /* ---- persistent.c ---- */
 
-/* Collective and blocking. If the buffers of all ranks are device memory, does once what each start would have to do. After an
- * error the communicator has failed. */
+/* Collective and blocking. If the buffers of all ranks are device memory, does once what each start would have to do.
+ * After an error the communicator has failed. */
 dma_status_t dma_device_persistent_init(dma_comm_t *comm, const dma_call_t *call, void *arrays);
 /* Makes the task of a start. false: the starts are not prepared, and the call has to be resolved. */
 bool dma_device_persistent_start(dma_comm_t *comm, dma_task_t *task, void *arrays);

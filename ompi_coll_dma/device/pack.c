@@ -1,14 +1,14 @@
 /*
  * Packing inside the device, for engines that do not copy between shapes.
  *
- * Before the rank enters the call, what it sends is packed into scratch memory on the same device. What it receives also
- * arrives there and is unpacked after the call. The runtime's strided copies do this. Peers see a contiguous buffer and need
- * not know.
+ * Before the rank enters the call, what it sends is packed into scratch memory on the same device. What it receives
+ * also arrives there and is unpacked after the call. The runtime's strided copies do this. Peers see a contiguous
+ * buffer and need not know.
  *
  *     scratch   | blocks to receive | blocks to send |     one per communicator, used by one call at a time
  *
- * If the scratch memory cannot be allocated, the call is staged in host memory. Functions with the note "in scope" need the
- * runtime's scope of the device (enter, leave).
+ * If the scratch memory cannot be allocated, the call is staged in host memory. Functions with the note "in scope" need
+ * the runtime's scope of the device (enter, leave).
  */
 #include <stdlib.h>
 

@@ -33,8 +33,8 @@ static dma_status_t allreduce_and(dma_comm_t *comm, bool yes, bool *all)
     return status;
 }
 
-/* Registers the arenas of all peers with the device, so that its engine can poll their ready words. If one cannot be registered,
- * nothing is armed. */
+/* Registers the arenas of all peers with the device, so that its engine can poll their ready words. If one cannot be
+ * registered, nothing is armed. */
 static void register_ready_words(dma_comm_t *comm)
 {
     struct dma_device_comm *dc = comm->device;
@@ -145,9 +145,9 @@ bool dma_device_persistent_start(dma_comm_t *comm, dma_task_t *task, void *array
 dma_status_t dma_device_begin_persistent(dma_comm_t *comm, dma_task_t *task)
 {
     struct dma_device_comm *dc = comm->device;
-    /* Armed engines of peers wait for this rank's ready word. If a peer has failed, its caller has its buffers back, so its
-     * engine must not be let go. A failed rank sets the poison before it stops, and then gives copies that were started
-     * before that 2 s to end. */
+    /* Armed engines of peers wait for this rank's ready word. If a peer has failed, its caller has its buffers back, so
+     * its engine must not be let go. A failed rank sets the poison before it stops, and then gives copies that were
+     * started before that 2 s to end. */
     dma_status_t poison = dma_window_poisoned(&comm->window);
 
     if (poison != DMA_OK) {

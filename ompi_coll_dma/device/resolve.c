@@ -1,9 +1,9 @@
 /*
  * Resolving a call with device memory: can an engine carry it out, as far as this rank sees?
  *
- * An engine can if the sides are dense or have a shape (gpu/shape.h), the receive buffer lies in one allocation that other
- * processes can open, and the send buffer is memory of the same device. Any other call with device memory is staged: packed
- * into host memory before the call and unpacked after it.
+ * An engine can if the sides are dense or have a shape (gpu/shape.h), the receive buffer lies in one allocation that
+ * other processes can open, and the send buffer is memory of the same device. Any other call with device memory is
+ * staged: packed into host memory before the call and unpacked after it.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -171,8 +171,8 @@ static sides_t inspect_sides(const dma_comm_t *comm, const dma_call_t *call, con
     return s;
 }
 
-/* Over several nodes: can the sides be used where they are? Any kind of device memory can. What the engines can do with it is
- * decided later, by the communicator of the node's ranks. */
+/* Over several nodes: can the sides be used where they are? Any kind of device memory can. What the engines can do with
+ * it is decided later, by the communicator of the node's ranks. */
 static bool is_relayed(const dma_comm_t *comm, const dma_call_t *call, const sides_t *s)
 {
     return comm->route->uses_device_memory && call->recv.dense && (call->in_place || call->send.dense) &&

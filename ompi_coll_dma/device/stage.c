@@ -1,6 +1,6 @@
 /*
- * Staging in host memory: for calls that no engine of this rank can carry out, and for calls that the engines of some other
- * rank cannot.
+ * Staging in host memory: for calls that no engine of this rank can carry out, and for calls that the engines of some
+ * other rank cannot.
  *
  * Only the runtime accesses device memory, never the cores.
  */

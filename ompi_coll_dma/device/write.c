@@ -1,11 +1,11 @@
 /*
  * Writing from host memory to device memory: only the data of a datatype.
  *
- * The bytes between the data belong to the application: a kernel, a copy or another communicator's collective may be writing
- * them during the call. So gaps are never written, although one large copy would be cheaper. Regular data is written as
- * rectangles (gpu/shape.h). For other datatypes the host services list the strips of an element: rows of equal length at a
- * regular distance. A strip becomes rectangles in one of two ways, whichever makes fewer of them: one for each element, with
- * the strip's rows; or one for each row of the strip, with that row of all elements:
+ * The bytes between the data belong to the application: a kernel, a copy or another communicator's collective may be
+ * writing them during the call. So gaps are never written, although one large copy would be cheaper. Regular data is
+ * written as rectangles (gpu/shape.h). For other datatypes the host services list the strips of an element: rows of
+ * equal length at a regular distance. A strip becomes rectangles in one of two ways, whichever makes fewer of them: one
+ * for each element, with the strip's rows; or one for each row of the strip, with that row of all elements:
  *
  *      element 0             element 1             element 2
  *     |##...#....#....##....|##...#....#....##....|##...#....#....##....|
@@ -14,11 +14,11 @@
  *
  *     host memory  --cores-->  slot (pinned)  --one copy-->  device slot  --strided copies-->  the user's memory
  *
- * The cores gather rows in a slot of pinned host memory. One copy brings the slot to device memory, and strided copies inside
- * the device, which runtimes do well, bring the rows to their places. Strided copies straight from the slot are slow: HIP copies
- * rows from pinned memory one by one unless their distances are multiples of 4. From pageable memory HIP has been seen to fault.
- * Rows of LONG_ROW bytes or more are copied without the slot. All copies are started on a stream, which is synchronized when the
- * slot is full and at the end.
+ * The cores gather rows in a slot of pinned host memory. One copy brings the slot to device memory, and strided copies
+ * inside the device, which runtimes do well, bring the rows to their places. Strided copies straight from the slot are
+ * slow: HIP copies rows from pinned memory one by one unless their distances are multiples of 4. From pageable memory
+ * HIP has been seen to fault. Rows of LONG_ROW bytes or more are copied without the slot. All copies are started on a
+ * stream, which is synchronized when the slot is full and at the end.
  *
  * Functions with the note "in scope" need the runtime's scope of the device (enter, leave).
  */
@@ -194,8 +194,8 @@ static dma_status_t flush(dma_writer_t *w)
     return status;
 }
 
-/* Gathers as many rows as the slot has room for, from row `first` on; *n: their number. If there is room for none, empties the
- * slot. */
+/* Gathers as many rows as the slot has room for, from row `first` on; *n: their number. If there is room for none,
+ * empties the slot. */
 static dma_status_t put_by_slot(dma_writer_t *w, const dma_rect_t *r, uint64_t first, uint64_t *n)
 {
     uint64_t fit = (SLOT - w->used) / r->row_bytes;
@@ -330,8 +330,8 @@ dma_status_t dma_writer_end(dma_proc_t *proc, dma_writer_t *w, dma_status_t stat
     if (status == DMA_OK) {
         status = flush(w);
     }
-    /* Wait after an error too, because the copies that were started read memory that the caller is about to free. Query first:
-     * a stream that a reset of the device has destroyed must not be synchronized. */
+    /* Wait after an error too, because the copies that were started read memory that the caller is about to free. Query
+     * first: a stream that a reset of the device has destroyed must not be synchronized. */
     ended = w->rt->stream_query(w->stream);
     if (ended == DMA_AGAIN) {
         ended = w->rt->stream_sync(w->stream);

@@ -23,7 +23,8 @@ void dma_bootstrap_restart(dma_bootstrap_t *ex, const void *record, size_t bytes
     memcpy(ex->records, record, bytes);
 }
 
-/* Starts a round: sends the `have` records of this rank to rank - have, and receives as many new ones from rank + have. */
+/* Starts a round: sends the `have` records of this rank to rank - have, and receives as many new ones from rank + have.
+ * */
 static dma_status_t post(dma_bootstrap_t *ex)
 {
     int left = ex->nranks - ex->have, count = left < ex->have ? left : ex->have;

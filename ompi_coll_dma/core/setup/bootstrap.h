@@ -20,8 +20,8 @@ typedef struct dma_bootstrap {
 
 dma_status_t dma_bootstrap_begin(dma_bootstrap_t *ex, const dma_host_t *host, void *handle, int rank, int nranks,
                                  const void *record, size_t bytes);
-/* Begins another all-gather after one has ended, with records that are no larger. It allocates no memory, so it cannot fail. The
- * old records are overwritten. */
+/* Begins another all-gather after one has ended, with records that are no larger. It allocates no memory, so it cannot
+ * fail. The old records are overwritten. */
 void dma_bootstrap_restart(dma_bootstrap_t *ex, const void *record, size_t bytes);
 /* DMA_OK: all records are here. DMA_AGAIN, or an error of the host services. */
 dma_status_t dma_bootstrap_advance(dma_bootstrap_t *ex);

@@ -44,9 +44,9 @@ uint32_t dma_geom_min_slot_bytes(int nranks)
     return least;
 }
 
-/* Bytes of all chunks, or of all pair buffers for one peer, that a rank fills in turn. What a reader has read stays in the cache
- * of its core, and is slow to write again until other data has replaced it there. So everything that a reader reads from all
- * other ranks should be about as large as its level-2 cache. */
+/* Bytes of all chunks, or of all pair buffers for one peer, that a rank fills in turn. What a reader has read stays in
+ * the cache of its core, and is slow to write again until other data has replaced it there. So everything that a reader
+ * reads from all other ranks should be about as large as its level-2 cache. */
 static uint64_t ring_bytes(int nranks)
 {
     long cache = sysconf(_SC_LEVEL2_CACHE_SIZE);

@@ -8,15 +8,15 @@
 #include "dma/comm.h"
 #include "dma/plan.h"
 
-/* The geometry that the parameters ask for. Slots, chunks and pair buffers shrink as the number of ranks grows, so that the
- * memory that a communicator takes on a node stays bounded. */
+/* The geometry that the parameters ask for. Slots, chunks and pair buffers shrink as the number of ranks grows, so that
+ * the memory that a communicator takes on a node stays bounded. */
 dma_geom_t dma_geom_from_params(const dma_params_t *p, int nranks);
 
 /* The least size of a slot: an all-to-all puts a small block for each rank into one slot. */
 uint32_t dma_geom_min_slot_bytes(int nranks);
 
-/* Halves the largest part that can still shrink; slots not below `least`. The number of buffers is halved before their size.
- * false: no part can shrink. */
+/* Halves the largest part that can still shrink; slots not below `least`. The number of buffers is halved before their
+ * size. false: no part can shrink. */
 bool dma_geom_shrink(dma_geom_t *g, int nranks, uint32_t least);
 
 /* Validates a geometry that a peer has sent, before addresses are computed from it. */

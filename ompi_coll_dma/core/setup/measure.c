@@ -80,7 +80,8 @@ uint64_t dma_measure_rewrite(char *region, const char *readers)
     return least;
 }
 
-/* Reads single pages of the first piece, and several pages at once of the other pieces: the difference is the cost of a page. */
+/* Reads single pages of the first piece, and several pages at once of the other pieces: the difference is the cost of a
+ * page. */
 static void measure_cross(dma_measured_t *m, char *scratch, pid_t pid, uint64_t addr)
 {
     uint64_t one = 0, several = 0;
@@ -159,10 +160,10 @@ bool dma_measure_apply(dma_profile_t *profile, const dma_measured_t *measured, i
     }
     profile->copy_mbps = rate(PIECE, sum.copy / (uint64_t)n);
     profile->pull_mbps = dma_profile_min(rate(PIECE, sum.pull / (uint64_t)n), profile->copy_mbps);
-    /* If cache lines move slowly between cores, writing to memory that another core has read is slower by the same factor
-     * again, and by 3: 8 GB/s with 37 for pull and 60 for copy; 2 GB/s with 16 for pull. But if ranks share cores, other ranks
-     * have run in between and have evicted most of it from the caches. The measured push holds for slots. In a ring, both
-     * sides access the memory at the same time, so the formula is used there. */
+    /* If cache lines move slowly between cores, writing to memory that another core has read is slower by the same
+     * factor again, and by 3: 8 GB/s with 37 for pull and 60 for copy; 2 GB/s with 16 for pull. But if ranks share
+     * cores, other ranks have run in between and have evicted most of it from the caches. The measured push holds for
+     * slots. In a ring, both sides access the memory at the same time, so the formula is used there. */
     profile->push_mbps = profile->slot_mbps = profile->pull_mbps;
     if (!oversubscribed) {
         profile->push_mbps = profile->pull_mbps * profile->pull_mbps / profile->copy_mbps / 3;

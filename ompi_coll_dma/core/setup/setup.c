@@ -5,11 +5,11 @@
  *     map       each rank maps the arenas of its peers, tries to read their private memory, and measures what copies cost
  *     RESULT    all ranks exchange whether that worked, and what they have measured
  *
- * Attempt 0 takes the block from the process's memfd arena, attempt 1 from a file of its own. If all ranks have mapped all
- * blocks, the communicator is READY. Else the next attempt begins. After the last one the communicator is ASIDE.
+ * Attempt 0 takes the block from the process's memfd arena, attempt 1 from a file of its own. If all ranks have mapped
+ * all blocks, the communicator is READY. Else the next attempt begins. After the last one the communicator is ASIDE.
  *
- * A rank decides only from records that all ranks have: results are combined with "and", sizes with "min", and parameters that
- * influence choices are those of rank 0. So all ranks decide alike.
+ * A rank decides only from records that all ranks have: results are combined with "and", sizes with "min", and
+ * parameters that influence choices are those of rank 0. So all ranks decide alike.
  */
 #include <sched.h>
 #include <stdarg.h>
@@ -349,8 +349,8 @@ static const char *map_peer(dma_comm_t *comm, setup_t *s, int r, bool *cross)
     return NULL;
 }
 
-/* Ranks per core, in sixteenths: the larger of this communicator's ranks per core that they may use, and the processes per core
- * of the node. */
+/* Ranks per core, in sixteenths: the larger of this communicator's ranks per core that they may use, and the processes
+ * per core of the node. */
 static uint32_t ranks_per_core(const dma_comm_t *comm, const setup_t *s)
 {
     uint32_t cores = 0, procs = 0, online = UINT32_MAX, own, node;
@@ -384,8 +384,8 @@ static char *measure_region(const dma_comm_t *comm, const setup_t *s, int rank)
                : NULL;
 }
 
-/* Measures what it costs to read what the rank half the communicator away has written, and to write again what the rank at the
- * same distance in the other direction has read. */
+/* Measures what it costs to read what the rank half the communicator away has written, and to write again what the rank
+ * at the same distance in the other direction has read. */
 static void measure(const dma_comm_t *comm, const setup_t *s, dma_measured_t *m)
 {
     int half = comm->nranks / 2, far = (comm->rank + half) % comm->nranks;
