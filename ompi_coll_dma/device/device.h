@@ -206,6 +206,8 @@ dma_status_t dma_device_unpack(const dma_comm_t *comm, const dma_side_t *side, c
 
 /* stage.c: host memory in the place of what the task has in device memory, with what is sent. Nothing if it has it already. */
 dma_status_t dma_device_stage(dma_task_t *task);
+/* Block 0 of the send side goes to block 0 of the receive side. */
+dma_status_t dma_device_copy_own(dma_task_t *task);
 
 /* Everything between the first and the last byte that the blocks of a side touch. */
 typedef struct dma_span {
