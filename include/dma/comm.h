@@ -39,7 +39,7 @@ typedef struct dma_proc_config {
     const dma_host_t *host;
     dma_params_t params;
     const dma_route_t *const *routes;            /* dma_routes; NULL: host memory inside one node only */
-    const struct dma_net_ops *wire;              /* to other nodes (dma/net.h); NULL: none */
+    const struct dma_net_ops *net_ops;           /* to other nodes (dma/net.h); NULL: none */
     const struct dma_gpu_runtime *runtime;       /* NULL: what the application has loaded */
     const struct dma_gpu_engine *const *engines; /* that device memory may be served by, ended by NULL; NULL: all */
 } dma_proc_config_t;

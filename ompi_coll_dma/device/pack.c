@@ -14,7 +14,6 @@
 /* Device memory of at least so many bytes; in scope. */
 static dma_status_t reserve(struct dma_device_comm *dc, const dma_gpu_runtime_t *rt, uint64_t bytes)
 {
-    uint64_t addr;
     dma_status_t status;
 
     if (!dc->stream && (status = rt->stream_create(&dc->stream)) != DMA_OK) {
@@ -22,19 +21,7 @@ static dma_status_t reserve(struct dma_device_comm *dc, const dma_gpu_runtime_t 
         return status;
     }
     dc->scratch_of = rt;
-    if (bytes <= dc->scratch_bytes) {
-        return DMA_OK;
-    }
-    bytes += bytes / 2; /* a new one is new to all peers: not for every call that is a bit larger */
-    if ((status = rt->alloc(bytes, &addr)) != DMA_OK) {
-        return status;
-    }
-    if (dc->scratch) {
-        (void)rt->free(dc->scratch);
-    }
-    dc->scratch = addr;
-    dc->scratch_bytes = bytes;
-    return DMA_OK;
+    return dma_gpu_grow(rt, &dc->scratch, &dc->scratch_bytes, bytes);
 }
 
 /* In the stream's order; in scope. */

@@ -150,7 +150,7 @@ static void count_cpus(hello_t *h, const dma_params_t *params)
 }
 
 /* A row of the algorithm table by name, or -1 for the cost model. */
-static int32_t forced_variant(dma_comm_t *comm, const char *name, bool gpu)
+static int32_t find_node_variant(dma_comm_t *comm, const char *name, bool gpu)
 {
     int v = dma_variant_find(name);
 
@@ -174,7 +174,7 @@ static void report_profile(dma_comm_t *comm, const char *topic, const char *path
                     "the engine profile %s cannot be used (%s); the built-in one is used instead", path, error);
 }
 
-static void rank0_choices(dma_comm_t *comm, hello_t *h)
+static void choose_node_params(dma_comm_t *comm, hello_t *h)
 {
     const dma_params_t *params = &comm->proc->params;
     char error[128];
@@ -190,8 +190,8 @@ static void rank0_choices(dma_comm_t *comm, hello_t *h)
         report_profile(comm, "gpu_profile", params->gpu_profile, error);
     }
     h->cross_memory = params->cross_memory != 0;
-    h->forced = forced_variant(comm, params->variant, false);
-    h->gpu_forced = forced_variant(comm, params->gpu_variant, true);
+    h->forced = find_node_variant(comm, params->variant, false);
+    h->gpu_forced = find_node_variant(comm, params->gpu_variant, true);
     h->gpu_queues = params->gpu_queues;
 }
 
@@ -222,7 +222,7 @@ static dma_status_t begin_hello(dma_comm_t *comm, setup_t *s)
     snprintf(s->mine.why, sizeof(s->mine.why), "%s", why);
     count_cpus(&s->mine, &comm->proc->params);
     if (comm->rank == 0) {
-        rank0_choices(comm, &s->mine);
+        choose_node_params(comm, &s->mine);
     }
     return exchange(comm, s, &s->mine, sizeof(s->mine));
 }
