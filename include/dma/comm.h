@@ -42,7 +42,7 @@ typedef struct dma_proc_config {
     const dma_host_t *host;
     dma_params_t params;
     const dma_route_t *const *routes;            /* dma_routes; NULL: host memory inside one node only */
-    const struct dma_net_ops *wire;              /* network to other nodes (dma/net.h); NULL: none */
+    const struct dma_net_ops *net_ops;           /* network to other nodes (dma/net.h); NULL: none */
     const struct dma_gpu_runtime *runtime;       /* NULL: the one that the application has loaded */
     const struct dma_gpu_engine *const *engines; /* GPU engines that may be used, ends with NULL; NULL: all */
 } dma_proc_config_t;

@@ -1,44 +1,53 @@
 /*
- * Running cluster plans: three lanes, each in order, side by side.
+ * Running a cluster plan: its three lanes, each in order, independently of each other.
  *
- * Everything moves on from the progress of whoever waits: messages are tested, node-local calls are moved on with the lock
- * of their communicator, which is taken with ours held and never the other way round.
+ * A wait, or progress, advances the call. It tests the messages and advances the collective of the node communicator.
+ * The lock of the node communicator is taken with the lock of the communicator held, never the other way round.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "cluster/cluster.h"
 #include "cluster/relay.h"
+#include "core/resolve.h"
 #include "device/device.h"
 #include "dma/copy.h"
 
-#define INSIDE_TURNS 8 /* between two looks at the network, which may be a system call */
+/* Turns of a call without a message in flight between two polls of the network, which may be system calls. */
+#define LOCAL_TURNS 8
+
+/* Flags in the key of a kept plan, in bits that dma_sign leaves free. */
+#define KEY_IN_PLACE     (UINT64_C(1) << 63)
+#define KEY_RELAYED      (UINT64_C(1) << 62)
+#define KEY_MIXED_MEMORY (UINT64_C(1) << 61)
 
 /* ---- the plan ---- */
 
-static bool even(const dma_task_t *task)
+static bool equal_blocks(const dma_task_t *task)
 {
     return task->coll == DMA_ALLGATHER || task->coll == DMA_ALLTOALL;
 }
 
-static bool same_numbers(const void *a, const void *b, size_t bytes)
+static bool equal_arrays(const void *a, const void *b, size_t bytes)
 {
     return a && b ? !memcmp(a, b, bytes) : a == b;
 }
 
-static bool same_side(const dma_blocks_t *a, const dma_blocks_t *b, size_t n)
+static bool equal_sides(const dma_blocks_t *a, const dma_blocks_t *b, size_t n)
 {
-    return a->bytes == b->bytes && same_numbers(a->counts, b->counts, n * sizeof(*a->counts)) &&
-           same_numbers(a->displs, b->displs, n * sizeof(*a->displs));
+    return a->bytes == b->bytes && equal_arrays(a->counts, b->counts, n * sizeof(*a->counts)) &&
+           equal_arrays(a->displs, b->displs, n * sizeof(*a->displs));
 }
 
-/* All that a plan follows from, but for what is fixed with the communicator; the choice goes by sizes that are in here. */
-static bool same(const dma_cluster_req_t *a, const dma_cluster_req_t *b)
+/* Compares everything that a plan depends on, except constants of the communicator. The variant depends on sizes that
+ * are compared here. */
+static bool equal_requests(const dma_cluster_req_t *a, const dma_cluster_req_t *b)
 {
     size_t n = (size_t)a->node_map->nranks;
 
     return a->coll == b->coll && a->in_place == b->in_place && a->relayed == b->relayed &&
-           a->mixed_memory == b->mixed_memory && same_side(&a->send, &b->send, n) && same_side(&a->recv, &b->recv, n);
+           a->mixed_memory == b->mixed_memory && equal_sides(&a->send, &b->send, n) &&
+           equal_sides(&a->recv, &b->recv, n);
 }
 
 static dma_cluster_plan_t *find_kept(dma_cluster_t *c, const dma_cluster_req_t *req)
@@ -46,7 +55,7 @@ static dma_cluster_plan_t *find_kept(dma_cluster_t *c, const dma_cluster_req_t *
     for (int i = 0; i < CLUSTER_KEPT; i++) {
         int k = (c->newest + i) % CLUSTER_KEPT;
 
-        if (c->kept[k].plan && same(&c->kept[k].plan->req, req)) {
+        if (c->kept[k].plan && equal_requests(&c->kept[k].plan->req, req)) {
             c->newest = k;
             return c->kept[k].plan;
         }
@@ -67,8 +76,8 @@ static dma_blocks_t copy_side(const dma_blocks_t *side, uint64_t *numbers, size_
     return copy;
 }
 
-/* In place of the one that has not been used for longer. Whether it is kept: without room it is the call's alone. */
-static bool keep(dma_cluster_t *c, dma_cluster_plan_t *plan)
+/* Keeps the plan in place of the least recently used one. False: it is not kept, and the call owns it. */
+static bool keep_plan(dma_cluster_t *c, dma_cluster_plan_t *plan)
 {
     size_t n = (size_t)c->node_map.nranks;
     int k = (c->newest + 1) % CLUSTER_KEPT;
@@ -101,9 +110,9 @@ static dma_status_t find_plan(dma_cluster_t *c, const dma_task_t *task)
 {
     bool relayed = c->call.on_device[DMA_CLUSTER_IN] && task->in_place && !dma_coll_gathers(task->coll);
     bool mixed_memory = c->call.on_device[DMA_CLUSTER_IN] != c->call.on_device[DMA_CLUSTER_OUT];
-    uint64_t key = dma_sign(task->coll, false, task->bytes) | (uint64_t)task->in_place << 63 | (uint64_t)relayed << 62 |
-                   (uint64_t)mixed_memory << 61;
-    dma_cluster_memo_t *memo = &c->memo[(key * UINT64_C(0x9e3779b97f4a7c15) >> 60) % CLUSTER_MEMO];
+    uint64_t key = dma_sign(task->coll, false, task->bytes) | (task->in_place ? KEY_IN_PLACE : 0) |
+                   (relayed ? KEY_RELAYED : 0) | (mixed_memory ? KEY_MIXED_MEMORY : 0);
+    dma_cluster_memo_t *memo = &c->memo[dma_plan_hash(key, CLUSTER_MEMO_BITS)];
     dma_cluster_call_t *call = &c->call;
     dma_cluster_req_t req = {
         .coll = task->coll,
@@ -118,7 +127,7 @@ static dma_status_t find_plan(dma_cluster_t *c, const dma_task_t *task)
     dma_status_t status;
     int variant;
 
-    call->kept = even(task) && !task->run.recv.counts && !task->run.send.counts;
+    call->kept = equal_blocks(task) && !task->run.recv.counts && !task->run.send.counts;
     if (call->kept && memo->plan && memo->key == key) {
         call->plan = memo->plan;
         return DMA_OK;
@@ -137,24 +146,25 @@ static dma_status_t find_plan(dma_cluster_t *c, const dma_task_t *task)
         memo->plan = call->plan;
         memo->key = key;
     } else if (status == DMA_OK) {
-        call->kept = keep(c, call->plan);
+        call->kept = keep_plan(c, call->plan);
     }
     return status;
 }
 
-static uint32_t note_of_call(const dma_node_map_t *l, const dma_task_t *task)
+/* The note of the messages of a call, and of its node-local collectives. */
+static uint32_t call_note(const dma_task_t *task, int nranks)
 {
-    uint64_t sizes = even(task) ? task->bytes : 0;
+    uint64_t sizes = equal_blocks(task) ? task->bytes : 0;
 
-    for (int r = 0; task->coll == DMA_ALLGATHERV && r < l->nranks; r++) {
-        sizes = (sizes ^ dma_blocks_bytes(&task->run.recv, (uint64_t)r)) * UINT64_C(0x9e3779b97f4a7c15);
-        sizes ^= sizes >> 29;
+    if (task->coll == DMA_ALLGATHERV) {
+        sizes = dma_blocks_digest(&task->run.recv, nranks);
     }
     return dma_cluster_note(task->coll, sizes);
 }
 
-/* Where the task's sides are, and a relay if one of them is device memory. Without one they are staged as a whole. */
-static dma_status_t find_sides(dma_comm_t *comm, dma_task_t *task)
+/* Sets the addresses of the buffers. Acquires a relay if one of them is in device memory; without a relay, stages them
+ * in host memory as a whole. */
+static dma_status_t locate_buffers(dma_comm_t *comm, dma_task_t *task)
 {
     dma_cluster_call_t *call = &comm->cluster->call;
     struct dma_device_call *d = task->device;
@@ -162,7 +172,7 @@ static dma_status_t find_sides(dma_comm_t *comm, dma_task_t *task)
     dma_status_t status;
 
     if (relayed &&
-        (status = dma_relay_take(comm->proc, d->rt, d->device, comm->cluster->piece, &call->relay)) != DMA_OK) {
+        (status = dma_relay_acquire(comm->proc, d->rt, d->device, comm->cluster->piece, &call->relay)) != DMA_OK) {
         dma_proc_report(comm->proc, DMA_REPORT_WARN, "no relay",
                         "there is no pinned memory for device memory of %s (%s): its calls are staged as a whole",
                         comm->text, status == DMA_ERR_NOMEM ? "no memory" : dma_gpu_error());
@@ -182,7 +192,7 @@ static dma_status_t find_sides(dma_comm_t *comm, dma_task_t *task)
     return DMA_OK;
 }
 
-static dma_status_t find_scratch(dma_cluster_call_t *call)
+static dma_status_t alloc_scratch(dma_cluster_call_t *call)
 {
     uint64_t bytes = call->plan->temp_bytes;
 
@@ -194,28 +204,28 @@ static dma_status_t find_scratch(dma_cluster_call_t *call)
     return bytes && !call->temp ? DMA_ERR_NOMEM : DMA_OK;
 }
 
-static dma_status_t begin(dma_comm_t *comm, dma_task_t *task)
+static dma_status_t begin_call(dma_comm_t *comm, dma_task_t *task)
 {
     dma_cluster_t *c = comm->cluster;
     dma_cluster_call_t *call = &c->call;
     dma_status_t status;
 
-    if ((status = find_sides(comm, task)) != DMA_OK || (status = find_plan(c, task)) != DMA_OK ||
-        (status = find_scratch(call)) != DMA_OK) {
+    if ((status = locate_buffers(comm, task)) != DMA_OK || (status = find_plan(c, task)) != DMA_OK ||
+        (status = alloc_scratch(call)) != DMA_OK) {
         return status;
     }
     call->seq = (uint32_t)task->run.seq % ((uint32_t)INT32_MAX);
-    call->note = note_of_call(&c->node_map, task);
-    call->since = 0;
-    call->met = false;
+    call->note = call_note(task, comm->nranks);
+    call->waiting_since = 0;
+    call->connected = false;
     call->copying = false;
     memset(call->started, 0, sizeof(call->started));
     memset(call->ended, 0, sizeof(call->ended));
     return dma_lanes_begin(c);
 }
 
-/* All whom the plan has messages for or from. */
-static dma_status_t meet(dma_cluster_t *c)
+/* Connects to all peers of the plan. */
+static dma_status_t connect_peers(dma_cluster_t *c)
 {
     dma_cluster_call_t *call = &c->call;
     dma_status_t all = DMA_OK;
@@ -231,7 +241,7 @@ static dma_status_t meet(dma_cluster_t *c)
             all = status == DMA_AGAIN ? DMA_AGAIN : all;
         }
     }
-    call->met = all == DMA_OK;
+    call->connected = all == DMA_OK;
     return all;
 }
 
@@ -249,20 +259,20 @@ static dma_side_t side(char *addr, int64_t *counts, int64_t *displs)
                         .displs = displs};
 }
 
-/* Part i is as large as the first and lies i parts behind it. Equal on all ranks of the node if blocks are all equal. */
-static bool follows(const int64_t *numbers, int n, int i)
+/* Is part i as large as the first one, and i parts behind it? With equal blocks all ranks of the node find the same. */
+static bool in_sequence(const int64_t *numbers, int n, int i)
 {
     return numbers[i] == numbers[0] && numbers[n + i] == numbers[n] + i * numbers[0];
 }
 
-static void make_even(dma_side_t *side, const int64_t *numbers, int n)
+static void use_equal_blocks(dma_side_t *side, const int64_t *numbers, int n)
 {
     side->addr = (char *)side->addr + numbers[n];
     side->count = (size_t)numbers[0];
     side->counts = side->displs = NULL;
 }
 
-/* Rows between two places of this rank; by the engine where one of them is device memory. */
+/* Copies rows between two places of this rank; the engine of the relay does so if one of them is in device memory. */
 static dma_status_t copy(dma_cluster_call_t *call, dma_cluster_addr_t to, dma_cluster_addr_t from,
                          const dma_cluster_op_t *rows)
 {
@@ -282,8 +292,8 @@ static dma_status_t copy(dma_cluster_call_t *call, dma_cluster_addr_t to, dma_cl
     return DMA_OK;
 }
 
-/* A node with one rank: what it would give itself. */
-static dma_status_t alone(dma_cluster_call_t *call, const dma_cluster_op_t *op)
+/* A GATHER or EXCHANGE of a rank that is alone on its node. */
+static dma_status_t copy_own_part(dma_cluster_call_t *call, const dma_cluster_op_t *op)
 {
     dma_cluster_part_t part = dma_cluster_part(call->plan, op, 0);
     dma_cluster_op_t row = {.bytes = part.get, .rows = 1};
@@ -297,39 +307,41 @@ static dma_status_t alone(dma_cluster_call_t *call, const dma_cluster_op_t *op)
 static dma_status_t post_gather(dma_cluster_t *c, const dma_cluster_op_t *op)
 {
     dma_cluster_call_t *call = &c->call;
-    const dma_node_map_t *l = &c->node_map;
-    int n = dma_node_map_size(l, l->node);
+    const dma_node_map_t *map = &c->node_map;
+    int n = dma_node_map_size(map, map->node);
     dma_call_t gather = {.coll = DMA_ALLGATHERV, .note = call->note};
-    bool even = call->plan->req.coll == DMA_ALLGATHER;
+    bool equal = call->plan->req.coll == DMA_ALLGATHER;
 
     for (int i = 0; i < n; i++) {
         dma_cluster_part_t part = dma_cluster_part(call->plan, op, i);
 
-        call->numbers[i] = (int64_t)part.get;
-        call->numbers[n + i] = part.to;
-        even = even && follows(call->numbers, n, i);
+        call->node_counts[i] = (int64_t)part.get;
+        call->node_counts[n + i] = part.to;
+        equal = equal && in_sequence(call->node_counts, n, i);
     }
-    gather.recv = side(dma_cluster_at(call, op->to), call->numbers, call->numbers + n);
-    gather.in_place = dma_cluster_at(call, op->from) == dma_cluster_at(call, op->to) + call->numbers[n + l->index];
-    if (even) {
+    gather.recv = side(dma_cluster_at(call, op->to), call->node_counts, call->node_counts + n);
+    gather.in_place =
+        dma_cluster_at(call, op->from) == dma_cluster_at(call, op->to) + call->node_counts[n + map->index];
+    if (equal) {
         gather.coll = DMA_ALLGATHER;
-        make_even(&gather.recv, call->numbers, n);
+        use_equal_blocks(&gather.recv, call->node_counts, n);
     }
     if (!gather.in_place) {
         gather.send = side(dma_cluster_at(call, op->from), NULL, NULL);
-        gather.send.count = (size_t)call->numbers[l->index];
+        gather.send.count = (size_t)call->node_counts[map->index];
     }
-    return dma_comm_post_task(c->local, &gather, call->arrays, NULL, NULL, (dma_task_t *)(void *)call->task, NULL);
+    return dma_comm_post_task(c->node_comm, &gather, call->node_arrays, NULL, NULL,
+                              (dma_task_t *)(void *)call->node_task, NULL);
 }
 
 static dma_status_t post_exchange(dma_cluster_t *c, const dma_cluster_op_t *op)
 {
     dma_cluster_call_t *call = &c->call;
-    const dma_node_map_t *l = &c->node_map;
-    int n = dma_node_map_size(l, l->node);
-    int64_t *number = call->numbers;
+    const dma_node_map_t *map = &c->node_map;
+    int n = dma_node_map_size(map, map->node);
+    int64_t *number = call->node_counts;
     dma_call_t exchange = {.coll = DMA_ALLTOALLV, .note = call->note};
-    bool even = call->plan->req.coll == DMA_ALLTOALL;
+    bool equal = call->plan->req.coll == DMA_ALLTOALL;
 
     for (int i = 0; i < n; i++) {
         dma_cluster_part_t part = dma_cluster_part(call->plan, op, i);
@@ -338,59 +350,60 @@ static dma_status_t post_exchange(dma_cluster_t *c, const dma_cluster_op_t *op)
         number[n + i] = part.to;
         number[2 * n + i] = (int64_t)part.give;
         number[3 * n + i] = part.from;
-        even = even && part.give == part.get && follows(number, n, i) && follows(number + 2 * n, n, i);
+        equal = equal && part.give == part.get && in_sequence(number, n, i) && in_sequence(number + 2 * n, n, i);
     }
-    /* not by addresses: of empty buffers they may be equal on one rank alone */
+    /* Addresses would not do: those of empty buffers may be equal on one rank only. */
     exchange.in_place = call->plan->req.in_place && op->from.base == DMA_CLUSTER_IN;
     exchange.recv = side(dma_cluster_at(call, op->to), number, number + n);
     exchange.send = side(dma_cluster_at(call, op->from), number + 2 * n, number + 3 * n);
-    if (even) {
+    if (equal) {
         exchange.coll = DMA_ALLTOALL;
-        make_even(&exchange.recv, number, n);
-        make_even(&exchange.send, number + 2 * n, n);
+        use_equal_blocks(&exchange.recv, number, n);
+        use_equal_blocks(&exchange.send, number + 2 * n, n);
     }
-    return dma_comm_post_task(c->local, &exchange, call->arrays, NULL, NULL, (dma_task_t *)(void *)call->task, NULL);
+    return dma_comm_post_task(c->node_comm, &exchange, call->node_arrays, NULL, NULL,
+                              (dma_task_t *)(void *)call->node_task, NULL);
 }
 
-/* ---- the local lane ---- */
+/* ---- LOCAL ---- */
 
-/* Moves the communicator beneath on, unless another thread does. */
-static dma_status_t move_local(dma_cluster_t *c)
+/* Advances the node communicator, unless another thread does. */
+static dma_status_t progress_node_call(dma_cluster_t *c)
 {
-    if (dma_comm_trylock(c->local)) {
-        dma_comm_advance(c->local);
-        dma_comm_watch(c->local);
-        dma_comm_unlock(c->local);
+    if (dma_comm_trylock(c->node_comm)) {
+        dma_comm_advance(c->node_comm);
+        dma_comm_watch(c->node_comm);
+        dma_comm_unlock(c->node_comm);
     }
-    return dma_task_test((dma_task_t *)(void *)c->call.task);
+    return dma_task_test((dma_task_t *)(void *)c->call.node_task);
 }
 
-static dma_status_t start_local(dma_cluster_t *c, const dma_cluster_op_t *op)
+static dma_status_t start_op(dma_cluster_t *c, const dma_cluster_op_t *op)
 {
     if (op->code == DMA_CLUSTER_COPY) {
         return copy(&c->call, op->to, op->from, op);
     }
-    if (!c->local) {
-        return alone(&c->call, op);
+    if (!c->node_comm) {
+        return copy_own_part(&c->call, op);
     }
     return op->code == DMA_CLUSTER_GATHER ? post_gather(c, op) : post_exchange(c, op);
 }
 
-/* The operation that has been started: DMA_OK when it is over. */
-static dma_status_t move_on(dma_cluster_t *c, const dma_cluster_op_t *op)
+/* Advances a started operation. DMA_OK: it has ended. */
+static dma_status_t test_op(dma_cluster_t *c, const dma_cluster_op_t *op)
 {
     dma_status_t status = DMA_OK;
 
     if (c->call.copying) {
-        status = dma_relay_test(c->call.relay, DMA_RELAY_INSIDE, 0);
+        status = dma_relay_test(c->call.relay, DMA_RELAY_LOCAL, 0);
         c->call.copying = status == DMA_AGAIN;
-    } else if (op->code != DMA_CLUSTER_COPY && c->local) {
-        status = move_local(c);
+    } else if (op->code != DMA_CLUSTER_COPY && c->node_comm) {
+        status = progress_node_call(c);
     }
     return status;
 }
 
-static dma_status_t local_lane(dma_cluster_t *c)
+static dma_status_t advance_local_lane(dma_cluster_t *c)
 {
     dma_cluster_call_t *call = &c->call;
     const dma_cluster_op_t *ops = call->plan->ops[DMA_LANE_LOCAL];
@@ -406,20 +419,20 @@ static dma_status_t local_lane(dma_cluster_t *c)
             if (!dma_cluster_may_start(call, &ops[i])) {
                 return DMA_OK;
             }
-            if ((status = start_local(c, &ops[i])) != DMA_OK) {
+            if ((status = start_op(c, &ops[i])) != DMA_OK) {
                 return status;
             }
             call->started[DMA_LANE_LOCAL]++;
         }
-        if ((status = move_on(c, &ops[i])) != DMA_OK) {
+        if ((status = test_op(c, &ops[i])) != DMA_OK) {
             return status == DMA_AGAIN ? DMA_OK : status;
         }
         call->ended[DMA_LANE_LOCAL]++;
-        call->moves++;
+        call->state_changes++;
     }
 }
 
-static bool over(const dma_cluster_call_t *call)
+static bool all_done(const dma_cluster_call_t *call)
 {
     for (int lane = 0; lane < DMA_LANES; lane++) {
         if (call->ended[lane] < call->plan->nops[lane]) {
@@ -429,32 +442,40 @@ static bool over(const dma_cluster_call_t *call)
     return true;
 }
 
-/* Who waits for ranks of its node alone looks at the network now and then: others may need what is left there. */
-static void move_network(dma_cluster_t *c)
+/* No piece is in progress in SEND or RECV. */
+static bool lanes_idle(const dma_cluster_t *c)
 {
-    if (!dma_lanes_idle(c) || ++c->call.inside % INSIDE_TURNS == 0) {
-        c->wire->progress(c->net);
+    return c->lanes[DMA_LANE_SEND].first == c->lanes[DMA_LANE_SEND].next &&
+           c->lanes[DMA_LANE_RECV].first == c->lanes[DMA_LANE_RECV].next;
+}
+
+/* If no message is in flight, the call waits for its node only. It polls the network now and then even so, because
+ * other ranks may need what the network still has to send. */
+static void progress_network(dma_cluster_t *c)
+{
+    if (!lanes_idle(c) || ++c->call.local_turns % LOCAL_TURNS == 0) {
+        c->net_ops->progress(c->net);
     }
 }
 
-static dma_status_t run(dma_cluster_t *c)
+static dma_status_t advance_call(dma_cluster_t *c)
 {
     dma_cluster_call_t *call = &c->call;
     uint64_t before;
     dma_status_t status;
 
-    if (!call->met && (status = meet(c)) != DMA_OK) {
+    if (!call->connected && (status = connect_peers(c)) != DMA_OK) {
         return status;
     }
-    do { /* what one lane has ended may let another start */
-        before = call->moves;
-        move_network(c);
-        if ((status = dma_lane_advance(c, DMA_LANE_RECV)) != DMA_OK || (status = local_lane(c)) != DMA_OK ||
+    do { /* an operation that has ended may let another lane start one */
+        before = call->state_changes;
+        progress_network(c);
+        if ((status = dma_lane_advance(c, DMA_LANE_RECV)) != DMA_OK || (status = advance_local_lane(c)) != DMA_OK ||
             (status = dma_lane_advance(c, DMA_LANE_SEND)) != DMA_OK) {
             return status;
         }
-    } while (before != call->moves);
-    return over(call) ? DMA_OK : DMA_AGAIN;
+    } while (before != call->state_changes);
+    return all_done(call) ? DMA_OK : DMA_AGAIN;
 }
 
 dma_wait_t dma_cluster_waits_for(const dma_comm_t *comm, const dma_task_t *task)
@@ -475,12 +496,12 @@ dma_status_t dma_cluster_advance(dma_comm_t *comm, dma_task_t *task)
     }
     if (dma_task_state(task) == DMA_TASK_QUEUED) {
         dma_task_set_running(task);
-        c->running = task;
-        if ((status = begin(comm, task)) != DMA_OK) {
+        c->running_task = task;
+        if ((status = begin_call(comm, task)) != DMA_OK) {
             return status;
         }
     }
-    status = run(c);
+    status = advance_call(c);
     if (status == DMA_OK) {
         dma_cluster_end_call(c);
     }
@@ -491,11 +512,11 @@ void dma_cluster_end_call(dma_cluster_t *c)
 {
     dma_cluster_call_t *call = &c->call;
 
-    if (call->plan && !over(call)) {
+    if (call->plan && !all_done(call)) {
         dma_lanes_stop(c);
     }
     if (call->relay) {
-        dma_relay_give(c->proc, call->relay);
+        dma_relay_release(c->proc, call->relay);
     }
     free(call->temp);
     if (call->plan && !call->kept) {
@@ -504,5 +525,5 @@ void dma_cluster_end_call(dma_cluster_t *c)
     call->plan = NULL;
     call->relay = NULL;
     call->temp = NULL;
-    c->running = NULL;
+    c->running_task = NULL;
 }

@@ -1,9 +1,10 @@
 /*
- * The lanes of messages: operations of a plan in pieces, through slots where they are in device memory. See cluster.h.
+ * The lanes SEND and RECV: the operations of a plan in pieces, which pass through slots if they are in device memory.
+ * See cluster.h.
  *
- * With slots a lane begins pieces as long as one is free, before it is their turn to be sent: that is what overlaps. The
- * plan's window counts the operations whose pieces travel; of one that is cut, MORE pieces may travel beside the first, so
- * that a message's end does not leave the adapter idle.
+ * With slots, SEND begins pieces as long as a slot is free, before it is their turn to be sent. So copies overlap with
+ * messages. The plan's window limits the operations that have pieces in flight. EXTRA_PIECES more pieces may be in
+ * flight, so that the adapter has work when a message of several pieces ends.
  */
 #include <sched.h>
 #include <stdlib.h>
@@ -11,23 +12,24 @@
 #include "cluster/cluster.h"
 #include "cluster/relay.h"
 
-#define MORE 3
-/* For peers to let go of a call that has failed; then they are given up, like links that are dead. */
-#define LAST_SECONDS 10.0
+#define EXTRA_PIECES 3
+/* After a failure: how long peers have to complete what has been cancelled. Then their connections are declared dead.
+ * */
+#define CANCEL_SECONDS 10.0
 
-static uint32_t pieces_of(const dma_cluster_t *c, const dma_cluster_op_t *op)
+static uint32_t piece_count(const dma_cluster_t *c, const dma_cluster_op_t *op)
 {
     return op->bytes ? (uint32_t)((op->bytes + c->piece - 1) / c->piece) : 1;
 }
 
-static uint64_t offset(const dma_cluster_t *c, const dma_piece_t *p)
+static uint64_t piece_offset(const dma_cluster_t *c, const dma_piece_t *p)
 {
     return p->number * c->piece;
 }
 
-static uint64_t bytes_of(const dma_cluster_t *c, const dma_cluster_op_t *op, const dma_piece_t *p)
+static uint64_t piece_bytes(const dma_cluster_t *c, const dma_cluster_op_t *op, const dma_piece_t *p)
 {
-    uint64_t left = op->bytes - offset(c, p);
+    uint64_t left = op->bytes - piece_offset(c, p);
 
     return left < c->piece ? left : c->piece;
 }
@@ -42,16 +44,16 @@ static unsigned slot_at(const dma_cluster_t *c, uint64_t i)
     return (unsigned)(i % dma_relay_slots(c->call.relay));
 }
 
-/* ---- a call's begin and end ---- */
+/* ---- begin and end of a call ---- */
 
-static dma_status_t make_room(const dma_cluster_t *c, dma_lane_t *l, int lane)
+static dma_status_t reserve_pieces(const dma_cluster_t *c, dma_lane_t *l, int lane)
 {
     const dma_cluster_plan_t *plan = c->call.plan;
     uint64_t pieces = c->call.relay ? dma_relay_slots(c->call.relay) : 0;
     dma_piece_t *more;
 
     for (uint32_t i = 0; i < plan->nops[lane] && pieces < CLUSTER_PIECES; i++) {
-        pieces += pieces_of(c, &plan->ops[lane][i]);
+        pieces += piece_count(c, &plan->ops[lane][i]);
     }
     pieces = pieces < CLUSTER_PIECES ? pieces : CLUSTER_PIECES;
     if (pieces > l->room) {
@@ -73,13 +75,13 @@ dma_status_t dma_lanes_begin(dma_cluster_t *c)
 
         l->first = l->next = 0;
         l->number = l->op = l->filled = 0;
-        status = make_room(c, l, lane);
+        status = reserve_pieces(c, l, lane);
     }
     return status;
 }
 
-/* What the network has of the call: `visit` each; returns whether there is any. */
-static bool each_under_way(dma_cluster_t *c, void (*visit)(void *net, void *req))
+/* Calls `visit` for each request of the call that has not completed. Returns whether there is one. */
+static bool for_each_in_flight(dma_cluster_t *c, void (*visit)(void *net, void *req))
 {
     bool any = false;
 
@@ -89,7 +91,7 @@ static bool each_under_way(dma_cluster_t *c, void (*visit)(void *net, void *req)
         for (uint64_t i = l->first; i < l->next; i++) {
             void **req = &piece_at(l, i)->req;
 
-            if (*req && c->wire->test(c->net, req) == DMA_AGAIN) {
+            if (*req && c->net_ops->test(c->net, req) == DMA_AGAIN) {
                 any = true;
                 if (visit) {
                     visit(c->net, *req);
@@ -102,26 +104,26 @@ static bool each_under_way(dma_cluster_t *c, void (*visit)(void *net, void *req)
 
 void dma_lanes_stop(dma_cluster_t *c)
 {
-    double end = dma_now() + LAST_SECONDS;
-    bool given_up = false;
+    double end = dma_now() + CANCEL_SECONDS;
+    bool aborted = false;
 
-    each_under_way(c, c->wire->cancel);
+    for_each_in_flight(c, c->net_ops->cancel);
     do {
-        sched_yield(); /* peers that share our core have to move their networks on */
-        c->wire->progress(c->net);
-        if (!given_up && dma_now() > end) {
-            given_up = true;
-            each_under_way(c, c->wire->abort);
+        sched_yield(); /* peers on the same core need it for their progress */
+        c->net_ops->progress(c->net);
+        if (!aborted && dma_now() > end) {
+            aborted = true;
+            for_each_in_flight(c, c->net_ops->abort);
         }
-    } while (each_under_way(c, NULL));
+    } while (for_each_in_flight(c, NULL));
 }
 
 int dma_lanes_waits_for(const dma_cluster_t *c)
 {
     const dma_lane_t *l = &c->lanes[DMA_LANE_RECV];
 
-    for (uint64_t i = l->first; c->running && c->call.plan && i < l->next; i++) {
-        if (piece_at(l, i)->state == PIECE_TRAVELS) {
+    for (uint64_t i = l->first; c->running_task && c->call.plan && i < l->next; i++) {
+        if (piece_at(l, i)->state == PIECE_IN_FLIGHT) {
             return c->call.plan->ops[DMA_LANE_RECV][piece_at(l, i)->op].peer;
         }
     }
@@ -136,14 +138,14 @@ void dma_lanes_free(dma_cluster_t *c)
 
 /* ---- both lanes ---- */
 
-static void go_to(dma_cluster_t *c, dma_piece_t *p, dma_piece_state_t state)
+static void set_state(dma_cluster_t *c, dma_piece_t *p, dma_piece_state_t state)
 {
     p->state = state;
-    c->call.moves++;
+    c->call.state_changes++;
 }
 
-/* Of an all-to-all-v only the two know what one has for the other. */
-static uint32_t note_of_message(const dma_cluster_call_t *call, int lane, int peer)
+/* The size of a block of an all-to-all-v is known to two ranks only, so it is in the notes of their messages. */
+static uint32_t message_note(const dma_cluster_call_t *call, int lane, int peer)
 {
     const dma_blocks_t *blocks = lane == DMA_LANE_SEND ? &call->plan->req.send : &call->plan->req.recv;
 
@@ -152,8 +154,8 @@ static uint32_t note_of_message(const dma_cluster_call_t *call, int lane, int pe
                : call->note;
 }
 
-/* The piece goes to the network, or the network is to bring it. */
-static dma_status_t travel(dma_cluster_t *c, dma_cluster_lane_t lane, uint64_t i)
+/* Posts the send or the receive of piece i. */
+static dma_status_t post_message(dma_cluster_t *c, dma_cluster_lane_t lane, uint64_t i)
 {
     dma_cluster_call_t *call = &c->call;
     dma_piece_t *p = piece_at(&c->lanes[lane], i);
@@ -162,7 +164,7 @@ static dma_status_t travel(dma_cluster_t *c, dma_cluster_lane_t lane, uint64_t i
                          .owner = c->owner,
                          .seq = call->seq,
                          .step = op->step,
-                         .note = note_of_message(call, lane, op->peer)};
+                         .note = message_note(call, lane, op->peer)};
     char *memory;
     void *peer;
     dma_status_t status = dma_cluster_connect_peer(c, op->peer, &peer);
@@ -173,17 +175,17 @@ static dma_status_t travel(dma_cluster_t *c, dma_cluster_lane_t lane, uint64_t i
     if (p->slot) {
         memory = dma_relay_slot(call->relay, lane == DMA_LANE_SEND ? DMA_RELAY_OUT : DMA_RELAY_IN, slot_at(c, i));
     } else {
-        memory = dma_cluster_at(call, lane == DMA_LANE_SEND ? op->from : op->to) + offset(c, p);
+        memory = dma_cluster_at(call, lane == DMA_LANE_SEND ? op->from : op->to) + piece_offset(c, p);
     }
-    status = lane == DMA_LANE_SEND ? c->wire->isend(c->net, peer, &tag, memory, bytes_of(c, op, p), &p->req)
-                                   : c->wire->irecv(c->net, peer, &tag, memory, bytes_of(c, op, p), &p->req);
+    status = lane == DMA_LANE_SEND ? c->net_ops->isend(c->net, peer, &tag, memory, piece_bytes(c, op, p), &p->req)
+                                   : c->net_ops->irecv(c->net, peer, &tag, memory, piece_bytes(c, op, p), &p->req);
     if (status == DMA_OK) {
-        go_to(c, p, PIECE_TRAVELS);
+        set_state(c, p, PIECE_IN_FLIGHT);
     }
     return status;
 }
 
-/* The next piece of the lane, as far as its operation may start and there is room for it; else NULL. */
+/* Begins the next piece of the lane. NULL: its operation may not start yet, or there is no room. */
 static dma_piece_t *next_piece(dma_cluster_t *c, dma_cluster_lane_t lane)
 {
     dma_cluster_call_t *call = &c->call;
@@ -198,37 +200,38 @@ static dma_piece_t *next_piece(dma_cluster_t *c, dma_cluster_lane_t lane)
     }
     p = piece_at(l, l->next++);
     *p = (dma_piece_t){.op = op, .number = l->number++, .state = PIECE_FILLED};
-    if (l->number == pieces_of(c, &call->plan->ops[lane][op])) {
+    if (l->number == piece_count(c, &call->plan->ops[lane][op])) {
         l->number = 0;
         call->started[lane]++;
     }
     return p;
 }
 
-static void retire(dma_cluster_t *c, dma_cluster_lane_t lane)
+static void remove_done(dma_cluster_t *c, dma_cluster_lane_t lane)
 {
     dma_lane_t *l = &c->lanes[lane];
 
-    while (l->first < l->next && piece_at(l, l->first)->state == PIECE_OVER) {
+    while (l->first < l->next && piece_at(l, l->first)->state == PIECE_DONE) {
         const dma_piece_t *p = piece_at(l, l->first++);
 
-        c->call.ended[lane] += p->number + 1 == pieces_of(c, &c->call.plan->ops[lane][p->op]);
+        c->call.ended[lane] += p->number + 1 == piece_count(c, &c->call.plan->ops[lane][p->op]);
     }
 }
 
-/* ---- SENT ---- */
+/* ---- SEND ---- */
 
-static void note_filled(dma_cluster_t *c, const dma_piece_t *p)
+static void count_filled(dma_cluster_t *c, const dma_piece_t *p)
 {
     dma_lane_t *l = &c->lanes[DMA_LANE_SEND];
-    bool last = p->number + 1 == pieces_of(c, &c->call.plan->ops[DMA_LANE_SEND][p->op]);
+    bool last = p->number + 1 == piece_count(c, &c->call.plan->ops[DMA_LANE_SEND][p->op]);
 
     l->op = last ? p->op + 1 : p->op;
     l->filled = last ? 0 : p->number + 1;
 }
 
-/* Begins pieces: those without a slot when they can be sent soon, others ahead. `travelling`: some do. */
-static dma_status_t begin_sends(dma_cluster_t *c, bool waiting, bool travelling)
+/* Begins pieces. Pieces with a slot are begun ahead; others only if no piece is `waiting` to be sent. `in_flight`: some
+ * pieces are. */
+static dma_status_t begin_sends(dma_cluster_t *c, bool waiting, bool in_flight)
 {
     dma_cluster_call_t *call = &c->call;
     dma_lane_t *l = &c->lanes[DMA_LANE_SEND];
@@ -244,139 +247,139 @@ static dma_status_t begin_sends(dma_cluster_t *c, bool waiting, bool travelling)
         }
         p->slot = true;
         c->filled++;
-        c->overlapped += travelling;
+        c->overlapped += in_flight;
         if (op->bytes) {
-            status = dma_relay_fill(call->relay, slot_at(c, l->next - 1), dma_cluster_at(call, op->from) + offset(c, p),
-                                    bytes_of(c, op, p));
-            go_to(c, p, PIECE_FILLS);
+            status = dma_relay_fill(call->relay, slot_at(c, l->next - 1),
+                                    dma_cluster_at(call, op->from) + piece_offset(c, p), piece_bytes(c, op, p));
+            set_state(c, p, PIECE_FILLING);
         }
     }
     return status;
 }
 
-typedef struct traffic {
-    uint32_t op, ops, pieces; /* the last operation seen to travel; how many do; and pieces */
-    bool filling;             /* an earlier piece is being copied: later ones cannot be there */
-    bool blocked;             /* an earlier piece has not been sent: later ones must not be */
-} traffic_t;
+typedef struct send_window {
+    uint32_t op, ops, pieces; /* the last operation with pieces in flight; how many operations and pieces are */
+    bool filling;             /* an earlier piece is being copied, so later ones cannot have been */
+    bool blocked;             /* an earlier piece has not been posted, so later ones must not be */
+} send_window_t;
 
-static bool may_travel(const dma_cluster_call_t *call, const traffic_t *t, uint32_t op)
+static bool may_post(const dma_cluster_call_t *call, const send_window_t *w, uint32_t op)
 {
     uint32_t window = call->plan->window[DMA_LANE_SEND];
-    bool another = !t->ops || t->op != op;
+    bool another = !w->ops || w->op != op;
 
-    return another ? t->ops < window && t->pieces < window + MORE : t->pieces < window + MORE;
+    return another ? w->ops < window && w->pieces < window + EXTRA_PIECES : w->pieces < window + EXTRA_PIECES;
 }
 
-static void count(traffic_t *t, uint32_t op)
+static void count_in_flight(send_window_t *w, uint32_t op)
 {
-    t->ops += !t->ops || t->op != op;
-    t->op = op;
-    t->pieces++;
+    w->ops += !w->ops || w->op != op;
+    w->op = op;
+    w->pieces++;
 }
 
-static dma_status_t move_send(dma_cluster_t *c, uint64_t i, traffic_t *t)
+static dma_status_t advance_send_piece(dma_cluster_t *c, uint64_t i, send_window_t *w)
 {
     dma_piece_t *p = piece_at(&c->lanes[DMA_LANE_SEND], i);
     dma_status_t status = DMA_OK;
 
-    if (p->state == PIECE_TRAVELS) {
-        status = c->wire->test(c->net, &p->req);
+    if (p->state == PIECE_IN_FLIGHT) {
+        status = c->net_ops->test(c->net, &p->req);
         if (status == DMA_OK) {
-            go_to(c, p, PIECE_OVER);
+            set_state(c, p, PIECE_DONE);
         } else if (status == DMA_AGAIN) {
-            count(t, p->op);
+            count_in_flight(w, p->op);
         }
         return status;
     }
-    if (p->state == PIECE_FILLS && !t->filling) {
+    if (p->state == PIECE_FILLING && !w->filling) {
         status = dma_relay_test(c->call.relay, DMA_RELAY_OUT, slot_at(c, i));
         if (status == DMA_OK) {
-            note_filled(c, p);
-            go_to(c, p, PIECE_FILLED);
+            count_filled(c, p);
+            set_state(c, p, PIECE_FILLED);
         }
-        t->filling = status != DMA_OK;
+        w->filling = status != DMA_OK;
     }
-    if (p->state == PIECE_FILLED && !t->blocked && may_travel(&c->call, t, p->op) &&
-        (status = travel(c, DMA_LANE_SEND, i)) == DMA_OK) {
-        count(t, p->op);
+    if (p->state == PIECE_FILLED && !w->blocked && may_post(&c->call, w, p->op) &&
+        (status = post_message(c, DMA_LANE_SEND, i)) == DMA_OK) {
+        count_in_flight(w, p->op);
         return DMA_OK;
     }
-    t->blocked = t->blocked || p->state != PIECE_OVER;
+    w->blocked = w->blocked || p->state != PIECE_DONE;
     return status;
 }
 
-static dma_status_t advance_sent(dma_cluster_t *c)
+static dma_status_t advance_send_lane(dma_cluster_t *c)
 {
     dma_lane_t *l = &c->lanes[DMA_LANE_SEND];
-    uint64_t done = l->first;
+    uint64_t i = l->first;
     dma_status_t status;
-    traffic_t t = {0};
+    send_window_t w = {0};
 
     do {
-        for (; done < l->next; done++) {
-            if ((status = move_send(c, done, &t)) < 0) {
+        for (; i < l->next; i++) {
+            if ((status = advance_send_piece(c, i, &w)) < 0) {
                 return status;
             }
         }
-        retire(c, DMA_LANE_SEND);
-        if ((status = begin_sends(c, t.blocked, t.ops > 0)) != DMA_OK) {
+        remove_done(c, DMA_LANE_SEND);
+        if ((status = begin_sends(c, w.blocked, w.ops > 0)) != DMA_OK) {
             return status;
         }
-    } while (done < l->next);
+    } while (i < l->next);
     return DMA_OK;
 }
 
-/* ---- RECEIVED ---- */
+/* ---- RECV ---- */
 
-/* In place: what the piece overwrites has been copied away. */
-static bool vacated(const dma_cluster_t *c, const dma_cluster_op_t *op, const dma_piece_t *p)
+/* In place: has the data that the piece overwrites been copied away? */
+static bool may_overwrite(const dma_cluster_t *c, const dma_cluster_op_t *op, const dma_piece_t *p)
 {
     const dma_lane_t *sent = &c->lanes[DMA_LANE_SEND];
 
     return !op->after || sent->op >= op->after || (sent->op + 1 == op->after && sent->filled > p->number);
 }
 
-static dma_status_t move_receive(dma_cluster_t *c, uint64_t i)
+static dma_status_t advance_recv_piece(dma_cluster_t *c, uint64_t i)
 {
     dma_cluster_call_t *call = &c->call;
     dma_piece_t *p = piece_at(&c->lanes[DMA_LANE_RECV], i);
     const dma_cluster_op_t *op = &call->plan->ops[DMA_LANE_RECV][p->op];
     dma_status_t status = DMA_OK;
 
-    if (p->state == PIECE_TRAVELS && (status = c->wire->test(c->net, &p->req)) == DMA_OK) {
-        go_to(c, p, p->slot && op->bytes ? PIECE_LANDED : PIECE_OVER);
+    if (p->state == PIECE_IN_FLIGHT && (status = c->net_ops->test(c->net, &p->req)) == DMA_OK) {
+        set_state(c, p, p->slot && op->bytes ? PIECE_RECEIVED : PIECE_DONE);
     }
-    if (p->state == PIECE_LANDED && vacated(c, op, p)) {
-        status = dma_relay_drain(call->relay, slot_at(c, i), dma_cluster_at(call, op->to) + offset(c, p),
-                                 bytes_of(c, op, p));
+    if (p->state == PIECE_RECEIVED && may_overwrite(c, op, p)) {
+        status = dma_relay_drain(call->relay, slot_at(c, i), dma_cluster_at(call, op->to) + piece_offset(c, p),
+                                 piece_bytes(c, op, p));
         if (status == DMA_OK) {
-            go_to(c, p, PIECE_DRAINS);
+            set_state(c, p, PIECE_DRAINING);
             return DMA_OK;
         }
     }
-    if (p->state == PIECE_DRAINS && (status = dma_relay_test(call->relay, DMA_RELAY_IN, slot_at(c, i))) == DMA_OK) {
-        go_to(c, p, PIECE_OVER);
+    if (p->state == PIECE_DRAINING && (status = dma_relay_test(call->relay, DMA_RELAY_IN, slot_at(c, i))) == DMA_OK) {
+        set_state(c, p, PIECE_DONE);
     }
     return status;
 }
 
-static dma_status_t advance_received(dma_cluster_t *c)
+static dma_status_t advance_recv_lane(dma_cluster_t *c)
 {
     dma_lane_t *l = &c->lanes[DMA_LANE_RECV];
     dma_status_t status;
     dma_piece_t *p;
 
     for (uint64_t i = l->first; i < l->next; i++) {
-        if ((status = move_receive(c, i)) < 0) {
-            c->running->run.failed_rank = c->call.plan->ops[DMA_LANE_RECV][piece_at(l, i)->op].peer;
+        if ((status = advance_recv_piece(c, i)) < 0) {
+            c->running_task->run.failed_rank = c->call.plan->ops[DMA_LANE_RECV][piece_at(l, i)->op].peer;
             return status;
         }
     }
-    retire(c, DMA_LANE_RECV);
+    remove_done(c, DMA_LANE_RECV);
     while ((p = next_piece(c, DMA_LANE_RECV))) {
         p->slot = c->call.on_device[c->call.plan->ops[DMA_LANE_RECV][p->op].to.base];
-        if ((status = travel(c, DMA_LANE_RECV, l->next - 1)) != DMA_OK) {
+        if ((status = post_message(c, DMA_LANE_RECV, l->next - 1)) != DMA_OK) {
             return status;
         }
     }
@@ -385,5 +388,5 @@ static dma_status_t advance_received(dma_cluster_t *c)
 
 dma_status_t dma_lane_advance(dma_cluster_t *c, dma_cluster_lane_t lane)
 {
-    return lane == DMA_LANE_SEND ? advance_sent(c) : advance_received(c);
+    return lane == DMA_LANE_SEND ? advance_send_lane(c) : advance_recv_lane(c);
 }

@@ -1,31 +1,32 @@
-/* Peers on other nodes: introductions, alarms. See cluster.h. */
+/* Peers on other nodes: exchange of addresses, alarms and announcements. See cluster.h. */
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cluster/cluster.h"
 
-#define LOOKS        8  /* until everybody has been listened to, */
-#define LISTEN       32 /* but no more chains than that in one */
-#define ALARM_SEQ    UINT32_MAX
-#define ALARM_STEP   UINT32_MAX
-#define LAST_SECONDS 0.3 /* for what is under way at the end */
-#define TELL_SECONDS 1.0 /* after which a call that waits tells peers about itself; then twice as long, and so on */
+#define POLLS_PER_ROUND  8  /* polls until every peer has been polled once, */
+#define BUCKETS_PER_POLL 32 /* but at most so many buckets in one poll */
+#define NOTICE_SEQ       UINT32_MAX
+#define NOTICE_STEP      UINT32_MAX
+#define CLOSE_SECONDS    0.3 /* at the end, for requests in progress */
+/* How long a call waits until its first announcement. Each interval is twice the one before. */
+#define ANNOUNCE_SECONDS 1.0
 
-static dma_net_tag_t alarm_tag(const dma_cluster_t *root)
+static dma_net_tag_t notice_tag(const dma_cluster_t *primary)
 {
-    return (dma_net_tag_t){.comm = root->id, .owner = root->owner, .seq = ALARM_SEQ, .step = ALARM_STEP};
+    return (dma_net_tag_t){.comm = primary->id, .owner = primary->owner, .seq = NOTICE_SEQ, .step = NOTICE_STEP};
 }
 
-/* `chains` is a power of 2. */
-static uint32_t chain_of(int rank, uint32_t chains)
+/* `nbuckets` is a power of 2. */
+static uint32_t bucket_of(int rank, uint32_t nbuckets)
 {
-    return (uint32_t)rank & (chains - 1);
+    return (uint32_t)rank & (nbuckets - 1);
 }
 
-static dma_cluster_peer_t *find(dma_cluster_t *root, int rank)
+static dma_cluster_peer_t *find(dma_cluster_t *primary, int rank)
 {
-    dma_cluster_peer_t *p = root->chains ? root->peers[chain_of(rank, root->chains)] : NULL;
+    dma_cluster_peer_t *p = primary->nbuckets ? primary->buckets[bucket_of(rank, primary->nbuckets)] : NULL;
 
     while (p && p->rank != rank) {
         p = p->next;
@@ -33,159 +34,163 @@ static dma_cluster_peer_t *find(dma_cluster_t *root, int rank)
     return p;
 }
 
-/* As many chains as peers at least, but where there is no memory for more. */
-static dma_status_t make_room(dma_cluster_t *root)
+/* Makes room for one more peer: at least as many buckets as peers. Without memory for a larger table, chains get
+ * longer. */
+static dma_status_t grow_table(dma_cluster_t *primary)
 {
-    uint32_t n = root->chains ? 2 * root->chains : CLUSTER_CHAINS;
-    dma_cluster_peer_t **peers, *next;
+    uint32_t n = primary->nbuckets ? 2 * primary->nbuckets : CLUSTER_BUCKETS;
+    dma_cluster_peer_t **buckets, *next;
 
-    if (root->npeers < root->chains) {
+    if (primary->npeers < primary->nbuckets) {
         return DMA_OK;
     }
-    if (!(peers = calloc(n, sizeof(*peers)))) {
-        return root->chains ? DMA_OK : DMA_ERR_NOMEM;
+    if (!(buckets = calloc(n, sizeof(*buckets)))) {
+        return primary->nbuckets ? DMA_OK : DMA_ERR_NOMEM;
     }
-    for (uint32_t i = 0; i < root->chains; i++) {
-        for (dma_cluster_peer_t *p = root->peers[i]; p; p = next) {
-            dma_cluster_peer_t **first = &peers[chain_of(p->rank, n)];
+    for (uint32_t i = 0; i < primary->nbuckets; i++) {
+        for (dma_cluster_peer_t *p = primary->buckets[i]; p; p = next) {
+            dma_cluster_peer_t **bucket = &buckets[bucket_of(p->rank, n)];
 
             next = p->next;
-            p->next = *first;
-            *first = p;
+            p->next = *bucket;
+            *bucket = p;
         }
     }
-    free(root->peers);
-    root->peers = peers;
-    root->chains = n;
+    free(primary->buckets);
+    primary->buckets = buckets;
+    primary->nbuckets = n;
     return DMA_OK;
 }
 
-/* One half of a card is for theirs, one for ours. */
-static size_t half_card(const dma_cluster_t *root)
+/* The room for one message of the exchange of addresses. */
+static size_t address_message_bytes(const dma_cluster_t *primary)
 {
-    return sizeof(uint32_t) + root->address_bytes;
+    return sizeof(uint32_t) + primary->address_bytes;
 }
 
-/* With the lock: a rank to be introduced to. */
-static dma_status_t add_peer(dma_cluster_t *root, int rank, dma_cluster_peer_t **result)
+/* With the lock. */
+static dma_status_t add_peer(dma_cluster_t *primary, int rank, dma_cluster_peer_t **result)
 {
-    dma_cluster_peer_t *p = calloc(1, sizeof(*p)), **first;
+    dma_cluster_peer_t *p = calloc(1, sizeof(*p)), **bucket;
 
-    if (!p || make_room(root) != DMA_OK || !(p->card = malloc(2 * half_card(root)))) {
+    if (!p || grow_table(primary) != DMA_OK || !(p->addresses = malloc(2 * address_message_bytes(primary)))) {
         free(p);
         return DMA_ERR_NOMEM;
     }
     p->rank = rank;
-    first = &root->peers[chain_of(rank, root->chains)];
-    p->next = *first;
-    *first = p;
-    root->npeers++;
+    bucket = &primary->buckets[bucket_of(rank, primary->nbuckets)];
+    p->next = *bucket;
+    *bucket = p;
+    primary->npeers++;
     *result = p;
     return DMA_OK;
 }
 
-/* Our address goes to the rank, and its comes. Without the lock: the messages beneath may run progress, which comes back here,
- * or to whoever else needs the lock. */
-static dma_status_t introduce(dma_cluster_t *root, dma_cluster_peer_t *p)
+/* Posts the messages of the exchange of addresses. Without the lock: posting may run progress, which may need the lock,
+ * here or in another communicator. */
+static dma_status_t start_exchange(dma_cluster_t *primary, dma_cluster_peer_t *p)
 {
-    char *ours = p->card + half_card(root);
+    char *ours = p->addresses + address_message_bytes(primary);
     size_t bytes;
-    const void *address = root->wire->get_address(root->net, &bytes);
+    const void *address = primary->net_ops->get_address(primary->net, &bytes);
     uint32_t size = (uint32_t)bytes;
     dma_status_t status;
 
     memcpy(ours, &size, sizeof(size));
     memcpy(ours + sizeof(size), address, bytes);
-    status = root->wire->address_recv(root->handle, p->card, half_card(root), p->rank, &p->ask);
+    status = primary->net_ops->address_recv(primary->handle, p->addresses, address_message_bytes(primary), p->rank,
+                                            &p->recv_req);
     if (status != DMA_OK) {
-        p->ask = NULL;
+        p->recv_req = NULL;
         return status;
     }
-    status = root->wire->address_send(root->handle, ours, sizeof(size) + bytes, p->rank, &p->offer);
+    status = primary->net_ops->address_send(primary->handle, ours, sizeof(size) + bytes, p->rank, &p->send_req);
     if (status != DMA_OK) {
-        p->offer = NULL;
+        p->send_req = NULL;
     }
     return status;
 }
 
-static dma_status_t get_to_know(dma_cluster_t *root, dma_cluster_peer_t *p)
+/* With the lock. Completes the exchange, creates the peer and posts the receive for its notices. */
+static dma_status_t finish_exchange(dma_cluster_t *primary, dma_cluster_peer_t *p)
 {
-    dma_net_tag_t tag = alarm_tag(root);
-    dma_status_t status = p->ask ? root->wire->address_test(root->handle, &p->ask) : DMA_OK;
+    dma_net_tag_t tag = notice_tag(primary);
+    dma_status_t status = p->recv_req ? primary->net_ops->address_test(primary->handle, &p->recv_req) : DMA_OK;
     uint32_t size;
     void *peer;
 
-    if (status == DMA_OK && p->offer) {
-        status = root->wire->address_test(root->handle, &p->offer);
+    if (status == DMA_OK && p->send_req) {
+        status = primary->net_ops->address_test(primary->handle, &p->send_req);
     }
     if (status != DMA_OK) {
         return status;
     }
-    memcpy(&size, p->card, sizeof(size));
-    if (size > root->address_bytes) {
+    memcpy(&size, p->addresses, sizeof(size));
+    if (size > primary->address_bytes) {
         return DMA_ERR_NET;
     }
-    status = root->wire->peer_create(root->net, root->handle, p->rank, p->card + sizeof(size), size, &peer);
+    status =
+        primary->net_ops->peer_create(primary->net, primary->handle, p->rank, p->addresses + sizeof(size), size, &peer);
     if (status != DMA_OK) {
         return status;
     }
-    free(p->card);
-    p->card = NULL;
-    p->peer = peer;
-    return root->wire->irecv(root->net, peer, &tag, &p->heard, sizeof(p->heard), &p->alarm);
+    free(p->addresses);
+    p->addresses = NULL;
+    p->net_peer = peer;
+    return primary->net_ops->irecv(primary->net, peer, &tag, &p->received, sizeof(p->received), &p->notice_req);
 }
 
 dma_status_t dma_cluster_connect_peer(dma_cluster_t *c, int rank, void **peer)
 {
-    dma_cluster_t *root = c->root;
+    dma_cluster_t *primary = c->primary;
     dma_cluster_peer_t *p;
     dma_status_t status;
 
-    pthread_mutex_lock(&root->lock);
-    p = find(root, rank);
-    status = p ? p->status : add_peer(root, rank, &p);
-    if (status == DMA_OK && !p->begun) {
-        p->begun = true;
-        p->status = DMA_AGAIN; /* for whoever comes here meanwhile: the peer is ours alone */
-        pthread_mutex_unlock(&root->lock);
-        status = introduce(root, p);
-        pthread_mutex_lock(&root->lock);
+    pthread_mutex_lock(&primary->lock);
+    p = find(primary, rank);
+    status = p ? p->status : add_peer(primary, rank, &p);
+    if (status == DMA_OK && !p->exchange_started) {
+        p->exchange_started = true;
+        p->status = DMA_AGAIN; /* a caller that finds this peer meanwhile must leave it alone */
+        pthread_mutex_unlock(&primary->lock);
+        status = start_exchange(primary, p);
+        pthread_mutex_lock(&primary->lock);
         p->status = status;
     }
-    if (status == DMA_OK && !p->peer) {
-        status = get_to_know(root, p);
+    if (status == DMA_OK && !p->net_peer) {
+        status = finish_exchange(primary, p);
     }
     if (status == DMA_OK) {
-        *peer = p->peer;
+        *peer = p->net_peer;
     } else if (status < 0 && p) {
         p->status = status;
     }
-    pthread_mutex_unlock(&root->lock);
+    pthread_mutex_unlock(&primary->lock);
     return status;
 }
 
-/* Each rank whom we meet in set-up, until `visit` returns an error. */
-static dma_status_t each_neighbour(dma_cluster_t *c, dma_status_t (*visit)(dma_cluster_t *, int, void *), void *arg)
+/* Calls `visit` for each rank that set-up connects to, until it returns an error. */
+static dma_status_t for_each_neighbor(dma_cluster_t *c, dma_status_t (*visit)(dma_cluster_t *, int, void *), void *arg)
 {
-    const dma_node_map_t *l = &c->node_map;
-    int size = dma_node_map_size(l, l->node);
+    const dma_node_map_t *map = &c->node_map;
+    int size = dma_node_map_size(map, map->node);
     dma_status_t status = DMA_OK;
 
-    for (int k = -1; k < 2 && l->nnodes > 1; k += 2) {
-        int node = dma_node_map_shift(l, l->node, k), theirs = dma_node_map_size(l, node);
+    for (int k = -1; k < 2 && map->nnodes > 1; k += 2) {
+        int node = dma_node_map_shift(map, map->node, k), theirs = dma_node_map_size(map, node);
 
         for (int j = 0; j < theirs && status == DMA_OK; j++) {
-            int i = k > 0 ? l->index : j, n = k > 0 ? theirs : size, to = k > 0 ? j : l->index;
+            int i = k > 0 ? map->index : j, n = k > 0 ? theirs : size, to = k > 0 ? j : map->index;
 
             if (i % n == to || (i + 1) % n == to) {
-                status = visit(c, dma_node_map_rank(l, node, j), arg);
+                status = visit(c, dma_node_map_rank(map, node, j), arg);
             }
         }
     }
     return status;
 }
 
-static dma_status_t reserve(dma_cluster_t *c, int rank, void *arg)
+static dma_status_t alloc_neighbor(dma_cluster_t *c, int rank, void *arg)
 {
     dma_cluster_peer_t *p;
 
@@ -195,127 +200,131 @@ static dma_status_t reserve(dma_cluster_t *c, int rank, void *arg)
 
 dma_status_t dma_cluster_alloc_neighbors(dma_cluster_t *c)
 {
-    return each_neighbour(c, reserve, NULL);
+    return for_each_neighbor(c, alloc_neighbor, NULL);
 }
 
-typedef struct meeting {
+typedef struct connecting {
     dma_status_t error;
-    bool under_way;
-    int lost; /* whom the error is about */
-} meeting_t;
+    bool in_progress;
+    int failed_rank; /* a rank that could not be connected */
+} connecting_t;
 
-/* An error is no reason not to meet the others, who wait for us. */
-static dma_status_t meet_neighbour(dma_cluster_t *c, int rank, void *arg)
+/* After an error the others are connected too, because they wait for this rank. */
+static dma_status_t connect_neighbor(dma_cluster_t *c, int rank, void *arg)
 {
-    meeting_t *m = arg;
+    connecting_t *state = arg;
     void *peer;
     dma_status_t status = dma_cluster_connect_peer(c, rank, &peer);
 
-    m->under_way = m->under_way || status == DMA_AGAIN;
+    state->in_progress = state->in_progress || status == DMA_AGAIN;
     if (status < 0) {
-        m->error = status;
-        m->lost = rank;
+        state->error = status;
+        state->failed_rank = rank;
     }
     return DMA_OK;
 }
 
-dma_status_t dma_cluster_connect_neighbors(dma_cluster_t *c, int *lost)
+dma_status_t dma_cluster_connect_neighbors(dma_cluster_t *c, int *failed_rank)
 {
-    meeting_t m = {.lost = *lost};
+    connecting_t state = {.failed_rank = *failed_rank};
 
-    each_neighbour(c, meet_neighbour, &m);
-    *lost = m.lost;
-    return m.under_way ? DMA_AGAIN : m.error;
+    for_each_neighbor(c, connect_neighbor, &state);
+    *failed_rank = state.failed_rank;
+    return state.in_progress ? DMA_AGAIN : state.error;
 }
 
-/* The peer is in the call that we are in and thinks otherwise of it. */
-static dma_status_t compare(const dma_cluster_t *c, const dma_cluster_notice_t *theirs)
+/* Is the peer in the current call, with another note? */
+static dma_status_t check_announcement(const dma_cluster_t *c, const dma_cluster_notice_t *theirs)
 {
     uint32_t differs = theirs->note ^ c->call.note;
 
-    if (!c->running || !c->call.plan || !differs || theirs->comm != c->id || theirs->owner != c->owner ||
+    if (!c->running_task || !c->call.plan || !differs || theirs->comm != c->id || theirs->owner != c->owner ||
         theirs->seq != c->call.seq) {
         return DMA_OK;
     }
     return differs & 0xff ? DMA_ERR_MISMATCH : DMA_ERR_TRUNCATE;
 }
 
-/* The receive for a peer's words has ended, or cannot be posted. A peer that has left in peace has no more to say: it had done
- * its part of all calls, and who lacks data of it learns that from the data's receive. */
-static dma_status_t unless_left(const dma_cluster_t *root, const dma_cluster_peer_t *p, dma_status_t status)
+/* The receive for a peer's notices has failed. If the peer has closed its side in an orderly way, it has completed its
+ * part of all calls and sends no more notices. A rank that lacks data of that peer gets the error from the receive of
+ * the data. */
+static dma_status_t ignore_closed(const dma_cluster_t *primary, const dma_cluster_peer_t *p, dma_status_t status)
 {
-    return status == DMA_ERR_PEER && root->wire->peer_closed(root->net, p->peer) ? DMA_AGAIN : status;
+    return status == DMA_ERR_PEER && primary->net_ops->peer_closed(primary->net, p->net_peer) ? DMA_AGAIN : status;
 }
 
-/* What has come from a peer, if anything has. */
-static dma_status_t hear(dma_cluster_t *c, dma_cluster_peer_t *p)
+/* Tests the requests of a peer. An error: an alarm, a mismatch, or the peer has failed. */
+static dma_status_t poll_peer(dma_cluster_t *c, dma_cluster_peer_t *p)
 {
-    dma_cluster_t *root = c->root;
-    dma_net_tag_t tag = alarm_tag(root);
-    dma_status_t status = p->alarm ? unless_left(root, p, root->wire->test(root->net, &p->alarm)) : DMA_AGAIN;
+    dma_cluster_t *primary = c->primary;
+    dma_net_tag_t tag = notice_tag(primary);
+    dma_status_t status =
+        p->notice_req ? ignore_closed(primary, p, primary->net_ops->test(primary->net, &p->notice_req)) : DMA_AGAIN;
 
-    if (p->told) {
-        root->wire->test(root->net, &p->told);
+    if (p->announce_req) {
+        primary->net_ops->test(primary->net, &p->announce_req);
     }
     if (status == DMA_OK) {
-        p->last = p->heard;
-        status = p->heard.status < 0
-                     ? (dma_status_t)p->heard.status
-                     : unless_left(root, p,
-                                   root->wire->irecv(root->net, p->peer, &tag, &p->heard, sizeof(p->heard), &p->alarm));
+        p->last = p->received;
+        status = p->received.status < 0
+                     ? (dma_status_t)p->received.status
+                     : ignore_closed(primary, p,
+                                     primary->net_ops->irecv(primary->net, p->net_peer, &tag, &p->received,
+                                                             sizeof(p->received), &p->notice_req));
     }
-    return status < 0 ? status : compare(c, &p->last);
+    return status < 0 ? status : check_announcement(c, &p->last);
 }
 
 dma_status_t dma_cluster_poll_notices(dma_cluster_t *c)
 {
-    dma_cluster_t *root = c->root;
+    dma_cluster_t *primary = c->primary;
     dma_status_t status = DMA_OK;
     uint32_t n;
 
-    pthread_mutex_lock(&root->lock);
-    n = (root->chains + LOOKS - 1) / LOOKS;
-    n = n < LISTEN ? n : LISTEN;
+    pthread_mutex_lock(&primary->lock);
+    n = (primary->nbuckets + POLLS_PER_ROUND - 1) / POLLS_PER_ROUND;
+    n = n < BUCKETS_PER_POLL ? n : BUCKETS_PER_POLL;
     for (uint32_t i = 0; i < n && status == DMA_OK; i++) {
-        for (dma_cluster_peer_t *p = root->peers[root->heard++ & (root->chains - 1)]; p && status == DMA_OK;
-             p = p->next) {
-            status = hear(c, p);
+        for (dma_cluster_peer_t *p = primary->buckets[primary->next_bucket++ & (primary->nbuckets - 1)];
+             p && status == DMA_OK; p = p->next) {
+            status = poll_peer(c, p);
         }
     }
-    pthread_mutex_unlock(&root->lock);
+    pthread_mutex_unlock(&primary->lock);
     return status;
 }
 
-/* A request that is not needed any more makes room for another: who sounds an alarm has heard enough. */
-static bool spare_request(dma_cluster_t *root, dma_cluster_peer_t *p)
+/* Cancels the receive for a peer's notices, which a rank that sends an alarm does not need any more, so that the
+ * network can use the memory of its request. */
+static bool cancel_notice_recv(dma_cluster_t *primary, dma_cluster_peer_t *p)
 {
-    if (!p->alarm) {
+    if (!p->notice_req) {
         return false;
     }
-    root->wire->cancel(root->net, p->alarm);
-    return root->wire->test(root->net, &p->alarm) != DMA_AGAIN;
+    primary->net_ops->cancel(primary->net, p->notice_req);
+    return primary->net_ops->test(primary->net, &p->notice_req) != DMA_AGAIN;
 }
 
-/* To all whom we have met and who have taken our last words. */
-static void say(dma_cluster_t *root, const dma_cluster_notice_t *words)
+/* With the lock. Sends to all connected peers whose last notice of this kind has been sent. */
+static void send_notice(dma_cluster_t *primary, const dma_cluster_notice_t *notice)
 {
-    dma_net_tag_t tag = alarm_tag(root);
+    dma_net_tag_t tag = notice_tag(primary);
 
-    for (uint32_t i = 0; i < root->chains; i++) {
-        for (dma_cluster_peer_t *p = root->peers[i]; p; p = p->next) {
-            bool alarm = words->status != DMA_OK;
-            dma_cluster_notice_t *copy = alarm ? &p->cried : &p->said;
-            void **req = alarm ? &p->alert : &p->told;
+    for (uint32_t i = 0; i < primary->nbuckets; i++) {
+        for (dma_cluster_peer_t *p = primary->buckets[i]; p; p = p->next) {
+            bool alarm = notice->status != DMA_OK;
+            dma_cluster_notice_t *copy = alarm ? &p->alarm : &p->announcement;
+            void **req = alarm ? &p->alarm_req : &p->announce_req;
             dma_status_t status;
 
-            if (!p->peer || *req) {
+            if (!p->net_peer || *req) {
                 continue;
             }
-            *copy = *words; /* it may be on its way when we are gone */
-            /* at worst the peer is gone, and does not need it */
-            status = root->wire->isend(root->net, p->peer, &tag, copy, sizeof(*copy), req);
-            if (status == DMA_ERR_NOMEM && alarm && spare_request(root, p)) {
-                status = root->wire->isend(root->net, p->peer, &tag, copy, sizeof(*copy), req);
+            *copy = *notice; /* the send may last longer than the caller's notice */
+            /* an error is ignored: a peer that has ended does not need the notice */
+            status = primary->net_ops->isend(primary->net, p->net_peer, &tag, copy, sizeof(*copy), req);
+            if (status == DMA_ERR_NOMEM && alarm && cancel_notice_recv(primary, p)) {
+                status = primary->net_ops->isend(primary->net, p->net_peer, &tag, copy, sizeof(*copy), req);
             }
             if (status != DMA_OK) {
                 *req = NULL;
@@ -326,67 +335,68 @@ static void say(dma_cluster_t *root, const dma_cluster_notice_t *words)
 
 void dma_cluster_announce_call(dma_cluster_t *c)
 {
-    dma_cluster_notice_t words = {
+    dma_cluster_notice_t notice = {
         .status = DMA_OK, .comm = c->id, .owner = c->owner, .seq = c->call.seq, .note = c->call.note};
     double now;
 
-    if (!c->running || !c->call.plan) {
+    if (!c->running_task || !c->call.plan) {
         return;
     }
     now = dma_now();
-    if (!c->call.since) {
-        c->call.since = now;
-        c->call.pause = TELL_SECONDS;
-    } else if (now - c->call.since > c->call.pause) {
-        c->call.since = now;
-        c->call.pause *= 2;
-        pthread_mutex_lock(&c->root->lock);
-        say(c->root, &words);
-        pthread_mutex_unlock(&c->root->lock);
+    if (!c->call.waiting_since) {
+        c->call.waiting_since = now;
+        c->call.announce_interval = ANNOUNCE_SECONDS;
+    } else if (now - c->call.waiting_since > c->call.announce_interval) {
+        c->call.waiting_since = now;
+        c->call.announce_interval *= 2;
+        pthread_mutex_lock(&c->primary->lock);
+        send_notice(c->primary, &notice);
+        pthread_mutex_unlock(&c->primary->lock);
     }
 }
 
 void dma_cluster_send_alarm(dma_cluster_t *c, dma_status_t status)
 {
-    dma_cluster_t *root = c->root;
+    dma_cluster_t *primary = c->primary;
     int none = 0;
 
-    atomic_compare_exchange_strong(&root->alarm, &none, (int)status);
-    pthread_mutex_lock(&root->lock);
-    if (!root->alerted) {
-        say(root, &(dma_cluster_notice_t){.status = atomic_load(&root->alarm)});
+    atomic_compare_exchange_strong(&primary->alarm, &none, (int)status);
+    pthread_mutex_lock(&primary->lock);
+    if (!primary->alarm_sent) {
+        send_notice(primary, &(dma_cluster_notice_t){.status = atomic_load(&primary->alarm)});
     }
-    root->alerted = true;
-    pthread_mutex_unlock(&root->lock);
-    root->wire->progress(root->net);
+    primary->alarm_sent = true;
+    pthread_mutex_unlock(&primary->lock);
+    primary->net_ops->progress(primary->net);
 }
 
 void dma_cluster_close_peers(dma_cluster_t *c)
 {
-    double end = dma_now() + LAST_SECONDS;
+    double end = dma_now() + CLOSE_SECONDS;
 
-    for (uint32_t i = 0; i < c->chains; i++) {
+    for (uint32_t i = 0; i < c->nbuckets; i++) {
         dma_cluster_peer_t *next;
 
-        for (dma_cluster_peer_t *p = c->peers[i]; p; p = next) {
+        for (dma_cluster_peer_t *p = c->buckets[i]; p; p = next) {
             next = p->next;
-            if (p->alarm) {
-                c->wire->cancel(c->net, p->alarm);
+            if (p->notice_req) {
+                c->net_ops->cancel(c->net, p->notice_req);
             }
-            while ((p->alarm && c->wire->test(c->net, &p->alarm) == DMA_AGAIN) ||
-                   (p->alert && c->wire->test(c->net, &p->alert) == DMA_AGAIN) ||
-                   (p->told && c->wire->test(c->net, &p->told) == DMA_AGAIN)) {
+            while ((p->notice_req && c->net_ops->test(c->net, &p->notice_req) == DMA_AGAIN) ||
+                   (p->alarm_req && c->net_ops->test(c->net, &p->alarm_req) == DMA_AGAIN) ||
+                   (p->announce_req && c->net_ops->test(c->net, &p->announce_req) == DMA_AGAIN)) {
                 if (dma_now() > end) {
                     break;
                 }
                 sched_yield();
-                c->wire->progress(c->net);
+                c->net_ops->progress(c->net);
             }
-            if (!p->alarm && !p->alert && !p->told && !p->ask && !p->offer) { /* else it is still written to */
-                free(p->card);
+            if (!p->notice_req && !p->alarm_req && !p->announce_req && !p->recv_req &&
+                !p->send_req) { /* otherwise requests still use the memory */
+                free(p->addresses);
                 free(p);
             }
         }
     }
-    free(c->peers);
+    free(c->buckets);
 }

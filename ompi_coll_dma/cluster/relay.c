@@ -10,37 +10,37 @@ struct dma_relay {
     dma_relay_t *next;
     const dma_gpu_runtime_t *rt;
     int device;
-    bool busy; /* guarded by the process's device lock, as is the list */
+    bool busy; /* guarded by the device lock of the process, like the list */
     uint64_t piece;
     unsigned slots;
     char *memory;
     uint64_t bytes;
-    uint64_t pinned; /* where the device sees it */
-    dma_gpu_stream_t *stream[DMA_RELAY_WAYS];
-    dma_gpu_event_t *event[DMA_RELAY_WAYS][DMA_RELAY_SLOTS];
+    uint64_t pinned; /* the address of `memory` for the device */
+    dma_gpu_stream_t *stream[DMA_RELAY_DIRS];
+    dma_gpu_event_t *event[DMA_RELAY_DIRS][DMA_RELAY_SLOTS];
     double timeout;                  /* seconds */
-    double moved[DMA_RELAY_WAYS];    /* when a copy was last given to the engine, or seen to be complete */
+    double moved[DMA_RELAY_DIRS];    /* when a copy was last started, or found complete */
     uint64_t scratch, scratch_bytes; /* device memory */
 };
 
-/* ---- life ---- */
+/* ---- create, acquire, release ---- */
 
-/* In scope. Takes back what has been made. */
-static void unmake(dma_relay_t *r)
+/* In scope. Destroys what create_objects has created, also if it has failed. */
+static void destroy_objects(dma_relay_t *r)
 {
     const dma_gpu_runtime_t *rt = r->rt;
 
     if (r->scratch) {
         (void)rt->free(r->scratch);
     }
-    for (int way = 0; way < DMA_RELAY_WAYS; way++) {
+    for (int dir = 0; dir < DMA_RELAY_DIRS; dir++) {
         for (unsigned i = 0; i < DMA_RELAY_SLOTS; i++) {
-            if (r->event[way][i]) {
-                (void)rt->event_destroy(r->event[way][i]);
+            if (r->event[dir][i]) {
+                (void)rt->event_destroy(r->event[dir][i]);
             }
         }
-        if (r->stream[way]) {
-            (void)rt->stream_destroy(r->stream[way]);
+        if (r->stream[dir]) {
+            (void)rt->stream_destroy(r->stream[dir]);
         }
     }
     if (r->pinned) {
@@ -49,22 +49,22 @@ static void unmake(dma_relay_t *r)
 }
 
 /* In scope. */
-static dma_status_t make(dma_relay_t *r)
+static dma_status_t create_objects(dma_relay_t *r)
 {
     const dma_gpu_runtime_t *rt = r->rt;
     dma_status_t status = rt->host_register(r->memory, r->bytes, &r->pinned);
 
-    for (int way = 0; status == DMA_OK && way < DMA_RELAY_WAYS; way++) {
-        status = rt->stream_create(&r->stream[way]);
-        for (unsigned i = 0; status == DMA_OK && i < (way == DMA_RELAY_INSIDE ? 1 : r->slots); i++) {
-            status = rt->event_create(&r->event[way][i]);
+    for (int dir = 0; status == DMA_OK && dir < DMA_RELAY_DIRS; dir++) {
+        status = rt->stream_create(&r->stream[dir]);
+        for (unsigned i = 0; status == DMA_OK && i < (dir == DMA_RELAY_LOCAL ? 1 : r->slots); i++) {
+            status = rt->event_create(&r->event[dir][i]);
         }
     }
     return status;
 }
 
-static dma_status_t create(const dma_proc_t *proc, const dma_gpu_runtime_t *rt, int device, uint64_t piece,
-                           dma_relay_t **result)
+static dma_status_t create_relay(const dma_proc_t *proc, const dma_gpu_runtime_t *rt, int device, uint64_t piece,
+                                 dma_relay_t **result)
 {
     dma_relay_t *r = calloc(1, sizeof(*r));
     uint64_t slots = DMA_RELAY_BYTES / piece;
@@ -87,9 +87,9 @@ static dma_status_t create(const dma_proc_t *proc, const dma_gpu_runtime_t *rt, 
         return DMA_ERR_NOMEM;
     }
     if ((status = rt->enter(device, &scope)) == DMA_OK) {
-        status = make(r);
+        status = create_objects(r);
         if (status != DMA_OK) {
-            unmake(r);
+            destroy_objects(r);
         }
         rt->leave(&scope);
     }
@@ -102,40 +102,40 @@ static dma_status_t create(const dma_proc_t *proc, const dma_gpu_runtime_t *rt, 
     return DMA_OK;
 }
 
-/* In scope. DMA_OK when no copy is under way, DMA_AGAIN, or an error: a stream that a reset of the device has taken along,
- * which may not be used in any other way. */
-static dma_status_t rest(const dma_relay_t *r)
+/* In scope. DMA_OK: no copy is in progress. DMA_AGAIN: one is. An error: a reset of the device has destroyed a stream,
+ * which must not be used in any other call. */
+static dma_status_t query_streams(const dma_relay_t *r)
 {
     dma_status_t all = DMA_OK;
 
-    for (int way = 0; way < DMA_RELAY_WAYS; way++) {
-        dma_status_t status = r->rt->stream_query(r->stream[way]);
+    for (int dir = 0; dir < DMA_RELAY_DIRS; dir++) {
+        dma_status_t status = r->rt->stream_query(r->stream[dir]);
 
         all = status == DMA_OK || all < 0 ? all : status;
     }
     return all;
 }
 
-/* A reset of the device takes streams along; such a relay stays busy for good. */
-static bool alive(const dma_relay_t *r)
+/* A reset of the device destroys streams. A relay with such streams stays busy. */
+static bool is_usable(const dma_relay_t *r)
 {
     dma_gpu_scope_t scope;
     bool well = false;
 
     if (r->rt->enter(r->device, &scope) == DMA_OK) {
-        well = rest(r) == DMA_OK;
+        well = query_streams(r) == DMA_OK;
         r->rt->leave(&scope);
     }
     return well;
 }
 
 /* With the lock. */
-static dma_relay_t *find(dma_proc_t *proc, const dma_gpu_runtime_t *rt, int device, uint64_t piece)
+static dma_relay_t *find_free(dma_proc_t *proc, const dma_gpu_runtime_t *rt, int device, uint64_t piece)
 {
     for (dma_relay_t *r = proc->relays; r; r = r->next) {
         if (!r->busy && r->rt == rt && r->device == device && r->piece >= piece) {
             r->busy = true;
-            if (alive(r)) {
+            if (is_usable(r)) {
                 return r;
             }
         }
@@ -143,14 +143,14 @@ static dma_relay_t *find(dma_proc_t *proc, const dma_gpu_runtime_t *rt, int devi
     return NULL;
 }
 
-dma_status_t dma_relay_take(dma_proc_t *proc, const dma_gpu_runtime_t *rt, int device, uint64_t piece,
-                            dma_relay_t **relay)
+dma_status_t dma_relay_acquire(dma_proc_t *proc, const dma_gpu_runtime_t *rt, int device, uint64_t piece,
+                               dma_relay_t **relay)
 {
     dma_status_t status = DMA_OK;
     dma_relay_t *r;
 
     pthread_mutex_lock(&proc->device_lock);
-    if (!(r = find(proc, rt, device, piece)) && (status = create(proc, rt, device, piece, &r)) == DMA_OK) {
+    if (!(r = find_free(proc, rt, device, piece)) && (status = create_relay(proc, rt, device, piece, &r)) == DMA_OK) {
         r->next = proc->relays;
         proc->relays = r;
     }
@@ -161,14 +161,14 @@ dma_status_t dma_relay_take(dma_proc_t *proc, const dma_gpu_runtime_t *rt, int d
     return status;
 }
 
-void dma_relay_give(dma_proc_t *proc, dma_relay_t *r)
+void dma_relay_release(dma_proc_t *proc, dma_relay_t *r)
 {
     double end = dma_now() + r->timeout;
     dma_status_t status;
     dma_gpu_scope_t scope;
 
     if ((status = r->rt->enter(r->device, &scope)) == DMA_OK) {
-        while ((status = rest(r)) == DMA_AGAIN && dma_now() < end) {
+        while ((status = query_streams(r)) == DMA_AGAIN && dma_now() < end) {
             dma_cpu_pause();
         }
         r->rt->leave(&scope);
@@ -187,15 +187,15 @@ void dma_relays_destroy(dma_proc_t *proc)
         dma_gpu_scope_t scope;
 
         next = r->next;
-        /* where there is no runtime any more, nothing is left of what it has made */
+        /* a runtime that has been shut down has freed its objects */
         if (r->rt->enter(r->device, &scope) == DMA_OK) {
-            status = rest(r);
+            status = query_streams(r);
             if (status == DMA_OK) {
-                unmake(r);
+                destroy_objects(r);
             }
             r->rt->leave(&scope);
         }
-        if (status != DMA_AGAIN) { /* else an engine may still get to a copy, however late */
+        if (status != DMA_AGAIN) { /* otherwise an engine may still write into the memory */
             munmap(r->memory, r->bytes);
         }
         free(r);
@@ -210,14 +210,14 @@ unsigned dma_relay_slots(const dma_relay_t *r)
     return r->slots;
 }
 
-static uint64_t offset(const dma_relay_t *r, dma_relay_way_t way, unsigned slot)
+static uint64_t slot_offset(const dma_relay_t *r, dma_relay_dir_t dir, unsigned slot)
 {
-    return (way * r->slots + slot) * r->piece;
+    return (dir * r->slots + slot) * r->piece;
 }
 
-char *dma_relay_slot(const dma_relay_t *r, dma_relay_way_t way, unsigned slot)
+char *dma_relay_slot(const dma_relay_t *r, dma_relay_dir_t dir, unsigned slot)
 {
-    return r->memory + offset(r, way, slot);
+    return r->memory + slot_offset(r, dir, slot);
 }
 
 static uint64_t address(const char *p)
@@ -225,38 +225,38 @@ static uint64_t address(const char *p)
     return (uint64_t)(uintptr_t)p;
 }
 
-/* A runtime that has no answer any more is an engine that has failed. */
-static dma_status_t verdict(dma_status_t status)
+/* A runtime that has been shut down counts as a failed engine. */
+static dma_status_t engine_status(dma_status_t status)
 {
     return status == DMA_UNSUPPORTED ? DMA_ERR_ENGINE : status;
 }
 
-static dma_status_t copy(dma_relay_t *r, dma_relay_way_t way, unsigned slot, const dma_rect_t *rect)
+static dma_status_t copy(dma_relay_t *r, dma_relay_dir_t dir, unsigned slot, const dma_rect_t *rect)
 {
     dma_gpu_scope_t scope;
     dma_status_t status = r->rt->enter(r->device, &scope);
 
     if (status == DMA_OK) {
-        status = dma_gpu_copy_rect(r->rt, r->stream[way], rect);
+        status = dma_gpu_copy_rect(r->rt, r->stream[dir], rect);
         if (status == DMA_OK) {
-            status = r->rt->event_record(r->event[way][slot], r->stream[way]);
+            status = r->rt->event_record(r->event[dir][slot], r->stream[dir]);
         }
-        r->moved[way] = dma_now();
+        r->moved[dir] = dma_now();
         r->rt->leave(&scope);
     }
-    return verdict(status);
+    return engine_status(status);
 }
 
 dma_status_t dma_relay_fill(dma_relay_t *r, unsigned slot, const char *from, uint64_t bytes)
 {
-    uint64_t to = r->pinned + offset(r, DMA_RELAY_OUT, slot);
+    uint64_t to = r->pinned + slot_offset(r, DMA_RELAY_OUT, slot);
 
     return copy(r, DMA_RELAY_OUT, slot, &(dma_rect_t){.dst = to, .src = address(from), .row_bytes = bytes, .rows = 1});
 }
 
 dma_status_t dma_relay_drain(dma_relay_t *r, unsigned slot, char *to, uint64_t bytes)
 {
-    uint64_t from = r->pinned + offset(r, DMA_RELAY_IN, slot);
+    uint64_t from = r->pinned + slot_offset(r, DMA_RELAY_IN, slot);
 
     return copy(r, DMA_RELAY_IN, slot, &(dma_rect_t){.dst = address(to), .src = from, .row_bytes = bytes, .rows = 1});
 }
@@ -264,7 +264,7 @@ dma_status_t dma_relay_drain(dma_relay_t *r, unsigned slot, char *to, uint64_t b
 dma_status_t dma_relay_copy(dma_relay_t *r, char *to, int64_t to_pitch, const char *from, int64_t from_pitch,
                             uint64_t bytes, uint32_t rows)
 {
-    return copy(r, DMA_RELAY_INSIDE, 0,
+    return copy(r, DMA_RELAY_LOCAL, 0,
                 &(dma_rect_t){.dst = address(to),
                               .src = address(from),
                               .dst_pitch = (uint64_t)to_pitch,
@@ -273,42 +273,24 @@ dma_status_t dma_relay_copy(dma_relay_t *r, char *to, int64_t to_pitch, const ch
                               .rows = rows});
 }
 
-dma_status_t dma_relay_test(dma_relay_t *r, dma_relay_way_t way, unsigned slot)
+dma_status_t dma_relay_test(dma_relay_t *r, dma_relay_dir_t dir, unsigned slot)
 {
     dma_gpu_scope_t scope;
     dma_status_t status = r->rt->enter(r->device, &scope);
 
     if (status == DMA_OK) {
-        status = r->rt->event_query(r->event[way][slot]);
+        status = r->rt->event_query(r->event[dir][slot]);
         r->rt->leave(&scope);
     }
     if (status == DMA_OK) {
-        r->moved[way] = dma_now();
-    } else if (status == DMA_AGAIN && r->timeout > 0 && dma_now() - r->moved[way] > r->timeout) {
+        r->moved[dir] = dma_now();
+    } else if (status == DMA_AGAIN && r->timeout > 0 && dma_now() - r->moved[dir] > r->timeout) {
         status = DMA_ERR_ENGINE;
     }
-    return verdict(status);
+    return engine_status(status);
 }
 
 /* ---- scratch ---- */
-
-/* In scope. */
-static dma_status_t reserve(dma_relay_t *r, uint64_t bytes)
-{
-    uint64_t addr;
-    dma_status_t status;
-
-    bytes += bytes / 2; /* a new one is new to the peers on the node: not for every call that is a bit larger */
-    if ((status = r->rt->alloc(bytes, &addr)) != DMA_OK) {
-        return status;
-    }
-    if (r->scratch) {
-        (void)r->rt->free(r->scratch);
-    }
-    r->scratch = addr;
-    r->scratch_bytes = bytes;
-    return DMA_OK;
-}
 
 dma_status_t dma_relay_scratch(dma_relay_t *r, uint64_t bytes, char **scratch, bool *on_device)
 {
@@ -316,17 +298,17 @@ dma_status_t dma_relay_scratch(dma_relay_t *r, uint64_t bytes, char **scratch, b
     dma_status_t status = DMA_OK;
 
     if (bytes <= DMA_RELAY_PAD) {
-        *scratch = r->memory + offset(r, DMA_RELAY_INSIDE, 0);
+        *scratch = r->memory + slot_offset(r, DMA_RELAY_LOCAL, 0);
         *on_device = false;
         return DMA_OK;
     }
     if (bytes > r->scratch_bytes && (status = r->rt->enter(r->device, &scope)) == DMA_OK) {
-        status = reserve(r, bytes);
+        status = dma_gpu_grow(r->rt, &r->scratch, &r->scratch_bytes, bytes);
         r->rt->leave(&scope);
     }
     if (status == DMA_OK) {
         *scratch = (char *)(uintptr_t)r->scratch;
         *on_device = true;
     }
-    return verdict(status);
+    return engine_status(status);
 }

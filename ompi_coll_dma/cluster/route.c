@@ -1,4 +1,4 @@
-/* The cluster route: creation, evidence of failure, the end. See cluster.h and core/route.h. */
+/* The cluster route: creation, evidence of failure, destruction. See cluster.h and core/route.h. */
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,9 +7,9 @@
 #include "cluster/cluster.h"
 #include "cluster/relay.h"
 
-#define LOOK_TURNS     32 /* turns between two looks at alarms and poison */
-#define PROGRESS_TURNS 8  /* turns of a wait between two runs of the progress engine */
-#define DEAD_LOOKS     64 /* looks between two at the processes of our node */
+#define POLL_TURNS              32 /* turns of a wait between two polls of notices and poison */
+#define PROGRESS_TURNS          8  /* turns of a wait between two runs of the progress engine */
+#define POLLS_PER_PROCESS_CHECK 64 /* polls between two checks whether the processes of the node exist */
 
 static bool cluster_serves(const dma_comm_config_t *config)
 {
@@ -24,20 +24,20 @@ static dma_status_t cluster_create(dma_comm_t *comm, const dma_comm_config_t *co
         return DMA_ERR_NOMEM;
     }
     c->proc = comm->proc;
-    c->wire = comm->proc->wire;
+    c->net_ops = comm->proc->net_ops;
     c->host = comm->host;
     c->handle = comm->handle;
     c->first = (uint32_t)config->first;
-    c->root = config->parent ? config->parent->cluster : c;
+    c->primary = config->parent ? config->parent->cluster : c;
     pthread_mutex_init(&c->lock, NULL);
     comm->cluster = c;
     return DMA_OK;
 }
 
-static void leave(dma_cluster_t *c)
+static void unregister_comm(dma_cluster_t *c)
 {
-    if (c->joined) {
-        c->wire->comm_unregister(c->net, c->id, c->owner);
+    if (c->registered) {
+        c->net_ops->comm_unregister(c->net, c->id, c->owner);
     }
 }
 
@@ -49,11 +49,11 @@ static void cluster_destroy(dma_comm_t *comm)
     if (c->exchanging) {
         dma_bootstrap_end(&c->exchange);
     }
-    if (c->root == c) {
+    if (c->primary == c) {
         dma_cluster_close_peers(c);
     }
-    leave(c);
-    dma_cluster_drop_local(c);
+    unregister_comm(c);
+    dma_cluster_destroy_node_comm(c);
     dma_cluster_free_plans(c);
     dma_node_map_free(&c->node_map);
     if (c->filled) {
@@ -62,8 +62,8 @@ static void cluster_destroy(dma_comm_t *comm)
                         comm->text, (unsigned long long)c->filled, (unsigned long long)c->overlapped);
     }
     dma_lanes_free(c);
-    free(c->call.numbers);
-    free(c->call.arrays);
+    free(c->call.node_counts);
+    free(c->call.node_arrays);
     pthread_mutex_destroy(&c->lock);
     free(c);
     comm->cluster = NULL;
@@ -71,37 +71,38 @@ static void cluster_destroy(dma_comm_t *comm)
 
 /* ---- failure ---- */
 
-void dma_cluster_append_trouble(dma_comm_t *comm)
+void dma_cluster_append_net_error(dma_comm_t *comm)
 {
     const dma_cluster_t *c = comm->cluster;
-    char words[DMA_WHY_BYTES] = "";
+    char error[DMA_WHY_BYTES] = "";
     size_t at = strlen(comm->reason);
 
     if (c->net) {
-        c->wire->last_error(c->net, words, sizeof(words));
+        c->net_ops->last_error(c->net, error, sizeof(error));
     }
-    if (words[0]) {
-        snprintf(comm->reason + at, sizeof(comm->reason) - at, " (the last trouble between nodes: %s)", words);
+    if (error[0]) {
+        snprintf(comm->reason + at, sizeof(comm->reason) - at, " (the last trouble between nodes: %s)", error);
     }
 }
 
-/* What a rank of our node has failed with. */
-static dma_status_t poison_of(const dma_comm_t *local)
+/* The status that a rank of the node has failed with, or DMA_OK. */
+static dma_status_t node_comm_error(const dma_comm_t *node_comm)
 {
-    if (!local) {
+    if (!node_comm) {
         return DMA_OK;
     }
-    return local->state == DMA_COMM_POISONED ? local->error : dma_window_poisoned(&local->window);
+    return node_comm->state == DMA_COMM_POISONED ? node_comm->error : dma_window_poisoned(&node_comm->window);
 }
 
-/* Our node's ranks: one that has failed, one that is gone. */
-static dma_status_t look_inside(dma_cluster_t *c)
+/* Evidence that a rank of the node has failed or that its process has ended. */
+static dma_status_t check_node(dma_cluster_t *c)
 {
-    const dma_comm_t *local = c->local;
-    dma_status_t poison = poison_of(local);
+    const dma_comm_t *node_comm = c->node_comm;
+    dma_status_t poison = node_comm_error(node_comm);
 
-    if (local && c->running && poison == DMA_OK && c->looked % (LOOK_TURNS * DEAD_LOOKS) == 0 &&
-        dma_window_find_dead(&local->window, dma_comm_current(local)) >= 0) {
+    if (node_comm && c->running_task && poison == DMA_OK &&
+        c->watch_turns % (POLL_TURNS * POLLS_PER_PROCESS_CHECK) == 0 &&
+        dma_window_find_dead(&node_comm->window, dma_comm_current(node_comm)) >= 0) {
         poison = DMA_ERR_PEER;
     }
     return poison;
@@ -110,7 +111,7 @@ static dma_status_t look_inside(dma_cluster_t *c)
 static dma_status_t cluster_poll_notices(dma_comm_t *comm)
 {
     dma_cluster_t *c = comm->cluster;
-    int alarm = atomic_load(&c->root->alarm);
+    int alarm = atomic_load(&c->primary->alarm);
     dma_status_t status;
 
     if (alarm) {
@@ -118,20 +119,20 @@ static dma_status_t cluster_poll_notices(dma_comm_t *comm)
     }
     dma_cluster_announce_call(c);
     status = dma_cluster_poll_notices(c);
-    if (status == DMA_OK && c->root != c) {
-        status = poison_of(c->root->local);
+    if (status == DMA_OK && c->primary != c) {
+        status = node_comm_error(c->primary->node_comm);
     }
-    return status == DMA_OK ? look_inside(c) : status;
+    return status == DMA_OK ? check_node(c) : status;
 }
 
-/* In a READY communicator, and in the set-up of a channel. */
+/* A READY communicator polls, and so does the set-up of a channel. */
 static void cluster_watch(dma_comm_t *comm)
 {
     dma_cluster_t *c = comm->cluster;
-    bool joining = comm->state == DMA_COMM_SETUP && c->root != c;
+    bool setting_up_channel = comm->state == DMA_COMM_SETUP && c->primary != c;
     dma_status_t status;
 
-    if ((comm->state != DMA_COMM_READY && !joining) || ++c->looked % LOOK_TURNS) {
+    if ((comm->state != DMA_COMM_READY && !setting_up_channel) || ++c->watch_turns % POLL_TURNS) {
         return;
     }
     if ((status = cluster_poll_notices(comm)) != DMA_OK) {
@@ -140,50 +141,50 @@ static void cluster_watch(dma_comm_t *comm)
     }
 }
 
-static void poison(dma_comm_t *local, dma_status_t status)
+static void poison_node_comm(dma_comm_t *node_comm, dma_status_t status)
 {
-    if (!local) {
+    if (!node_comm) {
         return;
     }
-    dma_comm_lock(local);
-    if (local->state == DMA_COMM_READY || local->state == DMA_COMM_SETUP) { /* some may be READY with our block */
-        dma_comm_fail(local, status, "%s has failed on another node or in a step between nodes", local->text);
+    dma_comm_lock(node_comm);
+    /* in SETUP, other ranks may be READY with the block of this rank */
+    if (node_comm->state == DMA_COMM_READY || node_comm->state == DMA_COMM_SETUP) {
+        dma_comm_fail(node_comm, status, "%s has failed on another node or in a step between nodes", node_comm->text);
     }
-    dma_comm_unlock(local);
+    dma_comm_unlock(node_comm);
 }
 
 static void cluster_explain(dma_comm_t *comm, dma_status_t status)
 {
     if (status == DMA_ERR_PEER || status == DMA_ERR_NET) {
-        dma_cluster_append_trouble(comm);
+        dma_cluster_append_net_error(comm);
     }
 }
 
-/* Nothing of it moves any more, and all peers that can be told are told. */
 static void cluster_stop(dma_comm_t *comm, dma_status_t status)
 {
     dma_cluster_t *c = comm->cluster;
 
-    poison(c->local, status);
-    if (c->root != c) {
-        poison(c->root->local, status);
+    poison_node_comm(c->node_comm, status);
+    if (c->primary != c) {
+        poison_node_comm(c->primary->node_comm, status);
     }
-    if (c->root->net && c->root->owner + c->root->id) { /* its peers are known by its number */
+    if (c->primary->net && c->primary->owner + c->primary->id) { /* a number has been agreed: it may have peers */
         dma_cluster_send_alarm(c, status);
     }
-    leave(c);
-    leave(c->root);
+    unregister_comm(c);
+    unregister_comm(c->primary);
     dma_cluster_end_call(c);
 }
 
 /* ---- the route ---- */
 
-dma_status_t dma_proc_network(dma_proc_t *proc, void **net)
+dma_status_t dma_cluster_open_network(dma_proc_t *proc, void **net)
 {
     pthread_mutex_lock(&proc->lock);
-    if (proc->wire && !proc->net_tried) {
+    if (proc->net_ops && !proc->net_tried) {
         proc->net_tried = true;
-        if (proc->wire->open(&proc->net) != DMA_OK) {
+        if (proc->net_ops->open(&proc->net) != DMA_OK) {
             proc->net = NULL;
         }
     }
@@ -195,13 +196,14 @@ dma_status_t dma_proc_network(dma_proc_t *proc, void **net)
 static void cluster_proc_destroy(dma_proc_t *proc)
 {
     if (proc->net) {
-        proc->wire->close(proc->net);
+        proc->net_ops->close(proc->net);
     }
-    dma_relays_destroy(proc); /* after the network, which may have had some of their slots */
+    dma_relays_destroy(proc); /* after the network, whose requests may have used slots */
 }
 
-/* A look moves the network on by itself, with a system call where the network is TCP. Progress can cost several system calls,
- * and a rank that waits for a message of ours would wait for them too. So not every turn runs progress. */
+/* Polling a call runs the network's progress, which is a system call if the network is TCP. The progress engine can
+ * make several system calls, and a rank that waits for a message of this rank would wait for them too. So it does not
+ * run in every turn. */
 static void cluster_pause(dma_comm_t *comm, unsigned turn)
 {
     if (turn % PROGRESS_TURNS == PROGRESS_TURNS - 1) {

@@ -1,11 +1,13 @@
 /*
  * The set-up of communicators over several nodes: see cluster.h.
  *
- *     LAYOUT      all ranks exchange the lowest rank of their nodes, and rank 0's parameters and a number for the communicator
- *     MEMORY      all exchange whether they have the memory for the rest: if not, ASIDE
- *     LOCAL       the ranks of each node set up the communicator beneath
- *     NEIGHBOURS  ranks of neighbouring nodes meet; those of a channel have met
- *     VERDICT     all exchange how that went: READY if it went well everywhere, else ASIDE
+ *     NODE_MAP    all ranks exchange records: the lowest rank of their node; from rank 0 also the parameters and a
+ *                 number for the communicator
+ *     MEMORY      all ranks exchange whether they have the memory for the rest; if one has not: ASIDE
+ *     NODE_COMM   the ranks of each node set up the node communicator
+ *     NEIGHBORS   ranks of neighboring nodes connect; a channel has nothing to connect
+ *     VERDICT     all ranks exchange whether the last two phases have succeeded: READY if they have everywhere, else
+ *                 ASIDE
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,11 +16,11 @@
 #include "cluster/cluster.h"
 
 #define PROTOCOL  5
-#define GPU_CHUNK (256u << 10) /* where ranks may have device memory: a copy of less costs as much */
+#define GPU_CHUNK (256u << 10) /* the least where ranks may have device memory: copying less takes as long */
 
-enum { LAYOUT, MEMORY, LOCAL, NEIGHBOURS, VERDICT };
-/* The worst counts. */
-enum { GOOD, NO_MEMORY, APART, MIXED };
+enum { PHASE_NODE_MAP, PHASE_MEMORY, PHASE_NODE_COMM, PHASE_NEIGHBORS, PHASE_VERDICT };
+/* The result is the highest verdict of all ranks. */
+enum { VERDICT_OK, VERDICT_NO_MEMORY, VERDICT_UNCONNECTED, VERDICT_NODES_DIFFER };
 
 typedef struct record {
     uint32_t protocol, first, network;
@@ -27,61 +29,61 @@ typedef struct record {
     uint64_t chunk, first_seq;
     dma_net_profile_t profile;
     uint64_t address_bytes;
-    uint64_t spare[3]; /* records are exchanged at a fixed size: another version may have more to say */
+    uint64_t spare[3]; /* another version may need them: records have a fixed size */
 } record_t;
 
-/* ---- the services of the communicator beneath ---- */
+/* ---- host services of the node communicator: those of the communicator, with other rank numbers ---- */
 
-typedef struct local_handle {
+typedef struct node_handle {
     const dma_host_t *host;
     void *handle;
     const dma_node_map_t *node_map;
-} local_handle_t;
+} node_handle_t;
 
-static dma_status_t local_isend(void *comm, const void *buf, size_t bytes, int peer, void **req)
+static dma_status_t node_isend(void *comm, const void *buf, size_t bytes, int peer, void **req)
 {
-    local_handle_t *h = comm;
+    node_handle_t *h = comm;
 
     return h->host->isend(h->handle, buf, bytes, dma_node_map_rank(h->node_map, h->node_map->node, peer), req);
 }
 
-static dma_status_t local_irecv(void *comm, void *buf, size_t bytes, int peer, void **req)
+static dma_status_t node_irecv(void *comm, void *buf, size_t bytes, int peer, void **req)
 {
-    local_handle_t *h = comm;
+    node_handle_t *h = comm;
 
     return h->host->irecv(h->handle, buf, bytes, dma_node_map_rank(h->node_map, h->node_map->node, peer), req);
 }
 
-static dma_status_t local_test(void *comm, void **req)
+static dma_status_t node_test(void *comm, void **req)
 {
-    local_handle_t *h = comm;
+    node_handle_t *h = comm;
 
     return h->host->test(h->handle, req);
 }
 
 /* ---- set-up ---- */
 
-static dma_status_t join(dma_cluster_t *c)
+static dma_status_t register_comm(dma_cluster_t *c)
 {
-    dma_status_t status = c->wire->comm_register(c->net, c->id, c->owner);
+    dma_status_t status = c->net_ops->comm_register(c->net, c->id, c->owner);
 
-    c->joined = status == DMA_OK;
+    c->registered = status == DMA_OK;
     return status;
 }
 
-void dma_cluster_drop_local(dma_cluster_t *c)
+void dma_cluster_destroy_node_comm(dma_cluster_t *c)
 {
-    if (c->local) {
-        void *handle = c->local->handle;
+    if (c->node_comm) {
+        void *handle = c->node_comm->handle;
 
-        dma_comm_destroy(c->local);
+        dma_comm_destroy(c->node_comm);
         free(handle);
-        c->local = NULL;
+        c->node_comm = NULL;
     }
 }
 
-/* A row of the table by name, or -1 for the cost model. */
-static int32_t forced_variant(dma_comm_t *comm, const char *name)
+/* The variant that rank 0 forces by its name; -1: the cost model chooses. */
+static int32_t find_cluster_variant(dma_comm_t *comm, const char *name)
 {
     int v = dma_cluster_variant_find(name);
 
@@ -92,10 +94,10 @@ static int32_t forced_variant(dma_comm_t *comm, const char *name)
     return v;
 }
 
-static void rank0_choices(dma_comm_t *comm, record_t *r)
+static void choose_network_params(dma_comm_t *comm, record_t *r)
 {
     const dma_params_t *params = &comm->proc->params;
-    bool over_tcp = comm->cluster->net && comm->cluster->wire->is_tcp_only(comm->cluster->net);
+    bool over_tcp = comm->cluster->net && comm->cluster->net_ops->is_tcp_only(comm->cluster->net);
     char error[128];
 
     r->profile = over_tcp ? dma_net_profile_tcp() : dma_net_profile_default();
@@ -104,17 +106,17 @@ static void rank0_choices(dma_comm_t *comm, record_t *r)
                         "the network profile %s cannot be used (%s); the built-in one is used instead",
                         params->net_profile, error);
     }
-    r->forced = forced_variant(comm, params->net_variant);
+    r->forced = find_cluster_variant(comm, params->net_variant);
     r->chunk = params->net_chunk_bytes ? params->net_chunk_bytes : dma_net_profile_chunk(&r->profile, over_tcp);
     if (!params->net_chunk_bytes && dma_proc_runtime(comm->proc)) {
         r->chunk = r->chunk < GPU_CHUNK ? GPU_CHUNK : r->chunk;
     }
     r->chunk = r->chunk < 4096 ? 4096 : r->chunk;
-    r->owner = comm->cluster->wire->process_id();
+    r->owner = comm->cluster->net_ops->process_id();
     r->id = atomic_fetch_add(&comm->proc->next_id, 1);
 }
 
-static dma_status_t exchange(dma_comm_t *comm, const void *record, size_t bytes)
+static dma_status_t begin_exchange(dma_comm_t *comm, const void *record, size_t bytes)
 {
     dma_cluster_t *c = comm->cluster;
     dma_status_t status;
@@ -131,32 +133,33 @@ dma_status_t dma_cluster_setup_begin(dma_comm_t *comm)
     dma_status_t status;
     size_t bytes;
 
-    if (dma_proc_network(comm->proc, &c->net) == DMA_OK) {
-        c->wire->get_address(c->net, &bytes);
+    if (dma_cluster_open_network(comm->proc, &c->net) == DMA_OK) {
+        c->net_ops->get_address(c->net, &bytes);
         mine.address_bytes = bytes;
         mine.network = bytes <= DMA_NET_ADDRESS_MAX;
     }
     if (comm->rank == 0) {
-        rank0_choices(comm, &mine);
+        choose_network_params(comm, &mine);
     }
-    status = exchange(comm, &mine, sizeof(mine));
+    status = begin_exchange(comm, &mine, sizeof(mine));
     if (status == DMA_OK) {
-        c->phase = LAYOUT;
+        c->phase = PHASE_NODE_MAP;
         comm->state = DMA_COMM_SETUP;
     }
     return status;
 }
 
-static uint64_t piece_of(uint64_t chunk)
+static uint64_t choose_piece(uint64_t chunk)
 {
     uint64_t piece = chunk < CLUSTER_PIECE / CLUSTER_CHUNKS ? CLUSTER_CHUNKS * chunk : CLUSTER_PIECE;
 
     piece = piece > chunk ? piece : chunk;
-    return piece < CLUSTER_PIECE_MOST ? piece : CLUSTER_PIECE_MOST;
+    return piece < CLUSTER_PIECE_MAX ? piece : CLUSTER_PIECE_MAX;
 }
 
-/* From the same records on all ranks, and without memory, so all find the same: why none goes on, or NULL. */
-static const char *agree(dma_comm_t *comm)
+/* Sets what all ranks agree on. Returns NULL, or why the communicator steps aside. All ranks have the same records, and
+ * this allocates nothing, so all ranks return the same. */
+static const char *apply_records(dma_comm_t *comm)
 {
     dma_cluster_t *c = comm->cluster;
     const record_t *zero = dma_bootstrap_record(&c->exchange, 0);
@@ -175,13 +178,13 @@ static const char *agree(dma_comm_t *comm)
     c->profile = zero->profile;
     c->forced = zero->forced;
     c->chunk = zero->chunk;
-    c->piece = piece_of(c->chunk);
+    c->piece = choose_piece(c->chunk);
     c->owner = zero->owner;
     c->id = zero->id;
     return why;
 }
 
-static dma_status_t lay_out(dma_comm_t *comm)
+static dma_status_t create_node_map(dma_comm_t *comm)
 {
     dma_cluster_t *c = comm->cluster;
     uint32_t *first = malloc((size_t)comm->nranks * sizeof(*first));
@@ -198,59 +201,59 @@ static dma_status_t lay_out(dma_comm_t *comm)
     return status;
 }
 
-static dma_status_t begin_local(dma_comm_t *comm)
+static dma_status_t create_node_comm(dma_comm_t *comm)
 {
     dma_cluster_t *c = comm->cluster;
     int n = dma_node_map_size(&c->node_map, c->node_map.node);
-    local_handle_t *handle;
+    node_handle_t *handle;
     dma_comm_config_t config = {.rank = c->node_map.index, .nranks = n, .threads = comm->threads, .text = comm->text};
     dma_status_t status;
 
-    if (!(c->call.numbers = malloc(4 * (size_t)n * sizeof(*c->call.numbers)))) {
+    if (!(c->call.node_counts = malloc(4 * (size_t)n * sizeof(*c->call.node_counts)))) {
         return DMA_ERR_NOMEM;
     }
     if (n == 1) {
         return DMA_OK;
     }
-    if (!(c->call.arrays = malloc(dma_arrays_total(n))) || !(handle = malloc(sizeof(*handle)))) {
+    if (!(c->call.node_arrays = malloc(dma_arrays_total(n))) || !(handle = malloc(sizeof(*handle)))) {
         return DMA_ERR_NOMEM;
     }
-    *handle = (local_handle_t){.host = comm->host, .handle = comm->handle, .node_map = &c->node_map};
+    *handle = (node_handle_t){.host = comm->host, .handle = comm->handle, .node_map = &c->node_map};
     config.handle = handle;
-    status = dma_comm_create(comm->proc, &config, &c->local);
+    status = dma_comm_create(comm->proc, &config, &c->node_comm);
     if (status != DMA_OK) {
-        c->local = NULL;
+        c->node_comm = NULL;
         free(handle);
         return status;
     }
-    c->local_host = *comm->host;
-    c->local_host.isend = local_isend;
-    c->local_host.irecv = local_irecv;
-    c->local_host.test = local_test;
-    c->local->host = &c->local_host;
-    c->local->parent = c->root == c ? NULL : c->root->local;
-    dma_comm_lock(c->local);
-    status = dma_comm_begin(c->local);
-    dma_comm_set_active(c->local, false); /* its set-up moves with ours alone: who has our lock may take its lock */
-    dma_comm_unlock(c->local);
+    c->node_host = *comm->host;
+    c->node_host.isend = node_isend;
+    c->node_host.irecv = node_irecv;
+    c->node_host.test = node_test;
+    c->node_comm->host = &c->node_host;
+    c->node_comm->parent = c->primary == c ? NULL : c->primary->node_comm;
+    dma_comm_lock(c->node_comm);
+    status = dma_comm_begin(c->node_comm);
+    dma_comm_set_active(c->node_comm, false); /* only this set-up advances it: its lock is taken with ours held */
+    dma_comm_unlock(c->node_comm);
     return status;
 }
 
-/* The communicator beneath, as far as it has come: DMA_OK when its set-up has ended. */
-static dma_status_t advance_local(dma_comm_t *comm)
+/* Advances the set-up of the node communicator. */
+static dma_status_t advance_node_comm(dma_comm_t *comm)
 {
     dma_cluster_t *c = comm->cluster;
 
-    if (!c->local) {
+    if (!c->node_comm) {
         return DMA_OK;
     }
-    if (c->local->state == DMA_COMM_SETUP && dma_comm_trylock(c->local)) {
-        dma_comm_advance(c->local);
-        dma_comm_unlock(c->local);
+    if (c->node_comm->state == DMA_COMM_SETUP && dma_comm_trylock(c->node_comm)) {
+        dma_comm_advance(c->node_comm);
+        dma_comm_unlock(c->node_comm);
     }
-    return c->local->state == DMA_COMM_SETUP      ? DMA_AGAIN
-           : c->local->state == DMA_COMM_POISONED ? c->local->error
-                                                  : DMA_OK;
+    return c->node_comm->state == DMA_COMM_SETUP      ? DMA_AGAIN
+           : c->node_comm->state == DMA_COMM_POISONED ? c->node_comm->error
+                                                      : DMA_OK;
 }
 
 static dma_status_t advance_exchange(dma_comm_t *comm)
@@ -264,38 +267,38 @@ static dma_status_t step_aside(dma_comm_t *comm, const char *why)
 
     dma_bootstrap_end(&c->exchange);
     c->exchanging = false;
-    dma_cluster_drop_local(c); /* it has sent nothing yet */
+    dma_cluster_destroy_node_comm(c); /* it has not sent anything yet */
     snprintf(comm->reason, sizeof(comm->reason), "%s", why);
     dma_comm_step_aside(comm);
     return DMA_OK;
 }
 
-static dma_status_t end_layout(dma_comm_t *comm)
+static dma_status_t end_node_map(dma_comm_t *comm)
 {
     dma_cluster_t *c = comm->cluster;
-    const char *why = agree(comm);
+    const char *why = apply_records(comm);
     dma_status_t status;
 
     if (why) {
         return step_aside(comm, why);
     }
-    status = lay_out(comm);
-    status = status == DMA_OK ? join(c) : status;
-    status = status == DMA_OK ? begin_local(comm) : status;
-    status = status == DMA_OK && c->root == c ? dma_cluster_alloc_neighbors(c) : status;
+    status = create_node_map(comm);
+    status = status == DMA_OK ? register_comm(c) : status;
+    status = status == DMA_OK ? create_node_comm(comm) : status;
+    status = status == DMA_OK && c->primary == c ? dma_cluster_alloc_neighbors(c) : status;
     if (status != DMA_OK) {
-        dma_cluster_drop_local(c); /* its failure is for the verdict to tell */
+        dma_cluster_destroy_node_comm(c); /* the verdict has to report the failure, not the node communicator */
     }
-    c->verdict = status == DMA_OK ? GOOD : status == DMA_ERR_ARG ? MIXED : NO_MEMORY;
-    c->phase = MEMORY;
+    c->verdict = status == DMA_OK ? VERDICT_OK : status == DMA_ERR_ARG ? VERDICT_NODES_DIFFER : VERDICT_NO_MEMORY;
+    c->phase = PHASE_MEMORY;
     dma_bootstrap_restart(&c->exchange, &c->verdict, sizeof(c->verdict));
     return DMA_OK;
 }
 
-/* Of all ranks. */
+/* The highest verdict of all ranks. */
 static uint32_t worst_verdict(const dma_comm_t *comm)
 {
-    uint32_t worst = GOOD;
+    uint32_t worst = VERDICT_OK;
 
     for (int r = 0; r < comm->nranks; r++) {
         uint32_t verdict = *(uint32_t *)dma_bootstrap_record(&comm->cluster->exchange, r);
@@ -309,34 +312,35 @@ static dma_status_t end_memory(dma_comm_t *comm)
 {
     uint32_t worst = worst_verdict(comm);
 
-    if (worst != GOOD) {
-        return step_aside(comm, worst == MIXED ? "the ranks disagree about who is on which node"
-                                               : "a rank has no memory for its set-up");
+    if (worst != VERDICT_OK) {
+        return step_aside(comm, worst == VERDICT_NODES_DIFFER ? "the ranks disagree about who is on which node"
+                                                              : "a rank has no memory for its set-up");
     }
-    comm->cluster->phase = LOCAL;
+    comm->cluster->phase = PHASE_NODE_COMM;
     return DMA_OK;
 }
 
-static dma_status_t end_local(dma_comm_t *comm)
+static dma_status_t end_node_comm(dma_comm_t *comm)
 {
     dma_cluster_t *c = comm->cluster;
 
-    c->verdict = !c->local || c->local->state == DMA_COMM_READY ? GOOD : NO_MEMORY;
-    c->phase = NEIGHBOURS;
+    c->verdict = !c->node_comm || c->node_comm->state == DMA_COMM_READY ? VERDICT_OK : VERDICT_NO_MEMORY;
+    c->phase = PHASE_NEIGHBORS;
     return DMA_OK;
 }
 
-/* Also of a node without shared memory: others wait to meet us. */
-static dma_status_t advance_neighbours(dma_comm_t *comm)
+/* A rank on a node without shared memory connects too, because others wait for its messages. */
+static dma_status_t advance_neighbors(dma_comm_t *comm)
 {
     dma_cluster_t *c = comm->cluster;
-    int lost = -1;
-    dma_status_t status = c->root == c ? dma_cluster_connect_neighbors(c, &lost) : DMA_OK;
+    int failed_rank = -1;
+    dma_status_t status = c->primary == c ? dma_cluster_connect_neighbors(c, &failed_rank) : DMA_OK;
 
     if (status < 0) {
-        c->verdict = APART;
-        snprintf(comm->reason, sizeof(comm->reason), "no connection to rank %d: %s", lost, dma_status_name(status));
-        dma_cluster_append_trouble(comm);
+        c->verdict = VERDICT_UNCONNECTED;
+        snprintf(comm->reason, sizeof(comm->reason), "no connection to rank %d: %s", failed_rank,
+                 dma_status_name(status));
+        dma_cluster_append_net_error(comm);
         status = DMA_OK;
     }
     return status;
@@ -346,40 +350,40 @@ static dma_status_t begin_verdict(dma_comm_t *comm)
 {
     dma_cluster_t *c = comm->cluster;
 
-    c->phase = VERDICT;
+    c->phase = PHASE_VERDICT;
     dma_bootstrap_restart(&c->exchange, &c->verdict, sizeof(c->verdict));
     return DMA_OK;
 }
 
-static dma_status_t judge(dma_comm_t *comm)
+static dma_status_t end_verdict(dma_comm_t *comm)
 {
     dma_cluster_t *c = comm->cluster;
     uint32_t worst = worst_verdict(comm);
 
     dma_bootstrap_end(&c->exchange);
     c->exchanging = false;
-    if (worst == NO_MEMORY) {
+    if (worst == VERDICT_NO_MEMORY) {
         snprintf(comm->reason, sizeof(comm->reason), "%.140s: no shared memory for the ranks of a node",
-                 c->verdict == NO_MEMORY ? c->local->reason : "on another node");
-    } else if (worst == APART && c->verdict != APART) {
+                 c->verdict == VERDICT_NO_MEMORY ? c->node_comm->reason : "on another node");
+    } else if (worst == VERDICT_UNCONNECTED && c->verdict != VERDICT_UNCONNECTED) {
         snprintf(comm->reason, sizeof(comm->reason), "ranks of other nodes cannot reach each other");
     }
-    comm->oversubscribed = c->local ? c->local->oversubscribed : comm->proc->params.local_procs > 1;
-    if (worst != GOOD) {
+    comm->oversubscribed = c->node_comm ? c->node_comm->oversubscribed : comm->proc->params.local_procs > 1;
+    if (worst != VERDICT_OK) {
         dma_comm_step_aside(comm);
         return DMA_OK;
     }
     comm->state = DMA_COMM_READY;
-    dma_comm_set_polled(comm, c->root == c); /* channels use its peers */
+    dma_comm_set_polled(comm, c->primary == c); /* the peers of a channel are those of its primary */
     return DMA_OK;
 }
 
 static const struct {
     dma_status_t (*advance)(dma_comm_t *comm), (*end)(dma_comm_t *comm);
 } phases[] = {
-    [LAYOUT] = {advance_exchange, end_layout}, [MEMORY] = {advance_exchange, end_memory},
-    [LOCAL] = {advance_local, end_local},      [NEIGHBOURS] = {advance_neighbours, begin_verdict},
-    [VERDICT] = {advance_exchange, judge},
+    [PHASE_NODE_MAP] = {advance_exchange, end_node_map},    [PHASE_MEMORY] = {advance_exchange, end_memory},
+    [PHASE_NODE_COMM] = {advance_node_comm, end_node_comm}, [PHASE_NEIGHBORS] = {advance_neighbors, begin_verdict},
+    [PHASE_VERDICT] = {advance_exchange, end_verdict},
 };
 
 dma_status_t dma_cluster_setup_advance(dma_comm_t *comm)

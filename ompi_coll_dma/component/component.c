@@ -74,7 +74,7 @@ dma_status_t mca_coll_dma_proc_retain(dma_proc_t **proc)
             .session_dir = ompi_process_info.job_session_dir,
             .host = &mca_coll_dma_host,
             .routes = dma_routes,
-            .wire = mca_coll_dma_net_ops(),
+            .net_ops = mca_coll_dma_net_ops(),
         };
 
         mca_coll_dma_params(&config.params);

@@ -119,8 +119,7 @@ mca_coll_base_module_t *mca_coll_dma_comm_query(ompi_communicator_t *comm, int *
     int local_leader;
 
     if (mca_coll_dma_component.params.priority < 0 || DMA_FAULT_TOLERANT || OMPI_COMM_IS_INTER(comm) ||
-        ompi_comm_size(comm) < 2 || !is_one_job(comm, &multi_node, &local_leader) ||
-        (multi_node && !mca_coll_dma_net_ops())) {
+        !is_one_job(comm, &multi_node, &local_leader) || (multi_node && !mca_coll_dma_net_ops())) {
         return NULL;
     }
     module = OBJ_NEW(mca_coll_dma_module_t);

@@ -21,7 +21,7 @@ static const dma_route_t *find_route(const dma_proc_t *proc, const dma_comm_conf
             return proc->routes[i];
         }
     }
-    return &dma_route_host;
+    return config->nranks == 1 ? &dma_route_self : &dma_route_host;
 }
 
 dma_status_t dma_comm_create(dma_proc_t *proc, const dma_comm_config_t *config, dma_comm_t **result)

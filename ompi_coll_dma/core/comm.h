@@ -68,8 +68,8 @@ struct dma_proc {
     struct dma_writer *writers;
 
     /* State of the cluster route (cluster/cluster.h). */
-    const struct dma_net_ops *wire; /* to other nodes; NULL: none */
-    void *net;                      /* opened when it is first needed, with `lock` held */
+    const struct dma_net_ops *net_ops; /* to other nodes; NULL: none */
+    void *net;                         /* opened when it is first needed, with `lock` held */
     bool net_tried;
     struct dma_relay *relays;
     _Atomic uint32_t next_id; /* for communicators over several nodes whose rank 0 is here */

@@ -12,6 +12,7 @@ core_sources += \
 	ompi_coll_dma/core/resolve.c \
 	ompi_coll_dma/core/resolve.h \
 	ompi_coll_dma/core/route.h \
+	ompi_coll_dma/core/self.c \
 	ompi_coll_dma/core/setup/bootstrap.c \
 	ompi_coll_dma/core/setup/bootstrap.h \
 	ompi_coll_dma/core/setup/geometry.c \

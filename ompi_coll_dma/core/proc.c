@@ -46,7 +46,7 @@ dma_status_t dma_proc_create(const dma_proc_config_t *config, dma_proc_t **resul
     proc->host = config->host;
     proc->params = config->params;
     proc->runtime = config->runtime;
-    proc->wire = config->wire;
+    proc->net_ops = config->net_ops;
     atomic_init(&proc->next_id, 1);
     proc->engines = config->engines;
     proc->routes = config->routes ? config->routes : no_routes;

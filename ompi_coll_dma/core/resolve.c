@@ -250,19 +250,6 @@ static dma_status_t resolve_send(dma_comm_t *comm, dma_task_t *task, const dma_c
     return status;
 }
 
-/* All counts of an all-gather-v in 56 bits. Every rank knows all counts, so a difference in any of them is found by all ranks,
- * the one that is wrong among them. */
-static uint64_t counts_digest(const dma_blocks_t *blocks, int nranks)
-{
-    uint64_t x = 0;
-
-    for (int r = 0; r < nranks; r++) {
-        x = (x ^ dma_blocks_bytes(blocks, (uint64_t)r)) * UINT64_C(0x9e3779b97f4a7c15);
-        x ^= x >> 29;
-    }
-    return x >> 8;
-}
-
 /* The size that the choice goes by, and the sign that descriptors carry. */
 static void set_size_and_sign(dma_comm_t *comm, dma_task_t *task)
 {
@@ -276,7 +263,8 @@ static void set_size_and_sign(dma_comm_t *comm, dma_task_t *task)
 
             task->bytes = bytes > task->bytes ? bytes : task->bytes;
         }
-        run->sign = dma_sign(task->coll, false, counts_digest(&run->recv, comm->nranks));
+        /* the sign has 56 bits for it */
+        run->sign = dma_sign(task->coll, false, dma_blocks_digest(&run->recv, comm->nranks) >> 8);
         break;
     case DMA_ALLTOALLV:
         run->sign = dma_sign(task->coll, task->in_place, 0);

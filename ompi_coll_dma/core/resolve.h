@@ -23,6 +23,19 @@ size_t dma_arrays_bytes(int nranks);
 /* Sets the blocks, the size and the sign of a task with arrays. */
 dma_status_t dma_task_resolve(dma_comm_t *comm, dma_task_t *task, const dma_call_t *call);
 
+/* A hash of the sizes of all blocks of an all-gather-v. Every rank knows all sizes, so all ranks find a difference in
+ * any of them, also the rank that is wrong. */
+static inline uint64_t dma_blocks_digest(const dma_blocks_t *blocks, int nranks)
+{
+    uint64_t digest = 0;
+
+    for (int r = 0; r < nranks; r++) {
+        digest = (digest ^ dma_blocks_bytes(blocks, (uint64_t)r)) * UINT64_C(0x9e3779b97f4a7c15);
+        digest ^= digest >> 29;
+    }
+    return digest;
+}
+
 static inline size_t dma_number(const void *array, uint8_t width, int i)
 {
     return width == sizeof(int) ? (size_t)((const int *)array)[i] : (size_t)((const int64_t *)array)[i];

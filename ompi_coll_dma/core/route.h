@@ -4,15 +4,16 @@
  *     host       ranks of one node, by their cores, through the window of the communicator (host.c, engine/host/)
  *     device     ranks of one node, by the engines of their GPUs (device/)
  *     cluster    ranks of several nodes (cluster/)
+ *     self       a communicator of one rank (self.c)
  *     messages   every block is a message of the host services (messages.c); used when a communicator is ASIDE
  *
  * The core knows routes by this table only. A communicator gets its route when it is created: the first one in the list of
- * the process that serves the configuration, else the host route. A second route can attach itself to a communicator when it
+ * the process that serves the configuration, else the self route for one rank, else the host route. A second route can attach itself to a communicator when it
  * first has state there (dma_comm_attach): the device route does so at the first call with device memory.
  *
  * A task has a route when it is queued (dma_task_post). NULL stands for the host route, which the core calls directly: a small
  * host call makes no indirect call here. The route of a task is the first of
- *     - that of the communicator, if it has an `advance` (cluster),
+ *     - that of the communicator, if it has an `advance` (cluster, self),
  *     - that which resolved the call (device),
  *     - NULL.
  * When a communicator steps aside, its queued tasks and all later ones get the messages route.
@@ -109,6 +110,8 @@ struct dma_memory {
     dma_status_t (*unpack)(const dma_comm_t *comm, const dma_side_t *side, char *at, size_t count, const char *packed);
     /* Puts host memory in the place of what the task has in such memory; with the lock. */
     dma_status_t (*stage)(dma_task_t *task);
+    /* Copies block 0 of the send side to block 0 of the receive side, wherever they are. For the self route. */
+    dma_status_t (*copy_own)(dma_task_t *task);
     void (*drop)(dma_task_t *task);
 
     /* A persistent call. `serves`: could a route of this memory carry it out, as far as this rank sees? `init` is collective
@@ -120,5 +123,6 @@ struct dma_memory {
 
 extern const dma_route_t dma_route_host;     /* host.c */
 extern const dma_route_t dma_route_messages; /* messages.c */
+extern const dma_route_t dma_route_self;     /* self.c */
 
 #endif

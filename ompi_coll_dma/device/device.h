@@ -308,6 +308,8 @@ void dma_device_comm_destroy(dma_comm_t *comm);
 
 /* Puts host memory in place of the task's device memory, and copies what is sent. Does nothing if this has been done. */
 dma_status_t dma_device_stage(dma_task_t *task);
+/* Copies block 0 of the send side to block 0 of the receive side. */
+dma_status_t dma_device_copy_own(dma_task_t *task);
 
 /* ---- pack.c ---- */
 

@@ -17,7 +17,6 @@
 /* Makes scratch memory of at least `bytes` bytes; in scope. */
 static dma_status_t reserve_scratch(struct dma_device_comm *dc, const dma_gpu_runtime_t *rt, uint64_t bytes)
 {
-    uint64_t addr;
     dma_status_t status;
 
     if (!dc->stream && (status = rt->stream_create(&dc->stream)) != DMA_OK) {
@@ -25,19 +24,7 @@ static dma_status_t reserve_scratch(struct dma_device_comm *dc, const dma_gpu_ru
         return status;
     }
     dc->scratch_of = rt;
-    if (bytes <= dc->scratch_bytes) {
-        return DMA_OK;
-    }
-    bytes += bytes / 2; /* all peers have to open new scratch memory: do not replace it for a slightly larger call */
-    if ((status = rt->alloc(bytes, &addr)) != DMA_OK) {
-        return status;
-    }
-    if (dc->scratch) {
-        (void)rt->free(dc->scratch);
-    }
-    dc->scratch = addr;
-    dc->scratch_bytes = bytes;
-    return DMA_OK;
+    return dma_gpu_grow(rt, &dc->scratch, &dc->scratch_bytes, bytes);
 }
 
 /* Starts copies on the stream; in scope. */

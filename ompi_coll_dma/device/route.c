@@ -33,6 +33,7 @@ const dma_memory_t dma_device_memory = {
     .pack = dma_device_pack,
     .unpack = dma_device_unpack,
     .stage = dma_device_stage,
+    .copy_own = dma_device_copy_own,
     .drop = dma_device_drop,
     .serves = dma_device_serves,
     .init = dma_device_persistent_init,

@@ -153,3 +153,20 @@ dma_status_t dma_device_stage(dma_task_t *task)
     status = stage_recv(task, &d->host);
     return status == DMA_OK && !task->in_place ? stage_send(task, &d->host) : status;
 }
+
+dma_status_t dma_device_copy_own(dma_task_t *task)
+{
+    const struct dma_device_call *d = task->device;
+    dma_status_t status = d->relayed ? DMA_OK : dma_device_stage(task); /* blocks with a shape or of any datatype */
+    char *to = dma_blocks_addr(&task->run.recv, 0), *from = dma_blocks_addr(&task->run.send, 0);
+    uint64_t bytes = dma_blocks_bytes(&task->run.send, 0);
+
+    if (status != DMA_OK || !bytes || to == from) {
+        return status;
+    }
+    if (d->relayed) {
+        return dma_device_copy(d->rt, d->device, to, from, bytes);
+    }
+    memcpy(to, from, bytes);
+    return DMA_OK;
+}

@@ -65,7 +65,7 @@ job_t part_job(int n, const int *firsts, void (*body)(rank_t *), const char *var
 
     node_firsts = firsts;
     job.ncomms = 2;
-    job.wire = &wire_threads;
+    job.net_ops = &wire_threads;
     snprintf(job.params.net_variant, sizeof(job.params.net_variant), "%s", variant);
     job.params.net_chunk_bytes = 4096;
     return job;

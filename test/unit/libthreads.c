@@ -478,7 +478,7 @@ static void *rank_main(void *arg)
     dma_proc_config_t config = {.session_dir = job->session_dir,
                                 .host = &threads_host,
                                 .routes = dma_routes,
-                                .wire = job->wire,
+                                .net_ops = job->net_ops,
                                 .params = job->params,
                                 .runtime = job->runtime,
                                 .engines = job->engines};

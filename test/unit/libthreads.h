@@ -63,8 +63,8 @@ struct job {
     const void *arg;
     dma_params_t params;
     const char *session_dir;
-    const struct dma_net_ops *wire; /* to other nodes, or NULL */
-    bool threads;                   /* several threads of a rank call at once */
+    const struct dma_net_ops *net_ops; /* to other nodes, or NULL */
+    bool threads;                      /* several threads of a rank call at once */
     unsigned delay_us;
     const struct dma_gpu_runtime *runtime; /* of all ranks; NULL: none */
     const struct dma_gpu_engine *const *engines;

@@ -50,6 +50,7 @@ unit_tests += \
 	test/unit/test_sdma_thunk \
 	test/unit/test_sdma_topology \
 	test/unit/test_shape \
+	test/unit/test_self \
 	test/unit/test_stream \
 	test/unit/test_stream_own \
 	test/unit/test_threads

@@ -390,7 +390,7 @@ START_TEST(without_a_network)
     job_t job = part_job(4, part_alone, not_served, "auto");
 
     partly.open = no_open;
-    job.wire = &partly;
+    job.net_ops = &partly;
     job.arg = (const char *[]){"no network", "no network"};
     part_run(&job);
 }
@@ -421,7 +421,7 @@ START_TEST(neighbours_that_are_not_connected)
     partly.irecv = not_from_4;
     job.arg = (const char *[]){"no connection to rank 4", "cannot reach"};
     partly.address_test = heard_at_once;
-    job.wire = &partly;
+    job.net_ops = &partly;
     part_run(&job);
 }
 END_TEST
@@ -486,7 +486,7 @@ START_TEST(what_a_wait_costs)
     job_t job = part_job(6, part_of_six, costs, "cluster_leader");
 
     counted.progress = count_looks;
-    job.wire = &counted;
+    job.net_ops = &counted;
     part_run(&job);
 }
 END_TEST

@@ -135,7 +135,7 @@ static void run_job(int n, const int *firsts, void (*body)(rank_t *))
 
     node_firsts = firsts;
     job.ncomms = 2;
-    job.wire = &wire_threads;
+    job.net_ops = &wire_threads;
     job.params.net_chunk_bytes = 4096;
     threads_run(&job);
     wire_end();

@@ -238,7 +238,7 @@ START_TEST(a_channel_that_one_cannot_make)
         job_t job = job_of(channel_without_memory);
 
         without = 0;
-        job.wire = shapes[shape].firsts ? &wire : NULL;
+        job.net_ops = shapes[shape].firsts ? &wire : NULL;
         part_run(&job);
         missed += without > 0;
     }
@@ -394,7 +394,7 @@ START_TEST(an_alarm_without_memory)
     wire = wire_threads;
     wire.isend = isend_without_memory;
     wire.cancel = cancel_spares;
-    job.wire = &wire;
+    job.net_ops = &wire;
     spared = 0;
     part_run(&job);
 }
@@ -447,7 +447,7 @@ START_TEST(a_set_up_without_memory)
         job_t job = job_of(set_up_without_memory);
 
         served = 0;
-        job.wire = &wire;
+        job.net_ops = &wire;
         part_run(&job);
         aside += !served;
     }
@@ -479,7 +479,7 @@ START_TEST(a_network_without_memory)
     job = job_of(not_served);
     wire = wire_threads;
     wire.comm_register = no_join;
-    job.wire = &wire;
+    job.net_ops = &wire;
     part_run(&job);
 }
 END_TEST
@@ -539,7 +539,7 @@ START_TEST(introduced_out_of_progress)
     job = job_of(two_at_once);
     wire = wire_threads;
     wire.address_send = offer_in_progress;
-    job.wire = &wire;
+    job.net_ops = &wire;
     snprintf(job.params.net_variant, sizeof(job.params.net_variant), "cluster_ring");
     part_run(&job);
 }

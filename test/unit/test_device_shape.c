@@ -408,13 +408,13 @@ START_TEST(rows_far_apart_in_a_relay)
 
     memcpy(dense, "row one row two the last", 24);
     pthread_mutex_init(&proc.device_lock, NULL);
-    ck_assert_int_eq(dma_relay_take(&proc, rt, 0, 4096, &relay), DMA_OK);
+    ck_assert_int_eq(dma_relay_acquire(&proc, rt, 0, 4096, &relay), DMA_OK);
     ck_assert_int_eq(dma_relay_copy(relay, sparse, far, dense, 8, 8, 3), DMA_OK);
-    while ((status = dma_relay_test(relay, DMA_RELAY_INSIDE, 0)) == DMA_AGAIN) {
+    while ((status = dma_relay_test(relay, DMA_RELAY_LOCAL, 0)) == DMA_AGAIN) {
     }
     ck_assert_int_eq(status, DMA_OK);
     ck_assert_int_eq(memcmp(sparse + 2 * far, "the last", 8), 0);
-    dma_relay_give(&proc, relay);
+    dma_relay_release(&proc, relay);
     dma_relays_destroy(&proc);
     pthread_mutex_destroy(&proc.device_lock);
     fake_gpu_free(sparse);

@@ -80,7 +80,7 @@ static job_t relay_job(const shape_t *s, void (*body)(rank_t *), const char *var
 
     shape = s;
     job.ncomms = 2;
-    job.wire = &wire_threads;
+    job.net_ops = &wire_threads;
     job.params.net_chunk_bytes = CHUNK;
     snprintf(job.params.net_variant, sizeof(job.params.net_variant), "%s", variant);
     return job;
@@ -350,7 +350,7 @@ END_TEST
 
 static unsigned runs_of_engines(const dma_comm_t *comm)
 {
-    const dma_comm_t *local = comm->cluster->local;
+    const dma_comm_t *local = comm->cluster->node_comm;
 
     return local && local->device ? local->device->epoch : 0;
 }
@@ -552,12 +552,12 @@ START_TEST(late_at_the_end)
     }
     memset(device, 7, PIECE);
     pthread_mutex_init(&proc.device_lock, NULL);
-    ck_assert_int_eq(dma_relay_take(&proc, rt, 0, PIECE, &relay), DMA_OK);
+    ck_assert_int_eq(dma_relay_acquire(&proc, rt, 0, PIECE, &relay), DMA_OK);
     slot = dma_relay_slot(relay, DMA_RELAY_OUT, 0);
     slot[PIECE - 1] = 0;
     fake_gpu_hold(0, true);
     ck_assert_int_eq(dma_relay_fill(relay, 0, device, PIECE), DMA_OK);
-    dma_relay_give(&proc, relay);
+    dma_relay_release(&proc, relay);
     dma_relays_destroy(&proc);
     fake_gpu_hold(0, false);
     for (int i = 0; i < 10000 && slot[PIECE - 1] != 7; i++) {

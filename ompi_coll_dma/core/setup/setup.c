@@ -157,7 +157,7 @@ static void count_cpus(info_t *h, const dma_params_t *params)
 }
 
 /* The variant of this name, or -1: the cost model chooses. */
-static int32_t forced_variant(dma_comm_t *comm, const char *name, bool gpu)
+static int32_t find_node_variant(dma_comm_t *comm, const char *name, bool gpu)
 {
     int v = dma_variant_find(name);
 
@@ -181,7 +181,7 @@ static void report_profile(dma_comm_t *comm, const char *topic, const char *path
                     "the engine profile %s cannot be used (%s); the built-in one is used instead", path, error);
 }
 
-static void set_rank0_choices(dma_comm_t *comm, info_t *h)
+static void choose_node_params(dma_comm_t *comm, info_t *h)
 {
     const dma_params_t *params = &comm->proc->params;
     char error[128];
@@ -197,8 +197,8 @@ static void set_rank0_choices(dma_comm_t *comm, info_t *h)
         report_profile(comm, "gpu_profile", params->gpu_profile, error);
     }
     h->cross_memory = params->cross_memory != 0;
-    h->forced = forced_variant(comm, params->variant, false);
-    h->gpu_forced = forced_variant(comm, params->gpu_variant, true);
+    h->forced = find_node_variant(comm, params->variant, false);
+    h->gpu_forced = find_node_variant(comm, params->gpu_variant, true);
     h->gpu_queues = params->gpu_queues;
 }
 
@@ -229,7 +229,7 @@ static dma_status_t begin_attempt(dma_comm_t *comm, setup_t *s)
     snprintf(s->mine.why, sizeof(s->mine.why), "%s", why);
     count_cpus(&s->mine, &comm->proc->params);
     if (comm->rank == 0) {
-        set_rank0_choices(comm, &s->mine);
+        choose_node_params(comm, &s->mine);
     }
     return exchange(comm, s, &s->mine, sizeof(s->mine));
 }
