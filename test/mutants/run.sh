@@ -282,8 +282,8 @@ linking() { # FILE
 }
 
 stale=0
-"$mutate" stale "$root" "${tables[@]}" || stale=1
-[ $stale = 0 ] && echo "all $("$mutate" list "${tables[@]}" | wc -l) mutants apply"
+"$mutate" stale "$root" "${tables[@]}" "$root/test/device/mutants.txt" || stale=1
+[ $stale = 0 ] && echo "all $("$mutate" list "${tables[@]}" "$root/test/device/mutants.txt" | wc -l) mutants apply"
 
 mkdir -p "$work/asked"
 : >"$work/results"

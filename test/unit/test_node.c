@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -202,6 +203,7 @@ static pid_t child_with_arena(dma_arena_id_t *card)
     if (pid == 0) {
         dma_arena_t *arena = make(DMA_ARENA_MEMFD, NULL);
 
+        prctl(PR_SET_PDEATHSIG, SIGKILL); /* also if the test fails */
         strcpy(dma_arena_alloc(arena, 64, 0, 1) + sizeof(dma_block_head_t), "hello");
         dma_arena_identify(arena, card);
         if (write(fds[1], card, sizeof(*card)) != sizeof(*card)) {
@@ -456,6 +458,7 @@ static pid_t child_that_left(const dma_geom_t *geom, dma_arena_id_t *card, int *
         const char *why;
         char go;
 
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
         dma_registry_add(arena);
         dma_arena_identify(arena, card);
         if (write(fds[1], card, sizeof(*card)) != sizeof(*card) ||
