@@ -8,8 +8,8 @@ extra_files += \
 	test/device/common.sh \
 	test/device/counts.sh \
 	test/device/lose.sh \
-	test/device/mutants \
 	test/device/mutants.sh \
+	test/device/mutants.txt \
 	test/device/osu.sh \
 	test/device/sweep.sh \
 	test/device/visible.sh

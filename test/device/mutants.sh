@@ -1,12 +1,13 @@
 #!/bin/bash
-# mutants.sh [BUILD [NAME...]]: are the tests on device memory awake? Breaks the component in ways that must not go unnoticed,
-# one at a time, and runs a job on the emulated node that should notice: wrong bytes, a rule of the node, a hang, the host
-# doing what engines should. Each job must pass without the mutant. Not part of ./check: it takes minutes.
+# mutants.sh [BUILD [NAME...]]: do the tests on device memory notice faults? Breaks the component, one fault at a time, and
+# runs a job on the emulated node that must notice: wrong bytes, a violated rule of the node, a hang, or copies by the host
+# that engines should do. Each job must pass without the mutant. Not part of ./check: it takes minutes.
 #
-# A mutant is test/device/mutants/NAME.sed: sed commands, and in comments
-#     # file: what is changed
-#     # run: sweep MEMORY RANKS PERSONA [MPIRUN-ARGS...] (as many GPUs as ranks, 2 for 5), or counts
-# A mutant whose commands change nothing is stale: the code has moved on, and so must it.
+# The mutants are in mutants.txt, in the format of test/mutants (see the README there), with one difference: a mutant has no
+# unit tests, because its fault needs a whole node, but a job, one of
+#     job      sweep MEMORY RANKS PERSONA [MPIRUN-ARGS...]     (as many GPUs as ranks, 2 for 5)
+#     job      counts
+# `test/mutants/run.sh BUILD --stale` also checks that these mutants apply.
 set -uo pipefail
 # shellcheck source=test/device/common.sh
 . "$(dirname "$0")/common.sh"
@@ -26,15 +27,19 @@ mkdir "$scratch/mca"
 # shellcheck source=/dev/null
 . "$build/config/build.env"
 
-# assemble FILE: the component, with FILE compiled from the changed tree and everything else as it was built
+mutate=$work/mutate
+gcc -std=gnu11 -D_GNU_SOURCE -O1 -w -o "$mutate" "$root"/test/mutants/*.c || exit 1
+
+# assemble FILE...: the component as make links it, with the files compiled from the changed tree
 assemble() {
-    local object objects=() file=${1%.c}
-    gcc -std=gnu11 -O1 -g -w -fPIC -D_GNU_SOURCE -I"$tree/include" -I"$tree/ompi_coll_dma" -c "$tree/$1" \
-        -o "$work/mutant.o" || return 1
-    for object in "$build"/ompi_coll_dma/*/.libs/*.o "$build"/ompi_coll_dma/*/*/.libs/*.o; do
-        [ "${object/\/.libs/}" = "$build/$file.o" ] || objects+=("$object")
+    local file objects=()
+    for file; do
+        gcc -std=gnu11 -O1 -g -w -fPIC -D_GNU_SOURCE -I"$tree/include" -I"$tree/ompi_coll_dma" -c "$tree/$file" \
+            -o "$work/${file//\//_}.o" || return 1
+        objects+=("$work/${file//\//_}.o")
     done
-    gcc -shared -o "$scratch/mca/mca_coll_dma.so" "$work/mutant.o" "${objects[@]}" -pthread -ldl
+    gcc -shared -o "$scratch/mca/mca_coll_dma.so" "${objects[@]}" "$build"/ompi_coll_dma/component/.libs/*.o \
+        "$build/.libs/libdma_core.a" -pthread -ldl
 }
 
 # run WORDS...: 0 when the job sees nothing wrong
@@ -54,18 +59,15 @@ run() {
 declare -A passes
 sound() { # WORDS...
     if [ -z "${passes[$*]:-}" ]; then
-        ln -sf "$build/mca/mca_coll_dma.so" "$scratch/mca/mca_coll_dma.so"
-        run "$@"
+        assemble && run "$@"
         passes[$*]=$?
-        rm "$scratch/mca/mca_coll_dma.so"
     fi
     [ "${passes[$*]}" = 0 ]
 }
 
-mutate() {
-    local name=$1 file words start
-    file=$(sed -n 's/^# file: *//p' "$here/mutants/$name.sed")
-    read -ra words < <(sed -n 's/^# run: *//p' "$here/mutants/$name.sed")
+mutant() {
+    local name=$1 file files words start
+    read -ra words < <("$mutate" list "$here/mutants.txt" | sed -n "s/^$name [^ ]* [^ ]* //p")
     if ! sound "${words[@]}"; then
         stale+=("$name")
         echo "$name: CANNOT TELL: fails unchanged: ${words[*]}"
@@ -73,11 +75,15 @@ mutate() {
         return
     fi
     start=$SECONDS
-    cp "$root/$file" "$tree/$file"
-    sed -i -E -f "$here/mutants/$name.sed" "$tree/$file"
-    if cmp -s "$root/$file" "$tree/$file" || ! assemble "$file"; then
+    if ! "$mutate" apply "$root" "$tree" "$name" "$here/mutants.txt" >"$work/files"; then
         stale+=("$name")
         echo "$name: STALE"
+        return
+    fi
+    mapfile -t files <"$work/files"
+    if ! assemble "${files[@]}"; then
+        stale+=("$name")
+        echo "$name: INVALID"
     elif run "${words[@]}"; then
         survived+=("$name")
         echo "$name: SURVIVED ${words[*]}"
@@ -88,12 +94,15 @@ mutate() {
                 sort | uniq -c | sort -rn | head -n 1
         )"
     fi
-    cp "$root/$file" "$tree/$file"
+    for file in "${files[@]}"; do
+        cp "$root/$file" "$tree/$file"
+    done
 }
 
-[ $# -gt 0 ] || set -- "$here"/mutants/*.sed
+# shellcheck disable=SC2046
+[ $# -gt 0 ] || set -- $("$mutate" list "$here/mutants.txt" | sed 's/ .*//')
 for name; do
-    mutate "$(basename "$name" .sed)"
+    mutant "$name"
 done
 echo "killed $killed, survived ${#survived[@]}${survived:+ (${survived[*]})}, stale ${#stale[@]}${stale:+ (${stale[*]})}"
 [ ${#survived[@]} = 0 ] && [ ${#stale[@]} = 0 ]

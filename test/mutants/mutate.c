@@ -63,7 +63,7 @@ static void read_line(const char *path, int line, const char *key, const char *r
         m->breaks = joined(m->breaks, rest);
     } else if (!strcmp(key, "build")) {
         m->build = rest;
-    } else if (!strcmp(key, "tests")) {
+    } else if (!strcmp(key, "tests") || !strcmp(key, "job")) {
         m->tests = rest;
     } else if (!strcmp(key, "in")) {
         in = rest;

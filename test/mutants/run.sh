@@ -95,11 +95,13 @@ rules() {
 
 # compile KIND DIR FILE...: what depends on the changed files, from the tree in DIR, to objects in DIR/objects
 compile() {
-    local kind=$1 dir=$2 line args source from
+    local kind=$1 dir=$2 line args words source from
     shift 2
     while IFS= read -r line; do
-        source=${line##* ../}
-        source=${source%%[ &]*}
+        # The last word of the command; make writes some of them as `test -f 'FILE' || echo '../'`FILE.
+        read -ra words <<<"${line%%&&*}"
+        source=${words[-1]##*\`}
+        source=${source#../}
         # Only what says how to compile, with the headers of the changed tree first.
         args=$(sed -E "s/^.*--mode=compile //; s/^gcc //; s/-M[TF] [^ ]*|-MD|-MP|-Werror//g; s/ -c .*//; s@-I\.\./([^ ]*)@-I$dir/\1 -I../\1@g" <<<"$line")
         from=$dir/$source
@@ -280,8 +282,8 @@ linking() { # FILE
 }
 
 stale=0
-"$mutate" stale "$root" "${tables[@]}" || stale=1
-[ $stale = 0 ] && echo "all $("$mutate" list "${tables[@]}" | wc -l) mutants apply"
+"$mutate" stale "$root" "${tables[@]}" "$root/test/device/mutants.txt" || stale=1
+[ $stale = 0 ] && echo "all $("$mutate" list "${tables[@]}" "$root/test/device/mutants.txt" | wc -l) mutants apply"
 
 mkdir -p "$work/asked"
 : >"$work/results"
@@ -306,7 +308,7 @@ wanted() {
     local name own kind tests test
     "$mutate" list "${tables[@]}" | while read -r name own kind tests; do
         if [ ${#names[@]} -gt 0 ]; then
-            printf '%s\n' "${names[@]}" | grep -qxF -- "$name" || continue
+            [[ " ${names[*]} " = *" $name "* ]] || continue
         elif [ -n "$module" ]; then
             [ "$own" = "$module" ] || continue
         elif [ -n "$random" ]; then

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -202,6 +203,7 @@ static pid_t child_with_arena(dma_arena_id_t *card)
     if (pid == 0) {
         dma_arena_t *arena = make(DMA_ARENA_MEMFD, NULL);
 
+        prctl(PR_SET_PDEATHSIG, SIGKILL); /* also if the test fails */
         strcpy(dma_arena_alloc(arena, 64, 0, 1) + sizeof(dma_block_head_t), "hello");
         dma_arena_identify(arena, card);
         if (write(fds[1], card, sizeof(*card)) != sizeof(*card)) {
@@ -217,7 +219,7 @@ static pid_t child_with_arena(dma_arena_id_t *card)
     return pid;
 }
 
-/* Mappings of arenas in this process, which has no arena of its own here. */
+/* Mappings of arenas in this process, including its own arenas. */
 static unsigned mapped_arenas(void)
 {
     FILE *maps = fopen("/proc/self/maps", "r");
@@ -406,6 +408,40 @@ START_TEST(ring_waits_for_the_slowest)
 }
 END_TEST
 
+/* A communicator gives the mappings of its peers' memory back, unless a device accesses them until the process ends. */
+START_TEST(mappings_are_given_back)
+{
+    pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    dma_geom_t geom = {.ring_depth = 16, .slot_bytes = 256, .chunk_bytes = 4096, .chunk_depth = 2};
+    dma_arena_t *arena = make(DMA_ARENA_MEMFD, NULL);
+    dma_peer_t peers[2] = {{.block = dma_window_block(arena, &geom, 2, 1)}};
+    dma_window_t w = {.nranks = 2, .geom = geom, .own = peers[0].block, .arena = arena, .peers = peers};
+    dma_arena_id_t own, other;
+    const char *why;
+    pid_t pid = child_with_arena(&other);
+
+    ck_assert_int_eq(dma_registry_add(arena), DMA_OK);
+    dma_arena_identify(arena, &own);
+    ck_assert_int_eq(dma_registry_get(&own, &peers[0].mapping, &why), DMA_OK);
+    ck_assert_int_eq(dma_registry_get(&other, &peers[1].mapping, &why), DMA_OK);
+    peers[1].block = (dma_block_t *)(peers[1].mapping->base + DMA_ARENA_ALIGN);
+    w.permanent = true;
+    dma_window_leave(&w, &lock);
+    dma_registry_drop_idle();
+    ck_assert_uint_eq(mapped_arenas(), 2);
+    ck_assert_uint_eq(atomic_load(&peers[1].block->head.readers), 1);
+    w.permanent = false;
+    dma_window_leave(&w, &lock);
+    ck_assert_uint_eq(atomic_load(&peers[1].block->head.readers), 0);
+    dma_registry_drop_idle();
+    ck_assert_uint_eq(mapped_arenas(), 1); /* our own arena */
+    dma_registry_remove(arena);
+    dma_arena_destroy(arena);
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+}
+END_TEST
+
 /* A child that has completed call 5, and not said so yet, leaves and gives its memory back, but does not end. */
 static pid_t child_that_left(const dma_geom_t *geom, dma_arena_id_t *card, int *from)
 {
@@ -422,6 +458,7 @@ static pid_t child_that_left(const dma_geom_t *geom, dma_arena_id_t *card, int *
         const char *why;
         char go;
 
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
         dma_registry_add(arena);
         dma_arena_identify(arena, card);
         if (write(fds[1], card, sizeof(*card)) != sizeof(*card) ||
@@ -496,6 +533,7 @@ int main(void)
     unit_test(suite, regions_of_a_block_do_not_overlap, 10);
     unit_loop(suite, a_new_block_has_no_calls, 0, 4, 10);
     unit_loop(suite, ring_waits_for_the_slowest, -3, 3, 10); /* across the wrap */
+    unit_test(suite, mappings_are_given_back, 10);
     unit_test(suite, left_is_not_dead, 10);
     return unit_main(suite);
 }

@@ -55,13 +55,19 @@ static void rows_clear(rows_t *r)
     }
 }
 
+/* The offset of byte x of a block. */
+static uint64_t offset(const dma_shape_t *shape, uint64_t x)
+{
+    return shape ? x / shape->row * shape->pitch + x % shape->row : x;
+}
+
 static void rows_check(const rows_t *r)
 {
     for (int k = 0; k < STAGE_RANKS; k++) {
-        for (int x = 0; x < ROWS_BYTES; x++) {
-            int to = x / 61 * PITCH + x % 61, from = x / 67 * PITCH + x % 67;
+        for (uint64_t x = 0; x < ROWS_BYTES; x++) {
+            uint64_t to = offset(r->s.targets[k].shape, x), from = offset(r->s.run.shape, x);
 
-            ck_assert_msg(r->recv[k][to] == r->send[from], "epoch %u: rank %d: byte %d", r->s.run.epoch, k, x);
+            ck_assert_msg(r->recv[k][to] == r->send[from], "epoch %u: rank %d: byte %d", r->s.run.epoch, k, (int)x);
         }
     }
 }
@@ -125,6 +131,38 @@ START_TEST(turns_of_two)
     stage_end(&a.s);
     rows_free(&a);
     rows_free(&b);
+}
+END_TEST
+
+/* One program copies a block to two peers. The block and either place may have a shape of its own, and only one of the two
+ * copies may need temporary memory. The queue is full at different packets of them. */
+START_TEST(two_destinations)
+{
+    unsigned full = 0;
+    rows_t a;
+
+    stage_begin(&a.s, (thunk_options_t){0});
+    dma_plan_free(a.s.plan);
+    stage_plan(&a.s, "bcst", DMA_ALLGATHER, false);
+    ck_assert_int_eq(a.s.plan->progs[1].ops[2].code, DMA_OP_COPY2);
+    rows_init(&a, 1);
+    a.s.run.shape = _i & 1 ? &sent_shape : NULL;
+    a.s.targets[0].shape = NULL;
+    a.s.targets[1].shape = _i & 2 ? &received_shape : NULL;
+    a.s.targets[2].shape = _i & 4 ? &received_shape : NULL;
+    for (uint64_t left = 5; left < 150; left += 24) {
+        rows_clear(&a);
+        thunk_hold(true);
+        fill(dma_sdma_binding(a.s.binding)->queues[a.s.plan->progs[1].link], left);
+        full += dma_gpu_engine_sdma.start(&a.s.run) == DMA_AGAIN;
+        thunk_hold(false);
+        rows_finish(&a);
+        a.s.run.epoch++;
+    }
+    ck_assert_uint_gt(full, 0);
+    ck_assert_msg(thunk_reports() == 0, "%s", thunk_report());
+    stage_end(&a.s);
+    rows_free(&a);
 }
 END_TEST
 
@@ -200,6 +238,7 @@ int main(void)
     Suite *s = suite_create("sdma_bound");
 
     unit_test(s, turns_of_two, 60);
+    unit_loop(s, two_destinations, 0, 8, 30);
     unit_test(s, memory_stays_while_under_way, 20);
     unit_test(s, late_at_the_end, 30);
     return unit_main(s);
