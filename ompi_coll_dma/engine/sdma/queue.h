@@ -50,7 +50,7 @@ typedef struct dma_queue {
     uint32_t step; /* the last value that a drain used */
     uint64_t temp; /* DMA_QUEUE_TEMP bytes of device memory for swaps, or 0 */
     unsigned users;
-    /* What dma_queue_check has seen last. */
+    /* The read pointer when dma_queue_check last saw it move, and that time. */
     uint64_t seen_read;
     double seen_at;
 } dma_queue_t;

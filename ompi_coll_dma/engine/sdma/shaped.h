@@ -1,7 +1,8 @@
 /*
  * Copies between blocks with shapes (gpu/shape.h), as packets.
  *
- * A copy is cut into rectangles, and a rectangle into strided copies (packet_rect.c) with as many rows as one packet allows:
+ * A copy is cut into rectangles, and a rectangle into strided copies (packet_rect.c) with as many rows as one packet
+ * allows. There are two exceptions:
  *
  *     the pitch is not a multiple of 4           every second row, then the others; or every fourth row, and so on
  *     rows are too long or too far apart         a plain copy for each row
