@@ -21,7 +21,7 @@
  *     owner   a process that the ranks of the communicator have agreed on
  *     seq     the call's sequence number modulo 2^31 - 1; UINT32_MAX: an alarm
  *     step    chosen by the algorithm
- *     note    not matched, but compared: the operation in the lowest byte, a value computed from the sizes in the others
+ *     note    not matched, but compared: the operation in the lowest byte, a value made from the sizes in the others
  *     kind    data, or a control message of this layer: hello, goodbye, abort, withdraw
  *
  * A message for a communicator that is not registered here (dma_ucx_comm_register) is dropped when it arrives.

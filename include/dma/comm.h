@@ -46,7 +46,7 @@ typedef struct dma_proc_config {
 } dma_proc_config_t;
 
 dma_status_t dma_proc_create(const dma_proc_config_t *config, dma_proc_t **proc);
-/* After the last communicator is gone. */
+/* All communicators of the process have been destroyed. */
 void dma_proc_destroy(dma_proc_t *proc);
 
 typedef struct dma_comm_config {

@@ -51,8 +51,7 @@ typedef struct mca_coll_dma_component {
     atomic_uint idle_turns;   /* calls of the progress callback since the last one that had work */
     unsigned long long turns; /* calls of the progress callback: coll_dma_progress_turns */
 
-    pthread_mutex_t
-        report_lock; /* guards `reported`; a lock of its own because the core reports while `lock` is held */
+    pthread_mutex_t report_lock; /* guards `reported`; not `lock`, because the core reports while `lock` is held */
     char reported[COLL_DMA_TOPICS][24];
 } mca_coll_dma_component_t;
 

@@ -68,7 +68,7 @@ typedef struct dma_gpu_runtime {
 
     /*
      * Describes the memory at an address; no scope. Fills everything except `exportable` and `reason`. `reason` may be
-     * set if the runtime knows more than the kind says. Returns DMA_OK with DMA_GPU_HOST for memory that the runtime does
+     * set if the runtime reports more than the kind. Returns DMA_OK with DMA_GPU_HOST for memory that the runtime does
      * not know, and also if the runtime was never initialized, has no context or has been shut down. Use
      * dma_gpu_classify.
      */

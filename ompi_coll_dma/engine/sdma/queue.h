@@ -17,9 +17,9 @@
  * A thread builds and publishes packets while it holds the queue's lock. Packets in a shared queue must not wait for
  * anything except packets of the same queue.
  *
- * A forked child cannot use the queues: their memory is not mapped in the child, and the driver refuses its calls. A page
- * that the kernel clears in children (MADV_WIPEONFORK) tells parent and child apart. In a child all functions except
- * dma_queues_close fail, and dma_queues_close leaves the queues alone.
+ * A forked child cannot use the queues: their memory is not mapped in the child, and the driver refuses its calls. A
+ * page that the kernel clears in children (MADV_WIPEONFORK) distinguishes parent and child. In a child all functions
+ * except dma_queues_close fail, and dma_queues_close leaves the queues alone.
  */
 #ifndef DMA_SDMA_QUEUE_H
 #define DMA_SDMA_QUEUE_H

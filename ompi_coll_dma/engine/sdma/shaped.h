@@ -44,7 +44,8 @@ dma_status_t dma_shaped_put(dma_shaped_t *s, const dma_gen_t *gen, dma_queue_t *
  * of it. Returns the number of dwords. */
 #define DMA_DRAIN_DWORDS  10
 #define DMA_DRAIN_PACKETS 2
-/* Clocks between two reads of a poll in a drain: short, because it waits microseconds, for copies of its own queue. */
+/* Clocks between two reads of the poll in a drain: few, because the poll waits for copies of its own queue, which take
+ * microseconds. */
 #define DMA_DRAIN_INTERVAL 4
 uint32_t dma_drain(uint32_t *p, dma_queue_t *queue);
 
