@@ -1,5 +1,5 @@
 /*
- * What the files of ucx_tl/ share.
+ * Types and functions that the files of ucx_tl/ share.
  *
  * net->lock guards everything here, except what is atomic. UCX calls the callbacks of this layer only from within
  * ucp_worker_progress and while endpoints are closed, so always with the lock held. The callbacks only record what happened;
@@ -14,11 +14,11 @@
  *
  *     a peer        created -> connected -> failed or closed        never back: a process that failed once is not used again
  *
- * Every peer over TCP has two endpoints. The kernel's keepalive probes a connection only while no data is outstanding on it;
- * with data outstanding the kernel retransmits instead, for a quarter of an hour. (TCP_USER_TIMEOUT would end that earlier, but
- * it also ends a connection to a process that is stopped with a full window.) So a second connection stays idle beside the one
- * with the data. When the keepalive of the idle connection fails, the peer has failed; the kernel of a stopped process still
- * answers on it.
+ * Every peer over TCP has two endpoints. The kernel's keepalive probes a connection only while no data is outstanding
+ * on it; with data outstanding the kernel retransmits instead, for a quarter of an hour. (TCP_USER_TIMEOUT would end
+ * that earlier, but it also ends a connection to a stopped process whose receive window is full.) So there is a second
+ * connection, which stays idle. When its keepalive fails, the peer has failed. If a process is only stopped, its kernel
+ * still answers the keepalive.
  */
 #ifndef DMA_UCX_TL_INTERNAL_H
 #define DMA_UCX_TL_INTERNAL_H
@@ -40,7 +40,7 @@ typedef enum dma_ucx_kind {
     DMA_UCX_WITHDRAW, /* the sender has cancelled the send with this tag */
 } dma_ucx_kind_t;
 
-/* Sent in the byte order of the hosts, which is the same in a job. */
+/* Sent in the byte order of the processors, which must be the same on all nodes of a job. */
 typedef struct dma_ucx_header {
     dma_net_tag_t tag;
     uint32_t kind;
@@ -147,8 +147,8 @@ dma_ucx_entry_t *dma_ucx_table_pop_if(dma_ucx_table_t *table, bool (*match)(cons
 /* Frees the chains. The entries belong to the caller. */
 void dma_ucx_table_free(dma_ucx_table_t *table);
 
-/* listen.c: the kernel's keepalive. idle + count * interval are the whole seconds of `seconds`, at least 2. Of these, at least
- * half, and from 5 s on three quarters, may pass without an answer. */
+/* listen.c: the kernel's keepalive. idle + count * interval equals `seconds` rounded down, but at least 2. A link
+ * survives an interruption of less than half of this time, or from 5 s on less than three quarters. */
 typedef struct dma_ucx_keepalive {
     int idle, interval, count; /* seconds, seconds, number of probes */
 } dma_ucx_keepalive_t;

@@ -1,15 +1,16 @@
 /*
  * Messages between processes of different nodes, over UCX.
  *
- * A dma_ucx_t is this process on the network: a UCP context and one worker, made when the first communicator over several
- * nodes needs them. A dma_ucx_peer_t is another process. Its endpoint is made with the first message to or from it, so memory
- * grows with the number of peers that exchange messages, and not with the job. The caller exchanges the addresses.
+ * A dma_ucx_t is the network as this process uses it: a UCP context and one worker, created when the first communicator
+ * over several nodes needs them. A dma_ucx_peer_t is another process. Its endpoints are created with the first message
+ * to or from it. So memory grows with the number of peers that exchange messages, and not with the job. The caller
+ * exchanges the addresses.
  *
- * A message is sent with a tag and matches a receive with the same tag from the same peer; equal tags match in the order in
- * which they are sent. UCX does not promise an order between active messages. They keep their order here because all begin on
- * one lane: UCX gets one rail for eager messages (MAX_EAGER_RAILS), also where the user's environment says more, since on two
- * rails the fragments of one message overtake another. Rendezvous messages use all rails for their data; their order is that
- * of the RTS messages, which are small.
+ * A message is sent with a tag and matches a receive with the same tag from the same peer; equal tags match in the
+ * order in which they are sent. UCX does not promise an order between active messages. They keep their order here
+ * because all begin on one lane of UCX: this layer sets MAX_EAGER_RAILS to 1, whatever the user's environment says.
+ * With two rails, fragments of one message could overtake another message. Rendezvous messages use all rails for their
+ * data; their order is that of their RTS messages, which are small.
  *
  * The tag travels in full, with a note and the sender's key, in the active message header:
  *
@@ -18,9 +19,9 @@
  *
  *     comm    the number of the communicator, chosen by the owner
  *     owner   a process that the ranks of the communicator have agreed on
- *     seq     the low 32 bits of the call's sequence number; wraps after 2^32 calls
+ *     seq     the call's sequence number modulo 2^31 - 1; UINT32_MAX: an alarm
  *     step    chosen by the algorithm
- *     note    not matched, but compared: the operation in the lowest byte, what belongs to the size in the others
+ *     note    not matched, but compared: the operation in the lowest byte, a value made from the sizes in the others
  *     kind    data, or a control message of this layer: hello, goodbye, abort, withdraw
  *
  * A message for a communicator that is not registered here (dma_ucx_comm_register) is dropped when it arrives.
@@ -31,10 +32,11 @@
  * reason a receive from a failed peer can always be ended: UCX does not know the buffer until the message is there, as data or
  * as an RTS.
  *
- * Failure. Only evidence counts: an error of an endpoint, or a keepalive that the peer's *kernel* or adapter does not answer.
- * A process that is stopped has not failed, however long it is stopped. Both sides have endpoints, so both sides detect a
- * failure within `keepalive_seconds` (see dma_ucx_config_t), also a rank that only receives. Then all requests of that peer that
- * are not complete end with DMA_ERR_PEER, and so do all later ones. Messages that had arrived as a whole can still be received.
+ * Failure. Only evidence counts: an error of an endpoint, or a keepalive that the peer's *kernel* or adapter does not
+ * answer. A process that is stopped has not failed, however long it is stopped; UD is an exception, see below. Both
+ * sides have endpoints. So both sides detect a failure within `keepalive_seconds` (see dma_ucx_config_t), also a rank
+ * that only receives. Then all requests of that peer that are not complete end with DMA_ERR_PEER, and so do all later
+ * ones. Messages that had arrived as a whole can still be received.
  *
  * Limits of failure detection. Over TCP, a link that dies while a connection is being made is detected only by the kernel's
  * retries, after two minutes or more. If UCX has other networks beside TCP but uses TCP, UCX's own keepalive keeps the idle
@@ -83,13 +85,14 @@ void dma_ucx_destroy(dma_ucx_t *net);
 /* What peers need to reach this process; valid as long as `net`. */
 const void *dma_ucx_get_address(const dma_ucx_t *net, size_t *bytes);
 
-/* TCP is the only transport between nodes. */
+/* Whether TCP is the only transport between nodes. */
 bool dma_ucx_is_tcp_only(const dma_ucx_t *net);
 
 /* Finds or creates the peer with this key. Does not connect. The peer lives as long as `net`. */
 dma_status_t dma_ucx_peer_create(dma_ucx_t *net, uint64_t key, const void *address, size_t bytes,
                                  dma_ucx_peer_t **peer);
-/* The peer has said goodbye: it has closed and has not failed. True before any of its requests end because of that. */
+/* Whether the peer has said goodbye: it has closed and has not failed. Already true when its requests end because of
+ * that. */
 bool dma_ucx_peer_closed(const dma_ucx_peer_t *peer);
 /* The last error, in UCX's words, and the peer that it occurred with; NULL: there was none. */
 const char *dma_ucx_last_error(dma_ucx_t *net, uint64_t *key);

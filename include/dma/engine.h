@@ -1,17 +1,17 @@
 /*
- * Engines: they run the programs of a plan.
+ * Engines run the programs of a plan.
  *
  * Contract. An engine runs the operations of one queue in order with respect to flags: a SIGNAL happens after
  * everything before it on its queue is complete and visible, and nothing after a WAIT starts before the flag has been
  * seen. Copies between two flags may be reordered and may overlap. Queues are independent. An engine need not be fair
- * between queues, but a queue that waits must not block another one. `ops` lists the operations that an engine has;
- * it never gets a plan that needs others.
+ * between queues, but a queue that waits must not block another one. `ops` lists the operations that an engine has; an
+ * engine never gets a plan that needs others.
  *
  * `start` begins a run. `advance` continues it and never blocks. It may poll for peers that have not entered yet, at
  * most run->spin_budget times in all calls together, which takes less than a microsecond. `advance` returns
  *
  *     DMA_OK      every program has ended
- *     DMA_AGAIN   the remaining programs wait for a peer, or have used up their turn
+ *     DMA_AGAIN   the remaining programs wait for a peer, or have done their share of work for this call of `advance`
  *     an error    the run has failed and no longer accesses memory
  *
  * Runs are not shared between threads: the caller holds the communicator's lock.

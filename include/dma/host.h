@@ -4,8 +4,8 @@
  * The component implements this table with Open MPI, and the unit tests implement it with threads. The core reaches
  * MPI only through it: no folder except component/ includes an MPI header.
  *
- * `comm` in every function is the opaque pointer that the communicator was created with. All functions are
- * thread-safe if the caller asked for that at creation (dma_comm_config_t.threads).
+ * `comm` in every function is the opaque pointer that the communicator was created with (dma_comm_config_t.handle). All
+ * functions are thread-safe if the caller asked for that at creation (dma_comm_config_t.threads).
  */
 #ifndef DMA_HOST_H
 #define DMA_HOST_H
@@ -21,8 +21,8 @@ typedef enum dma_report {
     DMA_REPORT_INFO,  /* printed only if the user asks for it (coll_dma_verbose) */
 } dma_report_t;
 
-/* The layout of an element of a datatype as rows of equal length at regular distances: `n` rows, `stride` bytes from
- * one to the next; this group n times; and so on. Packing follows this order. */
+/* The layout of an element of a datatype as rows of equal length at regular distances. The innermost level repeats the
+ * row `n` times, `stride` bytes apart; the next level repeats that group; and so on. Packing follows this order. */
 #define DMA_ROWS_LEVELS 4
 
 typedef struct dma_level {
@@ -68,14 +68,14 @@ typedef struct dma_host {
     dma_status_t (*pack)(const void *buf, size_t count, void *type, void *packed, size_t bytes);
     dma_status_t (*unpack)(void *buf, size_t count, void *type, const void *packed, size_t bytes);
 
-    /* The rows of a type. DMA_UNSUPPORTED: the type has no such layout. A NULL pointer: no type has. */
+    /* The rows of a type. DMA_UNSUPPORTED: the type has no such layout. If this member is NULL, no type has one. */
     dma_status_t (*type_rows)(const void *type, dma_rows_t *rows);
 
     /* Calls `visit` for every strip of an element, until one call fails. */
     dma_status_t (*type_strips)(const void *type, dma_visit_t visit, void *arg);
 
     /* Reports one line of text to the user. `topic` identifies the report: a warning of one topic is printed once per
-     * job. */
+     * process. */
     void (*report)(dma_report_t level, const char *topic, const char *text);
 } dma_host_t;
 

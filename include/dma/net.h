@@ -1,9 +1,10 @@
 /*
  * The interface of a network: messages between processes of different nodes.
  *
- * The component fills the table dma_net_ops_t with UCX (component/net.c); unit tests fill it with threads. Without a table,
- * communicators over several nodes are not served. `comm` as a pointer is the handle that the communicator was created with
- * (dma_comm_config_t); `net` and `peer` are objects of the network. All functions may be called from any thread.
+ * The component fills the table dma_net_ops_t with functions over UCX (component/net.c); unit tests fill it with
+ * functions over memory. Without a table, communicators over several nodes are not served. `comm` as a pointer is the
+ * handle that the communicator was created with (dma_comm_config_t); `net` and `peer` are objects of the network. All
+ * functions may be called from any thread.
  *
  * A message is sent with a tag and matches a receive with the same tag from the same peer. Messages with equal tags match in
  * the order in which they were sent. If sender and receiver disagree about the size, or about the upper bytes of the note, the
@@ -23,28 +24,28 @@ typedef struct dma_net_tag {
     /* matched */
     uint32_t comm;  /* number of the communicator, chosen by `owner` */
     uint32_t owner; /* process_id of a process that all ranks of the communicator have agreed on */
-    uint32_t seq;   /* low 32 bits of the sequence number of the call */
+    uint32_t seq;   /* the sequence number of the call modulo 2^31 - 1; UINT32_MAX: an alarm */
     uint32_t step;  /* chosen by the algorithm */
-    /* compared, not matched: the operation in the lowest byte, what belongs to the size in the others */
+    /* compared, not matched: the operation in the lowest byte, a value computed from the sizes in the others */
     uint32_t note;
 } dma_net_tag_t;
 
 #define DMA_NET_ADDRESS_MAX 16384 /* bytes */
 
 typedef struct dma_net_ops {
-    /* This process on the network. DMA_UNSUPPORTED: there is no network. */
+    /* Opens the network for this process. DMA_UNSUPPORTED: there is no network. */
     dma_status_t (*open)(void **net);
     void (*close)(void *net);
     /* What peers need to reach this process; valid as long as `net`. */
     const void *(*get_address)(void *net, size_t *bytes);
-    /* TCP is the only transport. */
+    /* Whether TCP is the only transport between nodes. */
     bool (*is_tcp_only)(void *net);
     /* A number that identifies this process within its job. */
     uint32_t (*process_id)(void);
 
-    /* Exchange of addresses, outside of the network: one message in each direction per pair of ranks and communicator. The
-     * message may be shorter than the receive. address_test returns DMA_OK when the request has completed, and sets *req to
-     * NULL. */
+    /* Exchange of addresses, which does not use this network: one message in each direction per pair of ranks and
+     * communicator. The message may be shorter than the receive. address_test returns DMA_OK when the request has
+     * completed, and sets *req to NULL. */
     dma_status_t (*address_send)(void *comm, const void *buf, size_t bytes, int rank, void **req);
     dma_status_t (*address_recv)(void *comm, void *buf, size_t bytes, int rank, void **req);
     dma_status_t (*address_test)(void *comm, void **req);
@@ -52,7 +53,7 @@ typedef struct dma_net_ops {
     /* Finds or creates the peer that is `rank` in the communicator. It lives as long as `net`. The first message to or from
      * the peer connects. */
     dma_status_t (*peer_create)(void *net, void *comm, int rank, const void *address, size_t bytes, void **peer);
-    /* The peer has closed its side in an orderly way: it has not failed. */
+    /* Whether the peer has closed its side in an orderly way, and so has not failed. */
     bool (*peer_closed)(void *net, void *peer);
 
     /* From now on this process keeps unexpected messages of the communicator. To be called before any peer sends one. */

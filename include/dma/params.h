@@ -1,5 +1,5 @@
 /*
- * Parameters of a process. params_table.h has a row for each MCA parameter and makes everything here.
+ * Parameters of a process. params_table.h has a row for each MCA parameter; most declarations here are made from it.
  */
 #ifndef DMA_PARAMS_H
 #define DMA_PARAMS_H

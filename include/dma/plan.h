@@ -30,16 +30,17 @@
  * for every ordered pair of ranks, with PAIR_PRODUCED and PAIR_CONSUMED. Only the two ranks of the pair know its
  * base.
  *
- * Direct and fallback path. A rank can read a block out of a peer's memory with a cross-memory copy (node/cross.h).
- * The operand is SEND of the peer if the peer's blocks are one block or as large as ours: then its descriptor says
- * where they are. Otherwise the peer must publish number of bytes and address of the block (BYTES, 16 bytes) in its
- * slot, and the operand is REMOTE: the block whose address is in that slot. Such a copy may be refused, for one pair
- * of ranks and not for others. Therefore a loop can have two paths. The direct path is its operations with the flag
- * DIRECT, the fallback path those with the flag FALLBACK, which use chunks of the pair's buffers. The loop runs all
- * trips on the direct path. If the copy was refused, it runs all trips again on the fallback path. The reader reports
- * a refusal to the owner of the block with its SIGNAL(LANDED) on the direct path; the owner waits for LANDED in a
- * loop of the same length. An operation with the flag LAST runs only in the last trip of its path. So without trips
- * there is no synchronization either. A loop over at most plan->fallback_max_bytes bytes uses the fallback path only.
+ * Direct and fallback path. A rank can read a block out of a peer's memory with a cross-memory copy (node/cross.h). The
+ * operand is SEND of the peer if the peer has only one block, or if its blocks are as large as ours: then the address
+ * in its descriptor is enough. Otherwise the peer must publish the number of bytes and the address of the block (BYTES,
+ * 16 bytes) in its slot, and the operand is REMOTE: the block whose address is in that slot. Such a copy may be
+ * refused, for one pair of ranks and not for others. Therefore a loop can have two paths. The direct path is its
+ * operations with the flag DIRECT, the fallback path those with the flag FALLBACK, which use chunks of the pair's
+ * buffers. The loop runs all trips on the direct path. If the copy was refused, it runs all trips again on the fallback
+ * path. The reader reports a refusal to the owner of the block with its SIGNAL(LANDED) on the direct path; the owner
+ * waits for LANDED in a loop of the same length. An operation with the flag LAST runs only in the last trip of its
+ * path. So if a loop has no trips, there is no synchronization either. A loop over at most plan->fallback_max_bytes
+ * bytes uses the fallback path only.
  *
  * Heads and tails. In an all-to-all-v a rank knows only its own byte counts. There, a block of at most plan->head
  * bytes goes through the slot, and a longer block through a loop of as many trips as it needs. Both ranks of a pair

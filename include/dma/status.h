@@ -20,7 +20,7 @@ typedef enum dma_status {
     DMA_ERR_NET = -5,     /* a message of the set-up or of the network failed */
     DMA_ERR_ARG = -6,     /* an invalid argument of an internal caller */
     DMA_ERR_ENGINE = -7,  /* an engine has failed */
-    DMA_ERR_TIMEOUT = -8, /* only if the user has set a time limit (coll_dma_timeout) */
+    DMA_ERR_TIMEOUT = -8, /* only if the user has set a time limit for late ranks (coll_dma_entry_timeout) */
 } dma_status_t;
 
 /* A short name of a status, for reports and tests. */

@@ -7,8 +7,8 @@
 
 #include "coll_dma.h"
 
-/* With both flags, the data of consecutive elements has no gaps, whatever the bounds of the type are, and begins true_lb behind
- * the address. Open MPI keeps both flags correct in all type constructors and in MPI_Type_create_resized. */
+/* With both flags, the data of consecutive elements has no gaps, whatever the bounds of the type are. It begins true_lb
+ * after the address. Open MPI keeps both flags correct in all type constructors and in MPI_Type_create_resized. */
 #define COLL_DMA_DENSE (OPAL_DATATYPE_FLAG_CONTIGUOUS | OPAL_DATATYPE_FLAG_NO_GAPS)
 
 /* A side with `count` elements in every block. */

@@ -1,10 +1,10 @@
 /*
- * coll/dma as an Open MPI component: one per process. It makes a module for each communicator that it may serve.
+ * The Open MPI component. There is one per process. It makes a module for each communicator that it may serve.
  *
- * A module installs its functions for the collectives that it can serve and saves the previous functions: the module below.
- * Nothing is set up before the first collective of a communicator: comm_query and enable run for every communicator of every
- * job, and cost one allocation. In the first collective the ranks agree whether coll/dma serves the communicator. If not, all
- * its blocking calls go to the module below.
+ * A module installs its functions for the collectives that it can serve and saves the previous functions: the module
+ * below. Nothing is set up before the first collective of a communicator: comm_query and enable run for every
+ * communicator of every job, and cost one allocation. In the first collective the ranks agree whether coll/dma serves
+ * the communicator. If not, all its blocking calls go to the module below, and its other calls are done by messages.
  */
 #ifndef COLL_DMA_H
 #define COLL_DMA_H
@@ -48,11 +48,10 @@ typedef struct mca_coll_dma_component {
     dma_proc_t *proc;         /* created by the first collective */
     unsigned ncomms;          /* communicators of proc */
     atomic_bool polling;      /* the progress callback is registered */
-    atomic_uint idle_turns;   /* calls of the progress callback since anything was in progress */
+    atomic_uint idle_turns;   /* calls of the progress callback since the last one that had work */
     unsigned long long turns; /* calls of the progress callback: coll_dma_progress_turns */
 
-    pthread_mutex_t
-        report_lock; /* guards `reported`; a lock of its own because the core reports while `lock` is held */
+    pthread_mutex_t report_lock; /* guards `reported`; not `lock`, because the core reports while `lock` is held */
     char reported[COLL_DMA_TOPICS][24];
 } mca_coll_dma_component_t;
 
@@ -64,7 +63,7 @@ typedef enum mca_coll_dma_state {
     COLL_DMA_DECLINED, /* all ranks agreed: the module below serves blocking calls */
 } mca_coll_dma_state_t;
 
-/* The functions that were installed before. */
+/* The functions that were installed before, and their modules: the module below, for each collective. */
 typedef struct mca_coll_dma_below {
 #define COLL_DMA_DO(slot)                                                                                              \
     mca_coll_base_module_##slot##_fn_t slot;                                                                           \

@@ -4,13 +4,13 @@
  * A call that ends while it is posted needs no request: the user gets Open MPI's empty request, and the request that was
  * allocated is kept for the next call (mca_coll_dma_module_t.spare_request).
  *
- * A request holds references to its communicator and its module from the call until it is freed. A non-blocking request is
- * freed when the user has seen its completion. So the user may free the communicator meanwhile, and it is never destroyed
- * inside a progress callback.
+ * A request holds references to its communicator and its module from the call until it is freed. A non-blocking request
+ * is freed when the user has seen its completion. So the user may free the communicator before that, and the
+ * communicator is never destroyed inside a progress callback.
  *
- * For a non-blocking call Open MPI holds references to the datatypes, in the base class ompi_coll_base_nbc_request_t. For a
- * persistent call Open MPI (4.1, 5.0 and 6.0) does not, so the request does. It cannot use the base class for that, because
- * 6.0 releases the references there at the first completion.
+ * For a non-blocking call Open MPI holds references to the datatypes, in the base class ompi_coll_base_nbc_request_t.
+ * For a persistent call Open MPI (4.1, 5.0 and 6.0) holds none, so our request holds them. It cannot keep them in the
+ * base class, because Open MPI 6.0 releases the references there at the first completion.
  */
 #ifndef COLL_DMA_REQUEST_H
 #define COLL_DMA_REQUEST_H

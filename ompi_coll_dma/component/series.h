@@ -1,5 +1,6 @@
 /*
- * Everything that differs between Open MPI 4.1, 5.0 and 6.0. No other file, of the component or of a test, tests the version.
+ * Everything that differs between Open MPI 4.1, 5.0 and 6.0. No other file of the component or of a test depends on the
+ * version.
  *
  * For programs:
  *
@@ -94,16 +95,16 @@ typedef const int *dma_displs_t;
 #define DMA_REQUEST_OBJECTS(nbc) ((nbc)->data.refcounted.objs.objs)
 #endif
 
-/* Pointer to the flag that says whether several threads may call MPI. A session may be the first to request that, long after
- * MPI_Init has not; in 5.0 a session sets another flag than MPI_Init. */
+/* Pointer to the flag that says whether several threads may call MPI. It may become true long after MPI_Init, because a
+ * session may request that later. In 5.0 a session sets another flag than MPI_Init does. */
 #if HAVE_SESSIONS
 #define DMA_THREAD_MULTIPLE (&opal_uses_threads)
 #else
 #define DMA_THREAD_MULTIPLE (&ompi_mpi_thread_multiple)
 #endif
 
-/* Whether programs go on after processes have failed, and revoke communicators (mpirun --with-ft ulfm). coll/dma does not support
- * that: a rank that waits in a collective would wait for ever. */
+/* Whether programs may continue after a process has failed, and may revoke communicators (mpirun --with-ft ulfm).
+ * coll/dma does not support that: a rank that waits in a collective of a revoked communicator would wait for ever. */
 #if !DMA_OMPI_41 && OPAL_ENABLE_FT_MPI
 #define DMA_FAULT_TOLERANT ompi_ftmpi_enabled
 #else

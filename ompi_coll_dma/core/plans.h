@@ -1,9 +1,10 @@
 /*
  * Choices and plans that a communicator keeps.
  *
- * A plan contains no sizes and no addresses, so there is one for each operation, variant, number of queues, and for out of
- * place and in place. It is built at the first call that needs it and kept. The choice of a variant depends on the largest
- * block: it is remembered by a key (dma_sign) in a table with one entry for each hash value.
+ * A plan contains no sizes and no addresses, so there is one for each operation, variant, number of queues, and for out
+ * of place and in place. It is built at the first call that needs it and kept. The choice of a variant depends on the
+ * size of the largest block. It is kept in a hash table with one entry for each hash value; the key is the dma_sign of
+ * the call.
  */
 #ifndef DMA_CORE_PLANS_H
 #define DMA_CORE_PLANS_H
@@ -36,7 +37,7 @@ typedef struct dma_plan_cache {
     dma_kept_plan_t *kept;
 } dma_plan_cache_t;
 
-/* The entry for a key. It holds the choice if its `key` is this one. */
+/* The entry for a key. It contains the choice only if its `key` is equal. */
 static inline dma_plan_memo_t *dma_plan_memo(dma_plan_cache_t *cache, uint64_t key)
 {
     return &cache->memos[dma_plan_hash(key, 6)];
@@ -49,7 +50,7 @@ dma_status_t dma_plan_memo_fill(dma_plan_memo_t *memo, uint64_t key, const dma_p
                                 const dma_plan_req_t *req, int forced, const char **reason);
 /* Sets memo->plans[req->in_place]: finds the plan of `rank`, or builds and keeps it. */
 dma_status_t dma_plan_memo_build(dma_plan_cache_t *cache, dma_plan_memo_t *memo, const dma_plan_req_t *req, int rank);
-/* Choices are not valid any more; plans stay. */
+/* Drops all choices, which are not valid any more. Plans are kept. */
 void dma_plan_cache_forget_choices(dma_plan_cache_t *cache);
 void dma_plan_cache_free(dma_plan_cache_t *cache);
 

@@ -1,5 +1,5 @@
 /*
- * Staging: memory of ours that stands in for the user's blocks of one side of a call.
+ * Staging: memory of coll/dma that replaces the user's blocks of one side of a call.
  *
  * A stage replaces the receive side, the send side, or both, by packed blocks. Which blocks are copied, and when, depends
  * only on the operation:
@@ -8,10 +8,11 @@
  *                            block of an all-gather, all blocks of an all-to-all
  *     out, after the call    receive side: all blocks, except the own block of an all-gather in place
  *
- * How bytes are copied is the stage's own: by the host services (resolve.c), by the runtime of a GPU between device and host
- * memory (device/stage.c), or inside a device (device/pack.c).
+ * Each kind of stage has its own functions that copy: with the host services (resolve.c), with the runtime of a GPU
+ * between device and host memory (device/stage.c), or inside a device (device/pack.c).
  *
- * A task can have several stages. Each stands in for what the one before it has left: stages are copied out in reverse order.
+ * A task can have several stages. Each replaces the blocks that the one before it has left. So they are copied out in
+ * reverse order.
  */
 #ifndef DMA_CORE_STAGING_H
 #define DMA_CORE_STAGING_H
@@ -39,38 +40,40 @@ typedef struct dma_stage_ops {
 enum { DMA_SIDE_SEND, DMA_SIDE_RECV };
 
 struct dma_stage {
-    dma_stage_t *below; /* the one before it */
+    dma_stage_t *below; /* the stage before this one */
     const dma_stage_ops_t *ops;
     dma_blocks_t home; /* the receive side that is replaced */
-    dma_blocks_t recv; /* what stands in for it */
+    dma_blocks_t recv; /* the blocks that replace it */
     bool receives;     /* the receive side is replaced */
-    bool keep_own;     /* the own block is where it belongs */
+    bool keep_own;     /* the own block is in its place already and is not copied out */
     char *memory[2];   /* by side: host memory of dma_staging_get; NULL: none */
 };
 
-/* The bytes of n blocks; and the same blocks one after the other in `memory`. `displs`: room for n numbers. */
+/* The sum of the bytes of n blocks; and blocks of the same sizes, one after the other in `memory`. `displs`: room for n
+ * numbers. */
 uint64_t dma_blocks_all(const dma_blocks_t *blocks, int n);
 dma_blocks_t dma_blocks_packed(const dma_blocks_t *blocks, int n, char *memory, int64_t *displs);
 
 /* Blocks of the send side. */
 dma_range_t dma_blocks_sent(dma_coll_t coll, int nranks);
 
-/* A new stage of the task: `staged` stands in for the receive side, in place also for what is sent. `in_place`: the user's
- * call is. After an error the stage counts as made: dma_stages_drop gives its memory back. */
+/* Makes a stage of the task: `staged` replaces the receive side, and in place also the send side. `in_place`: whether
+ * the user's call is in place. After an error the stage still belongs to the task: dma_stages_drop frees its memory. */
 dma_status_t dma_stage_recv(dma_task_t *task, dma_stage_t *stage, const dma_blocks_t *staged, bool in_place);
-/* `staged` stands in for the send side. */
+/* The same for the send side: `staged` replaces it. */
 dma_status_t dma_stage_send(dma_task_t *task, dma_stage_t *stage, const dma_blocks_t *staged);
 /* Begins a stage, before the two above. */
 void dma_stage_push(dma_task_t *task, dma_stage_t *stage, const dma_stage_ops_t *ops);
 
-/* The call is over: what has been received goes to the user. */
+/* The call has ended: copies the received blocks to the user's memory. */
 dma_status_t dma_stages_out(dma_task_t *task);
-/* The memory of all stages goes back to the communicator. `lost`: messages still use it, so it is given up. */
+/* Returns the memory of all stages to the communicator. `lost`: messages still use the memory, so it is never freed. */
 void dma_stages_drop(dma_task_t *task, bool lost);
 
 /*
- * Host memory for a stage. Fresh memory costs more to fault in than to fill, so a communicator keeps one piece for each side.
- * Without a lock: tasks are resolved and dropped outside of the communicator's.
+ * Host memory for a stage. The page faults of new memory take longer than filling it, so a communicator keeps one
+ * allocation for each side. These functions are called without the communicator's lock, because tasks are resolved and
+ * dropped without it.
  */
 typedef struct dma_staging dma_staging_t;
 dma_status_t dma_staging_get(dma_comm_t *comm, dma_stage_t *stage, int side, uint64_t bytes);

@@ -4,13 +4,14 @@
  *     unit      an engine that is open on one device of this process: queues, rings, streams
  *     binding   a unit that is bound to one communicator: the queue to each rank, the addresses of the communicator's words
  *
- * Both are opaque handles. dma_gpu_unit_t and dma_gpu_binding_t are never defined: each engine converts them to types of
- * its own name, such as dma_sdma_unit_t.
+ * Both are opaque handles. dma_gpu_unit_t and dma_gpu_binding_t are never defined: each engine converts them to its own
+ * types, such as dma_sdma_unit_t.
  *
- * A communicator gives a binding one run at a time. `start` gives the queue programs to the hardware. All peers have
- * entered the call by then, so the programs do not have to wait for entries. At the end of each program the engine writes
- * run->epoch to the program's line (dma_window_queue), after everything that the program has copied is visible to all. To
- * wait for a program, poll its line. So an engine is never asked whether a run is complete; `check` only reports faults.
+ * A binding has at most one run at a time. `start` gives the queue programs to the hardware. All peers have entered the
+ * call by then, so the programs do not have to wait for entries. At the end of each program the engine writes
+ * run->epoch to the program's line (dma_window_queue), after everything that the program has copied is visible to all.
+ * To wait for a program, poll its line. So an engine is never asked whether a run is complete; `check` only reports
+ * faults.
  *
  * Copies of one program may overlap and complete in any order. Programs are independent: no program waits for another
  * one. So an engine may run them one after the other, on fewer queues than there are programs, or as one batch.
@@ -36,7 +37,7 @@
 
 #define DMA_GPU_WHY_BYTES 128 /* of a reason that a user can read: one line of a terminal */
 
-/* Stores the reason and returns DMA_UNSUPPORTED. */
+/* Stores the reason in `why`, of DMA_GPU_WHY_BYTES, and returns DMA_UNSUPPORTED. */
 static inline dma_status_t dma_gpu_refuse(char *why, const char *reason)
 {
     snprintf(why, DMA_GPU_WHY_BYTES, "%s", reason);

@@ -49,8 +49,7 @@ typedef struct dma_export {
 
 /* Fills `export` for the allocation that contains `memory`, which must be exportable. */
 dma_status_t dma_ipc_export(dma_ipc_t *ipc, const dma_gpu_memory_t *memory, dma_export_t *export);
-/* Returns true if the memory of this export has been freed, so that the number will not be used again. Queries the
- * runtime. */
+/* Whether the memory of this export has been freed. Its number is not used again then. Queries the runtime. */
 bool dma_ipc_is_freed(dma_ipc_t *ipc, uint64_t number);
 
 typedef struct dma_import dma_import_t;

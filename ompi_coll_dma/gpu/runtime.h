@@ -7,14 +7,15 @@
  *
  * Rules for all functions
  * - Outputs are valid only with DMA_OK. DMA_AGAIN: not finished yet. DMA_UNSUPPORTED: this runtime, device or memory
- *   cannot do it, the caller tries the next way. DMA_ERR_NOMEM and DMA_ERR_ENGINE are errors; dma_gpu_error returns which
- *   call failed and how.
+ *   cannot do it, and the caller tries another method. DMA_ERR_NOMEM and DMA_ERR_ENGINE are errors; dma_gpu_error
+ *   returns which call failed and how.
  * - Addresses are 64-bit numbers, as the runtime's own calls take them. A host address is the address that the CPU uses.
  * - "Scope" means that the caller must be between `enter` and `leave` for the device concerned (the device of the stream,
  *   if there is one). `leave` restores the application's current device or context.
- * - While any thread captures a stream, runtimes refuse many calls and invalidate the capture, unless the calling thread
- *   has switched to the relaxed capture mode. In scope it has.
- * - Any thread may call. Streams and graphs are not locked here: one thread at a time uses each.
+ * - While any thread captures a stream, runtimes refuse many calls and invalidate the capture, unless the calling
+ *   thread has switched to the relaxed capture mode. `enter` switches to it, and `leave` switches back.
+ * - Any thread may call. Streams and graphs are not locked here: the callers make sure that one thread at a time uses
+ *   each.
  * - Nothing is initialized or loaded on the application's behalf, with one exception: `enter` activates the primary
  *   context of a device. So call it only for a device that a query has returned or that a parameter names.
  *
@@ -67,7 +68,7 @@ typedef struct dma_gpu_runtime {
 
     /*
      * Describes the memory at an address; no scope. Fills everything except `exportable` and `reason`. `reason` may be
-     * set if the runtime knows more than the kind says. Returns DMA_OK with DMA_GPU_HOST for memory that the runtime does
+     * set if the runtime reports more than the kind. Returns DMA_OK with DMA_GPU_HOST for memory that the runtime does
      * not know, and also if the runtime was never initialized, has no context or has been shut down. Use
      * dma_gpu_classify.
      */
@@ -149,7 +150,7 @@ typedef struct dma_gpu_runtime {
     dma_status_t (*graph_launch)(dma_gpu_graph_t *graph, dma_gpu_stream_t *stream);
     void (*graph_destroy)(dma_gpu_graph_t *graph);
 
-    /* Releases what the table itself holds (contexts, private streams). Nothing of the table is in use any more. */
+    /* Releases what the table itself holds (contexts, private streams). The caller has stopped using the table. */
     void (*release)(void);
 } dma_gpu_runtime_t;
 

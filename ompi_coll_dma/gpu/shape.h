@@ -11,8 +11,8 @@
  *
  * The bytes of a block are numbered as if the block were packed: row after row, plane after plane. A copy between two
  * shapes is cut into rectangles. A rectangle is a number of rows of equal length with a constant pitch on each side.
- * Rectangles do not overlap. Their number is as low as rows permit that are cut at the ends of each other: 64-byte rows
- * copied into 96-byte rows make four rectangles.
+ * Rectangles do not overlap. A row is cut where a row of the other side ends, and pieces that repeat at a constant
+ * pitch form one rectangle: 64-byte rows copied into 96-byte rows make four rectangles.
  *
  * All functions are pure.
  */

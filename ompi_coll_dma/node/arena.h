@@ -9,9 +9,9 @@
  *     0      dma_arena_head_t: magic, nonce (proves that a mapping is of the right file)
  *     128    blocks, each aligned to 128 bytes, beginning with dma_block_head_t
  *
- * A block belongs to one communicator. Peers read and write it until they leave the communicator, each at a time of
- * its own. As its last access, a peer decrements the block's `readers`. When `readers` is 0, the owner reuses a
- * retired block. No process waits for that.
+ * A block belongs to one communicator. Each peer accesses it until the peer leaves the communicator. As its last
+ * access, the peer decrements the block's `readers`. When `readers` is 0, the owner may reuse the block if it has
+ * retired it. No process waits for that.
  *
  * The owner holds an exclusive lock (open file description lock) on the file as long as it lives. A peer that finds
  * the file unlocked knows that the owner has ended, whatever pid namespace the owner was in. Peers do not unmap an

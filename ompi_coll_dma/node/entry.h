@@ -1,5 +1,6 @@
 /*
- * The entry of ranks into a call: each publishes a descriptor in its ring (window.h) and looks for those of the others.
+ * The entry of ranks into a call: each rank publishes a descriptor in its ring (window.h) and polls those of the
+ * others.
  *
  * The host engine and the device route both use this. What a rank publishes before its entry (the payload of LINE and SLOT, a
  * record of its device memory) is read after the entry has been seen.
@@ -22,7 +23,8 @@ static inline void dma_entry_publish(dma_window_t *w, uint64_t seq, uint64_t sig
     atomic_store_explicit(&d->seq, (uint32_t)seq, memory_order_release);
 }
 
-/* The same rank's second entry: the first one announced device memory, and its data have been put into host memory since. */
+/* The second entry of this rank: its first entry announced device memory; the data have since been copied to host
+ * memory. */
 static inline void dma_entry_publish_data(dma_window_t *w, uint64_t seq, uint64_t addr)
 {
     dma_desc_t *d = dma_window_desc(w, w->rank, seq);
@@ -39,8 +41,8 @@ static inline bool dma_entry_seen(const dma_desc_t *d, uint64_t seq)
     return atomic_load_explicit(&d->seq, memory_order_acquire) == (uint32_t)seq;
 }
 
-/* Takes the acknowledgement in a peer's descriptor. Calls complete in any order, so a descriptor that is read late can say less
- * than a later one has said. */
+/* Takes the acknowledgement in a peer's descriptor. Calls complete in any order. So a descriptor that is read late may
+ * have a smaller acknowledgement than one that was read before. */
 static inline void dma_entry_take_ack(dma_window_t *w, int peer, const dma_desc_t *d)
 {
     if ((int32_t)(d->ack - w->acks[peer]) > 0) {

@@ -5,8 +5,8 @@
  * a second time. So ranks that are threads of one process (in unit tests) share one mapping, and a race detector sees
  * their races.
  *
- * A mapping is kept for later communicators. It is dropped when no communicator uses it and its owner has ended, or
- * when this process drops all unused ones.
+ * A mapping is kept for later communicators. It is dropped when no communicator uses it and the owner of the arena has
+ * ended, or when this process drops all unused mappings.
  */
 #ifndef DMA_NODE_REGISTRY_H
 #define DMA_NODE_REGISTRY_H

@@ -2,8 +2,8 @@
  * The window of a communicator: the blocks of all ranks, each in the arena of its rank, as this rank has them mapped.
  *
  *     0     dma_block_head_t: readers, poison              written when a rank leaves or fails
- *     64    ack line: number of calls completed, when no   written by the owner, rarely
- *           descriptor will carry it soon
+ *     64    ack line: number of calls completed, if no     written by the owner, rarely
+ *           descriptor will contain it soon
  *     128   stream line: PRODUCED                          written by the owner, polled by all readers of its stream
  *     192   pair lines, one per rank, 64 bytes: CONSUMED | LANDED | PAIR_PRODUCED | PAIR_CONSUMED | denied
  *                                                          written by the owner, polled by that peer
@@ -19,9 +19,9 @@
  *     ...   CHUNK buffers: chunk_depth * chunk_bytes
  *     ...   PAIR buffers: for every other rank, pair_bytes in pair_depth buffers
  *
- * Each rank lays out its block before the ranks agree on a geometry. The agreed geometry is never larger than that of
- * any rank. What needs an initial value comes first, and its position depends on no size except the length of the
- * ring.
+ * Each rank initializes its block before the ranks agree on a geometry. The agreed geometry is never larger than that
+ * of any rank. The parts that need an initial value come first. Their positions depend on no size except the depth of
+ * the ring.
  *
  * Each line has one writer, the owner of the block, except for `readers`. A word that another rank polls is stored
  * with release after the data it announces, and loaded with acquire before these data are read.

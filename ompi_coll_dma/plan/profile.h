@@ -14,7 +14,7 @@
 #include "dma/plan.h"
 
 #define DMA_PROFILE_CACHE (512u << 10) /* about the size of a level-2 cache */
-/* Blocks of at most so many bytes are never cheaper in a ring of chunks than in a slot: on machines where writing a
+/* Blocks of at most so many bytes are never cheaper in a ring of chunks than in a slot: on machines where a write to a
  * shared line is expensive, the flags of the ring are expensive too. */
 #define DMA_PROFILE_HEAD 1024
 
@@ -68,8 +68,8 @@ static inline uint64_t dma_profile_min(uint64_t a, uint64_t b)
 }
 
 /* The rate at which a rank fills buffers that it uses in turn and that other ranks read. It is `mbps` while the
- * readers' caches still hold the previous content, and about three times as much if other `ring` bytes have displaced
- * it. */
+ * readers' caches still hold the previous content of the buffer, and about three times as much if the buffers are so
+ * large (`ring` bytes together) that other content has displaced it. */
 static inline uint64_t dma_profile_refill(const dma_profile_t *p, uint64_t mbps, uint64_t ring)
 {
     return ring < DMA_PROFILE_CACHE ? mbps : dma_profile_min(p->copy_mbps, 3 * mbps);
@@ -91,9 +91,9 @@ static inline dma_wide_t dma_profile_ps(uint64_t bytes, uint64_t mbps)
     return (dma_wide_t)bytes * 1000000 / mbps;
 }
 
-/* The size up to which a block is cheaper in a slot than in a ring of `ring` bytes of chunks. A slot is one of few,
- * so it is written while its last reader still has it in its cache. The chunks of a ring are announced and
- * acknowledged with flags beside the descriptors. */
+/* The size up to which a block is cheaper in a slot than in a ring of `ring` bytes of chunks. There are few slots, so a
+ * slot is written while its last reader still has it in its cache, which makes the write slower. But a ring needs flags
+ * in addition to the descriptors, with which chunks are announced and acknowledged. */
 static inline uint64_t dma_profile_head(const dma_profile_t *p, uint64_t ring)
 {
     uint64_t fill = dma_profile_fill(p, ring);

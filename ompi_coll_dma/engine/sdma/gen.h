@@ -1,14 +1,14 @@
 /*
  * Generations of SDMA engines: the limits of a packet, and which packets there are.
  *
- * A generation is a row of a table. The PCI device id selects it, and if the id is not listed, the gfx version does.
- * The device id comes first because it names one product with its quirks, while products that differ may share a gfx
- * version (MI300X and MI308X are both gfx942), and the version may be a substitute if a runtime does not know the
- * product. A product in neither list gets the row of its gfx major version, with limits that all its products meet, or
- * none and a reason.
+ * A generation is a row of a table. The PCI device id selects it. If the id is not listed, the gfx version selects it.
+ * The device id has priority because it identifies one product with its defects. Different products may have the same
+ * gfx version (MI300X and MI308X are both gfx942), and a runtime that does not know the product may report the version
+ * of another one. If neither is listed, the product gets the row of its gfx major version, whose limits hold for all
+ * products of that major version. If there is no such row, there is a reason.
  *
- * Rules that depend on addresses are functions that return why a packet cannot be used, or NULL. That is not an error:
- * the caller uses another kind of packet.
+ * Rules that depend on addresses are functions. They return the reason why a packet cannot be used, or NULL. A reason
+ * is not an error: the caller uses another kind of packet.
  */
 #ifndef DMA_SDMA_GEN_H
 #define DMA_SDMA_GEN_H

@@ -4,7 +4,7 @@
  * ignores members that it does not know.
  *
  *     /dev/kfd          All descriptors of a process (of its memory map) share one state: GPUs, addresses, queues. ROCr has
- *                       opened the file before and has acquired the GPU's address space. Another descriptor shares it.
+ *                       opened the file before and has acquired the GPU's address space. Our descriptor shares it.
  *     create            The ring and the read and write pointers are addresses in that space. Each must be the start of a
  *                       mapping: the ring of a mapping of exactly its size, the pointers of a mapping of one page.
  *     doorbell_offset   The offset of the process's doorbells of this GPU in the mapping space of /dev/kfd. The low bits

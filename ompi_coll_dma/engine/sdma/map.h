@@ -14,10 +14,11 @@
  * If odd engines do not exist (gen.h), an odd number means the even number below it. Then the driver never picks, because it
  * would pick odd engines.
  *
- * Engines that may wait. An engine runs one queue at a time. So a queue that waits in a POLL blocks its engine for a time
- * slice, and the queues behind it may contain the work that it waits for. An engine may wait only if it serves one queue of
- * this communicator. That excludes GPUs with several ranks, engines that serve two peers, and host-facing engines, which
- * many kinds of copies use. Queues of other communicators on the engine get their time slices.
+ * Engines that may wait. An engine runs one queue at a time, for a time slice each. So a queue that waits in a POLL
+ * occupies its engine for a time slice, and another queue of the engine may contain the work that it waits for. A queue
+ * may wait only if it is the only one of this communicator on its engine. That excludes GPUs with several ranks,
+ * engines that serve two peers, and host-facing engines, which many kinds of copies use. Queues of other communicators
+ * on the engine still get their time slices.
  *
  * A peer's GPU is identified by its KFD node number. Every rank knows the number of its own GPU and publishes it. A rank may
  * not have permission to read about other GPUs, but the links of its own GPU name them.

@@ -15,8 +15,9 @@
  *   poll          6   8           addr lo     hi          value    mask     interval, retries
  *   cond          5   9           addr lo     hi          value    dwords
  *
- * Order on one queue: copies, broadcasts, swaps and rects may overlap and complete out of order. A fence, and a poll that
- * has to wait, come after all packets in front of them. So a fence signals that the copies in front of it have landed.
+ * Order on one queue: copies, broadcasts, swaps and rects may overlap and complete out of order. A fence is executed
+ * after all packets in front of it have completed, and so is a poll that has to wait. So a fence signals that the
+ * copies in front of it have landed.
  *
  * The words of fences, polls and conditional executions are at multiples of 4: the engine ignores the low address bits.
  *

@@ -58,9 +58,9 @@ typedef struct dma_provider_ops {
     void *(*alloc)(dma_provider_t *provider, uint64_t bytes, uint64_t *device_addr);
     void (*free)(dma_provider_t *provider, void *memory, uint64_t bytes);
 
-    /* Creates a queue of this kind on a ring from `alloc`; its counters are equal. `engine` is used with
-     * DMA_MAP_ENGINE only, which needs names_engines. DMA_UNSUPPORTED: there is no room for the queue, or it is
-     * refused for another *reason. */
+    /* Creates a queue of this kind on a ring from `alloc`. Its read and write pointers are equal. `engine` is used with
+     * DMA_MAP_ENGINE only, which needs names_engines. DMA_UNSUPPORTED: there is no room for the queue, or it is refused
+     * for another reason; *reason says which. */
     dma_status_t (*create)(dma_provider_t *provider, dma_map_kind_t kind, uint32_t engine, void *ring, uint64_t bytes,
                            dma_provider_queue_t *queue, const char **reason);
     void (*destroy)(dma_provider_t *provider, const dma_provider_queue_t *queue);

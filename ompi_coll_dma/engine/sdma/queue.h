@@ -17,9 +17,9 @@
  * A thread builds and publishes packets while it holds the queue's lock. Packets in a shared queue must not wait for
  * anything except packets of the same queue.
  *
- * A forked child cannot use the queues: their memory is not mapped in the child, and the driver refuses its calls. A page
- * that the kernel clears in children (MADV_WIPEONFORK) tells parent and child apart. In a child all functions except
- * dma_queues_close fail, and dma_queues_close leaves the queues alone.
+ * A forked child cannot use the queues: their memory is not mapped in the child, and the driver refuses its calls. A
+ * page that the kernel clears in children (MADV_WIPEONFORK) distinguishes parent and child. In a child all functions
+ * except dma_queues_close fail, and dma_queues_close leaves the queues alone.
  */
 #ifndef DMA_SDMA_QUEUE_H
 #define DMA_SDMA_QUEUE_H
@@ -50,7 +50,7 @@ typedef struct dma_queue {
     uint32_t step; /* the last value that a drain used */
     uint64_t temp; /* DMA_QUEUE_TEMP bytes of device memory for swaps, or 0 */
     unsigned users;
-    /* What dma_queue_check has seen last. */
+    /* The read pointer when dma_queue_check last saw it move, and that time. */
     uint64_t seen_read;
     double seen_at;
 } dma_queue_t;

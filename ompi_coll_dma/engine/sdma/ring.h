@@ -11,8 +11,8 @@
  * The position of a counter in the ring is its value modulo the size. Rules of the hardware:
  * - `reserved` stays strictly below read + size, because the engine cannot distinguish a full ring from an empty one.
  * - A packet does not wrap around the end of the ring. The rest of the ring is filled with zero dwords, which are nops.
- * - The write pointer in memory is never ahead of what is built, and never behind the doorbell: whenever its queue is
- *   mapped again, the engine may read it without a doorbell.
+ * - The write pointer in memory is never ahead of the packets that are built, and never behind the doorbell: whenever
+ *   the driver maps the queue again, the engine may read the write pointer without a doorbell.
  *
  * Packets are built in groups. dma_ring_reserve provides contiguous room for all dwords of a group, or no room. Several
  * groups may be reserved before one publish, which rings one doorbell. Published groups need not be consumed before more

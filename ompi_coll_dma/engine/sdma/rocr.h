@@ -6,7 +6,7 @@
  * found in the loaded library and used as any application may use them, if ROCr runs. Only functions that all versions
  * of ROCr have in common are declared here.
  *
- * ROCr does not carve up pools of host memory: each allocation is a mapping of its own, of exactly the requested size.
+ * ROCr does not sub-allocate host memory: each allocation is a separate mapping, of exactly the requested size.
  */
 #ifndef DMA_SDMA_ROCR_H
 #define DMA_SDMA_ROCR_H

@@ -1,7 +1,8 @@
 /*
  * Copies between blocks with shapes (gpu/shape.h), as packets.
  *
- * A copy is cut into rectangles, and a rectangle into strided copies (packet_rect.c) with as many rows as one packet allows:
+ * A copy is cut into rectangles, and a rectangle into strided copies (packet_rect.c) with as many rows as one packet
+ * allows. There are two exceptions:
  *
  *     the pitch is not a multiple of 4           every second row, then the others; or every fourth row, and so on
  *     rows are too long or too far apart         a plain copy for each row
@@ -43,7 +44,8 @@ dma_status_t dma_shaped_put(dma_shaped_t *s, const dma_gen_t *gen, dma_queue_t *
  * of it. Returns the number of dwords. */
 #define DMA_DRAIN_DWORDS  10
 #define DMA_DRAIN_PACKETS 2
-/* Clocks between two reads of a poll in a drain: short, because it waits microseconds, for copies of its own queue. */
+/* Clocks between two reads of the poll in a drain: few, because the poll waits for copies of its own queue, which take
+ * microseconds. */
 #define DMA_DRAIN_INTERVAL 4
 uint32_t dma_drain(uint32_t *p, dma_queue_t *queue);
 

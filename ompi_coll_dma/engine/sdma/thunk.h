@@ -7,8 +7,8 @@
  * nothing. Then there is no thunk, and another queue provider is used.
  *
  * The thunk counts how often it was opened: ROCr holds one reference, this engine adds one and releases it at the end.
- * The topology snapshot of the thunk is not used at all, because it is not counted: releasing it would release ROCr's
- * snapshot.
+ * The thunk's topology snapshot has no such count, and releasing it would release ROCr's snapshot. So this engine does
+ * not use it.
  */
 #ifndef DMA_SDMA_THUNK_H
 #define DMA_SDMA_THUNK_H

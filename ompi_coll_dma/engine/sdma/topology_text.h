@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A key to search, and its number. */
+/* A key to search for, and its number. */
 typedef struct dma_text_key {
     const char *key;
     uint64_t max; /* a larger number is malformed */

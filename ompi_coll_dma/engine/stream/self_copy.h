@@ -22,12 +22,13 @@
  * The graph of a small block is launched before the peers have entered, in front of the pushes. So its launch overlaps with
  * the wait for the peers. The copy of a large block would take bandwidth from the pushes.
  *
- * `auto` uses graphs if the runtime has them, otherwise plain copies. If LATE_RUNS copies among LATE_AMONG others complete
- * more than LATE_SECONDS after the pushes, the next runs use echo. After a number of runs, which doubles every time, the copy
- * is tried again. Busy compute units do not delay every copy: a copy is in time if it finds a free one.
+ * `auto` uses graphs if the runtime has them, otherwise plain copies. A copy is late if it completes more than
+ * LATE_SECONDS after the pushes. After LATE_RUNS late copies with fewer than LATE_AMONG timely ones among them, the
+ * next runs use echo. After a number of runs, which doubles every time, the copy is tried again. Several copies are
+ * observed, because busy compute units do not delay every copy: a copy is in time if it finds a free compute unit.
  *
- * An exchange (all-to-all in place) has a step inside the device, too. If own blocks are copied by echo, exchanges use links
- * only (work.h). `auto` switches to echo also if exchanges take far longer than expected.
+ * An exchange (all-to-all in place) has a step inside the device, too. In runs that use echo, exchanges use links only
+ * (work.h). `auto` switches to echo also if exchanges take far longer than expected.
  */
 #ifndef DMA_STREAM_OWN_H
 #define DMA_STREAM_OWN_H
@@ -63,7 +64,7 @@ typedef struct dma_self_copy {
     bool watching;  /* the copy of this run is observed */
     double since;   /* when the pushes had landed and the copy had not, or 0; for an exchange: when it began */
     double limit;   /* seconds after `since` from which on it is late */
-    bool exchanges; /* the run has exchanges: it may be late although it has ended */
+    bool exchanges; /* the run has exchanges: it counts as late also if it has ended when that is observed */
     unsigned late;  /* increases by LATE_AMONG with each late run and decreases by 1 with each other run */
     uint32_t echo;  /* runs that use echo before the copy is tried again */
     uint32_t next;  /* the next value of `echo` */

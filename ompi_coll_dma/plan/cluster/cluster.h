@@ -25,8 +25,8 @@
  * Node-local collectives are calls of their own on the communicator of the node, run by any engine of the node. They
  * match in order, so all ranks of a node have the same ones in their LOCAL lanes:
  *
- *     GATHER    every rank i of the node contributes one part, and gets all: an all-gather-v
- *     EXCHANGE  every rank gives a part to every rank i of the node: an all-to-all-v
+ *     GATHER    each rank of the node contributes one part and gets the parts of all: an all-gather-v
+ *     EXCHANGE  each rank of the node gives one part to each rank of the node: an all-to-all-v
  *
  * An operand is a base and an offset in bytes. A plan contains no addresses. It contains sizes, so it fits calls of
  * equal sizes only. Everything that decides which ranks exchange messages is equal on all ranks.
@@ -151,7 +151,8 @@ size_t dma_cluster_bytes(const dma_cluster_plan_t *plan);
 /* Part i of a GATHER or EXCHANGE. */
 dma_cluster_part_t dma_cluster_part(const dma_cluster_plan_t *plan, const dma_cluster_op_t *op, int i);
 
-/* For builders: append an operation to its lane. It needs only its turn, until the builder sets `need`. Never NULL. */
+/* For builders: append an operation to its lane. Unless the builder sets `need`, it waits for its lane only. Never
+ * NULL. */
 dma_cluster_op_t *dma_cluster_send(dma_cluster_plan_t *plan, int peer, uint32_t step, dma_cluster_addr_t from,
                                    uint64_t bytes);
 dma_cluster_op_t *dma_cluster_recv(dma_cluster_plan_t *plan, int peer, uint32_t step, dma_cluster_addr_t to,

@@ -3,7 +3,7 @@
  *
  * The file has the format of plan/fields.h. The defaults are those of a cluster with eight adapters of 400 Gbit/s per
  * node, or, over TCP, with one 10-Gbit/s Ethernet adapter. The constants `local_` describe the collectives inside a
- * node. They stand for the detailed model of those collectives, because here they are only steps of a longer call.
+ * node. They replace the detailed model of those collectives, which are only steps of a longer call here.
  */
 #ifndef DMA_PLAN_NET_PROFILE_H
 #define DMA_PLAN_NET_PROFILE_H

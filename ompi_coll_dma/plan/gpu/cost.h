@@ -12,10 +12,10 @@
  * "Prelaunched" packets are in the rings before the call. Each queue then polls a word that the call writes, the
  * trigger.
  *
- * dma_gpu_work counts what one process does that drives one GPU: it writes the packets of its own queues, and
- * observes its own queues and those that write into its memory. The published measurements that the built-in profile
- * is fitted to were made by one process that drives all GPUs; tools/fit_model.c counts that case and computes the
- * phases with the functions below.
+ * dma_gpu_work counts the work of a process that drives one GPU: the process writes the packets of its own queues, and
+ * observes its own queues and those that write into its memory. The published measurements that the built-in profile is
+ * fitted to were made by one process that drives all GPUs; tools/fit_model.c counts that case and computes the phases
+ * with the functions below.
  *
  * The model leaves out the entry of the ranks before the first copy, because it takes the same time for every
  * variant.
@@ -33,7 +33,7 @@
 /* The kind of packets that move the blocks of one GPU, of n GPUs. */
 typedef enum dma_gpu_family {
     DMA_GPU_COPY,   /* n - 1 copies: variant pcpy on n - 1 queues, variant b2b on fewer */
-    DMA_GPU_BCST,   /* n / 2 broadcasts of a block to two GPUs (n even: one of them to one GPU): all-gathers */
+    DMA_GPU_BCST,   /* n / 2 broadcasts of a block to two GPUs (if n is even, one goes to one GPU only): all-gathers */
     DMA_GPU_SWAP,   /* at most n / 2 swaps, each for both GPUs of a pair: all-to-alls in place */
     DMA_GPU_HALVES, /* n - 1 swaps of half a block: each GPU of a pair drives one half */
     DMA_GPU_FAMILY_COUNT
