@@ -79,9 +79,10 @@ static void errors(const dma_gpu_profile_t *profile, const dma_gpu_profile_t *ev
     error_line("odd rows, fitted to the even ones", &on_odd, out);
     error_line("even rows, fitted to the odd ones", &on_even, out);
     fprintf(out, "\n| choice by prediction | best measured, or within 5 %% of it |\n|---|---|\n");
-    fprintf(out, "| among all six variants | %zu of %zu rows |\n", fit_choices(profile, data, true, 0.05), data->nrows);
-    fprintf(out, "| among the three without prelaunch | %zu of %zu rows |\n", fit_choices(profile, data, false, 0.05),
-            data->nrows);
+    fprintf(out, "| among all six: three variants, each with and without prelaunch | %zu of %zu rows |\n",
+            fit_choices(profile, data, true, 0.05), data->nrows);
+    fprintf(out, "| among the three variants without prelaunch | %zu of %zu rows |\n",
+            fit_choices(profile, data, false, 0.05), data->nrows);
 }
 
 static void phases(const dma_gpu_profile_t *profile, const fit_data_t *data, FILE *out)

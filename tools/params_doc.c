@@ -5,11 +5,13 @@
  *     params_doc --numbers    prints a line "NAME DEFAULT LEAST MOST ZERO KIND" for each numeric parameter; ZERO is 1 if 0
  *                             is allowed although it is below LEAST, KIND is "integer" or "real"
  *     params_doc --defaults   prints a line "NAME DEFAULT" for each parameter
+ *     params_doc --host-variants   prints the names of the algorithms for host memory
  */
 #include <stdio.h>
 #include <string.h>
 
 #include "dma/params.h"
+#include "dma/plan.h"
 
 #define BEGIN "<!-- table: made by `make -C build params-doc` -->"
 #define END   "<!-- end of table -->"
@@ -108,11 +110,24 @@ static int print_defaults(void)
     return 0;
 }
 
+static int print_host_variants(void)
+{
+    for (int i = 0; dma_variants[i]; i++) {
+        if (!dma_variants[i]->gpu) {
+            printf("%s\n", dma_variants[i]->name);
+        }
+    }
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     if (argc != 2) {
-        fprintf(stderr, "usage: params_doc DOCUMENT | --numbers | --defaults\n");
+        fprintf(stderr, "usage: params_doc DOCUMENT | --numbers | --defaults | --host-variants\n");
         return 2;
+    }
+    if (!strcmp(argv[1], "--host-variants")) {
+        return print_host_variants();
     }
     if (!strcmp(argv[1], "--numbers")) {
         return print_numbers();

@@ -36,6 +36,9 @@ dma_status_t dma_plan_choose(const dma_profile_t *profile, const dma_plan_req_t 
         const char *unfit;
 
         if (!(v->colls & (1u << req->coll)) || v->gpu != (req->gpu != NULL)) {
+            if (i == forced) {
+                *reason = "it does not do this operation";
+            }
             continue;
         }
         if ((unfit = v->unfit(req))) {

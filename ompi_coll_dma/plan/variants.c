@@ -1,11 +1,7 @@
 /*
  * The algorithm table.
  *
- * To add a variant:
- *   1. write its builder, or add it to the builder of a family, in plan/host/ or plan/gpu/ as a global dma_variant_t;
- *   2. add its name to the list below;
- *   3. add a new file to core_sources in Makefile.am;
- *   4. add what is special about it to test/unit/test_plans.c, which runs every variant of this table.
+ * CONTRIBUTING.md says how to add a variant.
  *
  * The position in the list is the variant's number. If two variants have the same predicted cost, the first is
  * chosen.

@@ -21,8 +21,8 @@ for ranks in 2 3 5; do
     ok "matching, $ranks ranks" launch 60 $ranks --mca coll dma "$match"
 done
 ok 'matching, pml ucx' launch 60 3 --mca coll dma --mca pml ucx --mca pml_ucx_tls any --mca pml_ucx_devices any "$match"
-for variant in host_line host_slot host_pipe host_pair host_reach; do
-    ok "matching, $variant" launch 60 3 --mca coll dma --mca coll_dma_variant $variant "$match"
+for variant in $(host_variants); do
+    ok "matching, $variant" launch 60 3 --mca coll dma --mca coll_dma_variant "$variant" "$match"
 done
 for ranks in 2 3; do
     ok "matching, stepping aside, $ranks ranks" says 'match: .* 0 failed' \

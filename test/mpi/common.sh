@@ -18,6 +18,13 @@ program() {
     return 1
 }
 
+# host_variants: the names of the algorithms for host memory
+host_variants() {
+    local tests
+    tests=$(dirname "$(program sweep)") || return 1
+    "${tests%/test/mpi}/tools/params_doc" --host-variants
+}
+
 # Limits end only what hangs, however busy the machine is.
 export patience=10
 

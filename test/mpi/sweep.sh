@@ -110,7 +110,7 @@ sweep_run 2 800 "$ucx"
 sweep_run 3 700 "$ucx"
 sweep_run 4 500 "$ucx"
 sweep_run 7 150 "$ucx"
-for variant in host_line host_slot host_pipe host_pair host_reach; do
+for variant in $(host_variants); do
     sweep_run 2 300 "$ob1 --mca coll_dma_variant $variant"
     sweep_run 3 250 "$ob1 --mca coll_dma_variant $variant"
     sweep_run 5 100 "$ob1 --mca coll_dma_variant $variant"

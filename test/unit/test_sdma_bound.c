@@ -150,7 +150,7 @@ START_TEST(two_destinations)
     a.s.targets[0].shape = NULL;
     a.s.targets[1].shape = _i & 2 ? &received_shape : NULL;
     a.s.targets[2].shape = _i & 4 ? &received_shape : NULL;
-    for (uint64_t left = 5; left < 150; left += 24) {
+    for (uint64_t left = 5; left < 150; left += 48) {
         rows_clear(&a);
         thunk_hold(true);
         fill(dma_sdma_binding(a.s.binding)->queues[a.s.plan->progs[1].link], left);
