@@ -20,17 +20,19 @@ typedef struct dma_messages {
 static void messages_drop(dma_task_t *task)
 {
     dma_messages_t *m = task->messages;
+    bool in_progress = false;
 
-    for (int i = 0; m && i < 2 * task->comm->nranks; i++) {
-        if (m->reqs[i]) { /* after an error: messages under way still use this memory, so leak it */
-            dma_stages_drop(task, true);
-            return;
-        }
-    }
     if (!m) {
         return;
     }
-    free(m->copy);
+    for (int i = 0; i < 2 * task->comm->nranks; i++) {
+        in_progress = in_progress || m->reqs[i];
+    }
+    if (in_progress) { /* after an error: the memory that messages read and write is theirs */
+        dma_stages_drop(task, true);
+    } else {
+        free(m->copy);
+    }
     free(m->reqs);
     free(m);
     task->messages = NULL;
