@@ -236,7 +236,8 @@ dma_status_t dma_host_advance(dma_comm_t *comm, dma_task_t *task)
     if (status == DMA_OK) {
         status = comm->engine->advance(&task->run);
     }
-    if (status == DMA_OK) {
+    /* a small call has neither used a stream nor read a peer's memory: there is nothing to finish */
+    if (status == DMA_OK && (task->run.plan->streams || task->run.plan->fallback_max_bytes)) {
         dma_host_finish(comm, task);
     }
     return status;

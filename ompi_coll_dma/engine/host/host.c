@@ -458,11 +458,16 @@ static dma_status_t run_loop(dma_run_t *run, const dma_prog_t *prog, dma_cursor_
     return DMA_OK;
 }
 
-static bool is_entry(const dma_prog_t *prog, uint32_t pc)
+/* The first operation after those about entries. All ranks have entered before a GPU plan starts. */
+static uint32_t after_entry(const dma_prog_t *prog)
 {
-    const dma_op_t *op = &prog->ops[pc];
+    uint32_t pc = 0;
 
-    return pc < prog->nops && (op->code == DMA_OP_SIGNAL || op->code == DMA_OP_WAIT) && op->flag.kind == DMA_FLAG_ENTRY;
+    while (pc < prog->nops && (prog->ops[pc].code == DMA_OP_SIGNAL || prog->ops[pc].code == DMA_OP_WAIT) &&
+           prog->ops[pc].flag.kind == DMA_FLAG_ENTRY) {
+        pc++;
+    }
+    return pc;
 }
 
 static dma_status_t host_start(dma_run_t *run)
@@ -475,9 +480,6 @@ static dma_status_t host_start(dma_run_t *run)
         dma_cursor_t *c = &run->cursors[i];
 
         *c = (dma_cursor_t){.ended = prog->link != DMA_ON_HOST};
-        while (plan->gpu && !c->ended && is_entry(prog, c->pc)) {
-            c->pc++; /* all ranks have entered before a GPU plan starts */
-        }
         if (has_loop(prog)) {
             uint64_t skip, bytes = dma_run_length(run, &prog->loop_len, &skip);
 
@@ -490,6 +492,9 @@ static dma_status_t host_start(dma_run_t *run)
                 live--;
             }
         }
+    }
+    if (plan->gpu) {
+        run->cursors[0].pc = after_entry(&plan->progs[0]);
     }
     run->live = live;
     run->failed_rank = -1;
