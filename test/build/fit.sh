@@ -18,7 +18,7 @@ same_form() {
 
 reads_what_it_writes() {
     "$fit" -r "$work/again" "${measured[@]}" >"$work/report"
-    grep -q '^| among all six variants | 4[34] of 44 rows |$' "$work/report"
+    grep -q '^| among all six: three variants, each with and without prelaunch | 4[34] of 44 rows |$' "$work/report"
 }
 
 other_link() {

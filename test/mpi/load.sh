@@ -58,7 +58,7 @@ whole() {
 }
 ok 'the component is whole' whole
 
-for ranks in 2 4; do
+for ranks in 1 2 4; do
     for list in dma dma,basic basic,dma basic,libnbc,dma,tuned ^sm ^sm,han; do
         ok "$ranks ranks, --mca coll $list" with_us $ranks --mca coll $list "$allcoll"
     done
@@ -67,11 +67,6 @@ for ranks in 2 4; do
         ok "$ranks ranks, --mca coll $list" without_us $ranks --mca coll $list "$allcoll"
     done
 done
-# Alone, there is nothing to do for us but to be out of the way.
-for list in dma dma,basic basic,dma ^sm ^dma basic,tuned,libnbc,self,inter; do
-    ok "1 rank, --mca coll $list" without_us 1 --mca coll $list "$allcoll"
-done
-ok '1 rank, no --mca coll' without_us 1 "$allcoll"
 ok 'a singleton' env OMPI_MCA_coll=dma timeout $((60 * ${patience:?})) "$allcoll"
 
 ok 'spawned processes' with_us 2 --mca coll dma "$allcoll" --spawn 2
