@@ -319,6 +319,7 @@ static void send_fails(rank_t *r)
             threads_host.progress(); /* the message goes to where rank 0's receive has said */
         }
         must(r, dma_task_test(task) == DMA_AGAIN, "rank 0 has sent nothing");
+        dma_task_drop(task);
         dma_comm_destroy(r->comms[0]);
         r->comms[0] = NULL;
         task_free(task);
