@@ -26,6 +26,7 @@
 #include "dma/comm.h"
 #include "dma/engine.h"
 #include "gpu/runtime.h"
+#include "node/plain.h"
 #include "node/window.h"
 #include "plan/gpu/profile.h"
 #include "plan/profile.h"
@@ -56,6 +57,7 @@ struct dma_proc {
     _Atomic unsigned notice_polls;
     const dma_route_t *const *routes;
     const dma_memory_t *memory; /* device memory; NULL: there is none */
+    dma_plain_t plain;          /* memory that is never device memory */
     char *gpu_profile_path, *sysfs, *net_profile_path;
 
     /* State of the device route (device/device.h). */

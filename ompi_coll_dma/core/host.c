@@ -11,7 +11,7 @@
 #include "core/comm.h"
 #include "core/resolve.h"
 
-#define POISON_TURNS 64   /* turns between two looks at the peers' poison */
+#define POISON_TURNS 64   /* turns between two looks at the peers' poison; a power of two */
 #define DEAD_SECONDS 0.05 /* between two looks at the peers' processes: each costs a system call */
 
 /* ---- the plan ---- */
@@ -307,7 +307,7 @@ static void host_watch(dma_comm_t *comm)
 {
     dma_status_t poison;
 
-    if (comm->watched % POISON_TURNS == 0 && (poison = poison_of(comm)) != DMA_OK) {
+    if ((poison = poison_of(comm)) != DMA_OK) {
         dma_comm_fail(comm, poison, "another rank of %s has failed: %s", comm->text, dma_status_name(poison));
     }
 }
@@ -400,6 +400,7 @@ const dma_route_t dma_route_host = {
     .setup_begin = dma_setup_begin,
     .setup_advance = dma_setup_advance,
     .watch = host_watch,
+    .watch_mask = POISON_TURNS - 1,
     .watch_clock = host_watch_clock,
     .channel_prepare = host_channel_prepare,
     .channel_init = host_channel_init,

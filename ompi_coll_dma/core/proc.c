@@ -46,6 +46,7 @@ dma_status_t dma_proc_create(const dma_proc_config_t *config, dma_proc_t **resul
     proc->host = config->host;
     proc->params = config->params;
     proc->runtime = config->runtime;
+    proc->plain = dma_plain_read();
     proc->net_ops = config->net_ops;
     atomic_init(&proc->next_id, 1);
     proc->engines = config->engines;

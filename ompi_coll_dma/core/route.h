@@ -69,9 +69,10 @@ struct dma_route {
     void (*explain)(dma_comm_t *comm, dma_status_t status);
     void (*stop)(dma_comm_t *comm, dma_status_t status);
 
-    /* Evidence of failure: these call dma_comm_fail. `watch` runs in every turn of a wait in which nothing has completed and
-     * spaces its own looks; `watch_clock` runs seldom and gets the time. */
+    /* Evidence of failure: these call dma_comm_fail. `watch` runs in the turns of a wait in which nothing has completed: in
+     * those whose number, from 1 in each wait, has no bit of watch_mask. `watch_clock` runs seldom and gets the time. */
     void (*watch)(dma_comm_t *comm);
+    unsigned watch_mask;
     void (*watch_clock)(dma_comm_t *comm, double now);
     /* For a communicator without a call (dma_proc_poll_notices): DMA_OK, or what another rank has failed with. */
     dma_status_t (*poll_notices)(dma_comm_t *comm);

@@ -115,9 +115,46 @@ int dma_tasks_advance(dma_comm_t *comm)
     return completed;
 }
 
-dma_status_t dma_task_init(dma_comm_t *comm, dma_task_t *task, const dma_call_t *call, void *arrays)
+/* Equal blocks that need no packing: most small calls. */
+static inline bool is_simple(const dma_call_t *call)
+{
+    return !call->recv.counts && call->recv.dense && (call->in_place || call->send.dense);
+}
+
+/* Is there device memory in the call? DMA_UNSUPPORTED: none. */
+static dma_status_t resolve_device_memory(dma_comm_t *comm, dma_task_t *task, const dma_call_t *call)
 {
     const dma_gpu_runtime_t *rt = dma_proc_runtime(comm->proc);
+    dma_status_t status;
+
+    if (!rt || !comm->proc->memory) {
+        return DMA_UNSUPPORTED;
+    }
+    status = dma_task_arrays(comm, task);
+    return status == DMA_OK ? comm->proc->memory->resolve(comm, task, call, rt) : status;
+}
+
+/* Nothing but a few stores. */
+static inline dma_status_t init_simple(const dma_comm_t *comm, dma_task_t *task, const dma_call_t *call)
+{
+    uint64_t bytes = call->recv.count * call->recv.size, own = 0;
+
+    if (call->in_place && call->coll == DMA_ALLGATHER) {
+        own = (uint64_t)comm->rank * bytes;
+    }
+    task->bytes = bytes;
+    task->in_place = call->in_place;
+    task->run.recv = (dma_blocks_t){.addr = call->recv.addr, .bytes = bytes};
+    task->run.send = (dma_blocks_t){.addr = call->in_place ? (char *)call->recv.addr + own : (char *)call->send.addr,
+                                    .bytes = bytes};
+    task->run.sign = dma_sign(call->coll, call->in_place, bytes);
+    return call->in_place || call->send.count * call->send.size == bytes ? DMA_OK : DMA_ERR_TRUNCATE;
+}
+
+dma_status_t dma_task_init(dma_comm_t *comm, dma_task_t *task, const dma_call_t *call, void *arrays)
+{
+    const dma_plain_t *plain = &comm->proc->plain;
+    bool simple = is_simple(call);
     dma_status_t status;
 
     task->comm = comm;
@@ -133,27 +170,15 @@ dma_status_t dma_task_init(dma_comm_t *comm, dma_task_t *task, const dma_call_t 
     task->run.plan = NULL;
     task->run.second_entry = false;
     task->run.failed_rank = -1;
-    if (__builtin_expect(rt && comm->proc->memory, 0)) {
-        status = dma_task_arrays(comm, task);
-        status = status == DMA_OK ? comm->proc->memory->resolve(comm, task, call, rt) : status;
-        if (status != DMA_UNSUPPORTED) {
+    if (!simple || !dma_plain_holds(plain, call->recv.addr) ||
+        !(call->in_place || dma_plain_holds(plain, call->send.addr))) {
+        status = resolve_device_memory(comm, task, call);
+        if (__builtin_expect(status != DMA_UNSUPPORTED, 0)) {
             return status;
         }
     }
-    /* equal blocks that need no packing: most small calls, and nothing but a few stores */
-    if (__builtin_expect(!call->recv.counts && call->recv.dense && (call->in_place || call->send.dense), 1)) {
-        uint64_t bytes = call->recv.count * call->recv.size, own = 0;
-
-        if (call->in_place && call->coll == DMA_ALLGATHER) {
-            own = (uint64_t)comm->rank * bytes;
-        }
-        task->bytes = bytes;
-        task->in_place = call->in_place;
-        task->run.recv = (dma_blocks_t){.addr = call->recv.addr, .bytes = bytes};
-        task->run.send = (dma_blocks_t){
-            .addr = call->in_place ? (char *)call->recv.addr + own : (char *)call->send.addr, .bytes = bytes};
-        task->run.sign = dma_sign(call->coll, call->in_place, bytes);
-        return call->in_place || call->send.count * call->send.size == bytes ? DMA_OK : DMA_ERR_TRUNCATE;
+    if (__builtin_expect(simple, 1)) {
+        return init_simple(comm, task, call);
     }
     status = dma_task_arrays(comm, task);
     return status == DMA_OK ? dma_task_resolve(comm, task, call) : status;

@@ -97,7 +97,7 @@ void dma_comm_watch(dma_comm_t *comm)
         comm->warned = false;
     }
     comm->watched++;
-    if (comm->route->watch) {
+    if (!(comm->watched & comm->route->watch_mask) && comm->route->watch) {
         comm->route->watch(comm);
     }
     if (!has_failed(comm) && comm->watched % CLOCK_TURNS == 0) {

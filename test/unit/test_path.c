@@ -5,6 +5,7 @@
  */
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/comm.h"
 #include "libthreads.h"
@@ -20,7 +21,7 @@ typedef struct pair {
 
 /* ---- counters ---- */
 
-static unsigned indirect_calls, allocations, looks;
+static unsigned indirect_calls, allocations, looks, runtime_searches;
 static bool counting;
 
 void *__real_malloc(size_t bytes);
@@ -38,6 +39,15 @@ void *__wrap_calloc(size_t n, size_t bytes)
 {
     allocations += counting;
     return __real_calloc(n, bytes);
+}
+
+const dma_gpu_runtime_t *__real_dma_gpu_runtime_loaded(void);
+const dma_gpu_runtime_t *__wrap_dma_gpu_runtime_loaded(void);
+
+const dma_gpu_runtime_t *__wrap_dma_gpu_runtime_loaded(void)
+{
+    runtime_searches += counting;
+    return __real_dma_gpu_runtime_loaded();
 }
 
 static dma_status_t counted_start(dma_run_t *run)
@@ -506,6 +516,46 @@ START_TEST(idle_process_is_not_polled)
 }
 END_TEST
 
+/* Counts how often a call of rank 1 on these buffers searches for a GPU runtime. */
+static unsigned searches_of(pair_t *p, char *sent, char *received)
+{
+    static char a, b[2];
+    dma_side_t send[2] = {data_buffer(&a, 1), data_buffer(sent, 1)};
+    dma_side_t recv[2] = {data_buffer(b, 1), data_buffer(received, 1)};
+    dma_status_t status;
+    dma_task_t *task;
+
+    ck_assert_int_eq(data_iallgather(p->comm[0], &send[0], &recv[0], &task), DMA_OK);
+    runtime_searches = 0;
+    counting = true;
+    status = data_allgather(p->comm[1], &send[1], &recv[1]);
+    counting = false;
+    ck_assert_int_eq(status, DMA_OK);
+    while (dma_task_test(task) == DMA_AGAIN) {
+        dma_proc_progress(p->proc[0]);
+    }
+    task_free(task);
+    return runtime_searches;
+}
+
+START_TEST(heap_and_stack_need_no_runtime)
+{
+    static char fixed[2];
+    pair_t p = pair_begin();
+    char *heap = sbrk(4096), local[2];
+
+    ck_assert(heap != (void *)-1);
+    for (int k = 0; k < 4; k++) {
+        ck_assert_uint_eq(searches_of(&p, heap, heap + 8), 0);
+        ck_assert_uint_eq(searches_of(&p, local, heap), 0);
+        ck_assert_uint_eq(searches_of(&p, heap, local), 0);
+        ck_assert_uint_eq(searches_of(&p, fixed, heap), 1);
+        ck_assert_uint_eq(searches_of(&p, heap, fixed), 1);
+    }
+    pair_end(&p);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("path");
@@ -518,5 +568,6 @@ int main(void)
     unit_test(suite, post_looks_for_its_peers, 10);
     unit_test(suite, sender_waits_for_its_readers, 10);
     unit_test(suite, idle_process_is_not_polled, 10);
+    unit_test(suite, heap_and_stack_need_no_runtime, 10);
     return unit_main(suite);
 }
