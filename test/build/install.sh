@@ -60,8 +60,8 @@ exported() {
 # The loader then refuses the component in another series, instead of letting it crash.
 linked() {
     readelf -d "$build/mca/mca_coll_dma.so"
-    readelf -d "$build/mca/mca_coll_dma.so" | grep -q 'NEEDED.*\[libmpi\.so' &&
-        readelf -d "$build/mca/mca_coll_dma.so" | grep -q 'NEEDED.*\[libopen-pal\.so'
+    readelf -d "$build/mca/mca_coll_dma.so" | grep 'NEEDED.*\[libmpi\.so' >/dev/null &&
+        readelf -d "$build/mca/mca_coll_dma.so" | grep 'NEEDED.*\[libopen-pal\.so' >/dev/null
 }
 
 ok "the component goes into Open MPI's own directory" own_folders

@@ -57,7 +57,7 @@ on_recommended() {
 
 # Queues of the kernel's make take programs before their start.
 armed() {
-    collectives 2 mi300x queues=kfd && cat "$work"/stats/* | grep -q ' packet cond-exe '
+    collectives 2 mi300x queues=kfd && grep -q ' packet cond-exe ' "$work"/stats/*
 }
 
 # Jobs that are killed while their queues wait take none with them: more of them, on one node, than an engine has queues.
@@ -66,7 +66,7 @@ dies() {
     timeout --kill-after=5 $((60 * patience)) "$root/with-build" --build "$build" --gpus 2 bash -c '
         job() { mpirun --oversubscribe --bind-to none -n 2 --mca coll_dma_queues kfd --mca coll_dma_armed_seconds 100 \
             --mca coll_dma_verbose 2 "$@" 2>&1; }
-        for i in {1..9}; do job "$1" die | grep -q "signal 9" || exit 1; done
+        for i in {1..9}; do job "$1" die | grep "signal 9" >/dev/null || exit 1; done
         job "$1"' - "$bin/collective" | tee "$work/said"
     grep -q '^collective: data right$' "$work/said" && grep -q 'served by the engine sdma' "$work/said"
 }

@@ -277,7 +277,7 @@ linking() { # FILE
     local object=$build/${1%.c}.o symbol program
     symbol=$(nm "$object" | awk '$2 == "T" { print $3 }' | paste -sd '|')
     for program in $(make -s -C "$build" print-unit-tests); do
-        ! nm "$build/$program" | grep -qE " T ($symbol)\$" || echo "${program##*/}"
+        ! nm "$build/$program" | grep -E " T ($symbol)\$" >/dev/null || echo "${program##*/}"
     done
 }
 
