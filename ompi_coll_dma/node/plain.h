@@ -25,15 +25,18 @@ dma_plain_t dma_plain_read(void);
 
 /* The stack of another thread is further away from the end of the main thread's: the kernel leaves at least 128 MiB. */
 #define DMA_PLAIN_STACK_BYTES ((uintptr_t)64 << 20)
+/* Mappings are further away from where the heap begins, and most addresses that are not plain are theirs. */
+#define DMA_PLAIN_HEAP_BYTES ((uint64_t)1 << 40)
 
 static inline bool dma_plain_holds(const dma_plain_t *plain, const void *address)
 {
-    uintptr_t at = (uintptr_t)address, frame = (uintptr_t)__builtin_frame_address(0);
+    char local; /* the stack of the calling thread is in use from here on */
+    uintptr_t at = (uintptr_t)address, used = (uintptr_t)&local;
 
-    if (at - frame < plain->stack_end - frame && plain->stack_end - frame < DMA_PLAIN_STACK_BYTES) {
+    if (at - used < plain->stack_end - used && plain->stack_end - used < DMA_PLAIN_STACK_BYTES) {
         return true;
     }
-    return plain->heap_begin && at >= plain->heap_begin && at < (uintptr_t)sbrk(0);
+    return plain->heap_begin && at - plain->heap_begin < DMA_PLAIN_HEAP_BYTES && at < (uintptr_t)sbrk(0);
 }
 
 #endif
