@@ -25,9 +25,14 @@ struct dma_device_comm *dma_device_comm(dma_comm_t *comm, const dma_gpu_runtime_
         return dc->device->ordinal == ordinal ? dc : NULL;
     }
     device = dma_device_of(comm->proc, rt, ordinal);
-    if (!device || !device->engine || !(dc = calloc(1, sizeof(*dc) + tables_bytes(comm->nranks)))) {
+    if (!device) {
         return NULL;
     }
+    if (!device->engine || !(dc = calloc(1, sizeof(*dc) + tables_bytes(comm->nranks)))) {
+        dma_device_put(comm->proc, rt, device);
+        return NULL;
+    }
+    dc->rt = rt;
     dc->device = device;
     dc->displs = (int64_t *)(dc + 1);
     dc->ready = (uint64_t *)(dc->displs + n * n);
@@ -479,6 +484,7 @@ void dma_device_comm_destroy(dma_comm_t *comm)
         }
     }
     dma_plan_cache_free(&dc->plans);
+    dma_device_put(comm->proc, dc->rt, dc->device);
     free(dc);
     comm->device = NULL;
 }

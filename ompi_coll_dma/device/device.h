@@ -72,10 +72,13 @@
 #define DEVICE_MAX_FAILED                                                                                              \
     3 /* failed agreements in a row, after which all device memory of the communicator is staged */
 
-/* One device of this process, and the engine that serves it. */
+/* One device of this process, and the engine that serves it. A device that the application has reset is another device
+ * from then on: communicators that used it before keep the old one, and their calls fail. */
 typedef struct dma_device {
     struct dma_device *next;
     int ordinal;
+    unsigned resets;                /* dma_gpu_runtime_t.resets when it was found */
+    unsigned uses;                  /* communicators; guarded by the process's device lock */
     const dma_gpu_engine_t *engine; /* NULL: none works */
     dma_gpu_unit_t *unit;
     dma_gpu_traits_t traits;
@@ -183,6 +186,7 @@ typedef struct dma_device_last {
 
 /* The state of a communicator that has seen device memory. */
 struct dma_device_comm {
+    const dma_gpu_runtime_t *rt;
     struct dma_device *device;
     dma_gpu_binding_t *binding; /* the engine's state for this communicator; NULL: not bound */
     bool disabled;              /* all calls are staged from now on */
@@ -231,6 +235,8 @@ extern const dma_route_t dma_route_device;
 
 /* The entry of the process for a device; made on first use. */
 dma_device_t *dma_device_of(dma_proc_t *proc, const dma_gpu_runtime_t *rt, int device);
+/* A communicator that got the device from dma_device_of has ended. */
+void dma_device_put(dma_proc_t *proc, const dma_gpu_runtime_t *rt, dma_device_t *device);
 void dma_devices_destroy(dma_proc_t *proc);
 
 /* ---- resolve.c: before the call is posted, without the lock ---- */

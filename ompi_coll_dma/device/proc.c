@@ -43,18 +43,47 @@ static void find_engine(dma_proc_t *proc, const dma_gpu_runtime_t *rt, dma_devic
     }
 }
 
+/* Has the application reset the device since? */
+static bool is_lost(const dma_gpu_runtime_t *rt, const dma_device_t *d)
+{
+    return rt->resets && rt->resets(d->ordinal) != d->resets;
+}
+
+static void close_device(dma_device_t *d)
+{
+    if (d->engine) {
+        d->engine->close(d->unit);
+    }
+    free(d);
+}
+
+/* With the device lock. Closes the lost devices that no communicator uses any more. */
+static void close_lost(dma_proc_t *proc, const dma_gpu_runtime_t *rt)
+{
+    for (dma_device_t **link = &proc->devices, *d; (d = *link);) {
+        if (!d->uses && is_lost(rt, d)) {
+            *link = d->next;
+            close_device(d);
+        } else {
+            link = &d->next;
+        }
+    }
+}
+
 dma_device_t *dma_device_of(dma_proc_t *proc, const dma_gpu_runtime_t *rt, int ordinal)
 {
     dma_device_t *d;
 
     pthread_mutex_lock(&proc->device_lock);
-    for (d = proc->devices; d && d->ordinal != ordinal; d = d->next) {
+    close_lost(proc, rt);
+    for (d = proc->devices; d && (d->ordinal != ordinal || is_lost(rt, d)); d = d->next) {
     }
     if (!proc->ipc) {
         proc->ipc = dma_ipc_create(rt);
     }
     if (!d && proc->ipc && (d = calloc(1, sizeof(*d)))) {
         d->ordinal = ordinal;
+        d->resets = rt->resets ? rt->resets(ordinal) : 0;
         find_engine(proc, rt, d);
         if (!d->engine) {
             dma_proc_report(proc, DMA_REPORT_WARN, "device",
@@ -64,8 +93,19 @@ dma_device_t *dma_device_of(dma_proc_t *proc, const dma_gpu_runtime_t *rt, int o
         d->next = proc->devices;
         proc->devices = d;
     }
+    if (d) {
+        d->uses++;
+    }
     pthread_mutex_unlock(&proc->device_lock);
     return d;
+}
+
+void dma_device_put(dma_proc_t *proc, const dma_gpu_runtime_t *rt, dma_device_t *d)
+{
+    pthread_mutex_lock(&proc->device_lock);
+    d->uses--;
+    close_lost(proc, rt);
+    pthread_mutex_unlock(&proc->device_lock);
 }
 
 void dma_devices_destroy(dma_proc_t *proc)
@@ -74,10 +114,7 @@ void dma_devices_destroy(dma_proc_t *proc)
 
     for (dma_device_t *d = proc->devices; d; d = next) {
         next = d->next;
-        if (d->engine) {
-            d->engine->close(d->unit);
-        }
-        free(d);
+        close_device(d);
     }
     if (proc->ipc) {
         dma_ipc_destroy(proc->ipc);

@@ -23,6 +23,7 @@ struct dma_import {
     dma_export_t export; /* as its owner has published it */
     uint64_t base;       /* the address in this process */
     int device;
+    unsigned resets; /* of the device, when it was opened: another number means that it is gone */
     unsigned uses;
     enum {
         IMPORT_OPEN,
@@ -37,6 +38,7 @@ typedef struct registration {
     size_t bytes;
     uint64_t device_addr;
     int device;
+    unsigned resets; /* of the device, when it was made: another number means that it is gone */
     unsigned uses;
 } registration_t;
 
@@ -52,6 +54,11 @@ struct dma_ipc {
     dma_import_t *closing; /* closed here, but the runtime still holds them */
     registration_t *registrations;
 };
+
+static unsigned resets_of(const dma_ipc_t *ipc, int device)
+{
+    return ipc->rt->resets ? ipc->rt->resets(device) : 0;
+}
 
 dma_ipc_t *dma_ipc_create(const dma_gpu_runtime_t *rt)
 {
@@ -311,9 +318,10 @@ static bool conflicts(const dma_export_t *new, const dma_export_t *old)
     return overlap(old, new) || (share_block(old, new) && old->number < new->first);
 }
 
-static bool is_import_of(const dma_import_t *import, int device, uint64_t nonce)
+/* Is it memory of this process, open on this device? What was open before a reset of the device is not any more. */
+static bool is_import_of(const dma_ipc_t *ipc, const dma_import_t *import, int device, uint64_t nonce)
 {
-    return import->nonce == nonce && import->device == device;
+    return import->nonce == nonce && import->device == device && import->resets == resets_of(ipc, device);
 }
 
 static bool is_same(const dma_import_t *import, const dma_export_t *export)
@@ -328,7 +336,7 @@ static dma_import_t *find_import(dma_ipc_t *ipc, int device, uint64_t nonce, con
     for (dma_import_t **link = &ipc->imports; *link;) {
         dma_import_t *i = *link;
 
-        if (is_import_of(i, device, nonce)) {
+        if (is_import_of(ipc, i, device, nonce)) {
             if (is_same(i, export)) {
                 return i;
             }
@@ -350,7 +358,7 @@ static dma_status_t find_closing(dma_ipc_t *ipc, int device, uint64_t nonce, con
 {
     *result = NULL;
     for (dma_import_t *i = ipc->closing; i; i = i->next) {
-        if (!is_import_of(i, device, nonce)) {
+        if (!is_import_of(ipc, i, device, nonce)) {
             continue;
         }
         if (is_same(i, export)) {
@@ -383,7 +391,11 @@ dma_status_t dma_ipc_open(dma_ipc_t *ipc, int device, uint64_t nonce, const dma_
             status = DMA_ERR_NOMEM;
             goto unlock;
         }
-        *i = (dma_import_t){.next = ipc->imports, .nonce = nonce, .export = *export, .device = device};
+        *i = (dma_import_t){.next = ipc->imports,
+                            .nonce = nonce,
+                            .export = *export,
+                            .device = device,
+                            .resets = resets_of(ipc, device)};
         if ((status = open_handle(ipc->rt, device, &export->handle, &i->base)) != DMA_OK) {
             free(i);
             goto unlock;
@@ -427,19 +439,31 @@ void dma_ipc_close(dma_ipc_t *ipc, dma_import_t *import)
  *
  * A process has one registration per address for all its devices. HIP accepts a second registration of the same address
  * without an error, and then the first hipHostUnregister ends both. The device address is the same for all devices.
+ *
+ * A reset of the device ends a registration. It is made again for the next user; those from before the reset only count
+ * as users.
  */
 
-static dma_status_t register_host(const dma_gpu_runtime_t *rt, int device, void *addr, size_t bytes,
-                                  uint64_t *device_addr)
+/* Registers the memory of *p with the device, and fills in what follows from that. */
+static dma_status_t register_host(const dma_ipc_t *ipc, int device, registration_t *p)
 {
     dma_gpu_scope_t scope;
-    dma_status_t status = rt->enter(device, &scope);
+    dma_status_t status = ipc->rt->enter(device, &scope);
 
     if (status == DMA_OK) {
-        status = rt->host_register(addr, bytes, device_addr);
-        rt->leave(&scope);
+        status = ipc->rt->host_register((void *)p->addr, p->bytes, &p->device_addr);
+        ipc->rt->leave(&scope);
+    }
+    if (status == DMA_OK) {
+        p->device = device;
+        p->resets = resets_of(ipc, device);
     }
     return status;
+}
+
+static bool is_registered(const dma_ipc_t *ipc, const registration_t *p)
+{
+    return p->resets == resets_of(ipc, p->device);
 }
 
 dma_status_t dma_ipc_register(dma_ipc_t *ipc, int device, void *addr, size_t bytes, uint64_t *device_addr)
@@ -458,12 +482,14 @@ dma_status_t dma_ipc_register(dma_ipc_t *ipc, int device, void *addr, size_t byt
             status = DMA_ERR_NOMEM;
             goto unlock;
         }
-        *p = (registration_t){.next = ipc->registrations, .addr = addr, .bytes = bytes, .device = device};
-        if ((status = register_host(ipc->rt, device, addr, bytes, &p->device_addr)) != DMA_OK) {
+        *p = (registration_t){.next = ipc->registrations, .addr = addr, .bytes = bytes};
+        if ((status = register_host(ipc, device, p)) != DMA_OK) {
             free(p);
             goto unlock;
         }
         ipc->registrations = p;
+    } else if (!is_registered(ipc, p) && (status = register_host(ipc, device, p)) != DMA_OK) {
+        goto unlock;
     }
     p->uses++;
     *device_addr = p->device_addr;
@@ -482,7 +508,7 @@ void dma_ipc_unregister(dma_ipc_t *ipc, const void *addr)
     }
     if ((p = *link) && !--p->uses) {
         *link = p->next;
-        if (ipc->rt->enter(p->device, &scope) == DMA_OK) {
+        if (is_registered(ipc, p) && ipc->rt->enter(p->device, &scope) == DMA_OK) {
             ipc->rt->host_unregister((void *)addr);
             ipc->rt->leave(&scope);
         }

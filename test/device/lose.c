@@ -6,6 +6,8 @@
  *     kill    rank 1 kills itself somewhere among them, with programs armed
  *     abort   rank 1 calls MPI_Abort; exit: all ranks leave without MPI_Finalize; both with programs armed
  *     reset   all ranks reset their device, then finalize
+ *     again   all ranks reset their device: calls on MPI_COMM_WORLD fail then, those on a new communicator are right
+ *     one     rank 1 resets its device: the same
  *     fork    no device memory at all: HIP must not be loaded by anybody, and a child can be forked and works
  *
  * A call that says it has succeeded has the right data: else the exit status is 1 and a line says "wrong". A call that
@@ -28,6 +30,7 @@
 enum { BLOCK = 20000, ROUNDS = 60 };
 
 static int rank, n;
+static MPI_Comm comm = MPI_COMM_WORLD;
 static unsigned char *send, *recv, *host;
 
 static unsigned char byte_of(int from, int to, int round, int at)
@@ -69,12 +72,42 @@ static void must(const char *what, int code)
 static void round_of(int round, MPI_Request *request)
 {
     fill(round);
-    must("MPI_Alltoall", MPI_Alltoall(send, BLOCK, MPI_BYTE, recv, BLOCK, MPI_BYTE, MPI_COMM_WORLD));
+    must("MPI_Alltoall", MPI_Alltoall(send, BLOCK, MPI_BYTE, recv, BLOCK, MPI_BYTE, comm));
     check(round);
     fill(round + 1);
     must("MPI_Start", MPI_Start(request));
     must("MPI_Wait", MPI_Wait(request, MPI_STATUS_IGNORE));
     check(round + 1);
+}
+
+static void make_request(MPI_Request *request)
+{
+    must("MPI_Alltoall_init",
+         PERSISTENT(Alltoall)(send, BLOCK, MPI_BYTE, recv, BLOCK, MPI_BYTE, comm, MPI_INFO_NULL, request));
+}
+
+/* What was allocated, opened or registered before the reset is gone, and must neither be used nor stand in the way. */
+static void begin_again(bool reset)
+{
+    MPI_Request request;
+    if (reset) {
+        hip_must("hipDeviceReset", hip.hipDeviceReset());
+        send = hip_take((size_t)n * BLOCK);
+        recv = hip_take((size_t)n * BLOCK);
+    }
+    must("MPI_Comm_dup", MPI_Comm_dup(MPI_COMM_WORLD, &comm));
+    MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+    fill(0);
+    if (MPI_Alltoall(send, BLOCK, MPI_BYTE, recv, BLOCK, MPI_BYTE, MPI_COMM_WORLD) == MPI_SUCCESS) {
+        fprintf(stderr, "lose: rank %d: a call on the old communicator is wrong: it succeeds\n", rank);
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    }
+    make_request(&request);
+    for (int round = 0; round < 8; round++) {
+        round_of(round, &request);
+    }
+    must("MPI_Request_free", MPI_Request_free(&request));
+    must("MPI_Comm_free", MPI_Comm_free(&comm));
 }
 
 static bool hip_is_loaded(void)
@@ -128,8 +161,7 @@ int main(int argc, char **argv)
     send = hip_take((size_t)n * BLOCK);
     recv = hip_take((size_t)n * BLOCK);
     host = malloc((size_t)n * BLOCK);
-    must("MPI_Alltoall_init",
-         PERSISTENT(Alltoall)(send, BLOCK, MPI_BYTE, recv, BLOCK, MPI_BYTE, MPI_COMM_WORLD, MPI_INFO_NULL, &request));
+    make_request(&request);
     srand((unsigned)time(NULL));
     int last = strcmp(mode, "loop") == 0 ? ROUNDS : 1 + rand() % 8;
     for (int round = 0; round < last; round++) {
@@ -153,6 +185,9 @@ int main(int argc, char **argv)
     must("MPI_Request_free", MPI_Request_free(&request));
     if (strcmp(mode, "reset") == 0) {
         hip_must("hipDeviceReset", hip.hipDeviceReset());
+    }
+    if (strcmp(mode, "again") == 0 || strcmp(mode, "one") == 0) {
+        begin_again(rank == 1 || mode[0] == 'a');
     }
     MPI_Finalize();
     if (rank == 0) {

@@ -52,12 +52,21 @@ goes_on() {
     ends 0 loop "${@:2}" && grep -q 'lose: done' "$work/out" && grep -Eq "$1" "$work/out" && silent
 }
 
+# begins_again MODE N: an engine serves each device before the reset, and those of N ranks anew behind it
+begins_again() {
+    ends 0 "$1" '' --mca coll_dma_verbose 2 "${@:3}" && grep -q 'lose: done' "$work/out" && silent &&
+        [ "$(grep -c 'is served by the engine' "$work/out")" = $((4 + $2)) ]
+}
+
 for turn in 1 2 3; do
     ok "a process is killed, $turn" ends '[1-9][0-9]*' kill ''
 done
 ok 'MPI_Abort with programs armed' ends '[1-9][0-9]*' abort ''
 ok 'exit without MPI_Finalize' ends '[0-9]+' exit ''
 ok 'MPI_Finalize after hipDeviceReset' ends 0 reset ''
+ok 'a new communicator after hipDeviceReset' begins_again again 4
+ok 'a new communicator after hipDeviceReset of one rank' begins_again one 1
+ok 'a new communicator after hipDeviceReset, engine stream' begins_again again 4 --mca coll_dma_engine stream
 for queues in thunk kfd; do # only the thunk says of a queue what has befallen it
     ok "an engine is reset, queues of $queues" ends '[1-9][0-9]*' loop EMU_RESET_PACKET=40,EMU_NEW_THUNK=1 --mca coll_dma_timeout 3 \
         --mca coll_dma_queues $queues
