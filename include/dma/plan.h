@@ -75,7 +75,17 @@
 
 #define DMA_LINE_BYTES 96 /* payload in a descriptor: 32 bytes in its header line, 64 in the next line */
 
-typedef enum dma_coll { DMA_ALLGATHER, DMA_ALLGATHERV, DMA_ALLTOALL, DMA_ALLTOALLV, DMA_COLL_COUNT } dma_coll_t;
+/* The operations: X(what follows DMA_, name in messages, name in MPI's functions, in small letters). */
+#define DMA_COLLS(X)                                                                                                   \
+    X(ALLGATHER, "all-gather", "allgather")                                                                            \
+    X(ALLGATHERV, "all-gather-v", "allgatherv")                                                                        \
+    X(ALLTOALL, "all-to-all", "alltoall")                                                                              \
+    X(ALLTOALLV, "all-to-all-v", "alltoallv")
+
+#define DMA_COLL_MEMBER(id, text, function) DMA_##id,
+#define DMA_COLL_TEXT(id, text, function)   text,
+#define DMA_COLL_MPI(id, text, function)    function,
+typedef enum dma_coll { DMA_COLLS(DMA_COLL_MEMBER) DMA_COLL_COUNT } dma_coll_t;
 
 /* All-gathers send one block to all ranks, all-to-alls a block to each rank. */
 static inline bool dma_coll_gathers(dma_coll_t coll)

@@ -29,7 +29,7 @@ static dma_wait_t oldest_waits_for(const dma_comm_t *comm)
 
 static void report_late(dma_comm_t *comm, double seconds)
 {
-    static const char *const names[] = {"all-gather", "all-gather-v", "all-to-all", "all-to-all-v"};
+    static const char *const names[] = {DMA_COLLS(DMA_COLL_TEXT)};
     dma_wait_t wait = oldest_waits_for(comm);
     char what[96] = "the set-up", whom[64] = "";
 

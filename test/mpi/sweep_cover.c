@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 static const char *const operation_names[] = {"allgather", "allgatherv", "alltoall", "alltoallv"};
+_Static_assert(sizeof(operation_names) / sizeof(operation_names[0]) == OPS, "a name for each");
 static const char *const place_names[] = {"out of place", "in place"};
 static const char *const byte_names[] = {"0", "1-32", "33-96", "97-1K", "1K-16K", "16K-64K", "more than 64K"};
 static const char *const size_names[] = {"1", "2", "3", "4", "5", "6", "7", "8", "9"};

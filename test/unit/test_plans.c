@@ -67,7 +67,7 @@ static bool placed(placing_t placing, int rank)
 
 static const char *coll_name(dma_coll_t coll)
 {
-    static const char *const names[] = {"allgather", "allgatherv", "alltoall", "alltoallv"};
+    static const char *const names[] = {DMA_COLLS(DMA_COLL_MPI)};
 
     return names[coll];
 }
