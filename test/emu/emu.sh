@@ -140,7 +140,15 @@ each_rule_has_a_test() {
 
 ok 'rocminfo lists 1 GPU' agents mi250x 1
 ok 'rocminfo lists 8 GPUs' agents mi300x 8
+# The driver counts all of them.
+# shellcheck disable=SC2016
+ok 'files of hidden GPUs cannot be read' env EMU_HIDE=0,7 "$root/with-build" --build "$build" --gpus 8 sh -c '
+    cd "$EMU_SYSFS/nodes" && [ "$(ls | wc -l)" = 9 ] && cat 0/gpu_id 2/properties 7/io_links/0/properties >/dev/null &&
+        ! cat 1/gpu_id 2>/dev/null && ! cat 8/properties 2>/dev/null && ! cat 1/io_links/0/properties 2>/dev/null'
 ok "KFD's files recommend an engine per link on 8 MI300X" mask mi300x 8 1 1 16384
+# shellcheck disable=SC2016
+ok 'the runtime does not see hidden GPUs' env EMU_HIDE=0,7 bash -c '[ "$("$@" | grep -Ec "^  Name: +gfx90a")" = 6 ]' - \
+    "$root/with-build" --build "$build" --gpus 8 rocminfo
 ok "KFD's files recommend the pool elsewhere" mask mi250x 8 1 1 28
 ok "KFD's files recommend host-facing engines for the host" mask mi300x 4 2 0 3
 ok 'HIP programs run on 2 MI250X' clean --gpus 2 "$bin/hip"
@@ -156,7 +164,7 @@ ok 'queues on the engines that are recommended' on_recommended
 ok 'a fault reaches the runtime' faults
 ok 'with-build stands in for the command' stands_in
 ok 'values that make no sense' not_understood EMU_SEED=x EMU_SLICE_US=999 EMU_IN_FLIGHT=0 EMU_STALE_LOOKS=-1 EMU_DELAY_US=1s \
-    EMU_FAULT_PACKET=-1 EMU_RESET_PACKET=-1 EMU_KFD_MINOR=100
+    EMU_FAULT_PACKET=-1 EMU_RESET_PACKET=-1 EMU_KFD_MINOR=100 EMU_HIDE=8 EMU_HIDE=1,
 ok 'nothing wrong, nothing said' clean --gpus 2 "$bin/rules" nothing-wrong
 ok 'a forked child has no node' clean --gpus 2 "$bin/rules" forked
 ok 'events' clean --gpus 2 "$bin/rules" events

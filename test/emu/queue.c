@@ -115,9 +115,9 @@ static bool take_slot(struct emu_queue *queue, uint32_t engine)
         if (engine >= persona->host_engines + persona->xgmi_engines)
             return false;
     }
-    queue->slot = emu_slot_take((int)queue->node - 1, xgmi, wanted);
+    queue->slot = emu_slot_take(emu_gpu_of(queue->node), xgmi, wanted);
     if (queue->slot < 0)
-        emu_note("no queue is free on the engines of GPU %u for %s", queue->node - 1, queue->owner);
+        emu_note("no queue is free on the engines of GPU %d for %s", emu_gpu_of(queue->node), queue->owner);
     return queue->slot >= 0;
 }
 
@@ -152,7 +152,7 @@ static bool take_pages(struct emu_queue *queue, uint64_t bytes, HsaQueueResource
 static void drop(struct emu_queue *queue)
 {
     if (queue->slot >= 0)
-        emu_slot_release((int)queue->node - 1, queue->slot);
+        emu_slot_release(emu_gpu_of(queue->node), queue->slot);
     if (queue->pointers)
         munmap(queue->pointers, PAGE);
     give_doorbell(queue->doorbell);
@@ -174,7 +174,7 @@ static HSAKMT_STATUS create(struct emu_queue *queue, uint32_t engine, char *ring
         resource->Queue_write_ptr_aql = queue->write;
         resource->Queue_read_ptr_aql = queue->read;
     }
-    emu_trace("queue %d of type %d on GPU %u, engine %d, for %s", queue->id, queue->type, queue->node - 1,
+    emu_trace("queue %d of type %d on GPU %d, engine %d, for %s", queue->id, queue->type, emu_gpu_of(queue->node),
               queue->slot < 0 ? -1 : emu_slot_engine(queue->slot), queue->owner);
     return HSAKMT_STATUS_SUCCESS;
 no_queue:
@@ -193,7 +193,7 @@ static HSAKMT_STATUS create_for(const char *owner, uint32_t node, HSA_QUEUE_TYPE
     const char *wrong = ring_wrong(node, (uintptr_t)ring, bytes);
     emu_vm_unlock();
     if (wrong) {
-        emu_violation("ring", "queue of %s on GPU %u with a ring of %#llx bytes at %p: %s", owner, node - 1,
+        emu_violation("ring", "queue of %s on GPU %d with a ring of %#llx bytes at %p: %s", owner, emu_gpu_of(node),
                       (unsigned long long)bytes, ring, wrong);
         return HSAKMT_STATUS_INVALID_PARAMETER;
     }

@@ -9,7 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define GPUS     32 /* nodes of the kernel */
+#define GPUS     (THUNK_FIRST_NODE + 16)
 #define ENGINES  16
 #define QUEUES   256
 #define SEGMENTS 512
@@ -322,7 +322,7 @@ static uint32_t make(uint32_t node, uint32_t engine, uint32_t percent, int64_t p
 {
     uint32_t rc;
 
-    if (node >= GPUS || engine >= ENGINES || percent != 100 || priority != DMA_THUNK_PRIORITY_MAXIMUM) {
+    if (!thunk_rocr_has(node) || engine >= ENGINES || percent != 100 || priority != DMA_THUNK_PRIORITY_MAXIMUM) {
         misuse("a queue on engine %u of node %u, %u percent", engine, node, percent);
     }
     pthread_mutex_lock(&thunk.lock);
@@ -400,6 +400,7 @@ void thunk_begin(const thunk_options_t *options)
 
     config.fault_packet = options->fault_packet;
     thunk.options = *options;
+    thunk_rocr_begin(options->topo);
     thunk.node = emu_sdma_node_create(&config, &env);
     memset(thunk.engines, 0, sizeof(thunk.engines));
     memset(thunk.segments, 0, sizeof(thunk.segments));

@@ -60,6 +60,7 @@ static job_t sdma_job(const char *name, emu_sdma_gen_t gen, int n, void (*body)(
     options.seed = unit_seed() + (uint64_t)n;
     options.gen = gen;
     options.rt = job.runtime;
+    options.topo = machine;
     thunk_begin(&options);
     if (options.left) {
         fake_gpu_may_stay();
@@ -260,6 +261,9 @@ START_TEST(refusals)
     job = sdma_job("mi300x-dpx-functions", EMU_SDMA_GFX942, 2, host_serves, (thunk_options_t){0});
     table->device_pci = pci_of_device;
     check_refusal(&job, "sdma", "which partition");
+
+    job = sdma_job("mi300x-cpx", EMU_SDMA_GFX942, 2, host_serves, (thunk_options_t){0});
+    check_refusal(&job, "sdma", "several GPUs or partitions");
 
     job = sdma_job("mi300x-4", EMU_SDMA_GFX942, 2, host_serves, (thunk_options_t){0});
     job.params.sysfs = "/nonexistent";

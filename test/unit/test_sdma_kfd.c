@@ -273,6 +273,9 @@ START_TEST(refusals)
     ck_assert_str_eq(reason_of(&(fake_options_t){.no_rocr = true}), "kfd: ROCr is not loaded");
     ck_assert_str_eq(reason_of(&(fake_options_t){.rocr_down = true}), "kfd: ROCr does not run");
     ck_assert_str_eq(reason_of(&(fake_options_t){.hidden = true}), "kfd: ROCr does not show the device");
+    ck_assert_str_eq(reason_of(&(fake_options_t){.no_address = true}), "kfd: ROCr does not show the device");
+    ck_assert_str_eq(reason_of(&(fake_options_t){.twins = true}),
+                     "kfd: ROCr shows several devices with this PCI address");
     ck_assert_str_eq(reason_of(&(fake_options_t){.no_fine = true}), "kfd: ROCr has no fine-grained host memory");
     ck_assert_uint_eq(fake_counts.system, 0);
     ck_assert_str_eq(reason_of(&(fake_options_t){.open_error = EACCES}), "kfd: Permission denied");

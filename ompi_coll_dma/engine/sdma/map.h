@@ -20,8 +20,9 @@
  * engines that serve two peers, and host-facing engines, which many kinds of copies use. Queues of other communicators
  * on the engine still get their time slices.
  *
- * A peer's GPU is identified by its KFD node number. Every rank knows the number of its own GPU and publishes it. A rank may
- * not have permission to read about other GPUs, but the links of its own GPU name them.
+ * A peer's GPU is identified by the number of its node in the kernel's topology, which is the same in all containers of the
+ * machine. Every rank knows the number of its own GPU and publishes it. A rank may not have permission to read about other
+ * GPUs, but the links of its own GPU name them.
  */
 #ifndef DMA_SDMA_MAP_H
 #define DMA_SDMA_MAP_H
@@ -47,7 +48,7 @@ typedef struct dma_map_pick {
 } dma_map_pick_t;
 
 /* Computes the picks of one rank: picks[i] for its copies to rank i, picks[rank] for its own block. nodes[i] is the
- * KFD node of rank i's GPU; nodes[rank] is the node of `gpu`. */
+ * node of rank i's GPU; nodes[rank] is the node of `gpu`. */
 void dma_map_build(const dma_gen_t *gen, const dma_topo_gpu_t *gpu, const uint32_t *nodes, int nranks, int rank,
                    dma_map_pick_t *picks);
 
