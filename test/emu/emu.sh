@@ -34,9 +34,9 @@ breaks() {
     grep -q "^violation: $1" "$work"/log/*
 }
 
-# The same on an MI300X.
-breaks_on_mi300x() {
-    EMU_STRICT=0 on --gpus 2 --persona mi300x "$bin/rules" "$2" && grep "^violation: $1: " "$work"/log/*
+# The same on another machine.
+breaks_on() {
+    EMU_STRICT=0 on --gpus 2 --persona "$1" "$bin/rules" "$3" && grep "^violation: $2: " "$work"/log/*
 }
 
 # notes TEXT NAME [VARIABLE=VALUE]: nothing is wrong but what is left over, and the log has this note
@@ -149,6 +149,7 @@ ok "KFD's files recommend an engine per link on 8 MI300X" mask mi300x 8 1 1 1638
 # shellcheck disable=SC2016
 ok 'the runtime does not see hidden GPUs' env EMU_HIDE=0,7 bash -c '[ "$("$@" | grep -Ec "^  Name: +gfx90a")" = 6 ]' - \
     "$root/with-build" --build "$build" --gpus 8 rocminfo
+ok "KFD's files recommend an engine that is fused off on 8 MI308X" mask mi308x 8 1 1 128
 ok "KFD's files recommend the pool elsewhere" mask mi250x 8 1 1 28
 ok "KFD's files recommend host-facing engines for the host" mask mi300x 4 2 0 3
 ok 'HIP programs run on 2 MI250X' clean --gpus 2 "$bin/hip"
@@ -177,6 +178,7 @@ ok 'each rule has a test' each_rule_has_a_test
 ok 'rule released' breaks released released
 ok 'rule ring: size' breaks ring ring-size
 ok 'rule ring: mapping' breaks ring ring-mapping
+ok 'rule engine' breaks_on mi308x engine missing-engine
 ok 'rule ipc-kind: host' breaks 'ipc-kind: .*: host memory' ipc-host
 ok 'rule ipc-kind: part' breaks 'ipc-kind: .*: not the start' ipc-part
 ok 'rule ipc-kind: registered' breaks 'ipc-kind: .*: registered host memory' ipc-registered
@@ -190,7 +192,7 @@ ok "rule unmapped: the CPU's address" says_why "it is the CPU's address" cpu-add
 ok 'rule opcode' breaks opcode bad-packet
 ok 'rule aql-packet' breaks aql-packet bad-aql-packet
 ok 'rule kernel' breaks kernel unknown-kernel
-ok 'rule peer' breaks_on_mi300x peer host-facing
+ok 'rule peer' breaks_on mi300x peer host-facing
 ok 'rule destroy-busy' breaks destroy-busy destroy-in-poll
 ok 'rule leak' breaks leak leak
 ok 'a strict node ends who calls what is wrong' ends ring-size

@@ -95,6 +95,17 @@ static bool is_sdma(HSA_QUEUE_TYPE type)
     return type == HSA_QUEUE_SDMA || type == HSA_QUEUE_SDMA_XGMI || (int)type == TYPE_BY_ENGINE;
 }
 
+/* The driver makes such queues. They never run. */
+static bool on_missing(const struct emu_queue *queue)
+{
+    int engine = emu_slot_engine(queue->slot);
+    bool missing = emu_config()->persona->missing >> engine & 1;
+    if (missing)
+        emu_violation("engine", "queue of %s on engine %d of GPU %d, which is fused off", queue->owner, engine,
+                      emu_gpu_of(queue->node));
+    return missing;
+}
+
 /* A compute queue needs none. */
 static bool take_slot(struct emu_queue *queue, uint32_t engine)
 {
@@ -115,10 +126,12 @@ static bool take_slot(struct emu_queue *queue, uint32_t engine)
         if (engine >= persona->host_engines + persona->xgmi_engines)
             return false;
     }
-    queue->slot = emu_slot_take(emu_gpu_of(queue->node), xgmi, wanted);
+    /* AMD's runtime gets queues that run: how it does that where engines are missing is not known. */
+    queue->slot =
+        emu_slot_take(emu_gpu_of(queue->node), xgmi, wanted, emu_api_is_runtime(queue->owner) ? persona->missing : 0);
     if (queue->slot < 0)
         emu_note("no queue is free on the engines of GPU %d for %s", emu_gpu_of(queue->node), queue->owner);
-    return queue->slot >= 0;
+    return queue->slot >= 0 && !on_missing(queue);
 }
 
 /* The parts that the thunk owns. */

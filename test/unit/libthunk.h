@@ -27,6 +27,7 @@ typedef struct thunk_options {
     const dma_topo_t *topo;      /* the machine; NULL: one GPU, whose PCI address is 0 */
     bool old;                    /* without create_queue_ext */
     bool absent;                 /* there is none to be found */
+    uint32_t missing;            /* engines that are fused off: a queue on one is misuse */
     unsigned queues;             /* at most so many at a time; 0: any */
     uint64_t fault_packet;       /* see emu_sdma_config_t */
     unsigned late;               /* the so-manieth queue that is made does nothing before thunk_late_goes; 0: none */

@@ -480,9 +480,11 @@ START_TEST(choice)
     static const dma_provider_ops_t bad = {.name = "bad", .open = never};
     const dma_provider_ops_t *list[] = {&bad, fake_providers[0], NULL};
     static const char *const any[] = {NULL, "", "auto", "kfd"};
+    dma_provider_gpu_t by_number = fake_gpu;
     char why[DMA_PROVIDER_WHY_BYTES];
     dma_provider_t *p;
 
+    by_number.by_number = true;
     fake_begin(&usual);
     for (int i = 0; i < 4; i++) {
         ck_assert_int_eq(dma_provider_open(list, any[i], &fake_gpu, &p, why), DMA_OK);
@@ -493,6 +495,8 @@ START_TEST(choice)
     ck_assert_str_eq(why, "bad: it never does");
     ck_assert_int_eq(dma_provider_open(list, "nosuch", &fake_gpu, &p, why), DMA_UNSUPPORTED);
     ck_assert_str_eq(why, "there is no queue provider \"nosuch\"");
+    ck_assert_int_eq(dma_provider_open(list, "auto", &by_number, &p, why), DMA_OK);
+    p->ops->close(p);
     setenv("HSA_ENABLE_SDMA", "0", 1);
     ck_assert_int_eq(dma_provider_open(list, "auto", &fake_gpu, &p, why), DMA_UNSUPPORTED);
     ck_assert_str_eq(why, "HSA_ENABLE_SDMA=0 in the environment");
@@ -500,6 +504,10 @@ START_TEST(choice)
     ck_assert_int_eq(dma_provider_open(list, "auto", &fake_gpu, &p, why), DMA_OK);
     p->ops->close(p);
     unsetenv("HSA_ENABLE_SDMA");
+    fake_end();
+    fake_begin(&(fake_options_t){.minor = 16});
+    ck_assert_int_eq(dma_provider_open(list, "auto", &by_number, &p, why), DMA_UNSUPPORTED);
+    ck_assert_str_eq(why, "bad: it never does; kfd: it cannot name engines, and some are not there");
     fake_end();
     fake_begin(&(fake_options_t){.rocr_down = true});
     ck_assert_int_eq(dma_provider_open(list, "auto", &fake_gpu, &p, why), DMA_UNSUPPORTED);

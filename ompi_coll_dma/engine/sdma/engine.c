@@ -50,6 +50,7 @@ static dma_status_t open_queues(const dma_gpu_config_t *config, dma_sdma_unit_t 
     dma_provider_gpu_t gpu = {
         .address = {.domain = unit->gpu->domain, .location_id = dma_topo_location_id(unit->gpu)},
         .gpu_id = unit->gpu->gpu_id,
+        .by_number = unit->gen->even_engines,
     };
     char reason[DMA_PROVIDER_WHY_BYTES];
 
@@ -163,7 +164,7 @@ static void sdma_close(dma_gpu_unit_t *handle)
 static void sdma_traits(const dma_gpu_unit_t *handle, dma_gpu_traits_t *traits)
 {
     const dma_sdma_unit_t *unit = (const dma_sdma_unit_t *)handle;
-    uint32_t engines = unit->gpu->host_engines + unit->gpu->xgmi_engines;
+    uint32_t engines = (uint32_t)__builtin_popcount(dma_map_engines(unit->gen, unit->gpu));
 
     *traits = (dma_gpu_traits_t){
         .node = unit->gpu->node, /* the kernel's number, not the thunk's: links of peers name it */
@@ -223,12 +224,7 @@ static dma_status_t sdma_bind(dma_gpu_unit_t *handle, const dma_gpu_bind_params_
     } else {
         b->ready = NULL;
     }
-    if (unit->gen->even_engines && !unit->queues.provider->names_engines) {
-        free(b);
-        return dma_gpu_refuse(why, "some engines of this GPU are not there, and queues here cannot name engines");
-    }
     for (size_t r = 0; r < n; r++) {
-
         if (!(b->queues[r] = dma_queue_get(&unit->queues, &b->picks[r], b->nodes[r]))) {
             release_queues(b);
             free(b);

@@ -47,6 +47,11 @@ typedef struct dma_map_pick {
     const char *reason;  /* text for messages */
 } dma_map_pick_t;
 
+/* Bit mask of the engines that exist. */
+uint32_t dma_map_engines(const dma_gen_t *gen, const dma_topo_gpu_t *gpu);
+/* The pick for copies that use no link. */
+dma_map_pick_t dma_map_host_facing(const dma_gen_t *gen, const char *reason);
+
 /* Computes the picks of one rank: picks[i] for its copies to rank i, picks[rank] for its own block. nodes[i] is the
  * node of rank i's GPU; nodes[rank] is the node of `gpu`. */
 void dma_map_build(const dma_gen_t *gen, const dma_topo_gpu_t *gpu, const uint32_t *nodes, int nranks, int rank,

@@ -30,6 +30,7 @@
 typedef struct dma_provider_gpu {
     dma_rocr_address_t address;
     uint32_t gpu_id;
+    bool by_number; /* not every engine may be used, so queues must name theirs */
 } dma_provider_gpu_t;
 
 typedef struct dma_provider_queue {
