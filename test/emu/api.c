@@ -20,12 +20,36 @@ static struct {
 
 bool emu_is_gpu(uint32_t node)
 {
-    return node > 0 && node <= (uint32_t)emu_config()->gpus;
+    return node > 0 && node < emu_node_count();
+}
+
+static bool is_shown(int gpu)
+{
+    return gpu >= 0 && gpu < emu_config()->gpus && !(emu_config()->hidden >> gpu & 1);
 }
 
 uint32_t emu_node_count(void)
 {
-    return 1 + (uint32_t)emu_config()->gpus;
+    uint32_t count = 1;
+    for (int gpu = 0; gpu < emu_config()->gpus; gpu++)
+        count += is_shown(gpu);
+    return count;
+}
+
+uint32_t emu_node_of(int gpu)
+{
+    uint32_t node = 0;
+    for (int before = 0; before <= gpu; before++)
+        node += is_shown(before);
+    return is_shown(gpu) ? node : 0;
+}
+
+int emu_gpu_of(uint32_t node)
+{
+    int gpu = 0;
+    while (gpu < emu_config()->gpus && emu_node_of(gpu) != node)
+        gpu++;
+    return gpu;
 }
 
 const char *emu_api_caller(const void *address)

@@ -27,8 +27,13 @@ bool emu_api_is_runtime(const char *caller);
 /* Whether this is a child of a process that used the node, and so has none. */
 bool emu_api_forked(void);
 
-/* Topology as the driver counts it. */
+/* Nodes as the thunk counts them: the host, then the GPUs that this process may open (hide.h). GPUs are counted as the
+ * driver does, from 0. */
 bool emu_is_gpu(uint32_t node);
 uint32_t emu_node_count(void);
+/* The GPU of a node for which emu_is_gpu is true. */
+int emu_gpu_of(uint32_t node);
+/* The node of a GPU; 0: there is none, or this process may not open it. */
+uint32_t emu_node_of(int gpu);
 
 #endif

@@ -1,6 +1,7 @@
 /* Reading the environment; see config.h. */
 #include "config.h"
 
+#include "hide.h"
 #include "persona.h"
 
 #include <errno.h>
@@ -60,6 +61,8 @@ __attribute__((constructor(101))) static void config_read(void)
     if (!config.persona)
         refuse("EMU_PERSONA", name);
     config.gpus = (int)number("EMU_GPUS", EMU_MAX_GPUS, 1, EMU_MAX_GPUS);
+    if (!emu_hide_read(getenv("EMU_HIDE"), &config.hidden))
+        refuse("EMU_HIDE", getenv("EMU_HIDE"));
     config.node_dir = folder("EMU_NODE");
     config.log_dir = folder("EMU_LOG");
     config.stats_dir = folder("EMU_STATS");

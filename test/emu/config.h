@@ -23,6 +23,7 @@ struct emu_persona;
 struct emu_config {
     const struct emu_persona *persona;
     int gpus;
+    uint32_t hidden;       /* bit mask of the GPUs that this process may not open */
     const char *node_dir;  /* shared by the processes of one emulated node, or NULL: this process is alone on it */
     const char *log_dir;   /* or NULL: to stderr only */
     const char *stats_dir; /* or NULL: none are written */

@@ -34,9 +34,9 @@ breaks() {
     grep -q "^violation: $1" "$work"/log/*
 }
 
-# The same on an MI300X.
-breaks_on_mi300x() {
-    EMU_STRICT=0 on --gpus 2 --persona mi300x "$bin/rules" "$2" && grep "^violation: $1: " "$work"/log/*
+# The same on another machine.
+breaks_on() {
+    EMU_STRICT=0 on --gpus 2 --persona "$1" "$bin/rules" "$3" && grep "^violation: $2: " "$work"/log/*
 }
 
 # notes TEXT NAME [VARIABLE=VALUE]: nothing is wrong but what is left over, and the log has this note
@@ -140,7 +140,16 @@ each_rule_has_a_test() {
 
 ok 'rocminfo lists 1 GPU' agents mi250x 1
 ok 'rocminfo lists 8 GPUs' agents mi300x 8
+# The driver counts all of them.
+# shellcheck disable=SC2016
+ok 'files of hidden GPUs cannot be read' env EMU_HIDE=0,7 "$root/with-build" --build "$build" --gpus 8 sh -c '
+    cd "$EMU_SYSFS/nodes" && [ "$(ls | wc -l)" = 9 ] && cat 0/gpu_id 2/properties 7/io_links/0/properties >/dev/null &&
+        ! cat 1/gpu_id 2>/dev/null && ! cat 8/properties 2>/dev/null && ! cat 1/io_links/0/properties 2>/dev/null'
 ok "KFD's files recommend an engine per link on 8 MI300X" mask mi300x 8 1 1 16384
+# shellcheck disable=SC2016
+ok 'the runtime does not see hidden GPUs' env EMU_HIDE=0,7 bash -c '[ "$("$@" | grep -Ec "^  Name: +gfx90a")" = 6 ]' - \
+    "$root/with-build" --build "$build" --gpus 8 rocminfo
+ok "KFD's files recommend an engine that is fused off on 8 MI308X" mask mi308x 8 1 1 128
 ok "KFD's files recommend the pool elsewhere" mask mi250x 8 1 1 28
 ok "KFD's files recommend host-facing engines for the host" mask mi300x 4 2 0 3
 ok 'HIP programs run on 2 MI250X' clean --gpus 2 "$bin/hip"
@@ -156,7 +165,7 @@ ok 'queues on the engines that are recommended' on_recommended
 ok 'a fault reaches the runtime' faults
 ok 'with-build stands in for the command' stands_in
 ok 'values that make no sense' not_understood EMU_SEED=x EMU_SLICE_US=999 EMU_IN_FLIGHT=0 EMU_STALE_LOOKS=-1 EMU_DELAY_US=1s \
-    EMU_FAULT_PACKET=-1 EMU_RESET_PACKET=-1 EMU_KFD_MINOR=100
+    EMU_FAULT_PACKET=-1 EMU_RESET_PACKET=-1 EMU_KFD_MINOR=100 EMU_HIDE=8 EMU_HIDE=1,
 ok 'nothing wrong, nothing said' clean --gpus 2 "$bin/rules" nothing-wrong
 ok 'a forked child has no node' clean --gpus 2 "$bin/rules" forked
 ok 'events' clean --gpus 2 "$bin/rules" events
@@ -169,6 +178,7 @@ ok 'each rule has a test' each_rule_has_a_test
 ok 'rule released' breaks released released
 ok 'rule ring: size' breaks ring ring-size
 ok 'rule ring: mapping' breaks ring ring-mapping
+ok 'rule engine' breaks_on mi308x engine missing-engine
 ok 'rule ipc-kind: host' breaks 'ipc-kind: .*: host memory' ipc-host
 ok 'rule ipc-kind: part' breaks 'ipc-kind: .*: not the start' ipc-part
 ok 'rule ipc-kind: registered' breaks 'ipc-kind: .*: registered host memory' ipc-registered
@@ -182,7 +192,7 @@ ok "rule unmapped: the CPU's address" says_why "it is the CPU's address" cpu-add
 ok 'rule opcode' breaks opcode bad-packet
 ok 'rule aql-packet' breaks aql-packet bad-aql-packet
 ok 'rule kernel' breaks kernel unknown-kernel
-ok 'rule peer' breaks_on_mi300x peer host-facing
+ok 'rule peer' breaks_on mi300x peer host-facing
 ok 'rule destroy-busy' breaks destroy-busy destroy-in-poll
 ok 'rule leak' breaks leak leak
 ok 'a strict node ends who calls what is wrong' ends ring-size

@@ -3,7 +3,7 @@
  *
  * A handle is eight words that may travel anywhere:
  *
- *     0 magic, place   1 pid   2 file descriptor   3 inode   4 node, place   5 pages   6 belongs to the runtime   7 flags
+ *     0 magic, place   1 pid   2 file descriptor   3 inode   4 GPU, place   5 pages   6 belongs to the runtime   7 flags
  *
  * The place is where the exporter has it, a number of pages: the upper 16 of its bits in the lower half of word 0, the other
  * 20 in the upper bits of word 4. Nothing is imported that lies where memory does which the exporter has freed and which is
@@ -26,17 +26,19 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MAGIC = 0x4350, PAGE_BITS = 12, PLACE_BITS = 20, NODE_BITS = 12 };
-enum { AT_MAGIC, AT_PID, AT_FD, AT_INODE, AT_NODE, AT_PAGES, AT_RUNTIME, AT_FLAGS };
+enum { MAGIC = 0x4350, PAGE_BITS = 12, PLACE_BITS = 20, GPU_BITS = 12 };
+enum { AT_MAGIC, AT_PID, AT_FD, AT_INODE, AT_GPU, AT_PAGES, AT_RUNTIME, AT_FLAGS };
 
 static uint64_t place_of(const HSAuint32 *words)
 {
-    return ((uint64_t)(words[AT_MAGIC] & 0xffff) << PLACE_BITS | words[AT_NODE] >> NODE_BITS) << PAGE_BITS;
+    return ((uint64_t)(words[AT_MAGIC] & 0xffff) << PLACE_BITS | words[AT_GPU] >> GPU_BITS) << PAGE_BITS;
 }
 
+/* Which nodes there are differs between processes, so that the handle has the driver's number of the GPU. 0: this process
+ * may not open it. */
 static HSAuint32 node_of(const HSAuint32 *words)
 {
-    return words[AT_NODE] & ((1u << NODE_BITS) - 1);
+    return emu_node_of((int)(words[AT_GPU] & ((1u << GPU_BITS) - 1)));
 }
 
 static const char *kind_name(const struct emu_range *range)
@@ -70,7 +72,7 @@ HSAKMT_STATUS hsaKmtShareMemory(void *address, HSAuint64 bytes, HsaSharedMemoryH
         words[AT_PID] = (HSAuint32)getpid();
         words[AT_FD] = (HSAuint32)range->fd;
         words[AT_INODE] = (HSAuint32)file.st_ino;
-        words[AT_NODE] = range->node | (HSAuint32)(range->va >> PAGE_BITS) << NODE_BITS;
+        words[AT_GPU] = (HSAuint32)emu_gpu_of(range->node) | (HSAuint32)(range->va >> PAGE_BITS) << GPU_BITS;
         words[AT_PAGES] = (HSAuint32)(range->bytes >> PAGE_BITS);
         words[AT_RUNTIME] = 0;
         words[AT_FLAGS] = range->flags.Value;
@@ -104,8 +106,12 @@ HSAKMT_STATUS hsaKmtRegisterSharedHandleToNodes(const HsaSharedMemoryHandle *han
     EMU_API_ENTER();
     static atomic_int imports;
     const HSAuint32 *words = *handle;
-    if (words[AT_MAGIC] >> 16 != MAGIC || node_of(words) >= emu_node_count() || count > EMU_MAX_NODES)
+    if (words[AT_MAGIC] >> 16 != MAGIC || count > EMU_MAX_NODES)
         return HSAKMT_STATUS_INVALID_PARAMETER;
+    if (!node_of(words)) {
+        emu_note("import of memory of a GPU that this process may not open");
+        return HSAKMT_STATUS_ERROR;
+    }
     int limit = emu_config()->fail_import_after;
     if (limit >= 0 && atomic_fetch_add(&imports, 1) >= limit) {
         emu_note("import of an IPC handle fails, as asked for");

@@ -1,6 +1,7 @@
 /* Kernels of the runtimes; see kernels.h. */
 #include "kernels.h"
 
+#include "api.h"
 #include "fault.h"
 #include "report.h"
 #include "vm.h"
@@ -36,7 +37,8 @@ static void *reach(const struct call *call, uint64_t va, uint64_t bytes, bool wr
     const char *why;
     char *at = emu_vm_translate(call->node, va, bytes, write, &why);
     if (!at) {
-        emu_report("unmapped", "kernel of GPU %u accesses %#llx: %s", call->node - 1, (unsigned long long)va, why);
+        emu_report("unmapped", "kernel of GPU %d accesses %#llx: %s", emu_gpu_of(call->node), (unsigned long long)va,
+                   why);
         emu_fault_raise(call->node, va, write);
     }
     return at;
@@ -275,10 +277,10 @@ enum emu_kernel_state emu_kernel_run(uint32_t node, const hsa_kernel_dispatch_pa
         return run_shader(&call, code);
     char name[NAME];
     kernel_name(packet->kernel_object, name);
-    emu_trace("GPU %u runs %s", node - 1, name);
+    emu_trace("GPU %d runs %s", emu_gpu_of(node), name);
     for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++)
         if (strcmp(kernels[i].name, name) == 0)
             return kernels[i].run(&call);
-    emu_fault_violation(node, packet->kernel_object, "kernel", "GPU %u has no kernel '%s'", node - 1, name);
+    emu_fault_violation(node, packet->kernel_object, "kernel", "GPU %d has no kernel '%s'", emu_gpu_of(node), name);
     return EMU_KERNEL_FAULT;
 }

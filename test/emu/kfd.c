@@ -45,7 +45,7 @@ static uint32_t node_of(uint32_t gpu_id)
 {
     for (int gpu = 0; gpu < emu_config()->gpus; gpu++)
         if (emu_persona_gpu_id(emu_config()->persona, gpu) == gpu_id)
-            return (uint32_t)gpu + 1;
+            return emu_node_of(gpu);
     return 0;
 }
 
@@ -143,6 +143,7 @@ void *emu_kfd_map(size_t bytes, uint64_t offset)
 {
     bool known = false;
     for (int gpu = 0; gpu < emu_config()->gpus; gpu++)
-        known |= offset == (3ull << 62 | (uint64_t)(emu_persona_gpu_id(emu_config()->persona, gpu) & 0xffff) << 46);
+        known |= emu_node_of(gpu) &&
+                 offset == (3ull << 62 | (uint64_t)(emu_persona_gpu_id(emu_config()->persona, gpu) & 0xffff) << 46);
     return known && bytes == EMU_DOORBELL_BYTES && !emu_api_forked() ? emu_queue_map_doorbells() : NULL;
 }

@@ -31,6 +31,8 @@ emu_node_sources = \
 	test/emu/event.h \
 	test/emu/fault.c \
 	test/emu/fault.h \
+	test/emu/hide.c \
+	test/emu/hide.h \
 	test/emu/ipc.c \
 	test/emu/kernels.c \
 	test/emu/kernels.h \
@@ -67,7 +69,7 @@ if HAVE_EMU
 EXTRA_LTLIBRARIES = test/emu/libemu.la
 test_emu_libemu_la_SOURCES = $(emu_node_sources) $(emu_sdma_sources)
 mpi_programs += test/emu/emu_tree $(emu_test_programs)
-test_emu_emu_tree_SOURCES = test/emu/tree.c test/emu/persona.c test/emu/persona.h
+test_emu_emu_tree_SOURCES = test/emu/tree.c test/emu/hide.c test/emu/hide.h test/emu/persona.c test/emu/persona.h
 test_emu_emu_tree_CPPFLAGS = $(DMA_DEFINES)
 test_emu_emu_tree_LDADD =
 test_emu_collective_CPPFLAGS = $(DMA_DEFINES) $(OMPI_PROGRAM_CPPFLAGS)

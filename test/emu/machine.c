@@ -61,7 +61,7 @@ static char *env_translate(void *ctx, int gpu, uint64_t va, uint64_t bytes, bool
 {
     (void)ctx;
     const char *why;
-    char *at = emu_vm_translate((uint32_t)gpu + 1, va, bytes, write, &why);
+    char *at = emu_vm_translate(emu_node_of(gpu), va, bytes, write, &why);
     if (!at) {
         emu_note("GPU %d cannot reach %llu bytes at %#llx: %s", gpu, (unsigned long long)bytes, (unsigned long long)va,
                  why);
@@ -70,7 +70,7 @@ static char *env_translate(void *ctx, int gpu, uint64_t va, uint64_t bytes, bool
         return NULL;
     }
     uint32_t node = emu_vm_find(va)->node;
-    where->owner = node == 0 ? EMU_SDMA_HOST : (int)node - 1;
+    where->owner = node == 0 ? EMU_SDMA_HOST : emu_gpu_of(node);
     return at;
 }
 
@@ -94,9 +94,9 @@ static void env_fault(void *ctx, int gpu, uint64_t va, bool write, emu_sdma_why_
     bool injected = machine.injected;
     machine.injected = false;
     if (injected)
-        emu_event_fault((uint32_t)gpu + 1, va, why == EMU_SDMA_WHY_READ_ONLY);
+        emu_event_fault(emu_node_of(gpu), va, why == EMU_SDMA_WHY_READ_ONLY);
     else
-        emu_fault_raise((uint32_t)gpu + 1, va, why == EMU_SDMA_WHY_READ_ONLY);
+        emu_fault_raise(emu_node_of(gpu), va, why == EMU_SDMA_WHY_READ_ONLY);
 }
 
 static void env_trap(void *ctx, int gpu, uint32_t context)
@@ -216,7 +216,7 @@ static bool start(void)
 bool emu_machine_add(struct emu_queue *queue, uint64_t ring, uint64_t bytes)
 {
     if (queue->slot >= 0) {
-        emu_sdma_engine_t *engine = engine_of((int)queue->node - 1, emu_slot_engine(queue->slot));
+        emu_sdma_engine_t *engine = engine_of(emu_gpu_of(queue->node), emu_slot_engine(queue->slot));
         if (!engine)
             return false;
         emu_vm_lock_read();
@@ -254,7 +254,7 @@ static void print_queue(const struct emu_queue *queue, const char *state, FILE *
 {
     if (!queue->sdma)
         return;
-    fprintf(to, "queue %d gpu %u engine %d type %d owner %s %s\n", queue->id, queue->node - 1,
+    fprintf(to, "queue %d gpu %d engine %d type %d owner %s %s\n", queue->id, emu_gpu_of(queue->node),
             emu_slot_engine(queue->slot), queue->type, queue->owner, state);
     emu_sdma_queue_print(queue->sdma, to);
 }
@@ -298,5 +298,6 @@ void emu_machine_report_left(void)
 {
     for (const struct emu_queue *queue = machine.queues; queue; queue = queue->next)
         if (!emu_api_is_runtime(queue->owner))
-            emu_report("leak", "queue %d of GPU %u was not destroyed by %s", queue->id, queue->node - 1, queue->owner);
+            emu_report("leak", "queue %d of GPU %d was not destroyed by %s", queue->id, emu_gpu_of(queue->node),
+                       queue->owner);
 }

@@ -43,6 +43,25 @@ static const struct emu_persona personas[] = {
         .bus_step = 0x16,
         .recommended = mi300x_recommended,
     },
+    {
+        .name = "mi308x",
+        .marketing_name = "AMD Instinct MI308X (emulated)",
+        .device_id = 0x74a2,
+        .isa_major = 9,
+        .isa_minor = 0,
+        .isa_stepping = 10,
+        .gfx_target_version = 90402,
+        .host_engines = 2,
+        .xgmi_engines = 6,
+        .missing = 0xaa,
+        .peers_by_links_only = true,
+        .compute_units = 80,
+        .vram_bytes = 192ull << 30,
+        .first_bus = 0x0c,
+        .bus_step = 0x16,
+        .recommended = mi300x_recommended,
+        .halved = true,
+    },
 };
 
 const struct emu_persona *emu_persona_find(const char *name)
@@ -74,7 +93,7 @@ uint32_t emu_persona_engine_mask(const struct emu_persona *persona, int gpus, in
 {
     if (to < 0)
         return (1u << persona->host_engines) - 1;
-    if (persona->recommended && gpus == 8)
-        return 1u << persona->recommended[from][to];
-    return ((1u << persona->xgmi_engines) - 1) << persona->host_engines;
+    uint32_t engine = persona->recommended && gpus == 8 ? persona->recommended[from][to] >> persona->halved : 0;
+    return engine >= persona->host_engines ? 1u << engine
+                                           : ((1u << persona->xgmi_engines) - 1) << persona->host_engines;
 }

@@ -18,12 +18,15 @@ struct emu_persona {
     uint32_t isa_major, isa_minor, isa_stepping;
     uint32_t gfx_target_version;
     uint32_t host_engines, xgmi_engines;
+    uint32_t missing;         /* bit mask of engines that the kernel lists and recommends, and that are fused off */
     bool peers_by_links_only; /* host-facing engines refuse other GPUs' memory, but to AMD's runtime */
     uint32_t compute_units;
     uint64_t vram_bytes;
     uint32_t first_bus, bus_step; /* PCI bus of GPU g: first_bus + g * bus_step */
-    /* The engine that the kernel recommends for the link from one GPU to another, where it recommends one. */
+    /* The engine that the kernel recommends for the link from one GPU to another, where it recommends one. It divides the
+     * number by two on a GPU with half as many engines as the table is made for. */
     const uint8_t (*recommended)[8];
+    bool halved;
 };
 
 const struct emu_persona *emu_persona_find(const char *name);

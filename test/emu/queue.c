@@ -95,6 +95,17 @@ static bool is_sdma(HSA_QUEUE_TYPE type)
     return type == HSA_QUEUE_SDMA || type == HSA_QUEUE_SDMA_XGMI || (int)type == TYPE_BY_ENGINE;
 }
 
+/* The driver makes such queues. They never run. */
+static bool on_missing(const struct emu_queue *queue)
+{
+    int engine = emu_slot_engine(queue->slot);
+    bool missing = emu_config()->persona->missing >> engine & 1;
+    if (missing)
+        emu_violation("engine", "queue of %s on engine %d of GPU %d, which is fused off", queue->owner, engine,
+                      emu_gpu_of(queue->node));
+    return missing;
+}
+
 /* A compute queue needs none. */
 static bool take_slot(struct emu_queue *queue, uint32_t engine)
 {
@@ -115,10 +126,12 @@ static bool take_slot(struct emu_queue *queue, uint32_t engine)
         if (engine >= persona->host_engines + persona->xgmi_engines)
             return false;
     }
-    queue->slot = emu_slot_take((int)queue->node - 1, xgmi, wanted);
+    /* AMD's runtime gets queues that run: how it does that where engines are missing is not known. */
+    queue->slot =
+        emu_slot_take(emu_gpu_of(queue->node), xgmi, wanted, emu_api_is_runtime(queue->owner) ? persona->missing : 0);
     if (queue->slot < 0)
-        emu_note("no queue is free on the engines of GPU %u for %s", queue->node - 1, queue->owner);
-    return queue->slot >= 0;
+        emu_note("no queue is free on the engines of GPU %d for %s", emu_gpu_of(queue->node), queue->owner);
+    return queue->slot >= 0 && !on_missing(queue);
 }
 
 /* The parts that the thunk owns. */
@@ -152,7 +165,7 @@ static bool take_pages(struct emu_queue *queue, uint64_t bytes, HsaQueueResource
 static void drop(struct emu_queue *queue)
 {
     if (queue->slot >= 0)
-        emu_slot_release((int)queue->node - 1, queue->slot);
+        emu_slot_release(emu_gpu_of(queue->node), queue->slot);
     if (queue->pointers)
         munmap(queue->pointers, PAGE);
     give_doorbell(queue->doorbell);
@@ -174,7 +187,7 @@ static HSAKMT_STATUS create(struct emu_queue *queue, uint32_t engine, char *ring
         resource->Queue_write_ptr_aql = queue->write;
         resource->Queue_read_ptr_aql = queue->read;
     }
-    emu_trace("queue %d of type %d on GPU %u, engine %d, for %s", queue->id, queue->type, queue->node - 1,
+    emu_trace("queue %d of type %d on GPU %d, engine %d, for %s", queue->id, queue->type, emu_gpu_of(queue->node),
               queue->slot < 0 ? -1 : emu_slot_engine(queue->slot), queue->owner);
     return HSAKMT_STATUS_SUCCESS;
 no_queue:
@@ -193,7 +206,7 @@ static HSAKMT_STATUS create_for(const char *owner, uint32_t node, HSA_QUEUE_TYPE
     const char *wrong = ring_wrong(node, (uintptr_t)ring, bytes);
     emu_vm_unlock();
     if (wrong) {
-        emu_violation("ring", "queue of %s on GPU %u with a ring of %#llx bytes at %p: %s", owner, node - 1,
+        emu_violation("ring", "queue of %s on GPU %d with a ring of %#llx bytes at %p: %s", owner, emu_gpu_of(node),
                       (unsigned long long)bytes, ring, wrong);
         return HSAKMT_STATUS_INVALID_PARAMETER;
     }

@@ -78,12 +78,26 @@ with() {
     "$@"
 }
 
+# even NAME=VALUE...: where engines with odd numbers are fused off, none of our queues is on one
+even() {
+    local odd
+    collectives 4 mi308x "$@" || return 1
+    odd=$(cat "$work"/stats/* | awk '/^queue .* owner mca_coll_dma/ && $6 % 2' | wc -l)
+    echo "queues on odd engines: $odd; $(ours)"
+    [ "$odd" = 0 ] && [[ $(ours) =~ ^6:[0-9]+$ ]]
+}
+
 none='no engine serves device . \('
 ok 'thunk, by default' made '2:[0-9]+ 5:[0-9]+' collectives 2 mi250x
 ok 'thunk, by name' made '2:[0-9]+ 5:[0-9]+' collectives 2 mi250x queues=thunk
 ok 'kfd: on the engines of the links' made '2:[0-9]+ 6:[0-9]+' collectives 2 mi250x queues=kfd
 ok 'kfd: on the recommended engines of 8 MI300X' on_recommended
 ok 'kfd: armed programs' armed
+ok 'MI308X: queues on engines that are there' even
+ok 'MI308X: queues on engines that are there, all links' with EMU_NEW_THUNK=1 even queues=thunk
+ok 'MI308X: no provider names engines' with EMU_KFD_MINOR=16 \
+    but 'sdma does not serve device .: thunk: it cannot name engines, and some are not there; kfd: it cannot' \
+    collectives 2 mi308x verbose=2
 ok 'kfd: a kernel that cannot name engines' with EMU_KFD_MINOR=16 made '2:[0-9]+ 5:2' collectives 2 mi250x queues=kfd
 # The four self-tests have one each.
 ok 'kfd: queues for one link alone, the others share' \

@@ -286,6 +286,15 @@ static void engine_reset(void)
     RAW_CHECK(hsaKmtWaitOnEvent(event, 5000));
 }
 
+/* On an MI308X: the driver gives engines in turn, and the second is not there. */
+static void missing_engine(void)
+{
+    struct raw_queue queue[2];
+    raw_queue(&queue[0], 1, HSA_QUEUE_SDMA, 0);
+    EXPECT(raw_try_queue(&queue[1], 1, HSA_QUEUE_SDMA, 0) != HSAKMT_STATUS_SUCCESS);
+    raw_destroy(&queue[0]);
+}
+
 /* EMU_FAULT_PACKET=1 */
 static void injected_fault(void)
 {
@@ -476,6 +485,7 @@ static const struct {
     {"nothing-wrong", nothing_wrong, 0},
     {"released", released, 0},
     {"ring-size", ring_size, 0},
+    {"missing-engine", missing_engine, 0},
     {"ring-mapping", ring_mapping, 0},
     {"ipc-host", ipc_host, 0},
     {"ipc-part", ipc_part, 0},

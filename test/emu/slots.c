@@ -77,11 +77,11 @@ static void map_table(void)
         reclaim(gpu);
 }
 
-static int try_take(int gpu, int first, int engines, int engine, uint64_t mine)
+static int try_take(int gpu, int first, int engines, int engine, uint32_t without, uint64_t mine)
 {
     for (int i = 0; i < engines * EMU_QUEUES_PER_ENGINE; i++) {
         int at = first + i % engines;
-        if (engine != EMU_ANY_ENGINE && at != engine)
+        if (engine == EMU_ANY_ENGINE ? without >> at & 1 : at != engine)
             continue;
         int slot = at * EMU_QUEUES_PER_ENGINE + i / engines;
         uint64_t none = 0;
@@ -91,17 +91,17 @@ static int try_take(int gpu, int first, int engines, int engine, uint64_t mine)
     return -1;
 }
 
-int emu_slot_take(int gpu, bool xgmi, int engine)
+int emu_slot_take(int gpu, bool xgmi, int engine, uint32_t without)
 {
     pthread_once(&once, map_table);
     const struct emu_persona *persona = emu_config()->persona;
     int first = xgmi ? (int)persona->host_engines : 0;
     int engines = (int)(xgmi ? persona->xgmi_engines : persona->host_engines);
     uint64_t mine = stamp((uint32_t)getpid());
-    int slot = try_take(gpu, first, engines, engine, mine);
+    int slot = try_take(gpu, first, engines, engine, without, mine);
     if (slot < 0) {
         reclaim(gpu);
-        slot = try_take(gpu, first, engines, engine, mine);
+        slot = try_take(gpu, first, engines, engine, without, mine);
     }
     return slot;
 }

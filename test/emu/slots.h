@@ -13,11 +13,12 @@
 #define EMU_SLOTS_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 enum { EMU_ANY_ENGINE = -1 };
 
-/* Takes a slot of a GPU: on one engine, or on any of the pool. Returns the slot, or -1 if none is free. */
-int emu_slot_take(int gpu, bool xgmi, int engine);
+/* Takes a slot of a GPU: on one engine, or on any of the pool but those of a mask. Returns the slot, or -1 if none is free. */
+int emu_slot_take(int gpu, bool xgmi, int engine, uint32_t without);
 void emu_slot_release(int gpu, int slot);
 int emu_slot_engine(int slot);
 

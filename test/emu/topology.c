@@ -27,7 +27,7 @@ static void host_properties(HsaNodeProperties *node)
     node->NumCPUCores = (HSAuint32)sysconf(_SC_NPROCESSORS_ONLN);
     node->NumMemoryBanks = 1;
     node->NumCaches = HOST_CACHES;
-    node->NumIOLinks = (HSAuint32)emu_config()->gpus;
+    node->NumIOLinks = emu_node_count() - 1;
     node->MaxEngineClockMhzCCompute = 2500;
     set_name(node->MarketingName, "Emulated host");
 }
@@ -35,7 +35,7 @@ static void host_properties(HsaNodeProperties *node)
 static void gpu_properties(int gpu, HsaNodeProperties *node)
 {
     const struct emu_persona *persona = emu_config()->persona;
-    node->NumIOLinks = (HSAuint32)emu_config()->gpus; /* the host and the other GPUs */
+    node->NumIOLinks = emu_node_count() - 1; /* the host and the other GPUs */
     node->NumMemoryBanks = BANKS;
     node->NumCaches = GPU_CACHES;
     node->FComputeIdLo = 0x80000000u + (HSAuint32)gpu * 0x1000;
@@ -84,7 +84,7 @@ HSAKMT_STATUS hsaKmtGetNodeProperties(HSAuint32 node, HsaNodeProperties *propert
         return HSAKMT_STATUS_INVALID_NODE_UNIT;
     memset(properties, 0, sizeof *properties);
     if (emu_is_gpu(node))
-        gpu_properties((int)node - 1, properties);
+        gpu_properties(emu_gpu_of(node), properties);
     else
         host_properties(properties);
     return HSAKMT_STATUS_SUCCESS;

@@ -8,9 +8,13 @@
  *     FOLDER/nodes/N/mem_banks/0/properties
  *     FOLDER/nodes/N/io_links/L/properties
  *
+ * The files of GPUs in EMU_HIDE (hide.h) are folders: they can be opened, and reading them fails, as it does in a device cgroup
+ * (there with EPERM). The links to these GPUs are there.
+ *
  * usage: emu_tree FOLDER PERSONA GPUS
  */
 #include "config.h"
+#include "hide.h"
 #include "persona.h"
 
 #include <errno.h>
@@ -23,29 +27,34 @@
 
 enum { PATH = 4096, LINK_XGMI = 11, LINK_PCIE = 2 };
 
+static uint32_t hidden; /* bit mask of GPUs */
+
 static _Noreturn void die(const char *what)
 {
     fprintf(stderr, "emu_tree: %s: %s\n", what, strerror(errno));
     exit(1);
 }
 
-static FILE *create(const char *format, ...) __attribute__((format(printf, 1, 2)));
+static FILE *create(int node, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Opens a file, making the folders above it. */
-static FILE *create(const char *format, ...)
+/* Opens a file of a node, making the folders above it. */
+static FILE *create(int node, const char *format, ...)
 {
     char path[PATH];
     va_list args;
     va_start(args, format);
     vsnprintf(path, sizeof path, format, args);
     va_end(args);
+    bool unreadable = node > 0 && hidden >> (node - 1) & 1;
+    if (unreadable)
+        strncat(path, "/", sizeof path - strlen(path) - 1);
     for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
         *slash = '\0';
         if (mkdir(path, 0777) && errno != EEXIST)
             die(path);
         *slash = '/';
     }
-    FILE *file = fopen(path, "w");
+    FILE *file = fopen(unreadable ? "/dev/null" : path, "w");
     if (!file)
         die(path);
     return file;
@@ -60,7 +69,7 @@ static void finish(FILE *file)
 static void write_link(const char *folder, int node, int link, const struct emu_persona *persona, int gpus, int to)
 {
     int xgmi = node > 0 && to > 0;
-    FILE *file = create("%s/nodes/%d/io_links/%d/properties", folder, node, link);
+    FILE *file = create(node, "%s/nodes/%d/io_links/%d/properties", folder, node, link);
     fprintf(file, "type %d\nversion_major 0\nversion_minor 0\nnode_from %d\nnode_to %d\n", xgmi ? LINK_XGMI : LINK_PCIE,
             node, to);
     fprintf(file, "weight %d\nmin_latency 0\nmax_latency 0\n", xgmi ? EMU_LINK_WEIGHT_XGMI : EMU_LINK_WEIGHT_PCIE);
@@ -73,7 +82,7 @@ static void write_link(const char *folder, int node, int link, const struct emu_
 static void write_properties(const char *folder, int node, const struct emu_persona *persona, int gpus)
 {
     int gpu = node - 1, on_gpu = node > 0;
-    FILE *file = create("%s/nodes/%d/properties", folder, node);
+    FILE *file = create(node, "%s/nodes/%d/properties", folder, node);
     fprintf(file, "cpu_cores_count %ld\n", on_gpu ? 0 : sysconf(_SC_NPROCESSORS_ONLN));
     fprintf(file, "simd_count %u\n", on_gpu ? persona->compute_units * 4 : 0);
     fprintf(file, "mem_banks_count 1\ncaches_count 0\nio_links_count %d\np2p_links_count 0\n", gpus);
@@ -101,14 +110,14 @@ static void write_properties(const char *folder, int node, const struct emu_pers
 static void write_node(const char *folder, int node, const struct emu_persona *persona, int gpus)
 {
     int gpu = node - 1;
-    FILE *file = create("%s/nodes/%d/gpu_id", folder, node);
+    FILE *file = create(node, "%s/nodes/%d/gpu_id", folder, node);
     fprintf(file, "%u\n", node ? emu_persona_gpu_id(persona, gpu) : 0);
     finish(file);
-    file = create("%s/nodes/%d/name", folder, node);
+    file = create(node, "%s/nodes/%d/name", folder, node);
     fprintf(file, "%s\n", node ? persona->name : "");
     finish(file);
     write_properties(folder, node, persona, gpus);
-    file = create("%s/nodes/%d/mem_banks/0/properties", folder, node);
+    file = create(node, "%s/nodes/%d/mem_banks/0/properties", folder, node);
     fprintf(file, "heap_type %d\nsize_in_bytes %llu\nflags 0\nwidth %d\nmem_clk_max 1600\n", node ? 1 : 0,
             node ? (unsigned long long)persona->vram_bytes
                  : (unsigned long long)sysconf(_SC_PHYS_PAGES) * (unsigned long long)sysconf(_SC_PAGESIZE),
@@ -124,14 +133,14 @@ int main(int argc, char **argv)
 {
     const struct emu_persona *persona = argc == 4 ? emu_persona_find(argv[2]) : NULL;
     int gpus = argc == 4 ? atoi(argv[3]) : 0;
-    if (!persona || gpus < 1 || gpus > EMU_MAX_GPUS) {
-        fprintf(stderr, "usage: emu_tree FOLDER mi250x|mi300x 1..%d\n", EMU_MAX_GPUS);
+    if (!emu_hide_read(getenv("EMU_HIDE"), &hidden) || !persona || gpus < 1 || gpus > EMU_MAX_GPUS) {
+        fprintf(stderr, "usage: emu_tree FOLDER mi250x|mi300x|mi308x 1..%d\n", EMU_MAX_GPUS);
         return 2;
     }
-    FILE *file = create("%s/generation_id", argv[1]);
+    FILE *file = create(0, "%s/generation_id", argv[1]);
     fprintf(file, "2\n");
     finish(file);
-    file = create("%s/system_properties", argv[1]);
+    file = create(0, "%s/system_properties", argv[1]);
     fprintf(file, "platform_oem 0\nplatform_id 0\nplatform_rev 0\n");
     finish(file);
     for (int node = 0; node <= gpus; node++)

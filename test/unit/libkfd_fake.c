@@ -27,7 +27,7 @@ typedef struct queue {
 
 fake_options_t fake_options;
 fake_counts_t fake_counts;
-const dma_provider_gpu_t fake_gpu = {FAKE_NODE, FAKE_GPU_ID};
+const dma_provider_gpu_t fake_gpu = {.address = {FAKE_DOMAIN, FAKE_LOCATION}, .gpu_id = FAKE_GPU_ID};
 
 static struct {
     emu_sdma_node_t *node;

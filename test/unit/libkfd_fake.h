@@ -14,7 +14,9 @@
 
 #include "engine/sdma/kfd.h"
 
-#define FAKE_NODE         2 /* the GPU that the tests use; 1 and 3 are others */
+#define FAKE_NODE         2 /* the GPU that the tests use, as the thunk counts; 1 and 3 are others */
+#define FAKE_DOMAIN       7u
+#define FAKE_LOCATION     (FAKE_NODE << 8)
 #define FAKE_GPU_ID       0xbeefu
 #define FAKE_HOST_ENGINES 2
 #define FAKE_XGMI_ENGINES 4
@@ -28,6 +30,8 @@ typedef struct fake_options {
     bool no_rocr;           /* it is not loaded */
     bool rocr_down;         /* it is, and does not run */
     bool hidden;            /* it does not show the GPU */
+    bool twins;             /* the GPU after it has the same PCI address */
+    bool no_address;        /* it does not say where GPUs are */
     bool no_fine;           /* only coarse memory */
     bool only_kernarg;      /* fine-grained memory is for kernels' arguments */
     bool old_rocr;          /* knows no flag of memory, and not which CPU is nearest */

@@ -83,6 +83,12 @@ static uint32_t iterate_agents(dma_rocr_each_t *each, void *data)
     return rc;
 }
 
+/* Bus n; the GPU before the tests' one is on its bus too, in another domain. */
+static uint32_t location_of(uint64_t n)
+{
+    return n == 1 || fake_options.twins ? FAKE_LOCATION : (uint32_t)n << 8;
+}
+
 static uint32_t agent_info(dma_rocr_handle_t agent, uint32_t what, void *value)
 {
     if (fake_fails()) {
@@ -94,6 +100,12 @@ static uint32_t agent_info(dma_rocr_handle_t agent, uint32_t what, void *value)
         return DMA_ROCR_SUCCESS;
     case DMA_ROCR_AGENT_DRIVER_NODE:
         *(uint32_t *)value = (uint32_t)(agent.handle - GPU(0));
+        return DMA_ROCR_SUCCESS;
+    case DMA_ROCR_AGENT_LOCATION:
+        *(uint32_t *)value = location_of(agent.handle - GPU(0));
+        return fake_options.no_address ? WRONG : DMA_ROCR_SUCCESS;
+    case DMA_ROCR_AGENT_DOMAIN:
+        *(uint32_t *)value = agent.handle == GPU(1) ? 0 : FAKE_DOMAIN;
         return DMA_ROCR_SUCCESS;
     case DMA_ROCR_AGENT_NEAREST_CPU:
         if (fake_options.old_rocr) {

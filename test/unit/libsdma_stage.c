@@ -94,6 +94,7 @@ void stage_begin(stage_t *s, thunk_options_t options)
     options.gen = EMU_SDMA_GFX942;
     options.seed = unit_seed();
     options.rt = s->rt;
+    options.topo = s->machine;
     thunk_begin(&options);
     config.rt = s->rt;
     config.sysfs = s->root;

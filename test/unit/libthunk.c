@@ -9,7 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define GPUS     32 /* nodes of the kernel */
+#define GPUS     (THUNK_FIRST_NODE + 16)
 #define ENGINES  16
 #define QUEUES   256
 #define SEGMENTS 512
@@ -36,7 +36,7 @@ static struct {
     emu_sdma_engine_t *engines[GPUS][ENGINES];
     segment_t segments[SEGMENTS];
     made_t *queues[QUEUES];
-    unsigned alive, made, opened, xgmi, reports;
+    unsigned alive, made, opened, host, xgmi, reports;
     char text[512];
     bool stopping, held, dropping;
     bool late_goes;
@@ -322,7 +322,10 @@ static uint32_t make(uint32_t node, uint32_t engine, uint32_t percent, int64_t p
 {
     uint32_t rc;
 
-    if (node >= GPUS || engine >= ENGINES || percent != 100 || priority != DMA_THUNK_PRIORITY_MAXIMUM) {
+    if (thunk.options.missing >> engine & 1) {
+        misuse("a queue on engine %u, which is fused off", engine);
+    }
+    if (!thunk_rocr_has(node) || engine >= ENGINES || percent != 100 || priority != DMA_THUNK_PRIORITY_MAXIMUM) {
         misuse("a queue on engine %u of node %u, %u percent", engine, node, percent);
     }
     pthread_mutex_lock(&thunk.lock);
@@ -338,7 +341,8 @@ static uint32_t thunk_create(uint32_t node, uint32_t type, uint32_t percent, int
     if (type != DMA_THUNK_QUEUE_SDMA && type != DMA_THUNK_QUEUE_SDMA_XGMI) {
         misuse("a queue of type %u", type);
     }
-    return make(node, type == DMA_THUNK_QUEUE_SDMA ? 0 : 2 + thunk.xgmi++ % 14, percent, priority, ring, bytes, queue);
+    return make(node, type == DMA_THUNK_QUEUE_SDMA ? thunk.host++ % 2 : 2 + thunk.xgmi++ % 14, percent, priority, ring,
+                bytes, queue);
 }
 
 static uint32_t thunk_create_ext(uint32_t node, uint32_t type, uint32_t percent, int64_t priority, uint32_t engine,
@@ -400,10 +404,11 @@ void thunk_begin(const thunk_options_t *options)
 
     config.fault_packet = options->fault_packet;
     thunk.options = *options;
+    thunk_rocr_begin(options->topo);
     thunk.node = emu_sdma_node_create(&config, &env);
     memset(thunk.engines, 0, sizeof(thunk.engines));
     memset(thunk.segments, 0, sizeof(thunk.segments));
-    thunk.made = thunk.xgmi = thunk.reports = 0;
+    thunk.made = thunk.host = thunk.xgmi = thunk.reports = 0;
     thunk.text[0] = '\0';
     thunk.stopping = thunk.held = thunk.late_goes = false;
     pthread_create(&thunk.thread, NULL, run, NULL);

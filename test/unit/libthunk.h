@@ -1,6 +1,7 @@
 /*
  * A thunk without a kernel: queues made through it are executed by the SDMA executor of the emulated node, which varies
- * what the hardware leaves open and reports what it forbids. For programs that are linked with --wrap=dma_thunk_find.
+ * what the hardware leaves open and reports what it forbids. For programs that are linked with --wrap=dma_thunk_find and
+ * --wrap=dma_rocr_find. The ROCr above it has one GPU, or those of a machine. Its numbers of nodes are not the kernel's.
  *
  * Addresses of engines are those of the host. An engine may touch what has been mapped through the thunk, what the test has
  * shown (thunk_show), and what the fake GPU runtime knows, and nothing else. A thread moves the engines.
@@ -16,14 +17,17 @@
 
 #include "../emu/sdma.h"
 #include "engine/sdma/thunk.h"
+#include "engine/sdma/topology.h"
 #include "gpu/runtime.h"
 
 typedef struct thunk_options {
     uint64_t seed;
     emu_sdma_gen_t gen;
     const dma_gpu_runtime_t *rt; /* or NULL */
+    const dma_topo_t *topo;      /* the machine; NULL: one GPU, whose PCI address is 0 */
     bool old;                    /* without create_queue_ext */
     bool absent;                 /* there is none to be found */
+    uint32_t missing;            /* engines that are fused off: a queue on one is misuse */
     unsigned queues;             /* at most so many at a time; 0: any */
     uint64_t fault_packet;       /* see emu_sdma_config_t */
     unsigned late;               /* the so-manieth queue that is made does nothing before thunk_late_goes; 0: none */
@@ -47,6 +51,11 @@ unsigned thunk_reports(void);
 const char *thunk_report(void);
 /* Queues made so far. */
 unsigned thunk_queues(void);
+
+/* ROCr's GPUs, from this number on, in the machine's order. */
+#define THUNK_FIRST_NODE 16
+void thunk_rocr_begin(const dma_topo_t *topo);
+bool thunk_rocr_has(uint32_t node);
 
 /* The table itself. */
 dma_status_t thunk_table(dma_thunk_t *thunk);

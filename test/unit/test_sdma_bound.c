@@ -206,7 +206,7 @@ START_TEST(late_at_the_end)
 {
     fake_gpu_options_t options = {.devices = 1, .seed = unit_seed()};
     thunk_options_t late = {.seed = unit_seed(), .gen = EMU_SDMA_GFX942, .late = 2, .left = true};
-    const dma_provider_gpu_t gpu = {.node = 2};
+    const dma_provider_gpu_t gpu = {.gpu_id = 2};
     dma_sdma_unit_t *unit = calloc(1, sizeof(*unit));
     char reason[DMA_PROVIDER_WHY_BYTES];
     dma_gpu_scope_t scope;

@@ -60,6 +60,7 @@ static job_t sdma_job(const char *name, emu_sdma_gen_t gen, int n, void (*body)(
     options.seed = unit_seed() + (uint64_t)n;
     options.gen = gen;
     options.rt = job.runtime;
+    options.topo = machine;
     thunk_begin(&options);
     if (options.left) {
         fake_gpu_may_stay();
@@ -129,16 +130,17 @@ static const struct {
     emu_sdma_gen_t gen;
     int ranks;
     bool old;
+    uint32_t missing;
 } machines[] = {
-    {"mi300x-spx", EMU_SDMA_GFX942, 4, false}, {"mi300x-4", EMU_SDMA_GFX942, 3, true},
-    {"mi210-2", EMU_SDMA_GFX90A, 2, true},     {"mi308x", EMU_SDMA_GFX942, 3, false},
-    {"mi350x", EMU_SDMA_GFX950, 2, false},     {"mi300x-dpx-functions", EMU_SDMA_GFX942, 4, false},
+    {"mi300x-spx", EMU_SDMA_GFX942, 4, false, 0}, {"mi300x-4", EMU_SDMA_GFX942, 3, true, 0},
+    {"mi210-2", EMU_SDMA_GFX90A, 2, true, 0},     {"mi308x", EMU_SDMA_GFX942, 3, false, 0xaaaa},
+    {"mi350x", EMU_SDMA_GFX950, 2, false, 0},     {"mi300x-dpx-functions", EMU_SDMA_GFX942, 4, false, 0},
 };
 
 START_TEST(collectives)
 {
     for (size_t m = 0; m < sizeof(machines) / sizeof(machines[0]); m++) {
-        thunk_options_t options = {.old = machines[m].old};
+        thunk_options_t options = {.old = machines[m].old, .missing = machines[m].missing};
         job_t job = sdma_job(machines[m].name, machines[m].gen, machines[m].ranks, all_operations, options);
 
         snprintf(job.params.gpu_variant, sizeof(job.params.gpu_variant), "%s", variants[_i]);
@@ -251,7 +253,7 @@ START_TEST(refusals)
     check_refusal(&job, "sdma", "there is none");
 
     job = sdma_job("mi308x", EMU_SDMA_GFX942, 2, host_serves, (thunk_options_t){.old = true});
-    check_refusal(&job, "bind", "cannot name engines");
+    check_refusal(&job, "sdma", "thunk: it cannot name engines");
 
     job = sdma_job("mi300x-4", EMU_SDMA_GFX942, 2, host_serves, (thunk_options_t){0});
     table->name = "cuda";
@@ -260,6 +262,9 @@ START_TEST(refusals)
     job = sdma_job("mi300x-dpx-functions", EMU_SDMA_GFX942, 2, host_serves, (thunk_options_t){0});
     table->device_pci = pci_of_device;
     check_refusal(&job, "sdma", "which partition");
+
+    job = sdma_job("mi300x-cpx", EMU_SDMA_GFX942, 2, host_serves, (thunk_options_t){0});
+    check_refusal(&job, "sdma", "several GPUs or partitions");
 
     job = sdma_job("mi300x-4", EMU_SDMA_GFX942, 2, host_serves, (thunk_options_t){0});
     job.params.sysfs = "/nonexistent";

@@ -273,6 +273,9 @@ START_TEST(refusals)
     ck_assert_str_eq(reason_of(&(fake_options_t){.no_rocr = true}), "kfd: ROCr is not loaded");
     ck_assert_str_eq(reason_of(&(fake_options_t){.rocr_down = true}), "kfd: ROCr does not run");
     ck_assert_str_eq(reason_of(&(fake_options_t){.hidden = true}), "kfd: ROCr does not show the device");
+    ck_assert_str_eq(reason_of(&(fake_options_t){.no_address = true}), "kfd: ROCr does not show the device");
+    ck_assert_str_eq(reason_of(&(fake_options_t){.twins = true}),
+                     "kfd: ROCr shows several devices with this PCI address");
     ck_assert_str_eq(reason_of(&(fake_options_t){.no_fine = true}), "kfd: ROCr has no fine-grained host memory");
     ck_assert_uint_eq(fake_counts.system, 0);
     ck_assert_str_eq(reason_of(&(fake_options_t){.open_error = EACCES}), "kfd: Permission denied");
@@ -477,9 +480,11 @@ START_TEST(choice)
     static const dma_provider_ops_t bad = {.name = "bad", .open = never};
     const dma_provider_ops_t *list[] = {&bad, fake_providers[0], NULL};
     static const char *const any[] = {NULL, "", "auto", "kfd"};
+    dma_provider_gpu_t by_number = fake_gpu;
     char why[DMA_PROVIDER_WHY_BYTES];
     dma_provider_t *p;
 
+    by_number.by_number = true;
     fake_begin(&usual);
     for (int i = 0; i < 4; i++) {
         ck_assert_int_eq(dma_provider_open(list, any[i], &fake_gpu, &p, why), DMA_OK);
@@ -490,6 +495,8 @@ START_TEST(choice)
     ck_assert_str_eq(why, "bad: it never does");
     ck_assert_int_eq(dma_provider_open(list, "nosuch", &fake_gpu, &p, why), DMA_UNSUPPORTED);
     ck_assert_str_eq(why, "there is no queue provider \"nosuch\"");
+    ck_assert_int_eq(dma_provider_open(list, "auto", &by_number, &p, why), DMA_OK);
+    p->ops->close(p);
     setenv("HSA_ENABLE_SDMA", "0", 1);
     ck_assert_int_eq(dma_provider_open(list, "auto", &fake_gpu, &p, why), DMA_UNSUPPORTED);
     ck_assert_str_eq(why, "HSA_ENABLE_SDMA=0 in the environment");
@@ -497,6 +504,10 @@ START_TEST(choice)
     ck_assert_int_eq(dma_provider_open(list, "auto", &fake_gpu, &p, why), DMA_OK);
     p->ops->close(p);
     unsetenv("HSA_ENABLE_SDMA");
+    fake_end();
+    fake_begin(&(fake_options_t){.minor = 16});
+    ck_assert_int_eq(dma_provider_open(list, "auto", &by_number, &p, why), DMA_UNSUPPORTED);
+    ck_assert_str_eq(why, "bad: it never does; kfd: it cannot name engines, and some are not there");
     fake_end();
     fake_begin(&(fake_options_t){.rocr_down = true});
     ck_assert_int_eq(dma_provider_open(list, "auto", &fake_gpu, &p, why), DMA_UNSUPPORTED);

@@ -405,7 +405,7 @@ START_TEST(executed)
     char *send = aligned_alloc(4096, 3 * 4096), *recv[3], *model[3];
     uint32_t *words = aligned_alloc(4096, 4096);
     uint64_t unused, used = 0;
-    const dma_provider_gpu_t gpu = {.node = 3};
+    const dma_provider_gpu_t gpu = {.gpu_id = 3};
     char why[DMA_PROVIDER_WHY_BYTES];
     const char *reason;
     dma_lower_t from = {0};

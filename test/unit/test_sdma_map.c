@@ -179,6 +179,7 @@ START_TEST(even_engines_only)
         ck_assert_int_eq(engines_used(&j, &most), 3);
         ck_assert_int_le(most, 3);
         is_engine(&j, rank, 0);
+        ck_assert_uint_eq(dma_map_engines(j.gen, j.gpu), 0x55);
     }
     /* a driver that says nothing, and a peer it has no link to */
     for (uint32_t i = 0; i < j.gpu->nlinks; i++) {
@@ -209,6 +210,7 @@ START_TEST(six_engines)
     ck_assert(!j.picks[3].may_wait);
     ck_assert_int_eq(engines_used(&j, &most), 6);
     ck_assert_int_eq(most, 2);
+    ck_assert_uint_eq(dma_map_engines(j.gen, j.gpu), 0xff);
     dma_topo_free(j.topo);
 }
 END_TEST

@@ -13,13 +13,11 @@
 #include "libthunk.h"
 #include "libunit.h"
 
-#define NODE 2
-
 static dma_sdma_unit_t unit;
 
 static void begin(thunk_options_t options)
 {
-    const dma_provider_gpu_t gpu = {.node = NODE};
+    const dma_provider_gpu_t gpu = {.gpu_id = 2};
     char reason[DMA_PROVIDER_WHY_BYTES];
 
     options.seed = unit_seed();
@@ -218,7 +216,7 @@ END_TEST
 START_TEST(not_there)
 {
     thunk_options_t options = {.absent = true};
-    const dma_provider_gpu_t gpu = {.node = NODE};
+    const dma_provider_gpu_t gpu = {.gpu_id = 2};
     char reason[DMA_PROVIDER_WHY_BYTES];
 
     thunk_begin(&options);

@@ -7,7 +7,7 @@
 #include "libunit.h"
 
 #define PAGE 4096u
-#define NODE 5u
+#define NODE 5u /* the thunk's number */
 #define ID   1234u
 
 /* What the thunk says, and what it has been asked. */
@@ -20,6 +20,7 @@ static struct {
     int64_t priority;
     uint64_t read, write, doorbell;
     int64_t error;
+    bool no_rocr, twins, partitions;
 } fake;
 
 static uint32_t fake_open(void)
@@ -127,11 +128,51 @@ dma_status_t dma_thunk_find(dma_thunk_t *thunk, const char **reason)
     return DMA_OK;
 }
 
-static dma_status_t open_provider(dma_provider_t **p, char *why)
+/* ROCr's GPUs: the one on the bus whose number is NODE has another number, and so has partition 1 of ours. */
+static const struct {
+    uint32_t node, domain, location_id;
+} agents[] = {{1, 0, NODE << 8}, {2, 1, 0x4100}, {NODE, 0, 0x4100}, {6, 0, 0x4101}, {7, 0, 0x10004100}, {8, 0, 0x4100}};
+
+enum { ALONE = 3, WITH_PARTITIONS = 5, WITH_TWIN = 6 };
+
+static uint32_t iterate_agents(dma_rocr_each_t *each, void *data)
+{
+    uint64_t n = fake.twins ? WITH_TWIN : fake.partitions ? WITH_PARTITIONS : ALONE;
+
+    for (uint64_t i = 0; i < n; i++) {
+        each((dma_rocr_handle_t){i}, data);
+    }
+    return DMA_ROCR_SUCCESS;
+}
+
+static uint32_t agent_info(dma_rocr_handle_t agent, uint32_t what, void *value)
+{
+    *(uint32_t *)value = what == DMA_ROCR_AGENT_DEVICE     ? DMA_ROCR_DEVICE_GPU
+                         : what == DMA_ROCR_AGENT_LOCATION ? agents[agent.handle].location_id
+                         : what == DMA_ROCR_AGENT_DOMAIN   ? agents[agent.handle].domain
+                                                           : agents[agent.handle].node;
+    return DMA_ROCR_SUCCESS;
+}
+
+dma_status_t __wrap_dma_rocr_find(dma_rocr_t *rocr, const char **reason);
+dma_status_t __wrap_dma_rocr_find(dma_rocr_t *rocr, const char **reason)
+{
+    *reason = "there is no ROCr";
+    *rocr = (dma_rocr_t){.iterate_agents = iterate_agents, .agent_info = agent_info};
+    return fake.no_rocr ? DMA_UNSUPPORTED : DMA_OK;
+}
+
+static dma_status_t open_at(uint32_t location_id, dma_provider_t **p, char *why)
 {
     static const dma_provider_ops_t *const list[] = {&dma_provider_thunk, NULL};
+    const dma_provider_gpu_t gpu = {.address = {.location_id = location_id}, .gpu_id = 99};
 
-    return dma_provider_open(list, "thunk", &(dma_provider_gpu_t){.node = NODE}, p, why);
+    return dma_provider_open(list, "thunk", &gpu, p, why);
+}
+
+static dma_status_t open_provider(dma_provider_t **p, char *why)
+{
+    return open_at(0x4100, p, why);
 }
 
 static dma_provider_t *begin(void)
@@ -170,6 +211,32 @@ START_TEST(whose)
     p = begin();
     ck_assert_int_eq(fake.opened, 1);
     end(p);
+}
+END_TEST
+
+/* Which GPU it is: by its PCI address, and not at all where that is not certain. */
+START_TEST(which)
+{
+    dma_provider_t *p = begin();
+    char why[DMA_PROVIDER_WHY_BYTES];
+
+    end(p);
+    fake.partitions = true;
+    p = begin();
+    end(p);
+    fake.partitions = false;
+    ck_assert_int_eq(open_at(0x10004100, &p, why), DMA_UNSUPPORTED);
+    ck_assert_str_eq(why, "thunk: ROCr does not show the device");
+    ck_assert_int_eq(open_at(0x4101, &p, why), DMA_UNSUPPORTED);
+    fake.twins = true;
+    ck_assert_int_eq(open_provider(&p, why), DMA_UNSUPPORTED);
+    ck_assert_str_eq(why, "thunk: ROCr shows several devices with this PCI address");
+    fake.twins = false;
+    fake.no_rocr = true;
+    ck_assert_int_eq(open_provider(&p, why), DMA_UNSUPPORTED);
+    ck_assert_str_eq(why, "thunk: there is no ROCr");
+    fake.no_rocr = false;
+    ck_assert_int_eq(fake.opened, 0);
 }
 END_TEST
 
@@ -242,6 +309,7 @@ int main(void)
     Suite *suite = suite_create("queues through the thunk");
 
     unit_test(suite, whose, 4);
+    unit_test(suite, which, 4);
     unit_test(suite, memory, 4);
     unit_test(suite, kinds, 4);
     return unit_main(suite);

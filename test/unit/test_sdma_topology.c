@@ -134,6 +134,13 @@ START_TEST(found_by_partition)
     ck_assert_ptr_eq(dma_topo_find(topo, 0, 0x2203, DMA_TOPO_ANY_PARTITION), &topo->gpus[11]);
     /* one of eight, but which? */
     ck_assert_ptr_null(dma_topo_find(topo, 0, 0x0c00, DMA_TOPO_ANY_PARTITION));
+    ck_assert_uint_eq(dma_topo_count(topo, 0, 0x0c00), 8);
+    ck_assert_uint_eq(dma_topo_count(topo, 1, 0x0c00), 0);
+    ck_assert_uint_eq(dma_topo_count(topo, 0, 0x0c01), 0);
+    /* two that the driver describes as one */
+    topo->gpus[6].partition = 5;
+    ck_assert_ptr_null(dma_topo_find(topo, 0, 0x0c00, 5));
+    ck_assert_ptr_null(dma_topo_find(topo, 0, 0x0c05, DMA_TOPO_ANY_PARTITION));
     dma_topo_free(topo);
 }
 END_TEST

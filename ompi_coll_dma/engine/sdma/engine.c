@@ -34,7 +34,9 @@ static dma_status_t find_gpu(const dma_gpu_config_t *config, dma_sdma_unit_t *un
     location = unit->pci.bus << 8 | unit->pci.device << 3 | unit->pci.function;
     unit->gpu = dma_topo_find(unit->topo, unit->pci.domain, location, DMA_TOPO_ANY_PARTITION);
     if (!unit->gpu) {
-        return dma_gpu_refuse(why, "the device is not among the GPUs that the kernel describes");
+        return dma_gpu_refuse(why, dma_topo_count(unit->topo, unit->pci.domain, location)
+                                       ? "several GPUs or partitions have the PCI address of the device"
+                                       : "the device is not among the GPUs that the kernel describes");
     }
     if (!unit->pci.has_function && !dma_topo_is_whole_device(unit->topo, unit->gpu)) {
         return dma_gpu_refuse(why, "the runtime does not say which partition of a GPU the device is");
@@ -45,7 +47,11 @@ static dma_status_t find_gpu(const dma_gpu_config_t *config, dma_sdma_unit_t *un
 
 static dma_status_t open_queues(const dma_gpu_config_t *config, dma_sdma_unit_t *unit, char *why)
 {
-    dma_provider_gpu_t gpu = {.node = unit->gpu->node, .gpu_id = unit->gpu->gpu_id};
+    dma_provider_gpu_t gpu = {
+        .address = {.domain = unit->gpu->domain, .location_id = dma_topo_location_id(unit->gpu)},
+        .gpu_id = unit->gpu->gpu_id,
+        .by_number = unit->gen->even_engines,
+    };
     char reason[DMA_PROVIDER_WHY_BYTES];
 
     if (dma_queues_open(&unit->queues, dma_providers, config->queues, &gpu, reason) != DMA_OK) {
@@ -158,10 +164,10 @@ static void sdma_close(dma_gpu_unit_t *handle)
 static void sdma_traits(const dma_gpu_unit_t *handle, dma_gpu_traits_t *traits)
 {
     const dma_sdma_unit_t *unit = (const dma_sdma_unit_t *)handle;
-    uint32_t engines = unit->gpu->host_engines + unit->gpu->xgmi_engines;
+    uint32_t engines = (uint32_t)__builtin_popcount(dma_map_engines(unit->gen, unit->gpu));
 
     *traits = (dma_gpu_traits_t){
-        .node = unit->gpu->node,
+        .node = unit->gpu->node, /* the kernel's number, not the thunk's: links of peers name it */
         .features = unit->features,
         .max_ways = engines ? engines * DMA_SDMA_QUEUES_PER_ENGINE : 1,
     };
@@ -218,12 +224,7 @@ static dma_status_t sdma_bind(dma_gpu_unit_t *handle, const dma_gpu_bind_params_
     } else {
         b->ready = NULL;
     }
-    if (unit->gen->even_engines && !unit->queues.provider->names_engines) {
-        free(b);
-        return dma_gpu_refuse(why, "some engines of this GPU are not there, and queues here cannot name engines");
-    }
     for (size_t r = 0; r < n; r++) {
-
         if (!(b->queues[r] = dma_queue_get(&unit->queues, &b->picks[r], b->nodes[r]))) {
             release_queues(b);
             free(b);

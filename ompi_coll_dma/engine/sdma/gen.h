@@ -32,7 +32,9 @@ typedef struct dma_gen {
     uint64_t max_swap;
     uint32_t swap_align; /* of both addresses, and therefore of the length of every piece except the last */
     uint32_t has;        /* dma_gen_has_t */
-    bool even_engines;   /* engines with odd numbers are listed but do not exist: a queue on one never runs */
+    /* Engines with odd numbers do not exist, and a queue on one never runs. The driver says nothing of that: it counts them
+     * in num_sdma_engines and num_sdma_xgmi_engines, makes queues on them, and recommends them for links. */
+    bool even_engines;
 } dma_gen_t;
 
 /* Finds the generation of a GPU. `version` is KFD's gfx_target_version, 90402 for gfx942. NULL: its engines cannot

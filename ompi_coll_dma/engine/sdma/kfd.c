@@ -53,7 +53,7 @@ dma_status_t dma_kfd_open(const dma_kfd_sys_t *sys, const dma_provider_gpu_t *gp
     k->sys = sys;
     /* ROCr first: if it does not run, there is no GPU address space, and the driver's file is not opened. */
     if (sys->find_rocr(&k->rocr, &reason) != DMA_OK ||
-        dma_rocr_find_pool(&k->rocr, gpu->node, &k->pool, &reason) != DMA_OK) {
+        dma_rocr_find_pool(&k->rocr, &gpu->address, &k->pool, &reason) != DMA_OK) {
         goto free_provider;
     }
     k->fd = sys->open(DMA_TOPO_DEVICE, O_RDWR | O_CLOEXEC);

@@ -33,18 +33,21 @@ static bool has_several(uint32_t mask)
     return mask & (mask - 1);
 }
 
+uint32_t dma_map_engines(const dma_gen_t *gen, const dma_topo_gpu_t *gpu)
+{
+    return below(gpu->host_engines + gpu->xgmi_engines) & (gen->even_engines ? EVEN : UINT32_MAX);
+}
+
 /* The XGMI engines that exist. */
 static uint32_t pool(const map_t *m)
 {
-    uint32_t all = below(m->gpu->host_engines + m->gpu->xgmi_engines);
-
-    return all & ~below(m->gpu->host_engines) & (m->gen->even_engines ? EVEN : UINT32_MAX);
+    return dma_map_engines(m->gen, m->gpu) & ~below(m->gpu->host_engines);
 }
 
-static dma_map_pick_t host_facing(const map_t *m, const char *reason)
+dma_map_pick_t dma_map_host_facing(const dma_gen_t *gen, const char *reason)
 {
     /* The driver would also pick engines with odd numbers, which do not exist. */
-    if (m->gen->even_engines) {
+    if (gen->even_engines) {
         return (dma_map_pick_t){.kind = DMA_MAP_ENGINE, .candidates = 1, .reason = reason};
     }
     return (dma_map_pick_t){.kind = DMA_MAP_HOST, .reason = reason};
@@ -59,7 +62,7 @@ static dma_map_pick_t one_of(uint32_t candidates, const char *reason)
 static dma_map_pick_t not_recommended(const map_t *m, const char *reason)
 {
     if (pool(m) == 0) {
-        return host_facing(m, "this GPU has no XGMI engines");
+        return dma_map_host_facing(m->gen, "this GPU has no XGMI engines");
     }
     if (m->gen->even_engines) {
         return one_of(pool(m), reason);
@@ -106,16 +109,16 @@ static dma_map_pick_t pick(const map_t *m, int peer)
     const dma_topo_link_t *link = link_to(m->gpu, m->nodes[peer]);
 
     if (peer == m->rank) {
-        return host_facing(m, "the own block stays on this GPU");
+        return dma_map_host_facing(m->gen, "the own block stays on this GPU");
     }
     if (m->nodes[peer] == m->gpu->node) {
-        return host_facing(m, "the peer is on the same GPU");
+        return dma_map_host_facing(m->gen, "the peer is on the same GPU");
     }
     if (!link) {
         return not_recommended(m, "no link to the peer's GPU is listed");
     }
     if (link->type != DMA_TOPO_XGMI) {
-        return host_facing(m, "the peer is behind PCIe");
+        return dma_map_host_facing(m->gen, "the peer is behind PCIe");
     }
     return recommended(m, link->engines);
 }

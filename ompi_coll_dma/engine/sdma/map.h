@@ -20,8 +20,9 @@
  * engines that serve two peers, and host-facing engines, which many kinds of copies use. Queues of other communicators
  * on the engine still get their time slices.
  *
- * A peer's GPU is identified by its KFD node number. Every rank knows the number of its own GPU and publishes it. A rank may
- * not have permission to read about other GPUs, but the links of its own GPU name them.
+ * A peer's GPU is identified by the number of its node in the kernel's topology, which is the same in all containers of the
+ * machine. Every rank knows the number of its own GPU and publishes it. A rank may not have permission to read about other
+ * GPUs, but the links of its own GPU name them.
  */
 #ifndef DMA_SDMA_MAP_H
 #define DMA_SDMA_MAP_H
@@ -46,8 +47,13 @@ typedef struct dma_map_pick {
     const char *reason;  /* text for messages */
 } dma_map_pick_t;
 
+/* Bit mask of the engines that exist. */
+uint32_t dma_map_engines(const dma_gen_t *gen, const dma_topo_gpu_t *gpu);
+/* The pick for copies that use no link. */
+dma_map_pick_t dma_map_host_facing(const dma_gen_t *gen, const char *reason);
+
 /* Computes the picks of one rank: picks[i] for its copies to rank i, picks[rank] for its own block. nodes[i] is the
- * KFD node of rank i's GPU; nodes[rank] is the node of `gpu`. */
+ * node of rank i's GPU; nodes[rank] is the node of `gpu`. */
 void dma_map_build(const dma_gen_t *gen, const dma_topo_gpu_t *gpu, const uint32_t *nodes, int nranks, int rank,
                    dma_map_pick_t *picks);
 

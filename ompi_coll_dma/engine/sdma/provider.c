@@ -15,6 +15,19 @@ static void add(char *why, const char *name, const char *reason)
     snprintf(why + have, DMA_PROVIDER_WHY_BYTES - have, "%s%s: %s", have ? "; " : "", name, reason);
 }
 
+static dma_status_t open_one(const dma_provider_ops_t *ops, const dma_provider_gpu_t *gpu, dma_provider_t **provider,
+                             char *why)
+{
+    dma_status_t status = ops->open(gpu, provider, why);
+
+    if (status == DMA_OK && gpu->by_number && !(*provider)->names_engines) {
+        (*provider)->ops->close(*provider);
+        snprintf(why, DMA_PROVIDER_WHY_BYTES, "it cannot name engines, and some are not there");
+        return DMA_UNSUPPORTED;
+    }
+    return status;
+}
+
 dma_status_t dma_provider_open(const dma_provider_ops_t *const *list, const char *wanted, const dma_provider_gpu_t *gpu,
                                dma_provider_t **provider, char *why)
 {
@@ -31,7 +44,7 @@ dma_status_t dma_provider_open(const dma_provider_ops_t *const *list, const char
         if (!any && strcmp(wanted, (*list)->name)) {
             continue;
         }
-        if ((*list)->open(gpu, provider, reason) == DMA_OK) {
+        if (open_one(*list, gpu, provider, reason) == DMA_OK) {
             return DMA_OK;
         }
         add(why, (*list)->name, reason);

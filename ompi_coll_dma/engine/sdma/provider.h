@@ -21,13 +21,16 @@
 
 #include "dma/status.h"
 #include "engine/sdma/map.h"
+#include "engine/sdma/rocr.h"
 
 #define DMA_PROVIDER_WHY_BYTES 128 /* of a reason that a user can read: one line of a terminal */
 
-/* The GPU, in the driver's terms. */
+/* The GPU, in the driver's terms. There is no node number here, because the driver and the thunk number nodes differently
+ * (topology.h). */
 typedef struct dma_provider_gpu {
-    uint32_t node;
+    dma_rocr_address_t address;
     uint32_t gpu_id;
+    bool by_number; /* not every engine may be used, so queues must name theirs */
 } dma_provider_gpu_t;
 
 typedef struct dma_provider_queue {

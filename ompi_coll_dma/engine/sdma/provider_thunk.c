@@ -6,6 +6,8 @@
  * one close balances the count. If ROCr has not opened the library, it is not the instance that ROCr uses: another
  * package has loaded it, and ROCr contains its own. Two instances in one process do not know each other's mappings, so
  * this one is not used.
+ *
+ * The number of the GPU in calls of the thunk comes from ROCr, which has it from the thunk (rocr.h).
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +21,7 @@
 typedef struct thunk_provider {
     dma_provider_t base;
     dma_thunk_t thunk;
-    uint32_t node;
+    uint32_t node; /* the thunk's number of the GPU */
 } thunk_provider_t;
 
 static thunk_provider_t *of(dma_provider_t *provider)
@@ -36,13 +38,16 @@ static dma_status_t refuse(char *why, const char *reason)
 static dma_status_t thunk_open(const dma_provider_gpu_t *gpu, dma_provider_t **provider, char *why)
 {
     thunk_provider_t *t = calloc(1, sizeof(*t));
+    dma_rocr_gpu_t found;
     const char *reason;
+    dma_rocr_t rocr;
     uint32_t rc;
 
     if (!t) {
         return refuse(why, "no memory");
     }
-    if (dma_thunk_find(&t->thunk, &reason) != DMA_OK) {
+    if (dma_thunk_find(&t->thunk, &reason) != DMA_OK || dma_rocr_find(&rocr, &reason) != DMA_OK ||
+        dma_rocr_find_gpu(&rocr, &gpu->address, &found, &reason) != DMA_OK) {
         free(t);
         return refuse(why, reason);
     }
@@ -55,7 +60,7 @@ static dma_status_t thunk_open(const dma_provider_gpu_t *gpu, dma_provider_t **p
         return refuse(why, "ROCr does not use the libhsakmt that is in this process");
     }
     t->base = (dma_provider_t){.ops = &dma_provider_thunk, .names_engines = t->thunk.create_queue_ext};
-    t->node = gpu->node;
+    t->node = found.thunk_node;
     *provider = &t->base;
     return DMA_OK;
 }

@@ -87,8 +87,8 @@ void dma_queues_free(dma_queues_t *queues, void *memory, uint64_t bytes);
  * once. */
 void dma_queues_free_at_close(dma_queues_t *queues, void *memory, uint64_t bytes);
 
-/* Returns a queue for a pick to the GPU with the KFD node `peer`. Creates it on first use. If its engine has no room, the
- * queue is on another suitable engine. NULL: there is no queue, not even one to share. */
+/* Returns a queue for a pick to the GPU whose node in the topology is `peer`. Creates it on first use. If its engine has
+ * no room, the queue is on another suitable engine. NULL: there is no queue, not even one to share. */
 dma_queue_t *dma_queue_get(dma_queues_t *queues, const dma_map_pick_t *pick, uint32_t peer);
 /* Releases one use. The queue remains for the next user of its engine. */
 void dma_queue_put(dma_queues_t *queues, dma_queue_t *queue);

@@ -1,4 +1,4 @@
-/* Host memory from ROCr: see rocr.h. */
+/* GPUs and host memory of ROCr: see rocr.h. */
 #include "engine/sdma/rocr.h"
 
 #include <dlfcn.h>
@@ -41,11 +41,22 @@ dma_status_t dma_rocr_find(dma_rocr_t *rocr, const char **reason)
 
 typedef struct search {
     const dma_rocr_t *rocr;
-    uint32_t node;
-    dma_rocr_handle_t gpu, cpu, pool;
-    bool has_gpu, has_cpu, has_pool;
+    dma_rocr_address_t address;
+    dma_rocr_gpu_t gpu;
+    unsigned ngpus; /* that have this address */
+    dma_rocr_handle_t cpu, pool;
+    bool has_cpu, has_pool;
     bool kernarg; /* the pool found is meant for kernel arguments */
 } search_t;
+
+static bool is_at(const dma_rocr_t *rocr, dma_rocr_handle_t agent, const dma_rocr_address_t *address)
+{
+    dma_rocr_address_t found;
+
+    return rocr->agent_info(agent, DMA_ROCR_AGENT_LOCATION, &found.location_id) == DMA_ROCR_SUCCESS &&
+           rocr->agent_info(agent, DMA_ROCR_AGENT_DOMAIN, &found.domain) == DMA_ROCR_SUCCESS &&
+           found.location_id == address->location_id && found.domain == address->domain;
+}
 
 static uint32_t visit_agent(dma_rocr_handle_t agent, void *data)
 {
@@ -59,10 +70,10 @@ static uint32_t visit_agent(dma_rocr_handle_t agent, void *data)
         s->cpu = agent;
         s->has_cpu = true;
     }
-    if (device == DMA_ROCR_DEVICE_GPU &&
-        s->rocr->agent_info(agent, DMA_ROCR_AGENT_DRIVER_NODE, &node) == DMA_ROCR_SUCCESS && node == s->node) {
-        s->gpu = agent;
-        s->has_gpu = true;
+    if (device == DMA_ROCR_DEVICE_GPU && is_at(s->rocr, agent, &s->address) &&
+        s->rocr->agent_info(agent, DMA_ROCR_AGENT_DRIVER_NODE, &node) == DMA_ROCR_SUCCESS) {
+        s->gpu = (dma_rocr_gpu_t){.agent = agent, .thunk_node = node};
+        s->ngpus++;
     }
     return DMA_ROCR_SUCCESS;
 }
@@ -88,20 +99,42 @@ static uint32_t visit_pool(dma_rocr_handle_t pool, void *data)
     return DMA_ROCR_SUCCESS;
 }
 
-dma_status_t dma_rocr_find_pool(const dma_rocr_t *rocr, uint32_t node, dma_rocr_pool_t *pool, const char **reason)
+static dma_status_t find_agents(search_t *s, const char **reason)
 {
-    search_t s = {.rocr = rocr, .node = node};
-    dma_rocr_handle_t nearest = {0};
-
-    if (rocr->iterate_agents(visit_agent, &s) != DMA_ROCR_SUCCESS) {
+    if (s->rocr->iterate_agents(visit_agent, s) != DMA_ROCR_SUCCESS) {
         *reason = "ROCr does not run";
         return DMA_UNSUPPORTED;
     }
-    if (!s.has_gpu) {
-        *reason = "ROCr does not show the device";
+    if (s->ngpus != 1) {
+        *reason = s->ngpus ? "ROCr shows several devices with this PCI address" : "ROCr does not show the device";
         return DMA_UNSUPPORTED;
     }
-    if (rocr->agent_info(s.gpu, DMA_ROCR_AGENT_NEAREST_CPU, &nearest) == DMA_ROCR_SUCCESS && nearest.handle) {
+    return DMA_OK;
+}
+
+dma_status_t dma_rocr_find_gpu(const dma_rocr_t *rocr, const dma_rocr_address_t *address, dma_rocr_gpu_t *gpu,
+                               const char **reason)
+{
+    search_t s = {.rocr = rocr, .address = *address};
+    dma_status_t status = find_agents(&s, reason);
+
+    if (status == DMA_OK) {
+        *gpu = s.gpu;
+    }
+    return status;
+}
+
+dma_status_t dma_rocr_find_pool(const dma_rocr_t *rocr, const dma_rocr_address_t *address, dma_rocr_pool_t *pool,
+                                const char **reason)
+{
+    search_t s = {.rocr = rocr, .address = *address};
+    dma_rocr_handle_t nearest = {0};
+    dma_status_t status = find_agents(&s, reason);
+
+    if (status != DMA_OK) {
+        return status;
+    }
+    if (rocr->agent_info(s.gpu.agent, DMA_ROCR_AGENT_NEAREST_CPU, &nearest) == DMA_ROCR_SUCCESS && nearest.handle) {
         s.cpu = nearest;
         s.has_cpu = true;
     }
@@ -109,7 +142,7 @@ dma_status_t dma_rocr_find_pool(const dma_rocr_t *rocr, uint32_t node, dma_rocr_
         *reason = "ROCr has no fine-grained host memory";
         return DMA_UNSUPPORTED;
     }
-    *pool = (dma_rocr_pool_t){.gpu = s.gpu, .pool = s.pool};
+    *pool = (dma_rocr_pool_t){.gpu = s.gpu.agent, .pool = s.pool};
     return DMA_OK;
 }
 

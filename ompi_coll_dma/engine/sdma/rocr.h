@@ -1,5 +1,9 @@
 /*
- * Host memory from the application's ROCr, for queues that are created with the kernel driver.
+ * What the application's ROCr has for us: which GPU is which in its own numbering, and host memory for queues that are
+ * created with the kernel driver.
+ *
+ * ROCr takes its numbers of nodes from the thunk, which numbers only what the process may open. They are not the numbers
+ * of the kernel's topology. So a GPU is found by what both take from the driver: PCI domain and location_id (topology.h).
  *
  * The ring and the pointers of a queue must be in the GPU address space that ROCr has set up for the process. Only ROCr
  * can map memory there, because it manages the addresses. So the memory comes from ROCr's host memory pools. They are
@@ -20,7 +24,9 @@
 
 /* Arguments of queries and allocations. */
 #define DMA_ROCR_AGENT_DEVICE      17u
-#define DMA_ROCR_AGENT_DRIVER_NODE 0xA004u
+#define DMA_ROCR_AGENT_DRIVER_NODE 0xA004u /* in the thunk's numbering */
+#define DMA_ROCR_AGENT_LOCATION    0xA006u /* the driver's location_id */
+#define DMA_ROCR_AGENT_DOMAIN      0xA00Fu
 #define DMA_ROCR_AGENT_NEAREST_CPU 0xA113u /* not in old versions */
 #define DMA_ROCR_DEVICE_CPU        0u
 #define DMA_ROCR_DEVICE_GPU        1u
@@ -48,6 +54,17 @@ typedef struct dma_rocr {
     uint32_t (*allow_access)(uint32_t n, const dma_rocr_handle_t *agents, const uint32_t *flags, const void *memory);
 } dma_rocr_t;
 
+/* Identifies a GPU, or a partition of one. */
+typedef struct dma_rocr_address {
+    uint32_t domain;
+    uint32_t location_id;
+} dma_rocr_address_t;
+
+typedef struct dma_rocr_gpu {
+    dma_rocr_handle_t agent;
+    uint32_t thunk_node; /* its number in calls of the thunk */
+} dma_rocr_gpu_t;
+
 /* A GPU agent and the host memory pool that is nearest to it. */
 typedef struct dma_rocr_pool {
     dma_rocr_handle_t gpu;
@@ -57,9 +74,13 @@ typedef struct dma_rocr_pool {
 /* Finds the functions in the loaded library. DMA_UNSUPPORTED: it is not loaded or too old; *reason says which. */
 dma_status_t dma_rocr_find(dma_rocr_t *rocr, const char **reason);
 
-/* Finds the GPU with the KFD node `node`. DMA_UNSUPPORTED, with a reason: ROCr does not run, hides the GPU, or has
- * no fine-grained host memory, which both sides can use without a flush. */
-dma_status_t dma_rocr_find_pool(const dma_rocr_t *rocr, uint32_t node, dma_rocr_pool_t *pool, const char **reason);
+/* Finds a GPU. DMA_UNSUPPORTED, with a reason: ROCr does not run, hides the GPU, or shows several with this address. */
+dma_status_t dma_rocr_find_gpu(const dma_rocr_t *rocr, const dma_rocr_address_t *address, dma_rocr_gpu_t *gpu,
+                               const char **reason);
+/* Finds a GPU and memory for it. DMA_UNSUPPORTED also if ROCr has no fine-grained host memory, which both sides can use
+ * without a flush. */
+dma_status_t dma_rocr_find_pool(const dma_rocr_t *rocr, const dma_rocr_address_t *address, dma_rocr_pool_t *pool,
+                                const char **reason);
 
 /* Allocates zeroed memory of whole pages that the GPU may access at the same address, or returns NULL. The memory is
  * executable if this version of ROCr supports that, as the rings of ROCr's own DMA queues are. */

@@ -135,7 +135,7 @@ static bool strides(selftest_t *t)
  * destroyed afterwards, or left if it still waits. */
 static bool run_exclusive(selftest_t *t, bool (*test)(selftest_t *t))
 {
-    dma_map_pick_t pick = {.kind = DMA_MAP_HOST};
+    dma_map_pick_t pick = dma_map_host_facing(t->unit->gen, "the self-test");
     bool works;
 
     if (!(t->queue = dma_queue_get_exclusive(&t->unit->queues, &pick, 0))) {
@@ -148,7 +148,7 @@ static bool run_exclusive(selftest_t *t, bool (*test)(selftest_t *t))
 
 uint32_t dma_sdma_selftest(dma_sdma_unit_t *unit, bool *works)
 {
-    dma_map_pick_t pick = {.kind = DMA_MAP_HOST};
+    dma_map_pick_t pick = dma_map_host_facing(unit->gen, "the self-test");
     selftest_t t = {.unit = unit, .seconds = COPY_SECONDS};
     uint32_t features = 0;
 

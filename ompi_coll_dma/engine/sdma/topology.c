@@ -249,6 +249,16 @@ const dma_topo_gpu_t *dma_topo_find(const dma_topo_t *topo, uint32_t domain, uin
     return gpu;
 }
 
+unsigned dma_topo_count(const dma_topo_t *topo, uint32_t domain, uint32_t location)
+{
+    unsigned n = 0;
+
+    for (uint32_t i = 0; i < topo->ngpus; i++) {
+        n += topo->gpus[i].domain == domain && topo->gpus[i].location == location;
+    }
+    return n;
+}
+
 bool dma_topo_is_whole_device(const dma_topo_t *topo, const dma_topo_gpu_t *gpu)
 {
     for (uint32_t i = 0; i < topo->ngpus; i++) {

@@ -6,13 +6,23 @@
  *   ROOT/nodes/N/io_links/L/properties   a link of node N: its target node, its type, the recommended SDMA engines
  *   ROOT/nodes/N/p2p_links/L/properties  a path to another GPU through a host bridge
  *
- * N counts all nodes of the machine and is the same in every container. A job may not have access to some devices. Then
- * the files of these nodes cannot be read, and the nodes are counted as hidden; a hidden node may still be the GPU of a
- * peer. A node with malformed text is hidden, too, because a GPU must not be used with incomplete information. All reads
- * are bounded: the bytes of a file, the number of nodes and the number of links.
+ * N counts all nodes of the machine and is the same in every container. A job may not have access to some devices (a
+ * device cgroup). Then the files of these nodes cannot be read, and the nodes are counted as hidden; a hidden node may
+ * still be the GPU of a peer. ROCr and the thunk number only the nodes that the process may open. So their numbers differ
+ * from N, and are used for nothing but calls of the thunk (rocr.h). A node with malformed text is hidden, too, because a
+ * GPU must not be used with incomplete information. All reads are bounded: the bytes of a file, the number of nodes and the
+ * number of links.
  *
  * A GPU is identified by its PCI address, never by counting, because runtimes number only the devices that a job may use,
- * in an order that the environment can change.
+ * in an order that the environment can change. The driver's location_id is that address and the number of a partition:
+ *
+ *      31       28 27        16 15     8 7      3 2        0
+ *     +-----------+------------+--------+--------+----------+
+ *     | partition |     0      |  bus   | device | function |
+ *     +-----------+------------+--------+--------+----------+
+ *
+ * Most drivers have the partition in the function. If the location_id of several partitions is equal, none of them can be
+ * identified.
  */
 #ifndef DMA_SDMA_TOPOLOGY_H
 #define DMA_SDMA_TOPOLOGY_H
@@ -68,6 +78,13 @@ void dma_topo_free(dma_topo_t *topo);
 /* Returns the GPU at a PCI address, or NULL: there is none, or DMA_TOPO_ANY_PARTITION matches several partitions. Also
  * finds a partition that the runtime presents as a function of the device. */
 const dma_topo_gpu_t *dma_topo_find(const dma_topo_t *topo, uint32_t domain, uint32_t location, int partition);
+/* How many GPUs, or partitions of one, have a PCI address. */
+unsigned dma_topo_count(const dma_topo_t *topo, uint32_t domain, uint32_t location);
+/* The driver's location_id. */
+static inline uint32_t dma_topo_location_id(const dma_topo_gpu_t *gpu)
+{
+    return gpu->partition << 28 | gpu->location;
+}
 /* Whether no other GPU is a partition of the same device. */
 bool dma_topo_is_whole_device(const dma_topo_t *topo, const dma_topo_gpu_t *gpu);
 
