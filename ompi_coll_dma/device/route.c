@@ -16,10 +16,12 @@ static void stop_engine(dma_comm_t *comm, dma_status_t status)
 static void check_engine(dma_comm_t *comm, double now)
 {
     const struct dma_device_comm *dc = comm->device;
+    const char *reason;
 
     (void)now;
-    if (dc->binding && dc->device->engine->check(dc->binding) != DMA_OK) {
-        dma_comm_fail(comm, DMA_ERR_ENGINE, "the engine %s of %s has failed", dc->device->engine->name, comm->text);
+    if (dc->binding && dc->device->engine->check(dc->binding, &reason) != DMA_OK) {
+        dma_comm_fail(comm, DMA_ERR_ENGINE, "the engine %s of %s has failed: %s", dc->device->engine->name, comm->text,
+                      reason);
     }
 }
 

@@ -156,8 +156,9 @@ typedef struct dma_gpu_engine {
      * programs and waits, for a bounded time, until the hardware has skipped them; `ready` is this rank's ready word. */
     dma_status_t (*arm)(const dma_run_t *run);
     void (*disarm)(dma_gpu_binding_t *binding, _Atomic uint32_t *ready);
-    /* DMA_OK, or an error if the hardware has failed under the runs of this binding. */
-    dma_status_t (*check)(dma_gpu_binding_t *binding);
+    /* DMA_OK, or an error if the hardware has failed under the runs of this binding. Then *reason says how; it is valid
+     * until this thread's next call of the engine. */
+    dma_status_t (*check)(dma_gpu_binding_t *binding, const char **reason);
 } dma_gpu_engine_t;
 
 /* All engines, the best first. Ends with NULL. */

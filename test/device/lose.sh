@@ -58,6 +58,18 @@ begins_again() {
         [ "$(grep -c 'is served by the engine' "$work/out")" = $((4 + $2)) ]
 }
 
+# faults QUEUES VARIABLES: an error with the reason, and no process ends by itself
+faults() {
+    ends 4 loop "$2" --mca coll_dma_queues "$1" && grep -q 'has failed: the GPU faulted at address' "$work/out" &&
+        ! grep -q 'Assertion\|Signal:' "$work/out"
+}
+
+# faults_early QUEUES: in the self-test. The engine is not used then; the queue is left to the driver.
+faults_early() {
+    ends 0 loop EMU_FAULT_PACKET=1,EMU_NEW_THUNK=1 --mca coll_dma_queues "$1" --mca coll_dma_verbose 2 &&
+        grep -q 'lose: done' "$work/out" && grep -q 'sdma does not serve device .*: the GPU faulted at address' "$work/out"
+}
+
 for turn in 1 2 3; do
     ok "a process is killed, $turn" ends '[1-9][0-9]*' kill ''
 done
@@ -70,8 +82,10 @@ ok 'a new communicator after hipDeviceReset, engine stream' begins_again again 4
 for queues in thunk kfd; do # only the thunk says of a queue what has befallen it
     ok "an engine is reset, queues of $queues" ends '[1-9][0-9]*' loop EMU_RESET_PACKET=40,EMU_NEW_THUNK=1 --mca coll_dma_timeout 3 \
         --mca coll_dma_queues $queues
-    ok "a fault of an engine, queues of $queues" ends '[1-9][0-9]*' loop EMU_FAULT_PACKET=40,EMU_NEW_THUNK=1 --mca coll_dma_timeout 3 \
-        --mca coll_dma_queues $queues
+    for packet in 20 40 60; do
+        ok "a fault of an engine at packet $packet, queues of $queues" faults $queues EMU_FAULT_PACKET=$packet,EMU_NEW_THUNK=1
+    done
+    ok "a fault in the self-test, queues of $queues" faults_early $queues
 done
 ok 'no queue at all' goes_on 'sdma does not serve device .*: ' EMU_FAIL_QUEUE_AFTER=0 --mca coll_dma_verbose 2
 ok 'two queues' goes_on 'done' EMU_FAIL_QUEUE_AFTER=2

@@ -24,9 +24,8 @@ typedef struct move {
 typedef struct work {
     struct work *next;
     struct thread_binding *binding;
-    uint32_t index;
     move_t moves[MAX_OPS];
-    unsigned nmoves;
+    uint32_t index, nmoves;
     _Atomic uint32_t *line;
     uint32_t epoch;
     /* armed: what it waits for; else none */
@@ -507,8 +506,9 @@ static void engine_disarm(dma_gpu_binding_t *handle, _Atomic uint32_t *ready)
     machine.given_up++;
 }
 
-static dma_status_t engine_check(dma_gpu_binding_t *handle)
+static dma_status_t engine_check(dma_gpu_binding_t *handle, const char **reason)
 {
+    *reason = "it is broken";
     return machine.broken[((thread_binding_t *)handle)->unit->device] ? DMA_ERR_ENGINE : DMA_OK;
 }
 

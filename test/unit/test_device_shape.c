@@ -120,9 +120,10 @@ static dma_status_t fake_start(dma_run_t *run)
     return DMA_OK;
 }
 
-static dma_status_t fake_check(dma_gpu_binding_t *binding)
+static dma_status_t fake_check(dma_gpu_binding_t *binding, const char **reason)
 {
     (void)binding;
+    *reason = "";
     return DMA_OK;
 }
 

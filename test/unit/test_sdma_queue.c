@@ -189,6 +189,58 @@ START_TEST(taken_for_broken)
 }
 END_TEST
 
+/* Packets that wait for a word. */
+static void publish_wait(dma_queue_t *queue, uint64_t word_addr, uint32_t value)
+{
+    uint32_t *p;
+
+    ck_assert_int_eq(dma_ring_reserve(&queue->ring, DMA_PACKET_POLL_DWORDS, 1, &p), DMA_OK);
+    dma_packet_poll(p, word_addr, DMA_PACKET_EQUAL, value, UINT32_MAX, 4);
+    dma_ring_publish(&queue->ring);
+}
+
+/* At work: with packets left, except where all of them wait for a start. Of those, only what they read counts. */
+START_TEST(busy_where_work_is_left)
+{
+    dma_map_pick_t host = {.kind = DMA_MAP_HOST};
+    static _Alignas(4096) _Atomic uint32_t start[2048];
+    dma_queue_t *queue;
+    uint64_t ring;
+
+    begin((thunk_options_t){0});
+    ck_assert(!dma_queues_busy(&unit.queues, 0));
+    queue = dma_queue_get(&unit.queues, &host, 0);
+    ring = (uint64_t)(uintptr_t)queue->memory;
+    works(queue);
+    ck_assert(!dma_queues_busy(&unit.queues, 0));
+    ck_assert(!dma_queues_busy(&unit.queues, 0x1000));
+    ck_assert(dma_queues_busy(&unit.queues, ring));
+    ck_assert(dma_queues_busy(&unit.queues, ring + DMA_QUEUE_RING_BYTES - 1));
+    ck_assert(!dma_queues_busy(&unit.queues, ring + DMA_QUEUE_RING_BYTES));
+    publish_wait(queue, queue->go_addr, 12345);
+    ck_assert(dma_queues_busy(&unit.queues, 0));
+    atomic_store(&queue->start, 40);
+    atomic_store(&queue->start_word, &start[0]);
+    ck_assert(!dma_queues_busy(&unit.queues, 0));
+    ck_assert(!dma_queues_busy(&unit.queues, 0x1000));
+    ck_assert(dma_queues_busy(&unit.queues, (uint64_t)(uintptr_t)&start[1]));
+    ck_assert(!dma_queues_busy(&unit.queues, (uint64_t)(uintptr_t)&start[1024]));
+    ck_assert(dma_queues_busy(&unit.queues, queue->go_addr));
+    for (uint32_t word = 39; word < 43; word++) {
+        atomic_store(&start[0], word);
+        ck_assert_int_eq(dma_queues_busy(&unit.queues, 0), word == 40 || word == 41); /* started; revoked behind it */
+    }
+    atomic_store(queue->go, 12345);
+    ck_assert(thunk_quiet(20));
+    atomic_store(&start[0], 40);
+    ck_assert(!dma_queues_busy(&unit.queues, 0));
+    pthread_mutex_lock(&unit.queues.lock);
+    ck_assert(dma_queues_busy(&unit.queues, 0)); /* a queue is being made: never wait for that */
+    pthread_mutex_unlock(&unit.queues.lock);
+    end();
+}
+END_TEST
+
 /* A queue of the self-test is late, not stuck: what it does then, it does in memory that is still there, and at the end
  * nothing is left. The packet that was tried on it is not used, the others are. */
 START_TEST(late_in_the_self_test)
@@ -238,6 +290,7 @@ int main(void)
     unit_test(s, old_thunk, 20);
     unit_test(s, of_one_user, 20);
     unit_test(s, taken_for_broken, 20);
+    unit_test(s, busy_where_work_is_left, 20);
     unit_loop(s, late_in_the_self_test, 0, 2, 20);
     unit_test(s, not_there, 20);
     return unit_main(s);

@@ -226,6 +226,8 @@ dma_status_t dma_sdma_arm(const dma_run_t *run)
             dma_ring_drop(&queue->ring);
             continue;
         }
+        atomic_store_explicit(&queue->start, dma_ready_start(run->epoch), memory_order_relaxed);
+        atomic_store_explicit(&queue->start_word, &dma_window_ready(b->window, b->rank)->word, memory_order_release);
         /* The engine reads the word after the doorbell, which is a release store. */
         atomic_store_explicit(queue->go, 1, memory_order_relaxed);
         dma_ring_publish(&queue->ring);

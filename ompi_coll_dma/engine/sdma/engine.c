@@ -60,9 +60,45 @@ static dma_status_t open_queues(const dma_gpu_config_t *config, dma_sdma_unit_t 
     return DMA_OK;
 }
 
-/* The self-test has failed: no queue could be created, or a queue does not work. */
-static dma_status_t refuse_queue(const dma_sdma_unit_t *unit, char *why)
+static bool has_work(void *arg, uint64_t address)
 {
+    dma_sdma_unit_t *unit = arg;
+
+    return dma_queues_busy(&unit->queues, address);
+}
+
+/* Without events of ROCr, or with a version that has none, a fault ends the process, as it does in any program. */
+static void watch_faults(dma_sdma_unit_t *unit)
+{
+    dma_rocr_address_t address = {.domain = unit->gpu->domain, .location_id = dma_topo_location_id(unit->gpu)};
+    const char *reason;
+    dma_rocr_gpu_t gpu;
+    dma_rocr_t rocr;
+
+    if (dma_rocr_find(&rocr, &reason) == DMA_OK && dma_rocr_find_gpu(&rocr, &address, &gpu, &reason) == DMA_OK) {
+        (void)dma_fault_watch(&unit->fault, &rocr, gpu.agent, unit->stuck_seconds, has_work, unit);
+    }
+}
+
+/* The GPU has failed: NULL if not, else how. Whoever asks returns an error to the application. */
+static const char *failure_of(dma_sdma_unit_t *unit)
+{
+    const char *text = dma_fault_seen(&unit->fault);
+
+    if (text) {
+        dma_fault_told(&unit->fault);
+    }
+    return text;
+}
+
+/* The self-test has failed: no queue could be created, or a queue does not work. */
+static dma_status_t refuse_queue(dma_sdma_unit_t *unit, char *why)
+{
+    const char *failure = failure_of(unit);
+
+    if (failure) {
+        return dma_gpu_refuse(why, failure);
+    }
     if (unit->queues.refusal) {
         snprintf(why, DMA_GPU_WHY_BYTES, "%s: %s", unit->queues.provider->ops->name, unit->queues.refusal);
         return DMA_UNSUPPORTED;
@@ -93,9 +129,11 @@ static dma_status_t sdma_open(const dma_gpu_config_t *config, dma_gpu_unit_t **r
     if (status == DMA_OK) {
         bool works;
 
+        watch_faults(unit);
         unit->features = dma_sdma_selftest(unit, &works);
         if (!works) {
             status = refuse_queue(unit, why);
+            dma_fault_unwatch(&unit->fault);
             dma_queues_close(&unit->queues);
         }
     }
@@ -151,6 +189,7 @@ static void sdma_close(dma_gpu_unit_t *handle)
 {
     dma_sdma_unit_t *unit = (dma_sdma_unit_t *)handle;
 
+    dma_fault_unwatch(&unit->fault);
     for (dma_queue_t *q = unit->queues.list; q && dma_queues_is_owner(&unit->queues); q = q->next) {
         /* A queue that still waits is left, so the memory that it may write to is left as well. */
         if (q->temp && !dma_queue_waits(&unit->queues, q)) {
@@ -207,9 +246,13 @@ static dma_status_t sdma_bind(dma_gpu_unit_t *handle, const dma_gpu_bind_params_
 {
     dma_sdma_unit_t *unit = (dma_sdma_unit_t *)handle;
     size_t n = (size_t)params->nranks;
-    dma_sdma_binding_t *b = binding_alloc(n);
+    const char *failure = failure_of(unit);
+    dma_sdma_binding_t *b;
 
-    if (!b) {
+    if (failure) {
+        return dma_gpu_refuse(why, failure);
+    }
+    if (!(b = binding_alloc(n))) {
         return dma_gpu_refuse(why, "no memory");
     }
     for (size_t r = 0; r < n; r++) {
@@ -356,9 +399,14 @@ static dma_status_t sdma_start(dma_run_t *run)
     return result;
 }
 
-static dma_status_t sdma_check(dma_gpu_binding_t *handle)
+static dma_status_t sdma_check(dma_gpu_binding_t *handle, const char **reason)
 {
     dma_sdma_binding_t *b = dma_sdma_binding(handle);
+
+    if ((*reason = failure_of(b->unit))) {
+        return DMA_ERR_ENGINE;
+    }
+    *reason = "a queue stands still, or reports an error";
 
     for (int r = 0; r < b->nranks; r++) {
         dma_queue_t *queue = b->queues[r];

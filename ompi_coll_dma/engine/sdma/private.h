@@ -3,6 +3,7 @@
 #define DMA_SDMA_PRIVATE_H
 
 #include "dma/clock.h"
+#include "engine/sdma/fault.h"
 #include "engine/sdma/lower.h"
 #include "engine/sdma/sdma.h"
 
@@ -18,6 +19,7 @@ typedef struct dma_sdma_unit {
     const dma_gen_t *gen;
     uint32_t features; /* bit mask of DMA_GPU_*, as found by the self-test */
     dma_queues_t queues;
+    dma_fault_t fault;
 } dma_sdma_unit_t;
 
 typedef struct dma_sdma_binding {

@@ -48,6 +48,9 @@ typedef struct dma_queue {
     uint64_t step_addr;          /* its device address */
     _Atomic uint32_t *go;        /* armed programs: 1: run, 0: skip */
     uint64_t go_addr;
+    /* Armed programs wait until this word is `start`. NULL: nothing was ever armed here. */
+    _Atomic(const _Atomic uint32_t *) start_word;
+    _Atomic uint32_t start;
     uint32_t step; /* the last value that a drain used */
     uint64_t temp; /* DMA_QUEUE_TEMP bytes of device memory for swaps, or 0 */
     unsigned users;
@@ -102,6 +105,9 @@ bool dma_queue_put_exclusive(dma_queues_t *queues, dma_queue_t *queue);
 /* Whether the queue has work that may still run. Returns false for a queue that the driver has stopped after an error,
  * and in a child, which cannot read the read pointer. */
 bool dma_queue_waits(const dma_queues_t *queues, dma_queue_t *queue);
+
+/* Whether any queue has work that it may begin or has begun, or waits at this address for a start; from any thread. */
+bool dma_queues_busy(dma_queues_t *queues, uint64_t address);
 
 /* DMA_OK, or DMA_ERR_ENGINE: the queue has an error, or has work and has made no progress for `seconds`. */
 dma_status_t dma_queue_check(dma_queue_t *queue, double seconds);

@@ -16,6 +16,7 @@ static const dma_gpu_symbol_t symbols[] = {
     {"hsa_amd_memory_pool_allocate", true},
     {"hsa_amd_memory_pool_free", true},
     {"hsa_amd_agents_allow_access", true},
+    {"hsa_amd_register_system_event_handler", false},
 };
 
 _Static_assert(sizeof(symbols) / sizeof(symbols[0]) * sizeof(void *) == sizeof(dma_rocr_t), "one per function");

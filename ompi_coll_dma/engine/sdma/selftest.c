@@ -50,7 +50,7 @@ static bool run(selftest_t *t, const uint32_t *packets, uint32_t dwords)
     dma_packet_fence(p + dwords, t->addr + 4 * PLACE_BYTES, ++t->done);
     dma_ring_publish(&t->queue->ring);
     while (atomic_load_explicit(fence, memory_order_acquire) != t->done) {
-        if (dma_now() > until || (made->error && *made->error)) {
+        if (dma_now() > until || (made->error && *made->error) || dma_fault_seen(&t->unit->fault)) {
             return false;
         }
         sched_yield();
@@ -168,6 +168,7 @@ uint32_t dma_sdma_selftest(dma_sdma_unit_t *unit, bool *works)
         features |= unit->gen->has & DMA_GEN_RECT && run_exclusive(&t, strides) ? DMA_GPU_SHAPES : 0;
         features |= unit->gen->has & DMA_GEN_POLL && run_exclusive(&t, conditions) ? DMA_GPU_PRELAUNCH : 0;
     }
+    *works = *works && !dma_fault_seen(&unit->fault);
     if (t.late) {
         dma_queues_free_at_close(&unit->queues, t.host, SCRATCH_BYTES);
     } else {

@@ -485,7 +485,7 @@ static dma_status_t stream_advance(dma_run_t *run)
     return status == DMA_AGAIN ? DMA_OK : status;
 }
 
-static dma_status_t stream_check(dma_gpu_binding_t *handle)
+static dma_status_t stream_check(dma_gpu_binding_t *handle, const char **reason)
 {
     dma_stream_binding_t *b = binding_of(handle);
     const dma_gpu_runtime_t *rt = b->unit->rt;
@@ -497,6 +497,7 @@ static dma_status_t stream_check(dma_gpu_binding_t *handle)
         return DMA_OK;
     }
     b->checked = t;
+    *reason = dma_gpu_error();
     if ((status = rt->enter(b->unit->device, &scope)) != DMA_OK) {
         return status;
     }
