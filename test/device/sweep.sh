@@ -1,5 +1,5 @@
 #!/bin/bash
-# sweep.sh [BUILD [SEED [FIRST-LAST]]]: the random sweep on device memory, on emulated nodes of 2 to 8 GPUs of both kinds:
+# sweep.sh [BUILD [SEED [FIRST-LAST]]]: the random sweep on device memory, on emulated nodes of 2 to 8 GPUs of all kinds:
 # all ranks on the device, some, and buffers that change their kind from call to call; every variant forced in turn, with
 # programs armed and without, and on nodes that are as unkind as they may be. Statistics prove that the engines did it.
 # FIRST-LAST: only these of its rows.
@@ -48,6 +48,10 @@ row 3 mi300x 3 20 ranks - "$unkind"
 row 2 mi300x 5 12 device - "$unkind"
 row 8 mi300x 8 8 device - EMU_NEW_THUNK=1
 row 7 mi250x 7 5 any - EMU_NEW_THUNK=1
+# Machines on which not everything works: no POLL, no odd engines.
+row 4 mi100 4 12 device - "$unkind"
+row 3 mi100 3 12 any - '' --mca coll_dma_gpu_variant halves
+row 5 mi308x 5 10 device - EMU_NEW_THUNK=1
 
 # Each variant by force, on nodes of both kinds, with all buffers in device memory and with kinds that change from call to
 # call. An exchange is made of swap packets only where it is aligned, which counts.sh sees to; else of copies with polls

@@ -38,13 +38,15 @@ static const char *folder(const char *name)
 
 static emu_sdma_config_t sdma_read(const struct emu_persona *persona, uint64_t seed)
 {
-    bool gfx942 = persona->gfx_target_version >= 90400;
-    emu_sdma_config_t sdma = emu_sdma_config(gfx942 ? EMU_SDMA_GFX942 : EMU_SDMA_GFX90A, seed);
+    uint32_t version = persona->gfx_target_version;
+    emu_sdma_gen_t gen = version >= 90400 ? EMU_SDMA_GFX942 : version >= 90010 ? EMU_SDMA_GFX90A : EMU_SDMA_GFX900;
+    emu_sdma_config_t sdma = emu_sdma_config(gen, seed);
     int64_t slice_us = EMU_SDMA_DEFAULT_SLICE / 1000;
     sdma.peers_refused = persona->peers_by_links_only;
     sdma.slice_ns = (uint64_t)number("EMU_SLICE_US", slice_us, slice_us, 1000000) * 1000;
     sdma.in_flight = (unsigned)number("EMU_IN_FLIGHT", sdma.in_flight, 1, 64);
     sdma.stale_looks = (unsigned)number("EMU_STALE_LOOKS", sdma.stale_looks, 0, 1000000);
+    sdma.early_polls = (unsigned)number("EMU_EARLY_POLLS", persona->early_polls, 0, 1000000);
     sdma.delay_ns = (uint64_t)number("EMU_DELAY_US", 0, 0, 1000000) * 1000;
     sdma.fault_packet = (uint64_t)number("EMU_FAULT_PACKET", 0, 0, INT64_MAX);
     sdma.reset_packet = (uint64_t)number("EMU_RESET_PACKET", 0, 0, INT64_MAX);

@@ -153,6 +153,8 @@ ok "KFD's files recommend an engine that is fused off on 8 MI308X" mask mi308x 8
 ok "KFD's files recommend the pool elsewhere" mask mi250x 8 1 1 28
 ok "KFD's files recommend host-facing engines for the host" mask mi300x 4 2 0 3
 ok 'HIP programs run on 2 MI250X' clean --gpus 2 "$bin/hip"
+ok 'HIP programs run on 2 MI100' env EMU_EARLY_POLLS=0 "$root/with-build" --build "$build" --gpus 2 --persona mi100 "$bin/hip"
+ok 'a POLL may end early there' refuses 'hip.c:.* not so: ' on --gpus 2 --persona mi100 "$bin/hip"
 ok 'HIP programs run on 8 MI300X' clean --gpus 8 --persona mi300x "$bin/hip"
 ok 'HIP programs run above a newer thunk' env EMU_NEW_THUNK=1 "$root/with-build" --build "$build" --gpus 2 "$bin/hip"
 ok "HIP's kernels are compiled once" remembers
@@ -165,7 +167,7 @@ ok 'queues on the engines that are recommended' on_recommended
 ok 'a fault reaches the runtime' faults
 ok 'with-build stands in for the command' stands_in
 ok 'values that make no sense' not_understood EMU_SEED=x EMU_SLICE_US=999 EMU_IN_FLIGHT=0 EMU_STALE_LOOKS=-1 EMU_DELAY_US=1s \
-    EMU_FAULT_PACKET=-1 EMU_RESET_PACKET=-1 EMU_KFD_MINOR=100 EMU_HIDE=8 EMU_HIDE=1,
+    EMU_FAULT_PACKET=-1 EMU_RESET_PACKET=-1 EMU_KFD_MINOR=100 EMU_HIDE=8 EMU_HIDE=1, EMU_EARLY_POLLS=-1
 ok 'nothing wrong, nothing said' clean --gpus 2 "$bin/rules" nothing-wrong
 ok 'a forked child has no node' clean --gpus 2 "$bin/rules" forked
 ok 'events' clean --gpus 2 "$bin/rules" events

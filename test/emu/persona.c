@@ -12,6 +12,22 @@ static const uint8_t mi300x_recommended[8][8] = {
 
 static const struct emu_persona personas[] = {
     {
+        .name = "mi100",
+        .marketing_name = "AMD Instinct MI100 (emulated)",
+        .device_id = 0x738c,
+        .isa_major = 9,
+        .isa_minor = 0,
+        .isa_stepping = 8,
+        .gfx_target_version = 90008,
+        .host_engines = 2,
+        .xgmi_engines = 6,
+        .early_polls = 4,
+        .compute_units = 120,
+        .vram_bytes = 32ull << 30,
+        .first_bus = 0x1d,
+        .bus_step = 0x1c,
+    },
+    {
         .name = "mi250x",
         .marketing_name = "AMD Instinct MI250X (emulated)",
         .device_id = 0x7408,

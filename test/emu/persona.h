@@ -19,6 +19,7 @@ struct emu_persona {
     uint32_t gfx_target_version;
     uint32_t host_engines, xgmi_engines;
     uint32_t missing;         /* bit mask of engines that the kernel lists and recommends, and that are fused off */
+    unsigned early_polls;     /* emu_sdma_config_t */
     bool peers_by_links_only; /* host-facing engines refuse other GPUs' memory, but to AMD's runtime */
     uint32_t compute_units;
     uint64_t vram_bytes;

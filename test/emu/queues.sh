@@ -87,12 +87,24 @@ even() {
     [ "$odd" = 0 ] && [[ $(ours) =~ ^6:[0-9]+$ ]]
 }
 
+# without_polls ARGS...: where a POLL may end early, none of our queues has one, and none waits for a start
+without_polls() {
+    collectives 4 mi100 "$@" || return 1
+    echo "polls: $(packets poll), conditions: $(packets cond-exe), copies: $(packets copy)"
+    [ "$(packets poll)" = 0 ] && [ "$(packets cond-exe)" = 0 ] && [ "$(packets copy)" -gt 0 ]
+}
+
 none='no engine serves device . \('
 ok 'thunk, by default' made '2:[0-9]+ 5:[0-9]+' collectives 2 mi250x
 ok 'thunk, by name' made '2:[0-9]+ 5:[0-9]+' collectives 2 mi250x queues=thunk
 ok 'kfd: on the engines of the links' made '2:[0-9]+ 6:[0-9]+' collectives 2 mi250x queues=kfd
 ok 'kfd: on the recommended engines of 8 MI300X' on_recommended
 ok 'kfd: armed programs' armed
+for variant in auto swap halves; do
+    ok "MI100, whose POLLs may end early: $variant" without_polls gpu_variant=$variant
+done
+ok 'MI100: why nothing is armed' but 'device . is served by the engine sdma: .*POLL of this GPU ends early' \
+    collectives 2 mi100 verbose=2
 ok 'MI308X: queues on engines that are there' even
 ok 'MI308X: queues on engines that are there, all links' with EMU_NEW_THUNK=1 even queues=thunk
 ok 'MI308X: no provider names engines' with EMU_KFD_MINOR=16 \

@@ -18,7 +18,8 @@
  *   one moment and written at another. FENCE, TRAP and ATOMIC wait until all operations before them are done; TRAP and
  *   ATOMIC hold back what follows them until then, FENCE does not: what may be assumed of it is that who sees its word
  *   sees what was written before it. POLL holds back what follows it, not what precedes it; so does COND_EXE. A POLL may
- *   see an old value for a bounded number of looks, never one from before the packet was reached.
+ *   see an old value for a bounded number of looks, never one from before the packet was reached. On some machines it ends
+ *   now and then although the value is wrong (early_polls).
  *   The read pointer moves when a packet has been fetched: that it has arrived says nothing about the data.
  *   An engine that is to change queues first finishes the operations of the one it leaves. A spinning POLL keeps the
  *   engine for its slice like any other work.
@@ -116,11 +117,14 @@ typedef struct emu_sdma_env {
 typedef struct emu_sdma_config {
     emu_sdma_gen_t gen;
     uint64_t seed;
-    uint64_t slice_ns;     /* how long a queue keeps its engine while others want it; at least the default */
-    unsigned in_flight;    /* operations of one queue under way at once: 1 .. 64 */
-    uint32_t piece;        /* largest piece in bytes: a multiple of 64 up to 64 KiB */
-    unsigned stale_looks;  /* a POLL may see an old value so often in a row */
-    uint64_t stale_ns;     /* ... and for so long */
+    uint64_t slice_ns;    /* how long a queue keeps its engine while others want it; at least the default */
+    unsigned in_flight;   /* operations of one queue under way at once: 1 .. 64 */
+    uint32_t piece;       /* largest piece in bytes: a multiple of 64 up to 64 KiB */
+    unsigned stale_looks; /* a POLL may see an old value so often in a row */
+    uint64_t stale_ns;    /* ... and for so long */
+    unsigned
+        early_polls; /* a fault of some hardware: a POLL ends at one of so many looks at a wrong value; 0: never. Queues
+                            * that are spared do not have it */
     uint64_t doorbell_ns;  /* so long may the write pointer be ahead of the doorbell */
     bool peers_refused;    /* host-facing engines do not move other GPUs' memory */
     uint64_t delay_ns;     /* injection: each packet, and then its operation, is held back for up to so long */
@@ -152,7 +156,7 @@ typedef struct emu_sdma_ring {
     uint64_t *rptr; /* host addresses, 8-byte aligned, valid until the queue is destroyed */
     const uint64_t *wptr;
     const uint64_t *doorbell;
-    bool spared; /* no fault or reset is injected at a packet of this queue, and peers are not refused to it */
+    bool spared; /* no fault, reset or early end of a POLL happens to this queue, and peers are not refused to it */
 } emu_sdma_ring_t;
 
 /* All of them NULL when memory is short or the arguments are out of range. The node's env is copied. */

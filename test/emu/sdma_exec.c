@@ -109,6 +109,13 @@ static void fence_seen(emu_sdma_queue_t *q)
     }
 }
 
+static bool ends_early(emu_sdma_queue_t *q)
+{
+    unsigned looks = emu_sdma_node_of(q)->config.early_polls;
+
+    return looks && !q->ring.spared && emu_sdma_random(&q->random) % looks == 0;
+}
+
 static emu_sdma_state_t poll(emu_sdma_queue_t *q, uint64_t now)
 {
     const emu_sdma_packet_t *p = &q->head;
@@ -126,9 +133,11 @@ static emu_sdma_state_t poll(emu_sdma_queue_t *q, uint64_t now)
         emu_sdma_complain(q, q->head_at, EMU_SDMA_POLL_SIGN, "%#x against %#x", value, p->reference);
         return emu_sdma_die(q);
     }
-    if (seen) {
+    if (seen || ends_early(q)) {
         waited(q, now);
-        fence_seen(q);
+        if (seen) {
+            fence_seen(q);
+        }
         q->stats.polls++;
         return EMU_SDMA_PROGRESSED;
     }

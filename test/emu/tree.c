@@ -134,7 +134,7 @@ int main(int argc, char **argv)
     const struct emu_persona *persona = argc == 4 ? emu_persona_find(argv[2]) : NULL;
     int gpus = argc == 4 ? atoi(argv[3]) : 0;
     if (!emu_hide_read(getenv("EMU_HIDE"), &hidden) || !persona || gpus < 1 || gpus > EMU_MAX_GPUS) {
-        fprintf(stderr, "usage: emu_tree FOLDER mi250x|mi300x|mi308x 1..%d\n", EMU_MAX_GPUS);
+        fprintf(stderr, "usage: emu_tree FOLDER mi100|mi250x|mi300x|mi308x 1..%d\n", EMU_MAX_GPUS);
         return 2;
     }
     FILE *file = create(0, "%s/generation_id", argv[1]);

@@ -403,6 +403,7 @@ void thunk_begin(const thunk_options_t *options)
     emu_sdma_env_t env = {&thunk, translate, report, vm_fault, trap, reset, look_at_clock};
 
     config.fault_packet = options->fault_packet;
+    config.early_polls = options->early_polls;
     thunk.options = *options;
     thunk_rocr_begin(options->topo);
     thunk.node = emu_sdma_node_create(&config, &env);

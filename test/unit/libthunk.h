@@ -29,9 +29,10 @@ typedef struct thunk_options {
     bool absent;                 /* there is none to be found */
     uint32_t missing;            /* engines that are fused off: a queue on one is misuse */
     unsigned queues;             /* at most so many at a time; 0: any */
-    uint64_t fault_packet;       /* see emu_sdma_config_t */
-    unsigned late;               /* the so-manieth queue that is made does nothing before thunk_late_goes; 0: none */
-    bool left;                   /* queues that have not come to an end may be left, and their memory */
+    uint64_t fault_packet;       /* see emu_sdma_config_t, as the next one */
+    unsigned early_polls;
+    unsigned late; /* the so-manieth queue that is made does nothing before thunk_late_goes; 0: none */
+    bool left;     /* queues that have not come to an end may be left, and their memory */
 } thunk_options_t;
 
 void thunk_begin(const thunk_options_t *options);

@@ -504,20 +504,22 @@ END_TEST
 START_TEST(spared)
 {
     emu_sdma_config_t config = emu_sdma_config(EMU_SDMA_GFX942, unit_seed());
-    emu_sdma_ring_t ring = {.id = 1, .va = BENCH_RING(0), .bytes = 4096, .spared = true};
     uint64_t rptr = 0, wptr = 32, doorbell = 32;
+    emu_sdma_ring_t ring = {1, BENCH_RING(0), 4096, &rptr, &wptr, &doorbell, .spared = true};
 
     config.fault_packet = 2;
     config.reset_packet = 3;
+    config.early_polls = 1;
     begin_with(&config);
-    ring.rptr = &rptr;
-    ring.wptr = &wptr;
-    ring.doorbell = &doorbell;
     ck_assert_ptr_nonnull(emu_sdma_queue_create(engine, &ring));
     memset(q->ring, 0, 32);
     ck_assert_int_eq(bench_run(engine, 1), EMU_SDMA_IDLE);
     ck_assert_uint_eq(rptr, wptr);
     ck_assert_uint_eq(b.resets + b.faults, 0);
+    put_poll(q, 3, GO, 1, EMU_SDMA_FOREVER); /* nor does a POLL end early */
+    memcpy(q->ring + wptr, q->ring, 24);
+    doorbell = wptr += 24;
+    ck_assert_int_eq(bench_run(engine, 500), EMU_SDMA_BLOCKED);
     end();
 }
 END_TEST

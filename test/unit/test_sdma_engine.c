@@ -131,16 +131,19 @@ static const struct {
     int ranks;
     bool old;
     uint32_t missing;
+    unsigned early_polls;
 } machines[] = {
-    {"mi300x-spx", EMU_SDMA_GFX942, 4, false, 0}, {"mi300x-4", EMU_SDMA_GFX942, 3, true, 0},
-    {"mi210-2", EMU_SDMA_GFX90A, 2, true, 0},     {"mi308x", EMU_SDMA_GFX942, 3, false, 0xaaaa},
-    {"mi350x", EMU_SDMA_GFX950, 2, false, 0},     {"mi300x-dpx-functions", EMU_SDMA_GFX942, 4, false, 0},
+    {"mi300x-spx", EMU_SDMA_GFX942, 4, false, 0, 0}, {"mi300x-4", EMU_SDMA_GFX942, 3, true, 0, 0},
+    {"mi210-2", EMU_SDMA_GFX90A, 2, true, 0, 0},     {"mi308x", EMU_SDMA_GFX942, 3, false, 0xaaaa, 0},
+    {"mi350x", EMU_SDMA_GFX950, 2, false, 0, 0},     {"mi300x-dpx-functions", EMU_SDMA_GFX942, 4, false, 0, 0},
+    {"mi100", EMU_SDMA_GFX900, 3, true, 0, 4},
 };
 
 START_TEST(collectives)
 {
     for (size_t m = 0; m < sizeof(machines) / sizeof(machines[0]); m++) {
-        thunk_options_t options = {.old = machines[m].old, .missing = machines[m].missing};
+        thunk_options_t options = {
+            .old = machines[m].old, .missing = machines[m].missing, .early_polls = machines[m].early_polls};
         job_t job = sdma_job(machines[m].name, machines[m].gen, machines[m].ranks, all_operations, options);
 
         snprintf(job.params.gpu_variant, sizeof(job.params.gpu_variant), "%s", variants[_i]);
@@ -210,6 +213,17 @@ static void starts(rank_t *r)
         call_free(c[i]);
     }
 }
+
+/* Waits of the CPU, where a POLL may end early: nothing is armed. */
+START_TEST(persistent_without_polls)
+{
+    job_t job = sdma_job("mi100", EMU_SDMA_GFX900, 3, starts, (thunk_options_t){.early_polls = 4});
+
+    run_job(&job);
+    ck_assert_msg(thunk_reports() == 0, "%s", thunk_report());
+    ck_assert_msg(strstr(reports_first("engine"), "waits by the CPU"), "%s", reports_first("engine"));
+}
+END_TEST
 
 START_TEST(persistent)
 {
@@ -568,6 +582,7 @@ int main(void)
 
     unit_loop(s, collectives, 0, 6, 60);
     unit_loop(s, persistent, 0, 3, 60);
+    unit_test(s, persistent_without_polls, 60);
     unit_test(s, refusals, 20);
     unit_test(s, packets_that_are_not_there, 30);
     unit_test(s, few_queues, 30);

@@ -97,8 +97,9 @@ static void sound(const job_t *j)
     ck_assert(!j->picks[j->rank].may_wait);
 }
 
-static const char *const machines[] = {"mi300x-spx", "mi325x",   "mi308x",  "six-engines", "mi350x", "mi300x-dpx",
-                                       "mi300x-cpx", "mi300x-4", "mi210-2", "mi210-pcie",  "mi250x", "multi-bit"};
+static const char *const machines[] = {"mi300x-spx", "mi325x",     "mi308x",   "six-engines", "mi350x",
+                                       "mi300x-dpx", "mi300x-cpx", "mi300x-4", "mi210-2",     "mi210-pcie",
+                                       "mi250x",     "multi-bit",  "mi100"};
 
 #define MACHINES (int)(sizeof(machines) / sizeof(machines[0]))
 

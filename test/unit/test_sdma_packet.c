@@ -222,6 +222,14 @@ START_TEST(generations)
     }
     ck_assert(!(generation("gfx90a")->has & DMA_GEN_SWAP) && generation("gfx90a")->has & DMA_GEN_BROADCAST);
     ck_assert(!(generation("gfx9")->has & (DMA_GEN_SWAP | DMA_GEN_BROADCAST)));
+    /* a POLL may end early on all of gfx 9.0 but gfx90a, and nobody knows what else has that fault */
+    for (size_t i = 0; i < 7; i++) {
+        static const uint32_t versions[] = {90000, 90002, 90006, 90008, 90012, 90401, 90600};
+
+        ck_assert_msg(!(dma_gen_find(0xffff, versions[i], &reason)->has & DMA_GEN_POLL), "%u", versions[i]);
+    }
+    ck_assert(mi300x->has & DMA_GEN_POLL && generation("gfx90a")->has & DMA_GEN_POLL);
+    ck_assert(generation("gfx950")->has & DMA_GEN_POLL && generation("gfx942 (MI308X)")->has & DMA_GEN_POLL);
     /* the device id comes first: a runtime may call an MI300X gfx90a */
     ck_assert_ptr_eq(dma_gen_find(0x74a1, 90010, &reason), mi300x);
     /* an unknown device goes by its version */

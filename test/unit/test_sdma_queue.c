@@ -145,6 +145,7 @@ START_TEST(of_one_user)
     for (int i = 0; i < 70; i++) {
         own = dma_queue_get_exclusive(&unit.queues, &four, 1);
         ck_assert_ptr_nonnull(own);
+        ck_assert_uint_eq(atomic_exchange(own->step_word, 7), 0); /* nothing of who had its line before */
         if (i == 0) {
             other = dma_queue_get(&unit.queues, &four, 1);
             ck_assert_ptr_ne(other, own);

@@ -104,11 +104,12 @@ static dma_status_t sdma_open(const dma_gpu_config_t *config, dma_gpu_unit_t **r
         free(unit);
         return status;
     }
-    snprintf(why, DMA_GPU_WHY_BYTES, "queues from %s%s%s%s%s", unit->queues.provider->ops->name,
+    snprintf(why, DMA_GPU_WHY_BYTES, "queues from %s%s%s%s%s%s", unit->queues.provider->ops->name,
              unit->queues.provider->names_engines ? ", on engines by number" : "",
              unit->features & DMA_GPU_BCST_PACKETS ? ", broadcast" : "",
              unit->features & DMA_GPU_SWAP_PACKETS ? ", swap" : "",
-             unit->features & DMA_GPU_PRELAUNCH ? ", conditional execution" : "");
+             unit->features & DMA_GPU_PRELAUNCH ? ", conditional execution" : "",
+             unit->gen->has & DMA_GEN_POLL ? "" : ", waits by the CPU (POLL of this GPU ends early)");
     *result = (dma_gpu_unit_t *)unit;
     return DMA_OK;
 }

@@ -12,27 +12,28 @@
 _Static_assert(SWAP_MAX <= 0x3fffffe0 && SWAP_MAX % 64 == 0, "pieces of a swap stay aligned");
 _Static_assert(COPY_30 % 64 == 0 && COPY_22 % DMA_GEN_BROADCAST_MODULO == 0, "pieces of a copy stay aligned");
 
+/* AMD's runtime does not trust POLL on all of gfx 9.0 but gfx90a (rocm-systems, "SW workaround for gfx90x SDMA poll"). */
 enum { GFX9, GFX90A, GFX942, MI308X, GFX950 };
 
 static const dma_gen_t generations[] = {
     [GFX9] = {.name = "gfx9", .max_copy = COPY_22, .has = DMA_GEN_RECT},
-    [GFX90A] = {.name = "gfx90a", .max_copy = COPY_30, .has = DMA_GEN_BROADCAST | DMA_GEN_RECT},
+    [GFX90A] = {.name = "gfx90a", .max_copy = COPY_30, .has = DMA_GEN_BROADCAST | DMA_GEN_RECT | DMA_GEN_POLL},
     [GFX942] = {.name = "gfx942",
                 .max_copy = COPY_30,
                 .max_swap = SWAP_MAX,
                 .swap_align = 64,
-                .has = DMA_GEN_BROADCAST | DMA_GEN_SWAP | DMA_GEN_RECT},
+                .has = DMA_GEN_BROADCAST | DMA_GEN_SWAP | DMA_GEN_RECT | DMA_GEN_POLL},
     [MI308X] = {.name = "gfx942 (MI308X)",
                 .max_copy = COPY_30,
                 .max_swap = SWAP_MAX,
                 .swap_align = 64,
-                .has = DMA_GEN_BROADCAST | DMA_GEN_SWAP | DMA_GEN_RECT,
+                .has = DMA_GEN_BROADCAST | DMA_GEN_SWAP | DMA_GEN_RECT | DMA_GEN_POLL,
                 .even_engines = true},
     [GFX950] = {.name = "gfx950",
                 .max_copy = COPY_30,
                 .max_swap = SWAP_MAX,
                 .swap_align = 64,
-                .has = DMA_GEN_BROADCAST | DMA_GEN_SWAP | DMA_GEN_RECT},
+                .has = DMA_GEN_BROADCAST | DMA_GEN_SWAP | DMA_GEN_RECT | DMA_GEN_POLL},
 };
 
 static const struct {

@@ -4,8 +4,8 @@
  * A generation is a row of a table. The PCI device id selects it. If the id is not listed, the gfx version selects it.
  * The device id has priority because it identifies one product with its defects. Different products may have the same
  * gfx version (MI300X and MI308X are both gfx942), and a runtime that does not know the product may report the version
- * of another one. If neither is listed, the product gets the row of its gfx major version, whose limits hold for all
- * products of that major version. If there is no such row, there is a reason.
+ * of another one. If neither is listed, the product gets the row of its gfx major version, which has only what all
+ * products of that major version have. If there is no such row, there is a reason.
  *
  * Rules that depend on addresses are functions. They return the reason why a packet cannot be used, or NULL. A reason
  * is not an error: the caller uses another kind of packet.
@@ -24,6 +24,9 @@ typedef enum dma_gen_has {
     DMA_GEN_BROADCAST = 1 << 0,
     DMA_GEN_SWAP = 1 << 1,
     DMA_GEN_RECT = 1 << 2,
+    /* A POLL that ends when its word has the value, and not before. On gfx900, gfx906 and gfx908 it sometimes ends early, so
+     * no program contains one there: programs are not armed, and the CPU waits where the engine would (dma_drain_put). */
+    DMA_GEN_POLL = 1 << 3,
 } dma_gen_has_t;
 
 typedef struct dma_gen {

@@ -133,6 +133,35 @@ static dma_status_t exchange(const dma_lower_target_t *to, uint64_t a, uint64_t 
     return DMA_OK;
 }
 
+/* The same where the CPU drains. */
+static dma_status_t exchange_in_steps(const dma_lower_target_t *to, uint64_t a, uint64_t b, uint64_t bytes,
+                                      dma_lower_t *at)
+{
+    enum { STEPS = 6 }; /* three copies, with a drain behind each */
+    uint64_t most = DMA_SHAPED_TEMP < to->gen->max_copy ? DMA_SHAPED_TEMP : to->gen->max_copy;
+    uint64_t temp = to->shaped->temp;
+
+    for (; at->done < bytes; at->step = 0) {
+        uint64_t n = piece(bytes, at->done, most), d = at->done;
+        const uint64_t dst[] = {temp, a + d, b + d}, src[] = {a + d, b + d, temp};
+
+        for (; at->step < STEPS; at->step++) {
+            uint32_t k = at->step / 2, *p;
+            dma_status_t status = at->step % 2 ? dma_drain_put(&at->drain, to->gen, to->queue)
+                                               : dma_ring_reserve(&to->queue->ring, DMA_PACKET_COPY_DWORDS, 1, &p);
+
+            if (status != DMA_OK) {
+                return status;
+            }
+            if (at->step % 2 == 0) {
+                dma_packet_copy(p, to->gen, dst[k], src[k], n);
+            }
+        }
+        at->done += n;
+    }
+    return DMA_OK;
+}
+
 static dma_status_t swap(const dma_lower_target_t *to, uint64_t a, uint64_t b, uint64_t bytes, dma_lower_t *at)
 {
     uint64_t whole = swappable(to, a, b, bytes);
@@ -148,7 +177,7 @@ static dma_status_t swap(const dma_lower_target_t *to, uint64_t a, uint64_t b, u
         dma_packet_swap(p, to->gen, a + at->done, b + at->done, n);
         at->done += n;
     }
-    return exchange(to, a, b, bytes, at);
+    return to->gen->has & DMA_GEN_POLL ? exchange(to, a, b, bytes, at) : exchange_in_steps(to, a, b, bytes, at);
 }
 
 static dma_status_t signal_line(const dma_run_t *run, const dma_lower_target_t *to)
@@ -227,7 +256,7 @@ uint32_t dma_lower_temps(const dma_run_t *run, const dma_prog_t *prog, const dma
 
         if (op->code == DMA_OP_SWAP && swappable(to, dma_run_address(run, &op->dst[0], skip),
                                                  dma_run_address(run, &op->src, skip), bytes) != bytes) {
-            temps |= DMA_LOWER_QUEUE_TEMP;
+            temps |= to->gen->has & DMA_GEN_POLL ? DMA_LOWER_QUEUE_TEMP : DMA_LOWER_OWN_TEMP;
         }
         if ((op->code == DMA_OP_COPY || op->code == DMA_OP_COPY2) && has_shape(run, op) &&
             goes_by_temp(run, op, skip, bytes)) {

@@ -7,7 +7,9 @@
  *     SWAP      a swap packet if addresses and length allow it. The rest (a tail, or everything) is copied through temporary
  *               memory of the queue, piece by piece, with a drain (a fence and a poll for it) behind each copy:
  *                   temp <- theirs, drain, theirs <- ours, drain, ours <- temp, drain
- *               A piece is one group of packets, so that no pieces of other programs come in between.
+ *               A piece is one group of packets, so that no pieces of other programs come in between. Without DMA_GEN_POLL
+ *               the CPU waits for each copy, so that pieces of other programs may come in between. Then the temporary memory
+ *               is that of the program.
  *     SIGNAL    a fence that writes the run's epoch to the program's line
  *     WAIT      nothing, because all peers have entered when a run starts. In an armed program: a poll of the peer's ready
  *               word.
@@ -25,6 +27,8 @@
 typedef struct dma_lower {
     uint32_t op;
     uint64_t done; /* bytes of the operation that are in the ring; for a copy between shapes: 0 if it has not begun */
+    uint32_t step; /* of the piece of a swap, where the CPU drains */
+    dma_drain_t drain;
 } dma_lower_t;
 
 /* The destination of the packets, and the features that may be used. */

@@ -160,6 +160,8 @@ static dma_queue_t *create_queue(dma_queues_t *q, dma_map_kind_t kind, uint32_t 
     queue->slot = (unsigned)__builtin_ctzll(~q->slots_used);
     q->slots_used |= UINT64_C(1) << queue->slot;
     queue->step_addr = q->steps_addr + LINE_BYTES * queue->slot;
+    queue->step_word = (_Atomic uint32_t *)((char *)q->steps + LINE_BYTES * queue->slot);
+    atomic_store_explicit(queue->step_word, 0, memory_order_relaxed); /* the line may have been another queue's */
     queue->go_addr = queue->step_addr + GO_OFFSET;
     queue->go = (_Atomic uint32_t *)((char *)q->steps + LINE_BYTES * queue->slot + GO_OFFSET);
     pthread_mutex_init(&queue->lock, NULL);

@@ -9,7 +9,7 @@
  *
  * Memory of a queue. The ring is a separate allocation in host memory whose size is a power of two. The provider owns the
  * read and write pointers and the doorbell. In addition each queue has one cache line with two words: `step`, with which
- * the queue waits for its own copies (dma_drain), and `go`, the condition of armed programs.
+ * the queue, or the CPU, waits for the queue's copies (dma_drain), and `go`, the condition of armed programs.
  *
  * A queue that still waits for a peer, because its communicator has failed, is never destroyed and its memory is never
  * freed: destroying it could force a reset of the whole GPU. It remains until the process ends.
@@ -44,8 +44,9 @@ typedef struct dma_queue {
     dma_provider_queue_t made;
     bool exclusive; /* has one user and is not shared */
     unsigned slot;
-    uint64_t step_addr;   /* the device's address of the `step` word */
-    _Atomic uint32_t *go; /* armed programs: 1: run, 0: skip */
+    _Atomic uint32_t *step_word; /* the `step` word */
+    uint64_t step_addr;          /* its device address */
+    _Atomic uint32_t *go;        /* armed programs: 1: run, 0: skip */
     uint64_t go_addr;
     uint32_t step; /* the last value that a drain used */
     uint64_t temp; /* DMA_QUEUE_TEMP bytes of device memory for swaps, or 0 */

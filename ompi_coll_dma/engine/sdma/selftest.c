@@ -166,7 +166,7 @@ uint32_t dma_sdma_selftest(dma_sdma_unit_t *unit, bool *works)
         features |= unit->gen->has & DMA_GEN_SWAP && run_exclusive(&t, swaps) ? DMA_GPU_SWAP_PACKETS : 0;
         features |= unit->gen->has & DMA_GEN_BROADCAST && run_exclusive(&t, broadcasts) ? DMA_GPU_BCST_PACKETS : 0;
         features |= unit->gen->has & DMA_GEN_RECT && run_exclusive(&t, strides) ? DMA_GPU_SHAPES : 0;
-        features |= run_exclusive(&t, conditions) ? DMA_GPU_PRELAUNCH : 0;
+        features |= unit->gen->has & DMA_GEN_POLL && run_exclusive(&t, conditions) ? DMA_GPU_PRELAUNCH : 0;
     }
     if (t.late) {
         dma_queues_free_at_close(&unit->queues, t.host, SCRATCH_BYTES);

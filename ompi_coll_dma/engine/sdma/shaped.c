@@ -9,14 +9,55 @@ _Static_assert(DMA_DRAIN_DWORDS == DMA_PACKET_FENCE_DWORDS + DMA_PACKET_POLL_DWO
 
 enum { GATHER, GATHERED, SCATTER, SCATTERED };
 
+/* Each drain uses a new value, so the poll can compare for equality and cannot match a value of an earlier drain. Kept
+ * below 2^31, see dma_packet_test_t. */
+static uint32_t next_step(dma_queue_t *queue)
+{
+    return queue->step = (queue->step + 1) & INT32_MAX;
+}
+
 uint32_t dma_drain(uint32_t *p, dma_queue_t *queue)
 {
-    /* Each drain uses a new value, so the poll can compare for equality and cannot match a value of an earlier
-     * drain. Kept below 2^31, see dma_packet_test_t. */
-    uint32_t step = queue->step = (queue->step + 1) & INT32_MAX, n;
+    uint32_t step = next_step(queue), n;
 
     n = dma_packet_fence(p, queue->step_addr, step);
     return n + dma_packet_poll(p + n, queue->step_addr, DMA_PACKET_EQUAL, step, UINT32_MAX, DMA_DRAIN_INTERVAL);
+}
+
+/* Whether the queue has executed the fence with this value. Later fences of other users may have overwritten it. */
+static bool has_reached(const dma_queue_t *queue, uint32_t step)
+{
+    /* acquire: the packets that are built next come behind what the fence stands for */
+    uint32_t now = atomic_load_explicit(queue->step_word, memory_order_acquire);
+
+    return ((now - step) & INT32_MAX) <= INT32_MAX / 2;
+}
+
+dma_status_t dma_drain_put(dma_drain_t *drain, const dma_gen_t *gen, dma_queue_t *queue)
+{
+    bool polls = gen->has & DMA_GEN_POLL;
+    dma_status_t status;
+    uint32_t *p;
+
+    if (!drain->begun) {
+        status = polls ? dma_ring_reserve(&queue->ring, DMA_DRAIN_DWORDS, DMA_DRAIN_PACKETS, &p)
+                       : dma_ring_reserve(&queue->ring, DMA_PACKET_FENCE_DWORDS, 1, &p);
+        if (status != DMA_OK) {
+            return status;
+        }
+        if (polls) {
+            dma_drain(p, queue);
+            return DMA_OK;
+        }
+        drain->step = next_step(queue);
+        dma_packet_fence(p, queue->step_addr, drain->step);
+        drain->begun = true;
+    }
+    if (!has_reached(queue, drain->step)) {
+        return DMA_AGAIN;
+    }
+    drain->begun = false;
+    return DMA_OK;
 }
 
 static uint64_t min(uint64_t a, uint64_t b)
@@ -143,20 +184,10 @@ void dma_shaped_begin(dma_shaped_t *s, const dma_location_t *dst, const dma_loca
     s->step = GATHER;
     s->done = 0;
     s->begun = s->has_rect = false;
+    s->drain = (dma_drain_t){0};
     if (!s->by_temp) {
         dma_cut_begin(&s->cut, dst, src, bytes);
     }
-}
-
-static dma_status_t wait(dma_queue_t *queue)
-{
-    uint32_t *p;
-    dma_status_t status = dma_ring_reserve(&queue->ring, DMA_DRAIN_DWORDS, DMA_DRAIN_PACKETS, &p);
-
-    if (status == DMA_OK) {
-        dma_drain(p, queue);
-    }
-    return status;
 }
 
 static void begin_step(dma_shaped_t *s, uint64_t bytes)
@@ -184,7 +215,8 @@ static dma_status_t put_turns(dma_shaped_t *s, const dma_gen_t *gen, dma_queue_t
         if (!s->begun) {
             begin_step(s, n);
         }
-        status = s->step == GATHER || s->step == SCATTER ? put_cut(s, gen, queue) : wait(queue);
+        status =
+            s->step == GATHER || s->step == SCATTER ? put_cut(s, gen, queue) : dma_drain_put(&s->drain, gen, queue);
         if (status != DMA_OK) {
             return status;
         }

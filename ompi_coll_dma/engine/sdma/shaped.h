@@ -19,6 +19,26 @@
 
 #define DMA_SHAPED_TEMP (UINT64_C(2) << 20) /* a copy of this size takes far longer than a drain */
 
+/* Writes a drain: a fence and a poll for it, so that the packets behind it see the results of the packets in front
+ * of it. Returns the number of dwords. Not without DMA_GEN_POLL. */
+#define DMA_DRAIN_DWORDS  10
+#define DMA_DRAIN_PACKETS 2
+/* Clocks between two reads of the poll in a drain: few, because the poll waits for copies of its own queue, which take
+ * microseconds. */
+#define DMA_DRAIN_INTERVAL 4
+uint32_t dma_drain(uint32_t *p, dma_queue_t *queue);
+
+/* A drain that may be by the CPU; zero at first. */
+typedef struct dma_drain {
+    bool begun; /* the fence is in the ring */
+    uint32_t step;
+} dma_drain_t;
+
+/* DMA_OK: packets that are built from now on see the results of what is in the ring. DMA_AGAIN: publish, and call again.
+ * With DMA_GEN_POLL the queue waits, and DMA_AGAIN means that the ring is full. Without it, DMA_OK comes when the CPU has
+ * seen the fence. Packets of other users of the queue may come in between. */
+dma_status_t dma_drain_put(dma_drain_t *drain, const dma_gen_t *gen, dma_queue_t *queue);
+
 /* The state of a copy. */
 typedef struct dma_shaped {
     dma_location_t dst, src;
@@ -28,6 +48,7 @@ typedef struct dma_shaped {
     unsigned step; /* by_temp: the current step of a turn */
     bool begun;    /* the current step has begun */
     uint64_t done; /* by_temp: bytes of completed turns */
+    dma_drain_t drain;
     dma_cut_t cut;
     bool has_rect; /* the members below describe a rectangle in progress */
     dma_rect_t rect;
@@ -39,14 +60,5 @@ bool dma_shaped_by_temp(const dma_location_t *dst, const dma_location_t *src, ui
 void dma_shaped_begin(dma_shaped_t *s, const dma_location_t *dst, const dma_location_t *src, uint64_t bytes);
 /* DMA_OK: the whole copy is in the ring. DMA_AGAIN: the ring is full. */
 dma_status_t dma_shaped_put(dma_shaped_t *s, const dma_gen_t *gen, dma_queue_t *queue);
-
-/* Writes a drain: a fence and a poll for it, so that the packets behind it see the results of the packets in front
- * of it. Returns the number of dwords. */
-#define DMA_DRAIN_DWORDS  10
-#define DMA_DRAIN_PACKETS 2
-/* Clocks between two reads of the poll in a drain: few, because the poll waits for copies of its own queue, which take
- * microseconds. */
-#define DMA_DRAIN_INTERVAL 4
-uint32_t dma_drain(uint32_t *p, dma_queue_t *queue);
 
 #endif
