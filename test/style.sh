@@ -9,9 +9,10 @@ cd "$root"
 build=${1:-build}
 
 # Where our code is.
+transports=(*_tl)
 folders=()
-for folder in include ompi_coll_dma ucx_tl test tools examples; do
-    [ ! -d $folder ] || folders+=("$folder")
+for folder in include ompi_coll_dma "${transports[@]}" test tools examples; do
+    [ ! -d "$folder" ] || folders+=("$folder")
 done
 
 sources() {
@@ -26,7 +27,7 @@ scripts() {
 
 # Only the component knows Open MPI.
 layers() {
-    ! grep -rnE '#include *[<"](mpi|ompi|opal|orte)[./_-]' include ucx_tl ompi_coll_dma/{core,device,cluster,plan,node,gpu,engine}
+    ! grep -rnE '#include *[<"](mpi|ompi|opal|orte)[./_-]' include "${transports[@]}" ompi_coll_dma/{core,device,cluster,plan,node,gpu,engine}
 }
 
 # Only ucx_tl knows UCX, and its interface does not.

@@ -6,7 +6,7 @@
 #   names     no two types, and no two functions that are not static, have one name
 #   selftest  the checks above fail when they should
 # test/symbols-allowed.txt lists exceptions, with reasons. An exception that is not needed any more is an error too, except if
-# its reason is "to go". A folder is one below ompi_coll_dma, or ucx_tl; a source that lies in
+# its reason is "to go". A folder is one below ompi_coll_dma, or that of a transport (*_tl); a source that lies in
 # ompi_coll_dma itself is a folder of its own name. A use of a symbol counts as a call.
 set -uo pipefail
 check=${1:?} build=${2:?}
@@ -16,6 +16,7 @@ cd "$root" || exit 1
 document=docs/dev/architecture.md
 [ -e $document ] || document=test/folder-calls.txt
 allowed=test/symbols-allowed.txt
+transports=(*_tl)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
@@ -36,7 +37,7 @@ facts() {
 # All of the component's objects; those of sources that are no more are left in a build.
 all_facts() {
     local object source found=0
-    for object in $(cd "$build" && find ompi_coll_dma ucx_tl -path '*/.libs/*.o' | sort); do
+    for object in $(cd "$build" && find ompi_coll_dma "${transports[@]}" -path '*/.libs/*.o' | sort); do
         source=${object/.libs\//}
         source=${source/mca_coll_dma_la-/}
         source=${source%.o}.c
@@ -170,7 +171,7 @@ types() {
 check_names() {
     local bad=0
     {
-        types include ompi_coll_dma ucx_tl ${2:+"$2"} | sed 's/^/type /'
+        types include ompi_coll_dma "${transports[@]}" ${2:+"$2"} | sed 's/^/type /'
         awk '$1 == "defines" { print "symbol", $3, $2 }' "$1"
     } | sort -u | awk '{ n[$1, $2]++; where[$1, $2] = where[$1, $2] " " $3; name[$1, $2] = $2 }
         END { for (i in n) if (n[i] > 1) print name[i] ":" where[i] }' | sort >"$work/twice"

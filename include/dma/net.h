@@ -10,6 +10,14 @@
  * the order in which they were sent. If sender and receiver disagree about the size, or about the upper bytes of the note, the
  * receive ends with DMA_ERR_TRUNCATE; if they disagree about the lowest byte of the note, with DMA_ERR_MISMATCH. Then nothing
  * is written into the buffer. Requests to a failed peer end with DMA_ERR_PEER.
+ *
+ * Requests. Until `test` has returned the result, the buffer belongs to the network; the tag does not. If isend or irecv
+ * returns an error, there is no request. A send ends when its buffer may be used again, which may be before its receive is
+ * posted. Receives are posted in any order, so no send may wait for the receive of another one.
+ *
+ * Ends. A process that is late or stopped has not failed. The failure of a process must be noticed by all that have connected
+ * to it, also by those that only receive. Messages that have arrived as a whole can be received after their sender has failed
+ * or closed. Requests to a peer that has closed end with DMA_ERR_PEER, and peer_closed returns true by then.
  */
 #ifndef DMA_NET_H
 #define DMA_NET_H
@@ -33,12 +41,14 @@ typedef struct dma_net_tag {
 #define DMA_NET_ADDRESS_MAX 16384 /* bytes */
 
 typedef struct dma_net_ops {
-    /* Opens the network for this process. DMA_UNSUPPORTED: there is no network. */
+    /* Opens the network for this process. DMA_UNSUPPORTED: there is no network. In the component it also registers a progress
+     * callback: the network's progress and dma_proc_poll_notices must run while no call is in progress, too. */
     dma_status_t (*open)(void **net);
+    /* Takes a bounded time, whatever the peers do. Sends that have ended are not lost; requests that are left end. */
     void (*close)(void *net);
-    /* What peers need to reach this process; valid as long as `net`. */
+    /* What peers need to reach this process, at most DMA_NET_ADDRESS_MAX bytes; valid as long as `net`. */
     const void *(*get_address)(void *net, size_t *bytes);
-    /* Whether TCP is the only transport between nodes. */
+    /* Whether TCP is the only transport between nodes: then the built-in network profile is that of TCP. */
     bool (*is_tcp_only)(void *net);
     /* A number that identifies this process within its job. */
     uint32_t (*process_id)(void);

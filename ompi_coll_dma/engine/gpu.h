@@ -13,6 +13,16 @@
  * To wait for a program, poll its line. So an engine is never asked whether a run is complete; `check` only reports
  * faults.
  *
+ * plan->progs[0] is the host program, which the core runs. An engine runs progs[1] to progs[nprogs - 1]. The line of
+ * progs[i] is dma_window_queue(run->window, rank, i - 1) for the CPU, which stores with release, and for the device the
+ * member `lines` of dma_gpu_bind_params_t plus 64 * (i - 1). Of the operations only COPY, COPY2 and SWAP are work: in
+ * `start` the flags of WAIT operations have been reached, and the SIGNAL at the end of a program stands for its line.
+ *
+ * Threads and scope. The calls for one binding come one at a time, with the lock of its communicator. Those for different
+ * bindings of a unit may come at the same time, so an engine locks what bindings share. `start` is called from Open MPI's
+ * progress and should return when the programs are submitted; an engine without queues may run them there. No function is
+ * called in the device's scope: where gpu/runtime.h says "scope", the engine calls `enter` and `leave`.
+ *
  * Copies of one program may overlap and complete in any order. Programs are independent: no program waits for another
  * one. So an engine may run them one after the other, on fewer queues than there are programs, or as one batch.
  *
@@ -124,7 +134,7 @@ static inline bool dma_ready_started(uint32_t word, uint32_t epoch)
 }
 
 typedef struct dma_gpu_engine {
-    const char *name;
+    const char *name; /* value of coll_dma_engine: at most 15 characters */
 
     /* On failure `why`, of DMA_GPU_WHY_BYTES, says why this engine does not work here. On success it says how the engine
      * works, or is empty. */
@@ -147,7 +157,8 @@ typedef struct dma_gpu_engine {
     void (*copy_early)(dma_gpu_binding_t *binding, uint64_t dst, uint64_t src, uint64_t bytes);
     void (*wait_early)(dma_gpu_binding_t *binding);
 
-    /* DMA_AGAIN: not all programs were given to the hardware yet; call again with the same run until DMA_OK. */
+    /* DMA_AGAIN: not all programs were given to the hardware yet; call again with the same run until DMA_OK. An error
+     * fails the communicator, and the binding gets no further run. */
     dma_status_t (*start)(dma_run_t *run);
     /* [may be NULL] Work of the CPU while a started run is in progress. Never waits. */
     dma_status_t (*advance)(dma_run_t *run);

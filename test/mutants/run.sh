@@ -215,7 +215,7 @@ attempt() {
 # The tree in which a mutant's changed files replace links.
 tree() { # DIR
     mkdir -p "$1"
-    cp -rs "$root/include" "$root/ompi_coll_dma" "$root/ucx_tl" "$1"
+    cp -rs "$root/include" "$root/ompi_coll_dma" "$root"/*_tl "$1"
 }
 
 mutant() { # NAME MODULE KIND TESTS...

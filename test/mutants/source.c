@@ -1,6 +1,7 @@
 /* Reads C source: tokens, and where functions begin and end. */
 #include "source.h"
 #include <ctype.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
@@ -239,17 +240,31 @@ static int visit(const char *path, const struct stat *st, int type, struct FTW *
     return 0;
 }
 
+/* Folders of the product: those of transports end in _tl. */
+static int is_product(const struct dirent *entry)
+{
+    const char *name = entry->d_name;
+    size_t n = strlen(name);
+    return !strcmp(name, "include") || !strcmp(name, "ompi_coll_dma") || (n > 3 && !strcmp(name + n - 3, "_tl"));
+}
+
 source_t *read_sources(const char *root, size_t *n)
 {
-    static const char *const folders[] = {"include", "ompi_coll_dma", "ucx_tl"};
+    struct dirent **folders;
     char path[4096];
+    int nfolders = scandir(root, &folders, is_product, alphasort);
+    if (nfolders < 0) {
+        fail(root);
+    }
     root_bytes = strlen(root);
-    for (size_t i = 0; i < sizeof(folders) / sizeof(*folders); i++) {
-        snprintf(path, sizeof(path), "%s/%s", root, folders[i]);
+    for (int i = 0; i < nfolders; i++) {
+        snprintf(path, sizeof(path), "%s/%s", root, folders[i]->d_name);
         if (nftw(path, visit, 16, FTW_PHYS) && errno) {
             fail(path);
         }
+        free(folders[i]);
     }
+    free(folders);
     *n = nfound;
     return found;
 }

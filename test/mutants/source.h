@@ -32,7 +32,7 @@ void write_text(const char *dir, const char *path, const char *text, size_t byte
 
 source_t source_of(const char *path, char *text, size_t bytes);
 
-/* The product's sources below ROOT: include, ompi_coll_dma, ucx_tl. */
+/* The product's sources below ROOT: include, ompi_coll_dma, and the folders of transports. */
 source_t *read_sources(const char *root, size_t *n);
 
 bool token_is(const source_t *s, size_t i, const char *word);
