@@ -45,6 +45,9 @@ dma_gpu_memory_t dma_device_classify(const dma_gpu_runtime_t *rt, const dma_span
     if (span->bytes) {
         dma_gpu_classify(rt, (uint64_t)(uintptr_t)span->first, span->bytes, &m);
     }
+    if (rt->adopt && dma_gpu_kind_on_device(m.kind)) {
+        rt->adopt(&m);
+    }
     return m;
 }
 

@@ -4,6 +4,7 @@ core_sources += \
 	ompi_coll_dma/gpu/cuda/cuda.c \
 	ompi_coll_dma/gpu/cuda/cuda.h \
 	ompi_coll_dma/gpu/cuda/memory.c \
+	ompi_coll_dma/gpu/cuda/query.c \
 	ompi_coll_dma/gpu/cuda/stream.c \
 	ompi_coll_dma/gpu/hip/api.h \
 	ompi_coll_dma/gpu/hip/hip.c \

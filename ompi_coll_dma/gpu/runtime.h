@@ -75,6 +75,14 @@ typedef struct dma_gpu_runtime {
     dma_status_t (*query)(uint64_t addr, dma_gpu_memory_t *memory);
 
     /*
+     * A call is about to use device memory of the application, which a query has described; no scope [may be NULL]. From
+     * now on the application's synchronous copies from and to this allocation are complete when they return. Those that
+     * have returned before are complete when this returns. Does nothing where the runtime refuses that, and costs one
+     * comparison for memory that the thread has used lately.
+     */
+    void (*adopt)(const dma_gpu_memory_t *memory);
+
+    /*
      * How many resets of the device by the application have been detected [may be NULL: none can be detected]. An owner
      * of memory, streams or events on the device compares the number with an earlier one. Objects that a reset has
      * destroyed may be released as usual: nothing is done then.

@@ -20,6 +20,7 @@ cuda_error_t cuThreadExchangeStreamCaptureMode(cuda_enum_t *mode)
 {
     cuda_enum_t was = capture_mode;
 
+    fake_driver.calls++;
     capture_mode = *mode;
     *mode = was;
     return CUDA_DONE;
@@ -146,6 +147,7 @@ cuda_error_t cuCtxPushCurrent_v2(struct CUctx_st *context)
     if (fake_driver.stale && ((uintptr_t)context & 0xff) == 1) {
         return CUDA_CONTEXT_DESTROYED;
     }
+    fake_driver.calls++;
     stack[top++] = (uintptr_t)context;
     return CUDA_DONE;
 }
@@ -212,9 +214,45 @@ cuda_error_t cuPointerGetAttributes(unsigned n, cuda_enum_t *attributes, void **
     return CUDA_DONE;
 }
 
+/* A synchronous copy of the application, from pageable memory: its bytes come late, except into memory whose copies
+ * wait. */
+static struct {
+    cuda_addr_t to;
+    unsigned char data[64];
+    size_t bytes;
+} late;
+static uint64_t waits_id; /* of the memory whose copies wait */
+
+cuda_error_t cuMemcpyHtoD_v2(cuda_addr_t to, const void *from, size_t bytes);
+cuda_error_t cuMemcpyHtoD_v2(cuda_addr_t to, const void *from, size_t bytes)
+{
+    memcpy(late.data, from, bytes);
+    late.to = to;
+    late.bytes = bytes;
+    return waits_id == fake_driver.id ? cuStreamSynchronize(NULL) : CUDA_DONE;
+}
+
+cuda_error_t cuPointerSetAttribute(const void *value, cuda_enum_t attribute, cuda_addr_t ptr)
+{
+    fake_driver.adopted++;
+    if (top == 0) {
+        return CUDA_INVALID_CONTEXT;
+    }
+    if (unsafe() != CUDA_DONE || fake_driver.refuses || attribute != CUDA_ATTRIBUTE_SYNC_MEMOPS ||
+        *(const unsigned *)value != 1 || !known(ptr)) {
+        return 1;
+    }
+    waits_id = fake_driver.id;
+    return cuStreamSynchronize(NULL);
+}
+
 cuda_error_t cuStreamSynchronize(struct CUstream_st *stream)
 {
     (void)stream;
+    if (late.bytes) {
+        memcpy((void *)(uintptr_t)late.to, late.data, late.bytes);
+    }
+    late.bytes = 0;
     return fake_driver.reset ? CUDA_CONTEXT_DESTROYED : CUDA_DONE;
 }
 

@@ -19,6 +19,7 @@ typedef struct fake_driver {
     bool reset;         /* CUDA: contexts can be pushed, and are not active until one is retained */
     bool closed;        /* HSA: not initialised */
     bool capturing;     /* some thread captures a stream, in the global mode */
+    bool refuses;       /* CUDA: an attribute of the memory cannot be set */
 
     uint64_t base, size; /* the memory there is */
     uint64_t type, ordinal, managed, ipc, pool, id;
@@ -28,7 +29,8 @@ typedef struct fake_driver {
 
     unsigned queries;  /* first and later questions about an address, all calls */
     unsigned retained; /* primary contexts */
-    unsigned calls;    /* of HIP, whichever */
+    unsigned adopted;  /* CUDA: attempts to make synchronous copies wait */
+    unsigned calls;    /* of HIP, whichever; of CUDA, those that change the thread's context or capture mode */
     unsigned spoilt;   /* captures, by calls that must not be made meanwhile */
     unsigned open_flags, last_error;
     int device; /* HIP: the current one */

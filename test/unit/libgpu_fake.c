@@ -192,6 +192,18 @@ void fake_check_range(const char *function, uint64_t addr, uint64_t bytes)
     pthread_mutex_unlock(&fake_machine.lock);
 }
 
+uint64_t fake_buffer_id(uint64_t addr)
+{
+    const range_t *r;
+    uint64_t id;
+
+    pthread_mutex_lock(&fake_machine.lock);
+    r = find(addr);
+    id = r ? r->id : 0;
+    pthread_mutex_unlock(&fake_machine.lock);
+    return id;
+}
+
 static uint64_t pages(uint64_t bytes)
 {
     return (bytes + PAGE - 1) / PAGE * PAGE;
@@ -496,6 +508,7 @@ dma_gpu_runtime_t *fake_gpu_start(const fake_gpu_options_t *options)
 
     table = fresh;
     fake_fill_streams(&table);
+    fake_fill_late(&table);
     memset(functions, 0, sizeof(functions));
     memset(fake_machine.held, 0, sizeof(fake_machine.held));
     fake_machine.options = *options;

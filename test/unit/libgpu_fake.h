@@ -38,6 +38,10 @@ void fake_gpu_free_for_next(void *addr);
 /* Bytes that are open somewhere, in as many places as they are, though their owner has freed them. */
 uint64_t fake_gpu_kept(void);
 
+/* A copy of the application, which has returned: its bytes come late, at the latest with fake_gpu_arrive. */
+void fake_gpu_copy_late(void *to, const void *from, uint64_t bytes);
+void fake_gpu_arrive(void);
+
 /* Byte i of `written` becomes 1 when a copy of the runtime writes byte i of [addr, addr + bytes), at this address. NULL: no
  * longer. */
 #define FAKE_GPU_WATCHES 8

@@ -1,8 +1,11 @@
 /*
- * What the application's own work has still to do to the buffers of a call: coll_dma_stream_sync waits for the default
- * stream before every call and every start, and an error of that wait is an error on all ranks.
+ * What the application's own work has still to do to the buffers of a call. Its copies may come late: memory is adopted, so
+ * that a call waits for those that are under way and later ones are complete when they return. coll_dma_stream_sync waits
+ * for the default stream before every call and every start; an error of that wait is an error on all ranks.
  */
 #include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "core/comm.h"
 #include "device/device.h"
@@ -30,11 +33,10 @@ static void make(rank_t *r, persistent_t *p, call_t *c)
     must(r, status == DMA_OK, "%s: %s", dma_status_name(status), dma_comm_reason(r->comms[0]));
 }
 
-static dma_status_t run_start(rank_t *r, persistent_t *p, call_t *c, uint64_t tag)
+static dma_status_t finish_start(persistent_t *p)
 {
     dma_status_t status;
 
-    call_fill(r, c, tag);
     atomic_store(&p->status, DMA_AGAIN);
     if ((status = dma_channel_start(p->channel, NULL)) != DMA_OK) {
         return status;
@@ -45,12 +47,17 @@ static dma_status_t run_start(rank_t *r, persistent_t *p, call_t *c, uint64_t ta
     return (dma_status_t)atomic_load(&p->status);
 }
 
-static dma_status_t run_posted(rank_t *r, call_t *c, uint64_t tag)
+static dma_status_t run_start(rank_t *r, persistent_t *p, call_t *c, uint64_t tag)
+{
+    call_fill(r, c, tag);
+    return finish_start(p);
+}
+
+static dma_status_t finish_posted(rank_t *r, call_t *c)
 {
     dma_status_t status;
     dma_task_t *task;
 
-    call_fill(r, c, tag);
     if ((status = task_post(r->comms[0], &c->call, NULL, NULL, &task)) != DMA_OK) {
         return status;
     }
@@ -59,6 +66,12 @@ static dma_status_t run_posted(rank_t *r, call_t *c, uint64_t tag)
     }
     task_free(task);
     return status;
+}
+
+static dma_status_t run_posted(rank_t *r, call_t *c, uint64_t tag)
+{
+    call_fill(r, c, tag);
+    return finish_posted(r, c);
 }
 
 /* All ranks have made a call or start: each has waited for the default stream once, or not at all. */
@@ -195,11 +208,113 @@ START_TEST(a_failing_wait_is_an_error_on_all_ranks)
 }
 END_TEST
 
+/* ---- copies of the application that come late ---- */
+
+static void make_late(const call_buffer_t *b)
+{
+    char *data = malloc(b->bytes);
+
+    memcpy(data, b->at, b->bytes);
+    memset(b->at, 0x11, b->bytes);
+    fake_gpu_copy_late(b->at, data, b->bytes);
+    free(data);
+}
+
+/* The data of a use, and what the application had written to the receive buffer before: both come late. */
+static void fill_late(rank_t *r, call_t *c, uint64_t tag)
+{
+    call_fill(r, c, tag);
+    make_late(&c->recv);
+    if (!c->spec.in_place) {
+        make_late(&c->send);
+    }
+}
+
+static void verify_at_the_end(rank_t *r, call_t *c, dma_status_t status)
+{
+    must(r, status == DMA_OK, "%s", dma_status_name(status));
+    fake_gpu_arrive(); /* what is still under way overwrites what has been received */
+    call_verify(r, c);
+}
+
+/* Each form in memory of its own, so that each has to adopt it. */
+static void late_in_every_form(rank_t *r)
+{
+    const call_spec_t *spec = r->job->arg;
+    call_t *c[] = {call_make(r, spec), call_make(r, spec), call_make(r, spec)};
+    persistent_t p;
+
+    prepare(r);
+    make(r, &p, c[2]);
+    for (uint64_t tag = 1; tag <= 3; tag++) {
+        fill_late(r, c[0], tag);
+        verify_at_the_end(r, c[0], dma_comm_run(r->comms[0], &c[0]->call));
+        fill_late(r, c[1], tag + 10);
+        verify_at_the_end(r, c[1], finish_posted(r, c[1]));
+        fill_late(r, c[2], tag + 20);
+        verify_at_the_end(r, c[2], finish_start(&p));
+    }
+    dma_channel_destroy(p.channel);
+    threads_barrier(r);
+    for (int i = 0; i < 3; i++) {
+        call_free(c[i]);
+    }
+}
+
+/* Loop variable: in place, on how many ranks, memory that engines reach or that is staged, and a runtime that cannot
+ * adopt memory, beside which the user asks for the wait. */
+START_TEST(late_copies)
+{
+    for (int coll = 0; coll < DMA_COLL_COUNT; coll++) {
+        call_spec_t spec = {.coll = (dma_coll_t)coll, .in_place = _i & 1, .elements = 700, .sizes = 3};
+        int n = _i & 2 ? 1 : RANKS;
+        job_t job = call_job(n, late_in_every_form, NULL);
+
+        spec.send = spec.recv = _i & 4 ? PLACE_FINE : PLACE_DEVICE;
+        job.arg = &spec;
+        if (_i & 8) {
+            ((dma_gpu_runtime_t *)(uintptr_t)job.runtime)->adopt = NULL;
+            job.params.stream_sync = 1;
+        }
+        call_run_job(&job);
+    }
+}
+END_TEST
+
+/* The module below is called with host memory in place of the buffers. */
+static void bounced(rank_t *r)
+{
+    call_t *c = call_make(r, &gather);
+    dma_bounce_t *bounce;
+    const char *sent;
+
+    fill_late(r, c, 1);
+    must(r, dma_bounce_make(r->comms[0], &c->call, &bounce) == DMA_OK && bounce, "no bounce");
+    must(r, dma_bounce_in(bounce) == DMA_OK, "in");
+    sent = dma_bounce_send(bounce, c->call.send.addr);
+    for (size_t i = 0; i < c->send.bytes; i++) {
+        must(r, (uint8_t)sent[i] == data_byte(1, 16 * r->rank, i), "byte %zu", i);
+    }
+    dma_bounce_free(bounce);
+    threads_barrier(r);
+    call_free(c);
+}
+
+START_TEST(late_copies_in_front_of_the_module_below)
+{
+    job_t job = call_job(2, bounced, NULL);
+
+    call_run_job(&job);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("device_sync");
 
     unit_loop(s, every_call_waits, 0, 8, 20);
+    unit_loop(s, late_copies, 0, 16, 20);
+    unit_test(s, late_copies_in_front_of_the_module_below, 10);
     unit_loop(s, a_failing_wait_is_an_error_on_all_ranks, 0, 12, 20);
     return unit_main(s);
 }

@@ -240,7 +240,6 @@ static dma_gpu_runtime_t table = {
     .device_pci = device_pci,
     .enter = dma_cuda_enter,
     .leave = dma_cuda_leave,
-    .query = dma_cuda_query,
     .release = release,
 };
 
@@ -262,6 +261,7 @@ const dma_gpu_runtime_t *dma_gpu_cuda_open(void)
         goto close;
     }
     table.version = (uint32_t)version;
+    dma_cuda_fill_queries(&table);
     dma_cuda_fill_memory(&table);
     dma_cuda_fill_streams(&table);
     return &table;

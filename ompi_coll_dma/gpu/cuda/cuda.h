@@ -24,7 +24,7 @@ void dma_cuda_capture_relax(dma_gpu_scope_t *scope);
 void dma_cuda_capture_restore(dma_gpu_scope_t *scope);
 
 /* Parts of the table. */
-dma_status_t dma_cuda_query(uint64_t addr, dma_gpu_memory_t *memory);
+void dma_cuda_fill_queries(dma_gpu_runtime_t *table);
 void dma_cuda_fill_memory(dma_gpu_runtime_t *table);
 void dma_cuda_fill_streams(dma_gpu_runtime_t *table);
 

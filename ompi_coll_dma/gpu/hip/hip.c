@@ -147,6 +147,8 @@ void dma_hip_leave(dma_gpu_scope_t *scope)
     dma_hip_capture_restore(scope);
 }
 
+/* No `adopt`: HIP has the attribute since ROCm 5.5, but a copy waits only if both of its allocations have it (and not
+ * before ROCm 6.2), and hipMemset inside an allocation that has it does not wait any more. */
 static dma_gpu_runtime_t table = {
     .name = "hip",
     .device_count = device_count,
