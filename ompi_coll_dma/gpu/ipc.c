@@ -262,7 +262,7 @@ static dma_status_t open_handle(const dma_gpu_runtime_t *rt, int device, const d
 static dma_status_t close_handle(const dma_gpu_runtime_t *rt, const dma_import_t *import)
 {
     dma_gpu_scope_t scope;
-    dma_status_t status = rt->enter(import->device, &scope);
+    dma_status_t status = rt->enter_to_release(import->device, &scope);
 
     if (status == DMA_OK) {
         status = rt->ipc_close(import->base);
@@ -482,7 +482,7 @@ void dma_ipc_unregister(dma_ipc_t *ipc, const void *addr)
     }
     if ((p = *link) && !--p->uses) {
         *link = p->next;
-        if (ipc->rt->enter(p->device, &scope) == DMA_OK) {
+        if (ipc->rt->enter_to_release(p->device, &scope) == DMA_OK) {
             ipc->rt->host_unregister((void *)addr);
             ipc->rt->leave(&scope);
         }

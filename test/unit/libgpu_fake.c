@@ -37,6 +37,7 @@ static uint64_t last_id;
 static _Thread_local void *next_at;      /* nobody else gets it, */
 static _Thread_local uint64_t next_room; /* nor the pages behind it */
 static _Thread_local int depth, current;
+static _Thread_local bool ending;
 
 /* Functions by name: how often called, which call fails. */
 static struct {
@@ -145,11 +146,11 @@ static dma_status_t device_pci(int device, dma_gpu_pci_t *pci)
     return DMA_OK;
 }
 
-static dma_status_t enter(int device, dma_gpu_scope_t *scope)
+static dma_status_t enter_for(const char *function, int device, dma_gpu_scope_t *scope)
 {
     dma_status_t status;
 
-    if (!fake_call("enter", &status)) {
+    if (!fake_call(function, &status)) {
         return status;
     }
     if (device < 0 || device >= fake_machine.options.devices) {
@@ -159,6 +160,24 @@ static dma_status_t enter(int device, dma_gpu_scope_t *scope)
     current = device;
     depth++;
     return DMA_OK;
+}
+
+void fake_gpu_ending(void)
+{
+    ending = true;
+}
+
+static dma_status_t enter(int device, dma_gpu_scope_t *scope)
+{
+    if (ending) {
+        fake_misuse("enter where objects are released");
+    }
+    return enter_for("enter", device, scope);
+}
+
+static dma_status_t enter_to_release(int device, dma_gpu_scope_t *scope)
+{
+    return enter_for("enter_to_release", device, scope);
 }
 
 static void leave(dma_gpu_scope_t *scope)
@@ -493,6 +512,7 @@ dma_gpu_runtime_t *fake_gpu_start(const fake_gpu_options_t *options)
         .device_count = device_count,
         .device_pci = device_pci,
         .enter = enter,
+        .enter_to_release = enter_to_release,
         .leave = leave,
         .query = query,
         .ipc_export = ipc_export,

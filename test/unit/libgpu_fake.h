@@ -57,6 +57,12 @@ dma_status_t fake_gpu_wait32(dma_gpu_stream_t *stream, uint64_t addr, uint32_t v
 /* No work of this device is begun while it is held: streams are late for as long as the test likes. */
 void fake_gpu_hold(int device, bool hold);
 
+/* This thread only releases from now on: a scope that would activate a device is misuse. */
+void fake_gpu_ending(void);
+
+/* The application resets the device: its streams are lost. Memory stays. */
+void fake_gpu_reset(int device);
+
 /* As after a reset of the device or the end of the driver: all queries answer "host", all other calls fail. */
 void fake_gpu_shut_down(void);
 

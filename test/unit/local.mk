@@ -14,6 +14,7 @@ unit_tests += \
 	test/unit/test_device_holes \
 	test/unit/test_device_ipc \
 	test/unit/test_device_persistent \
+	test/unit/test_device_reset \
 	test/unit/test_device_shape \
 	test/unit/test_device_sync \
 	test/unit/test_emu_sdma \
@@ -28,6 +29,7 @@ unit_tests += \
 	test/unit/test_gpu_fake \
 	test/unit/test_gpu_fit \
 	test/unit/test_gpu_memory \
+	test/unit/test_gpu_reset \
 	test/unit/test_gpu_runtime \
 	test/unit/test_interp \
 	test/unit/test_measure \
@@ -131,6 +133,7 @@ test_unit_test_path_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wr
 test_unit_test_device_ipc_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc
 # load libraries that stand in for the vendors'
 EXTRA_test_unit_test_gpu_adopt_DEPENDENCIES = $(fake_drivers)
+EXTRA_test_unit_test_gpu_reset_DEPENDENCIES = $(fake_drivers)
 EXTRA_test_unit_test_gpu_runtime_DEPENDENCIES = $(fake_drivers)
 # finds a library that lacks a call
 test_unit_test_gpu_adopt_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dlsym

@@ -1,6 +1,17 @@
 /* CUDA: IPC, registration, allocation. Queries of addresses are in query.c. */
 #include "gpu/cuda/cuda.h"
 
+/* Memory that has been made in the current context. */
+static dma_status_t add_memory(uint64_t addr)
+{
+    int device;
+
+    if (DMA_CUDA(ctx_get_device, &device) != DMA_OK) {
+        device = -1;
+    }
+    return dma_gpu_guard_add(&dma_cuda_guard, device, addr);
+}
+
 static dma_status_t ipc_export(uint64_t base, dma_gpu_handle_t *handle)
 {
     return DMA_CUDA_TRY(ipc_get, (cuda_ipc_handle_t *)handle, base);
@@ -11,6 +22,9 @@ static dma_status_t ipc_open(const dma_gpu_handle_t *handle, uint64_t *base)
     cuda_addr_t addr = 0;
     dma_status_t status = DMA_CUDA_TRY(ipc_open, &addr, *(const cuda_ipc_handle_t *)handle, CUDA_IPC_LAZY_PEER_ACCESS);
 
+    if (status == DMA_OK && (status = add_memory(addr)) != DMA_OK) {
+        (void)DMA_CUDA(ipc_close, addr);
+    }
     if (status == DMA_OK) {
         *base = addr;
     }
@@ -19,7 +33,7 @@ static dma_status_t ipc_open(const dma_gpu_handle_t *handle, uint64_t *base)
 
 static dma_status_t ipc_close(uint64_t base)
 {
-    return DMA_CUDA(ipc_close, base);
+    return dma_gpu_guard_take(&dma_cuda_guard, base) ? DMA_CUDA(ipc_close, base) : DMA_OK;
 }
 
 static dma_status_t host_register(void *addr, uint64_t bytes, uint64_t *device_addr)
@@ -32,7 +46,7 @@ static dma_status_t host_register(void *addr, uint64_t bytes, uint64_t *device_a
         return status;
     }
     status = DMA_CUDA_TRY(host_device_pointer, &at, addr, 0);
-    if (status != DMA_OK) {
+    if (status != DMA_OK || (status = add_memory((uintptr_t)addr)) != DMA_OK) {
         goto unregister;
     }
     *device_addr = at;
@@ -45,7 +59,7 @@ unregister:
 
 static dma_status_t host_unregister(void *addr)
 {
-    return DMA_CUDA(host_unregister, addr);
+    return dma_gpu_guard_take(&dma_cuda_guard, (uintptr_t)addr) ? DMA_CUDA(host_unregister, addr) : DMA_OK;
 }
 
 static dma_status_t alloc(uint64_t bytes, uint64_t *addr)
@@ -53,6 +67,9 @@ static dma_status_t alloc(uint64_t bytes, uint64_t *addr)
     cuda_addr_t at = 0;
     dma_status_t status = DMA_CUDA(mem_alloc, &at, bytes);
 
+    if (status == DMA_OK && (status = add_memory(at)) != DMA_OK) {
+        (void)DMA_CUDA(mem_free, at);
+    }
     if (status == DMA_OK) {
         *addr = at;
     }
@@ -61,7 +78,7 @@ static dma_status_t alloc(uint64_t bytes, uint64_t *addr)
 
 static dma_status_t free_device(uint64_t addr)
 {
-    return DMA_CUDA(mem_free, addr);
+    return dma_gpu_guard_take(&dma_cuda_guard, addr) ? DMA_CUDA(mem_free, addr) : DMA_OK;
 }
 
 _Static_assert(sizeof(cuda_ipc_handle_t) == sizeof(dma_gpu_handle_t), "a handle is passed on as it is");

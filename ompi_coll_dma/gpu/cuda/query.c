@@ -68,23 +68,21 @@ static cuda_error_t get_attributes(uint64_t addr, cuda_attributes_t *attributes)
 /* A device with an active primary context, or -1. */
 static int active_device(void)
 {
-    cuda_device_t device;
-    unsigned flags;
-    int count = 0, active = 0;
+    int count = 0;
 
     if (dma_cuda.device_get_count(&count) != CUDA_DONE) {
         return -1;
     }
     for (int i = 0; i < count; i++) {
-        if (dma_cuda.device_get(&device, i) == CUDA_DONE &&
-            dma_cuda.primary_get_state(device, &flags, &active) == CUDA_DONE && active) {
+        if (dma_cuda_context_is_active(i)) {
             return i;
         }
     }
     return -1;
 }
 
-/* For a thread without a context. Any context is good enough, because addresses are unique in a process. */
+/* For a thread without a context, or with one that a reset has destroyed. Any context is good enough, because addresses
+ * are unique in a process. */
 static cuda_error_t get_attributes_in_context(uint64_t addr, cuda_attributes_t *attributes)
 {
     cuda_error_t error = CUDA_INVALID_CONTEXT;
@@ -141,6 +139,7 @@ static dma_gpu_kind_t known_kind(uint64_t addr, const cuda_attributes_t *attribu
     if (k) {
         return k->kind;
     }
+    dma_gpu_guard_detect(&dma_cuda_guard); /* after a reset all memory is new, so a reset is detected here */
     kind = kind_of(addr, attributes);
     if (attributes->id) {
         add_known(attributes->id, kind);
@@ -161,7 +160,7 @@ static dma_status_t query(uint64_t addr, dma_gpu_memory_t *memory)
     cuda_attributes_t attributes;
     cuda_error_t error = get_attributes(addr, &attributes);
 
-    if (error == CUDA_INVALID_CONTEXT) {
+    if (error == CUDA_INVALID_CONTEXT || error == CUDA_CONTEXT_DESTROYED) {
         error = get_attributes_in_context(addr, &attributes);
     }
     if (error != CUDA_DONE && !no_device_memory(error)) {

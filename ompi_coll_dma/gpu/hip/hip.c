@@ -138,6 +138,16 @@ dma_status_t dma_hip_enter(int device, dma_gpu_scope_t *scope)
     return status;
 }
 
+static dma_status_t enter_to_release(int device, dma_gpu_scope_t *scope)
+{
+    dma_status_t status = dma_hip_enter(device, scope);
+
+    if (status == DMA_OK) {
+        dma_gpu_guard_detect(&dma_hip_guard);
+    }
+    return status;
+}
+
 void dma_hip_leave(dma_gpu_scope_t *scope)
 {
     if (scope->previous >= 0) {
@@ -154,6 +164,7 @@ static dma_gpu_runtime_t table = {
     .device_count = device_count,
     .device_pci = device_pci,
     .enter = dma_hip_enter,
+    .enter_to_release = enter_to_release,
     .leave = dma_hip_leave,
     .query = dma_hip_query,
     .resets = dma_hip_resets,
