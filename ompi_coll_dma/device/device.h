@@ -72,10 +72,12 @@
 #define DEVICE_MAX_FAILED                                                                                              \
     3 /* failed agreements in a row, after which all device memory of the communicator is staged */
 
-/* One device of this process, and the engine that serves it. */
+/* One device of this process, and the engine that serves it. After a reset it has a new entry. The old one, whose engine has
+ * lost its objects, stays for the communicators that use it, and fails their calls. */
 typedef struct dma_device {
     struct dma_device *next;
     int ordinal;
+    unsigned resets;                /* of the device when the entry was made */
     const dma_gpu_engine_t *engine; /* NULL: none works */
     dma_gpu_unit_t *unit;
     dma_gpu_traits_t traits;
@@ -229,7 +231,7 @@ extern const dma_route_t dma_route_device;
 
 /* ---- proc.c ---- */
 
-/* The entry of the process for a device; made on first use. */
+/* The entry of the process for a device; made on first use, and on first use after a reset. */
 dma_device_t *dma_device_of(dma_proc_t *proc, const dma_gpu_runtime_t *rt, int device);
 void dma_devices_destroy(dma_proc_t *proc);
 

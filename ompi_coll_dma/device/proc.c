@@ -45,16 +45,18 @@ static void find_engine(dma_proc_t *proc, const dma_gpu_runtime_t *rt, dma_devic
 
 dma_device_t *dma_device_of(dma_proc_t *proc, const dma_gpu_runtime_t *rt, int ordinal)
 {
+    unsigned resets = rt->resets ? rt->resets(ordinal) : 0;
     dma_device_t *d;
 
     pthread_mutex_lock(&proc->device_lock);
-    for (d = proc->devices; d && d->ordinal != ordinal; d = d->next) {
+    for (d = proc->devices; d && (d->ordinal != ordinal || d->resets != resets); d = d->next) {
     }
     if (!proc->ipc) {
         proc->ipc = dma_ipc_create(rt);
     }
     if (!d && proc->ipc && (d = calloc(1, sizeof(*d)))) {
         d->ordinal = ordinal;
+        d->resets = resets;
         find_engine(proc, rt, d);
         if (!d->engine) {
             dma_proc_report(proc, DMA_REPORT_WARN, "device",

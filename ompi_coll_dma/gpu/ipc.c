@@ -23,6 +23,7 @@ struct dma_import {
     dma_export_t export; /* as its owner has published it */
     uint64_t base;       /* the address in this process */
     int device;
+    unsigned resets; /* of the device when it was opened */
     unsigned uses;
     enum {
         IMPORT_OPEN,
@@ -37,6 +38,7 @@ typedef struct registration {
     size_t bytes;
     uint64_t device_addr;
     int device;
+    unsigned resets; /* of the device when it was made */
     unsigned uses;
 } registration_t;
 
@@ -63,6 +65,11 @@ dma_ipc_t *dma_ipc_create(const dma_gpu_runtime_t *rt)
         pthread_mutex_init(&ipc->lock, NULL);
     }
     return ipc;
+}
+
+static unsigned resets_of(const dma_ipc_t *ipc, int device)
+{
+    return ipc->rt->resets ? ipc->rt->resets(device) : 0;
 }
 
 static void free_imports(dma_import_t *first)
@@ -311,9 +318,10 @@ static bool conflicts(const dma_export_t *new, const dma_export_t *old)
     return overlap(old, new) || (share_block(old, new) && old->number < new->first);
 }
 
-static bool is_import_of(const dma_import_t *import, int device, uint64_t nonce)
+/* An import that a reset of the device has destroyed is nobody's; its users close it. */
+static bool is_import_of(const dma_ipc_t *ipc, const dma_import_t *import, int device, uint64_t nonce)
 {
-    return import->nonce == nonce && import->device == device;
+    return import->nonce == nonce && import->device == device && import->resets == resets_of(ipc, device);
 }
 
 static bool is_same(const dma_import_t *import, const dma_export_t *export)
@@ -328,7 +336,7 @@ static dma_import_t *find_import(dma_ipc_t *ipc, int device, uint64_t nonce, con
     for (dma_import_t **link = &ipc->imports; *link;) {
         dma_import_t *i = *link;
 
-        if (is_import_of(i, device, nonce)) {
+        if (is_import_of(ipc, i, device, nonce)) {
             if (is_same(i, export)) {
                 return i;
             }
@@ -350,7 +358,7 @@ static dma_status_t find_closing(dma_ipc_t *ipc, int device, uint64_t nonce, con
 {
     *result = NULL;
     for (dma_import_t *i = ipc->closing; i; i = i->next) {
-        if (!is_import_of(i, device, nonce)) {
+        if (!is_import_of(ipc, i, device, nonce)) {
             continue;
         }
         if (is_same(i, export)) {
@@ -384,6 +392,7 @@ dma_status_t dma_ipc_open(dma_ipc_t *ipc, int device, uint64_t nonce, const dma_
             goto unlock;
         }
         *i = (dma_import_t){.next = ipc->imports, .nonce = nonce, .export = *export, .device = device};
+        i->resets = resets_of(ipc, device);
         if ((status = open_handle(ipc->rt, device, &export->handle, &i->base)) != DMA_OK) {
             free(i);
             goto unlock;
@@ -426,7 +435,8 @@ void dma_ipc_close(dma_ipc_t *ipc, dma_import_t *import)
  * ---- registrations ----
  *
  * A process has one registration per address for all its devices. HIP accepts a second registration of the same address
- * without an error, and then the first hipHostUnregister ends both. The device address is the same for all devices.
+ * without an error, and then the first hipHostUnregister ends both. The device address is the same for all devices. A reset
+ * of the device that has registered it may destroy the registration, so the next user renews it, for all users.
  */
 
 static dma_status_t register_host(const dma_gpu_runtime_t *rt, int device, void *addr, size_t bytes,
@@ -440,6 +450,28 @@ static dma_status_t register_host(const dma_gpu_runtime_t *rt, int device, void 
         rt->leave(&scope);
     }
     return status;
+}
+
+/* With the lock. Makes the registration, or makes it again. */
+static dma_status_t renew(const dma_ipc_t *ipc, registration_t *p, int device)
+{
+    dma_status_t status = register_host(ipc->rt, device, (void *)(uintptr_t)p->addr, p->bytes, &p->device_addr);
+
+    if (status == DMA_OK) {
+        p->device = device;
+        p->resets = resets_of(ipc, device);
+    }
+    return status;
+}
+
+static void end_registration(const dma_ipc_t *ipc, const registration_t *p)
+{
+    dma_gpu_scope_t scope;
+
+    if (ipc->rt->enter_to_release(p->device, &scope) == DMA_OK) {
+        ipc->rt->host_unregister((void *)(uintptr_t)p->addr);
+        ipc->rt->leave(&scope);
+    }
 }
 
 dma_status_t dma_ipc_register(dma_ipc_t *ipc, int device, void *addr, size_t bytes, uint64_t *device_addr)
@@ -458,12 +490,17 @@ dma_status_t dma_ipc_register(dma_ipc_t *ipc, int device, void *addr, size_t byt
             status = DMA_ERR_NOMEM;
             goto unlock;
         }
-        *p = (registration_t){.next = ipc->registrations, .addr = addr, .bytes = bytes, .device = device};
-        if ((status = register_host(ipc->rt, device, addr, bytes, &p->device_addr)) != DMA_OK) {
+        *p = (registration_t){.next = ipc->registrations, .addr = addr, .bytes = bytes};
+        if ((status = renew(ipc, p, device)) != DMA_OK) {
             free(p);
             goto unlock;
         }
         ipc->registrations = p;
+    } else if (p->resets != resets_of(ipc, p->device)) {
+        end_registration(ipc, p);
+        if ((status = renew(ipc, p, device)) != DMA_OK) {
+            goto unlock;
+        }
     }
     p->uses++;
     *device_addr = p->device_addr;
@@ -474,7 +511,6 @@ unlock:
 
 void dma_ipc_unregister(dma_ipc_t *ipc, const void *addr)
 {
-    dma_gpu_scope_t scope;
     registration_t **link, *p;
 
     pthread_mutex_lock(&ipc->lock);
@@ -482,10 +518,7 @@ void dma_ipc_unregister(dma_ipc_t *ipc, const void *addr)
     }
     if ((p = *link) && !--p->uses) {
         *link = p->next;
-        if (ipc->rt->enter_to_release(p->device, &scope) == DMA_OK) {
-            ipc->rt->host_unregister((void *)addr);
-            ipc->rt->leave(&scope);
-        }
+        end_registration(ipc, p);
         free(p);
     }
     pthread_mutex_unlock(&ipc->lock);

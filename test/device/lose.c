@@ -6,6 +6,7 @@
  *     kill    rank 1 kills itself somewhere among them, with programs armed
  *     abort   rank 1 calls MPI_Abort; exit: all ranks leave without MPI_Finalize; both with programs armed
  *     reset   all ranks reset their device, then finalize
+ *     again   all ranks reset their device and go on: with errors on a communicator that has used it, else as before
  *     fork    no device memory at all: HIP must not be loaded by anybody, and a child can be forked and works
  *
  * A call that says it has succeeded has the right data: else the exit status is 1 and a line says "wrong". A call that
@@ -29,6 +30,7 @@ enum { BLOCK = 20000, ROUNDS = 60 };
 
 static int rank, n;
 static unsigned char *send, *recv, *host;
+static MPI_Comm comm;
 
 static unsigned char byte_of(int from, int to, int round, int at)
 {
@@ -69,12 +71,48 @@ static void must(const char *what, int code)
 static void round_of(int round, MPI_Request *request)
 {
     fill(round);
-    must("MPI_Alltoall", MPI_Alltoall(send, BLOCK, MPI_BYTE, recv, BLOCK, MPI_BYTE, MPI_COMM_WORLD));
+    must("MPI_Alltoall", MPI_Alltoall(send, BLOCK, MPI_BYTE, recv, BLOCK, MPI_BYTE, comm));
     check(round);
     fill(round + 1);
     must("MPI_Start", MPI_Start(request));
     must("MPI_Wait", MPI_Wait(request, MPI_STATUS_IGNORE));
     check(round + 1);
+}
+
+static void take_memory(void)
+{
+    send = hip_take((size_t)n * BLOCK);
+    recv = hip_take((size_t)n * BLOCK);
+}
+
+static MPI_Request make_request(void)
+{
+    MPI_Request request;
+
+    must("MPI_Alltoall_init",
+         PERSISTENT(Alltoall)(send, BLOCK, MPI_BYTE, recv, BLOCK, MPI_BYTE, comm, MPI_INFO_NULL, &request));
+    return request;
+}
+
+/* After the reset: all that was in the device is gone. */
+static void go_on(int rounds)
+{
+    MPI_Request request;
+
+    must("MPI_Barrier", MPI_Barrier(MPI_COMM_WORLD)); /* no rank writes into the new memory of another */
+    take_memory();
+    fill(0);
+    if (MPI_Alltoall(send, BLOCK, MPI_BYTE, recv, BLOCK, MPI_BYTE, comm) == MPI_SUCCESS) {
+        fprintf(stderr, "lose: rank %d: a call after the reset is wrong: it has succeeded\n", rank);
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    }
+    must("MPI_Comm_dup", MPI_Comm_dup(MPI_COMM_WORLD, &comm));
+    request = make_request();
+    for (int round = 0; round < rounds; round++) {
+        round_of(round, &request);
+    }
+    must("MPI_Request_free", MPI_Request_free(&request));
+    must("MPI_Comm_free", MPI_Comm_free(&comm));
 }
 
 static bool hip_is_loaded(void)
@@ -125,11 +163,10 @@ int main(int argc, char **argv)
         MPI_Abort(MPI_COMM_WORLD, 2);
     }
     hip_must("hipSetDevice", hip.hipSetDevice(rank % devices));
-    send = hip_take((size_t)n * BLOCK);
-    recv = hip_take((size_t)n * BLOCK);
+    comm = MPI_COMM_WORLD;
+    take_memory();
     host = malloc((size_t)n * BLOCK);
-    must("MPI_Alltoall_init",
-         PERSISTENT(Alltoall)(send, BLOCK, MPI_BYTE, recv, BLOCK, MPI_BYTE, MPI_COMM_WORLD, MPI_INFO_NULL, &request));
+    request = make_request();
     srand((unsigned)time(NULL));
     int last = strcmp(mode, "loop") == 0 ? ROUNDS : 1 + rand() % 8;
     for (int round = 0; round < last; round++) {
@@ -151,8 +188,12 @@ int main(int argc, char **argv)
         }
     }
     must("MPI_Request_free", MPI_Request_free(&request));
-    if (strcmp(mode, "reset") == 0) {
+    if (strcmp(mode, "reset") == 0 || strcmp(mode, "again") == 0) {
+        must("MPI_Barrier", MPI_Barrier(MPI_COMM_WORLD));
         hip_must("hipDeviceReset", hip.hipDeviceReset());
+    }
+    if (strcmp(mode, "again") == 0) {
+        go_on(last);
     }
     MPI_Finalize();
     if (rank == 0) {

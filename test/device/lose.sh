@@ -58,6 +58,9 @@ done
 ok 'MPI_Abort with programs armed' ends '[1-9][0-9]*' abort ''
 ok 'exit without MPI_Finalize' ends '[0-9]+' exit ''
 ok 'MPI_Finalize after hipDeviceReset' ends 0 reset ''
+for engine in sdma stream; do
+    ok "another communicator after hipDeviceReset, engine $engine" ends 0 again '' --mca coll_dma_engine $engine
+done
 for queues in thunk kfd; do # only the thunk says of a queue what has befallen it
     ok "an engine is reset, queues of $queues" ends '[1-9][0-9]*' loop EMU_RESET_PACKET=40,EMU_NEW_THUNK=1 --mca coll_dma_timeout 3 \
         --mca coll_dma_queues $queues

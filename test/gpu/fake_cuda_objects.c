@@ -159,7 +159,7 @@ cuda_error_t cuMemHostRegister_v2(void *ptr, size_t bytes, unsigned flags)
 
     (void)bytes;
     (void)flags;
-    if (o && is_alive(o)) {
+    if (fake_driver.refuses || (o && is_alive(o))) {
         return 712;
     }
     if (make(REGISTERED, (uintptr_t)ptr, &error)) {

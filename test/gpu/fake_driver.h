@@ -20,7 +20,7 @@ typedef struct fake_driver {
     bool reuses;        /* CUDA: after a reset, memory has the addresses that it had before */
     bool closed;        /* HSA: not initialised; CUDA: the driver has shut down */
     bool capturing;     /* some thread captures a stream, in the global mode */
-    bool refuses;       /* CUDA: an attribute of the memory cannot be set */
+    bool refuses;       /* CUDA: an attribute of memory cannot be set, and host memory cannot be registered */
 
     uint64_t base, size; /* the memory there is */
     uint64_t type, ordinal, managed, ipc, pool, id;

@@ -22,6 +22,11 @@ static void run_job(void (*body)(rank_t *r), const char *own_copy)
     fake_gpu_stop();
 }
 
+static void prepare(rank_t *r)
+{
+    must(r, dma_comm_prepare(r->comms[0]) == DMA_OK, "%s", dma_comm_reason(r->comms[0]));
+}
+
 /* The streams of the victim stand still with copies on them, of which nothing tells when they end. */
 static void reset_in_a_call(rank_t *r)
 {
@@ -29,7 +34,7 @@ static void reset_in_a_call(rank_t *r)
     dma_status_t status;
     dma_task_t *task;
 
-    must(r, dma_comm_prepare(r->comms[0]) == DMA_OK, "%s", dma_comm_reason(r->comms[0]));
+    prepare(r);
     call_run(r, r->comms[0], c, 1);
     threads_barrier(r);
     if (r->rank == VICTIM) {
@@ -64,10 +69,41 @@ START_TEST(in_a_call)
 }
 END_TEST
 
+/* Between calls. A communicator that has not used the device begins anew. */
+static void reset_between_calls(rank_t *r)
+{
+    call_t *c = call_make(r, &gather);
+    dma_status_t status;
+
+    prepare(r);
+    call_run(r, r->comms[0], c, 1);
+    threads_barrier(r);
+    if (r->rank == VICTIM) {
+        fake_gpu_reset(VICTIM);
+    }
+    threads_barrier(r);
+    status = call_try(r, r->comms[0], c, 2);
+    must(r, status == DMA_ERR_ENGINE || status == DMA_ERR_PEER, "%s", dma_status_name(status));
+    must(r, dma_comm_prepare(r->comms[1]) == DMA_OK, "%s", dma_comm_reason(r->comms[1]));
+    for (uint64_t tag = 3; tag < 6; tag++) {
+        call_run(r, r->comms[1], c, tag);
+    }
+    must(r, r->comms[1]->device->epoch == 3, "engines have served %u calls", r->comms[1]->device->epoch);
+    threads_barrier(r);
+    call_free(c);
+}
+
+START_TEST(between_calls)
+{
+    run_job(reset_between_calls, "auto");
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("device_reset");
 
     unit_loop(s, in_a_call, 0, 3, 20);
+    unit_test(s, between_calls, 20);
     return unit_main(s);
 }

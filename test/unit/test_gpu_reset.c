@@ -514,6 +514,67 @@ START_TEST(the_ipc_cache)
 }
 END_TEST
 
+/* Users of new communicators, beside those of old ones: what they share is opened and registered anew. */
+START_TEST(the_ipc_cache_begins_anew)
+{
+    dma_export_t export = {.number = 1, .base = 4096, .size = 4096, .buffer_id = 9};
+    dma_import_t *old, *new, *again;
+    dma_ipc_t *ipc;
+    char word[8];
+    uint64_t at;
+
+    open_cuda(_i);
+    ipc = dma_ipc_create(rt);
+    ck_assert_int_eq(dma_ipc_open(ipc, 0, 77, &export, &old), DMA_OK);
+    ck_assert_int_eq(dma_ipc_register(ipc, 0, word, sizeof(word), &at), DMA_OK);
+    reset_device(0);
+    classify(app_alloc(0));
+    ck_assert_int_eq(dma_ipc_open(ipc, 0, 77, &export, &new), DMA_OK);
+    ck_assert_ptr_ne(new, old);
+    ck_assert_int_eq(dma_ipc_open(ipc, 0, 77, &export, &again), DMA_OK);
+    ck_assert_ptr_eq(again, new);
+    ck_assert_int_eq(dma_ipc_register(ipc, 0, word, sizeof(word), &at), DMA_OK);
+    ck_assert_int_eq(dma_ipc_register(ipc, 0, word, sizeof(word), &at), DMA_OK);
+    ck_assert_uint_eq(driver->objects, 4); /* the application's memory, the marker, the import, the registration */
+    dma_ipc_unregister(ipc, word);
+    dma_ipc_close(ipc, old);
+    dma_ipc_unregister(ipc, word);
+    ck_assert_uint_eq(driver->objects, 4);
+    dma_ipc_unregister(ipc, word);
+    dma_ipc_close(ipc, again);
+    dma_ipc_close(ipc, new);
+    dma_ipc_destroy(ipc);
+    ck_assert_uint_eq(driver->objects, 2);
+    rt->release();
+}
+END_TEST
+
+/* The registration cannot be renewed: nobody gets it, until it can be. */
+START_TEST(a_registration_that_is_not_renewed)
+{
+    dma_ipc_t *ipc;
+    char word[8];
+    uint64_t at;
+
+    open_cuda(_i);
+    ipc = dma_ipc_create(rt);
+    ck_assert_int_eq(dma_ipc_register(ipc, 0, word, sizeof(word), &at), DMA_OK);
+    reset_device(0);
+    classify(app_alloc(0));
+    driver->refuses = true;
+    ck_assert_int_eq(dma_ipc_register(ipc, 0, word, sizeof(word), &at), DMA_UNSUPPORTED);
+    ck_assert_int_eq(dma_ipc_register(ipc, 0, word, sizeof(word), &at), DMA_UNSUPPORTED);
+    driver->refuses = false;
+    ck_assert_int_eq(dma_ipc_register(ipc, 0, word, sizeof(word), &at), DMA_OK);
+    ck_assert_uint_eq(driver->objects, 3); /* the application's memory, the marker, the registration */
+    dma_ipc_unregister(ipc, word);
+    dma_ipc_unregister(ipc, word);
+    ck_assert_uint_eq(driver->objects, 2);
+    dma_ipc_destroy(ipc);
+    rt->release();
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("gpu_reset");
@@ -533,5 +594,7 @@ int main(void)
     unit_loop(suite, after_the_driver, 0, MANNERS, 10);
     unit_loop(suite, a_fault_is_no_reset, 0, MANNERS, 10);
     unit_loop(suite, the_ipc_cache, 0, MANNERS, 10);
+    unit_loop(suite, the_ipc_cache_begins_anew, 0, MANNERS, 10);
+    unit_loop(suite, a_registration_that_is_not_renewed, 0, MANNERS, 10);
     return unit_main(suite);
 }
