@@ -102,8 +102,7 @@ static dma_status_t create_relay(const dma_proc_t *proc, const dma_gpu_runtime_t
     return DMA_OK;
 }
 
-/* In scope. DMA_OK: no copy is in progress. DMA_AGAIN: one is. An error: a reset of the device has destroyed a stream,
- * which must not be used in any other call. */
+/* In scope. DMA_OK: no copy is in progress. DMA_AGAIN: one is. An error: a reset of the device has destroyed a stream. */
 static dma_status_t query_streams(const dma_relay_t *r)
 {
     dma_status_t all = DMA_OK;
@@ -188,9 +187,9 @@ void dma_relays_destroy(dma_proc_t *proc)
 
         next = r->next;
         /* a runtime that has been shut down has freed its objects */
-        if (r->rt->enter(r->device, &scope) == DMA_OK) {
+        if (r->rt->enter_to_release(r->device, &scope) == DMA_OK) {
             status = query_streams(r);
-            if (status == DMA_OK) {
+            if (status != DMA_AGAIN) {
                 destroy_objects(r);
             }
             r->rt->leave(&scope);

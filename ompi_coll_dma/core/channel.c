@@ -192,12 +192,13 @@ free_channel:
 dma_status_t dma_channel_start(dma_channel_t *ch, dma_status_t *outcome)
 {
     const dma_memory_t *memory = ch->comm->proc->memory;
+    dma_status_t status = ch->resolved ? DMA_OK : DMA_UNSUPPORTED;
 
-    if (ch->resolved) {
-        return dma_comm_post_resolved(ch->comm, ch->done, ch->arg, &ch->task, outcome);
+    if (status == DMA_UNSUPPORTED && memory) {
+        status = memory->start(ch->comm, &ch->task, ch->arrays);
     }
-    if (memory && memory->start(ch->comm, &ch->task, ch->arrays)) {
-        return dma_comm_post_resolved(ch->comm, ch->done, ch->arg, &ch->task, outcome);
+    if (status != DMA_UNSUPPORTED) {
+        return dma_comm_post_resolved(ch->comm, status, ch->done, ch->arg, &ch->task, outcome);
     }
     return dma_comm_post_task(ch->comm, &ch->call, ch->arrays, ch->done, ch->arg, &ch->task, outcome);
 }

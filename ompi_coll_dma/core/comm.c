@@ -239,14 +239,15 @@ dma_status_t dma_comm_begin(dma_comm_t *comm)
 static bool fail_unresolved(dma_comm_t *comm, dma_status_t status)
 {
     const char *format = status == DMA_ERR_TRUNCATE ? "a call on %s sends and receives different numbers of bytes"
-                                                    : "no memory for a call on %s";
+                         : status == DMA_ERR_NOMEM  ? "no memory for a call on %s"
+                                                    : "a call on %s could not begin: %s";
 
     if (dma_comm_begin(comm) == DMA_OK && comm->state == DMA_COMM_SETUP) {
         comm->pending_error = status;
-        snprintf(comm->pending_reason, sizeof(comm->pending_reason), format, comm->text);
+        snprintf(comm->pending_reason, sizeof(comm->pending_reason), format, comm->text, dma_status_name(status));
         return true;
     }
-    dma_comm_fail(comm, status, format, comm->text);
+    dma_comm_fail(comm, status, format, comm->text, dma_status_name(status));
     return false;
 }
 
@@ -408,10 +409,10 @@ dma_status_t dma_comm_post_task(dma_comm_t *comm, const dma_call_t *call, void *
     return post(comm, task, status, done, arg, outcome);
 }
 
-dma_status_t dma_comm_post_resolved(dma_comm_t *comm, dma_done_t done, void *arg, dma_task_t *task,
+dma_status_t dma_comm_post_resolved(dma_comm_t *comm, dma_status_t status, dma_done_t done, void *arg, dma_task_t *task,
                                     dma_status_t *outcome)
 {
-    return post(comm, task, DMA_OK, done, arg, outcome);
+    return post(comm, task, status, done, arg, outcome);
 }
 
 _Static_assert(sizeof(dma_task_t) <= DMA_TASK_BYTES && _Alignof(dma_task_t) <= DMA_TASK_ALIGN, "a task fits");

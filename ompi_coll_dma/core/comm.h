@@ -247,8 +247,8 @@ static inline void dma_comm_lock(dma_comm_t *comm)
  * in dma_comm_post_in. */
 dma_status_t dma_comm_post_task(dma_comm_t *comm, const dma_call_t *call, void *arrays, dma_done_t done, void *arg,
                                 dma_task_t *task, dma_status_t *outcome);
-/* The same for a task that has been resolved. */
-dma_status_t dma_comm_post_resolved(dma_comm_t *comm, dma_done_t done, void *arg, dma_task_t *task,
+/* The same for a task that has been resolved. `status`: how that ended. After an error the communicator fails. */
+dma_status_t dma_comm_post_resolved(dma_comm_t *comm, dma_status_t status, dma_done_t done, void *arg, dma_task_t *task,
                                     dma_status_t *outcome);
 /* Begins the set-up at the first call. */
 dma_status_t dma_comm_begin(dma_comm_t *comm);

@@ -259,7 +259,10 @@ typedef struct dma_span {
     uint64_t bytes;
 } dma_span_t;
 dma_span_t dma_device_span(const dma_side_t *side, int blocks);
+/* What memory a side of a call is. Device memory is adopted: the application's copies from and to it are complete. */
 dma_gpu_memory_t dma_device_classify(const dma_gpu_runtime_t *rt, const dma_span_t *span);
+/* With coll_dma_stream_sync, waits for the default stream of the device. After an error the call must not begin. */
+dma_status_t dma_device_sync_stream(const dma_comm_t *comm, const dma_gpu_runtime_t *rt, int device);
 /* Copies with the runtime, because the cores must not access device memory. */
 dma_status_t dma_device_copy(const dma_gpu_runtime_t *rt, int device, void *to, const void *from, uint64_t bytes);
 
@@ -343,8 +346,8 @@ void dma_writers_destroy(dma_proc_t *proc);
 /* Collective and blocking. If the buffers of all ranks are device memory, does once what each start would have to do.
  * After an error the communicator has failed. */
 dma_status_t dma_device_persistent_init(dma_comm_t *comm, const dma_call_t *call, void *arrays);
-/* Makes the task of a start. false: the starts are not prepared, and the call has to be resolved. */
-bool dma_device_persistent_start(dma_comm_t *comm, dma_task_t *task, void *arrays);
+/* Makes the task of a start. DMA_UNSUPPORTED: the starts are not prepared, and the call has to be resolved. */
+dma_status_t dma_device_persistent_start(dma_comm_t *comm, dma_task_t *task, void *arrays);
 dma_status_t dma_device_begin_persistent(dma_comm_t *comm, dma_task_t *task);
 /* The first rank that has not started, or -1. */
 int dma_device_unstarted_rank(const dma_comm_t *comm, const dma_task_t *task);

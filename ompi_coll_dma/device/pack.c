@@ -183,7 +183,7 @@ void dma_device_free_scratch(struct dma_device_comm *dc)
     dma_gpu_scope_t scope;
 
     /* If the scope cannot be entered, the application has shut the runtime down, which has freed all memory. */
-    if (rt && rt->enter(dc->device->ordinal, &scope) == DMA_OK) {
+    if (rt && rt->enter_to_release(dc->device->ordinal, &scope) == DMA_OK) {
         (void)rt->stream_destroy(dc->stream);
         if (dc->scratch) {
             (void)rt->free(dc->scratch);

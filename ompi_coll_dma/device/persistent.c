@@ -122,12 +122,12 @@ dma_status_t dma_device_persistent_init(dma_comm_t *comm, const dma_call_t *call
     return status;
 }
 
-bool dma_device_persistent_start(dma_comm_t *comm, dma_task_t *task, void *arrays)
+dma_status_t dma_device_persistent_start(dma_comm_t *comm, dma_task_t *task, void *arrays)
 {
     struct dma_device_comm *dc = comm->device;
 
     if (!dc || !dc->prepared) {
-        return false;
+        return DMA_UNSUPPORTED;
     }
     memset(task, 0, sizeof(*task));
     task->comm = comm;
@@ -139,7 +139,7 @@ bool dma_device_persistent_start(dma_comm_t *comm, dma_task_t *task, void *array
     task->device = &dc->start_call;
     task->memory = &dma_device_memory;
     task->route = &dma_route_device;
-    return true;
+    return dma_device_sync_stream(comm, dc->start_call.rt, dc->start_call.device);
 }
 
 dma_status_t dma_device_begin_persistent(dma_comm_t *comm, dma_task_t *task)

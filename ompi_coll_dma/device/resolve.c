@@ -45,6 +45,9 @@ dma_gpu_memory_t dma_device_classify(const dma_gpu_runtime_t *rt, const dma_span
     if (span->bytes) {
         dma_gpu_classify(rt, (uint64_t)(uintptr_t)span->first, span->bytes, &m);
     }
+    if (rt->adopt && dma_gpu_kind_on_device(m.kind)) {
+        rt->adopt(&m);
+    }
     return m;
 }
 
@@ -108,17 +111,19 @@ static bool served(const dma_call_t *call, const dma_gpu_memory_t *send, const d
                               (send->device == recv->device || send->kind == DMA_GPU_HOST));
 }
 
-/* Waits for the default stream (coll_dma_stream_sync). */
-static dma_status_t sync_default_stream(const dma_gpu_runtime_t *rt, int device)
+dma_status_t dma_device_sync_stream(const dma_comm_t *comm, const dma_gpu_runtime_t *rt, int device)
 {
     dma_gpu_scope_t scope;
-    dma_status_t status = rt->enter(device, &scope);
+    dma_status_t status;
 
-    if (status == DMA_OK) {
+    if (!comm->proc->params.stream_sync) {
+        return DMA_OK;
+    }
+    if ((status = rt->enter(device, &scope)) == DMA_OK) {
         status = rt->default_sync();
         rt->leave(&scope);
     }
-    return status;
+    return status == DMA_UNSUPPORTED ? DMA_ERR_ENGINE : status; /* without the wait the data may be incomplete */
 }
 
 /* What the sides of a call are. */
@@ -196,6 +201,7 @@ dma_status_t dma_device_resolve(dma_comm_t *comm, dma_task_t *task, const dma_ca
 {
     sides_t s = inspect_sides(comm, call, rt);
     struct dma_device_call *d;
+    dma_status_t status;
 
     if (!s.recv_on && !s.send_on) {
         return DMA_UNSUPPORTED;
@@ -220,12 +226,8 @@ dma_status_t dma_device_resolve(dma_comm_t *comm, dma_task_t *task, const dma_ca
     task->device = d;
     task->memory = &dma_device_memory;
     task->route = &dma_route_device;
-    if (comm->proc->params.stream_sync) {
-        dma_status_t status = sync_default_stream(rt, d->device);
-
-        if (status != DMA_OK) {
-            return status == DMA_UNSUPPORTED ? DMA_ERR_ENGINE : status;
-        }
+    if ((status = dma_device_sync_stream(comm, rt, d->device)) != DMA_OK) {
+        return status;
     }
     s.call.recv.runtime = s.recv_on && !d->served && !d->relayed ? rt : NULL;
     s.call.recv.device = s.recv.device;

@@ -147,9 +147,9 @@ void dma_writers_destroy(dma_proc_t *proc)
 
         next = w->next;
         /* If the scope cannot be entered, the runtime has been shut down, and has freed what it made. */
-        if (w->rt->enter(w->device, &scope) == DMA_OK) {
+        if (w->rt->enter_to_release(w->device, &scope) == DMA_OK) {
             status = w->rt->stream_query(w->stream);
-            if (status == DMA_OK) {
+            if (status != DMA_AGAIN) {
                 (void)w->rt->stream_destroy(w->stream);
                 if (w->pinned) {
                     (void)w->rt->host_unregister(w->slot);

@@ -23,7 +23,7 @@ struct dma_import {
     dma_export_t export; /* as its owner has published it */
     uint64_t base;       /* the address in this process */
     int device;
-    unsigned resets; /* of the device, when it was opened: another number means that it is gone */
+    unsigned resets; /* of the device when it was opened */
     unsigned uses;
     enum {
         IMPORT_OPEN,
@@ -38,7 +38,7 @@ typedef struct registration {
     size_t bytes;
     uint64_t device_addr;
     int device;
-    unsigned resets; /* of the device, when it was made: another number means that it is gone */
+    unsigned resets; /* of the device when it was made */
     unsigned uses;
 } registration_t;
 
@@ -55,11 +55,6 @@ struct dma_ipc {
     registration_t *registrations;
 };
 
-static unsigned resets_of(const dma_ipc_t *ipc, int device)
-{
-    return ipc->rt->resets ? ipc->rt->resets(device) : 0;
-}
-
 dma_ipc_t *dma_ipc_create(const dma_gpu_runtime_t *rt)
 {
     dma_ipc_t *ipc = calloc(1, sizeof(*ipc));
@@ -70,6 +65,11 @@ dma_ipc_t *dma_ipc_create(const dma_gpu_runtime_t *rt)
         pthread_mutex_init(&ipc->lock, NULL);
     }
     return ipc;
+}
+
+static unsigned resets_of(const dma_ipc_t *ipc, int device)
+{
+    return ipc->rt->resets ? ipc->rt->resets(device) : 0;
 }
 
 static void free_imports(dma_import_t *first)
@@ -269,7 +269,7 @@ static dma_status_t open_handle(const dma_gpu_runtime_t *rt, int device, const d
 static dma_status_t close_handle(const dma_gpu_runtime_t *rt, const dma_import_t *import)
 {
     dma_gpu_scope_t scope;
-    dma_status_t status = rt->enter(import->device, &scope);
+    dma_status_t status = rt->enter_to_release(import->device, &scope);
 
     if (status == DMA_OK) {
         status = rt->ipc_close(import->base);
@@ -318,7 +318,7 @@ static bool conflicts(const dma_export_t *new, const dma_export_t *old)
     return overlap(old, new) || (share_block(old, new) && old->number < new->first);
 }
 
-/* Is it memory of this process, open on this device? What was open before a reset of the device is not any more. */
+/* An import that a reset of the device has destroyed is nobody's; its users close it. */
 static bool is_import_of(const dma_ipc_t *ipc, const dma_import_t *import, int device, uint64_t nonce)
 {
     return import->nonce == nonce && import->device == device && import->resets == resets_of(ipc, device);
@@ -391,11 +391,8 @@ dma_status_t dma_ipc_open(dma_ipc_t *ipc, int device, uint64_t nonce, const dma_
             status = DMA_ERR_NOMEM;
             goto unlock;
         }
-        *i = (dma_import_t){.next = ipc->imports,
-                            .nonce = nonce,
-                            .export = *export,
-                            .device = device,
-                            .resets = resets_of(ipc, device)};
+        *i = (dma_import_t){.next = ipc->imports, .nonce = nonce, .export = *export, .device = device};
+        i->resets = resets_of(ipc, device);
         if ((status = open_handle(ipc->rt, device, &export->handle, &i->base)) != DMA_OK) {
             free(i);
             goto unlock;
@@ -438,22 +435,28 @@ void dma_ipc_close(dma_ipc_t *ipc, dma_import_t *import)
  * ---- registrations ----
  *
  * A process has one registration per address for all its devices. HIP accepts a second registration of the same address
- * without an error, and then the first hipHostUnregister ends both. The device address is the same for all devices.
- *
- * A reset of the device ends a registration. It is made again for the next user; those from before the reset only count
- * as users.
+ * without an error, and then the first hipHostUnregister ends both. The device address is the same for all devices. A reset
+ * of the device that has registered it may destroy the registration, so the next user renews it, for all users.
  */
 
-/* Registers the memory of *p with the device, and fills in what follows from that. */
-static dma_status_t register_host(const dma_ipc_t *ipc, int device, registration_t *p)
+static dma_status_t register_host(const dma_gpu_runtime_t *rt, int device, void *addr, size_t bytes,
+                                  uint64_t *device_addr)
 {
     dma_gpu_scope_t scope;
-    dma_status_t status = ipc->rt->enter(device, &scope);
+    dma_status_t status = rt->enter(device, &scope);
 
     if (status == DMA_OK) {
-        status = ipc->rt->host_register((void *)p->addr, p->bytes, &p->device_addr);
-        ipc->rt->leave(&scope);
+        status = rt->host_register(addr, bytes, device_addr);
+        rt->leave(&scope);
     }
+    return status;
+}
+
+/* With the lock. Makes the registration, or makes it again. */
+static dma_status_t renew(const dma_ipc_t *ipc, registration_t *p, int device)
+{
+    dma_status_t status = register_host(ipc->rt, device, (void *)(uintptr_t)p->addr, p->bytes, &p->device_addr);
+
     if (status == DMA_OK) {
         p->device = device;
         p->resets = resets_of(ipc, device);
@@ -461,9 +464,14 @@ static dma_status_t register_host(const dma_ipc_t *ipc, int device, registration
     return status;
 }
 
-static bool is_registered(const dma_ipc_t *ipc, const registration_t *p)
+static void end_registration(const dma_ipc_t *ipc, const registration_t *p)
 {
-    return p->resets == resets_of(ipc, p->device);
+    dma_gpu_scope_t scope;
+
+    if (ipc->rt->enter_to_release(p->device, &scope) == DMA_OK) {
+        ipc->rt->host_unregister((void *)(uintptr_t)p->addr);
+        ipc->rt->leave(&scope);
+    }
 }
 
 dma_status_t dma_ipc_register(dma_ipc_t *ipc, int device, void *addr, size_t bytes, uint64_t *device_addr)
@@ -483,13 +491,16 @@ dma_status_t dma_ipc_register(dma_ipc_t *ipc, int device, void *addr, size_t byt
             goto unlock;
         }
         *p = (registration_t){.next = ipc->registrations, .addr = addr, .bytes = bytes};
-        if ((status = register_host(ipc, device, p)) != DMA_OK) {
+        if ((status = renew(ipc, p, device)) != DMA_OK) {
             free(p);
             goto unlock;
         }
         ipc->registrations = p;
-    } else if (!is_registered(ipc, p) && (status = register_host(ipc, device, p)) != DMA_OK) {
-        goto unlock;
+    } else if (p->resets != resets_of(ipc, p->device)) {
+        end_registration(ipc, p);
+        if ((status = renew(ipc, p, device)) != DMA_OK) {
+            goto unlock;
+        }
     }
     p->uses++;
     *device_addr = p->device_addr;
@@ -500,7 +511,6 @@ unlock:
 
 void dma_ipc_unregister(dma_ipc_t *ipc, const void *addr)
 {
-    dma_gpu_scope_t scope;
     registration_t **link, *p;
 
     pthread_mutex_lock(&ipc->lock);
@@ -508,10 +518,7 @@ void dma_ipc_unregister(dma_ipc_t *ipc, const void *addr)
     }
     if ((p = *link) && !--p->uses) {
         *link = p->next;
-        if (is_registered(ipc, p) && ipc->rt->enter(p->device, &scope) == DMA_OK) {
-            ipc->rt->host_unregister((void *)addr);
-            ipc->rt->leave(&scope);
-        }
+        end_registration(ipc, p);
         free(p);
     }
     pthread_mutex_unlock(&ipc->lock);

@@ -1,9 +1,13 @@
 # GPU runtimes: one table of calls, and what kind of memory an address is.
 core_sources += \
 	ompi_coll_dma/gpu/cuda/api.h \
+	ompi_coll_dma/gpu/cuda/context.c \
 	ompi_coll_dma/gpu/cuda/cuda.c \
 	ompi_coll_dma/gpu/cuda/cuda.h \
+	ompi_coll_dma/gpu/cuda/graph.c \
 	ompi_coll_dma/gpu/cuda/memory.c \
+	ompi_coll_dma/gpu/cuda/query.c \
+	ompi_coll_dma/gpu/cuda/reset.c \
 	ompi_coll_dma/gpu/cuda/stream.c \
 	ompi_coll_dma/gpu/hip/api.h \
 	ompi_coll_dma/gpu/hip/hip.c \
@@ -18,6 +22,8 @@ core_sources += \
 	ompi_coll_dma/gpu/memory.c \
 	ompi_coll_dma/gpu/memory.h \
 	ompi_coll_dma/gpu/rect.c \
+	ompi_coll_dma/gpu/reset.c \
+	ompi_coll_dma/gpu/reset.h \
 	ompi_coll_dma/gpu/runtime.c \
 	ompi_coll_dma/gpu/runtime.h \
 	ompi_coll_dma/gpu/shape.c \

@@ -17,7 +17,10 @@
  * - Any thread may call. Streams and graphs are not locked here: the callers make sure that one thread at a time uses
  *   each.
  * - Nothing is initialized or loaded on the application's behalf, with one exception: `enter` activates the primary
- *   context of a device. So call it only for a device that a query has returned or that a parameter names.
+ *   context of a device. So call it only for a device that a query has returned or that a parameter names. To release
+ *   objects, call enter_to_release: the application may have reset the device, and may be about to end.
+ * - A reset of a device by the application destroys the objects on it. From its detection on, calls with such an object
+ *   return DMA_ERR_ENGINE, and releasing one does nothing in the runtime, in any scope.
  *
  * A pointer marked [may be NULL] is NULL if the runtime lacks the call. All other pointers are always set.
  */
@@ -32,7 +35,7 @@
 #include "gpu/memory.h"
 #include "gpu/shape.h"
 
-/* Opaque handles. A stream and an event belong to the runtime, a graph to our table. */
+/* Opaque handles. */
 typedef struct dma_gpu_stream dma_gpu_stream_t;
 typedef struct dma_gpu_event dma_gpu_event_t;
 typedef struct dma_gpu_graph dma_gpu_graph_t;
@@ -64,6 +67,9 @@ typedef struct dma_gpu_runtime {
     dma_status_t (*device_count)(int *count); /* DMA_OK with 0: initialized, without a device */
     dma_status_t (*device_pci)(int device, dma_gpu_pci_t *pci);
     dma_status_t (*enter)(int device, dma_gpu_scope_t *scope);
+    /* A scope in which objects on the device are queried and released, and nothing else. Detects resets. If the device has
+     * no context any more, nothing becomes current, and all objects count as destroyed. */
+    dma_status_t (*enter_to_release)(int device, dma_gpu_scope_t *scope);
     void (*leave)(dma_gpu_scope_t *scope);
 
     /*
@@ -75,9 +81,19 @@ typedef struct dma_gpu_runtime {
     dma_status_t (*query)(uint64_t addr, dma_gpu_memory_t *memory);
 
     /*
+     * A call is about to use device memory of the application, which a query has described; no scope [may be NULL]. From
+     * now on the application's synchronous copies from and to this allocation are complete when they return. Those that
+     * have returned before are complete when this returns. Does nothing where the runtime refuses that, and costs one
+     * comparison for memory that the thread has used lately.
+     */
+    void (*adopt)(const dma_gpu_memory_t *memory);
+
+    /*
      * How many resets of the device by the application have been detected [may be NULL: none can be detected]. An owner
-     * of memory, streams or events on the device compares the number with an earlier one. Objects that a reset has
-     * destroyed may be released as usual: nothing is done then.
+     * of objects on the device compares the number with an earlier one. A reset destroys memory, imports and streams; with
+     * CUDA also events, graphs and registrations. It is detected when a query finds memory that the thread has not seen
+     * before, when an object is made or released, in enter_to_release, and in `release`. So it is detected before a call
+     * uses new memory, but not by a call that still uses the old.
      */
     unsigned (*resets)(int device);
 
@@ -114,10 +130,8 @@ typedef struct dma_gpu_runtime {
                                const uint64_t *bytes, size_t n);
 
     /*
-     * Streams; scope. They do not synchronize with the default stream. stream_query returns DMA_AGAIN while work is left.
-     * It returns an error if the application has reset the device, which destroys streams, events and graphs. With HIP
-     * all other stream calls return that error too, once new memory has been queried after the reset. With CUDA, call
-     * stream_query before the first submission. default_sync waits for the default stream of the device in scope.
+     * Streams; scope. They do not synchronize with the default stream. stream_query returns DMA_AGAIN while work is left,
+     * and an error if a reset has destroyed the stream. default_sync waits for the default stream of the device in scope.
      */
     dma_status_t (*stream_create)(dma_gpu_stream_t **stream);
     dma_status_t (*stream_destroy)(dma_gpu_stream_t *stream);

@@ -1,25 +1,66 @@
-/* Stands in for libcuda.so.1: versions, contexts, and what it says about an address. */
+/* Stands in for libcuda.so.1: versions, contexts, and what it says about an address. Objects are in fake_cuda_objects.c. */
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "fake_driver.h"
-#include "gpu/cuda/api.h"
+#include "fake_cuda.h"
 
-extern fake_driver_t fake_driver;
 fake_driver_t fake_driver = {.version = 12080};
 
-#define DECLARE(name, symbol, required, ...) cuda_error_t symbol(__VA_ARGS__);
-CUDA_CALLS(DECLARE)
+/* Primary contexts; the application uses device 1. A handle is a number: the device, and with `new_handles` how often it was
+ * reset. */
+static struct context {
+    bool active;
+    unsigned held, resets;
+} primary[FAKE_CUDA_DEVICES] = {[1] = {.active = true, .held = 1}};
 
-/* A context is a number from 1: the device, and how often it was retained. */
 static _Thread_local uintptr_t stack[16];
 static _Thread_local int top;
-static bool held[2]; /* primary contexts */
 static _Thread_local cuda_enum_t capture_mode;
+
+void fake_driver_restart(void)
+{
+    fake_driver = (fake_driver_t){.version = fake_driver.version};
+    primary[0] = (struct context){.active = false};
+    primary[1] = (struct context){.active = true, .held = 1};
+    top = 0;
+    fake_forget_objects();
+}
+
+static uintptr_t handle_of(int device)
+{
+    return 0x1000u + 0x100u * (unsigned)device + (fake_driver.new_handles ? primary[device].resets : 0);
+}
+
+static int device_of(uintptr_t handle)
+{
+    return (int)(handle >> 8 & 0xf);
+}
+
+unsigned fake_resets(int device)
+{
+    return primary[device].resets;
+}
+
+bool fake_is_active(int device)
+{
+    return primary[device].active;
+}
+
+cuda_error_t fake_current(int *device)
+{
+    if (top == 0) {
+        return CUDA_INVALID_CONTEXT;
+    }
+    *device = device_of(stack[top - 1]);
+    return primary[*device].active && stack[top - 1] == handle_of(*device) ? CUDA_DONE : CUDA_CONTEXT_DESTROYED;
+}
 
 cuda_error_t cuThreadExchangeStreamCaptureMode(cuda_enum_t *mode)
 {
     cuda_enum_t was = capture_mode;
 
+    fake_driver.calls++;
     capture_mode = *mode;
     *mode = was;
     return CUDA_DONE;
@@ -35,43 +76,11 @@ static cuda_error_t unsafe(void)
     return 900;
 }
 
-cuda_error_t cuMemAlloc_v2(cuda_addr_t *ptr, size_t bytes)
+cuda_error_t fake_unsafe(int *device)
 {
-    *ptr = bytes;
-    return unsafe();
-}
+    cuda_error_t error = unsafe();
 
-cuda_error_t cuMemHostRegister_v2(void *ptr, size_t bytes, unsigned flags)
-{
-    (void)ptr;
-    (void)bytes;
-    (void)flags;
-    return unsafe();
-}
-
-cuda_error_t cuIpcOpenMemHandle_v2(cuda_addr_t *ptr, cuda_ipc_handle_t handle, unsigned flags)
-{
-    (void)handle;
-    *ptr = flags;
-    return unsafe();
-}
-
-cuda_error_t cuEventQuery(struct CUevent_st *event)
-{
-    (void)event;
-    return unsafe();
-}
-
-cuda_error_t cuStreamDestroy_v2(struct CUstream_st *stream)
-{
-    (void)stream;
-    return unsafe();
-}
-
-cuda_error_t cuStreamCreate(struct CUstream_st **stream, unsigned flags)
-{
-    *stream = (struct CUstream_st *)(uintptr_t)(flags + 1);
-    return unsafe();
+    return error == CUDA_DONE ? fake_current(device) : error;
 }
 
 cuda_error_t cuDriverGetVersion(int *version)
@@ -88,14 +97,14 @@ cuda_error_t cuGetErrorString(cuda_error_t error, const char **text)
 
 cuda_error_t cuDeviceGetCount(int *count)
 {
-    *count = 2;
+    *count = FAKE_CUDA_DEVICES;
     return fake_driver.error;
 }
 
 cuda_error_t cuDeviceGet(int *device, int ordinal)
 {
     *device = ordinal;
-    return CUDA_DONE;
+    return fake_driver.closed ? CUDA_DEINITIALIZED : CUDA_DONE;
 }
 
 cuda_error_t cuDeviceGetPCIBusId(char *text, int bytes, int device)
@@ -104,28 +113,57 @@ cuda_error_t cuDeviceGetPCIBusId(char *text, int bytes, int device)
     return CUDA_DONE;
 }
 
+/* ---- contexts ---- */
+
 cuda_error_t cuDevicePrimaryCtxRetain(struct CUctx_st **context, int device)
 {
     (void)unsafe();
     fake_driver.retained++;
-    fake_driver.reset = false;
-    held[device] = true;
-    *context = (struct CUctx_st *)(uintptr_t)(0x1000u + 0x100u * (unsigned)device + fake_driver.retained);
+    primary[device].held++;
+    if (!primary[device].active) {
+        fake_driver.activated++;
+    }
+    primary[device].active = true;
+    *context = (struct CUctx_st *)handle_of(device);
     return CUDA_DONE;
+}
+
+/* Everything in the context is gone. */
+static void clear(int device)
+{
+    primary[device].active = false;
+    primary[device].resets++;
+    fake_forget_addresses(device);
 }
 
 cuda_error_t cuDevicePrimaryCtxRelease_v2(int device)
 {
     (void)unsafe();
-    held[device] = false;
+    if (primary[device].held == 0) {
+        fprintf(stderr, "fake CUDA: the context of device %d is released more often than retained\n", device);
+        abort();
+    }
     fake_driver.retained--;
+    if (--primary[device].held == 0) {
+        clear(device);
+    }
+    return CUDA_DONE;
+}
+
+/* The application's cudaDeviceReset. What was retained before does not count any more, the worst that a driver can do. */
+cuda_error_t cuDevicePrimaryCtxReset_v2(int device);
+cuda_error_t cuDevicePrimaryCtxReset_v2(int device)
+{
+    fake_driver.retained -= primary[device].held - (device == 1 && primary[1].resets == 0);
+    primary[device].held = 0;
+    clear(device);
     return CUDA_DONE;
 }
 
 cuda_error_t cuDevicePrimaryCtxGetState(int device, unsigned *flags, int *active)
 {
     *flags = 0;
-    *active = !fake_driver.reset && (device == 1 || held[device]);
+    *active = primary[device].active;
     return CUDA_DONE;
 }
 
@@ -137,15 +175,16 @@ cuda_error_t cuCtxGetCurrent(struct CUctx_st **context)
 
 cuda_error_t cuCtxGetDevice(int *device)
 {
-    *device = top ? (int)(stack[top - 1] >> 8 & 0xf) : 0;
-    return top ? CUDA_DONE : CUDA_INVALID_CONTEXT;
+    return fake_current(device);
 }
 
+/* A context that was reset can be pushed, and is of no use then; one that has another handle since cannot. */
 cuda_error_t cuCtxPushCurrent_v2(struct CUctx_st *context)
 {
-    if (fake_driver.stale && ((uintptr_t)context & 0xff) == 1) {
+    if ((uintptr_t)context != handle_of(device_of((uintptr_t)context))) {
         return CUDA_CONTEXT_DESTROYED;
     }
+    fake_driver.calls++;
     stack[top++] = (uintptr_t)context;
     return CUDA_DONE;
 }
@@ -156,16 +195,43 @@ cuda_error_t cuCtxPopCurrent_v2(struct CUctx_st **context)
     return CUDA_DONE;
 }
 
+/* ---- what an address is ---- */
+
 static bool known(uint64_t addr)
 {
     return addr - fake_driver.base < fake_driver.size;
 }
 
+/* What there is at an address: the range of the test, or memory of our own. */
+static fake_driver_t describe(uint64_t addr)
+{
+    fake_driver_t says = {0};
+    fake_memory_t m;
+
+    if (known(addr)) {
+        return fake_driver;
+    }
+    if (fake_find_memory(addr, &m)) {
+        says.base = m.base;
+        says.size = m.size;
+        says.id = m.id;
+        says.ordinal = (uint64_t)m.device;
+        says.type = CUDA_TYPE_DEVICE;
+        says.ipc = 1;
+    }
+    return says;
+}
+
 cuda_error_t cuPointerGetAttributes(unsigned n, cuda_enum_t *attributes, void **data, cuda_addr_t ptr)
 {
+    fake_driver_t says = describe(ptr);
+    cuda_error_t error;
+    int device;
+
     fake_driver.queries++;
-    if (fake_driver.error || (fake_driver.needs_context && top == 0)) {
-        return fake_driver.error ? fake_driver.error : CUDA_INVALID_CONTEXT;
+    error = fake_driver.error ? fake_driver.error : fake_current(&device);
+    if (error && (error != CUDA_INVALID_CONTEXT || fake_driver.needs_context)) {
+        return error;
     }
     for (unsigned i = 0; i < n; i++) {
         uint64_t value = 0;
@@ -173,49 +239,42 @@ cuda_error_t cuPointerGetAttributes(unsigned n, cuda_enum_t *attributes, void **
 
         switch (attributes[i]) {
         case CUDA_ATTRIBUTE_MEMORY_TYPE:
-            value = fake_driver.type;
+            value = says.type;
             break;
         case CUDA_ATTRIBUTE_IS_MANAGED:
-            value = fake_driver.managed;
+            value = says.managed;
             bytes = 1;
             break;
         case CUDA_ATTRIBUTE_DEVICE_ORDINAL:
-            value = fake_driver.ordinal;
+            value = says.ordinal;
             break;
         case CUDA_ATTRIBUTE_IPC_CAPABLE:
-            value = fake_driver.ipc;
+            value = says.ipc;
             break;
         case CUDA_ATTRIBUTE_BUFFER_ID:
-            value = fake_driver.id;
+            value = says.id;
             bytes = 8;
             break;
         case CUDA_ATTRIBUTE_DEVICE_POINTER:
-            value = ptr;
+            value = says.size ? ptr : 0;
             bytes = 8;
             break;
         case CUDA_ATTRIBUTE_RANGE_START:
-            value = fake_driver.base;
+            value = says.base;
             bytes = 8;
             break;
         case CUDA_ATTRIBUTE_RANGE_SIZE:
-            value = fake_driver.size;
+            value = says.size;
             bytes = 8;
             break;
         case CUDA_ATTRIBUTE_MEMPOOL_HANDLE:
-            value = fake_driver.pool;
+            value = says.pool;
             bytes = 8;
             break;
         }
-        value = known(ptr) ? value : 0;
         memcpy(data[i], &value, bytes);
     }
     return CUDA_DONE;
-}
-
-cuda_error_t cuStreamSynchronize(struct CUstream_st *stream)
-{
-    (void)stream;
-    return fake_driver.reset ? CUDA_CONTEXT_DESTROYED : CUDA_DONE;
 }
 
 cuda_error_t cuMemRetainAllocationHandle(cuda_addr_t *handle, void *ptr)
@@ -225,4 +284,53 @@ cuda_error_t cuMemRetainAllocationHandle(cuda_addr_t *handle, void *ptr)
     fake_driver.queries++;
     *handle = 1;
     return fake_driver.vmm ? CUDA_DONE : 1;
+}
+
+/* ---- copies that come late ---- */
+
+/* A synchronous copy of the application, from pageable memory: its bytes come late, except into memory whose copies
+ * wait. */
+static struct {
+    cuda_addr_t to;
+    unsigned char data[64];
+    size_t bytes;
+} late;
+static uint64_t waits_id; /* of the memory whose copies wait */
+
+void fake_copies_arrive(void)
+{
+    if (late.bytes) {
+        memcpy((void *)(uintptr_t)late.to, late.data, late.bytes);
+    }
+    late.bytes = 0;
+}
+
+cuda_error_t cuMemcpyHtoD_v2(cuda_addr_t to, const void *from, size_t bytes);
+cuda_error_t cuMemcpyHtoD_v2(cuda_addr_t to, const void *from, size_t bytes)
+{
+    memcpy(late.data, from, bytes);
+    late.to = to;
+    late.bytes = bytes;
+    if (waits_id == fake_driver.id) {
+        fake_copies_arrive();
+    }
+    return CUDA_DONE;
+}
+
+cuda_error_t cuPointerSetAttribute(const void *value, cuda_enum_t attribute, cuda_addr_t ptr)
+{
+    cuda_error_t error;
+    int device;
+
+    fake_driver.adopted++;
+    if ((error = fake_unsafe(&device)) != CUDA_DONE) {
+        return error;
+    }
+    if (fake_driver.refuses || attribute != CUDA_ATTRIBUTE_SYNC_MEMOPS || *(const unsigned *)value != 1 ||
+        !describe(ptr).size) {
+        return 1;
+    }
+    waits_id = fake_driver.id;
+    fake_copies_arrive();
+    return CUDA_DONE;
 }

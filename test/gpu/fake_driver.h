@@ -15,10 +15,12 @@ typedef struct fake_driver {
     int version;
     unsigned error;     /* of pointer queries and of counting devices */
     bool needs_context; /* CUDA: pointer queries fail on a thread without one */
-    bool stale;         /* CUDA: the first context that was retained is destroyed */
-    bool reset;         /* CUDA: contexts can be pushed, and are not active until one is retained */
-    bool closed;        /* HSA: not initialised */
+    bool new_handles;   /* CUDA: a context that has been reset comes back with another handle */
+    bool full;          /* CUDA: no device has memory left */
+    bool reuses;        /* CUDA: after a reset, memory has the addresses that it had before */
+    bool closed;        /* HSA: not initialised; CUDA: the driver has shut down */
     bool capturing;     /* some thread captures a stream, in the global mode */
+    bool refuses;       /* CUDA: an attribute of memory cannot be set, and host memory cannot be registered */
 
     uint64_t base, size; /* the memory there is */
     uint64_t type, ordinal, managed, ipc, pool, id;
@@ -26,12 +28,18 @@ typedef struct fake_driver {
     uint32_t hsa_type, hsa_flags; /* HSA: of the allocation */
     uint64_t hsa_agent, hsa_size;
 
-    unsigned queries;  /* first and later questions about an address, all calls */
-    unsigned retained; /* primary contexts */
-    unsigned calls;    /* of HIP, whichever */
-    unsigned spoilt;   /* captures, by calls that must not be made meanwhile */
+    unsigned queries;   /* first and later questions about an address, all calls */
+    unsigned retained;  /* primary contexts: how often, less releases, and less those from before a reset */
+    unsigned activated; /* primary contexts: how often one became active */
+    unsigned objects;   /* CUDA: streams, events, graphs and memory that are alive */
+    unsigned adopted;   /* CUDA: attempts to make synchronous copies wait */
+    unsigned calls;     /* of HIP, whichever; of CUDA, those that change the thread's context or capture mode */
+    unsigned spoilt;    /* captures, by calls that must not be made meanwhile */
     unsigned open_flags, last_error;
     int device; /* HIP: the current one */
 } fake_driver_t;
+
+/* Of CUDA: as when the library was loaded, but for addresses and ids, which are not used again. For loops in one process. */
+void fake_driver_restart(void);
 
 #endif

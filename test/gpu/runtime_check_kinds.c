@@ -222,12 +222,14 @@ void check_kinds_of_thread(const dma_gpu_runtime_t *rt)
     seen(rt, "plain, in a thread without a context", (void *)(uintptr_t)shown, 100, DMA_GPU_DEVICE_PLAIN, true);
 }
 
-/* HIP gives the application's new streams the addresses of ours that a reset has taken. */
+/* Runtimes may give the application's new streams the addresses of ours that a reset has taken. */
 static void check_streams_of_reset(const dma_gpu_runtime_t *rt, dma_gpu_stream_t *ours, unsigned resets, int device,
                                    uint64_t was, uint64_t now)
 {
-    unsigned (*create)(void **, unsigned) = (unsigned (*)(void **, unsigned))check_vendor("hipStreamCreateWithFlags");
-    unsigned (*query)(void *) = (unsigned (*)(void *))check_vendor("hipStreamQuery");
+    bool hip = strcmp(rt->name, "hip") == 0;
+    unsigned (*create)(void **, unsigned) =
+        (unsigned (*)(void **, unsigned))check_vendor(hip ? "hipStreamCreateWithFlags" : "cuStreamCreate");
+    unsigned (*query)(void *) = (unsigned (*)(void *))check_vendor(hip ? "hipStreamQuery" : "cuStreamQuery");
     void *theirs[32] = {NULL};
     dma_gpu_memory_t m;
     bool alive = create && query;
@@ -257,10 +259,10 @@ void check_reset(const dma_gpu_runtime_t *rt, int device)
     dma_gpu_memory_t m;
     dma_gpu_stream_t *stream = NULL;
     uint64_t before = 0, again = 0;
-    unsigned resets;
+    unsigned resets = rt->resets(device);
     int word = 7;
 
-    if (rt->enter(device, &scope) != DMA_OK || (hip && (rt->stream_create(&stream) || rt->alloc(BYTES, &before))) ||
+    if (rt->enter(device, &scope) != DMA_OK || rt->stream_create(&stream) || rt->alloc(BYTES, &before) ||
         (hip_reset ? hip_reset() != 0 : !cuda_reset || cuda_reset(device) != 0)) {
         check_skip("reset", "refused");
         return;
@@ -273,11 +275,8 @@ void check_reset(const dma_gpu_runtime_t *rt, int device)
         (void)rt->default_sync();
         rt->leave(&scope);
     }
-    resets = rt->resets ? rt->resets(device) : 0;
     check_line(rt->enter(device, &scope) == DMA_OK && rt->alloc(BYTES, &again) == DMA_OK, "alloc", "after a reset");
-    if (hip) {
-        check_streams_of_reset(rt, stream, resets, device, before, again);
-    }
+    check_streams_of_reset(rt, stream, resets, device, before, again);
     dma_gpu_classify(rt, again, 100, &m);
     check_line(m.exportable, "query", "allocated after a reset: %s", check_kind_name(m.kind));
     check_line(rt->copy(again, (uintptr_t)&word, sizeof(word)) == DMA_OK, "copy", "after a reset");

@@ -255,6 +255,7 @@ job_t call_job(int n, void (*body)(rank_t *r), const engine_options_t *options)
     engine_begin(options ? options : &all);
     job.runtime = fake_gpu_start(&machine);
     job.engines = engine_list;
+    job.ending = fake_gpu_ending;
     return job;
 }
 

@@ -37,6 +37,7 @@ static uint64_t last_id;
 static _Thread_local void *next_at;      /* nobody else gets it, */
 static _Thread_local uint64_t next_room; /* nor the pages behind it */
 static _Thread_local int depth, current;
+static _Thread_local bool ending;
 
 /* Functions by name: how often called, which call fails. */
 static struct {
@@ -145,11 +146,11 @@ static dma_status_t device_pci(int device, dma_gpu_pci_t *pci)
     return DMA_OK;
 }
 
-static dma_status_t enter(int device, dma_gpu_scope_t *scope)
+static dma_status_t enter_for(const char *function, int device, dma_gpu_scope_t *scope)
 {
     dma_status_t status;
 
-    if (!fake_call("enter", &status)) {
+    if (!fake_call(function, &status)) {
         return status;
     }
     if (device < 0 || device >= fake_machine.options.devices) {
@@ -159,6 +160,24 @@ static dma_status_t enter(int device, dma_gpu_scope_t *scope)
     current = device;
     depth++;
     return DMA_OK;
+}
+
+void fake_gpu_ending(void)
+{
+    ending = true;
+}
+
+static dma_status_t enter(int device, dma_gpu_scope_t *scope)
+{
+    if (ending) {
+        fake_misuse("enter where objects are released");
+    }
+    return enter_for("enter", device, scope);
+}
+
+static dma_status_t enter_to_release(int device, dma_gpu_scope_t *scope)
+{
+    return enter_for("enter_to_release", device, scope);
 }
 
 static void leave(dma_gpu_scope_t *scope)
@@ -190,6 +209,18 @@ void fake_check_range(const char *function, uint64_t addr, uint64_t bytes)
         fake_misuse("%s: %#lx + %#lx goes beyond its allocation", function, addr, bytes);
     }
     pthread_mutex_unlock(&fake_machine.lock);
+}
+
+uint64_t fake_buffer_id(uint64_t addr)
+{
+    const range_t *r;
+    uint64_t id;
+
+    pthread_mutex_lock(&fake_machine.lock);
+    r = find(addr);
+    id = r ? r->id : 0;
+    pthread_mutex_unlock(&fake_machine.lock);
+    return id;
 }
 
 static uint64_t pages(uint64_t bytes)
@@ -481,6 +512,7 @@ dma_gpu_runtime_t *fake_gpu_start(const fake_gpu_options_t *options)
         .device_count = device_count,
         .device_pci = device_pci,
         .enter = enter,
+        .enter_to_release = enter_to_release,
         .leave = leave,
         .query = query,
         .ipc_export = ipc_export,
@@ -496,6 +528,7 @@ dma_gpu_runtime_t *fake_gpu_start(const fake_gpu_options_t *options)
 
     table = fresh;
     fake_fill_streams(&table);
+    fake_fill_late(&table);
     memset(functions, 0, sizeof(functions));
     memset(fake_machine.held, 0, sizeof(fake_machine.held));
     fake_machine.options = *options;

@@ -38,6 +38,10 @@ void fake_gpu_free_for_next(void *addr);
 /* Bytes that are open somewhere, in as many places as they are, though their owner has freed them. */
 uint64_t fake_gpu_kept(void);
 
+/* A copy of the application, which has returned: its bytes come late, at the latest with fake_gpu_arrive. */
+void fake_gpu_copy_late(void *to, const void *from, uint64_t bytes);
+void fake_gpu_arrive(void);
+
 /* Byte i of `written` becomes 1 when a copy of the runtime writes byte i of [addr, addr + bytes), at this address. NULL: no
  * longer. */
 #define FAKE_GPU_WATCHES 8
@@ -52,6 +56,12 @@ dma_status_t fake_gpu_wait32(dma_gpu_stream_t *stream, uint64_t addr, uint32_t v
 
 /* No work of this device is begun while it is held: streams are late for as long as the test likes. */
 void fake_gpu_hold(int device, bool hold);
+
+/* This thread only releases from now on: a scope that would activate a device is misuse. */
+void fake_gpu_ending(void);
+
+/* The application resets the device: its streams are lost. Memory stays. */
+void fake_gpu_reset(int device);
 
 /* As after a reset of the device or the end of the driver: all queries answer "host", all other calls fail. */
 void fake_gpu_shut_down(void);

@@ -35,7 +35,11 @@ uint64_t fake_random(void);
 /* Misuse, unless [addr, addr + bytes) is host memory or lies inside one allocation. */
 void fake_check_range(const char *function, uint64_t addr, uint64_t bytes);
 
+/* Of the allocation that contains the address; 0: none. */
+uint64_t fake_buffer_id(uint64_t addr);
+
 void fake_fill_streams(dma_gpu_runtime_t *table);
+void fake_fill_late(dma_gpu_runtime_t *table);
 void *fake_device_main(void *device);
 
 #endif

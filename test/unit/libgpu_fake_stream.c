@@ -31,7 +31,7 @@ typedef struct work {
 struct fake_stream {
     struct fake_stream *next;
     int device;
-    bool busy;
+    bool busy, lost; /* lost: by a reset */
     work_t *first, **last;
 };
 
@@ -228,6 +228,11 @@ static dma_status_t submit(const char *function, dma_gpu_stream_t *stream, const
         memcpy(made->copies, copies, n * sizeof(*copies));
     }
     pthread_mutex_lock(&fake_machine.lock);
+    if (of(stream)->lost) {
+        pthread_mutex_unlock(&fake_machine.lock);
+        free(made);
+        return DMA_ERR_ENGINE;
+    }
     for (size_t i = n; i > 1; i--) {
         size_t j = fake_random() % i;
         one_copy_t swapped = made->copies[i - 1];
@@ -310,6 +315,46 @@ dma_status_t fake_gpu_wait32(dma_gpu_stream_t *stream, uint64_t addr, uint32_t v
     return submit("wait32", stream, &(work_t){.code = WORK_WAIT, .dst = addr, .value = value}, NULL, 0);
 }
 
+static unsigned resets[FAKE_GPU_MAX_DEVICES];
+
+/* Drops all work but that which the device is doing. */
+void fake_gpu_reset(int device)
+{
+    pthread_mutex_lock(&fake_machine.lock);
+    resets[device]++;
+    for (fake_stream_t *s = fake_machine.streams; s; s = s->next) {
+        work_t **at = &s->first, *w;
+
+        if (s->device != device) {
+            continue;
+        }
+        s->lost = true;
+        if (s->busy) {
+            at = &s->first->next;
+        }
+        while ((w = *at)) {
+            *at = w->next;
+            if (w->code == WORK_RECORD) {
+                w->event->reached = w->ticket;
+            }
+            free(w);
+        }
+        s->last = at;
+    }
+    pthread_cond_broadcast(&fake_machine.changed);
+    pthread_mutex_unlock(&fake_machine.lock);
+}
+
+static unsigned get_resets(int device)
+{
+    unsigned n;
+
+    pthread_mutex_lock(&fake_machine.lock);
+    n = resets[device];
+    pthread_mutex_unlock(&fake_machine.lock);
+    return n;
+}
+
 static dma_status_t stream_create(dma_gpu_stream_t **stream)
 {
     int device = fake_scope("stream_create");
@@ -371,7 +416,7 @@ static dma_status_t stream_query(dma_gpu_stream_t *stream)
         return status;
     }
     pthread_mutex_lock(&fake_machine.lock);
-    status = of(stream)->first ? DMA_AGAIN : DMA_OK;
+    status = of(stream)->lost ? DMA_ERR_ENGINE : of(stream)->first ? DMA_AGAIN : DMA_OK;
     pthread_mutex_unlock(&fake_machine.lock);
     return status;
 }
@@ -388,17 +433,22 @@ static dma_status_t stream_sync(dma_gpu_stream_t *stream)
     while (of(stream)->first) {
         pthread_cond_wait(&fake_machine.changed, &fake_machine.lock);
     }
+    status = of(stream)->lost ? DMA_ERR_ENGINE : DMA_OK;
     pthread_mutex_unlock(&fake_machine.lock);
-    return DMA_OK;
+    return status;
 }
 
-/* The fake application has no default stream; that it was asked for is counted. */
+/* The fake application has no work on its default stream but copies that are late. */
 static dma_status_t default_sync(void)
 {
     dma_status_t status;
 
     fake_scope("default_sync");
-    return fake_call("default_sync", &status) ? DMA_OK : status;
+    if (!fake_call("default_sync", &status)) {
+        return status;
+    }
+    fake_gpu_arrive();
+    return DMA_OK;
 }
 
 static dma_status_t copy(uint64_t dst, uint64_t src, uint64_t bytes)
@@ -517,6 +567,8 @@ static void graph_destroy(dma_gpu_graph_t *graph)
 
 void fake_fill_streams(dma_gpu_runtime_t *table)
 {
+    memset(resets, 0, sizeof(resets));
+    table->resets = get_resets;
     table->copy = copy;
     table->copy_async = copy_async;
     table->copy2d_async = copy2d_async;

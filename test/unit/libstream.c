@@ -19,6 +19,7 @@ job_t stream_job(int n, void (*body)(rank_t *), dma_gpu_runtime_t *rt, const cha
 
     job.runtime = rt;
     job.engines = engines;
+    job.ending = fake_gpu_ending;
     snprintf(job.params.own_copy, sizeof(job.params.own_copy), "%s", own_copy);
     return job;
 }

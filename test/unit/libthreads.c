@@ -493,6 +493,9 @@ static void *rank_main(void *arg)
     }
     threads_barrier(r);
     job->body(r);
+    if (job->ending) {
+        job->ending();
+    }
     for (int c = 0; c < job->ncomms; c++) {
         if (r->comms[c]) {
             dma_comm_destroy(r->comms[c]);

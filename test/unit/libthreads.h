@@ -70,6 +70,8 @@ struct job {
     const struct dma_gpu_engine *const *engines;
     /* changes the parameters of one rank; may be NULL */
     void (*tune)(int rank, dma_params_t *params);
+    /* called by each rank before it leaves its communicators; may be NULL */
+    void (*ending)(void);
     /* filled by threads_run */
     group_t *groups[THREADS_COMMS];
     pthread_barrier_t barrier;

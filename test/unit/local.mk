@@ -14,7 +14,9 @@ unit_tests += \
 	test/unit/test_device_holes \
 	test/unit/test_device_ipc \
 	test/unit/test_device_persistent \
+	test/unit/test_device_reset \
 	test/unit/test_device_shape \
+	test/unit/test_device_sync \
 	test/unit/test_emu_sdma \
 	test/unit/test_emu_sdma_order \
 	test/unit/test_emu_sdma_random \
@@ -22,10 +24,12 @@ unit_tests += \
 	test/unit/test_errors \
 	test/unit/test_failures \
 	test/unit/test_forms \
+	test/unit/test_gpu_adopt \
 	test/unit/test_gpu_cost \
 	test/unit/test_gpu_fake \
 	test/unit/test_gpu_fit \
 	test/unit/test_gpu_memory \
+	test/unit/test_gpu_reset \
 	test/unit/test_gpu_runtime \
 	test/unit/test_interp \
 	test/unit/test_measure \
@@ -81,6 +85,7 @@ unit_helpers += \
 	test/unit/libgpu_fake.c \
 	test/unit/libgpu_fake.h \
 	test/unit/libgpu_fake_internal.h \
+	test/unit/libgpu_fake_late.c \
 	test/unit/libgpu_fake_stream.c \
 	test/unit/libinterp.c \
 	test/unit/libinterp.h \
@@ -113,6 +118,8 @@ unit_helpers += \
 	test/unit/libthunk_rocr.c \
 	test/unit/libunit.c \
 	test/unit/libunit.h \
+	test/unit/libvendor.c \
+	test/unit/libvendor.h \
 	test/unit/libwire.c \
 	test/unit/libwire.h
 unit_cppflags = -DDMA_TEST_TOPOLOGIES='"$(abs_top_srcdir)/test/topologies"'
@@ -126,6 +133,12 @@ test_unit_test_device_cost_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=call
 test_unit_test_path_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=dma_gpu_runtime_loaded
 # has no memory left
 test_unit_test_device_ipc_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc
+# load libraries that stand in for the vendors'
+EXTRA_test_unit_test_gpu_adopt_DEPENDENCIES = $(fake_drivers)
+EXTRA_test_unit_test_gpu_reset_DEPENDENCIES = $(fake_drivers)
+EXTRA_test_unit_test_gpu_runtime_DEPENDENCIES = $(fake_drivers)
+# finds a library that lacks a call
+test_unit_test_gpu_adopt_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dlsym
 # sees which libraries are opened
 test_unit_test_gpu_runtime_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dlopen
 # is interrupted, and has little shared memory

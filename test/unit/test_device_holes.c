@@ -272,6 +272,7 @@ static void run_with(int n, void (*body)(rank_t *r), const void *arg)
     job.arg = arg;
     job.runtime = fake_gpu_start(&(fake_gpu_options_t){.devices = MOST_RANKS, .seed = unit_seed(), .late_us = 20});
     job.engines = no_engines;
+    job.ending = fake_gpu_ending;
     threads_run(&job);
     fake_gpu_stop();
 }

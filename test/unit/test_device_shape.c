@@ -271,6 +271,7 @@ static void run(int n, unsigned mask)
     shaped = mask;
     job.runtime = fake_gpu_start(&(fake_gpu_options_t){.devices = MOST_RANKS, .seed = unit_seed(), .late_us = 20});
     job.engines = engines;
+    job.ending = fake_gpu_ending;
     threads_run(&job);
 }
 
@@ -370,6 +371,7 @@ static void run_sparse(sparse_t p, unsigned failing)
     job.arg = &p;
     job.runtime = fake_gpu_start(&(fake_gpu_options_t){.devices = MOST_RANKS, .seed = unit_seed()});
     job.engines = engines;
+    job.ending = fake_gpu_ending;
     if (failing) {
         fake_gpu_fail("copy2d_async", failing - 1, DMA_ERR_ENGINE);
     }

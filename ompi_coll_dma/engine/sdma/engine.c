@@ -179,7 +179,7 @@ static void free_temp(dma_sdma_unit_t *unit, uint64_t temp)
     dma_gpu_scope_t scope;
 
     /* Fails if the application has shut the runtime down. Then the memory is already freed. */
-    if (temp && unit->rt->enter(unit->device, &scope) == DMA_OK) {
+    if (temp && unit->rt->enter_to_release(unit->device, &scope) == DMA_OK) {
         unit->rt->free(temp);
         unit->rt->leave(&scope);
     }

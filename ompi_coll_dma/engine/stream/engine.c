@@ -131,7 +131,7 @@ static void stream_close(dma_gpu_unit_t *handle)
     dma_gpu_scope_t scope;
 
     /* otherwise the application has shut the runtime down, which destroys our streams and memory */
-    if (unit->rt->enter(unit->device, &scope) == DMA_OK) {
+    if (unit->rt->enter_to_release(unit->device, &scope) == DMA_OK) {
         destroy_streams(unit);
         if (unit->temp) {
             (void)unit->rt->free(unit->temp);
@@ -179,10 +179,21 @@ static bool has_ended(const dma_stream_binding_t *b, uint32_t prog)
     return atomic_load_explicit(word_of(b, prog), memory_order_acquire) == b->epoch;
 }
 
+static bool is_gone(const dma_stream_binding_t *b)
+{
+    dma_status_t status = b->unit->rt->stream_query(b->unit->streams[PUSHES]);
+
+    return status != DMA_OK && status != DMA_AGAIN;
+}
+
 /* Whether all programs of the last run have ended. If a run was submitted only in part, or the own block of the next
- * run was launched, the lines do not show it, so the streams are queried. */
+ * run was launched, the lines do not show it, so the streams are queried. A reset of the device has ended all copies and
+ * writes no line any more. */
 static bool is_quiet(const dma_stream_binding_t *b)
 {
+    if (is_gone(b)) {
+        return true;
+    }
     if (b->failed || b->early.bytes) {
         for (int i = 0; i < STREAMS; i++) {
             if (b->unit->rt->stream_query(b->unit->streams[i]) == DMA_AGAIN) {
@@ -216,7 +227,7 @@ static bool stream_unbind(dma_gpu_binding_t *handle)
     dma_gpu_scope_t scope;
     bool quiet = true; /* if the runtime is gone, no copy is in progress */
 
-    if (rt->enter(b->unit->device, &scope) == DMA_OK) {
+    if (rt->enter_to_release(b->unit->device, &scope) == DMA_OK) {
         while (!(quiet = is_quiet(b)) && dma_now() < until) {
             sched_yield();
         }

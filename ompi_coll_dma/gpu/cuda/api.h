@@ -98,6 +98,7 @@ typedef CUmemcpyAttributes cuda_batch_attributes_t;
     X(exchange_capture_mode, cuThreadExchangeStreamCaptureMode, false, cuda_enum_t *mode)                              \
     X(pointer_get_attributes, cuPointerGetAttributes, true, unsigned n, cuda_enum_t *attributes, void **data,          \
       cuda_addr_t ptr)                                                                                                 \
+    X(pointer_set_attribute, cuPointerSetAttribute, false, const void *value, cuda_enum_t attribute, cuda_addr_t ptr)  \
     X(mem_retain_handle, cuMemRetainAllocationHandle, true, cuda_addr_t *handle, void *ptr)                            \
     X(mem_release, cuMemRelease, true, cuda_addr_t handle)                                                             \
     X(ipc_get, cuIpcGetMemHandle, true, cuda_ipc_handle_t *handle, cuda_addr_t ptr)                                    \
@@ -159,6 +160,7 @@ enum {
 
     CUDA_ATTRIBUTE_MEMORY_TYPE = 2,
     CUDA_ATTRIBUTE_DEVICE_POINTER = 3,
+    CUDA_ATTRIBUTE_SYNC_MEMOPS = 6,
     CUDA_ATTRIBUTE_BUFFER_ID = 7,
     CUDA_ATTRIBUTE_IS_MANAGED = 8,
     CUDA_ATTRIBUTE_DEVICE_ORDINAL = 9,

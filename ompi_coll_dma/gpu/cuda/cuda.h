@@ -4,6 +4,7 @@
 
 #include "gpu/cuda/api.h"
 #include "gpu/internal.h"
+#include "gpu/reset.h"
 
 /* Written once by dma_gpu_cuda_open, before the table is returned. */
 extern cuda_calls_t dma_cuda;
@@ -17,19 +18,53 @@ dma_status_t dma_cuda_try_status(cuda_error_t error, const char *call);
 #define DMA_CUDA(call, ...)     dma_cuda_status(dma_cuda.call(__VA_ARGS__), #call)
 #define DMA_CUDA_TRY(call, ...) dma_cuda_try_status(dma_cuda.call(__VA_ARGS__), #call)
 
+/* ---- context.c ---- */
+
+/* Members of the table. */
 dma_status_t dma_cuda_enter(int device, dma_gpu_scope_t *scope);
+dma_status_t dma_cuda_enter_to_release(int device, dma_gpu_scope_t *scope);
 void dma_cuda_leave(dma_gpu_scope_t *scope);
+void dma_cuda_release(void);
 /* The part of `enter` and `leave` that concerns stream capture; needs no device. */
 void dma_cuda_capture_relax(dma_gpu_scope_t *scope);
 void dma_cuda_capture_restore(dma_gpu_scope_t *scope);
+bool dma_cuda_context_is_active(int device);
+/* A reset of the device has been detected, or may have happened. */
+void dma_cuda_context_forget(int device);
+void dma_cuda_context_suspect(void);
+
+/* ---- reset.c ---- */
+
+/* Detects resets of devices. A member of the table: how many it has detected. */
+extern dma_gpu_guard_t dma_cuda_guard;
+unsigned dma_cuda_resets(int device);
+/* The origin of an object that is about to be made in the current context. */
+dma_status_t dma_cuda_origin(dma_gpu_origin_t *origin);
+
+/* A call with an object, if a reset has not destroyed it. */
+#define DMA_CUDA_WITH(object, call, ...)                                                                               \
+    (dma_gpu_guard_has_lost(&dma_cuda_guard, (object)->origin) ? dma_gpu_guard_error((object)->origin)                 \
+                                                               : DMA_CUDA(call, __VA_ARGS__))
+
+/* ---- the others ---- */
+
+/* What a dma_gpu_stream_t of this runtime is. */
+typedef struct dma_cuda_stream {
+    struct CUstream_st *cuda;
+    dma_gpu_origin_t origin;
+} dma_cuda_stream_t;
+
+static inline const dma_cuda_stream_t *dma_cuda_stream(const dma_gpu_stream_t *stream)
+{
+    return (const dma_cuda_stream_t *)stream;
+}
 
 /* Parts of the table. */
-dma_status_t dma_cuda_query(uint64_t addr, dma_gpu_memory_t *memory);
+void dma_cuda_fill_queries(dma_gpu_runtime_t *table);
 void dma_cuda_fill_memory(dma_gpu_runtime_t *table);
 void dma_cuda_fill_streams(dma_gpu_runtime_t *table);
+void dma_cuda_fill_graphs(dma_gpu_runtime_t *table);
 
-/* Forgets the private stream of a device, because its context was destroyed, or destroys it. */
-void dma_cuda_forget_private_stream(int device);
 void dma_cuda_destroy_private_stream(int device);
 
 #endif

@@ -138,6 +138,16 @@ dma_status_t dma_hip_enter(int device, dma_gpu_scope_t *scope)
     return status;
 }
 
+static dma_status_t enter_to_release(int device, dma_gpu_scope_t *scope)
+{
+    dma_status_t status = dma_hip_enter(device, scope);
+
+    if (status == DMA_OK) {
+        dma_gpu_guard_detect(&dma_hip_guard);
+    }
+    return status;
+}
+
 void dma_hip_leave(dma_gpu_scope_t *scope)
 {
     if (scope->previous >= 0) {
@@ -147,11 +157,14 @@ void dma_hip_leave(dma_gpu_scope_t *scope)
     dma_hip_capture_restore(scope);
 }
 
+/* No `adopt`: HIP has the attribute since ROCm 5.5, but a copy waits only if both of its allocations have it (and not
+ * before ROCm 6.2), and hipMemset inside an allocation that has it does not wait any more. */
 static dma_gpu_runtime_t table = {
     .name = "hip",
     .device_count = device_count,
     .device_pci = device_pci,
     .enter = dma_hip_enter,
+    .enter_to_release = enter_to_release,
     .leave = dma_hip_leave,
     .query = dma_hip_query,
     .resets = dma_hip_resets,

@@ -6,6 +6,7 @@
 
 #include "gpu/hip/api.h"
 #include "gpu/internal.h"
+#include "gpu/reset.h"
 
 /* Written once by dma_gpu_hip_open, before the table is returned. */
 extern hip_calls_t dma_hip;
@@ -30,19 +31,9 @@ void dma_hip_capture_restore(dma_gpu_scope_t *scope);
 dma_status_t dma_hip_enter(int device, dma_gpu_scope_t *scope);
 void dma_hip_leave(dma_gpu_scope_t *scope);
 
-/* How many resets of a device have been detected. */
+/* Detects resets of devices. A member of the table: how many it has detected. */
+extern dma_gpu_guard_t dma_hip_guard;
 unsigned dma_hip_resets(int device);
-/* Checks for resets: one HIP query for each device that has a marker. */
-void dma_hip_detect_resets(void);
-/* Enables the detection of resets of the current device. Returns dma_hip_resets. */
-unsigned dma_hip_watch_resets(int device);
-void dma_hip_unwatch_resets(void);
-
-/* The list of memory that was allocated or imported here. dma_hip_memory_add adds an address on the current device.
- * dma_hip_memory_is_valid returns false if a reset has destroyed the memory. */
-dma_status_t dma_hip_memory_add(uint64_t addr);
-bool dma_hip_memory_is_valid(uint64_t addr);
-void dma_hip_memory_remove(uint64_t addr);
 
 /* The id that HIP gives to one allocation only. Returns false if HIP knows no memory at the address. */
 bool dma_hip_buffer_id(uint64_t addr, uint64_t *id);
@@ -50,8 +41,7 @@ bool dma_hip_buffer_id(uint64_t addr, uint64_t *id);
 /* The stream handle of the table. */
 struct dma_gpu_stream {
     struct ihipStream_t *hip;
-    int device;
-    unsigned resets;  /* dma_hip_resets of the device when the stream was created */
+    dma_gpu_origin_t origin;
     atomic_bool used; /* since the last dma_hip_quiesce */
     bool pending;     /* used by dma_hip_quiesce only */
     struct dma_gpu_stream *next;
@@ -59,10 +49,10 @@ struct dma_gpu_stream {
 
 static inline bool dma_hip_stream_is_lost(const dma_gpu_stream_t *stream)
 {
-    return stream->resets != dma_hip_resets(stream->device);
+    return dma_gpu_guard_has_lost(&dma_hip_guard, stream->origin);
 }
 
-dma_gpu_stream_t *dma_hip_stream_add(struct ihipStream_t *made, int device, unsigned resets);
+dma_gpu_stream_t *dma_hip_stream_add(struct ihipStream_t *made, dma_gpu_origin_t origin);
 /* Returns the HIP stream, which the caller destroys, or NULL if a reset has destroyed it. */
 struct ihipStream_t *dma_hip_stream_remove(dma_gpu_stream_t *stream);
 

@@ -141,7 +141,7 @@ dma_status_t dma_hip_query(uint64_t addr, dma_gpu_memory_t *memory)
     }
     r = &kind_cache[attributes.id % CACHED_KINDS];
     if (r->id != attributes.id || addr - r->base >= r->size) {
-        dma_hip_detect_resets(); /* after a reset all memory is new, so a reset is detected here */
+        dma_gpu_guard_detect(&dma_hip_guard); /* after a reset all memory is new, so a reset is detected here */
         if (!query_kind(addr, &attributes, &guess)) {
             guess.base = guess.device_base = addr;
             guess.size = 0;
@@ -162,6 +162,17 @@ dma_status_t dma_hip_query(uint64_t addr, dma_gpu_memory_t *memory)
     return DMA_OK;
 }
 
+/* Memory that has been made on the current device. */
+static dma_status_t add_memory(const void *ptr)
+{
+    int device;
+
+    if (DMA_HIP(hipGetDevice, &device) != DMA_OK) {
+        device = -1;
+    }
+    return dma_gpu_guard_add(&dma_hip_guard, device, (uintptr_t)ptr);
+}
+
 static dma_status_t ipc_export(uint64_t base, dma_gpu_handle_t *handle)
 {
     return DMA_HIP_TRY(hipIpcGetMemHandle, (hip_ipc_handle_t *)handle, (void *)(uintptr_t)base);
@@ -173,7 +184,7 @@ static dma_status_t ipc_open(const dma_gpu_handle_t *handle, uint64_t *base)
     dma_status_t status = DMA_HIP_TRY(hipIpcOpenMemHandle, &ptr, *(const hip_ipc_handle_t *)handle,
                                       hip6 ? HIP_6_IPC_LAZY_PEER_ACCESS : HIP_5_IPC_LAZY_PEER_ACCESS);
 
-    if (status == DMA_OK && (status = dma_hip_memory_add((uintptr_t)ptr)) != DMA_OK) {
+    if (status == DMA_OK && (status = add_memory(ptr)) != DMA_OK) {
         (void)DMA_HIP(hipIpcCloseMemHandle, ptr);
     }
     if (status == DMA_OK) {
@@ -184,18 +195,12 @@ static dma_status_t ipc_open(const dma_gpu_handle_t *handle, uint64_t *base)
 
 static dma_status_t ipc_close(uint64_t base)
 {
-    dma_status_t status = DMA_OK;
+    dma_status_t status = dma_gpu_guard_holds(&dma_hip_guard, base) ? dma_hip_quiesce() : DMA_OK;
 
-    if (dma_hip_memory_is_valid(base)) {
-        status = dma_hip_quiesce();
-        if (status == DMA_OK) {
-            status = DMA_HIP(hipIpcCloseMemHandle, (void *)(uintptr_t)base);
-        }
+    if (status != DMA_OK) {
+        return status;
     }
-    if (status != DMA_AGAIN) {
-        dma_hip_memory_remove(base);
-    }
-    return status;
+    return dma_gpu_guard_take(&dma_hip_guard, base) ? DMA_HIP(hipIpcCloseMemHandle, (void *)(uintptr_t)base) : DMA_OK;
 }
 
 static dma_status_t host_register(void *addr, uint64_t bytes, uint64_t *device_addr)
@@ -231,7 +236,7 @@ static dma_status_t alloc(uint64_t bytes, uint64_t *addr)
     void *ptr = NULL;
     dma_status_t status = DMA_HIP(hipMalloc, &ptr, bytes);
 
-    if (status == DMA_OK && (status = dma_hip_memory_add((uintptr_t)ptr)) != DMA_OK) {
+    if (status == DMA_OK && (status = add_memory(ptr)) != DMA_OK) {
         (void)DMA_HIP(hipFree, ptr);
     }
     if (status == DMA_OK) {
@@ -242,10 +247,7 @@ static dma_status_t alloc(uint64_t bytes, uint64_t *addr)
 
 static dma_status_t free_device(uint64_t addr)
 {
-    bool ours = dma_hip_memory_is_valid(addr);
-
-    dma_hip_memory_remove(addr);
-    return ours ? DMA_HIP(hipFree, (void *)(uintptr_t)addr) : DMA_OK;
+    return dma_gpu_guard_take(&dma_hip_guard, addr) ? DMA_HIP(hipFree, (void *)(uintptr_t)addr) : DMA_OK;
 }
 
 _Static_assert(sizeof(hip_ipc_handle_t) == sizeof(dma_gpu_handle_t), "a handle is passed on as it is");

@@ -47,12 +47,12 @@ static struct {
     bool timed_out;                   /* the last wait for the probe has timed out */
 } devices[DMA_GPU_MAX_DEVICES];
 
-dma_gpu_stream_t *dma_hip_stream_add(struct ihipStream_t *made, int device, unsigned resets)
+dma_gpu_stream_t *dma_hip_stream_add(struct ihipStream_t *made, dma_gpu_origin_t origin)
 {
     dma_gpu_stream_t *stream = malloc(sizeof(*stream));
 
     if (stream) {
-        *stream = (dma_gpu_stream_t){.hip = made, .device = device, .resets = resets};
+        *stream = (dma_gpu_stream_t){.hip = made, .origin = origin};
         pthread_mutex_lock(&lock);
         stream->next = streams;
         streams = stream;
@@ -66,7 +66,7 @@ struct ihipStream_t *dma_hip_stream_remove(dma_gpu_stream_t *stream)
     struct ihipStream_t *hip;
     dma_gpu_stream_t **link;
 
-    dma_hip_detect_resets();
+    dma_gpu_guard_detect(&dma_hip_guard);
     hip = dma_hip_stream_is_lost(stream) ? NULL : stream->hip;
     pthread_mutex_lock(&lock);
     for (link = &streams; *link != stream; link = &(*link)->next) {
@@ -103,7 +103,7 @@ static dma_status_t make_callback_stream(int device)
     if (callback_stream->hip && !dma_hip_stream_is_lost(callback_stream)) {
         return DMA_OK;
     }
-    *callback_stream = (dma_gpu_stream_t){.device = device, .resets = dma_hip_resets(device)};
+    *callback_stream = (dma_gpu_stream_t){.origin = {device, dma_hip_resets(device)}};
     return DMA_HIP(hipStreamCreateWithPriority, &callback_stream->hip, HIP_STREAM_NON_BLOCKING,
                    HIP_STREAM_PRIORITY_LOW);
 }
@@ -115,7 +115,7 @@ static dma_status_t wait_for_streams(int device)
     dma_status_t status = DMA_HIP(hipEventCreateWithFlags, &event, HIP_EVENT_DISABLE_TIMING);
 
     for (const dma_gpu_stream_t *s = streams; s && status == DMA_OK; s = s->next) {
-        if (s->device == device && s->pending && !dma_hip_stream_is_lost(s)) {
+        if (s->origin.device == device && s->pending && !dma_hip_stream_is_lost(s)) {
             status = DMA_HIP(hipEventRecord, event, s->hip);
             if (status == DMA_OK) {
                 status = DMA_HIP(hipStreamWaitEvent, devices[device].callback_stream.hip, event, 0);
@@ -202,7 +202,7 @@ static void mark_used_streams(void)
         if (atomic_exchange_explicit(&s->used, false, memory_order_acquire)) {
             s->pending = true;
             /* a probe that is pending was queued too early to count */
-            devices[s->device].rounds = ROUNDS + (devices[s->device].probe != NULL);
+            devices[s->origin.device].rounds = ROUNDS + (devices[s->origin.device].probe != NULL);
         }
     }
 }
@@ -220,7 +220,7 @@ dma_status_t dma_hip_quiesce(void)
         }
     }
     for (dma_gpu_stream_t *s = streams; s; s = s->next) {
-        s->pending = devices[s->device].rounds != 0;
+        s->pending = devices[s->origin.device].rounds != 0;
     }
     pthread_mutex_unlock(&lock);
     return status;
@@ -228,7 +228,7 @@ dma_status_t dma_hip_quiesce(void)
 
 void dma_hip_quiesce_release(void)
 {
-    dma_hip_detect_resets();
+    dma_gpu_guard_detect(&dma_hip_guard);
     pthread_mutex_lock(&lock);
     for (int d = 0; d < DMA_GPU_MAX_DEVICES; d++) {
         /* A stream with a pending callback is left: destroying it would wait for the callback. */

@@ -22,11 +22,6 @@ static struct {
     dma_gpu_stream_t *stream[DMA_GPU_MAX_DEVICES];
 } private_streams = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-static dma_status_t reset_error(const dma_gpu_stream_t *stream)
-{
-    return dma_gpu_fail(DMA_ERR_ENGINE, "device %d has been reset", stream->device);
-}
-
 /* Records that the stream has a command that holds memory. */
 static dma_status_t submitted(dma_gpu_stream_t *stream, dma_status_t status)
 {
@@ -37,9 +32,10 @@ static dma_status_t submitted(dma_gpu_stream_t *stream, dma_status_t status)
 
 /* A call with a stream, if a reset has not destroyed it. SUBMIT is for calls that submit a command. */
 #define CALL_ON_STREAM(stream, call, ...)                                                                              \
-    (dma_hip_stream_is_lost(stream) ? reset_error(stream) : DMA_HIP(call, __VA_ARGS__))
+    (dma_hip_stream_is_lost(stream) ? dma_gpu_guard_error((stream)->origin) : DMA_HIP(call, __VA_ARGS__))
 #define SUBMIT(stream, call, ...)                                                                                      \
-    (dma_hip_stream_is_lost(stream) ? reset_error(stream) : submitted(stream, DMA_HIP(call, __VA_ARGS__)))
+    (dma_hip_stream_is_lost(stream) ? dma_gpu_guard_error((stream)->origin)                                            \
+                                    : submitted(stream, DMA_HIP(call, __VA_ARGS__)))
 
 static struct ihipEvent_t *native_event(dma_gpu_event_t *event)
 {
@@ -65,20 +61,20 @@ static dma_status_t current_device(int *device)
 static dma_status_t stream_create(dma_gpu_stream_t **stream)
 {
     struct ihipStream_t *made = NULL;
+    dma_gpu_origin_t origin;
     dma_status_t status;
-    unsigned resets;
     int device;
 
     status = current_device(&device);
     if (status != DMA_OK) {
         return status;
     }
-    resets = dma_hip_watch_resets(device);
+    origin = dma_gpu_guard_watch(&dma_hip_guard, device);
     status = DMA_HIP(hipStreamCreateWithFlags, &made, HIP_STREAM_NON_BLOCKING);
     if (status != DMA_OK) {
         return status;
     }
-    if (!(*stream = dma_hip_stream_add(made, device, resets))) {
+    if (!(*stream = dma_hip_stream_add(made, origin))) {
         (void)DMA_HIP(hipStreamDestroy, made);
         return DMA_ERR_NOMEM;
     }
@@ -119,7 +115,7 @@ static dma_status_t private_stream(dma_gpu_stream_t **stream)
     }
     slot = &private_streams.stream[device];
     pthread_mutex_lock(&private_streams.lock);
-    dma_hip_detect_resets();
+    dma_gpu_guard_detect(&dma_hip_guard);
     if (*slot && dma_hip_stream_is_lost(*slot)) {
         (void)dma_hip_stream_remove(*slot);
         *slot = NULL;
@@ -151,7 +147,9 @@ void dma_hip_release(void)
     }
     if (alive) {
         dma_hip_quiesce_release();
-        dma_hip_unwatch_resets();
+        for (int i = 0; i < DMA_GPU_MAX_DEVICES; i++) {
+            dma_gpu_guard_unwatch(&dma_hip_guard, i);
+        }
         dma_hip_capture_restore(&scope);
     }
 }

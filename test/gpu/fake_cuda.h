@@ -1,0 +1,38 @@
+/* What the files of the library that stands in for libcuda share. */
+#ifndef DMA_TEST_GPU_FAKE_CUDA_H
+#define DMA_TEST_GPU_FAKE_CUDA_H
+
+#include "fake_driver.h"
+#include "gpu/cuda/api.h"
+
+extern fake_driver_t fake_driver;
+
+#define FAKE_CUDA_DEVICES 2
+
+/* Can the thread's current context be used, for calls that a capture allows? And for all others, which spoil a capture
+ * unless the thread has said that it is about something else. Set the device of the context. */
+cuda_error_t fake_current(int *device);
+cuda_error_t fake_unsafe(int *device);
+
+/* Resets of a device, and whether its context is active: what was made before the last reset is no more. */
+unsigned fake_resets(int device);
+bool fake_is_active(int device);
+
+/* Where the copies of the application that are late come in time. */
+void fake_copies_arrive(void);
+
+/* Memory that the library has made itself, beside the range of fake_driver_t. */
+typedef struct fake_memory {
+    uint64_t base, size, id;
+    int device;
+} fake_memory_t;
+bool fake_find_memory(uint64_t addr, fake_memory_t *memory);
+/* A reset gives the addresses out again, if the test says so. */
+void fake_forget_addresses(int device);
+void fake_forget_objects(void);
+
+#define FAKE_DECLARE(name, symbol, required, ...) cuda_error_t symbol(__VA_ARGS__);
+CUDA_CALLS(FAKE_DECLARE)
+CUDA_OLD_CALLS(FAKE_DECLARE)
+
+#endif

@@ -1,0 +1,62 @@
+/* The vendors' libraries for unit tests: see libvendor.h. */
+#include "libvendor.h"
+
+#include <dlfcn.h>
+#include <libgen.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "libunit.h"
+
+_Thread_local bool vendor_is_loading;
+
+void *vendor_load(const char *name, fake_driver_t **driver)
+{
+    char path[4096] = "", full[4200];
+    void *library;
+
+    ck_assert_int_gt(readlink("/proc/self/exe", path, sizeof(path) - 1), 0);
+    snprintf(full, sizeof(full), "%s/%s", dirname(path), name);
+    vendor_is_loading = true;
+    library = dlopen(full, RTLD_NOW | RTLD_LOCAL);
+    vendor_is_loading = false;
+    ck_assert_msg(library != NULL, "%s", dlerror());
+    if (driver) {
+        *driver = dlsym(library, "fake_driver");
+        ck_assert_ptr_nonnull(*driver);
+    }
+    return library;
+}
+
+const dma_gpu_runtime_t *vendor_cuda(fake_driver_t **driver)
+{
+    const dma_gpu_runtime_t *rt;
+
+    vendor_load("libcuda.so.1", driver);
+    rt = dma_gpu_runtime_loaded();
+    ck_assert_ptr_nonnull(rt);
+    ck_assert_str_eq(rt->name, "cuda");
+    return rt;
+}
+
+const dma_gpu_runtime_t *vendor_hip(fake_driver_t **driver, int version)
+{
+    const dma_gpu_runtime_t *rt;
+
+    vendor_load("libamdhip64.so.6", driver);
+    (*driver)->version = version;
+    vendor_load("libhsa-runtime64.so.1", NULL);
+    rt = dma_gpu_runtime_loaded();
+    ck_assert_ptr_nonnull(rt);
+    ck_assert_str_eq(rt->name, "hip");
+    ck_assert_uint_eq(rt->version, (uint32_t)version);
+    return rt;
+}
+
+void *vendor_call(const char *library, const char *name)
+{
+    void *symbol = dlsym(vendor_load(library, NULL), name);
+
+    ck_assert_msg(symbol != NULL, "%s", name);
+    return symbol;
+}

@@ -1,0 +1,22 @@
+/*
+ * The vendors' libraries for unit tests: those of test/gpu/fake_*.c, which lie beside the test program. An application
+ * that loads one is stood in for by these functions.
+ */
+#ifndef DMA_TEST_LIBVENDOR_H
+#define DMA_TEST_LIBVENDOR_H
+
+#include "../gpu/fake_driver.h"
+#include "gpu/runtime.h"
+
+/* Loads a library, and finds what it can be told. The test itself is doing so: of use to one that replaces dlopen. */
+extern _Thread_local bool vendor_is_loading;
+void *vendor_load(const char *name, fake_driver_t **driver);
+
+/* Loads the libraries of a vendor, and finds the table that is made from them. */
+const dma_gpu_runtime_t *vendor_cuda(fake_driver_t **driver);
+const dma_gpu_runtime_t *vendor_hip(fake_driver_t **driver, int version);
+
+/* The call of that name, as the application uses it. */
+void *vendor_call(const char *library, const char *name);
+
+#endif

@@ -1,0 +1,600 @@
+/*
+ * Resets of a device by the application. What a reset has destroyed is not passed to the runtime any more, not even to be
+ * released; what was made after it, and what lives on other devices, is not touched. The library that stands in for CUDA
+ * ends the process at the first call with an object from before a reset.
+ */
+#include <pthread.h>
+#include <string.h>
+
+#include "gpu/cuda/api.h"
+#include "gpu/ipc.h"
+#include "gpu/reset.h"
+#include "libunit.h"
+#include "libvendor.h"
+
+/* ---- the guard itself, with markers that the test breaks ---- */
+
+static bool broken[DMA_GPU_MAX_DEVICES], no_marker;
+static unsigned made, looked_at, freed;
+
+static bool make_marker(int device, dma_gpu_marker_t *marker)
+{
+    broken[device] = false;
+    *marker = (dma_gpu_marker_t){.addr = ++made, .id = 1};
+    return !no_marker;
+}
+
+static bool is_intact(int device, const dma_gpu_marker_t *marker)
+{
+    (void)marker;
+    looked_at++;
+    return !broken[device];
+}
+
+static void free_marker(int device, const dma_gpu_marker_t *marker)
+{
+    (void)device;
+    (void)marker;
+    freed++;
+}
+
+static const dma_gpu_marker_ops_t ops = {.make = make_marker, .is_intact = is_intact, .free = free_marker};
+static dma_gpu_guard_t guard = DMA_GPU_GUARD(&ops);
+
+START_TEST(counts_resets_by_device)
+{
+    dma_gpu_origin_t a, b;
+
+    a = dma_gpu_guard_watch(&guard, 0);
+    b = dma_gpu_guard_watch(&guard, 63);
+    ck_assert_uint_eq(made, 2);
+    dma_gpu_guard_watch(&guard, 0);
+    ck_assert_uint_eq(made, 2);
+    broken[63] = true;
+    dma_gpu_guard_detect(&guard);
+    dma_gpu_guard_detect(&guard);
+    ck_assert_uint_eq(dma_gpu_guard_resets(&guard, 63), 1);
+    ck_assert(!dma_gpu_guard_has_lost(&guard, a));
+    ck_assert(dma_gpu_guard_has_lost(&guard, b));
+    b = dma_gpu_guard_watch(&guard, 63);
+    ck_assert(!dma_gpu_guard_has_lost(&guard, b));
+    broken[63] = true;
+    ck_assert_uint_eq(dma_gpu_guard_watch(&guard, 63).resets, 2); /* seen when an object is made, too */
+    dma_gpu_guard_lose(&guard, 0);
+    ck_assert(dma_gpu_guard_has_lost(&guard, a));
+    ck_assert_int_eq(dma_gpu_guard_error(a), DMA_ERR_ENGINE);
+    ck_assert_str_eq(dma_gpu_error(), "device 0 has been reset");
+    ck_assert_uint_eq(dma_gpu_guard_watch(&guard, 64).resets, 0); /* not one of those with state */
+    ck_assert_uint_eq(dma_gpu_guard_watch(&guard, -1).resets, 0);
+    dma_gpu_guard_unwatch(&guard, 0);
+    ck_assert_uint_eq(freed, 0);
+    dma_gpu_guard_unwatch(&guard, 63);
+    ck_assert_uint_eq(freed, 1);
+    dma_gpu_guard_unwatch(&guard, 63);
+    ck_assert_uint_eq(freed, 1);
+}
+END_TEST
+
+START_TEST(without_a_marker)
+{
+    dma_gpu_origin_t a;
+
+    no_marker = true;
+    a = dma_gpu_guard_watch(&guard, 0);
+    looked_at = 0;
+    dma_gpu_guard_detect(&guard);
+    ck_assert_uint_eq(looked_at, 0);
+    ck_assert(!dma_gpu_guard_has_lost(&guard, a));
+}
+END_TEST
+
+/* Memory made after a reset at an address that an owner of lost memory still has to release. */
+START_TEST(memory_at_the_address_of_lost_memory)
+{
+    ck_assert_int_eq(dma_gpu_guard_add(&guard, 0, 4096), DMA_OK);
+    ck_assert(dma_gpu_guard_holds(&guard, 4096));
+    broken[0] = true;
+    ck_assert(!dma_gpu_guard_holds(&guard, 4096));
+    ck_assert_int_eq(dma_gpu_guard_add(&guard, 0, 4096), DMA_OK);
+    ck_assert(!dma_gpu_guard_holds(&guard, 4096));
+    ck_assert(!dma_gpu_guard_take(&guard, 4096)); /* whoever released it: it is the lost one */
+    ck_assert(dma_gpu_guard_holds(&guard, 4096));
+    ck_assert(dma_gpu_guard_take(&guard, 4096));
+    ck_assert(!dma_gpu_guard_take(&guard, 4096)); /* unknown */
+}
+END_TEST
+
+/* ---- CUDA ---- */
+
+static const dma_gpu_runtime_t *rt;
+static fake_driver_t *driver;
+static unsigned resets_before[2]; /* of earlier tests in this process */
+static void (*restart)(void);
+static unsigned (*reset_device)(int device);
+static unsigned (*retain)(struct CUctx_st **context, int device);
+static unsigned (*push)(struct CUctx_st *context);
+static unsigned (*pop)(struct CUctx_st **context);
+static unsigned (*app_malloc)(cuda_addr_t *addr, size_t bytes);
+
+/* The loop variable of most tests: how the driver behaves. */
+enum { NEW_HANDLES = 1, REUSES = 2, NEEDS_CONTEXT = 4, MANNERS = 8 };
+
+static void open_cuda(int manners)
+{
+    static const char *const library = "libcuda.so.1";
+
+    rt = vendor_cuda(&driver);
+    *(void **)&restart = vendor_call(library, "fake_driver_restart");
+    driver->error = 0;
+    rt->release();
+    restart();
+    resets_before[0] = rt->resets(0);
+    resets_before[1] = rt->resets(1);
+    driver->new_handles = manners & NEW_HANDLES;
+    driver->reuses = manners & REUSES;
+    driver->needs_context = manners & NEEDS_CONTEXT;
+    *(void **)&reset_device = vendor_call(library, "cuDevicePrimaryCtxReset_v2");
+    *(void **)&retain = vendor_call(library, "cuDevicePrimaryCtxRetain");
+    *(void **)&push = vendor_call(library, "cuCtxPushCurrent_v2");
+    *(void **)&pop = vendor_call(library, "cuCtxPopCurrent_v2");
+    *(void **)&app_malloc = vendor_call(library, "cuMemAlloc_v2");
+}
+
+/* The application's cudaMalloc, which makes the context active if it is not. */
+static uint64_t app_alloc(int device)
+{
+    struct CUctx_st *context;
+    cuda_addr_t addr = 0;
+
+    retain(&context, device);
+    push(context);
+    ck_assert_uint_eq(app_malloc(&addr, 5000), 0);
+    pop(&context);
+    return addr;
+}
+
+static dma_gpu_memory_t classify(uint64_t addr)
+{
+    dma_gpu_memory_t memory;
+
+    dma_gpu_classify(rt, addr, 100, &memory);
+    return memory;
+}
+
+static unsigned resets(int device)
+{
+    return rt->resets(device) - resets_before[device];
+}
+
+/* One object of every kind. */
+typedef struct things {
+    int device;
+    dma_gpu_stream_t *stream;
+    dma_gpu_event_t *event;
+    dma_gpu_graph_t *graph;
+    uint64_t memory, import;
+    char registered[8];
+} things_t;
+
+#define THINGS 8 /* that the driver counts: a graph is two, and there is the private stream */
+
+static void make_things(things_t *t, int device)
+{
+    dma_gpu_handle_t handle;
+    dma_gpu_scope_t scope;
+    uint64_t at;
+
+    memset(&handle, 0, sizeof(handle));
+    t->device = device;
+    ck_assert_int_eq(rt->enter(device, &scope), DMA_OK);
+    ck_assert_int_eq(rt->stream_create(&t->stream), DMA_OK);
+    ck_assert_int_eq(rt->event_create(&t->event), DMA_OK);
+    ck_assert_int_eq(rt->alloc(1000, &t->memory), DMA_OK);
+    ck_assert_int_eq(rt->graph_create(t->memory, t->memory + 500, 100, &t->graph), DMA_OK);
+    ck_assert_int_eq(rt->ipc_open(&handle, &t->import), DMA_OK);
+    ck_assert_int_eq(rt->host_register(t->registered, sizeof(t->registered), &at), DMA_OK);
+    ck_assert_int_eq(rt->copy(t->memory, t->import, 10), DMA_OK);
+    rt->leave(&scope);
+}
+
+/* Every call with them returns `want`. */
+static void use_things(const things_t *t, dma_status_t want)
+{
+    uint64_t dst = t->memory, src = t->import, bytes = 8;
+    dma_gpu_scope_t scope;
+
+    ck_assert_int_eq(rt->enter(t->device, &scope), DMA_OK);
+    ck_assert_int_eq(rt->stream_query(t->stream), want);
+    ck_assert_int_eq(rt->stream_sync(t->stream), want);
+    ck_assert_int_eq(rt->copy_async(t->stream, dst, src, bytes), want);
+    ck_assert_int_eq(rt->copy2d_async(t->stream, dst, 8, src, 8, 8, 1), want);
+    ck_assert_int_eq(rt->copy_batch(t->stream, &dst, &src, &bytes, 1), want);
+    ck_assert_int_eq(rt->write32(t->stream, dst, 1), want);
+    ck_assert_int_eq(rt->event_record(t->event, t->stream), want);
+    ck_assert_int_eq(rt->event_query(t->event), want);
+    ck_assert_int_eq(rt->graph_launch(t->graph, t->stream), want);
+    ck_assert_int_eq(rt->graph_update(t->graph, dst, dst + 500, 100), want);
+    rt->leave(&scope);
+}
+
+static void release_things(const things_t *t)
+{
+    dma_gpu_scope_t scope;
+
+    ck_assert_int_eq(rt->enter_to_release(t->device, &scope), DMA_OK);
+    ck_assert_int_eq(rt->stream_destroy(t->stream), DMA_OK);
+    ck_assert_int_eq(rt->event_destroy(t->event), DMA_OK);
+    rt->graph_destroy(t->graph);
+    ck_assert_int_eq(rt->ipc_close(t->import), DMA_OK);
+    ck_assert_int_eq(rt->host_unregister((void *)(uintptr_t)t->registered), DMA_OK);
+    ck_assert_int_eq(rt->free(t->memory), DMA_OK);
+    rt->leave(&scope);
+}
+
+START_TEST(without_a_reset)
+{
+    things_t a, b;
+    unsigned queries, calls;
+
+    open_cuda(_i);
+    make_things(&a, 0);
+    make_things(&b, 1);
+    ck_assert_uint_eq(driver->objects, 2 * (THINGS + 1)); /* and the markers */
+    use_things(&a, DMA_OK);
+    queries = driver->queries;
+    calls = driver->calls;
+    for (int i = 0; i < 100; i++) {
+        use_things(&a, DMA_OK);
+        use_things(&b, DMA_OK);
+    }
+    ck_assert_uint_eq(driver->queries, queries);       /* calls with objects look at no marker */
+    ck_assert_uint_eq(driver->calls, calls + 100 * 6); /* contexts and capture modes of the scopes */
+    ck_assert_uint_eq(resets(0) + resets(1), 0);
+    release_things(&b);
+    release_things(&a);
+    rt->release();
+    ck_assert_uint_eq(driver->objects, 0);
+    ck_assert_uint_eq(driver->retained, 0);
+    rt->release();
+    ck_assert_uint_eq(driver->retained, 0);
+}
+END_TEST
+
+/* The application resets and ends: nothing is called, and no context comes to life again. */
+START_TEST(released_after_a_reset)
+{
+    things_t a;
+
+    open_cuda(_i);
+    make_things(&a, 0);
+    reset_device(0);
+    release_things(&a);
+    rt->release();
+    rt->release();
+    ck_assert_uint_eq(driver->activated, 1);
+    ck_assert_uint_eq(driver->retained, 0);
+    ck_assert_uint_eq(resets(0), 1);
+}
+END_TEST
+
+/* What is left alive does not matter to `release`, and may be released behind it. */
+START_TEST(the_table_is_released_first)
+{
+    things_t a;
+
+    open_cuda(_i);
+    make_things(&a, 1);
+    reset_device(1);
+    rt->release();
+    release_things(&a);
+    ck_assert_uint_eq(driver->activated, 0); /* the application's context */
+}
+END_TEST
+
+/* The application goes on with the device, and no collective has seen that. */
+START_TEST(released_in_a_new_context)
+{
+    uint64_t id, addr;
+    things_t a;
+
+    open_cuda(_i);
+    make_things(&a, 0);
+    reset_device(0);
+    addr = app_alloc(0);
+    if (_i & REUSES) { /* all our memory is at addresses that are the application's now */
+        ck_assert_uint_lt(addr, a.import);
+    }
+    release_things(&a);
+    rt->release();
+    ck_assert_uint_eq(driver->objects, 1);
+    ck_assert_uint_eq(driver->retained, 1); /* by the application */
+    id = classify(addr).buffer_id;
+    ck_assert_uint_ne(id, 0);
+    ck_assert_int_eq(classify(addr).kind, DMA_GPU_DEVICE_PLAIN);
+}
+END_TEST
+
+/* The same for each kind of object alone: none relies on another that was released before. */
+START_TEST(each_kind_alone)
+{
+    dma_gpu_scope_t scope;
+    things_t a;
+
+    open_cuda(0);
+    make_things(&a, 0);
+    reset_device(0);
+    app_alloc(0);
+    ck_assert_int_eq(rt->enter(0, &scope), DMA_OK); /* not the scope for it */
+    switch (_i) {
+    case 0:
+        ck_assert_int_eq(rt->stream_destroy(a.stream), DMA_OK);
+        break;
+    case 1:
+        ck_assert_int_eq(rt->event_destroy(a.event), DMA_OK);
+        break;
+    case 2:
+        rt->graph_destroy(a.graph);
+        break;
+    case 3:
+        ck_assert_int_eq(rt->ipc_close(a.import), DMA_OK);
+        break;
+    case 4:
+        ck_assert_int_eq(rt->host_unregister(a.registered), DMA_OK);
+        break;
+    case 5:
+        ck_assert_int_eq(rt->free(a.memory), DMA_OK);
+        break;
+    case 6: /* the private stream */
+        ck_assert_int_eq(rt->copy(1, 2, 3), DMA_OK);
+        break;
+    case 7:
+        rt->release();
+        break;
+    }
+    rt->leave(&scope);
+    ck_assert_uint_eq(resets(0), 1);
+}
+END_TEST
+
+static void *classify_in_thread(void *addr)
+{
+    classify(*(const uint64_t *)addr);
+    return NULL;
+}
+
+/* New memory of the application shows the reset, in whichever thread. Then old objects fail, and new ones work. */
+START_TEST(new_memory_and_new_work)
+{
+    pthread_t thread;
+    things_t a, b;
+    uint64_t addr;
+
+    open_cuda(_i);
+    make_things(&a, 0);
+    reset_device(0);
+    addr = app_alloc(0);
+    ck_assert_int_eq(pthread_create(&thread, NULL, classify_in_thread, &addr), 0);
+    pthread_join(thread, NULL);
+    ck_assert_uint_eq(resets(0), 1);
+    use_things(&a, DMA_ERR_ENGINE);
+    ck_assert_str_eq(dma_gpu_error(), "device 0 has been reset");
+    make_things(&b, 0);
+    use_things(&b, DMA_OK);
+    use_things(&a, DMA_ERR_ENGINE);
+    ck_assert_uint_eq(driver->objects, THINGS + 2);
+    release_things(_i & REUSES ? &b : &a);
+    release_things(_i & REUSES ? &a : &b);
+    rt->release();
+    ck_assert_uint_eq(driver->objects, 1);
+    ck_assert_uint_eq(driver->retained, 1);
+    ck_assert_uint_eq(resets(0), 1);
+}
+END_TEST
+
+/* A second reset, and a third in which the application does not come back. */
+START_TEST(several_resets)
+{
+    things_t a, b, c;
+
+    open_cuda(_i);
+    make_things(&a, 0);
+    reset_device(0);
+    make_things(&b, 0);
+    use_things(&a, DMA_ERR_ENGINE);
+    reset_device(0);
+    app_alloc(0);
+    make_things(&c, 0);
+    use_things(&c, DMA_OK);
+    use_things(&b, DMA_ERR_ENGINE);
+    reset_device(0);
+    release_things(&b);
+    release_things(&c);
+    release_things(&a);
+    ck_assert_uint_eq(resets(0), 3);
+    rt->release();
+    ck_assert_uint_eq(driver->retained, 0);
+    ck_assert_uint_eq(driver->objects, 0);
+}
+END_TEST
+
+/* Also for a thread whose current context is that of the device that was reset. */
+START_TEST(one_of_two_devices)
+{
+    struct CUctx_st *context;
+    things_t a, b;
+
+    open_cuda(_i);
+    make_things(&a, 0);
+    make_things(&b, 1);
+    retain(&context, 0);
+    push(context);
+    reset_device(0);
+    ck_assert_int_eq(classify(b.memory).kind, DMA_GPU_DEVICE_PLAIN);
+    use_things(&b, DMA_OK);
+    ck_assert_uint_eq(resets(1), 0);
+    release_things(&a);
+    use_things(&b, DMA_OK);
+    ck_assert_uint_eq(resets(0), 1);
+    release_things(&b);
+    rt->release();
+    ck_assert_uint_eq(driver->objects, 0);
+    ck_assert_uint_eq(driver->activated, 1); /* at the beginning */
+}
+END_TEST
+
+/* No memory for the marker: a reset is seen if the context is not active any more. */
+START_TEST(a_full_device)
+{
+    dma_gpu_stream_t *stream;
+    dma_gpu_scope_t scope;
+
+    open_cuda(_i);
+    driver->full = true;
+    ck_assert_int_eq(rt->enter(0, &scope), DMA_OK);
+    ck_assert_int_eq(rt->stream_create(&stream), DMA_OK);
+    rt->leave(&scope);
+    reset_device(0);
+    ck_assert_int_eq(rt->enter_to_release(0, &scope), DMA_OK);
+    ck_assert_int_eq(rt->stream_destroy(stream), DMA_OK);
+    rt->leave(&scope);
+    rt->release();
+    ck_assert_uint_eq(driver->activated, 1);
+}
+END_TEST
+
+/* The driver has shut down, at the end of the process. */
+START_TEST(after_the_driver)
+{
+    things_t a;
+
+    open_cuda(_i);
+    make_things(&a, 0);
+    driver->closed = true;
+    driver->error = CUDA_DEINITIALIZED;
+    reset_device(0); /* what it has done with its contexts */
+    release_things(&a);
+    rt->release();
+    ck_assert_uint_eq(driver->activated, 1);
+}
+END_TEST
+
+/* A kernel has faulted: nothing can be asked any more, and that is no reset. */
+START_TEST(a_fault_is_no_reset)
+{
+    things_t a;
+
+    open_cuda(_i);
+    make_things(&a, 0);
+    driver->error = 700;
+    release_things(&a);
+    ck_assert_uint_eq(resets(0), 0);
+    ck_assert_uint_eq(driver->objects, 2); /* the marker and the private stream */
+}
+END_TEST
+
+/* The cache of imports and registrations, as at the end of a job whose application has reset the device. */
+START_TEST(the_ipc_cache)
+{
+    dma_export_t export = {.number = 1, .base = 4096, .size = 4096, .buffer_id = 9};
+    dma_import_t *import;
+    dma_ipc_t *ipc;
+    char word[8];
+    uint64_t at;
+
+    open_cuda(_i);
+    ipc = dma_ipc_create(rt);
+    ck_assert_int_eq(dma_ipc_open(ipc, 0, 77, &export, &import), DMA_OK);
+    ck_assert_int_eq(dma_ipc_register(ipc, 0, word, sizeof(word), &at), DMA_OK);
+    reset_device(0);
+    dma_ipc_close(ipc, import);
+    dma_ipc_unregister(ipc, word);
+    dma_ipc_destroy(ipc);
+    rt->release();
+    ck_assert_uint_eq(driver->activated, 1);
+}
+END_TEST
+
+/* Users of new communicators, beside those of old ones: what they share is opened and registered anew. */
+START_TEST(the_ipc_cache_begins_anew)
+{
+    dma_export_t export = {.number = 1, .base = 4096, .size = 4096, .buffer_id = 9};
+    dma_import_t *old, *new, *again;
+    dma_ipc_t *ipc;
+    char word[8];
+    uint64_t at;
+
+    open_cuda(_i);
+    ipc = dma_ipc_create(rt);
+    ck_assert_int_eq(dma_ipc_open(ipc, 0, 77, &export, &old), DMA_OK);
+    ck_assert_int_eq(dma_ipc_register(ipc, 0, word, sizeof(word), &at), DMA_OK);
+    reset_device(0);
+    classify(app_alloc(0));
+    ck_assert_int_eq(dma_ipc_open(ipc, 0, 77, &export, &new), DMA_OK);
+    ck_assert_ptr_ne(new, old);
+    ck_assert_int_eq(dma_ipc_open(ipc, 0, 77, &export, &again), DMA_OK);
+    ck_assert_ptr_eq(again, new);
+    ck_assert_int_eq(dma_ipc_register(ipc, 0, word, sizeof(word), &at), DMA_OK);
+    ck_assert_int_eq(dma_ipc_register(ipc, 0, word, sizeof(word), &at), DMA_OK);
+    ck_assert_uint_eq(driver->objects, 4); /* the application's memory, the marker, the import, the registration */
+    dma_ipc_unregister(ipc, word);
+    dma_ipc_close(ipc, old);
+    dma_ipc_unregister(ipc, word);
+    ck_assert_uint_eq(driver->objects, 4);
+    dma_ipc_unregister(ipc, word);
+    dma_ipc_close(ipc, again);
+    dma_ipc_close(ipc, new);
+    dma_ipc_destroy(ipc);
+    ck_assert_uint_eq(driver->objects, 2);
+    rt->release();
+}
+END_TEST
+
+/* The registration cannot be renewed: nobody gets it, until it can be. */
+START_TEST(a_registration_that_is_not_renewed)
+{
+    dma_ipc_t *ipc;
+    char word[8];
+    uint64_t at;
+
+    open_cuda(_i);
+    ipc = dma_ipc_create(rt);
+    ck_assert_int_eq(dma_ipc_register(ipc, 0, word, sizeof(word), &at), DMA_OK);
+    reset_device(0);
+    classify(app_alloc(0));
+    driver->refuses = true;
+    ck_assert_int_eq(dma_ipc_register(ipc, 0, word, sizeof(word), &at), DMA_UNSUPPORTED);
+    ck_assert_int_eq(dma_ipc_register(ipc, 0, word, sizeof(word), &at), DMA_UNSUPPORTED);
+    driver->refuses = false;
+    ck_assert_int_eq(dma_ipc_register(ipc, 0, word, sizeof(word), &at), DMA_OK);
+    ck_assert_uint_eq(driver->objects, 3); /* the application's memory, the marker, the registration */
+    dma_ipc_unregister(ipc, word);
+    dma_ipc_unregister(ipc, word);
+    ck_assert_uint_eq(driver->objects, 2);
+    dma_ipc_destroy(ipc);
+    rt->release();
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("gpu_reset");
+
+    unit_test(suite, counts_resets_by_device, 10);
+    unit_test(suite, without_a_marker, 10);
+    unit_test(suite, memory_at_the_address_of_lost_memory, 10);
+    unit_loop(suite, without_a_reset, 0, MANNERS, 10);
+    unit_loop(suite, released_after_a_reset, 0, MANNERS, 10);
+    unit_loop(suite, the_table_is_released_first, 0, MANNERS, 10);
+    unit_loop(suite, released_in_a_new_context, 0, MANNERS, 10);
+    unit_loop(suite, each_kind_alone, 0, 8, 10);
+    unit_loop(suite, new_memory_and_new_work, 0, MANNERS, 10);
+    unit_loop(suite, several_resets, 0, MANNERS, 10);
+    unit_loop(suite, one_of_two_devices, 0, MANNERS, 10);
+    unit_loop(suite, a_full_device, 0, MANNERS, 10);
+    unit_loop(suite, after_the_driver, 0, MANNERS, 10);
+    unit_loop(suite, a_fault_is_no_reset, 0, MANNERS, 10);
+    unit_loop(suite, the_ipc_cache, 0, MANNERS, 10);
+    unit_loop(suite, the_ipc_cache_begins_anew, 0, MANNERS, 10);
+    unit_loop(suite, a_registration_that_is_not_renewed, 0, MANNERS, 10);
+    return unit_main(suite);
+}
