@@ -217,17 +217,35 @@ static void use_things(const things_t *t, dma_status_t want)
     rt->leave(&scope);
 }
 
+enum { KINDS = 6 };
+
+static dma_status_t release_thing(const things_t *t, int kind)
+{
+    switch (kind) {
+    case 0:
+        return rt->stream_destroy(t->stream);
+    case 1:
+        return rt->event_destroy(t->event);
+    case 2:
+        rt->graph_destroy(t->graph);
+        return DMA_OK;
+    case 3:
+        return rt->ipc_close(t->import);
+    case 4:
+        return rt->host_unregister((void *)(uintptr_t)t->registered);
+    default:
+        return rt->free(t->memory);
+    }
+}
+
 static void release_things(const things_t *t)
 {
     dma_gpu_scope_t scope;
 
     ck_assert_int_eq(rt->enter_to_release(t->device, &scope), DMA_OK);
-    ck_assert_int_eq(rt->stream_destroy(t->stream), DMA_OK);
-    ck_assert_int_eq(rt->event_destroy(t->event), DMA_OK);
-    rt->graph_destroy(t->graph);
-    ck_assert_int_eq(rt->ipc_close(t->import), DMA_OK);
-    ck_assert_int_eq(rt->host_unregister((void *)(uintptr_t)t->registered), DMA_OK);
-    ck_assert_int_eq(rt->free(t->memory), DMA_OK);
+    for (int kind = 0; kind < KINDS; kind++) {
+        ck_assert_int_eq(release_thing(t, kind), DMA_OK);
+    }
     rt->leave(&scope);
 }
 
@@ -325,34 +343,16 @@ START_TEST(each_kind_alone)
     reset_device(0);
     app_alloc(0);
     ck_assert_int_eq(rt->enter(0, &scope), DMA_OK); /* not the scope for it */
-    switch (_i) {
-    case 0:
-        ck_assert_int_eq(rt->stream_destroy(a.stream), DMA_OK);
-        break;
-    case 1:
-        ck_assert_int_eq(rt->event_destroy(a.event), DMA_OK);
-        break;
-    case 2:
-        rt->graph_destroy(a.graph);
-        break;
-    case 3:
-        ck_assert_int_eq(rt->ipc_close(a.import), DMA_OK);
-        break;
-    case 4:
-        ck_assert_int_eq(rt->host_unregister(a.registered), DMA_OK);
-        break;
-    case 5:
-        ck_assert_int_eq(rt->free(a.memory), DMA_OK);
-        break;
-    case 6: /* the private stream */
-        ck_assert_int_eq(rt->copy(1, 2, 3), DMA_OK);
-        break;
-    case 7:
+    if (_i <= KINDS) {                              /* the last one uses the private stream */
+        ck_assert_int_eq(_i < KINDS ? release_thing(&a, _i) : rt->copy(1, 2, 3), DMA_OK);
+    } else {
         rt->release();
-        break;
+    }
+    ck_assert_uint_eq(resets(0), 1);
+    for (int kind = 0; kind < KINDS; kind++) {
+        ck_assert_int_eq(kind == _i ? DMA_OK : release_thing(&a, kind), DMA_OK);
     }
     rt->leave(&scope);
-    ck_assert_uint_eq(resets(0), 1);
 }
 END_TEST
 

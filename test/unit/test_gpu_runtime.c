@@ -506,6 +506,9 @@ START_TEST(captures_go_on)
     /* the libraries do notice */
     ck_assert_int_ne(rt->event_query(event), DMA_OK);
     ck_assert_uint_eq(driver->spoilt, 1);
+    ck_assert_int_eq(rt->enter(0, &outer), DMA_OK);
+    (void)rt->event_destroy(event);
+    rt->leave(&outer);
     rt->release();
     ck_assert_uint_eq(capture_mode(library, mode), mode);
     ck_assert_uint_eq(driver->spoilt, 1);
