@@ -180,6 +180,7 @@ ok 'each rule has a test' each_rule_has_a_test
 ok 'rule released' breaks released released
 ok 'rule ring: size' breaks ring ring-size
 ok 'rule ring: mapping' breaks ring ring-mapping
+ok 'rule ring: execution' breaks ring ring-execution
 ok 'rule engine' breaks_on mi308x engine missing-engine
 ok 'rule ipc-kind: host' breaks 'ipc-kind: .*: host memory' ipc-host
 ok 'rule ipc-kind: part' breaks 'ipc-kind: .*: not the start' ipc-part

@@ -1,15 +1,17 @@
 /*
- * The kernel's interface of the emulated node, as far as making queues goes: what the preloaded shim (kfd_shim.c) hands on of
+ * The kernel's interface of the emulated node, as far as making queues and memory for their rings goes: what the preloaded shim (kfd_shim.c) hands on of
  * calls on /dev/kfd. Queues end up beside those of the thunk, on the same engines.
  *
  * Like the newest kernels it takes a ring, and pages of pointers, only where each begins a mapping of exactly its size that
- * the GPU has. Like any it knows the process by its memory: without a runtime that has opened the node there is no address
+ * the GPU has, and does not let go of a ring before the queue. A ring that is not executable is a violation: the kernel would
+ * take it, and the engine could not fetch from it. Like any it knows the process by its memory: without a runtime that has opened the node there is no address
  * space, and a child has none of its parent's.
  *
  * The structures are written down here once more, so that the component's own are not checked against themselves.
  */
 #include "api.h"
 #include "config.h"
+#include "machine.h"
 #include "persona.h"
 #include "queue.h"
 #include "report.h"
@@ -26,6 +28,12 @@ enum {
     GET_VERSION = 1,
     CREATE_QUEUE = 2,
     DESTROY_QUEUE = 3,
+    ALLOC_MEMORY = 0x16,
+    FREE_MEMORY = 0x17,
+    MAP_MEMORY = 0x18,
+    UNMAP_MEMORY = 0x19,
+    USERPTR = 1 << 2,
+    EXECUTABLE = 1 << 30,
     TYPE_SDMA = 1,
     TYPE_XGMI = 3,
     TYPE_BY_ENGINE = 4,
@@ -40,6 +48,19 @@ struct create {
     uint32_t ctx_save_restore_size, ctl_stack_size, sdma_engine_id, pad;
 };
 _Static_assert(sizeof(struct create) == 96, "as Linux has it from 1.17 on");
+
+struct alloc {
+    uint64_t va_addr, size, handle, mmap_offset;
+    uint32_t gpu_id, flags;
+};
+
+struct map {
+    uint64_t handle, device_ids;
+    uint32_t n_devices, n_success;
+};
+
+/* What a range's handle is: not its address. */
+#define HANDLE (5ull << 56)
 
 static uint32_t node_of(uint32_t gpu_id)
 {
@@ -61,6 +82,77 @@ static bool is_exact(uint32_t node, uint64_t at, uint64_t bytes)
         emu_note("the kernel refuses a queue: %#llx does not begin a mapping of %llu bytes", (unsigned long long)at,
                  (unsigned long long)bytes);
     return exact;
+}
+
+/* A ring that the kernel takes is of no use if the engine cannot fetch from it. */
+static bool is_executable(const char *owner, uint64_t ring)
+{
+    emu_vm_lock_read();
+    const struct emu_range *range = emu_vm_find(ring);
+    bool executable = range && range->flags.ui32.ExecuteAccess;
+    emu_vm_unlock();
+    if (!executable)
+        emu_violation("ring", "queue of %s with a ring at %#llx: it is not executable", owner,
+                      (unsigned long long)ring);
+    return executable;
+}
+
+/* Of what the kernel makes only this: pages of the process, at their own address. */
+static int alloc(struct alloc *args)
+{
+    if (!(args->flags & USERPTR) || args->va_addr != args->mmap_offset || args->va_addr % PAGE || args->size == 0 ||
+        args->size % PAGE || node_of(args->gpu_id) == 0)
+        return EINVAL;
+    emu_vm_lock();
+    struct emu_range *range = NULL;
+    bool taken = emu_vm_find(args->va_addr) || emu_vm_find(args->va_addr + args->size - 1);
+    if (!taken)
+        range = emu_vm_add_lent((void *)(uintptr_t)args->va_addr, args->size);
+    if (range) {
+        range->flags.ui32.HostAccess = 1;
+        range->flags.ui32.ExecuteAccess = (args->flags & EXECUTABLE) != 0;
+        args->handle = HANDLE | range->va;
+    }
+    emu_vm_unlock();
+    return taken ? EADDRINUSE : range ? 0 : ENOMEM;
+}
+
+/* With the table's lock. */
+static struct emu_range *range_of(uint64_t handle)
+{
+    struct emu_range *range = (handle & HANDLE) == HANDLE ? emu_vm_find(handle & ~HANDLE) : NULL;
+    return range && range->lent && range->va == (handle & ~HANDLE) ? range : NULL;
+}
+
+static int map(struct map *args, bool mapped)
+{
+    uint32_t nodes[EMU_MAX_NODES];
+    if (args->n_devices == 0 || args->n_devices > EMU_MAX_NODES || args->n_success)
+        return EINVAL;
+    for (uint32_t i = 0; i < args->n_devices; i++)
+        if (!(nodes[i] = node_of(((const uint32_t *)(uintptr_t)args->device_ids)[i])))
+            return EINVAL;
+    emu_machine_lock();
+    emu_vm_lock();
+    struct emu_range *range = range_of(args->handle);
+    int error = !range ? EINVAL : !mapped && emu_machine_has_ring(range->va) ? EBUSY : 0;
+    if (!error)
+        emu_vm_map(range, nodes, mapped ? args->n_devices : 0);
+    emu_vm_unlock();
+    emu_machine_unlock();
+    args->n_success = error ? 0 : args->n_devices;
+    return error;
+}
+
+static int release(uint64_t handle)
+{
+    emu_vm_lock();
+    struct emu_range *range = range_of(handle);
+    int error = !range ? EINVAL : range->mapped_count ? EBUSY : 0;
+    if (!error)
+        emu_vm_remove(range);
+    emu_vm_unlock();
+    return error;
 }
 
 /* The thunk's name for the kernel's type, or -1. */
@@ -91,7 +183,8 @@ static int create(const char *owner, struct create *args)
     if (type == EMU_QUEUE_BY_ENGINE && args->sdma_engine_id >= persona->host_engines + persona->xgmi_engines)
         return EINVAL;
     if (!is_exact(node, args->write_pointer_address, PAGE) || !is_exact(node, args->read_pointer_address, PAGE) ||
-        args->ring_base_address % PAGE || !is_exact(node, args->ring_base_address, args->ring_size))
+        args->ring_base_address % PAGE || !is_exact(node, args->ring_base_address, args->ring_size) ||
+        !is_executable(owner, args->ring_base_address))
         return EINVAL;
     HSAKMT_STATUS status =
         emu_queue_create(owner, node, type, args->sdma_engine_id, (void *)(uintptr_t)args->ring_base_address,
@@ -108,6 +201,9 @@ static int serve(const char *owner, unsigned long request, void *argument)
     /* Shorter structures are those of older programs; what they lack is zero. */
     union {
         struct create create;
+        struct alloc alloc;
+        struct map map;
+        uint64_t handle;
         uint32_t words[24];
     } copy = {.words = {0}};
     size_t bytes = _IOC_SIZE(request);
@@ -123,6 +219,12 @@ static int serve(const char *owner, unsigned long request, void *argument)
         error = create(owner, &copy.create);
     } else if (_IOC_NR(request) == DESTROY_QUEUE) {
         error = hsaKmtDestroyQueue(copy.words[0]) == HSAKMT_STATUS_SUCCESS ? 0 : EINVAL;
+    } else if (_IOC_NR(request) == ALLOC_MEMORY) {
+        error = alloc(&copy.alloc);
+    } else if (_IOC_NR(request) == MAP_MEMORY || _IOC_NR(request) == UNMAP_MEMORY) {
+        error = map(&copy.map, _IOC_NR(request) == MAP_MEMORY);
+    } else if (_IOC_NR(request) == FREE_MEMORY) {
+        error = release(copy.handle);
     }
     memcpy(argument, &copy, bytes);
     return error;

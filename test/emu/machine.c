@@ -235,6 +235,7 @@ bool emu_machine_add(struct emu_queue *queue, uint64_t ring, uint64_t bytes)
     }
     if (!start())
         return false;
+    queue->ring = ring;
     struct emu_queue **end = &machine.queues;
     while (*end)
         end = &(*end)->next;
@@ -246,6 +247,14 @@ struct emu_queue *emu_machine_find(HSA_QUEUEID id)
 {
     struct emu_queue *queue = machine.queues;
     while (queue && (HSA_QUEUEID)queue->id != id)
+        queue = queue->next;
+    return queue;
+}
+
+bool emu_machine_has_ring(uint64_t ring)
+{
+    struct emu_queue *queue = machine.queues;
+    while (queue && queue->ring != ring)
         queue = queue->next;
     return queue;
 }

@@ -22,6 +22,7 @@ struct emu_queue {
     struct emu_queue *next; /* in the order of creation */
     int id;
     uint32_t node;
+    uint64_t ring;
     HSA_QUEUE_TYPE type;
     char owner[32]; /* the library or program that created it */
     int slot;       /* of an SDMA queue, else -1 */
@@ -40,6 +41,7 @@ void emu_machine_unlock(void);
 /* Takes a queue that is filled in but for `sdma`; for an SDMA queue, makes that. False without memory or if a rule is broken. */
 bool emu_machine_add(struct emu_queue *queue, uint64_t ring, uint64_t bytes);
 struct emu_queue *emu_machine_find(HSA_QUEUEID id);
+bool emu_machine_has_ring(uint64_t ring);
 void emu_machine_remove(struct emu_queue *queue);
 
 /* The statistics of all queues there are and were; one "queue" line for each, then the lines of sdma.h. */

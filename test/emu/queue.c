@@ -2,7 +2,7 @@
  * The thunk's calls for queues.
  *
  * A ring must be mapped for the GPU, in an allocation of its own of exactly the stated size: newer drivers refuse others, which
- * is not noticed on older ones. The thunk, not the caller, owns an SDMA queue's pointers and every doorbell; a queue's page of
+ * is not noticed on older ones. It must be executable, because an engine fetches from it. The thunk, not the caller, owns an SDMA queue's pointers and every doorbell; a queue's page of
  * pointers goes with it, so that a late access to them ends the process.
  */
 #include "queue.h"
@@ -87,6 +87,8 @@ static const char *ring_wrong(uint32_t node, uint64_t ring, uint64_t bytes)
         return "it is not an allocation of its own of exactly this size";
     if (!emu_vm_is_mapped(range, node))
         return "it is not mapped for this GPU";
+    if (!range->flags.ui32.ExecuteAccess)
+        return "it is not executable";
     return NULL;
 }
 

@@ -75,6 +75,14 @@ static void ring_mapping(void)
            HSAKMT_STATUS_INVALID_PARAMETER);
 }
 
+static void ring_execution(void)
+{
+    HsaQueueResource resource = {.QueueId = 0};
+    char *ring = raw_allocate(1, RAW_RING, 1);
+    EXPECT(hsaKmtCreateQueue(1, HSA_QUEUE_SDMA, 100, HSA_QUEUE_PRIORITY_NORMAL, ring, RAW_RING, NULL, &resource) ==
+           HSAKMT_STATUS_INVALID_PARAMETER);
+}
+
 static void ipc_of(void *memory, size_t bytes)
 {
     HsaSharedMemoryHandle handle;
@@ -487,6 +495,7 @@ static const struct {
     {"ring-size", ring_size, 0},
     {"missing-engine", missing_engine, 0},
     {"ring-mapping", ring_mapping, 0},
+    {"ring-execution", ring_execution, 0},
     {"ipc-host", ipc_host, 0},
     {"ipc-part", ipc_part, 0},
     {"ipc-registered", ipc_registered, 0},

@@ -153,7 +153,8 @@ static struct emu_range *insert(const struct emu_range *filled)
     }
     if (!range || vm.count == vm.room) {
         free(range);
-        munmap((void *)(uintptr_t)filled->va, filled->bytes);
+        if (!filled->lent)
+            munmap((void *)(uintptr_t)filled->va, filled->bytes);
         if (filled->fd >= 0)
             close(filled->fd);
         return NULL;
@@ -215,6 +216,21 @@ struct emu_range *emu_vm_add_user(void *user, uint64_t bytes)
     });
 }
 
+struct emu_range *emu_vm_add_lent(void *user, uint64_t bytes)
+{
+    return insert(&(struct emu_range){
+        .va = (uintptr_t)user,
+        .bytes = bytes,
+        .host = user,
+        .fd = -1,
+        .kind = HSA_POINTER_REGISTERED_USER,
+        .user = (uintptr_t)user,
+        .user_bytes = bytes,
+        .registrations = 1,
+        .lent = true,
+    });
+}
+
 /* Gives the addresses back, now or later. */
 static void forget(uint64_t va, uint64_t bytes)
 {
@@ -236,7 +252,8 @@ void emu_vm_remove(struct emu_range *range)
     size_t at = place(range->va) - 1;
     memmove(vm.ranges + at, vm.ranges + at + 1, (vm.count - at - 1) * sizeof *vm.ranges);
     vm.count--;
-    forget(range->va, range->bytes);
+    if (!range->lent)
+        forget(range->va, range->bytes);
     if (range->fd >= 0)
         close(range->fd);
     free(range);

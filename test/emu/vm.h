@@ -7,6 +7,8 @@
  *     imported       host                     the same               the exporter's memfd: one memory, an address per process
  *     registered     the user's               a reserved range of    the user's pages
  *                                             its own, no access
+ *     lent           the user's               the same, which      the user's pages
+ *                                             remains the user's
  *
  * So a program that gives a GPU the CPU address of registered memory, or touches the GPU's address itself, fails here as it
  * does on hardware. Kinds as the thunk names them. The table is sorted by GPU address; ranges never overlap.
@@ -35,6 +37,7 @@ struct emu_range {
     uint32_t registered[EMU_MAX_NODES], registered_count;
     uint64_t user, user_bytes; /* registered memory: what the user named; its GPU address is va + user % page */
     int registrations;
+    bool lent; /* by the kernel's interface, kfd.c, which keeps the addresses */
     void *user_data;
     uint64_t home_va; /* imported memory: where its owner has it, */
     uint32_t home_pid, home_inode;
@@ -60,6 +63,7 @@ char *emu_vm_translate(uint32_t node, uint64_t va, uint64_t bytes, bool write, c
 struct emu_range *emu_vm_add_anonymous(uint64_t bytes, uint64_t alignment);
 struct emu_range *emu_vm_add_shared(int fd, uint64_t bytes, uint64_t alignment);
 struct emu_range *emu_vm_add_user(void *user, uint64_t bytes);
+struct emu_range *emu_vm_add_lent(void *user, uint64_t bytes); /* of whole pages */
 void emu_vm_remove(struct emu_range *range);
 
 #endif

@@ -15,6 +15,8 @@
 #define DOORBELLS 1024
 #define ENOTSUPP  524   /* the kernel's own, which user space has no name for */
 #define PATIENCE  10000 /* steps of engines that wait */
+#define OBJECTS   64
+#define HANDLE    (UINT64_C(9) << 32) /* of the first object; not an address, and not 0 */
 
 typedef struct queue {
     bool used;
@@ -25,6 +27,13 @@ typedef struct queue {
     emu_sdma_queue_t *sdma;
 } queue_t;
 
+/* Memory that the kernel was asked to make from pages of the process. */
+typedef struct object {
+    uint64_t at, bytes;
+    uint32_t flags;
+    bool mapped;
+} object_t;
+
 fake_options_t fake_options;
 fake_counts_t fake_counts;
 const dma_provider_gpu_t fake_gpu = {.address = {FAKE_DOMAIN, FAKE_LOCATION}, .gpu_id = FAKE_GPU_ID};
@@ -34,6 +43,7 @@ static struct {
     emu_sdma_engine_t *engines[FAKE_ENGINES];
     bool taken[FAKE_ENGINES][FAKE_PER_ENGINE];
     queue_t queues[FAKE_ENGINES * FAKE_PER_ENGINE];
+    object_t objects[OBJECTS];
     uint32_t next_id;
     unsigned next_doorbell;
     uint64_t doorbells[DOORBELLS];
@@ -51,6 +61,18 @@ bool fake_fails(void)
     return true;
 }
 
+static const object_t *find_object(uint64_t at, uint64_t bytes)
+{
+    for (int i = 0; i < OBJECTS; i++) {
+        const object_t *o = &kernel.objects[i];
+
+        if (o->mapped && at >= o->at && at - o->at <= o->bytes && bytes <= o->bytes - (at - o->at)) {
+            return o;
+        }
+    }
+    return NULL;
+}
+
 static char *translate(void *ctx, int gpu, uint64_t va, uint64_t bytes, bool write, emu_sdma_where_t *where)
 {
     (void)ctx;
@@ -58,7 +80,7 @@ static char *translate(void *ctx, int gpu, uint64_t va, uint64_t bytes, bool wri
     (void)write;
     where->owner = EMU_SDMA_HOST;
     where->why = EMU_SDMA_WHY_UNMAPPED;
-    return fake_memory_mapped(va, bytes) ? (char *)(uintptr_t)va : NULL;
+    return fake_memory_mapped(va, bytes) || find_object(va, bytes) ? (char *)(uintptr_t)va : NULL;
 }
 
 static void report(void *ctx, emu_sdma_rule_t rule, const char *text)
@@ -124,6 +146,8 @@ void fake_end(void)
     ck_assert_uint_eq(fake_counts.mapped, 0);
     ck_assert_uint_eq(fake_counts.files, 0);
     ck_assert_uint_eq(fake_counts.allocations, 0);
+    ck_assert_uint_eq(fake_counts.rings, 0);
+    ck_assert_uint_eq(fake_counts.pages, 0);
     ck_assert_uint_eq(kernel.reports, 0);
     fake_memory_end();
     emu_sdma_node_destroy(kernel.node);
@@ -137,8 +161,14 @@ void fake_sweep(void)
             kernel.queues[i].used = false;
         }
     }
+    for (int i = 0; i < OBJECTS; i++) {
+        if (kernel.objects[i].at) {
+            munmap((void *)(uintptr_t)kernel.objects[i].at, kernel.objects[i].bytes);
+            kernel.objects[i] = (object_t){0};
+        }
+    }
     fake_memory_sweep();
-    fake_counts.queues = fake_counts.mapped = fake_counts.files = 0;
+    fake_counts.queues = fake_counts.mapped = fake_counts.files = fake_counts.rings = fake_counts.pages = 0;
 }
 
 void fake_run(void)
@@ -200,6 +230,75 @@ static int take(uint32_t type, uint32_t engine, unsigned *on, unsigned *place)
     return ENOMEM;
 }
 
+/* A ring is executable, and all that there is of its object. */
+static bool is_ring(uint64_t at, uint64_t bytes)
+{
+    const object_t *o = find_object(at, 1);
+
+    return o && o->at == at && o->bytes == bytes && (o->flags & DMA_KFD_MEMORY_EXECUTABLE);
+}
+
+static int make_object(dma_kfd_alloc_t *args)
+{
+    int i = 0;
+
+    ck_assert_uint_eq(args->gpu_id, FAKE_GPU_ID);
+    ck_assert_uint_eq(args->flags, DMA_KFD_MEMORY_USERPTR | DMA_KFD_MEMORY_WRITABLE | DMA_KFD_MEMORY_EXECUTABLE |
+                                       DMA_KFD_MEMORY_COHERENT);
+    ck_assert_uint_eq(args->address, args->pages);
+    ck_assert_uint_eq(args->address % 4096, 0);
+    ck_assert_uint_eq(args->bytes % 4096, 0);
+    ck_assert_uint_gt(args->bytes, 0);
+    if (fake_options.no_ring_memory) {
+        return EADDRINUSE;
+    }
+    while (kernel.objects[i].at) {
+        i++;
+    }
+    kernel.objects[i] = (object_t){.at = args->address, .bytes = args->bytes - fake_options.cut, .flags = args->flags};
+    args->handle = HANDLE + (unsigned)i;
+    fake_counts.rings++;
+    return 0;
+}
+
+static object_t *object_of(uint64_t handle)
+{
+    ck_assert_uint_ge(handle, HANDLE);
+    ck_assert_uint_lt(handle, HANDLE + OBJECTS);
+    ck_assert_msg(kernel.objects[handle - HANDLE].at, "there is no object with this handle");
+    return &kernel.objects[handle - HANDLE];
+}
+
+static int map_object(dma_kfd_map_t *args, bool map)
+{
+    object_t *o = object_of(args->handle);
+
+    ck_assert_uint_eq(args->count, 1);
+    ck_assert_uint_eq(args->done, 0);
+    ck_assert_uint_eq(*(const uint32_t *)(uintptr_t)args->gpu_ids, FAKE_GPU_ID);
+    if (map && fake_options.no_ring_map) {
+        return EFAULT;
+    }
+    ck_assert(o->mapped != map);
+    ck_assert_msg(map || !fake_memory_in_use(o->at), "the ring of a queue is unmapped before the queue");
+    o->mapped = map;
+    args->done = 1;
+    return 0;
+}
+
+static int free_object(const dma_kfd_free_t *args)
+{
+    object_t *o = object_of(args->handle);
+
+    ck_assert_msg(!o->mapped, "memory is freed that is still mapped");
+    if (fake_options.keep_rings) {
+        return EBUSY;
+    }
+    *o = (object_t){0};
+    fake_counts.rings--;
+    return 0;
+}
+
 static int create(dma_kfd_create_t *args)
 {
     unsigned limit = fake_options.max_queues ? fake_options.max_queues : FAKE_ENGINES * FAKE_PER_ENGINE;
@@ -219,8 +318,7 @@ static int create(dma_kfd_create_t *args)
         return EINVAL;
     }
     if (!fake_memory_exact(args->write_ptr & ~UINT64_C(4095), 4096) ||
-        !fake_memory_exact(args->read_ptr & ~UINT64_C(4095), 4096) ||
-        !fake_memory_exact(args->ring, args->ring_bytes)) {
+        !fake_memory_exact(args->read_ptr & ~UINT64_C(4095), 4096) || !is_ring(args->ring, args->ring_bytes)) {
         return EINVAL;
     }
     if (fake_counts.queues >= limit) {
@@ -290,8 +388,8 @@ static int fake_ioctl(int fd, unsigned long request, void *argument)
     int error = 0;
 
     fake_counts.system++;
-    /* Of the end of a queue there is nothing to learn. */
-    if (request != DMA_KFD_DESTROY_QUEUE && fake_fails()) {
+    /* Of the end of a queue, or of memory, there is nothing to learn. */
+    if (request != DMA_KFD_DESTROY_QUEUE && request != DMA_KFD_UNMAP && request != DMA_KFD_FREE && fake_fails()) {
         return -1;
     }
     ck_assert_int_eq(fd, FD);
@@ -307,6 +405,12 @@ static int fake_ioctl(int fd, unsigned long request, void *argument)
         error = create(argument);
     } else if (request == DMA_KFD_DESTROY_QUEUE) {
         error = destroy(argument);
+    } else if (request == DMA_KFD_ALLOC) {
+        error = make_object(argument);
+    } else if (request == DMA_KFD_MAP || request == DMA_KFD_UNMAP) {
+        error = map_object(argument, request == DMA_KFD_MAP);
+    } else if (request == DMA_KFD_FREE) {
+        error = free_object(argument);
     } else {
         ck_abort_msg("unknown request %#lx", request);
     }
@@ -319,6 +423,13 @@ static void *fake_mmap(size_t bytes, int fd, uint64_t offset)
     fake_counts.system++;
     if (fake_fails()) {
         return MAP_FAILED;
+    }
+    if (fd == -1) {
+        void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+        ck_assert_ptr_ne(at, MAP_FAILED);
+        fake_counts.pages++;
+        return at;
     }
     ck_assert_int_eq(fd, FD);
     if (bytes != sizeof(kernel.doorbells) || offset != (UINT64_C(3) << 62 | (uint64_t)FAKE_GPU_ID << 46)) {
@@ -333,7 +444,11 @@ static void *fake_mmap(size_t bytes, int fd, uint64_t offset)
 static int fake_munmap(void *at, size_t bytes)
 {
     fake_counts.system++;
-    ck_assert_ptr_eq(at, kernel.doorbells);
+    if (at != kernel.doorbells) {
+        ck_assert_msg(!find_object((uintptr_t)at, 1), "pages are given back that the GPU has");
+        fake_counts.pages--;
+        return munmap(at, bytes);
+    }
     ck_assert_uint_eq(bytes, sizeof(kernel.doorbells));
     fake_counts.mapped--;
     return 0;

@@ -3,7 +3,7 @@
  * host-facing and four XGMI engines, whose queues the emulated engines execute (test/emu/sdma.h).
  *
  * It is as strict as the newest kernel: a ring and a page of pointers must each begin a mapping of exactly their size that
- * the GPU has; doorbells are mapped all or none; memory that a queue uses must not be freed. What is left over, and what
+ * the GPU has, and a ring must be executable; doorbells are mapped all or none; memory that a queue uses must not be freed. What is left over, and what
  * was done wrong, is counted. Every call can be made to fail.
  */
 #ifndef DMA_TEST_LIBKFD_FAKE_H
@@ -34,8 +34,12 @@ typedef struct fake_options {
     bool no_address;        /* it does not say where GPUs are */
     bool no_fine;           /* only coarse memory */
     bool only_kernarg;      /* fine-grained memory is for kernels' arguments */
-    bool old_rocr;          /* knows no flag of memory, and not which CPU is nearest */
+    bool old_rocr;          /* does not know which CPU is nearest */
     uint64_t extra;         /* bytes that ROCr adds to every mapping */
+    uint64_t cut;           /* bytes that the kernel leaves out of memory for a ring */
+    bool no_ring_memory;    /* the kernel makes none */
+    bool no_ring_map;       /* it does, and does not map it */
+    bool keep_rings;        /* it does not free it */
     unsigned max_queues;    /* of the device; 0: as many as its engines have */
     unsigned interruptions; /* of every ioctl, before it is done */
     unsigned fail_call;     /* this call, from 1, fails; 0: none */
@@ -59,8 +63,9 @@ typedef struct fake_counts {
     unsigned calls;  /* of all functions of the world and of ROCr */
     unsigned system; /* of the system calls among them */
     unsigned opens, files, maps, mapped, queues, allocations;
-    unsigned executable; /* allocations that asked for it */
-    unsigned pool;       /* that the last allocation came from */
+    unsigned rings; /* memory objects that the kernel has made, and has not freed */
+    unsigned pages; /* mappings for them */
+    unsigned pool;  /* that the last allocation came from */
 } fake_counts_t;
 extern fake_counts_t fake_counts;
 

@@ -48,6 +48,7 @@ unit_tests += \
 	test/unit/test_sdma_lower \
 	test/unit/test_sdma_map \
 	test/unit/test_sdma_packet \
+	test/unit/test_sdma_provider \
 	test/unit/test_sdma_queue \
 	test/unit/test_sdma_rect \
 	test/unit/test_sdma_ring \

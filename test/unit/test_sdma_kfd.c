@@ -1,8 +1,8 @@
 /* Queues from the kernel driver itself, against a driver and a ROCr made of plain memory (libkfd_fake.h), with engines that
  * execute what is put into the queues (test/emu/sdma.h). */
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #if __has_include(<linux/kfd_ioctl.h>)
@@ -43,6 +43,25 @@ SAME(dma_kfd_create_t, save, struct kfd_ioctl_create_queue_args, ctx_save_restor
 SAME(dma_kfd_create_t, save_bytes, struct kfd_ioctl_create_queue_args, ctx_save_restore_size);
 SAME(dma_kfd_create_t, stack_bytes, struct kfd_ioctl_create_queue_args, ctl_stack_size);
 SAME(dma_kfd_destroy_t, queue_id, struct kfd_ioctl_destroy_queue_args, queue_id);
+SAME(dma_kfd_alloc_t, address, struct kfd_ioctl_alloc_memory_of_gpu_args, va_addr);
+SAME(dma_kfd_alloc_t, bytes, struct kfd_ioctl_alloc_memory_of_gpu_args, size);
+SAME(dma_kfd_alloc_t, handle, struct kfd_ioctl_alloc_memory_of_gpu_args, handle);
+SAME(dma_kfd_alloc_t, pages, struct kfd_ioctl_alloc_memory_of_gpu_args, mmap_offset);
+SAME(dma_kfd_alloc_t, gpu_id, struct kfd_ioctl_alloc_memory_of_gpu_args, gpu_id);
+SAME(dma_kfd_alloc_t, flags, struct kfd_ioctl_alloc_memory_of_gpu_args, flags);
+SAME(dma_kfd_free_t, handle, struct kfd_ioctl_free_memory_of_gpu_args, handle);
+SAME(dma_kfd_map_t, handle, struct kfd_ioctl_map_memory_to_gpu_args, handle);
+SAME(dma_kfd_map_t, gpu_ids, struct kfd_ioctl_map_memory_to_gpu_args, device_ids_array_ptr);
+SAME(dma_kfd_map_t, count, struct kfd_ioctl_map_memory_to_gpu_args, n_devices);
+SAME(dma_kfd_map_t, done, struct kfd_ioctl_map_memory_to_gpu_args, n_success);
+_Static_assert(DMA_KFD_ALLOC == AMDKFD_IOC_ALLOC_MEMORY_OF_GPU, "number of ALLOC_MEMORY_OF_GPU");
+_Static_assert(DMA_KFD_FREE == AMDKFD_IOC_FREE_MEMORY_OF_GPU, "number of FREE_MEMORY_OF_GPU");
+_Static_assert(DMA_KFD_MAP == AMDKFD_IOC_MAP_MEMORY_TO_GPU, "number of MAP_MEMORY_TO_GPU");
+_Static_assert(DMA_KFD_UNMAP == AMDKFD_IOC_UNMAP_MEMORY_FROM_GPU, "number of UNMAP_MEMORY_FROM_GPU");
+_Static_assert(DMA_KFD_MEMORY_USERPTR == KFD_IOC_ALLOC_MEM_FLAGS_USERPTR, "pages of the process");
+_Static_assert(DMA_KFD_MEMORY_COHERENT == KFD_IOC_ALLOC_MEM_FLAGS_COHERENT, "coherent");
+_Static_assert(DMA_KFD_MEMORY_EXECUTABLE == KFD_IOC_ALLOC_MEM_FLAGS_EXECUTABLE, "executable");
+_Static_assert(DMA_KFD_MEMORY_WRITABLE == (uint32_t)KFD_IOC_ALLOC_MEM_FLAGS_WRITABLE, "writable");
 _Static_assert(DMA_KFD_GET_VERSION == AMDKFD_IOC_GET_VERSION, "number of GET_VERSION");
 _Static_assert(DMA_KFD_DESTROY_QUEUE == AMDKFD_IOC_DESTROY_QUEUE, "number of DESTROY_QUEUE");
 /* Its number has the size in it, which grew with 1.17. */
@@ -164,7 +183,7 @@ START_TEST(layout)
     ck_assert_uint_eq((uintptr_t)queue->made.write_ptr % PAGE, 0);
     ck_assert_uint_eq((uintptr_t)queue->made.read_ptr % 64, 0);
     ck_assert_ptr_ne(queue->made.read_ptr, queue->made.write_ptr);
-    ck_assert_uint_eq((uintptr_t)queue->memory % PAGE, 0);
+    ck_assert_uint_eq((uintptr_t)queue->made.ring % PAGE, 0);
     ck_assert_uint_eq((uintptr_t)queue->made.doorbell % 8, 0);
     end(&q);
 }
@@ -230,10 +249,50 @@ START_TEST(inexact)
 {
     dma_queues_t q;
 
-    begin(&(fake_options_t){.extra = PAGE}, &q);
-    ck_assert_ptr_null(dma_queue_get(&q, &on_link, 0));
-    ck_assert_str_eq(q.refusal, "the kernel does not accept the engine or the memory");
-    end(&q);
+    for (int i = 0; i < 2; i++) {
+        begin(&(fake_options_t){.extra = i ? PAGE : 0, .cut = i ? 0 : PAGE}, &q);
+        ck_assert_ptr_null(dma_queue_get(&q, &on_link, 0));
+        ck_assert_str_eq(q.refusal, "the kernel does not accept the engine or the memory");
+        end(&q);
+    }
+}
+END_TEST
+
+/* Where the kernel makes no executable memory there are no queues, and the reason says so. */
+START_TEST(no_ring)
+{
+    static const struct {
+        fake_options_t options;
+        const char *refusal;
+    } cases[] = {
+        {{.no_ring_memory = true}, "the kernel does not accept memory for a ring"},
+        {{.no_ring_map = true}, "the kernel does not map memory for a ring"},
+    };
+    dma_queues_t q;
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        begin(&cases[i].options, &q);
+        ck_assert_ptr_null(dma_queue_get(&q, &on_link, 0));
+        ck_assert_str_eq(q.refusal, cases[i].refusal);
+        ck_assert_uint_eq(fake_counts.queues, 0);
+        end(&q);
+    }
+}
+END_TEST
+
+/* Pages that the kernel does not let go of are not given back: others would find them there under the GPU's hands. */
+START_TEST(ring_kept)
+{
+    dma_queues_t q;
+
+    begin(&(fake_options_t){.keep_rings = true}, &q);
+    ck_assert_ptr_nonnull(dma_queue_get(&q, &on_link, 0));
+    dma_queues_close(&q);
+    ck_assert_uint_eq(fake_counts.queues, 0);
+    ck_assert_uint_eq(fake_counts.rings, 1);
+    ck_assert_uint_eq(fake_counts.pages, 1);
+    fake_sweep();
+    fake_end();
 }
 END_TEST
 
@@ -284,17 +343,16 @@ START_TEST(refusals)
 }
 END_TEST
 
-/* Memory is of the pool that is near, fine-grained, not kept for kernels if there is another, and executable. */
+/* Memory is of the pool that is near, fine-grained, and not kept for kernels if there is another. */
 START_TEST(pools)
 {
     static const struct {
         fake_options_t options;
         unsigned pool;
-        bool executable;
     } cases[] = {
-        {{0}, FAKE_POOL_FINE, true},
-        {{.only_kernarg = true}, FAKE_POOL_KERNARG, true},
-        {{.old_rocr = true}, FAKE_POOL_FINE_DISTANT, false},
+        {{0}, FAKE_POOL_FINE},
+        {{.only_kernarg = true}, FAKE_POOL_KERNARG},
+        {{.old_rocr = true}, FAKE_POOL_FINE_DISTANT},
     };
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -303,7 +361,6 @@ START_TEST(pools)
         begin(&cases[i].options, &q);
         copies(&q, dma_queue_get(&q, &on_host, 0), 1);
         ck_assert_uint_eq(fake_counts.pool, cases[i].pool);
-        ck_assert(cases[i].executable == (fake_counts.executable > 0));
         end(&q);
     }
 }
@@ -378,8 +435,9 @@ START_TEST(child)
     ck_assert_int_ge(pid, 0);
     if (!pid) {
         unsigned calls = fake_counts.calls + fake_counts.system;
-        bool none = !dma_queues_is_owner(&q) && !dma_queue_get(&q, &on_host, 0) &&
-                    !dma_queue_get_exclusive(&q, &on_link, 0) && !dma_queues_alloc(&q, PAGE, &unused);
+        bool none = msync(queue->made.ring, PAGE, MS_ASYNC) == -1 && errno == ENOMEM && !dma_queues_is_owner(&q) &&
+                    !dma_queue_get(&q, &on_host, 0) && !dma_queue_get_exclusive(&q, &on_link, 0) &&
+                    !dma_queues_alloc(&q, PAGE, &unused);
 
         dma_queue_put_exclusive(&q, own);
         dma_queues_close(&q);
@@ -425,7 +483,8 @@ START_TEST(still_waiting)
     left.queue = waiting;
     dma_queues_close(&q);
     ck_assert_uint_eq(fake_counts.queues, 1);
-    ck_assert_uint_eq(fake_counts.allocations, allocations - 2); /* ring and pointers of the idle one */
+    ck_assert_uint_eq(fake_counts.allocations, allocations - 1); /* pointers of the idle one */
+    ck_assert_uint_eq(fake_counts.rings, 1);
     ck_assert_uint_eq(fake_counts.files, 1);
     ck_assert(left.provider && left.queue);
     memory[0] = 1; /* whom it waited for comes after all: it does no harm */
@@ -466,59 +525,6 @@ START_TEST(come_and_go)
 }
 END_TEST
 
-static dma_status_t never(const dma_provider_gpu_t *gpu, dma_provider_t **provider, char *why)
-{
-    (void)gpu;
-    (void)provider;
-    strcpy(why, "it never does");
-    return DMA_UNSUPPORTED;
-}
-
-/* The first that works, or the one that is named; and why not. */
-START_TEST(choice)
-{
-    static const dma_provider_ops_t bad = {.name = "bad", .open = never};
-    const dma_provider_ops_t *list[] = {&bad, fake_providers[0], NULL};
-    static const char *const any[] = {NULL, "", "auto", "kfd"};
-    dma_provider_gpu_t by_number = fake_gpu;
-    char why[DMA_PROVIDER_WHY_BYTES];
-    dma_provider_t *p;
-
-    by_number.by_number = true;
-    fake_begin(&usual);
-    for (int i = 0; i < 4; i++) {
-        ck_assert_int_eq(dma_provider_open(list, any[i], &fake_gpu, &p, why), DMA_OK);
-        ck_assert_str_eq(p->ops->name, "kfd");
-        p->ops->close(p);
-    }
-    ck_assert_int_eq(dma_provider_open(list, "bad", &fake_gpu, &p, why), DMA_UNSUPPORTED);
-    ck_assert_str_eq(why, "bad: it never does");
-    ck_assert_int_eq(dma_provider_open(list, "nosuch", &fake_gpu, &p, why), DMA_UNSUPPORTED);
-    ck_assert_str_eq(why, "there is no queue provider \"nosuch\"");
-    ck_assert_int_eq(dma_provider_open(list, "auto", &by_number, &p, why), DMA_OK);
-    p->ops->close(p);
-    setenv("HSA_ENABLE_SDMA", "0", 1);
-    ck_assert_int_eq(dma_provider_open(list, "auto", &fake_gpu, &p, why), DMA_UNSUPPORTED);
-    ck_assert_str_eq(why, "HSA_ENABLE_SDMA=0 in the environment");
-    setenv("HSA_ENABLE_SDMA", "1", 1);
-    ck_assert_int_eq(dma_provider_open(list, "auto", &fake_gpu, &p, why), DMA_OK);
-    p->ops->close(p);
-    unsetenv("HSA_ENABLE_SDMA");
-    fake_end();
-    fake_begin(&(fake_options_t){.minor = 16});
-    ck_assert_int_eq(dma_provider_open(list, "auto", &by_number, &p, why), DMA_UNSUPPORTED);
-    ck_assert_str_eq(why, "bad: it never does; kfd: it cannot name engines, and some are not there");
-    fake_end();
-    fake_begin(&(fake_options_t){.rocr_down = true});
-    ck_assert_int_eq(dma_provider_open(list, "auto", &fake_gpu, &p, why), DMA_UNSUPPORTED);
-    ck_assert_str_eq(why, "bad: it never does; kfd: ROCr does not run");
-    fake_end();
-    /* In a process without ROCm neither has what it needs, and none of it is loaded for that. */
-    ck_assert_int_eq(dma_provider_open(dma_providers, "auto", &fake_gpu, &p, why), DMA_UNSUPPORTED);
-    ck_assert_str_eq(why, "thunk: ROCr has no libhsakmt of its own in this process; kfd: ROCr is not loaded");
-}
-END_TEST
-
 int main(void)
 {
     Suite *suite = suite_create("queues from the kernel driver");
@@ -529,6 +535,8 @@ int main(void)
     unit_test(suite, nothing_free, 4);
     unit_test(suite, device_full, 4);
     unit_test(suite, inexact, 4);
+    unit_test(suite, no_ring, 4);
+    unit_test(suite, ring_kept, 4);
     unit_test(suite, no_such_engine, 4);
     unit_test(suite, too_old, 4);
     unit_test(suite, refusals, 4);
@@ -538,6 +546,5 @@ int main(void)
     unit_test(suite, child, 4);
     unit_test(suite, still_waiting, 4);
     unit_test(suite, come_and_go, 20);
-    unit_test(suite, choice, 4);
     return unit_main(suite);
 }

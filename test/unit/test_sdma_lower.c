@@ -463,7 +463,7 @@ START_TEST(executed)
     dma_ring_memory_t memory;
     char *send = aligned_alloc(4096, 3 * 4096), *recv[3], *model[3];
     uint32_t *words = aligned_alloc(4096, 4096);
-    uint64_t unused, used = 0;
+    uint64_t used = 0;
     const dma_provider_gpu_t gpu = {.gpu_id = 3};
     char why[DMA_PROVIDER_WHY_BYTES];
     const char *reason;
@@ -476,10 +476,8 @@ START_TEST(executed)
     ck_assert_int_eq(dma_queues_open(&queues, dma_providers, "thunk", &gpu, why), DMA_OK);
     scene_begin(&s, &gen, 4096);
     scene_end(&s);
-    s.ring = dma_queues_alloc(&queues, RING, &unused);
-    ck_assert_int_eq(queues.provider->ops->create(queues.provider, DMA_MAP_HOST, 0, s.ring, RING, &made, &reason),
-                     DMA_OK);
-    memory = (dma_ring_memory_t){.ring = s.ring,
+    ck_assert_int_eq(queues.provider->ops->create(queues.provider, DMA_MAP_HOST, 0, RING, &made, &reason), DMA_OK);
+    memory = (dma_ring_memory_t){.ring = made.ring,
                                  .bytes = RING,
                                  .read_ptr = made.read_ptr,
                                  .write_ptr = made.write_ptr,
@@ -534,7 +532,6 @@ START_TEST(executed)
     }
     ck_assert_uint_gt(again, 0);
     queues.provider->ops->destroy(queues.provider, &made);
-    dma_queues_free(&queues, s.ring, RING);
     dma_queues_close(&queues);
     thunk_end();
     free(words);

@@ -210,7 +210,7 @@ START_TEST(busy_where_work_is_left)
     begin((thunk_options_t){0});
     ck_assert(!dma_queues_busy(&unit.queues, 0));
     queue = dma_queue_get(&unit.queues, &host, 0);
-    ring = (uint64_t)(uintptr_t)queue->memory;
+    ring = (uint64_t)(uintptr_t)queue->made.ring;
     works(queue);
     ck_assert(!dma_queues_busy(&unit.queues, 0));
     ck_assert(!dma_queues_busy(&unit.queues, 0x1000));

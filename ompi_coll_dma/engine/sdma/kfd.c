@@ -14,6 +14,10 @@
 /* The read pointer has a cache line of its own in the page of pointers, because the engine writes it. */
 #define READ_OFFSET 64
 
+/* Memory of a ring: pages of the process that the GPU may read, write and execute, and does not keep in a cache. */
+#define RING_FLAGS                                                                                                     \
+    (DMA_KFD_MEMORY_USERPTR | DMA_KFD_MEMORY_WRITABLE | DMA_KFD_MEMORY_EXECUTABLE | DMA_KFD_MEMORY_COHERENT)
+
 typedef struct kfd_provider {
     dma_provider_t base;
     const dma_kfd_sys_t *sys;
@@ -158,15 +162,84 @@ static bool map_doorbells(kfd_provider_t *k, uint64_t offset)
     return true;
 }
 
-static dma_status_t kfd_create(dma_provider_t *provider, dma_map_kind_t kind, uint32_t engine, void *ring,
-                               uint64_t bytes, dma_provider_queue_t *queue, const char **reason)
+/* A forked child does not get the pages. If it did, fork would protect the parent's against writing, and the parent's next
+ * packet would go to a copy of the page. The GPU would not read stale packets, because the kernel notices both, but it would
+ * stop and restart all queues of the process each time. The thunk does the same with its memory. */
+static void *map_pages(const kfd_provider_t *k, uint64_t bytes)
+{
+    void *at = k->sys->mmap(bytes, -1, 0);
+
+    if (at == MAP_FAILED) {
+        return NULL;
+    }
+    madvise(at, bytes, MADV_DONTFORK);
+    return at;
+}
+
+/* Pages that the GPU still has are left to the end of the process. */
+static void free_ring(const kfd_provider_t *k, void *ring, uint64_t bytes, uint64_t handle)
+{
+    dma_kfd_free_t args = {.handle = handle};
+
+    if (kfd_ioctl(k, DMA_KFD_FREE, &args) == 0) {
+        k->sys->munmap(ring, bytes);
+    }
+}
+
+static void unmap_ring(const kfd_provider_t *k, uint64_t handle)
+{
+    dma_kfd_map_t args = {.handle = handle, .gpu_ids = (uintptr_t)&k->gpu_id, .count = 1};
+
+    kfd_ioctl(k, DMA_KFD_UNMAP, &args);
+}
+
+/* Makes executable memory of the GPU from zeroed pages of ours, at the same address. */
+static void *make_ring(const kfd_provider_t *k, uint64_t bytes, uint64_t *handle, const char **reason)
+{
+    void *ring = map_pages(k, bytes);
+    dma_kfd_alloc_t alloc = {
+        .address = (uintptr_t)ring,
+        .bytes = bytes,
+        .pages = (uintptr_t)ring,
+        .gpu_id = k->gpu_id,
+        .flags = RING_FLAGS,
+    };
+    dma_kfd_map_t map = {.gpu_ids = (uintptr_t)&k->gpu_id, .count = 1};
+
+    if (!ring) {
+        *reason = "no memory";
+        return NULL;
+    }
+    if (kfd_ioctl(k, DMA_KFD_ALLOC, &alloc) != 0) {
+        *reason = "the kernel does not accept memory for a ring";
+        goto unmap_pages;
+    }
+    map.handle = *handle = alloc.handle;
+    if (kfd_ioctl(k, DMA_KFD_MAP, &map) != 0) {
+        *reason = "the kernel does not map memory for a ring";
+        goto free_memory;
+    }
+    return ring;
+
+free_memory:
+    free_ring(k, ring, bytes, *handle);
+    return NULL;
+unmap_pages:
+    k->sys->munmap(ring, bytes);
+    return NULL;
+}
+
+static void drop_ring(const kfd_provider_t *k, void *ring, uint64_t bytes, uint64_t handle)
+{
+    unmap_ring(k, handle);
+    free_ring(k, ring, bytes, handle);
+}
+
+static dma_status_t kfd_create(dma_provider_t *provider, dma_map_kind_t kind, uint32_t engine, uint64_t bytes,
+                               dma_provider_queue_t *queue, const char **reason)
 {
     kfd_provider_t *k = kfd_of(provider);
-    char *pointers = dma_rocr_alloc(&k->rocr, &k->pool, k->page);
     dma_kfd_create_t args = {
-        .ring = (uintptr_t)ring,
-        .write_ptr = (uintptr_t)pointers,
-        .read_ptr = (uintptr_t)pointers + READ_OFFSET,
         .ring_bytes = (uint32_t)bytes,
         .gpu_id = k->gpu_id,
         .type = type_of(kind),
@@ -174,11 +247,20 @@ static dma_status_t kfd_create(dma_provider_t *provider, dma_map_kind_t kind, ui
         .priority = DMA_KFD_PRIORITY,
         .engine = kind == DMA_MAP_ENGINE ? engine : 0,
     };
+    uint64_t handle;
+    char *pointers;
+    void *ring;
 
-    if (!pointers) {
-        *reason = "no memory";
+    if (!(ring = make_ring(k, bytes, &handle, reason))) {
         return DMA_UNSUPPORTED;
     }
+    if (!(pointers = dma_rocr_alloc(&k->rocr, &k->pool, k->page))) {
+        *reason = "no memory";
+        goto drop_memory;
+    }
+    args.ring = (uintptr_t)ring;
+    args.write_ptr = (uintptr_t)pointers;
+    args.read_ptr = (uintptr_t)pointers + READ_OFFSET;
     if (kfd_ioctl(k, DMA_KFD_CREATE_QUEUE, &args) != 0) {
         *reason = refusal_text(errno);
         goto free_pointers;
@@ -189,10 +271,13 @@ static dma_status_t kfd_create(dma_provider_t *provider, dma_map_kind_t kind, ui
     }
     *queue = (dma_provider_queue_t){
         .id = args.queue_id,
+        .ring = ring,
+        .ring_bytes = bytes,
         .read_ptr = (uint64_t *)(pointers + READ_OFFSET),
         .write_ptr = (uint64_t *)pointers,
         .doorbell = (uint64_t *)(k->doorbells + (args.doorbell_offset & (DMA_KFD_DOORBELL_BYTES - 1))),
         .pointers = pointers,
+        .handle = handle,
     };
     return DMA_OK;
 
@@ -200,6 +285,8 @@ drop_queue:
     destroy_queue(k, args.queue_id);
 free_pointers:
     k->rocr.pool_free(pointers);
+drop_memory:
+    drop_ring(k, ring, bytes, handle);
     return DMA_UNSUPPORTED;
 }
 
@@ -210,6 +297,7 @@ static void kfd_destroy(dma_provider_t *provider, const dma_provider_queue_t *qu
     /* The queue first: if memory of an existing queue is freed, the driver stops all queues of the process. */
     destroy_queue(k, queue->id);
     k->rocr.pool_free(queue->pointers);
+    drop_ring(k, queue->ring, queue->ring_bytes, queue->handle);
 }
 
 static int real_open(const char *path, int flags)
@@ -224,7 +312,9 @@ static int real_ioctl(int fd, unsigned long request, void *argument)
 
 static void *real_mmap(size_t bytes, int fd, uint64_t offset)
 {
-    return mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)offset);
+    int flags = fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED;
+
+    return mmap(NULL, bytes, PROT_READ | PROT_WRITE, flags, fd, (off_t)offset);
 }
 
 static const dma_kfd_sys_t sys = {

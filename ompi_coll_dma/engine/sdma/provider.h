@@ -3,8 +3,8 @@
  * a doorbell, and does not depend on the provider.
  *
  *     thunk   AMD's user-mode driver library libhsakmt, in the instance that ROCr uses (ROCm up to 6.2)
- *     kfd     the ioctl interface of the kernel driver, /dev/kfd, with memory from the application's ROCr (any version of
- *             ROCm; the only provider from 6.3 on, where the thunk is part of ROCr and exports nothing)
+ *     kfd     the ioctl interface of the kernel driver, /dev/kfd, in the address space of the application's ROCr (any version
+ *             of ROCm; the only provider from 6.3 on, where the thunk is part of ROCr and exports nothing)
  *
  * The first provider that opens is used. ROCr's copies on an engine of the caller's choice are not a provider: they give no
  * access to a ring, so waits and signals cannot be queued. If no provider opens, the stream engine copies with the runtime.
@@ -35,11 +35,14 @@ typedef struct dma_provider_gpu {
 
 typedef struct dma_provider_queue {
     uint64_t id;
+    void *ring; /* zeroed */
+    uint64_t ring_bytes;
     uint64_t *read_ptr;
     uint64_t *write_ptr;
     uint64_t *doorbell;
     volatile int64_t *error; /* not 0: the queue has failed; NULL: this provider does not report errors */
-    void *pointers;          /* private to the provider: memory that is freed with the queue */
+    void *pointers;          /* this and the next member: private to the provider */
+    uint64_t handle;
 } dma_provider_queue_t;
 
 /* The type of each provider begins with this. */
@@ -56,16 +59,18 @@ typedef struct dma_provider_ops {
     /* All queues have been destroyed and all memory has been freed. */
     void (*close)(dma_provider_t *provider);
 
-    /* Allocates zeroed host memory of whole pages that the GPU may read, write and fetch packets from. The memory is
-     * a mapping of exactly this size, because kernels refuse queues in other memory. NULL: no memory. */
+    /* Allocates zeroed host memory of whole pages that the GPU may read and write. NULL: no memory. */
     void *(*alloc)(dma_provider_t *provider, uint64_t bytes, uint64_t *device_addr);
     void (*free)(dma_provider_t *provider, void *memory, uint64_t bytes);
 
-    /* Creates a queue of this kind on a ring from `alloc`. Its read and write pointers are equal. `engine` is used with
-     * DMA_MAP_ENGINE only, which needs names_engines. DMA_UNSUPPORTED: there is no room for the queue, or it is refused
-     * for another reason; *reason says which. */
-    dma_status_t (*create)(dma_provider_t *provider, dma_map_kind_t kind, uint32_t engine, void *ring, uint64_t bytes,
+    /* Creates a queue of this kind with a ring of `bytes`, a power of two. The ring is executable memory, because the
+     * engine fetches packets from it, and a mapping of exactly this size, because kernels refuse other rings. Its device
+     * address is that of the host. The read and write pointers are equal. `engine` is used with DMA_MAP_ENGINE only,
+     * which needs names_engines. DMA_UNSUPPORTED: there is no room for the queue, or it is refused for another reason;
+     * *reason says which. */
+    dma_status_t (*create)(dma_provider_t *provider, dma_map_kind_t kind, uint32_t engine, uint64_t bytes,
                            dma_provider_queue_t *queue, const char **reason);
+    /* Destroys the queue and frees its ring. */
     void (*destroy)(dma_provider_t *provider, const dma_provider_queue_t *queue);
 } dma_provider_ops_t;
 

@@ -98,13 +98,19 @@ static void thunk_free(dma_provider_t *provider, void *memory, uint64_t bytes)
     of(provider)->thunk.free(memory, bytes);
 }
 
-static dma_status_t thunk_create(dma_provider_t *provider, dma_map_kind_t kind, uint32_t engine, void *ring,
-                                 uint64_t bytes, dma_provider_queue_t *queue, const char **reason)
+static dma_status_t thunk_create(dma_provider_t *provider, dma_map_kind_t kind, uint32_t engine, uint64_t bytes,
+                                 dma_provider_queue_t *queue, const char **reason)
 {
     const thunk_provider_t *t = of(provider);
+    uint64_t unused; /* the address is the same */
+    void *ring = thunk_alloc(provider, bytes, &unused);
     dma_thunk_queue_t made = {0};
     uint32_t rc;
 
+    if (!ring) {
+        *reason = "no memory";
+        return DMA_UNSUPPORTED;
+    }
     if (kind == DMA_MAP_ENGINE) {
         rc = t->thunk.create_queue_ext(t->node, DMA_THUNK_QUEUE_SDMA_BY_ENG, TIME_SLICE, DMA_THUNK_PRIORITY_MAXIMUM,
                                        engine, ring, bytes, NULL, &made);
@@ -113,10 +119,13 @@ static dma_status_t thunk_create(dma_provider_t *provider, dma_map_kind_t kind, 
                                    TIME_SLICE, DMA_THUNK_PRIORITY_MAXIMUM, ring, bytes, NULL, &made);
     }
     if (rc != DMA_THUNK_SUCCESS) {
+        thunk_free(provider, ring, bytes);
         *reason = "libhsakmt makes no queue"; /* it does not return the kernel's reason */
         return DMA_UNSUPPORTED;
     }
     *queue = (dma_provider_queue_t){.id = made.id,
+                                    .ring = ring,
+                                    .ring_bytes = bytes,
                                     .read_ptr = made.read_ptr,
                                     .write_ptr = made.write_ptr,
                                     .doorbell = made.doorbell,
@@ -127,6 +136,7 @@ static dma_status_t thunk_create(dma_provider_t *provider, dma_map_kind_t kind, 
 static void thunk_destroy(dma_provider_t *provider, const dma_provider_queue_t *queue)
 {
     of(provider)->thunk.destroy_queue(queue->id);
+    thunk_free(provider, queue->ring, queue->ring_bytes);
 }
 
 const dma_provider_ops_t dma_provider_thunk = {

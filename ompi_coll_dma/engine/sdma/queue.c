@@ -86,7 +86,6 @@ static void destroy(dma_queues_t *q, dma_queue_t *queue)
 {
     if (dma_queues_is_owner(q)) {
         q->provider->ops->destroy(q->provider, &queue->made);
-        dma_queues_free(q, queue->memory, DMA_QUEUE_RING_BYTES);
     }
     pthread_mutex_destroy(&queue->lock);
     free(queue);
@@ -132,20 +131,15 @@ static dma_queue_t *create_queue(dma_queues_t *q, dma_map_kind_t kind, uint32_t 
     const dma_provider_ops_t *ops = q->provider->ops;
     dma_queue_t *queue;
     dma_ring_memory_t memory;
-    uint64_t unused;
 
     q->refusal = "no memory";
     if (!~q->slots_used || !(queue = calloc(1, sizeof(*queue)))) {
         return NULL;
     }
-    if (!(queue->memory = dma_queues_alloc(q, DMA_QUEUE_RING_BYTES, &unused))) {
+    if (ops->create(q->provider, kind, engine, DMA_QUEUE_RING_BYTES, &queue->made, &q->refusal) != DMA_OK) {
         goto free_queue;
     }
-    if (ops->create(q->provider, kind, engine, queue->memory, DMA_QUEUE_RING_BYTES, &queue->made, &q->refusal) !=
-        DMA_OK) {
-        goto put_memory;
-    }
-    memory = (dma_ring_memory_t){.ring = queue->memory,
+    memory = (dma_ring_memory_t){.ring = queue->made.ring,
                                  .bytes = DMA_QUEUE_RING_BYTES,
                                  .read_ptr = queue->made.read_ptr,
                                  .write_ptr = queue->made.write_ptr,
@@ -171,8 +165,6 @@ static dma_queue_t *create_queue(dma_queues_t *q, dma_map_kind_t kind, uint32_t 
 
 destroy_queue:
     ops->destroy(q->provider, &queue->made);
-put_memory:
-    dma_queues_free(q, queue->memory, DMA_QUEUE_RING_BYTES);
 free_queue:
     free(queue);
     return NULL;
@@ -302,7 +294,7 @@ static bool is_busy(const dma_queue_t *queue, uint64_t address)
 {
     const _Atomic uint32_t *word = atomic_load_explicit(&queue->start_word, memory_order_acquire);
 
-    if (address - (uint64_t)(uintptr_t)queue->memory < DMA_QUEUE_RING_BYTES) {
+    if (address - (uint64_t)(uintptr_t)queue->made.ring < DMA_QUEUE_RING_BYTES) {
         return true; /* nobody else reads there */
     }
     if (atomic_load_explicit((const _Atomic uint64_t *)queue->made.read_ptr, memory_order_relaxed) ==

@@ -7,8 +7,7 @@
  * That is slower, but not an error. A link is never served by an engine that is not meant for it, because the behavior is
  * not known.
  *
- * Memory of a queue. The ring is a separate allocation in host memory whose size is a power of two. The provider owns the
- * read and write pointers and the doorbell. In addition each queue has one cache line with two words: `step`, with which
+ * Memory of a queue. The provider owns the ring, whose size is a power of two, the read and write pointers and the doorbell. In addition each queue has one cache line with two words: `step`, with which
  * the queue, or the CPU, waits for the queue's copies (dma_drain), and `go`, the condition of armed programs.
  *
  * A queue that still waits for a peer, because its communicator has failed, is never destroyed and its memory is never
@@ -40,7 +39,6 @@ typedef struct dma_queue {
     dma_ring_t ring;
     dma_map_kind_t kind;
     uint32_t engine; /* DMA_MAP_ENGINE: its number; DMA_MAP_XGMI: the peer's node */
-    void *memory;
     dma_provider_queue_t made;
     bool exclusive; /* has one user and is not shared */
     unsigned slot;
@@ -84,7 +82,7 @@ static inline bool dma_queues_is_owner(const dma_queues_t *queues)
     return atomic_load_explicit(queues->owner, memory_order_relaxed);
 }
 
-/* Allocates zeroed host memory of whole pages that the device may read, write and fetch packets from. */
+/* Allocates zeroed host memory of whole pages that the device may read and write. */
 void *dma_queues_alloc(dma_queues_t *queues, uint64_t bytes, uint64_t *device_addr);
 void dma_queues_free(dma_queues_t *queues, void *memory, uint64_t bytes);
 /* For memory that a queue may still write to: dma_queues_close frees it, if no queue has work left by then. May be called

@@ -151,9 +151,7 @@ void *dma_rocr_alloc(const dma_rocr_t *rocr, const dma_rocr_pool_t *pool, size_t
 {
     void *memory = NULL;
 
-    /* Old versions may refuse the flag. */
-    if (rocr->pool_allocate(pool->pool, bytes, DMA_ROCR_EXECUTABLE, &memory) != DMA_ROCR_SUCCESS &&
-        rocr->pool_allocate(pool->pool, bytes, 0, &memory) != DMA_ROCR_SUCCESS) {
+    if (rocr->pool_allocate(pool->pool, bytes, 0, &memory) != DMA_ROCR_SUCCESS) {
         return NULL;
     }
     if (rocr->allow_access(1, &pool->gpu, NULL, memory) != DMA_ROCR_SUCCESS) {

@@ -5,10 +5,10 @@
  * ROCr takes its numbers of nodes from the thunk, which numbers only what the process may open. They are not the numbers
  * of the kernel's topology. So a GPU is found by what both take from the driver: PCI domain and location_id (topology.h).
  *
- * The ring and the pointers of a queue must be in the GPU address space that ROCr has set up for the process. Only ROCr
- * can map memory there, because it manages the addresses. So the memory comes from ROCr's host memory pools. They are
- * found in the loaded library and used as any application may use them, if ROCr runs. Only functions that all versions
- * of ROCr have in common are declared here.
+ * The pointers of a queue, and words that the CPU and the GPU share, come from ROCr's host memory pools. They are found in
+ * the loaded library and used as any application may use them, if ROCr runs. Only functions that all versions of ROCr have
+ * in common are declared here. Rings do not come from ROCr, because few versions give executable memory to applications
+ * (kfd.h).
  *
  * ROCr does not sub-allocate host memory: each allocation is a separate mapping, of exactly the requested size.
  */
@@ -37,7 +37,6 @@
 #define DMA_ROCR_SEGMENT_GLOBAL    0u
 #define DMA_ROCR_POOL_KERNARG      1u
 #define DMA_ROCR_POOL_FINE         2u
-#define DMA_ROCR_EXECUTABLE        4u /* not in old versions */
 
 typedef struct dma_rocr_handle {
     uint64_t handle;
@@ -100,8 +99,7 @@ dma_status_t dma_rocr_find_gpu(const dma_rocr_t *rocr, const dma_rocr_address_t 
 dma_status_t dma_rocr_find_pool(const dma_rocr_t *rocr, const dma_rocr_address_t *address, dma_rocr_pool_t *pool,
                                 const char **reason);
 
-/* Allocates zeroed memory of whole pages that the GPU may access at the same address, or returns NULL. The memory is
- * executable if this version of ROCr supports that, as the rings of ROCr's own DMA queues are. */
+/* Allocates zeroed memory of whole pages that the GPU may access at the same address, or returns NULL. */
 void *dma_rocr_alloc(const dma_rocr_t *rocr, const dma_rocr_pool_t *pool, size_t bytes);
 
 #endif
