@@ -1,6 +1,6 @@
 /*
- * The vendors' libraries for unit tests: those of test/gpu/fake_*.c, which lie beside the test program. An application
- * that loads one is stood in for by these functions.
+ * The vendors' libraries for unit tests: those of test/gpu/fake_*.c. An application that loads one is stood in for by these
+ * functions.
  */
 #ifndef DMA_TEST_LIBVENDOR_H
 #define DMA_TEST_LIBVENDOR_H

@@ -28,6 +28,7 @@ unit_tests += \
 	test/unit/test_gpu_cost \
 	test/unit/test_gpu_fake \
 	test/unit/test_gpu_fit \
+	test/unit/test_gpu_guard \
 	test/unit/test_gpu_memory \
 	test/unit/test_gpu_reset \
 	test/unit/test_gpu_runtime \
@@ -123,7 +124,9 @@ unit_helpers += \
 	test/unit/libvendor.h \
 	test/unit/libwire.c \
 	test/unit/libwire.h
-unit_cppflags = -DDMA_TEST_TOPOLOGIES='"$(abs_top_srcdir)/test/topologies"'
+unit_cppflags = \
+	-DDMA_TEST_LIBRARIES='"$(abs_builddir)/test/unit"' \
+	-DDMA_TEST_TOPOLOGIES='"$(abs_top_srcdir)/test/topologies"'
 
 # counts the plans that are built
 test_unit_test_cluster_kept_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dma_cluster_build,--wrap=dma_cluster_bytes

@@ -22,15 +22,22 @@ void *__wrap_dlsym(void *library, const char *name)
     return hidden && strcmp(name, hidden) == 0 ? NULL : __real_dlsym(library, name);
 }
 
+static uint64_t first_id = 1; /* of a test; a process never uses one again */
+
 static const dma_gpu_runtime_t *open_with_memory(fake_driver_t **driver, uint64_t base)
 {
     const dma_gpu_runtime_t *rt = vendor_cuda(driver);
+    void (*restart)(void);
 
+    *(void **)&restart = vendor_call("libcuda.so.1", "fake_driver_restart");
+    rt->release();
+    restart();
+    first_id += 1024;
     (*driver)->base = base;
     (*driver)->size = 4096;
     (*driver)->type = CUDA_TYPE_DEVICE;
     (*driver)->ipc = 1;
-    (*driver)->id = 42;
+    (*driver)->id = first_id;
     return rt;
 }
 
@@ -59,15 +66,13 @@ START_TEST(copies_are_late_until_then)
     ck_assert_uint_eq(word, 1);
     copy_in((uintptr_t)&word, &two, sizeof(two));
     ck_assert_uint_eq(word, 2);
-    driver->id = 43; /* freed, and allocated again at the same address */
+    driver->id = first_id + 32; /* freed, and allocated again at the same address */
     copy_in((uintptr_t)&word, &one, sizeof(one));
     ck_assert_uint_eq(word, 2);
     use(rt, (uintptr_t)&word);
     ck_assert_uint_eq(word, 1);
 }
 END_TEST
-
-static uint64_t first_id; /* the ids of one process are never used again */
 
 /* Uses memory of ten allocations in turn; the ids of three of them have one remainder. */
 static void use_ten(const dma_gpu_runtime_t *rt, fake_driver_t *driver)
@@ -103,8 +108,6 @@ START_TEST(once_for_each_allocation_and_thread)
 
     rt = open_with_memory(&driver, BASE);
     driver->refuses = _i;
-    driver->adopted = 0;
-    first_id = 1001 + 1024 * (uint64_t)_i;
     use_ten(rt, driver);
     ck_assert_uint_eq(driver->adopted, 10);
     calls = driver->calls;
@@ -134,7 +137,7 @@ START_TEST(kinds_and_memory_without_an_id)
         driver->ipc = says[i].ipc;
         driver->pool = says[i].pool;
         driver->vmm = says[i].vmm;
-        driver->id = i + 1;
+        driver->id = first_id + i;
         use(rt, BASE);
         use(rt, BASE + 8);
     }

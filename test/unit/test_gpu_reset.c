@@ -1,110 +1,15 @@
 /*
- * Resets of a device by the application. What a reset has destroyed is not passed to the runtime any more, not even to be
- * released; what was made after it, and what lives on other devices, is not touched. The library that stands in for CUDA
- * ends the process at the first call with an object from before a reset.
+ * Resets of a device by the application, with CUDA. What a reset has destroyed is not passed to the driver any more, not even
+ * to be released; what was made after it, and what lives on other devices, is not touched. The library that stands in for
+ * CUDA ends the process at the first call with an object from before a reset.
  */
 #include <pthread.h>
 #include <string.h>
 
 #include "gpu/cuda/api.h"
 #include "gpu/ipc.h"
-#include "gpu/reset.h"
 #include "libunit.h"
 #include "libvendor.h"
-
-/* ---- the guard itself, with markers that the test breaks ---- */
-
-static bool broken[DMA_GPU_MAX_DEVICES], no_marker;
-static unsigned made, looked_at, freed;
-
-static bool make_marker(int device, dma_gpu_marker_t *marker)
-{
-    broken[device] = false;
-    *marker = (dma_gpu_marker_t){.addr = ++made, .id = 1};
-    return !no_marker;
-}
-
-static bool is_intact(int device, const dma_gpu_marker_t *marker)
-{
-    (void)marker;
-    looked_at++;
-    return !broken[device];
-}
-
-static void free_marker(int device, const dma_gpu_marker_t *marker)
-{
-    (void)device;
-    (void)marker;
-    freed++;
-}
-
-static const dma_gpu_marker_ops_t ops = {.make = make_marker, .is_intact = is_intact, .free = free_marker};
-static dma_gpu_guard_t guard = DMA_GPU_GUARD(&ops);
-
-START_TEST(counts_resets_by_device)
-{
-    dma_gpu_origin_t a, b;
-
-    a = dma_gpu_guard_watch(&guard, 0);
-    b = dma_gpu_guard_watch(&guard, 63);
-    ck_assert_uint_eq(made, 2);
-    dma_gpu_guard_watch(&guard, 0);
-    ck_assert_uint_eq(made, 2);
-    broken[63] = true;
-    dma_gpu_guard_detect(&guard);
-    dma_gpu_guard_detect(&guard);
-    ck_assert_uint_eq(dma_gpu_guard_resets(&guard, 63), 1);
-    ck_assert(!dma_gpu_guard_has_lost(&guard, a));
-    ck_assert(dma_gpu_guard_has_lost(&guard, b));
-    b = dma_gpu_guard_watch(&guard, 63);
-    ck_assert(!dma_gpu_guard_has_lost(&guard, b));
-    broken[63] = true;
-    ck_assert_uint_eq(dma_gpu_guard_watch(&guard, 63).resets, 2); /* seen when an object is made, too */
-    dma_gpu_guard_lose(&guard, 0);
-    ck_assert(dma_gpu_guard_has_lost(&guard, a));
-    ck_assert_int_eq(dma_gpu_guard_error(a), DMA_ERR_ENGINE);
-    ck_assert_str_eq(dma_gpu_error(), "device 0 has been reset");
-    ck_assert_uint_eq(dma_gpu_guard_watch(&guard, 64).resets, 0); /* not one of those with state */
-    ck_assert_uint_eq(dma_gpu_guard_watch(&guard, -1).resets, 0);
-    dma_gpu_guard_unwatch(&guard, 0);
-    ck_assert_uint_eq(freed, 0);
-    dma_gpu_guard_unwatch(&guard, 63);
-    ck_assert_uint_eq(freed, 1);
-    dma_gpu_guard_unwatch(&guard, 63);
-    ck_assert_uint_eq(freed, 1);
-}
-END_TEST
-
-START_TEST(without_a_marker)
-{
-    dma_gpu_origin_t a;
-
-    no_marker = true;
-    a = dma_gpu_guard_watch(&guard, 0);
-    looked_at = 0;
-    dma_gpu_guard_detect(&guard);
-    ck_assert_uint_eq(looked_at, 0);
-    ck_assert(!dma_gpu_guard_has_lost(&guard, a));
-}
-END_TEST
-
-/* Memory made after a reset at an address that an owner of lost memory still has to release. */
-START_TEST(memory_at_the_address_of_lost_memory)
-{
-    ck_assert_int_eq(dma_gpu_guard_add(&guard, 0, 4096), DMA_OK);
-    ck_assert(dma_gpu_guard_holds(&guard, 4096));
-    broken[0] = true;
-    ck_assert(!dma_gpu_guard_holds(&guard, 4096));
-    ck_assert_int_eq(dma_gpu_guard_add(&guard, 0, 4096), DMA_OK);
-    ck_assert(!dma_gpu_guard_holds(&guard, 4096));
-    ck_assert(!dma_gpu_guard_take(&guard, 4096)); /* whoever released it: it is the lost one */
-    ck_assert(dma_gpu_guard_holds(&guard, 4096));
-    ck_assert(dma_gpu_guard_take(&guard, 4096));
-    ck_assert(!dma_gpu_guard_take(&guard, 4096)); /* unknown */
-}
-END_TEST
-
-/* ---- CUDA ---- */
 
 static const dma_gpu_runtime_t *rt;
 static fake_driver_t *driver;
@@ -217,24 +122,29 @@ static void use_things(const things_t *t, dma_status_t want)
     rt->leave(&scope);
 }
 
-enum { KINDS = 6 };
+enum { A_STREAM, AN_EVENT, A_GRAPH, AN_IMPORT, A_REGISTRATION, MEMORY, KINDS };
 
-static dma_status_t release_thing(const things_t *t, int kind)
+static void release_kind(const things_t *t, int kind)
 {
     switch (kind) {
-    case 0:
-        return rt->stream_destroy(t->stream);
-    case 1:
-        return rt->event_destroy(t->event);
-    case 2:
+    case A_STREAM:
+        ck_assert_int_eq(rt->stream_destroy(t->stream), DMA_OK);
+        break;
+    case AN_EVENT:
+        ck_assert_int_eq(rt->event_destroy(t->event), DMA_OK);
+        break;
+    case A_GRAPH:
         rt->graph_destroy(t->graph);
-        return DMA_OK;
-    case 3:
-        return rt->ipc_close(t->import);
-    case 4:
-        return rt->host_unregister((void *)(uintptr_t)t->registered);
-    default:
-        return rt->free(t->memory);
+        break;
+    case AN_IMPORT:
+        ck_assert_int_eq(rt->ipc_close(t->import), DMA_OK);
+        break;
+    case A_REGISTRATION:
+        ck_assert_int_eq(rt->host_unregister((void *)(uintptr_t)t->registered), DMA_OK);
+        break;
+    case MEMORY:
+        ck_assert_int_eq(rt->free(t->memory), DMA_OK);
+        break;
     }
 }
 
@@ -244,7 +154,7 @@ static void release_things(const things_t *t)
 
     ck_assert_int_eq(rt->enter_to_release(t->device, &scope), DMA_OK);
     for (int kind = 0; kind < KINDS; kind++) {
-        ck_assert_int_eq(release_thing(t, kind), DMA_OK);
+        release_kind(t, kind);
     }
     rt->leave(&scope);
 }
@@ -332,8 +242,29 @@ START_TEST(released_in_a_new_context)
 }
 END_TEST
 
-/* The same for each kind of object alone: none relies on another that was released before. */
-START_TEST(each_kind_alone)
+/* Before a stream is released, it is asked whether it has ended. */
+START_TEST(queried_before_it_is_released)
+{
+    dma_gpu_scope_t scope;
+    things_t a;
+
+    open_cuda(_i);
+    make_things(&a, 0);
+    reset_device(0);
+    app_alloc(0);
+    driver->capturing = true;
+    ck_assert_int_eq(rt->enter_to_release(0, &scope), DMA_OK);
+    ck_assert_int_eq(rt->stream_query(a.stream), DMA_ERR_ENGINE);
+    ck_assert_int_eq(rt->event_query(a.event), DMA_ERR_ENGINE);
+    rt->leave(&scope);
+    release_things(&a);
+    rt->release();
+    ck_assert_uint_eq(driver->spoilt, 0);
+}
+END_TEST
+
+/* Each kind of object first, in a scope that is not meant for releasing: none relies on another that went before. */
+START_TEST(each_kind_first)
 {
     dma_gpu_scope_t scope;
     things_t a;
@@ -342,19 +273,32 @@ START_TEST(each_kind_alone)
     make_things(&a, 0);
     reset_device(0);
     app_alloc(0);
-    ck_assert_int_eq(rt->enter(0, &scope), DMA_OK); /* not the scope for it */
-    if (_i <= KINDS) {                              /* the last one uses the private stream */
-        ck_assert_int_eq(_i < KINDS ? release_thing(&a, _i) : rt->copy(1, 2, 3), DMA_OK);
-    } else {
+    ck_assert_int_eq(rt->enter(0, &scope), DMA_OK);
+    if (_i == KINDS) { /* the private stream */
+        ck_assert_int_eq(rt->copy(1, 2, 3), DMA_OK);
+    } else if (_i == KINDS + 1) {
         rt->release();
     }
-    ck_assert_uint_eq(resets(0), 1);
     for (int kind = 0; kind < KINDS; kind++) {
-        ck_assert_int_eq(kind == _i ? DMA_OK : release_thing(&a, kind), DMA_OK);
+        release_kind(&a, (_i + kind) % KINDS);
+        ck_assert_uint_eq(resets(0), 1);
     }
     rt->leave(&scope);
 }
 END_TEST
+
+/* Old objects with a new stream, and the other way round. */
+static void mix_things(const things_t *old, const things_t *new)
+{
+    dma_gpu_scope_t scope;
+
+    ck_assert_int_eq(rt->enter(new->device, &scope), DMA_OK);
+    ck_assert_int_eq(rt->event_record(old->event, new->stream), DMA_ERR_ENGINE);
+    ck_assert_int_eq(rt->event_record(new->event, old->stream), DMA_ERR_ENGINE);
+    ck_assert_int_eq(rt->graph_launch(old->graph, new->stream), DMA_ERR_ENGINE);
+    ck_assert_int_eq(rt->graph_launch(new->graph, old->stream), DMA_ERR_ENGINE);
+    rt->leave(&scope);
+}
 
 static void *classify_in_thread(void *addr)
 {
@@ -373,14 +317,18 @@ START_TEST(new_memory_and_new_work)
     make_things(&a, 0);
     reset_device(0);
     addr = app_alloc(0);
+    driver->capturing = true;
     ck_assert_int_eq(pthread_create(&thread, NULL, classify_in_thread, &addr), 0);
     pthread_join(thread, NULL);
+    ck_assert_uint_eq(driver->spoilt, 0);
+    driver->capturing = false;
     ck_assert_uint_eq(resets(0), 1);
     use_things(&a, DMA_ERR_ENGINE);
     ck_assert_str_eq(dma_gpu_error(), "device 0 has been reset");
     make_things(&b, 0);
     use_things(&b, DMA_OK);
     use_things(&a, DMA_ERR_ENGINE);
+    mix_things(&a, &b);
     ck_assert_uint_eq(driver->objects, THINGS + 2);
     release_things(_i & REUSES ? &b : &a);
     release_things(_i & REUSES ? &a : &b);
@@ -579,14 +527,12 @@ int main(void)
 {
     Suite *suite = suite_create("gpu_reset");
 
-    unit_test(suite, counts_resets_by_device, 10);
-    unit_test(suite, without_a_marker, 10);
-    unit_test(suite, memory_at_the_address_of_lost_memory, 10);
     unit_loop(suite, without_a_reset, 0, MANNERS, 10);
     unit_loop(suite, released_after_a_reset, 0, MANNERS, 10);
     unit_loop(suite, the_table_is_released_first, 0, MANNERS, 10);
     unit_loop(suite, released_in_a_new_context, 0, MANNERS, 10);
-    unit_loop(suite, each_kind_alone, 0, 8, 10);
+    unit_loop(suite, queried_before_it_is_released, 0, MANNERS, 10);
+    unit_loop(suite, each_kind_first, 0, KINDS + 2, 10);
     unit_loop(suite, new_memory_and_new_work, 0, MANNERS, 10);
     unit_loop(suite, several_resets, 0, MANNERS, 10);
     unit_loop(suite, one_of_two_devices, 0, MANNERS, 10);

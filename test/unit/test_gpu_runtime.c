@@ -1,6 +1,6 @@
 /*
  * Finding the runtime that the application has loaded, and reading what it says. Libraries with the names and calls of
- * the real ones stand in for them; they lie beside this program.
+ * the real ones stand in for them.
  */
 #include <dlfcn.h>
 #include <pthread.h>
