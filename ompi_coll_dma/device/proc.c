@@ -46,7 +46,7 @@ static void find_engine(dma_proc_t *proc, const dma_gpu_runtime_t *rt, dma_devic
 /* Has the application reset the device since? */
 static bool is_lost(const dma_gpu_runtime_t *rt, const dma_device_t *d)
 {
-    return rt->resets && rt->resets(d->ordinal) != d->resets;
+    return dma_gpu_resets(rt, d->ordinal) != d->resets;
 }
 
 static void close_device(dma_device_t *d)
@@ -83,7 +83,7 @@ dma_device_t *dma_device_of(dma_proc_t *proc, const dma_gpu_runtime_t *rt, int o
     }
     if (!d && proc->ipc && (d = calloc(1, sizeof(*d)))) {
         d->ordinal = ordinal;
-        d->resets = rt->resets ? rt->resets(ordinal) : 0;
+        d->resets = dma_gpu_resets(rt, ordinal);
         find_engine(proc, rt, d);
         if (!d->engine) {
             dma_proc_report(proc, DMA_REPORT_WARN, "device",

@@ -67,11 +67,6 @@ dma_ipc_t *dma_ipc_create(const dma_gpu_runtime_t *rt)
     return ipc;
 }
 
-static unsigned resets_of(const dma_ipc_t *ipc, int device)
-{
-    return ipc->rt->resets ? ipc->rt->resets(device) : 0;
-}
-
 static void free_imports(dma_import_t *first)
 {
     dma_import_t *next;
@@ -321,7 +316,7 @@ static bool conflicts(const dma_export_t *new, const dma_export_t *old)
 /* An import that a reset of the device has destroyed is nobody's; its users close it. */
 static bool is_import_of(const dma_ipc_t *ipc, const dma_import_t *import, int device, uint64_t nonce)
 {
-    return import->nonce == nonce && import->device == device && import->resets == resets_of(ipc, device);
+    return import->nonce == nonce && import->device == device && import->resets == dma_gpu_resets(ipc->rt, device);
 }
 
 static bool is_same(const dma_import_t *import, const dma_export_t *export)
@@ -392,7 +387,7 @@ dma_status_t dma_ipc_open(dma_ipc_t *ipc, int device, uint64_t nonce, const dma_
             goto unlock;
         }
         *i = (dma_import_t){.next = ipc->imports, .nonce = nonce, .export = *export, .device = device};
-        i->resets = resets_of(ipc, device);
+        i->resets = dma_gpu_resets(ipc->rt, device);
         if ((status = open_handle(ipc->rt, device, &export->handle, &i->base)) != DMA_OK) {
             free(i);
             goto unlock;
@@ -459,7 +454,7 @@ static dma_status_t renew(const dma_ipc_t *ipc, registration_t *p, int device)
 
     if (status == DMA_OK) {
         p->device = device;
-        p->resets = resets_of(ipc, device);
+        p->resets = dma_gpu_resets(ipc->rt, device);
     }
     return status;
 }
@@ -496,7 +491,7 @@ dma_status_t dma_ipc_register(dma_ipc_t *ipc, int device, void *addr, size_t byt
             goto unlock;
         }
         ipc->registrations = p;
-    } else if (p->resets != resets_of(ipc, p->device)) {
+    } else if (p->resets != dma_gpu_resets(ipc->rt, p->device)) {
         end_registration(ipc, p);
         if ((status = renew(ipc, p, device)) != DMA_OK) {
             goto unlock;

@@ -175,6 +175,12 @@ typedef struct dma_gpu_runtime {
  */
 const dma_gpu_runtime_t *dma_gpu_runtime_loaded(void);
 
+/* How many resets of the device have been detected; 0 where none can be. */
+static inline unsigned dma_gpu_resets(const dma_gpu_runtime_t *rt, int device)
+{
+    return rt->resets ? rt->resets(device) : 0;
+}
+
 /* Copies a rectangle in stream order; scope. Uses copy2d if copy2d can describe the rectangle, otherwise one copy for
  * each row: rows may be any distance apart, also backwards (a pitch of 2^64 - n). */
 dma_status_t dma_gpu_copy_rect(const dma_gpu_runtime_t *rt, dma_gpu_stream_t *stream, const dma_rect_t *rect);

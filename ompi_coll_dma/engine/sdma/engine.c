@@ -45,10 +45,16 @@ static dma_status_t find_gpu(const dma_gpu_config_t *config, dma_sdma_unit_t *un
     return unit->gen ? DMA_OK : dma_gpu_refuse(why, reason);
 }
 
+/* As ROCr knows the GPU. */
+static dma_rocr_address_t address_of(const dma_sdma_unit_t *unit)
+{
+    return (dma_rocr_address_t){.domain = unit->gpu->domain, .location_id = dma_topo_location_id(unit->gpu)};
+}
+
 static dma_status_t open_queues(const dma_gpu_config_t *config, dma_sdma_unit_t *unit, char *why)
 {
     dma_provider_gpu_t gpu = {
-        .address = {.domain = unit->gpu->domain, .location_id = dma_topo_location_id(unit->gpu)},
+        .address = address_of(unit),
         .gpu_id = unit->gpu->gpu_id,
         .by_number = unit->gen->even_engines,
     };
@@ -70,7 +76,7 @@ static bool has_work(void *arg, uint64_t address)
 /* Without events of ROCr, or with a version that has none, a fault ends the process, as it does in any program. */
 static void watch_faults(dma_sdma_unit_t *unit)
 {
-    dma_rocr_address_t address = {.domain = unit->gpu->domain, .location_id = dma_topo_location_id(unit->gpu)};
+    dma_rocr_address_t address = address_of(unit);
     const char *reason;
     dma_rocr_gpu_t gpu;
     dma_rocr_t rocr;
@@ -117,7 +123,7 @@ static dma_status_t sdma_open(const dma_gpu_config_t *config, dma_gpu_unit_t **r
     unit->rt = config->rt;
     unit->device = config->device;
     unit->stuck_seconds = config->timeout;
-    unit->resets = config->rt->resets ? config->rt->resets(config->device) : 0;
+    unit->resets = dma_gpu_resets(config->rt, config->device);
     if (strcmp(config->rt->name, "hip")) {
         status = dma_gpu_refuse(why, "the device is not AMD's");
     } else {
@@ -155,7 +161,7 @@ static dma_status_t sdma_open(const dma_gpu_config_t *config, dma_gpu_unit_t **r
 /* After a reset the queues still exist, but the temporary memory does not. */
 static bool was_reset(const dma_sdma_unit_t *unit)
 {
-    return unit->rt->resets && unit->rt->resets(unit->device) != unit->resets;
+    return dma_gpu_resets(unit->rt, unit->device) != unit->resets;
 }
 
 /* Allocates temporary memory: of a queue, with its lock held, or of a program. */
@@ -407,7 +413,6 @@ static dma_status_t sdma_check(dma_gpu_binding_t *handle, const char **reason)
         return DMA_ERR_ENGINE;
     }
     *reason = "a queue stands still, or reports an error";
-
     for (int r = 0; r < b->nranks; r++) {
         dma_queue_t *queue = b->queues[r];
         dma_status_t status;
