@@ -3,8 +3,10 @@
 # Not part of ./check, which runs device.sh on an emulated node.
 #
 #     build     the component from this tree (a distribution: nothing but a compiler, make and Open MPI is needed), the
-#               same with one copy left out, the benchmark, NCCL's side of it, matrix products
+#               same with one copy left out, the same without care for copies that return early, the benchmark, NCCL's
+#               side of it, matrix products
 #     sweep     random collectives on device memory, 1, 2 and 4 ranks, in all forms, among host memory too; what must fail
+#     apps      what applications do around the calls: copies that return early, resets, all kinds of memory, one rank
 #     passes    all-gather and all-to-all at all sizes beside NCCL's, in interleaved passes
 #     gemm      the same with matrix products on every GPU
 #     overlap   non-blocking calls with computing beside them
@@ -77,15 +79,22 @@ component() {
     make -s -j"$cores" all "$@"
 }
 
-# The last push to a peer is left out, of every batch.
+# broken_component NAME FILE SED: the component with one change that a stage must notice
 broken_component() {
-    mkdir -p "$work/broken-tree"
+    local tree=$work/$1-tree file=ompi_coll_dma/$2
+    mkdir -p "$tree"
     (cd "$root" && tar cf - --exclude=./build --exclude='./build-*' --exclude=./h200-out --exclude=./.git .) |
-        tar xf - -C "$work/broken-tree" || return 1
-    sed -i 's/rt->copy_batch(stream, c->dst, c->src, c->bytes, c->n) : DMA_OK;/rt->copy_batch(stream, c->dst, c->src, c->bytes, c->n - 1) : DMA_OK;/' \
-        "$work/broken-tree/ompi_coll_dma/engine/stream/work.c"
-    ! cmp -s "$root/ompi_coll_dma/engine/stream/work.c" "$work/broken-tree/ompi_coll_dma/engine/stream/work.c" || return 1
-    component "$work/broken-tree" "$work/broken"
+        tar xf - -C "$tree" || return 1
+    sed -i "$3" "$tree/$file"
+    ! cmp -s "$root/$file" "$tree/$file" || return 1
+    component "$tree" "$work/$1"
+}
+
+broken_components() {
+    # The last push to a peer is left out, of every batch.
+    broken_component broken engine/stream/work.c \
+        's/rt->copy_batch(stream, c->dst, c->src, c->bytes, c->n) : DMA_OK;/rt->copy_batch(stream, c->dst, c->src, c->bytes, c->n - 1) : DMA_OK;/' &&
+        broken_component careless gpu/cuda/query.c 's/table->adopt = .*/table->adopt = NULL; (void)adopt;/'
 }
 
 # plugin NAME SOURCE ARGS...: with nvcc, which knows where CUDA is
@@ -119,13 +128,13 @@ build_gemm() {
 
 stage_build() {
     local status=0
-    broken_component >"$work/broken.log" 2>&1 &
-    component "$root" "$work/build" test/mpi/sweep test/gpu/gpu_bench test/gpu/runtime_check >"$work/build.log" 2>&1 || status=1
+    broken_components >"$work/broken.log" 2>&1 &
+    component "$root" "$work/build" test/mpi/sweep test/gpu/gpu_bench test/gpu/runtime_check test/gpu/app_check >"$work/build.log" 2>&1 || status=1
     if [ "$(cuda_home)" != none ]; then
         build_rival || { echo 'NCCL is not measured'; status=1; }
         build_gemm || { echo 'no matrix products'; status=1; }
     fi
-    wait $! || { echo 'the broken component was not built'; tail -n 5 "$work/broken.log"; status=1; }
+    wait $! || { echo 'the broken components were not built'; tail -n 5 "$work/broken.log"; status=1; }
     [ -e "$work/build/test/gpu/gpu_bench" ] || { tail -n 20 "$work/build.log"; return 1; }
     ls "$work"/*.so "$work"/*/mca/*.so 2>/dev/null
     return $status
@@ -197,6 +206,35 @@ stage_sweep() {
         tail -n 3 "$work/sweep-broken.log"
         status=1
     fi
+    return $status
+}
+
+# app_case WANTED BUILD RANKS CASE [MPIRUN-ARGS...]: WANTED: right or wrong
+app_case() {
+    local wanted=$1 build=$2 n=$3 case=$4 seen=right log
+    shift 4
+    log=$work/app-$case-$n-$build$(printf %s "$@" | tr -c 'a-z0-9' _).log
+    limited_run 60 "$build" "$n" "$@" "$work/build/test/gpu/app_check" "$case" >"$log" 2>&1 || seen="wrong ($?)"
+    ! grep -q 'bytes are wrong' "$log" || seen=wrong
+    echo "$case, $n ranks, $build $*: $seen"
+    grep 'us a call' "$log"
+    [ "$seen" = "$wanted" ] && return
+    echo "  expected: $wanted"
+    grep -v '^$' "$log" | head -n 12
+    return 1
+}
+
+stage_apps() {
+    local status=0 n case
+    for n in 1 "$ranks"; do
+        for case in self stale kinds reset again; do
+            app_case right build "$n" "$case" || status=1
+        done
+        app_case right build "$n" start --mca coll_dma_stream_sync 1 || status=1
+    done
+    # What the care is for must be visible without it.
+    app_case wrong careless "$ranks" stale || status=1
+    app_case wrong build "$ranks" start || status=1
     return $status
 }
 

@@ -23,6 +23,11 @@ test_gpu_gpu_bench_SOURCES = \
 test_gpu_gpu_bench_CPPFLAGS = $(AM_CPPFLAGS) $(OMPI_PROGRAM_CPPFLAGS)
 test_gpu_gpu_bench_LDADD = libdma_core.la $(OMPI_PROGRAM_LIBS) -lm -lrt
 
+# Stands in for an application on CUDA; h200.sh runs it.
+mpi_programs += test/gpu/app_check
+test_gpu_app_check_CPPFLAGS = $(MPI_CPPFLAGS)
+test_gpu_app_check_LDADD = $(OMPI_PROGRAM_LIBS) -ldl
+
 extra_files += \
 	test/gpu/cuda_api_check.c \
 	test/gpu/device.sh \
