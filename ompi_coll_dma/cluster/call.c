@@ -373,6 +373,7 @@ static dma_status_t progress_node_call(dma_cluster_t *c)
     if (dma_comm_trylock(c->node_comm)) {
         dma_comm_advance(c->node_comm);
         dma_comm_watch(c->node_comm);
+        c->call.node_position = dma_comm_position(c->node_comm);
         dma_comm_unlock(c->node_comm);
     }
     return dma_task_test((dma_task_t *)(void *)c->call.node_task);
@@ -484,6 +485,12 @@ dma_wait_t dma_cluster_waits_for(const dma_comm_t *comm, const dma_task_t *task)
 
     (void)task;
     return (dma_wait_t){.kind = rank >= 0 ? DMA_WAIT_MESSAGE : DMA_WAIT_NONE, .rank = rank};
+}
+
+uint64_t dma_cluster_position(const dma_comm_t *comm, const dma_task_t *task)
+{
+    (void)task;
+    return comm->cluster->call.state_changes + comm->cluster->call.node_position;
 }
 
 dma_status_t dma_cluster_advance(dma_comm_t *comm, dma_task_t *task)

@@ -170,7 +170,8 @@ typedef struct dma_cluster_call {
     uint32_t started[DMA_LANES], ended[DMA_LANES]; /* operations; ended: all up to this one */
     uint64_t state_changes;                        /* of pieces, and operations that have ended in LOCAL */
     bool copying;                                  /* LOCAL: the relay's engine copies */
-    unsigned local_turns; /* turns in which no message was in flight, so that the call waited for its node only */
+    uint64_t node_position; /* dma_comm_position of the node communicator, when it was last advanced */
+    unsigned local_turns;   /* turns in which no message was in flight, so that the call waited for its node only */
 
     /* Messages. */
     uint32_t seq, note;
@@ -202,6 +203,7 @@ static inline bool dma_cluster_may_start(const dma_cluster_call_t *call, const d
 
 dma_status_t dma_cluster_advance(dma_comm_t *comm, dma_task_t *task);
 dma_wait_t dma_cluster_waits_for(const dma_comm_t *comm, const dma_task_t *task);
+uint64_t dma_cluster_position(const dma_comm_t *comm, const dma_task_t *task);
 /* Ends the current call, complete or not. */
 void dma_cluster_end_call(dma_cluster_t *c);
 /* Frees the kept plans. */

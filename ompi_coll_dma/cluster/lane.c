@@ -6,7 +6,6 @@
  * messages. The plan's window limits the operations that have pieces in flight. EXTRA_PIECES more pieces may be in
  * flight, so that the adapter has work when a message of several pieces ends.
  */
-#include <sched.h>
 #include <stdlib.h>
 
 #include "cluster/cluster.h"
@@ -105,11 +104,12 @@ static bool for_each_in_flight(dma_cluster_t *c, void (*visit)(void *net, void *
 void dma_lanes_stop(dma_cluster_t *c)
 {
     double end = dma_now() + CANCEL_SECONDS;
+    dma_pause_t pause = {0};
     bool aborted = false;
 
     for_each_in_flight(c, c->net_ops->cancel);
     do {
-        sched_yield(); /* peers on the same core need it for their progress */
+        dma_pause(&pause); /* peers on the same core need it for their progress */
         c->net_ops->progress(c->net);
         if (!aborted && dma_now() > end) {
             aborted = true;

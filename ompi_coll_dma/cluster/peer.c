@@ -1,5 +1,4 @@
 /* Peers on other nodes: exchange of addresses, alarms and announcements. See cluster.h. */
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -373,6 +372,7 @@ void dma_cluster_send_alarm(dma_cluster_t *c, dma_status_t status)
 void dma_cluster_close_peers(dma_cluster_t *c)
 {
     double end = dma_now() + CLOSE_SECONDS;
+    dma_pause_t pause = {0};
 
     for (uint32_t i = 0; i < c->nbuckets; i++) {
         dma_cluster_peer_t *next;
@@ -388,7 +388,7 @@ void dma_cluster_close_peers(dma_cluster_t *c)
                 if (dma_now() > end) {
                     break;
                 }
-                sched_yield();
+                dma_pause(&pause);
                 c->net_ops->progress(c->net);
             }
             if (!p->notice_req && !p->alarm_req && !p->announce_req && !p->recv_req &&

@@ -1,5 +1,4 @@
 /* The cluster route: creation, evidence of failure, destruction. See cluster.h and core/route.h. */
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -204,12 +203,12 @@ static void cluster_proc_destroy(dma_proc_t *proc)
 /* Polling a call runs the network's progress, which is a system call if the network is TCP. The progress engine can
  * make several system calls, and a rank that waits for a message of this rank would wait for them too. So it does not
  * run in every turn. */
-static void cluster_pause(dma_comm_t *comm, unsigned turn)
+static void cluster_pause(dma_comm_t *comm, dma_pause_t *pause, unsigned turn)
 {
     if (turn % PROGRESS_TURNS == PROGRESS_TURNS - 1) {
         comm->host->progress();
     } else if (comm->proc->params.yield) {
-        sched_yield();
+        dma_pause(pause);
     } else {
         dma_cpu_pause();
     }
@@ -231,4 +230,5 @@ const dma_route_t dma_route_cluster = {
     .pause = cluster_pause,
     .advance = dma_cluster_advance,
     .waits_for = dma_cluster_waits_for,
+    .position = dma_cluster_position,
 };

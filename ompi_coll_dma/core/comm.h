@@ -256,6 +256,8 @@ dma_status_t dma_comm_begin(dma_comm_t *comm);
 /* ---- wait.c: without the lock ---- */
 
 dma_status_t dma_task_wait(dma_task_t *task);
+/* A number that changes while the oldest call moves on; with the lock. */
+uint64_t dma_comm_position(const dma_comm_t *comm);
 void dma_setup_wait(dma_comm_t *comm);
 
 static inline bool dma_task_done(const dma_task_t *task)
@@ -298,6 +300,7 @@ void dma_host_finish(dma_comm_t *comm, dma_task_t *task);
 /* A rank that has not entered the call; of a running task, a rank whose flag one of its programs waits for. */
 dma_wait_t dma_host_waits_for_entry(const dma_comm_t *comm, const dma_task_t *task);
 dma_wait_t dma_host_waits_for_flag(const dma_comm_t *comm, const dma_task_t *task);
+uint64_t dma_host_position(const dma_comm_t *comm, const dma_task_t *task);
 
 /* ---- setup/setup.c ---- */
 

@@ -382,6 +382,18 @@ static dma_geom_t channel_geometry(const dma_comm_t *parent, const dma_call_t *c
     return g;
 }
 
+uint64_t dma_host_position(const dma_comm_t *comm, const dma_task_t *task)
+{
+    const dma_run_t *run = &task->run;
+    uint64_t position = 0;
+
+    (void)comm;
+    for (uint32_t i = 0; run->plan && i < run->plan->nprogs; i++) {
+        position += run->cursors[i].pc + (run->cursors[i].trip << 8);
+    }
+    return position;
+}
+
 static void host_channel_prepare(dma_comm_t *comm, const dma_call_t *call)
 {
     const dma_memory_t *memory = comm->proc->memory;
@@ -405,4 +417,5 @@ const dma_route_t dma_route_host = {
     .channel_prepare = host_channel_prepare,
     .channel_init = host_channel_init,
     .waits_for = host_waits_for,
+    .position = dma_host_position,
 };

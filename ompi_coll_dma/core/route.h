@@ -26,6 +26,7 @@
 #include <stdbool.h>
 
 #include "dma/comm.h"
+#include "node/pause.h"
 
 struct dma_gpu_runtime;
 typedef struct dma_memory dma_memory_t;
@@ -82,7 +83,7 @@ struct dma_route {
     void (*expire)(dma_comm_t *comm);
 
     /* Between two looks of a blocking wait, instead of the host's spinning. Without the lock. */
-    void (*pause)(dma_comm_t *comm, unsigned turn);
+    void (*pause)(dma_comm_t *comm, dma_pause_t *pause, unsigned turn);
 
     /* A channel: the communicator of one persistent call. `channel_prepare` comes before its set-up, `channel_init` after it,
      * if it ended READY; both without the lock. */
@@ -97,6 +98,8 @@ struct dma_route {
     /* A task has just been posted: waits a bounded moment for its peers. */
     void (*spin)(dma_comm_t *comm, const dma_task_t *task);
     dma_wait_t (*waits_for)(const dma_comm_t *comm, const dma_task_t *task);
+    /* A number that changes while the running task moves on. */
+    uint64_t (*position)(const dma_comm_t *comm, const dma_task_t *task);
     /* The task ends, well or not: gives back what the route holds for it. Without the lock. */
     void (*drop)(dma_task_t *task);
 };

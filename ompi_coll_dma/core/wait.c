@@ -3,7 +3,8 @@
  *
  * A blocking call spins first: a peer that is on its way arrives within a microsecond. Then it runs the progress engine
  * between two looks, because the peer can need a message of this process before it can come. Where ranks outnumber cores
- * it does not spin: it yields the core to the rank that it waits for.
+ * it does not spin: it yields the core to the rank that it waits for. If nothing moves for some time, and others use this
+ * core, it sleeps (node/pause.h).
  *
  * A late rank is not a dead rank. No clock ends a wait for a peer, except where the user has set one (entry_timeout). After
  * warn one line says which rank waits for which. Errors come from evidence: a rank that has poisoned the
@@ -107,48 +108,63 @@ void dma_comm_watch(dma_comm_t *comm)
 }
 
 /* Between two looks, number `turn`. */
-static void pause_wait(dma_comm_t *comm, unsigned turn)
+static void pause_wait(dma_comm_t *comm, dma_pause_t *pause, unsigned turn)
 {
     /* before the end of the set-up nobody knows whether ranks share cores */
     if (comm->state == DMA_COMM_SETUP || comm->oversubscribed) {
-        sched_yield();
-        if (turn % YIELD_TURNS == YIELD_TURNS - 1) {
+        if (dma_pause(pause) || turn % YIELD_TURNS == YIELD_TURNS - 1) {
             comm->host->progress();
         }
     } else if (comm->route->pause) {
-        comm->route->pause(comm, turn);
+        comm->route->pause(comm, pause, turn);
     } else if (turn < SPIN_TURNS) {
         dma_cpu_pause();
     } else {
         comm->host->progress();
-        if (turn > LONG_TURNS && turn % YIELD_TURNS == 0) {
+        if (turn % YIELD_TURNS == 0 && !dma_pause_shared(pause) && turn > LONG_TURNS) {
             sched_yield(); /* a process outside of the job can hold the peer's core */
         }
     }
 }
 
-static void look(dma_comm_t *comm)
+uint64_t dma_comm_position(const dma_comm_t *comm)
+{
+    const dma_task_t *task = comm->state == DMA_COMM_READY ? comm->head : NULL;
+    const dma_route_t *route = task && task->route ? task->route : &dma_route_host;
+    bool running = task && dma_task_state(task) == DMA_TASK_RUNNING && route->position;
+
+    return task ? (task->run.seq << 32) + (running ? route->position(comm, task) : 0) : 0;
+}
+
+static void look(dma_comm_t *comm, dma_pause_t *pause)
 {
     if (dma_comm_trylock(comm)) {
         dma_comm_advance(comm);
         dma_comm_watch(comm);
+        if (pause->since) {
+            dma_pause_moved(pause, dma_comm_position(comm));
+        }
         dma_comm_unlock(comm);
     }
 }
 
 dma_status_t dma_task_wait(dma_task_t *task)
 {
+    dma_pause_t pause = {0};
+
     for (unsigned turn = 0; !dma_task_done(task); turn++) {
-        pause_wait(task->comm, turn);
-        look(task->comm);
+        pause_wait(task->comm, &pause, turn);
+        look(task->comm, &pause);
     }
     return task->status;
 }
 
 void dma_setup_wait(dma_comm_t *comm)
 {
+    dma_pause_t pause = {0};
+
     for (unsigned turn = 0; dma_comm_state(comm) == DMA_COMM_SETUP; turn++) {
-        pause_wait(comm, turn);
-        look(comm);
+        pause_wait(comm, &pause, turn);
+        look(comm, &pause);
     }
 }

@@ -332,3 +332,10 @@ dma_wait_t dma_device_waits_for(const dma_comm_t *comm, const dma_task_t *task)
     }
     return call->phase >= DEVICE_RUN ? dma_host_waits_for_flag(comm, task) : wait;
 }
+
+uint64_t dma_device_position(const dma_comm_t *comm, const dma_task_t *task)
+{
+    dma_device_phase_t phase = task->device->phase;
+
+    return ((uint64_t)phase << 24) + (phase >= DEVICE_RUN ? dma_host_position(comm, task) : 0);
+}

@@ -1,5 +1,4 @@
 /* Persistent calls in device memory: *_init, starts, and programs that engines have before the start. See device.h. */
-#include <sched.h>
 #include <string.h>
 
 #include "core/setup/bootstrap.h"
@@ -15,6 +14,7 @@ static dma_status_t allreduce_and(dma_comm_t *comm, bool yes, bool *all)
 {
     uint64_t word = yes;
     dma_bootstrap_t exchange;
+    dma_pause_t pause = {0};
     dma_status_t status =
         dma_bootstrap_begin(&exchange, comm->host, comm->handle, comm->rank, comm->nranks, &word, sizeof(word));
 
@@ -22,7 +22,8 @@ static dma_status_t allreduce_and(dma_comm_t *comm, bool yes, bool *all)
         return status;
     }
     while ((status = dma_bootstrap_advance(&exchange)) == DMA_AGAIN) {
-        sched_yield();
+        dma_pause_moved(&pause, (uint64_t)exchange.have);
+        dma_pause(&pause);
         comm->host->progress();
     }
     *all = true;

@@ -5,6 +5,8 @@ core_sources += \
 	ompi_coll_dma/node/cross.c \
 	ompi_coll_dma/node/cross.h \
 	ompi_coll_dma/node/entry.h \
+	ompi_coll_dma/node/pause.c \
+	ompi_coll_dma/node/pause.h \
 	ompi_coll_dma/node/plain.c \
 	ompi_coll_dma/node/plain.h \
 	ompi_coll_dma/node/registry.c \

@@ -13,6 +13,9 @@ if [ ! -e "$build/test/emu/thunk/libhsakmt.so.1" ]; then
     . "$build/config/build.env"
     skip "there is no emulated node: ${dma_emu_missing:-it is not built}"
 fi
+# Two mpiruns of one user that begin at once can take each other's session directory for their own: every suite of ./check
+# has a folder for them.
+[ ! -d "${DMA_SUITE_TMPDIR:-}" ] || export TMPDIR=$DMA_SUITE_TMPDIR
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 

@@ -3,6 +3,9 @@
 # $DMA_TEST_BIN where the programs are.
 
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+# Two mpiruns of one user that begin at once can take each other's session directory for their own: every suite of ./check
+# has a folder for them.
+[ ! -d "${DMA_SUITE_TMPDIR:-}" ] || export TMPDIR=$DMA_SUITE_TMPDIR
 passed=0 failed=0
 
 # program NAME: path of a test program

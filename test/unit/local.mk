@@ -37,6 +37,7 @@ unit_tests += \
 	test/unit/test_node \
 	test/unit/test_params \
 	test/unit/test_path \
+	test/unit/test_pause \
 	test/unit/test_plans \
 	test/unit/test_reach \
 	test/unit/test_reach_plans \
@@ -134,6 +135,8 @@ test_unit_test_cluster_kept_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dma_cluster_build
 test_unit_test_cluster_told_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc
 # counts the allocations of a call
 test_unit_test_device_cost_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc
+test_unit_test_pause_LDFLAGS = $(AM_LDFLAGS) \
+	-Wl,--wrap=clock_gettime,--wrap=nanosleep,--wrap=sched_yield,--wrap=getrusage
 test_unit_test_path_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=dma_gpu_runtime_loaded
 # has no memory left
 test_unit_test_device_ipc_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc

@@ -27,12 +27,12 @@
  * runtimes. Programs that have started are not revoked: they wait for peers, and only the peers can end that.
  */
 #include <math.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "engine/sdma/packet.h"
 #include "engine/sdma/private.h"
+#include "node/pause.h"
 #include "node/window.h"
 
 #define BODY_DWORDS 8192 /* of a program: half of what one COND covers, and an eighth of a ring */
@@ -243,13 +243,14 @@ void dma_sdma_disarm(dma_gpu_binding_t *handle, _Atomic uint32_t *ready)
 {
     dma_sdma_binding_t *b = dma_sdma_binding(handle);
     double until = dma_now() + REVOKE_SECONDS;
+    dma_pause_t pause = {0};
 
     if (!b->armed || !dma_queues_is_owner(&b->unit->queues)) {
         return; /* nothing is armed, or this is a forked child */
     }
     revoke(b, ready);
     while (!all_idle(b) && dma_now() < until) {
-        sched_yield();
+        dma_pause(&pause);
     }
     b->stalled = !all_idle(b);
     b->armed = 0;

@@ -9,12 +9,12 @@
  * A run that does not fit into the rings is lowered in parts. Each part is published, so that the engine consumes it
  * and makes room.
  */
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "engine/sdma/private.h"
+#include "node/pause.h"
 #include "node/window.h"
 
 #define QUIET_SECONDS 2.0 /* how long unbind waits for copies in progress */
@@ -301,10 +301,11 @@ static bool sdma_unbind(dma_gpu_binding_t *handle)
 {
     dma_sdma_binding_t *b = dma_sdma_binding(handle);
     double until = dma_now() + QUIET_SECONDS;
+    dma_pause_t pause = {0};
     bool quiet;
 
     while (!is_quiet(b) && dma_now() < until) {
-        sched_yield();
+        dma_pause(&pause);
     }
     quiet = is_quiet(b);
     /* Programs in progress may still write to their temporary memory. */

@@ -21,12 +21,12 @@
  * The application's own kernels may delay a stream for any time. So there is no timeout: only the runtime reports errors.
  */
 #include <pthread.h>
-#include <sched.h>
 #include <stdlib.h>
 
 #include "dma/clock.h"
 #include "engine/stream/self_copy.h"
 #include "engine/stream/stream.h"
+#include "node/pause.h"
 #include "node/window.h"
 
 #define QUIET_SECONDS 2.0  /* how long unbind waits for copies in progress */
@@ -224,12 +224,13 @@ static bool stream_unbind(dma_gpu_binding_t *handle)
     dma_stream_binding_t *b = binding_of(handle);
     const dma_gpu_runtime_t *rt = b->unit->rt;
     double until = dma_now() + QUIET_SECONDS;
+    dma_pause_t pause = {0};
     dma_gpu_scope_t scope;
     bool quiet = true; /* if the runtime is gone, no copy is in progress */
 
     if (rt->enter_to_release(b->unit->device, &scope) == DMA_OK) {
         while (!(quiet = is_quiet(b)) && dma_now() < until) {
-            sched_yield();
+            dma_pause(&pause);
         }
         dma_self_copy_destroy(&b->self_copy, rt);
         for (int i = 0; i < STREAMS; i++) {

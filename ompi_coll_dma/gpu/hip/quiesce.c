@@ -23,11 +23,11 @@
  * few hardware queues of a device.
  */
 #include <pthread.h>
-#include <sched.h>
 #include <stdlib.h>
 
 #include "dma/clock.h"
 #include "gpu/hip/hip.h"
+#include "node/pause.h"
 
 #define ROUNDS       3    /* callbacks, one after the other: see above */
 #define WAIT_SECONDS 0.05 /* for all of them; the application's callbacks may block the HIP thread for longer */
@@ -154,13 +154,14 @@ static dma_status_t post_probe(int device)
 static dma_status_t wait_probe(int device, double until)
 {
     probe_t *probe = devices[device].probe;
+    dma_pause_t pause = {0};
 
     while (!atomic_load_explicit(&probe->called, memory_order_acquire)) {
         if (devices[device].timed_out || dma_now() >= until) {
             devices[device].timed_out = true;
             return DMA_AGAIN;
         }
-        sched_yield();
+        dma_pause(&pause);
     }
     drop_probe(probe);
     devices[device].probe = NULL;

@@ -1,0 +1,241 @@
+/* Pauses between the looks of a wait (node/pause.h): what they ask of the kernel, on a clock that the test moves. */
+#include <sched.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/comm.h"
+#include "libthreads.h"
+#include "libunit.h"
+#include "node/pause.h"
+
+/* ---- the kernel ---- */
+
+static _Thread_local bool faked;
+static _Thread_local double now, used, slept;
+static _Thread_local long switches;
+static _Thread_local unsigned yields, sleeps, judgements, yields_after_sleep;
+static _Atomic unsigned all_sleeps; /* of all threads */
+
+int __real_clock_gettime(clockid_t clock, struct timespec *t);
+int __wrap_clock_gettime(clockid_t clock, struct timespec *t);
+int __real_nanosleep(const struct timespec *t, struct timespec *left);
+int __wrap_nanosleep(const struct timespec *t, struct timespec *left);
+int __real_sched_yield(void);
+int __wrap_sched_yield(void);
+int __wrap_getrusage(int who, struct rusage *usage);
+
+int __wrap_clock_gettime(clockid_t clock, struct timespec *t)
+{
+    if (!faked) {
+        return __real_clock_gettime(clock, t);
+    }
+    t->tv_sec = (time_t)now;
+    t->tv_nsec = (long)((now - (double)t->tv_sec) * 1e9);
+    return 0;
+}
+
+int __wrap_nanosleep(const struct timespec *t, struct timespec *left)
+{
+    sleeps++;
+    atomic_fetch_add(&all_sleeps, 1);
+    slept = (double)t->tv_sec + 1e-9 * (double)t->tv_nsec;
+    return faked ? 0 : __real_nanosleep(t, left);
+}
+
+int __wrap_sched_yield(void)
+{
+    yields++;
+    yields_after_sleep += sleeps > 0;
+    return faked ? 0 : __real_sched_yield();
+}
+
+int __wrap_getrusage(int who, struct rusage *usage)
+{
+    (void)who;
+    judgements++;
+    *usage = (struct rusage){.ru_nivcsw = switches};
+    usage->ru_utime.tv_sec = (time_t)used;
+    usage->ru_utime.tv_usec = (suseconds_t)((used - (double)usage->ru_utime.tv_sec) * 1e6);
+    return 0;
+}
+
+static void fake(double at)
+{
+    faked = true;
+    now = at;
+    yields = sleeps = judgements = yields_after_sleep = 0;
+}
+
+/* From here on the clock runs by itself again: libcheck reads it too. */
+static void real(void)
+{
+    faked = false;
+}
+
+/* ---- waits that yield ---- */
+
+static void slept_about(double seconds)
+{
+    ck_assert(slept > 0.9 * seconds && slept < 1.1 * seconds);
+}
+
+START_TEST(short_wait_yields_and_long_one_sleeps)
+{
+    dma_pause_t pause = {0};
+
+    fake(1000);
+    ck_assert(!dma_pause(&pause));
+    now += 0.0019;
+    ck_assert(!dma_pause(&pause));
+    ck_assert_uint_eq(yields, 2);
+    ck_assert_uint_eq(sleeps, 0);
+    now += 0.0011;
+    ck_assert(dma_pause(&pause));
+    slept_about(0.003 / 32);
+    now += 1;
+    ck_assert(dma_pause(&pause));
+    slept_about(0.0002);
+    ck_assert_uint_eq(yields, 2);
+    real();
+}
+END_TEST
+
+START_TEST(wait_in_which_something_moves_is_short)
+{
+    dma_pause_t pause = {0};
+
+    fake(1000);
+    dma_pause(&pause);
+    dma_pause_moved(&pause, 5);
+    dma_pause(&pause);
+    for (int i = 0; i < 3; i++) {
+        now += 0.0015;
+        dma_pause_moved(&pause, i < 2 ? 6 : 7);
+        dma_pause(&pause);
+    }
+    ck_assert_uint_eq(sleeps, 0);
+    now += 0.003;
+    dma_pause_moved(&pause, 7);
+    ck_assert(dma_pause(&pause));
+    real();
+}
+END_TEST
+
+/* ---- waits that spin ---- */
+
+/* Does a wait that has lasted for a second sleep, because others use the core? */
+static bool is_shared(void)
+{
+    dma_pause_t pause = {.since = now - 1};
+
+    return dma_pause_shared(&pause);
+}
+
+/* Moves the clock by 20 ms, in which the thread ran for so long, and the kernel ran something else so many times. */
+static void pass(double running, int others)
+{
+    now += 0.02;
+    used += running;
+    switches += others;
+}
+
+START_TEST(shared_core_is_seen)
+{
+    fake(2000);
+    is_shared(); /* from when on */
+    pass(0.02, 0);
+    ck_assert(!is_shared());
+    pass(0.02, 1); /* a daemon */
+    ck_assert(!is_shared());
+    pass(0.01, 3); /* one neighbour: slices of 3 ms */
+    ck_assert(is_shared());
+    pass(0.002, 1); /* ten */
+    ck_assert(is_shared());
+    pass(0.02, 0);
+    ck_assert(!is_shared());
+    real();
+}
+END_TEST
+
+START_TEST(kernel_is_asked_seldom)
+{
+    fake(3000);
+    is_shared();
+    judgements = 0;
+    for (int i = 0; i < 1000; i++) {
+        now += 0.0001;
+        is_shared();
+    }
+    ck_assert_uint_ge(judgements, 8);
+    ck_assert_uint_le(judgements, 11);
+    real();
+}
+END_TEST
+
+START_TEST(spinning_wait_sleeps_only_on_a_shared_core)
+{
+    for (int shared = 0; shared < 2; shared++) {
+        dma_pause_t pause = {0};
+
+        fake(4000 + 10 * shared);
+        is_shared();
+        pass(0.01, shared ? 4 : 0);
+        sleeps = 0;
+        ck_assert(!dma_pause_shared(&pause)); /* it has just begun */
+        now += 0.00009;
+        ck_assert(!dma_pause_shared(&pause));
+        now += 0.001;
+        ck_assert_int_eq(dma_pause_shared(&pause), shared);
+        ck_assert_uint_eq(sleeps, (unsigned)shared);
+        ck_assert_uint_eq(yields, 0);
+    }
+    real();
+}
+END_TEST
+
+/* ---- a communicator ---- */
+
+static void late_rank(rank_t *r)
+{
+    char mine = (char)r->rank, all[2] = {-1, -1};
+    dma_call_t call = {.coll = DMA_ALLGATHER,
+                       .send = {.addr = &mine, .dense = true, .size = 1, .extent = 1, .ub = 1, .count = 1},
+                       .recv = {.addr = all, .dense = true, .size = 1, .extent = 1, .ub = 1, .count = 1}};
+    dma_comm_t *comm = r->comms[0];
+
+    must(r, dma_comm_prepare(comm) == DMA_OK, "%s", dma_comm_reason(comm));
+    comm->oversubscribed = true;
+    threads_barrier(r);
+    atomic_store(&all_sleeps, 0);
+    threads_barrier(r);
+    while (r->rank == 1 && atomic_load(&all_sleeps) < 6) {
+        usleep(1000);
+    }
+    yields = sleeps = yields_after_sleep = 0;
+    must(r, dma_comm_run(comm, &call) == DMA_OK, "%s", dma_comm_reason(comm));
+    must(r, all[0] == 0 && all[1] == 1, "wrong data");
+    /* the progress of libthreads yields once, after each sleep */
+    must(r, r->rank || yields_after_sleep <= sleeps, "%u yields although nothing moves", yields_after_sleep);
+}
+
+START_TEST(rank_that_waits_long_sleeps)
+{
+    job_t job = threads_job(2, late_rank);
+
+    threads_run(&job);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("pause");
+
+    unit_test(suite, short_wait_yields_and_long_one_sleeps, 10);
+    unit_test(suite, wait_in_which_something_moves_is_short, 10);
+    unit_test(suite, shared_core_is_seen, 10);
+    unit_test(suite, kernel_is_asked_seldom, 10);
+    unit_test(suite, spinning_wait_sleeps_only_on_a_shared_core, 10);
+    unit_test(suite, rank_that_waits_long_sleeps, 20);
+    return unit_main(suite);
+}
