@@ -134,10 +134,9 @@ static dma_status_t begin_call(dma_comm_t *comm, dma_task_t *task)
     if (!call->served) {
         return dma_host_bind(comm, task);
     }
-    dc = dma_device_comm(comm, call->rt, call->device);
-    if (!dc || dc->disabled ||
-        (!dma_device_supports_shapes(dc, &call->send_shape, &call->recv_shape) &&
-         dma_device_pack_shapes(comm, task) != DMA_OK) ||
+    /* A communicator uses one device, that of its first call. Others' memory is replaced by memory of that one. */
+    dc = dma_device_comm(comm, call->rt, comm->device ? comm->device->device->ordinal : call->device);
+    if (!dc || dc->disabled || (dma_device_needs_scratch(dc, call) && dma_device_use_scratch(comm, task) != DMA_OK) ||
         dma_device_publish_record(comm, task) != DMA_OK) {
         return run_on_host(comm, task, false);
     }

@@ -21,7 +21,6 @@ struct dma_device_comm *dma_device_comm(dma_comm_t *comm, const dma_gpu_runtime_
     dma_device_t *device;
 
     if (dc) {
-        /* A communicator uses one device, that of its first call. Buffers on another device are staged. */
         return dc->device->ordinal == ordinal ? dc : NULL;
     }
     device = dma_device_of(comm->proc, rt, ordinal);
@@ -101,7 +100,7 @@ static bool is_repeatable(const dma_task_t *task)
     const struct dma_device_call *d = task->device;
 
     return !task->run.send.counts && !task->run.recv.counts && !task->run.send.displs && !task->run.recv.displs &&
-           !d->send_shape.row && !d->recv_shape.row && !task->stages && d->recv.buffer_id;
+           !d->send_shape.row && !d->recv_shape.row && d->recv.buffer_id;
 }
 
 bool dma_device_all_repeat(const dma_comm_t *comm, const dma_task_t *task)

@@ -7,7 +7,7 @@
  *     comm.c          publish where the receive buffer is
  *     call.c          enter, read the descriptors of all ranks, agree, choose
  *     stage.c         copy to host memory, if the call takes the host plan
- *     pack.c          pack inside the device, if the engine cannot copy between shapes
+ *     scratch.c       put device memory of ours in place of blocks that engines cannot use where they are
  *     call.c          run the GPU plan on the engine, or the host plan
  *     persistent.c    the same for a persistent call: all of it once in *_init, except the run
  *
@@ -110,15 +110,16 @@ struct dma_device_call {
     const dma_gpu_runtime_t *rt;
     dma_device_phase_t phase;
     int device;
-    bool served;             /* an engine could carry it out; else it is relayed, or staged from the start */
-    bool relayed;            /* the route of the communicator uses device memory where it is */
-    bool send_on, recv_on;   /* a relayed call: this side is device memory */
-    bool persistent;         /* a start of a persistent call: this struct belongs to the communicator */
-    dma_gpu_memory_t recv;   /* the receive buffer */
-    dma_shape_t send_shape;  /* of the blocks that the engine would use */
-    dma_shape_t recv_shape;  /* likewise */
-    dma_device_stage_t host; /* host memory in place of device memory (stage.c) */
-    dma_device_stage_t pack; /* scratch memory on the device in place of blocks with a shape (pack.c) */
+    bool served;                     /* an engine could carry it out; else it is relayed, or staged from the start */
+    bool relayed;                    /* the route of the communicator uses device memory where it is */
+    bool send_on, recv_on;           /* this side is device memory */
+    bool send_scratch, recv_scratch; /* the engines cannot use this side where it is: scratch.c */
+    bool persistent;                 /* a start of a persistent call: this struct belongs to the communicator */
+    dma_gpu_memory_t recv;           /* the receive buffer */
+    dma_shape_t send_shape;          /* of the blocks that the engine would use */
+    dma_shape_t recv_shape;          /* likewise */
+    dma_device_stage_t host;         /* host memory in place of device memory (stage.c) */
+    dma_device_stage_t scratch;      /* scratch memory on the device (scratch.c) */
 };
 
 /* ---- types: what a rank publishes ---- */
@@ -296,7 +297,7 @@ uint64_t dma_device_position(const dma_comm_t *comm, const dma_task_t *task);
 /* ---- comm.c: with the communicator's lock ---- */
 
 /* The device state of the communicator, made at the first call with device memory. NULL: this rank has no engine for the
- * device. */
+ * device, or the communicator uses another one. */
 struct dma_device_comm *dma_device_comm(dma_comm_t *comm, const dma_gpu_runtime_t *rt, int device);
 /* Fills this rank's info and record. */
 dma_status_t dma_device_publish_record(dma_comm_t *comm, dma_task_t *task);
@@ -321,11 +322,12 @@ dma_status_t dma_device_stage(dma_task_t *task);
 /* Copies block 0 of the send side to block 0 of the receive side. */
 dma_status_t dma_device_copy_own(dma_task_t *task);
 
-/* ---- pack.c ---- */
+/* ---- scratch.c ---- */
 
-/* Puts scratch memory in place of the user's blocks with a shape, and packs what is sent. After an error the call is
+bool dma_device_needs_scratch(const struct dma_device_comm *dc, const struct dma_device_call *d);
+/* Puts scratch memory in place of the sides that need it, and copies what is sent. After an error the call is
  * unchanged. */
-dma_status_t dma_device_pack_shapes(dma_comm_t *comm, dma_task_t *task);
+dma_status_t dma_device_use_scratch(dma_comm_t *comm, dma_task_t *task);
 void dma_device_free_scratch(struct dma_device_comm *dc);
 
 /* ---- write.c: from host memory to device memory, only the data of a datatype ---- */

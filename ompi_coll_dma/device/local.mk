@@ -4,7 +4,7 @@ core_sources += \
 	ompi_coll_dma/device/call.c \
 	ompi_coll_dma/device/comm.c \
 	ompi_coll_dma/device/device.h \
-	ompi_coll_dma/device/pack.c \
+	ompi_coll_dma/device/scratch.c \
 	ompi_coll_dma/device/persistent.c \
 	ompi_coll_dma/device/proc.c \
 	ompi_coll_dma/device/resolve.c \

@@ -64,8 +64,7 @@ static bool publish_call(dma_comm_t *comm, dma_task_t *task, const dma_call_t *c
     if (dc && dc->device->traits.features & DMA_GPU_PRELAUNCH && comm->proc->params.prelaunch > 0) {
         register_ready_words(comm);
     }
-    return dma_device_supports_shapes(dc, &task->device->send_shape, &task->device->recv_shape) &&
-           dma_device_publish_record(comm, task) == DMA_OK;
+    return !dma_device_needs_scratch(dc, task->device) && dma_device_publish_record(comm, task) == DMA_OK;
 }
 
 /* Keeps what all starts have in common. */

@@ -1,9 +1,10 @@
 /*
  * Resolving a call with device memory: can an engine carry it out, as far as this rank sees?
  *
- * An engine can if the sides are dense or have a shape (gpu/shape.h), the receive buffer lies in one allocation that
- * other processes can open, and the send buffer is memory of the same device. Any other call with device memory is
- * staged: packed into host memory before the call and unpacked after it.
+ * An engine can if the sides are dense or have a shape (gpu/shape.h). It uses them where they are if the receive buffer
+ * lies in one allocation that other processes can open, and the send buffer is memory of the same device. Else scratch
+ * memory of the device replaces them (scratch.c). Any other call with device memory is staged: packed into host memory
+ * before the call and unpacked after it.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -100,17 +101,6 @@ dma_status_t dma_device_unpack(const dma_comm_t *comm, const dma_side_t *side, c
     return status;
 }
 
-/* Could an engine move the data of these sides? */
-static bool served(const dma_call_t *call, const dma_gpu_memory_t *send, const dma_gpu_memory_t *recv)
-{
-    if (!call->recv.dense || !recv->exportable) {
-        return false;
-    }
-    /* A rank that sends no bytes needs no send buffer: `send` can then be unknown or host memory. */
-    return call->in_place || (call->send.dense && (dma_gpu_kind_on_device(send->kind) || !send->base) &&
-                              (send->device == recv->device || send->kind == DMA_GPU_HOST));
-}
-
 dma_status_t dma_device_sync_stream(const dma_comm_t *comm, const dma_gpu_runtime_t *rt, int device)
 {
     dma_gpu_scope_t scope;
@@ -129,9 +119,12 @@ dma_status_t dma_device_sync_stream(const dma_comm_t *comm, const dma_gpu_runtim
 /* What the sides of a call are. */
 typedef struct sides {
     dma_gpu_memory_t send, recv;
-    bool send_on, recv_on; /* is device memory */
-    bool served;           /* an engine could move them */
-    dma_call_t call;       /* the caller's, except that a side with a shape begins at the first byte of its data */
+    bool sends;                      /* any bytes at all */
+    bool send_on, recv_on;           /* is device memory */
+    bool send_scratch, recv_scratch; /* is replaced by scratch memory */
+    int device;                      /* whose engine moves them */
+    bool served;                     /* an engine could move them */
+    dma_call_t call; /* the caller's, except that a side with a shape begins at the first byte of its data */
     dma_shape_t send_shape, recv_shape;
 } sides_t;
 
@@ -149,6 +142,19 @@ static void find_shapes(const dma_comm_t *comm, sides_t *s)
     }
 }
 
+/* Could an engine move the data of these sides, which are dense or have a shape? It can copy what it sends from any memory
+ * of its device. What it receives must be memory that peers can open. Else there is scratch memory. */
+static void find_engine(const dma_comm_t *comm, sides_t *s)
+{
+    bool readable = s->send.kind != DMA_GPU_UNKNOWN && s->recv.kind != DMA_GPU_UNKNOWN;
+
+    s->recv_scratch = !s->recv.exportable;
+    s->send_scratch = !s->call.in_place && s->sends && (!s->send_on || s->send.device != s->device);
+    /* A communicator over several nodes leaves that to the communicator of the node's ranks. */
+    s->served = s->call.recv.dense && (s->call.in_place || s->call.send.dense) &&
+                ((!s->recv_scratch && !s->send_scratch) || (readable && !comm->route->uses_device_memory));
+}
+
 static sides_t inspect_sides(const dma_comm_t *comm, const dma_call_t *call, const dma_gpu_runtime_t *rt)
 {
     dma_span_t recv_span = dma_device_span(&call->recv, comm->nranks), send_span = {0};
@@ -163,11 +169,13 @@ static sides_t inspect_sides(const dma_comm_t *comm, const dma_call_t *call, con
         s.recv =
             s.send; /* nothing is received: publish any device memory, so that the other ranks can use their engines */
     }
+    s.sends = call->in_place || send_span.bytes;
     s.recv_on = dma_gpu_kind_on_device(s.recv.kind);
     s.send_on = dma_gpu_kind_on_device(s.send.kind);
-    if (s.recv_on && (call->in_place || s.send_on || !send_span.bytes)) {
+    s.device = s.recv_on ? s.recv.device : s.send.device;
+    if (s.recv_on || s.send_on) {
         find_shapes(comm, &s);
-        s.served = served(&s.call, &s.send, &s.recv);
+        find_engine(comm, &s);
     }
     if (!s.served) {
         s.call = *call;
@@ -193,8 +201,8 @@ bool dma_device_serves(dma_comm_t *comm, const dma_call_t *call)
         return false;
     }
     s = inspect_sides(comm, call, rt);
-    return s.served &&
-           dma_device_supports_shapes(dma_device_comm(comm, rt, s.recv.device), &s.send_shape, &s.recv_shape);
+    return s.served && !s.send_scratch && !s.recv_scratch &&
+           dma_device_supports_shapes(dma_device_comm(comm, rt, s.device), &s.send_shape, &s.recv_shape);
 }
 
 dma_status_t dma_device_resolve(dma_comm_t *comm, dma_task_t *task, const dma_call_t *call, const dma_gpu_runtime_t *rt)
@@ -210,15 +218,17 @@ dma_status_t dma_device_resolve(dma_comm_t *comm, dma_task_t *task, const dma_ca
         return DMA_ERR_NOMEM;
     }
     d->rt = rt;
-    d->device = s.recv_on ? s.recv.device : s.send.device;
+    d->device = s.device;
     d->recv = s.recv;
+    d->send_on = s.send_on;
+    d->recv_on = s.recv_on;
+    d->send_scratch = s.send_scratch;
+    d->recv_scratch = s.recv_scratch;
     d->send_shape = s.send_shape;
     d->recv_shape = s.recv_shape;
     d->served = s.served;
     if (is_relayed(comm, call, &s)) {
         d->relayed = true;
-        d->send_on = s.send_on;
-        d->recv_on = s.recv_on;
         d->send_shape = d->recv_shape = (dma_shape_t){0};
         s.call = *call;
     }
@@ -240,7 +250,7 @@ void dma_device_drop(dma_task_t *task)
 {
     if (!task->device->persistent) { /* else the state belongs to the communicator */
         free(task->device->host.displs);
-        free(task->device->pack.displs);
+        free(task->device->scratch.displs);
         free(task->device);
     }
     task->device = NULL;

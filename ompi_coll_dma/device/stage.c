@@ -138,7 +138,7 @@ static dma_status_t stage_send(dma_task_t *task, dma_device_stage_t *host)
 dma_status_t dma_device_stage(dma_task_t *task)
 {
     struct dma_device_call *d = task->device;
-    dma_status_t status;
+    dma_status_t status = DMA_OK;
 
     if (d->phase == DEVICE_ON_HOST) {
         return DMA_OK;
@@ -150,8 +150,14 @@ dma_status_t dma_device_stage(dma_task_t *task)
     d->host.send_shape = d->send_shape;
     d->host.recv_shape = d->recv_shape;
     dma_stage_push(task, &d->host.stage, &host_ops);
-    status = stage_recv(task, &d->host);
-    return status == DMA_OK && !task->in_place ? stage_send(task, &d->host) : status;
+    /* A side in host memory whose blocks have a shape is packed, too. */
+    if (d->recv_on || d->recv_shape.row) {
+        status = stage_recv(task, &d->host);
+    }
+    if (status == DMA_OK && !task->in_place && (d->send_on || d->send_shape.row)) {
+        status = stage_send(task, &d->host);
+    }
+    return status;
 }
 
 dma_status_t dma_device_copy_own(dma_task_t *task)

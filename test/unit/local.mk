@@ -15,6 +15,7 @@ unit_tests += \
 	test/unit/test_device_ipc \
 	test/unit/test_device_persistent \
 	test/unit/test_device_reset \
+	test/unit/test_device_scratch \
 	test/unit/test_device_shape \
 	test/unit/test_device_sync \
 	test/unit/test_emu_sdma \

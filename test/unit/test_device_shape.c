@@ -181,6 +181,17 @@ static void put(const buffer_t *b, uint8_t *memory, const call_t *c, int block, 
     }
 }
 
+/* After the first call, some buffers are memory that peers cannot open, or of another device. */
+static bool odd_memory;
+
+static uint8_t *device_memory(rank_t *r, const call_t *c, size_t bytes)
+{
+    uint32_t odd = odd_memory && c->tag != unit_seed() ? threads_random(r, 4) : 0;
+
+    return fake_gpu_alloc(odd == 1 ? DMA_GPU_DEVICE_FINE : DMA_GPU_DEVICE_PLAIN,
+                          odd == 2 ? (r->rank + 1) % MOST_RANKS : r->rank, bytes);
+}
+
 static void make(rank_t *r, const call_t *c, buffer_t *b, bool sends)
 {
     int piece = 1 + (int)threads_random(r, (uint32_t)c->unit), elements = 0;
@@ -196,7 +207,7 @@ static void make(rank_t *r, const call_t *c, buffer_t *b, bool sends)
         elements += b->counts[k] + (c->uneven ? (int)threads_random(r, 3) : 0);
     }
     b->bytes = (size_t)elements * b->type.stride + 2 * MARGIN;
-    b->memory = fake_gpu_alloc(DMA_GPU_DEVICE_PLAIN, r->rank, b->bytes);
+    b->memory = device_memory(r, c, b->bytes);
     memset(b->memory, 0xee, b->bytes);
 }
 
@@ -292,6 +303,19 @@ START_TEST(packed_inside_the_device)
     ck_assert_uint_eq(rects, 0);
     ck_assert_uint_gt(fake_gpu_calls("copy2d_async"), CALLS);
     fake_gpu_stop();
+}
+END_TEST
+
+/* Scratch memory and shapes in one call. */
+START_TEST(by_engines_into_scratch)
+{
+    odd_memory = true;
+    run(_i, ~0u);
+    ck_assert_uint_eq(runs, (unsigned)_i * CALLS);
+    ck_assert_uint_gt(rects, 0);
+    ck_assert_uint_eq(fake_gpu_calls("copy"), 0);
+    fake_gpu_stop();
+    odd_memory = false;
 }
 END_TEST
 
@@ -432,6 +456,7 @@ int main(void)
 
     unit_loop(s, by_engines, 2, MOST_RANKS + 1, 30);
     unit_loop(s, packed_inside_the_device, 2, MOST_RANKS + 1, 30);
+    unit_loop(s, by_engines_into_scratch, 2, MOST_RANKS + 1, 30);
     unit_loop(s, by_some_engines, 2, MOST_RANKS + 1, 30);
     unit_loop(s, packing_fails, 0, 6, 30);
     unit_loop(s, rows_far_apart, 0, 6, 30);
