@@ -51,13 +51,52 @@ come_and_go() {
 
 # Each link's queue is on the engine that the kernel recommends for it.
 on_recommended() {
-    collectives 8 mi300x queues=kfd gpu_variant=pcpy && [ "$(cat "$work"/stats/* | awk '/ moved gpu[1-7]/ && $3 == 0 { print $5, $9 }' |
+    collectives 8 mi300x gpu_variant=pcpy "$@" && [ "$(cat "$work"/stats/* | awk '/ moved gpu[1-7]/ && $3 == 0 { print $5, $9 }' |
         sort -nu | tr '\n' ' ')" = '2 gpu3 4 gpu4 6 gpu7 8 gpu5 10 gpu6 12 gpu2 14 gpu1 ' ]
 }
 
-# Queues of the kernel's make take programs before their start.
+# recommended: of the component's queues and the other GPUs they have written to, how many pairs there are, and in how many
+# the engine is the one that the kernel recommends for the link
+recommended() {
+    local gpu engine peer mask of=0 on=0
+    while read -r gpu engine peer; do
+        mask=$(grep -l "^node_to $((peer + 1))$" "$work/tree/nodes/$((gpu + 1))"/io_links/*/properties |
+            xargs grep -h recommended_sdma)
+        on=$((on + (${mask##* } >> engine & 1))) of=$((of + 1))
+    done < <(cat "$work"/stats/* | awk '/^queue/ { ours = /owner mca_coll_dma/ }
+        ours && sub(/gpu/, "", $9) && $8 == "moved" && $3 != $9 { print $3, $5, $9 }')
+    echo "$on $of"
+}
+
+# shares LEAST PERCENT ARGS...: of at least so many pairs, such a share is on recommended engines. A broadcast writes to two
+# GPUs and is on the engine of one.
+shares() {
+    local on of
+    collectives 8 mi300x "${@:3}" || return 1
+    read -r on of < <(recommended)
+    echo "$on of $of pairs of a queue and a peer are on recommended engines"
+    [ "$of" -ge "$1" ] && [ $((100 * on)) -ge $(($2 * of)) ]
+}
+
+# conditions: those of our queues, but for the two in the self-test of each of 4 processes
+conditions() {
+    echo $(($(packets cond-exe) - 2 * 4))
+}
+
+# armed ARGS...: programs wait in queues before their start
 armed() {
-    collectives 2 mi300x queues=kfd && grep -q ' packet cond-exe ' "$work"/stats/*
+    collectives 4 mi300x "$@" && echo "conditions: $(conditions)" && [ "$(conditions)" -gt 0 ]
+}
+
+# not_armed ARGS...: none does
+not_armed() {
+    collectives 4 mi300x "$@" && echo "conditions: $(conditions)" && [ "$(conditions)" = 0 ]
+}
+
+# passes_over PART REASON: the kernel refuses this, and the thunk's queues are used instead. Each process says why.
+passes_over() {
+    with EMU_KFD_REFUSES="$1" made '2:[0-9]+ 5:[0-9]+' collectives 4 mi300x verbose=2 &&
+        [ "$(grep -c "is served by the engine sdma: queues from thunk (kfd: $2)" "$work/said")" = 4 ]
 }
 
 # Jobs that are killed while their queues wait take none with them: more of them, on one node, than an engine has queues.
@@ -95,11 +134,21 @@ without_polls() {
 }
 
 none='no engine serves device . \('
-ok 'thunk, by default' made '2:[0-9]+ 5:[0-9]+' collectives 2 mi250x
+"$build/test/emu/emu_tree" "$work/tree" mi300x 8
+ok 'by default: on the engines of the links' made '2:[0-9]+ 6:[0-9]+' collectives 2 mi250x
+ok 'by default: on the recommended engines of 8 MI300X' on_recommended
+ok 'by default: pairs on recommended engines, each with one peer' shares 56 100 gpu_variant=pcpy
+ok 'by default: pairs on recommended engines, with broadcasts' shares 56 50
+ok 'by default: armed programs' armed
+ok 'by default: an older kernel' with EMU_KFD_MINOR=16 but 'engine sdma: queues from thunk,' collectives 2 mi250x verbose=2
 ok 'thunk, by name' made '2:[0-9]+ 5:[0-9]+' collectives 2 mi250x queues=thunk
+ok 'thunk: nothing is armed' not_armed queues=thunk
 ok 'kfd: on the engines of the links' made '2:[0-9]+ 6:[0-9]+' collectives 2 mi250x queues=kfd
-ok 'kfd: on the recommended engines of 8 MI300X' on_recommended
-ok 'kfd: armed programs' armed
+ok 'kfd: on the recommended engines of 8 MI300X' on_recommended queues=kfd
+ok 'kfd: armed programs' armed queues=kfd
+ok 'kfd: no memory for rings' passes_over memory 'the kernel does not accept memory for a ring'
+ok 'kfd: no queues' passes_over queues 'no queue is free on the engine'
+ok 'kfd: no doorbells' passes_over doorbells 'the doorbells cannot be mapped'
 for variant in auto swap halves; do
     ok "MI100, whose POLLs may end early: $variant" without_polls gpu_variant=$variant
 done

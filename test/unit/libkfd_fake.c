@@ -432,7 +432,8 @@ static void *fake_mmap(size_t bytes, int fd, uint64_t offset)
         return at;
     }
     ck_assert_int_eq(fd, FD);
-    if (bytes != sizeof(kernel.doorbells) || offset != (UINT64_C(3) << 62 | (uint64_t)FAKE_GPU_ID << 46)) {
+    if (fake_options.no_doorbells || bytes != sizeof(kernel.doorbells) ||
+        offset != (UINT64_C(3) << 62 | (uint64_t)FAKE_GPU_ID << 46)) {
         errno = EINVAL;
         return MAP_FAILED;
     }

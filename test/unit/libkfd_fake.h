@@ -3,8 +3,8 @@
  * host-facing and four XGMI engines, whose queues the emulated engines execute (test/emu/sdma.h).
  *
  * It is as strict as the newest kernel: a ring and a page of pointers must each begin a mapping of exactly their size that
- * the GPU has, and a ring must be executable; doorbells are mapped all or none; memory that a queue uses must not be freed. What is left over, and what
- * was done wrong, is counted. Every call can be made to fail.
+ * the GPU has, and a ring must be executable; doorbells are mapped all or none; memory that a queue uses must not be freed.
+ * What is left over, and what was done wrong, is counted. Every call can be made to fail.
  */
 #ifndef DMA_TEST_LIBKFD_FAKE_H
 #define DMA_TEST_LIBKFD_FAKE_H
@@ -40,6 +40,7 @@ typedef struct fake_options {
     bool no_ring_memory;    /* the kernel makes none */
     bool no_ring_map;       /* it does, and does not map it */
     bool keep_rings;        /* it does not free it */
+    bool no_doorbells;      /* it does not map them */
     unsigned max_queues;    /* of the device; 0: as many as its engines have */
     unsigned interruptions; /* of every ioctl, before it is done */
     unsigned fail_call;     /* this call, from 1, fails; 0: none */

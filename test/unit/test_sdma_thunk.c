@@ -168,7 +168,9 @@ static dma_status_t open_at(uint32_t location_id, dma_provider_t **p, char *why)
     static const dma_provider_ops_t *const list[] = {&dma_provider_thunk, NULL};
     const dma_provider_gpu_t gpu = {.address = {.location_id = location_id}, .gpu_id = 99};
 
-    return dma_provider_open(list, "thunk", &gpu, p, why);
+    dma_provider_search_t search = dma_provider_search(list, "thunk", &gpu, why);
+
+    return dma_provider_open(&search, p);
 }
 
 static dma_status_t open_provider(dma_provider_t **p, char *why)
