@@ -66,7 +66,7 @@ faults() {
 
 # faults_early QUEUES: in the self-test. The engine is not used then; the queue is left to the driver.
 faults_early() {
-    ends 0 loop EMU_FAULT_PACKET=1,EMU_NEW_THUNK=1 --mca coll_dma_queues "$1" --mca coll_dma_verbose 2 &&
+    ends 0 loop EMU_FAULT_PACKET=1 --mca coll_dma_queues "$1" --mca coll_dma_verbose 2 &&
         grep -q 'lose: done' "$work/out" && grep -q 'sdma does not serve device .*: the GPU faulted at address' "$work/out"
 }
 
@@ -80,10 +80,12 @@ ok 'a new communicator after hipDeviceReset' begins_again again 4
 ok 'a new communicator after hipDeviceReset of one rank' begins_again one 1
 ok 'a new communicator after hipDeviceReset, engine stream' begins_again again 4 --mca coll_dma_engine stream
 for queues in thunk kfd; do # only the thunk says of a queue what has befallen it
-    ok "an engine is reset, queues of $queues" ends '[1-9][0-9]*' loop EMU_RESET_PACKET=40,EMU_NEW_THUNK=1 --mca coll_dma_timeout 3 \
+    ok "a process is killed, queues of $queues" ends '[1-9][0-9]*' kill '' --mca coll_dma_queues $queues
+    ok "a new communicator after hipDeviceReset, queues of $queues" begins_again again 4 --mca coll_dma_queues $queues
+    ok "an engine is reset, queues of $queues" ends '[1-9][0-9]*' loop EMU_RESET_PACKET=40 --mca coll_dma_timeout 3 \
         --mca coll_dma_queues $queues
     for packet in 20 40 60; do
-        ok "a fault of an engine at packet $packet, queues of $queues" faults $queues EMU_FAULT_PACKET=$packet,EMU_NEW_THUNK=1
+        ok "a fault of an engine at packet $packet, queues of $queues" faults $queues EMU_FAULT_PACKET=$packet
     done
     ok "a fault in the self-test, queues of $queues" faults_early $queues
 done

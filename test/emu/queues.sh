@@ -155,7 +155,9 @@ done
 ok 'MI100: why nothing is armed' but 'device . is served by the engine sdma: .*POLL of this GPU ends early' \
     collectives 2 mi100 verbose=2
 ok 'MI308X: queues on engines that are there' even
-ok 'MI308X: queues on engines that are there, all links' with EMU_NEW_THUNK=1 even queues=thunk
+ok 'MI308X: the thunk cannot name engines' \
+    but 'sdma does not serve device .: thunk: it cannot name engines, and some are not there' \
+    collectives 2 mi308x queues=thunk verbose=2
 ok 'MI308X: no provider names engines' with EMU_KFD_MINOR=16 \
     but 'sdma does not serve device .: thunk: it cannot name engines, and some are not there; kfd: it cannot' \
     collectives 2 mi308x verbose=2

@@ -214,7 +214,7 @@ START_TEST(late_at_the_end)
 
     unit->rt = fake_gpu_start(&options);
     thunk_begin(&late);
-    ck_assert_int_eq(dma_queues_open(&unit->queues, dma_providers, "thunk", &gpu, &host, reason), DMA_OK);
+    ck_assert_int_eq(dma_queues_open(&unit->queues, dma_providers, "auto", &gpu, &host, reason), DMA_OK);
     ck_assert_int_eq(unit->rt->enter(0, &scope), DMA_OK);
     for (uint32_t i = 0; i < 2; i++) {
         dma_map_pick_t pick = {.kind = DMA_MAP_ENGINE, .engine = 2 + i};

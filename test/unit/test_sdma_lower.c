@@ -474,7 +474,7 @@ START_TEST(executed)
 
     rng = options.seed;
     thunk_begin(&options);
-    ck_assert_int_eq(dma_queues_open(&queues, dma_providers, "thunk", &gpu, &host, why), DMA_OK);
+    ck_assert_int_eq(dma_queues_open(&queues, dma_providers, "auto", &gpu, &host, why), DMA_OK);
     scene_begin(&s, &gen, 4096);
     scene_end(&s);
     ck_assert_int_eq(queues.provider->ops->create(queues.provider, DMA_MAP_HOST, 0, RING, &made, &reason), DMA_OK);

@@ -27,7 +27,7 @@ static void begin(thunk_options_t options)
     options.seed = unit_seed();
     options.gen = EMU_SDMA_GFX942;
     thunk_begin(&options);
-    status = dma_queues_open(&unit.queues, dma_providers, "thunk", &gpu, &host, reason);
+    status = dma_queues_open(&unit.queues, dma_providers, "auto", &gpu, &host, reason);
     ck_assert_msg(status == DMA_OK, "%s", reason);
 }
 
