@@ -159,7 +159,7 @@ ok 'MI308X: the thunk cannot name engines' \
     but 'sdma does not serve device .: thunk: it cannot name engines, and some are not there' \
     collectives 2 mi308x queues=thunk verbose=2
 ok 'MI308X: no provider names engines' with EMU_KFD_MINOR=16 \
-    but 'sdma does not serve device .: thunk: it cannot name engines, and some are not there; kfd: it cannot' \
+    but 'sdma does not serve device .: rocr: .*; thunk: it cannot name engines, and some are not there; kfd: it cannot' \
     collectives 2 mi308x verbose=2
 ok 'kfd: a kernel that cannot name engines' with EMU_KFD_MINOR=16 made '2:[0-9]+ 5:2' collectives 2 mi250x queues=kfd
 # The four self-tests have one each.
@@ -168,7 +168,9 @@ ok 'kfd: queues for one link alone, the others share' \
 ok 'kfd: no queue is left' with EMU_FAIL_QUEUE_AFTER=0 \
     but "$none"'kfd: no queue is free on the engine\)' collectives 2 mi250x engine=sdma queues=kfd
 ok 'a provider that there is not' \
-    but 'coll_dma_queues is "nosuch", which is not one of auto, thunk, kfd' collectives 2 mi250x engine=sdma queues=nosuch
+    but 'coll_dma_queues is "nosuch", which is not one of auto, rocr, kfd, thunk' collectives 2 mi250x engine=sdma queues=nosuch
+ok 'rocr: a version that has no DMA queues' \
+    but "$none"'rocr: this version of ROCr makes no DMA queues\)' collectives 2 mi250x engine=sdma queues=rocr
 ok 'HSA_ENABLE_SDMA=0' with HSA_ENABLE_SDMA=0 \
     but "$none"'HSA_ENABLE_SDMA=0 in the environment\)' collectives 2 mi250x engine=sdma queues=kfd
 ok 'kfd: killed while queues wait' dies

@@ -144,9 +144,10 @@ START_TEST(choice)
     fake_begin(&(fake_options_t){.rocr_down = true});
     ck_assert_str_eq(found(list, "auto", &fake_gpu), "bad: it never does; kfd: ROCr does not run");
     fake_end();
-    /* In a process without ROCm neither has what it needs, and none of it is loaded for that. */
+    /* In a process without ROCm none has what it needs, and none of it is loaded for that. */
     ck_assert_str_eq(found(dma_providers, "auto", &fake_gpu),
-                     "thunk: ROCr has no libhsakmt of its own in this process; kfd: ROCr is not loaded");
+                     "rocr: ROCr is not loaded; thunk: ROCr has no libhsakmt of its own in this process; "
+                     "kfd: ROCr is not loaded");
 }
 END_TEST
 

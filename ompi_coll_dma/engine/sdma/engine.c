@@ -56,6 +56,8 @@ static dma_status_t open_queues(const dma_gpu_config_t *config, dma_sdma_unit_t 
     dma_provider_gpu_t gpu = {
         .address = address_of(unit),
         .gpu_id = unit->gpu->gpu_id,
+        .host_engines = unit->gpu->host_engines,
+        .xgmi_engines = unit->gpu->xgmi_engines,
         .by_number = unit->gen->even_engines,
     };
     dma_map_pick_t first = dma_map_host_facing(unit->gen, "the first queue");

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-const dma_provider_ops_t *const dma_providers[] = {&dma_provider_thunk, &dma_provider_kfd, NULL};
+const dma_provider_ops_t *const dma_providers[] = {&dma_provider_rocr, &dma_provider_thunk, &dma_provider_kfd, NULL};
 
 void dma_provider_add_reason(char *why, const char *name, const char *reason)
 {

@@ -2,9 +2,10 @@
  * Queue providers: where the user-mode SDMA queues of a GPU come from. The rest of the engine sees a ring, two pointers and
  * a doorbell, and does not depend on the provider.
  *
+ *     rocr    ROCr's public interface for DMA queues (from version 1.31 of its AMD extensions on)
  *     thunk   AMD's user-mode driver library libhsakmt, in the instance that ROCr uses (ROCm up to 6.2)
  *     kfd     the ioctl interface of the kernel driver, /dev/kfd, in the address space of the application's ROCr (any version
- *             of ROCm; the only provider from 6.3 on, where the thunk is part of ROCr and exports nothing)
+ *             of ROCm; the only provider between those of the other two)
  *
  * A provider whose queues can name their engine is preferred: only its queues are on the engines that the driver recommends
  * for the links, and only they can wait (map.h). If the preferred one's first queue is refused, the next one is used. ROCr's
@@ -32,7 +33,9 @@
 typedef struct dma_provider_gpu {
     dma_rocr_address_t address;
     uint32_t gpu_id;
-    bool by_number; /* not every engine may be used, so queues must name theirs */
+    uint32_t host_engines; /* numbers 0 and up; */
+    uint32_t xgmi_engines; /* the numbers after them */
+    bool by_number;        /* not every engine may be used, so queues must name theirs */
 } dma_provider_gpu_t;
 
 typedef struct dma_provider_queue {
@@ -76,6 +79,7 @@ typedef struct dma_provider_ops {
     void (*destroy)(dma_provider_t *provider, const dma_provider_queue_t *queue);
 } dma_provider_ops_t;
 
+extern const dma_provider_ops_t dma_provider_rocr;
 extern const dma_provider_ops_t dma_provider_thunk;
 extern const dma_provider_ops_t dma_provider_kfd;
 
