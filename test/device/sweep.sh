@@ -48,6 +48,7 @@ row 2 mi250x 2 20 device - '' "${thunk[@]}"
 row 3 mi300x 3 20 ranks - "$unkind" "${thunk[@]}"
 row 2 mi300x 5 12 device - "$unkind"
 row 8 mi300x 8 8 device - ''
+row 4 mi300x 4 12 device - "$unkind,EMU_ROCR_MINOR=31" --mca coll_dma_queues rocr
 row 7 mi250x 7 5 any - ''
 # Machines on which not everything works: no POLL, no odd engines.
 row 4 mi100 4 12 device - "$unkind"

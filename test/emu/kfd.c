@@ -70,6 +70,11 @@ static uint32_t node_of(uint32_t gpu_id)
     return 0;
 }
 
+uint32_t emu_gpu_id(uint32_t node)
+{
+    return emu_persona_gpu_id(emu_config()->persona, emu_gpu_of(node));
+}
+
 /* Whether memory around an address is a mapping of exactly `bytes` from the begin of its page. */
 static bool is_exact(uint32_t node, uint64_t at, uint64_t bytes)
 {

@@ -56,13 +56,14 @@ emu_node_sources = \
 	test/emu/vm.c \
 	test/emu/vm.h
 # Loaded into programs as they are, and so not by libtool's rules.
-emu_plain_sources = test/emu/comgr_cache.c test/emu/kfd_shim.c
-emu_plain_libraries = test/emu/comgr/libamd_comgr.so.2 test/emu/libkfd_shim.so
+emu_plain_sources = test/emu/comgr_cache.c test/emu/kfd_shim.c test/emu/rocr_queues.c
+emu_plain_libraries = test/emu/comgr/libamd_comgr.so.2 test/emu/libkfd_shim.so test/emu/rocr/libhsa-runtime64.so.1
+emu_maps = test/emu/libhsakmt.map test/emu/rocr_queues.map
 # The library that ROCm 5.2 has.
 emu_thunk = test/emu/thunk/libhsakmt.so.1
 emu_test_programs = test/emu/collective test/emu/gather test/emu/hip test/emu/rules
 
-extra_files += test/emu/libhsakmt.map $(emu_plain_sources) test/emu/emu.sh test/emu/queues.sh test/emu/README.md
+extra_files += $(emu_maps) $(emu_plain_sources) test/emu/emu.sh test/emu/queues.sh test/emu/README.md
 
 if HAVE_EMU
 EXTRA_LTLIBRARIES = test/emu/libemu.la
@@ -95,9 +96,14 @@ test/emu/comgr/libreal.so: Makefile
 test/emu/comgr/libamd_comgr.so.2: test/emu/comgr_cache.c test/emu/comgr/libreal.so
 	$(emu_so) $< -fvisibility=default -Wl,-soname,libdma_comgr_cache.so -Wl,--no-as-needed test/emu/comgr/libreal.so -ldl && \
 	mkdir -p $(@D)/cache
+test/emu/rocr/libreal.so: Makefile
+	$(emu_so) -x c /dev/null -Wl,-soname,$(EMU_ROCR)
+test/emu/rocr/libhsa-runtime64.so.1: test/emu/rocr_queues.c test/emu/rocr_queues.map test/emu/rocr/libreal.so $(emu_thunk)
+	$(emu_so) $< -I$(srcdir)/test/emu -Wl,-soname,libdma_rocr_queues.so -Wl,--version-script=$(srcdir)/test/emu/rocr_queues.map \
+	-Wl,--no-as-needed test/emu/rocr/libreal.so $(emu_thunk) -ldl -pthread
 
 emu_built = $(emu_thunk) $(emu_plain_libraries)
 # What ./with-build --gpus needs.
 emu_node_parts = $(emu_built) test/emu/emu_tree$(EXEEXT)
-emu_clean = $(emu_built) test/emu/comgr/libreal.so
+emu_clean = $(emu_built) test/emu/comgr/libreal.so test/emu/rocr/libreal.so
 endif

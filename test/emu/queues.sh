@@ -1,6 +1,6 @@
 #!/bin/bash
 # queues.sh: where the sdma engine's queues come from (docs/dev/hardware.md), with collectives in device memory on the emulated node:
-# the thunk, the kernel's interface, what each is given, what is said when there are none, and children of the processes.
+# ROCr's interface, the kernel's, the thunk, what each is given, what is said when there are none, and children of the processes.
 set -euo pipefail
 # shellcheck source=test/device/common.sh
 . "$(dirname "$0")/../device/common.sh"
@@ -44,9 +44,9 @@ but() {
     "$@" && grep -Eq -e "$pattern" "$work/said"
 }
 
-# Buffers that come and go: none is refused because of one that was there before, and the engines serve all.
+# come_and_go QUEUES: buffers that come and go: none is refused because of one that was there before, and the engines serve all.
 come_and_go() {
-    collectives 3 mi250x queues=kfd -- free && ! grep -E 'cannot be opened|goes through the host' "$work/said"
+    collectives 3 mi250x queues="$1" -- free && ! grep -E 'cannot be opened|goes through the host' "$work/said"
 }
 
 # Each link's queue is on the engine that the kernel recommends for it.
@@ -93,20 +93,26 @@ not_armed() {
     collectives 4 mi300x "$@" && echo "conditions: $(conditions)" && [ "$(conditions)" = 0 ]
 }
 
+# The same above a ROCr that makes DMA queues itself.
+newer() {
+    with EMU_ROCR_MINOR=31 "$@"
+}
+
 # passes_over PART REASON: the kernel refuses this, and the thunk's queues are used instead. Each process says why.
 passes_over() {
     with EMU_KFD_REFUSES="$1" made '2:[0-9]+ 5:[0-9]+' collectives 4 mi300x verbose=2 &&
         [ "$(grep -c "is served by the engine sdma: queues from thunk (kfd: $2)" "$work/said")" = 4 ]
 }
 
-# Jobs that are killed while their queues wait take none with them: more of them, on one node, than an engine has queues.
+# dies QUEUES: jobs that are killed while their queues wait take none with them: more of them, on one node, than an engine has queues.
 dies() {
     # shellcheck disable=SC2016
     timeout --kill-after=5 $((60 * patience)) "$root/with-build" --build "$build" --gpus 2 bash -c '
-        job() { mpirun --oversubscribe --bind-to none -n 2 --mca coll_dma_queues kfd --mca coll_dma_armed_seconds 100 \
+        job() { mpirun --oversubscribe --bind-to none -n 2 --mca coll_dma_queues "$queues" --mca coll_dma_armed_seconds 100 \
             --mca coll_dma_verbose 2 "$@" 2>&1; }
+        queues=$2
         for i in {1..9}; do job "$1" die | grep "signal 9" >/dev/null || exit 1; done
-        job "$1"' - "$bin/collective" | tee "$work/said"
+        job "$1"' - "$bin/collective" "$1" | tee "$work/said"
     grep -q '^collective: data right$' "$work/said" && grep -q 'served by the engine sdma' "$work/said"
 }
 
@@ -169,13 +175,30 @@ ok 'kfd: no queue is left' with EMU_FAIL_QUEUE_AFTER=0 \
     but "$none"'kfd: no queue is free on the engine\)' collectives 2 mi250x engine=sdma queues=kfd
 ok 'a provider that there is not' \
     but 'coll_dma_queues is "nosuch", which is not one of auto, rocr, kfd, thunk' collectives 2 mi250x engine=sdma queues=nosuch
+ok 'rocr: by default, and on engines by number' newer but 'engine sdma: queues from rocr, on engines by number' \
+    made '6:[0-9]+' collectives 2 mi250x verbose=2
+ok 'rocr: on the recommended engines of 8 MI300X' newer on_recommended queues=rocr
+ok 'rocr: armed programs' newer armed
+ok 'rocr: MI308X, queues on engines that are there' newer even queues=rocr
+ok 'rocr: MI100, whose POLLs may end early' newer without_polls
+ok 'rocr: an older kernel' newer with EMU_KFD_MINOR=16 but \
+    'queues from thunk \(rocr: the kernel driver cannot make queues on a given engine\)' collectives 2 mi250x verbose=2
+ok 'rocr: queues whose pointers are not shown' with EMU_ROCR_MINOR=30 but 'engine sdma: queues from kfd,' \
+    collectives 2 mi250x verbose=2
+ok 'rocr: no queues' newer with EMU_KFD_REFUSES=queues but 'queues from thunk \(rocr: no queue is free on the engine; kfd: ' \
+    collectives 2 mi250x verbose=2
+ok 'rocr: queues for one link alone, the others share' \
+    newer with EMU_FAIL_QUEUE_AFTER=5 made '6:15' collectives 3 mi250x queues=rocr
+ok 'rocr: killed while queues wait' newer dies rocr
+ok 'rocr: freed buffers do not stand in the way' newer come_and_go rocr
+ok 'rocr: children take nothing along' newer made '6:[0-9]+' collectives 2 mi250x queues=rocr -- fork
 ok 'rocr: a version that has no DMA queues' \
     but "$none"'rocr: this version of ROCr makes no DMA queues\)' collectives 2 mi250x engine=sdma queues=rocr
 ok 'HSA_ENABLE_SDMA=0' with HSA_ENABLE_SDMA=0 \
     but "$none"'HSA_ENABLE_SDMA=0 in the environment\)' collectives 2 mi250x engine=sdma queues=kfd
-ok 'kfd: killed while queues wait' dies
+ok 'kfd: killed while queues wait' dies kfd
 ok 'kfd: held' collectives 2 mi250x queues=kfd armed_seconds=100 -- hold 1
-ok 'kfd: freed buffers do not stand in the way' come_and_go
+ok 'kfd: freed buffers do not stand in the way' come_and_go kfd
 for provider in thunk kfd; do
     ok "$provider: children take nothing along" made '2:[0-9]+ [56]:[0-9]+' collectives 2 mi250x queues=$provider -- fork
 done

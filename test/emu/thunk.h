@@ -9,7 +9,10 @@
 /* Ours: writes the statistics of all queues of this process to a file; 0 or -errno. */
 int emu_stats_dump(const char *path);
 
-/* For the preloaded shim, in kfd.c. An ioctl on the driver's file by code at `caller`: 0, or an errno. */
+/* Ours: the driver's name of the GPU of a node. */
+uint32_t emu_gpu_id(uint32_t node);
+
+/* For the preloaded shim and the newer ROCr, in kfd.c. An ioctl on the driver's file by code at `caller`: 0, or an errno. */
 int emu_kfd_ioctl(const void *caller, unsigned long request, void *argument);
 /* A mapping of the doorbells of a GPU, all of them or none, or NULL. */
 void *emu_kfd_map(size_t bytes, uint64_t offset);
