@@ -63,9 +63,10 @@ DMA_PARAM_NAME(engine, 16, engines, LOCAL,
     "Engine that moves device memory: sdma (the DMA engines of AMD Instinct GPUs), stream (copies of the GPU's own "
     "runtime, HIP or CUDA), none (copies through the host), or auto (the first engine that works).")
 DMA_PARAM_NAME(queues, 16, queue_providers, LOCAL,
-    "Provider of the queues of the engine sdma: thunk (the libhsakmt that ROCr has loaded, ROCm up to 6.2), kfd (the "
-    "kernel driver), or auto (the first provider that works). With HSA_ENABLE_SDMA=0 in the environment neither is "
-    "used.")
+    "Provider of the queues of the engine sdma: rocr (ROCr's own interface for DMA queues, from version 1.31 of its AMD "
+    "extensions on), kfd (the kernel driver), thunk (the libhsakmt that ROCr has loaded, ROCm up to 6.2), or auto (the "
+    "first that works, before all others one whose queues can name their engine). With HSA_ENABLE_SDMA=0 in the "
+    "environment none is used.")
 DMA_PARAM_NAME(gpu_variant, 32, gpu_variants, AGREED,
     "Algorithm for device memory. With auto, and where the given algorithm does not fit a call, the cost model chooses.")
 DMA_PARAM_NUMBER(uint32_t, gpu_queues, 0, 0, 256, RANGE, AGREED, "queues",

@@ -30,7 +30,7 @@ static const char *name_at(const char *const *names, size_t i)
 
 static const char *queue_providers(size_t i)
 {
-    static const char *const names[] = {AUTO, "thunk", "kfd", NULL};
+    static const char *const names[] = {AUTO, "rocr", "kfd", "thunk", NULL};
 
     return name_at(names, i);
 }

@@ -82,7 +82,7 @@ typedef struct dma_device {
     const dma_gpu_engine_t *engine; /* NULL: none works */
     dma_gpu_unit_t *unit;
     dma_gpu_traits_t traits;
-    char why[DMA_WHY_BYTES]; /* why no engine works */
+    char why[DMA_GPU_WHY_BYTES]; /* why no engine works */
 } dma_device_t;
 
 /* ---- types: one call ---- */

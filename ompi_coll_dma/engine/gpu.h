@@ -45,7 +45,7 @@
 #include "gpu/runtime.h"
 #include "gpu/shape.h"
 
-#define DMA_GPU_WHY_BYTES 128 /* of a reason that a user can read: one line of a terminal */
+#define DMA_GPU_WHY_BYTES 256 /* of a reason that a user can read */
 
 /* Stores the reason in `why`, of DMA_GPU_WHY_BYTES, and returns DMA_UNSUPPORTED. */
 static inline dma_status_t dma_gpu_refuse(char *why, const char *reason)

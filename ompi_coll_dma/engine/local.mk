@@ -21,6 +21,7 @@ core_sources += \
 	ompi_coll_dma/engine/sdma/private.h \
 	ompi_coll_dma/engine/sdma/provider.c \
 	ompi_coll_dma/engine/sdma/provider.h \
+	ompi_coll_dma/engine/sdma/provider_rocr.c \
 	ompi_coll_dma/engine/sdma/provider_thunk.c \
 	ompi_coll_dma/engine/sdma/queue.c \
 	ompi_coll_dma/engine/sdma/queue.h \
@@ -28,6 +29,7 @@ core_sources += \
 	ompi_coll_dma/engine/sdma/ring.h \
 	ompi_coll_dma/engine/sdma/rocr.c \
 	ompi_coll_dma/engine/sdma/rocr.h \
+	ompi_coll_dma/engine/sdma/rocr_queue.h \
 	ompi_coll_dma/engine/sdma/sdma.h \
 	ompi_coll_dma/engine/sdma/selftest.c \
 	ompi_coll_dma/engine/sdma/shaped.c \

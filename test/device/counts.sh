@@ -5,9 +5,6 @@ set -uo pipefail
 # shellcheck source=test/device/common.sh
 . "$(dirname "$0")/common.sh"
 
-# Only with it programs are armed: queues must be on engines of their own.
-export EMU_NEW_THUNK=1
-
 # counted VARIANT QUEUES ROWS... (what is armed stays so, however slow the machine is)
 counted() {
     job 120 8 mi300x 8 --mca coll_dma_gpu_variant "$1" --mca coll_dma_gpu_queues "$2" --mca coll_dma_armed_seconds 100 \

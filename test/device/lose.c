@@ -164,6 +164,8 @@ int main(int argc, char **argv)
     make_request(&request);
     srand((unsigned)time(NULL));
     int last = strcmp(mode, "loop") == 0 ? ROUNDS : 1 + rand() % 8;
+    /* The same on all ranks, which may have come here in different seconds. */
+    must("MPI_Bcast", MPI_Bcast(&last, 1, MPI_INT, 0, MPI_COMM_WORLD));
     for (int round = 0; round < last; round++) {
         round_of(round, &request);
     }

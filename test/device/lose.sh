@@ -52,21 +52,26 @@ goes_on() {
     ends 0 loop "${@:2}" && grep -q 'lose: done' "$work/out" && grep -Eq "$1" "$work/out" && silent
 }
 
-# begins_again MODE N: an engine serves each device before the reset, and those of N ranks anew behind it
+# begins_again MODE N VARIABLES ARGS...: an engine serves each device before the reset, and those of N ranks anew behind it
 begins_again() {
-    ends 0 "$1" '' --mca coll_dma_verbose 2 "${@:3}" && grep -q 'lose: done' "$work/out" && silent &&
+    ends 0 "$1" "$3" --mca coll_dma_verbose 2 "${@:4}" && grep -q 'lose: done' "$work/out" && silent &&
         [ "$(grep -c 'is served by the engine' "$work/out")" = $((4 + $2)) ]
+}
+
+# newer QUEUES: the variable for a node whose ROCr makes these queues
+newer() {
+    [ "$1" = rocr ] && echo EMU_ROCR_MINOR=31 || echo EMU_ROCR_MINOR=
 }
 
 # faults QUEUES VARIABLES: an error with the reason, and no process ends by itself
 faults() {
-    ends 4 loop "$2" --mca coll_dma_queues "$1" && grep -q 'has failed: the GPU faulted at address' "$work/out" &&
+    ends 4 loop "$2,$(newer "$1")" --mca coll_dma_queues "$1" && grep -q 'has failed: the GPU faulted at address' "$work/out" &&
         ! grep -q 'Assertion\|Signal:' "$work/out"
 }
 
 # faults_early QUEUES: in the self-test. The engine is not used then; the queue is left to the driver.
 faults_early() {
-    ends 0 loop EMU_FAULT_PACKET=1,EMU_NEW_THUNK=1 --mca coll_dma_queues "$1" --mca coll_dma_verbose 2 &&
+    ends 0 loop "EMU_FAULT_PACKET=1,$(newer "$1")" --mca coll_dma_queues "$1" --mca coll_dma_verbose 2 &&
         grep -q 'lose: done' "$work/out" && grep -q 'sdma does not serve device .*: the GPU faulted at address' "$work/out"
 }
 
@@ -76,14 +81,17 @@ done
 ok 'MPI_Abort with programs armed' ends '[1-9][0-9]*' abort ''
 ok 'exit without MPI_Finalize' ends '[0-9]+' exit ''
 ok 'MPI_Finalize after hipDeviceReset' ends 0 reset ''
-ok 'a new communicator after hipDeviceReset' begins_again again 4
-ok 'a new communicator after hipDeviceReset of one rank' begins_again one 1
-ok 'a new communicator after hipDeviceReset, engine stream' begins_again again 4 --mca coll_dma_engine stream
-for queues in thunk kfd; do # only the thunk says of a queue what has befallen it
-    ok "an engine is reset, queues of $queues" ends '[1-9][0-9]*' loop EMU_RESET_PACKET=40,EMU_NEW_THUNK=1 --mca coll_dma_timeout 3 \
+ok 'a new communicator after hipDeviceReset' begins_again again 4 ''
+ok 'a new communicator after hipDeviceReset of one rank' begins_again one 1 ''
+ok 'a new communicator after hipDeviceReset, engine stream' begins_again again 4 '' --mca coll_dma_engine stream
+for queues in rocr kfd thunk; do # only the thunk says of a queue what has befallen it
+    ok "a process is killed, queues of $queues" ends '[1-9][0-9]*' kill "$(newer $queues)" --mca coll_dma_queues $queues
+    ok "a new communicator after hipDeviceReset, queues of $queues" begins_again again 4 "$(newer $queues)" \
         --mca coll_dma_queues $queues
+    ok "an engine is reset, queues of $queues" ends '[1-9][0-9]*' loop "EMU_RESET_PACKET=40,$(newer $queues)" \
+        --mca coll_dma_timeout 3 --mca coll_dma_queues $queues
     for packet in 20 40 60; do
-        ok "a fault of an engine at packet $packet, queues of $queues" faults $queues EMU_FAULT_PACKET=$packet,EMU_NEW_THUNK=1
+        ok "a fault of an engine at packet $packet, queues of $queues" faults $queues EMU_FAULT_PACKET=$packet
     done
     ok "a fault in the self-test, queues of $queues" faults_early $queues
 done

@@ -12,7 +12,6 @@ set -uo pipefail
 # shellcheck source=test/device/common.sh
 . "$(dirname "$0")/common.sh"
 shift
-export EMU_NEW_THUNK=1 # only with it programs are armed
 limit=${DMA_MUTANT_SECONDS:-60}
 patience=1
 killed=0 survived=() stale=()

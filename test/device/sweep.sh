@@ -43,26 +43,28 @@ row() {
 
 unkind='EMU_DELAY_US=50,EMU_STALE_LOOKS=6,EMU_SLICE_US=3000'
 # GPUs, persona, ranks, cases, memory, packets there must be, the node's variables, MCA parameters
-row 2 mi250x 2 20 device - ''
-row 3 mi300x 3 20 ranks - "$unkind"
+thunk=(--mca coll_dma_queues thunk) # its queues cannot name engines, and nothing is armed
+row 2 mi250x 2 20 device - '' "${thunk[@]}"
+row 3 mi300x 3 20 ranks - "$unkind" "${thunk[@]}"
 row 2 mi300x 5 12 device - "$unkind"
-row 8 mi300x 8 8 device - EMU_NEW_THUNK=1
-row 7 mi250x 7 5 any - EMU_NEW_THUNK=1
+row 8 mi300x 8 8 device - ''
+row 4 mi300x 4 12 device - "$unkind,EMU_ROCR_MINOR=31" --mca coll_dma_queues rocr
+row 7 mi250x 7 5 any - ''
 # Machines on which not everything works: no POLL, no odd engines.
 row 4 mi100 4 12 device - "$unkind"
 row 3 mi100 3 12 any - '' --mca coll_dma_gpu_variant halves
-row 5 mi308x 5 10 device - EMU_NEW_THUNK=1
+row 5 mi308x 5 10 device - ''
 
 # Each variant by force, on nodes of both kinds, with all buffers in device memory and with kinds that change from call to
 # call. An exchange is made of swap packets only where it is aligned, which counts.sh sees to; else of copies with polls
 # between, and those are only telling where nothing is armed.
 while read -r variant queues packets gpus cases armed operation; do
     forced=(--mca coll_dma_gpu_variant "$variant" --mca coll_dma_gpu_queues "$queues")
-    [ "$armed" = armed ] && armed=EMU_NEW_THUNK=1 || armed=''
-    row "$gpus" mi300x "$gpus" 10 device "$packets" "$armed" "${forced[@]}"
-    row $((gpus - 1)) mi250x $((gpus - 1)) 10 device "$packets" "$unkind" "${forced[@]}"
-    row "$gpus" mi300x "$gpus" "$cases" any "$packets" "$unkind${armed:+,$armed}" "${forced[@]}"
-    row $((gpus - 1)) mi250x $((gpus - 1)) "$cases" any "$packets" '' "${forced[@]}"
+    [ "$armed" = armed ] && armed=() || armed=("${thunk[@]}")
+    row "$gpus" mi300x "$gpus" 10 device "$packets" '' "${forced[@]}" "${armed[@]}"
+    row $((gpus - 1)) mi250x $((gpus - 1)) 10 device "$packets" "$unkind" "${forced[@]}" "${thunk[@]}"
+    row "$gpus" mi300x "$gpus" "$cases" any "$packets" "$unkind" "${forced[@]}" "${armed[@]}"
+    row $((gpus - 1)) mi250x $((gpus - 1)) "$cases" any "$packets" '' "${forced[@]}" "${thunk[@]}"
 done <<'TABLE'
 pcpy   0 copy      4 12 armed
 bcst   0 broadcast 5 20 armed allgather

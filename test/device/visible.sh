@@ -4,7 +4,6 @@
 set -uo pipefail
 # shellcheck source=test/device/common.sh
 . "$(dirname "$0")/common.sh"
-export EMU_NEW_THUNK=1 # queues on engines by number
 
 # rank SEES CMD...: a rank of a job, on a node of eight GPUs
 cat >"$work/rank" <<'RANK'
@@ -53,14 +52,15 @@ recommended() {
     [ $((${mask##* } >> $2 & 1)) = 1 ]
 }
 
-# serves LINKS WHAT ARGS...: the data are right, and so many links were used, each by its engine
+# serves LINKS WHAT ARGS...: the data are right, and so many links were used, each by its engine, if queues can name it
 serves() {
-    local gpu engine peer n=0
+    local gpu engine peer n=0 named=yes
+    [[ "$*" != *'coll_dma_queues thunk'* ]] || named=no
     job 100 8 mi300x 4 --mca coll_dma_gpu_variant pcpy --mca coll_dma_verbose 2 "${@:3}" "$work/rank" "$2" \
         "$build/test/device/lose" loop >"$work/out" 2>&1 || { tail -n 20 "$work/out"; return 1; }
     links >"$work/links"
     while read -r gpu engine peer; do
-        [ "$EMU_NEW_THUNK" = 0 ] || recommended "$gpu" "$engine" "$peer" ||
+        [ "$named" = no ] || recommended "$gpu" "$engine" "$peer" ||
             { echo "engine $engine of GPU $gpu has copied to GPU $peer"; return 1; }
         n=$((n + 1))
     done <"$work/links"
@@ -110,13 +110,13 @@ ok 'one rank sees its own, the others all' sees one-blind 12
 ok 'two ranks share each GPU, and see no other' sees two-each 2
 
 # In a container with a part of the node, ROCr's numbers of GPUs are not the kernel's.
-for provider in thunk kfd; do
+for provider in rocr kfd thunk; do
+    export EMU_ROCR_MINOR=
+    [ $provider != rocr ] || EMU_ROCR_MINOR=31
     ok "$provider: a container without the first GPU" container '1 2 3 4 5 6 7' $provider
     ok "$provider: a container with the second half" container '4 5 6 7' $provider
     ok "$provider: a container with every second GPU" container '1 3 5 7' $provider
     ok "$provider: a container with one GPU" container 6 $provider
     ok "$provider: a container with one GPU for each rank" apart $provider
 done
-ok 'thunk: a container without the first GPU, engines without numbers' with EMU_NEW_THUNK=0 \
-    container '1 2 3 4 5 6 7' thunk
 finish

@@ -36,6 +36,21 @@ static const char *folder(const char *name)
     return text && *text ? text : NULL;
 }
 
+static enum emu_kfd_part kfd_part(const char *name)
+{
+    static const char *const words[] = {[EMU_KFD_NOTHING] = "",
+                                        [EMU_KFD_MEMORY] = "memory",
+                                        [EMU_KFD_QUEUES] = "queues",
+                                        [EMU_KFD_DOORBELLS] = "doorbells"};
+    const char *text = getenv(name);
+    int part = EMU_KFD_NOTHING;
+    while (text && part <= EMU_KFD_DOORBELLS && strcmp(text, words[part]) != 0)
+        part++;
+    if (part > EMU_KFD_DOORBELLS)
+        refuse(name, text);
+    return (enum emu_kfd_part)part;
+}
+
 static emu_sdma_config_t sdma_read(const struct emu_persona *persona, uint64_t seed)
 {
     uint32_t version = persona->gfx_target_version;
@@ -75,6 +90,7 @@ __attribute__((constructor(101))) static void config_read(void)
     config.fail_queue_after = (int)number("EMU_FAIL_QUEUE_AFTER", -1, -1, INT32_MAX);
     config.fail_import_after = (int)number("EMU_FAIL_IMPORT_AFTER", -1, -1, INT32_MAX);
     config.kfd_minor = (uint32_t)number("EMU_KFD_MINOR", 17, 0, 99);
+    config.kfd_refuses = kfd_part("EMU_KFD_REFUSES");
     config.sdma = sdma_read(config.persona, config.seed);
 }
 

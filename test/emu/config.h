@@ -34,6 +34,12 @@ struct emu_config {
     int fail_queue_after;  /* creations that succeed; -1: all do */
     int fail_import_after; /* the same for imports of IPC handles */
     uint32_t kfd_minor;    /* version of the kernel's interface */
+    enum emu_kfd_part {
+        EMU_KFD_NOTHING,
+        EMU_KFD_MEMORY,
+        EMU_KFD_QUEUES,
+        EMU_KFD_DOORBELLS
+    } kfd_refuses; /* what is not to be had by that interface */
     emu_sdma_config_t sdma;
 };
 

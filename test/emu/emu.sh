@@ -75,7 +75,7 @@ gather() {
 
 # Each link's queue is on the engine that the kernel recommends for it.
 on_recommended() {
-    EMU_NEW_THUNK=1 gather mi300x 8 64 5 engines >/dev/null &&
+    gather mi300x 8 64 5 engines >/dev/null &&
         [ "$(cat "$work"/stats/* | awk '/ moved gpu/ && $3 == 0 { print $5, $9 }' | sort -n | tr '\n' ' ')" = \
             '2 gpu3 4 gpu4 6 gpu7 8 gpu5 10 gpu6 12 gpu2 14 gpu1 ' ]
 }
@@ -85,10 +85,6 @@ mask() {
     # shellcheck disable=SC2016
     on --gpus "$2" --persona "$1" sh -c 'cat "$EMU_SYSFS/nodes/$1/io_links/$2/properties"' - "$3" "$4" |
         grep -x "recommended_sdma_engine_id_mask $5"
-}
-
-newer_calls() {
-    EMU_NEW_THUNK=1 notes 'no queue is free' new-thunk
 }
 
 # The runtime learns of a fault and ends the program.
@@ -156,7 +152,6 @@ ok 'HIP programs run on 2 MI250X' clean --gpus 2 "$bin/hip"
 ok 'HIP programs run on 2 MI100' env EMU_EARLY_POLLS=0 "$root/with-build" --build "$build" --gpus 2 --persona mi100 "$bin/hip"
 ok 'a POLL may end early there' refuses 'hip.c:.* not so: ' on --gpus 2 --persona mi100 "$bin/hip"
 ok 'HIP programs run on 8 MI300X' clean --gpus 8 --persona mi300x "$bin/hip"
-ok 'HIP programs run above a newer thunk' env EMU_NEW_THUNK=1 "$root/with-build" --build "$build" --gpus 2 "$bin/hip"
 ok "HIP's kernels are compiled once" remembers
 ok 'HIP programs run with copies in order, and with delays' env EMU_IN_FLIGHT=1 EMU_DELAY_US=200 \
     "$root/with-build" --build "$build" --gpus 2 "$bin/hip"
@@ -167,15 +162,16 @@ ok 'queues on the engines that are recommended' on_recommended
 ok 'a fault reaches the runtime' faults
 ok 'with-build stands in for the command' stands_in
 ok 'values that make no sense' not_understood EMU_SEED=x EMU_SLICE_US=999 EMU_IN_FLIGHT=0 EMU_STALE_LOOKS=-1 EMU_DELAY_US=1s \
-    EMU_FAULT_PACKET=-1 EMU_RESET_PACKET=-1 EMU_KFD_MINOR=100 EMU_HIDE=8 EMU_HIDE=1, EMU_EARLY_POLLS=-1
+    EMU_FAULT_PACKET=-1 EMU_RESET_PACKET=-1 EMU_KFD_MINOR=100 EMU_KFD_REFUSES=memories EMU_HIDE=8 EMU_HIDE=1, EMU_EARLY_POLLS=-1
+ok 'a version of ROCr that makes no sense' refuses '^emulated node: EMU_ROCR_MINOR=x is not something it understands$' \
+    env EMU_ROCR_MINOR=x "$root/with-build" --build "$build" --gpus 2 "$bin/hip"
+ok 'HIP programs run above a newer ROCr' env EMU_ROCR_MINOR=31 "$root/with-build" --build "$build" --gpus 2 "$bin/hip"
 ok 'nothing wrong, nothing said' clean --gpus 2 "$bin/rules" nothing-wrong
 ok 'a forked child has no node' clean --gpus 2 "$bin/rules" forked
 ok 'events' clean --gpus 2 "$bin/rules" events
-ok 'ages of events' env EMU_NEW_THUNK=1 "$root/with-build" --build "$build" --gpus 2 "$bin/rules" ages
 ok 'statistics on demand' clean --gpus 2 "$bin/rules" statistics
 ok 'eight queues per engine for all processes' notes 'no queue is free' shared-engines
-ok 'no newer calls by default' clean --gpus 2 "$bin/rules" old-thunk
-ok 'newer calls on request' newer_calls
+ok 'eight queues on an engine that they name' notes 'no queue is free' by-engine
 ok 'each rule has a test' each_rule_has_a_test
 ok 'rule released' breaks released released
 ok 'rule ring: size' breaks ring ring-size

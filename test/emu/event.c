@@ -13,7 +13,6 @@ enum { EVENTS = 4096 };
 
 static struct {
     HsaEvent *event;
-    uint64_t age;
     bool set, manual;
 } events[EVENTS]; /* the id is the index; 0 is none */
 
@@ -61,7 +60,6 @@ HSAKMT_STATUS hsaKmtCreateEvent(HsaEventDescriptor *descriptor, bool manual, boo
     if (descriptor->EventType == HSA_EVENTTYPE_SIGNAL)
         event->EventData.HWData2 = (uintptr_t)&mailboxes[id];
     events[id].event = event;
-    events[id].age = 1;
     events[id].set = signaled;
     events[id].manual = manual;
     pthread_mutex_unlock(&lock);
@@ -81,19 +79,12 @@ HSAKMT_STATUS hsaKmtDestroyEvent(HsaEvent *event)
     return HSAKMT_STATUS_SUCCESS;
 }
 
-/* With the lock held. */
-static void set(uint32_t id)
-{
-    events[id].set = true;
-    events[id].age++;
-}
-
 void emu_event_signal(uint32_t id)
 {
     if (id == 0 || id >= EVENTS)
         return;
     pthread_mutex_lock(&lock);
-    set(id);
+    events[id].set = true;
     pthread_cond_broadcast(&changed);
     pthread_mutex_unlock(&lock);
 }
@@ -107,7 +98,7 @@ static bool signal_type(HSA_EVENTTYPE type, const HsaMemoryAccessFault *fault)
         if (events[id].event && events[id].event->EventData.EventType == type) {
             if (fault)
                 events[id].event->EventData.EventData.MemoryAccessFault = *fault;
-            set(id);
+            events[id].set = true;
             any = true;
         }
     pthread_cond_broadcast(&changed);
@@ -150,13 +141,11 @@ HSAKMT_STATUS hsaKmtResetEvent(HsaEvent *event)
 }
 
 /* With the lock held: whether the wait is over. */
-static bool satisfied(HsaEvent *const wanted[], uint32_t count, bool all, const uint64_t *ages)
+static bool satisfied(HsaEvent *const wanted[], uint32_t count, bool all)
 {
     uint32_t ready = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        uint32_t id = wanted[i]->EventId;
-        ready += events[id].set || (ages && ages[i] && ages[i] != events[id].age);
-    }
+    for (uint32_t i = 0; i < count; i++)
+        ready += events[wanted[i]->EventId].set;
     return all ? ready == count : ready > 0;
 }
 
@@ -173,8 +162,7 @@ static struct timespec deadline(uint32_t milliseconds)
     return when;
 }
 
-HSAKMT_STATUS hsaKmtWaitOnMultipleEvents_Ext(HsaEvent *wanted[], HSAuint32 count, bool all, HSAuint32 milliseconds,
-                                             uint64_t *ages)
+HSAKMT_STATUS hsaKmtWaitOnMultipleEvents(HsaEvent *wanted[], HSAuint32 count, bool all, HSAuint32 milliseconds)
 {
     EMU_API_ENTER();
     if (!wanted || count == 0)
@@ -184,7 +172,7 @@ HSAKMT_STATUS hsaKmtWaitOnMultipleEvents_Ext(HsaEvent *wanted[], HSAuint32 count
     bool forever = milliseconds >= HSA_EVENTTIMEOUT_INFINITE - 1;
     pthread_mutex_lock(&lock);
     bool done, late = false;
-    while (!(done = satisfied(wanted, count, all, ages)) && !late) {
+    while (!(done = satisfied(wanted, count, all)) && !late) {
         if (forever)
             pthread_cond_wait(&changed, &lock);
         else
@@ -194,26 +182,14 @@ HSAKMT_STATUS hsaKmtWaitOnMultipleEvents_Ext(HsaEvent *wanted[], HSAuint32 count
         uint32_t id = wanted[i]->EventId;
         if (done && !events[id].manual)
             events[id].set = false;
-        if (ages)
-            ages[i] = events[id].age;
     }
     pthread_mutex_unlock(&lock);
     return done ? HSAKMT_STATUS_SUCCESS : HSAKMT_STATUS_WAIT_TIMEOUT;
 }
 
-HSAKMT_STATUS hsaKmtWaitOnMultipleEvents(HsaEvent *wanted[], HSAuint32 count, bool all, HSAuint32 milliseconds)
-{
-    return hsaKmtWaitOnMultipleEvents_Ext(wanted, count, all, milliseconds, NULL);
-}
-
-HSAKMT_STATUS hsaKmtWaitOnEvent_Ext(HsaEvent *event, HSAuint32 milliseconds, uint64_t *age)
-{
-    return event ? hsaKmtWaitOnMultipleEvents_Ext(&event, 1, true, milliseconds, age) : HSAKMT_STATUS_INVALID_HANDLE;
-}
-
 HSAKMT_STATUS hsaKmtWaitOnEvent(HsaEvent *event, HSAuint32 milliseconds)
 {
-    return hsaKmtWaitOnEvent_Ext(event, milliseconds, NULL);
+    return event ? hsaKmtWaitOnMultipleEvents(&event, 1, true, milliseconds) : HSAKMT_STATUS_INVALID_HANDLE;
 }
 
 HSAKMT_STATUS hsaKmtQueryEventState(HsaEvent *event)

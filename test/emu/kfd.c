@@ -70,6 +70,11 @@ static uint32_t node_of(uint32_t gpu_id)
     return 0;
 }
 
+uint32_t emu_gpu_id(uint32_t node)
+{
+    return emu_persona_gpu_id(emu_config()->persona, emu_gpu_of(node));
+}
+
 /* Whether memory around an address is a mapping of exactly `bytes` from the begin of its page. */
 static bool is_exact(uint32_t node, uint64_t at, uint64_t bytes)
 {
@@ -100,6 +105,8 @@ static bool is_executable(const char *owner, uint64_t ring)
 /* Of what the kernel makes only this: pages of the process, at their own address. */
 static int alloc(struct alloc *args)
 {
+    if (emu_config()->kfd_refuses == EMU_KFD_MEMORY)
+        return ENOMEM;
     if (!(args->flags & USERPTR) || args->va_addr != args->mmap_offset || args->va_addr % PAGE || args->size == 0 ||
         args->size % PAGE || node_of(args->gpu_id) == 0)
         return EINVAL;
@@ -177,6 +184,8 @@ static int create(const char *owner, struct create *args)
     int type = type_of(args);
     if (type < 0)
         return NOT_SUPPORTED;
+    if (emu_config()->kfd_refuses == EMU_KFD_QUEUES)
+        return ENOMEM;
     if (node == 0 || args->queue_percentage > 100 || args->queue_priority > 15 || args->ring_size < PAGE ||
         (args->ring_size & (args->ring_size - 1)))
         return EINVAL;
@@ -244,6 +253,8 @@ int emu_kfd_ioctl(const void *caller, unsigned long request, void *argument)
 void *emu_kfd_map(size_t bytes, uint64_t offset)
 {
     bool known = false;
+    if (emu_config()->kfd_refuses == EMU_KFD_DOORBELLS)
+        return NULL;
     for (int gpu = 0; gpu < emu_config()->gpus; gpu++)
         known |= emu_node_of(gpu) &&
                  offset == (3ull << 62 | (uint64_t)(emu_persona_gpu_id(emu_config()->persona, gpu) & 0xffff) << 46);

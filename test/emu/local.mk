@@ -55,12 +55,12 @@ emu_node_sources = \
 	test/emu/unsupported.c \
 	test/emu/vm.c \
 	test/emu/vm.h
-emu_maps = test/emu/libhsakmt.map test/emu/libhsakmt_new.map
 # Loaded into programs as they are, and so not by libtool's rules.
-emu_plain_sources = test/emu/comgr_cache.c test/emu/kfd_shim.c
-emu_plain_libraries = test/emu/comgr/libamd_comgr.so.2 test/emu/libkfd_shim.so
-# One library as ROCm 5.2 has it, one with the calls of newer thunks.
-emu_thunks = test/emu/thunk/libhsakmt.so.1 test/emu/thunk-new/libhsakmt.so.1
+emu_plain_sources = test/emu/comgr_cache.c test/emu/kfd_shim.c test/emu/rocr_queues.c
+emu_plain_libraries = test/emu/comgr/libamd_comgr.so.2 test/emu/libkfd_shim.so test/emu/rocr/libhsa-runtime64.so.1
+emu_maps = test/emu/libhsakmt.map test/emu/rocr_queues.map
+# The library that ROCm 5.2 has.
+emu_thunk = test/emu/thunk/libhsakmt.so.1
 emu_test_programs = test/emu/collective test/emu/gather test/emu/hip test/emu/rules
 
 extra_files += $(emu_maps) $(emu_plain_sources) test/emu/emu.sh test/emu/queues.sh test/emu/README.md
@@ -85,12 +85,9 @@ test_emu_rules_CPPFLAGS = $(DMA_DEFINES)
 test_emu_rules_LDADD = -lhsakmt -ldl
 
 emu_so = $(AM_V_CCLD)mkdir -p $(@D) && $(CC) $(DEFS) $(AM_CFLAGS) $(CFLAGS) -fPIC -shared -o $@ $(AM_LDFLAGS) $(LDFLAGS)
-emu_thunk = $(emu_so) -Wl,--whole-archive test/emu/.libs/libemu.a -Wl,--no-whole-archive -Wl,-z,defs \
-	-Wl,-soname,libhsakmt.so.1 -pthread
 test/emu/thunk/libhsakmt.so.1: test/emu/libemu.la $(srcdir)/test/emu/libhsakmt.map
-	$(emu_thunk) -Wl,--version-script=$(srcdir)/test/emu/libhsakmt.map
-test/emu/thunk-new/libhsakmt.so.1: test/emu/libemu.la $(srcdir)/test/emu/libhsakmt_new.map
-	$(emu_thunk) -Wl,--version-script=$(srcdir)/test/emu/libhsakmt_new.map
+	$(emu_so) -Wl,--whole-archive test/emu/.libs/libemu.a -Wl,--no-whole-archive -Wl,-z,defs \
+	-Wl,-soname,libhsakmt.so.1 -pthread -Wl,--version-script=$(srcdir)/test/emu/libhsakmt.map
 test/emu/libkfd_shim.so: test/emu/kfd_shim.c
 	$(emu_so) $< -ldl
 # An empty library whose name is the real one's path: what is linked with it asks the loader for that path.
@@ -99,9 +96,14 @@ test/emu/comgr/libreal.so: Makefile
 test/emu/comgr/libamd_comgr.so.2: test/emu/comgr_cache.c test/emu/comgr/libreal.so
 	$(emu_so) $< -fvisibility=default -Wl,-soname,libdma_comgr_cache.so -Wl,--no-as-needed test/emu/comgr/libreal.so -ldl && \
 	mkdir -p $(@D)/cache
+test/emu/rocr/libreal.so: Makefile
+	$(emu_so) -x c /dev/null -Wl,-soname,$(EMU_ROCR)
+test/emu/rocr/libhsa-runtime64.so.1: test/emu/rocr_queues.c test/emu/rocr_queues.map test/emu/rocr/libreal.so $(emu_thunk)
+	$(emu_so) $< -I$(srcdir)/test/emu -Wl,-soname,libdma_rocr_queues.so -Wl,--version-script=$(srcdir)/test/emu/rocr_queues.map \
+	-Wl,--no-as-needed test/emu/rocr/libreal.so $(emu_thunk) -ldl -pthread
 
-emu_built = $(emu_thunks) $(emu_plain_libraries)
+emu_built = $(emu_thunk) $(emu_plain_libraries)
 # What ./with-build --gpus needs.
 emu_node_parts = $(emu_built) test/emu/emu_tree$(EXEEXT)
-emu_clean = $(emu_built) test/emu/comgr/libreal.so
+emu_clean = $(emu_built) test/emu/comgr/libreal.so test/emu/rocr/libreal.so
 endif

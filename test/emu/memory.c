@@ -35,20 +35,17 @@ static struct emu_range *allocate(uint32_t node, uint64_t bytes, uint64_t alignm
     return emu_vm_add_shared(fd, bytes, alignment);
 }
 
-HSAKMT_STATUS hsaKmtAllocMemoryAlign(HSAuint32 node, HSAuint64 bytes, HSAuint64 alignment, HsaMemFlags flags,
-                                     void **address)
+HSAKMT_STATUS hsaKmtAllocMemory(HSAuint32 node, HSAuint64 bytes, HsaMemFlags flags, void **address)
 {
     EMU_API_ENTER();
     if (node >= emu_node_count())
         return HSAKMT_STATUS_INVALID_NODE_UNIT;
-    if (bytes == 0 || bytes % PAGE || (alignment & (alignment - 1)) || flags.ui32.FixedAddress)
+    if (bytes == 0 || bytes % PAGE || flags.ui32.FixedAddress)
         return HSAKMT_STATUS_INVALID_PARAMETER;
     if (emu_is_gpu(node) && bytes > emu_config()->persona->vram_bytes)
         return HSAKMT_STATUS_NO_MEMORY;
-    if (alignment < emu_memory_alignment(bytes))
-        alignment = emu_memory_alignment(bytes);
     emu_vm_lock();
-    struct emu_range *range = allocate(node, bytes, alignment, flags);
+    struct emu_range *range = allocate(node, bytes, emu_memory_alignment(bytes), flags);
     if (range) {
         range->node = node;
         range->flags = flags;
@@ -56,11 +53,6 @@ HSAKMT_STATUS hsaKmtAllocMemoryAlign(HSAuint32 node, HSAuint64 bytes, HSAuint64 
     }
     emu_vm_unlock();
     return range ? HSAKMT_STATUS_SUCCESS : HSAKMT_STATUS_NO_MEMORY;
-}
-
-HSAKMT_STATUS hsaKmtAllocMemory(HSAuint32 node, HSAuint64 bytes, HsaMemFlags flags, void **address)
-{
-    return hsaKmtAllocMemoryAlign(node, bytes, PAGE, flags, address);
 }
 
 void *emu_memory_internal(uint64_t bytes)

@@ -197,12 +197,12 @@ no_queue:
     return HSAKMT_STATUS_ERROR;
 }
 
-static HSAKMT_STATUS create_for(const char *owner, uint32_t node, HSA_QUEUE_TYPE type, uint32_t engine, void *ring,
-                                uint64_t bytes, HsaQueueResource *resource)
+static HSAKMT_STATUS create_for(const char *owner, uint32_t node, HSA_QUEUE_TYPE type, void *ring, uint64_t bytes,
+                                HsaQueueResource *resource)
 {
     if (!emu_is_gpu(node))
         return HSAKMT_STATUS_INVALID_NODE_UNIT;
-    if (type != HSA_QUEUE_COMPUTE_AQL && !is_sdma(type))
+    if (type != HSA_QUEUE_COMPUTE_AQL && type != HSA_QUEUE_SDMA && type != HSA_QUEUE_SDMA_XGMI)
         return HSAKMT_STATUS_NOT_SUPPORTED;
     emu_vm_lock_read();
     const char *wrong = ring_wrong(node, (uintptr_t)ring, bytes);
@@ -219,7 +219,7 @@ static HSAKMT_STATUS create_for(const char *owner, uint32_t node, HSA_QUEUE_TYPE
     queue->type = type;
     strncpy(queue->owner, owner, sizeof queue->owner - 1);
     emu_machine_lock();
-    HSAKMT_STATUS status = create(queue, engine, ring, bytes, resource);
+    HSAKMT_STATUS status = create(queue, 0, ring, bytes, resource);
     emu_machine_unlock();
     return status;
 }
@@ -250,20 +250,7 @@ HSAKMT_STATUS hsaKmtCreateQueue(HSAuint32 node, HSA_QUEUE_TYPE type, HSAuint32 p
     (void)percentage;
     (void)priority;
     (void)event;
-    if ((int)type == TYPE_BY_ENGINE)
-        return HSAKMT_STATUS_INVALID_PARAMETER;
-    return create_for(emu_api_caller(__builtin_return_address(0)), node, type, 0, ring, bytes, resource);
-}
-
-HSAKMT_STATUS hsaKmtCreateQueueExt(HSAuint32 node, HSA_QUEUE_TYPE type, HSAuint32 percentage,
-                                   HSA_QUEUE_PRIORITY priority, HSAuint32 engine, void *ring, HSAuint64 bytes,
-                                   HsaEvent *event, HsaQueueResource *resource)
-{
-    EMU_API_ENTER();
-    (void)percentage;
-    (void)priority;
-    (void)event;
-    return create_for(emu_api_caller(__builtin_return_address(0)), node, type, engine, ring, bytes, resource);
+    return create_for(emu_api_caller(__builtin_return_address(0)), node, type, ring, bytes, resource);
 }
 
 HSAKMT_STATUS hsaKmtDestroyQueue(HSA_QUEUEID id)

@@ -1,6 +1,6 @@
 #!/bin/bash
 # queues.sh: where the sdma engine's queues come from (docs/dev/hardware.md), with collectives in device memory on the emulated node:
-# the thunk, the kernel's interface, what each is given, what is said when there are none, and children of the processes.
+# ROCr's interface, the kernel's, the thunk, what each is given, what is said when there are none, and children of the processes.
 set -euo pipefail
 # shellcheck source=test/device/common.sh
 . "$(dirname "$0")/../device/common.sh"
@@ -44,30 +44,75 @@ but() {
     "$@" && grep -Eq -e "$pattern" "$work/said"
 }
 
-# Buffers that come and go: none is refused because of one that was there before, and the engines serve all.
+# come_and_go QUEUES: buffers that come and go: none is refused because of one that was there before, and the engines serve all.
 come_and_go() {
-    collectives 3 mi250x queues=kfd -- free && ! grep -E 'cannot be opened|goes through the host' "$work/said"
+    collectives 3 mi250x queues="$1" -- free && ! grep -E 'cannot be opened|goes through the host' "$work/said"
 }
 
 # Each link's queue is on the engine that the kernel recommends for it.
 on_recommended() {
-    collectives 8 mi300x queues=kfd gpu_variant=pcpy && [ "$(cat "$work"/stats/* | awk '/ moved gpu[1-7]/ && $3 == 0 { print $5, $9 }' |
+    collectives 8 mi300x gpu_variant=pcpy "$@" && [ "$(cat "$work"/stats/* | awk '/ moved gpu[1-7]/ && $3 == 0 { print $5, $9 }' |
         sort -nu | tr '\n' ' ')" = '2 gpu3 4 gpu4 6 gpu7 8 gpu5 10 gpu6 12 gpu2 14 gpu1 ' ]
 }
 
-# Queues of the kernel's make take programs before their start.
-armed() {
-    collectives 2 mi300x queues=kfd && grep -q ' packet cond-exe ' "$work"/stats/*
+# recommended: of the component's queues and the other GPUs they have written to, how many pairs there are, and in how many
+# the engine is the one that the kernel recommends for the link
+recommended() {
+    local gpu engine peer mask of=0 on=0
+    while read -r gpu engine peer; do
+        mask=$(grep -l "^node_to $((peer + 1))$" "$work/tree/nodes/$((gpu + 1))"/io_links/*/properties |
+            xargs grep -h recommended_sdma)
+        on=$((on + (${mask##* } >> engine & 1))) of=$((of + 1))
+    done < <(cat "$work"/stats/* | awk '/^queue/ { ours = /owner mca_coll_dma/ }
+        ours && sub(/gpu/, "", $9) && $8 == "moved" && $3 != $9 { print $3, $5, $9 }')
+    echo "$on $of"
 }
 
-# Jobs that are killed while their queues wait take none with them: more of them, on one node, than an engine has queues.
+# shares LEAST PERCENT ARGS...: of at least so many pairs, such a share is on recommended engines. A broadcast writes to two
+# GPUs and is on the engine of one.
+shares() {
+    local on of
+    collectives 8 mi300x "${@:3}" || return 1
+    read -r on of < <(recommended)
+    echo "$on of $of pairs of a queue and a peer are on recommended engines"
+    [ "$of" -ge "$1" ] && [ $((100 * on)) -ge $(($2 * of)) ]
+}
+
+# conditions: those of our queues, but for the two in the self-test of each of 4 processes
+conditions() {
+    echo $(($(packets cond-exe) - 2 * 4))
+}
+
+# armed ARGS...: programs wait in queues before their start
+armed() {
+    collectives 4 mi300x "$@" && echo "conditions: $(conditions)" && [ "$(conditions)" -gt 0 ]
+}
+
+# not_armed ARGS...: none does
+not_armed() {
+    collectives 4 mi300x "$@" && echo "conditions: $(conditions)" && [ "$(conditions)" = 0 ]
+}
+
+# The same above a ROCr that makes DMA queues itself.
+newer() {
+    with EMU_ROCR_MINOR=31 "$@"
+}
+
+# passes_over PART REASON: the kernel refuses this, and the thunk's queues are used instead. Each process says why.
+passes_over() {
+    with EMU_KFD_REFUSES="$1" made '2:[0-9]+ 5:[0-9]+' collectives 4 mi300x verbose=2 &&
+        [ "$(grep -c "is served by the engine sdma: queues from thunk (kfd: $2)" "$work/said")" = 4 ]
+}
+
+# dies QUEUES: jobs that are killed while their queues wait take none with them: more of them, on one node, than an engine has queues.
 dies() {
     # shellcheck disable=SC2016
     timeout --kill-after=5 $((60 * patience)) "$root/with-build" --build "$build" --gpus 2 bash -c '
-        job() { mpirun --oversubscribe --bind-to none -n 2 --mca coll_dma_queues kfd --mca coll_dma_armed_seconds 100 \
+        job() { mpirun --oversubscribe --bind-to none -n 2 --mca coll_dma_queues "$queues" --mca coll_dma_armed_seconds 100 \
             --mca coll_dma_verbose 2 "$@" 2>&1; }
+        queues=$2
         for i in {1..9}; do job "$1" die | grep "signal 9" >/dev/null || exit 1; done
-        job "$1"' - "$bin/collective" | tee "$work/said"
+        job "$1"' - "$bin/collective" "$1" | tee "$work/said"
     grep -q '^collective: data right$' "$work/said" && grep -q 'served by the engine sdma' "$work/said"
 }
 
@@ -95,20 +140,32 @@ without_polls() {
 }
 
 none='no engine serves device . \('
-ok 'thunk, by default' made '2:[0-9]+ 5:[0-9]+' collectives 2 mi250x
+"$build/test/emu/emu_tree" "$work/tree" mi300x 8
+ok 'by default: on the engines of the links' made '2:[0-9]+ 6:[0-9]+' collectives 2 mi250x
+ok 'by default: on the recommended engines of 8 MI300X' on_recommended
+ok 'by default: pairs on recommended engines, each with one peer' shares 56 100 gpu_variant=pcpy
+ok 'by default: pairs on recommended engines, with broadcasts' shares 56 50
+ok 'by default: armed programs' armed
+ok 'by default: an older kernel' with EMU_KFD_MINOR=16 but 'engine sdma: queues from thunk,' collectives 2 mi250x verbose=2
 ok 'thunk, by name' made '2:[0-9]+ 5:[0-9]+' collectives 2 mi250x queues=thunk
+ok 'thunk: nothing is armed' not_armed queues=thunk
 ok 'kfd: on the engines of the links' made '2:[0-9]+ 6:[0-9]+' collectives 2 mi250x queues=kfd
-ok 'kfd: on the recommended engines of 8 MI300X' on_recommended
-ok 'kfd: armed programs' armed
+ok 'kfd: on the recommended engines of 8 MI300X' on_recommended queues=kfd
+ok 'kfd: armed programs' armed queues=kfd
+ok 'kfd: no memory for rings' passes_over memory 'the kernel does not accept memory for a ring'
+ok 'kfd: no queues' passes_over queues 'no queue is free on the engine'
+ok 'kfd: no doorbells' passes_over doorbells 'the doorbells cannot be mapped'
 for variant in auto swap halves; do
     ok "MI100, whose POLLs may end early: $variant" without_polls gpu_variant=$variant
 done
 ok 'MI100: why nothing is armed' but 'device . is served by the engine sdma: .*POLL of this GPU ends early' \
     collectives 2 mi100 verbose=2
 ok 'MI308X: queues on engines that are there' even
-ok 'MI308X: queues on engines that are there, all links' with EMU_NEW_THUNK=1 even queues=thunk
+ok 'MI308X: the thunk cannot name engines' \
+    but 'sdma does not serve device .: thunk: it cannot name engines, and some are not there' \
+    collectives 2 mi308x queues=thunk verbose=2
 ok 'MI308X: no provider names engines' with EMU_KFD_MINOR=16 \
-    but 'sdma does not serve device .: thunk: it cannot name engines, and some are not there; kfd: it cannot' \
+    but 'sdma does not serve device .: rocr: .*; thunk: it cannot name engines, and some are not there; kfd: it cannot' \
     collectives 2 mi308x verbose=2
 ok 'kfd: a kernel that cannot name engines' with EMU_KFD_MINOR=16 made '2:[0-9]+ 5:2' collectives 2 mi250x queues=kfd
 # The four self-tests have one each.
@@ -117,12 +174,31 @@ ok 'kfd: queues for one link alone, the others share' \
 ok 'kfd: no queue is left' with EMU_FAIL_QUEUE_AFTER=0 \
     but "$none"'kfd: no queue is free on the engine\)' collectives 2 mi250x engine=sdma queues=kfd
 ok 'a provider that there is not' \
-    but 'coll_dma_queues is "nosuch", which is not one of auto, thunk, kfd' collectives 2 mi250x engine=sdma queues=nosuch
+    but 'coll_dma_queues is "nosuch", which is not one of auto, rocr, kfd, thunk' collectives 2 mi250x engine=sdma queues=nosuch
+ok 'rocr: by default, and on engines by number' newer but 'engine sdma: queues from rocr, on engines by number' \
+    made '6:[0-9]+' collectives 2 mi250x verbose=2
+ok 'rocr: on the recommended engines of 8 MI300X' newer on_recommended queues=rocr
+ok 'rocr: armed programs' newer armed
+ok 'rocr: MI308X, queues on engines that are there' newer even queues=rocr
+ok 'rocr: MI100, whose POLLs may end early' newer without_polls
+ok 'rocr: an older kernel' newer with EMU_KFD_MINOR=16 but \
+    'queues from thunk \(rocr: the kernel driver cannot make queues on a given engine\)' collectives 2 mi250x verbose=2
+ok 'rocr: queues whose pointers are not shown' with EMU_ROCR_MINOR=30 but 'engine sdma: queues from kfd,' \
+    collectives 2 mi250x verbose=2
+ok 'rocr: no queues' newer with EMU_KFD_REFUSES=queues but 'queues from thunk \(rocr: no queue is free on the engine; kfd: ' \
+    collectives 2 mi250x verbose=2
+ok 'rocr: queues for one link alone, the others share' \
+    newer with EMU_FAIL_QUEUE_AFTER=5 made '6:15' collectives 3 mi250x queues=rocr
+ok 'rocr: killed while queues wait' newer dies rocr
+ok 'rocr: freed buffers do not stand in the way' newer come_and_go rocr
+ok 'rocr: children take nothing along' newer made '6:[0-9]+' collectives 2 mi250x queues=rocr -- fork
+ok 'rocr: a version that has no DMA queues' \
+    but "$none"'rocr: this version of ROCr makes no DMA queues\)' collectives 2 mi250x engine=sdma queues=rocr
 ok 'HSA_ENABLE_SDMA=0' with HSA_ENABLE_SDMA=0 \
     but "$none"'HSA_ENABLE_SDMA=0 in the environment\)' collectives 2 mi250x engine=sdma queues=kfd
-ok 'kfd: killed while queues wait' dies
+ok 'kfd: killed while queues wait' dies kfd
 ok 'kfd: held' collectives 2 mi250x queues=kfd armed_seconds=100 -- hold 1
-ok 'kfd: freed buffers do not stand in the way' come_and_go
+ok 'kfd: freed buffers do not stand in the way' come_and_go kfd
 for provider in thunk kfd; do
     ok "$provider: children take nothing along" made '2:[0-9]+ [56]:[0-9]+' collectives 2 mi250x queues=$provider -- fork
 done

@@ -1,19 +1,26 @@
 /* Straight use of the thunk; see raw.h. */
 #include "raw.h"
 
-#include <dlfcn.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <time.h>
+#include <unistd.h>
 
-enum { PATIENCE = 20, MAX_NODES = 16 };
+enum { PATIENCE = 20, MAX_NODES = 16, PAGE = 4096, READ = 64, DOORBELLS = 8192, KFD_BY_ENGINE = 4 };
 
-typedef HSAKMT_STATUS create_ext_fn(HSAuint32 node, HSA_QUEUE_TYPE type, HSAuint32 percentage,
-                                    HSA_QUEUE_PRIORITY priority, HSAuint32 engine, void *ring, HSAuint64 bytes,
-                                    HsaEvent *event, HsaQueueResource *resource);
+/* The argument of the kernel's call for a queue, as Linux has it from 1.17 on. */
+struct kfd_create {
+    uint64_t ring, write, read, doorbell;
+    uint32_t bytes, gpu_id, type, percentage, priority, id;
+    uint64_t eop[3];
+    uint32_t sizes[2], engine, pad;
+};
 
 static uint32_t gpus;
 
@@ -67,18 +74,57 @@ void *raw_allocate(uint32_t node, size_t bytes, uint32_t mapped)
     return memory;
 }
 
+/* The driver's name of a GPU, from KFD's files, where all of them can be read. */
+static uint32_t gpu_id_of(uint32_t node)
+{
+    char path[PAGE];
+    uint32_t id;
+    snprintf(path, sizeof path, "%s/nodes/%u/gpu_id", getenv("EMU_SYSFS"), node);
+    FILE *file = fopen(path, "r");
+    if (!file || fscanf(file, "%u", &id) != 1)
+        raw_fail("there is no %s", path);
+    fclose(file);
+    return id;
+}
+
+/* By the kernel's call, because the thunk has none for that. The doorbells stay mapped. */
+static HSAKMT_STATUS try_engine(struct raw_queue *queue, uint32_t node, uint32_t engine)
+{
+    queue->pointers = raw_allocate(0, PAGE, node);
+    memset(queue->pointers, 0, PAGE);
+    struct kfd_create args = {.ring = (uintptr_t)queue->ring,
+                              .write = (uintptr_t)queue->pointers,
+                              .read = (uintptr_t)queue->pointers + READ,
+                              .bytes = RAW_RING,
+                              .gpu_id = gpu_id_of(node),
+                              .type = KFD_BY_ENGINE,
+                              .percentage = 100,
+                              .engine = engine};
+    int fd = open("/dev/kfd", O_RDWR | O_CLOEXEC);
+    if (fd < 0)
+        raw_fail("there is no driver");
+    int error = ioctl(fd, _IOWR('K', 2, struct kfd_create), &args);
+    char *doorbells = MAP_FAILED;
+    if (error == 0)
+        doorbells = mmap(NULL, DOORBELLS, PROT_READ | PROT_WRITE, MAP_SHARED, fd, args.doorbell & -(off_t)DOORBELLS);
+    close(fd);
+    if (doorbells == MAP_FAILED)
+        return HSAKMT_STATUS_ERROR;
+    queue->resource.QueueId = args.id;
+    queue->resource.Queue_write_ptr_aql = (HSAuint64 *)(uintptr_t)args.write;
+    queue->resource.Queue_read_ptr_aql = (HSAuint64 *)(uintptr_t)args.read;
+    queue->resource.Queue_DoorBell_aql = (HSAuint64 *)(uintptr_t)(doorbells + args.doorbell % DOORBELLS);
+    return HSAKMT_STATUS_SUCCESS;
+}
+
 HSAKMT_STATUS raw_try_queue(struct raw_queue *queue, uint32_t node, int type, uint32_t engine)
 {
     memset(queue, 0, sizeof *queue);
     queue->ring = raw_allocate(0, RAW_RING, node);
-    if (type != RAW_BY_ENGINE)
-        return hsaKmtCreateQueue(node, (HSA_QUEUE_TYPE)type, 100, HSA_QUEUE_PRIORITY_NORMAL, queue->ring, RAW_RING,
-                                 NULL, &queue->resource);
-    create_ext_fn *create = (create_ext_fn *)dlsym(RTLD_DEFAULT, "hsaKmtCreateQueueExt");
-    if (!create)
-        raw_fail("this thunk has no queues by engine");
-    return create(node, (HSA_QUEUE_TYPE)type, 100, HSA_QUEUE_PRIORITY_NORMAL, engine, queue->ring, RAW_RING, NULL,
-                  &queue->resource);
+    if (type == RAW_BY_ENGINE)
+        return try_engine(queue, node, engine);
+    return hsaKmtCreateQueue(node, (HSA_QUEUE_TYPE)type, 100, HSA_QUEUE_PRIORITY_NORMAL, queue->ring, RAW_RING, NULL,
+                             &queue->resource);
 }
 
 void raw_queue(struct raw_queue *queue, uint32_t node, int type, uint32_t engine)
@@ -91,6 +137,10 @@ void raw_destroy(struct raw_queue *queue)
     RAW_CHECK(hsaKmtDestroyQueue(queue->resource.QueueId));
     RAW_CHECK(hsaKmtUnmapMemoryToGPU(queue->ring));
     RAW_CHECK(hsaKmtFreeMemory(queue->ring, RAW_RING));
+    if (queue->pointers) {
+        RAW_CHECK(hsaKmtUnmapMemoryToGPU(queue->pointers));
+        RAW_CHECK(hsaKmtFreeMemory(queue->pointers, PAGE));
+    }
 }
 
 void raw_put(struct raw_queue *queue, const uint32_t *packet, unsigned dwords)

@@ -1,5 +1,6 @@
 /*
- * For tests: memory and DMA queues straight from the thunk, as a component would use them, and the few packets that tests write.
+ * For tests: memory and DMA queues straight from the thunk, or by engine from the kernel, as a component would use them, and the
+ * few packets that tests write.
  * Whatever fails ends the program with a line that says what.
  */
 #ifndef EMU_RAW_H
@@ -13,7 +14,7 @@ enum { RAW_RING = 64 << 10, RAW_BY_ENGINE = 6, RAW_XGMI = HSA_QUEUE_SDMA_XGMI };
 
 struct raw_queue {
     HsaQueueResource resource;
-    char *ring;
+    char *ring, *pointers; /* pointers: of a queue by engine */
     uint64_t written;
 };
 

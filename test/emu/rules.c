@@ -366,13 +366,6 @@ static void shared_engines(void)
     EXPECT(take_all(2) == LINK_QUEUES);
 }
 
-static void thunk(int is_new)
-{
-    EXPECT((dlsym(RTLD_DEFAULT, "hsaKmtCreateQueueExt") != NULL) == is_new);
-    EXPECT(dlsym(RTLD_DEFAULT, "hsaKmtCreateQueue") != NULL);
-    EXPECT(dlsym(RTLD_DEFAULT, "emu_stats_dump") != NULL);
-}
-
 static HsaEvent *event_of(int manual)
 {
     HsaEventDescriptor descriptor = {.EventType = HSA_EVENTTYPE_SIGNAL, .NodeId = 1};
@@ -407,25 +400,6 @@ static void events(void)
     RAW_CHECK(hsaKmtDestroyEvent(manual));
 }
 
-/* Two who wait for one event that resets itself: the second has the age from before the signal, and does not sleep. */
-static void ages(void)
-{
-    HSAKMT_STATUS(*wait_on)
-    (HsaEvent *, HSAuint32, uint64_t *) =
-        (HSAKMT_STATUS(*)(HsaEvent *, HSAuint32, uint64_t *))dlsym(RTLD_DEFAULT, "hsaKmtWaitOnEvent_Ext");
-    EXPECT(wait_on != NULL);
-    HsaEvent *event = event_of(0);
-    uint64_t first = 0, second = 0;
-    EXPECT(wait_on(event, 0, &first) == HSAKMT_STATUS_WAIT_TIMEOUT && first != 0);
-    second = first;
-    RAW_CHECK(hsaKmtSetEvent(event));
-    RAW_CHECK(wait_on(event, 0, &first));
-    EXPECT(first != second);
-    RAW_CHECK(wait_on(event, 0, &second));
-    EXPECT(first == second);
-    EXPECT(wait_on(event, 0, &second) == HSAKMT_STATUS_WAIT_TIMEOUT);
-}
-
 /* On demand, while queues run. */
 static void statistics(void)
 {
@@ -456,15 +430,9 @@ static void statistics(void)
     raw_destroy(&queue);
 }
 
-static void old_thunk(void)
-{
-    thunk(0);
-}
-
 /* Queues on an engine of one's choice: eight, and no more. */
-static void new_thunk(void)
+static void by_engine(void)
 {
-    thunk(1);
     struct raw_queue queue;
     for (int i = 0; i < 8; i++)
         raw_queue(&queue, 1, RAW_BY_ENGINE, 3);
@@ -519,12 +487,10 @@ static const struct {
     {"few-queues", few_queues, 0},
     {"few-imports", few_imports, 0},
     {"shared-engines", shared_engines, 1},
-    {"old-thunk", old_thunk, 0},
-    {"new-thunk", new_thunk, 0},
+    {"by-engine", by_engine, 0},
     {"forked", forked, 0},
     {"used-again", used_again, 0},
     {"events", events, 0},
-    {"ages", ages, 0},
     {"host-facing", host_facing, 0},
     {"statistics", statistics, 0},
 };

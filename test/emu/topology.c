@@ -187,12 +187,3 @@ HSAKMT_STATUS hsaKmtGetTileConfig(HSAuint32 node, HsaGpuTileConfig *config)
     config->NumBanks = config->NumRanks = 0;
     return HSAKMT_STATUS_SUCCESS;
 }
-
-HSAKMT_STATUS hsaKmtAvailableMemory(HSAuint32 node, HSAuint64 *bytes)
-{
-    EMU_API_ENTER();
-    if (!emu_is_gpu(node))
-        return HSAKMT_STATUS_INVALID_NODE_UNIT;
-    *bytes = emu_config()->persona->vram_bytes;
-    return HSAKMT_STATUS_SUCCESS;
-}

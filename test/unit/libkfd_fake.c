@@ -9,10 +9,13 @@
 #include <sys/mman.h>
 
 #include "../emu/sdma.h"
+#include "engine/sdma/packet.h"
 #include "libkfd_fake_internal.h"
 
 #define FD        77
 #define DOORBELLS 1024
+#define PAGE      4096
+#define BLOCK     256   /* of a copy */
 #define ENOTSUPP  524   /* the kernel's own, which user space has no name for */
 #define PATIENCE  10000 /* steps of engines that wait */
 #define OBJECTS   64
@@ -36,7 +39,12 @@ typedef struct object {
 
 fake_options_t fake_options;
 fake_counts_t fake_counts;
-const dma_provider_gpu_t fake_gpu = {.address = {FAKE_DOMAIN, FAKE_LOCATION}, .gpu_id = FAKE_GPU_ID};
+const dma_provider_gpu_t fake_gpu = {
+    .address = {FAKE_DOMAIN, FAKE_LOCATION},
+    .gpu_id = FAKE_GPU_ID,
+    .host_engines = FAKE_HOST_ENGINES,
+    .xgmi_engines = FAKE_XGMI_ENGINES,
+};
 
 static struct {
     emu_sdma_node_t *node;
@@ -183,6 +191,30 @@ void fake_run(void)
             moved |= state == EMU_SDMA_PROGRESSED || state == EMU_SDMA_BLOCKED;
         }
     }
+}
+
+void fake_copies(dma_queues_t *q, dma_queue_t *queue, uint32_t value)
+{
+    const char *reason;
+    const dma_gen_t *gen = dma_gen_find(0x74a1, 90402, &reason);
+    uint64_t addr;
+    unsigned char *memory = dma_queues_alloc(q, PAGE, &addr);
+    uint32_t *p, fence;
+
+    ck_assert_ptr_nonnull(memory);
+    ck_assert_uint_eq(addr, (uintptr_t)memory);
+    ck_assert(!memory[0] && !memcmp(memory, memory + 1, PAGE - 1)); /* zeroed */
+    memset(memory, (int)value, BLOCK);
+    ck_assert_int_eq(dma_ring_reserve(&queue->ring, DMA_PACKET_COPY_DWORDS + DMA_PACKET_FENCE_DWORDS, 2, &p), DMA_OK);
+    p += dma_packet_copy(p, gen, addr + BLOCK, addr, BLOCK);
+    dma_packet_fence(p, addr + 2 * BLOCK, value);
+    dma_ring_publish(&queue->ring);
+    fake_run();
+    memcpy(&fence, memory + 2 * BLOCK, sizeof(fence));
+    ck_assert_uint_eq(fence, value);
+    ck_assert_mem_eq(memory, memory + BLOCK, BLOCK);
+    ck_assert_int_eq(dma_queue_check(queue, 1), DMA_OK);
+    dma_queues_free(q, memory, PAGE);
 }
 
 bool fake_memory_in_use(uint64_t at)
@@ -382,10 +414,39 @@ static int fake_open(const char *path, int flags)
     return FD;
 }
 
-static int fake_ioctl(int fd, unsigned long request, void *argument)
+int fake_kernel(unsigned long request, void *argument)
 {
     dma_kfd_version_t *version = argument;
-    int error = 0;
+
+    switch (request) {
+    case DMA_KFD_GET_VERSION:
+        version->major = fake_options.major ? fake_options.major : 1;
+        version->minor = fake_options.minor ? fake_options.minor : 17;
+        return 0;
+    case DMA_KFD_CREATE_QUEUE:
+        return create(argument);
+    case DMA_KFD_DESTROY_QUEUE:
+        return destroy(argument);
+    case DMA_KFD_ALLOC:
+        return make_object(argument);
+    case DMA_KFD_MAP:
+    case DMA_KFD_UNMAP:
+        return map_object(argument, request == DMA_KFD_MAP);
+    case DMA_KFD_FREE:
+        return free_object(argument);
+    default:
+        ck_abort_msg("unknown request %#lx", request);
+    }
+}
+
+uint64_t *fake_doorbell(uint64_t offset)
+{
+    return &kernel.doorbells[offset % sizeof(kernel.doorbells) / sizeof(uint64_t)];
+}
+
+static int fake_ioctl(int fd, unsigned long request, void *argument)
+{
+    int error;
 
     fake_counts.system++;
     /* Of the end of a queue, or of memory, there is nothing to learn. */
@@ -398,23 +459,7 @@ static int fake_ioctl(int fd, unsigned long request, void *argument)
         return -1;
     }
     kernel.interrupted = 0;
-    if (request == DMA_KFD_GET_VERSION) {
-        version->major = fake_options.major ? fake_options.major : 1;
-        version->minor = fake_options.minor ? fake_options.minor : 17;
-    } else if (request == DMA_KFD_CREATE_QUEUE) {
-        error = create(argument);
-    } else if (request == DMA_KFD_DESTROY_QUEUE) {
-        error = destroy(argument);
-    } else if (request == DMA_KFD_ALLOC) {
-        error = make_object(argument);
-    } else if (request == DMA_KFD_MAP || request == DMA_KFD_UNMAP) {
-        error = map_object(argument, request == DMA_KFD_MAP);
-    } else if (request == DMA_KFD_FREE) {
-        error = free_object(argument);
-    } else {
-        ck_abort_msg("unknown request %#lx", request);
-    }
-    errno = error;
+    errno = error = fake_kernel(request, argument);
     return error ? -1 : 0;
 }
 
@@ -432,7 +477,8 @@ static void *fake_mmap(size_t bytes, int fd, uint64_t offset)
         return at;
     }
     ck_assert_int_eq(fd, FD);
-    if (bytes != sizeof(kernel.doorbells) || offset != (UINT64_C(3) << 62 | (uint64_t)FAKE_GPU_ID << 46)) {
+    if (fake_options.no_doorbells || bytes != sizeof(kernel.doorbells) ||
+        offset != (UINT64_C(3) << 62 | (uint64_t)FAKE_GPU_ID << 46)) {
         errno = EINVAL;
         return MAP_FAILED;
     }

@@ -1,10 +1,10 @@
 /*
- * A kernel driver and a ROCr that are not there, for the provider of queues from /dev/kfd: one process, three GPUs of two
+ * A kernel driver and a ROCr that are not there, for the providers of queues from /dev/kfd and from ROCr: one process, three GPUs of two
  * host-facing and four XGMI engines, whose queues the emulated engines execute (test/emu/sdma.h).
  *
  * It is as strict as the newest kernel: a ring and a page of pointers must each begin a mapping of exactly their size that
- * the GPU has, and a ring must be executable; doorbells are mapped all or none; memory that a queue uses must not be freed. What is left over, and what
- * was done wrong, is counted. Every call can be made to fail.
+ * the GPU has, and a ring must be executable; doorbells are mapped all or none; memory that a queue uses must not be freed.
+ * What is left over, and what was done wrong, is counted. Every call can be made to fail.
  */
 #ifndef DMA_TEST_LIBKFD_FAKE_H
 #define DMA_TEST_LIBKFD_FAKE_H
@@ -13,6 +13,8 @@
 #include <stdint.h>
 
 #include "engine/sdma/kfd.h"
+#include "engine/sdma/queue.h"
+#include "engine/sdma/rocr_queue.h"
 
 #define FAKE_NODE         2 /* the GPU that the tests use, as the thunk counts; 1 and 3 are others */
 #define FAKE_DOMAIN       7u
@@ -40,6 +42,14 @@ typedef struct fake_options {
     bool no_ring_memory;    /* the kernel makes none */
     bool no_ring_map;       /* it does, and does not map it */
     bool keep_rings;        /* it does not free it */
+    bool no_doorbells;      /* it does not map them */
+    uint32_t rocr_minor;    /* of ROCr's AMD extensions; 0: 31 */
+    bool no_queues;         /* ROCr has no functions for DMA queues */
+    bool user_signal;       /* the doorbell signal of a queue is an ordinary one */
+    bool no_doorbell;       /* it is one of hardware that is not there */
+    bool other_engine;      /* a queue is not on the engine that it was made for */
+    bool short_ring;        /* its ring is half as long */
+    bool no_pointers;       /* ROCr does not say where its pointers are */
     unsigned max_queues;    /* of the device; 0: as many as its engines have */
     unsigned interruptions; /* of every ioctl, before it is done */
     unsigned fail_call;     /* this call, from 1, fails; 0: none */
@@ -55,6 +65,15 @@ void fake_sweep(void);
 /* The provider in this world, and a list of it alone. */
 extern const dma_provider_ops_t *const fake_providers[];
 extern const dma_provider_gpu_t fake_gpu;
+
+/* ROCr and its DMA queues; with `extra`, `no_rocr` and so on as above. */
+dma_status_t fake_find_rocr(dma_rocr_t *rocr, const char **reason);
+dma_status_t fake_find_queues(dma_rocr_queues_t *queues, const char **reason);
+/* ROCr hears that a queue has failed, and calls back. */
+void fake_report(const dma_provider_queue_t *queue, uint32_t status);
+
+/* A copy and a fence through a queue, in memory of its provider. */
+void fake_copies(dma_queues_t *q, dma_queue_t *queue, uint32_t value);
 
 /* Lets the engines work until they are idle, or for a while if they wait. */
 void fake_run(void);

@@ -16,7 +16,10 @@ void fake_memory_sweep(void);
 /* Bytes that the GPU may use; a mapping of exactly these bytes. */
 bool fake_memory_mapped(uint64_t at, uint64_t bytes);
 bool fake_memory_exact(uint64_t at, uint64_t bytes);
-dma_status_t fake_find_rocr(dma_rocr_t *rocr, const char **reason);
+
+/* A call of the kernel: 0, or an errno. And the doorbell that it has returned the offset of. */
+int fake_kernel(unsigned long request, void *argument);
+uint64_t *fake_doorbell(uint64_t offset);
 
 /* The kernel's: whether a queue uses memory that begins there. */
 bool fake_memory_in_use(uint64_t at);

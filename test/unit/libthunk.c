@@ -317,16 +317,19 @@ static uint32_t make_on(uint32_t node, uint32_t engine, void *ring, uint64_t byt
     return DMA_THUNK_SUCCESS;
 }
 
-static uint32_t make(uint32_t node, uint32_t engine, uint32_t percent, int64_t priority, void *ring, uint64_t bytes,
-                     dma_thunk_queue_t *queue)
+uint32_t thunk_make(uint32_t node, dma_map_kind_t kind, uint32_t engine, void *ring, uint64_t bytes,
+                    dma_thunk_queue_t *queue)
 {
     uint32_t rc;
 
+    if (kind != DMA_MAP_ENGINE) {
+        engine = kind == DMA_MAP_HOST ? thunk.host++ % 2 : 2 + thunk.xgmi++ % 14;
+    }
     if (thunk.options.missing >> engine & 1) {
         misuse("a queue on engine %u, which is fused off", engine);
     }
-    if (!thunk_rocr_has(node) || engine >= ENGINES || percent != 100 || priority != DMA_THUNK_PRIORITY_MAXIMUM) {
-        misuse("a queue on engine %u of node %u, %u percent", engine, node, percent);
+    if (!thunk_rocr_has(node) || engine >= ENGINES) {
+        misuse("a queue on engine %u of node %u", engine, node);
     }
     pthread_mutex_lock(&thunk.lock);
     rc = make_on(node, engine, ring, bytes, queue);
@@ -338,21 +341,11 @@ static uint32_t thunk_create(uint32_t node, uint32_t type, uint32_t percent, int
                              uint64_t bytes, void *event, dma_thunk_queue_t *queue)
 {
     (void)event;
-    if (type != DMA_THUNK_QUEUE_SDMA && type != DMA_THUNK_QUEUE_SDMA_XGMI) {
-        misuse("a queue of type %u", type);
+    if ((type != DMA_THUNK_QUEUE_SDMA && type != DMA_THUNK_QUEUE_SDMA_XGMI) || percent != 100 ||
+        priority != DMA_THUNK_PRIORITY_MAXIMUM) {
+        misuse("a queue of type %u, %u percent", type, percent);
     }
-    return make(node, type == DMA_THUNK_QUEUE_SDMA ? thunk.host++ % 2 : 2 + thunk.xgmi++ % 14, percent, priority, ring,
-                bytes, queue);
-}
-
-static uint32_t thunk_create_ext(uint32_t node, uint32_t type, uint32_t percent, int64_t priority, uint32_t engine,
-                                 void *ring, uint64_t bytes, void *event, dma_thunk_queue_t *queue)
-{
-    (void)event;
-    if (type != DMA_THUNK_QUEUE_SDMA_BY_ENG) {
-        misuse("a queue of type %u", type);
-    }
-    return make(node, engine, percent, priority, ring, bytes, queue);
+    return thunk_make(node, type == DMA_THUNK_QUEUE_SDMA ? DMA_MAP_HOST : DMA_MAP_XGMI, 0, ring, bytes, queue);
 }
 
 static uint32_t thunk_destroy(uint64_t id)
@@ -380,8 +373,7 @@ dma_status_t thunk_table(dma_thunk_t *t)
                        .map = thunk_map,
                        .unmap = thunk_unmap,
                        .create_queue = thunk_create,
-                       .destroy_queue = thunk_destroy,
-                       .create_queue_ext = thunk.options.old ? NULL : thunk_create_ext};
+                       .destroy_queue = thunk_destroy};
     return DMA_OK;
 }
 
@@ -394,6 +386,14 @@ dma_status_t __wrap_dma_thunk_find(dma_thunk_t *t, const char **reason)
     }
     return thunk_table(t);
 }
+
+bool thunk_is_old(void)
+{
+    return thunk.options.old || thunk.options.absent;
+}
+
+extern const dma_provider_ops_t *const __wrap_dma_providers[];
+const dma_provider_ops_t *const __wrap_dma_providers[] = {&thunk_named, &dma_provider_thunk, NULL};
 
 /* ---- for tests ---- */
 

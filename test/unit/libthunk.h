@@ -1,7 +1,11 @@
 /*
  * A thunk without a kernel: queues made through it are executed by the SDMA executor of the emulated node, which varies
- * what the hardware leaves open and reports what it forbids. For programs that are linked with --wrap=dma_thunk_find and
- * --wrap=dma_rocr_find. The ROCr above it has one GPU, or those of a machine. Its numbers of nodes are not the kernel's.
+ * what the hardware leaves open and reports what it forbids. For programs that are linked with --wrap=dma_thunk_find,
+ * --wrap=dma_rocr_find and --wrap=dma_providers. The ROCr above it has one GPU, or those of a machine. Its numbers of nodes
+ * are not the kernel's.
+ *
+ * The providers of these programs are "named", whose queues can name their engine, as those of the kernel driver can, and
+ * the product's own for the thunk.
  *
  * Addresses of engines are those of the host. An engine may touch what has been mapped through the thunk, what the test has
  * shown (thunk_show), and what the fake GPU runtime knows, and nothing else. A thread moves the engines.
@@ -16,6 +20,7 @@
 #include <stdint.h>
 
 #include "../emu/sdma.h"
+#include "engine/sdma/provider.h"
 #include "engine/sdma/thunk.h"
 #include "engine/sdma/topology.h"
 #include "gpu/runtime.h"
@@ -25,7 +30,7 @@ typedef struct thunk_options {
     emu_sdma_gen_t gen;
     const dma_gpu_runtime_t *rt; /* or NULL */
     const dma_topo_t *topo;      /* the machine; NULL: one GPU, whose PCI address is 0 */
-    bool old;                    /* without create_queue_ext */
+    bool old;                    /* queues cannot name their engine: there is no provider "named" */
     bool absent;                 /* there is none to be found */
     uint32_t missing;            /* engines that are fused off: a queue on one is misuse */
     unsigned queues;             /* at most so many at a time; 0: any */
@@ -58,7 +63,11 @@ unsigned thunk_queues(void);
 void thunk_rocr_begin(const dma_topo_t *topo);
 bool thunk_rocr_has(uint32_t node);
 
-/* The table itself. */
+/* The provider "named", and for it: the table, whether there is none, and a queue on an engine, or on the next one of a kind. */
 dma_status_t thunk_table(dma_thunk_t *thunk);
+extern const dma_provider_ops_t thunk_named;
+bool thunk_is_old(void);
+uint32_t thunk_make(uint32_t node, dma_map_kind_t kind, uint32_t engine, void *ring, uint64_t bytes,
+                    dma_thunk_queue_t *queue);
 
 #endif

@@ -55,6 +55,7 @@ unit_tests += \
 	test/unit/test_sdma_queue \
 	test/unit/test_sdma_rect \
 	test/unit/test_sdma_ring \
+	test/unit/test_sdma_rocr \
 	test/unit/test_sdma_shaped \
 	test/unit/test_sdma_thunk \
 	test/unit/test_sdma_topology \
@@ -104,6 +105,7 @@ unit_helpers += \
 	test/unit/libkfd_fake.c \
 	test/unit/libkfd_fake.h \
 	test/unit/libkfd_fake_internal.h \
+	test/unit/libkfd_fake_queues.c \
 	test/unit/libkfd_fake_rocr.c \
 	test/unit/libpart.c \
 	test/unit/libpart.h \
@@ -119,6 +121,7 @@ unit_helpers += \
 	test/unit/libthreads.h \
 	test/unit/libthunk.c \
 	test/unit/libthunk.h \
+	test/unit/libthunk_named.c \
 	test/unit/libthunk_rocr.c \
 	test/unit/libunit.c \
 	test/unit/libunit.h \
@@ -153,12 +156,13 @@ test_unit_test_gpu_runtime_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dlopen
 test_unit_test_node_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=posix_fallocate
 # counts allocations, and their bytes
 test_unit_test_relay_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=free
-# find the thunk and the ROCr of libthunk.h
-test_unit_test_sdma_arm_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dma_thunk_find,--wrap=dma_rocr_find
-test_unit_test_sdma_bound_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dma_thunk_find,--wrap=dma_rocr_find
-test_unit_test_sdma_engine_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dma_thunk_find,--wrap=dma_rocr_find
-test_unit_test_sdma_lower_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dma_thunk_find,--wrap=dma_rocr_find
-test_unit_test_sdma_queue_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dma_thunk_find,--wrap=dma_rocr_find
+# find the thunk, the ROCr and the providers of libthunk.h
+test_unit_test_sdma_arm_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dma_thunk_find,--wrap=dma_rocr_find,--wrap=dma_providers
+test_unit_test_sdma_bound_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dma_thunk_find,--wrap=dma_rocr_find,--wrap=dma_providers
+test_unit_test_sdma_engine_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dma_thunk_find,--wrap=dma_rocr_find,--wrap=dma_providers
+test_unit_test_sdma_lower_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dma_thunk_find,--wrap=dma_rocr_find,--wrap=dma_providers
+test_unit_test_sdma_queue_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dma_thunk_find,--wrap=dma_rocr_find,--wrap=dma_providers
+test_unit_test_sdma_rocr_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dma_rocr_find,--wrap=dma_rocr_queues_find
 test_unit_test_sdma_thunk_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dma_rocr_find
 # The kernel's header, if there is one, needs one of DRM's, which may not be there.
 test_unit_test_sdma_kfd_CPPFLAGS = $(AM_CPPFLAGS) -idirafter $(top_srcdir)/test/unit/kernel

@@ -205,15 +205,16 @@ const char *__lsan_default_suppressions(void)
 START_TEST(late_at_the_end)
 {
     fake_gpu_options_t options = {.devices = 1, .seed = unit_seed()};
-    thunk_options_t late = {.seed = unit_seed(), .gen = EMU_SDMA_GFX942, .late = 2, .left = true};
+    thunk_options_t late = {.seed = unit_seed(), .gen = EMU_SDMA_GFX942, .late = 3, .left = true};
     const dma_provider_gpu_t gpu = {.gpu_id = 2};
+    const dma_map_pick_t host = {.kind = DMA_MAP_HOST};
     dma_sdma_unit_t *unit = calloc(1, sizeof(*unit));
     char reason[DMA_PROVIDER_WHY_BYTES];
     dma_gpu_scope_t scope;
 
     unit->rt = fake_gpu_start(&options);
     thunk_begin(&late);
-    ck_assert_int_eq(dma_queues_open(&unit->queues, dma_providers, "thunk", &gpu, reason), DMA_OK);
+    ck_assert_int_eq(dma_queues_open(&unit->queues, dma_providers, "auto", &gpu, &host, reason), DMA_OK);
     ck_assert_int_eq(unit->rt->enter(0, &scope), DMA_OK);
     for (uint32_t i = 0; i < 2; i++) {
         dma_map_pick_t pick = {.kind = DMA_MAP_ENGINE, .engine = 2 + i};

@@ -86,7 +86,7 @@ static const dma_map_pick_t on_link = {.kind = DMA_MAP_XGMI};
 
 static dma_status_t open_queues(dma_queues_t *q, char *why)
 {
-    return dma_queues_open(q, fake_providers, "auto", &fake_gpu, why);
+    return dma_queues_open(q, fake_providers, "auto", &fake_gpu, &on_host, why);
 }
 
 static void begin(const fake_options_t *options, dma_queues_t *q)
@@ -116,31 +116,6 @@ static const char *reason_of(const fake_options_t *options)
     return why;
 }
 
-/* A copy and a fence through a queue, in memory of its provider. */
-static void copies(dma_queues_t *q, dma_queue_t *queue, uint32_t value)
-{
-    const char *reason;
-    const dma_gen_t *gen = dma_gen_find(0x74a1, 90402, &reason);
-    uint64_t addr;
-    unsigned char *memory = dma_queues_alloc(q, PAGE, &addr);
-    uint32_t *p, fence;
-
-    ck_assert_ptr_nonnull(memory);
-    ck_assert_uint_eq(addr, (uintptr_t)memory);
-    ck_assert(!memory[0] && !memcmp(memory, memory + 1, PAGE - 1)); /* zeroed */
-    memset(memory, (int)value, BLOCK);
-    ck_assert_int_eq(dma_ring_reserve(&queue->ring, DMA_PACKET_COPY_DWORDS + DMA_PACKET_FENCE_DWORDS, 2, &p), DMA_OK);
-    p += dma_packet_copy(p, gen, addr + BLOCK, addr, BLOCK);
-    dma_packet_fence(p, addr + 2 * BLOCK, value);
-    dma_ring_publish(&queue->ring);
-    fake_run();
-    memcpy(&fence, memory + 2 * BLOCK, sizeof(fence));
-    ck_assert_uint_eq(fence, value);
-    ck_assert_mem_eq(memory, memory + BLOCK, BLOCK);
-    ck_assert_int_eq(dma_queue_check(queue, 1), DMA_OK);
-    dma_queues_free(q, memory, PAGE);
-}
-
 /* Kinds of queues come to the engines they name, and move data. */
 START_TEST(kinds)
 {
@@ -154,7 +129,7 @@ START_TEST(kinds)
         ck_assert_ptr_nonnull(queue);
         ck_assert_int_eq(fake_engine_of(queue->made.doorbell), (int)engine);
         ck_assert_ptr_eq(dma_queue_get(&q, &pick, 1), queue);
-        copies(&q, queue, engine + 7);
+        fake_copies(&q, queue, engine + 7);
     }
     for (int i = 0; i < 2; i++) {
         dma_queue_t *queue = dma_queue_get(&q, i ? &on_link : &on_host, 3);
@@ -162,7 +137,7 @@ START_TEST(kinds)
         ck_assert_ptr_nonnull(queue);
         ck_assert(fake_engine_of(queue->made.doorbell) >= (i ? FAKE_HOST_ENGINES : 0));
         ck_assert(i || fake_engine_of(queue->made.doorbell) < FAKE_HOST_ENGINES);
-        copies(&q, queue, 99);
+        fake_copies(&q, queue, 99);
     }
     ck_assert_uint_eq(fake_counts.maps, 1); /* doorbells: all with the first queue */
     ck_assert_uint_eq(fake_counts.opens, 1);
@@ -212,14 +187,16 @@ START_TEST(full)
     own[0] = dma_queue_get_exclusive(&q, &pick, 0); /* room again */
     ck_assert_ptr_nonnull(own[0]);
     for (int i = 0; i < FAKE_PER_ENGINE - 3; i++) {
-        copies(&q, own[i], 5);
+        fake_copies(&q, own[i], 5);
     }
     end(&q);
 }
 END_TEST
 
+/* Nothing is free behind the first queue; where that is not there either, nothing opens. */
 START_TEST(nothing_free)
 {
+    char why[DMA_PROVIDER_WHY_BYTES];
     dma_queues_t q;
 
     begin(&usual, &q);
@@ -229,6 +206,13 @@ START_TEST(nothing_free)
     ck_assert_ptr_null(dma_queue_get(&q, &on_link, 0));
     ck_assert_str_eq(q.refusal, "no queue is free on the engine");
     end(&q);
+    fake_begin(&usual);
+    for (unsigned i = 0; i < FAKE_HOST_ENGINES; i++) {
+        fake_occupy(i, FAKE_PER_ENGINE);
+    }
+    ck_assert_int_eq(open_queues(&q, why), DMA_UNSUPPORTED);
+    ck_assert_str_eq(why, "kfd: no queue is free on the engine");
+    fake_end();
 }
 END_TEST
 
@@ -236,7 +220,7 @@ START_TEST(device_full)
 {
     dma_queues_t q;
 
-    begin(&(fake_options_t){.max_queues = 1}, &q);
+    begin(&(fake_options_t){.max_queues = 2}, &q);
     ck_assert_ptr_nonnull(dma_queue_get(&q, &on_link, 0));
     ck_assert_ptr_null(dma_queue_get_exclusive(&q, &on_link, 0));
     ck_assert_str_eq(q.refusal, "the device has all the queues it may have");
@@ -247,35 +231,28 @@ END_TEST
 /* Where memory is not a mapping of its own the kernel refuses. */
 START_TEST(inexact)
 {
-    dma_queues_t q;
-
     for (int i = 0; i < 2; i++) {
-        begin(&(fake_options_t){.extra = i ? PAGE : 0, .cut = i ? 0 : PAGE}, &q);
-        ck_assert_ptr_null(dma_queue_get(&q, &on_link, 0));
-        ck_assert_str_eq(q.refusal, "the kernel does not accept the engine or the memory");
-        end(&q);
+        ck_assert_str_eq(reason_of(&(fake_options_t){.extra = i ? PAGE : 0, .cut = i ? 0 : PAGE}),
+                         "kfd: the kernel does not accept the engine or the memory");
+        ck_assert_uint_eq(fake_counts.queues, 0);
     }
 }
 END_TEST
 
-/* Where the kernel makes no executable memory there are no queues, and the reason says so. */
+/* Where the kernel makes no executable memory, or no doorbells, there are no queues, and the reason says so. */
 START_TEST(no_ring)
 {
     static const struct {
         fake_options_t options;
         const char *refusal;
     } cases[] = {
-        {{.no_ring_memory = true}, "the kernel does not accept memory for a ring"},
-        {{.no_ring_map = true}, "the kernel does not map memory for a ring"},
+        {{.no_ring_memory = true}, "kfd: the kernel does not accept memory for a ring"},
+        {{.no_ring_map = true}, "kfd: the kernel does not map memory for a ring"},
+        {{.no_doorbells = true}, "kfd: the doorbells cannot be mapped"},
     };
-    dma_queues_t q;
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        begin(&cases[i].options, &q);
-        ck_assert_ptr_null(dma_queue_get(&q, &on_link, 0));
-        ck_assert_str_eq(q.refusal, cases[i].refusal);
-        ck_assert_uint_eq(fake_counts.queues, 0);
-        end(&q);
+        ck_assert_str_eq(reason_of(&cases[i].options), cases[i].refusal);
     }
 }
 END_TEST
@@ -286,7 +263,6 @@ START_TEST(ring_kept)
     dma_queues_t q;
 
     begin(&(fake_options_t){.keep_rings = true}, &q);
-    ck_assert_ptr_nonnull(dma_queue_get(&q, &on_link, 0));
     dma_queues_close(&q);
     ck_assert_uint_eq(fake_counts.queues, 0);
     ck_assert_uint_eq(fake_counts.rings, 1);
@@ -320,7 +296,7 @@ START_TEST(too_old)
     queue = dma_queue_get(&q, &pick, 3);
     ck_assert_ptr_nonnull(queue);
     ck_assert_int_eq(queue->kind, DMA_MAP_XGMI);
-    copies(&q, queue, 3);
+    fake_copies(&q, queue, 3);
     ck_assert_ptr_null(dma_queue_get_exclusive(&q, &pick, 3));
     end(&q);
 }
@@ -359,7 +335,7 @@ START_TEST(pools)
         dma_queues_t q;
 
         begin(&cases[i].options, &q);
-        copies(&q, dma_queue_get(&q, &on_host, 0), 1);
+        fake_copies(&q, dma_queue_get(&q, &on_host, 0), 1);
         ck_assert_uint_eq(fake_counts.pool, cases[i].pool);
         end(&q);
     }
@@ -371,7 +347,7 @@ START_TEST(interrupted)
     dma_queues_t q;
 
     begin(&(fake_options_t){.interruptions = 3}, &q);
-    copies(&q, dma_queue_get(&q, &on_host, 0), 1);
+    fake_copies(&q, dma_queue_get(&q, &on_host, 0), 1);
     end(&q);
 }
 END_TEST
@@ -446,8 +422,8 @@ START_TEST(child)
     ck_assert_int_eq(waitpid(pid, &status, 0), pid);
     ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0);
     ck_assert(dma_queues_is_owner(&q));
-    copies(&q, queue, 9);
-    copies(&q, own, 10);
+    fake_copies(&q, queue, 9);
+    fake_copies(&q, own, 10);
     end(&q);
 }
 END_TEST
@@ -477,7 +453,7 @@ START_TEST(still_waiting)
     fake_run();
     dma_queue_put_exclusive(&q, waiting);
     ck_assert_uint_eq(fake_counts.queues, 2);
-    copies(&q, idle, 3);
+    fake_copies(&q, idle, 3);
     allocations = fake_counts.allocations;
     left.provider = q.provider;
     left.queue = waiting;
@@ -500,7 +476,7 @@ START_TEST(come_and_go)
 {
     dma_queue_t *own[FAKE_ENGINES * FAKE_PER_ENGINE] = {0};
     uint64_t random = unit_seed();
-    unsigned held = 0;
+    unsigned held = 1; /* the first queue */
     dma_queues_t q;
 
     begin(&usual, &q);
@@ -510,7 +486,7 @@ START_TEST(come_and_go)
         dma_queue_t **slot = &own[(random >> 33) % (sizeof(own) / sizeof(own[0]))];
 
         if (*slot) {
-            copies(&q, *slot, (uint32_t)i);
+            fake_copies(&q, *slot, (uint32_t)i);
             dma_queue_put_exclusive(&q, *slot);
             *slot = NULL;
             held--;

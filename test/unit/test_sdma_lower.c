@@ -465,6 +465,7 @@ START_TEST(executed)
     uint32_t *words = aligned_alloc(4096, 4096);
     uint64_t used = 0;
     const dma_provider_gpu_t gpu = {.gpu_id = 3};
+    const dma_map_pick_t host = {.kind = DMA_MAP_HOST};
     char why[DMA_PROVIDER_WHY_BYTES];
     const char *reason;
     dma_lower_t from = {0};
@@ -473,7 +474,7 @@ START_TEST(executed)
 
     rng = options.seed;
     thunk_begin(&options);
-    ck_assert_int_eq(dma_queues_open(&queues, dma_providers, "thunk", &gpu, why), DMA_OK);
+    ck_assert_int_eq(dma_queues_open(&queues, dma_providers, "auto", &gpu, &host, why), DMA_OK);
     scene_begin(&s, &gen, 4096);
     scene_end(&s);
     ck_assert_int_eq(queues.provider->ops->create(queues.provider, DMA_MAP_HOST, 0, RING, &made, &reason), DMA_OK);

@@ -15,15 +15,20 @@
 
 static dma_sdma_unit_t unit;
 
+/* The pick for the queue that each process has from the begin on. */
+static const dma_map_pick_t host = {.kind = DMA_MAP_HOST};
+
 static void begin(thunk_options_t options)
 {
     const dma_provider_gpu_t gpu = {.gpu_id = 2};
     char reason[DMA_PROVIDER_WHY_BYTES];
+    dma_status_t status;
 
     options.seed = unit_seed();
     options.gen = EMU_SDMA_GFX942;
     thunk_begin(&options);
-    ck_assert_msg(dma_queues_open(&unit.queues, dma_providers, "thunk", &gpu, reason) == DMA_OK, "%s", reason);
+    status = dma_queues_open(&unit.queues, dma_providers, "auto", &gpu, &host, reason);
+    ck_assert_msg(status == DMA_OK, "%s", reason);
 }
 
 static void end(void)
@@ -53,8 +58,7 @@ static void works(dma_queue_t *queue)
 
 START_TEST(one_for_each_engine)
 {
-    dma_map_pick_t host = {.kind = DMA_MAP_HOST}, xgmi = {.kind = DMA_MAP_XGMI}, four = on_engine(4, 0),
-                   six = on_engine(6, 0);
+    dma_map_pick_t xgmi = {.kind = DMA_MAP_XGMI}, four = on_engine(4, 0), six = on_engine(6, 0);
     dma_queue_t *q[6];
 
     begin((thunk_options_t){0});
@@ -87,7 +91,7 @@ START_TEST(none_left)
                    ten = on_engine(10, 0);
     dma_queue_t *a, *b;
 
-    begin((thunk_options_t){.queues = 2});
+    begin((thunk_options_t){.queues = 3});
     a = dma_queue_get(&unit.queues, &four, 1);
     b = dma_queue_get(&unit.queues, &six, 2);
     ck_assert_ptr_eq(dma_queue_get(&unit.queues, &eight, 3), b);
@@ -104,7 +108,7 @@ START_TEST(least_used)
     dma_map_pick_t four = on_engine(4, 0), six = on_engine(6, 0), any = {.kind = DMA_MAP_XGMI};
     dma_queue_t *a, *b;
 
-    begin((thunk_options_t){.queues = 2});
+    begin((thunk_options_t){.queues = 3});
     a = dma_queue_get(&unit.queues, &four, 1);
     ck_assert_ptr_eq(dma_queue_get(&unit.queues, &four, 1), a);
     b = dma_queue_get(&unit.queues, &six, 2);
@@ -160,7 +164,6 @@ END_TEST
 
 START_TEST(taken_for_broken)
 {
-    dma_map_pick_t host = {.kind = DMA_MAP_HOST};
     dma_queue_t *queue;
     uint32_t *p;
 
@@ -202,7 +205,6 @@ static void publish_wait(dma_queue_t *queue, uint64_t word_addr, uint32_t value)
 /* At work: with packets left, except where all of them wait for a start. Of those, only what they read counts. */
 START_TEST(busy_where_work_is_left)
 {
-    dma_map_pick_t host = {.kind = DMA_MAP_HOST};
     static _Alignas(4096) _Atomic uint32_t start[2048];
     dma_queue_t *queue;
     uint64_t ring;
@@ -273,7 +275,7 @@ START_TEST(not_there)
     char reason[DMA_PROVIDER_WHY_BYTES];
 
     thunk_begin(&options);
-    ck_assert_int_eq(dma_queues_open(&unit.queues, dma_providers, "thunk", &gpu, reason), DMA_UNSUPPORTED);
+    ck_assert_int_eq(dma_queues_open(&unit.queues, dma_providers, "thunk", &gpu, &host, reason), DMA_UNSUPPORTED);
     ck_assert_str_eq(reason, "thunk: there is none");
     dma_queues_close(&unit.queues); /* of what was not opened */
     thunk_end();

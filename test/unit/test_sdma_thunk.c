@@ -12,11 +12,11 @@
 
 /* What the thunk says, and what it has been asked. */
 static struct {
-    bool absent, no_ext;
+    bool absent;
     uint32_t open_rc, alloc_rc, map_rc, create_rc;
     uint64_t device_addr;
     int opened, allocated, mapped, queues;
-    uint32_t type, engine;
+    uint32_t type;
     int64_t priority;
     uint64_t read, write, doorbell;
     int64_t error;
@@ -78,8 +78,8 @@ static uint32_t fake_unmap(void *addr)
     return DMA_THUNK_SUCCESS;
 }
 
-static uint32_t fake_create_ext(uint32_t node, uint32_t type, uint32_t percent, int64_t priority, uint32_t engine,
-                                void *ring, uint64_t bytes, void *event, dma_thunk_queue_t *queue)
+static uint32_t fake_create(uint32_t node, uint32_t type, uint32_t percent, int64_t priority, void *ring,
+                            uint64_t bytes, void *event, dma_thunk_queue_t *queue)
 {
     ck_assert_uint_eq(node, NODE);
     ck_assert_uint_eq(percent, 100);
@@ -87,7 +87,6 @@ static uint32_t fake_create_ext(uint32_t node, uint32_t type, uint32_t percent, 
     ck_assert_ptr_nonnull(ring);
     ck_assert_uint_eq(bytes, PAGE);
     fake.type = type;
-    fake.engine = engine;
     fake.priority = priority;
     if (fake.create_rc) {
         return fake.create_rc;
@@ -95,13 +94,6 @@ static uint32_t fake_create_ext(uint32_t node, uint32_t type, uint32_t percent, 
     *queue = (dma_thunk_queue_t){ID, &fake.doorbell, &fake.write, &fake.read, &fake.error};
     fake.queues++;
     return DMA_THUNK_SUCCESS;
-}
-
-static uint32_t fake_create(uint32_t node, uint32_t type, uint32_t percent, int64_t priority, void *ring,
-                            uint64_t bytes, void *event, dma_thunk_queue_t *queue)
-{
-    ck_assert_uint_ne(type, DMA_THUNK_QUEUE_SDMA_BY_ENG);
-    return fake_create_ext(node, type, percent, priority, 99, ring, bytes, event, queue);
 }
 
 static uint32_t fake_destroy(uint64_t id)
@@ -124,8 +116,7 @@ dma_status_t dma_thunk_find(dma_thunk_t *thunk, const char **reason)
                            .map = fake_map,
                            .unmap = fake_unmap,
                            .create_queue = fake_create,
-                           .destroy_queue = fake_destroy,
-                           .create_queue_ext = fake.no_ext ? NULL : fake_create_ext};
+                           .destroy_queue = fake_destroy};
     return DMA_OK;
 }
 
@@ -168,7 +159,9 @@ static dma_status_t open_at(uint32_t location_id, dma_provider_t **p, char *why)
     static const dma_provider_ops_t *const list[] = {&dma_provider_thunk, NULL};
     const dma_provider_gpu_t gpu = {.address = {.location_id = location_id}, .gpu_id = 99};
 
-    return dma_provider_open(list, "thunk", &gpu, p, why);
+    dma_provider_search_t search = dma_provider_search(list, "thunk", &gpu, why);
+
+    return dma_provider_open(&search, p);
 }
 
 static dma_status_t open_provider(dma_provider_t **p, char *why)
@@ -269,17 +262,16 @@ START_TEST(kinds)
 {
     static const struct {
         dma_map_kind_t kind;
-        uint32_t type, engine;
+        uint32_t type;
     } cases[] = {
-        {DMA_MAP_HOST, DMA_THUNK_QUEUE_SDMA, 99},
-        {DMA_MAP_XGMI, DMA_THUNK_QUEUE_SDMA_XGMI, 99},
-        {DMA_MAP_ENGINE, DMA_THUNK_QUEUE_SDMA_BY_ENG, 7},
+        {DMA_MAP_HOST, DMA_THUNK_QUEUE_SDMA},
+        {DMA_MAP_XGMI, DMA_THUNK_QUEUE_SDMA_XGMI},
     };
     dma_provider_t *p = begin();
     const char *reason = NULL;
 
-    ck_assert(p->names_engines);
-    for (int i = 0; i < 3; i++) {
+    ck_assert(!p->names_engines);
+    for (int i = 0; i < 2; i++) {
         dma_provider_queue_t queue;
 
         fake.create_rc = 1;
@@ -289,7 +281,6 @@ START_TEST(kinds)
         fake.create_rc = 0;
         ck_assert_int_eq(p->ops->create(p, cases[i].kind, 7, PAGE, &queue, &reason), DMA_OK);
         ck_assert_uint_eq(fake.type, cases[i].type);
-        ck_assert_uint_eq(fake.engine, cases[i].engine);
         ck_assert_int_eq(fake.priority, DMA_THUNK_PRIORITY_MAXIMUM);
         ck_assert_ptr_eq(queue.read_ptr, &fake.read);
         ck_assert_ptr_eq(queue.write_ptr, &fake.write);
@@ -297,10 +288,6 @@ START_TEST(kinds)
         ck_assert_ptr_eq((void *)queue.error, &fake.error);
         p->ops->destroy(p, &queue);
     }
-    end(p);
-    fake.no_ext = true;
-    p = begin();
-    ck_assert(!p->names_engines);
     end(p);
 }
 END_TEST

@@ -56,11 +56,14 @@ static dma_status_t open_queues(const dma_gpu_config_t *config, dma_sdma_unit_t 
     dma_provider_gpu_t gpu = {
         .address = address_of(unit),
         .gpu_id = unit->gpu->gpu_id,
+        .host_engines = unit->gpu->host_engines,
+        .xgmi_engines = unit->gpu->xgmi_engines,
         .by_number = unit->gen->even_engines,
     };
+    dma_map_pick_t first = dma_map_host_facing(unit->gen, "the first queue");
     char reason[DMA_PROVIDER_WHY_BYTES];
 
-    if (dma_queues_open(&unit->queues, dma_providers, config->queues, &gpu, reason) != DMA_OK) {
+    if (dma_queues_open(&unit->queues, dma_providers, config->queues, &gpu, &first, reason) != DMA_OK) {
         return dma_gpu_refuse(why, reason);
     }
     return DMA_OK;
@@ -97,19 +100,12 @@ static const char *failure_of(dma_sdma_unit_t *unit)
     return text;
 }
 
-/* The self-test has failed: no queue could be created, or a queue does not work. */
+/* The self-test has failed: a queue does not work. */
 static dma_status_t refuse_queue(dma_sdma_unit_t *unit, char *why)
 {
     const char *failure = failure_of(unit);
 
-    if (failure) {
-        return dma_gpu_refuse(why, failure);
-    }
-    if (unit->queues.refusal) {
-        snprintf(why, DMA_GPU_WHY_BYTES, "%s: %s", unit->queues.provider->ops->name, unit->queues.refusal);
-        return DMA_UNSUPPORTED;
-    }
-    return dma_gpu_refuse(why, "a queue on the device does not do what it is told");
+    return dma_gpu_refuse(why, failure ? failure : "a queue on the device does not do what it is told");
 }
 
 static dma_status_t sdma_open(const dma_gpu_config_t *config, dma_gpu_unit_t **result, char *why)
@@ -148,7 +144,8 @@ static dma_status_t sdma_open(const dma_gpu_config_t *config, dma_gpu_unit_t **r
         free(unit);
         return status;
     }
-    snprintf(why, DMA_GPU_WHY_BYTES, "queues from %s%s%s%s%s%s", unit->queues.provider->ops->name,
+    snprintf(why, DMA_GPU_WHY_BYTES, "queues from %s%s%.120s%s%s%s%s%s%s", unit->queues.provider->ops->name,
+             unit->queues.passed_over[0] ? " (" : "", unit->queues.passed_over, unit->queues.passed_over[0] ? ")" : "",
              unit->queues.provider->names_engines ? ", on engines by number" : "",
              unit->features & DMA_GPU_BCST_PACKETS ? ", broadcast" : "",
              unit->features & DMA_GPU_SWAP_PACKETS ? ", swap" : "",

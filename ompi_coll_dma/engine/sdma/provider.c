@@ -5,52 +5,80 @@
 #include <stdlib.h>
 #include <string.h>
 
-const dma_provider_ops_t *const dma_providers[] = {&dma_provider_thunk, &dma_provider_kfd, NULL};
+const dma_provider_ops_t *const dma_providers[] = {&dma_provider_rocr, &dma_provider_thunk, &dma_provider_kfd, NULL};
 
-/* Appends "; name: reason", as far as there is room. */
-static void add(char *why, const char *name, const char *reason)
+void dma_provider_add_reason(char *why, const char *name, const char *reason)
 {
     size_t have = strlen(why);
 
     snprintf(why + have, DMA_PROVIDER_WHY_BYTES - have, "%s%s: %s", have ? "; " : "", name, reason);
 }
 
-static dma_status_t open_one(const dma_provider_ops_t *ops, const dma_provider_gpu_t *gpu, dma_provider_t **provider,
-                             char *why)
+dma_provider_search_t dma_provider_search(const dma_provider_ops_t *const *list, const char *wanted,
+                                          const dma_provider_gpu_t *gpu, char *why)
 {
-    dma_status_t status = ops->open(gpu, provider, why);
-
-    if (status == DMA_OK && gpu->by_number && !(*provider)->names_engines) {
-        (*provider)->ops->close(*provider);
-        snprintf(why, DMA_PROVIDER_WHY_BYTES, "it cannot name engines, and some are not there");
-        return DMA_UNSUPPORTED;
-    }
-    return status;
-}
-
-dma_status_t dma_provider_open(const dma_provider_ops_t *const *list, const char *wanted, const dma_provider_gpu_t *gpu,
-                               dma_provider_t **provider, char *why)
-{
+    static const dma_provider_ops_t *const none[] = {NULL};
     bool any = !wanted || !wanted[0] || !strcmp(wanted, "auto");
     const char *switched = getenv("HSA_ENABLE_SDMA");
+    bool off = switched && !strcmp(switched, "0");
+
+    snprintf(why, DMA_PROVIDER_WHY_BYTES, "%s", off ? "HSA_ENABLE_SDMA=0 in the environment" : "");
+    return (dma_provider_search_t){.list = off ? none : list, .wanted = any ? NULL : wanted, .gpu = gpu, .why = why};
+}
+
+/* Opens a provider in the first round. Remembers it for the second one if its queues cannot name engines. */
+static bool open_naming(dma_provider_search_t *s, uint32_t index, dma_provider_t **provider)
+{
+    const dma_provider_ops_t *ops = s->list[index];
     char reason[DMA_PROVIDER_WHY_BYTES];
 
-    why[0] = '\0';
-    if (switched && !strcmp(switched, "0")) {
-        snprintf(why, DMA_PROVIDER_WHY_BYTES, "HSA_ENABLE_SDMA=0 in the environment");
-        return DMA_UNSUPPORTED;
+    if (ops->open(s->gpu, provider, reason) != DMA_OK) {
+        dma_provider_add_reason(s->why, ops->name, reason);
+        return false;
     }
-    for (; *list; list++) {
-        if (!any && strcmp(wanted, (*list)->name)) {
-            continue;
-        }
-        if (open_one(*list, gpu, provider, reason) == DMA_OK) {
-            return DMA_OK;
-        }
-        add(why, (*list)->name, reason);
+    if ((*provider)->names_engines) {
+        return true;
     }
-    if (!why[0]) {
-        snprintf(why, DMA_PROVIDER_WHY_BYTES, "there is no queue provider \"%.60s\"", wanted);
+    (*provider)->ops->close(*provider);
+    if (s->gpu->by_number) {
+        dma_provider_add_reason(s->why, ops->name, "it cannot name engines, and some are not there");
+    } else {
+        s->unnamed |= UINT32_C(1) << index;
+    }
+    return false;
+}
+
+static bool open_unnamed(dma_provider_search_t *s, uint32_t index, dma_provider_t **provider)
+{
+    const dma_provider_ops_t *ops = s->list[index];
+    char reason[DMA_PROVIDER_WHY_BYTES];
+
+    if (!(s->unnamed >> index & 1)) {
+        return false;
+    }
+    if (ops->open(s->gpu, provider, reason) != DMA_OK) {
+        dma_provider_add_reason(s->why, ops->name, reason);
+        return false;
+    }
+    return true;
+}
+
+dma_status_t dma_provider_open(dma_provider_search_t *s, dma_provider_t **provider)
+{
+    for (; s->round < 2; s->round++, s->next = 0) {
+        while (s->list[s->next]) {
+            uint32_t index = s->next++;
+
+            if (s->wanted && strcmp(s->wanted, s->list[index]->name)) {
+                continue;
+            }
+            if (s->round == 0 ? open_naming(s, index, provider) : open_unnamed(s, index, provider)) {
+                return DMA_OK;
+            }
+        }
+    }
+    if (!s->why[0]) {
+        snprintf(s->why, DMA_PROVIDER_WHY_BYTES, "there is no queue provider \"%.60s\"", s->wanted);
     }
     return DMA_UNSUPPORTED;
 }

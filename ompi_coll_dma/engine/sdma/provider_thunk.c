@@ -59,7 +59,7 @@ static dma_status_t thunk_open(const dma_provider_gpu_t *gpu, dma_provider_t **p
         free(t);
         return refuse(why, "ROCr does not use the libhsakmt that is in this process");
     }
-    t->base = (dma_provider_t){.ops = &dma_provider_thunk, .names_engines = t->thunk.create_queue_ext};
+    t->base = (dma_provider_t){.ops = &dma_provider_thunk, .names_engines = false};
     t->node = found.thunk_node;
     *provider = &t->base;
     return DMA_OK;
@@ -105,20 +105,14 @@ static dma_status_t thunk_create(dma_provider_t *provider, dma_map_kind_t kind, 
     uint64_t unused; /* the address is the same */
     void *ring = thunk_alloc(provider, bytes, &unused);
     dma_thunk_queue_t made = {0};
-    uint32_t rc;
 
+    (void)engine; /* cannot be named */
     if (!ring) {
         *reason = "no memory";
         return DMA_UNSUPPORTED;
     }
-    if (kind == DMA_MAP_ENGINE) {
-        rc = t->thunk.create_queue_ext(t->node, DMA_THUNK_QUEUE_SDMA_BY_ENG, TIME_SLICE, DMA_THUNK_PRIORITY_MAXIMUM,
-                                       engine, ring, bytes, NULL, &made);
-    } else {
-        rc = t->thunk.create_queue(t->node, kind == DMA_MAP_XGMI ? DMA_THUNK_QUEUE_SDMA_XGMI : DMA_THUNK_QUEUE_SDMA,
-                                   TIME_SLICE, DMA_THUNK_PRIORITY_MAXIMUM, ring, bytes, NULL, &made);
-    }
-    if (rc != DMA_THUNK_SUCCESS) {
+    if (t->thunk.create_queue(t->node, kind == DMA_MAP_XGMI ? DMA_THUNK_QUEUE_SDMA_XGMI : DMA_THUNK_QUEUE_SDMA,
+                              TIME_SLICE, DMA_THUNK_PRIORITY_MAXIMUM, ring, bytes, NULL, &made) != DMA_THUNK_SUCCESS) {
         thunk_free(provider, ring, bytes);
         *reason = "libhsakmt makes no queue"; /* it does not return the kernel's reason */
         return DMA_UNSUPPORTED;

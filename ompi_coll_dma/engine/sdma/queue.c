@@ -1,7 +1,6 @@
 /* Creation and sharing of queues: see queue.h. */
 #include "engine/sdma/queue.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -46,34 +45,6 @@ static _Atomic uint32_t *make_owner_word(void)
     }
     atomic_init(word, 1);
     return word;
-}
-
-dma_status_t dma_queues_open(dma_queues_t *q, const dma_provider_ops_t *const *providers, const char *wanted,
-                             const dma_provider_gpu_t *gpu, char *why)
-{
-    dma_status_t status;
-
-    memset(q, 0, sizeof(*q));
-    if ((status = dma_provider_open(providers, wanted, gpu, &q->provider, why)) != DMA_OK) {
-        q->provider = NULL;
-        return status;
-    }
-    if (!(q->owner = make_owner_word())) {
-        goto close_provider;
-    }
-    if (!(q->steps = dma_queues_alloc(q, STEPS_BYTES, &q->steps_addr))) {
-        goto unmap_owner;
-    }
-    pthread_mutex_init(&q->lock, NULL);
-    return DMA_OK;
-
-unmap_owner:
-    munmap((void *)q->owner, sizeof(*q->owner));
-close_provider:
-    q->provider->ops->close(q->provider);
-    q->provider = NULL;
-    snprintf(why, DMA_PROVIDER_WHY_BYTES, "no memory for queues");
-    return DMA_UNSUPPORTED;
 }
 
 bool dma_queue_waits(const dma_queues_t *q, dma_queue_t *queue)
@@ -248,6 +219,50 @@ void dma_queue_put(dma_queues_t *q, dma_queue_t *queue)
     pthread_mutex_lock(&q->lock);
     queue->users--;
     pthread_mutex_unlock(&q->lock);
+}
+
+/* What is needed beside the provider, and the first queue; false: it is not to be had, and q->refusal says why. */
+static bool set_up(dma_queues_t *q, const dma_map_pick_t *first)
+{
+    dma_queue_t *queue;
+
+    q->refusal = "no memory";
+    if (!(q->owner = make_owner_word())) {
+        return false;
+    }
+    if (!(q->steps = dma_queues_alloc(q, STEPS_BYTES, &q->steps_addr))) {
+        goto unmap_owner;
+    }
+    pthread_mutex_init(&q->lock, NULL);
+    if ((queue = dma_queue_get(q, first, 0))) {
+        dma_queue_put(q, queue);
+        return true;
+    }
+    pthread_mutex_destroy(&q->lock);
+    dma_queues_free(q, q->steps, STEPS_BYTES);
+unmap_owner:
+    munmap((void *)q->owner, sizeof(*q->owner));
+    return false;
+}
+
+dma_status_t dma_queues_open(dma_queues_t *q, const dma_provider_ops_t *const *providers, const char *wanted,
+                             const dma_provider_gpu_t *gpu, const dma_map_pick_t *first, char *why)
+{
+    dma_provider_search_t search = dma_provider_search(providers, wanted, gpu, why);
+
+    memset(q, 0, sizeof(*q));
+    while (dma_provider_open(&search, &q->provider) == DMA_OK) {
+        const dma_provider_ops_t *ops = q->provider->ops;
+
+        if (set_up(q, first)) {
+            return DMA_OK;
+        }
+        dma_provider_add_reason(why, ops->name, q->refusal);
+        dma_provider_add_reason(q->passed_over, ops->name, q->refusal);
+        ops->close(q->provider);
+    }
+    q->provider = NULL;
+    return DMA_UNSUPPORTED;
 }
 
 dma_queue_t *dma_queue_get_exclusive(dma_queues_t *q, const dma_map_pick_t *pick, uint32_t peer)

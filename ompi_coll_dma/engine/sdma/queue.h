@@ -7,8 +7,9 @@
  * That is slower, but not an error. A link is never served by an engine that is not meant for it, because the behavior is
  * not known.
  *
- * Memory of a queue. The provider owns the ring, whose size is a power of two, the read and write pointers and the doorbell. In addition each queue has one cache line with two words: `step`, with which
- * the queue, or the CPU, waits for the queue's copies (dma_drain), and `go`, the condition of armed programs.
+ * Memory of a queue. The provider owns the ring, whose size is a power of two, the read and write pointers and the doorbell.
+ * In addition each queue has one cache line with two words: `step`, with which the queue, or the CPU, waits for the queue's
+ * copies (dma_drain), and `go`, the condition of armed programs.
  *
  * A queue that still waits for a peer, because its communicator has failed, is never destroyed and its memory is never
  * freed: destroying it could force a reset of the whole GPU. It remains until the process ends.
@@ -58,10 +59,11 @@ typedef struct dma_queue {
 } dma_queue_t;
 
 typedef struct dma_queues {
-    dma_provider_t *provider; /* NULL: not open */
-    _Atomic uint32_t *owner;  /* 1 in this process, 0 in a forked child */
-    const char *refusal;      /* why the last queue could not be created, or NULL */
-    pthread_mutex_t lock;     /* guards the list */
+    dma_provider_t *provider;                 /* NULL: not open */
+    _Atomic uint32_t *owner;                  /* 1 in this process, 0 in a forked child */
+    const char *refusal;                      /* why the last queue could not be created, or NULL */
+    char passed_over[DMA_PROVIDER_WHY_BYTES]; /* better providers that made no queue, each with the reason; or "" */
+    pthread_mutex_t lock;                     /* guards the list */
     dma_queue_t *list;
     void *steps; /* a page with one cache line per queue */
     uint64_t steps_addr;
@@ -70,10 +72,11 @@ typedef struct dma_queues {
     uint64_t late_memory_bytes;
 } dma_queues_t;
 
-/* Opens the first provider of a list that works; see dma_provider_open for `wanted`. The list ends with NULL. On failure
- * `why`, of DMA_PROVIDER_WHY_BYTES, says why there are no queues. */
+/* Opens the best provider of a list that makes a queue for the pick `first`; see dma_provider_search for `wanted`. The queue
+ * remains, so that this process has one, however many other processes take. On failure `why`, of DMA_PROVIDER_WHY_BYTES,
+ * says why there are no queues. */
 dma_status_t dma_queues_open(dma_queues_t *queues, const dma_provider_ops_t *const *providers, const char *wanted,
-                             const dma_provider_gpu_t *gpu, char *why);
+                             const dma_provider_gpu_t *gpu, const dma_map_pick_t *first, char *why);
 void dma_queues_close(dma_queues_t *queues);
 
 /* Returns false in a forked child. */

@@ -1,5 +1,5 @@
-/* GPUs and host memory of ROCr: see rocr.h. */
-#include "engine/sdma/rocr.h"
+/* GPUs and host memory of ROCr: see rocr.h; and where its DMA queues are: see rocr_queue.h. */
+#include "engine/sdma/rocr_queue.h"
 
 #include <dlfcn.h>
 #include <stdbool.h>
@@ -21,7 +21,19 @@ static const dma_gpu_symbol_t symbols[] = {
 
 _Static_assert(sizeof(symbols) / sizeof(symbols[0]) * sizeof(void *) == sizeof(dma_rocr_t), "one per function");
 
-dma_status_t dma_rocr_find(dma_rocr_t *rocr, const char **reason)
+/* In the order of dma_rocr_queues_t. */
+static const dma_gpu_symbol_t queue_symbols[] = {
+    {"hsa_system_get_info", true},
+    {"hsa_amd_queue_create", true},
+    {"hsa_amd_queue_get_info", true},
+    {"hsa_queue_destroy", true},
+};
+
+_Static_assert(sizeof(queue_symbols) / sizeof(queue_symbols[0]) * sizeof(void *) == sizeof(dma_rocr_queues_t),
+               "one per function");
+
+/* Fills a table. The reference to the library is kept: its functions are used until the process ends. */
+static dma_status_t find(const dma_gpu_symbol_t *wanted, size_t n, void *calls, const char *lacks, const char **reason)
 {
     /* Python packages contain the library without the version in its name. */
     static const char *const names[] = {"libhsa-runtime64.so.1", "libhsa-runtime64.so", NULL};
@@ -31,13 +43,23 @@ dma_status_t dma_rocr_find(dma_rocr_t *rocr, const char **reason)
         *reason = "ROCr is not loaded";
         return DMA_UNSUPPORTED;
     }
-    if (!dma_gpu_find_symbols(library, symbols, sizeof(symbols) / sizeof(symbols[0]), rocr)) {
-        *reason = "this version of ROCr lacks a function";
+    if (!dma_gpu_find_symbols(library, wanted, n, calls)) {
+        *reason = lacks;
         dlclose(library);
         return DMA_UNSUPPORTED;
     }
-    /* The reference to the library is kept: its functions are used until the process ends. */
     return DMA_OK;
+}
+
+dma_status_t dma_rocr_find(dma_rocr_t *rocr, const char **reason)
+{
+    return find(symbols, sizeof(symbols) / sizeof(symbols[0]), rocr, "this version of ROCr lacks a function", reason);
+}
+
+dma_status_t dma_rocr_queues_find(dma_rocr_queues_t *queues, const char **reason)
+{
+    return find(queue_symbols, sizeof(queue_symbols) / sizeof(queue_symbols[0]), queues,
+                "this version of ROCr makes no DMA queues", reason);
 }
 
 typedef struct search {

@@ -1,14 +1,13 @@
 /*
- * What the application's ROCr has for us: which GPU is which in its own numbering, and host memory for queues that are
- * created with the kernel driver.
+ * What the application's ROCr has for us: which GPU is which in its own numbering, and host memory for queues.
  *
  * ROCr takes its numbers of nodes from the thunk, which numbers only what the process may open. They are not the numbers
  * of the kernel's topology. So a GPU is found by what both take from the driver: PCI domain and location_id (topology.h).
  *
  * The pointers of a queue, and words that the CPU and the GPU share, come from ROCr's host memory pools. They are found in
  * the loaded library and used as any application may use them, if ROCr runs. Only functions that all versions of ROCr have
- * in common are declared here. Rings do not come from ROCr, because few versions give executable memory to applications
- * (kfd.h).
+ * in common are declared here; its queues, which only new versions have, are in rocr_queue.h. Rings do not come from ROCr's
+ * pools, because few versions give executable memory to applications (kfd.h).
  *
  * ROCr does not sub-allocate host memory: each allocation is a separate mapping, of exactly the requested size.
  */

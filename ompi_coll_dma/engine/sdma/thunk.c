@@ -9,7 +9,7 @@
 static const dma_gpu_symbol_t symbols[] = {
     {"hsaKmtOpenKFD", true},     {"hsaKmtCloseKFD", true},       {"hsaKmtAllocMemory", true},
     {"hsaKmtFreeMemory", true},  {"hsaKmtMapMemoryToGPU", true}, {"hsaKmtUnmapMemoryToGPU", true},
-    {"hsaKmtCreateQueue", true}, {"hsaKmtDestroyQueue", true},   {"hsaKmtCreateQueueExt", false},
+    {"hsaKmtCreateQueue", true}, {"hsaKmtDestroyQueue", true},
 };
 
 _Static_assert(sizeof(symbols) / sizeof(symbols[0]) * sizeof(void *) == sizeof(dma_thunk_t), "one per function");

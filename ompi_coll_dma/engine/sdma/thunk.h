@@ -20,10 +20,9 @@
 #define DMA_THUNK_SUCCESS        0u
 #define DMA_THUNK_ALREADY_OPENED 22u
 
-/* Types of queues. BY_ENG needs a thunk with create_queue_ext and a kernel with KFD 1.17. */
-#define DMA_THUNK_QUEUE_SDMA        2u
-#define DMA_THUNK_QUEUE_SDMA_XGMI   5u
-#define DMA_THUNK_QUEUE_SDMA_BY_ENG 6u
+/* Types of queues. No version that exports its functions has queues on a given engine. */
+#define DMA_THUNK_QUEUE_SDMA      2u
+#define DMA_THUNK_QUEUE_SDMA_XGMI 5u
 
 /* The enumeration has 64 bits: its values include negative ones and 2^32 - 1. */
 #define DMA_THUNK_PRIORITY_MAXIMUM INT64_C(3)
@@ -56,9 +55,6 @@ typedef struct dma_thunk {
     uint32_t (*create_queue)(uint32_t node, uint32_t type, uint32_t percent, int64_t priority, void *ring,
                              uint64_t bytes, void *event, dma_thunk_queue_t *queue);
     uint32_t (*destroy_queue)(uint64_t id);
-    /* NULL if this version cannot create a queue on a given engine */
-    uint32_t (*create_queue_ext)(uint32_t node, uint32_t type, uint32_t percent, int64_t priority, uint32_t engine,
-                                 void *ring, uint64_t bytes, void *event, dma_thunk_queue_t *queue);
 } dma_thunk_t;
 
 /* Finds the functions in the loaded library. DMA_UNSUPPORTED: it is not loaded or too old; *reason says which. */
