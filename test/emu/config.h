@@ -34,6 +34,7 @@ struct emu_config {
     int fail_queue_after;  /* creations that succeed; -1: all do */
     int fail_import_after; /* the same for imports of IPC handles */
     uint32_t kfd_minor;    /* version of the kernel's interface */
+    bool hangs_stay;       /* a GPU with a packet that hangs executes nothing any more, also for later processes */
     emu_sdma_config_t sdma;
 };
 
