@@ -66,6 +66,10 @@ DMA_PARAM_NAME(queues, 16, queue_providers, LOCAL,
     "Provider of the queues of the engine sdma: thunk (the libhsakmt that ROCr has loaded, ROCm up to 6.2), kfd (the "
     "kernel driver), or auto (the first provider that works). With HSA_ENABLE_SDMA=0 in the environment neither is "
     "used.")
+DMA_PARAM_PATH(record, LOCAL,
+    "File that coll_dma_accept has written: which packets have been proven on these GPUs. The engine sdma uses no others, "
+    "except plain copies. Without it, coll-dma/record below the directory for configuration files with which coll/dma was "
+    "built. all: every packet counts as proven.")
 DMA_PARAM_NAME(gpu_variant, 32, gpu_variants, AGREED,
     "Algorithm for device memory. With auto, and where the given algorithm does not fit a call, the cost model chooses.")
 DMA_PARAM_NUMBER(uint32_t, gpu_queues, 0, 0, 256, RANGE, AGREED, "queues",

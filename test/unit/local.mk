@@ -51,6 +51,7 @@ unit_tests += \
 	test/unit/test_sdma_packet \
 	test/unit/test_sdma_provider \
 	test/unit/test_sdma_queue \
+	test/unit/test_sdma_record \
 	test/unit/test_sdma_rect \
 	test/unit/test_sdma_ring \
 	test/unit/test_sdma_shaped \
@@ -155,6 +156,7 @@ test_unit_test_sdma_bound_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dma_thunk_find,--wr
 test_unit_test_sdma_engine_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dma_thunk_find,--wrap=dma_rocr_find
 test_unit_test_sdma_lower_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dma_thunk_find,--wrap=dma_rocr_find
 test_unit_test_sdma_queue_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dma_thunk_find,--wrap=dma_rocr_find
+test_unit_test_sdma_record_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dma_thunk_find,--wrap=dma_rocr_find
 test_unit_test_sdma_thunk_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dma_rocr_find
 # The kernel's header, if there is one, needs one of DRM's, which may not be there.
 test_unit_test_sdma_kfd_CPPFLAGS = $(AM_CPPFLAGS) -idirafter $(top_srcdir)/test/unit/kernel

@@ -1,7 +1,8 @@
 /*
  * The sdma engine: GPU plans on user-mode queues of the SDMA engines of AMD GPUs.
  *
- * A unit is one GPU: its generation, its links (topology.h) and its queues. For a binding, the engine map (map.h)
+ * A unit is one GPU: its generation, its links (topology.h) and its queues. It uses the packets that the record proves
+ * (record.h) and that the self-test finds to work. For a binding, the engine map (map.h)
  * selects a queue for the link to every rank; programs on the same link share a queue. Starting a run lowers all its
  * programs to packets and rings one doorbell per queue. After that the hardware needs no CPU until the fences at the
  * ends of the programs.
@@ -15,6 +16,7 @@
 #include <string.h>
 
 #include "engine/sdma/private.h"
+#include "engine/sdma/trial.h"
 #include "node/window.h"
 
 #define QUIET_SECONDS 2.0 /* how long unbind waits for copies in progress */
@@ -41,8 +43,12 @@ static dma_status_t find_gpu(const dma_gpu_config_t *config, dma_sdma_unit_t *un
     if (!unit->pci.has_function && !dma_topo_is_whole_device(unit->topo, unit->gpu)) {
         return dma_gpu_refuse(why, "the runtime does not say which partition of a GPU the device is");
     }
-    unit->gen = dma_gen_find(unit->gpu->device_id, unit->gpu->version, &reason);
-    return unit->gen ? DMA_OK : dma_gpu_refuse(why, reason);
+    if (!(unit->gen = dma_gen_find(unit->gpu->device_id, unit->gpu->version, &reason))) {
+        return dma_gpu_refuse(why, reason);
+    }
+    unit->limited = *unit->gen;
+    unit->gen = &unit->limited;
+    return DMA_OK;
 }
 
 /* As ROCr knows the GPU. */
@@ -112,7 +118,62 @@ static dma_status_t refuse_queue(dma_sdma_unit_t *unit, char *why)
     return dma_gpu_refuse(why, "a queue on the device does not do what it is told");
 }
 
-static dma_status_t sdma_open(const dma_gpu_config_t *config, dma_gpu_unit_t **result, char *why)
+/* Takes away the packets that are not proven, and says which these are. */
+static void limit_packets(dma_sdma_unit_t *unit, const dma_record_result_t *results, const char *path, char *advice)
+{
+    for (int i = 0; i < DMA_TRIAL_PACKETS; i++) {
+        const dma_trial_packet_t *p = &dma_trial_packets[i];
+        const dma_record_result_t *r = &results[p->feature];
+
+        if (unit->limited.has & p->has && r->state != DMA_RECORD_PROVEN) {
+            unit->limited.has &= ~(uint32_t)p->has;
+            dma_gpu_advise(advice, "%s %s%s%s (%s)", dma_record_feature_name(p->feature),
+                           r->state == DMA_RECORD_FAILED ? "is not used: it failed" : "is not used: it was not tried",
+                           r->reason[0] ? ": " : "", r->reason, path);
+        }
+    }
+    if (!(unit->limited.has & DMA_GEN_POLL)) {
+        unit->limited.has &= ~(uint32_t)DMA_GEN_COND; /* armed programs wait */
+    }
+}
+
+/* Without a record of this GPU nothing is used except plain copies. */
+static dma_status_t read_record(const dma_gpu_config_t *config, dma_sdma_unit_t *unit, char *why)
+{
+    const char *path = config->record ? config->record : DMA_RECORD_FILE;
+    dma_record_result_t results[DMA_RECORD_FEATURES];
+    char reason[DMA_RECORD_WHY_BYTES];
+    dma_record_key_t key;
+    dma_record_t record;
+    dma_status_t status;
+
+    if (!strcmp(path, DMA_RECORD_ALL)) {
+        return DMA_OK;
+    }
+    dma_record_key_read(unit->gpu, unit->queues.provider->ops->name, &key);
+    status = dma_record_load(path, &record, reason);
+    if (status == DMA_OK) {
+        status = dma_record_find(&record, &key, results, reason);
+        dma_record_free(&record);
+    }
+    if (status != DMA_OK) {
+        unit->limited.has = 0;
+        dma_gpu_advise(
+            config->advice,
+            "the engine sdma uses plain copies only, because %s proves no other packets (%s): coll_dma_accept "
+            "makes this record",
+            path, reason);
+        return DMA_OK;
+    }
+    if (results[DMA_RECORD_COPY].state == DMA_RECORD_FAILED) {
+        snprintf(why, DMA_GPU_WHY_BYTES, "by its record copies failed: %s", results[DMA_RECORD_COPY].reason);
+        return DMA_UNSUPPORTED;
+    }
+    limit_packets(unit, results, path, config->advice);
+    return DMA_OK;
+}
+
+dma_status_t dma_sdma_unit_open(const dma_gpu_config_t *config, dma_sdma_unit_t **result, char *why)
 {
     dma_sdma_unit_t *unit = calloc(1, sizeof(*unit));
     dma_status_t status;
@@ -132,30 +193,76 @@ static dma_status_t sdma_open(const dma_gpu_config_t *config, dma_gpu_unit_t **r
     if (status == DMA_OK) {
         status = open_queues(config, unit, why);
     }
-    if (status == DMA_OK) {
-        bool works;
-
-        watch_faults(unit);
-        unit->features = dma_sdma_selftest(unit, &works);
-        if (!works) {
-            status = refuse_queue(unit, why);
-            dma_fault_unwatch(&unit->fault);
-            dma_queues_close(&unit->queues);
-        }
-    }
     if (status != DMA_OK) {
         dma_topo_free(unit->topo);
         free(unit);
         return status;
     }
+    watch_faults(unit);
+    *result = unit;
+    return DMA_OK;
+}
+
+void dma_sdma_unit_close(dma_sdma_unit_t *unit)
+{
+    dma_fault_unwatch(&unit->fault);
+    dma_queues_close(&unit->queues);
+    dma_topo_free(unit->topo);
+    free(unit);
+}
+
+/* Why the CPU waits where the engine could. */
+static const char *why_no_poll(const dma_sdma_unit_t *unit)
+{
+    const char *reason;
+
+    if (unit->gen->has & DMA_GEN_POLL) {
+        return "";
+    }
+    return dma_gen_find(unit->gpu->device_id, unit->gpu->version, &reason)->has & DMA_GEN_POLL
+               ? ", waits by the CPU"
+               : ", waits by the CPU (POLL of this GPU ends early)";
+}
+
+static dma_status_t sdma_open(const dma_gpu_config_t *config, dma_gpu_unit_t **result, char *why)
+{
+    dma_sdma_unit_t *unit;
+    dma_status_t status = dma_sdma_unit_open(config, &unit, why);
+
+    if (status != DMA_OK) {
+        return status;
+    }
+    status = read_record(config, unit, why);
+    if (status == DMA_OK && !dma_sdma_selftest(unit, config->advice)) {
+        status = refuse_queue(unit, why);
+    }
+    if (status != DMA_OK) {
+        dma_sdma_unit_close(unit);
+        return status;
+    }
     snprintf(why, DMA_GPU_WHY_BYTES, "queues from %s%s%s%s%s%s", unit->queues.provider->ops->name,
              unit->queues.provider->names_engines ? ", on engines by number" : "",
-             unit->features & DMA_GPU_BCST_PACKETS ? ", broadcast" : "",
-             unit->features & DMA_GPU_SWAP_PACKETS ? ", swap" : "",
-             unit->features & DMA_GPU_PRELAUNCH ? ", conditional execution" : "",
-             unit->gen->has & DMA_GEN_POLL ? "" : ", waits by the CPU (POLL of this GPU ends early)");
+             unit->gen->has & DMA_GEN_BROADCAST ? ", broadcast" : "", unit->gen->has & DMA_GEN_SWAP ? ", swap" : "",
+             unit->gen->has & DMA_GEN_COND ? ", conditional execution" : "", why_no_poll(unit));
     *result = (dma_gpu_unit_t *)unit;
     return DMA_OK;
+}
+
+/* What the ranks of a communicator exchange. */
+static uint32_t features_of(const dma_sdma_unit_t *unit)
+{
+    static const struct {
+        uint32_t has, feature;
+    } table[] = {{DMA_GEN_SWAP, DMA_GPU_SWAP_PACKETS},
+                 {DMA_GEN_BROADCAST, DMA_GPU_BCST_PACKETS},
+                 {DMA_GEN_COND, DMA_GPU_PRELAUNCH},
+                 {DMA_GEN_RECT, DMA_GPU_SHAPES}};
+    uint32_t features = 0;
+
+    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+        features |= unit->gen->has & table[i].has ? table[i].feature : 0;
+    }
+    return features;
 }
 
 /* After a reset the queues still exist, but the temporary memory does not. */
@@ -195,16 +302,13 @@ static void sdma_close(dma_gpu_unit_t *handle)
 {
     dma_sdma_unit_t *unit = (dma_sdma_unit_t *)handle;
 
-    dma_fault_unwatch(&unit->fault);
     for (dma_queue_t *q = unit->queues.list; q && dma_queues_is_owner(&unit->queues); q = q->next) {
         /* A queue that still waits is left, so the memory that it may write to is left as well. */
         if (q->temp && !dma_queue_waits(&unit->queues, q)) {
             free_temp(unit, q->temp);
         }
     }
-    dma_queues_close(&unit->queues);
-    dma_topo_free(unit->topo);
-    free(unit);
+    dma_sdma_unit_close(unit);
 }
 
 static void sdma_traits(const dma_gpu_unit_t *handle, dma_gpu_traits_t *traits)
@@ -214,7 +318,7 @@ static void sdma_traits(const dma_gpu_unit_t *handle, dma_gpu_traits_t *traits)
 
     *traits = (dma_gpu_traits_t){
         .node = unit->gpu->node, /* the kernel's number, not the thunk's: links of peers name it */
-        .features = unit->features,
+        .features = features_of(unit),
         .max_ways = engines ? engines * DMA_SDMA_QUEUES_PER_ENGINE : 1,
     };
 }
@@ -324,8 +428,8 @@ dma_lower_target_t dma_sdma_lower_target(const dma_sdma_binding_t *b, dma_queue_
         .queue = queue,
         .line = b->lines + (prog - 1) * sizeof(dma_engine_line_t),
         .shaped = &b->shaped[prog],
-        .swaps = b->unit->features & DMA_GPU_SWAP_PACKETS,
-        .bcsts = b->unit->features & DMA_GPU_BCST_PACKETS,
+        .swaps = b->unit->gen->has & DMA_GEN_SWAP,
+        .bcsts = b->unit->gen->has & DMA_GEN_BROADCAST,
     };
 }
 
