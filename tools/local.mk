@@ -12,6 +12,20 @@ tools_fit_gpu_LDADD = libdma_core.la -lm
 plain_programs += tools/simulate_nodes
 tools_simulate_nodes_LDADD = libdma_core.la
 
+# The program that tries on a node what the engine sdma does there.
+bin_PROGRAMS += tools/accept/coll_dma_accept
+dist_man_MANS += tools/accept/coll_dma_accept.1
+tools_accept_coll_dma_accept_SOURCES = \
+	tools/accept/accept.c \
+	tools/accept/accept.h \
+	tools/accept/check.c \
+	tools/accept/child.c \
+	tools/accept/gpu.c \
+	tools/accept/kernel.c \
+	tools/accept/save.c \
+	tools/accept/stage1.c
+tools_accept_coll_dma_accept_LDADD = libdma_core.la -ldl -lpthread
+
 # Read by ./check, ./demo and with-build.
 extra_files += tools/build.sh tools/compile_commands.sh tools/series.sh tools/summarize.py
 

@@ -18,7 +18,8 @@
 typedef enum dma_report {
     DMA_REPORT_ERROR, /* something has failed, and the caller gets an error */
     DMA_REPORT_WARN,  /* something is missing; the text says what is done instead */
-    DMA_REPORT_INFO,  /* printed only if the user asks for it (coll_dma_verbose) */
+    DMA_REPORT_NOTE,  /* something could be used and is not; printed if the user asks for it (coll_dma_verbose 1) */
+    DMA_REPORT_INFO,  /* printed only if the user asks for more (coll_dma_verbose 2) */
 } dma_report_t;
 
 /* The layout of an element of a datatype as rows of equal length at regular distances. The innermost level repeats the
@@ -74,8 +75,8 @@ typedef struct dma_host {
     /* Calls `visit` for every strip of an element, until one call fails. */
     dma_status_t (*type_strips)(const void *type, dma_visit_t visit, void *arg);
 
-    /* Reports one line of text to the user. `topic` identifies the report: a warning of one topic is printed once per
-     * process. */
+    /* Reports one line of text to the user. `topic` identifies the report: a warning or note of one topic is printed once
+     * per process. */
     void (*report)(dma_report_t level, const char *topic, const char *text);
 } dma_host_t;
 

@@ -67,6 +67,10 @@ DMA_PARAM_NAME(queues, 16, queue_providers, LOCAL,
     "extensions on), kfd (the kernel driver), thunk (the libhsakmt that ROCr has loaded, ROCm up to 6.2), or auto (the "
     "first that works, before all others one whose queues can name their engine). With HSA_ENABLE_SDMA=0 in the "
     "environment none is used.")
+DMA_PARAM_PATH(record, LOCAL,
+    "File that coll_dma_accept has written: which packets have been proven on these GPUs. The engine sdma uses no others, "
+    "except plain copies. Without it, coll-dma/record below the directory for configuration files with which coll/dma was "
+    "built. all: every packet counts as proven.")
 DMA_PARAM_NAME(gpu_variant, 32, gpu_variants, AGREED,
     "Algorithm for device memory. With auto, and where the given algorithm does not fit a call, the cost model chooses.")
 DMA_PARAM_NUMBER(uint32_t, gpu_queues, 0, 0, 256, RANGE, AGREED, "queues",

@@ -119,6 +119,7 @@ static bool is_first_report(const char *topic)
 static void report(dma_report_t level, const char *topic, const char *text)
 {
     if (DMA_REPORT_ERROR == level || (DMA_REPORT_WARN == level && is_first_report(topic)) ||
+        (DMA_REPORT_NOTE == level && mca_coll_dma_component.params.verbose > 0 && is_first_report(topic)) ||
         (DMA_REPORT_INFO == level && mca_coll_dma_component.params.verbose > 1)) {
         opal_output(0, "coll/dma: %s", text);
     }

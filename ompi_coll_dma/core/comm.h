@@ -58,7 +58,7 @@ struct dma_proc {
     const dma_route_t *const *routes;
     const dma_memory_t *memory; /* device memory; NULL: there is none */
     dma_plain_t plain;          /* memory that is never device memory */
-    char *gpu_profile_path, *sysfs, *net_profile_path;
+    char *gpu_profile_path, *sysfs, *record, *net_profile_path;
 
     /* State of the device route (device/device.h). */
     const struct dma_gpu_runtime *runtime;

@@ -29,6 +29,7 @@ static void free_proc(dma_proc_t *proc)
     free(proc->profile_path);
     free(proc->gpu_profile_path);
     free(proc->sysfs);
+    free(proc->record);
     free(proc->net_profile_path);
     free(proc);
 }
@@ -56,7 +57,7 @@ dma_status_t dma_proc_create(const dma_proc_config_t *config, dma_proc_t **resul
     }
     if (!copy_string(&session_dir, &proc->session_dir) || !copy_string(&proc->params.profile, &proc->profile_path) ||
         !copy_string(&proc->params.gpu_profile, &proc->gpu_profile_path) ||
-        !copy_string(&proc->params.sysfs, &proc->sysfs) ||
+        !copy_string(&proc->params.sysfs, &proc->sysfs) || !copy_string(&proc->params.record, &proc->record) ||
         !copy_string(&proc->params.net_profile, &proc->net_profile_path)) {
         free_proc(proc);
         return DMA_ERR_NOMEM;

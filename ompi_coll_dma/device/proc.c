@@ -8,15 +8,17 @@
 /* Opens the first engine that works, or the one that coll_dma_engine names. */
 static void find_engine(dma_proc_t *proc, const dma_gpu_runtime_t *rt, dma_device_t *d)
 {
+    char why[DMA_GPU_WHY_BYTES] = "", advice[DMA_GPU_ADVICE_BYTES] = "";
     dma_gpu_config_t config = {.rt = rt,
                                .device = d->ordinal,
                                .sysfs = proc->sysfs,
                                .queues = proc->params.queues,
+                               .record = proc->record,
                                .timeout = proc->params.timeout,
-                               .own_copy = proc->params.own_copy};
+                               .own_copy = proc->params.own_copy,
+                               .advice = advice};
     const dma_gpu_engine_t *const *engines = proc->engines ? proc->engines : dma_gpu_engines;
     const char *wanted = proc->params.engine;
-    char why[DMA_GPU_WHY_BYTES] = "";
 
     if (!strcmp(wanted, "none")) {
         snprintf(d->why, sizeof(d->why), "switched off");
@@ -29,12 +31,15 @@ static void find_engine(dma_proc_t *proc, const dma_gpu_runtime_t *rt, dma_devic
         if (wanted[0] && strcmp(wanted, "auto") && strcmp(wanted, engine->name)) {
             continue;
         }
-        why[0] = '\0';
+        why[0] = advice[0] = '\0';
         if (engine->open(&config, &d->unit, why) == DMA_OK) {
             d->engine = engine;
             engine->traits(d->unit, &d->traits);
             dma_proc_report(proc, DMA_REPORT_INFO, "engine", "device %d is served by the engine %s%s%s", d->ordinal,
                             engine->name, why[0] ? ": " : "", why);
+            if (advice[0]) {
+                dma_proc_report(proc, DMA_REPORT_NOTE, "advice", "device %d: %s", d->ordinal, advice);
+            }
             return;
         }
         dma_proc_report(proc, DMA_REPORT_INFO, engine->name, "the engine %s does not serve device %d: %s", engine->name,

@@ -54,6 +54,11 @@ static inline dma_status_t dma_gpu_refuse(char *why, const char *reason)
     return DMA_UNSUPPORTED;
 }
 
+#define DMA_GPU_ADVICE_BYTES 480
+
+/* Appends a sentence to `advice`, of DMA_GPU_ADVICE_BYTES. NULL: nobody listens. */
+void dma_gpu_advise(char *advice, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
 /* The receive buffer of a rank, in the address space of our device. */
 typedef struct dma_target {
     uint64_t addr;
@@ -98,8 +103,10 @@ typedef struct dma_gpu_config {
     int device;
     const char *sysfs;    /* sdma: root of KFD's topology text; NULL: the usual place */
     const char *queues;   /* sdma: name of the queue provider; NULL, "" or "auto": the first that works */
+    const char *record;   /* sdma: path of the record (record.h), or "all"; NULL: the usual place */
     double timeout;       /* sdma: seconds after which a queue with work that makes no progress counts as broken */
     const char *own_copy; /* stream: how the own block is copied (self_copy.h); NULL: auto */
+    char *advice;         /* out: if `open` succeeds, what is not used and how to change that, or "" (dma_gpu_advise) */
 } dma_gpu_config_t;
 
 /* Parameters of `bind`: the communicator. */

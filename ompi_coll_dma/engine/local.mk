@@ -25,6 +25,9 @@ core_sources += \
 	ompi_coll_dma/engine/sdma/provider_thunk.c \
 	ompi_coll_dma/engine/sdma/queue.c \
 	ompi_coll_dma/engine/sdma/queue.h \
+	ompi_coll_dma/engine/sdma/record.c \
+	ompi_coll_dma/engine/sdma/record.h \
+	ompi_coll_dma/engine/sdma/record_key.c \
 	ompi_coll_dma/engine/sdma/ring.c \
 	ompi_coll_dma/engine/sdma/ring.h \
 	ompi_coll_dma/engine/sdma/rocr.c \
@@ -40,6 +43,8 @@ core_sources += \
 	ompi_coll_dma/engine/sdma/topology.h \
 	ompi_coll_dma/engine/sdma/topology_text.c \
 	ompi_coll_dma/engine/sdma/topology_text.h \
+	ompi_coll_dma/engine/sdma/trial.c \
+	ompi_coll_dma/engine/sdma/trial.h \
 	ompi_coll_dma/engine/stream/engine.c \
 	ompi_coll_dma/engine/stream/self_copy.c \
 	ompi_coll_dma/engine/stream/self_copy.h \

@@ -28,10 +28,17 @@ uninstall() {
 
 # The same build, with another destination given to make.
 elsewhere() {
-    make -s -C "$build" install componentdir="$work/mca" helpdir="$work/mca" >"$work/mca.log" 2>&1 ||
+    make -s -C "$build" install componentdir="$work/mca" helpdir="$work/mca" prefix="$work/prefix" >"$work/mca.log" 2>&1 ||
         { cat "$work/mca.log"; return 1; }
     files_under "$work/mca"
     [ "$(files_under "$work/mca")" = './help-coll-dma.txt ./mca_coll_dma.so ' ]
+}
+
+# The command is below the prefix, and is no part of the build.
+command_works() {
+    files_under "$work/prefix"
+    [ "$(files_under "$work/prefix")" = './bin/coll_dma_accept ./share/man/man1/coll_dma_accept.1 ' ] &&
+        says '^usage: coll_dma_accept ' "$work/prefix/bin/coll_dma_accept" --help
 }
 
 # Exactly what the text says to do.
@@ -67,6 +74,7 @@ linked() {
 ok "the component goes into Open MPI's own directory" own_folders
 ok 'make uninstall leaves nothing' uninstall
 ok 'a directory of its own gets the component and its help, nothing else' elsewhere
+ok 'coll_dma_accept goes below the prefix' command_works
 ok 'Open MPI finds it there, set up as make install says' as_told
 ok 'with-build shows Open MPI the component just built' with_build
 ok 'with-build says what to do when there is no build' no_build

@@ -4,6 +4,7 @@ mpi_programs += \
 	test/device/counts \
 	test/device/lose
 extra_files += \
+	test/device/accept.sh \
 	test/device/across.sh \
 	test/device/common.sh \
 	test/device/counts.sh \

@@ -30,6 +30,26 @@ static int64_t number(const char *name, int64_t otherwise, int64_t least, int64_
     return value;
 }
 
+/* Names of packets with commas between, as a bit mask. */
+static uint32_t packet_kinds(const char *name)
+{
+    const char *text = getenv(name), *at = text ? text : "";
+    uint32_t mask = 0;
+    while (*at) {
+        size_t length = strcspn(at, ",");
+        int kind = 0;
+        while (kind < EMU_SDMA_PACKET_KINDS &&
+               (strncmp(emu_sdma_packet_name((emu_sdma_packet_kind_t)kind), at, length) ||
+                emu_sdma_packet_name((emu_sdma_packet_kind_t)kind)[length]))
+            kind++;
+        if (kind == EMU_SDMA_PACKET_KINDS)
+            refuse(name, text);
+        mask |= 1u << kind;
+        at += length + (at[length] == ',');
+    }
+    return mask;
+}
+
 static const char *folder(const char *name)
 {
     const char *text = getenv(name);
@@ -65,6 +85,9 @@ static emu_sdma_config_t sdma_read(const struct emu_persona *persona, uint64_t s
     sdma.delay_ns = (uint64_t)number("EMU_DELAY_US", 0, 0, 1000000) * 1000;
     sdma.fault_packet = (uint64_t)number("EMU_FAULT_PACKET", 0, 0, INT64_MAX);
     sdma.reset_packet = (uint64_t)number("EMU_RESET_PACKET", 0, 0, INT64_MAX);
+    sdma.fault_kinds = packet_kinds("EMU_FAULT_KINDS");
+    sdma.hang_kinds = packet_kinds("EMU_HANG_KINDS");
+    sdma.spoil_kinds = packet_kinds("EMU_SPOIL_KINDS");
     return sdma;
 }
 
@@ -91,6 +114,7 @@ __attribute__((constructor(101))) static void config_read(void)
     config.fail_import_after = (int)number("EMU_FAIL_IMPORT_AFTER", -1, -1, INT32_MAX);
     config.kfd_minor = (uint32_t)number("EMU_KFD_MINOR", 17, 0, 99);
     config.kfd_refuses = kfd_part("EMU_KFD_REFUSES");
+    config.hangs_stay = number("EMU_HANGS_STAY", 0, 0, 1);
     config.sdma = sdma_read(config.persona, config.seed);
 }
 

@@ -19,6 +19,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <time.h>
+#include <unistd.h>
 
 enum {
     ENGINES = 16,
@@ -29,6 +30,7 @@ enum {
     NAP_GROWTH = 16,
     WAITING_NAP_NS = 500 * 1000, /* at most, while a queue waits for memory */
     IDLE_NAP_NS = 1000 * 1000,   /* at most, while none has work */
+    PATH = 4096,
 };
 
 static struct {
@@ -40,7 +42,8 @@ static struct {
     struct emu_queue *queues;
     char *past; /* statistics of destroyed queues */
     size_t past_bytes;
-    bool injected; /* the fault that comes next was asked for */
+    bool injected;           /* the fault that comes next was asked for */
+    bool dead[EMU_MAX_GPUS]; /* a hang that stays */
 } machine = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 void emu_machine_lock(void)
@@ -113,6 +116,27 @@ static void env_reset(void *ctx, int gpu, int engine)
     emu_event_reset();
 }
 
+/* The file that says so to the processes of the node. */
+static bool dead_path(int gpu, char path[PATH])
+{
+    const struct emu_config *config = emu_config();
+    return config->hangs_stay && config->node_dir &&
+           snprintf(path, PATH, "%s/dead-gpu%d", config->node_dir, gpu) < PATH;
+}
+
+static void env_hang(void *ctx, int gpu, int engine)
+{
+    (void)ctx;
+    (void)engine;
+    char path[PATH];
+    if (machine.dead[gpu] || !dead_path(gpu, path))
+        return;
+    machine.dead[gpu] = true;
+    FILE *file = fopen(path, "w");
+    if (file)
+        fclose(file);
+}
+
 static uint64_t env_clock(void *ctx)
 {
     (void)ctx;
@@ -127,6 +151,7 @@ static emu_sdma_node_t *make_node(void)
         .vm_fault = env_fault,
         .trap = env_trap,
         .reset = env_reset,
+        .hang = env_hang,
         .clock = env_clock,
     };
     return emu_sdma_node_create(&emu_config()->sdma, &env);
@@ -138,6 +163,9 @@ static emu_sdma_engine_t *engine_of(int gpu, int id)
     if (!machine.node)
         machine.node = make_node();
     emu_sdma_engine_t **engine = &machine.engines[gpu][id];
+    char path[PATH];
+    if (dead_path(gpu, path) && access(path, F_OK) == 0)
+        machine.dead[gpu] = true;
     if (machine.node && !*engine)
         *engine = emu_sdma_engine_create(machine.node, gpu, id,
                                          id < (int)emu_config()->persona->host_engines ? EMU_SDMA_HOST_FACING
@@ -151,7 +179,7 @@ static enum emu_aql_state step(void)
     enum emu_aql_state all = EMU_AQL_IDLE;
     for (int gpu = 0; gpu < emu_config()->gpus; gpu++)
         for (int id = 0; id < ENGINES; id++) {
-            if (!machine.engines[gpu][id])
+            if (!machine.engines[gpu][id] || machine.dead[gpu])
                 continue;
             emu_sdma_state_t state = emu_sdma_engine_step(machine.engines[gpu][id], ENGINE_BUDGET);
             if (state == EMU_SDMA_PROGRESSED)

@@ -168,9 +168,9 @@ ok 'MI308X: no provider names engines' with EMU_KFD_MINOR=16 \
     but 'sdma does not serve device .: rocr: .*; thunk: it cannot name engines, and some are not there; kfd: it cannot' \
     collectives 2 mi308x verbose=2
 ok 'kfd: a kernel that cannot name engines' with EMU_KFD_MINOR=16 made '2:[0-9]+ 5:2' collectives 2 mi250x queues=kfd
-# The four self-tests have one each.
+# The five parts of the self-test have one each.
 ok 'kfd: queues for one link alone, the others share' \
-    with EMU_FAIL_QUEUE_AFTER=5 made '2:[0-9]+ 6:3' collectives 3 mi250x queues=kfd
+    with EMU_FAIL_QUEUE_AFTER=6 made '2:[0-9]+ 6:3' collectives 3 mi250x queues=kfd
 ok 'kfd: no queue is left' with EMU_FAIL_QUEUE_AFTER=0 \
     but "$none"'kfd: no queue is free on the engine\)' collectives 2 mi250x engine=sdma queues=kfd
 ok 'a provider that there is not' \

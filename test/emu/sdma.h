@@ -112,6 +112,8 @@ typedef struct emu_sdma_env {
     /* An engine was reset, its queues are dead. */
     void (*reset)(void *ctx, int gpu, int engine);
     uint64_t (*clock)(void *ctx); /* nanoseconds, never back */
+    /* A packet of config.hang_kinds stands at the head of a queue of this engine [may be NULL]. */
+    void (*hang)(void *ctx, int gpu, int engine);
 } emu_sdma_env_t;
 
 typedef struct emu_sdma_config {
@@ -130,6 +132,11 @@ typedef struct emu_sdma_config {
     uint64_t delay_ns;     /* injection: each packet, and then its operation, is held back for up to so long */
     uint64_t fault_packet; /* injection: the n-th packet of every queue that is not spared faults (from 1; 0: none) */
     uint64_t reset_packet; /* injection: an engine is reset when a queue of it reaches its n-th packet (0: never) */
+    /* Injection: bit masks of emu_sdma_packet_kind_t. Queues that are spared do these packets as always. */
+    uint32_t fault_kinds; /* such a packet faults */
+    uint32_t hang_kinds;  /* such a packet is never carried out, and its queue stands still */
+    uint32_t
+        spoil_kinds; /* such a packet does something else: wrong bytes; POLL does not wait, COND_EXE skips nothing */
 } emu_sdma_config_t;
 
 /* Defaults of a generation: everything that varies does, nothing is injected. */
@@ -156,7 +163,8 @@ typedef struct emu_sdma_ring {
     uint64_t *rptr; /* host addresses, 8-byte aligned, valid until the queue is destroyed */
     const uint64_t *wptr;
     const uint64_t *doorbell;
-    bool spared; /* no fault, reset or early end of a POLL happens to this queue, and peers are not refused to it */
+    bool
+        spared; /* no fault, reset, hang, spoiled packet or early end of a POLL happens to this queue, and peers are not refused to it */
 } emu_sdma_ring_t;
 
 /* All of them NULL when memory is short or the arguments are out of range. The node's env is copied. */

@@ -111,8 +111,12 @@ static void fence_seen(emu_sdma_queue_t *q)
 
 static bool ends_early(emu_sdma_queue_t *q)
 {
-    unsigned looks = emu_sdma_node_of(q)->config.early_polls;
+    const emu_sdma_config_t *config = &emu_sdma_node_of(q)->config;
+    unsigned looks = config->early_polls;
 
+    if (emu_sdma_is_injected(q, config->spoil_kinds, EMU_SDMA_POLL)) {
+        return true;
+    }
     return looks && !q->ring.spared && emu_sdma_random(&q->random) % looks == 0;
 }
 
@@ -198,7 +202,7 @@ static emu_sdma_state_t cond_exe(emu_sdma_queue_t *q)
         emu_sdma_complain(q, q->head_at, EMU_SDMA_COND_VALUE, "%#x, reference %#x", value, q->head.data);
         return emu_sdma_die(q);
     }
-    if (value == 0) {
+    if (value == 0 && !emu_sdma_is_injected(q, emu_sdma_node_of(q)->config.spoil_kinds, EMU_SDMA_COND_EXE)) {
         q->stats.skipped += q->head.count;
         q->read += 4ull * q->head.count;
         __atomic_store_n(q->ring.rptr, q->read, __ATOMIC_RELEASE);
@@ -276,7 +280,15 @@ static emu_sdma_state_t drained(emu_sdma_queue_t *q, uint64_t now)
 
 emu_sdma_state_t emu_sdma_head_execute(emu_sdma_queue_t *q, uint64_t now)
 {
+    const emu_sdma_node_t *node = emu_sdma_node_of(q);
+
     if (now < q->head_ready) {
+        return EMU_SDMA_BLOCKED;
+    }
+    if (emu_sdma_is_injected(q, node->config.hang_kinds, q->head.kind)) {
+        if (node->env.hang) {
+            node->env.hang(node->env.ctx, q->engine->gpu, q->engine->id);
+        }
         return EMU_SDMA_BLOCKED;
     }
     switch (q->head.kind) {

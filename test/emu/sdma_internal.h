@@ -132,6 +132,12 @@ void emu_sdma_complain(const emu_sdma_queue_t *q, uint64_t at, emu_sdma_rule_t r
 /* The queue is over. Always EMU_SDMA_DEAD. */
 emu_sdma_state_t emu_sdma_die(emu_sdma_queue_t *q);
 
+/* Whether the injection of one of these masks is about this packet. */
+static inline bool emu_sdma_is_injected(const emu_sdma_queue_t *q, uint32_t kinds, emu_sdma_packet_kind_t kind)
+{
+    return !q->ring.spared && kinds >> kind & 1;
+}
+
 /* The host address, or NULL: then the fault is reported, and the caller ends the queue. */
 char *emu_sdma_touch(emu_sdma_queue_t *q, uint64_t at, uint64_t va, uint64_t bytes, bool write, int *owner);
 /* Reports if the access races with operations under way, and with ended ones of its own queue. */

@@ -208,6 +208,9 @@ static bool piece_write(emu_sdma_queue_t *q, emu_sdma_op_t *op, unsigned side)
     } else {
         memcpy(to, op->held[op->access.kind == EMU_SDMA_SWAP && side == SIDE_SRC ? SIDE_DST : SIDE_SRC], bytes);
     }
+    if (emu_sdma_is_injected(q, emu_sdma_node_of(q)->config.spoil_kinds, op->access.kind)) {
+        to[bytes - 1] ^= 1;
+    }
     return true;
 }
 

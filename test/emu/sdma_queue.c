@@ -110,6 +110,15 @@ bool emu_sdma_queue_wants(emu_sdma_queue_t *q, uint64_t now)
     return q->headed || q->ops || q->read != q->limit;
 }
 
+static emu_sdma_state_t injected_fault(emu_sdma_queue_t *q)
+{
+    const emu_sdma_env_t *env = &emu_sdma_node_of(q)->env;
+
+    emu_sdma_complain(q, q->read, EMU_SDMA_INJECTED, "fault at packet %llu", (unsigned long long)q->fetched);
+    env->vm_fault(env->ctx, q->engine->gpu, q->ring.va, false, EMU_SDMA_WHY_UNMAPPED);
+    return emu_sdma_die(q);
+}
+
 /* What the configuration asks to go wrong at the n-th packet. */
 static bool injected(emu_sdma_queue_t *q)
 {
@@ -120,9 +129,7 @@ static bool injected(emu_sdma_queue_t *q)
         return false;
     }
     if (q->fetched == node->config.fault_packet) {
-        emu_sdma_complain(q, q->read, EMU_SDMA_INJECTED, "fault at packet %llu", (unsigned long long)q->fetched);
-        node->env.vm_fault(node->env.ctx, q->engine->gpu, q->ring.va, false, EMU_SDMA_WHY_UNMAPPED);
-        emu_sdma_die(q);
+        injected_fault(q);
     } else if (q->fetched == node->config.reset_packet) {
         emu_sdma_engine_reset(q->engine);
     }
@@ -154,6 +161,9 @@ static emu_sdma_state_t fetch(emu_sdma_queue_t *q, uint64_t now)
     if (!length || !emu_sdma_packet_decode(config->gen, dw, &q->head, &problem)) {
         emu_sdma_complain(q, q->read, problem.rule, "%s", problem.text);
         return emu_sdma_die(q);
+    }
+    if (emu_sdma_is_injected(q, config->fault_kinds, q->head.kind)) {
+        return injected_fault(q);
     }
     q->headed = true;
     q->head_at = q->read;

@@ -130,7 +130,7 @@ static uint64_t look_at_clock(void *ctx)
 
 void fake_begin(const fake_options_t *options)
 {
-    const emu_sdma_env_t env = {NULL, translate, report, vm_fault, trap, reset, look_at_clock};
+    const emu_sdma_env_t env = {NULL, translate, report, vm_fault, trap, reset, look_at_clock, NULL};
     emu_sdma_config_t config = emu_sdma_config(EMU_SDMA_GFX942, 1);
 
     memset(&kernel, 0, sizeof(kernel));

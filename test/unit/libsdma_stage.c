@@ -82,7 +82,7 @@ static void join(stage_t *s)
 void stage_begin(stage_t *s, thunk_options_t options)
 {
     fake_gpu_options_t gpus = {.devices = 8, .seed = 1};
-    dma_gpu_config_t config = {.device = 0, .timeout = 60};
+    dma_gpu_config_t config = {.device = 0, .record = "all", .timeout = 60};
     char why[DMA_GPU_WHY_BYTES] = "";
 
     memset(s, 0, sizeof(*s));

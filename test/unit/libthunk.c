@@ -36,6 +36,7 @@ static struct {
     emu_sdma_engine_t *engines[GPUS][ENGINES];
     segment_t segments[SEGMENTS];
     made_t *queues[QUEUES];
+    uint64_t packets[EMU_SDMA_PACKET_KINDS];
     unsigned alive, made, opened, host, xgmi, reports;
     char text[512];
     bool stopping, held, dropping;
@@ -356,6 +357,9 @@ static uint32_t thunk_destroy(uint64_t id)
     if (id < 1 || id > QUEUES || !(m = thunk.queues[id - 1])) {
         misuse("there is no queue %llu", (unsigned long long)id);
     }
+    for (int kind = 0; kind < EMU_SDMA_PACKET_KINDS; kind++) {
+        thunk.packets[kind] += emu_sdma_queue_stats(m->queue)->packets[kind];
+    }
     emu_sdma_queue_destroy(m->queue);
     thunk.queues[id - 1] = NULL;
     thunk.alive--;
@@ -400,15 +404,17 @@ const dma_provider_ops_t *const __wrap_dma_providers[] = {&thunk_named, &dma_pro
 void thunk_begin(const thunk_options_t *options)
 {
     emu_sdma_config_t config = emu_sdma_config(options->gen, options->seed);
-    emu_sdma_env_t env = {&thunk, translate, report, vm_fault, trap, reset, look_at_clock};
+    emu_sdma_env_t env = {&thunk, translate, report, vm_fault, trap, reset, look_at_clock, NULL};
 
     config.fault_packet = options->fault_packet;
     config.early_polls = options->early_polls;
+    config.spoil_kinds = options->spoil_kinds;
     thunk.options = *options;
     thunk_rocr_begin(options->topo);
     thunk.node = emu_sdma_node_create(&config, &env);
     memset(thunk.engines, 0, sizeof(thunk.engines));
     memset(thunk.segments, 0, sizeof(thunk.segments));
+    memset(thunk.packets, 0, sizeof(thunk.packets));
     thunk.made = thunk.host = thunk.xgmi = thunk.reports = 0;
     thunk.text[0] = '\0';
     thunk.stopping = thunk.held = thunk.late_goes = false;
@@ -514,4 +520,9 @@ const char *thunk_report(void)
 unsigned thunk_queues(void)
 {
     return thunk.made;
+}
+
+uint64_t thunk_packets(emu_sdma_packet_kind_t kind)
+{
+    return thunk.packets[kind];
 }

@@ -34,8 +34,9 @@ typedef struct thunk_options {
     bool absent;                 /* there is none to be found */
     uint32_t missing;            /* engines that are fused off: a queue on one is misuse */
     unsigned queues;             /* at most so many at a time; 0: any */
-    uint64_t fault_packet;       /* see emu_sdma_config_t, as the next one */
+    uint64_t fault_packet;       /* see emu_sdma_config_t, as the next two */
     unsigned early_polls;
+    uint32_t spoil_kinds;
     unsigned late; /* the so-manieth queue that is made does nothing before thunk_late_goes; 0: none */
     bool left;     /* queues that have not come to an end may be left, and their memory */
 } thunk_options_t;
@@ -57,6 +58,8 @@ unsigned thunk_reports(void);
 const char *thunk_report(void);
 /* Queues made so far. */
 unsigned thunk_queues(void);
+/* Packets of this kind that queues have executed which are no more. */
+uint64_t thunk_packets(emu_sdma_packet_kind_t kind);
 
 /* ROCr's GPUs, from this number on, in the machine's order. */
 #define THUNK_FIRST_NODE 16

@@ -53,6 +53,7 @@ unit_tests += \
 	test/unit/test_sdma_packet \
 	test/unit/test_sdma_provider \
 	test/unit/test_sdma_queue \
+	test/unit/test_sdma_record \
 	test/unit/test_sdma_rect \
 	test/unit/test_sdma_ring \
 	test/unit/test_sdma_rocr \
@@ -163,6 +164,7 @@ test_unit_test_sdma_engine_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dma_thunk_find,--w
 test_unit_test_sdma_lower_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dma_thunk_find,--wrap=dma_rocr_find,--wrap=dma_providers
 test_unit_test_sdma_queue_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dma_thunk_find,--wrap=dma_rocr_find,--wrap=dma_providers
 test_unit_test_sdma_rocr_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dma_rocr_find,--wrap=dma_rocr_queues_find
+test_unit_test_sdma_record_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dma_thunk_find,--wrap=dma_rocr_find,--wrap=dma_providers
 test_unit_test_sdma_thunk_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dma_rocr_find
 # The kernel's header, if there is one, needs one of DRM's, which may not be there.
 test_unit_test_sdma_kfd_CPPFLAGS = $(AM_CPPFLAGS) -idirafter $(top_srcdir)/test/unit/kernel

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "../emu/sdma_bench.h"
+#include "../emu/sdma_packet.h"
 #include "libunit.h"
 
 static bench_t b;
@@ -438,6 +439,85 @@ START_TEST(statistics)
 }
 END_TEST
 
+/* ---- packets that are asked to go wrong, by kind ---- */
+
+static void end_with(emu_sdma_state_t state)
+{
+    bench_ring(q);
+    ck_assert_int_eq(bench_run(engine, 100), (int)state);
+}
+
+static void done(void)
+{
+    bench_end(&b);
+    for (unsigned i = 0; i <= BENCH_GPUS; i++) {
+        free(before[i]);
+    }
+}
+
+/* The packet and what follows it are not carried out; a queue beside it gets its turn. */
+START_TEST(hangs)
+{
+    emu_sdma_config_t config = emu_sdma_config(EMU_SDMA_GFX942, unit_seed());
+
+    config.hang_kinds = 1u << EMU_SDMA_SWAP;
+    begin_with(&config);
+    *bench_word(&b, BENCH_HOST) = 0;
+    put_copy(q, BENCH_GPU(2), BENCH_GPU(1), 64);
+    put_swap(q, BENCH_GPU(3), BENCH_GPU(2), 64);
+    put_fence(q, BENCH_HOST, 1);
+    end_with(EMU_SDMA_BLOCKED);
+    ck_assert_mem_eq(bench_at(&b, BENCH_GPU(2)), expect(BENCH_GPU(1)), 64);
+    ck_assert_mem_eq(bench_at(&b, BENCH_GPU(3)), expect(BENCH_GPU(3)), 64);
+    ck_assert_uint_eq(*bench_word(&b, BENCH_HOST), 0);
+    q = bench_queue(&b, 1, engine, 4096);
+    put_fence(q, BENCH_HOST, 2);
+    bench_ring(q);
+    for (int i = 0; i < 100000 && *bench_word(&b, BENCH_HOST) != 2; i++) {
+        emu_sdma_engine_step(engine, 100);
+    }
+    ck_assert_uint_eq(*bench_word(&b, BENCH_HOST), 2);
+    ck_assert_msg(b.reported == 0, "%s", b.text);
+    done();
+}
+END_TEST
+
+/* A copy writes wrong bytes, a POLL does not wait, a COND_EXE skips nothing. */
+START_TEST(spoiled)
+{
+    emu_sdma_config_t config = emu_sdma_config(EMU_SDMA_GFX942, unit_seed());
+
+    config.spoil_kinds = 1u << EMU_SDMA_COPY | 1u << EMU_SDMA_POLL | 1u << EMU_SDMA_COND_EXE;
+    begin_with(&config);
+    *bench_word(&b, BENCH_HOST) = *bench_word(&b, BENCH_HOST + 4) = 0;
+    put_poll(q, 3, BENCH_HOST, 1, EMU_SDMA_FOREVER);
+    put_copy(q, BENCH_GPU(2), BENCH_GPU(1), 64);
+    put_cond(q, BENCH_HOST, 4);
+    put_fence(q, BENCH_HOST + 4, 7);
+    end_with(EMU_SDMA_IDLE);
+    ck_assert_mem_ne(bench_at(&b, BENCH_GPU(2)), expect(BENCH_GPU(1)), 64);
+    ck_assert_uint_eq(*bench_word(&b, BENCH_HOST + 4), 7);
+    ck_assert_msg(b.reported == 0, "%s", b.text);
+    done();
+}
+END_TEST
+
+START_TEST(faults)
+{
+    emu_sdma_config_t config = emu_sdma_config(EMU_SDMA_GFX942, unit_seed());
+
+    config.fault_kinds = 1u << EMU_SDMA_SWAP;
+    begin_with(&config);
+    put_copy(q, BENCH_GPU(2), BENCH_GPU(1), 64);
+    put_swap(q, BENCH_GPU(3), BENCH_GPU(2), 64);
+    end_with(EMU_SDMA_DEAD);
+    ck_assert_uint_eq(b.faults, 1);
+    ck_assert_uint_eq(b.reports[EMU_SDMA_INJECTED], 1);
+    ck_assert_mem_eq(bench_at(&b, BENCH_GPU(3)), expect(BENCH_GPU(3)), 64);
+    done();
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("emu_sdma");
@@ -460,5 +540,8 @@ int main(void)
     unit_test(suite, poll_interval, 10);
     unit_loop(suite, conditional, 0, 2, 10);
     unit_test(suite, statistics, 10);
+    unit_test(suite, hangs, 10);
+    unit_test(suite, spoiled, 10);
+    unit_test(suite, faults, 10);
     return unit_main(suite);
 }

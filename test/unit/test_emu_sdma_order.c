@@ -510,6 +510,8 @@ START_TEST(spared)
     config.fault_packet = 2;
     config.reset_packet = 3;
     config.early_polls = 1;
+    config.fault_kinds = config.hang_kinds = 1u << EMU_SDMA_NOP;
+    config.spoil_kinds = 1u << EMU_SDMA_POLL;
     begin_with(&config);
     ck_assert_ptr_nonnull(emu_sdma_queue_create(engine, &ring));
     memset(q->ring, 0, 32);

@@ -56,6 +56,7 @@ static job_t sdma_job(const char *name, emu_sdma_gen_t gen, int n, void (*body)(
     table->device_pci = pci_of;
     job.engines = sdma_only;
     job.params.sysfs = root;
+    job.params.record = "all";
     job.params.arena_bytes = 4u << 20;
     options.seed = unit_seed() + (uint64_t)n;
     options.gen = gen;

@@ -1,7 +1,8 @@
 /*
  * The sdma engine: GPU plans on user-mode queues of the SDMA engines of AMD GPUs.
  *
- * A unit is one GPU: its generation, its links (topology.h) and its queues. For a binding, the engine map (map.h)
+ * A unit is one GPU: its generation, its links (topology.h) and its queues. It uses the packets that the record proves
+ * (record.h) and that the self-test finds to work. For a binding, the engine map (map.h)
  * selects a queue for the link to every rank; programs on the same link share a queue. Starting a run lowers all its
  * programs to packets and rings one doorbell per queue. After that the hardware needs no CPU until the fences at the
  * ends of the programs.
@@ -14,6 +15,7 @@
 #include <string.h>
 
 #include "engine/sdma/private.h"
+#include "engine/sdma/trial.h"
 #include "node/pause.h"
 #include "node/window.h"
 
@@ -41,8 +43,12 @@ static dma_status_t find_gpu(const dma_gpu_config_t *config, dma_sdma_unit_t *un
     if (!unit->pci.has_function && !dma_topo_is_whole_device(unit->topo, unit->gpu)) {
         return dma_gpu_refuse(why, "the runtime does not say which partition of a GPU the device is");
     }
-    unit->gen = dma_gen_find(unit->gpu->device_id, unit->gpu->version, &reason);
-    return unit->gen ? DMA_OK : dma_gpu_refuse(why, reason);
+    if (!(unit->gen = dma_gen_find(unit->gpu->device_id, unit->gpu->version, &reason))) {
+        return dma_gpu_refuse(why, reason);
+    }
+    unit->limited = *unit->gen;
+    unit->gen = &unit->limited;
+    return DMA_OK;
 }
 
 /* As ROCr knows the GPU. */
@@ -51,7 +57,101 @@ static dma_rocr_address_t address_of(const dma_sdma_unit_t *unit)
     return (dma_rocr_address_t){.domain = unit->gpu->domain, .location_id = dma_topo_location_id(unit->gpu)};
 }
 
-static dma_status_t open_queues(const dma_gpu_config_t *config, dma_sdma_unit_t *unit, char *why)
+/* ---- what is proven ---- */
+
+/* The record that the parameters name, for one GPU. */
+typedef struct proof {
+    const dma_topo_gpu_t *gpu;
+    const char *path;
+    bool all; /* every packet counts as proven */
+    dma_status_t loaded;
+    dma_record_t record;
+    char reason[DMA_RECORD_WHY_BYTES]; /* why there is none */
+} proof_t;
+
+static void load_proof(const dma_gpu_config_t *config, proof_t *proof)
+{
+    proof->path = config->record ? config->record : DMA_RECORD_FILE;
+    proof->all = !strcmp(proof->path, DMA_RECORD_ALL);
+    proof->loaded = proof->all ? DMA_UNSUPPORTED : dma_record_load(proof->path, &proof->record, proof->reason);
+}
+
+static void free_proof(proof_t *proof)
+{
+    if (proof->loaded == DMA_OK) {
+        dma_record_free(&proof->record);
+    }
+}
+
+/* What is recorded of the GPU with queues of that provider. */
+static dma_status_t find_proof(const proof_t *proof, const char *provider, dma_record_result_t *results, char *reason)
+{
+    dma_record_key_t key;
+
+    if (proof->loaded != DMA_OK) {
+        snprintf(reason, DMA_RECORD_WHY_BYTES, "%s", proof->reason);
+        return proof->loaded;
+    }
+    dma_record_key_read(proof->gpu, provider, &key);
+    return dma_record_find(&proof->record, &key, results, reason);
+}
+
+/* No queue of that provider is made if even copies have failed with it. */
+static bool copies_failed(void *arg, const char *provider, char *why)
+{
+    const proof_t *proof = arg;
+    dma_record_result_t results[DMA_RECORD_FEATURES];
+    char reason[DMA_RECORD_WHY_BYTES];
+
+    if (find_proof(proof, provider, results, reason) != DMA_OK || results[DMA_RECORD_COPY].state != DMA_RECORD_FAILED) {
+        return false;
+    }
+    snprintf(why, DMA_PROVIDER_WHY_BYTES, "by its record copies failed: %.100s", results[DMA_RECORD_COPY].reason);
+    return true;
+}
+
+/* Takes away the packets that are not proven, and says which these are. */
+static void limit_packets(dma_sdma_unit_t *unit, const dma_record_result_t *results, const char *path, char *advice)
+{
+    for (int i = 0; i < DMA_TRIAL_PACKETS; i++) {
+        const dma_trial_packet_t *p = &dma_trial_packets[i];
+        const dma_record_result_t *r = &results[p->feature];
+
+        if (unit->limited.has & p->has && r->state != DMA_RECORD_PROVEN) {
+            unit->limited.has &= ~(uint32_t)p->has;
+            dma_gpu_advise(advice, "%s %s%s%s (%s)", dma_record_feature_name(p->feature),
+                           r->state == DMA_RECORD_FAILED ? "is not used: it failed" : "is not used: it was not tried",
+                           r->reason[0] ? ": " : "", r->reason, path);
+        }
+    }
+    if (!(unit->limited.has & DMA_GEN_POLL)) {
+        unit->limited.has &= ~(uint32_t)DMA_GEN_COND; /* armed programs wait */
+    }
+}
+
+/* Without a record of this GPU nothing is used except plain copies. */
+static void apply_proof(const proof_t *proof, dma_sdma_unit_t *unit, char *advice)
+{
+    dma_record_result_t results[DMA_RECORD_FEATURES];
+    char reason[DMA_RECORD_WHY_BYTES];
+
+    if (proof->all) {
+        return;
+    }
+    if (find_proof(proof, unit->queues.provider->ops->name, results, reason) == DMA_OK) {
+        limit_packets(unit, results, proof->path, advice);
+        return;
+    }
+    unit->limited.has = 0;
+    dma_gpu_advise(advice,
+                   "the engine sdma uses plain copies only, because %s proves no other packets (%s): coll_dma_accept "
+                   "makes this record",
+                   proof->path, reason);
+}
+
+/* ---- opening and closing ---- */
+
+static dma_status_t open_queues(const dma_gpu_config_t *config, const proof_t *proof, dma_sdma_unit_t *unit, char *why)
 {
     dma_provider_gpu_t gpu = {
         .address = address_of(unit),
@@ -59,6 +159,8 @@ static dma_status_t open_queues(const dma_gpu_config_t *config, dma_sdma_unit_t 
         .host_engines = unit->gpu->host_engines,
         .xgmi_engines = unit->gpu->xgmi_engines,
         .by_number = unit->gen->even_engines,
+        .refuses = proof ? copies_failed : NULL,
+        .refuses_arg = (void *)(uintptr_t)proof,
     };
     dma_map_pick_t first = dma_map_host_facing(unit->gen, "the first queue");
     char reason[DMA_PROVIDER_WHY_BYTES];
@@ -108,7 +210,8 @@ static dma_status_t refuse_queue(dma_sdma_unit_t *unit, char *why)
     return dma_gpu_refuse(why, failure ? failure : "a queue on the device does not do what it is told");
 }
 
-static dma_status_t sdma_open(const dma_gpu_config_t *config, dma_gpu_unit_t **result, char *why)
+/* `proof` may be NULL: nothing is known. */
+static dma_status_t open_unit(const dma_gpu_config_t *config, proof_t *proof, dma_sdma_unit_t **result, char *why)
 {
     dma_sdma_unit_t *unit = calloc(1, sizeof(*unit));
     dma_status_t status;
@@ -126,33 +229,91 @@ static dma_status_t sdma_open(const dma_gpu_config_t *config, dma_gpu_unit_t **r
         status = find_gpu(config, unit, why);
     }
     if (status == DMA_OK) {
-        status = open_queues(config, unit, why);
-    }
-    if (status == DMA_OK) {
-        bool works;
-
-        watch_faults(unit);
-        unit->features = dma_sdma_selftest(unit, &works);
-        if (!works) {
-            status = refuse_queue(unit, why);
-            dma_fault_unwatch(&unit->fault);
-            dma_queues_close(&unit->queues);
+        if (proof) {
+            proof->gpu = unit->gpu;
         }
+        status = open_queues(config, proof, unit, why);
     }
     if (status != DMA_OK) {
         dma_topo_free(unit->topo);
         free(unit);
         return status;
     }
+    watch_faults(unit);
+    *result = unit;
+    return DMA_OK;
+}
+
+dma_status_t dma_sdma_unit_open(const dma_gpu_config_t *config, dma_sdma_unit_t **result, char *why)
+{
+    return open_unit(config, NULL, result, why);
+}
+
+void dma_sdma_unit_close(dma_sdma_unit_t *unit)
+{
+    dma_fault_unwatch(&unit->fault);
+    dma_queues_close(&unit->queues);
+    dma_topo_free(unit->topo);
+    free(unit);
+}
+
+/* Why the CPU waits where the engine could. */
+static const char *why_no_poll(const dma_sdma_unit_t *unit)
+{
+    const char *reason;
+
+    if (unit->gen->has & DMA_GEN_POLL) {
+        return "";
+    }
+    return dma_gen_find(unit->gpu->device_id, unit->gpu->version, &reason)->has & DMA_GEN_POLL
+               ? ", waits by the CPU"
+               : ", waits by the CPU (POLL of this GPU ends early)";
+}
+
+static dma_status_t sdma_open(const dma_gpu_config_t *config, dma_gpu_unit_t **result, char *why)
+{
+    dma_sdma_unit_t *unit;
+    proof_t proof = {0};
+    dma_status_t status;
+
+    load_proof(config, &proof);
+    status = open_unit(config, &proof, &unit, why);
+    if (status == DMA_OK) {
+        apply_proof(&proof, unit, config->advice);
+    }
+    free_proof(&proof);
+    if (status != DMA_OK) {
+        return status;
+    }
+    if (!dma_sdma_selftest(unit, config->advice)) {
+        status = refuse_queue(unit, why);
+        dma_sdma_unit_close(unit);
+        return status;
+    }
     snprintf(why, DMA_GPU_WHY_BYTES, "queues from %s%s%.120s%s%s%s%s%s%s", unit->queues.provider->ops->name,
              unit->queues.passed_over[0] ? " (" : "", unit->queues.passed_over, unit->queues.passed_over[0] ? ")" : "",
              unit->queues.provider->names_engines ? ", on engines by number" : "",
-             unit->features & DMA_GPU_BCST_PACKETS ? ", broadcast" : "",
-             unit->features & DMA_GPU_SWAP_PACKETS ? ", swap" : "",
-             unit->features & DMA_GPU_PRELAUNCH ? ", conditional execution" : "",
-             unit->gen->has & DMA_GEN_POLL ? "" : ", waits by the CPU (POLL of this GPU ends early)");
+             unit->gen->has & DMA_GEN_BROADCAST ? ", broadcast" : "", unit->gen->has & DMA_GEN_SWAP ? ", swap" : "",
+             unit->gen->has & DMA_GEN_COND ? ", conditional execution" : "", why_no_poll(unit));
     *result = (dma_gpu_unit_t *)unit;
     return DMA_OK;
+}
+
+/* What the ranks of a communicator exchange. */
+static uint32_t features_of(const dma_sdma_unit_t *unit)
+{
+    static const struct {
+        uint32_t has, feature;
+    } table[] = {{DMA_GEN_SWAP, DMA_GPU_SWAP_PACKETS},
+                 {DMA_GEN_BROADCAST, DMA_GPU_BCST_PACKETS},
+                 {DMA_GEN_COND, DMA_GPU_PRELAUNCH},
+                 {DMA_GEN_RECT, DMA_GPU_SHAPES}};
+    uint32_t features = 0;
+
+    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+        features |= unit->gen->has & table[i].has ? table[i].feature : 0;
+    }
+    return features;
 }
 
 /* After a reset the queues still exist, but the temporary memory does not. */
@@ -192,16 +353,13 @@ static void sdma_close(dma_gpu_unit_t *handle)
 {
     dma_sdma_unit_t *unit = (dma_sdma_unit_t *)handle;
 
-    dma_fault_unwatch(&unit->fault);
     for (dma_queue_t *q = unit->queues.list; q && dma_queues_is_owner(&unit->queues); q = q->next) {
         /* A queue that still waits is left, so the memory that it may write to is left as well. */
         if (q->temp && !dma_queue_waits(&unit->queues, q)) {
             free_temp(unit, q->temp);
         }
     }
-    dma_queues_close(&unit->queues);
-    dma_topo_free(unit->topo);
-    free(unit);
+    dma_sdma_unit_close(unit);
 }
 
 static void sdma_traits(const dma_gpu_unit_t *handle, dma_gpu_traits_t *traits)
@@ -211,7 +369,7 @@ static void sdma_traits(const dma_gpu_unit_t *handle, dma_gpu_traits_t *traits)
 
     *traits = (dma_gpu_traits_t){
         .node = unit->gpu->node, /* the kernel's number, not the thunk's: links of peers name it */
-        .features = unit->features,
+        .features = features_of(unit),
         .max_ways = engines ? engines * DMA_SDMA_QUEUES_PER_ENGINE : 1,
     };
 }
@@ -322,8 +480,8 @@ dma_lower_target_t dma_sdma_lower_target(const dma_sdma_binding_t *b, dma_queue_
         .queue = queue,
         .line = b->lines + (prog - 1) * sizeof(dma_engine_line_t),
         .shaped = &b->shaped[prog],
-        .swaps = b->unit->features & DMA_GPU_SWAP_PACKETS,
-        .bcsts = b->unit->features & DMA_GPU_BCST_PACKETS,
+        .swaps = b->unit->gen->has & DMA_GEN_SWAP,
+        .bcsts = b->unit->gen->has & DMA_GEN_BROADCAST,
     };
 }
 

@@ -17,23 +17,25 @@ enum { GFX9, GFX90A, GFX942, MI308X, GFX950 };
 
 static const dma_gen_t generations[] = {
     [GFX9] = {.name = "gfx9", .max_copy = COPY_22, .has = DMA_GEN_RECT},
-    [GFX90A] = {.name = "gfx90a", .max_copy = COPY_30, .has = DMA_GEN_BROADCAST | DMA_GEN_RECT | DMA_GEN_POLL},
+    [GFX90A] = {.name = "gfx90a",
+                .max_copy = COPY_30,
+                .has = DMA_GEN_BROADCAST | DMA_GEN_RECT | DMA_GEN_POLL | DMA_GEN_COND},
     [GFX942] = {.name = "gfx942",
                 .max_copy = COPY_30,
                 .max_swap = SWAP_MAX,
                 .swap_align = 64,
-                .has = DMA_GEN_BROADCAST | DMA_GEN_SWAP | DMA_GEN_RECT | DMA_GEN_POLL},
+                .has = DMA_GEN_BROADCAST | DMA_GEN_SWAP | DMA_GEN_RECT | DMA_GEN_POLL | DMA_GEN_COND},
     [MI308X] = {.name = "gfx942 (MI308X)",
                 .max_copy = COPY_30,
                 .max_swap = SWAP_MAX,
                 .swap_align = 64,
-                .has = DMA_GEN_BROADCAST | DMA_GEN_SWAP | DMA_GEN_RECT | DMA_GEN_POLL,
+                .has = DMA_GEN_BROADCAST | DMA_GEN_SWAP | DMA_GEN_RECT | DMA_GEN_POLL | DMA_GEN_COND,
                 .even_engines = true},
     [GFX950] = {.name = "gfx950",
                 .max_copy = COPY_30,
                 .max_swap = SWAP_MAX,
                 .swap_align = 64,
-                .has = DMA_GEN_BROADCAST | DMA_GEN_SWAP | DMA_GEN_RECT | DMA_GEN_POLL},
+                .has = DMA_GEN_BROADCAST | DMA_GEN_SWAP | DMA_GEN_RECT | DMA_GEN_POLL | DMA_GEN_COND},
 };
 
 static const struct {

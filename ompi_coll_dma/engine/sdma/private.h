@@ -16,8 +16,8 @@ typedef struct dma_sdma_unit {
     dma_gpu_pci_t pci;
     dma_topo_t *topo;
     const dma_topo_gpu_t *gpu;
-    const dma_gen_t *gen;
-    uint32_t features; /* bit mask of DMA_GPU_*, as found by the self-test */
+    const dma_gen_t *gen; /* `limited` */
+    dma_gen_t limited;    /* the generation, with those packets alone that may be used */
     dma_queues_t queues;
     dma_fault_t fault;
 } dma_sdma_unit_t;
@@ -60,8 +60,12 @@ bool dma_sdma_arm_release(dma_sdma_binding_t *b);
 /* DMA_OK, or an error of a queue with armed programs. */
 dma_status_t dma_sdma_arm_check(dma_sdma_binding_t *b);
 
-/* selftest.c: finds out which of the optional packets work on this machine. Returns a bit mask of DMA_GPU_*. *works
- * is false if the queue does not run at all. */
-uint32_t dma_sdma_selftest(dma_sdma_unit_t *unit, bool *works);
+/* engine.c: a unit that has queues and may use all packets of its generation; `why` as in dma_gpu_engine_t.open. */
+dma_status_t dma_sdma_unit_open(const dma_gpu_config_t *config, dma_sdma_unit_t **unit, char *why);
+void dma_sdma_unit_close(dma_sdma_unit_t *unit);
+
+/* selftest.c: tries the packets that the unit may use, and takes away from `limited` those that do not work. Returns
+ * false if the queue does not run at all. */
+bool dma_sdma_selftest(dma_sdma_unit_t *unit, char *advice);
 
 #endif

@@ -63,13 +63,26 @@ static bool open_unnamed(dma_provider_search_t *s, uint32_t index, dma_provider_
     return true;
 }
 
+static bool is_refused(dma_provider_search_t *s, const char *name)
+{
+    char reason[DMA_PROVIDER_WHY_BYTES];
+
+    if (!s->gpu->refuses || !s->gpu->refuses(s->gpu->refuses_arg, name, reason)) {
+        return false;
+    }
+    if (s->round == 0) {
+        dma_provider_add_reason(s->why, name, reason);
+    }
+    return true;
+}
+
 dma_status_t dma_provider_open(dma_provider_search_t *s, dma_provider_t **provider)
 {
     for (; s->round < 2; s->round++, s->next = 0) {
         while (s->list[s->next]) {
             uint32_t index = s->next++;
 
-            if (s->wanted && strcmp(s->wanted, s->list[index]->name)) {
+            if ((s->wanted && strcmp(s->wanted, s->list[index]->name)) || is_refused(s, s->list[index]->name)) {
                 continue;
             }
             if (s->round == 0 ? open_naming(s, index, provider) : open_unnamed(s, index, provider)) {

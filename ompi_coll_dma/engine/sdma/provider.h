@@ -36,6 +36,9 @@ typedef struct dma_provider_gpu {
     uint32_t host_engines; /* numbers 0 and up; */
     uint32_t xgmi_engines; /* the numbers after them */
     bool by_number;        /* not every engine may be used, so queues must name theirs */
+    /* Must a provider not be used? Then *why, of DMA_PROVIDER_WHY_BYTES, says why. NULL: all may be used. */
+    bool (*refuses)(void *arg, const char *provider, char *why);
+    void *refuses_arg;
 } dma_provider_gpu_t;
 
 typedef struct dma_provider_queue {

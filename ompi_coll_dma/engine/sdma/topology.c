@@ -79,6 +79,8 @@ static bool read_properties(reader_t *r, dma_topo_gpu_t *gpu)
         /* missing in old drivers */
         {.key = "domain", .max = UINT32_MAX},
         {.key = "gfx_target_version", .max = UINT32_MAX},
+        {.key = "sdma_fw_version", .max = UINT32_MAX},
+        {.key = "num_xcc", .max = UINT32_MAX},
     };
     char path[PATH];
 
@@ -94,6 +96,8 @@ static bool read_properties(reader_t *r, dma_topo_gpu_t *gpu)
     gpu->xgmi_engines = (uint32_t)keys[3].value;
     gpu->domain = (uint32_t)keys[4].value;
     gpu->version = (uint32_t)keys[5].value;
+    gpu->firmware = (uint32_t)keys[6].value;
+    gpu->xccs = (uint32_t)keys[7].value;
     return true;
 }
 

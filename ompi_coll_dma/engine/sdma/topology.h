@@ -57,7 +57,9 @@ typedef struct dma_topo_gpu {
     /* Partitions of one device share its PCI address, or, with most drivers, differ in the function. */
     uint32_t partition;
     uint32_t device_id;
-    uint32_t version; /* gfx_target_version, 90402 for gfx942; 0: not reported */
+    uint32_t version;  /* gfx_target_version, 90402 for gfx942; 0: not reported */
+    uint32_t firmware; /* version of the SDMA engines' firmware; 0: not reported */
+    uint32_t xccs;     /* compute dies of this GPU or partition; 0: not reported */
     uint32_t host_engines;
     uint32_t xgmi_engines; /* their numbers follow those of the host-facing engines */
     uint32_t nlinks;

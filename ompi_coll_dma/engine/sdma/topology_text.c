@@ -8,16 +8,11 @@
 #include <string.h>
 #include <unistd.h>
 
-bool dma_text_read(int dir, const char *path, char *text, size_t size)
+ssize_t dma_text_read_open(int fd, char *text, size_t size)
 {
     size_t got = 0;
     ssize_t n = 0;
-    /* O_NONBLOCK: opening never waits, whatever kind of file it is */
-    int fd = openat(dir, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 
-    if (fd < 0) {
-        return false;
-    }
     while (got < size) {
         n = read(fd, text + got, size - got);
         if (n == 0 || (n < 0 && errno != EINTR)) {
@@ -25,12 +20,25 @@ bool dma_text_read(int dir, const char *path, char *text, size_t size)
         }
         got += n > 0 ? (size_t)n : 0;
     }
-    close(fd);
     if (n != 0 || got == size) {
-        return false;
+        return -1;
     }
     text[got] = '\0';
-    return true;
+    return (ssize_t)got;
+}
+
+bool dma_text_read(int dir, const char *path, char *text, size_t size)
+{
+    /* O_NONBLOCK: opening never waits, whatever kind of file it is */
+    int fd = openat(dir, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    ssize_t got;
+
+    if (fd < 0) {
+        return false;
+    }
+    got = dma_text_read_open(fd, text, size);
+    close(fd);
+    return got >= 0;
 }
 
 bool dma_text_number(const char *text, uint64_t max, uint64_t *value)

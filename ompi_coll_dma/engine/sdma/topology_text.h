@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 /* A key to search for, and its number. */
 typedef struct dma_text_key {
@@ -18,6 +19,9 @@ typedef struct dma_text_key {
     bool found;
 } dma_text_key_t;
 
+/* Reads an open file to its end into text, which has `size` bytes, and appends a 0. Returns the number of bytes, or -1: the
+ * file cannot be read or is larger. */
+ssize_t dma_text_read_open(int fd, char *text, size_t size);
 /* Reads a whole file below a directory into text, which has `size` bytes, and appends a 0. Returns false if the file
  * cannot be read or is larger. */
 bool dma_text_read(int dir, const char *path, char *text, size_t size);

@@ -1,0 +1,311 @@
+/* Trials of packets: see trial.h. */
+#include "engine/sdma/trial.h"
+
+#include <sched.h>
+#include <string.h>
+
+#include "engine/sdma/packet.h"
+
+#define SCRATCH_BYTES 4096 /* one page: the places, and a cache line for each word */
+#define FENCE_AT      1024
+#define READY_AT      1088 /* the word that a POLL waits for */
+#define PEER_AT       1152 /* the second word of an armed program */
+#define START         2u   /* what these words become when a program starts; plus 1: it is revoked */
+#define WAIT_INTERVAL 16   /* clocks between two looks of a POLL, as in an armed program */
+
+#define WRONG "wrong data"
+#define EARLY "a POLL ends before its word has the value"
+
+static _Atomic uint32_t *word(const dma_trial_t *t, size_t at)
+{
+    return (_Atomic uint32_t *)(void *)(t->host + at);
+}
+
+static unsigned char *pattern(const dma_trial_t *t, int i)
+{
+    return t->host + DMA_TRIAL_PLACE_BYTES * i;
+}
+
+static uint64_t pattern_addr(const dma_trial_t *t, int i)
+{
+    return t->addr + DMA_TRIAL_PLACE_BYTES * (unsigned)i;
+}
+
+/* Publishes packets with a fence behind them. */
+static const char *submit(dma_trial_t *t, const uint32_t *packets, uint32_t dwords)
+{
+    uint32_t *p;
+
+    if (dma_ring_reserve(&t->queue->ring, dwords + DMA_PACKET_FENCE_DWORDS, 8, &p) != DMA_OK) {
+        return "the ring is full";
+    }
+    memcpy(p, packets, dwords * sizeof(*p));
+    dma_packet_fence(p + dwords, t->addr + FENCE_AT, ++t->done);
+    dma_ring_publish(&t->queue->ring);
+    return NULL;
+}
+
+/* acquire: what the packets in front of the fence have written */
+static bool is_done(const dma_trial_t *t)
+{
+    return atomic_load_explicit(word(t, FENCE_AT), memory_order_acquire) == t->done;
+}
+
+static const char *await(dma_trial_t *t)
+{
+    const dma_provider_queue_t *made = &t->queue->made;
+    double until = dma_now() + t->seconds;
+    const char *fault;
+
+    while (!is_done(t)) {
+        if ((fault = dma_fault_seen(&t->unit->fault))) {
+            snprintf(t->reason, sizeof(t->reason), "%s", fault);
+            return t->reason;
+        }
+        if (made->error && *made->error) {
+            return "the driver has stopped the queue";
+        }
+        if (dma_now() > until) {
+            return DMA_TRIAL_HANGS;
+        }
+        sched_yield();
+    }
+    return NULL;
+}
+
+/* Copies between the patterns in the scratch memory and places elsewhere. */
+static const char *stage(dma_trial_t *t, bool there)
+{
+    uint32_t packets[DMA_TRIAL_PLACES * DMA_PACKET_COPY_DWORDS], n = 0;
+    const char *wrong;
+
+    for (int i = 0; i < DMA_TRIAL_PLACES; i++) {
+        uint64_t here = pattern_addr(t, i), place = t->places[i];
+
+        if (place != here) {
+            n += dma_packet_copy(packets + n, t->unit->gen, there ? place : here, there ? here : place,
+                                 DMA_TRIAL_PLACE_BYTES);
+        }
+    }
+    if (n == 0) {
+        return NULL;
+    }
+    wrong = submit(t, packets, n);
+    return wrong ? wrong : await(t);
+}
+
+/* Fills each place with a pattern of its own, and publishes packets. */
+static const char *start(dma_trial_t *t, const uint32_t *packets, uint32_t dwords)
+{
+    const char *wrong;
+
+    for (int i = 0; i < DMA_TRIAL_PLACES; i++) {
+        memset(pattern(t, i), 0x11 * (i + 1), DMA_TRIAL_PLACE_BYTES);
+    }
+    wrong = stage(t, true);
+    return wrong ? wrong : submit(t, packets, dwords);
+}
+
+/* Waits for them. The places are in the scratch memory then, for `holds`. */
+static const char *finish(dma_trial_t *t)
+{
+    const char *wrong = await(t);
+
+    return wrong ? wrong : stage(t, false);
+}
+
+static const char *run(dma_trial_t *t, const uint32_t *packets, uint32_t dwords)
+{
+    const char *wrong = start(t, packets, dwords);
+
+    return wrong ? wrong : finish(t);
+}
+
+/* Whether place i completely contains the pattern of place `from`. */
+static bool holds(const dma_trial_t *t, int i, int from)
+{
+    for (int k = 0; k < DMA_TRIAL_PLACE_BYTES; k++) {
+        if (pattern(t, i)[k] != 0x11 * (from + 1)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static uint32_t copy_packet(const dma_trial_t *t, uint32_t *packets)
+{
+    return dma_packet_copy(packets, t->unit->gen, t->places[1], t->places[0], DMA_TRIAL_PLACE_BYTES);
+}
+
+const char *dma_trial_copy(dma_trial_t *t)
+{
+    uint32_t packets[DMA_PACKET_COPY_DWORDS];
+    const char *wrong = run(t, packets, copy_packet(t, packets));
+
+    return wrong ? wrong : holds(t, 1, 0) && holds(t, 2, 2) ? NULL : WRONG;
+}
+
+static const char *swap(dma_trial_t *t)
+{
+    uint32_t packets[DMA_PACKET_SWAP_DWORDS];
+    uint32_t n = dma_packet_swap(packets, t->unit->gen, t->places[1], t->places[0], DMA_TRIAL_PLACE_BYTES);
+    const char *wrong = run(t, packets, n);
+
+    return wrong ? wrong : holds(t, 1, 0) && holds(t, 0, 1) && holds(t, 2, 2) ? NULL : WRONG;
+}
+
+static const char *broadcast(dma_trial_t *t)
+{
+    uint32_t packets[DMA_PACKET_BROADCAST_DWORDS];
+    uint32_t n =
+        dma_packet_broadcast(packets, t->unit->gen, t->places[1], t->places[3], t->places[0], DMA_TRIAL_PLACE_BYTES);
+    const char *wrong = run(t, packets, n);
+
+    return wrong ? wrong : holds(t, 1, 0) && holds(t, 3, 0) && holds(t, 2, 2) ? NULL : WRONG;
+}
+
+/* A strided copy at odd addresses must move its rows and nothing between them. */
+static const char *strides(dma_trial_t *t)
+{
+    dma_rect_t r = {
+        .dst = t->places[1] + 5, .src = t->places[0] + 3, .dst_pitch = 12, .src_pitch = 20, .row_bytes = 6, .rows = 9};
+    uint32_t packets[DMA_PACKET_RECT_DWORDS], element;
+    const char *wrong = dma_rect_unfit(t->unit->gen, &r, &element);
+
+    wrong = wrong ? wrong : run(t, packets, dma_packet_rect(packets, &r, element));
+    if (wrong || !holds(t, 0, 0) || !holds(t, 2, 2)) {
+        return wrong ? wrong : WRONG;
+    }
+    for (unsigned k = 0; k < DMA_TRIAL_PLACE_BYTES; k++) {
+        bool moved = k >= 5 && k < 5 + 9 * 12 && (k - 5) % 12 < 6;
+
+        if (pattern(t, 1)[k] != (moved ? 0x11 : 0x22)) {
+            return WRONG;
+        }
+    }
+    return NULL;
+}
+
+/* Whether the packets have ended while they should wait. */
+static bool ends_early(const dma_trial_t *t)
+{
+    double until = dma_now() + t->hold;
+
+    while (dma_now() < until) {
+        if (is_done(t)) {
+            return true;
+        }
+        sched_yield();
+    }
+    return is_done(t);
+}
+
+/* A copy behind a POLL must not run before the host has released it, and must run then. */
+static const char *poll(dma_trial_t *t)
+{
+    uint32_t packets[DMA_PACKET_POLL_DWORDS + DMA_PACKET_COPY_DWORDS], n;
+    const char *wrong = NULL;
+
+    for (unsigned i = 0; i < t->rounds && !wrong; i++) {
+        atomic_store_explicit(word(t, READY_AT), 0, memory_order_relaxed); /* the doorbell is a release store */
+        n = dma_packet_poll(packets, t->addr + READY_AT, DMA_PACKET_EQUAL, START, UINT32_MAX, WAIT_INTERVAL);
+        n += copy_packet(t, packets + n);
+        if ((wrong = start(t, packets, n))) {
+            break;
+        }
+        if (ends_early(t)) {
+            return EARLY;
+        }
+        atomic_store_explicit(word(t, READY_AT), START, memory_order_release);
+        wrong = finish(t);
+        wrong = wrong ? wrong : holds(t, 1, 0) ? NULL : WRONG;
+    }
+    return wrong;
+}
+
+/* A copy behind a conditional execution must run if the word matches, and must not run otherwise. */
+static const char *condition(dma_trial_t *t, uint32_t go)
+{
+    uint32_t packets[DMA_PACKET_COND_DWORDS + DMA_PACKET_COPY_DWORDS], n;
+    const char *wrong;
+
+    atomic_store_explicit(t->queue->go, go, memory_order_relaxed); /* the doorbell is a release store */
+    n = dma_packet_cond(packets, t->queue->go_addr, 1, DMA_PACKET_COPY_DWORDS);
+    n += copy_packet(t, packets + n);
+    wrong = run(t, packets, n);
+    return wrong ? wrong : holds(t, 1, go ? 0 : 1) ? NULL : "the condition is not obeyed";
+}
+
+/* The packets of an armed program, as in arm.c. */
+static uint32_t armed_packets(const dma_trial_t *t, uint32_t *packets)
+{
+    uint32_t n = dma_packet_poll(packets, t->addr + READY_AT, DMA_PACKET_EQUAL, START, ~UINT32_C(1), WAIT_INTERVAL);
+
+    n += dma_packet_cond(packets + n, t->queue->go_addr, 1, DMA_PACKET_POLL_DWORDS + DMA_PACKET_COPY_DWORDS);
+    n += dma_packet_poll(packets + n, t->addr + PEER_AT, DMA_PACKET_EQUAL, START, UINT32_MAX, WAIT_INTERVAL);
+    return n + copy_packet(t, packets + n);
+}
+
+/* An armed program that is started must copy when the peer has started, too; one that is revoked must not copy. */
+static const char *armed(dma_trial_t *t, bool revoke)
+{
+    uint32_t packets[2 * DMA_PACKET_POLL_DWORDS + DMA_PACKET_COND_DWORDS + DMA_PACKET_COPY_DWORDS];
+    const char *wrong;
+
+    atomic_store_explicit(word(t, READY_AT), 0, memory_order_relaxed); /* the doorbell is a release store */
+    atomic_store_explicit(word(t, PEER_AT), 0, memory_order_relaxed);
+    atomic_store_explicit(t->queue->go, 1, memory_order_relaxed);
+    if ((wrong = start(t, packets, armed_packets(t, packets)))) {
+        return wrong;
+    }
+    if (ends_early(t)) {
+        return EARLY;
+    }
+    atomic_store_explicit(t->queue->go, revoke ? 0 : 1, memory_order_relaxed);
+    /* release: the engine that sees the start also sees the go word */
+    atomic_store_explicit(word(t, READY_AT), revoke ? START + 1 : START, memory_order_release);
+    if (!revoke) {
+        if (ends_early(t)) {
+            return EARLY;
+        }
+        atomic_store_explicit(word(t, PEER_AT), START, memory_order_release);
+    }
+    wrong = finish(t);
+    return wrong ? wrong : holds(t, 1, revoke ? 1 : 0) ? NULL : revoke ? "a revoked program is not skipped" : WRONG;
+}
+
+static const char *prelaunch(dma_trial_t *t)
+{
+    const char *wrong = condition(t, 0);
+
+    wrong = wrong ? wrong : condition(t, 1);
+    for (unsigned i = 0; i < 2 * t->rounds && !wrong; i++) {
+        wrong = armed(t, i % 2 == 0);
+    }
+    return wrong;
+}
+
+const dma_trial_packet_t dma_trial_packets[DMA_TRIAL_PACKETS] = {
+    {DMA_GEN_RECT, DMA_RECORD_STRIDES, strides},     {DMA_GEN_BROADCAST, DMA_RECORD_BROADCAST, broadcast},
+    {DMA_GEN_SWAP, DMA_RECORD_SWAP, swap},           {DMA_GEN_POLL, DMA_RECORD_POLL, poll},
+    {DMA_GEN_COND, DMA_RECORD_PRELAUNCH, prelaunch},
+};
+
+bool dma_trial_begin(dma_trial_t *t, dma_sdma_unit_t *unit)
+{
+    t->unit = unit;
+    t->host = dma_queues_alloc(&unit->queues, SCRATCH_BYTES, &t->addr);
+    for (int i = 0; i < DMA_TRIAL_PLACES && t->host; i++) {
+        t->places[i] = pattern_addr(t, i);
+    }
+    return t->host;
+}
+
+void dma_trial_end(dma_trial_t *t)
+{
+    if (t->late) {
+        dma_queues_free_at_close(&t->unit->queues, t->host, SCRATCH_BYTES);
+    } else {
+        dma_queues_free(&t->unit->queues, t->host, SCRATCH_BYTES);
+    }
+}

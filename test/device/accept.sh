@@ -1,0 +1,212 @@
+#!/bin/bash
+# accept.sh [BUILD]: coll_dma_accept on emulated nodes: what it says and records where all works, and where each packet fails,
+# hangs or faults; and that jobs use what a record proves, and send nothing else.
+set -uo pipefail
+# shellcheck source=test/device/common.sh
+. "$(dirname "$0")/common.sh"
+accept=$build/tools/accept/coll_dma_accept
+collective=$build/test/emu/collective
+record=$work/etc/record
+export OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_coll=dma # of jobs within a job
+: >"$work/kernel"
+
+# accept GPUS PERSONA STATUS ARGS...: it ends with this status; what it prints is in $work/said
+accept() {
+    local status=0
+    node 60 "$1" "$2" "$accept" --record "$record" --kernel-log "$work/kernel" "${@:4}" >"$work/said" 2>&1 || status=$?
+    cat "$work/said"
+    [ $status = "$3" ] || { echo "status $status"; return 1; }
+}
+
+# said PATTERN...: lines with each of them were printed
+said() {
+    local pattern
+    for pattern; do
+        grep -Eq -e "$pattern" "$work/said" || { echo "not said: $pattern"; return 1; }
+    done
+}
+
+# results: of the record, as "copy:proven strides:failed ...", a line for each section
+results() {
+    awk '$1 == "section" { line = "" }
+        $1 ~ /^(copy|strides|broadcast|swap|poll|prelaunch)$/ { sub(":$", "", $2); line = line " " $1 ":" $2 }
+        $1 == "end" { print substr(line, 2) }' "$record"
+}
+
+# recorded RESULTS: each section of the record says so
+recorded() {
+    results
+    [ "$(results | sort -u)" = "$1" ]
+}
+
+# with NAME=VALUE CMD...: in this environment
+with() {
+    local -x "$1"
+    "${@:2}"
+}
+
+all='copy:proven strides:proven broadcast:proven swap:proven poll:proven prelaunch:proven'
+quick=(--provider kfd --seconds 30)
+limit=2 # in which a GPU must answer that may hang
+
+# ---- the command ----
+
+whole() {
+    accept 3 mi300x 0 --report "$work/report" && said '^link +GPU 2 to GPU 0, thunk: ok' '^prelaunch +GPU 1, kfd: ok' &&
+        recorded "$all" && [ "$(grep -c '^ *provider' "$record")" = 2 ] && diff "$work/said" "$work/report" && silent
+}
+
+# other PERSONA RESULTS PATTERN: a machine that does not have everything
+other() {
+    rm -f "$record"
+    accept 2 "$1" 0 "${quick[@]}" && said "$3" && recorded "$2" && silent
+}
+
+# fails GPUS STATUS RESULTS PATTERN...: the record and what was said where something goes wrong
+fails() {
+    rm -f "$record"
+    accept "$1" mi300x "$2" --provider kfd --seconds $limit && said "${@:4}" && recorded "$3"
+}
+
+# The kernel speaks of a reset while the packets are tried; a check fails, however right the data are.
+kernel_speaks() {
+    rm -f "$record" "$work/report"
+    {
+        until grep -q '^strides' "$work/report" 2>/dev/null; do sleep 0.01; done
+        printf '%s\n' '6,17,1,-;usb 1-1: reset high-speed device' '4,18,1,-;amdgpu 0000:0c:00.0: amdgpu: GPU reset begin!'
+    } >>"$work/kernel" &
+    accept 1 mi300x 1 "${quick[@]}" --report "$work/report"
+    local status=$?
+    wait
+    [ $status = 0 ] && said 'FAILED: kernel: amdgpu 0000:0c:00.0: amdgpu: GPU reset begin!' 'after that .*ok' &&
+        [ "$(grep -c FAILED "$work/said")" = 1 ] && grep -q 'failed: kernel: amdgpu' "$record"
+}
+
+# If the node goes down with a packet, the record says which.
+# shellcheck disable=SC2016 # for the inner shell
+goes_down() {
+    rm -f "$record"
+    with EMU_HANG_KINDS=swap node 60 1 mi300x bash -c '
+        "$@" &
+        until grep -q "swap .*its trial has not ended" "$0" 2>/dev/null; do sleep 0.01; done
+        kill -9 $!' "$record" "$accept" --record "$record" --kernel-log "$work/kernel" --provider kfd
+    recorded 'copy:proven strides:proven broadcast:proven swap:failed poll:not prelaunch:not'
+}
+
+# Sections of others stay, and the own one is replaced.
+merges() {
+    rm -f "$record"
+    accept 1 mi300x 0 "${quick[@]}" || return 1
+    sed 's/^ *host .*/    host       elsewhere/; s/swap .*/swap       failed: hangs/' "$record" >"$work/other"
+    tail -n +2 "$work/other" >>"$record"
+    sed -n '/^section/,$p' "$work/other" | sed 's/firmware .*/firmware   1/' >>"$record"
+    with EMU_SPOIL_KINDS=rect accept 1 mi300x 1 "${quick[@]}" && results &&
+        [ "$(results | tr '\n' ';')" = "${all/swap:proven/swap:failed};${all/swap:proven/swap:failed};${all/strides:proven/strides:failed};" ]
+}
+
+# refuses_record TEXT PATTERN: a file that is no record is not overwritten
+refuses_record() {
+    printf '%s\n' "$1" >"$record"
+    accept 1 mi300x 2 "${quick[@]}" && said "$2" && [ "$(cat "$record")" = "$1" ]
+}
+
+# ---- jobs ----
+
+# features: what other packets than copies and fences our queues have had
+features() {
+    local kind n
+    for kind in rect broadcast swap poll cond-exe atomic write fill; do
+        n=$(packets $kind)
+        [ "$n" = 0 ] || printf '%s ' $kind
+    done
+}
+
+# uses FEATURES RECORD PATTERN ARGS...: a job with the record has right data, uses these packets, and says that
+uses() {
+    local wanted=$1 file=$2 pattern=$3
+    shift 3
+    job 60 2 mi300x 2 --mca coll_dma_record "$file" --mca coll_dma_queues kfd --mca coll_dma_verbose 1 "$@" >"$work/said" 2>&1 ||
+        { cat "$work/said"; return 1; }
+    cat "$work/said"
+    echo "packets: $(features)"
+    [ "$(features)" = "$wanted" ] && [ "$(packets copy)" -gt 0 ] && silent && if [ -n "$pattern" ]; then
+        said "$pattern"
+    else
+        ! grep 'plain copies only\|is not used' "$work/said"
+    fi
+}
+
+# Two ranks with records of their own: all use what both may use, or nobody does.
+two_records() {
+    node 60 2 mi300x mpirun --oversubscribe --bind-to none --mca coll_dma_queues kfd --mca coll_dma_verbose 2 \
+        -n 1 -x OMPI_MCA_coll_dma_record="$1" "$collective" : -n 1 -x OMPI_MCA_coll_dma_record="$2" "$collective" \
+        >"$work/said" 2>&1 || { cat "$work/said"; return 1; }
+    cat "$work/said"
+    said '^collective: data right$' 'queues from kfd, on engines by number, broadcast, swap, conditional execution$' \
+        'device . is served by the engine sdma: queues from kfd, on engines by number, waits by the CPU$' && silent
+}
+
+# The packet that hangs is in no queue: else its job would end after half a second with an error.
+hangs_here() {
+    fails 2 1 "${all/swap:proven/swap:failed}" '^swap +GPU 0, kfd: FAILED: hangs' &&
+        uses 'rect broadcast poll cond-exe ' "$record" 'swap is not used: it failed: hangs' --mca coll_dma_timeout 0.5 "$collective"
+}
+
+ok 'all GPUs, all providers' whole
+ok 'MI100, whose POLLs may end early' other mi100 \
+    'copy:proven strides:proven broadcast:not swap:not poll:not prelaunch:not' 'poll .*not used on GPUs of this generation'
+ok 'MI308X, on engines that are there' other mi308x "$all" '^link +GPU 0 to GPU 1, kfd: ok'
+for kind in rect=strides broadcast=broadcast swap=swap cond-exe=prelaunch; do
+    name=${kind#*=}
+    ok "$name does something else" with "EMU_SPOIL_KINDS=${kind%=*}" fails 2 1 "${all/$name:proven/$name:failed}" \
+        "^$name +GPU 0, kfd: FAILED: (wrong data|the condition is not obeyed)" "^$name +GPU 1, kfd: FAILED"
+    ok "$name hangs" with "EMU_HANG_KINDS=${kind%=*}" fails 2 1 "${all/$name:proven/$name:failed}" \
+        "^$name +GPU 0, kfd: FAILED: hangs" '^after that GPU 0, kfd: ok' "^$name +GPU 1, kfd: not tried: it has hung"
+done
+ok 'a POLL ends early' with EMU_SPOIL_KINDS=poll fails 1 1 "${all/poll:proven prelaunch:proven/poll:failed prelaunch:not}" \
+    '^poll .*FAILED: a POLL ends before its word has the value' '^prelaunch .*not tried: it needs poll'
+ok 'a POLL ends early now and then' with EMU_EARLY_POLLS=20 fails 1 1 \
+    "${all/poll:proven prelaunch:proven/poll:failed prelaunch:not}" '^poll .*FAILED: a POLL ends before its word has the value'
+ok 'a packet faults' with EMU_FAULT_KINDS=broadcast fails 2 1 "${all/broadcast:proven/broadcast:failed}" \
+    '^broadcast +GPU 0, kfd: FAILED: the GPU faulted at address' '^after that GPU 0, kfd: ok' '^broadcast +GPU 1, kfd: not tried'
+ok 'copies do something else' with EMU_SPOIL_KINDS=copy fails 1 1 \
+    'copy:failed strides:not broadcast:not swap:not poll:not prelaunch:not' '^copy .*FAILED: wrong data' 'works on no GPU'
+ok 'copies hang' with EMU_HANG_KINDS=copy fails 2 1 \
+    'copy:failed strides:not broadcast:not swap:not poll:not prelaunch:not' '^copy +GPU 0.*FAILED: hangs' '^copy +GPU 1.*not tried'
+ok 'a hang stays behind' with limit=1 with EMU_HANGS_STAY=1 with EMU_HANG_KINDS=swap fails 2 3 \
+    'copy:proven strides:proven broadcast:proven swap:failed poll:not prelaunch:not' '^after that GPU 0, kfd: FAILED: hangs' '^Stopped'
+ok 'no queues' with EMU_FAIL_QUEUE_AFTER=0 fails 1 1 'copy:not strides:not broadcast:not swap:not poll:not prelaunch:not' \
+    '^queues .*FAILED: no queue is free on the engine' 'works on no GPU'
+ok "the kernel's log tells of a reset" kernel_speaks
+ok 'the node goes down with a packet' goes_down
+ok 'sections of others stay' merges
+ok 'a file that is not a record stays' refuses_record 'other text' 'record .* cannot be written: line 1: it does not begin with'
+rm -f "$record"
+ok 'no record without a file' with OMPI_MCA_coll_dma_record=all accept 1 mi300x 2 --record all
+ok 'a GPU that there is not' accept 1 mi300x 2 --gpus 1
+for option in '--gpus 1-0' '--gpus 64' '--gpus ,' '--provider rocr' '--seconds 0' '--seconds 1x' '--nosuch' 'word'; do
+    # shellcheck disable=SC2086 # two words
+    ok "wrong: $option" accept 1 mi300x 2 $option
+done
+ok 'help names the record' says '^  --record FILE .*/coll-dma/record' "$accept" --help
+ok 'help is enough of help' "$accept" --version
+if command -v mandoc >/dev/null; then
+    ok 'the manual page is well-formed' mandoc -T lint -W warning "$root/tools/accept/coll_dma_accept.1"
+else
+    echo 'not checked: the manual page, because mandoc is not installed'
+fi
+
+ok 'a job without a record' uses '' "$work/none" "plain copies only, because $work/none .*No such file.*: coll_dma_accept" "$collective"
+ok 'derived datatypes without a record' uses '' "$work/none" 'plain copies only' "$build/test/mpi/sweep" -s 3 -n 6 -w 300 -m 65536 -D device
+ok 'a packet that hangs is not sent' with EMU_HANG_KINDS=swap hangs_here
+accept 2 mi300x 0 "${quick[@]}" >"$work/out" 2>&1
+ok 'a job with a record' uses 'rect broadcast swap poll cond-exe ' "$record" '' "$collective"
+sed 's/firmware .*/firmware   7/' "$record" >"$work/firmware"
+ok 'a record of another firmware' uses '' "$work/firmware" 'its firmware is 8, that of the section of .* is 7' "$collective"
+cp "$record" "$work/others" && chmod g+w "$work/others"
+ok 'a record that others may write' uses '' "$work/others" 'others than its owner may write it' "$collective"
+sed 's/copy .*/copy       failed: hangs/' "$record" >"$work/nothing"
+ok 'a record of copies that failed' says 'engine sdma does not serve device .: by its record copies failed: hangs' \
+    job 60 2 mi300x 2 --mca coll_dma_record "$work/nothing" --mca coll_dma_queues kfd --mca coll_dma_verbose 2 "$collective"
+ok 'ranks with different records' two_records "$record" "$work/none"
+finish

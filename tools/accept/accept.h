@@ -1,0 +1,135 @@
+/*
+ * coll_dma_accept: tries on a node, in the order of danger, what the engine sdma does there, and writes what is proven into
+ * the record (engine/sdma/record.h) that jobs read.
+ *
+ *     accept.c   options, the order of the stages
+ *     child.c    runs a check in a process of its own, for a limited time
+ *     kernel.c   watches the kernel's log
+ *     check.c    the checks of stage 1, in that process
+ *     gpu.c      ROCr and memory of GPUs for them
+ *     stage1.c   which checks are made, and what their results mean
+ *     save.c     writes the record
+ *
+ * The parent never touches a GPU: it reads text files and starts children. So it survives whatever a check does to its
+ * process, and can say what has happened.
+ */
+#ifndef DMA_TOOLS_ACCEPT_H
+#define DMA_TOOLS_ACCEPT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "engine/sdma/record.h"
+#include "engine/sdma/topology.h"
+
+#define ACCEPT_TEXT      160
+#define ACCEPT_GPUS      64 /* bits of a mask; the largest node has as many, in partitions */
+#define ACCEPT_PROVIDERS 2
+#define ACCEPT_LIMIT     8 /* times as long may a whole check take, and a GPU that the driver resets */
+
+typedef struct accept_options {
+    const char *sysfs;
+    const char *record;
+    const char *report;   /* NULL: none */
+    const char *log;      /* the kernel's log */
+    const char *provider; /* NULL: all */
+    uint64_t gpus;        /* bit mask */
+    double seconds;       /* in which a GPU must answer */
+} accept_options_t;
+
+/* What a check is made with: a GPU, by its number in the topology, and a provider of queues. */
+typedef struct accept_subject {
+    uint32_t gpu;
+    const char *provider;
+    bool usable;  /* it has queues, and they copy */
+    uint32_t has; /* packets of its generation: DMA_GEN_* */
+    dma_record_key_t key;
+    dma_record_result_t results[DMA_RECORD_FEATURES];
+    bool broken[DMA_RECORD_FEATURES]; /* it hung, faulted or crashed */
+} accept_subject_t;
+
+typedef struct accept_kernel {
+    int fd; /* -1: it cannot be read */
+    char part[1024];
+    size_t bytes; /* of `part`: the beginning of a line */
+} accept_kernel_t;
+
+typedef struct accept {
+    const accept_options_t *options;
+    dma_topo_t *topo;
+    FILE *report;
+    accept_kernel_t kernel;
+    char host[64];
+    char date[32];
+    size_t nsubjects;
+    accept_subject_t subjects[ACCEPT_GPUS * ACCEPT_PROVIDERS];
+    unsigned failed; /* checks */
+    bool stopped;    /* going on would be dangerous */
+} accept_t;
+
+/* ---- a check in a process of its own ---- */
+
+/* What the child says. */
+typedef struct accept_answer {
+    bool passed;
+    bool absent; /* there is nothing that could be tried; `text` says why */
+    bool broken; /* a queue hung, or the GPU faulted */
+    char text[ACCEPT_TEXT];
+    uint32_t has;
+    dma_record_key_t key;
+} accept_answer_t;
+
+typedef struct accept_task {
+    const accept_t *accept;
+    const accept_subject_t *subject;
+    uint32_t peer;   /* check_link: the other GPU */
+    unsigned packet; /* check_packet: of dma_trial_packets */
+} accept_task_t;
+
+typedef enum accept_end {
+    ACCEPT_PASSED,
+    ACCEPT_ABSENT,
+    ACCEPT_FAILED, /* it ended and said so */
+    ACCEPT_BROKEN, /* it hung, faulted or crashed */
+    ACCEPT_STUCK,  /* it cannot even be killed */
+} accept_end_t;
+
+/* Runs a check in a child, at most for so many seconds. `answer` has a text unless it passed. */
+accept_end_t accept_run(void (*check)(const accept_task_t *task, accept_answer_t *answer), const accept_task_t *task,
+                        double seconds, accept_answer_t *answer);
+
+/* The checks; they run in a child. */
+void accept_check_queues(const accept_task_t *task, accept_answer_t *answer);
+void accept_check_copy(const accept_task_t *task, accept_answer_t *answer);
+void accept_check_link(const accept_task_t *task, accept_answer_t *answer);
+void accept_check_packet(const accept_task_t *task, accept_answer_t *answer);
+/* A copy of ROCr's own to the GPU and back: whether the GPU works at all. */
+void accept_check_runtime(const accept_task_t *task, accept_answer_t *answer);
+
+/* ---- for the checks: ROCr, and memory of GPUs ---- */
+
+/* false, with a reason: ROCr cannot be loaded or does not start. */
+bool accept_rocr_start(char *why);
+/* Memory of a GPU that `user` may use as well; 0: there is none. */
+uint64_t accept_gpu_memory(const dma_topo_gpu_t *gpu, const dma_topo_gpu_t *user);
+
+/* ---- the kernel's log ---- */
+
+void accept_kernel_open(accept_kernel_t *kernel, const char *path);
+/* Reads what the kernel has written since the last time. Whether a line says that a GPU has faulted, hung or been reset:
+ * then `line` has it. */
+bool accept_kernel_read(accept_kernel_t *kernel, char line[ACCEPT_TEXT]);
+
+/* ---- the parent ---- */
+
+/* Prints to the terminal and into the report. */
+void accept_say(accept_t *a, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void accept_stage1(accept_t *a);
+
+/* Whether the record can be written later; otherwise says why. */
+bool accept_save_begin(accept_t *a);
+/* Writes what is known so far. */
+bool accept_save(accept_t *a);
+
+#endif

@@ -1,0 +1,170 @@
+/*
+ * Writing the record: what the file has of other nodes or other keys stays, and each key that was tried here gets one
+ * section for this host, with what all GPUs of this key say together.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tools/accept/accept.h"
+
+#define PATH 4096
+
+static bool complain(accept_t *a, const char *what)
+{
+    accept_say(a, "The record %s cannot be written: %s\n", a->options->record, what);
+    return false;
+}
+
+/* Creates the folders above a file. */
+static bool make_folders(const char *path)
+{
+    char folder[PATH];
+
+    snprintf(folder, sizeof(folder), "%s", path);
+    for (char *slash = strchr(folder + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        if (mkdir(folder, 0755) && errno != EEXIST) {
+            return false;
+        }
+        *slash = '/';
+    }
+    return true;
+}
+
+/* What the file has so far. A file that is not there is an empty record. */
+static bool load(accept_t *a, dma_record_t *record)
+{
+    char why[DMA_RECORD_WHY_BYTES];
+
+    *record = (dma_record_t){0};
+    if (access(a->options->record, F_OK) && errno == ENOENT) {
+        return true;
+    }
+    return dma_record_load(a->options->record, record, why) == DMA_OK || complain(a, why);
+}
+
+static bool is_key(const dma_record_key_t *a, const dma_record_key_t *b)
+{
+    return a->version == b->version && a->device_id == b->device_id && a->xccs == b->xccs &&
+           a->firmware == b->firmware && !strcmp(a->kernel, b->kernel) && !strcmp(a->driver, b->driver) &&
+           !strcmp(a->rocr, b->rocr) && !strcmp(a->provider, b->provider);
+}
+
+/* Whether something was tried with this subject: then its key is known. */
+static bool is_tried(const accept_subject_t *s)
+{
+    return s->key.provider[0];
+}
+
+/* Of two GPUs: a failure of one counts for both, and a proof only if both have it. */
+static void combine(dma_record_result_t *all, const dma_record_result_t *one)
+{
+    static const int rank[] = {[DMA_RECORD_PROVEN] = 0, [DMA_RECORD_NOT_TRIED] = 1, [DMA_RECORD_FAILED] = 2};
+
+    if (rank[one->state] > rank[all->state]) {
+        *all = *one;
+    }
+}
+
+/* The section of a key: the subjects from `first` on that have it. */
+static void print_section(const accept_t *a, size_t first, FILE *to)
+{
+    dma_record_section_t section = {.key = a->subjects[first].key};
+
+    snprintf(section.host, sizeof(section.host), "%s", a->host);
+    snprintf(section.date, sizeof(section.date), "%s", a->date);
+    memcpy(section.results, a->subjects[first].results, sizeof(section.results));
+    for (size_t i = first + 1; i < a->nsubjects; i++) {
+        for (int f = 0; f < DMA_RECORD_FEATURES && is_key(&a->subjects[i].key, &section.key); f++) {
+            combine(&section.results[f], &a->subjects[i].results[f]);
+        }
+    }
+    dma_record_print(&section, to);
+}
+
+/* Whether an earlier subject has the same key. */
+static bool is_printed(const accept_t *a, size_t i)
+{
+    for (size_t k = 0; k < i; k++) {
+        if (is_key(&a->subjects[k].key, &a->subjects[i].key)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Whether this run replaces a section of the file. */
+static bool is_replaced(const accept_t *a, const dma_record_section_t *section)
+{
+    for (size_t i = 0; i < a->nsubjects; i++) {
+        if (is_tried(&a->subjects[i]) && is_key(&a->subjects[i].key, &section->key) &&
+            !strcmp(a->host, section->host)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void print_all(const accept_t *a, const dma_record_t *old, FILE *to)
+{
+    dma_record_print_head(to);
+    for (size_t i = 0; i < old->n; i++) {
+        if (!is_replaced(a, &old->sections[i])) {
+            dma_record_print(&old->sections[i], to);
+        }
+    }
+    for (size_t i = 0; i < a->nsubjects; i++) {
+        if (is_tried(&a->subjects[i]) && !is_printed(a, i)) {
+            print_section(a, i, to);
+        }
+    }
+}
+
+/* Writes a new file and puts it in the place of the old one, so that jobs never see a part of it. It is on the disk before a
+ * packet is tried that may end this node. */
+static bool replace(accept_t *a, const dma_record_t *old)
+{
+    char path[PATH];
+    FILE *to;
+    bool written;
+
+    if ((size_t)snprintf(path, sizeof(path), "%s.%d", a->options->record, (int)getpid()) >= sizeof(path)) {
+        return complain(a, "its path is too long");
+    }
+    if (!make_folders(path) || !(to = fopen(path, "we"))) {
+        return complain(a, strerror(errno));
+    }
+    print_all(a, old, to);
+    written = !fflush(to) && !fsync(fileno(to)) && !fchmod(fileno(to), 0644);
+    if (fclose(to) || !written || rename(path, a->options->record)) {
+        int error = errno;
+
+        unlink(path);
+        return complain(a, strerror(error));
+    }
+    return true;
+}
+
+bool accept_save(accept_t *a)
+{
+    dma_record_t old;
+    bool saved;
+
+    if (!load(a, &old)) {
+        return false;
+    }
+    saved = replace(a, &old);
+    dma_record_free(&old);
+    return saved;
+}
+
+bool accept_save_begin(accept_t *a)
+{
+    if (!strcmp(a->options->record, DMA_RECORD_ALL)) {
+        return complain(a, "it is not a file: name one with --record");
+    }
+    return accept_save(a); /* nothing has been tried, so nothing changes */
+}
