@@ -104,6 +104,13 @@ static void set_one_rail(ucp_config_t *ucx)
     dma_ucx_api.ucp_config_modify(ucx, "MAX_EAGER_RAILS", "1");
 }
 
+/* Messages go to other nodes only. UCX would allocate its receive queues for shared memory nevertheless: megabytes for each
+ * process, System V segments that other users of the group may write, and no worker at all where /dev/shm is full. */
+static void set_no_shared_memory(ucp_config_t *ucx)
+{
+    set(ucx, "TLS", "^sm");
+}
+
 static ucs_status_t create_context_with(const dma_ucx_config_t *config, const dma_ucx_transports_t *transports,
                                         ucp_context_h *context)
 {
@@ -122,6 +129,7 @@ static ucs_status_t create_context_with(const dma_ucx_config_t *config, const dm
         return status;
     }
     set_one_rail(ucx);
+    set_no_shared_memory(ucx);
     if (transports) {
         set_keepalive(ucx, config->keepalive_seconds, *transports);
         set_rendezvous(ucx, *transports);

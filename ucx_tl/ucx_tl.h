@@ -72,7 +72,8 @@ typedef struct dma_ucx_config {
 } dma_ucx_config_t;
 
 /* DMA_UNSUPPORTED: UCX cannot start; the reason is reported.
- * Environment: UCX_* as in any program that uses UCX, COLL_DMA_UCX_* for this worker alone. */
+ * Environment: UCX_* as in any program that uses UCX, COLL_DMA_UCX_* for this worker alone. Without UCX_TLS there, UCX's
+ * transports over shared memory are left out. */
 dma_status_t dma_ucx_create(const dma_ucx_config_t *config, dma_ucx_t **net);
 
 /* Local, and bounded in time whatever the peers do: waits up to DMA_UCX_DESTROY_SECONDS for sends in progress, says goodbye to

@@ -106,6 +106,20 @@ without_ucx() {
 # Where Open MPI itself needs UCX, a process without it does not begin.
 ldd "$build/examples/allgather_check" | grep libucp >/dev/null || ok 'no UCX on one host' without_ucx
 
+# UCX's queues for shared memory, which no message between nodes uses, would be System V segments of megabytes that the group
+# of the user may write, and need space in /dev/shm.
+# shellcheck disable=SC2016
+beside_shared_memory='for host in h0 h1; do $CTL $host run mount -o remount,size=8k /dev/shm; done
+    mpirun -n 2 --map-by ppr:1:node --mca pml ob1 --mca coll dma --mca coll_dma_verbose 1 $LOOP -s 200 >$WORK/shared 2>&1 &
+    for ((i = 0; i < 1000; i++)); do ! grep -qs ready $WORK/shared || break; sleep 0.1; done
+    for host in h0 h1; do $CTL $host run cat /proc/sysvipc/shm; done | grep -v shmid >$WORK/segments || true
+    kill -USR1 $!
+    wait $!
+    cat $WORK/shared $WORK/segments
+    grep -q "2 ranks, ready" $WORK/shared && ! grep -q . $WORK/segments && grep -q "^done: .*data right" $WORK/shared'
+ok 'no shared memory of UCX, and none needed' env CTL="$here/bed-ctl" LOOP="$build/test/bed/coll_loop" WORK="$work" \
+    "$here/bed" 2 -t 400 -- bash -euo pipefail -c "$beside_shared_memory"
+
 # fault NAME KEEPALIVE PATTERN: what faults.sh says of it
 fault() {
     local output

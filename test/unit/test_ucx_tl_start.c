@@ -100,22 +100,43 @@ static ucs_status_t note_settings(unsigned major, unsigned minor, const ucp_para
     return init_version(major, minor, params, config, context);
 }
 
-/* On two, messages that are sent at once would overtake each other. */
-START_TEST(small_messages_have_one_rail)
+/* The settings of a context that is created with this environment, in `settings`. */
+static void create_with(const char *name, const char *value)
 {
     dma_ucx_config_t config = {.keepalive_seconds = 15, .processes = 1, .local_processes = 1};
     const char *why;
     dma_ucx_t *net;
 
-    ck_assert_int_eq(setenv("UCX_MAX_EAGER_RAILS", "2", 1), 0);
+    unsetenv("UCX_TLS");
+    ck_assert_int_eq(setenv(name, value, 1), 0);
     ck_assert_int_eq(dma_ucx_load(&why), DMA_OK);
     init_version = dma_ucx_api.ucp_init_version;
     dma_ucx_api.ucp_init_version = note_settings;
     ck_assert_int_eq(dma_ucx_create(&config, &net), DMA_OK);
     dma_ucx_destroy(net);
-    ck_assert_msg(strstr(settings, "MAX_EAGER_LANES=1\n") || strstr(settings, "MAX_EAGER_RAILS=1\n"), "%s", settings);
     dma_ucx_api.ucp_init_version = init_version;
-    unsetenv("UCX_MAX_EAGER_RAILS");
+    unsetenv(name);
+}
+
+/* On two, messages that are sent at once would overtake each other. */
+START_TEST(small_messages_have_one_rail)
+{
+    create_with("UCX_MAX_EAGER_RAILS", "2");
+    ck_assert_msg(strstr(settings, "MAX_EAGER_LANES=1\n") || strstr(settings, "MAX_EAGER_RAILS=1\n"), "%s", settings);
+}
+END_TEST
+
+/* ---- shared memory ---- */
+
+/* Nothing is sent inside a node, and the queues for it cost memory. A user's own choice is kept. */
+START_TEST(shared_memory_only_if_the_user_says_so)
+{
+    create_with("UCX_WARN_UNUSED_ENV_VARS", "n");
+    ck_assert_msg(strstr(settings, "_TLS=^sm\n"), "%s", settings);
+    create_with("UCX_TLS", "tcp,posix");
+    ck_assert_msg(strstr(settings, "_TLS=tcp,posix\n"), "%s", settings);
+    create_with("COLL_DMA_UCX_TLS", "tcp,sysv");
+    ck_assert_msg(strstr(settings, "_TLS=tcp,sysv\n"), "%s", settings);
 }
 END_TEST
 
@@ -126,5 +147,6 @@ int main(void)
     unit_test(suite, transports_by_their_names, 4);
     unit_test(suite, tells_how_many_processes_there_are, 10);
     unit_test(suite, small_messages_have_one_rail, 10);
+    unit_test(suite, shared_memory_only_if_the_user_says_so, 20);
     return unit_main(suite);
 }
