@@ -109,14 +109,21 @@ struct dma_ucx_peer {
     dma_ucx_peer_t *next_failed; /* in the list `failed`, then in `draining` */
 };
 
-struct dma_ucx {
-    pthread_mutex_t lock;
-    dma_ucx_config_t config;
+/* The objects of UCX. */
+typedef struct dma_ucx_stack {
     ucp_context_h context;
     ucp_worker_h worker;
     ucp_address_t *address;
     size_t address_bytes;
     bool tcp_only;
+    dma_net_place_t place;
+} dma_ucx_stack_t;
+
+struct dma_ucx {
+    pthread_mutex_t lock;
+    dma_ucx_config_t config;
+    dma_ucx_stack_t ucx;
+    bool address_given; /* peers may have the address */
     dma_ucx_table_t posted, unexpected, comms, peer_table;
     dma_ucx_peer_t *peers;                 /* all in peer_table */
     dma_ucx_peer_t *failed;                /* peers whose endpoints are to be closed */
@@ -161,6 +168,13 @@ typedef struct dma_ucx_listeners {
 void dma_ucx_listeners_find(dma_ucx_listeners_t *found);
 /* Turns the keepalive on for listening sockets that are not in `before`. */
 void dma_ucx_listeners_set_keepalive(dma_ucx_listeners_t *before, double seconds);
+/* Adds their IPv4 addresses to the place, except those of the loopback interface. */
+void dma_ucx_listeners_find_addresses(dma_ucx_listeners_t *before, dma_net_place_t *place);
+
+/* place.c */
+uint64_t dma_ucx_place_space(void);
+/* Whether the interface has one of these IPv4 addresses. */
+bool dma_ucx_interface_has(const char *interface, const uint32_t *addresses, uint32_t n);
 
 /* message.c */
 ucs_status_t dma_ucx_am_handler(void *net, const void *am_header, size_t header_bytes, void *data, size_t bytes,
@@ -195,6 +209,10 @@ typedef struct dma_ucx_transports {
 dma_ucx_transports_t dma_ucx_transports_query(ucp_context_h context);
 /* From what ucp_context_print_info prints. The text is modified. */
 dma_ucx_transports_t dma_ucx_transports_parse(char *text);
+/* The network devices without those that have one of these IPv4 addresses, for UCX_NET_DEVICES. DMA_UNSUPPORTED: none is left that
+ * leads to another node, or they do not fit. */
+dma_status_t dma_ucx_devices_without(ucp_context_h context, const uint32_t *addresses, uint32_t n, char *devices,
+                                     size_t bytes);
 
 /* progress.c */
 void dma_ucx_progress_locked(dma_ucx_t *net);

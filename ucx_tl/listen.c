@@ -41,8 +41,7 @@ static bool is_listening(int fd)
     return !getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &family, &bytes) && (family == AF_INET || family == AF_INET6);
 }
 
-static void each_listener(dma_ucx_listeners_t *found, void (*visit)(dma_ucx_listeners_t *, int, const void *),
-                          const void *arg)
+static void each_listener(dma_ucx_listeners_t *found, void (*visit)(dma_ucx_listeners_t *, int, void *), void *arg)
 {
     DIR *dir = opendir("/proc/self/fd");
     struct dirent *entry;
@@ -59,7 +58,7 @@ static void each_listener(dma_ucx_listeners_t *found, void (*visit)(dma_ucx_list
     }
 }
 
-static void add_listener(dma_ucx_listeners_t *found, int fd, const void *arg)
+static void add_listener(dma_ucx_listeners_t *found, int fd, void *arg)
 {
     (void)arg;
     found->fd[fd / 8] |= (unsigned char)(1u << fd % 8);
@@ -71,12 +70,17 @@ void dma_ucx_listeners_find(dma_ucx_listeners_t *found)
     each_listener(found, add_listener, NULL);
 }
 
-static void set_keepalive(dma_ucx_listeners_t *before, int fd, const void *arg)
+static bool is_new(const dma_ucx_listeners_t *before, int fd)
+{
+    return !(before->fd[fd / 8] >> fd % 8 & 1);
+}
+
+static void set_keepalive(dma_ucx_listeners_t *before, int fd, void *arg)
 {
     const dma_ucx_keepalive_t *keepalive = arg;
     int on = 1;
 
-    if (!(before->fd[fd / 8] >> fd % 8 & 1)) {
+    if (is_new(before, fd)) {
         setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
         setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &keepalive->idle, sizeof(int));
         setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &keepalive->interval, sizeof(int));
@@ -89,4 +93,21 @@ void dma_ucx_listeners_set_keepalive(dma_ucx_listeners_t *before, double seconds
     dma_ucx_keepalive_t keepalive = dma_ucx_keepalive_of(seconds);
 
     each_listener(before, set_keepalive, &keepalive);
+}
+
+static void add_address(dma_ucx_listeners_t *before, int fd, void *arg)
+{
+    dma_net_place_t *place = arg;
+    struct sockaddr_in address = {0};
+    socklen_t bytes = sizeof(address);
+
+    if (is_new(before, fd) && !getsockname(fd, (struct sockaddr *)&address, &bytes) && address.sin_family == AF_INET &&
+        ntohl(address.sin_addr.s_addr) >> 24 != IN_LOOPBACKNET && place->naddresses < DMA_NET_PLACE_ADDRESSES) {
+        place->addresses[place->naddresses++] = address.sin_addr.s_addr;
+    }
+}
+
+void dma_ucx_listeners_find_addresses(dma_ucx_listeners_t *before, dma_net_place_t *place)
+{
+    each_listener(before, add_address, place);
 }

@@ -8,6 +8,7 @@ ucx_sources = \
 	ucx_tl/message.c \
 	ucx_tl/net.c \
 	ucx_tl/peer.c \
+	ucx_tl/place.c \
 	ucx_tl/progress.c \
 	ucx_tl/transports.c \
 	ucx_tl/ucx_tl.h

@@ -129,7 +129,7 @@ static void start_send(dma_ucx_t *net, dma_ucx_req_t *req)
 void dma_ucx_message_free(dma_ucx_t *net, dma_ucx_message_t *message)
 {
     if (message->data) {
-        dma_ucx_api.ucp_am_data_release(net->worker, message->data);
+        dma_ucx_api.ucp_am_data_release(net->ucx.worker, message->data);
     }
     free(message);
 }
@@ -170,7 +170,7 @@ static void start_receive(dma_ucx_t *net, dma_ucx_req_t *req, dma_ucx_message_t 
     req->started = true;
     req->peer->recvs++;
     check_started(net, req,
-                  dma_ucx_api.ucp_am_recv_data_nbx(net->worker, message->data, req->buffer, req->bytes, &param));
+                  dma_ucx_api.ucp_am_recv_data_nbx(net->ucx.worker, message->data, req->buffer, req->bytes, &param));
     free(message);
 }
 

@@ -10,7 +10,8 @@
 
 #include "internal.h"
 
-#define PREFIX "COLL_DMA"
+#define PREFIX        "COLL_DMA"
+#define DEVICES_BYTES 1024 /* of the names of all network devices */
 
 static void report(const dma_ucx_config_t *config, const char *what, const char *reason)
 {
@@ -112,7 +113,7 @@ static void set_no_shared_memory(ucp_config_t *ucx)
 }
 
 static ucs_status_t create_context_with(const dma_ucx_config_t *config, const dma_ucx_transports_t *transports,
-                                        ucp_context_h *context)
+                                        const char *devices, ucp_context_h *context)
 {
     ucp_params_t params = {
         .field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME | UCP_PARAM_FIELD_ESTIMATED_NUM_EPS |
@@ -130,6 +131,9 @@ static ucs_status_t create_context_with(const dma_ucx_config_t *config, const dm
     }
     set_one_rail(ucx);
     set_no_shared_memory(ucx);
+    if (devices) {
+        set(ucx, "NET_DEVICES", devices);
+    }
     if (transports) {
         set_keepalive(ucx, config->keepalive_seconds, *transports);
         set_rendezvous(ucx, *transports);
@@ -141,21 +145,21 @@ static ucs_status_t create_context_with(const dma_ucx_config_t *config, const dm
 
 /* Creates the context twice: a first one to see which transports there are, because UCX prints warnings about settings of
  * transports that it does not use. */
-static ucs_status_t create_context(const dma_ucx_config_t *config, ucp_context_h *context, bool *tcp_only)
+static ucs_status_t create_context(const dma_ucx_config_t *config, const char *devices, dma_ucx_stack_t *stack)
 {
     dma_ucx_transports_t transports;
-    ucs_status_t status = create_context_with(config, NULL, context);
+    ucs_status_t status = create_context_with(config, NULL, devices, &stack->context);
 
     if (status == UCS_OK) {
-        transports = dma_ucx_transports_query(*context);
-        *tcp_only = transports.tcp && !transports.other;
-        dma_ucx_api.ucp_cleanup(*context);
-        status = create_context_with(config, &transports, context);
+        transports = dma_ucx_transports_query(stack->context);
+        stack->tcp_only = transports.tcp && !transports.other;
+        dma_ucx_api.ucp_cleanup(stack->context);
+        status = create_context_with(config, &transports, devices, &stack->context);
     }
     return status;
 }
 
-static ucs_status_t create_worker(dma_ucx_t *net)
+static ucs_status_t create_worker(dma_ucx_t *net, dma_ucx_stack_t *stack)
 {
     ucp_worker_params_t params = {.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
                                   .thread_mode = UCS_THREAD_MODE_SERIALIZED};
@@ -171,25 +175,54 @@ static ucs_status_t create_worker(dma_ucx_t *net)
     ucs_status_t status;
 
     dma_ucx_listeners_find(&before);
-    status = dma_ucx_api.ucp_worker_create(net->context, &params, &net->worker);
+    status = dma_ucx_api.ucp_worker_create(stack->context, &params, &stack->worker);
     if (status != UCS_OK) {
         return status;
     }
     dma_ucx_listeners_set_keepalive(&before, net->config.keepalive_seconds);
-    status = dma_ucx_api.ucp_worker_set_am_recv_handler(net->worker, &handler);
+    dma_ucx_listeners_find_addresses(&before, &stack->place);
+    status = dma_ucx_api.ucp_worker_set_am_recv_handler(stack->worker, &handler);
     if (status == UCS_OK) {
-        status = dma_ucx_api.ucp_worker_get_address(net->worker, &net->address, &net->address_bytes);
+        status = dma_ucx_api.ucp_worker_get_address(stack->worker, &stack->address, &stack->address_bytes);
     }
     if (status != UCS_OK) {
-        dma_ucx_api.ucp_worker_destroy(net->worker);
+        dma_ucx_api.ucp_worker_destroy(stack->worker);
     }
     return status;
+}
+
+/* Creates UCX's objects. `devices`: the only network devices to be used, or NULL for all. */
+static dma_status_t create_stack(dma_ucx_t *net, const char *devices)
+{
+    dma_ucx_stack_t stack = {.place.space = dma_ucx_place_space()};
+    ucs_status_t status = create_context(&net->config, devices, &stack);
+
+    if (status != UCS_OK) {
+        report(&net->config, "UCX does not start", dma_ucx_api.ucs_status_string(status));
+        return DMA_UNSUPPORTED;
+    }
+    status = create_worker(net, &stack);
+    if (status != UCS_OK) {
+        report(&net->config, "UCX cannot create a worker", dma_ucx_api.ucs_status_string(status));
+        dma_ucx_api.ucp_cleanup(stack.context);
+        return DMA_UNSUPPORTED;
+    }
+    stack.place.address_bytes = (uint32_t)stack.address_bytes;
+    net->ucx = stack;
+    return DMA_OK;
+}
+
+static void destroy_stack(dma_ucx_stack_t *stack)
+{
+    dma_ucx_api.ucp_worker_release_address(stack->worker, stack->address);
+    dma_ucx_api.ucp_worker_destroy(stack->worker);
+    dma_ucx_api.ucp_cleanup(stack->context);
 }
 
 dma_status_t dma_ucx_create(const dma_ucx_config_t *config, dma_ucx_t **result)
 {
     const char *why = NULL;
-    ucs_status_t status;
+    dma_status_t status;
     dma_ucx_t *net;
 
     if (dma_ucx_load(&why) != DMA_OK) {
@@ -205,36 +238,64 @@ dma_status_t dma_ucx_create(const dma_ucx_config_t *config, dma_ucx_t **result)
     net->goodbye = (dma_ucx_header_t){.kind = DMA_UCX_GOODBYE, .key = config->key};
     net->abort = (dma_ucx_header_t){.kind = DMA_UCX_ABORT, .key = config->key};
     net->matched_tail = &net->matched;
-    status = create_context(config, &net->context, &net->tcp_only);
-    if (status != UCS_OK) {
-        report(config, "UCX does not start", dma_ucx_api.ucs_status_string(status));
-        goto free_net;
-    }
-    status = create_worker(net);
-    if (status != UCS_OK) {
-        report(config, "UCX cannot create a worker", dma_ucx_api.ucs_status_string(status));
-        goto cleanup_context;
+    status = create_stack(net, NULL);
+    if (status != DMA_OK) {
+        free(net);
+        return status;
     }
     pthread_mutex_init(&net->lock, NULL);
     *result = net;
     return DMA_OK;
+}
 
-cleanup_context:
-    dma_ucx_api.ucp_cleanup(net->context);
-free_net:
-    free(net);
-    return DMA_UNSUPPORTED;
+void dma_ucx_get_place(dma_ucx_t *net, dma_net_place_t *place)
+{
+    pthread_mutex_lock(&net->lock);
+    *place = net->ucx.place;
+    pthread_mutex_unlock(&net->lock);
+}
+
+/* With the lock. Replaces UCX's objects, which nobody has connected to. */
+static dma_status_t replace_stack(dma_ucx_t *net, const uint32_t *addresses, uint32_t n)
+{
+    char devices[DEVICES_BYTES];
+    dma_ucx_stack_t old = net->ucx;
+    dma_status_t status = dma_ucx_devices_without(old.context, addresses, n, devices, sizeof(devices));
+
+    status = status == DMA_OK ? create_stack(net, devices) : status;
+    if (status == DMA_OK) {
+        destroy_stack(&old);
+    }
+    return status;
+}
+
+dma_status_t dma_ucx_exclude(dma_ucx_t *net, const uint32_t *addresses, uint32_t n)
+{
+    dma_status_t status = DMA_OK;
+
+    pthread_mutex_lock(&net->lock);
+    if (!net->address_given && !is_set_by_user("NET_DEVICES")) {
+        status = replace_stack(net, addresses, n);
+    }
+    pthread_mutex_unlock(&net->lock);
+    return status;
 }
 
 bool dma_ucx_is_tcp_only(const dma_ucx_t *net)
 {
-    return net->tcp_only;
+    return net->ucx.tcp_only;
 }
 
-const void *dma_ucx_get_address(const dma_ucx_t *net, size_t *bytes)
+const void *dma_ucx_get_address(dma_ucx_t *net, size_t *bytes)
 {
-    *bytes = net->address_bytes;
-    return net->address;
+    const void *address;
+
+    pthread_mutex_lock(&net->lock);
+    net->address_given = true;
+    address = net->ucx.address;
+    *bytes = net->ucx.address_bytes;
+    pthread_mutex_unlock(&net->lock);
+    return address;
 }
 
 static bool is_sending(dma_ucx_t *net)
@@ -324,9 +385,7 @@ void dma_ucx_destroy(dma_ucx_t *net)
     for (deadline = dma_now() + DMA_UCX_DESTROY_SECONDS; net->closing_eps && dma_now() < deadline;) {
         dma_ucx_progress_locked(net);
     }
-    dma_ucx_api.ucp_worker_release_address(net->worker, net->address);
-    dma_ucx_api.ucp_worker_destroy(net->worker);
-    dma_ucx_api.ucp_cleanup(net->context);
+    destroy_stack(&net->ucx);
     free_all(net);
     pthread_mutex_destroy(&net->lock);
     free(net);

@@ -103,7 +103,7 @@ static ucs_status_t make_endpoint(dma_ucx_peer_t *peer, ucp_ep_h *ep)
         .err_handler = {.cb = on_error, .arg = peer},
     };
 
-    return dma_ucx_api.ucp_ep_create(peer->net->worker, &params, ep);
+    return dma_ucx_api.ucp_ep_create(peer->net->ucx.worker, &params, ep);
 }
 
 /* Whether a lane of the endpoint is a TCP connection. Not every supported version of UCX has a query for that, but all can

@@ -6,7 +6,7 @@
 
 static void progress_worker(dma_ucx_t *net)
 {
-    for (int i = 0; i < MOST_CALLS && dma_ucx_api.ucp_worker_progress(net->worker); i++) {
+    for (int i = 0; i < MOST_CALLS && dma_ucx_api.ucp_worker_progress(net->ucx.worker); i++) {
     }
 }
 

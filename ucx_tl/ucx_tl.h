@@ -83,8 +83,12 @@ dma_status_t dma_ucx_create(const dma_ucx_config_t *config, dma_ucx_t **net);
 void dma_ucx_destroy(dma_ucx_t *net);
 #define DMA_UCX_DESTROY_SECONDS 2.0
 
+/* See dma_net_ops_t. If the user has named the interfaces (UCX_NET_DEVICES), none of them is excluded. */
+void dma_ucx_get_place(dma_ucx_t *net, dma_net_place_t *place);
+dma_status_t dma_ucx_exclude(dma_ucx_t *net, const uint32_t *addresses, uint32_t n);
+
 /* What peers need to reach this process; valid as long as `net`. */
-const void *dma_ucx_get_address(const dma_ucx_t *net, size_t *bytes);
+const void *dma_ucx_get_address(dma_ucx_t *net, size_t *bytes);
 
 /* Whether TCP is the only transport between nodes. */
 bool dma_ucx_is_tcp_only(const dma_ucx_t *net);

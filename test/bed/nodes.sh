@@ -120,6 +120,20 @@ beside_shared_memory='for host in h0 h1; do $CTL $host run mount -o remount,size
 ok 'no shared memory of UCX, and none needed' env CTL="$here/bed-ctl" LOOP="$build/test/bed/coll_loop" WORK="$work" \
     "$here/bed" 2 -t 400 -- bash -euo pipefail -c "$beside_shared_memory"
 
+# A bridge for containers has the same address on every host. Messages to it come back.
+# shellcheck disable=SC2016
+same_address='for host in h0 h1 h2; do
+        $CTL $host run ip link add docker0 type veth peer name container
+        $CTL $host run ip address add 172.17.0.1/16 dev docker0
+        $CTL $host run ip link set docker0 up
+        $CTL $host run ip link set container up
+    done
+    mpirun -n 6 --map-by ppr:2:node --mca coll dma --mca coll_dma_verbose 1 $LOOP -s 0.5 >$WORK/same 2>&1
+    cat $WORK/same
+    grep -q "6 ranks, ready" $WORK/same && grep -q "^done: .*data right" $WORK/same'
+ok 'an address that every host has' env CTL="$here/bed-ctl" LOOP="$build/test/bed/coll_loop" WORK="$work" \
+    "$here/bed" 3 -t 400 -- bash -euo pipefail -c "$same_address"
+
 # fault NAME KEEPALIVE PATTERN: what faults.sh says of it
 fault() {
     local output

@@ -1,6 +1,7 @@
 /* What ucx_tl tells UCX when it starts, and how it reads what UCX has found. */
 #include <check.h>
 #include <dlfcn.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -140,6 +141,60 @@ START_TEST(shared_memory_only_if_the_user_says_so)
 }
 END_TEST
 
+/* ---- addresses that other hosts have too ---- */
+
+/* The loopback interface counts as a network here. */
+START_TEST(an_interface_is_excluded)
+{
+    dma_ucx_config_t config = {.keepalive_seconds = 15, .processes = 1, .local_processes = 1};
+    const uint32_t loopback = htonl(INADDR_LOOPBACK);
+    char devices[256], expected[300];
+    const char *why;
+    size_t bytes;
+    dma_ucx_t *net;
+
+    ck_assert(dma_ucx_interface_has("lo", &loopback, 1) && !dma_ucx_interface_has("lo0", &loopback, 1));
+    ck_assert_int_eq(dma_ucx_load(&why), DMA_OK);
+    init_version = dma_ucx_api.ucp_init_version;
+    dma_ucx_api.ucp_init_version = note_settings;
+    ck_assert_int_eq(dma_ucx_create(&config, &net), DMA_OK);
+    ck_assert_ptr_nonnull(strstr(settings, "NET_DEVICES=all\n"));
+    if (dma_ucx_devices_without(net->ucx.context, &loopback, 1, devices, sizeof(devices)) == DMA_OK) {
+        ck_assert_int_eq(dma_ucx_exclude(net, &loopback, 1), DMA_OK);
+        snprintf(expected, sizeof(expected), "NET_DEVICES=%s\n", devices);
+        ck_assert_msg(strstr(settings, expected) && !strstr(expected, "lo\n"), "%s", settings);
+        dma_ucx_get_address(net, &bytes);
+        settings[0] = '\0';
+        ck_assert_int_eq(dma_ucx_exclude(net, &loopback, 1), DMA_OK);
+        ck_assert_str_eq(settings, ""); /* peers may use the address */
+    } else {
+        ck_assert_int_eq(dma_ucx_exclude(net, &loopback, 1), DMA_UNSUPPORTED);
+    }
+    dma_ucx_destroy(net);
+    dma_ucx_api.ucp_init_version = init_version;
+}
+END_TEST
+
+START_TEST(a_place_has_the_addresses_in_use)
+{
+    dma_ucx_config_t config = {.keepalive_seconds = 15, .processes = 1, .local_processes = 1};
+    dma_net_place_t place;
+    size_t bytes;
+    dma_ucx_t *net;
+
+    ck_assert_int_eq(dma_ucx_create(&config, &net), DMA_OK);
+    dma_ucx_get_place(net, &place);
+    dma_ucx_get_address(net, &bytes);
+    ck_assert_uint_eq(place.address_bytes, bytes);
+    ck_assert_uint_eq(place.space, dma_ucx_place_space());
+    for (uint32_t i = 0; i < place.naddresses; i++) {
+        ck_assert_uint_ne(ntohl(place.addresses[i]) >> 24, IN_LOOPBACKNET);
+        ck_assert_uint_ne(place.addresses[i], INADDR_ANY);
+    }
+    dma_ucx_destroy(net);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("ucx_tl_start");
@@ -148,5 +203,7 @@ int main(void)
     unit_test(suite, tells_how_many_processes_there_are, 10);
     unit_test(suite, small_messages_have_one_rail, 10);
     unit_test(suite, shared_memory_only_if_the_user_says_so, 20);
+    unit_test(suite, an_interface_is_excluded, 20);
+    unit_test(suite, a_place_has_the_addresses_in_use, 10);
     return unit_main(suite);
 }
