@@ -16,8 +16,9 @@
 
 #include "internal.h"
 
-#define MOST_PROBES  12
-#define MOST_SECONDS 32767 /* limit of the kernel */
+#define MOST_PROBES   12
+#define KERNEL_PROBES 127   /* limit of the kernel */
+#define MOST_SECONDS  32767 /* limit of the kernel */
 
 /* The time before the first probe is short: the rest of the time is how long a link may be interrupted. */
 dma_ucx_keepalive_t dma_ucx_keepalive_of(double seconds)
@@ -26,7 +27,8 @@ dma_ucx_keepalive_t dma_ucx_keepalive_of(double seconds)
     int idle = whole < 8 ? 1 : whole < 12 ? 2 : whole / 6, rest = whole - idle;
     int interval = (rest - 1) / MOST_PROBES + 1, count = rest / interval;
 
-    return (dma_ucx_keepalive_t){.idle = whole - interval * count, .interval = interval, .count = count};
+    return (dma_ucx_keepalive_t){
+        .idle = whole - interval * count, .interval = interval, .count = count, .kernel_count = KERNEL_PROBES};
 }
 
 static bool is_listening(int fd)
@@ -84,30 +86,30 @@ static void set_keepalive(dma_ucx_listeners_t *before, int fd, void *arg)
         setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
         setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &keepalive->idle, sizeof(int));
         setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &keepalive->interval, sizeof(int));
-        setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &keepalive->count, sizeof(int));
+        setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &keepalive->kernel_count, sizeof(int));
     }
 }
 
-void dma_ucx_listeners_set_keepalive(dma_ucx_listeners_t *before, double seconds)
+void dma_ucx_listeners_set_keepalive(dma_ucx_listeners_t *before, const dma_ucx_keepalive_t *keepalive)
 {
-    dma_ucx_keepalive_t keepalive = dma_ucx_keepalive_of(seconds);
+    dma_ucx_keepalive_t copy = *keepalive;
 
-    each_listener(before, set_keepalive, &keepalive);
+    each_listener(before, set_keepalive, &copy);
 }
 
 static void add_address(dma_ucx_listeners_t *before, int fd, void *arg)
 {
-    dma_net_place_t *place = arg;
-    struct sockaddr_in address = {0};
+    dma_ucx_stack_t *stack = arg;
+    struct sockaddr_storage address;
     socklen_t bytes = sizeof(address);
 
-    if (is_new(before, fd) && !getsockname(fd, (struct sockaddr *)&address, &bytes) && address.sin_family == AF_INET &&
-        ntohl(address.sin_addr.s_addr) >> 24 != IN_LOOPBACKNET && place->naddresses < DMA_NET_PLACE_ADDRESSES) {
-        place->addresses[place->naddresses++] = address.sin_addr.s_addr;
+    if (is_new(before, fd) && stack->nips < DMA_UCX_IPS && !getsockname(fd, (struct sockaddr *)&address, &bytes) &&
+        dma_ucx_ip_of(&address, &stack->ips[stack->nips])) {
+        stack->nips++;
     }
 }
 
-void dma_ucx_listeners_find_addresses(dma_ucx_listeners_t *before, dma_net_place_t *place)
+void dma_ucx_listeners_find_addresses(dma_ucx_listeners_t *before, dma_ucx_stack_t *stack)
 {
-    each_listener(before, add_address, place);
+    each_listener(before, add_address, stack);
 }

@@ -36,6 +36,9 @@ void dma_ucx_req_complete(dma_ucx_t *net, dma_ucx_req_t *req, dma_status_t statu
         *(req->send ? &req->peer->sends : &req->peer->recvs) -= 1;
         req->started = false;
     }
+    if (status == DMA_OK && req->bytes >= DMA_UCX_LARGE) {
+        net->watch.last_large = dma_now();
+    }
     req->status = status;
     net->completed++;
     /* Release: status and data before the flag, because dma_ucx_test reads it without the lock. */

@@ -54,38 +54,42 @@ static void set_tcp(ucp_config_t *ucx, const char *name, const char *value)
     }
 }
 
-/*
- * The kernel counts whole seconds. It probes an idle connection after about a sixth of the time, and closes the connection if no
- * probe is answered until the time is over. So a link that comes back before, or a host that is slow for a while, does not
- * count as failed.
- *
- *     seconds  2: probed after 1, closed 1 later       10: probed after 2, 3, 4, ... 9; closed at 10
- */
-static void set_tcp_keepalive(ucp_config_t *ucx, double seconds)
+static bool user_sets_tcp_keepalive(void)
 {
-    dma_ucx_keepalive_t keepalive = dma_ucx_keepalive_of(seconds);
+    return is_set_by_user("TCP_KEEPIDLE") || is_set_by_user("TCP_KEEPINTVL") || is_set_by_user("TCP_KEEPCNT");
+}
+
+/*
+ * The kernel counts whole seconds. It probes an idle connection after about a sixth of the time. If nothing comes until the
+ * time is over, the peer has failed. So a link that comes back before, or a host that is slow for a while, does not count as
+ * failed.
+ *
+ *     seconds  2: probed after 1, failed 1 later       10: probed after 2, 3, 4, ... 9; failed at 10
+ */
+static void set_tcp_keepalive(ucp_config_t *ucx, const dma_ucx_keepalive_t *keepalive)
+{
     char text[32];
 
-    snprintf(text, sizeof(text), "%ds", keepalive.idle);
+    snprintf(text, sizeof(text), "%ds", keepalive->idle);
     set_tcp(ucx, "TCP_KEEPIDLE", text);
-    snprintf(text, sizeof(text), "%ds", keepalive.interval);
+    snprintf(text, sizeof(text), "%ds", keepalive->interval);
     set_tcp(ucx, "TCP_KEEPINTVL", text);
-    snprintf(text, sizeof(text), "%d", keepalive.count);
+    snprintf(text, sizeof(text), "%d", keepalive->kernel_count);
     set_tcp(ucx, "TCP_KEEPCNT", text);
 }
 
-static void set_keepalive(ucp_config_t *ucx, double seconds, dma_ucx_transports_t transports)
+static void set_keepalive(ucp_config_t *ucx, const dma_ucx_t *net, dma_ucx_transports_t transports)
 {
     char text[32];
 
     if (transports.tcp) {
-        set_tcp_keepalive(ucx, seconds);
+        set_tcp_keepalive(ucx, &net->watch.keepalive);
     }
     /* UCP's keepalive would send data on the idle TCP connections, and the kernel's keepalive needs them idle. */
     if (transports.tcp && !transports.other) {
         set(ucx, "KEEPALIVE_INTERVAL", "inf");
     } else {
-        snprintf(text, sizeof(text), "%ldms", (long)(500 * seconds));
+        snprintf(text, sizeof(text), "%ldms", (long)(500 * net->config.keepalive_seconds));
         set(ucx, "KEEPALIVE_INTERVAL", text);
     }
 }
@@ -112,7 +116,7 @@ static void set_no_shared_memory(ucp_config_t *ucx)
     set(ucx, "TLS", "^sm");
 }
 
-static ucs_status_t create_context_with(const dma_ucx_config_t *config, const dma_ucx_transports_t *transports,
+static ucs_status_t create_context_with(const dma_ucx_t *net, const dma_ucx_transports_t *transports,
                                         const char *devices, ucp_context_h *context)
 {
     ucp_params_t params = {
@@ -120,8 +124,8 @@ static ucs_status_t create_context_with(const dma_ucx_config_t *config, const dm
                       UCP_PARAM_FIELD_ESTIMATED_NUM_PPN,
         .features = UCP_FEATURE_AM,
         .name = "coll_dma",
-        .estimated_num_eps = config->processes,
-        .estimated_num_ppn = config->local_processes,
+        .estimated_num_eps = net->config.processes,
+        .estimated_num_ppn = net->config.local_processes,
     };
     ucp_config_t *ucx;
     ucs_status_t status = dma_ucx_api.ucp_config_read(PREFIX, NULL, &ucx);
@@ -135,7 +139,7 @@ static ucs_status_t create_context_with(const dma_ucx_config_t *config, const dm
         set(ucx, "NET_DEVICES", devices);
     }
     if (transports) {
-        set_keepalive(ucx, config->keepalive_seconds, *transports);
+        set_keepalive(ucx, net, *transports);
         set_rendezvous(ucx, *transports);
     }
     status = dma_ucx_api.ucp_init_version(UCP_API_MAJOR, UCP_API_MINOR, &params, ucx, context);
@@ -145,16 +149,29 @@ static ucs_status_t create_context_with(const dma_ucx_config_t *config, const dm
 
 /* Creates the context twice: a first one to see which transports there are, because UCX prints warnings about settings of
  * transports that it does not use. */
-static ucs_status_t create_context(const dma_ucx_config_t *config, const char *devices, dma_ucx_stack_t *stack)
+static ucs_status_t create_context(const dma_ucx_t *net, const char *devices, dma_ucx_stack_t *stack)
 {
     dma_ucx_transports_t transports;
-    ucs_status_t status = create_context_with(config, NULL, devices, &stack->context);
+    ucs_status_t status = create_context_with(net, NULL, devices, &stack->context);
 
     if (status == UCS_OK) {
         transports = dma_ucx_transports_query(stack->context);
         stack->tcp_only = transports.tcp && !transports.other;
         dma_ucx_api.ucp_cleanup(stack->context);
-        status = create_context_with(config, &transports, devices, &stack->context);
+        status = create_context_with(net, &transports, devices, &stack->context);
+    }
+    return status;
+}
+
+static ucs_status_t make_address(dma_ucx_stack_t *stack)
+{
+    ucp_address_t *address;
+    size_t bytes;
+    ucs_status_t status = dma_ucx_api.ucp_worker_get_address(stack->worker, &address, &bytes);
+
+    if (status == UCS_OK) {
+        status = dma_ucx_address_pack(stack, address, bytes) == DMA_OK ? UCS_OK : UCS_ERR_NO_MEMORY;
+        dma_ucx_api.ucp_worker_release_address(stack->worker, address);
     }
     return status;
 }
@@ -179,11 +196,11 @@ static ucs_status_t create_worker(dma_ucx_t *net, dma_ucx_stack_t *stack)
     if (status != UCS_OK) {
         return status;
     }
-    dma_ucx_listeners_set_keepalive(&before, net->config.keepalive_seconds);
-    dma_ucx_listeners_find_addresses(&before, &stack->place);
+    dma_ucx_listeners_set_keepalive(&before, &net->watch.keepalive);
+    dma_ucx_listeners_find_addresses(&before, stack);
     status = dma_ucx_api.ucp_worker_set_am_recv_handler(stack->worker, &handler);
     if (status == UCS_OK) {
-        status = dma_ucx_api.ucp_worker_get_address(stack->worker, &stack->address, &stack->address_bytes);
+        status = make_address(stack);
     }
     if (status != UCS_OK) {
         dma_ucx_api.ucp_worker_destroy(stack->worker);
@@ -194,8 +211,8 @@ static ucs_status_t create_worker(dma_ucx_t *net, dma_ucx_stack_t *stack)
 /* Creates UCX's objects. `devices`: the only network devices to be used, or NULL for all. */
 static dma_status_t create_stack(dma_ucx_t *net, const char *devices)
 {
-    dma_ucx_stack_t stack = {.place.space = dma_ucx_place_space()};
-    ucs_status_t status = create_context(&net->config, devices, &stack);
+    dma_ucx_stack_t stack = {0};
+    ucs_status_t status = create_context(net, devices, &stack);
 
     if (status != UCS_OK) {
         report(&net->config, "UCX does not start", dma_ucx_api.ucs_status_string(status));
@@ -207,14 +224,14 @@ static dma_status_t create_stack(dma_ucx_t *net, const char *devices)
         dma_ucx_api.ucp_cleanup(stack.context);
         return DMA_UNSUPPORTED;
     }
-    stack.place.address_bytes = (uint32_t)stack.address_bytes;
+    dma_ucx_place_fill(&stack);
     net->ucx = stack;
     return DMA_OK;
 }
 
 static void destroy_stack(dma_ucx_stack_t *stack)
 {
-    dma_ucx_api.ucp_worker_release_address(stack->worker, stack->address);
+    free(stack->address);
     dma_ucx_api.ucp_worker_destroy(stack->worker);
     dma_ucx_api.ucp_cleanup(stack->context);
 }
@@ -238,6 +255,7 @@ dma_status_t dma_ucx_create(const dma_ucx_config_t *config, dma_ucx_t **result)
     net->goodbye = (dma_ucx_header_t){.kind = DMA_UCX_GOODBYE, .key = config->key};
     net->abort = (dma_ucx_header_t){.kind = DMA_UCX_ABORT, .key = config->key};
     net->matched_tail = &net->matched;
+    dma_ucx_watch_init(&net->watch, config->keepalive_seconds, user_sets_tcp_keepalive());
     status = create_stack(net, NULL);
     if (status != DMA_OK) {
         free(net);
@@ -349,8 +367,10 @@ static void free_all(dma_ucx_t *net)
     while ((peer = net->peers)) {
         net->peers = peer->next;
         free(peer->address);
+        free(peer->ips);
         free(peer);
     }
+    free(net->watch.paths);
     dma_ucx_table_free(&net->posted);
     dma_ucx_table_free(&net->unexpected);
     dma_ucx_table_free(&net->comms);

@@ -134,14 +134,15 @@ same_address='for host in h0 h1 h2; do
 ok 'an address that every host has' env CTL="$here/bed-ctl" LOOP="$build/test/bed/coll_loop" WORK="$work" \
     "$here/bed" 3 -t 400 -- bash -euo pipefail -c "$same_address"
 
-# fault NAME KEEPALIVE PATTERN: what faults.sh says of it
+# fault NAME KEEPALIVE PATTERN [OPTIONS]: what faults.sh says of it
 fault() {
     local output
-    output=$("$here/faults.sh" -w 200 "$1" -- --mca coll dma --mca coll_dma_keepalive "$2" 2>&1)
+    output=$("$here/faults.sh" -w 200 "${@:4}" "$1" -- --mca coll dma --mca coll_dma_keepalive "$2" 2>&1)
     printf '%s\n' "$output"
     grep -Eq -e "$3" <<<"$output"
 }
 ok 'a link down for a while' fault flap 10 'status=0 .*data=right left=0'
+ok 'a slow link' fault slow 10 'status=0 .*data=right left=0' -b 100000 -f 15
 ok 'a rank stopped for a while' fault stop 10 'status=0 .*data=right left=0'
 # The two ranks that mpirun can still hear.
 ok 'a link down for good' fault down 3 'returned=[2-4]/4'

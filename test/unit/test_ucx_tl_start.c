@@ -141,6 +141,30 @@ START_TEST(shared_memory_only_if_the_user_says_so)
 }
 END_TEST
 
+/* ---- probes ---- */
+
+/* Whether a peer is there is up to this layer, unless the user has told the kernel how to probe. */
+START_TEST(the_kernel_probes_for_longer)
+{
+    dma_ucx_config_t config = {.keepalive_seconds = 10, .processes = 1, .local_processes = 1};
+    dma_ucx_t *net;
+
+    create_with("UCX_WARN_UNUSED_ENV_VARS", "n");
+    ck_assert_msg(strstr(settings, "KEEPCNT=127\n"), "%s", settings);
+    create_with("UCX_TCP_KEEPCNT", "3");
+    ck_assert_msg(!strstr(settings, "KEEPCNT="), "%s", settings);
+    ck_assert_int_eq(dma_ucx_create(&config, &net), DMA_OK);
+    ck_assert_uint_eq(net->watch.limit_ms, 10000);
+    dma_ucx_destroy(net);
+    ck_assert_int_eq(setenv("UCX_TCP_KEEPIDLE", "inf", 1), 0);
+    ck_assert_int_eq(dma_ucx_create(&config, &net), DMA_OK);
+    ck_assert_uint_eq(net->watch.limit_ms, 0);
+    ck_assert_int_eq(net->watch.keepalive.kernel_count, net->watch.keepalive.count);
+    dma_ucx_destroy(net);
+    unsetenv("UCX_TCP_KEEPIDLE");
+}
+END_TEST
+
 /* ---- addresses that other hosts have too ---- */
 
 /* The loopback interface counts as a network here. */
@@ -178,15 +202,18 @@ END_TEST
 START_TEST(a_place_has_the_addresses_in_use)
 {
     dma_ucx_config_t config = {.keepalive_seconds = 15, .processes = 1, .local_processes = 1};
-    dma_net_place_t place;
+    dma_net_place_t place, again;
     size_t bytes;
-    dma_ucx_t *net;
+    dma_ucx_t *net, *other;
 
+    ck_assert_int_eq(dma_ucx_create(&config, &other), DMA_OK);
+    dma_ucx_get_place(other, &again);
+    dma_ucx_destroy(other);
     ck_assert_int_eq(dma_ucx_create(&config, &net), DMA_OK);
     dma_ucx_get_place(net, &place);
     dma_ucx_get_address(net, &bytes);
     ck_assert_uint_eq(place.address_bytes, bytes);
-    ck_assert_uint_eq(place.space, dma_ucx_place_space());
+    ck_assert_uint_eq(place.space, again.space);
     for (uint32_t i = 0; i < place.naddresses; i++) {
         ck_assert_uint_ne(ntohl(place.addresses[i]) >> 24, IN_LOOPBACKNET);
         ck_assert_uint_ne(place.addresses[i], INADDR_ANY);
@@ -203,6 +230,7 @@ int main(void)
     unit_test(suite, tells_how_many_processes_there_are, 10);
     unit_test(suite, small_messages_have_one_rail, 10);
     unit_test(suite, shared_memory_only_if_the_user_says_so, 20);
+    unit_test(suite, the_kernel_probes_for_longer, 20);
     unit_test(suite, an_interface_is_excluded, 20);
     unit_test(suite, a_place_has_the_addresses_in_use, 10);
     return unit_main(suite);
