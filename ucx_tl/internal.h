@@ -15,16 +15,16 @@
  *     a peer        created -> connected -> failed or closed        never back: a process that failed once is not used again
  *
  * Every peer over TCP has two endpoints. The kernel's keepalive probes a connection only while no data is outstanding
- * on it; with data outstanding the kernel retransmits instead, for a quarter of an hour. (TCP_USER_TIMEOUT would end
- * that earlier, but it also ends a connection to a stopped process whose receive window is full.) So there is a second
- * connection, which stays idle. When its keepalive fails, the peer has failed. If a process is only stopped, its kernel
- * still answers the keepalive.
+ * on it; with data outstanding the kernel retransmits instead, at growing intervals, and so it does where a stopped process
+ * has not taken its data. So there is a second connection, which stays idle. Even the host of a stopped process answers its
+ * probes. watch.c decides what it means that nothing comes.
  */
 #ifndef DMA_UCX_TL_INTERNAL_H
 #define DMA_UCX_TL_INTERNAL_H
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/socket.h>
 
 #include "calls.h"
 #include "dma/clock.h"
@@ -88,6 +88,13 @@ struct dma_ucx_req {
     dma_ucx_req_t *next; /* in the free list */
 };
 
+/* Probes of the kernel (keepalive), and the time without an answer after which a peer is gone: idle + count * interval equals
+ * `seconds` rounded down, but at least 2. A link survives an interruption of less than half of this time, or from 5 s on less
+ * than three quarters. The kernel itself gives a connection up after kernel_count probes. */
+typedef struct dma_ucx_keepalive {
+    int idle, interval, count, kernel_count; /* seconds, seconds, numbers of probes */
+} dma_ucx_keepalive_t;
+
 /* Requests are freed with the worker, not one by one: UCX may still have one that the caller has tested to its end. */
 #define DMA_UCX_SLAB 64
 typedef struct dma_ucx_slab {
@@ -95,11 +102,17 @@ typedef struct dma_ucx_slab {
     dma_ucx_req_t reqs[DMA_UCX_SLAB];
 } dma_ucx_slab_t;
 
+/* An IP address; IPv4 as in IPv6. */
+typedef struct dma_ucx_ip {
+    unsigned char bytes[16];
+} dma_ucx_ip_t;
+
 struct dma_ucx_peer {
     dma_ucx_entry_t entry; /* in peer_table */
     dma_ucx_t *net;
-    void *address; /* until the peer is connected */
-    size_t address_bytes;
+    void *address;     /* of its worker, until the peer is connected */
+    dma_ucx_ip_t *ips; /* that it can be reached at over TCP */
+    uint32_t nips;
     ucp_ep_h ep, keepalive_ep;
     unsigned sends, recvs; /* started */
     _Atomic dma_status_t status;
@@ -109,14 +122,42 @@ struct dma_ucx_peer {
     dma_ucx_peer_t *next_failed; /* in the list `failed`, then in `draining` */
 };
 
+/* The objects of UCX. */
+#define DMA_UCX_IPS 32
+typedef struct dma_ucx_stack {
+    ucp_context_h context;
+    ucp_worker_h worker;
+    bool tcp_only;
+    dma_net_place_t place;
+    uint32_t nips;                 /* of `ips` */
+    dma_ucx_ip_t ips[DMA_UCX_IPS]; /* what its TCP connections come from or go to; further ones are not watched */
+    void *address;                 /* what peers get: nips, ips, and the address of the worker */
+    size_t address_bytes;
+} dma_ucx_stack_t;
+
+/* The TCP connections to one remote address. */
+typedef struct dma_ucx_path {
+    dma_ucx_ip_t remote;
+    uint32_t silent_ms; /* since something has come from there */
+    bool waiting;       /* data sent to there have not been acknowledged */
+    bool probed;        /* the kernel probes at least one of this process */
+} dma_ucx_path_t;
+
+typedef struct dma_ucx_watch {
+    dma_ucx_keepalive_t keepalive;
+    uint32_t limit_ms; /* 0: only the kernel watches */
+    double next;       /* check */
+    double last_large; /* message that has been sent or received */
+    dma_ucx_path_t *paths;
+    uint32_t npaths, room;
+} dma_ucx_watch_t;
+
 struct dma_ucx {
     pthread_mutex_t lock;
     dma_ucx_config_t config;
-    ucp_context_h context;
-    ucp_worker_h worker;
-    ucp_address_t *address;
-    size_t address_bytes;
-    bool tcp_only;
+    dma_ucx_stack_t ucx;
+    dma_ucx_watch_t watch;
+    bool address_given; /* peers may have the address */
     dma_ucx_table_t posted, unexpected, comms, peer_table;
     dma_ucx_peer_t *peers;                 /* all in peer_table */
     dma_ucx_peer_t *failed;                /* peers whose endpoints are to be closed */
@@ -147,11 +188,7 @@ dma_ucx_entry_t *dma_ucx_table_pop_if(dma_ucx_table_t *table, bool (*match)(cons
 /* Frees the chains. The entries belong to the caller. */
 void dma_ucx_table_free(dma_ucx_table_t *table);
 
-/* listen.c: the kernel's keepalive. idle + count * interval equals `seconds` rounded down, but at least 2. A link
- * survives an interruption of less than half of this time, or from 5 s on less than three quarters. */
-typedef struct dma_ucx_keepalive {
-    int idle, interval, count; /* seconds, seconds, number of probes */
-} dma_ucx_keepalive_t;
+/* listen.c */
 dma_ucx_keepalive_t dma_ucx_keepalive_of(double seconds);
 /* A bit for each file descriptor that is a listening TCP socket. */
 #define DMA_UCX_FDS 8192
@@ -160,7 +197,22 @@ typedef struct dma_ucx_listeners {
 } dma_ucx_listeners_t;
 void dma_ucx_listeners_find(dma_ucx_listeners_t *found);
 /* Turns the keepalive on for listening sockets that are not in `before`. */
-void dma_ucx_listeners_set_keepalive(dma_ucx_listeners_t *before, double seconds);
+void dma_ucx_listeners_set_keepalive(dma_ucx_listeners_t *before, const dma_ucx_keepalive_t *keepalive);
+/* Their addresses. */
+void dma_ucx_listeners_find_addresses(dma_ucx_listeners_t *before, dma_ucx_stack_t *stack);
+
+/* place.c */
+/* Returns whether it is an IP address. `bytes`: in network byte order. */
+bool dma_ucx_ip_from(int family, const void *bytes, dma_ucx_ip_t *ip);
+bool dma_ucx_ip_of(const struct sockaddr_storage *address, dma_ucx_ip_t *ip);
+/* Makes stack->address from stack->ips and the worker's address. */
+dma_status_t dma_ucx_address_pack(dma_ucx_stack_t *stack, const void *worker_address, size_t bytes);
+/* Takes such an address apart, into peer->ips and peer->address. */
+dma_status_t dma_ucx_address_unpack(const void *address, size_t bytes, dma_ucx_peer_t *peer);
+/* Fills stack->place from the rest. */
+void dma_ucx_place_fill(dma_ucx_stack_t *stack);
+/* Whether the interface has one of these IPv4 addresses. */
+bool dma_ucx_interface_has(const char *interface, const uint32_t *addresses, uint32_t n);
 
 /* message.c */
 ucs_status_t dma_ucx_am_handler(void *net, const void *am_header, size_t header_bytes, void *data, size_t bytes,
@@ -195,6 +247,17 @@ typedef struct dma_ucx_transports {
 dma_ucx_transports_t dma_ucx_transports_query(ucp_context_h context);
 /* From what ucp_context_print_info prints. The text is modified. */
 dma_ucx_transports_t dma_ucx_transports_parse(char *text);
+/* The network devices without those that have one of these IPv4 addresses, for UCX_NET_DEVICES. DMA_UNSUPPORTED: none is left that
+ * leads to another node, or they do not fit. */
+dma_status_t dma_ucx_devices_without(ucp_context_h context, const uint32_t *addresses, uint32_t n, char *devices,
+                                     size_t bytes);
+
+/* watch.c */
+#define DMA_UCX_LARGE 1024 /* bytes of a message that may fill a queue; announcements are smaller */
+/* kernel_alone: the user has changed how the kernel probes, so this layer does not know what silence means. */
+void dma_ucx_watch_init(dma_ucx_watch_t *watch, double seconds, bool kernel_alone);
+/* Declares peers failed whose host is gone. Most calls do nothing. */
+void dma_ucx_watch_peers(dma_ucx_t *net);
 
 /* progress.c */
 void dma_ucx_progress_locked(dma_ucx_t *net);

@@ -16,8 +16,9 @@
 
 #include "internal.h"
 
-#define MOST_PROBES  12
-#define MOST_SECONDS 32767 /* limit of the kernel */
+#define MOST_PROBES   12
+#define KERNEL_PROBES 127   /* limit of the kernel */
+#define MOST_SECONDS  32767 /* limit of the kernel */
 
 /* The time before the first probe is short: the rest of the time is how long a link may be interrupted. */
 dma_ucx_keepalive_t dma_ucx_keepalive_of(double seconds)
@@ -26,7 +27,8 @@ dma_ucx_keepalive_t dma_ucx_keepalive_of(double seconds)
     int idle = whole < 8 ? 1 : whole < 12 ? 2 : whole / 6, rest = whole - idle;
     int interval = (rest - 1) / MOST_PROBES + 1, count = rest / interval;
 
-    return (dma_ucx_keepalive_t){.idle = whole - interval * count, .interval = interval, .count = count};
+    return (dma_ucx_keepalive_t){
+        .idle = whole - interval * count, .interval = interval, .count = count, .kernel_count = KERNEL_PROBES};
 }
 
 static bool is_listening(int fd)
@@ -41,8 +43,7 @@ static bool is_listening(int fd)
     return !getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &family, &bytes) && (family == AF_INET || family == AF_INET6);
 }
 
-static void each_listener(dma_ucx_listeners_t *found, void (*visit)(dma_ucx_listeners_t *, int, const void *),
-                          const void *arg)
+static void each_listener(dma_ucx_listeners_t *found, void (*visit)(dma_ucx_listeners_t *, int, void *), void *arg)
 {
     DIR *dir = opendir("/proc/self/fd");
     struct dirent *entry;
@@ -59,7 +60,7 @@ static void each_listener(dma_ucx_listeners_t *found, void (*visit)(dma_ucx_list
     }
 }
 
-static void add_listener(dma_ucx_listeners_t *found, int fd, const void *arg)
+static void add_listener(dma_ucx_listeners_t *found, int fd, void *arg)
 {
     (void)arg;
     found->fd[fd / 8] |= (unsigned char)(1u << fd % 8);
@@ -71,22 +72,44 @@ void dma_ucx_listeners_find(dma_ucx_listeners_t *found)
     each_listener(found, add_listener, NULL);
 }
 
-static void set_keepalive(dma_ucx_listeners_t *before, int fd, const void *arg)
+static bool is_new(const dma_ucx_listeners_t *before, int fd)
+{
+    return !(before->fd[fd / 8] >> fd % 8 & 1);
+}
+
+static void set_keepalive(dma_ucx_listeners_t *before, int fd, void *arg)
 {
     const dma_ucx_keepalive_t *keepalive = arg;
     int on = 1;
 
-    if (!(before->fd[fd / 8] >> fd % 8 & 1)) {
+    if (is_new(before, fd)) {
         setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
         setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &keepalive->idle, sizeof(int));
         setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &keepalive->interval, sizeof(int));
-        setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &keepalive->count, sizeof(int));
+        setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &keepalive->kernel_count, sizeof(int));
     }
 }
 
-void dma_ucx_listeners_set_keepalive(dma_ucx_listeners_t *before, double seconds)
+void dma_ucx_listeners_set_keepalive(dma_ucx_listeners_t *before, const dma_ucx_keepalive_t *keepalive)
 {
-    dma_ucx_keepalive_t keepalive = dma_ucx_keepalive_of(seconds);
+    dma_ucx_keepalive_t copy = *keepalive;
 
-    each_listener(before, set_keepalive, &keepalive);
+    each_listener(before, set_keepalive, &copy);
+}
+
+static void add_address(dma_ucx_listeners_t *before, int fd, void *arg)
+{
+    dma_ucx_stack_t *stack = arg;
+    struct sockaddr_storage address;
+    socklen_t bytes = sizeof(address);
+
+    if (is_new(before, fd) && stack->nips < DMA_UCX_IPS && !getsockname(fd, (struct sockaddr *)&address, &bytes) &&
+        dma_ucx_ip_of(&address, &stack->ips[stack->nips])) {
+        stack->nips++;
+    }
+}
+
+void dma_ucx_listeners_find_addresses(dma_ucx_listeners_t *before, dma_ucx_stack_t *stack)
+{
+    each_listener(before, add_address, stack);
 }

@@ -8,9 +8,11 @@ ucx_sources = \
 	ucx_tl/message.c \
 	ucx_tl/net.c \
 	ucx_tl/peer.c \
+	ucx_tl/place.c \
 	ucx_tl/progress.c \
 	ucx_tl/transports.c \
-	ucx_tl/ucx_tl.h
+	ucx_tl/ucx_tl.h \
+	ucx_tl/watch.c
 if HAVE_UCX
 core_sources += $(ucx_sources)
 endif

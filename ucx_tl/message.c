@@ -36,6 +36,9 @@ void dma_ucx_req_complete(dma_ucx_t *net, dma_ucx_req_t *req, dma_status_t statu
         *(req->send ? &req->peer->sends : &req->peer->recvs) -= 1;
         req->started = false;
     }
+    if (status == DMA_OK && req->bytes >= DMA_UCX_LARGE) {
+        net->watch.last_large = dma_now();
+    }
     req->status = status;
     net->completed++;
     /* Release: status and data before the flag, because dma_ucx_test reads it without the lock. */
@@ -129,7 +132,7 @@ static void start_send(dma_ucx_t *net, dma_ucx_req_t *req)
 void dma_ucx_message_free(dma_ucx_t *net, dma_ucx_message_t *message)
 {
     if (message->data) {
-        dma_ucx_api.ucp_am_data_release(net->worker, message->data);
+        dma_ucx_api.ucp_am_data_release(net->ucx.worker, message->data);
     }
     free(message);
 }
@@ -170,7 +173,7 @@ static void start_receive(dma_ucx_t *net, dma_ucx_req_t *req, dma_ucx_message_t 
     req->started = true;
     req->peer->recvs++;
     check_started(net, req,
-                  dma_ucx_api.ucp_am_recv_data_nbx(net->worker, message->data, req->buffer, req->bytes, &param));
+                  dma_ucx_api.ucp_am_recv_data_nbx(net->ucx.worker, message->data, req->buffer, req->bytes, &param));
     free(message);
 }
 

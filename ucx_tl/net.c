@@ -10,7 +10,8 @@
 
 #include "internal.h"
 
-#define PREFIX "COLL_DMA"
+#define PREFIX        "COLL_DMA"
+#define DEVICES_BYTES 1024 /* of the names of all network devices */
 
 static void report(const dma_ucx_config_t *config, const char *what, const char *reason)
 {
@@ -53,38 +54,42 @@ static void set_tcp(ucp_config_t *ucx, const char *name, const char *value)
     }
 }
 
-/*
- * The kernel counts whole seconds. It probes an idle connection after about a sixth of the time, and closes the connection if no
- * probe is answered until the time is over. So a link that comes back before, or a host that is slow for a while, does not
- * count as failed.
- *
- *     seconds  2: probed after 1, closed 1 later       10: probed after 2, 3, 4, ... 9; closed at 10
- */
-static void set_tcp_keepalive(ucp_config_t *ucx, double seconds)
+static bool user_sets_tcp_keepalive(void)
 {
-    dma_ucx_keepalive_t keepalive = dma_ucx_keepalive_of(seconds);
+    return is_set_by_user("TCP_KEEPIDLE") || is_set_by_user("TCP_KEEPINTVL") || is_set_by_user("TCP_KEEPCNT");
+}
+
+/*
+ * The kernel counts whole seconds. It probes an idle connection after about a sixth of the time. If nothing comes until the
+ * time is over, the peer has failed. So a link that comes back before, or a host that is slow for a while, does not count as
+ * failed.
+ *
+ *     seconds  2: probed after 1, failed 1 later       10: probed after 2, 3, 4, ... 9; failed at 10
+ */
+static void set_tcp_keepalive(ucp_config_t *ucx, const dma_ucx_keepalive_t *keepalive)
+{
     char text[32];
 
-    snprintf(text, sizeof(text), "%ds", keepalive.idle);
+    snprintf(text, sizeof(text), "%ds", keepalive->idle);
     set_tcp(ucx, "TCP_KEEPIDLE", text);
-    snprintf(text, sizeof(text), "%ds", keepalive.interval);
+    snprintf(text, sizeof(text), "%ds", keepalive->interval);
     set_tcp(ucx, "TCP_KEEPINTVL", text);
-    snprintf(text, sizeof(text), "%d", keepalive.count);
+    snprintf(text, sizeof(text), "%d", keepalive->kernel_count);
     set_tcp(ucx, "TCP_KEEPCNT", text);
 }
 
-static void set_keepalive(ucp_config_t *ucx, double seconds, dma_ucx_transports_t transports)
+static void set_keepalive(ucp_config_t *ucx, const dma_ucx_t *net, dma_ucx_transports_t transports)
 {
     char text[32];
 
     if (transports.tcp) {
-        set_tcp_keepalive(ucx, seconds);
+        set_tcp_keepalive(ucx, &net->watch.keepalive);
     }
     /* UCP's keepalive would send data on the idle TCP connections, and the kernel's keepalive needs them idle. */
     if (transports.tcp && !transports.other) {
         set(ucx, "KEEPALIVE_INTERVAL", "inf");
     } else {
-        snprintf(text, sizeof(text), "%ldms", (long)(500 * seconds));
+        snprintf(text, sizeof(text), "%ldms", (long)(500 * net->config.keepalive_seconds));
         set(ucx, "KEEPALIVE_INTERVAL", text);
     }
 }
@@ -104,16 +109,23 @@ static void set_one_rail(ucp_config_t *ucx)
     dma_ucx_api.ucp_config_modify(ucx, "MAX_EAGER_RAILS", "1");
 }
 
-static ucs_status_t create_context_with(const dma_ucx_config_t *config, const dma_ucx_transports_t *transports,
-                                        ucp_context_h *context)
+/* Messages go to other nodes only. UCX would allocate its receive queues for shared memory nevertheless: megabytes for each
+ * process, System V segments that other users of the group may write, and no worker at all where /dev/shm is full. */
+static void set_no_shared_memory(ucp_config_t *ucx)
+{
+    set(ucx, "TLS", "^sm");
+}
+
+static ucs_status_t create_context_with(const dma_ucx_t *net, const dma_ucx_transports_t *transports,
+                                        const char *devices, ucp_context_h *context)
 {
     ucp_params_t params = {
         .field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME | UCP_PARAM_FIELD_ESTIMATED_NUM_EPS |
                       UCP_PARAM_FIELD_ESTIMATED_NUM_PPN,
         .features = UCP_FEATURE_AM,
         .name = "coll_dma",
-        .estimated_num_eps = config->processes,
-        .estimated_num_ppn = config->local_processes,
+        .estimated_num_eps = net->config.processes,
+        .estimated_num_ppn = net->config.local_processes,
     };
     ucp_config_t *ucx;
     ucs_status_t status = dma_ucx_api.ucp_config_read(PREFIX, NULL, &ucx);
@@ -122,8 +134,12 @@ static ucs_status_t create_context_with(const dma_ucx_config_t *config, const dm
         return status;
     }
     set_one_rail(ucx);
+    set_no_shared_memory(ucx);
+    if (devices) {
+        set(ucx, "NET_DEVICES", devices);
+    }
     if (transports) {
-        set_keepalive(ucx, config->keepalive_seconds, *transports);
+        set_keepalive(ucx, net, *transports);
         set_rendezvous(ucx, *transports);
     }
     status = dma_ucx_api.ucp_init_version(UCP_API_MAJOR, UCP_API_MINOR, &params, ucx, context);
@@ -133,21 +149,34 @@ static ucs_status_t create_context_with(const dma_ucx_config_t *config, const dm
 
 /* Creates the context twice: a first one to see which transports there are, because UCX prints warnings about settings of
  * transports that it does not use. */
-static ucs_status_t create_context(const dma_ucx_config_t *config, ucp_context_h *context, bool *tcp_only)
+static ucs_status_t create_context(const dma_ucx_t *net, const char *devices, dma_ucx_stack_t *stack)
 {
     dma_ucx_transports_t transports;
-    ucs_status_t status = create_context_with(config, NULL, context);
+    ucs_status_t status = create_context_with(net, NULL, devices, &stack->context);
 
     if (status == UCS_OK) {
-        transports = dma_ucx_transports_query(*context);
-        *tcp_only = transports.tcp && !transports.other;
-        dma_ucx_api.ucp_cleanup(*context);
-        status = create_context_with(config, &transports, context);
+        transports = dma_ucx_transports_query(stack->context);
+        stack->tcp_only = transports.tcp && !transports.other;
+        dma_ucx_api.ucp_cleanup(stack->context);
+        status = create_context_with(net, &transports, devices, &stack->context);
     }
     return status;
 }
 
-static ucs_status_t create_worker(dma_ucx_t *net)
+static ucs_status_t make_address(dma_ucx_stack_t *stack)
+{
+    ucp_address_t *address;
+    size_t bytes;
+    ucs_status_t status = dma_ucx_api.ucp_worker_get_address(stack->worker, &address, &bytes);
+
+    if (status == UCS_OK) {
+        status = dma_ucx_address_pack(stack, address, bytes) == DMA_OK ? UCS_OK : UCS_ERR_NO_MEMORY;
+        dma_ucx_api.ucp_worker_release_address(stack->worker, address);
+    }
+    return status;
+}
+
+static ucs_status_t create_worker(dma_ucx_t *net, dma_ucx_stack_t *stack)
 {
     ucp_worker_params_t params = {.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
                                   .thread_mode = UCS_THREAD_MODE_SERIALIZED};
@@ -163,25 +192,54 @@ static ucs_status_t create_worker(dma_ucx_t *net)
     ucs_status_t status;
 
     dma_ucx_listeners_find(&before);
-    status = dma_ucx_api.ucp_worker_create(net->context, &params, &net->worker);
+    status = dma_ucx_api.ucp_worker_create(stack->context, &params, &stack->worker);
     if (status != UCS_OK) {
         return status;
     }
-    dma_ucx_listeners_set_keepalive(&before, net->config.keepalive_seconds);
-    status = dma_ucx_api.ucp_worker_set_am_recv_handler(net->worker, &handler);
+    dma_ucx_listeners_set_keepalive(&before, &net->watch.keepalive);
+    dma_ucx_listeners_find_addresses(&before, stack);
+    status = dma_ucx_api.ucp_worker_set_am_recv_handler(stack->worker, &handler);
     if (status == UCS_OK) {
-        status = dma_ucx_api.ucp_worker_get_address(net->worker, &net->address, &net->address_bytes);
+        status = make_address(stack);
     }
     if (status != UCS_OK) {
-        dma_ucx_api.ucp_worker_destroy(net->worker);
+        dma_ucx_api.ucp_worker_destroy(stack->worker);
     }
     return status;
+}
+
+/* Creates UCX's objects. `devices`: the only network devices to be used, or NULL for all. */
+static dma_status_t create_stack(dma_ucx_t *net, const char *devices)
+{
+    dma_ucx_stack_t stack = {0};
+    ucs_status_t status = create_context(net, devices, &stack);
+
+    if (status != UCS_OK) {
+        report(&net->config, "UCX does not start", dma_ucx_api.ucs_status_string(status));
+        return DMA_UNSUPPORTED;
+    }
+    status = create_worker(net, &stack);
+    if (status != UCS_OK) {
+        report(&net->config, "UCX cannot create a worker", dma_ucx_api.ucs_status_string(status));
+        dma_ucx_api.ucp_cleanup(stack.context);
+        return DMA_UNSUPPORTED;
+    }
+    dma_ucx_place_fill(&stack);
+    net->ucx = stack;
+    return DMA_OK;
+}
+
+static void destroy_stack(dma_ucx_stack_t *stack)
+{
+    free(stack->address);
+    dma_ucx_api.ucp_worker_destroy(stack->worker);
+    dma_ucx_api.ucp_cleanup(stack->context);
 }
 
 dma_status_t dma_ucx_create(const dma_ucx_config_t *config, dma_ucx_t **result)
 {
     const char *why = NULL;
-    ucs_status_t status;
+    dma_status_t status;
     dma_ucx_t *net;
 
     if (dma_ucx_load(&why) != DMA_OK) {
@@ -197,36 +255,65 @@ dma_status_t dma_ucx_create(const dma_ucx_config_t *config, dma_ucx_t **result)
     net->goodbye = (dma_ucx_header_t){.kind = DMA_UCX_GOODBYE, .key = config->key};
     net->abort = (dma_ucx_header_t){.kind = DMA_UCX_ABORT, .key = config->key};
     net->matched_tail = &net->matched;
-    status = create_context(config, &net->context, &net->tcp_only);
-    if (status != UCS_OK) {
-        report(config, "UCX does not start", dma_ucx_api.ucs_status_string(status));
-        goto free_net;
-    }
-    status = create_worker(net);
-    if (status != UCS_OK) {
-        report(config, "UCX cannot create a worker", dma_ucx_api.ucs_status_string(status));
-        goto cleanup_context;
+    dma_ucx_watch_init(&net->watch, config->keepalive_seconds, user_sets_tcp_keepalive());
+    status = create_stack(net, NULL);
+    if (status != DMA_OK) {
+        free(net);
+        return status;
     }
     pthread_mutex_init(&net->lock, NULL);
     *result = net;
     return DMA_OK;
+}
 
-cleanup_context:
-    dma_ucx_api.ucp_cleanup(net->context);
-free_net:
-    free(net);
-    return DMA_UNSUPPORTED;
+void dma_ucx_get_place(dma_ucx_t *net, dma_net_place_t *place)
+{
+    pthread_mutex_lock(&net->lock);
+    *place = net->ucx.place;
+    pthread_mutex_unlock(&net->lock);
+}
+
+/* With the lock. Replaces UCX's objects, which nobody has connected to. */
+static dma_status_t replace_stack(dma_ucx_t *net, const uint32_t *addresses, uint32_t n)
+{
+    char devices[DEVICES_BYTES];
+    dma_ucx_stack_t old = net->ucx;
+    dma_status_t status = dma_ucx_devices_without(old.context, addresses, n, devices, sizeof(devices));
+
+    status = status == DMA_OK ? create_stack(net, devices) : status;
+    if (status == DMA_OK) {
+        destroy_stack(&old);
+    }
+    return status;
+}
+
+dma_status_t dma_ucx_exclude(dma_ucx_t *net, const uint32_t *addresses, uint32_t n)
+{
+    dma_status_t status = DMA_OK;
+
+    pthread_mutex_lock(&net->lock);
+    if (!net->address_given && !is_set_by_user("NET_DEVICES")) {
+        status = replace_stack(net, addresses, n);
+    }
+    pthread_mutex_unlock(&net->lock);
+    return status;
 }
 
 bool dma_ucx_is_tcp_only(const dma_ucx_t *net)
 {
-    return net->tcp_only;
+    return net->ucx.tcp_only;
 }
 
-const void *dma_ucx_get_address(const dma_ucx_t *net, size_t *bytes)
+const void *dma_ucx_get_address(dma_ucx_t *net, size_t *bytes)
 {
-    *bytes = net->address_bytes;
-    return net->address;
+    const void *address;
+
+    pthread_mutex_lock(&net->lock);
+    net->address_given = true;
+    address = net->ucx.address;
+    *bytes = net->ucx.address_bytes;
+    pthread_mutex_unlock(&net->lock);
+    return address;
 }
 
 static bool is_sending(dma_ucx_t *net)
@@ -280,8 +367,10 @@ static void free_all(dma_ucx_t *net)
     while ((peer = net->peers)) {
         net->peers = peer->next;
         free(peer->address);
+        free(peer->ips);
         free(peer);
     }
+    free(net->watch.paths);
     dma_ucx_table_free(&net->posted);
     dma_ucx_table_free(&net->unexpected);
     dma_ucx_table_free(&net->comms);
@@ -316,9 +405,7 @@ void dma_ucx_destroy(dma_ucx_t *net)
     for (deadline = dma_now() + DMA_UCX_DESTROY_SECONDS; net->closing_eps && dma_now() < deadline;) {
         dma_ucx_progress_locked(net);
     }
-    dma_ucx_api.ucp_worker_release_address(net->worker, net->address);
-    dma_ucx_api.ucp_worker_destroy(net->worker);
-    dma_ucx_api.ucp_cleanup(net->context);
+    destroy_stack(&net->ucx);
     free_all(net);
     pthread_mutex_destroy(&net->lock);
     free(net);

@@ -17,39 +17,40 @@ dma_ucx_peer_t *dma_ucx_peer_find(dma_ucx_t *net, uint64_t key)
     return (dma_ucx_peer_t *)dma_ucx_table_find(&net->peer_table, &header);
 }
 
-static dma_ucx_peer_t *new_peer(dma_ucx_t *net, uint64_t key, const void *address, size_t bytes)
+static dma_status_t new_peer(dma_ucx_t *net, uint64_t key, const void *address, size_t bytes, dma_ucx_peer_t **result)
 {
     dma_ucx_peer_t *peer = calloc(1, sizeof(*peer));
+    dma_status_t status = peer ? dma_ucx_address_unpack(address, bytes, peer) : DMA_ERR_NOMEM;
 
-    if (!peer || !(peer->address = malloc(bytes))) {
+    if (status != DMA_OK) {
         free(peer);
-        return NULL;
+        return status;
     }
-    memcpy(peer->address, address, bytes);
     peer->net = net;
     peer->entry.header.key = key;
     dma_ucx_table_add(&net->peer_table, &peer->entry);
     peer->next = net->peers;
     net->peers = peer;
-    return peer;
+    *result = peer;
+    return DMA_OK;
 }
 
 dma_status_t dma_ucx_peer_create(dma_ucx_t *net, uint64_t key, const void *address, size_t bytes,
                                  dma_ucx_peer_t **result)
 {
+    dma_status_t status = DMA_OK;
     dma_ucx_peer_t *peer;
 
     pthread_mutex_lock(&net->lock);
     peer = dma_ucx_peer_find(net, key);
     if (!peer) {
-        peer = new_peer(net, key, address, bytes);
+        status = new_peer(net, key, address, bytes, &peer);
     }
     pthread_mutex_unlock(&net->lock);
-    if (!peer) {
-        return DMA_ERR_NOMEM;
+    if (status == DMA_OK) {
+        *result = peer;
     }
-    *result = peer;
-    return DMA_OK;
+    return status;
 }
 
 bool dma_ucx_peer_closed(const dma_ucx_peer_t *peer)
@@ -103,7 +104,7 @@ static ucs_status_t make_endpoint(dma_ucx_peer_t *peer, ucp_ep_h *ep)
         .err_handler = {.cb = on_error, .arg = peer},
     };
 
-    return dma_ucx_api.ucp_ep_create(peer->net->worker, &params, ep);
+    return dma_ucx_api.ucp_ep_create(peer->net->ucx.worker, &params, ep);
 }
 
 /* Whether a lane of the endpoint is a TCP connection. Not every supported version of UCX has a query for that, but all can

@@ -6,7 +6,7 @@
 
 static void progress_worker(dma_ucx_t *net)
 {
-    for (int i = 0; i < MOST_CALLS && dma_ucx_api.ucp_worker_progress(net->worker); i++) {
+    for (int i = 0; i < MOST_CALLS && dma_ucx_api.ucp_worker_progress(net->ucx.worker); i++) {
     }
 }
 
@@ -16,6 +16,7 @@ void dma_ucx_progress_locked(dma_ucx_t *net)
     if (net->failed) {
         progress_worker(net); /* UCX may report the end of one endpoint before a goodbye on the other */
     }
+    dma_ucx_watch_peers(net);
     dma_ucx_start_matched(net);
     dma_ucx_close_failed_peers(net);
 }

@@ -10,32 +10,48 @@ static const char *const local_transports[] = {"self/",     "sysv/",      "posix
                                                "xpmem/",    "cuda_copy/", "cuda_ipc/", "gdr_copy/", "rocm_copy/",
                                                "rocm_ipc/", "ze_copy/",   "ze_ipc/",   "ze_gdr/"};
 
-/* Not every supported version of UCX has a query for transports, but all can print them: "resource 0 : md 0 dev 0 flags --
- * tcp/eth0". */
+/* "tcp/eth0" of "resource 0 : md 0 dev 0 flags -- tcp/eth0", or NULL. Not every supported version of UCX has a query for
+ * transports, but all can print them. */
+static const char *resource_of(char *line)
+{
+    char *name = strstr(line, " resource ") ? strrchr(line, ' ') : NULL;
+
+    return name && strchr(name, '/') ? name + 1 : NULL;
+}
+
+static bool is_local(const char *resource)
+{
+    bool local = false;
+
+    for (size_t i = 0; i < sizeof(local_transports) / sizeof(local_transports[0]); i++) {
+        local = local || !strncmp(resource, local_transports[i], strlen(local_transports[i]));
+    }
+    return local;
+}
+
+static bool is_tcp(const char *resource)
+{
+    return !strncmp(resource, "tcp/", 4);
+}
+
 dma_ucx_transports_t dma_ucx_transports_parse(char *text)
 {
     dma_ucx_transports_t found = {false, false};
-    char *line, *rest, *name;
+    const char *resource;
+    char *line, *rest;
 
     for (line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
-        bool local = false, tcp;
-
-        if (!strstr(line, " resource ") || !(name = strrchr(line, ' ')) || !strchr(++name, '/')) {
-            continue;
+        if ((resource = resource_of(line))) {
+            found.tcp = found.tcp || is_tcp(resource);
+            found.other = found.other || (!is_local(resource) && !is_tcp(resource));
         }
-        for (size_t i = 0; i < sizeof(local_transports) / sizeof(local_transports[0]); i++) {
-            local = local || !strncmp(name, local_transports[i], strlen(local_transports[i]));
-        }
-        tcp = !strncmp(name, "tcp/", 4);
-        found.tcp = found.tcp || tcp;
-        found.other = found.other || (!local && !tcp);
     }
     return found;
 }
 
-dma_ucx_transports_t dma_ucx_transports_query(ucp_context_h context)
+/* To be freed; NULL without memory. */
+static char *print_context(ucp_context_h context)
 {
-    dma_ucx_transports_t found = {false, false};
     char *text = NULL;
     size_t bytes = 0;
     FILE *file = open_memstream(&text, &bytes);
@@ -43,8 +59,45 @@ dma_ucx_transports_t dma_ucx_transports_query(ucp_context_h context)
     if (file) {
         dma_ucx_api.ucp_context_print_info(context, file);
         fclose(file);
-        found = text ? dma_ucx_transports_parse(text) : found;
-        free(text);
     }
+    return text;
+}
+
+dma_ucx_transports_t dma_ucx_transports_query(ucp_context_h context)
+{
+    dma_ucx_transports_t found = {false, false};
+    char *text = print_context(context);
+
+    if (text) {
+        found = dma_ucx_transports_parse(text);
+    }
+    free(text);
     return found;
+}
+
+/* Appends a device to a list with commas. */
+static bool add_device(char *devices, size_t bytes, const char *device)
+{
+    size_t used = strlen(devices);
+
+    return (size_t)snprintf(devices + used, bytes - used, "%s%s", used ? "," : "", device) < bytes - used;
+}
+
+dma_status_t dma_ucx_devices_without(ucp_context_h context, const uint32_t *addresses, uint32_t n, char *devices,
+                                     size_t bytes)
+{
+    char *text = print_context(context), *line, *rest;
+    bool fits = text, leads_away = false;
+
+    devices[0] = '\0';
+    for (line = text ? strtok_r(text, "\n", &rest) : NULL; line; line = strtok_r(NULL, "\n", &rest)) {
+        const char *resource = resource_of(line), *device = resource ? strchr(resource, '/') + 1 : NULL;
+
+        if (device && !is_local(resource) && !(is_tcp(resource) && dma_ucx_interface_has(device, addresses, n))) {
+            fits = fits && add_device(devices, bytes, device);
+            leads_away = leads_away || strcmp(device, "lo");
+        }
+    }
+    free(text);
+    return fits && leads_away ? DMA_OK : DMA_UNSUPPORTED;
 }

@@ -32,15 +32,17 @@
  * reason a receive from a failed peer can always be ended: UCX does not know the buffer until the message is there, as data or
  * as an RTS.
  *
- * Failure. Only evidence counts: an error of an endpoint, or a keepalive that the peer's *kernel* or adapter does not
- * answer. A process that is stopped has not failed, however long it is stopped; UD is an exception, see below. Both
+ * Failure. Only evidence counts: an error of an endpoint, silence of the peer's host over TCP although the kernel probes it
+ * (watch.c has the rule), or a keepalive that the peer's adapter does not answer. A link that is slow is not silent. A
+ * process that is stopped has not failed, however long it is stopped; UD is an exception, see below. Both
  * sides have endpoints. So both sides detect a failure within `keepalive_seconds` (see dma_ucx_config_t), also a rank
  * that only receives. Then all requests of that peer that are not complete end with DMA_ERR_PEER, and so do all later
  * ones. Messages that had arrived as a whole can still be received.
  *
  * Limits of failure detection. Over TCP, a link that dies while a connection is being made is detected only by the kernel's
- * retries, after two minutes or more. If UCX has other networks beside TCP but uses TCP, UCX's own keepalive keeps the idle
- * connection busy, and the sender may need a quarter of an hour (UCX_TLS can exclude what is not used). Over InfiniBand UD,
+ * retries, after two minutes or more. A connection that alone is dead, while others to the same host are not, is given up after
+ * 127 probes of the kernel if it is idle. If the user sets UCX_TCP_KEEPIDLE, UCX_TCP_KEEPINTVL or UCX_TCP_KEEPCNT, the kernel
+ * alone decides, and a slow link may count as dead. Over InfiniBand UD,
  * acknowledgements need the peer's process: a process that is stopped for longer than UCX_UD_*_TIMEOUT (30 s) counts as failed.
  *
  * Threads: all functions may be called from any thread, except create and destroy. One lock guards the worker;
@@ -63,8 +65,9 @@ typedef struct dma_ucx_req dma_ucx_req_t;
 
 typedef struct dma_ucx_config {
     uint64_t key; /* identifies this process, different from all others */
-    /* A dead link is detected after this time, at most 1 s later; at least 2. A link survives an interruption of less than half
-     * of this time, or from 5 s on less than three quarters. */
+    /* A dead link is detected after this time, at most 1 s later; at least 2. Up to four times as long while other links of this
+     * host are slow or this process exchanges large messages with others. A link survives an interruption of less than half of
+     * this time, or from 5 s on less than three quarters. */
     double keepalive_seconds;
     /* Processes of the job, and of this node, at least 1. With many, UCX prefers transports that need little memory for each. */
     size_t processes, local_processes;
@@ -72,7 +75,8 @@ typedef struct dma_ucx_config {
 } dma_ucx_config_t;
 
 /* DMA_UNSUPPORTED: UCX cannot start; the reason is reported.
- * Environment: UCX_* as in any program that uses UCX, COLL_DMA_UCX_* for this worker alone. */
+ * Environment: UCX_* as in any program that uses UCX, COLL_DMA_UCX_* for this worker alone. Without UCX_TLS there, UCX's
+ * transports over shared memory are left out. */
 dma_status_t dma_ucx_create(const dma_ucx_config_t *config, dma_ucx_t **net);
 
 /* Local, and bounded in time whatever the peers do: waits up to DMA_UCX_DESTROY_SECONDS for sends in progress, says goodbye to
@@ -82,8 +86,12 @@ dma_status_t dma_ucx_create(const dma_ucx_config_t *config, dma_ucx_t **net);
 void dma_ucx_destroy(dma_ucx_t *net);
 #define DMA_UCX_DESTROY_SECONDS 2.0
 
+/* See dma_net_ops_t. If the user has named the interfaces (UCX_NET_DEVICES), none of them is excluded. */
+void dma_ucx_get_place(dma_ucx_t *net, dma_net_place_t *place);
+dma_status_t dma_ucx_exclude(dma_ucx_t *net, const uint32_t *addresses, uint32_t n);
+
 /* What peers need to reach this process; valid as long as `net`. */
-const void *dma_ucx_get_address(const dma_ucx_t *net, size_t *bytes);
+const void *dma_ucx_get_address(dma_ucx_t *net, size_t *bytes);
 
 /* Whether TCP is the only transport between nodes. */
 bool dma_ucx_is_tcp_only(const dma_ucx_t *net);

@@ -40,12 +40,27 @@ typedef struct dma_net_tag {
 
 #define DMA_NET_ADDRESS_MAX 16384 /* bytes */
 
+/* Where a process is. Two hosts may have the same IPv4 address, such as that of a bridge for containers. A message to it never
+ * leaves its sender's host. */
+#define DMA_NET_PLACE_ADDRESSES 16
+typedef struct dma_net_place {
+    uint64_t space;         /* identifies the network stack: equal addresses in one are one address */
+    uint32_t address_bytes; /* of what get_address returns, now and later, at most */
+    uint32_t naddresses;
+    uint32_t addresses
+        [DMA_NET_PLACE_ADDRESSES]; /* IPv4, of the interfaces that the network uses; further ones are left out */
+} dma_net_place_t;
+
 typedef struct dma_net_ops {
     /* Opens the network for this process. DMA_UNSUPPORTED: there is no network. In the component it also registers a progress
      * callback: the network's progress and dma_proc_poll_notices must run while no call is in progress, too. */
     dma_status_t (*open)(void **net);
     /* Takes a bounded time, whatever the peers do. Sends that have ended are not lost; requests that are left end. */
     void (*close)(void *net);
+    void (*get_place)(void *net, dma_net_place_t *place);
+    /* Does without the interfaces that have these IPv4 addresses. Has no effect once get_address has been called, because peers
+     * may have the address. DMA_UNSUPPORTED: no interface is left. */
+    dma_status_t (*exclude)(void *net, const uint32_t *addresses, uint32_t n);
     /* What peers need to reach this process, at most DMA_NET_ADDRESS_MAX bytes; valid as long as `net`. */
     const void *(*get_address)(void *net, size_t *bytes);
     /* Whether TCP is the only transport between nodes: then the built-in network profile is that of TCP. */

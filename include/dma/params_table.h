@@ -100,8 +100,9 @@ DMA_PARAM_NUMBER(size_t, net_chunk_bytes, 0, 4096, 1073741824, ZERO, AGREED, "by
     "Largest message of pipelined blocks between nodes. Other messages are cut at 8 times this size or 256 KiB, "
     "whichever is less, but not below this size, and all at 1 MiB. 0: chosen from the network profile, 16 KiB to 1 MiB.")
 DMA_PARAM_NUMBER(double, keepalive, 10, 2, 32767, RANGE, LOCAL, "seconds",
-    "Time after which a dead link between nodes is detected and its collectives fail. With 5 or more, interruptions of "
-    "up to three quarters of this time only cost time.")
+    "Time after which a dead link between nodes is detected and its collectives fail; up to four times as long while the "
+    "process still exchanges large messages with other nodes. With 5 or more, interruptions of up to three quarters of this "
+    "time only cost time. Over TCP, a link is dead when no byte has come from the other host, to any process.")
 DMA_PARAM_PATH(sysfs, LOCAL,
     "Root of the kernel's description of GPUs and their links. Without it, /sys/class/kfd/kfd/topology.")
 /* clang-format on */

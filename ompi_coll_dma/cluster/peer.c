@@ -95,6 +95,9 @@ static dma_status_t start_exchange(dma_cluster_t *primary, dma_cluster_peer_t *p
     uint32_t size = (uint32_t)bytes;
     dma_status_t status;
 
+    if (bytes > primary->address_bytes) {
+        return DMA_ERR_NET; /* the network has not kept to its place.address_bytes */
+    }
     memcpy(ours, &size, sizeof(size));
     memcpy(ours + sizeof(size), address, bytes);
     status = primary->net_ops->address_recv(primary->handle, p->addresses, address_message_bytes(primary), p->rank,

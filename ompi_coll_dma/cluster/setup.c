@@ -1,9 +1,10 @@
 /*
  * The set-up of communicators over several nodes: see cluster.h.
  *
- *     NODE_MAP    all ranks exchange records: the lowest rank of their node; from rank 0 also the parameters and a
- *                 number for the communicator
- *     MEMORY      all ranks exchange whether they have the memory for the rest; if one has not: ASIDE
+ *     NODE_MAP    all ranks exchange records: the lowest rank of their node, and their IP addresses; from rank 0 also
+ *                 the parameters and a number for the communicator. Then each rank excludes its addresses that other
+ *                 hosts have too.
+ *     MEMORY      all ranks exchange whether they have the memory for the rest, and an address; if one has not: ASIDE
  *     NODE_COMM   the ranks of each node set up the node communicator
  *     NEIGHBORS   ranks of neighboring nodes connect; a channel has nothing to connect
  *     VERDICT     all ranks exchange whether the last two phases have succeeded: READY if they have everywhere, else
@@ -15,12 +16,12 @@
 
 #include "cluster/cluster.h"
 
-#define PROTOCOL  5
+#define PROTOCOL  6
 #define GPU_CHUNK (256u << 10) /* the least where ranks may have device memory: copying less takes as long */
 
 enum { PHASE_NODE_MAP, PHASE_MEMORY, PHASE_NODE_COMM, PHASE_NEIGHBORS, PHASE_VERDICT };
 /* The result is the highest verdict of all ranks. */
-enum { VERDICT_OK, VERDICT_NO_MEMORY, VERDICT_UNCONNECTED, VERDICT_NODES_DIFFER };
+enum { VERDICT_OK, VERDICT_NO_MEMORY, VERDICT_UNCONNECTED, VERDICT_NODES_DIFFER, VERDICT_NO_ADDRESS };
 
 typedef struct record {
     uint32_t protocol, first, network;
@@ -28,7 +29,7 @@ typedef struct record {
     int32_t forced;
     uint64_t chunk, first_seq;
     dma_net_profile_t profile;
-    uint64_t address_bytes;
+    dma_net_place_t place;
     uint64_t spare[3]; /* another version may need them: records have a fixed size */
 } record_t;
 
@@ -131,12 +132,10 @@ dma_status_t dma_cluster_setup_begin(dma_comm_t *comm)
     dma_cluster_t *c = comm->cluster;
     record_t mine = {.protocol = PROTOCOL, .first = c->first, .first_seq = comm->seq + 1, .forced = -1};
     dma_status_t status;
-    size_t bytes;
 
     if (dma_cluster_open_network(comm->proc, &c->net) == DMA_OK) {
-        c->net_ops->get_address(c->net, &bytes);
-        mine.address_bytes = bytes;
-        mine.network = bytes <= DMA_NET_ADDRESS_MAX;
+        c->net_ops->get_place(c->net, &mine.place);
+        mine.network = mine.place.address_bytes <= DMA_NET_ADDRESS_MAX;
     }
     if (comm->rank == 0) {
         choose_network_params(comm, &mine);
@@ -168,7 +167,7 @@ static const char *apply_records(dma_comm_t *comm)
     for (int r = 0; r < comm->nranks; r++) {
         const record_t *rec = dma_bootstrap_record(&c->exchange, r);
 
-        c->address_bytes = rec->address_bytes > c->address_bytes ? rec->address_bytes : c->address_bytes;
+        c->address_bytes = rec->place.address_bytes > c->address_bytes ? rec->place.address_bytes : c->address_bytes;
         if (rec->protocol != PROTOCOL || rec->first_seq != zero->first_seq) {
             why = "the ranks run different versions of this component";
         } else if (!rec->network) {
@@ -182,6 +181,36 @@ static const char *apply_records(dma_comm_t *comm)
     c->owner = zero->owner;
     c->id = zero->id;
     return why;
+}
+
+/* Whether a rank on another host has this address too. */
+static bool is_shared(const dma_comm_t *comm, uint64_t space, uint32_t address)
+{
+    for (int r = 0; r < comm->nranks; r++) {
+        const dma_net_place_t *place = &((const record_t *)dma_bootstrap_record(&comm->cluster->exchange, r))->place;
+
+        for (uint32_t i = 0; i < place->naddresses && place->space != space; i++) {
+            if (place->addresses[i] == address) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* All ranks have the same records, so both ends of a connection exclude an address that both have. */
+static dma_status_t exclude_shared_addresses(dma_comm_t *comm)
+{
+    dma_cluster_t *c = comm->cluster;
+    const dma_net_place_t *mine = &((const record_t *)dma_bootstrap_record(&c->exchange, comm->rank))->place;
+    uint32_t shared[DMA_NET_PLACE_ADDRESSES], n = 0;
+
+    for (uint32_t i = 0; i < mine->naddresses; i++) {
+        if (is_shared(comm, mine->space, mine->addresses[i])) {
+            shared[n++] = mine->addresses[i];
+        }
+    }
+    return n ? c->net_ops->exclude(c->net, shared, n) : DMA_OK;
 }
 
 static dma_status_t create_node_map(dma_comm_t *comm)
@@ -290,6 +319,9 @@ static dma_status_t end_node_map(dma_comm_t *comm)
         dma_cluster_destroy_node_comm(c); /* the verdict has to report the failure, not the node communicator */
     }
     c->verdict = status == DMA_OK ? VERDICT_OK : status == DMA_ERR_ARG ? VERDICT_NODES_DIFFER : VERDICT_NO_MEMORY;
+    if (exclude_shared_addresses(comm) != DMA_OK) {
+        c->verdict = VERDICT_NO_ADDRESS;
+    }
     c->phase = PHASE_MEMORY;
     dma_bootstrap_restart(&c->exchange, &c->verdict, sizeof(c->verdict));
     return DMA_OK;
@@ -310,11 +342,15 @@ static uint32_t worst_verdict(const dma_comm_t *comm)
 
 static dma_status_t end_memory(dma_comm_t *comm)
 {
+    static const char *const reasons[] = {
+        [VERDICT_NO_MEMORY] = "a rank has no memory for its set-up",
+        [VERDICT_NODES_DIFFER] = "the ranks disagree about who is on which node",
+        [VERDICT_NO_ADDRESS] = "a host has only network addresses that other hosts have too",
+    };
     uint32_t worst = worst_verdict(comm);
 
     if (worst != VERDICT_OK) {
-        return step_aside(comm, worst == VERDICT_NODES_DIFFER ? "the ranks disagree about who is on which node"
-                                                              : "a rank has no memory for its set-up");
+        return step_aside(comm, reasons[worst]);
     }
     comm->cluster->phase = PHASE_NODE_COMM;
     return DMA_OK;

@@ -59,6 +59,16 @@ static void net_close(void *net)
     dma_ucx_destroy(net);
 }
 
+static void net_get_place(void *net, dma_net_place_t *place)
+{
+    dma_ucx_get_place(net, place);
+}
+
+static dma_status_t net_exclude(void *net, const uint32_t *addresses, uint32_t n)
+{
+    return dma_ucx_exclude(net, addresses, n);
+}
+
 static const void *net_get_address(void *net, size_t *bytes)
 {
     return dma_ucx_get_address(net, bytes);
@@ -164,6 +174,8 @@ static void net_last_error(void *net, char *text, size_t bytes)
 static const dma_net_ops_t ucx = {
     .open = net_open,
     .close = net_close,
+    .get_place = net_get_place,
+    .exclude = net_exclude,
     .get_address = net_get_address,
     .is_tcp_only = net_is_tcp_only,
     .process_id = net_process_id,

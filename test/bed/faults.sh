@@ -15,14 +15,15 @@
 #
 # Faults: none; flap: the link of the last host goes down for FAULT_SECONDS (3); down: for good; cut: its TCP connections are
 # destroyed; kill: the last rank is killed; host: every process of the last host is; off: the last host has no power any more;
-# stop: the last rank is stopped for FAULT_SECONDS; loss: 1 % of all frames between hosts. The output of the jobs is in build/log/faults/FAULT.
+# stop: the last rank is stopped for FAULT_SECONDS; loss: 1 % of all frames between hosts; slow: all links carry 64 kbit/s for
+# FAULT_SECONDS, and their queues 16 seconds of that. The output of the jobs is in build/log/faults/FAULT.
 #
 # Exit status 0 if every fault could be made, whatever came of it: the caller judges. 77 where there can be no bed.
 # Not part of ./check by itself.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
-every='none flap down cut kill host off stop loss'
+every='none flap down cut kill host off stop loss slow'
 
 usage() {
     sed -n '2s/^# /usage: /p' "$0" >&2
@@ -90,6 +91,13 @@ inject() {
         } &
         ;;
     loss) "$here/bed-ctl" all loss 10 ;;
+    slow)
+        "$here/bed-ctl" all rate 64kbit
+        {
+            sleep "$seconds"
+            "$here/bed-ctl" all rate none
+        } &
+        ;;
     esac
 }
 

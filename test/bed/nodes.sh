@@ -106,14 +106,43 @@ without_ucx() {
 # Where Open MPI itself needs UCX, a process without it does not begin.
 ldd "$build/examples/allgather_check" | grep libucp >/dev/null || ok 'no UCX on one host' without_ucx
 
-# fault NAME KEEPALIVE PATTERN: what faults.sh says of it
+# UCX's queues for shared memory, which no message between nodes uses, would be System V segments of megabytes that the group
+# of the user may write, and need space in /dev/shm.
+# shellcheck disable=SC2016
+beside_shared_memory='for host in h0 h1; do $CTL $host run mount -o remount,size=8k /dev/shm; done
+    mpirun -n 2 --map-by ppr:1:node --mca pml ob1 --mca coll dma --mca coll_dma_verbose 1 $LOOP -s 200 >$WORK/shared 2>&1 &
+    for ((i = 0; i < 1000; i++)); do ! grep -qs ready $WORK/shared || break; sleep 0.1; done
+    for host in h0 h1; do $CTL $host run cat /proc/sysvipc/shm; done | grep -v shmid >$WORK/segments || true
+    kill -USR1 $!
+    wait $!
+    cat $WORK/shared $WORK/segments
+    grep -q "2 ranks, ready" $WORK/shared && ! grep -q . $WORK/segments && grep -q "^done: .*data right" $WORK/shared'
+ok 'no shared memory of UCX, and none needed' env CTL="$here/bed-ctl" LOOP="$build/test/bed/coll_loop" WORK="$work" \
+    "$here/bed" 2 -t 400 -- bash -euo pipefail -c "$beside_shared_memory"
+
+# A bridge for containers has the same address on every host. Messages to it come back.
+# shellcheck disable=SC2016
+same_address='for host in h0 h1 h2; do
+        $CTL $host run ip link add docker0 type veth peer name container
+        $CTL $host run ip address add 172.17.0.1/16 dev docker0
+        $CTL $host run ip link set docker0 up
+        $CTL $host run ip link set container up
+    done
+    mpirun -n 6 --map-by ppr:2:node --mca coll dma --mca coll_dma_verbose 1 $LOOP -s 0.5 >$WORK/same 2>&1
+    cat $WORK/same
+    grep -q "6 ranks, ready" $WORK/same && grep -q "^done: .*data right" $WORK/same'
+ok 'an address that every host has' env CTL="$here/bed-ctl" LOOP="$build/test/bed/coll_loop" WORK="$work" \
+    "$here/bed" 3 -t 400 -- bash -euo pipefail -c "$same_address"
+
+# fault NAME KEEPALIVE PATTERN [OPTIONS]: what faults.sh says of it
 fault() {
     local output
-    output=$("$here/faults.sh" -w 200 "$1" -- --mca coll dma --mca coll_dma_keepalive "$2" 2>&1)
+    output=$("$here/faults.sh" -w 200 "${@:4}" "$1" -- --mca coll dma --mca coll_dma_keepalive "$2" 2>&1)
     printf '%s\n' "$output"
     grep -Eq -e "$3" <<<"$output"
 }
 ok 'a link down for a while' fault flap 10 'status=0 .*data=right left=0'
+ok 'a slow link' fault slow 10 'status=0 .*data=right left=0' -b 100000 -f 15
 ok 'a rank stopped for a while' fault stop 10 'status=0 .*data=right left=0'
 # The two ranks that mpirun can still hear.
 ok 'a link down for good' fault down 3 'returned=[2-4]/4'

@@ -114,6 +114,17 @@ static size_t address_bytes(int rank)
     return (rank ? 1 : 2) * sizeof(int);
 }
 
+/* Every rank has an address of its own. */
+static void net_place(void *n, dma_net_place_t *place)
+{
+    int rank = *(int *)n;
+
+    *place = (dma_net_place_t){.space = (uint64_t)rank,
+                               .address_bytes = (uint32_t)address_bytes(rank),
+                               .naddresses = 1,
+                               .addresses = {(uint32_t)rank}};
+}
+
 static const void *net_address(void *n, size_t *bytes)
 {
     *bytes = address_bytes(*(int *)n);
@@ -469,6 +480,7 @@ static void net_trouble(void *n, char *text, size_t bytes)
 const dma_net_ops_t wire_threads = {
     .open = net_open,
     .close = net_close,
+    .get_place = net_place,
     .get_address = net_address,
     .is_tcp_only = net_over_tcp,
     .address_send = net_offer,

@@ -396,6 +396,62 @@ START_TEST(without_a_network)
 }
 END_TEST
 
+/* ---- addresses that several hosts have ---- */
+
+enum { SHARED = 100, HOST = 200 }; /* the address of a bridge on every host; that of a host's interface */
+
+static _Atomic int excluded;
+static bool nothing_left;
+
+/* Rank 3, and ranks 4 and 5, are in two containers with the network of their host. */
+static void place_on_host(void *net, dma_net_place_t *place)
+{
+    int rank = *(int *)net, node = part_of_six[rank == 3 ? 4 : rank];
+
+    wire_threads.get_place(net, place);
+    place->space = (uint64_t)node;
+    place->naddresses = 2;
+    place->addresses[0] = HOST + (uint32_t)node;
+    place->addresses[1] = SHARED;
+}
+
+static dma_status_t note_excluded(void *net, const uint32_t *addresses, uint32_t n)
+{
+    ck_assert_uint_eq(n, 1);
+    ck_assert_uint_eq(addresses[0], SHARED);
+    excluded++;
+    return nothing_left && *(int *)net == 2 ? DMA_UNSUPPORTED : DMA_OK;
+}
+
+static void served_once(rank_t *r)
+{
+    dma_call_t call;
+    part_t p;
+
+    part_open(r, &p, 100);
+    must(r, dma_comm_prepare(p.comm) == DMA_OK, "set-up: %s", dma_comm_reason(p.comm));
+    call = part_call(r, &p, DMA_ALLGATHER, false, 100, 1);
+    must(r, dma_comm_run(p.comm, &call) == DMA_OK, "a call: %s", dma_comm_reason(p.comm));
+    part_check(r, &p, DMA_ALLGATHER, 100, 1);
+    part_close(&p);
+}
+
+START_TEST(an_address_of_several_hosts)
+{
+    dma_net_ops_t places = wire_threads;
+    job_t job = part_job(6, part_of_six, _i ? not_served : served_once, "auto");
+
+    excluded = 0;
+    nothing_left = _i;
+    places.get_place = place_on_host;
+    places.exclude = note_excluded;
+    job.arg = (const char *[]){"only network addresses that other hosts have", "only network addresses that other"};
+    job.net_ops = &places;
+    part_run(&job);
+    ck_assert_int_eq(excluded, 6);
+}
+END_TEST
+
 /* The network does not connect rank 4 with a neighbour: all step aside, and nobody waits for an introduction. */
 static dma_status_t not_from_4(void *net, void *peer, const dma_net_tag_t *tag, void *buf, size_t bytes, void **req)
 {
@@ -508,6 +564,7 @@ int main(void)
     unit_loop(suite, the_first_call_fails, 0, 8, 30);
     unit_test(suite, an_error_gives_the_buffers_back, 30);
     unit_loop(suite, a_rank_leaves_early, 0, 2, 30);
+    unit_loop(suite, an_address_of_several_hosts, 0, 2, 30);
     unit_test(suite, neighbours_that_are_not_connected, 30);
     unit_test(suite, what_a_wait_costs, 30);
     return unit_main(suite);

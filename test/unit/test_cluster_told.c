@@ -404,11 +404,11 @@ END_TEST
 
 static _Thread_local int held = -1; /* `left`, from the set-up's first message on */
 
-static const void *counts_from_here(void *net, size_t *bytes)
+static void counts_from_here(void *net, dma_net_place_t *place)
 {
     left = left < 0 ? held : left; /* the next allocation is the first message's */
     held = -1;
-    return wire_threads.get_address(net, bytes);
+    wire_threads.get_place(net, place);
 }
 
 /* Rank 1 lacks memory in the middle of its set-up: all come to the same end. */
@@ -442,7 +442,7 @@ START_TEST(a_set_up_without_memory)
     shape = _i;
     enough = false;
     feed_others();
-    wire.get_address = counts_from_here;
+    wire.get_place = counts_from_here;
     for (nth = 1; !enough && nth < MOST_ALLOCATIONS; nth++) {
         job_t job = job_of(set_up_without_memory);
 

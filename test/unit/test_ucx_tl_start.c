@@ -1,6 +1,7 @@
 /* What ucx_tl tells UCX when it starts, and how it reads what UCX has found. */
 #include <check.h>
 #include <dlfcn.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -100,22 +101,124 @@ static ucs_status_t note_settings(unsigned major, unsigned minor, const ucp_para
     return init_version(major, minor, params, config, context);
 }
 
-/* On two, messages that are sent at once would overtake each other. */
-START_TEST(small_messages_have_one_rail)
+/* The settings of a context that is created with this environment, in `settings`. */
+static void create_with(const char *name, const char *value)
 {
     dma_ucx_config_t config = {.keepalive_seconds = 15, .processes = 1, .local_processes = 1};
     const char *why;
     dma_ucx_t *net;
 
-    ck_assert_int_eq(setenv("UCX_MAX_EAGER_RAILS", "2", 1), 0);
+    unsetenv("UCX_TLS");
+    ck_assert_int_eq(setenv(name, value, 1), 0);
     ck_assert_int_eq(dma_ucx_load(&why), DMA_OK);
     init_version = dma_ucx_api.ucp_init_version;
     dma_ucx_api.ucp_init_version = note_settings;
     ck_assert_int_eq(dma_ucx_create(&config, &net), DMA_OK);
     dma_ucx_destroy(net);
-    ck_assert_msg(strstr(settings, "MAX_EAGER_LANES=1\n") || strstr(settings, "MAX_EAGER_RAILS=1\n"), "%s", settings);
     dma_ucx_api.ucp_init_version = init_version;
-    unsetenv("UCX_MAX_EAGER_RAILS");
+    unsetenv(name);
+}
+
+/* On two, messages that are sent at once would overtake each other. */
+START_TEST(small_messages_have_one_rail)
+{
+    create_with("UCX_MAX_EAGER_RAILS", "2");
+    ck_assert_msg(strstr(settings, "MAX_EAGER_LANES=1\n") || strstr(settings, "MAX_EAGER_RAILS=1\n"), "%s", settings);
+}
+END_TEST
+
+/* ---- shared memory ---- */
+
+/* Nothing is sent inside a node, and the queues for it cost memory. A user's own choice is kept. */
+START_TEST(shared_memory_only_if_the_user_says_so)
+{
+    create_with("UCX_WARN_UNUSED_ENV_VARS", "n");
+    ck_assert_msg(strstr(settings, "_TLS=^sm\n"), "%s", settings);
+    create_with("UCX_TLS", "tcp,posix");
+    ck_assert_msg(strstr(settings, "_TLS=tcp,posix\n"), "%s", settings);
+    create_with("COLL_DMA_UCX_TLS", "tcp,sysv");
+    ck_assert_msg(strstr(settings, "_TLS=tcp,sysv\n"), "%s", settings);
+}
+END_TEST
+
+/* ---- probes ---- */
+
+/* Whether a peer is there is up to this layer, unless the user has told the kernel how to probe. */
+START_TEST(the_kernel_probes_for_longer)
+{
+    dma_ucx_config_t config = {.keepalive_seconds = 10, .processes = 1, .local_processes = 1};
+    dma_ucx_t *net;
+
+    create_with("UCX_WARN_UNUSED_ENV_VARS", "n");
+    ck_assert_msg(strstr(settings, "KEEPCNT=127\n"), "%s", settings);
+    create_with("UCX_TCP_KEEPCNT", "3");
+    ck_assert_msg(!strstr(settings, "KEEPCNT="), "%s", settings);
+    ck_assert_int_eq(dma_ucx_create(&config, &net), DMA_OK);
+    ck_assert_uint_eq(net->watch.limit_ms, 10000);
+    dma_ucx_destroy(net);
+    ck_assert_int_eq(setenv("UCX_TCP_KEEPIDLE", "inf", 1), 0);
+    ck_assert_int_eq(dma_ucx_create(&config, &net), DMA_OK);
+    ck_assert_uint_eq(net->watch.limit_ms, 0);
+    ck_assert_int_eq(net->watch.keepalive.kernel_count, net->watch.keepalive.count);
+    dma_ucx_destroy(net);
+    unsetenv("UCX_TCP_KEEPIDLE");
+}
+END_TEST
+
+/* ---- addresses that other hosts have too ---- */
+
+/* The loopback interface counts as a network here. */
+START_TEST(an_interface_is_excluded)
+{
+    dma_ucx_config_t config = {.keepalive_seconds = 15, .processes = 1, .local_processes = 1};
+    const uint32_t loopback = htonl(INADDR_LOOPBACK);
+    char devices[256], expected[300];
+    const char *why;
+    size_t bytes;
+    dma_ucx_t *net;
+
+    ck_assert(dma_ucx_interface_has("lo", &loopback, 1) && !dma_ucx_interface_has("lo0", &loopback, 1));
+    ck_assert_int_eq(dma_ucx_load(&why), DMA_OK);
+    init_version = dma_ucx_api.ucp_init_version;
+    dma_ucx_api.ucp_init_version = note_settings;
+    ck_assert_int_eq(dma_ucx_create(&config, &net), DMA_OK);
+    ck_assert_ptr_nonnull(strstr(settings, "NET_DEVICES=all\n"));
+    if (dma_ucx_devices_without(net->ucx.context, &loopback, 1, devices, sizeof(devices)) == DMA_OK) {
+        ck_assert_int_eq(dma_ucx_exclude(net, &loopback, 1), DMA_OK);
+        snprintf(expected, sizeof(expected), "NET_DEVICES=%s\n", devices);
+        ck_assert_msg(strstr(settings, expected) && !strstr(expected, "lo\n"), "%s", settings);
+        dma_ucx_get_address(net, &bytes);
+        settings[0] = '\0';
+        ck_assert_int_eq(dma_ucx_exclude(net, &loopback, 1), DMA_OK);
+        ck_assert_str_eq(settings, ""); /* peers may use the address */
+    } else {
+        ck_assert_int_eq(dma_ucx_exclude(net, &loopback, 1), DMA_UNSUPPORTED);
+    }
+    dma_ucx_destroy(net);
+    dma_ucx_api.ucp_init_version = init_version;
+}
+END_TEST
+
+START_TEST(a_place_has_the_addresses_in_use)
+{
+    dma_ucx_config_t config = {.keepalive_seconds = 15, .processes = 1, .local_processes = 1};
+    dma_net_place_t place, again;
+    size_t bytes;
+    dma_ucx_t *net, *other;
+
+    ck_assert_int_eq(dma_ucx_create(&config, &other), DMA_OK);
+    dma_ucx_get_place(other, &again);
+    dma_ucx_destroy(other);
+    ck_assert_int_eq(dma_ucx_create(&config, &net), DMA_OK);
+    dma_ucx_get_place(net, &place);
+    dma_ucx_get_address(net, &bytes);
+    ck_assert_uint_eq(place.address_bytes, bytes);
+    ck_assert_uint_eq(place.space, again.space);
+    for (uint32_t i = 0; i < place.naddresses; i++) {
+        ck_assert_uint_ne(ntohl(place.addresses[i]) >> 24, IN_LOOPBACKNET);
+        ck_assert_uint_ne(place.addresses[i], INADDR_ANY);
+    }
+    dma_ucx_destroy(net);
 }
 END_TEST
 
@@ -126,5 +229,9 @@ int main(void)
     unit_test(suite, transports_by_their_names, 4);
     unit_test(suite, tells_how_many_processes_there_are, 10);
     unit_test(suite, small_messages_have_one_rail, 10);
+    unit_test(suite, shared_memory_only_if_the_user_says_so, 20);
+    unit_test(suite, the_kernel_probes_for_longer, 20);
+    unit_test(suite, an_interface_is_excluded, 20);
+    unit_test(suite, a_place_has_the_addresses_in_use, 10);
     return unit_main(suite);
 }

@@ -1,0 +1,151 @@
+/*
+ * Where this process is on the IP network.
+ *
+ * UCX takes every IPv4 address of a peer for reachable over every interface of its own. If two hosts have the same address, a
+ * connection to it ends on the host where it begins, at a port of another process or of none. So such addresses are excluded.
+ */
+#include <ifaddrs.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "internal.h"
+
+bool dma_ucx_ip_from(int family, const void *bytes, dma_ucx_ip_t *ip)
+{
+    static const dma_ucx_ip_t ipv4 = {.bytes = {[10] = 0xff, [11] = 0xff}};
+
+    *ip = ipv4;
+    if (family == AF_INET) {
+        memcpy(ip->bytes + 12, bytes, 4);
+    } else if (family == AF_INET6) {
+        memcpy(ip->bytes, bytes, 16);
+    }
+    return family == AF_INET || family == AF_INET6;
+}
+
+bool dma_ucx_ip_of(const struct sockaddr_storage *address, dma_ucx_ip_t *ip)
+{
+    return dma_ucx_ip_from(address->ss_family,
+                           address->ss_family == AF_INET
+                               ? (const void *)&((const struct sockaddr_in *)address)->sin_addr
+                               : &((const struct sockaddr_in6 *)address)->sin6_addr,
+                           ip);
+}
+
+/* The size of `n` addresses and their number. */
+static size_t ips_bytes(uint32_t n)
+{
+    return sizeof(uint32_t) + n * sizeof(dma_ucx_ip_t);
+}
+
+dma_status_t dma_ucx_address_pack(dma_ucx_stack_t *stack, const void *worker_address, size_t bytes)
+{
+    char *packed = malloc(ips_bytes(stack->nips) + bytes);
+
+    if (!packed) {
+        return DMA_ERR_NOMEM;
+    }
+    memcpy(packed, &stack->nips, sizeof(stack->nips));
+    memcpy(packed + sizeof(stack->nips), stack->ips, stack->nips * sizeof(stack->ips[0]));
+    memcpy(packed + ips_bytes(stack->nips), worker_address, bytes);
+    stack->address = packed;
+    stack->address_bytes = ips_bytes(stack->nips) + bytes;
+    return DMA_OK;
+}
+
+dma_status_t dma_ucx_address_unpack(const void *address, size_t bytes, dma_ucx_peer_t *peer)
+{
+    const char *packed = address;
+    size_t skip;
+
+    memcpy(&peer->nips, packed, sizeof(peer->nips));
+    skip = ips_bytes(peer->nips);
+    if (peer->nips > DMA_UCX_IPS || skip >= bytes) {
+        return DMA_ERR_NET;
+    }
+    if (!(peer->ips = malloc(skip)) || !(peer->address = malloc(bytes - skip))) {
+        free(peer->ips);
+        return DMA_ERR_NOMEM;
+    }
+    memcpy(peer->ips, packed + sizeof(peer->nips), peer->nips * sizeof(peer->ips[0]));
+    memcpy(peer->address, packed + skip, bytes - skip);
+    return DMA_OK;
+}
+
+/* FNV-1a. */
+static uint64_t add_to_hash(uint64_t hash, const void *data, size_t bytes)
+{
+    const unsigned char *at = data;
+
+    for (size_t i = 0; i < bytes; i++) {
+        hash = (hash ^ at[i]) * UINT64_C(0x100000001b3);
+    }
+    return hash;
+}
+
+/* Containers of one host have the same boot id and different network namespaces; with the host's own network they have the same
+ * namespace, whatever their host names are. */
+static uint64_t find_space(void)
+{
+    char boot[64] = "";
+    struct stat namespace = {0};
+    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "r");
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+
+    if (!file || !fgets(boot, sizeof(boot), file)) {
+        gethostname(boot, sizeof(boot) - 1);
+    }
+    if (file) {
+        fclose(file);
+    }
+    stat("/proc/self/ns/net", &namespace);
+    hash = add_to_hash(hash, boot, sizeof(boot));
+    return add_to_hash(hash, &namespace.st_ino, sizeof(namespace.st_ino));
+}
+
+/* Those of the loopback interface are no address for other hosts. */
+void dma_ucx_place_fill(dma_ucx_stack_t *stack)
+{
+    dma_net_place_t *place = &stack->place;
+
+    place->space = find_space();
+    place->address_bytes = (uint32_t)stack->address_bytes;
+    for (uint32_t i = 0; i < stack->nips && place->naddresses < DMA_NET_PLACE_ADDRESSES; i++) {
+        const struct in6_addr *ip = (const struct in6_addr *)&stack->ips[i];
+        const unsigned char *ipv4 = stack->ips[i].bytes + 12;
+
+        if (IN6_IS_ADDR_V4MAPPED(ip) && ipv4[0] != IN_LOOPBACKNET) {
+            memcpy(&place->addresses[place->naddresses++], ipv4, sizeof(place->addresses[0]));
+        }
+    }
+}
+
+static bool is_one_of(uint32_t address, const uint32_t *addresses, uint32_t n)
+{
+    uint32_t i = 0;
+
+    while (i < n && addresses[i] != address) {
+        i++;
+    }
+    return i < n;
+}
+
+bool dma_ucx_interface_has(const char *interface, const uint32_t *addresses, uint32_t n)
+{
+    struct ifaddrs *all;
+    bool has = false;
+
+    if (getifaddrs(&all)) {
+        return false;
+    }
+    for (const struct ifaddrs *a = all; a; a = a->ifa_next) {
+        has = has || (a->ifa_addr && a->ifa_addr->sa_family == AF_INET && !strcmp(a->ifa_name, interface) &&
+                      is_one_of(((const struct sockaddr_in *)a->ifa_addr)->sin_addr.s_addr, addresses, n));
+    }
+    freeifaddrs(all);
+    return has;
+}
