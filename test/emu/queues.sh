@@ -78,9 +78,9 @@ shares() {
     [ "$of" -ge "$1" ] && [ $((100 * on)) -ge $(($2 * of)) ]
 }
 
-# conditions: those of our queues, but for the two in the self-test of each of 4 processes
+# conditions: those of our queues, but for the four in the self-test of each of 4 processes
 conditions() {
-    echo $(($(packets cond-exe) - 2 * 4))
+    echo $(($(packets cond-exe) - 4 * 4))
 }
 
 # armed ARGS...: programs wait in queues before their start
