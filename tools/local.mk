@@ -21,10 +21,17 @@ tools_accept_coll_dma_accept_SOURCES = \
 	tools/accept/check.c \
 	tools/accept/child.c \
 	tools/accept/gpu.c \
+	tools/accept/job.c \
 	tools/accept/kernel.c \
 	tools/accept/save.c \
-	tools/accept/stage1.c
+	tools/accept/stage1.c \
+	tools/accept/stage2.c
 tools_accept_coll_dma_accept_LDADD = libdma_core.la -ldl -lpthread
+# Its jobs run this one.
+pkglibexec_PROGRAMS += tools/accept/coll_dma_accept_worker
+tools_accept_coll_dma_accept_worker_SOURCES = tools/accept/worker.c
+tools_accept_coll_dma_accept_worker_CPPFLAGS = $(MPI_CPPFLAGS) -I$(top_srcdir)/ompi_coll_dma
+tools_accept_coll_dma_accept_worker_LDADD = $(OMPI_PROGRAM_LIBS) -ldl
 
 # Read by ./check, ./demo and with-build.
 extra_files += tools/build.sh tools/compile_commands.sh tools/series.sh tools/summarize.py

@@ -34,10 +34,10 @@ elsewhere() {
     [ "$(files_under "$work/mca")" = './help-coll-dma.txt ./mca_coll_dma.so ' ]
 }
 
-# The command is below the prefix, and is no part of the build.
+# The command and what it starts are below the prefix.
 command_works() {
     files_under "$work/prefix"
-    [ "$(files_under "$work/prefix")" = './bin/coll_dma_accept ./share/man/man1/coll_dma_accept.1 ' ] &&
+    [ "$(files_under "$work/prefix")" = './bin/coll_dma_accept ./libexec/coll-dma/coll_dma_accept_worker ./share/man/man1/coll_dma_accept.1 ' ] &&
         says '^usage: coll_dma_accept ' "$work/prefix/bin/coll_dma_accept" --help
 }
 

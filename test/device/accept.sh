@@ -9,6 +9,7 @@ collective=$build/test/emu/collective
 record=$work/etc/record
 export OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_coll=dma # of jobs within a job
 : >"$work/kernel"
+export TMPDIR=$work # what a command that is killed leaves
 
 # accept GPUS PERSONA STATUS ARGS...: it ends with this status; what it prints is in $work/said
 accept() {
@@ -46,13 +47,15 @@ with() {
 }
 
 all='copy:proven strides:proven broadcast:proven swap:proven poll:proven prelaunch:proven'
-quick=(--provider kfd --seconds 30)
+quick=(--provider kfd --seconds 30 --packets-only)
 limit=2 # in which a GPU must answer that may hang
+jobs=(--provider kfd --seconds 30 --repeat 1 --largest 0 --jobs 0)
+run='mpirun --oversubscribe --bind-to none'
 
 # ---- the command ----
 
 whole() {
-    accept 3 mi300x 0 --report "$work/report" && said '^link +GPU 2 to GPU 0, thunk: ok' '^prelaunch +GPU 1, kfd: ok' &&
+    accept 3 mi300x 0 --seconds 30 --packets-only --report "$work/report" && said '^link +GPU 2 to GPU 0, thunk: ok' '^prelaunch +GPU 1, kfd: ok' &&
         recorded "$all" && [ "$(grep -c '^ *provider' "$record")" = 2 ] && diff "$work/said" "$work/report" && silent
 }
 
@@ -65,7 +68,13 @@ other() {
 # fails GPUS STATUS RESULTS PATTERN...: the record and what was said where something goes wrong
 fails() {
     rm -f "$record"
-    accept "$1" mi300x "$2" --provider kfd --seconds $limit && said "${@:4}" && recorded "$3"
+    accept "$1" mi300x "$2" --provider kfd --seconds $limit --packets-only && said "${@:4}" && recorded "$3"
+}
+
+# Nothing is known of a GPU that gives no queue, so nothing is recorded.
+without_queues() {
+    rm -f "$record"
+    accept 1 mi300x 1 "${quick[@]}" && said '^queues .*kfd: no queue is free on the engine' 'works on no GPU' && [ -z "$(results)" ]
 }
 
 # The kernel speaks of a reset while the packets are tried; a check fails, however right the data are.
@@ -89,8 +98,19 @@ goes_down() {
     with EMU_HANG_KINDS=swap node 60 1 mi300x bash -c '
         "$@" &
         until grep -q "swap .*its trial has not ended" "$0" 2>/dev/null; do sleep 0.01; done
-        kill -9 $!' "$record" "$accept" --record "$record" --kernel-log "$work/kernel" --provider kfd
+        kill -9 $!' "$record" "$accept" --record "$record" --kernel-log "$work/kernel" "${quick[@]}"
     recorded 'copy:proven strides:proven broadcast:proven swap:failed poll:not prelaunch:not'
+}
+
+# The driver recommends an engine that does not reach other GPUs.
+link_fails() {
+    rm -f "$record"
+    # shellcheck disable=SC2016 # for the inner shell
+    node 60 2 mi300x bash -c 'sed -i "s/\(recommended_sdma_engine_id_mask\) .*/\1 1/" "$EMU_SYSFS"/nodes/*/io_links/*/properties && "$@"' \
+        bash "$accept" --record "$record" --kernel-log "$work/kernel" "${quick[@]}" >"$work/said" 2>&1
+    cat "$work/said"
+    said '^copy .*ok' '^link +GPU 0 to GPU 1, kfd: FAILED: .* \(to GPU 1, engine 0\)' &&
+        recorded 'copy:failed strides:not broadcast:not swap:not poll:not prelaunch:not'
 }
 
 # Sections of others stay, and the own one is replaced.
@@ -110,7 +130,90 @@ refuses_record() {
     accept 1 mi300x 2 "${quick[@]}" && said "$2" && [ "$(cat "$record")" = "$1" ]
 }
 
-# ---- jobs ----
+# ---- its jobs ----
+
+# All checks with both providers would take twice as long.
+collectives() {
+    rm -f "$record"
+    accept 2 mi300x 0 --provider kfd --seconds 30 --mpirun "$run" --repeat 2 --jobs 3 --largest 1024 || return 1
+    for name in pcpy b2b bcst swap halves types armed revoked killed 'behind it' neighbour holds full times; do
+        said "^$name +2 ranks, kfd: ok" || return 1
+    done
+    said '^An all-gather of 65536 bytes takes [0-9.]+ us, and [0-9.]+ us beside programs that wait' \
+        '^times,bcst,persistent,1,allgather,2,1024,[0-9.]+,1,0,2$' '^times,pcpy,blocking,0,alltoall,2,1024,[0-9.]+,2,2,3$' &&
+        recorded "$all" && [ "$(grep -c '^times,[a-z]' "$work/said")" = 15 ] && silent
+}
+
+# wrapped SCRIPT STATUS RESULTS PATTERN...: with a script in place of mpirun, which ends with it; $* are its arguments
+wrapped() {
+    rm -f "$record"
+    printf '#!/bin/bash\n%s\nexec %s "$@"\n' "$1" "$run" >"$work/mpirun"
+    chmod +x "$work/mpirun"
+    accept 2 mi300x "$2" "${jobs[@]}" --mpirun "$work/mpirun" && said "${@:4}" && recorded "$3"
+}
+
+# An mpirun that starts nothing: it says what a job would say, or what one whose arguments match $FAILS would.
+cat >"$work/said-by-jobs" <<'MPIRUN'
+#!/bin/bash
+case " $* " in
+*" hold "*)
+    echo 'accept: rank 0 holds'
+    while [ -e "${!#}" ]; do sleep 0.01; done
+    ;;
+esac
+held=$(find "$TMPDIR/.." -maxdepth 1 -name 'coll_dma_accept.hold.*')
+if [[ -n ${FAILS:-} && " $* ${held:+beside }" =~ $FAILS ]]; then
+    [[ " $* " != *" die "* ]] || exit 0
+    echo 'accept: rank 1: wrong data: byte 0 of 4 from rank 0 is 1, not 2'
+    exit 1
+fi
+[[ " $* " != *" die "* ]] || kill -9 $$
+for device in 0 1; do
+    echo "device $device is served by the engine sdma: queues from kfd, broadcast, swap, conditional execution"
+done
+[[ " $* " != *" time "* ]] || echo 'accept: time blocking allgather 65536 7.00'
+echo 'accept: data right'
+MPIRUN
+chmod +x "$work/said-by-jobs"
+
+# What goes wrong in jobs alone, each in its own: a packet, an engine, and the kernel's log when a job is killed.
+jobs_fail() {
+    # shellcheck disable=SC2016 # for the script
+    wrapped 'case " $* " in
+        *" swap "* | *" halves "*) export EMU_SPOIL_KINDS=swap ;;
+        *" types "*) export EMU_FAULT_PACKET=20 ;;
+        *" die "*) echo "4,18,1,-;amdgpu: preemption failed" >>'"$work/kernel"' ;;
+        *" again "* | *" pcpy "* | *" b2b "*) exec '"$work/said-by-jobs"' "$@" ;;
+        esac' 1 'copy:proven strides:failed broadcast:proven swap:failed poll:proven prelaunch:failed' \
+        '^bcst .*ok' '^swap +2 ranks, kfd: FAILED: swap failed in the self-test \(wrong data\)' \
+        '^types +2 ranks, kfd: FAILED: .*GPU faulted at address' '^after that GPU 1, kfd: ok' '^revoked .*ok' \
+        '^killed +2 ranks, kfd: FAILED: kernel: amdgpu: preemption failed' && ! said '^halves'
+}
+
+# If the node goes down with a job whose programs wait, the record says so.
+# shellcheck disable=SC2016 # for the script
+job_goes_down() {
+    wrapped 'case " $* " in *" die "*) kill -9 $PPID; exit ;; esac
+        exec '"$work/said-by-jobs"' "$@"' 137 "${all/prelaunch:proven/prelaunch:failed}" '^revoked .*ok' &&
+        grep -q '^ *prelaunch *failed: its jobs have not ended' "$record"
+}
+
+job_hangs() {
+    # shellcheck disable=SC2016 # for the script
+    local jobs=("${jobs[@]}" --job-seconds 15)
+    wrapped 'case " $* " in *" pcpy "*) sleep 1000 ;; esac' 1 "${all/copy:proven/copy:failed}" \
+        '^pcpy +2 ranks, kfd: FAILED: hangs'
+}
+
+# fails_alone CHECK FEATURE PATTERN: jobs with these arguments fail, and that takes out the feature
+fails_alone() {
+    local -x FAILS=$3
+    rm -f "$record"
+    accept 2 mi300x 1 "${jobs[@]}" --jobs 2 --largest 1024 --mpirun "$work/said-by-jobs" >"$work/out"
+    said "^$1 +2 ranks, kfd: FAILED: (wrong data: byte 0 of 4|it has not ended by a signal)" && recorded "${all/$2:proven/$2:failed}"
+}
+
+# ---- jobs of users ----
 
 # features: what other packets than copies and fences our queues have had
 features() {
@@ -156,13 +259,14 @@ ok 'all GPUs, all providers' whole
 ok 'MI100, whose POLLs may end early' other mi100 \
     'copy:proven strides:proven broadcast:not swap:not poll:not prelaunch:not' 'poll .*not used on GPUs of this generation'
 ok 'MI308X, on engines that are there' other mi308x "$all" '^link +GPU 0 to GPU 1, kfd: ok'
-for kind in rect=strides broadcast=broadcast swap=swap cond-exe=prelaunch; do
-    name=${kind#*=}
-    ok "$name does something else" with "EMU_SPOIL_KINDS=${kind%=*}" fails 2 1 "${all/$name:proven/$name:failed}" \
-        "^$name +GPU 0, kfd: FAILED: (wrong data|the condition is not obeyed)" "^$name +GPU 1, kfd: FAILED"
-    ok "$name hangs" with "EMU_HANG_KINDS=${kind%=*}" fails 2 1 "${all/$name:proven/$name:failed}" \
-        "^$name +GPU 0, kfd: FAILED: hangs" '^after that GPU 0, kfd: ok' "^$name +GPU 1, kfd: not tried: it has hung"
-done
+ok 'packets do something else' with EMU_SPOIL_KINDS=rect,broadcast,swap,cond-exe fails 2 1 \
+    'copy:proven strides:failed broadcast:failed swap:failed poll:proven prelaunch:failed' \
+    '^strides +GPU 0, kfd: FAILED: wrong data' '^broadcast +GPU 1, kfd: FAILED: wrong data' '^swap +GPU 1, kfd: FAILED: wrong data' \
+    '^prelaunch +GPU 1, kfd: FAILED: the condition is not obeyed' '^after that GPU 1, kfd: ok'
+ok 'packets hang' with EMU_HANG_KINDS=rect,broadcast,swap,cond-exe fails 2 1 \
+    'copy:proven strides:failed broadcast:failed swap:failed poll:proven prelaunch:failed' \
+    '^strides +GPU 0, kfd: FAILED: hangs' '^broadcast +GPU 0, kfd: FAILED: hangs' '^swap +GPU 0, kfd: FAILED: hangs' \
+    '^prelaunch +GPU 0, kfd: FAILED: hangs' '^after that GPU 0, kfd: ok' '^strides +GPU 1, kfd: not tried: it has hung'
 ok 'a POLL ends early' with EMU_SPOIL_KINDS=poll fails 1 1 "${all/poll:proven prelaunch:proven/poll:failed prelaunch:not}" \
     '^poll .*FAILED: a POLL ends before its word has the value' '^prelaunch .*not tried: it needs poll'
 ok 'a POLL ends early now and then' with EMU_EARLY_POLLS=20 fails 1 1 \
@@ -175,8 +279,8 @@ ok 'copies hang' with EMU_HANG_KINDS=copy fails 2 1 \
     'copy:failed strides:not broadcast:not swap:not poll:not prelaunch:not' '^copy +GPU 0.*FAILED: hangs' '^copy +GPU 1.*not tried'
 ok 'a hang stays behind' with limit=1 with EMU_HANGS_STAY=1 with EMU_HANG_KINDS=swap fails 2 3 \
     'copy:proven strides:proven broadcast:proven swap:failed poll:not prelaunch:not' '^after that GPU 0, kfd: FAILED: hangs' '^Stopped'
-ok 'no queues' with EMU_FAIL_QUEUE_AFTER=0 fails 1 1 'copy:not strides:not broadcast:not swap:not poll:not prelaunch:not' \
-    '^queues .*kfd: no queue is free on the engine' 'works on no GPU'
+ok 'a link fails' link_fails
+ok 'no queues' with EMU_FAIL_QUEUE_AFTER=0 without_queues
 ok "the kernel's log tells of a reset" kernel_speaks
 ok 'the node goes down with a packet' goes_down
 ok 'sections of others stay' merges
@@ -184,7 +288,7 @@ ok 'a file that is not a record stays' refuses_record 'other text' 'record .* ca
 rm -f "$record"
 ok 'no record without a file' with OMPI_MCA_coll_dma_record=all accept 1 mi300x 2 --record all
 ok 'a GPU that there is not' accept 1 mi300x 2 --gpus 1
-for option in '--gpus 1-0' '--gpus 64' '--gpus ,' '--provider rocr' '--seconds 0' '--seconds 1x' '--nosuch' 'word'; do
+for option in '--gpus 1-0' '--gpus 64' '--gpus ,' '--provider rocr' '--seconds 0' '--job-seconds 1x' '--repeat -1' '--jobs 16' '--nosuch' 'word'; do
     # shellcheck disable=SC2086 # two words
     ok "wrong: $option" accept 1 mi300x 2 $option
 done
@@ -195,6 +299,32 @@ if command -v mandoc >/dev/null; then
 else
     echo 'not checked: the manual page, because mandoc is not installed'
 fi
+
+ok 'collectives' collectives
+ok 'what fails in jobs alone' jobs_fail
+while read -r feature name pattern; do
+    ok "$name fails" fails_alone "${name//_/ }" "$feature" "$pattern"
+done <<'TABLE'
+copy pcpy variant pcpy .* check
+copy b2b variant b2b .* check
+broadcast bcst variant bcst .* check
+swap swap variant swap .* check
+swap halves variant halves .* check
+strides types types
+prelaunch armed again 20
+prelaunch revoked again 200
+prelaunch killed die
+prelaunch behind_it prelaunch 2 [^-]*check
+copy alone time g 20 65536 $
+prelaunch neighbour time g 20 65536 beside
+prelaunch holds hold
+copy full armed_seconds 1 /
+copy times time ga
+swap times time x
+TABLE
+ok 'the node goes down with a job' job_goes_down
+ok 'a job hangs' job_hangs
+ok 'no mpirun' wrapped 'echo gone; exit 1' 1 "$all" '^collectives, kfd: not tried: mpirun does not run .*: gone'
 
 ok 'a job without a record' uses '' "$work/none" "plain copies only, because $work/none .*No such file.*: coll_dma_accept" "$collective"
 ok 'derived datatypes without a record' uses '' "$work/none" 'plain copies only' "$build/test/mpi/sweep" -s 3 -n 6 -w 300 -m 65536 -D device

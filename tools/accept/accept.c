@@ -16,21 +16,26 @@
 /* Exit statuses. */
 enum { ALL_RIGHT, SOMETHING_FAILED, WRONG_USE, STOPPED };
 
-#define DEFAULT_SECONDS 5.0
-
 static const char *const providers[ACCEPT_PROVIDERS] = {"thunk", "kfd"};
 
 static const char help[] =
     "usage: coll_dma_accept [OPTION...]\n"
-    "Tries on a node with AMD Instinct GPUs what the engine sdma of coll/dma does, the least dangerous first, and "
-    "writes\n"
-    "what is proven into the record that MPI jobs read. A check may hang or reset a GPU: use a node without other "
-    "jobs.\n"
+    "Tries on a node with AMD Instinct GPUs what the engine sdma of coll/dma does, the least dangerous first: packets "
+    "on\n"
+    "each GPU and link, then collectives under mpirun, whose times it measures. It writes what is proven into the "
+    "record\n"
+    "that MPI jobs read. A check may hang or reset a GPU: use a node without other jobs.\n"
     "\n"
     "  --record FILE      the record [" DMA_RECORD_FILE ", or coll_dma_record]\n"
     "  --report FILE      also write what is printed into this file\n"
     "  --gpus LIST        only these GPUs, by their number in this program's list, for example 0,2-3\n"
     "  --provider NAME    only queues of this provider: thunk or kfd\n"
+    "  --packets-only     no collectives\n"
+    "  --mpirun COMMAND   mpirun and its options, with spaces between them [mpirun]\n"
+    "  --job-seconds N    limit of a job of mpirun [120]\n"
+    "  --repeat N         how often a job with waiting packets is killed [10]\n"
+    "  --jobs N           jobs at once on the same GPUs, at most 15 [8]; 0: this is not tried\n"
+    "  --largest BYTES    largest block whose time is measured [16777216]; 0: none is\n"
     "  --seconds N        in which a GPU must answer [5]; a check is ended after 8 times as long\n"
     "  --kernel-log FILE  the kernel's log [/dev/kmsg]; what it says of a GPU during a check fails the check\n"
     "  --sysfs DIR        the kernel's description of the GPUs [" DMA_TOPO_ROOT ", or coll_dma_sysfs]\n"
@@ -99,10 +104,25 @@ static const char *parameter(const char *name, const char *otherwise)
     return value && *value ? value : otherwise;
 }
 
-static bool set_option(accept_options_t *o, int option, const char *value)
+static bool parse_number(const char *text, uint64_t most, uint64_t *number)
+{
+    char *end;
+    unsigned long long value = strtoull(text, &end, 10);
+
+    *number = value;
+    return *text >= '0' && *text <= '9' && !*end && value <= most;
+}
+
+static bool parse_seconds(const char *text, double *seconds)
 {
     char *end;
 
+    *seconds = strtod(text, &end);
+    return end != text && !*end && *seconds >= 0.5 && *seconds <= 3600;
+}
+
+static bool set_option(accept_options_t *o, int option, const char *value)
+{
     switch (option) {
     case 'r':
         o->record = value;
@@ -116,8 +136,21 @@ static bool set_option(accept_options_t *o, int option, const char *value)
         o->provider = value;
         return !strcmp(value, providers[0]) || !strcmp(value, providers[1]);
     case 's':
-        o->seconds = strtod(value, &end);
-        return end != value && !*end && o->seconds >= 0.5 && o->seconds <= 3600;
+        return parse_seconds(value, &o->seconds);
+    case 'J':
+        return parse_seconds(value, &o->job_seconds);
+    case 'P':
+        o->packets_only = true;
+        return true;
+    case 'm':
+        o->mpirun = value;
+        return true;
+    case 'n':
+        return parse_number(value, 1000, &o->repeat);
+    case 'j':
+        return parse_number(value, ACCEPT_JOBS, &o->jobs);
+    case 'l':
+        return parse_number(value, UINT64_C(1) << 28, &o->largest);
     case 'k':
         o->log = value;
         return true;
@@ -133,19 +166,27 @@ static bool set_option(accept_options_t *o, int option, const char *value)
 static int read_options(accept_options_t *o, int argc, char **argv)
 {
     static const struct option names[] = {
-        {"record", required_argument, NULL, 'r'},  {"report", required_argument, NULL, 't'},
-        {"gpus", required_argument, NULL, 'g'},    {"provider", required_argument, NULL, 'p'},
-        {"seconds", required_argument, NULL, 's'}, {"kernel-log", required_argument, NULL, 'k'},
-        {"sysfs", required_argument, NULL, 'y'},   {"help", no_argument, NULL, 'h'},
-        {"version", no_argument, NULL, 'v'},       {0},
+        {"record", required_argument, NULL, 'r'},      {"report", required_argument, NULL, 't'},
+        {"gpus", required_argument, NULL, 'g'},        {"provider", required_argument, NULL, 'p'},
+        {"packets-only", no_argument, NULL, 'P'},      {"mpirun", required_argument, NULL, 'm'},
+        {"job-seconds", required_argument, NULL, 'J'}, {"repeat", required_argument, NULL, 'n'},
+        {"jobs", required_argument, NULL, 'j'},        {"largest", required_argument, NULL, 'l'},
+        {"seconds", required_argument, NULL, 's'},     {"kernel-log", required_argument, NULL, 'k'},
+        {"sysfs", required_argument, NULL, 'y'},       {"help", no_argument, NULL, 'h'},
+        {"version", no_argument, NULL, 'v'},           {0},
     };
     int option, index;
 
     *o = (accept_options_t){.sysfs = parameter("OMPI_MCA_coll_dma_sysfs", DMA_TOPO_ROOT),
                             .record = parameter("OMPI_MCA_coll_dma_record", DMA_RECORD_FILE),
                             .log = "/dev/kmsg",
+                            .mpirun = "mpirun",
                             .gpus = UINT64_MAX,
-                            .seconds = DEFAULT_SECONDS};
+                            .repeat = 10,
+                            .jobs = 8,
+                            .largest = 16777216,
+                            .seconds = 5,
+                            .job_seconds = 120};
     while ((option = getopt_long(argc, argv, "", names, &index)) != -1) {
         if (option == 'h' || option == 'v') {
             fputs(option == 'h' ? help : "coll_dma_accept (coll/dma) " DMA_VERSION "\n", stdout);
@@ -236,6 +277,9 @@ static int run(accept_t *a)
         return WRONG_USE;
     }
     accept_stage1(a);
+    if (!a->options->packets_only && !a->stopped) {
+        accept_stage2(a);
+    }
     return conclude(a);
 }
 

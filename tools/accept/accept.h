@@ -7,7 +7,10 @@
  *     kernel.c   watches the kernel's log
  *     check.c    the checks of stage 1, in that process
  *     gpu.c      ROCr and memory of GPUs for them
- *     stage1.c   which checks are made, and what their results mean
+ *     stage1.c   which of them are made, and what their results mean
+ *     job.c      runs mpirun
+ *     stage2.c   collectives under mpirun, with what stage 1 has proven
+ *     worker.c   the program of these jobs
  *     save.c     writes the record
  *
  * The parent never touches a GPU: it reads text files and starts children. So it survives whatever a check does to its
@@ -19,6 +22,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <sys/types.h>
 
 #include "engine/sdma/record.h"
 #include "engine/sdma/topology.h"
@@ -34,8 +38,14 @@ typedef struct accept_options {
     const char *report;   /* NULL: none */
     const char *log;      /* the kernel's log */
     const char *provider; /* NULL: all */
+    const char *mpirun;   /* and its options, with spaces between them */
     uint64_t gpus;        /* bit mask */
+    bool packets_only;    /* stage 1 alone */
+    uint64_t repeat;      /* how often a job with armed programs is killed */
+    uint64_t jobs;        /* at once, on the same GPUs */
+    uint64_t largest;     /* bytes of a block whose time is measured */
     double seconds;       /* in which a GPU must answer */
+    double job_seconds;   /* limit of a job */
 } accept_options_t;
 
 /* What a check is made with: a GPU, by its number in the topology, and a provider of queues. */
@@ -64,8 +74,9 @@ typedef struct accept {
     char date[32];
     size_t nsubjects;
     accept_subject_t subjects[ACCEPT_GPUS * ACCEPT_PROVIDERS];
-    unsigned failed; /* checks */
-    bool stopped;    /* going on would be dangerous */
+    const char *doubted; /* the provider whose armed programs are being tried, or NULL */
+    unsigned failed;     /* checks */
+    bool stopped;        /* going on would be dangerous */
 } accept_t;
 
 /* ---- a check in a process of its own ---- */
@@ -126,10 +137,44 @@ bool accept_kernel_read(accept_kernel_t *kernel, char line[ACCEPT_TEXT]);
 /* Prints to the terminal and into the report. */
 void accept_say(accept_t *a, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void accept_stage1(accept_t *a);
+void accept_stage2(accept_t *a);
+/* Sets a result; the reason as the record takes it. */
+void accept_set(accept_subject_t *s, dma_record_feature_t feature, dma_record_state_t state, const char *reason);
+/* After a failure: does the GPU still work? If not, the rest is stopped. */
+void accept_look(accept_t *a, accept_subject_t *s, accept_end_t end);
+
+/* ---- jobs of MPI ---- */
+
+#define ACCEPT_ARGS   96
+#define ACCEPT_OUTPUT 65536
+#define ACCEPT_PATH   128
+#define ACCEPT_JOBS   15 /* at once */
+
+typedef struct accept_job {
+    const char *args[ACCEPT_ARGS]; /* of execvp; ends with NULL */
+    unsigned nargs;
+    pid_t pid;
+    int from;                 /* its output */
+    char folder[ACCEPT_PATH]; /* TMPDIR of the job: two of them must not share Open MPI's session directory */
+    bool ended, killed;
+    int status;
+    size_t bytes;
+    char output[ACCEPT_OUTPUT]; /* the beginning of it */
+} accept_job_t;
+
+/* A path for mkstemp or mkdtemp in the folder for temporary files. */
+void accept_temporary(const char *name, char path[ACCEPT_PATH]);
+
+void accept_job_add(accept_job_t *job, const char *arg);
+bool accept_job_start(accept_job_t *job);
+/* Reads what jobs say until all have ended, or, with `text`, until the first has said that. Jobs that take longer are ended. */
+void accept_job_wait(accept_job_t *const *jobs, unsigned n, const char *text, double seconds);
 
 /* Whether the record can be written later; otherwise says why. */
 bool accept_save_begin(accept_t *a);
-/* Writes what is known so far. */
+/* Writes what is known so far. What is doubted is written as failed: so it stays if the node goes down. */
 bool accept_save(accept_t *a);
+/* Writes what has been proven so far into another file, for jobs of this program. */
+bool accept_save_for_jobs(accept_t *a, const char *path);
 
 #endif

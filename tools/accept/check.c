@@ -10,7 +10,8 @@
 #include "tools/accept/accept.h"
 
 #define HOLD_SECONDS 500e-6 /* how long a POLL is watched, which sometimes ends early on some GPUs: */
-#define ROUNDS       100    /* and how often */
+#define ROUNDS       100    /* and how often, here and on each link */
+#define LINK_ROUNDS  20
 
 /* The state of a check. */
 typedef struct check {
@@ -186,6 +187,7 @@ static bool run_link(check_t *c, uint32_t peer, const char *(*run)(dma_trial_t *
     } else {
         snprintf(where, sizeof(where), " (to GPU %u)", peer);
     }
+    c->trial.rounds = LINK_ROUNDS;
     wrong = run(&c->trial);
     return wrong ? fail_trial(c, wrong, where) : true;
 }

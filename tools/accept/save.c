@@ -12,9 +12,9 @@
 
 #define PATH 4096
 
-static bool complain(accept_t *a, const char *what)
+static bool complain(accept_t *a, const char *path, const char *what)
 {
-    accept_say(a, "The record %s cannot be written: %s\n", a->options->record, what);
+    accept_say(a, "The record %s cannot be written: %s\n", path, what);
     return false;
 }
 
@@ -43,7 +43,7 @@ static bool load(accept_t *a, dma_record_t *record)
     if (access(a->options->record, F_OK) && errno == ENOENT) {
         return true;
     }
-    return dma_record_load(a->options->record, record, why) == DMA_OK || complain(a, why);
+    return dma_record_load(a->options->record, record, why) == DMA_OK || complain(a, a->options->record, why);
 }
 
 static bool is_key(const dma_record_key_t *a, const dma_record_key_t *b)
@@ -72,15 +72,20 @@ static void combine(dma_record_result_t *all, const dma_record_result_t *one)
 /* The section of a key: the subjects from `first` on that have it. */
 static void print_section(const accept_t *a, size_t first, FILE *to)
 {
-    dma_record_section_t section = {.key = a->subjects[first].key};
+    const accept_subject_t *s = &a->subjects[first];
+    dma_record_section_t section = {.key = s->key};
 
     snprintf(section.host, sizeof(section.host), "%s", a->host);
     snprintf(section.date, sizeof(section.date), "%s", a->date);
-    memcpy(section.results, a->subjects[first].results, sizeof(section.results));
+    memcpy(section.results, s->results, sizeof(section.results));
     for (size_t i = first + 1; i < a->nsubjects; i++) {
         for (int f = 0; f < DMA_RECORD_FEATURES && is_key(&a->subjects[i].key, &section.key); f++) {
             combine(&section.results[f], &a->subjects[i].results[f]);
         }
+    }
+    if (a->doubted == s->provider) {
+        section.results[DMA_RECORD_PRELAUNCH] =
+            (dma_record_result_t){.state = DMA_RECORD_FAILED, .reason = "its jobs have not ended"};
     }
     dma_record_print(&section, to);
 }
@@ -125,25 +130,25 @@ static void print_all(const accept_t *a, const dma_record_t *old, FILE *to)
 
 /* Writes a new file and puts it in the place of the old one, so that jobs never see a part of it. It is on the disk before a
  * packet is tried that may end this node. */
-static bool replace(accept_t *a, const dma_record_t *old)
+static bool replace(accept_t *a, const dma_record_t *old, const char *record)
 {
     char path[PATH];
     FILE *to;
     bool written;
 
-    if ((size_t)snprintf(path, sizeof(path), "%s.%d", a->options->record, (int)getpid()) >= sizeof(path)) {
-        return complain(a, "its path is too long");
+    if ((size_t)snprintf(path, sizeof(path), "%s.%d", record, (int)getpid()) >= sizeof(path)) {
+        return complain(a, record, "its path is too long");
     }
     if (!make_folders(path) || !(to = fopen(path, "we"))) {
-        return complain(a, strerror(errno));
+        return complain(a, record, strerror(errno));
     }
     print_all(a, old, to);
     written = !fflush(to) && !fsync(fileno(to)) && !fchmod(fileno(to), 0644);
-    if (fclose(to) || !written || rename(path, a->options->record)) {
+    if (fclose(to) || !written || rename(path, record)) {
         int error = errno;
 
         unlink(path);
-        return complain(a, strerror(error));
+        return complain(a, record, strerror(error));
     }
     return true;
 }
@@ -156,15 +161,27 @@ bool accept_save(accept_t *a)
     if (!load(a, &old)) {
         return false;
     }
-    saved = replace(a, &old);
+    saved = replace(a, &old, a->options->record);
     dma_record_free(&old);
+    return saved;
+}
+
+bool accept_save_for_jobs(accept_t *a, const char *path)
+{
+    const char *doubted = a->doubted;
+    const dma_record_t none = {0};
+    bool saved;
+
+    a->doubted = NULL;
+    saved = replace(a, &none, path);
+    a->doubted = doubted;
     return saved;
 }
 
 bool accept_save_begin(accept_t *a)
 {
     if (!strcmp(a->options->record, DMA_RECORD_ALL)) {
-        return complain(a, "it is not a file: name one with --record");
+        return complain(a, a->options->record, "it is not a file: name one with --record");
     }
     return accept_save(a); /* nothing has been tried, so nothing changes */
 }

@@ -19,7 +19,7 @@
 
 #define BROKEN "it has hung or crashed before"
 
-static void set(accept_subject_t *s, dma_record_feature_t feature, dma_record_state_t state, const char *reason)
+void accept_set(accept_subject_t *s, dma_record_feature_t feature, dma_record_state_t state, const char *reason)
 {
     dma_record_result_t *r = &s->results[feature];
 
@@ -53,19 +53,15 @@ static accept_end_t run(accept_t *a, const char *name, const accept_task_t *task
     return end;
 }
 
-static void stop(accept_t *a)
+void accept_look(accept_t *a, accept_subject_t *s, accept_end_t end)
 {
-    accept_say(a, "Stopped: going on would be dangerous. Look at the kernel's log; the node may need a restart.\n");
-    a->stopped = true;
-}
-
-/* After a failure: does the GPU still work? The driver may be resetting it. */
-static void look_whether_it_works(accept_t *a, const accept_task_t *task, accept_end_t end)
-{
+    accept_task_t task = {.accept = a, .subject = s};
     accept_answer_t answer;
 
-    if (end == ACCEPT_STUCK || run(a, "after that", task, accept_check_runtime, &answer) != ACCEPT_PASSED) {
-        stop(a);
+    /* The driver may be resetting the GPU. */
+    if (end == ACCEPT_STUCK || run(a, "after that", &task, accept_check_runtime, &answer) != ACCEPT_PASSED) {
+        accept_say(a, "Stopped: going on would be dangerous. Look at the kernel's log; the node may need a restart.\n");
+        a->stopped = true;
     }
 }
 
@@ -79,7 +75,7 @@ static void try_queues(accept_t *a, accept_subject_t *s)
     s->has = answer.has;
     s->key = answer.key;
     if (end > ACCEPT_FAILED) {
-        look_whether_it_works(a, &task, end);
+        accept_look(a, s, end);
     }
 }
 
@@ -98,7 +94,7 @@ static bool was_broken(const accept_t *a, dma_record_feature_t feature, const ch
 
 static void skip(accept_t *a, accept_subject_t *s, dma_record_feature_t feature, const char *why)
 {
-    set(s, feature, DMA_RECORD_NOT_TRIED, why);
+    accept_set(s, feature, DMA_RECORD_NOT_TRIED, why);
     accept_say(a, "%-10s GPU %u, %s: not tried: %s\n", dma_record_feature_name(feature), s->gpu, s->provider, why);
 }
 
@@ -116,14 +112,14 @@ static void try_copy(accept_t *a, accept_subject_t *s, bool link, uint32_t peer)
     }
     end = run(a, link ? "link" : "copy", &task, link ? accept_check_link : accept_check_copy, &answer);
     if (end == ACCEPT_PASSED) {
-        set(s, DMA_RECORD_COPY, DMA_RECORD_PROVEN, "");
+        accept_set(s, DMA_RECORD_COPY, DMA_RECORD_PROVEN, "");
         return;
     }
     s->usable = false;
     s->broken[DMA_RECORD_COPY] = end > ACCEPT_FAILED;
-    set(s, DMA_RECORD_COPY, end == ACCEPT_ABSENT ? DMA_RECORD_NOT_TRIED : DMA_RECORD_FAILED, answer.text);
+    accept_set(s, DMA_RECORD_COPY, end == ACCEPT_ABSENT ? DMA_RECORD_NOT_TRIED : DMA_RECORD_FAILED, answer.text);
     if (end != ACCEPT_ABSENT) {
-        look_whether_it_works(a, &task, end);
+        accept_look(a, s, end);
     }
 }
 
@@ -153,20 +149,21 @@ static void try_packet(accept_t *a, accept_subject_t *s, unsigned packet)
         skip(a, s, feature, why);
         return;
     }
-    set(s, feature, DMA_RECORD_FAILED, "its trial has not ended");
+    accept_set(s, feature, DMA_RECORD_FAILED, "its trial has not ended");
     if (!accept_save(a)) {
         a->stopped = true; /* who cannot write what failed must not try it */
         return;
     }
     end = run(a, dma_record_feature_name(feature), &task, accept_check_packet, &answer);
-    set(s, feature,
-        end == ACCEPT_PASSED   ? DMA_RECORD_PROVEN
-        : end == ACCEPT_ABSENT ? DMA_RECORD_NOT_TRIED
-                               : DMA_RECORD_FAILED,
-        answer.text);
+    accept_set(s, feature,
+               end == ACCEPT_PASSED   ? DMA_RECORD_PROVEN
+               : end == ACCEPT_ABSENT ? DMA_RECORD_NOT_TRIED
+                                      : DMA_RECORD_FAILED,
+               answer.text);
     s->broken[feature] = end > ACCEPT_FAILED;
+    accept_save(a);
     if (end > ACCEPT_ABSENT) {
-        look_whether_it_works(a, &task, end);
+        accept_look(a, s, end);
     }
 }
 
