@@ -135,13 +135,14 @@ refuses_record() {
 # All checks with both providers would take twice as long.
 collectives() {
     rm -f "$record"
-    accept 2 mi300x 0 --provider kfd --seconds 30 --mpirun "$run" --repeat 2 --jobs 3 --largest 1024 || return 1
+    accept 3 mi300x 0 --gpus 0,2 --provider kfd --seconds 30 --mpirun "$run" --repeat 2 --jobs 3 --largest 1024 || return 1
     for name in pcpy b2b bcst swap halves types armed revoked killed 'behind it' neighbour holds full times; do
         said "^$name +2 ranks, kfd: ok" || return 1
     done
-    said '^An all-gather of 65536 bytes takes [0-9.]+ us, and [0-9.]+ us beside programs that wait' \
+    said '^link +GPU 2 to GPU 0, kfd: ok' '^An all-gather of 65536 bytes takes [0-9.]+ us, and [0-9.]+ us beside programs that wait' \
         '^times,bcst,persistent,1,allgather,2,1024,[0-9.]+,1,0,2$' '^times,pcpy,blocking,0,alltoall,2,1024,[0-9.]+,2,2,3$' &&
-        recorded "$all" && [ "$(grep -c '^times,[a-z]' "$work/said")" = 15 ] && silent
+        recorded "$all" && [ "$(grep -c '^times,[a-z]' "$work/said")" = 15 ] && ! said 'GPU 1, kfd|GPU 0 to GPU 1' && silent &&
+        [ "$(cat "$work"/stats/* | awk '/^queue .* owner mca_coll_dma/ { print $4 }' | sort -u | tr '\n' ' ')" = '0 2 ' ]
 }
 
 # wrapped SCRIPT STATUS RESULTS PATTERN...: with a script in place of mpirun, which ends with it; $* are its arguments
@@ -288,7 +289,7 @@ ok 'a file that is not a record stays' refuses_record 'other text' 'record .* ca
 rm -f "$record"
 ok 'no record without a file' with OMPI_MCA_coll_dma_record=all accept 1 mi300x 2 --record all
 ok 'a GPU that there is not' accept 1 mi300x 2 --gpus 1
-for option in '--gpus 1-0' '--gpus 64' '--gpus ,' '--provider rocr' '--seconds 0' '--job-seconds 1x' '--repeat -1' '--jobs 16' '--nosuch' 'word'; do
+for option in '--gpus 1-0' '--gpus 64' '--gpus ,' '--provider nosuch' '--seconds 0' '--job-seconds 1x' '--repeat -1' '--jobs 16' '--nosuch' 'word'; do
     # shellcheck disable=SC2086 # two words
     ok "wrong: $option" accept 1 mi300x 2 $option
 done

@@ -8,13 +8,15 @@ set -uo pipefail
 . "$(dirname "$0")/common.sh"
 seed=${2:-1} rows=${3:-1-99} number=0
 
-# made_of PACKETS RANKS: the forced variant's packets are there; each process makes up to eight for its self-test
+# made_of PACKETS RANKS: the forced variant's packets are there; each process makes one broadcast for its self-test, and up
+# to eight copies and polls
 made_of() {
-    local n
+    local n own=8
+    [ "$1" != broadcast ] || own=2
     [ "$1" != - ] || return 0
     n=$(packets "$1")
     echo "$n packets $1"
-    [ "$n" -gt $((8 * $2)) ]
+    [ "$n" -gt $((own * $2)) ]
 }
 
 # sweep GPUS PERSONA RANKS CASES MEMORY PACKETS VARIABLES ARGS...: VARIABLES are the node's, separated by commas; $operation

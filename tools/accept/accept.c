@@ -16,7 +16,7 @@
 /* Exit statuses. */
 enum { ALL_RIGHT, SOMETHING_FAILED, WRONG_USE, STOPPED };
 
-static const char *const providers[ACCEPT_PROVIDERS] = {"thunk", "kfd"};
+static const char *const providers[ACCEPT_PROVIDERS] = {"thunk", "kfd", "rocr"};
 
 static const char help[] =
     "usage: coll_dma_accept [OPTION...]\n"
@@ -29,7 +29,7 @@ static const char help[] =
     "  --record FILE      the record [" DMA_RECORD_FILE ", or coll_dma_record]\n"
     "  --report FILE      also write what is printed into this file\n"
     "  --gpus LIST        only these GPUs, by their number in this program's list, for example 0,2-3\n"
-    "  --provider NAME    only queues of this provider: thunk or kfd\n"
+    "  --provider NAME    only queues of this provider: thunk, kfd or rocr\n"
     "  --packets-only     no collectives\n"
     "  --mpirun COMMAND   mpirun and its options, with spaces between them [mpirun]\n"
     "  --job-seconds N    limit of a job of mpirun [120]\n"
@@ -113,6 +113,16 @@ static bool parse_number(const char *text, uint64_t most, uint64_t *number)
     return *text >= '0' && *text <= '9' && !*end && value <= most;
 }
 
+static bool is_provider(const char *name)
+{
+    for (int p = 0; p < ACCEPT_PROVIDERS; p++) {
+        if (!strcmp(name, providers[p])) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static bool parse_seconds(const char *text, double *seconds)
 {
     char *end;
@@ -134,7 +144,7 @@ static bool set_option(accept_options_t *o, int option, const char *value)
         return parse_gpus(value, &o->gpus);
     case 'p':
         o->provider = value;
-        return !strcmp(value, providers[0]) || !strcmp(value, providers[1]);
+        return is_provider(value);
     case 's':
         return parse_seconds(value, &o->seconds);
     case 'J':
@@ -206,8 +216,8 @@ static int read_options(accept_options_t *o, int argc, char **argv)
 
 static void add_subjects(accept_t *a)
 {
-    for (uint32_t gpu = 0; gpu < a->topo->ngpus && gpu < ACCEPT_GPUS; gpu++) {
-        for (int p = 0; p < ACCEPT_PROVIDERS && a->options->gpus >> gpu & 1; p++) {
+    for (uint32_t gpu = 0; gpu < a->topo->ngpus; gpu++) {
+        for (int p = 0; p < ACCEPT_PROVIDERS && accept_is_chosen(a, gpu); p++) {
             if (!a->options->provider || !strcmp(a->options->provider, providers[p])) {
                 a->subjects[a->nsubjects++] = (accept_subject_t){.gpu = gpu, .provider = providers[p]};
             }
@@ -297,7 +307,9 @@ int main(int argc, char **argv)
     if (dma_topo_read(options.sysfs, &a.topo, &reason) != DMA_OK) {
         return wrong(options.sysfs, reason);
     }
-    if (options.report && !(a.report = fopen(options.report, "we"))) {
+    if (a.topo->ngpus > ACCEPT_GPUS) {
+        status = wrong(options.sysfs, "there are more than 64 GPUs");
+    } else if (options.report && !(a.report = fopen(options.report, "we"))) {
         status = wrong(options.report, strerror(errno));
     } else {
         accept_kernel_open(&a.kernel, options.log);

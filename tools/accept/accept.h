@@ -22,6 +22,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/types.h>
 
 #include "engine/sdma/record.h"
@@ -29,7 +30,7 @@
 
 #define ACCEPT_TEXT      160
 #define ACCEPT_GPUS      64 /* bits of a mask; the largest node has as many, in partitions */
-#define ACCEPT_PROVIDERS 2
+#define ACCEPT_PROVIDERS 3
 #define ACCEPT_LIMIT     8 /* times as long may a whole check take, and a GPU that the driver resets */
 
 typedef struct accept_options {
@@ -78,6 +79,22 @@ typedef struct accept {
     unsigned failed;     /* checks */
     bool stopped;        /* going on would be dangerous */
 } accept_t;
+
+static inline bool accept_is_chosen(const accept_t *a, uint32_t gpu)
+{
+    return a->options->gpus >> gpu & 1;
+}
+
+/* Is no usable subject before this one of its provider? */
+static inline bool accept_is_first(const accept_t *a, size_t subject)
+{
+    for (size_t i = 0; i < subject; i++) {
+        if (a->subjects[i].usable && !strcmp(a->subjects[i].provider, a->subjects[subject].provider)) {
+            return false;
+        }
+    }
+    return true;
+}
 
 /* ---- a check in a process of its own ---- */
 

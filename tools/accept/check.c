@@ -145,13 +145,16 @@ void accept_check_copy(const accept_task_t *task, accept_answer_t *answer)
     }
 }
 
-/* The GPU after `peer` that is not the tried one, for the second destination of a broadcast. */
+/* The next GPU after `peer`, for the second destination of a broadcast; `peer` if there is no other. */
 static uint32_t second_peer(const check_t *c, uint32_t peer)
 {
     const dma_topo_t *topo = c->accept->topo;
-    uint32_t other = (peer + 1) % topo->ngpus;
+    uint32_t other = peer;
 
-    return &topo->gpus[other] == c->gpu ? (other + 1) % topo->ngpus : other;
+    do {
+        other = (other + 1) % topo->ngpus;
+    } while (&topo->gpus[other] == c->gpu || !accept_is_chosen(c->accept, other));
+    return other;
 }
 
 /* Puts the places into memory of GPUs: 0 and 2 here, 1 and 3 at peers. */
@@ -213,7 +216,7 @@ void accept_check_packet(const accept_task_t *task, accept_answer_t *answer)
     }
     works = run_here(&c, packet->run);
     for (uint32_t i = 0; i < task->accept->topo->ngpus && works; i++) {
-        if (i != task->subject->gpu) {
+        if (i != task->subject->gpu && accept_is_chosen(task->accept, i)) {
             works = run_link(&c, i, packet->run);
         }
     }

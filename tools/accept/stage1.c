@@ -181,7 +181,7 @@ void accept_stage1(accept_t *a)
     }
     for (accept_subject_t *s = first; s < behind && !a->stopped; s++) {
         for (uint32_t peer = 0; peer < a->topo->ngpus && s->usable && !a->stopped; peer++) {
-            if (peer != s->gpu) {
+            if (peer != s->gpu && accept_is_chosen(a, peer)) {
                 try_copy(a, s, true, peer);
             }
         }

@@ -568,7 +568,6 @@ static void try_provider(stage_t *s)
 void accept_stage2(accept_t *a)
 {
     static stage_t s;
-    const char *done = "";
     int fd;
 
     s.a = a;
@@ -590,10 +589,9 @@ void accept_stage2(accept_t *a)
     }
     close(fd);
     for (size_t i = 0; i < a->nsubjects && !a->stopped; i++) {
-        if (a->subjects[i].usable && !strstr(done, a->subjects[i].provider)) {
+        if (a->subjects[i].usable && accept_is_first(a, i)) {
             s.provider = a->subjects[i].provider;
             try_provider(&s);
-            done = done[0] ? "thunk kfd" : s.provider;
         }
     }
     unlink(s.record);

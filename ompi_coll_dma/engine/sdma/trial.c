@@ -3,6 +3,7 @@
 
 #include <sched.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "engine/sdma/packet.h"
 
@@ -12,6 +13,7 @@
 #define PEER_AT       1152 /* the second word of an armed program */
 #define START         2u   /* what these words become when a program starts; plus 1: it is revoked */
 #define WAIT_INTERVAL 16   /* clocks between two looks of a POLL, as in an armed program */
+#define WATCH_US      20   /* between two looks whether a packet that should wait does so */
 
 #define WRONG "wrong data"
 #define EARLY "a POLL ends before its word has the value"
@@ -195,7 +197,7 @@ static bool ends_early(const dma_trial_t *t)
         if (is_done(t)) {
             return true;
         }
-        sched_yield();
+        usleep(WATCH_US);
     }
     return is_done(t);
 }
