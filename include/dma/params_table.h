@@ -51,7 +51,7 @@ DMA_PARAM_NUMBER(uint32_t, chunk_depth, 0, 0, 65536, RANGE, AGREED, "pieces",
 DMA_PARAM_NUMBER(int, cross_memory, 1, 0, 1, RANGE, AGREED, "",
     "1: ranks read the memory of other processes directly, if set-up has shown that every pair of ranks can. 0: never.")
 DMA_PARAM_NUMBER(double, warn, 60, 0, 1000000, RANGE, LOCAL, "seconds",
-    "Time after which a waiting collective prints, once per process, which rank it waits for. It goes on waiting. "
+    "Time after which a waiting collective prints, on one rank of each node, which rank it waits for. It goes on waiting. "
     "0: never.")
 DMA_PARAM_NUMBER(double, entry_timeout, 0, 0, 1000000, RANGE, LOCAL, "seconds",
     "Time after which a collective fails because a rank has not entered it. 0: never, as MPI requires: a late rank is "

@@ -479,12 +479,27 @@ static dma_status_t advance_call(dma_cluster_t *c)
     return all_done(call) ? DMA_OK : DMA_AGAIN;
 }
 
+/* The rank of the node that a node-local collective waits for. It may be waiting for a message before it enters. */
+static int node_comm_waits_for(const dma_cluster_t *c)
+{
+    int rank = -1;
+
+    if (c->node_comm && dma_comm_trylock(c->node_comm)) {
+        rank = dma_comm_waits_for(c->node_comm).rank;
+        dma_comm_unlock(c->node_comm);
+    }
+    return rank < 0 ? -1 : dma_node_map_rank(&c->node_map, c->node_map.node, rank);
+}
+
 dma_wait_t dma_cluster_waits_for(const dma_comm_t *comm, const dma_task_t *task)
 {
-    int rank = dma_lanes_waits_for(comm->cluster);
+    int sender = dma_lanes_waits_for(comm->cluster), rank = sender < 0 ? node_comm_waits_for(comm->cluster) : sender;
 
     (void)task;
-    return (dma_wait_t){.kind = rank >= 0 ? DMA_WAIT_MESSAGE : DMA_WAIT_NONE, .rank = rank};
+    return (dma_wait_t){.kind = sender >= 0 ? DMA_WAIT_MESSAGE
+                                : rank >= 0 ? DMA_WAIT_RANK
+                                            : DMA_WAIT_NONE,
+                        .rank = rank};
 }
 
 uint64_t dma_cluster_position(const dma_comm_t *comm, const dma_task_t *task)

@@ -140,6 +140,13 @@ static void cluster_watch(dma_comm_t *comm)
     }
 }
 
+static bool cluster_may_report(dma_comm_t *comm)
+{
+    dma_comm_t *node_comm = comm->cluster->node_comm;
+
+    return !node_comm || dma_window_claim_report(&node_comm->window, DMA_REPORT_PARENT, (uint32_t)comm->head->run.seq);
+}
+
 static void poison_node_comm(dma_comm_t *node_comm, dma_status_t status)
 {
     if (!node_comm) {
@@ -226,6 +233,7 @@ const dma_route_t dma_route_cluster = {
     .explain = cluster_explain,
     .stop = cluster_stop,
     .watch = cluster_watch,
+    .may_report = cluster_may_report,
     .poll_notices = cluster_poll_notices,
     .pause = cluster_pause,
     .advance = dma_cluster_advance,

@@ -260,6 +260,7 @@ static dma_status_t create_node_comm(dma_comm_t *comm)
     c->node_host.irecv = node_irecv;
     c->node_host.test = node_test;
     c->node_comm->host = &c->node_host;
+    c->node_comm->inner = true;
     c->node_comm->parent = c->primary == c ? NULL : c->primary->node_comm;
     dma_comm_lock(c->node_comm);
     status = dma_comm_begin(c->node_comm);

@@ -171,6 +171,7 @@ struct dma_comm {
     uint64_t watched_seq;
     double since, dead_checked;
     bool warned;
+    bool inner; /* belongs to a communicator over several nodes, which reports that its calls are late */
     char *text;
     char reason[320];
 };
@@ -259,6 +260,8 @@ dma_status_t dma_task_wait(dma_task_t *task);
 /* A number that changes while the oldest call moves on; with the lock. */
 uint64_t dma_comm_position(const dma_comm_t *comm);
 void dma_setup_wait(dma_comm_t *comm);
+/* With the lock: what the oldest call waits for. */
+dma_wait_t dma_comm_waits_for(const dma_comm_t *comm);
 
 static inline bool dma_task_done(const dma_task_t *task)
 {

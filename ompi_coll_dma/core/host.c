@@ -407,6 +407,11 @@ static dma_status_t host_channel_init(dma_comm_t *comm, const dma_call_t *call, 
     return comm->all_want_memory_route ? comm->proc->memory->init(comm, call, arrays) : DMA_OK;
 }
 
+static bool host_may_report(dma_comm_t *comm)
+{
+    return !comm->inner && dma_window_claim_report(&comm->window, DMA_REPORT_OWN, (uint32_t)comm->head->run.seq);
+}
+
 const dma_route_t dma_route_host = {
     .name = "host",
     .setup_begin = dma_setup_begin,
@@ -414,6 +419,7 @@ const dma_route_t dma_route_host = {
     .watch = host_watch,
     .watch_mask = POISON_TURNS - 1,
     .watch_clock = host_watch_clock,
+    .may_report = host_may_report,
     .channel_prepare = host_channel_prepare,
     .channel_init = host_channel_init,
     .waits_for = host_waits_for,

@@ -37,6 +37,7 @@ typedef enum dma_wait_kind {
     DMA_WAIT_ENTRY,   /* `rank` has not entered the call */
     DMA_WAIT_FLAG,    /* `rank` has entered it and has not set a flag yet */
     DMA_WAIT_MESSAGE, /* a message of `rank` */
+    DMA_WAIT_RANK,    /* `rank`, which may have entered the call */
 } dma_wait_kind_t;
 
 typedef struct dma_wait {
@@ -75,6 +76,8 @@ struct dma_route {
     void (*watch)(dma_comm_t *comm);
     unsigned watch_mask;
     void (*watch_clock)(dma_comm_t *comm, double now);
+    /* A READY communicator's oldest call is late. False: another rank of the node reports it. */
+    bool (*may_report)(dma_comm_t *comm);
     /* For a communicator without a call (dma_proc_poll_notices): DMA_OK, or what another rank has failed with. */
     dma_status_t (*poll_notices)(dma_comm_t *comm);
 

@@ -20,7 +20,7 @@
 #define LONG_TURNS  10000 /* after so many turns a wait is no longer short */
 #define CLOCK_TURNS 128   /* turns between two looks at the clock */
 
-static dma_wait_t oldest_waits_for(const dma_comm_t *comm)
+dma_wait_t dma_comm_waits_for(const dma_comm_t *comm)
 {
     const dma_task_t *task = comm->state == DMA_COMM_READY ? comm->head : NULL;
     const dma_route_t *route = task && task->route ? task->route : &dma_route_host;
@@ -31,7 +31,7 @@ static dma_wait_t oldest_waits_for(const dma_comm_t *comm)
 static void report_late(dma_comm_t *comm, double seconds)
 {
     static const char *const names[] = {DMA_COLLS(DMA_COLL_TEXT)};
-    dma_wait_t wait = oldest_waits_for(comm);
+    dma_wait_t wait = dma_comm_waits_for(comm);
     char what[96] = "the set-up", whom[64] = "";
 
     if (comm->head) {
@@ -39,12 +39,20 @@ static void report_late(dma_comm_t *comm, double seconds)
     }
     if (wait.kind == DMA_WAIT_MESSAGE) {
         snprintf(whom, sizeof(whom), " for a message of rank %d", wait.rank);
+    } else if (wait.kind == DMA_WAIT_RANK) {
+        snprintf(whom, sizeof(whom), " for rank %d", wait.rank);
     } else if (wait.kind != DMA_WAIT_NONE) {
         snprintf(whom, sizeof(whom), " for rank %d, which %s", wait.rank,
                  wait.kind == DMA_WAIT_FLAG ? "has entered it" : "has not entered it");
     }
     dma_proc_report(comm->proc, DMA_REPORT_WARN, "late", "rank %d has waited %.1f s in %s on %s%s; it waits on",
                     comm->rank, seconds, what, comm->text, whom);
+}
+
+/* One rank of a node is enough. In the set-up, ranks do not see each other yet. */
+static bool may_report(dma_comm_t *comm)
+{
+    return comm->state != DMA_COMM_READY || !comm->route->may_report || comm->route->may_report(comm);
 }
 
 static bool has_failed(const dma_comm_t *comm)
@@ -73,10 +81,12 @@ static __attribute__((noinline)) void watch_clock(dma_comm_t *comm)
     }
     if (params->warn > 0 && !comm->warned && now - comm->since > params->warn) {
         comm->warned = true;
-        report_late(comm, now - comm->since);
+        if (may_report(comm)) {
+            report_late(comm, now - comm->since);
+        }
     }
     if (params->entry_timeout > 0 && now - comm->since > params->entry_timeout &&
-        (wait = oldest_waits_for(comm)).kind == DMA_WAIT_ENTRY) {
+        (wait = dma_comm_waits_for(comm)).kind == DMA_WAIT_ENTRY) {
         dma_comm_fail(comm, DMA_ERR_TIMEOUT, "rank %d has not entered call %llu on %s within %.1f s", wait.rank,
                       (unsigned long long)comm->head->run.seq, comm->text, params->entry_timeout);
     }

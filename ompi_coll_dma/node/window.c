@@ -33,6 +33,8 @@ dma_block_t *dma_window_block(dma_arena_t *arena, const dma_geom_t *geom, int nr
     }
     /* No other rank knows the block yet: these stores need no order. */
     atomic_store_explicit(&block->acked, (uint32_t)(first_seq - 1), memory_order_relaxed);
+    atomic_store_explicit(&block->reported[DMA_REPORT_OWN], 0, memory_order_relaxed);
+    atomic_store_explicit(&block->reported[DMA_REPORT_PARENT], 0, memory_order_relaxed);
     ring = (dma_desc_t *)((char *)block + l.ring);
     for (uint32_t i = 0; i < geom->ring_depth; i++) {
         uint64_t never = first_seq - 1 - geom->ring_depth;
@@ -104,6 +106,20 @@ void dma_window_completed(dma_window_t *w, uint32_t seq)
         atomic_store_explicit(&w->own->acked, seq, memory_order_release);
         w->ack_published = seq;
     }
+}
+
+bool dma_window_claim_report(dma_window_t *w, dma_report_line_t line, uint32_t seq)
+{
+    /* relaxed: it announces no other data */
+    _Atomic uint32_t *reported = &w->peers[0].block->reported[line];
+    uint32_t newest = atomic_load_explicit(reported, memory_order_relaxed);
+
+    while (!newest || newer(seq, newest)) {
+        if (atomic_compare_exchange_weak_explicit(reported, &newest, seq, memory_order_relaxed, memory_order_relaxed)) {
+            return true;
+        }
+    }
+    return false;
 }
 
 dma_status_t dma_window_poisoned(const dma_window_t *w)

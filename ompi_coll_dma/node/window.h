@@ -3,7 +3,7 @@
  *
  *     0     dma_block_head_t: readers, poison              written when a rank leaves or fails
  *     64    ack line: number of calls completed, if no     written by the owner, rarely
- *           descriptor will contain it soon
+ *           descriptor will contain it soon; reported       in the block of rank 0 written by any rank, rarely
  *     128   stream line: PRODUCED                          written by the owner, polled by all readers of its stream
  *     192   pair lines, one per rank, 64 bytes: CONSUMED | LANDED | PAIR_PRODUCED | PAIR_CONSUMED | denied
  *                                                          written by the owner, polled by that peer
@@ -23,7 +23,7 @@
  * of any rank. The parts that need an initial value come first. Their positions depend on no size except the depth of
  * the ring.
  *
- * Each line has one writer, the owner of the block, except for `readers`. A word that another rank polls is stored
+ * Each line has one writer, the owner of the block, except for `readers` and `reported`. A word that another rank polls is stored
  * with release after the data it announces, and loaded with acquire before these data are read.
  *
  * A descriptor is published by storing `seq`, last. It may be overwritten when every peer has acknowledged the call
@@ -74,7 +74,8 @@ typedef struct dma_block {
     dma_block_head_t head;
     char pad0[64 - sizeof(dma_block_head_t)];
     _Atomic uint32_t acked;
-    char pad1[60];
+    _Atomic uint32_t reported[2]; /* by dma_report_line_t: the newest call that a rank has reported as late; 0: none */
+    char pad1[52];
     _Atomic uint64_t produced;
     char pad2[56];
     dma_pair_line_t pairs[];
@@ -127,6 +128,11 @@ dma_block_t *dma_window_block(dma_arena_t *arena, const dma_geom_t *geom, int nr
 bool dma_window_may_publish(dma_window_t *w, uint32_t seq);
 /* This rank has completed all calls up to `seq`. A descriptor or the ack line will acknowledge them. */
 void dma_window_completed(dma_window_t *w, uint32_t seq);
+
+/* Whose calls: those of the window's communicator, or of the one over several nodes that it belongs to. */
+typedef enum dma_report_line { DMA_REPORT_OWN, DMA_REPORT_PARENT } dma_report_line_t;
+/* Whether no rank has reported call `seq`, or a later one, as late: then this rank has to. */
+bool dma_window_claim_report(dma_window_t *w, dma_report_line_t line, uint32_t seq);
 
 /* The status with which a rank has failed, or DMA_OK. */
 dma_status_t dma_window_poisoned(const dma_window_t *w);
