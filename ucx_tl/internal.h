@@ -213,6 +213,8 @@ dma_status_t dma_ucx_address_unpack(const void *address, size_t bytes, dma_ucx_p
 void dma_ucx_place_fill(dma_ucx_stack_t *stack);
 /* Whether the interface has one of these IPv4 addresses. */
 bool dma_ucx_interface_has(const char *interface, const uint32_t *addresses, uint32_t n);
+/* Whether it is a bridge that only containers and virtual machines of this host are connected to. */
+bool dma_ucx_interface_is_inner(const char *interface);
 
 /* message.c */
 ucs_status_t dma_ucx_am_handler(void *net, const void *am_header, size_t header_bytes, void *data, size_t bytes,
@@ -247,10 +249,11 @@ typedef struct dma_ucx_transports {
 dma_ucx_transports_t dma_ucx_transports_query(ucp_context_h context);
 /* From what ucp_context_print_info prints. The text is modified. */
 dma_ucx_transports_t dma_ucx_transports_parse(char *text);
-/* The network devices without those that have one of these IPv4 addresses, for UCX_NET_DEVICES. DMA_UNSUPPORTED: none is left that
- * leads to another node, or they do not fit. */
-dma_status_t dma_ucx_devices_without(ucp_context_h context, const uint32_t *addresses, uint32_t n, char *devices,
-                                     size_t bytes);
+/* The network devices without those that have one of these IPv4 addresses and those that do not lead out of the host, for
+ * UCX_NET_DEVICES; and how many that excludes. DMA_UNSUPPORTED: none is left that leads to another node, or they do not fit. */
+#define DMA_UCX_DEVICES_BYTES 1024
+dma_status_t dma_ucx_devices_without(ucp_context_h context, const uint32_t *addresses, uint32_t n,
+                                     char devices[DMA_UCX_DEVICES_BYTES], unsigned *excluded);
 
 /* watch.c */
 #define DMA_UCX_LARGE 1024 /* bytes of a message that may fill a queue; announcements are smaller */

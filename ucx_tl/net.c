@@ -10,8 +10,7 @@
 
 #include "internal.h"
 
-#define PREFIX        "COLL_DMA"
-#define DEVICES_BYTES 1024 /* of the names of all network devices */
+#define PREFIX "COLL_DMA"
 
 static void report(const dma_ucx_config_t *config, const char *what, const char *reason)
 {
@@ -147,16 +146,21 @@ static ucs_status_t create_context_with(const dma_ucx_t *net, const dma_ucx_tran
     return status;
 }
 
-/* Creates the context twice: a first one to see which transports there are, because UCX prints warnings about settings of
- * transports that it does not use. */
+/* Creates the context twice: a first one to see which transports and devices there are, because UCX prints warnings about
+ * settings of transports that it does not use. */
 static ucs_status_t create_context(const dma_ucx_t *net, const char *devices, dma_ucx_stack_t *stack)
 {
+    char outer[DMA_UCX_DEVICES_BYTES];
     dma_ucx_transports_t transports;
     ucs_status_t status = create_context_with(net, NULL, devices, &stack->context);
+    unsigned excluded;
 
     if (status == UCS_OK) {
         transports = dma_ucx_transports_query(stack->context);
         stack->tcp_only = transports.tcp && !transports.other;
+        if (!devices && dma_ucx_devices_without(stack->context, NULL, 0, outer, &excluded) == DMA_OK && excluded) {
+            devices = outer;
+        }
         dma_ucx_api.ucp_cleanup(stack->context);
         status = create_context_with(net, &transports, devices, &stack->context);
     }
@@ -276,9 +280,10 @@ void dma_ucx_get_place(dma_ucx_t *net, dma_net_place_t *place)
 /* With the lock. Replaces UCX's objects, which nobody has connected to. */
 static dma_status_t replace_stack(dma_ucx_t *net, const uint32_t *addresses, uint32_t n)
 {
-    char devices[DEVICES_BYTES];
+    char devices[DMA_UCX_DEVICES_BYTES];
+    unsigned excluded;
     dma_ucx_stack_t old = net->ucx;
-    dma_status_t status = dma_ucx_devices_without(old.context, addresses, n, devices, sizeof(devices));
+    dma_status_t status = dma_ucx_devices_without(old.context, addresses, n, devices, &excluded);
 
     status = status == DMA_OK ? create_stack(net, devices) : status;
     if (status == DMA_OK) {

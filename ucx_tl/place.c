@@ -3,12 +3,19 @@
  *
  * UCX takes every IPv4 address of a peer for reachable over every interface of its own. If two hosts have the same address, a
  * connection to it ends on the host where it begins, at a port of another process or of none. So such addresses are excluded.
+ * So are bridges that lead only to containers and virtual machines of the host: a connection to their address may end nowhere,
+ * which takes minutes to notice.
  */
+#include <dirent.h>
 #include <ifaddrs.h>
+#include <linux/ethtool.h>
+#include <linux/sockios.h>
+#include <net/if.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -148,4 +155,47 @@ bool dma_ucx_interface_has(const char *interface, const uint32_t *addresses, uin
     }
     freeifaddrs(all);
     return has;
+}
+
+/* The driver of an interface, or "". */
+static void find_driver(const char *interface, char driver[ETHTOOL_BUSINFO_LEN])
+{
+    struct ethtool_drvinfo info = {.cmd = ETHTOOL_GDRVINFO};
+    struct ifreq request = {.ifr_data = (char *)&info};
+    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+    snprintf(request.ifr_name, sizeof(request.ifr_name), "%.15s", interface);
+    if (fd >= 0 && !ioctl(fd, SIOCETHTOOL, &request)) {
+        snprintf(driver, ETHTOOL_BUSINFO_LEN, "%s", info.driver);
+    }
+    if (fd >= 0) {
+        close(fd);
+    }
+}
+
+/* The host's end of a cable to a container or a virtual machine. */
+static bool leads_to_guest(const char *interface)
+{
+    char driver[ETHTOOL_BUSINFO_LEN] = "";
+
+    find_driver(interface, driver);
+    return !strcmp(driver, "veth") || !strcmp(driver, "tun");
+}
+
+bool dma_ucx_interface_is_inner(const char *interface)
+{
+    char path[64];
+    struct dirent *port;
+    bool inner = true;
+    DIR *ports;
+
+    snprintf(path, sizeof(path), "/sys/class/net/%.15s/brif", interface);
+    if (!(ports = opendir(path))) {
+        return false; /* no bridge */
+    }
+    while ((port = readdir(ports))) {
+        inner = inner && (port->d_name[0] == '.' || leads_to_guest(port->d_name));
+    }
+    closedir(ports);
+    return inner;
 }

@@ -76,27 +76,33 @@ dma_ucx_transports_t dma_ucx_transports_query(ucp_context_h context)
 }
 
 /* Appends a device to a list with commas. */
-static bool add_device(char *devices, size_t bytes, const char *device)
+static bool add_device(char devices[DMA_UCX_DEVICES_BYTES], const char *device)
 {
-    size_t used = strlen(devices);
+    size_t used = strlen(devices), left = DMA_UCX_DEVICES_BYTES - used;
 
-    return (size_t)snprintf(devices + used, bytes - used, "%s%s", used ? "," : "", device) < bytes - used;
+    return (size_t)snprintf(devices + used, left, "%s%s", used ? "," : "", device) < left;
 }
 
-dma_status_t dma_ucx_devices_without(ucp_context_h context, const uint32_t *addresses, uint32_t n, char *devices,
-                                     size_t bytes)
+dma_status_t dma_ucx_devices_without(ucp_context_h context, const uint32_t *addresses, uint32_t n,
+                                     char devices[DMA_UCX_DEVICES_BYTES], unsigned *excluded)
 {
     char *text = print_context(context), *line, *rest;
     bool fits = text, leads_away = false;
 
     devices[0] = '\0';
+    *excluded = 0;
     for (line = text ? strtok_r(text, "\n", &rest) : NULL; line; line = strtok_r(NULL, "\n", &rest)) {
         const char *resource = resource_of(line), *device = resource ? strchr(resource, '/') + 1 : NULL;
 
-        if (device && !is_local(resource) && !(is_tcp(resource) && dma_ucx_interface_has(device, addresses, n))) {
-            fits = fits && add_device(devices, bytes, device);
-            leads_away = leads_away || strcmp(device, "lo");
+        if (!device || is_local(resource)) {
+            continue;
         }
+        if (is_tcp(resource) && (dma_ucx_interface_has(device, addresses, n) || dma_ucx_interface_is_inner(device))) {
+            *excluded += 1;
+            continue;
+        }
+        fits = fits && add_device(devices, device);
+        leads_away = leads_away || strcmp(device, "lo");
     }
     free(text);
     return fits && leads_away ? DMA_OK : DMA_UNSUPPORTED;

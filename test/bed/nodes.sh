@@ -134,6 +134,21 @@ same_address='for host in h0 h1 h2; do
 ok 'an address that every host has' env CTL="$here/bed-ctl" LOOP="$build/test/bed/coll_loop" WORK="$work" \
     "$here/bed" 3 -t 400 -- bash -euo pipefail -c "$same_address"
 
+# Only one host has such a bridge, and the others have a route for all addresses: a connection to it would wait for minutes.
+# shellcheck disable=SC2016
+bridge='for host in h0 h1; do $CTL $host run ip route add default via 10.77.0.254; done
+    $CTL h0 run ip link add docker0 type bridge
+    $CTL h0 run ip link add port type veth peer name container
+    $CTL h0 run ip link set port master docker0 up
+    $CTL h0 run ip link set container up
+    $CTL h0 run ip address add 172.17.0.1/16 dev docker0
+    $CTL h0 run ip link set docker0 up
+    mpirun -n 4 --map-by ppr:2:node --mca pml ob1 --mca coll dma --mca coll_dma_verbose 1 $LOOP -s 0.5 >$WORK/bridge 2>&1
+    cat $WORK/bridge
+    grep -q "4 ranks, ready" $WORK/bridge && grep -q "^done: .*data right" $WORK/bridge'
+ok 'a bridge for containers on one host' env CTL="$here/bed-ctl" LOOP="$build/test/bed/coll_loop" WORK="$work" \
+    "$here/bed" 2 -t 100 -- bash -euo pipefail -c "$bridge"
+
 # fault NAME KEEPALIVE PATTERN [OPTIONS]: what faults.sh says of it
 fault() {
     local output
