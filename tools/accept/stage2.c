@@ -411,8 +411,10 @@ static void print_time(stage_t *s, const timed_t *t, bool armed, const char *lin
     }
 }
 
+#define SIZE_CHARS 24 /* of a 64-bit number */
+
 /* The sizes: powers of 4. */
-static void add_sizes(const stage_t *s, request_t *r, char sizes[][16])
+static void add_sizes(const stage_t *s, request_t *r, char sizes[][SIZE_CHARS])
 {
     uint64_t bytes = 1024;
     int n = 0;
@@ -420,7 +422,7 @@ static void add_sizes(const stage_t *s, request_t *r, char sizes[][16])
     r->mode[0] = "time";
     r->mode[2] = "20";
     for (; n < 12 && bytes <= s->a->options->largest; n++, bytes *= 4) {
-        snprintf(sizes[n], 16, "%llu", (unsigned long long)bytes);
+        snprintf(sizes[n], SIZE_CHARS, "%llu", (unsigned long long)bytes);
         r->mode[3 + n] = sizes[n];
     }
 }
@@ -429,7 +431,7 @@ static void measure(stage_t *s, const timed_t *t)
 {
     bool armed = is_proven(s, DMA_RECORD_PRELAUNCH);
     request_t r = {.name = "times", .variant = t->variant, .armed_seconds = "1000", .feature = t->feature};
-    char sizes[12][16];
+    char sizes[12][SIZE_CHARS];
 
     r.prelaunch = armed ? "2" : "0";
     add_sizes(s, &r, sizes);
