@@ -16,14 +16,15 @@
 #include "libengine_call.h"
 #include "libunit.h"
 
-static _Atomic unsigned wakes; /* bells that have woken a submitter */
+static _Atomic unsigned wakes;                   /* bells of others that the thread of a late rank has rung */
+static _Thread_local const dma_bell_t *own_bell; /* of a late rank */
 
 void __real_dma_bell_wake(dma_bell_t *bell);
 void __wrap_dma_bell_wake(dma_bell_t *bell);
 
 void __wrap_dma_bell_wake(dma_bell_t *bell)
 {
-    atomic_fetch_add(&wakes, 1);
+    atomic_fetch_add(&wakes, own_bell && bell != own_bell);
     __real_dma_bell_wake(bell);
 }
 
@@ -146,6 +147,7 @@ static void first_rank_computes(rank_t *r)
     threads_barrier(r);
     if (r->rank) {
         usleep(20000 + threads_random(r, 20000));
+        own_bell = dma_arena_bell(dma_arena_base(r->proc->arena));
     }
     for (int i = 0; i < want->posts; i++) {
         p[i] = post(r, r->comms[0], &gather, (uint64_t)(10 + i));
@@ -214,6 +216,7 @@ static void start_is_late(rank_t *r)
         threads_barrier(r);
         if (r->rank) {
             usleep(20000);
+            own_bell = dma_arena_bell(dma_arena_base(r->proc->arena));
         }
         must(r, dma_channel_start(channel, NULL) == DMA_OK, "start");
         if (r->rank == 0) {
@@ -235,7 +238,7 @@ static void start_is_late(rank_t *r)
 START_TEST(starts_begin_while_the_application_computes)
 {
     engine_options_t options = {.seed = unit_seed(), .max_ways = 16};
-    job_t job = call_job(3, start_is_late, &options);
+    job_t job = call_job(2, start_is_late, &options);
 
     wakes = 0;
     call_run_job(&job);
@@ -244,6 +247,12 @@ START_TEST(starts_begin_while_the_application_computes)
 END_TEST
 
 /* ---- what the thread leaves to the caller ---- */
+
+static unsigned copies(void)
+{
+    return fake_gpu_calls("copy") + fake_gpu_calls("copy_async") + fake_gpu_calls("copy2d_async") +
+           fake_gpu_calls("copy_batch");
+}
 
 /* A late rank has host memory, so the data go through the host, and the copies are made by the threads of the ranks. */
 static void late_rank_has_host_memory(rank_t *r)
@@ -259,7 +268,9 @@ static void late_rank_has_host_memory(rank_t *r)
     }
     p = post(r, r->comms[0], &spec, 10);
     if (r->rank == 0) {
-        must(r, !computed_until(r, 1, SOME_US), "the thread has copied by processor");
+        unsigned before = copies();
+
+        must(r, !computed_until(r, 1, SOME_US) && copies() == before, "the thread has copied to host memory");
     }
     finish_well(r, &p);
     reach(r);
@@ -363,9 +374,42 @@ static void late_rank_calls_another_operation(rank_t *r)
     call_free(p.call);
 }
 
-START_TEST(errors_reach_the_caller)
+START_TEST(disagreements_reach_the_caller)
 {
     job_t job = call_job(2, late_rank_calls_another_operation, NULL);
+
+    call_run_job(&job);
+    ck_assert_int_gt(reports_count("failed"), 0);
+}
+END_TEST
+
+/* The engine of rank 0 takes no copies, once. The caller must not try again: part of them may be in the engine. */
+static void engine_refuses_the_copies(rank_t *r)
+{
+    dma_status_t status;
+    posted_t p;
+
+    warm_up(r, r->comms[0]);
+    if (r->rank == 0) {
+        engine_refuse(ENGINE_START, 0, 1);
+    }
+    threads_barrier(r);
+    if (r->rank) {
+        usleep(20000);
+    }
+    p = post(r, r->comms[0], &gather, 10);
+    if (r->rank == 0) {
+        usleep(SOME_US);
+    }
+    status = finish(&p);
+    must(r, status == DMA_ERR_ENGINE, "%s", dma_status_name(status));
+    threads_barrier(r);
+    call_free(p.call);
+}
+
+START_TEST(errors_reach_the_caller)
+{
+    job_t job = call_job(2, engine_refuses_the_copies, NULL);
 
     call_run_job(&job);
     ck_assert_int_gt(reports_count("failed"), 0);
@@ -502,6 +546,7 @@ int main(void)
     unit_test(suite, starts_begin_while_the_application_computes, 120);
     unit_test(suite, host_memory_is_left_to_the_caller, 60);
     unit_test(suite, reports_are_printed_by_the_caller, 60);
+    unit_test(suite, disagreements_reach_the_caller, 60);
     unit_test(suite, errors_reach_the_caller, 60);
     unit_test(suite, host_memory_has_no_thread, 60);
     unit_test(suite, an_idle_thread_ends, 60);
