@@ -1,20 +1,19 @@
 /*
  * Blocks of irregular datatypes, packed into and unpacked from scratch memory on the device.
  *
- * The host services list the strips of an element: rows of equal length at a regular distance. Rows that lie at a regular
- * distance are one strided copy. The others are collected, and the runtime gets many of them with one call. Nothing waits
- * for the copies here: they are on the stream of the communicator's scratch memory.
+ * The host services list the strips of an element: rows of equal length at a regular distance. A strip is one strided copy,
+ * and a row that is alone is one copy. Nothing waits for the copies here: they are on the stream of the communicator's scratch
+ * memory.
  *
- * A copy costs about the same for one byte as for some hundred. So datatypes whose rows are short on average are packed in
- * host memory instead (stage.c).
+ * A copy inside a device costs about 1.2 us on an H200, however small. So datatypes whose rows are short on average are packed
+ * in host memory instead (stage.c). A batch of copies (copy_batch) costs 3.8 us for each row there, because the copy engines
+ * do it.
  */
 #include <stdlib.h>
 
 #include "device/device.h"
 
-#define LONG_ROW  512 /* bytes of an average row, from which on copies of the runtime are quicker than the processor */
-#define MANY_ROWS 8   /* of a strip, that are one strided copy */
-#define ROWS      256 /* that are collected */
+#define LONG_ROW 2048 /* bytes of an average row, from which on copies of the runtime are quicker than the processor */
 
 /* ---- are the rows long enough? ---- */
 
@@ -40,32 +39,32 @@ typedef struct rows {
     const dma_side_t *side;
     uint64_t at, packed; /* of the first element: where the user has it, and packed */
     uint64_t elements;
-    bool packs; /* from the user's memory to packed; else back */
-    size_t n;   /* collected: */
-    uint64_t dst[ROWS], src[ROWS], bytes[ROWS];
+    bool packs;               /* from the user's memory to packed; else back */
+    uint64_t dst, src, bytes; /* a row that has not been started: the next one may continue it */
 } rows_t;
 
 static dma_status_t flush(rows_t *r)
 {
-    dma_status_t status = r->n ? r->rt->copy_batch(r->stream, r->dst, r->src, r->bytes, r->n) : DMA_OK;
+    dma_status_t status = r->bytes ? r->rt->copy_async(r->stream, r->dst, r->src, r->bytes) : DMA_OK;
 
-    r->n = 0;
+    r->bytes = 0;
     return status;
 }
 
-static dma_status_t collect(rows_t *r, uint64_t at, uint64_t packed, uint64_t bytes)
+static dma_status_t copy_row(rows_t *r, uint64_t at, uint64_t packed, uint64_t bytes)
 {
     uint64_t dst = r->packs ? packed : at, src = r->packs ? at : packed;
-    size_t last = r->n - 1;
+    dma_status_t status;
 
-    if (r->n && r->dst[last] + r->bytes[last] == dst && r->src[last] + r->bytes[last] == src) {
-        r->bytes[last] += bytes;
+    if (r->bytes && r->dst + r->bytes == dst && r->src + r->bytes == src) {
+        r->bytes += bytes;
         return DMA_OK;
     }
-    r->dst[r->n] = dst;
-    r->src[r->n] = src;
-    r->bytes[r->n++] = bytes;
-    return r->n == ROWS ? flush(r) : DMA_OK;
+    status = flush(r);
+    r->dst = dst;
+    r->src = src;
+    r->bytes = bytes;
+    return status;
 }
 
 static dma_status_t copy_strip_of(rows_t *r, const dma_strip_t *p, uint64_t element)
@@ -80,11 +79,11 @@ static dma_status_t copy_strip_of(rows_t *r, const dma_strip_t *p, uint64_t elem
                        .rows = p->n};
     dma_status_t status = DMA_OK;
 
-    if (p->n >= MANY_ROWS && p->stride > (ptrdiff_t)p->bytes) {
+    if (p->n > 1 && p->stride > (ptrdiff_t)p->bytes) {
         return dma_gpu_copy_rect(r->rt, r->stream, &rect);
     }
     for (uint64_t row = 0; status == DMA_OK && row < p->n; row++) {
-        status = collect(r, at + row * (uint64_t)p->stride, packed + row * p->pitch, p->bytes);
+        status = copy_row(r, at + row * (uint64_t)p->stride, packed + row * p->pitch, p->bytes);
     }
     return status;
 }

@@ -238,7 +238,7 @@ int main(int argc, char **argv)
     for (; *sizes; sizes++) {
         kinds(strtoul(*sizes, NULL, 10));
     }
-    for (size_t row_bytes = 32; row_bytes <= 65536; row_bytes *= row_bytes < 512 ? 16 : 2 * 2 * 2) {
+    for (size_t row_bytes = 512; row_bytes <= 65536; row_bytes *= row_bytes < 4096 ? 2 : 4) {
         rows(row_bytes);
     }
     new_buffers(1 << 20);

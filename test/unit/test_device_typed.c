@@ -11,12 +11,12 @@
 #include "libengine_call.h"
 #include "libunit.h"
 
-#define SIZE       6000 /* of an element of any type */
+#define SIZE       24000 /* of an element of any type */
 #define MOST_RANKS 4
-#define MOST_COUNT 5
-#define BEFORE     8192   /* bytes of a buffer in front of its address */
-#define ROOM       600000 /* of a buffer */
-#define CALLS      48
+#define MOST_COUNT 3
+#define BEFORE     16384   /* bytes of a buffer in front of its address */
+#define ROOM       1200000 /* of a buffer */
+#define CALLS      32
 
 /* ---- datatypes ---- */
 
@@ -30,26 +30,26 @@ typedef struct strips {
 static const strips_t types[] = {
     {.extent = SIZE, .ub = SIZE, .n = 1, .strips = {{.bytes = SIZE, .n = 1}}, .dense = true},
     /* rows at different distances */
-    {.extent = 10007,
-     .ub = 9500,
+    {.extent = 40007,
+     .ub = 38000,
      .n = 3,
-     .strips = {{0, 0, 1500, 1, 0, 0}, {2000, 1500, 1500, 2, 2100, 1500}, {8000, 4500, 1500, 1, 0, 0}}},
+     .strips = {{0, 0, 6000, 1, 0, 0}, {8000, 6000, 6000, 2, 8400, 6000}, {32000, 18000, 6000, 1, 0, 0}}},
     /* backwards, and before the address */
-    {.extent = 9003,
-     .lb = -3000,
-     .ub = 6000,
+    {.extent = 36003,
+     .lb = -12000,
+     .ub = 24000,
      .n = 2,
-     .strips = {{5000, 0, 1000, 4, -1500, 1000}, {-3000, 4000, 2000, 1, 0, 0}}},
+     .strips = {{20000, 0, 4000, 4, -6000, 4000}, {-12000, 16000, 8000, 1, 0, 0}}},
     /* many rows, and one more */
-    {.extent = 12001, .ub = 11880, .n = 2, .strips = {{0, 0, 512, 10, 1024, 512}, {11000, 5120, 880, 1, 0, 0}}},
+    {.extent = 48001, .ub = 47520, .n = 2, .strips = {{0, 0, 2048, 10, 4096, 2048}, {44000, 20480, 3520, 1, 0, 0}}},
     /* elements within each other */
-    {.extent = 3100, .ub = 103000, .n = 2, .strips = {{0, 0, 3000, 1, 0, 0}, {100000, 3000, 3000, 1, 0, 0}}},
+    {.extent = 12400, .ub = 412000, .n = 2, .strips = {{0, 0, 12000, 1, 0, 0}, {400000, 12000, 12000, 1, 0, 0}}},
     /* rows that touch the next */
-    {.extent = 8000, .ub = 7000, .n = 2, .strips = {{0, 0, 1000, 3, 1000, 1000}, {4000, 3000, 3000, 1, 0, 0}}},
+    {.extent = 32000, .ub = 28000, .n = 2, .strips = {{0, 0, 4000, 3, 4000, 4000}, {16000, 12000, 12000, 1, 0, 0}}},
     /* regular: a shape, except where blocks are exchanged in place */
-    {.extent = 9001, .ub = 7500, .n = 1, .strips = {{0, 0, 1500, 4, 2000, 1500}}, .regular = true},
+    {.extent = 36001, .ub = 30000, .n = 1, .strips = {{0, 0, 6000, 4, 8000, 6000}}, .regular = true},
     /* short rows: through the host */
-    {.extent = 11000, .ub = 10470, .n = 2, .strips = {{0, 0, 60, 50, 100, 60}, {6000, 3000, 60, 50, 90, 60}}},
+    {.extent = 44000, .ub = 41880, .n = 2, .strips = {{0, 0, 240, 50, 400, 240}, {24000, 12000, 240, 50, 360, 240}}},
 };
 
 enum { TYPES = sizeof(types) / sizeof(types[0]), LONG_TYPES = TYPES - 1 };
@@ -367,12 +367,12 @@ END_TEST
 
 /* ---- what it costs ---- */
 
-/* Rows are handed to the runtime many at a time. */
+/* Rows that follow each other are one copy, and rows at a regular distance are one strided copy. */
 static void rows_together(rank_t *r)
 {
     dma_host_t host = host_of();
-    typed_t c = {.type = &types[1], .send_type = &types[1], .call = {.coll = DMA_ALLGATHER}, .tag = 1};
-    unsigned batches;
+    typed_t c = {.type = &types[5], .send_type = &types[1], .call = {.coll = DMA_ALLGATHER}, .tag = 1};
+    unsigned copies, strided;
 
     must(r, dma_comm_prepare(r->comms[0]) == DMA_OK, "set-up");
     r->comms[0]->host = &host;
@@ -384,13 +384,17 @@ static void rows_together(rank_t *r)
     place_recv(r, &c);
     place_send(r, &c);
     threads_barrier(r);
-    batches = fake_gpu_calls("copy_batch");
+    copies = fake_gpu_calls("copy_async");
+    strided = fake_gpu_calls("copy2d_async");
     threads_barrier(r);
     must(r, dma_comm_run(r->comms[0], &c.call) == DMA_OK, "%s", dma_comm_reason(r->comms[0]));
     threads_barrier(r);
-    batches = fake_gpu_calls("copy_batch") - batches;
-    /* each of two ranks: the block that it sends, and two that it receives */
-    must(r, batches == 6 && !fake_gpu_calls("copy2d_async"), "%u calls for the rows", batches);
+    copies = fake_gpu_calls("copy_async") - copies;
+    strided = fake_gpu_calls("copy2d_async") - strided;
+    /* each of two ranks, for each element: two rows and a strip that it sends; for each of two blocks that it receives: three
+     * rows that touch, and another */
+    must(r, copies == 2 * (2 + 2 * 2) * (unsigned)c.counts[0] && strided == 2 * (unsigned)c.counts[0],
+         "%u and %u copies for %d elements", copies, strided, c.counts[0]);
     check(r, &c);
     threads_barrier(r);
     fake_gpu_watch(c.recv, 0, NULL);
@@ -402,7 +406,7 @@ static void rows_together(rank_t *r)
     r->comms[0]->host = &threads_host;
 }
 
-START_TEST(rows_cost_one_call)
+START_TEST(rows_cost_few_copies)
 {
     job_t job = call_job(2, rows_together, NULL);
 
@@ -417,6 +421,6 @@ int main(void)
     unit_loop(suite, long_rows_are_the_engines, 2, MOST_RANKS + 1, 120);
     unit_loop(suite, any_rows, 2, MOST_RANKS + 1, 120);
     unit_test(suite, without_room_through_the_host, 60);
-    unit_test(suite, rows_cost_one_call, 30);
+    unit_test(suite, rows_cost_few_copies, 30);
     return unit_main(suite);
 }
