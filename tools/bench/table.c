@@ -1,0 +1,176 @@
+/* The tables: see bench.h. The columns of OSU's programs, then rivals. Lines that begin with # are remarks, as theirs. */
+#include <math.h>
+#include <string.h>
+
+#include "tools/bench/bench.h"
+
+enum { WIDTH = 18, NARROW = 8 };
+
+static void head_osu(const bench_t *b, const bench_operation_t *op)
+{
+    bool beside = op->form == BENCH_NONBLOCKING;
+
+    printf("%-10s%*s", "# Size", WIDTH, beside ? "Overall(us)" : "Avg Latency(us)");
+    if (beside) {
+        printf("%*s%*s", WIDTH, "Compute(us)", WIDTH, "Pure Comm.(us)");
+    }
+    if (b->o.full) {
+        printf("%*s%*s", WIDTH, beside ? "Min Comm.(us)" : "Min Latency(us)", WIDTH,
+               beside ? "Max Comm.(us)" : "Max Latency(us)");
+    }
+    if (beside) {
+        printf("%*s", WIDTH, "Overlap(%)");
+    } else if (b->o.full) {
+        printf("%12s", "Iterations");
+    }
+    if (b->o.validate) {
+        printf("%12s", "Validation");
+    }
+}
+
+static void head_rival(const char *name)
+{
+    char title[64];
+
+    snprintf(title, sizeof(title), "%s(us)", name);
+    printf("  %*s%*s%*s%*s", WIDTH, title, NARROW, "ratio", NARROW, "5%", NARROW, "95%");
+}
+
+static void head(const bench_t *b, const bench_operation_t *op)
+{
+    static const char *const memory[] = {"", "-ROCM", "-CUDA", "-GPU"};
+    int which = !b->device ? 0 : !strcmp(b->o.device, "rocm") ? 1 : !strcmp(b->o.device, "cuda") ? 2 : 3;
+
+    printf("\n# coll_dma_bench MPI%s %s Latency Test v%s\n", memory[which], op->title, DMA_VERSION);
+    printf("# %s: %d ranks, %s%s%s, median of %d pass%s\n", op->name, b->size, b->sides[0].name,
+           b->o.in_place ? ", in place" : "", op->v && b->o.skew ? ", blocks differ" : "", b->passes,
+           b->passes > 1 ? "es" : "");
+    if (op->form == BENCH_NONBLOCKING) {
+        printf("# Overall = Coll. Init + Compute + MPI_Wait; rivals and ratios are of Pure Comm.\n");
+    }
+    printf("# Datatype: %s.\n", b->element.bytes == 1 ? "MPI_CHAR" : b->o.type);
+    head_osu(b, op);
+    if (b->passes > 1) {
+        printf("%*s%*s", NARROW + 2, "5%(us)", NARROW + 2, "95%(us)");
+    }
+    for (int s = 1; s < b->nsides; s++) {
+        if (bench_serves(b, op, s)) {
+            head_rival(b->sides[s].name);
+        }
+    }
+    printf("\n");
+}
+
+static void row_osu(const bench_t *b, int cell)
+{
+    bool beside = b->cells[cell].op->form == BENCH_NONBLOCKING;
+    double pure = bench_spread(b, cell, 0, BENCH_PURE).median;
+
+    printf("%-10zu%*.2f", b->cells[cell].bytes, WIDTH, beside ? bench_spread(b, cell, 0, BENCH_OVERALL).median : pure);
+    if (beside) {
+        printf("%*.2f%*.2f", WIDTH, bench_spread(b, cell, 0, BENCH_COMPUTE).median, WIDTH, pure);
+    }
+    if (b->o.full) {
+        printf("%*.2f%*.2f", WIDTH, bench_spread(b, cell, 0, BENCH_MIN).median, WIDTH,
+               bench_spread(b, cell, 0, BENCH_MAX).median);
+    }
+    if (beside) {
+        printf("%*.2f", WIDTH, bench_spread(b, cell, 0, BENCH_OVERLAP).median);
+    } else if (b->o.full) {
+        printf("%12d", b->o.iterations[b->cells[cell].bytes > 8192]);
+    }
+    if (b->o.validate) {
+        bool wrong = false;
+
+        for (int s = 0; s < b->nsides; s++) {
+            wrong |= b->wrong[cell * b->nsides + s];
+        }
+        printf("%12s", wrong ? "Fail" : "Pass");
+    }
+}
+
+static void row_rival(const bench_t *b, int cell, int side)
+{
+    bench_spread_t ratio;
+
+    if (!bench_measured(b, cell, side)) {
+        printf("  %*s%*s%*s%*s", WIDTH, "-", NARROW, "-", NARROW, "-", NARROW, "-");
+        return;
+    }
+    ratio = bench_ratio(b, cell, side);
+    printf("  %*.2f%*.3f%*.3f%*.3f", WIDTH, bench_spread(b, cell, side, BENCH_PURE).median, NARROW, ratio.median,
+           NARROW, ratio.p5, NARROW, ratio.p95);
+}
+
+/* Of the operation that ends with this cell. */
+static void means(const bench_t *b, int last)
+{
+    printf("# Geometric mean of the ratios:");
+    for (int s = 1; s < b->nsides; s++) {
+        double sum = 0;
+        int n = 0;
+
+        for (int c = last; c >= 0 && b->cells[c].op == b->cells[last].op; c--) {
+            if (bench_measured(b, c, s)) {
+                sum += log(bench_ratio(b, c, s).median);
+                n++;
+            }
+        }
+        if (n) {
+            printf(" %s %.3f", b->sides[s].name, exp(sum / n));
+        }
+    }
+    printf("\n");
+}
+
+void bench_table_row(const bench_t *b, int cell)
+{
+    const bench_operation_t *op = b->cells[cell].op;
+
+    if (b->rank) {
+        return;
+    }
+    if (cell == 0 || b->cells[cell - 1].op != op) {
+        head(b, op);
+    }
+    row_osu(b, cell);
+    if (b->passes > 1) {
+        bench_spread_t spread = bench_spread(b, cell, 0, BENCH_PURE);
+
+        printf("%*.2f%*.2f", NARROW + 2, spread.p5, NARROW + 2, spread.p95);
+    }
+    for (int s = 1; s < b->nsides; s++) {
+        if (bench_serves(b, op, s)) {
+            row_rival(b, cell, s);
+        }
+    }
+    printf("\n");
+    if (b->nsides > 1 && (cell + 1 == b->ncells || b->cells[cell + 1].op != op)) {
+        means(b, cell);
+    }
+    fflush(stdout);
+}
+
+void bench_table_energy(const bench_t *b)
+{
+    if (b->rank || !b->o.energy) {
+        return;
+    }
+    printf("\n# Energy: %.1f W without calls, subtracted; joules of a call, all ranks together\n%-22s%12s", b->watts,
+           "# Operation", "Size");
+    for (int s = 0; s < b->nsides; s++) {
+        printf("%*s", WIDTH, b->sides[s].name);
+    }
+    printf("\n");
+    for (int c = 0; c < b->ncells; c++) {
+        printf("%-22s%12zu", b->cells[c].op->name, b->cells[c].bytes);
+        for (int s = 0; s < b->nsides; s++) {
+            if (bench_measured(b, c, s)) {
+                printf("%*.6f", WIDTH, b->joules[c * b->nsides + s]);
+            } else {
+                printf("%*s", WIDTH, "-");
+            }
+        }
+        printf("\n");
+    }
+}
