@@ -4,4 +4,5 @@ extra_files += \
 	test/bench/between \
 	test/bench/compare \
 	test/bench/fake_nccl.c \
+	test/bench/osu_page.sh \
 	test/bench/paired.py

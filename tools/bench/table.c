@@ -89,6 +89,12 @@ static void row_osu(const bench_t *b, int cell)
     }
 }
 
+/* Three digits behind the point or three in all, and always a space before. */
+static void put_ratio(double ratio)
+{
+    printf(" %*.*f", NARROW - 1, ratio < 10 ? 3 : ratio < 100 ? 1 : 0, ratio);
+}
+
 static void row_rival(const bench_t *b, int cell, int side)
 {
     bench_spread_t ratio;
@@ -98,8 +104,10 @@ static void row_rival(const bench_t *b, int cell, int side)
         return;
     }
     ratio = bench_ratio(b, cell, side);
-    printf("  %*.2f%*.3f%*.3f%*.3f", WIDTH, bench_spread(b, cell, side, BENCH_PURE).median, NARROW, ratio.median,
-           NARROW, ratio.p5, NARROW, ratio.p95);
+    printf("  %*.2f", WIDTH, bench_spread(b, cell, side, BENCH_PURE).median);
+    put_ratio(ratio.median);
+    put_ratio(ratio.p5);
+    put_ratio(ratio.p95);
 }
 
 /* Of the operation that ends with this cell. */
@@ -137,7 +145,7 @@ void bench_table_row(const bench_t *b, int cell)
     if (b->passes > 1) {
         bench_spread_t spread = bench_spread(b, cell, 0, BENCH_PURE);
 
-        printf("%*.2f%*.2f", NARROW + 2, spread.p5, NARROW + 2, spread.p95);
+        printf(" %*.2f %*.2f", NARROW + 1, spread.p5, NARROW + 1, spread.p95);
     }
     for (int s = 1; s < b->nsides; s++) {
         if (bench_serves(b, op, s)) {
