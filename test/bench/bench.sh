@@ -192,18 +192,18 @@ no_energy() {
     job 2 "$bench" "${few[@]}" -m 64 -e -r none allgather >"$work/out" 2>&1 || grep 'cannot be read' "$work/out"
 }
 
-# Counters that advance by 100 W, and begin again at 0, take the place of the host's in a namespace of its own.
+# Counters that advance by 100 W, and begin again at 0 after 4 s, take the place of the host's in a namespace of its own.
 energy() {
     cat >"$work/counters" <<'END'
 mount -t tmpfs none /sys/class && mkdir -p /sys/class/powercap/intel-rapl:0 /sys/class/powercap/intel-rapl:0:0 || exit 9
 cd /sys/class/powercap/intel-rapl:0 || exit 9
-echo 150000000 >max_energy_range_uj
+echo 400000000 >max_energy_range_uj
 echo 0 >energy_uj
 tick() {
     local now
     while sleep 0.1; do
         now=${EPOCHREALTIME/[.,]/}
-        echo $((now * 100 % 150000000)) >new
+        echo $((now * 100 % 400000000)) >new
         mv new energy_uj
     done
 }
