@@ -118,6 +118,21 @@ true_times() {
     table "$work/out" | awk '!($10 < $3 && $10 < $6 && $11 > 1) { exit 1 }'
 }
 
+# slow CALL: milliseconds that rank 1's calls take on average, the slowest rank's, if its CALLth call takes 300 more. The first is
+# for warming up, three are timed.
+slow() {
+    DMA_BREAK=slow:1:$1 job 2 -x DMA_BREAK -x LD_PRELOAD="$build/test/mpi/libbreak_shim.so" "$bench" -m 64 -i 3 -x 1 -p 1 -r none -V -f \
+        allgather 2>/dev/null | awk '/^64/ { printf "%d\n", $4 / 1000 }'
+}
+
+# A call counts by its share, and those that warm up do not count.
+timed_calls() {
+    local first second
+    first=$(slow 1) second=$(slow 2)
+    echo "slow in the first call: $first ms, in the second: $second ms"
+    [ "$first" -lt 60 ] && [ "$second" -ge 100 ] && [ "$second" -lt 200 ]
+}
+
 # The check of data is the fifth call of a rank.
 wrong_data() {
     DMA_BREAK=data:1:5 job 2 -x DMA_BREAK -x LD_PRELOAD="$build/test/mpi/libbreak_shim.so" "$bench" -m 64 -i 3 -x 1 -p 1 -r none \
@@ -237,6 +252,7 @@ ok 'rivals are the components that serve the form' rivals
 ok 'coll/dma is kept out of the communicators of rivals' kept_out
 ok 'without coll/dma it says so' without_component
 ok 'a loop without calls takes less than calls' true_times
+ok 'calls that warm up are not timed, others are' timed_calls
 ok 'a wrong byte is noticed' wrong_data
 ok 'a wrong byte at the end of a block of 4 MiB is noticed' wrong_where data -m 4194304
 ok 'a byte behind the buffer is noticed' wrong_where after -m 64
