@@ -282,6 +282,8 @@ for args in '-m 0' '-m 8:4' '-m 4x' '-F 1' '-i 0' '-k 0' '-p 0' '-T 0' '-s 101' 
 done
 ok 'an unknown rival is refused' refuses 'there is no rival nonsense here' job 1 "$bench" -r nonsense
 ok 'a component that is not there is refused' refuses 'the component hcoll is not in this job' job 1 "$bench" -r hcoll
+ok 'a load needs device memory' refuses 'load needs --device' job 1 "$bench" -l "$build/test/bench/libfake_load.so"
+ok 'a load that is not there is refused' refuses 'none.so: cannot open' job 1 "$bench" -l none.so
 ok 'NCCL needs device memory' refuses 'nccl needs --device' job 1 "$bench" -n libnccl.so
 
 # ---- device memory ----
@@ -306,6 +308,12 @@ nccl() {
         grep -q '^# Size.*nccl(us)' "$work/out"
 }
 
+loaded() {
+    job 2 "$bench" -d rocm -m 64 -i 200 -r none -l "$build/test/bench/libfake_load.so" allgather >"$work/out" 2>&1 || { cat "$work/out"; return 1; }
+    cat "$work/out"
+    awk '/^# Load: [0-9.]* products a second on rank 0/ { right = $3 > 500 && $3 < 1500 } END { exit !right }' "$work/out"
+}
+
 nccl_in_place() {
     job 2 "$bench" -d rocm "${few[@]}" -p 1 -r nccl -n "$build/test/bench/libfake_nccl.so" -I allgather >"$work/out" 2>&1 &&
         complete "$work/out" allgather
@@ -325,6 +333,7 @@ if [ -e "$build/test/emu/thunk/libhsakmt.so.1" ]; then
     ok 'NCCL beside it' nccl
     ok 'NCCL in place' nccl_in_place
     ok "NCCL's wrong data are noticed" nccl_wrong
+    ok 'a load runs meanwhile' loaded
     ok 'energy of AMD GPUs is refused' refuses 'energy: .*libnvidia-ml' job 2 "$bench" -d rocm -e "${few[@]}"
     node=()
     ok 'without a GPU, device memory is refused' refuses 'device rocm: ' job 1 "$bench" -d rocm "${few[@]}"

@@ -3,6 +3,7 @@ extra_files += \
 	test/bench/bench.sh \
 	test/bench/between \
 	test/bench/compare \
+	test/bench/fake_load.c \
 	test/bench/fake_nccl.c \
 	test/bench/osu_page.sh \
 	test/bench/paired.py

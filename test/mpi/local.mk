@@ -93,9 +93,10 @@ test_mpi_sweep_CPPFLAGS = $(AM_CPPFLAGS) $(OMPI_PROGRAM_CPPFLAGS)
 test_mpi_sweep_CFLAGS = $(AM_CFLAGS) -pthread
 test_mpi_sweep_LDADD = libdma_core.la $(OMPI_PROGRAM_LIBS) -lm -ldl
 
-# Preloaded into a test program, to break its calls on purpose; and what stands in for NCCL.
-shims = test/bench/libfake_nccl.so test/mpi/libbreak_shim.so test/mpi/libnomem_shim.so
+# Preloaded into a test program, to break its calls on purpose; and what coll_dma_bench loads.
+shims = test/bench/libfake_load.so test/bench/libfake_nccl.so test/mpi/libbreak_shim.so test/mpi/libnomem_shim.so
 extra_files += test/mpi/break_shim.c test/mpi/nomem_shim.c
+test/bench/libfake_load.so: test/bench/fake_load.c
 test/bench/libfake_nccl.so: test/bench/fake_nccl.c
 test/mpi/libbreak_shim.so: test/mpi/break_shim.c
 test/mpi/libnomem_shim.so: test/mpi/nomem_shim.c
