@@ -184,15 +184,20 @@ no_gnuplot() {
 }
 
 progress() {
-    job 2 "$bench" -m 64 -p 100000 -T 4 -r none --progress allgather 2>&1 >/dev/null | grep -a '%, [0-9]* s, [0-9]* s to go' >/dev/null
+    job 2 "$bench" -m 64 -p 100000 -T 5 -r none --progress allgather 2>&1 >/dev/null | grep '^\[#* *\]  *[0-9]* %, [0-9]* s, [0-9]* s to go'
 }
 
 # script makes a terminal; standard error of a rank is a pipe all the same.
 progress_at_terminal() {
-    export -f job
-    export root build bench
     script -qec "$root/with-build --build $build mpirun --oversubscribe --bind-to none -n 2 --mca coll dma $bench -m 64 -p 100000 -T 4 -r none allgather" \
-        /dev/null </dev/null | grep -a 's to go' >/dev/null
+        /dev/null </dev/null >"$work/out"
+    grep -a 's to go' "$work/out" >/dev/null && tr '\r' '\n' <"$work/out" | grep -a '^64  .*Pass' >/dev/null
+}
+
+quiet_at_terminal() {
+    script -qec "$root/with-build --build $build mpirun --oversubscribe --bind-to none -n 2 --mca coll dma $bench -m 64 -p 100000 -T 4 -r none --quiet allgather" \
+        /dev/null </dev/null >"$work/out"
+    ! grep -a 's to go' "$work/out" && grep -a '^64  .*Pass' "$work/out" >/dev/null
 }
 
 no_progress() {
@@ -261,10 +266,11 @@ ok 'a byte in a gap is noticed, regular type' wrong_where gap -m 128 -t vector
 ok 'blocks in the wrong order are noticed' wrong_where order -m 64
 ok 'a plot of each operation' plots
 ok 'without gnuplot, a plot is refused before anything is measured' no_gnuplot
-ok 'a progress bar' progress
+ok 'progress in lines' progress
 ok 'no progress bar without a terminal' no_progress
 if command -v script >/dev/null; then
     ok 'a progress bar if mpirun is at a terminal' progress_at_terminal
+    ok 'none there with --quiet' quiet_at_terminal
 fi
 ok 'energy is measured or refused' no_energy
 if unshare -m mount -t tmpfs none /sys/class 2>/dev/null; then

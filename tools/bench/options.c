@@ -39,7 +39,7 @@ static const char help[] =
     "      --csv FILE              every pass\n"
     "      --json FILE             medians, percentiles, ratios and passes\n"
     "      --plot FILE             .svg or .png, by gnuplot; one for each operation\n"
-    "      --progress, --quiet     a progress bar on stderr in any case, or never [if mpirun's stderr is a terminal]\n"
+    "      --progress, --quiet     lines of progress where no terminal shows a bar; no bar\n"
     "  -h, --help; -v, --version\n"
     "\n"
     "Exit status: 0; 1 wrong data, or a file was not written; 2 wrong use, or what is asked for is not here.\n";

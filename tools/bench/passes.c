@@ -11,48 +11,84 @@ enum { BAR = 30 };
 
 /* ---- the progress bar ---- */
 
-/* mpirun reads our stderr through a pipe: what counts is where its own one leads. */
-static bool at_terminal(void)
+/*
+ * mpirun reads our stderr through a pipe, so what counts is where its own one leads. The bar goes there directly: mpirun may
+ * keep back what does not end a line, or put it among the results. NULL: there is no terminal.
+ */
+static FILE *terminal(void)
 {
     char path[64], target[64];
     ssize_t length;
 
     if (isatty(STDERR_FILENO)) {
-        return true;
+        return stderr;
     }
     snprintf(path, sizeof(path), "/proc/%d/fd/2", (int)getppid());
     length = readlink(path, target, sizeof(target) - 1);
     target[length > 0 ? length : 0] = '\0';
-    return !strncmp(target, "/dev/pts/", 9) || !strncmp(target, "/dev/tty", 8);
+    return !strncmp(target, "/dev/pts/", 9) || !strncmp(target, "/dev/tty", 8) ? fopen(target, "w") : NULL;
 }
 
 typedef struct progress {
-    bool on;
+    FILE *to;       /* NULL: nothing is shown */
+    bool bar;       /* on a terminal, else lines */
     long done, all; /* cells of passes */
     double seconds; /* in which the run ends, if they are not over before; or 0 */
     double begun, shown;
 } progress_t;
 
-static void show(progress_t *p, bool last)
+static void progress_open(progress_t *p, const bench_t *b)
+{
+    *p = (progress_t){.all = (long)b->planned * b->ncells, .seconds = b->o.seconds, .begun = bench_now()};
+    if (b->rank || b->o.quiet) {
+        return;
+    }
+    p->to = terminal();
+    p->bar = p->to;
+    if (!p->to && b->o.progress) {
+        p->to = stderr;
+    }
+}
+
+/* Short runs do without. */
+static bool is_due(const progress_t *p, double now)
+{
+    return p->to && now - p->begun > 1.9e6 && now - p->shown > (p->bar ? 0.3e6 : 1.9e6);
+}
+
+static void show(progress_t *p)
 {
     double now = bench_now(), seconds = (now - p->begun) * 1e-6, share = (double)p->done / (double)p->all;
     int full;
 
-    /* Short runs do without. */
-    if (!p->on || seconds < 2 || (now - p->shown < 0.3e6 && !last)) {
+    if (!is_due(p, now)) {
         return;
     }
     p->shown = now;
     share = p->seconds > 0 && seconds / p->seconds > share ? seconds / p->seconds : share;
     share = share > 1 ? 1 : share;
     full = (int)(BAR * share);
-    if (last) {
-        fprintf(stderr, "\r%*s\r", BAR + 40, "");
-    } else {
-        fprintf(stderr, "\r[%.*s%*s] %3.0f %%, %.0f s, %.0f s to go ", full, "##############################",
-                BAR - full, "", 100 * share, seconds, seconds / share - seconds);
+    fprintf(p->to, "%s[%.*s%*s] %3.0f %%, %.0f s, %.0f s to go %s", p->bar ? "\r" : "", full,
+            "##############################", BAR - full, "", 100 * share, seconds, seconds / share - seconds,
+            p->bar ? "" : "\n");
+    fflush(p->to);
+}
+
+/* Makes room for a line of the table. */
+static void hide(progress_t *p)
+{
+    if (p->to && p->bar && p->shown > 0) {
+        fprintf(p->to, "\r%*s\r", BAR + 40, "");
+        fflush(p->to);
     }
-    fflush(stderr);
+}
+
+static void progress_close(progress_t *p)
+{
+    hide(p);
+    if (p->to && p->to != stderr) {
+        fclose(p->to);
+    }
 }
 
 /* ---- passes ---- */
@@ -94,10 +130,10 @@ static bool is_last(const bench_t *b, int pass, double begun)
 
 void bench_passes(bench_t *b)
 {
-    progress_t progress = {.begun = bench_now(), .all = (long)b->planned * b->ncells, .seconds = b->o.seconds};
+    progress_t progress;
     bool last = false;
 
-    progress.on = b->rank == 0 && !b->o.quiet && (b->o.progress || at_terminal());
+    progress_open(&progress, b);
     for (int pass = 0; !last; pass++) {
         last = is_last(b, pass, progress.begun);
         b->passes = pass + 1;
@@ -105,11 +141,11 @@ void bench_passes(bench_t *b)
             cell_pass(b, cell, pass, b->o.validate && (pass == 0 || last));
             progress.done++;
             if (last) {
-                show(&progress, true);
+                hide(&progress);
                 bench_table_row(b, cell);
             }
-            show(&progress, false);
+            show(&progress);
         }
     }
-    show(&progress, true);
+    progress_close(&progress);
 }
