@@ -60,6 +60,17 @@ full_columns() {
         table "$work/out" | awk '!($4 <= $3 && $3 <= $5 && $6 == 2) { exit 1 }'
 }
 
+# The parts are all of it, and the overlap follows from them.
+full_nonblocking() {
+    job 2 "$bench" -m 65536 -i 20 -r none -f -V ialltoall >"$work/out" || return 1
+    cat "$work/out"
+    [ "$(grep '^# Size' "$work/out" | tr -s ' ')" = '# Size Overall(us) Compute(us) Coll. Init(us) MPI_Test(us) MPI_Wait(us) Pure Comm.(us) Min Comm.(us) Max Comm.(us) Overlap(%)' ] &&
+        table "$work/out" | awk '
+            function off(a, b) { return a > b ? a - b : b - a }
+            { overlap = 100 - ($3 - $4) / $8 * 100; overlap = overlap < 0 ? 0 : overlap }
+            off($3, $4 + $5 + $6 + $7) > 0.05 || off(overlap, $11) > 1 || $9 > $8 || $8 > $10 || $4 < $8 - 0.02 { exit 1 }'
+}
+
 # Stock and the components that serve the form, and no other.
 rivals() {
     job 2 "$bench" "${few[@]}" -p 3 allgather iallgather >"$work/out" || return 1
@@ -253,6 +264,7 @@ for args in '' '-I' '-t vector -s 30' '-t indexed -s 100 -I'; do
 done
 ok "OSU's columns" osu_columns
 ok "OSU's columns with -f" full_columns
+ok "OSU's columns with -f of non-blocking operations" full_nonblocking
 ok 'rivals are the components that serve the form' rivals
 ok 'coll/dma is kept out of the communicators of rivals' kept_out
 ok 'without coll/dma it says so' without_component

@@ -40,6 +40,6 @@ def rows(text):
         if head:
             operation, ranks = head[1], int(head[2])
         elif word and word[0].isdigit():
-            # OSU's columns of non-blocking calls begin with what overlap makes of them.
-            at = 3 if operation.startswith("i") else 1
+            # OSU's columns of non-blocking calls begin with what overlap makes of them, and its parts.
+            at = 6 if operation.startswith("i") else 1
             yield operation, ranks, int(word[0]), float(word[at]), float(word[at + 2])

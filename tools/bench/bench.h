@@ -119,7 +119,8 @@ typedef struct bench_side {
 /* Of one pass; microseconds. `pure` is OSU's latency: average, least and most over the ranks. */
 typedef struct bench_sample {
     double pure, min, max;
-    double overall, compute; /* of non-blocking operations, with computing beside the call */
+    /* of non-blocking operations, with computing beside the call: all, and the parts */
+    double overall, init, compute, wait;
 } bench_sample_t;
 
 typedef struct bench {
@@ -204,11 +205,14 @@ void energy_measure(bench_t *b);
 /* ---- results ---- */
 
 typedef enum bench_value {
+    BENCH_NONE, /* 0 */
     BENCH_PURE,
     BENCH_MIN,
     BENCH_MAX,
     BENCH_OVERALL,
+    BENCH_INIT,
     BENCH_COMPUTE,
+    BENCH_WAIT,
     BENCH_OVERLAP
 } bench_value_t;
 

@@ -74,26 +74,31 @@ static double compute(double us)
     return now - begun;
 }
 
-static void beside(const loop_t *l, double pure, double *overall, double *computing)
-{
-    double all = 0, computed = 0;
+/* Of one rank, averages, in the order in which the parts follow each other. */
+typedef struct parts {
+    double init, compute, wait;
+} parts_t;
 
+static void beside(const loop_t *l, double pure, parts_t *parts)
+{
+    *parts = (parts_t){0};
     MPI_Barrier(MPI_COMM_WORLD);
     for (int i = 0; i < l->iterations + l->warmup; i++) {
-        double start = MPI_Wtime(), stop, us;
+        double start = bench_now(), begun, ready;
 
         if (bench_call_start(l->call) != MPI_SUCCESS) {
             bench_stop("%s: %s has failed", l->side->name, l->call->op->name);
         }
-        us = compute(pure);
+        begun = bench_now();
+        ready = begun + compute(pure);
         MPI_Wait(&l->call->request, MPI_STATUS_IGNORE);
-        stop = MPI_Wtime();
+        if (i >= l->warmup) {
+            parts->wait += (bench_now() - ready) / l->iterations;
+            parts->compute += (ready - begun) / l->iterations;
+            parts->init += (begun - start) / l->iterations;
+        }
         MPI_Barrier(MPI_COMM_WORLD);
-        all += i >= l->warmup ? stop - start : 0;
-        computed += i >= l->warmup ? us : 0;
     }
-    *overall = all * 1e6 / l->iterations;
-    *computing = computed / l->iterations;
 }
 
 /* ---- a cell ---- */
@@ -138,13 +143,20 @@ static double reduced(double value, MPI_Op how)
     return result;
 }
 
-static bench_sample_t over_ranks(const bench_t *b, double pure, double overall, double computing)
+static double average(const bench_t *b, double value)
 {
-    return (bench_sample_t){.pure = reduced(pure, MPI_SUM) / b->size,
+    return reduced(value, MPI_SUM) / b->size;
+}
+
+static bench_sample_t over_ranks(const bench_t *b, double pure, const parts_t *parts)
+{
+    return (bench_sample_t){.pure = average(b, pure),
                             .min = reduced(pure, MPI_MIN),
                             .max = reduced(pure, MPI_MAX),
-                            .overall = reduced(overall, MPI_SUM) / b->size,
-                            .compute = reduced(computing, MPI_SUM) / b->size};
+                            .overall = average(b, parts->init + parts->compute + parts->wait),
+                            .init = average(b, parts->init),
+                            .compute = average(b, parts->compute),
+                            .wait = average(b, parts->wait)};
 }
 
 bench_sample_t bench_measure(bench_t *b, const bench_cell_t *cell, const bench_side_t *side, unsigned turn, bool *right)
@@ -152,16 +164,17 @@ bench_sample_t bench_measure(bench_t *b, const bench_cell_t *cell, const bench_s
     int large = cell->bytes > SMALL;
     bench_call_t call;
     loop_t loop = {side, &call, b->o.iterations[large], b->o.warmup[large], b->o.row};
-    double pure, overall = 0, computing = 0;
+    parts_t parts = {0};
+    double pure;
 
     prepare(b, cell, side, &call);
     pure = alone(&loop);
     if (cell->op->form == BENCH_NONBLOCKING && side->kind == BENCH_MPI) {
-        beside(&loop, pure, &overall, &computing);
+        beside(&loop, pure, &parts);
     }
     *right = !turn || side->kind == BENCH_NOTHING || check(b, side, &call, turn);
     finish(side, &call);
-    return over_ranks(b, pure, overall, computing);
+    return over_ranks(b, pure, &parts);
 }
 
 long bench_repeat(bench_t *b, const bench_cell_t *cell, const bench_side_t *side, double seconds)

@@ -31,6 +31,8 @@ double bench_sample_value(const bench_sample_t *s, bench_value_t which)
     double overlap;
 
     switch (which) {
+    case BENCH_NONE:
+        return 0;
     case BENCH_PURE:
         return s->pure;
     case BENCH_MIN:
@@ -39,8 +41,12 @@ double bench_sample_value(const bench_sample_t *s, bench_value_t which)
         return s->max;
     case BENCH_OVERALL:
         return s->overall;
+    case BENCH_INIT:
+        return s->init;
     case BENCH_COMPUTE:
         return s->compute;
+    case BENCH_WAIT:
+        return s->wait;
     default:
         overlap = 100 - (s->overall - s->compute) / s->pure * 100;
         return overlap > 0 ? overlap : 0;

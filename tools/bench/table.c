@@ -6,21 +6,38 @@
 
 enum { WIDTH = 18, NARROW = 8 };
 
+/* Columns of OSU's programs, after the size. */
+typedef struct column {
+    const char *title;
+    bench_value_t value;
+    bool full; /* with --full alone */
+} column_t;
+
+static const column_t blocking[] = {{"Avg Latency(us)", BENCH_PURE, false},
+                                    {"Min Latency(us)", BENCH_MIN, true},
+                                    {"Max Latency(us)", BENCH_MAX, true},
+                                    {NULL, BENCH_NONE, false}};
+/* MPI_Test is not called. */
+static const column_t nonblocking[] = {{"Overall(us)", BENCH_OVERALL, false}, {"Compute(us)", BENCH_COMPUTE, false},
+                                       {"Coll. Init(us)", BENCH_INIT, true},  {"MPI_Test(us)", BENCH_NONE, true},
+                                       {"MPI_Wait(us)", BENCH_WAIT, true},    {"Pure Comm.(us)", BENCH_PURE, false},
+                                       {"Min Comm.(us)", BENCH_MIN, true},    {"Max Comm.(us)", BENCH_MAX, true},
+                                       {"Overlap(%)", BENCH_OVERLAP, false},  {NULL, BENCH_NONE, false}};
+
+static const column_t *columns(const bench_operation_t *op)
+{
+    return op->form == BENCH_NONBLOCKING ? nonblocking : blocking;
+}
+
 static void head_osu(const bench_t *b, const bench_operation_t *op)
 {
-    bool beside = op->form == BENCH_NONBLOCKING;
-
-    printf("%-10s%*s", "# Size", WIDTH, beside ? "Overall(us)" : "Avg Latency(us)");
-    if (beside) {
-        printf("%*s%*s", WIDTH, "Compute(us)", WIDTH, "Pure Comm.(us)");
+    printf("%-10s", "# Size");
+    for (const column_t *c = columns(op); c->title; c++) {
+        if (b->o.full || !c->full) {
+            printf("%*s", WIDTH, c->title);
+        }
     }
-    if (b->o.full) {
-        printf("%*s%*s", WIDTH, beside ? "Min Comm.(us)" : "Min Latency(us)", WIDTH,
-               beside ? "Max Comm.(us)" : "Max Latency(us)");
-    }
-    if (beside) {
-        printf("%*s", WIDTH, "Overlap(%)");
-    } else if (b->o.full) {
+    if (b->o.full && op->form != BENCH_NONBLOCKING) {
         printf("%12s", "Iterations");
     }
     if (b->o.validate) {
@@ -61,31 +78,31 @@ static void head(const bench_t *b, const bench_operation_t *op)
     printf("\n");
 }
 
+static bool is_wrong(const bench_t *b, int cell)
+{
+    for (int s = 0; s < b->nsides; s++) {
+        if (b->wrong[cell * b->nsides + s]) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void row_osu(const bench_t *b, int cell)
 {
-    bool beside = b->cells[cell].op->form == BENCH_NONBLOCKING;
-    double pure = bench_spread(b, cell, 0, BENCH_PURE).median;
+    const bench_operation_t *op = b->cells[cell].op;
 
-    printf("%-10zu%*.2f", b->cells[cell].bytes, WIDTH, beside ? bench_spread(b, cell, 0, BENCH_OVERALL).median : pure);
-    if (beside) {
-        printf("%*.2f%*.2f", WIDTH, bench_spread(b, cell, 0, BENCH_COMPUTE).median, WIDTH, pure);
+    printf("%-10zu", b->cells[cell].bytes);
+    for (const column_t *c = columns(op); c->title; c++) {
+        if (b->o.full || !c->full) {
+            printf("%*.2f", WIDTH, bench_spread(b, cell, 0, c->value).median);
+        }
     }
-    if (b->o.full) {
-        printf("%*.2f%*.2f", WIDTH, bench_spread(b, cell, 0, BENCH_MIN).median, WIDTH,
-               bench_spread(b, cell, 0, BENCH_MAX).median);
-    }
-    if (beside) {
-        printf("%*.2f", WIDTH, bench_spread(b, cell, 0, BENCH_OVERLAP).median);
-    } else if (b->o.full) {
+    if (b->o.full && op->form != BENCH_NONBLOCKING) {
         printf("%12d", b->o.iterations[b->cells[cell].bytes > 8192]);
     }
     if (b->o.validate) {
-        bool wrong = false;
-
-        for (int s = 0; s < b->nsides; s++) {
-            wrong |= b->wrong[cell * b->nsides + s];
-        }
-        printf("%12s", wrong ? "Fail" : "Pass");
+        printf("%12s", is_wrong(b, cell) ? "Fail" : "Pass");
     }
 }
 
