@@ -37,8 +37,9 @@ elsewhere() {
 # The command and what it starts are below the prefix.
 command_works() {
     files_under "$work/prefix"
-    [ "$(files_under "$work/prefix")" = './bin/coll_dma_accept ./libexec/coll-dma/coll_dma_accept_worker ./share/man/man1/coll_dma_accept.1 ' ] &&
-        says '^usage: coll_dma_accept ' "$work/prefix/bin/coll_dma_accept" --help
+    [ "$(files_under "$work/prefix")" = './bin/coll_dma_accept ./bin/coll_dma_bench ./libexec/coll-dma/coll_dma_accept_worker ./share/man/man1/coll_dma_accept.1 ./share/man/man1/coll_dma_bench.1 ' ] &&
+        says '^usage: coll_dma_accept ' "$work/prefix/bin/coll_dma_accept" --help &&
+        says '^usage: mpirun .*coll_dma_bench ' "$work/prefix/bin/coll_dma_bench" --help
 }
 
 # Exactly what the text says to do.
@@ -74,7 +75,7 @@ linked() {
 ok "the component goes into Open MPI's own directory" own_folders
 ok 'make uninstall leaves nothing' uninstall
 ok 'a directory of its own gets the component and its help, nothing else' elsewhere
-ok 'coll_dma_accept goes below the prefix' command_works
+ok 'coll_dma_accept and coll_dma_bench go below the prefix' command_works
 ok 'Open MPI finds it there, set up as make install says' as_told
 ok 'with-build shows Open MPI the component just built' with_build
 ok 'with-build says what to do when there is no build' no_build
