@@ -19,12 +19,10 @@ has_header() {
     printf '#if !__has_include(<%s>)\n#error\n#endif\n' "$1" | gcc -E -x c - >/dev/null 2>&1
 }
 
-# missing_packages PART...: what is missing, as Debian packages, to build and for further parts of the tests: `unit` (unit
-# tests), `memcheck`, `hosts` (the testbed), `node` (the emulated GPU node). Probes for the thing, not for the package: an Open
-# MPI built by hand will do.
+# missing_packages PART...: what is missing, as Debian packages, for `build`, `unit` (unit tests), `memcheck`, `hosts` (the
+# testbed) and `node` (the emulated GPU node). Probes for the thing, not for the package: an Open MPI built by hand will do.
 missing_packages() {
     local missing=() part
-    missing_to_build
     for part; do
         "missing_for_$part"
     done
@@ -32,7 +30,7 @@ missing_packages() {
 }
 
 # These add to `missing`.
-missing_to_build() {
+missing_for_build() {
     local mpicc
     { command -v gcc && echo 'int main(void){return 0;}' | gcc -x c -o /dev/null -; } >/dev/null 2>&1 ||
         missing+=(gcc libc6-dev)
@@ -87,7 +85,7 @@ apt_install() {
     rm -f "$log"
 }
 
-# install_packages PART...: all that a build and these parts of the tests need and is missing.
+# install_packages PART...: all that these need and is missing.
 install_packages() {
     local packages
     mapfile -t packages < <(missing_packages "$@")

@@ -64,6 +64,7 @@ parts_of() {
 # Debian has tc and nft in folders that a user's PATH does not name.
 found_by_users() {
     local missing
+    # shellcheck disable=SC2016
     missing=$(env PATH=/usr/local/bin:/usr/bin:/bin root="$root" bash -c '. "$root/tools/build.sh"; missing_packages hosts')
     echo "$missing"
     ! grep -E 'iproute2|nftables' <<<"$missing" || ! PATH=$PATH:/usr/sbin:/sbin command -v tc nft
