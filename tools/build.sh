@@ -20,7 +20,7 @@ has_header() {
 }
 
 # missing_packages PART...: what is missing, as Debian packages, for `build`, `unit` (unit tests), `memcheck`, `hosts` (the
-# testbed) and `node` (the emulated GPU node). Probes for the thing, not for the package: an Open MPI built by hand will do.
+# testbed), `node` (the emulated GPU node) and `languages` (of examples). Probes for the thing, not for the package: an Open MPI built by hand will do.
 missing_packages() {
     local missing=() part
     for part; do
@@ -57,6 +57,11 @@ missing_for_memcheck() {
 missing_for_hosts() {
     { command -v ip && command -v tc && command -v bridge && command -v ss; } >/dev/null || missing+=(iproute2)
     command -v nft >/dev/null || missing+=(nftables)
+}
+
+missing_for_languages() {
+    command -v gfortran >/dev/null || missing+=(gfortran)
+    /usr/bin/python3 -c 'import mpi4py, numpy' 2>/dev/null || missing+=(python3-mpi4py python3-numpy)
 }
 
 # The emulated GPU node runs below the real runtimes.
