@@ -20,7 +20,8 @@ has_header() {
 }
 
 # missing_packages PART...: what is missing, as Debian packages, for `build`, `unit` (unit tests), `memcheck`, `hosts` (the
-# testbed), `node` (the emulated GPU node) and `languages` (of examples). Probes for the thing, not for the package: an Open MPI built by hand will do.
+# testbed), `node` (the emulated GPU node), `languages` (of examples), `recipes` (what reads recipes for packages) and
+# `packages` (what builds packages). Probes for the thing, not for the package: an Open MPI built by hand will do.
 missing_packages() {
     local missing=() part
     for part; do
@@ -62,6 +63,17 @@ missing_for_hosts() {
 missing_for_languages() {
     command -v gfortran >/dev/null || missing+=(gfortran)
     /usr/bin/python3 -c 'import mpi4py, numpy' 2>/dev/null || missing+=(python3-mpi4py python3-numpy)
+}
+
+missing_for_recipes() {
+    command -v rpmbuild >/dev/null || missing+=(rpm)
+    find /usr/lib /usr/libexec /usr/share -name modulecmd.tcl -print -quit 2>/dev/null | grep . >/dev/null || missing+=(environment-modules)
+}
+
+missing_for_packages() {
+    command -v dh >/dev/null || missing+=(debhelper)
+    command -v lintian >/dev/null || missing+=(lintian)
+    command -v dpkg-buildpackage >/dev/null || missing+=(dpkg-dev fakeroot)
 }
 
 # The emulated GPU node runs below the real runtimes.
