@@ -17,6 +17,10 @@ extra_files += \
 	examples/moe.py \
 	examples/overlap.c \
 	examples/persistent.c \
+	examples/slurm/gpu-per-task.sbatch \
+	examples/slurm/many-nodes.sbatch \
+	examples/slurm/one-node.sbatch \
+	examples/slurm/with-mpirun.sbatch \
 	examples/transformer.c \
 	examples/transpose.f90 \
 	examples/transpose.py

@@ -23,6 +23,7 @@ scripts() {
     printf '%s\n' autogen.sh check demo with-build .ci/run
     printf '%s\n' test/bed/bed test/bed/bed-ctl
     find tools test -name '*.sh' | sort
+    find examples -name '*.sbatch' | sort
 }
 
 # Only the component knows Open MPI.

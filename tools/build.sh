@@ -20,8 +20,8 @@ has_header() {
 }
 
 # missing_packages PART...: what is missing, as Debian packages, for `build`, `unit` (unit tests), `memcheck`, `hosts` (the
-# testbed), `node` (the emulated GPU node), `languages` (of examples), `recipes` (what reads recipes for packages) and
-# `packages` (what builds packages). Probes for the thing, not for the package: an Open MPI built by hand will do.
+# testbed), `node` (the emulated GPU node), `languages` (of examples), `recipes` (what reads recipes for packages),
+# `packages` (what builds packages) and `slurm`. Probes for the thing, not for the package: an Open MPI built by hand will do.
 missing_packages() {
     local missing=() part
     for part; do
@@ -74,6 +74,13 @@ missing_for_packages() {
     command -v dh >/dev/null || missing+=(debhelper)
     command -v lintian >/dev/null || missing+=(lintian)
     command -v dpkg-buildpackage >/dev/null || missing+=(dpkg-dev fakeroot)
+}
+
+missing_for_slurm() {
+    command -v slurmctld >/dev/null || missing+=(slurmctld)
+    command -v slurmd >/dev/null || missing+=(slurmd)
+    command -v sbatch >/dev/null || missing+=(slurm-client)
+    command -v munged >/dev/null || missing+=(munge)
 }
 
 # The emulated GPU node runs below the real runtimes.

@@ -18,6 +18,8 @@ extra_files += \
 	test/bed/lib.sh \
 	test/bed/nodes.sh \
 	test/bed/rack.sh \
+	test/bed/slurm.sh \
+	test/bed/slurm_jobs.sh \
 	test/bed/tied.sh
 
 # A component that was built without UCX: all objects of the component, but for the one that knows whether there is UCX.
