@@ -5,7 +5,7 @@
 # Nothing is linked to it (ucx_tl/calls.h).
 AC_DEFUN([DMA_CHECK_UCX], [
 DMA_OPTION([ucx], [transfers between nodes over the UCX installed there @<:@where it is found@:>@])
-dma_found= dma_later="the component stays inside nodes"
+dma_found= dma_later="the component stays inside nodes (Debian: apt-get install libucx-dev)"
 AS_IF([test $dma_want != no],
   [dma_save_pkg=$PKG_CONFIG_PATH
    AS_IF([test -n "$dma_dir"],

@@ -2,3 +2,26 @@ extra_files += examples/osu/build examples/osu/compare examples/osu/page.py
 mpi_programs += examples/allgather_check
 examples_allgather_check_CPPFLAGS = $(MPI_CPPFLAGS)
 examples_allgather_check_LDADD = $(OMPI_PROGRAM_LIBS)
+
+# What users build as its comment says, and so does the suite `examples`.
+extra_files += \
+	examples/README.md \
+	examples/allgather.c \
+	examples/allgather.f90 \
+	examples/allgather.py \
+	examples/alltoall.c \
+	examples/example.h \
+	examples/example.py \
+	examples/fft2d.c \
+	examples/kv_cache.c \
+	examples/moe.c \
+	examples/moe.py \
+	examples/overlap.c \
+	examples/persistent.c \
+	examples/slurm/gpu-per-task.sbatch \
+	examples/slurm/many-nodes.sbatch \
+	examples/slurm/one-node.sbatch \
+	examples/slurm/with-mpirun.sbatch \
+	examples/transformer.c \
+	examples/transpose.f90 \
+	examples/transpose.py

@@ -23,6 +23,7 @@ scripts() {
     printf '%s\n' autogen.sh check demo with-build .ci/run examples/osu/build
     printf '%s\n' test/bed/bed test/bed/bed-ctl
     find tools test -name '*.sh' | sort
+    find examples -name '*.sbatch' | sort
 }
 
 # Only the component knows Open MPI.
@@ -141,6 +142,16 @@ shell_scripts() {
     scripts | xargs -P "$(nproc)" -n 8 shellcheck -x
 }
 
+# Distributions that build with clang turn its warnings on.
+clang_quiet() {
+    local flags
+    read -ra flags <<<"$(mpicc.openmpi -showme:compile) $(pkg-config --cflags ucx check)"
+    flags=(-fsyntax-only -std=gnu11 -Wall -Wextra -Werror -DNDEBUG -D_GNU_SOURCE -DDMA_HAVE_UCX=1 "-DDMA_SYSCONFDIR=\"/etc\""
+        -Iinclude -Iompi_coll_dma -Iucx_tl "${flags[@]/#-I/-isystem}")
+    find ompi_coll_dma/{core,device,cluster,plan,node,gpu,engine} "${transports[@]}" -name '*.c' -print0 |
+        xargs -0 -P "$(nproc)" -n 8 clang "${flags[@]}"
+}
+
 ok 'no file has more than 600 lines' short_files
 ok 'only the component includes Open MPI' layers
 ok 'only ucx_tl includes UCX' ucx
@@ -163,5 +174,10 @@ if clang-format --version 2>/dev/null | grep 'version 14\.' >/dev/null; then
     ok 'the code is formatted as .clang-format says' formatted
 else
     echo 'not checked: the format, because clang-format 14 is not installed'
+fi
+if command -v clang >/dev/null; then
+    ok 'clang warns of nothing in the core' clang_quiet
+else
+    echo 'not checked: what clang warns of, because it is not installed'
 fi
 finish

@@ -2,6 +2,9 @@
 # shellcheck shell=bash
 : "${root:?}"
 
+# Where Debian has tc and nft, which not every user's PATH names.
+PATH=$PATH:/usr/sbin:/sbin
+
 say() {
     printf '%s\n' "$*"
 }
@@ -16,10 +19,20 @@ has_header() {
     printf '#if !__has_include(<%s>)\n#error\n#endif\n' "$1" | gcc -E -x c - >/dev/null 2>&1
 }
 
-# missing_packages build|tests: what is missing to build, or to build the tests too, as Debian packages. Probes for the thing,
-# not for the package: an Open MPI built by hand will do.
+# missing_packages PART...: what is missing, as Debian packages, for `build`, `unit` (unit tests), `memcheck`, `hosts` (the
+# testbed), `node` (the emulated GPU node), `languages` (of examples), `recipes` (what reads recipes for packages),
+# `packages` (what builds packages) and `slurm`. Probes for the thing, not for the package: an Open MPI built by hand will do.
 missing_packages() {
-    local missing=() mpicc
+    local missing=() part
+    for part; do
+        "missing_for_$part"
+    done
+    printf '%s\n' "${missing[@]}"
+}
+
+# These add to `missing`.
+missing_for_build() {
+    local mpicc
     { command -v gcc && echo 'int main(void){return 0;}' | gcc -x c -o /dev/null -; } >/dev/null 2>&1 ||
         missing+=(gcc libc6-dev)
     command -v make >/dev/null || missing+=(make)
@@ -30,21 +43,54 @@ missing_packages() {
     mpicc=$(command -v "${MPICC:-mpicc.openmpi}" || command -v mpicc || true)
     { [ -n "$mpicc" ] && "$mpicc" -showme:compile; } >/dev/null 2>&1 || missing+=(libopenmpi-dev)
     { command -v ompi_info && command -v mpirun; } >/dev/null || missing+=(openmpi-bin)
-    [ "$1" != tests ] || pkg-config --exists check 2>/dev/null || missing+=(check)
+}
+
+missing_for_unit() {
+    pkg-config --exists check 2>/dev/null || missing+=(check)
     # Between nodes; a build without it stays inside them.
-    [ "$1" != tests ] || pkg-config --exists ucx 2>/dev/null || missing+=(libucx-dev)
-    [ "$1" != tests ] || command -v valgrind >/dev/null || missing+=(valgrind)
-    [ "$1" != tests ] || { command -v ip && command -v tc && command -v bridge && command -v ss; } >/dev/null || missing+=(iproute2)
-    [ "$1" != tests ] || command -v nft >/dev/null || missing+=(nftables)
-    # The emulated GPU node runs below the real runtimes.
-    if [ "$1" = tests ] && [ "$(uname -m)" = x86_64 ]; then
-        has_header hsakmt.h || missing+=(libhsakmt-dev)
-        has_header hsa/hsa.h || missing+=(libhsa-runtime-dev)
-        has_header hip/hip_runtime_api.h || missing+=(libamdhip64-dev)
-        has_header amd_comgr.h || missing+=(libamd-comgr-dev)
-        command -v rocminfo >/dev/null || missing+=(rocminfo)
-    fi
-    printf '%s\n' "${missing[@]}"
+    pkg-config --exists ucx 2>/dev/null || missing+=(libucx-dev)
+}
+
+missing_for_memcheck() {
+    command -v valgrind >/dev/null || missing+=(valgrind)
+}
+
+missing_for_hosts() {
+    { command -v ip && command -v tc && command -v bridge && command -v ss; } >/dev/null || missing+=(iproute2)
+    command -v nft >/dev/null || missing+=(nftables)
+}
+
+missing_for_languages() {
+    command -v gfortran >/dev/null || missing+=(gfortran)
+    /usr/bin/python3 -c 'import mpi4py, numpy' 2>/dev/null || missing+=(python3-mpi4py python3-numpy)
+}
+
+missing_for_recipes() {
+    command -v rpmbuild >/dev/null || missing+=(rpm)
+    find /usr/lib /usr/libexec /usr/share -name modulecmd.tcl -print -quit 2>/dev/null | grep . >/dev/null || missing+=(environment-modules)
+}
+
+missing_for_packages() {
+    command -v dh >/dev/null || missing+=(debhelper)
+    command -v lintian >/dev/null || missing+=(lintian)
+    command -v dpkg-buildpackage >/dev/null || missing+=(dpkg-dev fakeroot)
+}
+
+missing_for_slurm() {
+    command -v slurmctld >/dev/null || missing+=(slurmctld)
+    command -v slurmd >/dev/null || missing+=(slurmd)
+    command -v sbatch >/dev/null || missing+=(slurm-client)
+    command -v munged >/dev/null || missing+=(munge)
+}
+
+# The emulated GPU node runs below the real runtimes.
+missing_for_node() {
+    [ "$(uname -m)" = x86_64 ] || return 0
+    has_header hsakmt.h || missing+=(libhsakmt-dev)
+    has_header hsa/hsa.h || missing+=(libhsa-runtime-dev)
+    has_header hip/hip_runtime_api.h || missing+=(libamdhip64-dev)
+    has_header amd_comgr.h || missing+=(libamd-comgr-dev)
+    command -v rocminfo >/dev/null || missing+=(rocminfo)
 }
 
 apt_install() {
@@ -63,7 +109,7 @@ apt_install() {
     rm -f "$log"
 }
 
-# install_packages build|tests: all that is needed and missing.
+# install_packages PART...: all that these need and is missing.
 install_packages() {
     local packages
     mapfile -t packages < <(missing_packages "$@")

@@ -11,9 +11,9 @@
 #include "dma/status.h"
 
 typedef struct dma_params {
-#define DMA_PARAM_NUMBER(type, name, initial, least, most, zero, scope, unit, help) type name;
-#define DMA_PARAM_NAME(name, bytes, values, scope, help)                            char name[bytes];
-#define DMA_PARAM_PATH(name, scope, help)                                           const char *name;
+#define DMA_PARAM_NUMBER(type, name, initial, least, most, zero, scope, level, unit, help) type name;
+#define DMA_PARAM_NAME(name, bytes, values, scope, level, help)                            char name[bytes];
+#define DMA_PARAM_PATH(name, scope, level, help)                                           const char *name;
 #include "dma/params_table.h"
 #undef DMA_PARAM_NUMBER
 #undef DMA_PARAM_NAME
@@ -38,6 +38,7 @@ typedef struct dma_param {
     const char *name; /* without the prefix coll_dma_ */
     const char *help;
     dma_param_kind_t kind;
+    int level;                      /* of MPI's tool interface, by which ompi_info lists it: 1 to 9 */
     bool agreed;                    /* all ranks of a communicator adopt one value */
     bool zero;                      /* 0 is allowed although it is below `least` */
     const char *initial;            /* the default as text; NULL: none */
@@ -50,9 +51,9 @@ typedef struct dma_param {
 
 /* The row of a parameter in dma_param_table: DMA_PARAM_INDEX_<name>. */
 enum {
-#define DMA_PARAM_NUMBER(type, name, initial, least, most, zero, scope, unit, help) DMA_PARAM_INDEX_##name,
-#define DMA_PARAM_NAME(name, bytes, values, scope, help)                            DMA_PARAM_INDEX_##name,
-#define DMA_PARAM_PATH(name, scope, help)                                           DMA_PARAM_INDEX_##name,
+#define DMA_PARAM_NUMBER(type, name, initial, least, most, zero, scope, level, unit, help) DMA_PARAM_INDEX_##name,
+#define DMA_PARAM_NAME(name, bytes, values, scope, level, help)                            DMA_PARAM_INDEX_##name,
+#define DMA_PARAM_PATH(name, scope, level, help)                                           DMA_PARAM_INDEX_##name,
 #include "dma/params_table.h"
 #undef DMA_PARAM_NUMBER
 #undef DMA_PARAM_NAME
@@ -63,6 +64,9 @@ enum {
 extern const dma_param_t dma_param_table[DMA_PARAM_COUNT];
 
 #define DMA_PARAM_TEXT_BYTES 512
+
+/* The allowed values of a parameter: "one of auto, sdma, none", "an integer from 0 to 1". */
+void dma_param_describe(const dma_param_t *param, char *text, size_t bytes);
 
 /* Sets a parameter from text. DMA_ERR_ARG: the value is not allowed; the parameter keeps its value, and `why` gets one
  * sentence for the user that names the parameter, the text, the allowed values and the default. A path is not copied. */

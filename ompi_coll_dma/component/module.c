@@ -111,15 +111,42 @@ static bool is_one_job(ompi_communicator_t *comm, bool *multi_node, int *local_l
     return true;
 }
 
-/* Uses only facts that are equal on all ranks. */
+/* One line for a communicator over several nodes that this process was told, or built, to leave alone. A user who switched
+ * the nodes off gets it on request only. Rank 0 prints. */
+static void report_left_out(ompi_communicator_t *comm)
+{
+    bool off = !mca_coll_dma_component.params.nodes;
+
+    if (0 == ompi_comm_rank(comm)) {
+        mca_coll_dma_host.report(
+            off ? DMA_REPORT_NOTE : DMA_REPORT_WARN, "several nodes",
+            off ? "communicators over several nodes are left to the other components: coll_dma_nodes is 0"
+                : "communicators over several nodes are left to the other components: coll/dma was built "
+                  "without UCX");
+    }
+}
+
+/* Whether coll/dma may serve the communicator. Uses only facts that are equal on all ranks. */
+static bool may_serve(ompi_communicator_t *comm, bool *multi_node, int *local_leader)
+{
+    if (mca_coll_dma_component.params.priority < 0 || DMA_FAULT_TOLERANT || OMPI_COMM_IS_INTER(comm) ||
+        !is_one_job(comm, multi_node, local_leader)) {
+        return false;
+    }
+    if (*multi_node && !mca_coll_dma_net_ops()) {
+        report_left_out(comm);
+        return false;
+    }
+    return true;
+}
+
 mca_coll_base_module_t *mca_coll_dma_comm_query(ompi_communicator_t *comm, int *priority)
 {
     mca_coll_dma_module_t *module;
     bool multi_node;
     int local_leader;
 
-    if (mca_coll_dma_component.params.priority < 0 || DMA_FAULT_TOLERANT || OMPI_COMM_IS_INTER(comm) ||
-        !is_one_job(comm, &multi_node, &local_leader) || (multi_node && !mca_coll_dma_net_ops())) {
+    if (!may_serve(comm, &multi_node, &local_leader)) {
         return NULL;
     }
     module = OBJ_NEW(mca_coll_dma_module_t);

@@ -34,6 +34,19 @@ static void read_param(dma_params_t *params, const dma_param_t *param, const cha
     }
 }
 
+/* Open MPI copies the help text. The levels of a table row are MPI's, which Open MPI's constants also count. */
+static int register_param(const dma_param_t *param, char **text)
+{
+    mca_coll_dma_component_t *component = &mca_coll_dma_component;
+    char allowed[DMA_PARAM_TEXT_BYTES / 2], help[2 * DMA_PARAM_TEXT_BYTES];
+
+    dma_param_describe(param, allowed, sizeof(allowed));
+    snprintf(help, sizeof(help), "%s (%s)", param->help, allowed);
+    return mca_base_component_var_register(&component->super.collm_version, param->name, help, MCA_BASE_VAR_TYPE_STRING,
+                                           NULL, 0, 0, (mca_base_var_info_lvl_t)(param->level - 1),
+                                           MCA_BASE_VAR_SCOPE_READONLY, text);
+}
+
 int mca_coll_dma_register_params(void)
 {
     mca_coll_dma_component_t *component = &mca_coll_dma_component;
@@ -44,9 +57,7 @@ int mca_coll_dma_register_params(void)
         int index;
 
         texts[i] = (char *)param->initial;
-        index = mca_base_component_var_register(&component->super.collm_version, param->name, param->help,
-                                                MCA_BASE_VAR_TYPE_STRING, NULL, 0, 0, OPAL_INFO_LVL_5,
-                                                MCA_BASE_VAR_SCOPE_READONLY, &texts[i]);
+        index = register_param(param, &texts[i]);
         if (index < 0) {
             return index;
         }

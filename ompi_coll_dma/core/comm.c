@@ -305,7 +305,7 @@ dma_status_t dma_comm_prepare(dma_comm_t *comm)
         dma_comm_unlock(comm);
         dma_setup_wait(comm);
     }
-    switch (comm->state) {
+    switch ((dma_comm_state_t)comm->state) { /* clang takes no atomic type here */
     case DMA_COMM_POISONED:
         return comm->error;
     case DMA_COMM_ASIDE:

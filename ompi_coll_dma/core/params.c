@@ -14,6 +14,9 @@
 #define RANGE  false
 #define AGREED true
 #define LOCAL  false
+#define USER   1
+#define TUNER  5
+#define TESTER 9
 #define AUTO   "auto"
 #define PREFIX "coll_dma_"
 #define KIBI   1024.0
@@ -90,9 +93,9 @@ static const char *net_variants(size_t i)
 void dma_params_default(dma_params_t *params)
 {
     *params = (dma_params_t){
-#define DMA_PARAM_NUMBER(type, name, initial, least, most, zero, scope, unit, help) .name = initial,
-#define DMA_PARAM_NAME(name, bytes, values, scope, help)                            .name = AUTO,
-#define DMA_PARAM_PATH(name, scope, help)
+#define DMA_PARAM_NUMBER(type, name, initial, least, most, zero, scope, level, unit, help) .name = initial,
+#define DMA_PARAM_NAME(name, bytes, values, scope, level, help)                            .name = AUTO,
+#define DMA_PARAM_PATH(name, scope, level, help)
 #include "dma/params_table.h"
 #undef DMA_PARAM_NUMBER
 #undef DMA_PARAM_NAME
@@ -106,14 +109,14 @@ void dma_params_default(dma_params_t *params)
 #define MEMBER(name) .offset = offsetof(dma_params_t, name), .bytes = sizeof(((dma_params_t *)NULL)->name)
 
 const dma_param_t dma_param_table[DMA_PARAM_COUNT] = {
-#define DMA_PARAM_NUMBER(type, name_, initial_, least_, most_, zero_, scope, unit_, help_) \
-    {.name = #name_, .help = help_, .kind = KIND(type), .agreed = scope, .zero = zero_, .initial = #initial_, \
+#define DMA_PARAM_NUMBER(type, name_, initial_, least_, most_, zero_, scope, level_, unit_, help_) \
+    {.name = #name_, .help = help_, .kind = KIND(type), .agreed = scope, .level = level_, .zero = zero_, .initial = #initial_, \
      .unit = unit_, .least = least_, .most = most_, MEMBER(name_)},
-#define DMA_PARAM_NAME(name_, bytes_, values_, scope, help_) \
-    {.name = #name_, .help = help_, .kind = DMA_PARAM_KIND_NAME, .agreed = scope, .initial = AUTO, .unit = "", \
+#define DMA_PARAM_NAME(name_, bytes_, values_, scope, level_, help_) \
+    {.name = #name_, .help = help_, .kind = DMA_PARAM_KIND_NAME, .agreed = scope, .level = level_, .initial = AUTO, .unit = "", \
      .value = values_, MEMBER(name_)},
-#define DMA_PARAM_PATH(name_, scope, help_) \
-    {.name = #name_, .help = help_, .kind = DMA_PARAM_KIND_PATH, .agreed = scope, .unit = "", MEMBER(name_)},
+#define DMA_PARAM_PATH(name_, scope, level_, help_) \
+    {.name = #name_, .help = help_, .kind = DMA_PARAM_KIND_PATH, .agreed = scope, .level = level_, .unit = "", MEMBER(name_)},
 #include "dma/params_table.h"
 #undef DMA_PARAM_NUMBER
 #undef DMA_PARAM_NAME
@@ -190,7 +193,7 @@ static bool set_name(dma_params_t *params, const dma_param_t *param, const char 
     return false;
 }
 
-static void describe_allowed(const dma_param_t *param, char *text, size_t bytes)
+void dma_param_describe(const dma_param_t *param, char *text, size_t bytes)
 {
     const char *name;
     size_t used;
@@ -227,7 +230,7 @@ dma_status_t dma_param_set(dma_params_t *params, const dma_param_t *param, const
                                            : set_number(params, param, text)) {
         return DMA_OK;
     }
-    describe_allowed(param, allowed, sizeof(allowed));
+    dma_param_describe(param, allowed, sizeof(allowed));
     snprintf(why, DMA_PARAM_TEXT_BYTES, PREFIX "%s is \"%.60s\", which is not %s: the default, %s, is used instead",
              param->name, text, allowed, param->initial);
     return DMA_ERR_ARG;

@@ -18,4 +18,14 @@ extra_files += \
 	test/bed/lib.sh \
 	test/bed/nodes.sh \
 	test/bed/rack.sh \
+	test/bed/slurm.sh \
+	test/bed/slurm_jobs.sh \
 	test/bed/tied.sh
+
+# A component that was built without UCX: all objects of the component, but for the one that knows whether there is UCX.
+test_bed_inside = test/bed/inside/mca_coll_dma.so
+$(test_bed_inside): mca_coll_dma.la $(top_srcdir)/ompi_coll_dma/component/net.c
+	$(AM_V_CCLD)mkdir -p $(@D) && $(CC) $(DEFS) $(mca_coll_dma_la_CPPFLAGS) -UDMA_HAVE_UCX $(AM_CFLAGS) $(CFLAGS) -fPIC -shared \
+		-o $@ $(top_srcdir)/ompi_coll_dma/component/net.c \
+		`ls ompi_coll_dma/component/.libs/*.o | grep -v -- '-net\.o$$'` .libs/libdma_core.a \
+		$(AM_LDFLAGS) $(LDFLAGS) $(OMPI_COMPONENT_LDFLAGS) $(OMPI_COMPONENT_LIBS)

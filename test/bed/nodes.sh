@@ -77,6 +77,22 @@ refused() {
 }
 ok 'served' says 'MPI_COMM_WORLD.*: 2 ranks, ready' check_in
 ok 'nodes=0: left to others' refused --mca coll_dma_nodes 0
+ok 'nodes=0: says so, on request' says 'nodes are left to the other components: coll_dma_nodes is 0$' check_in --mca coll_dma_nodes 0
+mca_path=${OMPI_MCA_mca_base_component_path:?}
+# The component without UCX says once that it leaves the communicator alone, although nobody has asked.
+inside() {
+    local output
+    output=$("$here/bed" 2 -t 400 -- mpirun -n 2 --map-by ppr:1:node --mca coll dma \
+        --mca mca_base_component_path "$build/test/bed/inside:${mca_path#*:}" \
+        "$build/examples/allgather_check" 2>&1) || {
+        echo "$output"
+        return 1
+    }
+    printf '%s\n' "$output"
+    [ "$(grep -c 'nodes are left to the other components: coll/dma was built without UCX$' <<<"$output")" = 1 ] &&
+        [ "$(grep -c ' 0 wrong' <<<"$output")" = 9 ]
+}
+ok 'built without UCX: says so once' inside
 ok 'net_variant: unknown' says 'coll_dma_net_variant is "nothing", which is not one of auto' \
     check_in --mca coll_dma_net_variant nothing
 

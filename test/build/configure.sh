@@ -53,6 +53,27 @@ mixed_versions() {
     refuses "is of Open MPI 3.9.1, .* of ${dma_ompi_version:?}" configure OMPI_INFO="$dir/bin/ompi_info"
 }
 
+# What ./check installs or asks for is what the suites to be run need.
+parts_of() {
+    local parts
+    parts=$("$root/check" --run "chosen=($1); needed_parts" | sort -u | tr '\n' ' ')
+    echo "$parts"
+    [ "$parts" = "$2" ]
+}
+
+# Debian has tc and nft in folders that a user's PATH does not name.
+found_by_users() {
+    local missing
+    # shellcheck disable=SC2016
+    missing=$(env PATH=/usr/local/bin:/usr/bin:/bin root="$root" bash -c '. "$root/tools/build.sh"; missing_packages hosts')
+    echo "$missing"
+    ! grep -E 'iproute2|nftables' <<<"$missing" || ! PATH=$PATH:/usr/sbin:/sbin command -v tc nft
+}
+
+ok 'unit tests need Check and UCX' parts_of 'unit style' 'unit '
+ok 'the testbed needs more' parts_of bed 'hosts unit '
+ok 'the emulated node needs more' parts_of 'emu valgrind' 'memcheck node unit '
+ok 'what administrators have is found' found_by_users
 ok 'the defaults work' defaults
 for series in 3.1 4.0 5.1 6.1 7.0; do
     ok "Open MPI $series is refused, saying what works" unknown_series $series

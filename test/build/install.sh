@@ -10,6 +10,7 @@ root=$(cd "$(dirname "$0")/../.." && pwd)
 work=$build/install-test
 rm -rf "$work"
 mkdir "$work"
+version=$(sed -n 's/^AC_INIT(\[coll-dma\], \[\(.*\)\])$/\1/p' "$root/configure.ac")
 
 files_under() {
     (cd "$1" && find . -type f | sort | tr '\n' ' ')
@@ -19,7 +20,7 @@ files_under() {
 own_folders() {
     make -s -C "$build" install DESTDIR="$work/own" >"$work/own.log" 2>&1 || { cat "$work/own.log"; return 1; }
     [ -e "$work/own${dma_ompi_component_dir:?}/mca_coll_dma.so" ] &&
-        grep -q 'mpirun --mca coll dma PROGRAM' "$work/own.log" && ! grep -q mca_base_component_path "$work/own.log"
+        grep -q 'mpirun --mca coll dma PROGRAM' "$work/own.log" && ! grep -q env.sh "$work/own.log"
 }
 
 uninstall() {
@@ -37,17 +38,77 @@ elsewhere() {
 # The command and what it starts are below the prefix.
 command_works() {
     files_under "$work/prefix"
-    [ "$(files_under "$work/prefix")" = './bin/coll_dma_accept ./bin/coll_dma_bench ./libexec/coll-dma/coll_dma_accept_worker ./share/man/man1/coll_dma_accept.1 ./share/man/man1/coll_dma_bench.1 ' ] &&
+    [ "$(files_under "$work/prefix")" = "./bin/coll_dma_accept ./bin/coll_dma_bench ./libexec/coll-dma/coll_dma_accept_worker \
+./share/coll-dma/env.sh ./share/man/man1/coll_dma_accept.1 ./share/man/man1/coll_dma_bench.1 \
+./share/modulefiles/coll-dma/$version " ] &&
         says '^usage: coll_dma_accept ' "$work/prefix/bin/coll_dma_accept" --help &&
         says '^usage: mpirun .*coll_dma_bench ' "$work/prefix/bin/coll_dma_bench" --help
 }
 
-# Exactly what the text says to do.
+# One line that make install prints lets Open MPI find it: as a user who may write nowhere but below the prefix, under mpirun.
+# Folders of root's may be closed to users.
 as_told() {
-    local line
-    line=$(sed -n 's/^ *export //p' "$work/mca.log")
-    echo "$line"
-    env "$line" ompi_info --parsable | grep '^mca:coll:dma:version:'
+    local home line user=()
+    home=$(mktemp -d)
+    cp "$build/examples/.libs/allgather_check" "$home/" 2>/dev/null || cp "$build/examples/allgather_check" "$home/"
+    make -s -C "$build" install componentdir="$home/lib/openmpi" helpdir="$home/share/openmpi" prefix="$home" >"$home/log" 2>&1 || {
+        cat "$home/log"
+        return 1
+    }
+    if [ "$(id -u)" = 0 ]; then
+        chown -R nobody "$home"
+        user=(setpriv --reuid=nobody --regid=nogroup --clear-groups)
+    fi
+    line=$(sed -n 's/^ *\(\. .*env\.sh\)$/\1/p' "$home/log")
+    cat "$home/log"
+    # shellcheck disable=SC2016
+    "${user[@]}" env -i HOME="$home" TMPDIR="$home" PATH="$PATH" LINE="$line" bash -euo pipefail -c 'cd; eval "$LINE"
+        command -v coll_dma_accept
+        mpirun --oversubscribe --bind-to none --mca mpi_yield_when_idle 1 --mca coll dma --mca coll_dma_verbose 1 -n 2 \
+            ./allgather_check' >"$home/run" 2>&1
+    local status=$?
+    cat "$home/run"
+    [ $status = 0 ] && [ -n "$line" ] && grep -q "^$home/bin/coll_dma_accept" "$home/run" && grep -q '2 ranks, ready' "$home/run" || status=1
+    rm -rf "$home"
+    return $status
+}
+
+# Which paths the file for shells adds: those of Open MPI, and PMIx's from 5.0 on; what was set before stays.
+keeps_paths() {
+    local paths
+    paths=$(OMPI_MCA_mca_base_component_path=/before PMIX_MCA_mca_base_component_path=/before sh -euc \
+        '. "$0"; echo "$OMPI_MCA_mca_base_component_path $PMIX_MCA_mca_base_component_path"' "$work/prefix/share/coll-dma/env.sh")
+    echo "$paths"
+    [ "$paths" = "$work/mca${dma_ompi_component_rest:-}:/before ${dma_pmix_component_dir:+$dma_pmix_component_dir:}/before" ] &&
+        ! grep '%[A-Z]*%' "$work/prefix/share/coll-dma/env.sh" "$work/prefix/share/modulefiles/coll-dma/$version"
+}
+
+# The modulefile does the same, and undoes it, where environment modules are installed.
+module_works() {
+    local tool text
+    tool=$(find /usr/lib /usr/libexec /usr/share -name modulecmd.tcl -print -quit 2>/dev/null)
+    [ -n "$tool" ] || { echo 'not tried: there is no modulecmd.tcl'; return; }
+    # shellcheck disable=SC2016
+    text=$(env -u OMPI_MCA_mca_base_component_path MODULEPATH="$work/prefix/share/modulefiles" \
+        bash -c 'eval "$("$0" bash load coll-dma)"; echo "$OMPI_MCA_mca_base_component_path $LOADEDMODULES"
+            eval "$("$0" bash unload coll-dma)"; echo "${OMPI_MCA_mca_base_component_path:-unset} ${LOADEDMODULES:-none}"' "$tool" 2>&1)
+    echo "$text"
+    [ "$text" = "$work/mca${dma_ompi_component_rest:-} coll-dma/$version
+unset none" ]
+}
+
+# The folder of a user where Open MPI looks by itself needs nothing in the environment, if mpirun leaves the path alone.
+own_folder_of_user() {
+    local home=$work/home
+    make -s -C "$build" install componentdir="$home/.openmpi/components" helpdir="$home/.openmpi/components" prefix="$home" \
+        HOME="$home" >"$work/home.log" 2>&1 || return 1
+    cat "$work/home.log"
+    if [ "${dma_ompi_path_kept:?}" = yes ]; then
+        grep -q '^Open MPI finds it there' "$work/home.log" && ! grep -q env.sh "$work/home.log" &&
+            env -u OMPI_MCA_mca_base_component_path HOME="$home" ompi_info --parsable | grep '^mca:coll:dma:version:'
+    else
+        grep -q 'env.sh$' "$work/home.log"
+    fi
 }
 
 with_build() {
@@ -76,7 +137,10 @@ ok "the component goes into Open MPI's own directory" own_folders
 ok 'make uninstall leaves nothing' uninstall
 ok 'a directory of its own gets the component and its help, nothing else' elsewhere
 ok 'coll_dma_accept and coll_dma_bench go below the prefix' command_works
-ok 'Open MPI finds it there, set up as make install says' as_told
+ok 'a user without root runs it as make install says' as_told
+ok 'the file for shells keeps other paths' keeps_paths
+ok 'the modulefile loads and unloads' module_works
+ok 'in ~/.openmpi/components nothing is to be set' own_folder_of_user
 ok 'with-build shows Open MPI the component just built' with_build
 ok 'with-build says what to do when there is no build' no_build
 ok 'the component exports one symbol' exported

@@ -3,4 +3,5 @@ extra_files += \
 	test/build/configure.sh \
 	test/build/dist.sh \
 	test/build/fit.sh \
-	test/build/install.sh
+	test/build/install.sh \
+	test/build/packages.sh

@@ -20,6 +20,7 @@ extra_files += \
 	test/mpi/big.sh \
 	test/mpi/calls.sh \
 	test/mpi/common.sh \
+	test/mpi/examples.sh \
 	test/mpi/forms.h \
 	test/mpi/kill.sh \
 	test/mpi/load.sh \
@@ -94,11 +95,17 @@ test_mpi_sweep_CFLAGS = $(AM_CFLAGS) -pthread
 test_mpi_sweep_LDADD = libdma_core.la $(OMPI_PROGRAM_LIBS) -lm -ldl
 
 # Preloaded into a test program, to break its calls on purpose; and what coll_dma_bench loads.
-shims = test/bench/libfake_load.so test/bench/libfake_nccl.so test/mpi/libbreak_shim.so test/mpi/libnomem_shim.so
-extra_files += test/mpi/break_shim.c test/mpi/nomem_shim.c
+shims = \
+	test/bench/libfake_load.so \
+	test/bench/libfake_nccl.so \
+	test/mpi/libbreak_shim.so \
+	test/mpi/liblazy_shim.so \
+	test/mpi/libnomem_shim.so
+extra_files += test/mpi/break_shim.c test/mpi/lazy_shim.c test/mpi/nomem_shim.c
 test/bench/libfake_load.so: test/bench/fake_load.c
 test/bench/libfake_nccl.so: test/bench/fake_nccl.c
 test/mpi/libbreak_shim.so: test/mpi/break_shim.c
+test/mpi/liblazy_shim.so: test/mpi/lazy_shim.c
 test/mpi/libnomem_shim.so: test/mpi/nomem_shim.c
 $(shims):
 	$(AM_V_CCLD)mkdir -p $(@D) && $(CC) $(DEFS) $(MPI_CPPFLAGS) $(AM_CFLAGS) $(CFLAGS) -fvisibility=default -fPIC -shared -o $@ $< \

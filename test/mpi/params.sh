@@ -49,6 +49,22 @@ ompi_info --param coll dma --level 9 --parsable |
 ok 'ompi_info lists parameters' test -s "$scratch/listed"
 ok 'ompi_info and the table agree, also about defaults' diff "$scratch/listed" <("$table" --defaults | sort)
 
+# What a user sets is what ompi_info shows without a level.
+levels() {
+    local level
+    for level in 1 5; do
+        ompi_info --param coll dma --level $level --parsable |
+            sed -n 's/^mca:coll:dma:param:coll_dma_\([a-z_]*\):level:/\1 /p' >"$scratch/level$level"
+    done
+    cat "$scratch"/level?
+    grep -q '^engine 1$' "$scratch/level1" && grep -q '^verbose 1$' "$scratch/level1" && ! grep -q '^variant' "$scratch/level1" &&
+        grep -q '^variant 5$' "$scratch/level5" && grep -q '^engine 1$' "$scratch/level5" && ! grep -q '^sysfs' "$scratch/level5"
+}
+ok 'ompi_info lists by level' levels
+ok 'ompi_info says which names are allowed' says '\(one of auto, .*host_pipe' ompi_info --param coll dma --level 9 --parsable
+ok 'ompi_info says which numbers are allowed' says 'which rank it waits for.*\(a number from 0 to 1000000\)' \
+    ompi_info --param coll dma --parsable
+
 # refused NAME=VALUE...: for each of them one line says that the default is used, and the collective works
 refused() {
     local output param missing=0

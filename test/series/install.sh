@@ -27,7 +27,7 @@ singleton() {
 # Exactly what the text says to do, to the letter.
 as_told() {
     local lines
-    lines=$(sed -n 's/^ *\(export .*\)/\1;/p' "$log")
+    lines=$(sed -n 's/^ *\(\. .*env\.sh\)$/\1;/p' "$log")
     echo "$lines mpirun --mca coll dma PROGRAM"
     [ -n "$(sed -n '/mpirun --mca coll dma PROGRAM/p' "$log")" ] || return 1
     bash -c "$lines mpirun --oversubscribe -n 2 --mca coll dma --mca coll_dma_verbose 1 '$build/examples/allgather_check'" \
@@ -41,7 +41,7 @@ needed() {
     local output
     output=$(timeout 60 mpirun --oversubscribe -n 2 --mca coll_dma_verbose 1 "$build/examples/allgather_check" 2>&1)
     echo "$output"
-    if grep -q 'export OMPI_MCA_mca_base_component_path' "$log"; then
+    if grep -q '/env\.sh$' "$log"; then
         ! grep -q 'coll/dma: communicator' <<<"$output"
     else
         grep -q 'coll/dma: communicator MPI_COMM_WORLD .*ready' <<<"$output"

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 uint64_t unit_seed(void)
@@ -23,11 +24,23 @@ void unit_add(Suite *suite, const TTest *test, const char *name, int first, int 
     suite_add_tcase(suite, tc);
 }
 
+/* A machine of emulated parts in one process has more files than the usual limit of a user, 1024. */
+static void raise_files(void)
+{
+    struct rlimit files;
+
+    if (!getrlimit(RLIMIT_NOFILE, &files)) {
+        files.rlim_cur = files.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &files);
+    }
+}
+
 int unit_main(Suite *suite)
 {
     SRunner *runner = srunner_create(suite);
     int failed;
 
+    raise_files();
     srunner_run_all(runner, CK_NORMAL);
     failed = srunner_ntests_failed(runner);
     srunner_free(runner);

@@ -13,6 +13,8 @@ esac
 build=$1
 shift
 
+# The tests raise this limit of most users where they need more files.
+ulimit -S -n 1024
 # Limits of test cases end only what hangs, however busy the machine is.
 export CK_DEFAULT_TIMEOUT=15 CK_TIMEOUT_MULTIPLIER=20
 # shellcheck source=/dev/null

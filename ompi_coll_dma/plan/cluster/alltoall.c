@@ -222,6 +222,14 @@ static bool begin_step(pending_queue_t *q, uint32_t step)
     return q->n;
 }
 
+/* Both lanes begin, and a step has all remaining blocks of both. */
+static bool begin_lanes(split_t *s, uint32_t step)
+{
+    bool sends = begin_step(&s->queues[DMA_LANE_SEND], step), recvs = begin_step(&s->queues[DMA_LANE_RECV], step);
+
+    return sends || recvs;
+}
+
 static uint32_t next_turn(const split_t *s, const pending_queue_t *q)
 {
     return q->next < q->n ? q->blocks[q->next].turn : s->turns;
@@ -283,8 +291,7 @@ static void build_split(dma_cluster_plan_t *plan)
     s.saved = save_blocks(plan);
     exchange_own(plan);
     add_all(&s);
-    /* | and not ||: both begin, and a step has all remaining blocks of both lanes */
-    while (begin_step(&s.queues[DMA_LANE_SEND], step) | begin_step(&s.queues[DMA_LANE_RECV], step)) {
+    while (begin_lanes(&s, step)) {
         build_step(&s, step++);
     }
     free(blocks);

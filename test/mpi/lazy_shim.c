@@ -1,0 +1,71 @@
+/*
+ * Collectives that succeed and move nothing, to prove that programs which check their results notice. Preloaded.
+ */
+#include <mpi.h>
+#include <stdlib.h>
+
+#if OMPI_MAJOR_VERSION < 5
+#include <mpi-ext.h>
+#define MPI_Allgather_init  MPIX_Allgather_init
+#define PMPI_Allgather_init PMPIX_Allgather_init
+#endif
+
+/* As many counts as a communicator has ranks. Never freed: calls may be under way. */
+static int *zeros(MPI_Comm comm)
+{
+    int ranks;
+
+    PMPI_Comm_size(comm, &ranks);
+    return calloc((size_t)ranks, sizeof(int));
+}
+
+int MPI_Allgather(const void *send, int n, MPI_Datatype type, void *recv, int count, MPI_Datatype recv_type,
+                  MPI_Comm comm)
+{
+    (void)n;
+    (void)count;
+    return PMPI_Allgather(send, 0, send == MPI_IN_PLACE ? type : recv_type, recv, 0, recv_type, comm);
+}
+
+int MPI_Iallgather(const void *send, int n, MPI_Datatype type, void *recv, int count, MPI_Datatype recv_type,
+                   MPI_Comm comm, MPI_Request *request)
+{
+    (void)n;
+    (void)count;
+    return PMPI_Iallgather(send, 0, type, recv, 0, recv_type, comm, request);
+}
+
+int MPI_Allgather_init(const void *send, int n, MPI_Datatype type, void *recv, int count, MPI_Datatype recv_type,
+                       MPI_Comm comm, MPI_Info info, MPI_Request *request)
+{
+    (void)n;
+    (void)count;
+    return PMPI_Allgather_init(send, 0, type, recv, 0, recv_type, comm, info, request);
+}
+
+/* Counts are data of the program itself (moe tells others how many tokens it sends): only larger blocks are left out. */
+int MPI_Alltoall(const void *send, int n, MPI_Datatype type, void *recv, int count, MPI_Datatype recv_type,
+                 MPI_Comm comm)
+{
+    int bytes;
+
+    PMPI_Type_size(type, &bytes);
+    bytes *= n;
+    return PMPI_Alltoall(send, bytes > 4 ? 0 : n, type, recv, bytes > 4 ? 0 : count, recv_type, comm);
+}
+
+int MPI_Alltoallv(const void *send, const int *n, const int *at, MPI_Datatype type, void *recv, const int *counts,
+                  const int *recv_at, MPI_Datatype recv_type, MPI_Comm comm)
+{
+    (void)n;
+    (void)counts;
+    return PMPI_Alltoallv(send, zeros(comm), at, type, recv, zeros(comm), recv_at, recv_type, comm);
+}
+
+int MPI_Ialltoallv(const void *send, const int *n, const int *at, MPI_Datatype type, void *recv, const int *counts,
+                   const int *recv_at, MPI_Datatype recv_type, MPI_Comm comm, MPI_Request *request)
+{
+    (void)n;
+    (void)counts;
+    return PMPI_Ialltoallv(send, zeros(comm), at, type, recv, zeros(comm), recv_at, recv_type, comm, request);
+}
