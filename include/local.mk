@@ -3,6 +3,8 @@ core_sources += \
 	include/dma/clock.h \
 	include/dma/comm.h \
 	include/dma/copy.h \
+	include/dma/counters.h \
+	include/dma/counters_table.h \
 	include/dma/engine.h \
 	include/dma/host.h \
 	include/dma/net.h \

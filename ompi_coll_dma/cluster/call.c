@@ -106,8 +106,9 @@ void dma_cluster_free_plans(dma_cluster_t *c)
     }
 }
 
-static dma_status_t find_plan(dma_cluster_t *c, const dma_task_t *task)
+static dma_status_t find_plan(dma_comm_t *comm, const dma_task_t *task)
 {
+    dma_cluster_t *c = comm->cluster;
     bool relayed = c->call.on_device[DMA_CLUSTER_IN] && task->in_place && !dma_coll_gathers(task->coll);
     bool mixed_memory = c->call.on_device[DMA_CLUSTER_IN] != c->call.on_device[DMA_CLUSTER_OUT];
     uint64_t key = dma_sign(task->coll, false, task->bytes) | (task->in_place ? KEY_IN_PLACE : 0) |
@@ -136,11 +137,15 @@ static dma_status_t find_plan(dma_cluster_t *c, const dma_task_t *task)
         call->kept = true;
         return DMA_OK;
     }
+    dma_comm_count(comm, DMA_COUNT_plans_chosen);
     variant = dma_cluster_choose(&c->profile, &req, task->bytes, c->forced);
     if (variant < 0) {
         return DMA_ERR_ENGINE;
     }
     status = dma_cluster_build(&req, variant, &call->plan);
+    if (status == DMA_OK) {
+        dma_comm_count(comm, DMA_COUNT_plans_built);
+    }
     if (status == DMA_OK && call->kept) {
         dma_cluster_free(memo->plan);
         memo->plan = call->plan;
@@ -210,7 +215,7 @@ static dma_status_t begin_call(dma_comm_t *comm, dma_task_t *task)
     dma_cluster_call_t *call = &c->call;
     dma_status_t status;
 
-    if ((status = locate_buffers(comm, task)) != DMA_OK || (status = find_plan(c, task)) != DMA_OK ||
+    if ((status = locate_buffers(comm, task)) != DMA_OK || (status = find_plan(comm, task)) != DMA_OK ||
         (status = alloc_scratch(call)) != DMA_OK) {
         return status;
     }
@@ -522,6 +527,8 @@ dma_status_t dma_cluster_advance(dma_comm_t *comm, dma_task_t *task)
         if ((status = begin_call(comm, task)) != DMA_OK) {
             return status;
         }
+        dma_comm_count(comm, DMA_COUNT_calls_nodes);
+        dma_comm_count(comm, DMA_COUNT_NET_VARIANT + c->call.plan->variant);
     }
     status = advance_call(c);
     if (status == DMA_OK) {

@@ -235,7 +235,11 @@ static dma_status_t create_node_comm(dma_comm_t *comm)
     dma_cluster_t *c = comm->cluster;
     int n = dma_node_map_size(&c->node_map, c->node_map.node);
     node_handle_t *handle;
-    dma_comm_config_t config = {.rank = c->node_map.index, .nranks = n, .threads = comm->threads, .text = comm->text};
+    dma_comm_config_t config = {.rank = c->node_map.index,
+                                .nranks = n,
+                                .threads = comm->threads,
+                                .text = comm->text,
+                                .owner = comm->counts.owner};
     dma_status_t status;
 
     if (!(c->call.node_counts = malloc(4 * (size_t)n * sizeof(*c->call.node_counts)))) {

@@ -150,6 +150,7 @@ dma_status_t dma_channel_create(dma_comm_t *parent, const dma_call_t *call, dma_
         .nodes = parent->nodes,
         .first = parent->first,
         .parent = parent,
+        .owner = parent->counts.owner,
     };
     dma_status_t status = dma_comm_prepare(parent);
     dma_channel_t *ch;

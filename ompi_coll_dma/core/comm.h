@@ -19,6 +19,7 @@
 #include <stdatomic.h>
 #include <stddef.h>
 
+#include "core/counters.h"
 #include "core/plans.h"
 #include "core/route.h"
 #include "core/staging.h"
@@ -43,6 +44,8 @@ typedef struct dma_file_arena {
 
 struct dma_proc {
     const dma_host_t *host;
+    dma_counters_t *counters; /* the caller's, or the next */
+    dma_counters_t own_counters;
     dma_params_t params;
     char *session_dir;
     char *profile_path;
@@ -174,9 +177,20 @@ struct dma_comm {
     bool inner; /* belongs to a communicator over several nodes, which reports that its calls are late */
     char *text;
     char reason[320];
+    dma_comm_counts_t counts; /* with the lock */
 };
 
 /* ---- with the communicator's lock held ---- */
+
+static inline void dma_comm_count(dma_comm_t *comm, int which)
+{
+#ifndef DMA_COUNT_NOTHING /* test/cost measures what this costs */
+    comm->counts.at[which]++;
+#else
+    (void)comm;
+    (void)which;
+#endif
+}
 
 /* What our descriptors say besides operation and bytes. */
 static inline uint64_t dma_comm_sign_flags(const dma_comm_t *comm)

@@ -36,7 +36,7 @@ static dma_status_t choose_variant(dma_comm_t *comm, const dma_task_t *task, uin
 {
     dma_plan_req_t req = plan_request(comm, task, choice_in_place(task));
     const char *reason;
-    dma_status_t status = dma_plan_memo_fill(memo, key, &comm->profile, &req, comm->forced, &reason);
+    dma_status_t status = dma_plan_memo_fill(memo, key, &comm->profile, &req, comm->forced, &comm->counts, &reason);
 
     if (reason && comm->forced >= 0 && comm->rank == 0) {
         dma_proc_report(comm->proc, DMA_REPORT_INFO, "forced", "%s cannot do %llu bytes (%s); %s instead",
@@ -62,7 +62,7 @@ static bool can_run(const dma_engine_t *engine, const dma_plan_t *plan)
 static dma_status_t build_plan(dma_comm_t *comm, const dma_task_t *task, dma_plan_memo_t *memo)
 {
     dma_plan_req_t req = plan_request(comm, task, task->in_place);
-    dma_status_t status = dma_plan_memo_build(&comm->plans, memo, &req, comm->rank);
+    dma_status_t status = dma_plan_memo_build(&comm->plans, memo, &req, comm->rank, &comm->counts);
 
     if (status == DMA_OK && !can_run(comm->engine, memo->plans[task->in_place])) {
         memo->plans[task->in_place] = NULL;
@@ -115,6 +115,21 @@ static dma_status_t bind_run(dma_comm_t *comm, dma_task_t *task, const dma_plan_
     return DMA_OK;
 }
 
+/* Adds what this rank receives. */
+static inline void count_bytes(dma_comm_t *comm, const dma_task_t *task)
+{
+#ifndef DMA_COUNT_NOTHING /* test/cost measures what this costs */
+    if (__builtin_expect(task->run.recv.counts != NULL, 0)) {
+        comm->counts.at[DMA_COUNT_bytes_cores] += dma_blocks_all(&task->run.recv, comm->nranks);
+    } else {
+        comm->counts.equal_bytes += task->bytes;
+    }
+#else
+    (void)comm;
+    (void)task;
+#endif
+}
+
 dma_status_t dma_host_bind(dma_comm_t *comm, dma_task_t *task)
 {
     const dma_plan_t *plan;
@@ -134,6 +149,8 @@ dma_status_t dma_host_bind(dma_comm_t *comm, dma_task_t *task)
     status = bind_run(comm, task, plan, chunk);
     if (status == DMA_OK) {
         dma_task_set_running(task);
+        dma_comm_count(comm, DMA_COUNT_VARIANT + (int)plan->variant);
+        count_bytes(comm, task);
         status = comm->engine->start(&task->run);
     }
     return status;

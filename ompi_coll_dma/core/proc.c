@@ -45,6 +45,8 @@ dma_status_t dma_proc_create(const dma_proc_config_t *config, dma_proc_t **resul
         return DMA_ERR_NOMEM;
     }
     proc->host = config->host;
+    pthread_mutex_init(&proc->own_counters.lock, NULL);
+    proc->counters = config->counters ? config->counters : &proc->own_counters;
     proc->params = config->params;
     proc->runtime = config->runtime;
     proc->plain = dma_plain_read();

@@ -80,6 +80,9 @@ dma_status_t dma_device_bind(dma_comm_t *comm, dma_task_t *task)
 void dma_device_start_run(dma_comm_t *comm, dma_task_t *task, dma_device_phase_t phase)
 {
     task->run.epoch = ++comm->device->epoch;
+    dma_comm_count(comm, DMA_COUNT_VARIANT + (int)task->run.plan->variant);
+    dma_comm_count(comm, DMA_COUNT_ENGINE + comm->device->device->engine_index);
+    comm->counts.at[DMA_COUNT_calls_repeated] += task->run.repeat;
     comm->engine->start(&task->run);
     task->device->phase = phase;
 }
@@ -132,7 +135,7 @@ static dma_status_t begin_call(dma_comm_t *comm, dma_task_t *task)
     }
     dma_task_set_running(task);
     if (!call->served) {
-        return dma_host_bind(comm, task);
+        return run_on_host(comm, task, false);
     }
     /* A communicator uses one device, that of its first call. Others' memory is replaced by memory of that one. */
     dc = dma_device_comm(comm, call->rt, comm->device ? comm->device->device->ordinal : call->device);

@@ -414,7 +414,7 @@ static dma_status_t choose_variant(dma_comm_t *comm, const dma_task_t *task, uin
 
     req.bytes = bytes;
     req.in_place = in_place;
-    status = dma_plan_memo_fill(memo, key, &comm->profile, &req, comm->gpu_forced, &reason);
+    status = dma_plan_memo_fill(memo, key, &comm->profile, &req, comm->gpu_forced, &comm->counts, &reason);
     if (reason && comm->gpu_forced >= 0 && comm->rank == 0) {
         dma_proc_report(comm->proc, DMA_REPORT_INFO, "forced", "%s cannot do %llu bytes in device memory (%s)",
                         dma_variants[comm->gpu_forced]->name, (unsigned long long)bytes, reason);
@@ -437,7 +437,7 @@ dma_status_t dma_device_find_plan(dma_comm_t *comm, dma_task_t *task, const dma_
         dma_plan_req_t req = plan_request(comm, task);
 
         req.in_place = task->in_place;
-        status = dma_plan_memo_build(&dc->plans, memo, &req, comm->rank);
+        status = dma_plan_memo_build(&dc->plans, memo, &req, comm->rank, &comm->counts);
     }
     if (status == DMA_OK) {
         *plan = memo->plans[task->in_place];

@@ -80,6 +80,7 @@ typedef struct dma_device {
     unsigned resets;                /* dma_gpu_runtime_t.resets when it was found */
     unsigned uses;                  /* communicators; guarded by the process's device lock */
     const dma_gpu_engine_t *engine; /* NULL: none works */
+    int engine_index;               /* in the list of engines */
     dma_gpu_unit_t *unit;
     dma_gpu_traits_t traits;
     char why[DMA_GPU_WHY_BYTES]; /* why no engine works */

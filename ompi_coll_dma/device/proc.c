@@ -34,6 +34,7 @@ static void find_engine(dma_proc_t *proc, const dma_gpu_runtime_t *rt, dma_devic
         why[0] = advice[0] = '\0';
         if (engine->open(&config, &d->unit, why) == DMA_OK) {
             d->engine = engine;
+            d->engine_index = i;
             engine->traits(d->unit, &d->traits);
             dma_proc_report(proc, DMA_REPORT_INFO, "engine", "device %d is served by the engine %s%s%s", d->ordinal,
                             engine->name, why[0] ? ": " : "", why);

@@ -227,6 +227,7 @@ static dma_status_t use_scratch(dma_comm_t *comm, dma_task_t *task)
     }
     if (status == DMA_OK) {
         replace_sides(d, &need, &memory);
+        dma_comm_count(comm, DMA_COUNT_calls_scratch);
     }
     return status;
 }

@@ -140,6 +140,7 @@ dma_status_t dma_device_stage(dma_task_t *task)
     struct dma_device_call *d = task->device;
     dma_status_t status = DMA_OK;
 
+    dma_comm_count(task->comm, DMA_COUNT_calls_staged);
     if (d->phase == DEVICE_ON_HOST) {
         return DMA_OK;
     }
