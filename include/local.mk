@@ -11,4 +11,6 @@ core_sources += \
 	include/dma/params.h \
 	include/dma/params_table.h \
 	include/dma/plan.h \
+	include/dma/reason.h \
+	include/dma/reasons_table.h \
 	include/dma/status.h

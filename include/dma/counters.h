@@ -20,6 +20,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "dma/reason.h"
+
 /* Room for lists that other files have: test_counters checks that it suffices. */
 #define DMA_COUNT_VARIANTS     16 /* for host memory and GPU engines */
 #define DMA_COUNT_NET_VARIANTS 16 /* between nodes */
@@ -33,7 +35,8 @@ enum {
     DMA_COUNT_VARIANT,
     DMA_COUNT_NET_VARIANT = DMA_COUNT_VARIANT + DMA_COUNT_VARIANTS,
     DMA_COUNT_ENGINE = DMA_COUNT_NET_VARIANT + DMA_COUNT_NET_VARIANTS,
-    DMA_COUNTS = DMA_COUNT_ENGINE + DMA_COUNT_ENGINES
+    DMA_COUNT_REASON = DMA_COUNT_ENGINE + DMA_COUNT_ENGINES,
+    DMA_COUNTS = DMA_COUNT_REASON + DMA_REASON_COUNT
 };
 
 /* The counts of one communicator. */
@@ -61,6 +64,11 @@ typedef struct dma_counters {
 static inline void dma_counters_add(dma_counters_t *counters, int which, uint64_t n)
 {
     atomic_fetch_add_explicit(&counters->at[which], n, memory_order_relaxed);
+}
+
+static inline void dma_counters_add_reason(dma_counters_t *counters, dma_reason_t reason)
+{
+    dma_counters_add(counters, DMA_COUNT_REASON + (int)reason, 1);
 }
 
 typedef enum dma_counter_kind {

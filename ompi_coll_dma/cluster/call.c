@@ -106,6 +106,17 @@ void dma_cluster_free_plans(dma_cluster_t *c)
     }
 }
 
+/* The variant that the user has named does not fit. */
+static void report_forced(dma_comm_t *comm, const dma_task_t *task, dma_reason_t reason, int instead)
+{
+    dma_comm_count_reason(comm, reason);
+    if (comm->rank == 0) {
+        dma_proc_report(comm->proc, DMA_REPORT_INFO, "forced", "%s cannot do %llu bytes between nodes (%s); %s instead",
+                        dma_cluster_variants[comm->cluster->forced]->name, (unsigned long long)task->bytes,
+                        dma_reason_text(reason), instead < 0 ? "nothing" : dma_cluster_variants[instead]->name);
+    }
+}
+
 static dma_status_t find_plan(dma_comm_t *comm, const dma_task_t *task)
 {
     dma_cluster_t *c = comm->cluster;
@@ -125,6 +136,7 @@ static dma_status_t find_plan(dma_comm_t *comm, const dma_task_t *task)
         .recv = task->run.recv,
         .chunk = c->chunk,
     };
+    dma_reason_t reason;
     dma_status_t status;
     int variant;
 
@@ -138,7 +150,10 @@ static dma_status_t find_plan(dma_comm_t *comm, const dma_task_t *task)
         return DMA_OK;
     }
     dma_comm_count(comm, DMA_COUNT_plans_chosen);
-    variant = dma_cluster_choose(&c->profile, &req, task->bytes, c->forced);
+    variant = dma_cluster_choose(&c->profile, &req, task->bytes, c->forced, &reason);
+    if (reason) {
+        report_forced(comm, task, reason, variant);
+    }
     if (variant < 0) {
         return DMA_ERR_ENGINE;
     }
@@ -175,6 +190,7 @@ static dma_status_t locate_buffers(dma_comm_t *comm, dma_task_t *task)
     struct dma_device_call *d = task->device;
     bool relayed = d && d->relayed && d->phase != DEVICE_ON_HOST;
     dma_status_t status;
+    dma_reason_t why = relayed ? DMA_REASON_staged_relay : d ? d->why : DMA_REASON_NONE;
 
     if (relayed &&
         (status = dma_relay_acquire(comm->proc, d->rt, d->device, comm->cluster->piece, &call->relay)) != DMA_OK) {
@@ -184,7 +200,7 @@ static dma_status_t locate_buffers(dma_comm_t *comm, dma_task_t *task)
         call->relay = NULL;
         relayed = false;
     }
-    if (d && !relayed && (status = dma_device_stage(task)) != DMA_OK) {
+    if (d && !relayed && (status = dma_device_stage(task, why)) != DMA_OK) {
         return status;
     }
     if (relayed) {

@@ -136,6 +136,15 @@ void dma_comm_destroy(dma_comm_t *comm)
     free(comm);
 }
 
+void dma_comm_note_reason(dma_comm_t *comm, dma_reason_t reason)
+{
+    if (comm->counts.at[DMA_COUNT_REASON + (int)reason] == 0) {
+        dma_proc_report(comm->proc, DMA_REPORT_INFO, dma_reasons[reason].name, "%s: %s (coll_dma_reason_%s)",
+                        comm->text, dma_reason_text(reason), dma_reasons[reason].name);
+    }
+    dma_comm_count_reason(comm, reason);
+}
+
 dma_comm_state_t dma_comm_state(const dma_comm_t *comm)
 {
     return comm->state;

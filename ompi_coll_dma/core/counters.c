@@ -69,6 +69,20 @@ static bool describe_member(const family_t *f, size_t i, dma_counter_t *counter)
     return true;
 }
 
+/* Reason i, from 0 on. */
+static bool describe_reason(size_t i, dma_counter_t *counter)
+{
+    const dma_reason_row_t *row = &dma_reasons[i + 1];
+
+    if (i + 1 >= DMA_REASON_COUNT) {
+        return false;
+    }
+    *counter = (dma_counter_t){.which = DMA_COUNT_REASON + (int)i + 1, .of_comm = row->of_comm, .kind = EVENTS};
+    snprintf(counter->name, sizeof(counter->name), "reason_%s", row->name);
+    snprintf(counter->help, sizeof(counter->help), "Reason: %s. %s", row->text, row->effect);
+    return true;
+}
+
 bool dma_counter_describe(size_t i, dma_counter_t *counter)
 {
     size_t nrows = sizeof(rows) / sizeof(rows[0]);
@@ -91,7 +105,7 @@ bool dma_counter_describe(size_t i, dma_counter_t *counter)
         }
         i -= n;
     }
-    return false;
+    return describe_reason(i, counter);
 }
 
 /* ---- the counts of communicators ---- */

@@ -91,12 +91,12 @@ dma_status_t dma_device_persistent_init(dma_comm_t *comm, const dma_call_t *call
 {
     dma_task_t task = {.comm = comm};
     bool published, all, new_export;
-    dma_status_t status;
+    dma_status_t status, own = DMA_OK;
 
     published = publish_call(comm, &task, call, arrays);
     status = allreduce_and(comm, published, &all);
     if (status == DMA_OK && all) {
-        dma_status_t own = dma_device_read_records(comm, &task, &new_export);
+        own = dma_device_read_records(comm, &task, &new_export);
 
         if (own == DMA_OK) {
             own = dma_device_all_support_shapes(comm, &task) ? dma_device_bind(comm, &task) : DMA_UNSUPPORTED;
@@ -113,6 +113,10 @@ dma_status_t dma_device_persistent_init(dma_comm_t *comm, const dma_call_t *call
     if (status != DMA_OK) {
         dma_comm_lock(comm);
         dma_comm_fail(comm, status, "making a persistent call on %s failed: %s", comm->text, dma_status_name(status));
+        dma_comm_unlock(comm);
+    } else if (!all) {
+        dma_comm_lock(comm);
+        dma_comm_note_reason(comm, published && own == DMA_OK ? DMA_REASON_unprepared_peer : DMA_REASON_unprepared_own);
         dma_comm_unlock(comm);
     } else if (comm->device && comm->device->prepared) {
         dma_comm_lock(comm);
@@ -184,17 +188,24 @@ void dma_device_arm(dma_comm_t *comm)
     struct dma_device_comm *dc = comm->device;
     dma_run_t next = dc->start_run;
 
-    if (!dc->can_arm || dc->armed_epoch || !dc->binding) {
+    if (dc->armed_epoch || !dc->binding) {
+        return;
+    }
+    if (!dc->can_arm) {
+        dma_comm_note_reason(comm, dc->arm_refused ? DMA_REASON_arm_refused : DMA_REASON_arm_unable);
         return;
     }
     if (atomic_fetch_add_explicit(&comm->proc->armed, 1, memory_order_relaxed) >= comm->proc->params.prelaunch) {
         atomic_fetch_sub_explicit(&comm->proc->armed, 1, memory_order_relaxed);
-        return; /* coll_dma_prelaunch programs are armed already */
+        dma_comm_note_reason(comm, DMA_REASON_arm_limit); /* that many are armed already */
+        return;
     }
     next.epoch = dc->epoch + 1;
     if (dc->device->engine->arm(&next) != DMA_OK) {
         atomic_fetch_sub_explicit(&comm->proc->armed, 1, memory_order_relaxed);
         dc->can_arm = false;
+        dc->arm_refused = true;
+        dma_comm_note_reason(comm, DMA_REASON_arm_refused);
         return;
     }
     dc->armed_epoch = next.epoch;
@@ -218,6 +229,7 @@ void dma_device_disarm_expired(dma_comm_t *comm)
     struct dma_device_comm *dc = comm->device;
 
     if (dc->armed_epoch && dma_now() - dc->armed_at > comm->proc->params.armed_seconds) {
+        dma_comm_note_reason(comm, DMA_REASON_arm_expired);
         dma_device_disarm(comm);
     }
 }

@@ -19,9 +19,11 @@ static void find_engine(dma_proc_t *proc, const dma_gpu_runtime_t *rt, dma_devic
                                .advice = advice};
     const dma_gpu_engine_t *const *engines = proc->engines ? proc->engines : dma_gpu_engines;
     const char *wanted = proc->params.engine;
+    bool tried = false;
 
     if (!strcmp(wanted, "none")) {
-        snprintf(d->why, sizeof(d->why), "switched off");
+        snprintf(d->why, sizeof(d->why), "%s", dma_reason_text(DMA_REASON_engine_none));
+        dma_counters_add_reason(proc->counters, DMA_REASON_engine_none);
         return;
     }
     snprintf(d->why, sizeof(d->why), "there is no engine \"%.60s\"", wanted);
@@ -43,9 +45,14 @@ static void find_engine(dma_proc_t *proc, const dma_gpu_runtime_t *rt, dma_devic
             }
             return;
         }
+        tried = true;
+        dma_counters_add_reason(proc->counters, DMA_REASON_engine_refused);
         dma_proc_report(proc, DMA_REPORT_INFO, engine->name, "the engine %s does not serve device %d: %s", engine->name,
                         d->ordinal, why);
         snprintf(d->why, sizeof(d->why), "%s", why);
+    }
+    if (!tried) {
+        dma_counters_add_reason(proc->counters, DMA_REASON_engine_unknown);
     }
 }
 

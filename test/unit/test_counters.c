@@ -189,6 +189,7 @@ START_TEST(calls_are_counted)
     job_t job = threads_job(RANKS, count_calls);
 
     job.ncomms = 2;
+    job.own_counters = true;
     job.params.variant[0] = '\0';
     job.params.measure = 0;
     threads_run(&job);
@@ -211,6 +212,7 @@ START_TEST(calls_aside_are_counted)
 {
     job_t job = threads_job(RANKS, step_aside);
 
+    job.own_counters = true;
     job.params.arena_bytes = 0;
     threads_run(&job);
 }
@@ -230,6 +232,7 @@ START_TEST(calls_of_one_rank_are_counted)
 {
     job_t job = threads_job(1, count_alone);
 
+    job.own_counters = true;
     threads_run(&job);
 }
 END_TEST

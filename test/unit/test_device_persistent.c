@@ -127,9 +127,11 @@ START_TEST(engines_that_do_not_arm)
 
     call_run_job(&job);
     ck_assert_uint_eq(engine_armed(), 0);
+    ck_assert_uint_gt(reasons_count(DMA_REASON_arm_unable), 0);
     job = call_job(3, started_again_and_again, NULL);
     engine_refuse(ENGINE_ARM, 1, 1000000);
     call_run_job(&job);
+    ck_assert_uint_gt(reasons_count(DMA_REASON_arm_refused), 0);
     ck_assert_uint_gt(engine_armed(), 0);
 }
 END_TEST
@@ -207,6 +209,7 @@ START_TEST(several_in_any_order)
     job_t job = call_job(2 + _i, in_any_order, NULL);
 
     call_run_job(&job);
+    ck_assert_uint_gt(reasons_count(DMA_REASON_arm_limit), 0);
 }
 END_TEST
 
@@ -262,6 +265,7 @@ START_TEST(given_up_when_idle)
 
     job.params.armed_seconds = 0.005;
     call_run_job(&job);
+    ck_assert_uint_gt(reasons_count(DMA_REASON_arm_expired), 0);
     ck_assert_uint_gt(engine_given_up(), 5);
 }
 END_TEST
@@ -358,6 +362,8 @@ START_TEST(making_fails_on_one_rank)
             fake_gpu_fail(functions[_i], skip, DMA_UNSUPPORTED);
         }
         call_run_job(&job);
+        ck_assert_uint_eq(reasons_count(DMA_REASON_unprepared_own), _i == 4 ? 0 : 1); /* 4: nobody tries */
+        ck_assert_uint_eq(reasons_count(DMA_REASON_unprepared_peer), 2);
     }
 }
 END_TEST

@@ -436,6 +436,7 @@ START_TEST(ranks_without_slots_stage)
     job_t job = relay_job(&shapes[3], without_slots, "auto");
 
     run_job(&job);
+    ck_assert_uint_gt(reasons_count(DMA_REASON_staged_relay), 0);
     ck_assert_int_eq(reports_count("failed"), 0);
     ck_assert_int_ge(reports_count("no relay"), 1);
 }
