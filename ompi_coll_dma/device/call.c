@@ -19,6 +19,30 @@ static bool is_vote(const struct dma_device_comm *dc, uint32_t word)
     return word >> VOTE_BITS == (dc->agreements & (UINT32_MAX >> VOTE_BITS));
 }
 
+/* Whoever was the last to come wakes the submitters of the ranks that were waiting. Each rank stores what the others wait for
+ * before it looks at the others, so the last one finds all of it there. */
+static void wake_submitters(const dma_comm_t *comm)
+{
+    dma_bell_fence();
+    for (int r = 0; r < comm->nranks; r++) {
+        if (r != comm->rank) {
+            dma_bell_ring(dma_arena_bell(comm->window.peers[r].mapping->base));
+        }
+    }
+}
+
+/* The next step is one that the submitter must not make. false: the caller's thread makes it. */
+static bool is_left_to_caller(dma_comm_t *comm)
+{
+    struct dma_device_comm *dc = comm->device;
+
+    if (!dc || !dc->by_submitter) {
+        return false;
+    }
+    dc->left_to_caller = true;
+    return true;
+}
+
 /* ---- host plan and GPU plan ---- */
 
 /* Runs the host plan on staged memory, for this reason. `second_entry`: this rank has entered the call already, without
@@ -119,6 +143,24 @@ static dma_status_t repeat_on_engine(dma_comm_t *comm, dma_task_t *task)
 
 /* ---- the phases ---- */
 
+/* Can the call begin without a step that only the caller's thread makes? */
+static bool is_sure_of_engine(const dma_comm_t *comm, const struct dma_device_call *call)
+{
+    const struct dma_device_comm *dc = comm->device;
+
+    return call->served && dc && !dc->disabled && !dma_device_needs_scratch(dc, call);
+}
+
+static dma_status_t begin_on_host(dma_comm_t *comm, dma_task_t *task, dma_reason_t why)
+{
+    if (is_left_to_caller(comm)) { /* the caller's thread begins the call once more */
+        comm->streaming = NULL;
+        atomic_store_explicit(&task->state, DMA_TASK_QUEUED, memory_order_relaxed); /* with the lock */
+        return DMA_AGAIN;
+    }
+    return run_on_host(comm, task, false, why);
+}
+
 static dma_status_t begin_call(dma_comm_t *comm, dma_task_t *task)
 {
     struct dma_device_call *call = task->device;
@@ -129,6 +171,9 @@ static dma_status_t begin_call(dma_comm_t *comm, dma_task_t *task)
         return DMA_AGAIN; /* a start of a persistent call publishes no descriptor, so it needs no place in the ring */
     }
     if (comm->streaming) {
+        return DMA_AGAIN;
+    }
+    if (!call->persistent && !is_sure_of_engine(comm, call) && is_left_to_caller(comm)) {
         return DMA_AGAIN;
     }
     comm->streaming = task;
@@ -148,7 +193,7 @@ static dma_status_t begin_call(dma_comm_t *comm, dma_task_t *task)
           : dma_device_publish_record(comm, task) != DMA_OK ? DMA_REASON_staged_export
                                                             : DMA_REASON_NONE;
     if (why) {
-        return run_on_host(comm, task, false, why);
+        return begin_on_host(comm, task, why);
     }
     dma_entry_publish(&comm->window, task->run.seq, task->run.sign | DMA_SIGN_DEVICE | dma_comm_sign_flags(comm), 0);
     dma_device_copy_early(comm, task);
@@ -188,8 +233,9 @@ static dma_status_t advance_enter(dma_comm_t *comm, dma_task_t *task)
         return status;
     }
     if (!all) {
-        return run_on_host(comm, task, true, DMA_REASON_staged_peer);
+        return is_left_to_caller(comm) ? DMA_AGAIN : run_on_host(comm, task, true, DMA_REASON_staged_peer);
     }
+    wake_submitters(comm);
     if (dma_device_all_repeat(comm, task)) {
         return repeat_on_engine(comm, task);
     }
@@ -227,6 +273,10 @@ static dma_status_t advance_agree(dma_comm_t *comm, dma_task_t *task)
         }
         all = all && (word & VOTE_MASK) == VOTE_YES;
     }
+    wake_submitters(comm);
+    if ((!all || !dc->all_support_shapes) && is_left_to_caller(comm)) {
+        return DMA_AGAIN;
+    }
     dma_device_end_agreement(comm, task, all);
     return all ? run_on_engine(comm, task) : run_on_host(comm, task, true, DMA_REASON_staged_vote);
 }
@@ -236,6 +286,7 @@ static dma_status_t advance_started(dma_comm_t *comm, dma_task_t *task)
     if (dma_device_unstarted_rank(comm, task) >= 0) {
         return DMA_AGAIN;
     }
+    wake_submitters(comm);
     task->device->phase = DEVICE_SUBMIT;
     return DMA_OK;
 }
@@ -252,7 +303,7 @@ static dma_status_t advance_submit(dma_comm_t *comm, dma_task_t *task)
 
 static dma_status_t advance_on_host(dma_comm_t *comm, dma_task_t *task)
 {
-    return comm->engine->advance(&task->run);
+    return is_left_to_caller(comm) ? DMA_AGAIN : comm->engine->advance(&task->run);
 }
 
 static dma_status_t advance_run(dma_comm_t *comm, dma_task_t *task)
@@ -260,7 +311,10 @@ static dma_status_t advance_run(dma_comm_t *comm, dma_task_t *task)
     const dma_gpu_engine_t *engine = comm->device->device->engine;
     dma_status_t status = engine->advance ? engine->advance(&task->run) : DMA_OK;
 
-    return status == DMA_OK ? advance_on_host(comm, task) : status;
+    if (task->stages && is_left_to_caller(comm)) {
+        return DMA_AGAIN; /* they would be copied out */
+    }
+    return status == DMA_OK ? comm->engine->advance(&task->run) : status;
 }
 
 static dma_status_t (*const phases[])(dma_comm_t *comm, dma_task_t *task) = {
@@ -271,7 +325,7 @@ static dma_status_t (*const phases[])(dma_comm_t *comm, dma_task_t *task) = {
 dma_status_t dma_device_advance(dma_comm_t *comm, dma_task_t *task)
 {
     struct dma_device_call *call = task->device;
-    dma_status_t status = dma_task_state(task) == DMA_TASK_QUEUED ? begin_call(comm, task) : DMA_OK;
+    dma_status_t status = dma_task_state(task) == DMA_TASK_QUEUED ? begin_call(comm, task) : call->failed;
     dma_device_phase_t phase = call->phase;
 
     while (status == DMA_OK) {
@@ -290,7 +344,7 @@ dma_status_t dma_device_advance(dma_comm_t *comm, dma_task_t *task)
 
 /* ---- waiting ---- */
 
-void dma_device_spin(dma_comm_t *comm, const dma_task_t *task)
+static void spin(dma_comm_t *comm, const dma_task_t *task)
 {
     double until = 0;
 
@@ -307,6 +361,12 @@ void dma_device_spin(dma_comm_t *comm, const dma_task_t *task)
         dma_cpu_pause();
         dma_comm_advance(comm);
     }
+}
+
+void dma_device_spin(dma_comm_t *comm, const dma_task_t *task)
+{
+    spin(comm, task);
+    dma_submitter_take(comm);
 }
 
 /* A rank that has not voted. */
