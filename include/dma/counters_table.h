@@ -52,6 +52,24 @@ DMA_COUNTER(COMM, BYTES, bytes_cores,
     "one node through shared memory, with variants whose names begin with host_, and on communicators of one rank.")
 DMA_COUNTER(COMM, BYTES, bytes_cross,
     "Of these, the bytes that were copied directly out of another process's memory.")
+DMA_COUNTER(COMM, BYTES, bytes_sent, "Bytes in messages to ranks of other nodes.")
+DMA_COUNTER(COMM, BYTES, bytes_received, "Bytes in messages from ranks of other nodes.")
+DMA_COUNTER(COMM, EVENTS, messages_sent, "Messages to ranks of other nodes.")
+DMA_COUNTER(COMM, EVENTS, messages_received, "Messages from ranks of other nodes.")
+DMA_COUNTER(COMM, EVENTS, armed, "Starts of persistent requests whose programs were given to the engines before MPI_Start.")
+DMA_COUNTER(COMM, EVENTS, armed_started, "Of these, those that MPI_Start has started.")
+DMA_COUNTER(COMM, EVENTS, armed_cancelled, "Of these, those that were removed before MPI_Start.")
+DMA_COUNTER(COMM, NANOSECONDS, armed_ns,
+    "Time that programs have waited in the engines for MPI_Start, until it came or they were removed.")
+DMA_COUNTER(PROC, BYTES, bytes_engines,
+    "Bytes that GPU engines were told to write: a packet or copy with two destinations counts twice, an exchange counts what "
+    "each of its copies writes. What was armed counts when it is started.")
+DMA_COUNTER(PROC, EVENTS, packets, "Packets that were given to queues of the engine sdma; those of the self-test are not included.")
+DMA_COUNTER(PROC, EVENTS, packets_skipped, "Of these, those that the engines have skipped, because their programs were removed.")
+DMA_COUNTER(PROC, EVENTS, doorbells, "Doorbells of such queues that were rung.")
+DMA_COUNTER(PROC, EVENTS, rings_full, "How often such a queue had no room for a group of packets.")
+DMA_COUNTER(PROC, EVENTS, stream_echoes, "Calls in which the engine stream has copied the own block to a peer and back.")
+DMA_COUNTER(PROC, EVENTS, imports, "Allocations of other processes that were opened.")
 DMA_COUNTER(PROC, EVENTS, progress_turns,
     "Calls of the progress callback of coll/dma, which is registered only while its collectives are in progress.")
 /* clang-format on */

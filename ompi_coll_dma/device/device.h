@@ -233,7 +233,8 @@ struct dma_device_comm {
     uint64_t *ready;                   /* by rank: address of its ready word on this rank's device */
     unsigned peer_arenas_registered;   /* number of arenas that the device can access for this; the first ranks' */
     bool can_arm;
-    bool arm_refused;     /* the engine could not arm its programs; they will not change */
+    bool arm_refused; /* the engine could not arm its programs; they will not change */
+    uint64_t armed_bytes;
     uint32_t armed_epoch; /* epoch of the start whose programs are armed; 0: none */
     double armed_at;
 };

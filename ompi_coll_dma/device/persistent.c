@@ -147,6 +147,15 @@ dma_status_t dma_device_persistent_start(dma_comm_t *comm, dma_task_t *task, voi
     return dma_device_sync_stream(comm, dc->start_call.rt, dc->start_call.device);
 }
 
+/* Programs do not wait any more. */
+static void count_end_of_wait(dma_comm_t *comm, int how)
+{
+    double waited = dma_now() - comm->device->armed_at;
+
+    dma_comm_count(comm, how);
+    comm->counts.at[DMA_COUNT_armed_ns] += waited > 0 ? (uint64_t)(1e9 * waited) : 0;
+}
+
 dma_status_t dma_device_begin_persistent(dma_comm_t *comm, dma_task_t *task)
 {
     struct dma_device_comm *dc = comm->device;
@@ -161,6 +170,8 @@ dma_status_t dma_device_begin_persistent(dma_comm_t *comm, dma_task_t *task)
     dma_device_start_run(comm, task, dc->armed_epoch ? DEVICE_RUN : DEVICE_STARTED);
     dc->start_run.repeat = true; /* for the starts after this one */
     if (dc->armed_epoch) {
+        count_end_of_wait(comm, DMA_COUNT_armed_started);
+        comm->counts.at[DMA_COUNT_bytes_engines] += dc->armed_bytes;
         dc->armed_epoch = 0;
         atomic_fetch_sub_explicit(&comm->proc->armed, 1, memory_order_relaxed);
     }
@@ -202,7 +213,7 @@ void dma_device_arm(dma_comm_t *comm)
         return;
     }
     next.epoch = dc->epoch + 1;
-    if (dc->device->engine->arm(&next) != DMA_OK) {
+    if (dc->device->engine->arm(&next, &dc->armed_bytes) != DMA_OK) {
         atomic_fetch_sub_explicit(&comm->proc->armed, 1, memory_order_relaxed);
         dc->can_arm = false;
         dc->arm_refused = true;
@@ -211,6 +222,7 @@ void dma_device_arm(dma_comm_t *comm)
     }
     dc->armed_epoch = next.epoch;
     dc->armed_at = dma_now();
+    dma_comm_count(comm, DMA_COUNT_armed);
     dma_comm_set_active(comm, true); /* progress checks how long the programs stay armed */
 }
 
@@ -219,6 +231,7 @@ void dma_device_disarm(dma_comm_t *comm)
     struct dma_device_comm *dc = comm->device;
 
     if (dc->armed_epoch) {
+        count_end_of_wait(comm, DMA_COUNT_armed_cancelled);
         dc->device->engine->disarm(dc->binding, ready_word(comm, comm->rank));
         dc->armed_epoch = 0;
         atomic_fetch_sub_explicit(&comm->proc->armed, 1, memory_order_relaxed);

@@ -16,6 +16,7 @@ static void find_engine(dma_proc_t *proc, const dma_gpu_runtime_t *rt, dma_devic
                                .record = proc->record,
                                .timeout = proc->params.timeout,
                                .own_copy = proc->params.own_copy,
+                               .counters = proc->counters,
                                .advice = advice};
     const dma_gpu_engine_t *const *engines = proc->engines ? proc->engines : dma_gpu_engines;
     const char *wanted = proc->params.engine;
@@ -92,7 +93,7 @@ dma_device_t *dma_device_of(dma_proc_t *proc, const dma_gpu_runtime_t *rt, int o
     for (d = proc->devices; d && (d->ordinal != ordinal || is_lost(rt, d)); d = d->next) {
     }
     if (!proc->ipc) {
-        proc->ipc = dma_ipc_create(rt);
+        proc->ipc = dma_ipc_create(rt, proc->counters);
     }
     if (!d && proc->ipc && (d = calloc(1, sizeof(*d)))) {
         d->ordinal = ordinal;

@@ -3,7 +3,12 @@
 
 dma_counters_t threads_counters = DMA_COUNTERS_INIT;
 
+unsigned long counts_sum(int which)
+{
+    return dma_counters_read(&threads_counters, which, NULL);
+}
+
 unsigned long reasons_count(dma_reason_t reason)
 {
-    return dma_counters_read(&threads_counters, DMA_COUNT_REASON + (int)reason, NULL);
+    return counts_sum(DMA_COUNT_REASON + (int)reason);
 }

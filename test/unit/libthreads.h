@@ -108,8 +108,9 @@ int reports_count(const char *topic);
 /* The first report of a topic; "" when there was none. */
 const char *reports_first(const char *topic);
 
-/* How often the ranks have left the fast path for a reason since the last threads_run began. */
+/* What the ranks have counted since the last threads_run began, and how often they have left the fast path for a reason. */
 extern dma_counters_t threads_counters;
+unsigned long counts_sum(int which);
 unsigned long reasons_count(dma_reason_t reason);
 
 /* System calls that fail on request: cross-memory reads after `n` good ones, all or one; the making of memory files. */

@@ -83,6 +83,7 @@ START_TEST(one_opening_fails)
     ck_assert_uint_gt(reasons_count(DMA_REASON_open_failed), 0);
     ck_assert_uint_gt(reasons_count(DMA_REASON_staged_vote), 0);
     ck_assert_int_eq(reports_count("open"), 1);
+    ck_assert_uint_eq(counts_sum(DMA_COUNT_imports), 3 * 2); /* of two peers each; the failed one is opened again */
     ck_assert_int_eq(reports_count("device off"), 0);
 }
 END_TEST

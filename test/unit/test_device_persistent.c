@@ -160,6 +160,12 @@ START_TEST(armed_for_the_next_start)
     job.params.armed_seconds = 100;
     call_run_job(&job);
     ck_assert_uint_eq(engine_armed(), 3 * 6);
+    ck_assert_uint_eq(counts_sum(DMA_COUNT_armed), 3 * 6);
+    ck_assert_uint_eq(counts_sum(DMA_COUNT_armed_started), 3 * 5);
+    ck_assert_uint_eq(counts_sum(DMA_COUNT_armed_cancelled), 3);
+    ck_assert_uint_gt(counts_sum(DMA_COUNT_armed_ns), 0);
+    ck_assert_uint_eq(counts_sum(DMA_COUNT_calls_persistent_allgather), 3 * 5);
+    ck_assert_uint_eq(counts_sum(DMA_COUNT_ENGINE), 3 * 5);
     ck_assert_uint_eq(engine_given_up(), 3);          /* by the end */
     ck_assert_uint_eq(engine_calls(ENGINE_START), 0); /* the processors had nothing to do */
 }

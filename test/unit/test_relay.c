@@ -153,6 +153,10 @@ START_TEST(every_algorithm_in_any_memory)
 
         run_job(&job);
         ck_assert_int_eq(reports_count("failed") + reports_count("no relay"), 0);
+        ck_assert_uint_gt(counts_sum(DMA_COUNT_bytes_sent), 0);
+        ck_assert_uint_eq(counts_sum(DMA_COUNT_bytes_sent), counts_sum(DMA_COUNT_bytes_received));
+        ck_assert_uint_eq(counts_sum(DMA_COUNT_messages_sent), counts_sum(DMA_COUNT_messages_received));
+        ck_assert_uint_gt(counts_sum(DMA_COUNT_calls_nodes), 0);
     }
 }
 END_TEST

@@ -222,6 +222,7 @@ static dma_status_t open_unit(const dma_gpu_config_t *config, proof_t *proof, dm
     unit->rt = config->rt;
     unit->device = config->device;
     unit->stuck_seconds = config->timeout;
+    unit->counters = config->counters;
     unit->resets = dma_gpu_resets(config->rt, config->device);
     if (strcmp(config->rt->name, "hip")) {
         status = dma_gpu_refuse(why, "the device is not AMD's");
@@ -529,7 +530,8 @@ static dma_status_t lower_program(dma_sdma_binding_t *b, const dma_run_t *run, u
     }
     if (status == DMA_OK) {
         status = dma_lower_program(run, prog, &to, &b->at[index]);
-        dma_ring_publish(&queue->ring);
+        dma_gpu_count(b->unit->counters, DMA_COUNT_bytes_engines, queue->ring.unpublished_bytes);
+        dma_queue_publish(queue, b->unit->counters);
     }
     pthread_mutex_unlock(&queue->lock);
     return status;
