@@ -41,6 +41,9 @@ DMA_REASON(COMM, no_connection, "no connection to a rank", ASIDE)
 DMA_REASON(COMM, unreachable, "ranks of other nodes cannot reach each other", ASIDE)
 #undef ASIDE
 
+DMA_REASON(COMM, network_unusable, "this process has no network to other nodes",
+    "Set-ups on the rank that has none; all ranks step aside.")
+
 /* ---- host memory ---- */
 DMA_REASON(COMM, cross_untried, "the kernel does not let this rank read a peer's memory",
     "Set-ups that have found this. All ranks use shared memory: blocks are copied twice.")
@@ -128,5 +131,23 @@ DMA_REASON(PROC, engine_none, "switched off", DEVICE)
 DMA_REASON(PROC, engine_unknown, "there is no such engine", DEVICE)
 #undef DEVICE
 DMA_REASON(PROC, engine_refused, "the engine does not work on the device",
-    "Engines that were tried on a device and are not used; another one may serve the device. A further counter has the reason.")
+    "Engines that were tried on a device and are not used, for whatever reason; another one may serve the device. "
+    "coll_dma_verbose 2 prints what the engine says.")
+#define SDMA "Of these, the devices that the engine sdma does not serve for this reason."
+DMA_REASON(PROC, sdma_vendor, "the device is not AMD's", SDMA)
+DMA_REASON(PROC, sdma_location, "the runtime does not say where the device is", SDMA)
+DMA_REASON(PROC, sdma_topology, "the kernel does not describe a GPU there that the engine knows", SDMA)
+DMA_REASON(PROC, sdma_absent, "the device is not among the GPUs that the kernel describes", SDMA)
+DMA_REASON(PROC, sdma_partitions, "several GPUs or partitions have the PCI address of the device", SDMA)
+DMA_REASON(PROC, sdma_partition_unknown, "the runtime does not say which partition of a GPU the device is", SDMA)
+DMA_REASON(PROC, sdma_providers, "no provider makes queues", SDMA)
+#undef SDMA
+DMA_REASON(PROC, queues_taken, "the driver gives this process no queue",
+    "Communicators for which the engine sdma has no queue: their device memory goes through the host.")
+#define PACKETS "Kinds of packets that are not used on a device for this reason: copies replace them, or the CPU does their work."
+DMA_REASON(PROC, packets_unrecorded, "no record proves packets of this GPU", "Devices on which plain copies alone are used.")
+DMA_REASON(PROC, packet_failed, "it failed when coll_dma_accept tried it", PACKETS)
+DMA_REASON(PROC, packet_untried, "coll_dma_accept has not tried it", PACKETS)
+DMA_REASON(PROC, packet_broken, "it failed in the self-test", PACKETS)
+#undef PACKETS
 /* clang-format on */

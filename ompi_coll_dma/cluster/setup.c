@@ -137,6 +137,9 @@ dma_status_t dma_cluster_setup_begin(dma_comm_t *comm)
         c->net_ops->get_place(c->net, &mine.place);
         mine.network = mine.place.address_bytes <= DMA_NET_ADDRESS_MAX;
     }
+    if (!mine.network) {
+        dma_comm_note_reason(comm, DMA_REASON_network_unusable);
+    }
     if (comm->rank == 0) {
         choose_network_params(comm, &mine);
     }

@@ -118,7 +118,7 @@ static void create(int rank)
     MUST(dma_comm_create(procs[rank], &comm, &comms[rank]) == DMA_OK);
 }
 
-static void call_once(int k)
+static void gather_once(int k)
 {
     static _Alignas(DMA_TASK_ALIGN) char task[2][DMA_TASK_BYTES];
     dma_call_t calls[2] = {gather(send[0], recv[0]), gather(send[1], recv[1])};
@@ -152,7 +152,7 @@ int main(int argc, char **argv)
         create(r);
     }
     for (int k = 0; k <= calls; k++) {
-        call_once(k);
+        gather_once(k);
     }
     for (int r = 0; r < 2; r++) {
         dma_comm_destroy(comms[r]);

@@ -406,6 +406,7 @@ START_TEST(without_a_network)
     job.arg = (const char *[]){"no network", "no network"};
     part_run(&job);
     ck_assert_uint_gt(reasons_count(DMA_REASON_network_missing), 0);
+    ck_assert_uint_eq(reasons_count(DMA_REASON_network_unusable), 1);
 }
 END_TEST
 

@@ -9,8 +9,10 @@
 
 #include "core/comm.h"
 #include "core/setup/bootstrap.h"
+#include "engine/sdma/sdma.h"
 #include "libengine_call.h"
 #include "libpart.h"
+#include "libsdma_tree.h"
 #include "libunit.h"
 #include "node/registry.h"
 
@@ -192,6 +194,46 @@ START_TEST(engine_that_is_not_there)
     job.tune = no_such_engine;
     call_run_job(&job);
     ck_assert_uint_eq(reasons_count(DMA_REASON_engine_unknown), 1);
+}
+END_TEST
+
+/* ---- the engine sdma, and where its device is ---- */
+
+static dma_status_t no_pci(int device, dma_gpu_pci_t *pci)
+{
+    (void)device;
+    (void)pci;
+    return DMA_UNSUPPORTED;
+}
+
+static dma_status_t pci_of_nothing(int device, dma_gpu_pci_t *pci)
+{
+    (void)device;
+    *pci = (dma_gpu_pci_t){.domain = 99, .has_function = true};
+    return DMA_OK;
+}
+
+START_TEST(devices_that_are_nowhere)
+{
+    static const struct {
+        dma_status_t (*pci)(int device, dma_gpu_pci_t *pci);
+        dma_reason_t reason;
+    } cases[] = {{no_pci, DMA_REASON_sdma_location}, {pci_of_nothing, DMA_REASON_sdma_absent}};
+    static dma_counters_t counters = DMA_COUNTERS_INIT;
+    dma_gpu_runtime_t *rt = fake_gpu_start(&(fake_gpu_options_t){.devices = 1, .seed = unit_seed()});
+    char *root = tree_make("mi300x-spx"), why[DMA_GPU_WHY_BYTES];
+    dma_gpu_config_t config = {.rt = rt, .sysfs = root, .record = "all", .counters = &counters};
+    dma_gpu_unit_t *unit;
+
+    rt->name = "hip";
+    for (int i = 0; i < 2; i++) {
+        rt->device_pci = cases[i].pci;
+        ck_assert_int_eq(dma_gpu_engine_sdma.open(&config, &unit, why), DMA_UNSUPPORTED);
+        ck_assert_str_eq(why, dma_reason_text(cases[i].reason));
+        ck_assert_uint_eq(dma_counters_read(&counters, DMA_COUNT_REASON + (int)cases[i].reason, NULL), 1);
+    }
+    tree_remove(root);
+    fake_gpu_stop();
 }
 END_TEST
 
@@ -378,6 +420,7 @@ int main(void)
     unit_test(suite, datatypes, 30);
     unit_test(suite, not_served, 30);
     unit_test(suite, engine_that_is_not_there, 30);
+    unit_test(suite, devices_that_are_nowhere, 30);
     unit_loop(suite, set_ups_that_cannot_be, OTHER_VERSION, OUTSIDE + 1, 30);
     unit_test(suite, files_that_may_not_be_large, 30);
     unit_test(suite, unfit_variants_say_why, 10);

@@ -54,6 +54,10 @@ static inline dma_sdma_binding_t *dma_sdma_binding(dma_gpu_binding_t *handle)
 /* engine.c: the parameters to lower a program to a queue. */
 dma_lower_target_t dma_sdma_lower_target(const dma_sdma_binding_t *b, dma_queue_t *queue, uint32_t prog);
 
+/* locate.c: sets pci, topo, gpu and gen of a unit. Finds the GPU by its PCI address, because the order of devices differs between
+ * processes. */
+dma_status_t dma_sdma_locate(const dma_gpu_config_t *config, dma_sdma_unit_t *unit, char *why);
+
 /* arm.c */
 dma_status_t dma_sdma_arm(const dma_run_t *run, uint64_t *bytes);
 void dma_sdma_disarm(dma_gpu_binding_t *handle, _Atomic uint32_t *ready);
