@@ -108,6 +108,7 @@ DMA_REASON(COMM, memory_extent, "the runtime does not say where the allocation b
 DMA_REASON(COMM, memory_partial, "the buffer does not end inside its allocation", SCRATCH)
 DMA_REASON(COMM, scratch_send, "what is sent is in host memory or on another device than what is received", SCRATCH)
 DMA_REASON(COMM, scratch_device, "the buffers are not on the communicator's device", SCRATCH)
+DMA_REASON(COMM, scratch_type, "the datatype is irregular", SCRATCH)
 DMA_REASON(COMM, scratch_shape, "the engine does not copy between shapes", SCRATCH)
 #undef SCRATCH
 

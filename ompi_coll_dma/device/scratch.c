@@ -243,8 +243,11 @@ static void note_scratch(dma_comm_t *comm, const struct dma_device_call *d, cons
     if (d->recv_scratch && d->recv.reason) {
         dma_comm_note_reason(comm, d->recv.reason);
     }
-    if (d->send_scratch) {
+    if (d->send_scratch && !d->send_type) {
         dma_comm_note_reason(comm, DMA_REASON_scratch_send);
+    }
+    if (d->send_type || d->recv_type) {
+        dma_comm_note_reason(comm, DMA_REASON_scratch_type);
     }
     if (!dma_device_supports_shapes(comm->device, &d->send_shape, &d->recv_shape)) {
         dma_comm_note_reason(comm, DMA_REASON_scratch_shape);
