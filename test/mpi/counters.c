@@ -10,7 +10,7 @@
 
 static MPI_T_pvar_session session;
 
-/* The number of a variable. Open MPI 6.0 finds variables that are bound by looking at all of them only, not by name. */
+/* The number of a variable. */
 static int find(const char *wanted)
 {
     int variables;
@@ -41,7 +41,7 @@ static MPI_T_pvar_handle handle(const char *name, MPI_Comm *comm)
 
     snprintf(whole, sizeof(whole), "coll_dma_%s%s", comm ? "comm_" : "", name);
     if (MPI_SUCCESS != MPI_T_pvar_handle_alloc(session, find(whole), comm, &made, &count) || count != 1) {
-        fprintf(stderr, "counters: no handle of %s\n", whole);
+        fprintf(stderr, "counters: no handle of %s: %d values\n", whole, count);
         exit(2);
     }
     return made;
