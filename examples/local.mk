@@ -2,6 +2,9 @@ extra_files += examples/osu/build examples/osu/compare examples/osu/page.py
 mpi_programs += examples/allgather_check
 examples_allgather_check_CPPFLAGS = $(MPI_CPPFLAGS)
 examples_allgather_check_LDADD = $(OMPI_PROGRAM_LIBS)
+mpi_programs += examples/counters
+examples_counters_CPPFLAGS = $(MPI_CPPFLAGS)
+examples_counters_LDADD = $(OMPI_PROGRAM_LIBS)
 
 # What users build as its comment says, and so does the suite `examples`.
 extra_files += \

@@ -3,10 +3,14 @@ core_sources += \
 	include/dma/clock.h \
 	include/dma/comm.h \
 	include/dma/copy.h \
+	include/dma/counters.h \
+	include/dma/counters_table.h \
 	include/dma/engine.h \
 	include/dma/host.h \
 	include/dma/net.h \
 	include/dma/params.h \
 	include/dma/params_table.h \
 	include/dma/plan.h \
+	include/dma/reason.h \
+	include/dma/reasons_table.h \
 	include/dma/status.h

@@ -1,3 +1,4 @@
-# Which routes there are.
+# Which routes there are, and the texts of reasons.
 core_sources += \
+	ompi_coll_dma/reasons.c \
 	ompi_coll_dma/routes.c

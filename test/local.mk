@@ -2,6 +2,7 @@
 extra_files += \
 	test/data \
 	test/lib.sh \
+	test/reasons.sh \
 	test/style.sh \
 	test/symbols-allowed.txt \
 	test/symbols.sh \

@@ -62,7 +62,15 @@ extra_files += tools/build.sh tools/compile_commands.sh tools/series.sh tools/su
 
 # The program that writes the table of docs/user/parameters.md.
 plain_programs += tools/params_doc
+tools_params_doc_SOURCES = tools/params_doc.c tools/table_doc.c tools/table_doc.h
 tools_params_doc_LDADD = libdma_core.la
 params-doc: tools/params_doc$(EXEEXT)
 	tools/params_doc $(srcdir)/docs/user/parameters.md >docs.tmp && mv docs.tmp $(srcdir)/docs/user/parameters.md
-.PHONY: params-doc
+
+# The program that writes the table of docs/user/counters.md.
+plain_programs += tools/counters_doc
+tools_counters_doc_SOURCES = tools/counters_doc.c tools/table_doc.c tools/table_doc.h
+tools_counters_doc_LDADD = libdma_core.la
+counters-doc: tools/counters_doc$(EXEEXT)
+	tools/counters_doc $(srcdir)/docs/user/counters.md >docs.tmp && mv docs.tmp $(srcdir)/docs/user/counters.md
+.PHONY: params-doc counters-doc

@@ -12,9 +12,7 @@
 
 #include "dma/params.h"
 #include "dma/plan.h"
-
-#define BEGIN "<!-- table: made by `make -C build params-doc` -->"
-#define END   "<!-- end of table -->"
+#include "table_doc.h"
 
 /* A cell of the table has no "|". */
 static void print_default(const dma_param_t *param)
@@ -55,38 +53,6 @@ static void print_table(void)
         print_range(param);
         printf(" %s |\n", param->help);
     }
-}
-
-static int print_document(const char *path)
-{
-    FILE *file = fopen(path, "r");
-    bool inside = false;
-    int tables = 0;
-    char line[4096];
-
-    if (!file) {
-        perror(path);
-        return 1;
-    }
-    while (fgets(line, sizeof(line), file)) {
-        if (!strncmp(line, END, strlen(END))) {
-            inside = false;
-        }
-        if (!inside) {
-            fputs(line, stdout);
-        }
-        if (!strncmp(line, BEGIN, strlen(BEGIN))) {
-            print_table();
-            inside = true;
-            tables++;
-        }
-    }
-    fclose(file);
-    if (tables != 1 || inside) {
-        fprintf(stderr, "params_doc: %s must have one line \"%s\" and behind it \"%s\"\n", path, BEGIN, END);
-        return 1;
-    }
-    return 0;
 }
 
 static int print_numbers(void)
@@ -132,5 +98,5 @@ int main(int argc, char **argv)
     if (!strcmp(argv[1], "--numbers")) {
         return print_numbers();
     }
-    return strcmp(argv[1], "--defaults") ? print_document(argv[1]) : print_defaults();
+    return strcmp(argv[1], "--defaults") ? table_doc_print(argv[1], "params-doc", print_table) : print_defaults();
 }

@@ -20,6 +20,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "dma/counters.h"
 #include "dma/host.h"
 #include "dma/params.h"
 #include "dma/plan.h"
@@ -41,6 +42,7 @@ typedef struct dma_proc_config {
     const char *session_dir; /* folder for file arenas, or NULL */
     const dma_host_t *host;
     dma_params_t params;
+    dma_counters_t *counters;                    /* where the process counts; NULL: nobody reads its counters */
     const dma_route_t *const *routes;            /* dma_routes; NULL: host memory inside one node only */
     const struct dma_net_ops *net_ops;           /* network to other nodes (dma/net.h); NULL: none */
     const struct dma_gpu_runtime *runtime;       /* NULL: the one that the application has loaded */
@@ -73,6 +75,7 @@ typedef struct dma_comm_config {
     bool nodes;         /* over several nodes */
     int first;          /* with `nodes`: the lowest rank of the communicator on this node */
     dma_comm_t *parent; /* a communicator of the same ranks: if it fails, this one fails too; NULL: none */
+    const void *owner;  /* handle of the communicator in whose name it counts (dma/counters.h); NULL: its own */
 } dma_comm_config_t;
 
 dma_status_t dma_comm_create(dma_proc_t *proc, const dma_comm_config_t *config, dma_comm_t **comm);
@@ -126,6 +129,8 @@ typedef struct dma_call {
  * begins no set-up. */
 bool dma_call_empty(const dma_call_t *call, int nranks);
 
+/* Counts a blocking call that the next module does. */
+void dma_comm_count_below(dma_comm_t *comm, dma_coll_t coll);
 /* Blocking. The communicator must be READY. */
 dma_status_t dma_comm_run(dma_comm_t *comm, const dma_call_t *call);
 

@@ -71,6 +71,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "dma/reason.h"
 #include "dma/status.h"
 
 #define DMA_LINE_BYTES 96 /* payload in a descriptor: 32 bytes in its header line, 64 in the next line */
@@ -260,8 +261,8 @@ typedef struct dma_variant {
     const char *name;
     const char *help;
     uint32_t colls; /* bit mask of 1 << dma_coll_t */
-    /* Why this variant cannot run the request, or NULL if it can. */
-    const char *(*unfit)(const dma_plan_req_t *req);
+    /* Why this variant cannot run the request. */
+    dma_reason_t (*unfit)(const dma_plan_req_t *req);
     /* Builds the plan of one rank. On success the caller owns *plan (dma_plan_free). */
     dma_status_t (*build)(const dma_plan_req_t *req, int rank, dma_plan_t **plan);
     /* Returns the predicted picoseconds, and sets choice->chunk (0: no loop) or choice->queues. */
@@ -278,7 +279,7 @@ int dma_variant_find(const char *name);
  * fits. Returns DMA_UNSUPPORTED if none fits. *reason says why then, and also why `forced` did not fit; otherwise
  * NULL. */
 dma_status_t dma_plan_choose(const struct dma_profile *profile, const dma_plan_req_t *req, int forced,
-                             dma_choice_t *choice, const char **reason);
+                             dma_choice_t *choice, dma_reason_t *reason);
 /* Builds the plan of `rank` for a choice of dma_plan_choose. */
 dma_status_t dma_plan_build(const dma_plan_req_t *req, const dma_choice_t *choice, int rank, dma_plan_t **plan);
 void dma_plan_free(dma_plan_t *plan);

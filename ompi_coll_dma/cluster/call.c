@@ -106,8 +106,20 @@ void dma_cluster_free_plans(dma_cluster_t *c)
     }
 }
 
-static dma_status_t find_plan(dma_cluster_t *c, const dma_task_t *task)
+/* The variant that the user has named does not fit. */
+static void report_forced(dma_comm_t *comm, const dma_task_t *task, dma_reason_t reason, int instead)
 {
+    dma_comm_count_reason(comm, reason);
+    if (comm->rank == 0) {
+        dma_proc_report(comm->proc, DMA_REPORT_INFO, "forced", "%s cannot do %llu bytes between nodes (%s); %s instead",
+                        dma_cluster_variants[comm->cluster->forced]->name, (unsigned long long)task->bytes,
+                        dma_reason_text(reason), instead < 0 ? "nothing" : dma_cluster_variants[instead]->name);
+    }
+}
+
+static dma_status_t find_plan(dma_comm_t *comm, const dma_task_t *task)
+{
+    dma_cluster_t *c = comm->cluster;
     bool relayed = c->call.on_device[DMA_CLUSTER_IN] && task->in_place && !dma_coll_gathers(task->coll);
     bool mixed_memory = c->call.on_device[DMA_CLUSTER_IN] != c->call.on_device[DMA_CLUSTER_OUT];
     uint64_t key = dma_sign(task->coll, false, task->bytes) | (task->in_place ? KEY_IN_PLACE : 0) |
@@ -124,6 +136,7 @@ static dma_status_t find_plan(dma_cluster_t *c, const dma_task_t *task)
         .recv = task->run.recv,
         .chunk = c->chunk,
     };
+    dma_reason_t reason;
     dma_status_t status;
     int variant;
 
@@ -136,11 +149,18 @@ static dma_status_t find_plan(dma_cluster_t *c, const dma_task_t *task)
         call->kept = true;
         return DMA_OK;
     }
-    variant = dma_cluster_choose(&c->profile, &req, task->bytes, c->forced);
+    dma_comm_count(comm, DMA_COUNT_plans_chosen);
+    variant = dma_cluster_choose(&c->profile, &req, task->bytes, c->forced, &reason);
+    if (reason) {
+        report_forced(comm, task, reason, variant);
+    }
     if (variant < 0) {
         return DMA_ERR_ENGINE;
     }
     status = dma_cluster_build(&req, variant, &call->plan);
+    if (status == DMA_OK) {
+        dma_comm_count(comm, DMA_COUNT_plans_built);
+    }
     if (status == DMA_OK && call->kept) {
         dma_cluster_free(memo->plan);
         memo->plan = call->plan;
@@ -170,6 +190,7 @@ static dma_status_t locate_buffers(dma_comm_t *comm, dma_task_t *task)
     struct dma_device_call *d = task->device;
     bool relayed = d && d->relayed && d->phase != DEVICE_ON_HOST;
     dma_status_t status;
+    dma_reason_t why = relayed ? DMA_REASON_staged_relay : d ? d->why : DMA_REASON_NONE;
 
     if (relayed &&
         (status = dma_relay_acquire(comm->proc, d->rt, d->device, comm->cluster->piece, &call->relay)) != DMA_OK) {
@@ -179,7 +200,7 @@ static dma_status_t locate_buffers(dma_comm_t *comm, dma_task_t *task)
         call->relay = NULL;
         relayed = false;
     }
-    if (d && !relayed && (status = dma_device_stage(task)) != DMA_OK) {
+    if (d && !relayed && (status = dma_device_stage(task, why)) != DMA_OK) {
         return status;
     }
     if (relayed) {
@@ -210,7 +231,7 @@ static dma_status_t begin_call(dma_comm_t *comm, dma_task_t *task)
     dma_cluster_call_t *call = &c->call;
     dma_status_t status;
 
-    if ((status = locate_buffers(comm, task)) != DMA_OK || (status = find_plan(c, task)) != DMA_OK ||
+    if ((status = locate_buffers(comm, task)) != DMA_OK || (status = find_plan(comm, task)) != DMA_OK ||
         (status = alloc_scratch(call)) != DMA_OK) {
         return status;
     }
@@ -522,6 +543,8 @@ dma_status_t dma_cluster_advance(dma_comm_t *comm, dma_task_t *task)
         if ((status = begin_call(comm, task)) != DMA_OK) {
             return status;
         }
+        dma_comm_count(comm, DMA_COUNT_calls_nodes);
+        dma_comm_count(comm, DMA_COUNT_NET_VARIANT + c->call.plan->variant);
     }
     status = advance_call(c);
     if (status == DMA_OK) {

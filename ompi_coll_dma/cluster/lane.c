@@ -154,6 +154,14 @@ static uint32_t message_note(const dma_cluster_call_t *call, int lane, int peer)
                : call->note;
 }
 
+static void count_message(const dma_cluster_t *c, dma_cluster_lane_t lane, uint64_t bytes)
+{
+    dma_comm_t *comm = c->running_task->comm;
+
+    dma_comm_count(comm, lane == DMA_LANE_SEND ? DMA_COUNT_messages_sent : DMA_COUNT_messages_received);
+    comm->counts.at[lane == DMA_LANE_SEND ? DMA_COUNT_bytes_sent : DMA_COUNT_bytes_received] += bytes;
+}
+
 /* Posts the send or the receive of piece i. */
 static dma_status_t post_message(dma_cluster_t *c, dma_cluster_lane_t lane, uint64_t i)
 {
@@ -181,6 +189,7 @@ static dma_status_t post_message(dma_cluster_t *c, dma_cluster_lane_t lane, uint
                                    : c->net_ops->irecv(c->net, peer, &tag, memory, piece_bytes(c, op, p), &p->req);
     if (status == DMA_OK) {
         set_state(c, p, PIECE_IN_FLIGHT);
+        count_message(c, lane, piece_bytes(c, op, p));
     }
     return status;
 }

@@ -137,6 +137,9 @@ dma_status_t dma_cluster_setup_begin(dma_comm_t *comm)
         c->net_ops->get_place(c->net, &mine.place);
         mine.network = mine.place.address_bytes <= DMA_NET_ADDRESS_MAX;
     }
+    if (!mine.network) {
+        dma_comm_note_reason(comm, DMA_REASON_network_unusable);
+    }
     if (comm->rank == 0) {
         choose_network_params(comm, &mine);
     }
@@ -156,22 +159,22 @@ static uint64_t choose_piece(uint64_t chunk)
     return piece < CLUSTER_PIECE_MAX ? piece : CLUSTER_PIECE_MAX;
 }
 
-/* Sets what all ranks agree on. Returns NULL, or why the communicator steps aside. All ranks have the same records, and
+/* Sets what all ranks agree on. Returns why the communicator steps aside. All ranks have the same records, and
  * this allocates nothing, so all ranks return the same. */
-static const char *apply_records(dma_comm_t *comm)
+static dma_reason_t apply_records(dma_comm_t *comm)
 {
     dma_cluster_t *c = comm->cluster;
     const record_t *zero = dma_bootstrap_record(&c->exchange, 0);
-    const char *why = NULL;
+    dma_reason_t why = DMA_REASON_NONE;
 
     for (int r = 0; r < comm->nranks; r++) {
         const record_t *rec = dma_bootstrap_record(&c->exchange, r);
 
         c->address_bytes = rec->place.address_bytes > c->address_bytes ? rec->place.address_bytes : c->address_bytes;
         if (rec->protocol != PROTOCOL || rec->first_seq != zero->first_seq) {
-            why = "the ranks run different versions of this component";
+            why = DMA_REASON_versions_differ;
         } else if (!rec->network) {
-            why = "a rank has no network that this component can use";
+            why = DMA_REASON_network_missing;
         }
     }
     c->profile = zero->profile;
@@ -235,7 +238,11 @@ static dma_status_t create_node_comm(dma_comm_t *comm)
     dma_cluster_t *c = comm->cluster;
     int n = dma_node_map_size(&c->node_map, c->node_map.node);
     node_handle_t *handle;
-    dma_comm_config_t config = {.rank = c->node_map.index, .nranks = n, .threads = comm->threads, .text = comm->text};
+    dma_comm_config_t config = {.rank = c->node_map.index,
+                                .nranks = n,
+                                .threads = comm->threads,
+                                .text = comm->text,
+                                .owner = comm->counts.owner};
     dma_status_t status;
 
     if (!(c->call.node_counts = malloc(4 * (size_t)n * sizeof(*c->call.node_counts)))) {
@@ -291,14 +298,15 @@ static dma_status_t advance_exchange(dma_comm_t *comm)
     return dma_bootstrap_advance(&comm->cluster->exchange);
 }
 
-static dma_status_t step_aside(dma_comm_t *comm, const char *why)
+static dma_status_t step_aside(dma_comm_t *comm, dma_reason_t why)
 {
     dma_cluster_t *c = comm->cluster;
 
     dma_bootstrap_end(&c->exchange);
     c->exchanging = false;
     dma_cluster_destroy_node_comm(c); /* it has not sent anything yet */
-    snprintf(comm->reason, sizeof(comm->reason), "%s", why);
+    snprintf(comm->reason, sizeof(comm->reason), "%s", dma_reason_text(why));
+    dma_comm_count_reason(comm, why);
     dma_comm_step_aside(comm);
     return DMA_OK;
 }
@@ -306,7 +314,7 @@ static dma_status_t step_aside(dma_comm_t *comm, const char *why)
 static dma_status_t end_node_map(dma_comm_t *comm)
 {
     dma_cluster_t *c = comm->cluster;
-    const char *why = apply_records(comm);
+    dma_reason_t why = apply_records(comm);
     dma_status_t status;
 
     if (why) {
@@ -343,10 +351,10 @@ static uint32_t worst_verdict(const dma_comm_t *comm)
 
 static dma_status_t end_memory(dma_comm_t *comm)
 {
-    static const char *const reasons[] = {
-        [VERDICT_NO_MEMORY] = "a rank has no memory for its set-up",
-        [VERDICT_NODES_DIFFER] = "the ranks disagree about who is on which node",
-        [VERDICT_NO_ADDRESS] = "a host has only network addresses that other hosts have too",
+    static const dma_reason_t reasons[] = {
+        [VERDICT_NO_MEMORY] = DMA_REASON_setup_memory,
+        [VERDICT_NODES_DIFFER] = DMA_REASON_nodes_differ,
+        [VERDICT_NO_ADDRESS] = DMA_REASON_addresses_shared,
     };
     uint32_t worst = worst_verdict(comm);
 
@@ -400,10 +408,15 @@ static dma_status_t end_verdict(dma_comm_t *comm)
     dma_bootstrap_end(&c->exchange);
     c->exchanging = false;
     if (worst == VERDICT_NO_MEMORY) {
-        snprintf(comm->reason, sizeof(comm->reason), "%.140s: no shared memory for the ranks of a node",
-                 c->verdict == VERDICT_NO_MEMORY ? c->node_comm->reason : "on another node");
+        snprintf(comm->reason, sizeof(comm->reason), "%.140s: %s",
+                 c->verdict == VERDICT_NO_MEMORY ? c->node_comm->reason : "on another node",
+                 dma_reason_text(DMA_REASON_node_memory));
+        dma_comm_count_reason(comm, DMA_REASON_node_memory);
     } else if (worst == VERDICT_UNCONNECTED && c->verdict != VERDICT_UNCONNECTED) {
-        snprintf(comm->reason, sizeof(comm->reason), "ranks of other nodes cannot reach each other");
+        snprintf(comm->reason, sizeof(comm->reason), "%s", dma_reason_text(DMA_REASON_unreachable));
+        dma_comm_count_reason(comm, DMA_REASON_unreachable);
+    } else if (worst == VERDICT_UNCONNECTED) {
+        dma_comm_count_reason(comm, DMA_REASON_no_connection);
     }
     comm->oversubscribed = c->node_comm ? c->node_comm->oversubscribed : comm->proc->params.local_procs > 1;
     if (worst != VERDICT_OK) {

@@ -44,12 +44,13 @@ typedef struct mca_coll_dma_component {
 
     dma_params_t params;
 
-    pthread_mutex_t lock;     /* guards proc, ncomms, and writes of polling */
-    dma_proc_t *proc;         /* created by the first collective */
-    unsigned ncomms;          /* communicators of proc */
-    atomic_bool polling;      /* the progress callback is registered */
-    atomic_uint idle_turns;   /* calls of the progress callback since the last one that had work */
-    unsigned long long turns; /* calls of the progress callback: coll_dma_progress_turns */
+    pthread_mutex_t lock;   /* guards proc, ncomms, and writes of polling */
+    dma_proc_t *proc;       /* created by the first collective */
+    unsigned ncomms;        /* communicators of proc */
+    atomic_bool polling;    /* the progress callback is registered */
+    atomic_uint idle_turns; /* calls of the progress callback since the last one that had work */
+
+    dma_counters_t counters;
 
     pthread_mutex_t report_lock; /* guards `reported`; not `lock`, because the core reports while `lock` is held */
     char reported[COLL_DMA_TOPICS][24];
@@ -98,6 +99,8 @@ void mca_coll_dma_proc_release(void);
 
 /* params.c */
 int mca_coll_dma_register_params(void);
+/* counters.c: the performance variables. */
+int mca_coll_dma_register_counters(void);
 void mca_coll_dma_params(dma_params_t *params);
 
 /* selection.c: adds the components that coll/dma needs below it to an include list that names dma. */

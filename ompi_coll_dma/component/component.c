@@ -22,6 +22,7 @@ mca_coll_dma_component_t mca_coll_dma_component = {
             .collm_comm_query = mca_coll_dma_comm_query,
         },
     .lock = PTHREAD_MUTEX_INITIALIZER,
+    .counters = DMA_COUNTERS_INIT,
     .report_lock = PTHREAD_MUTEX_INITIALIZER,
 };
 
@@ -35,6 +36,7 @@ static int component_register(void)
            &version->mca_component_release_version);
     opal_show_help_add_dir(DMA_HELP_DIR);
     rc = mca_coll_dma_register_params();
+    rc = OMPI_SUCCESS == rc ? mca_coll_dma_register_counters() : rc;
     return OMPI_SUCCESS == rc ? mca_coll_dma_extend_selection() : rc;
 }
 
@@ -75,6 +77,7 @@ dma_status_t mca_coll_dma_proc_retain(dma_proc_t **proc)
             .host = &mca_coll_dma_host,
             .routes = dma_routes,
             .net_ops = mca_coll_dma_net_ops(),
+            .counters = &component->counters,
         };
 
         mca_coll_dma_params(&config.params);

@@ -5,6 +5,7 @@ component_sources += \
 	ompi_coll_dma/component/coll_dma.h \
 	ompi_coll_dma/component/compat.h \
 	ompi_coll_dma/component/component.c \
+	ompi_coll_dma/component/counters.c \
 	ompi_coll_dma/component/datatype.c \
 	ompi_coll_dma/component/module.c \
 	ompi_coll_dma/component/net.c \

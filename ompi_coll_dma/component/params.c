@@ -1,5 +1,5 @@
 /*
- * Registers the MCA parameters of include/dma/params_table.h, and one performance variable.
+ * Registers the MCA parameters of include/dma/params_table.h.
  *
  * Open MPI gets each parameter as a string, and the component parses it. Open MPI's own parsers differ between the series:
  * 4.1 takes "garbage" as 0 without a message and "-1" as a size of 2^64 - 1, and a value that does not fit an unsigned int
@@ -8,20 +8,6 @@
 #include "coll_dma.h"
 
 static char *texts[DMA_PARAM_COUNT]; /* Open MPI stores the values here, in the order of the table, and owns them */
-
-/* The performance variable coll_dma_progress_turns. */
-static int register_counter(void)
-{
-    mca_coll_dma_component_t *component = &mca_coll_dma_component;
-    int index = mca_base_component_pvar_register(
-        &component->super.collm_version, "progress_turns",
-        "Calls of the progress callback of coll/dma, which is registered only while its collectives are in progress",
-        OPAL_INFO_LVL_9, MCA_BASE_PVAR_CLASS_COUNTER, MCA_BASE_VAR_TYPE_UNSIGNED_LONG_LONG, NULL,
-        MCA_BASE_VAR_BIND_NO_OBJECT, MCA_BASE_PVAR_FLAG_READONLY | MCA_BASE_PVAR_FLAG_CONTINUOUS, NULL, NULL, NULL,
-        &component->turns);
-
-    return index < 0 ? index : OMPI_SUCCESS;
-}
 
 /* Every process checks its values; the first process of each node prints, so that a wrong value does not fill the screen. */
 static void read_param(dma_params_t *params, const dma_param_t *param, const char *text)
@@ -63,7 +49,7 @@ int mca_coll_dma_register_params(void)
         }
         read_param(&component->params, param, texts[i]);
     }
-    return register_counter();
+    return OMPI_SUCCESS;
 }
 
 void mca_coll_dma_params(dma_params_t *params)

@@ -9,12 +9,12 @@
 
 static void unregister_callback(bool open);
 
-/* For the performance variable. Two threads at once may count as one: the addition is not atomic. */
+/* Two threads at once may count as one: the addition is not atomic. */
 static void count_turn(void)
 {
-    unsigned long long *turns = &mca_coll_dma_component.turns;
+    _Atomic uint64_t *turns = &mca_coll_dma_component.counters.at[DMA_COUNT_progress_turns];
 
-    __atomic_store_n(turns, __atomic_load_n(turns, __ATOMIC_RELAXED) + 1, __ATOMIC_RELAXED);
+    atomic_store_explicit(turns, atomic_load_explicit(turns, memory_order_relaxed) + 1, memory_order_relaxed);
 }
 
 static int progress_callback(void)

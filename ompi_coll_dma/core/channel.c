@@ -119,6 +119,9 @@ static dma_status_t prepare(dma_channel_t *ch)
     if (status != DMA_UNSUPPORTED) {
         return status;
     }
+    dma_comm_lock(comm->parent);
+    dma_comm_count_reason(comm->parent, DMA_REASON_channel_memory);
+    dma_comm_unlock(comm->parent);
     if (comm->rank == 0) {
         dma_proc_report(comm->proc, DMA_REPORT_WARN, "channel",
                         "no shared memory is left for another persistent collective of %s (%s): it is done by messages",
@@ -150,6 +153,7 @@ dma_status_t dma_channel_create(dma_comm_t *parent, const dma_call_t *call, dma_
         .nodes = parent->nodes,
         .first = parent->first,
         .parent = parent,
+        .owner = parent->counts.owner,
     };
     dma_status_t status = dma_comm_prepare(parent);
     dma_channel_t *ch;

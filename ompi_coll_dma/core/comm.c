@@ -52,6 +52,10 @@ dma_status_t dma_comm_create(dma_proc_t *proc, const dma_comm_config_t *config, 
     if (comm->route->create && (status = comm->route->create(comm, config)) != DMA_OK) {
         goto free_text;
     }
+    comm->counts.owner = config->owner ? config->owner : config->handle;
+    comm->counts.window = &comm->window;
+    comm->counts.nranks = config->nranks;
+    dma_comm_counts_begin(&comm->counts, proc->counters);
     *result = comm;
     return DMA_OK;
 
@@ -90,6 +94,18 @@ void dma_comm_lock_slow(dma_comm_t *comm)
     }
 }
 
+/* To the communicator that a channel belongs to. */
+static void hand_counts_over(dma_comm_t *comm)
+{
+    if (comm->parent) {
+        dma_comm_lock(comm->parent);
+        dma_comm_counts_end(&comm->counts, comm->proc->counters, &comm->parent->counts);
+        dma_comm_unlock(comm->parent);
+    } else {
+        dma_comm_counts_end(&comm->counts, comm->proc->counters, NULL);
+    }
+}
+
 void dma_comm_destroy(dma_comm_t *comm)
 {
     dma_comm_lock(comm);
@@ -115,8 +131,18 @@ void dma_comm_destroy(dma_comm_t *comm)
     free(comm->arrays);
     dma_staging_free(comm->staging[DMA_SIDE_SEND]);
     dma_staging_free(comm->staging[DMA_SIDE_RECV]);
+    hand_counts_over(comm);
     free(comm->text);
     free(comm);
+}
+
+void dma_comm_note_reason(dma_comm_t *comm, dma_reason_t reason)
+{
+    if (comm->counts.at[DMA_COUNT_REASON + (int)reason] == 0) {
+        dma_proc_report(comm->proc, DMA_REPORT_INFO, dma_reasons[reason].name, "%s: %s (coll_dma_reason_%s)",
+                        comm->text, dma_reason_text(reason), dma_reasons[reason].name);
+    }
+    dma_comm_count_reason(comm, reason);
 }
 
 dma_comm_state_t dma_comm_state(const dma_comm_t *comm)
@@ -223,6 +249,7 @@ dma_status_t dma_comm_begin(dma_comm_t *comm)
 
     if (comm->state == DMA_COMM_NEW) {
         comm->arrays = malloc(dma_arrays_total(comm->nranks));
+        dma_comm_count(comm, DMA_COUNT_setups);
         status = comm->arrays ? comm->route->setup_begin(comm) : DMA_ERR_NOMEM;
         if (status != DMA_OK) {
             dma_comm_fail(comm, status, "no memory for the set-up of %s", comm->text);
@@ -267,6 +294,14 @@ static dma_status_t post_error(const dma_comm_t *comm)
     return comm->state == DMA_COMM_POISONED ? comm->error : comm->pending_error;
 }
 
+void dma_comm_count_below(dma_comm_t *comm, dma_coll_t coll)
+{
+    dma_comm_lock(comm);
+    dma_comm_count(comm, DMA_COUNT_BLOCKING + (int)coll);
+    dma_comm_count(comm, DMA_COUNT_calls_below);
+    dma_comm_unlock(comm);
+}
+
 dma_status_t dma_comm_run(dma_comm_t *comm, const dma_call_t *call)
 {
     dma_task_t task;
@@ -280,6 +315,7 @@ dma_status_t dma_comm_run(dma_comm_t *comm, const dma_call_t *call)
     }
     status = dma_task_init(comm, &task, call, comm->arrays);
     dma_comm_lock(comm);
+    dma_comm_count(comm, DMA_COUNT_BLOCKING + (int)call->coll);
     if (__builtin_expect(status != DMA_OK, 0)) {
         fail_unresolved(comm, status);
     } else if (__builtin_expect(comm->state != DMA_COMM_READY, 0)) {
@@ -334,6 +370,14 @@ static void count_missed(dma_comm_t *comm, const dma_task_t *task)
     }
 }
 
+/* A posted call is a start of its channel. What the cluster route posts on a node communicator is a part of a call. */
+static void count_form(dma_comm_t *comm, dma_coll_t coll)
+{
+    if (!comm->inner) {
+        dma_comm_count(comm, (int)coll + (comm->parent ? DMA_COUNT_PERSISTENT : DMA_COUNT_NONBLOCKING));
+    }
+}
+
 /* Posts an initialised task. `status`: how its resolution ended. If the task completes before this returns, *outcome is
  * its status and `done` is not called. A task that could not be resolved during the set-up stays queued until the
  * set-up ends, and then fails: the caller has to keep the communicator until the peers, which wait in the set-up, have
@@ -344,6 +388,7 @@ static dma_status_t post(dma_comm_t *comm, dma_task_t *task, dma_status_t status
     dma_status_t refused;
 
     dma_comm_lock(comm);
+    count_form(comm, task->coll);
     refused = post_error(comm);
     if (refused != DMA_OK) {
         status = refused;

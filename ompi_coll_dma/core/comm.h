@@ -18,7 +18,9 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stddef.h>
+#include <stdio.h>
 
+#include "core/counters.h"
 #include "core/plans.h"
 #include "core/route.h"
 #include "core/staging.h"
@@ -36,6 +38,20 @@
 
 #define DMA_WHY_BYTES 128 /* of a reason in words */
 
+/* A reason, and the words that a user reads. */
+typedef struct dma_why {
+    dma_reason_t reason;
+    char text[DMA_WHY_BYTES];
+} dma_why_t;
+
+static inline dma_why_t dma_why(dma_reason_t reason)
+{
+    dma_why_t why = {.reason = reason};
+
+    snprintf(why.text, sizeof(why.text), "%s", dma_reason_text(reason));
+    return why;
+}
+
 typedef struct dma_file_arena {
     struct dma_file_arena *next;
     dma_arena_t *arena;
@@ -43,12 +59,14 @@ typedef struct dma_file_arena {
 
 struct dma_proc {
     const dma_host_t *host;
+    dma_counters_t *counters; /* the caller's, or the next */
+    dma_counters_t own_counters;
     dma_params_t params;
     char *session_dir;
     char *profile_path;
     pthread_mutex_t lock;
     dma_arena_t *arena;               /* the memfd, made at the first set-up */
-    char arena_failed[DMA_WHY_BYTES]; /* why there is none; it is not created again */
+    dma_why_t arena_failed;           /* why there is none; it is not created again */
     dma_file_arena_t *retired;        /* file arenas that some peer still uses */
     size_t file_bytes;                /* in file arenas */
     dma_comm_t *active, *active_last; /* list of communicators that progress has to advance; guarded by `lock` */
@@ -178,9 +196,29 @@ struct dma_comm {
     bool inner; /* belongs to a communicator over several nodes, which reports that its calls are late */
     char *text;
     char reason[320];
+    dma_comm_counts_t counts; /* with the lock */
 };
 
 /* ---- with the communicator's lock held ---- */
+
+static inline void dma_comm_count(dma_comm_t *comm, int which)
+{
+#ifndef DMA_COUNT_NOTHING /* test/cost measures what this costs */
+    comm->counts.at[which]++;
+#else
+    (void)comm;
+    (void)which;
+#endif
+}
+
+static inline void dma_comm_count_reason(dma_comm_t *comm, dma_reason_t reason)
+{
+    dma_comm_count(comm, DMA_COUNT_REASON + (int)reason);
+}
+
+/* Counts a reason for which the fast path is left, and tells the user who asks for it (coll_dma_verbose 2), once for each
+ * communicator. */
+void dma_comm_note_reason(dma_comm_t *comm, dma_reason_t reason);
 
 /* What our descriptors say besides operation and bytes. */
 static inline uint64_t dma_comm_sign_flags(const dma_comm_t *comm)
@@ -334,9 +372,9 @@ static inline const struct dma_gpu_runtime *dma_proc_runtime(const dma_proc_t *p
     return proc->runtime ? proc->runtime : dma_gpu_runtime_loaded();
 }
 
-/* On failure `why`, of DMA_WHY_BYTES, gets the reason. */
-dma_status_t dma_proc_arena(dma_proc_t *proc, dma_arena_t **arena, char *why);
-dma_status_t dma_proc_file_arena(dma_proc_t *proc, size_t bytes, dma_arena_t **arena, char *why);
+/* On failure *why is the reason. */
+dma_status_t dma_proc_arena(dma_proc_t *proc, dma_arena_t **arena, dma_why_t *why);
+dma_status_t dma_proc_file_arena(dma_proc_t *proc, size_t bytes, dma_arena_t **arena, dma_why_t *why);
 /* Bytes of shared memory that this process may still take. */
 size_t dma_proc_left(dma_proc_t *proc);
 void dma_proc_retire_file(dma_proc_t *proc, dma_arena_t *arena);

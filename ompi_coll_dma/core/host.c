@@ -35,12 +35,16 @@ static dma_plan_req_t plan_request(const dma_comm_t *comm, const dma_task_t *tas
 static dma_status_t choose_variant(dma_comm_t *comm, const dma_task_t *task, uint64_t key, dma_plan_memo_t *memo)
 {
     dma_plan_req_t req = plan_request(comm, task, choice_in_place(task));
-    const char *reason;
-    dma_status_t status = dma_plan_memo_fill(memo, key, &comm->profile, &req, comm->forced, &reason);
+    dma_reason_t reason;
+    dma_status_t status = dma_plan_memo_fill(memo, key, &comm->profile, &req, comm->forced, &comm->counts, &reason);
 
-    if (reason && comm->forced >= 0 && comm->rank == 0) {
+    if (!reason || (comm->forced < 0 && status == DMA_OK)) {
+        return status;
+    }
+    dma_comm_count_reason(comm, reason);
+    if (comm->forced >= 0 && comm->rank == 0) {
         dma_proc_report(comm->proc, DMA_REPORT_INFO, "forced", "%s cannot do %llu bytes (%s); %s instead",
-                        dma_variants[comm->forced]->name, (unsigned long long)task->bytes, reason,
+                        dma_variants[comm->forced]->name, (unsigned long long)task->bytes, dma_reason_text(reason),
                         status == DMA_OK ? dma_variants[memo->choice.variant]->name : "nothing");
     }
     return status;
@@ -62,7 +66,7 @@ static bool can_run(const dma_engine_t *engine, const dma_plan_t *plan)
 static dma_status_t build_plan(dma_comm_t *comm, const dma_task_t *task, dma_plan_memo_t *memo)
 {
     dma_plan_req_t req = plan_request(comm, task, task->in_place);
-    dma_status_t status = dma_plan_memo_build(&comm->plans, memo, &req, comm->rank);
+    dma_status_t status = dma_plan_memo_build(&comm->plans, memo, &req, comm->rank, &comm->counts);
 
     if (status == DMA_OK && !can_run(comm->engine, memo->plans[task->in_place])) {
         memo->plans[task->in_place] = NULL;
@@ -115,6 +119,21 @@ static dma_status_t bind_run(dma_comm_t *comm, dma_task_t *task, const dma_plan_
     return DMA_OK;
 }
 
+/* Adds what this rank receives. */
+static inline void count_bytes(dma_comm_t *comm, const dma_task_t *task)
+{
+#ifndef DMA_COUNT_NOTHING /* test/cost measures what this costs */
+    if (__builtin_expect(task->run.recv.counts != NULL, 0)) {
+        comm->counts.at[DMA_COUNT_bytes_cores] += dma_blocks_all(&task->run.recv, comm->nranks);
+    } else {
+        comm->counts.equal_bytes += task->bytes;
+    }
+#else
+    (void)comm;
+    (void)task;
+#endif
+}
+
 dma_status_t dma_host_bind(dma_comm_t *comm, dma_task_t *task)
 {
     const dma_plan_t *plan;
@@ -134,6 +153,8 @@ dma_status_t dma_host_bind(dma_comm_t *comm, dma_task_t *task)
     status = bind_run(comm, task, plan, chunk);
     if (status == DMA_OK) {
         dma_task_set_running(task);
+        dma_comm_count(comm, DMA_COUNT_VARIANT + (int)plan->variant);
+        count_bytes(comm, task);
         status = comm->engine->start(&task->run);
     }
     return status;
@@ -192,6 +213,7 @@ static void report_own_refusal(dma_comm_t *comm, const dma_task_t *task)
         return;
     }
     comm->refusal_reported = true;
+    dma_comm_count_reason(comm, DMA_REASON_cross_refused);
     dma_proc_report(comm->proc, DMA_REPORT_INFO, "refused",
                     "rank %d of %s could not read memory of rank %d; shared memory is used instead", comm->rank,
                     comm->text, op->src.rank);
@@ -202,6 +224,7 @@ static void apply_refusals(dma_comm_t *comm, const dma_task_t *task)
 {
     if (task->run.refused_rank >= 0) {
         comm->req.cross_memory = false;
+        dma_comm_count_reason(comm, DMA_REASON_cross_given_up);
         dma_plan_cache_forget_choices(&comm->plans);
         dma_proc_report(comm->proc, comm->rank == 0 ? DMA_REPORT_WARN : DMA_REPORT_INFO, "refusals",
                         "rank %d of %s could not read a peer's memory: all ranks use shared memory from now on",
@@ -426,7 +449,15 @@ static void host_channel_prepare(dma_comm_t *comm, const dma_call_t *call)
 
 static dma_status_t host_channel_init(dma_comm_t *comm, const dma_call_t *call, void *arrays)
 {
-    return comm->all_want_memory_route ? comm->proc->memory->init(comm, call, arrays) : DMA_OK;
+    if (comm->all_want_memory_route) {
+        return comm->proc->memory->init(comm, call, arrays);
+    }
+    if (comm->wants_memory_route) {
+        dma_comm_lock(comm);
+        dma_comm_note_reason(comm, DMA_REASON_unprepared_peer);
+        dma_comm_unlock(comm);
+    }
+    return DMA_OK;
 }
 
 static bool host_may_report(dma_comm_t *comm)

@@ -120,6 +120,7 @@ static dma_status_t messages_advance(dma_comm_t *comm, dma_task_t *task)
 
     if (!task->messages) {
         dma_task_set_running(task);
+        dma_comm_count(comm, DMA_COUNT_calls_messages);
         if ((status = begin_messages(task)) != DMA_OK || (status = receive_all(task)) != DMA_OK ||
             (status = send_all(task)) != DMA_OK) {
             return status;

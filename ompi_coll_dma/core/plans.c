@@ -5,11 +5,12 @@
 #include <string.h>
 
 dma_status_t dma_plan_memo_fill(dma_plan_memo_t *memo, uint64_t key, const dma_profile_t *profile,
-                                const dma_plan_req_t *req, int forced, const char **reason)
+                                const dma_plan_req_t *req, int forced, dma_comm_counts_t *counts, dma_reason_t *reason)
 {
     dma_choice_t choice;
     dma_status_t status = dma_plan_choose(profile, req, forced, &choice, reason);
 
+    counts->at[DMA_COUNT_plans_chosen]++;
     if (status == DMA_OK) {
         *memo = (dma_plan_memo_t){.key = key, .choice = choice};
     }
@@ -27,7 +28,8 @@ static dma_plan_t *find(const dma_plan_cache_t *cache, const dma_plan_memo_t *me
     return NULL;
 }
 
-dma_status_t dma_plan_memo_build(dma_plan_cache_t *cache, dma_plan_memo_t *memo, const dma_plan_req_t *req, int rank)
+dma_status_t dma_plan_memo_build(dma_plan_cache_t *cache, dma_plan_memo_t *memo, const dma_plan_req_t *req, int rank,
+                                 dma_comm_counts_t *counts)
 {
     dma_plan_t *plan = find(cache, memo, req);
     dma_kept_plan_t *kept;
@@ -44,6 +46,7 @@ dma_status_t dma_plan_memo_build(dma_plan_cache_t *cache, dma_plan_memo_t *memo,
         *kept = (dma_kept_plan_t){
             .next = cache->kept, .variant = memo->choice.variant, .queues = memo->choice.queues, .plan = plan};
         cache->kept = kept;
+        counts->at[DMA_COUNT_plans_built]++;
     }
     memo->plans[req->in_place] = plan;
     return DMA_OK;

@@ -111,6 +111,8 @@ dma_status_t dma_proc_create(const dma_proc_config_t *config, dma_proc_t **resul
         return DMA_ERR_NOMEM;
     }
     proc->host = config->host;
+    pthread_mutex_init(&proc->own_counters.lock, NULL);
+    proc->counters = config->counters ? config->counters : &proc->own_counters;
     proc->params = config->params;
     proc->runtime = config->runtime;
     proc->plain = dma_plain_read();
@@ -168,8 +170,8 @@ void dma_proc_destroy(dma_proc_t *proc)
 
 /* ---- arenas ---- */
 
-/* On failure `why` gets the reason in words. */
-static dma_status_t make_arena(dma_arena_kind_t kind, size_t bytes, const char *dir, dma_arena_t **arena, char *why)
+static dma_status_t make_arena(dma_arena_kind_t kind, size_t bytes, const char *dir, dma_arena_t **arena,
+                               dma_why_t *why)
 {
     const char *what = "malloc";
     dma_status_t status = dma_arena_create(kind, bytes, dir, arena, &what);
@@ -179,24 +181,25 @@ static dma_status_t make_arena(dma_arena_kind_t kind, size_t bytes, const char *
         what = "malloc";
     }
     if (status != DMA_OK) {
-        snprintf(why, DMA_WHY_BYTES, "%s: %s", what, strerror(errno));
+        why->reason = errno == EFBIG ? DMA_REASON_arena_file_limit : DMA_REASON_arena_system;
+        snprintf(why->text, sizeof(why->text), "%s: %s", what, strerror(errno));
     }
     return status;
 }
 
-dma_status_t dma_proc_arena(dma_proc_t *proc, dma_arena_t **arena, char *why)
+dma_status_t dma_proc_arena(dma_proc_t *proc, dma_arena_t **arena, dma_why_t *why)
 {
     pthread_mutex_lock(&proc->lock);
-    if (!proc->arena && !proc->arena_failed[0]) {
+    if (!proc->arena && !proc->arena_failed.reason) {
         if (!proc->params.arena_bytes) {
-            snprintf(proc->arena_failed, DMA_WHY_BYTES, "its limit is 0");
-        } else if (make_arena(DMA_ARENA_MEMFD, proc->params.arena_bytes, NULL, &proc->arena, proc->arena_failed) !=
+            proc->arena_failed = dma_why(DMA_REASON_arena_zero);
+        } else if (make_arena(DMA_ARENA_MEMFD, proc->params.arena_bytes, NULL, &proc->arena, &proc->arena_failed) !=
                    DMA_OK) {
             proc->arena = NULL;
         }
     }
     *arena = proc->arena;
-    snprintf(why, DMA_WHY_BYTES, "%s", proc->arena_failed);
+    *why = proc->arena_failed;
     pthread_mutex_unlock(&proc->lock);
     return *arena ? DMA_OK : DMA_UNSUPPORTED;
 }
@@ -237,14 +240,14 @@ size_t dma_proc_left(dma_proc_t *proc)
     return left;
 }
 
-dma_status_t dma_proc_file_arena(dma_proc_t *proc, size_t bytes, dma_arena_t **arena, char *why)
+dma_status_t dma_proc_file_arena(dma_proc_t *proc, size_t bytes, dma_arena_t **arena, dma_why_t *why)
 {
     dma_status_t status = DMA_UNSUPPORTED;
 
     pthread_mutex_lock(&proc->lock);
     destroy_unused_files(proc);
     if (bytes > left_bytes(proc)) {
-        snprintf(why, DMA_WHY_BYTES, "its limit is reached");
+        *why = dma_why(proc->params.arena_bytes ? DMA_REASON_arena_limit : DMA_REASON_arena_zero);
     } else if (make_arena(DMA_ARENA_FILE, bytes, proc->session_dir, arena, why) == DMA_OK) {
         proc->file_bytes += dma_arena_bytes(*arena);
         status = DMA_OK;

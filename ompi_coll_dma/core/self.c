@@ -20,7 +20,7 @@ static dma_status_t self_setup_advance(dma_comm_t *comm)
     return DMA_OK;
 }
 
-static void copy_own_block(const dma_run_t *run)
+static void copy_own_block(dma_comm_t *comm, const dma_run_t *run)
 {
     char *to = dma_blocks_addr(&run->recv, 0);
     const char *from = dma_blocks_addr(&run->send, 0);
@@ -28,17 +28,18 @@ static void copy_own_block(const dma_run_t *run)
 
     if (bytes && to != from) {
         dma_copy(to, from, bytes);
+        comm->counts.at[DMA_COUNT_bytes_cores] += bytes;
     }
 }
 
 static dma_status_t self_advance(dma_comm_t *comm, dma_task_t *task)
 {
-    (void)comm;
     dma_task_set_running(task);
+    dma_comm_count(comm, DMA_COUNT_calls_self);
     if (task->memory) {
         return task->memory->copy_own(task);
     }
-    copy_own_block(&task->run);
+    copy_own_block(comm, &task->run);
     return DMA_OK;
 }
 

@@ -45,8 +45,9 @@ static bool is_left_to_caller(dma_comm_t *comm)
 
 /* ---- host plan and GPU plan ---- */
 
-/* Runs the host plan on staged memory. `second_entry`: this rank has entered the call already, without data. */
-static dma_status_t run_on_host(dma_comm_t *comm, dma_task_t *task, bool second_entry)
+/* Runs the host plan on staged memory, for this reason. `second_entry`: this rank has entered the call already, without
+ * data. */
+static dma_status_t run_on_host(dma_comm_t *comm, dma_task_t *task, bool second_entry, dma_reason_t reason)
 {
     const struct dma_device_comm *dc = comm->device;
     dma_status_t status;
@@ -54,7 +55,7 @@ static dma_status_t run_on_host(dma_comm_t *comm, dma_task_t *task, bool second_
     if (dc && dc->binding && dc->device->engine->wait_early) {
         dc->device->engine->wait_early(dc->binding);
     }
-    status = dma_device_stage(task);
+    status = dma_device_stage(task, reason);
     task->run.second_entry = second_entry;
     return status == DMA_OK ? dma_host_bind(comm, task) : status;
 }
@@ -104,6 +105,9 @@ dma_status_t dma_device_bind(dma_comm_t *comm, dma_task_t *task)
 void dma_device_start_run(dma_comm_t *comm, dma_task_t *task, dma_device_phase_t phase)
 {
     task->run.epoch = ++comm->device->epoch;
+    dma_comm_count(comm, DMA_COUNT_VARIANT + (int)task->run.plan->variant);
+    dma_comm_count(comm, DMA_COUNT_ENGINE + comm->device->device->engine_index);
+    comm->counts.at[DMA_COUNT_calls_repeated] += task->run.repeat;
     comm->engine->start(&task->run);
     task->device->phase = phase;
 }
@@ -114,7 +118,7 @@ static dma_status_t run_on_engine(dma_comm_t *comm, dma_task_t *task)
     dma_status_t status;
 
     if (!comm->device->all_support_shapes) {
-        return run_on_host(comm, task, true);
+        return run_on_host(comm, task, true, DMA_REASON_staged_shapes);
     }
     status = dma_device_bind(comm, task);
     if (status == DMA_OK) {
@@ -147,20 +151,21 @@ static bool is_sure_of_engine(const dma_comm_t *comm, const struct dma_device_ca
     return call->served && dc && !dc->disabled && !dma_device_needs_scratch(dc, call);
 }
 
-static dma_status_t begin_on_host(dma_comm_t *comm, dma_task_t *task)
+static dma_status_t begin_on_host(dma_comm_t *comm, dma_task_t *task, dma_reason_t why)
 {
     if (is_left_to_caller(comm)) { /* the caller's thread begins the call once more */
         comm->streaming = NULL;
         atomic_store_explicit(&task->state, DMA_TASK_QUEUED, memory_order_relaxed); /* with the lock */
         return DMA_AGAIN;
     }
-    return run_on_host(comm, task, false);
+    return run_on_host(comm, task, false, why);
 }
 
 static dma_status_t begin_call(dma_comm_t *comm, dma_task_t *task)
 {
     struct dma_device_call *call = task->device;
     struct dma_device_comm *dc;
+    dma_reason_t why;
 
     if (!call->persistent && !dma_window_may_publish(&comm->window, (uint32_t)task->run.seq)) {
         return DMA_AGAIN; /* a start of a persistent call publishes no descriptor, so it needs no place in the ring */
@@ -177,13 +182,18 @@ static dma_status_t begin_call(dma_comm_t *comm, dma_task_t *task)
     }
     dma_task_set_running(task);
     if (!call->served) {
-        return dma_host_bind(comm, task);
+        return run_on_host(comm, task, false, call->why);
     }
     /* A communicator uses one device, that of its first call. Others' memory is replaced by memory of that one. */
     dc = dma_device_comm(comm, call->rt, comm->device ? comm->device->device->ordinal : call->device);
-    if (!dc || dc->disabled || (dma_device_needs_scratch(dc, call) && dma_device_use_scratch(comm, task) != DMA_OK) ||
-        dma_device_publish_record(comm, task) != DMA_OK) {
-        return begin_on_host(comm, task);
+    why = !dc            ? DMA_REASON_staged_no_engine
+          : dc->disabled ? DMA_REASON_staged_off
+          : dma_device_needs_scratch(dc, call) && dma_device_use_scratch(comm, task) != DMA_OK
+              ? DMA_REASON_staged_scratch
+          : dma_device_publish_record(comm, task) != DMA_OK ? DMA_REASON_staged_export
+                                                            : DMA_REASON_NONE;
+    if (why) {
+        return begin_on_host(comm, task, why);
     }
     dma_entry_publish(&comm->window, task->run.seq, task->run.sign | DMA_SIGN_DEVICE | dma_comm_sign_flags(comm), 0);
     dma_device_copy_early(comm, task);
@@ -223,7 +233,7 @@ static dma_status_t advance_enter(dma_comm_t *comm, dma_task_t *task)
         return status;
     }
     if (!all) {
-        return is_left_to_caller(comm) ? DMA_AGAIN : run_on_host(comm, task, true);
+        return is_left_to_caller(comm) ? DMA_AGAIN : run_on_host(comm, task, true, DMA_REASON_staged_peer);
     }
     wake_submitters(comm);
     if (dma_device_all_repeat(comm, task)) {
@@ -268,7 +278,7 @@ static dma_status_t advance_agree(dma_comm_t *comm, dma_task_t *task)
         return DMA_AGAIN;
     }
     dma_device_end_agreement(comm, task, all);
-    return all ? run_on_engine(comm, task) : run_on_host(comm, task, true);
+    return all ? run_on_engine(comm, task) : run_on_host(comm, task, true, DMA_REASON_staged_vote);
 }
 
 static dma_status_t advance_started(dma_comm_t *comm, dma_task_t *task)

@@ -183,6 +183,7 @@ static dma_import_t *open_export(dma_comm_t *comm, int r, const dma_device_recor
     dma_import_t *import;
 
     if (dma_ipc_open(comm->proc->ipc, device, record->nonce, &record->export, &import) != DMA_OK) {
+        dma_comm_count_reason(comm, DMA_REASON_open_failed);
         dma_proc_report(comm->proc, DMA_REPORT_WARN, "open",
                         "device memory of rank %d of %s cannot be opened (%s): it goes through the host", r, comm->text,
                         dma_gpu_error());
@@ -271,6 +272,7 @@ static dma_status_t resolve_target(dma_comm_t *comm, const dma_task_t *task, int
     if (!dma_shape_valid(&dc->shapes[r]) ||
         (ours && (__builtin_add_overflow(info->offset, at, &first) || first < 0 || (uint64_t)first > peer->size[slot] ||
                   far > peer->size[slot] - (uint64_t)first))) {
+        dma_comm_note_reason(comm, DMA_REASON_target_invalid);
         return DMA_UNSUPPORTED;
     }
     dc->targets[r] = (dma_target_t){
@@ -309,6 +311,7 @@ static dma_status_t bind_engine(dma_comm_t *comm)
         dma_ipc_unregister(comm->proc->ipc, arena);
     }
     dc->binding = NULL;
+    dma_comm_count_reason(comm, DMA_REASON_bind_refused);
     dma_proc_report(comm->proc, DMA_REPORT_WARN, "bind",
                     "the engine %s does not serve %s (%s): device memory goes through the host",
                     dc->device->engine->name, comm->text, why);
@@ -367,6 +370,7 @@ void dma_device_end_agreement(dma_comm_t *comm, const dma_task_t *task, bool all
     dc->unconfirmed |= own->new_export ? bit : 0; /* not all ranks have opened it */
     if (++dc->failed_agreements == DEVICE_MAX_FAILED) {
         dc->disabled = true;
+        dma_comm_count_reason(comm, DMA_REASON_opening_off);
         dma_proc_report(comm->proc, comm->rank == 0 ? DMA_REPORT_WARN : DMA_REPORT_INFO, "device off",
                         "device memory of %s goes through the host from now on", comm->text);
     }
@@ -410,15 +414,18 @@ static dma_status_t choose_variant(dma_comm_t *comm, const dma_task_t *task, uin
                                    uint64_t key, dma_plan_memo_t *memo)
 {
     dma_plan_req_t req = plan_request(comm, task);
-    const char *reason;
+    dma_reason_t reason;
     dma_status_t status;
 
     req.bytes = bytes;
     req.in_place = in_place;
-    status = dma_plan_memo_fill(memo, key, &comm->profile, &req, comm->gpu_forced, &reason);
+    status = dma_plan_memo_fill(memo, key, &comm->profile, &req, comm->gpu_forced, &comm->counts, &reason);
+    if (reason) {
+        dma_comm_count_reason(comm, reason);
+    }
     if (reason && comm->gpu_forced >= 0 && comm->rank == 0) {
         dma_proc_report(comm->proc, DMA_REPORT_INFO, "forced", "%s cannot do %llu bytes in device memory (%s)",
-                        dma_variants[comm->gpu_forced]->name, (unsigned long long)bytes, reason);
+                        dma_variants[comm->gpu_forced]->name, (unsigned long long)bytes, dma_reason_text(reason));
     }
     return status == DMA_OK ? DMA_OK : DMA_ERR_ENGINE;
 }
@@ -438,7 +445,7 @@ dma_status_t dma_device_find_plan(dma_comm_t *comm, dma_task_t *task, const dma_
         dma_plan_req_t req = plan_request(comm, task);
 
         req.in_place = task->in_place;
-        status = dma_plan_memo_build(&dc->plans, memo, &req, comm->rank);
+        status = dma_plan_memo_build(&dc->plans, memo, &req, comm->rank, &comm->counts);
     }
     if (status == DMA_OK) {
         *plan = memo->plans[task->in_place];

@@ -82,6 +82,7 @@ typedef struct dma_device {
     unsigned resets;                /* dma_gpu_runtime_t.resets when it was found */
     unsigned uses;                  /* communicators; guarded by the process's device lock */
     const dma_gpu_engine_t *engine; /* NULL: none works */
+    int engine_index;               /* in the list of engines */
     dma_gpu_unit_t *unit;
     dma_gpu_traits_t traits;
     char why[DMA_GPU_WHY_BYTES]; /* why no engine works */
@@ -114,6 +115,7 @@ struct dma_device_call {
     dma_device_phase_t phase;
     int device;
     bool served;                     /* an engine could carry it out; else it is relayed, or staged from the start */
+    dma_reason_t why;                /* it is staged from the start */
     bool relayed;                    /* the route of the communicator uses device memory where it is */
     bool send_on, recv_on;           /* this side is device memory */
     bool send_scratch, recv_scratch; /* the engines cannot use this side where it is: scratch.c */
@@ -237,6 +239,8 @@ struct dma_device_comm {
     uint64_t *ready;                   /* by rank: address of its ready word on this rank's device */
     unsigned peer_arenas_registered;   /* number of arenas that the device can access for this; the first ranks' */
     bool can_arm;
+    bool arm_refused; /* the engine could not arm its programs; they will not change */
+    uint64_t armed_bytes;
     uint32_t armed_epoch; /* epoch of the start whose programs are armed; 0: none */
     double armed_at;
 };
@@ -349,8 +353,9 @@ void dma_submitter_destroy(dma_proc_t *proc);
 
 /* ---- stage.c ---- */
 
-/* Puts host memory in place of the task's device memory, and copies what is sent. Does nothing if this has been done. */
-dma_status_t dma_device_stage(dma_task_t *task);
+/* Puts host memory in place of the task's device memory for this reason, and copies what is sent. Only counts if this has been
+ * done. */
+dma_status_t dma_device_stage(dma_task_t *task, dma_reason_t reason);
 /* Copies block 0 of the send side to block 0 of the receive side. */
 dma_status_t dma_device_copy_own(dma_task_t *task);
 

@@ -92,12 +92,12 @@ dma_status_t dma_device_persistent_init(dma_comm_t *comm, const dma_call_t *call
 {
     dma_task_t task = {.comm = comm};
     bool published, all, new_export;
-    dma_status_t status;
+    dma_status_t status, own = DMA_OK;
 
     published = publish_call(comm, &task, call, arrays);
     status = allreduce_and(comm, published, &all);
     if (status == DMA_OK && all) {
-        dma_status_t own = dma_device_read_records(comm, &task, &new_export);
+        own = dma_device_read_records(comm, &task, &new_export);
 
         if (own == DMA_OK) {
             own = dma_device_all_support_shapes(comm, &task) ? dma_device_bind(comm, &task) : DMA_UNSUPPORTED;
@@ -114,6 +114,10 @@ dma_status_t dma_device_persistent_init(dma_comm_t *comm, const dma_call_t *call
     if (status != DMA_OK) {
         dma_comm_lock(comm);
         dma_comm_fail(comm, status, "making a persistent call on %s failed: %s", comm->text, dma_status_name(status));
+        dma_comm_unlock(comm);
+    } else if (!all) {
+        dma_comm_lock(comm);
+        dma_comm_note_reason(comm, published && own == DMA_OK ? DMA_REASON_unprepared_peer : DMA_REASON_unprepared_own);
         dma_comm_unlock(comm);
     } else if (comm->device && comm->device->prepared) {
         dma_comm_lock(comm);
@@ -143,6 +147,15 @@ dma_status_t dma_device_persistent_start(dma_comm_t *comm, dma_task_t *task, voi
     return dma_device_sync_stream(comm, dc->start_call.rt, dc->start_call.device);
 }
 
+/* Programs do not wait any more. */
+static void count_end_of_wait(dma_comm_t *comm, int how)
+{
+    double waited = dma_now() - comm->device->armed_at;
+
+    dma_comm_count(comm, how);
+    comm->counts.at[DMA_COUNT_armed_ns] += waited > 0 ? (uint64_t)(1e9 * waited) : 0;
+}
+
 dma_status_t dma_device_begin_persistent(dma_comm_t *comm, dma_task_t *task)
 {
     struct dma_device_comm *dc = comm->device;
@@ -157,6 +170,8 @@ dma_status_t dma_device_begin_persistent(dma_comm_t *comm, dma_task_t *task)
     dma_device_start_run(comm, task, dc->armed_epoch ? DEVICE_RUN : DEVICE_STARTED);
     dc->start_run.repeat = true; /* for the starts after this one */
     if (dc->armed_epoch) {
+        count_end_of_wait(comm, DMA_COUNT_armed_started);
+        comm->counts.at[DMA_COUNT_bytes_engines] += dc->armed_bytes;
         dc->armed_epoch = 0;
         atomic_fetch_sub_explicit(&comm->proc->armed, 1, memory_order_relaxed);
     }
@@ -185,21 +200,29 @@ void dma_device_arm(dma_comm_t *comm)
     struct dma_device_comm *dc = comm->device;
     dma_run_t next = dc->start_run;
 
-    if (!dc->can_arm || dc->armed_epoch || !dc->binding) {
+    if (dc->armed_epoch || !dc->binding) {
+        return;
+    }
+    if (!dc->can_arm) {
+        dma_comm_note_reason(comm, dc->arm_refused ? DMA_REASON_arm_refused : DMA_REASON_arm_unable);
         return;
     }
     if (atomic_fetch_add_explicit(&comm->proc->armed, 1, memory_order_relaxed) >= comm->proc->params.prelaunch) {
         atomic_fetch_sub_explicit(&comm->proc->armed, 1, memory_order_relaxed);
-        return; /* coll_dma_prelaunch programs are armed already */
+        dma_comm_note_reason(comm, DMA_REASON_arm_limit); /* that many are armed already */
+        return;
     }
     next.epoch = dc->epoch + 1;
-    if (dc->device->engine->arm(&next) != DMA_OK) {
+    if (dc->device->engine->arm(&next, &dc->armed_bytes) != DMA_OK) {
         atomic_fetch_sub_explicit(&comm->proc->armed, 1, memory_order_relaxed);
         dc->can_arm = false;
+        dc->arm_refused = true;
+        dma_comm_note_reason(comm, DMA_REASON_arm_refused);
         return;
     }
     dc->armed_epoch = next.epoch;
     dc->armed_at = dma_now();
+    dma_comm_count(comm, DMA_COUNT_armed);
     dma_comm_set_active(comm, true); /* progress checks how long the programs stay armed */
 }
 
@@ -208,6 +231,7 @@ void dma_device_disarm(dma_comm_t *comm)
     struct dma_device_comm *dc = comm->device;
 
     if (dc->armed_epoch) {
+        count_end_of_wait(comm, DMA_COUNT_armed_cancelled);
         dc->device->engine->disarm(dc->binding, ready_word(comm, comm->rank));
         dc->armed_epoch = 0;
         atomic_fetch_sub_explicit(&comm->proc->armed, 1, memory_order_relaxed);
@@ -219,6 +243,7 @@ void dma_device_disarm_expired(dma_comm_t *comm)
     struct dma_device_comm *dc = comm->device;
 
     if (dc->armed_epoch && dma_now() - dc->armed_at > comm->proc->params.armed_seconds) {
+        dma_comm_note_reason(comm, DMA_REASON_arm_expired);
         dma_device_disarm(comm);
     }
 }

@@ -16,12 +16,15 @@ static void find_engine(dma_proc_t *proc, const dma_gpu_runtime_t *rt, dma_devic
                                .record = proc->record,
                                .timeout = proc->params.timeout,
                                .own_copy = proc->params.own_copy,
+                               .counters = proc->counters,
                                .advice = advice};
     const dma_gpu_engine_t *const *engines = proc->engines ? proc->engines : dma_gpu_engines;
     const char *wanted = proc->params.engine;
+    bool tried = false;
 
     if (!strcmp(wanted, "none")) {
-        snprintf(d->why, sizeof(d->why), "switched off");
+        snprintf(d->why, sizeof(d->why), "%s", dma_reason_text(DMA_REASON_engine_none));
+        dma_counters_add_reason(proc->counters, DMA_REASON_engine_none);
         return;
     }
     snprintf(d->why, sizeof(d->why), "there is no engine \"%.60s\"", wanted);
@@ -34,6 +37,7 @@ static void find_engine(dma_proc_t *proc, const dma_gpu_runtime_t *rt, dma_devic
         why[0] = advice[0] = '\0';
         if (engine->open(&config, &d->unit, why) == DMA_OK) {
             d->engine = engine;
+            d->engine_index = i;
             engine->traits(d->unit, &d->traits);
             dma_proc_report(proc, DMA_REPORT_INFO, "engine", "device %d is served by the engine %s%s%s", d->ordinal,
                             engine->name, why[0] ? ": " : "", why);
@@ -42,9 +46,14 @@ static void find_engine(dma_proc_t *proc, const dma_gpu_runtime_t *rt, dma_devic
             }
             return;
         }
+        tried = true;
+        dma_counters_add_reason(proc->counters, DMA_REASON_engine_refused);
         dma_proc_report(proc, DMA_REPORT_INFO, engine->name, "the engine %s does not serve device %d: %s", engine->name,
                         d->ordinal, why);
         snprintf(d->why, sizeof(d->why), "%s", why);
+    }
+    if (!tried) {
+        dma_counters_add_reason(proc->counters, DMA_REASON_engine_unknown);
     }
 }
 
@@ -84,7 +93,7 @@ dma_device_t *dma_device_of(dma_proc_t *proc, const dma_gpu_runtime_t *rt, int o
     for (d = proc->devices; d && (d->ordinal != ordinal || is_lost(rt, d)); d = d->next) {
     }
     if (!proc->ipc) {
-        proc->ipc = dma_ipc_create(rt);
+        proc->ipc = dma_ipc_create(rt, proc->counters);
     }
     if (!d && proc->ipc && (d = calloc(1, sizeof(*d)))) {
         d->ordinal = ordinal;

@@ -126,6 +126,7 @@ typedef struct sides {
     bool send_typed, recv_typed;     /* has an irregular datatype, and the rows are long */
     int device;                      /* whose engine moves them */
     bool served;                     /* an engine could move them */
+    dma_reason_t why;                /* it could not */
     dma_call_t call; /* the caller's, except that a side with a shape begins at the first byte of its data */
     dma_shape_t send_shape, recv_shape;
 } sides_t;
@@ -161,12 +162,15 @@ static void find_types(const dma_comm_t *comm, sides_t *s)
 static void find_engine(const dma_comm_t *comm, sides_t *s)
 {
     bool readable = s->send.kind != DMA_GPU_UNKNOWN && s->recv.kind != DMA_GPU_UNKNOWN;
+    bool dense = s->call.recv.dense && (s->call.in_place || s->call.send.dense);
 
     s->recv_scratch = !s->recv.exportable || s->recv_typed;
     s->send_scratch = !s->call.in_place && s->sends && (!s->send_on || s->send.device != s->device || s->send_typed);
     /* A communicator over several nodes leaves that to the communicator of the node's ranks. */
-    s->served = s->call.recv.dense && (s->call.in_place || s->call.send.dense) &&
-                ((!s->recv_scratch && !s->send_scratch) || (readable && !comm->route->uses_device_memory));
+    s->served = dense && ((!s->recv_scratch && !s->send_scratch) || (readable && !comm->route->uses_device_memory));
+    s->why = dense                                                 ? DMA_REASON_staged_kind
+             : s->call.in_place && !dma_coll_gathers(s->call.coll) ? DMA_REASON_staged_in_place
+                                                                   : DMA_REASON_staged_type;
 }
 
 static sides_t inspect_sides(const dma_comm_t *comm, const dma_call_t *call, const dma_gpu_runtime_t *rt)
@@ -202,10 +206,15 @@ static sides_t inspect_sides(const dma_comm_t *comm, const dma_call_t *call, con
 
 /* Over several nodes: can the sides be used where they are? Any kind of device memory can. What the engines can do with
  * it is decided later, by the communicator of the node's ranks. */
-static bool is_relayed(const dma_comm_t *comm, const dma_call_t *call, const sides_t *s)
+static bool is_relayed(const dma_comm_t *comm, const dma_call_t *call, sides_t *s)
 {
-    return comm->route->uses_device_memory && call->recv.dense && (call->in_place || call->send.dense) &&
-           (!s->send_on || !s->recv_on || s->send.device == s->recv.device);
+    bool dense = call->recv.dense && (call->in_place || call->send.dense);
+
+    if (!comm->route->uses_device_memory) {
+        return false;
+    }
+    s->why = dense ? DMA_REASON_staged_devices : DMA_REASON_staged_type;
+    return dense && (!s->send_on || !s->recv_on || s->send.device == s->recv.device);
 }
 
 bool dma_device_serves(dma_comm_t *comm, const dma_call_t *call)
@@ -262,6 +271,7 @@ dma_status_t dma_device_resolve(dma_comm_t *comm, dma_task_t *task, const dma_ca
         d->send_shape = d->recv_shape = (dma_shape_t){0};
         s.call = *call;
     }
+    d->why = s.why;
     d->phase = d->served || d->relayed ? DEVICE_ENTER : DEVICE_ON_HOST;
     task->device = d;
     task->memory = &dma_device_memory;

@@ -31,11 +31,17 @@ static bool holds_engine(const dma_comm_t *comm)
     return comm->device->armed_epoch;
 }
 
+/* For a route that does not know device memory. */
+static dma_status_t stage_for_route(dma_task_t *task)
+{
+    return dma_device_stage(task, task->device->served ? DMA_REASON_staged_aside : task->device->why);
+}
+
 const dma_memory_t dma_device_memory = {
     .resolve = dma_device_resolve,
     .pack = dma_device_pack,
     .unpack = dma_device_unpack,
-    .stage = dma_device_stage,
+    .stage = stage_for_route,
     .copy_own = dma_device_copy_own,
     .drop = dma_device_drop,
     .serves = dma_device_serves,

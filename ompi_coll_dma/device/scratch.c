@@ -152,6 +152,7 @@ static const dma_stage_ops_t scratch_ops = {.recv_in = scratch_recv_in, .send_in
 /* What a call needs it for, in bytes. */
 typedef struct need {
     bool recv, send;
+    bool moved; /* the buffers are not on the communicator's device */
     uint64_t recv_bytes, send_bytes;
 } need_t;
 
@@ -231,8 +232,30 @@ static void replace_sides(struct dma_device_call *d, const need_t *need, const d
     }
 }
 
+/* Counts why the call needs scratch memory, before it is put in place. */
+static void note_scratch(dma_comm_t *comm, const struct dma_device_call *d, const need_t *need)
+{
+    dma_comm_count(comm, DMA_COUNT_calls_scratch);
+    if (need->moved) {
+        dma_comm_note_reason(comm, DMA_REASON_scratch_device);
+        return;
+    }
+    if (d->recv_scratch && d->recv.reason) {
+        dma_comm_note_reason(comm, d->recv.reason);
+    }
+    if (d->send_scratch && !d->send_type) {
+        dma_comm_note_reason(comm, DMA_REASON_scratch_send);
+    }
+    if (d->send_type || d->recv_type) {
+        dma_comm_note_reason(comm, DMA_REASON_scratch_type);
+    }
+    if (!dma_device_supports_shapes(comm->device, &d->send_shape, &d->recv_shape)) {
+        dma_comm_note_reason(comm, DMA_REASON_scratch_shape);
+    }
+}
+
 /* In scope. */
-static dma_status_t use_scratch(dma_comm_t *comm, dma_task_t *task)
+static dma_status_t use_scratch(dma_comm_t *comm, dma_task_t *task, bool moved)
 {
     struct dma_device_comm *dc = comm->device;
     struct dma_device_call *d = task->device;
@@ -240,6 +263,8 @@ static dma_status_t use_scratch(dma_comm_t *comm, dma_task_t *task)
     uint64_t bytes = need.recv_bytes + need.send_bytes + 1;
     dma_gpu_memory_t memory = d->recv;
     dma_status_t status = reserve_scratch(dc, d->rt, bytes);
+
+    need.moved = moved;
 
     if (status == DMA_OK && need.recv) {
         dma_gpu_classify(d->rt, dc->scratch, bytes, &memory);
@@ -249,6 +274,7 @@ static dma_status_t use_scratch(dma_comm_t *comm, dma_task_t *task)
         status = try_stage(comm, task, &need);
     }
     if (status == DMA_OK) {
+        note_scratch(comm, d, &need);
         replace_sides(d, &need, &memory);
     }
     return status;
@@ -275,7 +301,7 @@ dma_status_t dma_device_use_scratch(dma_comm_t *comm, dma_task_t *task)
         d->recv_scratch = d->send_scratch = true;
     }
     if ((status = d->rt->enter(d->device, &scope)) == DMA_OK) {
-        status = use_scratch(comm, task);
+        status = use_scratch(comm, task, device != d->device);
         d->rt->leave(&scope);
     }
     if (status != DMA_OK) {

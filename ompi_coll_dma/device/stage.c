@@ -163,11 +163,13 @@ static dma_status_t stage_send(dma_task_t *task, dma_device_stage_t *host)
     return dma_stage_send(task, &host->stage, &staged);
 }
 
-dma_status_t dma_device_stage(dma_task_t *task)
+dma_status_t dma_device_stage(dma_task_t *task, dma_reason_t reason)
 {
     struct dma_device_call *d = task->device;
     dma_status_t status = DMA_OK;
 
+    dma_comm_count(task->comm, DMA_COUNT_calls_staged);
+    dma_comm_note_reason(task->comm, reason);
     if (d->phase == DEVICE_ON_HOST) {
         return DMA_OK;
     }
@@ -193,7 +195,8 @@ dma_status_t dma_device_stage(dma_task_t *task)
 dma_status_t dma_device_copy_own(dma_task_t *task)
 {
     const struct dma_device_call *d = task->device;
-    dma_status_t status = d->relayed ? DMA_OK : dma_device_stage(task); /* blocks with a shape or of any datatype */
+    dma_status_t status =
+        d->relayed ? DMA_OK : dma_device_stage(task, d->why); /* blocks with a shape or of any datatype */
     char *to = dma_blocks_addr(&task->run.recv, 0), *from = dma_blocks_addr(&task->run.send, 0);
     uint64_t bytes = dma_blocks_bytes(&task->run.send, 0);
 

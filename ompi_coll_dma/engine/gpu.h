@@ -41,6 +41,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "dma/counters.h"
 #include "dma/engine.h"
 #include "gpu/runtime.h"
 #include "gpu/shape.h"
@@ -52,6 +53,22 @@ static inline dma_status_t dma_gpu_refuse(char *why, const char *reason)
 {
     snprintf(why, DMA_GPU_WHY_BYTES, "%s", reason);
     return DMA_UNSUPPORTED;
+}
+
+/* Counts for the process, if it has counters. */
+static inline void dma_gpu_count(dma_counters_t *counters, int which, uint64_t n)
+{
+    if (counters) {
+        dma_counters_add(counters, which, n);
+    }
+}
+
+/* The same for a reason that is counted. `text`: what the user reads; NULL: the text of the reason. */
+static inline dma_status_t dma_gpu_refuse_for(dma_counters_t *counters, char *why, dma_reason_t reason,
+                                              const char *text)
+{
+    dma_gpu_count(counters, DMA_COUNT_REASON + (int)reason, 1);
+    return dma_gpu_refuse(why, text ? text : dma_reason_text(reason));
 }
 
 #define DMA_GPU_ADVICE_BYTES 480
@@ -101,12 +118,13 @@ typedef struct dma_gpu_binding dma_gpu_binding_t;
 typedef struct dma_gpu_config {
     const dma_gpu_runtime_t *rt;
     int device;
-    const char *sysfs;    /* sdma: root of KFD's topology text; NULL: the usual place */
-    const char *queues;   /* sdma: name of the queue provider; NULL, "" or "auto": the first that works */
-    const char *record;   /* sdma: path of the record (record.h), or "all"; NULL: the usual place */
-    double timeout;       /* sdma: seconds after which a queue with work that makes no progress counts as broken */
-    const char *own_copy; /* stream: how the own block is copied (self_copy.h); NULL: auto */
-    char *advice;         /* out: if `open` succeeds, what is not used and how to change that, or "" (dma_gpu_advise) */
+    const char *sysfs;        /* sdma: root of KFD's topology text; NULL: the usual place */
+    const char *queues;       /* sdma: name of the queue provider; NULL, "" or "auto": the first that works */
+    const char *record;       /* sdma: path of the record (record.h), or "all"; NULL: the usual place */
+    double timeout;           /* sdma: seconds after which a queue with work that makes no progress counts as broken */
+    const char *own_copy;     /* stream: how the own block is copied (self_copy.h); NULL: auto */
+    dma_counters_t *counters; /* of the process; NULL: nobody reads them */
+    char *advice; /* out: if `open` succeeds, what is not used and how to change that, or "" (dma_gpu_advise) */
 } dma_gpu_config_t;
 
 /* Parameters of `bind`: the communicator. */
@@ -171,10 +189,11 @@ typedef struct dma_gpu_engine {
     dma_status_t (*advance)(dma_run_t *run);
     /* [may be NULL: no] Do the lines of a started run depend on `advance`? */
     bool (*needs_cpu)(const dma_run_t *run);
-    /* Both are NULL without DMA_GPU_PRELAUNCH. `arm` gives the programs of `run` to the hardware, for the run's epoch.
+    /* Both are NULL without DMA_GPU_PRELAUNCH. `arm` gives the programs of `run` to the hardware, for the run's epoch;
+     * *bytes: what they will write.
      * DMA_UNSUPPORTED: these programs cannot be armed, or not now; start them at their call. `disarm` revokes the armed
      * programs and waits, for a bounded time, until the hardware has skipped them; `ready` is this rank's ready word. */
-    dma_status_t (*arm)(const dma_run_t *run);
+    dma_status_t (*arm)(const dma_run_t *run, uint64_t *bytes);
     void (*disarm)(dma_gpu_binding_t *binding, _Atomic uint32_t *ready);
     /* DMA_OK, or an error if the hardware has failed under the runs of this binding. Then *reason says how; it is valid
      * until this thread's next call of the engine. */

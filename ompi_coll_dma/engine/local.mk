@@ -11,6 +11,7 @@ core_sources += \
 	ompi_coll_dma/engine/sdma/gen.h \
 	ompi_coll_dma/engine/sdma/kfd.c \
 	ompi_coll_dma/engine/sdma/kfd.h \
+	ompi_coll_dma/engine/sdma/locate.c \
 	ompi_coll_dma/engine/sdma/lower.c \
 	ompi_coll_dma/engine/sdma/lower.h \
 	ompi_coll_dma/engine/sdma/map.c \

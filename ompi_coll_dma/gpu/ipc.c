@@ -44,7 +44,8 @@ typedef struct registration {
 
 struct dma_ipc {
     const dma_gpu_runtime_t *rt;
-    pthread_mutex_t lock; /* guards all members below */
+    dma_counters_t *counters; /* may be NULL */
+    pthread_mutex_t lock;     /* guards all members below */
     uint64_t nonce;
     uint64_t last_number;
     export_entry_t *exports; /* most recently used first */
@@ -55,12 +56,13 @@ struct dma_ipc {
     registration_t *registrations;
 };
 
-dma_ipc_t *dma_ipc_create(const dma_gpu_runtime_t *rt)
+dma_ipc_t *dma_ipc_create(const dma_gpu_runtime_t *rt, dma_counters_t *counters)
 {
     dma_ipc_t *ipc = calloc(1, sizeof(*ipc));
 
     if (ipc) {
         ipc->rt = rt;
+        ipc->counters = counters;
         ipc->nonce = dma_random64();
         pthread_mutex_init(&ipc->lock, NULL);
     }
@@ -393,6 +395,9 @@ dma_status_t dma_ipc_open(dma_ipc_t *ipc, int device, uint64_t nonce, const dma_
             goto unlock;
         }
         ipc->imports = i;
+        if (ipc->counters) {
+            dma_counters_add(ipc->counters, DMA_COUNT_imports, 1);
+        }
     }
     i->uses++;
     *result = i;

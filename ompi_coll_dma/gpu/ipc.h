@@ -26,12 +26,13 @@
 
 #include <stddef.h>
 
+#include "dma/counters.h"
 #include "gpu/runtime.h"
 
 typedef struct dma_ipc dma_ipc_t;
 
-/* Returns NULL if there is no memory. */
-dma_ipc_t *dma_ipc_create(const dma_gpu_runtime_t *rt);
+/* Returns NULL if there is no memory. `counters` of the process; NULL: nobody reads them. */
+dma_ipc_t *dma_ipc_create(const dma_gpu_runtime_t *rt, dma_counters_t *counters);
 /* All imports have been closed and all registrations released, except those of memory that a device may still access:
  * these stay open and registered until the process ends. */
 void dma_ipc_destroy(dma_ipc_t *ipc);

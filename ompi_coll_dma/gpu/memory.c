@@ -1,22 +1,20 @@
 /* Classification of an address range from the runtime's answer about one address. */
 #include "gpu/memory.h"
 
-#include <stddef.h>
-
 #include "gpu/runtime.h"
 
-/* Why memory of a kind must not be exported; NULL if it may be. */
-static const char *const reasons[] = {
-    [DMA_GPU_HOST] = "host memory has no IPC handle",
-    [DMA_GPU_HOST_PINNED] = "host memory has no IPC handle",
-    [DMA_GPU_HOST_REGISTERED] = "host memory has no IPC handle",
-    [DMA_GPU_DEVICE_PLAIN] = NULL,
-    [DMA_GPU_DEVICE_FINE] = "fine-grained device memory is not shared by IPC",
-    [DMA_GPU_DEVICE_POOL] = "memory of a pool has no IPC handle of its own",
-    [DMA_GPU_DEVICE_VMM] = "virtually mapped memory has no IPC handle",
-    [DMA_GPU_MANAGED] = "managed memory migrates: it has no IPC handle",
-    [DMA_GPU_DEVICE_IMPORTED] = "imported memory must not be exported again",
-    [DMA_GPU_UNKNOWN] = "the runtime does not say what kind of memory it is",
+/* Why memory of a kind must not be exported. */
+static const dma_reason_t reasons[] = {
+    [DMA_GPU_HOST] = DMA_REASON_memory_host,
+    [DMA_GPU_HOST_PINNED] = DMA_REASON_memory_host,
+    [DMA_GPU_HOST_REGISTERED] = DMA_REASON_memory_host,
+    [DMA_GPU_DEVICE_PLAIN] = DMA_REASON_NONE,
+    [DMA_GPU_DEVICE_FINE] = DMA_REASON_memory_fine,
+    [DMA_GPU_DEVICE_POOL] = DMA_REASON_memory_pool,
+    [DMA_GPU_DEVICE_VMM] = DMA_REASON_memory_vmm,
+    [DMA_GPU_MANAGED] = DMA_REASON_memory_managed,
+    [DMA_GPU_DEVICE_IMPORTED] = DMA_REASON_memory_imported,
+    [DMA_GPU_UNKNOWN] = DMA_REASON_staged_kind,
 };
 
 static bool inside(const dma_gpu_memory_t *memory, uint64_t addr, uint64_t bytes)
@@ -35,10 +33,10 @@ void dma_gpu_classify(const dma_gpu_runtime_t *rt, uint64_t addr, uint64_t bytes
         memory->reason = reasons[memory->kind];
     }
     if (!memory->reason && memory->size == 0) {
-        memory->reason = "the runtime does not say where the allocation begins and ends";
+        memory->reason = DMA_REASON_memory_extent;
     }
     if (!memory->reason && !inside(memory, addr, bytes)) {
-        memory->reason = "the buffer does not end inside its allocation";
+        memory->reason = DMA_REASON_memory_partial;
     }
     memory->exportable = !memory->reason;
 }

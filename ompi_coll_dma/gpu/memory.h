@@ -17,6 +17,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "dma/reason.h"
 #include "dma/status.h"
 
 typedef enum dma_gpu_kind {
@@ -39,7 +40,7 @@ typedef struct dma_gpu_memory {
     uint64_t buffer_id;  /* distinguishes allocations that were given the same address; 0: the runtime has no such id */
     uint64_t device_addr; /* the device's address of the queried byte */
     bool exportable;      /* an IPC handle may be requested (set by dma_gpu_classify) */
-    const char *reason;   /* why the memory is not exportable, a constant string; NULL if it is exportable */
+    dma_reason_t reason;  /* why the memory is not exportable */
 } dma_gpu_memory_t;
 
 /* Whether only a device or its runtime may read and write memory of this kind: a CPU load from it may fault. */

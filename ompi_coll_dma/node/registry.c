@@ -121,7 +121,7 @@ static int open_arena(const dma_arena_id_t *id)
     return open(path, O_RDWR | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 }
 
-static dma_status_t map_arena(const dma_arena_id_t *id, dma_mapping_t **mapping, const char **why)
+static dma_status_t map_arena(const dma_arena_id_t *id, dma_mapping_t **mapping, dma_reason_t *why)
 {
     dma_mapping_t *m;
     const dma_arena_head_t *head;
@@ -129,16 +129,15 @@ static dma_status_t map_arena(const dma_arena_id_t *id, dma_mapping_t **mapping,
     int fd = open_arena(id);
 
     if (fd < 0) {
-        *why = id->path[0] ? "the file of a peer's shared memory cannot be opened"
-                           : "the shared memory of a peer cannot be opened through /proc";
+        *why = id->path[0] ? DMA_REASON_peer_file_closed : DMA_REASON_peer_memory_closed;
         return DMA_UNSUPPORTED;
     }
-    *why = "the shared memory of a peer has the wrong size or owner";
+    *why = DMA_REASON_peer_memory_wrong;
     if (fstat(fd, &st) || !S_ISREG(st.st_mode) || st.st_uid != geteuid() || (uint64_t)st.st_size != id->bytes ||
         id->bytes < sizeof(*head)) {
         goto close_fd;
     }
-    *why = "no memory to map a peer's shared memory";
+    *why = DMA_REASON_peer_memory_unmapped;
     if (!(m = malloc(sizeof(*m)))) {
         goto close_fd;
     }
@@ -149,7 +148,7 @@ static dma_status_t map_arena(const dma_arena_id_t *id, dma_mapping_t **mapping,
     }
     head = (const dma_arena_head_t *)m->base;
     if (head->magic != DMA_ARENA_MAGIC || head->nonce != id->nonce) {
-        *why = "the shared memory found in the place of a peer's is not its own";
+        *why = DMA_REASON_peer_memory_foreign;
         munmap(m->base, m->bytes);
         goto free_mapping;
     }
@@ -164,12 +163,12 @@ close_fd:
     return DMA_UNSUPPORTED;
 }
 
-dma_status_t dma_registry_get(const dma_arena_id_t *id, dma_mapping_t **mapping, const char **why)
+dma_status_t dma_registry_get(const dma_arena_id_t *id, dma_mapping_t **mapping, dma_reason_t *why)
 {
     dma_status_t status = DMA_OK;
     dma_mapping_t *m;
 
-    *why = "";
+    *why = DMA_REASON_NONE;
     pthread_mutex_lock(&registry.lock);
     for (m = registry.list; m && m->nonce != id->nonce; m = m->next) {
     }

@@ -16,6 +16,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "dma/reason.h"
 #include "dma/status.h"
 #include "node/arena.h"
 
@@ -47,7 +48,7 @@ void dma_registry_remove(const dma_arena_t *arena);
 
 /* Gets the mapping of an arena, and maps it if necessary. DMA_UNSUPPORTED: this process cannot map it; *why says
  * why. */
-dma_status_t dma_registry_get(const dma_arena_id_t *id, dma_mapping_t **mapping, const char **why);
+dma_status_t dma_registry_get(const dma_arena_id_t *id, dma_mapping_t **mapping, dma_reason_t *why);
 void dma_registry_put(dma_mapping_t *mapping);
 
 /* Drops all mappings that no communicator uses. */

@@ -118,6 +118,7 @@ typedef struct dma_window {
     uint32_t ack_published; /* the last acknowledgement published */
     uint32_t ack_floor;     /* the smallest acknowledgement of all peers, as last computed */
     bool permanent;         /* a device accesses it until the process ends: no block is left or reclaimed */
+    uint64_t crossed;       /* bytes that the host engine has copied out of peers' memory */
 } dma_window_t;
 
 /* Creates our own block for `geom`, in the state in which all ranks have just completed call first_seq - 1. NULL: no

@@ -23,21 +23,21 @@ uint64_t dma_profile_best_chunk(uint64_t (*cost_of)(const dma_profile_t *, const
 }
 
 dma_status_t dma_plan_choose(const dma_profile_t *profile, const dma_plan_req_t *req, int forced, dma_choice_t *choice,
-                             const char **reason)
+                             dma_reason_t *reason)
 {
     dma_choice_t best = {.cost_ps = UINT64_MAX};
-    const char *why = "no variant does this operation";
+    dma_reason_t why = DMA_REASON_variant_none;
     bool found = false;
 
-    *reason = NULL;
+    *reason = DMA_REASON_NONE;
     for (int i = 0; dma_variants[i]; i++) {
         const dma_variant_t *v = dma_variants[i];
         dma_choice_t c = {.variant = (uint32_t)i};
-        const char *unfit;
+        dma_reason_t unfit;
 
         if (!(v->colls & (1u << req->coll)) || v->gpu != (req->gpu != NULL)) {
             if (i == forced) {
-                *reason = "it does not do this operation";
+                *reason = DMA_REASON_variant_operation;
             }
             continue;
         }

@@ -19,4 +19,15 @@ ok 'b2b: 7 and 1, 8 and 2 out of place' counted b2b 1 allgather in blocking 7 1 
     alltoall out blocking 8 2 allgather in persistent 7 1
 ok 'swap: 4 and 4 at most' counted swap 0 alltoall in blocking 4 4 alltoall in persistent 4 4
 ok 'halves: 7 and 7' counted halves 0 alltoall in blocking 7 7 alltoall in persistent 7 7
+# Random collectives after which the counters equal what the node has seen, exactly.
+# equal SEED PERSONA RANKS VARIANT
+equal() {
+    job 60 4 "$2" "$3" --mca coll_dma_gpu_variant "$4" "$build/test/device/counted" "$1" 15 && silent
+}
+for variant in auto pcpy b2b bcst swap halves; do
+    seed=$RANDOM
+    ok "counters, variant $variant, seed $seed" equal $seed mi300x 4 $variant
+done
+ok 'counters, 2 ranks' equal $RANDOM mi300x 2 auto
+ok 'counters, GPUs without swap and broadcast' equal $RANDOM mi250x 3 auto
 finish

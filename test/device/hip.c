@@ -73,6 +73,7 @@ static void add_line(const char *line, hip_stats_t *stats)
         stats->copies += strcmp(kind, "copy") == 0 ? n : 0;
         stats->broadcasts += strcmp(kind, "broadcast") == 0 ? n : 0;
         stats->swaps += strcmp(kind, "swap") == 0 ? n : 0;
+        stats->packets += strcmp(kind, "nop") == 0 ? 0 : n;
     } else if (sscanf(line, "sdma gpu %*d engine %*d queue %*d doorbells %ld fences %ld polls %ld", &n, &m, &k) == 3) {
         stats->doorbells += n;
         stats->fences += m;
@@ -89,8 +90,10 @@ static void add_moved(const char *line, bool ours, hip_stats_t *stats)
 
     if (sscanf(line, "sdma gpu %*d engine %*d queue %*d moved host bytes %ld", &bytes) == 1) {
         stats->to_host += bytes;
+        stats->bytes += ours ? bytes : 0;
     } else if (ours && sscanf(line, "sdma gpu %d engine %*d queue %*d moved gpu%d bytes %ld", &gpu, &to, &bytes) == 3) {
         stats->to_peers += gpu != to ? bytes : 0;
+        stats->bytes += bytes;
     }
 }
 

@@ -44,6 +44,8 @@ typedef struct hip_stats {
     long fences, doorbells, polls;
     long queues;   /* that have moved data or fenced */
     long to_peers; /* bytes that they have written to other GPUs */
+    long packets;  /* all that are no nops */
+    long bytes;    /* that they have written */
     long to_host;  /* bytes that all queues have written to host memory, the runtime's included */
 } hip_stats_t;
 /* False, with a line on stderr, if this is not the emulated node. */

@@ -166,7 +166,7 @@ int check_ipc_child(const dma_gpu_runtime_t *rt)
     good &= rt->copy(base + OFFSET, (uintptr_t)reply, sizeof(reply)) == DMA_OK;
     dma_gpu_classify(rt, base + OFFSET, 64, &memory);
     good &= check_line(memory.kind == DMA_GPU_DEVICE_IMPORTED && !memory.exportable, "query", "imported: %s, %s",
-                       check_kind_name(memory.kind), memory.reason ? memory.reason : "exportable");
+                       check_kind_name(memory.kind), memory.reason ? dma_reason_text(memory.reason) : "exportable");
     good &= check_line(closed(rt, base), "ipc_close", "%s", "");
     good &= check_closing(rt, &handle);
     memset(&again, 0x5c, sizeof(again));

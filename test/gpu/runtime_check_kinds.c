@@ -45,7 +45,8 @@ static void seen(const dma_gpu_runtime_t *rt, const char *what, void *ptr, uint6
     check_line(m.kind == kind && m.exportable == exportable, "query",
                "%s: %s on %d, base +%#lx of %#lx, id %lu, device address %s; %s", what, check_kind_name(m.kind),
                m.device, (uintptr_t)ptr - m.base, m.size, m.buffer_id,
-               m.device_addr == (uintptr_t)ptr ? "the same" : "another", m.reason ? m.reason : "exportable");
+               m.device_addr == (uintptr_t)ptr ? "the same" : "another",
+               m.reason ? dma_reason_text(m.reason) : "exportable");
 }
 
 static void flagged(const dma_gpu_runtime_t *rt, const char *call, const char *what, unsigned flags,

@@ -3,6 +3,7 @@ mpi_programs += \
 	test/mpi/allcoll \
 	test/mpi/badargs \
 	test/mpi/big \
+	test/mpi/counters \
 	test/mpi/dupfree \
 	test/mpi/kill \
 	test/mpi/late \
@@ -20,6 +21,7 @@ extra_files += \
 	test/mpi/big.sh \
 	test/mpi/calls.sh \
 	test/mpi/common.sh \
+	test/mpi/counters.sh \
 	test/mpi/examples.sh \
 	test/mpi/forms.h \
 	test/mpi/kill.sh \
@@ -43,6 +45,8 @@ test_mpi_badargs_CPPFLAGS = $(MPI_CPPFLAGS)
 test_mpi_badargs_LDADD = $(OMPI_PROGRAM_LIBS)
 test_mpi_big_CPPFLAGS = $(MPI_CPPFLAGS)
 test_mpi_big_LDADD = $(OMPI_PROGRAM_LIBS)
+test_mpi_counters_CPPFLAGS = $(MPI_CPPFLAGS)
+test_mpi_counters_LDADD = $(OMPI_PROGRAM_LIBS)
 test_mpi_dupfree_CPPFLAGS = $(MPI_CPPFLAGS)
 test_mpi_dupfree_LDADD = $(OMPI_PROGRAM_LIBS)
 test_mpi_kill_CPPFLAGS = $(MPI_CPPFLAGS)
@@ -94,18 +98,20 @@ test_mpi_sweep_CPPFLAGS = $(AM_CPPFLAGS) $(OMPI_PROGRAM_CPPFLAGS)
 test_mpi_sweep_CFLAGS = $(AM_CFLAGS) -pthread
 test_mpi_sweep_LDADD = libdma_core.la $(OMPI_PROGRAM_LIBS) -lm -ldl
 
-# Preloaded into a test program, to break its calls on purpose; and what coll_dma_bench loads.
+# Preloaded into a test program, to break its calls on purpose or to read its counters; and what coll_dma_bench loads.
 shims = \
 	test/bench/libfake_load.so \
 	test/bench/libfake_nccl.so \
 	test/mpi/libbreak_shim.so \
+	test/mpi/libcounters_shim.so \
 	test/mpi/liblazy_shim.so \
 	test/mpi/libnomem_shim.so
-extra_files += test/mpi/break_shim.c test/mpi/lazy_shim.c test/mpi/nomem_shim.c
+extra_files += test/mpi/break_shim.c test/mpi/counters_shim.c test/mpi/lazy_shim.c test/mpi/nomem_shim.c
 test/bench/libfake_load.so: test/bench/fake_load.c
 test/bench/libfake_nccl.so: test/bench/fake_nccl.c
 test/mpi/libbreak_shim.so: test/mpi/break_shim.c
 test/mpi/liblazy_shim.so: test/mpi/lazy_shim.c
+test/mpi/libcounters_shim.so: test/mpi/counters_shim.c
 test/mpi/libnomem_shim.so: test/mpi/nomem_shim.c
 $(shims):
 	$(AM_V_CCLD)mkdir -p $(@D) && $(CC) $(DEFS) $(MPI_CPPFLAGS) $(AM_CFLAGS) $(CFLAGS) -fvisibility=default -fPIC -shared -o $@ $< \

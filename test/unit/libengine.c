@@ -28,8 +28,7 @@ typedef struct work {
     uint32_t index, nmoves;
     _Atomic uint32_t *line;
     uint32_t epoch;
-    /* armed: what it waits for; else none */
-    const _Atomic uint32_t *own, *peers[ENGINE_PEERS];
+    const _Atomic uint32_t *own, *peers[ENGINE_PEERS]; /* armed: what it waits for; else none */
     unsigned npeers;
 } work_t;
 
@@ -463,7 +462,7 @@ static dma_status_t engine_start(dma_run_t *run)
     return status;
 }
 
-static dma_status_t engine_arm(const dma_run_t *run)
+static dma_status_t engine_arm(const dma_run_t *run, uint64_t *bytes)
 {
     thread_binding_t *b = (thread_binding_t *)run->binding;
 
@@ -476,6 +475,7 @@ static dma_status_t engine_arm(const dma_run_t *run)
     pthread_mutex_lock(&b->unit->lock);
     want_new(b, run);
     want_same(b, run);
+    *bytes = 0; /* nobody counts what threads copy */
     for (uint32_t i = 1; i < run->plan->nprogs; i++) {
         put(b, run, i, true);
     }

@@ -480,6 +480,7 @@ static void *rank_main(void *arg)
                                 .routes = dma_routes,
                                 .net_ops = job->net_ops,
                                 .params = job->params,
+                                .counters = job->own_counters ? NULL : &threads_counters,
                                 .runtime = job->runtime,
                                 .engines = job->engines};
 
@@ -516,6 +517,7 @@ void threads_run(job_t *job)
     rank_t *ranks = calloc((size_t)job->n, sizeof(*ranks));
 
     reports.count = 0;
+    memset((void *)threads_counters.at, 0, sizeof(threads_counters.at));
     job->reached = 0;
     pthread_barrier_init(&job->barrier, NULL, (unsigned)job->n);
     for (int c = 0; c < THREADS_COMMS; c++) {

@@ -68,6 +68,7 @@ struct job {
     unsigned delay_us;
     const struct dma_gpu_runtime *runtime; /* of all ranks; NULL: none */
     const struct dma_gpu_engine *const *engines;
+    bool own_counters; /* each rank has counters of its own, and reasons_count is 0 */
     /* changes the parameters of one rank; may be NULL */
     void (*tune)(int rank, dma_params_t *params);
     /* called by each rank before it leaves its communicators; may be NULL */
@@ -106,6 +107,11 @@ void must_fail(const char *file, int line, int rank, const char *fmt, ...)
 int reports_count(const char *topic);
 /* The first report of a topic; "" when there was none. */
 const char *reports_first(const char *topic);
+
+/* What the ranks have counted since the last threads_run began, and how often they have left the fast path for a reason. */
+extern dma_counters_t threads_counters;
+unsigned long counts_sum(int which);
+unsigned long reasons_count(dma_reason_t reason);
 
 /* System calls that fail on request: cross-memory reads after `n` good ones, all or one; the making of memory files. */
 extern _Atomic int fail_cross_after; /* < 0: never */

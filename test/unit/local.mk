@@ -7,6 +7,7 @@ unit_tests += \
 	test/unit/test_cluster_kept \
 	test/unit/test_cluster_told \
 	test/unit/test_copy \
+	test/unit/test_counters \
 	test/unit/test_device \
 	test/unit/test_device_cost \
 	test/unit/test_device_errors \
@@ -43,6 +44,7 @@ unit_tests += \
 	test/unit/test_pause \
 	test/unit/test_plans \
 	test/unit/test_reach \
+	test/unit/test_reasons \
 	test/unit/test_reach_plans \
 	test/unit/test_relay \
 	test/unit/test_sdma_arm \
@@ -86,6 +88,7 @@ extra_files += \
 unit_helpers += \
 	test/unit/libcluster.c \
 	test/unit/libcluster.h \
+	test/unit/libcount.c \
 	test/unit/libengine.c \
 	test/unit/libengine.h \
 	test/unit/libengine_call.c \
@@ -138,6 +141,8 @@ unit_cppflags = \
 
 # counts the plans that are built
 test_unit_test_cluster_kept_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dma_cluster_build,--wrap=dma_cluster_bytes
+# changes what ranks publish in set-up
+test_unit_test_reasons_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dma_bootstrap_record,--wrap=dma_geom_valid,--wrap=dma_registry_get
 # one rank of it has no memory left
 test_unit_test_cluster_told_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc
 # counts the allocations of a call

@@ -452,20 +452,22 @@ START_TEST(choices)
     static const int sizes[] = {8, 8, 8, 8, 8, 8, 8, 8, 8};
     dma_net_profile_t net = dma_net_profile_default();
     dma_cluster_req_t req = {.coll = DMA_ALLTOALL};
+    dma_reason_t reason;
     int small, large;
 
     place(&scene, sizes, 9, IN_ORDER);
     req.node_map = &scene.layouts[0];
-    small = dma_cluster_choose(&net, &req, 8, -1);
-    large = dma_cluster_choose(&net, &req, 1 << 20, -1);
+    small = dma_cluster_choose(&net, &req, 8, -1, &reason);
+    large = dma_cluster_choose(&net, &req, 1 << 20, -1, &reason);
     ck_assert_str_ne(dma_cluster_variants[small]->name, "cluster_split");
     ck_assert_str_eq(dma_cluster_variants[large]->name, "cluster_split");
-    ck_assert_int_eq(dma_cluster_choose(&net, &req, 8, large), large);
+    ck_assert_int_eq(dma_cluster_choose(&net, &req, 8, large, &reason), large);
     req.coll = DMA_ALLTOALLV;
-    ck_assert_int_eq(dma_cluster_choose(&net, &req, 8, small), large); /* what is forced does not fit */
+    ck_assert_int_eq(dma_cluster_choose(&net, &req, 8, small, &reason), large); /* what is forced does not fit */
+    ck_assert_int_eq(reason, DMA_REASON_variant_operation);
     req.coll = DMA_ALLGATHER;
-    small = dma_cluster_choose(&net, &req, 8, -1);
-    large = dma_cluster_choose(&net, &req, 1 << 24, -1);
+    small = dma_cluster_choose(&net, &req, 8, -1, &reason);
+    large = dma_cluster_choose(&net, &req, 1 << 24, -1, &reason);
     ck_assert(dma_cluster_variants[small]->cost(&net, req.node_map, req.coll, 8) <
               dma_cluster_variants[large]->cost(&net, req.node_map, req.coll, 8));
     ck_assert_str_eq(dma_cluster_variants[large]->name, "cluster_ring");
@@ -492,6 +494,7 @@ START_TEST(testbed)
     static const int sizes[] = {2, 2, 2, 2};
     dma_cluster_req_t req = {.coll = DMA_ALLGATHER};
     dma_net_profile_t net;
+    dma_reason_t reason;
     char error[128];
     int v;
 
@@ -502,7 +505,7 @@ START_TEST(testbed)
         double cost;
 
         req.coll = rows[i].coll;
-        v = dma_cluster_choose(&net, &req, rows[i].bytes, -1);
+        v = dma_cluster_choose(&net, &req, rows[i].bytes, -1, &reason);
         cost = 1e-6 * (double)dma_cluster_variants[v]->cost(&net, req.node_map, req.coll, rows[i].bytes);
         ck_assert_double_le(cost, 1.25 * rows[i].measured);
         ck_assert_double_ge(cost, 0.75 * rows[i].measured);
@@ -511,13 +514,13 @@ START_TEST(testbed)
     v = dma_cluster_variant_find("cluster_split");
     ck_assert_double_ge(1e-6 * (double)dma_cluster_variants[v]->cost(&net, req.node_map, DMA_ALLTOALL, 4096),
                         0.75 * 382);
-    ck_assert_str_eq(dma_cluster_variants[dma_cluster_choose(&net, &req, 4096, -1)]->name, "cluster_pairs");
-    ck_assert_str_eq(dma_cluster_variants[dma_cluster_choose(&net, &req, 8192, -1)]->name, "cluster_split");
+    ck_assert_str_eq(dma_cluster_variants[dma_cluster_choose(&net, &req, 4096, -1, &reason)]->name, "cluster_pairs");
+    ck_assert_str_eq(dma_cluster_variants[dma_cluster_choose(&net, &req, 8192, -1, &reason)]->name, "cluster_split");
     req.coll = DMA_ALLGATHER;
-    ck_assert_str_eq(dma_cluster_variants[dma_cluster_choose(&net, &req, 8, -1)]->name, "cluster_leader");
-    ck_assert_str_eq(dma_cluster_variants[dma_cluster_choose(&net, &req, 4096, -1)]->name, "cluster_rails");
+    ck_assert_str_eq(dma_cluster_variants[dma_cluster_choose(&net, &req, 8, -1, &reason)]->name, "cluster_leader");
+    ck_assert_str_eq(dma_cluster_variants[dma_cluster_choose(&net, &req, 4096, -1, &reason)]->name, "cluster_rails");
     net.core_ranks = 1;
-    ck_assert_str_eq(dma_cluster_variants[dma_cluster_choose(&net, &req, 8, -1)]->name, "cluster_direct");
+    ck_assert_str_eq(dma_cluster_variants[dma_cluster_choose(&net, &req, 8, -1, &reason)]->name, "cluster_direct");
     leave(&scene);
 }
 END_TEST

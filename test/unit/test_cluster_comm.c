@@ -405,8 +405,23 @@ START_TEST(without_a_network)
     job.net_ops = &partly;
     job.arg = (const char *[]){"no network", "no network"};
     part_run(&job);
+    ck_assert_uint_gt(reasons_count(DMA_REASON_network_missing), 0);
+    ck_assert_uint_eq(reasons_count(DMA_REASON_network_unusable), 1);
 }
 END_TEST
+
+static void served_once(rank_t *r)
+{
+    dma_call_t call;
+    part_t p;
+
+    part_open(r, &p, 100);
+    must(r, dma_comm_prepare(p.comm) == DMA_OK, "set-up: %s", dma_comm_reason(p.comm));
+    call = part_call(r, &p, DMA_ALLGATHER, false, 100, 1);
+    must(r, dma_comm_run(p.comm, &call) == DMA_OK, "a call: %s", dma_comm_reason(p.comm));
+    part_check(r, &p, DMA_ALLGATHER, 100, 1);
+    part_close(&p);
+}
 
 /* ---- addresses that several hosts have ---- */
 
@@ -435,19 +450,6 @@ static dma_status_t note_excluded(void *net, const uint32_t *addresses, uint32_t
     return nothing_left && *(int *)net == 2 ? DMA_UNSUPPORTED : DMA_OK;
 }
 
-static void served_once(rank_t *r)
-{
-    dma_call_t call;
-    part_t p;
-
-    part_open(r, &p, 100);
-    must(r, dma_comm_prepare(p.comm) == DMA_OK, "set-up: %s", dma_comm_reason(p.comm));
-    call = part_call(r, &p, DMA_ALLGATHER, false, 100, 1);
-    must(r, dma_comm_run(p.comm, &call) == DMA_OK, "a call: %s", dma_comm_reason(p.comm));
-    part_check(r, &p, DMA_ALLGATHER, 100, 1);
-    part_close(&p);
-}
-
 START_TEST(an_address_of_several_hosts)
 {
     dma_net_ops_t places = wire_threads;
@@ -461,6 +463,7 @@ START_TEST(an_address_of_several_hosts)
     job.net_ops = &places;
     part_run(&job);
     ck_assert_int_eq(excluded, 6);
+    ck_assert_uint_eq(reasons_count(DMA_REASON_addresses_shared), _i ? 6 : 0);
 }
 END_TEST
 
@@ -491,6 +494,8 @@ START_TEST(neighbours_that_are_not_connected)
     partly.address_test = heard_at_once;
     job.net_ops = &partly;
     part_run(&job);
+    ck_assert_uint_gt(reasons_count(DMA_REASON_no_connection), 0);
+    ck_assert_uint_gt(reasons_count(DMA_REASON_unreachable), 0);
 }
 END_TEST
 

@@ -457,9 +457,11 @@ START_TEST(a_set_up_without_memory)
 END_TEST
 
 /* Rank 1's network has none. */
+static dma_status_t join_fails = DMA_ERR_NOMEM;
+
 static dma_status_t no_join(void *net, uint32_t comm, uint32_t owner)
 {
-    return wire_rank() == 1 ? DMA_ERR_NOMEM : wire_threads.comm_register(net, comm, owner);
+    return wire_rank() == 1 ? join_fails : wire_threads.comm_register(net, comm, owner);
 }
 
 static void not_served(rank_t *r)
@@ -480,7 +482,12 @@ START_TEST(a_network_without_memory)
     wire = wire_threads;
     wire.comm_register = no_join;
     job.net_ops = &wire;
+    join_fails = DMA_ERR_NOMEM;
     part_run(&job);
+    ck_assert_uint_gt(reasons_count(DMA_REASON_setup_memory), 0);
+    join_fails = DMA_ERR_ARG; /* as where the map of the nodes is not as other ranks have it */
+    part_run(&job);
+    ck_assert_uint_gt(reasons_count(DMA_REASON_nodes_differ), 0);
 }
 END_TEST
 

@@ -80,7 +80,10 @@ START_TEST(one_opening_fails)
     job.arg = &want;
     fake_gpu_fail("ipc_open", (unsigned)_i, DMA_UNSUPPORTED);
     call_run_job(&job);
+    ck_assert_uint_gt(reasons_count(DMA_REASON_open_failed), 0);
+    ck_assert_uint_gt(reasons_count(DMA_REASON_staged_vote), 0);
     ck_assert_int_eq(reports_count("open"), 1);
+    ck_assert_uint_eq(counts_sum(DMA_COUNT_imports), 3 * 2); /* of two peers each; the failed one is opened again */
     ck_assert_int_eq(reports_count("device off"), 0);
 }
 END_TEST
@@ -94,6 +97,7 @@ START_TEST(one_bind_fails)
     engine_refuse(ENGINE_BIND, 1, (unsigned)_i);
     call_run_job(&job);
     ck_assert_int_eq(reports_count("bind"), _i);
+    ck_assert_uint_eq(reasons_count(DMA_REASON_bind_refused), (unsigned long)_i);
     ck_assert_int_eq(reports_count("device off"), 0);
 }
 END_TEST
@@ -107,6 +111,8 @@ START_TEST(patience_ends)
     job.arg = &want;
     engine_refuse(ENGINE_BIND, 2, 1000);
     call_run_job(&job);
+    ck_assert_uint_gt(reasons_count(DMA_REASON_opening_off), 0);
+    ck_assert_uint_gt(reasons_count(DMA_REASON_staged_off), 0);
     ck_assert_uint_eq(engine_calls(ENGINE_BIND), 2 + DEVICE_MAX_FAILED); /* the others bind once */
     ck_assert_int_eq(reports_count("device off"), 3);
 }
@@ -121,6 +127,9 @@ START_TEST(no_engine_on_one_rank)
     job.arg = &want;
     engine_refuse(ENGINE_OPEN, 1, 1000);
     call_run_job(&job);
+    ck_assert_uint_gt(reasons_count(DMA_REASON_engine_refused), 0);
+    ck_assert_uint_gt(reasons_count(DMA_REASON_staged_no_engine), 0);
+    ck_assert_uint_gt(reasons_count(DMA_REASON_staged_peer), 0);
     ck_assert_uint_eq(engine_calls(ENGINE_OPEN), 3);
     ck_assert_str_eq(reports_first("device"),
                      "no engine serves device 1 (refused to open): collectives in its memory go "
@@ -141,6 +150,7 @@ START_TEST(engine_switched_off)
     job.arg = &want;
     job.tune = no_engine;
     call_run_job(&job);
+    ck_assert_uint_gt(reasons_count(DMA_REASON_engine_none), 0);
     ck_assert_uint_eq(engine_calls(ENGINE_OPEN), 1);
 }
 END_TEST
@@ -225,6 +235,7 @@ START_TEST(record_outside_of_the_allocation)
 
         job.arg = &is_first;
         call_run_job(&job);
+        ck_assert_uint_gt(reasons_count(DMA_REASON_target_invalid), 0);
     }
 }
 END_TEST

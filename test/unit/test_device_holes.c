@@ -314,6 +314,7 @@ static void staged_body(rank_t *r)
 START_TEST(staged)
 {
     run(_i, staged_body);
+    ck_assert_uint_gt(reasons_count(DMA_REASON_staged_type), 0);
 }
 END_TEST
 

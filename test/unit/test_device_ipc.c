@@ -31,7 +31,7 @@ static void begin(void)
     fake_gpu_options_t options = {.devices = 2, .seed = unit_seed()};
 
     rt = fake_gpu_start(&options);
-    share = dma_ipc_create(rt);
+    share = dma_ipc_create(rt, NULL);
     no_memory = anonymous = false;
 }
 

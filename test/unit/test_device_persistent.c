@@ -127,9 +127,11 @@ START_TEST(engines_that_do_not_arm)
 
     call_run_job(&job);
     ck_assert_uint_eq(engine_armed(), 0);
+    ck_assert_uint_gt(reasons_count(DMA_REASON_arm_unable), 0);
     job = call_job(3, started_again_and_again, NULL);
     engine_refuse(ENGINE_ARM, 1, 1000000);
     call_run_job(&job);
+    ck_assert_uint_gt(reasons_count(DMA_REASON_arm_refused), 0);
     ck_assert_uint_gt(engine_armed(), 0);
 }
 END_TEST
@@ -158,6 +160,12 @@ START_TEST(armed_for_the_next_start)
     job.params.armed_seconds = 100;
     call_run_job(&job);
     ck_assert_uint_eq(engine_armed(), 3 * 6);
+    ck_assert_uint_eq(counts_sum(DMA_COUNT_armed), 3 * 6);
+    ck_assert_uint_eq(counts_sum(DMA_COUNT_armed_started), 3 * 5);
+    ck_assert_uint_eq(counts_sum(DMA_COUNT_armed_cancelled), 3);
+    ck_assert_uint_gt(counts_sum(DMA_COUNT_armed_ns), 0);
+    ck_assert_uint_eq(counts_sum(DMA_COUNT_calls_persistent_allgather), 3 * 5);
+    ck_assert_uint_eq(counts_sum(DMA_COUNT_ENGINE), 3 * 5);
     ck_assert_uint_eq(engine_given_up(), 3);          /* by the end */
     ck_assert_uint_eq(engine_calls(ENGINE_START), 0); /* the processors had nothing to do */
 }
@@ -207,6 +215,7 @@ START_TEST(several_in_any_order)
     job_t job = call_job(2 + _i, in_any_order, NULL);
 
     call_run_job(&job);
+    ck_assert_uint_gt(reasons_count(DMA_REASON_arm_limit), 0);
 }
 END_TEST
 
@@ -262,6 +271,7 @@ START_TEST(given_up_when_idle)
 
     job.params.armed_seconds = 0.005;
     call_run_job(&job);
+    ck_assert_uint_gt(reasons_count(DMA_REASON_arm_expired), 0);
     ck_assert_uint_gt(engine_given_up(), 5);
 }
 END_TEST
@@ -358,6 +368,8 @@ START_TEST(making_fails_on_one_rank)
             fake_gpu_fail(functions[_i], skip, DMA_UNSUPPORTED);
         }
         call_run_job(&job);
+        ck_assert_uint_eq(reasons_count(DMA_REASON_unprepared_own), _i == 4 ? 0 : 1); /* 4: nobody tries */
+        ck_assert_uint_eq(reasons_count(DMA_REASON_unprepared_peer), 2);
     }
 }
 END_TEST

@@ -187,6 +187,7 @@ START_TEST(device_is_full)
     job_t job = call_job(RANKS, without, NULL);
 
     call_run_job(&job);
+    ck_assert_uint_gt(reasons_count(DMA_REASON_staged_scratch), 0);
     ck_assert_int_eq(reports_count("failed"), 0);
 }
 END_TEST

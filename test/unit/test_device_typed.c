@@ -320,6 +320,7 @@ START_TEST(long_rows_are_the_engines)
 
     job.arg = &long_rows;
     call_run_job(&job);
+    ck_assert_uint_gt(reasons_count(DMA_REASON_scratch_type), 0);
     ck_assert_int_eq(reports_count("failed"), 0);
 }
 END_TEST

@@ -292,6 +292,7 @@ START_TEST(arena_too_small_posted)
     job.tune = tiny_arena;
     job.delay_us = 3000;
     threads_run(&job);
+    ck_assert_uint_gt(reasons_count(DMA_REASON_arena_limit), 0);
 }
 END_TEST
 
@@ -310,6 +311,7 @@ START_TEST(no_memfd)
     fail_memfd = true;
     job.session_dir = session_begin();
     threads_run(&job);
+    ck_assert_uint_gt(reasons_count(DMA_REASON_arena_system), 0);
     session_end();
     fail_memfd = false;
     ck_assert_int_eq(reports_count("arena-file"), 0); /* nothing is wrong with the files */
@@ -419,6 +421,8 @@ START_TEST(cross_memory_not_proven)
     force(&job, "host_reach");
     fail_cross_after = 2; /* some of the probes fail: no rank uses it, and nobody is surprised later */
     threads_run(&job);
+    ck_assert_uint_gt(reasons_count(DMA_REASON_cross_untried), 0);
+    ck_assert_uint_gt(reasons_count(DMA_REASON_variant_reading), 0);
     fail_cross_after = -1;
     ck_assert_int_eq(reports_count("refused"), 0);
     ck_assert_int_ge(reports_count("forced"), 1);

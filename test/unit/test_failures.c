@@ -334,6 +334,7 @@ START_TEST(staging_of_messages_under_way)
     job.delay_us = 0;
     job.params.arena_bytes = 0; /* calls are done by messages */
     threads_run(&job);
+    ck_assert_uint_gt(reasons_count(DMA_REASON_arena_zero), 0);
 }
 END_TEST
 

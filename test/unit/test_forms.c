@@ -450,6 +450,7 @@ START_TEST(arena_full_of_channels)
     job.params.arena_bytes = 1 << 20;
     job.params.cross_memory = 0;
     threads_run(&job);
+    ck_assert_uint_gt(reasons_count(DMA_REASON_channel_memory), 0);
 }
 END_TEST
 

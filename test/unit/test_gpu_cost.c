@@ -299,7 +299,7 @@ START_TEST(the_cheapest_that_may)
         dma_gpu_profile_t p = i % 2 ? any_profile() : dma_gpu_profile_default();
         dma_plan_req_t req = any_request(&p);
         dma_choice_t best, one;
-        const char *reason;
+        dma_reason_t reason;
 
         req.nranks = req.nranks < 2 ? 2 : req.nranks;
         ck_assert_int_eq(dma_plan_choose(&host, &req, -1, &best, &reason), DMA_OK);
@@ -340,7 +340,7 @@ static const char *chosen(dma_coll_t coll, uint64_t bytes, bool in_place, bool p
                           .bcst = true,
                           .max_queues = 8};
     dma_choice_t choice;
-    const char *reason;
+    dma_reason_t reason;
 
     ck_assert_int_eq(dma_plan_choose(&host, &req, -1, &choice, &reason), DMA_OK);
     return dma_variants[choice.variant]->name;

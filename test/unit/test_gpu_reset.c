@@ -450,7 +450,7 @@ START_TEST(the_ipc_cache)
     uint64_t at;
 
     open_cuda(_i);
-    ipc = dma_ipc_create(rt);
+    ipc = dma_ipc_create(rt, NULL);
     ck_assert_int_eq(dma_ipc_open(ipc, 0, 77, &export, &import), DMA_OK);
     ck_assert_int_eq(dma_ipc_register(ipc, 0, word, sizeof(word), &at), DMA_OK);
     reset_device(0);
@@ -472,7 +472,7 @@ START_TEST(the_ipc_cache_begins_anew)
     uint64_t at;
 
     open_cuda(_i);
-    ipc = dma_ipc_create(rt);
+    ipc = dma_ipc_create(rt, NULL);
     ck_assert_int_eq(dma_ipc_open(ipc, 0, 77, &export, &old), DMA_OK);
     ck_assert_int_eq(dma_ipc_register(ipc, 0, word, sizeof(word), &at), DMA_OK);
     reset_device(0);
@@ -505,7 +505,7 @@ START_TEST(a_registration_that_is_not_renewed)
     uint64_t at;
 
     open_cuda(_i);
-    ipc = dma_ipc_create(rt);
+    ipc = dma_ipc_create(rt, NULL);
     ck_assert_int_eq(dma_ipc_register(ipc, 0, word, sizeof(word), &at), DMA_OK);
     reset_device(0);
     classify(app_alloc(0));

@@ -239,7 +239,7 @@ START_TEST(mapping_of_another_process)
 {
     dma_mapping_t *m, *again, *next;
     dma_arena_id_t card, other;
-    const char *why;
+    dma_reason_t why;
     pid_t pid = child_with_arena(&card), pid2;
 
     ck_assert_int_eq(dma_registry_get(&card, &m, &why), DMA_OK);
@@ -279,23 +279,35 @@ START_TEST(cards_are_checked)
 {
     dma_arena_id_t card, bad;
     dma_mapping_t *m;
-    const char *why;
+    dma_reason_t why;
     pid_t pid = child_with_arena(&card);
 
     bad = card;
     bad.nonce ^= 1; /* a file of the right size that is not the peer's */
     ck_assert_int_eq(dma_registry_get(&bad, &m, &why), DMA_UNSUPPORTED);
+    ck_assert_int_eq(why, DMA_REASON_peer_memory_foreign);
     bad = card;
     bad.bytes *= 2; /* would be a SIGBUS */
     bad.nonce ^= 2;
     ck_assert_int_eq(dma_registry_get(&bad, &m, &why), DMA_UNSUPPORTED);
+    ck_assert_int_eq(why, DMA_REASON_peer_memory_wrong);
     bad = card;
     bad.pid_namespace++; /* the same number elsewhere is another process */
     ck_assert_int_eq(dma_registry_get(&bad, &m, &why), DMA_UNSUPPORTED);
+    ck_assert_int_eq(why, DMA_REASON_peer_memory_closed);
+    bad = card;
+    snprintf(bad.path, sizeof(bad.path), "/nonexistent");
+    ck_assert_int_eq(dma_registry_get(&bad, &m, &why), DMA_UNSUPPORTED);
+    ck_assert_int_eq(why, DMA_REASON_peer_file_closed);
     bad = card;
     bad.fd = 1; /* the child's standard output */
     ck_assert_int_eq(dma_registry_get(&bad, &m, &why), DMA_UNSUPPORTED);
     ck_assert_uint_eq(mapped_arenas(), 0);
+#ifndef __SANITIZE_ADDRESS__ /* which needs more memory itself */
+    ck_assert_int_eq(setrlimit(RLIMIT_AS, &(struct rlimit){.rlim_cur = 4096, .rlim_max = RLIM_INFINITY}), 0);
+    ck_assert_int_eq(dma_registry_get(&card, &m, &why), DMA_UNSUPPORTED);
+    ck_assert_int_eq(why, DMA_REASON_peer_memory_unmapped);
+#endif
     kill(pid, SIGKILL);
     waitpid(pid, NULL, 0);
 }
@@ -418,7 +430,7 @@ START_TEST(mappings_are_given_back)
     dma_peer_t peers[2] = {{.block = dma_window_block(arena, &geom, 2, 1)}};
     dma_window_t w = {.nranks = 2, .geom = geom, .own = peers[0].block, .arena = arena, .peers = peers};
     dma_arena_id_t own, other;
-    const char *why;
+    dma_reason_t why;
     pid_t pid = child_with_arena(&other);
 
     ck_assert_int_eq(dma_registry_add(arena), DMA_OK);
@@ -456,7 +468,7 @@ static pid_t child_that_left(const dma_geom_t *geom, dma_arena_id_t *card, int *
         dma_arena_t *arena = make(DMA_ARENA_MEMFD, NULL);
         dma_peer_t self = {.block = dma_window_block(arena, geom, 1, 1)};
         dma_window_t w = {.nranks = 1, .geom = *geom, .own = self.block, .arena = arena, .peers = &self};
-        const char *why;
+        dma_reason_t why;
         char go;
 
         prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -490,7 +502,7 @@ START_TEST(left_is_not_dead)
     dma_peer_t peer = {0};
     dma_window_t w = {.nranks = 1, .geom = geom, .peers = &peer};
     dma_arena_id_t card;
-    const char *why;
+    dma_reason_t why;
     int go[2], from;
     char text[4];
     pid_t pid;

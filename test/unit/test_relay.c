@@ -153,6 +153,10 @@ START_TEST(every_algorithm_in_any_memory)
 
         run_job(&job);
         ck_assert_int_eq(reports_count("failed") + reports_count("no relay"), 0);
+        ck_assert_uint_gt(counts_sum(DMA_COUNT_bytes_sent), 0);
+        ck_assert_uint_eq(counts_sum(DMA_COUNT_bytes_sent), counts_sum(DMA_COUNT_bytes_received));
+        ck_assert_uint_eq(counts_sum(DMA_COUNT_messages_sent), counts_sum(DMA_COUNT_messages_received));
+        ck_assert_uint_gt(counts_sum(DMA_COUNT_calls_nodes), 0);
     }
 }
 END_TEST
@@ -436,6 +440,7 @@ START_TEST(ranks_without_slots_stage)
     job_t job = relay_job(&shapes[3], without_slots, "auto");
 
     run_job(&job);
+    ck_assert_uint_gt(reasons_count(DMA_REASON_staged_relay), 0);
     ck_assert_int_eq(reports_count("failed"), 0);
     ck_assert_int_ge(reports_count("no relay"), 1);
 }

@@ -10,6 +10,8 @@
 #include "libsdma_stage.h"
 #include "libunit.h"
 
+static uint64_t armed_bytes;
+
 /* Has our block arrived at a rank? */
 static bool arrived(const stage_t *s, int rank)
 {
@@ -83,7 +85,7 @@ START_TEST(packets)
     stage_begin(&s, (thunk_options_t){0});
     ck_assert(thunk_quiet(10));
     thunk_hold(true);
-    ck_assert_int_eq(dma_gpu_engine_sdma.arm(&s.run), DMA_OK);
+    ck_assert_int_eq(dma_gpu_engine_sdma.arm(&s.run, &armed_bytes), DMA_OK);
     ck_assert_ptr_nonnull(dma_sdma_binding(s.binding)->armed_queues[1]);
     ck_assert_ptr_nonnull(dma_sdma_binding(s.binding)->armed_queues[2]);
     ck_assert_ptr_null(dma_sdma_binding(s.binding)->armed_queues[3]); /* the own block's */
@@ -112,7 +114,7 @@ START_TEST(runs_when_all_have_started)
         for (int r = 0; r < STAGE_RANKS; r++) {
             memset(s.recv[r], 0, STAGE_RANKS * STAGE_BYTES);
         }
-        ck_assert_int_eq(dma_gpu_engine_sdma.arm(&s.run), DMA_OK);
+        ck_assert_int_eq(dma_gpu_engine_sdma.arm(&s.run, &armed_bytes), DMA_OK);
         stage_start_rank(&s, 1);
         usleep(2000);
         ck_assert(untouched(&s, 0) && untouched(&s, 1) && untouched(&s, 2)); /* we have not */
@@ -145,7 +147,7 @@ START_TEST(given_up)
         for (int r = 0; r < STAGE_RANKS; r++) {
             memset(s.recv[r], 0, STAGE_RANKS * STAGE_BYTES);
         }
-        ck_assert_int_eq(dma_gpu_engine_sdma.arm(&s.run), DMA_OK);
+        ck_assert_int_eq(dma_gpu_engine_sdma.arm(&s.run, &armed_bytes), DMA_OK);
         stage_start_rank(&s, 1); /* peers may have started */
         stage_start_rank(&s, 2);
         dma_gpu_engine_sdma.disarm(s.binding, &s.ready[0].word);
@@ -155,7 +157,8 @@ START_TEST(given_up)
             ck_assert(untouched(&s, r));
             ck_assert_uint_ne(stage_line(&s, r), s.run.epoch);
         }
-        ck_assert_int_eq(k % 2 ? dma_gpu_engine_sdma.arm(&s.run) : dma_gpu_engine_sdma.start(&s.run), DMA_OK);
+        ck_assert_int_eq(k % 2 ? dma_gpu_engine_sdma.arm(&s.run, &armed_bytes) : dma_gpu_engine_sdma.start(&s.run),
+                         DMA_OK);
         stage_start_rank(&s, 0);
         stage_wait(&s);
         ck_assert(arrived(&s, 0) && arrived(&s, 1) && arrived(&s, 2));
@@ -184,7 +187,7 @@ START_TEST(given_up_and_late)
     options.late = thunk_queues() + 1; /* the first that is made for an armed program */
     stage_end(&s);
     stage_begin(&s, options);
-    ck_assert_int_eq(dma_gpu_engine_sdma.arm(&s.run), DMA_OK);
+    ck_assert_int_eq(dma_gpu_engine_sdma.arm(&s.run, &armed_bytes), DMA_OK);
     stage_start_rank(&s, 1);
     stage_start_rank(&s, 2);
     dma_gpu_engine_sdma.disarm(s.binding, &s.ready[0].word);
@@ -194,8 +197,8 @@ START_TEST(given_up_and_late)
     ck_assert(arrived(&s, 1));
     memset(s.recv[1], 0, STAGE_RANKS * STAGE_BYTES);
     s.run.epoch++;
-    ck_assert_int_eq(dma_gpu_engine_sdma.arm(&s.run), DMA_UNSUPPORTED);
-    ck_assert_int_eq(dma_gpu_engine_sdma.arm(&s.run), DMA_UNSUPPORTED);
+    ck_assert_int_eq(dma_gpu_engine_sdma.arm(&s.run, &armed_bytes), DMA_UNSUPPORTED);
+    ck_assert_int_eq(dma_gpu_engine_sdma.arm(&s.run, &armed_bytes), DMA_UNSUPPORTED);
     if (_i == 0) {
         thunk_late_goes();
         ck_assert(thunk_quiet(10));
@@ -215,7 +218,7 @@ END_TEST
 
 static void expect_nothing(stage_t *s)
 {
-    ck_assert_int_eq(dma_gpu_engine_sdma.arm(&s->run), DMA_UNSUPPORTED);
+    ck_assert_int_eq(dma_gpu_engine_sdma.arm(&s->run, &armed_bytes), DMA_UNSUPPORTED);
     for (int i = 1; i <= STAGE_RANKS; i++) {
         dma_queue_t *queue = dma_sdma_binding(s->binding)->armed_queues[i];
 
@@ -282,7 +285,7 @@ START_TEST(queues_that_must_not_wait)
     expect_nothing(&s);
     ck_assert_uint_le(thunk_queues() - before, _i == 2 ? 1 : 0);
     ck_assert_ptr_null(dma_sdma_binding(s.binding)->armed_queues[1]); /* what there was has been given back */
-    ck_assert_int_eq(dma_gpu_engine_sdma.arm(&s.run), DMA_UNSUPPORTED);
+    ck_assert_int_eq(dma_gpu_engine_sdma.arm(&s.run, &armed_bytes), DMA_UNSUPPORTED);
     ck_assert_uint_le(thunk_queues() - before, _i == 2 ? 1 : 0); /* and is not asked for again */
     stage_end(&s);
 }

@@ -384,6 +384,7 @@ END_TEST
 
 static dma_topo_t *machine;
 static char *root, why_open[DMA_GPU_WHY_BYTES], advice[DMA_GPU_ADVICE_BYTES];
+static dma_counters_t counters = DMA_COUNTERS_INIT;
 static const char *wanted_queues; /* NULL: any provider */
 
 static dma_status_t pci_of(int device, dma_gpu_pci_t *pci)
@@ -398,14 +399,24 @@ static dma_status_t pci_of(int device, dma_gpu_pci_t *pci)
     return DMA_OK;
 }
 
+static unsigned long counted(dma_reason_t reason)
+{
+    return dma_counters_read(&counters, DMA_COUNT_REASON + (int)reason, NULL);
+}
+
 /* Opens the engine on a GPU with this record, and closes it: its features. */
 static dma_status_t open_with(const char *record, uint32_t *features)
 {
     fake_gpu_options_t gpus = {.devices = 1, .seed = 1};
     dma_gpu_runtime_t *rt = fake_gpu_start(&gpus);
     thunk_options_t options = {.seed = unit_seed(), .gen = EMU_SDMA_GFX942, .rt = rt};
-    dma_gpu_config_t config = {
-        .device = 0, .rt = rt, .record = record, .timeout = 60, .advice = advice, .queues = wanted_queues};
+    dma_gpu_config_t config = {.device = 0,
+                               .rt = rt,
+                               .record = record,
+                               .timeout = 60,
+                               .advice = advice,
+                               .queues = wanted_queues,
+                               .counters = &counters};
     dma_gpu_traits_t traits;
     dma_gpu_unit_t *unit;
     dma_status_t status;
@@ -479,6 +490,7 @@ START_TEST(nothing_is_proven)
     ck_assert_uint_eq(features, 0);
     ck_assert_uint_eq(unproven_packets(), 0);
     ck_assert_msg(strstr(advice, "its firmware is 0, that of the section of here is 1"), "%s", advice);
+    ck_assert_uint_eq(counted(DMA_REASON_packets_unrecorded), 2);
 }
 END_TEST
 
@@ -528,6 +540,8 @@ START_TEST(one_is_not_proven)
         ck_assert_uint_eq(thunk_packets(cases[i].packet), 0);
         ck_assert_msg(strstr(advice, wanted) && strstr(advice, dma_record_feature_name(cases[i].feature)), "%s",
                       advice);
+        ck_assert_uint_eq(counted(DMA_REASON_packet_failed), (i + 1) / 2);
+        ck_assert_uint_eq(counted(DMA_REASON_packet_untried), i / 2 + 1);
     }
 }
 END_TEST

@@ -487,7 +487,8 @@ START_TEST(one_queue_is_chosen)
                                           .bytes = bytes,
                                           .gpu = &gpu,
                                           .max_queues = 1};
-                    const char *reason, *name;
+                    const char *name;
+                    dma_reason_t reason;
                     dma_choice_t choice;
 
                     ck_assert_int_eq(dma_plan_choose(&profile, &req, -1, &choice, &reason), DMA_OK);

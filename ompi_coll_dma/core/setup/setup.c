@@ -32,12 +32,12 @@
 /* What a rank publishes in INFO. */
 typedef struct info {
     uint32_t protocol;
-    dma_arena_id_t arena;    /* nonce 0: this rank has no block */
-    char why[DMA_WHY_BYTES]; /* then: the reason */
-    uint64_t block;          /* offset of the block in the arena */
-    dma_geom_t geom;         /* the block has room for it */
-    uint64_t probe_addr;     /* where this rank has a random number in private memory */
-    uint64_t probe;          /* the number: a peer that reads it there can read this rank's memory */
+    dma_arena_id_t arena; /* nonce 0: this rank has no block */
+    dma_why_t why;        /* then: the reason */
+    uint64_t block;       /* offset of the block in the arena */
+    dma_geom_t geom;      /* the block has room for it */
+    uint64_t probe_addr;  /* where this rank has a random number in private memory */
+    uint64_t probe;       /* the number: a peer that reads it there can read this rank's memory */
     uint64_t first_seq;
     uint64_t region, region_addr; /* for measurements (measure.h): offset in the block, 0: none; address on this rank */
     /* of rank 0 only */
@@ -59,7 +59,7 @@ typedef struct result {
     int32_t mapped; /* all blocks are mapped; else `why` says why not */
     int32_t cross;  /* the private memory of all peers can be read */
     dma_measured_t measured;
-    char why[DMA_WHY_BYTES];
+    dma_why_t why;
 } result_t;
 
 /* Records have a fixed size, so that ranks with different versions of this component can exchange them. */
@@ -103,7 +103,7 @@ static void offer_measure_region(const dma_comm_t *comm, setup_t *s)
 }
 
 /* Takes a block from the arena of this attempt. If there is none, INFO says so to all ranks. */
-static void allocate_block(dma_comm_t *comm, setup_t *s, char *why)
+static void allocate_block(dma_comm_t *comm, setup_t *s, dma_why_t *why)
 {
     dma_geom_t geom = comm->wanted.ring_depth ? comm->wanted : dma_geom_from_params(&comm->proc->params, comm->nranks);
     /* A channel's slots have the size of its call. They must not shrink: the call may fit nowhere else. */
@@ -132,7 +132,7 @@ static void allocate_block(dma_comm_t *comm, setup_t *s, char *why)
     } while (!s->block && dma_geom_shrink(&geom, comm->nranks, least));
     pthread_mutex_unlock(&comm->proc->lock);
     if (!s->block) {
-        snprintf(why, DMA_WHY_BYTES, "its limit is reached");
+        *why = dma_why(DMA_REASON_arena_limit);
         return;
     }
     s->mine.geom = geom;
@@ -217,16 +217,13 @@ static dma_status_t exchange(dma_comm_t *comm, setup_t *s, const void *record, s
 
 static dma_status_t begin_attempt(dma_comm_t *comm, setup_t *s)
 {
-    char why[DMA_WHY_BYTES] = "";
-
     s->exchanging_results = false;
     s->mine = (info_t){.protocol = PROTOCOL, .first_seq = s->first_seq};
     s->probe = dma_random64();
     s->mine.probe = s->probe;
     s->mine.wants_memory_route = comm->wants_memory_route;
     s->mine.probe_addr = (uint64_t)(uintptr_t)&s->probe;
-    allocate_block(comm, s, why);
-    snprintf(s->mine.why, sizeof(s->mine.why), "%s", why);
+    allocate_block(comm, s, &s->mine.why);
     count_cpus(&s->mine, &comm->proc->params);
     if (comm->rank == 0) {
         choose_node_params(comm, &s->mine);
@@ -315,28 +312,28 @@ void dma_setup_poison(dma_comm_t *comm, dma_status_t status)
 
 /* ---- map ---- */
 
-/* Maps the block of rank r and tries to read its private memory. Returns NULL, or the reason of a failure. */
-static const char *map_peer(dma_comm_t *comm, setup_t *s, int r, bool *cross)
+/* Maps the block of rank r and tries to read its private memory. Returns why that is not possible. */
+static dma_why_t map_peer(dma_comm_t *comm, setup_t *s, int r, bool *cross)
 {
     const info_t *h = &s->all[r];
     dma_peer_t *peer = &s->peers[r];
-    const char *why;
+    dma_reason_t why;
 
     if (h->protocol != PROTOCOL || h->first_seq != s->first_seq) {
-        return "the ranks run different versions of this component";
+        return dma_why(DMA_REASON_versions_differ);
     }
     if (!h->arena.nonce) {
         return h->why;
     }
     if (!dma_geom_valid(&h->geom) || h->block % DMA_ARENA_ALIGN) {
-        return "a rank's shared memory is laid out in a way that cannot be";
+        return dma_why(DMA_REASON_layout_invalid);
     }
     if (dma_registry_get(&h->arena, &peer->mapping, &why) != DMA_OK) {
-        return why;
+        return dma_why(why);
     }
     if (h->block > peer->mapping->bytes ||
         dma_block_layout(&h->geom, comm->nranks).bytes > peer->mapping->bytes - h->block) {
-        return "a rank's block is outside its shared memory";
+        return dma_why(DMA_REASON_block_outside);
     }
     peer->block = (dma_block_t *)(peer->mapping->base + h->block);
     if (r != comm->rank) {
@@ -346,7 +343,7 @@ static const char *map_peer(dma_comm_t *comm, setup_t *s, int r, bool *cross)
             *cross = false;
         }
     }
-    return NULL;
+    return dma_why(DMA_REASON_NONE);
 }
 
 /* Ranks per core, in sixteenths: the larger of this communicator's ranks per core that they may use, and the processes
@@ -407,6 +404,16 @@ static void measure(const dma_comm_t *comm, const setup_t *s, dma_measured_t *m)
     }
 }
 
+/* What another rank has published, whatever it is. */
+static dma_why_t valid_why(const dma_why_t *published)
+{
+    dma_why_t why = *published;
+
+    why.text[sizeof(why.text) - 1] = '\0';
+    why.reason = (unsigned)why.reason < DMA_REASON_COUNT ? why.reason : DMA_REASON_versions_differ;
+    return why;
+}
+
 /* All INFO records are here: maps the peers, measures, and begins RESULT. */
 static dma_status_t begin_results(dma_comm_t *comm, setup_t *s)
 {
@@ -415,18 +422,18 @@ static dma_status_t begin_results(dma_comm_t *comm, setup_t *s)
 
     for (int r = 0; r < comm->nranks; r++) {
         s->all[r] = *(const info_t *)dma_bootstrap_record(&s->exchange, r);
-        s->all[r].why[DMA_WHY_BYTES - 1] = s->all[r].arena.path[sizeof(s->all[r].arena.path) - 1] = '\0';
+        s->all[r].why = valid_why(&s->all[r].why);
+        s->all[r].arena.path[sizeof(s->all[r].arena.path) - 1] = '\0';
     }
     s->per_core = ranks_per_core(comm, s);
     for (int r = 0; r < comm->nranks && v.mapped; r++) {
-        const char *why = map_peer(comm, s, r, &cross);
-
-        if (why) {
-            v.mapped = 0;
-            snprintf(v.why, sizeof(v.why), "%s", why);
-        }
+        v.why = map_peer(comm, s, r, &cross);
+        v.mapped = !v.why.reason;
     }
     v.cross = cross;
+    if (!cross && s->all[0].cross_memory) {
+        dma_comm_note_reason(comm, DMA_REASON_cross_untried);
+    }
     if (v.mapped) {
         measure(comm, s, &v.measured);
     }
@@ -541,28 +548,28 @@ static void set_ready(dma_comm_t *comm, setup_t *s, bool cross)
 /* All results are here: READY, the next attempt, or ASIDE. */
 static dma_status_t end_attempt(dma_comm_t *comm, setup_t *s)
 {
-    const char *why = NULL;
+    dma_why_t why = dma_why(DMA_REASON_NONE);
     bool cross = true;
 
     for (int r = 0; r < comm->nranks; r++) {
-        result_t *v = dma_bootstrap_record(&s->exchange, r);
+        const result_t *v = dma_bootstrap_record(&s->exchange, r);
 
-        v->why[sizeof(v->why) - 1] = '\0';
-        if (!v->mapped && !why) {
-            why = v->why;
+        if (!v->mapped && !why.reason) {
+            why = valid_why(&v->why);
         }
         cross = cross && v->cross;
         s->measured[r] = v->measured;
     }
-    if (!why) {
+    if (!why.reason) {
         set_ready(comm, s, cross);
         return DMA_OK;
     }
-    snprintf(comm->reason, sizeof(comm->reason), "%s", why);
+    snprintf(comm->reason, sizeof(comm->reason), "%s", why.text);
+    dma_comm_count_reason(comm, why.reason);
     if (s->attempt == 0 && comm->rank == 0) {
         dma_proc_report(comm->proc, DMA_REPORT_WARN, "arena",
                         "no anonymous shared memory for %s (%s): a file in the session directory is tried", comm->text,
-                        why);
+                        why.text);
     }
     drop_attempt(comm, s);
     if (++s->attempt < ATTEMPTS) {

@@ -378,8 +378,12 @@ static bool read_peer_block(const dma_run_t *run, const dma_op_t *op, uint64_t t
         addr = dma_window_desc(run->window, op->src.rank, run->seq)->addr + op->src.offset +
                (uint64_t)op->src.block * run->send.bytes;
     }
-    return dma_cross_read(run->window->peers[op->src.rank].pid, fixed_address(run, &op->dst[0]) + skip, addr + skip,
-                          bytes) == DMA_OK;
+    if (dma_cross_read(run->window->peers[op->src.rank].pid, fixed_address(run, &op->dst[0]) + skip, addr + skip,
+                       bytes) != DMA_OK) {
+        return false;
+    }
+    run->window->crossed += bytes;
+    return true;
 }
 
 /* Executes an operation of the direct or the fallback path. A program ends its turn after one chunk of the direct

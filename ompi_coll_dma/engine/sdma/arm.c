@@ -49,9 +49,10 @@ static struct {
     bool registered;
 } armed = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* Lowers a program to memory of the host. Returns the number of dwords, or 0 if the program cannot be armed. */
+/* Lowers a program to memory of the host. Returns the number of dwords, or 0 if the program cannot be armed. *moved: the bytes
+ * that it writes. */
 static uint32_t draft(const dma_sdma_binding_t *b, const dma_run_t *run, uint32_t index, dma_queue_t *queue,
-                      uint32_t *packets, uint32_t *body)
+                      uint32_t *packets, uint64_t *moved, uint32_t *body)
 {
     uint64_t read = 0, write = 0, doorbell = 0;
     dma_ring_memory_t memory = {.ring = body,
@@ -69,13 +70,16 @@ static uint32_t draft(const dma_sdma_binding_t *b, const dma_run_t *run, uint32_
         return 0;
     }
     *packets = (uint32_t)draft_queue.ring.unpublished_packets;
+    *moved = draft_queue.ring.unpublished_bytes;
     return (uint32_t)(draft_queue.ring.reserved / sizeof(*body));
 }
 
 /* Reserves and builds one armed program. Returns false if it does not fit. */
-static bool build(dma_sdma_binding_t *b, const dma_run_t *run, uint32_t index, dma_queue_t *queue, uint32_t *body)
+static bool build(dma_sdma_binding_t *b, const dma_run_t *run, uint32_t index, dma_queue_t *queue, uint64_t *bytes,
+                  uint32_t *body)
 {
-    uint32_t packets, dwords = draft(b, run, index, queue, &packets, body), *p;
+    uint64_t moved;
+    uint32_t packets, dwords = draft(b, run, index, queue, &packets, &moved, body), *p;
 
     if (!dwords || dwords > BODY_DWORDS ||
         dma_ring_reserve(&queue->ring, DMA_PACKET_POLL_DWORDS + DMA_PACKET_COND_DWORDS + dwords, packets + 2, &p) !=
@@ -86,6 +90,8 @@ static bool build(dma_sdma_binding_t *b, const dma_run_t *run, uint32_t index, d
                          START_INTERVAL);
     p += dma_packet_cond(p, queue->go_addr, 1, dwords);
     memcpy(p, body, dwords * sizeof(*p));
+    *bytes += moved;
+    b->armed_packets += packets;
     return true;
 }
 
@@ -177,7 +183,7 @@ static bool all_idle(const dma_sdma_binding_t *b)
     return true;
 }
 
-dma_status_t dma_sdma_arm(const dma_run_t *run)
+dma_status_t dma_sdma_arm(const dma_run_t *run, uint64_t *bytes)
 {
     dma_sdma_binding_t *b = dma_sdma_binding(run->binding);
     uint32_t *body;
@@ -199,12 +205,13 @@ dma_status_t dma_sdma_arm(const dma_run_t *run)
         return DMA_UNSUPPORTED;
     }
     fits = true;
+    *bytes = b->armed_packets = 0;
     for (uint32_t pass = 0; pass < 2; pass++) { /* the own block comes first: it waits for no peer */
         for (uint32_t i = 1; fits && i < run->plan->nprogs; i++) {
             bool own = run->plan->progs[i].link == b->rank;
 
             if (own == (pass == 0)) {
-                fits = build(b, run, i, own ? b->armed_queues[1] : b->armed_queues[i], body);
+                fits = build(b, run, i, own ? b->armed_queues[1] : b->armed_queues[i], bytes, body);
             }
         }
     }
@@ -230,7 +237,7 @@ dma_status_t dma_sdma_arm(const dma_run_t *run)
         atomic_store_explicit(&queue->start_word, &dma_window_ready(b->window, b->rank)->word, memory_order_release);
         /* The engine reads the word after the doorbell, which is a release store. */
         atomic_store_explicit(queue->go, 1, memory_order_relaxed);
-        dma_ring_publish(&queue->ring);
+        dma_queue_publish(queue, b->unit->counters);
     }
     if (!fits) {
         dma_sdma_arm_release(b);
@@ -253,6 +260,7 @@ void dma_sdma_disarm(dma_gpu_binding_t *handle, _Atomic uint32_t *ready)
         dma_pause(&pause);
     }
     b->stalled = !all_idle(b);
+    dma_gpu_count(b->unit->counters, DMA_COUNT_packets_skipped, b->armed_packets);
     b->armed = 0;
     b->epoch = 0; /* its lines have not been written and will not be */
     b->progs = 0;

@@ -21,36 +21,6 @@
 
 #define QUIET_SECONDS 2.0 /* how long unbind waits for copies in progress */
 
-/* Finds the GPU of a device by its PCI address, because the order of devices differs between processes. */
-static dma_status_t find_gpu(const dma_gpu_config_t *config, dma_sdma_unit_t *unit, char *why)
-{
-    const char *reason = "";
-    uint32_t location;
-
-    if (config->rt->device_pci(config->device, &unit->pci) != DMA_OK) {
-        return dma_gpu_refuse(why, "the runtime does not say where the device is");
-    }
-    if (dma_topo_read(config->sysfs ? config->sysfs : DMA_TOPO_ROOT, &unit->topo, &reason) != DMA_OK) {
-        return dma_gpu_refuse(why, reason);
-    }
-    location = unit->pci.bus << 8 | unit->pci.device << 3 | unit->pci.function;
-    unit->gpu = dma_topo_find(unit->topo, unit->pci.domain, location, DMA_TOPO_ANY_PARTITION);
-    if (!unit->gpu) {
-        return dma_gpu_refuse(why, dma_topo_count(unit->topo, unit->pci.domain, location)
-                                       ? "several GPUs or partitions have the PCI address of the device"
-                                       : "the device is not among the GPUs that the kernel describes");
-    }
-    if (!unit->pci.has_function && !dma_topo_is_whole_device(unit->topo, unit->gpu)) {
-        return dma_gpu_refuse(why, "the runtime does not say which partition of a GPU the device is");
-    }
-    if (!(unit->gen = dma_gen_find(unit->gpu->device_id, unit->gpu->version, &reason))) {
-        return dma_gpu_refuse(why, reason);
-    }
-    unit->limited = *unit->gen;
-    unit->gen = &unit->limited;
-    return DMA_OK;
-}
-
 /* As ROCr knows the GPU. */
 static dma_rocr_address_t address_of(const dma_sdma_unit_t *unit)
 {
@@ -110,6 +80,11 @@ static bool copies_failed(void *arg, const char *provider, char *why)
     return true;
 }
 
+enum {
+    PACKET_FAILED = DMA_COUNT_REASON + DMA_REASON_packet_failed,
+    PACKET_UNTRIED = DMA_COUNT_REASON + DMA_REASON_packet_untried,
+};
+
 /* Takes away the packets that are not proven, and says which these are. */
 static void limit_packets(dma_sdma_unit_t *unit, const dma_record_result_t *results, const char *path, char *advice)
 {
@@ -119,6 +94,7 @@ static void limit_packets(dma_sdma_unit_t *unit, const dma_record_result_t *resu
 
         if (unit->limited.has & p->has && r->state != DMA_RECORD_PROVEN) {
             unit->limited.has &= ~(uint32_t)p->has;
+            dma_gpu_count(unit->counters, r->state == DMA_RECORD_FAILED ? PACKET_FAILED : PACKET_UNTRIED, 1);
             dma_gpu_advise(advice, "%s %s%s%s (%s)", dma_record_feature_name(p->feature),
                            r->state == DMA_RECORD_FAILED ? "is not used: it failed" : "is not used: it was not tried",
                            r->reason[0] ? ": " : "", r->reason, path);
@@ -143,6 +119,7 @@ static void apply_proof(const proof_t *proof, dma_sdma_unit_t *unit, char *advic
         return;
     }
     unit->limited.has = 0;
+    dma_gpu_count(unit->counters, DMA_COUNT_REASON + DMA_REASON_packets_unrecorded, 1);
     dma_gpu_advise(advice,
                    "the engine sdma uses plain copies only, because %s proves no other packets (%s): coll_dma_accept "
                    "makes this record",
@@ -166,7 +143,7 @@ static dma_status_t open_queues(const dma_gpu_config_t *config, const proof_t *p
     char reason[DMA_PROVIDER_WHY_BYTES];
 
     if (dma_queues_open(&unit->queues, dma_providers, config->queues, &gpu, &first, reason) != DMA_OK) {
-        return dma_gpu_refuse(why, reason);
+        return dma_gpu_refuse_for(config->counters, why, DMA_REASON_sdma_providers, reason);
     }
     return DMA_OK;
 }
@@ -222,11 +199,12 @@ static dma_status_t open_unit(const dma_gpu_config_t *config, proof_t *proof, dm
     unit->rt = config->rt;
     unit->device = config->device;
     unit->stuck_seconds = config->timeout;
+    unit->counters = config->counters;
     unit->resets = dma_gpu_resets(config->rt, config->device);
     if (strcmp(config->rt->name, "hip")) {
-        status = dma_gpu_refuse(why, "the device is not AMD's");
+        status = dma_gpu_refuse_for(config->counters, why, DMA_REASON_sdma_vendor, NULL);
     } else {
-        status = find_gpu(config, unit, why);
+        status = dma_sdma_locate(config, unit, why);
     }
     if (status == DMA_OK) {
         if (proof) {
@@ -433,7 +411,7 @@ static dma_status_t sdma_bind(dma_gpu_unit_t *handle, const dma_gpu_bind_params_
         if (!(b->queues[r] = dma_queue_get(&unit->queues, &b->picks[r], b->nodes[r]))) {
             release_queues(b);
             free(b);
-            return dma_gpu_refuse(why, "the driver gives this process no queue");
+            return dma_gpu_refuse_for(unit->counters, why, DMA_REASON_queues_taken, NULL);
         }
     }
     *result = (dma_gpu_binding_t *)b;
@@ -529,7 +507,8 @@ static dma_status_t lower_program(dma_sdma_binding_t *b, const dma_run_t *run, u
     }
     if (status == DMA_OK) {
         status = dma_lower_program(run, prog, &to, &b->at[index]);
-        dma_ring_publish(&queue->ring);
+        dma_gpu_count(b->unit->counters, DMA_COUNT_bytes_engines, queue->ring.unpublished_bytes);
+        dma_queue_publish(queue, b->unit->counters);
     }
     pthread_mutex_unlock(&queue->lock);
     return status;

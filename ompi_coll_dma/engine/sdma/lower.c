@@ -69,6 +69,7 @@ static dma_status_t copy(const dma_lower_target_t *to, uint64_t dst, uint64_t sr
             return status;
         }
         dma_packet_copy(p, to->gen, dst + at->done, src + at->done, n);
+        dma_ring_moves(&to->queue->ring, n);
         at->done += n;
     }
     return DMA_OK;
@@ -88,6 +89,7 @@ static dma_status_t copy2(const dma_lower_target_t *to, uint64_t dst0, uint64_t 
         if (status != DMA_OK) {
             return status;
         }
+        dma_ring_moves(&to->queue->ring, 2 * n);
         if (fits) {
             dma_packet_broadcast(p, to->gen, dst0 + d, dst1 + d, src + d, n);
         } else {
@@ -122,6 +124,7 @@ static dma_status_t exchange(const dma_lower_target_t *to, uint64_t a, uint64_t 
         if (status != DMA_OK) {
             return status;
         }
+        dma_ring_moves(&queue->ring, 3 * n);
         p += dma_packet_copy(p, to->gen, queue->temp, a + d, n);
         p += dma_drain(p, queue);
         p += dma_packet_copy(p, to->gen, a + d, b + d, n);
@@ -155,6 +158,7 @@ static dma_status_t exchange_in_steps(const dma_lower_target_t *to, uint64_t a, 
             }
             if (at->step % 2 == 0) {
                 dma_packet_copy(p, to->gen, dst[k], src[k], n);
+                dma_ring_moves(&to->queue->ring, n);
             }
         }
         at->done += n;
@@ -175,6 +179,7 @@ static dma_status_t swap(const dma_lower_target_t *to, uint64_t a, uint64_t b, u
             return status;
         }
         dma_packet_swap(p, to->gen, a + at->done, b + at->done, n);
+        dma_ring_moves(&to->queue->ring, 2 * n);
         at->done += n;
     }
     return to->gen->has & DMA_GEN_POLL ? exchange(to, a, b, bytes, at) : exchange_in_steps(to, a, b, bytes, at);

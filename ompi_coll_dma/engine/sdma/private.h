@@ -12,7 +12,8 @@ typedef struct dma_sdma_unit {
     const dma_gpu_runtime_t *rt;
     int device;
     double stuck_seconds;
-    unsigned resets; /* dma_gpu_runtime_t.resets when the unit was opened */
+    dma_counters_t *counters; /* may be NULL */
+    unsigned resets;          /* dma_gpu_runtime_t.resets when the unit was opened */
     dma_gpu_pci_t pci;
     dma_topo_t *topo;
     const dma_topo_gpu_t *gpu;
@@ -38,6 +39,7 @@ typedef struct dma_sdma_binding {
 
     uint64_t *ready;            /* the device's addresses of the ready words, by rank; NULL: arming is disabled */
     dma_queue_t **armed_queues; /* by program: the exclusive queue on which it is armed, or NULL */
+    uint64_t armed_packets;     /* behind the packets that wait, of all armed programs */
     uint32_t armed;             /* the last epoch that was armed; 0: none */
     bool in_exit_list;          /* the exit handler knows this binding */
     bool stalled;               /* at the last disarm, a queue had not skipped the revoked programs in time */
@@ -52,8 +54,12 @@ static inline dma_sdma_binding_t *dma_sdma_binding(dma_gpu_binding_t *handle)
 /* engine.c: the parameters to lower a program to a queue. */
 dma_lower_target_t dma_sdma_lower_target(const dma_sdma_binding_t *b, dma_queue_t *queue, uint32_t prog);
 
+/* locate.c: sets pci, topo, gpu and gen of a unit. Finds the GPU by its PCI address, because the order of devices differs between
+ * processes. */
+dma_status_t dma_sdma_locate(const dma_gpu_config_t *config, dma_sdma_unit_t *unit, char *why);
+
 /* arm.c */
-dma_status_t dma_sdma_arm(const dma_run_t *run);
+dma_status_t dma_sdma_arm(const dma_run_t *run, uint64_t *bytes);
 void dma_sdma_disarm(dma_gpu_binding_t *handle, _Atomic uint32_t *ready);
 /* Destroys the armed queues. Returns false if a queue still waits; it is left. */
 bool dma_sdma_arm_release(dma_sdma_binding_t *b);

@@ -336,6 +336,21 @@ bool dma_queues_busy(dma_queues_t *q, uint64_t address)
     return busy;
 }
 
+void dma_queue_publish(dma_queue_t *queue, dma_counters_t *counters)
+{
+    dma_ring_t *ring = &queue->ring;
+
+    if (counters && ring->unpublished_packets) {
+        dma_counters_add(counters, DMA_COUNT_packets, ring->unpublished_packets);
+        dma_counters_add(counters, DMA_COUNT_doorbells, 1);
+    }
+    if (counters && ring->count.full != queue->full_counted) {
+        dma_counters_add(counters, DMA_COUNT_rings_full, ring->count.full - queue->full_counted);
+        queue->full_counted = ring->count.full;
+    }
+    dma_ring_publish(ring);
+}
+
 dma_status_t dma_queue_check(dma_queue_t *queue, double seconds)
 {
     double at = dma_now();

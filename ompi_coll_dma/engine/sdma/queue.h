@@ -27,6 +27,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "dma/counters.h"
 #include "engine/sdma/map.h"
 #include "engine/sdma/provider.h"
 #include "engine/sdma/ring.h"
@@ -38,6 +39,7 @@ typedef struct dma_queue {
     struct dma_queue *next;
     pthread_mutex_t lock;
     dma_ring_t ring;
+    uint64_t full_counted; /* of ring.count.full */
     dma_map_kind_t kind;
     uint32_t engine; /* DMA_MAP_ENGINE: its number; DMA_MAP_XGMI: the peer's node */
     dma_provider_queue_t made;
@@ -109,6 +111,9 @@ bool dma_queue_waits(const dma_queues_t *queues, dma_queue_t *queue);
 
 /* Whether any queue has work that it may begin or has begun, or waits at this address for a start; from any thread. */
 bool dma_queues_busy(dma_queues_t *queues, uint64_t address);
+
+/* Publishes what is in its ring, and counts it in `counters`, which may be NULL. With its lock. */
+void dma_queue_publish(dma_queue_t *queue, dma_counters_t *counters);
 
 /* DMA_OK, or DMA_ERR_ENGINE: the queue has an error, or has work and has made no progress for `seconds`. */
 dma_status_t dma_queue_check(dma_queue_t *queue, double seconds);

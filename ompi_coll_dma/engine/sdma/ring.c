@@ -75,7 +75,7 @@ dma_status_t dma_ring_reserve(dma_ring_t *ring, uint32_t dwords, uint32_t packet
 void dma_ring_drop(dma_ring_t *ring)
 {
     ring->reserved = ring->published;
-    ring->unpublished_packets = 0;
+    ring->unpublished_packets = ring->unpublished_bytes = 0;
 }
 
 uint64_t dma_ring_publish(dma_ring_t *ring)
@@ -85,7 +85,8 @@ uint64_t dma_ring_publish(dma_ring_t *ring)
     }
     ring->published = ring->reserved;
     ring->count.packets += ring->unpublished_packets;
-    ring->unpublished_packets = 0;
+    ring->count.bytes += ring->unpublished_bytes;
+    ring->unpublished_packets = ring->unpublished_bytes = 0;
     ring->count.doorbells++;
     /* Release: if the engine reads the write pointer without a doorbell, as it does when its queue is mapped again,
      * it finds the packets below the pointer. */

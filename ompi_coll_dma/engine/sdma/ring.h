@@ -49,11 +49,12 @@ typedef struct dma_ring {
     uint64_t reserved;  /* packets may be built up to here */
     struct {
         uint64_t packets;   /* published */
+        uint64_t bytes;     /* that published packets write: dma_ring_moves */
         uint64_t doorbells; /* rung */
         uint64_t pads;      /* how often the end of the ring was padded */
         uint64_t full;      /* how often there was no room */
     } count;
-    uint64_t unpublished_packets;
+    uint64_t unpublished_packets, unpublished_bytes;
 } dma_ring_t;
 
 /* Initializes a ring for an idle queue, whose counters are equal. DMA_ERR_ARG: the memory is not valid. */
@@ -63,6 +64,12 @@ dma_status_t dma_ring_init(dma_ring_t *ring, const dma_ring_memory_t *mem);
  * room until the engine has consumed more published packets. DMA_ERR_ARG: more than half of the ring, for which
  * there may never be room. DMA_ERR_ENGINE: the read pointer has a value that no working queue has. */
 dma_status_t dma_ring_reserve(dma_ring_t *ring, uint32_t dwords, uint32_t packets, uint32_t **p);
+/* What the packets of the last group write. */
+static inline void dma_ring_moves(dma_ring_t *ring, uint64_t bytes)
+{
+    ring->unpublished_bytes += bytes;
+}
+
 /* Discards everything that was reserved since the last publish. */
 void dma_ring_drop(dma_ring_t *ring);
 /* Publishes everything that was reserved and rings the doorbell. Returns the position behind it, for

@@ -41,6 +41,7 @@ static void run_packets(dma_trial_t *t, char *advice)
 
         if (wrong) {
             *has &= ~(uint32_t)p->has;
+            dma_gpu_count(t->unit->counters, DMA_COUNT_REASON + DMA_REASON_packet_broken, 1);
             dma_gpu_advise(advice, "%s failed in the self-test (%s)", dma_record_feature_name(p->feature), wrong);
         }
         if (!(*has & DMA_GEN_POLL)) {

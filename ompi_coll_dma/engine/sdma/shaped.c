@@ -119,6 +119,7 @@ static dma_status_t put_strided(dma_shaped_t *s, const dma_gen_t *gen, dma_queue
                 return status;
             }
             dma_packet_rect(p, &r, element);
+            dma_ring_moves(&queue->ring, r.rows * r.row_bytes);
             s->row += r.rows;
         }
     }
@@ -140,6 +141,7 @@ static dma_status_t put_rows(dma_shaped_t *s, const dma_gen_t *gen, dma_queue_t 
             }
             dma_packet_copy(p, gen, r->dst + s->row * r->dst_pitch + s->lane, r->src + s->row * r->src_pitch + s->lane,
                             n);
+            dma_ring_moves(&queue->ring, n);
             s->lane += n;
         }
     }

@@ -38,7 +38,8 @@ typedef struct dma_stream_unit {
     const dma_gpu_runtime_t *rt;
     int device;
     dma_self_copy_method_t method;
-    pthread_mutex_t lock; /* only pthread_mutex_trylock: guards the streams and the members below */
+    dma_counters_t *counters; /* may be NULL */
+    pthread_mutex_t lock;     /* only pthread_mutex_trylock: guards the streams and the members below */
     dma_gpu_stream_t *streams[STREAMS];
     uint64_t temp; /* DMA_WORK_TEMP bytes for exchanges; 0: not allocated yet */
     bool writes;   /* write32 works on the streams */
@@ -60,6 +61,7 @@ typedef struct dma_stream_binding {
     const struct dma_window *window;
     bool collected; /* `work` contains the operations of the last run */
     bool failed;    /* a run was submitted only in part */
+    bool by_links;  /* the last exchange used the links alone */
     double checked;
 } dma_stream_binding_t;
 
@@ -110,6 +112,7 @@ static dma_status_t stream_open(const dma_gpu_config_t *config, dma_gpu_unit_t *
     }
     unit->rt = config->rt;
     unit->device = config->device;
+    unit->counters = config->counters;
     unit->writes = config->rt->write32 != NULL;
     if (dma_self_copy_method_find(config->own_copy, &unit->method) != DMA_OK) {
         status = dma_gpu_refuse(why, "there is no such method to copy the own block");
@@ -303,7 +306,7 @@ static dma_status_t exchange(dma_stream_binding_t *b)
         unit->temp = 0;
         return status;
     }
-    by_links = dma_self_copy_choose_echo(&b->self_copy);
+    by_links = b->by_links = dma_self_copy_choose_echo(&b->self_copy);
     for (size_t i = 0; i < b->work.swaps.n && !by_links; i++) {
         bytes += b->work.swaps.bytes[i];
     }
@@ -407,6 +410,23 @@ static void stream_wait_early(dma_gpu_binding_t *handle)
     }
 }
 
+/* What has been submitted. An echo brings the own block to a peer and back; an exchange takes three copies, or six over
+ * links. */
+static void count_run(const dma_stream_binding_t *b)
+{
+    const dma_work_t *work = &b->work;
+    uint64_t pushed = work->own.bytes * (b->echoed ? 2 : 1), swapped = 0;
+
+    for (size_t i = 0; i < work->pushes.n; i++) {
+        pushed += work->pushes.bytes[i];
+    }
+    for (size_t i = 0; i < work->swaps.n; i++) {
+        swapped += work->swaps.bytes[i];
+    }
+    dma_gpu_count(b->unit->counters, DMA_COUNT_bytes_engines, pushed + swapped * (b->by_links ? 6 : 3));
+    dma_gpu_count(b->unit->counters, DMA_COUNT_stream_echoes, b->echoed != 0);
+}
+
 static dma_status_t stream_start(dma_run_t *run)
 {
     dma_stream_binding_t *b = binding_of(run->binding);
@@ -428,6 +448,7 @@ static dma_status_t stream_start(dma_run_t *run)
         }
         if (status == DMA_OK && (status = match_early(b)) == DMA_OK) {
             status = submit(b, run);
+            count_run(b);
             b->failed = status != DMA_OK;
             b->early.bytes = 0;
         }

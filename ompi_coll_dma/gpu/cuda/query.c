@@ -165,7 +165,6 @@ static dma_status_t query(uint64_t addr, dma_gpu_memory_t *memory)
     }
     if (error != CUDA_DONE && !no_device_memory(error)) {
         *memory = (dma_gpu_memory_t){.kind = DMA_GPU_UNKNOWN, .device = -1, .device_addr = addr};
-        memory->reason = "CUDA answers with an error";
         dma_cuda_status(error, "pointer_get_attributes");
         return DMA_OK;
     }

@@ -20,7 +20,7 @@
 typedef struct kind_cache {
     uint64_t id, base, size, device_base;
     dma_gpu_kind_t kind;
-    const char *reason;
+    dma_reason_t reason;
 } hip_cached_kind_t;
 
 static _Thread_local hip_cached_kind_t kind_cache[CACHED_KINDS];

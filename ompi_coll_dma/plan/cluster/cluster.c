@@ -164,25 +164,30 @@ int dma_cluster_variant_find(const char *name)
     return -1;
 }
 
-static bool fits(const dma_cluster_req_t *req, int variant)
+static dma_reason_t why_unfit(const dma_cluster_req_t *req, int variant)
 {
     const dma_cluster_variant_t *v = dma_cluster_variants[variant];
 
-    return (v->colls >> req->coll & 1) && (!v->unfit || !v->unfit(req));
+    if (!(v->colls >> req->coll & 1)) {
+        return DMA_REASON_variant_operation;
+    }
+    return v->unfit ? v->unfit(req) : DMA_REASON_NONE;
 }
 
-int dma_cluster_choose(const dma_net_profile_t *profile, const dma_cluster_req_t *req, uint64_t bytes, int forced)
+int dma_cluster_choose(const dma_net_profile_t *profile, const dma_cluster_req_t *req, uint64_t bytes, int forced,
+                       dma_reason_t *reason)
 {
     uint64_t best_cost = UINT64_MAX;
     int best = -1;
 
-    if (forced >= 0 && fits(req, forced)) {
+    *reason = forced >= 0 ? why_unfit(req, forced) : DMA_REASON_NONE;
+    if (forced >= 0 && !*reason) {
         return forced;
     }
     for (int v = 0; dma_cluster_variants[v]; v++) {
         uint64_t cost;
 
-        if (fits(req, v) &&
+        if (!why_unfit(req, v) &&
             (cost = dma_cluster_variants[v]->cost(profile, req->node_map, req->coll, bytes)) < best_cost) {
             best = v;
             best_cost = cost;
@@ -205,6 +210,7 @@ dma_status_t dma_cluster_build(const dma_cluster_req_t *req, int variant, dma_cl
         return DMA_ERR_NOMEM;
     }
     plan->req = *req;
+    plan->variant = variant;
     plan->window[DMA_LANE_SEND] = SEND_WINDOW;
     plan->window[DMA_LANE_RECV] = UINT32_MAX; /* no limit */
     plan->window[DMA_LANE_LOCAL] = 1;         /* node-local collectives match in order */

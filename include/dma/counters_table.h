@@ -1,0 +1,75 @@
+/*
+ * The counters of coll/dma, one row each. This table makes their numbers (DMA_COUNT_<name>), their registration with Open MPI
+ * as the performance variables coll_dma_<name>, and the table in docs/user/counters.md. To add a counter, add a row and run
+ * `make -C build counters-doc`. Not in this table, because their lists are elsewhere: a counter for each variant, for each
+ * GPU engine (core/counters.c), and for each reason (dma/reasons_table.h).
+ *
+ * This file is included several times, with this macro defined:
+ *
+ *     DMA_COUNTER(scope, kind, name, help)
+ *         scope   COMM: counted for each communicator, so it is also read for one of them (coll_dma_comm_<name>)
+ *                 PROC: counted for the process
+ *         kind    EVENTS, BYTES, or NANOSECONDS
+ *
+ * The calls come first, in the order of DMA_COLLS for each form: a call is counted by its number. Help texts are shown by
+ * ompi_info and by the document, so they contain no markup.
+ */
+/* clang-format off */
+DMA_COUNTER(COMM, EVENTS, calls_blocking_allgather, "Calls of MPI_Allgather that move data.")
+DMA_COUNTER(COMM, EVENTS, calls_blocking_allgatherv, "Calls of MPI_Allgatherv that move data.")
+DMA_COUNTER(COMM, EVENTS, calls_blocking_alltoall, "Calls of MPI_Alltoall that move data.")
+DMA_COUNTER(COMM, EVENTS, calls_blocking_alltoallv, "Calls of MPI_Alltoallv.")
+DMA_COUNTER(COMM, EVENTS, calls_nonblocking_allgather, "Calls of MPI_Iallgather that move data.")
+DMA_COUNTER(COMM, EVENTS, calls_nonblocking_allgatherv, "Calls of MPI_Iallgatherv that move data.")
+DMA_COUNTER(COMM, EVENTS, calls_nonblocking_alltoall, "Calls of MPI_Ialltoall that move data.")
+DMA_COUNTER(COMM, EVENTS, calls_nonblocking_alltoallv, "Calls of MPI_Ialltoallv.")
+DMA_COUNTER(COMM, EVENTS, calls_persistent_allgather, "Starts of requests of MPI_Allgather_init that move data.")
+DMA_COUNTER(COMM, EVENTS, calls_persistent_allgatherv, "Starts of requests of MPI_Allgatherv_init that move data.")
+DMA_COUNTER(COMM, EVENTS, calls_persistent_alltoall, "Starts of requests of MPI_Alltoall_init that move data.")
+DMA_COUNTER(COMM, EVENTS, calls_persistent_alltoallv, "Starts of requests of MPI_Alltoallv_init.")
+DMA_COUNTER(COMM, EVENTS, calls_below,
+    "Of the blocking calls, those that the next collective component has done, because coll/dma does not serve the "
+    "communicator.")
+DMA_COUNTER(COMM, EVENTS, calls_messages,
+    "Of the other calls, those that were done by messages of Open MPI, because coll/dma does not serve the communicator, or "
+    "because there was no shared memory for a persistent request.")
+DMA_COUNTER(COMM, EVENTS, calls_self, "Calls of communicators of one rank.")
+DMA_COUNTER(COMM, EVENTS, calls_nodes, "Calls of communicators over several nodes, begun between the nodes.")
+DMA_COUNTER(COMM, EVENTS, calls_repeated,
+    "Of the calls that a GPU engine has done, those in which all ranks repeated their last call or start, so that nothing was "
+    "looked up.")
+DMA_COUNTER(COMM, EVENTS, calls_staged,
+    "Calls with device memory in which this process has put host memory in its place. The reasons have counters too.")
+DMA_COUNTER(COMM, EVENTS, calls_scratch,
+    "Calls with device memory in which this process has put scratch memory in the place of a buffer. The reasons have "
+    "counters too.")
+DMA_COUNTER(COMM, EVENTS, setups, "Set-ups that have begun: one for each communicator that is used, and for each persistent request.")
+DMA_COUNTER(COMM, EVENTS, plans_chosen, "Runs of the cost model: the first call of each operation and size.")
+DMA_COUNTER(COMM, EVENTS, plans_built, "Plans that were built.")
+DMA_COUNTER(COMM, EVENTS, plans_reused, "Calls that have run a plan which had been built before.")
+DMA_COUNTER(COMM, BYTES, bytes_cores,
+    "Bytes that this process has received, its own block included, in calls that the cores of the ranks have carried out: on "
+    "one node through shared memory, with variants whose names begin with host_, and on communicators of one rank.")
+DMA_COUNTER(COMM, BYTES, bytes_cross,
+    "Of these, the bytes that were copied directly out of another process's memory.")
+DMA_COUNTER(COMM, BYTES, bytes_sent, "Bytes in messages to ranks of other nodes.")
+DMA_COUNTER(COMM, BYTES, bytes_received, "Bytes in messages from ranks of other nodes.")
+DMA_COUNTER(COMM, EVENTS, messages_sent, "Messages to ranks of other nodes.")
+DMA_COUNTER(COMM, EVENTS, messages_received, "Messages from ranks of other nodes.")
+DMA_COUNTER(COMM, EVENTS, armed, "Starts of persistent requests whose programs were given to the engines before MPI_Start.")
+DMA_COUNTER(COMM, EVENTS, armed_started, "Of these, those that MPI_Start has started.")
+DMA_COUNTER(COMM, EVENTS, armed_cancelled, "Of these, those that were removed before MPI_Start.")
+DMA_COUNTER(COMM, NANOSECONDS, armed_ns,
+    "Time that programs have waited in the engines for MPI_Start, until it came or they were removed.")
+DMA_COUNTER(PROC, BYTES, bytes_engines,
+    "Bytes that GPU engines were told to write: a packet or copy with two destinations counts twice, an exchange counts what "
+    "each of its copies writes. What was armed counts when it is started.")
+DMA_COUNTER(PROC, EVENTS, packets, "Packets that were given to queues of the engine sdma; those of the self-test are not included.")
+DMA_COUNTER(PROC, EVENTS, packets_skipped, "Of these, those that the engines have skipped, because their programs were removed.")
+DMA_COUNTER(PROC, EVENTS, doorbells, "Doorbells of such queues that were rung.")
+DMA_COUNTER(PROC, EVENTS, rings_full, "How often such a queue had no room for a group of packets.")
+DMA_COUNTER(PROC, EVENTS, stream_echoes, "Calls in which the engine stream has copied the own block to a peer and back.")
+DMA_COUNTER(PROC, EVENTS, imports, "Allocations of other processes that were opened.")
+DMA_COUNTER(PROC, EVENTS, progress_turns,
+    "Calls of the progress callback of coll/dma, which is registered only while its collectives are in progress.")
+/* clang-format on */

@@ -1,0 +1,154 @@
+/*
+ * Why coll/dma leaves its fast path, one row for each reason. This table makes the values of dma_reason_t
+ * (DMA_REASON_<name>), the texts that coll_dma_verbose 2 and warnings print, the counters coll_dma_reason_<name>, and their
+ * rows in docs/user/counters.md. To add a reason, add a row, count it where the way is left, write a test that reads its
+ * counter or its value (test/reasons.sh looks for one), and run `make -C build counters-doc`.
+ *
+ * This file is included several times, with this macro defined:
+ *
+ *     DMA_REASON(scope, name, text, effect)
+ *         scope    COMM: counted for a communicator; PROC: for the process
+ *         text     the reason, as part of a sentence; where it is found, details may be put in its place or behind it
+ *         effect   what is counted, and what is done instead
+ *
+ * Texts and effects are shown by ompi_info and by the document, so they contain no markup.
+ */
+/* clang-format off */
+
+/* ---- a communicator is not served ---- */
+#define ASIDE "Set-ups that have ended so, or have tried a file instead. Without a file that works the communicator is not " \
+    "served: blocking calls go to the next component, others are done by messages."
+DMA_REASON(COMM, arena_zero, "its limit is 0", ASIDE)
+DMA_REASON(COMM, arena_limit, "its limit is reached", ASIDE)
+DMA_REASON(COMM, arena_system, "the system gives no shared memory", ASIDE)
+DMA_REASON(COMM, arena_file_limit, "the limit of a file's size", ASIDE)
+DMA_REASON(COMM, peer_memory_closed, "the shared memory of a peer cannot be opened through /proc", ASIDE)
+DMA_REASON(COMM, peer_file_closed, "the file of a peer's shared memory cannot be opened", ASIDE)
+DMA_REASON(COMM, peer_memory_wrong, "the shared memory of a peer has the wrong size or owner", ASIDE)
+DMA_REASON(COMM, peer_memory_foreign, "the shared memory found in the place of a peer's is not its own", ASIDE)
+DMA_REASON(COMM, peer_memory_unmapped, "no memory to map a peer's shared memory", ASIDE)
+DMA_REASON(COMM, versions_differ, "the ranks run different versions of this component", ASIDE)
+DMA_REASON(COMM, layout_invalid, "a rank's shared memory is laid out in a way that cannot be", ASIDE)
+DMA_REASON(COMM, block_outside, "a rank's block is outside its shared memory", ASIDE)
+#undef ASIDE
+#define ASIDE "Communicators over several nodes that are not served for this reason."
+DMA_REASON(COMM, network_missing, "a rank has no network that this component can use", ASIDE)
+DMA_REASON(COMM, setup_memory, "a rank has no memory for its set-up", ASIDE)
+DMA_REASON(COMM, nodes_differ, "the ranks disagree about who is on which node", ASIDE)
+DMA_REASON(COMM, addresses_shared, "a host has only network addresses that other hosts have too", ASIDE)
+DMA_REASON(COMM, node_memory, "no shared memory for the ranks of a node", ASIDE)
+DMA_REASON(COMM, no_connection, "no connection to a rank", ASIDE)
+DMA_REASON(COMM, unreachable, "ranks of other nodes cannot reach each other", ASIDE)
+#undef ASIDE
+
+DMA_REASON(COMM, network_unusable, "this process has no network to other nodes",
+    "Set-ups on the rank that has none; all ranks step aside.")
+
+/* ---- host memory ---- */
+DMA_REASON(COMM, cross_untried, "the kernel does not let this rank read a peer's memory",
+    "Set-ups that have found this. All ranks use shared memory: blocks are copied twice.")
+DMA_REASON(COMM, cross_refused, "this rank could not read a peer's memory",
+    "Communicators on which a read failed after set-up: shared memory is used, for this block at once.")
+DMA_REASON(COMM, cross_given_up, "a rank could not read a peer's memory",
+    "Communicators on which all ranks use shared memory from then on.")
+
+/* ---- a forced variant that does not fit ---- */
+#define FORCED "Choices in which the variant that the user has named was not taken for this reason."
+DMA_REASON(COMM, variant_operation, "it does not do this operation", FORCED)
+DMA_REASON(COMM, variant_line, "the block is larger than its place in a descriptor", FORCED)
+DMA_REASON(COMM, variant_slot, "the block is larger than its place in a slot", FORCED)
+DMA_REASON(COMM, variant_chunks, "there is no room for chunk buffers", FORCED)
+DMA_REASON(COMM, variant_pairs, "there is no room for pair buffers", FORCED)
+DMA_REASON(COMM, variant_overwrites, "in place, what a peer reads would be overwritten", FORCED)
+DMA_REASON(COMM, variant_reading, "not every pair of ranks can read each other's memory", FORCED)
+DMA_REASON(COMM, variant_exchanges, "the blocks of an all-to-all in place have to be exchanged", FORCED)
+DMA_REASON(COMM, variant_no_exchange, "nothing is to be exchanged out of place", FORCED)
+DMA_REASON(COMM, variant_queues, "the engine has fewer queues than there are peers", FORCED)
+DMA_REASON(COMM, variant_pair_queues, "the engine has fewer queues than there are pairs of peers", FORCED)
+DMA_REASON(COMM, variant_two_places, "not all engines write two places at once", FORCED)
+DMA_REASON(COMM, variant_nodes, "nodes have different numbers of ranks", FORCED)
+#undef FORCED
+DMA_REASON(COMM, variant_none, "no variant does this operation",
+    "Choices in which no variant fits: the call fails.")
+
+/* ---- device memory that goes through the host ---- */
+#define STAGED "Calls of this rank in which its device memory was staged in host memory for this reason."
+DMA_REASON(COMM, staged_type, "the datatype is not regular", STAGED)
+DMA_REASON(COMM, staged_in_place, "blocks that are exchanged in place are not contiguous", STAGED)
+DMA_REASON(COMM, staged_kind, "the runtime does not say of what kind the memory is", STAGED)
+DMA_REASON(COMM, staged_no_engine, "no engine serves the device", STAGED)
+DMA_REASON(COMM, staged_off, "opening memory has failed too often on this communicator", STAGED)
+DMA_REASON(COMM, staged_scratch, "there is no scratch memory", STAGED)
+DMA_REASON(COMM, staged_export, "its memory cannot be exported", STAGED)
+DMA_REASON(COMM, staged_peer, "another rank has no device memory that an engine serves", STAGED)
+DMA_REASON(COMM, staged_shapes, "an engine does not copy between shapes", STAGED)
+DMA_REASON(COMM, staged_vote, "a rank could not open memory, or bind its engine", STAGED)
+DMA_REASON(COMM, staged_aside, "the communicator is not served", STAGED)
+DMA_REASON(COMM, staged_devices, "the buffers are on two devices", STAGED)
+DMA_REASON(COMM, staged_relay, "there is no pinned memory", STAGED)
+#undef STAGED
+DMA_REASON(COMM, open_failed, "device memory of a peer cannot be opened",
+    "Attempts of this rank. The call is staged on all ranks.")
+DMA_REASON(COMM, target_invalid, "a peer has published memory outside of its allocation",
+    "Calls in which this rank has found that. The call is staged on all ranks.")
+DMA_REASON(COMM, bind_refused, "the engine does not serve the communicator",
+    "Attempts to bind it. The call is staged on all ranks.")
+DMA_REASON(COMM, opening_off, "opening has failed in several calls in a row",
+    "Communicators whose device memory goes through the host from then on.")
+
+/* ---- scratch memory in place of a buffer ---- */
+#define SCRATCH "Calls of this rank in which scratch memory has taken the place of a buffer for this reason."
+DMA_REASON(COMM, memory_host, "host memory has no IPC handle", SCRATCH)
+DMA_REASON(COMM, memory_fine, "fine-grained device memory is not shared by IPC", SCRATCH)
+DMA_REASON(COMM, memory_pool, "memory of a pool has no IPC handle of its own", SCRATCH)
+DMA_REASON(COMM, memory_vmm, "virtually mapped memory has no IPC handle", SCRATCH)
+DMA_REASON(COMM, memory_managed, "managed memory migrates: it has no IPC handle", SCRATCH)
+DMA_REASON(COMM, memory_imported, "imported memory must not be exported again", SCRATCH)
+DMA_REASON(COMM, memory_extent, "the runtime does not say where the allocation begins and ends", SCRATCH)
+DMA_REASON(COMM, memory_partial, "the buffer does not end inside its allocation", SCRATCH)
+DMA_REASON(COMM, scratch_send, "what is sent is in host memory or on another device than what is received", SCRATCH)
+DMA_REASON(COMM, scratch_device, "the buffers are not on the communicator's device", SCRATCH)
+DMA_REASON(COMM, scratch_type, "the datatype is irregular", SCRATCH)
+DMA_REASON(COMM, scratch_shape, "the engine does not copy between shapes", SCRATCH)
+#undef SCRATCH
+
+/* ---- persistent calls ---- */
+DMA_REASON(COMM, channel_memory, "no shared memory is left for another persistent collective",
+    "Persistent requests that are done by messages.")
+DMA_REASON(COMM, unprepared_own, "this rank could not prepare the call for engines",
+    "Persistent requests with device memory, each start of which is resolved like other calls.")
+DMA_REASON(COMM, unprepared_peer, "another rank could not prepare the call for engines",
+    "The same, on the other ranks.")
+#define UNARMED "Starts of persistent requests after which nothing was armed for this reason: the next start writes its packets."
+DMA_REASON(COMM, arm_limit, "as many programs are armed as coll_dma_prelaunch allows", UNARMED)
+DMA_REASON(COMM, arm_unable, "not all engines accept programs before the start", UNARMED)
+DMA_REASON(COMM, arm_refused, "the engine cannot arm these programs", UNARMED)
+#undef UNARMED
+DMA_REASON(COMM, arm_expired, "MPI_Start has not come within coll_dma_armed_seconds", "Times that armed programs were removed.")
+
+/* ---- the process ---- */
+#define DEVICE "Devices that no engine serves for this reason, so that collectives in their memory go through the host."
+DMA_REASON(PROC, engine_none, "switched off", DEVICE)
+DMA_REASON(PROC, engine_unknown, "there is no such engine", DEVICE)
+#undef DEVICE
+DMA_REASON(PROC, engine_refused, "the engine does not work on the device",
+    "Engines that were tried on a device and are not used, for whatever reason; another one may serve the device. "
+    "coll_dma_verbose 2 prints what the engine says.")
+#define SDMA "Of these, the devices that the engine sdma does not serve for this reason."
+DMA_REASON(PROC, sdma_vendor, "the device is not AMD's", SDMA)
+DMA_REASON(PROC, sdma_location, "the runtime does not say where the device is", SDMA)
+DMA_REASON(PROC, sdma_topology, "the kernel does not describe a GPU there that the engine knows", SDMA)
+DMA_REASON(PROC, sdma_absent, "the device is not among the GPUs that the kernel describes", SDMA)
+DMA_REASON(PROC, sdma_partitions, "several GPUs or partitions have the PCI address of the device", SDMA)
+DMA_REASON(PROC, sdma_partition_unknown, "the runtime does not say which partition of a GPU the device is", SDMA)
+DMA_REASON(PROC, sdma_providers, "no provider makes queues", SDMA)
+#undef SDMA
+DMA_REASON(PROC, queues_taken, "the driver gives this process no queue",
+    "Communicators for which the engine sdma has no queue: their device memory goes through the host.")
+#define PACKETS "Kinds of packets that are not used on a device for this reason: copies replace them, or the CPU does their work."
+DMA_REASON(PROC, packets_unrecorded, "no record proves packets of this GPU", "Devices on which plain copies alone are used.")
+DMA_REASON(PROC, packet_failed, "it failed when coll_dma_accept tried it", PACKETS)
+DMA_REASON(PROC, packet_untried, "coll_dma_accept has not tried it", PACKETS)
+DMA_REASON(PROC, packet_broken, "it failed in the self-test", PACKETS)
+#undef PACKETS
+/* clang-format on */

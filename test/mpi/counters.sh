@@ -1,0 +1,56 @@
+#!/bin/bash
+# counters.sh: the counters are performance variables that ompi_info and docs/user/counters.md list; tools read them for the
+# process and for a communicator. Runs inside ./with-build.
+# shellcheck disable=SC1091
+set -uo pipefail
+here=$(dirname "$0")
+. "$here/../lib.sh"
+. "$here/common.sh"
+
+counters=$(program counters) || exit 1
+build=${counters%/test/mpi/*}
+table=$build/tools/counters_doc
+document=$here/../../docs/user/counters.md
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+export OMPI_MCA_coll=dma OMPI_MCA_mpi_yield_when_idle=1
+
+documented() {
+    "$table" "$document" | diff "$document" - || {
+        echo 'docs/user/counters.md and the counters differ: run make -C build counters-doc'
+        return 1
+    }
+}
+ok 'the document and the counters agree' documented
+
+ompi_info --param coll dma --level 9 | sed -n 's/.*performance "coll_dma_\([a-z0-9_]*\)".*/\1/p' | sort -u >"$work/listed"
+ok 'ompi_info lists the counters' diff "$work/listed" <("$table" --names | sort)
+
+ok 'handles bound to communicators' launch 30 2 "$counters"
+ok 'the example' launch 30 2 "$build/examples/counters"
+
+# tool NAME=VALUE... -- ARGS...: 2 ranks of a program under a tool; the sum of each counter over the ranks is VALUE, or at
+# least 1 with VALUE +
+tool() {
+    local wanted=() want sum
+    while [ "$1" != -- ]; do
+        wanted+=("$1")
+        shift
+    done
+    shift
+    rm -rf "$work/read" && mkdir "$work/read"
+    launch 60 2 -x DMA_TEST_COUNTERS="$work/read" -x LD_PRELOAD="$build/test/mpi/libcounters_shim.so" "$@" || return 1
+    for want in "${wanted[@]}"; do
+        sum=$(cat "$work"/read/* | awk -v name="${want%%=*}" '$1 == name { n += $2 } END { print n + 0 }')
+        echo "${want%%=*} $sum"
+        if [ "${want#*=}" = + ]; then [ "$sum" -gt 0 ]; else [ "$sum" = "${want#*=}" ]; fi || {
+            cat "$work"/read/*
+            return 1
+        }
+    done
+}
+ok 'a tool beside the example' tool calls_blocking_allgather=10 bytes_cores=80 setups=2 variant_host_line=10 -- \
+    "$build/examples/counters"
+ok 'not served: the module below' tool calls_blocking_allgather=+ calls_below=+ bytes_cores=0 -- \
+    --mca coll_dma_arena_bytes 0 "$build/examples/allgather_check"
+finish
