@@ -1,6 +1,7 @@
 # What several test folders share, and data.
 extra_files += \
 	test/data \
+	test/json_schema.py \
 	test/lib.sh \
 	test/style.sh \
 	test/symbols-allowed.txt \

@@ -33,6 +33,19 @@ tools_accept_coll_dma_accept_worker_SOURCES = tools/accept/worker.c
 tools_accept_coll_dma_accept_worker_CPPFLAGS = $(MPI_CPPFLAGS) -I$(top_srcdir)/ompi_coll_dma
 tools_accept_coll_dma_accept_worker_LDADD = $(OMPI_PROGRAM_LIBS) -ldl
 
+# The program that says who waits for whom in a job.
+bin_PROGRAMS += tools/state/coll_dma_state
+dist_man_MANS += tools/state/coll_dma_state.1
+extra_files += tools/state/state.schema.json
+tools_state_coll_dma_state_SOURCES = \
+	tools/state/find.c \
+	tools/state/json.c \
+	tools/state/read.c \
+	tools/state/say.c \
+	tools/state/state.c \
+	tools/state/state.h
+tools_state_coll_dma_state_LDADD = libdma_core.la -ldl -lpthread
+
 # Read by ./check, ./demo and with-build.
 extra_files += tools/build.sh tools/compile_commands.sh tools/series.sh tools/summarize.py
 

@@ -39,6 +39,8 @@ struct dma_gpu_engine;
 
 typedef struct dma_proc_config {
     const char *session_dir; /* folder for file arenas, or NULL */
+    const char *job;         /* name of the job for coll_dma_state, and the rank of the process in it; NULL: none */
+    int rank;
     const dma_host_t *host;
     dma_params_t params;
     const dma_route_t *const *routes;            /* dma_routes; NULL: host memory inside one node only */

@@ -78,6 +78,11 @@ typedef struct dma_cluster dma_cluster_t;
 
 dma_status_t dma_cluster_setup_begin(dma_comm_t *comm);
 dma_status_t dma_cluster_setup_advance(dma_comm_t *comm);
+dma_wait_t dma_cluster_setup_waits_for(const dma_comm_t *comm);
+const char *dma_cluster_setup_phase(const dma_comm_t *comm);
+/* The ranks of the node that a collective of the node communicator, or its set-up, waits for. Each may be waiting for a
+ * message before it enters. */
+dma_wait_t dma_cluster_node_waits_for(const dma_cluster_t *c);
 void dma_cluster_destroy_node_comm(dma_cluster_t *c);
 
 /* ---- peer.c: ranks of other nodes, and notices to and from them ---- */
@@ -203,6 +208,7 @@ static inline bool dma_cluster_may_start(const dma_cluster_call_t *call, const d
 
 dma_status_t dma_cluster_advance(dma_comm_t *comm, dma_task_t *task);
 dma_wait_t dma_cluster_waits_for(const dma_comm_t *comm, const dma_task_t *task);
+const char *dma_cluster_phase(const dma_comm_t *comm, const dma_task_t *task);
 uint64_t dma_cluster_position(const dma_comm_t *comm, const dma_task_t *task);
 /* Ends the current call, complete or not. */
 void dma_cluster_end_call(dma_cluster_t *c);
@@ -242,8 +248,8 @@ typedef struct dma_lane {
 dma_status_t dma_lanes_begin(dma_cluster_t *c);
 /* Advances SEND or RECV as far as possible now. */
 dma_status_t dma_lane_advance(dma_cluster_t *c, dma_cluster_lane_t lane);
-/* The rank whose message has been waited for the longest, or -1. */
-int dma_lanes_waits_for(const dma_cluster_t *c);
+/* The ranks whose messages are waited for, the longest first. */
+dma_wait_t dma_lanes_waits_for(const dma_cluster_t *c);
 /* The call has failed: cancels its messages and returns when none of them uses the user's memory any more. A peer that
  * does not make progress for CANCEL_SECONDS is declared failed, for all communicators. */
 void dma_lanes_stop(dma_cluster_t *c);

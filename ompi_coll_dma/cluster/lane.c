@@ -118,16 +118,17 @@ void dma_lanes_stop(dma_cluster_t *c)
     } while (for_each_in_flight(c, NULL));
 }
 
-int dma_lanes_waits_for(const dma_cluster_t *c)
+dma_wait_t dma_lanes_waits_for(const dma_cluster_t *c)
 {
     const dma_lane_t *l = &c->lanes[DMA_LANE_RECV];
+    dma_wait_t wait = {0};
 
     for (uint64_t i = l->first; c->running_task && c->call.plan && i < l->next; i++) {
         if (piece_at(l, i)->state == PIECE_IN_FLIGHT) {
-            return c->call.plan->ops[DMA_LANE_RECV][piece_at(l, i)->op].peer;
+            dma_wait_add(&wait, DMA_WAIT_MESSAGE, c->call.plan->ops[DMA_LANE_RECV][piece_at(l, i)->op].peer);
         }
     }
-    return -1;
+    return wait;
 }
 
 void dma_lanes_free(dma_cluster_t *c)

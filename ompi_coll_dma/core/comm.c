@@ -40,6 +40,7 @@ dma_status_t dma_comm_create(dma_proc_t *proc, const dma_comm_config_t *config, 
     comm->threads = config->threads ? config->threads : &one_thread;
     comm->nodes = config->nodes;
     comm->first = config->first;
+    comm->row = &proc->state.nowhere;
     comm->parent = config->parent;
     comm->engine = &dma_engine_host;
     comm->route = find_route(proc, config);
@@ -95,6 +96,7 @@ void dma_comm_destroy(dma_comm_t *comm)
     dma_comm_lock(comm);
     dma_comm_set_active(comm, false);
     dma_comm_set_polled(comm, false);
+    dma_state_give_back(comm);
     dma_setup_drop(comm);
     if (comm->route->destroy) {
         comm->route->destroy(comm);
@@ -147,6 +149,7 @@ void dma_comm_fail(dma_comm_t *comm, dma_status_t status, const char *format, ..
     }
     comm->error = status;
     comm->state = DMA_COMM_POISONED; /* after `reason` and `error`, which other threads read when they see this state */
+    dma_state_update(comm);
     dma_setup_poison(comm, status);
     if (comm->window.own) {
         dma_window_poison(&comm->window, status);
@@ -184,6 +187,7 @@ int dma_comm_advance(dma_comm_t *comm)
         if (status != DMA_OK) {
             dma_comm_fail(comm, status, "the set-up of %s failed: %s", comm->text, dma_status_name(status));
         }
+        dma_state_update(comm);
     }
     if (comm->pending_error && (comm->state == DMA_COMM_READY || comm->state == DMA_COMM_ASIDE)) {
         dma_comm_fail(comm, comm->pending_error, "%s", comm->pending_reason);
@@ -222,6 +226,7 @@ dma_status_t dma_comm_begin(dma_comm_t *comm)
     dma_status_t status = DMA_OK;
 
     if (comm->state == DMA_COMM_NEW) {
+        dma_state_take(comm);
         comm->arrays = malloc(dma_arrays_total(comm->nranks));
         status = comm->arrays ? comm->route->setup_begin(comm) : DMA_ERR_NOMEM;
         if (status != DMA_OK) {
@@ -229,6 +234,7 @@ dma_status_t dma_comm_begin(dma_comm_t *comm)
         } else {
             dma_comm_set_active(comm, true);
         }
+        dma_state_update(comm);
     }
     return comm->state == DMA_COMM_POISONED ? comm->error : status;
 }

@@ -22,5 +22,8 @@ core_sources += \
 	ompi_coll_dma/core/setup/setup.c \
 	ompi_coll_dma/core/staging.c \
 	ompi_coll_dma/core/staging.h \
+	ompi_coll_dma/core/state.c \
+	ompi_coll_dma/core/state.h \
+	ompi_coll_dma/core/state_text.c \
 	ompi_coll_dma/core/task.c \
 	ompi_coll_dma/core/wait.c

@@ -55,6 +55,7 @@ dma_status_t dma_proc_create(const dma_proc_config_t *config, dma_proc_t **resul
     for (int i = 0; proc->routes[i] && !proc->memory; i++) {
         proc->memory = proc->routes[i]->memory;
     }
+    dma_state_init(proc, config->job, config->rank);
     if (!copy_string(&session_dir, &proc->session_dir) || !copy_string(&proc->params.profile, &proc->profile_path) ||
         !copy_string(&proc->params.gpu_profile, &proc->gpu_profile_path) ||
         !copy_string(&proc->params.sysfs, &proc->sysfs) || !copy_string(&proc->params.record, &proc->record) ||
@@ -92,6 +93,7 @@ void dma_proc_destroy(dma_proc_t *proc)
         }
     }
     dma_registry_drop_idle();
+    dma_state_close(proc);
     pthread_mutex_destroy(&proc->lock);
     pthread_mutex_destroy(&proc->device_lock);
     free_proc(proc);

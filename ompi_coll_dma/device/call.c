@@ -299,27 +299,31 @@ void dma_device_spin(dma_comm_t *comm, const dma_task_t *task)
     }
 }
 
-/* A rank that has not voted. */
+/* The ranks that have not voted. */
 static dma_wait_t waits_for_vote(const dma_comm_t *comm)
 {
+    dma_wait_t wait = {0};
+
     for (int r = 0; r < comm->nranks; r++) {
         uint32_t word = atomic_load_explicit(&dma_window_agreed(&comm->window, r)->word, memory_order_relaxed);
 
         if (!is_vote(comm->device, word)) {
-            return (dma_wait_t){.kind = DMA_WAIT_FLAG, .rank = r};
+            dma_wait_add(&wait, DMA_WAIT_FLAG, r);
         }
     }
-    return (dma_wait_t){.kind = DMA_WAIT_NONE, .rank = -1};
+    return wait;
 }
 
 dma_wait_t dma_device_waits_for(const dma_comm_t *comm, const dma_task_t *task)
 {
     const struct dma_device_call *call = task->device;
-    dma_wait_t wait;
+    dma_wait_t wait = {0};
+    int rank;
 
     if (call->persistent) {
-        wait.rank = dma_device_unstarted_rank(comm, task);
-        wait.kind = wait.rank >= 0 ? DMA_WAIT_ENTRY : DMA_WAIT_NONE;
+        if ((rank = dma_device_unstarted_rank(comm, task)) >= 0) {
+            dma_wait_add(&wait, DMA_WAIT_ENTRY, rank);
+        }
     } else {
         wait = dma_host_waits_for_entry(comm, task);
     }
@@ -330,6 +334,17 @@ dma_wait_t dma_device_waits_for(const dma_comm_t *comm, const dma_task_t *task)
         return waits_for_vote(comm);
     }
     return call->phase >= DEVICE_RUN ? dma_host_waits_for_flag(comm, task) : wait;
+}
+
+const char *dma_device_phase(const dma_comm_t *comm, const dma_task_t *task)
+{
+    static const char *const names[] = {
+        [DEVICE_ENTER] = "entry",       [DEVICE_AGREE] = "agreement", [DEVICE_STARTED] = "entry",
+        [DEVICE_SUBMIT] = "submission", [DEVICE_RUN] = "engine",      [DEVICE_ON_HOST] = "copies by cores",
+    };
+
+    (void)comm;
+    return dma_task_state(task) == DMA_TASK_QUEUED ? NULL : names[task->device->phase];
 }
 
 uint64_t dma_device_position(const dma_comm_t *comm, const dma_task_t *task)

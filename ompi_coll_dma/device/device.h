@@ -292,6 +292,7 @@ void dma_device_copy_early(dma_comm_t *comm, const dma_task_t *task);
  * computes. If a peer comes later, progress starts the copies. */
 void dma_device_spin(dma_comm_t *comm, const dma_task_t *task);
 dma_wait_t dma_device_waits_for(const dma_comm_t *comm, const dma_task_t *task);
+const char *dma_device_phase(const dma_comm_t *comm, const dma_task_t *task);
 uint64_t dma_device_position(const dma_comm_t *comm, const dma_task_t *task);
 
 /* ---- comm.c: with the communicator's lock ---- */

@@ -34,11 +34,28 @@ elsewhere() {
     [ "$(files_under "$work/mca")" = './help-coll-dma.txt ./mca_coll_dma.so ' ]
 }
 
-# The command and what it starts are below the prefix.
-command_works() {
+# The commands and what they start are below the prefix.
+commands_work() {
+    local name installed=''
+    for name in accept state; do
+        installed+="./bin/coll_dma_$name "
+        says "^usage: coll_dma_$name " "$work/prefix/bin/coll_dma_$name" --help || return 1
+    done
+    installed+='./libexec/coll-dma/coll_dma_accept_worker '
+    for name in accept state; do
+        installed+="./share/man/man1/coll_dma_$name.1 "
+    done
     files_under "$work/prefix"
-    [ "$(files_under "$work/prefix")" = './bin/coll_dma_accept ./libexec/coll-dma/coll_dma_accept_worker ./share/man/man1/coll_dma_accept.1 ' ] &&
-        says '^usage: coll_dma_accept ' "$work/prefix/bin/coll_dma_accept" --help
+    [ "$(files_under "$work/prefix")" = "$installed" ]
+}
+
+# Manual pages without a fault, as far as a checker is here. It does not know the pages that ours refer to.
+pages() {
+    local faults
+    command -v mandoc >/dev/null || { echo 'not checked: mandoc is not installed' && return 0; }
+    faults=$(mandoc -T lint "$root"/tools/*/*.1 | grep -v 'referenced manual not found\|outdated mandoc.db')
+    echo "$faults"
+    [ -z "$faults" ]
 }
 
 # Exactly what the text says to do.
@@ -74,7 +91,8 @@ linked() {
 ok "the component goes into Open MPI's own directory" own_folders
 ok 'make uninstall leaves nothing' uninstall
 ok 'a directory of its own gets the component and its help, nothing else' elsewhere
-ok 'coll_dma_accept goes below the prefix' command_works
+ok 'the commands go below the prefix' commands_work
+ok 'their manual pages are right' pages
 ok 'Open MPI finds it there, set up as make install says' as_told
 ok 'with-build shows Open MPI the component just built' with_build
 ok 'with-build says what to do when there is no build' no_build

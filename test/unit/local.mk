@@ -62,6 +62,7 @@ unit_tests += \
 	test/unit/test_sdma_topology \
 	test/unit/test_shape \
 	test/unit/test_self \
+	test/unit/test_state \
 	test/unit/test_stream \
 	test/unit/test_stream_own \
 	test/unit/test_threads

@@ -217,16 +217,14 @@ static dma_status_t exchange(dma_comm_t *comm, setup_t *s, const void *record, s
 
 static dma_status_t begin_attempt(dma_comm_t *comm, setup_t *s)
 {
-    char why[DMA_WHY_BYTES] = "";
-
     s->exchanging_results = false;
-    s->mine = (info_t){.protocol = PROTOCOL, .first_seq = s->first_seq};
     s->probe = dma_random64();
-    s->mine.probe = s->probe;
-    s->mine.wants_memory_route = comm->wants_memory_route;
-    s->mine.probe_addr = (uint64_t)(uintptr_t)&s->probe;
-    allocate_block(comm, s, why);
-    snprintf(s->mine.why, sizeof(s->mine.why), "%s", why);
+    s->mine = (info_t){.protocol = PROTOCOL,
+                       .first_seq = s->first_seq,
+                       .probe = s->probe,
+                       .probe_addr = (uint64_t)(uintptr_t)&s->probe,
+                       .wants_memory_route = comm->wants_memory_route};
+    allocate_block(comm, s, s->mine.why);
     count_cpus(&s->mine, &comm->proc->params);
     if (comm->rank == 0) {
         choose_node_params(comm, &s->mine);
@@ -532,6 +530,7 @@ static void init_choices(dma_comm_t *comm, const setup_t *s, bool cross)
 static void set_ready(dma_comm_t *comm, setup_t *s, bool cross)
 {
     comm->oversubscribed = s->per_core > WHOLE_CORE;
+    comm->identity = s->all[0].arena.nonce + s->all[0].block;
     init_window(comm, s);
     init_profile(comm, s);
     init_choices(comm, s, cross);
@@ -590,4 +589,10 @@ dma_status_t dma_setup_advance(dma_comm_t *comm)
     }
     dma_setup_drop(comm);
     return DMA_OK;
+}
+
+dma_wait_t dma_setup_waits_for(const dma_comm_t *comm, const char **phase)
+{
+    *phase = comm->setup->exchanging_results ? "results" : "addresses";
+    return dma_bootstrap_waits_for(&comm->setup->exchange);
 }
