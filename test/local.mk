@@ -1,5 +1,6 @@
 # What several test folders share, and data.
 extra_files += \
+	test/chrome_trace.py \
 	test/data \
 	test/json_schema.py \
 	test/lib.sh \

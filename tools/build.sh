@@ -33,6 +33,7 @@ missing_packages() {
     [ "$1" != tests ] || pkg-config --exists check 2>/dev/null || missing+=(check)
     # Between nodes; a build without it stays inside them.
     [ "$1" != tests ] || pkg-config --exists ucx 2>/dev/null || missing+=(libucx-dev)
+    [ "$1" != tests ] || command -v python3 >/dev/null || missing+=(python3)
     [ "$1" != tests ] || command -v valgrind >/dev/null || missing+=(valgrind)
     [ "$1" != tests ] || { command -v ip && command -v tc && command -v bridge && command -v ss; } >/dev/null || missing+=(iproute2)
     [ "$1" != tests ] || command -v nft >/dev/null || missing+=(nftables)

@@ -46,6 +46,22 @@ tools_state_coll_dma_state_SOURCES = \
 	tools/state/state.h
 tools_state_coll_dma_state_LDADD = libdma_core.la -ldl -lpthread
 
+# The program that says what the calls of a job did, and when.
+bin_PROGRAMS += tools/trace/coll_dma_trace
+dist_man_MANS += tools/trace/coll_dma_trace.1
+extra_files += tools/trace/trace.schema.json
+tools_trace_coll_dma_trace_SOURCES = \
+	tools/trace/chrome.c \
+	tools/trace/engine.c \
+	tools/trace/main.c \
+	tools/trace/messages.c \
+	tools/trace/phases.c \
+	tools/trace/plot.c \
+	tools/trace/read.c \
+	tools/trace/table.c \
+	tools/trace/trace.h
+tools_trace_coll_dma_trace_LDADD = -lm
+
 # Read by ./check, ./demo and with-build.
 extra_files += tools/build.sh tools/compile_commands.sh tools/series.sh tools/summarize.py
 

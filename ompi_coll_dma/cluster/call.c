@@ -214,6 +214,8 @@ static dma_status_t begin_call(dma_comm_t *comm, dma_task_t *task)
         (status = alloc_scratch(call)) != DMA_OK) {
         return status;
     }
+    c->trace = comm->trace;
+    dma_trace_plan(c->trace, task->run.seq, DMA_TRACE_NETWORK, dma_cluster_variants[call->plan->variant]->name);
     call->seq = (uint32_t)task->run.seq % ((uint32_t)INT32_MAX);
     call->note = call_note(task, comm->nranks);
     call->waiting_since = 0;
@@ -420,6 +422,7 @@ static dma_status_t advance_local_lane(dma_cluster_t *c)
             if (!dma_cluster_may_start(call, &ops[i])) {
                 return DMA_OK;
             }
+            call->local_began = dma_trace_begin(c->trace);
             if ((status = start_op(c, &ops[i])) != DMA_OK) {
                 return status;
             }
@@ -428,6 +431,7 @@ static dma_status_t advance_local_lane(dma_cluster_t *c)
         if ((status = test_op(c, &ops[i])) != DMA_OK) {
             return status == DMA_AGAIN ? DMA_OK : status;
         }
+        dma_trace_span(c->trace, DMA_TRACE_LOCAL, c->running_task->run.seq, 0, call->local_began, i);
         call->ended[DMA_LANE_LOCAL]++;
         call->state_changes++;
     }

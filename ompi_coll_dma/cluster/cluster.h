@@ -175,6 +175,7 @@ typedef struct dma_cluster_call {
     uint32_t started[DMA_LANES], ended[DMA_LANES]; /* operations; ended: all up to this one */
     uint64_t state_changes;                        /* of pieces, and operations that have ended in LOCAL */
     bool copying;                                  /* LOCAL: the relay's engine copies */
+    uint64_t local_began;                          /* when the operation of LOCAL began, for the trace */
     uint64_t node_position; /* dma_comm_position of the node communicator, when it was last advanced */
     unsigned local_turns;   /* turns in which no message was in flight, so that the call waited for its node only */
 
@@ -231,6 +232,7 @@ typedef struct dma_piece {
     dma_piece_state_t state;
     bool slot; /* goes through the slot that belongs to its place in the ring */
     void *req;
+    uint64_t posted; /* when, for the trace */
 } dma_piece_t;
 
 #define CLUSTER_PIECES 1024 /* the maximum number of pieces in progress in a lane */
@@ -263,8 +265,9 @@ struct dma_cluster {
     void *handle; /* of the communicator, for host services and addresses */
     const dma_net_ops_t *net_ops;
     void *net;
-    uint32_t first;         /* the lowest rank of the communicator on this node */
-    dma_cluster_t *primary; /* of a channel: the communicator that it belongs to; otherwise this one */
+    const dma_trace_comm_t *trace; /* of the communicator */
+    uint32_t first;                /* the lowest rank of the communicator on this node */
+    dma_cluster_t *primary;        /* of a channel: the communicator that it belongs to; otherwise this one */
 
     /* The node communicator. */
     dma_node_map_t node_map;

@@ -139,6 +139,14 @@ void dma_lanes_free(dma_cluster_t *c)
 
 /* ---- both lanes ---- */
 
+static void trace_message(const dma_cluster_t *c, dma_cluster_lane_t lane, const dma_piece_t *p)
+{
+    const dma_cluster_op_t *op = &c->call.plan->ops[lane][p->op];
+
+    dma_trace_span(c->trace, lane == DMA_LANE_SEND ? DMA_TRACE_SEND : DMA_TRACE_RECV, c->running_task->run.seq,
+                   op->step, p->posted, (uint64_t)(uint32_t)op->peer << 40 | piece_bytes(c, op, p));
+}
+
 static void set_state(dma_cluster_t *c, dma_piece_t *p, dma_piece_state_t state)
 {
     p->state = state;
@@ -178,6 +186,7 @@ static dma_status_t post_message(dma_cluster_t *c, dma_cluster_lane_t lane, uint
     } else {
         memory = dma_cluster_at(call, lane == DMA_LANE_SEND ? op->from : op->to) + piece_offset(c, p);
     }
+    p->posted = dma_trace_begin(c->trace); /* before it can arrive */
     status = lane == DMA_LANE_SEND ? c->net_ops->isend(c->net, peer, &tag, memory, piece_bytes(c, op, p), &p->req)
                                    : c->net_ops->irecv(c->net, peer, &tag, memory, piece_bytes(c, op, p), &p->req);
     if (status == DMA_OK) {
@@ -287,6 +296,7 @@ static dma_status_t advance_send_piece(dma_cluster_t *c, uint64_t i, send_window
     if (p->state == PIECE_IN_FLIGHT) {
         status = c->net_ops->test(c->net, &p->req);
         if (status == DMA_OK) {
+            trace_message(c, DMA_LANE_SEND, p);
             set_state(c, p, PIECE_DONE);
         } else if (status == DMA_AGAIN) {
             count_in_flight(w, p->op);
@@ -349,6 +359,7 @@ static dma_status_t advance_recv_piece(dma_cluster_t *c, uint64_t i)
     dma_status_t status = DMA_OK;
 
     if (p->state == PIECE_IN_FLIGHT && (status = c->net_ops->test(c->net, &p->req)) == DMA_OK) {
+        trace_message(c, DMA_LANE_RECV, p);
         set_state(c, p, p->slot && op->bytes ? PIECE_RECEIVED : PIECE_DONE);
     }
     if (p->state == PIECE_RECEIVED && may_overwrite(c, op, p)) {

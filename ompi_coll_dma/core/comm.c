@@ -188,6 +188,7 @@ int dma_comm_advance(dma_comm_t *comm)
             dma_comm_fail(comm, status, "the set-up of %s failed: %s", comm->text, dma_status_name(status));
         }
         dma_state_update(comm);
+        dma_comm_begin_trace(comm);
     }
     if (comm->pending_error && (comm->state == DMA_COMM_READY || comm->state == DMA_COMM_ASIDE)) {
         dma_comm_fail(comm, comm->pending_error, "%s", comm->pending_reason);
@@ -235,6 +236,7 @@ dma_status_t dma_comm_begin(dma_comm_t *comm)
             dma_comm_set_active(comm, true);
         }
         dma_state_update(comm);
+        dma_comm_begin_trace(comm); /* of one rank */
     }
     return comm->state == DMA_COMM_POISONED ? comm->error : status;
 }
@@ -273,8 +275,11 @@ static dma_status_t post_error(const dma_comm_t *comm)
     return comm->state == DMA_COMM_POISONED ? comm->error : comm->pending_error;
 }
 
-dma_status_t dma_comm_run(dma_comm_t *comm, const dma_call_t *call)
+/* Inlined twice: without a trace it does nothing more. */
+static inline __attribute__((always_inline)) dma_status_t run_call(dma_comm_t *comm, const dma_call_t *call,
+                                                                   bool traced)
 {
+    uint64_t entered = traced ? dma_trace_now() : 0;
     dma_task_t task;
     dma_status_t status;
 
@@ -293,6 +298,9 @@ dma_status_t dma_comm_run(dma_comm_t *comm, const dma_call_t *call)
     } else {
         task.run.spin_budget = comm->oversubscribed || comm->head ? 0 : SPIN_BUDGET;
         dma_task_post(comm, &task);
+        if (traced) {
+            dma_task_trace_begin(&task, entered);
+        }
         dma_tasks_advance(comm);
     }
     dma_comm_unlock(comm);
@@ -301,6 +309,16 @@ dma_status_t dma_comm_run(dma_comm_t *comm, const dma_call_t *call)
         return status;
     }
     return __builtin_expect(dma_task_done(&task), 1) ? task.status : dma_task_wait(&task);
+}
+
+static __attribute__((noinline)) dma_status_t run_traced(dma_comm_t *comm, const dma_call_t *call)
+{
+    return run_call(comm, call, true);
+}
+
+dma_status_t dma_comm_run(dma_comm_t *comm, const dma_call_t *call)
+{
+    return dma_trace_on(comm->trace) ? run_traced(comm, call) : run_call(comm, call, false);
 }
 
 dma_status_t dma_comm_prepare(dma_comm_t *comm)
@@ -343,9 +361,9 @@ static void count_missed(dma_comm_t *comm, const dma_task_t *task)
 /* Posts an initialised task. `status`: how its resolution ended. If the task completes before this returns, *outcome is
  * its status and `done` is not called. A task that could not be resolved during the set-up stays queued until the
  * set-up ends, and then fails: the caller has to keep the communicator until the peers, which wait in the set-up, have
- * seen the error. */
+ * seen the error. `entered`: when the call began, for the trace. */
 static dma_status_t post(dma_comm_t *comm, dma_task_t *task, dma_status_t status, dma_done_t done, void *arg,
-                         dma_status_t *outcome)
+                         dma_status_t *outcome, uint64_t entered)
 {
     dma_status_t refused;
 
@@ -366,6 +384,9 @@ static dma_status_t post(dma_comm_t *comm, dma_task_t *task, dma_status_t status
         task->arg = arg;
         task->run.spin_budget = budget;
         dma_task_post(comm, task);
+        if (dma_trace_on(comm->trace)) {
+            dma_task_trace_begin(task, entered);
+        }
         dma_comm_advance(comm);
         if (__builtin_expect(task->route && task->route->spin, 0)) {
             task->route->spin(comm, task);
@@ -402,6 +423,7 @@ static void complete_empty(dma_task_t *task, dma_done_t done, void *arg, dma_sta
 dma_status_t dma_comm_post_task(dma_comm_t *comm, const dma_call_t *call, void *arrays, dma_done_t done, void *arg,
                                 dma_task_t *task, dma_status_t *outcome)
 {
+    uint64_t entered = dma_trace_begin(comm->trace);
     dma_status_t status;
 
     if (dma_call_empty(call, comm->nranks)) {
@@ -412,13 +434,13 @@ dma_status_t dma_comm_post_task(dma_comm_t *comm, const dma_call_t *call, void *
     if (status == DMA_OK) {
         task->run.sign ^= (uint64_t)call->note << 24;
     }
-    return post(comm, task, status, done, arg, outcome);
+    return post(comm, task, status, done, arg, outcome, entered);
 }
 
 dma_status_t dma_comm_post_resolved(dma_comm_t *comm, dma_status_t status, dma_done_t done, void *arg, dma_task_t *task,
                                     dma_status_t *outcome)
 {
-    return post(comm, task, status, done, arg, outcome);
+    return post(comm, task, status, done, arg, outcome, dma_trace_begin(comm->trace));
 }
 
 _Static_assert(sizeof(dma_task_t) <= DMA_TASK_BYTES && _Alignof(dma_task_t) <= DMA_TASK_ALIGN, "a task fits");

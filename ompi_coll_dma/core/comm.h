@@ -31,6 +31,7 @@
 #include "node/window.h"
 #include "plan/gpu/profile.h"
 #include "plan/profile.h"
+#include "trace/trace.h"
 
 /* Nobody knows all block sizes of an all-to-all-v: the choice assumes this one. */
 #define DMA_ALLTOALLV_BYTES 65536
@@ -58,11 +59,13 @@ struct dma_proc {
     dma_state_t state;  /* what coll_dma_state reads */
     char job[sizeof(((dma_state_head_t *)0)->job)];
     int world_rank;
+    dma_trace_t *trace; /* NULL: none */
+    bool trace_tried;
     _Atomic unsigned notice_polls;
     const dma_route_t *const *routes;
     const dma_memory_t *memory; /* device memory; NULL: there is none */
     dma_plain_t plain;          /* memory that is never device memory */
-    char *gpu_profile_path, *sysfs, *record, *net_profile_path;
+    char *gpu_profile_path, *sysfs, *record, *net_profile_path, *trace_dir;
 
     /* State of the device route (device/device.h). */
     const struct dma_gpu_runtime *runtime;
@@ -141,13 +144,15 @@ struct dma_comm {
     dma_window_t window;
     dma_arena_t *file_arena; /* where the block is when it is not in the process's memfd */
     dma_profile_t profile;
-    dma_plan_req_t req;    /* the agreed part of every request */
-    int forced;            /* variant, or -1 */
-    bool refusal_reported; /* this rank could not read a peer's memory, and has reported it */
-    bool oversubscribed;   /* more ranks than cores: yield rather than spin */
-    uint64_t seq;          /* of the last task */
-    dma_state_row_t *row;  /* what coll_dma_state reads of this communicator */
-    uint64_t *stream;      /* by rank: chunks put into its stream so far; then the next two in the same memory: */
+    dma_plan_req_t req;            /* the agreed part of every request */
+    int forced;                    /* variant, or -1 */
+    bool refusal_reported;         /* this rank could not read a peer's memory, and has reported it */
+    bool oversubscribed;           /* more ranks than cores: yield rather than spin */
+    uint64_t seq;                  /* of the last task */
+    dma_state_row_t *row;          /* what coll_dma_state reads of this communicator */
+    const dma_trace_comm_t *trace; /* `traced`; NULL: it is not traced */
+    dma_trace_comm_t traced;
+    uint64_t *stream; /* by rank: chunks put into its stream so far; then the next two in the same memory: */
     uint64_t *pair_out, *pair_in; /* the same for the pair rings, from us to the rank and from it to us */
     void *arrays;                 /* of the blocking call: there is one at a time */
     dma_task_t *head, *tail, *streaming;
@@ -313,6 +318,13 @@ void dma_state_update(dma_comm_t *comm);
 dma_state_wait_t dma_state_wait_of(const dma_comm_t *comm);
 /* Shows this wait if it is a long one. */
 void dma_state_show_wait(dma_comm_t *comm, double now);
+
+/* ---- tracing.c ---- */
+
+/* Traces a communicator whose set-up has ended, if the user wants that. */
+void dma_comm_begin_trace(dma_comm_t *comm);
+/* A task of a traced communicator has got its sequence number. */
+void dma_task_trace_begin(const dma_task_t *task, uint64_t entered);
 
 static inline void dma_state_count_begun(const dma_comm_t *comm)
 {

@@ -26,4 +26,5 @@ core_sources += \
 	ompi_coll_dma/core/state.h \
 	ompi_coll_dma/core/state_text.c \
 	ompi_coll_dma/core/task.c \
+	ompi_coll_dma/core/tracing.c \
 	ompi_coll_dma/core/wait.c

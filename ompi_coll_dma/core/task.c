@@ -44,6 +44,7 @@ void dma_task_complete(dma_task_t *task, dma_status_t status)
         status = dma_stages_out(task);
     }
     task->status = status;
+    dma_trace_mark(task->comm->trace, DMA_TRACE_END, task->run.seq, (uint8_t)-status, 0, 0);
     if (task->done) {
         task->next = task->comm->completed;
         task->comm->completed = task;

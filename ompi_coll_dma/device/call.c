@@ -141,6 +141,7 @@ static dma_status_t begin_call(dma_comm_t *comm, dma_task_t *task)
         return run_on_host(comm, task, false);
     }
     dma_entry_publish(&comm->window, task->run.seq, task->run.sign | DMA_SIGN_DEVICE | dma_comm_sign_flags(comm), 0);
+    dma_trace_mark(comm->trace, DMA_TRACE_ENTERED, task->run.seq, 0, 0, 0);
     dma_device_copy_early(comm, task);
     return DMA_OK;
 }
@@ -177,6 +178,7 @@ static dma_status_t advance_enter(dma_comm_t *comm, dma_task_t *task)
     if (status != DMA_OK) {
         return status;
     }
+    dma_trace_mark(comm->trace, DMA_TRACE_MET, task->run.seq, 0, 0, 0);
     if (!all) {
         return run_on_host(comm, task, true);
     }
@@ -226,15 +228,19 @@ static dma_status_t advance_started(dma_comm_t *comm, dma_task_t *task)
     if (dma_device_unstarted_rank(comm, task) >= 0) {
         return DMA_AGAIN;
     }
+    dma_trace_mark(comm->trace, DMA_TRACE_MET, task->run.seq, 0, 0, 0);
     task->device->phase = DEVICE_SUBMIT;
     return DMA_OK;
 }
 
 static dma_status_t advance_submit(dma_comm_t *comm, dma_task_t *task)
 {
+    uint64_t began = dma_trace_begin(comm->trace);
     dma_status_t status = comm->device->device->engine->start(&task->run);
 
+    dma_trace_span(comm->trace, DMA_TRACE_SUBMIT, task->run.seq, 0, began, 0);
     if (status == DMA_OK) {
+        dma_device_trace_commands(comm, task);
         task->device->phase = DEVICE_RUN;
     }
     return status;
@@ -269,6 +275,7 @@ dma_status_t dma_device_advance(dma_comm_t *comm, dma_task_t *task)
         status = phases[phase](comm, task);
         if (status == DMA_OK && call->phase == phase) {
             dma_host_finish(comm, task);
+            dma_device_trace_stamps(comm, task);
             if (call->persistent) {
                 dma_device_arm(comm);
             }

@@ -240,6 +240,12 @@ dma_device_t *dma_device_of(dma_proc_t *proc, const dma_gpu_runtime_t *rt, int d
 void dma_device_put(dma_proc_t *proc, const dma_gpu_runtime_t *rt, dma_device_t *device);
 void dma_devices_destroy(dma_proc_t *proc);
 
+/* ---- trace.c: what the trace of a communicator says of its engine; without a trace nothing is done ---- */
+
+void dma_device_trace_commands(const dma_comm_t *comm, const dma_task_t *task);
+/* A run has ended. */
+void dma_device_trace_stamps(const dma_comm_t *comm, const dma_task_t *task);
+
 /* ---- resolve.c: before the call is posted, without the lock ---- */
 
 /* If a side of the call is device memory, the task gets its device state and is resolved. DMA_UNSUPPORTED: no side is. */

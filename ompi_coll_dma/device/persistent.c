@@ -163,7 +163,11 @@ dma_status_t dma_device_begin_persistent(dma_comm_t *comm, dma_task_t *task)
     atomic_store_explicit(ready_word(comm, comm->rank), dma_ready_start(task->run.epoch), memory_order_release);
     dma_task_set_running(task);
     if (task->device->phase == DEVICE_STARTED) {
+        dma_trace_mark(comm->trace, DMA_TRACE_ENTERED, task->run.seq, 0, 0, 0);
         dma_device_copy_early(comm, task);
+    } else {
+        dma_trace_mark(comm->trace, DMA_TRACE_SUBMIT, task->run.seq, 1, 0, 0);
+        dma_device_trace_commands(comm, task);
     }
     return DMA_OK;
 }

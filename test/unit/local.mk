@@ -65,7 +65,8 @@ unit_tests += \
 	test/unit/test_state \
 	test/unit/test_stream \
 	test/unit/test_stream_own \
-	test/unit/test_threads
+	test/unit/test_threads \
+	test/unit/test_trace
 if HAVE_UCX
 unit_tests += \
 	test/unit/test_ucx_tl \
@@ -75,6 +76,7 @@ unit_tests += \
 endif
 extra_files += \
 	test/unit/kernel/drm/drm.h \
+	test/unit/cost.sh \
 	test/unit/run.sh \
 	test/unit/test_ucx_tl.c \
 	test/unit/test_ucx_tl_faults.c \

@@ -205,6 +205,7 @@ dma_status_t dma_cluster_build(const dma_cluster_req_t *req, int variant, dma_cl
         return DMA_ERR_NOMEM;
     }
     plan->req = *req;
+    plan->variant = variant;
     plan->window[DMA_LANE_SEND] = SEND_WINDOW;
     plan->window[DMA_LANE_RECV] = UINT32_MAX; /* no limit */
     plan->window[DMA_LANE_LOCAL] = 1;         /* node-local collectives match in order */

@@ -100,6 +100,7 @@ typedef struct dma_cluster_req {
 
 typedef struct dma_cluster_plan {
     dma_cluster_req_t req;
+    int variant; /* index into the table of algorithms */
     dma_cluster_op_t *ops[DMA_LANES];
     uint32_t nops[DMA_LANES], capacity[DMA_LANES];
     uint32_t window[DMA_LANES];
