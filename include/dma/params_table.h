@@ -88,6 +88,9 @@ DMA_PARAM_NAME(own_copy, 8, own_copies, LOCAL,
 DMA_PARAM_NUMBER(int, stream_sync, 0, 0, 1, RANGE, LOCAL, "",
     "1: a collective first waits for the default stream of the device that holds its buffers. 0: the caller has "
     "synchronized, as GPU-aware MPI requires.")
+DMA_PARAM_NUMBER(int, progress_thread, 1, 0, 1, RANGE, LOCAL, "",
+    "1: while a non-blocking or persistent collective in device memory waits for a rank that has not entered it, a sleeping "
+    "thread of the process waits for that rank and then starts the copies. 0: the next MPI call starts them.")
 DMA_PARAM_NUMBER(int, nodes, 1, 0, 1, RANGE, LOCAL, "",
     "1: communicators over several nodes are served too, over UCX, if the component was built with UCX. 0: only "
     "communicators of one node are served.")

@@ -55,8 +55,10 @@ struct dma_proc {
     size_t file_bytes;                /* in file arenas */
     dma_comm_t *active, *active_last; /* list of communicators that progress has to advance; guarded by `lock` */
     _Atomic unsigned nactive;
-    dma_comm_t *polled; /* list for dma_proc_poll_notices; guarded by `lock` */
-    dma_state_t state;  /* what coll_dma_state reads */
+    struct dma_kept_report *kept; /* reports that progress prints; guarded by `lock` */
+    _Atomic bool keeps;           /* there are some */
+    dma_comm_t *polled;           /* list for dma_proc_poll_notices; guarded by `lock` */
+    dma_state_t state;            /* what coll_dma_state reads */
     char job[sizeof(((dma_state_head_t *)0)->job)];
     int world_rank;
     dma_trace_t *trace; /* NULL: none */
@@ -71,7 +73,9 @@ struct dma_proc {
     const struct dma_gpu_runtime *runtime;
     const struct dma_gpu_engine *const *engines;
     pthread_mutex_t device_lock; /* guards ipc, devices, relays and writers */
-    _Atomic int armed;           /* persistent calls whose programs the engines have beforehand */
+    pthread_mutex_t submitter_lock;
+    struct dma_submitter *submitter;
+    _Atomic int armed; /* persistent calls whose programs the engines have beforehand */
     struct dma_ipc *ipc;
     struct dma_device *devices;
     struct dma_writer *writers;
@@ -239,6 +243,12 @@ static inline void dma_comm_unlock(dma_comm_t *comm)
     atomic_store_explicit(&comm->locked, 0, memory_order_release);
 }
 
+/* For a thread that must not call back: the next thread that unlocks calls `done`. */
+static inline void dma_comm_unlock_quietly(dma_comm_t *comm)
+{
+    atomic_store_explicit(&comm->locked, 0, memory_order_release);
+}
+
 /* The oldest call that has not completed here, or the last one. */
 static inline uint32_t dma_comm_current(const dma_comm_t *comm)
 {
@@ -294,6 +304,8 @@ dma_status_t dma_task_arrays(dma_comm_t *comm, dma_task_t *task);
 void dma_task_post(dma_comm_t *comm, dma_task_t *task);
 int dma_tasks_advance(dma_comm_t *comm);
 void dma_task_complete(dma_task_t *task, dma_status_t status);
+/* A task has ended well. `before`: the task in front of it in the queue, or NULL. */
+void dma_task_end(dma_comm_t *comm, dma_task_t *task, dma_task_t *before);
 
 static inline dma_task_state_t dma_task_state(const dma_task_t *task)
 {
@@ -375,6 +387,8 @@ size_t dma_proc_left(dma_proc_t *proc);
 void dma_proc_retire_file(dma_proc_t *proc, dma_arena_t *arena);
 void dma_proc_report(dma_proc_t *proc, dma_report_t level, const char *topic, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
+/* From now on reports of the calling thread are kept until another thread runs progress, and printed there. */
+void dma_reports_keep(bool keep);
 
 static inline void dma_cpu_pause(void)
 {

@@ -327,6 +327,10 @@ static void host_watch_clock(dma_comm_t *comm, double now)
 
 /* ---- channels ---- */
 
+#define ENGINE_CHUNK                                                                                                   \
+    16384 /* bytes of a chunk, and number of chunks and pair buffers, of a call that engines carry out */
+#define ENGINE_DEPTH 4
+
 static uint64_t largest_block(const dma_call_t *call, int nranks)
 {
     uint64_t most = call->recv.count;
@@ -350,8 +354,23 @@ static uint32_t ring_bytes(uint64_t peers)
     return bytes;
 }
 
-/* Shared memory for this call alone. Ranks see different sizes of an all-to-all-v, so its geometry does not depend on them. */
-static dma_geom_t channel_geometry(const dma_comm_t *parent, const dma_call_t *call)
+/* Engines need no shared memory for data. So the buffers are only as large as the host plan needs to be right, for starts whose
+ * data go through the host after all. */
+static void shrink_for_engines(dma_geom_t *g, uint64_t others)
+{
+    if (g->chunk_bytes) {
+        g->chunk_bytes = g->chunk_bytes < ENGINE_CHUNK ? g->chunk_bytes : ENGINE_CHUNK;
+        g->chunk_depth = g->chunk_depth < ENGINE_DEPTH ? g->chunk_depth : ENGINE_DEPTH;
+    }
+    if (g->pair_bytes > ring_bytes(others)) {
+        g->pair_bytes = ring_bytes(others);
+        g->pair_depth = ENGINE_DEPTH;
+    }
+}
+
+/* Shared memory for this call alone. Ranks see different sizes of an all-to-all-v, so its geometry does not depend on them.
+ * `engines`: engines carry it out, as far as this rank sees. */
+static dma_geom_t channel_geometry(const dma_comm_t *parent, const dma_call_t *call, bool engines)
 {
     dma_geom_t g = parent->window.geom;
     bool gathers = dma_coll_gathers(call->coll);
@@ -372,6 +391,9 @@ static dma_geom_t channel_geometry(const dma_comm_t *parent, const dma_call_t *c
         g.pair_bytes = parent->req.cross_memory ? ring_bytes(others) : 0;
     } else {
         g.chunk_bytes = 0;
+    }
+    if (engines) {
+        shrink_for_engines(&g, others);
     }
     return g;
 }
@@ -402,8 +424,8 @@ static void host_channel_prepare(dma_comm_t *comm, const dma_call_t *call)
 {
     const dma_memory_t *memory = comm->proc->memory;
 
-    comm->wanted = channel_geometry(comm->parent, call);
     comm->wants_memory_route = memory && memory->serves(comm, call);
+    comm->wanted = channel_geometry(comm->parent, call, comm->wants_memory_route);
 }
 
 static dma_status_t host_channel_init(dma_comm_t *comm, const dma_call_t *call, void *arrays)

@@ -35,6 +35,72 @@ static void free_proc(dma_proc_t *proc)
     free(proc);
 }
 
+/* ---- reports ---- */
+
+typedef struct dma_kept_report {
+    struct dma_kept_report *next;
+    dma_report_t level;
+    char topic[32], text[512];
+} dma_kept_report_t;
+
+static _Thread_local bool keeps_reports;
+
+void dma_reports_keep(bool keep)
+{
+    keeps_reports = keep;
+}
+
+/* Without memory the report is lost. */
+static void keep_report(dma_proc_t *proc, dma_report_t level, const char *topic, const char *text)
+{
+    dma_kept_report_t *report = malloc(sizeof(*report)), **link = &proc->kept;
+
+    if (!report) {
+        return;
+    }
+    *report = (dma_kept_report_t){.level = level};
+    snprintf(report->topic, sizeof(report->topic), "%s", topic);
+    snprintf(report->text, sizeof(report->text), "%s", text);
+    pthread_mutex_lock(&proc->lock);
+    while (*link) {
+        link = &(*link)->next;
+    }
+    *link = report;
+    atomic_store_explicit(&proc->keeps, true, memory_order_relaxed);
+    pthread_mutex_unlock(&proc->lock);
+}
+
+static void print_kept(dma_proc_t *proc)
+{
+    dma_kept_report_t *list, *next;
+
+    pthread_mutex_lock(&proc->lock);
+    list = proc->kept;
+    proc->kept = NULL;
+    atomic_store_explicit(&proc->keeps, false, memory_order_relaxed);
+    pthread_mutex_unlock(&proc->lock);
+    for (; list; list = next) {
+        next = list->next;
+        proc->host->report(list->level, list->topic, list->text);
+        free(list);
+    }
+}
+
+void dma_proc_report(dma_proc_t *proc, dma_report_t level, const char *topic, const char *format, ...)
+{
+    char text[512];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    if (keeps_reports) {
+        keep_report(proc, level, topic, text);
+    } else {
+        proc->host->report(level, topic, text);
+    }
+}
+
 static const dma_route_t *const no_routes[] = {NULL};
 
 dma_status_t dma_proc_create(const dma_proc_config_t *config, dma_proc_t **result)
@@ -67,6 +133,7 @@ dma_status_t dma_proc_create(const dma_proc_config_t *config, dma_proc_t **resul
     }
     pthread_mutex_init(&proc->lock, NULL);
     pthread_mutex_init(&proc->device_lock, NULL);
+    pthread_mutex_init(&proc->submitter_lock, NULL);
     *result = proc;
     return DMA_OK;
 }
@@ -81,6 +148,12 @@ void dma_proc_destroy(dma_proc_t *proc)
 {
     dma_file_arena_t *next;
 
+    for (int i = 0; proc->routes[i]; i++) { /* before the arenas: threads of routes use them */
+        if (proc->routes[i]->proc_destroy) {
+            proc->routes[i]->proc_destroy(proc);
+        }
+    }
+    print_kept(proc);
     for (dma_file_arena_t *f = proc->retired; f; f = next) {
         next = f->next;
         destroy_arena(f->arena);
@@ -89,11 +162,6 @@ void dma_proc_destroy(dma_proc_t *proc)
     if (proc->arena) {
         destroy_arena(proc->arena);
     }
-    for (int i = 0; proc->routes[i]; i++) {
-        if (proc->routes[i]->proc_destroy) {
-            proc->routes[i]->proc_destroy(proc);
-        }
-    }
     dma_registry_drop_idle();
     dma_state_close(proc);
     if (proc->trace) {
@@ -101,6 +169,7 @@ void dma_proc_destroy(dma_proc_t *proc)
     }
     pthread_mutex_destroy(&proc->lock);
     pthread_mutex_destroy(&proc->device_lock);
+    pthread_mutex_destroy(&proc->submitter_lock);
     free_proc(proc);
 }
 
@@ -205,19 +274,6 @@ void dma_proc_retire_file(dma_proc_t *proc, dma_arena_t *arena)
     pthread_mutex_unlock(&proc->lock);
 }
 
-/* ---- reports ---- */
-
-void dma_proc_report(dma_proc_t *proc, dma_report_t level, const char *topic, const char *format, ...)
-{
-    char text[512];
-    va_list args;
-
-    va_start(args, format);
-    vsnprintf(text, sizeof(text), format, args);
-    va_end(args);
-    proc->host->report(level, topic, text);
-}
-
 /* ---- progress ---- */
 
 unsigned dma_proc_active(const dma_proc_t *proc)
@@ -264,6 +320,9 @@ int dma_proc_progress(dma_proc_t *proc)
     unsigned busy = dma_proc_active(proc);
     int completed = 0;
 
+    if (__builtin_expect(atomic_load_explicit(&proc->keeps, memory_order_relaxed), 0)) {
+        print_kept(proc);
+    }
     for (unsigned i = 0; i < busy; i++) {
         dma_comm_t *comm;
 

@@ -75,6 +75,12 @@ static void dequeue(dma_comm_t *comm, dma_task_t *task, dma_task_t *before)
     }
 }
 
+void dma_task_end(dma_comm_t *comm, dma_task_t *task, dma_task_t *before)
+{
+    dequeue(comm, task, before);
+    dma_task_complete(task, DMA_OK);
+}
+
 static void report_failure(dma_comm_t *comm, const dma_task_t *task, dma_status_t status)
 {
     if (status == DMA_ERR_TRUNCATE || status == DMA_ERR_MISMATCH) {
@@ -109,8 +115,7 @@ int dma_tasks_advance(dma_comm_t *comm)
             }
             before = task;
         } else if (status == DMA_OK) {
-            dequeue(comm, task, before);
-            dma_task_complete(task, DMA_OK);
+            dma_task_end(comm, task, before);
             completed++;
         } else {
             report_failure(comm, task, status);

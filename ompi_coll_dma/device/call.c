@@ -19,6 +19,30 @@ static bool is_vote(const struct dma_device_comm *dc, uint32_t word)
     return word >> VOTE_BITS == (dc->agreements & (UINT32_MAX >> VOTE_BITS));
 }
 
+/* Whoever was the last to come wakes the submitters of the ranks that were waiting. Each rank stores what the others wait for
+ * before it looks at the others, so the last one finds all of it there. */
+static void wake_submitters(const dma_comm_t *comm)
+{
+    dma_bell_fence();
+    for (int r = 0; r < comm->nranks; r++) {
+        if (r != comm->rank) {
+            dma_bell_ring(dma_arena_bell(comm->window.peers[r].mapping->base));
+        }
+    }
+}
+
+/* The next step is one that the submitter must not make. false: the caller's thread makes it. */
+static bool is_left_to_caller(dma_comm_t *comm)
+{
+    struct dma_device_comm *dc = comm->device;
+
+    if (!dc || !dc->by_submitter) {
+        return false;
+    }
+    dc->left_to_caller = true;
+    return true;
+}
+
 /* ---- host plan and GPU plan ---- */
 
 /* Runs the host plan on staged memory. `second_entry`: this rank has entered the call already, without data. */
@@ -115,6 +139,24 @@ static dma_status_t repeat_on_engine(dma_comm_t *comm, dma_task_t *task)
 
 /* ---- the phases ---- */
 
+/* Can the call begin without a step that only the caller's thread makes? */
+static bool is_sure_of_engine(const dma_comm_t *comm, const struct dma_device_call *call)
+{
+    const struct dma_device_comm *dc = comm->device;
+
+    return call->served && dc && !dc->disabled && !dma_device_needs_scratch(dc, call);
+}
+
+static dma_status_t begin_on_host(dma_comm_t *comm, dma_task_t *task)
+{
+    if (is_left_to_caller(comm)) { /* the caller's thread begins the call once more */
+        comm->streaming = NULL;
+        atomic_store_explicit(&task->state, DMA_TASK_QUEUED, memory_order_relaxed); /* with the lock */
+        return DMA_AGAIN;
+    }
+    return run_on_host(comm, task, false);
+}
+
 static dma_status_t begin_call(dma_comm_t *comm, dma_task_t *task)
 {
     struct dma_device_call *call = task->device;
@@ -124,6 +166,9 @@ static dma_status_t begin_call(dma_comm_t *comm, dma_task_t *task)
         return DMA_AGAIN; /* a start of a persistent call publishes no descriptor, so it needs no place in the ring */
     }
     if (comm->streaming) {
+        return DMA_AGAIN;
+    }
+    if (!call->persistent && !is_sure_of_engine(comm, call) && is_left_to_caller(comm)) {
         return DMA_AGAIN;
     }
     comm->streaming = task;
@@ -138,7 +183,7 @@ static dma_status_t begin_call(dma_comm_t *comm, dma_task_t *task)
     dc = dma_device_comm(comm, call->rt, comm->device ? comm->device->device->ordinal : call->device);
     if (!dc || dc->disabled || (dma_device_needs_scratch(dc, call) && dma_device_use_scratch(comm, task) != DMA_OK) ||
         dma_device_publish_record(comm, task) != DMA_OK) {
-        return run_on_host(comm, task, false);
+        return begin_on_host(comm, task);
     }
     dma_entry_publish(&comm->window, task->run.seq, task->run.sign | DMA_SIGN_DEVICE | dma_comm_sign_flags(comm), 0);
     dma_trace_mark(comm->trace, DMA_TRACE_ENTERED, task->run.seq, 0, 0, 0);
@@ -178,10 +223,14 @@ static dma_status_t advance_enter(dma_comm_t *comm, dma_task_t *task)
     if (status != DMA_OK) {
         return status;
     }
+    if (!all && is_left_to_caller(comm)) {
+        return DMA_AGAIN;
+    }
     dma_trace_mark(comm->trace, DMA_TRACE_MET, task->run.seq, 0, 0, 0);
     if (!all) {
         return run_on_host(comm, task, true);
     }
+    wake_submitters(comm);
     if (dma_device_all_repeat(comm, task)) {
         return repeat_on_engine(comm, task);
     }
@@ -219,6 +268,10 @@ static dma_status_t advance_agree(dma_comm_t *comm, dma_task_t *task)
         }
         all = all && (word & VOTE_MASK) == VOTE_YES;
     }
+    wake_submitters(comm);
+    if ((!all || !dc->all_support_shapes) && is_left_to_caller(comm)) {
+        return DMA_AGAIN;
+    }
     dma_device_end_agreement(comm, task, all);
     return all ? run_on_engine(comm, task) : run_on_host(comm, task, true);
 }
@@ -229,6 +282,7 @@ static dma_status_t advance_started(dma_comm_t *comm, dma_task_t *task)
         return DMA_AGAIN;
     }
     dma_trace_mark(comm->trace, DMA_TRACE_MET, task->run.seq, 0, 0, 0);
+    wake_submitters(comm);
     task->device->phase = DEVICE_SUBMIT;
     return DMA_OK;
 }
@@ -248,7 +302,7 @@ static dma_status_t advance_submit(dma_comm_t *comm, dma_task_t *task)
 
 static dma_status_t advance_on_host(dma_comm_t *comm, dma_task_t *task)
 {
-    return comm->engine->advance(&task->run);
+    return is_left_to_caller(comm) ? DMA_AGAIN : comm->engine->advance(&task->run);
 }
 
 static dma_status_t advance_run(dma_comm_t *comm, dma_task_t *task)
@@ -256,7 +310,10 @@ static dma_status_t advance_run(dma_comm_t *comm, dma_task_t *task)
     const dma_gpu_engine_t *engine = comm->device->device->engine;
     dma_status_t status = engine->advance ? engine->advance(&task->run) : DMA_OK;
 
-    return status == DMA_OK ? advance_on_host(comm, task) : status;
+    if (task->stages && is_left_to_caller(comm)) {
+        return DMA_AGAIN; /* they would be copied out */
+    }
+    return status == DMA_OK ? comm->engine->advance(&task->run) : status;
 }
 
 static dma_status_t (*const phases[])(dma_comm_t *comm, dma_task_t *task) = {
@@ -267,7 +324,7 @@ static dma_status_t (*const phases[])(dma_comm_t *comm, dma_task_t *task) = {
 dma_status_t dma_device_advance(dma_comm_t *comm, dma_task_t *task)
 {
     struct dma_device_call *call = task->device;
-    dma_status_t status = dma_task_state(task) == DMA_TASK_QUEUED ? begin_call(comm, task) : DMA_OK;
+    dma_status_t status = dma_task_state(task) == DMA_TASK_QUEUED ? begin_call(comm, task) : call->failed;
     dma_device_phase_t phase = call->phase;
 
     while (status == DMA_OK) {
@@ -287,7 +344,7 @@ dma_status_t dma_device_advance(dma_comm_t *comm, dma_task_t *task)
 
 /* ---- waiting ---- */
 
-void dma_device_spin(dma_comm_t *comm, const dma_task_t *task)
+static void spin(dma_comm_t *comm, const dma_task_t *task)
 {
     double until = 0;
 
@@ -304,6 +361,12 @@ void dma_device_spin(dma_comm_t *comm, const dma_task_t *task)
         dma_cpu_pause();
         dma_comm_advance(comm);
     }
+}
+
+void dma_device_spin(dma_comm_t *comm, const dma_task_t *task)
+{
+    spin(comm, task);
+    dma_submitter_take(comm);
 }
 
 /* The ranks that have not voted. */

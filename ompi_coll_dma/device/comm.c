@@ -40,6 +40,7 @@ struct dma_device_comm *dma_device_comm(dma_comm_t *comm, const dma_gpu_runtime_
     dc->targets = (dma_target_t *)(dc->peers + n);
     dc->traits = (dma_gpu_traits_t *)(dc->targets + n);
     comm->device = dc;
+    dma_submitter_prepare(comm->proc);
     dma_comm_attach(comm, &dma_route_device);
     return dc;
 }
@@ -475,6 +476,7 @@ void dma_device_comm_destroy(dma_comm_t *comm)
 {
     struct dma_device_comm *dc = comm->device;
 
+    dma_submitter_give_back(comm);
     dma_device_stop(comm);
     dma_device_free_scratch(dc);
     /* permanent: a queue that still waits (dma_device_stop) may copy to what is open */

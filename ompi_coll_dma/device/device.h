@@ -9,6 +9,7 @@
  *     stage.c         copy to host memory, if the call takes the host plan
  *     scratch.c       put device memory of ours in place of blocks that engines cannot use where they are
  *     call.c          run the GPU plan on the engine, or the host plan
+ *     submitter.c     the thread that starts the copies when a late rank has come, while the application computes
  *     persistent.c    the same for a persistent call: all of it once in *_init, except the run
  *
  * Only the rank itself knows what its buffers are. So no data moves before all ranks have entered the call. A rank
@@ -114,6 +115,7 @@ struct dma_device_call {
     bool relayed;                    /* the route of the communicator uses device memory where it is */
     bool send_on, recv_on;           /* this side is device memory */
     bool send_scratch, recv_scratch; /* the engines cannot use this side where it is: scratch.c */
+    dma_status_t failed;             /* not DMA_OK: the submitter has found this error */
     bool persistent;                 /* a start of a persistent call: this struct belongs to the communicator */
     dma_gpu_memory_t recv;           /* the receive buffer */
     dma_shape_t send_shape;          /* of the blocks that the engine would use */
@@ -208,7 +210,13 @@ struct dma_device_comm {
     dma_shape_t *shapes;   /* of the targets */
     int64_t *displs;       /* of the targets: n for each rank */
 
-    /* pack.c */
+    /* submitter.c */
+    bool submitted;             /* in the list of the submitter; guarded by the process's submitter_lock */
+    dma_comm_t *next_submitted; /* likewise */
+    bool by_submitter;          /* the submitter has the lock and moves the oldest call on */
+    bool left_to_caller;        /* it must not make the next step */
+
+    /* scratch.c */
     const dma_gpu_runtime_t *scratch_of; /* NULL: the next three are not in use */
     dma_gpu_stream_t *stream;
     uint64_t scratch, scratch_bytes;
@@ -295,7 +303,7 @@ void dma_device_start_run(dma_comm_t *comm, dma_task_t *task, dma_device_phase_t
 /* Lets the engine copy the own block before the peers have entered. */
 void dma_device_copy_early(dma_comm_t *comm, const dma_task_t *task);
 /* After a post: polls for a bounded time until the engine has its copies, which then overlap with what the caller
- * computes. If a peer comes later, progress starts the copies. */
+ * computes. If a peer comes later, the submitter starts the copies. */
 void dma_device_spin(dma_comm_t *comm, const dma_task_t *task);
 dma_wait_t dma_device_waits_for(const dma_comm_t *comm, const dma_task_t *task);
 const char *dma_device_phase(const dma_comm_t *comm, const dma_task_t *task);
@@ -321,6 +329,16 @@ dma_status_t dma_device_find_plan(dma_comm_t *comm, dma_task_t *task, const dma_
 /* Stops the engine. After this nothing that this rank has started moves data. */
 void dma_device_stop(dma_comm_t *comm);
 void dma_device_comm_destroy(dma_comm_t *comm);
+
+/* ---- submitter.c ---- */
+
+/* The process gets device memory. */
+void dma_submitter_prepare(dma_proc_t *proc);
+/* With the communicator's lock: the submitter moves the oldest call on, if that waits for other ranks. */
+void dma_submitter_take(dma_comm_t *comm);
+/* With the communicator's lock: it ends. */
+void dma_submitter_give_back(dma_comm_t *comm);
+void dma_submitter_destroy(dma_proc_t *proc);
 
 /* ---- stage.c ---- */
 

@@ -78,6 +78,7 @@ static void save_prepared_call(dma_comm_t *comm, dma_task_t *task)
     }
     dc->start_call = *task->device;
     dc->start_call.persistent = true;
+    dc->start_call.failed = DMA_OK;
     dc->start_run = task->run;
     dc->start_run.shape = dma_device_sent_shape(&dc->start_call, task->in_place);
     dc->prepared = true;

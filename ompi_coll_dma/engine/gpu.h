@@ -171,6 +171,8 @@ typedef struct dma_gpu_engine {
     dma_status_t (*start)(dma_run_t *run);
     /* [may be NULL] Work of the CPU while a started run is in progress. Never waits. */
     dma_status_t (*advance)(dma_run_t *run);
+    /* [may be NULL: no] Do the lines of a started run depend on `advance`? */
+    bool (*needs_cpu)(const dma_run_t *run);
     /* Both are NULL without DMA_GPU_PRELAUNCH. `arm` gives the programs of `run` to the hardware, for the run's epoch.
      * DMA_UNSUPPORTED: these programs cannot be armed, or not now; start them at their call. `disarm` revokes the armed
      * programs and waits, for a bounded time, until the hardware has skipped them; `ready` is this rank's ready word. */

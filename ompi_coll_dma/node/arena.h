@@ -7,6 +7,7 @@
  * owner's user can open it.
  *
  *     0      dma_arena_head_t: magic, nonce (proves that a mapping is of the right file)
+ *     64     dma_bell_t: wakes a thread of the owner     written by the owner and by peers
  *     128    blocks, each aligned to 128 bytes, beginning with dma_block_head_t
  *
  * A block belongs to one communicator. Each peer accesses it until the peer leaves the communicator. As its last
@@ -25,6 +26,7 @@
 #include <stdint.h>
 
 #include "dma/status.h"
+#include "node/bell.h"
 
 #define DMA_ARENA_MAGIC UINT64_C(0x31616d642f6c6c6f) /* "oll/dma1" */
 #define DMA_ARENA_ALIGN 128
@@ -33,7 +35,17 @@ typedef struct dma_arena_head {
     uint64_t magic;
     uint64_t nonce;
     uint64_t bytes;
+    char pad[40];
+    dma_bell_t bell; /* in a line of its own: all ranks read it in each call in device memory */
 } dma_arena_head_t;
+
+_Static_assert(sizeof(dma_arena_head_t) <= DMA_ARENA_ALIGN, "the first block follows");
+
+/* Of an arena that is mapped at `base`. */
+static inline dma_bell_t *dma_arena_bell(char *base)
+{
+    return &((dma_arena_head_t *)base)->bell;
+}
 
 typedef struct dma_block_head {
     _Atomic uint32_t readers; /* peers that may still access this block */

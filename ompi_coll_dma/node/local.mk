@@ -2,6 +2,8 @@
 core_sources += \
 	ompi_coll_dma/node/arena.c \
 	ompi_coll_dma/node/arena.h \
+	ompi_coll_dma/node/bell.c \
+	ompi_coll_dma/node/bell.h \
 	ompi_coll_dma/node/cross.c \
 	ompi_coll_dma/node/cross.h \
 	ompi_coll_dma/node/entry.h \

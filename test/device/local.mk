@@ -1,11 +1,13 @@
 # Tests of collectives on device memory, on the emulated node.
 mpi_programs += \
 	test/device/across \
+	test/device/apart \
 	test/device/counts \
 	test/device/lose
 extra_files += \
 	test/device/accept.sh \
 	test/device/across.sh \
+	test/device/apart.sh \
 	test/device/common.sh \
 	test/device/counts.sh \
 	test/device/lose.sh \
@@ -24,3 +26,6 @@ test_device_lose_LDADD = $(OMPI_PROGRAM_LIBS) -ldl
 test_device_across_SOURCES = test/device/across.c test/device/hip.c test/device/hip.h
 test_device_across_CPPFLAGS = $(MPI_CPPFLAGS)
 test_device_across_LDADD = $(OMPI_PROGRAM_LIBS) -ldl -lpthread
+test_device_apart_SOURCES = test/device/apart.c test/device/hip.c test/device/hip.h
+test_device_apart_CPPFLAGS = $(MPI_CPPFLAGS)
+test_device_apart_LDADD = $(OMPI_PROGRAM_LIBS) -ldl

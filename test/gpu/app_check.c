@@ -14,7 +14,6 @@
  * Exit status 0: all data were right, and MPI_Finalize has returned. The application's own calls are the driver's, not
  * ours. Ranks share the GPUs that are there.
  */
-#include <dlfcn.h>
 #include <mpi.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -23,80 +22,13 @@
 #include <string.h>
 
 #include "../mpi/verify.h"
-
-typedef uintptr_t addr_t;
-typedef void *handle_t;
-
-#define DRIVER(X)                                                                                                      \
-    X(init, cuInit, (unsigned flags))                                                                                  \
-    X(count, cuDeviceGetCount, (int *count))                                                                           \
-    X(get, cuDeviceGet, (int *device, int index))                                                                      \
-    X(retain, cuDevicePrimaryCtxRetain, (handle_t * context, int device))                                              \
-    X(reset, cuDevicePrimaryCtxReset_v2, (int device))                                                                 \
-    X(current, cuCtxSetCurrent, (handle_t context))                                                                    \
-    X(wait, cuCtxSynchronize, (void))                                                                                  \
-    X(alloc, cuMemAlloc_v2, (addr_t * addr, size_t bytes))                                                             \
-    X(release, cuMemFree_v2, (addr_t addr))                                                                            \
-    X(alloc_managed, cuMemAllocManaged, (addr_t * addr, size_t, unsigned))                                             \
-    X(alloc_async, cuMemAllocAsync, (addr_t * addr, size_t bytes, handle_t))                                           \
-    X(write, cuMemcpyHtoD_v2, (addr_t to, const void *from, size_t bytes))                                             \
-    X(read, cuMemcpyDtoH_v2, (void *to, addr_t from, size_t bytes))                                                    \
-    X(set, cuMemsetD8Async, (addr_t to, unsigned char, size_t, handle_t))                                              \
-    X(granularity, cuMemGetAllocationGranularity, (size_t *, const void *prop, int option))                            \
-    X(create, cuMemCreate, (handle_t *, size_t, const void *prop, uint64_t flags))                                     \
-    X(reserve, cuMemAddressReserve, (addr_t *, size_t, size_t, addr_t, uint64_t))                                      \
-    X(map, cuMemMap, (addr_t, size_t, size_t, handle_t, uint64_t))                                                     \
-    X(access, cuMemSetAccess, (addr_t, size_t, const void *desc, size_t count))
-
-#define MEMBER(name, symbol, args) int(*name) args;
-#define ENTRY(name, symbol, args)  {#symbol, (void **)&cu.name},
-static struct {
-    DRIVER(MEMBER)
-} cu;
-static const struct {
-    const char *symbol;
-    void **entry;
-} entries[] = {DRIVER(ENTRY)};
+#include "app_driver.h"
 
 enum { MOST = 1 << 20, FAR = 256 << 20 };
 
-static int rank, n, device;
+static int rank, n;
 static int wrong;
 static unsigned char *host, *back;
-
-static void must(const char *what, int code)
-{
-    if (code) {
-        fprintf(stderr, "app_check: rank %d: %s: %d\n", rank, what, code);
-        MPI_Abort(MPI_COMM_WORLD, 2);
-    }
-}
-
-static void open_device(void)
-{
-    void *library = dlopen("libcuda.so.1", RTLD_NOW);
-    handle_t context;
-    int count = 0;
-
-    must("libcuda.so.1", !library);
-    for (size_t i = 0; i < sizeof(entries) / sizeof(*entries); i++) {
-        *entries[i].entry = dlsym(library, entries[i].symbol);
-        must(entries[i].symbol, !*entries[i].entry);
-    }
-    must("cuInit", cu.init(0));
-    must("cuDeviceGetCount", cu.count(&count));
-    must("cuDeviceGet", cu.get(&device, rank % count));
-    must("cuDevicePrimaryCtxRetain", cu.retain(&context, device));
-    must("cuCtxSetCurrent", cu.current(context));
-}
-
-static addr_t device_alloc(size_t bytes)
-{
-    addr_t addr = 0;
-
-    must("cuMemAlloc", cu.alloc(&addr, bytes));
-    return addr;
-}
 
 static unsigned char byte_of(int from, int to, int round, size_t at)
 {
@@ -111,7 +43,7 @@ static void fill(addr_t send, size_t block, int round, int me, int size)
             host[(size_t)to * block + at] = byte_of(me, to, round, at);
         }
     }
-    must("cuMemcpyHtoD", cu.write(send, host, (size_t)size * block));
+    app_must("cuMemcpyHtoD", app_cu.write(send, host, (size_t)size * block));
 }
 
 static void check(addr_t recv, size_t block, int round, int me, int size, bool gathered, const char *what)
@@ -119,7 +51,7 @@ static void check(addr_t recv, size_t block, int round, int me, int size, bool g
     size_t bad = 0;
 
     memset(back, 0, (size_t)size * block);
-    must("cuMemcpyDtoH", cu.read(back, recv, (size_t)size * block));
+    app_must("cuMemcpyDtoH", app_cu.read(back, recv, (size_t)size * block));
     for (int from = 0; from < size; from++) {
         for (size_t at = 0; at < block; at++) {
             bad += back[(size_t)from * block + at] != byte_of(from, gathered ? 0 : me, round, at);
@@ -148,7 +80,7 @@ static void one_call(MPI_Comm comm, addr_t send, addr_t recv, size_t block, int 
 
 static void run_self(void)
 {
-    addr_t send = device_alloc(MOST), recv = device_alloc(MOST);
+    addr_t send = app_alloc(MOST), recv = app_alloc(MOST);
     MPI_Comm alone;
 
     MPI_Comm_split(MPI_COMM_WORLD, rank, 0, &alone);
@@ -160,7 +92,7 @@ static void run_self(void)
 
 static void run_stale(void)
 {
-    addr_t send = device_alloc((size_t)n * MOST), recv = device_alloc((size_t)n * MOST);
+    addr_t send = app_alloc((size_t)n * MOST), recv = app_alloc((size_t)n * MOST);
 
     for (size_t block = 64 << 10; block <= MOST; block *= 2) {
         for (int round = 0; round < 200; round++) {
@@ -171,21 +103,21 @@ static void run_stale(void)
 
 static void run_start(void)
 {
-    addr_t send = device_alloc(MOST), recv = device_alloc((size_t)n * MOST), far = device_alloc(FAR);
+    addr_t send = app_alloc(MOST), recv = app_alloc((size_t)n * MOST), far = app_alloc(FAR);
     size_t block = 64 << 10;
     MPI_Request request;
     size_t bad = 0;
 
-    must("MPI_Allgather_init", PERSISTENT(Allgather)((void *)send, (int)block, MPI_BYTE, (void *)recv, (int)block,
-                                                     MPI_BYTE, MPI_COMM_WORLD, MPI_INFO_NULL, &request));
+    app_must("MPI_Allgather_init", PERSISTENT(Allgather)((void *)send, (int)block, MPI_BYTE, (void *)recv, (int)block,
+                                                         MPI_BYTE, MPI_COMM_WORLD, MPI_INFO_NULL, &request));
     for (int round = 0; round < 200; round++) {
         for (int i = 0; i < 8; i++) {
-            must("cuMemsetD8Async", cu.set(far, (unsigned char)i, FAR, NULL));
+            app_must("cuMemsetD8Async", app_cu.set(far, (unsigned char)i, FAR, NULL));
         }
-        must("cuMemsetD8Async", cu.set(send, (unsigned char)(rank + round), block, NULL));
+        app_must("cuMemsetD8Async", app_cu.set(send, (unsigned char)(rank + round), block, NULL));
         MPI_Start(&request);
         MPI_Wait(&request, MPI_STATUS_IGNORE);
-        must("cuMemcpyDtoH", cu.read(back, recv, (size_t)n * block));
+        app_must("cuMemcpyDtoH", app_cu.read(back, recv, (size_t)n * block));
         bad = 0;
         for (size_t at = 0; at < (size_t)n * block; at++) {
             bad += back[at] != (unsigned char)(at / block + (size_t)round);
@@ -197,80 +129,31 @@ static void run_start(void)
     MPI_Request_free(&request);
 }
 
-/* CUmemAllocationProp and CUmemAccessDesc as the driver lays them out. */
-typedef struct {
-    int type, handles, location, id;
-    void *unused;
-    unsigned char flags[8];
-} mem_prop_t;
-
-static addr_t mapped_alloc(size_t bytes, int handles)
-{
-    mem_prop_t prop = {.type = 1, .handles = handles, .location = 1, .id = device};
-    struct {
-        int location, id, flags;
-    } desc = {1, device, 3};
-    size_t unit = 0;
-    handle_t memory;
-    addr_t addr = 0;
-
-    must("cuMemGetAllocationGranularity", cu.granularity(&unit, &prop, 0));
-    bytes = (bytes + unit - 1) / unit * unit;
-    must("cuMemCreate", cu.create(&memory, bytes, &prop, 0));
-    must("cuMemAddressReserve", cu.reserve(&addr, bytes, 0, 0, 0));
-    must("cuMemMap", cu.map(addr, bytes, 0, memory, 0));
-    must("cuMemSetAccess", cu.access(addr, bytes, &desc, 1));
-    return addr;
-}
-
-static addr_t kind_alloc(int kind, size_t bytes)
-{
-    addr_t addr = 0;
-
-    switch (kind) {
-    case 0:
-        must("cuMemAllocAsync", cu.alloc_async(&addr, bytes, NULL));
-        must("cuCtxSynchronize", cu.wait());
-        return addr;
-    case 1:
-        return mapped_alloc(bytes, 0);
-    case 2:
-        return mapped_alloc(bytes, 1);
-    case 3:
-        must("cuMemAllocManaged", cu.alloc_managed(&addr, bytes, 1));
-        return addr;
-    default:
-        return device_alloc(bytes + 3) + 3;
-    }
-}
-
 static void run_kinds(void)
 {
-    static const char *const names[] = {"pool", "mapped", "mapped and exportable", "managed", "odd address"};
-
-    for (int kind = 0; kind < 5; kind++) {
-        addr_t send = kind_alloc(kind, (size_t)n * MOST), recv = kind_alloc(kind, (size_t)n * MOST);
+    for (int kind = 0; kind < APP_KINDS; kind++) {
+        addr_t send = app_kind_alloc(kind, (size_t)n * MOST), recv = app_kind_alloc(kind, (size_t)n * MOST);
         double from = 0;
 
         for (int round = 0; round < 60; round++) {
             size_t block = (size_t)(1 + round) * 17001 % MOST;
 
             fill(send, block, round, rank, n);
-            must("cuCtxSynchronize", cu.wait());
+            app_must("cuCtxSynchronize", app_cu.wait());
             from -= MPI_Wtime();
             MPI_Alltoall((void *)send, (int)block, MPI_BYTE, (void *)recv, (int)block, MPI_BYTE, MPI_COMM_WORLD);
             from += MPI_Wtime();
-            check(recv, block, round, rank, n, false, names[kind]);
+            check(recv, block, round, rank, n, false, app_kind_names[kind]);
         }
         if (rank == 0) {
-            printf("%s: %.0f us a call\n", names[kind], from / 60 * 1e6);
+            printf("%s: %.0f us a call\n", app_kind_names[kind], from / 60 * 1e6);
         }
     }
 }
 
 static void run_reset(bool again)
 {
-    addr_t send = device_alloc((size_t)n * MOST), recv = device_alloc((size_t)n * MOST);
+    addr_t send = app_alloc((size_t)n * MOST), recv = app_alloc((size_t)n * MOST);
     handle_t context;
     MPI_Comm comm;
 
@@ -278,15 +161,15 @@ static void run_reset(bool again)
         one_call(MPI_COMM_WORLD, send, recv, 40000, round, "before the reset");
     }
     MPI_Barrier(MPI_COMM_WORLD);
-    must("cuDevicePrimaryCtxReset", cu.reset(device));
+    app_must("cuDevicePrimaryCtxReset", app_cu.reset(app_device));
     if (!again) {
         return;
     }
-    must("cuDevicePrimaryCtxRetain", cu.retain(&context, device));
-    must("cuCtxSetCurrent", cu.current(context));
+    app_must("cuDevicePrimaryCtxRetain", app_cu.retain(&context, app_device));
+    app_must("cuCtxSetCurrent", app_cu.current(context));
     MPI_Comm_dup(MPI_COMM_WORLD, &comm);
-    send = device_alloc((size_t)n * MOST);
-    recv = device_alloc((size_t)n * MOST);
+    send = app_alloc((size_t)n * MOST);
+    recv = app_alloc((size_t)n * MOST);
     for (int round = 0; round < 10; round++) {
         one_call(comm, send, recv, 40000, round, "after the reset");
     }
@@ -302,7 +185,7 @@ int main(int argc, char **argv)
     MPI_Comm_size(MPI_COMM_WORLD, &n);
     host = malloc((size_t)n * MOST);
     back = malloc((size_t)n * MOST);
-    open_device();
+    app_open(rank);
     if (strcmp(name, "self") == 0) {
         run_self();
     } else if (strcmp(name, "stale") == 0) {
@@ -317,7 +200,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "app_check: no case '%s'\n", name);
         MPI_Abort(MPI_COMM_WORLD, 2);
     }
-    must("wrong data", wrong);
+    app_must("wrong data", wrong);
     MPI_Finalize();
     printf("app_check: rank %d: %s: right\n", rank, name);
     return 0;

@@ -7,6 +7,7 @@
 #               side of it, matrix products
 #     sweep     random collectives on device memory, 1, 2 and 4 ranks, in all forms, among host memory too; what must fail
 #     apps      what applications do around the calls: copies that return early, resets, all kinds of memory, one rank
+#     kinds     what each kind of memory costs, and new buffers, and many of them
 #     passes    all-gather and all-to-all at all sizes beside NCCL's, in interleaved passes
 #     gemm      the same with matrix products on every GPU
 #     overlap   non-blocking calls with computing beside them
@@ -129,7 +130,7 @@ build_gemm() {
 stage_build() {
     local status=0
     broken_components >"$work/broken.log" 2>&1 &
-    component "$root" "$work/build" test/mpi/sweep test/gpu/gpu_bench test/gpu/runtime_check test/gpu/app_check >"$work/build.log" 2>&1 || status=1
+    component "$root" "$work/build" test/mpi/sweep test/gpu/gpu_bench test/gpu/runtime_check test/gpu/app_check test/gpu/app_table >"$work/build.log" 2>&1 || status=1
     if [ "$(cuda_home)" != none ]; then
         build_rival || { echo 'NCCL is not measured'; status=1; }
         build_gemm || { echo 'no matrix products'; status=1; }
@@ -236,6 +237,11 @@ stage_apps() {
     app_case wrong careless "$ranks" stale || status=1
     app_case wrong build "$ranks" start || status=1
     return $status
+}
+
+stage_kinds() {
+    limited_run 150 build "$ranks" "$work/build/test/gpu/app_table" 2>&1 | tee -a "$out/kinds.txt"
+    grep -q '^requests' "$out/kinds.txt"
 }
 
 # bench NAME LIMIT MPIRUN-ARGS -- GPU_BENCH-ARGS

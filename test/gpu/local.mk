@@ -25,8 +25,15 @@ test_gpu_gpu_bench_LDADD = libdma_core.la $(OMPI_PROGRAM_LIBS) -lm -lrt
 
 # Stands in for an application on CUDA; h200.sh runs it.
 mpi_programs += test/gpu/app_check
+test_gpu_app_check_SOURCES = test/gpu/app_check.c test/gpu/app_driver.c test/gpu/app_driver.h
 test_gpu_app_check_CPPFLAGS = $(MPI_CPPFLAGS)
 test_gpu_app_check_LDADD = $(OMPI_PROGRAM_LIBS) -ldl
+
+# Measures each kind of memory; h200.sh runs it.
+mpi_programs += test/gpu/app_table
+test_gpu_app_table_SOURCES = test/gpu/app_table.c test/gpu/app_driver.c test/gpu/app_driver.h
+test_gpu_app_table_CPPFLAGS = $(MPI_CPPFLAGS)
+test_gpu_app_table_LDADD = $(OMPI_PROGRAM_LIBS) -ldl
 
 extra_files += \
 	test/gpu/cuda_api_check.c \

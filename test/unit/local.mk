@@ -17,6 +17,7 @@ unit_tests += \
 	test/unit/test_device_reset \
 	test/unit/test_device_scratch \
 	test/unit/test_device_shape \
+	test/unit/test_device_submitter \
 	test/unit/test_device_sync \
 	test/unit/test_emu_sdma \
 	test/unit/test_emu_sdma_order \
@@ -145,6 +146,7 @@ test_unit_test_cluster_told_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=cal
 test_unit_test_device_cost_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc
 test_unit_test_pause_LDFLAGS = $(AM_LDFLAGS) \
 	-Wl,--wrap=clock_gettime,--wrap=nanosleep,--wrap=sched_yield,--wrap=getrusage
+test_unit_test_device_submitter_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dma_bell_wake
 test_unit_test_path_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=dma_gpu_runtime_loaded
 # has no memory left
 test_unit_test_device_ipc_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc

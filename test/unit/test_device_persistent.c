@@ -362,6 +362,48 @@ START_TEST(making_fails_on_one_rank)
 }
 END_TEST
 
+/* ---- many of them ---- */
+
+/* Engines need no shared memory for the data, so what a request takes does not grow with its blocks. */
+static void many_requests(rank_t *r)
+{
+    enum { REQUESTS = 96 };
+    static const size_t elements[] = {100, 20000, 200000};
+    persistent_t all[REQUESTS];
+    size_t before = 0, after;
+
+    for (int k = 0; k < REQUESTS; k++) {
+        call_spec_t spec = spec_of(k % DMA_COLL_COUNT, k % 5 == 0, elements[k % 3]);
+
+        if (k == 1) { /* the communicator has its own memory by then */
+            before = dma_arena_used(r->proc->arena);
+        }
+        make(r, &all[k], &spec);
+        must(r, is_frozen(&all[k]), "request %d is not the engine's", k);
+    }
+    after = dma_arena_used(r->proc->arena);
+    must(r, after - before < (REQUESTS - 1) * 100000, "%zu bytes for each request", (after - before) / (REQUESTS - 1));
+    for (int k = 0; k < REQUESTS; k++) {
+        start(r, &all[k], (uint64_t)(k + 1));
+    }
+    for (int k = REQUESTS; k-- > 0;) {
+        finish(r, &all[k]);
+    }
+    for (int k = 0; k < REQUESTS; k++) {
+        end(r, &all[k]);
+    }
+}
+
+START_TEST(many_fit_into_the_arena)
+{
+    job_t job = call_job(2, many_requests, NULL);
+
+    job.params.arena_bytes = 16u << 20;
+    call_run_job(&job);
+    ck_assert_int_eq(reports_count("channel"), 0);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("device_persistent");
@@ -375,5 +417,6 @@ int main(void)
     unit_test(s, freed_armed, 20);
     unit_test(s, every_mixture, 30);
     unit_loop(s, making_fails_on_one_rank, 0, 5, 20);
+    unit_test(s, many_fit_into_the_arena, 60);
     return unit_main(s);
 }

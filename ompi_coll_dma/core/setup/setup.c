@@ -24,7 +24,7 @@
 #include "core/setup/measure.h"
 #include "node/cross.h"
 
-#define PROTOCOL      9 /* version of the records and of the window */
+#define PROTOCOL      10 /* version of the records and of the window */
 #define ATTEMPTS      2
 #define WHOLE_CORE    16 /* ranks per core are counted in sixteenths */
 #define MOST_PER_CORE (64 * WHOLE_CORE)

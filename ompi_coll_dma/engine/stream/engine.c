@@ -497,6 +497,12 @@ static dma_status_t stream_advance(dma_run_t *run)
     return status == DMA_AGAIN ? DMA_OK : status;
 }
 
+/* The line of an echo is for this rank alone. */
+static bool stream_needs_cpu(const dma_run_t *run)
+{
+    return binding_of(run->binding)->recorded[PUSHES];
+}
+
 static dma_status_t stream_check(dma_gpu_binding_t *handle, const char **reason)
 {
     dma_stream_binding_t *b = binding_of(handle);
@@ -532,5 +538,6 @@ const dma_gpu_engine_t dma_gpu_engine_stream = {
     .wait_early = stream_wait_early,
     .start = stream_start,
     .advance = stream_advance,
+    .needs_cpu = stream_needs_cpu,
     .check = stream_check,
 };

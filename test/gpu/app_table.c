@@ -1,0 +1,193 @@
+/*
+ * What the kind of a buffer's memory costs, on a real driver: all-gather and all-to-all, the median of the slowest rank's
+ * calls in microseconds, for each kind of memory and size. One MPI program:
+ *
+ *   mpirun -n N app_table [BYTES...]     bytes of the receive buffer; default 65536 1048576 67108864
+ *
+ * Then what comes once per buffer, request or communicator:
+ *   new         buffers that have just been allocated, as an application without an allocator of its own has them
+ *   turns       calls on 64 pairs of buffers in turn
+ *   requests    the first start, and one of the later ones, of many persistent requests
+ */
+#include <mpi.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "../mpi/verify.h"
+#include "app_driver.h"
+
+enum { CALLS = 15, PAIRS = 64 };
+
+static int rank, n;
+static double times[CALLS];
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+static double median(double *values, int count)
+{
+    qsort(values, (size_t)count, sizeof(*values), by_value);
+    return values[count / 2];
+}
+
+/* One call, in microseconds; the slowest rank's. */
+static double timed(bool to_each, addr_t send, addr_t recv, size_t bytes)
+{
+    int block = (int)(bytes / (size_t)n);
+    double mine;
+
+    MPI_Barrier(MPI_COMM_WORLD);
+    mine = -MPI_Wtime();
+    if (to_each) {
+        MPI_Alltoall((void *)send, block, MPI_BYTE, (void *)recv, block, MPI_BYTE, MPI_COMM_WORLD);
+    } else {
+        MPI_Allgather((void *)send, block, MPI_BYTE, (void *)recv, block, MPI_BYTE, MPI_COMM_WORLD);
+    }
+    mine += MPI_Wtime();
+    MPI_Allreduce(MPI_IN_PLACE, &mine, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+    return mine * 1e6;
+}
+
+static double call_time(bool to_each, addr_t send, addr_t recv, size_t bytes)
+{
+    timed(to_each, send, recv, bytes);
+    timed(to_each, send, recv, bytes);
+    for (int i = 0; i < CALLS; i++) {
+        times[i] = timed(to_each, send, recv, bytes);
+    }
+    return median(times, CALLS);
+}
+
+static void row(const char *send_name, const char *recv_name, addr_t send, addr_t recv, size_t bytes)
+{
+    double gather = call_time(false, send, recv, bytes), each = call_time(true, send, recv, bytes);
+
+    if (rank == 0) {
+        printf("%10zu  %-22s %-22s %10.1f %10.1f\n", bytes, send_name, recv_name, gather, each);
+        fflush(stdout);
+    }
+}
+
+static void kinds(size_t bytes)
+{
+    addr_t plain = app_alloc(bytes), memory[APP_KINDS];
+    addr_t host = (addr_t)malloc(bytes);
+
+    for (int kind = 0; kind < APP_KINDS; kind++) {
+        memory[kind] = app_kind_alloc(kind, bytes);
+        row(app_kind_names[kind], app_kind_names[kind], kind ? app_kind_alloc(kind, bytes) : plain, memory[kind],
+            bytes);
+    }
+    row("plain", "pool", plain, memory[APP_POOL], bytes);
+    row("pool", "plain", memory[APP_POOL], plain, bytes);
+    row("plain", "host on rank 0", plain, rank ? memory[APP_PLAIN] : host, bytes);
+    row("host on rank 0", "plain", rank ? memory[APP_PLAIN] : host, plain, bytes);
+    row("plain", "pinned on rank 0", plain, rank ? memory[APP_PLAIN] : memory[APP_PINNED], bytes);
+    row("plain", "pinned", plain, memory[APP_PINNED], bytes);
+    row("host", "host", host, (addr_t)malloc(bytes), bytes);
+}
+
+static void new_buffers(size_t bytes)
+{
+    for (int i = 0; i < CALLS; i++) {
+        addr_t send = app_alloc(bytes), recv = app_alloc(bytes);
+
+        times[i] = timed(false, send, recv, bytes);
+        app_must("cuMemFree", app_cu.release(send));
+        app_must("cuMemFree", app_cu.release(recv));
+    }
+    if (rank == 0) {
+        printf("new         %zu bytes, all-gather: %.1f us\n", bytes, median(times, CALLS));
+    }
+}
+
+static void turns(size_t bytes)
+{
+    static addr_t send[PAIRS], recv[PAIRS];
+    double sum[PAIRS];
+
+    for (int i = 0; i < PAIRS; i++) {
+        send[i] = app_alloc(bytes);
+        recv[i] = app_alloc(bytes);
+    }
+    for (int round = 0; round < 4; round++) {
+        for (int i = 0; i < PAIRS; i++) {
+            sum[i] = timed(false, send[i], recv[i], bytes);
+        }
+        if (rank == 0) {
+            printf("turns       %zu bytes, all-gather, %d pairs of buffers, round %d: %.1f us\n", bytes, PAIRS, round,
+                   median(sum, PAIRS));
+        }
+    }
+    for (int i = 0; i < PAIRS; i++) {
+        app_must("cuMemFree", app_cu.release(send[i]));
+        app_must("cuMemFree", app_cu.release(recv[i]));
+    }
+}
+
+static double start_time(MPI_Request *request)
+{
+    double mine;
+
+    MPI_Barrier(MPI_COMM_WORLD);
+    mine = -MPI_Wtime();
+    MPI_Start(request);
+    MPI_Wait(request, MPI_STATUS_IGNORE);
+    mine += MPI_Wtime();
+    MPI_Allreduce(MPI_IN_PLACE, &mine, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+    return mine * 1e6;
+}
+
+static void requests(size_t bytes)
+{
+    static MPI_Request request[PAIRS];
+    addr_t send = app_alloc(bytes), recv = app_alloc(bytes);
+    int block = (int)(bytes / (size_t)n);
+
+    for (int i = 0; i < PAIRS; i++) {
+        double init = -MPI_Wtime();
+
+        app_must("MPI_Allgather_init", PERSISTENT(Allgather)((void *)send, block, MPI_BYTE, (void *)recv, block,
+                                                             MPI_BYTE, MPI_COMM_WORLD, MPI_INFO_NULL, &request[i]));
+        init += MPI_Wtime();
+        for (int turn = 0; turn < CALLS; turn++) {
+            times[turn] = start_time(&request[i]);
+        }
+        if (rank == 0 && ((i + 1) & i) == 0) {
+            double first = times[0];
+
+            printf("requests    %zu bytes, all-gather, request %d: init %.1f us, first start %.1f us, median %.1f us\n",
+                   bytes, i + 1, init * 1e6, first, median(times, CALLS));
+        }
+    }
+    for (int i = 0; i < PAIRS; i++) {
+        MPI_Request_free(&request[i]);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    static char *const standard[] = {"65536", "1048576", "67108864", NULL};
+    char *const *sizes = argc > 1 ? argv + 1 : standard;
+
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &n);
+    app_open(rank);
+    if (rank == 0) {
+        printf("%10s  %-22s %-22s %10s %10s\n", "bytes", "send", "receive", "allgather", "alltoall");
+    }
+    for (; *sizes; sizes++) {
+        kinds(strtoul(*sizes, NULL, 10));
+    }
+    new_buffers(1 << 20);
+    turns(65536);
+    requests(65536);
+    MPI_Finalize();
+    return 0;
+}
