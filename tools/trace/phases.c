@@ -35,6 +35,8 @@ static void phases_of_cores(trace_call_t *call)
     p->copy = (double)call->busy;
     p->synchronise = positive(call->end - plan - call->busy);
     p->meeting = call->met ? positive(call->met - plan - call->busy_before_met) : 0;
+    p->meeting =
+        p->meeting < p->synchronise ? p->meeting : p->synchronise; /* copies of the same turn may come before */
 }
 
 static void phases_of_engine(const trace_file_t *file, trace_call_t *call)

@@ -29,8 +29,9 @@ static void put_bars(FILE *to, const trace_table_t *table)
 
         fprintf(to, "\"%s, %s, %d ranks, ", trace_coll_name(r->coll), r->variant, r->nranks);
         put_size(to, r->bytes);
-        fprintf(to, "\" %.2f %.2f %.2f %.2f %.2f\n", scale * r->phases.control, scale * r->phases.schedule,
-                scale * r->phases.copy, scale * r->phases.synchronise, r->time);
+        fprintf(to, "\" %.2f %.2f %.2f %.2f %.2f %.2f\n", scale * r->phases.control, scale * r->phases.schedule,
+                scale * r->phases.copy, scale * (r->phases.synchronise - r->phases.meeting), scale * r->phases.meeting,
+                r->time);
     }
     fprintf(to, "END\n");
 }
@@ -51,7 +52,8 @@ static void put_program(FILE *to, const trace_table_t *table, const char *path)
         "set label 1 '' at graph 0,1\n"
         "plot $phases using 2:xtic(1) title 'control' lc rgb '#4477aa', '' using 3 title 'schedule' lc rgb '#ccbb44', "
         "'' using 4 title 'copy' lc rgb '#228833', '' using 5 title 'synchronise' lc rgb '#ee6677', "
-        "'' using 0:(103):(sprintf('%%.1f us', column(6))) with labels font ',9' notitle\n",
+        "'' using 6 title 'synchronise: meeting' lc rgb '#dddddd', "
+        "'' using 0:(103):(sprintf('%%.1f us', column(7))) with labels font ',9' notitle\n",
         200 + 70 * bars, path);
 }
 
