@@ -20,7 +20,7 @@ sources() {
 }
 
 scripts() {
-    printf '%s\n' autogen.sh check demo with-build .ci/run
+    printf '%s\n' autogen.sh check demo with-build .ci/run examples/osu/build
     printf '%s\n' test/bed/bed test/bed/bed-ctl
     find tools test -name '*.sh' | sort
 }

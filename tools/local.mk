@@ -62,6 +62,30 @@ tools_trace_coll_dma_trace_SOURCES = \
 	tools/trace/trace.h
 tools_trace_coll_dma_trace_LDADD = -lm
 
+# The benchmark.
+bin_PROGRAMS += tools/bench/coll_dma_bench
+dist_man_MANS += tools/bench/coll_dma_bench.1
+tools_bench_coll_dma_bench_SOURCES = \
+	tools/bench/bare.c \
+	tools/bench/bench.c \
+	tools/bench/bench.h \
+	tools/bench/data.c \
+	tools/bench/device.c \
+	tools/bench/device.h \
+	tools/bench/energy.c \
+	tools/bench/files.c \
+	tools/bench/load.h \
+	tools/bench/measure.c \
+	tools/bench/nccl.c \
+	tools/bench/operations.c \
+	tools/bench/options.c \
+	tools/bench/passes.c \
+	tools/bench/results.c \
+	tools/bench/sides.c \
+	tools/bench/table.c
+tools_bench_coll_dma_bench_CPPFLAGS = $(AM_CPPFLAGS) $(OMPI_PROGRAM_CPPFLAGS)
+tools_bench_coll_dma_bench_LDADD = libdma_core.la $(OMPI_PROGRAM_LIBS) -ldl -lm
+
 # Read by ./check, ./demo and with-build.
 extra_files += tools/build.sh tools/compile_commands.sh tools/series.sh tools/summarize.py
 

@@ -3,7 +3,7 @@
 
     tools/summarize.py --commit ID [--own NAME,...] [--rival GROUP=NAME,...] [--quantity NAME,...] [-o SUMMARY.csv] RAW.csv...
 
-RAW.csv is what test/bench/compare, test/bench/between and test/gpu/gpu_bench (test/gpu/h200.sh) write. A cell is what a row
+RAW.csv is what coll_dma_bench --csv (test/gpu/h200.sh), test/bench/compare and test/bench/between write. A cell is what a row
 measures: operation, ranks, place, bytes, and whatever else the file has a column for (`note`). A configuration is the side
 that was measured: one of ours (--own; default: ours, ours/ucx, dma, dma persistent), or a rival. Passes are repetitions of
 the same cell and configuration.
@@ -81,7 +81,7 @@ def columns_of(names):
     if not quantities:  # everything measured
         cell = {"operation", "collective", "place", "bytes", "ranks", "calls"}
         quantities = [name for name in names if name not in cell and name != side and name not in repeats]
-    ignored = {side, "max_us", *repeats, *quantities}
+    ignored = {side, "min_us", "max_us", "overall_us", "compute_us", *repeats, *quantities}
     return side, repeats, quantities, [name for name in names if name not in ignored]
 
 
@@ -94,7 +94,7 @@ def cell_of(row, names):
         if name in known:
             cell[known[name]] = row[name]
         elif name != "calls":
-            note.append(row[name] if name in ("piece", "own_copy") else f"{name}={row[name]}")
+            note.append(row[name] if name in ("piece", "note", "own_copy") else f"{name}={row[name]}")
     cell["note"] = " ".join(note)
     return tuple(cell[name] for name in CELL)
 

@@ -8,6 +8,7 @@
  *     call.c          enter, read the descriptors of all ranks, agree, choose
  *     stage.c         copy to host memory, if the call takes the host plan
  *     scratch.c       put device memory of ours in place of blocks that engines cannot use where they are
+ *     typed.c         the same for blocks of irregular datatypes: their rows are packed inside the device
  *     call.c          run the GPU plan on the engine, or the host plan
  *     submitter.c     the thread that starts the copies when a late rank has come, while the application computes
  *     persistent.c    the same for a persistent call: all of it once in *_init, except the run
@@ -102,8 +103,9 @@ typedef enum dma_device_phase {
 /* A stage whose user blocks are device memory (core/staging.h). */
 typedef struct dma_device_stage {
     dma_stage_t stage;
-    dma_shape_t send_shape, recv_shape; /* of the blocks that are replaced */
-    int64_t *displs;                    /* of the packed blocks: n to send, then n to receive */
+    dma_shape_t send_shape, recv_shape;      /* of the blocks that are replaced */
+    const dma_side_t *send_type, *recv_type; /* their irregular datatype, or NULL */
+    int64_t *displs;                         /* of the packed blocks: n to send, then n to receive */
 } dma_device_stage_t;
 
 /* The state of a task with device memory. */
@@ -120,8 +122,12 @@ struct dma_device_call {
     dma_gpu_memory_t recv;           /* the receive buffer */
     dma_shape_t send_shape;          /* of the blocks that the engine would use */
     dma_shape_t recv_shape;          /* likewise */
-    dma_device_stage_t host;         /* host memory in place of device memory (stage.c) */
-    dma_device_stage_t scratch;      /* scratch memory on the device (scratch.c) */
+    const dma_side_t
+        *send_type; /* in `sides`: the irregular datatype of the blocks, or NULL. They have no shape then */
+    const dma_side_t *recv_type; /* likewise */
+    dma_side_t sides[2];         /* by dma_side: as the caller has given them */
+    dma_device_stage_t host;     /* host memory in place of device memory (stage.c) */
+    dma_device_stage_t scratch;  /* scratch memory on the device (scratch.c) */
 };
 
 /* ---- types: what a rank publishes ---- */
@@ -329,6 +335,14 @@ dma_status_t dma_device_find_plan(dma_comm_t *comm, dma_task_t *task, const dma_
 /* Stops the engine. After this nothing that this rank has started moves data. */
 void dma_device_stop(dma_comm_t *comm);
 void dma_device_comm_destroy(dma_comm_t *comm);
+
+/* ---- typed.c ---- */
+
+/* Are the rows of an irregular datatype so long that the runtime packs them quickly? */
+bool dma_device_has_long_rows(const dma_comm_t *comm, const dma_side_t *side);
+/* Starts copies between elements at `at` and their packed bytes, both in device memory. In scope. */
+dma_status_t dma_device_copy_typed(const dma_task_t *task, const dma_side_t *side, uint64_t at, uint64_t packed,
+                                   uint64_t bytes, bool packs);
 
 /* ---- submitter.c ---- */
 

@@ -1,7 +1,8 @@
 /*
  * Resolving a call with device memory: can an engine carry it out, as far as this rank sees?
  *
- * An engine can if the sides are dense or have a shape (gpu/shape.h). It uses them where they are if the receive buffer
+ * An engine can if the sides are dense, have a shape (gpu/shape.h), or have an irregular datatype with long rows, which
+ * scratch memory on the device makes contiguous (typed.c). It uses them where they are if the receive buffer
  * lies in one allocation that other processes can open, and the send buffer is memory of the same device. Else scratch
  * memory of the device replaces them (scratch.c). Any other call with device memory is staged: packed into host memory
  * before the call and unpacked after it.
@@ -122,6 +123,7 @@ typedef struct sides {
     bool sends;                      /* any bytes at all */
     bool send_on, recv_on;           /* is device memory */
     bool send_scratch, recv_scratch; /* is replaced by scratch memory */
+    bool send_typed, recv_typed;     /* has an irregular datatype, and the rows are long */
     int device;                      /* whose engine moves them */
     bool served;                     /* an engine could move them */
     dma_call_t call; /* the caller's, except that a side with a shape begins at the first byte of its data */
@@ -142,14 +144,26 @@ static void find_shapes(const dma_comm_t *comm, sides_t *s)
     }
 }
 
+/* Irregular sides in device memory. A communicator over several nodes packs them in host memory. */
+static void find_types(const dma_comm_t *comm, sides_t *s)
+{
+    bool packs = !comm->route->uses_device_memory;
+
+    s->recv_typed = packs && s->recv_on && !s->call.recv.dense && dma_device_has_long_rows(comm, &s->call.recv);
+    s->send_typed = packs && s->send_on && !s->call.in_place && !s->call.send.dense &&
+                    dma_device_has_long_rows(comm, &s->call.send);
+    s->call.recv.dense = s->call.recv.dense || s->recv_typed;
+    s->call.send.dense = s->call.send.dense || s->send_typed;
+}
+
 /* Could an engine move the data of these sides, which are dense or have a shape? It can copy what it sends from any memory
  * of its device. What it receives must be memory that peers can open. Else there is scratch memory. */
 static void find_engine(const dma_comm_t *comm, sides_t *s)
 {
     bool readable = s->send.kind != DMA_GPU_UNKNOWN && s->recv.kind != DMA_GPU_UNKNOWN;
 
-    s->recv_scratch = !s->recv.exportable;
-    s->send_scratch = !s->call.in_place && s->sends && (!s->send_on || s->send.device != s->device);
+    s->recv_scratch = !s->recv.exportable || s->recv_typed;
+    s->send_scratch = !s->call.in_place && s->sends && (!s->send_on || s->send.device != s->device || s->send_typed);
     /* A communicator over several nodes leaves that to the communicator of the node's ranks. */
     s->served = s->call.recv.dense && (s->call.in_place || s->call.send.dense) &&
                 ((!s->recv_scratch && !s->send_scratch) || (readable && !comm->route->uses_device_memory));
@@ -175,11 +189,13 @@ static sides_t inspect_sides(const dma_comm_t *comm, const dma_call_t *call, con
     s.device = s.recv_on ? s.recv.device : s.send.device;
     if (s.recv_on || s.send_on) {
         find_shapes(comm, &s);
+        find_types(comm, &s);
         find_engine(comm, &s);
     }
     if (!s.served) {
         s.call = *call;
         s.send_shape = s.recv_shape = (dma_shape_t){0};
+        s.send_typed = s.recv_typed = false;
     }
     return s;
 }
@@ -205,6 +221,19 @@ bool dma_device_serves(dma_comm_t *comm, const dma_call_t *call)
            dma_device_supports_shapes(dma_device_comm(comm, rt, s.device), &s.send_shape, &s.recv_shape);
 }
 
+/* The caller's sides are gone when the call is. */
+static void keep_types(struct dma_device_call *d, const sides_t *s, const dma_call_t *call)
+{
+    d->sides[DMA_SIDE_SEND] = call->send;
+    d->sides[DMA_SIDE_RECV] = call->recv;
+    d->sides[DMA_SIDE_SEND].counts = d->sides[DMA_SIDE_RECV].counts = NULL;
+    d->sides[DMA_SIDE_SEND].runtime = d->sides[DMA_SIDE_RECV].runtime = d->rt;
+    d->sides[DMA_SIDE_SEND].device = s->send.device;
+    d->sides[DMA_SIDE_RECV].device = s->recv.device;
+    d->send_type = s->send_typed ? &d->sides[DMA_SIDE_SEND] : NULL;
+    d->recv_type = s->recv_typed ? &d->sides[DMA_SIDE_RECV] : NULL;
+}
+
 dma_status_t dma_device_resolve(dma_comm_t *comm, dma_task_t *task, const dma_call_t *call, const dma_gpu_runtime_t *rt)
 {
     sides_t s = inspect_sides(comm, call, rt);
@@ -227,6 +256,7 @@ dma_status_t dma_device_resolve(dma_comm_t *comm, dma_task_t *task, const dma_ca
     d->send_shape = s.send_shape;
     d->recv_shape = s.recv_shape;
     d->served = s.served;
+    keep_types(d, &s, call);
     if (is_relayed(comm, call, &s)) {
         d->relayed = true;
         d->send_shape = d->recv_shape = (dma_shape_t){0};

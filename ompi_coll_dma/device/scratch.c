@@ -2,6 +2,7 @@
  * Scratch memory on the device, for sides that engines cannot use where they are:
  *
  *     blocks with a shape     of engines that do not copy between shapes
+ *     irregular datatypes     with long rows (typed.c)
  *     receive side            memory that peers cannot open (of pools, virtually mapped, fine-grained, imported)
  *     either side             memory of another device than the communicator's, and of the host if the other side is not
  *
@@ -37,6 +38,7 @@ static dma_status_t reserve_scratch(struct dma_device_comm *dc, const dma_gpu_ru
 typedef struct end {
     const dma_blocks_t *blocks;
     const dma_shape_t *shape; /* may be NULL */
+    const dma_side_t *type;   /* irregular; may be NULL */
 } end_t;
 
 /* A copy that has not been started: the next block may continue it. */
@@ -72,6 +74,14 @@ static bool continues(const copy_t *c, const dma_location_t *dst, const dma_loca
            src->addr == c->src.addr + c->bytes;
 }
 
+/* Starts the copy of a block whose end in the user's memory has an irregular datatype. */
+static dma_status_t copy_typed(const dma_task_t *task, const dma_location_t *dst, const dma_location_t *src,
+                               const dma_side_t *type, uint64_t bytes, bool packs)
+{
+    return dma_device_copy_typed(task, type, packs ? src->addr : dst->addr, packs ? dst->addr : src->addr, bytes,
+                                 packs);
+}
+
 /* Starts the copies of a range of blocks, except one (-1: none). Blocks that follow each other are one copy. */
 static dma_status_t copy_blocks(const dma_task_t *task, const end_t *to, const end_t *from, dma_range_t range,
                                 int except)
@@ -83,7 +93,9 @@ static dma_status_t copy_blocks(const dma_task_t *task, const end_t *to, const e
         dma_location_t dst = location(to, b), src = location(from, b);
         uint64_t bytes = b == except ? 0 : dma_blocks_bytes(from->blocks, (uint64_t)b);
 
-        if (bytes && c.bytes && continues(&c, &dst, &src)) {
+        if (bytes && (to->type || from->type)) {
+            status = copy_typed(task, &dst, &src, to->type ? to->type : from->type, bytes, from->type);
+        } else if (bytes && c.bytes && continues(&c, &dst, &src)) {
             c.bytes += bytes;
         } else if (bytes) {
             status = start_copy(task, &c);
@@ -97,7 +109,10 @@ static dma_status_t scratch_recv_in(const dma_task_t *task, const dma_stage_t *s
                                     dma_range_t range)
 {
     return copy_blocks(task, &(end_t){.blocks = staged},
-                       &(end_t){.blocks = &stage->home, .shape = &task->device->scratch.recv_shape}, range, -1);
+                       &(end_t){.blocks = &stage->home,
+                                .shape = &task->device->scratch.recv_shape,
+                                .type = task->device->scratch.recv_type},
+                       range, -1);
 }
 
 static dma_status_t scratch_send_in(const dma_task_t *task, const dma_stage_t *stage, const dma_blocks_t *staged,
@@ -105,13 +120,17 @@ static dma_status_t scratch_send_in(const dma_task_t *task, const dma_stage_t *s
 {
     (void)stage;
     return copy_blocks(task, &(end_t){.blocks = staged},
-                       &(end_t){.blocks = &task->run.send, .shape = &task->device->scratch.send_shape}, range, -1);
+                       &(end_t){.blocks = &task->run.send,
+                                .shape = &task->device->scratch.send_shape,
+                                .type = task->device->scratch.send_type},
+                       range, -1);
 }
 
 static dma_status_t scratch_out(const dma_task_t *task, const dma_stage_t *stage, int except)
 {
     const struct dma_device_call *d = task->device;
-    end_t from = {.blocks = &stage->recv}, to = {.blocks = &stage->home, .shape = &d->scratch.recv_shape};
+    end_t from = {.blocks = &stage->recv},
+          to = {.blocks = &stage->home, .shape = &d->scratch.recv_shape, .type = d->scratch.recv_type};
     dma_gpu_scope_t scope;
     dma_status_t status = d->rt->enter(d->device, &scope);
 
@@ -161,6 +180,8 @@ static dma_status_t stage_sides(const dma_comm_t *comm, dma_task_t *task, const 
 
     scratch->send_shape = d->send_shape;
     scratch->recv_shape = d->recv_shape;
+    scratch->send_type = d->send_type;
+    scratch->recv_type = d->recv_type;
     dma_stage_push(task, &scratch->stage, &scratch_ops);
     if (need->recv) {
         dma_blocks_t staged = dma_blocks_packed(&run->recv, n, at, scratch->displs + n);
@@ -201,10 +222,12 @@ static void replace_sides(struct dma_device_call *d, const need_t *need, const d
         d->recv = *memory;
         d->recv_on = true;
         d->recv_shape = (dma_shape_t){0};
+        d->recv_type = NULL;
     }
     if (need->send) {
         d->send_on = true;
         d->send_shape = (dma_shape_t){0};
+        d->send_type = NULL;
     }
 }
 

@@ -47,11 +47,34 @@ static dma_status_t copy_shaped(const dma_gpu_runtime_t *rt, char *to, const cha
     return status;
 }
 
-static dma_status_t copy_in(const struct dma_device_call *d, const dma_blocks_t *to, const dma_blocks_t *from,
-                            const dma_shape_t *shape, dma_range_t range)
+/* Packs a block with an irregular datatype. */
+static dma_status_t copy_typed(const dma_comm_t *comm, char *to, char *block, const dma_side_t *type, uint64_t bytes)
 {
+    dma_side_t side = *type;
+
+    side.addr = block;
+    return dma_device_pack(comm, &side, 0, bytes / type->size, to);
+}
+
+static dma_status_t copy_in(const dma_task_t *task, const dma_blocks_t *to, const dma_blocks_t *from,
+                            const dma_shape_t *shape, const dma_side_t *type, dma_range_t range)
+{
+    const struct dma_device_call *d = task->device;
     dma_gpu_scope_t scope;
-    dma_status_t status = d->rt->enter(d->device, &scope);
+    dma_status_t status = DMA_OK;
+
+    for (int b = range.first; type && status == DMA_OK && b < range.end; b++) {
+        uint64_t bytes = dma_blocks_bytes(from, (uint64_t)b);
+
+        if (bytes) {
+            status = copy_typed(task->comm, dma_blocks_addr(to, (uint64_t)b), dma_blocks_addr(from, (uint64_t)b), type,
+                                bytes);
+        }
+    }
+    if (type) {
+        return status;
+    }
+    status = d->rt->enter(d->device, &scope);
 
     if (status != DMA_OK) {
         return status;
@@ -72,19 +95,20 @@ static dma_status_t copy_in(const struct dma_device_call *d, const dma_blocks_t 
 static dma_status_t host_recv_in(const dma_task_t *task, const dma_stage_t *stage, const dma_blocks_t *staged,
                                  dma_range_t range)
 {
-    return copy_in(task->device, staged, &stage->home, &task->device->host.recv_shape, range);
+    return copy_in(task, staged, &stage->home, &task->device->host.recv_shape, task->device->host.recv_type, range);
 }
 
 static dma_status_t host_send_in(const dma_task_t *task, const dma_stage_t *stage, const dma_blocks_t *staged,
                                  dma_range_t range)
 {
     (void)stage;
-    return copy_in(task->device, staged, &task->run.send, &task->device->host.send_shape, range);
+    return copy_in(task, staged, &task->run.send, &task->device->host.send_shape, task->device->host.send_type, range);
 }
 
 static dma_status_t host_out(const dma_task_t *task, const dma_stage_t *stage, int except)
 {
     const struct dma_device_call *d = task->device;
+    const dma_side_t *type = d->host.recv_type;
     dma_proc_t *proc = task->comm->proc;
     dma_writer_t *writer;
     dma_status_t status = dma_writer_begin(proc, d->rt, d->device, &writer);
@@ -97,7 +121,11 @@ static dma_status_t host_out(const dma_task_t *task, const dma_stage_t *stage, i
                               .shape = d->host.recv_shape};
         dma_location_t src = {.addr = (uint64_t)(uintptr_t)dma_blocks_addr(&stage->recv, (uint64_t)b)};
 
-        if (b != except) {
+        if (b != except && type) {
+            status = dma_writer_put_elements(writer, task->comm->host, type, dma_blocks_addr(&stage->home, (uint64_t)b),
+                                             dma_blocks_bytes(&stage->recv, (uint64_t)b) / type->size,
+                                             dma_blocks_addr(&stage->recv, (uint64_t)b), true);
+        } else if (b != except) {
             status = dma_writer_put_shape(writer, &dst, &src, dma_blocks_bytes(&stage->recv, (uint64_t)b));
         }
     }
@@ -149,6 +177,8 @@ dma_status_t dma_device_stage(dma_task_t *task)
     }
     d->host.send_shape = d->send_shape;
     d->host.recv_shape = d->recv_shape;
+    d->host.send_type = d->send_type;
+    d->host.recv_type = d->recv_type;
     dma_stage_push(task, &d->host.stage, &host_ops);
     /* A side in host memory whose blocks have a shape is packed, too. */
     if (d->recv_on || d->recv_shape.row) {

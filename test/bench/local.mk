@@ -1,8 +1,9 @@
-# Benchmarks.
-mpi_programs += test/bench/aside test/bench/latency
-test_bench_aside_CPPFLAGS = $(MPI_CPPFLAGS)
-test_bench_aside_LDADD = $(OMPI_PROGRAM_LIBS)
-test_bench_latency_SOURCES = test/bench/bare.c test/bench/bare.h test/bench/latency.c
-test_bench_latency_CPPFLAGS = $(MPI_CPPFLAGS)
-test_bench_latency_LDADD = $(OMPI_PROGRAM_LIBS)
-extra_files += test/bench/between test/bench/compare test/bench/paired.py
+# Comparisons of runs, and the tests of what compares.
+extra_files += \
+	test/bench/bench.sh \
+	test/bench/between \
+	test/bench/compare \
+	test/bench/fake_load.c \
+	test/bench/fake_nccl.c \
+	test/bench/osu_page.sh \
+	test/bench/paired.py

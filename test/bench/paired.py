@@ -1,5 +1,8 @@
-"""What runs that were measured side by side say: ratios of the same pass, and how sure their median is."""
+"""What coll_dma_bench prints; and what runs that were measured side by side say: ratios of the same pass, and how sure their
+median is."""
 import math
+import os
+import re
 import statistics
 
 
@@ -19,3 +22,24 @@ def ratio(ours, theirs):
     """Times by pass: the median of ours / theirs, and its interval."""
     ratios = [t / theirs[i] for i, t in ours.items() if i in theirs]
     return statistics.median(ratios), *interval(ratios)
+
+
+def find_bench(option):
+    """Path of coll_dma_bench: as given, in the build of ./with-build, or in ./build."""
+    here = os.path.dirname(os.path.abspath(__file__))
+    tests = os.environ.get("DMA_TEST_BIN", os.path.join(here, "../../build/test/mpi"))
+    return option or os.path.normpath(os.path.join(tests, "../../tools/bench/coll_dma_bench"))
+
+
+def rows(text):
+    """Of the output of coll_dma_bench --full: (operation, ranks, bytes, avg, max), of the communication alone."""
+    operation, ranks = "", 0
+    for line in text.splitlines():
+        head = re.match(r"# (\w+): (\d+) ranks, ", line)
+        word = line.split()
+        if head:
+            operation, ranks = head[1], int(head[2])
+        elif word and word[0].isdigit():
+            # OSU's columns of non-blocking calls begin with what overlap makes of them, and its parts.
+            at = 6 if operation.startswith("i") else 1
+            yield operation, ranks, int(word[0]), float(word[at]), float(word[at + 2])

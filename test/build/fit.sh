@@ -39,6 +39,14 @@ summary() {
     diff <(tail -n +2 "$work/summary.csv") - <<<'raw,abc,allgather,2,,4,,2,ours,avg_us,2,1.1,2.9,best,ob1,3,2.1,3.9,0.625,0.5125,0.7375'
 }
 
+# Of coll_dma_bench --csv: times of the ranks and of computing are no cells, and the note has no name.
+bench_summary() {
+    printf '%s\n' pass,operation,ranks,place,note,bytes,mode,avg_us,min_us,max_us,overall_us,compute_us \
+        '0,iallgather,2,in,skew 50,4,dma,1,0,2,9,9' '0,iallgather,2,in,skew 50,4,nccl-reg,2,1,3,8,8' >"$work/run.csv"
+    tools/summarize.py --commit abc --rival stream=nccl,nccl-reg "$work/run.csv" >"$work/bench.csv"
+    diff <(tail -n +2 "$work/bench.csv") - <<<'run,abc,iallgather,2,in,4,skew 50,1,dma,avg_us,1,,,stream,nccl-reg,2,,,0.5,,'
+}
+
 full_disk() {
     # shellcheck disable=SC2016 # for the inner shell
     refuses 'No space left' sh -c '"$@" >/dev/full' sh "$fit" "${measured[@]}"
@@ -57,6 +65,7 @@ ok 'a bad profile is refused, with its line' bad_profile
 ok 'a full disk is an error' full_disk
 if command -v python3 >/dev/null; then
     ok 'raw measurements become a summary' summary
+    ok 'those of coll_dma_bench too' bench_summary
     ok 'a summary is not written over another file' refuses 'is no summary' tools/summarize.py --commit abc -o LICENSE "$work/raw.csv"
 else
     echo 'not checked: summaries, because python3 is not installed'

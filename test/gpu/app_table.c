@@ -4,7 +4,10 @@
  *
  *   mpirun -n N app_table [BYTES...]     bytes of the receive buffer; default 65536 1048576 67108864
  *
- * Then what comes once per buffer, request or communicator:
+ * Then blocks of 4 MiB in rows at irregular distances, sent and received, sent only and received only:
+ *   rows        of an indexed datatype
+ *
+ * And what comes once per buffer, request or communicator:
  *   new         buffers that have just been allocated, as an application without an allocator of its own has them
  *   turns       calls on 64 pairs of buffers in turn
  *   requests    the first start, and one of the later ones, of many persistent requests
@@ -90,6 +93,56 @@ static void kinds(size_t bytes)
     row("plain", "pinned on rank 0", plain, rank ? memory[APP_PLAIN] : memory[APP_PINNED], bytes);
     row("plain", "pinned", plain, memory[APP_PINNED], bytes);
     row("host", "host", host, (addr_t)malloc(bytes), bytes);
+}
+
+static MPI_Datatype rows_type(size_t row, size_t rows)
+{
+    MPI_Aint *at = malloc(rows * sizeof(*at));
+    MPI_Datatype type, resized;
+
+    for (size_t i = 0; i < rows; i++) {
+        at[i] = (MPI_Aint)(2 * i * row + i % 3 * 16);
+    }
+    MPI_Type_create_hindexed_block((int)rows, (int)row, at, MPI_BYTE, &type);
+    MPI_Type_create_resized(type, 0, (MPI_Aint)(2 * rows * row + 64), &resized);
+    MPI_Type_commit(&resized);
+    MPI_Type_free(&type);
+    free(at);
+    return resized;
+}
+
+static double typed_time(const void *send, int send_count, MPI_Datatype send_type, void *recv, int recv_count,
+                         MPI_Datatype recv_type)
+{
+    for (int i = -2; i < CALLS; i++) {
+        double mine;
+
+        MPI_Barrier(MPI_COMM_WORLD);
+        mine = -MPI_Wtime();
+        MPI_Allgather(send, send_count, send_type, recv, recv_count, recv_type, MPI_COMM_WORLD);
+        mine += MPI_Wtime();
+        MPI_Allreduce(MPI_IN_PLACE, &mine, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+        times[i < 0 ? 0 : i] = mine * 1e6;
+    }
+    return median(times, CALLS);
+}
+
+static void rows(size_t row)
+{
+    enum { BLOCK = 4 << 20 };
+    MPI_Datatype type = rows_type(row, BLOCK / row);
+    void *send = (void *)app_alloc(2 * BLOCK + 64), *recv = (void *)app_alloc((size_t)n * (2 * BLOCK + 64));
+    double both = typed_time(send, 1, type, recv, 1, type), sent = typed_time(send, 1, type, recv, BLOCK, MPI_BYTE),
+           received = typed_time(send, BLOCK, MPI_BYTE, recv, 1, type);
+
+    if (rank == 0) {
+        printf("rows        of %zu bytes, blocks of 4 MiB, all-gather: %.1f us, sent %.1f, received %.1f\n", row, both,
+               sent, received);
+        fflush(stdout);
+    }
+    MPI_Type_free(&type);
+    app_must("cuMemFree", app_cu.release((addr_t)send));
+    app_must("cuMemFree", app_cu.release((addr_t)recv));
 }
 
 static void new_buffers(size_t bytes)
@@ -184,6 +237,9 @@ int main(int argc, char **argv)
     }
     for (; *sizes; sizes++) {
         kinds(strtoul(*sizes, NULL, 10));
+    }
+    for (size_t row_bytes = 512; row_bytes <= 65536; row_bytes *= row_bytes < 4096 ? 2 : 4) {
+        rows(row_bytes);
     }
     new_buffers(1 << 20);
     turns(65536);

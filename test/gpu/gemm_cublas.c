@@ -1,5 +1,5 @@
 /*
- * Matrix products for gpu_bench: 8192 x 8192 x 8192, bf16 with fp32 accumulation, by cuBLAS on a stream of its own, at
+ * Matrix products for coll_dma_bench --load: 8192 x 8192 x 8192, bf16 with fp32 accumulation, by cuBLAS on a stream of its own, at
  * most three ahead. Built where CUDA is:
  *
  *     nvcc -O2 -shared -Xcompiler -fPIC gemm_cublas.c -o libgemm.so -lcublas
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "plugin.h"
+#include "../../tools/bench/load.h"
 
 enum { N = 8192, AHEAD = 3 };
 
@@ -158,9 +158,9 @@ static void close_it(void)
     (void)pthread_join(gemm.thread, NULL);
 }
 
-const gemm_t *gemm_get(void)
+const load_t *load_get(void)
 {
-    static const gemm_t table = {.open = open_it, .run = run, .done = done, .close = close_it};
+    static const load_t table = {.open = open_it, .run = run, .done = done, .close = close_it};
 
     return &table;
 }

@@ -2,23 +2,23 @@
 # h200.sh [-t SECONDS] STAGE...: the stream engine on a machine with NVIDIA GPUs: built, tested, and measured beside NCCL.
 # Not part of ./check, which runs device.sh on an emulated node.
 #
-#     build     the component from this tree (a distribution: nothing but a compiler, make and Open MPI is needed), the
-#               same with one copy left out, the same without care for copies that return early, the benchmark, NCCL's
-#               side of it, matrix products
+#     build     the component and the benchmark from this tree (a distribution: nothing but a compiler, make and Open MPI
+#               is needed), the same with one copy left out, the same without care for copies that return early, matrix
+#               products
 #     sweep     random collectives on device memory, 1, 2 and 4 ranks, in all forms, among host memory too; what must fail
 #     apps      what applications do around the calls: copies that return early, resets, all kinds of memory, one rank
 #     kinds     what each kind of memory costs, and new buffers, and many of them
 #     passes    all-gather and all-to-all at all sizes beside NCCL's, in interleaved passes
 #     gemm      the same with matrix products on every GPU
 #     overlap   non-blocking calls with computing beside them
-#     energy    of all-gathers
+#     energy    of large all-gathers
 #
 # Stages are independent: one that fails says so and the next one runs. Results go to $OUT (default: ./h200-out), the
 # tables to stdout too. -t: seconds for all stages (default 520), of which each gets what is left at most.
 #
-# The environment may say where things are: CUDA_HOME, NCCL_HOME (with include/ and lib/), DMA_H200_WORK (builds; default
+# The environment may say where things are: CUDA_HOME, NCCL_HOME (with lib/), DMA_H200_WORK (builds; default
 # /tmp/dma-h200). CUDA_HOME=none: no NVIDIA machine, without NCCL and matrix products. NRANKS: default 4. CASES: of the
-# sweep, in all. SIZES: of the passes, as gpu_bench wants them. MPIRUN_ARGS: more for mpirun.
+# sweep, in all. SIZES: of receive buffers, MIN:MAX. MPIRUN_ARGS: more for mpirun.
 #
 # NVLink multicast stays off (NCCL_NVLS_ENABLE=0): some machines forbid it.
 set -uo pipefail
@@ -105,13 +105,6 @@ plugin() {
     "$(cuda_home)/bin/nvcc" -O2 -shared -Xcompiler -fPIC "$root/test/gpu/$source" -o "$work/lib$name.so" "$@"
 }
 
-build_rival() {
-    local nccl
-    nccl=$(nccl_home)
-    [ -e "$nccl/include/nccl.h" ] || { echo 'no NCCL headers: set NCCL_HOME'; return 1; }
-    plugin rival rival_nccl.c -I"$nccl/include" -Xlinker "$nccl/lib/libnccl.so.2" -Xlinker -rpath -Xlinker "$nccl/lib"
-}
-
 build_gemm() {
     local header library
     plugin gemm gemm_cublas.c -lcublas 2>"$work/gemm.log" && return
@@ -130,13 +123,13 @@ build_gemm() {
 stage_build() {
     local status=0
     broken_components >"$work/broken.log" 2>&1 &
-    component "$root" "$work/build" test/mpi/sweep test/gpu/gpu_bench test/gpu/runtime_check test/gpu/app_check test/gpu/app_table >"$work/build.log" 2>&1 || status=1
+    component "$root" "$work/build" test/mpi/sweep test/gpu/runtime_check test/gpu/app_check test/gpu/app_table >"$work/build.log" 2>&1 || status=1
     if [ "$(cuda_home)" != none ]; then
-        build_rival || { echo 'NCCL is not measured'; status=1; }
+        [ -n "$(rival)" ] || { echo 'NCCL is not measured: set NCCL_HOME'; status=1; }
         build_gemm || { echo 'no matrix products'; status=1; }
     fi
     wait $! || { echo 'the broken components were not built'; tail -n 5 "$work/broken.log"; status=1; }
-    [ -e "$work/build/test/gpu/gpu_bench" ] || { tail -n 20 "$work/build.log"; return 1; }
+    [ -e "$work/build/test/gpu/app_check" ] || { tail -n 20 "$work/build.log"; return 1; }
     ls "$work"/*.so "$work"/*/mca/*.so 2>/dev/null
     return $status
 }
@@ -244,7 +237,17 @@ stage_kinds() {
     grep -q '^requests' "$out/kinds.txt"
 }
 
-# bench NAME LIMIT MPIRUN-ARGS -- GPU_BENCH-ARGS
+# Of receive buffers to those of blocks.
+blocks() {
+    echo "$((${sizes%:*} / ranks)):$((${sizes#*:} / ranks))"
+}
+
+# What coll_dma_bench is told of NCCL, and of matrix products.
+rival() { [ ! -e "$(nccl_home)/lib/libnccl.so.2" ] || echo "--nccl $(nccl_home)/lib/libnccl.so.2"; }
+gemm() { [ ! -e "$work/libgemm.so" ] || echo "--load $work/libgemm.so"; }
+runtime() { if [ "$(cuda_home)" = none ]; then echo rocm; else echo cuda; fi; }
+
+# bench NAME LIMIT MPIRUN-ARGS -- BENCH-ARGS
 bench() {
     local name=$1 limit=$2 args=() status
     shift 2
@@ -253,8 +256,9 @@ bench() {
         shift
     done
     shift
-    limited_run "$limit" build "$ranks" "${args[@]}" "$work/build/test/gpu/gpu_bench" -s "$sizes" -o "$out/$name-" "$@" \
-        >"$work/$name.log" 2>"$work/$name.err"
+    echo "-- $name"
+    limited_run "$limit" build "$ranks" "${args[@]}" "$work/build/tools/bench/coll_dma_bench" -d "$(runtime)" \
+        --csv "$out/$name.csv" --json "$out/$name.json" "$@" >"$work/$name.log" 2>"$work/$name.err"
     status=$?
     cat "$work/$name.log"
     [ $status = 0 ] || tail -n 5 "$work/$name.err"
@@ -262,27 +266,36 @@ bench() {
     return $status
 }
 
-rival() { [ ! -e "$work/librival.so" ] || echo "-r $work/librival.so"; }
-gemm() { [ ! -e "$work/libgemm.so" ] || echo "-g $work/libgemm.so"; }
-
+# Persistent calls stand beside NCCL's graphs.
 # shellcheck disable=SC2046
 stage_passes() {
-    bench all 260 -- $(rival) -T 150 passes
+    local status=0 args=(-m "$(blocks)" -F 4 -i 100:30 -p 15)
+    bench passes 150 -- $(rival) "${args[@]}" -T 100 allgather alltoall allgather_persistent alltoall_persistent || status=1
+    bench passes-in-place 110 -- $(rival) "${args[@]}" -T 70 -I allgather alltoall allgather_persistent || status=1
+    return $status
 }
 
+# Each size idle, and while products are made.
 # shellcheck disable=SC2046
 stage_gemm() {
-    bench echo 130 --mca coll_dma_own_copy echo -- $(rival) $(gemm) -m 'own block by echo' gemm
-    bench auto 60 --mca coll_dma_own_copy auto -- $(gemm) -m 'own block by auto' gemm
+    local modes=nccl,nccl-reg,nccl-sym,nccl-zero
+    local status=0 args=(-m "$((65536 / ranks)):$((67108864 / ranks))" -F 16 -i 200:200 -p 3 -r "$modes")
+    [ -n "$(gemm)" ] || { echo 'no matrix products were built'; return 1; }
+    [ -n "$(rival)" ] || args+=(-r none)
+    bench gemm-idle 60 -- $(rival) "${args[@]}" -I allgather || status=1
+    bench gemm-busy 90 -- $(rival) $(gemm) "${args[@]}" -I allgather || status=1
+    bench gemm-busy-auto 40 --mca coll_dma_own_copy auto -- $(gemm) "${args[@]:0:8}" -r none allgather alltoall || status=1
+    return $status
 }
 
 stage_overlap() {
-    bench all 60 -- overlap
+    bench overlap 60 -- -r none -m "$(blocks)" -F 4 -i 100:20 -p 5 -T 40 iallgather ialltoall
 }
 
 # shellcheck disable=SC2046
 stage_energy() {
-    bench all 90 -- $(rival) energy
+    local size=$((268435456 / ranks))
+    bench energy 120 -- $(rival) -m "$size:$size" -i 20 -p 1 --energy allgather
 }
 
 machine | tee -a "$out/log.txt"

@@ -8,21 +8,6 @@ test_gpu_runtime_check_SOURCES = \
 test_gpu_runtime_check_CFLAGS = $(AM_CFLAGS) -pthread
 test_gpu_runtime_check_LDADD = libdma_core.la
 
-# Measures collectives in device memory; what it loads is built by hand where a vendor's libraries are.
-mpi_programs += test/gpu/gpu_bench
-test_gpu_gpu_bench_SOURCES = \
-	test/gpu/device.c \
-	test/gpu/device.h \
-	test/gpu/gpu_bench.c \
-	test/gpu/gpu_bench.h \
-	test/gpu/gpu_bench_load.c \
-	test/gpu/gpu_bench_modes.c \
-	test/gpu/gpu_bench_table.c \
-	test/gpu/gpu_bench_time.c \
-	test/gpu/plugin.h
-test_gpu_gpu_bench_CPPFLAGS = $(AM_CPPFLAGS) $(OMPI_PROGRAM_CPPFLAGS)
-test_gpu_gpu_bench_LDADD = libdma_core.la $(OMPI_PROGRAM_LIBS) -lm -lrt
-
 # Stands in for an application on CUDA; h200.sh runs it.
 mpi_programs += test/gpu/app_check
 test_gpu_app_check_SOURCES = test/gpu/app_check.c test/gpu/app_driver.c test/gpu/app_driver.h
@@ -41,8 +26,7 @@ extra_files += \
 	test/gpu/gemm_cublas.c \
 	test/gpu/h200.sh \
 	test/gpu/headers.sh \
-	test/gpu/hip_api_check.c \
-	test/gpu/rival_nccl.c
+	test/gpu/hip_api_check.c
 
 # Libraries that stand in for the vendors', for test_gpu_runtime: with HIP comes ROCr, and one of CUDA lacks calls.
 fake_drivers = \

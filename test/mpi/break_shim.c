@@ -8,6 +8,7 @@
  *          order   swaps two blocks                          error   returns an error
  *          stolen  receives a message of the user's          hang    does not return
  *          over    reads 8 bytes too many of the send buffer, in every call
+ *          slow    takes 0.3 s longer; nothing is wrong
  *          none    changes nothing
  *
  *   DMA_BREAK_READ=RANK:NTH       from its NTH call on, process_vm_readv fails there: no test may notice
@@ -153,6 +154,9 @@ static int run_broken(const call_t *c, int *code)
             sleep(1);
         }
     }
+    if (strcmp(mode, "slow") == 0) {
+        usleep(300000);
+    }
     if (strcmp(mode, "lost") == 0 && !in_place) {
         *code = run_and_copy(c, 0);
         return 1;
@@ -177,6 +181,9 @@ static int run_broken(const call_t *c, int *code)
     }
     if (strcmp(mode, "send") == 0) {
         return !in_place && touch(c->send, c->send_count, c->send_type, 1);
+    }
+    if (strcmp(mode, "slow") == 0) {
+        return 1;
     }
     if (strcmp(mode, "error") == 0) {
         *code = MPI_ERR_OTHER;

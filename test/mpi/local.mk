@@ -76,8 +76,6 @@ test_mpi_vectors_LDADD = $(OMPI_PROGRAM_LIBS) -ldl
 sweep_sources = \
 	test/device/hip.c \
 	test/device/hip.h \
-	test/gpu/device.c \
-	test/gpu/device.h \
 	test/mpi/sweep.c \
 	test/mpi/sweep.h \
 	test/mpi/sweep_buffer.c \
@@ -91,15 +89,19 @@ sweep_sources = \
 	test/mpi/sweep_proof.c \
 	test/mpi/sweep_report.c \
 	test/mpi/sweep_run.c \
-	test/mpi/sweep_type.c
+	test/mpi/sweep_type.c \
+	tools/bench/device.c \
+	tools/bench/device.h
 test_mpi_sweep_SOURCES = $(sweep_sources)
 test_mpi_sweep_CPPFLAGS = $(AM_CPPFLAGS) $(OMPI_PROGRAM_CPPFLAGS)
 test_mpi_sweep_CFLAGS = $(AM_CFLAGS) -pthread
 test_mpi_sweep_LDADD = libdma_core.la $(OMPI_PROGRAM_LIBS) -lm -ldl
 
-# Preloaded into a test program, to break its calls on purpose.
-shims = test/mpi/libbreak_shim.so test/mpi/libnomem_shim.so
+# Preloaded into a test program, to break its calls on purpose; and what coll_dma_bench loads.
+shims = test/bench/libfake_load.so test/bench/libfake_nccl.so test/mpi/libbreak_shim.so test/mpi/libnomem_shim.so
 extra_files += test/mpi/break_shim.c test/mpi/nomem_shim.c
+test/bench/libfake_load.so: test/bench/fake_load.c
+test/bench/libfake_nccl.so: test/bench/fake_nccl.c
 test/mpi/libbreak_shim.so: test/mpi/break_shim.c
 test/mpi/libnomem_shim.so: test/mpi/nomem_shim.c
 $(shims):

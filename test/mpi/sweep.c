@@ -31,7 +31,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../gpu/device.h"
+#include "../../tools/bench/device.h"
 
 options_t options = {
     .seed = 1, .last = 199, .max_bytes = 1 << 20, .watchdog = 60, .threads = 1, .forms = {true, true, true}};

@@ -70,6 +70,7 @@ typedef enum {
     TYPE_WIDE,     /* resized to a larger extent */
     TYPE_COLUMN,   /* resized to a smaller extent: elements and blocks interleave */
     TYPE_NEGATIVE, /* negative displacements and lower bound */
+    TYPE_PAGES,    /* long rows */
     TYPE_KINDS
 } type_kind_t;
 extern const char *const type_kind_names[TYPE_KINDS];

@@ -19,7 +19,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "../gpu/device.h"
+#include "../../tools/bench/device.h"
 
 enum { GUARD = 64, PAGE = 4096, GRAIN = 64 };
 

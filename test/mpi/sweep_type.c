@@ -9,8 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-const char *const type_kind_names[TYPE_KINDS] = {"basic",   "contiguous", "vector", "struct",
-                                                 "indexed", "wide",       "column", "negative"};
+const char *const type_kind_names[TYPE_KINDS] = {"basic", "contiguous", "vector",   "struct", "indexed",
+                                                 "wide",  "column",     "negative", "pages"};
 
 const unit_t units[UNIT_KINDS] = {
     {"char", 1, {1, 0, 0}, 1},        {"int", 1, {4, 0, 0}, 4},
@@ -178,6 +178,19 @@ static void make_negative(type_t *t, rows_t *rows, const laid_unit_t *u, rng_t *
     resize(t, -shift - pad, end + pad + u->extent * rng_below(rng, 3));
 }
 
+/* Long rows, as pages of a cache: a GPU's runtime copies them one by one. */
+static void make_pages(type_t *t, rows_t *rows, const laid_unit_t *u, rng_t *rng)
+{
+    int at[MOST_UNITS];
+    cut_rows(rows, t->units, MOST_UNITS, rng);
+    place_rows(rows, u->extent, u->extent, rng_chance(rng, 50), rng);
+    for (int i = 0; i < rows->n; i++) {
+        at[i] = (int)(rows->at[i] / u->extent);
+    }
+    MPI_Type_indexed(rows->n, rows->length, at, u->type, &t->type);
+    span_rows(t, rows, u->extent);
+}
+
 static void one_row(type_t *t, rows_t *rows)
 {
     rows->n = 1;
@@ -250,6 +263,15 @@ static long choose_units(long total, rng_t *rng)
     return k;
 }
 
+static long most_units(long total)
+{
+    long k = total < MOST_UNITS ? total : MOST_UNITS;
+    while (k > 1 && total % k) {
+        k--;
+    }
+    return k > 0 ? k : 1;
+}
+
 void type_make(type_t *t, type_kind_t kind, int unit, long total, long slots, int gaps, bool single, rng_t *rng)
 {
     rows_t rows;
@@ -259,7 +281,13 @@ void type_make(type_t *t, type_kind_t kind, int unit, long total, long slots, in
     }
     lay_unit(&u, &units[unit], rng);
     *t = (type_t){.kind = kind, .owned = true, .units = kind == TYPE_BASIC || single ? 1 : choose_units(total, rng)};
+    if (kind == TYPE_PAGES && !single) {
+        t->units = most_units(total);
+    }
     switch (kind) {
+    case TYPE_PAGES:
+        make_pages(t, &rows, &u, rng);
+        break;
     case TYPE_VECTOR:
         make_vector(t, &rows, &u, rng);
         break;

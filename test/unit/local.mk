@@ -19,6 +19,7 @@ unit_tests += \
 	test/unit/test_device_shape \
 	test/unit/test_device_submitter \
 	test/unit/test_device_sync \
+	test/unit/test_device_typed \
 	test/unit/test_emu_sdma \
 	test/unit/test_emu_sdma_order \
 	test/unit/test_emu_sdma_random \

@@ -1,6 +1,4 @@
 /* A test program's GPU: see device.h. */
-#include "device.h"
-
 #include <dlfcn.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -8,6 +6,7 @@
 #include <string.h>
 
 #include "gpu/runtime.h"
+#include "tools/bench/device.h"
 
 static const dma_gpu_runtime_t *rt;
 static int device;

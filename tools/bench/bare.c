@@ -8,8 +8,6 @@
  *     rank r     0     word: number of the call
  *                8     the block; its first 56 bytes come with the word's cache line
  */
-#include "bare.h"
-
 #include <mpi.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -17,6 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "tools/bench/bench.h"
 
 typedef struct {
     _Alignas(64) _Atomic uint64_t word;
@@ -68,10 +68,9 @@ static void wait_for(place_t *place)
     }
 }
 
-void bare_allgather(const void *send, void *recv, int bytes, bool in_place)
+void bare_allgather(const void *send, void *recv, size_t n, bool in_place)
 {
     place_t *own = bare.places[bare.rank];
-    size_t n = (size_t)bytes;
     char *mine = (char *)recv + (size_t)bare.rank * n;
 
     bare.calls++;

@@ -2,8 +2,8 @@
  * A test program's GPU: it stands in for an application that has loaded and initialised HIP or CUDA and works in memory
  * of one device. Over our own table of runtime calls, so that one program runs on either.
  */
-#ifndef DMA_TEST_GPU_DEVICE_H
-#define DMA_TEST_GPU_DEVICE_H
+#ifndef DMA_BENCH_DEVICE_H
+#define DMA_BENCH_DEVICE_H
 
 #include <stddef.h>
 

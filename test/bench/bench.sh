@@ -1,0 +1,361 @@
+#!/bin/bash
+# bench.sh BUILD: coll_dma_bench: all operations and forms in host memory and, on the emulated node, in device memory; what it
+# prints and writes; that it notices wrong data and says what it cannot do.
+set -uo pipefail
+root=$(cd "$(dirname "$0")/../.." && pwd)
+build=$(cd "$1" && pwd)
+# shellcheck source=test/lib.sh
+. "$root/test/lib.sh"
+[ ! -d "${DMA_SUITE_TMPDIR:-}" ] || export TMPDIR=$DMA_SUITE_TMPDIR
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+bench=$build/tools/bench/coll_dma_bench
+all=(allgather allgatherv alltoall alltoallv iallgather iallgatherv ialltoall ialltoallv allgather_persistent
+    allgatherv_persistent alltoall_persistent alltoallv_persistent)
+few=(-m 64:4096 -F 64 -i 2 -x 1)
+# Limits end only what hangs, however busy the machine is.
+limit=(timeout --kill-after=5 300)
+
+# job RANKS ARGS...: mpirun's own arguments and the program
+job() {
+    "${limit[@]}" "$root/with-build" --build "$build" "${node[@]}" mpirun --oversubscribe --bind-to none -n "$1" \
+        --mca mpi_yield_when_idle 1 --mca coll dma "${@:2}"
+}
+node=()
+
+# table FILE: its rows, each as OPERATION WORDS...
+table() {
+    awk '/^# [a-z_]*: [0-9]* ranks/ { sub(":", "", $2); operation = $2 } /^[0-9]/ { print operation, $0 }' "$1"
+}
+
+# complete FILE [OPERATION...]: all of them have a row for each of two sizes, and all data were right
+complete() {
+    local file=$1 want
+    shift
+    cat "$file"
+    [ $# != 0 ] || set -- "${all[@]}"
+    want=$(for operation; do printf '%s 64 Pass\n%s 4096 Pass\n' "$operation" "$operation"; done)
+    diff <(table "$file" | sed 's/^\([^ ]* [0-9]*\) .*\(Pass\|Fail\).*/\1 \2/') <(echo "$want")
+}
+
+# ---- host memory ----
+
+host() {
+    job 3 "$bench" "${few[@]}" -r none "$@" all >"$work/out" && complete "$work/out"
+}
+
+# Like OSU's: a line that begins with "# Size", then the size and the latency, in two columns; of non-blocking ones in five.
+osu_columns() {
+    job 2 "$bench" "${few[@]}" -r none -V osu_allgather iallgather >"$work/out" || return 1
+    cat "$work/out"
+    diff <(grep '^# Size' "$work/out" | tr -s ' ') - <<<$'# Size Avg Latency(us)\n# Size Overall(us) Compute(us) Pure Comm.(us) Overlap(%)' &&
+        [ "$(table "$work/out" | awk '{ print NF }' | sort | uniq -c | tr -s ' \n' ' ')" = ' 2 3 2 6 ' ] &&
+        grep -q '^# coll_dma_bench MPI Allgather Latency Test v' "$work/out"
+}
+
+full_columns() {
+    job 2 "$bench" "${few[@]}" -r none -f -V allgather >"$work/out" || return 1
+    cat "$work/out"
+    [ "$(grep '^# Size' "$work/out" | tr -s ' ')" = '# Size Avg Latency(us) Min Latency(us) Max Latency(us) Iterations' ] &&
+        table "$work/out" | awk '!($4 <= $3 && $3 <= $5 && $6 == 2) { exit 1 }'
+}
+
+# The parts are all of it, and the overlap follows from them.
+full_nonblocking() {
+    job 2 "$bench" -m 65536 -i 20 -r none -f -V ialltoall >"$work/out" || return 1
+    cat "$work/out"
+    [ "$(grep '^# Size' "$work/out" | tr -s ' ')" = '# Size Overall(us) Compute(us) Coll. Init(us) MPI_Test(us) MPI_Wait(us) Pure Comm.(us) Min Comm.(us) Max Comm.(us) Overlap(%)' ] &&
+        table "$work/out" | awk '
+            function off(a, b) { return a > b ? a - b : b - a }
+            { overlap = 100 - ($3 - $4) / $8 * 100; overlap = overlap < 0 ? 0 : overlap }
+            off($3, $4 + $5 + $6 + $7) > 0.05 || off(overlap, $11) > 1 || $9 > $8 || $8 > $10 || $4 < $8 - 0.02 { exit 1 }'
+}
+
+# Stock and the components that serve the form, and no other.
+rivals() {
+    job 2 "$bench" "${few[@]}" -p 3 allgather iallgather >"$work/out" || return 1
+    cat "$work/out"
+    grep '^# Size' "$work/out" | head -n 1 | grep 'stock(us) .*basic(us) .*tuned(us)' >/dev/null || return 1
+    ! grep '^# Size' "$work/out" | head -n 1 | grep 'libnbc' >/dev/null || return 1
+    grep '^# Size' "$work/out" | tail -n 1 | grep 'stock(us) .*libnbc(us)' >/dev/null &&
+        grep '^# Geometric mean of the ratios: stock [0-9.]*.* libnbc [0-9.]*$' "$work/out" >/dev/null
+}
+
+# A rival's calls do not go through coll/dma, and ours do: without a single communicator that it serves, it says nothing.
+kept_out() {
+    local lines
+    lines=$(job 2 --mca coll_dma_verbose 1 "$bench" "${few[@]}" -p 1 -r stock,tuned,basic allgather 2>&1 | grep -c 'coll/dma: communicator .* ready')
+    echo "$lines communicators"
+    [ "$lines" = 1 ]
+}
+
+without_component() {
+    "${limit[@]}" "$root/with-build" --build "$build" mpirun --oversubscribe --bind-to none -n 2 --mca coll ^dma "$bench" "${few[@]}" \
+        -r none allgather >"$work/out" || return 1
+    cat "$work/out"
+    grep -q '^# coll/dma is not in this job' "$work/out" && grep -q '^# allgather: 2 ranks, default' "$work/out"
+}
+
+# The times of a rival of every pass are in the file; so are the ratios, which follow from them.
+files() {
+    job 2 "$bench" "${few[@]}" -p 3 -r stock,nothing --csv "$work/a.csv" --json "$work/a.json" -s 50 allgatherv ialltoall \
+        >"$work/out" || return 1
+    python3 - "$work/a.csv" "$work/a.json" <<'END'
+import csv, json, statistics, sys
+rows = list(csv.DictReader(open(sys.argv[1])))
+data = json.load(open(sys.argv[2]))
+assert len(rows) == 3 * 2 * 2 * 3, len(rows)
+assert {row["note"] for row in rows if row["operation"] == "allgatherv"} == {"skew 50"}
+assert data["ranks"] == 2 and data["passes"] == 3 and data["validated"] is True, data
+assert [(c["operation"], c["bytes"]) for c in data["cells"]] == [("allgatherv", 64), ("allgatherv", 4096), ("ialltoall", 64), ("ialltoall", 4096)]
+for cell in data["cells"]:
+    times = {}
+    for side in cell["sides"]:
+        times[side["name"]] = [float(row["avg_us"]) for row in rows if row["mode"] == side["name"] and
+                               row["operation"] == cell["operation"] and int(row["bytes"]) == cell["bytes"]]
+        assert side["data_right"] is True
+        assert abs(side["us"]["median"] - statistics.median(times[side["name"]])) < 1e-3
+        if side["name"] != "dma":
+            ratios = [a / b for a, b in zip(times["dma"], times[side["name"]])]
+            assert abs(side["ratio"]["median"] / statistics.median(ratios) - 1) < 0.01, (side, ratios)
+    assert list(times) == ["dma", "stock", "nothing"]
+END
+}
+
+# Columns: operation, size, ours with 5 and 95 %, and for each rival its time, the ratio, 5 and 95 %.
+true_times() {
+    job 2 "$bench" -m 8 -i 200 -p 3 -r bare,nothing -V allgather >"$work/out" || return 1
+    cat "$work/out"
+    table "$work/out" | awk '!($10 < $3 && $10 < $6 && $11 > 1) { exit 1 }'
+}
+
+# slow CALL: milliseconds that rank 1's calls take on average, the slowest rank's, if its CALLth call takes 300 more. The first is
+# for warming up, three are timed.
+slow() {
+    DMA_BREAK=slow:1:$1 job 2 -x DMA_BREAK -x LD_PRELOAD="$build/test/mpi/libbreak_shim.so" "$bench" -m 64 -i 3 -x 1 -p 1 -r none -V -f \
+        allgather 2>/dev/null | awk '/^64/ { printf "%d\n", $4 / 1000 }'
+}
+
+# A call counts by its share, and those that warm up do not count.
+timed_calls() {
+    local first second
+    first=$(slow 1) second=$(slow 2)
+    echo "slow in the first call: $first ms, in the second: $second ms"
+    [ "$first" -lt 60 ] && [ "$second" -ge 100 ] && [ "$second" -lt 200 ]
+}
+
+# The check of data is the fifth call of a rank.
+wrong_data() {
+    DMA_BREAK=data:1:5 job 2 -x DMA_BREAK -x LD_PRELOAD="$build/test/mpi/libbreak_shim.so" "$bench" -m 64 -i 3 -x 1 -p 1 -r none \
+        --json "$work/wrong.json" allgather >"$work/out" 2>&1
+    [ $? = 1 ] || { cat "$work/out"; return 1; }
+    cat "$work/out"
+    grep -q 'rank 1: dma: allgather: wrong data: byte 63 of the block of rank 1 is' "$work/out" &&
+        grep -q '^64 .* Fail' "$work/out" && grep -q '"data_right": false' "$work/wrong.json"
+}
+
+# ... of a large block too, whose bytes are not all compared; and what lies behind the buffer, and in the gaps of a type
+wrong_where() {
+    local mode=$1
+    shift
+    DMA_BREAK=$mode:1:5 job 2 -x DMA_BREAK -x LD_PRELOAD="$build/test/mpi/libbreak_shim.so" "$bench" -i 3 -x 1 -p 1 -r none "$@" \
+        allgather >"$work/out" 2>&1
+    [ $? = 1 ] || { cat "$work/out"; return 1; }
+}
+
+plots() {
+    local type
+    mkdir -p "$work/bin"
+    # shellcheck disable=SC2016
+    printf '#!/bin/sh\n[ "$1" = --version ] || cat >>%s/gnuplot.log\n' "$work" >"$work/bin/gnuplot"
+    chmod +x "$work/bin/gnuplot"
+    PATH=$work/bin:$PATH job 2 -x PATH "$bench" "${few[@]}" -p 2 -r stock --plot "$work/stub.svg" allgather alltoall >"$work/out" || return 1
+    cat "$work/gnuplot.log"
+    grep -q "set output '$work/stub-alltoall.svg'" "$work/gnuplot.log" && grep -q "title 'stock'" "$work/gnuplot.log" || return 1
+    command -v gnuplot >/dev/null || { echo 'gnuplot is not installed'; return; }
+    for type in svg png; do
+        job 2 "$bench" "${few[@]}" -p 2 -r stock --plot "$work/plot.$type" allgather >"$work/out" || return 1
+        file_is "$type" "$work/plot.$type" || return 1
+    done
+}
+
+file_is() {
+    case $1 in
+    svg) grep -q '<svg' "$2" && grep -q '</svg>' "$2" ;;
+    png) head -c 4 "$2" | grep -a PNG >/dev/null ;;
+    esac
+}
+
+# One that cannot be started, and none, look alike.
+no_gnuplot() {
+    mkdir -p "$work/poor"
+    printf '#!/bin/sh\nexit 127\n' >"$work/poor/gnuplot"
+    chmod +x "$work/poor/gnuplot"
+    PATH=$work/poor:$PATH refuses 'plot .*gnuplot is not installed' job 2 -x PATH "$bench" "${few[@]}" --plot "$work/none.svg" allgather
+}
+
+progress() {
+    job 2 "$bench" -m 64 -p 100000 -T 5 -r none --progress allgather 2>&1 >/dev/null | grep '^\[#* *\]  *[0-9]* %, [0-9]* s, [0-9]* s to go'
+}
+
+# script makes a terminal; standard error of a rank is a pipe all the same.
+progress_at_terminal() {
+    script -qec "$root/with-build --build $build mpirun --oversubscribe --bind-to none -n 2 --mca coll dma $bench -m 64 -p 100000 -T 4 -r none allgather" \
+        /dev/null </dev/null >"$work/out"
+    grep -a 's to go' "$work/out" >/dev/null && tr '\r' '\n' <"$work/out" | grep -a '^64  .*Pass' >/dev/null
+}
+
+quiet_at_terminal() {
+    script -qec "$root/with-build --build $build mpirun --oversubscribe --bind-to none -n 2 --mca coll dma $bench -m 64 -p 100000 -T 4 -r none --quiet allgather" \
+        /dev/null </dev/null >"$work/out"
+    ! grep -a 's to go' "$work/out" && grep -a '^64  .*Pass' "$work/out" >/dev/null
+}
+
+no_progress() {
+    ! job 2 "$bench" -m 64 -p 100000 -T 4 -r none allgather 2>&1 | grep -a 's to go' >/dev/null
+}
+
+no_energy() {
+    [ -e /sys/class/powercap/intel-rapl:0 ] || {
+        refuses 'energy: this host has no counters of energy' job 1 "$bench" -e -m 64 allgather
+        return
+    }
+    job 2 "$bench" "${few[@]}" -m 64 -e -r none allgather >"$work/out" 2>&1 || grep 'cannot be read' "$work/out"
+}
+
+# Counters that advance by 100 W, and begin again at 0 after 4 s, take the place of the host's in a namespace of its own.
+energy() {
+    cat >"$work/counters" <<'END'
+mount -t tmpfs none /sys/class && mkdir -p /sys/class/powercap/intel-rapl:0 /sys/class/powercap/intel-rapl:0:0 || exit 9
+cd /sys/class/powercap/intel-rapl:0 || exit 9
+echo 400000000 >max_energy_range_uj
+echo 0 >energy_uj
+tick() {
+    local now
+    while sleep 0.1; do
+        now=${EPOCHREALTIME/[.,]/}
+        echo $((now * 100 % 400000000)) >new
+        mv new energy_uj
+    done
+}
+tick &
+trap "kill $!" EXIT
+"$@"
+END
+    "${limit[@]}" unshare -m bash "$work/counters" "$root/with-build" --build "$build" mpirun --oversubscribe --bind-to none -n 2 \
+        --mca mpi_yield_when_idle 1 --mca coll dma "$bench" -m 64 -i 5 -p 1 -r none -e --json "$work/e.json" allgather >"$work/out" 2>&1 ||
+        { cat "$work/out"; return 1; }
+    cat "$work/out"
+    awk '/^# Energy/ { exit !($3 > 80 && $3 < 120) }' "$work/out" && grep -E '^allgather  *64  *-?[0-9.]+$' "$work/out" && grep '"joules": ' "$work/e.json"
+}
+
+# The comparison of runs reads what the benchmark prints.
+compares() {
+    (cd "$work" && "$root/with-build" --build "$build" "$root/test/bench/compare" -p 1 -n 2 -c allgather,ialltoall,alltoall_persistent \
+        --bench-args '-m 4:64 -F 16 -i 5' --rival 'tuned=--mca coll ^dma' >"$work/out" 2>&1)
+    [ -s "$work/compare.csv" ] || { cat "$work/out"; return 1; }
+    cat "$work/compare.csv"
+    [ "$(wc -l <"$work/compare.csv")" = 13 ] && grep -q '^| ialltoall | 2 | 64 | [0-9.]* | [0-9.]* |' "$work/compare.md"
+}
+
+for args in '' '-I' '-t vector -s 30' '-t indexed -s 100 -I'; do
+    # shellcheck disable=SC2086
+    ok "all operations, ${args:-plain}: data are right" host $args
+done
+ok "OSU's columns" osu_columns
+ok "OSU's columns with -f" full_columns
+ok "OSU's columns with -f of non-blocking operations" full_nonblocking
+ok 'rivals are the components that serve the form' rivals
+ok 'coll/dma is kept out of the communicators of rivals' kept_out
+ok 'without coll/dma it says so' without_component
+ok 'a loop without calls takes less than calls' true_times
+ok 'calls that warm up are not timed, others are' timed_calls
+ok 'a wrong byte is noticed' wrong_data
+ok 'a wrong byte at the end of a block of 4 MiB is noticed' wrong_where data -m 4194304
+ok 'a byte behind the buffer is noticed' wrong_where after -m 64
+ok 'a byte in a gap is noticed' wrong_where gap -m 64 -t indexed
+ok 'a byte in a gap is noticed, regular type' wrong_where gap -m 128 -t vector
+ok 'blocks in the wrong order are noticed' wrong_where order -m 64
+ok 'a plot of each operation' plots
+ok 'without gnuplot, a plot is refused before anything is measured' no_gnuplot
+ok 'progress in lines' progress
+ok 'no progress bar without a terminal' no_progress
+if command -v script >/dev/null; then
+    ok 'a progress bar if mpirun is at a terminal' progress_at_terminal
+    ok 'none there with --quiet' quiet_at_terminal
+fi
+ok 'energy is measured or refused' no_energy
+if unshare -m mount -t tmpfs none /sys/class 2>/dev/null; then
+    ok 'energy of counters' energy
+fi
+if command -v python3 >/dev/null; then
+    ok 'CSV and JSON agree' files
+    ok 'runs are compared' compares
+fi
+ok 'help' says '^usage: mpirun .*coll_dma_bench' "$bench" --help
+ok 'version' says '^coll_dma_bench [0-9]' "$bench" --version
+for args in '-m 0' '-m 8:4' '-m 4x' '-F 1' '-i 0' '-k 0' '-p 0' '-T 0' '-s 101' '-t x' '-d x' '--plot x.pdf' '-z' bcast; do
+    # shellcheck disable=SC2086
+    ok "refused: $args" refuses '--help' "$bench" $args
+done
+ok 'an unknown rival is refused' refuses 'there is no rival nonsense here' job 1 "$bench" -r nonsense
+ok 'a component that is not there is refused' refuses 'the component hcoll is not in this job' job 1 "$bench" -r hcoll
+ok 'a load needs device memory' refuses 'load needs --device' job 1 "$bench" -l "$build/test/bench/libfake_load.so"
+ok 'a load that is not there is refused' refuses 'none.so: cannot open' job 1 "$bench" -l none.so
+ok 'NCCL needs device memory' refuses 'nccl needs --device' job 1 "$bench" -n libnccl.so
+
+# ---- device memory ----
+
+device() {
+    job 2 "$bench" -d rocm "${few[@]}" -r none "$@" >"$work/out" && complete "$work/out" "${@: -1}"
+}
+
+# All data through the engine: its packets copy.
+all_device() {
+    mkdir -p "$work/stats"
+    EMU_STATS=$work/stats job 2 "$bench" -d rocm "${few[@]}" -r none "$@" all >"$work/out" && complete "$work/out" &&
+        grep -h '^sdma.*packet' "$work"/stats/* | grep copy >/dev/null
+}
+
+nccl() {
+    job 2 "$bench" -d rocm "${few[@]}" -p 2 -r nccl,stock -n "$build/test/bench/libfake_nccl.so" "$@" allgather alltoall >"$work/out" 2>&1 || {
+        cat "$work/out"
+        return 1
+    }
+    complete "$work/out" allgather alltoall && grep -q '^# nccl-sym is left out: there is no ncclMemAlloc' "$work/out" &&
+        grep -q '^# Size.*nccl(us)' "$work/out"
+}
+
+loaded() {
+    job 2 "$bench" -d rocm -m 64 -i 200 -r none -l "$build/test/bench/libfake_load.so" allgather >"$work/out" 2>&1 || { cat "$work/out"; return 1; }
+    cat "$work/out"
+    awk '/^# Load: [0-9.]* products a second on rank 0/ { right = $3 > 500 && $3 < 1500 } END { exit !right }' "$work/out"
+}
+
+nccl_in_place() {
+    job 2 "$bench" -d rocm "${few[@]}" -p 1 -r nccl -n "$build/test/bench/libfake_nccl.so" -I allgather >"$work/out" 2>&1 &&
+        complete "$work/out" allgather
+}
+
+nccl_wrong() {
+    DMA_FAKE_NCCL=wrong job 2 -x DMA_FAKE_NCCL "$bench" -d rocm "${few[@]}" -p 1 -r nccl -n "$build/test/bench/libfake_nccl.so" allgather \
+        >"$work/out" 2>&1
+    [ $? = 1 ] && grep 'rank 0: nccl: allgather: wrong data' "$work/out"
+}
+
+if [ -e "$build/test/emu/thunk/libhsakmt.so.1" ]; then
+    node=(--gpus 2 --persona mi300x)
+    ok 'device memory: all operations' all_device
+    ok 'device memory: in place, a regular type' all_device -I -t vector
+    ok 'device memory: an irregular type and a skew' device -t indexed -s 50 alltoallv
+    ok 'NCCL beside it' nccl
+    ok 'NCCL in place' nccl_in_place
+    ok "NCCL's wrong data are noticed" nccl_wrong
+    ok 'a load runs meanwhile' loaded
+    ok 'energy of AMD GPUs is refused' refuses 'energy: .*libnvidia-ml' job 2 "$bench" -d rocm -e "${few[@]}"
+    node=()
+    ok 'without a GPU, device memory is refused' refuses 'device rocm: ' job 1 "$bench" -d rocm "${few[@]}"
+else
+    echo 'not tested: device memory, because there is no emulated node'
+fi
+finish

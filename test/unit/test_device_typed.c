@@ -1,0 +1,426 @@
+/*
+ * Irregular datatypes in device memory whose rows are long: the engines serve them, rows are packed inside the device, and no
+ * byte between the rows is written. With ranks, devices and engines that are threads.
+ */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/comm.h"
+#include "device/device.h"
+#include "libengine_call.h"
+#include "libunit.h"
+
+#define SIZE       24000 /* of an element of any type */
+#define MOST_RANKS 4
+#define MOST_COUNT 3
+#define BEFORE     16384   /* bytes of a buffer in front of its address */
+#define ROOM       1200000 /* of a buffer */
+#define CALLS      32
+
+/* ---- datatypes ---- */
+
+typedef struct strips {
+    ptrdiff_t extent, lb, ub;
+    unsigned n;
+    dma_strip_t strips[3];
+    bool dense, regular;
+} strips_t;
+
+static const strips_t types[] = {
+    {.extent = SIZE, .ub = SIZE, .n = 1, .strips = {{.bytes = SIZE, .n = 1}}, .dense = true},
+    /* rows at different distances */
+    {.extent = 40007,
+     .ub = 38000,
+     .n = 3,
+     .strips = {{0, 0, 6000, 1, 0, 0}, {8000, 6000, 6000, 2, 8400, 6000}, {32000, 18000, 6000, 1, 0, 0}}},
+    /* backwards, and before the address */
+    {.extent = 36003,
+     .lb = -12000,
+     .ub = 24000,
+     .n = 2,
+     .strips = {{20000, 0, 4000, 4, -6000, 4000}, {-12000, 16000, 8000, 1, 0, 0}}},
+    /* many rows, and one more */
+    {.extent = 48001, .ub = 47520, .n = 2, .strips = {{0, 0, 2048, 10, 4096, 2048}, {44000, 20480, 3520, 1, 0, 0}}},
+    /* elements within each other */
+    {.extent = 12400, .ub = 412000, .n = 2, .strips = {{0, 0, 12000, 1, 0, 0}, {400000, 12000, 12000, 1, 0, 0}}},
+    /* rows that touch the next */
+    {.extent = 32000, .ub = 28000, .n = 2, .strips = {{0, 0, 4000, 3, 4000, 4000}, {16000, 12000, 12000, 1, 0, 0}}},
+    /* regular: a shape, except where blocks are exchanged in place */
+    {.extent = 36001, .ub = 30000, .n = 1, .strips = {{0, 0, 6000, 4, 8000, 6000}}, .regular = true},
+    /* short rows: through the host */
+    {.extent = 44000, .ub = 41880, .n = 2, .strips = {{0, 0, 240, 50, 400, 240}, {24000, 12000, 240, 50, 360, 240}}},
+};
+
+enum { TYPES = sizeof(types) / sizeof(types[0]), LONG_TYPES = TYPES - 1 };
+
+/* Byte `i` of packed elements. */
+static ptrdiff_t where(const strips_t *t, size_t i)
+{
+    for (unsigned k = 0; k < t->n; k++) {
+        const dma_strip_t *s = &t->strips[k];
+        uint64_t in = i % SIZE - s->packed, row = s->n > 1 ? in / s->pitch : 0;
+
+        if (i % SIZE >= s->packed && row < s->n && in - row * s->pitch < s->bytes) {
+            return (ptrdiff_t)(i / SIZE) * t->extent + s->at + (ptrdiff_t)row * s->stride +
+                   (ptrdiff_t)(in - row * s->pitch);
+        }
+    }
+    abort();
+}
+
+static dma_status_t pack(const void *buf, size_t count, void *type, void *packed, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i++) {
+        ((char *)packed)[i] = ((const char *)buf)[where(type, i)];
+    }
+    return bytes == count * SIZE ? DMA_OK : DMA_ERR_ARG;
+}
+
+static dma_status_t unpack(void *buf, size_t count, void *type, const void *packed, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i++) {
+        ((char *)buf)[where(type, i)] = ((const char *)packed)[i];
+    }
+    return bytes == count * SIZE ? DMA_OK : DMA_ERR_ARG;
+}
+
+static dma_status_t layout(const void *type, dma_rows_t *rows)
+{
+    const strips_t *t = type;
+    const dma_strip_t *s = t->strips;
+
+    *rows = (dma_rows_t){.first = s->at, .row = s->bytes, .levels = s->n > 1, .level = {{s->n, s->stride}}};
+    return t->regular ? DMA_OK : DMA_UNSUPPORTED;
+}
+
+static dma_status_t walk(const void *type, dma_visit_t visit, void *arg)
+{
+    const strips_t *t = type;
+    dma_status_t status = DMA_OK;
+
+    for (unsigned i = 0; status == DMA_OK && i < t->n; i++) {
+        status = visit(arg, &t->strips[i]);
+    }
+    return status;
+}
+
+static dma_host_t host_of(void)
+{
+    dma_host_t host = threads_host;
+
+    host.pack = pack;
+    host.unpack = unpack;
+    host.type_rows = layout;
+    host.type_strips = walk;
+    return host;
+}
+
+/* ---- calls ---- */
+
+typedef struct typed {
+    dma_call_t call;
+    uint64_t tag;
+    int counts[MOST_RANKS], displs[MOST_RANKS], send_counts[MOST_RANKS], send_displs[MOST_RANKS];
+    const strips_t *type, *send_type;
+    char *recv, *send; /* allocations */
+    char *want;
+    uint8_t *received, *written; /* bytes of `recv` */
+} typed_t;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* the fake runtime's allocator knows one thread */
+
+static uint64_t mix(uint64_t number)
+{
+    return (number + unit_seed()) * UINT64_C(0x9e3779b97f4a7c15);
+}
+
+static bool is_v(const typed_t *c)
+{
+    return c->call.coll == DMA_ALLGATHERV || c->call.coll == DMA_ALLTOALLV;
+}
+
+/* Elements that `from` sends to `to`. */
+static int elements(const typed_t *c, int from, int to)
+{
+    bool gathers = dma_coll_gathers(c->call.coll);
+    int low = from < to ? from : to, high = from < to ? to : from;
+    uint64_t of = gathers ? (uint64_t)from : (uint64_t)(c->call.in_place ? low * 8 + high : from * 8 + to);
+
+    return is_v(c) ? (int)(mix(c->tag * 64 + of) >> 40) % MOST_COUNT : 1 + (int)(mix(c->tag) >> 40) % MOST_COUNT;
+}
+
+static char *take(rank_t *r, bool long_rows)
+{
+    static const dma_gpu_kind_t kinds[] = {DMA_GPU_DEVICE_PLAIN, DMA_GPU_DEVICE_PLAIN, DMA_GPU_DEVICE_FINE,
+                                           DMA_GPU_HOST_PINNED};
+    char *memory;
+
+    pthread_mutex_lock(&lock);
+    memory = fake_gpu_alloc(kinds[threads_random(r, long_rows ? 3 : 4)], r->rank, BEFORE + ROOM);
+    pthread_mutex_unlock(&lock);
+    return memory;
+}
+
+static void give(char *memory)
+{
+    pthread_mutex_lock(&lock);
+    fake_gpu_free(memory);
+    pthread_mutex_unlock(&lock);
+}
+
+/* What `from` sends to `to`, as block `displ` of a buffer. */
+static void put(const typed_t *c, char *memory, const strips_t *type, int displ, int from, int to)
+{
+    uint64_t tag = c->tag * 8 + (dma_coll_gathers(c->call.coll) ? 0 : (uint64_t)to + 1);
+    size_t bytes = (size_t)elements(c, from, to) * SIZE;
+
+    for (size_t i = 0; i < bytes; i++) {
+        memory[BEFORE + displ * type->extent + where(type, i)] = (char)data_byte(tag, from, i);
+    }
+}
+
+static dma_side_t side_of(const typed_t *c, char *memory, const strips_t *t, const int *counts, const int *displs,
+                          bool v)
+{
+    (void)c;
+    return (dma_side_t){.addr = memory + BEFORE,
+                        .dense = t->dense,
+                        .width = sizeof(int),
+                        .size = SIZE,
+                        .extent = t->extent,
+                        .lb = t->lb,
+                        .ub = t->ub,
+                        .type = (void *)(uintptr_t)t,
+                        .count = (size_t)counts[0],
+                        .counts = v ? counts : NULL,
+                        .displs = v ? displs : NULL};
+}
+
+/* Places the blocks, with gaps between those of the operations that allow them. */
+static void place(rank_t *r, typed_t *c, bool sends, int *counts, int *displs)
+{
+    for (int b = 0, at = 0; b < r->n; b++) {
+        counts[b] = sends ? elements(c, r->rank, b) : elements(c, b, r->rank);
+        at += is_v(c) ? (int)threads_random(r, 3) : 0;
+        displs[b] = at;
+        at += counts[b];
+    }
+}
+
+static void place_recv(rank_t *r, typed_t *c)
+{
+    bool kept = c->call.in_place && dma_coll_gathers(c->call.coll);
+
+    place(r, c, false, c->counts, c->displs);
+    c->call.recv = side_of(c, c->recv, c->type, c->counts, c->displs, is_v(c));
+    memset(c->recv, 0xee, BEFORE + ROOM);
+    for (int b = 0; b < r->n; b++) {
+        for (int i = 0; !(kept && b == r->rank) && i < c->counts[b] * SIZE; i++) {
+            c->received[BEFORE + c->displs[b] * c->type->extent + where(c->type, (size_t)i)] = 1;
+        }
+        if (c->call.in_place && (!kept || b == r->rank)) {
+            put(c, c->recv, c->type, c->displs[b], r->rank, b);
+        }
+    }
+    memcpy(c->want, c->recv, BEFORE + ROOM);
+    for (int b = 0; b < r->n; b++) {
+        put(c, c->want, c->type, c->displs[b], b, r->rank);
+    }
+    fake_gpu_watch(c->recv, BEFORE + ROOM, c->written);
+}
+
+static void place_send(rank_t *r, typed_t *c)
+{
+    bool gathers = dma_coll_gathers(c->call.coll);
+
+    place(r, c, true, c->send_counts, c->send_displs);
+    c->call.send = side_of(c, c->send, c->send_type, c->send_counts, c->send_displs, is_v(c) && !gathers);
+    memset(c->send, 0xdd, BEFORE + ROOM);
+    if (gathers) {
+        put(c, c->send, c->send_type, 0, r->rank, 0);
+    }
+    for (int b = 0; !gathers && b < r->n; b++) {
+        put(c, c->send, c->send_type, c->send_displs[b], r->rank, b);
+    }
+}
+
+/* The number says what all ranks agree about; the rest is a rank's own. */
+static typed_t *make(rank_t *r, uint64_t number, bool long_rows)
+{
+    typed_t *c = calloc(1, sizeof(*c));
+
+    c->tag = number;
+    c->call.coll = (dma_coll_t)(mix(number) >> 62);
+    c->call.in_place = mix(number) >> 60 & 1;
+    c->type = &types[threads_random(r, long_rows ? LONG_TYPES : TYPES)];
+    c->send_type = &types[threads_random(r, long_rows ? LONG_TYPES : TYPES)];
+    c->recv = take(r, long_rows);
+    c->send = take(r, long_rows);
+    c->want = malloc(BEFORE + ROOM);
+    c->received = calloc(1, BEFORE + ROOM);
+    c->written = calloc(1, BEFORE + ROOM);
+    place_recv(r, c);
+    place_send(r, c);
+    return c;
+}
+
+static void check(rank_t *r, const typed_t *c)
+{
+    for (size_t i = 0; i < BEFORE + ROOM; i++) {
+        must(r, c->recv[i] == c->want[i], "call %lu, types %d and %d, operation %d%s: byte %zd is wrong", c->tag,
+             (int)(c->send_type - types), (int)(c->type - types), c->call.coll, c->call.in_place ? " in place" : "",
+             (ptrdiff_t)i - BEFORE);
+        must(r, c->written[i] <= c->received[i], "call %lu, type %d: byte %zd was written", c->tag,
+             (int)(c->type - types), (ptrdiff_t)i - BEFORE);
+    }
+}
+
+static void drop(typed_t *c)
+{
+    fake_gpu_watch(c->recv, 0, NULL);
+    give(c->recv);
+    give(c->send);
+    free(c->want);
+    free(c->received);
+    free(c->written);
+    free(c);
+}
+
+/* The argument: all rows are long. */
+static void calls(rank_t *r)
+{
+    const bool *long_rows = r->job->arg;
+    dma_host_t host = host_of();
+    unsigned served = 0;
+
+    must(r, dma_comm_prepare(r->comms[0]) == DMA_OK, "set-up");
+    r->comms[0]->host = &host;
+    for (uint64_t i = 1; i <= CALLS; i++) {
+        typed_t *c = make(r, i, *long_rows);
+        dma_status_t status = dma_comm_run(r->comms[0], &c->call);
+
+        must(r, status == DMA_OK, "call %lu: %s", i, dma_comm_reason(r->comms[0]));
+        check(r, c);
+        served += !is_v(c);
+        threads_barrier(r);
+        drop(c);
+    }
+    must(r, !*long_rows || r->comms[0]->device->epoch >= served, "the engines have served %u of at least %u calls",
+         r->comms[0]->device->epoch, served);
+    r->comms[0]->host = &threads_host;
+}
+
+/* With engines that copy between shapes, and with those that do not. */
+START_TEST(long_rows_are_the_engines)
+{
+    engine_options_t options = {.seed = unit_seed(), .features = DMA_GPU_SWAP_PACKETS, .max_ways = 16};
+    bool long_rows = true;
+    job_t job = call_job(_i, calls, &options);
+
+    job.arg = &long_rows;
+    call_run_job(&job);
+    ck_assert_int_eq(reports_count("failed"), 0);
+}
+END_TEST
+
+START_TEST(any_rows)
+{
+    bool long_rows = false;
+    job_t job = call_job(_i, calls, NULL);
+
+    job.arg = &long_rows;
+    call_run_job(&job);
+    ck_assert_int_eq(reports_count("failed"), 0);
+}
+END_TEST
+
+/* The device has no room for the rows: everything goes through host memory. */
+static void no_room(rank_t *r)
+{
+    dma_host_t host = host_of();
+
+    must(r, dma_comm_prepare(r->comms[0]) == DMA_OK, "set-up");
+    r->comms[0]->host = &host;
+    for (uint64_t i = 1; i <= CALLS / 4; i++) {
+        typed_t *c = make(r, i, true);
+        dma_status_t status;
+
+        fake_gpu_fail("alloc", 0, DMA_ERR_NOMEM);
+        status = dma_comm_run(r->comms[0], &c->call);
+        must(r, status == DMA_OK, "call %lu: %s", i, dma_comm_reason(r->comms[0]));
+        check(r, c);
+        threads_barrier(r);
+        drop(c);
+    }
+    r->comms[0]->host = &threads_host;
+}
+
+START_TEST(without_room_through_the_host)
+{
+    job_t job = call_job(2, no_room, NULL);
+
+    call_run_job(&job);
+    ck_assert_int_eq(reports_count("failed"), 0);
+}
+END_TEST
+
+/* ---- what it costs ---- */
+
+/* Rows that follow each other are one copy, and rows at a regular distance are one strided copy. */
+static void rows_together(rank_t *r)
+{
+    dma_host_t host = host_of();
+    typed_t c = {.type = &types[5], .send_type = &types[1], .call = {.coll = DMA_ALLGATHER}, .tag = 1};
+    unsigned copies, strided;
+
+    must(r, dma_comm_prepare(r->comms[0]) == DMA_OK, "set-up");
+    r->comms[0]->host = &host;
+    c.recv = take(r, true);
+    c.send = take(r, true);
+    c.want = malloc(BEFORE + ROOM);
+    c.received = calloc(1, BEFORE + ROOM);
+    c.written = calloc(1, BEFORE + ROOM);
+    place_recv(r, &c);
+    place_send(r, &c);
+    threads_barrier(r);
+    copies = fake_gpu_calls("copy_async");
+    strided = fake_gpu_calls("copy2d_async");
+    threads_barrier(r);
+    must(r, dma_comm_run(r->comms[0], &c.call) == DMA_OK, "%s", dma_comm_reason(r->comms[0]));
+    threads_barrier(r);
+    copies = fake_gpu_calls("copy_async") - copies;
+    strided = fake_gpu_calls("copy2d_async") - strided;
+    /* each of two ranks, for each element: two rows and a strip that it sends; for each of two blocks that it receives: three
+     * rows that touch, and another */
+    must(r, copies == 2 * (2 + 2 * 2) * (unsigned)c.counts[0] && strided == 2 * (unsigned)c.counts[0],
+         "%u and %u copies for %d elements", copies, strided, c.counts[0]);
+    check(r, &c);
+    threads_barrier(r);
+    fake_gpu_watch(c.recv, 0, NULL);
+    give(c.recv);
+    give(c.send);
+    free(c.want);
+    free(c.received);
+    free(c.written);
+    r->comms[0]->host = &threads_host;
+}
+
+START_TEST(rows_cost_few_copies)
+{
+    job_t job = call_job(2, rows_together, NULL);
+
+    call_run_job(&job);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("device_typed");
+
+    unit_loop(suite, long_rows_are_the_engines, 2, MOST_RANKS + 1, 120);
+    unit_loop(suite, any_rows, 2, MOST_RANKS + 1, 120);
+    unit_test(suite, without_room_through_the_host, 60);
+    unit_test(suite, rows_cost_few_copies, 30);
+    return unit_main(suite);
+}
