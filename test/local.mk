@@ -1,6 +1,8 @@
 # What several test folders share, and data.
 extra_files += \
+	test/chrome_trace.py \
 	test/data \
+	test/json_schema.py \
 	test/lib.sh \
 	test/reasons.sh \
 	test/style.sh \

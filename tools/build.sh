@@ -19,9 +19,9 @@ has_header() {
     printf '#if !__has_include(<%s>)\n#error\n#endif\n' "$1" | gcc -E -x c - >/dev/null 2>&1
 }
 
-# missing_packages PART...: what is missing, as Debian packages, for `build`, `unit` (unit tests), `memcheck`, `hosts` (the
-# testbed), `node` (the emulated GPU node), `languages` (of examples), `recipes` (what reads recipes for packages),
-# `packages` (what builds packages) and `slurm`. Probes for the thing, not for the package: an Open MPI built by hand will do.
+# missing_packages PART...: what is missing, as Debian packages, for `build`, `unit` (unit tests), `memcheck`, `scripts`
+# (of tests), `hosts` (the testbed), `node` (the emulated GPU node), `languages` (of examples), `recipes` (what reads
+# recipes for packages), `packages` (what builds packages) and `slurm`. Probes for the thing, not for the package: an Open MPI built by hand will do.
 missing_packages() {
     local missing=() part
     for part; do
@@ -53,6 +53,10 @@ missing_for_unit() {
 
 missing_for_memcheck() {
     command -v valgrind >/dev/null || missing+=(valgrind)
+}
+
+missing_for_scripts() {
+    command -v python3 >/dev/null || missing+=(python3)
 }
 
 missing_for_hosts() {

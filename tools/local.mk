@@ -33,6 +33,35 @@ tools_accept_coll_dma_accept_worker_SOURCES = tools/accept/worker.c
 tools_accept_coll_dma_accept_worker_CPPFLAGS = $(MPI_CPPFLAGS) -I$(top_srcdir)/ompi_coll_dma
 tools_accept_coll_dma_accept_worker_LDADD = $(OMPI_PROGRAM_LIBS) -ldl
 
+# The program that says who waits for whom in a job.
+bin_PROGRAMS += tools/state/coll_dma_state
+dist_man_MANS += tools/state/coll_dma_state.1
+extra_files += tools/state/state.schema.json
+tools_state_coll_dma_state_SOURCES = \
+	tools/state/find.c \
+	tools/state/json.c \
+	tools/state/read.c \
+	tools/state/say.c \
+	tools/state/state.c \
+	tools/state/state.h
+tools_state_coll_dma_state_LDADD = libdma_core.la -ldl -lpthread
+
+# The program that says what the calls of a job did, and when.
+bin_PROGRAMS += tools/trace/coll_dma_trace
+dist_man_MANS += tools/trace/coll_dma_trace.1
+extra_files += tools/trace/trace.schema.json
+tools_trace_coll_dma_trace_SOURCES = \
+	tools/trace/chrome.c \
+	tools/trace/engine.c \
+	tools/trace/main.c \
+	tools/trace/messages.c \
+	tools/trace/phases.c \
+	tools/trace/plot.c \
+	tools/trace/read.c \
+	tools/trace/table.c \
+	tools/trace/trace.h
+tools_trace_coll_dma_trace_LDADD = -lm
+
 # The benchmark.
 bin_PROGRAMS += tools/bench/coll_dma_bench
 dist_man_MANS += tools/bench/coll_dma_bench.1

@@ -40,6 +40,8 @@ struct dma_gpu_engine;
 
 typedef struct dma_proc_config {
     const char *session_dir; /* folder for file arenas, or NULL */
+    const char *job;         /* name of the job for coll_dma_state, and the rank of the process in it; NULL: none */
+    int rank;
     const dma_host_t *host;
     dma_params_t params;
     dma_counters_t *counters;                    /* where the process counts; NULL: nobody reads its counters */

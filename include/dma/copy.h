@@ -57,4 +57,38 @@ static inline void dma_copy(void *to, const void *from, size_t bytes)
     }
 }
 
+/* A few bytes: small calls consist mostly of such copies, for which a call of memcpy takes longer than the copy. Copies the
+ * first and the last bytes of the block; the two ranges may overlap. */
+static inline void dma_copy_small(char *dst, const char *src, uint64_t bytes)
+{
+    if (bytes >= 16) {
+        struct {
+            uint64_t words[2];
+        } first, last;
+
+        memcpy(&first, src, 16);
+        memcpy(&last, src + bytes - 16, 16);
+        memcpy(dst, &first, 16);
+        memcpy(dst + bytes - 16, &last, 16);
+    } else if (bytes >= 8) {
+        uint64_t first, last;
+
+        memcpy(&first, src, 8);
+        memcpy(&last, src + bytes - 8, 8);
+        memcpy(dst, &first, 8);
+        memcpy(dst + bytes - 8, &last, 8);
+    } else if (bytes >= 4) {
+        uint32_t first, last;
+
+        memcpy(&first, src, 4);
+        memcpy(&last, src + bytes - 4, 4);
+        memcpy(dst, &first, 4);
+        memcpy(dst + bytes - 4, &last, 4);
+    } else {
+        for (uint64_t i = 0; i < bytes; i++) {
+            dst[i] = src[i];
+        }
+    }
+}
+
 #endif

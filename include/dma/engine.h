@@ -111,5 +111,7 @@ typedef struct dma_engine {
 
 /* The host engine: copies by the ranks' cores. Always available. */
 extern const dma_engine_t dma_engine_host;
+/* The same for communicators with a trace. */
+extern const dma_engine_t dma_engine_host_traced;
 
 #endif

@@ -107,6 +107,12 @@ DMA_PARAM_NUMBER(double, keepalive, 10, 2, 32767, RANGE, LOCAL, TUNER, "seconds"
     "Time after which a dead link between nodes is detected and its collectives fail; up to four times as long while the "
     "process still exchanges large messages with other nodes. With 5 or more, interruptions of up to three quarters of this "
     "time only cost time. Over TCP, a link is dead when no byte has come from the other host, to any process.")
+DMA_PARAM_PATH(trace, LOCAL, USER,
+    "Directory into which each process writes a file with a time line of its collectives, for coll_dma_trace. It is made "
+    "if it is not there.")
+DMA_PARAM_NUMBER(size_t, trace_bytes, 67108864, 1048576, 1099511627776, RANGE, LOCAL, TUNER, "bytes",
+    "Most that a process writes into its file of coll_dma_trace; later events are only counted. A call takes 130 to 500 "
+    "bytes, and 32 for each copy of an engine and each message between nodes.")
 DMA_PARAM_PATH(sysfs, LOCAL, TESTER,
     "Root of the kernel's description of GPUs and their links. Without it, /sys/class/kfd/kfd/topology.")
 /* clang-format on */

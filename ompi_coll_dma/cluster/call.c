@@ -235,6 +235,8 @@ static dma_status_t begin_call(dma_comm_t *comm, dma_task_t *task)
         (status = alloc_scratch(call)) != DMA_OK) {
         return status;
     }
+    c->trace = comm->trace;
+    dma_trace_plan(c->trace, task->run.seq, DMA_TRACE_NETWORK, dma_cluster_variants[call->plan->variant]->name);
     call->seq = (uint32_t)task->run.seq % ((uint32_t)INT32_MAX);
     call->note = call_note(task, comm->nranks);
     call->waiting_since = 0;
@@ -441,6 +443,7 @@ static dma_status_t advance_local_lane(dma_cluster_t *c)
             if (!dma_cluster_may_start(call, &ops[i])) {
                 return DMA_OK;
             }
+            call->local_began = dma_trace_begin(c->trace);
             if ((status = start_op(c, &ops[i])) != DMA_OK) {
                 return status;
             }
@@ -449,6 +452,7 @@ static dma_status_t advance_local_lane(dma_cluster_t *c)
         if ((status = test_op(c, &ops[i])) != DMA_OK) {
             return status == DMA_AGAIN ? DMA_OK : status;
         }
+        dma_trace_span(c->trace, DMA_TRACE_LOCAL, c->running_task->run.seq, 0, call->local_began, i);
         call->ended[DMA_LANE_LOCAL]++;
         call->state_changes++;
     }
@@ -500,27 +504,43 @@ static dma_status_t advance_call(dma_cluster_t *c)
     return all_done(call) ? DMA_OK : DMA_AGAIN;
 }
 
-/* The rank of the node that a node-local collective waits for. It may be waiting for a message before it enters. */
-static int node_comm_waits_for(const dma_cluster_t *c)
+dma_wait_t dma_cluster_node_waits_for(const dma_cluster_t *c)
 {
-    int rank = -1;
+    dma_wait_t inner = {0}, wait = {0};
 
     if (c->node_comm && dma_comm_trylock(c->node_comm)) {
-        rank = dma_comm_waits_for(c->node_comm).rank;
+        inner = dma_comm_waits_for(c->node_comm);
         dma_comm_unlock(c->node_comm);
     }
-    return rank < 0 ? -1 : dma_node_map_rank(&c->node_map, c->node_map.node, rank);
+    for (int i = 0; i < inner.n && i < DMA_WAIT_RANKS; i++) {
+        dma_wait_add(&wait, DMA_WAIT_RANK, dma_node_map_rank(&c->node_map, c->node_map.node, inner.ranks[i]));
+    }
+    wait.n = inner.n;
+    return wait;
 }
 
 dma_wait_t dma_cluster_waits_for(const dma_comm_t *comm, const dma_task_t *task)
 {
-    int sender = dma_lanes_waits_for(comm->cluster), rank = sender < 0 ? node_comm_waits_for(comm->cluster) : sender;
+    dma_wait_t wait;
 
-    (void)task;
-    return (dma_wait_t){.kind = sender >= 0 ? DMA_WAIT_MESSAGE
-                                : rank >= 0 ? DMA_WAIT_RANK
-                                            : DMA_WAIT_NONE,
-                        .rank = rank};
+    if (!task) {
+        return dma_cluster_setup_waits_for(comm);
+    }
+    wait = dma_lanes_waits_for(comm->cluster);
+    return wait.n ? wait : dma_cluster_node_waits_for(comm->cluster);
+}
+
+const char *dma_cluster_phase(const dma_comm_t *comm, const dma_task_t *task)
+{
+    const dma_cluster_t *c = comm->cluster;
+
+    if (!task) {
+        return dma_cluster_setup_phase(comm);
+    }
+    return dma_task_state(task) == DMA_TASK_QUEUED || task != c->running_task ? "queued"
+           : !c->call.connected                                               ? "connections"
+           : lanes_idle(c)                                                    ? "inside the node"
+                                                                              : "messages";
 }
 
 uint64_t dma_cluster_position(const dma_comm_t *comm, const dma_task_t *task)

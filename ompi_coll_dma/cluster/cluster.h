@@ -78,6 +78,11 @@ typedef struct dma_cluster dma_cluster_t;
 
 dma_status_t dma_cluster_setup_begin(dma_comm_t *comm);
 dma_status_t dma_cluster_setup_advance(dma_comm_t *comm);
+dma_wait_t dma_cluster_setup_waits_for(const dma_comm_t *comm);
+const char *dma_cluster_setup_phase(const dma_comm_t *comm);
+/* The ranks of the node that a collective of the node communicator, or its set-up, waits for. Each may be waiting for a
+ * message before it enters. */
+dma_wait_t dma_cluster_node_waits_for(const dma_cluster_t *c);
 void dma_cluster_destroy_node_comm(dma_cluster_t *c);
 
 /* ---- peer.c: ranks of other nodes, and notices to and from them ---- */
@@ -170,6 +175,7 @@ typedef struct dma_cluster_call {
     uint32_t started[DMA_LANES], ended[DMA_LANES]; /* operations; ended: all up to this one */
     uint64_t state_changes;                        /* of pieces, and operations that have ended in LOCAL */
     bool copying;                                  /* LOCAL: the relay's engine copies */
+    uint64_t local_began;                          /* when the operation of LOCAL began, for the trace */
     uint64_t node_position; /* dma_comm_position of the node communicator, when it was last advanced */
     unsigned local_turns;   /* turns in which no message was in flight, so that the call waited for its node only */
 
@@ -203,6 +209,7 @@ static inline bool dma_cluster_may_start(const dma_cluster_call_t *call, const d
 
 dma_status_t dma_cluster_advance(dma_comm_t *comm, dma_task_t *task);
 dma_wait_t dma_cluster_waits_for(const dma_comm_t *comm, const dma_task_t *task);
+const char *dma_cluster_phase(const dma_comm_t *comm, const dma_task_t *task);
 uint64_t dma_cluster_position(const dma_comm_t *comm, const dma_task_t *task);
 /* Ends the current call, complete or not. */
 void dma_cluster_end_call(dma_cluster_t *c);
@@ -225,6 +232,7 @@ typedef struct dma_piece {
     dma_piece_state_t state;
     bool slot; /* goes through the slot that belongs to its place in the ring */
     void *req;
+    uint64_t posted; /* when, for the trace */
 } dma_piece_t;
 
 #define CLUSTER_PIECES 1024 /* the maximum number of pieces in progress in a lane */
@@ -242,8 +250,8 @@ typedef struct dma_lane {
 dma_status_t dma_lanes_begin(dma_cluster_t *c);
 /* Advances SEND or RECV as far as possible now. */
 dma_status_t dma_lane_advance(dma_cluster_t *c, dma_cluster_lane_t lane);
-/* The rank whose message has been waited for the longest, or -1. */
-int dma_lanes_waits_for(const dma_cluster_t *c);
+/* The ranks whose messages are waited for, the longest first. */
+dma_wait_t dma_lanes_waits_for(const dma_cluster_t *c);
 /* The call has failed: cancels its messages and returns when none of them uses the user's memory any more. A peer that
  * does not make progress for CANCEL_SECONDS is declared failed, for all communicators. */
 void dma_lanes_stop(dma_cluster_t *c);
@@ -257,8 +265,9 @@ struct dma_cluster {
     void *handle; /* of the communicator, for host services and addresses */
     const dma_net_ops_t *net_ops;
     void *net;
-    uint32_t first;         /* the lowest rank of the communicator on this node */
-    dma_cluster_t *primary; /* of a channel: the communicator that it belongs to; otherwise this one */
+    const dma_trace_comm_t *trace; /* of the communicator */
+    uint32_t first;                /* the lowest rank of the communicator on this node */
+    dma_cluster_t *primary;        /* of a channel: the communicator that it belongs to; otherwise this one */
 
     /* The node communicator. */
     dma_node_map_t node_map;

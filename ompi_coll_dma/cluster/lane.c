@@ -118,16 +118,17 @@ void dma_lanes_stop(dma_cluster_t *c)
     } while (for_each_in_flight(c, NULL));
 }
 
-int dma_lanes_waits_for(const dma_cluster_t *c)
+dma_wait_t dma_lanes_waits_for(const dma_cluster_t *c)
 {
     const dma_lane_t *l = &c->lanes[DMA_LANE_RECV];
+    dma_wait_t wait = {0};
 
     for (uint64_t i = l->first; c->running_task && c->call.plan && i < l->next; i++) {
         if (piece_at(l, i)->state == PIECE_IN_FLIGHT) {
-            return c->call.plan->ops[DMA_LANE_RECV][piece_at(l, i)->op].peer;
+            dma_wait_add(&wait, DMA_WAIT_MESSAGE, c->call.plan->ops[DMA_LANE_RECV][piece_at(l, i)->op].peer);
         }
     }
-    return -1;
+    return wait;
 }
 
 void dma_lanes_free(dma_cluster_t *c)
@@ -137,6 +138,14 @@ void dma_lanes_free(dma_cluster_t *c)
 }
 
 /* ---- both lanes ---- */
+
+static void trace_message(const dma_cluster_t *c, dma_cluster_lane_t lane, const dma_piece_t *p)
+{
+    const dma_cluster_op_t *op = &c->call.plan->ops[lane][p->op];
+
+    dma_trace_span(c->trace, lane == DMA_LANE_SEND ? DMA_TRACE_SEND : DMA_TRACE_RECV, c->running_task->run.seq,
+                   op->step, p->posted, (uint64_t)(uint32_t)op->peer << 40 | piece_bytes(c, op, p));
+}
 
 static void set_state(dma_cluster_t *c, dma_piece_t *p, dma_piece_state_t state)
 {
@@ -185,6 +194,7 @@ static dma_status_t post_message(dma_cluster_t *c, dma_cluster_lane_t lane, uint
     } else {
         memory = dma_cluster_at(call, lane == DMA_LANE_SEND ? op->from : op->to) + piece_offset(c, p);
     }
+    p->posted = dma_trace_begin(c->trace); /* before it can arrive */
     status = lane == DMA_LANE_SEND ? c->net_ops->isend(c->net, peer, &tag, memory, piece_bytes(c, op, p), &p->req)
                                    : c->net_ops->irecv(c->net, peer, &tag, memory, piece_bytes(c, op, p), &p->req);
     if (status == DMA_OK) {
@@ -295,6 +305,7 @@ static dma_status_t advance_send_piece(dma_cluster_t *c, uint64_t i, send_window
     if (p->state == PIECE_IN_FLIGHT) {
         status = c->net_ops->test(c->net, &p->req);
         if (status == DMA_OK) {
+            trace_message(c, DMA_LANE_SEND, p);
             set_state(c, p, PIECE_DONE);
         } else if (status == DMA_AGAIN) {
             count_in_flight(w, p->op);
@@ -357,6 +368,7 @@ static dma_status_t advance_recv_piece(dma_cluster_t *c, uint64_t i)
     dma_status_t status = DMA_OK;
 
     if (p->state == PIECE_IN_FLIGHT && (status = c->net_ops->test(c->net, &p->req)) == DMA_OK) {
+        trace_message(c, DMA_LANE_RECV, p);
         set_state(c, p, p->slot && op->bytes ? PIECE_RECEIVED : PIECE_DONE);
     }
     if (p->state == PIECE_RECEIVED && may_overwrite(c, op, p)) {

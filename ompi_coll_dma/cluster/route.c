@@ -238,5 +238,6 @@ const dma_route_t dma_route_cluster = {
     .pause = cluster_pause,
     .advance = dma_cluster_advance,
     .waits_for = dma_cluster_waits_for,
+    .phase = dma_cluster_phase,
     .position = dma_cluster_position,
 };

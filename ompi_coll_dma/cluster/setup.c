@@ -183,6 +183,7 @@ static dma_reason_t apply_records(dma_comm_t *comm)
     c->piece = choose_piece(c->chunk);
     c->owner = zero->owner;
     c->id = zero->id;
+    comm->identity = (uint64_t)c->owner << 32 | c->id;
     return why;
 }
 
@@ -426,6 +427,27 @@ static dma_status_t end_verdict(dma_comm_t *comm)
     comm->state = DMA_COMM_READY;
     dma_comm_set_polled(comm, c->primary == c); /* the peers of a channel are those of its primary */
     return DMA_OK;
+}
+
+dma_wait_t dma_cluster_setup_waits_for(const dma_comm_t *comm)
+{
+    const dma_cluster_t *c = comm->cluster;
+    dma_wait_t wait = {0};
+
+    if (c->exchanging) {
+        wait = dma_bootstrap_waits_for(&c->exchange);
+    }
+    return c->phase == PHASE_NODE_COMM ? dma_cluster_node_waits_for(c) : wait;
+}
+
+const char *dma_cluster_setup_phase(const dma_comm_t *comm)
+{
+    static const char *const names[] = {
+        [PHASE_NODE_MAP] = "map of nodes", [PHASE_MEMORY] = "memory",   [PHASE_NODE_COMM] = "set-up of the node",
+        [PHASE_NEIGHBORS] = "connections", [PHASE_VERDICT] = "results",
+    };
+
+    return names[comm->cluster->phase];
 }
 
 static const struct {

@@ -72,14 +72,19 @@ dma_status_t mca_coll_dma_proc_retain(dma_proc_t **proc)
 
     pthread_mutex_lock(&component->lock);
     if (!component->proc) {
+        const ompi_process_name_t *me = OMPI_PROC_MY_NAME;
+        char job[24]; /* as Open MPI's own messages name it: [[JOB],RANK] */
         dma_proc_config_t config = {
             .session_dir = ompi_process_info.job_session_dir,
+            .job = job,
+            .rank = (int)me->vpid,
             .host = &mca_coll_dma_host,
             .routes = dma_routes,
             .net_ops = mca_coll_dma_net_ops(),
             .counters = &component->counters,
         };
 
+        snprintf(job, sizeof(job), "%u,%u", (unsigned)me->jobid >> 16, (unsigned)me->jobid & 0xffff);
         mca_coll_dma_params(&config.params);
         status = dma_proc_create(&config, &component->proc);
     }

@@ -40,6 +40,7 @@ dma_status_t dma_comm_create(dma_proc_t *proc, const dma_comm_config_t *config, 
     comm->threads = config->threads ? config->threads : &one_thread;
     comm->nodes = config->nodes;
     comm->first = config->first;
+    comm->row = &proc->state.nowhere;
     comm->parent = config->parent;
     comm->engine = &dma_engine_host;
     comm->route = find_route(proc, config);
@@ -111,6 +112,7 @@ void dma_comm_destroy(dma_comm_t *comm)
     dma_comm_lock(comm);
     dma_comm_set_active(comm, false);
     dma_comm_set_polled(comm, false);
+    dma_state_give_back(comm);
     dma_setup_drop(comm);
     if (comm->route->destroy) {
         comm->route->destroy(comm);
@@ -173,6 +175,7 @@ void dma_comm_fail(dma_comm_t *comm, dma_status_t status, const char *format, ..
     }
     comm->error = status;
     comm->state = DMA_COMM_POISONED; /* after `reason` and `error`, which other threads read when they see this state */
+    dma_state_update(comm);
     dma_setup_poison(comm, status);
     if (comm->window.own) {
         dma_window_poison(&comm->window, status);
@@ -210,6 +213,8 @@ int dma_comm_advance(dma_comm_t *comm)
         if (status != DMA_OK) {
             dma_comm_fail(comm, status, "the set-up of %s failed: %s", comm->text, dma_status_name(status));
         }
+        dma_state_update(comm);
+        dma_comm_begin_trace(comm);
     }
     if (comm->pending_error && (comm->state == DMA_COMM_READY || comm->state == DMA_COMM_ASIDE)) {
         dma_comm_fail(comm, comm->pending_error, "%s", comm->pending_reason);
@@ -248,6 +253,7 @@ dma_status_t dma_comm_begin(dma_comm_t *comm)
     dma_status_t status = DMA_OK;
 
     if (comm->state == DMA_COMM_NEW) {
+        dma_state_take(comm);
         comm->arrays = malloc(dma_arrays_total(comm->nranks));
         dma_comm_count(comm, DMA_COUNT_setups);
         status = comm->arrays ? comm->route->setup_begin(comm) : DMA_ERR_NOMEM;
@@ -256,6 +262,8 @@ dma_status_t dma_comm_begin(dma_comm_t *comm)
         } else {
             dma_comm_set_active(comm, true);
         }
+        dma_state_update(comm);
+        dma_comm_begin_trace(comm); /* of one rank */
     }
     return comm->state == DMA_COMM_POISONED ? comm->error : status;
 }
@@ -302,8 +310,11 @@ void dma_comm_count_below(dma_comm_t *comm, dma_coll_t coll)
     dma_comm_unlock(comm);
 }
 
-dma_status_t dma_comm_run(dma_comm_t *comm, const dma_call_t *call)
+/* Inlined twice: without a trace it does nothing more. */
+static inline __attribute__((always_inline)) dma_status_t run_call(dma_comm_t *comm, const dma_call_t *call,
+                                                                   bool traced)
 {
+    uint64_t entered = traced ? dma_trace_now() : 0;
     dma_task_t task;
     dma_status_t status;
 
@@ -323,6 +334,9 @@ dma_status_t dma_comm_run(dma_comm_t *comm, const dma_call_t *call)
     } else {
         task.run.spin_budget = comm->oversubscribed || comm->head ? 0 : SPIN_BUDGET;
         dma_task_post(comm, &task);
+        if (traced) {
+            dma_task_trace_begin(&task, entered);
+        }
         dma_tasks_advance(comm);
     }
     dma_comm_unlock(comm);
@@ -331,6 +345,16 @@ dma_status_t dma_comm_run(dma_comm_t *comm, const dma_call_t *call)
         return status;
     }
     return __builtin_expect(dma_task_done(&task), 1) ? task.status : dma_task_wait(&task);
+}
+
+static __attribute__((noinline)) dma_status_t run_traced(dma_comm_t *comm, const dma_call_t *call)
+{
+    return run_call(comm, call, true);
+}
+
+dma_status_t dma_comm_run(dma_comm_t *comm, const dma_call_t *call)
+{
+    return dma_trace_on(comm->trace) ? run_traced(comm, call) : run_call(comm, call, false);
 }
 
 dma_status_t dma_comm_prepare(dma_comm_t *comm)
@@ -381,9 +405,9 @@ static void count_form(dma_comm_t *comm, dma_coll_t coll)
 /* Posts an initialised task. `status`: how its resolution ended. If the task completes before this returns, *outcome is
  * its status and `done` is not called. A task that could not be resolved during the set-up stays queued until the
  * set-up ends, and then fails: the caller has to keep the communicator until the peers, which wait in the set-up, have
- * seen the error. */
+ * seen the error. `entered`: when the call began, for the trace. */
 static dma_status_t post(dma_comm_t *comm, dma_task_t *task, dma_status_t status, dma_done_t done, void *arg,
-                         dma_status_t *outcome)
+                         dma_status_t *outcome, uint64_t entered)
 {
     dma_status_t refused;
 
@@ -405,6 +429,9 @@ static dma_status_t post(dma_comm_t *comm, dma_task_t *task, dma_status_t status
         task->arg = arg;
         task->run.spin_budget = budget;
         dma_task_post(comm, task);
+        if (dma_trace_on(comm->trace)) {
+            dma_task_trace_begin(task, entered);
+        }
         dma_comm_advance(comm);
         if (__builtin_expect(task->route && task->route->spin, 0)) {
             task->route->spin(comm, task);
@@ -441,6 +468,7 @@ static void complete_empty(dma_task_t *task, dma_done_t done, void *arg, dma_sta
 dma_status_t dma_comm_post_task(dma_comm_t *comm, const dma_call_t *call, void *arrays, dma_done_t done, void *arg,
                                 dma_task_t *task, dma_status_t *outcome)
 {
+    uint64_t entered = dma_trace_begin(comm->trace);
     dma_status_t status;
 
     if (dma_call_empty(call, comm->nranks)) {
@@ -451,13 +479,13 @@ dma_status_t dma_comm_post_task(dma_comm_t *comm, const dma_call_t *call, void *
     if (status == DMA_OK) {
         task->run.sign ^= (uint64_t)call->note << 24;
     }
-    return post(comm, task, status, done, arg, outcome);
+    return post(comm, task, status, done, arg, outcome, entered);
 }
 
 dma_status_t dma_comm_post_resolved(dma_comm_t *comm, dma_status_t status, dma_done_t done, void *arg, dma_task_t *task,
                                     dma_status_t *outcome)
 {
-    return post(comm, task, status, done, arg, outcome);
+    return post(comm, task, status, done, arg, outcome, dma_trace_begin(comm->trace));
 }
 
 _Static_assert(sizeof(dma_task_t) <= DMA_TASK_BYTES && _Alignof(dma_task_t) <= DMA_TASK_ALIGN, "a task fits");

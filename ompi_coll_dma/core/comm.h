@@ -24,6 +24,7 @@
 #include "core/plans.h"
 #include "core/route.h"
 #include "core/staging.h"
+#include "core/state.h"
 #include "dma/clock.h"
 #include "dma/comm.h"
 #include "dma/engine.h"
@@ -32,6 +33,7 @@
 #include "node/window.h"
 #include "plan/gpu/profile.h"
 #include "plan/profile.h"
+#include "trace/trace.h"
 
 /* Nobody knows all block sizes of an all-to-all-v: the choice assumes this one. */
 #define DMA_ALLTOALLV_BYTES 65536
@@ -74,11 +76,16 @@ struct dma_proc {
     struct dma_kept_report *kept; /* reports that progress prints; guarded by `lock` */
     _Atomic bool keeps;           /* there are some */
     dma_comm_t *polled;           /* list for dma_proc_poll_notices; guarded by `lock` */
+    dma_state_t state;            /* what coll_dma_state reads */
+    char job[sizeof(((dma_state_head_t *)0)->job)];
+    int world_rank;
+    dma_trace_t *trace; /* NULL: none */
+    bool trace_tried;
     _Atomic unsigned notice_polls;
     const dma_route_t *const *routes;
     const dma_memory_t *memory; /* device memory; NULL: there is none */
     dma_plain_t plain;          /* memory that is never device memory */
-    char *gpu_profile_path, *sysfs, *record, *net_profile_path;
+    char *gpu_profile_path, *sysfs, *record, *net_profile_path, *trace_dir;
 
     /* State of the device route (device/device.h). */
     const struct dma_gpu_runtime *runtime;
@@ -159,12 +166,15 @@ struct dma_comm {
     dma_window_t window;
     dma_arena_t *file_arena; /* where the block is when it is not in the process's memfd */
     dma_profile_t profile;
-    dma_plan_req_t req;    /* the agreed part of every request */
-    int forced;            /* variant, or -1 */
-    bool refusal_reported; /* this rank could not read a peer's memory, and has reported it */
-    bool oversubscribed;   /* more ranks than cores: yield rather than spin */
-    uint64_t seq;          /* of the last task */
-    uint64_t *stream;      /* by rank: chunks put into its stream so far; then the next two in the same memory: */
+    dma_plan_req_t req;            /* the agreed part of every request */
+    int forced;                    /* variant, or -1 */
+    bool refusal_reported;         /* this rank could not read a peer's memory, and has reported it */
+    bool oversubscribed;           /* more ranks than cores: yield rather than spin */
+    uint64_t seq;                  /* of the last task */
+    dma_state_row_t *row;          /* what coll_dma_state reads of this communicator */
+    const dma_trace_comm_t *trace; /* `traced`; NULL: it is not traced */
+    dma_trace_comm_t traced;
+    uint64_t *stream; /* by rank: chunks put into its stream so far; then the next two in the same memory: */
     uint64_t *pair_out, *pair_in; /* the same for the pair rings, from us to the rank and from it to us */
     void *arrays;                 /* of the blocking call: there is one at a time */
     dma_task_t *head, *tail, *streaming;
@@ -192,6 +202,8 @@ struct dma_comm {
     unsigned watched; /* turns since the oldest task changed */
     uint64_t watched_seq;
     double since, dead_checked;
+    double shown;      /* when the row was written last */
+    uint64_t identity; /* equal on all ranks; 0: not agreed yet */
     bool warned;
     bool inner; /* belongs to a communicator over several nodes, which reports that its calls are late */
     char *text;
@@ -308,7 +320,7 @@ dma_status_t dma_task_wait(dma_task_t *task);
 /* A number that changes while the oldest call moves on; with the lock. */
 uint64_t dma_comm_position(const dma_comm_t *comm);
 void dma_setup_wait(dma_comm_t *comm);
-/* With the lock: what the oldest call waits for. */
+/* With the lock: what the oldest call, or the set-up, waits for. */
 dma_wait_t dma_comm_waits_for(const dma_comm_t *comm);
 
 static inline bool dma_task_done(const dma_task_t *task)
@@ -343,6 +355,37 @@ static inline void dma_task_set_running(dma_task_t *task)
     atomic_store_explicit(&task->state, DMA_TASK_RUNNING, memory_order_relaxed); /* with the lock */
 }
 
+/* ---- state.c: what coll_dma_state reads (state.h) ---- */
+
+void dma_state_init(dma_proc_t *proc, const char *job, int rank);
+void dma_state_close(dma_proc_t *proc);
+/* Gets a row for the communicator, and gives it back; without the lock of the process. */
+void dma_state_take(dma_comm_t *comm);
+void dma_state_give_back(dma_comm_t *comm);
+/* The state of the communicator has changed. */
+void dma_state_update(dma_comm_t *comm);
+/* What it waits for now; it has a call, or is in its set-up. */
+dma_state_wait_t dma_state_wait_of(const dma_comm_t *comm);
+/* Shows this wait if it is a long one. */
+void dma_state_show_wait(dma_comm_t *comm, double now);
+
+/* ---- tracing.c ---- */
+
+/* Traces a communicator whose set-up has ended, if the user wants that. */
+void dma_comm_begin_trace(dma_comm_t *comm);
+/* A task of a traced communicator has got its sequence number. */
+void dma_task_trace_begin(const dma_task_t *task, uint64_t entered);
+
+static inline void dma_state_count_begun(const dma_comm_t *comm)
+{
+    atomic_store_explicit(&comm->row->begun, comm->seq, memory_order_relaxed);
+}
+
+static inline void dma_state_count_completed(const dma_comm_t *comm, uint64_t seq)
+{
+    atomic_store_explicit(&comm->row->completed, seq, memory_order_relaxed);
+}
+
 /* ---- host.c: the host route. The device route uses the same window. ---- */
 
 dma_status_t dma_host_advance(dma_comm_t *comm, dma_task_t *task);
@@ -350,7 +393,7 @@ dma_status_t dma_host_advance(dma_comm_t *comm, dma_task_t *task);
 dma_status_t dma_host_bind(dma_comm_t *comm, dma_task_t *task);
 /* A run has ended. */
 void dma_host_finish(dma_comm_t *comm, dma_task_t *task);
-/* A rank that has not entered the call; of a running task, a rank whose flag one of its programs waits for. */
+/* The ranks that have not entered the call; of a running task, those whose flags its programs wait for. */
 dma_wait_t dma_host_waits_for_entry(const dma_comm_t *comm, const dma_task_t *task);
 dma_wait_t dma_host_waits_for_flag(const dma_comm_t *comm, const dma_task_t *task);
 uint64_t dma_host_position(const dma_comm_t *comm, const dma_task_t *task);
@@ -361,6 +404,8 @@ dma_status_t dma_setup_begin(dma_comm_t *comm);
 /* DMA_OK: finished, and comm->state says how. */
 dma_status_t dma_setup_advance(dma_comm_t *comm);
 void dma_setup_drop(dma_comm_t *comm);
+/* Of a set-up that is under way. */
+dma_wait_t dma_setup_waits_for(const dma_comm_t *comm, const char **phase);
 /* Tells peers that can be READY already that this rank has failed. */
 void dma_setup_poison(dma_comm_t *comm, dma_status_t status);
 

@@ -268,50 +268,44 @@ dma_status_t dma_host_advance(dma_comm_t *comm, dma_task_t *task)
 
 /* ---- waiting ---- */
 
-/* The first rank that has not entered the call, or -1. */
-static int not_entered(const dma_comm_t *comm, const dma_task_t *task)
+dma_wait_t dma_host_waits_for_entry(const dma_comm_t *comm, const dma_task_t *task)
 {
+    dma_wait_t wait = {0};
+
     for (int r = 0; r < comm->nranks; r++) {
         const dma_desc_t *d = dma_window_desc(&comm->window, r, task->run.seq);
 
         if (r != comm->rank && atomic_load_explicit(&d->seq, memory_order_acquire) != (uint32_t)task->run.seq) {
-            return r;
+            dma_wait_add(&wait, DMA_WAIT_ENTRY, r);
         }
     }
-    return -1;
+    return wait;
 }
 
-/* A rank whose flag a program of the run waits for, or -1. */
-static int flag_owner(const dma_comm_t *comm, const dma_task_t *task)
+dma_wait_t dma_host_waits_for_flag(const dma_comm_t *comm, const dma_task_t *task)
 {
+    dma_wait_t wait = {0};
+
     for (uint32_t i = 0; i < task->run.plan->nprogs; i++) {
         const dma_cursor_t *c = &task->run.cursors[i];
         const dma_op_t *op = &task->run.plan->progs[i].ops[c->pc];
 
         if (!c->ended && op->code == DMA_OP_WAIT && op->flag.rank != comm->rank) {
-            return op->flag.rank;
+            dma_wait_add(&wait, DMA_WAIT_FLAG, op->flag.rank);
         }
     }
-    return -1;
-}
-
-dma_wait_t dma_host_waits_for_entry(const dma_comm_t *comm, const dma_task_t *task)
-{
-    int rank = not_entered(comm, task);
-
-    return (dma_wait_t){.kind = rank >= 0 ? DMA_WAIT_ENTRY : DMA_WAIT_NONE, .rank = rank};
-}
-
-dma_wait_t dma_host_waits_for_flag(const dma_comm_t *comm, const dma_task_t *task)
-{
-    int rank = flag_owner(comm, task);
-
-    return (dma_wait_t){.kind = rank >= 0 ? DMA_WAIT_FLAG : DMA_WAIT_NONE, .rank = rank};
+    return wait;
 }
 
 static dma_wait_t host_waits_for(const dma_comm_t *comm, const dma_task_t *task)
 {
-    dma_wait_t wait = dma_host_waits_for_entry(comm, task);
+    dma_wait_t wait;
+    const char *phase;
+
+    if (!task) {
+        return dma_setup_waits_for(comm, &phase);
+    }
+    wait = dma_host_waits_for_entry(comm, task);
 
     return wait.kind == DMA_WAIT_NONE && dma_task_state(task) == DMA_TASK_RUNNING ? dma_host_waits_for_flag(comm, task)
                                                                                   : wait;
@@ -439,6 +433,16 @@ uint64_t dma_host_position(const dma_comm_t *comm, const dma_task_t *task)
     return position;
 }
 
+static const char *host_phase(const dma_comm_t *comm, const dma_task_t *task)
+{
+    const char *phase = NULL;
+
+    if (!task) {
+        (void)dma_setup_waits_for(comm, &phase);
+    }
+    return phase;
+}
+
 static void host_channel_prepare(dma_comm_t *comm, const dma_call_t *call)
 {
     const dma_memory_t *memory = comm->proc->memory;
@@ -476,5 +480,6 @@ const dma_route_t dma_route_host = {
     .channel_prepare = host_channel_prepare,
     .channel_init = host_channel_init,
     .waits_for = host_waits_for,
+    .phase = host_phase,
     .position = dma_host_position,
 };

@@ -17,6 +17,8 @@ core_sources += \
 	ompi_coll_dma/core/self.c \
 	ompi_coll_dma/core/setup/bootstrap.c \
 	ompi_coll_dma/core/setup/bootstrap.h \
+	ompi_coll_dma/core/setup/cores.c \
+	ompi_coll_dma/core/setup/cores.h \
 	ompi_coll_dma/core/setup/geometry.c \
 	ompi_coll_dma/core/setup/geometry.h \
 	ompi_coll_dma/core/setup/measure.c \
@@ -24,5 +26,9 @@ core_sources += \
 	ompi_coll_dma/core/setup/setup.c \
 	ompi_coll_dma/core/staging.c \
 	ompi_coll_dma/core/staging.h \
+	ompi_coll_dma/core/state.c \
+	ompi_coll_dma/core/state.h \
+	ompi_coll_dma/core/state_text.c \
 	ompi_coll_dma/core/task.c \
+	ompi_coll_dma/core/tracing.c \
 	ompi_coll_dma/core/wait.c

@@ -138,8 +138,28 @@ static dma_status_t messages_advance(dma_comm_t *comm, dma_task_t *task)
     return all ? DMA_OK : DMA_AGAIN;
 }
 
+static dma_wait_t messages_waits_for(const dma_comm_t *comm, const dma_task_t *task)
+{
+    dma_wait_t wait = {0};
+
+    for (int r = 0; task && task->messages && r < comm->nranks; r++) {
+        if (task->messages->reqs[2 * r + 1]) {
+            dma_wait_add(&wait, DMA_WAIT_MESSAGE, r);
+        }
+    }
+    return wait;
+}
+
+static const char *messages_phase(const dma_comm_t *comm, const dma_task_t *task)
+{
+    (void)comm;
+    return task && task->messages ? "messages" : "queued";
+}
+
 const dma_route_t dma_route_messages = {
     .name = "messages",
+    .waits_for = messages_waits_for,
+    .phase = messages_phase,
     .advance = messages_advance,
     .drop = messages_drop,
 };

@@ -31,6 +31,7 @@ static void free_proc(dma_proc_t *proc)
     free(proc->sysfs);
     free(proc->record);
     free(proc->net_profile_path);
+    free(proc->trace_dir);
     free(proc);
 }
 
@@ -123,10 +124,12 @@ dma_status_t dma_proc_create(const dma_proc_config_t *config, dma_proc_t **resul
     for (int i = 0; proc->routes[i] && !proc->memory; i++) {
         proc->memory = proc->routes[i]->memory;
     }
+    dma_state_init(proc, config->job, config->rank);
     if (!copy_string(&session_dir, &proc->session_dir) || !copy_string(&proc->params.profile, &proc->profile_path) ||
         !copy_string(&proc->params.gpu_profile, &proc->gpu_profile_path) ||
         !copy_string(&proc->params.sysfs, &proc->sysfs) || !copy_string(&proc->params.record, &proc->record) ||
-        !copy_string(&proc->params.net_profile, &proc->net_profile_path)) {
+        !copy_string(&proc->params.net_profile, &proc->net_profile_path) ||
+        !copy_string(&proc->params.trace, &proc->trace_dir)) {
         free_proc(proc);
         return DMA_ERR_NOMEM;
     }
@@ -162,6 +165,10 @@ void dma_proc_destroy(dma_proc_t *proc)
         destroy_arena(proc->arena);
     }
     dma_registry_drop_idle();
+    dma_state_close(proc);
+    if (proc->trace) {
+        dma_trace_close(proc->trace);
+    }
     pthread_mutex_destroy(&proc->lock);
     pthread_mutex_destroy(&proc->device_lock);
     pthread_mutex_destroy(&proc->submitter_lock);

@@ -25,25 +25,12 @@
 
 #include <stdbool.h>
 
+#include "core/state.h"
 #include "dma/comm.h"
 #include "node/pause.h"
 
 struct dma_gpu_runtime;
 typedef struct dma_memory dma_memory_t;
-
-/* What the oldest call of a communicator waits for. */
-typedef enum dma_wait_kind {
-    DMA_WAIT_NONE,    /* nothing that can be named */
-    DMA_WAIT_ENTRY,   /* `rank` has not entered the call */
-    DMA_WAIT_FLAG,    /* `rank` has entered it and has not set a flag yet */
-    DMA_WAIT_MESSAGE, /* a message of `rank` */
-    DMA_WAIT_RANK,    /* `rank`, which may have entered the call */
-} dma_wait_kind_t;
-
-typedef struct dma_wait {
-    dma_wait_kind_t kind;
-    int rank;
-} dma_wait_t;
 
 struct dma_route {
     const char *name;
@@ -100,7 +87,9 @@ struct dma_route {
     dma_status_t (*advance)(dma_comm_t *comm, dma_task_t *task);
     /* A task has just been posted: waits a bounded moment for its peers. */
     void (*spin)(dma_comm_t *comm, const dma_task_t *task);
+    /* What the task waits for; task NULL: the set-up. `phase` is a word for where it is; NULL: none of its own. */
     dma_wait_t (*waits_for)(const dma_comm_t *comm, const dma_task_t *task);
+    const char *(*phase)(const dma_comm_t *comm, const dma_task_t *task);
     /* A number that changes while the running task moves on. */
     uint64_t (*position)(const dma_comm_t *comm, const dma_task_t *task);
     /* The task ends, well or not: gives back what the route holds for it. Without the lock. */

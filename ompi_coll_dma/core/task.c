@@ -44,6 +44,7 @@ void dma_task_complete(dma_task_t *task, dma_status_t status)
         status = dma_stages_out(task);
     }
     task->status = status;
+    dma_trace_mark(task->comm->trace, DMA_TRACE_END, task->run.seq, (uint8_t)-status, 0, 0);
     if (task->done) {
         task->next = task->comm->completed;
         task->comm->completed = task;
@@ -56,6 +57,8 @@ void dma_task_complete(dma_task_t *task, dma_status_t status)
 
 static void dequeue(dma_comm_t *comm, dma_task_t *task, dma_task_t *before)
 {
+    uint64_t completed;
+
     if (before) {
         before->next = task->next;
     } else {
@@ -65,8 +68,10 @@ static void dequeue(dma_comm_t *comm, dma_task_t *task, dma_task_t *before)
         comm->tail = before;
     }
     /* all calls before the oldest one that is left have been completed here */
+    completed = comm->head ? comm->head->run.seq - 1 : comm->seq;
+    dma_state_count_completed(comm, completed);
     if (comm->window.own) {
-        dma_window_completed(&comm->window, (uint32_t)(comm->head ? comm->head->run.seq - 1 : comm->seq));
+        dma_window_completed(&comm->window, (uint32_t)completed);
     }
 }
 
@@ -197,6 +202,7 @@ void dma_task_post(dma_comm_t *comm, dma_task_t *task)
     }
     atomic_store_explicit(&task->state, DMA_TASK_QUEUED, memory_order_relaxed);
     task->run.seq = ++comm->seq;
+    dma_state_count_begun(comm);
     if (comm->tail) {
         comm->tail->next = task;
     } else {

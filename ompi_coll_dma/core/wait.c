@@ -22,31 +22,19 @@
 
 dma_wait_t dma_comm_waits_for(const dma_comm_t *comm)
 {
-    const dma_task_t *task = comm->state == DMA_COMM_READY ? comm->head : NULL;
-    const dma_route_t *route = task && task->route ? task->route : &dma_route_host;
+    const dma_task_t *task = comm->state == DMA_COMM_SETUP ? NULL : comm->head;
+    const dma_route_t *route = !task ? comm->route : task->route ? task->route : &dma_route_host;
 
-    return task && route->waits_for ? route->waits_for(comm, task) : (dma_wait_t){.kind = DMA_WAIT_NONE, .rank = -1};
+    return (task || comm->state == DMA_COMM_SETUP) && route->waits_for ? route->waits_for(comm, task) : (dma_wait_t){0};
 }
 
-static void report_late(dma_comm_t *comm, double seconds)
+static void report_late(dma_comm_t *comm, double now)
 {
-    static const char *const names[] = {DMA_COLLS(DMA_COLL_TEXT)};
-    dma_wait_t wait = dma_comm_waits_for(comm);
-    char what[96] = "the set-up", whom[64] = "";
+    dma_state_wait_t wait = dma_state_wait_of(comm);
+    char words[DMA_STATE_WORDS];
 
-    if (comm->head) {
-        snprintf(what, sizeof(what), "%s, call %llu", names[comm->head->coll], (unsigned long long)comm->head->run.seq);
-    }
-    if (wait.kind == DMA_WAIT_MESSAGE) {
-        snprintf(whom, sizeof(whom), " for a message of rank %d", wait.rank);
-    } else if (wait.kind == DMA_WAIT_RANK) {
-        snprintf(whom, sizeof(whom), " for rank %d", wait.rank);
-    } else if (wait.kind != DMA_WAIT_NONE) {
-        snprintf(whom, sizeof(whom), " for rank %d, which %s", wait.rank,
-                 wait.kind == DMA_WAIT_FLAG ? "has entered it" : "has not entered it");
-    }
-    dma_proc_report(comm->proc, DMA_REPORT_WARN, "late", "rank %d has waited %.1f s in %s on %s%s; it waits on",
-                    comm->rank, seconds, what, comm->text, whom);
+    dma_state_words(&wait, comm->rank, comm->text, now, words);
+    dma_proc_report(comm->proc, DMA_REPORT_WARN, "late", "%s; it waits on", words);
 }
 
 /* One rank of a node is enough. In the set-up, ranks do not see each other yet. */
@@ -79,15 +67,16 @@ static __attribute__((noinline)) void watch_clock(dma_comm_t *comm)
     if (has_failed(comm) || (!comm->head && comm->state != DMA_COMM_SETUP)) { /* the call may have ended meanwhile */
         return;
     }
+    dma_state_show_wait(comm, now);
     if (params->warn > 0 && !comm->warned && now - comm->since > params->warn) {
         comm->warned = true;
         if (may_report(comm)) {
-            report_late(comm, now - comm->since);
+            report_late(comm, now);
         }
     }
     if (params->entry_timeout > 0 && now - comm->since > params->entry_timeout &&
         (wait = dma_comm_waits_for(comm)).kind == DMA_WAIT_ENTRY) {
-        dma_comm_fail(comm, DMA_ERR_TIMEOUT, "rank %d has not entered call %llu on %s within %.1f s", wait.rank,
+        dma_comm_fail(comm, DMA_ERR_TIMEOUT, "rank %d has not entered call %llu on %s within %.1f s", wait.ranks[0],
                       (unsigned long long)comm->head->run.seq, comm->text, params->entry_timeout);
     }
 }

@@ -196,6 +196,7 @@ static dma_status_t begin_call(dma_comm_t *comm, dma_task_t *task)
         return begin_on_host(comm, task, why);
     }
     dma_entry_publish(&comm->window, task->run.seq, task->run.sign | DMA_SIGN_DEVICE | dma_comm_sign_flags(comm), 0);
+    dma_trace_mark(comm->trace, DMA_TRACE_ENTERED, task->run.seq, 0, 0, 0);
     dma_device_copy_early(comm, task);
     return DMA_OK;
 }
@@ -232,8 +233,12 @@ static dma_status_t advance_enter(dma_comm_t *comm, dma_task_t *task)
     if (status != DMA_OK) {
         return status;
     }
+    if (!all && is_left_to_caller(comm)) {
+        return DMA_AGAIN;
+    }
+    dma_trace_mark(comm->trace, DMA_TRACE_MET, task->run.seq, 0, 0, 0);
     if (!all) {
-        return is_left_to_caller(comm) ? DMA_AGAIN : run_on_host(comm, task, true, DMA_REASON_staged_peer);
+        return run_on_host(comm, task, true, DMA_REASON_staged_peer);
     }
     wake_submitters(comm);
     if (dma_device_all_repeat(comm, task)) {
@@ -286,6 +291,7 @@ static dma_status_t advance_started(dma_comm_t *comm, dma_task_t *task)
     if (dma_device_unstarted_rank(comm, task) >= 0) {
         return DMA_AGAIN;
     }
+    dma_trace_mark(comm->trace, DMA_TRACE_MET, task->run.seq, 0, 0, 0);
     wake_submitters(comm);
     task->device->phase = DEVICE_SUBMIT;
     return DMA_OK;
@@ -293,9 +299,12 @@ static dma_status_t advance_started(dma_comm_t *comm, dma_task_t *task)
 
 static dma_status_t advance_submit(dma_comm_t *comm, dma_task_t *task)
 {
+    uint64_t began = dma_trace_begin(comm->trace);
     dma_status_t status = comm->device->device->engine->start(&task->run);
 
+    dma_trace_span(comm->trace, DMA_TRACE_SUBMIT, task->run.seq, 0, began, 0);
     if (status == DMA_OK) {
+        dma_device_trace_commands(comm, task);
         task->device->phase = DEVICE_RUN;
     }
     return status;
@@ -333,6 +342,7 @@ dma_status_t dma_device_advance(dma_comm_t *comm, dma_task_t *task)
         status = phases[phase](comm, task);
         if (status == DMA_OK && call->phase == phase) {
             dma_host_finish(comm, task);
+            dma_device_trace_stamps(comm, task);
             if (call->persistent) {
                 dma_device_arm(comm);
             }
@@ -369,27 +379,31 @@ void dma_device_spin(dma_comm_t *comm, const dma_task_t *task)
     dma_submitter_take(comm);
 }
 
-/* A rank that has not voted. */
+/* The ranks that have not voted. */
 static dma_wait_t waits_for_vote(const dma_comm_t *comm)
 {
+    dma_wait_t wait = {0};
+
     for (int r = 0; r < comm->nranks; r++) {
         uint32_t word = atomic_load_explicit(&dma_window_agreed(&comm->window, r)->word, memory_order_relaxed);
 
         if (!is_vote(comm->device, word)) {
-            return (dma_wait_t){.kind = DMA_WAIT_FLAG, .rank = r};
+            dma_wait_add(&wait, DMA_WAIT_FLAG, r);
         }
     }
-    return (dma_wait_t){.kind = DMA_WAIT_NONE, .rank = -1};
+    return wait;
 }
 
 dma_wait_t dma_device_waits_for(const dma_comm_t *comm, const dma_task_t *task)
 {
     const struct dma_device_call *call = task->device;
-    dma_wait_t wait;
+    dma_wait_t wait = {0};
+    int rank;
 
     if (call->persistent) {
-        wait.rank = dma_device_unstarted_rank(comm, task);
-        wait.kind = wait.rank >= 0 ? DMA_WAIT_ENTRY : DMA_WAIT_NONE;
+        if ((rank = dma_device_unstarted_rank(comm, task)) >= 0) {
+            dma_wait_add(&wait, DMA_WAIT_ENTRY, rank);
+        }
     } else {
         wait = dma_host_waits_for_entry(comm, task);
     }
@@ -400,6 +414,17 @@ dma_wait_t dma_device_waits_for(const dma_comm_t *comm, const dma_task_t *task)
         return waits_for_vote(comm);
     }
     return call->phase >= DEVICE_RUN ? dma_host_waits_for_flag(comm, task) : wait;
+}
+
+const char *dma_device_phase(const dma_comm_t *comm, const dma_task_t *task)
+{
+    static const char *const names[] = {
+        [DEVICE_ENTER] = "entry",       [DEVICE_AGREE] = "agreement", [DEVICE_STARTED] = "entry",
+        [DEVICE_SUBMIT] = "submission", [DEVICE_RUN] = "engine",      [DEVICE_ON_HOST] = "copies by cores",
+    };
+
+    (void)comm;
+    return dma_task_state(task) == DMA_TASK_QUEUED ? NULL : names[task->device->phase];
 }
 
 uint64_t dma_device_position(const dma_comm_t *comm, const dma_task_t *task)

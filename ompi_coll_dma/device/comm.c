@@ -294,6 +294,7 @@ static dma_status_t bind_engine(dma_comm_t *comm)
         .rank = comm->rank,
         .nranks = comm->nranks,
         .traits = dc->traits,
+        .stamps = dma_trace_on(comm->trace),
         .ready = dc->peer_arenas_registered == (unsigned)comm->nranks ? dc->ready : NULL,
     };
     char why[DMA_GPU_WHY_BYTES] = "its memory cannot be registered";

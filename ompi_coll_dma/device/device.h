@@ -258,6 +258,12 @@ dma_device_t *dma_device_of(dma_proc_t *proc, const dma_gpu_runtime_t *rt, int d
 void dma_device_put(dma_proc_t *proc, const dma_gpu_runtime_t *rt, dma_device_t *device);
 void dma_devices_destroy(dma_proc_t *proc);
 
+/* ---- trace.c: what the trace of a communicator says of its engine; without a trace nothing is done ---- */
+
+void dma_device_trace_commands(const dma_comm_t *comm, const dma_task_t *task);
+/* A run has ended. */
+void dma_device_trace_stamps(const dma_comm_t *comm, const dma_task_t *task);
+
 /* ---- resolve.c: before the call is posted, without the lock ---- */
 
 /* If a side of the call is device memory, the task gets its device state and is resolved. DMA_UNSUPPORTED: no side is. */
@@ -310,6 +316,7 @@ void dma_device_copy_early(dma_comm_t *comm, const dma_task_t *task);
  * computes. If a peer comes later, the submitter starts the copies. */
 void dma_device_spin(dma_comm_t *comm, const dma_task_t *task);
 dma_wait_t dma_device_waits_for(const dma_comm_t *comm, const dma_task_t *task);
+const char *dma_device_phase(const dma_comm_t *comm, const dma_task_t *task);
 uint64_t dma_device_position(const dma_comm_t *comm, const dma_task_t *task);
 
 /* ---- comm.c: with the communicator's lock ---- */

@@ -12,5 +12,6 @@ core_sources += \
 	ompi_coll_dma/device/shape.c \
 	ompi_coll_dma/device/stage.c \
 	ompi_coll_dma/device/submitter.c \
+	ompi_coll_dma/device/trace.c \
 	ompi_coll_dma/device/typed.c \
 	ompi_coll_dma/device/write.c

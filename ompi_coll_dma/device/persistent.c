@@ -163,6 +163,7 @@ dma_status_t dma_device_begin_persistent(dma_comm_t *comm, dma_task_t *task)
      * its engine must not be let go. A failed rank sets the poison before it stops, and then gives copies that were
      * started before that 2 s to end. */
     dma_status_t poison = dma_window_poisoned(&comm->window);
+    uint64_t began;
 
     if (poison != DMA_OK) {
         return poison;
@@ -175,11 +176,16 @@ dma_status_t dma_device_begin_persistent(dma_comm_t *comm, dma_task_t *task)
         dc->armed_epoch = 0;
         atomic_fetch_sub_explicit(&comm->proc->armed, 1, memory_order_relaxed);
     }
+    began = dma_trace_begin(comm->trace); /* before armed engines can begin */
     /* release: what the user has written into the buffers comes before what engines do after they have seen the word */
     atomic_store_explicit(ready_word(comm, comm->rank), dma_ready_start(task->run.epoch), memory_order_release);
     dma_task_set_running(task);
     if (task->device->phase == DEVICE_STARTED) {
+        dma_trace_mark(comm->trace, DMA_TRACE_ENTERED, task->run.seq, 0, 0, 0);
         dma_device_copy_early(comm, task);
+    } else {
+        dma_trace_span(comm->trace, DMA_TRACE_SUBMIT, task->run.seq, 1, began, 0);
+        dma_device_trace_commands(comm, task);
     }
     return DMA_OK;
 }

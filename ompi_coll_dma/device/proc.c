@@ -17,6 +17,7 @@ static void find_engine(dma_proc_t *proc, const dma_gpu_runtime_t *rt, dma_devic
                                .timeout = proc->params.timeout,
                                .own_copy = proc->params.own_copy,
                                .counters = proc->counters,
+                               .stamps = proc->trace != NULL,
                                .advice = advice};
     const dma_gpu_engine_t *const *engines = proc->engines ? proc->engines : dma_gpu_engines;
     const char *wanted = proc->params.engine;

@@ -61,5 +61,6 @@ const dma_route_t dma_route_device = {
     .advance = dma_device_advance,
     .spin = dma_device_spin,
     .waits_for = dma_device_waits_for,
+    .phase = dma_device_phase,
     .position = dma_device_position,
 };

@@ -124,6 +124,7 @@ typedef struct dma_gpu_config {
     double timeout;           /* sdma: seconds after which a queue with work that makes no progress counts as broken */
     const char *own_copy;     /* stream: how the own block is copied (self_copy.h); NULL: auto */
     dma_counters_t *counters; /* of the process; NULL: nobody reads them */
+    bool stamps;              /* bindings may want them: sdma uses a packet for that */
     char *advice; /* out: if `open` succeeds, what is not used and how to change that, or "" (dma_gpu_advise) */
 } dma_gpu_config_t;
 
@@ -133,6 +134,7 @@ typedef struct dma_gpu_bind_params {
     const dma_gpu_traits_t *traits; /* by rank */
     uint64_t lines;                 /* our device's address of this rank's queue lines, 64 bytes each */
     const uint64_t *ready; /* our device's addresses of the ready words, by rank; NULL: nothing will be armed */
+    bool stamps;           /* `stamps` will be called */
 } dma_gpu_bind_params_t;
 
 /*
@@ -195,6 +197,9 @@ typedef struct dma_gpu_engine {
      * programs and waits, for a bounded time, until the hardware has skipped them; `ready` is this rank's ready word. */
     dma_status_t (*arm)(const dma_run_t *run, uint64_t *bytes);
     void (*disarm)(dma_gpu_binding_t *binding, _Atomic uint32_t *ready);
+    /* [may be NULL] When a program of the last run, which has ended, has begun and ended by the engine's clock, which counts
+     * 100 MHz or so. False: the engine does not know; it does so only if `bind` was told to. */
+    bool (*stamps)(dma_gpu_binding_t *binding, uint32_t program, uint64_t ticks[2]);
     /* DMA_OK, or an error if the hardware has failed under the runs of this binding. Then *reason says how; it is valid
      * until this thread's next call of the engine. */
     dma_status_t (*check)(dma_gpu_binding_t *binding, const char **reason);

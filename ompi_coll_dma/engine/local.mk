@@ -38,6 +38,7 @@ core_sources += \
 	ompi_coll_dma/engine/sdma/selftest.c \
 	ompi_coll_dma/engine/sdma/shaped.c \
 	ompi_coll_dma/engine/sdma/shaped.h \
+	ompi_coll_dma/engine/sdma/temp.c \
 	ompi_coll_dma/engine/sdma/thunk.c \
 	ompi_coll_dma/engine/sdma/thunk.h \
 	ompi_coll_dma/engine/sdma/topology.c \

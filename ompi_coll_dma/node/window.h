@@ -111,14 +111,15 @@ typedef struct dma_window {
     dma_geom_t geom;
     dma_block_layout_t layout;
     dma_block_t *own;
-    dma_arena_t *arena;     /* of `own` */
-    dma_peer_t *peers;      /* by rank, including our own */
-    uint32_t *acks;         /* by rank: the newest acknowledgement seen */
-    uint32_t ack;           /* our next descriptor's acknowledgement */
-    uint32_t ack_published; /* the last acknowledgement published */
-    uint32_t ack_floor;     /* the smallest acknowledgement of all peers, as last computed */
-    bool permanent;         /* a device accesses it until the process ends: no block is left or reclaimed */
-    uint64_t crossed;       /* bytes that the host engine has copied out of peers' memory */
+    dma_arena_t *arena;           /* of `own` */
+    dma_peer_t *peers;            /* by rank, including our own */
+    uint32_t *acks;               /* by rank: the newest acknowledgement seen */
+    uint32_t ack;                 /* our next descriptor's acknowledgement */
+    uint32_t ack_published;       /* the last acknowledgement published */
+    uint32_t ack_floor;           /* the smallest acknowledgement of all peers, as last computed */
+    struct dma_trace_comm *trace; /* of the communicator (trace/trace.h); NULL: it is not traced */
+    bool permanent;               /* a device accesses it until the process ends: no block is left or reclaimed */
+    uint64_t crossed;             /* bytes that the host engine has copied out of peers' memory */
 } dma_window_t;
 
 /* Creates our own block for `geom`, in the state in which all ranks have just completed call first_seq - 1. NULL: no

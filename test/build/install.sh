@@ -35,14 +35,30 @@ elsewhere() {
     [ "$(files_under "$work/mca")" = './help-coll-dma.txt ./mca_coll_dma.so ' ]
 }
 
-# The command and what it starts are below the prefix.
-command_works() {
+# The commands and what they start are below the prefix.
+commands_work() {
+    local name installed=''
+    for name in accept bench state trace; do
+        installed+="./bin/coll_dma_$name "
+        says "^usage: (mpirun .*)?coll_dma_$name " "$work/prefix/bin/coll_dma_$name" --help || return 1
+    done
+    installed+='./libexec/coll-dma/coll_dma_accept_worker '
+    installed+='./share/coll-dma/env.sh '
+    for name in accept bench state trace; do
+        installed+="./share/man/man1/coll_dma_$name.1 "
+    done
+    installed+="./share/modulefiles/coll-dma/$version "
     files_under "$work/prefix"
-    [ "$(files_under "$work/prefix")" = "./bin/coll_dma_accept ./bin/coll_dma_bench ./libexec/coll-dma/coll_dma_accept_worker \
-./share/coll-dma/env.sh ./share/man/man1/coll_dma_accept.1 ./share/man/man1/coll_dma_bench.1 \
-./share/modulefiles/coll-dma/$version " ] &&
-        says '^usage: coll_dma_accept ' "$work/prefix/bin/coll_dma_accept" --help &&
-        says '^usage: mpirun .*coll_dma_bench ' "$work/prefix/bin/coll_dma_bench" --help
+    [ "$(files_under "$work/prefix")" = "$installed" ]
+}
+
+# Manual pages without a fault, as far as a checker is here. It does not know the pages that ours refer to.
+pages() {
+    local faults
+    command -v mandoc >/dev/null || { echo 'not checked: mandoc is not installed' && return 0; }
+    faults=$(mandoc -T lint "$root"/tools/*/*.1 | grep -v 'referenced manual not found\|outdated mandoc.db')
+    echo "$faults"
+    [ -z "$faults" ]
 }
 
 # One line that make install prints lets Open MPI find it: as a user who may write nowhere but below the prefix, under mpirun.
@@ -136,7 +152,8 @@ linked() {
 ok "the component goes into Open MPI's own directory" own_folders
 ok 'make uninstall leaves nothing' uninstall
 ok 'a directory of its own gets the component and its help, nothing else' elsewhere
-ok 'coll_dma_accept and coll_dma_bench go below the prefix' command_works
+ok 'the commands go below the prefix' commands_work
+ok 'their manual pages are right' pages
 ok 'a user without root runs it as make install says' as_told
 ok 'the file for shells keeps other paths' keeps_paths
 ok 'the modulefile loads and unloads' module_works

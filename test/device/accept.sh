@@ -27,10 +27,10 @@ said() {
     done
 }
 
-# results: of the record, as "copy:proven strides:failed ...", a line for each section
+# results: of the record, as "copy:proven timestamp:proven strides:failed ...", a line for each section
 results() {
     awk '$1 == "section" { line = "" }
-        $1 ~ /^(copy|strides|broadcast|swap|poll|prelaunch)$/ { sub(":$", "", $2); line = line " " $1 ":" $2 }
+        $1 ~ /^(copy|timestamp|strides|broadcast|swap|poll|prelaunch)$/ { sub(":$", "", $2); line = line " " $1 ":" $2 }
         $1 == "end" { print substr(line, 2) }' "$record"
 }
 
@@ -46,7 +46,7 @@ with() {
     "${@:2}"
 }
 
-all='copy:proven strides:proven broadcast:proven swap:proven poll:proven prelaunch:proven'
+all='copy:proven timestamp:proven strides:proven broadcast:proven swap:proven poll:proven prelaunch:proven'
 quick=(--provider kfd --seconds 30 --packets-only)
 limit=2 # in which a GPU must answer that may hang
 jobs=(--provider kfd --seconds 30 --repeat 1 --largest 0 --jobs 0)
@@ -99,7 +99,7 @@ goes_down() {
         "$@" &
         until grep -q "swap .*its trial has not ended" "$0" 2>/dev/null; do sleep 0.01; done
         kill -9 $!' "$record" "$accept" --record "$record" --kernel-log "$work/kernel" "${quick[@]}"
-    recorded 'copy:proven strides:proven broadcast:proven swap:failed poll:not prelaunch:not'
+    recorded 'copy:proven timestamp:proven strides:proven broadcast:proven swap:failed poll:not prelaunch:not'
 }
 
 # The driver recommends an engine that does not reach other GPUs.
@@ -110,7 +110,7 @@ link_fails() {
         bash "$accept" --record "$record" --kernel-log "$work/kernel" "${quick[@]}" >"$work/said" 2>&1
     cat "$work/said"
     said '^copy .*ok' '^link +GPU 0 to GPU 1, kfd: FAILED: .* \(to GPU 1, engine 0\)' &&
-        recorded 'copy:failed strides:not broadcast:not swap:not poll:not prelaunch:not'
+        recorded 'copy:failed timestamp:not strides:not broadcast:not swap:not poll:not prelaunch:not'
 }
 
 # Sections of others stay, and the own one is replaced.
@@ -185,7 +185,7 @@ jobs_fail() {
         *" types "*) export EMU_FAULT_PACKET=20 ;;
         *" die "*) echo "4,18,1,-;amdgpu: preemption failed" >>'"$work/kernel"' ;;
         *" again "* | *" pcpy "* | *" b2b "*) exec '"$work/said-by-jobs"' "$@" ;;
-        esac' 1 'copy:proven strides:failed broadcast:proven swap:failed poll:proven prelaunch:failed' \
+        esac' 1 'copy:proven timestamp:proven strides:failed broadcast:proven swap:failed poll:proven prelaunch:failed' \
         '^bcst .*ok' '^swap +2 ranks, kfd: FAILED: swap failed in the self-test \(wrong data\)' \
         '^types +2 ranks, kfd: FAILED: .*GPU faulted at address' '^after that GPU 1, kfd: ok' '^revoked .*ok' \
         '^killed +2 ranks, kfd: FAILED: kernel: amdgpu: preemption failed' && ! said '^halves'
@@ -219,7 +219,7 @@ fails_alone() {
 # features: what other packets than copies and fences our queues have had
 features() {
     local kind n
-    for kind in rect broadcast swap poll cond-exe atomic write fill; do
+    for kind in rect broadcast swap poll cond-exe atomic write fill timestamp; do
         n=$(packets $kind)
         [ "$n" = 0 ] || printf '%s ' $kind
     done
@@ -258,14 +258,14 @@ hangs_here() {
 
 ok 'all GPUs, all providers' with EMU_ROCR_MINOR=31 whole
 ok 'MI100, whose POLLs may end early' other mi100 \
-    'copy:proven strides:proven broadcast:not swap:not poll:not prelaunch:not' 'poll .*not used on GPUs of this generation'
+    'copy:proven timestamp:proven strides:proven broadcast:not swap:not poll:not prelaunch:not' 'poll .*not used on GPUs of this generation'
 ok 'MI308X, on engines that are there' other mi308x "$all" '^link +GPU 0 to GPU 1, kfd: ok'
 ok 'packets do something else' with EMU_SPOIL_KINDS=rect,broadcast,swap,cond-exe fails 2 1 \
-    'copy:proven strides:failed broadcast:failed swap:failed poll:proven prelaunch:failed' \
+    'copy:proven timestamp:proven strides:failed broadcast:failed swap:failed poll:proven prelaunch:failed' \
     '^strides +GPU 0, kfd: FAILED: wrong data' '^broadcast +GPU 1, kfd: FAILED: wrong data' '^swap +GPU 1, kfd: FAILED: wrong data' \
     '^prelaunch +GPU 1, kfd: FAILED: the condition is not obeyed' '^after that GPU 1, kfd: ok'
 ok 'packets hang' with EMU_HANG_KINDS=rect,broadcast,swap,cond-exe fails 2 1 \
-    'copy:proven strides:failed broadcast:failed swap:failed poll:proven prelaunch:failed' \
+    'copy:proven timestamp:proven strides:failed broadcast:failed swap:failed poll:proven prelaunch:failed' \
     '^strides +GPU 0, kfd: FAILED: hangs' '^broadcast +GPU 0, kfd: FAILED: hangs' '^swap +GPU 0, kfd: FAILED: hangs' \
     '^prelaunch +GPU 0, kfd: FAILED: hangs' '^after that GPU 0, kfd: ok' '^strides +GPU 1, kfd: not tried: it has hung'
 ok 'a POLL ends early' with EMU_SPOIL_KINDS=poll fails 1 1 "${all/poll:proven prelaunch:proven/poll:failed prelaunch:not}" \
@@ -275,11 +275,11 @@ ok 'a POLL ends early now and then' with EMU_EARLY_POLLS=20 fails 1 1 \
 ok 'a packet faults' with EMU_FAULT_KINDS=broadcast fails 2 1 "${all/broadcast:proven/broadcast:failed}" \
     '^broadcast +GPU 0, kfd: FAILED: the GPU faulted at address' '^after that GPU 0, kfd: ok' '^broadcast +GPU 1, kfd: not tried'
 ok 'copies do something else' with EMU_SPOIL_KINDS=copy fails 1 1 \
-    'copy:failed strides:not broadcast:not swap:not poll:not prelaunch:not' '^copy .*FAILED: wrong data' 'works on no GPU'
+    'copy:failed timestamp:not strides:not broadcast:not swap:not poll:not prelaunch:not' '^copy .*FAILED: wrong data' 'works on no GPU'
 ok 'copies hang' with EMU_HANG_KINDS=copy fails 2 1 \
-    'copy:failed strides:not broadcast:not swap:not poll:not prelaunch:not' '^copy +GPU 0.*FAILED: hangs' '^copy +GPU 1.*not tried'
+    'copy:failed timestamp:not strides:not broadcast:not swap:not poll:not prelaunch:not' '^copy +GPU 0.*FAILED: hangs' '^copy +GPU 1.*not tried'
 ok 'a hang stays behind' with limit=1 with EMU_HANGS_STAY=1 with EMU_HANG_KINDS=swap fails 2 3 \
-    'copy:proven strides:proven broadcast:proven swap:failed poll:not prelaunch:not' '^after that GPU 0, kfd: FAILED: hangs' '^Stopped'
+    'copy:proven timestamp:proven strides:proven broadcast:proven swap:failed poll:not prelaunch:not' '^after that GPU 0, kfd: FAILED: hangs' '^Stopped'
 ok 'a link fails' link_fails
 ok 'no queues' with EMU_FAIL_QUEUE_AFTER=0 without_queues
 ok "the kernel's log tells of a reset" kernel_speaks

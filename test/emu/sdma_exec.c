@@ -26,15 +26,16 @@ static void *word(emu_sdma_queue_t *q, uint64_t va, uint32_t bytes, bool write)
     return region->host;
 }
 
-/* Counts of a 100 MHz clock. */
+/* Counts of a 100 MHz clock, or none if it is spoiled. */
 static emu_sdma_state_t timestamp(emu_sdma_queue_t *q, uint64_t now)
 {
     uint64_t *to = word(q, q->head.dst[0].va, 8, true);
+    bool spoiled = emu_sdma_is_injected(q, emu_sdma_node_of(q)->config.spoil_kinds, EMU_SDMA_TIMESTAMP);
 
     if (!to) {
         return emu_sdma_die(q);
     }
-    __atomic_store_n(to, now / 10, __ATOMIC_RELEASE);
+    __atomic_store_n(to, spoiled ? 0 : now / 10, __ATOMIC_RELEASE);
     return EMU_SDMA_PROGRESSED;
 }
 

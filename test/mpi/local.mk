@@ -15,8 +15,10 @@ mpi_programs += \
 	test/mpi/sweep \
 	test/mpi/syscalls \
 	test/mpi/threads \
+	test/mpi/timed \
 	test/mpi/unequal \
-	test/mpi/vectors
+	test/mpi/vectors \
+	test/mpi/waiting
 extra_files += \
 	test/mpi/big.sh \
 	test/mpi/calls.sh \
@@ -29,11 +31,13 @@ extra_files += \
 	test/mpi/namespaces.sh \
 	test/mpi/nomem.sh \
 	test/mpi/params.sh \
+	test/mpi/state.sh \
 	test/mpi/stock.supp \
 	test/mpi/stop.sh \
 	test/mpi/sweep.sh \
 	test/mpi/sweep_selftest.sh \
 	test/mpi/syscalls.sh \
+	test/mpi/trace.sh \
 	test/mpi/unequal.sh \
 	test/mpi/valgrind.sh \
 	test/mpi/vectors.sh \
@@ -116,4 +120,7 @@ test/mpi/libnomem_shim.so: test/mpi/nomem_shim.c
 $(shims):
 	$(AM_V_CCLD)mkdir -p $(@D) && $(CC) $(DEFS) $(MPI_CPPFLAGS) $(AM_CFLAGS) $(CFLAGS) -fvisibility=default -fPIC -shared -o $@ $< \
 		$(AM_LDFLAGS) $(LDFLAGS) $(OMPI_PROGRAM_LIBS)
-
+test_mpi_timed_CPPFLAGS = $(MPI_CPPFLAGS)
+test_mpi_timed_LDADD = $(OMPI_PROGRAM_LIBS)
+test_mpi_waiting_CPPFLAGS = $(MPI_CPPFLAGS)
+test_mpi_waiting_LDADD = $(OMPI_PROGRAM_LIBS)

@@ -66,9 +66,11 @@ unit_tests += \
 	test/unit/test_sdma_topology \
 	test/unit/test_shape \
 	test/unit/test_self \
+	test/unit/test_state \
 	test/unit/test_stream \
 	test/unit/test_stream_own \
-	test/unit/test_threads
+	test/unit/test_threads \
+	test/unit/test_trace
 if HAVE_UCX
 unit_tests += \
 	test/unit/test_ucx_tl \
@@ -78,6 +80,7 @@ unit_tests += \
 endif
 extra_files += \
 	test/unit/kernel/drm/drm.h \
+	test/unit/cost.sh \
 	test/unit/run.sh \
 	test/unit/test_ucx_tl.c \
 	test/unit/test_ucx_tl_faults.c \

@@ -365,8 +365,9 @@ static void late(rank_t *r)
 
 START_TEST(a_rank_is_late)
 {
-    static const lateness_t cases[] = {{4, part_alone, 2, 3, "call 2 on several nodes for a message of rank 2"},
-                                       {6, part_of_six, 3, 2, "call 2 on several nodes for "}};
+    static const lateness_t cases[] = {
+        {4, part_alone, 2, 3, "call 2 (messages) on several nodes for a message of rank 2"},
+        {6, part_of_six, 3, 2, "all-gather, call 2 ("}};
     const lateness_t *l = &cases[_i];
     job_t job = part_job(l->n, l->firsts, late, "cluster_direct");
 

@@ -85,6 +85,7 @@ START_TEST(golden_words)
     golden(dma_packet_poll(p, A, DMA_PACKET_EQUAL, 0, 1, 0x12345), 0xb0000008, 0x9abcdef0, 0x12345678, 0, 1,
            0x0fffffff);
     golden(dma_packet_cond(p, A, 1, 0x3fff), 0x00000009, 0x9abcdef0, 0x12345678, 1, 0x3fff);
+    golden(dma_packet_timestamp(p, A), 0x0000020d, 0x9abcdef0, 0x12345678);
     /* 16-byte elements: pitches 32 and 256, a window of 16 x 8 */
     golden(dma_packet_rect(p, &rect, 4), 0x80000401, 0x00000010, 1, 0, 31u << 13, 255, 0x00001000, 2, 0, 255u << 13,
            2047, 15 | 7u << 16, 0);

@@ -252,10 +252,11 @@ START_TEST(late_in_the_self_test)
         unsigned queue; /* that is late: the first is the one for copies, then one for each packet */
         uint32_t lacks;
         const char *named;
-    } cases[] = {{2, DMA_GEN_RECT, "strides"},
-                 {4, DMA_GEN_SWAP, "swap"},
-                 {5, DMA_GEN_POLL | DMA_GEN_COND, "poll"},
-                 {6, DMA_GEN_COND, "prelaunch"}};
+    } cases[] = {{2, DMA_GEN_TIMESTAMP, "timestamp"},
+                 {3, DMA_GEN_RECT, "strides"},
+                 {5, DMA_GEN_SWAP, "swap"},
+                 {6, DMA_GEN_POLL | DMA_GEN_COND, "poll"},
+                 {7, DMA_GEN_COND, "prelaunch"}};
     char advice[DMA_GPU_ADVICE_BYTES] = "", wanted[64];
     const char *reason;
     uint32_t all;
@@ -290,6 +291,7 @@ START_TEST(wrong_in_the_self_test)
         {EMU_SDMA_POLL, DMA_GEN_POLL | DMA_GEN_COND,
          "poll failed in the self-test (a POLL ends before its word has the value)"},
         {EMU_SDMA_COND_EXE, DMA_GEN_COND, "prelaunch failed in the self-test (the condition is not obeyed)"},
+        {EMU_SDMA_TIMESTAMP, DMA_GEN_TIMESTAMP, "timestamp failed in the self-test (wrong data)"},
         {EMU_SDMA_COPY, 0, NULL},
     };
     thunk_options_t options = {.spoil_kinds = 1u << cases[_i].kind};
@@ -338,8 +340,8 @@ int main(void)
     unit_test(s, of_one_user, 20);
     unit_test(s, taken_for_broken, 20);
     unit_test(s, busy_where_work_is_left, 20);
-    unit_loop(s, late_in_the_self_test, 0, 4, 20);
-    unit_loop(s, wrong_in_the_self_test, 0, 6, 20);
+    unit_loop(s, late_in_the_self_test, 0, 5, 20);
+    unit_loop(s, wrong_in_the_self_test, 0, 7, 20);
     unit_test(s, not_there, 20);
     return unit_main(s);
 }

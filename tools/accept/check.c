@@ -71,7 +71,8 @@ static bool begin(check_t *c, const accept_task_t *task, accept_answer_t *answer
                                .device = (int)task->subject->gpu,
                                .sysfs = options->sysfs,
                                .queues = task->subject->provider,
-                               .timeout = ACCEPT_LIMIT * options->seconds};
+                               .timeout = ACCEPT_LIMIT * options->seconds,
+                               .stamps = true};
     char why[ACCEPT_TEXT] = "";
 
     *c = (check_t){.accept = task->accept, .gpu = &task->accept->topo->gpus[task->subject->gpu], .answer = answer};

@@ -5,7 +5,7 @@
  *     queues     there are queues: host-facing, and one for each link
  *     copy       a plain copy, with a fence behind it
  *     link       the same over each link, in memory of the GPUs, on the engine that a job would use
- *     strides, broadcast, swap, poll, prelaunch     each packet that is not known to work everywhere
+ *     timestamp, strides, broadcast, swap, poll, prelaunch     each packet that is not known to work everywhere
  *
  * After a failure, a copy of ROCr's own shows whether the GPU still works. If it does not, nothing more is tried. A packet
  * that has hung is not tried again, on no GPU and with no provider. Before each packet the record is written, and says that it

@@ -70,6 +70,16 @@ dma_status_t dma_bootstrap_advance(dma_bootstrap_t *ex)
     return DMA_OK;
 }
 
+dma_wait_t dma_bootstrap_waits_for(const dma_bootstrap_t *ex)
+{
+    dma_wait_t wait = {0};
+
+    if (ex->receiving) {
+        dma_wait_add(&wait, DMA_WAIT_MESSAGE, (ex->rank + ex->have) % ex->nranks);
+    }
+    return wait;
+}
+
 void *dma_bootstrap_record(const dma_bootstrap_t *ex, int rank)
 {
     return ex->records + (size_t)((rank - ex->rank + ex->nranks) % ex->nranks) * ex->bytes;

@@ -5,6 +5,7 @@
 #ifndef DMA_CORE_SETUP_BOOTSTRAP_H
 #define DMA_CORE_SETUP_BOOTSTRAP_H
 
+#include "core/state.h"
 #include "dma/host.h"
 
 typedef struct dma_bootstrap {
@@ -25,6 +26,8 @@ dma_status_t dma_bootstrap_begin(dma_bootstrap_t *ex, const dma_host_t *host, vo
 void dma_bootstrap_restart(dma_bootstrap_t *ex, const void *record, size_t bytes);
 /* DMA_OK: all records are here. DMA_AGAIN, or an error of the host services. */
 dma_status_t dma_bootstrap_advance(dma_bootstrap_t *ex);
+/* The rank whose message is waited for. */
+dma_wait_t dma_bootstrap_waits_for(const dma_bootstrap_t *ex);
 void *dma_bootstrap_record(const dma_bootstrap_t *ex, int rank);
 /* Frees the records. If messages are still under way, it leaks them, because the messages use that memory. */
 void dma_bootstrap_end(dma_bootstrap_t *ex);

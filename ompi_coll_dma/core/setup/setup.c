@@ -11,7 +11,6 @@
  * A rank decides only from records that all ranks have: results are combined with "and", sizes with "min", and
  * parameters that influence choices are those of rank 0. So all ranks decide alike.
  */
-#include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,14 +19,13 @@
 
 #include "core/comm.h"
 #include "core/setup/bootstrap.h"
+#include "core/setup/cores.h"
 #include "core/setup/geometry.h"
 #include "core/setup/measure.h"
 #include "node/cross.h"
 
-#define PROTOCOL      10 /* version of the records and of the window */
-#define ATTEMPTS      2
-#define WHOLE_CORE    16 /* ranks per core are counted in sixteenths */
-#define MOST_PER_CORE (64 * WHOLE_CORE)
+#define PROTOCOL 10 /* version of the records and of the window */
+#define ATTEMPTS 2
 
 /* What a rank publishes in INFO. */
 typedef struct info {
@@ -49,9 +47,7 @@ typedef struct info {
     int32_t gpu_forced;
     uint32_t gpu_queues;
     uint32_t wants_memory_route; /* a channel: dma_memory_t.serves of this rank */
-    /* to compute ranks per core */
-    uint64_t cpus[CPU_SETSIZE / 64];
-    uint32_t local_procs, online; /* processes and CPUs of the node */
+    dma_cores_t cores;
 } info_t;
 
 /* What a rank publishes in RESULT. */
@@ -141,21 +137,6 @@ static void allocate_block(dma_comm_t *comm, setup_t *s, dma_why_t *why)
     dma_arena_identify(s->arena, &s->mine.arena);
 }
 
-static void count_cpus(info_t *h, const dma_params_t *params)
-{
-    cpu_set_t set;
-
-    h->local_procs = params->local_procs;
-    h->online = (uint32_t)sysconf(_SC_NPROCESSORS_ONLN);
-    if (!sched_getaffinity(0, sizeof(set), &set)) {
-        for (int i = 0; i < CPU_SETSIZE; i++) {
-            if (CPU_ISSET(i, &set)) {
-                h->cpus[i / 64] |= UINT64_C(1) << (i % 64);
-            }
-        }
-    }
-}
-
 /* The variant of this name, or -1: the cost model chooses. */
 static int32_t find_node_variant(dma_comm_t *comm, const char *name, bool gpu)
 {
@@ -218,13 +199,14 @@ static dma_status_t exchange(dma_comm_t *comm, setup_t *s, const void *record, s
 static dma_status_t begin_attempt(dma_comm_t *comm, setup_t *s)
 {
     s->exchanging_results = false;
-    s->mine = (info_t){.protocol = PROTOCOL, .first_seq = s->first_seq};
     s->probe = dma_random64();
-    s->mine.probe = s->probe;
-    s->mine.wants_memory_route = comm->wants_memory_route;
-    s->mine.probe_addr = (uint64_t)(uintptr_t)&s->probe;
+    s->mine = (info_t){.protocol = PROTOCOL,
+                       .first_seq = s->first_seq,
+                       .probe = s->probe,
+                       .probe_addr = (uint64_t)(uintptr_t)&s->probe,
+                       .wants_memory_route = comm->wants_memory_route};
     allocate_block(comm, s, &s->mine.why);
-    count_cpus(&s->mine, &comm->proc->params);
+    dma_cores_count(&s->mine.cores, &comm->proc->params);
     if (comm->rank == 0) {
         choose_node_params(comm, &s->mine);
     }
@@ -346,31 +328,6 @@ static dma_why_t map_peer(dma_comm_t *comm, setup_t *s, int r, bool *cross)
     return dma_why(DMA_REASON_NONE);
 }
 
-/* Ranks per core, in sixteenths: the larger of this communicator's ranks per core that they may use, and the processes
- * per core of the node. */
-static uint32_t ranks_per_core(const dma_comm_t *comm, const setup_t *s)
-{
-    uint32_t cores = 0, procs = 0, online = UINT32_MAX, own, node;
-
-    for (unsigned i = 0; i < CPU_SETSIZE / 64; i++) {
-        uint64_t any = 0;
-
-        for (int r = 0; r < comm->nranks; r++) {
-            any |= s->all[r].cpus[i];
-        }
-        cores += (uint32_t)__builtin_popcountll(any);
-    }
-    for (int r = 0; r < comm->nranks; r++) {
-        procs = s->all[r].local_procs > procs ? s->all[r].local_procs : procs;
-        online = s->all[r].online < online ? s->all[r].online : online;
-    }
-    /* cores is 0 on a machine with more CPUs than a cpu_set_t has */
-    own = WHOLE_CORE * (uint32_t)comm->nranks / (cores ? cores : online);
-    node = WHOLE_CORE * procs / (online ? online : 1);
-    own = own > node ? own : node;
-    return own < WHOLE_CORE ? WHOLE_CORE : own > MOST_PER_CORE ? MOST_PER_CORE : own;
-}
-
 /* The memory that a rank has offered for measurements, or NULL. */
 static char *measure_region(const dma_comm_t *comm, const setup_t *s, int rank)
 {
@@ -400,7 +357,7 @@ static void measure(const dma_comm_t *comm, const setup_t *s, dma_measured_t *m)
     }
     if (own && readers) {
         dma_measure_set_read(own);
-        m->push = s->per_core > WHOLE_CORE ? 0 : dma_measure_rewrite(own, readers);
+        m->push = s->per_core > DMA_WHOLE_CORE ? 0 : dma_measure_rewrite(own, readers);
     }
 }
 
@@ -425,7 +382,7 @@ static dma_status_t begin_results(dma_comm_t *comm, setup_t *s)
         s->all[r].why = valid_why(&s->all[r].why);
         s->all[r].arena.path[sizeof(s->all[r].arena.path) - 1] = '\0';
     }
-    s->per_core = ranks_per_core(comm, s);
+    s->per_core = dma_cores_ranks_per_core(&s->all[0].cores, sizeof(s->all[0]), comm->nranks);
     for (int r = 0; r < comm->nranks && v.mapped; r++) {
         v.why = map_peer(comm, s, r, &cross);
         v.mapped = !v.why.reason;
@@ -538,7 +495,8 @@ static void init_choices(dma_comm_t *comm, const setup_t *s, bool cross)
 
 static void set_ready(dma_comm_t *comm, setup_t *s, bool cross)
 {
-    comm->oversubscribed = s->per_core > WHOLE_CORE;
+    comm->oversubscribed = s->per_core > DMA_WHOLE_CORE;
+    comm->identity = s->all[0].arena.nonce + s->all[0].block;
     init_window(comm, s);
     init_profile(comm, s);
     init_choices(comm, s, cross);
@@ -597,4 +555,10 @@ dma_status_t dma_setup_advance(dma_comm_t *comm)
     }
     dma_setup_drop(comm);
     return DMA_OK;
+}
+
+dma_wait_t dma_setup_waits_for(const dma_comm_t *comm, const char **phase)
+{
+    *phase = comm->setup->exchanging_results ? "results" : "addresses";
+    return dma_bootstrap_waits_for(&comm->setup->exchange);
 }

@@ -18,6 +18,14 @@
 #include "dma/copy.h"
 #include "node/cross.h"
 #include "node/entry.h"
+#include "trace/trace.h"
+
+/* What a turn has done, for a trace. The functions that get one are inlined twice: with NULL they do nothing more. */
+typedef struct turn {
+    uint64_t first, last; /* when the first copy of the turn began, and the last one ended; 0: there was none */
+    uint64_t busy;        /* time in copies */
+    uint64_t met;         /* when the last entry of a peer was seen; 0: none was */
+} turn_t;
 
 static inline bool reached(uint64_t have, uint64_t want)
 {
@@ -97,40 +105,6 @@ static inline bool is_plain(const dma_op_t *op)
            op->len.kind != DMA_LEN_CONST && op->src.base <= DMA_BASE_SLOT && op->dst[0].base <= DMA_BASE_SLOT;
 }
 
-/* Small calls consist mostly of such copies, where a call of memcpy takes longer than the copy. Copies the first and
- * the last bytes of the block; the two ranges may overlap. */
-static inline void copy_small(char *dst, const char *src, uint64_t bytes)
-{
-    if (bytes >= 16) {
-        struct {
-            uint64_t words[2];
-        } first, last;
-
-        memcpy(&first, src, 16);
-        memcpy(&last, src + bytes - 16, 16);
-        memcpy(dst, &first, 16);
-        memcpy(dst + bytes - 16, &last, 16);
-    } else if (bytes >= 8) {
-        uint64_t first, last;
-
-        memcpy(&first, src, 8);
-        memcpy(&last, src + bytes - 8, 8);
-        memcpy(dst, &first, 8);
-        memcpy(dst + bytes - 8, &last, 8);
-    } else if (bytes >= 4) {
-        uint32_t first, last;
-
-        memcpy(&first, src, 4);
-        memcpy(&last, src + bytes - 4, 4);
-        memcpy(dst, &first, 4);
-        memcpy(dst + bytes - 4, &last, 4);
-    } else {
-        for (uint64_t i = 0; i < bytes; i++) {
-            dst[i] = src[i];
-        }
-    }
-}
-
 static inline void copy_plain(dma_run_t *run, const dma_op_t *op)
 {
     uint64_t bytes = dma_blocks_bytes(op->len.kind == DMA_LEN_SEND ? &run->send : &run->recv, op->len.len);
@@ -141,7 +115,7 @@ static inline void copy_plain(dma_run_t *run, const dma_op_t *op)
         return;
     }
     if (bytes <= 32) {
-        copy_small(dst, src, bytes);
+        dma_copy_small(dst, src, bytes);
     } else {
         dma_copy(dst, src, bytes);
     }
@@ -320,19 +294,49 @@ static __attribute__((noinline)) void signal_flag(dma_run_t *run, const dma_op_t
     }
 }
 
-static inline __attribute__((always_inline)) dma_status_t execute(dma_run_t *run, const dma_op_t *op, uint64_t trip)
+static void count_copy(turn_t *turn, uint64_t began)
 {
+    turn->last = dma_trace_now();
+    turn->first = turn->first ? turn->first : began;
+    turn->busy += turn->last - began;
+}
+
+/* A WAIT has ended. */
+static void count_wait(const dma_run_t *run, const dma_op_t *op, turn_t *turn)
+{
+    if (op->flag.kind == DMA_FLAG_ENTRY) {
+        turn->met = op->flag.rank != run->plan->rank ? dma_trace_now() : turn->met;
+    } else if (op->flag.kind == DMA_FLAG_QUEUE) {
+        dma_trace_mark(run->window->trace, DMA_TRACE_LINE, run->seq, (unsigned)op->flag.peer, (uint64_t)op->flag.rank,
+                       0);
+    }
+}
+
+static inline __attribute__((always_inline)) dma_status_t execute(dma_run_t *run, const dma_op_t *op, uint64_t trip,
+                                                                  turn_t *turn)
+{
+    dma_status_t status;
+    uint64_t began;
+
     switch (op->code) {
     case DMA_OP_COPY:
     case DMA_OP_COPY2:
+        began = turn ? dma_trace_now() : 0;
         if (is_plain(op)) {
             copy_plain(run, op);
         } else {
             copy(run, op, trip);
         }
+        if (turn) {
+            count_copy(turn, began);
+        }
         return DMA_OK;
     case DMA_OP_WAIT:
-        return op->flag.kind == DMA_FLAG_ENTRY ? wait_entry(run, op->flag.rank) : wait_flag(run, op, trip);
+        status = op->flag.kind == DMA_FLAG_ENTRY ? wait_entry(run, op->flag.rank) : wait_flag(run, op, trip);
+        if (turn && status == DMA_OK) {
+            count_wait(run, op, turn);
+        }
+        return status;
     case DMA_OP_CHECK:
         return check(run, op);
     default:
@@ -345,12 +349,13 @@ static inline __attribute__((always_inline)) dma_status_t execute(dma_run_t *run
     }
 }
 
-static dma_status_t run_linear(dma_run_t *run, const dma_prog_t *prog, dma_cursor_t *c)
+static inline __attribute__((always_inline)) dma_status_t run_linear(dma_run_t *run, const dma_prog_t *prog,
+                                                                     dma_cursor_t *c, turn_t *turn)
 {
     const dma_op_t *op = prog->ops + c->pc, *end = prog->ops + prog->nops;
     dma_status_t status = DMA_OK;
 
-    while (op < end && (status = execute(run, op, 0)) == DMA_OK) {
+    while (op < end && (status = execute(run, op, 0, turn)) == DMA_OK) {
         op++;
     }
     c->pc = (uint32_t)(op - prog->ops);
@@ -388,8 +393,10 @@ static bool read_peer_block(const dma_run_t *run, const dma_op_t *op, uint64_t t
 
 /* Executes an operation of the direct or the fallback path. A program ends its turn after one chunk of the direct
  * path, which has no flag to wait for. */
-static __attribute__((noinline)) dma_status_t execute_on_path(dma_run_t *run, const dma_op_t *op, dma_cursor_t *c)
+static __attribute__((noinline)) dma_status_t execute_on_path(dma_run_t *run, const dma_op_t *op, dma_cursor_t *c,
+                                                              turn_t *turn)
 {
+    uint64_t began = turn ? dma_trace_now() : 0;
     bool landed = op->flags & DMA_OP_DIRECT && op->flag.kind == DMA_FLAG_LANDED;
     dma_pair_line_t *line;
     dma_status_t status;
@@ -398,7 +405,12 @@ static __attribute__((noinline)) dma_status_t execute_on_path(dma_run_t *run, co
         return DMA_OK;
     }
     if (dma_op_reads_peer(op)) {
-        if (!read_peer_block(run, op, c->trip)) {
+        bool read = read_peer_block(run, op, c->trip);
+
+        if (turn) {
+            count_copy(turn, began);
+        }
+        if (!read) {
             c->refused = 1;
             c->trip = c->trips - 1; /* LANDED, in the last trip, reports it to the owner */
         } else if (dma_window_failed(run->window, op->src.rank)) {
@@ -410,13 +422,13 @@ static __attribute__((noinline)) dma_status_t execute_on_path(dma_run_t *run, co
         return DMA_OK;
     }
     if (!landed) {
-        return execute(run, op, c->trip);
+        return execute(run, op, c->trip, turn);
     }
     line = dma_window_pair(run->window, op->flag.rank, op->flag.peer);
     if (op->code == DMA_OP_SIGNAL && c->refused) {
         atomic_store_explicit(&line->denied, run->seq, memory_order_relaxed); /* `landed` orders it: a release store */
     }
-    status = execute(run, op, c->trip);
+    status = execute(run, op, c->trip, turn);
     if (op->code == DMA_OP_WAIT && status == DMA_OK) {
         c->refused =
             atomic_load_explicit(&line->denied, memory_order_relaxed) == run->seq; /* `landed`: an acquire load */
@@ -439,7 +451,8 @@ static inline bool begin_fallback(const dma_run_t *run, const dma_prog_t *prog, 
     return true;
 }
 
-static dma_status_t run_loop(dma_run_t *run, const dma_prog_t *prog, dma_cursor_t *c)
+static inline __attribute__((always_inline)) dma_status_t run_loop(dma_run_t *run, const dma_prog_t *prog,
+                                                                   dma_cursor_t *c, turn_t *turn)
 {
     while (c->pc < prog->nops) {
         const dma_op_t *op = &prog->ops[c->pc];
@@ -449,8 +462,8 @@ static dma_status_t run_loop(dma_run_t *run, const dma_prog_t *prog, dma_cursor_
             c->pc = prog->loop_last + 1;
             continue;
         }
-        status =
-            op->flags & (DMA_OP_DIRECT | DMA_OP_FALLBACK) ? execute_on_path(run, op, c) : execute(run, op, c->trip);
+        status = op->flags & (DMA_OP_DIRECT | DMA_OP_FALLBACK) ? execute_on_path(run, op, c, turn)
+                                                               : execute(run, op, c->trip, turn);
         if (status != DMA_OK) {
             return status;
         }
@@ -505,7 +518,7 @@ static dma_status_t host_start(dma_run_t *run)
     return DMA_OK;
 }
 
-static dma_status_t host_advance(dma_run_t *run)
+static inline __attribute__((always_inline)) dma_status_t advance(dma_run_t *run, turn_t *turn)
 {
     const dma_plan_t *plan = run->plan;
 
@@ -517,7 +530,7 @@ static dma_status_t host_advance(dma_run_t *run)
         if (c->ended) {
             continue;
         }
-        status = has_loop(prog) ? run_loop(run, prog, c) : run_linear(run, prog, c);
+        status = has_loop(prog) ? run_loop(run, prog, c, turn) : run_linear(run, prog, c, turn);
         if (status == DMA_OK) {
             c->ended = 1;
             run->live--;
@@ -528,9 +541,54 @@ static dma_status_t host_advance(dma_run_t *run)
     return run->live ? DMA_AGAIN : DMA_OK;
 }
 
+static dma_status_t host_advance(dma_run_t *run)
+{
+    return advance(run, NULL);
+}
+
+/* ---- the same, traced ---- */
+
+static dma_status_t traced_start(dma_run_t *run)
+{
+    dma_trace_plan(run->window->trace, run->seq, run->plan->gpu ? DMA_TRACE_GPU_ENGINE : DMA_TRACE_CORES_ENGINE,
+                   dma_variants[run->plan->variant]->name);
+    return host_start(run);
+}
+
+static dma_status_t traced_advance(dma_run_t *run)
+{
+    const dma_trace_comm_t *trace = run->window->trace;
+    uint64_t seq = run->seq;
+    turn_t turn = {0};
+    dma_status_t status = advance(run, &turn);
+
+    if (turn.met) {
+        dma_trace_event_t event = {.at = turn.met, .kind = DMA_TRACE_MET, .seq = (uint32_t)seq};
+
+        dma_trace_put(trace, &event);
+    }
+    if (turn.first) {
+        dma_trace_event_t event = {
+            .at = turn.first, .kind = DMA_TRACE_CORES, .seq = (uint32_t)seq, .a = turn.last, .b = turn.busy};
+
+        dma_trace_put(trace, &event);
+    }
+    return status;
+}
+
+#define OPERATIONS                                                                                                     \
+    (1u << DMA_OP_COPY | 1u << DMA_OP_COPY2 | 1u << DMA_OP_WAIT | 1u << DMA_OP_SIGNAL | 1u << DMA_OP_CHECK)
+
+const dma_engine_t dma_engine_host_traced = {
+    .name = "host",
+    .ops = OPERATIONS,
+    .start = traced_start,
+    .advance = traced_advance,
+};
+
 const dma_engine_t dma_engine_host = {
     .name = "host",
-    .ops = 1u << DMA_OP_COPY | 1u << DMA_OP_COPY2 | 1u << DMA_OP_WAIT | 1u << DMA_OP_SIGNAL | 1u << DMA_OP_CHECK,
+    .ops = OPERATIONS,
     .start = host_start,
     .advance = host_advance,
 };

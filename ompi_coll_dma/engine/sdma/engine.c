@@ -294,39 +294,6 @@ static uint32_t features_of(const dma_sdma_unit_t *unit)
     return features;
 }
 
-/* After a reset the queues still exist, but the temporary memory does not. */
-static bool was_reset(const dma_sdma_unit_t *unit)
-{
-    return dma_gpu_resets(unit->rt, unit->device) != unit->resets;
-}
-
-/* Allocates temporary memory: of a queue, with its lock held, or of a program. */
-static dma_status_t get_temp(dma_sdma_unit_t *unit, uint64_t bytes, uint64_t *temp)
-{
-    dma_gpu_scope_t scope;
-    dma_status_t status;
-
-    if (*temp) {
-        return DMA_OK;
-    }
-    if ((status = unit->rt->enter(unit->device, &scope)) == DMA_OK) {
-        status = unit->rt->alloc(bytes, temp);
-        unit->rt->leave(&scope);
-    }
-    return status;
-}
-
-static void free_temp(dma_sdma_unit_t *unit, uint64_t temp)
-{
-    dma_gpu_scope_t scope;
-
-    /* Fails if the application has shut the runtime down. Then the memory is already freed. */
-    if (temp && unit->rt->enter_to_release(unit->device, &scope) == DMA_OK) {
-        unit->rt->free(temp);
-        unit->rt->leave(&scope);
-    }
-}
-
 static void sdma_close(dma_gpu_unit_t *handle)
 {
     dma_sdma_unit_t *unit = (dma_sdma_unit_t *)handle;
@@ -334,7 +301,7 @@ static void sdma_close(dma_gpu_unit_t *handle)
     for (dma_queue_t *q = unit->queues.list; q && dma_queues_is_owner(&unit->queues); q = q->next) {
         /* A queue that still waits is left, so the memory that it may write to is left as well. */
         if (q->temp && !dma_queue_waits(&unit->queues, q)) {
-            free_temp(unit, q->temp);
+            dma_sdma_temp_free(unit, q->temp);
         }
     }
     dma_sdma_unit_close(unit);
@@ -414,6 +381,7 @@ static dma_status_t sdma_bind(dma_gpu_unit_t *handle, const dma_gpu_bind_params_
             return dma_gpu_refuse_for(unit->counters, why, DMA_REASON_queues_taken, NULL);
         }
     }
+    dma_sdma_stamps_make(b, params->stamps);
     *result = (dma_gpu_binding_t *)b;
     return DMA_OK;
 }
@@ -443,9 +411,10 @@ static bool sdma_unbind(dma_gpu_binding_t *handle)
     quiet = is_quiet(b);
     /* Programs in progress may still write to their temporary memory. */
     for (int i = 1; i <= b->nranks && quiet && dma_queues_is_owner(&b->unit->queues); i++) {
-        free_temp(b->unit, b->shaped[i].temp);
+        dma_sdma_temp_free(b->unit, b->shaped[i].temp);
     }
     quiet = dma_sdma_arm_release(b) && quiet;
+    dma_sdma_stamps_free(b, quiet);
     release_queues(b);
     free(b);
     return quiet;
@@ -460,6 +429,7 @@ dma_lower_target_t dma_sdma_lower_target(const dma_sdma_binding_t *b, dma_queue_
         .shaped = &b->shaped[prog],
         .swaps = b->unit->gen->has & DMA_GEN_SWAP,
         .bcsts = b->unit->gen->has & DMA_GEN_BROADCAST,
+        .stamps = b->stamps ? b->stamps_addr + (prog - 1) * sizeof(dma_stamps_t) : 0,
     };
 }
 
@@ -499,11 +469,11 @@ static dma_status_t lower_program(dma_sdma_binding_t *b, const dma_run_t *run, u
     }
     temps = dma_lower_temps(run, prog, &to);
     if (temps & DMA_LOWER_OWN_TEMP) {
-        status = get_temp(b->unit, DMA_SHAPED_TEMP, &to.shaped->temp);
+        status = dma_sdma_temp_get(b->unit, DMA_SHAPED_TEMP, &to.shaped->temp);
     }
     pthread_mutex_lock(&queue->lock);
     if (status == DMA_OK && temps & DMA_LOWER_QUEUE_TEMP) {
-        status = get_temp(b->unit, DMA_QUEUE_TEMP, &queue->temp);
+        status = dma_sdma_temp_get(b->unit, DMA_QUEUE_TEMP, &queue->temp);
     }
     if (status == DMA_OK) {
         status = dma_lower_program(run, prog, &to, &b->at[index]);
@@ -519,7 +489,7 @@ static dma_status_t sdma_start(dma_run_t *run)
     dma_sdma_binding_t *b = dma_sdma_binding(run->binding);
     dma_status_t result = DMA_OK;
 
-    if (!dma_queues_is_owner(&b->unit->queues) || was_reset(b->unit)) {
+    if (!dma_queues_is_owner(&b->unit->queues) || dma_sdma_was_reset(b->unit)) {
         return DMA_ERR_ENGINE;
     }
     if (b->run != run || b->epoch != run->epoch) {
@@ -572,5 +542,6 @@ const dma_gpu_engine_t dma_gpu_engine_sdma = {
     .start = sdma_start,
     .arm = dma_sdma_arm,
     .disarm = dma_sdma_disarm,
+    .stamps = dma_sdma_stamps,
     .check = sdma_check,
 };

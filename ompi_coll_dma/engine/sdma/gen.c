@@ -16,26 +16,29 @@ _Static_assert(COPY_30 % 64 == 0 && COPY_22 % DMA_GEN_BROADCAST_MODULO == 0, "pi
 enum { GFX9, GFX90A, GFX942, MI308X, GFX950 };
 
 static const dma_gen_t generations[] = {
-    [GFX9] = {.name = "gfx9", .max_copy = COPY_22, .has = DMA_GEN_RECT},
+    [GFX9] = {.name = "gfx9", .max_copy = COPY_22, .has = DMA_GEN_RECT | DMA_GEN_TIMESTAMP},
     [GFX90A] = {.name = "gfx90a",
                 .max_copy = COPY_30,
-                .has = DMA_GEN_BROADCAST | DMA_GEN_RECT | DMA_GEN_POLL | DMA_GEN_COND},
+                .has = DMA_GEN_BROADCAST | DMA_GEN_RECT | DMA_GEN_POLL | DMA_GEN_COND | DMA_GEN_TIMESTAMP},
     [GFX942] = {.name = "gfx942",
                 .max_copy = COPY_30,
                 .max_swap = SWAP_MAX,
                 .swap_align = 64,
-                .has = DMA_GEN_BROADCAST | DMA_GEN_SWAP | DMA_GEN_RECT | DMA_GEN_POLL | DMA_GEN_COND},
+                .has =
+                    DMA_GEN_BROADCAST | DMA_GEN_SWAP | DMA_GEN_RECT | DMA_GEN_POLL | DMA_GEN_COND | DMA_GEN_TIMESTAMP},
     [MI308X] = {.name = "gfx942 (MI308X)",
                 .max_copy = COPY_30,
                 .max_swap = SWAP_MAX,
                 .swap_align = 64,
-                .has = DMA_GEN_BROADCAST | DMA_GEN_SWAP | DMA_GEN_RECT | DMA_GEN_POLL | DMA_GEN_COND,
+                .has =
+                    DMA_GEN_BROADCAST | DMA_GEN_SWAP | DMA_GEN_RECT | DMA_GEN_POLL | DMA_GEN_COND | DMA_GEN_TIMESTAMP,
                 .even_engines = true},
     [GFX950] = {.name = "gfx950",
                 .max_copy = COPY_30,
                 .max_swap = SWAP_MAX,
                 .swap_align = 64,
-                .has = DMA_GEN_BROADCAST | DMA_GEN_SWAP | DMA_GEN_RECT | DMA_GEN_POLL | DMA_GEN_COND},
+                .has =
+                    DMA_GEN_BROADCAST | DMA_GEN_SWAP | DMA_GEN_RECT | DMA_GEN_POLL | DMA_GEN_COND | DMA_GEN_TIMESTAMP},
 };
 
 static const struct {

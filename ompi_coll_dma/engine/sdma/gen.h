@@ -27,7 +27,8 @@ typedef enum dma_gen_has {
     /* A POLL that ends when its word has the value, and not before. On gfx900, gfx906 and gfx908 it sometimes ends early, so
      * no program contains one there: programs are not armed, and the CPU waits where the engine would (dma_drain_put). */
     DMA_GEN_POLL = 1 << 3,
-    DMA_GEN_COND = 1 << 4, /* conditional execution, for programs that wait with a POLL */
+    DMA_GEN_COND = 1 << 4,      /* conditional execution, for programs that wait with a POLL */
+    DMA_GEN_TIMESTAMP = 1 << 5, /* writes the engine's clock; for traces alone */
 } dma_gen_has_t;
 
 typedef struct dma_gen {

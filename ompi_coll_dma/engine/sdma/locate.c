@@ -27,6 +27,7 @@ dma_status_t dma_sdma_locate(const dma_gpu_config_t *config, dma_sdma_unit_t *un
         return dma_gpu_refuse_for(counters, why, DMA_REASON_sdma_topology, reason);
     }
     unit->limited = *unit->gen;
+    unit->limited.has &= config->stamps ? ~UINT32_C(0) : ~(uint32_t)DMA_GEN_TIMESTAMP;
     unit->gen = &unit->limited;
     return DMA_OK;
 }

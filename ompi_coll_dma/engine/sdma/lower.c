@@ -187,10 +187,15 @@ static dma_status_t swap(const dma_lower_target_t *to, uint64_t a, uint64_t b, u
 
 static dma_status_t signal_line(const dma_run_t *run, const dma_lower_target_t *to)
 {
+    const uint32_t stamp = to->stamps ? DMA_PACKET_FENCE_DWORDS + DMA_PACKET_TIMESTAMP_DWORDS : 0;
     uint32_t *p;
-    dma_status_t status = dma_ring_reserve(&to->queue->ring, DMA_PACKET_FENCE_DWORDS, 1, &p);
+    dma_status_t status = dma_ring_reserve(&to->queue->ring, stamp + DMA_PACKET_FENCE_DWORDS, to->stamps ? 3 : 1, &p);
 
     if (status == DMA_OK) {
+        if (to->stamps) {
+            p += dma_packet_fence(p, to->stamps + offsetof(dma_stamps_t, landed), run->epoch);
+            p += dma_packet_timestamp(p, to->stamps + offsetof(dma_stamps_t, end));
+        }
         dma_packet_fence(p, to->line, run->epoch);
     }
     return status;
@@ -271,11 +276,30 @@ uint32_t dma_lower_temps(const dma_run_t *run, const dma_prog_t *prog, const dma
     return temps;
 }
 
+/* The time of the beginning, behind the waits of an armed program. */
+static dma_status_t stamp_begin(const dma_prog_t *prog, const dma_lower_target_t *to, dma_lower_t *at)
+{
+    uint32_t *p;
+    dma_status_t status;
+
+    if (!to->stamps || at->stamped || prog->ops[at->op].code == DMA_OP_WAIT) {
+        return DMA_OK;
+    }
+    status = dma_ring_reserve(&to->queue->ring, DMA_PACKET_TIMESTAMP_DWORDS, 1, &p);
+    if (status == DMA_OK) {
+        dma_packet_timestamp(p, to->stamps + offsetof(dma_stamps_t, begin));
+        at->stamped = true;
+    }
+    return status;
+}
+
 dma_status_t dma_lower_program(const dma_run_t *run, const dma_prog_t *prog, const dma_lower_target_t *to,
                                dma_lower_t *at)
 {
     for (; at->op < prog->nops; at->op++, at->done = 0) {
-        dma_status_t status = lower(run, &prog->ops[at->op], to, at);
+        dma_status_t status = stamp_begin(prog, to, at);
+
+        status = status == DMA_OK ? lower(run, &prog->ops[at->op], to, at) : status;
 
         if (status != DMA_OK) {
             return status;

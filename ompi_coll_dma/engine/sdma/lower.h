@@ -10,7 +10,8 @@
  *               A piece is one group of packets, so that no pieces of other programs come in between. Without DMA_GEN_POLL
  *               the CPU waits for each copy, so that pieces of other programs may come in between. Then the temporary memory
  *               is that of the program.
- *     SIGNAL    a fence that writes the run's epoch to the program's line
+ *     SIGNAL    a fence that writes the run's epoch to the program's line. With stamps a fence and a timestamp come first:
+ *               the fence waits for the copies, the timestamp does not
  *     WAIT      nothing, because all peers have entered when a run starts. In an armed program: a poll of the peer's ready
  *               word.
  *
@@ -29,7 +30,15 @@ typedef struct dma_lower {
     uint64_t done; /* bytes of the operation that are in the ring; for a copy between shapes: 0 if it has not begun */
     uint32_t step; /* of the piece of a swap, where the CPU drains */
     dma_drain_t drain;
+    bool stamped; /* the time of the beginning is in the ring */
 } dma_lower_t;
+
+/* Where the engine writes the times of a program, for a trace. */
+typedef struct dma_stamps {
+    _Alignas(32) uint64_t begin;
+    _Alignas(32) uint64_t end;
+    _Alignas(32) uint32_t landed; /* by a fence in front of the end; nobody reads it */
+} dma_stamps_t;
 
 /* The destination of the packets, and the features that may be used. */
 typedef struct dma_lower_target {
@@ -40,6 +49,7 @@ typedef struct dma_lower_target {
     bool bcsts;            /* broadcast packets may be used */
     dma_shaped_t *shaped;  /* state of the program's copy between shapes */
     const uint64_t *ready; /* armed programs: the device's addresses of the ready words; otherwise NULL */
+    uint64_t stamps;       /* the device's address of the program's dma_stamps_t; 0: it has none */
 } dma_lower_target_t;
 
 /* Returns which temporary memory a program needs with these addresses: a bit mask. */

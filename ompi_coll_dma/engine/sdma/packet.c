@@ -6,13 +6,15 @@ enum {
     OP_FENCE = 5,
     OP_POLL = 8,
     OP_COND = 9,
+    OP_TIMESTAMP = 13,
 };
 
-#define SUB(code)     ((uint32_t)(code) << 8)
-#define COPY_SWAP     SUB(9)
-#define COPY_TO_TWO   (UINT32_C(1) << 27)
-#define POLL_MEMORY   (UINT32_C(1) << 31)
-#define POLL_FOR_EVER (UINT32_C(0xfff) << 16)
+#define SUB(code)        ((uint32_t)(code) << 8)
+#define COPY_SWAP        SUB(9)
+#define COPY_TO_TWO      (UINT32_C(1) << 27)
+#define POLL_MEMORY      (UINT32_C(1) << 31)
+#define POLL_FOR_EVER    (UINT32_C(0xfff) << 16)
+#define TIMESTAMP_GLOBAL SUB(2)
 
 static uint32_t *address(uint32_t *p, uint64_t addr)
 {
@@ -67,6 +69,13 @@ uint32_t dma_packet_fence(uint32_t *p, uint64_t addr, uint32_t value)
     address(p + 1, addr);
     p[3] = value;
     return DMA_PACKET_FENCE_DWORDS;
+}
+
+uint32_t dma_packet_timestamp(uint32_t *p, uint64_t addr)
+{
+    p[0] = OP_TIMESTAMP | TIMESTAMP_GLOBAL;
+    address(p + 1, addr);
+    return DMA_PACKET_TIMESTAMP_DWORDS;
 }
 
 uint32_t dma_packet_poll(uint32_t *p, uint64_t addr, dma_packet_test_t test, uint32_t value, uint32_t mask,

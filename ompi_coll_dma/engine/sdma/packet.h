@@ -14,6 +14,7 @@
  *   fence         4   5           addr lo     hi          value
  *   poll          6   8           addr lo     hi          value    mask     interval, retries
  *   cond          5   9           addr lo     hi          value    dwords
+ *   timestamp     3   13 | 2<<8   addr lo     hi
  *
  * Order on one queue: copies, broadcasts, swaps and rects may overlap and complete out of order. A fence is executed
  * after all packets in front of it have completed, and so is a poll that has to wait. So a fence signals that the
@@ -39,6 +40,8 @@
 #define DMA_PACKET_FENCE_DWORDS     4
 #define DMA_PACKET_POLL_DWORDS      6
 #define DMA_PACKET_COND_DWORDS      5
+#define DMA_PACKET_TIMESTAMP_DWORDS 3
+#define DMA_PACKET_TIMESTAMP_ALIGN  32 /* of its address */
 
 #define DMA_PACKET_COND_MAX 0x3fff /* dwords that one conditional execution covers: a field of 14 bits */
 
@@ -61,6 +64,9 @@ uint32_t dma_packet_poll(uint32_t *p, uint64_t addr, dma_packet_test_t test, uin
 /* Conditional execution: the next `dwords` dwords run if the word at addr equals the value, otherwise the engine skips
  * them. Returns 0 if `dwords` exceeds DMA_PACKET_COND_MAX. */
 uint32_t dma_packet_cond(uint32_t *p, uint64_t addr, uint32_t value, uint32_t dwords);
+
+/* Writes the engine's clock, 8 bytes, when the engine comes to the packet. It does not wait for the copies in front of it. */
+uint32_t dma_packet_timestamp(uint32_t *p, uint64_t addr);
 
 /* Returns why a rectangle cannot be one packet, or NULL. Then *element is the base-2 logarithm of the element size to use
  * (0 to 4). */

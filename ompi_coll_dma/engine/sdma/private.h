@@ -42,6 +42,8 @@ typedef struct dma_sdma_binding {
     uint64_t armed_packets;     /* behind the packets that wait, of all armed programs */
     uint32_t armed;             /* the last epoch that was armed; 0: none */
     bool in_exit_list;          /* the exit handler knows this binding */
+    dma_stamps_t *stamps;       /* by program; NULL: none */
+    uint64_t stamps_addr;       /* on the device */
     bool stalled;               /* at the last disarm, a queue had not skipped the revoked programs in time */
     struct dma_sdma_binding *next_armed;
 } dma_sdma_binding_t;
@@ -57,6 +59,15 @@ dma_lower_target_t dma_sdma_lower_target(const dma_sdma_binding_t *b, dma_queue_
 /* locate.c: sets pci, topo, gpu and gen of a unit. Finds the GPU by its PCI address, because the order of devices differs between
  * processes. */
 dma_status_t dma_sdma_locate(const dma_gpu_config_t *config, dma_sdma_unit_t *unit, char *why);
+/* temp.c: after a reset the queues still exist, but the temporary memory does not. `get` allocates that of a queue, with its
+ * lock held, or of a program. */
+bool dma_sdma_was_reset(const dma_sdma_unit_t *unit);
+dma_status_t dma_sdma_temp_get(dma_sdma_unit_t *unit, uint64_t bytes, uint64_t *temp);
+void dma_sdma_temp_free(dma_sdma_unit_t *unit, uint64_t temp);
+/* The times of a trace. Without memory or packet for them there are none. `quiet`: no engine writes to them any more. */
+void dma_sdma_stamps_make(dma_sdma_binding_t *b, bool wanted);
+void dma_sdma_stamps_free(dma_sdma_binding_t *b, bool quiet);
+bool dma_sdma_stamps(dma_gpu_binding_t *handle, uint32_t program, uint64_t ticks[2]);
 
 /* arm.c */
 dma_status_t dma_sdma_arm(const dma_run_t *run, uint64_t *bytes);

@@ -44,7 +44,8 @@ static const struct {
 #define COUNT(table) (sizeof(table) / sizeof((table)[0]))
 #define KEYS         8
 
-static const char *const features[DMA_RECORD_FEATURES] = {"copy", "strides", "broadcast", "swap", "poll", "prelaunch"};
+static const char *const features[DMA_RECORD_FEATURES] = {"copy", "timestamp", "strides",  "broadcast",
+                                                          "swap", "poll",      "prelaunch"};
 static const char *const states[] = {"not tried", "proven", "failed"};
 
 _Static_assert(COUNT(fields) + DMA_RECORD_FEATURES < 32, "a bit for each line of a section");

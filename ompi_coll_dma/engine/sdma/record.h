@@ -12,6 +12,7 @@
  *         host       node17                 where and when it was tried
  *         date       2026-08-01T12:00:00Z
  *         copy       proven                 the features
+ *         timestamp  proven
  *         swap       failed: hangs
  *         prelaunch  not tried
  *         ...
@@ -41,6 +42,7 @@
 
 typedef enum dma_record_feature {
     DMA_RECORD_COPY, /* plain copies and fences, also over the links; only its failure counts */
+    DMA_RECORD_TIMESTAMP,
     DMA_RECORD_STRIDES,
     DMA_RECORD_BROADCAST,
     DMA_RECORD_SWAP,

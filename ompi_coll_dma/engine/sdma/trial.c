@@ -147,6 +147,25 @@ const char *dma_trial_copy(dma_trial_t *t)
     return wrong ? wrong : holds(t, 1, 0) && holds(t, 2, 2) ? NULL : WRONG;
 }
 
+/* Two counts of 8 bytes each, the second one not before the first, and nothing around them. */
+static const char *timestamp(dma_trial_t *t)
+{
+    uint32_t packets[2 * DMA_PACKET_TIMESTAMP_DWORDS], n;
+    uint64_t first, second;
+    const char *wrong;
+
+    n = dma_packet_timestamp(packets, t->places[1]);
+    n += dma_packet_timestamp(packets + n, t->places[1] + DMA_PACKET_TIMESTAMP_ALIGN);
+    if ((wrong = run(t, packets, n))) {
+        return wrong;
+    }
+    memcpy(&first, pattern(t, 1), sizeof(first));
+    memcpy(&second, pattern(t, 1) + DMA_PACKET_TIMESTAMP_ALIGN, sizeof(second));
+    memset(pattern(t, 1), 0x22, sizeof(first));
+    memset(pattern(t, 1) + DMA_PACKET_TIMESTAMP_ALIGN, 0x22, sizeof(second));
+    return first && second >= first && holds(t, 0, 0) && holds(t, 1, 1) && holds(t, 2, 2) ? NULL : WRONG;
+}
+
 static const char *swap(dma_trial_t *t)
 {
     uint32_t packets[DMA_PACKET_SWAP_DWORDS];
@@ -288,8 +307,11 @@ static const char *prelaunch(dma_trial_t *t)
 }
 
 const dma_trial_packet_t dma_trial_packets[DMA_TRIAL_PACKETS] = {
-    {DMA_GEN_RECT, DMA_RECORD_STRIDES, strides},     {DMA_GEN_BROADCAST, DMA_RECORD_BROADCAST, broadcast},
-    {DMA_GEN_SWAP, DMA_RECORD_SWAP, swap},           {DMA_GEN_POLL, DMA_RECORD_POLL, poll},
+    {DMA_GEN_TIMESTAMP, DMA_RECORD_TIMESTAMP, timestamp},
+    {DMA_GEN_RECT, DMA_RECORD_STRIDES, strides},
+    {DMA_GEN_BROADCAST, DMA_RECORD_BROADCAST, broadcast},
+    {DMA_GEN_SWAP, DMA_RECORD_SWAP, swap},
+    {DMA_GEN_POLL, DMA_RECORD_POLL, poll},
     {DMA_GEN_COND, DMA_RECORD_PRELAUNCH, prelaunch},
 };
 

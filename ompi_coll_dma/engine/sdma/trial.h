@@ -4,6 +4,7 @@
  * (record.h), because a trial that goes wrong may hang the engine for all processes.
  *
  *     copy       a plain copy, with a fence behind it: without it nothing works
+ *     timestamp  the engine writes its clock, twice, and it runs forward
  *     strides    a strided copy at odd addresses
  *     broadcast  a copy to two places
  *     swap       the exchange of two places
@@ -43,7 +44,7 @@ typedef struct dma_trial_packet {
     const char *(*run)(dma_trial_t *t); /* NULL: it works; otherwise how it fails */
 } dma_trial_packet_t;
 
-#define DMA_TRIAL_PACKETS 5
+#define DMA_TRIAL_PACKETS 6
 extern const dma_trial_packet_t dma_trial_packets[DMA_TRIAL_PACKETS];
 
 /* Allocates the scratch memory, with the places in it. false: no memory. */

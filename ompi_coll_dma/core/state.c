@@ -1,0 +1,206 @@
+/* Writes what coll_dma_state shows: see state.h. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/comm.h"
+
+/* ---- the memory ---- */
+
+void dma_state_init(dma_proc_t *proc, const char *job, int rank)
+{
+    proc->state.fd = -1;
+    snprintf(proc->job, sizeof(proc->job), "%s", job ? job : "");
+    proc->world_rank = rank;
+}
+
+/* Pages behind row `row`, so that a store to it cannot fail. */
+static bool allocate_row(const dma_state_t *state, unsigned row)
+{
+    off_t at = DMA_STATE_HEAD + (off_t)row * DMA_STATE_ROW_BYTES;
+
+    return fallocate(state->fd, 0, at, DMA_STATE_ROW_BYTES) == 0;
+}
+
+static void write_head(dma_proc_t *proc)
+{
+    dma_state_head_t *head = (dma_state_head_t *)(void *)proc->state.base;
+
+    head->started = dma_state_started("/proc/self/stat", NULL, NULL);
+    head->rank = proc->world_rank;
+    memcpy(head->job, proc->job, sizeof(head->job));
+    atomic_thread_fence(memory_order_release); /* a reader that finds the magic finds the rest */
+    *(volatile uint64_t *)&head->magic = DMA_STATE_MAGIC;
+}
+
+/* With the lock of the process. Without this memory all works, and coll_dma_state says that it finds nothing. */
+static bool open_state(dma_proc_t *proc)
+{
+    dma_state_t *state = &proc->state;
+
+    if (state->tried) {
+        return state->fd >= 0;
+    }
+    state->tried = true;
+    state->fd = memfd_create(DMA_STATE_NAME, MFD_CLOEXEC);
+    if (state->fd < 0) {
+        return false;
+    }
+    if (fchmod(state->fd, 0600) || ftruncate(state->fd, DMA_STATE_BYTES) ||
+        fallocate(state->fd, 0, 0, DMA_STATE_HEAD)) {
+        goto close_fd;
+    }
+    state->base = mmap(NULL, DMA_STATE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, state->fd, 0);
+    if (state->base == MAP_FAILED) {
+        goto close_fd;
+    }
+    write_head(proc);
+    return true;
+
+close_fd:
+    close(state->fd);
+    state->fd = -1;
+    return false;
+}
+
+void dma_state_close(dma_proc_t *proc)
+{
+    if (proc->state.fd >= 0) {
+        munmap(proc->state.base, DMA_STATE_BYTES);
+        close(proc->state.fd);
+        proc->state.fd = -1;
+    }
+}
+
+/* ---- rows ---- */
+
+static dma_state_row_t *row_at(const dma_state_t *state, unsigned row)
+{
+    return (dma_state_row_t *)(void *)(state->base + DMA_STATE_HEAD + (size_t)row * DMA_STATE_ROW_BYTES);
+}
+
+/* A row that nobody has, or NULL; with the lock of the process. */
+static dma_state_row_t *take_row(dma_state_t *state)
+{
+    dma_state_head_t *head = (dma_state_head_t *)(void *)state->base;
+    unsigned row = 0;
+
+    while (row < DMA_STATE_ROWS && state->taken[row / 64] >> row % 64 & 1) {
+        row++;
+    }
+    if (row == DMA_STATE_ROWS || !allocate_row(state, row)) {
+        atomic_fetch_add_explicit(&head->unshown, 1, memory_order_relaxed);
+        return NULL;
+    }
+    state->taken[row / 64] |= UINT64_C(1) << row % 64;
+    head->rows = row < head->rows ? head->rows : row + 1;
+    return row_at(state, row);
+}
+
+void dma_state_take(dma_comm_t *comm)
+{
+    dma_proc_t *proc = comm->proc;
+    dma_state_row_t *row;
+
+    pthread_mutex_lock(&proc->lock);
+    row = open_state(proc) ? take_row(&proc->state) : NULL;
+    pthread_mutex_unlock(&proc->lock);
+    if (row) {
+        comm->row = row;
+        atomic_store_explicit(&row->begun, comm->seq, memory_order_relaxed);
+        atomic_store_explicit(&row->completed, comm->seq, memory_order_relaxed);
+    }
+}
+
+void dma_state_give_back(dma_comm_t *comm)
+{
+    dma_proc_t *proc = comm->proc;
+    dma_state_t *state = &proc->state;
+    size_t row;
+
+    if (comm->row == &state->nowhere) {
+        return;
+    }
+    comm->state = DMA_COMM_NEW;
+    dma_state_update(comm);
+    pthread_mutex_lock(&proc->lock);
+    row = (size_t)((char *)comm->row - state->base - DMA_STATE_HEAD) / DMA_STATE_ROW_BYTES;
+    state->taken[row / 64] &= ~(UINT64_C(1) << row % 64);
+    pthread_mutex_unlock(&proc->lock);
+    comm->row = &state->nowhere;
+}
+
+/* ---- what a row says; with the lock of the communicator ---- */
+
+static void begin_write(dma_state_row_t *row)
+{
+    atomic_fetch_add_explicit(&row->version, 1, memory_order_relaxed);
+    atomic_thread_fence(memory_order_release); /* the odd version before what follows */
+}
+
+static void end_write(dma_state_row_t *row)
+{
+    atomic_fetch_add_explicit(&row->version, 1, memory_order_release);
+}
+
+void dma_state_update(dma_comm_t *comm)
+{
+    dma_state_row_t *row = comm->row;
+    bool explained = comm->state == DMA_COMM_ASIDE || comm->state == DMA_COMM_POISONED;
+
+    if (row == &comm->proc->state.nowhere) {
+        return;
+    }
+    begin_write(row);
+    row->state = comm->state;
+    row->rank = comm->rank;
+    row->nranks = comm->nranks;
+    row->inner = comm->inner;
+    row->identity = comm->identity;
+    row->wait.since = 0;
+    snprintf(row->name, sizeof(row->name), "%.*s", (int)sizeof(row->name) - 1, comm->text);
+    snprintf(row->reason, sizeof(row->reason), "%.*s", (int)sizeof(row->reason) - 1, explained ? comm->reason : "");
+    end_write(row);
+}
+
+static const char *phase_of(const dma_comm_t *comm, const dma_wait_t *wait)
+{
+    const dma_task_t *task = comm->state == DMA_COMM_SETUP ? NULL : comm->head;
+    const dma_route_t *route = !task ? comm->route : task->route ? task->route : &dma_route_host;
+    const char *phase = route->phase ? route->phase(comm, task) : NULL;
+
+    return phase                                     ? phase
+           : dma_task_state(task) == DMA_TASK_QUEUED ? "queued"
+           : wait->kind == DMA_WAIT_ENTRY            ? "entry"
+                                                     : "copies";
+}
+
+dma_state_wait_t dma_state_wait_of(const dma_comm_t *comm)
+{
+    dma_state_wait_t w = {.since = comm->since, .wait = dma_comm_waits_for(comm)};
+
+    if (comm->state != DMA_COMM_SETUP) {
+        w.call = comm->head->run.seq;
+        w.coll = (int32_t)comm->head->coll;
+    }
+    snprintf(w.phase, sizeof(w.phase), "%s", phase_of(comm, &w.wait));
+    return w;
+}
+
+void dma_state_show_wait(dma_comm_t *comm, double now)
+{
+    dma_state_row_t *row = comm->row;
+
+    if (now - comm->since < DMA_STATE_LONG || now - comm->shown < DMA_STATE_LONG || row == &comm->proc->state.nowhere) {
+        return;
+    }
+    comm->shown = now;
+    begin_write(row);
+    row->identity = comm->identity;
+    row->wait = dma_state_wait_of(comm);
+    end_write(row);
+}

@@ -1,0 +1,211 @@
+#!/bin/bash
+# trace.sh: traces of jobs on cores, on an emulated node and over hosts: what coll_dma_trace makes of them obeys the rules of the
+# format, the phases of a call add up to its time, and files of jobs that end badly can be read. Runs inside ./with-build.
+set -uo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+root=$(cd "$here/../.." && pwd)
+# shellcheck source=test/lib.sh
+. "$root/test/lib.sh"
+build=$(cd "$DMA_TEST_BIN/../.." && pwd)
+[ ! -d "${DMA_SUITE_TMPDIR:-}" ] || export TMPDIR=$DMA_SUITE_TMPDIR
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+command -v python3 >/dev/null || skip 'python3 is not installed'
+trace=$build/tools/trace/coll_dma_trace
+timed=$build/test/mpi/timed
+# Hosts have a /tmp of their own.
+work=$(mktemp -d "$build/test/mpi/trace.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+limit=300
+
+# job RANKS ARGS...: with a trace in $work/t; what it prints is in $work/out
+job() {
+    local ranks=$1
+    shift
+    rm -rf "$work/t"
+    timeout --kill-after=5 $limit mpirun --oversubscribe --bind-to none -n "$ranks" --mca mpi_yield_when_idle 1 --mca coll dma \
+        --mca coll_dma_trace "${folder:-$work/t}" "$@" >"$work/out" 2>&1
+}
+
+# chrome ARGS...: what the trace says obeys the rules
+chrome() {
+    "$trace" --chrome "$work/t.json" "$work/t" >"$work/table" || return 1
+    cat "$work/table"
+    "$root/test/chrome_trace.py" "$work/t.json" "$@"
+}
+
+# row PATTERN: the table has such a line
+row() {
+    grep -Eq -e "$1" "$work/table" || { echo "no line $1"; return 1; }
+}
+
+# ---- cores ----
+
+cores() {
+    local bytes
+    for bytes in 64 8192 200000; do
+        job 4 "$timed" 40 $bytes || { cat "$work/out"; return 1; }
+        chrome --ranks 4 --spent "$([ $bytes = 64 ] && echo /dev/null || echo "$work/out")" 2>"$work/why" ||
+            { [ $bytes = 64 ] && chrome --ranks 4; } || { cat "$work/why"; return 1; }
+        row "^all-gather +cores +host_[a-z]+ +4 +$bytes +160 "
+    done
+}
+
+# In the phases of large blocks there are copies, and the table adds up.
+adds_up() {
+    python3 - "$work/table" <<'END'
+import sys
+rows = [line.split() for line in open(sys.argv[1]) if line.startswith("all-")]
+assert rows, "no rows"
+for r in rows:
+    time, phases = float(r[6]), [float(x) for x in r[7:11]]
+    assert abs(sum(phases) - time) <= 0.05 * time + 0.05, r
+    assert phases[2] > 0 and phases[0] > 0, r
+END
+}
+
+# Those that are posted before the set-up has ended are not traced.
+nonblocking() {
+    job 3 "$timed" 30 5000 nonblocking || { cat "$work/out"; return 1; }
+    chrome --ranks 3 && row '^all-gather +cores +host_slot +3 +5000 +3(4[89]|5[0-9]|60) ' && grep -q 'calls 2"' "$work/t.json"
+}
+
+# A rank that is killed leaves what it has written, and the calls of the others that have not ended are counted.
+killed() {
+    ! job 3 "$timed" 40 1000 die || return 1
+    chrome --ranks 3 && row '^all-gather .* 1000 +6[0-9] '
+}
+
+# What cannot be read is refused, and a file that ends anywhere is not.
+damaged() {
+    local file size
+    job 2 "$timed" 40 1000 && mkdir "$work/d" && file=$(find "$work/t" -name '*.0.trace') && size=$(stat -c %s "$file") || return 1
+    for cut in 4096 4100 5000 $((size - 8)); do
+        head -c "$cut" "$file" >"$work/d/a.trace"
+        "$trace" "$work/d" >/dev/null || return 1
+    done
+    head -c 100 "$file" >"$work/d/a.trace"
+    refuses 'is not a trace' "$trace" "$work/d" || return 1
+    head -c 300000 /dev/urandom >"$work/d/a.trace"
+    refuses 'is not a trace' "$trace" "$work/d" || return 1
+    { head -c 4096 "$file" && head -c 300000 /dev/urandom; } >"$work/d/a.trace"
+    "$trace" --chrome "$work/d/json" "$work/d" >/dev/null && refuses 'there is no trace' "$trace" "$build/config"
+}
+
+# A mebibyte holds 32768 events, of which a call has at least four.
+full() {
+    job 2 --mca coll_dma_trace_bytes 1M "$timed" 12000 8 || { cat "$work/out"; return 1; }
+    chrome --ranks 2 && row 'events are missing, for which there was no room' &&
+        [ "$(find "$work/t" -size +1028k | wc -l)" = 0 ]
+}
+
+no_folder() {
+    folder=$work/no/where job 2 "$timed" 10 64 || { cat "$work/out"; return 1; }
+    grep 'nothing is traced: mkdir in .*/no/where: No such file' "$work/out" && grep -q '^rank 1 spent' "$work/out"
+}
+
+json() {
+    job 2 "$timed" 40 1000 && "$trace" --json "$work/t" >"$work/json" &&
+        "$root/test/json_schema.py" "$root/tools/trace/trace.schema.json" "$work/json" && grep -q '"calls":80' "$work/json"
+}
+
+plot() {
+    if command -v gnuplot >/dev/null; then
+        "$trace" --plot "$work/plot.svg" "$work/t" && grep -q '</svg>' "$work/plot.svg" && grep -q synchronise "$work/plot.svg"
+    else
+        refuses 'gnuplot is not installed' "$trace" --plot "$work/plot.svg" "$work/t"
+    fi
+}
+
+# ---- an emulated node ----
+
+# gpus ARGS...: a job on it
+gpus() {
+    rm -rf "$work/t"
+    "$root/with-build" --build "$build" --gpus 3 timeout --kill-after=5 $limit mpirun --oversubscribe --bind-to none -n 3 \
+        --mca mpi_yield_when_idle 1 --mca coll dma --mca coll_dma_trace "$work/t" "$@" "$build/test/emu/collective" >"$work/out" 2>&1 ||
+        { cat "$work/out"; return 1; }
+    grep -q 'data right' "$work/out"
+}
+
+engine() {
+    gpus --mca coll_dma_engine sdma --mca coll_dma_record all && chrome --ranks 3 --engine && row '^all-to-all +engine +pcpy +3 ' &&
+        adds_up && awk '$2 == "engine" && $9 > 0 { n++ } END { exit n < 3 }' "$work/table"
+}
+
+# Without a proof of the packet there are no times of the engine.
+unproven() {
+    gpus --mca coll_dma_engine sdma --mca coll_dma_record /nowhere && chrome --ranks 3 && row '^all-gather +engine +pcpy' &&
+        ! grep -q ': engine"' "$work/t.json" && awk '$2 == "engine" && $9 > 0 { exit 1 }' "$work/table"
+}
+
+streams() {
+    gpus --mca coll_dma_engine stream && chrome --ranks 3 && row '^all-to-all +engine +[a-z0-9]+ +3 ' && adds_up
+}
+
+# ---- hosts ----
+
+over_hosts() {
+    rm -rf "$work/t"
+    "$root/test/bed/bed" 3 -d 200 -t 200 -- mpirun -n 6 --map-by ppr:2:node --mca pml ob1 --mca coll dma --mca coll_dma_trace "$work/t" \
+        "$timed" 30 20000 >"$work/out" 2>&1 || { cat "$work/out"; return 1; }
+    chrome --ranks 6 --spent "$work/out" --ordered && row '^all-gather +network +cluster_[a-z]+ +6 +20000 +180 ' && adds_up
+}
+
+# The same with clocks of hosts h1 and h2 that are hours off: their offset is found again.
+other_clocks() {
+    python3 - "$work/t" <<'END'
+import glob, struct, sys
+for path in glob.glob(sys.argv[1] + "/*.trace"):
+    data = bytearray(open(path, "rb").read())
+    host = bytes(data[96:160]).split(b"\0")[0].decode()
+    number = int(host[1:])
+    if not number:
+        continue
+    shift = number * 3_600_000_000_000 + 123
+    data[160:160 + len(host)] = host.encode()  # its clock's name begins with it
+    struct.pack_into("<Q", data, 24, struct.unpack_from("<Q", data, 24)[0] + shift)
+    for at in range(4096, len(data) - 31, 32):
+        kind = data[at + 8]
+        if kind == 2 or not kind:
+            continue
+        spans = {7: (24,), 9: (16,), 12: (24,), 13: (24,), 14: (24,)}.get(kind, ())
+        for offset in (0, *spans):
+            struct.pack_into("<Q", data, at + offset, (struct.unpack_from("<Q", data, at + offset)[0] + shift) % 2**64)
+    open(path, "wb").write(data)
+END
+    cp "$work/table" "$work/before"
+    chrome --ranks 6 --spent "$work/out" --ordered 2>"$work/why" || { cat "$work/why"; return 1; }
+    "$trace" "$work/t" 2>&1 >/dev/null | tee /dev/stderr | awk '/is known to/ { n++; if ($9 <= 0 || $9 > 50000) exit 1 } END { exit n != 2 }'
+}
+
+if [ $# -gt 0 ]; then
+    for name; do ok "$name" "$name"; done
+    finish
+    exit
+fi
+ok 'four ranks on cores' cores
+ok 'their phases add up' adds_up
+ok 'calls that overlap' nonblocking
+ok 'a rank that is killed' killed
+ok 'damaged files' damaged
+ok 'no room for more' full
+ok 'no folder' no_folder
+ok 'JSON follows its schema' json
+ok 'a plot' plot
+ok 'a plot needs a name' refuses 'not a name for a plot' "$trace" --plot "a'b" "$work/t"
+if [ -e "$build/test/emu/collective" ]; then
+    ok 'an engine with its own clock' engine
+    ok 'an engine whose clock is not proven' unproven
+    ok 'streams' streams
+else
+    echo 'not checked: engines, because this machine cannot emulate a node'
+fi
+if output=$("$root/test/bed/bed" 1 -t 200 -- true 2>&1); then
+    ok 'three hosts' over_hosts
+    ok 'three hosts with other clocks' other_clocks
+else
+    echo "not checked: several hosts: ${output##*$'\n'}"
+fi
+ok 'help' says '^usage: coll_dma_trace ' "$trace" --help
+ok 'which directory' refuses 'which directory' "$trace"
+finish

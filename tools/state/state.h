@@ -1,0 +1,71 @@
+/*
+ * coll_dma_state: who waits for whom in a job.
+ *
+ *     find.c     the processes that are asked for, by what /proc says of all
+ *     read.c     the rows of a process (core/state.h), and what the kernel says of it
+ *     say.c      as text
+ *     json.c     for programs; state.schema.json describes it
+ *     state.c    options
+ */
+#ifndef TOOLS_STATE_H
+#define TOOLS_STATE_H
+
+#include <stdio.h>
+#include <sys/types.h>
+
+#include "core/state.h"
+
+typedef struct state_comm {
+    dma_state_row_t row;
+    uint64_t begun, completed;
+    bool torn; /* the process has stopped, or ended, while it wrote this row: what it says may not fit together */
+} state_comm_t;
+
+typedef enum state_access {
+    STATE_READ,    /* its rows are here */
+    STATE_NONE,    /* it does not use coll/dma, or has not yet */
+    STATE_REFUSED, /* it belongs to another user */
+    STATE_GONE,    /* there is no such process, or it has ended */
+} state_access_t;
+
+typedef struct state_process {
+    pid_t pid, parent;
+    char kernel; /* its state in /proc/PID/stat, such as 'T': stopped */
+    uid_t owner;
+    state_access_t access;
+    uint64_t started;
+    dma_state_head_t head;
+    state_comm_t *comms; /* `ncomms` of them */
+    size_t ncomms;
+} state_process_t;
+
+typedef struct state_list {
+    state_process_t *processes; /* by job and rank */
+    size_t n;
+    size_t refused; /* further ones of the job that may not be read; `refused_owner`: whose they are */
+    uid_t refused_owner;
+} state_list_t;
+
+/* find.c. `what`: a process, one that has started others (mpirun, a daemon of it, a shell), or the name of a job; NULL: all. */
+bool state_find(const char *what, state_list_t *list);
+void state_list_free(state_list_t *list);
+
+/* read.c */
+void state_read(pid_t pid, state_process_t *process);
+void state_process_free(state_process_t *process);
+/* "stopped", "sleeping" ... */
+const char *state_kernel_word(const state_process_t *process);
+/* The wait that a row shows, or NULL: none, or one that is over. */
+const dma_state_wait_t *state_wait(const state_comm_t *comm);
+
+/* say.c and json.c */
+void state_say(const state_list_t *list, double now);
+void state_say_json(const state_list_t *list, double now);
+
+/* Who is waited for: calls `found` for every rank of a communicator that ranks here wait for; `process` and `comm`: who it is,
+ * NULL: it is not among these processes. */
+typedef void (*state_found_t)(void *arg, const state_comm_t *waiting, int rank, const state_process_t *process,
+                              const state_comm_t *comm);
+void state_waited_for(const state_list_t *list, state_found_t found, void *arg);
+
+#endif

@@ -1,0 +1,199 @@
+/* The table of phases: a row for each operation, variant and size. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "dma/plan.h"
+#include "tools/trace/trace.h"
+
+typedef struct item {
+    const trace_call_t *call;
+    int nranks;
+} item_t;
+
+const char *trace_coll_name(uint8_t coll)
+{
+    static const char *const names[] = {DMA_COLLS(DMA_COLL_TEXT)};
+
+    return coll < sizeof(names) / sizeof(names[0]) ? names[coll] : "unknown";
+}
+
+const char *trace_by_name(uint8_t by)
+{
+    static const char *const names[] = {
+        [DMA_TRACE_CORES_ENGINE] = "cores", [DMA_TRACE_GPU_ENGINE] = "engine", [DMA_TRACE_NETWORK] = "network"};
+
+    return by < sizeof(names) / sizeof(names[0]) ? names[by] : "unknown";
+}
+
+/* ---- rows ---- */
+
+static int64_t duration(const trace_call_t *call)
+{
+    return call->end - call->begin;
+}
+
+static int compare_rows(const item_t *a, const item_t *b)
+{
+    int order;
+
+    if (a->call->coll != b->call->coll) {
+        return a->call->coll < b->call->coll ? -1 : 1;
+    }
+    if (a->call->by != b->call->by) {
+        return a->call->by < b->call->by ? -1 : 1;
+    }
+    if ((order = strcmp(a->call->variant, b->call->variant))) {
+        return order;
+    }
+    if (a->nranks != b->nranks) {
+        return a->nranks < b->nranks ? -1 : 1;
+    }
+    return (a->call->bytes > b->call->bytes) - (a->call->bytes < b->call->bytes);
+}
+
+static int compare_items(const void *p, const void *q)
+{
+    const item_t *a = p, *b = q;
+    int order = compare_rows(a, b);
+
+    return order ? order : (duration(a->call) > duration(b->call)) - (duration(a->call) < duration(b->call));
+}
+
+static double sum(const trace_phases_t *p)
+{
+    return p->control + p->schedule + p->copy + p->synchronise;
+}
+
+/* Of calls in the order of their times: the mean over the middle half. */
+static trace_row_t row_of(const item_t *items, size_t n)
+{
+    size_t first = n / 4, last = n - n / 4;
+    double scale = 1e-3 / (double)(last - first);
+    trace_row_t row = {.coll = items->call->coll,
+                       .by = items->call->by,
+                       .bytes = items->call->bytes,
+                       .nranks = items->nranks,
+                       .calls = n};
+
+    memcpy(row.variant, items->call->variant, sizeof(row.variant));
+    for (size_t i = first; i < last; i++) {
+        const trace_phases_t *p = &items[i].call->phases;
+
+        row.time += scale * (double)duration(items[i].call);
+        row.phases.control += scale * p->control;
+        row.phases.schedule += scale * p->schedule;
+        row.phases.copy += scale * p->copy;
+        row.phases.synchronise += scale * p->synchronise;
+        row.phases.meeting += scale * p->meeting;
+    }
+    return row;
+}
+
+/* Calls of the ranks of one node that belong to one over several nodes are part of that one. */
+static size_t collect_calls(const trace_set_t *set, trace_table_t *table, item_t *items)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < set->n; i++) {
+        for (size_t k = 0; k < set->files[i].ncomms; k++) {
+            const trace_comm_t *comm = &set->files[i].comms[k];
+
+            for (size_t c = 0; c < comm->ncalls && !comm->inner; c++) {
+                const trace_call_t *call = &comm->calls[c];
+                bool good = call->begun && call->ended && !call->status;
+
+                if (good && items) {
+                    items[n] = (item_t){.call = call, .nranks = comm->nranks};
+                }
+                n += good;
+                table->failed += !items && call->ended && call->status;
+                table->open += !items && call->begun && !call->ended;
+            }
+        }
+    }
+    return n;
+}
+
+bool trace_make_table(const trace_set_t *set, trace_table_t *table)
+{
+    size_t n, first = 0;
+    item_t *items;
+
+    *table = (trace_table_t){0};
+    n = collect_calls(set, table, NULL);
+    items = calloc(n ? n : 1, sizeof(*items));
+    table->rows = calloc(n ? n : 1, sizeof(*table->rows));
+    if (!items || !table->rows) {
+        free(items);
+        return false;
+    }
+    collect_calls(set, table, items);
+    qsort(items, n, sizeof(*items), compare_items);
+    for (size_t i = 1; i <= n; i++) {
+        if (i == n || compare_rows(&items[first], &items[i])) {
+            trace_row_t *row = &table->rows[table->n++];
+            double off;
+
+            *row = row_of(items + first, i - first);
+            off = row->time > 0 ? fabs(sum(&row->phases) - row->time) / row->time : 0;
+            table->worst = off > table->worst ? off : table->worst;
+            first = i;
+        }
+    }
+    free(items);
+    return true;
+}
+
+/* ---- printing ---- */
+
+static uint64_t lost_events(const trace_set_t *set)
+{
+    uint64_t lost = 0;
+
+    for (size_t i = 0; i < set->n; i++) {
+        lost += set->files[i].head->lost;
+    }
+    return lost;
+}
+
+void trace_print_table(const trace_set_t *set, const trace_table_t *table)
+{
+    printf("%-12s %-8s %-16s %5s %10s %7s %10s  %9s %9s %9s %9s %9s\n", "operation", "by", "variant", "ranks", "bytes",
+           "calls", "us", "control", "schedule", "copy", "synchr.", "(meeting)");
+    for (size_t i = 0; i < table->n; i++) {
+        const trace_row_t *r = &table->rows[i];
+
+        printf("%-12s %-8s %-16s %5d %10llu %7zu %10.2f  %9.2f %9.2f %9.2f %9.2f %9.2f\n", trace_coll_name(r->coll),
+               trace_by_name(r->by), r->variant, r->nranks, (unsigned long long)r->bytes, r->calls, r->time,
+               r->phases.control, r->phases.schedule, r->phases.copy, r->phases.synchronise, r->phases.meeting);
+    }
+    printf("Of all ranks, in microseconds: means over the middle half of the calls. The phases of a row differ from "
+           "its time "
+           "by at most %.1f %%.\n",
+           100 * table->worst);
+    if (table->failed || table->open) {
+        printf("Not counted: %zu calls that have failed, %zu that have not ended.\n", table->failed, table->open);
+    }
+    if (lost_events(set)) {
+        printf("%llu events are missing, for which there was no room: raise coll_dma_trace_bytes.\n",
+               (unsigned long long)lost_events(set));
+    }
+}
+
+void trace_print_json(const trace_set_t *set, const trace_table_t *table)
+{
+    printf(
+        "{\"version\":1,\"processes\":%zu,\"lost_events\":%llu,\"failed_calls\":%zu,\"open_calls\":%zu,\n \"rows\":[",
+        set->n, (unsigned long long)lost_events(set), table->failed, table->open);
+    for (size_t i = 0; i < table->n; i++) {
+        const trace_row_t *r = &table->rows[i];
+
+        printf("%s\n  {\"operation\":\"%s\",\"by\":\"%s\",\"variant\":\"%s\",\"ranks\":%d,\"bytes\":%llu,\"calls\":%zu,"
+               "\"us\":%.3f,\"control\":%.3f,\"schedule\":%.3f,\"copy\":%.3f,\"synchronise\":%.3f,\"meeting\":%.3f}",
+               i ? "," : "", trace_coll_name(r->coll), trace_by_name(r->by), r->variant, r->nranks,
+               (unsigned long long)r->bytes, r->calls, r->time, r->phases.control, r->phases.schedule, r->phases.copy,
+               r->phases.synchronise, r->phases.meeting);
+    }
+    printf("]}\n");
+}

@@ -1,0 +1,144 @@
+/*
+ * coll_dma_trace: reads the files that the processes of a job have written with coll_dma_trace set (trace/file.h).
+ *
+ *     read.c       the files, their communicators and calls
+ *     messages.c   pairs of sends and receives; from them how far the clocks of hosts are apart
+ *     engine.c     how the clock of an engine is related to that of its host
+ *     phases.c     the phases of each call, and their table
+ *     chrome.c     all events for Perfetto and chrome://tracing
+ *     plot.c       the table as a chart, by gnuplot
+ *     main.c       options
+ *
+ * Times are nanoseconds. A time of a file plus its `offset` is a time of the first file.
+ */
+#ifndef TOOLS_TRACE_H
+#define TOOLS_TRACE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "trace/file.h"
+
+#define TRACE_NAME 96
+
+typedef struct trace_span {
+    int64_t first, last; /* last 0: none */
+} trace_span_t;
+
+/* The phases of DMA-Latte. `meeting` is the part of `synchronise` in which a rank waits for others to enter. */
+typedef struct trace_phases {
+    double control, schedule, copy, synchronise, meeting;
+} trace_phases_t;
+
+typedef struct trace_call {
+    bool begun, ended;
+    uint8_t coll, status, by;
+    char variant[17];
+    uint32_t seq;
+    uint64_t bytes;
+    int64_t begin, end, plan, entered, met; /* 0: not seen */
+    trace_span_t submit, cores, net;        /* net: union of what follows, only if it has no gap */
+    int64_t busy;                           /* of the core, in copies */
+    int64_t busy_before_met, moving;        /* moving: time in which messages or steps inside the node were under way */
+    int64_t line;                           /* when the last program of this rank was seen to have ended */
+    trace_span_t ticks;                     /* by the engine's clock: the first beginning, the last end */
+    bool armed;
+    trace_phases_t phases;
+} trace_call_t;
+
+typedef struct trace_comm {
+    char name[TRACE_NAME];
+    int rank, nranks;
+    bool inner;
+    uint64_t identity;
+    uint32_t first;      /* sequence number of calls[0] */
+    trace_call_t *calls; /* by sequence number */
+    size_t ncalls;
+} trace_comm_t;
+
+typedef struct trace_file {
+    char *path;
+    const dma_trace_head_t *head;
+    const dma_trace_event_t *events;
+    size_t n, bytes; /* events; bytes that are mapped */
+    trace_comm_t *comms;
+    size_t ncomms;
+    int64_t offset;
+    bool has_ticks; /* the next two are set: a time is tick_zero + tick_ns * ticks */
+    double tick_ns, tick_zero;
+} trace_file_t;
+
+typedef struct trace_set {
+    trace_file_t *files; /* by job and rank */
+    size_t n;
+} trace_set_t;
+
+/* read.c. Errors are printed. */
+bool trace_read(trace_set_t *set, char **dirs, int ndirs);
+void trace_free(trace_set_t *set);
+/* The call of an event, or NULL: it is about none, or about one of which the beginning or the end is not there. */
+trace_call_t *trace_call_of(const trace_file_t *file, const dma_trace_event_t *event);
+/* The time of an event, or another one of the same file, for all files. */
+static inline int64_t trace_time(const trace_file_t *file, uint64_t at)
+{
+    return (int64_t)at + file->offset;
+}
+
+/* messages.c */
+typedef struct trace_message {
+    uint64_t identity; /* of the communicator */
+    int from, to;
+    size_t file;
+    const dma_trace_event_t *event;
+    int64_t sent; /* of a receive: when the message was posted by its sender; INT64_MIN: not known */
+} trace_message_t;
+
+typedef struct trace_messages {
+    trace_message_t *sends, *recvs; /* the k-th of a pair of ranks belong together */
+    size_t nsends, nrecvs;
+} trace_messages_t;
+
+bool trace_match(const trace_set_t *set, trace_messages_t *messages);
+void trace_messages_free(trace_messages_t *messages);
+/* Sets the offsets of all files; prints how well the clocks of hosts are known. */
+void trace_set_offsets(trace_set_t *set, trace_messages_t *messages);
+
+/* engine.c */
+void trace_relate_ticks(trace_file_t *file);
+static inline int64_t trace_tick_time(const trace_file_t *file, uint64_t ticks)
+{
+    return (int64_t)(file->tick_zero + file->tick_ns * (double)ticks);
+}
+
+/* phases.c */
+typedef struct trace_row {
+    uint8_t coll, by;
+    char variant[17];
+    uint64_t bytes;
+    int nranks;
+    size_t calls;
+    double time; /* mean over the middle half of the calls, as the next ones; microseconds */
+    trace_phases_t phases;
+} trace_row_t;
+
+typedef struct trace_table {
+    trace_row_t *rows;
+    size_t n;
+    size_t failed, open; /* calls that have failed; that have not ended */
+    double worst;        /* largest distance of a row's phases from its time, as a part of it */
+} trace_table_t;
+
+void trace_compute_phases(trace_set_t *set, const trace_messages_t *messages);
+bool trace_make_table(const trace_set_t *set, trace_table_t *table);
+void trace_print_table(const trace_set_t *set, const trace_table_t *table);
+void trace_print_json(const trace_set_t *set, const trace_table_t *table);
+const char *trace_coll_name(uint8_t coll);
+const char *trace_by_name(uint8_t by);
+
+/* chrome.c and plot.c: false: an error has been printed */
+bool trace_write_chrome(const trace_set_t *set, const char *path);
+bool trace_write_plot(const trace_table_t *table, const char *path);
+
+#endif
