@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "core/comm.h"
+#include "dma/file_limit.h"
 
 /* ---- the memory ---- */
 
@@ -50,7 +51,7 @@ static bool open_state(dma_proc_t *proc)
     if (state->fd < 0) {
         return false;
     }
-    if (fchmod(state->fd, 0600) || ftruncate(state->fd, DMA_STATE_BYTES) ||
+    if (!dma_file_may_have(DMA_STATE_BYTES) || fchmod(state->fd, 0600) || ftruncate(state->fd, DMA_STATE_BYTES) ||
         fallocate(state->fd, 0, 0, DMA_STATE_HEAD)) {
         goto close_fd;
     }

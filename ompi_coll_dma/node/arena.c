@@ -9,9 +9,10 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "dma/file_limit.h"
 
 #define ALLOCATE_PIECE ((size_t)256 << 10) /* bytes per posix_fallocate: short enough to complete between two signals */
 
@@ -59,14 +60,6 @@ static int open_file(dma_arena_kind_t kind, const char *dir, char *path, size_t 
         return -1;
     }
     return open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-}
-
-/* `bytes`, limited by RLIMIT_FSIZE. A process that extends a file beyond this limit gets SIGXFSZ, which ends it. */
-static size_t limit_file_bytes(size_t bytes)
-{
-    struct rlimit limit;
-
-    return getrlimit(RLIMIT_FSIZE, &limit) || limit.rlim_cur >= bytes ? bytes : (size_t)limit.rlim_cur;
 }
 
 /* Allocates pages for the first `bytes` bytes, piece by piece. In older kernels a signal interrupts posix_fallocate,
@@ -117,7 +110,7 @@ dma_status_t dma_arena_create(dma_arena_kind_t kind, size_t bytes, const char *d
     if (!arena) {
         return DMA_ERR_NOMEM;
     }
-    arena->bytes = limit_file_bytes((bytes + page - 1) / page * page) / page * page;
+    arena->bytes = dma_file_limit((bytes + page - 1) / page * page) / page * page;
     if (arena->bytes < DMA_ARENA_ALIGN) {
         *what = "the limit of a file's size";
         errno = EFBIG;

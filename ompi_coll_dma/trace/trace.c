@@ -16,6 +16,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "dma/file_limit.h"
+
 #define PIECE      ((size_t)1 << 20)
 #define MOST_FILES 100 /* of one rank: a process can use coll/dma, leave it and use it again */
 
@@ -57,11 +59,11 @@ static int open_file(const dma_trace_config_t *config)
 /* In older kernels a signal interrupts posix_fallocate. */
 static bool allocate(int fd, size_t at, size_t bytes)
 {
-    int rc;
+    int rc = dma_file_may_have(at + bytes) ? EINTR : EFBIG;
 
-    do {
+    while (rc == EINTR) {
         rc = posix_fallocate(fd, (off_t)at, (off_t)bytes);
-    } while (rc == EINTR);
+    }
     errno = rc;
     return rc == 0;
 }

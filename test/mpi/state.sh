@@ -139,7 +139,7 @@ in_setup() {
 }
 
 aside() {
-    begin 2 3 --mca coll_dma_arena_bytes 0 && shows 'rank 0, not served: its limit is reached; 0 calls begun' && valid "$what" && end 1
+    begin 2 3 --mca coll_dma_arena_bytes 0 && shows 'rank 0, not served: its limit is 0; 0 calls begun' && valid "$what" && end 1
 }
 
 # A process that ends takes its memory with it.

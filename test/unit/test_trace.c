@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -121,6 +122,34 @@ START_TEST(room_ends)
 }
 END_TEST
 
+/* A file that a limit of the process forbids would end it with a signal. */
+START_TEST(room_ends_at_the_limit_of_files)
+{
+    enum { ROOM = (1 << 20) / 32, MORE = 100 };
+    dma_trace_event_t *e = calloc(ROOM + MORE, sizeof(*e));
+    struct rlimit limit, old;
+    dma_trace_head_t head;
+    dma_trace_comm_t comm;
+    dma_trace_t *trace;
+
+    begin();
+    ck_assert_int_eq(getrlimit(RLIMIT_FSIZE, &old), 0);
+    limit = (struct rlimit){.rlim_cur = DMA_TRACE_HEAD + MIB + MIB / 2, .rlim_max = old.rlim_max};
+    ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    trace = open_trace(8 * MIB);
+    dma_trace_add(trace, &comm, 0, 1, false, 1, "");
+    for (unsigned i = 1; i < ROOM + MORE; i++) {
+        dma_trace_mark(&comm, DMA_TRACE_END, i, 0, 0, 0);
+    }
+    dma_trace_close(trace);
+    ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &old), 0);
+    ck_assert_uint_eq(read_back(file_of(3, ""), &head, e, ROOM + MORE), ROOM);
+    ck_assert_uint_eq(head.lost, MORE);
+    free(e);
+    ck_assert_int_eq(rmdir(dir), 0);
+}
+END_TEST
+
 /* What is there already is not overwritten. */
 START_TEST(a_second_file)
 {
@@ -159,6 +188,7 @@ int main(void)
 
     unit_test(suite, events_are_there, 10);
     unit_test(suite, room_ends, 10);
+    unit_test(suite, room_ends_at_the_limit_of_files, 10);
     unit_test(suite, a_second_file, 10);
     unit_test(suite, no_folder, 10);
     return unit_main(suite);
