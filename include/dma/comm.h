@@ -54,6 +54,8 @@ typedef struct dma_proc_config {
 dma_status_t dma_proc_create(const dma_proc_config_t *config, dma_proc_t **proc);
 /* After the last communicator has been destroyed. */
 void dma_proc_destroy(dma_proc_t *proc);
+/* For a process object that stays although the library may be unloaded: ends its threads. */
+void dma_proc_abandon(dma_proc_t *proc);
 
 /* Advances all tasks and set-ups of the process; returns how many completed. Never waits. May be called from a progress
  * callback, also recursively. */

@@ -104,7 +104,8 @@ void mca_coll_dma_proc_release(void)
 }
 
 /* Called after MPI_COMM_WORLD and the pml are gone. If a communicator still exists, the process object stays: its memory is
- * freed with the process. But the component may be unloaded before that, so its callbacks are removed in any case. */
+ * freed with the process. But the component may be unloaded before that, so its callbacks are removed and its threads
+ * ended in any case. */
 static int component_close(void)
 {
     mca_coll_dma_component_t *component = &mca_coll_dma_component;
@@ -114,6 +115,8 @@ static int component_close(void)
     if (component->proc && !component->ncomms) {
         dma_proc_destroy(component->proc);
         component->proc = NULL;
+    } else if (component->proc) {
+        dma_proc_abandon(component->proc);
     }
     return OMPI_SUCCESS;
 }

@@ -430,7 +430,7 @@ static dma_status_t post(dma_comm_t *comm, dma_task_t *task, dma_status_t status
         task->run.spin_budget = budget;
         dma_task_post(comm, task);
         if (dma_trace_on(comm->trace)) {
-            dma_task_trace_begin(task, entered);
+            dma_task_trace_begin(task, entered ? entered : dma_trace_now()); /* the trace may have begun meanwhile */
         }
         dma_comm_advance(comm);
         if (__builtin_expect(task->route && task->route->spin, 0)) {

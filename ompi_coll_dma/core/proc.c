@@ -146,6 +146,15 @@ static void destroy_arena(dma_arena_t *arena)
     dma_arena_destroy(arena);
 }
 
+void dma_proc_abandon(dma_proc_t *proc)
+{
+    for (int i = 0; proc->routes[i]; i++) {
+        if (proc->routes[i]->proc_abandon) {
+            proc->routes[i]->proc_abandon(proc);
+        }
+    }
+}
+
 void dma_proc_destroy(dma_proc_t *proc)
 {
     dma_file_arena_t *next;

@@ -38,6 +38,8 @@ struct dma_route {
 
     /* The process ends; no communicator is left. Without a lock. */
     void (*proc_destroy)(dma_proc_t *proc);
+    /* The process ends, and communicators are left: ends the threads of the route. Without a lock. */
+    void (*proc_abandon)(dma_proc_t *proc);
 
     /* ---- a communicator ---- */
 

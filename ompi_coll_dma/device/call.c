@@ -21,7 +21,7 @@ static bool is_vote(const struct dma_device_comm *dc, uint32_t word)
 
 /* Whoever was the last to come wakes the submitters of the ranks that were waiting. Each rank stores what the others wait for
  * before it looks at the others, so the last one finds all of it there. */
-static void wake_submitters(const dma_comm_t *comm)
+void dma_device_wake_submitters(const dma_comm_t *comm)
 {
     dma_bell_fence();
     for (int r = 0; r < comm->nranks; r++) {
@@ -240,7 +240,7 @@ static dma_status_t advance_enter(dma_comm_t *comm, dma_task_t *task)
     if (!all) {
         return run_on_host(comm, task, true, DMA_REASON_staged_peer);
     }
-    wake_submitters(comm);
+    dma_device_wake_submitters(comm);
     if (dma_device_all_repeat(comm, task)) {
         return repeat_on_engine(comm, task);
     }
@@ -278,7 +278,7 @@ static dma_status_t advance_agree(dma_comm_t *comm, dma_task_t *task)
         }
         all = all && (word & VOTE_MASK) == VOTE_YES;
     }
-    wake_submitters(comm);
+    dma_device_wake_submitters(comm);
     if ((!all || !dc->all_support_shapes) && is_left_to_caller(comm)) {
         return DMA_AGAIN;
     }
@@ -292,7 +292,7 @@ static dma_status_t advance_started(dma_comm_t *comm, dma_task_t *task)
         return DMA_AGAIN;
     }
     dma_trace_mark(comm->trace, DMA_TRACE_MET, task->run.seq, 0, 0, 0);
-    wake_submitters(comm);
+    dma_device_wake_submitters(comm);
     task->device->phase = DEVICE_SUBMIT;
     return DMA_OK;
 }

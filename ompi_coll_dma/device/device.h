@@ -310,6 +310,8 @@ dma_status_t dma_device_advance(dma_comm_t *comm, dma_task_t *task);
 dma_status_t dma_device_bind(dma_comm_t *comm, dma_task_t *task);
 /* Begins the next run of the bound plan in `phase`: SUBMIT, or a later one if the engine has its programs already. */
 void dma_device_start_run(dma_comm_t *comm, dma_task_t *task, dma_device_phase_t phase);
+/* All ranks have entered, voted or started: wakes the submitters of those that were waiting. */
+void dma_device_wake_submitters(const dma_comm_t *comm);
 /* Lets the engine copy the own block before the peers have entered. */
 void dma_device_copy_early(dma_comm_t *comm, const dma_task_t *task);
 /* After a post: polls for a bounded time until the engine has its copies, which then overlap with what the caller

@@ -184,6 +184,10 @@ dma_status_t dma_device_begin_persistent(dma_comm_t *comm, dma_task_t *task)
         dma_trace_mark(comm->trace, DMA_TRACE_ENTERED, task->run.seq, 0, 0, 0);
         dma_device_copy_early(comm, task);
     } else {
+        dma_bell_fence(); /* of two ranks that start at the same time, one sees the other's word */
+        if (dma_device_unstarted_rank(comm, task) < 0) {
+            dma_device_wake_submitters(comm); /* a rank whose programs were not armed may wait for this start */
+        }
         dma_trace_span(comm->trace, DMA_TRACE_SUBMIT, task->run.seq, 1, began, 0);
         dma_device_trace_commands(comm, task);
     }

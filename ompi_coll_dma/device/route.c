@@ -53,6 +53,7 @@ const dma_route_t dma_route_device = {
     .name = "device",
     .memory = &dma_device_memory,
     .proc_destroy = destroy_devices,
+    .proc_abandon = dma_submitter_destroy,
     .destroy = dma_device_comm_destroy,
     .stop = stop_engine,
     .watch_clock = check_engine,

@@ -228,7 +228,7 @@ void dma_submitter_give_back(dma_comm_t *comm)
     dma_proc_t *proc = comm->proc;
     dma_comm_t **link;
 
-    if (!comm->device->submitted) {
+    if (!comm->device->submitted || !proc->submitter) {
         return;
     }
     pthread_mutex_lock(&proc->submitter_lock);

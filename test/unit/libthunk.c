@@ -297,6 +297,7 @@ static uint32_t make_on(uint32_t node, uint32_t engine, void *ring, uint64_t byt
     }
     m = calloc(1, sizeof(*m));
     m->late = thunk.made + 1 == thunk.options.late;
+    thunk.late_goes = thunk.late_goes || thunk.made + 1 == thunk.options.late_until;
     r = (emu_sdma_ring_t){.id = id,
                           .va = (uint64_t)(uintptr_t)ring,
                           .bytes = bytes,

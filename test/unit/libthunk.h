@@ -37,8 +37,9 @@ typedef struct thunk_options {
     uint64_t fault_packet;       /* see emu_sdma_config_t, as the next two */
     unsigned early_polls;
     uint32_t spoil_kinds;
-    unsigned late; /* the so-manieth queue that is made does nothing before thunk_late_goes; 0: none */
-    bool left;     /* queues that have not come to an end may be left, and their memory */
+    unsigned late;       /* the so-manieth queue that is made does nothing before thunk_late_goes; 0: none */
+    unsigned late_until; /* or before the so-manieth queue is made; 0: no matter */
+    bool left;           /* queues that have not come to an end may be left, and their memory */
 } thunk_options_t;
 
 void thunk_begin(const thunk_options_t *options);

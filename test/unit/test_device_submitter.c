@@ -246,6 +246,20 @@ START_TEST(starts_begin_while_the_application_computes)
 }
 END_TEST
 
+/* The engine of the late rank has its programs already, so it has nothing to submit itself. */
+START_TEST(an_armed_start_wakes_the_others)
+{
+    engine_options_t options = {.seed = unit_seed(), .features = DMA_GPU_PRELAUNCH, .max_ways = 16};
+    job_t job = call_job(2, start_is_late, &options);
+
+    engine_refuse(ENGINE_ARM, 0, 1);
+    wakes = 0;
+    call_run_job(&job);
+    ck_assert_uint_gt(engine_armed(), 0);
+    ck_assert_uint_ge(wakes, 1);
+}
+END_TEST
+
 /* ---- what the thread leaves to the caller ---- */
 
 static unsigned copies(void)
@@ -544,6 +558,7 @@ int main(void)
     unit_loop(suite, copies_start_while_the_application_computes, 0, 3, 120);
     unit_test(suite, without_the_thread_they_wait, 60);
     unit_test(suite, starts_begin_while_the_application_computes, 120);
+    unit_test(suite, an_armed_start_wakes_the_others, 120);
     unit_test(suite, host_memory_is_left_to_the_caller, 60);
     unit_test(suite, reports_are_printed_by_the_caller, 60);
     unit_test(suite, disagreements_reach_the_caller, 60);

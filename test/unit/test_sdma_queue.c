@@ -244,24 +244,22 @@ START_TEST(busy_where_work_is_left)
 }
 END_TEST
 
-/* A queue of the self-test is late, not stuck: what it does then, it does in memory that is still there, and at the end
- * nothing is left. The packet that was tried on it is not used, the others are. */
+/* A queue of the self-test is late, not stuck: what it does then, beside the trial of the next packet, it does in memory that
+ * is still there and that nobody else uses, and at the end nothing is left. The packet that was tried on it is not used, the others are. */
 START_TEST(late_in_the_self_test)
 {
     static const struct {
         unsigned queue; /* that is late: the first is the one for copies, then one for each packet */
         uint32_t lacks;
         const char *named;
-    } cases[] = {{2, DMA_GEN_TIMESTAMP, "timestamp"},
-                 {3, DMA_GEN_RECT, "strides"},
-                 {5, DMA_GEN_SWAP, "swap"},
-                 {6, DMA_GEN_POLL | DMA_GEN_COND, "poll"},
-                 {7, DMA_GEN_COND, "prelaunch"}};
+    } cases[] = {{2, DMA_GEN_TIMESTAMP, "timestamp"},      {3, DMA_GEN_RECT, "strides"},
+                 {4, DMA_GEN_BROADCAST, "broadcast"},      {5, DMA_GEN_SWAP, "swap"},
+                 {6, DMA_GEN_POLL | DMA_GEN_COND, "poll"}, {7, DMA_GEN_COND, "prelaunch"}};
     char advice[DMA_GPU_ADVICE_BYTES] = "", wanted[64];
     const char *reason;
     uint32_t all;
 
-    begin((thunk_options_t){.late = cases[_i].queue});
+    begin((thunk_options_t){.late = cases[_i].queue, .late_until = cases[_i].queue + 1});
     unit.limited = *dma_gen_find(0x74a1, 90402, &reason);
     unit.gen = &unit.limited;
     all = unit.limited.has;
@@ -340,7 +338,7 @@ int main(void)
     unit_test(s, of_one_user, 20);
     unit_test(s, taken_for_broken, 20);
     unit_test(s, busy_where_work_is_left, 20);
-    unit_loop(s, late_in_the_self_test, 0, 5, 20);
+    unit_loop(s, late_in_the_self_test, 0, 6, 20);
     unit_loop(s, wrong_in_the_self_test, 0, 7, 20);
     unit_test(s, not_there, 20);
     return unit_main(s);

@@ -3,7 +3,7 @@
  * process on scratch memory. A packet is not used if its result is wrong or if it hangs the queue.
  *
  * An engine serves the queues of all processes in turn, so a queue that seems to hang may only be late, and may write
- * later. The scratch memory is kept as long as there is such a queue.
+ * later. Its scratch memory is kept until the unit is closed, and the trials behind it get memory of their own.
  */
 #include <stdio.h>
 #include <string.h>
@@ -14,6 +14,14 @@
 #define TEST_SECONDS 2.0  /* timeout of an optional packet, without which something is slower */
 #define HOLD_COPIES  4 /* how long a POLL is watched, during which it blocks its engine: as long as so many copies, */
 #define HOLD_MOST    1e-3 /* at most, in seconds */
+
+/* Leaves the scratch memory to a queue that is late. Without memory no further packet is tried. */
+static void renew_memory(dma_trial_t *t)
+{
+    dma_trial_end(t);
+    t->late = false;
+    (void)dma_trial_begin(t, t->unit);
+}
 
 /* Runs a trial on an exclusive queue, so that a packet that hangs the queue affects nothing else. The queue is
  * destroyed afterwards, or left if it still waits. */
@@ -26,7 +34,10 @@ static const char *run_exclusive(dma_trial_t *t, const char *(*run)(dma_trial_t 
         return "no queue is free";
     }
     wrong = run(t);
-    t->late = !dma_queue_put_exclusive(&t->unit->queues, t->queue) || t->late;
+    if (!dma_queue_put_exclusive(&t->unit->queues, t->queue)) {
+        t->late = true;
+        renew_memory(t);
+    }
     return wrong;
 }
 
@@ -37,7 +48,7 @@ static void run_packets(dma_trial_t *t, char *advice)
 
     for (int i = 0; i < DMA_TRIAL_PACKETS; i++) {
         const dma_trial_packet_t *p = &dma_trial_packets[i];
-        const char *wrong = *has & p->has ? run_exclusive(t, p->run) : NULL;
+        const char *wrong = !(*has & p->has) ? NULL : t->host ? run_exclusive(t, p->run) : "no memory";
 
         if (wrong) {
             *has &= ~(uint32_t)p->has;

@@ -327,6 +327,9 @@ bool dma_trial_begin(dma_trial_t *t, dma_sdma_unit_t *unit)
 
 void dma_trial_end(dma_trial_t *t)
 {
+    if (!t->host) {
+        return;
+    }
     if (t->late) {
         dma_queues_free_at_close(&t->unit->queues, t->host, SCRATCH_BYTES);
     } else {
