@@ -385,6 +385,21 @@ _Atomic int fail_cross_after = -1;
 _Atomic bool fail_cross_once;
 _Atomic bool fail_memfd;
 
+/* Counts down; one caller alone finds the 0. */
+static bool fails_now(void)
+{
+    int left = atomic_load(&fail_cross_after);
+
+    while (left >= 0) {
+        int next = left > 0 ? left - 1 : fail_cross_once ? -1 : 0;
+
+        if (atomic_compare_exchange_weak(&fail_cross_after, &left, next)) {
+            return left == 0;
+        }
+    }
+    return false;
+}
+
 /* In place of the C library's: between ranks of this program a plain copy, which a race detector sees, and which fails on
  * request. */
 ssize_t process_vm_readv(pid_t pid, const struct iovec *local, unsigned long nlocal, const struct iovec *remote,
@@ -393,8 +408,7 @@ ssize_t process_vm_readv(pid_t pid, const struct iovec *local, unsigned long nlo
     if (pid != getpid() || nlocal != 1 || nremote != 1) {
         return syscall(SYS_process_vm_readv, pid, local, nlocal, remote, nremote, flags);
     }
-    if (atomic_load(&fail_cross_after) >= 0 && atomic_fetch_sub(&fail_cross_after, 1) <= 0) {
-        atomic_store(&fail_cross_after, fail_cross_once ? -1 : 0);
+    if (fails_now()) {
         errno = EFAULT;
         return -1;
     }
@@ -538,63 +552,4 @@ void threads_run(job_t *job)
     pthread_barrier_destroy(&job->barrier);
     free(threads);
     free(ranks);
-}
-
-/* ---- data ---- */
-
-uint8_t data_byte(uint64_t tag, int rank, uint64_t at)
-{
-    /* without a period: what a later chunk has overwritten must not look right */
-    uint64_t x = ((tag * 131 + (uint64_t)rank * 29 + 7) << 32) + (at >> 3);
-
-    x = (x ^ (x >> 31)) * UINT64_C(0x7fb5d329728ea185);
-    x = (x ^ (x >> 27)) * UINT64_C(0x81dadef4bc2dd44d);
-    return (uint8_t)(x >> (at % 8 * 8));
-}
-
-void data_fill(uint8_t *buf, uint64_t tag, int rank, size_t bytes)
-{
-    for (size_t i = 0; i < bytes; i++) {
-        buf[i] = data_byte(tag, rank, i);
-    }
-}
-
-void data_check(rank_t *r, const uint8_t *recv, uint64_t tag, size_t bytes)
-{
-    for (int s = 0; s < r->n; s++) {
-        for (size_t i = 0; i < bytes; i++) {
-            must(r, recv[(size_t)s * bytes + i] == data_byte(tag, s, i),
-                 "call %llu: byte %zu of %zu from rank %d is %u, should be %u", (unsigned long long)tag, i, bytes, s,
-                 recv[(size_t)s * bytes + i], data_byte(tag, s, i));
-        }
-    }
-}
-
-dma_side_t data_buffer(void *addr, size_t bytes)
-{
-    return (dma_side_t){.addr = addr, .dense = true, .width = sizeof(int), .size = 1, .extent = 1, .count = bytes};
-}
-
-static dma_call_t allgather_call(const dma_side_t *send, const dma_side_t *recv)
-{
-    dma_call_t call = {.coll = DMA_ALLGATHER, .in_place = !send, .recv = *recv};
-
-    if (send) {
-        call.send = *send;
-    }
-    return call;
-}
-
-dma_status_t data_allgather(dma_comm_t *comm, const dma_side_t *send, const dma_side_t *recv)
-{
-    dma_call_t call = allgather_call(send, recv);
-
-    return dma_comm_run(comm, &call);
-}
-
-dma_status_t data_iallgather(dma_comm_t *comm, const dma_side_t *send, const dma_side_t *recv, dma_task_t **task)
-{
-    dma_call_t call = allgather_call(send, recv);
-
-    return task_post(comm, &call, NULL, NULL, task);
 }

@@ -92,6 +92,7 @@ unit_helpers += \
 	test/unit/libcluster.c \
 	test/unit/libcluster.h \
 	test/unit/libcount.c \
+	test/unit/libdata.c \
 	test/unit/libengine.c \
 	test/unit/libengine.h \
 	test/unit/libengine_call.c \

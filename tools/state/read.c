@@ -2,6 +2,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -13,21 +14,47 @@
 
 #define TRIES 200 /* looks at a row that is being written; a millisecond apart */
 
+/* What another program calls such a memory may be anything: a pipe that would block us, or a file of somebody else. */
+static bool is_memory_of(int fd, int folder)
+{
+    struct stat memory, process;
+
+    return !fstat(fd, &memory) && !fstat(folder, &process) && S_ISREG(memory.st_mode) &&
+           memory.st_uid == process.st_uid;
+}
+
 /* Opens the process's descriptor `name` if it is such a memory. */
 static int open_memory(int folder, const char *name)
 {
     char target[sizeof("/memfd:" DMA_STATE_NAME) + 1] = "";
     ssize_t length = readlinkat(folder, name, target, sizeof(target) - 1);
+    int fd;
 
     if (length < 0 || strncmp(target, "/memfd:" DMA_STATE_NAME, sizeof("/memfd:" DMA_STATE_NAME) - 1) != 0) {
         return -1;
     }
-    return openat(folder, name, O_RDONLY | O_CLOEXEC);
+    fd = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd >= 0 && !is_memory_of(fd, folder)) {
+        close(fd);
+        fd = -1;
+    }
+    return fd;
 }
 
 static bool read_at(int fd, void *to, size_t bytes, off_t at)
 {
     return pread(fd, to, bytes, at) == (ssize_t)bytes;
+}
+
+/* Text of another program: it ends somewhere, and does nothing to a terminal. */
+static void clean(char *text, size_t room)
+{
+    text[room - 1] = '\0';
+    for (; *text; text++) {
+        if ((unsigned char)*text < ' ' || *text == 0x7f) {
+            *text = '?';
+        }
+    }
 }
 
 /* A row between two looks at its version that are equal and even. */
@@ -54,10 +81,12 @@ static bool read_row(int fd, off_t at, state_comm_t *comm)
         }
         comm->torn = before != after || before % 2;
     }
-    /* what another program has written is text only up to here */
-    comm->row.name[sizeof(comm->row.name) - 1] = '\0';
-    comm->row.reason[sizeof(comm->row.reason) - 1] = '\0';
-    comm->row.wait.phase[DMA_PHASE_BYTES - 1] = '\0';
+    clean(comm->row.name, sizeof(comm->row.name));
+    clean(comm->row.reason, sizeof(comm->row.reason));
+    clean(comm->row.wait.phase, DMA_PHASE_BYTES);
+    if (!isfinite(comm->row.wait.since)) {
+        comm->row.wait.since = 0;
+    }
     comm->begun = atomic_load_explicit(&comm->row.begun, memory_order_relaxed);
     comm->completed = atomic_load_explicit(&comm->row.completed, memory_order_relaxed);
     return true;
@@ -84,7 +113,7 @@ static bool read_memory(int fd, state_process_t *process)
         process->head.started != process->started) {
         return false;
     }
-    process->head.job[sizeof(process->head.job) - 1] = '\0';
+    clean(process->head.job, sizeof(process->head.job));
     read_rows(fd, process);
     return true;
 }
