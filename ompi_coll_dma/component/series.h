@@ -5,6 +5,7 @@
  * For programs:
  *
  *     PERSISTENT(Allgather)(..., MPI_INFO_NULL, &request)    an extension in 4.1, MPI's own from 5.0 on
+ *     PERSISTENT_PROFILE(Allgather)                          the same of the profiling interface
  *     HAVE_SESSIONS                                          MPI_Session_init and so on: from 5.0 on
  *     HAVE_LARGE_COUNTS                                      MPI_Allgather_c and so on: from 6.0 on
  *     HAVE_WAITALL_ERRORS                                    MPI_Waitall returns errors of requests: until 5.0
@@ -30,9 +31,11 @@
 #ifndef COLL_DMA_COMPAT_H
 #if DMA_OMPI_41
 #include <mpi-ext.h>
-#define PERSISTENT(name) MPIX_##name##_init
+#define PERSISTENT(name)         MPIX_##name##_init
+#define PERSISTENT_PROFILE(name) PMPIX_##name##_init
 #else
-#define PERSISTENT(name) MPI_##name##_init
+#define PERSISTENT(name)         MPI_##name##_init
+#define PERSISTENT_PROFILE(name) PMPI_##name##_init
 #endif
 #else /* the component */
 

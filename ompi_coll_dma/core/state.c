@@ -1,5 +1,4 @@
 /* Writes what coll_dma_state shows: see state.h. */
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,7 +7,7 @@
 #include <unistd.h>
 
 #include "core/comm.h"
-#include "dma/file_limit.h"
+#include "dma/file_room.h"
 
 /* ---- the memory ---- */
 
@@ -19,23 +18,12 @@ void dma_state_init(dma_proc_t *proc, const char *job, int rank)
     proc->world_rank = rank;
 }
 
-/* A signal interrupts fallocate, for example that of a profiler's timer. */
-static bool allocate(int fd, off_t at, off_t bytes)
-{
-    int rc;
-
-    do {
-        rc = fallocate(fd, 0, at, bytes);
-    } while (rc && errno == EINTR);
-    return rc == 0;
-}
-
 /* Pages behind row `row`, so that a store to it cannot fail. */
 static bool allocate_row(const dma_state_t *state, unsigned row)
 {
-    off_t at = DMA_STATE_HEAD + (off_t)row * DMA_STATE_ROW_BYTES;
+    size_t at = DMA_STATE_HEAD + (size_t)row * DMA_STATE_ROW_BYTES;
 
-    return allocate(state->fd, at, DMA_STATE_ROW_BYTES);
+    return dma_file_allocate(state->fd, at, DMA_STATE_ROW_BYTES);
 }
 
 static void write_head(dma_proc_t *proc)
@@ -63,7 +51,7 @@ static bool open_state(dma_proc_t *proc)
         return false;
     }
     if (!dma_file_may_have(DMA_STATE_BYTES) || fchmod(state->fd, 0600) || ftruncate(state->fd, DMA_STATE_BYTES) ||
-        !allocate(state->fd, 0, DMA_STATE_HEAD)) {
+        !dma_file_allocate(state->fd, 0, DMA_STATE_HEAD)) {
         goto close_fd;
     }
     state->base = mmap(NULL, DMA_STATE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, state->fd, 0);

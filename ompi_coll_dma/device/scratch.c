@@ -74,14 +74,6 @@ static bool continues(const copy_t *c, const dma_location_t *dst, const dma_loca
            src->addr == c->src.addr + c->bytes;
 }
 
-/* Starts the copy of a block whose end in the user's memory has an irregular datatype. */
-static dma_status_t copy_typed(const dma_task_t *task, const dma_location_t *dst, const dma_location_t *src,
-                               const dma_side_t *type, uint64_t bytes, bool packs)
-{
-    return dma_device_copy_typed(task, type, packs ? src->addr : dst->addr, packs ? dst->addr : src->addr, bytes,
-                                 packs);
-}
-
 /* Starts the copies of a range of blocks, except one (-1: none). Blocks that follow each other are one copy. */
 static dma_status_t copy_blocks(const dma_task_t *task, const end_t *to, const end_t *from, dma_range_t range,
                                 int except)
@@ -93,8 +85,10 @@ static dma_status_t copy_blocks(const dma_task_t *task, const end_t *to, const e
         dma_location_t dst = location(to, b), src = location(from, b);
         uint64_t bytes = b == except ? 0 : dma_blocks_bytes(from->blocks, (uint64_t)b);
 
-        if (bytes && (to->type || from->type)) {
-            status = copy_typed(task, &dst, &src, to->type ? to->type : from->type, bytes, from->type);
+        if (bytes && to->type) {
+            status = dma_device_copy_typed(task, to->type, dst.addr, src.addr, bytes, false);
+        } else if (bytes && from->type) {
+            status = dma_device_copy_typed(task, from->type, src.addr, dst.addr, bytes, true);
         } else if (bytes && c.bytes && continues(&c, &dst, &src)) {
             c.bytes += bytes;
         } else if (bytes) {

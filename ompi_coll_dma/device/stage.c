@@ -61,20 +61,7 @@ static dma_status_t copy_in(const dma_task_t *task, const dma_blocks_t *to, cons
 {
     const struct dma_device_call *d = task->device;
     dma_gpu_scope_t scope;
-    dma_status_t status = DMA_OK;
-
-    for (int b = range.first; type && status == DMA_OK && b < range.end; b++) {
-        uint64_t bytes = dma_blocks_bytes(from, (uint64_t)b);
-
-        if (bytes) {
-            status = copy_typed(task->comm, dma_blocks_addr(to, (uint64_t)b), dma_blocks_addr(from, (uint64_t)b), type,
-                                bytes);
-        }
-    }
-    if (type) {
-        return status;
-    }
-    status = d->rt->enter(d->device, &scope);
+    dma_status_t status = d->rt->enter(d->device, &scope);
 
     if (status != DMA_OK) {
         return status;
@@ -84,8 +71,9 @@ static dma_status_t copy_in(const dma_task_t *task, const dma_blocks_t *to, cons
         char *dst = dma_blocks_addr(to, (uint64_t)b), *src = dma_blocks_addr(from, (uint64_t)b);
 
         if (bytes) {
-            status = shape->row ? copy_shaped(d->rt, dst, src, shape, bytes)
-                                : d->rt->copy((uint64_t)(uintptr_t)dst, (uint64_t)(uintptr_t)src, bytes);
+            status = type         ? copy_typed(task->comm, dst, src, type, bytes)
+                     : shape->row ? copy_shaped(d->rt, dst, src, shape, bytes)
+                                  : d->rt->copy((uint64_t)(uintptr_t)dst, (uint64_t)(uintptr_t)src, bytes);
         }
     }
     d->rt->leave(&scope);
@@ -117,16 +105,14 @@ static dma_status_t host_out(const dma_task_t *task, const dma_stage_t *stage, i
         return status;
     }
     for (int b = 0; status == DMA_OK && b < task->comm->nranks; b++) {
-        dma_location_t dst = {.addr = (uint64_t)(uintptr_t)dma_blocks_addr(&stage->home, (uint64_t)b),
-                              .shape = d->host.recv_shape};
-        dma_location_t src = {.addr = (uint64_t)(uintptr_t)dma_blocks_addr(&stage->recv, (uint64_t)b)};
+        uint64_t bytes = b == except ? 0 : dma_blocks_bytes(&stage->recv, (uint64_t)b);
+        char *to = dma_blocks_addr(&stage->home, (uint64_t)b), *from = dma_blocks_addr(&stage->recv, (uint64_t)b);
+        dma_location_t dst = {.addr = (uint64_t)(uintptr_t)to, .shape = d->host.recv_shape};
+        dma_location_t src = {.addr = (uint64_t)(uintptr_t)from};
 
-        if (b != except && type) {
-            status = dma_writer_put_elements(writer, task->comm->host, type, dma_blocks_addr(&stage->home, (uint64_t)b),
-                                             dma_blocks_bytes(&stage->recv, (uint64_t)b) / type->size,
-                                             dma_blocks_addr(&stage->recv, (uint64_t)b), true);
-        } else if (b != except) {
-            status = dma_writer_put_shape(writer, &dst, &src, dma_blocks_bytes(&stage->recv, (uint64_t)b));
+        if (bytes) {
+            status = type ? dma_writer_put_elements(writer, task->comm->host, type, to, bytes / type->size, from, true)
+                          : dma_writer_put_shape(writer, &dst, &src, bytes);
         }
     }
     return dma_writer_end(proc, writer, status);

@@ -12,9 +12,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "dma/file_limit.h"
+#include "dma/file_room.h"
 
-#define ALLOCATE_PIECE ((size_t)256 << 10) /* bytes per posix_fallocate: short enough to complete between two signals */
+#define ALLOCATE_PIECE ((size_t)256 << 10) /* bytes allocated at once: short enough to complete between two signals */
 
 typedef struct extent {
     struct extent *next; /* sorted by offset */
@@ -62,13 +62,13 @@ static int open_file(dma_arena_kind_t kind, const char *dir, char *path, size_t 
     return open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
 }
 
-/* Allocates pages for the first `bytes` bytes, piece by piece. In older kernels a signal interrupts posix_fallocate,
+/* Allocates pages for the first `bytes` bytes, piece by piece. In older kernels a signal interrupts the allocation,
  * which then undoes its work, so that a periodic timer could keep one large call from ever completing. If memory runs
  * out, the pieces of this call are given back: other users of the tmpfs may need them. */
 static int allocate_pages(dma_arena_t *arena, size_t bytes)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE), at = arena->allocated;
-    int rc;
+    int error;
 
     bytes = (bytes + page - 1) / page * page;
     if (bytes <= arena->allocated) {
@@ -77,15 +77,14 @@ static int allocate_pages(dma_arena_t *arena, size_t bytes)
     while (at < bytes) {
         size_t piece = bytes - at < ALLOCATE_PIECE ? bytes - at : ALLOCATE_PIECE;
 
-        rc = posix_fallocate(arena->fd, (off_t)at, (off_t)piece);
-        if (rc == 0) {
-            at += piece;
-        } else if (rc != EINTR) {
+        if (!dma_file_allocate(arena->fd, at, piece)) {
+            error = errno;
             (void)fallocate(arena->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)arena->allocated,
                             (off_t)(at - arena->allocated));
-            errno = rc;
+            errno = error;
             return -1;
         }
+        at += piece;
     }
     arena->allocated = bytes;
     return 0;

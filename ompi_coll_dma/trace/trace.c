@@ -16,7 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "dma/file_limit.h"
+#include "dma/file_room.h"
 
 #define PIECE      ((size_t)1 << 20)
 #define MOST_FILES 100 /* of one rank: a process can use coll/dma, leave it and use it again */
@@ -56,16 +56,10 @@ static int open_file(const dma_trace_config_t *config)
     return fd;
 }
 
-/* In older kernels a signal interrupts posix_fallocate. */
 static bool allocate(int fd, size_t at, size_t bytes)
 {
-    int rc = dma_file_may_have(at + bytes) ? EINTR : EFBIG;
-
-    while (rc == EINTR) {
-        rc = posix_fallocate(fd, (off_t)at, (off_t)bytes);
-    }
-    errno = rc;
-    return rc == 0;
+    errno = EFBIG;
+    return dma_file_may_have(at + bytes) && dma_file_allocate(fd, at, bytes);
 }
 
 /* Maps the piece at `at`; with the lock. */

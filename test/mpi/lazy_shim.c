@@ -1,14 +1,9 @@
 /*
  * Collectives that succeed and move nothing, to prove that programs which check their results notice. Preloaded.
  */
-#include <mpi.h>
 #include <stdlib.h>
 
-#if OMPI_MAJOR_VERSION < 5
-#include <mpi-ext.h>
-#define MPI_Allgather_init  MPIX_Allgather_init
-#define PMPI_Allgather_init PMPIX_Allgather_init
-#endif
+#include "../../ompi_coll_dma/component/series.h"
 
 /* As many counts as a communicator has ranks. Never freed: calls may be under way. */
 static int *zeros(MPI_Comm comm)
@@ -35,12 +30,12 @@ int MPI_Iallgather(const void *send, int n, MPI_Datatype type, void *recv, int c
     return PMPI_Iallgather(send, 0, type, recv, 0, recv_type, comm, request);
 }
 
-int MPI_Allgather_init(const void *send, int n, MPI_Datatype type, void *recv, int count, MPI_Datatype recv_type,
-                       MPI_Comm comm, MPI_Info info, MPI_Request *request)
+int PERSISTENT(Allgather)(const void *send, int n, MPI_Datatype type, void *recv, int count, MPI_Datatype recv_type,
+                          MPI_Comm comm, MPI_Info info, MPI_Request *request)
 {
     (void)n;
     (void)count;
-    return PMPI_Allgather_init(send, 0, type, recv, 0, recv_type, comm, info, request);
+    return PERSISTENT_PROFILE(Allgather)(send, 0, type, recv, 0, recv_type, comm, info, request);
 }
 
 /* Counts are data of the program itself (moe tells others how many tokens it sends): only larger blocks are left out. */
