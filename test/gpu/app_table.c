@@ -38,22 +38,32 @@ static double median(double *values, int count)
     return values[count / 2];
 }
 
-/* One call, in microseconds; the slowest rank's. */
+/* The time of what all ranks begin together, in microseconds; the slowest rank's. */
+static double begin_together(void)
+{
+    MPI_Barrier(MPI_COMM_WORLD);
+    return MPI_Wtime();
+}
+
+static double slowest_since(double begin)
+{
+    double mine = MPI_Wtime() - begin;
+
+    MPI_Allreduce(MPI_IN_PLACE, &mine, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+    return mine * 1e6;
+}
+
 static double timed(bool to_each, addr_t send, addr_t recv, size_t bytes)
 {
     int block = (int)(bytes / (size_t)n);
-    double mine;
+    double begin = begin_together();
 
-    MPI_Barrier(MPI_COMM_WORLD);
-    mine = -MPI_Wtime();
     if (to_each) {
         MPI_Alltoall((void *)send, block, MPI_BYTE, (void *)recv, block, MPI_BYTE, MPI_COMM_WORLD);
     } else {
         MPI_Allgather((void *)send, block, MPI_BYTE, (void *)recv, block, MPI_BYTE, MPI_COMM_WORLD);
     }
-    mine += MPI_Wtime();
-    MPI_Allreduce(MPI_IN_PLACE, &mine, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
-    return mine * 1e6;
+    return slowest_since(begin);
 }
 
 static double call_time(bool to_each, addr_t send, addr_t recv, size_t bytes)
@@ -115,14 +125,10 @@ static double typed_time(const void *send, int send_count, MPI_Datatype send_typ
                          MPI_Datatype recv_type)
 {
     for (int i = -2; i < CALLS; i++) {
-        double mine;
+        double begin = begin_together();
 
-        MPI_Barrier(MPI_COMM_WORLD);
-        mine = -MPI_Wtime();
         MPI_Allgather(send, send_count, send_type, recv, recv_count, recv_type, MPI_COMM_WORLD);
-        mine += MPI_Wtime();
-        MPI_Allreduce(MPI_IN_PLACE, &mine, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
-        times[i < 0 ? 0 : i] = mine * 1e6;
+        times[i < 0 ? 0 : i] = slowest_since(begin);
     }
     return median(times, CALLS);
 }
@@ -185,15 +191,11 @@ static void turns(size_t bytes)
 
 static double start_time(MPI_Request *request)
 {
-    double mine;
+    double begin = begin_together();
 
-    MPI_Barrier(MPI_COMM_WORLD);
-    mine = -MPI_Wtime();
     MPI_Start(request);
     MPI_Wait(request, MPI_STATUS_IGNORE);
-    mine += MPI_Wtime();
-    MPI_Allreduce(MPI_IN_PLACE, &mine, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
-    return mine * 1e6;
+    return slowest_since(begin);
 }
 
 static void requests(size_t bytes)

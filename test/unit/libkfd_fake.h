@@ -75,6 +75,12 @@ void fake_report(const dma_provider_queue_t *queue, uint32_t status);
 /* A copy and a fence through a queue, in memory of its provider. */
 void fake_copies(dma_queues_t *q, dma_queue_t *queue, uint32_t value);
 
+/* Tests of any provider's queues (libkfd_fake_use.c): they come to the engines that they name, or to one of their kind, and move
+ * data; they come and go in any order, and those there are work; a queue waits for the word at an address. */
+void fake_use_kinds(dma_queues_t *q);
+void fake_use_in_any_order(dma_queues_t *q);
+void fake_use_poll(dma_queue_t *queue, uint64_t addr);
+
 /* Lets the engines work until they are idle, or for a while if they wait. */
 void fake_run(void);
 

@@ -305,16 +305,21 @@ static void thread_report(dma_report_t level, const char *topic, const char *tex
     pthread_mutex_unlock(&reports.lock);
 }
 
-int reports_count(const char *topic)
+int reports_with(const char *topic, const char *text)
 {
     int n = 0;
 
     pthread_mutex_lock(&reports.lock);
     for (int i = 0; i < reports.count; i++) {
-        n += !strcmp(reports.topics[i], topic);
+        n += !strcmp(reports.topics[i], topic) && strstr(reports.texts[i], text);
     }
     pthread_mutex_unlock(&reports.lock);
     return n;
+}
+
+int reports_count(const char *topic)
+{
+    return reports_with(topic, "");
 }
 
 const char *reports_first(const char *topic)

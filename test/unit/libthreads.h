@@ -105,6 +105,7 @@ void must_fail(const char *file, int line, int rank, const char *fmt, ...)
 
 /* Reports since the last threads_run began. */
 int reports_count(const char *topic);
+int reports_with(const char *topic, const char *text); /* those that contain the text */
 /* The first report of a topic; "" when there was none. */
 const char *reports_first(const char *topic);
 

@@ -117,6 +117,7 @@ unit_helpers += \
 	test/unit/libkfd_fake_internal.h \
 	test/unit/libkfd_fake_queues.c \
 	test/unit/libkfd_fake_rocr.c \
+	test/unit/libkfd_fake_use.c \
 	test/unit/libpart.c \
 	test/unit/libpart.h \
 	test/unit/libsdma_decode.c \
@@ -127,6 +128,8 @@ unit_helpers += \
 	test/unit/libsdma_tree.h \
 	test/unit/libstream.c \
 	test/unit/libstream.h \
+	test/unit/libstrips.c \
+	test/unit/libstrips.h \
 	test/unit/libthreads.c \
 	test/unit/libthreads.h \
 	test/unit/libthunk.c \

@@ -330,7 +330,9 @@ START_TEST(algorithms_that_never_meet)
 }
 END_TEST
 
-/* Waiting is no error, however often peers are told about it. On each node, one of those that wait says for whom. */
+/* Waiting is no error, however often peers are told about it. On each node, one of those that wait says for whom. A busy
+ * machine can make ranks late in the other calls, too. */
+#define LATE_CALL "call 2 ("
 typedef struct lateness {
     int n;
     const int *firsts;
@@ -352,7 +354,8 @@ static void late(rank_t *r)
         if (r->rank == l->late) {
             double until = dma_now() + 60;
 
-            while (i == 1 && reports_count("late") < l->nodes && dma_now() < until) { /* they may get to it later */
+            while (i == 1 && reports_with("late", LATE_CALL) < l->nodes &&
+                   dma_now() < until) { /* they may get to it later */
                 nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
             }
             nanosleep(&(struct timespec){.tv_sec = i == 1 ? 2 : 0, .tv_nsec = i == 0 ? 0 : 300000000}, NULL);
@@ -374,8 +377,8 @@ START_TEST(a_rank_is_late)
     job.arg = l;
     job.params.warn = 1;
     part_run(&job);
-    ck_assert_int_eq(reports_count("late"), l->nodes);
-    ck_assert_msg(strstr(reports_first("late"), l->line), "%s", reports_first("late"));
+    ck_assert_int_eq(reports_with("late", LATE_CALL), l->nodes);
+    ck_assert_int_ge(reports_with("late", l->line), 1);
 }
 END_TEST
 

@@ -10,6 +10,7 @@
 #include "core/resolve.h"
 #include "device/device.h"
 #include "libgpu_fake.h"
+#include "libstrips.h"
 #include "libthreads.h"
 #include "libunit.h"
 
@@ -21,14 +22,7 @@
 
 /* ---- datatypes ---- */
 
-typedef struct holes_type {
-    ptrdiff_t extent, lb, ub;
-    unsigned n;
-    dma_strip_t strips[3];
-    bool dense, regular;
-} holes_type_t;
-
-static const holes_type_t types[] = {
+static const strips_t types[] = {
     {.extent = SIZE, .ub = SIZE, .n = 1, .strips = {{.bytes = SIZE, .n = 1}}, .dense = true},
     {.extent = 31, .lb = 2, .ub = 26, .n = 1, .strips = {{.at = 2, .bytes = SIZE, .n = 1}}, .regular = true},
     /* three rows, and further on the next three */
@@ -54,65 +48,12 @@ static const holes_type_t types[] = {
 
 enum { TYPES = sizeof(types) / sizeof(types[0]) };
 
-/* Byte `i` of packed elements. */
-static ptrdiff_t where(const holes_type_t *t, size_t i)
-{
-    for (unsigned k = 0; k < t->n; k++) {
-        const dma_strip_t *s = &t->strips[k];
-
-        for (uint64_t row = 0; row < s->n; row++) {
-            uint64_t in = i % SIZE - s->packed - row * s->pitch;
-
-            if (in < s->bytes) {
-                return (ptrdiff_t)(i / SIZE) * t->extent + s->at + (ptrdiff_t)row * s->stride + (ptrdiff_t)in;
-            }
-        }
-    }
-    abort();
-}
-
-static dma_status_t pack(const void *buf, size_t count, void *type, void *packed, size_t bytes)
-{
-    for (size_t i = 0; i < count * SIZE; i++) {
-        ((char *)packed)[i] = ((const char *)buf)[where(type, i)];
-    }
-    return bytes == count * SIZE ? DMA_OK : DMA_ERR_ARG;
-}
-
-static dma_status_t unpack(void *buf, size_t count, void *type, const void *packed, size_t bytes)
-{
-    for (size_t i = 0; i < count * SIZE; i++) {
-        ((char *)buf)[where(type, i)] = ((const char *)packed)[i];
-    }
-    return bytes == count * SIZE ? DMA_OK : DMA_ERR_ARG;
-}
-
-static dma_status_t layout(const void *type, dma_rows_t *rows)
-{
-    const holes_type_t *t = type;
-    const dma_strip_t *s = t->strips;
-
-    *rows = (dma_rows_t){.first = s->at, .row = s->bytes, .levels = s->n > 1, .level = {{s->n, s->stride}}};
-    return t->regular ? DMA_OK : DMA_UNSUPPORTED;
-}
-
-static dma_status_t walk(const void *type, dma_visit_t visit, void *arg)
-{
-    const holes_type_t *t = type;
-    dma_status_t status = DMA_OK;
-
-    for (unsigned i = 0; status == DMA_OK && i < t->n; i++) {
-        status = visit(arg, &t->strips[i]);
-    }
-    return status;
-}
-
 /* ---- calls ---- */
 
 typedef struct holes_call {
     dma_call_t call;
     uint64_t tag;
-    const holes_type_t *type;
+    const strips_t *type;
     bool on_device;
     int n, rank, counts[MOST_RANKS], displs[MOST_RANKS], send_counts[MOST_RANKS], send_displs[MOST_RANKS];
     char *memory, *send; /* the address is in the middle */
@@ -146,7 +87,7 @@ static void put(const holes_call_t *c, char *memory, int b, int from, int to)
     uint64_t tag = c->tag * 8 + (dma_coll_gathers(c->call.coll) ? 0 : (uint64_t)to + 1);
 
     for (int i = 0; i < c->counts[b] * SIZE; i++) {
-        memory[ROOM + c->displs[b] * c->type->extent + where(c->type, (size_t)i)] =
+        memory[ROOM + c->displs[b] * c->type->extent + strips_where(c->type, SIZE, (size_t)i)] =
             (char)data_byte(tag, from, (uint64_t)i);
     }
 }
@@ -178,7 +119,7 @@ static void place_recv(rank_t *r, holes_call_t *c, uint64_t number)
     memset(c->written, 0, sizeof(c->written));
     for (int b = 0; b < c->n; b++) {
         for (int i = 0; !(own_kept(c) && b == c->rank) && i < c->counts[b] * SIZE; i++) {
-            c->received[ROOM + c->displs[b] * c->type->extent + where(c->type, (size_t)i)] = 1;
+            c->received[ROOM + c->displs[b] * c->type->extent + strips_where(c->type, SIZE, (size_t)i)] = 1;
         }
         if (c->call.in_place && (!own_kept(c) || b == c->rank)) {
             put(c, c->memory, b, c->rank, b);
@@ -282,22 +223,11 @@ static void run(int n, void (*body)(rank_t *r))
     run_with(n, body, NULL);
 }
 
-static dma_host_t host_of(void)
-{
-    dma_host_t host = threads_host;
-
-    host.pack = pack;
-    host.unpack = unpack;
-    host.type_rows = layout;
-    host.type_strips = walk;
-    return host;
-}
-
 /* ---- calls through host memory ---- */
 
 static void staged_body(rank_t *r)
 {
-    dma_host_t host = host_of();
+    dma_host_t host = strips_host();
 
     must(r, dma_comm_prepare(r->comms[0]) == DMA_OK, "set-up");
     r->comms[0]->host = &host;
@@ -334,7 +264,7 @@ static void module_below(const holes_call_t *c, dma_bounce_t *bounce)
 
 static void below_body(rank_t *r)
 {
-    dma_host_t host = host_of();
+    dma_host_t host = strips_host();
 
     r->comms[0]->host = &host;
     for (uint64_t i = 1; i <= CALLS; i++) {
@@ -363,22 +293,18 @@ END_TEST
 /* ---- copies ---- */
 
 /* Elements of a type on a rank of its own. */
-static void unpack_many(rank_t *r, const holes_type_t *t, size_t element, size_t count)
+static void unpack_many(rank_t *r, const strips_t *t, size_t element, size_t count)
 {
     size_t bytes = element * count, room = (count - 1) * (size_t)t->extent + (size_t)t->ub;
     dma_side_t side = {.size = element, .extent = t->extent, .ub = t->ub, .type = (void *)(uintptr_t)t};
     char *memory = fake_gpu_alloc(DMA_GPU_DEVICE_PLAIN, 0, room), *want = calloc(1, room), *from = malloc(bytes);
-    dma_host_t host = host_of();
+    dma_host_t host = strips_host();
 
     r->comms[0]->host = &host;
     side.runtime = r->job->runtime;
     data_fill((uint8_t *)from, 1, 0, bytes);
     for (size_t i = 0; i < bytes; i++) {
-        size_t in = i % element, row = in / t->strips[0].bytes;
-
-        want[element == SIZE ? (size_t)where(t, i)
-                             : i / element * (size_t)t->extent + row * (size_t)t->strips[0].stride +
-                                   in % t->strips[0].bytes] = from[i];
+        want[strips_where(t, element, i)] = from[i];
     }
     must(r, dma_device_unpack(r->comms[0], &side, memory, count, from) == DMA_OK, "unpack");
     must(r, !memcmp(want, memory, room), "%zu elements of %zu bytes", count, element);
@@ -411,11 +337,11 @@ END_TEST
 /* Rows that the slot has no place for. */
 static void long_rows_body(rank_t *r)
 {
-    static const holes_type_t wide = {.extent = 1200004,
-                                      .ub = 1100000,
-                                      .n = 1,
-                                      .strips = {{.bytes = 500000, .n = 2, .stride = 600000, .pitch = 500000}},
-                                      .regular = true};
+    static const strips_t wide = {.extent = 1200004,
+                                  .ub = 1100000,
+                                  .n = 1,
+                                  .strips = {{.bytes = 500000, .n = 2, .stride = 600000, .pitch = 500000}},
+                                  .regular = true};
 
     if (r->rank == 0) {
         unpack_many(r, &wide, 1000000, 3);
@@ -433,7 +359,7 @@ static void refused_body(rank_t *r)
 {
     static const char *const functions[] = {"copy2d_async",  "copy_async",    "alloc",
                                             "host_register", "stream_create", "enter"};
-    dma_host_t host = host_of();
+    dma_host_t host = strips_host();
 
     r->comms[0]->host = &host;
     for (uint64_t i = 0; r->rank == 0 && i < CALLS; i++) {

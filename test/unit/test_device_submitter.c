@@ -365,27 +365,34 @@ START_TEST(reports_are_printed_by_the_caller)
 }
 END_TEST
 
-static void late_rank_calls_another_operation(rank_t *r)
+/* Rank 0 posts and computes, and the late rank posts: the submitter finds an error, and the callers get it. */
+static void late_call_fails(rank_t *r, const call_spec_t *late, dma_status_t expected)
 {
-    call_spec_t spec = gather;
     posted_t p;
     dma_status_t status;
 
-    warm_up(r, r->comms[0]);
     threads_barrier(r);
     if (r->rank) {
         usleep(20000);
-        spec.coll = DMA_ALLTOALL;
     }
-    p = post(r, r->comms[0], &spec, 10);
+    p = post(r, r->comms[0], r->rank ? late : &gather, 10);
     if (r->rank == 0) {
         usleep(SOME_US);
         must(r, dma_comm_state(r->comms[0]) == DMA_COMM_READY, "a thread that is not the application's has failed it");
     }
     status = finish(&p);
-    must(r, status == DMA_ERR_MISMATCH, "%s", dma_status_name(status));
+    must(r, status == expected, "%s", dma_status_name(status));
     threads_barrier(r);
     call_free(p.call);
+}
+
+static void late_rank_calls_another_operation(rank_t *r)
+{
+    call_spec_t spec = gather;
+
+    warm_up(r, r->comms[0]);
+    spec.coll = DMA_ALLTOALL;
+    late_call_fails(r, &spec, DMA_ERR_MISMATCH);
 }
 
 START_TEST(disagreements_reach_the_caller)
@@ -400,25 +407,11 @@ END_TEST
 /* The engine of rank 0 takes no copies, once. The caller must not try again: part of them may be in the engine. */
 static void engine_refuses_the_copies(rank_t *r)
 {
-    dma_status_t status;
-    posted_t p;
-
     warm_up(r, r->comms[0]);
     if (r->rank == 0) {
         engine_refuse(ENGINE_START, 0, 1);
     }
-    threads_barrier(r);
-    if (r->rank) {
-        usleep(20000);
-    }
-    p = post(r, r->comms[0], &gather, 10);
-    if (r->rank == 0) {
-        usleep(SOME_US);
-    }
-    status = finish(&p);
-    must(r, status == DMA_ERR_ENGINE, "%s", dma_status_name(status));
-    threads_barrier(r);
-    call_free(p.call);
+    late_call_fails(r, &gather, DMA_ERR_ENGINE);
 }
 
 START_TEST(errors_reach_the_caller)

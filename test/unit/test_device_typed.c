@@ -9,6 +9,7 @@
 #include "core/comm.h"
 #include "device/device.h"
 #include "libengine_call.h"
+#include "libstrips.h"
 #include "libunit.h"
 
 #define SIZE       24000 /* of an element of any type */
@@ -19,13 +20,6 @@
 #define CALLS      32
 
 /* ---- datatypes ---- */
-
-typedef struct strips {
-    ptrdiff_t extent, lb, ub;
-    unsigned n;
-    dma_strip_t strips[3];
-    bool dense, regular;
-} strips_t;
 
 static const strips_t types[] = {
     {.extent = SIZE, .ub = SIZE, .n = 1, .strips = {{.bytes = SIZE, .n = 1}}, .dense = true},
@@ -53,68 +47,6 @@ static const strips_t types[] = {
 };
 
 enum { TYPES = sizeof(types) / sizeof(types[0]), LONG_TYPES = TYPES - 1 };
-
-/* Byte `i` of packed elements. */
-static ptrdiff_t where(const strips_t *t, size_t i)
-{
-    for (unsigned k = 0; k < t->n; k++) {
-        const dma_strip_t *s = &t->strips[k];
-        uint64_t in = i % SIZE - s->packed, row = s->n > 1 ? in / s->pitch : 0;
-
-        if (i % SIZE >= s->packed && row < s->n && in - row * s->pitch < s->bytes) {
-            return (ptrdiff_t)(i / SIZE) * t->extent + s->at + (ptrdiff_t)row * s->stride +
-                   (ptrdiff_t)(in - row * s->pitch);
-        }
-    }
-    abort();
-}
-
-static dma_status_t pack(const void *buf, size_t count, void *type, void *packed, size_t bytes)
-{
-    for (size_t i = 0; i < bytes; i++) {
-        ((char *)packed)[i] = ((const char *)buf)[where(type, i)];
-    }
-    return bytes == count * SIZE ? DMA_OK : DMA_ERR_ARG;
-}
-
-static dma_status_t unpack(void *buf, size_t count, void *type, const void *packed, size_t bytes)
-{
-    for (size_t i = 0; i < bytes; i++) {
-        ((char *)buf)[where(type, i)] = ((const char *)packed)[i];
-    }
-    return bytes == count * SIZE ? DMA_OK : DMA_ERR_ARG;
-}
-
-static dma_status_t layout(const void *type, dma_rows_t *rows)
-{
-    const strips_t *t = type;
-    const dma_strip_t *s = t->strips;
-
-    *rows = (dma_rows_t){.first = s->at, .row = s->bytes, .levels = s->n > 1, .level = {{s->n, s->stride}}};
-    return t->regular ? DMA_OK : DMA_UNSUPPORTED;
-}
-
-static dma_status_t walk(const void *type, dma_visit_t visit, void *arg)
-{
-    const strips_t *t = type;
-    dma_status_t status = DMA_OK;
-
-    for (unsigned i = 0; status == DMA_OK && i < t->n; i++) {
-        status = visit(arg, &t->strips[i]);
-    }
-    return status;
-}
-
-static dma_host_t host_of(void)
-{
-    dma_host_t host = threads_host;
-
-    host.pack = pack;
-    host.unpack = unpack;
-    host.type_rows = layout;
-    host.type_strips = walk;
-    return host;
-}
 
 /* ---- calls ---- */
 
@@ -176,7 +108,7 @@ static void put(const typed_t *c, char *memory, const strips_t *type, int displ,
     size_t bytes = (size_t)elements(c, from, to) * SIZE;
 
     for (size_t i = 0; i < bytes; i++) {
-        memory[BEFORE + displ * type->extent + where(type, i)] = (char)data_byte(tag, from, i);
+        memory[BEFORE + displ * type->extent + strips_where(type, SIZE, i)] = (char)data_byte(tag, from, i);
     }
 }
 
@@ -217,7 +149,7 @@ static void place_recv(rank_t *r, typed_t *c)
     memset(c->recv, 0xee, BEFORE + ROOM);
     for (int b = 0; b < r->n; b++) {
         for (int i = 0; !(kept && b == r->rank) && i < c->counts[b] * SIZE; i++) {
-            c->received[BEFORE + c->displs[b] * c->type->extent + where(c->type, (size_t)i)] = 1;
+            c->received[BEFORE + c->displs[b] * c->type->extent + strips_where(c->type, SIZE, (size_t)i)] = 1;
         }
         if (c->call.in_place && (!kept || b == r->rank)) {
             put(c, c->recv, c->type, c->displs[b], r->rank, b);
@@ -291,7 +223,7 @@ static void drop(typed_t *c)
 static void calls(rank_t *r)
 {
     const bool *long_rows = r->job->arg;
-    dma_host_t host = host_of();
+    dma_host_t host = strips_host();
     unsigned served = 0;
 
     must(r, dma_comm_prepare(r->comms[0]) == DMA_OK, "set-up");
@@ -339,7 +271,7 @@ END_TEST
 /* The device has no room for the rows: everything goes through host memory. */
 static void no_room(rank_t *r)
 {
-    dma_host_t host = host_of();
+    dma_host_t host = strips_host();
 
     must(r, dma_comm_prepare(r->comms[0]) == DMA_OK, "set-up");
     r->comms[0]->host = &host;
@@ -371,7 +303,7 @@ END_TEST
 /* Rows that follow each other are one copy, and rows at a regular distance are one strided copy. */
 static void rows_together(rank_t *r)
 {
-    dma_host_t host = host_of();
+    dma_host_t host = strips_host();
     typed_t c = {.type = &types[5], .send_type = &types[1], .call = {.coll = DMA_ALLGATHER}, .tag = 1};
     unsigned copies, strided;
 

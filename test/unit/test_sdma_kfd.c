@@ -15,9 +15,8 @@
 #include "libkfd_fake.h"
 #include "libunit.h"
 
-#define PAGE       4096u
-#define BLOCK      1024u
-#define OPERATIONS 400
+#define PAGE  4096u
+#define BLOCK 1024u
 
 /* Our declarations are the kernel's, as far as the header that is installed goes. */
 #ifdef HAVE_HEADER
@@ -122,23 +121,7 @@ START_TEST(kinds)
     dma_queues_t q;
 
     begin(&usual, &q);
-    for (uint32_t engine = 0; engine < FAKE_ENGINES; engine++) {
-        dma_map_pick_t pick = {.kind = DMA_MAP_ENGINE, .engine = engine};
-        dma_queue_t *queue = dma_queue_get(&q, &pick, 3);
-
-        ck_assert_ptr_nonnull(queue);
-        ck_assert_int_eq(fake_engine_of(queue->made.doorbell), (int)engine);
-        ck_assert_ptr_eq(dma_queue_get(&q, &pick, 1), queue);
-        fake_copies(&q, queue, engine + 7);
-    }
-    for (int i = 0; i < 2; i++) {
-        dma_queue_t *queue = dma_queue_get(&q, i ? &on_link : &on_host, 3);
-
-        ck_assert_ptr_nonnull(queue);
-        ck_assert(fake_engine_of(queue->made.doorbell) >= (i ? FAKE_HOST_ENGINES : 0));
-        ck_assert(i || fake_engine_of(queue->made.doorbell) < FAKE_HOST_ENGINES);
-        fake_copies(&q, queue, 99);
-    }
+    fake_use_kinds(&q);
     ck_assert_uint_eq(fake_counts.maps, 1); /* doorbells: all with the first queue */
     ck_assert_uint_eq(fake_counts.opens, 1);
     ck_assert_ptr_null(q.refusal);
@@ -440,17 +423,12 @@ START_TEST(still_waiting)
     unsigned char *memory;
     unsigned allocations;
     uint64_t addr;
-    uint32_t *p;
 
     begin(&usual, &q);
     memory = dma_queues_alloc(&q, PAGE, &addr);
     idle = dma_queue_get(&q, &on_host, 0);
     waiting = dma_queue_get_exclusive(&q, &on_link, 0);
-    ck_assert_int_eq(dma_ring_reserve(&waiting->ring, DMA_PACKET_POLL_DWORDS + DMA_PACKET_FENCE_DWORDS, 2, &p), DMA_OK);
-    p += dma_packet_poll(p, addr, DMA_PACKET_EQUAL, 1, UINT32_MAX, 16);
-    dma_packet_fence(p, addr + 64, 1);
-    dma_ring_publish(&waiting->ring);
-    fake_run();
+    fake_use_poll(waiting, addr);
     dma_queue_put_exclusive(&q, waiting);
     ck_assert_uint_eq(fake_counts.queues, 2);
     fake_copies(&q, idle, 3);
@@ -474,29 +452,10 @@ END_TEST
 /* Queues come and go in any order, and those there are work. */
 START_TEST(come_and_go)
 {
-    dma_queue_t *own[FAKE_ENGINES * FAKE_PER_ENGINE] = {0};
-    uint64_t random = unit_seed();
-    unsigned held = 1; /* the first queue */
     dma_queues_t q;
 
     begin(&usual, &q);
-    for (int i = 0; i < OPERATIONS; i++) {
-        random = random * 6364136223846793005u + 1442695040888963407u;
-        dma_map_pick_t pick = {.kind = (dma_map_kind_t)((random >> 40) % 3), .engine = (random >> 50) % FAKE_ENGINES};
-        dma_queue_t **slot = &own[(random >> 33) % (sizeof(own) / sizeof(own[0]))];
-
-        if (*slot) {
-            fake_copies(&q, *slot, (uint32_t)i);
-            dma_queue_put_exclusive(&q, *slot);
-            *slot = NULL;
-            held--;
-        } else if ((*slot = dma_queue_get_exclusive(&q, &pick, 0))) {
-            held++;
-        } else {
-            ck_assert_str_eq(q.refusal, "no queue is free on the engine");
-        }
-        ck_assert_uint_eq(fake_counts.queues, held);
-    }
+    fake_use_in_any_order(&q);
     end(&q);
 }
 END_TEST

@@ -193,13 +193,14 @@ START_TEST(taken_for_broken)
 }
 END_TEST
 
-/* Packets that wait for a word. */
+/* Packets that wait for a word. The read pointer passes a packet when it is fetched: the fence remains while the POLL waits. */
 static void publish_wait(dma_queue_t *queue, uint64_t word_addr, uint32_t value)
 {
-    uint32_t *p;
+    uint32_t *p, n;
 
-    ck_assert_int_eq(dma_ring_reserve(&queue->ring, DMA_PACKET_POLL_DWORDS, 1, &p), DMA_OK);
-    dma_packet_poll(p, word_addr, DMA_PACKET_EQUAL, value, UINT32_MAX, 4);
+    ck_assert_int_eq(dma_ring_reserve(&queue->ring, DMA_PACKET_POLL_DWORDS + DMA_PACKET_FENCE_DWORDS, 2, &p), DMA_OK);
+    n = dma_packet_poll(p, word_addr, DMA_PACKET_EQUAL, value, UINT32_MAX, 4);
+    dma_packet_fence(p + n, queue->step_addr, 1);
     dma_ring_publish(&queue->ring);
 }
 

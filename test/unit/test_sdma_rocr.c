@@ -9,8 +9,7 @@
 #include "libkfd_fake.h"
 #include "libunit.h"
 
-#define OPERATIONS 400
-#define PAGE       4096
+#define PAGE 4096
 
 /* Our declarations are ROCr's, as far as the headers that are installed go: those of old versions lack the descriptor. */
 #if __has_include(<hsa/amd_hsa_signal.h>)
@@ -103,22 +102,7 @@ START_TEST(kinds)
     begin(&usual, &q);
     ck_assert_str_eq(q.provider->ops->name, "rocr");
     ck_assert(q.provider->names_engines);
-    for (uint32_t engine = 0; engine < FAKE_ENGINES; engine++) {
-        dma_map_pick_t pick = on_engine(engine);
-        dma_queue_t *queue = dma_queue_get(&q, &pick, 3);
-
-        ck_assert_ptr_nonnull(queue);
-        ck_assert_int_eq(fake_engine_of(queue->made.doorbell), (int)engine);
-        fake_copies(&q, queue, engine + 7);
-    }
-    for (int i = 0; i < 2; i++) {
-        dma_queue_t *queue = dma_queue_get(&q, i ? &on_link : &on_host, 3);
-
-        ck_assert_ptr_nonnull(queue);
-        ck_assert(fake_engine_of(queue->made.doorbell) >= (i ? FAKE_HOST_ENGINES : 0));
-        ck_assert(i || fake_engine_of(queue->made.doorbell) < FAKE_HOST_ENGINES);
-        fake_copies(&q, queue, 99);
-    }
+    fake_use_kinds(&q);
     ck_assert_uint_eq(fake_counts.opens + fake_counts.maps, 0);
     end(&q);
 }
@@ -264,18 +248,14 @@ END_TEST
 START_TEST(silence)
 {
     dma_queue_t *queue;
-    uint32_t *p, *word;
+    uint32_t *word;
     uint64_t addr;
     dma_queues_t q;
 
     begin(&usual, &q);
     word = dma_queues_alloc(&q, PAGE, &addr);
     queue = dma_queue_get(&q, &on_host, 0);
-    ck_assert_int_eq(dma_ring_reserve(&queue->ring, DMA_PACKET_POLL_DWORDS + DMA_PACKET_FENCE_DWORDS, 2, &p), DMA_OK);
-    p += dma_packet_poll(p, addr, DMA_PACKET_EQUAL, 1, UINT32_MAX, 16);
-    dma_packet_fence(p, addr + 64, 1);
-    dma_ring_publish(&queue->ring);
-    fake_run();
+    fake_use_poll(queue, addr);
     ck_assert_int_eq(dma_queue_check(queue, 0.01), DMA_OK);
     usleep(20000);
     ck_assert_int_eq(dma_queue_check(queue, 0.01), DMA_ERR_ENGINE);
@@ -357,29 +337,10 @@ END_TEST
 /* Queues come and go in any order, and those there are work. */
 START_TEST(come_and_go)
 {
-    dma_queue_t *own[FAKE_ENGINES * FAKE_PER_ENGINE] = {0};
-    uint64_t random = unit_seed();
-    unsigned held = 1; /* the first queue */
     dma_queues_t q;
 
     begin(&usual, &q);
-    for (int i = 0; i < OPERATIONS; i++) {
-        random = random * 6364136223846793005u + 1442695040888963407u;
-        dma_map_pick_t pick = {.kind = (dma_map_kind_t)((random >> 40) % 3), .engine = (random >> 50) % FAKE_ENGINES};
-        dma_queue_t **slot = &own[(random >> 33) % (sizeof(own) / sizeof(own[0]))];
-
-        if (*slot) {
-            fake_copies(&q, *slot, (uint32_t)i);
-            dma_queue_put_exclusive(&q, *slot);
-            *slot = NULL;
-            held--;
-        } else if ((*slot = dma_queue_get_exclusive(&q, &pick, 0))) {
-            held++;
-        } else {
-            ck_assert_str_eq(q.refusal, "no queue is free on the engine");
-        }
-        ck_assert_uint_eq(fake_counts.queues, held);
-    }
+    fake_use_in_any_order(&q);
     end(&q);
 }
 END_TEST

@@ -1,0 +1,81 @@
+/* Datatypes of strips: see libstrips.h. */
+#include "libstrips.h"
+
+#include <stdlib.h>
+
+#include "libthreads.h"
+
+size_t strips_size(const strips_t *t)
+{
+    size_t size = 0;
+
+    for (unsigned k = 0; k < t->n; k++) {
+        size += t->strips[k].bytes * t->strips[k].n;
+    }
+    return size;
+}
+
+ptrdiff_t strips_where(const strips_t *t, size_t size, size_t i)
+{
+    for (unsigned k = 0; k < t->n; k++) {
+        const dma_strip_t *s = &t->strips[k];
+        uint64_t in = i % size - s->packed, row = s->n > 1 ? in / s->pitch : 0;
+
+        if (i % size >= s->packed && row < s->n && in - row * s->pitch < s->bytes) {
+            return (ptrdiff_t)(i / size) * t->extent + s->at + (ptrdiff_t)row * s->stride +
+                   (ptrdiff_t)(in - row * s->pitch);
+        }
+    }
+    abort();
+}
+
+static dma_status_t pack(const void *buf, size_t count, void *type, void *packed, size_t bytes)
+{
+    size_t size = strips_size(type);
+
+    for (size_t i = 0; i < count * size; i++) {
+        ((char *)packed)[i] = ((const char *)buf)[strips_where(type, size, i)];
+    }
+    return bytes == count * size ? DMA_OK : DMA_ERR_ARG;
+}
+
+static dma_status_t unpack(void *buf, size_t count, void *type, const void *packed, size_t bytes)
+{
+    size_t size = strips_size(type);
+
+    for (size_t i = 0; i < count * size; i++) {
+        ((char *)buf)[strips_where(type, size, i)] = ((const char *)packed)[i];
+    }
+    return bytes == count * size ? DMA_OK : DMA_ERR_ARG;
+}
+
+static dma_status_t layout(const void *type, dma_rows_t *rows)
+{
+    const strips_t *t = type;
+    const dma_strip_t *s = t->strips;
+
+    *rows = (dma_rows_t){.first = s->at, .row = s->bytes, .levels = s->n > 1, .level = {{s->n, s->stride}}};
+    return t->regular ? DMA_OK : DMA_UNSUPPORTED;
+}
+
+static dma_status_t walk(const void *type, dma_visit_t visit, void *arg)
+{
+    const strips_t *t = type;
+    dma_status_t status = DMA_OK;
+
+    for (unsigned i = 0; status == DMA_OK && i < t->n; i++) {
+        status = visit(arg, &t->strips[i]);
+    }
+    return status;
+}
+
+dma_host_t strips_host(void)
+{
+    dma_host_t host = threads_host;
+
+    host.pack = pack;
+    host.unpack = unpack;
+    host.type_rows = layout;
+    host.type_strips = walk;
+    return host;
+}
