@@ -289,6 +289,7 @@ dma_status_t dma_device_resolve(dma_comm_t *comm, dma_task_t *task, const dma_ca
 void dma_device_drop(dma_task_t *task)
 {
     if (!task->device->persistent) { /* else the state belongs to the communicator */
+        dma_device_put_scratch(task->comm->proc, task->device, task->status != DMA_OK);
         free(task->device->host.displs);
         free(task->device->scratch.displs);
         free(task->device);
