@@ -91,7 +91,7 @@ struct dma_proc {
     /* State of the device route (device/device.h). */
     const struct dma_gpu_runtime *runtime;
     const struct dma_gpu_engine *const *engines;
-    pthread_mutex_t device_lock; /* guards ipc, devices, relays, writers and scratch */
+    pthread_mutex_t device_lock; /* guards ipc, devices, relays, writers, scratch and pins */
     pthread_mutex_t submitter_lock;
     struct dma_submitter *submitter;
     _Atomic int armed; /* persistent calls whose programs the engines have beforehand */
@@ -99,7 +99,8 @@ struct dma_proc {
     struct dma_device *devices;
     struct dma_writer *writers;
     struct dma_scratch *scratch; /* device/pool.h */
-    uint64_t scratch_uses;       /* so far: orders them */
+    struct dma_pin *pins;        /* device/pins.h */
+    uint64_t scratch_uses;       /* of both so far: orders them */
     dma_budget_t budget;
 
     /* State of the cluster route (cluster/cluster.h). */

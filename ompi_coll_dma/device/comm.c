@@ -28,7 +28,7 @@ struct dma_device_comm *dma_device_comm(dma_comm_t *comm, const dma_gpu_runtime_
         return NULL;
     }
     if (!device->engine || !(dc = calloc(1, sizeof(*dc) + tables_bytes(comm->nranks)))) {
-        dma_device_put(comm->proc, rt, device);
+        dma_device_put(comm->proc, rt, device, false);
         return NULL;
     }
     dc->rt = rt;
@@ -518,7 +518,7 @@ void dma_device_comm_destroy(dma_comm_t *comm)
         }
     }
     dma_plan_cache_free(&dc->plans);
-    dma_device_put(comm->proc, dc->rt, dc->device);
+    dma_device_put(comm->proc, dc->rt, dc->device, true);
     free(dc);
     comm->device = NULL;
 }

@@ -68,6 +68,7 @@
 #define DMA_DEVICE_DEVICE_H
 
 #include "core/comm.h"
+#include "device/pins.h"
 #include "device/pool.h"
 #include "engine/gpu.h"
 #include "gpu/ipc.h"
@@ -111,6 +112,7 @@ typedef struct dma_device_stage {
     dma_shape_t send_shape, recv_shape;      /* of the blocks that are replaced */
     const dma_side_t *send_type, *recv_type; /* their irregular datatype, or NULL */
     int64_t *displs;                         /* of the packed blocks: n to send, then n to receive */
+    dma_pin_t *pins[2]; /* by side, of host memory: the blocks are in it; NULL: in pageable memory */
 } dma_device_stage_t;
 
 /* The state of a task with device memory. */
@@ -280,8 +282,9 @@ extern const dma_route_t dma_route_device;
 
 /* The entry of the process for a device; made on first use. */
 dma_device_t *dma_device_of(dma_proc_t *proc, const dma_gpu_runtime_t *rt, int device);
-/* A communicator that got the device from dma_device_of has ended. */
-void dma_device_put(dma_proc_t *proc, const dma_gpu_runtime_t *rt, dma_device_t *device);
+/* A communicator that got the device from dma_device_of has ended; or, not `used`, it has no use for it: memory that calls without an
+ * engine have borrowed stays then. */
+void dma_device_put(dma_proc_t *proc, const dma_gpu_runtime_t *rt, dma_device_t *device, bool used);
 void dma_devices_destroy(dma_proc_t *proc);
 
 /* ---- trace.c: what the trace of a communicator says of its engine; without a trace nothing is done ---- */
@@ -316,6 +319,11 @@ dma_gpu_memory_t dma_device_classify(const dma_gpu_runtime_t *rt, const dma_span
 dma_status_t dma_device_sync_stream(const dma_comm_t *comm, const dma_gpu_runtime_t *rt, int device);
 /* Copies with the runtime, because the cores must not access device memory. */
 dma_status_t dma_device_copy(const dma_gpu_runtime_t *rt, int device, void *to, const void *from, uint64_t bytes);
+/* The same from device memory to pageable memory, and back, through pinned memory if there is some. */
+dma_status_t dma_device_read(dma_proc_t *proc, const dma_gpu_runtime_t *rt, int device, void *to, const void *from,
+                             uint64_t bytes);
+dma_status_t dma_device_write(dma_proc_t *proc, const dma_gpu_runtime_t *rt, int device, void *to, const void *from,
+                              uint64_t bytes);
 
 /* ---- shape.c: blocks that consist of rows at regular distances ---- */
 
@@ -413,6 +421,8 @@ void dma_submitter_destroy(dma_proc_t *proc);
 /* Puts host memory in place of the task's device memory for this reason, and copies what is sent. Only counts if this has been
  * done. */
 dma_status_t dma_device_stage(dma_task_t *task, dma_reason_t reason);
+/* The call does not need its pinned memory any more. */
+void dma_device_put_pins(dma_proc_t *proc, struct dma_device_call *d);
 /* Copies block 0 of the send side to block 0 of the receive side. */
 dma_status_t dma_device_copy_own(dma_task_t *task);
 

@@ -8,6 +8,8 @@ core_sources += \
 	ompi_coll_dma/device/scratch.c \
 	ompi_coll_dma/device/persistent.c \
 	ompi_coll_dma/device/pieces.c \
+	ompi_coll_dma/device/pins.c \
+	ompi_coll_dma/device/pins.h \
 	ompi_coll_dma/device/pool.c \
 	ompi_coll_dma/device/pool.h \
 	ompi_coll_dma/device/proc.c \

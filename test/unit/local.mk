@@ -17,8 +17,10 @@ unit_tests += \
 	test/unit/test_device_persistent \
 	test/unit/test_device_pieces \
 	test/unit/test_device_reset \
+	test/unit/test_device_rounds \
 	test/unit/test_device_scratch \
 	test/unit/test_device_shape \
+	test/unit/test_device_staged \
 	test/unit/test_device_submitter \
 	test/unit/test_device_sync \
 	test/unit/test_device_typed \
