@@ -172,8 +172,9 @@ static void overlapping(rank_t *r)
     fake_gpu_fail("event_query", 0, DMA_ERR_ENGINE);
     must(r, dma_pin_read(pin, host, device, bytes) == DMA_ERR_ENGINE, "the error is lost");
     must(r, fake_gpu_calls("copy_async") == copies + 2, "%u copies under way", fake_gpu_calls("copy_async") - copies);
-    rt->leave(&scope);
     dma_pin_put(r->proc, pin);
+    must(r, rt->stream_query(pin->stream) == DMA_OK, "copies are under way");
+    rt->leave(&scope);
     fake_gpu_free(device);
 }
 
@@ -181,7 +182,7 @@ START_TEST(two_slots)
 {
     job_t job;
 
-    call_streams_late(300);
+    call_streams_late(5000);
     job = staged_job(1, overlapping, NULL);
     job.params.pinned_bytes = 600 * KIB;
     call_run_job(&job);
@@ -248,7 +249,7 @@ START_TEST(copies_fail)
 {
     job_t job;
 
-    call_streams_late(100);
+    call_streams_late(1000);
     job = staged_job(RANKS, breaks, &_i);
     job.params.pinned_bytes = 512 * KIB;
     call_run_job(&job);
