@@ -396,18 +396,11 @@ static dma_plan_req_t plan_request(const dma_comm_t *comm, const dma_task_t *tas
 {
     const struct dma_device_comm *dc = comm->device;
     dma_plan_req_t req = comm->req;
-    uint32_t features = UINT32_MAX;
 
     req.coll = task->coll;
     req.gpu = &comm->gpu_profile;
     req.queues = comm->gpu_queues;
-    req.max_queues = UINT32_MAX;
-    for (int r = 0; r < comm->nranks; r++) {
-        features &= dc->traits[r].features;
-        req.max_queues = dc->traits[r].max_ways < req.max_queues ? dc->traits[r].max_ways : req.max_queues;
-    }
-    req.prelaunch = features & DMA_GPU_PRELAUNCH;
-    req.bcst = features & DMA_GPU_BCST_PACKETS;
+    dma_gpu_request_traits(&req, dc->traits);
     return req;
 }
 
