@@ -143,10 +143,8 @@ dma_status_t dma_device_publish_record(dma_comm_t *comm, dma_task_t *task)
     if (status != DMA_OK) {
         return status;
     }
-    traits = dc->device->traits;
-    if (dc->peer_arenas_registered != (unsigned)comm->nranks) {
-        traits.features &= ~(uint32_t)DMA_GPU_PRELAUNCH; /* not a channel, or switched off */
-    }
+    /* not a channel, or switched off, if the arenas of peers are not registered */
+    traits = dma_gpu_traits_of_call(&dc->device->traits, dc->peer_arenas_registered == (unsigned)comm->nranks);
     *info = (dma_device_info_t){
         .number = export.number,
         .offset = (int64_t)((uint64_t)(uintptr_t)recv->addr - export.base),

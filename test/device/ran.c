@@ -2,8 +2,9 @@
  * Which variant carries out a collective: prints a line "OPERATION BYTES VARIANT" for each call, by the counters
  * coll_dma_variant_*. The suite info compares it with what coll_dma_info predicts.
  *
- *   mpirun -n N ran host|device allgather|alltoall out|in BYTES...
+ *   mpirun -n N ran host|device allgather|alltoall out|in|persistent BYTES...        persistent: out of place
  */
+#include "../mpi/verify.h"
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -57,6 +58,20 @@ static void call(const char *operation, void *send, void *recv, int bytes)
     }
 }
 
+static void start(const char *operation, void *send, void *recv, int bytes)
+{
+    MPI_Request request;
+
+    if (!strcmp(operation, "allgather")) {
+        PERSISTENT(Allgather)(send, bytes, MPI_BYTE, recv, bytes, MPI_BYTE, MPI_COMM_WORLD, MPI_INFO_NULL, &request);
+    } else {
+        PERSISTENT(Alltoall)(send, bytes, MPI_BYTE, recv, bytes, MPI_BYTE, MPI_COMM_WORLD, MPI_INFO_NULL, &request);
+    }
+    MPI_Start(&request);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    MPI_Request_free(&request);
+}
+
 int main(int argc, char **argv)
 {
     int rank, size, devices = 0, largest = 0;
@@ -83,7 +98,11 @@ int main(int argc, char **argv)
         unsigned long long before[MOST], after[MOST];
 
         read_counters(before);
-        call(argv[2], strcmp(argv[3], "in") ? send : MPI_IN_PLACE, recv, atoi(argv[i]));
+        if (!strcmp(argv[3], "persistent")) {
+            start(argv[2], send, recv, atoi(argv[i]));
+        } else {
+            call(argv[2], strcmp(argv[3], "in") ? send : MPI_IN_PLACE, recv, atoi(argv[i]));
+        }
         read_counters(after);
         for (int v = 0; v < nhandles && rank == 0; v++) {
             if (after[v] != before[v]) {

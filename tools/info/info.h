@@ -56,7 +56,7 @@ typedef struct info_question {
     dma_coll_t coll;
     int ranks; /* 0: as many as there are GPUs, or processors */
     uint64_t bytes;
-    bool device, in_place;
+    bool device, in_place, persistent;
     const char *profile;   /* file for GPUs; NULL: the parameter's, or the built-in one */
     int nodes;             /* 0: one node, without a layout */
     int sizes[INFO_NODES]; /* ranks of each node */
@@ -73,6 +73,8 @@ int info_options_parse(info_options_t *options, int argc, char **argv, bool spea
 bool info_parse_bytes(const char *text, uint64_t *bytes);
 /* "2x8" or "8,8,4" */
 bool info_parse_nodes(const char *text, info_question_t *question);
+/* Does the parameter coll let coll/dma be used? */
+bool info_selects(const char *coll);
 
 /* ---- what is found ---- */
 
@@ -205,8 +207,6 @@ typedef struct info {
 
 void info_mpi_find(info_mpi_t *mpi);
 void info_mpi_close(info_mpi_t *mpi);
-/* Does the parameter coll let coll/dma be used? */
-bool info_selects(const char *coll);
 /* Why coll/dma serves nothing in this Open MPI, or NULL. */
 const char *info_why_unserved(const info_mpi_t *mpi);
 void info_host_find(info_host_t *host, const dma_params_t *params);

@@ -6,7 +6,7 @@
 #include "tools/info/info.h"
 
 enum { DONE, WRONG_USE = 2 };
-enum { HELP = 1, VERSION, JSON, SELF_TEST, PREDICT, RANKS, BYTES, MEMORY, IN_PLACE, PROFILE, NODES };
+enum { HELP = 1, VERSION, JSON, SELF_TEST, PREDICT, RANKS, BYTES, MEMORY, IN_PLACE, PERSISTENT, PROFILE, NODES };
 
 #define MOST_RANKS 1048576
 #define MOST_NODE  1024 /* ranks of a node */
@@ -26,6 +26,7 @@ static const char help[] =
     "    --ranks N        [as many as there are GPUs; without, as processors that this process may use]\n"
     "    --memory KIND    host or device [device if there are GPUs]\n"
     "    --in-place       MPI_IN_PLACE\n"
+    "    --persistent     MPI_Start of a persistent request, whose programs may be armed\n"
     "    --profile FILE   constants for GPU engines [coll_dma_gpu_profile, or the built-in ones of MI300X]\n"
     "    --nodes LAYOUT   several nodes: 4x8 (4 nodes, 8 ranks each), or the ranks of each: 8,8,6\n"
     "  --help, --version\n"
@@ -152,6 +153,8 @@ static bool set_option(info_options_t *o, int option, const char *value)
         return parse_memory(value, o);
     case IN_PLACE:
         return q->in_place = true;
+    case PERSISTENT:
+        return q->persistent = true;
     case PROFILE:
         q->profile = value;
         return true;
@@ -179,7 +182,8 @@ static const char *conflict(const info_options_t *o, bool details)
     for (int i = 0; i < q->nodes; i++) {
         ranks += q->sizes[i];
     }
-    return !q->asked && details         ? "--ranks, --bytes, --memory, --in-place, --profile and --nodes need --predict"
+    return !q->asked && details
+               ? "--ranks, --bytes, --memory, --in-place, --persistent, --profile and --nodes need --predict"
            : q->nodes && q->ranks       ? "--nodes and --ranks exclude each other"
            : ranks > MOST_RANKS         ? "--nodes: there are too many ranks"
            : q->nodes && ranks < 2      ? "--nodes: there is one rank"
@@ -199,6 +203,7 @@ int info_options_parse(info_options_t *o, int argc, char **argv, bool speaks)
                                           {"bytes", required_argument, NULL, BYTES},
                                           {"memory", required_argument, NULL, MEMORY},
                                           {"in-place", no_argument, NULL, IN_PLACE},
+                                          {"persistent", no_argument, NULL, PERSISTENT},
                                           {"profile", required_argument, NULL, PROFILE},
                                           {"nodes", required_argument, NULL, NODES},
                                           {0}};
@@ -228,4 +233,20 @@ int info_options_parse(info_options_t *o, int argc, char **argv, bool speaks)
     }
     both = conflict(o, details);
     return both ? wrong(speaks, both, NULL) : -1;
+}
+
+bool info_selects(const char *coll)
+{
+    bool excludes = coll[0] == '^', named = false;
+
+    if (!coll[0]) {
+        return true;
+    }
+    for (coll += excludes; *coll; coll += coll[0] == ',') {
+        size_t length = strcspn(coll, ",");
+
+        named = named || (length == 3 && !strncmp(coll, "dma", 3));
+        coll += length;
+    }
+    return named != excludes;
 }

@@ -24,7 +24,7 @@ void out_say(out_t *o, int indent, const char *format, ...)
 {
     va_list args;
 
-    if (o->json) {
+    if (o->json || o->quiet) {
         return;
     }
     fprintf(o->to, "%*s", 2 * indent, "");

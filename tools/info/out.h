@@ -14,6 +14,7 @@
 typedef struct out {
     FILE *to;
     bool json;
+    bool quiet; /* nothing is said to people now */
     int depth;
     bool filled[OUT_DEPTH]; /* the object or array of that depth has a member */
     bool array[OUT_DEPTH];

@@ -113,22 +113,6 @@ static void find_component(info_mpi_t *mpi)
     }
 }
 
-bool info_selects(const char *coll)
-{
-    bool excludes = coll[0] == '^', named = false;
-
-    if (!coll[0]) {
-        return true;
-    }
-    for (coll += excludes; *coll; coll += coll[0] == ',') {
-        size_t length = strcspn(coll, ",");
-
-        named = named || (length == 3 && !strncmp(coll, "dma", 3));
-        coll += length;
-    }
-    return named != excludes;
-}
-
 const char *info_why_unserved(const info_mpi_t *mpi)
 {
     return !mpi->loaded                    ? "Open MPI does not load the component"

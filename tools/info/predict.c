@@ -94,7 +94,11 @@ static bool find_traits(const info_t *info, dma_plan_req_t *req, info_prediction
         const dma_topo_gpu_t gpu = {.device_id = MODEL_GPU_ID, .host_engines = 2, .xgmi_engines = 14};
         const dma_sdma_unit_t unit = {.gpu = &gpu, .gen = model};
 
-        traits[r] = info->gpus.n ? info->gpus.gpus[r % info->gpus.n].traits : dma_sdma_traits(&unit);
+        const dma_gpu_traits_t of_gpu =
+            info->gpus.n ? info->gpus.gpus[r % info->gpus.n].traits : dma_sdma_traits(&unit);
+
+        traits[r] =
+            dma_gpu_traits_of_call(&of_gpu, info->options.question.persistent && info->mpi.params.prelaunch > 0);
     }
     dma_gpu_request_traits(req, traits);
     free(traits);

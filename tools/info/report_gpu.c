@@ -157,9 +157,29 @@ static void report_packets(out_t *o, const info_gpu_t *gpu)
     out_close(o);
 }
 
+/* Has a GPU the same queues and packets as the first one? People need not read that again. */
+static bool is_like_first(const info_gpus_t *gpus, int i)
+{
+    const info_gpu_t *a = &gpus->gpus[0], *b = &gpus->gpus[i];
+    bool like = i > 0 && a->located && b->located && a->nproviders == b->nproviders && a->recorded == b->recorded &&
+                !strcmp(a->record_why, b->record_why) && a->provider == b->provider;
+
+    for (int p = 0; like && p < a->nproviders; p++) {
+        like = a->providers[p].usable == b->providers[p].usable && !strcmp(a->providers[p].why, b->providers[p].why);
+    }
+    for (int p = 0; like && p < DMA_TRIAL_PACKETS; p++) {
+        const info_packet_t *x = &a->packets[p], *y = &b->packets[p];
+
+        like = x->has == y->has && x->used == y->used && x->self_test == y->self_test &&
+               !strcmp(x->record, y->record) && !strcmp(x->why, y->why);
+    }
+    return like;
+}
+
 static void report_sdma(out_t *o, const info_gpus_t *gpus, int i)
 {
     const info_gpu_t *gpu = &gpus->gpus[i];
+    bool like = is_like_first(gpus, i);
 
     out_object(o, "sdma");
     out_bool(o, "works", gpu->located && gpu->provider);
@@ -167,6 +187,10 @@ static void report_sdma(out_t *o, const info_gpus_t *gpus, int i)
     out_text(o, "reason", gpu->sdma_reason ? dma_reasons[gpu->sdma_reason].name : NULL);
     if (gpu->located) {
         report_engines(o, gpus, i);
+        if (like) {
+            out_say(o, 2, "queues and packets: as of GPU 0");
+        }
+        o->quiet = like;
         report_providers(o, gpu);
         report_packets(o, gpu);
         out_bool(o, "recorded", gpu->recorded);
@@ -174,6 +198,7 @@ static void report_sdma(out_t *o, const info_gpus_t *gpus, int i)
         if (!gpu->recorded && !gpus->proof.all) {
             out_say(o, 2, "the record does not count: %s", gpu->record_why);
         }
+        o->quiet = false;
     } else {
         out_say(o, 2, "no engine sdma: %s", gpu->sdma_why);
     }
@@ -315,14 +340,15 @@ static void describe_question(out_t *o, const info_t *info)
         }
         snprintf(where, sizeof(where), "%d nodes", q->nodes);
     }
-    out_say(o, 0, "Prediction: %s of %s, %d ranks on %s, in %s memory%s", names[q->coll], info_bytes(q->bytes), ranks,
-            where, q->device ? "device" : "host", q->in_place ? ", in place" : "");
+    out_say(o, 0, "Prediction: %s of %s, %d ranks on %s, in %s memory%s%s", names[q->coll], info_bytes(q->bytes), ranks,
+            where, q->device ? "device" : "host", q->in_place ? ", in place" : "", q->persistent ? ", persistent" : "");
     out_text(o, "operation", names[q->coll]);
     out_number(o, "bytes", q->bytes);
     out_number(o, "ranks", (uint64_t)ranks);
     out_number(o, "nodes", q->nodes > 1 ? (uint64_t)q->nodes : 1);
     out_text(o, "memory", q->device ? "device" : "host");
     out_bool(o, "in_place", q->in_place);
+    out_bool(o, "persistent", q->persistent);
 }
 
 void info_report_prediction(out_t *o, const info_t *info)
