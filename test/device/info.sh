@@ -163,7 +163,7 @@ make_record() {
 
 no_record() {
     rm -f "$record"
-    recorded --self-test && is "d['record']['state'] == 'unusable'" "packets('used') == ''" "packets('has') != ''" "not s['recorded']" \
+    recorded && is "packets('used') == ''" && recorded --self-test && is "d['record']['state'] == 'unusable'" "packets('used') == ''" "packets('has') != ''" "not s['recorded']" \
         "all(p['record'] == 'no record' for p in s['packets'])" "reasons() == ['packets_unrecorded']" "'plain copies' in g[0]['advice']" &&
         [ "$(sent swap)$(sent broadcast)" = 00 ] && [ "$(sent copy)" -gt 0 ]
 }
