@@ -4,13 +4,15 @@ mpi_programs += \
 	test/device/apart \
 	test/device/counted \
 	test/device/counts \
-	test/device/lose
+	test/device/lose \
+	test/device/ran
 extra_files += \
 	test/device/accept.sh \
 	test/device/across.sh \
 	test/device/apart.sh \
 	test/device/common.sh \
 	test/device/counts.sh \
+	test/device/info.sh \
 	test/device/lose.sh \
 	test/device/mutants.sh \
 	test/device/mutants.txt \
@@ -33,3 +35,6 @@ test_device_across_LDADD = $(OMPI_PROGRAM_LIBS) -ldl -lpthread
 test_device_apart_SOURCES = test/device/apart.c test/device/hip.c test/device/hip.h
 test_device_apart_CPPFLAGS = $(MPI_CPPFLAGS)
 test_device_apart_LDADD = $(OMPI_PROGRAM_LIBS) -ldl
+test_device_ran_SOURCES = test/device/ran.c test/device/hip.c test/device/hip.h
+test_device_ran_CPPFLAGS = $(MPI_CPPFLAGS)
+test_device_ran_LDADD = $(OMPI_PROGRAM_LIBS) -ldl
