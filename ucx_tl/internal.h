@@ -14,10 +14,15 @@
  *
  *     a peer        created -> connected -> failed or closed        never back: a process that failed once is not used again
  *
- * Every peer over TCP has two endpoints. The kernel's keepalive probes a connection only while no data is outstanding
- * on it; with data outstanding the kernel retransmits instead, at growing intervals, and so it does where a stopped process
- * has not taken its data. So there is a second connection, which stays idle. Even the host of a stopped process answers its
- * probes. watch.c decides what it means that nothing comes.
+ * Descriptors. A peer over TCP costs one: both processes create one endpoint for the other, and UCX joins the two into one
+ * connection, also if both connect at the same time. The kernel's keepalive probes this connection only while no data is
+ * outstanding on it; with data outstanding the kernel retransmits instead, at growing intervals, and so it does where a stopped
+ * process has not taken its data. Where nothing comes for that reason, watch.c opens a connection that stays idle, one for a
+ * host, and closes it when something comes again. watch.c decides what it means that nothing comes. If the user has set how
+ * the kernel probes, watch.c does nothing. Only then each peer has a second endpoint, which stays idle.
+ *
+ * Without peers, UCX has two descriptors for each interface (its listener, and an epoll), one epoll for the worker, and four ends
+ * of pipes for its thread.
  */
 #ifndef DMA_UCX_TL_INTERNAL_H
 #define DMA_UCX_TL_INTERNAL_H
@@ -107,13 +112,20 @@ typedef struct dma_ucx_ip {
     unsigned char bytes[16];
 } dma_ucx_ip_t;
 
+/* A place where a process listens. */
+typedef struct dma_ucx_port {
+    dma_ucx_ip_t ip;
+    uint32_t port; /* in host byte order */
+} dma_ucx_port_t;
+
 struct dma_ucx_peer {
     dma_ucx_entry_t entry; /* in peer_table */
     dma_ucx_t *net;
-    void *address;     /* of its worker, until the peer is connected */
-    dma_ucx_ip_t *ips; /* that it can be reached at over TCP */
-    uint32_t nips;
-    ucp_ep_h ep, keepalive_ep;
+    void *address;         /* of its worker, until the peer is connected */
+    dma_ucx_port_t *ports; /* that it can be reached at over TCP */
+    uint32_t nports;
+    ucp_ep_h ep;
+    ucp_ep_h idle_ep;      /* NULL unless only the kernel watches */
     unsigned sends, recvs; /* started */
     _Atomic dma_status_t status;
     double deadline;             /* of a failed peer: until then UCX may end its requests */
@@ -123,15 +135,15 @@ struct dma_ucx_peer {
 };
 
 /* The objects of UCX. */
-#define DMA_UCX_IPS 32
+#define DMA_UCX_PORTS 32
 typedef struct dma_ucx_stack {
     ucp_context_h context;
     ucp_worker_h worker;
     bool tcp_only;
     dma_net_place_t place;
-    uint32_t nips;                 /* of `ips` */
-    dma_ucx_ip_t ips[DMA_UCX_IPS]; /* what its TCP connections come from or go to; further ones are not watched */
-    void *address;                 /* what peers get: nips, ips, and the address of the worker */
+    uint32_t nports;                     /* of `ports` */
+    dma_ucx_port_t ports[DMA_UCX_PORTS]; /* where it listens on TCP; further ones are not watched */
+    void *address;                       /* what peers get: nports, ports, and the address of the worker */
     size_t address_bytes;
 } dma_ucx_stack_t;
 
@@ -139,9 +151,17 @@ typedef struct dma_ucx_stack {
 typedef struct dma_ucx_path {
     dma_ucx_ip_t remote;
     uint32_t silent_ms; /* since something has come from there */
+    uint32_t own_ms;    /* the same, on connections of this process except idle ones */
     bool waiting;       /* data sent to there have not been acknowledged */
     bool probed;        /* the kernel probes at least one of this process */
+    bool has_idle;      /* this process has an idle connection to there */
 } dma_ucx_path_t;
+
+/* A connection to a peer's host that nothing is sent on. */
+typedef struct dma_ucx_idle {
+    dma_ucx_ip_t remote;
+    int fd;
+} dma_ucx_idle_t;
 
 typedef struct dma_ucx_watch {
     dma_ucx_keepalive_t keepalive;
@@ -150,6 +170,8 @@ typedef struct dma_ucx_watch {
     double last_large; /* message that has been sent or received */
     dma_ucx_path_t *paths;
     uint32_t npaths, room;
+    dma_ucx_idle_t *idle;
+    uint32_t nidle;
 } dma_ucx_watch_t;
 
 struct dma_ucx {
@@ -205,9 +227,11 @@ void dma_ucx_listeners_find_addresses(dma_ucx_listeners_t *before, dma_ucx_stack
 /* Returns whether it is an IP address. `bytes`: in network byte order. */
 bool dma_ucx_ip_from(int family, const void *bytes, dma_ucx_ip_t *ip);
 bool dma_ucx_ip_of(const struct sockaddr_storage *address, dma_ucx_ip_t *ip);
-/* Makes stack->address from stack->ips and the worker's address. */
+/* The other way round; returns the size of the address. */
+socklen_t dma_ucx_address_of(const dma_ucx_port_t *port, struct sockaddr_storage *address);
+/* Makes stack->address from stack->ports and the worker's address. */
 dma_status_t dma_ucx_address_pack(dma_ucx_stack_t *stack, const void *worker_address, size_t bytes);
-/* Takes such an address apart, into peer->ips and peer->address. */
+/* Takes such an address apart, into peer->ports and peer->address. */
 dma_status_t dma_ucx_address_unpack(const void *address, size_t bytes, dma_ucx_peer_t *peer);
 /* Fills stack->place from the rest. */
 void dma_ucx_place_fill(dma_ucx_stack_t *stack);
@@ -230,8 +254,7 @@ void dma_ucx_start_matched(dma_ucx_t *net);
 dma_ucx_peer_t *dma_ucx_peer_find(dma_ucx_t *net, uint64_t key);
 /* DMA_UNSUPPORTED: UCX has no transport to the peer that detects its failure. */
 dma_status_t dma_ucx_peer_connect(dma_ucx_peer_t *peer);
-/* Sends a control message: hello on the endpoint of the data; goodbye and abort on the idle endpoint, whose only message this
- * is. */
+/* Sends a control message: goodbye and abort on the idle endpoint if there is one, whose only message this is. */
 void dma_ucx_peer_send_control(dma_ucx_peer_t *peer, dma_ucx_kind_t kind);
 /* Asks the peer to drop a message that it has not received yet. */
 void dma_ucx_withdraw_send(const dma_ucx_req_t *send);
@@ -261,6 +284,7 @@ dma_status_t dma_ucx_devices_without(ucp_context_h context, const uint32_t *addr
 void dma_ucx_watch_init(dma_ucx_watch_t *watch, double seconds, bool kernel_alone);
 /* Declares peers failed whose host is gone. Most calls do nothing. */
 void dma_ucx_watch_peers(dma_ucx_t *net);
+void dma_ucx_watch_free(dma_ucx_watch_t *watch);
 
 /* progress.c */
 void dma_ucx_progress_locked(dma_ucx_t *net);

@@ -103,9 +103,11 @@ static void add_address(dma_ucx_listeners_t *before, int fd, void *arg)
     struct sockaddr_storage address;
     socklen_t bytes = sizeof(address);
 
-    if (is_new(before, fd) && stack->nips < DMA_UCX_IPS && !getsockname(fd, (struct sockaddr *)&address, &bytes) &&
-        dma_ucx_ip_of(&address, &stack->ips[stack->nips])) {
-        stack->nips++;
+    if (is_new(before, fd) && stack->nports < DMA_UCX_PORTS && !getsockname(fd, (struct sockaddr *)&address, &bytes) &&
+        dma_ucx_ip_of(&address, &stack->ports[stack->nports].ip)) {
+        stack->ports[stack->nports++].port =
+            ntohs(address.ss_family == AF_INET ? ((const struct sockaddr_in *)&address)->sin_port
+                                               : ((const struct sockaddr_in6 *)&address)->sin6_port);
     }
 }
 

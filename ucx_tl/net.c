@@ -84,7 +84,7 @@ static void set_keepalive(ucp_config_t *ucx, const dma_ucx_t *net, dma_ucx_trans
     if (transports.tcp) {
         set_tcp_keepalive(ucx, &net->watch.keepalive);
     }
-    /* UCP's keepalive would send data on the idle TCP connections, and the kernel's keepalive needs them idle. */
+    /* UCP's keepalive would send data on idle TCP connections, and the kernel's keepalive needs them idle. */
     if (transports.tcp && !transports.other) {
         set(ucx, "KEEPALIVE_INTERVAL", "inf");
     } else {
@@ -372,10 +372,10 @@ static void free_all(dma_ucx_t *net)
     while ((peer = net->peers)) {
         net->peers = peer->next;
         free(peer->address);
-        free(peer->ips);
+        free(peer->ports);
         free(peer);
     }
-    free(net->watch.paths);
+    dma_ucx_watch_free(&net->watch);
     dma_ucx_table_free(&net->posted);
     dma_ucx_table_free(&net->unexpected);
     dma_ucx_table_free(&net->comms);
@@ -395,7 +395,7 @@ void dma_ucx_destroy(dma_ucx_t *net)
         if (peer->ep) {
             dma_ucx_peer_send_control(peer, DMA_UCX_GOODBYE);
             flush(peer->ep, &flushing);
-            flush(peer->keepalive_ep, &flushing);
+            flush(peer->idle_ep, &flushing);
         }
     }
     while (flushing && dma_now() < deadline) {

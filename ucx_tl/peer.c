@@ -146,8 +146,8 @@ dma_status_t dma_ucx_peer_connect(dma_ucx_peer_t *peer)
         return atomic_load(&peer->status);
     }
     reason = make_endpoint(peer, &peer->ep);
-    if (reason == UCS_OK && uses_tcp(peer->ep)) {
-        reason = make_endpoint(peer, &peer->keepalive_ep);
+    if (reason == UCS_OK && !peer->net->watch.limit_ms && uses_tcp(peer->ep)) {
+        reason = make_endpoint(peer, &peer->idle_ep);
     }
     if (reason != UCS_OK) {
         dma_ucx_peer_close(peer);
@@ -176,8 +176,8 @@ void dma_ucx_peer_send_control(dma_ucx_peer_t *peer, dma_ucx_kind_t kind)
                                                                : &net->abort;
 
     /* An error is not handled here because UCX also calls on_error. */
-    dma_ucx_api.ucp_am_send_nbx(kind != DMA_UCX_HELLO && peer->keepalive_ep ? peer->keepalive_ep : peer->ep,
-                                DMA_UCX_AM_ID, header, sizeof(*header), NULL, 0, &param);
+    dma_ucx_api.ucp_am_send_nbx(kind != DMA_UCX_HELLO && peer->idle_ep ? peer->idle_ep : peer->ep, DMA_UCX_AM_ID,
+                                header, sizeof(*header), NULL, 0, &param);
 }
 
 static void on_withdraw_sent(void *request, ucs_status_t status, void *header)
@@ -232,7 +232,7 @@ static void close_endpoint(dma_ucx_t *net, ucp_ep_h *ep)
 void dma_ucx_peer_close(dma_ucx_peer_t *peer)
 {
     close_endpoint(peer->net, &peer->ep);
-    close_endpoint(peer->net, &peer->keepalive_ep);
+    close_endpoint(peer->net, &peer->idle_ep);
 }
 
 static bool is_receive_from(const dma_ucx_entry_t *entry, const void *peer)

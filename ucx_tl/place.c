@@ -43,24 +43,42 @@ bool dma_ucx_ip_of(const struct sockaddr_storage *address, dma_ucx_ip_t *ip)
                            ip);
 }
 
-/* The size of `n` addresses and their number. */
-static size_t ips_bytes(uint32_t n)
+socklen_t dma_ucx_address_of(const dma_ucx_port_t *port, struct sockaddr_storage *address)
 {
-    return sizeof(uint32_t) + n * sizeof(dma_ucx_ip_t);
+    struct sockaddr_in *ipv4 = (struct sockaddr_in *)address;
+    struct sockaddr_in6 *ipv6 = (struct sockaddr_in6 *)address;
+
+    memset(address, 0, sizeof(*address));
+    if (IN6_IS_ADDR_V4MAPPED((const struct in6_addr *)&port->ip)) {
+        ipv4->sin_family = AF_INET;
+        ipv4->sin_port = htons((uint16_t)port->port);
+        memcpy(&ipv4->sin_addr, port->ip.bytes + 12, 4);
+        return sizeof(*ipv4);
+    }
+    ipv6->sin6_family = AF_INET6;
+    ipv6->sin6_port = htons((uint16_t)port->port);
+    memcpy(&ipv6->sin6_addr, &port->ip, 16);
+    return sizeof(*ipv6);
+}
+
+/* The size of `n` ports and their number. */
+static size_t ports_bytes(uint32_t n)
+{
+    return sizeof(uint32_t) + n * sizeof(dma_ucx_port_t);
 }
 
 dma_status_t dma_ucx_address_pack(dma_ucx_stack_t *stack, const void *worker_address, size_t bytes)
 {
-    char *packed = malloc(ips_bytes(stack->nips) + bytes);
+    char *packed = malloc(ports_bytes(stack->nports) + bytes);
 
     if (!packed) {
         return DMA_ERR_NOMEM;
     }
-    memcpy(packed, &stack->nips, sizeof(stack->nips));
-    memcpy(packed + sizeof(stack->nips), stack->ips, stack->nips * sizeof(stack->ips[0]));
-    memcpy(packed + ips_bytes(stack->nips), worker_address, bytes);
+    memcpy(packed, &stack->nports, sizeof(stack->nports));
+    memcpy(packed + sizeof(stack->nports), stack->ports, stack->nports * sizeof(stack->ports[0]));
+    memcpy(packed + ports_bytes(stack->nports), worker_address, bytes);
     stack->address = packed;
-    stack->address_bytes = ips_bytes(stack->nips) + bytes;
+    stack->address_bytes = ports_bytes(stack->nports) + bytes;
     return DMA_OK;
 }
 
@@ -69,16 +87,16 @@ dma_status_t dma_ucx_address_unpack(const void *address, size_t bytes, dma_ucx_p
     const char *packed = address;
     size_t skip;
 
-    memcpy(&peer->nips, packed, sizeof(peer->nips));
-    skip = ips_bytes(peer->nips);
-    if (peer->nips > DMA_UCX_IPS || skip >= bytes) {
+    memcpy(&peer->nports, packed, sizeof(peer->nports));
+    skip = ports_bytes(peer->nports);
+    if (peer->nports > DMA_UCX_PORTS || skip >= bytes) {
         return DMA_ERR_NET;
     }
-    if (!(peer->ips = malloc(skip)) || !(peer->address = malloc(bytes - skip))) {
-        free(peer->ips);
+    if (!(peer->ports = malloc(skip)) || !(peer->address = malloc(bytes - skip))) {
+        free(peer->ports);
         return DMA_ERR_NOMEM;
     }
-    memcpy(peer->ips, packed + sizeof(peer->nips), peer->nips * sizeof(peer->ips[0]));
+    memcpy(peer->ports, packed + sizeof(peer->nports), peer->nports * sizeof(peer->ports[0]));
     memcpy(peer->address, packed + skip, bytes - skip);
     return DMA_OK;
 }
@@ -121,9 +139,9 @@ void dma_ucx_place_fill(dma_ucx_stack_t *stack)
 
     place->space = find_space();
     place->address_bytes = (uint32_t)stack->address_bytes;
-    for (uint32_t i = 0; i < stack->nips && place->naddresses < DMA_NET_PLACE_ADDRESSES; i++) {
-        const struct in6_addr *ip = (const struct in6_addr *)&stack->ips[i];
-        const unsigned char *ipv4 = stack->ips[i].bytes + 12;
+    for (uint32_t i = 0; i < stack->nports && place->naddresses < DMA_NET_PLACE_ADDRESSES; i++) {
+        const struct in6_addr *ip = (const struct in6_addr *)&stack->ports[i].ip;
+        const unsigned char *ipv4 = stack->ports[i].ip.bytes + 12;
 
         if (IN6_IS_ADDR_V4MAPPED(ip) && ipv4[0] != IN_LOOPBACKNET) {
             memcpy(&place->addresses[place->naddresses++], ipv4, sizeof(place->addresses[0]));

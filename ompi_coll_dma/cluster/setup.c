@@ -4,7 +4,8 @@
  *     NODE_MAP    all ranks exchange records: the lowest rank of their node, and their IP addresses; from rank 0 also
  *                 the parameters and a number for the communicator. Then each rank excludes its addresses that other
  *                 hosts have too.
- *     MEMORY      all ranks exchange whether they have the memory for the rest, and an address; if one has not: ASIDE
+ *     MEMORY      all ranks exchange whether they have the memory for the rest, and an address; if one has not: ASIDE.
+ *                 Short addresses travel along.
  *     NODE_COMM   the ranks of each node set up the node communicator
  *     NEIGHBORS   ranks of neighboring nodes connect; a channel has nothing to connect
  *     VERDICT     all ranks exchange whether the last two phases have succeeded: READY if they have everywhere, else
@@ -16,7 +17,7 @@
 
 #include "cluster/cluster.h"
 
-#define PROTOCOL  6
+#define PROTOCOL  7
 #define GPU_CHUNK (256u << 10) /* the least where ranks may have device memory: copying less takes as long */
 
 enum { PHASE_NODE_MAP, PHASE_MEMORY, PHASE_NODE_COMM, PHASE_NEIGHBORS, PHASE_VERDICT };
@@ -32,6 +33,13 @@ typedef struct record {
     dma_net_place_t place;
     uint64_t spare[3]; /* another version may need them: records have a fixed size */
 } record_t;
+
+/* What a rank can do, and its address if all addresses fit: the second record. */
+typedef struct second_record {
+    uint32_t verdict, address_bytes;
+    char address[sizeof(record_t) - 2 * sizeof(uint32_t)];
+} second_record_t;
+_Static_assert(sizeof(second_record_t) == sizeof(record_t) && sizeof(record_t) % 8 == 0, "no larger, and aligned");
 
 /* ---- host services of the node communicator: those of the communicator, with other rank numbers ---- */
 
@@ -159,6 +167,20 @@ static uint64_t choose_piece(uint64_t chunk)
     return piece < CLUSTER_PIECE_MAX ? piece : CLUSTER_PIECE_MAX;
 }
 
+static size_t told_bytes(const dma_comm_t *comm)
+{
+    return (size_t)comm->nranks * dma_cluster_address_room(comm->cluster);
+}
+
+/* Whether the addresses of all ranks are short enough. A channel uses the peers of its primary. */
+static bool can_tell(const dma_comm_t *comm)
+{
+    const dma_cluster_t *c = comm->cluster;
+
+    return c->primary == c && c->address_bytes <= sizeof(((second_record_t *)NULL)->address) &&
+           told_bytes(comm) <= CLUSTER_TOLD_BYTES;
+}
+
 /* Sets what all ranks agree on. Returns why the communicator steps aside. All ranks have the same records, and
  * this allocates nothing, so all ranks return the same. */
 static dma_reason_t apply_records(dma_comm_t *comm)
@@ -184,6 +206,7 @@ static dma_reason_t apply_records(dma_comm_t *comm)
     c->owner = zero->owner;
     c->id = zero->id;
     comm->identity = (uint64_t)c->owner << 32 | c->id;
+    c->tells = can_tell(comm);
     return why;
 }
 
@@ -277,6 +300,48 @@ static dma_status_t create_node_comm(dma_comm_t *comm)
     return status;
 }
 
+/* The size of the second records, equal on all ranks, so that each is aligned. */
+static size_t second_bytes(const dma_cluster_t *c)
+{
+    return (offsetof(second_record_t, address) + (c->tells ? c->address_bytes : 0) + 7) & ~(size_t)7;
+}
+
+static dma_status_t alloc_told(dma_comm_t *comm)
+{
+    dma_cluster_t *c = comm->cluster;
+
+    c->told = c->tells ? malloc(told_bytes(comm)) : NULL;
+    return c->tells && !c->told ? DMA_ERR_NOMEM : DMA_OK;
+}
+
+/* This rank's second record. */
+static void tell(dma_cluster_t *c, second_record_t *mine)
+{
+    size_t bytes = 0;
+    const void *address = c->tells && c->verdict == VERDICT_OK ? c->net_ops->get_address(c->net, &bytes) : NULL;
+
+    if (bytes > c->address_bytes) {
+        c->verdict = VERDICT_NO_ADDRESS; /* the network has not kept to its place.address_bytes */
+    } else if (bytes) {
+        memcpy(mine->address, address, bytes);
+    }
+    mine->verdict = c->verdict;
+    mine->address_bytes = (uint32_t)bytes;
+}
+
+/* Keeps what the other ranks have told. */
+static void keep_told(dma_comm_t *comm)
+{
+    dma_cluster_t *c = comm->cluster;
+    size_t room = dma_cluster_address_room(c);
+
+    for (int r = 0; r < comm->nranks && c->tells; r++) {
+        const second_record_t *record = dma_bootstrap_record(&c->exchange, r);
+
+        memcpy(c->told + (size_t)r * room, &record->address_bytes, room);
+    }
+}
+
 /* Advances the set-up of the node communicator. */
 static dma_status_t advance_node_comm(dma_comm_t *comm)
 {
@@ -316,6 +381,7 @@ static dma_status_t end_node_map(dma_comm_t *comm)
 {
     dma_cluster_t *c = comm->cluster;
     dma_reason_t why = apply_records(comm);
+    second_record_t mine = {0};
     dma_status_t status;
 
     if (why) {
@@ -324,6 +390,7 @@ static dma_status_t end_node_map(dma_comm_t *comm)
     status = create_node_map(comm);
     status = status == DMA_OK ? register_comm(c) : status;
     status = status == DMA_OK ? create_node_comm(comm) : status;
+    status = status == DMA_OK ? alloc_told(comm) : status;
     status = status == DMA_OK && c->primary == c ? dma_cluster_alloc_neighbors(c) : status;
     if (status != DMA_OK) {
         dma_cluster_destroy_node_comm(c); /* the verdict has to report the failure, not the node communicator */
@@ -332,8 +399,9 @@ static dma_status_t end_node_map(dma_comm_t *comm)
     if (exclude_shared_addresses(comm) != DMA_OK) {
         c->verdict = VERDICT_NO_ADDRESS;
     }
+    tell(c, &mine);
     c->phase = PHASE_MEMORY;
-    dma_bootstrap_restart(&c->exchange, &c->verdict, sizeof(c->verdict));
+    dma_bootstrap_restart(&c->exchange, &mine, second_bytes(c));
     return DMA_OK;
 }
 
@@ -362,6 +430,7 @@ static dma_status_t end_memory(dma_comm_t *comm)
     if (worst != VERDICT_OK) {
         return step_aside(comm, reasons[worst]);
     }
+    keep_told(comm);
     comm->cluster->phase = PHASE_NODE_COMM;
     return DMA_OK;
 }

@@ -106,9 +106,7 @@ static dma_status_t net_address_test(void *comm, void **req)
 
 static dma_status_t net_peer_create(void *net, void *comm, int rank, const void *address, size_t bytes, void **peer)
 {
-    /* Open MPI has resolved this process when it sent the address. */
-    ompi_proc_t *proc = ompi_comm_peer_lookup(comm, rank);
-    ompi_process_name_t name = *(ompi_process_name_t *)&proc->super.proc_name;
+    ompi_process_name_t name = mca_coll_dma_name_of(comm, rank);
 
     return dma_ucx_peer_create(net, key_of(&name), address, bytes, (dma_ucx_peer_t **)peer);
 }
