@@ -116,7 +116,13 @@ typedef struct dma_ucx_ip {
 typedef struct dma_ucx_port {
     dma_ucx_ip_t ip;
     uint32_t port; /* in host byte order */
+    int32_t fd;    /* of the listening socket, in its process */
 } dma_ucx_port_t;
+
+/* The IPv4 addresses of hosts that may connect. */
+typedef struct dma_ucx_admitted {
+    uint32_t *addresses, n;
+} dma_ucx_admitted_t;
 
 struct dma_ucx_peer {
     dma_ucx_entry_t entry; /* in peer_table */
@@ -139,7 +145,7 @@ struct dma_ucx_peer {
 typedef struct dma_ucx_stack {
     ucp_context_h context;
     ucp_worker_h worker;
-    bool tcp_only;
+    bool tcp, tcp_only;
     dma_net_place_t place;
     uint32_t nports;                     /* of `ports` */
     dma_ucx_port_t ports[DMA_UCX_PORTS]; /* where it listens on TCP; further ones are not watched */
@@ -179,7 +185,8 @@ struct dma_ucx {
     dma_ucx_config_t config;
     dma_ucx_stack_t ucx;
     dma_ucx_watch_t watch;
-    bool address_given; /* peers may have the address */
+    bool address_given;          /* peers may have the address */
+    dma_ucx_admitted_t admitted; /* if config.closed */
     dma_ucx_table_t posted, unexpected, comms, peer_table;
     dma_ucx_peer_t *peers;                 /* all in peer_table */
     dma_ucx_peer_t *failed;                /* peers whose endpoints are to be closed */
@@ -227,6 +234,8 @@ void dma_ucx_listeners_find_addresses(dma_ucx_listeners_t *before, dma_ucx_stack
 /* Returns whether it is an IP address. `bytes`: in network byte order. */
 bool dma_ucx_ip_from(int family, const void *bytes, dma_ucx_ip_t *ip);
 bool dma_ucx_ip_of(const struct sockaddr_storage *address, dma_ucx_ip_t *ip);
+bool dma_ucx_port_of(const struct sockaddr_storage *address, dma_ucx_port_t *port);
+bool dma_ucx_is_ipv4(const dma_ucx_ip_t *ip);
 /* The other way round; returns the size of the address. */
 socklen_t dma_ucx_address_of(const dma_ucx_port_t *port, struct sockaddr_storage *address);
 /* Makes stack->address from stack->ports and the worker's address. */
@@ -235,6 +244,10 @@ dma_status_t dma_ucx_address_pack(dma_ucx_stack_t *stack, const void *worker_add
 dma_status_t dma_ucx_address_unpack(const void *address, size_t bytes, dma_ucx_peer_t *peer);
 /* Fills stack->place from the rest. */
 void dma_ucx_place_fill(dma_ucx_stack_t *stack);
+/* The number of descriptors that this process may open before its limit. */
+uint32_t dma_ucx_count_descriptors_left(void);
+/* Whether the interface is in a list like Open MPI's, of names and of networks such as 10.0.0.0/8. */
+bool dma_ucx_interface_in(const char *interface, const char *list);
 /* Whether the interface has one of these IPv4 addresses. */
 bool dma_ucx_interface_has(const char *interface, const uint32_t *addresses, uint32_t n);
 /* Whether it is a bridge that only containers and virtual machines of this host are connected to. */
@@ -249,6 +262,12 @@ void dma_ucx_peer_abandon_requests(dma_ucx_t *net, dma_ucx_peer_t *peer);
 void dma_ucx_message_free(dma_ucx_t *net, dma_ucx_message_t *message);
 /* Delivers or frees the messages in the list `matched`. */
 void dma_ucx_start_matched(dma_ucx_t *net);
+
+/* admit.c */
+/* Only these may connect. */
+void dma_ucx_filter(const dma_ucx_stack_t *stack, const dma_ucx_admitted_t *admitted);
+/* Ends the connections that have been accepted. */
+void dma_ucx_shut_accepted(const dma_ucx_stack_t *stack);
 
 /* peer.c */
 dma_ucx_peer_t *dma_ucx_peer_find(dma_ucx_t *net, uint64_t key);
@@ -272,10 +291,17 @@ typedef struct dma_ucx_transports {
 dma_ucx_transports_t dma_ucx_transports_query(ucp_context_h context);
 /* From what ucp_context_print_info prints. The text is modified. */
 dma_ucx_transports_t dma_ucx_transports_parse(char *text);
-/* The network devices without those that have one of these IPv4 addresses and those that do not lead out of the host, for
- * UCX_NET_DEVICES; and how many that excludes. DMA_UNSUPPORTED: none is left that leads to another node, or they do not fit. */
+/* TCP interfaces that are not to be used. */
+typedef struct dma_ucx_unwanted {
+    const uint32_t *addresses; /* those that have one of these IPv4 addresses */
+    uint32_t n;
+    const char *include,
+        *exclude; /* lists as for dma_ucx_interface_in; NULL: none. Those not in `include`; those in `exclude` */
+} dma_ucx_unwanted_t;
+/* The network devices without those that are not wanted and those that do not lead out of the host, for UCX_NET_DEVICES; and how
+ * many that excludes. DMA_UNSUPPORTED: none is left that leads to another node, or they do not fit. */
 #define DMA_UCX_DEVICES_BYTES 1024
-dma_status_t dma_ucx_devices_without(ucp_context_h context, const uint32_t *addresses, uint32_t n,
+dma_status_t dma_ucx_devices_without(ucp_context_h context, const dma_ucx_unwanted_t *unwanted,
                                      char devices[DMA_UCX_DEVICES_BYTES], unsigned *excluded);
 
 /* watch.c */

@@ -83,7 +83,16 @@ static bool add_device(char devices[DMA_UCX_DEVICES_BYTES], const char *device)
     return (size_t)snprintf(devices + used, left, "%s%s", used ? "," : "", device) < left;
 }
 
-dma_status_t dma_ucx_devices_without(ucp_context_h context, const uint32_t *addresses, uint32_t n,
+/* The loopback interface leads to this host alone. Other users of the host could connect over it. */
+static bool is_unwanted(const char *device, const dma_ucx_unwanted_t *unwanted)
+{
+    return !strcmp(device, "lo") || dma_ucx_interface_has(device, unwanted->addresses, unwanted->n) ||
+           dma_ucx_interface_is_inner(device) ||
+           (unwanted->include && *unwanted->include && !dma_ucx_interface_in(device, unwanted->include)) ||
+           (unwanted->exclude && *unwanted->exclude && dma_ucx_interface_in(device, unwanted->exclude));
+}
+
+dma_status_t dma_ucx_devices_without(ucp_context_h context, const dma_ucx_unwanted_t *unwanted,
                                      char devices[DMA_UCX_DEVICES_BYTES], unsigned *excluded)
 {
     char *text = print_context(context), *line, *rest;
@@ -97,12 +106,12 @@ dma_status_t dma_ucx_devices_without(ucp_context_h context, const uint32_t *addr
         if (!device || is_local(resource)) {
             continue;
         }
-        if (is_tcp(resource) && (dma_ucx_interface_has(device, addresses, n) || dma_ucx_interface_is_inner(device))) {
+        if (is_tcp(resource) && is_unwanted(device, unwanted)) {
             *excluded += 1;
             continue;
         }
         fits = fits && add_device(devices, device);
-        leads_away = leads_away || strcmp(device, "lo");
+        leads_away = true;
     }
     free(text);
     return fits && leads_away ? DMA_OK : DMA_UNSUPPORTED;

@@ -90,6 +90,21 @@ const char *dma_cluster_setup_phase(const dma_comm_t *comm);
 dma_wait_t dma_cluster_node_waits_for(const dma_cluster_t *c);
 void dma_cluster_destroy_node_comm(dma_cluster_t *c);
 
+/* Until the first exchange of records has been followed by another: */
+const dma_net_place_t *dma_cluster_place_of(const dma_comm_t *comm, int rank);
+/* The lowest rank on the same node. */
+int dma_cluster_first_of(const dma_comm_t *comm, int rank);
+
+/* ---- hosts.c: addresses, and limits of hosts ---- */
+
+/* Excludes the addresses of this host that another host has too. */
+dma_status_t dma_cluster_exclude_shared(dma_comm_t *comm);
+/* Lets the hosts of the communicator connect. */
+dma_status_t dma_cluster_admit_hosts(dma_comm_t *comm);
+/* Whether this process can connect to all ranks of other nodes. */
+bool dma_cluster_has_descriptors(const dma_comm_t *comm);
+void dma_cluster_report_descriptors(dma_comm_t *comm);
+
 /* ---- peer.c: ranks of other nodes, and notices to and from them ---- */
 
 /* A message between peers outside of calls: an alarm, or the announcement of the current call. */
@@ -296,7 +311,8 @@ struct dma_cluster {
     bool exchanging; /* `exchange` has to be ended */
     int phase;
     uint32_t verdict; /* this rank's */
-    bool registered;  /* the network keeps unexpected messages of the communicator */
+    uint32_t descriptors_left, descriptors_needed;
+    bool registered; /* the network keeps unexpected messages of the communicator */
 
     /* Peers: a hash table by rank. Only a primary uses these. `lock` guards them, except `alarm`; it is not held in
      * calls of the host services. */

@@ -4,8 +4,8 @@
  *     NODE_MAP    all ranks exchange records: the lowest rank of their node, and their IP addresses; from rank 0 also
  *                 the parameters and a number for the communicator. Then each rank excludes its addresses that other
  *                 hosts have too.
- *     MEMORY      all ranks exchange whether they have the memory for the rest, and an address; if one has not: ASIDE.
- *                 Short addresses travel along.
+ *     MEMORY      all ranks exchange whether they have the memory for the rest, an address, and the descriptors for
+ *                 connections to all ranks of other nodes; if one has not: ASIDE. Short addresses travel along.
  *     NODE_COMM   the ranks of each node set up the node communicator
  *     NEIGHBORS   ranks of neighboring nodes connect; a channel has nothing to connect
  *     VERDICT     all ranks exchange whether the last two phases have succeeded: READY if they have everywhere, else
@@ -22,7 +22,14 @@
 
 enum { PHASE_NODE_MAP, PHASE_MEMORY, PHASE_NODE_COMM, PHASE_NEIGHBORS, PHASE_VERDICT };
 /* The result is the highest verdict of all ranks. */
-enum { VERDICT_OK, VERDICT_NO_MEMORY, VERDICT_UNCONNECTED, VERDICT_NODES_DIFFER, VERDICT_NO_ADDRESS };
+enum {
+    VERDICT_OK,
+    VERDICT_NO_MEMORY,
+    VERDICT_UNCONNECTED,
+    VERDICT_NODES_DIFFER,
+    VERDICT_NO_ADDRESS,
+    VERDICT_NO_DESCRIPTORS
+};
 
 typedef struct record {
     uint32_t protocol, first, network;
@@ -210,34 +217,14 @@ static dma_reason_t apply_records(dma_comm_t *comm)
     return why;
 }
 
-/* Whether a rank on another host has this address too. */
-static bool is_shared(const dma_comm_t *comm, uint64_t space, uint32_t address)
+const dma_net_place_t *dma_cluster_place_of(const dma_comm_t *comm, int rank)
 {
-    for (int r = 0; r < comm->nranks; r++) {
-        const dma_net_place_t *place = &((const record_t *)dma_bootstrap_record(&comm->cluster->exchange, r))->place;
-
-        for (uint32_t i = 0; i < place->naddresses && place->space != space; i++) {
-            if (place->addresses[i] == address) {
-                return true;
-            }
-        }
-    }
-    return false;
+    return &((const record_t *)dma_bootstrap_record(&comm->cluster->exchange, rank))->place;
 }
 
-/* All ranks have the same records, so both ends of a connection exclude an address that both have. */
-static dma_status_t exclude_shared_addresses(dma_comm_t *comm)
+int dma_cluster_first_of(const dma_comm_t *comm, int rank)
 {
-    dma_cluster_t *c = comm->cluster;
-    const dma_net_place_t *mine = &((const record_t *)dma_bootstrap_record(&c->exchange, comm->rank))->place;
-    uint32_t shared[DMA_NET_PLACE_ADDRESSES], n = 0;
-
-    for (uint32_t i = 0; i < mine->naddresses; i++) {
-        if (is_shared(comm, mine->space, mine->addresses[i])) {
-            shared[n++] = mine->addresses[i];
-        }
-    }
-    return n ? c->net_ops->exclude(c->net, shared, n) : DMA_OK;
+    return (int)((const record_t *)dma_bootstrap_record(&comm->cluster->exchange, rank))->first;
 }
 
 static dma_status_t create_node_map(dma_comm_t *comm)
@@ -391,13 +378,17 @@ static dma_status_t end_node_map(dma_comm_t *comm)
     status = status == DMA_OK ? register_comm(c) : status;
     status = status == DMA_OK ? create_node_comm(comm) : status;
     status = status == DMA_OK ? alloc_told(comm) : status;
+    status = status == DMA_OK ? dma_cluster_admit_hosts(comm) : status;
     status = status == DMA_OK && c->primary == c ? dma_cluster_alloc_neighbors(c) : status;
     if (status != DMA_OK) {
         dma_cluster_destroy_node_comm(c); /* the verdict has to report the failure, not the node communicator */
     }
     c->verdict = status == DMA_OK ? VERDICT_OK : status == DMA_ERR_ARG ? VERDICT_NODES_DIFFER : VERDICT_NO_MEMORY;
-    if (exclude_shared_addresses(comm) != DMA_OK) {
+    if (dma_cluster_exclude_shared(comm) != DMA_OK) {
         c->verdict = VERDICT_NO_ADDRESS;
+    }
+    if (c->primary == c && !dma_cluster_has_descriptors(comm)) {
+        c->verdict = VERDICT_NO_DESCRIPTORS;
     }
     tell(c, &mine);
     c->phase = PHASE_MEMORY;
@@ -418,15 +409,30 @@ static uint32_t worst_verdict(const dma_comm_t *comm)
     return worst;
 }
 
+/* The lowest rank with this verdict. */
+static int find_verdict(const dma_comm_t *comm, uint32_t verdict)
+{
+    int r = 0;
+
+    while (r < comm->nranks && *(uint32_t *)dma_bootstrap_record(&comm->cluster->exchange, r) != verdict) {
+        r++;
+    }
+    return r;
+}
+
 static dma_status_t end_memory(dma_comm_t *comm)
 {
     static const dma_reason_t reasons[] = {
         [VERDICT_NO_MEMORY] = DMA_REASON_setup_memory,
         [VERDICT_NODES_DIFFER] = DMA_REASON_nodes_differ,
         [VERDICT_NO_ADDRESS] = DMA_REASON_addresses_shared,
+        [VERDICT_NO_DESCRIPTORS] = DMA_REASON_descriptors,
     };
     uint32_t worst = worst_verdict(comm);
 
+    if (worst == VERDICT_NO_DESCRIPTORS && find_verdict(comm, worst) == comm->rank) {
+        dma_cluster_report_descriptors(comm);
+    }
     if (worst != VERDICT_OK) {
         return step_aside(comm, reasons[worst]);
     }

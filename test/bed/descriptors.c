@@ -129,12 +129,6 @@ int main(int argc, char **argv)
         printf(
             "rank %d: %d at first, %d at the end: %d probed, %d other connections, %d listeners, %d polls, %d others\n",
             rank, first[ALL], last[ALL], last[PROBED], last[PLAIN], last[LISTENING], last[POLLS], last[OTHERS]);
-        if (rank == 0) {
-            char command[100];
-            snprintf(command, sizeof command, "ls -l /proc/%d/fd; ss -tnap | grep pid=%d,", getpid(), getpid());
-            if (getenv("LSFD"))
-                system(command);
-        }
     }
     MPI_Reduce(last, most, KINDS, MPI_INT, MPI_MAX, 0, MPI_COMM_WORLD);
     MPI_Reduce(first, most_first, KINDS, MPI_INT, MPI_MAX, 0, MPI_COMM_WORLD);

@@ -76,6 +76,7 @@ unit_tests += \
 	test/unit/test_ucx_tl \
 	test/unit/test_ucx_tl_faults \
 	test/unit/test_ucx_tl_match \
+	test/unit/test_ucx_tl_open \
 	test/unit/test_ucx_tl_start
 endif
 extra_files += \
@@ -85,6 +86,7 @@ extra_files += \
 	test/unit/test_ucx_tl.c \
 	test/unit/test_ucx_tl_faults.c \
 	test/unit/test_ucx_tl_match.c \
+	test/unit/test_ucx_tl_open.c \
 	test/unit/test_ucx_tl_start.c
 
 # What several of them use.

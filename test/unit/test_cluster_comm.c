@@ -441,7 +441,7 @@ static void place_on_host(void *net, dma_net_place_t *place)
 
     wire_threads.get_place(net, place);
     place->space = (uint64_t)node;
-    place->naddresses = 2;
+    place->naddresses = place->nhost_addresses = 2;
     place->addresses[0] = HOST + (uint32_t)node;
     place->addresses[1] = SHARED;
 }
@@ -471,6 +471,87 @@ START_TEST(an_address_of_several_hosts)
 }
 END_TEST
 
+/* ---- who may connect ---- */
+
+static _Atomic unsigned admitted[6]; /* a bit for each host's address; bit 7: the address that all have */
+
+static dma_status_t note_admitted(void *net, const uint32_t *addresses, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        admitted[*(int *)net] |= 1u << (addresses[i] == SHARED ? 7 : addresses[i] - HOST);
+    }
+    return DMA_OK;
+}
+
+static dma_status_t exclude_nothing(void *net, const uint32_t *addresses, uint32_t n)
+{
+    (void)net;
+    (void)addresses;
+    (void)n;
+    return DMA_OK;
+}
+
+/* Only the other hosts. Rank 3 and ranks 4 and 5 are different nodes on one host, and connect to each other there. */
+START_TEST(who_may_connect)
+{
+    static const unsigned expected[] = {
+        1 << 4, 1 << 4, 1 << 4, 1 | 1 << 4 | 1 << 7, 1 | 1 << 4 | 1 << 7, 1 | 1 << 4 | 1 << 7};
+    dma_net_ops_t places = wire_threads;
+    job_t job = part_job(6, part_of_six, served_once, "auto");
+
+    memset((void *)admitted, 0, sizeof(admitted));
+    places.get_place = place_on_host;
+    places.exclude = exclude_nothing;
+    places.admit = note_admitted;
+    job.arg = (const char *[]){""};
+    job.net_ops = &places;
+    part_run(&job);
+    for (int r = 0; r < 6; r++) {
+        ck_assert_msg(admitted[r] == expected[r], "rank %d: %x, not %x", r, admitted[r], expected[r]);
+    }
+}
+END_TEST
+
+/* ---- limits of open files ---- */
+
+static int short_rank;
+
+/* The connections, as many for Open MPI, the ranks of the node, and 12: one less than that for one rank. */
+static void place_with_limit(void *net, dma_net_place_t *place)
+{
+    int rank = *(int *)net, here = 0;
+
+    wire_threads.get_place(net, place);
+    for (int r = 0; r < 6; r++) {
+        here += part_of_six[r] == part_of_six[rank];
+    }
+    place->descriptors = 2u * (6 - (unsigned)here) + (unsigned)here + 12 - (rank == short_rank);
+}
+
+static bool all_connected(void *net, void *comm, int rank)
+{
+    (void)net;
+    (void)comm;
+    (void)rank;
+    return true;
+}
+
+/* One rank has too few: all step aside, unless everybody is connected already. */
+START_TEST(too_few_descriptors)
+{
+    dma_net_ops_t places = wire_threads;
+    job_t job = part_job(6, part_of_six, _i == 1 ? not_served : served_once, "auto");
+
+    short_rank = _i ? 4 : -1;
+    places.get_place = place_with_limit;
+    places.is_connected = _i == 2 ? all_connected : places.is_connected;
+    job.arg = (const char *[]){"limit of open files", "limit of open files"};
+    job.net_ops = &places;
+    part_run(&job);
+    ck_assert_uint_eq(reasons_count(DMA_REASON_descriptors), _i == 1 ? 6 : 0);
+}
+END_TEST
+
 /* The network does not connect rank 4 with a neighbour: all step aside, and nobody waits for an introduction. */
 static dma_status_t not_from_4(void *net, void *peer, const dma_net_tag_t *tag, void *buf, size_t bytes, void **req)
 {
@@ -496,6 +577,7 @@ START_TEST(neighbours_that_are_not_connected)
     partly.irecv = not_from_4;
     job.arg = (const char *[]){"no connection to rank 4", "cannot reach"};
     partly.address_test = heard_at_once;
+    wire_address_bytes = _i ? WIRE_LONG_ADDRESS : 0;
     job.net_ops = &partly;
     part_run(&job);
     ck_assert_uint_gt(reasons_count(DMA_REASON_no_connection), 0);
@@ -586,7 +668,9 @@ int main(void)
     unit_test(suite, an_error_gives_the_buffers_back, 30);
     unit_loop(suite, a_rank_leaves_early, 0, 2, 30);
     unit_loop(suite, an_address_of_several_hosts, 0, 2, 30);
-    unit_test(suite, neighbours_that_are_not_connected, 30);
+    unit_loop(suite, neighbours_that_are_not_connected, 0, 2, 30);
+    unit_loop(suite, too_few_descriptors, 0, 3, 30);
+    unit_test(suite, who_may_connect, 30);
     unit_test(suite, what_a_wait_costs, 30);
     return unit_main(suite);
 }
