@@ -111,8 +111,9 @@ void dma_cluster_report_descriptors(dma_comm_t *comm)
 {
     const dma_cluster_t *c = comm->cluster;
 
-    dma_proc_report(comm->proc, DMA_REPORT_WARN, "descriptors",
-                    "rank %d of %s may open %u more files, and connections to the ranks of other nodes may need %u; raise the "
-                    "limit of open files (ulimit -n) on all nodes",
-                    comm->rank, comm->text, (unsigned)c->descriptors_left, (unsigned)c->descriptors_needed);
+    dma_proc_report(
+        comm->proc, DMA_REPORT_WARN, "descriptors",
+        "rank %d of %s may open %u more files, and connections to the ranks of other nodes may need %u; raise the "
+        "limit of open files (ulimit -n) on all nodes",
+        comm->rank, comm->text, (unsigned)c->descriptors_left, (unsigned)c->descriptors_needed);
 }

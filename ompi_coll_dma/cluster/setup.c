@@ -262,7 +262,7 @@ static dma_status_t create_node_comm(dma_comm_t *comm)
     if (n == 1) {
         return DMA_OK;
     }
-    if (!(c->call.node_arrays = malloc(dma_arrays_total(n))) || !(handle = malloc(sizeof(*handle)))) {
+    if (!(handle = malloc(sizeof(*handle)))) {
         return DMA_ERR_NOMEM;
     }
     *handle = (node_handle_t){.host = comm->host, .handle = comm->handle, .node_map = &c->node_map};
@@ -280,6 +280,9 @@ static dma_status_t create_node_comm(dma_comm_t *comm)
     c->node_comm->host = &c->node_host;
     c->node_comm->inner = true;
     c->node_comm->parent = c->primary == c ? NULL : c->primary->node_comm;
+    if (!(c->call.node_arrays = malloc(dma_arrays_total(c->node_comm)))) {
+        return DMA_ERR_NOMEM;
+    }
     dma_comm_lock(c->node_comm);
     status = dma_comm_begin(c->node_comm);
     dma_comm_set_active(c->node_comm, false); /* only this set-up advances it: its lock is taken with ours held */

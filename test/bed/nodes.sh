@@ -243,7 +243,7 @@ no_listener='mpirun -n 4 --host h0:4 --mca pml ob1 --mca coll dma --mca coll_dma
     kill -USR1 $job
     wait $job
     cat $WORK/alone $WORK/listeners
-    grep -q "4 ranks, ready" $WORK/alone && ! grep coll_loop $WORK/listeners | grep -E "10.77.0.1:|127.0.0.1:"'
+    grep -q "4 ranks, ready" $WORK/alone && ! grep -E "(10.77.0.1|127.0.0.1):.*coll_loop" $WORK/listeners'
 ok 'no listener on one node' env CTL="$here/bed-ctl" LOOP="$build/test/bed/coll_loop" WORK="$work" \
     "$here/bed" 1 -t 400 -- bash -euo pipefail -c "$no_listener"
 # shellcheck disable=SC2016
@@ -261,8 +261,8 @@ second_network='for host in h0 h1; do
     kill -USR1 $job
     wait $job
     cat $WORK/second $WORK/listeners
-    grep -q "2 ranks, ready" $WORK/second && grep coll_loop $WORK/listeners | grep -q 10.77.0.1: &&
-        ! grep coll_loop $WORK/listeners | grep 10.78.0.1:'
+    grep -q "2 ranks, ready" $WORK/second && grep -q "10.77.0.1:.*coll_loop" $WORK/listeners &&
+        ! grep "10.78.0.1:.*coll_loop" $WORK/listeners'
 for interfaces in eth0 10.77.0.0/24; do
     ok "only on interfaces of Open MPI: $interfaces" env CTL="$here/bed-ctl" LOOP="$build/test/bed/coll_loop" WORK="$work" \
         "$here/bed" 2 -t 400 -- bash -euo pipefail -c "$second_network" x "$interfaces"

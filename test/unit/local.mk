@@ -4,6 +4,7 @@ unit_tests += \
 	test/unit/test_cluster \
 	test/unit/test_cluster_comm \
 	test/unit/test_cluster_exchange \
+	test/unit/test_cluster_hosts \
 	test/unit/test_cluster_kept \
 	test/unit/test_cluster_told \
 	test/unit/test_copy \
