@@ -2,7 +2,7 @@
  * Messages between processes of different nodes, over UCX.
  *
  * A dma_ucx_t is the network as this process uses it: a UCP context and one worker, created when the first communicator
- * over several nodes needs them. A dma_ucx_peer_t is another process. Its endpoints are created with the first message
+ * over several nodes needs them. A dma_ucx_peer_t is another process. Its endpoint is created with the first message
  * to or from it. So memory grows with the number of peers that exchange messages, and not with the job. The caller
  * exchanges the addresses.
  *
@@ -35,7 +35,7 @@
  * Failure. Only evidence counts: an error of an endpoint, silence of the peer's host over TCP although the kernel probes it
  * (watch.c has the rule), or a keepalive that the peer's adapter does not answer. A link that is slow is not silent. A
  * process that is stopped has not failed, however long it is stopped; UD is an exception, see below. Both
- * sides have endpoints. So both sides detect a failure within `keepalive_seconds` (see dma_ucx_config_t), also a rank
+ * sides have an endpoint. So both sides detect a failure within `keepalive_seconds` (see dma_ucx_config_t), also a rank
  * that only receives. Then all requests of that peer that are not complete end with DMA_ERR_PEER, and so do all later
  * ones. Messages that had arrived as a whole can still be received.
  *
