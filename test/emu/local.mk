@@ -56,7 +56,7 @@ emu_node_sources = \
 	test/emu/vm.c \
 	test/emu/vm.h
 # Loaded into programs as they are, and so not by libtool's rules.
-emu_plain_sources = test/emu/comgr_cache.c test/emu/kfd_shim.c test/emu/rocr_queues.c
+emu_plain_sources = test/emu/comgr_cache.c test/emu/kfd_shim.c test/emu/rocr_queues.c test/emu/wait_shim.c
 emu_plain_libraries = test/emu/comgr/libamd_comgr.so.2 test/emu/libkfd_shim.so test/emu/rocr/libhsa-runtime64.so.1
 emu_maps = test/emu/libhsakmt.map test/emu/rocr_queues.map
 # The library that ROCm 5.2 has.
@@ -88,8 +88,8 @@ emu_so = $(AM_V_CCLD)mkdir -p $(@D) && $(CC) $(DEFS) $(AM_CFLAGS) $(CFLAGS) -fPI
 test/emu/thunk/libhsakmt.so.1: test/emu/libemu.la $(srcdir)/test/emu/libhsakmt.map
 	$(emu_so) -Wl,--whole-archive test/emu/.libs/libemu.a -Wl,--no-whole-archive -Wl,-z,defs \
 	-Wl,-soname,libhsakmt.so.1 -pthread -Wl,--version-script=$(srcdir)/test/emu/libhsakmt.map
-test/emu/libkfd_shim.so: test/emu/kfd_shim.c
-	$(emu_so) $< -ldl
+test/emu/libkfd_shim.so: test/emu/kfd_shim.c test/emu/wait_shim.c
+	$(emu_so) $(srcdir)/test/emu/kfd_shim.c $(srcdir)/test/emu/wait_shim.c -ldl
 # An empty library whose name is the real one's path: what is linked with it asks the loader for that path.
 test/emu/comgr/libreal.so: Makefile
 	$(emu_so) -x c /dev/null -Wl,-soname,$(EMU_COMGR)

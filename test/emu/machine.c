@@ -11,6 +11,7 @@
 #include "slots.h"
 #include "vm.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -45,6 +46,14 @@ static struct {
     bool injected;           /* the fault that comes next was asked for */
     bool dead[EMU_MAX_GPUS]; /* a hang that stays */
 } machine = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* Between the thread and those who want it to look: each gets a number, and waits until a round that began later has found
+ * nothing to do. */
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t asked_of, answered_to;
+    unsigned asked, answered;
+} look = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 void emu_machine_lock(void)
 {
@@ -196,6 +205,57 @@ static enum emu_aql_state step(void)
     return all;
 }
 
+static struct timespec in_ns(long ns)
+{
+    struct timespec when;
+    clock_gettime(CLOCK_MONOTONIC, &when);
+    when.tv_nsec += ns;
+    when.tv_sec += when.tv_nsec / 1000000000;
+    when.tv_nsec %= 1000000000;
+    return when;
+}
+
+static unsigned asked(void)
+{
+    pthread_mutex_lock(&look.lock);
+    unsigned number = look.asked;
+    pthread_mutex_unlock(&look.lock);
+    return number;
+}
+
+static void answer(unsigned number)
+{
+    pthread_mutex_lock(&look.lock);
+    if (look.answered != number) {
+        look.answered = number;
+        pthread_cond_broadcast(&look.answered_to);
+    }
+    pthread_mutex_unlock(&look.lock);
+}
+
+static void nap_unless_asked(unsigned number, long ns)
+{
+    struct timespec until = in_ns(ns);
+    pthread_mutex_lock(&look.lock);
+    if (look.asked == number)
+        pthread_cond_timedwait(&look.asked_of, &look.lock, &until);
+    pthread_mutex_unlock(&look.lock);
+}
+
+void emu_settle(long most_ns)
+{
+    struct timespec until = in_ns(most_ns);
+    pthread_mutex_lock(&look.lock);
+    if (machine.started) {
+        unsigned number = ++look.asked;
+        pthread_cond_signal(&look.asked_of);
+        while ((int)(look.answered - number) < 0 &&
+               pthread_cond_timedwait(&look.answered_to, &look.lock, &until) != ETIMEDOUT)
+            ;
+    }
+    pthread_mutex_unlock(&look.lock);
+}
+
 static void *run(void *unused)
 {
     (void)unused;
@@ -204,6 +264,7 @@ static void *run(void *unused)
     int quiet = 0;
     long nap = NAP_NS;
     for (;;) {
+        unsigned number = asked();
         pthread_mutex_lock(&machine.lock);
         emu_vm_lock_read();
         enum emu_aql_state state = step();
@@ -214,10 +275,13 @@ static void *run(void *unused)
         if (state == EMU_AQL_PROGRESSED) {
             quiet = 0;
             nap = NAP_NS;
-        } else if (++quiet <= SPINS) {
+            continue;
+        }
+        answer(number);
+        if (++quiet <= SPINS) {
             sched_yield();
         } else {
-            nanosleep(&(struct timespec){.tv_nsec = nap}, NULL);
+            nap_unless_asked(number, nap);
             long most = state == EMU_AQL_BLOCKED ? WAITING_NAP_NS : IDLE_NAP_NS;
             nap = nap + nap / NAP_GROWTH < most ? nap + nap / NAP_GROWTH : most;
         }
@@ -233,6 +297,12 @@ static bool start(void)
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&look.asked_of, &monotonic);
+    pthread_cond_init(&look.answered_to, &monotonic);
+    pthread_condattr_destroy(&monotonic);
     pthread_t thread;
     machine.started = pthread_create(&thread, NULL, run, NULL) == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);

@@ -3,8 +3,8 @@
  *
  * The thread goes round all engines and compute queues in their order of creation, giving each a bounded number of steps, so
  * that nothing waits for a queue that waits. It looks at doorbells in memory: ringing one takes no system call. When nothing
- * moves it sleeps, longer and longer; a queue that waits for memory keeps it from sleeping long. It lives until the process
- * ends, because runtimes never destroy their queues where HIP is used.
+ * moves it sleeps, longer and longer; a queue that waits for memory keeps it from sleeping long. Who is about to wait for it
+ * wakes it. It lives until the process ends, because runtimes never destroy their queues where HIP is used.
  *
  * Order of locks: the machine's, then the memory table's, then the events'.
  */

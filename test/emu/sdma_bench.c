@@ -1,7 +1,7 @@
 /* See sdma_bench.h. */
 #include "sdma_bench.h"
 
-#include <check.h>
+#include "../unit/libunit.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -16,6 +16,9 @@ uint32_t emu_gpu_id(uint32_t node);
 int emu_kfd_ioctl(const void *caller, unsigned long request, void *argument);
 /* A mapping of the doorbells of a GPU, all of them or none, or NULL. */
 void *emu_kfd_map(size_t bytes, uint64_t offset);
+/* For the preloaded shim, in machine.c: wakes the thread of the engines and waits until it has found nothing to do, or for so
+ * long. */
+void emu_settle(long most_ns);
 #pragma GCC visibility pop
 
 #endif

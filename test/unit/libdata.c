@@ -6,31 +6,64 @@
 #include "libthreads.h"
 #include "libunit.h"
 
-uint8_t data_byte(uint64_t tag, int rank, uint64_t at)
+/* Eight bytes, the first in the lowest bits. Without a period: what a later chunk has overwritten must not look right. */
+static uint64_t word(uint64_t tag, int rank, uint64_t index)
 {
-    /* without a period: what a later chunk has overwritten must not look right */
-    uint64_t x = ((tag * 131 + (uint64_t)rank * 29 + 7) << 32) + (at >> 3);
+    uint64_t x = ((tag * 131 + (uint64_t)rank * 29 + 7) << 32) + index;
 
     x = (x ^ (x >> 31)) * UINT64_C(0x7fb5d329728ea185);
-    x = (x ^ (x >> 27)) * UINT64_C(0x81dadef4bc2dd44d);
-    return (uint8_t)(x >> (at % 8 * 8));
+    return (x ^ (x >> 27)) * UINT64_C(0x81dadef4bc2dd44d);
+}
+
+uint8_t data_byte(uint64_t tag, int rank, uint64_t at)
+{
+    return (uint8_t)(word(tag, rank, at / 8) >> (at % 8 * 8));
+}
+
+void data_fill_from(uint8_t *buf, uint64_t tag, int rank, uint64_t at, size_t bytes)
+{
+    size_t i = 0;
+
+    while (i < bytes) {
+        uint64_t w = word(tag, rank, (at + i) / 8) >> ((at + i) % 8 * 8);
+
+        do {
+            buf[i++] = (uint8_t)w;
+            w >>= 8;
+        } while (i < bytes && (at + i) % 8);
+    }
 }
 
 void data_fill(uint8_t *buf, uint64_t tag, int rank, size_t bytes)
 {
-    for (size_t i = 0; i < bytes; i++) {
-        buf[i] = data_byte(tag, rank, i);
+    data_fill_from(buf, tag, rank, 0, bytes);
+}
+
+size_t data_wrong(const uint8_t *buf, uint64_t tag, int rank, size_t bytes)
+{
+    uint8_t want[512];
+
+    for (size_t at = 0; at < bytes; at += sizeof(want)) {
+        size_t n = bytes - at < sizeof(want) ? bytes - at : sizeof(want);
+
+        data_fill_from(want, tag, rank, at, n);
+        if (memcmp(buf + at, want, n) != 0) {
+            for (n = 0; buf[at + n] == want[n]; n++) {
+            }
+            return at + n;
+        }
     }
+    return bytes;
 }
 
 void data_check(rank_t *r, const uint8_t *recv, uint64_t tag, size_t bytes)
 {
     for (int s = 0; s < r->n; s++) {
-        for (size_t i = 0; i < bytes; i++) {
-            must(r, recv[(size_t)s * bytes + i] == data_byte(tag, s, i),
-                 "call %llu: byte %zu of %zu from rank %d is %u, should be %u", (unsigned long long)tag, i, bytes, s,
-                 recv[(size_t)s * bytes + i], data_byte(tag, s, i));
-        }
+        const uint8_t *block = recv + (size_t)s * bytes;
+        size_t i = data_wrong(block, tag, s, bytes);
+
+        must(r, i == bytes, "call %llu: byte %zu of %zu from rank %d is %u, should be %u", (unsigned long long)tag, i,
+             bytes, s, block[i], data_byte(tag, s, i));
     }
 }
 

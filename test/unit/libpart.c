@@ -45,12 +45,10 @@ dma_call_t part_call(rank_t *r, part_t *p, dma_coll_t coll, bool in_place, size_
 void part_check(rank_t *r, part_t *p, dma_coll_t coll, size_t bytes, uint64_t tag)
 {
     for (int s = 0; s < r->n; s++) {
-        for (size_t k = 0; k < bytes; k++) {
-            uint8_t expected = data_byte(tag + (coll == DMA_ALLGATHER ? 0 : (uint64_t)r->rank), s, k);
+        uint64_t sent = tag + (coll == DMA_ALLGATHER ? 0 : (uint64_t)r->rank);
+        size_t k = data_wrong(p->recv + (size_t)s * bytes, sent, s, bytes);
 
-            must(r, p->recv[(size_t)s * bytes + k] == expected, "operation %d, %zu bytes: byte %zu of rank %d is wrong",
-                 coll, bytes, k, s);
-        }
+        must(r, k == bytes, "operation %d, %zu bytes: byte %zu of rank %d is wrong", coll, bytes, k, s);
     }
 }
 

@@ -127,6 +127,10 @@ dma_arena_t *threads_blocks(dma_window_t *w);
 /* A byte of what `rank` contributes to call `tag`. */
 uint8_t data_byte(uint64_t tag, int rank, uint64_t at);
 void data_fill(uint8_t *buf, uint64_t tag, int rank, size_t bytes);
+/* The same from byte `at` of the data on. */
+void data_fill_from(uint8_t *buf, uint64_t tag, int rank, uint64_t at, size_t bytes);
+/* The first byte that is wrong; `bytes` if none is. */
+size_t data_wrong(const uint8_t *buf, uint64_t tag, int rank, size_t bytes);
 /* Does the receive buffer hold the blocks of all ranks? */
 void data_check(rank_t *r, const uint8_t *recv, uint64_t tag, size_t bytes);
 /* A contiguous block in the terms of the interface. */

@@ -294,14 +294,14 @@ START_TEST(every_variant)
     }
     for (s.n = 1; s.n <= MAX_RANKS; s.n++) {
         uint64_t sizes[MAX_SIZES];
-        size_t nsizes;
+        size_t nsizes, share = s.n > 9 ? 9 * UNIT_SHARE : s.n > 5 ? 4 * UNIT_SHARE : s.n > 2 ? UNIT_SHARE : 1;
         s.geom = geometry(2, s.n % 2 ? 2 : 4);
         s.ways = draw((uint32_t)s.n);
         s.head = s.n % 3 ? 0 : 1 + draw(40);
         nsizes = interesting(s.coll, s.n, s.geom, s.head, sizes);
         for (size_t k = 0; k < nsizes; k++) {
             for (int p = 0; p < (gathers(s.coll) ? PLACINGS : MIXED); p++) {
-                if (s.n > 5 && (k + (size_t)s.n + (size_t)p) % (s.n > 9 ? 9 : 4)) {
+                if ((k + (size_t)s.n + (size_t)p) % share) {
                     continue;
                 }
                 s.placing = (placing_t)p;

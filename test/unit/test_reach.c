@@ -249,10 +249,9 @@ static void exchange(rank_t *r, uint64_t tag)
     must(r, dma_comm_run(r->comms[0], &call) == DMA_OK, "%s", dma_comm_reason(r->comms[0]));
     memset(send, 0, (size_t)r->n * ROOM);
     for (int p = 0; p < r->n; p++) {
-        for (int i = 0; i < takes[p]; i++) {
-            must(r, recv[displs[p] + i] == data_byte(10 * tag + (uint64_t)r->rank, p, (uint64_t)i),
-                 "call %d, from %d, byte %d of %d", (int)tag, p, i, takes[p]);
-        }
+        size_t i = data_wrong(recv + displs[p], 10 * tag + (uint64_t)r->rank, p, (size_t)takes[p]);
+
+        must(r, i == (size_t)takes[p], "call %d, from %d, byte %zu of %d", (int)tag, p, i, takes[p]);
         must(r, recv[displs[p] + takes[p]] == 0, "written beyond a block");
     }
     free(send);
