@@ -291,7 +291,7 @@ static bool link_up(bool up)
 /* Stopped for some times the keepalive (arg), with more under way than the kernel buffers: late, not dead. */
 static void stopped(proc_t *p)
 {
-    enum { N = 40, BYTES = 60000 };
+    enum { N = 400, BYTES = 60000 };
     char *buffer = malloc((size_t)N * 2 * BYTES);
     dma_ucx_req_t *in[N], *out[N];
     double start;

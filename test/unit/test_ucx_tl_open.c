@@ -199,7 +199,7 @@ END_TEST
 /* From now on so many can be opened. The limit is one of their numbers, so those that are free below the highest are taken. */
 static void leave(uint32_t descriptors)
 {
-    int highest = 0, fd;
+    int highest = 0, fd, any = open("/dev/null", O_RDONLY | O_CLOEXEC);
     struct rlimit limit;
 
     getrlimit(RLIMIT_NOFILE, &limit);
@@ -208,7 +208,7 @@ static void leave(uint32_t descriptors)
     for (fd = 0; fd < 4096; fd++) {
         highest = fcntl(fd, F_GETFD) >= 0 ? fd : highest;
     }
-    while ((fd = fcntl(0, F_DUPFD, 0)) < highest) {
+    while ((fd = fcntl(any, F_DUPFD, 0)) < highest) {
     }
     close(fd);
     limit.rlim_cur = (rlim_t)highest + 1 + descriptors;
