@@ -20,8 +20,9 @@ has_header() {
 }
 
 # missing_packages PART...: what is missing, as Debian packages, for `build`, `unit` (unit tests), `memcheck`, `scripts`
-# (of tests), `hosts` (the testbed), `node` (the emulated GPU node), `languages` (of examples), `recipes` (what reads
-# recipes for packages), `packages` (what builds packages) and `slurm`. Probes for the thing, not for the package: an Open MPI built by hand will do.
+# (of tests), `plots`, `hosts` (the testbed), `node` (the emulated GPU node), `languages` (of examples), `recipes` (what reads
+# recipes for packages), `packages` (what builds packages) and `slurm`. Probes for the thing, not for the package: an Open MPI
+# built by hand will do.
 missing_packages() {
     local missing=() part
     for part; do
@@ -57,6 +58,10 @@ missing_for_memcheck() {
 
 missing_for_scripts() {
     command -v python3 >/dev/null || missing+=(python3)
+}
+
+missing_for_plots() {
+    command -v gnuplot >/dev/null || missing+=(gnuplot-nox)
 }
 
 missing_for_hosts() {
