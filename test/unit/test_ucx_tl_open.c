@@ -199,12 +199,14 @@ END_TEST
 /* From now on so many can be opened. The limit is one of their numbers, so those that are free below the highest are taken. */
 static void leave(uint32_t descriptors)
 {
-    int highest = 0, fd, any = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    int highest = 0, fd, any;
     struct rlimit limit;
 
     getrlimit(RLIMIT_NOFILE, &limit);
     limit.rlim_cur = limit.rlim_max;
     ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    any = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    ck_assert_int_ge(any, 0);
     for (fd = 0; fd < 4096; fd++) {
         highest = fcntl(fd, F_GETFD) >= 0 ? fd : highest;
     }
