@@ -215,7 +215,7 @@ static void leave(uint32_t descriptors)
     close(fd);
     limit.rlim_cur = (rlim_t)highest + 1 + descriptors;
     ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
-    ck_assert_uint_eq(dma_ucx_count_descriptors_left(), descriptors);
+    ck_assert_uint_le(dma_ucx_count_descriptors_left(), descriptors); /* UCX may accept a connection meanwhile */
 }
 
 START_TEST(too_few_to_begin)
