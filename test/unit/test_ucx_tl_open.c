@@ -196,7 +196,7 @@ END_TEST
 
 /* ---- limits ---- */
 
-/* From now on so many can be opened. The limit is one of their numbers, so those that are free below the highest are taken. */
+/* From now on so many can be opened. The limit is about numbers, so those that are free below the highest are taken. */
 static void leave(uint32_t descriptors)
 {
     int highest = 0, fd, any;
