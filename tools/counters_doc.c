@@ -13,7 +13,11 @@
 static void print_table(void)
 {
     static const char *const kinds[] = {
-        [DMA_COUNTER_EVENTS] = "", [DMA_COUNTER_BYTES] = "bytes", [DMA_COUNTER_NANOSECONDS] = "nanoseconds"};
+        [DMA_COUNTER_EVENTS] = "",
+        [DMA_COUNTER_BYTES] = "bytes",
+        [DMA_COUNTER_NANOSECONDS] = "nanoseconds",
+        [DMA_COUNTER_LEVEL] = "bytes, a level",
+    };
     dma_counter_t counter;
 
     printf("| variable | unit | meaning |\n|---|---|---|\n");

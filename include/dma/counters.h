@@ -75,6 +75,7 @@ typedef enum dma_counter_kind {
     DMA_COUNTER_EVENTS,
     DMA_COUNTER_BYTES,
     DMA_COUNTER_NANOSECONDS,
+    DMA_COUNTER_LEVEL, /* bytes that grow and shrink */
 } dma_counter_kind_t;
 
 #define DMA_COUNTER_TEXT_BYTES 640

@@ -9,7 +9,7 @@
  *     DMA_COUNTER(scope, kind, name, help)
  *         scope   COMM: counted for each communicator, so it is also read for one of them (coll_dma_comm_<name>)
  *                 PROC: counted for the process
- *         kind    EVENTS, BYTES, or NANOSECONDS
+ *         kind    EVENTS, BYTES, NANOSECONDS, or LEVEL: bytes that grow and shrink
  *
  * The calls come first, in the order of DMA_COLLS for each form: a call is counted by its number. Help texts are shown by
  * ompi_info and by the document, so they contain no markup.
@@ -43,6 +43,9 @@ DMA_COUNTER(COMM, EVENTS, calls_staged,
 DMA_COUNTER(COMM, EVENTS, calls_scratch,
     "Calls with device memory in which this process has put scratch memory in the place of a buffer. The reasons have "
     "counters too.")
+DMA_COUNTER(COMM, EVENTS, calls_pieces,
+    "Calls with device memory that were carried out in pieces, because the scratch memory of some rank, whose bound is "
+    "coll_dma_scratch_bytes, does not hold the whole call.")
 DMA_COUNTER(COMM, EVENTS, setups, "Set-ups that have begun: one for each communicator that is used, and for each persistent request.")
 DMA_COUNTER(COMM, EVENTS, plans_chosen, "Runs of the cost model: the first call of each operation and size.")
 DMA_COUNTER(COMM, EVENTS, plans_built, "Plans that were built.")
@@ -70,6 +73,13 @@ DMA_COUNTER(PROC, EVENTS, doorbells, "Doorbells of such queues that were rung.")
 DMA_COUNTER(PROC, EVENTS, rings_full, "How often such a queue had no room for a group of packets.")
 DMA_COUNTER(PROC, EVENTS, stream_echoes, "Calls in which the engine stream has copied the own block to a peer and back.")
 DMA_COUNTER(PROC, EVENTS, imports, "Allocations of other processes that were opened.")
+DMA_COUNTER(PROC, LEVEL, scratch_held,
+    "Device memory that this process holds now for collectives: scratch memory, and temporary memory of engines. Unlike "
+    "other counters this one also decreases, and a tool reads its value.")
+DMA_COUNTER(PROC, LEVEL, scratch_most, "The most device memory that it has held at once.")
+DMA_COUNTER(PROC, LEVEL, pinned_held,
+    "Pinned host memory that this process holds now for copies between host and device. This one also decreases.")
+DMA_COUNTER(PROC, LEVEL, pinned_most, "The most pinned host memory that it has held at once.")
 DMA_COUNTER(PROC, EVENTS, progress_turns,
     "Calls of the progress callback of coll/dma, which is registered only while its collectives are in progress.")
 /* clang-format on */

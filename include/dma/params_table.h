@@ -86,6 +86,12 @@ DMA_PARAM_NAME(own_copy, 8, own_copies, LOCAL, TUNER,
     "How the engine stream copies a rank's own block when the call is not in place: copy, graph (the same copy, launched "
     "as a graph), echo (to a peer and back, so that no compute unit is used), or auto (graph if the runtime has graphs; "
     "echo while such copies have been late).")
+DMA_PARAM_NUMBER(size_t, scratch_bytes, 268435456, 0, 1099511627776, RANGE, LOCAL, USER, "bytes",
+    "Most device memory that a process holds in place of buffers that engines cannot use where they are, on all its devices "
+    "together. Calls that need more are carried out in pieces. Where nothing is left, and with 0, they go through the host.")
+DMA_PARAM_NUMBER(size_t, pinned_bytes, 67108864, 0, 1099511627776, RANGE, LOCAL, USER, "bytes",
+    "Most pinned host memory that a process holds for copies between host and device. Data beyond that pass through pinned "
+    "memory in pieces. Where nothing is left, and with 0, they go through pageable memory, which is slow.")
 DMA_PARAM_NUMBER(int, stream_sync, 0, 0, 1, RANGE, LOCAL, USER, "",
     "1: a collective first waits for the default stream of the device that holds its buffers. 0: the caller has "
     "synchronized, as GPU-aware MPI requires.")

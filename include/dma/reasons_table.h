@@ -111,6 +111,8 @@ DMA_REASON(COMM, scratch_send, "what is sent is in host memory or on another dev
 DMA_REASON(COMM, scratch_device, "the buffers are not on the communicator's device", SCRATCH)
 DMA_REASON(COMM, scratch_type, "the datatype is irregular", SCRATCH)
 DMA_REASON(COMM, scratch_shape, "the engine does not copy between shapes", SCRATCH)
+DMA_REASON(COMM, scratch_bound, "scratch memory for the whole call would exceed its bound, or does not fit on the device",
+    "Calls of this rank that went in pieces for this reason.")
 #undef SCRATCH
 
 /* ---- persistent calls ---- */

@@ -18,6 +18,7 @@ struct dma_relay {
     uint64_t pinned; /* the address of `memory` for the device */
     dma_gpu_stream_t *stream[DMA_RELAY_DIRS];
     dma_gpu_event_t *event[DMA_RELAY_DIRS][DMA_RELAY_SLOTS];
+    dma_budget_t *budget;
     double timeout;                  /* seconds */
     double moved[DMA_RELAY_DIRS];    /* when a copy was last started, or found complete */
     uint64_t scratch, scratch_bytes; /* device memory */
@@ -63,7 +64,18 @@ static dma_status_t create_objects(dma_relay_t *r)
     return status;
 }
 
-static dma_status_t create_relay(const dma_proc_t *proc, const dma_gpu_runtime_t *rt, int device, uint64_t piece,
+/* Gives back what the relay has taken from the budget, and frees its memory. `lost`: an engine may still use the memory. */
+static void free_memory(dma_relay_t *r, bool lost)
+{
+    if (!lost) {
+        munmap(r->memory, r->bytes);
+    }
+    dma_budget_give(r->budget, DMA_BUDGET_PINNED, r->bytes);
+    dma_budget_give(r->budget, DMA_BUDGET_DEVICE, r->scratch_bytes);
+    free(r);
+}
+
+static dma_status_t create_relay(dma_proc_t *proc, const dma_gpu_runtime_t *rt, int device, uint64_t piece,
                                  dma_relay_t **result)
 {
     dma_relay_t *r = calloc(1, sizeof(*r));
@@ -81,9 +93,14 @@ static dma_status_t create_relay(const dma_proc_t *proc, const dma_gpu_runtime_t
     r->piece = piece;
     r->slots = slots < DMA_RELAY_SLOTS ? (unsigned)slots : DMA_RELAY_SLOTS;
     r->bytes = 2 * r->slots * piece + DMA_RELAY_PAD;
+    r->budget = &proc->budget;
+    if (!dma_budget_take(r->budget, DMA_BUDGET_PINNED, r->bytes)) {
+        free(r);
+        return DMA_ERR_NOMEM;
+    }
     r->memory = mmap(NULL, r->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (r->memory == MAP_FAILED) {
-        free(r);
+        free_memory(r, true);
         return DMA_ERR_NOMEM;
     }
     if ((status = rt->enter(device, &scope)) == DMA_OK) {
@@ -94,8 +111,7 @@ static dma_status_t create_relay(const dma_proc_t *proc, const dma_gpu_runtime_t
         rt->leave(&scope);
     }
     if (status != DMA_OK) {
-        munmap(r->memory, r->bytes);
-        free(r);
+        free_memory(r, false);
         return status;
     }
     *result = r;
@@ -194,10 +210,7 @@ void dma_relays_destroy(dma_proc_t *proc)
             }
             r->rt->leave(&scope);
         }
-        if (status != DMA_AGAIN) { /* otherwise an engine may still write into the memory */
-            munmap(r->memory, r->bytes);
-        }
-        free(r);
+        free_memory(r, status == DMA_AGAIN);
     }
     proc->relays = NULL;
 }
@@ -302,7 +315,10 @@ dma_status_t dma_relay_scratch(dma_relay_t *r, uint64_t bytes, char **scratch, b
         return DMA_OK;
     }
     if (bytes > r->scratch_bytes && (status = r->rt->enter(r->device, &scope)) == DMA_OK) {
+        uint64_t before = r->scratch_bytes;
+
         status = dma_gpu_grow(r->rt, &r->scratch, &r->scratch_bytes, bytes);
+        dma_budget_force(r->budget, DMA_BUDGET_DEVICE, r->scratch_bytes - before); /* the plan cannot do without */
         r->rt->leave(&scope);
     }
     if (status == DMA_OK) {

@@ -19,6 +19,7 @@ static int class_of(dma_counter_kind_t kind)
 {
     return DMA_COUNTER_EVENTS == kind  ? MCA_BASE_PVAR_CLASS_COUNTER
            : DMA_COUNTER_BYTES == kind ? MCA_BASE_PVAR_CLASS_AGGREGATE
+           : DMA_COUNTER_LEVEL == kind ? MCA_BASE_PVAR_CLASS_SIZE
                                        : MCA_BASE_PVAR_CLASS_TIMER;
 }
 

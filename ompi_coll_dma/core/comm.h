@@ -28,6 +28,7 @@
 #include "dma/clock.h"
 #include "dma/comm.h"
 #include "dma/engine.h"
+#include "gpu/budget.h"
 #include "gpu/runtime.h"
 #include "node/plain.h"
 #include "node/window.h"
@@ -90,13 +91,17 @@ struct dma_proc {
     /* State of the device route (device/device.h). */
     const struct dma_gpu_runtime *runtime;
     const struct dma_gpu_engine *const *engines;
-    pthread_mutex_t device_lock; /* guards ipc, devices, relays and writers */
+    pthread_mutex_t device_lock; /* guards ipc, devices, relays, writers, scratch and pins */
     pthread_mutex_t submitter_lock;
     struct dma_submitter *submitter;
     _Atomic int armed; /* persistent calls whose programs the engines have beforehand */
     struct dma_ipc *ipc;
     struct dma_device *devices;
     struct dma_writer *writers;
+    struct dma_scratch *scratch; /* device/pool.h */
+    struct dma_pin *pins;        /* device/pins.h */
+    uint64_t scratch_uses;       /* of both so far: orders them */
+    dma_budget_t budget;
 
     /* State of the cluster route (cluster/cluster.h). */
     const struct dma_net_ops *net_ops; /* to other nodes; NULL: none */

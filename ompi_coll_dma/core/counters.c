@@ -13,6 +13,7 @@
 #define EVENTS      DMA_COUNTER_EVENTS
 #define BYTES       DMA_COUNTER_BYTES
 #define NANOSECONDS DMA_COUNTER_NANOSECONDS
+#define LEVEL       DMA_COUNTER_LEVEL
 
 static const struct row {
     const char *name, *help;

@@ -115,6 +115,7 @@ dma_status_t dma_proc_create(const dma_proc_config_t *config, dma_proc_t **resul
     pthread_mutex_init(&proc->own_counters.lock, NULL);
     proc->counters = config->counters ? config->counters : &proc->own_counters;
     proc->params = config->params;
+    dma_budget_init(&proc->budget, proc->counters, config->params.scratch_bytes, config->params.pinned_bytes);
     proc->runtime = config->runtime;
     proc->plain = dma_plain_read();
     proc->net_ops = config->net_ops;

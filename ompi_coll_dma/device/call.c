@@ -13,10 +13,39 @@ static uint32_t vote_word(const struct dma_device_comm *dc, uint32_t vote)
     return dc->agreements << VOTE_BITS | vote;
 }
 
-/* Is the word a vote in the present agreement? */
-static bool is_vote(const struct dma_device_comm *dc, uint32_t word)
+/* How many agreements the rank with this word is ahead; -1: it has not voted in the present one. A rank is ahead if it has
+ * seen that all have voted yes, and votes for the next piece of the call. */
+static int votes_ahead(const struct dma_device_comm *dc, uint32_t word)
 {
-    return word >> VOTE_BITS == (dc->agreements & (UINT32_MAX >> VOTE_BITS));
+    int32_t ahead = (int32_t)((word & ~(uint32_t)VOTE_MASK) - vote_word(dc, 0)) >> VOTE_BITS;
+
+    return ahead < 0 ? -1 : ahead;
+}
+
+void dma_device_vote(dma_comm_t *comm, bool yes)
+{
+    struct dma_device_comm *dc = comm->device;
+
+    dc->agreements++;
+    /* release: this rank's reads of the records come before a peer that has seen the vote overwrites its record, and so does
+     * what the vote says about its memory */
+    atomic_store_explicit(&dma_window_agreed(&comm->window, comm->rank)->word, vote_word(dc, yes ? VOTE_YES : VOTE_NO),
+                          memory_order_release);
+}
+
+bool dma_device_votes_are_in(const dma_comm_t *comm, bool *all)
+{
+    *all = true;
+    for (int r = 0; r < comm->nranks; r++) {
+        uint32_t word = atomic_load_explicit(&dma_window_agreed(&comm->window, r)->word, memory_order_acquire);
+        int ahead = votes_ahead(comm->device, word);
+
+        if (ahead < 0) {
+            return false;
+        }
+        *all = *all && (ahead || (word & VOTE_MASK) == VOTE_YES);
+    }
+    return true;
 }
 
 /* Whoever was the last to come wakes the submitters of the ranks that were waiting. Each rank stores what the others wait for
@@ -55,6 +84,7 @@ static dma_status_t run_on_host(dma_comm_t *comm, dma_task_t *task, bool second_
     if (dc && dc->binding && dc->device->engine->wait_early) {
         dc->device->engine->wait_early(dc->binding);
     }
+    dma_device_cancel_pieces(task);
     status = dma_device_stage(task, reason);
     task->run.second_entry = second_entry;
     return status == DMA_OK ? dma_host_bind(comm, task) : status;
@@ -68,7 +98,7 @@ void dma_device_copy_early(dma_comm_t *comm, const dma_task_t *task)
     uint64_t rank = (uint64_t)comm->rank, from = dma_coll_gathers(task->coll) ? 0 : rank;
     uint64_t bytes = dma_blocks_bytes(&run->send, from);
 
-    if (!dc->binding || !dc->device->engine->copy_early || task->in_place || call->send_shape.row ||
+    if (!dc->binding || !dc->device->engine->copy_early || task->in_place || call->piece || call->send_shape.row ||
         call->recv_shape.row || !bytes || bytes != dma_blocks_bytes(&run->recv, rank)) {
         return;
     }
@@ -87,6 +117,7 @@ static dma_status_t bind_plan(dma_comm_t *comm, dma_task_t *task, bool repeat)
         return status;
     }
     run->repeat = repeat;
+    run->shape_skip = 0;
     run->cursors = (dma_cursor_t *)((char *)task->arrays + dma_arrays_bytes(comm->nranks));
     run->window = &comm->window;
     run->targets = dc->targets;
@@ -95,9 +126,9 @@ static dma_status_t bind_plan(dma_comm_t *comm, dma_task_t *task, bool repeat)
     return DMA_OK;
 }
 
-dma_status_t dma_device_bind(dma_comm_t *comm, dma_task_t *task)
+dma_status_t dma_device_bind(dma_comm_t *comm, dma_task_t *task, uint64_t bytes)
 {
-    dma_status_t status = dma_device_find_plan(comm, task, &task->run.plan);
+    dma_status_t status = dma_device_find_plan(comm, task, bytes, &task->run.plan);
 
     return status == DMA_OK ? bind_plan(comm, task, false) : status;
 }
@@ -120,7 +151,10 @@ static dma_status_t run_on_engine(dma_comm_t *comm, dma_task_t *task)
     if (!comm->device->all_support_shapes) {
         return run_on_host(comm, task, true, DMA_REASON_staged_shapes);
     }
-    status = dma_device_bind(comm, task);
+    if (dma_device_agreed_piece(comm, task)) {
+        return dma_device_begin_pieces(comm, task);
+    }
+    status = dma_device_bind(comm, task, dma_device_largest_block(comm, task));
     if (status == DMA_OK) {
         dma_device_save_call(comm, task);
         dma_device_start_run(comm, task, DEVICE_SUBMIT);
@@ -233,7 +267,7 @@ static dma_status_t advance_enter(dma_comm_t *comm, dma_task_t *task)
     if (status != DMA_OK) {
         return status;
     }
-    if (!all && is_left_to_caller(comm)) {
+    if ((!all || dma_device_agreed_piece(comm, task)) && is_left_to_caller(comm)) {
         return DMA_AGAIN;
     }
     dma_trace_mark(comm->trace, DMA_TRACE_MET, task->run.seq, 0, 0, 0);
@@ -257,26 +291,18 @@ static dma_status_t advance_enter(dma_comm_t *comm, dma_task_t *task)
     if (!new_export && dc->all_support_shapes) {
         return run_on_engine(comm, task);
     }
-    dc->agreements++;
-    /* release: this rank's reads of the records come before a peer that has seen the vote overwrites its record */
-    atomic_store_explicit(&dma_window_agreed(&comm->window, comm->rank)->word,
-                          vote_word(dc, status == DMA_OK ? VOTE_YES : VOTE_NO), memory_order_release);
+    dma_device_vote(comm, status == DMA_OK);
     task->device->phase = DEVICE_AGREE;
     return DMA_OK;
 }
 
 static dma_status_t advance_agree(dma_comm_t *comm, dma_task_t *task)
 {
-    struct dma_device_comm *dc = comm->device;
-    bool all = true;
+    const struct dma_device_comm *dc = comm->device;
+    bool all;
 
-    for (int r = 0; r < comm->nranks; r++) {
-        uint32_t word = atomic_load_explicit(&dma_window_agreed(&comm->window, r)->word, memory_order_acquire);
-
-        if (!is_vote(dc, word)) {
-            return DMA_AGAIN;
-        }
-        all = all && (word & VOTE_MASK) == VOTE_YES;
+    if (!dma_device_votes_are_in(comm, &all)) {
+        return DMA_AGAIN;
     }
     dma_device_wake_submitters(comm);
     if ((!all || !dc->all_support_shapes) && is_left_to_caller(comm)) {
@@ -326,9 +352,15 @@ static dma_status_t advance_run(dma_comm_t *comm, dma_task_t *task)
     return status == DMA_OK ? comm->engine->advance(&task->run) : status;
 }
 
+static dma_status_t advance_pieces(dma_comm_t *comm, dma_task_t *task)
+{
+    return is_left_to_caller(comm) ? DMA_AGAIN : dma_device_advance_pieces(comm, task);
+}
+
 static dma_status_t (*const phases[])(dma_comm_t *comm, dma_task_t *task) = {
-    [DEVICE_ENTER] = advance_enter,   [DEVICE_AGREE] = advance_agree, [DEVICE_STARTED] = advance_started,
-    [DEVICE_SUBMIT] = advance_submit, [DEVICE_RUN] = advance_run,     [DEVICE_ON_HOST] = advance_on_host,
+    [DEVICE_ENTER] = advance_enter,     [DEVICE_AGREE] = advance_agree, [DEVICE_STARTED] = advance_started,
+    [DEVICE_SUBMIT] = advance_submit,   [DEVICE_RUN] = advance_run,     [DEVICE_PIECES] = advance_pieces,
+    [DEVICE_ON_HOST] = advance_on_host,
 };
 
 dma_status_t dma_device_advance(dma_comm_t *comm, dma_task_t *task)
@@ -343,6 +375,9 @@ dma_status_t dma_device_advance(dma_comm_t *comm, dma_task_t *task)
         if (status == DMA_OK && call->phase == phase) {
             dma_host_finish(comm, task);
             dma_device_trace_stamps(comm, task);
+            if (!call->scratch.stage.receives) { /* else when it has been copied out */
+                dma_device_put_scratch(comm->proc, call, false);
+            }
             if (call->persistent) {
                 dma_device_arm(comm);
             }
@@ -387,7 +422,7 @@ static dma_wait_t waits_for_vote(const dma_comm_t *comm)
     for (int r = 0; r < comm->nranks; r++) {
         uint32_t word = atomic_load_explicit(&dma_window_agreed(&comm->window, r)->word, memory_order_relaxed);
 
-        if (!is_vote(comm->device, word)) {
+        if (votes_ahead(comm->device, word) < 0) {
             dma_wait_add(&wait, DMA_WAIT_FLAG, r);
         }
     }
@@ -410,7 +445,7 @@ dma_wait_t dma_device_waits_for(const dma_comm_t *comm, const dma_task_t *task)
     if (wait.kind != DMA_WAIT_NONE || dma_task_state(task) != DMA_TASK_RUNNING) {
         return wait;
     }
-    if (call->phase == DEVICE_AGREE) {
+    if (call->phase == DEVICE_AGREE || (call->phase == DEVICE_PIECES && dma_device_piece_votes(comm->device))) {
         return waits_for_vote(comm);
     }
     return call->phase >= DEVICE_RUN ? dma_host_waits_for_flag(comm, task) : wait;
@@ -419,8 +454,13 @@ dma_wait_t dma_device_waits_for(const dma_comm_t *comm, const dma_task_t *task)
 const char *dma_device_phase(const dma_comm_t *comm, const dma_task_t *task)
 {
     static const char *const names[] = {
-        [DEVICE_ENTER] = "entry",       [DEVICE_AGREE] = "agreement", [DEVICE_STARTED] = "entry",
-        [DEVICE_SUBMIT] = "submission", [DEVICE_RUN] = "engine",      [DEVICE_ON_HOST] = "copies by cores",
+        [DEVICE_ENTER] = "entry",
+        [DEVICE_AGREE] = "agreement",
+        [DEVICE_STARTED] = "entry",
+        [DEVICE_SUBMIT] = "submission",
+        [DEVICE_RUN] = "engine",
+        [DEVICE_PIECES] = "engine, in pieces",
+        [DEVICE_ON_HOST] = "copies by cores",
     };
 
     (void)comm;
@@ -431,5 +471,6 @@ uint64_t dma_device_position(const dma_comm_t *comm, const dma_task_t *task)
 {
     dma_device_phase_t phase = task->device->phase;
 
-    return ((uint64_t)phase << 24) + (phase >= DEVICE_RUN ? dma_host_position(comm, task) : 0);
+    return ((uint64_t)phase << 24) + (phase == DEVICE_PIECES ? dma_device_piece_position(comm->device) : 0) +
+           (phase >= DEVICE_RUN ? dma_host_position(comm, task) : 0);
 }

@@ -9,8 +9,8 @@ static size_t tables_bytes(int nranks)
 {
     size_t n = (size_t)nranks;
 
-    return n * (sizeof(dma_device_peer_t) + sizeof(dma_gpu_traits_t) + sizeof(dma_target_t) + sizeof(dma_shape_t) +
-                sizeof(uint64_t)) +
+    return n * (sizeof(dma_device_peer_t) + sizeof(dma_gpu_traits_t) + 2 * sizeof(dma_target_t) + sizeof(dma_shape_t) +
+                7 * sizeof(uint64_t) + sizeof(bool)) +
            n * n * sizeof(int64_t);
 }
 
@@ -28,7 +28,7 @@ struct dma_device_comm *dma_device_comm(dma_comm_t *comm, const dma_gpu_runtime_
         return NULL;
     }
     if (!device->engine || !(dc = calloc(1, sizeof(*dc) + tables_bytes(comm->nranks)))) {
-        dma_device_put(comm->proc, rt, device);
+        dma_device_put(comm->proc, rt, device, false);
         return NULL;
     }
     dc->rt = rt;
@@ -38,7 +38,13 @@ struct dma_device_comm *dma_device_comm(dma_comm_t *comm, const dma_gpu_runtime_
     dc->shapes = (dma_shape_t *)(dc->ready + n);
     dc->peers = (dma_device_peer_t *)(dc->shapes + n);
     dc->targets = (dma_target_t *)(dc->peers + n);
-    dc->traits = (dma_gpu_traits_t *)(dc->targets + n);
+    dc->pieces.targets = dc->targets + n;
+    dc->pieces.counts = (uint64_t *)(dc->pieces.targets + n);
+    dc->pieces.displs = (int64_t *)(dc->pieces.counts + 2 * n);
+    dc->pieces.copy_counts = (uint64_t *)(dc->pieces.displs + 2 * n);
+    dc->pieces.copy_displs = (int64_t *)(dc->pieces.copy_counts + n);
+    dc->traits = (dma_gpu_traits_t *)(dc->pieces.copy_displs + n);
+    dc->pieces.halves = (bool *)(dc->traits + n);
     comm->device = dc;
     dma_submitter_prepare(comm->proc);
     dma_comm_attach(comm, &dma_route_device);
@@ -101,7 +107,7 @@ static bool is_repeatable(const dma_task_t *task)
     const struct dma_device_call *d = task->device;
 
     return !task->run.send.counts && !task->run.recv.counts && !task->run.send.displs && !task->run.recv.displs &&
-           !d->send_shape.row && !d->recv_shape.row && d->recv.buffer_id;
+           !d->send_shape.row && !d->recv_shape.row && d->recv.buffer_id && !d->piece;
 }
 
 bool dma_device_all_repeat(const dma_comm_t *comm, const dma_task_t *task)
@@ -120,12 +126,34 @@ void dma_device_save_call(dma_comm_t *comm, const dma_task_t *task)
     comm->device->last.plan = task->run.plan;
 }
 
+/* What peers need to know of each call. `halves`: of a call in pieces, scratch memory takes what is received. */
+static dma_device_info_t make_info(const dma_comm_t *comm, const dma_task_t *task, const dma_export_t *export,
+                                   bool halves)
+{
+    const struct dma_device_comm *dc = comm->device;
+    const struct dma_device_call *d = task->device;
+    const dma_blocks_t *recv = &task->run.recv;
+    uint64_t addr = halves ? d->memory->addr : (uint64_t)(uintptr_t)recv->addr;
+    bool is_new = is_new_export(dc, comm->rank, export->number) || !dc->binding;
+
+    return (dma_device_info_t){
+        .number = export->number,
+        .offset = (int64_t)(addr - export->base),
+        .largest = recv->bytes,
+        .piece = (uint32_t)(d->piece / DEVICE_PIECE_UNIT),
+        .flags = (is_new ? DMA_DEVICE_INFO_NEW : 0) | (recv->displs ? DMA_DEVICE_INFO_TABLE : 0) |
+                 (halves              ? DMA_DEVICE_INFO_HALVES
+                  : d->recv_shape.row ? DMA_DEVICE_INFO_SHAPE
+                                      : 0),
+    };
+}
+
 dma_status_t dma_device_publish_record(dma_comm_t *comm, dma_task_t *task)
 {
     struct dma_device_comm *dc = comm->device;
-    const dma_gpu_memory_t *m = &task->device->recv;
+    const struct dma_device_call *d = task->device;
+    bool halves = d->piece && d->piece_recv;
     const dma_blocks_t *recv = &task->run.recv;
-    const dma_shape_t *shape = &task->device->recv_shape;
     dma_device_info_t *info = dma_device_info(comm, comm->rank, task->run.seq);
     dma_device_record_t *record = dma_window_record(&comm->window, comm->rank, task->run.seq);
     dma_device_block_t *table = (dma_device_block_t *)((char *)record + DMA_RECORD_BYTES(0));
@@ -139,7 +167,7 @@ dma_status_t dma_device_publish_record(dma_comm_t *comm, dma_task_t *task)
         return DMA_OK;
     }
     dc->last.served = false;
-    status = dma_ipc_export(comm->proc->ipc, m, &export);
+    status = dma_ipc_export(comm->proc->ipc, halves ? &d->memory->memory : &d->recv, &export);
     if (status != DMA_OK) {
         return status;
     }
@@ -147,14 +175,8 @@ dma_status_t dma_device_publish_record(dma_comm_t *comm, dma_task_t *task)
     if (dc->peer_arenas_registered != (unsigned)comm->nranks) {
         traits.features &= ~(uint32_t)DMA_GPU_PRELAUNCH; /* not a channel, or switched off */
     }
-    *info = (dma_device_info_t){
-        .number = export.number,
-        .offset = (int64_t)((uint64_t)(uintptr_t)recv->addr - export.base),
-        .largest = recv->bytes,
-        .new_export = is_new_export(dc, comm->rank, export.number) || !dc->binding,
-        .flags = (recv->displs ? DMA_DEVICE_INFO_TABLE : 0) | (shape->row ? DMA_DEVICE_INFO_SHAPE : 0),
-    };
-    if (info->new_export) {
+    *info = make_info(comm, task, &export, halves);
+    if (info->flags & DMA_DEVICE_INFO_NEW) {
         *record = (dma_device_record_t){
             .traits = traits,
             .nonce = dma_ipc_nonce(comm->proc->ipc),
@@ -162,16 +184,15 @@ dma_status_t dma_device_publish_record(dma_comm_t *comm, dma_task_t *task)
             .freed = freed_slots(comm),
         };
     }
-    if (shape->row) {
-        record->shape = *shape;
+    if (info->flags & DMA_DEVICE_INFO_SHAPE) {
+        record->shape = d->recv_shape;
     }
     for (int b = 0; recv->displs && b < comm->nranks; b++) {
         table[b] = (dma_device_block_t){.displ = recv->displs[b], .bytes = dma_blocks_bytes(recv, (uint64_t)b)};
         info->largest = table[b].bytes > info->largest ? table[b].bytes : info->largest;
     }
     dc->last = (dma_device_last_t){.key = key, .info = *info};
-    dc->last.info.new_export = 0; /* a repetition comes after all ranks have opened it */
-    dc->last.info.flags = DMA_DEVICE_INFO_REPEAT;
+    dc->last.info.flags = DMA_DEVICE_INFO_REPEAT; /* a repetition comes after all ranks have opened the export */
     return DMA_OK;
 }
 
@@ -269,6 +290,11 @@ static dma_status_t resolve_target(dma_comm_t *comm, const dma_task_t *task, int
     /* Whatever a peer publishes, nothing is written outside of its allocation. */
     dc->shapes[r] = info->flags & DMA_DEVICE_INFO_SHAPE ? record->shape : (dma_shape_t){0};
     far = dma_shape_span(&dc->shapes[r], ours);
+    if (info->flags & DMA_DEVICE_INFO_HALVES) {
+        at = 0;
+        far = dma_piece_bytes((uint64_t)info->piece * DEVICE_PIECE_UNIT, (uint64_t)comm->nranks);
+        displs = NULL;
+    }
     if (!dma_shape_valid(&dc->shapes[r]) ||
         (ours && (__builtin_add_overflow(info->offset, at, &first) || first < 0 || (uint64_t)first > peer->size[slot] ||
                   far > peer->size[slot] - (uint64_t)first))) {
@@ -278,7 +304,7 @@ static dma_status_t resolve_target(dma_comm_t *comm, const dma_task_t *task, int
     dc->targets[r] = (dma_target_t){
         .addr = dma_import_base(peer->open[slot]) + (uint64_t)info->offset,
         .bytes = ours,
-        .displs = info->flags & DMA_DEVICE_INFO_TABLE ? displs : NULL,
+        .displs = info->flags & DMA_DEVICE_INFO_TABLE ? displs : NULL, /* NULL with DMA_DEVICE_INFO_HALVES */
         .shape = dc->shapes[r].row ? &dc->shapes[r] : NULL,
     };
     return DMA_OK;
@@ -330,7 +356,7 @@ dma_status_t dma_device_read_records(dma_comm_t *comm, dma_task_t *task, bool *n
         const dma_device_record_t *record = dma_window_record(&comm->window, r, task->run.seq);
         dma_status_t status = DMA_OK;
 
-        if (info->new_export) {
+        if (info->flags & DMA_DEVICE_INFO_NEW) {
             *new_export = true;
             dc->traits[r] = record->traits;
             add_export(comm, r, record);
@@ -368,7 +394,7 @@ void dma_device_end_agreement(dma_comm_t *comm, const dma_task_t *task, bool all
         dc->unconfirmed &= ~bit;
         return;
     }
-    dc->unconfirmed |= own->new_export ? bit : 0; /* not all ranks have opened it */
+    dc->unconfirmed |= own->flags & DMA_DEVICE_INFO_NEW ? bit : 0; /* not all ranks have opened it */
     if (++dc->failed_agreements == DEVICE_MAX_FAILED) {
         dc->disabled = true;
         dma_comm_count_reason(comm, DMA_REASON_opening_off);
@@ -379,8 +405,7 @@ void dma_device_end_agreement(dma_comm_t *comm, const dma_task_t *task, bool all
 
 /* ---- the plan ---- */
 
-/* Bytes of the largest block that any rank receives. Equal on all ranks. */
-static uint64_t largest_block(const dma_comm_t *comm, const dma_task_t *task)
+uint64_t dma_device_largest_block(const dma_comm_t *comm, const dma_task_t *task)
 {
     uint64_t most = 0;
 
@@ -431,10 +456,10 @@ static dma_status_t choose_variant(dma_comm_t *comm, const dma_task_t *task, uin
     return status == DMA_OK ? DMA_OK : DMA_ERR_ENGINE;
 }
 
-dma_status_t dma_device_find_plan(dma_comm_t *comm, dma_task_t *task, const dma_plan_t **plan)
+dma_status_t dma_device_find_plan(dma_comm_t *comm, dma_task_t *task, uint64_t bytes, const dma_plan_t **plan)
 {
     struct dma_device_comm *dc = comm->device;
-    uint64_t bytes = largest_block(comm, task), key = dma_sign(task->coll, task->in_place, bytes);
+    uint64_t key = dma_sign(task->coll, task->in_place, bytes);
     dma_plan_memo_t *memo = dma_plan_memo(&dc->plans, key);
     dma_status_t status = DMA_OK;
 
@@ -485,7 +510,7 @@ void dma_device_comm_destroy(dma_comm_t *comm)
 
     dma_submitter_give_back(comm);
     dma_device_stop(comm);
-    dma_device_free_scratch(dc);
+    dma_scratch_leave(comm, comm->window.permanent);
     /* permanent: a queue that still waits (dma_device_stop) may copy to what is open */
     for (int r = 0; r < comm->nranks && !comm->window.permanent; r++) {
         for (unsigned slot = 0; slot < DEVICE_SLOTS; slot++) {
@@ -493,7 +518,7 @@ void dma_device_comm_destroy(dma_comm_t *comm)
         }
     }
     dma_plan_cache_free(&dc->plans);
-    dma_device_put(comm->proc, dc->rt, dc->device);
+    dma_device_put(comm->proc, dc->rt, dc->device, true);
     free(dc);
     comm->device = NULL;
 }

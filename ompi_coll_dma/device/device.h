@@ -7,7 +7,9 @@
  *     comm.c          publish where the receive buffer is
  *     call.c          enter, read the descriptors of all ranks, agree, choose
  *     stage.c         copy to host memory, if the call takes the host plan
- *     scratch.c       put device memory of ours in place of blocks that engines cannot use where they are
+ *     scratch.c       put device memory of ours (pool.h) in place of blocks that engines cannot use where they are
+ *     pieces.c        the same, piece by piece, for calls that are larger than that memory
+ *     copies.c        copy between the user's blocks and that memory
  *     typed.c         the same for blocks of irregular datatypes: their rows are packed inside the device
  *     call.c          run the GPU plan on the engine, or the host plan
  *     submitter.c     the thread that starts the copies when a late rank has come, while the application computes
@@ -34,7 +36,7 @@
  * Exports. An export is the IPC handle of one allocation, with a number. Each rank keeps, for every rank including
  * itself, a list of that rank's last DEVICE_SLOTS exports, and adds to it in the same calls as all other ranks. So a
  * rank's own list equals the lists that its peers have of it, and all of them replace the same entry in the same call.
- * A rank publishes the whole export (`new_export`) if its number is not in the list, or if the agreement on it failed:
+ * A rank publishes the whole export (DMA_DEVICE_INFO_NEW) if its number is not in the list, or if the agreement on it failed:
  * then the peers open it again. While buffers are used again, no rank waits for a peer to open memory. Memory that a
  * peer has open stays allocated after its owner has freed it. So with a new export a rank also publishes which of its
  * slots hold freed memory, and the sum of bytes in a list is limited.
@@ -55,9 +57,9 @@
  * What a rank publishes belongs to its descriptor and is overwritten together with it. So a rank can complete a call
  * and enter the next one while a slower peer still reads the record.
  *
- *     dma_device_info_t      number | offset | largest | new_export, flags    32 bytes, in the cache line of the descriptor:
+ *     dma_device_info_t      number | offset | largest | piece, flags         32 bytes, in the cache line of the descriptor:
  *                                                                             all that a reader needs if it knows the export
- *     dma_device_record_t    traits | nonce | export | freed                  valid if new_export is set; 256 bytes
+ *     dma_device_record_t    traits | nonce | export | freed                  valid with DMA_DEVICE_INFO_NEW; 256 bytes
  *                            shape                                            valid with DMA_DEVICE_INFO_SHAPE
  *     dma_device_block_t     displ | bytes, for each block of the receive     valid with DMA_DEVICE_INFO_TABLE; 16 bytes each
  *                            buffer
@@ -66,6 +68,8 @@
 #define DMA_DEVICE_DEVICE_H
 
 #include "core/comm.h"
+#include "device/pins.h"
+#include "device/pool.h"
 #include "engine/gpu.h"
 #include "gpu/ipc.h"
 
@@ -98,6 +102,7 @@ typedef enum dma_device_phase {
     DEVICE_STARTED, /* persistent call: this rank has started; it waits for the ready words of other ranks */
     DEVICE_SUBMIT,  /* the engine accepts the programs of the plan */
     DEVICE_RUN,     /* the engine runs the plan, or the cluster route has the call */
+    DEVICE_PIECES,  /* the engine runs the plan once for each piece (pieces.c) */
     DEVICE_ON_HOST, /* the host plan or the messages route runs, on host memory */
 } dma_device_phase_t;
 
@@ -107,6 +112,7 @@ typedef struct dma_device_stage {
     dma_shape_t send_shape, recv_shape;      /* of the blocks that are replaced */
     const dma_side_t *send_type, *recv_type; /* their irregular datatype, or NULL */
     int64_t *displs;                         /* of the packed blocks: n to send, then n to receive */
+    dma_pin_t *pins[2]; /* by side, of host memory: the blocks are in it; NULL: in pageable memory */
 } dma_device_stage_t;
 
 /* The state of a task with device memory. */
@@ -114,11 +120,15 @@ struct dma_device_call {
     const dma_gpu_runtime_t *rt;
     dma_device_phase_t phase;
     int device;
+    int home_device;                 /* of the buffers, if `device` is that of their scratch memory */
     bool served;                     /* an engine could carry it out; else it is relayed, or staged from the start */
     dma_reason_t why;                /* it is staged from the start */
     bool relayed;                    /* the route of the communicator uses device memory where it is */
     bool send_on, recv_on;           /* this side is device memory */
     bool send_scratch, recv_scratch; /* the engines cannot use this side where it is: scratch.c */
+    dma_scratch_t *memory;           /* that the call has borrowed; NULL: none */
+    uint64_t piece;                  /* most bytes of a block for which `memory` has room; 0: for all of them */
+    bool piece_send, piece_recv;     /* then: this side is replaced */
     dma_status_t failed;             /* not DMA_OK: the submitter has found this error */
     bool persistent;                 /* a start of a persistent call: this struct belongs to the communicator */
     dma_gpu_memory_t recv;           /* the receive buffer */
@@ -135,16 +145,21 @@ struct dma_device_call {
 /* ---- types: what a rank publishes ---- */
 
 typedef struct dma_device_info {
-    uint64_t number;     /* of the export */
-    int64_t offset;      /* of the receive buffer in the allocation */
-    uint64_t largest;    /* bytes of the largest block */
-    uint32_t new_export; /* the record has the export: peers open it */
-    uint32_t flags;      /* DMA_DEVICE_INFO_* */
+    uint64_t number;  /* of the export */
+    int64_t offset;   /* of the receive buffer in the allocation */
+    uint64_t largest; /* bytes of the largest block */
+    uint32_t piece;   /* most DEVICE_PIECE_UNITs of each block at once; 0: whole blocks */
+    uint32_t flags;   /* DMA_DEVICE_INFO_* */
 } dma_device_info_t;
 
 #define DMA_DEVICE_INFO_TABLE  0x1 /* displacements and bytes of all blocks follow the record */
 #define DMA_DEVICE_INFO_SHAPE  0x2 /* the blocks have the shape in the record */
 #define DMA_DEVICE_INFO_REPEAT 0x4 /* the call equals the last one of this rank, which the engine has served */
+#define DMA_DEVICE_INFO_NEW    0x8 /* the record has the export: peers open it */
+/* In pieces: what is received goes to scratch memory, where pieces lie as in pieces.c. Else it goes to its place. */
+#define DMA_DEVICE_INFO_HALVES 0x10
+
+#define DEVICE_PIECE_UNIT 256 /* bytes; pieces are multiples of it */
 
 _Static_assert(sizeof(dma_device_info_t) <= 32, "it shares a cache line with the header of the descriptor");
 
@@ -187,6 +202,22 @@ typedef struct dma_device_call_key {
 } dma_device_call_key_t;
 _Static_assert(sizeof(dma_device_call_key_t) == 8 * sizeof(uint64_t), "memcmp must not see padding");
 
+/* A call that goes in pieces: pieces.c. */
+typedef struct dma_device_pieces {
+    uint64_t bytes;          /* of a piece of a block, equal on all ranks */
+    uint64_t count;          /* pieces of the call */
+    uint64_t at;             /* number of the present one */
+    int step;                /* what it waits for */
+    dma_blocks_t send, recv; /* of the whole call, where the user has them */
+    /* by rank */
+    dma_target_t *targets; /* of the whole call */
+    bool *halves;          /* the rank has published DMA_DEVICE_INFO_HALVES */
+    uint64_t *counts;      /* of the present piece: n to send, then n to receive */
+    int64_t *displs;       /* likewise */
+    uint64_t *copy_counts; /* of copies of this rank: n */
+    int64_t *copy_displs;  /* likewise */
+} dma_device_pieces_t;
+
 /* The last call that this rank has published. */
 typedef struct dma_device_last {
     bool served; /* the engine has carried it out, and a later call may repeat it */
@@ -224,10 +255,7 @@ struct dma_device_comm {
     bool by_submitter;          /* the submitter has the lock and moves the oldest call on */
     bool left_to_caller;        /* it must not make the next step */
 
-    /* scratch.c */
-    const dma_gpu_runtime_t *scratch_of; /* NULL: the next three are not in use */
-    dma_gpu_stream_t *stream;
-    uint64_t scratch, scratch_bytes;
+    dma_device_pieces_t pieces; /* of the present call, if it goes in pieces */
 
     /* persistent.c: a channel */
     bool prepared; /* starts need no descriptors; the next five are set */
@@ -254,8 +282,9 @@ extern const dma_route_t dma_route_device;
 
 /* The entry of the process for a device; made on first use. */
 dma_device_t *dma_device_of(dma_proc_t *proc, const dma_gpu_runtime_t *rt, int device);
-/* A communicator that got the device from dma_device_of has ended. */
-void dma_device_put(dma_proc_t *proc, const dma_gpu_runtime_t *rt, dma_device_t *device);
+/* A communicator that got the device from dma_device_of has ended; or, not `used`, it has no use for it: memory that calls without an
+ * engine have borrowed stays then. */
+void dma_device_put(dma_proc_t *proc, const dma_gpu_runtime_t *rt, dma_device_t *device, bool used);
 void dma_devices_destroy(dma_proc_t *proc);
 
 /* ---- trace.c: what the trace of a communicator says of its engine; without a trace nothing is done ---- */
@@ -290,6 +319,11 @@ dma_gpu_memory_t dma_device_classify(const dma_gpu_runtime_t *rt, const dma_span
 dma_status_t dma_device_sync_stream(const dma_comm_t *comm, const dma_gpu_runtime_t *rt, int device);
 /* Copies with the runtime, because the cores must not access device memory. */
 dma_status_t dma_device_copy(const dma_gpu_runtime_t *rt, int device, void *to, const void *from, uint64_t bytes);
+/* The same from device memory to pageable memory, and back, through pinned memory if there is some. */
+dma_status_t dma_device_read(dma_proc_t *proc, const dma_gpu_runtime_t *rt, int device, void *to, const void *from,
+                             uint64_t bytes);
+dma_status_t dma_device_write(dma_proc_t *proc, const dma_gpu_runtime_t *rt, int device, void *to, const void *from,
+                              uint64_t bytes);
 
 /* ---- shape.c: blocks that consist of rows at regular distances ---- */
 
@@ -306,8 +340,11 @@ bool dma_device_all_support_shapes(const dma_comm_t *comm, const dma_task_t *tas
 /* ---- call.c: the life of a call, with the communicator's lock ---- */
 
 dma_status_t dma_device_advance(dma_comm_t *comm, dma_task_t *task);
-/* Finds and binds the GPU plan for a call whose targets are known. */
-dma_status_t dma_device_bind(dma_comm_t *comm, dma_task_t *task);
+/* Finds and binds the GPU plan for a call whose targets are known, for blocks of at most `bytes` bytes. */
+dma_status_t dma_device_bind(dma_comm_t *comm, dma_task_t *task, uint64_t bytes);
+/* A vote of this rank, and whether all ranks have given it. *all: with yes. */
+void dma_device_vote(dma_comm_t *comm, bool yes);
+bool dma_device_votes_are_in(const dma_comm_t *comm, bool *all);
 /* Begins the next run of the bound plan in `phase`: SUBMIT, or a later one if the engine has its programs already. */
 void dma_device_start_run(dma_comm_t *comm, dma_task_t *task, dma_device_phase_t phase);
 /* All ranks have entered, voted or started: wakes the submitters of those that were waiting. */
@@ -337,18 +374,37 @@ void dma_device_save_call(dma_comm_t *comm, const dma_task_t *task);
 dma_status_t dma_device_read_records(dma_comm_t *comm, dma_task_t *task, bool *new_export);
 /* An agreement has ended. `all`: all ranks have voted yes. */
 void dma_device_end_agreement(dma_comm_t *comm, const dma_task_t *task, bool all);
-dma_status_t dma_device_find_plan(dma_comm_t *comm, dma_task_t *task, const dma_plan_t **plan);
+/* Bytes of the largest block that any rank receives. Equal on all ranks. */
+uint64_t dma_device_largest_block(const dma_comm_t *comm, const dma_task_t *task);
+/* The plan for blocks of at most `bytes` bytes. */
+dma_status_t dma_device_find_plan(dma_comm_t *comm, dma_task_t *task, uint64_t bytes, const dma_plan_t **plan);
 /* Stops the engine. After this nothing that this rank has started moves data. */
 void dma_device_stop(dma_comm_t *comm);
 void dma_device_comm_destroy(dma_comm_t *comm);
+
+/* ---- copies.c: in scope ---- */
+
+/* One side of copies. */
+typedef struct dma_device_end {
+    const dma_blocks_t *blocks;
+    const dma_shape_t *shape; /* of the blocks; may be NULL */
+    const dma_side_t *type;   /* irregular; may be NULL */
+    uint64_t skip;            /* bytes of each block in front of those that are copied */
+} dma_device_end_t;
+
+/* Starts the copies of a range of blocks, except one (-1: none). `sizes`: how many bytes of each. Blocks that follow each
+ * other are one copy. */
+dma_status_t dma_device_copy_blocks(const dma_comm_t *comm, const dma_scratch_t *scratch, const dma_device_end_t *to,
+                                    const dma_device_end_t *from, const dma_blocks_t *sizes, dma_range_t range,
+                                    int except);
 
 /* ---- typed.c ---- */
 
 /* Are the rows of an irregular datatype so long that the runtime packs them quickly? */
 bool dma_device_has_long_rows(const dma_comm_t *comm, const dma_side_t *side);
-/* Starts copies between elements at `at` and their packed bytes, both in device memory. In scope. */
-dma_status_t dma_device_copy_typed(const dma_task_t *task, const dma_side_t *side, uint64_t at, uint64_t packed,
-                                   uint64_t bytes, bool packs);
+/* Starts copies between a block at `at`, from byte `end->skip` on, and its packed bytes, both in device memory. In scope. */
+dma_status_t dma_device_copy_typed(const dma_comm_t *comm, const dma_scratch_t *scratch, const dma_device_end_t *end,
+                                   uint64_t at, uint64_t packed, uint64_t bytes, bool packs);
 
 /* ---- submitter.c ---- */
 
@@ -365,16 +421,38 @@ void dma_submitter_destroy(dma_proc_t *proc);
 /* Puts host memory in place of the task's device memory for this reason, and copies what is sent. Only counts if this has been
  * done. */
 dma_status_t dma_device_stage(dma_task_t *task, dma_reason_t reason);
+/* The call does not need its pinned memory any more. */
+void dma_device_put_pins(dma_proc_t *proc, struct dma_device_call *d);
 /* Copies block 0 of the send side to block 0 of the receive side. */
 dma_status_t dma_device_copy_own(dma_task_t *task);
 
 /* ---- scratch.c ---- */
 
 bool dma_device_needs_scratch(const struct dma_device_comm *dc, const struct dma_device_call *d);
-/* Puts scratch memory in place of the sides that need it, and copies what is sent. After an error the call is
- * unchanged. */
+/* Puts scratch memory in place of the sides that need it, and copies what is sent; or the call has a `piece` now, and nothing
+ * is copied yet. After an error the call is unchanged. */
 dma_status_t dma_device_use_scratch(dma_comm_t *comm, dma_task_t *task);
-void dma_device_free_scratch(struct dma_device_comm *dc);
+/* The call does not need its scratch memory any more. */
+void dma_device_put_scratch(dma_proc_t *proc, struct dma_device_call *d, bool failed);
+
+/* ---- pieces.c ---- */
+
+#define DMA_LEAST_PIECE UINT64_C(4096) /* bytes: smaller ones are slower than the way through the host */
+
+/* The scratch memory for pieces of so many bytes, and the largest pieces for which it has room. */
+uint64_t dma_piece_bytes(uint64_t piece, uint64_t blocks);
+uint64_t dma_piece_of(uint64_t bytes, uint64_t blocks);
+/* All ranks have entered: the size of pieces, equal on all ranks; 0: the call does not go in pieces. */
+uint64_t dma_device_agreed_piece(const dma_comm_t *comm, const dma_task_t *task);
+/* All targets are known, and all ranks do the same. */
+dma_status_t dma_device_begin_pieces(dma_comm_t *comm, dma_task_t *task);
+dma_status_t dma_device_advance_pieces(dma_comm_t *comm, dma_task_t *task);
+/* The call takes the host plan instead: it is as it was before its scratch memory. */
+void dma_device_cancel_pieces(dma_task_t *task);
+/* Does the present piece wait for the votes of other ranks? */
+bool dma_device_piece_votes(const struct dma_device_comm *dc);
+/* A number that changes from step to step. */
+uint64_t dma_device_piece_position(const struct dma_device_comm *dc);
 
 /* ---- write.c: from host memory to device memory, only the data of a datatype ---- */
 

@@ -3,9 +3,15 @@ core_sources += \
 	ompi_coll_dma/device/bounce.c \
 	ompi_coll_dma/device/call.c \
 	ompi_coll_dma/device/comm.c \
+	ompi_coll_dma/device/copies.c \
 	ompi_coll_dma/device/device.h \
 	ompi_coll_dma/device/scratch.c \
 	ompi_coll_dma/device/persistent.c \
+	ompi_coll_dma/device/pieces.c \
+	ompi_coll_dma/device/pins.c \
+	ompi_coll_dma/device/pins.h \
+	ompi_coll_dma/device/pool.c \
+	ompi_coll_dma/device/pool.h \
 	ompi_coll_dma/device/proc.c \
 	ompi_coll_dma/device/resolve.c \
 	ompi_coll_dma/device/route.c \

@@ -100,7 +100,9 @@ dma_status_t dma_device_persistent_init(dma_comm_t *comm, const dma_call_t *call
         own = dma_device_read_records(comm, &task, &new_export);
 
         if (own == DMA_OK) {
-            own = dma_device_all_support_shapes(comm, &task) ? dma_device_bind(comm, &task) : DMA_UNSUPPORTED;
+            own = dma_device_all_support_shapes(comm, &task)
+                      ? dma_device_bind(comm, &task, dma_device_largest_block(comm, &task))
+                      : DMA_UNSUPPORTED;
         }
         status = allreduce_and(comm, own == DMA_OK, &all);
         if (status == DMA_OK) {

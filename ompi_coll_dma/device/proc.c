@@ -17,6 +17,7 @@ static void find_engine(dma_proc_t *proc, const dma_gpu_runtime_t *rt, dma_devic
                                .timeout = proc->params.timeout,
                                .own_copy = proc->params.own_copy,
                                .counters = proc->counters,
+                               .budget = &proc->budget,
                                .stamps = proc->trace != NULL,
                                .advice = advice};
     const dma_gpu_engine_t *const *engines = proc->engines ? proc->engines : dma_gpu_engines;
@@ -115,10 +116,13 @@ dma_device_t *dma_device_of(dma_proc_t *proc, const dma_gpu_runtime_t *rt, int o
     return d;
 }
 
-void dma_device_put(dma_proc_t *proc, const dma_gpu_runtime_t *rt, dma_device_t *d)
+void dma_device_put(dma_proc_t *proc, const dma_gpu_runtime_t *rt, dma_device_t *d, bool used)
 {
     pthread_mutex_lock(&proc->device_lock);
-    d->uses--;
+    if (!--d->uses && used) {
+        dma_scratch_trim(proc, rt, d->ordinal);
+        dma_pins_trim(proc, rt, d->ordinal);
+    }
     close_lost(proc, rt);
     pthread_mutex_unlock(&proc->device_lock);
 }

@@ -13,6 +13,8 @@
 #include "core/resolve.h"
 #include "device/device.h"
 
+#define SMALL_COPY 65536 /* bytes: runtimes copy as much from pageable memory at once as from pinned memory */
+
 /* The span of `count` elements, the first one at `at`. */
 static dma_span_t span_of_block(const dma_side_t *side, char *at, size_t count)
 {
@@ -65,24 +67,76 @@ dma_status_t dma_device_copy(const dma_gpu_runtime_t *rt, int device, void *to, 
     return status;
 }
 
+/* Copies through the slots of pinned memory; without it the runtime copies pageable memory. */
+static dma_status_t copy_by_slots(dma_proc_t *proc, const dma_gpu_runtime_t *rt, int device, void *to, const void *from,
+                                  uint64_t bytes, bool reads)
+{
+    dma_pin_t *pin = bytes > SMALL_COPY ? dma_pin_get_slots(proc, rt, device) : NULL;
+    dma_gpu_scope_t scope;
+    dma_status_t status;
+
+    if (!pin) {
+        return dma_device_copy(rt, device, to, from, bytes);
+    }
+    if ((status = rt->enter(device, &scope)) == DMA_OK) {
+        status = (reads ? dma_pin_read : dma_pin_write)(pin, to, from, bytes);
+        rt->leave(&scope);
+    }
+    dma_pin_put(proc, pin);
+    return status;
+}
+
+dma_status_t dma_device_read(dma_proc_t *proc, const dma_gpu_runtime_t *rt, int device, void *to, const void *from,
+                             uint64_t bytes)
+{
+    return copy_by_slots(proc, rt, device, to, from, bytes, true);
+}
+
+dma_status_t dma_device_write(dma_proc_t *proc, const dma_gpu_runtime_t *rt, int device, void *to, const void *from,
+                              uint64_t bytes)
+{
+    return copy_by_slots(proc, rt, device, to, from, bytes, false);
+}
+
+/* Reads device memory into a block of pinned memory. */
+static dma_status_t fill_pin(dma_pin_t *pin, const void *from, uint64_t bytes)
+{
+    dma_gpu_scope_t scope;
+    dma_status_t status = pin->rt->enter(pin->device, &scope);
+
+    if (status == DMA_OK) {
+        status = dma_pin_start(pin, pin->memory, from, bytes);
+        status = status == DMA_OK ? dma_pin_end(pin) : status;
+        pin->rt->leave(&scope);
+    }
+    return status;
+}
+
 dma_status_t dma_device_pack(const dma_comm_t *comm, const dma_side_t *side, int block, size_t count, char *to)
 {
     char *at = dma_side_addr(side, block), *bounce;
     dma_span_t span = span_of_block(side, at, count);
     dma_status_t status;
+    dma_pin_t *pin;
 
     if (side->dense) {
-        return dma_device_copy(side->runtime, side->device, to, at, count * side->size);
+        return dma_device_read(comm->proc, side->runtime, side->device, to, at, count * side->size);
     }
     /* The convertor reads host memory only: first copy everything from the first to the last byte, gaps included. */
-    if (!(bounce = malloc(span.bytes))) {
+    pin = dma_pin_get(comm->proc, side->runtime, side->device, span.bytes);
+    if (!(bounce = pin ? pin->memory : malloc(span.bytes))) {
         return DMA_ERR_NOMEM;
     }
-    status = dma_device_copy(side->runtime, side->device, bounce, span.first, span.bytes);
+    status = pin ? fill_pin(pin, span.first, span.bytes)
+                 : dma_device_read(comm->proc, side->runtime, side->device, bounce, span.first, span.bytes);
     if (status == DMA_OK) {
         status = comm->host->pack(bounce + (at - span.first), count, side->type, to, count * side->size);
     }
-    free(bounce);
+    if (pin) {
+        dma_pin_put(comm->proc, pin);
+    } else {
+        free(bounce);
+    }
     return status;
 }
 
@@ -92,7 +146,7 @@ dma_status_t dma_device_unpack(const dma_comm_t *comm, const dma_side_t *side, c
     dma_status_t status;
 
     if (side->dense) {
-        return dma_device_copy(side->runtime, side->device, at, from, count * side->size);
+        return dma_device_write(comm->proc, side->runtime, side->device, at, from, count * side->size);
     }
     status = dma_writer_begin(comm->proc, side->runtime, side->device, &writer);
     if (status == DMA_OK) {
@@ -289,6 +343,8 @@ dma_status_t dma_device_resolve(dma_comm_t *comm, dma_task_t *task, const dma_ca
 void dma_device_drop(dma_task_t *task)
 {
     if (!task->device->persistent) { /* else the state belongs to the communicator */
+        dma_device_put_scratch(task->comm->proc, task->device, task->status != DMA_OK);
+        dma_device_put_pins(task->comm->proc, task->device);
         free(task->device->host.displs);
         free(task->device->scratch.displs);
         free(task->device);

@@ -7,135 +7,62 @@
  *     either side             memory of another device than the communicator's, and of the host if the other side is not
  *
  * Before the rank enters the call, what it sends is copied to scratch memory on the same device. What it receives also
- * arrives there and is copied to its place after the call. The runtime does these copies. Peers see a contiguous buffer
- * of plain memory and need not know.
+ * arrives there and is copied to its place after the call. The runtime does these copies (copies.c). Peers see a contiguous
+ * buffer of plain memory and need not know.
  *
- *     scratch   | blocks to receive | blocks to send |     one per communicator, used by one call at a time
+ *     scratch   | blocks to receive | blocks to send |     borrowed by one call (pool.h)
  *
- * If the scratch memory cannot be allocated, the call is staged in host memory. Functions with the note "in scope" need
- * the runtime's scope of the device (enter, leave).
+ * If the scratch memory is smaller than that, because it would exceed the bound or does not fit on the device, the call is
+ * carried out in pieces by all ranks (pieces.c). If there is none, the call is staged in host memory. Functions with the note
+ * "in scope" need the runtime's scope of the device (enter, leave).
  */
 #include <stdlib.h>
 
 #include "device/device.h"
 
-/* Makes scratch memory of at least `bytes` bytes; in scope. */
-static dma_status_t reserve_scratch(struct dma_device_comm *dc, const dma_gpu_runtime_t *rt, uint64_t bytes)
-{
-    dma_status_t status;
-
-    if (!dc->stream && (status = rt->stream_create(&dc->stream)) != DMA_OK) {
-        dc->stream = NULL;
-        return status;
-    }
-    dc->scratch_of = rt;
-    return dma_gpu_grow(rt, &dc->scratch, &dc->scratch_bytes, bytes);
-}
-
-/* ---- copies ---- */
-
-/* One side of copies: blocks, and their shape if they have one. */
-typedef struct end {
-    const dma_blocks_t *blocks;
-    const dma_shape_t *shape; /* may be NULL */
-    const dma_side_t *type;   /* irregular; may be NULL */
-} end_t;
-
-/* A copy that has not been started: the next block may continue it. */
-typedef struct copy {
-    dma_location_t dst, src;
-    uint64_t bytes;
-} copy_t;
-
-static dma_location_t location(const end_t *end, int block)
-{
-    return (dma_location_t){.addr = (uint64_t)(uintptr_t)dma_blocks_addr(end->blocks, (uint64_t)block),
-                            .shape = end->shape ? *end->shape : (dma_shape_t){0}};
-}
-
-/* Starts it on the stream. In scope, like the functions below. */
-static dma_status_t start_copy(const dma_task_t *task, const copy_t *c)
-{
-    dma_status_t status = DMA_OK;
-    dma_cut_t cut;
-    dma_rect_t r;
-
-    dma_cut_begin(&cut, &c->dst, &c->src, c->bytes);
-    while (status == DMA_OK && dma_cut_next(&cut, &r)) {
-        status = dma_gpu_copy_rect(task->device->rt, task->comm->device->stream, &r);
-    }
-    return status;
-}
-
-/* Does a block continue the copy, on both sides? */
-static bool continues(const copy_t *c, const dma_location_t *dst, const dma_location_t *src)
-{
-    return !dst->shape.row && !src->shape.row && dst->addr == c->dst.addr + c->bytes &&
-           src->addr == c->src.addr + c->bytes;
-}
-
-/* Starts the copies of a range of blocks, except one (-1: none). Blocks that follow each other are one copy. */
-static dma_status_t copy_blocks(const dma_task_t *task, const end_t *to, const end_t *from, dma_range_t range,
-                                int except)
-{
-    copy_t c = {.bytes = 0};
-    dma_status_t status = DMA_OK;
-
-    for (int b = range.first; status == DMA_OK && b < range.end; b++) {
-        dma_location_t dst = location(to, b), src = location(from, b);
-        uint64_t bytes = b == except ? 0 : dma_blocks_bytes(from->blocks, (uint64_t)b);
-
-        if (bytes && to->type) {
-            status = dma_device_copy_typed(task, to->type, dst.addr, src.addr, bytes, false);
-        } else if (bytes && from->type) {
-            status = dma_device_copy_typed(task, from->type, src.addr, dst.addr, bytes, true);
-        } else if (bytes && c.bytes && continues(&c, &dst, &src)) {
-            c.bytes += bytes;
-        } else if (bytes) {
-            status = start_copy(task, &c);
-            c = (copy_t){.dst = dst, .src = src, .bytes = bytes};
-        }
-    }
-    return status == DMA_OK ? start_copy(task, &c) : status;
-}
-
 static dma_status_t scratch_recv_in(const dma_task_t *task, const dma_stage_t *stage, const dma_blocks_t *staged,
                                     dma_range_t range)
 {
-    return copy_blocks(task, &(end_t){.blocks = staged},
-                       &(end_t){.blocks = &stage->home,
-                                .shape = &task->device->scratch.recv_shape,
-                                .type = task->device->scratch.recv_type},
-                       range, -1);
+    const struct dma_device_call *d = task->device;
+
+    return dma_device_copy_blocks(
+        task->comm, d->memory, &(dma_device_end_t){.blocks = staged},
+        &(dma_device_end_t){.blocks = &stage->home, .shape = &d->scratch.recv_shape, .type = d->scratch.recv_type},
+        staged, range, -1);
 }
 
 static dma_status_t scratch_send_in(const dma_task_t *task, const dma_stage_t *stage, const dma_blocks_t *staged,
                                     dma_range_t range)
 {
+    const struct dma_device_call *d = task->device;
+
     (void)stage;
-    return copy_blocks(task, &(end_t){.blocks = staged},
-                       &(end_t){.blocks = &task->run.send,
-                                .shape = &task->device->scratch.send_shape,
-                                .type = task->device->scratch.send_type},
-                       range, -1);
+    return dma_device_copy_blocks(
+        task->comm, d->memory, &(dma_device_end_t){.blocks = staged},
+        &(dma_device_end_t){.blocks = &task->run.send, .shape = &d->scratch.send_shape, .type = d->scratch.send_type},
+        staged, range, -1);
 }
 
 static dma_status_t scratch_out(const dma_task_t *task, const dma_stage_t *stage, int except)
 {
-    const struct dma_device_call *d = task->device;
-    end_t from = {.blocks = &stage->recv},
-          to = {.blocks = &stage->home, .shape = &d->scratch.recv_shape, .type = d->scratch.recv_type};
+    struct dma_device_call *d = task->device;
+    dma_device_end_t from = {.blocks = &stage->recv},
+                     to = {.blocks = &stage->home, .shape = &d->scratch.recv_shape, .type = d->scratch.recv_type};
     dma_gpu_scope_t scope;
     dma_status_t status = d->rt->enter(d->device, &scope);
 
     if (status != DMA_OK) {
         return status;
     }
-    status = copy_blocks(task, &to, &from, (dma_range_t){.end = task->comm->nranks}, except);
+    status = dma_device_copy_blocks(task->comm, d->memory, &to, &from, &stage->recv,
+                                    (dma_range_t){.end = task->comm->nranks}, except);
     if (status == DMA_OK) {
-        status = d->rt->stream_sync(task->comm->device->stream);
+        status = d->rt->stream_sync(d->memory->stream);
     }
     d->rt->leave(&scope);
+    if (status == DMA_OK) {
+        dma_device_put_scratch(task->comm->proc, d, false); /* the next call may begin before the task is dropped */
+    }
     return status;
 }
 
@@ -148,6 +75,7 @@ typedef struct need {
     bool recv, send;
     bool moved; /* the buffers are not on the communicator's device */
     uint64_t recv_bytes, send_bytes;
+    uint64_t blocks; /* that are replaced */
 } need_t;
 
 static need_t find_need(const dma_comm_t *comm, const dma_task_t *task)
@@ -160,6 +88,7 @@ static need_t find_need(const dma_comm_t *comm, const dma_task_t *task)
 
     need.recv_bytes = need.recv ? dma_blocks_all(&task->run.recv, n) : 0;
     need.send_bytes = need.send ? dma_blocks_all(&task->run.send, sends) : 0;
+    need.blocks = (need.recv ? (uint64_t)n : 0) + (need.send ? (uint64_t)sends : 0);
     return need;
 }
 
@@ -170,7 +99,7 @@ static dma_status_t stage_sides(const dma_comm_t *comm, dma_task_t *task, const 
     dma_device_stage_t *scratch = &d->scratch;
     dma_run_t *run = &task->run;
     int n = comm->nranks;
-    char *at = (char *)(uintptr_t)comm->device->scratch;
+    char *at = (char *)(uintptr_t)d->memory->addr;
     dma_status_t status = DMA_OK;
 
     scratch->send_shape = d->send_shape;
@@ -190,7 +119,7 @@ static dma_status_t stage_sides(const dma_comm_t *comm, dma_task_t *task, const 
         status = dma_stage_send(task, &scratch->stage, &staged);
     }
     if (status == DMA_OK && (need->send || task->in_place)) {
-        status = d->rt->stream_sync(comm->device->stream);
+        status = d->rt->stream_sync(d->memory->stream);
     }
     return status;
 }
@@ -211,10 +140,10 @@ static dma_status_t try_stage(const dma_comm_t *comm, dma_task_t *task, const ne
 }
 
 /* The sides that have been replaced are contiguous device memory from now on. */
-static void replace_sides(struct dma_device_call *d, const need_t *need, const dma_gpu_memory_t *memory)
+static void replace_sides(struct dma_device_call *d, const need_t *need)
 {
     if (need->recv) {
-        d->recv = *memory;
+        d->recv = d->memory->memory;
         d->recv_on = true;
         d->recv_shape = (dma_shape_t){0};
         d->recv_type = NULL;
@@ -248,28 +177,57 @@ static void note_scratch(dma_comm_t *comm, const struct dma_device_call *d, cons
     }
 }
 
-/* In scope. */
+/* The scratch memory holds the whole call; in scope. */
+static dma_status_t use_whole(dma_comm_t *comm, dma_task_t *task, const need_t *need)
+{
+    struct dma_device_call *d = task->device;
+    dma_status_t status = DMA_ERR_NOMEM;
+
+    if ((d->scratch.displs = malloc(2 * (size_t)comm->nranks * sizeof(*d->scratch.displs)))) {
+        status = try_stage(comm, task, need);
+    }
+    if (status == DMA_OK) {
+        note_scratch(comm, d, need);
+        replace_sides(d, need);
+    }
+    return status;
+}
+
+/* The call has to go in pieces, if all ranks can carry it out with engines. Nothing is copied yet. */
+static void use_pieces(dma_comm_t *comm, struct dma_device_call *d, const need_t *need)
+{
+    note_scratch(comm, d, need);
+    dma_comm_note_reason(comm, DMA_REASON_scratch_bound);
+    d->piece = dma_piece_of(d->memory->bytes, need->blocks);
+    d->piece_recv = need->recv;
+    d->piece_send = need->send;
+}
+
 static dma_status_t use_scratch(dma_comm_t *comm, dma_task_t *task, bool moved)
 {
-    struct dma_device_comm *dc = comm->device;
     struct dma_device_call *d = task->device;
     need_t need = find_need(comm, task);
-    uint64_t bytes = need.recv_bytes + need.send_bytes + 1;
-    dma_gpu_memory_t memory = d->recv;
-    dma_status_t status = reserve_scratch(dc, d->rt, bytes);
+    uint64_t want = need.recv_bytes + need.send_bytes + 1;
+    dma_gpu_scope_t scope;
+    dma_status_t status;
 
     need.moved = moved;
-
-    if (status == DMA_OK && need.recv) {
-        dma_gpu_classify(d->rt, dc->scratch, bytes, &memory);
-        status = memory.exportable ? DMA_OK : DMA_UNSUPPORTED;
+    status = dma_scratch_get(comm, d->rt, d->device, want, dma_piece_bytes(DMA_LEAST_PIECE, need.blocks), &d->memory);
+    if (status != DMA_OK) {
+        d->memory = NULL;
+        return status;
     }
-    if (status == DMA_OK) {
-        status = try_stage(comm, task, &need);
+    if (d->memory->bytes < want) {
+        use_pieces(comm, d, &need);
+        return DMA_OK;
     }
-    if (status == DMA_OK) {
-        note_scratch(comm, d, &need);
-        replace_sides(d, &need, &memory);
+    if ((status = d->rt->enter(d->device, &scope)) == DMA_OK) {
+        status = use_whole(comm, task, &need);
+        d->rt->leave(&scope);
+    }
+    if (status != DMA_OK) {
+        dma_scratch_wait(d->memory);
+        dma_device_put_scratch(comm->proc, d, false); /* no peer knows of it */
     }
     return status;
 }
@@ -283,38 +241,27 @@ bool dma_device_needs_scratch(const struct dma_device_comm *dc, const struct dma
 dma_status_t dma_device_use_scratch(dma_comm_t *comm, dma_task_t *task)
 {
     struct dma_device_call *d = task->device;
-    int device = d->device;
-    dma_gpu_scope_t scope;
     dma_status_t status;
 
-    if (!(d->scratch.displs = malloc(2 * (size_t)comm->nranks * sizeof(*d->scratch.displs)))) {
-        return DMA_ERR_NOMEM;
-    }
-    if (device != comm->device->device->ordinal) {
+    d->home_device = d->device;
+    if (d->device != comm->device->device->ordinal) {
         d->device = comm->device->device->ordinal;
         d->recv_scratch = d->send_scratch = true;
     }
-    if ((status = d->rt->enter(d->device, &scope)) == DMA_OK) {
-        status = use_scratch(comm, task, device != d->device);
-        d->rt->leave(&scope);
-    }
+    status = use_scratch(comm, task, d->device != d->home_device);
     if (status != DMA_OK) {
-        d->device = device;
+        d->device = d->home_device;
     }
     return status;
 }
 
-void dma_device_free_scratch(struct dma_device_comm *dc)
+void dma_device_put_scratch(dma_proc_t *proc, struct dma_device_call *d, bool failed)
 {
-    const dma_gpu_runtime_t *rt = dc->scratch_of;
-    dma_gpu_scope_t scope;
-
-    /* If the scope cannot be entered, the application has shut the runtime down, which has freed all memory. */
-    if (rt && rt->enter_to_release(dc->device->ordinal, &scope) == DMA_OK) {
-        (void)rt->stream_destroy(dc->stream);
-        if (dc->scratch) {
-            (void)rt->free(dc->scratch);
+    if (d->memory) {
+        if (failed) {
+            dma_scratch_wait(d->memory);
         }
-        rt->leave(&scope);
+        dma_scratch_put(proc, d->memory, failed);
+        d->memory = NULL;
     }
 }

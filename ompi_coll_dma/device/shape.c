@@ -37,7 +37,7 @@ bool dma_device_supports_shapes(const struct dma_device_comm *dc, const dma_shap
 
 bool dma_device_all_support_shapes(const dma_comm_t *comm, const dma_task_t *task)
 {
-    bool shaped = task->device->recv_shape.row, can = true;
+    bool shaped = false, can = true;
 
     for (int r = 0; r < comm->nranks; r++) {
         shaped = shaped || dma_device_info(comm, r, task->run.seq)->flags & DMA_DEVICE_INFO_SHAPE;

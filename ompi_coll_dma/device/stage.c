@@ -2,7 +2,10 @@
  * Staging in host memory: for calls that no engine of this rank can carry out, and for calls that the engines of some
  * other rank cannot.
  *
- * Only the runtime accesses device memory, never the cores.
+ * Only the runtime accesses device memory, never the cores. The blocks that replace the user's are in pinned memory if the
+ * bound allows it (pins.h): then all contiguous blocks of a side are copied without a wait in between, at the speed of the
+ * link, and repeated calls allocate no memory for data. Otherwise they are in pageable memory, and go through two slots of
+ * pinned memory.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -26,24 +29,34 @@ static void copy_rects(const dma_location_t *dst, const dma_location_t *src, uin
 
 /* Copies a block with a shape to packed host memory. The runtime copies everything from the first to the last byte, gaps
  * included, because one copy is faster than one for each row. */
-static dma_status_t copy_shaped(const dma_gpu_runtime_t *rt, char *to, const char *block, const dma_shape_t *shape,
-                                uint64_t bytes)
+static dma_status_t copy_shaped(const dma_task_t *task, char *to, char *block, const dma_shape_t *shape, uint64_t bytes)
 {
+    const struct dma_device_call *d = task->device;
+    dma_proc_t *proc = task->comm->proc;
     uint64_t span = dma_shape_span(shape, bytes);
-    char *stretch = span == UINT64_MAX ? NULL : malloc(span);
+    dma_pin_t *pin = dma_pin_get(proc, d->rt, d->device, span);
+    char *stretch = pin ? pin->memory : span == UINT64_MAX ? NULL : malloc(span);
     dma_status_t status;
 
     if (!stretch) {
         return DMA_ERR_NOMEM;
     }
-    status = rt->copy((uint64_t)(uintptr_t)stretch, (uint64_t)(uintptr_t)block, span);
+    if (!pin) {
+        status = dma_device_read(proc, d->rt, d->device, stretch, block, span);
+    } else if ((status = dma_pin_start(pin, stretch, block, span)) == DMA_OK) {
+        status = dma_pin_end(pin);
+    }
     if (status == DMA_OK) {
         dma_location_t dst = {.addr = (uint64_t)(uintptr_t)to};
         dma_location_t src = {.addr = (uint64_t)(uintptr_t)stretch, .shape = *shape};
 
         copy_rects(&dst, &src, bytes);
     }
-    free(stretch);
+    if (pin) {
+        dma_pin_put(proc, pin);
+    } else {
+        free(stretch);
+    }
     return status;
 }
 
@@ -56,8 +69,50 @@ static dma_status_t copy_typed(const dma_comm_t *comm, char *to, char *block, co
     return dma_device_pack(comm, &side, 0, bytes / type->size, to);
 }
 
+/* A copy of contiguous blocks between the user's memory and ours. The next block may continue it. */
+typedef struct run {
+    char *to, *from;
+    uint64_t bytes;
+} run_t;
+
+/* `pin`: has our memory; NULL: it is pageable. In scope. */
+static dma_status_t copy_run(const dma_task_t *task, dma_pin_t *pin, const run_t *r, bool reads)
+{
+    const struct dma_device_call *d = task->device;
+
+    if (!r->bytes) {
+        return DMA_OK;
+    }
+    return pin ? dma_pin_start(pin, r->to, r->from, r->bytes)
+               : (reads ? dma_device_read : dma_device_write)(task->comm->proc, d->rt, d->device, r->to, r->from,
+                                                              r->bytes);
+}
+
+/* Copies contiguous blocks, except one (-1: none). Blocks that follow each other are one copy, and nothing waits before the
+ * end. In scope. */
+static dma_status_t copy_plain(const dma_task_t *task, dma_pin_t *pin, const dma_blocks_t *to, const dma_blocks_t *from,
+                               dma_range_t range, int except, bool reads)
+{
+    dma_status_t status = DMA_OK;
+    run_t r = {0};
+
+    for (int b = range.first; status == DMA_OK && b < range.end; b++) {
+        uint64_t bytes = b == except ? 0 : dma_blocks_bytes(from, (uint64_t)b);
+        char *dst = dma_blocks_addr(to, (uint64_t)b), *src = dma_blocks_addr(from, (uint64_t)b);
+
+        if (bytes && r.bytes && dst == r.to + r.bytes && src == r.from + r.bytes) {
+            r.bytes += bytes;
+        } else if (bytes) {
+            status = copy_run(task, pin, &r, reads);
+            r = (run_t){.to = dst, .from = src, .bytes = bytes};
+        }
+    }
+    status = status == DMA_OK ? copy_run(task, pin, &r, reads) : status;
+    return status == DMA_OK && pin ? dma_pin_end(pin) : status;
+}
+
 static dma_status_t copy_in(const dma_task_t *task, const dma_blocks_t *to, const dma_blocks_t *from,
-                            const dma_shape_t *shape, const dma_side_t *type, dma_range_t range)
+                            const dma_shape_t *shape, const dma_side_t *type, dma_range_t range, dma_pin_t *pin)
 {
     const struct dma_device_call *d = task->device;
     dma_gpu_scope_t scope;
@@ -66,14 +121,16 @@ static dma_status_t copy_in(const dma_task_t *task, const dma_blocks_t *to, cons
     if (status != DMA_OK) {
         return status;
     }
+    if (!type && !shape->row) {
+        status = copy_plain(task, pin, to, from, range, -1, true);
+        range.end = range.first;
+    }
     for (int b = range.first; status == DMA_OK && b < range.end; b++) {
         uint64_t bytes = dma_blocks_bytes(from, (uint64_t)b);
         char *dst = dma_blocks_addr(to, (uint64_t)b), *src = dma_blocks_addr(from, (uint64_t)b);
 
         if (bytes) {
-            status = type         ? copy_typed(task->comm, dst, src, type, bytes)
-                     : shape->row ? copy_shaped(d->rt, dst, src, shape, bytes)
-                                  : d->rt->copy((uint64_t)(uintptr_t)dst, (uint64_t)(uintptr_t)src, bytes);
+            status = type ? copy_typed(task->comm, dst, src, type, bytes) : copy_shaped(task, dst, src, shape, bytes);
         }
     }
     d->rt->leave(&scope);
@@ -83,17 +140,20 @@ static dma_status_t copy_in(const dma_task_t *task, const dma_blocks_t *to, cons
 static dma_status_t host_recv_in(const dma_task_t *task, const dma_stage_t *stage, const dma_blocks_t *staged,
                                  dma_range_t range)
 {
-    return copy_in(task, staged, &stage->home, &task->device->host.recv_shape, task->device->host.recv_type, range);
+    return copy_in(task, staged, &stage->home, &task->device->host.recv_shape, task->device->host.recv_type, range,
+                   task->device->host.pins[DMA_SIDE_RECV]);
 }
 
 static dma_status_t host_send_in(const dma_task_t *task, const dma_stage_t *stage, const dma_blocks_t *staged,
                                  dma_range_t range)
 {
     (void)stage;
-    return copy_in(task, staged, &task->run.send, &task->device->host.send_shape, task->device->host.send_type, range);
+    return copy_in(task, staged, &task->run.send, &task->device->host.send_shape, task->device->host.send_type, range,
+                   task->device->host.pins[DMA_SIDE_SEND]);
 }
 
-static dma_status_t host_out(const dma_task_t *task, const dma_stage_t *stage, int except)
+/* Writes blocks with a shape or a datatype. */
+static dma_status_t write_rows(const dma_task_t *task, const dma_stage_t *stage, int except)
 {
     const struct dma_device_call *d = task->device;
     const dma_side_t *type = d->host.recv_type;
@@ -118,20 +178,63 @@ static dma_status_t host_out(const dma_task_t *task, const dma_stage_t *stage, i
     return dma_writer_end(proc, writer, status);
 }
 
+static dma_status_t write_plain(const dma_task_t *task, const dma_stage_t *stage, int except)
+{
+    const struct dma_device_call *d = task->device;
+    dma_gpu_scope_t scope;
+    dma_status_t status = d->rt->enter(d->device, &scope);
+
+    if (status == DMA_OK) {
+        status = copy_plain(task, d->host.pins[DMA_SIDE_RECV], &stage->home, &stage->recv,
+                            (dma_range_t){.end = task->comm->nranks}, except, false);
+        d->rt->leave(&scope);
+    }
+    return status;
+}
+
+static dma_status_t host_out(const dma_task_t *task, const dma_stage_t *stage, int except)
+{
+    struct dma_device_call *d = task->device;
+    dma_status_t status = d->host.recv_type || d->host.recv_shape.row ? write_rows(task, stage, except)
+                                                                      : write_plain(task, stage, except);
+
+    if (status == DMA_OK) {
+        dma_device_put_pins(task->comm->proc, d); /* the next call may begin before the task is dropped */
+    }
+    return status;
+}
+
 static const dma_stage_ops_t host_ops = {.recv_in = host_recv_in, .send_in = host_send_in, .out = host_out};
+
+/* Host memory for the blocks of a side. Messages of a call that has failed may still use it, so what they get is not pinned:
+ * pinned memory is used again. */
+static dma_status_t get_memory(dma_task_t *task, dma_device_stage_t *host, int side, uint64_t bytes, char **memory)
+{
+    const struct dma_device_call *d = task->device;
+    dma_comm_t *comm = task->comm;
+    dma_status_t status;
+
+    if (comm->state == DMA_COMM_READY && !comm->route->uses_device_memory &&
+        (host->pins[side] = dma_pin_get(comm->proc, d->rt, d->device, bytes))) {
+        *memory = host->pins[side]->memory;
+        return DMA_OK;
+    }
+    status = dma_staging_get(comm, &host->stage, side, bytes);
+    *memory = host->stage.memory[side];
+    return status;
+}
 
 static dma_status_t stage_recv(dma_task_t *task, dma_device_stage_t *host)
 {
     dma_comm_t *comm = task->comm;
-    dma_status_t status =
-        dma_staging_get(comm, &host->stage, DMA_SIDE_RECV, dma_blocks_all(&task->run.recv, comm->nranks));
+    char *memory;
+    dma_status_t status = get_memory(task, host, DMA_SIDE_RECV, dma_blocks_all(&task->run.recv, comm->nranks), &memory);
     dma_blocks_t staged;
 
     if (status != DMA_OK) {
         return status;
     }
-    staged = dma_blocks_packed(&task->run.recv, comm->nranks, host->stage.memory[DMA_SIDE_RECV],
-                               host->displs + comm->nranks);
+    staged = dma_blocks_packed(&task->run.recv, comm->nranks, memory, host->displs + comm->nranks);
     return dma_stage_recv(task, &host->stage, &staged, task->in_place);
 }
 
@@ -139,14 +242,25 @@ static dma_status_t stage_send(dma_task_t *task, dma_device_stage_t *host)
 {
     dma_comm_t *comm = task->comm;
     int n = dma_blocks_sent(task->coll, comm->nranks).end;
-    dma_status_t status = dma_staging_get(comm, &host->stage, DMA_SIDE_SEND, dma_blocks_all(&task->run.send, n));
+    char *memory;
+    dma_status_t status = get_memory(task, host, DMA_SIDE_SEND, dma_blocks_all(&task->run.send, n), &memory);
     dma_blocks_t staged;
 
     if (status != DMA_OK) {
         return status;
     }
-    staged = dma_blocks_packed(&task->run.send, n, host->stage.memory[DMA_SIDE_SEND], host->displs);
+    staged = dma_blocks_packed(&task->run.send, n, memory, host->displs);
     return dma_stage_send(task, &host->stage, &staged);
+}
+
+void dma_device_put_pins(dma_proc_t *proc, struct dma_device_call *d)
+{
+    for (int side = 0; side < 2; side++) {
+        if (d->host.pins[side]) {
+            dma_pin_put(proc, d->host.pins[side]);
+            d->host.pins[side] = NULL;
+        }
+    }
 }
 
 dma_status_t dma_device_stage(dma_task_t *task, dma_reason_t reason)

@@ -2,8 +2,8 @@
  * Blocks of irregular datatypes, packed into and unpacked from scratch memory on the device.
  *
  * The host services list the strips of an element: rows of equal length at a regular distance. A strip is one strided copy,
- * and a row that is alone is one copy. Nothing waits for the copies here: they are on the stream of the communicator's scratch
- * memory.
+ * and a row that is alone is one copy. Nothing waits for the copies here: they are on the stream of the scratch memory. Of a
+ * call in pieces, any part of a block can be copied: rows are cut at its ends.
  *
  * A copy inside a device costs about 1.2 us on an H200, however small. So datatypes whose rows are short on average are packed
  * in host memory instead (stage.c). A batch of copies (copy_batch) costs 3.8 us for each row there, because the copy engines
@@ -33,57 +33,91 @@ bool dma_device_has_long_rows(const dma_comm_t *comm, const dma_side_t *side)
 
 /* ---- copies ---- */
 
+/* Bytes are numbered as if the block were packed. */
 typedef struct rows {
-    const dma_gpu_runtime_t *rt;
-    dma_gpu_stream_t *stream;
+    const dma_scratch_t *scratch;
     const dma_side_t *side;
-    uint64_t at, packed; /* of the first element: where the user has it, and packed */
-    uint64_t elements;
+    uint64_t first, end;      /* of the bytes to copy */
+    uint64_t at;              /* where the user has element 0 */
+    uint64_t packed;          /* where byte `first` is packed */
     bool packs;               /* from the user's memory to packed; else back */
     uint64_t dst, src, bytes; /* a row that has not been started: the next one may continue it */
 } rows_t;
 
 static dma_status_t flush(rows_t *r)
 {
-    dma_status_t status = r->bytes ? r->rt->copy_async(r->stream, r->dst, r->src, r->bytes) : DMA_OK;
+    dma_status_t status = r->bytes ? r->scratch->rt->copy_async(r->scratch->stream, r->dst, r->src, r->bytes) : DMA_OK;
 
     r->bytes = 0;
     return status;
 }
 
-static dma_status_t copy_row(rows_t *r, uint64_t at, uint64_t packed, uint64_t bytes)
+/* Copies the part of a row that lies between `first` and `end`. `byte`: the number of its first byte. */
+static dma_status_t copy_row(rows_t *r, uint64_t at, uint64_t byte, uint64_t bytes)
 {
-    uint64_t dst = r->packs ? packed : at, src = r->packs ? at : packed;
+    uint64_t low = byte < r->first ? r->first : byte, high = byte + bytes < r->end ? byte + bytes : r->end;
+    uint64_t packed = r->packed + (low - r->first), dst, src;
     dma_status_t status;
 
+    if (low >= high) {
+        return DMA_OK;
+    }
+    at += low - byte;
+    dst = r->packs ? packed : at;
+    src = r->packs ? at : packed;
     if (r->bytes && r->dst + r->bytes == dst && r->src + r->bytes == src) {
-        r->bytes += bytes;
+        r->bytes += high - low;
         return DMA_OK;
     }
     status = flush(r);
     r->dst = dst;
     r->src = src;
-    r->bytes = bytes;
+    r->bytes = high - low;
     return status;
 }
 
-static dma_status_t copy_strip_of(rows_t *r, const dma_strip_t *p, uint64_t element)
+/* Copies rows of a strip that lie between `first` and `end` completely. */
+static dma_status_t copy_rect(const rows_t *r, const dma_strip_t *p, uint64_t at, uint64_t byte, uint64_t rows)
 {
-    uint64_t at = r->at + element * (uint64_t)r->side->extent + (uint64_t)p->at;
-    uint64_t packed = r->packed + element * r->side->size + p->packed;
+    uint64_t packed = r->packed + (byte - r->first);
     dma_rect_t rect = {.dst = r->packs ? packed : at,
                        .src = r->packs ? at : packed,
                        .dst_pitch = r->packs ? p->pitch : (uint64_t)p->stride,
                        .src_pitch = r->packs ? (uint64_t)p->stride : p->pitch,
                        .row_bytes = p->bytes,
-                       .rows = p->n};
+                       .rows = rows};
+
+    return dma_gpu_copy_rect(r->scratch->rt, r->scratch->stream, &rect);
+}
+
+/* The rows of a strip that lie between `first` and `end` completely: *low .. *high - 1. `byte`: as in copy_row. */
+static void find_whole_rows(const rows_t *r, const dma_strip_t *p, uint64_t byte, uint64_t *low, uint64_t *high)
+{
+    *low = r->first <= byte ? 0 : (r->first - byte + p->pitch - 1) / p->pitch;
+    *high = r->end < byte + p->bytes ? 0 : (r->end - byte - p->bytes) / p->pitch + 1;
+    *low = *low < p->n ? *low : p->n;
+    *high = *high < p->n ? *high : p->n;
+    *high = *high > *low ? *high : *low;
+}
+
+static dma_status_t copy_strip_of(rows_t *r, const dma_strip_t *p, uint64_t element)
+{
+    uint64_t at = r->at + element * (uint64_t)r->side->extent + (uint64_t)p->at;
+    uint64_t byte = element * r->side->size + p->packed, low = 0, high = 0;
     dma_status_t status = DMA_OK;
 
     if (p->n > 1 && p->stride > (ptrdiff_t)p->bytes) {
-        return dma_gpu_copy_rect(r->rt, r->stream, &rect);
+        find_whole_rows(r, p, byte, &low, &high);
     }
     for (uint64_t row = 0; status == DMA_OK && row < p->n; row++) {
-        status = copy_row(r, at + row * (uint64_t)p->stride, packed + row * p->pitch, p->bytes);
+        uint64_t row_at = at + row * (uint64_t)p->stride, row_byte = byte + row * p->pitch;
+
+        if (row == low && high > low + 1) {
+            status = copy_rect(r, p, row_at, row_byte, high - low);
+            row = high - 1;
+        } else {
+            status = copy_row(r, row_at, row_byte, p->bytes);
+        }
     }
     return status;
 }
@@ -93,23 +127,23 @@ static dma_status_t copy_strip(void *arg, const dma_strip_t *strip)
     rows_t *r = arg;
     dma_status_t status = DMA_OK;
 
-    for (uint64_t e = 0; status == DMA_OK && e < r->elements; e++) {
+    for (uint64_t e = r->first / r->side->size; status == DMA_OK && e * r->side->size < r->end; e++) {
         status = copy_strip_of(r, strip, e);
     }
     return status;
 }
 
-dma_status_t dma_device_copy_typed(const dma_task_t *task, const dma_side_t *side, uint64_t at, uint64_t packed,
-                                   uint64_t bytes, bool packs)
+dma_status_t dma_device_copy_typed(const dma_comm_t *comm, const dma_scratch_t *scratch, const dma_device_end_t *end,
+                                   uint64_t at, uint64_t packed, uint64_t bytes, bool packs)
 {
-    rows_t rows = {.rt = task->device->rt,
-                   .stream = task->comm->device->stream,
-                   .side = side,
+    rows_t rows = {.scratch = scratch,
+                   .side = end->type,
+                   .first = end->skip,
+                   .end = end->skip + bytes,
                    .at = at,
                    .packed = packed,
-                   .elements = bytes / side->size,
                    .packs = packs};
-    dma_status_t status = task->comm->host->type_strips(side->type, copy_strip, &rows);
+    dma_status_t status = comm->host->type_strips(end->type->type, copy_strip, &rows);
 
     return status == DMA_OK ? flush(&rows) : status;
 }

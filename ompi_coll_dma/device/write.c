@@ -64,23 +64,48 @@ static dma_writer_t *find_idle_writer(dma_proc_t *proc, const dma_gpu_runtime_t 
     return NULL;
 }
 
-/* Makes the stream, registers the slot and allocates the device slot; in scope. */
-static dma_status_t create_buffers(dma_writer_t *w, const dma_gpu_runtime_t *rt)
+/* In scope. */
+static dma_status_t pin_slot(dma_writer_t *w, const dma_gpu_runtime_t *rt, dma_budget_t *budget)
 {
+    dma_status_t status = DMA_ERR_NOMEM;
     uint64_t at;
+
+    if (dma_budget_take(budget, DMA_BUDGET_PINNED, SLOT) &&
+        (status = rt->host_register(w->slot, SLOT, &at)) != DMA_OK) {
+        dma_budget_give(budget, DMA_BUDGET_PINNED, SLOT);
+    }
+    w->pinned = status == DMA_OK;
+    return status;
+}
+
+/* Without a pinned slot the device slot is taken in any case: HIP can fault on rows in pageable memory. In scope. */
+static dma_status_t allocate_device_slot(dma_writer_t *w, const dma_gpu_runtime_t *rt, dma_budget_t *budget)
+{
+    if (!w->pinned) {
+        dma_budget_force(budget, DMA_BUDGET_DEVICE, SLOT);
+    } else if (!dma_budget_take(budget, DMA_BUDGET_DEVICE, SLOT)) {
+        return DMA_ERR_NOMEM;
+    }
+    if (rt->alloc(SLOT, &w->device_slot) == DMA_OK) {
+        return DMA_OK;
+    }
+    w->device_slot = 0;
+    dma_budget_give(budget, DMA_BUDGET_DEVICE, SLOT);
+    return DMA_ERR_NOMEM;
+}
+
+/* Makes the stream, registers the slot and allocates the device slot; in scope. */
+static dma_status_t create_buffers(dma_writer_t *w, const dma_gpu_runtime_t *rt, dma_budget_t *budget)
+{
     dma_status_t status = rt->stream_create(&w->stream), pinned;
 
     if (status != DMA_OK) {
         return status;
     }
-    pinned = rt->host_register(w->slot, SLOT, &at);
-    w->pinned = pinned == DMA_OK;
-    if (rt->alloc(SLOT, &w->device_slot) != DMA_OK) {
-        w->device_slot = 0;
-        if (!w->pinned) { /* HIP can fault on rows in pageable memory */
-            (void)rt->stream_destroy(w->stream);
-            return pinned;
-        }
+    pinned = pin_slot(w, rt, budget);
+    if (allocate_device_slot(w, rt, budget) != DMA_OK && !w->pinned) {
+        (void)rt->stream_destroy(w->stream);
+        return pinned;
     }
     return DMA_OK;
 }
@@ -99,7 +124,7 @@ static dma_status_t create_writer(dma_proc_t *proc, const dma_gpu_runtime_t *rt,
         free(w);
         return DMA_ERR_NOMEM;
     }
-    if ((status = create_buffers(w, rt)) != DMA_OK) {
+    if ((status = create_buffers(w, rt, &proc->budget)) != DMA_OK) {
         munmap(w->slot, SLOT);
         free(w);
         return status;
@@ -160,6 +185,8 @@ void dma_writers_destroy(dma_proc_t *proc)
             }
             w->rt->leave(&scope);
         }
+        dma_budget_give(&proc->budget, DMA_BUDGET_PINNED, w->pinned ? SLOT : 0);
+        dma_budget_give(&proc->budget, DMA_BUDGET_DEVICE, w->device_slot ? SLOT : 0);
         if (status != DMA_AGAIN) { /* else a copy that has not ended may still read the slot */
             munmap(w->slot, SLOT);
         }

@@ -43,6 +43,7 @@
 
 #include "dma/counters.h"
 #include "dma/engine.h"
+#include "gpu/budget.h"
 #include "gpu/runtime.h"
 #include "gpu/shape.h"
 
@@ -82,6 +83,7 @@ typedef struct dma_target {
     uint64_t bytes;           /* of every block; unused if displs is set */
     const int64_t *displs;    /* of the blocks; NULL: block b is at b * bytes */
     const dma_shape_t *shape; /* of the blocks; NULL: their bytes are contiguous */
+    uint64_t skip;            /* then: bytes of each block in front of the first that this run writes; else 0 */
 } dma_target_t;
 
 static inline uint64_t dma_target_addr(const dma_target_t *t, uint64_t block)
@@ -124,6 +126,7 @@ typedef struct dma_gpu_config {
     double timeout;           /* sdma: seconds after which a queue with work that makes no progress counts as broken */
     const char *own_copy;     /* stream: how the own block is copied (self_copy.h); NULL: auto */
     dma_counters_t *counters; /* of the process; NULL: nobody reads them */
+    dma_budget_t *budget;     /* for temporary memory; NULL: without a bound */
     bool stamps;              /* bindings may want them: sdma uses a packet for that */
     char *advice; /* out: if `open` succeeds, what is not used and how to change that, or "" (dma_gpu_advise) */
 } dma_gpu_config_t;

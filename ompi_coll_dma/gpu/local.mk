@@ -1,5 +1,7 @@
 # GPU runtimes: one table of calls, and what kind of memory an address is.
 core_sources += \
+	ompi_coll_dma/gpu/budget.c \
+	ompi_coll_dma/gpu/budget.h \
 	ompi_coll_dma/gpu/cuda/api.h \
 	ompi_coll_dma/gpu/cuda/context.c \
 	ompi_coll_dma/gpu/cuda/cuda.c \

@@ -75,4 +75,10 @@ halves 0 poll      4 24 -     alltoall
 b2b    1 copy      3 12 armed
 b2b    2 copy      6 12 -
 TABLE
+
+# Scratch memory and pinned memory that hold less than the larger calls: these go in pieces, by each engine.
+small=(--mca coll_dma_scratch_bytes 200000 --mca coll_dma_pinned_bytes 600000)
+operation=allgather # exchanges would need all of it for temporary memory of the engines
+row 3 mi300x 3 16 any - "$unkind" "${small[@]}"
+row 3 mi300x 3 16 any - '' "${small[@]}" --mca coll_dma_engine stream
 finish

@@ -8,6 +8,7 @@
 #     sweep     random collectives on device memory, 1, 2 and 4 ranks, in all forms, among host memory too; what must fail
 #     apps      what applications do around the calls: copies that return early, resets, all kinds of memory, one rank
 #     kinds     what each kind of memory costs, and new buffers, and many of them
+#     stage     how fast device memory is staged in host memory, beside a plain copy of pinned memory
 #     passes    all-gather and all-to-all at all sizes beside NCCL's, in interleaved passes
 #     gemm      the same with matrix products on every GPU
 #     overlap   non-blocking calls with computing beside them
@@ -123,7 +124,8 @@ build_gemm() {
 stage_build() {
     local status=0
     broken_components >"$work/broken.log" 2>&1 &
-    component "$root" "$work/build" test/mpi/sweep test/gpu/runtime_check test/gpu/app_check test/gpu/app_table >"$work/build.log" 2>&1 || status=1
+    component "$root" "$work/build" test/mpi/sweep test/gpu/runtime_check test/gpu/app_check test/gpu/app_table \
+        test/gpu/stage_speed >"$work/build.log" 2>&1 || status=1
     if [ "$(cuda_home)" != none ]; then
         [ -n "$(rival)" ] || { echo 'NCCL is not measured: set NCCL_HOME'; status=1; }
         build_gemm || { echo 'no matrix products'; status=1; }
@@ -230,6 +232,15 @@ stage_apps() {
     app_case wrong careless "$ranks" stale || status=1
     app_case wrong build "$ranks" start || status=1
     return $status
+}
+
+stage_stage() {
+    limited 120 "$work/build/test/gpu/stage_speed" "$([ "$(cuda_home)" = none ] && echo hip || echo cuda)" 2>&1 |
+        tee -a "$out/stage.txt"
+    awk '/^data wrong/ { wrong = 1 } /^staging/ { least = $2 } END { exit wrong || least < 0.8 }' "$out/stage.txt" || {
+        echo 'staging is slower than 0.8 of a plain copy, or data are wrong'
+        return 1
+    }
 }
 
 stage_kinds() {

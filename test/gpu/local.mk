@@ -8,6 +8,12 @@ test_gpu_runtime_check_SOURCES = \
 test_gpu_runtime_check_CFLAGS = $(AM_CFLAGS) -pthread
 test_gpu_runtime_check_LDADD = libdma_core.la
 
+# Measures staging; h200.sh runs it.
+mpi_programs += test/gpu/stage_speed
+test_gpu_stage_speed_SOURCES = test/gpu/stage_speed.c
+test_gpu_stage_speed_CFLAGS = $(AM_CFLAGS) -pthread
+test_gpu_stage_speed_LDADD = libdma_core.la
+
 # Stands in for an application on CUDA; h200.sh runs it.
 mpi_programs += test/gpu/app_check
 test_gpu_app_check_SOURCES = test/gpu/app_check.c test/gpu/app_driver.c test/gpu/app_driver.h

@@ -237,10 +237,17 @@ void call_run(rank_t *r, dma_comm_t *comm, call_t *c, uint64_t tag)
 
 /* ---- jobs ---- */
 
+static unsigned streams_late_us;
+
+void call_streams_late(unsigned us)
+{
+    streams_late_us = us;
+}
+
 job_t call_job(int n, void (*body)(rank_t *r), const engine_options_t *options)
 {
     job_t job = threads_job(n, body);
-    fake_gpu_options_t machine = {.devices = ENGINE_DEVICES, .seed = unit_seed()};
+    fake_gpu_options_t machine = {.devices = ENGINE_DEVICES, .seed = unit_seed(), .late_us = streams_late_us};
     engine_options_t all = {.seed = unit_seed(),
                             .features = DMA_GPU_SWAP_PACKETS | DMA_GPU_BCST_PACKETS | DMA_GPU_PRELAUNCH,
                             .max_ways = 16};

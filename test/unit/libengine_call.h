@@ -60,6 +60,8 @@ void call_run(rank_t *r, dma_comm_t *comm, call_t *c, uint64_t tag);
 /* Blocking, without looking at what comes out. */
 dma_status_t call_try(rank_t *r, dma_comm_t *comm, call_t *c, uint64_t tag);
 
+/* Streams of the runtime are late by at most so much, in jobs that are made from now on. */
+void call_streams_late(unsigned us);
 /* A job whose rank i has device i; the engine by `options`, or with everything that an engine may have. */
 job_t call_job(int n, void (*body)(rank_t *r), const engine_options_t *options);
 /* Runs it and looks that nothing is left behind. */

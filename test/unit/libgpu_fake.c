@@ -20,8 +20,9 @@ typedef struct range {
     dma_gpu_kind_t kind;
     int device, fd;
     uint64_t base, size, id;
-    uint64_t home, home_id; /* imported: where its owner has it, */
-    int home_device;        /* who may be told by the device */
+    uint64_t home, home_id;  /* imported: where its owner has it, */
+    int home_device;         /* who may be told by the device */
+    fake_account_t *account; /* NULL: the test's own */
 } range_t;
 
 /* What a handle says, to whom it may be opened by. */
@@ -34,6 +35,7 @@ _Static_assert(sizeof(ticket_t) <= DMA_GPU_HANDLE_BYTES, "fits");
 
 static range_t *ranges;
 static uint64_t last_id;
+
 static _Thread_local void *next_at;      /* nobody else gets it, */
 static _Thread_local uint64_t next_room; /* nor the pages behind it */
 static _Thread_local int depth, current;
@@ -238,7 +240,7 @@ static range_t *map(dma_gpu_kind_t kind, int device, int fd, uint64_t bytes, voi
         fake_misuse("no memory");
     }
     pthread_mutex_lock(&fake_machine.lock);
-    *r = (range_t){ranges, kind, device, fd, (uintptr_t)addr, bytes, ++last_id, 0, 0, 0};
+    *r = (range_t){ranges, kind, device, fd, (uintptr_t)addr, bytes, ++last_id, 0, 0, 0, NULL};
     ranges = r;
     pthread_mutex_unlock(&fake_machine.lock);
     return r;
@@ -257,6 +259,9 @@ static void unmap(const char *function, uint64_t base, bool imported, bool keep)
         fake_misuse("%s of %#lx, which it did not return", function, base);
     }
     *at = r->next;
+    if (r->account) {
+        r->account->given -= r->size;
+    }
     if (keep) {
         next_at = mmap((void *)(uintptr_t)r->base, pages(r->size), PROT_NONE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
@@ -428,8 +433,10 @@ static dma_status_t host_register(void *addr, uint64_t bytes, uint64_t *device_a
         return DMA_ERR_NOMEM;
     }
     pthread_mutex_lock(&fake_machine.lock);
-    *r = (range_t){ranges, DMA_GPU_HOST_REGISTERED, current, -1, (uintptr_t)addr, bytes, ++last_id, 0, 0, 0};
+    *r = (range_t){ranges, DMA_GPU_HOST_REGISTERED, current, -1, (uintptr_t)addr, bytes, ++last_id, 0, 0, 0, NULL};
     ranges = r;
+    r->account = &fake_pinned;
+    (void)fake_debit(&fake_pinned, bytes);
     pthread_mutex_unlock(&fake_machine.lock);
     *device_addr = (uintptr_t)addr;
     return DMA_OK;
@@ -453,6 +460,7 @@ static dma_status_t host_unregister(void *addr)
         fake_misuse("host_unregister of %p, which is not registered", addr);
     }
     *at = r->next;
+    fake_pinned.given -= r->size;
     pthread_mutex_unlock(&fake_machine.lock);
     free(r);
     return DMA_OK;
@@ -466,8 +474,16 @@ static dma_status_t alloc(uint64_t bytes, uint64_t *addr)
     if (!fake_call("alloc", &status)) {
         return status;
     }
-    *addr = (uintptr_t)fake_gpu_alloc(DMA_GPU_DEVICE_PLAIN, device, bytes);
-    return DMA_OK;
+    pthread_mutex_lock(&fake_machine.lock);
+    status = fake_debit(&fake_accounts[device], bytes) ? DMA_OK : DMA_ERR_NOMEM;
+    pthread_mutex_unlock(&fake_machine.lock);
+    if (status == DMA_OK) {
+        *addr = (uintptr_t)fake_gpu_alloc(DMA_GPU_DEVICE_PLAIN, device, bytes);
+        pthread_mutex_lock(&fake_machine.lock);
+        find(*addr)->account = &fake_accounts[device];
+        pthread_mutex_unlock(&fake_machine.lock);
+    }
+    return status;
 }
 
 static dma_status_t free_device(uint64_t addr)
@@ -530,6 +546,7 @@ dma_gpu_runtime_t *fake_gpu_start(const fake_gpu_options_t *options)
     fake_fill_streams(&table);
     fake_fill_late(&table);
     memset(functions, 0, sizeof(functions));
+    fake_accounts_begin();
     memset(fake_machine.held, 0, sizeof(fake_machine.held));
     fake_machine.options = *options;
     fake_machine.random = options->seed | 1;

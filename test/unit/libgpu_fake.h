@@ -35,6 +35,14 @@ void *fake_gpu_alloc(dma_gpu_kind_t kind, int device, uint64_t bytes);
 void fake_gpu_free(void *addr);
 /* The next allocation of this thread, no larger, gets its address. */
 void fake_gpu_free_for_next(void *addr);
+/* What the table's `alloc` gives to a device: at most `bytes` bytes at once, before it fails with DMA_ERR_NOMEM. */
+void fake_gpu_room(int device, uint64_t bytes);
+/* The most that it has given at once; and what it has given and not got back. */
+uint64_t fake_gpu_most(int device);
+uint64_t fake_gpu_given(int device);
+/* The same of host memory that is registered, whichever device has registered it. */
+uint64_t fake_gpu_pinned_most(void);
+uint64_t fake_gpu_pinned(void);
 /* Bytes that are open somewhere, in as many places as they are, though their owner has freed them. */
 uint64_t fake_gpu_kept(void);
 

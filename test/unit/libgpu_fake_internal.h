@@ -38,6 +38,16 @@ void fake_check_range(const char *function, uint64_t addr, uint64_t bytes);
 /* Of the allocation that contains the address; 0: none. */
 uint64_t fake_buffer_id(uint64_t addr);
 
+/* What the table gives and gets back, of a device and of pinned memory; under the lock. */
+typedef struct fake_account {
+    uint64_t given, most, room;
+} fake_account_t;
+
+extern fake_account_t fake_accounts[FAKE_GPU_MAX_DEVICES], fake_pinned;
+void fake_accounts_begin(void);
+/* False: there is no room. */
+bool fake_debit(fake_account_t *a, uint64_t bytes);
+
 void fake_fill_streams(dma_gpu_runtime_t *table);
 void fake_fill_late(dma_gpu_runtime_t *table);
 void *fake_device_main(void *device);

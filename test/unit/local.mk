@@ -16,9 +16,12 @@ unit_tests += \
 	test/unit/test_device_holes \
 	test/unit/test_device_ipc \
 	test/unit/test_device_persistent \
+	test/unit/test_device_pieces \
 	test/unit/test_device_reset \
+	test/unit/test_device_rounds \
 	test/unit/test_device_scratch \
 	test/unit/test_device_shape \
+	test/unit/test_device_staged \
 	test/unit/test_device_submitter \
 	test/unit/test_device_sync \
 	test/unit/test_device_typed \
@@ -102,6 +105,7 @@ unit_helpers += \
 	test/unit/libengine_call.h \
 	test/unit/libgpu_fake.c \
 	test/unit/libgpu_fake.h \
+	test/unit/libgpu_fake_account.c \
 	test/unit/libgpu_fake_internal.h \
 	test/unit/libgpu_fake_late.c \
 	test/unit/libgpu_fake_stream.c \

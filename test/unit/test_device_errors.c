@@ -431,7 +431,7 @@ static void copy_fails(rank_t *r)
     call_run(r, r->comms[0], c, 1);
     threads_barrier(r);
     if (r->rank == 1) {
-        fake_gpu_fail("copy", 0, DMA_ERR_ENGINE);
+        fake_gpu_fail("copy_async", 0, DMA_ERR_ENGINE);
     }
     threads_barrier(r);
     status = call_try(r, r->comms[0], c, 2);

@@ -26,6 +26,8 @@ typedef struct fake_binding {
     int rank;
 } fake_binding_t;
 
+static int scale = 1;                /* blocks are so many times as large */
+static uint64_t scratch_bytes;       /* the bound, if it is not 0 */
 static unsigned shaped;              /* bit mask of devices whose engines copy between shapes */
 static _Atomic unsigned runs, rects; /* what engines have been given */
 
@@ -77,7 +79,7 @@ static dma_location_t operand(const dma_run_t *run, const dma_operand_t *o, uint
     return (dma_location_t){.addr = o->base == DMA_BASE_SEND
                                         ? (uint64_t)(uintptr_t)dma_blocks_addr(&run->send, (uint64_t)o->block)
                                         : dma_target_addr(t, (uint64_t)o->block),
-                            .skip = o->offset + skip,
+                            .skip = o->offset + skip + (o->base == DMA_BASE_SEND ? run->shape_skip : t->skip),
                             .shape = shape ? *shape : (dma_shape_t){0}};
 }
 
@@ -232,7 +234,8 @@ static dma_side_t side(const call_t *c, const buffer_t *b, bool many)
 static void one(rank_t *r, uint64_t number)
 {
     uint32_t x = (uint32_t)(number * 2654435761u);
-    call_t c = {.coll = (dma_coll_t)(x >> 8) % DMA_COLL_COUNT, .tag = number, .unit = 12 * (1 + (int)(x >> 12) % 9)};
+    call_t c = {
+        .coll = (dma_coll_t)(x >> 8) % DMA_COLL_COUNT, .tag = number, .unit = scale * 12 * (1 + (int)(x >> 12) % 9)};
     bool gathers = dma_coll_gathers(c.coll);
     buffer_t send, recv;
     dma_call_t call;
@@ -283,6 +286,7 @@ static void run(int n, unsigned mask)
     job.runtime = fake_gpu_start(&(fake_gpu_options_t){.devices = MOST_RANKS, .seed = unit_seed(), .late_us = 20});
     job.engines = engines;
     job.ending = fake_gpu_ending;
+    job.params.scratch_bytes = scratch_bytes ? scratch_bytes : job.params.scratch_bytes;
     threads_run(&job);
 }
 
@@ -316,6 +320,23 @@ START_TEST(by_engines_into_scratch)
     ck_assert_uint_eq(fake_gpu_calls("copy"), 0);
     fake_gpu_stop();
     odd_memory = false;
+}
+END_TEST
+
+/* Where the scratch memory of one rank does not hold a call, all ranks cut their shapes at the ends of pieces. */
+START_TEST(by_engines_in_pieces)
+{
+    odd_memory = true;
+    scale = 100;
+    scratch_bytes = 70000;
+    run(_i, ~0u);
+    ck_assert_uint_gt(runs, (unsigned)_i * CALLS);
+    ck_assert_uint_gt(counts_sum(DMA_COUNT_calls_pieces), 0);
+    ck_assert_int_eq(reports_count("failed"), 0);
+    fake_gpu_stop();
+    odd_memory = false;
+    scale = 1;
+    scratch_bytes = 0;
 }
 END_TEST
 
@@ -435,6 +456,7 @@ START_TEST(rows_far_apart_in_a_relay)
     dma_status_t status;
 
     memcpy(dense, "row one row two the last", 24);
+    dma_budget_init(&proc.budget, &threads_counters, UINT64_MAX, UINT64_MAX);
     pthread_mutex_init(&proc.device_lock, NULL);
     ck_assert_int_eq(dma_relay_acquire(&proc, rt, 0, 4096, &relay), DMA_OK);
     ck_assert_int_eq(dma_relay_copy(relay, sparse, far, dense, 8, 8, 3), DMA_OK);
@@ -458,6 +480,7 @@ int main(void)
     unit_loop(s, by_engines, 2, MOST_RANKS + 1, 30);
     unit_loop(s, packed_inside_the_device, 2, MOST_RANKS + 1, 30);
     unit_loop(s, by_engines_into_scratch, 2, MOST_RANKS + 1, 30);
+    unit_loop(s, by_engines_in_pieces, 2, MOST_RANKS + 1, 60);
     unit_loop(s, by_some_engines, 2, MOST_RANKS + 1, 30);
     unit_loop(s, packing_fails, 0, 6, 30);
     unit_loop(s, rows_far_apart, 0, 6, 30);

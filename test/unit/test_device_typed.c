@@ -257,6 +257,22 @@ START_TEST(long_rows_are_the_engines)
 }
 END_TEST
 
+/* The scratch memory holds only a part of a call, so rows are cut. */
+START_TEST(rows_in_pieces)
+{
+    engine_options_t options = {.seed = unit_seed(), .features = DMA_GPU_SWAP_PACKETS, .max_ways = 16};
+    bool long_rows = true;
+    job_t job = call_job(_i, calls, &options);
+
+    job.arg = &long_rows;
+    job.params.scratch_bytes = 150000;
+    call_run_job(&job);
+    ck_assert_uint_gt(reasons_count(DMA_REASON_scratch_bound), 0);
+    ck_assert_uint_gt(counts_sum(DMA_COUNT_calls_pieces), 0);
+    ck_assert_int_eq(reports_count("failed"), 0);
+}
+END_TEST
+
 START_TEST(any_rows)
 {
     bool long_rows = false;
@@ -352,6 +368,7 @@ int main(void)
     Suite *suite = suite_create("device_typed");
 
     unit_loop(suite, long_rows_are_the_engines, 2, MOST_RANKS + 1, 120);
+    unit_loop(suite, rows_in_pieces, 2, MOST_RANKS + 1, 120);
     unit_loop(suite, any_rows, 2, MOST_RANKS + 1, 120);
     unit_test(suite, without_room_through_the_host, 60);
     unit_test(suite, rows_cost_few_copies, 30);

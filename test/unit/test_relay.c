@@ -557,6 +557,7 @@ START_TEST(late_at_the_end)
         __lsan_disable(); /* what the runtime makes for the relay is left */
     }
     memset(device, 7, PIECE);
+    dma_budget_init(&proc.budget, &threads_counters, UINT64_MAX, UINT64_MAX);
     pthread_mutex_init(&proc.device_lock, NULL);
     ck_assert_int_eq(dma_relay_acquire(&proc, rt, 0, PIECE, &relay), DMA_OK);
     slot = dma_relay_slot(relay, DMA_RELAY_OUT, 0);

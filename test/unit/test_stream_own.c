@@ -181,7 +181,7 @@ START_TEST(exchange_by_links_leaves_the_device_alone)
     }
     memcpy(before[0], world.ours, sizeof(world.ours));
     memcpy(before[1], world.theirs, sizeof(world.theirs));
-    ck_assert_int_eq(dma_work_exchange(&work, &table, NULL, (uint64_t)(uintptr_t)temp, by_links), DMA_OK);
+    ck_assert_int_eq(dma_work_exchange(&work, &table, NULL, (uint64_t)(uintptr_t)temp, sizeof(temp), by_links), DMA_OK);
     for (int i = 0; i < SWAPS; i++) {
         size_t bytes = (size_t)(ROOM - 100 * i);
 

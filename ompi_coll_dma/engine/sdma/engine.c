@@ -200,6 +200,7 @@ static dma_status_t open_unit(const dma_gpu_config_t *config, proof_t *proof, dm
     unit->device = config->device;
     unit->stuck_seconds = config->timeout;
     unit->counters = config->counters;
+    unit->budget = config->budget;
     unit->resets = dma_gpu_resets(config->rt, config->device);
     if (strcmp(config->rt->name, "hip")) {
         status = dma_gpu_refuse_for(config->counters, why, DMA_REASON_sdma_vendor, NULL);
@@ -301,7 +302,7 @@ static void sdma_close(dma_gpu_unit_t *handle)
     for (dma_queue_t *q = unit->queues.list; q && dma_queues_is_owner(&unit->queues); q = q->next) {
         /* A queue that still waits is left, so the memory that it may write to is left as well. */
         if (q->temp && !dma_queue_waits(&unit->queues, q)) {
-            dma_sdma_temp_free(unit, q->temp);
+            dma_sdma_temp_free(unit, DMA_QUEUE_TEMP, q->temp);
         }
     }
     dma_sdma_unit_close(unit);
@@ -411,7 +412,7 @@ static bool sdma_unbind(dma_gpu_binding_t *handle)
     quiet = is_quiet(b);
     /* Programs in progress may still write to their temporary memory. */
     for (int i = 1; i <= b->nranks && quiet && dma_queues_is_owner(&b->unit->queues); i++) {
-        dma_sdma_temp_free(b->unit, b->shaped[i].temp);
+        dma_sdma_temp_free(b->unit, DMA_SHAPED_TEMP, b->shaped[i].temp);
     }
     quiet = dma_sdma_arm_release(b) && quiet;
     dma_sdma_stamps_free(b, quiet);

@@ -15,9 +15,10 @@ static const dma_shape_t *shape_of(const dma_run_t *run, const dma_operand_t *o)
 static dma_location_t place(const dma_run_t *run, const dma_operand_t *o, uint64_t skip)
 {
     const dma_shape_t *shape = shape_of(run, o);
+    uint64_t before = o->base == DMA_BASE_SEND ? run->shape_skip : run->targets[o->rank].skip;
 
     return (dma_location_t){.addr = dma_run_address(run, o, 0) - o->offset,
-                            .skip = o->offset + skip,
+                            .skip = before + o->offset + skip,
                             .shape = shape ? *shape : (dma_shape_t){0}};
 }
 

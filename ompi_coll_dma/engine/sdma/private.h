@@ -13,6 +13,7 @@ typedef struct dma_sdma_unit {
     int device;
     double stuck_seconds;
     dma_counters_t *counters; /* may be NULL */
+    dma_budget_t *budget;     /* likewise */
     unsigned resets;          /* dma_gpu_runtime_t.resets when the unit was opened */
     dma_gpu_pci_t pci;
     dma_topo_t *topo;
@@ -63,7 +64,7 @@ dma_status_t dma_sdma_locate(const dma_gpu_config_t *config, dma_sdma_unit_t *un
  * lock held, or of a program. */
 bool dma_sdma_was_reset(const dma_sdma_unit_t *unit);
 dma_status_t dma_sdma_temp_get(dma_sdma_unit_t *unit, uint64_t bytes, uint64_t *temp);
-void dma_sdma_temp_free(dma_sdma_unit_t *unit, uint64_t temp);
+void dma_sdma_temp_free(dma_sdma_unit_t *unit, uint64_t bytes, uint64_t temp);
 /* The times of a trace. Without memory or packet for them there are none. `quiet`: no engine writes to them any more. */
 void dma_sdma_stamps_make(dma_sdma_binding_t *b, bool wanted);
 void dma_sdma_stamps_free(dma_sdma_binding_t *b, bool quiet);

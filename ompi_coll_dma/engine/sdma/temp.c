@@ -20,12 +20,19 @@ dma_status_t dma_sdma_temp_get(dma_sdma_unit_t *unit, uint64_t bytes, uint64_t *
         status = unit->rt->alloc(bytes, temp);
         unit->rt->leave(&scope);
     }
+    if (status == DMA_OK) {
+        dma_budget_force(unit->budget, DMA_BUDGET_DEVICE, bytes); /* small; without it the call would fail */
+    }
     return status;
 }
 
-void dma_sdma_temp_free(dma_sdma_unit_t *unit, uint64_t temp)
+void dma_sdma_temp_free(dma_sdma_unit_t *unit, uint64_t bytes, uint64_t temp)
 {
     dma_gpu_scope_t scope;
+
+    if (temp) {
+        dma_budget_give(unit->budget, DMA_BUDGET_DEVICE, bytes);
+    }
 
     /* Fails if the application has shut the runtime down. Then the memory is already freed. */
     if (temp && unit->rt->enter_to_release(unit->device, &scope) == DMA_OK) {

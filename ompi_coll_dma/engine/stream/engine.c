@@ -41,8 +41,9 @@ typedef struct dma_stream_unit {
     dma_counters_t *counters; /* may be NULL */
     pthread_mutex_t lock;     /* only pthread_mutex_trylock: guards the streams and the members below */
     dma_gpu_stream_t *streams[STREAMS];
-    uint64_t temp; /* DMA_WORK_TEMP bytes for exchanges; 0: not allocated yet */
-    bool writes;   /* write32 works on the streams */
+    dma_budget_t *budget;
+    uint64_t temp, temp_bytes; /* for exchanges; 0: not allocated yet */
+    bool writes;               /* write32 works on the streams */
 } dma_stream_unit_t;
 
 typedef struct dma_stream_binding {
@@ -113,6 +114,7 @@ static dma_status_t stream_open(const dma_gpu_config_t *config, dma_gpu_unit_t *
     unit->rt = config->rt;
     unit->device = config->device;
     unit->counters = config->counters;
+    unit->budget = config->budget;
     unit->writes = config->rt->write32 != NULL;
     if (dma_self_copy_method_find(config->own_copy, &unit->method) != DMA_OK) {
         status = dma_gpu_refuse(why, "there is no such method to copy the own block");
@@ -141,6 +143,7 @@ static void stream_close(dma_gpu_unit_t *handle)
         }
         unit->rt->leave(&scope);
     }
+    dma_budget_give(unit->budget, DMA_BUDGET_DEVICE, unit->temp_bytes);
     pthread_mutex_destroy(&unit->lock);
     free(unit);
 }
@@ -292,6 +295,31 @@ static dma_status_t signal_lines(dma_stream_binding_t *b, int stream)
     return status;
 }
 
+/* Allocates temporary memory for exchanges: as much as is useful, if the budget and the device have room for it. The least is
+ * taken in any case, because a call that has begun cannot do without it. In scope. */
+static dma_status_t allocate_temp(dma_stream_unit_t *unit)
+{
+    uint64_t bytes = 2 * DMA_WORK_TEMP;
+    dma_status_t status;
+
+    do {
+        bytes /= 2;
+        if (bytes == DMA_WORK_LEAST) {
+            dma_budget_force(unit->budget, DMA_BUDGET_DEVICE, bytes);
+        } else if (!dma_budget_take(unit->budget, DMA_BUDGET_DEVICE, bytes)) {
+            status = DMA_ERR_NOMEM;
+            continue;
+        }
+        if ((status = unit->rt->alloc(bytes, &unit->temp)) == DMA_OK) {
+            unit->temp_bytes = bytes;
+            return DMA_OK;
+        }
+        dma_budget_give(unit->budget, DMA_BUDGET_DEVICE, bytes);
+    } while (status == DMA_ERR_NOMEM && bytes > DMA_WORK_LEAST);
+    unit->temp = 0;
+    return status;
+}
+
 static dma_status_t exchange(dma_stream_binding_t *b)
 {
     dma_stream_unit_t *unit = b->unit;
@@ -302,8 +330,7 @@ static dma_status_t exchange(dma_stream_binding_t *b)
     if (!b->work.swaps.n) {
         return DMA_OK;
     }
-    if (!unit->temp && (status = unit->rt->alloc(DMA_WORK_TEMP, &unit->temp)) != DMA_OK) {
-        unit->temp = 0;
+    if (!unit->temp && (status = allocate_temp(unit)) != DMA_OK) {
         return status;
     }
     by_links = b->by_links = dma_self_copy_choose_echo(&b->self_copy);
@@ -313,7 +340,7 @@ static dma_status_t exchange(dma_stream_binding_t *b)
     if (!by_links) {
         dma_self_copy_exchange_begin(&b->self_copy, bytes, dma_now());
     }
-    return dma_work_exchange(&b->work, unit->rt, unit->streams[PUSHES], unit->temp, by_links);
+    return dma_work_exchange(&b->work, unit->rt, unit->streams[PUSHES], unit->temp, unit->temp_bytes, by_links);
 }
 
 /* Submits the copies to peers. *echoed: the own block is copied with them. */

@@ -136,7 +136,7 @@ static dma_status_t submit_step(dma_work_t *work, const dma_gpu_runtime_t *rt, d
 }
 
 dma_status_t dma_work_exchange(dma_work_t *work, const dma_gpu_runtime_t *rt, dma_gpu_stream_t *stream, uint64_t temp,
-                               bool by_links)
+                               uint64_t temp_bytes, bool by_links)
 {
     const dma_copies_t *swaps = &work->swaps;
     const step_t *steps = by_links ? link_steps : local_steps;
@@ -149,7 +149,10 @@ dma_status_t dma_work_exchange(dma_work_t *work, const dma_gpu_runtime_t *rt, dm
     if (!swaps->n) {
         return DMA_OK;
     }
-    piece.bytes = DMA_WORK_TEMP / (by_links ? 2 * swaps->n : swaps->n) / PIECE_ALIGN * PIECE_ALIGN;
+    piece.bytes = temp_bytes / (by_links ? 2 * swaps->n : swaps->n) / PIECE_ALIGN * PIECE_ALIGN;
+    if (!piece.bytes) {
+        return DMA_ERR_ENGINE;
+    }
     for (size_t i = 0; i < swaps->n; i++) {
         most = swaps->bytes[i] > most ? swaps->bytes[i] : most;
     }

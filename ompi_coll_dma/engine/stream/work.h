@@ -22,7 +22,8 @@
 #include "engine/gpu.h"
 
 /* Temporary memory for exchanges: large pieces, and little of the device's memory. */
-#define DMA_WORK_TEMP (UINT64_C(32) << 20)
+#define DMA_WORK_TEMP  (UINT64_C(32) << 20)
+#define DMA_WORK_LEAST (UINT64_C(1) << 20)
 
 /* Arguments of dma_gpu_runtime_t.copy_batch. */
 typedef struct dma_copies {
@@ -56,9 +57,9 @@ void dma_work_destroy(dma_work_t *work);
 /* Collects the operations of a run. DMA_ERR_ENGINE: more operations than a plan can have. */
 dma_status_t dma_work_collect(dma_work_t *work, const dma_run_t *run, int rank);
 
-/* The caller is in the device's scope. */
+/* The caller is in the device's scope. `temp` has `temp_bytes` bytes: at least two pages for each rank. */
 dma_status_t dma_work_push(dma_work_t *work, const dma_gpu_runtime_t *rt, dma_gpu_stream_t *stream);
 dma_status_t dma_work_exchange(dma_work_t *work, const dma_gpu_runtime_t *rt, dma_gpu_stream_t *stream, uint64_t temp,
-                               bool by_links);
+                               uint64_t temp_bytes, bool by_links);
 
 #endif

@@ -1,0 +1,269 @@
+/*
+ * Device memory that goes through host memory (device/stage.c) by way of pinned memory (device/pins.c): data, what a call
+ * costs, and how much is pinned.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "device/device.h"
+#include "libengine_call.h"
+#include "libunit.h"
+
+#define KIB UINT64_C(1024)
+
+enum { RANKS = 3 };
+
+static uint64_t counted(const rank_t *r, int which)
+{
+    return dma_counters_read(r->proc->counters, which, NULL);
+}
+
+static job_t staged_job(int n, void (*body)(rank_t *r), const void *arg)
+{
+    job_t job = call_job(n, body, NULL);
+
+    snprintf(job.params.engine, sizeof(job.params.engine), "none");
+    job.arg = arg;
+    job.own_counters = true;
+    return job;
+}
+
+/* ---- the data ---- */
+
+/* All operations, with blocks of several sizes, regular or not. Some ranks have host memory. */
+static void random_calls(rank_t *r)
+{
+    uint64_t tag = 1;
+
+    must(r, dma_comm_prepare(r->comms[0]) == DMA_OK, "set-up");
+    for (int i = 0; i < 48; i++) {
+        size_t elements = i % 3 == 0 ? 50 : i % 3 == 1 ? 30000 : 400000;
+        call_spec_t spec = {.coll = (dma_coll_t)(i % DMA_COLL_COUNT),
+                            .in_place = i / 4 % 2,
+                            .sizes = (uint64_t)i,
+                            .elements = elements,
+                            .send = (call_place_t)threads_random(r, PLACES),
+                            .recv = (call_place_t)threads_random(r, PLACES)};
+        call_t *c;
+
+        spec.vector = i / 5 % 3 == 0 && elements < 100000;
+        c = call_make(r, &spec);
+        call_run(r, r->comms[0], c, ++tag);
+        call_run(r, r->comms[0], c, ++tag);
+        threads_barrier(r);
+        call_free(c);
+    }
+    must(r, counted(r, DMA_COUNT_pinned_most) <= r->proc->params.pinned_bytes, "%lu bytes pinned",
+         counted(r, DMA_COUNT_pinned_most));
+}
+
+START_TEST(mixtures)
+{
+    static const uint64_t bounds[] = {0, 1, 300 * KIB, 1024 * KIB, 4096 * KIB, UINT64_MAX};
+    job_t job;
+
+    call_streams_late(_i % 2 ? 200 : 0);
+    job = staged_job(RANKS, random_calls, NULL);
+    job.params.pinned_bytes = bounds[_i];
+    call_run_job(&job);
+    ck_assert_int_eq(reports_count("failed"), 0);
+}
+END_TEST
+
+/* ---- what a call costs ---- */
+
+typedef struct cost {
+    dma_coll_t coll;
+    size_t bytes;
+    uint64_t bound;
+    unsigned copies, waits; /* at most, of all ranks in each call */
+} cost_t;
+
+static void costs(rank_t *r)
+{
+    static const char *const free_of[] = {"alloc",         "free",         "host_register", "host_unregister",
+                                          "stream_create", "event_create", "copy"};
+    enum { CALLS = 6, KINDS = sizeof(free_of) / sizeof(free_of[0]) };
+    const cost_t *cost = r->job->arg;
+    call_spec_t spec = {
+        .coll = cost->coll, .sizes = 3, .elements = cost->bytes, .send = PLACE_DEVICE, .recv = PLACE_DEVICE};
+    call_t *c = call_make(r, &spec);
+    unsigned before[KINDS], copies, waits;
+
+    must(r, dma_comm_prepare(r->comms[0]) == DMA_OK, "set-up");
+    call_run(r, r->comms[0], c, 1);
+    call_run(r, r->comms[0], c, 2);
+    threads_barrier(r);
+    for (int i = 0; i < KINDS; i++) {
+        before[i] = fake_gpu_calls(free_of[i]);
+    }
+    copies = fake_gpu_calls("copy_async");
+    waits = fake_gpu_calls("stream_sync");
+    threads_barrier(r);
+    for (uint64_t i = 0; i < CALLS; i++) {
+        call_run(r, r->comms[0], c, 3 + i);
+    }
+    threads_barrier(r);
+    for (int i = 0; i < KINDS; i++) {
+        must(r, fake_gpu_calls(free_of[i]) == before[i], "%u calls of %s", fake_gpu_calls(free_of[i]) - before[i],
+             free_of[i]);
+    }
+    copies = fake_gpu_calls("copy_async") - copies;
+    waits = fake_gpu_calls("stream_sync") - waits;
+    must(r, copies <= CALLS * cost->copies && copies > 0, "%u copies in %d calls", copies, CALLS);
+    must(r, waits <= CALLS * cost->waits, "%u waits in %d calls", waits, CALLS);
+    must(r, fake_gpu_pinned_most() <= RANKS * cost->bound, "%lu bytes pinned", fake_gpu_pinned_most());
+    threads_barrier(r);
+    call_free(c);
+}
+
+/* Each rank copies what it sends and what it receives. Where it fits, that is one copy and one wait each. Else it is one copy
+ * for each slot, and one wait for the last that is written. */
+static const cost_t cost_list[] = {
+    {DMA_ALLGATHER, 100000, 16384 * KIB, 2 * RANKS, 2 * RANKS},
+    {DMA_ALLTOALL, 100000, 16384 * KIB, 2 * RANKS, 2 * RANKS},
+    {DMA_ALLTOALLV, 100000, 16384 * KIB, 2 * RANKS *RANKS, 2 * RANKS},
+    {DMA_ALLTOALL, 400000, 1024 * KIB, RANKS * 6, RANKS * 2},
+    {DMA_ALLTOALL, 400000, 256 * KIB, RANKS * 22, RANKS * 2},
+};
+
+START_TEST(calls_cost_their_copies)
+{
+    job_t job;
+
+    call_streams_late(50);
+    job = staged_job(RANKS, costs, &cost_list[_i]);
+    job.params.pinned_bytes = cost_list[_i].bound;
+    call_run_job(&job);
+}
+END_TEST
+
+/* ---- the slots ---- */
+
+/* The runtime copies into one slot while the processor copies out of the other: a second copy is started before the first
+ * has been waited for. */
+static void overlapping(rank_t *r)
+{
+    const dma_gpu_runtime_t *rt = r->job->runtime;
+    dma_pin_t *pin = dma_pin_get_slots(r->proc, rt, 0);
+    uint64_t slot, bytes;
+    char *device, *host;
+    unsigned copies;
+    dma_gpu_scope_t scope;
+
+    must(r, pin && pin->bytes == 512 * KIB, "%lu bytes for slots", pin ? pin->bytes : 0);
+    slot = pin->bytes / 2;
+    bytes = 5 * slot + 12345;
+    device = fake_gpu_alloc(DMA_GPU_DEVICE_PLAIN, 0, bytes);
+    host = malloc(bytes);
+    threads_keep(r, host);
+    data_fill((uint8_t *)device, 1, 0, bytes);
+    must(r, rt->enter(0, &scope) == DMA_OK, "scope");
+    must(r, dma_pin_read(pin, host, device, bytes) == DMA_OK, "read");
+    must(r, !memcmp(host, device, bytes), "wrong data read");
+    must(r, fake_gpu_calls("copy_async") == 6, "%u copies", fake_gpu_calls("copy_async"));
+    data_fill((uint8_t *)host, 2, 0, bytes);
+    must(r, dma_pin_write(pin, device, host, bytes) == DMA_OK, "write");
+    must(r, !memcmp(host, device, bytes), "wrong data written");
+    copies = fake_gpu_calls("copy_async");
+    must(r, copies == 12, "%u copies", copies - 6);
+    /* the second copy fails before the first has been waited for */
+    fake_gpu_fail("event_query", 0, DMA_ERR_ENGINE);
+    must(r, dma_pin_read(pin, host, device, bytes) == DMA_ERR_ENGINE, "the error is lost");
+    must(r, fake_gpu_calls("copy_async") == copies + 2, "%u copies under way", fake_gpu_calls("copy_async") - copies);
+    dma_pin_put(r->proc, pin);
+    must(r, rt->stream_query(pin->stream) == DMA_OK, "copies are under way");
+    rt->leave(&scope);
+    fake_gpu_free(device);
+}
+
+START_TEST(two_slots)
+{
+    job_t job;
+
+    call_streams_late(5000);
+    job = staged_job(1, overlapping, NULL);
+    job.params.pinned_bytes = 600 * KIB;
+    call_run_job(&job);
+}
+END_TEST
+
+/* ---- the pool ---- */
+
+static void give_way(rank_t *r)
+{
+    const dma_gpu_runtime_t *rt = r->job->runtime;
+    dma_pin_t *a = dma_pin_get(r->proc, rt, 0, 100 * KIB), *b = dma_pin_get(r->proc, rt, 1, 100 * KIB), *c;
+
+    must(r, a && b && a->bytes == 148 * KIB && b->bytes == 148 * KIB, "half as large again");
+    must(r, !dma_pin_get(r->proc, rt, 0, 300 * KIB), "beyond the bound");
+    dma_pin_put(r->proc, a);
+    must(r, dma_pin_get(r->proc, rt, 0, 120 * KIB) == a, "an idle block is large enough");
+    dma_pin_put(r->proc, a);
+    dma_pin_put(r->proc, b);
+    c = dma_pin_get(r->proc, rt, 0, 400 * KIB);
+    must(r, c && c->bytes == 400 * KIB && fake_gpu_pinned() == 400 * KIB, "idle blocks do not give way");
+    must(r, counted(r, DMA_COUNT_pinned_held) == 400 * KIB && counted(r, DMA_COUNT_pinned_most) <= 512 * KIB,
+         "counted");
+    dma_pin_put(r->proc, c);
+    fake_gpu_fail("host_register", 0, DMA_UNSUPPORTED);
+    must(r, !dma_pin_get(r->proc, rt, 1, 10), "the runtime has refused to register");
+    must(r, counted(r, DMA_COUNT_pinned_held) == fake_gpu_pinned(), "counted though it is not there");
+}
+
+START_TEST(blocks_give_way)
+{
+    job_t job = staged_job(1, give_way, NULL);
+
+    job.params.pinned_bytes = 512 * KIB;
+    call_run_job(&job);
+}
+END_TEST
+
+/* ---- what can fail ---- */
+
+static void breaks(rank_t *r)
+{
+    static const char *const functions[] = {"copy_async", "event_query", "event_record"};
+    const int *which = r->job->arg;
+    call_spec_t spec = {
+        .coll = DMA_ALLTOALL, .elements = 300000, .send = PLACE_DEVICE, .recv = PLACE_DEVICE, .sizes = 1};
+    call_t *c = call_make(r, &spec);
+    dma_status_t status;
+
+    must(r, dma_comm_prepare(r->comms[0]) == DMA_OK, "set-up");
+    call_run(r, r->comms[0], c, 1);
+    threads_barrier(r);
+    if (r->rank == 1) {
+        fake_gpu_fail(functions[*which % 3], (unsigned)*which / 3, DMA_ERR_ENGINE);
+    }
+    threads_barrier(r);
+    status = call_try(r, r->comms[0], c, 2);
+    must(r, status == DMA_OK || status == DMA_ERR_ENGINE, "%s", dma_status_name(status));
+    threads_barrier(r);
+    call_free(c);
+}
+
+START_TEST(copies_fail)
+{
+    job_t job;
+
+    call_streams_late(1000);
+    job = staged_job(RANKS, breaks, &_i);
+    job.params.pinned_bytes = 512 * KIB;
+    call_run_job(&job);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("device_staged");
+
+    unit_loop(suite, mixtures, 0, 6, 120);
+    unit_loop(suite, calls_cost_their_copies, 0, sizeof(cost_list) / sizeof(cost_list[0]), 60);
+    unit_test(suite, two_slots, 30);
+    unit_test(suite, blocks_give_way, 30);
+    unit_loop(suite, copies_fail, 0, 12, 60);
+    return unit_main(suite);
+}
