@@ -6,6 +6,7 @@
 
 static dma_status_t list(const dma_ucx_config_t *config, dma_ucx_found_t *found)
 {
+    const dma_ucx_unwanted_t unwanted = {.include = config->include, .exclude = config->exclude};
     dma_ucx_t *net = calloc(1, sizeof(*net)); /* as dma_ucx_create begins one */
     ucp_context_h context;
     ucs_status_t status;
@@ -22,7 +23,7 @@ static dma_status_t list(const dma_ucx_config_t *config, dma_ucx_found_t *found)
     }
     found->tcp_only = dma_ucx_transports_query(context).tcp && !dma_ucx_transports_query(context).other;
     found->by_user = dma_ucx_user_names_devices();
-    found->n = dma_ucx_resources_list(context, !found->by_user, found->resources, DMA_UCX_RESOURCES);
+    found->n = dma_ucx_resources_list(context, found->by_user ? NULL : &unwanted, found->resources, DMA_UCX_RESOURCES);
     dma_ucx_api.ucp_cleanup(context);
     return DMA_OK;
 }

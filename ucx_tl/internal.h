@@ -14,10 +14,15 @@
  *
  *     a peer        created -> connected -> failed or closed        never back: a process that failed once is not used again
  *
- * Every peer over TCP has two endpoints. The kernel's keepalive probes a connection only while no data is outstanding
- * on it; with data outstanding the kernel retransmits instead, at growing intervals, and so it does where a stopped process
- * has not taken its data. So there is a second connection, which stays idle. Even the host of a stopped process answers its
- * probes. watch.c decides what it means that nothing comes.
+ * Descriptors. A peer over TCP costs one: both processes create one endpoint for the other, and UCX joins the two into one
+ * connection, also if both connect at the same time. The kernel's keepalive probes this connection only while no data is
+ * outstanding on it; with data outstanding the kernel retransmits instead, at growing intervals, and so it does where a stopped
+ * process has not taken its data. Where nothing comes for that reason, watch.c opens a connection that stays idle, one for a
+ * host, and closes it when something comes again. watch.c decides what it means that nothing comes. If the user has set how
+ * the kernel probes, watch.c does nothing. Only then each peer has a second endpoint, which stays idle.
+ *
+ * Without peers, UCX has two descriptors for each interface (its listener, and an epoll), one epoll for the worker, and four ends
+ * of pipes for its thread.
  */
 #ifndef DMA_UCX_TL_INTERNAL_H
 #define DMA_UCX_TL_INTERNAL_H
@@ -107,13 +112,26 @@ typedef struct dma_ucx_ip {
     unsigned char bytes[16];
 } dma_ucx_ip_t;
 
+/* A place where a process listens. */
+typedef struct dma_ucx_port {
+    dma_ucx_ip_t ip;
+    uint32_t port; /* in host byte order */
+    int32_t fd;    /* of the listening socket, in its process */
+} dma_ucx_port_t;
+
+/* The IPv4 addresses of hosts that may connect. */
+typedef struct dma_ucx_admitted {
+    uint32_t *addresses, n;
+} dma_ucx_admitted_t;
+
 struct dma_ucx_peer {
     dma_ucx_entry_t entry; /* in peer_table */
     dma_ucx_t *net;
-    void *address;     /* of its worker, until the peer is connected */
-    dma_ucx_ip_t *ips; /* that it can be reached at over TCP */
-    uint32_t nips;
-    ucp_ep_h ep, keepalive_ep;
+    void *address;         /* of its worker, until the peer is connected */
+    dma_ucx_port_t *ports; /* that it can be reached at over TCP */
+    uint32_t nports;
+    ucp_ep_h ep;
+    ucp_ep_h idle_ep;      /* NULL unless only the kernel watches */
     unsigned sends, recvs; /* started */
     _Atomic dma_status_t status;
     double deadline;             /* of a failed peer: until then UCX may end its requests */
@@ -123,15 +141,15 @@ struct dma_ucx_peer {
 };
 
 /* The objects of UCX. */
-#define DMA_UCX_IPS 32
+#define DMA_UCX_PORTS 32
 typedef struct dma_ucx_stack {
     ucp_context_h context;
     ucp_worker_h worker;
-    bool tcp_only;
+    bool tcp, tcp_only;
     dma_net_place_t place;
-    uint32_t nips;                 /* of `ips` */
-    dma_ucx_ip_t ips[DMA_UCX_IPS]; /* what its TCP connections come from or go to; further ones are not watched */
-    void *address;                 /* what peers get: nips, ips, and the address of the worker */
+    uint32_t nports;                     /* of `ports` */
+    dma_ucx_port_t ports[DMA_UCX_PORTS]; /* where it listens on TCP; further ones are not watched */
+    void *address;                       /* what peers get: nports, ports, and the address of the worker */
     size_t address_bytes;
 } dma_ucx_stack_t;
 
@@ -139,9 +157,17 @@ typedef struct dma_ucx_stack {
 typedef struct dma_ucx_path {
     dma_ucx_ip_t remote;
     uint32_t silent_ms; /* since something has come from there */
+    uint32_t own_ms;    /* the same, on connections of this process except idle ones */
     bool waiting;       /* data sent to there have not been acknowledged */
     bool probed;        /* the kernel probes at least one of this process */
+    bool has_idle;      /* this process has an idle connection to there */
 } dma_ucx_path_t;
+
+/* A connection to a peer's host that nothing is sent on. */
+typedef struct dma_ucx_idle {
+    dma_ucx_ip_t remote;
+    int fd;
+} dma_ucx_idle_t;
 
 typedef struct dma_ucx_watch {
     dma_ucx_keepalive_t keepalive;
@@ -150,6 +176,8 @@ typedef struct dma_ucx_watch {
     double last_large; /* message that has been sent or received */
     dma_ucx_path_t *paths;
     uint32_t npaths, room;
+    dma_ucx_idle_t *idle;
+    uint32_t nidle;
 } dma_ucx_watch_t;
 
 struct dma_ucx {
@@ -157,7 +185,8 @@ struct dma_ucx {
     dma_ucx_config_t config;
     dma_ucx_stack_t ucx;
     dma_ucx_watch_t watch;
-    bool address_given; /* peers may have the address */
+    bool address_given;          /* peers may have the address */
+    dma_ucx_admitted_t admitted; /* if config.closed */
     dma_ucx_table_t posted, unexpected, comms, peer_table;
     dma_ucx_peer_t *peers;                 /* all in peer_table */
     dma_ucx_peer_t *failed;                /* peers whose endpoints are to be closed */
@@ -205,12 +234,20 @@ void dma_ucx_listeners_find_addresses(dma_ucx_listeners_t *before, dma_ucx_stack
 /* Returns whether it is an IP address. `bytes`: in network byte order. */
 bool dma_ucx_ip_from(int family, const void *bytes, dma_ucx_ip_t *ip);
 bool dma_ucx_ip_of(const struct sockaddr_storage *address, dma_ucx_ip_t *ip);
-/* Makes stack->address from stack->ips and the worker's address. */
+bool dma_ucx_port_of(const struct sockaddr_storage *address, dma_ucx_port_t *port);
+bool dma_ucx_is_ipv4(const dma_ucx_ip_t *ip);
+/* The other way round; returns the size of the address. */
+socklen_t dma_ucx_address_of(const dma_ucx_port_t *port, struct sockaddr_storage *address);
+/* Makes stack->address from stack->ports and the worker's address. */
 dma_status_t dma_ucx_address_pack(dma_ucx_stack_t *stack, const void *worker_address, size_t bytes);
-/* Takes such an address apart, into peer->ips and peer->address. */
+/* Takes such an address apart, into peer->ports and peer->address. */
 dma_status_t dma_ucx_address_unpack(const void *address, size_t bytes, dma_ucx_peer_t *peer);
 /* Fills stack->place from the rest. */
 void dma_ucx_place_fill(dma_ucx_stack_t *stack);
+/* The number of descriptors that this process may open before its limit. */
+uint32_t dma_ucx_count_descriptors_left(void);
+/* Whether the interface is in a list like Open MPI's, of names and of networks such as 10.0.0.0/8. */
+bool dma_ucx_interface_in(const char *interface, const char *list);
 /* Whether the interface has one of these IPv4 addresses. */
 bool dma_ucx_interface_has(const char *interface, const uint32_t *addresses, uint32_t n);
 /* Whether it is a bridge that only containers and virtual machines of this host are connected to. */
@@ -226,12 +263,17 @@ void dma_ucx_message_free(dma_ucx_t *net, dma_ucx_message_t *message);
 /* Delivers or frees the messages in the list `matched`. */
 void dma_ucx_start_matched(dma_ucx_t *net);
 
+/* admit.c */
+/* Only these may connect. */
+void dma_ucx_filter(const dma_ucx_stack_t *stack, const dma_ucx_admitted_t *admitted);
+/* Ends the connections that have been accepted. */
+void dma_ucx_shut_accepted(const dma_ucx_stack_t *stack);
+
 /* peer.c */
 dma_ucx_peer_t *dma_ucx_peer_find(dma_ucx_t *net, uint64_t key);
 /* DMA_UNSUPPORTED: UCX has no transport to the peer that detects its failure. */
 dma_status_t dma_ucx_peer_connect(dma_ucx_peer_t *peer);
-/* Sends a control message: hello on the endpoint of the data; goodbye and abort on the idle endpoint, whose only message this
- * is. */
+/* Sends a control message: goodbye and abort on the idle endpoint if there is one, whose only message this is. */
 void dma_ucx_peer_send_control(dma_ucx_peer_t *peer, dma_ucx_kind_t kind);
 /* Asks the peer to drop a message that it has not received yet. */
 void dma_ucx_withdraw_send(const dma_ucx_req_t *send);
@@ -249,14 +291,23 @@ typedef struct dma_ucx_transports {
 dma_ucx_transports_t dma_ucx_transports_query(ucp_context_h context);
 /* From what ucp_context_print_info prints. The text is modified. */
 dma_ucx_transports_t dma_ucx_transports_parse(char *text);
-/* The network devices without those that have one of these IPv4 addresses and those that do not lead out of the host, for
- * UCX_NET_DEVICES; and how many that excludes. DMA_UNSUPPORTED: none is left that leads to another node, or they do not fit. */
+/* TCP interfaces that are not to be used. */
+typedef struct dma_ucx_unwanted {
+    const uint32_t *addresses; /* those that have one of these IPv4 addresses */
+    uint32_t n;
+    const char *include,
+        *exclude; /* lists as for dma_ucx_interface_in; NULL: none. Those not in `include`; those in `exclude` */
+} dma_ucx_unwanted_t;
+/* The network devices without those that are not wanted and those that do not lead out of the host, for UCX_NET_DEVICES; and how
+ * many that excludes. DMA_UNSUPPORTED: none is left that leads to another node, or they do not fit. */
 #define DMA_UCX_DEVICES_BYTES 1024
-dma_status_t dma_ucx_devices_without(ucp_context_h context, const uint32_t *addresses, uint32_t n,
+dma_status_t dma_ucx_devices_without(ucp_context_h context, const dma_ucx_unwanted_t *unwanted,
                                      char devices[DMA_UCX_DEVICES_BYTES], unsigned *excluded);
 
-/* What the context has, for users. `excludes`: devices that do not lead to other hosts are left out. Returns how many. */
-unsigned dma_ucx_resources_list(ucp_context_h context, bool excludes, dma_ucx_resource_t *resources, unsigned most);
+/* What the context has, for users. `unwanted`: what is left out; NULL: nothing, because the user has named the devices. Returns how
+ * many. */
+unsigned dma_ucx_resources_list(ucp_context_h context, const dma_ucx_unwanted_t *unwanted,
+                                dma_ucx_resource_t *resources, unsigned most);
 
 /* net.c: a context to see which transports and devices there are. */
 ucs_status_t dma_ucx_probe(const dma_ucx_t *net, const char *devices, ucp_context_h *context);
@@ -268,6 +319,7 @@ bool dma_ucx_user_names_devices(void);
 void dma_ucx_watch_init(dma_ucx_watch_t *watch, double seconds, bool kernel_alone);
 /* Declares peers failed whose host is gone. Most calls do nothing. */
 void dma_ucx_watch_peers(dma_ucx_t *net);
+void dma_ucx_watch_free(dma_ucx_watch_t *watch);
 
 /* progress.c */
 void dma_ucx_progress_locked(dma_ucx_t *net);

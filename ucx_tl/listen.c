@@ -12,6 +12,7 @@
 #include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include "internal.h"
@@ -19,6 +20,26 @@
 #define MOST_PROBES   12
 #define KERNEL_PROBES 127   /* limit of the kernel */
 #define MOST_SECONDS  32767 /* limit of the kernel */
+
+uint32_t dma_ucx_count_descriptors_left(void)
+{
+    DIR *dir = opendir("/proc/self/fd");
+    const struct dirent *entry;
+    struct rlimit limit;
+    rlim_t open = 0;
+
+    if (!dir || getrlimit(RLIMIT_NOFILE, &limit)) {
+        return 0;
+    }
+    while ((entry = readdir(dir))) {
+        open += entry->d_name[0] != '.';
+    }
+    closedir(dir);
+    open--; /* that of the folder has been counted */
+    return limit.rlim_cur > open + INT32_MAX ? INT32_MAX
+           : limit.rlim_cur > open           ? (uint32_t)(limit.rlim_cur - open)
+                                             : 0;
+}
 
 /* The time before the first probe is short: the rest of the time is how long a link may be interrupted. */
 dma_ucx_keepalive_t dma_ucx_keepalive_of(double seconds)
@@ -103,9 +124,9 @@ static void add_address(dma_ucx_listeners_t *before, int fd, void *arg)
     struct sockaddr_storage address;
     socklen_t bytes = sizeof(address);
 
-    if (is_new(before, fd) && stack->nips < DMA_UCX_IPS && !getsockname(fd, (struct sockaddr *)&address, &bytes) &&
-        dma_ucx_ip_of(&address, &stack->ips[stack->nips])) {
-        stack->nips++;
+    if (is_new(before, fd) && stack->nports < DMA_UCX_PORTS && !getsockname(fd, (struct sockaddr *)&address, &bytes) &&
+        dma_ucx_port_of(&address, &stack->ports[stack->nports])) {
+        stack->ports[stack->nports++].fd = fd;
     }
 }
 

@@ -1,5 +1,6 @@
 # Transport between nodes, over UCX. Without UCX all of it is left out.
 ucx_sources = \
+	ucx_tl/admit.c \
 	ucx_tl/calls.c \
 	ucx_tl/calls.h \
 	ucx_tl/inspect.c \

@@ -84,7 +84,7 @@ static void set_keepalive(ucp_config_t *ucx, const dma_ucx_t *net, dma_ucx_trans
     if (transports.tcp) {
         set_tcp_keepalive(ucx, &net->watch.keepalive);
     }
-    /* UCP's keepalive would send data on the idle TCP connections, and the kernel's keepalive needs them idle. */
+    /* UCP's keepalive would send data on idle TCP connections, and the kernel's keepalive needs them idle. */
     if (transports.tcp && !transports.other) {
         set(ucx, "KEEPALIVE_INTERVAL", "inf");
     } else {
@@ -160,6 +160,7 @@ bool dma_ucx_user_names_devices(void)
  * settings of transports that it does not use. */
 static ucs_status_t create_context(const dma_ucx_t *net, const char *devices, dma_ucx_stack_t *stack)
 {
+    const dma_ucx_unwanted_t unwanted = {.include = net->config.include, .exclude = net->config.exclude};
     char outer[DMA_UCX_DEVICES_BYTES];
     dma_ucx_transports_t transports;
     ucs_status_t status = dma_ucx_probe(net, devices, &stack->context);
@@ -167,8 +168,9 @@ static ucs_status_t create_context(const dma_ucx_t *net, const char *devices, dm
 
     if (status == UCS_OK) {
         transports = dma_ucx_transports_query(stack->context);
+        stack->tcp = transports.tcp;
         stack->tcp_only = transports.tcp && !transports.other;
-        if (!devices && dma_ucx_devices_without(stack->context, NULL, 0, outer, &excluded) == DMA_OK && excluded) {
+        if (!devices && dma_ucx_devices_without(stack->context, &unwanted, outer, &excluded) == DMA_OK && excluded) {
             devices = outer;
         }
         dma_ucx_api.ucp_cleanup(stack->context);
@@ -210,8 +212,12 @@ static ucs_status_t create_worker(dma_ucx_t *net, dma_ucx_stack_t *stack)
     if (status != UCS_OK) {
         return status;
     }
-    dma_ucx_listeners_set_keepalive(&before, &net->watch.keepalive);
     dma_ucx_listeners_find_addresses(&before, stack);
+    if (net->config.closed) {
+        dma_ucx_filter(stack, &net->admitted);
+        dma_ucx_shut_accepted(stack);
+    }
+    dma_ucx_listeners_set_keepalive(&before, &net->watch.keepalive);
     status = dma_ucx_api.ucp_worker_set_am_recv_handler(stack->worker, &handler);
     if (status == UCS_OK) {
         status = make_address(stack);
@@ -260,6 +266,10 @@ dma_status_t dma_ucx_create(const dma_ucx_config_t *config, dma_ucx_t **result)
         report(config, "UCX cannot be used", why);
         return DMA_UNSUPPORTED;
     }
+    if (dma_ucx_count_descriptors_left() < DMA_UCX_DESCRIPTORS) {
+        report(config, "UCX is not started", "too many open files; raise the limit (ulimit -n)");
+        return DMA_UNSUPPORTED;
+    }
     net = calloc(1, sizeof(*net));
     if (!net) {
         return DMA_ERR_NOMEM;
@@ -284,16 +294,18 @@ void dma_ucx_get_place(dma_ucx_t *net, dma_net_place_t *place)
 {
     pthread_mutex_lock(&net->lock);
     *place = net->ucx.place;
+    place->descriptors = net->ucx.tcp ? dma_ucx_count_descriptors_left() : UINT32_MAX;
     pthread_mutex_unlock(&net->lock);
 }
 
 /* With the lock. Replaces UCX's objects, which nobody has connected to. */
 static dma_status_t replace_stack(dma_ucx_t *net, const uint32_t *addresses, uint32_t n)
 {
+    const dma_ucx_unwanted_t unwanted = {addresses, n, net->config.include, net->config.exclude};
     char devices[DMA_UCX_DEVICES_BYTES];
     unsigned excluded;
     dma_ucx_stack_t old = net->ucx;
-    dma_status_t status = dma_ucx_devices_without(old.context, addresses, n, devices, &excluded);
+    dma_status_t status = dma_ucx_devices_without(old.context, &unwanted, devices, &excluded);
 
     status = status == DMA_OK ? create_stack(net, devices) : status;
     if (status == DMA_OK) {
@@ -382,10 +394,11 @@ static void free_all(dma_ucx_t *net)
     while ((peer = net->peers)) {
         net->peers = peer->next;
         free(peer->address);
-        free(peer->ips);
+        free(peer->ports);
         free(peer);
     }
-    free(net->watch.paths);
+    dma_ucx_watch_free(&net->watch);
+    free(net->admitted.addresses);
     dma_ucx_table_free(&net->posted);
     dma_ucx_table_free(&net->unexpected);
     dma_ucx_table_free(&net->comms);
@@ -405,7 +418,7 @@ void dma_ucx_destroy(dma_ucx_t *net)
         if (peer->ep) {
             dma_ucx_peer_send_control(peer, DMA_UCX_GOODBYE);
             flush(peer->ep, &flushing);
-            flush(peer->keepalive_ep, &flushing);
+            flush(peer->idle_ep, &flushing);
         }
     }
     while (flushing && dma_now() < deadline) {

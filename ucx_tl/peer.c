@@ -4,11 +4,18 @@
  * Endpoints are closed by force (UCP_EP_CLOSE_FLAG_FORCE), after a flush if the peer has not failed: an orderly close waits for
  * the peer, which may have failed. A forced close also ends all requests that UCX has of the peer.
  */
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include "internal.h"
+
+#define LEAST_DESCRIPTORS 6 /* that a process can still open, for a connection to be made */
 
 dma_ucx_peer_t *dma_ucx_peer_find(dma_ucx_t *net, uint64_t key)
 {
@@ -51,6 +58,18 @@ dma_status_t dma_ucx_peer_create(dma_ucx_t *net, uint64_t key, const void *addre
         *result = peer;
     }
     return status;
+}
+
+bool dma_ucx_is_connected(dma_ucx_t *net, uint64_t key)
+{
+    dma_ucx_peer_t *peer;
+    bool connected;
+
+    pthread_mutex_lock(&net->lock);
+    peer = dma_ucx_peer_find(net, key);
+    connected = peer && peer->ep;
+    pthread_mutex_unlock(&net->lock);
+    return connected;
 }
 
 bool dma_ucx_peer_closed(const dma_ucx_peer_t *peer)
@@ -138,6 +157,39 @@ static void report_unreachable(dma_ucx_peer_t *peer, ucs_status_t reason)
     }
 }
 
+/* UCX ends the process, or stops listening, where it gets no descriptor. So the last ones are left to it and to others. */
+static bool may_open(const dma_ucx_t *net)
+{
+    int fd[LEAST_DESCRIPTORS], n = 0;
+    bool may;
+
+    while (net->ucx.nports && n < LEAST_DESCRIPTORS && (fd[n] = fcntl(net->ucx.ports[0].fd, F_DUPFD_CLOEXEC, 0)) >= 0) {
+        n++;
+    }
+    may = n == LEAST_DESCRIPTORS || errno != EMFILE;
+    while (n > 0) {
+        close(fd[--n]);
+    }
+    return may;
+}
+
+static void report_limit(const dma_ucx_t *net)
+{
+    const dma_host_t *host = net->config.host;
+    struct rlimit limit = {0};
+    char text[200];
+
+    if (host && host->report) {
+        getrlimit(RLIMIT_NOFILE, &limit);
+        snprintf(text, sizeof(text),
+                 "a connection between nodes is not made: too many open files, the limit is %llu; raise it (ulimit -n) "
+                 "on all "
+                 "nodes",
+                 (unsigned long long)limit.rlim_cur);
+        host->report(DMA_REPORT_WARN, "ucx-files", text);
+    }
+}
+
 dma_status_t dma_ucx_peer_connect(dma_ucx_peer_t *peer)
 {
     ucs_status_t reason;
@@ -145,9 +197,14 @@ dma_status_t dma_ucx_peer_connect(dma_ucx_peer_t *peer)
     if (atomic_load(&peer->status) != DMA_OK || peer->ep) {
         return atomic_load(&peer->status);
     }
+    errno = 0;
+    if (!may_open(peer->net)) {
+        report_limit(peer->net);
+        return DMA_UNSUPPORTED;
+    }
     reason = make_endpoint(peer, &peer->ep);
-    if (reason == UCS_OK && uses_tcp(peer->ep)) {
-        reason = make_endpoint(peer, &peer->keepalive_ep);
+    if (reason == UCS_OK && !peer->net->watch.limit_ms && uses_tcp(peer->ep)) {
+        reason = make_endpoint(peer, &peer->idle_ep);
     }
     if (reason != UCS_OK) {
         dma_ucx_peer_close(peer);
@@ -176,8 +233,8 @@ void dma_ucx_peer_send_control(dma_ucx_peer_t *peer, dma_ucx_kind_t kind)
                                                                : &net->abort;
 
     /* An error is not handled here because UCX also calls on_error. */
-    dma_ucx_api.ucp_am_send_nbx(kind != DMA_UCX_HELLO && peer->keepalive_ep ? peer->keepalive_ep : peer->ep,
-                                DMA_UCX_AM_ID, header, sizeof(*header), NULL, 0, &param);
+    dma_ucx_api.ucp_am_send_nbx(kind != DMA_UCX_HELLO && peer->idle_ep ? peer->idle_ep : peer->ep, DMA_UCX_AM_ID,
+                                header, sizeof(*header), NULL, 0, &param);
 }
 
 static void on_withdraw_sent(void *request, ucs_status_t status, void *header)
@@ -232,7 +289,7 @@ static void close_endpoint(dma_ucx_t *net, ucp_ep_h *ep)
 void dma_ucx_peer_close(dma_ucx_peer_t *peer)
 {
     close_endpoint(peer->net, &peer->ep);
-    close_endpoint(peer->net, &peer->keepalive_ep);
+    close_endpoint(peer->net, &peer->idle_ep);
 }
 
 static bool is_receive_from(const dma_ucx_entry_t *entry, const void *peer)

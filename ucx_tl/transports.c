@@ -75,17 +75,6 @@ dma_ucx_transports_t dma_ucx_transports_query(ucp_context_h context)
     return found;
 }
 
-/* Why no connection may use a device, or NULL. */
-static const char *why_excluded(const char *resource, const char *device, const uint32_t *addresses, uint32_t n)
-{
-    if (!is_tcp(resource)) {
-        return NULL;
-    }
-    return dma_ucx_interface_has(device, addresses, n) ? "other hosts have its address too"
-           : dma_ucx_interface_is_inner(device)        ? "a bridge that leads to guests of this host only"
-                                                       : NULL;
-}
-
 /* Appends a device to a list with commas. */
 static bool add_device(char devices[DMA_UCX_DEVICES_BYTES], const char *device)
 {
@@ -94,7 +83,28 @@ static bool add_device(char devices[DMA_UCX_DEVICES_BYTES], const char *device)
     return (size_t)snprintf(devices + used, left, "%s%s", used ? "," : "", device) < left;
 }
 
-dma_status_t dma_ucx_devices_without(ucp_context_h context, const uint32_t *addresses, uint32_t n,
+static bool is_in(const char *device, const char *list)
+{
+    return list && *list && dma_ucx_interface_in(device, list);
+}
+
+/* Why no connection may use a device, or NULL. The loopback interface leads to this host alone, and other users of the host could
+ * connect over it. */
+static const char *why_excluded(const char *resource, const char *device, const dma_ucx_unwanted_t *unwanted)
+{
+    if (!is_tcp(resource)) {
+        return NULL;
+    }
+    return !strcmp(device, "lo")                                             ? "it leads to this host only"
+           : dma_ucx_interface_has(device, unwanted->addresses, unwanted->n) ? "other hosts have its address too"
+           : dma_ucx_interface_is_inner(device) ? "a bridge that leads to guests of this host only"
+           : is_in(device, unwanted->exclude)   ? "btl_tcp_if_exclude names it"
+           : unwanted->include && *unwanted->include && !is_in(device, unwanted->include)
+               ? "btl_tcp_if_include does not name it"
+               : NULL;
+}
+
+dma_status_t dma_ucx_devices_without(ucp_context_h context, const dma_ucx_unwanted_t *unwanted,
                                      char devices[DMA_UCX_DEVICES_BYTES], unsigned *excluded)
 {
     char *text = print_context(context), *line, *rest;
@@ -108,18 +118,19 @@ dma_status_t dma_ucx_devices_without(ucp_context_h context, const uint32_t *addr
         if (!device || is_local(resource)) {
             continue;
         }
-        if (why_excluded(resource, device, addresses, n)) {
+        if (why_excluded(resource, device, unwanted)) {
             *excluded += 1;
             continue;
         }
         fits = fits && add_device(devices, device);
-        leads_away = leads_away || strcmp(device, "lo");
+        leads_away = true;
     }
     free(text);
     return fits && leads_away ? DMA_OK : DMA_UNSUPPORTED;
 }
 
-unsigned dma_ucx_resources_list(ucp_context_h context, bool excludes, dma_ucx_resource_t *resources, unsigned most)
+unsigned dma_ucx_resources_list(ucp_context_h context, const dma_ucx_unwanted_t *unwanted,
+                                dma_ucx_resource_t *resources, unsigned most)
 {
     char *text = print_context(context), *line, *rest;
     unsigned n = 0;
@@ -132,7 +143,7 @@ unsigned dma_ucx_resources_list(ucp_context_h context, bool excludes, dma_ucx_re
             continue;
         }
         *r = (dma_ucx_resource_t){.unused = is_local(resource) ? "it does not leave the node"
-                                            : excludes         ? why_excluded(resource, device, NULL, 0)
+                                            : unwanted         ? why_excluded(resource, device, unwanted)
                                                                : NULL};
         snprintf(r->transport, sizeof(r->transport), "%.*s", (int)(device - resource) - 1, resource);
         snprintf(r->device, sizeof(r->device), "%s", device);

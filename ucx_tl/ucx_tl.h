@@ -2,7 +2,7 @@
  * Messages between processes of different nodes, over UCX.
  *
  * A dma_ucx_t is the network as this process uses it: a UCP context and one worker, created when the first communicator
- * over several nodes needs them. A dma_ucx_peer_t is another process. Its endpoints are created with the first message
+ * over several nodes needs them. A dma_ucx_peer_t is another process. Its endpoint is created with the first message
  * to or from it. So memory grows with the number of peers that exchange messages, and not with the job. The caller
  * exchanges the addresses.
  *
@@ -35,7 +35,7 @@
  * Failure. Only evidence counts: an error of an endpoint, silence of the peer's host over TCP although the kernel probes it
  * (watch.c has the rule), or a keepalive that the peer's adapter does not answer. A link that is slow is not silent. A
  * process that is stopped has not failed, however long it is stopped; UD is an exception, see below. Both
- * sides have endpoints. So both sides detect a failure within `keepalive_seconds` (see dma_ucx_config_t), also a rank
+ * sides have an endpoint. So both sides detect a failure within `keepalive_seconds` (see dma_ucx_config_t), also a rank
  * that only receives. Then all requests of that peer that are not complete end with DMA_ERR_PEER, and so do all later
  * ones. Messages that had arrived as a whole can still be received.
  *
@@ -71,12 +71,19 @@ typedef struct dma_ucx_config {
     double keepalive_seconds;
     /* Processes of the job, and of this node, at least 1. With many, UCX prefers transports that need little memory for each. */
     size_t processes, local_processes;
+    /* Only hosts that dma_ucx_admit has named may connect over TCP and IPv4. */
+    bool closed;
+    /* TCP interfaces to be used alone, and not to be used, unless the user has set UCX_NET_DEVICES: names and networks such as
+     * 10.0.0.0/8, with commas between them. NULL or empty: no such wish. They live as long as `net`. */
+    const char *include, *exclude;
     const dma_host_t *host; /* only `report` is used; may be NULL */
 } dma_ucx_config_t;
 
 /* DMA_UNSUPPORTED: UCX cannot start; the reason is reported.
+ * Fewer than DMA_UCX_DESCRIPTORS may be opened before the limit: also DMA_UNSUPPORTED.
  * Environment: UCX_* as in any program that uses UCX, COLL_DMA_UCX_* for this worker alone. Without UCX_TLS there, UCX's
  * transports over shared memory are left out. */
+#define DMA_UCX_DESCRIPTORS 24
 dma_status_t dma_ucx_create(const dma_ucx_config_t *config, dma_ucx_t **net);
 
 /* A transport over a device. `unused`: why no message takes it, or NULL. */
@@ -111,6 +118,9 @@ void dma_ucx_destroy(dma_ucx_t *net);
 void dma_ucx_get_place(dma_ucx_t *net, dma_net_place_t *place);
 dma_status_t dma_ucx_exclude(dma_ucx_t *net, const uint32_t *addresses, uint32_t n);
 
+/* See dma_net_ops_t and admit.c. DMA_ERR_NOMEM: not all of these hosts can connect. */
+dma_status_t dma_ucx_admit(dma_ucx_t *net, const uint32_t *addresses, uint32_t n);
+
 /* What peers need to reach this process; valid as long as `net`. */
 const void *dma_ucx_get_address(dma_ucx_t *net, size_t *bytes);
 
@@ -120,6 +130,8 @@ bool dma_ucx_is_tcp_only(const dma_ucx_t *net);
 /* Finds or creates the peer with this key. Does not connect. The peer lives as long as `net`. */
 dma_status_t dma_ucx_peer_create(dma_ucx_t *net, uint64_t key, const void *address, size_t bytes,
                                  dma_ucx_peer_t **peer);
+/* Whether the peer with this key exists and has been connected. */
+bool dma_ucx_is_connected(dma_ucx_t *net, uint64_t key);
 /* Whether the peer has said goodbye: it has closed and has not failed. Already true when its requests end because of
  * that. */
 bool dma_ucx_peer_closed(const dma_ucx_peer_t *peer);

@@ -16,11 +16,23 @@
  *     own connections        quiet for half the time?        all connections of the host        quiet for all of it?
  *     (/proc/self/fd,   ----------------------------->  (the kernel's socket monitoring,  ---------------------------> failed
  *      TCP_INFO)                                          NETLINK_SOCK_DIAG)
+ *                                                                |
+ *                                                                | quiet for half the time?
+ *                                                                v
+ *                                                        an idle connection
  *
  * If the kernel does not say which connections the host has, only those of this process count.
+ *
+ * Idle connections. The kernel probes only connections without outstanding data. A peer that is stopped does not take its data,
+ * and then the kernel tries again at intervals that grow to minutes. So where nothing has come for half the time, this process
+ * opens a connection to the peer's listener and sends nothing on it. The host of a stopped process answers its SYN and its
+ * probes. A host that refuses the connection is there, too. The connection is closed when something comes on another one, or
+ * when the peers there have failed. So it costs a descriptor for each host, and only meanwhile. UCX drops a connection that
+ * closes without a byte.
  */
 #include <arpa/inet.h>
 #include <dirent.h>
+#include <errno.h>
 #include <linux/inet_diag.h>
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
@@ -64,7 +76,7 @@ static dma_ucx_path_t *add_path(dma_ucx_watch_t *watch, const dma_ucx_ip_t *remo
     }
     if (!path) {
         path = &watch->paths[watch->npaths++];
-        *path = (dma_ucx_path_t){.remote = *remote, .silent_ms = UINT32_MAX};
+        *path = (dma_ucx_path_t){.remote = *remote, .silent_ms = UINT32_MAX, .own_ms = UINT32_MAX};
     }
     return path;
 }
@@ -78,6 +90,16 @@ static void count_evidence(dma_ucx_path_t *path, const struct tcp_info *info)
 {
     path->waiting = path->waiting || info->tcpi_unacked;
     path->silent_ms = least(path->silent_ms, least(info->tcpi_last_data_recv, info->tcpi_last_ack_recv));
+}
+
+static dma_ucx_idle_t *find_idle(const dma_ucx_watch_t *watch, int fd)
+{
+    for (uint32_t i = 0; i < watch->nidle; i++) {
+        if (watch->idle[i].fd == fd) {
+            return &watch->idle[i];
+        }
+    }
+    return NULL;
 }
 
 /* ---- the connections of this process ---- */
@@ -112,7 +134,10 @@ static void look_at_own(dma_ucx_watch_t *watch, int fd)
         return;
     }
     count_evidence(path, &info);
-    path->probed = path->probed || is_probed(fd, &watch->keepalive);
+    if (!find_idle(watch, fd)) {
+        path->own_ms = least(path->own_ms, least(info.tcpi_last_data_recv, info.tcpi_last_ack_recv));
+        path->probed = path->probed || is_probed(fd, &watch->keepalive);
+    }
 }
 
 static void look_at_own_connections(dma_ucx_watch_t *watch)
@@ -199,6 +224,99 @@ static void look_at_connections_of(dma_ucx_watch_t *watch, unsigned char family)
     close(fd);
 }
 
+/* ---- idle connections ---- */
+
+static void set_option(int fd, int level, int name, int value)
+{
+    setsockopt(fd, level, name, &value, sizeof(value));
+}
+
+/* A port of a peer at this address, or NULL. */
+static const dma_ucx_port_t *find_port(const dma_ucx_t *net, const dma_ucx_ip_t *ip)
+{
+    for (const dma_ucx_peer_t *peer = net->peers; peer; peer = peer->next) {
+        for (uint32_t i = 0; i < peer->nports && peer->ep; i++) {
+            if (!memcmp(&peer->ports[i].ip, ip, sizeof(*ip))) {
+                return &peer->ports[i];
+            }
+        }
+    }
+    return NULL;
+}
+
+/* Without a descriptor or memory there is none. */
+static void open_idle(dma_ucx_watch_t *watch, const dma_ucx_port_t *port)
+{
+    const dma_ucx_keepalive_t *keepalive = &watch->keepalive;
+    dma_ucx_idle_t *idle = realloc(watch->idle, (watch->nidle + 1) * sizeof(*idle));
+    struct sockaddr_storage address;
+    socklen_t bytes = dma_ucx_address_of(port, &address);
+    int fd;
+
+    if (!idle) {
+        return;
+    }
+    watch->idle = idle;
+    fd = socket(address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0) {
+        return;
+    }
+    set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+    set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, keepalive->idle);
+    set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, keepalive->interval);
+    set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, keepalive->kernel_count);
+    connect(fd, (const struct sockaddr *)&address, bytes); /* its error is read later */
+    watch->idle[watch->nidle++] = (dma_ucx_idle_t){.remote = port->ip, .fd = fd};
+}
+
+static void close_idle(dma_ucx_watch_t *watch, uint32_t i)
+{
+    close(watch->idle[i].fd);
+    watch->idle[i] = watch->idle[--watch->nidle];
+}
+
+/* Closes idle connections that have ended or are not needed any more. A host that refuses one is alive. */
+static void look_at_idle(dma_ucx_t *net, dma_ucx_watch_t *watch)
+{
+    for (uint32_t i = watch->nidle; i-- > 0;) {
+        dma_ucx_path_t *path = find_path(watch, &watch->idle[i].remote);
+        int error = 0;
+        socklen_t bytes = sizeof(error);
+
+        getsockopt(watch->idle[i].fd, SOL_SOCKET, SO_ERROR, &error, &bytes);
+        if (path) {
+            path->has_idle = true;
+            path->silent_ms = error == ECONNREFUSED || error == ECONNRESET ? 0 : path->silent_ms;
+        }
+        if (error || !path || path->own_ms <= watch->limit_ms / 2 || !find_port(net, &watch->idle[i].remote)) {
+            close_idle(watch, i);
+        }
+    }
+}
+
+/* One more for each address that nothing comes from. */
+static void open_idles(dma_ucx_t *net, dma_ucx_watch_t *watch)
+{
+    for (uint32_t i = 0; i < watch->npaths; i++) {
+        const dma_ucx_path_t *path = &watch->paths[i];
+        const dma_ucx_port_t *port;
+
+        if (path->probed && path->silent_ms > watch->limit_ms / 2 && !path->has_idle &&
+            (port = find_port(net, &path->remote))) {
+            open_idle(watch, port);
+        }
+    }
+}
+
+void dma_ucx_watch_free(dma_ucx_watch_t *watch)
+{
+    while (watch->nidle) {
+        close_idle(watch, watch->nidle - 1);
+    }
+    free(watch->idle);
+    free(watch->paths);
+}
+
 /* ---- the rule ---- */
 
 /* Whether something should have come from there, and nothing has for this time. */
@@ -230,8 +348,8 @@ static bool is_slow(const dma_ucx_watch_t *watch, double now)
 static void fail_peers_at(dma_ucx_t *net, const dma_ucx_ip_t *ip)
 {
     for (dma_ucx_peer_t *peer = net->peers; peer; peer = peer->next) {
-        for (uint32_t i = 0; i < peer->nips && peer->ep; i++) {
-            if (!memcmp(&peer->ips[i], ip, sizeof(*ip))) {
+        for (uint32_t i = 0; i < peer->nports && peer->ep; i++) {
+            if (!memcmp(&peer->ports[i].ip, ip, sizeof(*ip))) {
                 dma_ucx_peer_fail(peer, UCS_ERR_ENDPOINT_TIMEOUT);
             }
         }
@@ -261,9 +379,11 @@ void dma_ucx_watch_peers(dma_ucx_t *net)
     }
     watch->next = now + (pause < LONGEST_PAUSE ? pause : LONGEST_PAUSE);
     look_at_own_connections(watch);
+    look_at_idle(net, watch);
     if (is_any_silent(watch, watch->limit_ms / 2)) {
         look_at_connections_of(watch, AF_INET);
         look_at_connections_of(watch, AF_INET6);
+        open_idles(net, watch);
     }
     limit = is_slow(watch, now) ? PATIENCE * watch->limit_ms : watch->limit_ms;
     for (uint32_t i = 0; i < watch->npaths; i++) {

@@ -46,9 +46,10 @@ typedef struct dma_net_tag {
 typedef struct dma_net_place {
     uint64_t space;         /* identifies the network stack: equal addresses in one are one address */
     uint32_t address_bytes; /* of what get_address returns, now and later, at most */
-    uint32_t naddresses;
-    uint32_t addresses
-        [DMA_NET_PLACE_ADDRESSES]; /* IPv4, of the interfaces that the network uses; further ones are left out */
+    /* IPv4: first those of the interfaces that the network uses, then others of the host; further ones are left out. */
+    uint32_t naddresses, nhost_addresses;
+    uint32_t addresses[DMA_NET_PLACE_ADDRESSES];
+    uint32_t descriptors; /* that the process may still open; UINT32_MAX: connections cost none */
 } dma_net_place_t;
 
 typedef struct dma_net_ops {
@@ -61,6 +62,11 @@ typedef struct dma_net_ops {
     /* Does without the interfaces that have these IPv4 addresses. Has no effect once get_address has been called, because peers
      * may have the address. DMA_UNSUPPORTED: no interface is left. */
     dma_status_t (*exclude)(void *net, const uint32_t *addresses, uint32_t n);
+    /* From now on hosts with these IPv4 addresses may connect, too. To be called before a process there gets the address of this
+     * one. DMA_ERR_NOMEM: they may not. */
+    dma_status_t (*admit)(void *net, const uint32_t *addresses, uint32_t n);
+    /* Whether this process has connected to `rank` in the communicator, so that messages to it cost no descriptor. */
+    bool (*is_connected)(void *net, void *comm, int rank);
     /* What peers need to reach this process, at most DMA_NET_ADDRESS_MAX bytes; valid as long as `net`. */
     const void *(*get_address)(void *net, size_t *bytes);
     /* Whether TCP is the only transport between nodes: then the built-in network profile is that of TCP. */

@@ -109,6 +109,9 @@ DMA_PARAM_PATH(net_profile, AGREED, TUNER,
 DMA_PARAM_NUMBER(size_t, net_chunk_bytes, 0, 4096, 1073741824, ZERO, AGREED, TUNER, "bytes",
     "Largest message of pipelined blocks between nodes. Other messages are cut at 8 times this size or 256 KiB, "
     "whichever is less, but not below this size, and all at 1 MiB. 0: chosen from the network profile, 16 KiB to 1 MiB.")
+DMA_PARAM_NUMBER(int, net_filter, 1, 0, 1, RANGE, LOCAL, USER, "",
+    "1: over TCP and IPv4 only the other hosts of the job may connect to a process. 0: any host and user may. That is "
+    "needed where addresses are translated (NAT) between the nodes.")
 DMA_PARAM_NUMBER(double, keepalive, 10, 2, 32767, RANGE, LOCAL, TUNER, "seconds",
     "Time after which a dead link between nodes is detected and its collectives fail; up to four times as long while the "
     "process still exchanges large messages with other nodes. With 5 or more, interruptions of up to three quarters of this "

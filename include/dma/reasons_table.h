@@ -36,6 +36,7 @@ DMA_REASON(COMM, network_missing, "a rank has no network that this component can
 DMA_REASON(COMM, setup_memory, "a rank has no memory for its set-up", ASIDE)
 DMA_REASON(COMM, nodes_differ, "the ranks disagree about who is on which node", ASIDE)
 DMA_REASON(COMM, addresses_shared, "a host has only network addresses that other hosts have too", ASIDE)
+DMA_REASON(COMM, descriptors, "the limit of open files is too low for connections to the ranks of other nodes", ASIDE)
 DMA_REASON(COMM, node_memory, "no shared memory for the ranks of a node", ASIDE)
 DMA_REASON(COMM, no_connection, "no connection to a rank", ASIDE)
 DMA_REASON(COMM, unreachable, "ranks of other nodes cannot reach each other", ASIDE)

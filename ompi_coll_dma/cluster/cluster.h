@@ -25,9 +25,11 @@
  * The pieces of a lane begin in order and are posted to the network in order. The counter of a lane counts an operation
  * when its last piece is DONE.
  *
- * Peers. Two ranks exchange their network addresses when a call first needs a message between them: one message in each
- * direction per pair of ranks and communicator. Both ranks need each other in the same call, so neither has to ask. The
- * channel of a persistent call uses the peers of the communicator that it belongs to (`primary`).
+ * Peers. Two ranks connect when a call first needs a message between them. Where the addresses of all ranks are short, as over
+ * TCP, all ranks exchange them in set-up, so that an introduction costs no connection of the host services. Otherwise two ranks
+ * exchange their addresses by the host services when they connect: one message in each direction per pair of ranks and
+ * communicator. Both ranks need each other in the same call, so neither has to ask. The channel of a persistent call uses the
+ * peers of the communicator that it belongs to (`primary`).
  *
  * Set-up. After its first message no rank may fail alone, because others wait for its messages. So when the first
  * records have arrived, every rank allocates the memory for the rest. Before any other message all ranks exchange
@@ -76,6 +78,9 @@ typedef struct dma_cluster dma_cluster_t;
 #define CLUSTER_PIECE     (256u << 10)
 #define CLUSTER_PIECE_MAX (1u << 20)
 
+/* The most memory of a communicator for the addresses of all ranks. */
+#define CLUSTER_TOLD_BYTES (256u << 10)
+
 dma_status_t dma_cluster_setup_begin(dma_comm_t *comm);
 dma_status_t dma_cluster_setup_advance(dma_comm_t *comm);
 dma_wait_t dma_cluster_setup_waits_for(const dma_comm_t *comm);
@@ -84,6 +89,21 @@ const char *dma_cluster_setup_phase(const dma_comm_t *comm);
  * message before it enters. */
 dma_wait_t dma_cluster_node_waits_for(const dma_cluster_t *c);
 void dma_cluster_destroy_node_comm(dma_cluster_t *c);
+
+/* Until the first exchange of records has been followed by another: */
+const dma_net_place_t *dma_cluster_place_of(const dma_comm_t *comm, int rank);
+/* The lowest rank on the same node. */
+int dma_cluster_first_of(const dma_comm_t *comm, int rank);
+
+/* ---- hosts.c: addresses, and limits of hosts ---- */
+
+/* Excludes the addresses of this host that another host has too. */
+dma_status_t dma_cluster_exclude_shared(dma_comm_t *comm);
+/* Lets the hosts of the communicator connect. */
+dma_status_t dma_cluster_admit_hosts(dma_comm_t *comm);
+/* Whether this process can connect to all ranks of other nodes. */
+bool dma_cluster_has_descriptors(const dma_comm_t *comm);
+void dma_cluster_report_descriptors(dma_comm_t *comm);
 
 /* ---- peer.c: ranks of other nodes, and notices to and from them ---- */
 
@@ -99,10 +119,11 @@ typedef struct dma_cluster_peer {
     int rank;
     void *net_peer; /* NULL: not connected yet */
 
-    /* Exchange of addresses. A message is the size of the address (uint32_t) and the address. */
+    /* Exchange of addresses, unless all are known since set-up. A message is the size of the address (uint32_t) and the
+     * address. */
     bool exchange_started;
     dma_status_t status; /* DMA_AGAIN: a thread is posting the messages; an error: the peer cannot be connected */
-    char *addresses;     /* the peer's message, then ours; NULL once connected */
+    char *addresses;     /* the peer's message, then ours; NULL once connected, and without an exchange */
     void *recv_req, *send_req;
 
     /* Notices. */
@@ -115,6 +136,8 @@ typedef struct dma_cluster_peer {
 
 #define CLUSTER_BUCKETS 4 /* of the first table of peers; a power of 2 */
 
+/* The room for one address and its size, in messages and in `told`. */
+size_t dma_cluster_address_room(const dma_cluster_t *primary);
 /* Connects to a rank. DMA_OK: *peer is set. DMA_AGAIN: the exchange of addresses has not completed. */
 dma_status_t dma_cluster_connect_peer(dma_cluster_t *c, int rank, void **peer);
 /* Allocates the peers that set-up connects to; sends nothing. */
@@ -279,6 +302,8 @@ struct dma_cluster {
     int forced; /* variant, or -1 */
     uint64_t chunk, piece;
     size_t address_bytes; /* of the longest address */
+    bool tells;           /* addresses are exchanged in set-up, not when two ranks connect */
+    char *told;           /* if `tells`, by rank: the size of its address (uint32_t) and the address */
     uint32_t id, owner;
 
     /* Set-up. */
@@ -286,7 +311,8 @@ struct dma_cluster {
     bool exchanging; /* `exchange` has to be ended */
     int phase;
     uint32_t verdict; /* this rank's */
-    bool registered;  /* the network keeps unexpected messages of the communicator */
+    uint32_t descriptors_left, descriptors_needed;
+    bool registered; /* the network keeps unexpected messages of the communicator */
 
     /* Peers: a hash table by rank. Only a primary uses these. `lock` guards them, except `alarm`; it is not held in
      * calls of the host services. */

@@ -2,6 +2,7 @@
 core_sources += \
 	ompi_coll_dma/cluster/call.c \
 	ompi_coll_dma/cluster/cluster.h \
+	ompi_coll_dma/cluster/hosts.c \
 	ompi_coll_dma/cluster/lane.c \
 	ompi_coll_dma/cluster/peer.c \
 	ompi_coll_dma/cluster/relay.c \

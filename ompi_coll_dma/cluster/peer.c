@@ -61,8 +61,7 @@ static dma_status_t grow_table(dma_cluster_t *primary)
     return DMA_OK;
 }
 
-/* The room for one message of the exchange of addresses. */
-static size_t address_message_bytes(const dma_cluster_t *primary)
+size_t dma_cluster_address_room(const dma_cluster_t *primary)
 {
     return sizeof(uint32_t) + primary->address_bytes;
 }
@@ -72,7 +71,8 @@ static dma_status_t add_peer(dma_cluster_t *primary, int rank, dma_cluster_peer_
 {
     dma_cluster_peer_t *p = calloc(1, sizeof(*p)), **bucket;
 
-    if (!p || grow_table(primary) != DMA_OK || !(p->addresses = malloc(2 * address_message_bytes(primary)))) {
+    if (!p || grow_table(primary) != DMA_OK ||
+        (!primary->tells && !(p->addresses = malloc(2 * dma_cluster_address_room(primary))))) {
         free(p);
         return DMA_ERR_NOMEM;
     }
@@ -89,7 +89,7 @@ static dma_status_t add_peer(dma_cluster_t *primary, int rank, dma_cluster_peer_
  * here or in another communicator. */
 static dma_status_t start_exchange(dma_cluster_t *primary, dma_cluster_peer_t *p)
 {
-    char *ours = p->addresses + address_message_bytes(primary);
+    char *ours = p->addresses + dma_cluster_address_room(primary);
     size_t bytes;
     const void *address = primary->net_ops->get_address(primary->net, &bytes);
     uint32_t size = (uint32_t)bytes;
@@ -100,7 +100,7 @@ static dma_status_t start_exchange(dma_cluster_t *primary, dma_cluster_peer_t *p
     }
     memcpy(ours, &size, sizeof(size));
     memcpy(ours + sizeof(size), address, bytes);
-    status = primary->net_ops->address_recv(primary->handle, p->addresses, address_message_bytes(primary), p->rank,
+    status = primary->net_ops->address_recv(primary->handle, p->addresses, dma_cluster_address_room(primary), p->rank,
                                             &p->recv_req);
     if (status != DMA_OK) {
         p->recv_req = NULL;
@@ -113,26 +113,34 @@ static dma_status_t start_exchange(dma_cluster_t *primary, dma_cluster_peer_t *p
     return status;
 }
 
-/* With the lock. Completes the exchange, creates the peer and posts the receive for its notices. */
-static dma_status_t finish_exchange(dma_cluster_t *primary, dma_cluster_peer_t *p)
+static dma_status_t test_exchange(dma_cluster_t *primary, dma_cluster_peer_t *p)
 {
-    dma_net_tag_t tag = notice_tag(primary);
     dma_status_t status = p->recv_req ? primary->net_ops->address_test(primary->handle, &p->recv_req) : DMA_OK;
-    uint32_t size;
-    void *peer;
 
     if (status == DMA_OK && p->send_req) {
         status = primary->net_ops->address_test(primary->handle, &p->send_req);
     }
+    return status;
+}
+
+/* With the lock. Completes the exchange, creates the peer and posts the receive for its notices. */
+static dma_status_t finish_exchange(dma_cluster_t *primary, dma_cluster_peer_t *p)
+{
+    dma_net_tag_t tag = notice_tag(primary);
+    dma_status_t status = test_exchange(primary, p);
+    const char *theirs =
+        primary->tells ? primary->told + (size_t)p->rank * dma_cluster_address_room(primary) : p->addresses;
+    uint32_t size;
+    void *peer;
+
     if (status != DMA_OK) {
         return status;
     }
-    memcpy(&size, p->addresses, sizeof(size));
+    memcpy(&size, theirs, sizeof(size));
     if (size > primary->address_bytes) {
         return DMA_ERR_NET;
     }
-    status =
-        primary->net_ops->peer_create(primary->net, primary->handle, p->rank, p->addresses + sizeof(size), size, &peer);
+    status = primary->net_ops->peer_create(primary->net, primary->handle, p->rank, theirs + sizeof(size), size, &peer);
     if (status != DMA_OK) {
         return status;
     }
@@ -151,7 +159,7 @@ dma_status_t dma_cluster_connect_peer(dma_cluster_t *c, int rank, void **peer)
     pthread_mutex_lock(&primary->lock);
     p = find(primary, rank);
     status = p ? p->status : add_peer(primary, rank, &p);
-    if (status == DMA_OK && !p->exchange_started) {
+    if (status == DMA_OK && !p->exchange_started && !primary->tells) {
         p->exchange_started = true;
         p->status = DMA_AGAIN; /* a caller that finds this peer meanwhile must leave it alone */
         pthread_mutex_unlock(&primary->lock);
@@ -402,4 +410,5 @@ void dma_cluster_close_peers(dma_cluster_t *c)
         }
     }
     free(c->buckets);
+    free(c->told);
 }

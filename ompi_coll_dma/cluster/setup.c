@@ -4,7 +4,8 @@
  *     NODE_MAP    all ranks exchange records: the lowest rank of their node, and their IP addresses; from rank 0 also
  *                 the parameters and a number for the communicator. Then each rank excludes its addresses that other
  *                 hosts have too.
- *     MEMORY      all ranks exchange whether they have the memory for the rest, and an address; if one has not: ASIDE
+ *     MEMORY      all ranks exchange whether they have the memory for the rest, an address, and the descriptors for
+ *                 connections to all ranks of other nodes; if one has not: ASIDE. Short addresses travel along.
  *     NODE_COMM   the ranks of each node set up the node communicator
  *     NEIGHBORS   ranks of neighboring nodes connect; a channel has nothing to connect
  *     VERDICT     all ranks exchange whether the last two phases have succeeded: READY if they have everywhere, else
@@ -16,12 +17,19 @@
 
 #include "cluster/cluster.h"
 
-#define PROTOCOL  6
+#define PROTOCOL  7
 #define GPU_CHUNK (256u << 10) /* the least where ranks may have device memory: copying less takes as long */
 
 enum { PHASE_NODE_MAP, PHASE_MEMORY, PHASE_NODE_COMM, PHASE_NEIGHBORS, PHASE_VERDICT };
 /* The result is the highest verdict of all ranks. */
-enum { VERDICT_OK, VERDICT_NO_MEMORY, VERDICT_UNCONNECTED, VERDICT_NODES_DIFFER, VERDICT_NO_ADDRESS };
+enum {
+    VERDICT_OK,
+    VERDICT_NO_MEMORY,
+    VERDICT_UNCONNECTED,
+    VERDICT_NODES_DIFFER,
+    VERDICT_NO_ADDRESS,
+    VERDICT_NO_DESCRIPTORS
+};
 
 typedef struct record {
     uint32_t protocol, first, network;
@@ -32,6 +40,13 @@ typedef struct record {
     dma_net_place_t place;
     uint64_t spare[3]; /* another version may need them: records have a fixed size */
 } record_t;
+
+/* What a rank can do, and its address if all addresses fit: the second record. */
+typedef struct second_record {
+    uint32_t verdict, address_bytes;
+    char address[sizeof(record_t) - 2 * sizeof(uint32_t)];
+} second_record_t;
+_Static_assert(sizeof(second_record_t) == sizeof(record_t) && sizeof(record_t) % 8 == 0, "no larger, and aligned");
 
 /* ---- host services of the node communicator: those of the communicator, with other rank numbers ---- */
 
@@ -158,6 +173,20 @@ static uint64_t choose_piece(uint64_t chunk)
     return piece < CLUSTER_PIECE_MAX ? piece : CLUSTER_PIECE_MAX;
 }
 
+static size_t told_bytes(const dma_comm_t *comm)
+{
+    return (size_t)comm->nranks * dma_cluster_address_room(comm->cluster);
+}
+
+/* Whether the addresses of all ranks are short enough. A channel uses the peers of its primary. */
+static bool can_tell(const dma_comm_t *comm)
+{
+    const dma_cluster_t *c = comm->cluster;
+
+    return c->primary == c && c->address_bytes <= sizeof(((second_record_t *)NULL)->address) &&
+           told_bytes(comm) <= CLUSTER_TOLD_BYTES;
+}
+
 /* Sets what all ranks agree on. Returns why the communicator steps aside. All ranks have the same records, and
  * this allocates nothing, so all ranks return the same. */
 static dma_reason_t apply_records(dma_comm_t *comm)
@@ -183,37 +212,18 @@ static dma_reason_t apply_records(dma_comm_t *comm)
     c->owner = zero->owner;
     c->id = zero->id;
     comm->identity = (uint64_t)c->owner << 32 | c->id;
+    c->tells = can_tell(comm);
     return why;
 }
 
-/* Whether a rank on another host has this address too. */
-static bool is_shared(const dma_comm_t *comm, uint64_t space, uint32_t address)
+const dma_net_place_t *dma_cluster_place_of(const dma_comm_t *comm, int rank)
 {
-    for (int r = 0; r < comm->nranks; r++) {
-        const dma_net_place_t *place = &((const record_t *)dma_bootstrap_record(&comm->cluster->exchange, r))->place;
-
-        for (uint32_t i = 0; i < place->naddresses && place->space != space; i++) {
-            if (place->addresses[i] == address) {
-                return true;
-            }
-        }
-    }
-    return false;
+    return &((const record_t *)dma_bootstrap_record(&comm->cluster->exchange, rank))->place;
 }
 
-/* All ranks have the same records, so both ends of a connection exclude an address that both have. */
-static dma_status_t exclude_shared_addresses(dma_comm_t *comm)
+int dma_cluster_first_of(const dma_comm_t *comm, int rank)
 {
-    dma_cluster_t *c = comm->cluster;
-    const dma_net_place_t *mine = &((const record_t *)dma_bootstrap_record(&c->exchange, comm->rank))->place;
-    uint32_t shared[DMA_NET_PLACE_ADDRESSES], n = 0;
-
-    for (uint32_t i = 0; i < mine->naddresses; i++) {
-        if (is_shared(comm, mine->space, mine->addresses[i])) {
-            shared[n++] = mine->addresses[i];
-        }
-    }
-    return n ? c->net_ops->exclude(c->net, shared, n) : DMA_OK;
+    return (int)((const record_t *)dma_bootstrap_record(&comm->cluster->exchange, rank))->first;
 }
 
 static dma_status_t create_node_map(dma_comm_t *comm)
@@ -251,7 +261,7 @@ static dma_status_t create_node_comm(dma_comm_t *comm)
     if (n == 1) {
         return DMA_OK;
     }
-    if (!(c->call.node_arrays = malloc(dma_arrays_total(n))) || !(handle = malloc(sizeof(*handle)))) {
+    if (!(handle = malloc(sizeof(*handle)))) {
         return DMA_ERR_NOMEM;
     }
     *handle = (node_handle_t){.host = comm->host, .handle = comm->handle, .node_map = &c->node_map};
@@ -269,11 +279,56 @@ static dma_status_t create_node_comm(dma_comm_t *comm)
     c->node_comm->host = &c->node_host;
     c->node_comm->inner = true;
     c->node_comm->parent = c->primary == c ? NULL : c->primary->node_comm;
+    if (!(c->call.node_arrays = malloc(dma_arrays_total(c->node_comm)))) {
+        return DMA_ERR_NOMEM;
+    }
     dma_comm_lock(c->node_comm);
     status = dma_comm_begin(c->node_comm);
     dma_comm_set_active(c->node_comm, false); /* only this set-up advances it: its lock is taken with ours held */
     dma_comm_unlock(c->node_comm);
     return status;
+}
+
+/* The size of the second records, equal on all ranks, so that each is aligned. */
+static size_t second_bytes(const dma_cluster_t *c)
+{
+    return (offsetof(second_record_t, address) + (c->tells ? c->address_bytes : 0) + 7) & ~(size_t)7;
+}
+
+static dma_status_t alloc_told(dma_comm_t *comm)
+{
+    dma_cluster_t *c = comm->cluster;
+
+    c->told = c->tells ? malloc(told_bytes(comm)) : NULL;
+    return c->tells && !c->told ? DMA_ERR_NOMEM : DMA_OK;
+}
+
+/* This rank's second record. */
+static void tell(dma_cluster_t *c, second_record_t *mine)
+{
+    size_t bytes = 0;
+    const void *address = c->tells && c->verdict == VERDICT_OK ? c->net_ops->get_address(c->net, &bytes) : NULL;
+
+    if (bytes > c->address_bytes) {
+        c->verdict = VERDICT_NO_ADDRESS; /* the network has not kept to its place.address_bytes */
+    } else if (bytes) {
+        memcpy(mine->address, address, bytes);
+    }
+    mine->verdict = c->verdict;
+    mine->address_bytes = (uint32_t)bytes;
+}
+
+/* Keeps what the other ranks have told. */
+static void keep_told(dma_comm_t *comm)
+{
+    dma_cluster_t *c = comm->cluster;
+    size_t room = dma_cluster_address_room(c);
+
+    for (int r = 0; r < comm->nranks && c->tells; r++) {
+        const second_record_t *record = dma_bootstrap_record(&c->exchange, r);
+
+        memcpy(c->told + (size_t)r * room, &record->address_bytes, room);
+    }
 }
 
 /* Advances the set-up of the node communicator. */
@@ -315,6 +370,7 @@ static dma_status_t end_node_map(dma_comm_t *comm)
 {
     dma_cluster_t *c = comm->cluster;
     dma_reason_t why = apply_records(comm);
+    second_record_t mine = {0};
     dma_status_t status;
 
     if (why) {
@@ -323,16 +379,22 @@ static dma_status_t end_node_map(dma_comm_t *comm)
     status = create_node_map(comm);
     status = status == DMA_OK ? register_comm(c) : status;
     status = status == DMA_OK ? create_node_comm(comm) : status;
+    status = status == DMA_OK ? alloc_told(comm) : status;
+    status = status == DMA_OK ? dma_cluster_admit_hosts(comm) : status;
     status = status == DMA_OK && c->primary == c ? dma_cluster_alloc_neighbors(c) : status;
     if (status != DMA_OK) {
         dma_cluster_destroy_node_comm(c); /* the verdict has to report the failure, not the node communicator */
     }
     c->verdict = status == DMA_OK ? VERDICT_OK : status == DMA_ERR_ARG ? VERDICT_NODES_DIFFER : VERDICT_NO_MEMORY;
-    if (exclude_shared_addresses(comm) != DMA_OK) {
+    if (dma_cluster_exclude_shared(comm) != DMA_OK) {
         c->verdict = VERDICT_NO_ADDRESS;
     }
+    if (c->primary == c && !dma_cluster_has_descriptors(comm)) {
+        c->verdict = VERDICT_NO_DESCRIPTORS;
+    }
+    tell(c, &mine);
     c->phase = PHASE_MEMORY;
-    dma_bootstrap_restart(&c->exchange, &c->verdict, sizeof(c->verdict));
+    dma_bootstrap_restart(&c->exchange, &mine, second_bytes(c));
     return DMA_OK;
 }
 
@@ -349,18 +411,34 @@ static uint32_t worst_verdict(const dma_comm_t *comm)
     return worst;
 }
 
+/* The lowest rank with this verdict. */
+static int find_verdict(const dma_comm_t *comm, uint32_t verdict)
+{
+    int r = 0;
+
+    while (r < comm->nranks && *(uint32_t *)dma_bootstrap_record(&comm->cluster->exchange, r) != verdict) {
+        r++;
+    }
+    return r;
+}
+
 static dma_status_t end_memory(dma_comm_t *comm)
 {
     static const dma_reason_t reasons[] = {
         [VERDICT_NO_MEMORY] = DMA_REASON_setup_memory,
         [VERDICT_NODES_DIFFER] = DMA_REASON_nodes_differ,
         [VERDICT_NO_ADDRESS] = DMA_REASON_addresses_shared,
+        [VERDICT_NO_DESCRIPTORS] = DMA_REASON_descriptors,
     };
     uint32_t worst = worst_verdict(comm);
 
+    if (worst == VERDICT_NO_DESCRIPTORS && find_verdict(comm, worst) == comm->rank) {
+        dma_cluster_report_descriptors(comm);
+    }
     if (worst != VERDICT_OK) {
         return step_aside(comm, reasons[worst]);
     }
+    keep_told(comm);
     comm->cluster->phase = PHASE_NODE_COMM;
     return DMA_OK;
 }

@@ -114,6 +114,8 @@ void mca_coll_dma_net_stop_polling(void);
 
 /* module.c */
 mca_coll_base_module_t *mca_coll_dma_comm_query(ompi_communicator_t *comm, int *priority);
+/* The name of a process, which Open MPI need not have resolved. */
+ompi_process_name_t mca_coll_dma_name_of(ompi_communicator_t *comm, int rank);
 
 /* prepare.c. Creates module->comm if it does not exist. Local. */
 dma_status_t mca_coll_dma_comm_open(mca_coll_dma_module_t *module, ompi_communicator_t *comm);

@@ -80,6 +80,14 @@ static int disable(mca_coll_base_module_t *base, ompi_communicator_t *comm)
     return OMPI_SUCCESS;
 }
 
+ompi_process_name_t mca_coll_dma_name_of(ompi_communicator_t *comm, int rank)
+{
+    ompi_proc_t *proc = ompi_group_get_proc_ptr_raw(comm->c_local_group, rank);
+
+    return ompi_proc_is_sentinel(proc) ? ompi_proc_sentinel_to_name((uintptr_t)proc)
+                                       : *(ompi_process_name_t *)&proc->super.proc_name;
+}
+
 /*
  * Whether all ranks are processes of this job. Then also: whether there are several nodes, and the lowest rank on this one. A
  * sentinel is a process that this process has not resolved yet. It is on another node, because Open MPI resolves its local peers
@@ -95,14 +103,11 @@ static bool is_one_job(ompi_communicator_t *comm, bool *multi_node, int *local_l
     *local_leader = -1;
     for (int rank = 0; rank < ompi_comm_size(comm); rank++) {
         ompi_proc_t *proc = ompi_group_get_proc_ptr_raw(group, rank);
-        bool sentinel = ompi_proc_is_sentinel(proc);
-        ompi_process_name_t name =
-            sentinel ? ompi_proc_sentinel_to_name((uintptr_t)proc) : *(ompi_process_name_t *)&proc->super.proc_name;
 
-        if (name.jobid != OMPI_PROC_MY_NAME->jobid) {
+        if (mca_coll_dma_name_of(comm, rank).jobid != OMPI_PROC_MY_NAME->jobid) {
             return false;
         }
-        if (sentinel || !OPAL_PROC_ON_LOCAL_NODE(proc->super.proc_flags)) {
+        if (ompi_proc_is_sentinel(proc) || !OPAL_PROC_ON_LOCAL_NODE(proc->super.proc_flags)) {
             *multi_node = true;
         } else if (*local_leader < 0) {
             *local_leader = rank;

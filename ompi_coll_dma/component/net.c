@@ -29,6 +29,16 @@ static uint64_t key_of(const ompi_process_name_t *name)
     return (uint64_t)name->jobid << 32 | (uint64_t)(uint32_t)name->vpid;
 }
 
+/* A list of interfaces of Open MPI's own TCP, or NULL. */
+static const char *interfaces(const char *name)
+{
+    int index = mca_base_var_find("opal", "btl", "tcp", name);
+    char **value = NULL;
+
+    return index >= 0 && OPAL_SUCCESS == mca_base_var_get_value(index, &value, NULL, NULL) && NULL != value ? *value
+                                                                                                            : NULL;
+}
+
 static dma_status_t net_open(void **net)
 {
     dma_ucx_config_t config = {
@@ -37,6 +47,9 @@ static dma_status_t net_open(void **net)
         .keepalive_seconds = mca_coll_dma_component.params.keepalive,
         .processes = ompi_process_info.num_procs ? ompi_process_info.num_procs : 1, /* 0 if there are only sessions */
         .local_processes = (size_t)ompi_process_info.num_local_peers + 1,
+        .closed = mca_coll_dma_component.params.net_filter,
+        .include = interfaces("if_include"),
+        .exclude = interfaces("if_exclude"),
     };
     dma_ucx_t *made;
     dma_status_t status = dma_ucx_create(&config, &made);
@@ -67,6 +80,18 @@ static void net_get_place(void *net, dma_net_place_t *place)
 static dma_status_t net_exclude(void *net, const uint32_t *addresses, uint32_t n)
 {
     return dma_ucx_exclude(net, addresses, n);
+}
+
+static dma_status_t net_admit(void *net, const uint32_t *addresses, uint32_t n)
+{
+    return dma_ucx_admit(net, addresses, n);
+}
+
+static bool net_is_connected(void *net, void *comm, int rank)
+{
+    ompi_process_name_t name = mca_coll_dma_name_of(comm, rank);
+
+    return dma_ucx_is_connected(net, key_of(&name));
 }
 
 static const void *net_get_address(void *net, size_t *bytes)
@@ -106,9 +131,7 @@ static dma_status_t net_address_test(void *comm, void **req)
 
 static dma_status_t net_peer_create(void *net, void *comm, int rank, const void *address, size_t bytes, void **peer)
 {
-    /* Open MPI has resolved this process when it sent the address. */
-    ompi_proc_t *proc = ompi_comm_peer_lookup(comm, rank);
-    ompi_process_name_t name = *(ompi_process_name_t *)&proc->super.proc_name;
+    ompi_process_name_t name = mca_coll_dma_name_of(comm, rank);
 
     return dma_ucx_peer_create(net, key_of(&name), address, bytes, (dma_ucx_peer_t **)peer);
 }
@@ -176,6 +199,8 @@ static const dma_net_ops_t ucx = {
     .close = net_close,
     .get_place = net_get_place,
     .exclude = net_exclude,
+    .admit = net_admit,
+    .is_connected = net_is_connected,
     .get_address = net_get_address,
     .is_tcp_only = net_is_tcp_only,
     .process_id = net_process_id,

@@ -169,7 +169,7 @@ dma_status_t dma_channel_create(dma_comm_t *parent, const dma_call_t *call, dma_
     if ((status = copy_call(ch, call, parent->nranks)) != DMA_OK) {
         goto free_channel;
     }
-    if (!(ch->arrays = malloc(dma_arrays_total(parent->nranks)))) {
+    if (!(ch->arrays = malloc(dma_arrays_total(parent)))) {
         status = DMA_ERR_NOMEM;
         goto free_numbers;
     }

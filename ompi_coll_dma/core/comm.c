@@ -254,7 +254,7 @@ dma_status_t dma_comm_begin(dma_comm_t *comm)
 
     if (comm->state == DMA_COMM_NEW) {
         dma_state_take(comm);
-        comm->arrays = malloc(dma_arrays_total(comm->nranks));
+        comm->arrays = malloc(dma_arrays_total(comm));
         dma_comm_count(comm, DMA_COUNT_setups);
         status = comm->arrays ? comm->route->setup_begin(comm) : DMA_ERR_NOMEM;
         if (status != DMA_OK) {

@@ -340,8 +340,8 @@ static inline bool dma_task_done(const dma_task_t *task)
 dma_status_t dma_task_init(dma_comm_t *comm, dma_task_t *task, const dma_call_t *call, void *arrays);
 /* Gives back what the task holds, except its own memory. */
 void dma_task_drop(dma_task_t *task);
-/* Bytes of the arrays and cursors of one task. */
-size_t dma_arrays_total(int nranks);
+/* Bytes of the arrays of one task, and of the cursors where the communicator runs plans itself. */
+size_t dma_arrays_total(const dma_comm_t *comm);
 dma_status_t dma_task_arrays(dma_comm_t *comm, dma_task_t *task);
 /* Queues an initialised task. */
 void dma_task_post(dma_comm_t *comm, dma_task_t *task);

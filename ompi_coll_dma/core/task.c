@@ -5,16 +5,18 @@
 #include "core/comm.h"
 #include "core/resolve.h"
 
-size_t dma_arrays_total(int nranks)
+size_t dma_arrays_total(const dma_comm_t *comm)
 {
-    /* no plan has more programs than one, and two for each peer */
-    return dma_arrays_bytes(nranks) + (2 * (size_t)nranks + 1) * sizeof(dma_cursor_t);
+    size_t n = (size_t)comm->nranks;
+
+    /* No plan has more programs than one, and two for each peer. Over several nodes the node communicator has the plans. */
+    return dma_arrays_bytes(comm->nranks) + (comm->cluster ? 0 : (2 * n + 1) * sizeof(dma_cursor_t));
 }
 
 dma_status_t dma_task_arrays(dma_comm_t *comm, dma_task_t *task)
 {
     if (!task->arrays) {
-        task->arrays = malloc(dma_arrays_total(comm->nranks));
+        task->arrays = malloc(dma_arrays_total(comm));
         task->own_arrays = true;
     }
     return task->arrays ? DMA_OK : DMA_ERR_NOMEM;

@@ -1,9 +1,11 @@
 # Several hosts on one machine, and what tests need on them. docs/dev/testing.md.
 
-mpi_programs += test/bed/coll_loop
+mpi_programs += test/bed/coll_loop test/bed/descriptors
 plain_programs += test/bed/delay_line test/bed/flow
 test_bed_coll_loop_CPPFLAGS = $(MPI_CPPFLAGS)
 test_bed_coll_loop_LDADD = $(OMPI_PROGRAM_LIBS)
+test_bed_descriptors_CPPFLAGS = $(MPI_CPPFLAGS)
+test_bed_descriptors_LDADD = $(OMPI_PROGRAM_LIBS)
 test_bed_delay_line_LDADD =
 test_bed_flow_LDADD =
 

@@ -165,6 +165,109 @@ bridge='for host in h0 h1; do $CTL $host run ip route add default via 10.77.0.25
 ok 'a bridge for containers on one host' env CTL="$here/bed-ctl" LOOP="$build/test/bed/coll_loop" WORK="$work" \
     "$here/bed" 2 -t 100 -- bash -euo pipefail -c "$bridge"
 
+# Descriptors of a process, with CALLS ranks on HOSTS hosts: see descriptors.c. One connection for each rank of another host, few
+# of Open MPI's own, one listener beside its two, and none of the loopback interface's.
+held() {
+    local hosts=$1 each=$2 output remote
+    shift 2
+    output=$("$here/bed" "$hosts" -t 400 -- mpirun -n $((hosts * each)) --map-by "ppr:$each:node" --mca pml ob1 --mca coll dma \
+        "$@" "$build/test/bed/descriptors" 2>&1) || {
+        echo "$output"
+        return 1
+    }
+    printf '%s\n' "$output"
+    remote=$(((hosts - 1) * each))
+    [[ $output =~ ([0-9]+)' at first, '([0-9]+)' at the end: '([0-9]+)' probed, '([0-9]+)' other connections, '([0-9]+)' listeners' ]] &&
+        [ "${BASH_REMATCH[3]}" = $remote ] && [ "${BASH_REMATCH[4]}" -le 6 ] && [ "${BASH_REMATCH[5]}" = 3 ] &&
+        [ $((BASH_REMATCH[2] - BASH_REMATCH[1])) -le $((remote + each + 20)) ]
+}
+ok 'descriptors: 4 hosts, 4 ranks each' held 4 4
+ok 'descriptors: 6 hosts, 2 ranks each' held 6 2
+
+# Where the limit is near, all ranks step aside before anything fails; where ob1 has enough, so has the job.
+limited() {
+    local limit output
+    for limit in 40 46 52 58 64 70 80 160; do
+        output=$("$here/bed" 4 -t 100 -- mpirun -n 16 --map-by ppr:4:node --mca pml ob1 --mca coll dma --mca coll_dma_verbose 1 \
+            bash -c "ulimit -n $limit; exec $build/test/bed/descriptors" 2>&1) || {
+            echo "limit $limit: $output"
+            return 1
+        }
+        printf 'limit %s: %s\n' "$limit" "$output"
+        grep -q 'data right$' <<<"$output" || return 1
+        if [ "$limit" -lt 64 ]; then
+            grep -Eq 'open files.*ulimit -n' <<<"$output" && grep -q '16 ranks, not served' <<<"$output" || return 1
+        elif [ "$limit" -ge 80 ]; then
+            grep -q '16 ranks, ready' <<<"$output" || return 1
+        fi
+    done
+}
+ok 'limits of open files' limited
+
+# Strangers: other users of the job's hosts, by all addresses of their host, and another host (the head) can connect to no rank.
+# Other hosts of the job can; without the number that UCX begins with, they do no harm.
+# shellcheck disable=SC2016
+strangers='fails() { ! "$@"; }
+    mpirun -n 4 --map-by ppr:2:node --mca pml ob1 --mca coll dma --mca coll_dma_verbose 1 ${FILTER:-} $LOOP -s 200 >$WORK/strangers 2>&1 &
+    job=$!
+    for ((i = 0; i < 1000; i++)); do ! grep -qs ready $WORK/strangers || break; sleep 0.1; done
+    magic="\x78\x56\x34\x12\xbe\xba\xfe\xca"
+    attack="exec 3<>/dev/tcp/\$1/\$2 && { printf \$3 >&3; sleep 0.3; }"
+    for host in h0 h1; do
+        own=10.77.0.$((${host#h} + 1)) other=h$((1 - ${host#h}))
+        ports=$($CTL $host run ss -Htlnp | grep coll_loop | grep -o "$own:[0-9]*" | cut -d: -f2)
+        [ $(wc -w <<<"$ports") = 2 ]
+        fails grep -E "127.0.0.1:.*coll_loop" <<<"$($CTL $host run ss -Htlnp)"
+        for port in $ports; do
+            fails timeout 1 bash -c "$attack" x $own $port $magic
+            fails $CTL $host run timeout 1 bash -c "$attack" x $own $port $magic
+            $CTL $other run timeout 5 bash -c "$attack" x $own $port "GET\x20/\x20HTTP/1.0\r\n"
+            $CTL $other run timeout 5 bash -c "$attack" x $own $port ""
+            $CTL $other run timeout 20 bash -c "for i in {1..60}; do exec {fd}<>/dev/tcp/$own/$port; done; sleep 1"
+        done
+    done
+    sleep 1
+    kill -USR1 $job
+    wait $job
+    cat $WORK/strangers
+    grep -q "4 ranks, ready" $WORK/strangers && grep -q "^done: .*data right" $WORK/strangers'
+ok 'strangers' env CTL="$here/bed-ctl" LOOP="$build/test/bed/coll_loop" WORK="$work" \
+    "$here/bed" 2 -t 400 -- bash -euo pipefail -c "$strangers"
+ok 'net_filter=0: strangers connect' refuses '' env CTL="$here/bed-ctl" LOOP="$build/test/bed/coll_loop" WORK="$work" \
+    FILTER='--mca coll_dma_net_filter 0' "$here/bed" 2 -t 400 -- bash -euo pipefail -c "$strangers"
+# shellcheck disable=SC2016
+no_listener='mpirun -n 4 --host h0:4 --mca pml ob1 --mca coll dma --mca coll_dma_verbose 1 $LOOP -s 200 >$WORK/alone 2>&1 &
+    job=$!
+    for ((i = 0; i < 1000; i++)); do ! grep -qs ready $WORK/alone || break; sleep 0.1; done
+    $CTL h0 run ss -Htlnp >$WORK/listeners
+    kill -USR1 $job
+    wait $job
+    cat $WORK/alone $WORK/listeners
+    grep -q "4 ranks, ready" $WORK/alone && ! grep -E "(10.77.0.1|127.0.0.1):.*coll_loop" $WORK/listeners'
+ok 'no listener on one node' env CTL="$here/bed-ctl" LOOP="$build/test/bed/coll_loop" WORK="$work" \
+    "$here/bed" 1 -t 400 -- bash -euo pipefail -c "$no_listener"
+# shellcheck disable=SC2016
+second_network='for host in h0 h1; do
+        $CTL $host run ip link add second type veth peer name end
+        $CTL $host run ip address add 10.78.0.$((${host#h} + 1))/24 dev second
+        $CTL $host run ip link set second up
+        $CTL $host run ip link set end up
+    done
+    mpirun -n 2 --map-by ppr:1:node --mca pml ob1 --mca coll dma --mca coll_dma_verbose 1 --mca btl_tcp_if_include $1 $LOOP -s 200 \
+        >$WORK/second 2>&1 &
+    job=$!
+    for ((i = 0; i < 1000; i++)); do ! grep -qs ready $WORK/second || break; sleep 0.1; done
+    $CTL h0 run ss -Htlnp >$WORK/listeners
+    kill -USR1 $job
+    wait $job
+    cat $WORK/second $WORK/listeners
+    grep -q "2 ranks, ready" $WORK/second && grep -q "10.77.0.1:.*coll_loop" $WORK/listeners &&
+        ! grep "10.78.0.1:.*coll_loop" $WORK/listeners'
+for interfaces in eth0 10.77.0.0/24; do
+    ok "only on interfaces of Open MPI: $interfaces" env CTL="$here/bed-ctl" LOOP="$build/test/bed/coll_loop" WORK="$work" \
+        "$here/bed" 2 -t 400 -- bash -euo pipefail -c "$second_network" x "$interfaces"
+done
+
 # fault NAME KEEPALIVE PATTERN [OPTIONS]: what faults.sh says of it
 fault() {
     local output

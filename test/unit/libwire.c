@@ -114,15 +114,40 @@ static size_t address_bytes(int rank)
     return (rank ? 1 : 2) * sizeof(int);
 }
 
+uint32_t wire_address_bytes;
+
+static uint32_t said_bytes(int rank)
+{
+    return wire_address_bytes ? wire_address_bytes : (uint32_t)address_bytes(rank);
+}
+
 /* Every rank has an address of its own. */
 static void net_place(void *n, dma_net_place_t *place)
 {
     int rank = *(int *)n;
 
     *place = (dma_net_place_t){.space = (uint64_t)rank,
-                               .address_bytes = (uint32_t)address_bytes(rank),
+                               .address_bytes = said_bytes(rank),
                                .naddresses = 1,
+                               .nhost_addresses = 1,
+                               .descriptors = UINT32_MAX,
                                .addresses = {(uint32_t)rank}};
+}
+
+static dma_status_t net_admit(void *n, const uint32_t *addresses, uint32_t count)
+{
+    (void)n;
+    (void)addresses;
+    (void)count;
+    return DMA_OK;
+}
+
+static bool net_connected(void *n, void *comm, int rank)
+{
+    (void)n;
+    (void)comm;
+    (void)rank;
+    return false;
 }
 
 static const void *net_address(void *n, size_t *bytes)
@@ -140,7 +165,7 @@ static bool net_over_tcp(void *n)
 /* Both of one size here: the host of threads wants that. */
 static dma_status_t net_offer(void *comm, const void *buf, size_t bytes, int rank, void **req)
 {
-    size_t most = sizeof(uint32_t) + address_bytes(0);
+    size_t most = sizeof(uint32_t) + said_bytes(0);
     char *padded = calloc(1, most);
 
     (void)comm;
@@ -481,6 +506,8 @@ const dma_net_ops_t wire_threads = {
     .open = net_open,
     .close = net_close,
     .get_place = net_place,
+    .admit = net_admit,
+    .is_connected = net_connected,
     .get_address = net_address,
     .is_tcp_only = net_over_tcp,
     .address_send = net_offer,

@@ -17,6 +17,10 @@
 /* Jobs with it have two groups: the second is for introductions. */
 extern const dma_net_ops_t wire_threads;
 
+/* What ranks say of the bytes of their addresses, unless 0. Long ones are exchanged when two ranks connect, not in set-up. */
+extern uint32_t wire_address_bytes;
+#define WIRE_LONG_ADDRESS 1000
+
 /* The calling thread is this rank. */
 void wire_enter(rank_t *r);
 /* The same, and its communicator of the job's first group, over several nodes; the lowest rank of its own is `first`. */

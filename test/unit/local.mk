@@ -4,6 +4,7 @@ unit_tests += \
 	test/unit/test_cluster \
 	test/unit/test_cluster_comm \
 	test/unit/test_cluster_exchange \
+	test/unit/test_cluster_hosts \
 	test/unit/test_cluster_kept \
 	test/unit/test_cluster_told \
 	test/unit/test_copy \
@@ -80,6 +81,7 @@ unit_tests += \
 	test/unit/test_ucx_tl \
 	test/unit/test_ucx_tl_faults \
 	test/unit/test_ucx_tl_match \
+	test/unit/test_ucx_tl_open \
 	test/unit/test_ucx_tl_start
 endif
 extra_files += \
@@ -89,6 +91,7 @@ extra_files += \
 	test/unit/test_ucx_tl.c \
 	test/unit/test_ucx_tl_faults.c \
 	test/unit/test_ucx_tl_match.c \
+	test/unit/test_ucx_tl_open.c \
 	test/unit/test_ucx_tl_start.c
 
 # What several of them use.

@@ -382,127 +382,6 @@ START_TEST(a_rank_is_late)
 }
 END_TEST
 
-/* Without a network on one rank all step aside. */
-static dma_status_t no_open(void **result)
-{
-    return wire_rank() == 2 ? DMA_UNSUPPORTED : wire_threads.open(result);
-}
-
-/* Of rank 0, and of the others. */
-static void not_served(rank_t *r)
-{
-    const char *const *reasons = r->job->arg, *why = reasons[r->rank > 0];
-    part_t p;
-
-    part_open(r, &p, 100);
-    must(r, dma_comm_prepare(p.comm) == DMA_UNSUPPORTED, "served");
-    must(r, strstr(dma_comm_reason(p.comm), why) != NULL, "reason: %s", dma_comm_reason(p.comm));
-    part_close(&p);
-}
-
-START_TEST(without_a_network)
-{
-    dma_net_ops_t partly = wire_threads;
-    job_t job = part_job(4, part_alone, not_served, "auto");
-
-    partly.open = no_open;
-    job.net_ops = &partly;
-    job.arg = (const char *[]){"no network", "no network"};
-    part_run(&job);
-    ck_assert_uint_gt(reasons_count(DMA_REASON_network_missing), 0);
-    ck_assert_uint_eq(reasons_count(DMA_REASON_network_unusable), 1);
-}
-END_TEST
-
-static void served_once(rank_t *r)
-{
-    dma_call_t call;
-    part_t p;
-
-    part_open(r, &p, 100);
-    must(r, dma_comm_prepare(p.comm) == DMA_OK, "set-up: %s", dma_comm_reason(p.comm));
-    call = part_call(r, &p, DMA_ALLGATHER, false, 100, 1);
-    must(r, dma_comm_run(p.comm, &call) == DMA_OK, "a call: %s", dma_comm_reason(p.comm));
-    part_check(r, &p, DMA_ALLGATHER, 100, 1);
-    part_close(&p);
-}
-
-/* ---- addresses that several hosts have ---- */
-
-enum { SHARED = 100, HOST = 200 }; /* the address of a bridge on every host; that of a host's interface */
-
-static _Atomic int excluded;
-static bool nothing_left;
-
-/* Rank 3, and ranks 4 and 5, are in two containers with the network of their host. */
-static void place_on_host(void *net, dma_net_place_t *place)
-{
-    int rank = *(int *)net, node = part_of_six[rank == 3 ? 4 : rank];
-
-    wire_threads.get_place(net, place);
-    place->space = (uint64_t)node;
-    place->naddresses = 2;
-    place->addresses[0] = HOST + (uint32_t)node;
-    place->addresses[1] = SHARED;
-}
-
-static dma_status_t note_excluded(void *net, const uint32_t *addresses, uint32_t n)
-{
-    ck_assert_uint_eq(n, 1);
-    ck_assert_uint_eq(addresses[0], SHARED);
-    excluded++;
-    return nothing_left && *(int *)net == 2 ? DMA_UNSUPPORTED : DMA_OK;
-}
-
-START_TEST(an_address_of_several_hosts)
-{
-    dma_net_ops_t places = wire_threads;
-    job_t job = part_job(6, part_of_six, _i ? not_served : served_once, "auto");
-
-    excluded = 0;
-    nothing_left = _i;
-    places.get_place = place_on_host;
-    places.exclude = note_excluded;
-    job.arg = (const char *[]){"only network addresses that other hosts have", "only network addresses that other"};
-    job.net_ops = &places;
-    part_run(&job);
-    ck_assert_int_eq(excluded, 6);
-    ck_assert_uint_eq(reasons_count(DMA_REASON_addresses_shared), _i ? 6 : 0);
-}
-END_TEST
-
-/* The network does not connect rank 4 with a neighbour: all step aside, and nobody waits for an introduction. */
-static dma_status_t not_from_4(void *net, void *peer, const dma_net_tag_t *tag, void *buf, size_t bytes, void **req)
-{
-    return wire_rank() == 0 && *(int *)peer == 4 ? DMA_ERR_PEER : wire_threads.irecv(net, peer, tag, buf, bytes, req);
-}
-
-/* Rank 0 hears of rank 4 before it has come to the next neighbour. */
-static dma_status_t heard_at_once(void *comm, void **req)
-{
-    dma_status_t status;
-
-    while ((status = wire_threads.address_test(comm, req)) == DMA_AGAIN && wire_rank() == 0) {
-        sched_yield();
-    }
-    return status;
-}
-
-START_TEST(neighbours_that_are_not_connected)
-{
-    dma_net_ops_t partly = wire_threads;
-    job_t job = part_job(6, part_of_six, not_served, "auto");
-
-    partly.irecv = not_from_4;
-    job.arg = (const char *[]){"no connection to rank 4", "cannot reach"};
-    partly.address_test = heard_at_once;
-    job.net_ops = &partly;
-    part_run(&job);
-    ck_assert_uint_gt(reasons_count(DMA_REASON_no_connection), 0);
-    ck_assert_uint_gt(reasons_count(DMA_REASON_unreachable), 0);
-}
-END_TEST
-
 /* A look at the network may be a system call. Who waits for it looks in every turn; who waits for the ranks of its node looks
  * seldom, but does. */
 #define TURNS 800
@@ -581,12 +460,9 @@ int main(void)
     unit_test(suite, unequal_sizes, 30);
     unit_loop(suite, algorithms_that_never_meet, 0, 6, 30);
     unit_loop(suite, a_rank_is_late, 0, 2, 30);
-    unit_test(suite, without_a_network, 30);
     unit_loop(suite, the_first_call_fails, 0, 8, 30);
     unit_test(suite, an_error_gives_the_buffers_back, 30);
     unit_loop(suite, a_rank_leaves_early, 0, 2, 30);
-    unit_loop(suite, an_address_of_several_hosts, 0, 2, 30);
-    unit_test(suite, neighbours_that_are_not_connected, 30);
     unit_test(suite, what_a_wait_costs, 30);
     return unit_main(suite);
 }

@@ -350,8 +350,8 @@ START_TEST(shaped_call_allocates_once)
     static const bool more[] = {true, false, false, false, true, false, true, false};
     static vector_type_t type = {.piece = PIECE, .stride = STRIDE};
     enum { KINDS = sizeof(counts) / sizeof(counts[0]) };
-    void *arrays[2] = {malloc(dma_arrays_total(2)), malloc(dma_arrays_total(2))};
     pair_t p = pair_begin();
+    void *arrays[2] = {malloc(dma_arrays_total(p.comm[0])), malloc(dma_arrays_total(p.comm[1]))};
 
     for (size_t n = 0; n < 2 * KINDS; n++) {
         size_t i = n % KINDS;

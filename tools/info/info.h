@@ -85,10 +85,11 @@ typedef struct info_mpi {
     bool loaded;          /* Open MPI has the component */
     char path[INFO_PATH]; /* of its file; "": not found */
     char version[32];
-    char search[INFO_PATH]; /* where Open MPI looks */
-    char selection[128];    /* the parameter coll */
-    char why[INFO_LINE];    /* it is not loaded */
-    uint64_t set;           /* bit mask of parameters that are not defaults */
+    char search[INFO_PATH];                              /* where Open MPI looks */
+    char selection[128];                                 /* the parameter coll */
+    char tcp_include[INFO_LINE], tcp_exclude[INFO_LINE]; /* interfaces of Open MPI's own TCP */
+    char why[INFO_LINE];                                 /* it is not loaded */
+    uint64_t set;                                        /* bit mask of parameters that are not defaults */
     char values[DMA_PARAM_COUNT][INFO_LINE];
     dma_params_t params;
 } info_mpi_t;

@@ -186,6 +186,8 @@ void info_mpi_find(info_mpi_t *mpi)
     }
     find_component(mpi);
     read_params(mpi);
+    (void)read_text("btl_tcp_if_include", mpi->tcp_include, sizeof(mpi->tcp_include));
+    (void)read_text("btl_tcp_if_exclude", mpi->tcp_exclude, sizeof(mpi->tcp_exclude));
     mpi->open = true; /* the component stays loaded until info_mpi_close */
 }
 

@@ -23,12 +23,34 @@ void dma_bootstrap_restart(dma_bootstrap_t *ex, const void *record, size_t bytes
     memcpy(ex->records, record, bytes);
 }
 
-/* Starts a round: sends the `have` records of this rank to rank - have, and receives as many new ones from rank + have.
- * */
+/* The index of a rank's record, which is also its distance. */
+static int distance(const dma_bootstrap_t *ex, int rank)
+{
+    bool pairs = !(ex->nranks & (ex->nranks - 1));
+
+    return pairs ? rank ^ ex->rank : (rank - ex->rank + ex->nranks) % ex->nranks;
+}
+
+/* The rank at this distance, and the one whose distance to this rank it is. */
+static int rank_at(const dma_bootstrap_t *ex, int distance)
+{
+    bool pairs = !(ex->nranks & (ex->nranks - 1));
+
+    return pairs ? ex->rank ^ distance : (ex->rank + distance) % ex->nranks;
+}
+
+static int rank_before(const dma_bootstrap_t *ex, int distance)
+{
+    bool pairs = !(ex->nranks & (ex->nranks - 1));
+
+    return pairs ? ex->rank ^ distance : (ex->rank - distance + ex->nranks) % ex->nranks;
+}
+
+/* Starts a round: sends the `have` records of this rank to the rank before it, and receives as many new ones. */
 static dma_status_t post(dma_bootstrap_t *ex)
 {
     int left = ex->nranks - ex->have, count = left < ex->have ? left : ex->have;
-    int to = (ex->rank - ex->have + ex->nranks) % ex->nranks, from = (ex->rank + ex->have) % ex->nranks;
+    int to = rank_before(ex, ex->have), from = rank_at(ex, ex->have);
     size_t bytes = (size_t)count * ex->bytes;
     dma_status_t status;
 
@@ -75,14 +97,14 @@ dma_wait_t dma_bootstrap_waits_for(const dma_bootstrap_t *ex)
     dma_wait_t wait = {0};
 
     if (ex->receiving) {
-        dma_wait_add(&wait, DMA_WAIT_MESSAGE, (ex->rank + ex->have) % ex->nranks);
+        dma_wait_add(&wait, DMA_WAIT_MESSAGE, rank_at(ex, ex->have));
     }
     return wait;
 }
 
 void *dma_bootstrap_record(const dma_bootstrap_t *ex, int rank)
 {
-    return ex->records + (size_t)((rank - ex->rank + ex->nranks) % ex->nranks) * ex->bytes;
+    return ex->records + (size_t)distance(ex, rank) * ex->bytes;
 }
 
 void dma_bootstrap_end(dma_bootstrap_t *ex)

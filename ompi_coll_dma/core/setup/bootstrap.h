@@ -1,6 +1,8 @@
 /*
  * An all-gather of small records of one size over the messages of the host services, as a state machine. The ranks of a
- * communicator use it to agree. Bruck's algorithm: the number of records that a rank has doubles in every round.
+ * communicator use it to agree. The number of records that a rank has doubles in every round. Where the number of ranks is a power
+ * of two, ranks exchange in pairs (recursive doubling), so that a rank needs connections to few others; otherwise it is Bruck's
+ * algorithm.
  */
 #ifndef DMA_CORE_SETUP_BOOTSTRAP_H
 #define DMA_CORE_SETUP_BOOTSTRAP_H
@@ -13,7 +15,7 @@ typedef struct dma_bootstrap {
     void *handle;
     int rank, nranks;
     size_t bytes;  /* of a record */
-    char *records; /* record i is that of rank (rank + i) % nranks */
+    char *records; /* record i is that of the rank at distance i: rank ^ i in pairs, otherwise (rank + i) % nranks */
     int have;      /* records that have arrived, including this rank's own */
     void *sending, *receiving;
     int incoming; /* records of the present round; 0: no round is under way */
