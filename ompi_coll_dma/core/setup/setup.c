@@ -24,8 +24,9 @@
 #include "core/setup/measure.h"
 #include "node/cross.h"
 
-#define PROTOCOL 10 /* version of the records and of the window */
-#define ATTEMPTS 2
+#define PROTOCOL     11 /* version of the records and of the window */
+#define ATTEMPTS     2
+#define FIRST_EPOCHS (1 << 28) /* twice an epoch stays below 2^31 for long */
 
 /* What a rank publishes in INFO. */
 typedef struct info {
@@ -46,6 +47,7 @@ typedef struct info {
     dma_gpu_profile_t gpu_profile;
     int32_t gpu_forced;
     uint32_t gpu_queues;
+    uint32_t first_epoch;        /* of GPU plans; see dma_comm_t */
     uint32_t wants_memory_route; /* a channel: dma_memory_t.serves of this rank */
     dma_cores_t cores;
 } info_t;
@@ -181,6 +183,7 @@ static void choose_node_params(dma_comm_t *comm, info_t *h)
     h->forced = find_node_variant(comm, params->variant, false);
     h->gpu_forced = find_node_variant(comm, params->gpu_variant, true);
     h->gpu_queues = params->gpu_queues;
+    h->first_epoch = (uint32_t)(dma_random64() % FIRST_EPOCHS);
 }
 
 static dma_status_t exchange(dma_comm_t *comm, setup_t *s, const void *record, size_t bytes)
@@ -480,6 +483,7 @@ static void init_choices(dma_comm_t *comm, const setup_t *s, bool cross)
     comm->gpu_profile = rank0->gpu_profile;
     comm->gpu_forced = rank0->gpu_forced;
     comm->gpu_queues = rank0->gpu_queues;
+    comm->first_epoch = rank0->first_epoch;
     comm->all_want_memory_route = true;
     for (int r = 0; r < comm->nranks; r++) {
         comm->all_want_memory_route = comm->all_want_memory_route && s->all[r].wants_memory_route;
