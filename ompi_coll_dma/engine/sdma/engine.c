@@ -268,6 +268,7 @@ static dma_status_t sdma_open(const dma_gpu_config_t *config, dma_gpu_unit_t **r
              unit->queues.provider->names_engines ? ", on engines by number" : "",
              unit->gen->has & DMA_GEN_BROADCAST ? ", broadcast" : "", unit->gen->has & DMA_GEN_SWAP ? ", swap" : "",
              unit->gen->has & DMA_GEN_COND ? ", conditional execution" : "", why_no_poll(unit));
+    unit->queues.counters = config->counters; /* the self-test does not count */
     *result = (dma_gpu_unit_t *)unit;
     return DMA_OK;
 }

@@ -296,7 +296,7 @@ static void settle(const dma_queues_t *q, dma_queue_t *queue, double until)
     dma_pause_t pause = {0};
 
     while (dma_queue_waits(q, queue) && dma_now() < until) {
-        (void)dma_queue_check(queue, 1, NULL);
+        (void)dma_queue_check(queue, 1, q->counters);
         if (queue->nudged_at) {
             queue->seen_at = 0; /* at regular intervals: the time is short */
         }

@@ -72,7 +72,8 @@ typedef struct dma_queues {
     uint64_t slots_used; /* bit mask: lines of that page that are in use */
     uint32_t
         slot_steps[64]; /* the last step of who had the line before: a fence that comes twice is not the next one's */
-    void *late_memory;  /* see dma_queues_free_at_close */
+    dma_counters_t *counters; /* of the process, for nudges at the end of a queue; NULL: nobody reads them */
+    void *late_memory;        /* see dma_queues_free_at_close */
     uint64_t late_memory_bytes;
 } dma_queues_t;
 
