@@ -33,6 +33,34 @@ tools_accept_coll_dma_accept_worker_SOURCES = tools/accept/worker.c
 tools_accept_coll_dma_accept_worker_CPPFLAGS = $(MPI_CPPFLAGS) -I$(top_srcdir)/ompi_coll_dma
 tools_accept_coll_dma_accept_worker_LDADD = $(OMPI_PROGRAM_LIBS) -ldl
 
+# The program that says what a node is for coll/dma; its tests need what can do without Open MPI and GPUs.
+info_sources = \
+	tools/info/info.h \
+	tools/info/kinds.c \
+	tools/info/options.c \
+	tools/info/out.c \
+	tools/info/out.h \
+	tools/info/predict.c
+bin_PROGRAMS += tools/info/coll_dma_info
+dist_man_MANS += tools/info/coll_dma_info.1
+extra_files += tools/info/info.schema.json
+tools_info_coll_dma_info_SOURCES = \
+	tools/info/gpu.c \
+	tools/info/host.c \
+	tools/info/info.c \
+	tools/info/job.c \
+	tools/info/missing.c \
+	tools/info/net.c \
+	tools/info/params.c \
+	tools/info/report.c \
+	tools/info/report_gpu.c \
+	tools/info/runtime.c \
+	tools/state/read.c \
+	tools/state/state.h \
+	$(info_sources)
+tools_info_coll_dma_info_CPPFLAGS = $(AM_CPPFLAGS) $(OMPI_PROGRAM_CPPFLAGS)
+tools_info_coll_dma_info_LDADD = libdma_core.la $(OMPI_PROGRAM_LIBS) -ldl -lpthread
+
 # The program that says who waits for whom in a job.
 bin_PROGRAMS += tools/state/coll_dma_state
 dist_man_MANS += tools/state/coll_dma_state.1

@@ -255,6 +255,13 @@ dma_ucx_transports_t dma_ucx_transports_parse(char *text);
 dma_status_t dma_ucx_devices_without(ucp_context_h context, const uint32_t *addresses, uint32_t n,
                                      char devices[DMA_UCX_DEVICES_BYTES], unsigned *excluded);
 
+/* What the context has, for users. `excludes`: devices that do not lead to other hosts are left out. Returns how many. */
+unsigned dma_ucx_resources_list(ucp_context_h context, bool excludes, dma_ucx_resource_t *resources, unsigned most);
+
+/* net.c: a context to see which transports and devices there are. */
+ucs_status_t dma_ucx_probe(const dma_ucx_t *net, const char *devices, ucp_context_h *context);
+bool dma_ucx_user_names_devices(void);
+
 /* watch.c */
 #define DMA_UCX_LARGE 1024 /* bytes of a message that may fill a queue; announcements are smaller */
 /* kernel_alone: the user has changed how the kernel probes, so this layer does not know what silence means. */

@@ -2,6 +2,7 @@
 ucx_sources = \
 	ucx_tl/calls.c \
 	ucx_tl/calls.h \
+	ucx_tl/inspect.c \
 	ucx_tl/internal.h \
 	ucx_tl/listen.c \
 	ucx_tl/match.c \

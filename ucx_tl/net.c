@@ -146,13 +146,23 @@ static ucs_status_t create_context_with(const dma_ucx_t *net, const dma_ucx_tran
     return status;
 }
 
+ucs_status_t dma_ucx_probe(const dma_ucx_t *net, const char *devices, ucp_context_h *context)
+{
+    return create_context_with(net, NULL, devices, context);
+}
+
+bool dma_ucx_user_names_devices(void)
+{
+    return is_set_by_user("NET_DEVICES");
+}
+
 /* Creates the context twice: a first one to see which transports and devices there are, because UCX prints warnings about
  * settings of transports that it does not use. */
 static ucs_status_t create_context(const dma_ucx_t *net, const char *devices, dma_ucx_stack_t *stack)
 {
     char outer[DMA_UCX_DEVICES_BYTES];
     dma_ucx_transports_t transports;
-    ucs_status_t status = create_context_with(net, NULL, devices, &stack->context);
+    ucs_status_t status = dma_ucx_probe(net, devices, &stack->context);
     unsigned excluded;
 
     if (status == UCS_OK) {
@@ -297,7 +307,7 @@ dma_status_t dma_ucx_exclude(dma_ucx_t *net, const uint32_t *addresses, uint32_t
     dma_status_t status = DMA_OK;
 
     pthread_mutex_lock(&net->lock);
-    if (!net->address_given && !is_set_by_user("NET_DEVICES")) {
+    if (!net->address_given && !dma_ucx_user_names_devices()) {
         status = replace_stack(net, addresses, n);
     }
     pthread_mutex_unlock(&net->lock);

@@ -75,6 +75,17 @@ dma_ucx_transports_t dma_ucx_transports_query(ucp_context_h context)
     return found;
 }
 
+/* Why no connection may use a device, or NULL. */
+static const char *why_excluded(const char *resource, const char *device, const uint32_t *addresses, uint32_t n)
+{
+    if (!is_tcp(resource)) {
+        return NULL;
+    }
+    return dma_ucx_interface_has(device, addresses, n) ? "other hosts have its address too"
+           : dma_ucx_interface_is_inner(device)        ? "a bridge that leads to guests of this host only"
+                                                       : NULL;
+}
+
 /* Appends a device to a list with commas. */
 static bool add_device(char devices[DMA_UCX_DEVICES_BYTES], const char *device)
 {
@@ -97,7 +108,7 @@ dma_status_t dma_ucx_devices_without(ucp_context_h context, const uint32_t *addr
         if (!device || is_local(resource)) {
             continue;
         }
-        if (is_tcp(resource) && (dma_ucx_interface_has(device, addresses, n) || dma_ucx_interface_is_inner(device))) {
+        if (why_excluded(resource, device, addresses, n)) {
             *excluded += 1;
             continue;
         }
@@ -106,4 +117,27 @@ dma_status_t dma_ucx_devices_without(ucp_context_h context, const uint32_t *addr
     }
     free(text);
     return fits && leads_away ? DMA_OK : DMA_UNSUPPORTED;
+}
+
+unsigned dma_ucx_resources_list(ucp_context_h context, bool excludes, dma_ucx_resource_t *resources, unsigned most)
+{
+    char *text = print_context(context), *line, *rest;
+    unsigned n = 0;
+
+    for (line = text ? strtok_r(text, "\n", &rest) : NULL; line && n < most; line = strtok_r(NULL, "\n", &rest)) {
+        const char *resource = resource_of(line), *device = resource ? strchr(resource, '/') + 1 : NULL;
+        dma_ucx_resource_t *r = &resources[n];
+
+        if (!device) {
+            continue;
+        }
+        *r = (dma_ucx_resource_t){.unused = is_local(resource) ? "it does not leave the node"
+                                            : excludes         ? why_excluded(resource, device, NULL, 0)
+                                                               : NULL};
+        snprintf(r->transport, sizeof(r->transport), "%.*s", (int)(device - resource) - 1, resource);
+        snprintf(r->device, sizeof(r->device), "%s", device);
+        n++;
+    }
+    free(text);
+    return n;
 }

@@ -79,6 +79,27 @@ typedef struct dma_ucx_config {
  * transports over shared memory are left out. */
 dma_status_t dma_ucx_create(const dma_ucx_config_t *config, dma_ucx_t **net);
 
+/* A transport over a device. `unused`: why no message takes it, or NULL. */
+typedef struct dma_ucx_resource {
+    char transport[24], device[40];
+    const char *unused;
+} dma_ucx_resource_t;
+
+#define DMA_UCX_RESOURCES 64
+
+typedef struct dma_ucx_found {
+    unsigned version[3]; /* of the library that is used at run time; 0: there is none */
+    bool by_user;        /* the user has named the devices, so that none is excluded */
+    bool tcp_only;       /* TCP is the only transport between nodes */
+    unsigned n;
+    dma_ucx_resource_t resources[DMA_UCX_RESOURCES];
+    char why[200]; /* it cannot be used */
+} dma_ucx_found_t;
+
+/* What dma_ucx_create would use on this node alone; addresses that other hosts have too are known in a job only. Creates no worker
+ * and no connection. DMA_UNSUPPORTED: found->why says why. */
+dma_status_t dma_ucx_inspect(const dma_ucx_config_t *config, dma_ucx_found_t *found);
+
 /* Local, and bounded in time whatever the peers do: waits up to DMA_UCX_DESTROY_SECONDS for sends in progress, says goodbye to
  * the peers, and closes. Requests that have not been tested to completion end here. A send that has completed before is at its
  * receiver, or in memory that the receiver keeps, and is not lost. A send that has not completed is lost if the receiver makes

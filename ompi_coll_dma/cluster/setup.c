@@ -101,8 +101,7 @@ static void choose_network_params(dma_comm_t *comm, record_t *r)
     bool over_tcp = comm->cluster->net && comm->cluster->net_ops->is_tcp_only(comm->cluster->net);
     char error[128];
 
-    r->profile = over_tcp ? dma_net_profile_tcp() : dma_net_profile_default();
-    if (params->net_profile && dma_net_profile_load(params->net_profile, &r->profile, error, sizeof(error)) != DMA_OK) {
+    if (dma_net_profile_choose(params->net_profile, over_tcp, &r->profile, error, sizeof(error)) != DMA_OK) {
         dma_proc_report(comm->proc, DMA_REPORT_WARN, "net_profile",
                         "the network profile %s cannot be used (%s); the built-in one is used instead",
                         params->net_profile, error);

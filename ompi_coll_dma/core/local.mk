@@ -17,6 +17,8 @@ core_sources += \
 	ompi_coll_dma/core/self.c \
 	ompi_coll_dma/core/setup/bootstrap.c \
 	ompi_coll_dma/core/setup/bootstrap.h \
+	ompi_coll_dma/core/setup/choices.c \
+	ompi_coll_dma/core/setup/choices.h \
 	ompi_coll_dma/core/setup/cores.c \
 	ompi_coll_dma/core/setup/cores.h \
 	ompi_coll_dma/core/setup/geometry.c \

@@ -171,10 +171,8 @@ dma_status_t dma_device_publish_record(dma_comm_t *comm, dma_task_t *task)
     if (status != DMA_OK) {
         return status;
     }
-    traits = dc->device->traits;
-    if (dc->peer_arenas_registered != (unsigned)comm->nranks) {
-        traits.features &= ~(uint32_t)DMA_GPU_PRELAUNCH; /* not a channel, or switched off */
-    }
+    /* not a channel, or switched off, if the arenas of peers are not registered */
+    traits = dma_gpu_traits_of_call(&dc->device->traits, dc->peer_arenas_registered == (unsigned)comm->nranks);
     *info = make_info(comm, task, &export, halves);
     if (info->flags & DMA_DEVICE_INFO_NEW) {
         *record = (dma_device_record_t){
@@ -422,18 +420,11 @@ static dma_plan_req_t plan_request(const dma_comm_t *comm, const dma_task_t *tas
 {
     const struct dma_device_comm *dc = comm->device;
     dma_plan_req_t req = comm->req;
-    uint32_t features = UINT32_MAX;
 
     req.coll = task->coll;
     req.gpu = &comm->gpu_profile;
     req.queues = comm->gpu_queues;
-    req.max_queues = UINT32_MAX;
-    for (int r = 0; r < comm->nranks; r++) {
-        features &= dc->traits[r].features;
-        req.max_queues = dc->traits[r].max_ways < req.max_queues ? dc->traits[r].max_ways : req.max_queues;
-    }
-    req.prelaunch = features & DMA_GPU_PRELAUNCH;
-    req.bcst = features & DMA_GPU_BCST_PACKETS;
+    dma_gpu_request_traits(&req, dc->traits);
     return req;
 }
 

@@ -215,7 +215,7 @@ static void find_types(const dma_comm_t *comm, sides_t *s)
  * of its device. What it receives must be memory that peers can open. Else there is scratch memory. */
 static void find_engine(const dma_comm_t *comm, sides_t *s)
 {
-    bool readable = s->send.kind != DMA_GPU_UNKNOWN && s->recv.kind != DMA_GPU_UNKNOWN;
+    bool readable = dma_gpu_kind_is_known(s->send.kind) && dma_gpu_kind_is_known(s->recv.kind);
     bool dense = s->call.recv.dense && (s->call.in_place || s->call.send.dense);
 
     s->recv_scratch = !s->recv.exportable || s->recv_typed;

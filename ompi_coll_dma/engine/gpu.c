@@ -23,3 +23,24 @@ void dma_gpu_advise(char *advice, const char *format, ...)
         va_end(args);
     }
 }
+
+dma_gpu_traits_t dma_gpu_traits_of_call(const dma_gpu_traits_t *traits, bool armed)
+{
+    dma_gpu_traits_t t = *traits;
+
+    t.features &= armed ? UINT32_MAX : ~(uint32_t)DMA_GPU_PRELAUNCH;
+    return t;
+}
+
+void dma_gpu_request_traits(dma_plan_req_t *req, const dma_gpu_traits_t *traits)
+{
+    uint32_t features = UINT32_MAX;
+
+    req->max_queues = UINT32_MAX;
+    for (int r = 0; r < req->nranks; r++) {
+        features &= traits[r].features;
+        req->max_queues = traits[r].max_ways < req->max_queues ? traits[r].max_ways : req->max_queues;
+    }
+    req->prelaunch = features & DMA_GPU_PRELAUNCH;
+    req->bcst = features & DMA_GPU_BCST_PACKETS;
+}

@@ -117,6 +117,11 @@ typedef struct dma_gpu_traits {
 typedef struct dma_gpu_unit dma_gpu_unit_t;
 typedef struct dma_gpu_binding dma_gpu_binding_t;
 
+/* What a rank publishes of its engine for a call: programs are accepted in advance only for calls that may be armed. */
+dma_gpu_traits_t dma_gpu_traits_of_call(const dma_gpu_traits_t *traits, bool armed);
+/* Sets what a request asks of the engines of all ranks: `traits` by rank. */
+void dma_gpu_request_traits(dma_plan_req_t *req, const dma_gpu_traits_t *traits);
+
 /* Parameters of `open`. */
 typedef struct dma_gpu_config {
     const dma_gpu_runtime_t *rt;

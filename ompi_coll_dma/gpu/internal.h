@@ -18,6 +18,9 @@ typedef struct dma_gpu_symbol {
 /* Stores the text for dma_gpu_error and returns `status`. */
 dma_status_t dma_gpu_fail(dma_status_t status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* The names of the vendors' libraries, the newest first; each list ends with NULL. */
+extern const char *const dma_gpu_hip_libraries[], *const dma_gpu_cuda_libraries[];
+
 /*
  * Returns a handle of the first of these libraries that the process has loaded, or NULL. `sonames` ends with NULL. The
  * handle holds a reference, so the library stays loaded.

@@ -49,6 +49,12 @@ static inline bool dma_gpu_kind_on_device(dma_gpu_kind_t kind)
     return kind >= DMA_GPU_DEVICE_PLAIN && kind != DMA_GPU_MANAGED;
 }
 
+/* Whether it is known well enough to be copied by engines. */
+static inline bool dma_gpu_kind_is_known(dma_gpu_kind_t kind)
+{
+    return kind != DMA_GPU_UNKNOWN;
+}
+
 struct dma_gpu_runtime;
 
 /*

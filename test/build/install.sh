@@ -38,13 +38,13 @@ elsewhere() {
 # The commands and what they start are below the prefix.
 commands_work() {
     local name installed=''
-    for name in accept bench state trace; do
+    for name in accept bench info state trace; do
         installed+="./bin/coll_dma_$name "
         says "^usage: (mpirun .*)?coll_dma_$name " "$work/prefix/bin/coll_dma_$name" --help || return 1
     done
     installed+='./libexec/coll-dma/coll_dma_accept_worker '
     installed+='./share/coll-dma/env.sh '
-    for name in accept bench state trace; do
+    for name in accept bench info state trace; do
         installed+="./share/man/man1/coll_dma_$name.1 "
     done
     installed+="./share/modulefiles/coll-dma/$version "

@@ -5,7 +5,8 @@ mpi_programs += \
 	test/device/completions \
 	test/device/counted \
 	test/device/counts \
-	test/device/lose
+	test/device/lose \
+	test/device/ran
 extra_files += \
 	test/device/accept.sh \
 	test/device/across.sh \
@@ -13,6 +14,7 @@ extra_files += \
 	test/device/common.sh \
 	test/device/completions.sh \
 	test/device/counts.sh \
+	test/device/info.sh \
 	test/device/lose.sh \
 	test/device/mutants.sh \
 	test/device/mutants.txt \
@@ -38,3 +40,6 @@ test_device_apart_LDADD = $(OMPI_PROGRAM_LIBS) -ldl
 test_device_completions_SOURCES = test/device/completions.c test/device/hip.c test/device/hip.h
 test_device_completions_CPPFLAGS = $(MPI_CPPFLAGS)
 test_device_completions_LDADD = $(OMPI_PROGRAM_LIBS) -ldl
+test_device_ran_SOURCES = test/device/ran.c test/device/hip.c test/device/hip.h
+test_device_ran_CPPFLAGS = $(MPI_CPPFLAGS)
+test_device_ran_LDADD = $(OMPI_PROGRAM_LIBS) -ldl

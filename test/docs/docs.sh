@@ -16,7 +16,7 @@ ln -s "$root"/* "$scratch/tree/"
 ln -sfn "$build" "$scratch/tree/build"
 ln -s "$build/examples/allgather_check" "$scratch/tree/program"
 cd "$scratch/tree" || exit 1
-export HOME=$scratch/home PATH=$build/tools/trace:$build/tools/bench:$PATH OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1
+export HOME=$scratch/home PATH=$build/tools/info:$build/tools/trace:$build/tools/bench:$PATH OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1
 
 mapfile -t documents < <(cd "$root" && find . -name '*.md' -not -path './build*' -not -path './.*' | sort)
 commands=$(cd "$root" && python3 "$here/extract.py" "${documents[@]}" | cut -f2 | sort -u)

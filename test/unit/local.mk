@@ -39,6 +39,7 @@ unit_tests += \
 	test/unit/test_gpu_memory \
 	test/unit/test_gpu_reset \
 	test/unit/test_gpu_runtime \
+	test/unit/test_info \
 	test/unit/test_interp \
 	test/unit/test_measure \
 	test/unit/test_node \
@@ -189,8 +190,9 @@ test_unit_test_sdma_record_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dma_thunk_find,--w
 test_unit_test_sdma_thunk_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dma_rocr_find
 # The kernel's header, if there is one, needs one of DRM's, which may not be there.
 test_unit_test_sdma_kfd_CPPFLAGS = $(AM_CPPFLAGS) -idirafter $(top_srcdir)/test/unit/kernel
-# tests the fit of the cost model, and so needs its sources
+# test a tool, and so need its sources
 if HAVE_CHECK
+test_unit_test_info_SOURCES = test/unit/test_info.c $(info_sources)
 test_unit_test_gpu_fit_SOURCES = test/unit/test_gpu_fit.c $(fit_sources)
 test_unit_test_gpu_fit_CPPFLAGS = $(AM_CPPFLAGS) -DSOURCE_DIR='"$(abs_top_srcdir)"'
 test_unit_test_gpu_fit_LDADD = $(LDADD) -lm

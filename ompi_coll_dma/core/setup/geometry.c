@@ -3,6 +3,8 @@
 
 #include <unistd.h>
 
+#include "node/window.h"
+
 #define LEAST_DEPTH 4
 #define LEAST_RING  (UINT64_C(768) << 10) /* also if the size of the cache is not known */
 #define MOST_RING   (UINT64_C(3) << 20)
@@ -108,6 +110,12 @@ bool dma_geom_shrink(dma_geom_t *g, int nranks, uint32_t least)
         return false;
     }
     return true;
+}
+
+void dma_geom_fit(dma_geom_t *g, int nranks, uint32_t least, size_t left)
+{
+    while (dma_block_layout(g, nranks).bytes > left / 4 && dma_geom_shrink(g, nranks, least)) {
+    }
 }
 
 static bool power_of_two(uint32_t n)

@@ -3,6 +3,7 @@
 #define DMA_CORE_SETUP_GEOMETRY_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "dma/comm.h"
@@ -18,6 +19,10 @@ uint32_t dma_geom_min_slot_bytes(int nranks);
 /* Halves the largest part that can still shrink; slots not below `least`. The number of buffers is halved before their
  * size. false: no part can shrink. */
 bool dma_geom_shrink(dma_geom_t *g, int nranks, uint32_t least);
+
+/* Shrinks a geometry, if it can, until a block takes at most a quarter of the `left` bytes: memory is left for later
+ * communicators. */
+void dma_geom_fit(dma_geom_t *g, int nranks, uint32_t least, size_t left);
 
 /* Validates a geometry that a peer has sent, before addresses are computed from it. */
 bool dma_geom_valid(const dma_geom_t *g);

@@ -19,14 +19,15 @@
 
 #include "core/comm.h"
 #include "core/setup/bootstrap.h"
+#include "core/setup/choices.h"
 #include "core/setup/cores.h"
 #include "core/setup/geometry.h"
 #include "core/setup/measure.h"
 #include "node/cross.h"
 
-#define PROTOCOL     11 /* version of the records and of the window */
-#define ATTEMPTS     2
+#define PROTOCOL     12        /* version of the records and of the window */
 #define FIRST_EPOCHS (1 << 28) /* twice an epoch stays below 2^31 for long */
+#define ATTEMPTS     2
 
 /* What a rank publishes in INFO. */
 typedef struct info {
@@ -39,16 +40,9 @@ typedef struct info {
     uint64_t probe;       /* the number: a peer that reads it there can read this rank's memory */
     uint64_t first_seq;
     uint64_t region, region_addr; /* for measurements (measure.h): offset in the block, 0: none; address on this rank */
-    /* of rank 0 only */
-    dma_profile_t profile;
-    uint32_t measure;
-    int32_t forced;
-    uint32_t cross_memory;
-    dma_gpu_profile_t gpu_profile;
-    int32_t gpu_forced;
-    uint32_t gpu_queues;
-    uint32_t first_epoch;        /* of GPU plans; see dma_comm_t */
-    uint32_t wants_memory_route; /* a channel: dma_memory_t.serves of this rank */
+    dma_choices_t choices;        /* of rank 0 only */
+    uint32_t first_epoch;         /* of rank 0 only: see dma_comm_t */
+    uint32_t wants_memory_route;  /* a channel: dma_memory_t.serves of this rank */
     dma_cores_t cores;
 } info_t;
 
@@ -107,12 +101,8 @@ static void allocate_block(dma_comm_t *comm, setup_t *s, dma_why_t *why)
     /* A channel's slots have the size of its call. They must not shrink: the call may fit nowhere else. */
     uint32_t least = comm->wanted.ring_depth ? geom.slot_bytes : dma_geom_min_slot_bytes(comm->nranks);
     dma_status_t status;
-    size_t left;
 
-    /* Take at most a quarter of what is left if the buffers can shrink so far: leave memory for later communicators. */
-    left = dma_proc_left(comm->proc);
-    while (dma_block_layout(&geom, comm->nranks).bytes > left / 4 && dma_geom_shrink(&geom, comm->nranks, least)) {
-    }
+    dma_geom_fit(&geom, comm->nranks, least, dma_proc_left(comm->proc));
     if (s->attempt == 0) {
         status = dma_proc_arena(comm->proc, &s->arena, why);
     } else {
@@ -139,51 +129,11 @@ static void allocate_block(dma_comm_t *comm, setup_t *s, dma_why_t *why)
     dma_arena_identify(s->arena, &s->mine.arena);
 }
 
-/* The variant of this name, or -1: the cost model chooses. */
-static int32_t find_node_variant(dma_comm_t *comm, const char *name, bool gpu)
+static void report_wrong(void *arg, const char *topic, const char *text)
 {
-    int v = dma_variant_find(name);
+    dma_comm_t *comm = arg;
 
-    if (!name[0] || !strcmp(name, "auto")) {
-        return -1;
-    }
-    if (v >= 0 && dma_variants[v]->gpu != gpu) {
-        v = -1;
-    }
-    if (v < 0) {
-        dma_proc_report(comm->proc, DMA_REPORT_WARN, gpu ? "gpu_variant" : "variant",
-                        "there is no variant \"%s\"%s; the cost model chooses instead", name,
-                        gpu ? " for device memory" : "");
-    }
-    return v;
-}
-
-static void report_profile(dma_comm_t *comm, const char *topic, const char *path, const char *error)
-{
-    dma_proc_report(comm->proc, DMA_REPORT_WARN, topic,
-                    "the engine profile %s cannot be used (%s); the built-in one is used instead", path, error);
-}
-
-static void choose_node_params(dma_comm_t *comm, info_t *h)
-{
-    const dma_params_t *params = &comm->proc->params;
-    char error[128];
-
-    h->profile = dma_profile_default();
-    h->measure = params->measure && !params->profile;
-    if (params->profile && dma_profile_load(params->profile, &h->profile, error, sizeof(error)) != DMA_OK) {
-        report_profile(comm, "profile", params->profile, error);
-    }
-    h->gpu_profile = dma_gpu_profile_default();
-    if (params->gpu_profile &&
-        dma_gpu_profile_load(params->gpu_profile, &h->gpu_profile, error, sizeof(error)) != DMA_OK) {
-        report_profile(comm, "gpu_profile", params->gpu_profile, error);
-    }
-    h->cross_memory = params->cross_memory != 0;
-    h->forced = find_node_variant(comm, params->variant, false);
-    h->gpu_forced = find_node_variant(comm, params->gpu_variant, true);
-    h->gpu_queues = params->gpu_queues;
-    h->first_epoch = (uint32_t)(dma_random64() % FIRST_EPOCHS);
+    dma_proc_report(comm->proc, DMA_REPORT_WARN, topic, "%s", text);
 }
 
 static dma_status_t exchange(dma_comm_t *comm, setup_t *s, const void *record, size_t bytes)
@@ -211,7 +161,8 @@ static dma_status_t begin_attempt(dma_comm_t *comm, setup_t *s)
     allocate_block(comm, s, &s->mine.why);
     dma_cores_count(&s->mine.cores, &comm->proc->params);
     if (comm->rank == 0) {
-        choose_node_params(comm, &s->mine);
+        s->mine.first_epoch = (uint32_t)(dma_random64() % FIRST_EPOCHS);
+        dma_choices_make(&s->mine.choices, &comm->proc->params, report_wrong, comm);
     }
     return exchange(comm, s, &s->mine, sizeof(s->mine));
 }
@@ -349,7 +300,7 @@ static void measure(const dma_comm_t *comm, const setup_t *s, dma_measured_t *m)
     int reader = (comm->rank - half + comm->nranks) % comm->nranks;
     char *own, *theirs, *readers;
 
-    if (!s->all[0].measure || far == comm->rank) {
+    if (!s->all[0].choices.measure || far == comm->rank) {
         return;
     }
     own = measure_region(comm, s, comm->rank);
@@ -391,7 +342,7 @@ static dma_status_t begin_results(dma_comm_t *comm, setup_t *s)
         v.mapped = !v.why.reason;
     }
     v.cross = cross;
-    if (!cross && s->all[0].cross_memory) {
+    if (!cross && s->all[0].choices.cross_memory) {
         dma_comm_note_reason(comm, DMA_REASON_cross_untried);
     }
     if (v.mapped) {
@@ -461,7 +412,7 @@ static void init_profile(dma_comm_t *comm, const setup_t *s)
 {
     const dma_profile_t *p = &comm->profile;
 
-    comm->profile = comm->wanted.ring_depth ? comm->parent->profile : s->all[0].profile;
+    comm->profile = comm->wanted.ring_depth ? comm->parent->profile : s->all[0].choices.profile;
     if (!dma_measure_apply(&comm->profile, s->measured, comm->nranks, comm->oversubscribed) || comm->rank != 0) {
         return;
     }
@@ -476,25 +427,18 @@ static void init_profile(dma_comm_t *comm, const setup_t *s)
 /* What rank 0, or all ranks together, have decided about the choice of variants. */
 static void init_choices(dma_comm_t *comm, const setup_t *s, bool cross)
 {
-    const info_t *rank0 = &s->all[0];
-    const dma_geom_t *geom = &comm->window.geom;
+    const dma_choices_t *rank0 = &s->all[0].choices;
 
     comm->forced = rank0->forced;
     comm->gpu_profile = rank0->gpu_profile;
     comm->gpu_forced = rank0->gpu_forced;
     comm->gpu_queues = rank0->gpu_queues;
-    comm->first_epoch = rank0->first_epoch;
+    comm->first_epoch = s->all[0].first_epoch;
     comm->all_want_memory_route = true;
     for (int r = 0; r < comm->nranks; r++) {
         comm->all_want_memory_route = comm->all_want_memory_route && s->all[r].wants_memory_route;
     }
-    comm->req = (dma_plan_req_t){
-        .nranks = comm->nranks,
-        .cross_memory = cross && rank0->cross_memory,
-        .ranks_per_core_x16 = s->per_core,
-        .geom = *geom,
-    };
-    comm->req.head = dma_profile_head(&comm->profile, (uint64_t)geom->pair_bytes * (uint64_t)(comm->nranks - 1));
+    comm->req = dma_choices_request(rank0, &comm->profile, comm->nranks, cross, s->per_core, &comm->window.geom);
 }
 
 static void set_ready(dma_comm_t *comm, setup_t *s, bool cross)

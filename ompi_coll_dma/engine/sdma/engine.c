@@ -15,70 +15,14 @@
 #include <string.h>
 
 #include "engine/sdma/private.h"
+#include "engine/sdma/proof.h"
 #include "engine/sdma/trial.h"
 #include "node/pause.h"
 #include "node/window.h"
 
 #define QUIET_SECONDS 2.0 /* how long unbind waits for copies in progress */
 
-/* As ROCr knows the GPU. */
-static dma_rocr_address_t address_of(const dma_sdma_unit_t *unit)
-{
-    return (dma_rocr_address_t){.domain = unit->gpu->domain, .location_id = dma_topo_location_id(unit->gpu)};
-}
-
 /* ---- what is proven ---- */
-
-/* The record that the parameters name, for one GPU. */
-typedef struct proof {
-    const dma_topo_gpu_t *gpu;
-    const char *path;
-    bool all; /* every packet counts as proven */
-    dma_status_t loaded;
-    dma_record_t record;
-    char reason[DMA_RECORD_WHY_BYTES]; /* why there is none */
-} proof_t;
-
-static void load_proof(const dma_gpu_config_t *config, proof_t *proof)
-{
-    proof->path = config->record ? config->record : DMA_RECORD_FILE;
-    proof->all = !strcmp(proof->path, DMA_RECORD_ALL);
-    proof->loaded = proof->all ? DMA_UNSUPPORTED : dma_record_load(proof->path, &proof->record, proof->reason);
-}
-
-static void free_proof(proof_t *proof)
-{
-    if (proof->loaded == DMA_OK) {
-        dma_record_free(&proof->record);
-    }
-}
-
-/* What is recorded of the GPU with queues of that provider. */
-static dma_status_t find_proof(const proof_t *proof, const char *provider, dma_record_result_t *results, char *reason)
-{
-    dma_record_key_t key;
-
-    if (proof->loaded != DMA_OK) {
-        snprintf(reason, DMA_RECORD_WHY_BYTES, "%s", proof->reason);
-        return proof->loaded;
-    }
-    dma_record_key_read(proof->gpu, provider, &key);
-    return dma_record_find(&proof->record, &key, results, reason);
-}
-
-/* No queue of that provider is made if even copies have failed with it. */
-static bool copies_failed(void *arg, const char *provider, char *why)
-{
-    const proof_t *proof = arg;
-    dma_record_result_t results[DMA_RECORD_FEATURES];
-    char reason[DMA_RECORD_WHY_BYTES];
-
-    if (find_proof(proof, provider, results, reason) != DMA_OK || results[DMA_RECORD_COPY].state != DMA_RECORD_FAILED) {
-        return false;
-    }
-    snprintf(why, DMA_PROVIDER_WHY_BYTES, "by its record copies failed: %.100s", results[DMA_RECORD_COPY].reason);
-    return true;
-}
 
 enum {
     PACKET_FAILED = DMA_COUNT_REASON + DMA_REASON_packet_failed,
@@ -93,20 +37,17 @@ static void limit_packets(dma_sdma_unit_t *unit, const dma_record_result_t *resu
         const dma_record_result_t *r = &results[p->feature];
 
         if (unit->limited.has & p->has && r->state != DMA_RECORD_PROVEN) {
-            unit->limited.has &= ~(uint32_t)p->has;
             dma_gpu_count(unit->counters, r->state == DMA_RECORD_FAILED ? PACKET_FAILED : PACKET_UNTRIED, 1);
             dma_gpu_advise(advice, "%s %s%s%s (%s)", dma_record_feature_name(p->feature),
                            r->state == DMA_RECORD_FAILED ? "is not used: it failed" : "is not used: it was not tried",
                            r->reason[0] ? ": " : "", r->reason, path);
         }
     }
-    if (!(unit->limited.has & DMA_GEN_POLL)) {
-        unit->limited.has &= ~(uint32_t)DMA_GEN_COND; /* armed programs wait */
-    }
+    unit->limited.has = dma_proof_limit(unit->limited.has, results);
 }
 
 /* Without a record of this GPU nothing is used except plain copies. */
-static void apply_proof(const proof_t *proof, dma_sdma_unit_t *unit, char *advice)
+static void apply_proof(const dma_proof_t *proof, dma_sdma_unit_t *unit, char *advice)
 {
     dma_record_result_t results[DMA_RECORD_FEATURES];
     char reason[DMA_RECORD_WHY_BYTES];
@@ -114,11 +55,11 @@ static void apply_proof(const proof_t *proof, dma_sdma_unit_t *unit, char *advic
     if (proof->all) {
         return;
     }
-    if (find_proof(proof, unit->queues.provider->ops->name, results, reason) == DMA_OK) {
+    if (dma_proof_find(proof, unit->queues.provider->ops->name, results, reason) == DMA_OK) {
         limit_packets(unit, results, proof->path, advice);
         return;
     }
-    unit->limited.has = 0;
+    unit->limited.has = dma_proof_limit(unit->limited.has, NULL);
     dma_gpu_count(unit->counters, DMA_COUNT_REASON + DMA_REASON_packets_unrecorded, 1);
     dma_gpu_advise(advice,
                    "the engine sdma uses plain copies only, because %s proves no other packets (%s): coll_dma_accept "
@@ -128,17 +69,10 @@ static void apply_proof(const proof_t *proof, dma_sdma_unit_t *unit, char *advic
 
 /* ---- opening and closing ---- */
 
-static dma_status_t open_queues(const dma_gpu_config_t *config, const proof_t *proof, dma_sdma_unit_t *unit, char *why)
+static dma_status_t open_queues(const dma_gpu_config_t *config, const dma_proof_t *proof, dma_sdma_unit_t *unit,
+                                char *why)
 {
-    dma_provider_gpu_t gpu = {
-        .address = address_of(unit),
-        .gpu_id = unit->gpu->gpu_id,
-        .host_engines = unit->gpu->host_engines,
-        .xgmi_engines = unit->gpu->xgmi_engines,
-        .by_number = unit->gen->even_engines,
-        .refuses = proof ? copies_failed : NULL,
-        .refuses_arg = (void *)(uintptr_t)proof,
-    };
+    dma_provider_gpu_t gpu = dma_sdma_provider_gpu(unit, proof);
     dma_map_pick_t first = dma_map_host_facing(unit->gen, "the first queue");
     char reason[DMA_PROVIDER_WHY_BYTES];
 
@@ -151,7 +85,7 @@ static dma_status_t open_queues(const dma_gpu_config_t *config, const proof_t *p
 /* Without events of ROCr, or with a version that has none, a fault ends the process, as it does in any program. */
 static void watch_faults(dma_sdma_unit_t *unit)
 {
-    dma_rocr_address_t address = address_of(unit);
+    dma_rocr_address_t address = dma_sdma_provider_gpu(unit, NULL).address;
     const char *reason;
     dma_rocr_gpu_t gpu;
     dma_rocr_t rocr;
@@ -180,7 +114,7 @@ static dma_status_t refuse_queue(dma_sdma_unit_t *unit, char *why)
 }
 
 /* `proof` may be NULL: nothing is known. */
-static dma_status_t open_unit(const dma_gpu_config_t *config, proof_t *proof, dma_sdma_unit_t **result, char *why)
+static dma_status_t open_unit(const dma_gpu_config_t *config, dma_proof_t *proof, dma_sdma_unit_t **result, char *why)
 {
     dma_sdma_unit_t *unit = calloc(1, sizeof(*unit));
     dma_status_t status;
@@ -246,15 +180,15 @@ static const char *why_no_poll(const dma_sdma_unit_t *unit)
 static dma_status_t sdma_open(const dma_gpu_config_t *config, dma_gpu_unit_t **result, char *why)
 {
     dma_sdma_unit_t *unit;
-    proof_t proof = {0};
+    dma_proof_t proof = {0};
     dma_status_t status;
 
-    load_proof(config, &proof);
+    dma_proof_load(&proof, config->record);
     status = open_unit(config, &proof, &unit, why);
     if (status == DMA_OK) {
         apply_proof(&proof, unit, config->advice);
     }
-    free_proof(&proof);
+    dma_proof_free(&proof);
     if (status != DMA_OK) {
         return status;
     }
@@ -273,23 +207,6 @@ static dma_status_t sdma_open(const dma_gpu_config_t *config, dma_gpu_unit_t **r
     return DMA_OK;
 }
 
-/* What the ranks of a communicator exchange. */
-static uint32_t features_of(const dma_sdma_unit_t *unit)
-{
-    static const struct {
-        uint32_t has, feature;
-    } table[] = {{DMA_GEN_SWAP, DMA_GPU_SWAP_PACKETS},
-                 {DMA_GEN_BROADCAST, DMA_GPU_BCST_PACKETS},
-                 {DMA_GEN_COND, DMA_GPU_PRELAUNCH},
-                 {DMA_GEN_RECT, DMA_GPU_SHAPES}};
-    uint32_t features = 0;
-
-    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
-        features |= unit->gen->has & table[i].has ? table[i].feature : 0;
-    }
-    return features;
-}
-
 static void sdma_close(dma_gpu_unit_t *handle)
 {
     dma_sdma_unit_t *unit = (dma_sdma_unit_t *)handle;
@@ -306,14 +223,7 @@ static void sdma_close(dma_gpu_unit_t *handle)
 
 static void sdma_traits(const dma_gpu_unit_t *handle, dma_gpu_traits_t *traits)
 {
-    const dma_sdma_unit_t *unit = (const dma_sdma_unit_t *)handle;
-    uint32_t engines = (uint32_t)__builtin_popcount(dma_map_engines(unit->gen, unit->gpu));
-
-    *traits = (dma_gpu_traits_t){
-        .node = unit->gpu->node, /* the kernel's number, not the thunk's: links of peers name it */
-        .features = features_of(unit),
-        .max_ways = engines ? engines * DMA_SDMA_QUEUES_PER_ENGINE : 1,
-    };
+    *traits = dma_sdma_traits((const dma_sdma_unit_t *)handle);
 }
 
 /* Allocates a binding with all its arrays in one block. */

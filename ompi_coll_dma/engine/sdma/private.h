@@ -75,6 +75,11 @@ void dma_sdma_set_run(dma_sdma_binding_t *b, const dma_run_t *run);
 /* locate.c: sets pci, topo, gpu and gen of a unit. Finds the GPU by its PCI address, because the order of devices differs between
  * processes. */
 dma_status_t dma_sdma_locate(const dma_gpu_config_t *config, dma_sdma_unit_t *unit, char *why);
+/* Of a unit that is located: the GPU for providers of queues, and what the ranks of a communicator exchange. `proof` may be NULL:
+ * nothing is known. */
+struct dma_proof;
+dma_provider_gpu_t dma_sdma_provider_gpu(const dma_sdma_unit_t *unit, const struct dma_proof *proof);
+dma_gpu_traits_t dma_sdma_traits(const dma_sdma_unit_t *unit);
 /* temp.c: after a reset the queues still exist, but the temporary memory does not. `get` allocates that of a queue, with its
  * lock held, or of a program. */
 bool dma_sdma_was_reset(const dma_sdma_unit_t *unit);

@@ -84,10 +84,11 @@ static dma_gpu_runtime_t table = {
     .release = dma_cuda_release,
 };
 
+const char *const dma_gpu_cuda_libraries[] = {"libcuda.so.1", "libcuda.so", NULL};
+
 const dma_gpu_runtime_t *dma_gpu_cuda_open(void)
 {
-    static const char *const names[] = {"libcuda.so.1", "libcuda.so", NULL};
-    void *library = dma_gpu_find_library(names);
+    void *library = dma_gpu_find_library(dma_gpu_cuda_libraries);
     int version = 0;
 
     if (!library) {

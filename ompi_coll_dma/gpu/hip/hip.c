@@ -171,13 +171,14 @@ static dma_gpu_runtime_t table = {
     .release = dma_hip_release,
 };
 
+/* The unversioned name is a development link, but some applications load that. */
+const char *const dma_gpu_hip_libraries[] = {"libamdhip64.so.8", "libamdhip64.so.7", "libamdhip64.so.6",
+                                             "libamdhip64.so.5", "libamdhip64.so",   NULL};
+
 const dma_gpu_runtime_t *dma_gpu_hip_open(void)
 {
-    /* Newest first. The unversioned name is a development link, but some applications load that. */
-    static const char *const hip_names[] = {"libamdhip64.so.8", "libamdhip64.so.7", "libamdhip64.so.6",
-                                            "libamdhip64.so.5", "libamdhip64.so",   NULL};
     static const char *const hsa_names[] = {"libhsa-runtime64.so.1", "libhsa-runtime64.so", NULL};
-    void *hip = dma_gpu_find_library(hip_names), *hsa = hip ? dma_gpu_find_library(hsa_names) : NULL;
+    void *hip = dma_gpu_find_library(dma_gpu_hip_libraries), *hsa = hip ? dma_gpu_find_library(hsa_names) : NULL;
     int version = 0;
 
     /* If HIP loads ROCr on demand and has not done so, HIP is not initialized. */

@@ -66,3 +66,10 @@ dma_status_t dma_net_profile_load(const char *path, dma_net_profile_t *profile, 
     *profile = p;
     return DMA_OK;
 }
+
+dma_status_t dma_net_profile_choose(const char *path, bool over_tcp, dma_net_profile_t *profile, char *error,
+                                    size_t error_bytes)
+{
+    *profile = over_tcp ? dma_net_profile_tcp() : dma_net_profile_default();
+    return path ? dma_net_profile_load(path, profile, error, error_bytes) : DMA_OK;
+}

@@ -44,4 +44,9 @@ uint64_t dma_net_profile_chunk(const dma_net_profile_t *profile, bool over_tcp);
 /* Reads a file, as dma_profile_load. `rails` cannot be 0. */
 dma_status_t dma_net_profile_load(const char *path, dma_net_profile_t *profile, char *error, size_t error_bytes);
 
+/* The profile of a job: that of the file `path`, if it is not NULL, or else a built-in one. After an error of the file it is the
+ * built-in one. */
+dma_status_t dma_net_profile_choose(const char *path, bool over_tcp, dma_net_profile_t *profile, char *error,
+                                    size_t error_bytes);
+
 #endif

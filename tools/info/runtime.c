@@ -1,0 +1,121 @@
+/*
+ * Starts HIP or CUDA, as an application would: coll/dma itself loads no runtime and initialises none. And what only the runtime
+ * knows of a device, for people.
+ */
+#include <dlfcn.h>
+#include <string.h>
+
+#include "gpu/internal.h"
+#include "tools/info/info.h"
+
+#define CUDA_MAJOR 75 /* attributes of cuDeviceGetAttribute */
+#define CUDA_MINOR 76
+
+/* The first library of a list that can be loaded, or NULL. */
+static void *load(const char *const *names)
+{
+    void *library = NULL;
+
+    for (; *names && !library; names++) {
+        library = dlopen(*names, RTLD_NOW | RTLD_GLOBAL);
+    }
+    return library;
+}
+
+/* Appends "hipInit fails (error 100)". */
+static void add_error(char *why, size_t room, const char *call, unsigned error)
+{
+    size_t have = strlen(why);
+
+    snprintf(why + have, room - have, "%s%s fails (error %u)", have ? "; " : "", call, error);
+}
+
+const char *info_runtime_start(void)
+{
+    static const struct {
+        const char *const *libraries;
+        const char *init;
+    } vendors[] = {{dma_gpu_hip_libraries, "hipInit"}, {dma_gpu_cuda_libraries, "cuInit"}};
+    static char why[INFO_LINE];
+
+    for (size_t i = 0; i < sizeof(vendors) / sizeof(vendors[0]); i++) {
+        void *library = load(vendors[i].libraries);
+        unsigned (*init)(unsigned) = NULL, error;
+        const dma_gpu_runtime_t *rt;
+        int count = 0;
+
+        if (!library) {
+            continue;
+        }
+        *(void **)&init = dlsym(library, vendors[i].init);
+        if ((error = init ? init(0) : 999)) {
+            add_error(why, sizeof(why), vendors[i].init, error);
+            continue;
+        }
+        rt = dma_gpu_runtime_loaded();
+        if (rt && rt->device_count(&count) == DMA_OK && count > 0) {
+            return NULL;
+        }
+        snprintf(why, sizeof(why), "%s", rt ? "the runtime shows no GPU to this process" : dma_gpu_error());
+    }
+    return why[0] ? why : "neither libamdhip64 nor libcuda can be loaded: set LD_LIBRARY_PATH if it is there";
+}
+
+/* ---- devices ---- */
+
+typedef struct hip_calls {
+    unsigned (*name)(char *name, int bytes, int device);
+    unsigned (*memory)(size_t *bytes, int device);
+} info_hip_t;
+
+static const dma_gpu_symbol_t hip_symbols[] = {{"hipDeviceGetName", false}, {"hipDeviceTotalMem", false}};
+
+typedef struct cuda_calls {
+    unsigned (*get)(int *device, int ordinal);
+    unsigned (*name)(char *name, int bytes, int device);
+    unsigned (*memory)(size_t *bytes, int device);
+    unsigned (*attribute)(int *value, unsigned attribute, int device);
+} info_cuda_t;
+
+static const dma_gpu_symbol_t cuda_symbols[] = {
+    {"cuDeviceGet", true}, {"cuDeviceGetName", true}, {"cuDeviceTotalMem_v2", true}, {"cuDeviceGetAttribute", true}};
+
+static void describe_hip(int device, info_gpu_t *gpu)
+{
+    info_hip_t hip;
+    size_t bytes = 0;
+
+    dma_gpu_find_symbols(RTLD_DEFAULT, hip_symbols, 2, &hip);
+    if (!hip.name || hip.name(gpu->name, sizeof(gpu->name), device)) {
+        gpu->name[0] = '\0';
+    }
+    gpu->memory = hip.memory && !hip.memory(&bytes, device) ? bytes : 0;
+}
+
+static void describe_cuda(int ordinal, info_gpu_t *gpu)
+{
+    info_cuda_t cuda;
+    size_t bytes = 0;
+    int device, major, minor;
+
+    if (!dma_gpu_find_symbols(RTLD_DEFAULT, cuda_symbols, 4, &cuda) || cuda.get(&device, ordinal)) {
+        return;
+    }
+    if (cuda.name(gpu->name, sizeof(gpu->name), device)) {
+        gpu->name[0] = '\0';
+    }
+    gpu->memory = cuda.memory(&bytes, device) ? 0 : bytes;
+    if (!cuda.attribute(&major, CUDA_MAJOR, device) && !cuda.attribute(&minor, CUDA_MINOR, device)) {
+        snprintf(gpu->isa, sizeof(gpu->isa), "sm_%d%d", major, minor);
+    }
+}
+
+void info_runtime_describe(const dma_gpu_runtime_t *rt, int device, info_gpu_t *gpu)
+{
+    if (!strcmp(rt->name, "hip")) {
+        describe_hip(device, gpu);
+    } else if (!strcmp(rt->name, "cuda")) {
+        describe_cuda(device, gpu);
+    }
+    gpu->name[sizeof(gpu->name) - 1] = '\0';
+}
