@@ -70,6 +70,9 @@ DMA_COUNTER(PROC, BYTES, bytes_engines,
 DMA_COUNTER(PROC, EVENTS, packets, "Packets that were given to queues of the engine sdma; those of the self-test are not included.")
 DMA_COUNTER(PROC, EVENTS, packets_skipped, "Of these, those that the engines have skipped, because their programs were removed.")
 DMA_COUNTER(PROC, EVENTS, doorbells, "Doorbells of such queues that were rung.")
+DMA_COUNTER(PROC, EVENTS, nudges,
+    "Times that such a queue with work did not move for 10 ms or more, so that its doorbell was rung again with a packet that "
+    "does nothing. If the queue moves then, a doorbell or a read pointer had been lost.")
 DMA_COUNTER(PROC, EVENTS, rings_full, "How often such a queue had no room for a group of packets.")
 DMA_COUNTER(PROC, EVENTS, stream_echoes, "Calls in which the engine stream has copied the own block to a peer and back.")
 DMA_COUNTER(PROC, EVENTS, imports, "Allocations of other processes that were opened.")

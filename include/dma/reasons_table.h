@@ -148,6 +148,9 @@ DMA_REASON(PROC, sdma_providers, "no provider makes queues", SDMA)
 #undef SDMA
 DMA_REASON(PROC, queues_taken, "the driver gives this process no queue",
     "Communicators for which the engine sdma has no queue: their device memory goes through the host.")
+DMA_REASON(PROC, engine_failed, "the engine has failed in an earlier call",
+    "Devices whose engine sdma has stopped, or has lost a completion. The call failed on all ranks; the device memory of "
+    "communicators that are made later goes through the host.")
 #define PACKETS "Kinds of packets that are not used on a device for this reason: copies replace them, or the CPU does their work."
 DMA_REASON(PROC, packets_unrecorded, "no record proves packets of this GPU", "Devices on which plain copies alone are used.")
 DMA_REASON(PROC, packet_failed, "it failed when coll_dma_accept tried it", PACKETS)

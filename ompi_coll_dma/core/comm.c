@@ -180,6 +180,10 @@ void dma_comm_fail(dma_comm_t *comm, dma_status_t status, const char *format, ..
     if (comm->window.own) {
         dma_window_poison(&comm->window, status);
     }
+    /* A rank whose start has completed waits in the next call on the communicator. Its lock may be held by this thread. */
+    if (comm->parent && comm->parent->window.own) {
+        dma_window_poison(&comm->parent->window, status);
+    }
     dma_proc_report(comm->proc, DMA_REPORT_ERROR, "failed", "%s", comm->reason);
     /* stop all copies before callers get their buffers back */
     if (comm->attached) {

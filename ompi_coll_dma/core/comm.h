@@ -156,7 +156,7 @@ struct dma_comm {
     const bool *threads; /* as in dma_comm_config_t */
     bool nodes;          /* as in dma_comm_config_t, like the next two */
     int first;
-    dma_comm_t *parent; /* of a channel: its failure is ours */
+    dma_comm_t *parent; /* of a channel: its failure is ours, and ours its */
     const dma_route_t *route;
     const dma_route_t *route_calls; /* of all tasks; NULL: the host route, or the one that resolved the call */
     const dma_route_t *attached;    /* a second route with state here; NULL: none */
@@ -193,6 +193,8 @@ struct dma_comm {
     dma_gpu_profile_t gpu_profile; /* agreed in the set-up, as the next two */
     int gpu_forced;
     uint32_t gpu_queues;
+    uint32_t
+        first_epoch; /* epochs of GPU plans come behind it: at random, so that no old one of another communicator fits */
 
     /* Of a channel. */
     bool wants_memory_route, all_want_memory_route; /* dma_memory_t.serves of this rank; of all ranks */

@@ -374,6 +374,9 @@ dma_status_t dma_device_advance(dma_comm_t *comm, dma_task_t *task)
         status = phases[phase](comm, task);
         if (status == DMA_OK && call->phase == phase) {
             dma_host_finish(comm, task);
+            if (phase == DEVICE_RUN && comm->device->device->engine->end) {
+                comm->device->device->engine->end(comm->device->binding);
+            }
             dma_device_trace_stamps(comm, task);
             if (!call->scratch.stage.receives) { /* else when it has been copied out */
                 dma_device_put_scratch(comm->proc, call, false);

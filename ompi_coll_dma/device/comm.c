@@ -330,6 +330,7 @@ static dma_status_t bind_engine(dma_comm_t *comm)
         job.lines = at + (uint64_t)(lines - arena);
         status = dc->device->engine->bind(dc->device->unit, &job, &dc->binding, why);
         if (status == DMA_OK) {
+            dc->epoch = comm->first_epoch; /* nothing has run yet */
             dc->arena_registered = true;
             return DMA_OK;
         }

@@ -15,8 +15,9 @@
  *
  * plan->progs[0] is the host program, which the core runs. An engine runs progs[1] to progs[nprogs - 1]. The line of
  * progs[i] is dma_window_queue(run->window, rank, i - 1) for the CPU, which stores with release, and for the device the
- * member `lines` of dma_gpu_bind_params_t plus 64 * (i - 1). Of the operations only COPY, COPY2 and SWAP are work: in
- * `start` the flags of WAIT operations have been reached, and the SIGNAL at the end of a program stands for its line.
+ * member `lines` of dma_gpu_bind_params_t plus 64 * (i - 1), or the word for that epoch in the same line (node/window.h). Of
+ * the operations only COPY, COPY2 and SWAP are work: in `start` the flags of WAIT operations have been reached, and the
+ * SIGNAL at the end of a program stands for its line.
  *
  * Threads and scope. The calls for one binding come one at a time, with the lock of its communicator. Those for different
  * bindings of a unit may come at the same time, so an engine locks what bindings share. `start` is called from Open MPI's
@@ -197,6 +198,8 @@ typedef struct dma_gpu_engine {
     dma_status_t (*start)(dma_run_t *run);
     /* [may be NULL] Work of the CPU while a started run is in progress. Never waits. */
     dma_status_t (*advance)(dma_run_t *run);
+    /* [may be NULL] The last run has ended: all lines of this rank have been seen. */
+    void (*end)(dma_gpu_binding_t *binding);
     /* [may be NULL: no] Do the lines of a started run depend on `advance`? */
     bool (*needs_cpu)(const dma_run_t *run);
     /* Both are NULL without DMA_GPU_PRELAUNCH. `arm` gives the programs of `run` to the hardware, for the run's epoch;

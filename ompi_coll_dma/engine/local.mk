@@ -49,6 +49,7 @@ core_sources += \
 	ompi_coll_dma/engine/sdma/topology_text.h \
 	ompi_coll_dma/engine/sdma/trial.c \
 	ompi_coll_dma/engine/sdma/trial.h \
+	ompi_coll_dma/engine/sdma/watch.c \
 	ompi_coll_dma/engine/stream/engine.c \
 	ompi_coll_dma/engine/stream/self_copy.c \
 	ompi_coll_dma/engine/stream/self_copy.h \

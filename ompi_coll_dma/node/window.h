@@ -83,11 +83,19 @@ typedef struct dma_block {
 
 _Static_assert(offsetof(dma_block_t, pairs) == 192, "three lines come before the pairs'");
 
-/* A word that a GPU engine polls or writes. */
+/* What a GPU engine polls or writes. An engine whose writes may come twice writes the completion of each epoch to another word,
+ * so that a late second one does not hide the next epoch from a rank that has not looked yet. */
+#define DMA_EPOCH_WORDS 15
 typedef struct dma_engine_line {
     _Atomic uint32_t word;
-    char pad[60];
+    _Atomic uint32_t by_epoch[DMA_EPOCH_WORDS];
 } dma_engine_line_t;
+
+/* Of the word for an epoch in its line. */
+static inline uint64_t dma_engine_line_offset(uint32_t epoch)
+{
+    return offsetof(dma_engine_line_t, by_epoch) + epoch % DMA_EPOCH_WORDS * sizeof(uint32_t);
+}
 
 /* The record of a rank's device memory, which device/device.h fills. Like a LINE, it stays until every rank has
  * completed the call: a rank that only waits may complete before the others have read the record. */
@@ -205,6 +213,16 @@ static inline dma_engine_line_t *dma_window_agreed(const dma_window_t *w, int ra
 static inline dma_engine_line_t *dma_window_queue(const dma_window_t *w, int rank, int queue)
 {
     return dma_window_ready(w, rank) + 2 + queue;
+}
+
+/* Has that queue completed the run of an epoch? Acquire: the copied data are read after it. Nobody is ahead by more than one run,
+ * so what is further away is the epoch of another communicator: a write that came twice. */
+static inline bool dma_window_queue_reached(const dma_window_t *w, int rank, int queue, uint32_t epoch)
+{
+    dma_engine_line_t *line = dma_window_queue(w, rank, queue);
+
+    return atomic_load_explicit(&line->by_epoch[epoch % DMA_EPOCH_WORDS], memory_order_acquire) == epoch ||
+           atomic_load_explicit(&line->word, memory_order_acquire) - epoch <= 1;
 }
 
 static inline void *dma_window_record(const dma_window_t *w, int rank, uint64_t seq)

@@ -29,7 +29,7 @@ static unsigned draw(unsigned below)
 }
 
 typedef struct {
-    MPI_T_pvar_handle packets, skipped, doorbells, bytes;
+    MPI_T_pvar_handle packets, skipped, doorbells, nudges, bytes;
 } handles_t;
 
 static MPI_T_pvar_handle handle(const char *name, int class)
@@ -111,7 +111,9 @@ static int compare(const handles_t *h, const hip_stats_t *before)
         usleep(1000);
     }
     VERIFY(packets == now.packets - before->packets);
-    VERIFY(doorbells == now.doorbells - before->doorbells);
+    /* where the node was so late that a queue was nudged, it has seen two doorbells as one */
+    VERIFY(doorbells >= now.doorbells - before->doorbells &&
+           doorbells - value(h->nudges) <= now.doorbells - before->doorbells);
     VERIFY(bytes == now.bytes - before->bytes);
     if (verify_failed) {
         fprintf(stderr, "rank %d: counted %ld packets, %ld doorbells, %ld bytes; the node %ld, %ld, %ld\n", rank,
@@ -149,6 +151,7 @@ int main(int argc, char **argv)
     h = (handles_t){.packets = handle("coll_dma_packets", MPI_T_PVAR_CLASS_COUNTER),
                     .skipped = handle("coll_dma_packets_skipped", MPI_T_PVAR_CLASS_COUNTER),
                     .doorbells = handle("coll_dma_doorbells", MPI_T_PVAR_CLASS_COUNTER),
+                    .nudges = handle("coll_dma_nudges", MPI_T_PVAR_CLASS_COUNTER),
                     .bytes = handle("coll_dma_bytes_engines", MPI_T_PVAR_CLASS_AGGREGATE)};
     MPI_Barrier(MPI_COMM_WORLD);
     for (int i = 0; i < calls; i++) {

@@ -2,6 +2,7 @@
 mpi_programs += \
 	test/device/across \
 	test/device/apart \
+	test/device/completions \
 	test/device/counted \
 	test/device/counts \
 	test/device/lose \
@@ -11,6 +12,7 @@ extra_files += \
 	test/device/across.sh \
 	test/device/apart.sh \
 	test/device/common.sh \
+	test/device/completions.sh \
 	test/device/counts.sh \
 	test/device/info.sh \
 	test/device/lose.sh \
@@ -35,6 +37,9 @@ test_device_across_LDADD = $(OMPI_PROGRAM_LIBS) -ldl -lpthread
 test_device_apart_SOURCES = test/device/apart.c test/device/hip.c test/device/hip.h
 test_device_apart_CPPFLAGS = $(MPI_CPPFLAGS)
 test_device_apart_LDADD = $(OMPI_PROGRAM_LIBS) -ldl
+test_device_completions_SOURCES = test/device/completions.c test/device/hip.c test/device/hip.h
+test_device_completions_CPPFLAGS = $(MPI_CPPFLAGS)
+test_device_completions_LDADD = $(OMPI_PROGRAM_LIBS) -ldl
 test_device_ran_SOURCES = test/device/ran.c test/device/hip.c test/device/hip.h
 test_device_ran_CPPFLAGS = $(MPI_CPPFLAGS)
 test_device_ran_LDADD = $(OMPI_PROGRAM_LIBS) -ldl

@@ -1,6 +1,7 @@
 /* AQL packets; see aql.h. */
 #include "aql.h"
 
+#include "api.h"
 #include "clock.h"
 #include "event.h"
 #include "fault.h"
@@ -47,7 +48,7 @@ static bool value_open(const hsa_amd_barrier_value_packet_t *packet)
 }
 
 /* The interrupt comes after the value, and the mailbox before the interrupt. */
-static void complete(hsa_signal_t signal, uint64_t began)
+static void complete(int gpu, hsa_signal_t signal, uint64_t began)
 {
     if (!signal.handle)
         return;
@@ -60,7 +61,7 @@ static void complete(hsa_signal_t signal, uint64_t began)
     __atomic_fetch_sub(&at->value, 1, __ATOMIC_ACQ_REL);
     if (mailbox) {
         __atomic_store_n((uint64_t *)mailbox, event, __ATOMIC_RELEASE);
-        emu_event_signal(event);
+        emu_event_interrupt(gpu, event);
     }
 }
 
@@ -106,7 +107,7 @@ enum emu_aql_state emu_aql_step(struct emu_aql *queue, int packets)
         /* All kinds of packets have their completion signal in the last eight bytes. */
         hsa_signal_t completion = ((const hsa_barrier_and_packet_t *)packet)->completion_signal;
         __atomic_store_n(header, HSA_PACKET_TYPE_INVALID, __ATOMIC_RELEASE);
-        complete(completion, queue->began);
+        complete(emu_gpu_of(queue->node), completion, queue->began);
         queue->began = 0;
         __atomic_store_n(queue->read, index + 1, __ATOMIC_RELEASE);
         state = EMU_AQL_PROGRESSED;

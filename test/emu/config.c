@@ -88,6 +88,9 @@ static emu_sdma_config_t sdma_read(const struct emu_persona *persona, uint64_t s
     sdma.fault_kinds = packet_kinds("EMU_FAULT_KINDS");
     sdma.hang_kinds = packet_kinds("EMU_HANG_KINDS");
     sdma.spoil_kinds = packet_kinds("EMU_SPOIL_KINDS");
+    if (!emu_lose_read(getenv("EMU_LOSE"), &sdma.lose))
+        refuse("EMU_LOSE", getenv("EMU_LOSE"));
+    sdma.lose.late_ns = (uint64_t)number("EMU_LOSE_US", 20000, 1, 1000000000) * 1000;
     return sdma;
 }
 

@@ -2,14 +2,17 @@
 #include "event.h"
 
 #include "api.h"
+#include "clock.h"
+#include "config.h"
 #include "memory.h"
+#include "report.h"
 
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <time.h>
 
-enum { EVENTS = 4096 };
+enum { EVENTS = 4096, LATE = 64 };
 
 static struct {
     HsaEvent *event;
@@ -87,6 +90,44 @@ void emu_event_signal(uint32_t id)
     events[id].set = true;
     pthread_cond_broadcast(&changed);
     pthread_mutex_unlock(&lock);
+}
+
+static struct {
+    emu_lose_t lose;
+    unsigned n;
+    struct {
+        uint64_t at;
+        uint32_t id;
+    } late[LATE];
+} interrupts; /* of the thread of the engines alone */
+
+void emu_event_interrupt(int gpu, uint32_t id)
+{
+    const emu_lose_rules_t *rules = &emu_config()->sdma.lose;
+    uint64_t late_ns;
+    if (!interrupts.lose.random)
+        interrupts.lose.random = ~emu_config()->seed;
+    emu_lose_how_t how = emu_lose(rules, &interrupts.lose, EMU_LOSE_TRAP, gpu, &late_ns);
+    if (how != EMU_LOSE_NOT)
+        emu_note("injected on GPU %d: %s trap", gpu, emu_lose_how_word(how));
+    if (how == EMU_LOSE_NOT || how == EMU_LOSE_TWICE)
+        emu_event_signal(id);
+    if ((how == EMU_LOSE_LATE || how == EMU_LOSE_TWICE) && interrupts.n < LATE) {
+        interrupts.late[interrupts.n].at = emu_clock_ns() + late_ns;
+        interrupts.late[interrupts.n++].id = id;
+    }
+}
+
+void emu_event_advance(void)
+{
+    for (unsigned i = 0; i < interrupts.n;) {
+        if (emu_clock_ns() < interrupts.late[i].at) {
+            i++;
+            continue;
+        }
+        emu_event_signal(interrupts.late[i].id);
+        interrupts.late[i] = interrupts.late[--interrupts.n];
+    }
 }
 
 /* Signals all events of a type; fault, if given, goes into them first. */

@@ -13,6 +13,11 @@
 
 void emu_event_signal(uint32_t id);
 
+/* An interrupt of a GPU that signals an event, unless EMU_LOSE loses it; in the thread of the engines. */
+void emu_event_interrupt(int gpu, uint32_t id);
+/* Raises those that are late. */
+void emu_event_advance(void);
+
 /* Tells whoever waits for memory faults about one; false if nobody has such an event. */
 bool emu_event_fault(uint32_t node, uint64_t va, bool read_only);
 

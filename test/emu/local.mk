@@ -2,10 +2,13 @@
 
 # Execution of SDMA packets: knows neither ROCm nor the rest of the node.
 emu_sdma_sources = \
+	test/emu/lose.c \
+	test/emu/lose.h \
 	test/emu/sdma.h \
 	test/emu/sdma_engine.c \
 	test/emu/sdma_exec.c \
 	test/emu/sdma_internal.h \
+	test/emu/sdma_lose.c \
 	test/emu/sdma_op.c \
 	test/emu/sdma_packet.c \
 	test/emu/sdma_packet.h \

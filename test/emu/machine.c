@@ -114,8 +114,13 @@ static void env_fault(void *ctx, int gpu, uint64_t va, bool write, emu_sdma_why_
 static void env_trap(void *ctx, int gpu, uint32_t context)
 {
     (void)ctx;
-    (void)gpu;
-    emu_event_signal(context);
+    emu_event_interrupt(gpu, context);
+}
+
+static void env_lost(void *ctx, int gpu, emu_lose_how_t how, emu_lose_what_t what)
+{
+    (void)ctx;
+    emu_note("injected on GPU %d: %s %s", gpu, emu_lose_how_word(how), emu_lose_word(what));
 }
 
 static void env_reset(void *ctx, int gpu, int engine)
@@ -161,6 +166,7 @@ static emu_sdma_node_t *make_node(void)
         .trap = env_trap,
         .reset = env_reset,
         .hang = env_hang,
+        .lost = env_lost,
         .clock = env_clock,
     };
     return emu_sdma_node_create(&emu_config()->sdma, &env);
@@ -185,6 +191,7 @@ static emu_sdma_engine_t *engine_of(int gpu, int id)
 /* One round over everything. */
 static enum emu_aql_state step(void)
 {
+    emu_event_advance();
     enum emu_aql_state all = EMU_AQL_IDLE;
     for (int gpu = 0; gpu < emu_config()->gpus; gpu++)
         for (int id = 0; id < ENGINES; id++) {

@@ -33,6 +33,8 @@
 #ifndef EMU_SDMA_H
 #define EMU_SDMA_H
 
+#include "lose.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -114,6 +116,8 @@ typedef struct emu_sdma_env {
     uint64_t (*clock)(void *ctx); /* nanoseconds, never back */
     /* A packet of config.hang_kinds stands at the head of a queue of this engine [may be NULL]. */
     void (*hang)(void *ctx, int gpu, int engine);
+    /* Something was lost, is late, or comes twice, on request [may be NULL]. */
+    void (*lost)(void *ctx, int gpu, emu_lose_how_t how, emu_lose_what_t what);
 } emu_sdma_env_t;
 
 typedef struct emu_sdma_config {
@@ -137,6 +141,7 @@ typedef struct emu_sdma_config {
     uint32_t hang_kinds;  /* such a packet is never carried out, and its queue stands still */
     uint32_t
         spoil_kinds; /* such a packet does something else: wrong bytes; POLL does not wait, COND_EXE skips nothing */
+    emu_lose_rules_t lose; /* injection: what is lost, late, or there twice */
 } emu_sdma_config_t;
 
 /* Defaults of a generation: everything that varies does, nothing is injected. */
@@ -181,6 +186,9 @@ void emu_sdma_node_destroy(emu_sdma_node_t *node);       /* and its engines */
  * Dead when it has queues and all are. */
 emu_sdma_state_t emu_sdma_engine_step(emu_sdma_engine_t *engine, unsigned budget);
 emu_sdma_state_t emu_sdma_queue_state(const emu_sdma_queue_t *queue); /* as of its last step */
+
+/* Other rules of what is lost from now on; counting begins anew. */
+void emu_sdma_node_lose(emu_sdma_node_t *node, const emu_lose_rules_t *rules);
 
 /* Kills all queues of the engine, whatever they are doing, and says so to env->reset. */
 void emu_sdma_engine_reset(emu_sdma_engine_t *engine);

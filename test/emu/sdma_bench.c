@@ -79,7 +79,7 @@ static char *add_segment(bench_t *b, uint64_t va, uint64_t bytes, int owner, uns
 
 void bench_begin(bench_t *b, const emu_sdma_config_t *config)
 {
-    const emu_sdma_env_t env = {b, translate, report, vm_fault, trap, reset, look_at_clock, NULL};
+    const emu_sdma_env_t env = {b, translate, report, vm_fault, trap, reset, look_at_clock, NULL, NULL};
     uint64_t random = config->seed, mixed;
 
     memset(b, 0, sizeof(*b));

@@ -32,6 +32,7 @@ emu_sdma_node_t *emu_sdma_node_create(const emu_sdma_config_t *config, const emu
     if (node) {
         node->config = *config;
         node->env = *env;
+        node->lose.random = config->seed;
     }
     return node;
 }

@@ -206,7 +206,7 @@ static emu_sdma_state_t cond_exe(emu_sdma_queue_t *q)
     if (value == 0 && !emu_sdma_is_injected(q, emu_sdma_node_of(q)->config.spoil_kinds, EMU_SDMA_COND_EXE)) {
         q->stats.skipped += q->head.count;
         q->read += 4ull * q->head.count;
-        __atomic_store_n(q->ring.rptr, q->read, __ATOMIC_RELEASE);
+        emu_sdma_show_read(q);
     }
     return EMU_SDMA_PROGRESSED;
 }

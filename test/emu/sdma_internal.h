@@ -6,12 +6,14 @@
  *   sdma_op       begins and moves on one operation
  *   sdma_exec     carries out the packet at the head of a queue
  *   sdma_queue    ring, pointers, doorbell; one action of one queue
+ *   sdma_lose     what is lost, late or there twice on request
  *   sdma_engine   which queue has the engine; create and destroy
  *   sdma_text     names, reports, statistics as text
  */
 #ifndef EMU_SDMA_INTERNAL_H
 #define EMU_SDMA_INTERNAL_H
 
+#include "lose.h"
 #include "sdma.h"
 #include "sdma_packet.h"
 
@@ -20,6 +22,9 @@
 
 /* FENCEs that a queue remembers, because a POLL may be waiting for their words. */
 #define EMU_SDMA_FENCED 16
+
+/* What a queue remembers of that which comes twice. */
+#define EMU_SDMA_AGAIN 16
 
 /* Bytes of one side: `slices` times `rows` rows of `row_bytes`. */
 typedef struct emu_sdma_region {
@@ -57,9 +62,18 @@ typedef struct emu_sdma_op {
     uint64_t pieces, done, next, stride;
     unsigned todo; /* sides that the piece at hand is still to be written to; 0: none at hand */
     uint32_t pattern;
-    char *payload; /* of WRITE */
-    char *held[2]; /* what was read of the piece at hand; a swap holds both sides */
+    char *payload;  /* of WRITE */
+    bool lost;      /* a FENCE that is not written */
+    uint64_t twice; /* a FENCE that is written again so much later; 0: it is not */
+    char *held[2];  /* what was read of the piece at hand; a swap holds both sides */
 } emu_sdma_op_t;
+
+/* What comes again. */
+typedef struct emu_sdma_again {
+    emu_lose_what_t what;
+    uint64_t at; /* when; 0: nothing */
+    uint64_t va, value;
+} emu_sdma_again_t;
 
 struct emu_sdma_queue {
     emu_sdma_engine_t *engine;
@@ -92,6 +106,14 @@ struct emu_sdma_queue {
     uint64_t fences; /* written; the last EMU_SDMA_FENCED are kept */
     emu_sdma_fenced_t fenced[EMU_SDMA_FENCED];
 
+    unsigned agains;
+    emu_sdma_again_t again[EMU_SDMA_AGAIN];
+    uint64_t read_late;     /* the read pointer is not shown before; 0: it is */
+    uint64_t doorbell_late; /* the doorbell is not seen before */
+    bool rung_again;        /* the queue looks at its write pointer once more */
+    uint64_t judged;        /* the last doorbell of which it was decided whether it is lost */
+    bool unrung;            /* a doorbell is lost or late, so the write pointer may be ahead for long */
+
     uint64_t fetched;
     emu_sdma_stats_t stats;
 };
@@ -111,6 +133,7 @@ struct emu_sdma_engine {
 struct emu_sdma_node {
     emu_sdma_config_t config;
     emu_sdma_env_t env;
+    emu_lose_t lose;
     emu_sdma_engine_t *engines;
     emu_sdma_queue_t *queues;
 };
@@ -154,6 +177,16 @@ emu_sdma_state_t emu_sdma_op_advance(emu_sdma_queue_t *q, uint64_t now);
 
 /* Carries out the head, or tries to: PROGRESSED when it is done, BLOCKED, DEAD. */
 emu_sdma_state_t emu_sdma_head_execute(emu_sdma_queue_t *q, uint64_t now);
+
+/* sdma_lose.c. Shows `read` to the owner of the queue. */
+void emu_sdma_show_read(emu_sdma_queue_t *q);
+/* The doorbell, or what it was before, if that it has changed is lost or late. */
+uint64_t emu_sdma_see_doorbell(emu_sdma_queue_t *q, uint64_t now);
+/* A FENCE begins; true: it is not written. */
+bool emu_sdma_lose_fence(emu_sdma_queue_t *q, emu_sdma_op_t *op, uint64_t now);
+void emu_sdma_lose_fence_written(emu_sdma_queue_t *q, const emu_sdma_op_t *op);
+/* What comes late or again, if it is time. */
+void emu_sdma_lose_advance(emu_sdma_queue_t *q, uint64_t now);
 
 /* Looks at doorbell and write pointer: whether there is anything to do. Ends the queue when they break a rule. */
 bool emu_sdma_queue_wants(emu_sdma_queue_t *q, uint64_t now);

@@ -137,6 +137,7 @@ emu_sdma_state_t emu_sdma_op_begin(emu_sdma_queue_t *q, uint64_t now)
             (emu_sdma_region_t){.va = q->head.dst[0].va, .row_bytes = 4, .rows = 1, .slices = 1};
         op->pattern = q->head.data;
         op->ready = 0;
+        op->lost = emu_sdma_lose_fence(q, op, now);
         q->ops++;
         return state;
     }
@@ -252,10 +253,15 @@ static emu_sdma_state_t fence_write(emu_sdma_queue_t *q, unsigned index)
         return emu_sdma_die(q);
     }
     emu_sdma_check_race(q, access);
+    if (q->op[index]->lost) {
+        op_remove(q, index);
+        return EMU_SDMA_PROGRESSED;
+    }
     __atomic_store_n((uint32_t *)word->host, q->op[index]->pattern, __ATOMIC_RELEASE);
     q->fenced[q->fences++ % EMU_SDMA_FENCED] =
         (emu_sdma_fenced_t){.va = word->va, .at = access->at, .data = q->op[index]->pattern};
     q->stats.fences++;
+    emu_sdma_lose_fence_written(q, q->op[index]);
     op_remove(q, index);
     return EMU_SDMA_PROGRESSED;
 }

@@ -67,7 +67,7 @@ static bool doorbell_late(emu_sdma_queue_t *q, uint64_t wptr, uint64_t doorbell,
     uint64_t since = now - q->lag_look;
 
     q->lag_look = now;
-    if (wptr == doorbell || doorbell != q->doorbell) {
+    if (wptr == doorbell || doorbell != q->doorbell || q->unrung) {
         q->lag_ns = 0;
         return false;
     }
@@ -77,13 +77,14 @@ static bool doorbell_late(emu_sdma_queue_t *q, uint64_t wptr, uint64_t doorbell,
 
 bool emu_sdma_queue_wants(emu_sdma_queue_t *q, uint64_t now)
 {
-    uint64_t doorbell = __atomic_load_n(q->ring.doorbell, __ATOMIC_ACQUIRE);
+    uint64_t doorbell = emu_sdma_see_doorbell(q, now);
     uint64_t wptr = __atomic_load_n(q->ring.wptr, __ATOMIC_ACQUIRE);
     bool busy = q->headed || q->ops || q->read != q->limit;
 
     if (q->state == EMU_SDMA_DEAD) {
         return false;
     }
+    emu_sdma_lose_advance(q, now);
     if (doorbell != q->doorbell) {
         q->stats.doorbells++;
     }
@@ -99,12 +100,13 @@ bool emu_sdma_queue_wants(emu_sdma_queue_t *q, uint64_t now)
     if (q->state == EMU_SDMA_DEAD) {
         return false;
     }
-    if ((busy || doorbell != q->doorbell) && wptr != q->limit) {
+    if ((busy || doorbell != q->doorbell || q->rung_again) && wptr != q->limit) {
         q->limit = wptr;
         if (q->fences) {
             emu_sdma_in_order(q, q->fenced[(q->fences - 1) % EMU_SDMA_FENCED].at);
         }
     }
+    q->rung_again = false;
     q->wptr = wptr;
     q->doorbell = doorbell;
     return q->headed || q->ops || q->read != q->limit;
@@ -172,7 +174,7 @@ static emu_sdma_state_t fetch(emu_sdma_queue_t *q, uint64_t now)
     q->stats.packets[q->head.kind]++;
     if (q->head.kind != EMU_SDMA_WRITE) {
         q->read += 4ull * length;
-        __atomic_store_n(q->ring.rptr, q->read, __ATOMIC_RELEASE);
+        emu_sdma_show_read(q);
     }
     return EMU_SDMA_PROGRESSED;
 }
@@ -190,7 +192,7 @@ static emu_sdma_state_t forward(emu_sdma_queue_t *q, uint64_t now)
         q->headed = false;
         if (q->head.kind == EMU_SDMA_WRITE) {
             q->read += 4ull * q->head.dwords; /* only now: its payload has been taken out of the ring */
-            __atomic_store_n(q->ring.rptr, q->read, __ATOMIC_RELEASE);
+            emu_sdma_show_read(q);
         }
     }
     return state;
@@ -254,7 +256,7 @@ emu_sdma_queue_t *emu_sdma_queue_new(emu_sdma_engine_t *engine, const emu_sdma_r
         emu_sdma_queue_free(q);
         return NULL;
     }
-    q->read = q->limit = q->wptr = q->doorbell = __atomic_load_n(ring->rptr, __ATOMIC_ACQUIRE);
+    q->read = q->limit = q->wptr = q->doorbell = q->judged = __atomic_load_n(ring->rptr, __ATOMIC_ACQUIRE);
     return q;
 }
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "device/device.h"
 #include "libunit.h"
 
 #define GUARD 96 /* bytes before and behind a side that must stay */
@@ -264,4 +265,9 @@ void call_run_job(job_t *job)
     threads_run(job);
     engine_end();
     fake_gpu_stop();
+}
+
+uint32_t call_runs(const dma_comm_t *comm)
+{
+    return comm->device && comm->device->epoch ? comm->device->epoch - comm->first_epoch : 0;
 }

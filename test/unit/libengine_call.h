@@ -47,6 +47,9 @@ typedef struct call {
     uint64_t tag;
 } call_t;
 
+/* How many calls of the communicator an engine has done. */
+uint32_t call_runs(const dma_comm_t *comm);
+
 /* A rank's arguments; the memory is the rank's until call_free. */
 call_t *call_make(rank_t *r, const call_spec_t *spec);
 void call_free(call_t *c);

@@ -130,7 +130,7 @@ static uint64_t look_at_clock(void *ctx)
 
 void fake_begin(const fake_options_t *options)
 {
-    const emu_sdma_env_t env = {NULL, translate, report, vm_fault, trap, reset, look_at_clock, NULL};
+    const emu_sdma_env_t env = {NULL, translate, report, vm_fault, trap, reset, look_at_clock, NULL, NULL};
     emu_sdma_config_t config = emu_sdma_config(EMU_SDMA_GFX942, 1);
 
     memset(&kernel, 0, sizeof(kernel));
@@ -213,7 +213,7 @@ void fake_copies(dma_queues_t *q, dma_queue_t *queue, uint32_t value)
     memcpy(&fence, memory + 2 * BLOCK, sizeof(fence));
     ck_assert_uint_eq(fence, value);
     ck_assert_mem_eq(memory, memory + BLOCK, BLOCK);
-    ck_assert_int_eq(dma_queue_check(queue, 1), DMA_OK);
+    ck_assert_int_eq(dma_queue_check(queue, 1, NULL), DMA_OK);
     dma_queues_free(q, memory, PAGE);
 }
 

@@ -152,7 +152,7 @@ void stage_start_rank(stage_t *s, int rank)
 
 uint32_t stage_line(const stage_t *s, int queue)
 {
-    return atomic_load(&dma_window_queue(&s->window, 0, queue)->word);
+    return atomic_load(&dma_window_queue(&s->window, 0, queue)->by_epoch[s->run.epoch % DMA_EPOCH_WORDS]);
 }
 
 void stage_wait(const stage_t *s)

@@ -405,7 +405,7 @@ const dma_provider_ops_t *const __wrap_dma_providers[] = {&thunk_named, &dma_pro
 void thunk_begin(const thunk_options_t *options)
 {
     emu_sdma_config_t config = emu_sdma_config(options->gen, options->seed);
-    emu_sdma_env_t env = {&thunk, translate, report, vm_fault, trap, reset, look_at_clock, NULL};
+    emu_sdma_env_t env = {&thunk, translate, report, vm_fault, trap, reset, look_at_clock, NULL, NULL};
 
     config.fault_packet = options->fault_packet;
     config.early_polls = options->early_polls;
@@ -476,6 +476,19 @@ void thunk_hold(bool hold)
 {
     pthread_mutex_lock(&thunk.lock);
     thunk.held = hold;
+    pthread_mutex_unlock(&thunk.lock);
+}
+
+void thunk_lose(const char *text, uint64_t late_ns)
+{
+    emu_lose_rules_t rules;
+
+    if (!emu_lose_read(text, &rules)) {
+        abort();
+    }
+    rules.late_ns = late_ns;
+    pthread_mutex_lock(&thunk.lock);
+    emu_sdma_node_lose(thunk.node, &rules);
     pthread_mutex_unlock(&thunk.lock);
 }
 

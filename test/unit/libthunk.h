@@ -49,6 +49,8 @@ void thunk_end(void);
 void thunk_show(const void *addr, uint64_t bytes);
 /* No engine moves while they are held. */
 void thunk_hold(bool hold);
+/* What is lost from now on, as in EMU_LOSE, and how late what is late is at most. */
+void thunk_lose(const char *rules, uint64_t late_ns);
 /* From now on a late queue is like others. */
 void thunk_late_goes(void);
 /* Waits until no engine has anything to do; false: one still has, after so many seconds, or is dead. */

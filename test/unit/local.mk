@@ -69,6 +69,7 @@ unit_tests += \
 	test/unit/test_sdma_shaped \
 	test/unit/test_sdma_thunk \
 	test/unit/test_sdma_topology \
+	test/unit/test_sdma_watch \
 	test/unit/test_shape \
 	test/unit/test_self \
 	test/unit/test_state \
@@ -183,6 +184,7 @@ test_unit_test_relay_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--w
 # find the thunk, the ROCr and the providers of libthunk.h
 test_unit_test_sdma_arm_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dma_thunk_find,--wrap=dma_rocr_find,--wrap=dma_providers
 test_unit_test_sdma_bound_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dma_thunk_find,--wrap=dma_rocr_find,--wrap=dma_providers
+test_unit_test_sdma_watch_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dma_thunk_find,--wrap=dma_rocr_find,--wrap=dma_providers
 test_unit_test_sdma_engine_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dma_thunk_find,--wrap=dma_rocr_find,--wrap=dma_providers
 test_unit_test_sdma_lower_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dma_thunk_find,--wrap=dma_rocr_find,--wrap=dma_providers
 test_unit_test_sdma_queue_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dma_thunk_find,--wrap=dma_rocr_find,--wrap=dma_providers

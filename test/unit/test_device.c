@@ -20,11 +20,6 @@ static void prepare(rank_t *r, dma_comm_t *comm)
     must(r, status == DMA_OK, "%s: %s", dma_status_name(status), dma_comm_reason(comm));
 }
 
-static uint32_t epochs(const dma_comm_t *comm)
-{
-    return comm->device ? comm->device->epoch : 0;
-}
-
 /* ---- all ranks have device memory ---- */
 
 /* Every operation, out of place and in place, small and of several pieces, again and again in the same memory. */
@@ -56,7 +51,7 @@ static void all_operations(rank_t *r)
             }
         }
     }
-    must(r, epochs(comm) >= least, "%u of at least %u calls were the engine's", epochs(comm), least);
+    must(r, call_runs(comm) >= least, "%u of at least %u calls were the engine's", call_runs(comm), least);
 }
 
 static const char *const gpu_variants[] = {"auto", "pcpy", "b2b", "bcst", "swap", "halves"};
@@ -105,7 +100,7 @@ static void by_mask(rank_t *r)
             }
         }
     }
-    must(r, *mask + 1 == 1u << r->n || epochs(r->comms[0]) == 0, "the engine has run without all ranks");
+    must(r, *mask + 1 == 1u << r->n || call_runs(r->comms[0]) == 0, "the engine has run without all ranks");
 }
 
 START_TEST(every_mixture)
@@ -221,7 +216,7 @@ static void more_memory_than_slots(rank_t *r)
         call_free(sets[i]);
     }
     call_free(on_host);
-    must(r, epochs(r->comms[0]) > 200, "the engine has run %u times", epochs(r->comms[0]));
+    must(r, call_runs(r->comms[0]) > 200, "the engine has run %u times", call_runs(r->comms[0]));
 }
 
 START_TEST(slots_in_lock_step)
@@ -244,7 +239,7 @@ static void new_memory_in_a_mixed_call(rank_t *r)
     call_run(r, r->comms[0], a, 1);
     call_run(r, r->comms[0], r->rank ? h : b, 2);
     call_run(r, r->comms[0], b, 3);
-    must(r, epochs(r->comms[0]) == 2, "the engine has run %u times, not 2", epochs(r->comms[0]));
+    must(r, call_runs(r->comms[0]) == 2, "the engine has run %u times, not 2", call_runs(r->comms[0]));
     threads_barrier(r);
     call_free(a);
     call_free(b);

@@ -18,7 +18,7 @@ static void prepare(rank_t *r, dma_comm_t *comm)
 
 static void ends(rank_t *r, call_t *c, uint32_t calls)
 {
-    uint32_t served = r->comms[0]->device ? r->comms[0]->device->epoch : 0;
+    uint32_t served = call_runs(r->comms[0]);
 
     must(r, served == calls, "the engine has run %u times, not %u", served, calls);
     threads_barrier(r);
@@ -140,7 +140,7 @@ static void large(rank_t *r)
             must(r, kept && kept <= DEVICE_KEPT_BYTES, "%llu bytes of rank %d are kept", (unsigned long long)kept, p);
         }
     }
-    served = r->comms[0]->device->epoch;
+    served = call_runs(r->comms[0]);
     must(r, served == 40, "the engine has run %u times", served);
     threads_barrier(r);
     for (int i = 0; i < LARGE; i++) {

@@ -26,9 +26,7 @@ typedef struct odd {
 
 static unsigned runs_of(const rank_t *r)
 {
-    const struct dma_device_comm *dc = r->comms[0]->device;
-
-    return dc ? dc->epoch : 0;
+    return call_runs(r->comms[0]);
 }
 
 static call_spec_t spec_of(const rank_t *r, const odd_t *odd, dma_coll_t coll, bool in_place, size_t bytes)

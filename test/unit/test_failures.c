@@ -132,6 +132,42 @@ START_TEST(init_after_a_failure_that_some_have_seen)
 }
 END_TEST
 
+/* Rank 0's channel fails, as when its engine has lost the completion of a start that the others have completed. */
+static void channel_fails(rank_t *r)
+{
+    uint8_t send[16] = {0}, recv[3 * 16];
+    dma_side_t from = data_buffer(send, 16), to = data_buffer(recv, 16);
+    dma_call_t call = gather_call(&from, &to);
+    dma_channel_t *channel = NULL;
+    dma_status_t status;
+
+    prepare(r);
+    status = dma_channel_create(r->comms[0], &call, NULL, NULL, &channel);
+    must(r, status == DMA_OK, "%s", dma_status_name(status));
+    threads_barrier(r);
+    if (r->rank == 0) {
+        dma_comm_t *inside = *(dma_comm_t **)(void *)channel; /* its first member */
+
+        dma_comm_lock(inside);
+        dma_comm_fail(inside, DMA_ERR_ENGINE, "as if its engine had");
+        dma_comm_unlock(inside);
+    } else {
+        status = dma_comm_run(r->comms[0], &call);
+        must(r, status == DMA_ERR_ENGINE, "%s", dma_status_name(status));
+    }
+    threads_barrier(r);
+    dma_channel_destroy(channel);
+}
+
+/* The others wait in the next call on the communicator, to which rank 0 does not come. */
+START_TEST(communicator_of_a_channel_that_fails)
+{
+    job_t job = threads_job(3, channel_fails);
+
+    threads_run(&job);
+}
+END_TEST
+
 /* ---- failures found by another thread ---- */
 
 /* A datatype; while an element of it is packed, something else happens to the communicator. */
@@ -460,6 +496,7 @@ int main(void)
 
     unit_test(suite, call_unplaced_before_the_set_up, LIMIT);
     unit_test(suite, init_after_a_failure_that_some_have_seen, LIMIT);
+    unit_test(suite, communicator_of_a_channel_that_fails, LIMIT);
     unit_test(suite, blocking_call_while_a_thread_fails_it, LIMIT);
     unit_test(suite, threads_may_come_later, 20);
     unit_test(suite, failed_communicator_never_returns_ok, LIMIT);

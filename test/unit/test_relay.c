@@ -357,7 +357,7 @@ static unsigned runs_of_engines(const dma_comm_t *comm)
 {
     const dma_comm_t *local = comm->cluster->node_comm;
 
-    return local && local->device ? local->device->epoch : 0;
+    return local ? call_runs(local) : 0;
 }
 
 /* What a node's ranks exchange is the engines' business, unless one of them has host memory. */

@@ -71,7 +71,8 @@ static size_t expect_program(const stage_t *s, const dma_queue_t *queue, size_t 
     ck_assert_uint_eq(p.bytes, STAGE_BYTES);
     at += decode(ring + at, all - at, &p);
     ck_assert_int_eq(p.kind, SDMA_FENCE);
-    ck_assert_uint_eq(p.addr, (uint64_t)(uintptr_t)dma_window_queue(&s->window, 0, number));
+    ck_assert_uint_eq(p.addr, (uint64_t)(uintptr_t)dma_window_queue(&s->window, 0, number) +
+                                  dma_engine_line_offset(s->run.epoch));
     ck_assert_uint_eq(p.value, s->run.epoch);
     ck_assert_uint_eq(at, covered); /* given up, all of it is skipped, the line too, and nothing behind it */
     return at;

@@ -170,25 +170,28 @@ START_TEST(taken_for_broken)
 
     begin((thunk_options_t){0});
     queue = dma_queue_get(&unit.queues, &host, 0);
-    ck_assert_int_eq(dma_queue_check(queue, 0.01), DMA_OK); /* it has nothing to do */
+    ck_assert_int_eq(dma_queue_check(queue, 0.01, NULL), DMA_OK); /* it has nothing to do */
     works(queue);
-    ck_assert_int_eq(dma_queue_check(queue, 0.01), DMA_OK);
+    ck_assert_int_eq(dma_queue_check(queue, 0.01, NULL), DMA_OK);
     /* it has, and does not move */
     ck_assert_int_eq(dma_ring_reserve(&queue->ring, DMA_PACKET_POLL_DWORDS, 1, &p), DMA_OK);
     dma_packet_poll(p, queue->go_addr, DMA_PACKET_EQUAL, 12345, UINT32_MAX, 4);
     thunk_hold(true);
     dma_ring_publish(&queue->ring);
-    ck_assert_int_eq(dma_queue_check(queue, 0.01), DMA_OK); /* not for long yet */
+    ck_assert_int_eq(dma_queue_check(queue, 0.01, NULL), DMA_OK); /* not for long yet */
     usleep(20000);
-    ck_assert_int_eq(dma_queue_check(queue, 0.01), DMA_ERR_ENGINE);
-    ck_assert_int_eq(dma_queue_check(queue, HUGE_VAL), DMA_OK);
+    ck_assert_int_eq(dma_queue_check(queue, 0.01, NULL), DMA_OK); /* nudged, and not for long since */
+    ck_assert_uint_eq(queue->ring.count.nudges, 1);
+    usleep(20000);
+    ck_assert_int_eq(dma_queue_check(queue, 0.01, NULL), DMA_ERR_ENGINE);
+    ck_assert_int_eq(dma_queue_check(queue, HUGE_VAL, NULL), DMA_OK);
     thunk_hold(false);
     atomic_store(queue->go, 12345);
     ck_assert(thunk_quiet(20));
-    ck_assert_int_eq(dma_queue_check(queue, 0.01), DMA_OK); /* late was not dead */
+    ck_assert_int_eq(dma_queue_check(queue, 0.01, NULL), DMA_OK); /* late was not dead */
     /* the driver says that something has befallen it */
     *(int64_t *)(uintptr_t)queue->made.error = 1;
-    ck_assert_int_eq(dma_queue_check(queue, HUGE_VAL), DMA_ERR_ENGINE);
+    ck_assert_int_eq(dma_queue_check(queue, HUGE_VAL, NULL), DMA_ERR_ENGINE);
     end();
 }
 END_TEST

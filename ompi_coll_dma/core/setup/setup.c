@@ -25,8 +25,9 @@
 #include "core/setup/measure.h"
 #include "node/cross.h"
 
-#define PROTOCOL 11 /* version of the records and of the window */
-#define ATTEMPTS 2
+#define PROTOCOL     12        /* version of the records and of the window */
+#define FIRST_EPOCHS (1 << 28) /* twice an epoch stays below 2^31 for long */
+#define ATTEMPTS     2
 
 /* What a rank publishes in INFO. */
 typedef struct info {
@@ -40,6 +41,7 @@ typedef struct info {
     uint64_t first_seq;
     uint64_t region, region_addr; /* for measurements (measure.h): offset in the block, 0: none; address on this rank */
     dma_choices_t choices;        /* of rank 0 only */
+    uint32_t first_epoch;         /* of rank 0 only: see dma_comm_t */
     uint32_t wants_memory_route;  /* a channel: dma_memory_t.serves of this rank */
     dma_cores_t cores;
 } info_t;
@@ -159,6 +161,7 @@ static dma_status_t begin_attempt(dma_comm_t *comm, setup_t *s)
     allocate_block(comm, s, &s->mine.why);
     dma_cores_count(&s->mine.cores, &comm->proc->params);
     if (comm->rank == 0) {
+        s->mine.first_epoch = (uint32_t)(dma_random64() % FIRST_EPOCHS);
         dma_choices_make(&s->mine.choices, &comm->proc->params, report_wrong, comm);
     }
     return exchange(comm, s, &s->mine, sizeof(s->mine));
@@ -430,6 +433,7 @@ static void init_choices(dma_comm_t *comm, const setup_t *s, bool cross)
     comm->gpu_profile = rank0->gpu_profile;
     comm->gpu_forced = rank0->gpu_forced;
     comm->gpu_queues = rank0->gpu_queues;
+    comm->first_epoch = s->all[0].first_epoch;
     comm->all_want_memory_route = true;
     for (int r = 0; r < comm->nranks; r++) {
         comm->all_want_memory_route = comm->all_want_memory_route && s->all[r].wants_memory_route;

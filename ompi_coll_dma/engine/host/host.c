@@ -205,14 +205,6 @@ static inline dma_status_t wait_entry(dma_run_t *run, int peer)
     return DMA_OK;
 }
 
-/* An engine writes this word after its copies. Acquire: the copied data are read after it. */
-static dma_status_t wait_queue(const dma_run_t *run, int rank, int queue)
-{
-    uint32_t word = atomic_load_explicit(&dma_window_queue(run->window, rank, queue)->word, memory_order_acquire);
-
-    return (int32_t)(word - run->epoch) >= 0 ? DMA_OK : DMA_AGAIN;
-}
-
 static __attribute__((noinline)) dma_status_t wait_flag(dma_run_t *run, const dma_op_t *op, uint64_t trip)
 {
     const dma_window_t *w = run->window;
@@ -241,7 +233,7 @@ static __attribute__((noinline)) dma_status_t wait_flag(dma_run_t *run, const dm
         want = run->pair_out[f->rank] + value;
         break;
     case DMA_FLAG_QUEUE:
-        return wait_queue(run, f->rank, f->peer);
+        return dma_window_queue_reached(w, f->rank, f->peer, run->epoch) ? DMA_OK : DMA_AGAIN;
     default:
         word = &dma_window_pair(w, f->rank, f->peer)->landed;
         want = run->seq - 1 + value;

@@ -61,7 +61,7 @@ static uint32_t draft(const dma_sdma_binding_t *b, const dma_run_t *run, uint32_
                                 .write_ptr = &write,
                                 .doorbell = &doorbell};
     dma_queue_t draft_queue = {.step_addr = queue->step_addr, .step = queue->step};
-    dma_lower_target_t to = dma_sdma_lower_target(b, &draft_queue, index);
+    dma_lower_target_t to = dma_sdma_lower_target(b, &draft_queue, index, run->epoch);
     dma_lower_t at = {0};
 
     to.ready = b->ready;
@@ -183,6 +183,16 @@ static bool all_idle(const dma_sdma_binding_t *b)
     return true;
 }
 
+/* The doorbell of what is revoked may have been lost, or its read pointer may be. */
+static void nudge_all(const dma_sdma_binding_t *b)
+{
+    for (int i = 1; i <= b->nranks; i++) {
+        if (b->armed_queues[i]) {
+            (void)dma_queue_check(b->armed_queues[i], REVOKE_SECONDS, b->unit->counters);
+        }
+    }
+}
+
 dma_status_t dma_sdma_arm(const dma_run_t *run, uint64_t *bytes)
 {
     dma_sdma_binding_t *b = dma_sdma_binding(run->binding);
@@ -197,7 +207,7 @@ dma_status_t dma_sdma_arm(const dma_run_t *run, uint64_t *bytes)
         return DMA_UNSUPPORTED;
     }
     if (!create_queues(b, run)) {
-        dma_sdma_arm_release(b);
+        dma_sdma_arm_release(b, true);
         b->ready = NULL; /* the programs of a binding never change, so another attempt would fail as well */
         return DMA_UNSUPPORTED;
     }
@@ -217,9 +227,8 @@ dma_status_t dma_sdma_arm(const dma_run_t *run, uint64_t *bytes)
     }
     free(body);
     if (fits) { /* the exit handler must know the binding before an engine can wait */
-        b->armed = b->epoch = run->epoch;
-        b->progs = run->plan->nprogs;
-        b->window = run->window;
+        atomic_store_explicit(&b->armed, run->epoch, memory_order_relaxed);
+        dma_sdma_set_run(b, run);
         b->run = NULL;
         exit_list_add(b);
     }
@@ -240,7 +249,7 @@ dma_status_t dma_sdma_arm(const dma_run_t *run, uint64_t *bytes)
         dma_queue_publish(queue, b->unit->counters);
     }
     if (!fits) {
-        dma_sdma_arm_release(b);
+        dma_sdma_arm_release(b, true);
         b->ready = NULL;
     }
     return fits ? DMA_OK : DMA_UNSUPPORTED;
@@ -257,6 +266,7 @@ void dma_sdma_disarm(dma_gpu_binding_t *handle, _Atomic uint32_t *ready)
     }
     revoke(b, ready);
     while (!all_idle(b) && dma_now() < until) {
+        nudge_all(b);
         dma_pause(&pause);
     }
     b->stalled = !all_idle(b);
@@ -266,31 +276,7 @@ void dma_sdma_disarm(dma_gpu_binding_t *handle, _Atomic uint32_t *ready)
     b->progs = 0;
 }
 
-/* As long as a peer has not started the run, armed programs may wait for any time. Then only errors of a queue
- * count, and the timeout of a queue without progress starts again. */
-dma_status_t dma_sdma_arm_check(dma_sdma_binding_t *b)
-{
-    bool started = b->armed != 0;
-
-    for (int r = 0; started && r < b->nranks; r++) {
-        started = dma_ready_started(atomic_load_explicit(&dma_window_ready(b->window, r)->word, memory_order_relaxed),
-                                    b->armed);
-    }
-    for (int i = 1; i <= b->nranks; i++) {
-        if (!b->armed_queues[i]) {
-            continue;
-        }
-        if (dma_queue_check(b->armed_queues[i], started ? b->unit->stuck_seconds : HUGE_VAL) != DMA_OK) {
-            return DMA_ERR_ENGINE;
-        }
-        if (!started) {
-            b->armed_queues[i]->seen_at = 0;
-        }
-    }
-    return DMA_OK;
-}
-
-bool dma_sdma_arm_release(dma_sdma_binding_t *b)
+bool dma_sdma_arm_release(dma_sdma_binding_t *b, bool quiet)
 {
     bool all = true;
 
@@ -299,7 +285,7 @@ bool dma_sdma_arm_release(dma_sdma_binding_t *b)
     }
     for (int i = 1; b->armed_queues && i <= b->nranks; i++) {
         if (b->armed_queues[i]) {
-            all = dma_queue_put_exclusive(&b->unit->queues, b->armed_queues[i]) && all;
+            all = quiet && dma_queue_put_exclusive(&b->unit->queues, b->armed_queues[i]) && all;
             b->armed_queues[i] = NULL;
         }
     }

@@ -82,13 +82,6 @@ static dma_status_t open_queues(const dma_gpu_config_t *config, const dma_proof_
     return DMA_OK;
 }
 
-static bool has_work(void *arg, uint64_t address)
-{
-    dma_sdma_unit_t *unit = arg;
-
-    return dma_queues_busy(&unit->queues, address);
-}
-
 /* Without events of ROCr, or with a version that has none, a fault ends the process, as it does in any program. */
 static void watch_faults(dma_sdma_unit_t *unit)
 {
@@ -98,12 +91,11 @@ static void watch_faults(dma_sdma_unit_t *unit)
     dma_rocr_t rocr;
 
     if (dma_rocr_find(&rocr, &reason) == DMA_OK && dma_rocr_find_gpu(&rocr, &address, &gpu, &reason) == DMA_OK) {
-        (void)dma_fault_watch(&unit->fault, &rocr, gpu.agent, unit->stuck_seconds, has_work, unit);
+        (void)dma_fault_watch(&unit->fault, &rocr, gpu.agent, unit->stuck_seconds, dma_sdma_busy, unit);
     }
 }
 
-/* The GPU has failed: NULL if not, else how. Whoever asks returns an error to the application. */
-static const char *failure_of(dma_sdma_unit_t *unit)
+const char *dma_sdma_failure(dma_sdma_unit_t *unit)
 {
     const char *text = dma_fault_seen(&unit->fault);
 
@@ -116,7 +108,7 @@ static const char *failure_of(dma_sdma_unit_t *unit)
 /* The self-test has failed: a queue does not work. */
 static dma_status_t refuse_queue(dma_sdma_unit_t *unit, char *why)
 {
-    const char *failure = failure_of(unit);
+    const char *failure = dma_sdma_failure(unit);
 
     return dma_gpu_refuse(why, failure ? failure : "a queue on the device does not do what it is told");
 }
@@ -152,6 +144,7 @@ static dma_status_t open_unit(const dma_gpu_config_t *config, dma_proof_t *proof
         free(unit);
         return status;
     }
+    pthread_mutex_init(&unit->bindings_lock, NULL);
     watch_faults(unit);
     *result = unit;
     return DMA_OK;
@@ -165,6 +158,7 @@ dma_status_t dma_sdma_unit_open(const dma_gpu_config_t *config, dma_sdma_unit_t 
 void dma_sdma_unit_close(dma_sdma_unit_t *unit)
 {
     dma_fault_unwatch(&unit->fault);
+    pthread_mutex_destroy(&unit->bindings_lock);
     dma_queues_close(&unit->queues);
     dma_topo_free(unit->topo);
     free(unit);
@@ -208,6 +202,7 @@ static dma_status_t sdma_open(const dma_gpu_config_t *config, dma_gpu_unit_t **r
              unit->queues.provider->names_engines ? ", on engines by number" : "",
              unit->gen->has & DMA_GEN_BROADCAST ? ", broadcast" : "", unit->gen->has & DMA_GEN_SWAP ? ", swap" : "",
              unit->gen->has & DMA_GEN_COND ? ", conditional execution" : "", why_no_poll(unit));
+    unit->queues.counters = config->counters; /* the self-test does not count */
     *result = (dma_gpu_unit_t *)unit;
     return DMA_OK;
 }
@@ -216,6 +211,7 @@ static void sdma_close(dma_gpu_unit_t *handle)
 {
     dma_sdma_unit_t *unit = (dma_sdma_unit_t *)handle;
 
+    dma_queues_settle(&unit->queues);
     for (dma_queue_t *q = unit->queues.list; q && dma_queues_is_owner(&unit->queues); q = q->next) {
         /* A queue that still waits is left, so the memory that it may write to is left as well. */
         if (q->temp && !dma_queue_waits(&unit->queues, q)) {
@@ -263,11 +259,14 @@ static dma_status_t sdma_bind(dma_gpu_unit_t *handle, const dma_gpu_bind_params_
 {
     dma_sdma_unit_t *unit = (dma_sdma_unit_t *)handle;
     size_t n = (size_t)params->nranks;
-    const char *failure = failure_of(unit);
+    const char *failure = dma_sdma_failure(unit);
     dma_sdma_binding_t *b;
 
     if (failure) {
         return dma_gpu_refuse(why, failure);
+    }
+    if (atomic_load(&unit->off)) {
+        return dma_gpu_refuse(why, dma_reason_text(DMA_REASON_engine_failed));
     }
     if (!(b = binding_alloc(n))) {
         return dma_gpu_refuse(why, "no memory");
@@ -293,20 +292,9 @@ static dma_status_t sdma_bind(dma_gpu_unit_t *handle, const dma_gpu_bind_params_
         }
     }
     dma_sdma_stamps_make(b, params->stamps);
+    dma_sdma_watch_begin(b);
     *result = (dma_gpu_binding_t *)b;
     return DMA_OK;
-}
-
-/* Whether all programs of the last run have ended. */
-static bool is_quiet(const dma_sdma_binding_t *b)
-{
-    for (uint32_t q = 0; q + 1 < b->progs; q++) {
-        if (atomic_load_explicit(&dma_window_queue(b->window, b->rank, (int)q)->word, memory_order_acquire) !=
-            b->epoch) {
-            return false;
-        }
-    }
-    return true;
 }
 
 static bool sdma_unbind(dma_gpu_binding_t *handle)
@@ -316,27 +304,28 @@ static bool sdma_unbind(dma_gpu_binding_t *handle)
     dma_pause_t pause = {0};
     bool quiet;
 
-    while (!is_quiet(b) && dma_now() < until) {
+    while (!dma_sdma_is_quiet(b) && dma_now() < until) {
         dma_pause(&pause);
     }
-    quiet = is_quiet(b);
+    quiet = dma_sdma_is_quiet(b);
     /* Programs in progress may still write to their temporary memory. */
     for (int i = 1; i <= b->nranks && quiet && dma_queues_is_owner(&b->unit->queues); i++) {
         dma_sdma_temp_free(b->unit, DMA_SHAPED_TEMP, b->shaped[i].temp);
     }
-    quiet = dma_sdma_arm_release(b) && quiet;
+    dma_sdma_watch_end(b);
+    quiet = dma_sdma_arm_release(b, quiet) && quiet;
     dma_sdma_stamps_free(b, quiet);
     release_queues(b);
     free(b);
     return quiet;
 }
 
-dma_lower_target_t dma_sdma_lower_target(const dma_sdma_binding_t *b, dma_queue_t *queue, uint32_t prog)
+dma_lower_target_t dma_sdma_lower_target(const dma_sdma_binding_t *b, dma_queue_t *queue, uint32_t prog, uint32_t epoch)
 {
     return (dma_lower_target_t){
         .gen = b->unit->gen,
         .queue = queue,
-        .line = b->lines + (prog - 1) * sizeof(dma_engine_line_t),
+        .line = b->lines + (prog - 1) * sizeof(dma_engine_line_t) + dma_engine_line_offset(epoch),
         .shaped = &b->shaped[prog],
         .swaps = b->unit->gen->has & DMA_GEN_SWAP,
         .bcsts = b->unit->gen->has & DMA_GEN_BROADCAST,
@@ -371,7 +360,7 @@ static dma_status_t lower_program(dma_sdma_binding_t *b, const dma_run_t *run, u
 {
     const dma_prog_t *prog = &run->plan->progs[index];
     dma_queue_t *queue = b->queues[link_of(b, prog)];
-    dma_lower_target_t to = dma_sdma_lower_target(b, queue, index);
+    dma_lower_target_t to = dma_sdma_lower_target(b, queue, index, run->epoch);
     dma_status_t status = DMA_OK;
     uint32_t temps;
 
@@ -395,6 +384,13 @@ static dma_status_t lower_program(dma_sdma_binding_t *b, const dma_run_t *run, u
     return status;
 }
 
+void dma_sdma_set_run(dma_sdma_binding_t *b, const dma_run_t *run)
+{
+    atomic_store_explicit(&b->window, run->window, memory_order_relaxed);
+    atomic_store_explicit(&b->progs, run->plan->nprogs, memory_order_relaxed);
+    atomic_store_explicit(&b->epoch, run->epoch, memory_order_release); /* behind what is read with it */
+}
+
 static dma_status_t sdma_start(dma_run_t *run)
 {
     dma_sdma_binding_t *b = dma_sdma_binding(run->binding);
@@ -406,41 +402,18 @@ static dma_status_t sdma_start(dma_run_t *run)
     if (b->run != run || b->epoch != run->epoch) {
         memset(b->at, 0, ((size_t)b->nranks + 1) * sizeof(*b->at));
         b->run = run;
-        b->epoch = run->epoch;
-        b->progs = run->plan->nprogs;
-        b->window = run->window;
+        dma_sdma_set_run(b, run);
     }
     for (uint32_t i = 1; i < run->plan->nprogs; i++) {
         dma_status_t status = lower_program(b, run, i);
 
         if (status != DMA_OK && status != DMA_AGAIN) {
+            dma_sdma_switch_off(b->unit);
             return DMA_ERR_ENGINE;
         }
         result = status == DMA_OK ? result : status;
     }
     return result;
-}
-
-static dma_status_t sdma_check(dma_gpu_binding_t *handle, const char **reason)
-{
-    dma_sdma_binding_t *b = dma_sdma_binding(handle);
-
-    if ((*reason = failure_of(b->unit))) {
-        return DMA_ERR_ENGINE;
-    }
-    *reason = "a queue stands still, or reports an error";
-    for (int r = 0; r < b->nranks; r++) {
-        dma_queue_t *queue = b->queues[r];
-        dma_status_t status;
-
-        pthread_mutex_lock(&queue->lock);
-        status = dma_queue_check(queue, b->unit->stuck_seconds);
-        pthread_mutex_unlock(&queue->lock);
-        if (status != DMA_OK) {
-            return status;
-        }
-    }
-    return dma_sdma_arm_check(b);
 }
 
 const dma_gpu_engine_t dma_gpu_engine_sdma = {
@@ -451,8 +424,9 @@ const dma_gpu_engine_t dma_gpu_engine_sdma = {
     .bind = sdma_bind,
     .unbind = sdma_unbind,
     .start = sdma_start,
+    .end = dma_sdma_end,
     .arm = dma_sdma_arm,
     .disarm = dma_sdma_disarm,
     .stamps = dma_sdma_stamps,
-    .check = sdma_check,
+    .check = dma_sdma_check,
 };

@@ -22,6 +22,9 @@ typedef struct dma_sdma_unit {
     dma_gen_t limited;    /* the generation, with those packets alone that may be used */
     dma_queues_t queues;
     dma_fault_t fault;
+    _Atomic bool off;              /* it has failed: it binds to no further communicator */
+    pthread_mutex_t bindings_lock; /* guards the list; nothing is called with it */
+    struct dma_sdma_binding *bindings;
 } dma_sdma_unit_t;
 
 typedef struct dma_sdma_binding {
@@ -34,19 +37,27 @@ typedef struct dma_sdma_binding {
     dma_lower_t *at;      /* by program: how far it is lowered */
     dma_shaped_t *shaped; /* by program */
     const dma_run_t *run; /* the run that is being lowered; NULL: none */
-    uint32_t epoch;       /* of the last run */
-    uint32_t progs;       /* of the last run: its queue programs are 1 to progs - 1 */
-    const struct dma_window *window;
+    /* Of the last run, for watch.c, which reads them in any thread: `epoch` is stored last. */
+    _Atomic uint32_t epoch;
+    _Atomic uint32_t progs; /* its queue programs are 1 to progs - 1 */
+    const struct dma_window *_Atomic window;
+    _Atomic uint32_t
+        ended; /* the last epoch of which all lines were seen. A fence that comes twice may hide them later */
 
     uint64_t *ready;            /* the device's addresses of the ready words, by rank; NULL: arming is disabled */
     dma_queue_t **armed_queues; /* by program: the exclusive queue on which it is armed, or NULL */
     uint64_t armed_packets;     /* behind the packets that wait, of all armed programs */
-    uint32_t armed;             /* the last epoch that was armed; 0: none */
+    _Atomic uint32_t armed;     /* the last epoch that was armed; 0: none */
     bool in_exit_list;          /* the exit handler knows this binding */
     dma_stamps_t *stamps;       /* by program; NULL: none */
     uint64_t stamps_addr;       /* on the device */
     bool stalled;               /* at the last disarm, a queue had not skipped the revoked programs in time */
     struct dma_sdma_binding *next_armed;
+
+    struct dma_sdma_binding *next; /* of the unit */
+    uint64_t watched;              /* where the run of watched_epoch was when it last moved, */
+    uint32_t watched_epoch;
+    double watched_at; /* and when that was seen; 0: no run is watched */
 } dma_sdma_binding_t;
 
 static inline dma_sdma_binding_t *dma_sdma_binding(dma_gpu_binding_t *handle)
@@ -55,7 +66,11 @@ static inline dma_sdma_binding_t *dma_sdma_binding(dma_gpu_binding_t *handle)
 }
 
 /* engine.c: the parameters to lower a program to a queue. */
-dma_lower_target_t dma_sdma_lower_target(const dma_sdma_binding_t *b, dma_queue_t *queue, uint32_t prog);
+dma_lower_target_t dma_sdma_lower_target(const dma_sdma_binding_t *b, dma_queue_t *queue, uint32_t prog,
+                                         uint32_t epoch);
+
+/* engine.c: the binding has a new run. */
+void dma_sdma_set_run(dma_sdma_binding_t *b, const dma_run_t *run);
 
 /* locate.c: sets pci, topo, gpu and gen of a unit. Finds the GPU by its PCI address, because the order of devices differs between
  * processes. */
@@ -78,10 +93,21 @@ bool dma_sdma_stamps(dma_gpu_binding_t *handle, uint32_t program, uint64_t ticks
 /* arm.c */
 dma_status_t dma_sdma_arm(const dma_run_t *run, uint64_t *bytes);
 void dma_sdma_disarm(dma_gpu_binding_t *handle, _Atomic uint32_t *ready);
-/* Destroys the armed queues. Returns false if a queue still waits; it is left. */
-bool dma_sdma_arm_release(dma_sdma_binding_t *b);
-/* DMA_OK, or an error of a queue with armed programs. */
-dma_status_t dma_sdma_arm_check(dma_sdma_binding_t *b);
+/* Destroys the armed queues, except those that still wait, and all if not all is `quiet`: a queue that has fetched everything
+ * may still copy. Returns false if one is left. */
+bool dma_sdma_arm_release(dma_sdma_binding_t *b, bool quiet);
+
+/* watch.c: whether all programs of the last run have ended; whether a fault at this address may be ours; dma_gpu_engine_t.check;
+ * and the end of the unit's use. Each binding is in the list of its unit. */
+bool dma_sdma_is_quiet(const dma_sdma_binding_t *b);
+void dma_sdma_end(dma_gpu_binding_t *handle);
+void dma_sdma_watch_begin(dma_sdma_binding_t *b);
+void dma_sdma_watch_end(dma_sdma_binding_t *b);
+bool dma_sdma_busy(void *unit, uint64_t address);
+dma_status_t dma_sdma_check(dma_gpu_binding_t *handle, const char **reason);
+void dma_sdma_switch_off(dma_sdma_unit_t *unit);
+/* engine.c: how the GPU has failed, or NULL. Whoever asks returns an error to the application. */
+const char *dma_sdma_failure(dma_sdma_unit_t *unit);
 
 /* engine.c: a unit that has queues and may use all packets of its generation; `why` as in dma_gpu_engine_t.open. */
 dma_status_t dma_sdma_unit_open(const dma_gpu_config_t *config, dma_sdma_unit_t **unit, char *why);

@@ -1,15 +1,21 @@
 /* Creation and sharing of queues: see queue.h. */
 #include "engine/sdma/queue.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
 #include "dma/clock.h"
+#include "node/pause.h"
 
 #define LINE_BYTES  64
 #define STEPS_BYTES 4096 /* a page with one cache line per queue */
 #define GO_OFFSET   32   /* of the go word in the line */
+
+/* Far longer than an engine takes from packet to packet; then twice as long, and so on. */
+#define NUDGE_SECONDS  0.01
+#define SETTLE_SECONDS 0.2
 
 _Static_assert(STEPS_BYTES / LINE_BYTES == 64, "a bit for each line");
 
@@ -55,6 +61,7 @@ bool dma_queue_waits(const dma_queues_t *q, dma_queue_t *queue)
 
 static void destroy(dma_queues_t *q, dma_queue_t *queue)
 {
+    q->slot_steps[queue->slot] = queue->step;
     if (dma_queues_is_owner(q)) {
         q->provider->ops->destroy(q->provider, &queue->made);
     }
@@ -83,6 +90,7 @@ void dma_queues_close(dma_queues_t *q)
     if (!q->provider) {
         return;
     }
+    dma_queues_settle(q);
     for (dma_queue_t *queue = q->list; queue; queue = next) {
         next = queue->next;
         if (dma_queue_waits(q, queue)) {
@@ -126,7 +134,8 @@ static dma_queue_t *create_queue(dma_queues_t *q, dma_map_kind_t kind, uint32_t 
     q->slots_used |= UINT64_C(1) << queue->slot;
     queue->step_addr = q->steps_addr + LINE_BYTES * queue->slot;
     queue->step_word = (_Atomic uint32_t *)((char *)q->steps + LINE_BYTES * queue->slot);
-    atomic_store_explicit(queue->step_word, 0, memory_order_relaxed); /* the line may have been another queue's */
+    queue->step = q->slot_steps[queue->slot];
+    atomic_store_explicit(queue->step_word, queue->step, memory_order_relaxed); /* may have been another queue's */
     queue->go_addr = queue->step_addr + GO_OFFSET;
     queue->go = (_Atomic uint32_t *)((char *)q->steps + LINE_BYTES * queue->slot + GO_OFFSET);
     pthread_mutex_init(&queue->lock, NULL);
@@ -281,10 +290,34 @@ dma_queue_t *dma_queue_get_exclusive(dma_queues_t *q, const dma_map_pick_t *pick
     return queue;
 }
 
+/* Waits for a moment until a queue that is nobody else's has fetched everything. */
+static void settle(const dma_queues_t *q, dma_queue_t *queue, double until)
+{
+    dma_pause_t pause = {0};
+
+    while (dma_queue_waits(q, queue) && dma_now() < until) {
+        (void)dma_queue_check(queue, 1, q->counters);
+        if (queue->nudged_at) {
+            queue->seen_at = 0; /* at regular intervals: the time is short */
+        }
+        dma_pause(&pause);
+    }
+}
+
+void dma_queues_settle(dma_queues_t *q)
+{
+    double until = dma_now() + SETTLE_SECONDS;
+
+    for (dma_queue_t *queue = q->list; queue; queue = queue->next) {
+        settle(q, queue, until);
+    }
+}
+
 bool dma_queue_put_exclusive(dma_queues_t *q, dma_queue_t *queue)
 {
     dma_queue_t **link = &q->list;
 
+    settle(q, queue, dma_now() + SETTLE_SECONDS);
     if (dma_queue_waits(q, queue)) {
         return false;
     }
@@ -351,9 +384,21 @@ void dma_queue_publish(dma_queue_t *queue, dma_counters_t *counters)
     dma_ring_publish(ring);
 }
 
-dma_status_t dma_queue_check(dma_queue_t *queue, double seconds)
+static void nudge(dma_queue_t *queue, double at, dma_counters_t *counters)
 {
-    double at = dma_now();
+    uint64_t rung = queue->ring.count.doorbells;
+
+    dma_ring_nudge(&queue->ring);
+    queue->nudged_at = at;
+    if (counters) {
+        dma_counters_add(counters, DMA_COUNT_nudges, 1);
+        dma_counters_add(counters, DMA_COUNT_doorbells, queue->ring.count.doorbells - rung);
+    }
+}
+
+dma_status_t dma_queue_check(dma_queue_t *queue, double seconds, dma_counters_t *counters)
+{
+    double at = dma_now(), first = seconds / 2 < NUDGE_SECONDS ? seconds / 2 : NUDGE_SECONDS, still, since;
 
     if (queue->made.error && *queue->made.error) {
         return DMA_ERR_ENGINE;
@@ -367,10 +412,23 @@ dma_status_t dma_queue_check(dma_queue_t *queue, double seconds)
     default:
         return DMA_ERR_ENGINE;
     }
+    if (isinf(seconds)) {
+        queue->seen_at = 0;
+        return DMA_OK;
+    }
     if (!queue->seen_at || queue->ring.read != queue->seen_read) {
         queue->seen_at = at;
         queue->seen_read = queue->ring.read;
+        queue->nudged_at = 0;
         return DMA_OK;
     }
-    return at - queue->seen_at > seconds ? DMA_ERR_ENGINE : DMA_OK;
+    still = at - queue->seen_at;
+    since = queue->nudged_at ? at - queue->nudged_at : still;
+    if (queue->nudged_at && still > seconds && since >= first) {
+        return DMA_ERR_ENGINE;
+    }
+    if (since >= (queue->nudged_at ? still - since : first)) {
+        nudge(queue, at, counters);
+    }
+    return DMA_OK;
 }

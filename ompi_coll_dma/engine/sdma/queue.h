@@ -55,9 +55,9 @@ typedef struct dma_queue {
     uint32_t step; /* the last value that a drain used */
     uint64_t temp; /* DMA_QUEUE_TEMP bytes of device memory for swaps, or 0 */
     unsigned users;
-    /* The read pointer when dma_queue_check last saw it move, and that time. */
+    /* The read pointer when dma_queue_check last saw it move, and that time; when the queue was nudged since, or 0. */
     uint64_t seen_read;
-    double seen_at;
+    double seen_at, nudged_at;
 } dma_queue_t;
 
 typedef struct dma_queues {
@@ -70,7 +70,10 @@ typedef struct dma_queues {
     void *steps; /* a page with one cache line per queue */
     uint64_t steps_addr;
     uint64_t slots_used; /* bit mask: lines of that page that are in use */
-    void *late_memory;   /* see dma_queues_free_at_close */
+    uint32_t
+        slot_steps[64]; /* the last step of who had the line before: a fence that comes twice is not the next one's */
+    dma_counters_t *counters; /* of the process, for nudges at the end of a queue; NULL: nobody reads them */
+    void *late_memory;        /* see dma_queues_free_at_close */
     uint64_t late_memory_bytes;
 } dma_queues_t;
 
@@ -115,7 +118,11 @@ bool dma_queues_busy(dma_queues_t *queues, uint64_t address);
 /* Publishes what is in its ring, and counts it in `counters`, which may be NULL. With its lock. */
 void dma_queue_publish(dma_queue_t *queue, dma_counters_t *counters);
 
-/* DMA_OK, or DMA_ERR_ENGINE: the queue has an error, or has work and has made no progress for `seconds`. */
-dma_status_t dma_queue_check(dma_queue_t *queue, double seconds);
+/* DMA_OK, or DMA_ERR_ENGINE: the queue has an error, or has work and has made no progress for `seconds`, although it was
+ * nudged (dma_ring_nudge) in that time; HUGE_VAL: it may stand still. With its lock. `counters` may be NULL. */
+dma_status_t dma_queue_check(dma_queue_t *queue, double seconds, dma_counters_t *counters);
+
+/* Nudges all queues that seem to have work, and waits for them for a moment: only what really waits does so afterwards. */
+void dma_queues_settle(dma_queues_t *queues);
 
 #endif

@@ -21,17 +21,17 @@ dma_status_t dma_ring_init(dma_ring_t *ring, const dma_ring_memory_t *mem)
     return DMA_OK;
 }
 
-/* Reads the read pointer. If the queue was reset or memory was overwritten, the pointer has gone back or is ahead of
- * what is published. */
+/* Reads the read pointer. If memory was overwritten, it is ahead of what is published. One that has gone back was written
+ * late, behind a newer one: what has been consumed stays so. (If the queue was reset, it does not move any more.) */
 static dma_status_t update_read(dma_ring_t *ring)
 {
     /* Acquire: packets are written over consumed ones only after the engine was seen behind them. */
     uint64_t now = __atomic_load_n(ring->mem.read_ptr, __ATOMIC_ACQUIRE);
 
-    if (now < ring->read || now > ring->published || now % DWORD) {
+    if (now > ring->published || now % DWORD) {
         return DMA_ERR_ENGINE;
     }
-    ring->read = now;
+    ring->read = now > ring->read ? now : ring->read;
     return DMA_OK;
 }
 
@@ -96,6 +96,21 @@ uint64_t dma_ring_publish(dma_ring_t *ring)
      * compiler. */
     __atomic_store_n(ring->mem.doorbell, ring->published, __ATOMIC_RELEASE);
     return ring->published;
+}
+
+void dma_ring_nudge(dma_ring_t *ring)
+{
+    uint32_t *p;
+
+    ring->count.nudges++;
+    if (ring->reserved == ring->published && dma_ring_reserve(ring, 1, 0, &p) == DMA_OK) {
+        *p = 0;
+        dma_ring_publish(ring);
+        return;
+    }
+    /* Release: as in dma_ring_publish. */
+    __atomic_store_n(ring->mem.doorbell, ring->published, __ATOMIC_RELEASE);
+    ring->count.doorbells++;
 }
 
 dma_status_t dma_ring_consumed(dma_ring_t *ring, uint64_t position)

@@ -18,6 +18,8 @@
  * groups may be reserved before one publish, which rings one doorbell. Published groups need not be consumed before more
  * are reserved. Groups that were reserved and not published can be discarded.
  *
+ * Read pointers may be lost or late: then there is less room than there could be, and the queue seems to stand still.
+ *
  * Consumed means fetched: the read pointer passes a copy before the copy has landed. Only a fence behind the copy shows
  * that it has landed.
  *
@@ -53,6 +55,7 @@ typedef struct dma_ring {
         uint64_t doorbells; /* rung */
         uint64_t pads;      /* how often the end of the ring was padded */
         uint64_t full;      /* how often there was no room */
+        uint64_t nudges;    /* see dma_ring_nudge */
     } count;
     uint64_t unpublished_packets, unpublished_bytes;
 } dma_ring_t;
@@ -75,6 +78,10 @@ void dma_ring_drop(dma_ring_t *ring);
 /* Publishes everything that was reserved and rings the doorbell. Returns the position behind it, for
  * dma_ring_consumed. */
 uint64_t dma_ring_publish(dma_ring_t *ring);
+
+/* For a queue that stands still: its doorbell or its read pointer may have been lost. Publishes a packet that does nothing, so
+ * that there is a doorbell with a new value, and a new read pointer for the last one. Without room it rings once more. */
+void dma_ring_nudge(dma_ring_t *ring);
 
 /* DMA_OK if the engine has fetched everything up to a position, otherwise DMA_AGAIN, or DMA_ERR_ENGINE as above. */
 dma_status_t dma_ring_consumed(dma_ring_t *ring, uint64_t position);

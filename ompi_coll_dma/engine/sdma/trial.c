@@ -70,6 +70,7 @@ static const char *await(dma_trial_t *t)
         if (dma_now() > until) {
             return DMA_TRIAL_HANGS;
         }
+        (void)dma_queue_check(t->queue, t->seconds, NULL); /* its doorbell may have been lost */
         sched_yield();
     }
     return NULL;

@@ -1,0 +1,328 @@
+/*
+ * Signs of life of an engine that are lost, late, or there twice: what goes on, what ends with an error, and what is left. And
+ * whose a fault is while copies are in flight of which the read pointers know nothing.
+ */
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/sdma/packet.h"
+#include "libsdma_stage.h"
+#include "libunit.h"
+
+#define STUCK 0.2 /* seconds after which a unit here counts as broken */
+
+static stage_t s;
+static const dma_gpu_engine_t *const engine = &dma_gpu_engine_sdma;
+
+static dma_sdma_unit_t *unit(void)
+{
+    return (dma_sdma_unit_t *)s.unit;
+}
+
+static dma_sdma_binding_t *binding(void)
+{
+    return dma_sdma_binding(s.binding);
+}
+
+static void begin(void)
+{
+    stage_begin(&s, (thunk_options_t){0});
+    unit()->stuck_seconds = STUCK;
+}
+
+static void end(void)
+{
+    thunk_lose("", 1);
+    stage_end(&s);
+    ck_assert_msg(thunk_reports() == 0, "%s", thunk_report());
+}
+
+static void start(uint32_t epoch)
+{
+    s.run.epoch = epoch;
+    ck_assert_int_eq(engine->start(&s.run), DMA_OK);
+}
+
+static bool has_ended(void)
+{
+    for (int q = 0; q + 1 < (int)s.run.plan->nprogs; q++) {
+        if (stage_line(&s, q) != s.run.epoch) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Looks at the engine as a waiting call does, until the run has ended. */
+static dma_status_t watch(const char **reason)
+{
+    dma_status_t status = DMA_OK;
+    double until = dma_now() + 20;
+
+    *reason = "";
+    while (!has_ended() && status == DMA_OK) {
+        status = engine->check(s.binding, reason);
+        ck_assert(dma_now() < until);
+        usleep(500);
+    }
+    return status;
+}
+
+static bool is_right(void)
+{
+    for (int r = 0; r < STAGE_RANKS; r++) {
+        if (memcmp(s.recv[r], s.send, STAGE_BYTES)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static uint64_t nudges(void)
+{
+    uint64_t n = 0;
+
+    for (const dma_queue_t *q = unit()->queues.list; q; q = q->next) {
+        n += q->ring.count.nudges;
+    }
+    return n;
+}
+
+static bool all_fetched(void)
+{
+    for (dma_queue_t *q = unit()->queues.list; q; q = q->next) {
+        if (dma_ring_idle(&q->ring) != DMA_OK) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* ---- faults ---- */
+
+/* Every packet is fetched, and nothing has ended: a fault now is ours. When the run has ended, it is not. */
+START_TEST(fault_of_copies_in_flight)
+{
+    begin();
+    ck_assert(!dma_sdma_busy(unit(), 0));
+    thunk_lose("late-fence:1/1", UINT64_C(300000000));
+    start(7);
+    while (!all_fetched()) {
+        usleep(100);
+    }
+    if (!has_ended()) { /* how late they are is random */
+        ck_assert(!dma_queues_busy(&unit()->queues, 0));
+        ck_assert(dma_sdma_busy(unit(), 0));
+    }
+    stage_wait(&s);
+    ck_assert(!dma_sdma_busy(unit(), 0));
+    end();
+}
+END_TEST
+
+/* Programs that wait for our start touch nothing of ours. From the start on they do. */
+START_TEST(fault_before_the_start)
+{
+    uint64_t bytes;
+
+    begin();
+    s.run.epoch = 9;
+    s.peers[0].block = (dma_block_t *)s.block;
+    ck_assert_int_eq(engine->arm(&s.run, &bytes), DMA_OK);
+    ck_assert(!dma_sdma_busy(unit(), 0x100000));
+    /* the words that engines poll are the stage's, those that the CPU reads are the window's */
+    atomic_store(&dma_window_ready(&s.window, 0)->word, dma_ready_start(9));
+    ck_assert(dma_sdma_busy(unit(), 0x100000));
+    for (int r = 0; r < STAGE_RANKS; r++) {
+        stage_start_rank(&s, r);
+    }
+    stage_wait(&s);
+    engine->end(s.binding);
+    ck_assert(!dma_sdma_busy(unit(), 0x100000));
+    end();
+}
+END_TEST
+
+/* ---- losses ---- */
+
+/* The queue sleeps: it is nudged, and nobody notices more than that it took longer. */
+START_TEST(lost_doorbells)
+{
+    const char *reason;
+
+    begin();
+    thunk_lose(_i == 0 ? "drop-doorbell:1/3" : "late-doorbell:1/2", 30000000);
+    for (uint32_t epoch = 1; epoch <= 10; epoch++) {
+        start(epoch);
+        ck_assert_int_eq(watch(&reason), DMA_OK);
+        ck_assert(is_right());
+    }
+    ck_assert(_i == 1 || nudges() > 0);
+    end();
+}
+END_TEST
+
+/* All of them: then the queue seems to stand still, which costs a nudge. At the end nothing is left. */
+START_TEST(lost_read_pointers)
+{
+    const char *reason;
+
+    begin();
+    thunk_lose("drop-read-pointer:1/2,any-read-pointer:1/2", 1000000);
+    for (uint32_t epoch = 1; epoch <= 20; epoch++) {
+        start(epoch);
+        ck_assert_int_eq(watch(&reason), DMA_OK);
+        ck_assert(is_right());
+    }
+    /* long afterwards, while this rank waits for a peer: an engine without work is not broken */
+    usleep((useconds_t)(1e6 * STUCK) + 50000);
+    for (int i = 0; i < 20; i++) {
+        ck_assert_int_eq(engine->check(s.binding, &reason), DMA_OK);
+        usleep(20000);
+    }
+    end();
+}
+END_TEST
+
+/* A fence that is late is just that. */
+START_TEST(late_fences)
+{
+    const char *reason;
+
+    begin();
+    thunk_lose("late-fence:1/2", 50000000);
+    for (uint32_t epoch = 1; epoch <= 10; epoch++) {
+        start(epoch);
+        ck_assert_int_eq(watch(&reason), DMA_OK);
+        ck_assert(is_right());
+    }
+    end();
+}
+END_TEST
+
+/* The queues have nothing left to do, and a line is not written: an error, and the unit takes no further communicator. */
+START_TEST(lost_fence)
+{
+    dma_gpu_bind_params_t job = {.rank = 0, .nranks = STAGE_RANKS, .traits = s.traits};
+    char why[DMA_GPU_WHY_BYTES];
+    dma_gpu_binding_t *second;
+    const char *reason;
+    double began;
+
+    begin();
+    thunk_lose("drop-fence:1", 1);
+    start(3);
+    began = dma_now();
+    ck_assert_int_eq(watch(&reason), DMA_ERR_ENGINE);
+    ck_assert(dma_now() - began >= STUCK);
+    ck_assert_str_eq(reason, "a completion has not come");
+    job.lines = (uint64_t)(uintptr_t)dma_window_queue(&s.window, 0, 0);
+    ck_assert_int_eq(engine->bind(s.unit, &job, &second, why), DMA_UNSUPPORTED);
+    ck_assert_str_eq(why, dma_reason_text(DMA_REASON_engine_failed));
+    ck_assert(!engine->unbind(s.binding)); /* its memory must stay */
+    s.binding = NULL;
+    end();
+}
+END_TEST
+
+/* What comes twice may hide the line of a run that has ended. It is no line of this run, and nothing is missing. */
+START_TEST(fences_twice)
+{
+    const char *reason;
+
+    begin();
+    thunk_lose("twice-fence:1/1", 30000000);
+    start(11);
+    stage_wait(&s);
+    engine->end(s.binding);
+    thunk_lose("", 1);
+    start(11 + DMA_EPOCH_WORDS); /* the same words */
+    stage_wait(&s);
+    engine->end(s.binding);
+    for (int i = 0; i < 20; i++) {
+        ck_assert_int_eq(engine->check(s.binding, &reason), DMA_OK);
+        usleep((useconds_t)(1e6 * STUCK / 10));
+    }
+    ck_assert(!has_ended()); /* they have been hidden */
+    ck_assert(dma_sdma_is_quiet(binding()));
+    end();
+}
+END_TEST
+
+/* Armed, and neither doorbell nor read pointer comes through: revoked all the same. */
+START_TEST(disarmed_without_doorbells)
+{
+    uint64_t bytes;
+
+    begin();
+    thunk_lose(_i == 0 ? "drop-doorbell:1/4" : "drop-read-pointer:1/2", 1);
+    for (uint32_t epoch = 1; epoch <= 10; epoch++) {
+        _Atomic uint32_t *ready = &s.ready[0].word;
+
+        s.run.epoch = epoch;
+        ck_assert_int_eq(engine->arm(&s.run, &bytes), DMA_OK);
+        engine->disarm(s.binding, ready);
+        ck_assert(!binding()->stalled);
+        ck_assert(!has_ended());
+    }
+    end();
+}
+END_TEST
+
+/* They do not hide the next runs from a rank that looks late. */
+START_TEST(fences_twice_hide_nothing)
+{
+    begin();
+    for (uint32_t epoch = 1; epoch <= 3 * DMA_EPOCH_WORDS; epoch++) {
+        thunk_lose(epoch % 3 ? "twice-fence:1/1" : "", 1000000);
+        start(epoch);
+        stage_wait(&s);
+        engine->end(s.binding);
+        if (epoch % 3 == 0) {
+            usleep(5000);
+            ck_assert(has_ended());
+        }
+    }
+    end();
+}
+END_TEST
+
+/* A queue that gets the line of one that is no more goes on behind its last step: a fence of that one is no drain of this one. */
+START_TEST(steps_go_on)
+{
+    dma_map_pick_t pick;
+    dma_queue_t *queue;
+    unsigned slot;
+
+    begin();
+    pick = binding()->picks[1];
+    queue = dma_queue_get_exclusive(&unit()->queues, &pick, s.traits[1].node);
+    ck_assert_ptr_nonnull(queue);
+    slot = queue->slot;
+    queue->step = 41;
+    ck_assert(dma_queue_put_exclusive(&unit()->queues, queue));
+    queue = dma_queue_get_exclusive(&unit()->queues, &pick, s.traits[1].node);
+    ck_assert_uint_eq(queue->slot, slot);
+    ck_assert_uint_eq(queue->step, 41);
+    ck_assert_uint_eq(atomic_load(queue->step_word), 41);
+    ck_assert(dma_queue_put_exclusive(&unit()->queues, queue));
+    end();
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("sdma_watch");
+
+    unit_loop(suite, fault_of_copies_in_flight, 0, 5, 30);
+    unit_test(suite, fault_before_the_start, 30);
+    unit_loop(suite, lost_doorbells, 0, 2, 60);
+    unit_test(suite, lost_read_pointers, 60);
+    unit_test(suite, late_fences, 30);
+    unit_test(suite, lost_fence, 60);
+    unit_test(suite, fences_twice, 30);
+    unit_test(suite, fences_twice_hide_nothing, 30);
+    unit_loop(suite, disarmed_without_doorbells, 0, 2, 60);
+    unit_test(suite, steps_go_on, 20);
+    return unit_main(suite);
+}
