@@ -161,6 +161,7 @@ const char *dma_comm_reason(const dma_comm_t *comm)
 
 void dma_comm_fail(dma_comm_t *comm, dma_status_t status, const char *format, ...)
 {
+    bool in_setup = comm->state != DMA_COMM_READY;
     dma_task_t *task, *next;
     va_list args;
 
@@ -180,8 +181,9 @@ void dma_comm_fail(dma_comm_t *comm, dma_status_t status, const char *format, ..
     if (comm->window.own) {
         dma_window_poison(&comm->window, status);
     }
-    /* A rank whose start has completed waits in the next call on the communicator. Its lock may be held by this thread. */
-    if (comm->parent && comm->parent->window.own) {
+    /* A rank whose start has completed waits in the next call on the communicator. Its lock may be held by this thread. In the
+     * set-up of a channel no rank has begun a start, and its failure is a channel's alone. */
+    if (!in_setup && comm->parent && comm->parent->window.own) {
         dma_window_poison(&comm->parent->window, status);
     }
     dma_proc_report(comm->proc, DMA_REPORT_ERROR, "failed", "%s", comm->reason);

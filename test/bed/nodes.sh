@@ -178,7 +178,7 @@ held() {
     printf '%s\n' "$output"
     remote=$(((hosts - 1) * each))
     [[ $output =~ ([0-9]+)' at first, '([0-9]+)' at the end: '([0-9]+)' probed, '([0-9]+)' other connections, '([0-9]+)' listeners' ]] &&
-        [ "${BASH_REMATCH[3]}" = $remote ] && [ "${BASH_REMATCH[4]}" -le 6 ] && [ "${BASH_REMATCH[5]}" = 3 ] &&
+        [ "${BASH_REMATCH[3]}" = $remote ] && [ "${BASH_REMATCH[4]}" -le 8 ] && [ "${BASH_REMATCH[5]}" = 3 ] &&
         [ $((BASH_REMATCH[2] - BASH_REMATCH[1])) -le $((remote + each + 20)) ]
 }
 ok 'descriptors: 4 hosts, 4 ranks each' held 4 4
