@@ -168,6 +168,9 @@ void dma_comm_fail(dma_comm_t *comm, dma_status_t status, const char *format, ..
     if (comm->state == DMA_COMM_POISONED) {
         return;
     }
+    if (status >= DMA_OK) { /* an answer: peers would take it for the result of a set-up */
+        status = DMA_ERR_ARG;
+    }
     va_start(args, format);
     vsnprintf(comm->reason, sizeof(comm->reason), format, args);
     va_end(args);

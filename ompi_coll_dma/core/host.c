@@ -38,6 +38,10 @@ static dma_status_t choose_variant(dma_comm_t *comm, const dma_task_t *task, uin
     dma_reason_t reason;
     dma_status_t status = dma_plan_memo_fill(memo, key, &comm->profile, &req, comm->forced, &comm->counts, &reason);
 
+    /* A channel has room for the smallest call that any rank has prepared, so this rank's call is larger than that. */
+    if (status == DMA_UNSUPPORTED && comm->parent) {
+        return DMA_ERR_TRUNCATE;
+    }
     if (!reason || (comm->forced < 0 && status == DMA_OK)) {
         return status;
     }
@@ -141,7 +145,8 @@ dma_status_t dma_host_bind(dma_comm_t *comm, dma_task_t *task)
     uint32_t chunk;
 
     status = find_plan(comm, task, &plan, &chunk);
-    if (status != DMA_OK) {
+    if (__builtin_expect(status != DMA_OK, 0)) {
+        task->run.failed_rank = -1;
         return status;
     }
     if (plan->streams && comm->streaming != task) {

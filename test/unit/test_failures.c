@@ -132,6 +132,90 @@ START_TEST(init_after_a_failure_that_some_have_seen)
 }
 END_TEST
 
+static void note_status(void *arg, dma_status_t status)
+{
+    *(dma_status_t *)arg = status;
+}
+
+/* What becomes of a start. */
+static dma_status_t start_and_wait(dma_channel_t *channel, dma_status_t *outcome)
+{
+    dma_status_t status;
+
+    *outcome = DMA_AGAIN;
+    status = dma_channel_start(channel, outcome);
+    while (status == DMA_OK && *outcome == DMA_AGAIN) {
+        threads_host.progress();
+    }
+    return status == DMA_OK ? *outcome : status;
+}
+
+/* A start of more bytes on rank 0 than the channel has memory for, because the others have prepared fewer. */
+static void larger_start(rank_t *r)
+{
+    uint8_t send[3 * 100] = {0}, recv[3 * 100];
+    size_t bytes = r->rank == 0 ? 100 : 16;
+    dma_call_t call = {.coll = DMA_ALLTOALL, .send = data_buffer(send, bytes), .recv = data_buffer(recv, bytes)};
+    dma_status_t status, outcome;
+    dma_channel_t *channel = NULL;
+
+    prepare(r);
+    status = dma_channel_create(r->comms[0], &call, note_status, &outcome, &channel);
+    must(r, status == DMA_OK, "%s", dma_status_name(status));
+    threads_barrier(r);
+    if (r->rank == 0) {
+        status = start_and_wait(channel, &outcome);
+        must(r, status == DMA_ERR_TRUNCATE, "%s", dma_status_name(status));
+        must(r, strstr(dma_comm_reason(*(dma_comm_t **)(void *)channel), "a rank of"), "it blames one rank");
+    }
+    threads_barrier(r);
+    if (r->rank) {
+        status = start_and_wait(channel, &outcome);
+        must(r, status == DMA_ERR_TRUNCATE, "%s", dma_status_name(status));
+    }
+    threads_barrier(r);
+    dma_channel_destroy(channel);
+}
+
+/* Rank 0 failed with an answer, "unsupported", for which ranks in the set-up of the channel began to agree on messages. */
+START_TEST(start_larger_than_its_channel)
+{
+    job_t job = threads_job(3, larger_start);
+
+    threads_run(&job);
+}
+END_TEST
+
+/* Nobody may take a failure for an answer. */
+static void fail_with_an_answer(rank_t *r)
+{
+    prepare(r);
+    threads_barrier(r);
+    if (r->rank == 0) {
+        dma_comm_lock(r->comms[0]);
+        dma_comm_fail(r->comms[0], DMA_UNSUPPORTED, "as if a caller had passed an answer on");
+        dma_comm_unlock(r->comms[0]);
+    }
+    threads_barrier(r);
+    if (r->rank) {
+        uint8_t send[16] = {0}, recv[2 * 16];
+        dma_side_t from = data_buffer(send, 16), to = data_buffer(recv, 16);
+        dma_call_t call = gather_call(&from, &to);
+        dma_status_t status = dma_comm_run(r->comms[0], &call);
+
+        must(r, status == DMA_ERR_ARG, "%s", dma_status_name(status));
+    }
+    must(r, dma_comm_prepare(r->comms[0]) == DMA_ERR_ARG, "%s", dma_comm_reason(r->comms[0]));
+}
+
+START_TEST(an_answer_is_no_failure)
+{
+    job_t job = threads_job(2, fail_with_an_answer);
+
+    threads_run(&job);
+}
+END_TEST
+
 /* Rank 0's channel fails, as when its engine has lost the completion of a start that the others have completed. */
 static void channel_fails(rank_t *r)
 {
@@ -496,6 +580,8 @@ int main(void)
 
     unit_test(suite, call_unplaced_before_the_set_up, LIMIT);
     unit_test(suite, init_after_a_failure_that_some_have_seen, LIMIT);
+    unit_test(suite, start_larger_than_its_channel, LIMIT);
+    unit_test(suite, an_answer_is_no_failure, LIMIT);
     unit_test(suite, communicator_of_a_channel_that_fails, LIMIT);
     unit_test(suite, blocking_call_while_a_thread_fails_it, LIMIT);
     unit_test(suite, threads_may_come_later, 20);
