@@ -569,32 +569,6 @@ START_TEST(bits)
 }
 END_TEST
 
-/* A queue is destroyed when its last packet has been fetched and has not ended: nobody can know that of a NOP. */
-START_TEST(destroyed_at_its_end)
-{
-    emu_sdma_config_t config = emu_sdma_config(EMU_SDMA_GFX90A, unit_seed());
-    bool nop = _i;
-
-    config.delay_ns = UINT64_C(1000000000000);
-    begin_with(&config, EMU_SDMA_XGMI);
-    if (nop) {
-        put(0);
-    } else {
-        put_fence(q, BENCH_HOST + 0x2000, 1);
-    }
-    bench_ring(q);
-    bench_run(engine, 3);
-    ck_assert_uint_eq(q->rptr, q->written);
-    emu_sdma_queue_destroy(q->queue);
-    if (nop) {
-        ck_assert_msg(!b.reported, "%s", b.text);
-    } else {
-        reported(EMU_SDMA_DESTROY_BUSY);
-    }
-    bench_end(&b);
-}
-END_TEST
-
 int main(void)
 {
     Suite *suite = suite_create("emu_sdma_rules");
@@ -602,7 +576,6 @@ int main(void)
     unit_loop(suite, packet, 0, NPACKETS, 10);
     unit_loop(suite, program, 0, NPROGRAMS, 10);
     unit_test(suite, all_rules, 10);
-    unit_loop(suite, destroyed_at_its_end, 0, 2, 10);
     unit_loop(suite, bits, 0, sizeof(layouts) / sizeof(*layouts), 10);
     return unit_main(suite);
 }
