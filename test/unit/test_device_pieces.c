@@ -352,19 +352,24 @@ static void give_way(rank_t *r)
     const dma_comm_t *comm = r->comms[0];
     dma_scratch_t *a, *b, *c;
 
-    must(r, dma_scratch_get(comm, rt, 0, 100 * KIB, 1, &a) == DMA_OK && a->bytes == 150 * KIB, "half as large again");
-    must(r, dma_scratch_get(comm, rt, 1, 200 * KIB, 1, &b) == DMA_OK && b->bytes == 200 * KIB, "most of what is left");
+    must(r, dma_scratch_get(comm, rt, 0, 100 * KIB, 1, &a) == DMA_OK && a->block.bytes == 150 * KIB,
+         "half as large again");
+    must(r, dma_scratch_get(comm, rt, 1, 200 * KIB, 1, &b) == DMA_OK && b->block.bytes == 200 * KIB,
+         "most of what is left");
     dma_scratch_put(r->proc, a, false);
     dma_scratch_put(r->proc, b, false);
     must(r, dma_scratch_get(comm, rt, 0, 150 * KIB, 1, &c) == DMA_OK && c == a, "an idle block is large enough");
     dma_scratch_put(r->proc, c, false);
     /* Device 0 has a smaller block. Without it 312 of 512 KiB are left, until the block of device 1 goes too. */
-    must(r, dma_scratch_get(comm, rt, 0, 220 * KIB, 1, &c) == DMA_OK && c->bytes == 330 * KIB, "%lu", c->bytes);
+    must(r, dma_scratch_get(comm, rt, 0, 220 * KIB, 1, &c) == DMA_OK && c->block.bytes == 330 * KIB, "%lu",
+         c->block.bytes);
     must(r, fake_gpu_given(0) == 330 * KIB && fake_gpu_given(1) == 0, "idle blocks are left");
-    must(r, dma_scratch_get(comm, rt, 1, 182 * KIB, 1, &b) == DMA_OK && b->bytes == 182 * KIB, "all that is left");
+    must(r, dma_scratch_get(comm, rt, 1, 182 * KIB, 1, &b) == DMA_OK && b->block.bytes == 182 * KIB,
+         "all that is left");
     must(r, dma_scratch_get(comm, rt, 1, 10, 1, &a) == DMA_ERR_NOMEM, "beyond the bound");
     dma_scratch_put(r->proc, b, false);
-    must(r, dma_scratch_get(comm, rt, 0, 400 * KIB, 1, &b) == DMA_OK && b->bytes == 91 * KIB, "half of what is left");
+    must(r, dma_scratch_get(comm, rt, 0, 400 * KIB, 1, &b) == DMA_OK && b->block.bytes == 91 * KIB,
+         "half of what is left");
     must(r, dma_scratch_get(comm, rt, 0, 400 * KIB, 150 * KIB, &a) == DMA_ERR_NOMEM, "less than the least");
     must(r, counted(r, DMA_COUNT_scratch_held) == 421 * KIB && counted(r, DMA_COUNT_scratch_most) == 512 * KIB,
          "%lu held, %lu at most", counted(r, DMA_COUNT_scratch_held), counted(r, DMA_COUNT_scratch_most));
