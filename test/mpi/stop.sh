@@ -15,19 +15,20 @@ trap 'rm -rf "$work"' EXIT
 
 # stopped RANKS WHO BYTES: stops rank WHO for 2.5 s
 stopped() {
-    local ranks=$1 who=$2 bytes=$3 job pid i
+    local ranks=$1 who=$2 bytes=$3 job pid first i
     local says="waited .* for rank $who\\b"
     launch 60 "$ranks" --mca pml ob1 --mca mpi_yield_when_idle 1 --mca coll_dma_warn 1 "${args[@]}" \
         "$program" "$bytes" >"$work/out" 2>"$work/err" &
     job=$!
-    for ((i = 0; i < 10000; i++)); do
-        grep -q '^looping$' "$work/out" && break
+    for ((i = 0; i < 10000; i++)); do # the ranks' lines come in any order
+        pid=$(sed -n "s/^rank $who pid //p" "$work/out") first=$(sed -n 's/^rank 0 pid //p' "$work/out")
+        [ -z "$pid" ] || [ -z "$first" ] || ! grep -q '^looping$' "$work/out" || break
         sleep 0.01
     done
-    pid=$(sed -n "s/^rank $who pid //p" "$work/out")
     sleep 0.2
     if ! kill -STOP "$pid"; then
         echo "no rank $who to stop"
+        kill $job
         return 1
     fi
     sleep 2.5
@@ -36,7 +37,7 @@ stopped() {
         break
     done
     kill -CONT "$pid"
-    kill -USR1 "$(sed -n 's/^rank 0 pid //p' "$work/out")"
+    kill -USR1 "$first"
     if ! wait $job; then
         echo "the job failed: $(tail -n 3 "$work/err")"
         return 1
@@ -55,6 +56,7 @@ args=("$@")
 for what in '2 1 64' '3 0 64' '2 0 8192' '3 2 200000'; do
     read -r ranks who bytes <<<"$what"
     stopped "$ranks" "$who" "$bytes" >"$work/why"
-    verdict "rank $who of $ranks stopped, $bytes bytes: $(cat "$work/why")" $?
+    status=$? # of that, not of what is in the line below
+    verdict "rank $who of $ranks stopped, $bytes bytes: $(cat "$work/why")" $status
 done
 finish

@@ -33,6 +33,7 @@ typedef struct proc {
     dma_ucx_peer_t *peers[PROCS_MAX];
     uint64_t random;
     const void *arg;
+    double patience, turned; /* proc_patience */
 } proc_t;
 
 typedef struct procs_spec {
@@ -40,7 +41,7 @@ typedef struct procs_spec {
     const char *tls;      /* UCX_TLS */
     double keepalive;     /* 0: the default */
     unsigned killed;      /* bit per rank that is to end by SIGKILL */
-    double seconds;       /* all of it */
+    double seconds;       /* all of it, on a machine that is not busy */
     void (*before)(void); /* in the parent's place, before anybody is forked */
     const void *arg;
 } procs_spec_t;
@@ -67,7 +68,9 @@ dma_status_t proc_connect(proc_t *p, int rank);
 unsigned proc_requests(const proc_t *p);
 /* Progress, and a pause where nothing has moved for long: others wait for the processor, and most of a fault is waiting. */
 void proc_turn(proc_t *p);
-/* Progress until the request has ended, or until `seconds` are over: DMA_AGAIN. */
+/* A clock for bounds. It runs while this process makes progress, and stands while a busy machine lets it wait for a processor. */
+double proc_patience(proc_t *p);
+/* Progress until the request has ended, or until `seconds` of this clock are over: DMA_AGAIN. */
 dma_status_t proc_wait(proc_t *p, dma_ucx_req_t **req, double seconds);
 
 void proc_fill(void *buffer, size_t bytes, uint64_t seed);

@@ -518,6 +518,32 @@ START_TEST(faults)
 }
 END_TEST
 
+/* A queue is destroyed when its last packet has been fetched and has not ended: nobody can know that of a NOP. */
+START_TEST(destroyed_at_its_end)
+{
+    emu_sdma_config_t config = emu_sdma_config(EMU_SDMA_GFX90A, unit_seed());
+    bool nop = _i;
+
+    config.delay_ns = UINT64_C(1000000000000);
+    begin_with(&config);
+    if (nop) {
+        put(0);
+    } else {
+        put_fence(q, BENCH_HOST + 0x2000, 1);
+    }
+    bench_ring(q);
+    bench_run(engine, 3);
+    ck_assert_uint_eq(q->rptr, q->written);
+    emu_sdma_queue_destroy(q->queue);
+    if (nop) {
+        ck_assert_msg(!b.reported, "%s", b.text);
+    } else {
+        ck_assert_msg(b.reports[EMU_SDMA_DESTROY_BUSY] == 1 && b.reported == 1, "%u reports: %s", b.reported, b.text);
+    }
+    bench_end(&b);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("emu_sdma");
@@ -543,5 +569,6 @@ int main(void)
     unit_test(suite, hangs, 10);
     unit_test(suite, spoiled, 10);
     unit_test(suite, faults, 10);
+    unit_loop(suite, destroyed_at_its_end, 0, 2, 10);
     return unit_main(suite);
 }
