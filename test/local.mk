@@ -4,6 +4,7 @@ extra_files += \
 	test/data \
 	test/json_schema.py \
 	test/lib.sh \
+	test/mutate_trace.py \
 	test/reasons.sh \
 	test/style.sh \
 	test/symbols-allowed.txt \

@@ -79,6 +79,7 @@ bin_PROGRAMS += tools/trace/coll_dma_trace
 dist_man_MANS += tools/trace/coll_dma_trace.1
 extra_files += tools/trace/trace.schema.json
 tools_trace_coll_dma_trace_SOURCES = \
+	tools/trace/calls.c \
 	tools/trace/chrome.c \
 	tools/trace/engine.c \
 	tools/trace/main.c \

@@ -22,6 +22,9 @@ typedef struct dma_reason_row {
 
 extern const dma_reason_row_t dma_reasons[DMA_REASON_COUNT];
 
+/* The reason that a text begins with, before its end or details after ": ". DMA_REASON_NONE: the text is of none. */
+dma_reason_t dma_reason_of(const char *text);
+
 /* The text of a reason; "" of DMA_REASON_NONE. */
 static inline const char *dma_reason_text(dma_reason_t reason)
 {

@@ -34,8 +34,8 @@ void dma_comm_begin_trace(dma_comm_t *comm)
     pthread_mutex_lock(&proc->lock);
     trace = open_trace(proc);
     pthread_mutex_unlock(&proc->lock);
-    if (trace) {
-        dma_trace_add(trace, &comm->traced, comm->rank, comm->nranks, comm->inner, comm->identity, comm->text);
+    if (trace &&
+        dma_trace_add(trace, &comm->traced, comm->rank, comm->nranks, comm->inner, comm->identity, comm->text)) {
         comm->trace = comm->window.trace = &comm->traced;
         comm->engine = &dma_engine_host_traced;
     }

@@ -3,7 +3,7 @@
  *
  *     +--------------------+
  *     | dma_trace_head_t   |
- *     +--------------------+  DMA_TRACE_HEAD
+ *     +--------------------+  head_bytes: DMA_TRACE_HEAD, or a page of the machine if that is more
  *     | dma_trace_event_t  |  32 bytes each
  *     | ...                |
  *     +--------------------+
@@ -17,20 +17,22 @@
 
 #include <stdint.h>
 
-#define DMA_TRACE_MAGIC UINT64_C(0x3165636172746d64)
-#define DMA_TRACE_HEAD  4096
+#define DMA_TRACE_MAGIC UINT64_C(0x3265636172746d64)
+#define DMA_TRACE_HEAD  4096  /* bytes at least */
+#define DMA_TRACE_COMMS 65536 /* communicators that have a number in a file */
 
 typedef struct dma_trace_head {
     uint64_t magic;
     uint32_t event_bytes; /* of an event */
     int32_t rank;         /* in MPI_COMM_WORLD */
     int32_t pid;
-    int32_t pad;
+    uint32_t head_bytes;          /* where the events begin */
     uint64_t monotonic, realtime; /* the two clocks at the same time */
     uint64_t lost;                /* events for which there was no room */
     char job[48];
     char host[64];
-    char clock[64]; /* whose CLOCK_MONOTONIC it is: the kernel's boot_id. Equal for containers of a machine */
+    char clock[64];      /* whose CLOCK_MONOTONIC it is: the kernel's boot_id. Equal for containers of a machine */
+    uint64_t unnumbered; /* communicators that are not in the file, because DMA_TRACE_COMMS came before them */
 } dma_trace_head_t;
 
 /* The columns `at`, `a` and `b` are times where they are called so. */

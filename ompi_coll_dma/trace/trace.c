@@ -29,7 +29,8 @@ struct dma_trace {
     size_t used; /* bytes of it */
     size_t most; /* bytes of the file */
     dma_trace_head_t *head;
-    uint16_t comms;
+    size_t head_bytes;
+    uint32_t comms;
 };
 
 static int open_file(const dma_trace_config_t *config)
@@ -92,11 +93,20 @@ static void read_boot_id(char *text, size_t bytes)
     }
 }
 
-static void write_head(dma_trace_head_t *head, const dma_trace_config_t *config)
+/* Pieces are mapped behind the head, so they begin at a page. PIECE is a multiple of the pages of all machines. */
+static size_t bytes_of_head(void)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+
+    return page > DMA_TRACE_HEAD ? page : DMA_TRACE_HEAD;
+}
+
+static void write_head(dma_trace_head_t *head, uint32_t head_bytes, const dma_trace_config_t *config)
 {
     struct timespec t;
 
     head->event_bytes = sizeof(dma_trace_event_t);
+    head->head_bytes = head_bytes;
     head->rank = config->rank;
     head->pid = (int32_t)getpid();
     head->monotonic = dma_trace_now();
@@ -116,7 +126,8 @@ dma_status_t dma_trace_open(const dma_trace_config_t *config, dma_trace_t **resu
     if (!trace) {
         return DMA_ERR_NOMEM;
     }
-    trace->most = DMA_TRACE_HEAD + config->bytes / PIECE * PIECE;
+    trace->head_bytes = bytes_of_head();
+    trace->most = trace->head_bytes + config->bytes / PIECE * PIECE;
     *what = "mkdir";
     if (mkdir(config->dir, 0777) && errno != EEXIST) {
         goto free_trace;
@@ -126,16 +137,16 @@ dma_status_t dma_trace_open(const dma_trace_config_t *config, dma_trace_t **resu
         goto free_trace;
     }
     *what = "no room on the disk";
-    if (!allocate(trace->fd, 0, DMA_TRACE_HEAD) || !map_piece(trace, DMA_TRACE_HEAD)) {
+    if (!allocate(trace->fd, 0, trace->head_bytes) || !map_piece(trace, trace->head_bytes)) {
         goto close_file;
     }
     *what = "mmap";
-    trace->head = mmap(NULL, DMA_TRACE_HEAD, PROT_READ | PROT_WRITE, MAP_SHARED, trace->fd, 0);
+    trace->head = mmap(NULL, trace->head_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, trace->fd, 0);
     if (trace->head == MAP_FAILED) {
         munmap(trace->piece, PIECE);
         goto close_file;
     }
-    write_head(trace->head, config);
+    write_head(trace->head, (uint32_t)trace->head_bytes, config);
     pthread_mutex_init(&trace->lock, NULL);
     *result = trace;
     return DMA_OK;
@@ -152,7 +163,7 @@ void dma_trace_close(dma_trace_t *trace)
     if (trace->piece) {
         munmap(trace->piece, PIECE);
     }
-    munmap(trace->head, DMA_TRACE_HEAD);
+    munmap(trace->head, trace->head_bytes);
     if (ftruncate(trace->fd, (off_t)(trace->at + trace->used))) {
         /* zeros stay behind the last event: a reader stops there */
     }
@@ -194,7 +205,7 @@ void dma_trace_put(const dma_trace_comm_t *comm, const dma_trace_event_t *event)
     pthread_mutex_unlock(&trace->lock);
 }
 
-void dma_trace_add(dma_trace_t *trace, dma_trace_comm_t *comm, int rank, int nranks, bool inner, uint64_t identity,
+bool dma_trace_add(dma_trace_t *trace, dma_trace_comm_t *comm, int rank, int nranks, bool inner, uint64_t identity,
                    const char *name)
 {
     dma_trace_event_t event = {.at = dma_trace_now(),
@@ -203,10 +214,19 @@ void dma_trace_add(dma_trace_t *trace, dma_trace_comm_t *comm, int rank, int nra
                                .a = (uint64_t)(uint32_t)rank << 32 | (uint32_t)nranks,
                                .b = identity};
     size_t left = strlen(name);
+    bool numbered;
 
     pthread_mutex_lock(&trace->lock);
-    *comm = (dma_trace_comm_t){.trace = trace, .number = trace->comms++};
+    numbered = trace->comms < DMA_TRACE_COMMS;
+    if (numbered) {
+        *comm = (dma_trace_comm_t){.trace = trace, .number = (uint16_t)trace->comms++};
+    } else {
+        trace->head->unnumbered++;
+    }
     pthread_mutex_unlock(&trace->lock);
+    if (!numbered) {
+        return false;
+    }
     dma_trace_put(comm, &event);
     while (left) {
         dma_trace_event_t text = {.kind = DMA_TRACE_TEXT};
@@ -221,4 +241,5 @@ void dma_trace_add(dma_trace_t *trace, dma_trace_comm_t *comm, int rank, int nra
         left -= n;
         dma_trace_put(comm, &text);
     }
+    return true;
 }

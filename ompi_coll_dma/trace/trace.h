@@ -36,8 +36,8 @@ typedef struct dma_trace_config {
 dma_status_t dma_trace_open(const dma_trace_config_t *config, dma_trace_t **trace, const char **what);
 void dma_trace_close(dma_trace_t *trace);
 
-/* Gives a communicator a number. */
-void dma_trace_add(dma_trace_t *trace, dma_trace_comm_t *comm, int rank, int nranks, bool inner, uint64_t identity,
+/* Gives a communicator a number. False: all are given. It is counted, and none of its calls is to be traced. */
+bool dma_trace_add(dma_trace_t *trace, dma_trace_comm_t *comm, int rank, int nranks, bool inner, uint64_t identity,
                    const char *name);
 
 void dma_trace_put(const dma_trace_comm_t *comm, const dma_trace_event_t *event);

@@ -91,6 +91,18 @@ damaged() {
     "$trace" --chrome "$work/d/json" "$work/d" >/dev/null && refuses 'there is no trace' "$trace" "$build/config"
 }
 
+# Whatever is in a file, the tool ends, and takes no more memory than the file is worth.
+mutated() {
+    "$root/test/mutate_trace.py" "$trace" -n 300 -s 1
+}
+
+# The same with the sanitizers, which see what has no consequence by luck.
+sanitized() {
+    ${CC:-gcc} -g -O1 -fsanitize=address,undefined -fno-sanitize-recover=all -D'DMA_VERSION="0"' -I "$root" -I "$root/include" \
+        -I "$root/ompi_coll_dma" "$root"/tools/trace/*.c -o "$work/sanitized" -lm || return 1
+    ASAN_OPTIONS=max_allocation_size_mb=64 "$root/test/mutate_trace.py" "$work/sanitized" -n 300 -s 2 --address-space 0
+}
+
 # A mebibyte holds 32768 events, of which a call has at least four.
 full() {
     job 2 --mca coll_dma_trace_bytes 1M "$timed" 12000 8 || { cat "$work/out"; return 1; }
@@ -188,6 +200,12 @@ ok 'their phases add up' adds_up
 ok 'calls that overlap' nonblocking
 ok 'a rank that is killed' killed
 ok 'damaged files' damaged
+ok 'files damaged on purpose' mutated
+if echo 'int main(void) { return 0; }' | ${CC:-gcc} -fsanitize=address,undefined -x c - -o "$work/try" 2>/dev/null; then
+    ok 'files damaged on purpose, with sanitizers' sanitized
+else
+    echo 'not checked: sanitizers, because the compiler has none'
+fi
 ok 'no room for more' full
 ok 'no folder' no_folder
 ok 'JSON follows its schema' json

@@ -10,6 +10,7 @@
 #include "core/comm.h"
 #include "core/setup/bootstrap.h"
 #include "engine/sdma/sdma.h"
+#include "engine/stream/stream.h"
 #include "libengine_call.h"
 #include "libpart.h"
 #include "libsdma_tree.h"
@@ -237,6 +238,25 @@ START_TEST(devices_that_are_nowhere)
 }
 END_TEST
 
+START_TEST(streams_that_cannot_be)
+{
+    static dma_counters_t counters = DMA_COUNTERS_INIT;
+    dma_gpu_runtime_t *rt = fake_gpu_start(&(fake_gpu_options_t){.devices = 1, .seed = unit_seed()});
+    dma_gpu_config_t config = {.rt = rt, .own_copy = "nosuch", .counters = &counters};
+    char why[DMA_GPU_WHY_BYTES];
+    dma_gpu_unit_t *unit;
+
+    ck_assert_int_eq(dma_gpu_engine_stream.open(&config, &unit, why), DMA_UNSUPPORTED);
+    ck_assert_uint_eq(dma_counters_read(&counters, DMA_COUNT_REASON + DMA_REASON_stream_own_copy, NULL), 1);
+    config.own_copy = "auto";
+    fake_gpu_fail("stream_create", 0, DMA_ERR_ENGINE);
+    ck_assert_int_ne(dma_gpu_engine_stream.open(&config, &unit, why), DMA_OK);
+    ck_assert_uint_eq(dma_counters_read(&counters, DMA_COUNT_REASON + DMA_REASON_stream_runtime, NULL), 1);
+    ck_assert_uint_eq(dma_counters_read(&counters, DMA_COUNT_REASON + DMA_REASON_stream_own_copy, NULL), 1);
+    fake_gpu_stop();
+}
+END_TEST
+
 /* ---- set-up ---- */
 
 /* What rank 1 publishes, or what is found of it, is wrong. */
@@ -421,6 +441,7 @@ int main(void)
     unit_test(suite, not_served, 30);
     unit_test(suite, engine_that_is_not_there, 30);
     unit_test(suite, devices_that_are_nowhere, 30);
+    unit_test(suite, streams_that_cannot_be, 30);
     unit_loop(suite, set_ups_that_cannot_be, OTHER_VERSION, OUTSIDE + 1, 30);
     unit_test(suite, files_that_may_not_be_large, 30);
     unit_test(suite, unfit_variants_say_why, 10);

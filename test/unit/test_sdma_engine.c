@@ -284,11 +284,12 @@ START_TEST(refusals)
 
     job = sdma_job("mi300x-4", EMU_SDMA_GFX942, 2, host_serves, (thunk_options_t){0});
     job.params.sysfs = "/nonexistent";
-    check_refusal(&job, "device", DMA_REASON_sdma_topology, "no engine serves");
+    check_refusal(&job, "device", DMA_REASON_sdma_driver, "no engine serves");
 
     setenv("HSA_ENABLE_SDMA", "0", 1);
     job = sdma_job("mi300x-4", EMU_SDMA_GFX942, 2, host_serves, (thunk_options_t){0});
     check_refusal(&job, "sdma", DMA_REASON_sdma_providers, "HSA_ENABLE_SDMA");
+    ck_assert_uint_eq(reasons_count(DMA_REASON_queues_environment), 2);
     unsetenv("HSA_ENABLE_SDMA");
 }
 END_TEST

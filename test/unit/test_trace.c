@@ -1,5 +1,6 @@
 /* The file of a trace: what is in it, and what happens when there is no room. */
 #include <dirent.h>
+#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +21,19 @@ static void begin(void)
     strcpy(dir + sizeof(dir) - 7, "XXXXXX");
     ck_assert_ptr_nonnull(mkdtemp(dir));
     ck_assert_int_eq(rmdir(dir), 0); /* it is made */
+}
+
+static long page_bytes; /* 0: those of this machine */
+
+/* Takes the place of the C library's. */
+long sysconf(int name)
+{
+    static long (*real)(int);
+
+    if (!real) {
+        real = (long (*)(int))dlsym(RTLD_NEXT, "sysconf");
+    }
+    return name == _SC_PAGESIZE && page_bytes ? page_bytes : real(name);
 }
 
 static const char *file_of(int rank, const char *more)
@@ -49,7 +63,7 @@ static size_t read_back(const char *name, dma_trace_head_t *head, dma_trace_even
     ck_assert_int_eq(fstat(fileno(file), &st), 0);
     ck_assert_uint_eq(st.st_mode & 0777, 0600);
     ck_assert_uint_eq(fread(head, sizeof(*head), 1, file), 1);
-    ck_assert_int_eq(fseek(file, DMA_TRACE_HEAD, SEEK_SET), 0);
+    ck_assert_int_eq(fseek(file, (long)head->head_bytes, SEEK_SET), 0);
     n = fread(events, sizeof(*events), most, file);
     fclose(file);
     ck_assert_int_eq(unlink(name), 0);
@@ -168,6 +182,52 @@ START_TEST(a_second_file)
 }
 END_TEST
 
+/* Pieces are mapped at multiples of a page, and the head is one of them. */
+START_TEST(pages_are_large)
+{
+    dma_trace_head_t head;
+    dma_trace_event_t e[4];
+    dma_trace_comm_t comm;
+    dma_trace_t *trace;
+
+    begin();
+    page_bytes = 65536;
+    trace = open_trace(MIB);
+    page_bytes = 0;
+    ck_assert(dma_trace_add(trace, &comm, 1, 2, false, 9, ""));
+    dma_trace_close(trace);
+    ck_assert_uint_eq(read_back(file_of(3, ""), &head, e, 4), 1);
+    ck_assert_uint_eq(head.head_bytes, 65536);
+    ck_assert(e[0].kind == DMA_TRACE_COMM && e[0].b == 9);
+    ck_assert_int_eq(rmdir(dir), 0);
+}
+END_TEST
+
+/* An event has 16 bits for the number of its communicator. */
+START_TEST(numbers_end)
+{
+    static dma_trace_event_t e[DMA_TRACE_COMMS + 1];
+    dma_trace_head_t head;
+    dma_trace_comm_t comm;
+    dma_trace_t *trace;
+
+    begin();
+    trace = open_trace(4 * MIB);
+    for (unsigned i = 0; i < DMA_TRACE_COMMS; i++) {
+        ck_assert(dma_trace_add(trace, &comm, 0, 1, false, i, ""));
+    }
+    ck_assert(!dma_trace_add(trace, &comm, 0, 1, false, 1, ""));
+    ck_assert(!dma_trace_add(trace, &comm, 0, 1, false, 1, "its name"));
+    dma_trace_close(trace);
+    ck_assert_uint_eq(read_back(file_of(3, ""), &head, e, DMA_TRACE_COMMS + 1), DMA_TRACE_COMMS);
+    ck_assert_uint_eq(head.unnumbered, 2);
+    for (unsigned i = 0; i < DMA_TRACE_COMMS; i++) {
+        ck_assert(e[i].comm == i && e[i].b == i);
+    }
+    ck_assert_int_eq(rmdir(dir), 0);
+}
+END_TEST
+
 START_TEST(no_folder)
 {
     dma_trace_config_t config = {.dir = "/nonexistent/folder", .job = "1,1", .bytes = MIB};
@@ -190,6 +250,8 @@ int main(void)
     unit_test(suite, room_ends, 10);
     unit_test(suite, room_ends_at_the_limit_of_files, 10);
     unit_test(suite, a_second_file, 10);
+    unit_test(suite, pages_are_large, 10);
+    unit_test(suite, numbers_end, 10);
     unit_test(suite, no_folder, 10);
     return unit_main(suite);
 }

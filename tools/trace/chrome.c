@@ -65,11 +65,12 @@ static void add_inside(pieces_t *p, piece_t piece)
 
 static void add_event(pieces_t *p, const trace_file_t *file, const dma_trace_event_t *e)
 {
-    piece_t piece = {.comm = e->comm, .call = trace_call_of(file, e), .event = e, .first = (int64_t)e->at};
+    piece_t piece = {.call = trace_call_of(file, e), .event = e, .first = (int64_t)e->at};
 
     if (!piece.call) {
         return;
     }
+    piece.comm = (size_t)(trace_comm_of(file, e->comm) - file->comms);
     piece.last = piece.first;
     switch ((dma_trace_kind_t)e->kind) {
     case DMA_TRACE_CORES:
@@ -127,7 +128,7 @@ static pieces_t collect(const trace_file_t *file)
         for (size_t k = 0; k < file->comms[i].ncalls; k++) {
             const trace_call_t *call = &file->comms[i].calls[k];
 
-            if (call->begun && call->ended) {
+            if (call->ended) {
                 add(&p, &(piece_t){.track = CALLS, .first = call->begin, .last = call->end, .comm = i, .call = call});
             }
         }
@@ -174,7 +175,9 @@ static void put_name(writer_t *w, const char *what, unsigned long thread, const 
 
 static void put_time(writer_t *w, const char *name, int64_t ns)
 {
-    fprintf(w->to, ",\"%s\":%lld.%03lld", name, (long long)(ns / 1000), (long long)(ns % 1000));
+    long long part = ns < 0 ? -ns : ns; /* the first call begins before its trace does */
+
+    fprintf(w->to, ",\"%s\":%s%lld.%03lld", name, ns < 0 ? "-" : "", part / 1000, part % 1000);
 }
 
 static const char *title(const piece_t *p, char *text, size_t bytes)
@@ -343,13 +346,13 @@ bool trace_write_chrome(const trace_set_t *set, const char *path)
         return false;
     }
     for (size_t i = 0; i < set->n; i++) {
-        int64_t first = trace_time(&set->files[i], set->files[i].head->monotonic);
+        int64_t first = trace_time(&set->files[i], set->files[i].head.monotonic);
 
         w.zero = first < w.zero ? first : w.zero;
     }
     fprintf(w.to, "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[");
     for (size_t i = 0; i < set->n; i++) {
-        const dma_trace_head_t *head = set->files[i].head;
+        const dma_trace_head_t *head = &set->files[i].head;
         char name[192];
 
         w.file = &set->files[i];

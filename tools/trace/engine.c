@@ -29,7 +29,7 @@ static void add_call(bounds_t *b, const trace_call_t *call, double tick_ns)
 
 static bool is_bound(const trace_call_t *call)
 {
-    return call->begun && call->ended && call->ticks.last && call->submit.last && call->line;
+    return call->ended && call->ticks.last && call->submit.last && call->line;
 }
 
 /* The bounds from calls that begin in this part of the time. */

@@ -39,7 +39,7 @@ static bool collect(const trace_set_t *set, size_t number, trace_messages_t *m)
     for (size_t i = 0; good && i < file->n; i++) {
         const dma_trace_event_t *event = &file->events[i];
         bool send = event->kind == DMA_TRACE_SEND;
-        const trace_comm_t *comm = event->comm < file->ncomms ? &file->comms[event->comm] : NULL;
+        const trace_comm_t *comm = trace_comm_of(file, event->comm);
 
         if (comm && comm->identity && (send || event->kind == DMA_TRACE_RECV)) {
             int peer = (int)(event->a >> 40);
@@ -146,7 +146,7 @@ static void shorten_paths(clocks_t *c)
                 int64_t by = c->bound[i * c->n + k] + c->bound[k * c->n + j];
 
                 if (c->bound[i * c->n + k] < FAR && c->bound[k * c->n + j] < FAR && by < c->bound[i * c->n + j]) {
-                    c->bound[i * c->n + j] = by;
+                    c->bound[i * c->n + j] = by > -FAR ? by : -FAR; /* damaged files: sums of sums would overflow */
                 }
             }
         }
@@ -158,8 +158,7 @@ static void find_clocks(clocks_t *c)
     for (size_t i = 0; i < c->set->n; i++) {
         size_t k = 0;
 
-        while (k < i && strncmp(c->set->files[k].head->clock, c->set->files[i].head->clock,
-                                sizeof(c->set->files[k].head->clock)) != 0) {
+        while (k < i && strcmp(c->set->files[k].head.clock, c->set->files[i].head.clock) != 0) {
             k++;
         }
         c->of[i] = k < i ? c->of[k] : c->n++;
@@ -169,7 +168,7 @@ static void find_clocks(clocks_t *c)
 /* How far the clock of the file is ahead of that of the first one. */
 static int64_t ahead(const clocks_t *c, size_t file)
 {
-    const dma_trace_head_t *zero = c->set->files[0].head, *head = c->set->files[file].head;
+    const dma_trace_head_t *zero = &c->set->files[0].head, *head = &c->set->files[file].head;
     int64_t most = c->bound[c->of[file]], least = c->bound[c->of[file] * c->n];
 
     if (most < FAR && least < FAR) {

@@ -101,14 +101,14 @@ static size_t collect_calls(const trace_set_t *set, trace_table_t *table, item_t
 
             for (size_t c = 0; c < comm->ncalls && !comm->inner; c++) {
                 const trace_call_t *call = &comm->calls[c];
-                bool good = call->begun && call->ended && !call->status;
+                bool good = call->ended && !call->status;
 
                 if (good && items) {
                     items[n] = (item_t){.call = call, .nranks = comm->nranks};
                 }
                 n += good;
                 table->failed += !items && call->ended && call->status;
-                table->open += !items && call->begun && !call->ended;
+                table->open += !items && !call->ended;
             }
         }
     }
@@ -147,14 +147,24 @@ bool trace_make_table(const trace_set_t *set, trace_table_t *table)
 
 /* ---- printing ---- */
 
-static uint64_t lost_events(const trace_set_t *set)
+static unsigned long long lost_events(const trace_set_t *set)
 {
-    uint64_t lost = 0;
+    unsigned long long lost = 0;
 
     for (size_t i = 0; i < set->n; i++) {
-        lost += set->files[i].head->lost;
+        lost += set->files[i].head.lost;
     }
     return lost;
+}
+
+static unsigned long long unnumbered_comms(const trace_set_t *set)
+{
+    unsigned long long most = 0;
+
+    for (size_t i = 0; i < set->n; i++) {
+        most = set->files[i].head.unnumbered > most ? set->files[i].head.unnumbered : most;
+    }
+    return most;
 }
 
 void trace_print_table(const trace_set_t *set, const trace_table_t *table)
@@ -176,16 +186,19 @@ void trace_print_table(const trace_set_t *set, const trace_table_t *table)
         printf("Not counted: %zu calls that have failed, %zu that have not ended.\n", table->failed, table->open);
     }
     if (lost_events(set)) {
-        printf("%llu events are missing, for which there was no room: raise coll_dma_trace_bytes.\n",
-               (unsigned long long)lost_events(set));
+        printf("%llu events are missing, for which there was no room: raise coll_dma_trace_bytes.\n", lost_events(set));
+    }
+    if (unnumbered_comms(set)) {
+        printf("%llu communicators are missing: a file holds the first %d of its process.\n", unnumbered_comms(set),
+               DMA_TRACE_COMMS);
     }
 }
 
 void trace_print_json(const trace_set_t *set, const trace_table_t *table)
 {
-    printf(
-        "{\"version\":1,\"processes\":%zu,\"lost_events\":%llu,\"failed_calls\":%zu,\"open_calls\":%zu,\n \"rows\":[",
-        set->n, (unsigned long long)lost_events(set), table->failed, table->open);
+    printf("{\"version\":1,\"processes\":%zu,\"lost_events\":%llu,\"missing_communicators\":%llu,\"failed_calls\":%zu,"
+           "\"open_calls\":%zu,\n \"rows\":[",
+           set->n, lost_events(set), unnumbered_comms(set), table->failed, table->open);
     for (size_t i = 0; i < table->n; i++) {
         const trace_row_t *r = &table->rows[i];
 

@@ -1,7 +1,8 @@
 /*
  * coll_dma_trace: reads the files that the processes of a job have written with coll_dma_trace set (trace/file.h).
  *
- *     read.c       the files, their communicators and calls
+ *     read.c       the files
+ *     calls.c      their communicators and calls
  *     messages.c   pairs of sends and receives; from them how far the clocks of hosts are apart
  *     engine.c     how the clock of an engine is related to that of its host
  *     phases.c     the phases of each call, and their table
@@ -22,6 +23,8 @@
 #include "trace/file.h"
 
 #define TRACE_NAME 96
+/* Times, durations and counts of engines lie below it, or they are none: 9 years. Then sums of a few do not overflow. */
+#define TRACE_TIMES (INT64_C(1) << 58)
 
 typedef struct trace_span {
     int64_t first, last; /* last 0: none */
@@ -33,7 +36,8 @@ typedef struct trace_phases {
 } trace_phases_t;
 
 typedef struct trace_call {
-    bool begun, ended;
+    bool ended;
+    size_t comm; /* place of its communicator */
     uint8_t coll, status, by;
     char variant[17];
     uint32_t seq;
@@ -50,21 +54,23 @@ typedef struct trace_call {
 
 typedef struct trace_comm {
     char name[TRACE_NAME];
+    uint16_t number; /* in the events */
     int rank, nranks;
     bool inner;
     uint64_t identity;
-    uint32_t first;      /* sequence number of calls[0] */
-    trace_call_t *calls; /* by sequence number */
+    trace_call_t *calls; /* those that have begun, by sequence number; part of the file's */
     size_t ncalls;
 } trace_comm_t;
 
 typedef struct trace_file {
     char *path;
-    const dma_trace_head_t *head;
+    dma_trace_head_t head; /* a copy: its texts end, and are printable */
+    void *map;
     const dma_trace_event_t *events;
-    size_t n, bytes; /* events; bytes that are mapped */
-    trace_comm_t *comms;
+    size_t n, bytes;     /* events; bytes that are mapped */
+    trace_comm_t *comms; /* by number */
     size_t ncomms;
+    trace_call_t *calls; /* of all communicators */
     int64_t offset;
     bool has_ticks; /* the next two are set: a time is tick_zero + tick_ns * ticks */
     double tick_ns, tick_zero;
@@ -78,6 +84,16 @@ typedef struct trace_set {
 /* read.c. Errors are printed. */
 bool trace_read(trace_set_t *set, char **dirs, int ndirs);
 void trace_free(trace_set_t *set);
+/* Replaces what is not printable, quotes and backslashes. Nothing in a file is to be a command of a terminal or of gnuplot. */
+void trace_clean_text(char *text);
+
+/*
+ * calls.c. What is allocated is bounded by the number of events in the file, whatever is in them. NULL, or else why the file
+ * cannot be used.
+ */
+const char *trace_find_calls(trace_file_t *file);
+/* The communicator with this number, or NULL. */
+trace_comm_t *trace_comm_of(const trace_file_t *file, uint16_t number);
 /* The call of an event, or NULL: it is about none, or about one of which the beginning or the end is not there. */
 trace_call_t *trace_call_of(const trace_file_t *file, const dma_trace_event_t *event);
 /* The time of an event, or another one of the same file, for all files. */

@@ -120,7 +120,7 @@ static dma_status_t open_unit(const dma_gpu_config_t *config, dma_proof_t *proof
     dma_status_t status;
 
     if (!unit) {
-        return dma_gpu_refuse(why, "no memory");
+        return dma_gpu_refuse_for(config->counters, why, DMA_REASON_sdma_memory, NULL);
     }
     unit->rt = config->rt;
     unit->device = config->device;

@@ -16,6 +16,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "dma/reason.h"
+
 /* The two destinations of a broadcast must be equal modulo this. */
 #define DMA_GEN_BROADCAST_MODULO 32
 

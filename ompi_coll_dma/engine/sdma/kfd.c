@@ -49,7 +49,7 @@ dma_status_t dma_kfd_open(const dma_kfd_sys_t *sys, const dma_provider_gpu_t *gp
 {
     kfd_provider_t *k = calloc(1, sizeof(*k));
     dma_kfd_version_t version = {0};
-    const char *reason = "no memory";
+    const char *reason = dma_reason_text(DMA_REASON_queues_memory);
 
     if (!k) {
         goto refuse;
@@ -62,11 +62,12 @@ dma_status_t dma_kfd_open(const dma_kfd_sys_t *sys, const dma_provider_gpu_t *gp
     }
     k->fd = sys->open(DMA_TOPO_DEVICE, O_RDWR | O_CLOEXEC);
     if (k->fd < 0) {
-        reason = strerror(errno);
-        goto free_provider;
+        snprintf(why, DMA_PROVIDER_WHY_BYTES, "%s: %s", dma_reason_text(DMA_REASON_kfd_closed), strerror(errno));
+        free(k);
+        return DMA_UNSUPPORTED;
     }
     if (kfd_ioctl(k, DMA_KFD_GET_VERSION, &version) != 0 || version.major != DMA_KFD_MAJOR) {
-        reason = "its interface is not the one we know";
+        reason = dma_reason_text(DMA_REASON_kfd_interface);
         goto close_file;
     }
     k->base = (dma_provider_t){.ops = &dma_provider_kfd, .names_engines = version.minor >= DMA_KFD_BY_ENG_MINOR};
@@ -114,16 +115,16 @@ static const char *refusal_text(int error)
 {
     switch (error) {
     case ENOMEM:
-        return "no queue is free on the engine";
+        return dma_reason_text(DMA_REASON_queues_engine_full);
     case EPERM:
-        return "the device has all the queues it may have";
+        return dma_reason_text(DMA_REASON_kfd_full);
     case EINVAL:
-        return "the kernel does not accept the engine or the memory";
+        return dma_reason_text(DMA_REASON_kfd_invalid);
     case ESRCH:
     case ENODEV:
-        return "the kernel does not let this process use the device";
+        return dma_reason_text(DMA_REASON_kfd_denied);
     default:
-        return "the kernel makes no queue";
+        return dma_reason_text(DMA_REASON_kfd_refused);
     }
 }
 
@@ -207,16 +208,16 @@ static void *make_ring(const kfd_provider_t *k, uint64_t bytes, uint64_t *handle
     dma_kfd_map_t map = {.gpu_ids = (uintptr_t)&k->gpu_id, .count = 1};
 
     if (!ring) {
-        *reason = "no memory";
+        *reason = dma_reason_text(DMA_REASON_queues_memory);
         return NULL;
     }
     if (kfd_ioctl(k, DMA_KFD_ALLOC, &alloc) != 0) {
-        *reason = "the kernel does not accept memory for a ring";
+        *reason = dma_reason_text(DMA_REASON_kfd_ring_memory);
         goto unmap_pages;
     }
     map.handle = *handle = alloc.handle;
     if (kfd_ioctl(k, DMA_KFD_MAP, &map) != 0) {
-        *reason = "the kernel does not map memory for a ring";
+        *reason = dma_reason_text(DMA_REASON_kfd_ring_map);
         goto free_memory;
     }
     return ring;
@@ -255,7 +256,7 @@ static dma_status_t kfd_create(dma_provider_t *provider, dma_map_kind_t kind, ui
         return DMA_UNSUPPORTED;
     }
     if (!(pointers = dma_rocr_alloc(&k->rocr, &k->pool, k->page))) {
-        *reason = "no memory";
+        *reason = dma_reason_text(DMA_REASON_queues_memory);
         goto drop_memory;
     }
     args.ring = (uintptr_t)ring;
@@ -266,7 +267,7 @@ static dma_status_t kfd_create(dma_provider_t *provider, dma_map_kind_t kind, ui
         goto free_pointers;
     }
     if (!map_doorbells(k, args.doorbell_offset)) {
-        *reason = "the doorbells cannot be mapped";
+        *reason = dma_reason_text(DMA_REASON_kfd_doorbells);
         goto drop_queue;
     }
     *queue = (dma_provider_queue_t){

@@ -5,14 +5,14 @@
 dma_status_t dma_sdma_locate(const dma_gpu_config_t *config, dma_sdma_unit_t *unit, char *why)
 {
     dma_counters_t *counters = config->counters;
-    const char *reason = "";
+    const char *reason = dma_reason_text(DMA_REASON_sdma_memory);
     uint32_t location;
 
     if (config->rt->device_pci(config->device, &unit->pci) != DMA_OK) {
         return dma_gpu_refuse_for(counters, why, DMA_REASON_sdma_location, NULL);
     }
     if (dma_topo_read(config->sysfs ? config->sysfs : DMA_TOPO_ROOT, &unit->topo, &reason) != DMA_OK) {
-        return dma_gpu_refuse_for(counters, why, DMA_REASON_sdma_topology, reason);
+        return dma_gpu_refuse_for(counters, why, dma_reason_of(reason), reason);
     }
     location = unit->pci.bus << 8 | unit->pci.device << 3 | unit->pci.function;
     unit->gpu = dma_topo_find(unit->topo, unit->pci.domain, location, DMA_TOPO_ANY_PARTITION);
@@ -25,7 +25,7 @@ dma_status_t dma_sdma_locate(const dma_gpu_config_t *config, dma_sdma_unit_t *un
         return dma_gpu_refuse_for(counters, why, DMA_REASON_sdma_partition_unknown, NULL);
     }
     if (!(unit->gen = dma_gen_find(unit->gpu->device_id, unit->gpu->version, &reason))) {
-        return dma_gpu_refuse_for(counters, why, DMA_REASON_sdma_topology, reason);
+        return dma_gpu_refuse_for(counters, why, dma_reason_of(reason), reason);
     }
     unit->limited = *unit->gen;
     unit->limited.has &= config->stamps ? ~UINT32_C(0) : ~(uint32_t)DMA_GEN_TIMESTAMP;
@@ -43,6 +43,7 @@ dma_provider_gpu_t dma_sdma_provider_gpu(const dma_sdma_unit_t *unit, const dma_
         .by_number = unit->gen->even_engines,
         .refuses = proof ? dma_proof_copies_failed : NULL,
         .refuses_arg = (void *)(uintptr_t)proof,
+        .counters = unit->counters,
     };
 }
 

@@ -111,7 +111,7 @@ static dma_queue_t *create_queue(dma_queues_t *q, dma_map_kind_t kind, uint32_t 
     dma_queue_t *queue;
     dma_ring_memory_t memory;
 
-    q->refusal = "no memory";
+    q->refusal = dma_reason_text(DMA_REASON_queues_memory);
     if (!~q->slots_used || !(queue = calloc(1, sizeof(*queue)))) {
         return NULL;
     }
@@ -124,7 +124,7 @@ static dma_queue_t *create_queue(dma_queues_t *q, dma_map_kind_t kind, uint32_t 
                                  .write_ptr = queue->made.write_ptr,
                                  .doorbell = queue->made.doorbell};
     if (dma_ring_init(&queue->ring, &memory) != DMA_OK) {
-        q->refusal = "its counters do not begin equal";
+        q->refusal = dma_reason_text(DMA_REASON_queues_counters);
         goto destroy_queue;
     }
     q->refusal = NULL;
@@ -235,7 +235,7 @@ static bool set_up(dma_queues_t *q, const dma_map_pick_t *first)
 {
     dma_queue_t *queue;
 
-    q->refusal = "no memory";
+    q->refusal = dma_reason_text(DMA_REASON_queues_memory);
     if (!(q->owner = make_owner_word())) {
         return false;
     }
@@ -266,7 +266,7 @@ dma_status_t dma_queues_open(dma_queues_t *q, const dma_provider_ops_t *const *p
         if (set_up(q, first)) {
             return DMA_OK;
         }
-        dma_provider_add_reason(why, ops->name, q->refusal);
+        dma_provider_pass_over(gpu, why, ops->name, q->refusal);
         dma_provider_add_reason(q->passed_over, ops->name, q->refusal);
         ops->close(q->provider);
     }

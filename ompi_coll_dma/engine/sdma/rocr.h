@@ -17,6 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "dma/reason.h"
 #include "dma/status.h"
 
 #define DMA_ROCR_SUCCESS 0u

@@ -1,4 +1,6 @@
 /* Memory of the sdma engine beside its queues: temporary memory of programs, and the times of a trace. */
+#include <unistd.h>
+
 #include "engine/sdma/private.h"
 
 /* ---- temporary memory ---- */
@@ -45,7 +47,7 @@ void dma_sdma_temp_free(dma_sdma_unit_t *unit, uint64_t bytes, uint64_t temp)
 
 static size_t stamps_bytes(const dma_sdma_binding_t *b)
 {
-    size_t page = 4096, bytes = ((size_t)b->nranks + 1) * sizeof(dma_stamps_t);
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), bytes = ((size_t)b->nranks + 1) * sizeof(dma_stamps_t);
 
     return (bytes + page - 1) / page * page;
 }

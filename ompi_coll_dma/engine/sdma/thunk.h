@@ -15,6 +15,7 @@
 
 #include <stdint.h>
 
+#include "dma/reason.h"
 #include "dma/status.h"
 
 #define DMA_THUNK_SUCCESS        0u

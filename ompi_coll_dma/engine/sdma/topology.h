@@ -30,6 +30,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "dma/reason.h"
 #include "dma/status.h"
 
 #define DMA_TOPO_ROOT      "/sys/class/kfd/kfd/topology"

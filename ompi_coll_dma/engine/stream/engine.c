@@ -117,9 +117,9 @@ static dma_status_t stream_open(const dma_gpu_config_t *config, dma_gpu_unit_t *
     unit->budget = config->budget;
     unit->writes = config->rt->write32 != NULL;
     if (dma_self_copy_method_find(config->own_copy, &unit->method) != DMA_OK) {
-        status = dma_gpu_refuse(why, "there is no such method to copy the own block");
+        status = dma_gpu_refuse_for(config->counters, why, DMA_REASON_stream_own_copy, NULL);
     } else if ((status = make_streams(unit)) != DMA_OK) {
-        status = dma_gpu_refuse(why, dma_gpu_error());
+        status = dma_gpu_refuse_for(config->counters, why, DMA_REASON_stream_runtime, dma_gpu_error());
     }
     if (status != DMA_OK) {
         free(unit);
