@@ -182,9 +182,8 @@ static void report_limit(const dma_ucx_t *net)
     if (host && host->report) {
         getrlimit(RLIMIT_NOFILE, &limit);
         snprintf(text, sizeof(text),
-                 "a connection between nodes is not made: too many open files, the limit is %llu; raise it (ulimit -n) "
-                 "on all "
-                 "nodes",
+                 "a connection between nodes is not made: too many open files, the limit is %llu; "
+                 "raise it (ulimit -n) on all nodes",
                  (unsigned long long)limit.rlim_cur);
         host->report(DMA_REPORT_WARN, "ucx-files", text);
     }

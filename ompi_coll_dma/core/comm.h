@@ -29,6 +29,7 @@
 #include "dma/comm.h"
 #include "dma/engine.h"
 #include "gpu/budget.h"
+#include "gpu/cache.h"
 #include "gpu/runtime.h"
 #include "node/plain.h"
 #include "node/window.h"
@@ -98,9 +99,8 @@ struct dma_proc {
     struct dma_ipc *ipc;
     struct dma_device *devices;
     struct dma_writer *writers;
-    struct dma_scratch *scratch; /* device/pool.h */
-    struct dma_pin *pins;        /* device/pins.h */
-    uint64_t scratch_uses;       /* of both so far: orders them */
+    dma_cache_t scratch; /* device/pool.h */
+    dma_cache_t pins;    /* device/pins.h */
     dma_budget_t budget;
 
     /* State of the cluster route (cluster/cluster.h). */

@@ -31,7 +31,7 @@ static dma_status_t start_copy(const dma_scratch_t *s, const copy_t *c)
 
     dma_cut_begin(&cut, &c->dst, &c->src, c->bytes);
     while (status == DMA_OK && dma_cut_next(&cut, &r)) {
-        status = dma_gpu_copy_rect(s->rt, s->stream, &r);
+        status = dma_gpu_copy_rect(s->block.rt, s->stream, &r);
     }
     return status;
 }

@@ -203,7 +203,7 @@ static dma_status_t test_copies(const dma_task_t *task)
 /* ---- the run of a piece ---- */
 
 /* Where the ranks receive the present piece. */
-static void set_targets(const dma_comm_t *comm, const dma_task_t *task)
+static void set_targets(const dma_comm_t *comm)
 {
     const struct dma_device_comm *dc = comm->device;
     const dma_device_pieces_t *p = &dc->pieces;
@@ -223,7 +223,6 @@ static void set_targets(const dma_comm_t *comm, const dma_task_t *task)
             to->addr += p->at * p->bytes;
         }
     }
-    (void)task;
 }
 
 /* The blocks of this rank in the present piece. */
@@ -257,7 +256,7 @@ static void set_sides(const dma_comm_t *comm, dma_task_t *task)
 
 static dma_status_t begin_run(dma_comm_t *comm, dma_task_t *task)
 {
-    set_targets(comm, task);
+    set_targets(comm);
     set_sides(comm, task);
     task->run.epoch = ++comm->device->epoch;
     return comm->engine->start(&task->run);

@@ -1,7 +1,6 @@
 /* Pinned host memory: see pins.h. Functions here have the device lock, unless pins.h declares them. */
 #include "device/pins.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -11,198 +10,120 @@
 #define SLOTS_MOST  (UINT64_C(8) << 20) /* bytes of both slots; the processor copies half of it while the engine does */
 #define SLOTS_LEAST (UINT64_C(256) << 10) /* smaller slots take longer to start than to copy */
 
-/* ---- making and freeing ---- */
-
-/* In scope. */
-static void destroy_objects(const dma_pin_t *p)
+static dma_pin_t *pin_of(dma_cached_t *block)
 {
+    return (dma_pin_t *)block;
+}
+
+/* ---- the kind of memory: see gpu/cache.h ---- */
+
+static void release(dma_cached_t *block)
+{
+    const dma_pin_t *p = pin_of(block);
+
     for (int i = 0; i < 2; i++) {
         if (p->event[i]) {
-            (void)p->rt->event_destroy(p->event[i]);
+            (void)block->rt->event_destroy(p->event[i]);
         }
     }
     if (p->stream) {
-        (void)p->rt->stream_destroy(p->stream);
+        (void)block->rt->stream_destroy(p->stream);
     }
-    (void)p->rt->host_unregister(p->memory);
+    (void)block->rt->host_unregister(p->memory);
 }
 
-/* In scope. */
-static dma_status_t create_objects(dma_pin_t *p)
+/* Registers the memory, and makes what copies need. */
+static dma_status_t make_objects(dma_pin_t *p)
 {
+    const dma_gpu_runtime_t *rt = p->block.rt;
     uint64_t at;
-    dma_status_t status = p->rt->host_register(p->memory, p->bytes, &at);
+    dma_status_t status = rt->host_register(p->memory, p->block.bytes, &at);
 
     if (status != DMA_OK) {
         return status;
     }
-    if ((status = p->rt->stream_create(&p->stream)) != DMA_OK) {
+    if ((status = rt->stream_create(&p->stream)) != DMA_OK) {
         p->stream = NULL;
     }
     for (int i = 0; status == DMA_OK && i < 2; i++) {
-        if ((status = p->rt->event_create(&p->event[i])) != DMA_OK) {
+        if ((status = rt->event_create(&p->event[i])) != DMA_OK) {
             p->event[i] = NULL;
         }
     }
     if (status != DMA_OK) {
-        destroy_objects(p);
+        release(&p->block);
     }
     return status;
 }
 
-static void free_pin(dma_proc_t *proc, dma_pin_t **link)
+static dma_status_t make(dma_cached_t *block)
 {
-    dma_pin_t *p = *link;
-    dma_gpu_scope_t scope;
-
-    *link = p->next;
-    /* If the scope cannot be entered, the application has shut the runtime down, which has released everything. */
-    if (p->rt->enter_to_release(p->device, &scope) == DMA_OK) {
-        destroy_objects(p);
-        p->rt->leave(&scope);
-    }
-    munmap(p->memory, p->bytes);
-    dma_budget_give(&proc->budget, DMA_BUDGET_PINNED, p->bytes);
-    free(p);
-}
-
-static dma_status_t fill_pin(dma_pin_t *p)
-{
-    dma_gpu_scope_t scope;
+    dma_pin_t *p = pin_of(block);
     dma_status_t status;
 
-    p->memory = mmap(NULL, p->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    p->memory = mmap(NULL, block->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (p->memory == MAP_FAILED) {
         return DMA_ERR_NOMEM;
     }
-    if ((status = p->rt->enter(p->device, &scope)) == DMA_OK) {
-        status = create_objects(p);
-        p->rt->leave(&scope);
-    }
-    if (status != DMA_OK) {
-        munmap(p->memory, p->bytes);
+    if ((status = make_objects(p)) != DMA_OK) {
+        munmap(p->memory, block->bytes);
     }
     return status;
 }
 
-static dma_pin_t *create_pin(dma_proc_t *proc, const dma_gpu_runtime_t *rt, int device, uint64_t bytes)
+static void unmap_memory(dma_cached_t *block)
 {
-    dma_pin_t *p;
+    munmap(pin_of(block)->memory, block->bytes);
+}
 
-    if (!dma_budget_take(&proc->budget, DMA_BUDGET_PINNED, bytes)) {
-        return NULL;
-    }
-    if ((p = calloc(1, sizeof(*p)))) {
-        p->rt = rt;
-        p->device = device;
-        p->bytes = bytes;
-        p->resets = dma_gpu_resets(rt, device);
-    }
-    if (!p || fill_pin(p) != DMA_OK) {
-        dma_budget_give(&proc->budget, DMA_BUDGET_PINNED, bytes);
-        free(p);
-        return NULL;
-    }
-    p->next = proc->pins;
-    return proc->pins = p;
+static dma_cache_t *cache_of(dma_proc_t *proc)
+{
+    static const dma_cache_kind_t kind = {.budget = DMA_BUDGET_PINNED,
+                                          .size = sizeof(dma_pin_t),
+                                          .make = make,
+                                          .release = release,
+                                          .discard = unmap_memory};
+
+    return dma_cache_of(&proc->pins, &kind, &proc->budget);
 }
 
 /* ---- choosing ---- */
 
-static bool is_of(const dma_pin_t *p, const dma_gpu_runtime_t *rt, int device)
+/* `bytes`: whole pages. */
+static dma_cached_t *make_block(dma_cache_t *cache, const dma_gpu_runtime_t *rt, int device, uint64_t bytes)
 {
-    return p->rt == rt && p->device == device;
-}
-
-/* Frees idle blocks of a device: all, or those that a reset has destroyed. */
-static void free_idle_of(dma_proc_t *proc, const dma_gpu_runtime_t *rt, int device, bool all)
-{
-    unsigned resets = dma_gpu_resets(rt, device);
-
-    for (dma_pin_t **link = &proc->pins; *link;) {
-        if (!(*link)->busy && is_of(*link, rt, device) && (all || (*link)->resets != resets)) {
-            free_pin(proc, link);
-        } else {
-            link = &(*link)->next;
-        }
-    }
-}
-
-/* Frees the idle block that has not been used for longest. False: there is none. */
-static bool free_oldest(dma_proc_t *proc)
-{
-    dma_pin_t **oldest = NULL;
-
-    for (dma_pin_t **link = &proc->pins; *link; link = &(*link)->next) {
-        if (!(*link)->busy && (!oldest || (*link)->used < (*oldest)->used)) {
-            oldest = link;
-        }
-    }
-    if (oldest) {
-        free_pin(proc, oldest);
-    }
-    return oldest != NULL;
-}
-
-/* The smallest idle block of at least `bytes` bytes, else NULL. */
-static dma_pin_t *find_idle(const dma_proc_t *proc, const dma_gpu_runtime_t *rt, int device, uint64_t bytes)
-{
-    dma_pin_t *best = NULL;
-
-    for (dma_pin_t *p = proc->pins; p; p = p->next) {
-        if (!p->busy && is_of(p, rt, device) && p->bytes >= bytes && (!best || p->bytes < best->bytes)) {
-            best = p;
-        }
-    }
-    return best;
-}
-
-/* What calls could have if no block were idle. */
-static uint64_t allowance(const dma_proc_t *proc)
-{
-    uint64_t left = dma_budget_left(&proc->budget, DMA_BUDGET_PINNED);
-
-    for (const dma_pin_t *p = proc->pins; p; p = p->next) {
-        left += p->busy ? 0 : p->bytes;
-    }
-    return left;
-}
-
-/* Half as large again as needed, if that leaves as much to others: pinning takes time. */
-static dma_pin_t *make_room(dma_proc_t *proc, const dma_gpu_runtime_t *rt, int device, uint64_t bytes)
-{
-    uint64_t most = allowance(proc);
+    uint64_t most = dma_cache_allowance(cache);
+    dma_cached_t *block;
 
     if (bytes > most) {
         return NULL;
     }
-    bytes = bytes <= most / 2 ? (bytes + bytes / 2) / PAGE * PAGE : bytes;
-    free_idle_of(proc, rt, device, true); /* all are too small */
-    while (dma_budget_left(&proc->budget, DMA_BUDGET_PINNED) < bytes && free_oldest(proc)) {
-    }
-    return create_pin(proc, rt, device, bytes);
+    bytes = dma_cache_size(bytes, most) / PAGE * PAGE;
+    dma_cache_make_room(cache, rt, device, bytes);
+    return dma_cache_make(cache, rt, device, bytes, &block) == DMA_OK ? block : NULL;
 }
 
 /* ---- for calls; without the lock ---- */
 
 dma_pin_t *dma_pin_get(dma_proc_t *proc, const dma_gpu_runtime_t *rt, int device, uint64_t bytes)
 {
-    dma_pin_t *p;
+    dma_cache_t *cache;
+    dma_cached_t *block;
 
     if (bytes > UINT64_MAX - PAGE) {
         return NULL;
     }
     bytes = (bytes + PAGE - 1) / PAGE * PAGE + (bytes ? 0 : PAGE);
     pthread_mutex_lock(&proc->device_lock);
-    free_idle_of(proc, rt, device, false);
-    p = find_idle(proc, rt, device, bytes);
-    p = p ? p : make_room(proc, rt, device, bytes);
-    if (p) {
-        p->busy = true;
-        p->used = ++proc->scratch_uses;
+    cache = cache_of(proc);
+    dma_cache_drop_destroyed(cache, rt, device);
+    block = dma_cache_find(cache, rt, device, bytes);
+    block = block ? block : make_block(cache, rt, device, bytes);
+    if (block) {
+        dma_cache_borrow(cache, block);
     }
     pthread_mutex_unlock(&proc->device_lock);
-    return p;
+    return block ? pin_of(block) : NULL;
 }
 
 dma_pin_t *dma_pin_get_slots(dma_proc_t *proc, const dma_gpu_runtime_t *rt, int device)
@@ -220,27 +141,26 @@ void dma_pin_put(dma_proc_t *proc, dma_pin_t *p)
     dma_gpu_scope_t scope;
 
     /* After an error. Query first: a stream that a reset of the device has destroyed must not be synchronized. */
-    if (p->copies && p->rt->enter_to_release(p->device, &scope) == DMA_OK) {
-        if (p->rt->stream_query(p->stream) == DMA_AGAIN) {
+    if (p->copies && p->block.rt->enter_to_release(p->block.device, &scope) == DMA_OK) {
+        if (p->block.rt->stream_query(p->stream) == DMA_AGAIN) {
             (void)dma_pin_end(p);
         }
         p->copies = false;
-        p->rt->leave(&scope);
+        p->block.rt->leave(&scope);
     }
     pthread_mutex_lock(&proc->device_lock);
-    p->busy = false;
+    p->block.busy = false;
     pthread_mutex_unlock(&proc->device_lock);
 }
 
 void dma_pins_trim(dma_proc_t *proc, const dma_gpu_runtime_t *rt, int device)
 {
-    free_idle_of(proc, rt, device, true);
+    dma_cache_trim(cache_of(proc), rt, device);
 }
 
 void dma_pins_destroy(dma_proc_t *proc)
 {
-    while (free_oldest(proc)) {
-    }
+    dma_cache_destroy(cache_of(proc));
 }
 
 /* ---- copies ---- */
@@ -248,12 +168,12 @@ void dma_pins_destroy(dma_proc_t *proc)
 dma_status_t dma_pin_start(dma_pin_t *p, const void *to, const void *from, uint64_t bytes)
 {
     p->copies = true;
-    return p->rt->copy_async(p->stream, (uint64_t)(uintptr_t)to, (uint64_t)(uintptr_t)from, bytes);
+    return p->block.rt->copy_async(p->stream, (uint64_t)(uintptr_t)to, (uint64_t)(uintptr_t)from, bytes);
 }
 
 dma_status_t dma_pin_end(dma_pin_t *p)
 {
-    dma_status_t status = p->rt->stream_sync(p->stream);
+    dma_status_t status = p->block.rt->stream_sync(p->stream);
 
     p->copies = status != DMA_OK;
     return status;
@@ -264,7 +184,7 @@ static dma_status_t start_slot(dma_pin_t *p, unsigned slot, const void *to, cons
 {
     dma_status_t status = dma_pin_start(p, to, from, bytes);
 
-    return status == DMA_OK ? p->rt->event_record(p->event[slot], p->stream) : status;
+    return status == DMA_OK ? p->block.rt->event_record(p->event[slot], p->stream) : status;
 }
 
 static dma_status_t wait_slot(const dma_pin_t *p, unsigned slot)
@@ -272,7 +192,7 @@ static dma_status_t wait_slot(const dma_pin_t *p, unsigned slot)
     dma_pause_t pause = {0};
     dma_status_t status;
 
-    while ((status = p->rt->event_query(p->event[slot])) == DMA_AGAIN) {
+    while ((status = p->block.rt->event_query(p->event[slot])) == DMA_AGAIN) {
         dma_pause(&pause);
     }
     return status;
@@ -280,7 +200,7 @@ static dma_status_t wait_slot(const dma_pin_t *p, unsigned slot)
 
 static uint64_t slot_bytes(const dma_pin_t *p)
 {
-    uint64_t bytes = p->bytes < SLOTS_MOST ? p->bytes : SLOTS_MOST;
+    uint64_t bytes = p->block.bytes < SLOTS_MOST ? p->block.bytes : SLOTS_MOST;
 
     return bytes / 2;
 }

@@ -14,20 +14,15 @@
 #define DMA_DEVICE_PINS_H
 
 #include "core/comm.h"
+#include "gpu/cache.h"
 #include "gpu/runtime.h"
 
 typedef struct dma_pin {
-    struct dma_pin *next;
-    const dma_gpu_runtime_t *rt;
-    int device;
-    unsigned resets; /* of the device when the block was made */
+    dma_cached_t block; /* first; busy: a call has it */
     char *memory;
-    uint64_t bytes;
     dma_gpu_stream_t *stream;
     dma_gpu_event_t *event[2]; /* by slot */
-    bool busy;                 /* a call has it */
     bool copies;               /* copies may be under way on the stream */
-    uint64_t used;             /* a greater number: used later */
 } dma_pin_t;
 
 /* Gets a block of at least `bytes` bytes, or NULL. */

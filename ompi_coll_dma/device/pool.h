@@ -21,21 +21,18 @@
 #define DMA_DEVICE_POOL_H
 
 #include "core/comm.h"
+#include "gpu/cache.h"
 #include "gpu/memory.h"
 #include "gpu/runtime.h"
 
 typedef struct dma_scratch {
-    struct dma_scratch *next;
-    const dma_gpu_runtime_t *rt;
-    int device;
-    unsigned resets;         /* of the device when the block was made */
-    uint64_t addr, bytes;    /* aligned as the runtime aligns allocations */
+    dma_cached_t block;      /* first; busy: a call has it, or it is lost */
+    uint64_t addr;           /* aligned as the runtime aligns allocations */
     dma_gpu_memory_t memory; /* what the runtime says of it */
     dma_gpu_stream_t *stream;
     dma_gpu_event_t *event;
-    const dma_comm_t *user; /* whose call has it; NULL: idle */
+    const dma_comm_t *user; /* whose call has it or has lost it; else NULL */
     bool lost;              /* engines of peers may still write to it */
-    uint64_t used;          /* a greater number: used later */
 } dma_scratch_t;
 
 /* Gets a block of at least `want` bytes for a call of the communicator, else a smaller one of at least `least` bytes. */

@@ -102,12 +102,12 @@ dma_status_t dma_device_write(dma_proc_t *proc, const dma_gpu_runtime_t *rt, int
 static dma_status_t fill_pin(dma_pin_t *pin, const void *from, uint64_t bytes)
 {
     dma_gpu_scope_t scope;
-    dma_status_t status = pin->rt->enter(pin->device, &scope);
+    dma_status_t status = pin->block.rt->enter(pin->block.device, &scope);
 
     if (status == DMA_OK) {
         status = dma_pin_start(pin, pin->memory, from, bytes);
         status = status == DMA_OK ? dma_pin_end(pin) : status;
-        pin->rt->leave(&scope);
+        pin->block.rt->leave(&scope);
     }
     return status;
 }

@@ -198,7 +198,7 @@ static void use_pieces(dma_comm_t *comm, struct dma_device_call *d, const need_t
 {
     note_scratch(comm, d, need);
     dma_comm_note_reason(comm, DMA_REASON_scratch_bound);
-    d->piece = dma_piece_of(d->memory->bytes, need->blocks);
+    d->piece = dma_piece_of(d->memory->block.bytes, need->blocks);
     d->piece_recv = need->recv;
     d->piece_send = need->send;
 }
@@ -217,7 +217,7 @@ static dma_status_t use_scratch(dma_comm_t *comm, dma_task_t *task, bool moved)
         d->memory = NULL;
         return status;
     }
-    if (d->memory->bytes < want) {
+    if (d->memory->block.bytes < want) {
         use_pieces(comm, d, &need);
         return DMA_OK;
     }

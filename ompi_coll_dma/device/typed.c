@@ -46,7 +46,8 @@ typedef struct rows {
 
 static dma_status_t flush(rows_t *r)
 {
-    dma_status_t status = r->bytes ? r->scratch->rt->copy_async(r->scratch->stream, r->dst, r->src, r->bytes) : DMA_OK;
+    dma_status_t status =
+        r->bytes ? r->scratch->block.rt->copy_async(r->scratch->stream, r->dst, r->src, r->bytes) : DMA_OK;
 
     r->bytes = 0;
     return status;
@@ -87,7 +88,7 @@ static dma_status_t copy_rect(const rows_t *r, const dma_strip_t *p, uint64_t at
                        .row_bytes = p->bytes,
                        .rows = rows};
 
-    return dma_gpu_copy_rect(r->scratch->rt, r->scratch->stream, &rect);
+    return dma_gpu_copy_rect(r->scratch->block.rt, r->scratch->stream, &rect);
 }
 
 /* The rows of a strip that lie between `first` and `end` completely: *low .. *high - 1. `byte`: as in copy_row. */

@@ -1,12 +1,12 @@
 #!/bin/bash
-# sweep.sh [BUILD [SEED [FIRST-LAST]]]: the random sweep on device memory, on emulated nodes of 2 to 8 GPUs of all kinds:
+# sweep.sh [BUILD [SEED [FIRST-LAST [half]]]]: the random sweep on device memory, on emulated nodes of 2 to 8 GPUs of all kinds:
 # all ranks on the device, some, and buffers that change their kind from call to call; every variant forced in turn, with
 # programs armed and without, and on nodes that are as unkind as they may be. Statistics prove that the engines did it.
-# FIRST-LAST: only these of its rows.
+# FIRST-LAST: only these of its rows. half: of the four rows of a forced variant two, in turn these and those.
 set -uo pipefail
 # shellcheck source=test/device/common.sh
 . "$(dirname "$0")/common.sh"
-seed=${2:-1} rows=${3:-1-99} number=0
+seed=${2:-1} rows=${3:-1-99} part=${4:-whole} number=0 turn=0
 
 # made_of PACKETS RANKS: the forced variant's packets are there; each process makes one broadcast for its self-test, and up
 # to eight copies and polls
@@ -43,6 +43,17 @@ row() {
     [ $number -lt "${rows%-*}" ] || [ $number -gt "${rows#*-}" ] || ok "$*" sweep "${@:1}"
 }
 
+# half_row TURN ROW'S ARGUMENTS: a row that is left out of half of it in every other turn
+half_row() {
+    local in=$1
+    shift
+    if [ "$part" = whole ] || [ $((turn % 2)) = "$in" ]; then
+        row "$@"
+    else
+        seed=$((seed + 1)) number=$((number + 1))
+    fi
+}
+
 unkind='EMU_DELAY_US=50,EMU_STALE_LOOKS=6,EMU_SLICE_US=3000'
 # GPUs, persona, ranks, cases, memory, packets there must be, the node's variables, MCA parameters
 thunk=(--mca coll_dma_queues thunk) # its queues cannot name engines, and nothing is armed
@@ -63,10 +74,11 @@ row 5 mi308x 5 10 device - ''
 while read -r variant queues packets gpus cases armed operation; do
     forced=(--mca coll_dma_gpu_variant "$variant" --mca coll_dma_gpu_queues "$queues")
     [ "$armed" = armed ] && armed=() || armed=("${thunk[@]}")
-    row "$gpus" mi300x "$gpus" 10 device "$packets" '' "${forced[@]}" "${armed[@]}"
-    row $((gpus - 1)) mi250x $((gpus - 1)) 10 device "$packets" "$unkind" "${forced[@]}" "${thunk[@]}"
-    row "$gpus" mi300x "$gpus" "$cases" any "$packets" "$unkind" "${forced[@]}" "${armed[@]}"
-    row $((gpus - 1)) mi250x $((gpus - 1)) "$cases" any "$packets" '' "${forced[@]}" "${thunk[@]}"
+    half_row 0 "$gpus" mi300x "$gpus" 10 device "$packets" '' "${forced[@]}" "${armed[@]}"
+    half_row 1 $((gpus - 1)) mi250x $((gpus - 1)) 10 device "$packets" "$unkind" "${forced[@]}" "${thunk[@]}"
+    half_row 1 "$gpus" mi300x "$gpus" "$cases" any "$packets" "$unkind" "${forced[@]}" "${armed[@]}"
+    half_row 0 $((gpus - 1)) mi250x $((gpus - 1)) "$cases" any "$packets" '' "${forced[@]}" "${thunk[@]}"
+    turn=$((turn + 1))
 done <<'TABLE'
 pcpy   0 copy      4 12 armed
 bcst   0 broadcast 5 20 armed allgather

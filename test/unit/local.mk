@@ -127,6 +127,8 @@ unit_helpers += \
 	test/unit/libkfd_fake_queues.c \
 	test/unit/libkfd_fake_rocr.c \
 	test/unit/libkfd_fake_use.c \
+	test/unit/libodd.c \
+	test/unit/libodd.h \
 	test/unit/libpart.c \
 	test/unit/libpart.h \
 	test/unit/libsdma_decode.c \

@@ -7,55 +7,16 @@
 #include "device/device.h"
 #include "engine/stream/stream.h"
 #include "libengine_call.h"
+#include "libodd.h"
 #include "libunit.h"
 
 #define KIB UINT64_C(1024)
 
 enum { RANKS = 3, BYTES = 50000 };
 
-static const struct {
-    call_place_t send, recv;
-} places[] = {
-    {PLACE_DEVICE, PLACE_FINE}, {PLACE_FINE, PLACE_FINE},   {PLACE_HOST, PLACE_DEVICE}, {PLACE_DEVICE, PLACE_HOST},
-    {PLACE_AWAY, PLACE_DEVICE}, {PLACE_DEVICE, PLACE_AWAY}, {PLACE_AWAY, PLACE_AWAY},
-};
-enum { NPLACES = sizeof(places) / sizeof(*places) };
-
-typedef struct odd {
-    int which; /* of `places` */
-    bool all;  /* ranks; else rank 1 alone */
-    bool vector;
-    bool out; /* no all-to-all in place: the stream engine needs memory for it */
-} odd_t;
-
 static uint64_t counted(const rank_t *r, int which)
 {
     return dma_counters_read(r->proc->counters, which, NULL);
-}
-
-static call_spec_t spec_of(const rank_t *r, const odd_t *odd, dma_coll_t coll, bool in_place, size_t bytes)
-{
-    call_spec_t spec = {
-        .coll = coll, .in_place = in_place, .elements = bytes, .sizes = 7, .send = PLACE_DEVICE, .recv = PLACE_DEVICE};
-
-    if (odd->all || r->rank == 1) {
-        spec.send = places[odd->which].send;
-        spec.recv = places[odd->which].recv;
-        spec.vector = odd->vector && (!in_place || dma_coll_gathers(coll));
-    }
-    return spec;
-}
-
-/* A call whose two sides are on the rank's own device: the communicator uses that one from then on. */
-static void begin(rank_t *r, dma_comm_t *comm)
-{
-    call_spec_t spec = {.coll = DMA_ALLGATHER, .elements = 10, .send = PLACE_DEVICE, .recv = PLACE_DEVICE};
-    call_t *c = call_make(r, &spec);
-
-    must(r, dma_comm_prepare(comm) == DMA_OK, "%s", dma_comm_reason(comm));
-    call_run(r, comm, c, 1);
-    threads_barrier(r);
-    call_free(c);
 }
 
 /* Different bounds, so that ranks would take different pieces if each decided for itself. */
@@ -73,14 +34,14 @@ static void served(rank_t *r)
     const odd_t *odd = r->job->arg;
     uint64_t tag = 1, staged = counted(r, DMA_COUNT_calls_staged);
 
-    begin(r, r->comms[0]);
+    odd_begin(r, r->comms[0]);
     for (int coll = 0; coll < DMA_COLL_COUNT; coll++) {
         for (int in_place = 0; in_place < 2; in_place++) {
             for (size_t bytes = 300; bytes <= BYTES; bytes += (BYTES - 300) / 2) {
-                call_spec_t spec = spec_of(r, odd, (dma_coll_t)coll, in_place, bytes);
+                call_spec_t spec = odd_spec(r, odd, (dma_coll_t)coll, in_place, bytes);
                 call_t *c;
 
-                if (in_place && (places[odd->which].recv == PLACE_HOST || (odd->out && coll >= DMA_ALLTOALL))) {
+                if (in_place && (odd_places[odd->which].recv == PLACE_HOST || (odd->out && coll >= DMA_ALLTOALL))) {
                     continue;
                 }
                 c = call_make(r, &spec);
@@ -143,7 +104,7 @@ static const dma_gpu_engine_t *const stream_engines[] = {&dma_gpu_engine_stream,
 
 START_TEST(stream_engine)
 {
-    odd_t odd = {.which = _i % NPLACES, .all = _i < NPLACES, .out = true};
+    odd_t odd = {.which = _i % ODD_PLACES, .all = _i < ODD_PLACES, .out = true};
     job_t job;
 
     call_streams_late(100);
@@ -162,13 +123,13 @@ END_TEST
 static void costs(rank_t *r)
 {
     const odd_t odd = {.which = 1, .all = true};
-    call_spec_t spec = spec_of(r, &odd, DMA_ALLTOALL, false, BYTES);
+    call_spec_t spec = odd_spec(r, &odd, DMA_ALLTOALL, false, BYTES);
     call_t *c = call_make(r, &spec);
     static const char *const free_of[] = {"alloc", "free", "stream_create", "event_create", "stream_sync", "copy"};
     enum { CALLS = 10, KINDS = sizeof(free_of) / sizeof(free_of[0]) };
     unsigned before[KINDS];
 
-    begin(r, r->comms[0]);
+    odd_begin(r, r->comms[0]);
     call_run(r, r->comms[0], c, 2);
     threads_barrier(r);
     for (int i = 0; i < KINDS; i++) {
@@ -204,11 +165,11 @@ END_TEST
 static void in_turn(rank_t *r)
 {
     const odd_t odd = {.which = 1, .all = true};
-    call_spec_t spec = spec_of(r, &odd, DMA_ALLGATHER, false, 5000);
+    call_spec_t spec = odd_spec(r, &odd, DMA_ALLGATHER, false, 5000);
     call_t *c = call_make(r, &spec);
 
     for (int i = 0; i < 4; i++) {
-        begin(r, r->comms[i]);
+        odd_begin(r, r->comms[i]);
         call_run(r, r->comms[i], c, (uint64_t)(10 + i));
     }
     must(r, fake_gpu_most(r->rank) < 2 * (3 * 5000 + 1), "%lu bytes for communicators that take turns",
@@ -243,11 +204,11 @@ static void at_once(rank_t *r)
     dma_task_t *task[CALLS];
 
     for (int i = 0; i < 3; i++) {
-        begin(r, r->comms[i]);
+        odd_begin(r, r->comms[i]);
     }
     for (uint64_t round = 0; round < 8; round++) {
         for (int i = 0; i < CALLS; i++) {
-            call_spec_t spec = spec_of(r, &odd, (dma_coll_t)(i % DMA_COLL_COUNT), i > 3, BYTES);
+            call_spec_t spec = odd_spec(r, &odd, (dma_coll_t)(i % DMA_COLL_COUNT), i > 3, BYTES);
             dma_status_t status;
 
             c[i] = call_make(r, &spec);
@@ -302,13 +263,13 @@ static void nothing(void *arg, dma_status_t status)
 static void posted(rank_t *r)
 {
     const odd_t odd = {.which = 1, .all = true};
-    call_spec_t spec = spec_of(r, &odd, DMA_ALLGATHER, false, 5000);
+    call_spec_t spec = odd_spec(r, &odd, DMA_ALLGATHER, false, 5000);
     enum { CALLS = 5 };
     call_t *c[CALLS];
     dma_task_t *task[CALLS];
     int left = CALLS;
 
-    begin(r, r->comms[0]);
+    odd_begin(r, r->comms[0]);
     for (int i = 0; i < CALLS; i++) {
         c[i] = call_make(r, &spec);
         call_fill(r, c[i], 10 + (uint64_t)i);
@@ -352,19 +313,24 @@ static void give_way(rank_t *r)
     const dma_comm_t *comm = r->comms[0];
     dma_scratch_t *a, *b, *c;
 
-    must(r, dma_scratch_get(comm, rt, 0, 100 * KIB, 1, &a) == DMA_OK && a->bytes == 150 * KIB, "half as large again");
-    must(r, dma_scratch_get(comm, rt, 1, 200 * KIB, 1, &b) == DMA_OK && b->bytes == 200 * KIB, "most of what is left");
+    must(r, dma_scratch_get(comm, rt, 0, 100 * KIB, 1, &a) == DMA_OK && a->block.bytes == 150 * KIB,
+         "half as large again");
+    must(r, dma_scratch_get(comm, rt, 1, 200 * KIB, 1, &b) == DMA_OK && b->block.bytes == 200 * KIB,
+         "most of what is left");
     dma_scratch_put(r->proc, a, false);
     dma_scratch_put(r->proc, b, false);
     must(r, dma_scratch_get(comm, rt, 0, 150 * KIB, 1, &c) == DMA_OK && c == a, "an idle block is large enough");
     dma_scratch_put(r->proc, c, false);
     /* Device 0 has a smaller block. Without it 312 of 512 KiB are left, until the block of device 1 goes too. */
-    must(r, dma_scratch_get(comm, rt, 0, 220 * KIB, 1, &c) == DMA_OK && c->bytes == 330 * KIB, "%lu", c->bytes);
+    must(r, dma_scratch_get(comm, rt, 0, 220 * KIB, 1, &c) == DMA_OK && c->block.bytes == 330 * KIB, "%lu",
+         c->block.bytes);
     must(r, fake_gpu_given(0) == 330 * KIB && fake_gpu_given(1) == 0, "idle blocks are left");
-    must(r, dma_scratch_get(comm, rt, 1, 182 * KIB, 1, &b) == DMA_OK && b->bytes == 182 * KIB, "all that is left");
+    must(r, dma_scratch_get(comm, rt, 1, 182 * KIB, 1, &b) == DMA_OK && b->block.bytes == 182 * KIB,
+         "all that is left");
     must(r, dma_scratch_get(comm, rt, 1, 10, 1, &a) == DMA_ERR_NOMEM, "beyond the bound");
     dma_scratch_put(r->proc, b, false);
-    must(r, dma_scratch_get(comm, rt, 0, 400 * KIB, 1, &b) == DMA_OK && b->bytes == 91 * KIB, "half of what is left");
+    must(r, dma_scratch_get(comm, rt, 0, 400 * KIB, 1, &b) == DMA_OK && b->block.bytes == 91 * KIB,
+         "half of what is left");
     must(r, dma_scratch_get(comm, rt, 0, 400 * KIB, 150 * KIB, &a) == DMA_ERR_NOMEM, "less than the least");
     must(r, counted(r, DMA_COUNT_scratch_held) == 421 * KIB && counted(r, DMA_COUNT_scratch_most) == 512 * KIB,
          "%lu held, %lu at most", counted(r, DMA_COUNT_scratch_held), counted(r, DMA_COUNT_scratch_most));
@@ -398,10 +364,10 @@ END_TEST
 static void little_room(rank_t *r)
 {
     const odd_t odd = {.which = 1};
-    call_spec_t spec = spec_of(r, &odd, DMA_ALLTOALL, false, 1100000);
+    call_spec_t spec = odd_spec(r, &odd, DMA_ALLTOALL, false, 1100000);
     call_t *c = call_make(r, &spec);
 
-    begin(r, r->comms[0]);
+    odd_begin(r, r->comms[0]);
     if (r->rank == 1) {
         fake_gpu_room(1, 3000 * KIB);
     }
@@ -445,10 +411,10 @@ END_TEST
 static void mixed(rank_t *r)
 {
     const odd_t odd = {.which = 1};
-    call_spec_t spec = spec_of(r, &odd, DMA_ALLTOALL, false, BYTES);
+    call_spec_t spec = odd_spec(r, &odd, DMA_ALLTOALL, false, BYTES);
     call_t *c;
 
-    begin(r, r->comms[0]);
+    odd_begin(r, r->comms[0]);
     if (r->rank == 2) {
         spec.send = spec.recv = PLACE_HOST;
     }
@@ -476,10 +442,10 @@ END_TEST
 static void unopened(rank_t *r)
 {
     const odd_t odd = {.which = 1};
-    call_spec_t spec = spec_of(r, &odd, DMA_ALLGATHER, false, BYTES);
+    call_spec_t spec = odd_spec(r, &odd, DMA_ALLGATHER, false, BYTES);
     call_t *c = call_make(r, &spec);
 
-    begin(r, r->comms[0]);
+    odd_begin(r, r->comms[0]);
     threads_barrier(r);
     if (r->rank == 0) {
         fake_gpu_fail("ipc_open", 0, DMA_UNSUPPORTED);
@@ -509,11 +475,11 @@ static void breaks(rank_t *r)
 {
     const odd_t odd = {.which = 1, .all = true};
     const int *skip = r->job->arg;
-    call_spec_t spec = spec_of(r, &odd, DMA_ALLTOALL, false, BYTES);
+    call_spec_t spec = odd_spec(r, &odd, DMA_ALLTOALL, false, BYTES);
     call_t *c = call_make(r, &spec);
     dma_status_t status;
 
-    begin(r, r->comms[0]);
+    odd_begin(r, r->comms[0]);
     call_run(r, r->comms[0], c, 2);
     threads_barrier(r);
     if (r->rank == 1) {
@@ -541,11 +507,11 @@ int main(void)
 {
     Suite *suite = suite_create("device_pieces");
 
-    unit_loop(suite, all_ranks_odd, 0, NPLACES, 60);
-    unit_loop(suite, one_rank_odd, 0, NPLACES, 60);
-    unit_loop(suite, shapes, 0, NPLACES, 60);
+    unit_loop(suite, all_ranks_odd, 0, ODD_PLACES, 60);
+    unit_loop(suite, one_rank_odd, 0, ODD_PLACES, 60);
+    unit_loop(suite, shapes, 0, ODD_PLACES, 60);
     unit_loop(suite, late_engines_and_streams, 0, 4, 120);
-    unit_loop(suite, stream_engine, 0, 2 * NPLACES, 60);
+    unit_loop(suite, stream_engine, 0, 2 * ODD_PLACES, 60);
     unit_test(suite, pieces_cost_their_copies, 30);
     unit_test(suite, communicators_share_a_block, 30);
     unit_loop(suite, calls_at_once, 0, 2, 120);

@@ -6,52 +6,14 @@
 
 #include "device/device.h"
 #include "libengine_call.h"
+#include "libodd.h"
 #include "libunit.h"
 
 enum { RANKS = 3 };
 
-static const struct {
-    call_place_t send, recv;
-} places[] = {
-    {PLACE_DEVICE, PLACE_FINE}, {PLACE_FINE, PLACE_FINE},   {PLACE_HOST, PLACE_DEVICE}, {PLACE_DEVICE, PLACE_HOST},
-    {PLACE_AWAY, PLACE_DEVICE}, {PLACE_DEVICE, PLACE_AWAY}, {PLACE_AWAY, PLACE_AWAY},
-};
-enum { NPLACES = sizeof(places) / sizeof(*places) };
-
-typedef struct odd {
-    int which; /* of `places` */
-    bool all;  /* ranks; else rank 1 alone */
-    bool vector;
-} odd_t;
-
 static unsigned runs_of(const rank_t *r)
 {
     return call_runs(r->comms[0]);
-}
-
-static call_spec_t spec_of(const rank_t *r, const odd_t *odd, dma_coll_t coll, bool in_place, size_t bytes)
-{
-    call_spec_t spec = {
-        .coll = coll, .in_place = in_place, .elements = bytes, .sizes = 7, .send = PLACE_DEVICE, .recv = PLACE_DEVICE};
-
-    if (odd->all || r->rank == 1) {
-        spec.send = places[odd->which].send;
-        spec.recv = places[odd->which].recv;
-        spec.vector = odd->vector && (!in_place || dma_coll_gathers(coll));
-    }
-    return spec;
-}
-
-/* A call whose two sides are on the rank's own device: the communicator uses that one from then on. */
-static void begin(rank_t *r)
-{
-    call_spec_t spec = {.coll = DMA_ALLGATHER, .elements = 10, .send = PLACE_DEVICE, .recv = PLACE_DEVICE};
-    call_t *c = call_make(r, &spec);
-
-    must(r, dma_comm_prepare(r->comms[0]) == DMA_OK, "%s", dma_comm_reason(r->comms[0]));
-    call_run(r, r->comms[0], c, 1);
-    threads_barrier(r);
-    call_free(c);
 }
 
 static void served(rank_t *r)
@@ -59,11 +21,11 @@ static void served(rank_t *r)
     const odd_t *odd = r->job->arg;
     uint64_t tag = 1;
 
-    begin(r);
+    odd_begin(r, r->comms[0]);
     for (int coll = 0; coll < DMA_COLL_COUNT; coll++) {
         for (int in_place = 0; in_place < 2; in_place++) {
             for (size_t bytes = 30; bytes < 30000; bytes *= 30) {
-                call_spec_t spec = spec_of(r, odd, (dma_coll_t)coll, in_place, bytes);
+                call_spec_t spec = odd_spec(r, odd, (dma_coll_t)coll, in_place, bytes);
                 unsigned ran = runs_of(r);
                 call_t *c;
 
@@ -104,7 +66,7 @@ END_TEST
 
 START_TEST(engines_serve_one_rank_odd)
 {
-    if (places[_i].recv == PLACE_HOST) {
+    if (odd_places[_i].recv == PLACE_HOST) {
         return; /* in place that rank is one of the host */
     }
     run_served((odd_t){.which = _i});
@@ -123,12 +85,12 @@ END_TEST
 static void costs(rank_t *r)
 {
     const odd_t odd = {.which = 1, .all = true};
-    call_spec_t spec = spec_of(r, &odd, DMA_ALLGATHER, false, 1000);
+    call_spec_t spec = odd_spec(r, &odd, DMA_ALLGATHER, false, 1000);
     call_t *c = call_make(r, &spec);
     unsigned allocs, copies, repeats;
     enum { CALLS = 50 };
 
-    begin(r);
+    odd_begin(r, r->comms[0]);
     for (int i = 0; i < 3; i++) {
         call_run(r, r->comms[0], c, (uint64_t)(10 + i));
     }
@@ -162,11 +124,11 @@ END_TEST
 static void without(rank_t *r)
 {
     const odd_t odd = {.which = 1};
-    call_spec_t spec = spec_of(r, &odd, DMA_ALLTOALL, false, 4000);
+    call_spec_t spec = odd_spec(r, &odd, DMA_ALLTOALL, false, 4000);
     call_t *c = call_make(r, &spec);
     unsigned ran;
 
-    begin(r);
+    odd_begin(r, r->comms[0]);
     ran = runs_of(r);
     if (r->rank == 1) {
         fake_gpu_fail("alloc", 0, DMA_ERR_NOMEM);
@@ -193,11 +155,11 @@ END_TEST
 static void breaks(rank_t *r)
 {
     const odd_t odd = {.which = 1};
-    call_spec_t spec = spec_of(r, &odd, DMA_ALLGATHER, false, 4000);
+    call_spec_t spec = odd_spec(r, &odd, DMA_ALLGATHER, false, 4000);
     call_t *c = call_make(r, &spec);
     dma_status_t status;
 
-    begin(r);
+    odd_begin(r, r->comms[0]);
     call_run(r, r->comms[0], c, 2);
     threads_barrier(r);
     if (r->rank == 1) {
@@ -222,9 +184,9 @@ int main(void)
 {
     Suite *suite = suite_create("device_scratch");
 
-    unit_loop(suite, engines_serve_all_ranks_odd, 0, NPLACES, 60);
-    unit_loop(suite, engines_serve_one_rank_odd, 0, NPLACES, 60);
-    unit_loop(suite, blocks_with_shapes, 0, NPLACES, 60);
+    unit_loop(suite, engines_serve_all_ranks_odd, 0, ODD_PLACES, 60);
+    unit_loop(suite, engines_serve_one_rank_odd, 0, ODD_PLACES, 60);
+    unit_loop(suite, blocks_with_shapes, 0, ODD_PLACES, 60);
     unit_test(suite, equal_calls_cost_their_copies, 30);
     unit_test(suite, device_is_full, 30);
     unit_test(suite, copy_out_fails, 30);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "device/device.h"
 #include "libengine_call.h"
@@ -152,8 +153,8 @@ static void overlapping(rank_t *r)
     unsigned copies;
     dma_gpu_scope_t scope;
 
-    must(r, pin && pin->bytes == 512 * KIB, "%lu bytes for slots", pin ? pin->bytes : 0);
-    slot = pin->bytes / 2;
+    must(r, pin && pin->block.bytes == 512 * KIB, "%lu bytes for slots", pin ? pin->block.bytes : 0);
+    slot = pin->block.bytes / 2;
     bytes = 5 * slot + 12345;
     device = fake_gpu_alloc(DMA_GPU_DEVICE_PLAIN, 0, bytes);
     host = malloc(bytes);
@@ -191,25 +192,40 @@ END_TEST
 
 /* ---- the pool ---- */
 
+/* Is a range of whole pages mapped? */
+static bool is_mapped(void *at, uint64_t bytes)
+{
+    unsigned char resident[512 * KIB / 4096];
+
+    return mincore(at, bytes, resident) == 0;
+}
+
 static void give_way(rank_t *r)
 {
     const dma_gpu_runtime_t *rt = r->job->runtime;
     dma_pin_t *a = dma_pin_get(r->proc, rt, 0, 100 * KIB), *b = dma_pin_get(r->proc, rt, 1, 100 * KIB), *c;
+    char *memory;
 
-    must(r, a && b && a->bytes == 148 * KIB && b->bytes == 148 * KIB, "half as large again");
+    must(r, a && b && a->block.bytes == 148 * KIB && b->block.bytes == 148 * KIB, "half as large again");
     must(r, !dma_pin_get(r->proc, rt, 0, 300 * KIB), "beyond the bound");
     dma_pin_put(r->proc, a);
     must(r, dma_pin_get(r->proc, rt, 0, 120 * KIB) == a, "an idle block is large enough");
     dma_pin_put(r->proc, a);
     dma_pin_put(r->proc, b);
     c = dma_pin_get(r->proc, rt, 0, 400 * KIB);
-    must(r, c && c->bytes == 400 * KIB && fake_gpu_pinned() == 400 * KIB, "idle blocks do not give way");
+    must(r, c && c->block.bytes == 400 * KIB && fake_gpu_pinned() == 400 * KIB, "idle blocks do not give way");
     must(r, counted(r, DMA_COUNT_pinned_held) == 400 * KIB && counted(r, DMA_COUNT_pinned_most) <= 512 * KIB,
          "counted");
     dma_pin_put(r->proc, c);
     fake_gpu_fail("host_register", 0, DMA_UNSUPPORTED);
     must(r, !dma_pin_get(r->proc, rt, 1, 10), "the runtime has refused to register");
     must(r, counted(r, DMA_COUNT_pinned_held) == fake_gpu_pinned(), "counted though it is not there");
+    memory = c->memory;
+    must(r, is_mapped(memory, 400 * KIB), "the idle block is not mapped");
+    fake_gpu_fail("host_register", 0, DMA_UNSUPPORTED);
+    must(r, !dma_pin_get(r->proc, rt, 1, 300 * KIB), "the runtime has refused to register");
+    must(r, fake_gpu_pinned() == 0 && counted(r, DMA_COUNT_pinned_held) == 0, "the idle block has not given way");
+    must(r, !is_mapped(memory, 400 * KIB), "the block that gave way is still mapped");
 }
 
 START_TEST(blocks_give_way)

@@ -36,9 +36,22 @@ static void force(job_t *job, const char *variant)
     snprintf(job->params.variant, sizeof(job->params.variant), "%s", variant);
 }
 
-static dma_call_t gather_call(const dma_side_t *send, const dma_side_t *recv)
+/* An all-gather of 16 bytes on at most three ranks, with its memory; make_channel makes it persistent. */
+typedef struct gather {
+    uint8_t send[16], recv[3 * 16];
+    dma_call_t call;
+} gather_t;
+
+static const dma_call_t *make_gather(gather_t *g)
 {
-    return (dma_call_t){.coll = DMA_ALLGATHER, .send = *send, .recv = *recv};
+    *g =
+        (gather_t){.call = {.coll = DMA_ALLGATHER, .send = data_buffer(g->send, 16), .recv = data_buffer(g->recv, 16)}};
+    return &g->call;
+}
+
+static dma_status_t make_channel(rank_t *r, gather_t *g, dma_channel_t **channel)
+{
+    return dma_channel_create(r->comms[0], make_gather(g), NULL, NULL, channel);
 }
 
 static dma_status_t finish(dma_task_t *task)
@@ -109,16 +122,14 @@ static dma_status_t one_disagrees(rank_t *r)
 
 static void init_after_failure(rank_t *r)
 {
-    uint8_t send[16] = {0}, recv[3 * 16];
-    dma_side_t from = data_buffer(send, 16), to = data_buffer(recv, 16);
-    dma_call_t call = gather_call(&from, &to);
-    dma_channel_t *channel = NULL;
+    gather_t gather;
+    dma_channel_t *channel;
     dma_status_t status;
 
     prepare(r);
     status = one_disagrees(r);
     must(r, status == (r->rank ? DMA_OK : DMA_ERR_TRUNCATE), "%s", dma_status_name(status));
-    status = dma_channel_create(r->comms[0], &call, NULL, NULL, &channel);
+    status = make_channel(r, &gather, &channel);
     must(r, status == DMA_ERR_TRUNCATE, "%s", dma_status_name(status));
 }
 
@@ -198,10 +209,8 @@ static void fail_with_an_answer(rank_t *r)
     }
     threads_barrier(r);
     if (r->rank) {
-        uint8_t send[16] = {0}, recv[2 * 16];
-        dma_side_t from = data_buffer(send, 16), to = data_buffer(recv, 16);
-        dma_call_t call = gather_call(&from, &to);
-        dma_status_t status = dma_comm_run(r->comms[0], &call);
+        gather_t gather;
+        dma_status_t status = dma_comm_run(r->comms[0], make_gather(&gather));
 
         must(r, status == DMA_ERR_ARG, "%s", dma_status_name(status));
     }
@@ -219,14 +228,12 @@ END_TEST
 /* Rank 0's channel fails, as when its engine has lost the completion of a start that the others have completed. */
 static void channel_fails(rank_t *r)
 {
-    uint8_t send[16] = {0}, recv[3 * 16];
-    dma_side_t from = data_buffer(send, 16), to = data_buffer(recv, 16);
-    dma_call_t call = gather_call(&from, &to);
-    dma_channel_t *channel = NULL;
+    gather_t gather;
+    dma_channel_t *channel;
     dma_status_t status;
 
     prepare(r);
-    status = dma_channel_create(r->comms[0], &call, NULL, NULL, &channel);
+    status = make_channel(r, &gather, &channel);
     must(r, status == DMA_OK, "%s", dma_status_name(status));
     threads_barrier(r);
     if (r->rank == 0) {
@@ -236,7 +243,7 @@ static void channel_fails(rank_t *r)
         dma_comm_fail(inside, DMA_ERR_ENGINE, "as if its engine had");
         dma_comm_unlock(inside);
     } else {
-        status = dma_comm_run(r->comms[0], &call);
+        status = dma_comm_run(r->comms[0], &gather.call);
         must(r, status == DMA_ERR_ENGINE, "%s", dma_status_name(status));
     }
     threads_barrier(r);
@@ -314,8 +321,7 @@ static void fails_often(rank_t *r)
     double until = dma_now() + 5;
     dma_comm_t *_Atomic *victim = (void *)r->job->arg;
     dma_comm_config_t config = {.nranks = 2, .threads = &(bool){true}, .text = "a communicator that fails"};
-    uint8_t send[16] = {0}, recv[2 * 16];
-    dma_side_t from = data_buffer(send, 16), to = data_buffer(recv, 16);
+    gather_t gather;
     dma_comm_t *comm;
     unsigned turn = 0;
 
@@ -325,7 +331,7 @@ static void fails_often(rank_t *r)
         while (dma_comm_state(comm) != DMA_COMM_POISONED) {
             pause_now_and_then(&turn);
         }
-        must(r, data_allgather(comm, &from, &to) == DMA_ERR_PEER, "call %d", i);
+        must(r, dma_comm_run(comm, make_gather(&gather)) == DMA_ERR_PEER, "call %d", i);
         while (*victim) {
             pause_now_and_then(&turn);
         }

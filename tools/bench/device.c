@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gpu/internal.h"
 #include "gpu/runtime.h"
 #include "tools/bench/device.h"
 
@@ -13,10 +14,7 @@ static int device;
 
 static void *load(const char *runtime, const char **start)
 {
-    static const char *const cuda[] = {"libcuda.so.1", NULL};
-    static const char *const hip[] = {"libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5", "libamdhip64.so",
-                                      NULL};
-    const char *const *lists[] = {cuda, hip};
+    const char *const *lists[] = {dma_gpu_cuda_libraries, dma_gpu_hip_libraries};
     static const char *const names[] = {"cuda", "hip"}, *const starts[] = {"cuInit", "hipInit"};
 
     for (int i = 0; i < 2; i++) {

@@ -23,27 +23,27 @@ void dma_bootstrap_restart(dma_bootstrap_t *ex, const void *record, size_t bytes
     memcpy(ex->records, record, bytes);
 }
 
+/* Do two ranks at a distance send to each other? That takes a power of two. */
+static bool in_pairs(const dma_bootstrap_t *ex)
+{
+    return !(ex->nranks & (ex->nranks - 1));
+}
+
 /* The index of a rank's record, which is also its distance. */
 static int distance(const dma_bootstrap_t *ex, int rank)
 {
-    bool pairs = !(ex->nranks & (ex->nranks - 1));
-
-    return pairs ? rank ^ ex->rank : (rank - ex->rank + ex->nranks) % ex->nranks;
+    return in_pairs(ex) ? rank ^ ex->rank : (rank - ex->rank + ex->nranks) % ex->nranks;
 }
 
 /* The rank at this distance, and the one whose distance to this rank it is. */
 static int rank_at(const dma_bootstrap_t *ex, int distance)
 {
-    bool pairs = !(ex->nranks & (ex->nranks - 1));
-
-    return pairs ? ex->rank ^ distance : (ex->rank + distance) % ex->nranks;
+    return in_pairs(ex) ? ex->rank ^ distance : (ex->rank + distance) % ex->nranks;
 }
 
 static int rank_before(const dma_bootstrap_t *ex, int distance)
 {
-    bool pairs = !(ex->nranks & (ex->nranks - 1));
-
-    return pairs ? ex->rank ^ distance : (ex->rank - distance + ex->nranks) % ex->nranks;
+    return in_pairs(ex) ? ex->rank ^ distance : (ex->rank - distance + ex->nranks) % ex->nranks;
 }
 
 /* Starts a round: sends the `have` records of this rank to the rank before it, and receives as many new ones. */

@@ -1,0 +1,29 @@
+/*
+ * Calls with memory that the engines cannot use where it is, on all ranks or on rank 1 alone: what test_device_scratch and
+ * test_device_pieces have in common.
+ */
+#ifndef DMA_TEST_LIBODD_H
+#define DMA_TEST_LIBODD_H
+
+#include "libengine_call.h"
+
+enum { ODD_PLACES = 7 };
+
+/* Where the two sides of an odd rank are. */
+extern const struct odd_place {
+    call_place_t send, recv;
+} odd_places[ODD_PLACES];
+
+typedef struct odd {
+    int which; /* of `odd_places` */
+    bool all;  /* ranks; else rank 1 alone */
+    bool vector;
+    bool out; /* no all-to-all in place: the stream engine needs memory for it */
+} odd_t;
+
+/* The rank's part of a call. */
+call_spec_t odd_spec(const rank_t *r, const odd_t *odd, dma_coll_t coll, bool in_place, size_t bytes);
+/* A call whose two sides are on the rank's own device: the communicator uses that one from then on. */
+void odd_begin(rank_t *r, dma_comm_t *comm);
+
+#endif
