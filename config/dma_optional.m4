@@ -44,6 +44,15 @@ CPPFLAGS=$dma_save_CPPFLAGS
 AC_DEFUN([DMA_CHECK_OPTIONAL], [
 DMA_CHECK_UCX
 
+DMA_OPTION([sdt], [static probes, with the sys/sdt.h there @<:@where it is found@:>@])
+dma_found=
+AS_IF([test $dma_want != no],
+  [DMA_CHECK_HEADER_IN([$dma_dir], [sys/sdt.h], [], [dma_found="sys/sdt.h"])])
+DMA_OPTION_DONE([sdt], [sys/sdt.h], [$dma_found], [docs/user/trace.md lists them], [no static probes (Debian: apt-get install systemtap-sdt-dev)])
+AS_IF([test -n "$dma_found"],
+  [DMA_DEFINES="$DMA_DEFINES -DDMA_HAVE_SDT=1"
+   AS_IF([test -n "$dma_dir"], [DMA_DEFINES="$DMA_DEFINES -I$dma_dir/include"])])
+
 DMA_OPTION([rocm], [fail if the headers of ROCm are missing (the build does not need them)])
 dma_found=
 AS_IF([test $dma_want != no],

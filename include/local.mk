@@ -12,6 +12,7 @@ core_sources += \
 	include/dma/params.h \
 	include/dma/params_table.h \
 	include/dma/plan.h \
+	include/dma/probe.h \
 	include/dma/reason.h \
 	include/dma/reasons_table.h \
 	include/dma/status.h

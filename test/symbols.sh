@@ -27,7 +27,7 @@ facts() {
             type = $(NF - 1); name = $NF
             sub(/\.(constprop|isra|part|cold|lto_priv).*/, "", name)
         }
-        name ~ /^(\.|_GLOBAL_OFFSET_TABLE_)/ || name ~ /\.[0-9]+$/ { next }
+        name ~ /^(\.|_\.stapsdt|_GLOBAL_OFFSET_TABLE_)/ || name ~ /\.[0-9]+$/ { next }
         type == "U" { print "uses", source, name, "-"; next }
         type == "T" || type == "W" { print "defines", source, name, "function"; next }
         type ~ /^[DBRCV]$/ { print "defines", source, name, "data"; next }

@@ -43,6 +43,8 @@ missing_for_build() {
     command -v pkg-config >/dev/null || missing+=(pkg-config)
     mpicc=$(command -v "${MPICC:-mpicc.openmpi}" || command -v mpicc || true)
     { [ -n "$mpicc" ] && "$mpicc" -showme:compile; } >/dev/null 2>&1 || missing+=(libopenmpi-dev)
+    # Static probes; a build without it has none.
+    echo '#include <sys/sdt.h>' | gcc -E - >/dev/null 2>&1 || missing+=(systemtap-sdt-dev)
     { command -v ompi_info && command -v mpirun; } >/dev/null || missing+=(openmpi-bin)
 }
 

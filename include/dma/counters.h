@@ -20,6 +20,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "dma/probe.h"
 #include "dma/reason.h"
 
 /* Room for lists that other files have: test_counters checks that it suffices. */
@@ -69,6 +70,7 @@ static inline void dma_counters_add(dma_counters_t *counters, int which, uint64_
 static inline void dma_counters_add_reason(dma_counters_t *counters, dma_reason_t reason)
 {
     dma_counters_add(counters, DMA_COUNT_REASON + (int)reason, 1);
+    DMA_PROBE2(way_out, 0, dma_reasons[reason].name);
 }
 
 typedef enum dma_counter_kind {

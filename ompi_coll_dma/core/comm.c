@@ -223,6 +223,7 @@ int dma_comm_advance(dma_comm_t *comm)
             dma_comm_fail(comm, status, "the set-up of %s failed: %s", comm->text, dma_status_name(status));
         }
         dma_state_update(comm);
+        DMA_PROBE3(setup_end, comm, comm->state, comm->identity);
         dma_comm_begin_trace(comm);
     }
     if (comm->pending_error && (comm->state == DMA_COMM_READY || comm->state == DMA_COMM_ASIDE)) {
@@ -265,6 +266,7 @@ dma_status_t dma_comm_begin(dma_comm_t *comm)
         dma_state_take(comm);
         comm->arrays = malloc(dma_arrays_total(comm));
         dma_comm_count(comm, DMA_COUNT_setups);
+        DMA_PROBE4(setup_begin, comm, comm->rank, comm->nranks, comm->text);
         status = comm->arrays ? comm->route->setup_begin(comm) : DMA_ERR_NOMEM;
         if (status != DMA_OK) {
             dma_comm_fail(comm, status, "no memory for the set-up of %s", comm->text);

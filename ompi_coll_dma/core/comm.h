@@ -233,6 +233,7 @@ static inline void dma_comm_count(dma_comm_t *comm, int which)
 static inline void dma_comm_count_reason(dma_comm_t *comm, dma_reason_t reason)
 {
     dma_comm_count(comm, DMA_COUNT_REASON + (int)reason);
+    DMA_PROBE2(way_out, comm, dma_reasons[reason].name);
 }
 
 /* Counts a reason for which the fast path is left, and tells the user who asks for it (coll_dma_verbose 2), once for each

@@ -46,6 +46,7 @@ void dma_task_complete(dma_task_t *task, dma_status_t status)
         status = dma_stages_out(task);
     }
     task->status = status;
+    DMA_PROBE3(call_end, task->comm, task->run.seq, task->status);
     dma_trace_mark(task->comm->trace, DMA_TRACE_END, task->run.seq, (uint8_t)-status, 0, 0);
     if (task->done) {
         task->next = task->comm->completed;
@@ -205,6 +206,7 @@ void dma_task_post(dma_comm_t *comm, dma_task_t *task)
     atomic_store_explicit(&task->state, DMA_TASK_QUEUED, memory_order_relaxed);
     task->run.seq = ++comm->seq;
     dma_state_count_begun(comm);
+    DMA_PROBE4(call_begin, comm, task->run.seq, task->coll, task->bytes);
     if (comm->tail) {
         comm->tail->next = task;
     } else {

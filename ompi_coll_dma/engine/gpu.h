@@ -62,6 +62,9 @@ static inline void dma_gpu_count(dma_counters_t *counters, int which, uint64_t n
 {
     if (counters) {
         dma_counters_add(counters, which, n);
+        if (which > DMA_COUNT_REASON) { /* mostly known when this is compiled */
+            DMA_PROBE2(way_out, 0, dma_reasons[which - DMA_COUNT_REASON].name);
+        }
     }
 }
 

@@ -4,4 +4,5 @@ extra_files += \
 	test/build/dist.sh \
 	test/build/fit.sh \
 	test/build/install.sh \
-	test/build/packages.sh
+	test/build/packages.sh \
+	test/build/probes.sh
