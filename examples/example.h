@@ -83,13 +83,19 @@ static int open_hip(int index)
     return 1;
 }
 
+/* What MPI_Init_thread is asked for; an example may say more before it includes this. */
+#ifndef EXAMPLE_THREADS
+#define EXAMPLE_THREADS MPI_THREAD_SINGLE
+#endif
+
 /* MPI_Init, and with --device the GPU of this rank: the ranks of a node share its GPUs. */
 static void example_begin(int argc, char **argv)
 {
     MPI_Comm node;
-    int index;
+    int index, given;
 
-    MPI_Init(&argc, &argv);
+    MPI_Init_thread(&argc, &argv, EXAMPLE_THREADS, &given);
+    fail_if(given < EXAMPLE_THREADS, "this MPI has no such support for threads");
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);

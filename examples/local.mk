@@ -21,6 +21,7 @@ extra_files += \
 	examples/moe.py \
 	examples/overlap.c \
 	examples/persistent.c \
+	examples/queue.c \
 	examples/slurm/gpu-per-task.sbatch \
 	examples/slurm/many-nodes.sbatch \
 	examples/slurm/one-node.sbatch \

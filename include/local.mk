@@ -16,3 +16,5 @@ core_sources += \
 	include/dma/reason.h \
 	include/dma/reasons_table.h \
 	include/dma/status.h
+# Of the library of queues, for programs.
+include_HEADERS = include/mpix_dma.h

@@ -11,7 +11,7 @@ build=${1:-build}
 # Where our code is.
 transports=(*_tl)
 folders=()
-for folder in include ompi_coll_dma "${transports[@]}" test tools examples; do
+for folder in include ompi_coll_dma mpix "${transports[@]}" test tools examples; do
     [ ! -d "$folder" ] || folders+=("$folder")
 done
 
@@ -26,14 +26,15 @@ scripts() {
     find examples -name '*.sbatch' | sort
 }
 
-# Only the component knows Open MPI.
+# Only the component knows Open MPI. The public library is for programs of MPI, and uses nothing else of it.
 layers() {
-    ! grep -rnE '#include *[<"](mpi|ompi|opal|orte)[./_-]' include "${transports[@]}" ompi_coll_dma/{core,device,cluster,plan,node,gpu,engine}
+    ! grep -rnE '#include *[<"](mpi|ompi|opal|orte)[./_-]' include/dma "${transports[@]}" ompi_coll_dma/{core,device,cluster,plan,node,gpu,engine} &&
+        ! grep -rnE '#include *[<"](ompi|opal|orte|hip|cuda|dma|component|core|gpu)[./_-]' mpix include/mpix_dma.h
 }
 
 # Only ucx_tl knows UCX, and its interface does not.
 ucx() {
-    ! grep -rnE '#include *[<"]uc[pst]/' include ompi_coll_dma test examples tools ucx_tl/ucx_tl.h
+    ! grep -rnE '#include *[<"]uc[pst]/' include ompi_coll_dma mpix test examples tools ucx_tl/ucx_tl.h
 }
 
 short_files() {
@@ -153,7 +154,7 @@ clang_quiet() {
 }
 
 ok 'no file has more than 600 lines' short_files
-ok 'only the component includes Open MPI' layers
+ok 'only the component and the public library include Open MPI' layers
 ok 'only ucx_tl includes UCX' ucx
 ok 'the local.mk of its folder lists every file' listed
 ok 'folders call each other only as docs/dev/architecture.md says' test/symbols.sh folders "$build"

@@ -3,7 +3,7 @@
 # source. Nothing is compiled.
 set -euo pipefail
 cd "$1"
-mapfile -t sources < <(cd .. && transports=(*_tl) && find ompi_coll_dma "${transports[@]}" test tools examples -name '*.c')
+mapfile -t sources < <(cd .. && transports=(*_tl) && find ompi_coll_dma mpix "${transports[@]}" test tools examples -name '*.c')
 # make takes every source for changed, and prints what it would do. Of `-W` it compares names as its rules have them.
 changed=()
 for source in "${sources[@]}"; do

@@ -42,21 +42,34 @@ commands_work() {
         installed+="./bin/coll_dma_$name "
         says "^usage: (mpirun .*)?coll_dma_$name " "$work/prefix/bin/coll_dma_$name" --help || return 1
     done
+    installed+='./include/mpix_dma.h '
+    installed+='./lib/libmpix_dma.so.0.0.0 ./lib/pkgconfig/mpix_dma.pc '
     installed+='./libexec/coll-dma/coll_dma_accept_worker '
     installed+='./share/coll-dma/env.sh '
     for name in accept bench info state trace; do
         installed+="./share/man/man1/coll_dma_$name.1 "
     done
+    installed+="./share/man/man3/MPIX_Queue_init.3 "
     installed+="./share/modulefiles/coll-dma/$version "
     files_under "$work/prefix"
     [ "$(files_under "$work/prefix")" = "$installed" ]
+}
+
+# A program is built by what pkg-config says, and finds the library as the file for shells says.
+program_builds() {
+    printf '#include <mpix_dma.h>\nint main(void) { return MPIX_Queue_wait(MPIX_QUEUE_NULL) != MPI_ERR_ARG; }\n' >"$work/program.c"
+    # shellcheck disable=SC2016
+    PATH=${dma_ompi_bindir:?}:$PATH sh -euc '. "$0"
+        mpicc "$1.c" -o "$1" $(pkg-config --cflags --libs mpix_dma)
+        [ "$(pkg-config --modversion mpix_dma)" = "$2" ]
+        "$1"' "$work/prefix/share/coll-dma/env.sh" "$work/program" "$version"
 }
 
 # Manual pages without a fault, as far as a checker is here. It does not know the pages that ours refer to.
 pages() {
     local faults
     command -v mandoc >/dev/null || { echo 'not checked: mandoc is not installed' && return 0; }
-    faults=$(mandoc -T lint "$root"/tools/*/*.1 | grep -v 'referenced manual not found\|outdated mandoc.db')
+    faults=$(mandoc -T lint "$root"/tools/*/*.1 "$root"/mpix/*.3 | grep -v 'referenced manual not found\|outdated mandoc.db')
     echo "$faults"
     [ -z "$faults" ]
 }
@@ -154,6 +167,7 @@ ok 'make uninstall leaves nothing' uninstall
 ok 'a directory of its own gets the component and its help, nothing else' elsewhere
 ok 'the commands go below the prefix' commands_work
 ok 'their manual pages are right' pages
+ok 'a program with queues is built and runs' program_builds
 ok 'a user without root runs it as make install says' as_told
 ok 'the file for shells keeps other paths' keeps_paths
 ok 'the modulefile loads and unloads' module_works

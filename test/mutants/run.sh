@@ -215,7 +215,7 @@ attempt() {
 # The tree in which a mutant's changed files replace links.
 tree() { # DIR
     mkdir -p "$1"
-    cp -rs "$root/include" "$root/ompi_coll_dma" "$root"/*_tl "$1"
+    cp -rs "$root/include" "$root/ompi_coll_dma" "$root/mpix" "$root"/*_tl "$1"
 }
 
 mutant() { # NAME MODULE KIND TESTS...
@@ -282,8 +282,8 @@ linking() { # FILE
 }
 
 stale=0
-"$mutate" stale "$root" "${tables[@]}" "$root/test/device/mutants.txt" || stale=1
-[ $stale = 0 ] && echo "all $("$mutate" list "${tables[@]}" "$root/test/device/mutants.txt" | wc -l) mutants apply"
+"$mutate" stale "$root" "${tables[@]}" "$root"/test/{device,mpix}/mutants.txt || stale=1
+[ $stale = 0 ] && echo "all $("$mutate" list "${tables[@]}" "$root"/test/{device,mpix}/mutants.txt | wc -l) mutants apply"
 
 mkdir -p "$work/asked"
 : >"$work/results"

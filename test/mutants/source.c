@@ -245,7 +245,8 @@ static int is_product(const struct dirent *entry)
 {
     const char *name = entry->d_name;
     size_t n = strlen(name);
-    return !strcmp(name, "include") || !strcmp(name, "ompi_coll_dma") || (n > 3 && !strcmp(name + n - 3, "_tl"));
+    return !strcmp(name, "include") || !strcmp(name, "ompi_coll_dma") || !strcmp(name, "mpix") ||
+           (n > 3 && !strcmp(name + n - 3, "_tl"));
 }
 
 source_t *read_sources(const char *root, size_t *n)

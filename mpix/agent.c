@@ -1,0 +1,392 @@
+/* Who carries out the operations of queues: the library's thread, or the callers. See queue.h. */
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "queue.h"
+
+/* Turns without any progress: from so many on, the thread sleeps in between. It yields its core in each. */
+enum { PATIENCE = 2000, NAP_NS = 50 * 1000, LOOK_AT_STREAM_NS = 100 * 1000 * 1000 };
+
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t work, done; /* there is something to carry out; something has been */
+    pthread_t thread;
+    bool begun, has_thread, ending;
+    MPIX_Queue queues;
+    long unfinished; /* operations of all queues */
+} agent = {
+    PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, PTHREAD_COND_INITIALIZER, 0, false, false, false, NULL, 0};
+
+/* ---- one queue ---- */
+
+static void finish(MPIX_Queue queue, mpix_operation_t *operation)
+{
+    free(operation);
+    pthread_mutex_lock(&agent.lock);
+    queue->unfinished--;
+    agent.unfinished--;
+    if (queue->unfinished == 0) {
+        pthread_cond_broadcast(&agent.done);
+    }
+    pthread_mutex_unlock(&agent.lock);
+}
+
+static void keep_error(MPIX_Queue queue, int code)
+{
+    int class = MPI_ERR_OTHER;
+
+    if (code != MPI_SUCCESS) {
+        MPI_Error_class(code, &class);
+        pthread_mutex_lock(&agent.lock);
+        queue->error = queue->error == MPI_SUCCESS ? class : queue->error;
+        pthread_mutex_unlock(&agent.lock);
+    }
+}
+
+/* A request whose start fails is complete: it is not active, and it does not hold up the others. */
+static void start(MPIX_Queue queue, mpix_operation_t *operation)
+{
+    for (int i = 0; i < operation->count; i++) {
+        int code = MPI_Start(&operation->requests[i]);
+
+        if (code != MPI_SUCCESS) {
+            keep_error(queue, code);
+            operation->requests[i] = MPI_REQUEST_NULL;
+            operation->left--;
+        }
+    }
+}
+
+/* A persistent request keeps its handle when it is complete, also with an error. */
+static bool test(MPIX_Queue queue, mpix_operation_t *operation)
+{
+    int was = operation->left;
+
+    for (int i = 0; i < operation->count; i++) {
+        MPI_Request request = operation->requests[i];
+        int flag = 0, code;
+
+        if (request == MPI_REQUEST_NULL) {
+            continue;
+        }
+        code = MPI_Test(&request, &flag, MPI_STATUS_IGNORE);
+        keep_error(queue, code);
+        if (flag || code != MPI_SUCCESS) {
+            operation->requests[i] = MPI_REQUEST_NULL;
+            operation->left--;
+        }
+    }
+    return operation->left < was;
+}
+
+static bool test_active(MPIX_Queue queue)
+{
+    mpix_operation_t **at = &queue->active, *operation;
+    bool moved = false;
+
+    while ((operation = *at)) {
+        moved |= test(queue, operation);
+        if (operation->left > 0) {
+            at = &operation->next;
+        } else {
+            *at = operation->next;
+            finish(queue, operation);
+        }
+    }
+    return moved;
+}
+
+static bool can_start(MPIX_Queue queue, const mpix_operation_t *operation)
+{
+    bool broken;
+
+    if (!queue->stream.words || mpix_stream_has_reached(&queue->stream, operation->number)) {
+        return true;
+    }
+    pthread_mutex_lock(&agent.lock);
+    broken = queue->broken;
+    pthread_mutex_unlock(&agent.lock);
+    return broken;
+}
+
+/* The first operation of the list if it can be carried out now, taken out of it. */
+static mpix_operation_t *take(MPIX_Queue queue)
+{
+    mpix_operation_t *first;
+
+    pthread_mutex_lock(&agent.lock);
+    first = queue->head;
+    pthread_mutex_unlock(&agent.lock);
+    if (!first || (first->kind == MPIX_START ? !can_start(queue, first) : queue->active != NULL)) {
+        return NULL;
+    }
+    pthread_mutex_lock(&agent.lock);
+    queue->head = first->next;
+    if (!queue->head) {
+        queue->tail = &queue->head;
+    }
+    pthread_mutex_unlock(&agent.lock);
+    return first;
+}
+
+/* Whether anything has moved. */
+static bool advance(MPIX_Queue queue)
+{
+    mpix_operation_t *operation;
+    bool moved = test_active(queue);
+
+    while ((operation = take(queue))) {
+        moved = true;
+        if (operation->kind == MPIX_START) {
+            start(queue, operation);
+            operation->next = queue->active;
+            queue->active = operation;
+            (void)test_active(queue);
+        } else {
+            if (queue->stream.words) {
+                mpix_stream_release(&queue->stream, operation->number);
+            }
+            finish(queue, operation);
+        }
+    }
+    return moved;
+}
+
+/* ---- all queues ---- */
+
+/* The lock is held before and after, not in between. A queue that is busy stays in the list. */
+static bool turn(bool is_thread)
+{
+    bool moved = false;
+    MPIX_Queue next;
+
+    for (MPIX_Queue queue = agent.queues; queue; queue = next) {
+        if (queue->unfinished > 0 && !queue->busy) {
+            queue->busy = true;
+            pthread_mutex_unlock(&agent.lock);
+            if (is_thread) {
+                mpix_stream_enter(&queue->stream);
+            }
+            moved |= advance(queue);
+            pthread_mutex_lock(&agent.lock);
+            queue->busy = false;
+            if (queue->leaving) {
+                pthread_cond_broadcast(&agent.done);
+            }
+        }
+        next = queue->next;
+    }
+    return moved;
+}
+
+static void *thread_main(void *unused)
+{
+    int idle = 0;
+
+    (void)unused;
+    pthread_mutex_lock(&agent.lock);
+    while (!agent.ending) {
+        if (agent.unfinished == 0) {
+            idle = 0;
+            pthread_cond_wait(&agent.work, &agent.lock);
+            continue;
+        }
+        idle = turn(true) ? 0 : idle + 1;
+        pthread_mutex_unlock(&agent.lock);
+        if (idle < PATIENCE) {
+            sched_yield();
+        } else {
+            nanosleep(&(struct timespec){0, NAP_NS}, NULL);
+        }
+        pthread_mutex_lock(&agent.lock);
+    }
+    pthread_mutex_unlock(&agent.lock);
+    return NULL;
+}
+
+/* Signals are for the program's threads. */
+static bool begin_thread(void)
+{
+    sigset_t all, before;
+    int error;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    error = pthread_create(&agent.thread, NULL, thread_main, NULL);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return error == 0;
+}
+
+/* MPI_Finalize begins with this: an attribute of MPI_COMM_SELF is deleted first of all. What is left is carried out. */
+static int end(MPI_Comm comm, int key, void *value, void *state)
+{
+    (void)comm;
+    (void)key;
+    (void)value;
+    (void)state;
+    for (MPIX_Queue queue = agent.queues; queue; queue = queue->next) {
+        mpix_agent_drain(queue);
+    }
+    if (agent.has_thread) {
+        pthread_mutex_lock(&agent.lock);
+        agent.ending = true;
+        pthread_cond_broadcast(&agent.work);
+        pthread_mutex_unlock(&agent.lock);
+        pthread_join(agent.thread, NULL);
+        agent.has_thread = false;
+    }
+    return MPI_SUCCESS;
+}
+
+static int begin(void)
+{
+    int key, code, provided = MPI_THREAD_SINGLE;
+
+    if ((code = MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, end, &key, NULL)) != MPI_SUCCESS ||
+        (code = MPI_Comm_set_attr(MPI_COMM_SELF, key, NULL)) != MPI_SUCCESS) {
+        return code;
+    }
+    MPI_Comm_free_keyval(&key);
+    MPI_Query_thread(&provided);
+    agent.has_thread = provided == MPI_THREAD_MULTIPLE && begin_thread();
+    agent.begun = true;
+    return MPI_SUCCESS;
+}
+
+int mpix_agent_begin(void)
+{
+    /* Not the lock that the thread needs: the calls of MPI may take long. */
+    static pthread_mutex_t once = PTHREAD_MUTEX_INITIALIZER;
+    int code;
+
+    pthread_mutex_lock(&once);
+    code = agent.begun ? MPI_SUCCESS : begin();
+    pthread_mutex_unlock(&once);
+    return code;
+}
+
+bool mpix_agent_has_thread(void)
+{
+    return agent.has_thread;
+}
+
+void mpix_agent_add(MPIX_Queue queue)
+{
+    pthread_mutex_lock(&agent.lock);
+    queue->next = agent.queues;
+    agent.queues = queue;
+    pthread_mutex_unlock(&agent.lock);
+}
+
+void mpix_agent_remove(MPIX_Queue queue)
+{
+    MPIX_Queue *at = &agent.queues;
+
+    pthread_mutex_lock(&agent.lock);
+    queue->leaving = true;
+    while (queue->busy) {
+        pthread_cond_wait(&agent.done, &agent.lock);
+    }
+    while (*at && *at != queue) {
+        at = &(*at)->next;
+    }
+    if (*at) {
+        *at = queue->next;
+    }
+    pthread_mutex_unlock(&agent.lock);
+}
+
+void mpix_agent_append(MPIX_Queue queue, mpix_operation_t *operation)
+{
+    operation->next = NULL;
+    pthread_mutex_lock(&agent.lock);
+    *queue->tail = operation;
+    queue->tail = &operation->next;
+    queue->unfinished++;
+    agent.unfinished++;
+    pthread_cond_signal(&agent.work);
+    pthread_mutex_unlock(&agent.lock);
+}
+
+void mpix_agent_turn(void)
+{
+    if (!agent.has_thread) {
+        pthread_mutex_lock(&agent.lock);
+        (void)turn(false);
+        pthread_mutex_unlock(&agent.lock);
+    }
+}
+
+static void set_deadline(struct timespec *deadline)
+{
+    clock_gettime(CLOCK_REALTIME, deadline);
+    deadline->tv_nsec += LOOK_AT_STREAM_NS;
+    deadline->tv_sec += deadline->tv_nsec / 1000000000;
+    deadline->tv_nsec %= 1000000000;
+}
+
+/* A stream that fails comes to no start any more: starts are then made without it, because other ranks wait for them. */
+static void look_at_stream(MPIX_Queue queue)
+{
+    bool failed;
+
+    pthread_mutex_unlock(&agent.lock);
+    failed = mpix_stream_has_failed(&queue->stream);
+    pthread_mutex_lock(&agent.lock);
+    if (failed) {
+        queue->broken = true;
+        queue->error = queue->error == MPI_SUCCESS ? MPI_ERR_OTHER : queue->error;
+    }
+}
+
+static void drain_by_thread(MPIX_Queue queue)
+{
+    struct timespec deadline;
+
+    set_deadline(&deadline);
+    while (queue->unfinished > 0) {
+        /* Other queues wake us, too. */
+        if (pthread_cond_timedwait(&agent.done, &agent.lock, &deadline) == ETIMEDOUT) {
+            if (queue->stream.words && !queue->broken) {
+                look_at_stream(queue);
+            }
+            set_deadline(&deadline);
+        }
+    }
+}
+
+static void drain_by_caller(MPIX_Queue queue)
+{
+    while (queue->unfinished > 0) {
+        if (!turn(false)) {
+            pthread_mutex_unlock(&agent.lock);
+            sched_yield();
+            pthread_mutex_lock(&agent.lock);
+        }
+    }
+}
+
+void mpix_agent_drain(MPIX_Queue queue)
+{
+    pthread_mutex_lock(&agent.lock);
+    if (agent.has_thread) {
+        drain_by_thread(queue);
+    } else {
+        drain_by_caller(queue);
+    }
+    pthread_mutex_unlock(&agent.lock);
+}
+
+int mpix_agent_take_error(MPIX_Queue queue)
+{
+    int error;
+
+    pthread_mutex_lock(&agent.lock);
+    error = queue->error;
+    queue->error = MPI_SUCCESS;
+    pthread_mutex_unlock(&agent.lock);
+    return error;
+}

@@ -1,0 +1,14 @@
+# The public library of queues: nothing of it is in the component.
+lib_LTLIBRARIES = libmpix_dma.la
+dist_man_MANS += mpix/MPIX_Queue_init.3
+extra_files += config/mpix_dma.pc.in
+libmpix_dma_la_SOURCES = \
+	mpix/agent.c \
+	mpix/queue.c \
+	mpix/queue.h \
+	mpix/stream.c \
+	mpix/stream.h
+libmpix_dma_la_CPPFLAGS = $(MPI_CPPFLAGS) -I$(top_srcdir)/include
+libmpix_dma_la_CFLAGS = $(AM_CFLAGS) -pthread
+libmpix_dma_la_LDFLAGS = $(AM_LDFLAGS) -version-info 0:0:0 -no-undefined -export-symbols-regex '^MPIX_'
+libmpix_dma_la_LIBADD = $(OMPI_PROGRAM_LIBS) -ldl -lpthread

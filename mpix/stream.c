@@ -1,0 +1,305 @@
+/* Streams of HIP and CUDA; see stream.h. */
+#include "stream.h"
+
+#include <dlfcn.h>
+#include <mpix_dma.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* What is the same in HIP and in CUDA's driver. */
+enum { DONE = 0, NOT_READY = 600, NON_BLOCKING = 1, AT_LEAST = 0 };
+enum { HIP_SIGNAL_MEMORY = 2, CUDA_PORTABLE = 1, CUDA_MAPPED = 2 };
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static mpix_words_t *unused;
+
+/* Calls that both have. */
+typedef struct common {
+    int (*synchronize)(void *stream);
+    int (*query)(void *stream);
+    int (*flags)(void *stream, unsigned *flags);
+} common_t;
+
+static struct {
+    common_t common;
+    int (*get_device)(int *device);
+    int (*set_device)(int device);
+    int (*alloc)(void **memory, size_t bytes, unsigned flags);
+    int (*release)(void *memory);
+    int (*write)(void *stream, void *word, uint64_t value, unsigned flags);
+    int (*wait)(void *stream, void *word, uint64_t value, unsigned flags, uint64_t mask);
+} hip;
+
+static struct {
+    common_t common;
+    int (*get_context)(void **context);
+    int (*set_context)(void *context);
+    int (*alloc)(void **memory, size_t bytes, unsigned flags);
+    int (*release)(void *memory);
+    int (*address)(uint64_t *there, void *memory, unsigned flags);
+    int (*write)(void *stream, uint64_t word, uint32_t value, unsigned flags);
+    int (*wait)(void *stream, uint64_t word, uint32_t value, unsigned flags);
+} cuda;
+
+typedef struct symbol {
+    const char *name;
+    void *to;
+    bool required;
+} symbol_t;
+
+static const symbol_t hip_symbols[] = {
+    {"hipStreamSynchronize", &hip.common.synchronize, true},
+    {"hipStreamQuery", &hip.common.query, true},
+    {"hipGetDevice", &hip.get_device, true},
+    {"hipSetDevice", &hip.set_device, true},
+    {"hipStreamGetFlags", &hip.common.flags, false},
+    {"hipExtMallocWithFlags", &hip.alloc, false},
+    {"hipFree", &hip.release, false},
+    {"hipStreamWriteValue64", &hip.write, false},
+    {"hipStreamWaitValue64", &hip.wait, false},
+    {NULL, NULL, false},
+};
+static const symbol_t cuda_symbols[] = {
+    {"cuStreamSynchronize", &cuda.common.synchronize, true},
+    {"cuStreamQuery", &cuda.common.query, true},
+    {"cuCtxGetCurrent", &cuda.get_context, true},
+    {"cuCtxSetCurrent", &cuda.set_context, true},
+    {"cuStreamGetFlags", &cuda.common.flags, false},
+    {"cuMemHostAlloc", &cuda.alloc, false},
+    {"cuMemFreeHost", &cuda.release, false},
+    {"cuMemHostGetDevicePointer_v2", &cuda.address, false},
+    {"cuStreamWriteValue32_v2", &cuda.write, false},
+    {"cuStreamWaitValue32_v2", &cuda.wait, false},
+    {NULL, NULL, false},
+};
+static const char *const hip_libraries[] = {"libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5",
+                                            "libamdhip64.so", NULL};
+static const char *const cuda_libraries[] = {"libcuda.so.1", "libcuda.so", NULL};
+
+/* Fills the table from the first of the libraries that the program has loaded. False: there is none. */
+static bool fill(const char *const *libraries, const symbol_t *symbols)
+{
+    void *library = NULL;
+
+    for (; *libraries && !library; libraries++) {
+        library = dlopen(*libraries, RTLD_NOW | RTLD_NOLOAD);
+    }
+    for (; library && symbols->name; symbols++) {
+        *(void **)symbols->to = dlsym(library, symbols->name);
+        if (symbols->required && !*(void **)symbols->to) {
+            return false;
+        }
+    }
+    return library != NULL;
+}
+
+static const common_t *common_of(int type)
+{
+    return type == MPIX_QUEUE_HIP ? &hip.common : &cuda.common;
+}
+
+static bool has_memory_operations(int type)
+{
+    return type == MPIX_QUEUE_HIP ? hip.alloc && hip.release && hip.write && hip.wait
+                                  : cuda.alloc && cuda.release && cuda.address && cuda.write && cuda.wait;
+}
+
+/* HIP wants memory of its own for each word that a stream waits for. */
+static bool alloc_word(int type, uint64_t **word, uint64_t *there)
+{
+    void *memory = NULL;
+
+    if (type == MPIX_QUEUE_HIP) {
+        if (hip.alloc(&memory, sizeof(**word), HIP_SIGNAL_MEMORY) != DONE) {
+            return false;
+        }
+        *there = (uintptr_t)memory;
+    } else if (cuda.alloc(&memory, sizeof(**word), CUDA_PORTABLE | CUDA_MAPPED) != DONE) {
+        return false;
+    } else if (cuda.address(there, memory, 0) != DONE) {
+        cuda.release(memory);
+        return false;
+    }
+    *word = memory;
+    __atomic_store_n(*word, 0, __ATOMIC_RELEASE);
+    return true;
+}
+
+static void free_word(int type, uint64_t *word)
+{
+    if (word) {
+        (void)(type == MPIX_QUEUE_HIP ? hip.release(word) : cuda.release(word));
+    }
+}
+
+static void free_words(mpix_words_t *words)
+{
+    if (words) {
+        free_word(words->type, words->reached);
+        free_word(words->type, words->done);
+        free(words);
+    }
+}
+
+/* Those of a queue that was freed, or new ones. */
+static mpix_words_t *take_words(const mpix_stream_t *stream)
+{
+    mpix_words_t *words;
+
+    for (mpix_words_t **at = &unused; (words = *at); at = &words->next) {
+        if (words->type == stream->type && (words->type == MPIX_QUEUE_CUDA || words->device == stream->device)) {
+            *at = words->next;
+            return words;
+        }
+    }
+    words = calloc(1, sizeof(*words));
+    if (words) {
+        words->type = stream->type;
+        words->device = stream->device;
+        if (alloc_word(words->type, &words->reached, &words->reached_there) &&
+            alloc_word(words->type, &words->done, &words->done_there)) {
+            return words;
+        }
+    }
+    free_words(words);
+    return NULL;
+}
+
+/* Some devices and drivers refuse the operations: they are tried, with a number that is already there. */
+static const char *try_words(mpix_stream_t *stream)
+{
+    stream->words = take_words(stream);
+    if (!stream->words) {
+        return "there is no memory that streams can wait for";
+    }
+    if (mpix_stream_signal(stream, stream->words->number) == MPI_SUCCESS &&
+        mpix_stream_gate(stream, stream->words->number) == MPI_SUCCESS) {
+        return NULL;
+    }
+    /* The stream may have taken one of the two. */
+    (void)mpix_stream_synchronize(stream);
+    free_words(stream->words);
+    stream->words = NULL;
+    return "the runtime refuses memory operations of this stream";
+}
+
+/* Why the host waits, or NULL. */
+static const char *make_asynchronous(mpix_stream_t *stream, bool allowed)
+{
+    unsigned flags = 0;
+
+    if (!allowed) {
+        return "MPI_Init_thread has not given MPI_THREAD_MULTIPLE";
+    }
+    if (!has_memory_operations(stream->type)) {
+        return "the runtime has no memory operations of streams";
+    }
+    if (!common_of(stream->type)->flags || common_of(stream->type)->flags(stream->handle, &flags) != DONE ||
+        !(flags & NON_BLOCKING)) {
+        return "the stream was not created as non-blocking";
+    }
+    return try_words(stream);
+}
+
+static int open_runtime(mpix_stream_t *stream)
+{
+    if (stream->type == MPIX_QUEUE_HIP) {
+        return fill(hip_libraries, hip_symbols) && hip.get_device(&stream->device) == DONE;
+    }
+    return fill(cuda_libraries, cuda_symbols) && cuda.get_context(&stream->context) == DONE && stream->context;
+}
+
+int mpix_stream_open(mpix_stream_t *stream, int type, void *handle, bool allowed)
+{
+    const char *why, *verbose = getenv("MPIX_DMA_VERBOSE");
+    int result = MPI_SUCCESS;
+
+    *stream = (mpix_stream_t){.type = type, .handle = handle};
+    if (type == MPIX_QUEUE_THREAD) {
+        return MPI_SUCCESS;
+    }
+    pthread_mutex_lock(&lock);
+    if (!open_runtime(stream)) {
+        result = MPI_ERR_UNSUPPORTED_OPERATION;
+    } else if ((why = make_asynchronous(stream, allowed)) && verbose && *verbose && *verbose != '0') {
+        fprintf(stderr, "libmpix_dma: the host waits for a queue, because %s\n", why);
+    }
+    pthread_mutex_unlock(&lock);
+    return result;
+}
+
+/* A stream that has failed may still write: its words are not used again. */
+void mpix_stream_close(mpix_stream_t *stream, uint64_t number, bool failed)
+{
+    if (stream->words && !failed) {
+        pthread_mutex_lock(&lock);
+        mpix_stream_release(stream, number);
+        stream->words->number = number;
+        stream->words->next = unused;
+        unused = stream->words;
+        stream->words = NULL;
+        pthread_mutex_unlock(&lock);
+    }
+}
+
+static int class_of(int error)
+{
+    return error == DONE ? MPI_SUCCESS : MPI_ERR_OTHER;
+}
+
+int mpix_stream_signal(const mpix_stream_t *stream, uint64_t number)
+{
+    const mpix_words_t *words = stream->words;
+
+    return class_of(stream->type == MPIX_QUEUE_HIP
+                        ? hip.write(stream->handle, words->reached, number, 0)
+                        : cuda.write(stream->handle, words->reached_there, (uint32_t)number, 0));
+}
+
+int mpix_stream_gate(const mpix_stream_t *stream, uint64_t number)
+{
+    const mpix_words_t *words = stream->words;
+
+    return class_of(stream->type == MPIX_QUEUE_HIP
+                        ? hip.wait(stream->handle, words->done, number, AT_LEAST, UINT64_MAX)
+                        : cuda.wait(stream->handle, words->done_there, (uint32_t)number, AT_LEAST));
+}
+
+int mpix_stream_synchronize(const mpix_stream_t *stream)
+{
+    return class_of(common_of(stream->type)->synchronize(stream->handle));
+}
+
+bool mpix_stream_has_failed(const mpix_stream_t *stream)
+{
+    int error = common_of(stream->type)->query(stream->handle);
+
+    return error != DONE && error != NOT_READY;
+}
+
+/* Acquires what the stream has written before. */
+bool mpix_stream_has_reached(const mpix_stream_t *stream, uint64_t number)
+{
+    uint32_t reached = (uint32_t)__atomic_load_n(stream->words->reached, __ATOMIC_ACQUIRE);
+
+    return (int32_t)(reached - (uint32_t)number) >= 0;
+}
+
+/* Releases what MPI has written by the processor; what devices have written is complete when a request is. */
+void mpix_stream_release(const mpix_stream_t *stream, uint64_t number)
+{
+    __atomic_store_n(stream->words->done, number, __ATOMIC_RELEASE);
+}
+
+void mpix_stream_enter(const mpix_stream_t *stream)
+{
+    static _Thread_local int device;
+    static _Thread_local void *context;
+
+    if (stream->type == MPIX_QUEUE_HIP && device != stream->device + 1) {
+        device = hip.set_device(stream->device) == DONE ? stream->device + 1 : 0;
+    } else if (stream->type == MPIX_QUEUE_CUDA && context != stream->context) {
+        context = cuda.set_context(stream->context) == DONE ? stream->context : NULL;
+    }
+}

@@ -1,0 +1,28 @@
+# shellcheck shell=bash
+# Shared by the scripts that test libmpix_dma; sourced. They get the build folder as their first argument.
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+root=$(cd "$here/../.." && pwd)
+build=${1:-$root/build}
+build=$(cd "$build" && pwd)
+# shellcheck source=test/lib.sh
+. "$root/test/lib.sh"
+# Two mpiruns of one user that begin at once can take each other's session directory for their own: every suite of ./check
+# has a folder for them.
+[ ! -d "${DMA_SUITE_TMPDIR:-}" ] || export TMPDIR=$DMA_SUITE_TMPDIR
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+export MPIX_DMA_VERBOSE=1 OMPI_MCA_mpi_yield_when_idle=1
+component=dma
+
+# Limits end only what hangs, however busy the machine is.
+patience=10
+
+# job SECONDS RANKS PROGRAM KIND ARGS...: a test program with queues of this kind; of HIP on an emulated node
+job() {
+    local node=() environment=()
+    [ "$4" != hip ] || node=(--gpus 4 --persona mi300x)
+    [ "$4" != cuda ] || environment=(env "LD_LIBRARY_PATH=$build/test/mpix/fake${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}")
+    timeout --kill-after=5 $(($1 * patience)) "$root/with-build" --build "$build" "${node[@]}" "${environment[@]}" \
+        mpirun --oversubscribe --bind-to none -n "$2" --mca coll "$component" ${library:+-x LD_PRELOAD="$library"} \
+        "$build/test/mpix/$3" "${@:4}" 2>&1
+}

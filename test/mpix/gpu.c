@@ -1,0 +1,111 @@
+/* Streams for the tests; see gpu.h. */
+#include "gpu.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+gpu_table_t gpu;
+
+void gpu_must(int error, const char *what)
+{
+    if (error) {
+        fprintf(stderr, "%s: %d\n", what, error);
+        MPI_Abort(MPI_COMM_WORLD, 3);
+    }
+}
+
+static void *call_of(void *library, const char *name)
+{
+    void *call = library ? dlsym(library, name) : NULL;
+
+    gpu_must(!call, name);
+    return call;
+}
+
+/* HIP 5.2 has hipLaunchHostFunc for graphs only; the function is called with the stream and an error, too. */
+static int (*add_callback)(void *stream, void (*callback)(void *stream, int error, void *arg), void *arg,
+                           unsigned flags);
+
+typedef struct call {
+    void (*function)(void *arg);
+    void *arg;
+} call_t;
+
+static void call_back(void *stream, int error, void *arg)
+{
+    call_t call = *(call_t *)arg;
+
+    (void)stream;
+    gpu_must(error, "callback");
+    free(arg);
+    call.function(call.arg);
+}
+
+static int hip_host_function(void *stream, void (*function)(void *arg), void *arg)
+{
+    call_t *call = malloc(sizeof(*call));
+
+    *call = (call_t){function, arg};
+    return add_callback(stream, call_back, call, 0);
+}
+
+static void open_hip(int rank)
+{
+    void *library = dlopen("libamdhip64.so.6", RTLD_NOW | RTLD_GLOBAL);
+    int devices = 0;
+
+    library = library ? library : dlopen("libamdhip64.so.5", RTLD_NOW | RTLD_GLOBAL);
+    gpu_must(((int (*)(int *))call_of(library, "hipGetDeviceCount"))(&devices), "hipGetDeviceCount");
+    gpu_must(((int (*)(int))call_of(library, "hipSetDevice"))(rank % devices), "hipSetDevice");
+    *(void **)&gpu.alloc = call_of(library, "hipMalloc");
+    *(void **)&gpu.release = call_of(library, "hipFree");
+    *(void **)&gpu.stream_create = call_of(library, "hipStreamCreateWithFlags");
+    *(void **)&gpu.stream_destroy = call_of(library, "hipStreamDestroy");
+    *(void **)&gpu.synchronize = call_of(library, "hipStreamSynchronize");
+    *(void **)&add_callback = call_of(library, "hipStreamAddCallback");
+    gpu.host_function = hip_host_function;
+    *(void **)&gpu.hip_copy = call_of(library, "hipMemcpyAsync");
+}
+
+static void open_cuda(int rank)
+{
+    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL), *context;
+    int devices = 0;
+
+    gpu_must(((int (*)(unsigned))call_of(library, "cuInit"))(0), "cuInit");
+    gpu_must(((int (*)(int *))call_of(library, "cuDeviceGetCount"))(&devices), "cuDeviceGetCount");
+    gpu_must(((int (*)(void **, int))call_of(library, "cuDevicePrimaryCtxRetain"))(&context, rank % devices),
+             "context");
+    gpu_must(((int (*)(void *))call_of(library, "cuCtxSetCurrent"))(context), "cuCtxSetCurrent");
+    *(void **)&gpu.alloc = call_of(library, "cuMemAlloc_v2");
+    *(void **)&gpu.release = call_of(library, "cuMemFree_v2");
+    *(void **)&gpu.stream_create = call_of(library, "cuStreamCreate");
+    *(void **)&gpu.stream_destroy = call_of(library, "cuStreamDestroy_v2");
+    *(void **)&gpu.synchronize = call_of(library, "cuStreamSynchronize");
+    *(void **)&gpu.host_function = call_of(library, "cuLaunchHostFunc");
+    *(void **)&gpu.cuda_copy = call_of(library, "cuMemcpyAsync");
+    *(void **)&gpu.current = call_of(library, "cuCtxGetCurrent");
+    *(void **)&gpu.fake_synchronizations = dlsym(library, "fake_synchronizations");
+    *(void **)&gpu.fake_break = dlsym(library, "fake_break");
+    *(void **)&gpu.fake_refuse = dlsym(library, "fake_refuse");
+}
+
+void gpu_open(const char *name, int rank)
+{
+    if (!strcmp(name, "hip")) {
+        gpu.type = MPIX_QUEUE_HIP;
+        open_hip(rank);
+    } else if (!strcmp(name, "cuda")) {
+        gpu.type = MPIX_QUEUE_CUDA;
+        open_cuda(rank);
+    } else {
+        gpu_must(strcmp(name, "thread"), name);
+    }
+}
+
+void gpu_copy(void *to, const void *from, size_t bytes, void *stream)
+{
+    gpu_must(gpu.hip_copy ? gpu.hip_copy(to, from, bytes, 4, stream) : gpu.cuda_copy(to, from, bytes, stream), "copy");
+}

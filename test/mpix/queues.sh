@@ -1,0 +1,91 @@
+#!/bin/bash
+# queues.sh [BUILD [SEEDS]]: queues of libmpix_dma, with coll/dma and without: random rounds of kernels, starts and waits over
+# several queues, communicators and kinds of memory, with a stand-in for CUDA and with HIP on the emulated node; and cases
+# one by one.
+set -uo pipefail
+# shellcheck source=test/mpix/common.sh
+. "$(dirname "$0")/common.sh"
+seeds=${2:-2}
+
+# right WAITS PROGRAM KIND ARGS...: every byte; the host waits for streams only if WAITS names a reason
+right() {
+    local waits=$1 output program=$2
+    shift 2
+    output=$(job 60 4 "$program" "$@") || { echo "$output"; return 1; }
+    echo "$output"
+    grep -qE '^(rounds: .* 0 wrong|cases: .* is right)$' <<<"$output" || return 1
+    if [ -n "$waits" ]; then
+        grep -q "^libmpix_dma: the host waits for a queue, because .*$waits" <<<"$output"
+    else
+        ! grep -q '^libmpix_dma' <<<"$output"
+    fi
+}
+
+# rounds KIND MEMORY STEPS
+rounds() {
+    local seed
+    for ((seed = 1; seed <= seeds; seed++)); do
+        ok "$component: $1, $2 memory, seed $seed" right '' rounds "$1" "$2" multiple free $seed "$3"
+    done
+}
+
+# On a node, HIP's own calls make one rank's step take long.
+for component in dma ^dma; do
+    rounds thread host 40
+    ok "$component: thread, without a thread of the library" right '' rounds thread host serialized free 7 20
+    rounds cuda host 40
+    ok "$component: cuda, without a thread of the library" right MPI_THREAD_MULTIPLE rounds cuda host serialized free 8 10
+    ok "$component: cuda, blocking streams" right non-blocking rounds cuda host multiple blocking 9 10
+    for case in arguments failing freed left; do
+        ok "$component: thread: $case" right '' cases thread $case
+        ok "$component: cuda: $case" right '' cases cuda $case
+    done
+    for case in late broken context; do
+        ok "$component: cuda: $case" right '' cases cuda $case
+    done
+    ok "$component: cuda: refused" right 'refuses memory operations' cases cuda refused
+    ok "$component: thread: threads" right '' cases thread threads
+    ok "$component: thread: single" right '' cases thread single
+    ok "$component: cuda: single" right MPI_THREAD_MULTIPLE cases cuda single
+done
+component=dma
+# Memory of the stand-in is memory of the host that copies of streams reach.
+rounds cuda device 40
+if [ -e "$build/test/emu/collective" ]; then
+    rounds hip device 10
+    rounds hip host 5
+    ok 'hip, blocking streams' right non-blocking rounds hip device multiple blocking 3 5
+    ok 'hip, without a thread of the library' right MPI_THREAD_MULTIPLE rounds hip device serialized free 4 5
+else
+    echo 'not tried: HIP, because there is no emulated node'
+fi
+
+exported() {
+    local symbols
+    symbols=$(nm -D --defined-only "$build/.libs/libmpix_dma.so" | awk '$2 != "A" { print $NF }' | sort | tr '\n' ' ')
+    echo "$symbols"
+    [ "$symbols" = "$(grep -oE '^int MPIX_[A-Za-z_]+' "$root/include/mpix_dma.h" | sed 's/int //' | sort | tr '\n' ' ')" ]
+}
+
+# Neither a runtime of GPUs nor insides of Open MPI.
+linked() {
+    local needed
+    needed=$(readelf -d "$build/.libs/libmpix_dma.so" | grep NEEDED)
+    echo "$needed"
+    ! grep -E 'hip|cuda|hsa|open-pal|open-rte' <<<"$needed"
+}
+
+# The header is C and C++, and needs nothing but MPI.
+compiles() {
+    local flags
+    read -ra flags < <("${MPICC:-mpicc}" -showme:compile)
+    echo '#include <mpix_dma.h>' >"$work/header.c"
+    gcc -Wall -Wextra -Werror -pedantic -std=c99 -isystem "${flags[@]#-I}" -I"$root/include" -fsyntax-only "$work/header.c" 2>/dev/null ||
+        gcc -Wall -Wextra -std=c99 "${flags[@]}" -I"$root/include" -fsyntax-only "$work/header.c" || return 1
+    ! command -v g++ >/dev/null || g++ -Wall -Wextra "${flags[@]}" -I"$root/include" -fsyntax-only -x c++ "$work/header.c"
+}
+
+ok 'it exports what the header declares' exported
+ok 'it is linked with neither HIP nor CUDA nor the insides of Open MPI' linked
+ok 'the header compiles as C and as C++' compiles
+finish
