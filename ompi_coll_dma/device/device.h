@@ -361,8 +361,8 @@ uint64_t dma_device_position(const dma_comm_t *comm, const dma_task_t *task);
 /* ---- comm.c: with the communicator's lock ---- */
 
 /* The device state of the communicator, made at the first call with device memory. NULL: this rank has no engine for the
- * device, or the communicator uses another one. */
-struct dma_device_comm *dma_device_comm(dma_comm_t *comm, const dma_gpu_runtime_t *rt, int device);
+ * device or no memory, and *why says which; or, without a reason, the communicator uses another device. */
+struct dma_device_comm *dma_device_comm(dma_comm_t *comm, const dma_gpu_runtime_t *rt, int device, dma_reason_t *why);
 /* Fills this rank's info and record. */
 dma_status_t dma_device_publish_record(dma_comm_t *comm, dma_task_t *task);
 /* Have all ranks published that they repeat their last call? */
