@@ -252,6 +252,7 @@ struct dma_device_comm {
     /* submitter.c */
     bool submitted;             /* in the list of the submitter; guarded by the process's submitter_lock */
     dma_comm_t *next_submitted; /* likewise */
+    uint64_t predicted_ps;      /* of the plan that was found last */
     bool by_submitter;          /* the submitter has the lock and moves the oldest call on */
     bool left_to_caller;        /* it must not make the next step */
 

@@ -87,6 +87,14 @@ if has revoke; then
     ok 'left out: jobs that continue after failures' counted
 fi
 
+# Events of MPI_T, against the counters: by the cores, and of ranks on one node that share it.
+if has events; then
+    for ranks in 1 2 4; do
+        ok "events of calls, $ranks ranks" says 'events: .* 0 failed' launch 60 $ranks "${ob1[@]}" --mca coll dma "$bin/events"
+    done
+    ok 'the example of events' says 'variant .* calls, predicted' launch 60 2 "${ob1[@]}" --mca coll dma "$bin/../../examples/events"
+fi
+
 if has counts; then
     ok 'more than 2^31 elements' ready 'counts: .* 0 failed' \
         launch 280 2 --mca coll dma --mca coll_dma_verbose 1 "$bin/counts" some
