@@ -1,5 +1,6 @@
 # Unit tests: a new one is one line here. Each is one program, linked with the core and with the helpers.
 unit_tests += \
+	test/unit/test_cache \
 	test/unit/test_choose \
 	test/unit/test_cluster \
 	test/unit/test_cluster_comm \
@@ -31,6 +32,7 @@ unit_tests += \
 	test/unit/test_emu_sdma_rules \
 	test/unit/test_errors \
 	test/unit/test_failures \
+	test/unit/test_failures_threads \
 	test/unit/test_forms \
 	test/unit/test_gpu_adopt \
 	test/unit/test_gpu_cost \
