@@ -17,10 +17,12 @@ static dma_cache_t cache;
 static dma_gpu_runtime_t *rt;
 static unsigned released;
 
+static dma_status_t made = DMA_OK; /* what making a block returns */
+
 static dma_status_t make(dma_cached_t *block)
 {
     (void)block;
-    return DMA_OK;
+    return made;
 }
 
 static void release(dma_cached_t *block)
@@ -48,6 +50,7 @@ static void end(void)
         b->busy = false;
     }
     dma_cache_destroy(&cache);
+    ck_assert_ptr_null(cache.blocks);
     ck_assert_uint_eq(dma_budget_left(&budget, DMA_BUDGET_DEVICE), budget.limit[DMA_BUDGET_DEVICE]);
     fake_gpu_stop();
 }
@@ -158,6 +161,24 @@ START_TEST(best_fit)
 }
 END_TEST
 
+/* A block that cannot be made, or that the budget has no room for, leaves nothing. */
+START_TEST(making_fails)
+{
+    dma_cached_t *block, *first;
+
+    begin(BYTES);
+    made = DMA_ERR_ENGINE;
+    ck_assert_int_eq(dma_cache_make(&cache, rt, 0, BYTES, &block), DMA_ERR_ENGINE);
+    ck_assert_ptr_null(cache.blocks);
+    ck_assert_uint_eq(dma_budget_left(&budget, DMA_BUDGET_DEVICE), BYTES);
+    made = DMA_OK;
+    first = block_of(0, BYTES);
+    ck_assert_int_eq(dma_cache_make(&cache, rt, 0, 1, &block), DMA_ERR_NOMEM);
+    ck_assert_ptr_eq(cache.blocks, first);
+    end();
+}
+END_TEST
+
 /* Half as large again, where that leaves as much to others. */
 START_TEST(sizes)
 {
@@ -173,6 +194,7 @@ int main(void)
     unit_loop(s, least_recently_used_goes_first, 0, 4, 10);
     unit_test(s, only_what_is_needed_goes, 10);
     unit_test(s, best_fit, 10);
+    unit_test(s, making_fails, 10);
     unit_test(s, sizes, 10);
     return unit_main(s);
 }
