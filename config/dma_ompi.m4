@@ -108,6 +108,14 @@ AC_CHECK_HEADER([ompi/mca/coll/coll.h], [],
 AC_CHECK_HEADER([ompi/mca/coll/base/coll_base_util.h], [],
   [AC_MSG_ERROR([Open MPI's internal headers do not compile; see config.log])],
   [@%:@include "ompi_config.h"])
+# Events of MPI_T that components raise.
+AC_CHECK_DECL([mca_base_component_event_register],
+  [DMA_DEFINES="$DMA_DEFINES -DDMA_HAVE_EVENTS=1"
+   summary_events="of MPI_T"],
+  [summary_events="none, because Open MPI $OMPI_SERIES has no events of MPI_T"],
+  [@%:@include "ompi_config.h"
+@%:@include "opal/mca/base/base.h"
+@%:@include "opal/mca/base/mca_base_event.h"])
 CPPFLAGS=$dma_save_CPPFLAGS
 
 AC_SUBST([OMPI_VERSION])

@@ -5,6 +5,9 @@ examples_allgather_check_LDADD = $(OMPI_PROGRAM_LIBS)
 mpi_programs += examples/counters
 examples_counters_CPPFLAGS = $(MPI_CPPFLAGS)
 examples_counters_LDADD = $(OMPI_PROGRAM_LIBS)
+mpi_programs += examples/events
+examples_events_CPPFLAGS = $(MPI_CPPFLAGS)
+examples_events_LDADD = $(OMPI_PROGRAM_LIBS)
 
 # What users build as its comment says, and so does the suite `examples`.
 extra_files += \

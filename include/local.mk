@@ -6,6 +6,7 @@ core_sources += \
 	include/dma/counters.h \
 	include/dma/counters_table.h \
 	include/dma/engine.h \
+	include/dma/events.h \
 	include/dma/file_room.h \
 	include/dma/host.h \
 	include/dma/net.h \

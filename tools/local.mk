@@ -45,6 +45,8 @@ bin_PROGRAMS += tools/info/coll_dma_info
 dist_man_MANS += tools/info/coll_dma_info.1
 extra_files += tools/info/info.schema.json
 tools_info_coll_dma_info_SOURCES = \
+	tools/gpu_start.c \
+	tools/gpu_start.h \
 	tools/info/gpu.c \
 	tools/info/host.c \
 	tools/info/info.c \
@@ -103,6 +105,8 @@ tools_bench_coll_dma_bench_SOURCES = \
 	tools/bench/device.h \
 	tools/bench/energy.c \
 	tools/bench/files.c \
+	tools/gpu_start.c \
+	tools/gpu_start.h \
 	tools/bench/load.h \
 	tools/bench/measure.c \
 	tools/bench/nccl.c \

@@ -21,6 +21,7 @@
 #include <stdint.h>
 
 #include "dma/counters.h"
+#include "dma/events.h"
 #include "dma/host.h"
 #include "dma/params.h"
 #include "dma/plan.h"
@@ -45,6 +46,7 @@ typedef struct dma_proc_config {
     const dma_host_t *host;
     dma_params_t params;
     dma_counters_t *counters;                    /* where the process counts; NULL: nobody reads its counters */
+    const dma_events_t *events;                  /* where calls are announced; NULL: nowhere */
     const dma_route_t *const *routes;            /* dma_routes; NULL: host memory inside one node only */
     const struct dma_net_ops *net_ops;           /* network to other nodes (dma/net.h); NULL: none */
     const struct dma_gpu_runtime *runtime;       /* NULL: the one that the application has loaded */

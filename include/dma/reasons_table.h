@@ -78,9 +78,13 @@ DMA_REASON(COMM, staged_type, "the datatype is not regular", STAGED)
 DMA_REASON(COMM, staged_in_place, "blocks that are exchanged in place are not contiguous", STAGED)
 DMA_REASON(COMM, staged_kind, "the runtime does not say of what kind the memory is", STAGED)
 DMA_REASON(COMM, staged_no_engine, "no engine serves the device", STAGED)
+DMA_REASON(COMM, staged_device_memory, "there is no memory for what is kept of a device", STAGED)
+DMA_REASON(COMM, staged_comm_memory, "there is no memory for what a communicator keeps of device memory", STAGED)
 DMA_REASON(COMM, staged_off, "opening memory has failed too often on this communicator", STAGED)
 DMA_REASON(COMM, staged_scratch, "there is no scratch memory", STAGED)
+DMA_REASON(COMM, staged_scratch_runtime, "the runtime cannot use scratch memory", STAGED)
 DMA_REASON(COMM, staged_export, "its memory cannot be exported", STAGED)
+DMA_REASON(COMM, staged_export_memory, "there is no memory for an export", STAGED)
 DMA_REASON(COMM, staged_peer, "another rank has no device memory that an engine serves", STAGED)
 DMA_REASON(COMM, staged_shapes, "an engine does not copy between shapes", STAGED)
 DMA_REASON(COMM, staged_vote, "a rank could not open memory, or bind its engine", STAGED)
@@ -90,10 +94,14 @@ DMA_REASON(COMM, staged_relay, "there is no pinned memory", STAGED)
 #undef STAGED
 DMA_REASON(COMM, open_failed, "device memory of a peer cannot be opened",
     "Attempts of this rank. The call is staged on all ranks.")
+DMA_REASON(COMM, open_memory, "there is no memory to open device memory of a peer",
+    "Attempts of this rank. The call is staged on all ranks.")
 DMA_REASON(COMM, target_invalid, "a peer has published memory outside of its allocation",
     "Calls in which this rank has found that. The call is staged on all ranks.")
+DMA_REASON(COMM, bind_unregistered, "its memory cannot be registered",
+    "Attempts to register the communicator's shared memory with the device. The call is staged on all ranks.")
 DMA_REASON(COMM, bind_refused, "the engine does not serve the communicator",
-    "Attempts to bind it. The call is staged on all ranks.")
+    "Attempts to bind it, for whatever reason; the engines count their reasons. The call is staged on all ranks.")
 DMA_REASON(COMM, opening_off, "opening has failed in several calls in a row",
     "Communicators whose device memory goes through the host from then on.")
 
@@ -118,16 +126,39 @@ DMA_REASON(COMM, scratch_bound, "scratch memory for the whole call would exceed 
 /* ---- persistent calls ---- */
 DMA_REASON(COMM, channel_memory, "no shared memory is left for another persistent collective",
     "Persistent requests that are done by messages.")
-DMA_REASON(COMM, unprepared_own, "this rank could not prepare the call for engines",
-    "Persistent requests with device memory, each start of which is resolved like other calls.")
+#define UNPREPARED "Persistent requests with device memory that this rank did not prepare for engines for this reason: each start " \
+    "is resolved like other calls."
+DMA_REASON(COMM, unprepared_staged, "its buffers have to be staged in host memory", UNPREPARED)
+DMA_REASON(COMM, unprepared_engine, "this rank has no engine for it", UNPREPARED)
+DMA_REASON(COMM, unprepared_scratch, "its buffers need scratch memory", UNPREPARED)
+DMA_REASON(COMM, unprepared_resolve, "it could not be resolved in advance", UNPREPARED)
+DMA_REASON(COMM, unprepared_export, "its receive buffer cannot be exported", UNPREPARED)
+DMA_REASON(COMM, unprepared_open, "memory of a peer could not be opened, or the engine not be bound", UNPREPARED)
+DMA_REASON(COMM, unprepared_shapes, "an engine does not copy between its shapes", UNPREPARED)
+DMA_REASON(COMM, unprepared_plan, "there is no plan for it", UNPREPARED)
+#undef UNPREPARED
 DMA_REASON(COMM, unprepared_peer, "another rank could not prepare the call for engines",
-    "The same, on the other ranks.")
+    "Persistent requests with device memory that this rank could have prepared for engines: each start is resolved like "
+    "other calls.")
 #define UNARMED "Starts of persistent requests after which nothing was armed for this reason: the next start writes its packets."
 DMA_REASON(COMM, arm_limit, "as many programs are armed as coll_dma_prelaunch allows", UNARMED)
-DMA_REASON(COMM, arm_unable, "not all engines accept programs before the start", UNARMED)
+DMA_REASON(COMM, arm_off, "coll_dma_prelaunch is 0", UNARMED)
+DMA_REASON(COMM, arm_unregistered, "the device does not see the ready words of all ranks", UNARMED)
+DMA_REASON(COMM, arm_unable, "not all ranks' engines accept programs before the start", UNARMED)
 DMA_REASON(COMM, arm_refused, "the engine cannot arm these programs", UNARMED)
 #undef UNARMED
 DMA_REASON(COMM, arm_expired, "MPI_Start has not come within coll_dma_armed_seconds", "Times that armed programs were removed.")
+
+/* ---- communicators that are left to other components when they are made ---- */
+#define LEFT "Communicators that are left to other components when they are made, for this reason."
+DMA_REASON(PROC, comm_priority, "coll_dma_priority is negative", LEFT)
+DMA_REASON(PROC, comm_ulfm, "the job continues after failures", LEFT)
+DMA_REASON(PROC, comm_inter, "it has two groups", LEFT)
+DMA_REASON(PROC, comm_jobs, "its processes are of several jobs", LEFT)
+DMA_REASON(PROC, comm_nodes_off, "it is over several nodes, and coll_dma_nodes is 0", LEFT)
+DMA_REASON(PROC, comm_no_ucx, "it is over several nodes, and this build has no UCX", LEFT)
+DMA_REASON(PROC, comm_below, "no component below it has all operations", LEFT)
+#undef LEFT
 
 /* ---- the process ---- */
 #define DEVICE "Devices that no engine serves for this reason, so that collectives in their memory go through the host."
@@ -151,6 +182,10 @@ DMA_REASON(PROC, sdma_partitions, "several GPUs or partitions have the PCI addre
 DMA_REASON(PROC, sdma_partition_unknown, "the runtime does not say which partition of a GPU the device is", SDMA)
 DMA_REASON(PROC, sdma_providers, "no provider makes queues", SDMA)
 DMA_REASON(PROC, sdma_memory, "no memory for the engine", SDMA)
+DMA_REASON(PROC, sdma_test_memory, "no memory for the self-test", SDMA)
+DMA_REASON(PROC, sdma_test_queue, "no queue for the self-test", SDMA)
+DMA_REASON(PROC, sdma_test_copy, "a queue on the device does not do what it is told", SDMA)
+DMA_REASON(PROC, sdma_test_fault, "the GPU faulted in the self-test", SDMA)
 #undef SDMA
 #define QUEUES "Providers of queues that the engine sdma has passed over for this reason; another one may serve the device. " \
     "coll_dma_verbose 2 names them, if none does."
@@ -190,12 +225,28 @@ DMA_REASON(PROC, kfd_ring_memory, "the kernel does not accept memory for a ring"
 DMA_REASON(PROC, kfd_ring_map, "the kernel does not map memory for a ring", QUEUES)
 DMA_REASON(PROC, kfd_doorbells, "the doorbells cannot be mapped", QUEUES)
 #undef QUEUES
+DMA_REASON(PROC, stream_memory, "no memory for the engine stream",
+    "Devices that the engine stream does not serve for this reason.")
 DMA_REASON(PROC, stream_own_copy, "there is no such method to copy the own block",
     "Devices that the engine stream does not serve for this reason.")
 DMA_REASON(PROC, stream_runtime, "the runtime makes no stream, or no event",
     "Devices that the engine stream does not serve for this reason.")
-DMA_REASON(PROC, queues_taken, "the driver gives this process no queue",
-    "Communicators for which the engine sdma has no queue: their device memory goes through the host.")
+#define BIND "Attempts to bind the engine to a communicator that have failed for this reason: the call is staged on all ranks."
+DMA_REASON(PROC, stream_bind_memory, "no memory to bind the engine stream", BIND)
+DMA_REASON(PROC, sdma_bind_memory, "no memory to bind the engine sdma", BIND)
+DMA_REASON(PROC, sdma_bind_fault, "the GPU has faulted", BIND)
+DMA_REASON(PROC, sdma_bind_stopped, "the engine was stopped after a failure", BIND)
+DMA_REASON(PROC, queues_taken, "the driver gives this process no queue", BIND)
+#undef BIND
+#define ARM "Attempts to arm programs of the engine sdma that have failed for this reason: the start writes its packets."
+DMA_REASON(PROC, sdma_arm_child, "the queues belong to the parent of this process", ARM)
+DMA_REASON(PROC, sdma_arm_late, "the engine has not skipped what was revoked", ARM)
+DMA_REASON(PROC, sdma_arm_queues, "there is no queue on an engine that may wait", ARM)
+DMA_REASON(PROC, sdma_arm_memory, "no memory to write the packets", ARM)
+DMA_REASON(PROC, sdma_arm_size, "a program is too large, or needs temporary memory", ARM)
+#undef ARM
+DMA_REASON(PROC, stream_events, "the runtime does not write words from a stream",
+    "Devices on which the engine stream uses events, and the CPU writes the words.")
 DMA_REASON(PROC, engine_failed, "the engine has failed in an earlier call",
     "Devices whose engine sdma has stopped, or has lost a completion. The call failed on all ranks; the device memory of "
     "communicators that are made later goes through the host.")

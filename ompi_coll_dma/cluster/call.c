@@ -235,6 +235,8 @@ static dma_status_t begin_call(dma_comm_t *comm, dma_task_t *task)
         (status = alloc_scratch(call)) != DMA_OK) {
         return status;
     }
+    c->variant_seq = task->run.seq;
+    c->variant = call->plan->variant;
     c->trace = comm->trace;
     dma_trace_plan(c->trace, task->run.seq, DMA_TRACE_NETWORK, dma_cluster_variants[call->plan->variant]->name);
     call->seq = (uint32_t)task->run.seq % ((uint32_t)INT32_MAX);

@@ -299,6 +299,8 @@ struct dma_cluster {
 
     /* Equal on all ranks. `id` and `owner` identify the communicator in tags. */
     dma_net_profile_t profile;
+    uint64_t variant_seq; /* the call that was begun last, and its variant */
+    uint32_t variant;
     int forced; /* variant, or -1 */
     uint64_t chunk, piece;
     size_t address_bytes; /* of the longest address */

@@ -221,6 +221,18 @@ static void cluster_pause(dma_comm_t *comm, dma_pause_t *pause, unsigned turn)
     }
 }
 
+/* The plan of a call is found when it begins, and gone when it ends. */
+static void cluster_predict(const dma_comm_t *comm, const dma_task_t *task, dma_prediction_t *prediction)
+{
+    const dma_cluster_t *c = comm->cluster;
+
+    if (c && c->variant_seq == task->run.seq) {
+        prediction->variant = DMA_COUNT_VARIANTS + (int32_t)c->variant;
+        prediction->cost_ps =
+            dma_cluster_variants[c->variant]->cost(&c->profile, &c->node_map, task->coll, task->bytes);
+    }
+}
+
 const dma_route_t dma_route_cluster = {
     .name = "cluster",
     .uses_device_memory = true,
@@ -240,4 +252,5 @@ const dma_route_t dma_route_cluster = {
     .waits_for = dma_cluster_waits_for,
     .phase = dma_cluster_phase,
     .position = dma_cluster_position,
+    .predict = cluster_predict,
 };

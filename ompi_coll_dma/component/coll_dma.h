@@ -51,6 +51,7 @@ typedef struct mca_coll_dma_component {
     atomic_uint idle_turns; /* calls of the progress callback since the last one that had work */
 
     dma_counters_t counters;
+    const dma_events_t *events; /* NULL: Open MPI has none */
 
     pthread_mutex_t report_lock; /* guards `reported`; not `lock`, because the core reports while `lock` is held */
     char reported[COLL_DMA_TOPICS][24];
@@ -101,6 +102,8 @@ void mca_coll_dma_proc_release(void);
 int mca_coll_dma_register_params(void);
 /* counters.c: the performance variables. */
 int mca_coll_dma_register_counters(void);
+/* events.c: the events of MPI_T, if there are any. */
+int mca_coll_dma_register_events(void);
 void mca_coll_dma_params(dma_params_t *params);
 
 /* selection.c: adds the components that coll/dma needs below it to an include list that names dma. */

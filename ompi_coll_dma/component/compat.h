@@ -25,6 +25,9 @@
 #include "opal/datatype/opal_convertor.h"
 #include "opal/datatype/opal_datatype_internal.h"
 #include "opal/mca/base/base.h"
+#ifdef DMA_HAVE_EVENTS
+#include "opal/mca/base/mca_base_event.h"
+#endif
 #include "opal/mca/base/mca_base_pvar.h"
 #include "opal/mca/base/mca_base_var.h"
 #include "opal/runtime/opal_progress.h"

@@ -37,6 +37,7 @@ static int component_register(void)
     opal_show_help_add_dir(DMA_HELP_DIR);
     rc = mca_coll_dma_register_params();
     rc = OMPI_SUCCESS == rc ? mca_coll_dma_register_counters() : rc;
+    rc = OMPI_SUCCESS == rc ? mca_coll_dma_register_events() : rc;
     return OMPI_SUCCESS == rc ? mca_coll_dma_extend_selection() : rc;
 }
 
@@ -82,6 +83,7 @@ dma_status_t mca_coll_dma_proc_retain(dma_proc_t **proc)
             .routes = dma_routes,
             .net_ops = mca_coll_dma_net_ops(),
             .counters = &component->counters,
+            .events = component->events,
         };
 
         snprintf(job, sizeof(job), "%u,%u", (unsigned)me->jobid >> 16, (unsigned)me->jobid & 0xffff);

@@ -59,6 +59,7 @@ static int enable(mca_coll_base_module_t *base, ompi_communicator_t *comm)
 #undef COLL_DMA_DO
     if (!complete) {
         /* An info key of the communicator may put coll/dma below all others. It needs a module below. */
+        dma_counters_add_reason(&mca_coll_dma_component.counters, DMA_REASON_comm_below);
         return OMPI_ERR_NOT_AVAILABLE;
     }
 #define COLL_DMA_DO(slot) DMA_SLOT_INSTALL(comm, slot, &module->super);
@@ -131,18 +132,26 @@ static void report_left_out(ompi_communicator_t *comm)
     }
 }
 
-/* Whether coll/dma may serve the communicator. Uses only facts that are equal on all ranks. */
-static bool may_serve(ompi_communicator_t *comm, bool *multi_node, int *local_leader)
+/* Why coll/dma must not serve the communicator, if there is a reason. Uses only facts that are equal on all ranks. */
+static dma_reason_t why_left_out(ompi_communicator_t *comm, bool *multi_node, int *local_leader)
 {
-    if (mca_coll_dma_component.params.priority < 0 || DMA_FAULT_TOLERANT || OMPI_COMM_IS_INTER(comm) ||
-        !is_one_job(comm, multi_node, local_leader)) {
-        return false;
+    if (mca_coll_dma_component.params.priority < 0) {
+        return DMA_REASON_comm_priority;
+    }
+    if (DMA_FAULT_TOLERANT) {
+        return DMA_REASON_comm_ulfm;
+    }
+    if (OMPI_COMM_IS_INTER(comm)) {
+        return DMA_REASON_comm_inter;
+    }
+    if (!is_one_job(comm, multi_node, local_leader)) {
+        return DMA_REASON_comm_jobs;
     }
     if (*multi_node && !mca_coll_dma_net_ops()) {
         report_left_out(comm);
-        return false;
+        return mca_coll_dma_component.params.nodes ? DMA_REASON_comm_no_ucx : DMA_REASON_comm_nodes_off;
     }
-    return true;
+    return DMA_REASON_NONE;
 }
 
 mca_coll_base_module_t *mca_coll_dma_comm_query(ompi_communicator_t *comm, int *priority)
@@ -150,8 +159,10 @@ mca_coll_base_module_t *mca_coll_dma_comm_query(ompi_communicator_t *comm, int *
     mca_coll_dma_module_t *module;
     bool multi_node;
     int local_leader;
+    dma_reason_t why = why_left_out(comm, &multi_node, &local_leader);
 
-    if (!may_serve(comm, &multi_node, &local_leader)) {
+    if (why) {
+        dma_counters_add_reason(&mca_coll_dma_component.counters, why);
         return NULL;
     }
     module = OBJ_NEW(mca_coll_dma_module_t);

@@ -8,6 +8,7 @@
  *     PERSISTENT_PROFILE(Allgather)                          the same of the profiling interface
  *     HAVE_SESSIONS                                          MPI_Session_init and so on: from 5.0 on
  *     HAVE_LARGE_COUNTS                                      MPI_Allgather_c and so on: from 6.0 on
+ *     HAVE_EVENTS                                            MPI_T_event_handle_alloc and so on, with events: from 6.0 on
  *     HAVE_WAITALL_ERRORS                                    MPI_Waitall returns errors of requests: until 5.0
  *
  * The rest is for the component, which includes this file through compat.h, after Open MPI's headers.
@@ -26,6 +27,7 @@
 
 #define HAVE_SESSIONS       (!DMA_OMPI_41)
 #define HAVE_LARGE_COUNTS   DMA_OMPI_60
+#define HAVE_EVENTS         DMA_OMPI_60
 #define HAVE_WAITALL_ERRORS (!DMA_OMPI_60)
 
 #ifndef COLL_DMA_COMPAT_H

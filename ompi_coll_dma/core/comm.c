@@ -57,6 +57,8 @@ dma_status_t dma_comm_create(dma_proc_t *proc, const dma_comm_config_t *config, 
     comm->counts.window = &comm->window;
     comm->counts.nranks = config->nranks;
     dma_comm_counts_begin(&comm->counts, proc->counters);
+    comm->begin_listeners = proc->events->begin_listeners;
+    comm->end_listeners = proc->events->end_listeners;
     *result = comm;
     return DMA_OK;
 
@@ -345,6 +347,7 @@ static inline __attribute__((always_inline)) dma_status_t run_call(dma_comm_t *c
     } else {
         task.run.spin_budget = comm->oversubscribed || comm->head ? 0 : SPIN_BUDGET;
         dma_task_post(comm, &task);
+        dma_event_begin(comm, &task, DMA_FORM_BLOCKING);
         if (traced) {
             dma_task_trace_begin(&task, entered);
         }
@@ -440,6 +443,7 @@ static dma_status_t post(dma_comm_t *comm, dma_task_t *task, dma_status_t status
         task->arg = arg;
         task->run.spin_budget = budget;
         dma_task_post(comm, task);
+        dma_event_begin(comm, task, comm->parent ? DMA_FORM_PERSISTENT : DMA_FORM_NONBLOCKING);
         if (dma_trace_on(comm->trace)) {
             dma_task_trace_begin(task, entered ? entered : dma_trace_now()); /* the trace may have begun meanwhile */
         }

@@ -64,6 +64,7 @@ typedef struct dma_file_arena {
 struct dma_proc {
     const dma_host_t *host;
     dma_counters_t *counters; /* the caller's, or the next */
+    const dma_events_t *events;
     dma_counters_t own_counters;
     dma_params_t params;
     char *session_dir;
@@ -132,6 +133,8 @@ struct dma_task {
     dma_coll_t coll;
     bool in_place;
     bool own_arrays;            /* `arrays` belongs to the task; else to the communicator */
+    dma_form_t form;            /* set with the next one */
+    uint64_t began;             /* for its end event: dma_trace_now; 0: it has none */
     uint64_t bytes;             /* of the largest block */
     const dma_route_t *route;   /* NULL: the host route */
     const dma_memory_t *memory; /* the call has sides in such memory; NULL: it has none */
@@ -200,6 +203,7 @@ struct dma_comm {
     bool wants_memory_route, all_want_memory_route; /* dma_memory_t.serves of this rank; of all ranks */
     dma_geom_t wanted;                              /* geometry of its window; all 0: as the parameters say */
 
+    const volatile int32_t *begin_listeners, *end_listeners; /* dma_events_t */
     struct dma_setup *setup;
     unsigned missed_posts; /* posts in a row that polled and whose peers did not come */
     dma_comm_t *next_active, *previous_active;
@@ -337,6 +341,41 @@ static inline bool dma_task_done(const dma_task_t *task)
     return atomic_load_explicit(&task->state, memory_order_acquire) == DMA_TASK_COMPLETE;
 }
 
+/* ---- events.c: with the lock ---- */
+
+#ifdef DMA_HAVE_EVENTS
+/* Tells the listeners, and returns the time. */
+uint64_t dma_event_raise_begin(const dma_task_t *task);
+void dma_event_raise_end(const dma_task_t *task);
+#endif
+
+/* A call has been posted. What the cluster route posts on a node communicator is a part of one. */
+static inline void dma_event_begin(const dma_comm_t *comm, dma_task_t *task, dma_form_t form)
+{
+#ifdef DMA_HAVE_EVENTS
+    task->began = 0;
+    if (__builtin_expect(*comm->begin_listeners | *comm->end_listeners, 0) && !comm->inner) {
+        task->form = form;
+        task->began = dma_event_raise_begin(task);
+    }
+#else
+    (void)comm;
+    (void)task;
+    (void)form;
+#endif
+}
+
+static inline void dma_event_end(const dma_task_t *task)
+{
+#ifdef DMA_HAVE_EVENTS
+    if (__builtin_expect(task->began != 0, 0)) {
+        dma_event_raise_end(task);
+    }
+#else
+    (void)task;
+#endif
+}
+
 /* ---- task.c ---- */
 
 /* Resolves a call into a task. `arrays`: memory of dma_arrays_total that nothing else uses meanwhile, or NULL. */
@@ -405,6 +444,7 @@ void dma_host_finish(dma_comm_t *comm, dma_task_t *task);
 dma_wait_t dma_host_waits_for_entry(const dma_comm_t *comm, const dma_task_t *task);
 dma_wait_t dma_host_waits_for_flag(const dma_comm_t *comm, const dma_task_t *task);
 uint64_t dma_host_position(const dma_comm_t *comm, const dma_task_t *task);
+void dma_host_predict(const dma_comm_t *comm, const dma_task_t *task, dma_prediction_t *prediction);
 
 /* ---- setup/setup.c ---- */
 

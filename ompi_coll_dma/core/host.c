@@ -438,6 +438,16 @@ uint64_t dma_host_position(const dma_comm_t *comm, const dma_task_t *task)
     return position;
 }
 
+void dma_host_predict(const dma_comm_t *comm, const dma_task_t *task, dma_prediction_t *prediction)
+{
+    uint64_t key = dma_sign(task->coll, task->in_place, task->bytes);
+    const dma_plan_memo_t *memo = &comm->plans.memos[dma_plan_hash(key, 6)];
+
+    if (memo->key == key) {
+        *prediction = (dma_prediction_t){.variant = (int32_t)memo->choice.variant, .cost_ps = memo->choice.cost_ps};
+    }
+}
+
 static const char *host_phase(const dma_comm_t *comm, const dma_task_t *task)
 {
     const char *phase = NULL;
@@ -487,4 +497,5 @@ const dma_route_t dma_route_host = {
     .waits_for = host_waits_for,
     .phase = host_phase,
     .position = dma_host_position,
+    .predict = dma_host_predict,
 };

@@ -103,6 +103,9 @@ void dma_proc_report(dma_proc_t *proc, dma_report_t level, const char *topic, co
 
 static const dma_route_t *const no_routes[] = {NULL};
 
+static const int32_t no_listeners;
+static const dma_events_t no_events = {.begin_listeners = &no_listeners, .end_listeners = &no_listeners};
+
 dma_status_t dma_proc_create(const dma_proc_config_t *config, dma_proc_t **result)
 {
     dma_proc_t *proc = calloc(1, sizeof(*proc));
@@ -115,6 +118,7 @@ dma_status_t dma_proc_create(const dma_proc_config_t *config, dma_proc_t **resul
     pthread_mutex_init(&proc->own_counters.lock, NULL);
     proc->counters = config->counters ? config->counters : &proc->own_counters;
     proc->params = config->params;
+    proc->events = config->events ? config->events : &no_events;
     dma_budget_init(&proc->budget, proc->counters, config->params.scratch_bytes, config->params.pinned_bytes);
     proc->runtime = config->runtime;
     proc->plain = dma_plain_read();

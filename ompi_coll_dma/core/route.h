@@ -32,6 +32,11 @@
 struct dma_gpu_runtime;
 typedef struct dma_memory dma_memory_t;
 
+typedef struct dma_prediction {
+    int32_t variant; /* as in dma_event_t */
+    uint64_t cost_ps;
+} dma_prediction_t;
+
 struct dma_route {
     const char *name;
     const dma_memory_t *memory; /* a kind of memory that this route brings along */
@@ -92,6 +97,8 @@ struct dma_route {
     /* What the task waits for; task NULL: the set-up. `phase` is a word for where it is; NULL: none of its own. */
     dma_wait_t (*waits_for)(const dma_comm_t *comm, const dma_task_t *task);
     const char *(*phase)(const dma_comm_t *comm, const dma_task_t *task);
+    /* The variant of the task, and what the cost model predicts, as far as they are known. NULL: there are none. */
+    void (*predict)(const dma_comm_t *comm, const dma_task_t *task, dma_prediction_t *prediction);
     /* A number that changes while the running task moves on. */
     uint64_t (*position)(const dma_comm_t *comm, const dma_task_t *task);
     /* The task ends, well or not: gives back what the route holds for it. Without the lock. */

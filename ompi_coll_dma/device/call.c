@@ -195,6 +195,24 @@ static dma_status_t begin_on_host(dma_comm_t *comm, dma_task_t *task, dma_reason
     return run_on_host(comm, task, false, why);
 }
 
+/* Makes the buffers ready for engines and publishes them, or says why they cannot be used. */
+static dma_reason_t prepare_buffers(dma_comm_t *comm, dma_task_t *task)
+{
+    dma_status_t status;
+
+    if (comm->device->disabled) {
+        return DMA_REASON_staged_off;
+    }
+    if (dma_device_needs_scratch(comm->device, task->device) &&
+        (status = dma_device_use_scratch(comm, task)) != DMA_OK) {
+        return status == DMA_ERR_NOMEM ? DMA_REASON_staged_scratch : DMA_REASON_staged_scratch_runtime;
+    }
+    status = dma_device_publish_record(comm, task);
+    return status == DMA_OK          ? DMA_REASON_NONE
+           : status == DMA_ERR_NOMEM ? DMA_REASON_staged_export_memory
+                                     : DMA_REASON_staged_export;
+}
+
 static dma_status_t begin_call(dma_comm_t *comm, dma_task_t *task)
 {
     struct dma_device_call *call = task->device;
@@ -219,13 +237,10 @@ static dma_status_t begin_call(dma_comm_t *comm, dma_task_t *task)
         return run_on_host(comm, task, false, call->why);
     }
     /* A communicator uses one device, that of its first call. Others' memory is replaced by memory of that one. */
-    dc = dma_device_comm(comm, call->rt, comm->device ? comm->device->device->ordinal : call->device);
-    why = !dc            ? DMA_REASON_staged_no_engine
-          : dc->disabled ? DMA_REASON_staged_off
-          : dma_device_needs_scratch(dc, call) && dma_device_use_scratch(comm, task) != DMA_OK
-              ? DMA_REASON_staged_scratch
-          : dma_device_publish_record(comm, task) != DMA_OK ? DMA_REASON_staged_export
-                                                            : DMA_REASON_NONE;
+    dc = dma_device_comm(comm, call->rt, comm->device ? comm->device->device->ordinal : call->device, &why);
+    if (dc) {
+        why = prepare_buffers(comm, task);
+    }
     if (why) {
         return begin_on_host(comm, task, why);
     }

@@ -14,20 +14,27 @@ static size_t tables_bytes(int nranks)
            n * n * sizeof(int64_t);
 }
 
-struct dma_device_comm *dma_device_comm(dma_comm_t *comm, const dma_gpu_runtime_t *rt, int ordinal)
+struct dma_device_comm *dma_device_comm(dma_comm_t *comm, const dma_gpu_runtime_t *rt, int ordinal, dma_reason_t *why)
 {
     struct dma_device_comm *dc = comm->device;
     size_t n = (size_t)comm->nranks;
     dma_device_t *device;
 
+    *why = DMA_REASON_NONE;
     if (dc) {
         return dc->device->ordinal == ordinal ? dc : NULL;
     }
     device = dma_device_of(comm->proc, rt, ordinal);
     if (!device) {
+        *why = DMA_REASON_staged_device_memory;
         return NULL;
     }
-    if (!device->engine || !(dc = calloc(1, sizeof(*dc) + tables_bytes(comm->nranks)))) {
+    if (!device->engine) {
+        *why = DMA_REASON_staged_no_engine;
+    } else if (!(dc = calloc(1, sizeof(*dc) + tables_bytes(comm->nranks)))) {
+        *why = DMA_REASON_staged_comm_memory;
+    }
+    if (!dc) {
         dma_device_put(comm->proc, rt, device, false);
         return NULL;
     }
@@ -200,8 +207,14 @@ static dma_import_t *open_export(dma_comm_t *comm, int r, const dma_device_recor
 {
     int device = comm->device->device->ordinal;
     dma_import_t *import;
+    dma_status_t status;
 
-    if (dma_ipc_open(comm->proc->ipc, device, record->nonce, &record->export, &import) != DMA_OK) {
+    status = dma_ipc_open(comm->proc->ipc, device, record->nonce, &record->export, &import);
+    if (status == DMA_ERR_NOMEM) {
+        dma_comm_note_reason(comm, DMA_REASON_open_memory);
+        return NULL;
+    }
+    if (status != DMA_OK) {
         dma_comm_count_reason(comm, DMA_REASON_open_failed);
         dma_proc_report(comm->proc, DMA_REPORT_WARN, "open",
                         "device memory of rank %d of %s cannot be opened (%s): it goes through the host", r, comm->text,
@@ -321,7 +334,7 @@ static dma_status_t bind_engine(dma_comm_t *comm)
         .stamps = dma_trace_on(comm->trace),
         .ready = dc->peer_arenas_registered == (unsigned)comm->nranks ? dc->ready : NULL,
     };
-    char why[DMA_GPU_WHY_BYTES] = "its memory cannot be registered";
+    char why[DMA_GPU_WHY_BYTES];
     uint64_t at;
     dma_status_t status;
 
@@ -335,9 +348,12 @@ static dma_status_t bind_engine(dma_comm_t *comm)
             return DMA_OK;
         }
         dma_ipc_unregister(comm->proc->ipc, arena);
+        dma_comm_count_reason(comm, DMA_REASON_bind_refused);
+    } else {
+        dma_comm_count_reason(comm, DMA_REASON_bind_unregistered);
+        snprintf(why, sizeof(why), "%s", dma_reason_text(DMA_REASON_bind_unregistered));
     }
     dc->binding = NULL;
-    dma_comm_count_reason(comm, DMA_REASON_bind_refused);
     dma_proc_report(comm->proc, DMA_REPORT_WARN, "bind",
                     "the engine %s does not serve %s (%s): device memory goes through the host",
                     dc->device->engine->name, comm->text, why);
@@ -467,6 +483,7 @@ dma_status_t dma_device_find_plan(dma_comm_t *comm, dma_task_t *task, uint64_t b
     }
     if (status == DMA_OK) {
         *plan = memo->plans[task->in_place];
+        dc->predicted_ps = memo->choice.cost_ps;
     }
     return status;
 }

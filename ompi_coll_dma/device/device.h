@@ -252,6 +252,7 @@ struct dma_device_comm {
     /* submitter.c */
     bool submitted;             /* in the list of the submitter; guarded by the process's submitter_lock */
     dma_comm_t *next_submitted; /* likewise */
+    uint64_t predicted_ps;      /* of the plan that was found last */
     bool by_submitter;          /* the submitter has the lock and moves the oldest call on */
     bool left_to_caller;        /* it must not make the next step */
 
@@ -361,8 +362,8 @@ uint64_t dma_device_position(const dma_comm_t *comm, const dma_task_t *task);
 /* ---- comm.c: with the communicator's lock ---- */
 
 /* The device state of the communicator, made at the first call with device memory. NULL: this rank has no engine for the
- * device, or the communicator uses another one. */
-struct dma_device_comm *dma_device_comm(dma_comm_t *comm, const dma_gpu_runtime_t *rt, int device);
+ * device or no memory, and *why says which; or, without a reason, the communicator uses another device. */
+struct dma_device_comm *dma_device_comm(dma_comm_t *comm, const dma_gpu_runtime_t *rt, int device, dma_reason_t *why);
 /* Fills this rank's info and record. */
 dma_status_t dma_device_publish_record(dma_comm_t *comm, dma_task_t *task);
 /* Have all ranks published that they repeat their last call? */

@@ -52,19 +52,36 @@ static void register_ready_words(dma_comm_t *comm)
     }
 }
 
-/* Makes a task for the call and publishes its record. false: no engine of this rank could serve the call. */
-static bool publish_call(dma_comm_t *comm, dma_task_t *task, const dma_call_t *call, void *arrays)
+/* Makes a task for the call, which dma_device_serves has accepted, and publishes its record. Or says why it could not. */
+static dma_reason_t publish_call(dma_comm_t *comm, dma_task_t *task, const dma_call_t *call, void *arrays)
 {
     struct dma_device_comm *dc;
+    dma_reason_t why;
 
-    if (dma_task_init(comm, task, call, arrays) != DMA_OK || !task->device || !task->device->served) {
-        return false;
+    if (dma_task_init(comm, task, call, arrays) != DMA_OK || !task->device || !task->device->served ||
+        !(dc = dma_device_comm(comm, task->device->rt, task->device->device, &why)) ||
+        dma_device_needs_scratch(dc, task->device)) {
+        return DMA_REASON_unprepared_resolve;
     }
-    dc = dma_device_comm(comm, task->device->rt, task->device->device);
-    if (dc && dc->device->traits.features & DMA_GPU_PRELAUNCH && comm->proc->params.prelaunch > 0) {
+    if (dc->device->traits.features & DMA_GPU_PRELAUNCH && comm->proc->params.prelaunch > 0) {
         register_ready_words(comm);
     }
-    return !dma_device_needs_scratch(dc, task->device) && dma_device_publish_record(comm, task) == DMA_OK;
+    return dma_device_publish_record(comm, task) == DMA_OK ? DMA_REASON_NONE : DMA_REASON_unprepared_export;
+}
+
+/* Opens what all ranks have published, binds the engine and finds the plan. Or says why this rank cannot. */
+static dma_reason_t prepare_call(dma_comm_t *comm, dma_task_t *task)
+{
+    bool new_export;
+
+    if (dma_device_read_records(comm, task, &new_export) != DMA_OK) {
+        return DMA_REASON_unprepared_open;
+    }
+    if (!dma_device_all_support_shapes(comm, task)) {
+        return DMA_REASON_unprepared_shapes;
+    }
+    return dma_device_bind(comm, task, dma_device_largest_block(comm, task)) == DMA_OK ? DMA_REASON_NONE
+                                                                                       : DMA_REASON_unprepared_plan;
 }
 
 /* Keeps what all starts have in common. */
@@ -91,20 +108,13 @@ static void save_prepared_call(dma_comm_t *comm, dma_task_t *task)
 dma_status_t dma_device_persistent_init(dma_comm_t *comm, const dma_call_t *call, void *arrays)
 {
     dma_task_t task = {.comm = comm};
-    bool published, all, new_export;
-    dma_status_t status, own = DMA_OK;
+    dma_reason_t why = publish_call(comm, &task, call, arrays);
+    bool all;
+    dma_status_t status = allreduce_and(comm, !why, &all);
 
-    published = publish_call(comm, &task, call, arrays);
-    status = allreduce_and(comm, published, &all);
     if (status == DMA_OK && all) {
-        own = dma_device_read_records(comm, &task, &new_export);
-
-        if (own == DMA_OK) {
-            own = dma_device_all_support_shapes(comm, &task)
-                      ? dma_device_bind(comm, &task, dma_device_largest_block(comm, &task))
-                      : DMA_UNSUPPORTED;
-        }
-        status = allreduce_and(comm, own == DMA_OK, &all);
+        why = prepare_call(comm, &task);
+        status = allreduce_and(comm, !why, &all);
         if (status == DMA_OK) {
             dma_device_end_agreement(comm, &task, all);
         }
@@ -119,7 +129,7 @@ dma_status_t dma_device_persistent_init(dma_comm_t *comm, const dma_call_t *call
         dma_comm_unlock(comm);
     } else if (!all) {
         dma_comm_lock(comm);
-        dma_comm_note_reason(comm, published && own == DMA_OK ? DMA_REASON_unprepared_peer : DMA_REASON_unprepared_own);
+        dma_comm_note_reason(comm, why ? why : DMA_REASON_unprepared_peer);
         dma_comm_unlock(comm);
     } else if (comm->device && comm->device->prepared) {
         dma_comm_lock(comm);
@@ -207,6 +217,17 @@ int dma_device_unstarted_rank(const dma_comm_t *comm, const dma_task_t *task)
     return -1;
 }
 
+static dma_reason_t why_not_armed(const dma_comm_t *comm)
+{
+    const struct dma_device_comm *dc = comm->device;
+
+    return dc->arm_refused                                        ? DMA_REASON_arm_refused
+           : comm->proc->params.prelaunch <= 0                    ? DMA_REASON_arm_off
+           : !(dc->device->traits.features & DMA_GPU_PRELAUNCH)   ? DMA_REASON_arm_unable
+           : dc->peer_arenas_registered != (unsigned)comm->nranks ? DMA_REASON_arm_unregistered
+                                                                  : DMA_REASON_arm_unable;
+}
+
 void dma_device_arm(dma_comm_t *comm)
 {
     struct dma_device_comm *dc = comm->device;
@@ -216,7 +237,7 @@ void dma_device_arm(dma_comm_t *comm)
         return;
     }
     if (!dc->can_arm) {
-        dma_comm_note_reason(comm, dc->arm_refused ? DMA_REASON_arm_refused : DMA_REASON_arm_unable);
+        dma_comm_note_reason(comm, why_not_armed(comm));
         return;
     }
     if (atomic_fetch_add_explicit(&comm->proc->armed, 1, memory_order_relaxed) >= comm->proc->params.prelaunch) {

@@ -274,14 +274,30 @@ static bool is_relayed(const dma_comm_t *comm, const dma_call_t *call, sides_t *
 bool dma_device_serves(dma_comm_t *comm, const dma_call_t *call)
 {
     const dma_gpu_runtime_t *rt = dma_proc_runtime(comm->proc);
+    struct dma_device_comm *dc = NULL;
+    dma_reason_t why = DMA_REASON_unprepared_staged;
     sides_t s;
 
     if (!rt) {
         return false;
     }
     s = inspect_sides(comm, call, rt);
-    return s.served && !s.send_scratch && !s.recv_scratch &&
-           dma_device_supports_shapes(dma_device_comm(comm, rt, s.device), &s.send_shape, &s.recv_shape);
+    if (!s.recv_on && !s.send_on) {
+        return false;
+    }
+    dma_comm_lock(comm);
+    if (s.served) {
+        dc = dma_device_comm(comm, rt, s.device, &why);
+        why = !dc ? DMA_REASON_unprepared_engine
+              : s.send_scratch || s.recv_scratch || !dma_device_supports_shapes(dc, &s.send_shape, &s.recv_shape)
+                  ? DMA_REASON_unprepared_scratch
+                  : DMA_REASON_NONE;
+    }
+    if (why) {
+        dma_comm_note_reason(comm, why);
+    }
+    dma_comm_unlock(comm);
+    return !why;
 }
 
 /* The caller's sides are gone when the call is. */

@@ -39,6 +39,18 @@ static dma_status_t stage_for_route(dma_task_t *task)
     return dma_device_stage(task, task->device->served ? DMA_REASON_staged_aside : task->device->why);
 }
 
+/* Before the ranks have agreed on how the call is done, nothing is known. */
+static void predict(const dma_comm_t *comm, const dma_task_t *task, dma_prediction_t *prediction)
+{
+    const struct dma_device_comm *dc = comm->device;
+
+    if (task->run.plan && !task->run.plan->gpu) {
+        dma_host_predict(comm, task, prediction);
+    } else if (task->run.plan && dc) {
+        *prediction = (dma_prediction_t){.variant = (int32_t)task->run.plan->variant, .cost_ps = dc->predicted_ps};
+    }
+}
+
 const dma_memory_t dma_device_memory = {
     .resolve = dma_device_resolve,
     .pack = dma_device_pack,
@@ -66,4 +78,5 @@ const dma_route_t dma_route_device = {
     .waits_for = dma_device_waits_for,
     .phase = dma_device_phase,
     .position = dma_device_position,
+    .predict = predict,
 };

@@ -224,33 +224,21 @@ static dma_status_t get_memory(dma_task_t *task, dma_device_stage_t *host, int s
     return status;
 }
 
-static dma_status_t stage_recv(dma_task_t *task, dma_device_stage_t *host)
+static dma_status_t stage_side(dma_task_t *task, dma_device_stage_t *host, int side)
 {
-    dma_comm_t *comm = task->comm;
+    bool receives = side == DMA_SIDE_RECV;
+    const dma_blocks_t *blocks = receives ? &task->run.recv : &task->run.send;
+    int nranks = task->comm->nranks, n = receives ? nranks : dma_blocks_sent(task->coll, nranks).end;
     char *memory;
-    dma_status_t status = get_memory(task, host, DMA_SIDE_RECV, dma_blocks_all(&task->run.recv, comm->nranks), &memory);
+    dma_status_t status = get_memory(task, host, side, dma_blocks_all(blocks, n), &memory);
     dma_blocks_t staged;
 
     if (status != DMA_OK) {
         return status;
     }
-    staged = dma_blocks_packed(&task->run.recv, comm->nranks, memory, host->displs + comm->nranks);
-    return dma_stage_recv(task, &host->stage, &staged, task->in_place);
-}
-
-static dma_status_t stage_send(dma_task_t *task, dma_device_stage_t *host)
-{
-    dma_comm_t *comm = task->comm;
-    int n = dma_blocks_sent(task->coll, comm->nranks).end;
-    char *memory;
-    dma_status_t status = get_memory(task, host, DMA_SIDE_SEND, dma_blocks_all(&task->run.send, n), &memory);
-    dma_blocks_t staged;
-
-    if (status != DMA_OK) {
-        return status;
-    }
-    staged = dma_blocks_packed(&task->run.send, n, memory, host->displs);
-    return dma_stage_send(task, &host->stage, &staged);
+    staged = dma_blocks_packed(blocks, n, memory, host->displs + (receives ? nranks : 0));
+    return receives ? dma_stage_recv(task, &host->stage, &staged, task->in_place)
+                    : dma_stage_send(task, &host->stage, &staged);
 }
 
 void dma_device_put_pins(dma_proc_t *proc, struct dma_device_call *d)
@@ -284,10 +272,10 @@ dma_status_t dma_device_stage(dma_task_t *task, dma_reason_t reason)
     dma_stage_push(task, &d->host.stage, &host_ops);
     /* A side in host memory whose blocks have a shape is packed, too. */
     if (d->recv_on || d->recv_shape.row) {
-        status = stage_recv(task, &d->host);
+        status = stage_side(task, &d->host, DMA_SIDE_RECV);
     }
     if (status == DMA_OK && !task->in_place && (d->send_on || d->send_shape.row)) {
-        status = stage_send(task, &d->host);
+        status = stage_side(task, &d->host, DMA_SIDE_SEND);
     }
     return status;
 }

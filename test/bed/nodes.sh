@@ -79,6 +79,18 @@ refused() {
 }
 ok 'served' says 'MPI_COMM_WORLD.*: 2 ranks, ready' check_in
 ok 'nodes=0: left to others' refused --mca coll_dma_nodes 0
+# counts COUNTER ARGS: it is counted for a communicator that was made after the tool had begun. The files of two ranks may have
+# one name, since each host has its own process numbers.
+counts() {
+    local counter=$1
+    shift
+    rm -rf "$work/read" && mkdir "$work/read"
+    "$here/bed" 2 -t 400 -- mpirun -n 2 --map-by ppr:1:node --mca coll dma -x DMA_TEST_COUNTERS="$work/read" \
+        -x LD_PRELOAD="$build/test/mpi/libcounters_shim.so" "$@" "$build/test/mpi/prefer" dma || return 1
+    cat "$work"/read/* | tee "$work/counters"
+    grep -q "^$counter [1-9]" "$work/counters"
+}
+ok 'nodes=0: counts it' counts reason_comm_nodes_off --mca coll_dma_nodes 0
 ok 'nodes=0: says so, on request' says 'nodes are left to the other components: coll_dma_nodes is 0$' check_in --mca coll_dma_nodes 0
 mca_path=${OMPI_MCA_mca_base_component_path:?}
 # The component without UCX says once that it leaves the communicator alone, although nobody has asked.
@@ -95,6 +107,7 @@ inside() {
         [ "$(grep -c ' 0 wrong' <<<"$output")" = 9 ]
 }
 ok 'built without UCX: says so once' inside
+ok 'built without UCX: counts it' counts reason_comm_no_ucx --mca mca_base_component_path "$build/test/bed/inside:${mca_path#*:}"
 ok 'net_variant: unknown' says 'coll_dma_net_variant is "nothing", which is not one of auto' \
     check_in --mca coll_dma_net_variant nothing
 

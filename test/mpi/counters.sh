@@ -53,4 +53,11 @@ ok 'a tool beside the example' tool calls_blocking_allgather=10 bytes_cores=80 s
     "$build/examples/counters"
 ok 'not served: the module below' tool calls_blocking_allgather=+ calls_below=+ bytes_cores=0 -- \
     --mca coll_dma_arena_bytes 0 "$build/examples/allgather_check"
+
+# Communicators that are left to others when they are made: those behind MPI_COMM_WORLD, which is made before the tool begins.
+# allcoll makes intercommunicators, and some of two jobs.
+allcoll=$(program allcoll) && prefer=$(program prefer) || exit 1
+ok 'left out: the priority' tool reason_comm_priority=2 calls_blocking_allgather=0 -- --mca coll_dma_priority -1 "$prefer" basic
+ok 'left out: two groups, and two jobs' tool reason_comm_inter=+ reason_comm_jobs=+ -- "$allcoll" --spawn 2
+ok 'left out: nothing below' tool reason_comm_below=2 -- "$prefer" tuned,libnbc
 finish

@@ -96,7 +96,9 @@ sweep_sources = \
 	test/mpi/sweep_run.c \
 	test/mpi/sweep_type.c \
 	tools/bench/device.c \
-	tools/bench/device.h
+	tools/bench/device.h \
+	tools/gpu_start.c \
+	tools/gpu_start.h
 test_mpi_sweep_SOURCES = $(sweep_sources)
 test_mpi_sweep_CPPFLAGS = $(AM_CPPFLAGS) $(OMPI_PROGRAM_CPPFLAGS)
 test_mpi_sweep_CFLAGS = $(AM_CFLAGS) -pthread

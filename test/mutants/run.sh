@@ -10,7 +10,7 @@
 #     --seconds S        begin no mutant after S seconds
 #     --jobs N           N mutants at a time (default: as many as processors)
 #     --generate FILE    mutants that operators make of a product file; with --random N, some of them
-#     --operator LIST    for generated ones: of these operators only (store call negate bound logic order)
+#     --operator LIST    for generated ones: of these operators only, with blanks between them (store call negate bound logic order)
 #     --tests LIST       for generated ones: the programs to run, in this order (default: all that link the file)
 #
 # BUILD is a build with its unit tests. Mutants of the build `thread` use ./build-tsan beside it, as `./check tsan` makes it;
@@ -272,12 +272,15 @@ pool() {
     wait
 }
 
-# The programs of the build whose code has a function of the file, the fastest kinds of failure first as they come.
+# The programs of the build whose code has a function of the file. Its object is where libtool puts those that are no part of a
+# shared library, and a function that other files call is local in a program, because it is hidden.
 linking() { # FILE
-    local object=$build/${1%.c}.o symbol program
-    symbol=$(nm "$object" | awk '$2 == "T" { print $3 }' | paste -sd '|')
+    local object=$build/${1%.c}.o symbols program
+    [ -f "$object" ] || object=$build/${1%/*}/.libs/$(basename "$1" .c).o
+    symbols=$(nm "$object" | awk '$2 == "T" || $2 == "D" || $2 == "R" { print $3 }' | paste -sd '|')
+    [ -n "$symbols" ] || return
     for program in $(make -s -C "$build" print-unit-tests); do
-        ! nm "$build/$program" | grep -E " T ($symbol)\$" >/dev/null || echo "${program##*/}"
+        ! nm "$build/$program" | grep -E " [TtDdRr] ($symbols)\$" >/dev/null || echo "${program##*/}"
     done
 }
 
@@ -291,14 +294,17 @@ seed=${seed:-$(date -u +%Y%m%d)}
 known=$(make -s -C "$build" print-unit-tests | sed 's|.*/||')
 if [ -n "$generate" ]; then
     rounds=1
+    make -s -C "$build" -j"$jobs" unit >"$work/unit.log" 2>&1 || die "the unit tests do not build"
     [ -n "$programs" ] || programs=$(linking "$generate" | paste -sd ' ')
+    [ -n "$programs" ] || die "no unit test has the code of $generate"
     # shellcheck disable=SC2046,SC2086
     prepare plain $(printf 'test/unit/%s ' $programs)
     ordered=$("$mutate" list "${tables[@]}" | awk '$3 == "thread" { for (i = 4; i <= NF; i++) if (!n[$i]++) print $i }' | paste -sd ' ')
     candidates=$("$mutate" generate "$root" "$generate" | grep -E "^(${operators// /|})-" | choose)
+    [ -n "$candidates" ] || die "the operators '$operators' make no mutants of $generate"
     # shellcheck disable=SC2046,SC2086
     ! grep -q '^order' <<<"$candidates" || prepare thread $(printf 'test/unit/%s\n' $ordered | sed 's/:.*//' | sort -u)
-    [ -z "$candidates" ] || pool generated <<<"$candidates"
+    pool generated <<<"$candidates"
     awk '{ n[$1]++ } END { printf "%d killed, %d survived, %d invalid or unsound\n", n["killed"], n["SURVIVED"], n["INVALID"] + n["UNSOUND"] }' \
         "$work/results"
     exit 0

@@ -2,6 +2,7 @@
 mpi_programs += \
 	test/series/counts \
 	test/series/early \
+	test/series/events \
 	test/series/layout \
 	test/series/revoke \
 	test/series/sessions
@@ -17,6 +18,8 @@ test_series_counts_CPPFLAGS = $(MPI_CPPFLAGS)
 test_series_counts_LDADD = $(OMPI_PROGRAM_LIBS)
 test_series_early_CPPFLAGS = $(MPI_CPPFLAGS)
 test_series_early_LDADD = $(OMPI_PROGRAM_LIBS)
+test_series_events_CPPFLAGS = $(MPI_CPPFLAGS)
+test_series_events_LDADD = $(OMPI_PROGRAM_LIBS)
 # Sees Open MPI as the component does.
 test_series_layout_CPPFLAGS = $(mca_coll_dma_la_CPPFLAGS)
 test_series_layout_LDADD = $(OMPI_COMPONENT_LDFLAGS) $(OMPI_COMPONENT_LIBS)

@@ -72,6 +72,27 @@ fi
 # Whoever waits in a collective of a revoked communicator comes back.
 if has revoke; then
     ok 'a revoked communicator' says 'revoke: .* 0 failed' launch 30 3 --with-ft ulfm "${ob1[@]}" "$bin/revoke"
+    # What is not served is counted.
+    counted() {
+        local read status
+        read=$(mktemp -d)
+        launch 60 3 --with-ft ulfm "${ob1[@]}" --mca coll dma -x DMA_TEST_COUNTERS="$read" \
+            -x LD_PRELOAD="$bin/../mpi/libcounters_shim.so" "$allcoll"
+        status=$?
+        cat "$read"/*
+        [ $status = 0 ] && [ "$(cat "$read"/* | grep -c '^reason_comm_ulfm [1-9]')" = 3 ] || status=1
+        rm -rf "$read"
+        return $status
+    }
+    ok 'left out: jobs that continue after failures' counted
+fi
+
+# Events of MPI_T, against the counters: by the cores, and of ranks on one node that share it.
+if has events; then
+    for ranks in 1 2 4; do
+        ok "events of calls, $ranks ranks" says 'events: .* 0 failed' launch 60 $ranks "${ob1[@]}" --mca coll dma "$bin/events"
+    done
+    ok 'the example of events' says 'variant .* calls, predicted' launch 60 2 "${ob1[@]}" --mca coll dma "$bin/../../examples/events"
 fi
 
 if has counts; then

@@ -98,8 +98,15 @@ void stage_begin(stage_t *s, thunk_options_t options)
     thunk_begin(&options);
     config.rt = s->rt;
     config.sysfs = s->root;
+    pthread_mutex_init(&s->counters.lock, NULL);
+    config.counters = &s->counters;
     ck_assert_msg(dma_gpu_engine_sdma.open(&config, &s->unit, why) == DMA_OK, "%s", why);
     join(s);
+}
+
+uint64_t stage_reasons(stage_t *s, dma_reason_t reason)
+{
+    return dma_counters_read(&s->counters, DMA_COUNT_REASON + (int)reason, NULL);
 }
 
 void stage_begin_beside(stage_t *s, const stage_t *first)

@@ -18,6 +18,7 @@ typedef struct stage {
     char *root;
     dma_topo_t *machine;
     dma_gpu_runtime_t *rt;
+    dma_counters_t counters; /* of the unit */
     dma_gpu_unit_t *unit;
     dma_gpu_binding_t *binding; /* NULL: has been unbound */
     dma_gpu_traits_t traits[STAGE_RANKS];
@@ -47,6 +48,8 @@ void stage_bind(stage_t *s);
 void stage_start_rank(stage_t *s, int rank);
 /* Of the program with that number: the epoch that it has come to the end of. */
 uint32_t stage_line(const stage_t *s, int queue);
+/* How often the unit has counted a reason. */
+uint64_t stage_reasons(stage_t *s, dma_reason_t reason);
 /* All lines of the run are written. */
 void stage_wait(const stage_t *s);
 

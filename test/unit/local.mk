@@ -1,5 +1,6 @@
 # Unit tests: a new one is one line here. Each is one program, linked with the core and with the helpers.
 unit_tests += \
+	test/unit/test_cache \
 	test/unit/test_choose \
 	test/unit/test_cluster \
 	test/unit/test_cluster_comm \
@@ -31,6 +32,7 @@ unit_tests += \
 	test/unit/test_emu_sdma_rules \
 	test/unit/test_errors \
 	test/unit/test_failures \
+	test/unit/test_failures_threads \
 	test/unit/test_forms \
 	test/unit/test_gpu_adopt \
 	test/unit/test_gpu_cost \
@@ -43,6 +45,7 @@ unit_tests += \
 	test/unit/test_info \
 	test/unit/test_interp \
 	test/unit/test_measure \
+	test/unit/test_no_memory \
 	test/unit/test_node \
 	test/unit/test_params \
 	test/unit/test_path \
@@ -159,6 +162,9 @@ unit_cppflags = \
 
 # counts the plans that are built
 test_unit_test_cluster_kept_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dma_cluster_build,--wrap=dma_cluster_bytes
+# has no memory left, and what needs it says so
+test_unit_test_no_memory_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=calloc,--wrap=dma_ipc_create,--wrap=dma_ipc_export,--wrap=dma_ipc_open \
+	-Wl,--wrap=dma_task_init,--wrap=dma_device_bind,--wrap=dma_device_all_support_shapes
 # changes what ranks publish in set-up
 test_unit_test_reasons_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dma_bootstrap_record,--wrap=dma_geom_valid,--wrap=dma_registry_get
 # one rank of it has no memory left
@@ -184,7 +190,8 @@ test_unit_test_node_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=posix_fallocate
 # counts allocations, and their bytes
 test_unit_test_relay_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=free
 # find the thunk, the ROCr and the providers of libthunk.h
-test_unit_test_sdma_arm_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dma_thunk_find,--wrap=dma_rocr_find,--wrap=dma_providers
+test_unit_test_sdma_arm_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dma_thunk_find,--wrap=dma_rocr_find,--wrap=dma_providers \
+	-Wl,--wrap=malloc,--wrap=calloc
 test_unit_test_sdma_bound_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dma_thunk_find,--wrap=dma_rocr_find,--wrap=dma_providers
 test_unit_test_sdma_watch_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dma_thunk_find,--wrap=dma_rocr_find,--wrap=dma_providers
 test_unit_test_sdma_engine_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dma_thunk_find,--wrap=dma_rocr_find,--wrap=dma_providers

@@ -114,6 +114,7 @@ START_TEST(starts)
         job.params.prelaunch = _i;
         call_run_job(&job);
         ck_assert_int_eq(engine_armed() > 0, _i > 0);
+        ck_assert_int_eq(reasons_count(DMA_REASON_arm_off) > 0, _i == 0);
         ck_assert_int_eq(reports_count("failed"), 0);
     }
 }
@@ -133,6 +134,11 @@ START_TEST(engines_that_do_not_arm)
     call_run_job(&job);
     ck_assert_uint_gt(reasons_count(DMA_REASON_arm_refused), 0);
     ck_assert_uint_gt(engine_armed(), 0);
+    ck_assert_uint_eq(reasons_count(DMA_REASON_arm_unregistered), 0);
+    job = call_job(3, started_again_and_again, NULL);
+    fake_gpu_fail("host_register", 0, DMA_UNSUPPORTED);
+    call_run_job(&job);
+    ck_assert_uint_gt(reasons_count(DMA_REASON_arm_unregistered), 0);
 }
 END_TEST
 
@@ -357,6 +363,9 @@ static void made_in_spite(rank_t *r)
 START_TEST(making_fails_on_one_rank)
 {
     static const char *const functions[] = {"ipc_open", "ipc_export", "host_register"};
+    static const dma_reason_t reasons[] = {DMA_REASON_unprepared_open, DMA_REASON_unprepared_export,
+                                           DMA_REASON_unprepared_open, DMA_REASON_unprepared_open,
+                                           DMA_REASON_unprepared_engine};
 
     for (unsigned skip = 0; skip < 3; skip++) {
         job_t job = call_job(3, made_in_spite, NULL);
@@ -370,9 +379,42 @@ START_TEST(making_fails_on_one_rank)
             fake_gpu_fail(functions[_i], skip, DMA_UNSUPPORTED);
         }
         call_run_job(&job);
-        ck_assert_uint_eq(reasons_count(DMA_REASON_unprepared_own), _i == 4 ? 0 : 1); /* 4: nobody tries */
+        ck_assert_uint_eq(reasons_count(reasons[_i]), 1);
+        ck_assert_uint_eq(reasons_count(DMA_REASON_bind_unregistered), _i == 2);
+        ck_assert_uint_eq(reasons_count(DMA_REASON_bind_refused), _i == 3);
         ck_assert_uint_eq(reasons_count(DMA_REASON_unprepared_peer), 2);
     }
+}
+END_TEST
+
+/* Buffers that engines cannot use where they are: each start is resolved like other calls. */
+static void made_with_odd_buffers(rank_t *r)
+{
+    const call_spec_t *spec = r->job->arg;
+    persistent_t p;
+
+    make(r, &p, spec);
+    must(r, !is_frozen(&p), "frozen");
+    start(r, &p, 1);
+    finish(r, &p);
+    end(r, &p);
+}
+
+START_TEST(buffers_that_are_not_prepared)
+{
+    call_spec_t spec = spec_of(DMA_ALLTOALL, true, 30);
+    job_t job = call_job(3, made_with_odd_buffers, NULL);
+
+    job.arg = &spec;
+    if (_i == 0) {
+        spec.vector = true; /* in place: it is staged */
+    } else {
+        spec.in_place = false;
+        spec.recv = PLACE_FINE;
+    }
+    call_run_job(&job);
+    ck_assert_uint_eq(reasons_count(DMA_REASON_unprepared_staged), _i == 0 ? 3 : 0);
+    ck_assert_uint_eq(reasons_count(DMA_REASON_unprepared_scratch), _i == 0 ? 0 : 3);
 }
 END_TEST
 
@@ -431,6 +473,7 @@ int main(void)
     unit_test(s, freed_armed, 20);
     unit_test(s, every_mixture, 30);
     unit_loop(s, making_fails_on_one_rank, 0, 5, 20);
+    unit_loop(s, buffers_that_are_not_prepared, 0, 2, 20);
     unit_test(s, many_fit_into_the_arena, 60);
     return unit_main(s);
 }

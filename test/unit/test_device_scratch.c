@@ -131,7 +131,9 @@ static void without(rank_t *r)
     odd_begin(r, r->comms[0]);
     ran = runs_of(r);
     if (r->rank == 1) {
-        fake_gpu_fail("alloc", 0, DMA_ERR_NOMEM);
+        const dma_status_t *status = r->job->arg;
+
+        fake_gpu_fail("alloc", 0, *status);
     }
     threads_barrier(r);
     call_run(r, r->comms[0], c, 2);
@@ -144,10 +146,13 @@ static void without(rank_t *r)
 
 START_TEST(device_is_full)
 {
+    dma_status_t status = _i ? DMA_ERR_ENGINE : DMA_ERR_NOMEM;
     job_t job = call_job(RANKS, without, NULL);
 
+    job.arg = &status;
     call_run_job(&job);
-    ck_assert_uint_gt(reasons_count(DMA_REASON_staged_scratch), 0);
+    ck_assert_uint_eq(reasons_count(DMA_REASON_staged_scratch), _i == 0);
+    ck_assert_uint_eq(reasons_count(DMA_REASON_staged_scratch_runtime), _i == 1);
     ck_assert_int_eq(reports_count("failed"), 0);
 }
 END_TEST
@@ -188,7 +193,7 @@ int main(void)
     unit_loop(suite, engines_serve_one_rank_odd, 0, ODD_PLACES, 60);
     unit_loop(suite, blocks_with_shapes, 0, ODD_PLACES, 60);
     unit_test(suite, equal_calls_cost_their_copies, 30);
-    unit_test(suite, device_is_full, 30);
+    unit_loop(suite, device_is_full, 0, 2, 30);
     unit_test(suite, copy_out_fails, 30);
     return unit_main(suite);
 }

@@ -200,6 +200,7 @@ START_TEST(given_up_and_late)
     s.run.epoch++;
     ck_assert_int_eq(dma_gpu_engine_sdma.arm(&s.run, &armed_bytes), DMA_UNSUPPORTED);
     ck_assert_int_eq(dma_gpu_engine_sdma.arm(&s.run, &armed_bytes), DMA_UNSUPPORTED);
+    ck_assert_uint_eq(stage_reasons(&s, DMA_REASON_sdma_arm_late), 1); /* and then no more */
     if (_i == 0) {
         thunk_late_goes();
         ck_assert(thunk_quiet(10));
@@ -251,6 +252,7 @@ START_TEST(too_long_a_program)
     s.run.send.displs = (int64_t[]){0, 0, 0};
     expect_nothing(&s);
     ck_assert(!memcmp(s.recv[2], s.send, 3 * 4096));
+    ck_assert_uint_eq(stage_reasons(&s, DMA_REASON_sdma_arm_size), 1);
     stage_end(&s);
 }
 END_TEST
@@ -265,6 +267,7 @@ START_TEST(exchange_through_memory)
     stage_plan(&s, "swap", DMA_ALLTOALL, true);
     s.run.recv.bytes = STAGE_BYTES - 1;
     expect_nothing(&s);
+    ck_assert_uint_eq(stage_reasons(&s, DMA_REASON_sdma_arm_size), 1);
     stage_end(&s);
 }
 END_TEST
@@ -288,6 +291,71 @@ START_TEST(queues_that_must_not_wait)
     ck_assert_ptr_null(dma_sdma_binding(s.binding)->armed_queues[1]); /* what there was has been given back */
     ck_assert_int_eq(dma_gpu_engine_sdma.arm(&s.run, &armed_bytes), DMA_UNSUPPORTED);
     ck_assert_uint_le(thunk_queues() - before, _i == 2 ? 1 : 0); /* and is not asked for again */
+    ck_assert_uint_eq(stage_reasons(&s, DMA_REASON_sdma_arm_queues), 1);
+    stage_end(&s);
+}
+END_TEST
+
+/* A child of the process that made the queues must not write into them. */
+START_TEST(queues_of_the_parent)
+{
+    dma_sdma_unit_t *unit;
+    stage_t s;
+
+    stage_begin(&s, (thunk_options_t){0});
+    unit = (dma_sdma_unit_t *)s.unit;
+    atomic_store(unit->queues.owner, 0);
+    ck_assert_int_eq(dma_gpu_engine_sdma.arm(&s.run, &armed_bytes), DMA_UNSUPPORTED);
+    atomic_store(unit->queues.owner, 1);
+    ck_assert_uint_eq(stage_reasons(&s, DMA_REASON_sdma_arm_child), 1);
+    ck_assert_int_eq(dma_gpu_engine_sdma.arm(&s.run, &armed_bytes), DMA_OK);
+    dma_gpu_engine_sdma.disarm(s.binding, &s.ready[0].word);
+    stage_end(&s);
+}
+END_TEST
+
+/* ---- no memory ---- */
+
+static _Thread_local bool no_memory;
+
+void *__real_malloc(size_t bytes);
+void *__real_calloc(size_t n, size_t bytes);
+void *__wrap_malloc(size_t bytes);
+void *__wrap_calloc(size_t n, size_t bytes);
+
+void *__wrap_malloc(size_t bytes)
+{
+    return no_memory ? NULL : __real_malloc(bytes);
+}
+
+void *__wrap_calloc(size_t n, size_t bytes)
+{
+    return no_memory ? NULL : __real_calloc(n, bytes);
+}
+
+START_TEST(without_memory)
+{
+    dma_gpu_bind_params_t job = {.rank = 0, .nranks = STAGE_RANKS};
+    char why[DMA_GPU_WHY_BYTES];
+    dma_gpu_binding_t *second;
+    dma_status_t armed, bound;
+    stage_t s;
+
+    stage_begin(&s, (thunk_options_t){0});
+    ck_assert_int_eq(dma_gpu_engine_sdma.arm(&s.run, &armed_bytes), DMA_OK); /* makes the queues */
+    dma_gpu_engine_sdma.disarm(s.binding, &s.ready[0].word);
+    ck_assert(thunk_quiet(10));
+    job.traits = s.traits;
+    s.run.epoch++;
+    no_memory = true;
+    armed = dma_gpu_engine_sdma.arm(&s.run, &armed_bytes);
+    bound = dma_gpu_engine_sdma.bind(s.unit, &job, &second, why);
+    no_memory = false; /* an assertion takes memory */
+    ck_assert_int_eq(armed, DMA_UNSUPPORTED);
+    ck_assert_int_eq(bound, DMA_UNSUPPORTED);
+    ck_assert_uint_eq(stage_reasons(&s, DMA_REASON_sdma_arm_memory), 1);
+    ck_assert_uint_eq(stage_reasons(&s, DMA_REASON_sdma_bind_memory), 1);
+    ck_assert_str_eq(why, dma_reason_text(DMA_REASON_sdma_bind_memory));
     stage_end(&s);
 }
 END_TEST
@@ -303,5 +371,7 @@ int main(void)
     unit_test(s, too_long_a_program, 40);
     unit_test(s, exchange_through_memory, 20);
     unit_loop(s, queues_that_must_not_wait, 0, 3, 20);
+    unit_test(s, queues_of_the_parent, 20);
+    unit_test(s, without_memory, 20);
     return unit_main(s);
 }

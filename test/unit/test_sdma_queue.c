@@ -267,7 +267,7 @@ START_TEST(late_in_the_self_test)
     unit.limited = *dma_gen_find(0x74a1, 90402, &reason);
     unit.gen = &unit.limited;
     all = unit.limited.has;
-    ck_assert(dma_sdma_selftest(&unit, advice));
+    ck_assert_int_eq(dma_sdma_selftest(&unit, advice), DMA_REASON_NONE);
     ck_assert_uint_eq(unit.limited.has, all & ~cases[_i].lacks);
     snprintf(wanted, sizeof(wanted), "%s failed in the self-test (hangs)", cases[_i].named);
     ck_assert_str_eq(advice, wanted);
@@ -307,12 +307,36 @@ START_TEST(wrong_in_the_self_test)
         unit.limited = *dma_gen_find(0x74a1, 90402, &reason);
         unit.gen = &unit.limited;
         all = unit.limited.has;
-        ck_assert_int_eq(dma_sdma_selftest(&unit, advice), cases[_i].told != NULL);
+        ck_assert_int_eq(dma_sdma_selftest(&unit, advice),
+                         cases[_i].told ? DMA_REASON_NONE : DMA_REASON_sdma_test_copy);
         ck_assert(thunk_quiet(20));
     }
     ck_assert_uint_eq(unit.limited.has, all & ~cases[_i].lacks);
     ck_assert_str_eq(advice, cases[_i].told ? cases[_i].told : "");
     ck_assert_msg(thunk_reports() == 0, "%s", thunk_report());
+    end();
+}
+END_TEST
+
+/* The self-test says what it lacks, and a fault is the reason for all that follows from it. */
+START_TEST(cannot_be_tested)
+{
+    char advice[DMA_GPU_ADVICE_BYTES] = "";
+    const char *reason;
+
+    begin((thunk_options_t){.queues = 1});
+    unit.limited = *dma_gen_find(0x74a1, 90402, &reason);
+    unit.gen = &unit.limited;
+    atomic_store(unit.queues.owner, 0); /* as in a forked child: there is no memory to be had */
+    ck_assert_int_eq(dma_sdma_selftest(&unit, advice), DMA_REASON_sdma_test_memory);
+    atomic_store(unit.queues.owner, 1);
+    unit.queues.list->exclusive = true; /* the only queue there may be is another's */
+    ck_assert_int_eq(dma_sdma_selftest(&unit, advice), DMA_REASON_sdma_test_queue);
+    unit.queues.list->exclusive = false;
+    atomic_store(&unit.fault.happened, true);
+    ck_assert_int_eq(dma_sdma_selftest(&unit, advice), DMA_REASON_sdma_test_fault);
+    atomic_store(&unit.fault.happened, false);
+    ck_assert(thunk_quiet(20));
     end();
 }
 END_TEST
@@ -344,6 +368,7 @@ int main(void)
     unit_test(s, busy_where_work_is_left, 20);
     unit_loop(s, late_in_the_self_test, 0, 6, 20);
     unit_loop(s, wrong_in_the_self_test, 0, 7, 20);
+    unit_test(s, cannot_be_tested, 20);
     unit_test(s, not_there, 20);
     return unit_main(s);
 }

@@ -200,6 +200,25 @@ START_TEST(late_fences)
 }
 END_TEST
 
+/* The GPU has faulted: the unit takes no further communicator, and says why. */
+START_TEST(no_binding_after_a_fault)
+{
+    dma_gpu_bind_params_t job = {.rank = 0, .nranks = STAGE_RANKS, .traits = s.traits};
+    char why[DMA_GPU_WHY_BYTES];
+    dma_gpu_binding_t *second;
+
+    begin();
+    strcpy(unit()->fault.text, "the GPU faulted at address 0x1000");
+    atomic_store(&unit()->fault.happened, true);
+    job.traits = s.traits;
+    ck_assert_int_eq(engine->bind(s.unit, &job, &second, why), DMA_UNSUPPORTED);
+    ck_assert_str_eq(why, "the GPU faulted at address 0x1000");
+    ck_assert_uint_eq(stage_reasons(&s, DMA_REASON_sdma_bind_fault), 1);
+    atomic_store(&unit()->fault.happened, false);
+    end();
+}
+END_TEST
+
 /* The queues have nothing left to do, and a line is not written: an error, and the unit takes no further communicator. */
 START_TEST(lost_fence)
 {
@@ -218,7 +237,9 @@ START_TEST(lost_fence)
     ck_assert_str_eq(reason, "a completion has not come");
     job.lines = (uint64_t)(uintptr_t)dma_window_queue(&s.window, 0, 0);
     ck_assert_int_eq(engine->bind(s.unit, &job, &second, why), DMA_UNSUPPORTED);
-    ck_assert_str_eq(why, dma_reason_text(DMA_REASON_engine_failed));
+    ck_assert_str_eq(why, dma_reason_text(DMA_REASON_sdma_bind_stopped));
+    ck_assert_uint_eq(stage_reasons(&s, DMA_REASON_sdma_bind_stopped), 1);
+    ck_assert_uint_eq(stage_reasons(&s, DMA_REASON_engine_failed), 1);
     ck_assert(!engine->unbind(s.binding)); /* its memory must stay */
     s.binding = NULL;
     end();
@@ -319,6 +340,7 @@ int main(void)
     unit_loop(suite, lost_doorbells, 0, 2, 60);
     unit_test(suite, lost_read_pointers, 60);
     unit_test(suite, late_fences, 30);
+    unit_test(suite, no_binding_after_a_fault, 20);
     unit_test(suite, lost_fence, 60);
     unit_test(suite, fences_twice, 30);
     unit_test(suite, fences_twice_hide_nothing, 30);

@@ -259,6 +259,7 @@ START_TEST(without_writes_and_graphs)
     threads_run(&job);
     served();
     ck_assert_uint_gt(fake_gpu_calls("event_record"), 0);
+    ck_assert_uint_eq(reasons_count(DMA_REASON_stream_events), 3);
     fake_gpu_stop();
 }
 END_TEST
@@ -279,6 +280,7 @@ START_TEST(failures_that_nobody_notices)
         job.arg = &s;
         threads_run(&job);
         served();
+        ck_assert_uint_eq(reasons_count(DMA_REASON_stream_events), _i == 0);
         fake_gpu_stop();
     }
 }

@@ -1,52 +1,25 @@
 /* A test program's GPU: see device.h. */
-#include <dlfcn.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "gpu/internal.h"
 #include "gpu/runtime.h"
 #include "tools/bench/device.h"
+#include "tools/gpu_start.h"
 
 static const dma_gpu_runtime_t *rt;
 static int device;
 
-static void *load(const char *runtime, const char **start)
-{
-    const char *const *lists[] = {dma_gpu_cuda_libraries, dma_gpu_hip_libraries};
-    static const char *const names[] = {"cuda", "hip"}, *const starts[] = {"cuInit", "hipInit"};
-
-    for (int i = 0; i < 2; i++) {
-        for (const char *const *name = lists[i]; *name && (!runtime || !strcmp(runtime, names[i])); name++) {
-            void *library = dlopen(*name, RTLD_NOW | RTLD_GLOBAL);
-
-            if (library) {
-                *start = starts[i];
-                return library;
-            }
-        }
-    }
-    return NULL;
-}
-
 const char *device_open(const char *runtime, int index)
 {
     static dma_gpu_scope_t scope;
-    const char *start = "";
-    void *library = load(runtime, &start);
-    unsigned (*init)(unsigned);
+    const char *why = gpu_start(runtime, &rt);
     int count = 0;
 
-    if (!library) {
-        return "no GPU runtime can be loaded";
+    if (why) {
+        return why;
     }
-    *(void **)&init = dlsym(library, start);
-    if (!init || init(0) != 0) {
-        return "the GPU runtime does not start";
-    }
-    rt = dma_gpu_runtime_loaded();
-    if (!rt || rt->device_count(&count) != DMA_OK || !count) {
+    if (rt->device_count(&count) != DMA_OK || !count) {
         return "there is no GPU";
     }
     device = index % count;

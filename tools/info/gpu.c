@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "device/device.h"
+#include "tools/gpu_start.h"
 #include "tools/info/info.h"
 
 #define NO_ENGINE "none"
@@ -282,11 +283,11 @@ bool info_gpus_find(info_gpus_t *gpus, const dma_params_t *params, bool self_tes
 
     find_kernel(gpus, params);
     find_record(gpus, params);
-    if ((why = info_runtime_start())) {
+    if ((why = gpu_start(NULL, &gpus->rt))) {
+        gpus->rt = NULL;
         snprintf(gpus->why, sizeof(gpus->why), "%s", why);
         return true;
     }
-    gpus->rt = dma_gpu_runtime_loaded();
     if (gpus->rt->device_count(&count) != DMA_OK) {
         count = 0;
     }

@@ -214,8 +214,6 @@ void info_host_find(info_host_t *host, const dma_params_t *params);
 /* The processors have changed: counts them and measures once more. */
 void info_host_measure(info_host_t *host);
 void info_net_find(info_t *info);
-/* NULL: a runtime runs; otherwise why none does. */
-const char *info_runtime_start(void);
 /* The name, the memory and the instruction set of a device, as far as the runtime says. */
 void info_runtime_describe(const dma_gpu_runtime_t *rt, int device, info_gpu_t *gpu);
 bool info_gpus_find(info_gpus_t *gpus, const dma_params_t *params, bool self_test);

@@ -1,7 +1,4 @@
-/*
- * Starts HIP or CUDA, as an application would: coll/dma itself loads no runtime and initialises none. And what only the runtime
- * knows of a device, for people.
- */
+/* What only the runtime of a GPU knows of a device, for people. */
 #include <dlfcn.h>
 #include <string.h>
 
@@ -10,58 +7,6 @@
 
 #define CUDA_MAJOR 75 /* attributes of cuDeviceGetAttribute */
 #define CUDA_MINOR 76
-
-/* The first library of a list that can be loaded, or NULL. */
-static void *load(const char *const *names)
-{
-    void *library = NULL;
-
-    for (; *names && !library; names++) {
-        library = dlopen(*names, RTLD_NOW | RTLD_GLOBAL);
-    }
-    return library;
-}
-
-/* Appends "hipInit fails (error 100)". */
-static void add_error(char *why, size_t room, const char *call, unsigned error)
-{
-    size_t have = strlen(why);
-
-    snprintf(why + have, room - have, "%s%s fails (error %u)", have ? "; " : "", call, error);
-}
-
-const char *info_runtime_start(void)
-{
-    static const struct {
-        const char *const *libraries;
-        const char *init;
-    } vendors[] = {{dma_gpu_hip_libraries, "hipInit"}, {dma_gpu_cuda_libraries, "cuInit"}};
-    static char why[INFO_LINE];
-
-    for (size_t i = 0; i < sizeof(vendors) / sizeof(vendors[0]); i++) {
-        void *library = load(vendors[i].libraries);
-        unsigned (*init)(unsigned) = NULL, error;
-        const dma_gpu_runtime_t *rt;
-        int count = 0;
-
-        if (!library) {
-            continue;
-        }
-        *(void **)&init = dlsym(library, vendors[i].init);
-        if ((error = init ? init(0) : 999)) {
-            add_error(why, sizeof(why), vendors[i].init, error);
-            continue;
-        }
-        rt = dma_gpu_runtime_loaded();
-        if (rt && rt->device_count(&count) == DMA_OK && count > 0) {
-            return NULL;
-        }
-        snprintf(why, sizeof(why), "%s", rt ? "the runtime shows no GPU to this process" : dma_gpu_error());
-    }
-    return why[0] ? why : "neither libamdhip64 nor libcuda can be loaded: set LD_LIBRARY_PATH if it is there";
-}
-
-/* ---- devices ---- */
 
 typedef struct hip_calls {
     unsigned (*name)(char *name, int bytes, int device);

@@ -32,6 +32,7 @@ typedef struct pieces {
 typedef struct writer {
     FILE *to;
     const trace_file_t *file;
+    size_t *same; /* count_same */
     size_t pid;
     int64_t zero;
     bool any;
@@ -283,26 +284,56 @@ static int find_thread(int64_t *busy, const piece_t *p)
     return k;
 }
 
-/* Communicators in front of this one with the same name: a persistent call has one of its own. */
-static size_t count_same(const trace_file_t *file, size_t comm)
+/* The order of two communicators by name. */
+static int by_name(const trace_comm_t *a, const trace_comm_t *b)
 {
-    const trace_comm_t *c = &file->comms[comm];
-    size_t n = 0;
+    int order = strcmp(a->name, b->name);
 
-    for (size_t i = 0; i < comm; i++) {
-        n += !strcmp(file->comms[i].name, c->name) && file->comms[i].inner == c->inner;
+    return order ? order : a->inner - b->inner;
+}
+
+/* The same, and of equal names by number. */
+static int by_name_and_number(const void *a, const void *b)
+{
+    const trace_comm_t *x = *(const trace_comm_t *const *)a, *y = *(const trace_comm_t *const *)b;
+    int order = by_name(x, y);
+
+    return order ? order : (x > y) - (x < y);
+}
+
+/* For each communicator, how many in front of it have its name: a persistent call has one of its own. The caller frees it. Without
+ * memory it is NULL, and names have no numbers. */
+static size_t *count_same(const trace_file_t *file)
+{
+    size_t n = file->ncomms, *same = calloc(n + 1, sizeof(*same));
+    const trace_comm_t **sorted = malloc((n + 1) * sizeof(*sorted));
+
+    if (!same || !sorted) {
+        free(same);
+        free(sorted);
+        return NULL;
     }
-    return n;
+    for (size_t i = 0; i < n; i++) {
+        sorted[i] = &file->comms[i];
+    }
+    qsort(sorted, n, sizeof(*sorted), by_name_and_number);
+    for (size_t i = 1; i < n; i++) {
+        if (!by_name(sorted[i - 1], sorted[i])) {
+            same[sorted[i] - file->comms] = same[sorted[i - 1] - file->comms] + 1;
+        }
+    }
+    free(sorted);
+    return same;
 }
 
 static void name_thread(writer_t *w, const piece_t *p, int k, unsigned long thread)
 {
     char name[TRACE_NAME + 64];
     const trace_comm_t *comm = &w->file->comms[p->comm];
-    size_t same;
+    size_t same = w->same ? w->same[p->comm] : 0;
 
     snprintf(name, sizeof(name), "%s%s", comm->name, comm->inner ? ", inside the node" : "");
-    if ((same = count_same(w->file, p->comm)) > 0) {
+    if (same > 0) {
         snprintf(name + strlen(name), sizeof(name) - strlen(name), " [%zu]", same + 1);
     }
     snprintf(name + strlen(name), sizeof(name) - strlen(name), ": %s", track_names[p->track]);
@@ -360,7 +391,9 @@ bool trace_write_chrome(const trace_set_t *set, const char *path)
         snprintf(name, sizeof(name), "rank %d on %.60s, process %d, job %.40s", head->rank, head->host, head->pid,
                  head->job);
         put_name(&w, "process_name", 0, name);
+        w.same = count_same(w.file);
         put_file(&w);
+        free(w.same);
     }
     fprintf(w.to, "\n]}\n");
     good = !ferror(w.to);

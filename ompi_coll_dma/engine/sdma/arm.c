@@ -193,26 +193,35 @@ static void nudge_all(const dma_sdma_binding_t *b)
     }
 }
 
+static dma_status_t refuse_arming(const dma_sdma_binding_t *b, dma_reason_t reason)
+{
+    dma_gpu_count(b->unit->counters, DMA_COUNT_REASON + (int)reason, 1);
+    return DMA_UNSUPPORTED;
+}
+
 dma_status_t dma_sdma_arm(const dma_run_t *run, uint64_t *bytes)
 {
     dma_sdma_binding_t *b = dma_sdma_binding(run->binding);
     uint32_t *body;
     bool fits;
 
-    if (!b->ready || !dma_queues_is_owner(&b->unit->queues)) {
-        return DMA_UNSUPPORTED;
+    if (!b->ready) {
+        return DMA_UNSUPPORTED; /* counted when it was given up */
+    }
+    if (!dma_queues_is_owner(&b->unit->queues)) {
+        return refuse_arming(b, DMA_REASON_sdma_arm_child);
     }
     if (b->stalled && !all_idle(b)) {
         b->ready = NULL; /* an engine this late is not armed again; its queues remain until the end */
-        return DMA_UNSUPPORTED;
+        return refuse_arming(b, DMA_REASON_sdma_arm_late);
     }
     if (!create_queues(b, run)) {
         dma_sdma_arm_release(b, true);
         b->ready = NULL; /* the programs of a binding never change, so another attempt would fail as well */
-        return DMA_UNSUPPORTED;
+        return refuse_arming(b, DMA_REASON_sdma_arm_queues);
     }
     if (!(body = malloc(2 * BODY_DWORDS * sizeof(*body)))) {
-        return DMA_UNSUPPORTED;
+        return refuse_arming(b, DMA_REASON_sdma_arm_memory);
     }
     fits = true;
     *bytes = b->armed_packets = 0;
@@ -252,7 +261,7 @@ dma_status_t dma_sdma_arm(const dma_run_t *run, uint64_t *bytes)
         dma_sdma_arm_release(b, true);
         b->ready = NULL;
     }
-    return fits ? DMA_OK : DMA_UNSUPPORTED;
+    return fits ? DMA_OK : refuse_arming(b, DMA_REASON_sdma_arm_size);
 }
 
 void dma_sdma_disarm(dma_gpu_binding_t *handle, _Atomic uint32_t *ready)

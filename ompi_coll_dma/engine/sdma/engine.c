@@ -105,14 +105,6 @@ const char *dma_sdma_failure(dma_sdma_unit_t *unit)
     return text;
 }
 
-/* The self-test has failed: a queue does not work. */
-static dma_status_t refuse_queue(dma_sdma_unit_t *unit, char *why)
-{
-    const char *failure = dma_sdma_failure(unit);
-
-    return dma_gpu_refuse(why, failure ? failure : "a queue on the device does not do what it is told");
-}
-
 /* `proof` may be NULL: nothing is known. */
 static dma_status_t open_unit(const dma_gpu_config_t *config, dma_proof_t *proof, dma_sdma_unit_t **result, char *why)
 {
@@ -182,6 +174,7 @@ static dma_status_t sdma_open(const dma_gpu_config_t *config, dma_gpu_unit_t **r
     dma_sdma_unit_t *unit;
     dma_proof_t proof = {0};
     dma_status_t status;
+    dma_reason_t wrong;
 
     dma_proof_load(&proof, config->record);
     status = open_unit(config, &proof, &unit, why);
@@ -192,8 +185,8 @@ static dma_status_t sdma_open(const dma_gpu_config_t *config, dma_gpu_unit_t **r
     if (status != DMA_OK) {
         return status;
     }
-    if (!dma_sdma_selftest(unit, config->advice)) {
-        status = refuse_queue(unit, why);
+    if ((wrong = dma_sdma_selftest(unit, config->advice))) {
+        status = dma_gpu_refuse_for(config->counters, why, wrong, dma_sdma_failure(unit));
         dma_sdma_unit_close(unit);
         return status;
     }
@@ -263,13 +256,13 @@ static dma_status_t sdma_bind(dma_gpu_unit_t *handle, const dma_gpu_bind_params_
     dma_sdma_binding_t *b;
 
     if (failure) {
-        return dma_gpu_refuse(why, failure);
+        return dma_gpu_refuse_for(unit->counters, why, DMA_REASON_sdma_bind_fault, failure);
     }
     if (atomic_load(&unit->off)) {
-        return dma_gpu_refuse(why, dma_reason_text(DMA_REASON_engine_failed));
+        return dma_gpu_refuse_for(unit->counters, why, DMA_REASON_sdma_bind_stopped, NULL);
     }
     if (!(b = binding_alloc(n))) {
-        return dma_gpu_refuse(why, "no memory");
+        return dma_gpu_refuse_for(unit->counters, why, DMA_REASON_sdma_bind_memory, NULL);
     }
     for (size_t r = 0; r < n; r++) {
         b->nodes[r] = params->traits[r].node;

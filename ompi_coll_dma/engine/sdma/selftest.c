@@ -61,28 +61,30 @@ static void run_packets(dma_trial_t *t, char *advice)
     }
 }
 
-bool dma_sdma_selftest(dma_sdma_unit_t *unit, char *advice)
+dma_reason_t dma_sdma_selftest(dma_sdma_unit_t *unit, char *advice)
 {
     dma_map_pick_t pick = dma_map_host_facing(unit->gen, "the self-test");
     dma_trial_t t = {.seconds = COPY_SECONDS, .rounds = 1};
     double begin;
-    bool works;
+    dma_reason_t wrong;
 
     if (!dma_trial_begin(&t, unit)) {
-        return false;
+        return DMA_REASON_sdma_test_memory;
     }
     /* This queue is kept, so that the engine has at least one queue, however many other processes take. */
     t.queue = dma_queue_get(&unit->queues, &pick, 0);
     begin = dma_now();
-    works = t.queue && !dma_trial_copy(&t);
+    wrong = !t.queue ? DMA_REASON_sdma_test_queue : dma_trial_copy(&t) ? DMA_REASON_sdma_test_copy : DMA_REASON_NONE;
     t.hold = HOLD_COPIES * (dma_now() - begin);
     t.hold = t.hold < HOLD_MOST ? t.hold : HOLD_MOST;
-    t.late = t.queue && !works;
+    t.late = t.queue && wrong;
     t.seconds = TEST_SECONDS;
-    if (works) {
+    if (!wrong) {
         run_packets(&t, advice);
     }
-    works = works && !dma_fault_seen(&unit->fault);
+    if (dma_fault_seen(&unit->fault)) {
+        wrong = DMA_REASON_sdma_test_fault; /* the others follow from it */
+    }
     dma_trial_end(&t);
-    return works;
+    return wrong;
 }

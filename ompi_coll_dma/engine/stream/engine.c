@@ -33,6 +33,7 @@
 #define CHECK_SECONDS 1e-3 /* between two queries of the streams for errors */
 
 enum { PUSHES, OWN, STREAMS }; /* the streams of a unit */
+enum { STREAM_EVENTS = DMA_COUNT_REASON + DMA_REASON_stream_events };
 
 typedef struct dma_stream_unit {
     const dma_gpu_runtime_t *rt;
@@ -109,7 +110,7 @@ static dma_status_t stream_open(const dma_gpu_config_t *config, dma_gpu_unit_t *
     dma_status_t status;
 
     if (!unit) {
-        return dma_gpu_refuse(why, "no memory");
+        return dma_gpu_refuse_for(config->counters, why, DMA_REASON_stream_memory, NULL);
     }
     unit->rt = config->rt;
     unit->device = config->device;
@@ -124,6 +125,9 @@ static dma_status_t stream_open(const dma_gpu_config_t *config, dma_gpu_unit_t *
     if (status != DMA_OK) {
         free(unit);
         return status;
+    }
+    if (!unit->writes) {
+        dma_gpu_count(unit->counters, STREAM_EVENTS, 1);
     }
     pthread_mutex_init(&unit->lock, NULL);
     *result = (dma_gpu_unit_t *)unit;
@@ -164,7 +168,7 @@ static dma_status_t stream_bind(dma_gpu_unit_t *handle, const dma_gpu_bind_param
 
     if (!b || dma_work_create(&b->work, params->nranks) != DMA_OK) {
         free(b);
-        return dma_gpu_refuse(why, "no memory");
+        return dma_gpu_refuse_for(((dma_stream_unit_t *)handle)->counters, why, DMA_REASON_stream_bind_memory, NULL);
     }
     b->unit = (dma_stream_unit_t *)handle;
     b->rank = params->rank;
@@ -281,6 +285,7 @@ static dma_status_t signal_lines(dma_stream_binding_t *b, int stream)
         if (i != b->echoed && is_on_stream(b, i, stream) &&
             rt->write32(unit->streams[stream], line, b->epoch) != DMA_OK) {
             unit->writes = false;
+            dma_gpu_count(unit->counters, STREAM_EVENTS, 1);
         }
     }
     if (unit->writes) {
