@@ -78,11 +78,11 @@ tools_state_coll_dma_state_LDADD = libdma_core.la -ldl -lpthread
 bin_PROGRAMS += tools/trace/coll_dma_trace
 dist_man_MANS += tools/trace/coll_dma_trace.1
 extra_files += tools/trace/trace.schema.json
-tools_trace_coll_dma_trace_SOURCES = \
+tools_trace_coll_dma_trace_SOURCES = tools/trace/main.c $(trace_tool_sources)
+trace_tool_sources = \
 	tools/trace/calls.c \
 	tools/trace/chrome.c \
 	tools/trace/engine.c \
-	tools/trace/main.c \
 	tools/trace/messages.c \
 	tools/trace/phases.c \
 	tools/trace/plot.c \
