@@ -25,7 +25,7 @@ job() {
     [ "$4" != hip ] || node=(--gpus 4 --persona mi300x)
     environment=(env ${waiting:+"MPIX_DMA_WAITING_STREAMS=$waiting"})
     if [ "$4" = hip ]; then
-        environment+=(GPU_MAX_HW_QUEUES=${connections:-4})
+        environment+=("GPU_MAX_HW_QUEUES=${connections:-4}")
     elif [ "$4" = cuda ]; then
         environment+=("LD_LIBRARY_PATH=$build/test/mpix/fake${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
             ${connections:+"CUDA_DEVICE_MAX_CONNECTIONS=$connections"})
