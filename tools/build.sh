@@ -21,8 +21,8 @@ has_header() {
 
 # missing_packages PART...: what is missing, as Debian packages, for `build`, `unit` (unit tests), `memcheck`, `scripts`
 # (of tests), `plots`, `hosts` (the testbed), `node` (the emulated GPU node), `languages` (of examples), `recipes` (what reads
-# recipes for packages), `packages` (what builds packages) and `slurm`. Probes for the thing, not for the package: an Open MPI
-# built by hand will do.
+# recipes for packages), `packages` (what builds packages), `slurm`, `compilers` (clang beside GCC), `fuzzers`
+# (libFuzzer) and `aarch64` (to build for it). Probes for the thing, not for the package: an Open MPI built by hand will do.
 missing_packages() {
     local missing=() part
     for part; do
@@ -92,6 +92,22 @@ missing_for_slurm() {
     command -v slurmd >/dev/null || missing+=(slurmd)
     command -v sbatch >/dev/null || missing+=(slurm-client)
     command -v munged >/dev/null || missing+=(munge)
+}
+
+missing_for_compilers() {
+    command -v clang >/dev/null || missing+=(clang)
+    command -v ld.lld >/dev/null || missing+=(lld)
+    command -v llvm-ar >/dev/null || missing+=(llvm)
+}
+
+missing_for_fuzzers() {
+    command -v clang >/dev/null || missing+=(clang)
+    find /usr/lib/llvm-*/lib/clang -name 'libclang_rt.fuzzer*' 2>/dev/null | grep . >/dev/null || missing+=(libclang-rt-dev)
+}
+
+missing_for_aarch64() {
+    command -v aarch64-linux-gnu-gcc >/dev/null || missing+=(gcc-aarch64-linux-gnu)
+    command -v qemu-aarch64-static >/dev/null || missing+=(qemu-user-static)
 }
 
 # The emulated GPU node runs below the real runtimes.

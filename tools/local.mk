@@ -80,11 +80,11 @@ tools_state_coll_dma_state_LDADD = libdma_core.la -ldl -lpthread
 bin_PROGRAMS += tools/trace/coll_dma_trace
 dist_man_MANS += tools/trace/coll_dma_trace.1
 extra_files += tools/trace/trace.schema.json
-tools_trace_coll_dma_trace_SOURCES = \
+tools_trace_coll_dma_trace_SOURCES = tools/trace/main.c $(trace_tool_sources)
+trace_tool_sources = \
 	tools/trace/calls.c \
 	tools/trace/chrome.c \
 	tools/trace/engine.c \
-	tools/trace/main.c \
 	tools/trace/messages.c \
 	tools/trace/phases.c \
 	tools/trace/plot.c \
@@ -120,7 +120,7 @@ tools_bench_coll_dma_bench_CPPFLAGS = $(AM_CPPFLAGS) $(OMPI_PROGRAM_CPPFLAGS)
 tools_bench_coll_dma_bench_LDADD = libdma_core.la $(OMPI_PROGRAM_LIBS) -ldl -lm
 
 # Read by ./check, ./demo and with-build.
-extra_files += tools/build.sh tools/compile_commands.sh tools/series.sh tools/summarize.py
+extra_files += tools/aarch64.sh tools/build.sh tools/compile_commands.sh tools/packages.sh tools/series.sh tools/summarize.py
 
 # The program that writes the table of docs/user/parameters.md.
 plain_programs += tools/params_doc

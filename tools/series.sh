@@ -1,31 +1,33 @@
 #!/bin/bash
-# series.sh root SERIES [full] | tree SERIES TARBALL | enter SERIES CMD...: another series of Open MPI than this machine's, in
-# a root of its own.
+# series.sh root SERIES [full|compilers] | tree SERIES TARBALL | enter SERIES CMD...: another series of Open MPI than this
+# machine's, in a root of its own.
 #
 # `root` makes build-series-SERIES/root from the packages of the Debian release that carries the series. It uses this
 # machine's apt, the mirror that apt is configured with and its keys; packages are unpacked, not installed: nothing of
-# them runs outside of the root, and this machine's own packages stay as they are. `full` adds what only some suites need.
+# them runs outside of the root, and this machine's own packages stay as they are. `full` adds what only some suites need,
+# `compilers` clang.
 # `tree` unpacks a release tarball in there, as /coll-dma; what was built from the one before stays.
 # `enter` runs CMD in /coll-dma there, in namespaces of its own: with the last process every mount is gone, whatever happens, and
 # with this one every process. Both need root, or a kernel that lets users make namespaces.
 # Exit status 77 and a line that says why: the series cannot be had here. `enter` else has that of CMD.
 set -euo pipefail
 top=$(cd "$(dirname "$0")/.." && pwd)
+# shellcheck source=tools/packages.sh
+. "$top/tools/packages.sh"
 
 # Where each series is, and what a build and its tests need.
 packages='gcc libc6-dev make pkg-config openmpi-bin libopenmpi-dev libpmix-dev libucx-dev check
     bash coreutils diffutils findutils gawk grep gzip hostname login mount passwd procps python3 sed tar util-linux'
-# What these ask for and neither a build nor a test uses: half of all the time. Other packages load the libraries where they
-# find them. The last are those of ROCm, whose place is taken by the one of the emulated node.
-unwanted='adduser|apt|auto.*|debconf|dpkg|fonts-.*|m4|mawk|.*gfortran.*|libapt-.*|libasan.*|libclang.*|libgprofng.*|libhwasan.*|libjs-.*
-    |libllvm.*|liblsan.*|libperl.*|libsystemd-shared|libtsan.*|libubsan.*|libz3.*|perl.*|sphinx-.*|sqv|systemd
-    |libamd.*|libhiprtc.*|libhsa.*'
 # With `full`: what the further suites need, and the ROCm that the emulated node stands below, from the release that has
 # it. Names it finds there; what they need besides is in the other release, too.
 more='valgrind iproute2 nftables'
 rocm_release=bookworm
 rocm='libamd-comgr2 libamd-comgr-dev libamdhip64-5 libamdhip64-dev libhiprtc-builtins5 libhsa-runtime64-1 libhsa-runtime-dev
     libhsakmt1 libhsakmt-dev libicu72 libllvm15 libxml2 libz3-4 rocminfo'
+# With `compilers`: the packages, and of all that these ask for what a root does not have yet.
+compilers='clang lld llvm'
+compilers_wanted='(clang|lld|llvm)(-.*)?|libclang.*|libedit.*|libbsd.*|libffi.*|libicu.*|libllvm.*|libmd.*|libpfm.*|libtinfo.*
+    |libxml2.*|libz3.*|libzstd.*|zlib1g'
 release_of() {
     case $1 in
     5.0) echo trixie ;;
@@ -35,83 +37,18 @@ release_of() {
 }
 
 usage() {
-    echo 'usage: series.sh root 5.0|6.0 [full], series.sh tree 5.0|6.0 TARBALL, or series.sh enter 5.0|6.0 CMD...' >&2
+    echo 'usage: series.sh root 5.0|6.0 [full|compilers], series.sh tree 5.0|6.0 TARBALL, or series.sh enter 5.0|6.0 CMD...' >&2
     exit 2
-}
-
-skip() {
-    echo "$*"
-    exit 77
 }
 
 # Into namespaces of our own, as root or as what looks like it.
 namespaces=(unshare --mount --pid --ipc --fork --kill-child --propagation private)
 [ "$(id -u)" = 0 ] || namespaces+=(--user --map-root-user)
 
-# The mirror that apt gets Debian from.
-mirror() {
-    local uri
-    # apt's own placeholder
-    # shellcheck disable=SC2016
-    uri=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Label: Debian' 2>/dev/null | head -n 1)
-    echo "${uri%/}"
-}
-
-# apt_for DIR ARGS...: this machine's apt, with lists, cache and a (empty) database of its own in DIR
-apt_for() {
-    local dir=$1
-    shift
-    apt-get -q -o Dir::State="$dir/state" -o Dir::State::status="$dir/status" -o Dir::Cache="$dir/cache" \
-        -o Dir::Etc::sourcelist="$dir/sources.list" -o Dir::Etc::sourceparts=- -o Dir::Etc::preferences=- \
-        -o Dir::Etc::preferencesparts=- -o Debug::NoLocking=1 -o APT::Sandbox::User="$(id -un)" \
-        -o Acquire::Languages=none -o Acquire::Check-Valid-Until=false -o Acquire::Retries=2 \
-        -o APT::Install-Recommends=false "$@"
-}
-
-# lists RELEASE DIR: what the release has
-lists() {
-    local release=$1 dir=$2 uri keys=/usr/share/keyrings/debian-archive-keyring.gpg
-    uri=$(mirror)
-    [ -n "$uri" ] || skip "apt has no Debian mirror here, which $release would come from"
-    mkdir -p "$dir/state/lists/partial" "$dir/cache/archives/partial" "$dir/new"
-    : >"$dir/status"
-    [ -e $keys ] && keys="[signed-by=$keys] " || keys=
-    echo "deb $keys$uri $release main" >"$dir/sources.list"
-    if ! apt_for "$dir" update >"$dir/log" 2>&1 || grep -q '^[WE]: Failed' "$dir/log"; then
-        skip "apt's mirror does not serve $release; $dir/log"
-    fi
-}
-
-# needed DIR PACKAGE...: with all they depend on, but for what is unwanted
-needed() {
-    local dir=$1
-    shift
-    apt_for "$dir" install -y --print-uris "$@" 2>>"$dir/log" |
-        sed -nE "s/^'[^']*' ([^_]+)_.*/\1/p" | grep -vxE "$(tr -d ' \n' <<<"$unwanted")"
-}
-
-# fetch DIR PACKAGE...: as files in DIR/new
-fetch() {
-    local dir=$1
-    shift
-    (cd "$dir/new" && apt_for "$dir" download "$@") >>"$dir/log" 2>&1 ||
-        skip "the packages cannot be fetched; $dir/log"
-}
-
-# unpack_one FILE ROOT
-unpack_one() {
-    dpkg-deb --fsys-tarfile "$1" | tar -x -C "$2" --no-same-owner --keep-directory-symlink --exclude=./usr/share/doc/* \
-        --exclude=./usr/share/info/* --exclude=./usr/share/locale/* --exclude=./usr/share/man/* --exclude=*/lto1
-}
-
-# unpack DIR ROOT: the packages in DIR/new as they would be once installed, as far as a build and its tests go
-unpack() {
-    local dir=$1 root=$2
-    export -f unpack_one
-    # shellcheck disable=SC2016
-    printf '%s\n' "$dir"/new/*.deb | ROOT=$root xargs -P "$(nproc)" -I{} bash -euo pipefail -c 'unpack_one "$1" "$ROOT"' - {}
-    rm -f "$dir"/new/*.deb
-    "${namespaces[@]}" chroot "$root" /sbin/ldconfig
+# unpack_here DIR ROOT: and where its libraries are
+unpack_here() {
+    unpack "$@"
+    "${namespaces[@]}" chroot "$2" /sbin/ldconfig
 }
 
 # What the packages' own scripts would do.
@@ -137,14 +74,27 @@ make_full() {
     # shellcheck disable=SC2086
     mapfile -t wanted < <(needed "$at/apt" $more)
     fetch "$at/apt" "${wanted[@]}"
-    unpack "$at/apt" "$at/root"
+    unpack_here "$at/apt" "$at/root"
     lists $rocm_release "$at/apt-rocm"
     # shellcheck disable=SC2086
     fetch "$at/apt-rocm" $rocm
-    unpack "$at/apt-rocm" "$at/root"
+    unpack_here "$at/apt-rocm" "$at/root"
     # What was configured without all this.
     rm -rf "$at/root/coll-dma/build"
     touch "$at/full"
+}
+
+# make_compilers SERIES: into the root that is there
+make_compilers() {
+    local series=$1 at=$top/build-series-$1 wanted
+    [ ! -e "$at/compilers" ] || return 0
+    rm -rf "$at/apt-compilers"
+    lists "$(release_of "$series")" "$at/apt-compilers"
+    # shellcheck disable=SC2086
+    mapfile -t wanted < <(unwanted='' needed "$at/apt-compilers" $compilers | grep -xE "$(tr -d ' \n' <<<"$compilers_wanted")")
+    fetch "$at/apt-compilers" "${wanted[@]}"
+    unpack_here "$at/apt-compilers" "$at/root"
+    touch "$at/compilers"
 }
 
 # What has no right to be half there is made beside its place and moved into it.
@@ -155,7 +105,7 @@ make_root() {
     if ! command -v apt-get >/dev/null || ! command -v dpkg-deb >/dev/null; then
         skip "there is no apt here to fetch $release with"
     fi
-    stamp=$(cksum <"$top/tools/series.sh")
+    stamp=$(cat "$top"/tools/{series,packages}.sh | cksum)
     [ "$stamp" != "$(cat "$at/stamp" 2>/dev/null)" ] || return 0
     rm -rf "$at"
     mkdir -p "$at/root.new"
@@ -168,7 +118,7 @@ make_root() {
     # With /bin and the like as links, which the other packages go through.
     unpack_one "$at"/apt/new/base-files_*.deb "$at/root.new"
     finish_root "$at/root.new"
-    unpack "$at/apt" "$at/root.new"
+    unpack_here "$at/apt" "$at/root.new"
     found=$("$0" enter-new "$series" ompi_info --version | sed -n 's/^Open MPI v//p')
     case $found in
     "$series".*) ;;
@@ -218,6 +168,7 @@ main() {
     root)
         make_root "$2"
         [ "${3:-}" != full ] || make_full "$2"
+        [ "${3:-}" != compilers ] || make_compilers "$2"
         ;;
     tree) unpack_tree "$2" "$3" ;;
     # In our place, so that who ends us ends it all.

@@ -100,6 +100,9 @@ dma_status_t dma_ucx_address_unpack(const void *address, size_t bytes, dma_ucx_p
     const char *packed = address;
     size_t skip;
 
+    if (bytes < sizeof(peer->nports)) {
+        return DMA_ERR_NET;
+    }
     memcpy(&peer->nports, packed, sizeof(peer->nports));
     skip = ports_bytes(peer->nports);
     if (peer->nports > DMA_UCX_PORTS || skip >= bytes) {

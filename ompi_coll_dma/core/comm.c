@@ -225,7 +225,8 @@ int dma_comm_advance(dma_comm_t *comm)
             dma_comm_fail(comm, status, "the set-up of %s failed: %s", comm->text, dma_status_name(status));
         }
         dma_state_update(comm);
-        DMA_PROBE3(setup_end, comm, comm->state, comm->identity);
+        /* The cast takes what is atomic off the type, which clang finds no kind of argument for. */
+        DMA_PROBE3(setup_end, comm, (dma_comm_state_t)comm->state, comm->identity);
         dma_comm_begin_trace(comm);
     }
     if (comm->pending_error && (comm->state == DMA_COMM_READY || comm->state == DMA_COMM_ASIDE)) {

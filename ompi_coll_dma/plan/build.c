@@ -5,7 +5,8 @@
 
 dma_status_t dma_build_begin(dma_build_t *b, const dma_plan_req_t *req, int rank, uint32_t nprogs, uint32_t nops)
 {
-    size_t bytes = sizeof(dma_plan_t) + nprogs * sizeof(dma_prog_t) + nops * sizeof(dma_op_t);
+    /* One operation at least, for those that overwrite the last one. */
+    size_t bytes = sizeof(dma_plan_t) + nprogs * sizeof(dma_prog_t) + (nops ? nops : 1) * sizeof(dma_op_t);
     dma_plan_t *plan = calloc(1, bytes);
 
     if (!plan) {
@@ -59,7 +60,7 @@ void dma_build_queue(dma_build_t *b, int rank)
  * keeps counting, so that dma_build_end refuses the plan. */
 static dma_op_t *append(dma_build_t *b)
 {
-    uint32_t at = b->nops < b->max_ops ? b->nops : b->max_ops - 1;
+    uint32_t last = b->max_ops ? b->max_ops - 1 : 0, at = b->nops < last ? b->nops : last;
     dma_prog_t *prog = current(b);
 
     b->nops++;

@@ -21,6 +21,7 @@ extra_files += \
 	test/bed/nodes.sh \
 	test/bed/rack.sh \
 	test/bed/slurm.sh \
+	test/bed/soak.sh \
 	test/bed/slurm_jobs.sh \
 	test/bed/tied.sh
 

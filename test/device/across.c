@@ -182,7 +182,7 @@ int main(int argc, char **argv)
 {
     job_t j = {.block = argc > 1 ? (size_t)atol(argv[1]) : 0};
     MPI_Comm node;
-    int devices, local;
+    int devices = 0, local;
     int good;
 
     MPI_Init(&argc, &argv);

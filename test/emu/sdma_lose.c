@@ -74,7 +74,7 @@ void emu_sdma_lose_advance(emu_sdma_queue_t *q, uint64_t now)
 void emu_sdma_show_read(emu_sdma_queue_t *q)
 {
     const emu_sdma_env_t *env = &emu_sdma_node_of(q)->env;
-    uint64_t late;
+    uint64_t late = 0;
     emu_lose_how_t how = lose(q, EMU_LOSE_READ_POINTER, &late);
 
     if (how == EMU_LOSE_LATE && !q->read_late) {

@@ -30,7 +30,7 @@ static void describe(const place_t *p, char *line, size_t room, const char *what
     }
     unsigned long long seed = options.seed;
     snprintf(line, room,
-             "sweep: rank %d %s; seed %llu case %ld, %s%s: %s; replay: mpirun -n %d ... sweep %s-s %llu -c %ld\n",
+             "sweep: rank %d %s; seed %llu case %ld, %s%s: %.299s; replay: mpirun -n %d ... sweep %s-s %llu -c %ld\n",
              world_rank, what, seed, p->number, p->stage ? p->stage : "start", call, p->text, world_size, threads, seed,
              p->number);
 }

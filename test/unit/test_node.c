@@ -537,7 +537,7 @@ static __attribute__((noinline)) bool is_plain(const dma_plain_t *plain, const v
 
 static void *stack_of_a_thread_is_not_plain(void *arg)
 {
-    char local;
+    char local = 0;
 
     ck_assert(!is_plain(arg, &local));
     return NULL;

@@ -246,7 +246,7 @@ static void one_is_late(rank_t *r)
     call_spec_t spec = on_device(DMA_ALLTOALL, k, large[k].bytes);
     dma_comm_t *comm = open_comm(r);
     call_t *c = call_make(r, &spec);
-    dma_task_t *task;
+    dma_task_t *task = NULL;
 
     call_run(r, comm, c, 1);
     call_fill(r, c, 2);

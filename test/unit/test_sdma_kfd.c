@@ -385,7 +385,8 @@ START_TEST(every_call_fails)
     bool all;
 
     do {
-        fake_begin(&(fake_options_t){.fail_call = ++call, .fail_error = errors[call % 5]});
+        call++;
+        fake_begin(&(fake_options_t){.fail_call = call, .fail_error = errors[call % 5]});
         all = whole_life();
         ways += !all;
         fake_end();

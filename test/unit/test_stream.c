@@ -433,7 +433,7 @@ START_TEST(echo_while_copies_are_late)
 {
     dma_gpu_runtime_t table = {0};
     dma_self_copy_t own;
-    int echoed[3] = {0}, tries = 0;
+    int echoed[3] = {0};
 
     dma_self_copy_init(&own, DMA_SELF_COPY_AUTO, &table);
     for (int i = 0; i < 1000; i++) {
@@ -455,7 +455,6 @@ START_TEST(echo_while_copies_are_late)
         while (own_run(&own, 1e-3)) {
             echoed[phase]++;
         }
-        tries++;
     }
     ck_assert_int_ge(echoed[0], 100);
     ck_assert_int_eq(echoed[1], 2 * echoed[0]);

@@ -231,7 +231,8 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     make_all(&b);
     measure(&b);
-    good = write_files(&b) & bench_all_right(&b);
+    good = write_files(&b);
+    good = bench_all_right(&b) && good;
     MPI_Allreduce(MPI_IN_PLACE, &good, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
     free_all(&b);
     MPI_Finalize();

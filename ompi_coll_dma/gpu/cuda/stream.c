@@ -75,7 +75,7 @@ static dma_status_t default_sync(void)
 
 static dma_status_t private_stream(dma_gpu_stream_t **stream)
 {
-    dma_gpu_origin_t here;
+    dma_gpu_origin_t here = {0};
     dma_gpu_stream_t **slot;
     dma_status_t status;
 

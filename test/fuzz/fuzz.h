@@ -1,0 +1,30 @@
+/*
+ * Fuzzing: one program for each reader of what comes from elsewhere: fuzz_NAME.c has the function that libFuzzer calls, or driver.c.
+ *
+ * A function gets any bytes. It must not crash, hang, or break a sanitizer's rule; what it answers is checked where every answer
+ * must agree with another.
+ */
+#ifndef DMA_TEST_FUZZ_H
+#define DMA_TEST_FUZZ_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
+
+/* Ends the program, as a sanitizer does. */
+#define FUZZ_MUST(what)                                                                                                \
+    do {                                                                                                               \
+        if (!(what)) {                                                                                                 \
+            __builtin_trap();                                                                                          \
+        }                                                                                                              \
+    } while (0)
+
+/* A directory of this process in memory, made by the first call and removed when the program ends. */
+const char *fuzz_dir(void);
+/* Writes a file below that directory, and the folders that lead to it. False: the name is not one that can be there. */
+int fuzz_write(const char *name, const void *data, size_t bytes);
+/* Removes everything below the directory. */
+void fuzz_clear(void);
+
+#endif

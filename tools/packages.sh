@@ -1,0 +1,80 @@
+# Read by what makes a root from the packages of a Debian release: this machine's apt, the mirror that apt is configured with
+# and its keys fetch them; they are unpacked, not installed. Nothing of them runs, and this machine's own stay as they are.
+# `arch`, if it is set, is the architecture; without it, this machine's.
+# shellcheck shell=bash
+
+# What these ask for and neither a build nor a test uses: half of all the time. Other packages load the libraries where they
+# find them. The last are those of ROCm, whose place is taken by the one of the emulated node.
+unwanted='adduser|apt|auto.*|debconf|dpkg|fonts-.*|m4|mawk|.*gfortran.*|libapt-.*|libasan.*|libclang.*|libgprofng.*|libhwasan.*|libjs-.*
+    |libllvm.*|liblsan.*|libperl.*|libsystemd-shared|libtsan.*|libubsan.*|libz3.*|perl.*|sphinx-.*|sqv|systemd
+    |libamd.*|libhiprtc.*|libhsa.*'
+
+skip() {
+    echo "$*"
+    exit 77
+}
+
+# The mirror that apt gets Debian from.
+mirror() {
+    local uri
+    # apt's own placeholder
+    # shellcheck disable=SC2016
+    uri=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Label: Debian' 2>/dev/null | head -n 1)
+    echo "${uri%/}"
+}
+
+# apt_for DIR ARGS...: this machine's apt, with lists, cache and a (empty) database of its own in DIR
+apt_for() {
+    local dir=$1
+    shift
+    apt-get -q ${arch:+-o APT::Architecture="$arch" -o APT::Architectures="$arch"} -o Dir::State="$dir/state" -o Dir::State::status="$dir/status" -o Dir::Cache="$dir/cache" \
+        -o Dir::Etc::sourcelist="$dir/sources.list" -o Dir::Etc::sourceparts=- -o Dir::Etc::preferences=- \
+        -o Dir::Etc::preferencesparts=- -o Debug::NoLocking=1 -o APT::Sandbox::User="$(id -un)" \
+        -o Acquire::Languages=none -o Acquire::Check-Valid-Until=false -o Acquire::Retries=2 \
+        -o APT::Install-Recommends=false "$@"
+}
+
+# lists RELEASE DIR: what the release has
+lists() {
+    local release=$1 dir=$2 uri keys=/usr/share/keyrings/debian-archive-keyring.gpg
+    uri=$(mirror)
+    [ -n "$uri" ] || skip "apt has no Debian mirror here, which $release would come from"
+    mkdir -p "$dir/state/lists/partial" "$dir/cache/archives/partial" "$dir/new"
+    : >"$dir/status"
+    [ -e $keys ] && keys="[signed-by=$keys] " || keys=
+    echo "deb $keys$uri $release main" >"$dir/sources.list"
+    if ! apt_for "$dir" update >"$dir/log" 2>&1 || grep -q '^[WE]: Failed' "$dir/log"; then
+        skip "apt's mirror does not serve $release; $dir/log"
+    fi
+}
+
+# needed DIR PACKAGE...: with all they depend on, but for what is unwanted
+needed() {
+    local dir=$1
+    shift
+    apt_for "$dir" install -y --print-uris "$@" 2>>"$dir/log" |
+        sed -nE "s/^'[^']*' ([^_]+)_.*/\1/p" | grep -vxE "$(tr -d ' \n' <<<"$unwanted")"
+}
+
+# fetch DIR PACKAGE...: as files in DIR/new
+fetch() {
+    local dir=$1
+    shift
+    (cd "$dir/new" && apt_for "$dir" download "$@") >>"$dir/log" 2>&1 ||
+        skip "the packages cannot be fetched; $dir/log"
+}
+
+# unpack_one FILE ROOT
+unpack_one() {
+    dpkg-deb --fsys-tarfile "$1" | tar -x -C "$2" --no-same-owner --keep-directory-symlink --exclude=./usr/share/doc/* \
+        --exclude=./usr/share/info/* --exclude=./usr/share/locale/* --exclude=./usr/share/man/*
+}
+
+# unpack DIR ROOT: the packages in DIR/new as they would be once installed, as far as a build and its tests go
+unpack() {
+    local dir=$1 root=$2
+    export -f unpack_one
+    # shellcheck disable=SC2016
+    printf '%s\n' "$dir"/new/*.deb | ROOT=$root xargs -P "$(nproc)" -I{} bash -euo pipefail -c 'unpack_one "$1" "$ROOT"' - {}
+    rm -f "$dir"/new/*.deb
+}
