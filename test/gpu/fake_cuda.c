@@ -206,6 +206,7 @@ static bool known(uint64_t addr)
 static fake_driver_t describe(uint64_t addr)
 {
     fake_driver_t says = {0};
+    fake_mapping_t mapping;
     fake_memory_t m;
 
     if (known(addr)) {
@@ -218,13 +219,35 @@ static fake_driver_t describe(uint64_t addr)
         says.ordinal = (uint64_t)m.device;
         says.type = CUDA_TYPE_DEVICE;
         says.ipc = 1;
+    } else if (fake_find_mapping(addr, &mapping)) {
+        says.base = mapping.range;
+        says.size = mapping.range_size;
+        says.id = mapping.range_id;
+        says.ordinal = (uint64_t)mapping.device;
+        says.type = CUDA_TYPE_DEVICE;
     }
     return says;
+}
+
+/* Attributes of what is mapped at an address. */
+static uint64_t attribute_of_mapping(cuda_enum_t attribute, const fake_mapping_t *m)
+{
+    switch (attribute) {
+    case CUDA_ATTRIBUTE_MAPPING_BASE:
+        return m->base;
+    case CUDA_ATTRIBUTE_MAPPING_SIZE:
+        return m->size;
+    case CUDA_ATTRIBUTE_BLOCK_ID:
+        return m->id;
+    default:
+        return m->types;
+    }
 }
 
 cuda_error_t cuPointerGetAttributes(unsigned n, cuda_enum_t *attributes, void **data, cuda_addr_t ptr)
 {
     fake_driver_t says = describe(ptr);
+    fake_mapping_t mapping = {0};
     cuda_error_t error;
     int device;
 
@@ -233,6 +256,7 @@ cuda_error_t cuPointerGetAttributes(unsigned n, cuda_enum_t *attributes, void **
     if (error && (error != CUDA_INVALID_CONTEXT || fake_driver.needs_context)) {
         return error;
     }
+    (void)fake_find_mapping(ptr, &mapping);
     for (unsigned i = 0; i < n; i++) {
         uint64_t value = 0;
         size_t bytes = 4;
@@ -267,6 +291,18 @@ cuda_error_t cuPointerGetAttributes(unsigned n, cuda_enum_t *attributes, void **
             value = says.size;
             bytes = 8;
             break;
+        case CUDA_ATTRIBUTE_BLOCK_ID:
+            if (fake_driver.no_blocks) {
+                return 1;
+            }
+            __attribute__((fallthrough));
+        case CUDA_ATTRIBUTE_MAPPING_BASE:
+        case CUDA_ATTRIBUTE_MAPPING_SIZE:
+            bytes = 8;
+            __attribute__((fallthrough));
+        case CUDA_ATTRIBUTE_ALLOWED_HANDLES:
+            value = attribute_of_mapping(attributes[i], &mapping);
+            break;
         case CUDA_ATTRIBUTE_MEMPOOL_HANDLE:
             value = says.pool;
             bytes = 8;
@@ -275,15 +311,6 @@ cuda_error_t cuPointerGetAttributes(unsigned n, cuda_enum_t *attributes, void **
         memcpy(data[i], &value, bytes);
     }
     return CUDA_DONE;
-}
-
-cuda_error_t cuMemRetainAllocationHandle(cuda_addr_t *handle, void *ptr)
-{
-    (void)ptr;
-    (void)unsafe();
-    fake_driver.queries++;
-    *handle = 1;
-    return fake_driver.vmm ? CUDA_DONE : 1;
 }
 
 /* ---- copies that come late ---- */

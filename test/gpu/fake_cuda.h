@@ -27,6 +27,15 @@ typedef struct fake_memory {
     int device;
 } fake_memory_t;
 bool fake_find_memory(uint64_t addr, fake_memory_t *memory);
+
+/* What is mapped at an address, and the reservation around it, whose id is that of the buffer. */
+typedef struct fake_mapping {
+    uint64_t base, size, id;
+    uint64_t range, range_size, range_id;
+    unsigned types;
+    int device;
+} fake_mapping_t;
+bool fake_find_mapping(uint64_t addr, fake_mapping_t *mapping);
 /* A reset gives the addresses out again, if the test says so. */
 void fake_forget_addresses(int device);
 void fake_forget_objects(void);
