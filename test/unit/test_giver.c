@@ -312,6 +312,7 @@ START_TEST(owner_is_stopped)
     begin();
     child = spawn_giver();
     kill(child, SIGSTOP);
+    ck_assert_int_eq(waitpid(child, NULL, WUNTRACED), child); /* all its threads stand still */
     ck_assert_int_eq(ask(SECRET, 20, &t), DMA_UNSUPPORTED);
     kill(child, SIGCONT);
     ck_assert_int_eq(ask(SECRET, 20, &t), DMA_OK);
