@@ -64,9 +64,6 @@ static bool publish_call(dma_comm_t *comm, dma_task_t *task, const dma_call_t *c
     if (dc && dc->device->traits.features & DMA_GPU_PRELAUNCH && comm->proc->params.prelaunch > 0) {
         register_ready_words(comm);
     }
-    if (!dc) {
-        return false;
-    }
     dma_device_check_mapped(comm, task->device);
     return !dma_device_needs_scratch(dc, task->device) && dma_device_publish_record(comm, task) == DMA_OK;
 }

@@ -27,6 +27,19 @@ void fake_driver_restart(void)
     fake_forget_objects();
 }
 
+static pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+
+int fake_lock(void)
+{
+    return pthread_mutex_lock(&lock);
+}
+
+void fake_unlock(int *locked)
+{
+    (void)locked;
+    pthread_mutex_unlock(&lock);
+}
+
 static uintptr_t handle_of(int device)
 {
     return 0x1000u + 0x100u * (unsigned)device + (fake_driver.new_handles ? primary[device].resets : 0);
@@ -49,6 +62,8 @@ bool fake_is_active(int device)
 
 cuda_error_t fake_current(int *device)
 {
+    FAKE_LOCKED;
+
     if (top == 0) {
         return CUDA_INVALID_CONTEXT;
     }
@@ -59,6 +74,7 @@ cuda_error_t fake_current(int *device)
 cuda_error_t cuThreadExchangeStreamCaptureMode(cuda_enum_t *mode)
 {
     cuda_enum_t was = capture_mode;
+    FAKE_LOCKED;
 
     fake_driver.calls++;
     capture_mode = *mode;
@@ -117,6 +133,8 @@ cuda_error_t cuDeviceGetPCIBusId(char *text, int bytes, int device)
 
 cuda_error_t cuDevicePrimaryCtxRetain(struct CUctx_st **context, int device)
 {
+    FAKE_LOCKED;
+
     (void)unsafe();
     fake_driver.retained++;
     primary[device].held++;
@@ -162,6 +180,8 @@ cuda_error_t cuDevicePrimaryCtxReset_v2(int device)
 
 cuda_error_t cuDevicePrimaryCtxGetState(int device, unsigned *flags, int *active)
 {
+    FAKE_LOCKED;
+
     *flags = 0;
     *active = primary[device].active;
     return CUDA_DONE;
@@ -181,6 +201,8 @@ cuda_error_t cuCtxGetDevice(int *device)
 /* A context that was reset can be pushed, and is of no use then; one that has another handle since cannot. */
 cuda_error_t cuCtxPushCurrent_v2(struct CUctx_st *context)
 {
+    FAKE_LOCKED;
+
     if ((uintptr_t)context != handle_of(device_of((uintptr_t)context))) {
         return CUDA_CONTEXT_DESTROYED;
     }
@@ -246,6 +268,7 @@ static uint64_t attribute_of_mapping(cuda_enum_t attribute, const fake_mapping_t
 
 cuda_error_t cuPointerGetAttributes(unsigned n, cuda_enum_t *attributes, void **data, cuda_addr_t ptr)
 {
+    FAKE_LOCKED;
     fake_driver_t says = describe(ptr);
     fake_mapping_t mapping = {0};
     cuda_error_t error;

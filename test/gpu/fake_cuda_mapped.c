@@ -114,6 +114,7 @@ typedef struct fake_prop {
 cuda_error_t cuMemCreate(cuda_addr_t *handle, size_t bytes, const void *prop, uint64_t flags);
 cuda_error_t cuMemCreate(cuda_addr_t *handle, size_t bytes, const void *prop, uint64_t flags)
 {
+    FAKE_LOCKED;
     const fake_prop_t *p = prop;
     int fd;
 
@@ -132,6 +133,7 @@ static int index_of(cuda_addr_t handle)
 
 cuda_error_t cuMemRetainAllocationHandle(cuda_addr_t *handle, void *ptr)
 {
+    FAKE_LOCKED;
     int i = mapping_of((uintptr_t)ptr);
 
     (void)refuse_in_capture();
@@ -146,6 +148,8 @@ cuda_error_t cuMemRetainAllocationHandle(cuda_addr_t *handle, void *ptr)
 
 cuda_error_t cuMemRelease(cuda_addr_t handle)
 {
+    FAKE_LOCKED;
+
     if (handle != 1) {
         release_allocation(index_of(handle));
     }
@@ -154,6 +158,7 @@ cuda_error_t cuMemRelease(cuda_addr_t handle)
 
 cuda_error_t cuMemExportToShareableHandle(void *fd, cuda_addr_t handle, cuda_enum_t type, unsigned long long flags)
 {
+    FAKE_LOCKED;
     int i = index_of(handle);
 
     (void)flags;
@@ -166,6 +171,7 @@ cuda_error_t cuMemExportToShareableHandle(void *fd, cuda_addr_t handle, cuda_enu
 
 cuda_error_t cuMemImportFromShareableHandle(cuda_addr_t *handle, void *fd, cuda_enum_t type)
 {
+    FAKE_LOCKED;
     struct stat file;
     int device, copy;
 
@@ -182,6 +188,7 @@ cuda_error_t cuMemImportFromShareableHandle(cuda_addr_t *handle, void *fd, cuda_
 cuda_error_t cuMemAddressReserve(cuda_addr_t *ptr, size_t bytes, size_t alignment, cuda_addr_t wanted,
                                  unsigned long long flags)
 {
+    FAKE_LOCKED;
     char *at;
 
     (void)alignment;
@@ -206,6 +213,8 @@ cuda_error_t cuMemAddressReserve(cuda_addr_t *ptr, size_t bytes, size_t alignmen
 
 cuda_error_t cuMemAddressFree(cuda_addr_t ptr, size_t bytes)
 {
+    FAKE_LOCKED;
+
     for (int i = 0; i < MOST; i++) {
         if (mappings[i].size && mappings[i].base - ptr < bytes) {
             return INVALID;
@@ -235,6 +244,7 @@ static bool is_reserved(uint64_t addr, size_t bytes)
 
 cuda_error_t cuMemMap(cuda_addr_t ptr, size_t bytes, size_t offset, cuda_addr_t handle, unsigned long long flags)
 {
+    FAKE_LOCKED;
     int a = index_of(handle);
 
     (void)flags;
@@ -263,6 +273,7 @@ cuda_error_t cuMemMap(cuda_addr_t ptr, size_t bytes, size_t offset, cuda_addr_t 
 
 cuda_error_t cuMemSetAccess(cuda_addr_t ptr, size_t bytes, const cuda_access_t *access, size_t n)
 {
+    FAKE_LOCKED;
     int i = mapping_of(ptr);
 
     if (refuse_in_capture() || n != 1 || access->type != CUDA_LOCATION_DEVICE || access->id < 0 ||
@@ -275,6 +286,7 @@ cuda_error_t cuMemSetAccess(cuda_addr_t ptr, size_t bytes, const cuda_access_t *
 
 cuda_error_t cuMemUnmap(cuda_addr_t ptr, size_t bytes)
 {
+    FAKE_LOCKED;
     int i = mapping_of(ptr);
 
     if (i < 0 || mappings[i].base != ptr || mappings[i].size != bytes) {
