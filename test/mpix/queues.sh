@@ -43,6 +43,15 @@ for component in dma ^dma; do
     for case in late broken context; do
         ok "$component: cuda: $case" right '' cases cuda $case
     done
+    for connections in '' 8 15 garbage; do
+        ok "$component: cuda, connections: ${connections:-unset}" right 'could stand behind' rounds cuda host multiple shared 5 5
+    done
+    connections='' waiting=3
+    ok "$component: cuda, as many streams as the user allows" right '' rounds cuda host multiple free 6 5
+    connections=32 waiting=0
+    ok "$component: cuda, none allowed" right 'could stand behind' rounds cuda host multiple shared 5 5
+    waiting=''
+    ok "$component: cuda: limit" right 'as many streams' cases cuda limit
     ok "$component: cuda: refused" right 'refuses memory operations' cases cuda refused
     ok "$component: thread: threads" right '' cases thread threads
     ok "$component: thread: single" right '' cases thread single
@@ -52,8 +61,13 @@ component=dma
 # Memory of the stand-in is memory of the host that copies of streams reach.
 rounds cuda device 40
 if [ -e "$build/test/emu/collective" ]; then
+    waiting=3
     rounds hip device 10
     rounds hip host 5
+    # If the streams waited, this would never end: HIP has 4 queues of the device for them all.
+    waiting='' connections=''
+    ok 'hip, streams share queues' right 'could stand behind' rounds hip device multiple shared 3 5
+    waiting=3 connections=32
     ok 'hip, blocking streams' right non-blocking rounds hip device multiple blocking 3 5
     ok 'hip, without a thread of the library' right MPI_THREAD_MULTIPLE rounds hip device serialized free 4 5
 else
