@@ -149,6 +149,7 @@ static dma_device_info_t make_info(const dma_comm_t *comm, const dma_task_t *tas
         .largest = recv->bytes,
         .piece = (uint32_t)(d->piece / DEVICE_PIECE_UNIT),
         .flags = (is_new ? DMA_DEVICE_INFO_NEW : 0) | (recv->displs ? DMA_DEVICE_INFO_TABLE : 0) |
+                 (is_new && export->mapped ? DMA_DEVICE_INFO_MAPPED : 0) |
                  (halves              ? DMA_DEVICE_INFO_HALVES
                   : d->recv_shape.row ? DMA_DEVICE_INFO_SHAPE
                                       : 0),
@@ -365,7 +366,7 @@ dma_status_t dma_device_read_records(dma_comm_t *comm, dma_task_t *task, bool *n
     struct dma_device_comm *dc = comm->device;
     dma_status_t result = DMA_OK;
 
-    *new_export = false;
+    *new_export = dc->saw_mapped = false;
     for (int r = 0; r < comm->nranks; r++) {
         const dma_device_info_t *info = dma_device_info(comm, r, task->run.seq);
         const dma_device_record_t *record = dma_window_record(&comm->window, r, task->run.seq);
@@ -373,6 +374,7 @@ dma_status_t dma_device_read_records(dma_comm_t *comm, dma_task_t *task, bool *n
 
         if (info->flags & DMA_DEVICE_INFO_NEW) {
             *new_export = true;
+            dc->saw_mapped = dc->saw_mapped || info->flags & DMA_DEVICE_INFO_MAPPED;
             dc->traits[r] = record->traits;
             add_export(comm, r, record);
         }
@@ -410,6 +412,10 @@ void dma_device_end_agreement(dma_comm_t *comm, const dma_task_t *task, bool all
         return;
     }
     dc->unconfirmed |= own->flags & DMA_DEVICE_INFO_NEW ? bit : 0; /* not all ranks have opened it */
+    if (dc->saw_mapped) {
+        dc->mapped_off = dc->mapped_off || own->flags & DMA_DEVICE_INFO_MAPPED;
+        return;
+    }
     if (++dc->failed_agreements == DEVICE_MAX_FAILED) {
         dc->disabled = true;
         dma_comm_count_reason(comm, DMA_REASON_opening_off);

@@ -41,6 +41,11 @@
  * peer has open stays allocated after its owner has freed it. So with a new export a rank also publishes which of its
  * slots hold freed memory, and the sum of bytes in a list is limited.
  *
+ * Virtually mapped memory (gpu/mapped.h) is opened by asking its owner for file descriptors, which can fail for reasons that no
+ * IPC handle has: the peers do not see the directory of the sockets, or have no file descriptors left. If an agreement fails
+ * in which any rank has published such memory, the ranks that have published some use scratch memory in its place from then
+ * on, and the failure does not count for the others.
+ *
  * Repeated calls. Programs call again and again with the same buffers. A rank whose call equals the last one that the
  * engine has served, with no other record published since, says so (DMA_DEVICE_INFO_REPEAT). If all ranks do, all
  * targets are those of the last call: nothing is looked up, and the engine runs the same programs again.
@@ -158,6 +163,7 @@ typedef struct dma_device_info {
 #define DMA_DEVICE_INFO_NEW    0x8 /* the record has the export: peers open it */
 /* In pieces: what is received goes to scratch memory, where pieces lie as in pieces.c. Else it goes to its place. */
 #define DMA_DEVICE_INFO_HALVES 0x10
+#define DMA_DEVICE_INFO_MAPPED 0x20 /* with NEW: the export is virtually mapped memory */
 
 #define DEVICE_PIECE_UNIT 256 /* bytes; pieces are multiples of it */
 
@@ -240,6 +246,8 @@ struct dma_device_comm {
 
     uint32_t agreements;        /* started so far */
     unsigned failed_agreements; /* in a row */
+    bool mapped_off;            /* peers could not open virtually mapped memory: this rank publishes none any more */
+    bool saw_mapped;            /* a new export of the present call is such memory; equal on all ranks */
     uint32_t unconfirmed;       /* bit mask of this rank's slots: the agreement on the export failed */
 
     /* by rank */
@@ -430,6 +438,8 @@ dma_status_t dma_device_copy_own(dma_task_t *task);
 /* ---- scratch.c ---- */
 
 bool dma_device_needs_scratch(const struct dma_device_comm *dc, const struct dma_device_call *d);
+/* If the receive buffer is virtually mapped memory that peers cannot open, it needs scratch memory, too. */
+void dma_device_check_mapped(const dma_comm_t *comm, struct dma_device_call *d);
 /* Puts scratch memory in place of the sides that need it, and copies what is sent; or the call has a `piece` now, and nothing
  * is copied yet. After an error the call is unchanged. */
 dma_status_t dma_device_use_scratch(dma_comm_t *comm, dma_task_t *task);

@@ -3,7 +3,8 @@
  *
  *     blocks with a shape     of engines that do not copy between shapes
  *     irregular datatypes     with long rows (typed.c)
- *     receive side            memory that peers cannot open (of pools, virtually mapped, fine-grained, imported)
+ *     receive side            memory that peers cannot open (of pools, virtually mapped without a handle type, fine-grained,
+ *                             imported)
  *     either side             memory of another device than the communicator's, and of the host if the other side is not
  *
  * Before the rank enters the call, what it sends is copied to scratch memory on the same device. What it receives also
@@ -236,6 +237,17 @@ bool dma_device_needs_scratch(const struct dma_device_comm *dc, const struct dma
 {
     return d->device != dc->device->ordinal || d->send_scratch || d->recv_scratch ||
            !dma_device_supports_shapes(dc, &d->send_shape, &d->recv_shape);
+}
+
+void dma_device_check_mapped(const dma_comm_t *comm, struct dma_device_call *d)
+{
+    const struct dma_device_comm *dc = comm->device;
+
+    if (d->recv.mapped && dc && (dc->mapped_off || !dma_ipc_shares_mapped(comm->proc->ipc))) {
+        d->recv.mapped = d->recv.exportable = false;
+        d->recv.reason = DMA_REASON_memory_unshared;
+        d->recv_scratch = true;
+    }
 }
 
 dma_status_t dma_device_use_scratch(dma_comm_t *comm, dma_task_t *task)

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gpu/mapped.h"
 #include "node/arena.h"
 
 /* Runtimes carve small allocations out of blocks of this size, which are aligned to it. */
@@ -20,8 +21,9 @@ typedef struct export_entry {
 struct dma_import {
     dma_import_t *next;
     uint64_t nonce;
-    dma_export_t export; /* as its owner has published it */
-    uint64_t base;       /* the address in this process */
+    dma_export_t export;  /* as its owner has published it */
+    uint64_t base;        /* the address in this process */
+    dma_mapped_t *mapped; /* NULL: opened by its handle */
     int device;
     unsigned resets; /* of the device when it was opened */
     unsigned uses;
@@ -46,7 +48,7 @@ struct dma_ipc {
     const dma_gpu_runtime_t *rt;
     dma_counters_t *counters; /* may be NULL */
     pthread_mutex_t lock;     /* guards all members below */
-    uint64_t nonce;
+    dma_mapped_owner_t owner; /* with the nonce of this process */
     uint64_t last_number;
     export_entry_t *exports; /* most recently used first */
     unsigned nexports;
@@ -63,7 +65,8 @@ dma_ipc_t *dma_ipc_create(const dma_gpu_runtime_t *rt, dma_counters_t *counters)
     if (ipc) {
         ipc->rt = rt;
         ipc->counters = counters;
-        ipc->nonce = dma_random64();
+        ipc->owner.nonce = dma_random64();
+        ipc->owner.secret = dma_random64();
         pthread_mutex_init(&ipc->lock, NULL);
     }
     return ipc;
@@ -75,6 +78,7 @@ static void free_imports(dma_import_t *first)
 
     for (; first; first = next) {
         next = first->next;
+        free(first->mapped);
         free(first);
     }
 }
@@ -84,6 +88,7 @@ void dma_ipc_destroy(dma_ipc_t *ipc)
     export_entry_t *next;
     registration_t *p;
 
+    dma_mapped_end(&ipc->owner);
     for (export_entry_t *e = ipc->exports; e; e = next) {
         next = e->next;
         free(e);
@@ -100,7 +105,22 @@ void dma_ipc_destroy(dma_ipc_t *ipc)
 
 uint64_t dma_ipc_nonce(const dma_ipc_t *ipc)
 {
-    return ipc->nonce;
+    return ipc->owner.nonce;
+}
+
+void dma_ipc_set_directory(dma_ipc_t *ipc, const char *dir)
+{
+    ipc->owner.dir = dir;
+}
+
+bool dma_ipc_shares_mapped(dma_ipc_t *ipc)
+{
+    bool shares;
+
+    pthread_mutex_lock(&ipc->lock);
+    shares = dma_mapped_share(ipc->rt, &ipc->owner);
+    pthread_mutex_unlock(&ipc->lock);
+    return shares;
 }
 
 /* ---- exports ---- */
@@ -124,6 +144,21 @@ static bool same_allocation(const dma_export_t *a, const dma_export_t *b)
            (a->buffer_id || !memcmp(&a->handle, &b->handle, sizeof(a->handle)));
 }
 
+static bool is_freed(const dma_ipc_t *ipc, const dma_export_t *export)
+{
+    dma_gpu_memory_t m;
+
+    dma_gpu_classify(ipc->rt, export->base, export->size, &m);
+    return !m.exportable || m.base != export->base || m.size != export->size ||
+           (export->buffer_id && m.buffer_id != export->buffer_id);
+}
+
+/* Is the old memory gone now that there is the new one? */
+static bool displaces(const dma_ipc_t *ipc, const dma_export_t *new, const dma_export_t *old)
+{
+    return overlap(new, old) && !(new->mapped && old->mapped && !is_freed(ipc, old));
+}
+
 /* With the lock. Returns the entry of an allocation and moves it to the front. Removes the entries of earlier
  * allocations at its addresses. */
 static export_entry_t *find_export(dma_ipc_t *ipc, const dma_export_t *wanted)
@@ -137,7 +172,7 @@ static export_entry_t *find_export(dma_ipc_t *ipc, const dma_export_t *wanted)
             ipc->exports = e;
             return e;
         }
-        if (overlap(&e->export, wanted)) {
+        if (displaces(ipc, wanted, &e->export)) {
             *link = e->next;
             free(e);
             ipc->nexports--;
@@ -159,15 +194,6 @@ static void evict_oldest(dma_ipc_t *ipc)
     *link = NULL;
     ipc->nexports--;
     ipc->evicted = true;
-}
-
-static bool is_freed(const dma_ipc_t *ipc, const dma_export_t *export)
-{
-    dma_gpu_memory_t m;
-
-    dma_gpu_classify(ipc->rt, export->base, export->size, &m);
-    return !m.exportable || m.base != export->base || m.size != export->size ||
-           (export->buffer_id && m.buffer_id != export->buffer_id);
 }
 
 /* With the lock. The lowest number of an export in the blocks of `wanted` that may still exist. */
@@ -202,11 +228,19 @@ static dma_status_t add_export(dma_ipc_t *ipc, const dma_export_t *wanted, expor
     return DMA_OK;
 }
 
-static dma_status_t get_handle(const dma_gpu_runtime_t *rt, const dma_gpu_memory_t *m, dma_gpu_handle_t *handle)
+/* With the lock. */
+static dma_status_t get_handle(dma_ipc_t *ipc, const dma_gpu_memory_t *m, dma_gpu_handle_t *handle)
 {
+    const dma_gpu_runtime_t *rt = ipc->rt;
     dma_gpu_scope_t scope;
-    dma_status_t status = rt->enter(m->device, &scope);
+    dma_status_t status;
 
+    if (m->mapped) {
+        *handle = (dma_gpu_handle_t){{0}};
+        memcpy(handle->bytes, &ipc->owner.secret, sizeof(ipc->owner.secret));
+        return dma_mapped_share(rt, &ipc->owner) ? DMA_OK : DMA_UNSUPPORTED;
+    }
+    status = rt->enter(m->device, &scope);
     if (status == DMA_OK) {
         status = rt->ipc_export(m->base, handle);
         rt->leave(&scope);
@@ -216,13 +250,13 @@ static dma_status_t get_handle(const dma_gpu_runtime_t *rt, const dma_gpu_memory
 
 dma_status_t dma_ipc_export(dma_ipc_t *ipc, const dma_gpu_memory_t *m, dma_export_t *export)
 {
-    dma_export_t wanted = {.base = m->base, .size = m->size, .buffer_id = m->buffer_id};
+    dma_export_t wanted = {.base = m->base, .size = m->size, .buffer_id = m->buffer_id, .mapped = m->mapped};
     export_entry_t *e = NULL;
     dma_status_t status = DMA_OK;
 
     pthread_mutex_lock(&ipc->lock);
     if (!m->buffer_id || !(e = find_export(ipc, &wanted))) {
-        status = get_handle(ipc->rt, m, &wanted.handle);
+        status = get_handle(ipc, m, &wanted.handle);
         if (status == DMA_OK && !(e = m->buffer_id ? NULL : find_export(ipc, &wanted))) {
             status = add_export(ipc, &wanted, &e);
         }
@@ -262,12 +296,33 @@ static dma_status_t open_handle(const dma_gpu_runtime_t *rt, int device, const d
     return status;
 }
 
+static dma_status_t open_import(const dma_ipc_t *ipc, dma_import_t *i)
+{
+    const dma_export_t *e = &i->export;
+    dma_wish_t wish = {.base = e->base, .size = e->size, .id = e->buffer_id};
+    dma_status_t status;
+
+    if (!e->mapped) {
+        return open_handle(ipc->rt, i->device, &e->handle, &i->base);
+    }
+    memcpy(&wish.secret, e->handle.bytes, sizeof(wish.secret));
+    status = dma_mapped_open(ipc->rt, i->device, ipc->owner.dir, i->nonce, &wish, &i->mapped);
+    if (status == DMA_OK) {
+        i->base = i->mapped->base;
+    }
+    return status;
+}
+
 /* Fails if the application has shut the runtime down. Then nothing is left to close. */
 static dma_status_t close_handle(const dma_gpu_runtime_t *rt, const dma_import_t *import)
 {
     dma_gpu_scope_t scope;
-    dma_status_t status = rt->enter_to_release(import->device, &scope);
+    dma_status_t status;
 
+    if (import->mapped) {
+        return dma_mapped_close(rt, import->device, import->mapped);
+    }
+    status = rt->enter_to_release(import->device, &scope);
     if (status == DMA_OK) {
         status = rt->ipc_close(import->base);
         rt->leave(&scope);
@@ -312,7 +367,7 @@ static void retry_closing(dma_ipc_t *ipc)
 /* Whether the two cannot be open at once: the owner must have freed the old one before it allocated the new one. */
 static bool conflicts(const dma_export_t *new, const dma_export_t *old)
 {
-    return overlap(old, new) || (share_block(old, new) && old->number < new->first);
+    return !old->mapped && !new->mapped && (overlap(old, new) || (share_block(old, new) && old->number < new->first));
 }
 
 /* An import that a reset of the device has destroyed is nobody's; its users close it. */
@@ -390,7 +445,7 @@ dma_status_t dma_ipc_open(dma_ipc_t *ipc, int device, uint64_t nonce, const dma_
         }
         *i = (dma_import_t){.next = ipc->imports, .nonce = nonce, .export = *export, .device = device};
         i->resets = dma_gpu_resets(ipc->rt, device);
-        if ((status = open_handle(ipc->rt, device, &export->handle, &i->base)) != DMA_OK) {
+        if ((status = open_import(ipc, i)) != DMA_OK) {
             free(i);
             goto unlock;
         }

@@ -18,6 +18,9 @@
  * Runtimes carve small allocations out of blocks and open whole blocks. So the last rule also applies to imports in the
  * same block, if the owner says (dma_export_t.first) that it has freed all of them.
  *
+ * Virtually mapped memory is exported by file descriptors (mapped.h). Two such exports can have memory in common while both
+ * exist, and each import has addresses of its own. So the rules about overlaps are not for them.
+ *
  * A runtime may hold an import a little longer than its users. Then every later call tries to close it again. Until that
  * succeeds, an import that would take its place is refused with DMA_UNSUPPORTED.
  */
@@ -37,6 +40,11 @@ dma_ipc_t *dma_ipc_create(const dma_gpu_runtime_t *rt, dma_counters_t *counters)
  * these stay open and registered until the process ends. */
 void dma_ipc_destroy(dma_ipc_t *ipc);
 
+/* Virtually mapped memory is shared by sockets in this directory, which the other ranks see too; NULL: not at all. */
+void dma_ipc_set_directory(dma_ipc_t *ipc, const char *dir);
+/* Can virtually mapped memory be exported? The first call starts the thread that gives its file descriptors. */
+bool dma_ipc_shares_mapped(dma_ipc_t *ipc);
+
 /* The random number that identifies this process as an exporter. */
 uint64_t dma_ipc_nonce(const dma_ipc_t *ipc);
 
@@ -45,6 +53,7 @@ typedef struct dma_export {
     uint64_t base, size;
     uint64_t buffer_id; /* from the runtime; 0: the runtime has none */
     uint64_t first;     /* every export in the same blocks with a number below this one has been freed */
+    uint64_t mapped;    /* 1: virtually mapped memory; the handle holds no more than the owner's secret */
     dma_gpu_handle_t handle;
 } dma_export_t;
 

@@ -9,6 +9,7 @@ core_sources += \
 	ompi_coll_dma/gpu/cuda/cuda.c \
 	ompi_coll_dma/gpu/cuda/cuda.h \
 	ompi_coll_dma/gpu/cuda/graph.c \
+	ompi_coll_dma/gpu/cuda/mapped.c \
 	ompi_coll_dma/gpu/cuda/memory.c \
 	ompi_coll_dma/gpu/cuda/query.c \
 	ompi_coll_dma/gpu/cuda/reset.c \
@@ -23,6 +24,8 @@ core_sources += \
 	ompi_coll_dma/gpu/internal.h \
 	ompi_coll_dma/gpu/ipc.c \
 	ompi_coll_dma/gpu/ipc.h \
+	ompi_coll_dma/gpu/mapped.c \
+	ompi_coll_dma/gpu/mapped.h \
 	ompi_coll_dma/gpu/memory.c \
 	ompi_coll_dma/gpu/memory.h \
 	ompi_coll_dma/gpu/rect.c \

@@ -1,6 +1,7 @@
 /* Classification of an address range from the runtime's answer about one address. */
 #include "gpu/memory.h"
 
+#include "gpu/mapped.h"
 #include "gpu/runtime.h"
 
 /* Why memory of a kind must not be exported. */
@@ -29,7 +30,8 @@ void dma_gpu_classify(const dma_gpu_runtime_t *rt, uint64_t addr, uint64_t bytes
     if (!rt || rt->query(addr, memory) != DMA_OK) {
         *memory = (dma_gpu_memory_t){.kind = DMA_GPU_HOST, .device = -1, .device_addr = addr};
     }
-    if (!memory->reason) {
+    memory->mapped = memory->kind == DMA_GPU_DEVICE_VMM && !memory->reason && dma_mapped_find(rt, addr, bytes, memory);
+    if (!memory->reason && !memory->mapped) {
         memory->reason = reasons[memory->kind];
     }
     if (!memory->reason && memory->size == 0) {

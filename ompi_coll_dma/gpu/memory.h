@@ -4,8 +4,8 @@
  * A runtime answers a query about one address (dma_gpu_runtime_t.query). dma_gpu_classify applies the answer to a whole
  * range and decides whether an IPC handle may be requested. This decision is needed because requesting a handle is not
  * harmless: for memory that is not plain device memory the request fails late, or the handle opens as something else in
- * the peer, or the kernel crashes. So a handle is requested only where `exportable` is true. docs/dev/memory-kinds.md lists
- * the path that each kind takes.
+ * the peer, or the kernel crashes. So a handle is requested only where `exportable` is true and `mapped` is not.
+ * docs/dev/memory-kinds.md lists the path that each kind takes.
  *
  *     base                     addr             addr + bytes    base + size
  *      |-------------------------|===================|---------------|
@@ -39,7 +39,8 @@ typedef struct dma_gpu_memory {
     uint64_t base, size; /* of the allocation; 0 if the runtime does not know them */
     uint64_t buffer_id;  /* distinguishes allocations that were given the same address; 0: the runtime has no such id */
     uint64_t device_addr; /* the device's address of the queried byte */
-    bool exportable;      /* an IPC handle may be requested (set by dma_gpu_classify) */
+    bool exportable;      /* peers can open it (set by dma_gpu_classify) */
+    bool mapped;          /* likewise: by file descriptors (mapped.h). Else an IPC handle may be requested */
     dma_reason_t reason;  /* why the memory is not exportable */
 } dma_gpu_memory_t;
 

@@ -47,6 +47,15 @@ typedef struct dma_gpu_handle {
     unsigned char bytes[DMA_GPU_HANDLE_BYTES];
 } dma_gpu_handle_t;
 
+/* A part of virtually mapped memory: one physical allocation, or the beginning of one, at one range of addresses. */
+typedef struct dma_gpu_mapping {
+    uint64_t base, size;
+    uint64_t
+        id; /* of the physical allocation: no other one of this process ever has it. 0: the runtime has no such id */
+    int device;     /* that has the memory */
+    bool shareable; /* a file descriptor can stand for the allocation */
+} dma_gpu_mapping_t;
+
 typedef struct dma_gpu_pci {
     uint32_t domain, bus, device, function;
     bool has_function; /* false: the runtime does not report the function, which is 0 then */
@@ -107,6 +116,21 @@ typedef struct dma_gpu_runtime {
     dma_status_t (*ipc_export)(uint64_t base, dma_gpu_handle_t *handle);
     dma_status_t (*ipc_open)(const dma_gpu_handle_t *handle, uint64_t *base);
     dma_status_t (*ipc_close)(uint64_t base);
+
+    /*
+     * Virtually mapped memory, shared by file descriptors [all five may be NULL]. Scope, except for `mapping`. docs and users
+     * of gpu/mapped.h see what they are for.
+     *
+     * `mapping` describes what is mapped at an address; DMA_UNSUPPORTED: nothing, or no memory of this kind. `map_export`
+     * opens a file descriptor of the allocation at an address. `reserve` reserves addresses, in which `map_import` maps the
+     * allocation of a file descriptor for the device in scope; the descriptor can be closed then. `unmap` gives it all back:
+     * the reservation at `base`, and the n mappings that follow each other in it from its beginning.
+     */
+    dma_status_t (*mapping)(uint64_t addr, dma_gpu_mapping_t *mapping);
+    dma_status_t (*map_export)(uint64_t addr, int *fd);
+    dma_status_t (*reserve)(uint64_t bytes, uint64_t *base);
+    dma_status_t (*map_import)(uint64_t addr, uint64_t bytes, int fd);
+    dma_status_t (*unmap)(uint64_t base, uint64_t bytes, const uint64_t *sizes, size_t n);
 
     /* Memory; scope. No copy may access a range that is freed or unregistered. Both calls may wait for all work that is
      * in progress. */

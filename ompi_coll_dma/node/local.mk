@@ -7,6 +7,8 @@ core_sources += \
 	ompi_coll_dma/node/cross.c \
 	ompi_coll_dma/node/cross.h \
 	ompi_coll_dma/node/entry.h \
+	ompi_coll_dma/node/giver.c \
+	ompi_coll_dma/node/giver.h \
 	ompi_coll_dma/node/pause.c \
 	ompi_coll_dma/node/pause.h \
 	ompi_coll_dma/node/plain.c \

@@ -8,6 +8,8 @@
  *     start    persistent starts just behind a memset of the default stream that takes longer than the call; for
  *              coll_dma_stream_sync 1
  *     kinds    buffers of the stream-ordered allocator, virtually mapped, managed and registered memory
+ *     remap    receive buffers of several mapped parts, of all ranks or all except one, at odd offsets; their owners map
+ *              other memory at the same addresses between the calls
  *     reset    the primary context is reset before MPI_Finalize
  *     again    the same, then calls on a new communicator in new memory
  *
@@ -24,7 +26,7 @@
 #include "../mpi/verify.h"
 #include "app_driver.h"
 
-enum { MOST = 1 << 20, FAR = 256 << 20 };
+enum { MOST = 1 << 20, BIG = 5 << 20, FAR = 256 << 20 };
 
 static int rank, n;
 static int wrong;
@@ -151,6 +153,29 @@ static void run_kinds(void)
     }
 }
 
+/* Ids of buffers and bases of ranges may stay what they were. Data in the old memory of a peer would be missing. */
+static void run_remap(void)
+{
+    size_t bytes = (size_t)n * BIG;
+    addr_t send = app_kind_alloc(APP_PARTS, bytes);
+    addr_t mapped = app_kind_alloc(APP_PARTS, bytes + 4096), plain = app_alloc(bytes + 4096);
+
+    for (int round = 0; round < 80; round++) {
+        addr_t recv = round >= 40 && rank == 0 ? plain : mapped;
+        double begin = MPI_Wtime();
+
+        one_call(MPI_COMM_WORLD, send, recv + (addr_t)(round % 5) * 777, BIG - (size_t)round * 1001, round, "remap");
+        if (rank == 0 && round % 20 == 19) {
+            printf("round %d: %.0f us with filling and checking\n", round, (MPI_Wtime() - begin) * 1e6);
+        }
+        MPI_Barrier(MPI_COMM_WORLD);
+        if (round % 3 != rank % 3) {
+            app_must("cuCtxSynchronize", app_cu.wait());
+            app_remap(mapped + (addr_t)round % (bytes / APP_PART) * APP_PART);
+        }
+    }
+}
+
 static void run_reset(bool again)
 {
     addr_t send = app_alloc((size_t)n * MOST), recv = app_alloc((size_t)n * MOST);
@@ -183,8 +208,8 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &n);
-    host = malloc((size_t)n * MOST);
-    back = malloc((size_t)n * MOST);
+    host = malloc((size_t)n * BIG);
+    back = malloc((size_t)n * BIG);
     app_open(rank);
     if (strcmp(name, "self") == 0) {
         run_self();
@@ -194,6 +219,8 @@ int main(int argc, char **argv)
         run_start();
     } else if (strcmp(name, "kinds") == 0) {
         run_kinds();
+    } else if (strcmp(name, "remap") == 0) {
+        run_remap();
     } else if (strcmp(name, "reset") == 0 || strcmp(name, "again") == 0) {
         run_reset(name[0] == 'a');
     } else {

@@ -7,8 +7,8 @@
 #include "app_driver.h"
 
 struct app_cu app_cu;
-const char *const app_kind_names[APP_KINDS] = {"plain",   "odd address", "pool", "mapped", "mapped and exportable",
-                                               "managed", "pinned host"};
+const char *const app_kind_names[APP_KINDS] = {
+    "plain", "odd address", "pool", "mapped", "mapped and exportable", "mapped in parts", "managed", "pinned host"};
 int app_device;
 static int rank;
 
@@ -60,22 +60,43 @@ typedef struct {
     unsigned char flags[8];
 } mem_prop_t;
 
-static addr_t mapped_alloc(size_t bytes, int handles)
+/* Maps new memory at reserved addresses. Nothing holds it except the mapping. */
+static void map_at(addr_t addr, size_t bytes, const mem_prop_t *prop)
 {
-    mem_prop_t prop = {.type = 1, .handles = handles, .location = 1, .id = app_device};
     struct {
         int location, id, flags;
     } desc = {1, app_device, 3};
-    size_t unit = 0;
     handle_t memory;
-    addr_t addr = 0;
 
-    app_must("cuMemGetAllocationGranularity", app_cu.granularity(&unit, &prop, 0));
-    bytes = (bytes + unit - 1) / unit * unit;
-    app_must("cuMemCreate", app_cu.create(&memory, bytes, &prop, 0));
-    app_must("cuMemAddressReserve", app_cu.reserve(&addr, bytes, 0, 0, 0));
+    app_must("cuMemCreate", app_cu.create(&memory, bytes, prop, 0));
     app_must("cuMemMap", app_cu.map(addr, bytes, 0, memory, 0));
     app_must("cuMemSetAccess", app_cu.access(addr, bytes, &desc, 1));
+    app_must("cuMemRelease", app_cu.drop(memory));
+}
+
+void app_remap(addr_t part)
+{
+    mem_prop_t prop = {.type = 1, .handles = 1, .location = 1, .id = app_device};
+
+    app_must("cuMemUnmap", app_cu.unmap(part, APP_PART));
+    map_at(part, APP_PART, &prop);
+}
+
+/* `part`: bytes of each allocation; 0: one for all. */
+static addr_t mapped_alloc(size_t bytes, int handles, size_t part)
+{
+    mem_prop_t prop = {.type = 1, .handles = handles, .location = 1, .id = app_device};
+    size_t unit = part;
+    addr_t addr = 0;
+
+    if (!part) {
+        app_must("cuMemGetAllocationGranularity", app_cu.granularity(&unit, &prop, 0));
+    }
+    bytes = (bytes + unit - 1) / unit * unit;
+    app_must("cuMemAddressReserve", app_cu.reserve(&addr, bytes, 0, 0, 0));
+    for (size_t at = 0; at < bytes; at += part ? part : bytes) {
+        map_at(addr + at, part ? part : bytes, &prop);
+    }
     return addr;
 }
 
@@ -89,9 +110,11 @@ addr_t app_kind_alloc(int kind, size_t bytes)
         app_must("cuCtxSynchronize", app_cu.wait());
         return addr;
     case APP_MAPPED:
-        return mapped_alloc(bytes, 0);
+        return mapped_alloc(bytes, 0, 0);
     case APP_EXPORTABLE:
-        return mapped_alloc(bytes, 1);
+        return mapped_alloc(bytes, 1, 0);
+    case APP_PARTS:
+        return mapped_alloc(bytes, 1, APP_PART);
     case APP_MANAGED:
         app_must("cuMemAllocManaged", app_cu.alloc_managed(&addr, bytes, 1));
         return addr;

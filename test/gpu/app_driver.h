@@ -30,14 +30,16 @@ typedef void *handle_t;
     X(create, cuMemCreate, (handle_t *, size_t, const void *prop, uint64_t flags))                                     \
     X(reserve, cuMemAddressReserve, (addr_t *, size_t, size_t, addr_t, uint64_t))                                      \
     X(map, cuMemMap, (addr_t, size_t, size_t, handle_t, uint64_t))                                                     \
-    X(access, cuMemSetAccess, (addr_t, size_t, const void *desc, size_t count))
+    X(access, cuMemSetAccess, (addr_t, size_t, const void *desc, size_t count))                                        \
+    X(unmap, cuMemUnmap, (addr_t, size_t))                                                                             \
+    X(drop, cuMemRelease, (handle_t))
 
 #define APP_MEMBER(name, symbol, args) int(*name) args;
 extern struct app_cu {
     APP_DRIVER(APP_MEMBER)
 } app_cu;
 
-enum { APP_PLAIN, APP_ODD, APP_POOL, APP_MAPPED, APP_EXPORTABLE, APP_MANAGED, APP_PINNED, APP_KINDS };
+enum { APP_PLAIN, APP_ODD, APP_POOL, APP_MAPPED, APP_EXPORTABLE, APP_PARTS, APP_MANAGED, APP_PINNED, APP_KINDS };
 extern const char *const app_kind_names[APP_KINDS];
 extern int app_device;
 
@@ -47,5 +49,8 @@ void app_must(const char *what, int code);
 void app_open(int rank);
 addr_t app_alloc(size_t bytes);
 addr_t app_kind_alloc(int kind, size_t bytes);
+/* Of APP_PARTS: other memory takes the place of the part that begins there. */
+#define APP_PART ((size_t)2 << 20)
+void app_remap(addr_t part);
 
 #endif

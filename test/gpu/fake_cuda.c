@@ -27,6 +27,19 @@ void fake_driver_restart(void)
     fake_forget_objects();
 }
 
+static pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+
+int fake_lock(void)
+{
+    return pthread_mutex_lock(&lock);
+}
+
+void fake_unlock(int *locked)
+{
+    (void)locked;
+    pthread_mutex_unlock(&lock);
+}
+
 static uintptr_t handle_of(int device)
 {
     return 0x1000u + 0x100u * (unsigned)device + (fake_driver.new_handles ? primary[device].resets : 0);
@@ -49,6 +62,8 @@ bool fake_is_active(int device)
 
 cuda_error_t fake_current(int *device)
 {
+    FAKE_LOCKED;
+
     if (top == 0) {
         return CUDA_INVALID_CONTEXT;
     }
@@ -59,6 +74,7 @@ cuda_error_t fake_current(int *device)
 cuda_error_t cuThreadExchangeStreamCaptureMode(cuda_enum_t *mode)
 {
     cuda_enum_t was = capture_mode;
+    FAKE_LOCKED;
 
     fake_driver.calls++;
     capture_mode = *mode;
@@ -117,6 +133,8 @@ cuda_error_t cuDeviceGetPCIBusId(char *text, int bytes, int device)
 
 cuda_error_t cuDevicePrimaryCtxRetain(struct CUctx_st **context, int device)
 {
+    FAKE_LOCKED;
+
     (void)unsafe();
     fake_driver.retained++;
     primary[device].held++;
@@ -162,6 +180,8 @@ cuda_error_t cuDevicePrimaryCtxReset_v2(int device)
 
 cuda_error_t cuDevicePrimaryCtxGetState(int device, unsigned *flags, int *active)
 {
+    FAKE_LOCKED;
+
     *flags = 0;
     *active = primary[device].active;
     return CUDA_DONE;
@@ -181,6 +201,8 @@ cuda_error_t cuCtxGetDevice(int *device)
 /* A context that was reset can be pushed, and is of no use then; one that has another handle since cannot. */
 cuda_error_t cuCtxPushCurrent_v2(struct CUctx_st *context)
 {
+    FAKE_LOCKED;
+
     if ((uintptr_t)context != handle_of(device_of((uintptr_t)context))) {
         return CUDA_CONTEXT_DESTROYED;
     }
@@ -206,6 +228,7 @@ static bool known(uint64_t addr)
 static fake_driver_t describe(uint64_t addr)
 {
     fake_driver_t says = {0};
+    fake_mapping_t mapping;
     fake_memory_t m;
 
     if (known(addr)) {
@@ -218,13 +241,36 @@ static fake_driver_t describe(uint64_t addr)
         says.ordinal = (uint64_t)m.device;
         says.type = CUDA_TYPE_DEVICE;
         says.ipc = 1;
+    } else if (fake_find_mapping(addr, &mapping)) {
+        says.base = mapping.range;
+        says.size = mapping.range_size;
+        says.id = mapping.range_id;
+        says.ordinal = (uint64_t)mapping.device;
+        says.type = CUDA_TYPE_DEVICE;
     }
     return says;
 }
 
+/* Attributes of what is mapped at an address. */
+static uint64_t attribute_of_mapping(cuda_enum_t attribute, const fake_mapping_t *m)
+{
+    switch (attribute) {
+    case CUDA_ATTRIBUTE_MAPPING_BASE:
+        return m->base;
+    case CUDA_ATTRIBUTE_MAPPING_SIZE:
+        return m->size;
+    case CUDA_ATTRIBUTE_BLOCK_ID:
+        return m->id;
+    default:
+        return m->types;
+    }
+}
+
 cuda_error_t cuPointerGetAttributes(unsigned n, cuda_enum_t *attributes, void **data, cuda_addr_t ptr)
 {
+    FAKE_LOCKED;
     fake_driver_t says = describe(ptr);
+    fake_mapping_t mapping = {0};
     cuda_error_t error;
     int device;
 
@@ -233,6 +279,7 @@ cuda_error_t cuPointerGetAttributes(unsigned n, cuda_enum_t *attributes, void **
     if (error && (error != CUDA_INVALID_CONTEXT || fake_driver.needs_context)) {
         return error;
     }
+    (void)fake_find_mapping(ptr, &mapping);
     for (unsigned i = 0; i < n; i++) {
         uint64_t value = 0;
         size_t bytes = 4;
@@ -267,6 +314,18 @@ cuda_error_t cuPointerGetAttributes(unsigned n, cuda_enum_t *attributes, void **
             value = says.size;
             bytes = 8;
             break;
+        case CUDA_ATTRIBUTE_BLOCK_ID:
+            if (fake_driver.no_blocks) {
+                return 1;
+            }
+            __attribute__((fallthrough));
+        case CUDA_ATTRIBUTE_MAPPING_BASE:
+        case CUDA_ATTRIBUTE_MAPPING_SIZE:
+            bytes = 8;
+            __attribute__((fallthrough));
+        case CUDA_ATTRIBUTE_ALLOWED_HANDLES:
+            value = attribute_of_mapping(attributes[i], &mapping);
+            break;
         case CUDA_ATTRIBUTE_MEMPOOL_HANDLE:
             value = says.pool;
             bytes = 8;
@@ -275,15 +334,6 @@ cuda_error_t cuPointerGetAttributes(unsigned n, cuda_enum_t *attributes, void **
         memcpy(data[i], &value, bytes);
     }
     return CUDA_DONE;
-}
-
-cuda_error_t cuMemRetainAllocationHandle(cuda_addr_t *handle, void *ptr)
-{
-    (void)ptr;
-    (void)unsafe();
-    fake_driver.queries++;
-    *handle = 1;
-    return fake_driver.vmm ? CUDA_DONE : 1;
 }
 
 /* ---- copies that come late ---- */

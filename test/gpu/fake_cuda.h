@@ -2,12 +2,19 @@
 #ifndef DMA_TEST_GPU_FAKE_CUDA_H
 #define DMA_TEST_GPU_FAKE_CUDA_H
 
+#include <pthread.h>
+
 #include "fake_driver.h"
 #include "gpu/cuda/api.h"
 
 extern fake_driver_t fake_driver;
 
 #define FAKE_CUDA_DEVICES 2
+
+/* The rest of the function has the lock, which any thread may take again: what two threads may call at once. */
+#define FAKE_LOCKED __attribute__((cleanup(fake_unlock), unused)) int locked = fake_lock()
+int fake_lock(void);
+void fake_unlock(int *locked);
 
 /* Can the thread's current context be used, for calls that a capture allows? And for all others, which spoil a capture
  * unless the thread has said that it is about something else. Set the device of the context. */
@@ -27,6 +34,15 @@ typedef struct fake_memory {
     int device;
 } fake_memory_t;
 bool fake_find_memory(uint64_t addr, fake_memory_t *memory);
+
+/* What is mapped at an address, and the reservation around it, whose id is that of the buffer. */
+typedef struct fake_mapping {
+    uint64_t base, size, id;
+    uint64_t range, range_size, range_id;
+    unsigned types;
+    int device;
+} fake_mapping_t;
+bool fake_find_mapping(uint64_t addr, fake_mapping_t *mapping);
 /* A reset gives the addresses out again, if the test says so. */
 void fake_forget_addresses(int device);
 void fake_forget_objects(void);

@@ -25,6 +25,8 @@ typedef struct fake_driver {
     uint64_t base, size; /* the memory there is */
     uint64_t type, ordinal, managed, ipc, pool, id;
     bool vmm;                     /* CUDA: answer of the second question */
+    bool no_blocks;               /* CUDA: a driver that does not tell physical allocations apart */
+    char fails[16];               /* CUDA: this call of virtual memory management is refused; "": none */
     uint32_t hsa_type, hsa_flags; /* HSA: of the allocation */
     uint64_t hsa_agent, hsa_size;
 

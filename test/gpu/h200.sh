@@ -223,7 +223,7 @@ app_case() {
 stage_apps() {
     local status=0 n case
     for n in 1 "$ranks"; do
-        for case in self stale kinds reset again; do
+        for case in self stale kinds remap reset again; do
             app_case right build "$n" "$case" || status=1
         done
         app_case right build "$n" start --mca coll_dma_stream_sync 1 || status=1

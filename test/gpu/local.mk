@@ -40,7 +40,8 @@ fake_drivers = \
 	test/unit/libcuda.so.1 \
 	test/unit/libcuda_poor.so \
 	test/unit/libhsa-runtime64.so.1
-fake_cuda_sources = test/gpu/fake_cuda.c test/gpu/fake_cuda_objects.c test/gpu/fake_cuda_rest.c
+fake_cuda_sources = test/gpu/fake_cuda.c test/gpu/fake_cuda_mapped.c test/gpu/fake_cuda_objects.c \
+	test/gpu/fake_cuda_rest.c
 fake_cuda_headers = test/gpu/fake_cuda.h test/gpu/fake_driver.h
 fake_hip_sources = test/gpu/fake_hip.c test/gpu/fake_hip_rest.c
 fake_driver_compile = mkdir -p test/unit && $(CC) $(DEFS) $(AM_CPPFLAGS) $(DMA_CFLAGS) $(CFLAGS) -fvisibility=default \
@@ -55,7 +56,7 @@ test/unit/libcuda.so.1: $(fake_cuda_sources) $(fake_cuda_headers) ompi_coll_dma/
 	$(AM_V_CCLD)$(fake_driver_compile) -Wl,-soname,libcuda.so.1 $(fake_cuda_sources:%=$(srcdir)/%)
 test/unit/libcuda_poor.so: $(fake_cuda_sources) $(fake_cuda_headers) ompi_coll_dma/gpu/cuda/api.h
 	$(AM_V_CCLD)$(fake_driver_compile) -Wl,-soname,libcuda.so.1 $(srcdir)/test/gpu/fake_cuda.c \
-		$(srcdir)/test/gpu/fake_cuda_objects.c
+		$(srcdir)/test/gpu/fake_cuda_mapped.c $(srcdir)/test/gpu/fake_cuda_objects.c
 test/unit/libamdhip64.so.6: $(fake_hip_sources) test/gpu/fake_driver.h ompi_coll_dma/gpu/hip/api.h
 	$(AM_V_CCLD)$(fake_driver_compile) -Wl,-soname,libamdhip64.so.6 $(fake_hip_sources:%=$(srcdir)/%)
 test/unit/libhsa-runtime64.so.1: test/unit/libamdhip64.so.6

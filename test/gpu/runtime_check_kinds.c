@@ -126,8 +126,10 @@ static void mapped(const dma_gpu_runtime_t *rt, const char *prefix, int device)
     properties_t properties = {.pinned = 1, .handles = 1, .where = {1, device}};
     access_t access = {{1, device}, 3};
     size_t bytes = 2u << 20;
+    dma_gpu_mapping_t mapping;
     uint64_t handle;
     void *ptr = NULL;
+    bool shared;
 
     if (!create || !reserve || !map || !allow || create(&handle, bytes, &properties, 0) != 0 ||
         reserve(&ptr, bytes, 0, NULL, 0) != 0 || map(ptr, bytes, 0, handle, 0) != 0 ||
@@ -135,8 +137,13 @@ static void mapped(const dma_gpu_runtime_t *rt, const char *prefix, int device)
         check_skip("vmm", "the library makes none");
         return;
     }
-    seen(rt, "virtually mapped", ptr, BYTES, DMA_GPU_DEVICE_VMM, false);
-    seen(rt, "  inside it", (char *)ptr + 5000, 100, DMA_GPU_DEVICE_VMM, false);
+    shared = rt->mapping && rt->mapping((uintptr_t)ptr, &mapping) == DMA_OK && mapping.id;
+    if (shared) {
+        check_line(mapping.base == (uintptr_t)ptr && mapping.size == bytes && mapping.shareable, "mapping",
+                   "at %#lx, %#lx bytes, id %#lx", mapping.base, mapping.size, mapping.id);
+    }
+    seen(rt, "virtually mapped", ptr, BYTES, DMA_GPU_DEVICE_VMM, shared);
+    seen(rt, "  inside it", (char *)ptr + 5000, 100, DMA_GPU_DEVICE_VMM, shared);
 }
 
 static void registered(const dma_gpu_runtime_t *rt)

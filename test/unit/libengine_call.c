@@ -55,6 +55,8 @@ static void buffer_get(const rank_t *r, call_buffer_t *b)
 
     if (b->place == PLACE_HOST) {
         b->base = malloc(bytes);
+    } else if (b->place == PLACE_MAPPED) {
+        b->base = fake_gpu_map(r->rank, bytes, 1, true);
     } else {
         pthread_mutex_lock(&alloc_lock);
         b->base =
@@ -71,6 +73,8 @@ static void buffer_put(const call_buffer_t *b)
     }
     if (b->place == PLACE_HOST) {
         free(b->base);
+    } else if (b->place == PLACE_MAPPED) {
+        fake_gpu_unmap(b->base);
     } else {
         pthread_mutex_lock(&alloc_lock);
         fake_gpu_free(b->base);
@@ -152,6 +156,12 @@ void call_move(rank_t *r, call_t *c, bool same)
 {
     char *old = c->recv.base;
 
+    if (c->recv.place == PLACE_MAPPED && same) {
+        for (size_t at = 0; at < c->recv.bytes + 2 * GUARD + 64; at += 4096) {
+            fake_gpu_remap(old, (unsigned)(at / 4096));
+        }
+        return;
+    }
     must(r, c->recv.place == PLACE_DEVICE, "only plain device memory moves");
     pthread_mutex_lock(&alloc_lock);
     if (!same) {

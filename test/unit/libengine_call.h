@@ -19,7 +19,8 @@ typedef enum call_place {
     PLACE_DEVICE,
     PLACE_FINE, /* device memory that has no handle */
     PLACE_AWAY, /* on another device than the rank's own */
-    PLACES
+    PLACES,
+    PLACE_MAPPED /* virtually mapped, in several parts; not drawn by random tests */
 } call_place_t;
 
 typedef struct call_spec {
@@ -53,7 +54,7 @@ uint32_t call_runs(const dma_comm_t *comm);
 /* A rank's arguments; the memory is the rank's until call_free. */
 call_t *call_make(rank_t *r, const call_spec_t *spec);
 void call_free(call_t *c);
-/* New memory for the same arguments; `same` address: another allocation where the old one was. */
+/* New memory to receive in; `same` address: another allocation where the old one was. */
 void call_move(rank_t *r, call_t *c, bool same);
 /* The data of a use: before it, and behind it. */
 void call_fill(rank_t *r, call_t *c, uint64_t tag);

@@ -11,19 +11,9 @@
 #include "libgpu_fake_internal.h"
 
 #define MAGIC 0x66616b6567707531u
-#define PAGE  4096u
+#define PAGE  FAKE_PAGE
 
 fake_machine_t fake_machine = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
-
-typedef struct range {
-    struct range *next;
-    dma_gpu_kind_t kind;
-    int device, fd;
-    uint64_t base, size, id;
-    uint64_t home, home_id;  /* imported: where its owner has it, */
-    int home_device;         /* who may be told by the device */
-    fake_account_t *account; /* NULL: the test's own */
-} range_t;
 
 /* What a handle says, to whom it may be opened by. */
 typedef struct ticket {
@@ -33,7 +23,7 @@ typedef struct ticket {
 
 _Static_assert(sizeof(ticket_t) <= DMA_GPU_HANDLE_BYTES, "fits");
 
-static range_t *ranges;
+fake_range_t *fake_ranges;
 static uint64_t last_id;
 
 static _Thread_local void *next_at;      /* nobody else gets it, */
@@ -190,10 +180,9 @@ static void leave(dma_gpu_scope_t *scope)
     current = scope->previous;
 }
 
-/* Under the lock. */
-static range_t *find(uint64_t addr)
+fake_range_t *fake_find_range(uint64_t addr)
 {
-    range_t *r = ranges;
+    fake_range_t *r = fake_ranges;
 
     while (r && addr - r->base >= r->size) {
         r = r->next;
@@ -203,23 +192,26 @@ static range_t *find(uint64_t addr)
 
 void fake_check_range(const char *function, uint64_t addr, uint64_t bytes)
 {
-    range_t *r;
+    fake_range_t *r;
 
     pthread_mutex_lock(&fake_machine.lock);
-    r = find(addr);
-    if (r && bytes > r->size - (addr - r->base)) {
-        fake_misuse("%s: %#lx + %#lx goes beyond its allocation", function, addr, bytes);
+    while ((r = fake_find_range(addr)) && bytes > r->size - (addr - r->base)) {
+        if (!r->maps) {
+            fake_misuse("%s: %#lx + %#lx goes beyond its allocation", function, addr, bytes);
+        }
+        bytes -= r->size - (addr - r->base); /* the next mapping follows it */
+        addr = r->base + r->size;
     }
     pthread_mutex_unlock(&fake_machine.lock);
 }
 
 uint64_t fake_buffer_id(uint64_t addr)
 {
-    const range_t *r;
+    const fake_range_t *r;
     uint64_t id;
 
     pthread_mutex_lock(&fake_machine.lock);
-    r = find(addr);
+    r = fake_find_range(addr);
     id = r ? r->id : 0;
     pthread_mutex_unlock(&fake_machine.lock);
     return id;
@@ -230,25 +222,30 @@ static uint64_t pages(uint64_t bytes)
     return (bytes + PAGE - 1) / PAGE * PAGE;
 }
 
-/* `fd` is taken over. */
-static range_t *map(dma_gpu_kind_t kind, int device, int fd, uint64_t bytes, void *at)
+fake_range_t *fake_map_range(dma_gpu_kind_t kind, int device, int fd, uint64_t bytes, void *at)
 {
-    range_t *r = calloc(1, sizeof(*r));
+    fake_range_t *r = calloc(1, sizeof(*r));
     void *addr = mmap(at, pages(bytes), PROT_READ | PROT_WRITE, MAP_SHARED | (at ? MAP_FIXED : 0), fd, 0);
 
     if (!r || addr == MAP_FAILED) {
         fake_misuse("no memory");
     }
     pthread_mutex_lock(&fake_machine.lock);
-    *r = (range_t){ranges, kind, device, fd, (uintptr_t)addr, bytes, ++last_id, 0, 0, 0, NULL};
-    ranges = r;
+    *r = (fake_range_t){.next = fake_ranges,
+                        .kind = kind,
+                        .device = device,
+                        .fd = fd,
+                        .base = (uintptr_t)addr,
+                        .size = bytes,
+                        .id = ++last_id};
+    fake_ranges = r;
     pthread_mutex_unlock(&fake_machine.lock);
     return r;
 }
 
 static void unmap(const char *function, uint64_t base, bool imported, bool keep)
 {
-    range_t **at = &ranges, *r;
+    fake_range_t **at = &fake_ranges, *r;
 
     pthread_mutex_lock(&fake_machine.lock);
     while (*at && (*at)->base != base) {
@@ -286,7 +283,7 @@ void *fake_gpu_alloc(dma_gpu_kind_t kind, int device, uint64_t bytes)
         fake_misuse("%#lx bytes in the place of %#lx", pages(bytes), next_room);
     }
     next_at = NULL;
-    return (void *)(uintptr_t)map(kind, device, fd, bytes, at)->base;
+    return (void *)(uintptr_t)fake_map_range(kind, device, fd, bytes, at)->base;
 }
 
 void fake_gpu_free(void *addr)
@@ -302,7 +299,7 @@ void fake_gpu_free_for_next(void *addr)
 static dma_status_t query(uint64_t addr, dma_gpu_memory_t *memory)
 {
     dma_status_t status;
-    range_t *r;
+    fake_range_t *r;
 
     if (!fake_call("query", &status) && !fake_machine.shut_down) {
         *memory = (dma_gpu_memory_t){.kind = DMA_GPU_DEVICE_PLAIN, .base = 1, .size = UINT64_MAX}; /* not to be used */
@@ -313,13 +310,13 @@ static dma_status_t query(uint64_t addr, dma_gpu_memory_t *memory)
         return DMA_OK;
     }
     pthread_mutex_lock(&fake_machine.lock);
-    r = find(addr);
+    r = fake_find_range(addr);
     if (r) {
         *memory = (dma_gpu_memory_t){.kind = r->kind,
                                      .device = r->device,
-                                     .base = r->base,
-                                     .size = r->size,
-                                     .buffer_id = r->id,
+                                     .base = r->maps ? r->home : r->base,
+                                     .size = r->maps ? r->maps : r->size,
+                                     .buffer_id = r->maps ? r->home_id : r->id,
                                      .device_addr = addr};
     }
     pthread_mutex_unlock(&fake_machine.lock);
@@ -330,14 +327,14 @@ static dma_status_t ipc_export(uint64_t base, dma_gpu_handle_t *handle)
 {
     dma_status_t status;
     ticket_t ticket;
-    range_t *r;
+    fake_range_t *r;
 
     fake_scope("ipc_export");
     if (!fake_call("ipc_export", &status)) {
         return status;
     }
     pthread_mutex_lock(&fake_machine.lock);
-    r = find(base);
+    r = fake_find_range(base);
     if (!r || r->base != base || r->kind != DMA_GPU_DEVICE_PLAIN) {
         fake_misuse("a handle was asked for memory of kind %d at %#lx", r ? (int)r->kind : DMA_GPU_HOST, base);
     }
@@ -349,9 +346,9 @@ static dma_status_t ipc_export(uint64_t base, dma_gpu_handle_t *handle)
 }
 
 /* Under the lock: as CUDA, which refuses what overlaps memory that is open here and whose owner has freed it. */
-static bool overlaps_stale(const range_t *home, int device)
+static bool overlaps_stale(const fake_range_t *home, int device)
 {
-    for (const range_t *r = ranges; r; r = r->next) {
+    for (const fake_range_t *r = fake_ranges; r; r = r->next) {
         if (r->kind == DMA_GPU_DEVICE_IMPORTED && r->device == device && r->home_device == home->device &&
             r->home_id != home->id && r->home < home->base + home->size && home->base < r->home + r->size) {
             return true;
@@ -363,7 +360,7 @@ static bool overlaps_stale(const range_t *home, int device)
 static dma_status_t ipc_open(const dma_gpu_handle_t *handle, uint64_t *base)
 {
     int fd, device = fake_scope("ipc_open");
-    range_t *r, *opened, home = {0};
+    fake_range_t *r, *opened, home = {0};
     dma_status_t status;
     ticket_t ticket;
 
@@ -375,7 +372,7 @@ static dma_status_t ipc_open(const dma_gpu_handle_t *handle, uint64_t *base)
         return DMA_UNSUPPORTED;
     }
     pthread_mutex_lock(&fake_machine.lock);
-    for (r = ranges; r && (r->id != ticket.id || r->fd != ticket.fd); r = r->next) {
+    for (r = fake_ranges; r && (r->id != ticket.id || r->fd != ticket.fd); r = r->next) {
     }
     fd = r && !overlaps_stale(r, device) ? dup(ticket.fd) : -1;
     home = r ? *r : home;
@@ -383,7 +380,7 @@ static dma_status_t ipc_open(const dma_gpu_handle_t *handle, uint64_t *base)
     if (fd < 0) {
         return DMA_UNSUPPORTED;
     }
-    opened = map(DMA_GPU_DEVICE_IMPORTED, device, fd, ticket.size, NULL);
+    opened = fake_map_range(DMA_GPU_DEVICE_IMPORTED, device, fd, ticket.size, NULL);
     pthread_mutex_lock(&fake_machine.lock);
     opened->home = home.base;
     opened->home_id = home.id;
@@ -398,10 +395,10 @@ uint64_t fake_gpu_kept(void)
     uint64_t bytes = 0;
 
     pthread_mutex_lock(&fake_machine.lock);
-    for (const range_t *i = ranges, *r; i; i = i->next) {
-        for (r = ranges; i->home_id && r && r->id != i->home_id; r = r->next) {
+    for (const fake_range_t *i = fake_ranges, *r; i; i = i->next) {
+        for (r = fake_ranges; i->home_id && r && r->id != i->home_id; r = r->next) {
         }
-        bytes += r ? 0 : i->size;
+        bytes += r || i->maps ? 0 : i->size;
     }
     pthread_mutex_unlock(&fake_machine.lock);
     return bytes;
@@ -422,7 +419,7 @@ static dma_status_t ipc_close(uint64_t base)
 static dma_status_t host_register(void *addr, uint64_t bytes, uint64_t *device_addr)
 {
     dma_status_t status;
-    range_t *r;
+    fake_range_t *r;
 
     fake_scope("host_register");
     if (!fake_call("host_register", &status)) {
@@ -433,9 +430,15 @@ static dma_status_t host_register(void *addr, uint64_t bytes, uint64_t *device_a
         return DMA_ERR_NOMEM;
     }
     pthread_mutex_lock(&fake_machine.lock);
-    *r = (range_t){ranges, DMA_GPU_HOST_REGISTERED, current, -1, (uintptr_t)addr, bytes, ++last_id, 0, 0, 0, NULL};
-    ranges = r;
-    r->account = &fake_pinned;
+    *r = (fake_range_t){.next = fake_ranges,
+                        .kind = DMA_GPU_HOST_REGISTERED,
+                        .device = current,
+                        .fd = -1,
+                        .base = (uintptr_t)addr,
+                        .size = bytes,
+                        .id = ++last_id,
+                        .account = &fake_pinned};
+    fake_ranges = r;
     (void)fake_debit(&fake_pinned, bytes);
     pthread_mutex_unlock(&fake_machine.lock);
     *device_addr = (uintptr_t)addr;
@@ -444,7 +447,7 @@ static dma_status_t host_register(void *addr, uint64_t bytes, uint64_t *device_a
 
 static dma_status_t host_unregister(void *addr)
 {
-    range_t **at = &ranges, *r;
+    fake_range_t **at = &fake_ranges, *r;
     dma_status_t status;
 
     fake_scope("host_unregister");
@@ -480,7 +483,7 @@ static dma_status_t alloc(uint64_t bytes, uint64_t *addr)
     if (status == DMA_OK) {
         *addr = (uintptr_t)fake_gpu_alloc(DMA_GPU_DEVICE_PLAIN, device, bytes);
         pthread_mutex_lock(&fake_machine.lock);
-        find(*addr)->account = &fake_accounts[device];
+        fake_find_range(*addr)->account = &fake_accounts[device];
         pthread_mutex_unlock(&fake_machine.lock);
     }
     return status;
@@ -545,6 +548,7 @@ dma_gpu_runtime_t *fake_gpu_start(const fake_gpu_options_t *options)
     table = fresh;
     fake_fill_streams(&table);
     fake_fill_late(&table);
+    fake_fill_mapped(&table);
     memset(functions, 0, sizeof(functions));
     fake_accounts_begin();
     memset(fake_machine.held, 0, sizeof(fake_machine.held));
@@ -564,7 +568,7 @@ void fake_gpu_may_stay(void)
 
 void fake_gpu_stop(void)
 {
-    range_t *r;
+    fake_range_t *r;
 
     pthread_mutex_lock(&fake_machine.lock);
     fake_machine.stopping = true;
@@ -576,7 +580,7 @@ void fake_gpu_stop(void)
     if (fake_machine.streams) {
         fake_misuse("a stream is left");
     }
-    for (range_t **at = &ranges; fake_machine.may_stay && (r = *at);) {
+    for (fake_range_t **at = &fake_ranges; fake_machine.may_stay && (r = *at);) {
         if (r->kind != DMA_GPU_HOST_REGISTERED && r->kind != DMA_GPU_DEVICE_IMPORTED) {
             at = &r->next;
             continue;
@@ -587,7 +591,8 @@ void fake_gpu_stop(void)
         }
         free(r);
     }
-    if (ranges) {
-        fake_misuse("memory of kind %d at %#lx is left", (int)ranges->kind, ranges->base);
+    fake_mapped_end();
+    if (fake_ranges) {
+        fake_misuse("memory of kind %d at %#lx is left", (int)fake_ranges->kind, fake_ranges->base);
     }
 }

@@ -35,6 +35,14 @@ void *fake_gpu_alloc(dma_gpu_kind_t kind, int device, uint64_t bytes);
 void fake_gpu_free(void *addr);
 /* The next allocation of this thread, no larger, gets its address. */
 void fake_gpu_free_for_next(void *addr);
+/* Virtually mapped memory: parts of `part` bytes side by side, at least `bytes` bytes of them, each an allocation of its own.
+ * The runtime describes all of it as one buffer, whose id stays. `shareable`: file descriptors can stand for the parts. */
+void *fake_gpu_map(int device, uint64_t bytes, uint64_t part, bool shareable);
+/* The owner unmaps part i, and maps a new allocation there. */
+void fake_gpu_remap(void *addr, unsigned i);
+/* It unmaps all. */
+void fake_gpu_unmap(void *addr);
+
 /* What the table's `alloc` gives to a device: at most `bytes` bytes at once, before it fails with DMA_ERR_NOMEM. */
 void fake_gpu_room(int device, uint64_t bytes);
 /* The most that it has given at once; and what it has given and not got back. */

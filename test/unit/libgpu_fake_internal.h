@@ -38,10 +38,34 @@ void fake_check_range(const char *function, uint64_t addr, uint64_t bytes);
 /* Of the allocation that contains the address; 0: none. */
 uint64_t fake_buffer_id(uint64_t addr);
 
+#define FAKE_PAGE 4096u
+
+typedef struct fake_account fake_account_t;
+
+/* An allocation, or a part of virtually mapped memory. */
+typedef struct fake_range {
+    struct fake_range *next;
+    dma_gpu_kind_t kind;
+    int device, fd;
+    uint64_t base, size, id;
+    uint64_t home, home_id;  /* imported: where its owner has it, */
+    int home_device;         /* who may be told by the device */
+    fake_account_t *account; /* NULL: the test's own */
+    uint64_t maps;           /* part of a reservation of so many bytes at `home`, whose id stays what it is; 0: none */
+    bool shareable;
+} fake_range_t;
+
+extern fake_range_t *fake_ranges;
+
+/* Under the lock. */
+fake_range_t *fake_find_range(uint64_t addr);
+/* `fd` is taken over. `at`: where, or NULL. */
+fake_range_t *fake_map_range(dma_gpu_kind_t kind, int device, int fd, uint64_t bytes, void *at);
+
 /* What the table gives and gets back, of a device and of pinned memory; under the lock. */
-typedef struct fake_account {
+struct fake_account {
     uint64_t given, most, room;
-} fake_account_t;
+};
 
 extern fake_account_t fake_accounts[FAKE_GPU_MAX_DEVICES], fake_pinned;
 void fake_accounts_begin(void);
@@ -50,6 +74,9 @@ bool fake_debit(fake_account_t *a, uint64_t bytes);
 
 void fake_fill_streams(dma_gpu_runtime_t *table);
 void fake_fill_late(dma_gpu_runtime_t *table);
+void fake_fill_mapped(dma_gpu_runtime_t *table);
+/* Misuse if a reservation is left. */
+void fake_mapped_end(void);
 void *fake_device_main(void *device);
 
 #endif

@@ -16,6 +16,7 @@ unit_tests += \
 	test/unit/test_device_freed \
 	test/unit/test_device_holes \
 	test/unit/test_device_ipc \
+	test/unit/test_device_mapped \
 	test/unit/test_device_persistent \
 	test/unit/test_device_pieces \
 	test/unit/test_device_reset \
@@ -34,11 +35,13 @@ unit_tests += \
 	test/unit/test_failures \
 	test/unit/test_failures_threads \
 	test/unit/test_forms \
+	test/unit/test_giver \
 	test/unit/test_gpu_adopt \
 	test/unit/test_gpu_cost \
 	test/unit/test_gpu_fake \
 	test/unit/test_gpu_fit \
 	test/unit/test_gpu_guard \
+	test/unit/test_gpu_mapped \
 	test/unit/test_gpu_memory \
 	test/unit/test_gpu_reset \
 	test/unit/test_gpu_runtime \
@@ -113,6 +116,7 @@ unit_helpers += \
 	test/unit/libgpu_fake_account.c \
 	test/unit/libgpu_fake_internal.h \
 	test/unit/libgpu_fake_late.c \
+	test/unit/libgpu_fake_mapped.c \
 	test/unit/libgpu_fake_stream.c \
 	test/unit/libinterp.c \
 	test/unit/libinterp.h \

@@ -418,6 +418,41 @@ START_TEST(buffers_that_are_not_prepared)
 }
 END_TEST
 
+/* Virtually mapped memory: prepared, if it can be shared. */
+static void in_mapped_memory(rank_t *r)
+{
+    call_spec_t spec = spec_of(DMA_ALLTOALL, false, 3000);
+    const bool *shared = r->job->arg;
+    persistent_t p;
+
+    spec.recv = PLACE_MAPPED;
+    make(r, &p, &spec);
+    must(r, is_frozen(&p) == *shared, "%sfrozen", *shared ? "not " : "");
+    for (uint64_t tag = 1; tag <= 6; tag++) {
+        start(r, &p, tag);
+        finish(r, &p);
+    }
+    end(r, &p);
+}
+
+/* Loop variable: the ranks have a directory for sockets, and none fails to open what it gets. */
+START_TEST(virtually_mapped)
+{
+    char dir[] = "/tmp/dma-test-XXXXXX";
+    bool shared = _i == 3;
+    job_t job = call_job(3, in_mapped_memory, NULL);
+
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    job.arg = &shared;
+    job.session_dir = _i & 1 ? dir : NULL;
+    if (!(_i & 2)) {
+        fake_gpu_fail("map_import", 1, DMA_UNSUPPORTED);
+    }
+    call_run_job(&job);
+    ck_assert_int_eq(rmdir(dir), 0);
+}
+END_TEST
+
 /* ---- many of them ---- */
 
 /* Engines need no shared memory for the data, so what a request takes does not grow with its blocks. */
@@ -474,6 +509,7 @@ int main(void)
     unit_test(s, every_mixture, 30);
     unit_loop(s, making_fails_on_one_rank, 0, 5, 20);
     unit_loop(s, buffers_that_are_not_prepared, 0, 2, 20);
+    unit_loop(s, virtually_mapped, 0, 4, 20);
     unit_test(s, many_fit_into_the_arena, 60);
     return unit_main(s);
 }

@@ -164,7 +164,7 @@ static const struct {
     {{.type = CUDA_TYPE_DEVICE, .ipc = 1, .pool = 99}, DMA_GPU_DEVICE_POOL, 1, 1},
     {{.type = CUDA_TYPE_DEVICE, .managed = 1}, DMA_GPU_MANAGED, 1, 1},
     {{.type = CUDA_TYPE_HOST, .managed = 1}, DMA_GPU_MANAGED, 1, 1},
-    {{.type = CUDA_TYPE_DEVICE, .vmm = true}, DMA_GPU_DEVICE_VMM, 2, 1},
+    {{.type = CUDA_TYPE_DEVICE, .vmm = true}, DMA_GPU_DEVICE_VMM, 3, 2}, /* also: can it be shared? */
     {{.type = CUDA_TYPE_DEVICE}, DMA_GPU_DEVICE_IMPORTED, 2, 1},
     {{.type = CUDA_TYPE_HOST}, DMA_GPU_HOST_PINNED, 1, 1}, /* or registered: the driver says the same of both */
     {{.type = 3}, DMA_GPU_UNKNOWN, 1, 1},

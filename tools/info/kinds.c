@@ -37,7 +37,7 @@ info_kind_t info_kind(dma_gpu_kind_t kind)
         [DMA_GPU_DEVICE_PLAIN] = {"device", "hipMalloc, cudaMalloc"},
         [DMA_GPU_DEVICE_FINE] = {"device-fine", "hipExtMallocWithFlags"},
         [DMA_GPU_DEVICE_POOL] = {"device-pool", "hipMallocAsync, cudaMallocAsync"},
-        [DMA_GPU_DEVICE_VMM] = {"device-vmm", "hipMemMap, cuMemMap"},
+        [DMA_GPU_DEVICE_VMM] = {"device-vmm", "hipMemMap; cuMemMap without file descriptors"},
         [DMA_GPU_MANAGED] = {"managed", "hipMallocManaged, cudaMallocManaged"},
         [DMA_GPU_DEVICE_IMPORTED] = {"device-imported", "hipIpcOpenMemHandle, cudaIpcOpenMemHandle"},
         [DMA_GPU_UNKNOWN] = {"device-unknown", "whatever the runtime does not know"},

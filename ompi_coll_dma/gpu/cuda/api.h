@@ -61,6 +61,12 @@ typedef struct cuda_layout_copy3d {
     size_t width, height, depth;
 } cuda_layout_copy3d_t;
 
+typedef struct cuda_layout_access {
+    cuda_enum_t type;
+    int id; /* of the device */
+    cuda_enum_t flags;
+} cuda_layout_access_t;
+
 typedef struct cuda_layout_batch_attributes {
     cuda_enum_t source_order;
     struct {
@@ -75,11 +81,13 @@ typedef cuda_layout_ipc_handle_t cuda_ipc_handle_t;
 typedef cuda_layout_copy2d_t cuda_copy2d_t;
 typedef cuda_layout_copy3d_t cuda_copy3d_t;
 typedef cuda_layout_batch_attributes_t cuda_batch_attributes_t;
+typedef cuda_layout_access_t cuda_access_t;
 #else
 typedef CUipcMemHandle cuda_ipc_handle_t;
 typedef CUDA_MEMCPY2D cuda_copy2d_t;
 typedef CUDA_MEMCPY3D cuda_copy3d_t;
 typedef CUmemcpyAttributes cuda_batch_attributes_t;
+typedef CUmemAccessDesc cuda_access_t;
 #endif
 
 #define CUDA_CALLS(X)                                                                                                  \
@@ -101,6 +109,16 @@ typedef CUmemcpyAttributes cuda_batch_attributes_t;
     X(pointer_set_attribute, cuPointerSetAttribute, false, const void *value, cuda_enum_t attribute, cuda_addr_t ptr)  \
     X(mem_retain_handle, cuMemRetainAllocationHandle, true, cuda_addr_t *handle, void *ptr)                            \
     X(mem_release, cuMemRelease, true, cuda_addr_t handle)                                                             \
+    X(mem_export, cuMemExportToShareableHandle, false, void *fd, cuda_addr_t handle, cuda_enum_t type,                 \
+      unsigned long long flags)                                                                                        \
+    X(mem_import, cuMemImportFromShareableHandle, false, cuda_addr_t *handle, void *fd, cuda_enum_t type)              \
+    X(mem_reserve, cuMemAddressReserve, false, cuda_addr_t *ptr, size_t bytes, size_t alignment, cuda_addr_t wanted,   \
+      unsigned long long flags)                                                                                        \
+    X(mem_unreserve, cuMemAddressFree, false, cuda_addr_t ptr, size_t bytes)                                           \
+    X(mem_map, cuMemMap, false, cuda_addr_t ptr, size_t bytes, size_t offset, cuda_addr_t handle,                      \
+      unsigned long long flags)                                                                                        \
+    X(mem_unmap, cuMemUnmap, false, cuda_addr_t ptr, size_t bytes)                                                     \
+    X(mem_set_access, cuMemSetAccess, false, cuda_addr_t ptr, size_t bytes, const cuda_access_t *access, size_t n)     \
     X(ipc_get, cuIpcGetMemHandle, true, cuda_ipc_handle_t *handle, cuda_addr_t ptr)                                    \
     X(ipc_open, cuIpcOpenMemHandle_v2, true, cuda_addr_t *ptr, cuda_ipc_handle_t handle, unsigned flags)               \
     X(ipc_close, cuIpcCloseMemHandle, true, cuda_addr_t ptr)                                                           \
@@ -167,7 +185,15 @@ enum {
     CUDA_ATTRIBUTE_IPC_CAPABLE = 10,
     CUDA_ATTRIBUTE_RANGE_START = 11,
     CUDA_ATTRIBUTE_RANGE_SIZE = 12,
+    CUDA_ATTRIBUTE_ALLOWED_HANDLES = 14,
     CUDA_ATTRIBUTE_MEMPOOL_HANDLE = 17,
+    CUDA_ATTRIBUTE_MAPPING_SIZE = 18,
+    CUDA_ATTRIBUTE_MAPPING_BASE = 19,
+    CUDA_ATTRIBUTE_BLOCK_ID = 20,
+
+    CUDA_HANDLE_FD = 1,
+    CUDA_LOCATION_DEVICE = 1,
+    CUDA_ACCESS_READ_WRITE = 3,
 
     CUDA_TYPE_HOST = 1,
     CUDA_TYPE_DEVICE = 2,

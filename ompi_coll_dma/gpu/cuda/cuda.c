@@ -105,6 +105,7 @@ const dma_gpu_runtime_t *dma_gpu_cuda_open(void)
     table.version = (uint32_t)version;
     dma_cuda_fill_queries(&table);
     dma_cuda_fill_memory(&table);
+    dma_cuda_fill_mapped(&table);
     dma_cuda_fill_streams(&table);
     dma_cuda_fill_graphs(&table);
     return &table;

@@ -46,6 +46,11 @@ dma_status_t dma_cuda_origin(dma_gpu_origin_t *origin);
     (dma_gpu_guard_has_lost(&dma_cuda_guard, (object)->origin) ? dma_gpu_guard_error((object)->origin)                 \
                                                                : DMA_CUDA(call, __VA_ARGS__))
 
+/* ---- query.c ---- */
+
+/* Attributes of an address, also for a thread without a context. */
+cuda_error_t dma_cuda_get_attributes(unsigned n, cuda_enum_t *names, void **data, uint64_t addr);
+
 /* ---- the others ---- */
 
 /* What a dma_gpu_stream_t of this runtime is. */
@@ -62,9 +67,15 @@ static inline const dma_cuda_stream_t *dma_cuda_stream(const dma_gpu_stream_t *s
 /* Parts of the table. */
 void dma_cuda_fill_queries(dma_gpu_runtime_t *table);
 void dma_cuda_fill_memory(dma_gpu_runtime_t *table);
+void dma_cuda_fill_mapped(dma_gpu_runtime_t *table);
+/* A member of the table, in mapped.c. */
+dma_status_t dma_cuda_mapping(uint64_t addr, dma_gpu_mapping_t *mapping);
 void dma_cuda_fill_streams(dma_gpu_runtime_t *table);
 void dma_cuda_fill_graphs(dma_gpu_runtime_t *table);
 
 void dma_cuda_destroy_private_stream(int device);
+
+/* memory.c: memory that has been made in the current context, which is known by its address from now on. */
+dma_status_t dma_cuda_add_memory(uint64_t addr);
 
 #endif

@@ -1,8 +1,7 @@
 /* CUDA: IPC, registration, allocation. Queries of addresses are in query.c. */
 #include "gpu/cuda/cuda.h"
 
-/* Memory that has been made in the current context. */
-static dma_status_t add_memory(uint64_t addr)
+dma_status_t dma_cuda_add_memory(uint64_t addr)
 {
     int device;
 
@@ -22,7 +21,7 @@ static dma_status_t ipc_open(const dma_gpu_handle_t *handle, uint64_t *base)
     cuda_addr_t addr = 0;
     dma_status_t status = DMA_CUDA_TRY(ipc_open, &addr, *(const cuda_ipc_handle_t *)handle, CUDA_IPC_LAZY_PEER_ACCESS);
 
-    if (status == DMA_OK && (status = add_memory(addr)) != DMA_OK) {
+    if (status == DMA_OK && (status = dma_cuda_add_memory(addr)) != DMA_OK) {
         (void)DMA_CUDA(ipc_close, addr);
     }
     if (status == DMA_OK) {
@@ -46,7 +45,7 @@ static dma_status_t host_register(void *addr, uint64_t bytes, uint64_t *device_a
         return status;
     }
     status = DMA_CUDA_TRY(host_device_pointer, &at, addr, 0);
-    if (status != DMA_OK || (status = add_memory((uintptr_t)addr)) != DMA_OK) {
+    if (status != DMA_OK || (status = dma_cuda_add_memory((uintptr_t)addr)) != DMA_OK) {
         goto unregister;
     }
     *device_addr = at;
@@ -67,7 +66,7 @@ static dma_status_t alloc(uint64_t bytes, uint64_t *addr)
     cuda_addr_t at = 0;
     dma_status_t status = DMA_CUDA(mem_alloc, &at, bytes);
 
-    if (status == DMA_OK && (status = add_memory(at)) != DMA_OK) {
+    if (status == DMA_OK && (status = dma_cuda_add_memory(at)) != DMA_OK) {
         (void)DMA_CUDA(mem_free, at);
     }
     if (status == DMA_OK) {

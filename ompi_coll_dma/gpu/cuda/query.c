@@ -51,20 +51,6 @@ typedef struct cuda_attributes {
     uint64_t type, device_addr, id, managed, ordinal, ipc, start, size, pool;
 } cuda_attributes_t;
 
-static cuda_error_t get_attributes(uint64_t addr, cuda_attributes_t *attributes)
-{
-    cuda_enum_t names[] = {CUDA_ATTRIBUTE_MEMORY_TYPE, CUDA_ATTRIBUTE_DEVICE_POINTER, CUDA_ATTRIBUTE_BUFFER_ID,
-                           CUDA_ATTRIBUTE_IS_MANAGED,  CUDA_ATTRIBUTE_DEVICE_ORDINAL, CUDA_ATTRIBUTE_IPC_CAPABLE,
-                           CUDA_ATTRIBUTE_RANGE_START, CUDA_ATTRIBUTE_RANGE_SIZE,     CUDA_ATTRIBUTE_MEMPOOL_HANDLE};
-    void *data[] = {&attributes->type,    &attributes->device_addr, &attributes->id,
-                    &attributes->managed, &attributes->ordinal,     &attributes->ipc,
-                    &attributes->start,   &attributes->size,        &attributes->pool};
-
-    _Static_assert(sizeof(names) / sizeof(names[0]) == sizeof(data) / sizeof(data[0]), "one result for each attribute");
-    *attributes = (cuda_attributes_t){0};
-    return dma_cuda.pointer_get_attributes(sizeof(names) / sizeof(names[0]), names, data, addr);
-}
-
 /* A device with an active primary context, or -1. */
 static int active_device(void)
 {
@@ -83,17 +69,40 @@ static int active_device(void)
 
 /* For a thread without a context, or with one that a reset has destroyed. Any context is good enough, because addresses
  * are unique in a process. */
-static cuda_error_t get_attributes_in_context(uint64_t addr, cuda_attributes_t *attributes)
+static cuda_error_t get_attributes_in_context(unsigned n, cuda_enum_t *names, void **data, uint64_t addr)
 {
     cuda_error_t error = CUDA_INVALID_CONTEXT;
     int device = active_device();
     dma_gpu_scope_t scope;
 
     if (device >= 0 && dma_cuda_enter(device, &scope) == DMA_OK) {
-        error = get_attributes(addr, attributes);
+        error = dma_cuda.pointer_get_attributes(n, names, data, addr);
         dma_cuda_leave(&scope);
     }
     return error;
+}
+
+cuda_error_t dma_cuda_get_attributes(unsigned n, cuda_enum_t *names, void **data, uint64_t addr)
+{
+    cuda_error_t error = dma_cuda.pointer_get_attributes(n, names, data, addr);
+
+    return error == CUDA_INVALID_CONTEXT || error == CUDA_CONTEXT_DESTROYED
+               ? get_attributes_in_context(n, names, data, addr)
+               : error;
+}
+
+static cuda_error_t get_attributes(uint64_t addr, cuda_attributes_t *attributes)
+{
+    cuda_enum_t names[] = {CUDA_ATTRIBUTE_MEMORY_TYPE, CUDA_ATTRIBUTE_DEVICE_POINTER, CUDA_ATTRIBUTE_BUFFER_ID,
+                           CUDA_ATTRIBUTE_IS_MANAGED,  CUDA_ATTRIBUTE_DEVICE_ORDINAL, CUDA_ATTRIBUTE_IPC_CAPABLE,
+                           CUDA_ATTRIBUTE_RANGE_START, CUDA_ATTRIBUTE_RANGE_SIZE,     CUDA_ATTRIBUTE_MEMPOOL_HANDLE};
+    void *data[] = {&attributes->type,    &attributes->device_addr, &attributes->id,
+                    &attributes->managed, &attributes->ordinal,     &attributes->ipc,
+                    &attributes->start,   &attributes->size,        &attributes->pool};
+
+    _Static_assert(sizeof(names) / sizeof(names[0]) == sizeof(data) / sizeof(data[0]), "one result for each attribute");
+    *attributes = (cuda_attributes_t){0};
+    return dma_cuda_get_attributes(sizeof(names) / sizeof(names[0]), names, data, addr);
 }
 
 static bool mapped_virtually(uint64_t addr)
@@ -160,9 +169,6 @@ static dma_status_t query(uint64_t addr, dma_gpu_memory_t *memory)
     cuda_attributes_t attributes;
     cuda_error_t error = get_attributes(addr, &attributes);
 
-    if (error == CUDA_INVALID_CONTEXT || error == CUDA_CONTEXT_DESTROYED) {
-        error = get_attributes_in_context(addr, &attributes);
-    }
     if (error != CUDA_DONE && !no_device_memory(error)) {
         *memory = (dma_gpu_memory_t){.kind = DMA_GPU_UNKNOWN, .device = -1, .device_addr = addr};
         dma_cuda_status(error, "pointer_get_attributes");
@@ -189,18 +195,30 @@ static dma_status_t query(uint64_t addr, dma_gpu_memory_t *memory)
  * late copy into a receive buffer would overwrite what has arrived. With the attribute SYNC_MEMOPS, synchronous copies
  * and sets that touch the allocation wait until they are complete. Setting it waits for those that are in progress.
  *
- * The driver may refuse it for memory of a pool, mapped virtually, or imported. That is no error of the call.
+ * The driver may refuse it for memory of a pool, mapped virtually, or imported. That is no error of the call. Of virtually
+ * mapped memory that is shared, each part is an allocation.
  */
+static void make_copies_wait(const dma_gpu_memory_t *memory)
+{
+    uint64_t at = memory->mapped ? memory->base : memory->device_addr;
+    dma_gpu_mapping_t part;
+    unsigned on = 1;
+
+    do {
+        (void)dma_cuda.pointer_set_attribute(&on, CUDA_ATTRIBUTE_SYNC_MEMOPS, at);
+        at = memory->mapped && dma_cuda_mapping(at, &part) == DMA_OK ? part.base + part.size : UINT64_MAX;
+    } while (at - memory->base < memory->size);
+}
+
 static void adopt(const dma_gpu_memory_t *memory)
 {
     cuda_known_t *k = memory->buffer_id ? find_known(memory->buffer_id) : NULL;
     dma_gpu_scope_t scope;
-    unsigned on = 1;
 
     if (!memory->buffer_id || (k && k->adopted) || dma_cuda_enter(memory->device, &scope) != DMA_OK) {
         return;
     }
-    (void)dma_cuda.pointer_set_attribute(&on, CUDA_ATTRIBUTE_SYNC_MEMOPS, memory->device_addr);
+    make_copies_wait(memory);
     dma_cuda_leave(&scope);
     k = k ? k : add_known(memory->buffer_id, memory->kind);
     k->adopted = true;

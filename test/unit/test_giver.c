@@ -1,0 +1,415 @@
+/* File descriptors that go from process to process: all of them arrive, none stays open, and no peer can hold a process up. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "dma/clock.h"
+#include "libunit.h"
+#include "node/giver.h"
+
+#define NONCE  UINT64_C(0x1234)
+#define SECRET UINT64_C(0x5678)
+#define BASE   UINT64_C(0x7f0000000000)
+#define PART   UINT64_C(4096)
+
+static char dir[300];
+
+static void begin(void)
+{
+    snprintf(dir, sizeof(dir), "/tmp/dma-test-XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+}
+
+static void end(void)
+{
+    ck_assert_int_eq(rmdir(dir), 0);
+}
+
+static int open_files(void)
+{
+    DIR *d = opendir("/proc/self/fd");
+    int n = 0;
+
+    if (!d) {
+        return 0; /* not even one more */
+    }
+    while (readdir(d)) {
+        n++;
+    }
+    closedir(d);
+    return n;
+}
+
+/* ---- who gives: parts with their number in them. `arg`: the first part that there is none of ---- */
+
+static int give(void *arg, const dma_wish_t *wish, dma_given_t *part)
+{
+    uint64_t i = (part->addr - wish->base) / PART;
+    int fd;
+
+    if (i == *(uint64_t *)arg) {
+        return -1;
+    }
+    fd = memfd_create("part", MFD_CLOEXEC);
+    part->bytes = PART;
+    if (write(fd, &i, sizeof(i)) != sizeof(i)) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+static dma_giver_t *start(uint64_t *missing)
+{
+    dma_giver_t *giver;
+
+    ck_assert_int_eq(dma_giver_start(dir, NONCE, SECRET, give, missing, &giver), DMA_OK);
+    return giver;
+}
+
+/* ---- who asks ---- */
+
+typedef struct taken {
+    uint64_t n, wrong;
+    uint64_t refuse_at; /* fails there */
+    int most;           /* files that were open at once */
+} taken_t;
+
+static dma_status_t take(void *arg, int fd, const dma_given_t *part)
+{
+    taken_t *t = arg;
+    uint64_t number = 0;
+    int files = open_files();
+
+    t->most = files > t->most ? files : t->most;
+    if (t->n == t->refuse_at) {
+        return DMA_ERR_NOMEM;
+    }
+    t->wrong += pread(fd, &number, sizeof(number), 0) != sizeof(number) || number != t->n ||
+                part->addr != BASE + t->n * PART || part->bytes != PART;
+    t->n++;
+    return DMA_OK;
+}
+
+static dma_status_t ask(uint64_t secret, uint64_t parts, taken_t *t)
+{
+    dma_wish_t wish = {.secret = secret, .base = BASE, .size = parts * PART, .id = 9};
+    const char *why;
+
+    *t = (taken_t){.refuse_at = t->refuse_at};
+    return dma_giver_ask(dir, NONCE, &wish, take, t, &why);
+}
+
+static const uint64_t counts[] = {1, GIVER_MOST - 1, GIVER_MOST, GIVER_MOST + 1, 10 * GIVER_MOST + 3};
+
+START_TEST(all_parts_arrive)
+{
+    uint64_t missing = UINT64_MAX;
+    taken_t t = {.refuse_at = UINT64_MAX};
+    int files = open_files(), alive;
+    dma_giver_t *giver;
+
+    begin();
+    giver = start(&missing);
+    alive = open_files();
+    for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
+        ck_assert_int_eq(ask(SECRET, counts[i], &t), DMA_OK);
+        ck_assert_uint_eq(t.n, counts[i]);
+        ck_assert_uint_eq(t.wrong, 0);
+        /* both sides are this process: what is taken; what is under way and what is being opened; the connection */
+        ck_assert_int_le(t.most, alive + 2 * GIVER_MOST + 4);
+    }
+    dma_giver_stop(giver);
+    ck_assert_int_eq(open_files(), files);
+    end();
+}
+END_TEST
+
+START_TEST(rounds)
+{
+    uint64_t missing = UINT64_MAX;
+    taken_t t = {.refuse_at = UINT64_MAX};
+    int files = open_files();
+    dma_giver_t *giver;
+
+    begin();
+    giver = start(&missing);
+    for (int i = 0; i < 1000; i++) {
+        ck_assert_int_eq(ask(SECRET, 20, &t), DMA_OK);
+        ck_assert_uint_eq(t.wrong, 0);
+    }
+    dma_giver_stop(giver);
+    ck_assert_int_eq(open_files(), files);
+    end();
+}
+END_TEST
+
+START_TEST(refusals)
+{
+    uint64_t missing = UINT64_MAX;
+    taken_t t = {.refuse_at = UINT64_MAX};
+    int files = open_files();
+    dma_giver_t *giver;
+
+    begin();
+    ck_assert_int_eq(ask(SECRET, 3, &t), DMA_UNSUPPORTED); /* nobody is there */
+    giver = start(&missing);
+    ck_assert_int_eq(ask(SECRET + 1, 3, &t), DMA_UNSUPPORTED);
+    ck_assert_uint_eq(t.n, 0);
+    for (missing = 0; missing < 40; missing += 13) { /* one part is not there any more */
+        ck_assert_int_eq(ask(SECRET, 40, &t), DMA_UNSUPPORTED);
+        ck_assert_uint_le(t.n, missing);
+        ck_assert_uint_eq(t.wrong, 0);
+    }
+    missing = UINT64_MAX;
+    t.refuse_at = 18; /* the rest of the message is closed */
+    ck_assert_int_eq(ask(SECRET, 40, &t), DMA_ERR_NOMEM);
+    ck_assert_uint_eq(t.n, 18);
+    t.refuse_at = UINT64_MAX;
+    ck_assert_int_eq(ask(SECRET, 40, &t), DMA_OK); /* it goes on all the same */
+    dma_giver_stop(giver);
+    ck_assert_int_eq(open_files(), files);
+    end();
+}
+END_TEST
+
+/* The path of the socket is longer than an address. */
+START_TEST(long_path)
+{
+    uint64_t missing = UINT64_MAX;
+    taken_t t = {.refuse_at = UINT64_MAX};
+    dma_giver_t *giver;
+    char top[300];
+
+    begin();
+    snprintf(top, sizeof(top), "%s", dir);
+    snprintf(dir, sizeof(dir), "%.40s/%0200d", top, 7);
+    ck_assert_int_eq(mkdir(dir, 0700), 0);
+    giver = start(&missing);
+    ck_assert_int_eq(ask(SECRET, 20, &t), DMA_OK);
+    ck_assert_uint_eq(t.n, 20);
+    dma_giver_stop(giver);
+    ck_assert_int_eq(rmdir(dir), 0);
+    snprintf(dir, sizeof(dir), "%s", top);
+    end();
+}
+END_TEST
+
+START_TEST(no_such_directory)
+{
+    uint64_t missing = UINT64_MAX;
+    dma_giver_t *giver;
+    int files = open_files();
+
+    ck_assert_int_eq(dma_giver_start("/nowhere/at/all", NONCE, SECRET, give, &missing, &giver), DMA_UNSUPPORTED);
+    ck_assert_int_eq(errno, ENOENT);
+    ck_assert_int_eq(open_files(), files);
+}
+END_TEST
+
+/* Who asks has room for few more files. */
+START_TEST(no_room_for_files)
+{
+    uint64_t missing = UINT64_MAX;
+    taken_t t = {.refuse_at = UINT64_MAX};
+    pid_t child;
+    int status, files;
+
+    begin();
+    ck_assert_int_ge(child = fork(), 0);
+    if (!child) {
+        struct rlimit limit = {.rlim_cur = 8, .rlim_max = 8};
+
+        usleep(100000);
+        for (int fd = 3; fd < 100; fd++) {
+            close(fd);
+        }
+        setrlimit(RLIMIT_NOFILE, &limit);
+        files = open_files();
+        _exit(ask(SECRET, 40, &t) == DMA_UNSUPPORTED && !t.wrong && open_files() == files ? 0 : 1);
+    }
+    {
+        dma_giver_t *giver = start(&missing);
+
+        ck_assert_int_eq(waitpid(child, &status, 0), child);
+        ck_assert_int_eq(status, 0);
+        ck_assert_int_eq(ask(SECRET, 40, &t), DMA_OK);
+        dma_giver_stop(giver);
+    }
+    end();
+}
+END_TEST
+
+/* ---- processes that end or stand still ---- */
+
+/* A process that gives, until a signal. */
+static pid_t spawn_giver(void)
+{
+    int ready[2];
+    pid_t child;
+    char c;
+
+    ck_assert_int_eq(pipe(ready), 0);
+    ck_assert_int_ge(child = fork(), 0);
+    if (!child) {
+        uint64_t missing = UINT64_MAX;
+        dma_giver_t *giver;
+
+        if (dma_giver_start(dir, NONCE, SECRET, give, &missing, &giver) != DMA_OK || write(ready[1], "r", 1) != 1) {
+            _exit(1);
+        }
+        for (;;) {
+            pause();
+        }
+    }
+    close(ready[1]);
+    ck_assert_int_eq(read(ready[0], &c, 1), 1);
+    close(ready[0]);
+    return child;
+}
+
+START_TEST(owner_has_died)
+{
+    pid_t child;
+    taken_t t = {.refuse_at = UINT64_MAX};
+    double began;
+    char path[400];
+
+    begin();
+    child = spawn_giver();
+    ck_assert_int_eq(ask(SECRET, 20, &t), DMA_OK);
+    ck_assert_uint_eq(t.n, 20);
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+    began = dma_now();
+    ck_assert_int_eq(ask(SECRET, 20, &t), DMA_UNSUPPORTED);
+    ck_assert_uint_eq(t.n, 0);
+    ck_assert(dma_now() - began < GIVER_SECONDS); /* it is noticed, not waited for */
+    snprintf(path, sizeof(path), "%s/coll_dma.%016llx.fds", dir, (unsigned long long)NONCE);
+    ck_assert_int_eq(unlink(path), 0); /* what a process leaves that is killed */
+    end();
+}
+END_TEST
+
+START_TEST(owner_is_stopped)
+{
+    pid_t child;
+    taken_t t = {.refuse_at = UINT64_MAX};
+    int files = open_files();
+    char path[400];
+
+    begin();
+    child = spawn_giver();
+    kill(child, SIGSTOP);
+    ck_assert_int_eq(waitpid(child, NULL, WUNTRACED), child); /* all its threads stand still */
+    ck_assert_int_eq(ask(SECRET, 20, &t), DMA_UNSUPPORTED);
+    kill(child, SIGCONT);
+    ck_assert_int_eq(ask(SECRET, 20, &t), DMA_OK);
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+    ck_assert_int_eq(open_files(), files);
+    snprintf(path, sizeof(path), "%s/coll_dma.%016llx.fds", dir, (unsigned long long)NONCE);
+    ck_assert_int_eq(unlink(path), 0);
+    end();
+}
+END_TEST
+
+/* Somebody connects and says nothing: others wait no longer than that. */
+START_TEST(silent_peer)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    int silent = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    uint64_t missing = UINT64_MAX;
+    taken_t t = {.refuse_at = UINT64_MAX};
+    dma_giver_t *giver;
+
+    begin();
+    giver = start(&missing);
+    snprintf(address.sun_path, sizeof(address.sun_path), "%.40s/coll_dma.%016llx.fds", dir, (unsigned long long)NONCE);
+    ck_assert_int_eq(connect(silent, (struct sockaddr *)&address, sizeof(address)), 0);
+    (void)ask(SECRET, 20, &t); /* may be given up at the same moment */
+    ck_assert_int_eq(ask(SECRET, 20, &t), DMA_OK);
+    close(silent);
+    dma_giver_stop(giver);
+    end();
+}
+END_TEST
+
+/* What a process gets that asks without looking who gives; -1: it cannot connect. */
+static ssize_t ask_blindly(const char *path)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    dma_wish_t wish = {.secret = SECRET, .base = BASE, .size = 3 * PART, .id = 9};
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    char answer[1000];
+    ssize_t got;
+
+    snprintf(address.sun_path, sizeof(address.sun_path), "%.100s", path);
+    if (connect(fd, (struct sockaddr *)&address, sizeof(address))) {
+        return -1;
+    }
+    got = send(fd, &wish, sizeof(wish), MSG_NOSIGNAL) < 0 ? 0 : recv(fd, answer, sizeof(answer), 0);
+    return got < 0 ? 0 : got; /* the other side may have closed it already */
+}
+
+/* Another user's process is not answered, even if it has the secret and can reach the socket. */
+START_TEST(another_user)
+{
+    uint64_t missing = UINT64_MAX;
+    taken_t t = {.refuse_at = UINT64_MAX};
+    dma_giver_t *giver;
+    char path[400];
+    pid_t child;
+    int status;
+
+    if (geteuid() != 0) {
+        return; /* nobody else to be */
+    }
+    begin();
+    giver = start(&missing);
+    snprintf(path, sizeof(path), "%s/coll_dma.%016llx.fds", dir, (unsigned long long)NONCE);
+    ck_assert_int_eq(chmod(dir, 0777), 0);
+    for (int open = 0; open < 2; open++) {
+        ck_assert_int_eq(chmod(path, open ? 0777 : 0600), 0);
+        ck_assert_int_ge(child = fork(), 0);
+        if (!child) {
+            _exit(setuid(65534) || ask(SECRET, 3, &t) != DMA_UNSUPPORTED || t.n || ask_blindly(path) > 0 ||
+                  (ask_blindly(path) < 0) == open);
+        }
+        ck_assert_int_eq(waitpid(child, &status, 0), child);
+        ck_assert_int_eq(status, 0);
+    }
+    ck_assert_int_gt(ask_blindly(path), 0);
+    ck_assert_int_eq(ask(SECRET, 3, &t), DMA_OK);
+    dma_giver_stop(giver);
+    end();
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("giver");
+
+    unit_test(s, all_parts_arrive, 20);
+    unit_test(s, rounds, 60);
+    unit_test(s, refusals, 20);
+    unit_test(s, long_path, 20);
+    unit_test(s, no_such_directory, 20);
+    unit_test(s, no_room_for_files, 20);
+    unit_test(s, owner_has_died, 20);
+    unit_test(s, owner_is_stopped, 30);
+    unit_test(s, silent_peer, 30);
+    unit_test(s, another_user, 20);
+    return unit_main(s);
+}
