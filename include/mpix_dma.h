@@ -25,16 +25,20 @@
  * MPIX_Queue_init to MPI_Finalize. Otherwise, nothing happens outside of this library's functions: a queue of type
  * MPIX_QUEUE_THREAD gets on in all of them, and MPIX_Queue_wait carries out what is left.
  *
- * A queue of HIP or CUDA is asynchronous if there is that thread, if the runtime has memory operations of streams, and if
- * the stream was created as non-blocking (hipStreamNonBlocking, CU_STREAM_NON_BLOCKING): a copy in the null stream waits for
- * all other streams, and one in MPI would wait for the stream that waits for MPI. Otherwise the results are the same, and the
- * host waits: MPIX_Enqueue_start for the stream, MPIX_Enqueue_waitall for the collectives. With MPIX_DMA_VERBOSE=1 in the
- * environment, one line on stderr says why.
+ * A queue of HIP or CUDA is asynchronous if all of this is so:
+ *   - there is that thread;
+ *   - the runtime has memory operations of streams;
+ *   - the stream was created as non-blocking (hipStreamNonBlocking, CU_STREAM_NON_BLOCKING): a copy in the null stream waits
+ *     for all other streams, and one in MPI would wait for the stream that waits for MPI;
+ *   - the device's queues are known to be enough: a stream that waits for MPI holds up the others that the runtime has put into
+ *     the same queue of the device, and MPI's own must not be among them. CUDA: CUDA_DEVICE_MAX_CONNECTIONS in the
+ *     environment is 16 or more, and a quarter of it is the number of streams that may wait. HIP: none, except as many as
+ *     MPIX_DMA_WAITING_STREAMS in the environment says, which counts for CUDA, too.
+ * Otherwise the results are the same, and the host waits: MPIX_Enqueue_start for the stream, MPIX_Enqueue_waitall for the
+ * collectives. With MPIX_DMA_VERBOSE=1 in the environment, one line on stderr says why.
  *
  * Order. The operations of one queue are carried out in order. Queues do not wait for each other. Ranks may enqueue in
- * different orders on different queues if these are asynchronous or of type MPIX_QUEUE_THREAD, and if no more streams wait
- * at a time than the device has queues for (4 by default with HIP, 8 with CUDA): others share one, and wait for each other.
- * Ranks that enqueue in one order need not count.
+ * different orders on different queues if these are asynchronous on all ranks or of type MPIX_QUEUE_THREAD.
  *
  * Errors. Functions return MPI error classes, and call no error handler for what they find themselves. Errors of a
  * collective go to the error handler as MPI says, in the library's thread. If that returns, the queue goes on, so that no

@@ -17,9 +17,10 @@ static struct {
     mpix_parted_t *first;
     int count;
     bool turning; /* somebody carries out */
+    bool ending;  /* MPI_Finalize has begun */
     MPI_Comm self;
     unsigned char tags[MOST_TAGS]; /* in use */
-} all = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, NULL, 0, false, MPI_COMM_NULL, {0}};
+} all = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, NULL, 0, false, false, MPI_COMM_NULL, {0}};
 
 uint32_t *mpix_parted_ready(const mpix_parted_t *parted, unsigned round)
 {
@@ -162,7 +163,7 @@ static bool start_units(mpix_parted_t *parted)
     bool moved = false, give_up;
 
     pthread_mutex_lock(&all.lock);
-    give_up = parted->give_up;
+    give_up = parted->give_up || all.ending;
     pthread_mutex_unlock(&all.lock);
     for (int i = 0; i < parted->nunits; i++) {
         mpix_unit_t *unit = &parted->units[i];
@@ -342,9 +343,7 @@ void mpix_parted_give_up(MPI_Request handle)
 void mpix_parted_give_up_all(void)
 {
     pthread_mutex_lock(&all.lock);
-    for (mpix_parted_t *parted = all.first; parted; parted = parted->next) {
-        parted->give_up = true;
-    }
+    all.ending = true;
     pthread_mutex_unlock(&all.lock);
 }
 
@@ -470,10 +469,9 @@ void mpix_parted_destroy(mpix_parted_t *parted)
     free(parted);
 }
 
-/* What the program has freed and what it has not; rounds under way end first. */
+/* What the program has freed and what it has not; rounds under way end first, because nothing is waited for any more. */
 void mpix_parted_end(void)
 {
-    mpix_parted_give_up_all();
     while (all.first) {
         mpix_parted_retire(all.first);
     }

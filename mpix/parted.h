@@ -106,10 +106,11 @@ bool mpix_parted_turn(bool is_thread);
 bool mpix_parted_any(void);
 /* If a round of a request with this handle is under way: what is not ready is sent as it is. */
 void mpix_parted_give_up(MPI_Request handle);
+/* MPI_Finalize has begun: the same from now on, for all rounds of all requests. */
 void mpix_parted_give_up_all(void);
 /* The first error since the last call, if it is one. */
 int mpix_parted_take_error(MPI_Request handle);
-/* In MPI_Finalize, when the library has no thread any more. */
+/* Then, when the library has no thread any more. */
 void mpix_parted_end(void);
 
 #endif

@@ -10,9 +10,12 @@
 /* What is the same in HIP and in CUDA's driver. */
 enum { DONE = 0, NOT_READY = 600, NON_BLOCKING = 1, AT_LEAST = 0 };
 enum { HIP_SIGNAL_MEMORY = 2, CUDA_PORTABLE = 1, CUDA_MAPPED = 2 };
+/* Connections that CUDA must have been given, and how many of them one stream that waits stands for. */
+enum { LEAST_CONNECTIONS = 16, CONNECTIONS_A_STREAM = 4 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of what is below */
 static mpix_words_t *unused;
+static long asynchronous; /* streams that queues have at present */
 
 /* Calls that both have. */
 typedef struct common {
@@ -160,6 +163,41 @@ static mpix_words_t *take_words(const mpix_stream_t *stream)
     return NULL;
 }
 
+/* A number of the environment, or -1. */
+static long number_of(const char *variable)
+{
+    const char *text = getenv(variable);
+    char *end = NULL;
+    long number = text ? strtol(text, &end, 10) : -1;
+
+    return text && end != text && !*end && number >= 0 ? number : -1;
+}
+
+/* How many streams may wait at once; see stream.h. */
+static long may_wait(int type)
+{
+    long allowed = number_of("MPIX_DMA_WAITING_STREAMS"), connections;
+
+    if (allowed >= 0 || type == MPIX_QUEUE_HIP) {
+        return allowed > 0 ? allowed : 0;
+    }
+    connections = number_of("CUDA_DEVICE_MAX_CONNECTIONS");
+    return connections < LEAST_CONNECTIONS ? 0 : connections / CONNECTIONS_A_STREAM;
+}
+
+/* Why one more stream may not wait, or NULL. */
+static const char *refuse_wait(int type)
+{
+    long most = may_wait(type);
+
+    if (most > asynchronous) {
+        return NULL;
+    }
+    return most > 0 ? "as many streams have asynchronous queues as may wait at once"
+                    : "work of MPI could stand behind a stream that waits, in one queue of the device "
+                      "(MPIX_DMA_WAITING_STREAMS)";
+}
+
 /* Some devices and drivers refuse the operations: they are tried, with a number that is already there. */
 static const char *try_words(mpix_stream_t *stream)
 {
@@ -182,6 +220,7 @@ static const char *try_words(mpix_stream_t *stream)
 static const char *make_asynchronous(mpix_stream_t *stream, bool allowed)
 {
     unsigned flags = 0;
+    const char *why;
 
     if (!allowed) {
         return "MPI_Init_thread has not given MPI_THREAD_MULTIPLE";
@@ -193,7 +232,10 @@ static const char *make_asynchronous(mpix_stream_t *stream, bool allowed)
         !(flags & NON_BLOCKING)) {
         return "the stream was not created as non-blocking";
     }
-    return try_words(stream);
+    why = refuse_wait(stream->type);
+    why = why ? why : try_words(stream);
+    asynchronous += why == NULL;
+    return why;
 }
 
 static int open_runtime(mpix_stream_t *stream)
@@ -237,15 +279,19 @@ void mpix_stream_here(mpix_stream_t *stream, int type)
 /* A stream that has failed may still write: its words are not used again. */
 void mpix_stream_close(mpix_stream_t *stream, uint64_t number, bool failed)
 {
-    if (stream->words && !failed) {
-        pthread_mutex_lock(&lock);
+    if (!stream->words) {
+        return;
+    }
+    pthread_mutex_lock(&lock);
+    asynchronous--;
+    if (!failed) {
         mpix_stream_release(stream, number);
         stream->words->number = number;
         stream->words->next = unused;
         unused = stream->words;
         stream->words = NULL;
-        pthread_mutex_unlock(&lock);
     }
+    pthread_mutex_unlock(&lock);
 }
 
 static int class_of(int error)

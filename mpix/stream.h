@@ -4,6 +4,13 @@
  * A stream has two words in memory of the host that the device reads and writes. An asynchronous stream stores to `reached`
  * when it comes to a start, and waits for `done` at a waitall. Numbers are compared by their lower 32 bits, because CUDA's
  * operations on 64 bits are not everywhere; no queue has 2^31 operations that are not carried out.
+ *
+ * A stream that waits holds one of the few queues that runtime and device have for all streams of the process: connections
+ * (CUDA: 8, or 2 under MPS) or hardware queues (HIP: 4). If the runtime puts a stream of MPI's into the same one, MPI's copies
+ * stand behind the wait, and the wait is for them: nothing ever ends. CUDA chooses a connection with the least work, so this
+ * needs more busy streams than connections; HIP chooses when it makes the stream. Nobody can ask which was chosen. So only as
+ * many streams wait as MPIX_DMA_WAITING_STREAMS says, by default a quarter of CUDA_DEVICE_MAX_CONNECTIONS if that is 16 or more.
+ * For the others the host waits.
  */
 #ifndef MPIX_STREAM_H
 #define MPIX_STREAM_H

@@ -8,6 +8,7 @@
  *   freed      a queue that is freed carries out what is left
  *   left       so does MPI_Finalize
  *   refused    a runtime that refuses memory operations
+ *   limit      MPIX_DMA_WAITING_STREAMS is 1: the host waits for a second queue until the first is free
  *   context    the library's thread calls MPI with the device of the queue
  *   single     without MPI_THREAD_MULTIPLE
  *   threads    of the program, which make, use and free queues at the same time
@@ -263,6 +264,36 @@ static void refused(void)
     MUST(MPIX_Queue_free(&queue) == MPI_SUCCESS);
 }
 
+/* How often the host waits for streams in a start and a waitall. */
+static int synchronizations_of_both(MPIX_Queue of)
+{
+    int before = gpu.fake_synchronizations();
+
+    MUST(MPIX_Enqueue_start(of, &request) == MPI_SUCCESS);
+    MUST(MPIX_Enqueue_waitall(of) == MPI_SUCCESS);
+    before = gpu.fake_synchronizations() - before;
+    MUST(MPIX_Queue_wait(of) == MPI_SUCCESS && is_right(7));
+    return before;
+}
+
+static void limit(void)
+{
+    MPIX_Queue first;
+
+    fill(7);
+    make_queue();
+    first = queue;
+    MUST(synchronizations_of_both(first) == 0);
+    make_queue();
+    MUST(synchronizations_of_both(queue) == 1);
+    MUST(synchronizations_of_both(first) == 0);
+    MUST(MPIX_Queue_free(&queue) == MPI_SUCCESS);
+    MUST(MPIX_Queue_free(&first) == MPI_SUCCESS);
+    make_queue();
+    MUST(synchronizations_of_both(queue) == 0);
+    MUST(MPIX_Queue_free(&queue) == MPI_SUCCESS);
+}
+
 static void context(void)
 {
     fill(1);
@@ -343,7 +374,7 @@ int main(int argc, char **argv)
         void (*run)(void);
     } cases[] = {{"arguments", arguments}, {"late", late},       {"failing", failing}, {"broken", broken},
                  {"freed", freed},         {"refused", refused}, {"context", context}, {"single", single},
-                 {"threads", threads},     {NULL, NULL}};
+                 {"threads", threads},     {"limit", limit},     {NULL, NULL}};
     int given, i = 0, is_left = argc == 3 && !strcmp(argv[2], "left");
 
     if (argc != 3) {

@@ -9,7 +9,7 @@
  *   failing    a unit that fails: its words say so, the round ends, and the error comes once
  *   refused    a runtime that refuses memory which kernels can use
  *   single     without MPI_THREAD_MULTIPLE, threads of the program make partitions ready
- *   left       MPI_Finalize ends a round that is half ready
+ *   left       MPI_Finalize ends rounds that are half ready
  *
  * Some functions of MPI are those of this program, which count and fail on demand.
  */
@@ -216,8 +216,11 @@ static void freed(void)
     /* MPI gives the handle of one that the program has freed itself to the next. */
     MUST(init(PARTS, WORDS, &request) == MPI_SUCCESS);
     for (int i = 0; i < 3; i++) {
+        MPI_Request former = request;
+        int before = freed_requests;
         PMPI_Request_free(&request);
         MUST(init(PARTS, WORDS, &request) == MPI_SUCCESS);
+        MUST(freed_requests == before + (request == former ? PARTS : 0));
     }
     fill(9);
     PMPI_Start(&request);
@@ -376,6 +379,7 @@ static void refused(void)
     MUST(MPIX_Request_free(&request) == MPI_SUCCESS);
 }
 
+static MPIX_Queue at_end;
 static int turn_now;
 
 static void *fill_some(void *arg)
@@ -423,7 +427,11 @@ static void left(void)
 {
     MUST(init(PARTS, WORDS, &request) == MPI_SUCCESS);
     fill(6);
-    PMPI_Start(&request);
+    MUST(MPIX_Queue_init(&at_end, MPIX_QUEUE_THREAD, NULL) == MPI_SUCCESS);
+    for (int i = 0; i < 3; i++) {
+        MUST(MPIX_Enqueue_start(at_end, &request) == MPI_SUCCESS);
+        MUST(MPIX_Enqueue_waitall(at_end) == MPI_SUCCESS);
+    }
     ready(0, rank % PARTS);
 }
 
@@ -452,7 +460,8 @@ int main(int argc, char **argv)
     cases[i].run();
     MPI_Finalize();
     if (cases[i].run == left) {
-        MUST(is_right(6, 0, PARTS) && freed_requests == PARTS);
+        MUST(is_right(6, 0, PARTS) && freed_requests == PARTS && started == 3 * (PARTS + 1));
+        MUST(MPIX_Queue_free(&at_end) == MPI_SUCCESS);
     }
     if (cases[i].run == freed) {
         MUST(made == 7 * PARTS && freed_requests == 3 * (PARTS + 1) + 4 * PARTS);

@@ -49,6 +49,16 @@ for component in dma ^dma; do
     for case in late broken context; do
         ok "$component: cuda: $case" right '' cases cuda $case
     done
+    for connections in '' 8 15 garbage; do
+        ok "$component: cuda, connections: ${connections:-unset}" right 'could stand behind' rounds cuda host multiple shared 5 5
+    done
+    connections='' waiting=3
+    ok "$component: cuda, as many streams as the user allows" right '' rounds cuda host multiple free 6 5
+    connections=32 waiting=0
+    ok "$component: cuda, none allowed" right 'could stand behind' rounds cuda host multiple shared 5 5
+    waiting=1
+    ok "$component: cuda: limit" right 'as many streams' cases cuda limit
+    waiting=''
     ok "$component: cuda: refused" right 'refuses memory operations' cases cuda refused
     ok "$component: thread: threads" right '' cases thread threads
     ok "$component: thread: single" right '' cases thread single
@@ -69,11 +79,16 @@ component=dma
 rounds cuda device 40
 parts cuda device serialized 300001 "$parted"
 if [ -e "$build/test/emu/collective" ]; then
+    waiting=3
     rounds hip device 10
     rounds hip host 5
     parts hip device multiple 400001 $((parted / 10))
     parts hip device serialized 500001 $((parted / 10))
     parts hip host multiple 600001 $((parted / 20))
+    # If the streams waited, this would never end: HIP has 4 queues of the device for them all.
+    waiting='' connections=''
+    ok 'hip, streams share queues' right 'could stand behind' rounds hip device multiple shared 3 5
+    waiting=3 connections=32
     ok 'hip, blocking streams' right non-blocking rounds hip device multiple blocking 3 5
     ok 'hip, without a thread of the library' right MPI_THREAD_MULTIPLE rounds hip device serialized free 4 5
 else

@@ -4,7 +4,8 @@
  *   KIND    thread, hip, cuda: of the queues
  *   MEMORY  host, device
  *   LEVEL   multiple, serialized: what MPI_Init_thread is asked for
- *   STREAM  free, blocking: how streams are created
+ *   STREAM  free, blocking: how streams are created; shared: free, beside so many others that they share queues of the
+ *           device. The library makes the host wait for all except free ones
  *
  * Each queue has a communicator and two requests of it. A step is
  *
@@ -28,7 +29,7 @@
 #define MPI_Alltoall_init  MPIX_Alltoall_init
 #endif
 
-enum { QUEUES = 3 };
+enum { QUEUES = 3, OTHERS = 40 };
 
 typedef struct fill {
     struct lane *lane;
@@ -232,6 +233,20 @@ static void run(void)
     }
 }
 
+/* The runtime gives a queue of the device to each stream that is used. */
+static void make_other_streams(void)
+{
+    for (int i = 0; i < OTHERS; i++) {
+        void *stream, *memory = take(1);
+
+        gpu_must(gpu.stream_create(&stream, 1), "stream");
+        if (on_device) {
+            gpu_copy(memory, memory, 1, stream);
+            gpu_must(gpu.synchronize(stream), "synchronize");
+        }
+    }
+}
+
 static long count_wrong(const lane_t *lane)
 {
     size_t bytes = (size_t)steps * lane->recv_bytes;
@@ -297,7 +312,7 @@ static long round_of_steps(unsigned flags)
 int main(int argc, char **argv)
 {
     int multiple = argc == 7 && !strcmp(argv[3], "multiple"), blocking = argc == 7 && !strcmp(argv[4], "blocking"),
-        given;
+        shared = argc == 7 && !strcmp(argv[4], "shared"), given;
     long wrong = 0;
 
     MPI_Init_thread(&argc, &argv, multiple ? MPI_THREAD_MULTIPLE : MPI_THREAD_SERIALIZED, &given);
@@ -307,10 +322,13 @@ int main(int argc, char **argv)
     gpu_open(argv[1], rank);
     in_stream = gpu.type != MPIX_QUEUE_THREAD;
     on_device = !strcmp(argv[2], "device");
-    any_order = in_stream && multiple && !blocking;
+    any_order = in_stream && multiple && !blocking && !shared;
     same = strtoul(argv[5], NULL, 10);
     own = same + 1000003u * (unsigned)(rank + 1);
     steps = atoi(argv[6]);
+    if (shared) {
+        make_other_streams();
+    }
     for (int i = 0; i < QUEUES; i++) {
         make_lane(&lanes[i], i);
     }
