@@ -105,6 +105,15 @@ fail() {
     exit 1
 }
 
+# doing PID: what each process from this one down is doing in the kernel
+doing() {
+    local child
+    echo "$1 $(tr '\0' ' ' <"/proc/$1/cmdline"): $(awk '/^State/ { print $2 }' "/proc/$1/status") $(tr '\n' ' ' <"/proc/$1/stack")" >&2
+    for child in $(cat "/proc/$1/task/$1/children"); do
+        doing "$child"
+    done
+}
+
 add_host() {
     local name=h$1 pid word up go
     mkfifo "$bed/$name.up" "$bed/$name.go"
@@ -112,7 +121,7 @@ add_host() {
     # unshare has something to say when its host is killed; the host itself may complain.
     unshare --net --uts --ipc --mount --pid --fork --kill-child --propagation private -- \
         "$here/host.sh" "$1" "$hosts" "$rate" "${login[@]}" {up}>&- {go}>&- </dev/null 3>&2 2>/dev/null &
-    read -r -t 200 -u "$up" pid || fail "$name did not start"
+    read -r -t 200 -u "$up" pid || { doing $! || true; fail "$name did not start"; }
     echo "$pid" >"$bed/$name.pid"
     ip -batch - <<END
 link add $name type veth peer name eth0 address $(mac_of "$1") netns $pid

@@ -380,6 +380,9 @@ int main(int argc, char **argv)
     if (argc != 3) {
         return 2;
     }
+    if (!strcmp(argv[2], "limit")) {
+        setenv("MPIX_DMA_WAITING_STREAMS", "1", 1);
+    }
     MUST(MPIX_Queue_init(&queue, MPIX_QUEUE_THREAD, NULL) == MPI_ERR_OTHER);
     MPI_Init_thread(NULL, NULL, strcmp(argv[2], "single") ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, &given);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);

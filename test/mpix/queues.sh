@@ -56,9 +56,8 @@ for component in dma ^dma; do
     ok "$component: cuda, as many streams as the user allows" right '' rounds cuda host multiple free 6 5
     connections=32 waiting=0
     ok "$component: cuda, none allowed" right 'could stand behind' rounds cuda host multiple shared 5 5
-    waiting=1
-    ok "$component: cuda: limit" right 'as many streams' cases cuda limit
     waiting=''
+    ok "$component: cuda: limit" right 'as many streams' cases cuda limit
     ok "$component: cuda: refused" right 'refuses memory operations' cases cuda refused
     ok "$component: thread: threads" right '' cases thread threads
     ok "$component: thread: single" right '' cases thread single
