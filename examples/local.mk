@@ -23,6 +23,7 @@ extra_files += \
 	examples/moe.c \
 	examples/moe.py \
 	examples/overlap.c \
+	examples/partitions.c \
 	examples/persistent.c \
 	examples/queue.c \
 	examples/slurm/gpu-per-task.sbatch \

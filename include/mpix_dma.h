@@ -1,5 +1,6 @@
 /*
- * Queues for persistent collectives: communication in the order of a stream.
+ * Queues for persistent collectives: communication in the order of a stream. Below: partitioned collectives, of which parts are
+ * sent as soon as they are ready.
  *
  * A program enqueues kernel, start, waitall, kernel on one stream of HIP or CUDA, and goes on. The start waits for the work
  * that is before it in the stream; the work behind the waitall sees the data that have been received. No call in between
@@ -51,6 +52,7 @@
 #define MPIX_DMA_H
 
 #include <mpi.h>
+#include <stdint.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -94,6 +96,101 @@ int MPIX_Enqueue_startall(MPIX_Queue queue, int count, MPI_Request requests[]);
 
 /* What is behind it in the queue, and in the stream, waits for all requests that were started in this queue before it. */
 int MPIX_Enqueue_waitall(MPIX_Queue queue);
+
+/*
+ * Partitioned collectives: parts of a block are sent as soon as the program or a kernel has made them, and used as soon as they
+ * have come.
+ *
+ *     MPIX_Pallgather_init(send, 8, n, type, recv, 8, n, type, comm, info, &request);
+ *     for (...) {
+ *         MPI_Start(&request);
+ *         for (int p = 0; p < 8; p++) {
+ *             produce(send + p * n);
+ *             MPIX_Pready(p, request);
+ *         }
+ *         for (int p = 0; p < 8 * ranks; p++) {
+ *             do {
+ *                 MPIX_Parrived(request, p, &flag);
+ *             } while (!flag);
+ *             consume(recv + p * n);
+ *         }
+ *         MPIX_Wait(&request, MPI_STATUS_IGNORE);
+ *     }
+ *     MPIX_Request_free(&request);
+ *
+ * The block that a rank sends has `sparts` partitions of `scount` elements; in an all-to-all that is the block for each rank,
+ * and partition p of all blocks is sent together. Each block that is received has `rparts` partitions of `rcount` elements.
+ * Partition p of the block of rank s has the number s * rparts + p. Both blocks have the same number of bytes, on all ranks;
+ * the number of partitions may differ between ranks, and between the two sides. With MPI_IN_PLACE as `sb`, `sparts` partitions
+ * of the blocks in `rb` are sent, and `scount` and `st` are not used.
+ *
+ * The request is a persistent request of MPI: MPI_Start, MPI_Test, MPI_Wait, their variants for several requests, and
+ * MPIX_Enqueue_start take it. It cannot be cancelled. A round lasts from the start until all partitions of this rank have been
+ * sent and all of the others have come.
+ *
+ * Without MPI_THREAD_MULTIPLE a round gets on only in MPIX_Parrived, MPIX_Test, MPIX_Wait and the functions of queues, so the
+ * program must not call MPI_Wait for such a request, except when MPIX_Test has said that it is complete.
+ *
+ * Words. Instead of calling functions, a kernel or a thread may store and load words of 32 bits. To store `ready_value` to
+ * ready[p], with release and for the whole system, is the same as MPIX_Pready(p). arrived[i] is `arrived_value` when partition
+ * number i has come, and MPIX_PARRIVED_FAILED if it cannot come any more; it is to be loaded with acquire. Who waits until it
+ * is at least `arrived_value` waits for both. There are two banks of words, and successive rounds use them by turns:
+ *
+ *   - The words of a round are all 0 when the round before is complete. From then on partitions may be made ready, also before
+ *     MPI_Start.
+ *   - They stay as they are until the next round is complete. So who looks at the words of one round never sees those of the
+ *     next, and must have stopped when the next but one may be started.
+ *   - The addresses of both banks stay the same as long as the request lives.
+ *
+ * Up to 64 groups of partitions are sent on their own; if there are more partitions, neighbours are sent together. If numbers
+ * of partitions differ, groups are as small as their common divisors allow. A partition of one rank arrives together with
+ * partition p of all the others.
+ */
+enum { MPIX_PARRIVED_FAILED = 2 };
+
+typedef struct MPIX_Prequest {
+    uint32_t *ready;
+    const uint32_t *arrived;
+    uint32_t ready_value, arrived_value; /* 1 */
+    int nready, narrived;                /* `sparts`; ranks of the communicator times `rparts` */
+} MPIX_Prequest;
+
+/*
+ * Collective, and may wait. An argument that is wrong on one rank is an error on all, if they have the same communicator of one
+ * group (MPI_ERR_COMM). MPI_ERR_COUNT: blocks differ in size. `info` is for MPI_Allgatherv_init and MPI_Alltoallv_init.
+ */
+int MPIX_Pallgather_init(const void *sb, int sparts, int scount, MPI_Datatype st, void *rb, int rparts, int rcount,
+                         MPI_Datatype rt, MPI_Comm comm, MPI_Info info, MPI_Request *request);
+int MPIX_Palltoall_init(const void *sb, int sparts, int scount, MPI_Datatype st, void *rb, int rparts, int rcount,
+                        MPI_Datatype rt, MPI_Comm comm, MPI_Info info, MPI_Request *request);
+
+/* Stores a word and calls nothing of MPI: any thread may call it at any time, whatever level of threads MPI has given. */
+int MPIX_Pready(int part, MPI_Request request);
+
+/* `part` counts through all blocks. True if the request is not active. Returns the error of a partition that has failed. */
+int MPIX_Parrived(MPI_Request request, int part, int *flag);
+
+/* MPI_Test and MPI_Wait of any request; of a partitioned one, they get on with the round and return its first error. */
+int MPIX_Test(MPI_Request *request, int *flag, MPI_Status *status);
+int MPIX_Wait(MPI_Request *request, MPI_Status *status);
+
+/*
+ * Frees any request. If a round of a partitioned one is under way, partitions that are not ready are sent as they are, so that no
+ * rank waits for ever, and the call waits until the round is complete. MPI_Request_free frees the handle only: the rest
+ * stays until MPI_Finalize, or until MPI has given the same handle to another partitioned request.
+ */
+int MPIX_Request_free(MPI_Request *request);
+
+/*
+ * The words of the round that is under way, or of the next one. To be called before MPI_Start or by who has started. They are
+ * valid as long as the request, on the host, and in kernels of CUDA if the thread that made the request had a context, of HIP if
+ * one of the buffers is memory of HIP. MPI_ERR_UNSUPPORTED_OPERATION: that is so, and they are valid on the host only.
+ */
+int MPIX_Prequest_create(MPI_Request request, MPIX_Prequest *p);
+/* Goes on to the words of the round after. */
+int MPIX_Prequest_next(MPIX_Prequest *p);
+/* Forgets them. The words belong to the request. */
+int MPIX_Prequest_free(MPIX_Prequest *p);
 
 #pragma GCC visibility pop
 #ifdef __cplusplus

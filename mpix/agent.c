@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "parted.h"
 #include "queue.h"
 
 /* Turns without any progress: from so many on, the thread sleeps in between. It yields its core in each. */
@@ -60,6 +61,22 @@ static void start(MPIX_Queue queue, mpix_operation_t *operation)
     }
 }
 
+/* Nobody makes the partitions of a partitioned request ready any more, if the stream does not. */
+static void give_up_broken(MPIX_Queue queue, MPI_Request request)
+{
+    bool broken;
+
+    if (!queue->stream.words) {
+        return;
+    }
+    pthread_mutex_lock(&agent.lock);
+    broken = queue->broken;
+    pthread_mutex_unlock(&agent.lock);
+    if (broken) {
+        mpix_parted_give_up(request);
+    }
+}
+
 /* A persistent request keeps its handle when it is complete, also with an error. */
 static bool test(MPIX_Queue queue, mpix_operation_t *operation)
 {
@@ -74,6 +91,11 @@ static bool test(MPIX_Queue queue, mpix_operation_t *operation)
         }
         code = MPI_Test(&request, &flag, MPI_STATUS_IGNORE);
         keep_error(queue, code);
+        if (!flag) {
+            give_up_broken(queue, request);
+        } else {
+            keep_error(queue, mpix_parted_take_error(request));
+        }
         if (flag || code != MPI_SUCCESS) {
             operation->requests[i] = MPI_REQUEST_NULL;
             operation->left--;
@@ -179,6 +201,9 @@ static bool turn(bool is_thread)
         }
         next = queue->next;
     }
+    pthread_mutex_unlock(&agent.lock);
+    moved |= mpix_parted_turn(is_thread);
+    pthread_mutex_lock(&agent.lock);
     return moved;
 }
 
@@ -189,7 +214,7 @@ static void *thread_main(void *unused)
     (void)unused;
     pthread_mutex_lock(&agent.lock);
     while (!agent.ending) {
-        if (agent.unfinished == 0) {
+        if (agent.unfinished == 0 && !mpix_parted_any()) {
             idle = 0;
             pthread_cond_wait(&agent.work, &agent.lock);
             continue;
@@ -227,6 +252,7 @@ static int end(MPI_Comm comm, int key, void *value, void *state)
     (void)key;
     (void)value;
     (void)state;
+    mpix_parted_give_up_all();
     for (MPIX_Queue queue = agent.queues; queue; queue = queue->next) {
         mpix_agent_drain(queue);
     }
@@ -238,6 +264,7 @@ static int end(MPI_Comm comm, int key, void *value, void *state)
         pthread_join(agent.thread, NULL);
         agent.has_thread = false;
     }
+    mpix_parted_end();
     return MPI_SUCCESS;
 }
 
@@ -271,6 +298,13 @@ int mpix_agent_begin(void)
 bool mpix_agent_has_thread(void)
 {
     return agent.has_thread;
+}
+
+void mpix_agent_wake(void)
+{
+    pthread_mutex_lock(&agent.lock);
+    pthread_cond_signal(&agent.work);
+    pthread_mutex_unlock(&agent.lock);
 }
 
 void mpix_agent_add(MPIX_Queue queue)

@@ -1,9 +1,15 @@
-# The public library of queues: nothing of it is in the component.
+# The public library of queues and partitioned collectives: nothing of it is in the component.
 lib_LTLIBRARIES = libmpix_dma.la
-dist_man_MANS += mpix/MPIX_Queue_init.3
+dist_man_MANS += mpix/MPIX_Pallgather_init.3 mpix/MPIX_Queue_init.3
 extra_files += config/mpix_dma.pc.in
 libmpix_dma_la_SOURCES = \
 	mpix/agent.c \
+	mpix/mapped.c \
+	mpix/mapped.h \
+	mpix/parted.c \
+	mpix/parted.h \
+	mpix/parted_calls.c \
+	mpix/parted_init.c \
 	mpix/queue.c \
 	mpix/queue.h \
 	mpix/stream.c \

@@ -61,6 +61,8 @@ struct MPIX_Queue_s {
 /* Prepares the library in the first call, with its thread if MPI allows for one. An MPI error class. */
 int mpix_agent_begin(void);
 bool mpix_agent_has_thread(void);
+/* There is something new for its thread to look at. */
+void mpix_agent_wake(void);
 void mpix_agent_add(MPIX_Queue queue);
 /* The queue is in no list any more. It has nothing to do. */
 void mpix_agent_remove(MPIX_Queue queue);

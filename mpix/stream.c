@@ -45,13 +45,7 @@ static struct {
     int (*wait)(void *stream, uint64_t word, uint32_t value, unsigned flags);
 } cuda;
 
-typedef struct symbol {
-    const char *name;
-    void *to;
-    bool required;
-} symbol_t;
-
-static const symbol_t hip_symbols[] = {
+static const mpix_symbol_t hip_symbols[] = {
     {"hipStreamSynchronize", &hip.common.synchronize, true},
     {"hipStreamQuery", &hip.common.query, true},
     {"hipGetDevice", &hip.get_device, true},
@@ -63,7 +57,7 @@ static const symbol_t hip_symbols[] = {
     {"hipStreamWaitValue64", &hip.wait, false},
     {NULL, NULL, false},
 };
-static const symbol_t cuda_symbols[] = {
+static const mpix_symbol_t cuda_symbols[] = {
     {"cuStreamSynchronize", &cuda.common.synchronize, true},
     {"cuStreamQuery", &cuda.common.query, true},
     {"cuCtxGetCurrent", &cuda.get_context, true},
@@ -80,9 +74,9 @@ static const char *const hip_libraries[] = {"libamdhip64.so.7", "libamdhip64.so.
                                             "libamdhip64.so", NULL};
 static const char *const cuda_libraries[] = {"libcuda.so.1", "libcuda.so", NULL};
 
-/* Fills the table from the first of the libraries that the program has loaded. False: there is none. */
-static bool fill(const char *const *libraries, const symbol_t *symbols)
+bool mpix_runtime_fill(int type, const mpix_symbol_t *symbols)
 {
+    const char *const *libraries = type == MPIX_QUEUE_HIP ? hip_libraries : cuda_libraries;
     void *library = NULL;
 
     for (; *libraries && !library; libraries++) {
@@ -247,9 +241,10 @@ static const char *make_asynchronous(mpix_stream_t *stream, bool allowed)
 static int open_runtime(mpix_stream_t *stream)
 {
     if (stream->type == MPIX_QUEUE_HIP) {
-        return fill(hip_libraries, hip_symbols) && hip.get_device(&stream->device) == DONE;
+        return mpix_runtime_fill(MPIX_QUEUE_HIP, hip_symbols) && hip.get_device(&stream->device) == DONE;
     }
-    return fill(cuda_libraries, cuda_symbols) && cuda.get_context(&stream->context) == DONE && stream->context;
+    return mpix_runtime_fill(MPIX_QUEUE_CUDA, cuda_symbols) && cuda.get_context(&stream->context) == DONE &&
+           stream->context;
 }
 
 int mpix_stream_open(mpix_stream_t *stream, int type, void *handle, bool allowed)
@@ -269,6 +264,16 @@ int mpix_stream_open(mpix_stream_t *stream, int type, void *handle, bool allowed
     }
     pthread_mutex_unlock(&lock);
     return result;
+}
+
+void mpix_stream_here(mpix_stream_t *stream, int type)
+{
+    *stream = (mpix_stream_t){.type = type};
+    pthread_mutex_lock(&lock);
+    if (type != MPIX_QUEUE_THREAD && !open_runtime(stream)) {
+        stream->type = MPIX_QUEUE_THREAD;
+    }
+    pthread_mutex_unlock(&lock);
 }
 
 /* A stream that has failed may still write: its words are not used again. */

@@ -34,6 +34,16 @@ typedef struct mpix_stream {
     mpix_words_t *words; /* NULL: the host waits instead */
 } mpix_stream_t;
 
+/* A function of a runtime, and the pointer that it goes to. */
+typedef struct mpix_symbol {
+    const char *name;
+    void *to;
+    bool required;
+} mpix_symbol_t;
+
+/* Fills the table from the runtime of this type that the program has loaded. False: there is none. */
+bool mpix_runtime_fill(int type, const mpix_symbol_t *symbols);
+
 /* `allowed`: a thread of the library can carry out what the stream waits for. An MPI error class. */
 int mpix_stream_open(mpix_stream_t *stream, int type, void *handle, bool allowed);
 /* `number`: of the last operation; all have been carried out. `failed`: the stream has. */
@@ -49,6 +59,8 @@ bool mpix_stream_has_failed(const mpix_stream_t *stream);
 
 bool mpix_stream_has_reached(const mpix_stream_t *stream, uint64_t number);
 void mpix_stream_release(const mpix_stream_t *stream, uint64_t number);
+/* No stream: only the current device of this runtime, for mpix_stream_enter. */
+void mpix_stream_here(mpix_stream_t *stream, int type);
 /* Makes its device the calling thread's current one, which must be a thread of ours. */
 void mpix_stream_enter(const mpix_stream_t *stream);
 

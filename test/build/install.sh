@@ -49,7 +49,7 @@ commands_work() {
     for name in accept bench info state trace; do
         installed+="./share/man/man1/coll_dma_$name.1 "
     done
-    installed+="./share/man/man3/MPIX_Queue_init.3 "
+    installed+="./share/man/man3/MPIX_Pallgather_init.3 ./share/man/man3/MPIX_Queue_init.3 "
     installed+="./share/modulefiles/coll-dma/$version "
     files_under "$work/prefix"
     [ "$(files_under "$work/prefix")" = "$installed" ]

@@ -38,6 +38,14 @@ int PERSISTENT(Allgather)(const void *send, int n, MPI_Datatype type, void *recv
     return PERSISTENT_PROFILE(Allgather)(send, 0, type, recv, 0, recv_type, comm, info, request);
 }
 
+int PERSISTENT(Allgatherv)(const void *send, int n, MPI_Datatype type, void *recv, const int *counts, const int *at,
+                           MPI_Datatype recv_type, MPI_Comm comm, MPI_Info info, MPI_Request *request)
+{
+    (void)n;
+    (void)counts;
+    return PERSISTENT_PROFILE(Allgatherv)(send, 0, type, recv, zeros(comm), at, recv_type, comm, info, request);
+}
+
 /* Counts are data of the program itself (moe tells others how many tokens it sends): only larger blocks are left out. */
 int MPI_Alltoall(const void *send, int n, MPI_Datatype type, void *recv, int count, MPI_Datatype recv_type,
                  MPI_Comm comm)

@@ -49,7 +49,7 @@ API void fake_break(stream_t *stream)
     pthread_mutex_unlock(&stream->lock);
 }
 
-/* Memory operations of streams are refused. */
+/* 1: memory operations of streams are refused. 2: memory of the host that is mapped. */
 API void fake_refuse(int refuse)
 {
     refused = refuse;
@@ -100,7 +100,7 @@ API int cuMemFree_v2(void *memory)
 
 API int cuMemHostAlloc(void **memory, size_t bytes, unsigned flags)
 {
-    *memory = flags == 3 ? malloc(bytes) : NULL;
+    *memory = flags == 3 && refused != 2 ? malloc(bytes) : NULL;
     return *memory ? DONE : INVALID;
 }
 
@@ -252,14 +252,14 @@ API int cuMemcpyAsync(void *to, const void *from, size_t bytes, stream_t *stream
 
 API int cuStreamWriteValue32_v2(stream_t *stream, uint64_t word, uint32_t value, unsigned flags)
 {
-    return refused ? REFUSED
-           : flags ? INVALID
-                   : put(stream, (work_t){.run = run_write, .to = (void *)word, .value = value});
+    return refused == 1 ? REFUSED
+           : flags      ? INVALID
+                        : put(stream, (work_t){.run = run_write, .to = (void *)word, .value = value});
 }
 
 API int cuStreamWaitValue32_v2(stream_t *stream, uint64_t word, uint32_t value, unsigned flags)
 {
-    return refused ? REFUSED
-           : flags ? INVALID
-                   : put(stream, (work_t){.run = run_wait, .to = (void *)word, .value = value});
+    return refused == 1 ? REFUSED
+           : flags      ? INVALID
+                        : put(stream, (work_t){.run = run_wait, .to = (void *)word, .value = value});
 }

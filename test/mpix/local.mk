@@ -1,5 +1,5 @@
 # Tests of libmpix_dma.
-mpi_programs += test/mpix/cases test/mpix/rounds
+mpi_programs += test/mpix/cases test/mpix/parts test/mpix/parts_cases test/mpix/rounds
 extra_files += test/mpix/fake_cuda.c test/mpix/common.sh test/mpix/mutants.sh test/mpix/mutants.txt test/mpix/queues.sh
 test_mpix_cases_SOURCES = test/mpix/cases.c test/mpix/gpu.c test/mpix/gpu.h
 test_mpix_cases_CPPFLAGS = $(MPI_CPPFLAGS) -I$(top_srcdir)/include
@@ -10,6 +10,14 @@ test_mpix_rounds_SOURCES = test/mpix/rounds.c test/mpix/gpu.c test/mpix/gpu.h
 test_mpix_rounds_CPPFLAGS = $(MPI_CPPFLAGS) -I$(top_srcdir)/include
 test_mpix_rounds_LDFLAGS = $(AM_LDFLAGS) -no-install
 test_mpix_rounds_LDADD = libmpix_dma.la $(OMPI_PROGRAM_LIBS) -ldl -lpthread
+test_mpix_parts_SOURCES = test/mpix/parts.c test/mpix/gpu.c test/mpix/gpu.h
+test_mpix_parts_CPPFLAGS = $(MPI_CPPFLAGS) -I$(top_srcdir)/include
+test_mpix_parts_LDFLAGS = $(AM_LDFLAGS) -no-install
+test_mpix_parts_LDADD = libmpix_dma.la $(OMPI_PROGRAM_LIBS) -ldl -lpthread
+test_mpix_parts_cases_SOURCES = test/mpix/parts_cases.c test/mpix/gpu.c test/mpix/gpu.h
+test_mpix_parts_cases_CPPFLAGS = $(MPI_CPPFLAGS) -I$(top_srcdir)/include
+test_mpix_parts_cases_LDFLAGS = $(AM_LDFLAGS) -no-install
+test_mpix_parts_cases_LDADD = libmpix_dma.la $(OMPI_PROGRAM_LIBS) -ldl -lpthread
 
 # What stands in for CUDA.
 mpix_fakes = test/mpix/fake/libcuda.so.1

@@ -1,11 +1,12 @@
 #!/bin/bash
-# queues.sh [BUILD [SEEDS]]: queues of libmpix_dma, with coll/dma and without: random rounds of kernels, starts and waits over
-# several queues, communicators and kinds of memory, with a stand-in for CUDA and with HIP on the emulated node; and cases
-# one by one.
+# queues.sh [BUILD [SEEDS [PARTED]]]: queues of libmpix_dma, with coll/dma and without: random rounds of kernels, starts and
+# waits over several queues, communicators and kinds of memory, with a stand-in for CUDA and with HIP on the emulated node;
+# PARTED times random partitioned collectives; and cases one by one.
 set -uo pipefail
 # shellcheck source=test/mpix/common.sh
 . "$(dirname "$0")/common.sh"
 seeds=${2:-2}
+parted=${3:-$((40 * seeds))}
 
 # right WAITS PROGRAM KIND ARGS...: every byte; the host waits for streams only if WAITS names a reason
 right() {
@@ -13,9 +14,9 @@ right() {
     shift 2
     output=$(job 60 4 "$program" "$@") || { echo "$output"; return 1; }
     echo "$output"
-    grep -qE '^(rounds: .* 0 wrong|cases: .* is right)$' <<<"$output" || return 1
+    grep -qE '^((rounds|parts): .* 0 wrong|cases: .* is right)$' <<<"$output" || return 1
     if [ -n "$waits" ]; then
-        grep -q "^libmpix_dma: the host waits for a queue, because .*$waits" <<<"$output"
+        grep -qE "^libmpix_dma: (the host waits for a queue|kernels cannot use the words .*), because .*$waits" <<<"$output"
     else
         ! grep -q '^libmpix_dma' <<<"$output"
     fi
@@ -27,6 +28,11 @@ rounds() {
     for ((seed = 1; seed <= seeds; seed++)); do
         ok "$component: $1, $2 memory, seed $seed" right '' rounds "$1" "$2" multiple free $seed "$3"
     done
+}
+
+# parts KIND MEMORY LEVEL FIRST SEEDS
+parts() {
+    ok "$component: partitioned: $1, $2 memory, $3" right '' parts "$1" "$2" "$3" "$4" $(($5 > 0 ? $5 : 1))
 }
 
 # On a node, HIP's own calls make one rank's step take long.
@@ -56,14 +62,28 @@ for component in dma ^dma; do
     ok "$component: thread: threads" right '' cases thread threads
     ok "$component: thread: single" right '' cases thread single
     ok "$component: cuda: single" right MPI_THREAD_MULTIPLE cases cuda single
+    parts thread host multiple 1 $((parted / 2))
+    parts thread host serialized 100001 "$parted"
+    parts cuda host multiple 200001 $((parted / 2))
+    for case in arguments grouped freed failing left single; do
+        ok "$component: partitioned: thread: $case" right '' parts_cases thread $case
+    done
+    for case in queue broken; do
+        ok "$component: partitioned: cuda: $case" right '' parts_cases cuda $case
+    done
+    ok "$component: partitioned: cuda: refused" right 'refuses memory that it maps' parts_cases cuda refused
 done
 component=dma
 # Memory of the stand-in is memory of the host that copies of streams reach.
 rounds cuda device 40
+parts cuda device serialized 300001 "$parted"
 if [ -e "$build/test/emu/collective" ]; then
     waiting=3
     rounds hip device 10
     rounds hip host 5
+    parts hip device multiple 400001 $((parted / 10))
+    parts hip device serialized 500001 $((parted / 10))
+    parts hip host multiple 600001 $((parted / 20))
     # If the streams waited, this would never end: HIP has 4 queues of the device for them all.
     waiting='' connections=''
     ok 'hip, streams share queues' right 'could stand behind' rounds hip device multiple shared 3 5

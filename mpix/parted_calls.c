@@ -1,0 +1,169 @@
+/* The functions of mpix_dma.h for partitioned requests, except those that make them; see parted.h. */
+#include <sched.h>
+
+#include "parted.h"
+#include "queue.h"
+
+int MPIX_Pready(int part, MPI_Request request)
+{
+    mpix_parted_t *parted = mpix_parted_lock(request);
+    int code = MPI_SUCCESS;
+
+    if (!parted) {
+        return MPI_ERR_REQUEST;
+    }
+    if (part < 0 || part >= parted->sparts) {
+        code = MPI_ERR_ARG;
+    } else {
+        __atomic_store_n(&mpix_parted_ready(parted, parted->round)[part], 1, __ATOMIC_RELEASE);
+    }
+    mpix_parted_unlock();
+    return code;
+}
+
+/* With the lock. `known`: the words of the round have the answer, whatever the request says. */
+static int look(mpix_parted_t *parted, int part, int *flag, bool *known)
+{
+    uint32_t word;
+
+    if (part < 0 || part >= parted->ranks * parted->rparts) {
+        return MPI_ERR_ARG;
+    }
+    mpix_parted_settle(parted);
+    word = __atomic_load_n(&mpix_parted_arrived(parted, parted->round)[part], __ATOMIC_ACQUIRE);
+    *known = parted->active;
+    *flag = word != 0;
+    if (word != MPIX_PARRIVED_FAILED) {
+        return MPI_SUCCESS;
+    }
+    return parted->error == MPI_SUCCESS ? MPI_ERR_OTHER : parted->error;
+}
+
+/* A request that is not active has everything. One may have been started that nobody has seen yet. */
+int MPIX_Parrived(MPI_Request request, int part, int *flag)
+{
+    mpix_parted_t *parted;
+    bool known = true;
+    int code;
+
+    if (!flag) {
+        return MPI_ERR_ARG;
+    }
+    *flag = 0;
+    mpix_agent_turn();
+    parted = mpix_parted_lock(request);
+    if (!parted) {
+        return MPI_ERR_REQUEST;
+    }
+    code = look(parted, part, flag, &known);
+    mpix_parted_unlock();
+    return known ? code : MPI_Request_get_status(request, flag, MPI_STATUS_IGNORE);
+}
+
+int MPIX_Test(MPI_Request *request, int *flag, MPI_Status *status)
+{
+    MPI_Request handle;
+    int code;
+
+    if (!request || !flag) {
+        return MPI_ERR_ARG;
+    }
+    handle = *request;
+    mpix_agent_turn();
+    code = MPI_Test(request, flag, status);
+    return code == MPI_SUCCESS && *flag ? mpix_parted_take_error(handle) : code;
+}
+
+int MPIX_Wait(MPI_Request *request, MPI_Status *status)
+{
+    MPI_Request handle;
+    int code = MPI_SUCCESS, flag = 0;
+
+    if (!request) {
+        return MPI_ERR_ARG;
+    }
+    if (mpix_agent_has_thread()) {
+        handle = *request;
+        code = MPI_Wait(request, status);
+        return code == MPI_SUCCESS ? mpix_parted_take_error(handle) : code;
+    }
+    while (!flag && code == MPI_SUCCESS) {
+        code = MPIX_Test(request, &flag, status);
+        if (!flag) {
+            sched_yield();
+        }
+    }
+    return code;
+}
+
+int MPIX_Request_free(MPI_Request *request)
+{
+    mpix_parted_t *parted;
+    int error, code;
+
+    if (!request || *request == MPI_REQUEST_NULL) {
+        return MPI_ERR_REQUEST;
+    }
+    parted = mpix_parted_lock(*request);
+    if (!parted) {
+        return MPI_Request_free(request);
+    }
+    parted->give_up = true;
+    mpix_parted_unlock();
+    error = MPIX_Wait(request, MPI_STATUS_IGNORE);
+    mpix_parted_retire(parted);
+    code = MPI_Request_free(request);
+    return error != MPI_SUCCESS ? error : code;
+}
+
+static void point(MPIX_Prequest *p, const mpix_parted_t *parted, unsigned round)
+{
+    *p = (MPIX_Prequest){.ready = mpix_parted_ready(parted, round),
+                         .arrived = mpix_parted_arrived(parted, round),
+                         .ready_value = 1,
+                         .arrived_value = 1,
+                         .nready = parted->sparts,
+                         .narrived = parted->ranks * parted->rparts};
+}
+
+int MPIX_Prequest_create(MPI_Request request, MPIX_Prequest *p)
+{
+    mpix_parted_t *parted;
+    int code;
+
+    if (!p) {
+        return MPI_ERR_ARG;
+    }
+    *p = (MPIX_Prequest){0};
+    parted = mpix_parted_lock(request);
+    if (!parted) {
+        return MPI_ERR_REQUEST;
+    }
+    point(p, parted, parted->round);
+    code = parted->mapped ? MPI_SUCCESS : MPI_ERR_UNSUPPORTED_OPERATION;
+    mpix_parted_unlock();
+    return code;
+}
+
+int MPIX_Prequest_next(MPIX_Prequest *p)
+{
+    mpix_parted_t *parted;
+    unsigned bank;
+
+    parted = p && p->ready ? mpix_parted_lock_words(p->ready, &bank) : NULL;
+    if (!parted) {
+        return MPI_ERR_ARG;
+    }
+    point(p, parted, bank + 1);
+    mpix_parted_unlock();
+    return MPI_SUCCESS;
+}
+
+int MPIX_Prequest_free(MPIX_Prequest *p)
+{
+    if (!p) {
+        return MPI_ERR_ARG;
+    }
+    *p = (MPIX_Prequest){0};
+    return MPI_SUCCESS;
+}

@@ -1,0 +1,336 @@
+/*
+ * Makes partitioned requests: checks the arguments on all ranks together, cuts blocks into units, and makes a persistent
+ * collective for each. See parted.h.
+ *
+ * An atom is what the units are made of: as many atoms as possible, such that the partitions of all senders, and all blocks of
+ * receivers, consist of whole atoms.
+ */
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "mapped.h"
+#include "parted.h"
+#include "queue.h"
+
+#if OMPI_MAJOR_VERSION < 5
+#include <mpi-ext.h>
+#define MPI_Allgatherv_init MPIX_Allgatherv_init
+#define MPI_Alltoallv_init  MPIX_Alltoallv_init
+#endif
+
+typedef enum mpix_parted_kind { ALLGATHER, ALLTOALL } mpix_parted_kind_t;
+
+typedef struct mpix_parted_arguments {
+    mpix_parted_kind_t kind;
+    const void *sb;
+    int sparts, scount;
+    MPI_Datatype st;
+    void *rb;
+    int rparts, rcount;
+    MPI_Datatype rt;
+    MPI_Comm comm;
+    MPI_Info info;
+} mpix_parted_arguments_t;
+
+/*
+ * What ranks compare: the most of each fact, and of its negation if it must be equal. Elements and bytes are those of a block.
+ * The last fact is the greatest common divisor.
+ */
+enum { ERROR, KIND, NO_KIND, SENDS, RECVS, MOST_BYTES, LEAST_BYTES, ATOMS, FACTS };
+typedef long long mpix_parted_facts_t[FACTS];
+
+static int check(const mpix_parted_arguments_t *a, int ranks)
+{
+    bool in_place = a->sb == MPI_IN_PLACE;
+
+    if (a->sparts < 1 || a->rparts < 1 || a->sparts > INT_MAX / ranks || a->rparts > INT_MAX / ranks) {
+        return MPI_ERR_ARG;
+    }
+    if (a->rb == MPI_IN_PLACE) {
+        return MPI_ERR_BUFFER;
+    }
+    if (a->rcount < 0 || (!in_place && a->scount < 0)) {
+        return MPI_ERR_COUNT;
+    }
+    if (a->rt == MPI_DATATYPE_NULL || (!in_place && a->st == MPI_DATATYPE_NULL)) {
+        return MPI_ERR_TYPE;
+    }
+    return MPI_SUCCESS;
+}
+
+static long long divisor(long long a, long long b)
+{
+    while (b != 0) {
+        long long rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+static void combine(void *from, void *to, int *count, MPI_Datatype *type)
+{
+    (void)type;
+    for (int k = 0; k < *count; k++) {
+        const long long *theirs = ((mpix_parted_facts_t *)from)[k];
+        long long *ours = ((mpix_parted_facts_t *)to)[k];
+
+        for (int i = 0; i < ATOMS; i++) {
+            ours[i] = ours[i] > theirs[i] ? ours[i] : theirs[i];
+        }
+        ours[ATOMS] = divisor(ours[ATOMS], theirs[ATOMS]);
+    }
+}
+
+static void state_facts(const mpix_parted_arguments_t *a, int error, long long *facts)
+{
+    MPI_Count size = 0;
+    long long sent, received;
+
+    memset(facts, 0, sizeof(mpix_parted_facts_t));
+    facts[ERROR] = error;
+    if (error != MPI_SUCCESS) {
+        return;
+    }
+    facts[KIND] = a->kind * 2 + (a->sb == MPI_IN_PLACE);
+    facts[NO_KIND] = -facts[KIND];
+    facts[RECVS] = facts[SENDS] = (long long)a->rparts * a->rcount;
+    MPI_Type_size_x(a->rt, &size);
+    sent = received = facts[RECVS] * size;
+    if (a->sb != MPI_IN_PLACE) {
+        facts[SENDS] = (long long)a->sparts * a->scount;
+        MPI_Type_size_x(a->st, &size);
+        sent = facts[SENDS] * size;
+    }
+    facts[MOST_BYTES] = sent > received ? sent : received;
+    facts[LEAST_BYTES] = sent < received ? -sent : -received;
+    facts[ATOMS] = divisor(a->sparts, facts[RECVS]);
+}
+
+static int exchange(long long *facts, MPI_Comm comm)
+{
+    MPI_Datatype type = MPI_DATATYPE_NULL;
+    MPI_Op op = MPI_OP_NULL;
+    int code = MPI_Type_contiguous(FACTS, MPI_LONG_LONG, &type);
+
+    code = code == MPI_SUCCESS ? MPI_Type_commit(&type) : code;
+    code = code == MPI_SUCCESS ? MPI_Op_create(combine, 1, &op) : code;
+    code = code == MPI_SUCCESS ? MPI_Allreduce(MPI_IN_PLACE, facts, 1, type, op, comm) : code;
+    if (op != MPI_OP_NULL) {
+        MPI_Op_free(&op);
+    }
+    if (type != MPI_DATATYPE_NULL) {
+        MPI_Type_free(&type);
+    }
+    return code;
+}
+
+/* The same on all ranks: an error, and how many atoms a block has. */
+static int agree(const mpix_parted_arguments_t *a, int error, int *atoms)
+{
+    mpix_parted_facts_t facts;
+    int code;
+
+    state_facts(a, error, facts);
+    code = exchange(facts, a->comm);
+    if (code != MPI_SUCCESS || facts[ERROR] != MPI_SUCCESS) {
+        return code != MPI_SUCCESS ? code : (int)facts[ERROR];
+    }
+    if (facts[KIND] != -facts[NO_KIND]) {
+        return MPI_ERR_ARG;
+    }
+    if (facts[MOST_BYTES] != -facts[LEAST_BYTES] || facts[SENDS] / facts[ATOMS] > INT_MAX ||
+        facts[RECVS] / facts[ATOMS] > INT_MAX) {
+        return MPI_ERR_COUNT;
+    }
+    *atoms = (int)facts[ATOMS];
+    return MPI_SUCCESS;
+}
+
+/* ---- a request ---- */
+
+static size_t lines(size_t words)
+{
+    size_t line = MPIX_PARTED_LINE / sizeof(uint32_t);
+
+    return (words + line - 1) / line * line;
+}
+
+static bool make_words(mpix_parted_t *parted, const mpix_parted_arguments_t *a)
+{
+    int type = mpix_mapped_type(a->sb, a->rb);
+
+    mpix_stream_here(&parted->device, type);
+    parted->arrived_at = lines((size_t)parted->sparts);
+    parted->bank_words = parted->arrived_at + lines((size_t)parted->ranks * (size_t)parted->rparts);
+    parted->words = mpix_mapped_alloc(type, 2 * parted->bank_words * sizeof(*parted->words), &parted->mapped);
+    return parted->words != NULL;
+}
+
+static mpix_parted_t *make(const mpix_parted_arguments_t *a, int ranks, int units)
+{
+    mpix_parted_t *parted = calloc(1, sizeof(*parted));
+    size_t n = (size_t)units, parts = (size_t)a->rparts, blocks = (size_t)ranks;
+
+    if (!parted) {
+        return NULL;
+    }
+    *parted = (mpix_parted_t){.ranks = ranks, .sparts = a->sparts, .rparts = a->rparts, .nunits = units};
+    parted->atoms[0] = parted->atoms[1] = MPI_DATATYPE_NULL;
+    parted->counts[0] = malloc(blocks * sizeof(int));
+    parted->counts[1] = malloc(blocks * sizeof(int));
+    parted->places = malloc(blocks * sizeof(int));
+    parted->waits = malloc(parts * sizeof(*parted->waits));
+    parted->failed = malloc(parts * sizeof(*parted->failed));
+    parted->units = calloc(n, sizeof(*parted->units));
+    parted->requests = malloc(n * sizeof(MPI_Request));
+    parted->indices = malloc(n * sizeof(int));
+    parted->statuses = malloc(n * sizeof(MPI_Status));
+    for (size_t i = 0; parted->requests && i < n; i++) {
+        parted->requests[i] = MPI_REQUEST_NULL;
+    }
+    if (!parted->counts[0] || !parted->counts[1] || !parted->places || !parted->waits || !parted->failed ||
+        !parted->units || !parted->requests || !parted->indices || !parted->statuses || !make_words(parted, a)) {
+        mpix_parted_destroy(parted);
+        return NULL;
+    }
+    return parted;
+}
+
+/* `extent`: of an atom. */
+static int make_atom(MPI_Datatype type, long long count, MPI_Datatype *atom, MPI_Aint *extent)
+{
+    MPI_Aint lower;
+    int code = MPI_Type_contiguous((int)count, type, atom);
+
+    code = code == MPI_SUCCESS ? MPI_Type_commit(atom) : code;
+    code = code == MPI_SUCCESS ? MPI_Type_get_extent(type, &lower, extent) : code;
+    *extent *= (MPI_Aint)count;
+    return code;
+}
+
+static int make_collective(const mpix_parted_arguments_t *a, mpix_parted_t *parted, int unit, const char *send,
+                           char *recv)
+{
+    const int *counts = parted->counts[unit == parted->nunits - 1];
+    MPI_Datatype sends = parted->atoms[0], recvs = parted->atoms[1];
+    MPI_Request *request = &parted->requests[unit];
+
+    if (a->kind == ALLGATHER) {
+        return MPI_Allgatherv_init(send, counts[0], sends, recv, counts, parted->places, recvs, a->comm, a->info,
+                                   request);
+    }
+    return MPI_Alltoallv_init(send, counts, parted->places, sends, recv, counts, parted->places, recvs, a->comm,
+                              a->info, request);
+}
+
+/* Unit i has the atoms from `first` on. Its partitions are found by where they are in the block, because there may be no data. */
+static void set_unit(mpix_parted_t *parted, int i, long long first, long long end, long long atoms)
+{
+    mpix_unit_t *unit = &parted->units[i];
+
+    unit->sends = (int)(first * parted->sparts / atoms);
+    unit->sends_end = (int)(end * parted->sparts / atoms);
+    unit->recvs = (int)(first * parted->rparts / atoms);
+    unit->recvs_end = (int)((end * parted->rparts + atoms - 1) / atoms);
+}
+
+static int make_units(const mpix_parted_arguments_t *a, mpix_parted_t *parted, int atoms, int group)
+{
+    bool in_place = a->sb == MPI_IN_PLACE;
+    long long sends = (long long)a->sparts * a->scount / atoms, recvs = (long long)a->rparts * a->rcount / atoms;
+    MPI_Aint send_extent = 0, recv_extent = 0;
+    int code = make_atom(a->rt, recvs, &parted->atoms[1], &recv_extent);
+
+    if (code == MPI_SUCCESS) {
+        code = in_place ? make_atom(a->rt, recvs, &parted->atoms[0], &send_extent)
+                        : make_atom(a->st, sends, &parted->atoms[0], &send_extent);
+    }
+    for (int r = 0; r < parted->ranks; r++) {
+        parted->counts[0][r] = group;
+        parted->counts[1][r] = atoms - (parted->nunits - 1) * group;
+        parted->places[r] = r * atoms;
+    }
+    for (int i = 0; code == MPI_SUCCESS && i < parted->nunits; i++) {
+        int first = i * group, end = i == parted->nunits - 1 ? atoms : first + group;
+
+        set_unit(parted, i, first, end, atoms);
+        code = make_collective(a, parted, i, in_place ? a->sb : (const char *)a->sb + first * send_extent,
+                               (char *)a->rb + first * recv_extent);
+    }
+    return code;
+}
+
+/* All ranks make the request, or none. */
+static int make_request(const mpix_parted_arguments_t *a, int ranks, int atoms, MPI_Request *request)
+{
+    int group = (atoms - 1) / MPIX_MOST_UNITS + 1, units = (atoms - 1) / group + 1, code, worst = MPI_SUCCESS;
+    mpix_parted_t *parted = make(a, ranks, units);
+
+    code = parted ? MPI_SUCCESS : MPI_ERR_NO_MEM;
+    if (MPI_Allreduce(&code, &worst, 1, MPI_INT, MPI_MAX, a->comm) != MPI_SUCCESS) {
+        worst = MPI_ERR_OTHER;
+    }
+    if (worst == MPI_SUCCESS) {
+        code = make_units(a, parted, atoms, group);
+        code = code == MPI_SUCCESS ? mpix_parted_add(parted) : code;
+        if (code == MPI_SUCCESS) {
+            *request = parted->handle;
+            return MPI_SUCCESS;
+        }
+        worst = code;
+    }
+    if (parted) {
+        mpix_parted_destroy(parted);
+    }
+    return worst;
+}
+
+static int error_class(int code)
+{
+    int class = MPI_SUCCESS;
+
+    if (code != MPI_SUCCESS && MPI_Error_class(code, &class) != MPI_SUCCESS) {
+        class = MPI_ERR_OTHER;
+    }
+    return class;
+}
+
+static int init(const mpix_parted_arguments_t *a, MPI_Request *request)
+{
+    int initialized = 0, finalized = 0, inter = 0, ranks = 0, atoms = 1, code;
+
+    MPI_Initialized(&initialized);
+    MPI_Finalized(&finalized);
+    if (!initialized || finalized) {
+        return MPI_ERR_OTHER;
+    }
+    if (a->comm == MPI_COMM_NULL || MPI_Comm_test_inter(a->comm, &inter) != MPI_SUCCESS || inter) {
+        return MPI_ERR_COMM;
+    }
+    MPI_Comm_size(a->comm, &ranks);
+    code = request ? check(a, ranks) : MPI_ERR_ARG;
+    if (code == MPI_SUCCESS) {
+        *request = MPI_REQUEST_NULL;
+        code = error_class(mpix_parted_begin());
+    }
+    code = agree(a, code, &atoms);
+    return error_class(code == MPI_SUCCESS ? make_request(a, ranks, atoms, request) : code);
+}
+
+int MPIX_Pallgather_init(const void *sb, int sparts, int scount, MPI_Datatype st, void *rb, int rparts, int rcount,
+                         MPI_Datatype rt, MPI_Comm comm, MPI_Info info, MPI_Request *request)
+{
+    mpix_parted_arguments_t arguments = {ALLGATHER, sb, sparts, scount, st, rb, rparts, rcount, rt, comm, info};
+
+    return init(&arguments, request);
+}
+
+int MPIX_Palltoall_init(const void *sb, int sparts, int scount, MPI_Datatype st, void *rb, int rparts, int rcount,
+                        MPI_Datatype rt, MPI_Comm comm, MPI_Info info, MPI_Request *request)
+{
+    mpix_parted_arguments_t arguments = {ALLTOALL, sb, sparts, scount, st, rb, rparts, rcount, rt, comm, info};
+
+    return init(&arguments, request);
+}
