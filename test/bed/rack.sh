@@ -107,9 +107,10 @@ fail() {
 
 # doing PID: what each process from this one down is doing in the kernel
 doing() {
-    local child
+    local child children=()
     echo "$1 $(tr '\0' ' ' <"/proc/$1/cmdline"): $(awk '/^State/ { print $2 }' "/proc/$1/status") $(tr '\n' ' ' <"/proc/$1/stack")" >&2
-    for child in $(cat "/proc/$1/task/$1/children"); do
+    read -ra children <"/proc/$1/task/$1/children" || true # no newline ends it
+    for child in ${children[@]+"${children[@]}"}; do
         doing "$child"
     done
 }
