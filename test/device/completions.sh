@@ -60,7 +60,7 @@ fails_once() {
     losing either 4 "$1" 1 && grep -q 'done, 4 rounds, 1 errors' "$work/out" &&
         grep -Eq "the engine sdma of .* has failed: $2" "$work/out" &&
         [ "$(grep -c 'another rank of .* has failed' "$work/out")" = 3 ] &&
-        grep -q 'does not serve .* (the engine has failed in an earlier call)' "$work/out"
+        grep -Eq 'does not serve .* \(the engine (was stopped after a failure|has failed in an earlier call)\)' "$work/out"
 }
 
 late=30000
