@@ -83,9 +83,21 @@ static void combine(void *from, void *to, int *count, MPI_Datatype *type)
     }
 }
 
-static void state_facts(const mpix_parted_arguments_t *a, int error, long long *facts)
+/* MPI 4.1 calls the older name deprecated; the newer one is not there before MPI 4.0. */
+static long long size_of(MPI_Datatype type)
 {
     MPI_Count size = 0;
+
+#if MPI_VERSION >= 4
+    MPI_Type_size_c(type, &size);
+#else
+    MPI_Type_size_x(type, &size);
+#endif
+    return size;
+}
+
+static void state_facts(const mpix_parted_arguments_t *a, int error, long long *facts)
+{
     long long sent, received;
 
     memset(facts, 0, sizeof(mpix_parted_facts_t));
@@ -96,12 +108,10 @@ static void state_facts(const mpix_parted_arguments_t *a, int error, long long *
     facts[KIND] = a->kind * 2 + (a->sb == MPI_IN_PLACE);
     facts[NO_KIND] = -facts[KIND];
     facts[RECVS] = facts[SENDS] = (long long)a->rparts * a->rcount;
-    MPI_Type_size_x(a->rt, &size);
-    sent = received = facts[RECVS] * size;
+    sent = received = facts[RECVS] * size_of(a->rt);
     if (a->sb != MPI_IN_PLACE) {
         facts[SENDS] = (long long)a->sparts * a->scount;
-        MPI_Type_size_x(a->st, &size);
-        sent = facts[SENDS] * size;
+        sent = facts[SENDS] * size_of(a->st);
     }
     facts[MOST_BYTES] = sent > received ? sent : received;
     facts[LEAST_BYTES] = sent < received ? -sent : -received;

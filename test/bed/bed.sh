@@ -123,16 +123,18 @@ down_up='$CTL h1 link down
 # ---------------------------------------------------------------------------------------------------------------------
 # Jobs.
 
+# Each job has a file of its own for its output: what an earlier job printed must not be taken for this one's.
+
 # In all ranks, and from this build: looked for where they run, because across hosts it says nothing about itself.
 # shellcheck disable=SC2016
-dma_across='mpirun -n 4 --map-by ppr:2:node --mca coll dma $LOOP -s 600 >$WORK/job &
-    await grep -qs looping $WORK/job
-    cat $WORK/job
+dma_across='mpirun -n 4 --map-by ppr:2:node --mca coll dma $LOOP -s 600 >$WORK/across &
+    await grep -qs looping $WORK/across
+    cat $WORK/across
     [ "$(grep -lF " $DMA_BED_BUILD/.libs/mca_coll_dma.so" $(
         for dir in /proc/[0-9]*; do [ "$(cat $dir/comm 2>/dev/null)" != coll_loop ] || echo $dir/maps; done) | wc -l)" = 4 ]
     kill -USR1 $!
     wait $!
-    grep "^done: .*data right" $WORK/job'
+    grep "^done: .*data right" $WORK/across'
 # shellcheck disable=SC2317
 dma_on_host() {
     says ' ranks, ready' "$here/bed" 2 -- mpirun -n 2 --host h1:2 --mca coll dma --mca coll_dma_verbose 1 "$LOOP" -s 0.2
@@ -150,13 +152,13 @@ off='$CTL h1 run "$FLOW" sink 5001 &
     $CTL h0 run ss -Htn state established dst 10.77.0.2 | grep 5001'
 # A host that stands still for a second is waited for.
 # shellcheck disable=SC2016
-stopped='mpirun -n 4 --map-by ppr:2:node --mca coll dma $LOOP -s 600 >$WORK/job &
-    await grep -qs looping $WORK/job
+stopped='mpirun -n 4 --map-by ppr:2:node --mca coll dma $LOOP -s 600 >$WORK/stopped &
+    await grep -qs looping $WORK/stopped
     $CTL h1 stop 1.5
     kill -USR1 $!
     wait $!
-    cat $WORK/job
-    grep -E "^done: .* slowest [1-9].* data right" $WORK/job'
+    cat $WORK/stopped
+    grep -E "^done: .* slowest [1-9].* data right" $WORK/stopped'
 
 # Two ranks of a host find the same node, two hosts find different ones, and the runtime finds the GPUs there.
 # shellcheck disable=SC2016
@@ -198,7 +200,7 @@ none_of() {
 # interfaces and mounts, which were in no other; the job's files.
 # shellcheck disable=SC2016
 note='echo $DMA_BED_ID >$WORK/id; { $CTL h0 run readlink /proc/self/ns/net; readlink /proc/self/ns/net; } >$WORK/spaces
-    mpirun -n 4 --mca coll ^dma $LOOP -s 600 >$WORK/job 2>&1 & until grep -q looping $WORK/job; do sleep 0.1; done'
+    mpirun -n 4 --mca coll ^dma $LOOP -s 600 >$WORK/left 2>&1 & until grep -q looping $WORK/left; do sleep 0.1; done'
 # shellcheck disable=SC2317
 nothing_left() {
     await none_of "$(cat "$WORK/id")" || return
@@ -213,10 +215,10 @@ at_limit() {
 }
 # shellcheck disable=SC2317
 launcher_killed() {
-    rm -f "$WORK/id" "$WORK/job"
+    rm -f "$WORK/id" "$WORK/left"
     "$here/bed" 2 -t 300 -d 10 -- bash -c "$note; wait" &
     local bed=$!
-    await grep -qs looping "$WORK/job"
+    await grep -qs looping "$WORK/left"
     kill -KILL $bed
     wait $bed
     nothing_left
@@ -228,10 +230,10 @@ command_ends() {
 # From a shell outside: only the bed named is meant.
 # shellcheck disable=SC2317
 second_shell() {
-    rm -f "$WORK/id" "$WORK/job"
+    rm -f "$WORK/id" "$WORK/left"
     "$here/bed" 2 -t 300 -- bash -c "$note; sleep 300" &
     local bed=$! status=0
-    await grep -qs looping "$WORK/job"
+    await grep -qs looping "$WORK/left"
     [ "$(DMA_BED_ID=$bed "$CTL" h1 run hostname)" = h1 ] || status=1
     refuses 'no bed 1 is running' env DMA_BED_ID=1 "$CTL" h1 link down || status=1
     kill $bed

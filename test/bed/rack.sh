@@ -40,8 +40,11 @@ own_files() {
     mount -t tmpfs bed /run
     mkdir -p $bed/keep
     : >$bed/keep.list
+    # A tree may be made of links into another one.
     keep "$root"
+    keep "$(cd "$(dirname "$(realpath "$0")")/../.." && pwd)"
     keep "$(cd "$build" && pwd)"
+    keep "$(cd "$build" && pwd -P)"
     keep "$cwd"
     {
         echo '127.0.0.1 localhost'
@@ -115,14 +118,29 @@ doing() {
     done
 }
 
+# told_by PID FD: the line that process PID sends, for which 200 seconds are enough on any machine
+told_by() {
+    local try line
+    for ((try = 0; try < 200; try++)); do
+        if read -r -t 1 -u "$2" line; then
+            echo "$line"
+            return
+        fi
+        kill -0 "$1" 2>/dev/null || break
+    done
+    doing "$1" >&2 || true
+    return 1
+}
+
 add_host() {
-    local name=h$1 pid word up go
+    local name=h$1 first pid word up go
     mkfifo "$bed/$name.up" "$bed/$name.go"
     exec {up}<>"$bed/$name.up" {go}<>"$bed/$name.go"
     # unshare has something to say when its host is killed; the host itself may complain.
     unshare --net --uts --ipc --mount --pid --fork --kill-child --propagation private -- \
         "$here/host.sh" "$1" "$hosts" "$rate" "${login[@]}" {up}>&- {go}>&- </dev/null 3>&2 2>/dev/null &
-    read -r -t 200 -u "$up" pid || { doing $! || true; fail "$name did not start"; }
+    first=$!
+    pid=$(told_by $first "$up") || fail "$name did not start"
     echo "$pid" >"$bed/$name.pid"
     ip -batch - <<END
 link add $name type veth peer name eth0 address $(mac_of "$1") netns $pid
@@ -137,7 +155,7 @@ END
         tc filter add dev "$name" ingress protocol all u32 match u32 0 0 action mirred egress redirect dev delay
     fi
     echo go >&"$go"
-    read -r -t 200 -u "$up" word || fail "$name did not come up"
+    word=$(told_by $first "$up") || fail "$name did not come up"
     [ "$word" = up ] || fail "$name: $word"
     exec {up}>&- {go}>&-
 }
