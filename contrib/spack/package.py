@@ -14,6 +14,7 @@ class CollDma(AutotoolsPackage):
     version("0.1.0")
 
     variant("ucx", default=True, description="Serve communicators over several nodes")
+    variant("sdt", default=False, description="Static probes, with the sys/sdt.h of this machine")
 
     depends_on("c", type="build")
     depends_on("pkgconfig", type="build")
@@ -26,7 +27,7 @@ class CollDma(AutotoolsPackage):
 
     def configure_args(self):
         ucx = f"--with-ucx={self.spec['ucx'].prefix}" if self.spec.satisfies("+ucx") else "--without-ucx"
-        return [f"--with-ompi={self.spec['openmpi'].prefix}", ucx]
+        return [f"--with-ompi={self.spec['openmpi'].prefix}", ucx, *self.with_or_without("sdt")]
 
     def setup_run_environment(self, env):
         # Open MPI's own folder comes behind ours.

@@ -71,6 +71,24 @@ full_nonblocking() {
             off($3, $4 + $5 + $6 + $7) > 0.05 || off(overlap, $11) > 1 || $9 > $8 || $8 > $10 || $4 < $8 - 0.02 { exit 1 }'
 }
 
+# order PROGRAM ARGS...: its calls and barriers of a small and of a large size; barriers in a row are one
+order() {
+    job 2 -x DMA_TEST_ORDER="$work/order" -x LD_PRELOAD="$build/test/bench/liborder_shim.so" "$@" >"$work/out" 2>&1 || { cat "$work/out"; return 1; }
+    sed 's/BB*/B/g' "$work/order"
+}
+
+# like_osu NAME CALL FOLDER: 100 + 1000 calls up to 8 KiB, 10 + 100 above, a barrier after each; twice for non-blocking ones.
+# OSU's own programs, if they are here, do the same.
+like_osu() {
+    local loops=1 want ours
+    case $1 in i*) loops=2 ;; esac
+    want=B$(for ((i = 0; i < loops * 1210; i++)); do printf '%sB' "$2"; done)
+    ours=$(order "$bench" -r none -V -m 8192:16384 "$1") || { echo "$ours"; return 1; }
+    [ "$ours" = "$want" ] || { echo "${ours:0:200} ${#ours} characters, not ${#want}"; return 1; }
+    [ -x "${DMA_OSU:-}/c/mpi/collective/$3/osu_$1" ] || return 0
+    [ "$(order "$DMA_OSU/c/mpi/collective/$3/osu_$1" -m 8192:16384)" = "$want" ] || { echo "osu_$1: another order"; return 1; }
+}
+
 # Stock and the components that serve the form, and no other.
 rivals() {
     job 2 "$bench" "${few[@]}" -p 3 allgather iallgather >"$work/out" || return 1
@@ -265,6 +283,9 @@ done
 ok "OSU's columns" osu_columns
 ok "OSU's columns with -f" full_columns
 ok "OSU's columns with -f of non-blocking operations" full_nonblocking
+ok "OSU's calls and barriers" like_osu allgather C blocking
+ok "OSU's calls and barriers, v" like_osu alltoallv C blocking
+ok "OSU's calls and barriers, non-blocking" like_osu iallgather CW non_blocking
 ok 'rivals are the components that serve the form' rivals
 ok 'coll/dma is kept out of the communicators of rivals' kept_out
 ok 'without coll/dma it says so' without_component

@@ -56,6 +56,17 @@ image_as_readme() {
 }
 ok 'the image installs what the README says' image_as_readme
 
+# Every package has the static probes or none, whatever is on the machine that builds it.
+probes_decided() {
+    local recipe
+    for recipe in contrib/coll-dma.spec contrib/spack/package.py contrib/easybuild/*.eb contrib/Containerfile debian/rules; do
+        grep -Eq -e '--with(out)?-sdt|with_or_without\("sdt"\)' "$recipe" || { echo "$recipe: --with-sdt or --without-sdt"; return 1; }
+    done
+    grep -q '^Build-Depends:.* systemtap-sdt-dev,' debian/control && grep -qw systemtap-sdt-dev contrib/Containerfile &&
+        grep -q '^BuildRequires:.* systemtap-sdt-devel' contrib/coll-dma.spec
+}
+ok 'static probes do not depend on the machine that builds' probes_decided
+
 # What follows takes minutes.
 if [ "$how" != full ]; then
     rm -rf "$work"

@@ -99,6 +99,7 @@ static void beside(const loop_t *l, double pure, parts_t *parts)
         }
         MPI_Barrier(MPI_COMM_WORLD);
     }
+    MPI_Barrier(MPI_COMM_WORLD);
 }
 
 /* ---- a cell ---- */
