@@ -24,6 +24,8 @@ extra_files += \
 	examples/moe.py \
 	examples/overlap.c \
 	examples/partitions.c \
+	examples/partitions.f90 \
+	examples/partitions.py \
 	examples/persistent.c \
 	examples/queue.c \
 	examples/slurm/gpu-per-task.sbatch \

@@ -1,12 +1,13 @@
 /*
  * advised: MPIX_Partitions_advised against its definition: the parts are carried out one by one, in both orders, for every
- * number of partitions that is allowed, with random arguments. Needs no mpirun. With an argument it prints the
+ * number of partitions that is allowed, with random arguments. Needs no mpirun. With the argument `table` it prints the
  * table of the manual.
  */
 #include <math.h>
 #include <mpix_dma.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static unsigned long state = 88172645463325252ul;
 static int cases, more_than_one, all_of_them;
@@ -153,8 +154,7 @@ static int print_table(void)
 
 int main(int argc, char **argv)
 {
-    (void)argv;
-    if (argc > 1) {
+    if (argc > 1 && !strcmp(argv[1], "table")) {
         return print_table();
     }
     for (int i = 0; i < 20000; i++) {
