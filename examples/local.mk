@@ -18,8 +18,10 @@ extra_files += \
 	examples/alltoall.c \
 	examples/example.h \
 	examples/example.py \
+	examples/example_product.h \
 	examples/fft2d.c \
 	examples/kv_cache.c \
+	examples/layer.c \
 	examples/moe.c \
 	examples/moe.py \
 	examples/overlap.c \
