@@ -24,7 +24,7 @@
 #ifndef SIZES
 #define SIZES ROWS = 32, WIDTH = 64, COLUMNS = 48, PARTS = 4
 #endif
-enum { SIZES, TURNS = 10, WAYS = 3, BLOCK = ROWS * WIDTH, CHECKED = 100000 };
+enum { SIZES, TURNS = 10, WAYS = 3, BLOCK = ROWS * WIDTH, CHECKED = 20000 };
 
 static float *own, *all, *weights, *result, *host;
 static float **const buffers[] = {&own, &all, &weights, &result};

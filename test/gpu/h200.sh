@@ -343,14 +343,15 @@ layer() {
 
 stage_parts() {
     local status=0 n parts
-    mpix parts-cuda 40 "$work/build/test/mpix/parts" cuda device multiple 1 100 || status=1
+    mpix parts-cuda 40 "$work/build/test/mpix/parts" cuda device multiple 1 30 || status=1
     mpix rounds-cuda 30 "$work/build/test/mpix/rounds" cuda device multiple free 1 100 || status=1
     [ -n "$(cublas_folder)" ] || { echo 'no cuBLAS: products are not timed'; return 1; }
-    for n in 4096 8192 16384; do
+    for n in 4096 8192; do
         for parts in 2 4 8; do
             layer $parts $((n / ranks)) "$n" $((n / ranks)) || status=1
         done
     done
+    layer 8 $((16384 / ranks)) 16384 $((16384 / ranks)) || status=1
     return $status
 }
 
