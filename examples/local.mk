@@ -18,12 +18,16 @@ extra_files += \
 	examples/alltoall.c \
 	examples/example.h \
 	examples/example.py \
+	examples/example_product.h \
 	examples/fft2d.c \
 	examples/kv_cache.c \
+	examples/layer.c \
 	examples/moe.c \
 	examples/moe.py \
 	examples/overlap.c \
 	examples/partitions.c \
+	examples/partitions.f90 \
+	examples/partitions.py \
 	examples/persistent.c \
 	examples/queue.c \
 	examples/slurm/gpu-per-task.sbatch \

@@ -192,6 +192,28 @@ int MPIX_Prequest_next(MPIX_Prequest *p);
 /* Forgets them. The words belong to the request. */
 int MPIX_Prequest_free(MPIX_Prequest *p);
 
+/*
+ * How many partitions are worth it, if the parts of a computation are carried out beside those of a partitioned all-gather or
+ * all-to-all: before it or after it, the answer is the same. More partitions overlap more, and each costs a start and a
+ * completion, and the computation some of its efficiency. The arguments are measured or estimated by the caller:
+ */
+typedef struct MPIX_Overlap {
+    double bytes;   /* of a block: what a rank sends to each of the others */
+    int ranks;      /* of the communicator */
+    int tiles;      /* the number of partitions must divide it, e.g. rows of a block by rows of a tile */
+    double compute; /* seconds of the whole computation of a rank, in one go */
+    double loss;    /* seconds that each further part adds: twice the time of half of the computation, less `compute` */
+    double latency; /* seconds of the collective with very little data */
+    double bandwidth; /* bytes per second that a rank receives with much data */
+} MPIX_Overlap;
+
+/*
+ * The best number of partitions, of two that are as good the smaller; at most 64. `seconds`, if not NULL: of the whole, predicted.
+ * May be called at any time, also before MPI_Init. All ranks get the same if their arguments are the same. MPI_ERR_ARG: there is a
+ * negative or infinite argument, less than one rank or tile, or data and no bandwidth.
+ */
+int MPIX_Partitions_advised(const MPIX_Overlap *overlap, int *parts, double *seconds);
+
 #pragma GCC visibility pop
 #ifdef __cplusplus
 }

@@ -3,6 +3,7 @@ lib_LTLIBRARIES = libmpix_dma.la
 dist_man_MANS += mpix/MPIX_Pallgather_init.3 mpix/MPIX_Queue_init.3
 extra_files += config/mpix_dma.pc.in
 libmpix_dma_la_SOURCES = \
+	mpix/advised.c \
 	mpix/agent.c \
 	mpix/mapped.c \
 	mpix/mapped.h \

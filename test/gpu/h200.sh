@@ -13,6 +13,7 @@
 #     gemm      the same with matrix products on every GPU
 #     overlap   non-blocking calls with computing beside them
 #     energy    of large all-gathers
+#     parts     libmpix_dma: a layer three ways with cuBLAS (examples/layer.c), random partitioned collectives, examples
 #
 # Stages are independent: one that fails says so and the next one runs. Results go to $OUT (default: ./h200-out), the
 # tables to stdout too. -t: seconds for all stages (default 520), of which each gets what is left at most.
@@ -125,7 +126,7 @@ stage_build() {
     local status=0
     broken_components >"$work/broken.log" 2>&1 &
     component "$root" "$work/build" test/mpi/sweep test/gpu/runtime_check test/gpu/app_check test/gpu/app_table \
-        test/gpu/stage_speed >"$work/build.log" 2>&1 || status=1
+        test/gpu/stage_speed test/mpix/parts test/mpix/rounds >"$work/build.log" 2>&1 || status=1
     if [ "$(cuda_home)" != none ]; then
         [ -n "$(rival)" ] || { echo 'NCCL is not measured: set NCCL_HOME'; status=1; }
         build_gemm || { echo 'no matrix products'; status=1; }
@@ -307,6 +308,51 @@ stage_overlap() {
 stage_energy() {
     local size=$((268435456 / ranks))
     bench energy 120 -- $(rival) -m "$size:$size" -i 20 -p 1 --energy allgather
+}
+
+# mpix NAME LIMIT CMD...: with the library, and with streams that may wait
+mpix() {
+    local name=$1 limit=$2 libraries
+    shift 2
+    libraries=$(cublas_folder)
+    echo "-- $name"
+    limited_run "$limit" build "$ranks" -x CUDA_DEVICE_MAX_CONNECTIONS=16 -x MPIX_DMA_VERBOSE=1 \
+        -x LD_LIBRARY_PATH="$work/build/.libs${libraries:+:$libraries}${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" "$@" >"$work/$name.log" 2>&1 ||
+        { tail -n 8 "$work/$name.log"; return 1; }
+    tail -n 5 "$work/$name.log" | tee -a "$out/parts.txt"
+}
+
+cublas_folder() {
+    local folder
+    for folder in "$(cuda_home)/lib64" "$(cuda_home)/targets/x86_64-linux/lib" \
+        "$(python3 -c 'import glob, nvidia; print(*[f for p in nvidia.__path__ for f in glob.glob(p + "/*/lib/libcublas.so.*")])' 2>/dev/null |
+            cut -d' ' -f1 | xargs -r dirname)"; do
+        ! compgen -G "$folder/libcublas.so.*" >/dev/null || { echo "$folder"; return; }
+    done
+}
+
+# layer PARTS ROWS WIDTH COLUMNS: three times, since each sitting of a size is short
+layer() {
+    local name=layer-$2-$3-$4-$1 i
+    "$root/with-build" --build "$work/build" mpicc -O2 -DSIZES="ROWS=$2,WIDTH=$3,COLUMNS=$4,PARTS=$1" "$root/examples/layer.c" \
+        -I"$root/include" -o "$work/$name" -lmpix_dma -ldl || return 1
+    for i in 1 2 3; do
+        mpix "$name-$i" 30 "$work/$name" --device || return 1
+    done
+}
+
+stage_parts() {
+    local status=0 n parts
+    mpix parts-cuda 40 "$work/build/test/mpix/parts" cuda device multiple 1 30 || status=1
+    mpix rounds-cuda 30 "$work/build/test/mpix/rounds" cuda device multiple free 1 100 || status=1
+    [ -n "$(cublas_folder)" ] || { echo 'no cuBLAS: products are not timed'; return 1; }
+    for n in 4096 8192; do
+        for parts in 2 4 8; do
+            layer $parts $((n / ranks)) "$n" $((n / ranks)) || status=1
+        done
+    done
+    layer 8 $((16384 / ranks)) 16384 $((16384 / ranks)) || status=1
+    return $status
 }
 
 machine | tee -a "$out/log.txt"

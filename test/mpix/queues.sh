@@ -119,6 +119,25 @@ compiles() {
     ! command -v g++ >/dev/null || g++ -Wall -Wextra "${flags[@]}" -I"$root/include" -fsyntax-only -x c++ "$work/header.c"
 }
 
+# Of no rank and no component.
+advised() {
+    local output
+    output=$("$root/with-build" --build "$build" timeout 60 "$build/test/mpix/advised" 2>&1)
+    echo "$output"
+    grep -q '^advised: .* 0 wrong$' <<<"$output"
+}
+
+documented() {
+    local row rows=0
+    while read -r row; do
+        grep -xF "$row" "$root/docs/user/queues.md" || { echo "docs/user/queues.md lacks: $row"; return 1; }
+        rows=$((rows + 1))
+    done < <("$root/with-build" --build "$build" timeout 60 "$build/test/mpix/advised" table)
+    [ $rows = 5 ]
+}
+
+ok 'the table of the manual is what is advised' documented
+ok 'the number of partitions that is advised is the best' advised
 ok 'it exports what the header declares' exported
 ok 'it is linked with neither HIP nor CUDA nor the insides of Open MPI' linked
 ok 'the header compiles as C and as C++' compiles
