@@ -226,7 +226,7 @@ static dma_status_t begin_call(dma_comm_t *comm, dma_task_t *task)
         return DMA_AGAIN;
     }
     if (!call->persistent) {
-        dma_device_check_mapped(comm, call);
+        dma_device_check_export(comm, call);
     }
     if (!call->persistent && !is_sure_of_engine(comm, call) && is_left_to_caller(comm)) {
         return DMA_AGAIN;
@@ -242,7 +242,7 @@ static dma_status_t begin_call(dma_comm_t *comm, dma_task_t *task)
     /* A communicator uses one device, that of its first call. Others' memory is replaced by memory of that one. */
     dc = dma_device_comm(comm, call->rt, comm->device ? comm->device->device->ordinal : call->device, &why);
     if (dc) {
-        dma_device_check_mapped(comm, call); /* once more: this may be the communicator's first call */
+        dma_device_check_export(comm, call); /* once more: this may be the communicator's first call */
         why = prepare_buffers(comm, task);
     }
     if (why) {

@@ -438,8 +438,9 @@ dma_status_t dma_device_copy_own(dma_task_t *task);
 /* ---- scratch.c ---- */
 
 bool dma_device_needs_scratch(const struct dma_device_comm *dc, const struct dma_device_call *d);
-/* If the receive buffer is virtually mapped memory that peers cannot open, it needs scratch memory, too. */
-void dma_device_check_mapped(const dma_comm_t *comm, struct dma_device_call *d);
+/* If the receive buffer is virtually mapped memory that peers cannot open, or an export of it would tie up too much memory, it
+ * needs scratch memory, too. */
+void dma_device_check_export(const dma_comm_t *comm, struct dma_device_call *d);
 /* Puts scratch memory in place of the sides that need it, and copies what is sent; or the call has a `piece` now, and nothing
  * is copied yet. After an error the call is unchanged. */
 dma_status_t dma_device_use_scratch(dma_comm_t *comm, dma_task_t *task);

@@ -66,7 +66,7 @@ static dma_reason_t publish_call(dma_comm_t *comm, dma_task_t *task, const dma_c
     if (dc->device->traits.features & DMA_GPU_PRELAUNCH && comm->proc->params.prelaunch > 0) {
         register_ready_words(comm);
     }
-    dma_device_check_mapped(comm, task->device);
+    dma_device_check_export(comm, task->device);
     if (dma_device_needs_scratch(dc, task->device)) {
         return DMA_REASON_unprepared_scratch;
     }

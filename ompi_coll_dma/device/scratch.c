@@ -239,13 +239,17 @@ bool dma_device_needs_scratch(const struct dma_device_comm *dc, const struct dma
            !dma_device_supports_shapes(dc, &d->send_shape, &d->recv_shape);
 }
 
-void dma_device_check_mapped(const dma_comm_t *comm, struct dma_device_call *d)
+void dma_device_check_export(const dma_comm_t *comm, struct dma_device_call *d)
 {
     const struct dma_device_comm *dc = comm->device;
 
     if (d->recv.mapped && dc && (dc->mapped_off || !dma_ipc_shares_mapped(comm->proc->ipc))) {
         d->recv.mapped = d->recv.exportable = false;
         d->recv.reason = DMA_REASON_memory_unshared;
+        d->recv_scratch = true;
+    } else if (d->recv.exportable && !d->recv_scratch && dc && !dma_ipc_may_export(comm->proc->ipc, &d->recv)) {
+        d->recv.exportable = false;
+        d->recv.reason = DMA_REASON_memory_tied;
         d->recv_scratch = true;
     }
 }

@@ -6,10 +6,9 @@
 #include <string.h>
 
 #include "gpu/mapped.h"
+#include "gpu/tied.h"
 #include "node/arena.h"
 
-/* Runtimes carve small allocations out of blocks of this size, which are aligned to it. */
-#define BLOCK_BYTES (UINT64_C(2) << 20)
 /* Bounds the memory and the search of the list; beyond it, the least recently used export is evicted. */
 #define MAX_EXPORTS 1024
 
@@ -50,6 +49,7 @@ struct dma_ipc {
     pthread_mutex_t lock;     /* guards all members below */
     dma_mapped_owner_t owner; /* with the nonce of this process */
     uint64_t last_number;
+    dma_tied_t tied;
     export_entry_t *exports; /* most recently used first */
     unsigned nexports;
     bool evicted; /* an export has been evicted: its memory may still exist */
@@ -133,8 +133,8 @@ static bool overlap(const dma_export_t *a, const dma_export_t *b)
 /* Whether the two have memory in the same block. */
 static bool share_block(const dma_export_t *a, const dma_export_t *b)
 {
-    return a->base / BLOCK_BYTES <= (b->base + b->size - 1) / BLOCK_BYTES &&
-           b->base / BLOCK_BYTES <= (a->base + a->size - 1) / BLOCK_BYTES;
+    return a->base / DMA_TIED_BLOCK_BYTES <= (b->base + b->size - 1) / DMA_TIED_BLOCK_BYTES &&
+           b->base / DMA_TIED_BLOCK_BYTES <= (a->base + a->size - 1) / DMA_TIED_BLOCK_BYTES;
 }
 
 /* Compares allocations of one process. If the runtime does not identify allocations, the handle does. */
@@ -245,7 +245,22 @@ static dma_status_t get_handle(dma_ipc_t *ipc, const dma_gpu_memory_t *m, dma_gp
         status = rt->ipc_export(m->base, handle);
         rt->leave(&scope);
     }
+    if (status == DMA_OK && dma_tied_concerns(rt, m)) {
+        dma_tied_add(&ipc->tied, m->base);
+    }
     return status;
+}
+
+bool dma_ipc_may_export(dma_ipc_t *ipc, const dma_gpu_memory_t *m)
+{
+    bool may = true;
+
+    if (dma_tied_concerns(ipc->rt, m)) {
+        pthread_mutex_lock(&ipc->lock);
+        may = dma_tied_has_room(&ipc->tied, ipc->rt, m->base);
+        pthread_mutex_unlock(&ipc->lock);
+    }
+    return may;
 }
 
 dma_status_t dma_ipc_export(dma_ipc_t *ipc, const dma_gpu_memory_t *m, dma_export_t *export)

@@ -57,6 +57,8 @@ typedef struct dma_export {
     dma_gpu_handle_t handle;
 } dma_export_t;
 
+/* May exportable memory be exported? No, if the runtime would keep too much for such exports (gpu/tied.h). */
+bool dma_ipc_may_export(dma_ipc_t *ipc, const dma_gpu_memory_t *memory);
 /* Fills `export` for the allocation that contains `memory`, which must be exportable. */
 dma_status_t dma_ipc_export(dma_ipc_t *ipc, const dma_gpu_memory_t *memory, dma_export_t *export);
 /* Whether the memory of this export has been freed. Its number is not used again then. Queries the runtime. */

@@ -24,6 +24,8 @@ core_sources += \
 	ompi_coll_dma/gpu/internal.h \
 	ompi_coll_dma/gpu/ipc.c \
 	ompi_coll_dma/gpu/ipc.h \
+	ompi_coll_dma/gpu/tied.c \
+	ompi_coll_dma/gpu/tied.h \
 	ompi_coll_dma/gpu/mapped.c \
 	ompi_coll_dma/gpu/mapped.h \
 	ompi_coll_dma/gpu/memory.c \

@@ -116,6 +116,9 @@ typedef struct dma_gpu_runtime {
     dma_status_t (*ipc_export)(uint64_t base, dma_gpu_handle_t *handle);
     dma_status_t (*ipc_open)(const dma_gpu_handle_t *handle, uint64_t *base);
     dma_status_t (*ipc_close)(uint64_t base);
+    /* Does the driver have device memory at this address, whether an allocation of the application is there or not? No scope.
+     * [may be NULL: what is exported and freed is never kept] */
+    bool (*holds)(uint64_t addr);
 
     /*
      * Virtually mapped memory, shared by file descriptors [all five may be NULL]. Scope, except for `mapping`. docs and users

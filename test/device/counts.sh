@@ -1,6 +1,6 @@
 #!/bin/bash
 # counts.sh [BUILD]: how many packets copy and how many completions there are, of each variant, per collective and GPU on
-# 8 GPUs; and that the start of a prelaunched call writes no packet.
+# 8 GPUs; that the start of a prelaunched call writes no packet; and what is left of memory that a program frees in a loop.
 set -uo pipefail
 # shellcheck source=test/device/common.sh
 . "$(dirname "$0")/common.sh"
@@ -30,4 +30,24 @@ for variant in auto pcpy b2b bcst swap halves; do
 done
 ok 'counters, 2 ranks' equal $RANDOM mi300x 2 auto
 ok 'counters, GPUs without swap and broadcast' equal $RANDOM mi250x 3 auto
+
+# kept MOST ENGINE ARGS...: what a loop of allocations, collectives and frees leaves with the driver at the most, beyond what was
+# there at first
+kept() {
+    local line first most
+    line=$(job 60 2 mi250x 2 --mca coll_dma_engine "$2" "$build/test/device/held" -r 100 "${@:3}" | grep '^held: ') || return 1
+    echo "$line"
+    read -r first most < <(echo "$line" | sed -n 's/held: \([0-9]*\) at first, \([0-9]*\) at the most.*right$/\1 \2/p')
+    [ $((most - first)) -le "$1" ] && silent
+}
+
+# Without blocks for small allocations the runtime gives all memory back.
+kept_without_blocks() {
+    HSA_DISABLE_FRAGMENT_ALLOCATOR=1 kept "$@"
+}
+
+ok 'small allocations that were freed: at most 64 blocks stay' kept 64 sdma
+ok 'the same with the engine stream' kept 64 stream
+ok 'none of large allocations' kept 0 auto -b 4194304
+ok 'none where the runtime has no blocks' kept_without_blocks 0 auto
 finish

@@ -5,6 +5,7 @@ mpi_programs += \
 	test/device/completions \
 	test/device/counted \
 	test/device/counts \
+	test/device/held \
 	test/device/lose \
 	test/device/ran
 extra_files += \
@@ -28,6 +29,9 @@ test_device_counted_LDADD = $(OMPI_PROGRAM_LIBS) -ldl
 test_device_counts_SOURCES = test/device/counts.c test/device/hip.c test/device/hip.h
 test_device_counts_CPPFLAGS = $(MPI_CPPFLAGS)
 test_device_counts_LDADD = $(OMPI_PROGRAM_LIBS) -ldl
+test_device_held_SOURCES = test/device/held.c test/device/hip.c test/device/hip.h
+test_device_held_CPPFLAGS = $(MPI_CPPFLAGS)
+test_device_held_LDADD = $(OMPI_PROGRAM_LIBS) -ldl
 test_device_lose_SOURCES = test/device/lose.c test/device/hip.c test/device/hip.h
 test_device_lose_CPPFLAGS = $(MPI_CPPFLAGS)
 test_device_lose_LDADD = $(OMPI_PROGRAM_LIBS) -ldl

@@ -195,15 +195,19 @@ static void *run(void *arg)
 
 static uint32_t thunk_open(void)
 {
+    pthread_mutex_lock(&thunk.lock); /* ranks are threads, and open it at once */
     thunk.opened++;
+    pthread_mutex_unlock(&thunk.lock);
     return DMA_THUNK_ALREADY_OPENED;
 }
 
 static uint32_t thunk_close(void)
 {
+    pthread_mutex_lock(&thunk.lock);
     if (!thunk.opened--) {
         misuse("closed once too often");
     }
+    pthread_mutex_unlock(&thunk.lock);
     return DMA_THUNK_SUCCESS;
 }
 
@@ -324,6 +328,7 @@ uint32_t thunk_make(uint32_t node, dma_map_kind_t kind, uint32_t engine, void *r
 {
     uint32_t rc;
 
+    pthread_mutex_lock(&thunk.lock);
     if (kind != DMA_MAP_ENGINE) {
         engine = kind == DMA_MAP_HOST ? thunk.host++ % 2 : 2 + thunk.xgmi++ % 14;
     }
@@ -333,7 +338,6 @@ uint32_t thunk_make(uint32_t node, dma_map_kind_t kind, uint32_t engine, void *r
     if (!thunk_rocr_has(node) || engine >= ENGINES) {
         misuse("a queue on engine %u of node %u", engine, node);
     }
-    pthread_mutex_lock(&thunk.lock);
     rc = make_on(node, engine, ring, bytes, queue);
     pthread_mutex_unlock(&thunk.lock);
     return rc;

@@ -6,6 +6,7 @@
 
 #include "core/comm.h"
 #include "device/device.h"
+#include "gpu/tied.h"
 #include "libengine_call.h"
 #include "libunit.h"
 
@@ -80,6 +81,55 @@ START_TEST(freed_memory_is_given_back)
     job_t job = call_job(3, elsewhere, NULL);
 
     call_run_job(&job);
+    ck_assert_int_eq(reports_count("open") + reports_count("device off"), 0);
+}
+END_TEST
+
+/*
+ * A runtime that keeps the block of each small allocation that was exported: this rank exports no more of them than are
+ * bounded, and the engine does all calls, into scratch memory.
+ */
+static bool holds(uint64_t addr)
+{
+    (void)addr;
+    return true;
+}
+
+static void kept_blocks(rank_t *r)
+{
+    enum { CALLS = 2 * DMA_TIED_MOST };
+    call_t *c = call_make(r, &spec);
+    ptrdiff_t at = c->recv.at - c->recv.base;
+    char *memory[CALLS + 1];
+
+    prepare(r, r->comms[0]);
+    memory[0] = c->recv.base;
+    for (uint64_t tag = 1; tag <= CALLS; tag++) {
+        call_run(r, r->comms[0], c, tag);
+        c->recv.base = memory[tag] = fake_gpu_alloc(DMA_GPU_DEVICE_PLAIN, r->rank, DMA_TIED_BLOCK_BYTES - 4096);
+        c->recv.at = c->recv.base + at;
+        c->call.recv.addr = c->recv.at;
+    }
+    threads_barrier(r);
+    for (int i = 0; i < CALLS; i++) {
+        fake_gpu_free(memory[i]);
+    }
+    ends(r, c, CALLS);
+}
+
+START_TEST(blocks_of_small_allocations)
+{
+    job_t job = call_job(2, kept_blocks, NULL);
+    dma_gpu_runtime_t *rt = (dma_gpu_runtime_t *)(uintptr_t)job.runtime;
+    unsigned exports;
+
+    rt->holds = holds;
+    threads_run(&job);
+    exports = fake_gpu_calls("ipc_export");
+    engine_end();
+    fake_gpu_stop();
+    ck_assert_uint_le(exports, 2 * (DMA_TIED_MOST + 10)); /* the list is the process's, which has two ranks here */
+    ck_assert_uint_ge(reasons_count(DMA_REASON_memory_tied), DMA_TIED_MOST);
     ck_assert_int_eq(reports_count("open") + reports_count("device off"), 0);
 }
 END_TEST
@@ -169,6 +219,7 @@ int main(void)
 
     unit_loop(s, freed_and_allocated_at_the_same_address, 0, 4, 30);
     unit_test(s, freed_memory_is_given_back, 20);
+    unit_test(s, blocks_of_small_allocations, 30);
     unit_test(s, on_two_communicators, 20);
     unit_test(s, large_allocations, 20);
     return unit_main(s);

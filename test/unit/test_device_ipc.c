@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "gpu/ipc.h"
+#include "gpu/tied.h"
 #include "libgpu_fake.h"
 #include "libunit.h"
 
@@ -59,6 +60,90 @@ static char *device_memory(size_t bytes)
 {
     return fake_gpu_alloc(DMA_GPU_DEVICE_PLAIN, 0, bytes);
 }
+
+/* ---- blocks that exports tie up ---- */
+
+#define SMALL (DMA_TIED_BLOCK_BYTES - 4096)
+
+static uint64_t returned; /* the driver has this address no more */
+static unsigned questions;
+
+static bool holds(uint64_t addr)
+{
+    questions++;
+    return addr != returned;
+}
+
+/* An export of each of `n` small allocations, in as many blocks. */
+static void tie(uint64_t n, dma_tied_t *tied)
+{
+    for (uint64_t i = 0; i < n; i++) {
+        ck_assert(dma_tied_has_room(tied, rt, i * DMA_TIED_BLOCK_BYTES));
+        dma_tied_add(tied, i * DMA_TIED_BLOCK_BYTES);
+        dma_tied_add(tied, i * DMA_TIED_BLOCK_BYTES + 4096);
+    }
+}
+
+START_TEST(blocks_are_bounded)
+{
+    const uint64_t next = DMA_TIED_MOST * DMA_TIED_BLOCK_BYTES;
+    dma_tied_t tied = {.n = 0};
+
+    begin();
+    rt->holds = holds;
+    returned = UINT64_MAX;
+    questions = 0;
+    tie(DMA_TIED_MOST, &tied);
+    ck_assert_uint_eq(questions, 0);
+    for (int i = 0; i < 64; i++) {
+        ck_assert(!dma_tied_has_room(&tied, rt, next));
+        ck_assert(dma_tied_has_room(&tied, rt, 5 * DMA_TIED_BLOCK_BYTES + 8192)); /* costs nothing more */
+    }
+    ck_assert_uint_eq(questions, DMA_TIED_MOST); /* not in every call */
+    returned = 7 * DMA_TIED_BLOCK_BYTES;
+    ck_assert(dma_tied_has_room(&tied, rt, next));
+    dma_tied_add(&tied, next);
+    ck_assert(!dma_tied_has_room(&tied, rt, returned));
+    ck_assert(dma_tied_has_room(&tied, rt, next));
+    end();
+}
+END_TEST
+
+/* Small memory counts when it is exported, other memory never. Loop variable: the runtime has the fault. */
+START_TEST(exports_count)
+{
+    static char *memory[2 * DMA_TIED_MOST];
+    unsigned refused = 0;
+    dma_gpu_memory_t m;
+    dma_export_t e;
+    char *large;
+
+    begin();
+    rt->holds = _i ? holds : NULL;
+    returned = UINT64_MAX;
+    for (int i = 0; i < 2 * DMA_TIED_MOST; i++) {
+        memory[i] = device_memory(SMALL);
+        dma_gpu_classify(rt, (uint64_t)(uintptr_t)memory[i], 16, &m);
+        if (dma_ipc_may_export(share, &m)) {
+            ck_assert(dma_ipc_may_export(share, &m)); /* a question alone takes nothing */
+            number_of(memory[i], &e);
+        } else {
+            refused++;
+        }
+    }
+    ck_assert_uint_le(refused, DMA_TIED_MOST);
+    ck_assert_uint_ge(refused, _i ? DMA_TIED_MOST / 2 : 0);
+    ck_assert(_i || !refused);
+    large = device_memory(DMA_TIED_BLOCK_BYTES);
+    dma_gpu_classify(rt, (uint64_t)(uintptr_t)large, 16, &m);
+    ck_assert(dma_ipc_may_export(share, &m));
+    fake_gpu_free(large);
+    for (int i = 0; i < 2 * DMA_TIED_MOST; i++) {
+        fake_gpu_free(memory[i]);
+    }
+    end();
+}
+END_TEST
 
 /* ---- exports ---- */
 
@@ -483,6 +568,8 @@ int main(void)
     Suite *s = suite_create("device_share");
 
     unit_loop(s, one_number_for_one_allocation, 0, 2, 10);
+    unit_test(s, blocks_are_bounded, 10);
+    unit_loop(s, exports_count, 0, 2, 10);
     unit_test(s, more_than_is_remembered, 20);
     unit_test(s, export_that_fails, 10);
     unit_test(s, opened_once_for_each_device, 10);

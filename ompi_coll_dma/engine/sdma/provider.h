@@ -55,6 +55,12 @@ typedef struct dma_provider_queue {
     uint64_t handle;
 } dma_provider_queue_t;
 
+/* The driver, or a thread of its runtime, writes the word at any time. */
+static inline bool dma_provider_queue_failed(const dma_provider_queue_t *queue)
+{
+    return queue->error && __atomic_load_n(queue->error, __ATOMIC_ACQUIRE);
+}
+
 /* The type of each provider begins with this. */
 typedef struct dma_provider {
     const struct dma_provider_ops *ops;

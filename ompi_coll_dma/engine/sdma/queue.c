@@ -56,7 +56,7 @@ static _Atomic uint32_t *make_owner_word(void)
 bool dma_queue_waits(const dma_queues_t *q, dma_queue_t *queue)
 {
     return dma_queues_is_owner(q) && dma_ring_idle(&queue->ring) == DMA_AGAIN &&
-           !(queue->made.error && *queue->made.error);
+           !dma_provider_queue_failed(&queue->made);
 }
 
 static void destroy(dma_queues_t *q, dma_queue_t *queue)
@@ -400,7 +400,7 @@ dma_status_t dma_queue_check(dma_queue_t *queue, double seconds, dma_counters_t 
 {
     double at = dma_now(), first = seconds / 2 < NUDGE_SECONDS ? seconds / 2 : NUDGE_SECONDS, still, since;
 
-    if (queue->made.error && *queue->made.error) {
+    if (dma_provider_queue_failed(&queue->made)) {
         return DMA_ERR_ENGINE;
     }
     switch (dma_ring_idle(&queue->ring)) {

@@ -64,7 +64,7 @@ static const char *await(dma_trial_t *t)
             snprintf(t->reason, sizeof(t->reason), "%s", fault);
             return t->reason;
         }
-        if (made->error && *made->error) {
+        if (dma_provider_queue_failed(made)) {
             return "the driver has stopped the queue";
         }
         if (dma_now() > until) {

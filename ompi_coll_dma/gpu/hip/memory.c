@@ -13,6 +13,7 @@
  * size.
  */
 #include "gpu/hip/hip.h"
+#include "gpu/tied.h"
 
 /* Per thread, by id modulo this: more than the buffers that a program's calls alternate between. */
 #define CACHED_KINDS 32
@@ -203,6 +204,14 @@ static dma_status_t ipc_close(uint64_t base)
     return dma_gpu_guard_take(&dma_hip_guard, base) ? DMA_HIP(hipIpcCloseMemHandle, (void *)(uintptr_t)base) : DMA_OK;
 }
 
+static bool holds(uint64_t addr)
+{
+    hsa_pointer_info_t info = {.size = sizeof(info)};
+
+    return dma_hsa.pointer_info((void *)(uintptr_t)addr, &info, NULL, NULL, NULL) == HSA_DONE &&
+           info.type != HSA_POINTER_UNKNOWN;
+}
+
 static dma_status_t host_register(void *addr, uint64_t bytes, uint64_t *device_addr)
 {
     dma_status_t status =
@@ -234,7 +243,8 @@ static dma_status_t host_unregister(void *addr)
 static dma_status_t alloc(uint64_t bytes, uint64_t *addr)
 {
     void *ptr = NULL;
-    dma_status_t status = DMA_HIP(hipMalloc, &ptr, bytes);
+    /* At least a block, so that ROCr carves nothing else out of the block that an export ties up (gpu/tied.h). */
+    dma_status_t status = DMA_HIP(hipMalloc, &ptr, bytes < DMA_TIED_BLOCK_BYTES ? DMA_TIED_BLOCK_BYTES : bytes);
 
     if (status == DMA_OK && (status = add_memory(ptr)) != DMA_OK) {
         (void)DMA_HIP(hipFree, ptr);
@@ -258,6 +268,7 @@ void dma_hip_fill_memory(dma_gpu_runtime_t *table)
     table->ipc_export = ipc_export;
     table->ipc_open = ipc_open;
     table->ipc_close = ipc_close;
+    table->holds = holds;
     table->host_register = host_register;
     table->host_unregister = host_unregister;
     table->alloc = alloc;
