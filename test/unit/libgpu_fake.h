@@ -73,6 +73,9 @@ dma_status_t fake_gpu_wait32(dma_gpu_stream_t *stream, uint64_t addr, uint32_t v
 /* No work of this device is begun while it is held: streams are late for as long as the test likes. */
 void fake_gpu_hold(int device, bool hold);
 
+/* The clock of all devices goes on by so much at once. */
+void fake_gpu_pass(double ns);
+
 /* This thread only releases from now on: a scope that would activate a device is misuse. */
 void fake_gpu_ending(void);
 

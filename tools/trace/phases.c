@@ -11,7 +11,8 @@
  *                       synchronise
  *
  * The clock of an engine says when it has begun and ended. Without it, its copies begin when they have been submitted, and end
- * when the core sees that: schedule is 0 then, and part of `copy`. Between nodes a message counts as a copy from when its
+ * when the core sees that: schedule is 0 then, and part of `copy`. A copy that was launched while the rank waited for others
+ * counts only if it ends last. Between nodes a message counts as a copy from when its
  * sender has posted it, and a step inside the node as long as it takes.
  */
 #include <stdlib.h>
@@ -47,7 +48,7 @@ static void phases_of_engine(const trace_file_t *file, trace_call_t *call)
 
     if (call->ticks.last && file->has_ticks) {
         began = trace_tick_time(file, call->ticks.first);
-        ended = trace_tick_time(file, call->ticks.last);
+        ended = trace_tick_time(file, (uint64_t)(call->early > call->ticks.last ? call->early : call->ticks.last));
     }
     p->meeting = call->armed || !call->met ? 0 : positive(call->met - entered);
     p->control =

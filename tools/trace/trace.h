@@ -48,6 +48,7 @@ typedef struct trace_call {
     int64_t busy_before_met, moving;        /* moving: time in which messages or steps inside the node were under way */
     int64_t line;                           /* when the last program of this rank was seen to have ended */
     trace_span_t ticks;                     /* by the engine's clock: the first beginning, the last end */
+    int64_t early; /* the same clock: the end of what was given to it before `met`; 0: nothing */
     bool armed;
     trace_phases_t phases;
 } trace_call_t;
