@@ -104,6 +104,8 @@ tools_bench_coll_dma_bench_SOURCES = \
 	tools/bench/device.c \
 	tools/bench/device.h \
 	tools/bench/energy.c \
+	tools/bench/energy.h \
+	tools/bench/energy_gpu.c \
 	tools/bench/files.c \
 	tools/gpu_start.c \
 	tools/gpu_start.h \

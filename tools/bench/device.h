@@ -16,8 +16,12 @@ void *device_alloc(size_t bytes);
 void device_free(void *addr);
 void device_copy(void *to, const void *from, size_t bytes); /* any direction; complete when it returns */
 
-/* Which one device_open has taken, as the runtime counts, and its PCI address as NVML writes it. */
+typedef struct device_pci {
+    unsigned domain, bus, device;
+} device_pci_t;
+
+/* Which one device_open has taken, as the runtime counts, and where it is. */
 int device_index(void);
-void device_pci(char *text, size_t room);
+device_pci_t device_pci(void);
 
 #endif
