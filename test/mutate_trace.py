@@ -109,8 +109,11 @@ class Tool:
             with open(os.path.join(self.folder, name), "wb") as file:
                 file.write(data)
         out = os.path.join(self.folder, "chrome.json")
-        done = subprocess.run([self.path, "--json", "--chrome", out, self.folder], capture_output=True, timeout=60,
-                              preexec_fn=self.limit, check=False)
+        for way in ("--ranks",), ("--json", "--chrome", out):
+            done = subprocess.run([self.path, *way, self.folder], capture_output=True, timeout=60, preexec_fn=self.limit,
+                                  check=False)
+            if done.returncode not in (0, 1):
+                break
         text, said = done.stdout.decode(), done.stderr.decode("utf-8", "replace")
         if done.returncode not in (0, 1) or "no memory" in said or "Sanitizer" in said or "runtime error" in said:
             return None, f"status {done.returncode}: {said}"

@@ -88,6 +88,7 @@ trace_tool_sources = \
 	tools/trace/messages.c \
 	tools/trace/phases.c \
 	tools/trace/plot.c \
+	tools/trace/ranks.c \
 	tools/trace/read.c \
 	tools/trace/table.c \
 	tools/trace/trace.h
