@@ -228,8 +228,8 @@ struct op {
     bool vector;
     int (*start)(const call_t *call, MPI_Request *request); /* as the call's form says */
 };
-enum { OPS = 4 };
-extern const op_t ops[OPS];
+extern const op_t ops[];
+extern const int nops;
 
 /* Units in the largest block. */
 long call_largest(const call_t *call);

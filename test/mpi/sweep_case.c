@@ -77,7 +77,7 @@ static const op_t *choose_op(rng_t *rng)
 {
     const op_t *op;
     do {
-        op = &ops[rng_below(rng, OPS)];
+        op = &ops[rng_below(rng, nops)];
     } while (options.only != NULL && strcmp(options.only, op->name) != 0);
     return op;
 }

@@ -56,9 +56,10 @@ static int alltoallv(const call_t *c, MPI_Request *request)
                 c->recv.displs, c->recv.type.type);
 }
 
-const op_t ops[OPS] = {
+const op_t ops[] = {
     {"allgather", false, false, allgather},
     {"allgatherv", false, true, allgatherv},
     {"alltoall", true, false, alltoall},
     {"alltoallv", true, true, alltoallv},
 };
+const int nops = (int)(sizeof(ops) / sizeof(ops[0]));

@@ -382,7 +382,7 @@ static uint64_t extent(const machine_t *m, int rank, bool recv)
 {
     uint64_t bytes = 0;
 
-    if (!recv && (m->job->coll == DMA_ALLGATHER || m->job->coll == DMA_ALLGATHERV)) {
+    if (!recv && dma_coll_gathers(m->job->coll)) {
         return m->job->bytes[rank * m->job->nranks];
     }
     for (int p = 0; p < m->job->nranks; p++) {

@@ -44,7 +44,7 @@ static size_t elements(const call_spec_t *spec, int s, int d)
 
 static bool is_v(dma_coll_t coll)
 {
-    return coll == DMA_ALLGATHERV || coll == DMA_ALLTOALLV;
+    return dma_coll_sizes(coll) != DMA_SIZES_EQUAL;
 }
 
 static void buffer_get(const rank_t *r, call_buffer_t *b)

@@ -81,7 +81,7 @@ uint32_t world_comp_user(const world_t *w, int rank)
 
 bool plan_gathers(const dma_plan_t *plan)
 {
-    return plan->coll == DMA_ALLGATHER || plan->coll == DMA_ALLGATHERV;
+    return dma_coll_gathers(plan->coll);
 }
 
 int world_send_blocks(const world_t *w, int call, int rank)

@@ -154,7 +154,7 @@ static bool check_place(const subject_t *s, const dma_op_t *op, const dma_operan
     if ((o->base == DMA_BASE_REMOTE || (o->base == DMA_BASE_SEND && op->flags & DMA_OP_DIRECT)) &&
         (op->code != DMA_OP_COPY || op->flags != (DMA_OP_CHUNKED | DMA_OP_DIRECT) || op->len.kind != DMA_LEN_RECV ||
          o->rank == s->plan->rank || o->block != (dma_coll_gathers(s->plan->coll) ? 0 : s->plan->rank) ||
-         (o->base == DMA_BASE_REMOTE) != (s->plan->coll == DMA_ALLTOALLV))) {
+         (o->base == DMA_BASE_REMOTE) != (dma_coll_sizes(s->plan->coll) == DMA_SIZES_OWN))) {
         return bad(s->text, s->size, "a peer's block is read directly, in a loop, by whom it is for");
     }
     return true;
@@ -170,7 +170,7 @@ static bool check_operand(const subject_t *s, const dma_op_t *op, const dma_oper
         (write && (o->base == DMA_BASE_BYTES || o->base == DMA_BASE_REMOTE))) {
         return bad(s->text, s->size, "no such operand: base %u rank %d block %d", o->base, o->rank, o->block);
     }
-    if (user && o->rank != plan->rank && plan->coll == DMA_ALLTOALLV && !plan->gpu) {
+    if (user && o->rank != plan->rank && dma_coll_sizes(plan->coll) == DMA_SIZES_OWN && !plan->gpu) {
         return bad(s->text, s->size, "nobody knows where the blocks of rank %d are", o->rank);
     }
     if (!plan->streams && (stream || o->base == DMA_BASE_REMOTE || (user && o->rank != plan->rank))) {
@@ -339,7 +339,7 @@ static bool check_op(const subject_t *s, const dma_op_t *op, bool in_loop)
 bool interp_check_plan(const dma_plan_t *plan, const dma_geom_t *geom, char *text, size_t size)
 {
     char what[120], op[200];
-    bool gathers = plan->coll == DMA_ALLGATHER || plan->coll == DMA_ALLGATHERV;
+    bool gathers = dma_coll_gathers(plan->coll);
 
     if (plan->nranks < 1 || plan->rank < 0 || plan->rank >= plan->nranks || plan->coll >= DMA_COLL_COUNT ||
         plan->nprogs == 0) {

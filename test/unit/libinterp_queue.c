@@ -275,7 +275,7 @@ static bool entry_check(machine_t *m, queue_t *q, int peer)
             return fail_at(m, q, INTERP_SIZE, "rank %d has room for %" PRIu64 " bytes, not %" PRIu64, peer, room, ours);
         }
     }
-    return plan->coll == DMA_ALLTOALLV ||
+    return dma_coll_sizes(plan->coll) == DMA_SIZES_OWN ||
            size_check(m, q, peer, peer, world_send_bytes(&m->w, q->who.call, peer, block));
 }
 

@@ -145,10 +145,10 @@ START_TEST(in_place_does_not_steer)
 
     for (uint64_t bytes = 0; bytes < 64 * MIB; bytes = bytes * 2 + 1) {
         for (int n = 1; n < 40; n += 3) {
-            for (int c = DMA_ALLGATHER; c <= DMA_ALLGATHERV; c++) {
+            for (int c = 0; c < DMA_COLL_COUNT; c++) {
                 dma_plan_req_t req = request_of((dma_coll_t)c, n, bytes);
                 dma_choice_t a = choose(&profile, req, -1), b;
-                req.in_place = true;
+                req.in_place = dma_coll_gathers((dma_coll_t)c);
                 b = choose(&profile, req, -1);
                 ck_assert_mem_eq(&a, &b, sizeof(a));
             }
@@ -245,7 +245,7 @@ START_TEST(something_fits_in_channels)
                 dma_plan_req_t req = request_of(coll, n, bytes);
                 req.cross_memory = false;
                 req.geom = parent;
-                if (coll == DMA_ALLTOALLV) {
+                if (dma_coll_sizes(coll) == DMA_SIZES_OWN) {
                     req.geom.chunk_bytes = 0;
                 } else if (need <= parent.slot_bytes) {
                     while (req.geom.slot_bytes > 64 && req.geom.slot_bytes / 2 >= need) {

@@ -78,7 +78,7 @@ static void leave(scene_t *s)
 static void set_bytes(scene_t *s, uint64_t bytes, bool in_place)
 {
     int n = s->nranks;
-    bool uneven = s->coll == DMA_ALLGATHERV || s->coll == DMA_ALLTOALLV;
+    bool uneven = dma_coll_sizes(s->coll) != DMA_SIZES_EQUAL;
 
     for (int i = 0; i < n; i++) {
         for (int j = 0; j < n; j++) {
@@ -103,7 +103,7 @@ static void set_bytes(scene_t *s, uint64_t bytes, bool in_place)
 static void set_sides(scene_t *s, int rank, dma_cluster_req_t *req)
 {
     int n = s->nranks;
-    bool uneven = s->coll == DMA_ALLGATHERV || s->coll == DMA_ALLTOALLV;
+    bool uneven = dma_coll_sizes(s->coll) != DMA_SIZES_EQUAL;
     uint64_t recv = 3, send = 5;
 
     if (!uneven) {

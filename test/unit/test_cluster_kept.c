@@ -23,7 +23,7 @@ size_t __wrap_dma_cluster_bytes(const dma_cluster_plan_t *plan);
 
 dma_status_t __wrap_dma_cluster_build(const dma_cluster_req_t *req, int variant, dma_cluster_plan_t **plan)
 {
-    built += !req->relayed && (req->coll == DMA_ALLTOALLV || req->coll == DMA_ALLGATHERV);
+    built += !req->relayed && dma_coll_sizes(req->coll) != DMA_SIZES_EQUAL;
     return __real_dma_cluster_build(req, variant, plan);
 }
 

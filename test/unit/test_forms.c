@@ -52,12 +52,12 @@ static uint64_t draw(uint64_t number, uint64_t what, uint64_t below)
 
 static bool gathers(const item_t *it)
 {
-    return it->coll == DMA_ALLGATHER || it->coll == DMA_ALLGATHERV;
+    return dma_coll_gathers(it->coll);
 }
 
 static bool uneven(const item_t *it)
 {
-    return it->coll == DMA_ALLGATHERV || it->coll == DMA_ALLTOALLV;
+    return dma_coll_sizes(it->coll) != DMA_SIZES_EQUAL;
 }
 
 /* Elements that go from one rank to another. */

@@ -50,14 +50,9 @@ static uint32_t draw(uint32_t below)
     return (uint32_t)((x >> 33) % below);
 }
 
-static bool gathers(dma_coll_t coll)
-{
-    return coll == DMA_ALLGATHER || coll == DMA_ALLGATHERV;
-}
-
 static bool uneven(dma_coll_t coll)
 {
-    return coll == DMA_ALLGATHERV || coll == DMA_ALLTOALLV;
+    return dma_coll_sizes(coll) != DMA_SIZES_EQUAL;
 }
 
 static bool placed(placing_t placing, int rank)
@@ -67,7 +62,7 @@ static bool placed(placing_t placing, int rank)
 
 static const char *coll_name(dma_coll_t coll)
 {
-    static const char *const names[] = {DMA_COLLS(DMA_COLL_MPI)};
+    static const char *const names[] = {DMA_COLLS(DMA_COLL_FUNCTION)};
 
     return names[coll];
 }
@@ -99,8 +94,8 @@ static dma_plan_req_t request(const scene_t *s)
     gpu = dma_gpu_profile_default();
     return (dma_plan_req_t){.coll = s->coll,
                             .nranks = s->n,
-                            .in_place = s->placing == IN_PLACE && !gathers(s->coll),
-                            .bytes = s->coll == DMA_ALLTOALLV ? GUESS : largest(s),
+                            .in_place = s->placing == IN_PLACE && !dma_coll_gathers(s->coll),
+                            .bytes = dma_coll_sizes(s->coll) == DMA_SIZES_OWN ? GUESS : largest(s),
                             .cross_memory = true,
                             .ranks_per_core_x16 = 16,
                             .geom = s->geom,
@@ -126,7 +121,7 @@ static void fill(scene_t *s, uint64_t bytes, bool mixed)
     }
     for (int i = 0; i < n; i++) {
         for (int k = 0; k < n; k++) {
-            if (gathers(s->coll)) {
+            if (dma_coll_gathers(s->coll)) {
                 s->bytes[i * n + k] = s->bytes[i * n];
             } else if (s->placing == IN_PLACE && k < i) {
                 s->bytes[i * n + k] = s->bytes[k * n + i];
@@ -255,11 +250,11 @@ static size_t interesting(dma_coll_t coll, int n, dma_geom_t geom, uint64_t limi
     uint64_t others = n > 1 ? (uint64_t)n - 1 : 1, slot = geom.slot_bytes / others / 8 * 8, head = 0;
     size_t k = around(sizes, 0, 0);
 
-    if (gathers(coll)) {
+    if (dma_coll_gathers(coll)) {
         k = around(sizes, around(sizes, k, 32), DMA_LINE_BYTES);
         k = around(sizes, k, geom.slot_bytes);
     } else {
-        head = (coll == DMA_ALLTOALLV ? slot - 16 : slot) / 16 * 16;
+        head = (dma_coll_sizes(coll) == DMA_SIZES_OWN ? slot - 16 : slot) / 16 * 16;
         head = limit && limit < head ? limit : head;
         k = around(sizes, around(sizes, k, DMA_LINE_BYTES / others / 8 * 8), slot);
         k = around(sizes, k, head);
@@ -279,7 +274,7 @@ static bool only_out_of_place(int variant, dma_coll_t coll)
 {
     const dma_variant_t *v = dma_variants[variant];
 
-    return !gathers(coll) && (v == &dma_variant_host_reach || (v->gpu && !only_in_place(variant)));
+    return !dma_coll_gathers(coll) && (v == &dma_variant_host_reach || (v->gpu && !only_in_place(variant)));
 }
 
 /* All variants, operations, ranks and placings. */
@@ -300,7 +295,7 @@ START_TEST(every_variant)
         s.head = s.n % 3 ? 0 : 1 + draw(40);
         nsizes = interesting(s.coll, s.n, s.geom, s.head, sizes);
         for (size_t k = 0; k < nsizes; k++) {
-            for (int p = 0; p < (gathers(s.coll) ? PLACINGS : MIXED); p++) {
+            for (int p = 0; p < (dma_coll_gathers(s.coll) ? PLACINGS : MIXED); p++) {
                 if ((k + (size_t)s.n + (size_t)p) % share) {
                     continue;
                 }
@@ -320,7 +315,7 @@ START_TEST(every_variant)
     if (!only_out_of_place(s.variant, s.coll)) {
         ck_assert_msg(ran[IN_PLACE] >= 15 / UNIT_SHARE, "%s, %s hardly ran in place", name, coll_name(s.coll));
     }
-    if (gathers(s.coll)) {
+    if (dma_coll_gathers(s.coll)) {
         ck_assert_msg(ran[MIXED] >= 15 / UNIT_SHARE, "%s, %s hardly ran mixed", name, coll_name(s.coll));
     }
 }
@@ -378,7 +373,7 @@ START_TEST(every_geometry)
             s.chunk = 1;
             ran[s.coll] += run_calls(&s, 9, 2);
             s.chunk = 256;
-            ran[s.coll] += run_calls(&s, 256 + (gathers(s.coll) ? 0 : 300), 2);
+            ran[s.coll] += run_calls(&s, 256 + (dma_coll_gathers(s.coll) ? 0 : 300), 2);
             s.placing = OUT_OF_PLACE;
         }
     }
@@ -409,7 +404,7 @@ START_TEST(mixed_calls)
                                .coll = (dma_coll_t)draw(DMA_COLL_COUNT),
                                .geom = geom,
                                .chunk = c % 2 ? 32 : CHUNK};
-                s->placing = (placing_t)draw(gathers(s->coll) ? PLACINGS : MIXED);
+                s->placing = (placing_t)draw(dma_coll_gathers(s->coll) ? PLACINGS : MIXED);
                 fill(s, sizes[draw(6)], uneven(s->coll));
                 while (!build_plans(s)) {
                     s->variant = (s->variant + 1) % variants;
@@ -454,7 +449,8 @@ START_TEST(unequal_sides)
             takes[k] = s.bytes[k % n * n + k / n];
         }
         takes[dst * n + src] += i % 2 && (s.placing == OUT_OF_PLACE || uneven(s.coll)) ? 1 : (uint64_t)-1;
-        if (s.placing == IN_PLACE && !gathers(s.coll)) { /* one buffer: the plans of `dst` still have to fit it */
+        if (s.placing == IN_PLACE &&
+            !dma_coll_gathers(s.coll)) { /* one buffer: the plans of `dst` still have to fit it */
             s.bytes[dst * n + src] = takes[dst * n + src];
         }
         call = call_of(&s);

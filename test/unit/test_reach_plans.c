@@ -152,7 +152,7 @@ static const struct {
 /* Only all-to-all-v tells peers where its blocks are. */
 static bool is_there(dma_coll_t coll, size_t fault)
 {
-    return coll == DMA_ALLTOALLV || faults[fault].where != tells;
+    return dma_coll_sizes(coll) == DMA_SIZES_OWN || faults[fault].where != tells;
 }
 
 static dma_plan_t *faulty_plan(dma_coll_t coll, int rank, size_t fault)
@@ -182,7 +182,7 @@ static void interpret(dma_coll_t coll, const dma_plan_t *const *plans, uint64_t 
         .nranks = N, .geom = geom, .calls = call, .ncalls = CALLS, .outstanding = 1, .flags = 0, .seed = seed};
 
     for (int i = 0; i < N * N; i++) {
-        bytes[i] = coll == DMA_ALLTOALLV ? (uint64_t)(700 + 50 * i) : 900;
+        bytes[i] = dma_coll_sizes(coll) == DMA_SIZES_OWN ? (uint64_t)(700 + 50 * i) : 900;
     }
     for (int c = 0; c < CALLS; c++) {
         call[c] = (interp_call_t){.plans = plans, .chunk = 100, .bytes = bytes};

@@ -44,7 +44,7 @@ static uint64_t draw(uint64_t number, uint64_t what, uint64_t below)
 
 static bool uneven(const call_t *c)
 {
-    return c->coll == DMA_ALLGATHERV || c->coll == DMA_ALLTOALLV;
+    return dma_coll_sizes(c->coll) != DMA_SIZES_EQUAL;
 }
 
 /* Bytes from one rank to another. */

@@ -113,7 +113,7 @@ static bool parse_ranks(const char *text, int *ranks)
 
 static bool parse_operation(const char *text, info_question_t *q)
 {
-    static const char *const names[] = {DMA_COLLS(DMA_COLL_TEXT)}, *const others[] = {DMA_COLLS(DMA_COLL_MPI)};
+    static const char *const names[] = {DMA_COLLS(DMA_COLL_TEXT)}, *const others[] = {DMA_COLLS(DMA_COLL_FUNCTION)};
     static const dma_coll_t colls[] = {DMA_ALLGATHER, DMA_ALLTOALL};
 
     for (size_t i = 0; i < 2; i++) {
