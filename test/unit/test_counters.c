@@ -1,6 +1,7 @@
 /*
- * The counters: every list that is counted has room; names are unique; calls are counted by operation and form, by variant and
- * in bytes, for the process and for each communicator; what channels and communicators have counted outlives them.
+ * The counters. Every list that is counted has enough room. Names are unique. Calls are counted by operation and form,
+ * by variant and in bytes, for the process and for each communicator. The counts of channels and communicators that
+ * have ended are kept.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -182,7 +183,7 @@ static void post_uneven(rank_t *r, dma_comm_t *comm)
     task_free(task);
 }
 
-/* Two communicators: one that ends, and one that is read. */
+/* Two communicators: one ends, and one is read. */
 static void count_calls(rank_t *r)
 {
     dma_comm_t *ended = r->comms[0], *comm = r->comms[1];
@@ -223,7 +224,7 @@ START_TEST(calls_are_counted)
 }
 END_TEST
 
-/* A communicator that is not served: what the caller has the next module do, and what messages do. */
+/* A communicator that is not served: the calls that go to the next module, and those that messages carry out. */
 static void step_aside(rank_t *r)
 {
     dma_comm_t *comm = r->comms[0];

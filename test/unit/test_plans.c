@@ -1,6 +1,6 @@
 /*
- * Every row of the algorithm table with every operation it does, run by the plan interpreter over ranks, sizes, in place
- * or not, and seeds. What the engine makes of the same plans is in test_forms.c, but for a CHECK that fails.
+ * Every row of the table of variants with each of its operations: the plan interpreter runs it over ranks, sizes, in
+ * place or not, and seeds. What the engine does with the same plans is in test_forms.c, except a CHECK that fails.
  */
 #include <check.h>
 #include <inttypes.h>
@@ -21,17 +21,17 @@ extern const dma_variant_t dma_variant_swap, dma_variant_halves, dma_variant_hos
 #define MAX_CALLS 12
 #define CALLS     4
 #define CHUNK     64    /* bytes per trip here: many chunks in few bytes */
-#define GUESS     65536 /* of an all-to-all-v's blocks */
+#define GUESS     65536 /* of the blocks of an all-to-all-v */
 #define MAX_SIZES 64
 
-/* How the ranks of a call pass their buffers. MIXED: all-gathers only. */
+/* How the ranks of a call pass their buffers. MIXED: only all-gathers. */
 typedef enum placing { OUT_OF_PLACE, IN_PLACE, MIXED, PLACINGS } placing_t;
 
 /* One call of all ranks. */
 typedef struct scene {
     int variant, n;
-    uint32_t ways; /* of a GPU plan; 0: what the cost model says */
-    uint64_t head; /* the longest block that may go through a slot; 0: any that fits */
+    uint32_t ways; /* of a GPU plan; 0: what the cost model chooses */
+    uint64_t head; /* the longest block that may go through a slot; 0: the longest that fits */
     dma_coll_t coll;
     placing_t placing;
     dma_geom_t geom;
@@ -106,7 +106,7 @@ static dma_plan_req_t request(const scene_t *s)
                             .queues = s->ways};
 }
 
-/* The blocks of a call: all of `bytes`; in a v-operation, `mixed`, some are empty and some of other sizes. */
+/* The blocks of a call: all of `bytes`. In a v-operation, with `mixed`, some are empty and some have other sizes. */
 static void fill(scene_t *s, uint64_t bytes, bool mixed)
 {
     int n = s->n;
@@ -130,7 +130,7 @@ static void fill(scene_t *s, uint64_t bytes, bool mixed)
     }
 }
 
-/* The plans of all ranks; false where the variant says that it does not fit. */
+/* The plans of all ranks. False if the variant says that it does not fit. */
 static bool build_plans(scene_t *s)
 {
     dma_profile_t profile = dma_profile_default();
@@ -155,7 +155,7 @@ static bool build_plans(scene_t *s)
         ck_assert_int_eq(plan->coll, s->coll);
         ck_assert_int_eq(plan->in_place, req.in_place);
         ck_assert_int_eq(plan->gpu, dma_variants[s->variant]->gpu);
-        ck_assert_uint_le(plan->nprogs, 2 * (unsigned)s->n + 1); /* the core has room for so many cursors */
+        ck_assert_uint_le(plan->nprogs, 2 * (unsigned)s->n + 1); /* the core has room for this number of cursors */
         s->plans[r] = plan;
     }
     return true;
@@ -192,7 +192,7 @@ static void run(const scene_t *s, interp_job_t *job, interp_error_t expected)
                   s->geom.ring_depth, s->geom.chunk_depth, s->chunk, interp_error_name(expected), report.text);
 }
 
-/* Several calls of one variant and operation on one communicator, the v-operations with other counts in every call. */
+/* Several calls of one variant and operation on one communicator. v-operations have other counts in every call. */
 static bool run_calls(const scene_t *pattern, uint64_t bytes, int seeds)
 {
     static scene_t scenes[CALLS];
@@ -203,7 +203,7 @@ static bool run_calls(const scene_t *pattern, uint64_t bytes, int seeds)
         scenes[c] = *pattern;
         fill(&scenes[c], bytes, uneven(pattern->coll) && c);
         if (!build_plans(&scenes[c])) {
-            ck_assert_int_eq(c, 0); /* smaller blocks fit where larger ones do */
+            ck_assert_int_eq(c, 0); /* smaller blocks fit where larger ones fit */
             return false;
         }
         calls[c] = call_of(&scenes[c]);
@@ -244,7 +244,7 @@ static size_t around(uint64_t *sizes, size_t n, uint64_t limit)
     return n;
 }
 
-/* Sizes around every limit that a variant has in an operation of n ranks. */
+/* Sizes around every limit of a variant in an operation of n ranks. */
 static size_t interesting(dma_coll_t coll, int n, dma_geom_t geom, uint64_t limit, uint64_t *sizes)
 {
     uint64_t others = n > 1 ? (uint64_t)n - 1 : 1, slot = geom.slot_bytes / others / 8 * 8, head = 0;
@@ -326,7 +326,8 @@ static bool is_of_a_peer(const dma_plan_t *plan, const dma_operand_t *o)
     return o->rank != plan->rank && (o->base == DMA_BASE_SEND || o->base == DMA_BASE_RECV);
 }
 
-/* A core can read peers' buffers where a loop has a second way, and write to none. The interpreter is not so strict. */
+/* A core may read a peer's buffers where a loop has a fallback path, and may not write any. The interpreter would
+ * allow more. */
 START_TEST(peers_buffers)
 {
     const dma_variant_t *v = dma_variants[_i / DMA_COLL_COUNT];
@@ -384,7 +385,7 @@ START_TEST(every_geometry)
 }
 END_TEST
 
-/* Calls of all operations and variants and of changing sizes, one after the other on one communicator. */
+/* Calls of all operations and variants and of changing sizes, one after the other, on one communicator. */
 START_TEST(mixed_calls)
 {
     static const uint64_t sizes[] = {0, 8, 96, 64, 250, 700};
@@ -423,7 +424,7 @@ START_TEST(mixed_calls)
 }
 END_TEST
 
-/* One rank expects a byte more or less than another one sends it: it learns so, whoever runs first. */
+/* One rank expects a byte more or less than another rank sends. It gets the error, whichever rank runs first. */
 START_TEST(unequal_sides)
 {
     unsigned ran = 0;
@@ -450,7 +451,7 @@ START_TEST(unequal_sides)
         }
         takes[dst * n + src] += i % 2 && (s.placing == OUT_OF_PLACE || uneven(s.coll)) ? 1 : (uint64_t)-1;
         if (s.placing == IN_PLACE &&
-            !dma_coll_gathers(s.coll)) { /* one buffer: the plans of `dst` still have to fit it */
+            !dma_coll_gathers(s.coll)) { /* one buffer: the plans of `dst` must still match it */
             s.bytes[dst * n + src] = takes[dst * n + src];
         }
         call = call_of(&s);
@@ -465,7 +466,7 @@ START_TEST(unequal_sides)
 }
 END_TEST
 
-/* A plan in words, in memory of its own. */
+/* A plan as text. The caller frees it. */
 static char *words(const scene_t *pattern, uint64_t bytes, int rank)
 {
     scene_t s = *pattern;
@@ -482,7 +483,7 @@ static char *words(const scene_t *pattern, uint64_t bytes, int rank)
     return text;
 }
 
-/* The core keeps one plan per operation, variant and in place, for all sizes. */
+/* The core keeps one plan for each operation and variant, in place and out of place, for all sizes. */
 START_TEST(one_plan_for_all_sizes)
 {
     for (int i = 0; i < DMA_COLL_COUNT * 2 * 5; i++) {
@@ -503,7 +504,7 @@ START_TEST(one_plan_for_all_sizes)
 }
 END_TEST
 
-/* A request that the table refuses is refused by name, and a plan for it is never asked for. */
+/* The table refuses a request by name, and no plan for it is asked for. */
 START_TEST(limits)
 {
     scene_t s = {.n = 4, .geom = geometry(2, 2)};
@@ -545,7 +546,7 @@ START_TEST(limits)
 }
 END_TEST
 
-/* Rank 0 expects a byte more or less than rank 1 sends to it. Rank 1 may succeed or learn of the failure. */
+/* Rank 0 expects a byte more or less than rank 1 sends. Rank 1 may succeed, or get the error. */
 static void unequal_body(rank_t *r)
 {
     const int *wrong = r->job->arg;
