@@ -1,6 +1,6 @@
 /*
- * What the cases covered: how many cases had a feature and how many calls had a pair of them, counted by each rank of
- * what it has seen. A pair is two features of different groups among the first few groups.
+ * What the cases covered: how many cases had a feature, and how many calls had a pair of features. Each rank counts what it
+ * has seen. A pair is two features of different groups, among the first few groups.
  */
 #include "sweep.h"
 
@@ -165,17 +165,17 @@ void cover_call(const call_t *call, shape_t shape)
     pthread_mutex_unlock(&lock);
 }
 
-/* What cannot be, or is up to the pool of communicators, which is made once per run. */
+/* Pairs that cannot occur, or that depend on the pool of communicators, which is made once per run, are not possible. */
 static bool possible(cover_group_t g, int a, cover_group_t h, int b)
 {
     bool fixed = g == COVER_OPERATION && !ops[a].vector;
     return !(fixed && (h == COVER_COUNTS || h == COVER_BLOCKS)) &&
            !(g == COVER_PLACE && a == 1 && h == COVER_SEND_TYPE) && !(g == COVER_COMM && h == COVER_SIZE) &&
-           /* small calls only, when there are many of them or of their ranks */
+           /* only small calls if there are many calls or many ranks */
            !(g == COVER_BYTES && a >= 5 && (h == COVER_SIZE || (h == COVER_SHAPE && b == SHAPE_BURST)));
 }
 
-/* Types are a rank's own, so ranks see different features: the largest count of a rank counts. */
+/* Types belong to a rank, so ranks see different features: the largest count of any rank counts. */
 void cover_print(void)
 {
     int n = first_of[COVER_GROUPS];

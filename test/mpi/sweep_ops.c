@@ -1,12 +1,10 @@
-/*
- * The operations under test, a row for each, and what MPI gets for each form of a call.
- */
+/* The operations under test, a row for each, and the arguments that MPI gets for each form of a call. */
 #include "sweep.h"
 #include "verify.h"
 
 const char *const form_names[FORM_KINDS] = {"blocking", "nonblocking", "persistent"};
 
-/* The arguments of the send side; in place they are ignored, so that nonsense must do no harm. */
+/* The arguments of the send side. In place they are ignored, so that nonsense must do no harm. */
 typedef struct {
     const void *buffer;
     int count;
