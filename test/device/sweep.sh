@@ -1,8 +1,9 @@
 #!/bin/bash
-# sweep.sh [BUILD [SEED [FIRST-LAST [half]]]]: the random sweep on device memory, on emulated nodes of 2 to 8 GPUs of all
+# sweep.sh [BUILD [SEED [FIRST-LAST [PART]]]]: the random sweep on device memory, on emulated nodes of 2 to 8 GPUs of all
 # kinds: all ranks on the device, some ranks, and buffers that change their kind from call to call; every variant forced in
 # turn, with armed programs and without; on nodes that use every freedom of the hardware. Statistics prove that the engines
-# carried out the calls. FIRST-LAST: only these of its rows. half: two of the four rows of a forced variant, alternating.
+# carried out the calls. FIRST-LAST: only these of its rows. PART: 0 to 3: one of the four rows of a forced variant,
+# another one for each variant and each part.
 set -uo pipefail
 # shellcheck source=test/device/common.sh
 . "$(dirname "$0")/common.sh"
@@ -43,11 +44,11 @@ row() {
     [ $number -lt "${rows%-*}" ] || [ $number -gt "${rows#*-}" ] || ok "$*" sweep "${@:1}"
 }
 
-# half_row TURN ROW'S ARGUMENTS: with `half`, every other row is left out, alternating
-half_row() {
+# part_row NUMBER ROW'S ARGUMENTS: unless the whole is wanted, rows of other parts are left out
+part_row() {
     local in=$1
     shift
-    if [ "$part" = whole ] || [ $((turn % 2)) = "$in" ]; then
+    if [ "$part" = whole ] || [ $(((turn + part) % 4)) = "$in" ]; then
         row "$@"
     else
         seed=$((seed + 1)) number=$((number + 1))
@@ -74,10 +75,10 @@ row 5 mi308x 5 10 device - ''
 while read -r variant queues packets gpus cases armed operation; do
     forced=(--mca coll_dma_gpu_variant "$variant" --mca coll_dma_gpu_queues "$queues")
     [ "$armed" = armed ] && armed=() || armed=("${thunk[@]}")
-    half_row 0 "$gpus" mi300x "$gpus" 10 device "$packets" '' "${forced[@]}" "${armed[@]}"
-    half_row 1 $((gpus - 1)) mi250x $((gpus - 1)) 10 device "$packets" "$unkind" "${forced[@]}" "${thunk[@]}"
-    half_row 1 "$gpus" mi300x "$gpus" "$cases" any "$packets" "$unkind" "${forced[@]}" "${armed[@]}"
-    half_row 0 $((gpus - 1)) mi250x $((gpus - 1)) "$cases" any "$packets" '' "${forced[@]}" "${thunk[@]}"
+    part_row 0 "$gpus" mi300x "$gpus" 10 device "$packets" '' "${forced[@]}" "${armed[@]}"
+    part_row 1 $((gpus - 1)) mi250x $((gpus - 1)) 10 device "$packets" "$unkind" "${forced[@]}" "${thunk[@]}"
+    part_row 2 "$gpus" mi300x "$gpus" "$cases" any "$packets" "$unkind" "${forced[@]}" "${armed[@]}"
+    part_row 3 $((gpus - 1)) mi250x $((gpus - 1)) "$cases" any "$packets" '' "${forced[@]}" "${thunk[@]}"
     turn=$((turn + 1))
 done <<'TABLE'
 pcpy   0 copy      4 12 armed

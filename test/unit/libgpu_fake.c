@@ -34,7 +34,7 @@ static _Thread_local bool ending;
 /* Functions by name: the number of calls, and which call fails. */
 static struct {
     const char *name;
-    unsigned calls, fail_at;
+    unsigned calls, fail_at, fail_until;
     dma_status_t status;
 } functions[64];
 
@@ -69,7 +69,8 @@ bool fake_call(const char *function, dma_status_t *status)
     pthread_mutex_lock(&fake_machine.lock);
     i = function_index(function);
     functions[i].calls++;
-    fails = functions[i].fail_at && functions[i].calls == functions[i].fail_at;
+    fails = functions[i].fail_at && functions[i].calls >= functions[i].fail_at &&
+            functions[i].calls < functions[i].fail_until;
     *status = fails ? functions[i].status : DMA_ERR_ENGINE;
     fails |= fake_machine.shut_down;
     pthread_mutex_unlock(&fake_machine.lock);
@@ -86,15 +87,21 @@ unsigned fake_gpu_calls(const char *function)
     return calls;
 }
 
-void fake_gpu_fail(const char *function, unsigned skip, dma_status_t status)
+void fake_gpu_fail_often(const char *function, unsigned skip, unsigned times, dma_status_t status)
 {
     size_t i;
 
     pthread_mutex_lock(&fake_machine.lock);
     i = function_index(function);
     functions[i].fail_at = functions[i].calls + skip + 1;
+    functions[i].fail_until = functions[i].fail_at + times;
     functions[i].status = status;
     pthread_mutex_unlock(&fake_machine.lock);
+}
+
+void fake_gpu_fail(const char *function, unsigned skip, dma_status_t status)
+{
+    fake_gpu_fail_often(function, skip, 1, status);
 }
 
 int fake_scope(const char *function)

@@ -65,9 +65,11 @@ void fake_gpu_arrive(void);
 #define FAKE_GPU_WATCHES 8
 void fake_gpu_watch(const void *addr, uint64_t bytes, uint8_t *written);
 
-/* `function` is a member of the table. How often it was called; lets one call fail with `status`, after `skip` others. */
+/* `function` is a member of the table. How often it was called; lets one call fail with `status`, after `skip` others; lets
+ * `times` calls fail. */
 unsigned fake_gpu_calls(const char *function);
 void fake_gpu_fail(const char *function, unsigned skip, dma_status_t status);
+void fake_gpu_fail_often(const char *function, unsigned skip, unsigned times, dma_status_t status);
 
 /* Work that stops the stream until the word at `addr` is at least `value`. Needs a scope. */
 dma_status_t fake_gpu_wait32(dma_gpu_stream_t *stream, uint64_t addr, uint32_t value);
