@@ -40,6 +40,8 @@ DMA_COUNTER(COMM, EVENTS, calls_repeated,
     "looked up.")
 DMA_COUNTER(COMM, EVENTS, calls_staged,
     "Calls with device memory in which this process has put host memory in its place. The reasons have counters too.")
+DMA_COUNTER(COMM, EVENTS, calls_slots,
+    "Of these, those whose device memory went through pinned memory that the ranks share, copied by the GPUs' runtime alone.")
 DMA_COUNTER(COMM, EVENTS, calls_scratch,
     "Calls with device memory in which this process has put scratch memory in the place of a buffer. The reasons have "
     "counters too.")

@@ -338,12 +338,12 @@ static dma_status_t advance(dma_comm_t *comm, dma_task_t *task)
     switch (p->step) {
     case PIECE_COPIES:
         if ((status = test_copies(task)) == DMA_OK) {
-            dma_device_vote(comm, true);
+            dma_device_vote(comm, DEVICE_BALLOT_ENGINE, true);
             p->step = PIECE_VOTES;
         }
         return status;
     case PIECE_VOTES:
-        if (!dma_device_votes_are_in(comm, &all)) {
+        if (!dma_device_votes_are_in(comm, DEVICE_BALLOT_ENGINE, &all)) {
             return DMA_AGAIN;
         }
         p->step = PIECE_SUBMIT;

@@ -288,7 +288,7 @@ bool dma_device_serves(dma_comm_t *comm, const dma_call_t *call)
     dma_comm_lock(comm);
     if (s.served) {
         dc = dma_device_comm(comm, rt, s.device, &why);
-        why = !dc ? DMA_REASON_unprepared_engine
+        why = !dc || !dc->device->engine ? DMA_REASON_unprepared_engine
               : s.send_scratch || s.recv_scratch || !dma_device_supports_shapes(dc, &s.send_shape, &s.recv_shape)
                   ? DMA_REASON_unprepared_scratch
                   : DMA_REASON_NONE;

@@ -23,6 +23,7 @@ unit_tests += \
 	test/unit/test_device_rounds \
 	test/unit/test_device_scratch \
 	test/unit/test_device_shape \
+	test/unit/test_device_slots \
 	test/unit/test_device_staged \
 	test/unit/test_device_submitter \
 	test/unit/test_device_sync \
