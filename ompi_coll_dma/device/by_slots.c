@@ -98,7 +98,8 @@ static bool is_contiguous(const struct dma_device_call *d)
 
 bool dma_device_can_use_slots(const dma_comm_t *comm, const dma_task_t *task)
 {
-    return comm->nranks > 1 && is_contiguous(task->device) && largest_received(comm, task) >= SLOTS_FROM;
+    return comm->nranks > 1 && !task->device->by_link && is_contiguous(task->device) &&
+           largest_received(comm, task) >= SLOTS_FROM;
 }
 
 bool dma_device_slots_wanted(const dma_comm_t *comm, const dma_task_t *task)

@@ -136,6 +136,7 @@ struct dma_device_call {
     bool relayed;                    /* the route of the communicator uses device memory where it is */
     dma_reason_t slots_why;          /* it has published SLOTS, or goes by slots, for this reason; NONE: it does not */
     bool send_on, recv_on;           /* this side is device memory */
+    bool by_link;                    /* both sides are pinned or managed memory, which the device copies */
     bool send_scratch, recv_scratch; /* the engines cannot use this side where it is: scratch.c */
     dma_scratch_t *memory;           /* that the call has borrowed; NULL: none */
     uint64_t piece;                  /* most bytes of a block for which `memory` has room; 0: for all of them */
@@ -441,7 +442,7 @@ typedef struct dma_device_end {
 
 /* Starts the copies of a range of blocks, except one (-1: none). `sizes`: how many bytes of each. Blocks that follow each
  * other are one copy. */
-dma_status_t dma_device_copy_blocks(const dma_comm_t *comm, const dma_scratch_t *scratch, const dma_device_end_t *to,
+dma_status_t dma_device_copy_blocks(const dma_comm_t *comm, dma_gpu_stream_t *stream, const dma_device_end_t *to,
                                     const dma_device_end_t *from, const dma_blocks_t *sizes, dma_range_t range,
                                     int except);
 
@@ -450,7 +451,7 @@ dma_status_t dma_device_copy_blocks(const dma_comm_t *comm, const dma_scratch_t 
 /* Are the rows of an irregular datatype so long that the runtime packs them quickly? */
 bool dma_device_has_long_rows(const dma_comm_t *comm, const dma_side_t *side);
 /* Starts copies between a block at `at`, from byte `end->skip` on, and its packed bytes, both in device memory. In scope. */
-dma_status_t dma_device_copy_typed(const dma_comm_t *comm, const dma_scratch_t *scratch, const dma_device_end_t *end,
+dma_status_t dma_device_copy_typed(const dma_comm_t *comm, dma_gpu_stream_t *stream, const dma_device_end_t *end,
                                    uint64_t at, uint64_t packed, uint64_t bytes, bool packs);
 
 /* ---- submitter.c ---- */

@@ -20,7 +20,10 @@ typedef enum call_place {
     PLACE_FINE, /* device memory that has no handle */
     PLACE_AWAY, /* on another device than the rank's own */
     PLACES,
-    PLACE_MAPPED /* virtually mapped, in several parts; not drawn by random tests */
+    /* not drawn by random tests: */
+    PLACE_MAPPED, /* virtually mapped, in several parts */
+    PLACE_PINNED, /* host memory of the runtime */
+    PLACE_MANAGED
 } call_place_t;
 
 typedef struct call_spec {

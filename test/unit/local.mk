@@ -16,6 +16,7 @@ unit_tests += \
 	test/unit/test_device_freed \
 	test/unit/test_device_holes \
 	test/unit/test_device_ipc \
+	test/unit/test_device_links \
 	test/unit/test_device_mapped \
 	test/unit/test_device_persistent \
 	test/unit/test_device_pieces \

@@ -488,7 +488,7 @@ int main(void)
     unit_test(suite, slots_are_filled_ahead, 60);
     unit_test(suite, memory_gives_way, 60);
     unit_test(suite, one_rank_without_slots, 60);
-    unit_loop(suite, registering_fails, 0, RANKS, 60);
+    unit_loop(suite, registering_fails, 0, RANKS * RANKS, 60);
     unit_loop(suite, copies_fail, 0, 12, 60);
     unit_test(suite, sizes_differ, 60);
     return unit_main(suite);
