@@ -94,6 +94,7 @@ START_TEST(by_cores)
         {PLACE_PINNED, PLACE_PINNED, PLACE_HOST, LARGE, false, false},
         {PLACE_MANAGED, PLACE_MANAGED, PLACE_HOST, LARGE, false, false},
         {PLACE_HOST, PLACE_PINNED, PLACES, LARGE, false, false},
+        {PLACE_PINNED, PLACE_HOST, PLACES, LARGE, false, false},
     };
     job_t job = links_job(&list[_i]);
 
@@ -124,7 +125,7 @@ int main(void)
     Suite *suite = suite_create("device_links");
 
     unit_loop(suite, by_engines, 0, 10, 120);
-    unit_loop(suite, by_cores, 0, 5, 60);
+    unit_loop(suite, by_cores, 0, 6, 60);
     unit_test(suite, without_scratch_memory, 60);
     return unit_main(suite);
 }
