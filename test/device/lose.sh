@@ -84,7 +84,7 @@ ok 'MPI_Finalize after hipDeviceReset' ends 0 reset ''
 ok 'a new communicator after hipDeviceReset' begins_again again 4 ''
 ok 'a new communicator after hipDeviceReset of one rank' begins_again one 1 ''
 ok 'a new communicator after hipDeviceReset, engine stream' begins_again again 4 '' --mca coll_dma_engine stream
-for queues in rocr kfd thunk; do # only the thunk says of a queue what has befallen it
+for queues in $(providers); do # only the thunk says of a queue what has befallen it
     ok "a process is killed, queues of $queues" ends '[1-9][0-9]*' kill "$(newer $queues)" --mca coll_dma_queues $queues
     ok "a new communicator after hipDeviceReset, queues of $queues" begins_again again 4 "$(newer $queues)" \
         --mca coll_dma_queues $queues

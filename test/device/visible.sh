@@ -110,7 +110,7 @@ ok 'one rank sees its own, the others all' sees one-blind 12
 ok 'two ranks share each GPU, and see no other' sees two-each 2
 
 # In a container with a part of the node, ROCr's numbers of GPUs are not the kernel's.
-for provider in rocr kfd thunk; do
+for provider in $(providers); do
     export EMU_ROCR_MINOR=
     [ $provider != rocr ] || EMU_ROCR_MINOR=31
     ok "$provider: a container without the first GPU" container '1 2 3 4 5 6 7' $provider
