@@ -107,7 +107,9 @@ static bool take_slot(struct emu_queue *queue, uint32_t engine)
         if (engine >= persona->host_engines + persona->xgmi_engines)
             return false;
     }
-    /* AMD's runtime gets queues that run: how it does that where engines are missing is not known. */
+    /* AMD's runtime gets queues that run, also where it names an engine that is missing: how it does without is not known. */
+    if (wanted >= 0 && emu_process_is_runtime(queue->owner) && persona->missing >> wanted & 1)
+        wanted = EMU_ANY_ENGINE;
     queue->slot = emu_slot_take(emu_gpu_of(queue->node), xgmi, wanted,
                                 emu_process_is_runtime(queue->owner) ? persona->missing : 0);
     if (queue->slot < 0)
