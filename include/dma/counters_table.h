@@ -48,12 +48,14 @@ DMA_COUNTER(COMM, EVENTS, calls_repeated,
     "looked up.")
 DMA_COUNTER(COMM, EVENTS, calls_staged,
     "Calls with device memory in which this process has put host memory in its place. The reasons have counters too.")
+DMA_COUNTER(COMM, EVENTS, calls_slots,
+    "Of these, those whose device memory went through pinned memory that the ranks share, copied by the GPUs' runtime alone.")
 DMA_COUNTER(COMM, EVENTS, calls_scratch,
     "Calls with device memory in which this process has put scratch memory in the place of a buffer. The reasons have "
     "counters too.")
 DMA_COUNTER(COMM, EVENTS, calls_pieces,
     "Calls with device memory that were carried out in pieces, because the scratch memory of some rank, whose bound is "
-    "coll_dma_scratch_bytes, does not hold the whole call.")
+    "coll_dma_scratch_bytes, does not hold the whole call, or because some rank has pinned or managed memory.")
 DMA_COUNTER(COMM, EVENTS, setups, "Set-ups that have begun: one for each communicator that is used, and for each persistent request.")
 DMA_COUNTER(COMM, EVENTS, plans_chosen, "Runs of the cost model: the first call of each operation and size.")
 DMA_COUNTER(COMM, EVENTS, plans_built, "Plans that were built.")

@@ -74,8 +74,8 @@ dma_status_t dma_ipc_open(dma_ipc_t *ipc, int device, uint64_t nonce, const dma_
 uint64_t dma_import_base(const dma_import_t *import);
 void dma_ipc_close(dma_ipc_t *ipc, dma_import_t *import);
 
-/* Registers host memory, so that `device` and all other devices can access it. Registrations of the same memory are
- * counted: the memory stays registered until each has been released with dma_ipc_unregister. */
+/* Registers host memory, so that `device` and all other devices can access it. Registrations of the same memory, or of a part
+ * of it, are counted: the memory stays registered until each has been released with dma_ipc_unregister, by its address. */
 dma_status_t dma_ipc_register(dma_ipc_t *ipc, int device, void *addr, size_t bytes, uint64_t *device_addr);
 void dma_ipc_unregister(dma_ipc_t *ipc, const void *addr);
 

@@ -9,6 +9,8 @@
 #     apps      what applications do around the calls: copies that return early, resets, all kinds of memory, one rank
 #     kinds     what each kind of memory costs, and new buffers, and many of them
 #     stage     how fast device memory is staged in host memory, beside a plain copy of pinned memory
+#     slots     calls through pinned memory that the ranks share, and calls in pinned and managed memory: right, and what they
+#               cost, beside a build in which neither is done
 #     passes    all-gather and all-to-all at all sizes beside NCCL's, in interleaved passes
 #     gemm      the same with matrix products on every GPU
 #     overlap   non-blocking calls with computing beside them
@@ -82,22 +84,30 @@ component() {
     make -s -j"$cores" all "$@"
 }
 
-# broken_component NAME FILE SED: the component with one change that a stage must notice
+# broken_component NAME FILE SED [FILE SED...]: the component with changes that a stage must notice
 broken_component() {
-    local tree=$work/$1-tree file=ompi_coll_dma/$2
+    local name=$1 tree=$work/$1-tree file
+    shift
     mkdir -p "$tree"
     (cd "$root" && tar cf - --exclude=./build --exclude='./build-*' --exclude=./h200-out --exclude=./.git .) |
         tar xf - -C "$tree" || return 1
-    sed -i "$3" "$tree/$file"
-    ! cmp -s "$root/$file" "$tree/$file" || return 1
-    component "$tree" "$work/$1"
+    while [ $# -gt 0 ]; do
+        file=ompi_coll_dma/$1
+        sed -i "$2" "$tree/$file"
+        ! cmp -s "$root/$file" "$tree/$file" || return 1
+        shift 2
+    done
+    component "$tree" "$work/$name"
 }
 
 broken_components() {
     # The last push to a peer is left out of every batch.
     broken_component broken engine/stream/work.c \
         's/rt->copy_batch(stream, c->dst, c->src, c->bytes, c->n) : DMA_OK;/rt->copy_batch(stream, c->dst, c->src, c->bytes, c->n - 1) : DMA_OK;/' &&
-        broken_component careless gpu/cuda/query.c 's/table->adopt = .*/table->adopt = NULL; (void)adopt;/'
+        broken_component careless gpu/cuda/query.c 's/table->adopt = .*/table->adopt = NULL; (void)adopt;/' &&
+        # Large calls are done as before there were slots, and as before engines took pinned and managed memory.
+        broken_component before device/by_slots.c 's/^#define SLOTS_FROM .*/#define SLOTS_FROM UINT64_MAX/' \
+            device/resolve.c 's/^#define LINK_FROM .*/#define LINK_FROM UINT64_MAX/'
 }
 
 # plugin NAME SOURCE ARGS...: with nvcc, which knows where CUDA is
@@ -145,7 +155,7 @@ run() {
     read -ra extra <<<"${MPIRUN_ARGS:-$spin}"
     shift 2
     "$root/with-build" --build "$work/$build" mpirun --oversubscribe --bind-to none -n "$n" --mca pml ob1 --mca btl self,vader \
-        --mca coll dma --mca coll_dma_engine stream --mca coll_dma_arena_bytes 67108864 "${extra[@]}" "$@"
+        --mca coll dma --mca coll_dma_engine "${engine:-stream}" --mca coll_dma_arena_bytes 67108864 "${extra[@]}" "$@"
 }
 export -f run
 # A core for every rank and its helpers, because waiting ranks keep theirs.
@@ -242,6 +252,53 @@ stage_stage() {
         echo 'staging is slower than 0.8 of a plain copy, or data are wrong'
         return 1
     }
+}
+
+# table BUILD NAME ENGINE ARGS...: what each kind of memory costs, of 1 and 64 MiB
+table() {
+    local build=$1 name=$2
+    echo "-- $build: $name"
+    engine=$3 limited_run 60 "$build" "$ranks" "${@:4}" "$work/build/test/gpu/app_table" kinds 1048576 67108864 2>&1 |
+        tee "$out/slots-$build-$name.txt"
+    grep -q '^ *67108864  host  *host ' "$out/slots-$build-$name.txt"
+}
+
+# The time that the links need for the all-gather of 64 MiB beside the time that it has taken: all that a GPU's ranks receive of
+# others goes over its link.
+slots_fraction() {
+    local gpus rate
+    gpus=$(nvidia-smi -L 2>/dev/null | wc -l)
+    [ "$gpus" -gt 0 ] || gpus=1
+    [ "$gpus" -lt "$ranks" ] || gpus=$ranks
+    rate=$("$work/build/test/gpu/stage_speed" "$([ "$(cuda_home)" = none ] && echo hip || echo cuda)" 0 67108864 |
+        awk '$2 == 67108864 && ($1 == "read" || $1 == "write") && (!least || $3 < least) { least = $3 } END { print least + 0 }')
+    awk -v ranks="$ranks" -v gpus="$gpus" -v rate="$rate" '$1 == 67108864 && $2 == "plain" && $3 == "plain" {
+        need = $1 / ranks * (ranks - 1) * (ranks / gpus) / rate / 1e3
+        printf "slots %.2f of the link (%.1f GB/s, %.0f us)\n", need / $4, rate, need }' "$out/slots-build-none.txt"
+}
+
+stage_slots() {
+    local status=0 sweep_limit=60 b i
+    export engine
+    for b in before build; do
+        table "$b" none none || status=1
+        table "$b" engine stream || status=1
+    done
+    table build scratch0 stream --mca coll_dma_scratch_bytes 0 || status=1
+    table build pinned2 none --mca coll_dma_pinned_bytes 2000000 || status=1
+    slots_fraction | tee -a "$out/slots.txt"
+    for i in 1 2 3 4; do
+        engine=none one_sweep "slots$i" "$ranks" $((300 + i)) 100 $((i > 2 ? 50 : 100)) >>"$work/slots-sweep.txt" &
+    done
+    wait
+    cat "$work/slots-sweep.txt"
+    [ "$(grep -c ': 100 passed, 0 failed$' "$work/slots-sweep.txt")" = 4 ] || status=1
+    rm -f "$work/slots-sweep.txt"
+    awk '/^slots/ { least = $2 } END { exit least < 0.8 }' "$out/slots.txt" || {
+        echo 'by slots is slower than 0.8 of the link'
+        status=1
+    }
+    return $status
 }
 
 stage_kinds() {

@@ -49,8 +49,11 @@ static bool is_v(dma_coll_t coll)
 
 static void buffer_get(const rank_t *r, call_buffer_t *b)
 {
-    static const dma_gpu_kind_t kinds[] = {DMA_GPU_HOST, DMA_GPU_DEVICE_PLAIN, DMA_GPU_DEVICE_FINE,
-                                           DMA_GPU_DEVICE_PLAIN};
+    static const dma_gpu_kind_t kinds[] = {[PLACE_DEVICE] = DMA_GPU_DEVICE_PLAIN,
+                                           [PLACE_FINE] = DMA_GPU_DEVICE_FINE,
+                                           [PLACE_AWAY] = DMA_GPU_DEVICE_PLAIN,
+                                           [PLACE_PINNED] = DMA_GPU_HOST_PINNED,
+                                           [PLACE_MANAGED] = DMA_GPU_MANAGED};
     size_t bytes = b->bytes + 2 * GUARD + 64;
 
     if (b->place == PLACE_HOST) {

@@ -20,7 +20,10 @@ typedef enum call_place {
     PLACE_FINE, /* device memory of which the runtime makes no handle */
     PLACE_AWAY, /* on another device than that of the rank */
     PLACES,
-    PLACE_MAPPED /* virtually mapped, in several parts; random tests do not draw it */
+    /* random tests do not draw these: */
+    PLACE_MAPPED, /* virtually mapped, in several parts */
+    PLACE_PINNED, /* host memory of the runtime */
+    PLACE_MANAGED
 } call_place_t;
 
 typedef struct call_spec {
