@@ -250,7 +250,7 @@ ok 'frames are lost as asked, and each is counted' in_bed -l 100 -- "$lossy"
 ok 'a link that is down, and up again' in_bed -- "$down_up"
 ok 'coll/dma is there on all hosts; with delay and loss: data right' in_bed -d 100 -l 5 -- "$dma_across"
 ok 'coll/dma on one of the hosts, with its memory' dma_on_host
-if [ -e "$build/test/emu/thunk/libhsakmt.so.1" ]; then
+if [ -e "$build/test/emu/libnode.so" ]; then
     ok 'every host has emulated GPUs of its own' env EMU_SEED=7 "$here/bed" 2 --gpus 2 -- bash -euo pipefail -c "$gpus"
 else
     echo 'not tried: emulated GPUs, which this build does not have'

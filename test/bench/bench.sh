@@ -403,7 +403,7 @@ nccl_wrong() {
     [ $? = 1 ] && grep 'rank 0: nccl: allgather: wrong data' "$work/out"
 }
 
-if [ -e "$build/test/emu/thunk/libhsakmt.so.1" ]; then
+if [ -e "$build/test/emu/libnode.so" ]; then
     node=(--gpus 2 --persona mi300x)
     ok 'device memory: all operations' all_device
     ok 'device memory: in place, a regular type' all_device -I -t vector
