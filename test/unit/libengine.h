@@ -2,11 +2,11 @@
  * An engine of GPUs that is made of threads, for tests of what is above engine/gpu.h, and that is worse than any real one.
  *
  * Every unit has a worker. It does what programs between two flags leave open at random: which program comes next, which
- * copy of it, how many bytes of that. Armed programs wait for the ready words as packets would: our own without its lowest
- * bit, the peers' exactly. A program's line is written last, with release.
+ * copy of it, how many bytes of that. Armed programs wait for the trigger as packets would: without its lowest bit. A program's
+ * line is written last, with release.
  *
- * It is strict: a second run while the first is under way, a unit closed while it is in use, a line that is written twice,
- * two armed runs, a run that is not bound: the program aborts with a line that says so. What a test wants to go wrong it
+ * It is strict: a second run while the first is under way, unless both are armed, a unit closed while it is in use, a line that
+ * is written twice, two armed runs that have not started, a run that is not bound: the program aborts with a line that says so. What a test wants to go wrong it
  * asks for beforehand, by function and device.
  */
 #ifndef DMA_TEST_LIBENGINE_H
@@ -44,12 +44,12 @@ void engine_break(int device);
 /* No program of the device moves while it is held. */
 void engine_hold(int device, bool hold);
 /* How often a function has been called on all devices, or has succeeded. */
-unsigned engine_calls(engine_function_t function);
-unsigned engine_armed(void);    /* runs that have been armed */
-unsigned engine_given_up(void); /* of them */
-unsigned engine_swaps(void);    /* exchanges done */
-unsigned engine_pairs(void);    /* copies to two places done */
-unsigned engine_repeats(void);  /* runs that were said to be like the last */
+unsigned engine_calls(engine_function_t function); /* starts of armed runs do not count */
+unsigned engine_armed(void);                       /* runs that have been armed */
+unsigned engine_given_up(void);                    /* of them */
+unsigned engine_swaps(void);                       /* exchanges done */
+unsigned engine_pairs(void);                       /* copies to two places done */
+unsigned engine_repeats(void);                     /* runs that were said to be like the last */
 
 /* What a run that is said to be like another has in common with it. */
 typedef struct engine_likeness {

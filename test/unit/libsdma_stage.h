@@ -1,6 +1,6 @@
 /*
  * A stage for engines that are bound to a communicator: rank 0 of three, each on a GPU of an MI300X machine, its packets
- * executed (libthunk.h), without the other two ranks. Their words are the test's to write, their receive buffers are here.
+ * executed (libthunk.h), without the other two ranks. Their receive buffers are here; the test lets armed programs go.
  */
 #ifndef DMA_TEST_LIBSDMA_STAGE_H
 #define DMA_TEST_LIBSDMA_STAGE_H
@@ -22,8 +22,6 @@ typedef struct stage {
     dma_gpu_unit_t *unit;
     dma_gpu_binding_t *binding; /* NULL: has been unbound */
     dma_gpu_traits_t traits[STAGE_RANKS];
-    uint64_t ready_at[STAGE_RANKS];
-    dma_engine_line_t *ready; /* by rank */
     dma_window_t window;
     dma_peer_t peers[STAGE_RANKS];
     char *block; /* ours */
@@ -45,7 +43,12 @@ char *stage_memory(size_t bytes);
 void stage_plan(stage_t *s, const char *variant, dma_coll_t coll, bool in_place);
 void stage_bind(stage_t *s);
 
-void stage_start_rank(stage_t *s, int rank);
+/* All ranks have started the run; and our trigger. */
+void stage_release(stage_t *s);
+static inline _Atomic uint32_t *stage_trigger(const stage_t *s)
+{
+    return dma_window_trigger(&s->window, 0, s->run.epoch);
+}
 /* Of the program with that number: the epoch that it has come to the end of. */
 uint32_t stage_line(const stage_t *s, int queue);
 /* How often the unit has counted a reason. */
