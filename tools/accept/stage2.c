@@ -389,7 +389,8 @@ typedef struct timed {
     dma_record_feature_t feature;
 } timed_t;
 
-/* What the cost model says that a process does in such a call; a persistent call that is armed rings no doorbell. */
+/* What the cost model says that a process does for such a call. A persistent call that is armed has rung most of its doorbells
+ * before. */
 static void print_time(stage_t *s, const timed_t *t, bool armed, const char *line)
 {
     char form[16], collective[32];
@@ -407,7 +408,8 @@ static void print_time(stage_t *s, const timed_t *t, bool armed, const char *lin
         bool starts = armed && !strcmp(form, "persistent");
 
         accept_say(s->a, "times,%s,%s,%d,%s,%u,%lu,%.2f,%u,%u,%u\n", t->variant, form, starts, collective, s->ranks,
-                   bytes, us, (unsigned)work.packets, starts ? 0 : (unsigned)work.queues, (unsigned)work.completions);
+                   bytes, us, (unsigned)work.packets, (unsigned)(starts ? work.own_queues : work.queues),
+                   (unsigned)work.completions);
     }
 }
 
