@@ -213,6 +213,10 @@ static dma_import_t *open_export(dma_comm_t *comm, int r, const dma_device_recor
         dma_comm_note_reason(comm, DMA_REASON_open_memory);
         return NULL;
     }
+    if (status == DMA_AGAIN) {
+        dma_comm_note_reason(comm, DMA_REASON_open_held);
+        return NULL;
+    }
     if (status != DMA_OK) {
         dma_comm_count_reason(comm, DMA_REASON_open_failed);
         dma_proc_report(comm->proc, DMA_REPORT_WARN, "open",

@@ -419,7 +419,7 @@ static dma_import_t *find_import(dma_ipc_t *ipc, int device, uint64_t nonce, con
 }
 
 /* With the lock. Reopens the import of this allocation if it was waiting to be closed. *result is NULL with DMA_OK
- * if there is no such import and nothing conflicts. */
+ * if there is no such import and nothing conflicts. DMA_AGAIN: the runtime still holds an import that conflicts. */
 static dma_status_t find_closing(dma_ipc_t *ipc, int device, uint64_t nonce, const dma_export_t *export,
                                  dma_import_t **result)
 {
@@ -436,7 +436,7 @@ static dma_status_t find_closing(dma_ipc_t *ipc, int device, uint64_t nonce, con
             return DMA_OK;
         }
         if (conflicts(export, &i->export)) {
-            return DMA_UNSUPPORTED;
+            return DMA_AGAIN;
         }
     }
     return DMA_OK;

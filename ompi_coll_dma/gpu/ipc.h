@@ -66,7 +66,8 @@ bool dma_ipc_is_freed(dma_ipc_t *ipc, uint64_t number);
 
 typedef struct dma_import dma_import_t;
 
-/* Opens an export of the process `nonce` for a device of this process, or returns the import that is already open. */
+/* Opens an export of the process `nonce` for a device of this process, or returns the import that is already open.
+ * DMA_AGAIN: not now, because the runtime has not yet released an import of memory that its owner has freed. */
 dma_status_t dma_ipc_open(dma_ipc_t *ipc, int device, uint64_t nonce, const dma_export_t *export,
                           dma_import_t **import);
 /* The address of the first byte, as our device sees it. */

@@ -88,7 +88,7 @@ static int make_persistent(const job_t *j, MPI_Request *request)
 static hip_stats_t stats(void)
 {
     hip_stats_t s;
-    /* Nobody's queue is at work any more, and nobody's is yet. */
+    /* No queue works any more, and none works yet. */
     MPI_Barrier(MPI_COMM_WORLD);
     if (!hip_stats(&s)) {
         MPI_Abort(MPI_COMM_WORLD, 3);
@@ -206,7 +206,7 @@ static bool measure(const job_t *j, MPI_Request *request, int call, bool warm, l
     return !wrong & is_right(j, call);
 }
 
-/* One row of what is expected; how often it was not so. */
+/* One row of expected counts. Returns how often the counts differed. */
 static long row(job_t *j, char **words)
 {
     char seen[COUNTS][32] = {""};

@@ -6,7 +6,7 @@ set -uo pipefail
 # shellcheck source=test/device/common.sh
 . "$(dirname "$0")/common.sh"
 
-# counted VARIANT QUEUES ROWS... (what is armed stays so, however slow the machine is)
+# counted VARIANT QUEUES ROWS... (programs stay armed, however slow the machine is)
 counted() {
     job 120 8 mi300x 8 --mca coll_dma_gpu_variant "$1" --mca coll_dma_gpu_queues "$2" --mca coll_dma_armed_seconds 100 \
         "$build/test/device/counts" "${@:3}" && silent
@@ -56,8 +56,8 @@ done
 ok 'counters, 2 ranks' equal $RANDOM mi300x 2 auto
 ok 'counters, GPUs without swap and broadcast' equal $RANDOM mi250x 3 auto
 
-# kept MOST ENGINE ARGS...: what a loop of allocations, collectives and frees leaves with the driver at the most, beyond what was
-# there at first
+# kept MOST ENGINE ARGS...: a loop of allocations, collectives and frees leaves at most this much with the driver, beyond
+# what was there at the beginning
 kept() {
     local line first most
     line=$(job 60 2 mi250x 2 --mca coll_dma_engine "$2" "$build/test/device/held" -r 100 "${@:3}" | grep '^held: ') || return 1

@@ -4,11 +4,11 @@
  *
  *   mpirun -n N app_table [BYTES...]     bytes of the receive buffer; default 65536 1048576 67108864
  *
- * Then blocks of 4 MiB in rows at irregular distances, sent and received, sent only and received only:
+ * Then blocks of 4 MiB in rows at irregular distances, sent and received, only sent, and only received:
  *   rows        of an indexed datatype
  *
- * And what comes once per buffer, request or communicator:
- *   new         buffers that have just been allocated, as an application without an allocator of its own has them
+ * And costs that occur once per buffer, request or communicator:
+ *   new         buffers that have just been allocated, as in an application without an allocator of its own
  *   turns       calls on 64 pairs of buffers in turn
  *   requests    the first start, and one of the later ones, of many persistent requests
  */
@@ -38,7 +38,7 @@ static double median(double *values, int count)
     return values[count / 2];
 }
 
-/* The time of what all ranks begin together, in microseconds; the slowest rank's. */
+/* The time of an action that all ranks begin together, in microseconds; that of the slowest rank. */
 static double begin_together(void)
 {
     MPI_Barrier(MPI_COMM_WORLD);

@@ -49,7 +49,7 @@ mkdir -p "$out" "$work" || exit 1
 end=$((SECONDS + seconds))
 failed=()
 
-# limited SECONDS CMD...: CMD, for at most so long and never beyond the end
+# limited SECONDS CMD...: CMD, for at most this time and never beyond the end
 limited() {
     local limit=$1 left=$((end - SECONDS))
     shift
@@ -94,7 +94,7 @@ broken_component() {
 }
 
 broken_components() {
-    # The last push to a peer is left out, of every batch.
+    # The last push to a peer is left out of every batch.
     broken_component broken engine/stream/work.c \
         's/rt->copy_batch(stream, c->dst, c->src, c->bytes, c->n) : DMA_OK;/rt->copy_batch(stream, c->dst, c->src, c->bytes, c->n - 1) : DMA_OK;/' &&
         broken_component careless gpu/cuda/query.c 's/table->adopt = .*/table->adopt = NULL; (void)adopt;/'
@@ -148,7 +148,7 @@ run() {
         --mca coll dma --mca coll_dma_engine stream --mca coll_dma_arena_bytes 67108864 "${extra[@]}" "$@"
 }
 export -f run
-# A core for every rank and its helpers: waiting ranks keep theirs.
+# A core for every rank and its helpers, because waiting ranks keep theirs.
 spin=''
 [ "$cores" -lt 16 ] || spin='--mca mpi_yield_when_idle 0'
 export root work spin
@@ -182,7 +182,7 @@ stage_sweep() {
     [ "$cores" -ge 16 ] || parallel=1
     for i in 1 2 3 4 5 6 7 8; do
         gpus=''
-        [ $((i % 4)) != 3 ] || [ "$ranks" -lt 4 ] || gpus=2,3 # as many GPUs as ranks are what we may expect
+        [ $((i % 4)) != 3 ] || [ "$ranks" -lt 4 ] || gpus=2,3 # we may expect as many GPUs as ranks
         one_sweep $i $((i == 8 ? 1 : i % 2 ? 2 : ranks)) $((100 + i)) "$share" $((i > 4 ? 50 : 100)) "$gpus" >>"$work/sweep.txt" &
         [ $((i % parallel)) != 0 ] || wait
     done
@@ -193,7 +193,7 @@ stage_sweep() {
     [ "$count" -ge $((share * 8)) ] || status=1
     grep -h -m 3 -E 'FAILED|hangs|crashes|abort' "$work"/sweep-*.log | cut -c1-400 | head -n 8
     rm -f "$work/sweep.txt"
-    # A copy that is left out must not go unnoticed.
+    # A missing copy must be noticed.
     sweep_limit=90
     limited_run 90 broken "$ranks" "$work/build/test/mpi/sweep" -n 20 -d 100 -o allgather -f b -w 20 >"$work/sweep-broken.log" 2>&1
     if grep -q 'FAILED: receive buffer' "$work/sweep-broken.log"; then
@@ -229,7 +229,7 @@ stage_apps() {
         done
         app_case right build "$n" start --mca coll_dma_stream_sync 1 || status=1
     done
-    # What the care is for must be visible without it.
+    # Without this care, the fault must be visible.
     app_case wrong careless "$ranks" stale || status=1
     app_case wrong build "$ranks" start || status=1
     return $status
@@ -249,12 +249,12 @@ stage_kinds() {
     grep -q '^requests' "$out/kinds.txt"
 }
 
-# Of receive buffers to those of blocks.
+# From sizes of receive buffers to sizes of blocks.
 blocks() {
     echo "$((${sizes%:*} / ranks)):$((${sizes#*:} / ranks))"
 }
 
-# What coll_dma_bench is told of NCCL, and of matrix products.
+# The options of coll_dma_bench for NCCL and for matrix products.
 rival() { [ ! -e "$(nccl_home)/lib/libnccl.so.2" ] || echo "--nccl $(nccl_home)/lib/libnccl.so.2"; }
 gemm() { [ ! -e "$work/libgemm.so" ] || echo "--load $work/libgemm.so"; }
 runtime() { if [ "$(cuda_home)" = none ]; then echo rocm; else echo cuda; fi; }
@@ -278,7 +278,7 @@ bench() {
     return $status
 }
 
-# Persistent calls stand beside NCCL's graphs.
+# Persistent calls are compared with NCCL's graphs.
 # shellcheck disable=SC2046
 stage_passes() {
     local status=0 args=(-m "$(blocks)" -F 4 -i 100:30 -p 15)
@@ -287,7 +287,7 @@ stage_passes() {
     return $status
 }
 
-# Each size idle, and while products are made.
+# Each size on an idle machine, and during matrix products.
 # shellcheck disable=SC2046
 stage_gemm() {
     local modes=nccl,nccl-reg,nccl-sym,nccl-zero
@@ -331,7 +331,7 @@ cublas_folder() {
     done
 }
 
-# layer PARTS ROWS WIDTH COLUMNS: three times, since each sitting of a size is short
+# layer PARTS ROWS WIDTH COLUMNS: three times, because each measurement of a size is short
 layer() {
     local name=layer-$2-$3-$4-$1 i
     "$root/with-build" --build "$work/build" mpicc -O2 -DSIZES="ROWS=$2,WIDTH=$3,COLUMNS=$4,PARTS=$1" "$root/examples/layer.c" \
