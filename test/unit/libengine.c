@@ -53,6 +53,7 @@ typedef struct thread_binding {
     uint32_t armed[2];    /* by epoch % 2; 0: none */
     const struct dma_window *window;
     unsigned live;          /* programs under way */
+    unsigned live_of[2];    /* the same by epoch % 2 */
     engine_likeness_t like; /* of the last run */
 } thread_binding_t;
 
@@ -146,6 +147,7 @@ static void drop(thread_unit_t *unit, work_t *w)
     *link = w->next;
     unit->nworks--;
     w->binding->live--;
+    w->binding->live_of[w->epoch % 2]--;
     w->next = unit->spare;
     unit->spare = w;
     pthread_cond_broadcast(&unit->changed);
@@ -154,17 +156,15 @@ static void drop(thread_unit_t *unit, work_t *w)
 /* The caller holds the lock. May an armed program go on? Also false when the program was removed. */
 static bool may_run(thread_unit_t *unit, work_t *w)
 {
-    uint32_t word = w->trigger ? atomic_load_explicit(w->trigger, memory_order_acquire) : dma_trigger_go(w->epoch);
+    uint32_t go = dma_trigger_go(w->epoch);
+    uint32_t word = w->trigger ? atomic_load_explicit(w->trigger, memory_order_acquire) : go;
 
-    if ((word & dma_trigger_mask()) != dma_trigger_go(w->epoch)) {
-        return false;
+    if ((word & dma_trigger_mask()) == go && word != go) {
+        drop(unit, w); /* revoked */
+    } else if (word == go) {
+        w->trigger = NULL;
     }
-    if (word != dma_trigger_go(w->epoch)) {
-        drop(unit, w);
-        return false;
-    }
-    w->trigger = NULL;
-    return true;
+    return word == go;
 }
 
 static work_t *pick(thread_unit_t *unit)
@@ -399,12 +399,14 @@ static void put(thread_binding_t *b, const dma_run_t *run, uint32_t index, bool 
     b->unit->list = w;
     b->unit->nworks++;
     b->live++;
+    b->live_of[run->epoch % 2]++;
     pthread_cond_broadcast(&b->unit->changed);
 }
 
+/* Behind an armed run another one may be armed. */
 static void want_new(const thread_binding_t *b, const dma_run_t *run)
 {
-    if (b->live || (int32_t)(run->epoch - b->last) <= 0) {
+    if ((b->live && b->armed[b->last % 2] != b->last) || (int32_t)(run->epoch - b->last) <= 0) {
         misuse("run %u while %u programs of run %u are under way", run->epoch, b->live, b->last);
     }
 }
@@ -465,12 +467,7 @@ static dma_status_t engine_arm(const dma_run_t *run, uint64_t *bytes)
         return DMA_UNSUPPORTED;
     }
     pthread_mutex_lock(&b->unit->lock);
-    if (b->armed[b->last % 2] != b->last) { /* else it may be behind an armed run */
-        want_new(b, run);
-    }
-    if (run->epoch - b->last != 1 && b->last) {
-        misuse("run %u is armed behind run %u", run->epoch, b->last);
-    }
+    want_new(b, run);
     want_same(b, run);
     *bytes = 0; /* nobody counts what threads copy */
     b->window = run->window;
@@ -482,16 +479,6 @@ static dma_status_t engine_arm(const dma_run_t *run, uint64_t *bytes)
     pthread_mutex_unlock(&b->unit->lock);
     machine.armed++;
     return DMA_OK;
-}
-
-static bool has_work(const thread_binding_t *b, uint32_t epoch)
-{
-    const work_t *w = b->unit->list;
-
-    while (w && (w->binding != b || w->epoch != epoch)) {
-        w = w->next;
-    }
-    return w;
 }
 
 static void engine_disarm(dma_gpu_binding_t *handle)
@@ -507,7 +494,7 @@ static void engine_disarm(dma_gpu_binding_t *handle)
             continue;
         }
         dma_trigger_revoke(trigger, epoch);
-        while (has_work(b, epoch) && !machine.held[b->unit->device] && !machine.broken[b->unit->device]) {
+        while (b->live_of[parity] && !machine.held[b->unit->device] && !machine.broken[b->unit->device]) {
             pthread_cond_wait(&b->unit->changed, &b->unit->lock);
         }
         b->armed[parity] = 0;
