@@ -129,6 +129,10 @@ dma_gpu_work_t fit_work(const dma_gpu_profile_t *profile, const dma_gpu_shape_t 
     work.packets += n * own;
     work.queues += n * own;
     work.completions = work.queues;
+    /* one word lets all queues go, nothing can be taken back, and each call has buffers and packets of its own */
+    work.conditions = work.triggers = 0;
+    work.rearms = false;
+    work.own_queues = n * own;
     return work;
 }
 

@@ -85,7 +85,7 @@ static void errors(const dma_gpu_profile_t *profile, const dma_gpu_profile_t *ev
             fit_choices(profile, data, false, 0.05), data->nrows);
 }
 
-static void phases(const dma_gpu_profile_t *profile, const fit_data_t *data, FILE *out)
+static void phases_of_copies(const dma_gpu_profile_t *profile, const fit_data_t *data, FILE *out)
 {
     fprintf(out, "\nPhases of one copy, predicted / measured percent:\n\n"
                  "| bytes | control | schedule | copy | sync |\n|---|---|---|---|---|\n");
@@ -160,6 +160,38 @@ static void predictions(const dma_gpu_profile_t *profile, FILE *out)
     }
 }
 
+/* The same calls by one process for all GPUs, as measured, and by a process per GPU, as coll/dma runs them. */
+static void both(const dma_gpu_profile_t *profile, FILE *out)
+{
+    static const struct {
+        const char *name;
+        dma_gpu_family_t family;
+        int queues;
+    } variants[] = {{"pcpy", DMA_GPU_COPY, FIT_GPUS - 1},
+                    {"bcst", DMA_GPU_BCST, FIT_GPUS / 2},
+                    {"b2b, 1 queue", DMA_GPU_COPY, 1},
+                    {"swap", DMA_GPU_SWAP, FIT_GPUS / 2},
+                    {"halves", DMA_GPU_HALVES, FIT_GPUS - 1}};
+
+    fprintf(out, "\n| variant | artifact | artifact, prelaunched | process per GPU | process per GPU, prelaunched |\n"
+                 "|---|---|---|---|---|\n");
+    for (size_t i = 0; i < sizeof(variants) / sizeof(variants[0]); i++) {
+        fprintf(out, "| %s |", variants[i].name);
+        for (int k = 0; k < 4; k++) {
+            dma_gpu_shape_t shape = {.family = variants[i].family,
+                                     .nranks = FIT_GPUS,
+                                     .queues = variants[i].queues,
+                                     .bytes = KIB,
+                                     .prelaunch = k % 2};
+            dma_gpu_work_t work = k < 2 ? fit_work(profile, &shape) : dma_gpu_work(profile, &shape);
+            dma_gpu_phases_t phases = dma_gpu_phases(profile, &work, shape.prelaunch);
+
+            fprintf(out, " %.1f |", (double)dma_gpu_phases_sum(&phases) / 1e6);
+        }
+        fprintf(out, "\n");
+    }
+}
+
 void fit_report(const dma_gpu_profile_t *profile, const dma_gpu_profile_t *even, const dma_gpu_profile_t *odd,
                 const fit_data_t *data, FILE *out)
 {
@@ -167,7 +199,8 @@ void fit_report(const dma_gpu_profile_t *profile, const dma_gpu_profile_t *even,
     errors(profile, even, odd, data, out);
     speedups(profile, data, true, out);
     speedups(profile, data, false, out);
-    phases(profile, data, out);
+    phases_of_copies(profile, data, out);
+    both(profile, out);
     predictions(profile, out);
 }
 

@@ -147,7 +147,6 @@ DMA_REASON(COMM, unprepared_peer, "another rank could not prepare the call for e
 #define UNARMED "Starts of persistent requests after which nothing was armed for this reason: the next start writes its packets."
 DMA_REASON(COMM, arm_limit, "as many programs are armed as coll_dma_prelaunch allows", UNARMED)
 DMA_REASON(COMM, arm_off, "coll_dma_prelaunch is 0", UNARMED)
-DMA_REASON(COMM, arm_unregistered, "the device does not see the ready words of all ranks", UNARMED)
 DMA_REASON(COMM, arm_unable, "not all ranks' engines accept programs before the start", UNARMED)
 DMA_REASON(COMM, arm_refused, "the engine cannot arm these programs", UNARMED)
 #undef UNARMED

@@ -207,6 +207,15 @@ dma_status_t dma_channel_start(dma_channel_t *ch, dma_status_t *outcome)
     return dma_comm_post_task(ch->comm, &ch->call, ch->arrays, ch->done, ch->arg, &ch->task, outcome);
 }
 
+void dma_channel_prepare_next(dma_channel_t *ch)
+{
+    const dma_memory_t *memory = ch->comm->proc->memory;
+
+    if (!ch->resolved && memory) {
+        memory->prepare_next(ch->comm);
+    }
+}
+
 void dma_channel_destroy(dma_channel_t *ch)
 {
     const dma_host_t *host = ch->comm->host;

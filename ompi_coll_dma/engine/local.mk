@@ -2,6 +2,7 @@
 core_sources += \
 	ompi_coll_dma/engine/gpu.c \
 	ompi_coll_dma/engine/gpu.h \
+	ompi_coll_dma/engine/trigger.h \
 	ompi_coll_dma/engine/host/host.c \
 	ompi_coll_dma/engine/sdma/arm.c \
 	ompi_coll_dma/engine/sdma/engine.c \

@@ -25,7 +25,7 @@
 #include "core/setup/measure.h"
 #include "node/cross.h"
 
-#define PROTOCOL     12        /* version of the records and of the window */
+#define PROTOCOL     13        /* version of the records and of the window */
 #define FIRST_EPOCHS (1 << 28) /* twice an epoch stays below 2^31 for long */
 #define ATTEMPTS     2
 

@@ -25,6 +25,8 @@ typedef struct dma_sdma_unit {
     _Atomic bool off;              /* it has failed: it binds to no further communicator */
     pthread_mutex_t bindings_lock; /* guards the list; nothing is called with it */
     struct dma_sdma_binding *bindings;
+    pthread_mutex_t draft_lock; /* guards the memory in which arm.c builds packets; NULL: nothing was armed yet */
+    uint32_t *draft;
 } dma_sdma_unit_t;
 
 typedef struct dma_sdma_binding {
@@ -44,10 +46,12 @@ typedef struct dma_sdma_binding {
     _Atomic uint32_t
         ended; /* the last epoch of which all lines were seen. A fence that comes twice may hide them later */
 
-    uint64_t *ready;            /* the device's addresses of the ready words, by rank; NULL: arming is disabled */
+    uint64_t trigger;           /* the device's address of our trigger line; 0: arming is disabled */
     dma_queue_t **armed_queues; /* by program: the exclusive queue on which it is armed, or NULL */
-    uint64_t armed_packets;     /* behind the packets that wait, of all armed programs */
-    _Atomic uint32_t armed;     /* the last epoch that was armed; 0: none */
+    uint64_t armed_packets;     /* behind the packets that wait, of all armed programs of a run */
+    _Atomic uint32_t armed[2];  /* by epoch % 2: the last epoch that was armed and not revoked; 0: none */
+    _Atomic uint32_t revoked;   /* the epoch of a run that had started and was revoked; 0: none */
+    _Atomic uint32_t own_prog;  /* of armed runs: the program of the own block, which is not armed; 0: none */
     bool in_exit_list;          /* the exit handler knows this binding */
     dma_stamps_t *stamps;       /* by program; NULL: none */
     uint64_t stamps_addr;       /* on the device */
@@ -92,7 +96,10 @@ bool dma_sdma_stamps(dma_gpu_binding_t *handle, uint32_t program, dma_gpu_stamp_
 
 /* arm.c */
 dma_status_t dma_sdma_arm(const dma_run_t *run, uint64_t *bytes);
-void dma_sdma_disarm(dma_gpu_binding_t *handle, _Atomic uint32_t *ready);
+void dma_sdma_disarm(dma_gpu_binding_t *handle);
+/* Is a program of a run armed? And does the run wait for its trigger, or has it been revoked? */
+bool dma_sdma_is_armed(const dma_sdma_binding_t *b, uint32_t epoch, uint32_t prog);
+bool dma_sdma_run_waits(const dma_sdma_binding_t *b, uint32_t epoch);
 /* Destroys the armed queues, except those that still wait, and all if not all is `quiet`: a queue that has fetched everything
  * may still copy. Returns false if one is left. */
 bool dma_sdma_arm_release(dma_sdma_binding_t *b, bool quiet);
