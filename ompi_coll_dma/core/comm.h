@@ -216,6 +216,9 @@ struct dma_comm {
     double shown;      /* when the row was written last */
     uint64_t identity; /* equal on all ranks; 0: not agreed yet */
     bool warned;
+    const char *setup_phase; /* of the set-up: what it waited for when watch_clock looked last, and since when */
+    int setup_whom;
+    double setup_since;
     bool inner; /* belongs to a communicator over several nodes, which reports that its calls are late */
     char *text;
     char reason[320];
