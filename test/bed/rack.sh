@@ -118,14 +118,16 @@ doing() {
     done
 }
 
-# told_by PID FD: the line that process PID sends, for which 200 seconds are enough on any machine
+# told_by PID FD: the line that process PID sends, for which 200 seconds are enough on any machine. A second can be over in the
+# middle of the line.
 told_by() {
-    local try line
+    local try begin='' line
     for ((try = 0; try < 200; try++)); do
         if read -r -t 1 -u "$2" line; then
-            echo "$line"
+            echo "$begin$line"
             return
         fi
+        begin+=$line
         kill -0 "$1" 2>/dev/null || break
     done
     doing "$1" >&2 || true
