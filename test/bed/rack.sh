@@ -118,16 +118,16 @@ doing() {
     done
 }
 
-# told_by PID FD: the line that process PID sends, for which 200 seconds are enough on any machine. A second can be over in the
-# middle of the line.
+# told_by PID FD: the line that process PID sends, for which 200 seconds are enough on any machine. On a busy one a second may
+# end between two characters of the line.
 told_by() {
-    local try begin='' line
+    local try line begun=''
     for ((try = 0; try < 200; try++)); do
         if read -r -t 1 -u "$2" line; then
-            echo "$begin$line"
+            echo "$begun$line"
             return
         fi
-        begin+=$line
+        begun+=$line
         kill -0 "$1" 2>/dev/null || break
     done
     doing "$1" >&2 || true

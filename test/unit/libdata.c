@@ -6,7 +6,8 @@
 #include "libthreads.h"
 #include "libunit.h"
 
-/* Eight bytes, the first in the lowest bits. Without a period: what a later chunk has overwritten must not look right. */
+/* Eight bytes, the first in the lowest bits. They have no period, so that a block overwritten by a later chunk looks
+ * wrong. */
 static uint64_t word(uint64_t tag, int rank, uint64_t index)
 {
     uint64_t x = ((tag * 131 + (uint64_t)rank * 29 + 7) << 32) + index;
@@ -94,4 +95,11 @@ dma_status_t data_iallgather(dma_comm_t *comm, const dma_side_t *send, const dma
     dma_call_t call = allgather_call(send, recv);
 
     return task_post(comm, &call, NULL, NULL, task);
+}
+
+const dma_call_t *data_gather(data_gather_t *g)
+{
+    *g = (data_gather_t){
+        .call = {.coll = DMA_ALLGATHER, .send = data_buffer(g->send, 16), .recv = data_buffer(g->recv, 16)}};
+    return &g->call;
 }

@@ -1,6 +1,6 @@
 /*
- * Memory that runs out where calls in device memory are prepared: the call is right all the same, by another way, and the reason
- * is counted by a counter of its own. What is asked for memory fails once, on rank 1.
+ * Memory runs out while calls in device memory are prepared. The call is still right, in another way, and the reason
+ * has a counter of its own. One allocation fails, on rank 1.
  */
 #include <stdlib.h>
 
@@ -12,7 +12,7 @@
 
 #define RANKS 3
 
-/* What fails next on this thread. */
+/* What fails next in this thread. */
 typedef enum failing {
     NOTHING,
     CALLOC, /* of at least `least` bytes */
@@ -111,7 +111,7 @@ static void calls(rank_t *r)
 {
     call_t *c = call_make(r, &gather);
 
-    must(r, dma_comm_prepare(r->comms[0]) == DMA_OK, "not served");
+    threads_prepare(r, r->comms[0]);
     fail_on_rank_1(r);
     call_run(r, r->comms[0], c, 1);
     must(r, failing == NOTHING, "nothing has failed");
@@ -152,7 +152,7 @@ static void request(rank_t *r)
     dma_channel_t *channel;
     _Atomic dma_status_t status;
 
-    must(r, dma_comm_prepare(r->comms[0]) == DMA_OK, "not served");
+    threads_prepare(r, r->comms[0]);
     fail_on_rank_1(r);
     must(r, dma_channel_create(r->comms[0], &c->call, ended, (void *)&status, &channel) == DMA_OK, "not made");
     must(r, failing == NOTHING, "nothing has failed");
