@@ -117,7 +117,7 @@ static void without_messages(rank_t *r)
 {
     dma_comm_t *comm = r->comms[0];
 
-    must(r, dma_comm_prepare(comm) == DMA_OK, "%s", dma_comm_reason(comm));
+    threads_prepare(r, comm);
     threads_barrier(r);
     group_fail_sends(r->job->groups[0], r->rank);
     threads_barrier(r);
@@ -171,7 +171,7 @@ static void come_and_go(rank_t *r)
     uint64_t same = 12345;
     size_t before;
 
-    must(r, dma_comm_prepare(r->comms[0]) == DMA_OK, "%s", dma_comm_reason(r->comms[0]));
+    threads_prepare(r, r->comms[0]);
     before = dma_arena_used(r->proc->arena);
     for (int turn = 0; turn < 100; turn++) {
         for (int i = 0; i < ALIVE; i++) {
@@ -208,7 +208,7 @@ static void many(rank_t *r)
     enum { MANY = 200 };
     persistent_t *all = calloc(MANY, sizeof(*all));
 
-    must(r, dma_comm_prepare(r->comms[0]) == DMA_OK, "%s", dma_comm_reason(r->comms[0]));
+    threads_prepare(r, r->comms[0]);
     for (int i = 0; i < MANY; i++) {
         must(r, make(r, &all[i], DMA_ALLTOALLV, MOST_BLOCK) == DMA_OK, "%s", dma_comm_reason(r->comms[0]));
         must(r, state_of(&all[i]) == DMA_COMM_READY, "number %d finds no room", i);
@@ -240,7 +240,7 @@ static void one_is_short(rank_t *r)
     int aside = 0;
     size_t before;
 
-    must(r, dma_comm_prepare(r->comms[0]) == DMA_OK, "%s", dma_comm_reason(r->comms[0]));
+    threads_prepare(r, r->comms[0]);
     before = dma_arena_used(r->proc->arena);
     for (int i = 0; i < 12; i++) {
         must(r, make(r, p, colls[i % 4], i % 3 ? 20 : MOST_BLOCK) == DMA_OK, "%s", dma_comm_reason(r->comms[0]));

@@ -300,7 +300,7 @@ static void comes_late(rank_t *r)
     if (r->rank == *late) {
         usleep(500000);
     }
-    prepare(r);
+    threads_prepare(r, r->comms[0]);
 }
 
 /* Every rank of a slow or late set-up had its own line. Only those who wait for rank 0 speak in its place. */
