@@ -63,16 +63,6 @@ static dma_status_t copy_call(dma_channel_t *ch, const dma_call_t *call, int nra
     return DMA_OK;
 }
 
-/* Memory that starts would otherwise have to allocate. */
-static dma_status_t alloc_arrays(dma_channel_t *ch, const dma_comm_t *parent)
-{
-    if (parent->cluster && dma_call_is_simple(&ch->call) && !dma_proc_runtime(parent->proc)) {
-        return DMA_OK; /* no start needs any */
-    }
-    ch->arrays = malloc(dma_arrays_total(parent));
-    return ch->arrays ? DMA_OK : DMA_ERR_NOMEM;
-}
-
 /* From now on starts are done by messages. */
 static dma_status_t use_messages(dma_channel_t *ch)
 {
@@ -183,7 +173,8 @@ dma_status_t dma_channel_create(dma_comm_t *parent, const dma_call_t *call, dma_
     if ((status = copy_call(ch, call, parent->nranks)) != DMA_OK) {
         goto free_channel;
     }
-    if ((status = alloc_arrays(ch, parent)) != DMA_OK) {
+    if (!(ch->arrays = malloc(dma_arrays_total(parent)))) {
+        status = DMA_ERR_NOMEM;
         goto free_numbers;
     }
     if ((status = dma_comm_create(parent->proc, &config, &ch->comm)) != DMA_OK) {

@@ -279,11 +279,8 @@ dma_status_t dma_comm_begin(dma_comm_t *comm)
 
     if (comm->state == DMA_COMM_NEW) {
         note_setup_begin(comm);
-        if (!comm->cluster) { /* it needs some for the cursors of plans; over several nodes the first call that needs some gets them */
-            comm->arrays = malloc(dma_arrays_total(comm));
-            status = comm->arrays ? DMA_OK : DMA_ERR_NOMEM;
-        }
-        status = status == DMA_OK ? comm->route->setup_begin(comm) : status;
+        comm->arrays = malloc(dma_arrays_total(comm));
+        status = comm->arrays ? comm->route->setup_begin(comm) : DMA_ERR_NOMEM;
         if (status != DMA_OK) {
             dma_comm_fail(comm, status, "no memory for the set-up of %s", comm->text);
         } else {
@@ -361,10 +358,6 @@ static inline __attribute__((always_inline)) dma_status_t run_call(dma_comm_t *c
         return comm->state == DMA_COMM_POISONED ? comm->error : DMA_UNSUPPORTED;
     }
     status = dma_task_init(comm, &task, call, comm->arrays);
-    if (__builtin_expect(task.own_arrays, 0)) { /* for the next one, too */
-        comm->arrays = task.arrays;
-        task.own_arrays = false;
-    }
     dma_comm_lock(comm);
     dma_comm_count(comm, DMA_COUNT_BLOCKING + (int)call->coll);
     if (__builtin_expect(status != DMA_OK, 0)) {

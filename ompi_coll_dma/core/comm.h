@@ -185,8 +185,7 @@ struct dma_comm {
     dma_trace_comm_t traced;
     uint64_t *stream; /* by rank: chunks put into its stream so far; then the next two in the same memory: */
     uint64_t *pair_out, *pair_in; /* the same for the pair rings, from us to the rank and from it to us */
-    void
-        *arrays; /* of the blocking call: there is one at a time; over several nodes, NULL before one has needed them */
+    void *arrays;                 /* of the blocking call: there is one at a time */
     dma_task_t *head, *tail, *streaming;
     dma_task_t *completed;               /* delivered when the lock is released */
     _Atomic(dma_staging_t *) staging[2]; /* by side: memory of a call that has ended, for the next one */
@@ -387,12 +386,6 @@ static inline void dma_event_end(const dma_task_t *task)
 }
 
 /* ---- task.c ---- */
-
-/* Equal blocks that need no packing: most small calls. */
-static inline bool dma_call_is_simple(const dma_call_t *call)
-{
-    return !call->recv.counts && call->recv.dense && (call->in_place || call->send.dense);
-}
 
 /* Resolves a call into a task. `arrays`: memory of dma_arrays_total that nothing else uses meanwhile, or NULL. */
 dma_status_t dma_task_init(dma_comm_t *comm, dma_task_t *task, const dma_call_t *call, void *arrays);

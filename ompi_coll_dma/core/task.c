@@ -129,6 +129,12 @@ int dma_tasks_advance(dma_comm_t *comm)
     return completed;
 }
 
+/* Equal blocks that need no packing: most small calls. */
+static inline bool is_simple(const dma_call_t *call)
+{
+    return !call->recv.counts && call->recv.dense && (call->in_place || call->send.dense);
+}
+
 /* Is there device memory in the call? DMA_UNSUPPORTED: none. */
 static dma_status_t resolve_device_memory(dma_comm_t *comm, dma_task_t *task, const dma_call_t *call)
 {
@@ -162,7 +168,7 @@ static inline dma_status_t init_simple(const dma_comm_t *comm, dma_task_t *task,
 dma_status_t dma_task_init(dma_comm_t *comm, dma_task_t *task, const dma_call_t *call, void *arrays)
 {
     const dma_plain_t *plain = &comm->proc->plain;
-    bool simple = dma_call_is_simple(call);
+    bool simple = is_simple(call);
     dma_status_t status;
 
     task->comm = comm;

@@ -9,7 +9,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "core/comm.h"
 #include "dma/clock.h"
 #include "libpart.h"
 #include "libunit.h"
@@ -116,34 +115,6 @@ START_TEST(a_rank_is_gone)
 
     part_run(&job);
     ck_assert_int_ge(reports_count("failed"), 5);
-}
-END_TEST
-
-/* Memory for numbers of each rank: none before a call needs it, and one piece for all calls after that. */
-static void numbers(rank_t *r)
-{
-    static const dma_coll_t colls[] = {DMA_ALLGATHER, DMA_ALLTOALL, DMA_ALLGATHERV, DMA_ALLTOALLV, DMA_ALLGATHERV};
-    void *kept = NULL;
-    part_t p;
-
-    part_open(r, &p, 100);
-    must(r, dma_comm_prepare(p.comm) == DMA_OK, "set-up: %s", dma_comm_reason(p.comm));
-    for (int i = 0; i < 5; i++) {
-        dma_call_t call = part_call(r, &p, colls[i], false, 100, (uint64_t)i * 100);
-
-        must(r, dma_comm_run(p.comm, &call) == DMA_OK, "call %d", i);
-        part_check(r, &p, colls[i], 100, (uint64_t)i * 100);
-        kept = i == 2 ? p.comm->arrays : kept;
-        must(r, p.comm->arrays == kept && (i < 2) == !kept, "call %d: %p", i, p.comm->arrays);
-    }
-    part_close(&p);
-}
-
-START_TEST(numbers_take_memory_when_there_are_some)
-{
-    job_t job = part_job(4, part_alone, numbers, "cluster_direct");
-
-    part_run(&job);
 }
 END_TEST
 
@@ -486,7 +457,6 @@ int main(void)
     while (dma_cluster_variants[variants]) {
         variants++;
     }
-    unit_test(suite, numbers_take_memory_when_there_are_some, 20);
     unit_loop(suite, forms, 0, variants + 1, 60);
     unit_loop(suite, a_rank_is_gone, 0, variants, 60);
     unit_test(suite, unequal_sizes, 30);
