@@ -56,6 +56,8 @@ dma_gpu_work_t fit_work_of_copy(const dma_gpu_profile_t *profile, uint64_t bytes
 uint64_t fit_cost(const dma_gpu_profile_t *profile, const dma_gpu_shape_t *shape);
 const char *fit_column_name(const fit_row_t *row, int column);
 void fit_predict(const dma_gpu_profile_t *profile, const fit_row_t *row, double speedup[FIT_COLUMNS]);
+/* Percent: control, schedule, copy, sync. */
+void fit_phase_shares(const dma_gpu_profile_t *profile, const dma_gpu_work_t *work, bool prelaunch, double share[4]);
 void fit_predict_phase(const dma_gpu_profile_t *profile, const fit_phase_t *phase, double share[4]);
 
 /* The function that the search minimizes. */
@@ -82,5 +84,9 @@ double fit_phase_error(const dma_gpu_profile_t *profile, const fit_data_t *data)
  * GPU. */
 void fit_report(const dma_gpu_profile_t *profile, const dma_gpu_profile_t *even, const dma_gpu_profile_t *odd,
                 const fit_data_t *data, FILE *out);
+
+/* Prints shares of phases as CSV: of one copy as published and as predicted, and as predicted of each variant in the setting of
+ * the measurements. */
+void fit_shares(const dma_gpu_profile_t *profile, const fit_data_t *data, FILE *out);
 
 #endif

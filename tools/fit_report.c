@@ -170,3 +170,35 @@ void fit_report(const dma_gpu_profile_t *profile, const dma_gpu_profile_t *even,
     phases(profile, data, out);
     predictions(profile, out);
 }
+
+static void put_shares(const char *source, const char *what, uint64_t bytes, const double share[4], FILE *out)
+{
+    fprintf(out, "%s,%s,%" PRIu64 ",%.1f,%.1f,%.1f,%.1f\n", source, what, bytes, share[0], share[1], share[2],
+            share[3]);
+}
+
+void fit_shares(const dma_gpu_profile_t *profile, const fit_data_t *data, FILE *out)
+{
+    double share[4];
+
+    fprintf(out, "source,what,bytes,control,schedule,copy,synchronise\n");
+    for (size_t i = 0; i < data->nphases; i++) {
+        put_shares("published", "copy", data->phases[i].bytes, data->phases[i].share, out);
+    }
+    for (size_t i = 0; i < data->nphases; i++) {
+        fit_predict_phase(profile, &data->phases[i], share);
+        put_shares("model", "copy", data->phases[i].bytes, share, out);
+    }
+    for (size_t r = 0; r < data->nrows; r++) {
+        for (int column = 0; column < FIT_COLUMNS; column++) {
+            dma_gpu_shape_t shape = fit_shape(&data->rows[r], column);
+            dma_gpu_work_t work = fit_work(profile, &shape);
+            char what[64];
+
+            fit_phase_shares(profile, &work, shape.prelaunch, share);
+            snprintf(what, sizeof(what), "%s %s%s", data->rows[r].gathers ? "all-gather" : "all-to-all",
+                     fit_column_name(&data->rows[r], column), shape.prelaunch ? " prelaunched" : "");
+            put_shares("model", what, shape.bytes, share, out);
+        }
+    }
+}

@@ -172,6 +172,12 @@ static inline bool dma_ready_started(uint32_t word, uint32_t epoch)
     return word == dma_ready_start(epoch) || (int32_t)(word - dma_ready_start(epoch)) >= 2;
 }
 
+/* When an engine has run a program, by its own clock, which counts 100 MHz or so. */
+typedef struct dma_gpu_stamp {
+    uint64_t ticks[2]; /* begin and end */
+    bool early;        /* the program was given to the engine before the peers had entered (copy_early) */
+} dma_gpu_stamp_t;
+
 typedef struct dma_gpu_engine {
     const char *name; /* value of coll_dma_engine: at most 15 characters */
 
@@ -211,9 +217,9 @@ typedef struct dma_gpu_engine {
      * programs and waits, for a bounded time, until the hardware has skipped them; `ready` is this rank's ready word. */
     dma_status_t (*arm)(const dma_run_t *run, uint64_t *bytes);
     void (*disarm)(dma_gpu_binding_t *binding, _Atomic uint32_t *ready);
-    /* [may be NULL] When a program of the last run, which has ended, has begun and ended by the engine's clock, which counts
-     * 100 MHz or so. False: the engine does not know; it does so only if `bind` was told to. */
-    bool (*stamps)(dma_gpu_binding_t *binding, uint32_t program, uint64_t ticks[2]);
+    /* [may be NULL] When a program of the last run, which has ended, has begun and ended by the engine's clock. False: the
+     * engine does not know, or has said it with another program; it does so only if `bind` was told to. */
+    bool (*stamps)(dma_gpu_binding_t *binding, uint32_t program, dma_gpu_stamp_t *stamp);
     /* DMA_OK, or an error if the hardware has failed under the runs of this binding. Then *reason says how; it is valid
      * until this thread's next call of the engine. */
     dma_status_t (*check)(dma_gpu_binding_t *binding, const char **reason);

@@ -53,6 +53,10 @@ core_sources += \
 	ompi_coll_dma/engine/stream/engine.c \
 	ompi_coll_dma/engine/stream/self_copy.c \
 	ompi_coll_dma/engine/stream/self_copy.h \
+	ompi_coll_dma/engine/stream/stamps.c \
+	ompi_coll_dma/engine/stream/stamps.h \
 	ompi_coll_dma/engine/stream/stream.h \
+	ompi_coll_dma/engine/stream/unit.c \
+	ompi_coll_dma/engine/stream/unit.h \
 	ompi_coll_dma/engine/stream/work.c \
 	ompi_coll_dma/engine/stream/work.h

@@ -84,6 +84,7 @@ unit_tests += \
 	test/unit/test_state \
 	test/unit/test_stream \
 	test/unit/test_stream_own \
+	test/unit/test_stream_stamps \
 	test/unit/test_threads \
 	test/unit/test_trace
 if HAVE_UCX
@@ -117,6 +118,7 @@ unit_helpers += \
 	test/unit/libgpu_fake.c \
 	test/unit/libgpu_fake.h \
 	test/unit/libgpu_fake_account.c \
+	test/unit/libgpu_fake_event.c \
 	test/unit/libgpu_fake_internal.h \
 	test/unit/libgpu_fake_late.c \
 	test/unit/libgpu_fake_mapped.c \

@@ -88,7 +88,7 @@ void dma_sdma_temp_free(dma_sdma_unit_t *unit, uint64_t bytes, uint64_t temp);
 /* The times of a trace. Without memory or packet for them there are none. `quiet`: no engine writes to them any more. */
 void dma_sdma_stamps_make(dma_sdma_binding_t *b, bool wanted);
 void dma_sdma_stamps_free(dma_sdma_binding_t *b, bool quiet);
-bool dma_sdma_stamps(dma_gpu_binding_t *handle, uint32_t program, uint64_t ticks[2]);
+bool dma_sdma_stamps(dma_gpu_binding_t *handle, uint32_t program, dma_gpu_stamp_t *stamp);
 
 /* arm.c */
 dma_status_t dma_sdma_arm(const dma_run_t *run, uint64_t *bytes);
