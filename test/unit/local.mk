@@ -1,6 +1,7 @@
 # Unit tests: a new one is one line here. Each is one program, linked with the core and with the helpers.
 unit_tests += \
 	test/unit/test_cache \
+	test/unit/test_channels \
 	test/unit/test_choose \
 	test/unit/test_cluster \
 	test/unit/test_cluster_comm \
