@@ -94,7 +94,7 @@ delay_port() {
     local ready
     mkfifo $bed/delay.up
     exec {ready}<>$bed/delay.up
-    "$build/test/bed/delay_line" delay "$delay" </dev/null >$bed/delay.up &
+    "$build/test/bed/delay_line" delay "$delay" $bed/dirt </dev/null >$bed/delay.up &
     read -r -t 200 -u $ready _ || fail 'the delay line did not start'
     exec {ready}>&-
     ip -batch - <<END
@@ -120,12 +120,14 @@ doing() {
 
 # told_by PID FD: the line that process PID sends, for which 200 seconds are enough on any machine
 told_by() {
-    local try line
+    local try line='' part
     for ((try = 0; try < 200; try++)); do
-        if read -r -t 1 -u "$2" line; then
-            echo "$line"
+        # What a read has when its time is over is the begin of the line.
+        if read -r -t 1 -u "$2" part; then
+            echo "$line$part"
             return
         fi
+        line+=$part
         kill -0 "$1" 2>/dev/null || break
     done
     doing "$1" >&2 || true
