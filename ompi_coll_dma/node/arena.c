@@ -210,7 +210,10 @@ void *dma_arena_alloc(dma_arena_t *arena, size_t bytes, size_t zeroed, uint32_t 
         !(e = malloc(sizeof(*e)))) {
         return NULL;
     }
-    *e = (extent_t){.next = *link, .offset = at, .bytes = need};
+    e->next = *link;
+    e->offset = at;
+    e->bytes = need;
+    e->retired = 0;
     *link = e;
     arena->used += need;
     head = (dma_block_head_t *)(arena->base + at);
