@@ -17,7 +17,7 @@ AS_CASE([$enable_sanitizers],
   [yes], [dma_sanitizers=address,undefined],
   [dma_sanitizers=$enable_sanitizers])
 AS_IF([test -n "$dma_sanitizers"], [
-  # Undefined behaviour ends the program, or a test would pass over it.
+  # Undefined behaviour ends the program. Otherwise a test would not notice it.
   dma_flags="-fsanitize=$dma_sanitizers -fno-sanitize-recover=all -fno-omit-frame-pointer"
   AC_MSG_CHECKING([whether $CC takes -fsanitize=$dma_sanitizers])
   dma_save_CFLAGS=$CFLAGS
@@ -30,7 +30,7 @@ AS_IF([test -n "$dma_sanitizers"], [
   DMA_CFLAGS="$DMA_CFLAGS $dma_flags"
   DMA_LDFLAGS="-fsanitize=$dma_sanitizers"
   DMA_DEFINES=
-  # GCC says that ThreadSanitizer does not understand fences; that is no error of the code.
+  # GCC warns that ThreadSanitizer does not understand fences. This is not an error of the code.
   AS_CASE([$dma_sanitizers,$enable_werror], [*thread*,yes], [DMA_CFLAGS="$DMA_CFLAGS -Wno-error=tsan"])
 ])
 AC_SUBST([DMA_CFLAGS])

@@ -1,8 +1,9 @@
 # DMA_CHECK_EMU
 #
-# The emulated GPU node of the tests: a library in place of ROCm's thunk, below the real runtimes. Needs their headers, and
-# programs for the tests HIP itself. Sets HAVE_EMU, EMU_MISSING (what to say instead), EMU_COMGR (the compiler library that
-# HIP loads, whose results are kept) and EMU_ROCR (the runtime below HIP, which can be made to look newer).
+# The emulated GPU node of the tests: a library that replaces ROCm's thunk, below the real runtimes. It needs the headers of
+# the runtimes, and HIP itself for the programs of the tests. Sets HAVE_EMU, EMU_MISSING (what to print instead), EMU_COMGR
+# (the compiler library that HIP loads, whose results are kept) and EMU_ROCR (the runtime below HIP, which can be made to
+# look newer).
 AC_DEFUN([DMA_CHECK_EMU], [
 EMU_MISSING=
 AC_CHECK_HEADER([hsakmt.h], [], [EMU_MISSING="hsakmt.h was not found (Debian: apt-get install libhsakmt-dev)"])

@@ -1,6 +1,6 @@
 # DMA_STAND_IN(header, folder)
 #
-# If Open MPI's installation lacks this internal header, ours of config/compat/FOLDER take its place.
+# If Open MPI's installation lacks this internal header, the headers in config/compat/FOLDER replace it.
 AC_DEFUN([DMA_STAND_IN], [
 AC_MSG_CHECKING([for $1])
 AC_PREPROC_IFELSE([AC_LANG_SOURCE([[
@@ -51,7 +51,7 @@ OMPI_SERIES=$dma_major.$dma_minor
 OMPI_VERSION=$OMPI_SERIES.$dma_release
 AC_MSG_RESULT([$OMPI_VERSION])
 
-# The one place that knows the series: what the component links, so that the loader refuses it in another series.
+# The only place that knows the series: what the component is linked with, so that the loader refuses it in another series.
 AS_CASE([$OMPI_SERIES],
   [4.1], [OMPI_COMPONENT_LIBS="-lmpi -lopen-rte -lopen-pal"],
   [5.0], [OMPI_COMPONENT_LIBS="-lmpi -lopen-pal"],
@@ -74,7 +74,7 @@ AS_IF([test -z "$OMPI_COMPONENT_DIR" || test -z "$OMPI_HELP_DIR"],
 AC_MSG_RESULT([$OMPI_COMPONENT_DIR])
 DMA_COMPONENT_PATH
 
-# Open MPI's headers are not ours to warn about.
+# Warnings about Open MPI's headers are not ours to fix.
 dma_system=
 for dma_flag in $dma_compile "-I$dma_include"; do
   AS_CASE([$dma_flag],
@@ -90,14 +90,14 @@ for dma_flag in $OMPI_PROGRAM_LIBS; do
     [OMPI_COMPONENT_LDFLAGS="$OMPI_COMPONENT_LDFLAGS $dma_flag"])
 done
 
-# PMIx's headers, which Open MPI's own include from 5.0 on, may be in a folder of their own.
+# From 5.0 on, Open MPI's headers include those of PMIx, which may be in a folder of their own.
 AS_IF([test $dma_major -ge 5], [
   for dma_flag in `$PKG_CONFIG --cflags pmix 2>/dev/null`; do
     AS_CASE([$dma_flag], [-I/usr/include], [],
       [-I*], [OMPI_COMPONENT_CPPFLAGS="$OMPI_COMPONENT_CPPFLAGS -isystem `echo "$dma_flag" | sed 's/^-I//'`"])
   done])
 
-# Packages of Open MPI's internal headers miss some; ours stand in for those, and only for those.
+# Packages lack some of Open MPI's internal headers. Ours replace those, and only those.
 CPPFLAGS="$CPPFLAGS $OMPI_COMPONENT_CPPFLAGS"
 OMPI_COMPAT=
 DMA_STAND_IN([ompi/mpi/fortran/base/fint_2_int.h], [fortran])
@@ -132,11 +132,11 @@ AC_SUBST([OMPI_COMPONENT_LIBS])
 
 # DMA_COMPONENT_PATH
 #
-# What else must be in OMPI_MCA_mca_base_component_path when it names our folder. Components of Open MPI's own that are
-# files are found only if their folder is in it, too: OMPI_COMPONENT_REST is that, with a colon in front, or nothing.
-# From 5.0 on PMIx takes the variable for its own unless PMIX_MCA_mca_base_component_path says where its components are:
-# PMIX_COMPONENT_DIR, if there are any. OMPI_PATH_KEPT is no if mpirun sets the variable for its ranks when the user has
-# not (Debian's 5.0 does, to PMIx's folder), so that a component in Open MPI's own folder is not found under mpirun.
+# What else must be in OMPI_MCA_mca_base_component_path if it names our folder. Components of Open MPI that are files are
+# found only if their folder is in it, too. OMPI_COMPONENT_REST is that folder, with a colon in front, or empty. From 5.0 on
+# PMIx uses the variable, too, unless PMIX_MCA_mca_base_component_path says where its components are: PMIX_COMPONENT_DIR, if
+# there are any. OMPI_PATH_KEPT is no if mpirun sets the variable for its ranks when the user has not set it (Debian's 5.0
+# does, to PMIx's folder). Then a component in Open MPI's own folder is not found under mpirun.
 AC_DEFUN([DMA_COMPONENT_PATH], [
 OMPI_COMPONENT_REST=
 for dma_file in "$OMPI_COMPONENT_DIR"/mca_*.so; do
@@ -163,8 +163,8 @@ AC_SUBST([OMPI_PATH_KEPT])
 
 # DMA_INSTALL_DIRS
 #
-# Where `make install` puts the component and its help file: into Open MPI, under a given --prefix, or into a given
-# --with-mca-dir. Sets componentdir, helpdir and, where Open MPI does not look by itself, DMA_INSTALL_ELSEWHERE.
+# Where `make install` puts the component and its help file: into Open MPI, under the given --prefix, or into the given
+# --with-mca-dir. Sets componentdir, helpdir and, if Open MPI does not look there by itself, DMA_INSTALL_ELSEWHERE.
 AC_DEFUN([DMA_INSTALL_DIRS], [
 AC_ARG_WITH([mca-dir],
   [AS_HELP_STRING([--with-mca-dir=DIR],

@@ -1,6 +1,6 @@
 # DMA_OPTION(name, help)
 #
-# --with-NAME[=DIR]: sets dma_want to no, check (nothing said) or yes (asked for), and dma_dir to DIR or nothing.
+# --with-NAME[=DIR]: sets dma_want to no, check (the option was not given) or yes (it was), and dma_dir to DIR or nothing.
 AC_DEFUN([DMA_OPTION], [
 AC_ARG_WITH([$1], [AS_HELP_STRING([--with-$1@<:@=DIR@:>@], [$2])], [], [with_$1=check])
 AS_CASE([$with_$1],
@@ -10,8 +10,8 @@ AS_CASE([$with_$1],
 
 # DMA_OPTION_DONE(name, what, found, with, without)
 #
-# Fails if what was asked for by name is missing. Otherwise summary_NAME says what was found, and what that means: `with`
-# if it was found, `without` if it was not.
+# Fails if something that was asked for by name is missing. Otherwise summary_NAME says what was found, and what follows:
+# `with` if it was found, `without` if not.
 AC_DEFUN([DMA_OPTION_DONE], [
 AC_MSG_CHECKING([for $2])
 AS_CASE([$dma_want,$3],
@@ -25,7 +25,7 @@ AC_MSG_RESULT([$summary_$1])
 
 # DMA_CHECK_HEADER_IN(dir, header, prologue, if-found)
 #
-# With a directory, the header must be in it: one of another installation that the compiler knows does not count.
+# If a directory is given, the header must be in it. A header of another installation that the compiler knows does not count.
 AC_DEFUN([DMA_CHECK_HEADER_IN], [
 dma_save_CPPFLAGS=$CPPFLAGS
 AS_IF([test -z "$1"], [AC_CHECK_HEADER([$2], [$4], [], [$3])],
@@ -38,9 +38,9 @@ CPPFLAGS=$dma_save_CPPFLAGS
 # DMA_CHECK_OPTIONAL
 #
 # Software that coll/dma can use. UCX is used where it is found. The engines for AMD and NVIDIA GPUs are always built: they
-# declare what they call, and find the runtime that an application has loaded with dlopen. The build does not use the
-# headers of ROCm and CUDA, so what is found is only reported. (./check headers compares our declarations with them.) What
-# is asked for by name must be there.
+# declare what they call, and find the runtime that an application has loaded with dlopen. The build does not use the headers
+# of ROCm and CUDA, so what is found is only reported. (./check headers compares our declarations with them.) If an option
+# asks for one by name, it must be there.
 AC_DEFUN([DMA_CHECK_OPTIONAL], [
 DMA_CHECK_UCX
 

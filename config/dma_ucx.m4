@@ -1,8 +1,8 @@
 # DMA_CHECK_UCX
 #
-# UCX 1.13 or later, for transfers between nodes: sets UCX_CFLAGS, dma_ucx, the conditional HAVE_UCX and summary_ucx, and puts
-# DMA_HAVE_UCX into DMA_DEFINES. With a directory, only the UCX there counts, and it is looked for there at run time first.
-# Nothing is linked to it (ucx_tl/calls.h).
+# UCX 1.13 or later, for transfers between nodes. Sets UCX_CFLAGS, dma_ucx, the conditional HAVE_UCX and summary_ucx, and
+# adds DMA_HAVE_UCX to DMA_DEFINES. If a directory is given, only the UCX in it counts, and at run time it is looked for
+# there first. Nothing is linked with it (ucx_tl/calls.h).
 AC_DEFUN([DMA_CHECK_UCX], [
 DMA_OPTION([ucx], [transfers between nodes over the UCX installed there @<:@where it is found@:>@])
 dma_found= dma_later="the component stays inside nodes (Debian: apt-get install libucx-dev)"

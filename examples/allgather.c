@@ -1,6 +1,6 @@
 /*
- * All-gather: every rank has a block, and afterwards all ranks have all blocks, in rank order. First from a buffer of its
- * own, then in place: the block is already where it belongs.
+ * All-gather: every rank has a block, and afterwards all ranks have all blocks, in rank order. First from a send buffer,
+ * then in place: the rank's own block is already where it belongs.
  *
  *     mpicc -O2 allgather.c -o allgather -ldl && mpirun -n 4 ./allgather [--device]
  */
@@ -8,7 +8,7 @@
 
 enum { BLOCK = 10000 };
 
-/* A block of which every value says whose it is, in which round, and where. */
+/* A block. Every value in it depends on the rank, on the round and on its place. */
 static void fill(int *block, int owner, int round)
 {
     for (int i = 0; i < BLOCK; i++) {

@@ -1,13 +1,13 @@
 /*
  * An all-gather whose result is checked byte by byte.
  *
- * Every rank sends a block in which each byte is a function of (round, rank, position); afterwards every rank must have
- * the blocks of all ranks, in rank order, and nothing beyond them. Blocks of several sizes, out of place and in place,
- * a few rounds each, so that a byte left over from the round before would be noticed.
+ * Every rank sends a block in which each byte is a function of (round, rank, position). Afterwards every rank must have the
+ * blocks of all ranks, in rank order, and nothing after them. There are blocks of several sizes, out of place and in place,
+ * with a few rounds each, so that a byte that is left over from the previous round is noticed.
  *
  *     mpirun -n 4 --mca coll dma ./allgather_check
  *
- * Prints one line per size and exits with 1 if any byte anywhere was wrong.
+ * Prints one line per size, and exits with 1 if any byte was wrong.
  */
 #include <mpi.h>
 #include <stdio.h>
@@ -30,7 +30,7 @@ static void fill(unsigned char *block, int bytes, int round, int rank)
     }
 }
 
-/* Wrong bytes in the receive buffer and behind it. */
+/* Wrong bytes in the receive buffer and after it. */
 static long count_wrong(const unsigned char *recv, int bytes, int round, int ranks)
 {
     long wrong = 0;

@@ -1,6 +1,6 @@
 /*
- * All-to-all: every rank has a block for each rank, and afterwards one from each: the transposition of a matrix of blocks.
- * All-to-all-v does the same with blocks of different sizes; here rank r sends r + s + 1 pieces to rank s.
+ * All-to-all: every rank has a block for each rank, and afterwards one from each rank: the transposition of a matrix of
+ * blocks. All-to-all-v does the same with blocks of different sizes. Here rank r sends r + s + 1 pieces to rank s.
  *
  *     mpicc -O2 alltoall.c -o alltoall -ldl && mpirun -n 4 ./alltoall [--device]
  */
@@ -38,7 +38,7 @@ static long count_wrong(const int *data, const int *counts, const int *offsets)
     return wrong;
 }
 
-/* Blocks of `fixed` pieces each or, with 0, of different sizes. Returns the number of wrong values. */
+/* Blocks of `fixed` pieces each, or, with 0, of different sizes. Returns the number of wrong values. */
 static long exchange(int fixed, long *checked)
 {
     int *counts = malloc(2 * (size_t)ranks * sizeof(int)), *offsets = counts + ranks, total = 0;

@@ -1,6 +1,6 @@
 /*
- * Prints the counters of coll/dma that some collectives change: the performance variables coll_dma_* of MPI_T. A tool does the
- * same from outside of the program. Exits with 1 if a counter is missing or wrong.
+ * Prints the counters of coll/dma that some collectives change: the performance variables coll_dma_* of MPI_T. A tool does
+ * the same from outside of the program. Exits with 1 if a counter is missing or wrong.
  *
  *     mpirun -n 2 --mca coll dma ./counters
  */
@@ -35,7 +35,7 @@ int main(int argc, char **argv)
             MPI_T_pvar_handle_alloc(session, i, NULL, &handles[n++], &count);
         }
     }
-    for (int i = 0; i < CALLS; i++) { /* what is counted: from here on, the handles are there */
+    for (int i = 0; i < CALLS; i++) { /* from here on calls are counted, because the handles exist */
         MPI_Allgather(&mine, 1, MPI_INT, all, 1, MPI_INT, MPI_COMM_WORLD);
     }
     for (int i = 0; i < n; i++) {

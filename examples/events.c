@@ -1,7 +1,8 @@
 /*
- * Prints what coll/dma says of each call by events of MPI_T (Open MPI 6.0): a table of predicted and real times by operation and
- * variant, and what listening costs. A power manager would lower the clock of the cores at the begin of a long call, and raise it at its end: the two
- * listeners are where it would do so. Exits with 77 where MPI has no events, and with 1 if they are missing or wrong.
+ * Prints what coll/dma reports about each call by events of MPI_T (Open MPI 6.0): a table of predicted and real times by
+ * operation and variant, and the cost of listening. A power manager would lower the clock of the cores at the begin of a
+ * long call, and raise it at its end: the two listeners are the places where it would do so. Exits with 77 if MPI has no
+ * events, and with 1 if events are missing or wrong.
  *
  *     mpirun -n 2 --mca coll dma ./events
  */
@@ -24,7 +25,7 @@ static struct {
 } table[OPERATIONS][VARIANTS];
 static int begun;
 
-/* Runs inside of coll/dma: it calls nothing but MPI_T_event_copy and MPI_T_event_read. */
+/* Runs inside of coll/dma. It calls only MPI_T_event_copy and MPI_T_event_read. */
 static void at_begin(MPI_T_event_instance event, MPI_T_event_registration handle, MPI_T_cb_safety safety, void *arg)
 {
     (void)event, (void)handle, (void)safety, (void)arg;
@@ -44,7 +45,7 @@ static void at_end(MPI_T_event_instance event, MPI_T_event_registration handle, 
     }
 }
 
-/* Open MPI and the standard differ in whether their type of this is a pointer. */
+/* Open MPI and the standard differ in whether this type is a pointer. */
 typedef void listener_t(MPI_T_event_instance event, MPI_T_event_registration handle, MPI_T_cb_safety safety, void *arg);
 
 static MPI_T_event_registration listen_to(const char *name, listener_t *listener)
@@ -69,7 +70,7 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* An all-gather of 8 bytes with and without listeners, in turn; microseconds, medians over the rounds. */
+/* An all-gather of 8 bytes with and without listeners, in turn. Microseconds, medians over the rounds. */
 static void measure(int rank)
 {
     enum { ROUNDS = 41, LOOP = 2000 };

@@ -1,9 +1,9 @@
 /*
- * What the examples share, and what has little to do with MPI: memory on the host or, with --device, on a GPU, and the line
- * that each example ends with.
+ * Shared by the examples, and not about MPI: memory on the host or, with --device, on a GPU, and the line with which each
+ * example ends.
  *
- * One program works on AMD and NVIDIA GPUs and is built without their headers: their libraries are opened at run time. A
- * program that is written for one of them calls hipMalloc or cudaMalloc instead; nothing else changes.
+ * One program works on AMD and NVIDIA GPUs, and is built without their headers: it opens their libraries at run time. A
+ * program that is written for one vendor calls hipMalloc or cudaMalloc instead. Nothing else changes.
  */
 #ifndef EXAMPLE_H
 #define EXAMPLE_H
@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The calls of HIP or of CUDA's driver that are used. NULL without --device. */
+/* The functions of HIP or of CUDA's driver that are used. NULL without --device. */
 static struct {
     int (*alloc)(void **address, size_t bytes);
     int (*release)(void *address);
@@ -25,7 +25,7 @@ static struct {
 
 static int rank, ranks;
 
-/* Ends all ranks if `wrong`. */
+/* Ends all ranks if `wrong` is true. */
 static void fail_if(int wrong, const char *what)
 {
     if (wrong) {
@@ -34,7 +34,7 @@ static void fail_if(int wrong, const char *what)
     }
 }
 
-/* A function of a GPU's library. */
+/* A function of a GPU library. */
 static void *call_of(void *library, const char *name)
 {
     void *call = dlsym(library, name);
@@ -53,7 +53,7 @@ static int open_cuda(int index)
     }
     ((int (*)(int *))call_of(library, "cuDeviceGetCount"))(&count);
     fail_if(!count, "CUDA sees no GPU");
-    /* Devices are numbered, and their handles are these numbers. */
+    /* Devices are numbered, and the numbers serve as their handles. */
     fail_if(((int (*)(void **, int))call_of(library, "cuDevicePrimaryCtxRetain"))(&context, index % count), "context");
     fail_if(((int (*)(void *))call_of(library, "cuCtxSetCurrent"))(context), "cuCtxSetCurrent");
     *(void **)&device.alloc = call_of(library, "cuMemAlloc_v2");
@@ -83,7 +83,7 @@ static int open_hip(int index)
     return 1;
 }
 
-/* What MPI_Init_thread is asked for; an example may say more before it includes this. */
+/* The level of threads for MPI_Init_thread. An example may define a higher one before it includes this file. */
 #ifndef EXAMPLE_THREADS
 #define EXAMPLE_THREADS MPI_THREAD_SINGLE
 #endif
@@ -131,7 +131,7 @@ static void example_free(void *address)
     }
 }
 
-/* To, from and between such buffers. Complete when it returns: MPI may use the buffer then. */
+/* Copies to, from and between such buffers. The copy is complete when the function returns, so MPI may use the buffer. */
 static void example_copy(void *to, const void *from, size_t bytes)
 {
     if (!bytes || !device.alloc) {
@@ -142,7 +142,7 @@ static void example_copy(void *to, const void *from, size_t bytes)
     fail_if(device.wait(), "copy");
 }
 
-/* The last line, and the exit status: whether any rank has found something wrong. Ends MPI. */
+/* The last line, and the exit status: whether any rank has found an error. Ends MPI. */
 static int example_end(const char *what, long checked, long wrong)
 {
     long sums[2] = {checked, wrong};

@@ -1,19 +1,20 @@
 /*
- * A matrix product for examples that measure, and the time of what they do. The product is made by cuBLAS in a stream, if CUDA and libcublas are there, otherwise by the processor.
- * To be included behind example.h.
+ * A matrix product for examples that measure, and the time of an action. cuBLAS makes the product in a stream if CUDA and
+ * libcublas are there; otherwise the processor does. Include it after example.h.
  */
 #ifndef EXAMPLE_PRODUCT_H
 #define EXAMPLE_PRODUCT_H
 
 #include <mpix_dma.h>
 
-/* `stream`: one that copies in the null stream do not wait for. NULL without --device. `blas`: the handle of cuBLAS, or NULL. */
+/* `stream`: a stream that copies in the null stream do not wait for. NULL without --device. `blas`: the handle of cuBLAS,
+ * or NULL. */
 static void *stream, *blas;
 static int (*wait_stream)(void *);
 static int (*product)(void *, int, int, int, int, int, const float *, const float *, int, const float *, int,
                       const float *, float *, int);
 
-/* With --device. Returns the type of a queue of it. */
+/* With --device. Returns the type of a queue of the stream. */
 static int open_stream(void)
 {
     void *program = dlopen(NULL, RTLD_NOW), *library = NULL;
@@ -38,8 +39,8 @@ static int open_stream(void)
 }
 
 /*
- * y = x w, of `rows` rows of x with `width` numbers, and `columns` columns of w; all on the device with --device, and stored by
- * rows. With cuBLAS it is only put into the stream.
+ * y = x w, with `rows` rows of x of `width` numbers each, and `columns` columns of w. With --device everything is on the
+ * device, stored by rows. With cuBLAS the product is only put into the stream.
  */
 static void multiply(float *y, const float *x, const float *w, int rows, int width, int columns)
 {
@@ -48,7 +49,7 @@ static void multiply(float *y, const float *x, const float *w, int rows, int wid
     float *a, *b, *c;
 
     if (blas) {
-        /* Matrices of BLAS are stored by columns: it sees all three transposed. */
+        /* BLAS stores matrices by columns, so it sees all three transposed. */
         fail_if(rows && product(blas, 0, 0, columns, rows, width, &one, w, columns, x, width, &zero, y, columns),
                 "product");
         return;
@@ -71,13 +72,14 @@ static void multiply(float *y, const float *x, const float *w, int rows, int wid
     free(a);
 }
 
-/* Until the products are made. */
+/* Waits until the products are made. */
 static void finish_products(void)
 {
     fail_if(blas && wait_stream(stream), "the stream has failed");
 }
 
-/* Seconds of the slowest rank, the best of the turns. `before`, which is not timed, is called before the first and the last. */
+/* Seconds of the slowest rank, the best of the turns. `before` is called before the first and the last turn, and is not
+ * timed. */
 static double time_of(void (*way)(void), void (*before)(void), int turns)
 {
     double best = 1e9, time;

@@ -1,9 +1,9 @@
 /*
- * A two-dimensional FFT: the rows of a matrix are spread over the ranks. Each rank transforms its rows; an all-to-all
- * transposes the matrix, so that the columns are rows; each rank transforms these. Derived datatypes do the transposition:
- * nothing is packed by hand.
+ * A two-dimensional FFT. The rows of a matrix are distributed over the ranks. Each rank transforms its rows. An all-to-all
+ * transposes the matrix, so that the columns become rows. Each rank transforms these. Derived datatypes do the
+ * transposition: the program packs nothing.
  *
- * The matrix is a sum of plane waves, of which the transform has one value each.
+ * The matrix is a sum of plane waves, so that its transform has one value for each.
  *
  *     mpicc -O2 fft2d.c -o fft2d -ldl -lm && mpirun -n 4 ./fft2d [--device]
  */
@@ -24,7 +24,7 @@ static const struct {
 } waves[] = {{1, 5, 1}, {7, 2, 0.5}, {0, 11, 3}};
 enum { WAVES = sizeof(waves) / sizeof(*waves) };
 
-/* By halves as long as the length is even, then by the definition. `stride` is the distance of the input's values. */
+/* By halves while the length is even, then by the definition. `stride` is the distance of the input's values. */
 static void transform(value_t *out, const value_t *in, int length, int stride)
 {
     int half = length / 2;
@@ -70,7 +70,7 @@ static MPI_Datatype block_of(MPI_Datatype type)
     return block;
 }
 
-/* to[column][row] = from[row][column] over all ranks. A block is sent by rows, and each of them is received as a column. */
+/* to[column][row] = from[row][column] over all ranks. A block is sent by rows. Each row is received as a column. */
 static void transpose(value_t *to, const value_t *from)
 {
     MPI_Datatype rows, column, next_column, columns, sent, received;

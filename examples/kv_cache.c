@@ -1,9 +1,11 @@
 /*
- * The key-value cache of a language model moves from the ranks that read prompts (prefill) to those that write answers
- * (decode). The first half of the ranks read; each of their requests has a few pages of cache in every layer and is given to
- * one of the other ranks. A layer's pages begin to move as soon as the layer is done, beside the work on the next one.
+ * The key-value cache of a language model moves from the ranks that process prompts (prefill) to those that generate answers
+ * (decode). The first half of the ranks does prefill. Each of its requests has a few pages of cache in every layer, and is
+ * given to one of the other ranks. The pages of a layer begin to move as soon as the layer is computed, beside the
+ * computation of the next layer.
  *
- * One non-blocking all-to-all-v for each layer moves the pages; readers receive nothing, and writers send nothing.
+ * One non-blocking all-to-all-v for each layer moves the pages. Prefill ranks receive nothing, and decode ranks send
+ * nothing.
  *
  *     mpicc -O2 kv_cache.c -o kv_cache -ldl && mpirun -n 4 ./kv_cache [--device]
  */
@@ -28,7 +30,7 @@ static float value(int reader, int request, int page, int layer, int i)
     return (float)(((reader * REQUESTS + request) * MOST_PAGES + page) * LAYERS + layer) + (float)i / PAGE;
 }
 
-/* What this rank does with one page of the cache; returns how many of its values are wrong. */
+/* What this rank does with one page of the cache. Returns how many of its values are wrong. */
 typedef int visit_t(float *at, int reader, int request, int page, int layer);
 
 static int compute(float *at, int reader, int request, int page, int layer)
@@ -49,7 +51,7 @@ static int check(float *at, int reader, int request, int page, int layer)
     return wrong;
 }
 
-/* Visits the pages that go from a reader to a writer, which lie beside each other on both sides. Without `at` they are only
+/* Visits the pages that go from one rank to another. They are contiguous on both sides. Without `at` they are only
  * counted. */
 static int visit_pages(float *at, int reader, int writer, int layer, visit_t *visit, long *wrong)
 {

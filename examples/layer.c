@@ -1,13 +1,13 @@
 /*
- * A tensor-parallel layer three ways: the activations of all ranks are gathered, and multiplied by this rank's columns of the
- * weights.
+ * A tensor-parallel layer, in three ways. The activations of all ranks are gathered, and multiplied by this rank's columns
+ * of the weights.
  *
  *     blocking      the all-gather, then the product
  *     queue         the product of the own block beside the all-gather, then the others', in the order of a stream
- *     partitioned   the product of each partition as soon as it has come, the own ones first
+ *     partitioned   the product of each partition as soon as it has arrived, the own ones first
  *
- * With --device and CUDA, cuBLAS makes the products if it is there, otherwise the processor does (example_product.h). Numbers
- * are small integers, and results exact. The functions MPIX_* are those of libmpix_dma (docs/user/queues.md).
+ * With --device and CUDA, cuBLAS makes the products if it is there; otherwise the processor does (example_product.h). The
+ * numbers are small integers, so results are exact. The functions MPIX_* are those of libmpix_dma (docs/user/queues.md).
  *
  *     mpicc -O2 layer.c -o layer -lmpix_dma -ldl && mpirun -n 4 ./layer [--device]
  */
@@ -20,7 +20,7 @@
 #define MPI_Allgather_init MPIX_Allgather_init
 #endif
 
-/* Rows of a rank, length of a row, columns of a rank. Larger ones are for measuring. */
+/* Rows of a rank, length of a row, columns of a rank. Larger values are for measurements. */
 #ifndef SIZES
 #define SIZES ROWS = 32, WIDTH = 64, COLUMNS = 48, PARTS = 4
 #endif
@@ -79,7 +79,7 @@ static void partitioned(void)
     fail_if(MPIX_Wait(&parted, MPI_STATUS_IGNORE), "wait");
 }
 
-/* Of CHECKED values at most, spread over the result. */
+/* At most CHECKED values, spread over the result. */
 static long wrong_values(long *checked)
 {
     long values = (long)ranks * ROWS * COLUMNS, step = values / CHECKED + 1, wrong = 0;
@@ -107,7 +107,7 @@ static void prepare(void)
     example_copy(weights, host, (size_t)WIDTH * COLUMNS * sizeof(float));
 }
 
-/* Nothing that an earlier turn has made is left. */
+/* Removes what earlier turns have made. */
 static void forget(void)
 {
     memset(host, 0xFF, (size_t)ranks * ROWS * (WIDTH + COLUMNS) * sizeof(float));

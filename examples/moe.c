@@ -1,10 +1,10 @@
 /*
- * A layer with a mixture of experts: each rank has some experts and some tokens. A router chooses an expert for each token;
- * tokens go to the ranks of their experts and come back.
+ * A layer with a mixture of experts. Each rank has some experts and some tokens. A router chooses an expert for each token.
+ * Tokens go to the ranks of their experts and come back:
  *
- *     the ranks tell each other how many tokens they send (all-to-all of numbers),
- *     tokens are sorted by rank and sent (all-to-all-v),
- *     experts do their work, and the results come back on the same way (all-to-all-v with the counts exchanged).
+ *     the ranks tell each other how many tokens they send (all-to-all of numbers);
+ *     tokens are sorted by rank and sent (all-to-all-v);
+ *     experts process them, and the results come back in the same way (all-to-all-v with the counts exchanged).
  *
  * The router prefers the first experts, so the blocks have very different sizes, and some are empty.
  *
@@ -26,7 +26,7 @@ static int expert_of(int owner, int token)
     return (int)(hash % experts * (hash / 7 % experts) / experts);
 }
 
-/* The first value of a token that travels names its expert. */
+/* The first value of a travelling token is the number of its expert. */
 static void work_of_expert(float *token)
 {
     for (int i = 1; i <= WIDTH; i++) {
@@ -46,7 +46,7 @@ static int offsets_of(int *offsets, const int *counts)
     return sum;
 }
 
-/* The tokens in the order of their ranks; place[t] says where token t went. */
+/* The tokens in the order of their ranks. place[t] says where token t went. */
 static void sort_tokens(float *sorted, int *place, int *counts, int *offsets)
 {
     memset(counts, 0, (size_t)ranks * sizeof(int));

@@ -26,7 +26,7 @@ own = for_mpi(travelling)
 theirs = for_mpi(numpy.zeros((come.sum(), WIDTH + 1)))
 comm.Alltoallv([own, to, token], [theirs, come, token])
 work = on_host(theirs)
-work[:, 1:] *= work[:, :1] + 2  # what the experts do
+work[:, 1:] *= work[:, :1] + 2  # the work of the experts
 theirs = for_mpi(work)
 comm.Alltoallv([theirs, come, token], [own, to, token])
 token.Free()

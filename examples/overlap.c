@@ -1,17 +1,17 @@
 /*
- * Computation beside a non-blocking all-gather: y = A x, step by step. The rows of the matrix are spread over the ranks, so
- * each step needs all of x, of which each rank has computed a part. While that is gathered, the rank computes with the part
- * of x that it has itself.
+ * Computation beside a non-blocking all-gather: y = A x, step by step. The rows of the matrix are distributed over the
+ * ranks, so each step needs all of x, and each rank has computed a part of it. While the parts are gathered, the rank
+ * computes with its own part of x.
  *
  *     mpicc -O2 overlap.c -o overlap -ldl && mpirun -n 4 ./overlap [--device]
  *
- * MPI_Test in between lets Open MPI make progress. Engines of GPUs need that less often than processors do.
+ * MPI_Test in between lets Open MPI make progress. GPU engines need that less often than processors do.
  */
 #include "example.h"
 
 enum { PART = 240, STEPS = 10 };
 
-/* A matrix that moves every value to the next place and adds the one before: all values stay small integers. */
+/* A matrix that moves every value to the next place and adds the previous one. All values stay small integers. */
 static long entry(int row, int column, int n)
 {
     return (column == (row + 1) % n) - (column == row);
@@ -27,7 +27,7 @@ static void multiply(long *y, const long *x, int part, int n)
     }
 }
 
-/* The same on one rank alone. */
+/* The same on one rank. */
 static void multiply_all(long *y, const long *x, int n)
 {
     for (int i = 0; i < n; i++) {

@@ -1,9 +1,9 @@
 /*
- * An all-gather in parts: threads fill the partitions of a block, and each is sent as soon as it is full. The main thread adds up
- * what has come, while the rest is being made. The functions MPIX_* are those of libmpix_dma, which is installed with
- * coll/dma (docs/user/queues.md).
+ * An all-gather in parts. Threads fill the partitions of a block, and each partition is sent as soon as it is full. The main
+ * thread adds up what has arrived, while the rest is being made. The functions MPIX_* are those of libmpix_dma, which is
+ * installed with coll/dma (docs/user/queues.md).
  *
- * Only the main thread calls MPI; MPIX_Pready may be called by any thread.
+ * Only the main thread calls MPI. Any thread may call MPIX_Pready.
  *
  *     mpicc -O2 partitions.c -o partitions -lmpix_dma -ldl -lpthread && mpirun -n 4 ./partitions [--device]
  */
@@ -39,7 +39,7 @@ static void *fill(void *arg)
     return NULL;
 }
 
-/* On a device only the thread that has it as its current one can copy, so that thread fills them, too. */
+/* Only a thread whose current device it is can copy to a device. So such a thread fills them, too. */
 static void fill_on_device(void)
 {
     static double made[LENGTH];
@@ -65,7 +65,7 @@ static long wrong_in(int number)
     return wrong;
 }
 
-/* Each partition as soon as it has come, in any order. */
+/* Each partition as soon as it has arrived, in any order. */
 static long use(char *used)
 {
     long wrong = 0;

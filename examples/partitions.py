@@ -45,7 +45,7 @@ for turn in range(TURNS):
     request.Start()
     for part in reversed(range(PARTS)):
         send[part] = for_mpi(made(turn, rank, part))
-        for_mpi(send[part])  # what has been written on a device is complete
+        for_mpi(send[part])  # what was written on a device is complete
         must(dma.MPIX_Pready(part, handle(request)))
     for number in range(ranks * PARTS):
         arrived.value = 0

@@ -1,6 +1,6 @@
 /*
- * A persistent all-gather: all arguments are given once, and every turn of the loop only starts it. coll/dma prepares as much
- * as it can in advance; with GPU engines that includes the programs of their copies.
+ * A persistent all-gather. All arguments are given once, and every turn of the loop only starts it. coll/dma prepares as
+ * much as it can in advance. With GPU engines that includes the programs of their copies.
  *
  * MPI 4 calls it MPI_Allgather_init. Open MPI 4.1 has it as an extension with another name.
  *
@@ -33,7 +33,7 @@ int main(int argc, char **argv)
         for (int i = 0; i < BLOCK; i++) {
             block[i] = turn + rank * 1e-3 + i * 1e-9;
         }
-        /* Between a wait and the next start the buffers belong to the program. */
+        /* Between a wait and the next start, the buffers belong to the program. */
         example_copy(send, block, sizeof(block));
         MPI_Start(&request);
         MPI_Wait(&request, MPI_STATUS_IGNORE);

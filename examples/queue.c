@@ -1,13 +1,13 @@
 /*
- * An all-gather in the order of a stream: each turn writes a block, gathers the blocks of all ranks, and reads them. All turns
- * are enqueued at once; until the end, the host waits for nothing. The functions MPIX_* are those of libmpix_dma, which
- * is installed with coll/dma (docs/user/queues.md).
+ * An all-gather in the order of a stream. Each turn writes a block, gathers the blocks of all ranks, and reads them. All
+ * turns are enqueued at once. The host waits only at the end. The functions MPIX_* are those of libmpix_dma, which is
+ * installed with coll/dma (docs/user/queues.md).
  *
  * On the host there is no stream: each turn computes beside its all-gather, and waits for the queue.
  *
  *     mpicc -O2 queue.c -o queue -lmpix_dma -ldl && mpirun -n 4 ./queue [--device]
  */
-/* Lets a thread of the library carry out what the stream has come to. */
+/* Lets a thread of the library carry out what the stream has reached. */
 #define EXAMPLE_THREADS MPI_THREAD_MULTIPLE
 #include "example.h"
 
@@ -27,7 +27,8 @@ static struct {
     int (*wait)(void *handle);
 } stream;
 
-/* Copies in the null stream wait for other streams, and MPI may make some: so ours is one that they do not wait for. */
+/* Copies in the null stream wait for other streams, and MPI may make such copies. So this stream is one that they do not
+ * wait for. */
 static void open_stream(void)
 {
     void *all = dlopen(NULL, RTLD_NOW);
@@ -41,7 +42,7 @@ static void open_stream(void)
     *(void **)&stream.wait = call_of(all, hip ? "hipStreamSynchronize" : "cuStreamSynchronize");
 }
 
-/* Stands for a kernel: it runs when the stream comes to it. */
+/* In place of a kernel: it runs when the stream reaches it. */
 static void enqueue_copy(void *to, const void *from, size_t bytes)
 {
     fail_if(stream.copy_hip ? stream.copy_hip(to, from, bytes, 4, stream.handle)

@@ -1,13 +1,13 @@
 /*
- * Feed-forward layers of a transformer, tensor-parallel with sequence parallelism. Between layers each rank holds the
+ * Feed-forward layers of a transformer, tensor-parallel with sequence parallelism. Between layers each rank has the
  * activations of its own tokens. A layer
  *
- *     gathers the activations of all tokens (all-gather),
- *     multiplies them by its columns of the first weight matrix, applies the ReLU, and multiplies by its rows of the second,
+ *     gathers the activations of all tokens (all-gather);
+ *     multiplies them by its columns of the first weight matrix, applies the ReLU, and multiplies by its rows of the second;
  *     and adds up the partial results of all ranks for its own tokens (an all-to-all and a sum, so that engines move them).
  *
- * The multiplications are done by the processor here, and all numbers are small integers, so that the result is exact: it is
- * compared with that of one rank alone.
+ * The processor does the multiplications here. All numbers are small integers, so that the result is exact. It is compared
+ * with the result of one rank.
  *
  *     mpicc -O2 transformer.c -o transformer -ldl && mpirun -n 4 ./transformer [--device]
  */
@@ -37,7 +37,7 @@ static void feed_forward(float *out, const float *x, int tokens, int layer, int 
     }
 }
 
-/* In place of a layer norm: back to small integers. */
+/* Replaces a layer norm: back to small integers. */
 static void normalize(float *x, int values)
 {
     for (int i = 0; i < values; i++) {
@@ -60,7 +60,7 @@ typedef struct buffers {
     float *parts;   /* the parts of all ranks of the results of the own tokens */
 } buffers_t;
 
-/* `x`: the activations of the own tokens; `work`: room for those of all tokens, twice. */
+/* `x`: the activations of the own tokens. `work`: room for twice those of all tokens. */
 static void layer_of_all(float *x, float *work, const buffers_t *b, int layer)
 {
     const int block = TOKENS * WIDTH;
@@ -82,7 +82,7 @@ static void layer_of_all(float *x, float *work, const buffers_t *b, int layer)
     normalize(x, block);
 }
 
-/* The same for the own tokens alone, with all weights. */
+/* The same for the own tokens only, with all weights. */
 static void layer_of_one(float *x, int layer)
 {
     static float out[TOKENS * WIDTH];

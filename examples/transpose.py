@@ -22,7 +22,7 @@ def transposed(first_row):
     return numpy.arange(n) * 1000.0 + (first_row + numpy.arange(ROWS))[:, None]
 
 
-# A block is sent row by row, and each of its rows is received as a column. Its extent leads to the next block.
+# A block is sent row by row. Each row is received as a column. The extent of a column leads to the next block.
 sent = value.Create_vector(ROWS, ROWS, n).Create_resized(0, ROWS * value.size).Commit()
 column = value.Create_vector(ROWS, 1, n).Create_resized(0, value.size)
 received = column.Create_contiguous(ROWS).Create_resized(0, ROWS * value.size).Commit()

@@ -1,9 +1,9 @@
-# Read by shell tests: counts cases and says what happened. A test ends with `finish`.
+# Read by shell tests: counts cases and prints their results. A test ends with `finish`.
 # shellcheck shell=bash
 passed=0
 failed=0
 
-# ok TEXT CMD...: a case that passes if CMD succeeds; what CMD prints is shown if it does not.
+# ok TEXT CMD...: a case that passes if CMD succeeds. If CMD fails, its output is shown.
 ok() {
     local text=$1 output
     shift
@@ -17,7 +17,7 @@ ok() {
     fi
 }
 
-# says PATTERN CMD...: CMD may succeed or not, but prints a line with this (extended) pattern.
+# says PATTERN CMD...: CMD prints a line that matches this (extended) pattern, whether it succeeds or not.
 says() {
     local pattern=$1 output
     shift
@@ -26,7 +26,7 @@ says() {
     grep -Eq -e "$pattern" <<<"$output"
 }
 
-# refuses PATTERN CMD...: CMD fails, and says a line with this pattern.
+# refuses PATTERN CMD...: CMD fails, and prints a line that matches this pattern.
 refuses() {
     local pattern=$1 output
     shift

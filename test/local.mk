@@ -1,4 +1,4 @@
-# What several test folders share, and data.
+# Files that several test folders share, and data.
 extra_files += \
 	test/chrome_trace.py \
 	test/data \

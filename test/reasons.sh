@@ -1,6 +1,7 @@
 #!/bin/bash
-# reasons.sh: every row of include/dma/reasons_table.h has a test: one that compares its value (DMA_REASON_<name>), or reads its
-# counter (reason_<name>). Prints those that have none, and reasons of queue providers that are no rows. Part of the suite style.
+# reasons.sh: every row of include/dma/reasons_table.h has a test: one that compares its value (DMA_REASON_<name>), or reads
+# its counter (reason_<name>). Prints the rows that have none, and reasons of queue providers that are not rows. Part of the
+# suite style.
 set -uo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 names=$(sed -n 's/^DMA_REASON(\(COMM\|PROC\), \([a-z0-9_]*\),.*/\2/p' "$root/include/dma/reasons_table.h")
@@ -12,7 +13,7 @@ for name in $names; do
         untested=$((untested + 1))
     }
 done
-# A provider of queues, or the search for a GPU, must not give a text that is in no row: it would not be counted.
+# A provider of queues, or the search for a GPU, must not give a text that is in no row, because it would not be counted.
 sdma=$root/ompi_coll_dma/engine/sdma
 literals=$(grep -nE '(reason|refusal) = "|return "|refuse\(why, "|pass_over\(.*"' "$sdma"/{rocr,thunk,kfd,provider*,queue,topology,locate}.c)
 [ -z "$literals" ] || { echo "reasons that are in no row:"; echo "$literals"; }

@@ -1,5 +1,5 @@
 #!/bin/bash
-# style.sh [BUILD]: the rules of the code that a program can check; those about symbols need a build.
+# style.sh [BUILD]: the rules of the code that a program can check. The rules about symbols need a build.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 cd "$root"
@@ -8,7 +8,7 @@ cd "$root"
 
 build=${1:-build}
 
-# Where our code is.
+# The folders of our code.
 transports=(*_tl)
 folders=()
 for folder in include ompi_coll_dma mpix "${transports[@]}" test tools examples; do
@@ -26,13 +26,13 @@ scripts() {
     find examples -name '*.sbatch' | sort
 }
 
-# Only the component knows Open MPI. The public library is for programs of MPI, and uses nothing else of it.
+# Only the component includes headers of Open MPI. The public library is for programs of MPI, and uses nothing else of it.
 layers() {
     ! grep -rnE '#include *[<"](mpi|ompi|opal|orte)[./_-]' include/dma "${transports[@]}" ompi_coll_dma/{core,device,cluster,plan,node,gpu,engine} &&
         ! grep -rnE '#include *[<"](ompi|opal|orte|hip|cuda|dma|component|core|gpu)[./_-]' mpix include/mpix_dma.h
 }
 
-# Only ucx_tl knows UCX, and its interface does not.
+# Only ucx_tl includes headers of UCX, and its interface does not.
 ucx() {
     ! grep -rnE '#include *[<"]uc[pst]/' include ompi_coll_dma mpix test examples tools ucx_tl/ucx_tl.h
 }
@@ -54,7 +54,7 @@ list_of() {
     echo Makefile.am
 }
 
-# The lists are complete, and the nearest one has the file; programs are there without their .c.
+# The lists are complete, and the nearest list has the file. Programs are in it without their .c.
 listed() {
     local missing=0 file list words
     for file in $(find "${folders[@]}" -name '*.[ch]') $(find test tools -name '*.sh'); do
@@ -74,7 +74,7 @@ listed() {
     return $missing
 }
 
-# Every script under test/ but shared parts and those that say they are not part of it is run by ./check.
+# ./check runs every script under test/, except shared parts and those that say that they are not part of it.
 checked() {
     local missing=0 script scripts
     mapfile -t scripts < <(grep -L 'sourced\|^# Read by\|Part of the suite\|Not part of ./check' test/*.sh test/*/*.sh)
@@ -96,7 +96,7 @@ anchors() {
     sed -n 's/^#\{1,6\} *//p' "$1" | tr '[:upper:]' '[:lower:]' | sed 's/[^a-z0-9 _-]//g; s/ /-/g'
 }
 
-# Every relative link in a document leads to a file, and to a heading in it if it names one.
+# Every relative link in a document leads to a file, and to a heading if it names one.
 linked() {
     local missing=0 file link path anchor
     while IFS=: read -r file link; do
@@ -117,7 +117,7 @@ linked() {
     return $missing
 }
 
-# Every document that code, scripts or documents mention by its path is there.
+# Every document that code, scripts or documents mention by its path exists.
 mentioned() {
     local missing=0 file path
     while IFS=: read -r file path; do
@@ -134,7 +134,7 @@ formatted() {
     sources | xargs -P "$(nproc)" -n 25 clang-format --dry-run -Werror
 }
 
-# A grep that ends at its first match lets the writer of the pipe die of SIGPIPE, which pipefail takes for a failure.
+# A grep that ends at its first match ends the writer of the pipe with SIGPIPE, which is a failure under pipefail.
 no_early_grep() {
     ! scripts | xargs grep -nE '[^|]\|[[:space:]]+grep( -[A-Za-z]+)* -[A-Za-z]*q'
 }

@@ -1,13 +1,13 @@
 #!/bin/bash
-# symbols.sh CHECK BUILD: what the symbols of the component's objects say. Part of the suite style. CHECK is one of
+# symbols.sh CHECK BUILD: checks the symbols of the component's objects. Part of the suite style. CHECK is one of
 #   folders   which folder calls which, against the list between <!-- folder-calls --> and <!-- /folder-calls --> in
 #             docs/dev/architecture.md; and no circle of folders
 #   callers   functions and variables that are not static have a user in another source of the component
-#   names     no two types, and no two functions that are not static, have one name
+#   names     no two types, and no two functions that are not static, have the same name
 #   selftest  the checks above fail when they should
-# test/symbols-allowed.txt lists exceptions, with reasons. An exception that is not needed any more is an error too, except if
-# its reason is "to go". A folder is one below ompi_coll_dma, or that of a transport (*_tl); a source that lies in
-# ompi_coll_dma itself is a folder of its own name. A use of a symbol counts as a call.
+# test/symbols-allowed.txt lists exceptions, with reasons. An exception that is no longer needed is an error too, unless its
+# reason is "to go". A folder is one below ompi_coll_dma, or that of a transport (*_tl). A source in ompi_coll_dma itself is
+# a folder of its own name. A use of a symbol counts as a call.
 set -uo pipefail
 check=${1:?} build=${2:?}
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -34,7 +34,7 @@ facts() {
         type == "t" { print "static", source, name, "function" }' | sort -u
 }
 
-# All of the component's objects; those of sources that are no more are left in a build.
+# All objects of the component. A build may still have those of removed sources.
 all_facts() {
     local object source found=0
     for object in $(cd "$build" && find ompi_coll_dma "${transports[@]}" -path '*/.libs/*.o' | sort); do
@@ -79,7 +79,8 @@ arrows() {
         $1 == "uses" && ($3 in owner) && owner[$3] != folder($2) { print folder($2), owner[$3], $2, $3 }' "$1" "$1" | sort -u
 }
 
-# circle: one, of the arrows that are read, if there is any. What nothing calls is taken away until nothing is left.
+# circle: prints one circle of the arrows that are read, if there is any. It removes what nothing calls until nothing is
+# left.
 circle() {
     awk '
         !(($1, $2) in seen) && $1 != $2 { seen[$1, $2] = 1; from[++n] = $1; to[n] = $2 }
@@ -106,7 +107,7 @@ check_folders() {
     listed >"$work/listed"
     [ -s "$work/listed" ] || { echo "$document has no list between <!-- folder-calls --> and <!-- /folder-calls -->" && return 1; }
     arrows "$1" >"$work/arrows"
-    # Arrows that are to go do not count, neither here nor for circles.
+    # Arrows whose reason is "to go" do not count, neither here nor for circles.
     exceptions folders >"$work/exceptions"
     awk 'FILENAME == ARGV[1] { gone[$1, $2] = 1; next } !(($1, $2) in gone)' "$work/exceptions" "$work/arrows" >"$work/counted"
     awk 'NR == FNR { listed[$1, $2] = 1; next }
@@ -137,8 +138,9 @@ check_callers() {
     return $bad
 }
 
-# types FOLDER...: "NAME FILE" of each struct, union, enum and typedef that is defined there; one that repeats another
-# word for word, as a forward declaration may, is one definition
+# types FOLDER...: "NAME FILE" of each struct, union, enum and typedef that is defined there. A definition that repeats
+# another word for word, as a forward declaration may, counts once
+# shellcheck disable=SC2016
 types() {
     # shellcheck disable=SC2016
     find "$@" -name '*.[ch]' | sort | xargs awk '
@@ -188,7 +190,7 @@ check_names() {
     return $bad
 }
 
-# Static functions of one name: allowed, and counted.
+# Static functions with the same name: allowed, and counted.
 count_static() {
     awk '$1 == "static" && $4 == "function" { print $3, $2 }' "$1" | sort -u | awk '{ n[$1]++ }
         END { for (name in n) if (n[name] > 1) { names++; all += n[name] } print names + 0 " names of static functions are used " all + 0 " times" }'

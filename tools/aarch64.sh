@@ -1,18 +1,18 @@
 #!/bin/bash
-# aarch64.sh root | configure DIR OPTION... | run CMD...: builds for 64-bit Arm on another machine, and runs of what they made.
+# aarch64.sh root | configure DIR OPTION... | run CMD...: builds for 64-bit Arm on another machine, and runs the results.
 #
-# `root` makes build-aarch64-root/root from the packages that Debian has for arm64 of this machine's release: Open MPI, UCX, Check and
-# what they need. `configure` makes DIR a build of this tree with Debian's cross compiler (gcc-aarch64-linux-gnu) against that
-# root. `run` runs a program of such a build in QEMU (qemu-user-static), with the libraries of the root and, for
-# ranks, the component in build-aarch64; programs that it starts itself are not run so.
-# Exit status 77 and a line that says why: it cannot be had here. `run` else has that of CMD.
+# `root` makes build-aarch64-root/root from the packages that Debian has for arm64 in this machine's release: Open MPI, UCX,
+# Check and what they need. `configure` makes DIR a build of this tree with Debian's cross compiler (gcc-aarch64-linux-gnu)
+# against that root. `run` runs a program of such a build in QEMU (qemu-user-static), with the libraries of the root and, for
+# ranks, the component in build-aarch64. Programs that it starts itself do not run so. Exit status 77, and a line that says
+# why: it is not possible here. Otherwise the exit status of `run` is that of CMD.
 set -euo pipefail
 top=$(cd "$(dirname "$0")/.." && pwd)
 # shellcheck source=tools/packages.sh
 . "$top/tools/packages.sh"
 at=$top/build-aarch64-root
 arch=arm64
-# More than MPI programs need: mpicc and ompi_info, which configure asks.
+# More than MPI programs need: mpicc and ompi_info, which configure runs.
 packages='libc6-dev openmpi-bin libopenmpi-dev libpmix-dev libucx-dev check systemtap-sdt-dev base-files'
 
 release() {
@@ -20,7 +20,7 @@ release() {
     (. /etc/os-release && echo "${VERSION_CODENAME:-none}")
 }
 
-# What configure starts: programs of the root, and pkg-config looking there.
+# What configure starts: programs of the root, and a pkg-config that looks there.
 make_scripts() {
     local root=$at/root name
     mkdir -p "$at/bin"
@@ -33,7 +33,7 @@ make_scripts() {
     chmod +x "$at"/bin/*
 }
 
-# What has no right to be half there is made beside its place and moved into it.
+# A file or folder that must not be incomplete is made beside its place and moved into it.
 make_root() {
     local release stamp wanted
     { command -v apt-get && command -v dpkg-deb; } >/dev/null || skip 'there is no apt here to fetch the libraries with'
@@ -48,7 +48,7 @@ make_root() {
     # shellcheck disable=SC2086
     mapfile -t wanted < <(needed "$at/apt" $packages)
     fetch "$at/apt" "${wanted[@]}"
-    # With links where the release has them, which the other packages go through.
+    # With links where the release has them, because other packages use paths through them.
     unpack_one "$at"/apt/new/base-files_*.deb "$at/root"
     unpack "$at/apt" "$at/root"
     make_scripts
@@ -64,7 +64,7 @@ configure() {
     [ "$stamp" != "$(cat "$dir/.configured" 2>/dev/null)" ] || return 0
     rm -rf "$dir"
     mkdir -p "$dir"
-    # No compiler of this machine is asked for what the other's lacks, as the headers of ROCm.
+    # Nothing that the other machine lacks is asked of this machine's compiler, for example the headers of ROCm.
     (cd "$dir" && "$top/configure" --host=aarch64-linux-gnu --with-ompi="$at" PKG_CONFIG="$at/bin/pkg-config" \
         CC="aarch64-linux-gnu-gcc --sysroot=$at/root" "$@")
     echo "$stamp" >"$dir/.configured"

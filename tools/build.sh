@@ -1,8 +1,8 @@
-# Read by ./check and ./demo, after `root` is set: packages, configure and make, all without asking.
+# Read by ./check and ./demo, after `root` is set: packages, configure and make, without any question.
 # shellcheck shell=bash
 : "${root:?}"
 
-# Where Debian has tc and nft, which not every user's PATH names.
+# Debian has tc and nft in folders that are not in every user's PATH.
 PATH=$PATH:/usr/sbin:/sbin
 
 say() {
@@ -14,15 +14,16 @@ die() {
     exit 1
 }
 
-# has_header NAME: whether the compiler finds it, whatever it needs itself
+# has_header NAME: whether the compiler finds it, with everything that it includes
 has_header() {
     printf '#if !__has_include(<%s>)\n#error\n#endif\n' "$1" | gcc -E -x c - >/dev/null 2>&1
 }
 
-# missing_packages PART...: what is missing, as Debian packages, for `build`, `unit` (unit tests), `memcheck`, `scripts`
-# (of tests), `plots`, `hosts` (the testbed), `node` (the emulated GPU node), `languages` (of examples), `recipes` (what reads
-# recipes for packages), `packages` (what builds packages), `slurm`, `compilers` (clang beside GCC), `fuzzers`
-# (libFuzzer) and `aarch64` (to build for it). Probes for the thing, not for the package: an Open MPI built by hand will do.
+# missing_packages PART...: the missing Debian packages for `build`, `unit` (unit tests), `memcheck`, `scripts` (of tests),
+# `plots`, `hosts` (the testbed), `node` (the emulated GPU node), `languages` (of examples), `recipes` (the readers of
+# recipes for packages), `packages` (the builders of packages), `slurm`, `compilers` (clang beside GCC), `fuzzers`
+# (libFuzzer) and `aarch64` (to build for it). Looks for the program or header, not for the package: an Open MPI that was
+# built by hand will do.
 missing_packages() {
     local missing=() part
     for part; do
@@ -43,14 +44,14 @@ missing_for_build() {
     command -v pkg-config >/dev/null || missing+=(pkg-config)
     mpicc=$(command -v "${MPICC:-mpicc.openmpi}" || command -v mpicc || true)
     { [ -n "$mpicc" ] && "$mpicc" -showme:compile; } >/dev/null 2>&1 || missing+=(libopenmpi-dev)
-    # Static probes; a build without it has none.
+    # Static probes. A build without this header has none.
     echo '#include <sys/sdt.h>' | gcc -E - >/dev/null 2>&1 || missing+=(systemtap-sdt-dev)
     { command -v ompi_info && command -v mpirun; } >/dev/null || missing+=(openmpi-bin)
 }
 
 missing_for_unit() {
     pkg-config --exists check 2>/dev/null || missing+=(check)
-    # Between nodes; a build without it stays inside them.
+    # Between nodes. A build without UCX serves single nodes only.
     pkg-config --exists ucx 2>/dev/null || missing+=(libucx-dev)
 }
 
@@ -110,7 +111,7 @@ missing_for_aarch64() {
     command -v qemu-aarch64-static >/dev/null || missing+=(qemu-user-static)
 }
 
-# The emulated GPU node runs below the real runtimes.
+# The emulated GPU node needs the real runtimes.
 missing_for_node() {
     [ "$(uname -m)" = x86_64 ] || return 0
     has_header hsakmt.h || missing+=(libhsakmt-dev)
@@ -125,7 +126,7 @@ apt_install() {
     [ "$(id -u)" = 0 ] || as=(sudo -n)
     log=$(mktemp)
     local install=("${as[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "$@")
-    # Package lists may be missing or old; they are fetched only if that is so.
+    # Package lists may be missing or old. They are fetched only in that case.
     if ! "${install[@]}" </dev/null >"$log" 2>&1; then
         if ! { "${as[@]}" apt-get update -q && "${install[@]}"; } </dev/null >"$log" 2>&1; then
             tail -n 20 "$log" >&2
@@ -136,7 +137,7 @@ apt_install() {
     rm -f "$log"
 }
 
-# install_packages PART...: all that these need and is missing.
+# install_packages PART...: installs everything that these parts need and that is missing.
 install_packages() {
     local packages
     mapfile -t packages < <(missing_packages "$@")
@@ -148,8 +149,8 @@ install_packages() {
     apt_install "${packages[@]}" || die "apt-get could not install ${packages[*]}"
 }
 
-# configure_build DIR OPTION...: makes DIR a build of this tree with these options, if it is not one already.
-# Without options, any build of this tree will do.
+# configure_build DIR OPTION...: makes DIR a build of this tree with these options, unless it is one already. Without
+# options, any build of this tree will do.
 configure_build() {
     local build=$root/$1 stamp found=
     shift
@@ -177,17 +178,17 @@ make_in() {
     make -C "$build" --no-print-directory -j"$(nproc)" "$@"
 }
 
-# The environment in which tests and benchmarks run: any number of ranks on any number of cores, as root too.
+# The environment in which tests and benchmarks run: any number of ranks on any number of cores, also as root.
 mpi_environment() {
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
     export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none
-    # The same for later series, which say so when they are told by another's names.
+    # The same for later series, which print a warning about variables with the names of another series.
     case $(mpirun --version 2>/dev/null) in
     *'Open MPI) 5.'*) export PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe PRTE_MCA_hwloc_default_binding_policy=none ;;
     *'Open MPI) 4.'*) ;;
     *) export PRTE_MCA_mapby=:oversubscribe PRTE_MCA_bindto=none ;;
     esac
-    # Ranks that share a core must give it up while they wait.
+    # Ranks that share a core must yield it while they wait.
     export OMPI_MCA_mpi_yield_when_idle=1
     # For tests that choose pml ucx: machines without a network adapter too.
     export OMPI_MCA_pml_ucx_tls=any OMPI_MCA_pml_ucx_devices=any

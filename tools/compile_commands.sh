@@ -1,10 +1,10 @@
 #!/bin/bash
-# compile_commands.sh BUILD: writes BUILD/compile_commands.json, which clangd and other tools read: how make compiles each
-# source. Nothing is compiled.
+# compile_commands.sh BUILD: writes BUILD/compile_commands.json for clangd and other tools: how make compiles each source.
+# Nothing is compiled.
 set -euo pipefail
 cd "$1"
 mapfile -t sources < <(cd .. && transports=(*_tl) && find ompi_coll_dma mpix "${transports[@]}" test tools examples -name '*.c')
-# make takes every source for changed, and prints what it would do. Of `-W` it compares names as its rules have them.
+# make treats every source as changed, and prints what it would do. For `-W` it compares names as its rules have them.
 changed=()
 for source in "${sources[@]}"; do
     changed+=(-W "$source" -W "../$source")
@@ -13,7 +13,7 @@ make -n V=1 "${changed[@]}" all programs unit 2>/dev/null | grep -E '(^|[^-])-c 
     sed 's/^.*--mode=compile *//; s/ *\(&&\|;\) *\\\{0,1\}$//; s/^depbase=[^;]*;//; s/ -MT [^ ]*//; s/ -M[DP]\b//g; s/ -MF [^ ]*//' |
     awk -v folder="$PWD" '
         {
-            # The source comes as `test -f NAME || echo ../`NAME where names begin in the folder above.
+            # The source is `test -f NAME || echo ../`NAME if names begin in the folder above.
             gsub(/`test -f .[^`]*`/, "../")
             gsub(/\.\.\/\.\.\//, "../")
             gsub(/[[:space:]]+/, " ")

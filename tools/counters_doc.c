@@ -1,5 +1,5 @@
 /*
- * The document of the counters, from include/dma/counters_table.h and the lists that are counted too.
+ * Makes the document of the counters from include/dma/counters_table.h and from the lists whose entries are counted, too.
  *
  *     counters_doc DOCUMENT     prints DOCUMENT with the table between its two marks replaced
  *     counters_doc --names      prints the name of each performance variable without its prefix coll_dma_

@@ -1,9 +1,11 @@
 /*
- * fit_gpu [-l LINK_MBPS] SPEEDUPS PHASES             prints the profile that fits these measurements best fit_gpu -r
- * PROFILE SPEEDUPS PHASES                 prints the predictions of a profile and the measurements, in Markdown
+ * Fits a profile of DMA engines to measurements, or compares a profile with them.
  *
- * For users who have measured another machine: the two files have the format of those in test/data. LINK_MBPS is the
- * rate of a large copy over one link, in MB/s. The measurements are ratios and do not contain it.
+ *     fit_gpu [-l LINK_MBPS] SPEEDUPS PHASES     prints the profile that fits these measurements best
+ *     fit_gpu -r PROFILE SPEEDUPS PHASES         prints the predictions of a profile and the measurements, in Markdown
+ *
+ * For users who have measured another machine: the two files have the format of those in test/data. LINK_MBPS is the rate of
+ * a large copy over one link, in MB/s. The measurements are ratios and do not contain it.
  */
 #include <errno.h>
 #include <inttypes.h>

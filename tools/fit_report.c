@@ -118,7 +118,7 @@ static dma_plan_req_t request(const dma_gpu_profile_t *profile, dma_coll_t coll,
                             .max_queues = UINT32_MAX};
 }
 
-/* What the component chooses, and the cost of pcpy where pcpy can run too. */
+/* What the component chooses, and the cost of pcpy if pcpy can run too. */
 static void choice(const dma_plan_req_t *req, FILE *out)
 {
     dma_profile_t host = dma_profile_default(); /* GPU plans do not use it */

@@ -4,8 +4,8 @@
 
 #include "gpu/runtime.h"
 
-/* Loads and initialises a runtime that shows GPUs: "hip", "cuda", or for NULL the first of them that does. Returns NULL and sets
- * *rt, or says why there is none. */
+/* Loads and initialises a runtime that shows GPUs: "hip", "cuda", or for NULL the first one that does. Returns NULL and
+ * sets *rt, or returns why there is none. */
 const char *gpu_start(const char *runtime, const dma_gpu_runtime_t **rt);
 
 #endif

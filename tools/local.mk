@@ -1,4 +1,4 @@
-# The program that fits the cost model of DMA engines; its tests need the sources without main().
+# The program that fits the cost model of DMA engines. Its tests need the sources without main().
 fit_sources = \
 	tools/fit_model.c \
 	tools/fit_model.h \
@@ -27,13 +27,13 @@ tools_accept_coll_dma_accept_SOURCES = \
 	tools/accept/stage1.c \
 	tools/accept/stage2.c
 tools_accept_coll_dma_accept_LDADD = libdma_core.la -ldl -lpthread
-# Its jobs run this one.
+# The program that its jobs run.
 pkglibexec_PROGRAMS += tools/accept/coll_dma_accept_worker
 tools_accept_coll_dma_accept_worker_SOURCES = tools/accept/worker.c
 tools_accept_coll_dma_accept_worker_CPPFLAGS = $(MPI_CPPFLAGS) -I$(top_srcdir)/ompi_coll_dma
 tools_accept_coll_dma_accept_worker_LDADD = $(OMPI_PROGRAM_LIBS) -ldl
 
-# The program that says what a node is for coll/dma; its tests need what can do without Open MPI and GPUs.
+# The program that describes a node. Its tests need the parts that work without Open MPI and GPUs.
 info_sources = \
 	tools/info/info.h \
 	tools/info/kinds.c \
@@ -63,7 +63,7 @@ tools_info_coll_dma_info_SOURCES = \
 tools_info_coll_dma_info_CPPFLAGS = $(AM_CPPFLAGS) $(OMPI_PROGRAM_CPPFLAGS)
 tools_info_coll_dma_info_LDADD = libdma_core.la $(OMPI_PROGRAM_LIBS) -ldl -lpthread
 
-# The program that says who waits for whom in a job.
+# The program that says which ranks of a job wait for which.
 bin_PROGRAMS += tools/state/coll_dma_state
 dist_man_MANS += tools/state/coll_dma_state.1
 extra_files += tools/state/state.schema.json

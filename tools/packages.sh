@@ -1,10 +1,10 @@
-# Read by what makes a root from the packages of a Debian release: this machine's apt, the mirror that apt is configured with
-# and its keys fetch them; they are unpacked, not installed. Nothing of them runs, and this machine's own stay as they are.
-# `arch`, if it is set, is the architecture; without it, this machine's.
+# Read by the scripts that make a root from the packages of a Debian release. This machine's apt, the mirror that apt is
+# configured with and its keys fetch them. They are unpacked, not installed: nothing of them runs, and this machine's own
+# packages do not change. `arch`, if it is set, is the architecture; otherwise it is this machine's.
 # shellcheck shell=bash
 
-# What these ask for and neither a build nor a test uses: half of all the time. Other packages load the libraries where they
-# find them. The last are those of ROCm, whose place is taken by the one of the emulated node.
+# Packages that others depend on and that neither a build nor a test uses: half of all the time. Others load their libraries
+# only where they find them. The last ones are those of ROCm, which the library of the emulated node replaces.
 unwanted='adduser|apt|auto.*|debconf|dpkg|fonts-.*|m4|mawk|.*gfortran.*|libapt-.*|libasan.*|libclang.*|libgprofng.*|libhwasan.*|libjs-.*
     |libllvm.*|liblsan.*|libperl.*|libsystemd-shared|libtsan.*|libubsan.*|libz3.*|perl.*|sphinx-.*|sqv|systemd
     |libamd.*|libhiprtc.*|libhsa.*'
@@ -23,7 +23,7 @@ mirror() {
     echo "${uri%/}"
 }
 
-# apt_for DIR ARGS...: this machine's apt, with lists, cache and a (empty) database of its own in DIR
+# apt_for DIR ARGS...: this machine's apt, with lists, cache and an (empty) database of its own in DIR
 apt_for() {
     local dir=$1
     shift
@@ -34,7 +34,7 @@ apt_for() {
         -o APT::Install-Recommends=false "$@"
 }
 
-# lists RELEASE DIR: what the release has
+# lists RELEASE DIR: fetches the lists of the release
 lists() {
     local release=$1 dir=$2 uri keys=/usr/share/keyrings/debian-archive-keyring.gpg
     uri=$(mirror)
@@ -48,7 +48,7 @@ lists() {
     fi
 }
 
-# needed DIR PACKAGE...: with all they depend on, but for what is unwanted
+# needed DIR PACKAGE...: with everything that they depend on, except what is unwanted
 needed() {
     local dir=$1
     shift
@@ -70,7 +70,8 @@ unpack_one() {
         --exclude=./usr/share/info/* --exclude=./usr/share/locale/* --exclude=./usr/share/man/*
 }
 
-# unpack DIR ROOT: the packages in DIR/new as they would be once installed, as far as a build and its tests go
+# unpack DIR ROOT: unpacks the packages in DIR/new as they would be after installation, as far as a build and its tests need
+# it
 unpack() {
     local dir=$1 root=$2
     export -f unpack_one

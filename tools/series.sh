@@ -3,13 +3,12 @@
 # machine's, in a root of its own.
 #
 # `root` makes build-series-SERIES/root from the packages of the Debian release that carries the series. It uses this
-# machine's apt, the mirror that apt is configured with and its keys; packages are unpacked, not installed: nothing of
-# them runs outside of the root, and this machine's own packages stay as they are. `full` adds what only some suites need,
-# `compilers` clang.
-# `tree` unpacks a release tarball in there, as /coll-dma; what was built from the one before stays.
-# `enter` runs CMD in /coll-dma there, in namespaces of its own: with the last process every mount is gone, whatever happens, and
-# with this one every process. Both need root, or a kernel that lets users make namespaces.
-# Exit status 77 and a line that says why: the series cannot be had here. `enter` else has that of CMD.
+# machine's apt, the mirror that apt is configured with and its keys. Packages are unpacked, not installed: nothing of them
+# runs outside of the root, and this machine's own packages do not change. `full` adds what only some suites need,
+# `compilers` clang. `tree` unpacks a release tarball there, as /coll-dma. The build of the previous one stays. `enter` runs
+# CMD in /coll-dma there, in namespaces of its own. When its last process ends, every mount is gone, whatever happens. When
+# this script ends, every process is. Both need root, or a kernel that lets users make namespaces. Exit status 77, and a line
+# that says why: the series is not available here. Otherwise the exit status of `enter` is that of CMD.
 set -euo pipefail
 top=$(cd "$(dirname "$0")/.." && pwd)
 # shellcheck source=tools/packages.sh
@@ -18,13 +17,13 @@ top=$(cd "$(dirname "$0")/.." && pwd)
 # Where each series is, and what a build and its tests need.
 packages='gcc libc6-dev make pkg-config openmpi-bin libopenmpi-dev libpmix-dev libucx-dev check
     bash coreutils diffutils findutils gawk grep gzip hostname login mount passwd procps python3 sed tar util-linux'
-# With `full`: what the further suites need, and the ROCm that the emulated node stands below, from the release that has
-# it. Names it finds there; what they need besides is in the other release, too.
+# With `full`: what the further suites need, and the ROCm above the emulated node, from the release that has it. It finds
+# names there; what these packages need besides is in the other release, too.
 more='valgrind iproute2 nftables'
 rocm_release=bookworm
 rocm='libamd-comgr2 libamd-comgr-dev libamdhip64-5 libamdhip64-dev libhiprtc-builtins5 libhsa-runtime64-1 libhsa-runtime-dev
     libhsakmt1 libhsakmt-dev libicu72 libllvm15 libxml2 libz3-4 rocminfo'
-# With `compilers`: the packages, and of all that these ask for what a root does not have yet.
+# With `compilers`: these packages, and what they depend on if the root does not have it yet.
 compilers='clang lld llvm'
 compilers_wanted='(clang|lld|llvm)(-.*)?|libclang.*|libedit.*|libbsd.*|libffi.*|libicu.*|libllvm.*|libmd.*|libpfm.*|libtinfo.*
     |libxml2.*|libz3.*|libzstd.*|zlib1g'
@@ -41,11 +40,11 @@ usage() {
     exit 2
 }
 
-# Into namespaces of our own, as root or as what looks like it.
+# Into namespaces of our own, as root or as a user who looks like root.
 namespaces=(unshare --mount --pid --ipc --fork --kill-child --propagation private)
 [ "$(id -u)" = 0 ] || namespaces+=(--user --map-root-user)
 
-# unpack_here DIR ROOT: and where its libraries are
+# unpack_here DIR ROOT: also tells the loader where the libraries are
 unpack_here() {
     unpack "$@"
     "${namespaces[@]}" chroot "$2" /sbin/ldconfig
@@ -64,7 +63,7 @@ finish_root() {
     ln -sf gawk "$root/usr/bin/awk"
 }
 
-# make_full SERIES: the rest, into the root that is there
+# make_full SERIES: adds the rest to the root
 make_full() {
     local series=$1 at=$top/build-series-$1 wanted release
     [ ! -e "$at/full" ] || return 0
@@ -79,12 +78,12 @@ make_full() {
     # shellcheck disable=SC2086
     fetch "$at/apt-rocm" $rocm
     unpack_here "$at/apt-rocm" "$at/root"
-    # What was configured without all this.
+    # A build that was configured without all this is removed.
     rm -rf "$at/root/coll-dma/build"
     touch "$at/full"
 }
 
-# make_compilers SERIES: into the root that is there
+# make_compilers SERIES: adds clang to the root
 make_compilers() {
     local series=$1 at=$top/build-series-$1 wanted
     [ ! -e "$at/compilers" ] || return 0
@@ -97,7 +96,7 @@ make_compilers() {
     touch "$at/compilers"
 }
 
-# What has no right to be half there is made beside its place and moved into it.
+# A file or folder that must not be incomplete is made beside its place and moved into it.
 make_root() {
     local series=$1 at=$top/build-series-$1 release stamp found wanted extra
     release=$(release_of "$series")
@@ -115,7 +114,7 @@ make_root() {
     # shellcheck disable=SC2086
     mapfile -t wanted < <(needed "$at/apt" $packages "${extra[@]}" '?essential')
     fetch "$at/apt" "${wanted[@]}"
-    # With /bin and the like as links, which the other packages go through.
+    # With /bin and the like as links, because other packages use paths through them.
     unpack_one "$at"/apt/new/base-files_*.deb "$at/root.new"
     finish_root "$at/root.new"
     unpack_here "$at/apt" "$at/root.new"
@@ -129,7 +128,7 @@ make_root() {
     echo "Open MPI $found from $release"
 }
 
-# The tarball keeps the files' times, by which make sees what has changed.
+# The tarball keeps the times of files, by which make sees what has changed.
 unpack_tree() {
     local tree=$top/build-series-$1/root/coll-dma tarball=$2
     rm -rf "$tree.new"
@@ -144,7 +143,7 @@ unpack_tree() {
 inside() {
     local root=$1
     shift
-    # The root of the mount namespace, not only of a process: those inside make namespaces of their own, and enter them.
+    # The root of the mount namespace, not only of a process: processes inside make namespaces of their own, and enter them.
     mount --rbind "$root" "$root"
     mount -t proc proc "$root/proc"
     mount --rbind /dev "$root/dev"
@@ -154,8 +153,8 @@ inside() {
     cd "$root"
     pivot_root . .
     umount --lazy .
-    # Open MPI tries every interface otherwise, and says so when a machine has none that it likes. HIP 5.2 wants an executable
-    # stack, which a newer libc gives to nobody that is loaded late, unless told to.
+    # Otherwise Open MPI tries every interface, and prints a warning if a machine has none that it likes. HIP 5.2 needs an
+    # executable stack, which a newer libc gives to no library that is loaded late, unless it is told to.
     exec env -i DMA_SERIES_ROOT=1 OMPI_MCA_btl_tcp_if_include=lo GLIBC_TUNABLES=glibc.rtld.execstack=2 PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 TERM=dumb \
         bash -c 'cd /coll-dma && exec "$@"' - "$@"
 }
@@ -171,7 +170,7 @@ main() {
         [ "${3:-}" != compilers ] || make_compilers "$2"
         ;;
     tree) unpack_tree "$2" "$3" ;;
-    # In our place, so that who ends us ends it all.
+    # Replaces this process, so that a signal that ends it ends everything.
     enter) exec "${namespaces[@]}" "$top/tools/series.sh" inside "$top/build-series-$2/root" "${@:3}" ;;
     enter-new) exec "${namespaces[@]}" "$top/tools/series.sh" inside "$top/build-series-$2/root.new" "${@:3}" ;;
     inside) inside "${@:2}" ;;

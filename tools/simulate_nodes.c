@@ -4,8 +4,8 @@
  *
  *     simulate_nodes [-p PROFILE] [-r RANKS_PER_NODE] [-n NODES[,NODES...]] [-b BYTES[,BYTES...]]
  *
- * For every number of nodes, operation and block size it prints the predicted time of each algorithm, the chosen one,
- * and what that needs on a rank: messages, bytes sent, scratch of the call, and the memory for node map, plan and
+ * For every number of nodes, operation and block size it prints the predicted time of each algorithm, the chosen one, and
+ * what the chosen one needs on a rank: messages, bytes sent, scratch of the call, and the memory for node map, plan and
  * peers. Without -p it uses the built-in profile of a network, and inside a node the built-in profile of GPUs.
  */
 #include <getopt.h>

@@ -30,6 +30,6 @@ class CollDma(AutotoolsPackage):
         return [f"--with-ompi={self.spec['openmpi'].prefix}", ucx, *self.with_or_without("sdt")]
 
     def setup_run_environment(self, env):
-        # Open MPI's own folder comes behind ours.
+        # Open MPI's own folder comes after ours.
         env.append_path("OMPI_MCA_mca_base_component_path", self.prefix.lib.openmpi)
         env.append_path("OMPI_MCA_mca_base_component_path", "SYS_DEFAULT")

@@ -3,7 +3,7 @@ import html
 import math
 
 BLUE, GREY, RED, GREEN = "#1f5fbf", "#8a8a8a", "#b3261e", "#1b7f4b"
-FEW = 5  # passes, below which nothing is decided
+FEW = 5  # with fewer passes, nothing is decided
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 560, 300, 62, 14, 16, 44
 STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; color: #1c1c1c; background: #fff; max-width: 72rem; margin: 2rem auto; padding: 0 1.2rem; }
@@ -132,7 +132,7 @@ def plot_times(name, cells):
 
 def plot_ratios(name, cells, passes):
     x, parts = sizes_axis(cells)
-    # There is room for the words above and below all points.
+    # There must be room for the words above and below all points.
     low = min(0.5, min(r[1] for _, _, r in cells))
     high = max(2, max(r[2] for _, _, r in cells))
     low, high = low / (high / low) ** 0.15, high * (high / low) ** 0.15

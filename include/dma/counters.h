@@ -20,6 +20,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "dma/plan.h"
 #include "dma/probe.h"
 #include "dma/reason.h"
 

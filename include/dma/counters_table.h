@@ -11,22 +11,30 @@
  *                 PROC: counted for the process
  *         kind    EVENTS, BYTES, NANOSECONDS, or LEVEL: bytes that grow and shrink
  *
- * The calls come first, in the order of DMA_COLLS for each form: a call is counted by its number. Help texts are shown by
+ * The calls come first: for each form one row per operation, in the order of DMA_COLLS, because a call is counted by the number of
+ * its operation. Help texts are shown by
  * ompi_info and by the document, so they contain no markup.
  */
 /* clang-format off */
-DMA_COUNTER(COMM, EVENTS, calls_blocking_allgather, "Calls of MPI_Allgather that move data.")
-DMA_COUNTER(COMM, EVENTS, calls_blocking_allgatherv, "Calls of MPI_Allgatherv that move data.")
-DMA_COUNTER(COMM, EVENTS, calls_blocking_alltoall, "Calls of MPI_Alltoall that move data.")
-DMA_COUNTER(COMM, EVENTS, calls_blocking_alltoallv, "Calls of MPI_Alltoallv.")
-DMA_COUNTER(COMM, EVENTS, calls_nonblocking_allgather, "Calls of MPI_Iallgather that move data.")
-DMA_COUNTER(COMM, EVENTS, calls_nonblocking_allgatherv, "Calls of MPI_Iallgatherv that move data.")
-DMA_COUNTER(COMM, EVENTS, calls_nonblocking_alltoall, "Calls of MPI_Ialltoall that move data.")
-DMA_COUNTER(COMM, EVENTS, calls_nonblocking_alltoallv, "Calls of MPI_Ialltoallv.")
-DMA_COUNTER(COMM, EVENTS, calls_persistent_allgather, "Starts of requests of MPI_Allgather_init that move data.")
-DMA_COUNTER(COMM, EVENTS, calls_persistent_allgatherv, "Starts of requests of MPI_Allgatherv_init that move data.")
-DMA_COUNTER(COMM, EVENTS, calls_persistent_alltoall, "Starts of requests of MPI_Alltoall_init that move data.")
-DMA_COUNTER(COMM, EVENTS, calls_persistent_alltoallv, "Starts of requests of MPI_Alltoallv_init.")
+#define DMA_COUNT_MOVING_EQUAL  " that move data"
+#define DMA_COUNT_MOVING_SHARED " that move data"
+#define DMA_COUNT_MOVING_OWN    "" /* a rank does not know whether the others move data */
+#define DMA_COUNTER_BLOCKING(id, text, function, mpi, sends, sizes) \
+    DMA_COUNTER(COMM, EVENTS, calls_blocking_##function, "Calls of MPI_" #mpi DMA_COUNT_MOVING_##sizes ".")
+#define DMA_COUNTER_NONBLOCKING(id, text, function, mpi, sends, sizes) \
+    DMA_COUNTER(COMM, EVENTS, calls_nonblocking_##function, "Calls of MPI_I" #function DMA_COUNT_MOVING_##sizes ".")
+#define DMA_COUNTER_PERSISTENT(id, text, function, mpi, sends, sizes) \
+    DMA_COUNTER(COMM, EVENTS, calls_persistent_##function, \
+        "Starts of requests of MPI_" #mpi "_init" DMA_COUNT_MOVING_##sizes ".")
+DMA_COLLS(DMA_COUNTER_BLOCKING)
+DMA_COLLS(DMA_COUNTER_NONBLOCKING)
+DMA_COLLS(DMA_COUNTER_PERSISTENT)
+#undef DMA_COUNTER_BLOCKING
+#undef DMA_COUNTER_NONBLOCKING
+#undef DMA_COUNTER_PERSISTENT
+#undef DMA_COUNT_MOVING_EQUAL
+#undef DMA_COUNT_MOVING_SHARED
+#undef DMA_COUNT_MOVING_OWN
 DMA_COUNTER(COMM, EVENTS, calls_below,
     "Of the blocking calls, those that the next collective component has done, because coll/dma does not serve the "
     "communicator.")
@@ -40,12 +48,14 @@ DMA_COUNTER(COMM, EVENTS, calls_repeated,
     "looked up.")
 DMA_COUNTER(COMM, EVENTS, calls_staged,
     "Calls with device memory in which this process has put host memory in its place. The reasons have counters too.")
+DMA_COUNTER(COMM, EVENTS, calls_slots,
+    "Of these, those whose device memory went through pinned memory that the ranks share, copied by the GPUs' runtime alone.")
 DMA_COUNTER(COMM, EVENTS, calls_scratch,
     "Calls with device memory in which this process has put scratch memory in the place of a buffer. The reasons have "
     "counters too.")
 DMA_COUNTER(COMM, EVENTS, calls_pieces,
     "Calls with device memory that were carried out in pieces, because the scratch memory of some rank, whose bound is "
-    "coll_dma_scratch_bytes, does not hold the whole call.")
+    "coll_dma_scratch_bytes, does not hold the whole call, or because some rank has pinned or managed memory.")
 DMA_COUNTER(COMM, EVENTS, setups, "Set-ups that have begun: one for each communicator that is used, and for each persistent request.")
 DMA_COUNTER(COMM, EVENTS, plans_chosen, "Runs of the cost model: the first call of each operation and size.")
 DMA_COUNTER(COMM, EVENTS, plans_built, "Plans that were built.")

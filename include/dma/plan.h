@@ -76,22 +76,45 @@
 
 #define DMA_LINE_BYTES 96 /* payload in a descriptor: 32 bytes in its header line, 64 in the next line */
 
-/* The operations: X(what follows DMA_, name in messages, name in MPI's functions, in small letters). */
+/*
+ * The operations, a row for each. Their numbers, names, counters, and what the layers ask about them are made from the rows:
+ *
+ *     X(id, text, function, name, sends, sizes)
+ *         id               what follows DMA_
+ *         text             the name in messages
+ *         function, name   the name in MPI's functions: in small letters, and as it follows MPI_
+ *         sends            ONE: a rank sends one block, the same to all ranks; EACH: it sends a block to each rank
+ *         sizes            EQUAL: all blocks have the same size
+ *                          SHARED: sizes differ, and every rank knows the sizes of all blocks
+ *                          OWN: sizes differ, and a rank knows only those of the blocks that it sends or receives
+ */
 #define DMA_COLLS(X)                                                                                                   \
-    X(ALLGATHER, "all-gather", "allgather")                                                                            \
-    X(ALLGATHERV, "all-gather-v", "allgatherv")                                                                        \
-    X(ALLTOALL, "all-to-all", "alltoall")                                                                              \
-    X(ALLTOALLV, "all-to-all-v", "alltoallv")
+    X(ALLGATHER, "all-gather", allgather, Allgather, ONE, EQUAL)                                                       \
+    X(ALLGATHERV, "all-gather-v", allgatherv, Allgatherv, ONE, SHARED)                                                 \
+    X(ALLTOALL, "all-to-all", alltoall, Alltoall, EACH, EQUAL)                                                         \
+    X(ALLTOALLV, "all-to-all-v", alltoallv, Alltoallv, EACH, OWN)
 
-#define DMA_COLL_MEMBER(id, text, function) DMA_##id,
-#define DMA_COLL_TEXT(id, text, function)   text,
-#define DMA_COLL_MPI(id, text, function)    function,
+#define DMA_COLL_MEMBER(id, ...)                   DMA_##id,
+#define DMA_COLL_TEXT(id, text, ...)               text,
+#define DMA_COLL_FUNCTION(id, text, function, ...) #function,
 typedef enum dma_coll { DMA_COLLS(DMA_COLL_MEMBER) DMA_COLL_COUNT } dma_coll_t;
 
-/* All-gathers send one block to all ranks, all-to-alls a block to each rank. */
+enum { DMA_SENDS_EACH, DMA_SENDS_ONE };
+typedef enum dma_sizes { DMA_SIZES_EQUAL, DMA_SIZES_SHARED, DMA_SIZES_OWN } dma_sizes_t;
+
+/* Constants with one or two bits for each operation, so that a question costs a shift. */
+#define DMA_COLL_SENDS_BIT(id, text, function, name, sends, sizes)  | UINT64_C(1) * DMA_SENDS_##sends << DMA_##id
+#define DMA_COLL_SIZES_BITS(id, text, function, name, sends, sizes) | UINT64_C(1) * DMA_SIZES_##sizes << 2 * DMA_##id
+
+/* Does a rank send one block to all ranks, as in an all-gather? */
 static inline bool dma_coll_gathers(dma_coll_t coll)
 {
-    return coll == DMA_ALLGATHER || coll == DMA_ALLGATHERV;
+    return (0 DMA_COLLS(DMA_COLL_SENDS_BIT)) >> coll & 1;
+}
+
+static inline dma_sizes_t dma_coll_sizes(dma_coll_t coll)
+{
+    return (dma_sizes_t)((0 DMA_COLLS(DMA_COLL_SIZES_BITS)) >> 2 * coll & 3);
 }
 
 typedef enum dma_op_code {

@@ -94,6 +94,8 @@ DMA_REASON(COMM, staged_relay, "there is no pinned memory", STAGED)
 #undef STAGED
 DMA_REASON(COMM, open_failed, "device memory of a peer cannot be opened",
     "Attempts of this rank. The call is staged on all ranks.")
+DMA_REASON(COMM, open_held, "the runtime still holds freed device memory of a peer where new memory of it is to be opened",
+    "Attempts of this rank. The call is staged on all ranks.")
 DMA_REASON(COMM, open_memory, "there is no memory to open device memory of a peer",
     "Attempts of this rank. The call is staged on all ranks.")
 DMA_REASON(COMM, target_invalid, "a peer has published memory outside of its allocation",

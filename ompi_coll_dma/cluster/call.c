@@ -25,7 +25,7 @@
 
 static bool equal_blocks(const dma_task_t *task)
 {
-    return task->coll == DMA_ALLGATHER || task->coll == DMA_ALLTOALL;
+    return dma_coll_sizes(task->coll) == DMA_SIZES_EQUAL;
 }
 
 static bool equal_arrays(const void *a, const void *b, size_t bytes)
@@ -176,7 +176,7 @@ static uint32_t call_note(const dma_task_t *task, int nranks)
 {
     uint64_t sizes = equal_blocks(task) ? task->bytes : 0;
 
-    if (task->coll == DMA_ALLGATHERV) {
+    if (dma_coll_sizes(task->coll) == DMA_SIZES_SHARED) {
         sizes = dma_blocks_digest(&task->run.recv, nranks);
     }
     return dma_cluster_note(task->coll, sizes);
@@ -335,7 +335,7 @@ static dma_status_t post_gather(dma_cluster_t *c, const dma_cluster_op_t *op)
     const dma_node_map_t *map = &c->node_map;
     int n = dma_node_map_size(map, map->node);
     dma_call_t gather = {.coll = DMA_ALLGATHERV, .note = call->note};
-    bool equal = call->plan->req.coll == DMA_ALLGATHER;
+    bool equal = dma_coll_sizes(call->plan->req.coll) == DMA_SIZES_EQUAL;
 
     for (int i = 0; i < n; i++) {
         dma_cluster_part_t part = dma_cluster_part(call->plan, op, i);
@@ -366,7 +366,7 @@ static dma_status_t post_exchange(dma_cluster_t *c, const dma_cluster_op_t *op)
     int n = dma_node_map_size(map, map->node);
     int64_t *number = call->node_counts;
     dma_call_t exchange = {.coll = DMA_ALLTOALLV, .note = call->note};
-    bool equal = call->plan->req.coll == DMA_ALLTOALL;
+    bool equal = dma_coll_sizes(call->plan->req.coll) == DMA_SIZES_EQUAL;
 
     for (int i = 0; i < n; i++) {
         dma_cluster_part_t part = dma_cluster_part(call->plan, op, i);

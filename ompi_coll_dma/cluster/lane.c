@@ -153,13 +153,13 @@ static void set_state(dma_cluster_t *c, dma_piece_t *p, dma_piece_state_t state)
     c->call.state_changes++;
 }
 
-/* The size of a block of an all-to-all-v is known to two ranks only, so it is in the notes of their messages. */
+/* A size that only two ranks know is in the notes of their messages. */
 static uint32_t message_note(const dma_cluster_call_t *call, int lane, int peer)
 {
     const dma_blocks_t *blocks = lane == DMA_LANE_SEND ? &call->plan->req.send : &call->plan->req.recv;
 
-    return call->plan->req.coll == DMA_ALLTOALLV
-               ? dma_cluster_note(DMA_ALLTOALLV, dma_blocks_bytes(blocks, (uint64_t)peer))
+    return dma_coll_sizes(call->plan->req.coll) == DMA_SIZES_OWN
+               ? dma_cluster_note(call->plan->req.coll, dma_blocks_bytes(blocks, (uint64_t)peer))
                : call->note;
 }
 

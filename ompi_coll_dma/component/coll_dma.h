@@ -24,20 +24,11 @@
 
 #define COLL_DMA_TOPICS 16 /* of warnings, each of which is shown once per process */
 
-/* The collectives that coll/dma serves: DO(slot) for each. */
-#define COLL_DMA_SLOTS(DO)                                                                                             \
-    DO(allgather)                                                                                                      \
-    DO(allgatherv)                                                                                                     \
-    DO(alltoall)                                                                                                       \
-    DO(alltoallv)                                                                                                      \
-    DO(iallgather)                                                                                                     \
-    DO(iallgatherv)                                                                                                    \
-    DO(ialltoall)                                                                                                      \
-    DO(ialltoallv)                                                                                                     \
-    DO(allgather_init)                                                                                                 \
-    DO(allgatherv_init)                                                                                                \
-    DO(alltoall_init)                                                                                                  \
-    DO(alltoallv_init)
+/* COLL_DMA_DO(slot), which the user of this list defines, for each function of Open MPI's module that coll/dma replaces: three
+ * forms of each operation. */
+#define COLL_DMA_FORMS(id, text, function, ...)                                                                        \
+    COLL_DMA_DO(function) COLL_DMA_DO(i##function) COLL_DMA_DO(function##_init)
+#define COLL_DMA_SLOTS DMA_COLLS(COLL_DMA_FORMS)
 
 typedef struct mca_coll_dma_component {
     mca_coll_base_component_t super;
@@ -70,7 +61,7 @@ typedef struct mca_coll_dma_below {
 #define COLL_DMA_DO(slot)                                                                                              \
     mca_coll_base_module_##slot##_fn_t slot;                                                                           \
     mca_coll_base_module_t *slot##_module;
-    COLL_DMA_SLOTS(COLL_DMA_DO)
+    COLL_DMA_SLOTS
 #undef COLL_DMA_DO
 } mca_coll_dma_below_t;
 
@@ -91,7 +82,7 @@ OBJ_CLASS_DECLARATION(mca_coll_dma_module_t);
 
 /* blocking.c, nonblocking.c, persistent.c: the collectives. */
 #define COLL_DMA_DO(slot) __typeof__(*(mca_coll_base_module_##slot##_fn_t)NULL) mca_coll_dma_##slot;
-COLL_DMA_SLOTS(COLL_DMA_DO)
+COLL_DMA_SLOTS
 #undef COLL_DMA_DO
 
 /* component.c: the process object, created on first use. */

@@ -35,7 +35,7 @@ static void destruct(mca_coll_dma_module_t *module)
         OBJ_RELEASE(module->below.slot##_module);                                                                      \
         module->below.slot##_module = NULL;                                                                            \
     }
-    COLL_DMA_SLOTS(COLL_DMA_DO)
+    COLL_DMA_SLOTS
 #undef COLL_DMA_DO
 }
 
@@ -55,7 +55,7 @@ static int enable(mca_coll_base_module_t *base, ompi_communicator_t *comm)
         OBJ_RETAIN(below->slot##_module);                                                                              \
     }                                                                                                                  \
     complete = complete && below->slot && below->slot##_module;
-    COLL_DMA_SLOTS(COLL_DMA_DO)
+    COLL_DMA_SLOTS
 #undef COLL_DMA_DO
     if (!complete) {
         /* An info key of the communicator may put coll/dma below all others. It needs a module below. */
@@ -63,7 +63,7 @@ static int enable(mca_coll_base_module_t *base, ompi_communicator_t *comm)
         return OMPI_ERR_NOT_AVAILABLE;
     }
 #define COLL_DMA_DO(slot) DMA_SLOT_INSTALL(comm, slot, &module->super);
-    COLL_DMA_SLOTS(COLL_DMA_DO)
+    COLL_DMA_SLOTS
 #undef COLL_DMA_DO
     return OMPI_SUCCESS;
 }
@@ -75,7 +75,7 @@ static int disable(mca_coll_base_module_t *base, ompi_communicator_t *comm)
 
     (void)comm;
 #define COLL_DMA_DO(slot) DMA_SLOT_RESTORE(comm, slot, &module->super, module->below.slot, module->below.slot##_module);
-    COLL_DMA_SLOTS(COLL_DMA_DO)
+    COLL_DMA_SLOTS
 #undef COLL_DMA_DO
     destruct(module);
     return OMPI_SUCCESS;
@@ -175,7 +175,7 @@ mca_coll_base_module_t *mca_coll_dma_comm_query(ompi_communicator_t *comm, int *
     module->super.coll_module_enable = enable;
     module->super.coll_module_disable = disable;
 #define COLL_DMA_DO(slot) module->super.coll_##slot = mca_coll_dma_##slot;
-    COLL_DMA_SLOTS(COLL_DMA_DO)
+    COLL_DMA_SLOTS
 #undef COLL_DMA_DO
     return &module->super;
 }

@@ -93,15 +93,16 @@ struct dma_proc {
     /* State of the device route (device/device.h). */
     const struct dma_gpu_runtime *runtime;
     const struct dma_gpu_engine *const *engines;
-    pthread_mutex_t device_lock; /* guards ipc, devices, relays, writers, scratch and pins */
+    pthread_mutex_t device_lock; /* guards ipc, devices, relays, writers, scratch, pins and slots */
     pthread_mutex_t submitter_lock;
     struct dma_submitter *submitter;
     _Atomic int armed; /* persistent calls whose programs the engines have beforehand */
     struct dma_ipc *ipc;
     struct dma_device *devices;
     struct dma_writer *writers;
-    dma_cache_t scratch; /* device/pool.h */
-    dma_cache_t pins;    /* device/pins.h */
+    dma_cache_t scratch;     /* device/pool.h */
+    dma_cache_t pins;        /* device/pins.h */
+    struct dma_slots *slots; /* device/slots.h */
     dma_budget_t budget;
 
     /* State of the cluster route (cluster/cluster.h). */

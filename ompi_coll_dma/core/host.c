@@ -406,7 +406,7 @@ static dma_geom_t channel_geometry(const dma_comm_t *parent, const dma_call_t *c
     uint64_t need = gathers ? bytes : (bytes + 7) / 8 * 8 * others;
 
     g.ring_depth = 4;
-    if (call->coll == DMA_ALLTOALLV) {
+    if (dma_coll_sizes(call->coll) == DMA_SIZES_OWN) {
         g.chunk_bytes = 0;
     } else if (need <= g.slot_bytes) {
         while (g.slot_bytes > 64 && g.slot_bytes / 2 >= need) {

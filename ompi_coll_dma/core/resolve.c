@@ -31,7 +31,7 @@ bool dma_call_empty(const dma_call_t *call, int nranks)
     if (__builtin_expect(!recv->counts, 1)) {
         return !recv->count || !recv->size;
     }
-    if (call->coll != DMA_ALLGATHERV) {
+    if (dma_coll_sizes(call->coll) != DMA_SIZES_SHARED) {
         return false; /* other ranks may have something to move */
     }
     for (int r = 0; recv->size && r < nranks; r++) {
@@ -255,8 +255,8 @@ static void set_size_and_sign(dma_comm_t *comm, dma_task_t *task)
 {
     dma_run_t *run = &task->run;
 
-    switch (task->coll) {
-    case DMA_ALLGATHERV:
+    switch (dma_coll_sizes(task->coll)) {
+    case DMA_SIZES_SHARED:
         task->bytes = 0;
         for (int r = 0; r < comm->nranks; r++) {
             uint64_t bytes = dma_blocks_bytes(&run->recv, (uint64_t)r);
@@ -266,11 +266,11 @@ static void set_size_and_sign(dma_comm_t *comm, dma_task_t *task)
         /* the sign has 56 bits for it */
         run->sign = dma_sign(task->coll, false, dma_blocks_digest(&run->recv, comm->nranks) >> 8);
         break;
-    case DMA_ALLTOALLV:
+    case DMA_SIZES_OWN:
         run->sign = dma_sign(task->coll, task->in_place, 0);
         task->bytes = DMA_ALLTOALLV_BYTES;
         break;
-    default:
+    case DMA_SIZES_EQUAL:
         run->sign = dma_sign(task->coll, task->in_place, run->send.bytes);
         task->bytes = run->recv.bytes;
         break;

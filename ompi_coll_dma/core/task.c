@@ -153,7 +153,7 @@ static inline dma_status_t init_simple(const dma_comm_t *comm, dma_task_t *task,
 {
     uint64_t bytes = call->recv.count * call->recv.size, own = 0;
 
-    if (call->in_place && call->coll == DMA_ALLGATHER) {
+    if (call->in_place && dma_coll_gathers(call->coll)) {
         own = (uint64_t)comm->rank * bytes;
     }
     task->bytes = bytes;

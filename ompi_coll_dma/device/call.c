@@ -8,37 +8,38 @@
 /* The word in the agreed line of a rank: the number of the agreement, and in the lowest bits the rank's vote. */
 enum { VOTE_YES = 1, VOTE_NO = 2, VOTE_BITS = 2, VOTE_MASK = 3 };
 
-static uint32_t vote_word(const struct dma_device_comm *dc, uint32_t vote)
+static _Atomic uint32_t *vote_of(const dma_comm_t *comm, int rank, dma_device_ballot_t ballot)
 {
-    return dc->agreements << VOTE_BITS | vote;
+    dma_engine_line_t *line = dma_window_agreed(&comm->window, rank);
+
+    return ballot == DEVICE_BALLOT_ENGINE ? &line->word : &line->by_epoch[0];
 }
 
-/* How many agreements the rank with this word is ahead; -1: it has not voted in the present one. A rank is ahead if it has
+/* How many agreements the rank with this word is ahead of that number; -1: it has not voted in it. A rank is ahead if it has
  * seen that all have voted yes, and votes for the next piece of the call. */
-static int votes_ahead(const struct dma_device_comm *dc, uint32_t word)
+static int votes_ahead(uint32_t number, uint32_t word)
 {
-    int32_t ahead = (int32_t)((word & ~(uint32_t)VOTE_MASK) - vote_word(dc, 0)) >> VOTE_BITS;
+    int32_t ahead = (int32_t)((word & ~(uint32_t)VOTE_MASK) - (number << VOTE_BITS)) >> VOTE_BITS;
 
     return ahead < 0 ? -1 : ahead;
 }
 
-void dma_device_vote(dma_comm_t *comm, bool yes)
+void dma_device_vote(dma_comm_t *comm, dma_device_ballot_t ballot, bool yes)
 {
-    struct dma_device_comm *dc = comm->device;
+    uint32_t number = ++comm->device->agreements[ballot];
 
-    dc->agreements++;
     /* release: this rank's reads of the records come before a peer that has seen the vote overwrites its record, and so does
      * what the vote says about its memory */
-    atomic_store_explicit(&dma_window_agreed(&comm->window, comm->rank)->word, vote_word(dc, yes ? VOTE_YES : VOTE_NO),
+    atomic_store_explicit(vote_of(comm, comm->rank, ballot), number << VOTE_BITS | (yes ? VOTE_YES : VOTE_NO),
                           memory_order_release);
 }
 
-bool dma_device_votes_are_in(const dma_comm_t *comm, bool *all)
+bool dma_device_votes_reached(const dma_comm_t *comm, dma_device_ballot_t ballot, uint32_t number, bool *all)
 {
     *all = true;
     for (int r = 0; r < comm->nranks; r++) {
-        uint32_t word = atomic_load_explicit(&dma_window_agreed(&comm->window, r)->word, memory_order_acquire);
-        int ahead = votes_ahead(comm->device, word);
+        uint32_t word = atomic_load_explicit(vote_of(comm, r, ballot), memory_order_acquire);
+        int ahead = votes_ahead(number, word);
 
         if (ahead < 0) {
             return false;
@@ -46,6 +47,11 @@ bool dma_device_votes_are_in(const dma_comm_t *comm, bool *all)
         *all = *all && (ahead || (word & VOTE_MASK) == VOTE_YES);
     }
     return true;
+}
+
+bool dma_device_votes_are_in(const dma_comm_t *comm, dma_device_ballot_t ballot, bool *all)
+{
+    return dma_device_votes_reached(comm, ballot, comm->device->agreements[ballot], all);
 }
 
 /* Whoever was the last to come wakes the submitters of the ranks that were waiting. Each rank stores what the others wait for
@@ -74,9 +80,7 @@ static bool is_left_to_caller(dma_comm_t *comm)
 
 /* ---- host plan and GPU plan ---- */
 
-/* Runs the host plan on staged memory, for this reason. `second_entry`: this rank has entered the call already, without
- * data. */
-static dma_status_t run_on_host(dma_comm_t *comm, dma_task_t *task, bool second_entry, dma_reason_t reason)
+dma_status_t dma_device_run_on_host(dma_comm_t *comm, dma_task_t *task, bool second_entry, dma_reason_t reason)
 {
     const struct dma_device_comm *dc = comm->device;
     dma_status_t status;
@@ -149,7 +153,7 @@ static dma_status_t run_on_engine(dma_comm_t *comm, dma_task_t *task)
     dma_status_t status;
 
     if (!comm->device->all_support_shapes) {
-        return run_on_host(comm, task, true, DMA_REASON_staged_shapes);
+        return dma_device_run_on_host(comm, task, true, DMA_REASON_staged_shapes);
     }
     if (dma_device_agreed_piece(comm, task)) {
         return dma_device_begin_pieces(comm, task);
@@ -182,7 +186,7 @@ static bool is_sure_of_engine(const dma_comm_t *comm, const struct dma_device_ca
 {
     const struct dma_device_comm *dc = comm->device;
 
-    return call->served && dc && !dc->disabled && !dma_device_needs_scratch(dc, call);
+    return call->served && dc && !dc->off && !dma_device_needs_scratch(dc, call);
 }
 
 static dma_status_t begin_on_host(dma_comm_t *comm, dma_task_t *task, dma_reason_t why)
@@ -192,7 +196,7 @@ static dma_status_t begin_on_host(dma_comm_t *comm, dma_task_t *task, dma_reason
         atomic_store_explicit(&task->state, DMA_TASK_QUEUED, memory_order_relaxed); /* with the lock */
         return DMA_AGAIN;
     }
-    return run_on_host(comm, task, false, why);
+    return dma_device_run_on_host(comm, task, false, why);
 }
 
 /* Makes the buffers ready for engines and publishes them, or says why they cannot be used. */
@@ -200,8 +204,8 @@ static dma_reason_t prepare_buffers(dma_comm_t *comm, dma_task_t *task)
 {
     dma_status_t status;
 
-    if (comm->device->disabled) {
-        return DMA_REASON_staged_off;
+    if (comm->device->off) {
+        return comm->device->off;
     }
     if (dma_device_needs_scratch(comm->device, task->device) &&
         (status = dma_device_use_scratch(comm, task)) != DMA_OK) {
@@ -237,7 +241,7 @@ static dma_status_t begin_call(dma_comm_t *comm, dma_task_t *task)
     }
     dma_task_set_running(task);
     if (!call->served) {
-        return run_on_host(comm, task, false, call->why);
+        return dma_device_run_on_host(comm, task, false, call->why);
     }
     /* A communicator uses one device, that of its first call. Others' memory is replaced by memory of that one. */
     dc = dma_device_comm(comm, call->rt, comm->device ? comm->device->device->ordinal : call->device, &why);
@@ -245,12 +249,18 @@ static dma_status_t begin_call(dma_comm_t *comm, dma_task_t *task)
         dma_device_check_export(comm, call); /* once more: this may be the communicator's first call */
         why = prepare_buffers(comm, task);
     }
-    if (why) {
+    if (why && (!dc || !dma_device_can_use_slots(comm, task))) {
         return begin_on_host(comm, task, why);
+    }
+    if (why) {
+        call->slots_why = why;
+        dma_device_publish_slots(comm, task);
     }
     dma_entry_publish(&comm->window, task->run.seq, task->run.sign | DMA_SIGN_DEVICE | dma_comm_sign_flags(comm), 0);
     dma_trace_mark(comm->trace, DMA_TRACE_ENTERED, task->run.seq, 0, 0, 0);
-    dma_device_copy_early(comm, task);
+    if (!why) {
+        dma_device_copy_early(comm, task);
+    }
     return DMA_OK;
 }
 
@@ -280,18 +290,22 @@ static dma_status_t read_entries(dma_comm_t *comm, dma_task_t *task, bool *all)
 static dma_status_t advance_enter(dma_comm_t *comm, dma_task_t *task)
 {
     struct dma_device_comm *dc = comm->device;
-    bool all, new_export;
+    bool all, by_slots, new_export;
     dma_status_t status = read_entries(comm, task, &all);
 
     if (status != DMA_OK) {
         return status;
     }
-    if ((!all || dma_device_agreed_piece(comm, task)) && is_left_to_caller(comm)) {
+    by_slots = all && dma_device_slots_wanted(comm, task);
+    if ((!all || by_slots || dma_device_agreed_piece(comm, task)) && is_left_to_caller(comm)) {
         return DMA_AGAIN;
     }
     dma_trace_mark(comm->trace, DMA_TRACE_MET, task->run.seq, 0, 0, 0);
     if (!all) {
-        return run_on_host(comm, task, true, DMA_REASON_staged_peer);
+        return dma_device_run_on_host(comm, task, true, DMA_REASON_staged_peer);
+    }
+    if (by_slots) {
+        return dma_device_begin_slots(comm, task, DMA_REASON_staged_peer);
     }
     dma_device_wake_submitters(comm);
     if (dma_device_all_repeat(comm, task)) {
@@ -310,7 +324,7 @@ static dma_status_t advance_enter(dma_comm_t *comm, dma_task_t *task)
     if (!new_export && dc->all_support_shapes) {
         return run_on_engine(comm, task);
     }
-    dma_device_vote(comm, status == DMA_OK);
+    dma_device_vote(comm, DEVICE_BALLOT_ENGINE, status == DMA_OK);
     task->device->phase = DEVICE_AGREE;
     return DMA_OK;
 }
@@ -320,7 +334,7 @@ static dma_status_t advance_agree(dma_comm_t *comm, dma_task_t *task)
     const struct dma_device_comm *dc = comm->device;
     bool all;
 
-    if (!dma_device_votes_are_in(comm, &all)) {
+    if (!dma_device_votes_are_in(comm, DEVICE_BALLOT_ENGINE, &all)) {
         return DMA_AGAIN;
     }
     dma_device_wake_submitters(comm);
@@ -328,7 +342,7 @@ static dma_status_t advance_agree(dma_comm_t *comm, dma_task_t *task)
         return DMA_AGAIN;
     }
     dma_device_end_agreement(comm, task, all);
-    return all ? run_on_engine(comm, task) : run_on_host(comm, task, true, DMA_REASON_staged_vote);
+    return all ? run_on_engine(comm, task) : dma_device_begin_slots(comm, task, DMA_REASON_staged_vote);
 }
 
 static dma_status_t advance_started(dma_comm_t *comm, dma_task_t *task)
@@ -376,10 +390,15 @@ static dma_status_t advance_pieces(dma_comm_t *comm, dma_task_t *task)
     return is_left_to_caller(comm) ? DMA_AGAIN : dma_device_advance_pieces(comm, task);
 }
 
+static dma_status_t advance_slots(dma_comm_t *comm, dma_task_t *task)
+{
+    return is_left_to_caller(comm) ? DMA_AGAIN : dma_device_advance_slots(comm, task);
+}
+
 static dma_status_t (*const phases[])(dma_comm_t *comm, dma_task_t *task) = {
-    [DEVICE_ENTER] = advance_enter,     [DEVICE_AGREE] = advance_agree, [DEVICE_STARTED] = advance_started,
-    [DEVICE_SUBMIT] = advance_submit,   [DEVICE_RUN] = advance_run,     [DEVICE_PIECES] = advance_pieces,
-    [DEVICE_ON_HOST] = advance_on_host,
+    [DEVICE_ENTER] = advance_enter,    [DEVICE_AGREE] = advance_agree,     [DEVICE_STARTED] = advance_started,
+    [DEVICE_SUBMIT] = advance_submit,  [DEVICE_RUN] = advance_run,         [DEVICE_PIECES] = advance_pieces,
+    [DEVICE_BY_SLOTS] = advance_slots, [DEVICE_ON_HOST] = advance_on_host,
 };
 
 dma_status_t dma_device_advance(dma_comm_t *comm, dma_task_t *task)
@@ -392,7 +411,11 @@ dma_status_t dma_device_advance(dma_comm_t *comm, dma_task_t *task)
         phase = call->phase;
         status = phases[phase](comm, task);
         if (status == DMA_OK && call->phase == phase) {
-            dma_host_finish(comm, task);
+            if (task->run.plan) {
+                dma_host_finish(comm, task);
+            } else {
+                comm->streaming = NULL; /* by slots */
+            }
             if (phase == DEVICE_RUN && comm->device->device->engine->end) {
                 comm->device->device->engine->end(comm->device->binding);
             }
@@ -437,14 +460,14 @@ void dma_device_spin(dma_comm_t *comm, const dma_task_t *task)
 }
 
 /* The ranks that have not voted. */
-static dma_wait_t waits_for_vote(const dma_comm_t *comm)
+static dma_wait_t waits_for_vote(const dma_comm_t *comm, dma_device_ballot_t ballot)
 {
     dma_wait_t wait = {0};
 
     for (int r = 0; r < comm->nranks; r++) {
-        uint32_t word = atomic_load_explicit(&dma_window_agreed(&comm->window, r)->word, memory_order_relaxed);
+        uint32_t word = atomic_load_explicit(vote_of(comm, r, ballot), memory_order_relaxed);
 
-        if (votes_ahead(comm->device, word) < 0) {
+        if (votes_ahead(comm->device->agreements[ballot], word) < 0) {
             dma_wait_add(&wait, DMA_WAIT_FLAG, r);
         }
     }
@@ -467,8 +490,11 @@ dma_wait_t dma_device_waits_for(const dma_comm_t *comm, const dma_task_t *task)
     if (wait.kind != DMA_WAIT_NONE || dma_task_state(task) != DMA_TASK_RUNNING) {
         return wait;
     }
+    if (call->phase == DEVICE_BY_SLOTS) {
+        return waits_for_vote(comm, DEVICE_BALLOT_SLOTS);
+    }
     if (call->phase == DEVICE_AGREE || (call->phase == DEVICE_PIECES && dma_device_piece_votes(comm->device))) {
-        return waits_for_vote(comm);
+        return waits_for_vote(comm, DEVICE_BALLOT_ENGINE);
     }
     return call->phase >= DEVICE_RUN ? dma_host_waits_for_flag(comm, task) : wait;
 }
@@ -482,6 +508,7 @@ const char *dma_device_phase(const dma_comm_t *comm, const dma_task_t *task)
         [DEVICE_SUBMIT] = "submission",
         [DEVICE_RUN] = "engine",
         [DEVICE_PIECES] = "engine, in pieces",
+        [DEVICE_BY_SLOTS] = "copies through shared pinned memory",
         [DEVICE_ON_HOST] = "copies by cores",
     };
 
@@ -493,6 +520,9 @@ uint64_t dma_device_position(const dma_comm_t *comm, const dma_task_t *task)
 {
     dma_device_phase_t phase = task->device->phase;
 
+    if (phase == DEVICE_BY_SLOTS) {
+        return ((uint64_t)phase << 24) + dma_device_slots_position(comm->device);
+    }
     return ((uint64_t)phase << 24) + (phase == DEVICE_PIECES ? dma_device_piece_position(comm->device) : 0) +
            (phase >= DEVICE_RUN ? dma_host_position(comm, task) : 0);
 }

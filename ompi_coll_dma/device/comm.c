@@ -10,7 +10,7 @@ static size_t tables_bytes(int nranks)
     size_t n = (size_t)nranks;
 
     return n * (sizeof(dma_device_peer_t) + sizeof(dma_gpu_traits_t) + 2 * sizeof(dma_target_t) + sizeof(dma_shape_t) +
-                7 * sizeof(uint64_t) + sizeof(bool)) +
+                7 * sizeof(uint64_t) + sizeof(char *) + sizeof(dma_slots_view_t) + sizeof(bool)) +
            n * n * sizeof(int64_t);
 }
 
@@ -29,15 +29,12 @@ struct dma_device_comm *dma_device_comm(dma_comm_t *comm, const dma_gpu_runtime_
         *why = DMA_REASON_staged_device_memory;
         return NULL;
     }
-    if (!device->engine) {
-        *why = DMA_REASON_staged_no_engine;
-    } else if (!(dc = calloc(1, sizeof(*dc) + tables_bytes(comm->nranks)))) {
+    if (!(dc = calloc(1, sizeof(*dc) + tables_bytes(comm->nranks)))) {
         *why = DMA_REASON_staged_comm_memory;
-    }
-    if (!dc) {
-        dma_device_put(comm->proc, rt, device, false);
+        dma_device_put(comm->proc, rt, device);
         return NULL;
     }
+    dc->off = device->engine ? DMA_REASON_NONE : DMA_REASON_staged_no_engine;
     dc->rt = rt;
     dc->device = device;
     dc->displs = (int64_t *)(dc + 1);
@@ -50,7 +47,9 @@ struct dma_device_comm *dma_device_comm(dma_comm_t *comm, const dma_gpu_runtime_
     dc->pieces.displs = (int64_t *)(dc->pieces.counts + 2 * n);
     dc->pieces.copy_counts = (uint64_t *)(dc->pieces.displs + 2 * n);
     dc->pieces.copy_displs = (int64_t *)(dc->pieces.copy_counts + n);
-    dc->traits = (dma_gpu_traits_t *)(dc->pieces.copy_displs + n);
+    dc->by_slots.slots = (char **)(dc->pieces.copy_displs + n);
+    dc->by_slots.views = (dma_slots_view_t *)(dc->by_slots.slots + n);
+    dc->traits = (dma_gpu_traits_t *)(dc->by_slots.views + n);
     dc->pieces.halves = (bool *)(dc->traits + n);
     comm->device = dc;
     dma_submitter_prepare(comm->proc);
@@ -156,15 +155,37 @@ static dma_device_info_t make_info(const dma_comm_t *comm, const dma_task_t *tas
     };
 }
 
+/* The blocks of the receive buffer, if they are not one after the other. */
+static void publish_table(const dma_comm_t *comm, const dma_task_t *task, dma_device_info_t *info)
+{
+    char *record = dma_window_record(&comm->window, comm->rank, task->run.seq);
+    dma_device_block_t *table = (dma_device_block_t *)(record + DMA_RECORD_BYTES(0));
+    const dma_blocks_t *recv = &task->run.recv;
+
+    for (int b = 0; recv->displs && b < comm->nranks; b++) {
+        table[b] = (dma_device_block_t){.displ = recv->displs[b], .bytes = dma_blocks_bytes(recv, (uint64_t)b)};
+        info->largest = table[b].bytes > info->largest ? table[b].bytes : info->largest;
+    }
+}
+
+void dma_device_publish_slots(dma_comm_t *comm, dma_task_t *task)
+{
+    dma_device_info_t *info = dma_device_info(comm, comm->rank, task->run.seq);
+    const dma_blocks_t *recv = &task->run.recv;
+
+    comm->device->last.served = false;
+    *info = (dma_device_info_t){.largest = recv->displs ? 0 : recv->bytes,
+                                .flags = DMA_DEVICE_INFO_SLOTS | (recv->displs ? DMA_DEVICE_INFO_TABLE : 0)};
+    publish_table(comm, task, info);
+}
+
 dma_status_t dma_device_publish_record(dma_comm_t *comm, dma_task_t *task)
 {
     struct dma_device_comm *dc = comm->device;
     const struct dma_device_call *d = task->device;
     bool halves = d->piece && d->piece_recv;
-    const dma_blocks_t *recv = &task->run.recv;
     dma_device_info_t *info = dma_device_info(comm, comm->rank, task->run.seq);
     dma_device_record_t *record = dma_window_record(&comm->window, comm->rank, task->run.seq);
-    dma_device_block_t *table = (dma_device_block_t *)((char *)record + DMA_RECORD_BYTES(0));
     dma_device_call_key_t key = call_key(task);
     dma_export_t export;
     dma_gpu_traits_t traits;
@@ -193,10 +214,7 @@ dma_status_t dma_device_publish_record(dma_comm_t *comm, dma_task_t *task)
     if (info->flags & DMA_DEVICE_INFO_SHAPE) {
         record->shape = d->recv_shape;
     }
-    for (int b = 0; recv->displs && b < comm->nranks; b++) {
-        table[b] = (dma_device_block_t){.displ = recv->displs[b], .bytes = dma_blocks_bytes(recv, (uint64_t)b)};
-        info->largest = table[b].bytes > info->largest ? table[b].bytes : info->largest;
-    }
+    publish_table(comm, task, info);
     dc->last = (dma_device_last_t){.key = key, .info = *info};
     dc->last.info.flags = DMA_DEVICE_INFO_REPEAT; /* a repetition comes after all ranks have opened the export */
     return DMA_OK;
@@ -213,6 +231,10 @@ static dma_import_t *open_export(dma_comm_t *comm, int r, const dma_device_recor
     status = dma_ipc_open(comm->proc->ipc, device, record->nonce, &record->export, &import);
     if (status == DMA_ERR_NOMEM) {
         dma_comm_note_reason(comm, DMA_REASON_open_memory);
+        return NULL;
+    }
+    if (status == DMA_AGAIN) {
+        dma_comm_note_reason(comm, DMA_REASON_open_held);
         return NULL;
     }
     if (status != DMA_OK) {
@@ -417,7 +439,7 @@ void dma_device_end_agreement(dma_comm_t *comm, const dma_task_t *task, bool all
         return;
     }
     if (++dc->failed_agreements == DEVICE_MAX_FAILED) {
-        dc->disabled = true;
+        dc->off = DMA_REASON_staged_off;
         dma_comm_count_reason(comm, DMA_REASON_opening_off);
         dma_proc_report(comm->proc, comm->rank == 0 ? DMA_REPORT_WARN : DMA_REPORT_INFO, "device off",
                         "device memory of %s goes through the host from now on", comm->text);
@@ -501,6 +523,10 @@ void dma_device_stop(dma_comm_t *comm)
     struct dma_device_comm *dc = comm->device;
 
     dma_device_disarm(comm);
+    dma_device_end_slots(comm);
+    for (int r = 0; r < comm->nranks; r++) {
+        dma_slots_unview(comm, &dc->by_slots.views[r]);
+    }
     if (dc->binding && !dc->device->engine->unbind(dc->binding)) {
         /* A queue that waits for a rank that has ended polls that rank's ready word for ever. So the memory of the word
          * must neither be unmapped nor be used for something else. */
@@ -526,6 +552,7 @@ void dma_device_comm_destroy(dma_comm_t *comm)
     dma_submitter_give_back(comm);
     dma_device_stop(comm);
     dma_scratch_leave(comm, comm->window.permanent);
+    dma_slots_leave(comm);
     /* permanent: a queue that still waits (dma_device_stop) may copy to what is open */
     for (int r = 0; r < comm->nranks && !comm->window.permanent; r++) {
         for (unsigned slot = 0; slot < DEVICE_SLOTS; slot++) {
@@ -533,7 +560,7 @@ void dma_device_comm_destroy(dma_comm_t *comm)
         }
     }
     dma_plan_cache_free(&dc->plans);
-    dma_device_put(comm->proc, dc->rt, dc->device, true);
+    dma_device_put(comm->proc, dc->rt, dc->device);
     free(dc);
     comm->device = NULL;
 }

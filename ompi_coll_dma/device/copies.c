@@ -23,7 +23,7 @@ static dma_location_t location(const dma_device_end_t *end, int block)
     return (dma_location_t){.addr = end->type ? addr : addr + end->skip};
 }
 
-static dma_status_t start_copy(const dma_scratch_t *s, const copy_t *c)
+static dma_status_t start_copy(const dma_gpu_runtime_t *rt, dma_gpu_stream_t *stream, const copy_t *c)
 {
     dma_status_t status = DMA_OK;
     dma_cut_t cut;
@@ -31,7 +31,7 @@ static dma_status_t start_copy(const dma_scratch_t *s, const copy_t *c)
 
     dma_cut_begin(&cut, &c->dst, &c->src, c->bytes);
     while (status == DMA_OK && dma_cut_next(&cut, &r)) {
-        status = dma_gpu_copy_rect(s->block.rt, s->stream, &r);
+        status = dma_gpu_copy_rect(rt, stream, &r);
     }
     return status;
 }
@@ -43,7 +43,7 @@ static bool continues(const copy_t *c, const dma_location_t *dst, const dma_loca
            src->addr == c->src.addr + c->bytes;
 }
 
-dma_status_t dma_device_copy_blocks(const dma_comm_t *comm, const dma_scratch_t *s, const dma_device_end_t *to,
+dma_status_t dma_device_copy_blocks(const dma_comm_t *comm, dma_gpu_stream_t *stream, const dma_device_end_t *to,
                                     const dma_device_end_t *from, const dma_blocks_t *sizes, dma_range_t range,
                                     int except)
 {
@@ -55,15 +55,15 @@ dma_status_t dma_device_copy_blocks(const dma_comm_t *comm, const dma_scratch_t 
         uint64_t bytes = b == except ? 0 : dma_blocks_bytes(sizes, (uint64_t)b);
 
         if (bytes && to->type) {
-            status = dma_device_copy_typed(comm, s, to, dst.addr, src.addr, bytes, false);
+            status = dma_device_copy_typed(comm, stream, to, dst.addr, src.addr, bytes, false);
         } else if (bytes && from->type) {
-            status = dma_device_copy_typed(comm, s, from, src.addr, dst.addr, bytes, true);
+            status = dma_device_copy_typed(comm, stream, from, src.addr, dst.addr, bytes, true);
         } else if (bytes && c.bytes && continues(&c, &dst, &src)) {
             c.bytes += bytes;
         } else if (bytes) {
-            status = start_copy(s, &c);
+            status = start_copy(comm->device->rt, stream, &c);
             c = (copy_t){.dst = dst, .src = src, .bytes = bytes};
         }
     }
-    return status == DMA_OK ? start_copy(s, &c) : status;
+    return status == DMA_OK ? start_copy(comm->device->rt, stream, &c) : status;
 }

@@ -9,6 +9,7 @@
  *     stage.c         copy to host memory, if the call takes the host plan
  *     scratch.c       put device memory of ours (pool.h) in place of blocks that engines cannot use where they are
  *     pieces.c        the same, piece by piece, for calls that are larger than that memory
+ *     by_slots.c      where engines cannot move the data between the ranks: through pinned memory that the ranks share
  *     copies.c        copy between the user's blocks and that memory
  *     typed.c         the same for blocks of irregular datatypes: their rows are packed inside the device
  *     call.c          run the GPU plan on the engine, or the host plan
@@ -23,15 +24,16 @@
  *     not all are DEVICE    The host plan runs. Ranks with device memory copy what they send to host memory and enter a second
  *                           time; after the call they copy what they have received back.
  *     all are DEVICE        Each rank opens the receive buffers of its peers. If any rank has published a new export, the ranks
- *                           agree (below). If all ranks could open all memory, the GPU plan runs. Else the host plan runs, as
- *                           above.
+ *                           agree (below). If all ranks could open all memory, the GPU plan runs. Else the call goes by slots.
+ *     ... and one has       The call goes by slots: no engine can serve that rank. The ranks agree on it (by_slots.c). If one
+ *     published SLOTS       cannot, the host plan runs, as above.
  *
  * A rank with host memory does nothing for this: the descriptor of a DEVICE rank says that the data come with a second
  * entry. A call that no engine could serve (an irregular datatype, memory without an IPC handle) is staged by its own
  * rank before it enters; no other rank has to know.
  *
  * Agreement. Each rank publishes in its agreed line a vote: the number of the agreement, and yes or no. A rank that has
- * all votes knows the result.
+ * all votes knows the result. Agreements about slots have a word of their own in that line.
  *
  * Exports. An export is the IPC handle of one allocation, with a number. Each rank keeps, for every rank including
  * itself, a list of that rank's last DEVICE_SLOTS exports, and adds to it in the same calls as all other ranks. So a
@@ -66,6 +68,7 @@
  *                                                                             all that a reader needs if it knows the export
  *     dma_device_record_t    traits | nonce | export | freed                  valid with DMA_DEVICE_INFO_NEW; 256 bytes
  *                            shape                                            valid with DMA_DEVICE_INFO_SHAPE
+ *                            slots                                            valid after a vote for a call by slots
  *     dma_device_block_t     displ | bytes, for each block of the receive     valid with DMA_DEVICE_INFO_TABLE; 16 bytes each
  *                            buffer
  */
@@ -75,6 +78,7 @@
 #include "core/comm.h"
 #include "device/pins.h"
 #include "device/pool.h"
+#include "device/slots.h"
 #include "engine/gpu.h"
 #include "gpu/ipc.h"
 
@@ -102,13 +106,14 @@ typedef struct dma_device {
 /* A call moves from phase to phase. A phase function that returns DMA_OK and does not change the phase has ended the
  * call. */
 typedef enum dma_device_phase {
-    DEVICE_ENTER,   /* this rank has entered; it waits for the descriptors of other ranks */
-    DEVICE_AGREE,   /* this rank has published its vote; it waits for the votes of other ranks */
-    DEVICE_STARTED, /* persistent call: this rank has started; it waits for the ready words of other ranks */
-    DEVICE_SUBMIT,  /* the engine accepts the programs of the plan */
-    DEVICE_RUN,     /* the engine runs the plan, or the cluster route has the call */
-    DEVICE_PIECES,  /* the engine runs the plan once for each piece (pieces.c) */
-    DEVICE_ON_HOST, /* the host plan or the messages route runs, on host memory */
+    DEVICE_ENTER,    /* this rank has entered; it waits for the descriptors of other ranks */
+    DEVICE_AGREE,    /* this rank has published its vote; it waits for the votes of other ranks */
+    DEVICE_STARTED,  /* persistent call: this rank has started; it waits for the ready words of other ranks */
+    DEVICE_SUBMIT,   /* the engine accepts the programs of the plan */
+    DEVICE_RUN,      /* the engine runs the plan, or the cluster route has the call */
+    DEVICE_PIECES,   /* the engine runs the plan once for each piece (pieces.c) */
+    DEVICE_BY_SLOTS, /* the runtimes copy into and out of slots (by_slots.c) */
+    DEVICE_ON_HOST,  /* the host plan or the messages route runs, on host memory */
 } dma_device_phase_t;
 
 /* A stage whose user blocks are device memory (core/staging.h). */
@@ -129,7 +134,9 @@ struct dma_device_call {
     bool served;                     /* an engine could carry it out; else it is relayed, or staged from the start */
     dma_reason_t why;                /* it is staged from the start */
     bool relayed;                    /* the route of the communicator uses device memory where it is */
+    dma_reason_t slots_why;          /* it has published SLOTS, or goes by slots, for this reason; NONE: it does not */
     bool send_on, recv_on;           /* this side is device memory */
+    bool by_link;                    /* both sides are pinned or managed memory, which the device copies */
     bool send_scratch, recv_scratch; /* the engines cannot use this side where it is: scratch.c */
     dma_scratch_t *memory;           /* that the call has borrowed; NULL: none */
     uint64_t piece;                  /* most bytes of a block for which `memory` has room; 0: for all of them */
@@ -164,6 +171,8 @@ typedef struct dma_device_info {
 /* In pieces: what is received goes to scratch memory, where pieces lie as in pieces.c. Else it goes to its place. */
 #define DMA_DEVICE_INFO_HALVES 0x10
 #define DMA_DEVICE_INFO_MAPPED 0x20 /* with NEW: the export is virtually mapped memory */
+/* Engines cannot serve the rank in this call, and it can do the call by slots. There is no export. */
+#define DMA_DEVICE_INFO_SLOTS 0x40
 
 #define DEVICE_PIECE_UNIT 256 /* bytes; pieces are multiples of it */
 
@@ -175,6 +184,8 @@ typedef struct dma_device_record {
     dma_export_t export; /* the allocation that contains the receive buffer */
     uint64_t freed;      /* bit mask of this rank's slots whose memory it has freed */
     dma_shape_t shape;   /* of the blocks of the receive buffer */
+    /* Of the rank's slots: offset in its arena, and bytes. Written before the rank votes for a call by slots. */
+    uint64_t slots_at, slots_bytes;
 } dma_device_record_t;
 
 typedef struct dma_device_block {
@@ -224,6 +235,29 @@ typedef struct dma_device_pieces {
     int64_t *copy_displs;  /* likewise */
 } dma_device_pieces_t;
 
+/* What the ranks agree about. Each has a word of its own: a rank that goes on to slots because a vote was no must not overwrite
+ * what a slower rank still has to see. */
+typedef enum dma_device_ballot {
+    DEVICE_BALLOT_ENGINE, /* are all exports open, is a piece ready for engines */
+    DEVICE_BALLOT_SLOTS,  /* by_slots.c */
+    DEVICE_BALLOTS
+} dma_device_ballot_t;
+
+/* A call by slots: by_slots.c. */
+typedef struct dma_device_by_slots {
+    dma_slots_t *memory;     /* NULL: the present call does not go by slots */
+    int step;                /* what it waits for */
+    uint32_t first;          /* number of the first agreement; the second and those about pieces follow */
+    uint64_t largest;        /* bytes of the largest block of all */
+    uint64_t bytes;          /* of a piece of a block, equal on all ranks */
+    uint64_t count;          /* pieces of the call */
+    uint64_t votes;          /* about pieces, by this rank */
+    uint64_t started, ended; /* copies into the own slots, in pieces */
+    uint64_t taken, read;    /* copies out of the slots of peers have started, have ended; in pieces */
+    char **slots;            /* by rank: where its slots are */
+    dma_slots_view_t *views; /* by rank; they outlive the call */
+} dma_device_by_slots_t;
+
 /* The last call that this rank has published. */
 typedef struct dma_device_last {
     bool served; /* the engine has carried it out, and a later call may repeat it */
@@ -237,18 +271,18 @@ struct dma_device_comm {
     const dma_gpu_runtime_t *rt;
     struct dma_device *device;
     dma_gpu_binding_t *binding; /* the engine's state for this communicator; NULL: not bound */
-    bool disabled;              /* all calls are staged from now on */
+    dma_reason_t off;           /* no call is served by engines from now on, for this reason; NONE: they are */
     bool all_support_shapes;    /* of the present call: the engines of all ranks can do its shapes */
     bool arena_registered;      /* the device can access this rank's arena */
     uint32_t epoch;             /* GPU plans that have been started */
     dma_plan_cache_t plans;
     dma_device_last_t last;
 
-    uint32_t agreements;        /* started so far */
-    unsigned failed_agreements; /* in a row */
-    bool mapped_off;            /* peers could not open virtually mapped memory: this rank publishes none any more */
-    bool saw_mapped;            /* a new export of the present call is such memory; equal on all ranks */
-    uint32_t unconfirmed;       /* bit mask of this rank's slots: the agreement on the export failed */
+    uint32_t agreements[DEVICE_BALLOTS]; /* started so far */
+    unsigned failed_agreements;          /* in a row */
+    bool mapped_off;      /* peers could not open virtually mapped memory: this rank publishes none any more */
+    bool saw_mapped;      /* a new export of the present call is such memory; equal on all ranks */
+    uint32_t unconfirmed; /* bit mask of this rank's slots: the agreement on the export failed */
 
     /* by rank */
     dma_device_peer_t *peers;
@@ -265,6 +299,7 @@ struct dma_device_comm {
     bool left_to_caller;        /* it must not make the next step */
 
     dma_device_pieces_t pieces; /* of the present call, if it goes in pieces */
+    dma_device_by_slots_t by_slots;
 
     /* persistent.c: a channel */
     bool prepared; /* starts need no descriptors; the next five are set */
@@ -291,9 +326,8 @@ extern const dma_route_t dma_route_device;
 
 /* The entry of the process for a device; made on first use. */
 dma_device_t *dma_device_of(dma_proc_t *proc, const dma_gpu_runtime_t *rt, int device);
-/* A communicator that got the device from dma_device_of has ended; or, not `used`, it has no use for it: memory that calls without an
- * engine have borrowed stays then. */
-void dma_device_put(dma_proc_t *proc, const dma_gpu_runtime_t *rt, dma_device_t *device, bool used);
+/* A communicator that got the device from dma_device_of has ended. */
+void dma_device_put(dma_proc_t *proc, const dma_gpu_runtime_t *rt, dma_device_t *device);
 void dma_devices_destroy(dma_proc_t *proc);
 
 /* ---- trace.c: what the trace of a communicator says of its engine; without a trace nothing is done ---- */
@@ -352,8 +386,12 @@ dma_status_t dma_device_advance(dma_comm_t *comm, dma_task_t *task);
 /* Finds and binds the GPU plan for a call whose targets are known, for blocks of at most `bytes` bytes. */
 dma_status_t dma_device_bind(dma_comm_t *comm, dma_task_t *task, uint64_t bytes);
 /* A vote of this rank, and whether all ranks have given it. *all: with yes. */
-void dma_device_vote(dma_comm_t *comm, bool yes);
-bool dma_device_votes_are_in(const dma_comm_t *comm, bool *all);
+void dma_device_vote(dma_comm_t *comm, dma_device_ballot_t ballot, bool yes);
+bool dma_device_votes_are_in(const dma_comm_t *comm, dma_device_ballot_t ballot, bool *all);
+/* The same for the agreement of this number, which may be an earlier one. */
+bool dma_device_votes_reached(const dma_comm_t *comm, dma_device_ballot_t ballot, uint32_t number, bool *all);
+/* Runs the host plan on staged memory, for this reason. `second_entry`: this rank has entered the call already, without data. */
+dma_status_t dma_device_run_on_host(dma_comm_t *comm, dma_task_t *task, bool second_entry, dma_reason_t reason);
 /* Begins the next run of the bound plan in `phase`: SUBMIT, or a later one if the engine has its programs already. */
 void dma_device_start_run(dma_comm_t *comm, dma_task_t *task, dma_device_phase_t phase);
 /* All ranks have entered, voted or started: wakes the submitters of those that were waiting. */
@@ -369,10 +407,11 @@ uint64_t dma_device_position(const dma_comm_t *comm, const dma_task_t *task);
 
 /* ---- comm.c: with the communicator's lock ---- */
 
-/* The device state of the communicator, made at the first call with device memory. NULL: this rank has no engine for the
- * device or no memory, and *why says which; or, without a reason, the communicator uses another device. */
+/* The device state of the communicator, made at the first call with device memory. NULL: this rank has no memory for it, and
+ * *why says so; or, without a reason, the communicator uses another device. */
 struct dma_device_comm *dma_device_comm(dma_comm_t *comm, const dma_gpu_runtime_t *rt, int device, dma_reason_t *why);
-/* Fills this rank's info and record. */
+/* Fills this rank's info and record. For a call by slots without an export. */
+void dma_device_publish_slots(dma_comm_t *comm, dma_task_t *task);
 dma_status_t dma_device_publish_record(dma_comm_t *comm, dma_task_t *task);
 /* Have all ranks published that they repeat their last call? */
 bool dma_device_all_repeat(const dma_comm_t *comm, const dma_task_t *task);
@@ -403,7 +442,7 @@ typedef struct dma_device_end {
 
 /* Starts the copies of a range of blocks, except one (-1: none). `sizes`: how many bytes of each. Blocks that follow each
  * other are one copy. */
-dma_status_t dma_device_copy_blocks(const dma_comm_t *comm, const dma_scratch_t *scratch, const dma_device_end_t *to,
+dma_status_t dma_device_copy_blocks(const dma_comm_t *comm, dma_gpu_stream_t *stream, const dma_device_end_t *to,
                                     const dma_device_end_t *from, const dma_blocks_t *sizes, dma_range_t range,
                                     int except);
 
@@ -412,7 +451,7 @@ dma_status_t dma_device_copy_blocks(const dma_comm_t *comm, const dma_scratch_t 
 /* Are the rows of an irregular datatype so long that the runtime packs them quickly? */
 bool dma_device_has_long_rows(const dma_comm_t *comm, const dma_side_t *side);
 /* Starts copies between a block at `at`, from byte `end->skip` on, and its packed bytes, both in device memory. In scope. */
-dma_status_t dma_device_copy_typed(const dma_comm_t *comm, const dma_scratch_t *scratch, const dma_device_end_t *end,
+dma_status_t dma_device_copy_typed(const dma_comm_t *comm, dma_gpu_stream_t *stream, const dma_device_end_t *end,
                                    uint64_t at, uint64_t packed, uint64_t bytes, bool packs);
 
 /* ---- submitter.c ---- */
@@ -465,6 +504,20 @@ void dma_device_cancel_pieces(dma_task_t *task);
 bool dma_device_piece_votes(const struct dma_device_comm *dc);
 /* A number that changes from step to step. */
 uint64_t dma_device_piece_position(const struct dma_device_comm *dc);
+
+/* ---- by_slots.c ---- */
+
+/* Can this rank do the call by slots, and is the call large enough for it? */
+bool dma_device_can_use_slots(const dma_comm_t *comm, const dma_task_t *task);
+/* All ranks have entered: has any published SLOTS? Equal on all ranks. */
+bool dma_device_slots_wanted(const dma_comm_t *comm, const dma_task_t *task);
+/* All ranks do this in the same call: they agree on slots, or else on the host plan. `why`: this rank's reason. */
+dma_status_t dma_device_begin_slots(dma_comm_t *comm, dma_task_t *task, dma_reason_t why);
+dma_status_t dma_device_advance_slots(dma_comm_t *comm, dma_task_t *task);
+/* Gives the slots back, when their copies have ended. */
+void dma_device_end_slots(dma_comm_t *comm);
+/* A number that changes from step to step. */
+uint64_t dma_device_slots_position(const struct dma_device_comm *dc);
 
 /* ---- write.c: from host memory to device memory, only the data of a datatype ---- */
 

@@ -1,6 +1,7 @@
 # Calls on device memory.
 core_sources += \
 	ompi_coll_dma/device/bounce.c \
+	ompi_coll_dma/device/by_slots.c \
 	ompi_coll_dma/device/call.c \
 	ompi_coll_dma/device/comm.c \
 	ompi_coll_dma/device/copies.c \
@@ -16,6 +17,8 @@ core_sources += \
 	ompi_coll_dma/device/resolve.c \
 	ompi_coll_dma/device/route.c \
 	ompi_coll_dma/device/shape.c \
+	ompi_coll_dma/device/slots.c \
+	ompi_coll_dma/device/slots.h \
 	ompi_coll_dma/device/stage.c \
 	ompi_coll_dma/device/submitter.c \
 	ompi_coll_dma/device/trace.c \

@@ -20,7 +20,7 @@
  *
  * A vote of a rank for piece k (call.c, the agreed line) says that what it sends of the piece is in place, and that the half
  * for what it receives is free: piece k - 2 has been copied out of it. When all ranks have voted, engines may write piece k.
- * The event of the scratch memory is recorded behind both copies. A vote is never overwritten before all ranks have seen it,
+ * The events of the scratch memory are recorded behind both copies. A vote is never overwritten before all ranks have seen it,
  * except by a later one, which says more.
  */
 #include <string.h>
@@ -109,6 +109,13 @@ static dma_blocks_t in_place(const dma_device_pieces_t *p, const dma_blocks_t *s
 
 /* ---- copies of this rank ---- */
 
+/* The stream of copies out of the scratch memory. A link to host memory works in both directions at once, and copies of one
+ * stream would not. In place, what goes into a half must stay behind what comes out of it. */
+static int out_stream(const dma_task_t *task)
+{
+    return task->device->by_link && !task->in_place;
+}
+
 /* Starts copies between a side of the user's and a half of the scratch memory. */
 static dma_status_t copy_side(const dma_comm_t *comm, const dma_task_t *task, bool recv, uint64_t piece, bool in,
                               dma_range_t range, int except)
@@ -125,8 +132,9 @@ static dma_status_t copy_side(const dma_comm_t *comm, const dma_task_t *task, bo
                                .skip = piece * p->bytes},
                      ours = {.blocks = &packed};
 
-    return in ? dma_device_copy_blocks(comm, d->memory, &ours, &theirs, &packed, range, except)
-              : dma_device_copy_blocks(comm, d->memory, &theirs, &ours, &packed, range, except);
+    return in ? dma_device_copy_blocks(comm, d->memory->stream[0], &ours, &theirs, &packed, range, except)
+              : dma_device_copy_blocks(comm, d->memory->stream[out_stream(task)], &theirs, &ours, &packed, range,
+                                       except);
 }
 
 /* What this rank sends of a piece. In place that is on the receive side. */
@@ -176,8 +184,8 @@ static dma_status_t start_copies(const dma_comm_t *comm, const dma_task_t *task,
     if (status == DMA_OK && in >= 0) {
         status = copy_in(comm, task, (uint64_t)in);
     }
-    if (status == DMA_OK && record) {
-        status = d->rt->event_record(d->memory->event, d->memory->stream);
+    for (int i = 0; i <= out_stream(task) && status == DMA_OK && record; i++) {
+        status = d->rt->event_record(d->memory->event[i], d->memory->stream[i]);
     }
     d->rt->leave(&scope);
     return status == DMA_UNSUPPORTED ? DMA_ERR_ENGINE : status; /* other ranks depend on it by now */
@@ -194,7 +202,9 @@ static dma_status_t test_copies(const dma_task_t *task)
         return DMA_OK;
     }
     if ((status = d->rt->enter(d->device, &scope)) == DMA_OK) {
-        status = d->rt->event_query(d->memory->event);
+        for (int i = 0; i <= out_stream(task) && status == DMA_OK; i++) {
+            status = d->rt->event_query(d->memory->event[i]);
+        }
         d->rt->leave(&scope);
     }
     return status == DMA_UNSUPPORTED ? DMA_ERR_ENGINE : status;
@@ -338,12 +348,12 @@ static dma_status_t advance(dma_comm_t *comm, dma_task_t *task)
     switch (p->step) {
     case PIECE_COPIES:
         if ((status = test_copies(task)) == DMA_OK) {
-            dma_device_vote(comm, true);
+            dma_device_vote(comm, DEVICE_BALLOT_ENGINE, true);
             p->step = PIECE_VOTES;
         }
         return status;
     case PIECE_VOTES:
-        if (!dma_device_votes_are_in(comm, &all)) {
+        if (!dma_device_votes_are_in(comm, DEVICE_BALLOT_ENGINE, &all)) {
             return DMA_AGAIN;
         }
         p->step = PIECE_SUBMIT;

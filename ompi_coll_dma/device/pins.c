@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "device/slots.h"
 #include "node/pause.h"
 
 #define PAGE        UINT64_C(4096)
@@ -118,6 +119,9 @@ dma_pin_t *dma_pin_get(dma_proc_t *proc, const dma_gpu_runtime_t *rt, int device
     cache = cache_of(proc);
     dma_cache_drop_destroyed(cache, rt, device);
     block = dma_cache_find(cache, rt, device, bytes);
+    if (!block && bytes > dma_cache_allowance(cache)) {
+        dma_slots_make_room(proc, bytes);
+    }
     block = block ? block : make_block(cache, rt, device, bytes);
     if (block) {
         dma_cache_borrow(cache, block);
@@ -151,6 +155,13 @@ void dma_pin_put(dma_proc_t *proc, dma_pin_t *p)
     pthread_mutex_lock(&proc->device_lock);
     p->block.busy = false;
     pthread_mutex_unlock(&proc->device_lock);
+}
+
+void dma_pins_make_room(dma_proc_t *proc, const dma_gpu_runtime_t *rt, int device, uint64_t bytes)
+{
+    if (dma_budget_left(&proc->budget, DMA_BUDGET_PINNED) < bytes) {
+        dma_cache_make_room(cache_of(proc), rt, device, bytes);
+    }
 }
 
 void dma_pins_trim(dma_proc_t *proc, const dma_gpu_runtime_t *rt, int device)

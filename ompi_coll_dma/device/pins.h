@@ -39,6 +39,8 @@ dma_status_t dma_pin_end(dma_pin_t *pin);
 dma_status_t dma_pin_read(dma_pin_t *pin, char *to, const char *from, uint64_t bytes);
 dma_status_t dma_pin_write(dma_pin_t *pin, char *to, const char *from, uint64_t bytes);
 
+/* With the device lock: frees idle blocks until `bytes` bytes of pinned memory are left, or none is idle. */
+void dma_pins_make_room(dma_proc_t *proc, const dma_gpu_runtime_t *rt, int device, uint64_t bytes);
 /* With the device lock: no communicator uses the device any more. */
 void dma_pins_trim(dma_proc_t *proc, const dma_gpu_runtime_t *rt, int device);
 void dma_pins_destroy(dma_proc_t *proc);

@@ -14,11 +14,13 @@ static void release(dma_cached_t *block)
 {
     const dma_scratch_t *s = scratch_of(block);
 
-    if (s->event) {
-        (void)block->rt->event_destroy(s->event);
-    }
-    if (s->stream) {
-        (void)block->rt->stream_destroy(s->stream);
+    for (int i = 0; i < 2; i++) {
+        if (s->event[i]) {
+            (void)block->rt->event_destroy(s->event[i]);
+        }
+        if (s->stream[i]) {
+            (void)block->rt->stream_destroy(s->stream[i]);
+        }
     }
     if (s->addr) {
         (void)block->rt->free(s->addr);
@@ -39,12 +41,12 @@ static dma_status_t make_objects(dma_scratch_t *s)
     if (!s->memory.exportable) {
         return DMA_UNSUPPORTED;
     }
-    if ((status = rt->stream_create(&s->stream)) != DMA_OK) {
-        s->stream = NULL;
-        return status;
-    }
-    if ((status = rt->event_create(&s->event)) != DMA_OK) {
-        s->event = NULL;
+    for (int i = 0; i < 2 && status == DMA_OK; i++) {
+        if ((status = rt->stream_create(&s->stream[i])) != DMA_OK) {
+            s->stream[i] = NULL;
+        } else if ((status = rt->event_create(&s->event[i])) != DMA_OK) {
+            s->event[i] = NULL;
+        }
     }
     return status;
 }
@@ -135,8 +137,10 @@ void dma_scratch_wait(const dma_scratch_t *s)
     dma_gpu_scope_t scope;
 
     if (rt->enter_to_release(s->block.device, &scope) == DMA_OK) {
-        if (rt->stream_query(s->stream) == DMA_AGAIN) {
-            (void)rt->stream_sync(s->stream);
+        for (int i = 0; i < 2; i++) {
+            if (rt->stream_query(s->stream[i]) == DMA_AGAIN) {
+                (void)rt->stream_sync(s->stream[i]);
+            }
         }
         rt->leave(&scope);
     }

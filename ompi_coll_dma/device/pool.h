@@ -29,8 +29,9 @@ typedef struct dma_scratch {
     dma_cached_t block;      /* first; busy: a call has it, or it is lost */
     uint64_t addr;           /* aligned as the runtime aligns allocations */
     dma_gpu_memory_t memory; /* what the runtime says of it */
-    dma_gpu_stream_t *stream;
-    dma_gpu_event_t *event;
+    /* Of copies into the block, or of all copies; and of copies out of it that may run at the same time (pieces.c). */
+    dma_gpu_stream_t *stream[2];
+    dma_gpu_event_t *event[2];
     const dma_comm_t *user; /* whose call has it or has lost it; else NULL */
     bool lost;              /* engines of peers may still write to it */
 } dma_scratch_t;

@@ -119,12 +119,13 @@ dma_device_t *dma_device_of(dma_proc_t *proc, const dma_gpu_runtime_t *rt, int o
     return d;
 }
 
-void dma_device_put(dma_proc_t *proc, const dma_gpu_runtime_t *rt, dma_device_t *d, bool used)
+void dma_device_put(dma_proc_t *proc, const dma_gpu_runtime_t *rt, dma_device_t *d)
 {
     pthread_mutex_lock(&proc->device_lock);
-    if (!--d->uses && used) {
+    if (!--d->uses) {
         dma_scratch_trim(proc, rt, d->ordinal);
         dma_pins_trim(proc, rt, d->ordinal);
+        dma_slots_trim(proc, rt, d->ordinal);
     }
     close_lost(proc, rt);
     pthread_mutex_unlock(&proc->device_lock);

@@ -6,6 +6,10 @@
  * lies in one allocation that other processes can open, and the send buffer is memory of the same device. Else scratch
  * memory of the device replaces them (scratch.c). Any other call with device memory is staged: packed into host memory
  * before the call and unpacked after it.
+ *
+ * Large calls in pinned or managed memory are calls with device memory, too, if both sides are such memory: the device copies
+ * them to scratch memory and back at the speed of its link, in pieces. Nothing is copied before all ranks have entered, so a
+ * peer with pageable memory costs this rank nothing: its cores use its buffers where they are.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +17,8 @@
 #include "core/resolve.h"
 #include "device/device.h"
 
+#define LINK_FROM                                                                                                      \
+    (UINT64_C(4) << 20)  /* bytes received: up to there, cores copy pinned and managed memory sooner than links */
 #define SMALL_COPY 65536 /* bytes: runtimes copy as much from pageable memory at once as from pinned memory */
 
 /* The span of `count` elements, the first one at `at`. */
@@ -176,6 +182,7 @@ typedef struct sides {
     dma_gpu_memory_t send, recv;
     bool sends;                      /* any bytes at all */
     bool send_on, recv_on;           /* is device memory */
+    bool by_link;                    /* neither is, and a device copies both all the same */
     bool send_scratch, recv_scratch; /* is replaced by scratch memory */
     bool send_typed, recv_typed;     /* has an irregular datatype, and the rows are long */
     int device;                      /* whose engine moves them */
@@ -227,6 +234,21 @@ static void find_engine(const dma_comm_t *comm, sides_t *s)
                                                                    : DMA_REASON_staged_type;
 }
 
+/* May a device copy this host memory, although cores could? */
+static bool is_linked(const dma_gpu_memory_t *memory)
+{
+    bool kind = memory->kind == DMA_GPU_HOST_PINNED || memory->kind == DMA_GPU_HOST_REGISTERED ||
+                memory->kind == DMA_GPU_MANAGED;
+
+    return kind && memory->device >= 0;
+}
+
+static bool goes_by_link(const dma_comm_t *comm, const sides_t *s, uint64_t received)
+{
+    return received >= LINK_FROM && comm->nranks > 1 && !comm->route->uses_device_memory && s->call.recv.dense &&
+           (s->call.in_place || s->call.send.dense) && s->sends && is_linked(&s->recv) && is_linked(&s->send);
+}
+
 static sides_t inspect_sides(const dma_comm_t *comm, const dma_call_t *call, const dma_gpu_runtime_t *rt)
 {
     dma_span_t recv_span = dma_device_span(&call->recv, comm->nranks), send_span = {0};
@@ -245,7 +267,10 @@ static sides_t inspect_sides(const dma_comm_t *comm, const dma_call_t *call, con
     s.recv_on = dma_gpu_kind_on_device(s.recv.kind);
     s.send_on = dma_gpu_kind_on_device(s.send.kind);
     s.device = s.recv_on ? s.recv.device : s.send.device;
-    if (s.recv_on || s.send_on) {
+    if (!s.recv_on && !s.send_on && goes_by_link(comm, &s, recv_span.bytes)) {
+        s.by_link = s.served = s.recv_scratch = true;
+        s.send_scratch = !call->in_place;
+    } else if (s.recv_on || s.send_on) {
         find_shapes(comm, &s);
         find_types(comm, &s);
         find_engine(comm, &s);
@@ -288,7 +313,7 @@ bool dma_device_serves(dma_comm_t *comm, const dma_call_t *call)
     dma_comm_lock(comm);
     if (s.served) {
         dc = dma_device_comm(comm, rt, s.device, &why);
-        why = !dc ? DMA_REASON_unprepared_engine
+        why = !dc || !dc->device->engine ? DMA_REASON_unprepared_engine
               : s.send_scratch || s.recv_scratch || !dma_device_supports_shapes(dc, &s.send_shape, &s.recv_shape)
                   ? DMA_REASON_unprepared_scratch
                   : DMA_REASON_NONE;
@@ -319,7 +344,7 @@ dma_status_t dma_device_resolve(dma_comm_t *comm, dma_task_t *task, const dma_ca
     struct dma_device_call *d;
     dma_status_t status;
 
-    if (!s.recv_on && !s.send_on) {
+    if (!s.recv_on && !s.send_on && !s.by_link) {
         return DMA_UNSUPPORTED;
     }
     if (!(d = calloc(1, sizeof(*d)))) {
@@ -330,6 +355,7 @@ dma_status_t dma_device_resolve(dma_comm_t *comm, dma_task_t *task, const dma_ca
     d->recv = s.recv;
     d->send_on = s.send_on;
     d->recv_on = s.recv_on;
+    d->by_link = s.by_link;
     d->send_scratch = s.send_scratch;
     d->recv_scratch = s.recv_scratch;
     d->send_shape = s.send_shape;

@@ -16,10 +16,16 @@
  * If the scratch memory is smaller than that, because it would exceed the bound or does not fit on the device, the call is
  * carried out in pieces by all ranks (pieces.c). If there is none, the call is staged in host memory. Functions with the note
  * "in scope" need the runtime's scope of the device (enter, leave).
+ *
+ * Calls in pinned or managed memory (resolve.c) are carried out in pieces in any case: so the copies from the host, the engines
+ * and the copies to the host work at once, and nothing has to be taken back if not all ranks have such memory.
  */
 #include <stdlib.h>
 
 #include "device/device.h"
+
+#define LINK_PIECES 8                   /* of a call by links at least, so that the copies overlap */
+#define LINK_LEAST  (UINT64_C(1) << 20) /* bytes: a piece costs as much time as 1 MiB on a link, beside the copies */
 
 static dma_status_t scratch_recv_in(const dma_task_t *task, const dma_stage_t *stage, const dma_blocks_t *staged,
                                     dma_range_t range)
@@ -27,7 +33,7 @@ static dma_status_t scratch_recv_in(const dma_task_t *task, const dma_stage_t *s
     const struct dma_device_call *d = task->device;
 
     return dma_device_copy_blocks(
-        task->comm, d->memory, &(dma_device_end_t){.blocks = staged},
+        task->comm, d->memory->stream[0], &(dma_device_end_t){.blocks = staged},
         &(dma_device_end_t){.blocks = &stage->home, .shape = &d->scratch.recv_shape, .type = d->scratch.recv_type},
         staged, range, -1);
 }
@@ -39,7 +45,7 @@ static dma_status_t scratch_send_in(const dma_task_t *task, const dma_stage_t *s
 
     (void)stage;
     return dma_device_copy_blocks(
-        task->comm, d->memory, &(dma_device_end_t){.blocks = staged},
+        task->comm, d->memory->stream[0], &(dma_device_end_t){.blocks = staged},
         &(dma_device_end_t){.blocks = &task->run.send, .shape = &d->scratch.send_shape, .type = d->scratch.send_type},
         staged, range, -1);
 }
@@ -55,10 +61,10 @@ static dma_status_t scratch_out(const dma_task_t *task, const dma_stage_t *stage
     if (status != DMA_OK) {
         return status;
     }
-    status = dma_device_copy_blocks(task->comm, d->memory, &to, &from, &stage->recv,
+    status = dma_device_copy_blocks(task->comm, d->memory->stream[0], &to, &from, &stage->recv,
                                     (dma_range_t){.end = task->comm->nranks}, except);
     if (status == DMA_OK) {
-        status = d->rt->stream_sync(d->memory->stream);
+        status = d->rt->stream_sync(d->memory->stream[0]);
     }
     d->rt->leave(&scope);
     if (status == DMA_OK) {
@@ -120,7 +126,7 @@ static dma_status_t stage_sides(const dma_comm_t *comm, dma_task_t *task, const 
         status = dma_stage_send(task, &scratch->stage, &staged);
     }
     if (status == DMA_OK && (need->send || task->in_place)) {
-        status = d->rt->stream_sync(d->memory->stream);
+        status = d->rt->stream_sync(d->memory->stream[0]);
     }
     return status;
 }
@@ -194,21 +200,39 @@ static dma_status_t use_whole(dma_comm_t *comm, dma_task_t *task, const need_t *
     return status;
 }
 
-/* The call has to go in pieces, if all ranks can carry it out with engines. Nothing is copied yet. */
-static void use_pieces(dma_comm_t *comm, struct dma_device_call *d, const need_t *need)
+/* The call goes in pieces of at most `most` bytes, if all ranks can carry it out with engines. Nothing is copied yet. */
+static void use_pieces(dma_comm_t *comm, struct dma_device_call *d, const need_t *need, uint64_t most)
 {
     note_scratch(comm, d, need);
-    dma_comm_note_reason(comm, DMA_REASON_scratch_bound);
     d->piece = dma_piece_of(d->memory->block.bytes, need->blocks);
+    if (d->piece < most && !(d->by_link && d->piece >= LINK_LEAST)) {
+        dma_comm_note_reason(comm, DMA_REASON_scratch_bound);
+    }
+    d->piece = d->piece < most ? d->piece : most;
     d->piece_recv = need->recv;
     d->piece_send = need->send;
+}
+
+/* Bytes of a piece of a call by links. */
+static uint64_t link_piece(const dma_comm_t *comm, const dma_task_t *task)
+{
+    uint64_t most = 0, piece;
+
+    for (int b = 0; b < comm->nranks; b++) {
+        uint64_t bytes = dma_blocks_bytes(&task->run.recv, (uint64_t)b);
+
+        most = bytes > most ? bytes : most;
+    }
+    piece = (most / LINK_PIECES / DEVICE_PIECE_UNIT + 1) * DEVICE_PIECE_UNIT;
+    return piece < LINK_LEAST ? LINK_LEAST : piece;
 }
 
 static dma_status_t use_scratch(dma_comm_t *comm, dma_task_t *task, bool moved)
 {
     struct dma_device_call *d = task->device;
     need_t need = find_need(comm, task);
-    uint64_t want = need.recv_bytes + need.send_bytes + 1;
+    uint64_t piece = d->by_link ? link_piece(comm, task) : UINT64_MAX;
+    uint64_t want = d->by_link ? dma_piece_bytes(piece, need.blocks) : need.recv_bytes + need.send_bytes + 1;
     dma_gpu_scope_t scope;
     dma_status_t status;
 
@@ -218,8 +242,8 @@ static dma_status_t use_scratch(dma_comm_t *comm, dma_task_t *task, bool moved)
         d->memory = NULL;
         return status;
     }
-    if (d->memory->block.bytes < want) {
-        use_pieces(comm, d, &need);
+    if (d->by_link || d->memory->block.bytes < want) {
+        use_pieces(comm, d, &need, piece);
         return DMA_OK;
     }
     if ((status = d->rt->enter(d->device, &scope)) == DMA_OK) {

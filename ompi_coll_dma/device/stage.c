@@ -256,6 +256,10 @@ dma_status_t dma_device_stage(dma_task_t *task, dma_reason_t reason)
     struct dma_device_call *d = task->device;
     dma_status_t status = DMA_OK;
 
+    if (d->by_link) {
+        d->phase = DEVICE_ON_HOST; /* the cores use the buffers where they are */
+        return DMA_OK;
+    }
     dma_comm_count(task->comm, DMA_COUNT_calls_staged);
     dma_comm_note_reason(task->comm, reason);
     if (d->phase == DEVICE_ON_HOST) {

@@ -55,7 +55,7 @@ static const bool two_threads = true;
 static verdict_t judge_running(const dma_comm_t *comm, const dma_task_t *task)
 {
     const dma_gpu_engine_t *engine = comm->device->device->engine;
-    bool needs_cpu = engine->needs_cpu && engine->needs_cpu(&task->run);
+    bool needs_cpu = engine && engine->needs_cpu && engine->needs_cpu(&task->run);
 
     return task->next || needs_cpu ? POLL : DONE;
 }

@@ -35,7 +35,8 @@ bool dma_device_has_long_rows(const dma_comm_t *comm, const dma_side_t *side)
 
 /* Bytes are numbered as if the block were packed. */
 typedef struct rows {
-    const dma_scratch_t *scratch;
+    const dma_gpu_runtime_t *rt;
+    dma_gpu_stream_t *stream;
     const dma_side_t *side;
     uint64_t first, end;      /* of the bytes to copy */
     uint64_t at;              /* where the user has element 0 */
@@ -46,8 +47,7 @@ typedef struct rows {
 
 static dma_status_t flush(rows_t *r)
 {
-    dma_status_t status =
-        r->bytes ? r->scratch->block.rt->copy_async(r->scratch->stream, r->dst, r->src, r->bytes) : DMA_OK;
+    dma_status_t status = r->bytes ? r->rt->copy_async(r->stream, r->dst, r->src, r->bytes) : DMA_OK;
 
     r->bytes = 0;
     return status;
@@ -88,7 +88,7 @@ static dma_status_t copy_rect(const rows_t *r, const dma_strip_t *p, uint64_t at
                        .row_bytes = p->bytes,
                        .rows = rows};
 
-    return dma_gpu_copy_rect(r->scratch->block.rt, r->scratch->stream, &rect);
+    return dma_gpu_copy_rect(r->rt, r->stream, &rect);
 }
 
 /* The rows of a strip that lie between `first` and `end` completely: *low .. *high - 1. `byte`: as in copy_row. */
@@ -134,10 +134,11 @@ static dma_status_t copy_strip(void *arg, const dma_strip_t *strip)
     return status;
 }
 
-dma_status_t dma_device_copy_typed(const dma_comm_t *comm, const dma_scratch_t *scratch, const dma_device_end_t *end,
+dma_status_t dma_device_copy_typed(const dma_comm_t *comm, dma_gpu_stream_t *stream, const dma_device_end_t *end,
                                    uint64_t at, uint64_t packed, uint64_t bytes, bool packs)
 {
-    rows_t rows = {.scratch = scratch,
+    rows_t rows = {.rt = comm->device->rt,
+                   .stream = stream,
                    .side = end->type,
                    .first = end->skip,
                    .end = end->skip + bytes,

@@ -419,7 +419,7 @@ static dma_import_t *find_import(dma_ipc_t *ipc, int device, uint64_t nonce, con
 }
 
 /* With the lock. Reopens the import of this allocation if it was waiting to be closed. *result is NULL with DMA_OK
- * if there is no such import and nothing conflicts. */
+ * if there is no such import and nothing conflicts. DMA_AGAIN: the runtime still holds an import that conflicts. */
 static dma_status_t find_closing(dma_ipc_t *ipc, int device, uint64_t nonce, const dma_export_t *export,
                                  dma_import_t **result)
 {
@@ -436,7 +436,7 @@ static dma_status_t find_closing(dma_ipc_t *ipc, int device, uint64_t nonce, con
             return DMA_OK;
         }
         if (conflicts(export, &i->export)) {
-            return DMA_UNSUPPORTED;
+            return DMA_AGAIN;
         }
     }
     return DMA_OK;
@@ -504,9 +504,10 @@ void dma_ipc_close(dma_ipc_t *ipc, dma_import_t *import)
 /*
  * ---- registrations ----
  *
- * A process has one registration per address for all its devices. HIP accepts a second registration of the same address
- * without an error, and then the first hipHostUnregister ends both. The device address is the same for all devices. A reset
- * of the device that has registered it may destroy the registration, so the next user renews it, for all users.
+ * A process has one registration per address for all its devices. What lies inside of memory that is registered uses that
+ * registration. CUDA refuses a second one. HIP accepts a second registration of the same address without an error, and then
+ * the first hipHostUnregister ends both. The device address is the same for all devices. A reset of the device that has
+ * registered it may destroy the registration, so the next user renews it, for all users.
  */
 
 static dma_status_t register_host(const dma_gpu_runtime_t *rt, int device, void *addr, size_t bytes,
@@ -520,6 +521,13 @@ static dma_status_t register_host(const dma_gpu_runtime_t *rt, int device, void 
         rt->leave(&scope);
     }
     return status;
+}
+
+static bool contains(const registration_t *p, const void *addr, size_t bytes)
+{
+    uintptr_t first = (uintptr_t)p->addr, at = (uintptr_t)addr;
+
+    return at >= first && at - first <= p->bytes && bytes <= p->bytes - (at - first);
 }
 
 /* With the lock. Makes the registration, or makes it again. */
@@ -550,10 +558,7 @@ dma_status_t dma_ipc_register(dma_ipc_t *ipc, int device, void *addr, size_t byt
     registration_t *p;
 
     pthread_mutex_lock(&ipc->lock);
-    for (p = ipc->registrations; p; p = p->next) {
-        if (p->addr == addr && p->bytes >= bytes) {
-            break;
-        }
+    for (p = ipc->registrations; p && !contains(p, addr, bytes); p = p->next) {
     }
     if (!p) {
         if (!(p = malloc(sizeof(*p)))) {
@@ -573,7 +578,7 @@ dma_status_t dma_ipc_register(dma_ipc_t *ipc, int device, void *addr, size_t byt
         }
     }
     p->uses++;
-    *device_addr = p->device_addr;
+    *device_addr = p->device_addr + ((uintptr_t)addr - (uintptr_t)p->addr);
 unlock:
     pthread_mutex_unlock(&ipc->lock);
     return status;
@@ -584,7 +589,7 @@ void dma_ipc_unregister(dma_ipc_t *ipc, const void *addr)
     registration_t **link, *p;
 
     pthread_mutex_lock(&ipc->lock);
-    for (link = &ipc->registrations; *link && (*link)->addr != addr; link = &(*link)->next) {
+    for (link = &ipc->registrations; *link && !contains(*link, addr, 1); link = &(*link)->next) {
     }
     if ((p = *link) && !--p->uses) {
         *link = p->next;

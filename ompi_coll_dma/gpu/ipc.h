@@ -66,15 +66,16 @@ bool dma_ipc_is_freed(dma_ipc_t *ipc, uint64_t number);
 
 typedef struct dma_import dma_import_t;
 
-/* Opens an export of the process `nonce` for a device of this process, or returns the import that is already open. */
+/* Opens an export of the process `nonce` for a device of this process, or returns the import that is already open.
+ * DMA_AGAIN: not now, because the runtime has not yet released an import of memory that its owner has freed. */
 dma_status_t dma_ipc_open(dma_ipc_t *ipc, int device, uint64_t nonce, const dma_export_t *export,
                           dma_import_t **import);
 /* The address of the first byte, as our device sees it. */
 uint64_t dma_import_base(const dma_import_t *import);
 void dma_ipc_close(dma_ipc_t *ipc, dma_import_t *import);
 
-/* Registers host memory, so that `device` and all other devices can access it. Registrations of the same memory are
- * counted: the memory stays registered until each has been released with dma_ipc_unregister. */
+/* Registers host memory, so that `device` and all other devices can access it. Registrations of the same memory, or of a part
+ * of it, are counted: the memory stays registered until each has been released with dma_ipc_unregister, by its address. */
 dma_status_t dma_ipc_register(dma_ipc_t *ipc, int device, void *addr, size_t bytes, uint64_t *device_addr);
 void dma_ipc_unregister(dma_ipc_t *ipc, const void *addr);
 

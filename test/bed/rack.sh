@@ -118,16 +118,16 @@ doing() {
     done
 }
 
-# told_by PID FD: the line that process PID sends, for which 200 seconds are enough on any machine
+# told_by PID FD: the line that process PID sends, for which 200 seconds are enough on any machine. On a busy one a second may
+# end between two characters of the line.
 told_by() {
-    local try line='' part
+    local try line begun=''
     for ((try = 0; try < 200; try++)); do
-        # What a read has when its time is over is the begin of the line.
-        if read -r -t 1 -u "$2" part; then
-            echo "$line$part"
+        if read -r -t 1 -u "$2" line; then
+            echo "$begun$line"
             return
         fi
-        line+=$part
+        begun+=$line
         kill -0 "$1" 2>/dev/null || break
     done
     doing "$1" >&2 || true

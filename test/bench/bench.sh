@@ -1,6 +1,6 @@
 #!/bin/bash
-# bench.sh BUILD: coll_dma_bench: all operations and forms in host memory and, on the emulated node, in device memory; what it
-# prints and writes; that it notices wrong data and says what it cannot do.
+# bench.sh BUILD: coll_dma_bench with all operations and forms, in host memory and, on the emulated node, in device memory:
+# what it prints and writes, that it notices wrong data, and that it says what it cannot do.
 set -uo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
 build=$(cd "$1" && pwd)
@@ -13,7 +13,7 @@ bench=$build/tools/bench/coll_dma_bench
 all=(allgather allgatherv alltoall alltoallv iallgather iallgatherv ialltoall ialltoallv allgather_persistent
     allgatherv_persistent alltoall_persistent alltoallv_persistent)
 few=(-m 64:4096 -F 64 -i 2 -x 1)
-# Limits end only what hangs, however busy the machine is.
+# The limits end only what hangs, however busy the machine is.
 limit=(timeout --kill-after=5 300)
 
 # job RANKS ARGS...: mpirun's own arguments and the program
@@ -28,7 +28,7 @@ table() {
     awk '/^# [a-z_]*: [0-9]* ranks/ { sub(":", "", $2); operation = $2 } /^[0-9]/ { print operation, $0 }' "$1"
 }
 
-# complete FILE [OPERATION...]: all of them have a row for each of two sizes, and all data were right
+# complete FILE [OPERATION...]: each of them has a row for each of two sizes, and all data were right
 complete() {
     local file=$1 want
     shift
@@ -44,7 +44,8 @@ host() {
     job 3 "$bench" "${few[@]}" -r none "$@" all >"$work/out" && complete "$work/out"
 }
 
-# Like OSU's: a line that begins with "# Size", then the size and the latency, in two columns; of non-blocking ones in five.
+# The format is OSU's: a line that begins with "# Size", then size and latency in two columns; for non-blocking calls, five
+# columns.
 osu_columns() {
     job 2 "$bench" "${few[@]}" -r none -V osu_allgather iallgather >"$work/out" || return 1
     cat "$work/out"
@@ -60,7 +61,7 @@ full_columns() {
         table "$work/out" | awk '!($4 <= $3 && $3 <= $5 && $6 == 2) { exit 1 }'
 }
 
-# The parts are all of it, and the overlap follows from them.
+# The parts add up to the whole, and the overlap follows from them.
 full_nonblocking() {
     job 2 "$bench" -m 65536 -i 20 -r none -f -V ialltoall >"$work/out" || return 1
     cat "$work/out"
@@ -71,14 +72,14 @@ full_nonblocking() {
             off($3, $4 + $5 + $6 + $7) > 0.05 || off(overlap, $11) > 1 || $9 > $8 || $8 > $10 || $4 < $8 - 0.02 { exit 1 }'
 }
 
-# order PROGRAM ARGS...: its calls and barriers of a small and of a large size; barriers in a row are one
+# order PROGRAM ARGS...: its calls and barriers of a small and of a large size. Several barriers in a row count as one
 order() {
     job 2 -x DMA_TEST_ORDER="$work/order" -x LD_PRELOAD="$build/test/bench/liborder_shim.so" "$@" >"$work/out" 2>&1 || { cat "$work/out"; return 1; }
     sed 's/BB*/B/g' "$work/order"
 }
 
-# like_osu NAME CALL FOLDER: 100 + 1000 calls up to 8 KiB, 10 + 100 above, a barrier after each; twice for non-blocking ones.
-# OSU's own programs, if they are here, do the same.
+# like_osu NAME CALL FOLDER: 100 + 1000 calls up to 8 KiB, 10 + 100 above, a barrier after each; twice for non-blocking
+# calls. OSU's own programs, if they are installed, do the same.
 like_osu() {
     local loops=1 want ours
     case $1 in i*) loops=2 ;; esac
@@ -89,7 +90,7 @@ like_osu() {
     [ "$(order "$DMA_OSU/c/mpi/collective/$3/osu_$1" -m 8192:16384)" = "$want" ] || { echo "osu_$1: another order"; return 1; }
 }
 
-# Stock and the components that serve the form, and no other.
+# Only stock Open MPI and the components that serve the form.
 rivals() {
     job 2 "$bench" "${few[@]}" -p 3 allgather iallgather >"$work/out" || return 1
     cat "$work/out"
@@ -99,7 +100,8 @@ rivals() {
         grep '^# Geometric mean of the ratios: stock [0-9.]*.* libnbc [0-9.]*$' "$work/out" >/dev/null
 }
 
-# A rival's calls do not go through coll/dma, and ours do: without a single communicator that it serves, it says nothing.
+# The calls of a rival do not go through coll/dma, and ours do. If coll/dma serves no communicator, the benchmark prints
+# nothing about it.
 kept_out() {
     local lines
     lines=$(job 2 --mca coll_dma_verbose 1 "$bench" "${few[@]}" -p 1 -r stock,tuned,basic allgather 2>&1 | grep -c 'coll/dma: communicator .* ready')
@@ -114,7 +116,7 @@ without_component() {
     grep -q '^# coll/dma is not in this job' "$work/out" && grep -q '^# allgather: 2 ranks, default' "$work/out"
 }
 
-# The times of a rival of every pass are in the file; so are the ratios, which follow from them.
+# The file has the times of a rival in every pass, and the ratios, which follow from them.
 files() {
     job 2 "$bench" "${few[@]}" -p 3 -r stock,nothing --csv "$work/a.csv" --json "$work/a.json" -s 50 allgatherv ialltoall \
         >"$work/out" || return 1
@@ -140,21 +142,22 @@ for cell in data["cells"]:
 END
 }
 
-# Columns: operation, size, ours with 5 and 95 %, and for each rival its time, the ratio, 5 and 95 %.
+# Columns: operation, size, our time with its 5th and 95th percentile, and for each rival its time, the ratio, and the
+# percentiles of the ratio.
 true_times() {
     job 2 "$bench" -m 8 -i 200 -p 3 -r bare,nothing -V allgather >"$work/out" || return 1
     cat "$work/out"
     table "$work/out" | awk '!($10 < $3 && $10 < $6 && $11 > 1) { exit 1 }'
 }
 
-# slow CALL: milliseconds that rank 1's calls take on average, the slowest rank's, if its CALLth call takes 300 more. The first is
-# for warming up, three are timed.
+# slow CALL: average milliseconds of the slowest rank's calls if call number CALL of rank 1 takes 300 ms more. The first call
+# warms up, and three are timed.
 slow() {
     DMA_BREAK=slow:1:$1 job 2 -x DMA_BREAK -x LD_PRELOAD="$build/test/mpi/libbreak_shim.so" "$bench" -m 64 -i 3 -x 1 -p 1 -r none -V -f \
         allgather 2>/dev/null | awk '/^64/ { printf "%d\n", $4 / 1000 }'
 }
 
-# A call counts by its share, and those that warm up do not count.
+# A slow call counts by its share. Calls that warm up do not count.
 timed_calls() {
     local first second
     first=$(slow 1) second=$(slow 2)
@@ -162,7 +165,7 @@ timed_calls() {
     [ "$first" -lt 60 ] && [ "$second" -ge 100 ] && [ "$second" -lt 200 ]
 }
 
-# The check of data is the fifth call of a rank.
+# The fifth call of a rank is checked.
 wrong_data() {
     DMA_BREAK=data:1:5 job 2 -x DMA_BREAK -x LD_PRELOAD="$build/test/mpi/libbreak_shim.so" "$bench" -m 64 -i 3 -x 1 -p 1 -r none \
         --json "$work/wrong.json" allgather >"$work/out" 2>&1
@@ -172,7 +175,7 @@ wrong_data() {
         grep -q '^64 .* Fail' "$work/out" && grep -q '"data_right": false' "$work/wrong.json"
 }
 
-# ... of a large block too, whose bytes are not all compared; and what lies behind the buffer, and in the gaps of a type
+# ... of a large block too, of which not all bytes are compared; and what lies behind the buffer, and in the gaps of a type
 wrong_where() {
     local mode=$1
     shift
@@ -204,7 +207,7 @@ file_is() {
     esac
 }
 
-# One that cannot be started, and none, look alike.
+# A program that cannot be started has the same result as none.
 no_gnuplot() {
     mkdir -p "$work/poor"
     printf '#!/bin/sh\nexit 127\n' >"$work/poor/gnuplot"
@@ -216,7 +219,7 @@ progress() {
     job 2 "$bench" -m 64 -p 100000 -T 5 -r none --progress allgather 2>&1 >/dev/null | grep '^\[#* *\]  *[0-9]* %, [0-9]* s, [0-9]* s to go'
 }
 
-# script makes a terminal; standard error of a rank is a pipe all the same.
+# script makes a terminal. The standard error of a rank is a pipe nevertheless.
 progress_at_terminal() {
     script -qec "$root/with-build --build $build mpirun --oversubscribe --bind-to none -n 2 --mca coll dma $bench -m 64 -p 100000 -T 4 -r none allgather" \
         /dev/null </dev/null >"$work/out"
@@ -241,7 +244,7 @@ no_energy() {
     job 2 "$bench" "${few[@]}" -m 64 -e -r none allgather >"$work/out" 2>&1 || grep 'cannot be read' "$work/out"
 }
 
-# Counters that advance by 100 W, and begin again at 0 after 4 s, take the place of the host's in a namespace of its own.
+# Counters that advance by 100 W, and begin again at 0 after 4 s, replace the host's, in a namespace of our own.
 energy() {
     cat >"$work/counters" <<'END'
 mount -t tmpfs none /sys/class && mkdir -p /sys/class/powercap/intel-rapl:0 /sys/class/powercap/intel-rapl:0:0 || exit 9
@@ -267,7 +270,7 @@ END
     awk '/^# Energy/ { exit !($3 > 80 && $3 < 120) }' "$work/out" && grep -E '^allgather  *64  *-?[0-9.]+$' "$work/out" && grep '"joules": ' "$work/e.json"
 }
 
-# The comparison of runs reads what the benchmark prints.
+# The comparison of runs reads the output of the benchmark.
 compares() {
     (cd "$work" && "$root/with-build" --build "$build" "$root/test/bench/compare" -p 1 -n 2 -c allgather,ialltoall,alltoall_persistent \
         --bench-args '-m 4:64 -F 16 -i 5' --rival 'tuned=--mca coll ^dma' >"$work/out" 2>&1)
@@ -331,7 +334,7 @@ device() {
     job 2 "$bench" -d rocm "${few[@]}" -r none "$@" >"$work/out" && complete "$work/out" "${@: -1}"
 }
 
-# All data through the engine: its packets copy.
+# Engines copy all data: their packets show it.
 all_device() {
     mkdir -p "$work/stats"
     EMU_STATS=$work/stats job 2 "$bench" -d rocm "${few[@]}" -r none "$@" all >"$work/out" && complete "$work/out" &&

@@ -1,4 +1,4 @@
-/* Stands in for work of the compute units, for coll_dma_bench --load: a thousand products a second while it is on. */
+/* Replaces the work of compute units, for coll_dma_bench --load: a thousand products a second while it is on. */
 #include <time.h>
 
 #include "../../tools/bench/load.h"

@@ -1,6 +1,6 @@
 /*
- * Stands in for NCCL on the emulated node, where no kernel runs: its collectives are those of MPI, made at once instead of
- * on the stream. It has what every version has, so that modes which need more are left out.
+ * Replaces NCCL on the emulated node, where no kernel runs. Its collectives are those of MPI, carried out at once instead of
+ * on the stream. It has only what every version of NCCL has, so modes that need more are left out.
  *
  *   DMA_FAKE_NCCL=wrong   the all-gather loses the last byte
  */
@@ -31,7 +31,7 @@ int ncclGetUniqueId(nccl_id_t *id)
     return 0;
 }
 
-/* The number that rank 0 has made must have come to all. */
+/* All ranks must have received the number that rank 0 has made. */
 int ncclCommInitRank(void **comm, int size, nccl_id_t id, int rank)
 {
     int ranks, own;

@@ -1,4 +1,4 @@
-# Comparisons of runs, and the tests of what compares.
+# Comparisons of runs, and the tests of the programs that compare.
 extra_files += \
 	test/bench/bench.sh \
 	test/bench/between \

@@ -1,6 +1,7 @@
 /*
- * A tool, to be preloaded into a benchmark: writes the order of its calls to $DMA_TEST_ORDER, on rank 0, when MPI is finalized.
- * C is a collective of any form, or a start of one, W a wait, B a barrier. coll_dma_bench must have OSU's order.
+ * A tool that can be preloaded into a benchmark. When MPI is finalized, rank 0 writes the order of its calls to
+ * $DMA_TEST_ORDER. C is a collective of any form, or a start of one, W a wait, B a barrier. coll_dma_bench must have the
+ * same order as OSU's programs.
  */
 #include <mpi.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 #!/bin/bash
-# osu_page.sh: examples/osu: build, with a tarball that makes programs which print what OSU's print, and compare, with these
-# programs and a command in place of mpirun. With coll/dma they take half of the time.
+# osu_page.sh: examples/osu: build, with a tarball that makes programs which print what OSU's programs print, and compare,
+# with these programs and a command in place of mpirun. With coll/dma the programs take half of the time.
 set -uo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
 # shellcheck source=test/lib.sh
@@ -10,7 +10,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
 
-# What OSU's programs print, once per job; the log has the order of the runs.
+# The output of OSU's programs, once per job. The log has the order of the runs.
 stub() {
     cat <<'END'
 #!/bin/bash
@@ -40,7 +40,7 @@ done
 END
 }
 
-# A tarball like OSU's: configure makes a makefile, which makes the programs.
+# A tarball like OSU's: its configure makes a makefile, which makes the programs.
 tarball() {
     local top=$work/osu-micro-benchmarks-7.4
     mkdir -p "$top/c/mpi/collective"
@@ -82,7 +82,7 @@ compare() {
     STUB_LOG=$work/log timeout 120 "$root/examples/osu/compare" tree --mpirun "$work/mpirun" -o result "$@" >out 2>&1
 }
 
-# The persistent ones are not in the tree: the status says that not all was run.
+# The tree has no persistent ones: the status says that not everything was run.
 compares() {
     compare -n 4 -p 5 -i 10
     [ $? = 1 ] || { cat out; return 1; }
@@ -91,7 +91,7 @@ compares() {
         grep -q 'take 0.50 of the time .* of 24 cells .* faster in 24, slower in 0, and 0 are' out
 }
 
-# Checked first, both sides; then in turn, in an order that changes.
+# Both sides are checked first. Then they run in turn, in an order that changes.
 alternates() {
     diff <(grep '^osu_allgather ' log | sed 's/^osu_allgather //; s/-m 1:1048576 //') - <<'END'
 dma -c -i 5 -x 1
@@ -109,7 +109,7 @@ stock -i 10
 END
 }
 
-# All passes; of non-blocking calls the communication alone.
+# All passes; for non-blocking calls only the communication.
 raw() {
     python3 - result/times.csv <<'END'
 import csv, sys
@@ -120,7 +120,7 @@ assert {float(r["avg_us"]) for r in rows if r["bytes"] == "64" and r["mode"] == 
 END
 }
 
-# One file that needs no other, whose pictures are right as XML, and which has the answer, the numbers and the reasons.
+# One file that needs no other. Its pictures are right XML. It has the answer, the numbers and the reasons.
 page() {
     python3 - result <<'END'
 import os, re, sys, xml.etree.ElementTree as tree
@@ -168,7 +168,7 @@ undecided() {
     compare -p 4 --only osu_allgather && grep 'faster in 0, slower in 0, and 3 are not decided by 4 passes' out
 }
 
-# What goes wrong on one side is said, and the others are compared.
+# If something goes wrong on one side, a line says so, and the other sides are compared.
 says_why() {
     local how=$1 pattern=$2
     shift 2

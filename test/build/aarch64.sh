@@ -1,8 +1,8 @@
 #!/bin/bash
-# aarch64.sh: a build for 64-bit Arm with Debian's cross compiler, its unit tests in QEMU, and random jobs whose ranks run there,
-# with this machine's mpirun. QEMU keeps the order of memory accesses of this machine, which is stricter than Arm's: what this
-# shows is that nothing depends on x86 (instructions, layouts, widths, Open MPI's and UCX's other build), not that barriers are
-# in place. ThreadSanitizer and the models do that.
+# aarch64.sh: a build for 64-bit Arm with Debian's cross compiler, its unit tests in QEMU, and random jobs whose ranks run
+# there, with this machine's mpirun. QEMU keeps this machine's order of memory accesses, which is stricter than Arm's. So the
+# test shows that nothing depends on x86 (instructions, layouts, widths, other builds of Open MPI and UCX). It does not show
+# that barriers are in place: ThreadSanitizer and the models do.
 set -uo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
 # shellcheck source=test/lib.sh
@@ -10,9 +10,9 @@ root=$(cd "$(dirname "$0")/../.." && pwd)
 cd "$root" || exit 1
 build=./build-aarch64
 
-# Those that take a minute or more in QEMU.
+# These take a minute or more in QEMU.
 long='test_(choose|cluster|cluster_comm|device|device_freed|device_persistent|device_pieces|device_scratch|gpu_fit|interp|plans|sdma_bound|ucx_tl_faults)'
-# Cases that use what QEMU's user mode does not emulate, and what that is.
+# Cases that need what QEMU's user mode does not emulate, and what that is.
 not_emulated='
 cards_are_checked              setrlimit(RLIMIT_AS)
 cross_memory_probe             process_vm_readv
@@ -28,7 +28,7 @@ make_all() {
         make -C "$build" --no-print-directory -j"$(nproc)" all unit examples/allgather_check test/mpi/sweep
 }
 
-# of_machine FILE: it was not this machine's compiler that made it
+# of_machine FILE: it is not made by this machine's compiler
 of_machine() {
     readelf -h "$1" | grep 'Machine: *AArch64'
 }
@@ -49,7 +49,7 @@ job() {
         --mca mpi_yield_when_idle 1 --mca coll_dma_verbose 1 tools/aarch64.sh run "${@:2}"
 }
 
-# All right, and it was coll/dma.
+# All data are right, and coll/dma served the job.
 served() {
     local output
     output=$(job 2 "$build/examples/allgather_check" 2>&1) || return 1

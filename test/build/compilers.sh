@@ -1,14 +1,15 @@
 #!/bin/bash
-# compilers.sh: the tree builds without a warning with GCC and clang of this machine and of a newer Debian (the root of series 5.0):
-# all of it without optimization and with the most, the product also with the levels between and across files (LTO). Unit tests
-# pass in the builds that optimize most. Compilers warn of different things at each level.
+# compilers.sh: the tree builds without a warning with GCC and clang of this machine and of a newer Debian (the root of
+# series 5.0). All of it is built without optimization and at the highest level; the product is also built at the levels
+# between, and across files (LTO). Unit tests pass in the builds that optimize most. Compilers print different warnings at
+# each level.
 set -uo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
 # shellcheck source=test/lib.sh
 . "$root/test/lib.sh"
 cd "$root" || exit 1
-# Of what optimizers get wrong first: threads, orders of memory accesses, layouts. No program whose linker is told to put another
-# function in the place of one (--wrap): GCC's LTO has put the first one into its callers by then.
+# What optimizers get wrong first: threads, orders of memory accesses, layouts. Programs whose linker replaces a function
+# (--wrap) are left out: GCC's LTO has inlined the original by then.
 programs=(test/unit/test_threads test/unit/test_node test/unit/test_copy test/unit/test_failures test/unit/test_forms test/unit/test_relay
     test/unit/test_device_sync test/unit/test_sdma_ring test/unit/test_cluster_exchange test/unit/test_shape)
 
@@ -16,7 +17,7 @@ programs=(test/unit/test_threads test/unit/test_node test/unit/test_copy test/un
 options() {
     local flags="-g1 $2"
     case $1,$2 in
-    # Without fat objects, and with libtool's tools that read them.
+    # Without fat objects, and with those tools for libtool that can read them.
     gcc,*lto*) printf '%s\n' CC=gcc "CFLAGS=$flags=auto" AR=gcc-ar NM=gcc-nm RANLIB=gcc-ranlib ;;
     clang,*lto*) printf '%s\n' CC=clang "CFLAGS=$flags" 'LDFLAGS=-fuse-ld=lld' AR=llvm-ar NM=llvm-nm RANLIB=llvm-ranlib ;;
     *) printf '%s\n' "CC=$1" "CFLAGS=$flags" ;;
@@ -50,7 +51,7 @@ one() {
     case $2 in
     -O[12]) compile $dir "$1" "$2" all ;;
     -O3) compile $dir "$1" "$2" all programs unit && tests $dir ;;
-    *-flto) compile $dir "$1" "$2" all "${programs[@]}" && tests $dir ;; # each program is compiled as a whole again
+    *-flto) compile $dir "$1" "$2" all "${programs[@]}" && tests $dir ;; # each program is compiled again as a whole
     *) compile $dir "$1" "$2" all programs unit ;;
     esac
 }

@@ -1,6 +1,6 @@
 #!/bin/bash
-# configure.sh BUILD: what configure refuses, and what it says about it. The first run leaves a cache, which spares the
-# others the questions that do not depend on their options.
+# configure.sh BUILD: what configure refuses, and what it prints about it. The first run leaves a cache, which saves the
+# others the checks that do not depend on their options.
 set -euo pipefail
 build=$(cd "$1" && pwd)
 root=$(cd "$(dirname "$0")/../.." && pwd)
@@ -23,7 +23,7 @@ defaults() {
     says "Open MPI +${dma_ompi_version:?}" "$root/configure" --cache-file=config.cache
 }
 
-# An Open MPI of another series: the real wrapper and ompi_info, with another version in front.
+# An Open MPI of another series: the real wrapper and ompi_info, with another version number.
 fake_series() {
     local dir=$work/ompi-$1
     mkdir -p "$dir/bin" "$dir/include"
@@ -53,7 +53,7 @@ mixed_versions() {
     refuses "is of Open MPI 3.9.1, .* of ${dma_ompi_version:?}" configure OMPI_INFO="$dir/bin/ompi_info"
 }
 
-# What ./check installs or asks for is what the suites to be run need.
+# What ./check installs or asks for is what the selected suites need.
 parts_of() {
     local parts
     parts=$("$root/check" --run "chosen=($1); needed_parts" | sort -u | tr '\n' ' ')
@@ -61,7 +61,7 @@ parts_of() {
     [ "$parts" = "$2" ]
 }
 
-# Debian has tc and nft in folders that a user's PATH does not name.
+# Debian has tc and nft in folders that are not in a user's PATH.
 found_by_users() {
     local missing
     # shellcheck disable=SC2016

@@ -1,6 +1,6 @@
 #!/bin/bash
-# fit.sh BUILD: the program that fits profiles of DMA engines, as its user sees it, and the one that summarizes measurements.
-# What the former computes is test_gpu_fit's.
+# fit.sh BUILD: the program that fits profiles of DMA engines, as its user sees it, and the program that summarizes
+# measurements. test_gpu_fit tests what the first one computes.
 set -euo pipefail
 fit=$(cd "$1" && pwd)/tools/fit_gpu
 cd "$(dirname "$0")/../.."
@@ -10,7 +10,8 @@ measured=(test/data/mi300x_speedups.csv test/data/mi300x_phases.csv)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# Another machine's logarithms may lead the search to neighbours as good: names and comments are equal then, not values.
+# The logarithms of another machine may lead the search to neighboring constants that are as good. Then names and comments
+# are equal, and values are not.
 same_form() {
     "$fit" "${measured[@]}" >"$work/again"
     diff <(awk '!/^#/ { $2 = "" } !/^# Error/' profiles/mi300x.txt) <(awk '!/^#/ { $2 = "" } !/^# Error/' "$work/again")
@@ -30,7 +31,7 @@ bad_profile() {
     refuses "$work/bad: line 1: not an integer" "$fit" -r "$work/bad" "${measured[@]}"
 }
 
-# Twice: rows of the same run are replaced.
+# Twice, because rows of the same run are replaced.
 summary() {
     printf '%s\n' pass,place,configuration,collective,ranks,bytes,avg_us,max_us 0,0,ours,allgather,2,4,1,1 \
         0,1,ob1,allgather,2,4,2,2 1,1,ours,allgather,2,4,3,3 1,0,ob1,allgather,2,4,4,4 >"$work/raw.csv"
@@ -39,7 +40,7 @@ summary() {
     diff <(tail -n +2 "$work/summary.csv") - <<<'raw,abc,allgather,2,,4,,2,ours,avg_us,2,1.1,2.9,best,ob1,3,2.1,3.9,0.625,0.5125,0.7375'
 }
 
-# Of coll_dma_bench --csv: times of the ranks and of computing are no cells, and the note has no name.
+# In the output of coll_dma_bench --csv, times of ranks and of computing are not cells, and the note has no name.
 bench_summary() {
     printf '%s\n' pass,operation,ranks,place,note,bytes,mode,avg_us,min_us,max_us,overall_us,compute_us \
         '0,iallgather,2,in,skew 50,4,dma,1,0,2,9,9' '0,iallgather,2,in,skew 50,4,nccl-reg,2,1,3,8,8' >"$work/run.csv"

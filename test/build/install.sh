@@ -1,5 +1,5 @@
 #!/bin/bash
-# install.sh BUILD: what `make install` puts where, what it says, and that Open MPI finds the component there.
+# install.sh BUILD: where `make install` puts each file, what it prints, and that Open MPI finds the component there.
 set -euo pipefail
 build=$(cd "$1" && pwd)
 root=$(cd "$(dirname "$0")/../.." && pwd)
@@ -27,7 +27,7 @@ uninstall() {
     make -s -C "$build" uninstall DESTDIR="$work/own" && [ -z "$(files_under "$work/own")" ]
 }
 
-# The same build, with another destination given to make.
+# The same build, with another destination for make.
 elsewhere() {
     make -s -C "$build" install componentdir="$work/mca" helpdir="$work/mca" prefix="$work/prefix" >"$work/mca.log" 2>&1 ||
         { cat "$work/mca.log"; return 1; }
@@ -35,7 +35,7 @@ elsewhere() {
     [ "$(files_under "$work/mca")" = './help-coll-dma.txt ./mca_coll_dma.so ' ]
 }
 
-# The commands and what they start are below the prefix.
+# The commands, and what they start, are below the prefix.
 commands_work() {
     local name installed=''
     for name in accept bench info state trace; do
@@ -55,7 +55,7 @@ commands_work() {
     [ "$(files_under "$work/prefix")" = "$installed" ]
 }
 
-# A program is built by what pkg-config says, and finds the library as the file for shells says.
+# A program is built with what pkg-config prints, and finds the library with the settings of the file for shells.
 program_builds() {
     printf '#include <mpix_dma.h>\nint main(void) { return MPIX_Queue_wait(MPIX_QUEUE_NULL) != MPI_ERR_ARG; }\n' >"$work/program.c"
     # shellcheck disable=SC2016
@@ -65,7 +65,7 @@ program_builds() {
         "$1"' "$work/prefix/share/coll-dma/env.sh" "$work/program" "$version"
 }
 
-# Manual pages without a fault, as far as a checker is here. It does not know the pages that ours refer to.
+# Manual pages without a fault, if there is a checker. It does not know the pages that ours refer to.
 pages() {
     local faults
     command -v mandoc >/dev/null || { echo 'not checked: mandoc is not installed' && return 0; }
@@ -74,8 +74,8 @@ pages() {
     [ -z "$faults" ]
 }
 
-# One line that make install prints lets Open MPI find it: as a user who may write nowhere but below the prefix, under mpirun.
-# Folders of root's may be closed to users.
+# One line that make install prints lets Open MPI find it: tried as a user who may write only below the prefix, under mpirun.
+# Folders of root may be closed to users.
 as_told() {
     local home line user=()
     home=$(mktemp -d)
@@ -102,7 +102,7 @@ as_told() {
     return $status
 }
 
-# Which paths the file for shells adds: those of Open MPI, and PMIx's from 5.0 on; what was set before stays.
+# The paths that the file for shells adds: those of Open MPI, and from 5.0 on those of PMIx. What was set before stays.
 keeps_paths() {
     local paths
     paths=$(OMPI_MCA_mca_base_component_path=/before PMIX_MCA_mca_base_component_path=/before sh -euc \
@@ -112,7 +112,7 @@ keeps_paths() {
         ! grep '%[A-Z]*%' "$work/prefix/share/coll-dma/env.sh" "$work/prefix/share/modulefiles/coll-dma/$version"
 }
 
-# The modulefile does the same, and undoes it, where environment modules are installed.
+# The modulefile does the same, and undoes it, if environment modules are installed.
 module_works() {
     local tool text
     tool=$(find /usr/lib /usr/libexec /usr/share -name modulecmd.tcl -print -quit 2>/dev/null)
@@ -126,7 +126,7 @@ module_works() {
 unset none" ]
 }
 
-# The folder of a user where Open MPI looks by itself needs nothing in the environment, if mpirun leaves the path alone.
+# The folder of a user in which Open MPI looks by itself needs nothing in the environment, unless mpirun changes the path.
 own_folder_of_user() {
     local home=$work/home
     make -s -C "$build" install componentdir="$home/.openmpi/components" helpdir="$home/.openmpi/components" prefix="$home" \
@@ -155,7 +155,7 @@ exported() {
     [ "$symbols" = mca_coll_dma_component ]
 }
 
-# The loader then refuses the component in another series, instead of letting it crash.
+# In another series the loader refuses the component instead of crashing.
 linked() {
     readelf -d "$build/mca/mca_coll_dma.so"
     readelf -d "$build/mca/mca_coll_dma.so" | grep 'NEEDED.*\[libmpi\.so' >/dev/null &&

@@ -1,7 +1,7 @@
 #!/bin/bash
-# packages.sh BUILD [full]: the recipes for packages agree about the version and are understood by their own tools. `full`
-# also builds the packages of Debian and of RPM from the release's tarball, lets lintian look at the former, and runs its
-# test as if it was installed.
+# packages.sh BUILD [full]: the recipes for packages have the same version, and their own tools understand them. `full` also
+# builds the packages of Debian and of RPM from the release's tarball, runs lintian on those of Debian, and runs their test
+# as if they were installed.
 set -uo pipefail
 build=$(cd "$1" && pwd)
 how=${2:-parse}
@@ -44,7 +44,7 @@ else
     echo 'not tried: the spec of RPM, because there is no rpmspec'
 fi
 
-# The image installs what the README says, and copies what is there.
+# The image installs what the README says, and copies files that exist.
 image_as_readme() {
     local wanted package
     wanted=$(sed -n 's/^apt-get install \(gcc .*\)$/\1/p' README.md)
@@ -56,7 +56,7 @@ image_as_readme() {
 }
 ok 'the image installs what the README says' image_as_readme
 
-# Every package has the static probes or none, whatever is on the machine that builds it.
+# Every package has the static probes or none, whatever the machine has that builds it.
 probes_decided() {
     local recipe
     for recipe in contrib/coll-dma.spec contrib/spack/package.py contrib/easybuild/*.eb contrib/Containerfile debian/rules; do
@@ -81,7 +81,7 @@ debian_builds() {
         cd "coll-dma-$version" && DEB_BUILD_OPTIONS="nocheck parallel=$(nproc)" dpkg-buildpackage -us -uc
 }
 
-# In mount namespaces of our own, the files of the package are beside those of the machine; nothing is installed.
+# In mount namespaces of our own, the files of the package are beside those of the machine. Nothing is installed.
 debian_runs() {
     dpkg-deb -x "$work"/deb/openmpi-coll-dma_*.deb "$work/installed"
     # shellcheck disable=SC2016

@@ -1,6 +1,6 @@
 #!/bin/bash
-# probes.sh BUILD: the static probes (include/dma/probe.h) are in the component, as the notes that tools read, with as many
-# arguments as docs/user/trace.md says; and where sys/sdt.h is not there, nothing is.
+# probes.sh BUILD: the static probes (include/dma/probe.h) are in the component as the notes that tools read, with as many
+# arguments as docs/user/trace.md says. Without sys/sdt.h there are none.
 set -uo pipefail
 build=$(cd "${1:?}" && pwd)
 root=$(cd "$(dirname "$0")/../.." && pwd)
@@ -24,7 +24,7 @@ documented() {
     sed -n 's/^| `\([a-z_]*\)(\(.*\))` |.*/\1 \2/p' "$root/docs/user/trace.md" | awk '{ print $1, NF - 1 }' | sort
 }
 
-# compile FLAGS...: what a call of a probe is made of
+# compile FLAGS...: the code that a call of a probe becomes
 compile() {
     printf '#include "dma/probe.h"\nint f(int a);\nint f(int a) { DMA_PROBE2(name, a, 0); return a; }\n' |
         ${CC:-gcc} -O2 -I "$root/include" "$@" -x c -c - -o "$work/try.o"

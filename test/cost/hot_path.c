@@ -1,9 +1,8 @@
 /*
  * hot_path CALLS: warm blocking all-gathers of 64 bytes on two ranks that are in one thread, so that a blocking call finds
- * everything there and runs from end to end without a wait. cost.sh counts the instructions of dma_comm_run.
+ * everything there and runs without a wait. cost.sh counts the instructions of dma_comm_run.
  *
- * It is built twice: as hot_path_uncounted with sources of the core of its own, in which nothing is counted
- * (DMA_COUNT_NOTHING).
+ * It is built twice. hot_path_uncounted has sources of the core of its own, in which nothing is counted (DMA_COUNT_NOTHING).
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,7 +35,7 @@ typedef struct receive {
     bool done;
 } receive_t;
 
-static message_t sent[QUEUED]; /* in order; the set-up has few */
+static message_t sent[QUEUED]; /* in order; the set-up has few messages */
 static int nsent;
 static int ranks[2] = {0, 1}; /* handles */
 
@@ -60,7 +59,7 @@ static dma_status_t irecv(void *comm, void *buf, size_t bytes, int peer, void **
     return DMA_OK;
 }
 
-/* With two ranks all messages to a rank are of the other one. */
+/* With two ranks, all messages to a rank come from the other rank. */
 static dma_status_t test(void *comm, void **req)
 {
     receive_t *r = *req;
@@ -95,7 +94,7 @@ static const dma_host_t host = {.isend = isend, .irecv = irecv, .test = test, .p
 
 static dma_proc_t *procs[2];
 static dma_comm_t *comms[2];
-static char *send[2], *recv[2]; /* on the heap, like those of most programs */
+static char *send[2], *recv[2]; /* on the heap, as in most programs */
 
 static dma_call_t gather(char *send, char *recv)
 {

@@ -1,6 +1,6 @@
 #!/bin/bash
-# accept.sh [BUILD]: coll_dma_accept on emulated nodes: what it says and records where all works, and where each packet fails,
-# hangs or faults; and that jobs use what a record proves, and send nothing else.
+# accept.sh [BUILD]: coll_dma_accept on emulated nodes: what it prints and records if everything works, and if each packet
+# fails, hangs or faults. Also: jobs use what a record proves, and send no other packets.
 set -uo pipefail
 # shellcheck source=test/device/common.sh
 . "$(dirname "$0")/common.sh"
@@ -9,9 +9,9 @@ collective=$build/test/emu/collective
 record=$work/etc/record
 export OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_coll=dma # of jobs within a job
 : >"$work/kernel"
-export TMPDIR=$work # what a command that is killed leaves
+export TMPDIR=$work # what a killed command leaves
 
-# accept GPUS PERSONA STATUS ARGS...: it ends with this status; what it prints is in $work/said
+# accept GPUS PERSONA STATUS ARGS...: it ends with this status; its output is in $work/said
 accept() {
     local status=0
     node 60 "$1" "$2" "$accept" --record "$record" --kernel-log "$work/kernel" "${@:4}" >"$work/said" 2>&1 || status=$?
@@ -19,7 +19,7 @@ accept() {
     [ $status = "$3" ] || { echo "status $status"; return 1; }
 }
 
-# said PATTERN...: lines with each of them were printed
+# said PATTERN...: each of them matches a line of the output
 said() {
     local pattern
     for pattern; do
@@ -34,7 +34,7 @@ results() {
         $1 == "end" { print substr(line, 2) }' "$record"
 }
 
-# recorded RESULTS: each section of the record says so
+# recorded RESULTS: each section of the record has these results
 recorded() {
     results
     [ "$(results | sort -u)" = "$1" ]
@@ -48,7 +48,7 @@ with() {
 
 all='copy:proven timestamp:proven strides:proven broadcast:proven swap:proven poll:proven prelaunch:proven'
 quick=(--provider kfd --seconds 30 --packets-only)
-limit=2 # in which a GPU must answer that may hang
+limit=2 # the time in which a GPU that may hang must answer
 jobs=(--provider kfd --seconds 30 --repeat 1 --largest 0 --jobs 0)
 run='mpirun --oversubscribe --bind-to none'
 
@@ -59,25 +59,25 @@ whole() {
         recorded "$all" && [ "$(grep -c '^ *provider' "$record")" = 3 ] && diff "$work/said" "$work/report" && silent
 }
 
-# other PERSONA RESULTS PATTERN: a machine that does not have everything
+# other PERSONA RESULTS PATTERN: a machine that lacks something
 other() {
     rm -f "$record"
     accept 2 "$1" 0 "${quick[@]}" && said "$3" && recorded "$2" && silent
 }
 
-# fails GPUS STATUS RESULTS PATTERN...: the record and what was said where something goes wrong
+# fails GPUS STATUS RESULTS PATTERN...: the record and the output if something goes wrong
 fails() {
     rm -f "$record"
     accept "$1" mi300x "$2" --provider kfd --seconds $limit --packets-only && said "${@:4}" && recorded "$3"
 }
 
-# Nothing is known of a GPU that gives no queue, so nothing is recorded.
+# Nothing is known about a GPU that gives no queue, so nothing is recorded.
 without_queues() {
     rm -f "$record"
     accept 1 mi300x 1 "${quick[@]}" && said '^queues .*kfd: no queue is free on the engine' 'works on no GPU' && [ -z "$(results)" ]
 }
 
-# The kernel speaks of a reset while the packets are tried; a check fails, however right the data are.
+# The kernel reports a reset while the packets are tried. Then a check fails, even if the data are right.
 kernel_speaks() {
     rm -f "$record" "$work/report"
     {
@@ -91,7 +91,7 @@ kernel_speaks() {
         [ "$(grep -c FAILED "$work/said")" = 1 ] && grep -q 'failed: kernel: amdgpu' "$record"
 }
 
-# If the node goes down with a packet, the record says which.
+# If the node goes down with a packet, the record says with which.
 # shellcheck disable=SC2016 # for the inner shell
 goes_down() {
     rm -f "$record"
@@ -113,7 +113,7 @@ link_fails() {
         recorded 'copy:failed timestamp:not strides:not broadcast:not swap:not poll:not prelaunch:not'
 }
 
-# Sections of others stay, and the own one is replaced.
+# Sections of other nodes stay, and the own section is replaced.
 merges() {
     rm -f "$record"
     accept 1 mi300x 0 "${quick[@]}" || return 1
@@ -124,7 +124,7 @@ merges() {
         [ "$(results | tr '\n' ';')" = "${all/swap:proven/swap:failed};${all/swap:proven/swap:failed};${all/strides:proven/strides:failed};" ]
 }
 
-# refuses_record TEXT PATTERN: a file that is no record is not overwritten
+# refuses_record TEXT PATTERN: a file that is not a record is not overwritten
 refuses_record() {
     printf '%s\n' "$1" >"$record"
     accept 1 mi300x 2 "${quick[@]}" && said "$2" && [ "$(cat "$record")" = "$1" ]
@@ -132,7 +132,7 @@ refuses_record() {
 
 # ---- its jobs ----
 
-# With one provider: each takes as long.
+# With one provider, because each takes as long.
 collectives() {
     rm -f "$record"
     accept 3 mi300x 0 --gpus 0,2 --provider kfd --seconds 30 --mpirun "$run" --repeat 2 --jobs 3 --largest 1024 || return 1
@@ -145,7 +145,7 @@ collectives() {
         [ "$(cat "$work"/stats/* | awk '/^queue .* owner mca_coll_dma/ { print $4 }' | sort -u | tr '\n' ' ')" = '0 2 ' ]
 }
 
-# wrapped SCRIPT STATUS RESULTS PATTERN...: with a script in place of mpirun, which ends with it; $* are its arguments
+# wrapped SCRIPT STATUS RESULTS PATTERN...: with a script in place of mpirun, which ends with STATUS; $* are its arguments
 wrapped() {
     rm -f "$record"
     printf '#!/bin/bash\n%s\nexec %s "$@"\n' "$1" "$run" >"$work/mpirun"
@@ -153,7 +153,8 @@ wrapped() {
     accept 2 mi300x "$2" "${jobs[@]}" --mpirun "$work/mpirun" && said "${@:4}" && recorded "$3"
 }
 
-# An mpirun that starts nothing: it says what a job would say, or what one whose arguments match $FAILS would.
+# An mpirun that starts nothing: it prints what a job would print, or, for a job whose arguments match $FAILS, what a failing
+# job prints.
 cat >"$work/said-by-jobs" <<'MPIRUN'
 #!/bin/bash
 case " $* " in
@@ -177,7 +178,7 @@ echo 'accept: data right'
 MPIRUN
 chmod +x "$work/said-by-jobs"
 
-# What goes wrong in jobs alone, each in its own: a packet, an engine, and the kernel's log when a job is killed.
+# Failures that show only in jobs, each in a job of its own: a packet, an engine, and the kernel's log when a job is killed.
 jobs_fail() {
     # shellcheck disable=SC2016 # for the script
     wrapped 'case " $* " in
@@ -206,7 +207,7 @@ job_hangs() {
         '^pcpy +2 ranks, kfd: FAILED: hangs'
 }
 
-# fails_alone CHECK FEATURE PATTERN: jobs with these arguments fail, and that takes out the feature
+# fails_alone CHECK FEATURE PATTERN: jobs with these arguments fail, and that switches the feature off
 fails_alone() {
     local -x FAILS=$3
     rm -f "$record"
@@ -216,7 +217,7 @@ fails_alone() {
 
 # ---- jobs of users ----
 
-# features: what other packets than copies and fences our queues have had
+# features: packets that our queues got, other than copies and fences
 features() {
     local kind n
     for kind in rect broadcast swap poll cond-exe atomic write fill timestamp; do
@@ -225,7 +226,7 @@ features() {
     done
 }
 
-# uses FEATURES RECORD PATTERN ARGS...: a job with the record has right data, uses these packets, and says that
+# uses FEATURES RECORD PATTERN ARGS...: a job with the record has right data, uses these packets, and prints this
 uses() {
     local wanted=$1 file=$2 pattern=$3
     shift 3
@@ -240,7 +241,7 @@ uses() {
     fi
 }
 
-# Two ranks with records of their own: all use what both may use, or nobody does.
+# Two ranks with records of their own: all use what both may use, or no rank uses it.
 two_records() {
     node 60 2 mi300x mpirun --oversubscribe --bind-to none --mca coll_dma_queues kfd --mca coll_dma_verbose 2 \
         -n 1 -x OMPI_MCA_coll_dma_record="$1" "$collective" : -n 1 -x OMPI_MCA_coll_dma_record="$2" "$collective" \
@@ -250,7 +251,7 @@ two_records() {
         'device . is served by the engine sdma: queues from kfd, on engines by number, waits by the CPU$' && silent
 }
 
-# The packet that hangs is in no queue: else its job would end after half a second with an error.
+# The packet that hangs is in no queue. Otherwise the job would end after half a second with an error.
 hangs_here() {
     fails 2 1 "${all/swap:proven/swap:failed}" '^swap +GPU 0, kfd: FAILED: hangs' &&
         uses 'rect broadcast poll cond-exe ' "$record" 'swap is not used: it failed: hangs' --mca coll_dma_timeout 0.5 "$collective"

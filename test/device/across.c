@@ -1,14 +1,14 @@
 /*
- * Which way the bytes of device memory take when a communicator spans nodes, from the statistics of the emulated node:
+ * The way of the bytes of device memory when a communicator spans nodes, from the statistics of the emulated node:
  *
  *   mpirun -n N across BLOCK_BYTES       hosts with equal numbers of ranks, at least 2
  *
  * All-gather and all-to-all, out of place and in place, on device memory. In each call the engines must have written to
- * other GPUs what the ranks of a node have for each other, and all queues of the process to host memory what goes to other
- * nodes, and not a byte more: so nothing of the node went through the host. Memory that the process takes for itself while
- * it calls is sampled: it must not grow with the blocks. Every byte is checked.
+ * other GPUs exactly what the ranks of a node have for each other, and all queues of the process must have written to host
+ * memory exactly what goes to other nodes. So nothing between ranks of a node went through the host. The memory that the
+ * process takes for itself is sampled during the calls: it must not grow with the blocks. Every byte is checked.
  *
- * Rank 0 says what it has seen; the exit status is 1 if something is not as it should be.
+ * Rank 0 prints what it has seen. The exit status is 1 if something is not as it should be.
  */
 #include "hip.h"
 
@@ -20,7 +20,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* What is used of the slots, and what the network takes; blocks are to be such that copies of the buffers are more. */
+/* Memory for the slots in use, and for the network. Blocks must be so large that copies of the buffers would be more. */
 enum { MOST_ANON = 12 << 20 };
 
 typedef struct {
@@ -81,7 +81,7 @@ static void collective(const job_t *j, bool gathers, bool in_place)
 static _Atomic bool sampling;
 static long most_anon;
 
-/* Bytes of memory that are this process's own; that of the emulated GPUs is a file's. */
+/* Bytes of memory that belong to this process alone. The memory of the emulated GPUs belongs to a file. */
 static long anon_now(void)
 {
     FILE *file = fopen("/proc/self/status", "r");
@@ -113,9 +113,9 @@ static bool expect(const job_t *j, const char *what, bool gathers, bool in_place
 {
     long sums[2] = {got, wanted};
 
-    /* of exchanges in place it is the pair's affair which of the two does it: all ranks' together */
+    /* in exchanges in place either rank of a pair may do it: the sum over all ranks */
     MPI_Allreduce(MPI_IN_PLACE, sums, 2, MPI_LONG, MPI_SUM, MPI_COMM_WORLD);
-    sums[1] /= halves ? 2 : 1; /* of two blocks that are exchanged, who does it writes one to its own GPU */
+    sums[1] /= halves ? 2 : 1; /* of two blocks that are exchanged, the rank that does it writes one to its own GPU */
     if (j->rank == 0) {
         printf("%s %s: %ld bytes %s, expected %ld\n", gathers ? "all-gather" : "all-to-all",
                in_place ? "in place" : "out of place", sums[0], what, sums[1]);

@@ -1,7 +1,7 @@
 #!/bin/bash
-# across.sh [BUILD [SEED [CASES]]]: device memory between hosts that have emulated GPUs: the random sweep, all ranks on the
-# device, some, any kind for each buffer, even and uneven placement, with delay and loss; and the way that the bytes take,
-# from the statistics of the nodes. Runs inside ./with-build.
+# across.sh [BUILD [SEED [CASES]]]: device memory between hosts that have emulated GPUs. The random sweep: all ranks on the
+# device, some, or any kind of memory for each buffer; even and uneven placement; with delay and loss. Also the way of the
+# bytes, from the statistics of the nodes. Runs inside ./with-build.
 set -uo pipefail
 # shellcheck source=test/device/common.sh
 . "$(dirname "$0")/common.sh"
@@ -9,7 +9,7 @@ seed=${2:-1} cases=${3:-10}
 # shellcheck source=test/bed/lib.sh
 . "$root/test/bed/lib.sh"
 needs_hosts
-# Hosts have a /tmp of their own.
+# Each host has a /tmp of its own.
 rmdir "$work"
 work=$(mktemp -d "$build/test/device/across.XXXXXX")
 
@@ -20,8 +20,8 @@ hosts() {
     EMU_LOG=$work/log EMU_SEED=$seed "$root/test/bed/bed" 2 -t 1200 --gpus 2 --persona mi300x "$@"
 }
 
-# sweep SEED MEMORY BED-OPTIONS MPIRUN-ARGS...: in small pieces, so that small blocks are of several. What UCX and the system
-# say of a connection that ends is kept for the case that one does, and who waits for whom for the case that one hangs.
+# sweep SEED MEMORY BED-OPTIONS MPIRUN-ARGS...: pieces are small, so that small blocks have several. What UCX and the system
+# say about connections is kept for the case that one ends, and which ranks wait for which for the case that one hangs.
 sweep() {
     local seed=$1 memory=$2 options
     read -ra options <<<"$3"
@@ -31,8 +31,8 @@ sweep() {
         -s "$seed" -n "$cases" -w 300 -m 262144 -D "$memory" && silent
 }
 
-# The engines write to other GPUs and to host memory what they should and no more; and messages are copied while earlier ones
-# travel, some of them on a loaded machine: were one only copied when nothing is under way, none would be.
+# The engines write to other GPUs and to host memory what they must and no more. Messages are copied while earlier ones
+# travel, some of them also on a loaded machine: if messages were copied only while none is under way, there would be none.
 ways() {
     local output
     output=$(hosts -r 1gbit -- mpirun -n 4 --map-by ppr:2:node --mca mpi_yield_when_idle 1 --mca coll dma --mca coll_dma_verbose 2 \

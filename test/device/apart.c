@@ -1,12 +1,12 @@
 /*
- * Ranks that do not arrive together: rank 0 posts a collective on device memory and computes, the others come later. Says
- * whether they got their data while rank 0 was computing.
+ * Ranks that do not arrive together: rank 0 posts a collective on device memory and computes, and the others come later. The
+ * program says whether the others got their data while rank 0 was computing.
  *
  *     apart FORM ROUNDS       FORM: post (MPI_Iallgather and MPI_Ialltoall in turn), two (two of them, one behind the other),
  *                             start (MPI_Start of a persistent all-gather)
  *
- * Ends on rank 0 with "apart: N of M rounds overlapped, data right". Rank 0 computes until the others are done, at most for
- * PATIENCE seconds in all.
+ * The last line of rank 0 is "apart: N of M rounds overlapped, data right". Rank 0 computes until the others are done, but
+ * not longer than PATIENCE seconds in all.
  */
 #include <mpi.h>
 #include <stdatomic.h>
@@ -22,10 +22,10 @@
 enum { BLOCK = 70000, LATE_US = 20000, PATIENCE = 20, CALLS = 2 };
 
 static int rank, n;
-static double waited; /* rank 0, for others, in all rounds */
+static double waited; /* rank 0 waits for others at most so long, in all rounds */
 static unsigned char *host;
 static char *send[CALLS], *recv[CALLS];
-static _Atomic int *done; /* in memory that all ranks share: ranks that have their data in this round */
+static _Atomic int *done; /* in memory that all ranks share: the ranks that have their data in this round */
 
 static unsigned char byte_of(int from, int to, int round, size_t at)
 {
@@ -119,7 +119,7 @@ int main(int argc, char **argv)
         (send[0], BLOCK, MPI_BYTE, recv[0], BLOCK, MPI_BYTE, MPI_COMM_WORLD, MPI_INFO_NULL, &requests[0]);
     }
     for (int call = 0; call < CALLS;
-         call++) { /* so that the communicator has ended its set-up, and knows the buffers */
+         call++) { /* so that the set-up of the communicator has ended, and the buffers are known */
         MPI_Allgather(send[call], BLOCK, MPI_BYTE, recv[call], BLOCK, MPI_BYTE, MPI_COMM_WORLD);
     }
     for (int round = 0; round < rounds; round++) {

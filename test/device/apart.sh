@@ -1,6 +1,6 @@
 #!/bin/bash
-# apart.sh [BUILD]: ranks that come late to a collective on device memory: the data of the late ones arrive while the first
-# rank computes, with each engine, and only with coll_dma_progress_thread.
+# apart.sh [BUILD]: ranks that come late to a collective on device memory. The late ranks get their data while the first rank
+# computes, with each engine, if and only if coll_dma_progress_thread is on.
 set -uo pipefail
 # shellcheck source=test/device/common.sh
 . "$(dirname "$0")/common.sh"

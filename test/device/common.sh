@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# Shared by the scripts that test device memory under mpirun on the emulated node; sourced. They get the build folder as
-# their first argument and set up a node for every run.
+# Shared by the scripts that test device memory under mpirun on the emulated node; sourced. Their first argument is the build
+# folder. They make a node for every run.
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(cd "$here/../.." && pwd)
 build=${1:-$root/build}
@@ -13,17 +13,17 @@ if [ ! -e "$build/test/emu/thunk/libhsakmt.so.1" ]; then
     . "$build/config/build.env"
     skip "there is no emulated node: ${dma_emu_missing:-it is not built}"
 fi
-# Two mpiruns of one user that begin at once can take each other's session directory for their own: every suite of ./check
-# has a folder for them.
+# Two mpiruns of one user that begin at the same time can use the same session directory. So each suite of ./check has a
+# folder for them.
 [ ! -d "${DMA_SUITE_TMPDIR:-}" ] || export TMPDIR=$DMA_SUITE_TMPDIR
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# Limits end only what hangs, however busy the machine is.
+# The limits end only what hangs, however busy the machine is.
 export patience=10
 
-# node SECONDS GPUS PERSONA CMD...: CMD on a node of its own, with logs and statistics in $work. It should take less than
-# SECONDS on an idle machine; after `patience` times as long, it is ended with all that it started.
+# node SECONDS GPUS PERSONA CMD...: CMD on a node of its own, with logs and statistics in $work. On an idle machine it takes
+# less than SECONDS. After `patience` times as long, it is ended with everything that it has started.
 node() {
     local seconds=$(($1 * patience)) gpus=$2 persona=$3
     shift 3
@@ -40,7 +40,7 @@ job() {
         "${@:5}"
 }
 
-# silent: nobody broke a rule of the node
+# silent: no rule of the node was violated
 silent() {
     ! grep -rh ^violation "$work/log"
 }

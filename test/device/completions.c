@@ -3,11 +3,11 @@
  *
  *   mpirun -n N completions MODE ROUNDS
  *     right    no call fails, and all data are right
- *     either   a call that succeeds has the right data. If one fails, so do the calls of all ranks on that communicator; then a
+ *     either   a call that succeeds has the right data. If one fails, the calls of all ranks on that communicator fail, too. Then a
  *              new one is made, with new persistent requests, on which all calls succeed
  *
- * A round has every form: blocking, non-blocking, persistent (armed), out of place, in place (swaps), all-gather. The errors and
- * the rounds that were run are in the line "completions: done".
+ * A round has every form: blocking, non-blocking, persistent (armed), out of place, in place (swaps), all-gather. The line
+ * "completions: done" has the errors and the rounds that were run.
  */
 #include "hip.h"
 
@@ -55,7 +55,7 @@ static int wait_for(MPI_Request *what, int started)
     return started == MPI_SUCCESS ? MPI_Wait(what, MPI_STATUS_IGNORE) : started;
 }
 
-/* One call of a form; MPI_SUCCESS: its data were right. */
+/* One call of a form. MPI_SUCCESS: its data were right. */
 static int call(int form, int round)
 {
     static const char *const names[FORMS] = {"blocking", "in place", "non-blocking", "persistent"};
@@ -116,7 +116,7 @@ static void drop(void)
     must("MPI_Comm_free", MPI_Comm_free(&comm));
 }
 
-/* Rounds on one communicator, until the first error of this rank. The next round. */
+/* Rounds on one communicator, until the first error of this rank. Returns the next round. */
 static int run(int round, int rounds, bool *failed)
 {
     *failed = false;
@@ -128,7 +128,7 @@ static int run(int round, int rounds, bool *failed)
     return round;
 }
 
-/* Another rank has seen an error that this one has not: its next calls see it. */
+/* Another rank has noticed an error that this rank has not: this rank's next calls return it. */
 static void must_fail(int round)
 {
     for (int form = 0; form < FORMS; form++) {

@@ -1,8 +1,9 @@
 #!/bin/bash
-# completions.sh [BUILD [LOSSES]]: jobs in device memory on a node that loses signs of life of its engines: at random, with a
-# seed for each job, until so many were lost, late or doubled (1000 unless told), in at least 5 jobs for each 250. Every form of
-# call is in each job. None hangs, none has wrong data, nobody breaks a rule of the node. Where no communicator has failed,
-# nothing stays armed. What each loss does, and which are recovered from, is in ompi_coll_dma/engine/sdma/watch.c.
+# completions.sh [BUILD [LOSSES]]: jobs in device memory on a node that loses signs of life of its engines. Losses are
+# random, with a seed for each job, until this number of signs (default 1000) was lost, late or doubled, in at least 5 jobs
+# for each 250. Every form of call is in each job. No job hangs, has wrong data or violates a rule of the node. If no
+# communicator has failed, nothing stays armed. The effect of each loss, and which losses are recovered from, is in
+# ompi_coll_dma/engine/sdma/watch.c.
 set -uo pipefail
 # shellcheck source=test/device/common.sh
 . "$(dirname "$0")/common.sh"
@@ -10,19 +11,19 @@ wanted=${2:-1000}
 jobs=$((5 * ((wanted + 249) / 250)))
 seed=${DMA_SEED:-$RANDOM}
 
-# What a job could leave in the machine.
+# What a job could leave on the machine.
 left_over() {
     pgrep -f "^$work/completions" || true
 }
 ln -s "$build/test/device/completions" "$work/completions"
 
-# injected [KIND]: how often the node has done it in the last job
+# injected [KIND]: how often the node has injected it in the last job
 injected() {
     cat "$work"/log/* 2>/dev/null | grep -cE "^note: injected on GPU [0-9]+: ${1:-.*}$"
 }
 
-# keeps_rules MODE: where a communicator has failed, a program that had started may wait for the start of a rank that has failed
-# before: its queue is left until the process ends (ompi_coll_dma/engine/sdma/arm.c)
+# keeps_rules MODE: if a communicator has failed, a program that had started may wait for the start of a rank that failed
+# before. Its queue is left until the process ends (ompi_coll_dma/engine/sdma/arm.c)
 keeps_rules() {
     case $1 in
     right) silent ;;
@@ -30,14 +31,14 @@ keeps_rules() {
     esac
 }
 
-# losing MODE ROUNDS RULES SEED ARGS...: no hang, nothing wrong, nothing left
+# losing MODE ROUNDS RULES SEED ARGS...: no hang, no wrong data, nothing left
 losing() {
     local status=0
     EMU_LOSE=$3 EMU_SEED=$4 EMU_LOSE_US=${late:-20000} job 60 4 mi300x 4 --mca coll_dma_timeout "${timeout:-3}" \
         --mca coll_dma_armed_seconds 100 "${@:5}" "$work/completions" "$1" "$2" >"$work/out" 2>&1 || status=$?
     cat "$work/out"
     echo "status $status, EMU_LOSE=$3 EMU_SEED=$4"
-    for _ in {1..100}; do # mpirun may be gone before the last of its children
+    for _ in {1..100}; do # mpirun may end before the last of its children
         [ -n "$(left_over)" ] || break
         sleep 0.1
     done
@@ -45,7 +46,7 @@ losing() {
         keeps_rules "$1" && [ -z "$(left_over)" ]
 }
 
-# served: the engines have done it, up to the first error
+# served: the engines carried out the calls, up to the first error
 served() {
     [ "$(packets copy)" -gt 100 ]
 }
@@ -55,7 +56,7 @@ recovers() {
     losing right "$2" "$3" "$seed" "${@:4}" && served && [ "$(injected "$1")" -gt 0 ]
 }
 
-# fails_once RULES: exactly one communicator fails, on all ranks, for this reason; the next goes through the host
+# fails_once RULES: exactly one communicator fails, on all ranks, for this reason. The next one goes through the host
 fails_once() {
     losing either 4 "$1" 1 && grep -q 'done, 4 rounds, 1 errors' "$work/out" &&
         grep -Eq "the engine sdma of .* has failed: $2" "$work/out" &&

@@ -1,6 +1,7 @@
 /*
- * Counters against the statistics of the emulated node: random collectives in device memory, in every form, after which packets,
- * doorbells and bytes that coll/dma has counted equal what the node has seen of its queues, on every rank, exactly.
+ * Counters against the statistics of the emulated node: random collectives in device memory, in every form. Afterwards the
+ * packets, doorbells and bytes that coll/dma has counted are exactly those that the node has seen of its queues, on every
+ * rank.
  *
  *   mpirun -n N counted SEED CALLS
  *
@@ -94,10 +95,10 @@ static void call(void)
         MPI_Start(&request);
         MPI_Wait(&request, MPI_STATUS_IGNORE);
     }
-    MPI_Request_free(&request); /* what is armed is removed */
+    MPI_Request_free(&request); /* programs that are armed are removed */
 }
 
-/* The engines complete what they skip, and their last fences, after the calls have returned. */
+/* After the calls have returned, engines complete what they skip, and their last fences. */
 static int compare(const handles_t *h, const hip_stats_t *before)
 {
     long packets = value(h->packets) - value(h->skipped), doorbells = value(h->doorbells), bytes = value(h->bytes);
@@ -111,7 +112,7 @@ static int compare(const handles_t *h, const hip_stats_t *before)
         usleep(1000);
     }
     VERIFY(packets == now.packets - before->packets);
-    /* where the node was so late that a queue was nudged, it has seen two doorbells as one */
+    /* if the node was so late that a queue was nudged, it has taken two doorbells for one */
     VERIFY(doorbells >= now.doorbells - before->doorbells &&
            doorbells - value(h->nudges) <= now.doorbells - before->doorbells);
     VERIFY(bytes == now.bytes - before->bytes);

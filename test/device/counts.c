@@ -1,14 +1,14 @@
 /*
- * What a collective costs on the engines: copy packets, fences and doorbells of each rank's queues, read from the
- * statistics of the emulated node before and after each call.
+ * What a collective costs on the engines: copy packets, fences and doorbells of each rank's queues, from the statistics of
+ * the emulated node before and after each call.
  *
  *   mpirun -n N counts {OPERATION PLACE FORM COPIES FENCES}...
  *     OPERATION  allgather or alltoall; PLACE  in or out; FORM  blocking or persistent
- *     COPIES     packets that move data, in one call, of the rank with the most; FENCES likewise, completions alone
+ *     COPIES     packets that move data, in one call, of the rank with the most; FENCES likewise, only completions
  *
- * The first calls make queues and open memory; after them every call must be alike. A persistent call must be armed: behind
- * MPI_Start engines run programs to their ends although no doorbell is rung and MPI is not called any more.
- * Rank 0 says what it has seen; the exit status is 1 if a count or a byte is wrong.
+ * The first calls make queues and open memory. After them every call must cost the same. A persistent call must be armed:
+ * after MPI_Start the engines run programs to their ends, although no doorbell is rung and MPI is not called any more. Rank
+ * 0 prints what it has seen. The exit status is 1 if a count or a byte is wrong.
  */
 #include "../mpi/verify.h"
 #include "hip.h"
@@ -80,7 +80,7 @@ static int make_persistent(const job_t *j, MPI_Request *request)
 static hip_stats_t stats(void)
 {
     hip_stats_t s;
-    /* Nobody's queue is at work any more, and nobody's is yet. */
+    /* No queue works any more, and none works yet. */
     MPI_Barrier(MPI_COMM_WORLD);
     if (!hip_stats(&s)) {
         MPI_Abort(MPI_COMM_WORLD, 3);
@@ -100,7 +100,7 @@ static long most(long n)
     return n;
 }
 
-/* What is armed needs no processor behind MPI_Start: without another call of MPI the engines come to their ends. */
+/* Armed programs need no processor after MPI_Start: without another call of MPI the engines come to the ends. */
 static bool runs_alone(const hip_stats_t *before)
 {
     hip_stats_t now = {0};
@@ -111,7 +111,7 @@ static bool runs_alone(const hip_stats_t *before)
     return now.fences > before->fences && now.doorbells == before->doorbells;
 }
 
-/* One call, and what it took; of MPI_Start what it did itself. */
+/* One call, and what it cost; of a start, only the cost of MPI_Start itself. */
 static bool measure(const job_t *j, MPI_Request *request, int call, bool warm, long *copies, long *fences)
 {
     hip_stats_t before, after;
@@ -135,7 +135,7 @@ static bool measure(const job_t *j, MPI_Request *request, int call, bool warm, l
     return right & is_right(j, call);
 }
 
-/* One row of what is expected; how often it was not so. */
+/* One row of expected counts. Returns how often the counts differed. */
 static long row(job_t *j, char **words)
 {
     long copies = 0, fences = 0, wrong = 0;

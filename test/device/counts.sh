@@ -1,11 +1,11 @@
 #!/bin/bash
-# counts.sh [BUILD]: how many packets copy and how many completions there are, of each variant, per collective and GPU on
-# 8 GPUs; that the start of a prelaunched call writes no packet; and what is left of memory that a program frees in a loop.
+# counts.sh [BUILD]: how many packets copy and how many complete, for each variant, per collective and GPU on 8 GPUs. The
+# start of a prelaunched call writes no packet. Also: what remains of memory that a program frees in a loop.
 set -uo pipefail
 # shellcheck source=test/device/common.sh
 . "$(dirname "$0")/common.sh"
 
-# counted VARIANT QUEUES ROWS... (what is armed stays so, however slow the machine is)
+# counted VARIANT QUEUES ROWS... (programs stay armed, however slow the machine is)
 counted() {
     job 120 8 mi300x 8 --mca coll_dma_gpu_variant "$1" --mca coll_dma_gpu_queues "$2" --mca coll_dma_armed_seconds 100 \
         "$build/test/device/counts" "${@:3}" && silent
@@ -19,7 +19,7 @@ ok 'b2b: 7 and 1, 8 and 2 out of place' counted b2b 1 allgather in blocking 7 1 
     alltoall out blocking 8 2 allgather in persistent 7 1
 ok 'swap: 4 and 4 at most' counted swap 0 alltoall in blocking 4 4 alltoall in persistent 4 4
 ok 'halves: 7 and 7' counted halves 0 alltoall in blocking 7 7 alltoall in persistent 7 7
-# Random collectives after which the counters equal what the node has seen, exactly.
+# Random collectives after which the counters are exactly what the node has seen.
 # equal SEED PERSONA RANKS VARIANT
 equal() {
     job 60 4 "$2" "$3" --mca coll_dma_gpu_variant "$4" "$build/test/device/counted" "$1" 15 && silent
@@ -31,8 +31,8 @@ done
 ok 'counters, 2 ranks' equal $RANDOM mi300x 2 auto
 ok 'counters, GPUs without swap and broadcast' equal $RANDOM mi250x 3 auto
 
-# kept MOST ENGINE ARGS...: what a loop of allocations, collectives and frees leaves with the driver at the most, beyond what was
-# there at first
+# kept MOST ENGINE ARGS...: a loop of allocations, collectives and frees leaves at most this much with the driver, beyond
+# what was there at the beginning
 kept() {
     local line first most
     line=$(job 60 2 mi250x 2 --mca coll_dma_engine "$2" "$build/test/device/held" -r 100 "${@:3}" | grep '^held: ') || return 1

@@ -1,11 +1,11 @@
 /*
- * held [-r ROUNDS] [-b BYTES] [-k BUFFERS]: what the driver keeps of memory that a program allocates, uses in collectives and
- * frees, over and over. In every round each rank allocates buffers, receives into half of them, and frees all, in another
- * order each time. The memory of the emulated driver is one descriptor for each piece. The last line of rank 0:
+ * held [-r ROUNDS] [-b BYTES] [-k BUFFERS]: what the driver keeps of memory that a program allocates, uses in collectives
+ * and frees, again and again. In every round each rank allocates buffers, receives into half of them, and frees all, in
+ * another order each time. The memory of the emulated driver has one descriptor for each piece. The last line of rank 0:
  *
  *     held: 21 at first, 85 at the most, 85 at the end; data right
  *
- * with the greatest numbers of all ranks; "at first" is after 3 rounds.
+ * has the greatest numbers of all ranks. "at first" is after 3 rounds.
  */
 #include "hip.h"
 

@@ -64,7 +64,7 @@ void *hip_take(size_t bytes)
     return memory;
 }
 
-/* A line of one of our queues. */
+/* A line of the statistics about one of our queues. */
 static void add_line(const char *line, hip_stats_t *stats)
 {
     char kind[32];
@@ -82,7 +82,7 @@ static void add_line(const char *line, hip_stats_t *stats)
     }
 }
 
-/* What a queue has written, and where. */
+/* The bytes that a queue has written, and their destination. */
 static void add_moved(const char *line, bool ours, hip_stats_t *stats)
 {
     int gpu, to;

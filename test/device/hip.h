@@ -1,9 +1,9 @@
 /*
- * HIP for test programs: a few calls, found at run time, so that a test of host memory is built and runs without ROCm,
- * and one of device memory is a program whose HIP comes with dlopen.
+ * HIP for test programs: a few calls that are found at run time. So a test of host memory is built and runs without ROCm,
+ * and a test of device memory is a program that loads HIP with dlopen.
  *
- * hip_open() makes the table usable; until then nothing of HIP is loaded. hip_must() ends the job with the name of the
- * call that failed: these programs test collectives, not HIP.
+ * hip_open() makes the table usable. Before, nothing of HIP is loaded. hip_must() ends the job with the name of the call
+ * that failed, because these programs test collectives and not HIP.
  */
 #ifndef TEST_DEVICE_HIP_H
 #define TEST_DEVICE_HIP_H
@@ -31,22 +31,22 @@ extern hip_table_t hip;
 
 enum { HIP_COPY_DEFAULT = 4, HIP_FINE_GRAINED = 1, HIP_ATTACH_GLOBAL = 1 };
 
-/* Loads HIP and counts its devices; false, with a line on stderr, if there are none. */
+/* Loads HIP and counts its devices. False, with a line on stderr, if there are none. */
 bool hip_open(int *devices);
 void hip_must(const char *call, int error);
-/* Copies to or from any memory, done when it returns. */
+/* Copies between any kinds of memory. The copy is complete when the function returns. */
 void hip_copy(void *to, const void *from, size_t bytes);
 void *hip_take(size_t bytes);
 
-/* What our queues of the emulated node have done in this process so far: see test/emu/README.md. */
+/* What our queues on the emulated node have done in this process so far: see test/emu/README.md. */
 typedef struct hip_stats {
     long copies, broadcasts, swaps; /* packets that move data */
     long fences, doorbells, polls;
-    long queues;   /* that have moved data or fenced */
+    long queues;   /* queues that have moved data or fenced */
     long to_peers; /* bytes that they have written to other GPUs */
-    long packets;  /* all that are no nops */
+    long packets;  /* all packets except nops */
     long bytes;    /* that they have written */
-    long to_host;  /* bytes that all queues have written to host memory, the runtime's included */
+    long to_host;  /* bytes that all queues have written to host memory, those of the runtime included */
 } hip_stats_t;
 /* False, with a line on stderr, if this is not the emulated node. */
 bool hip_stats(hip_stats_t *stats);

@@ -1,7 +1,7 @@
 #!/bin/bash
-# info.sh [BUILD]: coll_dma_info on emulated nodes of several kinds, with hidden GPUs, providers that do not work, records that
-# prove something, nothing, or another machine; without GPUs; under mpirun. That it makes no queue unless it is asked to, and that
-# what it predicts is what jobs run.
+# info.sh [BUILD]: coll_dma_info on emulated nodes of several kinds; with hidden GPUs; with providers that do not work; with
+# records that prove something, nothing, or another machine; without GPUs; under mpirun. It makes no queue unless it is asked
+# to, and jobs run what it predicts.
 set -uo pipefail
 # shellcheck source=test/device/common.sh
 . "$(dirname "$0")/common.sh"
@@ -16,7 +16,7 @@ with() {
     "${@:2}"
 }
 
-# gathers GPUS PERSONA ARGS...: the document of a node, 0 GPUs: of this machine; it is in $work/json and follows the schema
+# gathers GPUS PERSONA ARGS...: the document of a node (0 GPUs: of this machine). It is in $work/json and follows the schema
 gathers() {
     local gpus=$1 persona=$2
     shift 2
@@ -28,7 +28,7 @@ gathers() {
     "$root/test/json_schema.py" "$schema" "$work/json"
 }
 
-# is EXPRESSION...: each is true of the document `d`, with g: its GPUs, s: the engine sdma of the first one
+# is EXPRESSION...: each is true of the document `d`. g: its GPUs, s: the engine sdma of the first GPU
 is() {
     python3 - "$work/json" "$@" <<'PYTHON'
 import json, sys
@@ -54,7 +54,7 @@ for expression in sys.argv[2:]:
 PYTHON
 }
 
-# queues: how many this program has made on the node
+# queues: how many queues this program has made on the node
 queues() {
     cat "$work"/stats/* 2>/dev/null | grep -c '^queue .* owner coll_dma_info'
 }
@@ -68,7 +68,7 @@ sent() {
 
 # ---- kinds of nodes ----
 
-# persona NAME GPUS EXPRESSION...: what is there; nothing is made on the GPUs
+# persona NAME GPUS EXPRESSION...: what the node has; nothing is made on the GPUs
 persona() {
     gathers "$2" "$1" && is "len(g) == $2" "all(x['engine'] == 'sdma' and not x['self_tested'] for x in g)" \
         "d['runtime']['name'] == 'hip'" "d['runtime']['kernel_gpus'] == $2" "s['provider'] == 'kfd'" \
@@ -86,7 +86,7 @@ self_test() {
         [ "$(queues)" -ge 2 ] && [ "$(sent swap)" -gt 0 ] && silent
 }
 
-# Of eight GPUs those that a device cgroup leaves.
+# The GPUs of eight that a device cgroup leaves.
 hidden() {
     with EMU_HIDE=0,2,3,4,6,7 gathers 8 mi300x && is 'len(g) == 2' "d['runtime']['kernel_gpus'] == 2" "d['runtime']['kernel_hidden'] == 6" \
         "[x['sdma']['node'] for x in g] == [2, 6]" "any('may not be read' in m['what'] for m in d['missing'])" && [ "$(queues)" = 0 ]
@@ -97,7 +97,7 @@ all_hidden() {
         "d['answer']['device_memory'].startswith('nobody')" "'may be read by this process' in d['runtime']['kernel_why']"
 }
 
-# No GPU, and no runtime that runs: what is predicted for one is said to be an assumption.
+# Without a GPU, or without a runtime that works, predictions for one are marked as assumptions.
 no_gpus() {
     gathers 0 - && is 'not g' "d['runtime']['why'] != ''" "d['answer']['host_memory'] == 'processors'" 'd["open_mpi"]["component"]["loaded"]' \
         "d['host_memory']['memfd'] and d['host_memory']['arena_bytes'] == 33554432" 'd["job"] is None and d["prediction"] is None' &&
@@ -128,14 +128,14 @@ switched_off() {
         "not any(p['usable'] for p in s['providers'])"
 }
 
-# What refuses queues when they are made is found by the self-test.
+# The self-test finds a provider that refuses to make queues.
 no_queues() {
     with EMU_FAIL_QUEUE_AFTER=0 gathers 1 mi300x && is "g[0]['engine'] == 'sdma'" &&
         with EMU_FAIL_QUEUE_AFTER=0 gathers 1 mi300x --self-test && is "g[0]['engine'] == 'stream' and g[0]['self_tested']" \
             "any('the engine sdma' in m['what'] for m in d['missing'])"
 }
 
-# A packet that is proven and does something else now.
+# A packet that is proven has another effect now.
 spoilt() {
     with EMU_SPOIL_KINDS=swap gathers 1 mi300x --self-test && is "packet('swap')['self_test'] == 'failed' and not packet('swap')['used']" \
         "packet('broadcast')['used']" "'packet_broken' in reasons()" "'swap failed in the self-test' in g[0]['advice']"
@@ -211,7 +211,7 @@ limits() {
         "any(p == {'name': 'arena_bytes', 'value': '0'} for p in d['parameters'])"
 }
 
-# OMPI_COMM_WORLD_RANK is what the shim goes by; it does not make a job.
+# The shim reads OMPI_COMM_WORLD_RANK; the variable does not make a job.
 no_cross_memory() {
     OMPI_COMM_WORLD_RANK=0 DMA_BREAK_READ=0:1 LD_PRELOAD=$build/test/mpi/libbreak_shim.so gathers 0 - --predict alltoall --bytes 1M --memory host &&
         is "not d['host_memory']['cross_memory']" "'cross_untried' in reasons()" \
@@ -224,7 +224,7 @@ one_processor() {
         is "d['host_memory']['processors_usable'] == 1" "any('second processor' in m['what'] for m in d['missing'])"
 }
 
-# A file of Open MPI's has the parameter.
+# A file of Open MPI sets the parameter.
 param_file() {
     echo 'coll_dma_variant = host_pipe' >"$work/params.conf"
     with "OMPI_MCA_mca_base_param_files=$work/params.conf" gathers 0 - --predict all-gather --bytes 512 --memory host --ranks 2 &&
@@ -267,7 +267,7 @@ user_devices() {
 
 # ---- predictions ----
 
-# runs RANKS MPIRUN-ARGS... -- RAN-ARGS...: lines of what a job runs, in $work/ran
+# runs RANKS MPIRUN-ARGS... -- RAN-ARGS...: the variants that a job runs, as lines in $work/ran
 runs() {
     local ranks=$1 args=()
     shift
@@ -294,7 +294,7 @@ same() {
 }
 
 host_sizes=(8 64 96 128 700 4096 16384 65536 262144 1048576)
-# The costs that are measured differ from job to job, so built-in ones are used; and a profile with other constants.
+# The measured costs differ from job to job, so built-in ones are used; and a profile with other constants.
 host_runs() { # RANKS OPERATION
     predict=(gathers 0 -)
     runs "$1" "${@:3}" -- host "$2" out "${host_sizes[@]}" && same host "$1" "$2" '' "${host_sizes[@]}"
@@ -310,7 +310,7 @@ in_place() {
     runs 4 -- host alltoall in "${host_sizes[@]}" && same host 4 alltoall --in-place "${host_sizes[@]}"
 }
 
-# Under mpirun the tool measures nothing else, and knows the ranks of the host.
+# Under mpirun the tool measures nothing, and knows the ranks of the host.
 in_a_job() {
     predict=(job_gathers 4)
     runs 4 -- host allgather out 64 65536 && same host 4 allgather '' 64 65536
@@ -379,7 +379,7 @@ forced() {
     job_gathers 2 --mca coll_dma_variant host_pair -- && is "d['job']['variants'] == {'host': 'host_pair', 'device': 'auto', 'nodes': 'auto'}"
 }
 
-# Rank 1 of a job sees one GPU of two, with another provider.
+# Rank 1 of a job sees one GPU of two, and has another provider.
 cat >"$work/rank" <<'RANK'
 #!/bin/bash
 if [ "$OMPI_COMM_WORLD_RANK" = 1 ]; then

@@ -3,15 +3,15 @@
  *
  *   mpirun -n N lose MODE
  *     loop    blocking and persistent calls until ROUNDS are over or one fails: for what the node injects
- *     kill    rank 1 kills itself somewhere among them, with programs armed
+ *     kill    rank 1 kills itself among them, with programs armed
  *     abort   rank 1 calls MPI_Abort; exit: all ranks leave without MPI_Finalize; both with programs armed
  *     reset   all ranks reset their device, then finalize
- *     again   all ranks reset their device: calls on MPI_COMM_WORLD fail then, those on a new communicator are right
+ *     again   all ranks reset their device: then calls on MPI_COMM_WORLD fail, and those on a new communicator are right
  *     one     rank 1 resets its device: the same
- *     fork    no device memory at all: HIP must not be loaded by anybody, and a child can be forked and works
+ *     fork    no device memory: no process may load HIP, and a child can be forked and works
  *
- * A call that says it has succeeded has the right data: else the exit status is 1 and a line says "wrong". A call that
- * fails ends the rank's loop, with a line "error" and MPI_Abort, as most applications have it.
+ * A call that succeeds has the right data. Otherwise the exit status is 1 and a line says "wrong". After a call that fails,
+ * the rank's loop ends, with a line "error" and MPI_Abort, as in most applications.
  */
 #include "hip.h"
 
@@ -68,7 +68,7 @@ static void must(const char *what, int code)
     }
 }
 
-/* One round of both forms; when it is over, the next start is armed. */
+/* One round of both forms. When it is over, the next start is armed. */
 static void round_of(int round, MPI_Request *request)
 {
     fill(round);
@@ -86,7 +86,7 @@ static void make_request(MPI_Request *request)
          PERSISTENT(Alltoall)(send, BLOCK, MPI_BYTE, recv, BLOCK, MPI_BYTE, comm, MPI_INFO_NULL, request));
 }
 
-/* What was allocated, opened or registered before the reset is gone, and must neither be used nor stand in the way. */
+/* What was allocated, opened or registered before the reset is gone. It must not be used, and must not be in the way. */
 static void begin_again(bool reset)
 {
     MPI_Request request;
@@ -124,7 +124,7 @@ static bool hip_is_loaded(void)
     return found;
 }
 
-/* Host memory only. */
+/* Only host memory. */
 static int without_device(void)
 {
     int *all = malloc((size_t)n * sizeof(*all)), status = 1;

@@ -1,22 +1,22 @@
 #!/bin/bash
-# lose.sh [BUILD]: jobs in device memory that lose a process, the device, an engine, or never get what they ask for. None
-# hangs, none has wrong data without an error, nothing stays behind.
+# lose.sh [BUILD]: jobs in device memory that lose a process, the device or an engine, or never get a resource. No job hangs,
+# no job has wrong data without an error, and nothing is left behind.
 set -uo pipefail
 # shellcheck source=test/device/common.sh
 . "$(dirname "$0")/common.sh"
 
-# What a job could leave in the machine.
+# What a job could leave on the machine.
 left_over() {
     find "$work/tmp" /dev/shm -maxdepth 1 -name 'coll?dma*'
     pgrep -f "^$work/lose" || true
 }
 
-# Our own name for the program and folder for nodes: others may be at work in this machine.
+# Our own name for the program and folder for nodes, because others may be running on this machine.
 mkdir "$work/tmp"
 export TMPDIR=$work/tmp
 ln -s "$build/test/device/lose" "$work/lose"
 
-# lose MODE VARIABLES ARGS...: the status is mpirun's; 98 if it hung, 99 if something is left
+# lose MODE VARIABLES ARGS...: the status is that of mpirun; 98: it hung; 99: something is left
 lose() {
     local mode=$1 variables=$2 status=0 before start=$SECONDS
     shift 2
@@ -26,7 +26,7 @@ lose() {
     done
     job 90 4 mi300x 4 "$@" "$work/lose" "$mode" || status=$?
     [ $((SECONDS - start)) -lt $((90 * patience)) ] || return 98
-    for _ in {1..600}; do # mpirun may be gone before the last of its children
+    for _ in {1..600}; do # mpirun may end before the last of its children
         [ "$(left_over)" != "$before" ] || break
         sleep 0.1
     done
@@ -37,7 +37,7 @@ lose() {
     return $status
 }
 
-# ends STATUS-PATTERN MODE VARIABLES ARGS...: no hang, nothing wrong, and this status
+# ends STATUS-PATTERN MODE VARIABLES ARGS...: no hang, no wrong data, and this status
 ends() {
     local pattern=$1 status=0
     shift
@@ -47,12 +47,13 @@ ends() {
     ! grep -q 'is wrong' "$work/out" && [[ "$status" =~ ^($pattern)$ ]] && [[ ! "$status" =~ ^(98|99|124)$ ]]
 }
 
-# goes_on TEXT VARIABLES ARGS...: all rounds are right, one line says why the engines do not do it, nobody broke a rule
+# goes_on TEXT VARIABLES ARGS...: all rounds are right, one line says why engines are not used, and no rule was violated
 goes_on() {
     ends 0 loop "${@:2}" && grep -q 'lose: done' "$work/out" && grep -Eq "$1" "$work/out" && silent
 }
 
-# begins_again MODE N VARIABLES ARGS...: an engine serves each device before the reset, and those of N ranks anew behind it
+# begins_again MODE N VARIABLES ARGS...: an engine serves each device before the reset, and a new one those of N ranks after
+# it
 begins_again() {
     ends 0 "$1" "$3" --mca coll_dma_verbose 2 "${@:4}" && grep -q 'lose: done' "$work/out" && silent &&
         [ "$(grep -c 'is served by the engine' "$work/out")" = $((4 + $2)) ]
@@ -69,7 +70,7 @@ faults() {
         ! grep -q 'Assertion\|Signal:' "$work/out"
 }
 
-# faults_early QUEUES: in the self-test. The engine is not used then; the queue is left to the driver.
+# faults_early QUEUES: in the self-test. Then the engine is not used, and the queue is left to the driver.
 faults_early() {
     ends 0 loop "EMU_FAULT_PACKET=1,$(newer "$1")" --mca coll_dma_queues "$1" --mca coll_dma_verbose 2 &&
         grep -q 'lose: done' "$work/out" && grep -q 'sdma does not serve device .*: the GPU faulted at address' "$work/out"
@@ -84,7 +85,7 @@ ok 'MPI_Finalize after hipDeviceReset' ends 0 reset ''
 ok 'a new communicator after hipDeviceReset' begins_again again 4 ''
 ok 'a new communicator after hipDeviceReset of one rank' begins_again one 1 ''
 ok 'a new communicator after hipDeviceReset, engine stream' begins_again again 4 '' --mca coll_dma_engine stream
-for queues in rocr kfd thunk; do # only the thunk says of a queue what has befallen it
+for queues in rocr kfd thunk; do # only the thunk reports what has happened to a queue
     ok "a process is killed, queues of $queues" ends '[1-9][0-9]*' kill "$(newer $queues)" --mca coll_dma_queues $queues
     ok "a new communicator after hipDeviceReset, queues of $queues" begins_again again 4 "$(newer $queues)" \
         --mca coll_dma_queues $queues

@@ -1,10 +1,10 @@
 #!/bin/bash
 # mutants.sh [BUILD [NAME...]]: do the tests on device memory notice faults? Breaks the component, one fault at a time, and
 # runs a job on the emulated node that must notice: wrong bytes, a violated rule of the node, a hang, or copies by the host
-# that engines should do. Each job must pass without the mutant. Not part of ./check: it takes minutes.
+# that engines should make. Each job must pass without the mutant. Not part of ./check, because it takes minutes.
 #
 # The mutants are in mutants.txt, in the format of test/mutants (see the README there), with one difference: a mutant has no
-# unit tests, because its fault needs a whole node, but a job, one of
+# unit tests, because its fault needs a whole node. It has a job instead, one of
 #     job      sweep MEMORY RANKS PERSONA [MPIRUN-ARGS...]     (as many GPUs as ranks, 2 for 5)
 #     job      counts
 # `test/mutants/run.sh BUILD --stale` also checks that these mutants apply.
@@ -16,7 +16,7 @@ limit=${DMA_MUTANT_SECONDS:-60}
 patience=1
 killed=0 survived=() stale=()
 
-# A build folder that has everything of the real one but the component.
+# A build folder that has everything of the real one except the component.
 tree=$work/tree scratch=$work/build
 mkdir -p "$scratch/mca" "$tree"
 cp -r "$root/include" "$root/ompi_coll_dma" "$tree"
@@ -41,7 +41,7 @@ assemble() {
         "$build/.libs/libdma_core.a" -pthread -ldl
 }
 
-# run WORDS...: 0 when the job sees nothing wrong
+# run WORDS...: 0 if the job finds no error
 run() {
     local gpus=${3:-8} memory=${2:-} proof=(-P) build=$scratch
     [ "$gpus" != 5 ] || gpus=2
@@ -54,7 +54,7 @@ run() {
     fi >"$work/out" 2>&1 && silent
 }
 
-# The job of a mutant sees nothing wrong without it? Asked once per job.
+# Does the job of a mutant pass without it? Asked once per job.
 declare -A passes
 sound() { # WORDS...
     if [ -z "${passes[$*]:-}" ]; then

@@ -1,6 +1,6 @@
 #!/bin/bash
-# osu.sh [BUILD [OSU]]: the OSU micro-benchmarks, as they are, with device memory and with their own checks of the data, on
-# the emulated node. OSU, or $DMA_OSU, is where somebody has built them with --enable-rocm: the folder that has
+# osu.sh [BUILD [OSU]]: the unmodified OSU micro-benchmarks, with device memory and with their own checks of the data, on the
+# emulated node. OSU, or $DMA_OSU, is a folder in which somebody has built them with --enable-rocm: the folder that has
 # c/mpi/collective in it.
 set -uo pipefail
 # shellcheck source=test/device/common.sh
@@ -8,7 +8,7 @@ set -uo pipefail
 osu=${2:-${DMA_OSU:-}}
 [ -n "$osu" ] || skip 'no OSU micro-benchmarks: DMA_OSU does not say where they have been built with --enable-rocm'
 
-# benchmark NAME [ARGS...]: it validates every size and finds nothing
+# benchmark NAME [ARGS...]: it validates every size and finds no error
 benchmark() {
     local program
     program=$(find "$osu" -type f -name "$1" -perm -u+x -path '*collective*' | head -n 1)

@@ -1,15 +1,16 @@
 #!/bin/bash
-# sweep.sh [BUILD [SEED [FIRST-LAST [half]]]]: the random sweep on device memory, on emulated nodes of 2 to 8 GPUs of all kinds:
-# all ranks on the device, some, and buffers that change their kind from call to call; every variant forced in turn, with
-# programs armed and without, and on nodes that are as unkind as they may be. Statistics prove that the engines did it.
-# FIRST-LAST: only these of its rows. half: of the four rows of a forced variant two, in turn these and those.
+# sweep.sh [BUILD [SEED [FIRST-LAST [PART]]]]: the random sweep on device memory, on emulated nodes of 2 to 8 GPUs of all
+# kinds: all ranks on the device, some ranks, and buffers that change their kind from call to call; every variant forced in
+# turn, with armed programs and without; on nodes that use every freedom of the hardware. Statistics prove that the engines
+# carried out the calls. FIRST-LAST: only these of its rows. PART: 0 to 3: one of the four rows of a forced variant,
+# another one for each variant and each part.
 set -uo pipefail
 # shellcheck source=test/device/common.sh
 . "$(dirname "$0")/common.sh"
 seed=${2:-1} rows=${3:-1-99} part=${4:-whole} number=0 turn=0
 
-# made_of PACKETS RANKS: the forced variant's packets are there; each process makes one broadcast for its self-test, and up
-# to eight copies and polls
+# made_of PACKETS RANKS: the packets of the forced variant are there. Each process makes one broadcast, and up to eight
+# copies and polls, for its self-test
 made_of() {
     local n own=8
     [ "$1" != broadcast ] || own=2
@@ -19,12 +20,12 @@ made_of() {
     [ "$n" -gt $((own * $2)) ]
 }
 
-# sweep GPUS PERSONA RANKS CASES MEMORY PACKETS VARIABLES ARGS...: VARIABLES are the node's, separated by commas; $operation
-# limits the cases to one
+# sweep GPUS PERSONA RANKS CASES MEMORY PACKETS VARIABLES ARGS...: VARIABLES are those of the node, separated by commas.
+# $operation limits the cases to one operation
 sweep() {
     local gpus=$1 persona=$2 ranks=$3 cases=$4 memory=$5 packets=$6 variables=$7 proof=(-P) status=0
     shift 7
-    # A communicator's engines serve one device of a rank, and here some ranks have buffers on two.
+    # The engines of a communicator serve one device of a rank. Here some ranks have buffers on two devices.
     [ "$memory" != any ] || proof=()
     local -x EMU_SEED=$seed
     for variable in ${variables//,/ }; do
@@ -43,11 +44,11 @@ row() {
     [ $number -lt "${rows%-*}" ] || [ $number -gt "${rows#*-}" ] || ok "$*" sweep "${@:1}"
 }
 
-# half_row TURN ROW'S ARGUMENTS: a row that is left out of half of it in every other turn
-half_row() {
+# part_row NUMBER ROW'S ARGUMENTS: unless the whole is wanted, rows of other parts are left out
+part_row() {
     local in=$1
     shift
-    if [ "$part" = whole ] || [ $((turn % 2)) = "$in" ]; then
+    if [ "$part" = whole ] || [ $(((turn + part) % 4)) = "$in" ]; then
         row "$@"
     else
         seed=$((seed + 1)) number=$((number + 1))
@@ -63,21 +64,21 @@ row 2 mi300x 5 12 device - "$unkind"
 row 8 mi300x 8 8 device - ''
 row 4 mi300x 4 12 device - "$unkind,EMU_ROCR_MINOR=31" --mca coll_dma_queues rocr
 row 7 mi250x 7 5 any - ''
-# Machines on which not everything works: no POLL, no odd engines.
+# Machines on which something does not work: no POLL, no odd engines.
 row 4 mi100 4 12 device - "$unkind"
 row 3 mi100 3 12 any - '' --mca coll_dma_gpu_variant halves
 row 5 mi308x 5 10 device - ''
 
 # Each variant by force, on nodes of both kinds, with all buffers in device memory and with kinds that change from call to
-# call. An exchange is made of swap packets only where it is aligned, which counts.sh sees to; else of copies with polls
-# between, and those are only telling where nothing is armed.
+# call. An exchange consists of swap packets only if it is aligned; counts.sh checks that. Otherwise it consists of copies
+# with polls between them, and only tests without armed programs can tell these apart.
 while read -r variant queues packets gpus cases armed operation; do
     forced=(--mca coll_dma_gpu_variant "$variant" --mca coll_dma_gpu_queues "$queues")
     [ "$armed" = armed ] && armed=() || armed=("${thunk[@]}")
-    half_row 0 "$gpus" mi300x "$gpus" 10 device "$packets" '' "${forced[@]}" "${armed[@]}"
-    half_row 1 $((gpus - 1)) mi250x $((gpus - 1)) 10 device "$packets" "$unkind" "${forced[@]}" "${thunk[@]}"
-    half_row 1 "$gpus" mi300x "$gpus" "$cases" any "$packets" "$unkind" "${forced[@]}" "${armed[@]}"
-    half_row 0 $((gpus - 1)) mi250x $((gpus - 1)) "$cases" any "$packets" '' "${forced[@]}" "${thunk[@]}"
+    part_row 0 "$gpus" mi300x "$gpus" 10 device "$packets" '' "${forced[@]}" "${armed[@]}"
+    part_row 1 $((gpus - 1)) mi250x $((gpus - 1)) 10 device "$packets" "$unkind" "${forced[@]}" "${thunk[@]}"
+    part_row 2 "$gpus" mi300x "$gpus" "$cases" any "$packets" "$unkind" "${forced[@]}" "${armed[@]}"
+    part_row 3 $((gpus - 1)) mi250x $((gpus - 1)) "$cases" any "$packets" '' "${forced[@]}" "${thunk[@]}"
     turn=$((turn + 1))
 done <<'TABLE'
 pcpy   0 copy      4 12 armed
@@ -88,7 +89,7 @@ b2b    1 copy      3 12 armed
 b2b    2 copy      6 12 -
 TABLE
 
-# Scratch memory and pinned memory that hold less than the larger calls: these go in pieces, by each engine.
+# Scratch memory and pinned memory that do not hold the larger calls: these go in pieces, with each engine.
 small=(--mca coll_dma_scratch_bytes 200000 --mca coll_dma_pinned_bytes 600000)
 operation=allgather # exchanges would need all of it for temporary memory of the engines
 row 3 mi300x 3 16 any - "$unkind" "${small[@]}"

@@ -1,6 +1,6 @@
 #!/bin/bash
-# visible.sh [BUILD]: ranks that do not see all GPUs, may not open all of them, or see them in another order than the kernel:
-# each link's engine stays the one that is recommended for it, and no rank has to see the GPUs of its peers.
+# visible.sh [BUILD]: ranks that do not see all GPUs, may not open all of them, or see them in another order than the kernel.
+# The engine of each link is still the recommended one, and a rank need not see the GPUs of its peers.
 set -uo pipefail
 # shellcheck source=test/device/common.sh
 . "$(dirname "$0")/common.sh"
@@ -9,7 +9,7 @@ set -uo pipefail
 cat >"$work/rank" <<'RANK'
 #!/bin/bash
 rank=$OMPI_COMM_WORLD_RANK
-only() { # GPU: ROCr shows no other, and the other devices' files cannot be read
+only() { # GPU: ROCr shows no other GPU, and the files of the other devices cannot be read
     local gpu tree=$EMU_NODE/topology-$rank
     cp -r "$EMU_SYSFS" "$tree"
     for gpu in 0 1 2 3 4 5 6 7; do
@@ -25,7 +25,7 @@ cgroup() { # GPU: the device cgroup of a task
 }
 case $1 in
 reversed) export HIP_VISIBLE_DEVICES=7,6,5,4,3,2,1,0 ;;
-several) # HIP counts what ROCr shows
+several) # HIP counts the GPUs that ROCr shows
     export ROCR_VISIBLE_DEVICES=2,0,3,1,7,5
     [ $((rank % 2)) = 0 ] || export ROCR_VISIBLE_DEVICES=7,6,5,4,3,2,1,0 HIP_VISIBLE_DEVICES=5,7,4,6 ;;
 own) export HIP_VISIBLE_DEVICES=$((2 * rank)) ;;
@@ -52,7 +52,7 @@ recommended() {
     [ $((${mask##* } >> $2 & 1)) = 1 ]
 }
 
-# serves LINKS WHAT ARGS...: the data are right, and so many links were used, each by its engine, if queues can name it
+# serves LINKS WHAT ARGS...: the data are right, and this number of links was used, each by its engine if queues can name it
 serves() {
     local gpu engine peer n=0 named=yes
     [[ "$*" != *'coll_dma_queues thunk'* ]] || named=no
@@ -86,7 +86,7 @@ used() {
     [ "$gpus" = "$1 " ]
 }
 
-# container GPUS PROVIDER: a container with so many of the GPUs, as "4 5"; a rank for each, again from the first on
+# container GPUS PROVIDER: a container with these GPUs, as "4 5"; a rank for each, again from the first on
 container() {
     local gpu hide='' n=0
     for gpu in 0 1 2 3 4 5 6 7; do
@@ -96,7 +96,7 @@ container() {
         used "$(cut -d ' ' -f 1-4 <<<"$1")"
 }
 
-# apart PROVIDER: tasks with a GPU each. Queues work, and no memory of a peer can be opened.
+# apart PROVIDER: tasks with one GPU each. Queues work, and no memory of a peer can be opened.
 apart() {
     serves 0 cgroup --mca coll_dma_queues "$1" && used '4 5 6 7' &&
         grep -q 'device memory of .* goes through the host' "$work/out"

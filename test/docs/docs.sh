@@ -1,6 +1,7 @@
 #!/bin/bash
-# docs.sh [full]: every command that a document names in a block of its own is run, or commands.txt says where it is run, or why
-# it cannot be. Runs inside ./with-build, in a folder that shows this tree, so that what commands leave behind goes with it.
+# docs.sh [full]: every command that a document has in a block of its own is run, or commands.txt says where it is run, or
+# why it cannot be run. Runs inside ./with-build, in a folder that shows this tree, so that what commands leave behind is
+# removed with the folder.
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
@@ -21,7 +22,7 @@ export HOME=$scratch/home PATH=$build/tools/info:$build/tools/trace:$build/tools
 mapfile -t documents < <(cd "$root" && find . -name '*.md' -not -path './build*' -not -path './.*' | sort)
 commands=$(cd "$root" && python3 "$here/extract.py" "${documents[@]}" | cut -f2 | sort -u)
 
-# how COMMAND: the line behind it in the table
+# how COMMAND: the line after it in the table
 how() {
     awk -v wanted="$1" '/^command +/ { sub(/^command +/, ""); found = $0 == wanted; next } found && NF { print; exit }' \
         "$here/commands.txt"
@@ -31,7 +32,7 @@ is_suite() {
     "$root/check" --list | grep -xF -- "$1" >/dev/null
 }
 
-# try COMMAND HOW: without output it was right
+# try COMMAND HOW: it prints nothing if it was right
 try() {
     local command=$1 word=${2%% *} what=''
     [[ $2 != *' '* ]] || what=${2#* }
@@ -44,7 +45,7 @@ try() {
     esac
 }
 
-# In the order of the table: some need what others have left.
+# In the order of the table, because some need what others have left.
 names=$(sed -n 's/^command *//p' "$here/commands.txt")
 while read -r command; do
     way=$(how "$command")

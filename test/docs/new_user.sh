@@ -1,6 +1,6 @@
 #!/bin/bash
 # Part of the suite docs. new_user.sh CONFIGURE-OPTION...: what docs/user/installing.md says for a user who is not root, in a
-# fresh copy of this tree, with nothing of the build in the environment. $scratch and $HOME are folders of the test.
+# new copy of this tree, with nothing of the build in the environment. $scratch and $HOME are folders of the test.
 # shellcheck disable=SC1091
 set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd -P)

@@ -1,8 +1,9 @@
 /*
- * In libFuzzer's place where there is no clang: fuzz_NAME SEED COUNT FILE...
+ * Replaces libFuzzer if there is no clang: fuzz_NAME SEED COUNT FILE...
  *
- * Runs the files as they are, then COUNT inputs made of them by a few random changes each. The last line is "N inputs". If an input
- * ends the program, a line says which: with the same arguments and FUZZ_ONLY=that number, it runs alone.
+ * Runs the files as they are, then COUNT inputs that are made of them by a few random changes each. The last line is "N
+ * inputs". If an input ends the program, a line says which one: with the same arguments and FUZZ_ONLY=that number, it runs
+ * alone.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -64,7 +65,8 @@ static seed_t load(const char *path)
     return seed;
 }
 
-/* One change: numbers that are at the edge of a type, text that is a number, bytes that are gone, there twice or from another. */
+/* One change: numbers at the edge of a type, text that is a number, bytes that are removed, doubled or from another
+ * input. */
 static size_t change(uint8_t *data, size_t bytes, const seed_t *other)
 {
     static const uint64_t edges[] = {0,     1,     127,       255,        256,       4095,
@@ -121,7 +123,7 @@ static size_t change(uint8_t *data, size_t bytes, const seed_t *other)
     }
 }
 
-/* In memory of its exact size, so that a sanitizer sees the byte behind it. */
+/* In memory of its exact size, so that a sanitizer notices the byte behind it. */
 static void run(const uint8_t *data, size_t bytes)
 {
     uint8_t *copy = malloc(bytes ? bytes : 1);
@@ -167,7 +169,7 @@ int main(int argc, char **argv)
         for (uint64_t n = current < nseeds ? 0 : 1 + draw(8); n; n--) {
             bytes = change(data, bytes, &seeds[draw(nseeds)]);
         }
-        alarm(10); /* what takes longer hangs */
+        alarm(10); /* an input that takes longer hangs */
         run(data, bytes);
     }
     for (unsigned long i = 0; i < nseeds; i++) {

@@ -1,8 +1,9 @@
 /*
- * Fuzzing: one program for each reader of what comes from elsewhere: fuzz_NAME.c has the function that libFuzzer calls, or driver.c.
+ * Fuzzing: one program for each reader of data from elsewhere. fuzz_NAME.c has the function that libFuzzer, or driver.c,
+ * calls.
  *
- * A function gets any bytes. It must not crash, hang, or break a sanitizer's rule; what it answers is checked where every answer
- * must agree with another.
+ * A function gets any bytes. It must not crash, hang, or violate a sanitizer's rule. Its answers are checked where all
+ * answers must agree with others.
  */
 #ifndef DMA_TEST_FUZZ_H
 #define DMA_TEST_FUZZ_H
@@ -20,9 +21,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
         }                                                                                                              \
     } while (0)
 
-/* A directory of this process in memory, made by the first call and removed when the program ends. */
+/* A directory of this process in memory. The first call makes it; it is removed when the program ends. */
 const char *fuzz_dir(void);
-/* Writes a file below that directory, and the folders that lead to it. False: the name is not one that can be there. */
+/* Writes a file below that directory, with the folders that lead to it. False: the name is not possible there. */
 int fuzz_write(const char *name, const void *data, size_t bytes);
 /* Removes everything below the directory. */
 void fuzz_clear(void);

@@ -1,10 +1,10 @@
 #!/bin/bash
-# fuzz.sh [-s SECONDS] [-S SEED] BUILD [NAME...]: readers of what comes from elsewhere, given any bytes: each input of the corpus,
-# and inputs made of it. BUILD should have sanitizers.
+# fuzz.sh [-s SECONDS] [-S SEED] BUILD [NAME...]: readers of data from elsewhere get any bytes: each input of the corpus, and
+# inputs made from it. BUILD should have sanitizers.
 #
-# With -s libFuzzer looks for inputs for so many seconds for each reader, in a build of clang's (build-fuzz). An input that ends a
-# program is kept in build/log/fuzz-*. New inputs that reach new code are in build-fuzz/corpus; those that ever found something
-# belong into test/fuzz/corpus.
+# With -s libFuzzer looks for inputs for this number of seconds for each reader, in a build with clang (build-fuzz). An input
+# that ends a program is kept in build/log/fuzz-*. New inputs that reach new code are in build-fuzz/corpus. Those that have
+# ever found a fault belong into test/fuzz/corpus.
 set -uo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
 # shellcheck source=test/lib.sh
@@ -21,7 +21,7 @@ shift $((OPTIND - 1))
 programs=$1/test/fuzz
 shift
 [ $# -gt 0 ] || set -- param profile record topology trace ucx
-# Leaks of an input count, and allocations that no machine has are refused as malloc refuses them.
+# Leaks of an input are errors. Allocations that are larger than any machine are refused, as malloc refuses them.
 export ASAN_OPTIONS=allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1
 
 # corpus NAME
@@ -32,7 +32,7 @@ corpus() {
     esac
 }
 
-# How many inputs: what takes about two seconds with sanitizers.
+# The number of inputs that takes about two seconds with sanitizers.
 count() {
     case $1 in
     param | record | ucx) echo 20000 ;;
@@ -49,7 +49,7 @@ some() {
     says '^[0-9]+ inputs$' timeout 300 "$programs/fuzz_$1" "$seed" "$(count "$1")" "${files[@]}"
 }
 
-# Two builds of one tree: the core by make, and each program with libFuzzer's main in the place of ours.
+# Two builds of one tree: the core by make, and each program with libFuzzer's main instead of ours.
 make_fuzzers() {
     # shellcheck source=tools/build.sh
     (cd "$root" && . tools/build.sh && configure_build build-fuzz --enable-sanitizers=address,undefined CC=clang \

@@ -31,7 +31,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     }
     if (dma_param_set(&params, param, value, why) != DMA_OK) {
         FUZZ_MUST(*why && strnlen(why, sizeof(why)) < sizeof(why));
-        FUZZ_MUST(!memcmp(&params, &before, sizeof(params))); /* it keeps its value */
+        FUZZ_MUST(!memcmp(&params, &before, sizeof(params))); /* the parameter keeps its value */
     }
     dma_param_describe(param, why, sizeof(why));
     free(text);

@@ -14,7 +14,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
         snprintf(path, sizeof(path), "%s/profile", fuzz_dir());
         if (dma_profile_load(path, &profile, error, sizeof(error)) != DMA_OK) {
             FUZZ_MUST(*error && strlen(error) < sizeof(error));
-            profile = before; /* valid only if it returned DMA_OK */
+            profile = before; /* valid only if the function returned DMA_OK */
         }
     }
     return 0;

@@ -1,8 +1,8 @@
 /*
- * What ucx_tl takes from peers: addresses, and messages of any header, size and order, between calls of its own side.
+ * What ucx_tl gets from peers: addresses, and messages of any header, size and order, between calls of its own side.
  *
- * An input is a list of actions; each takes the bytes that it needs. The side that is attacked keeps to its contract: it does not
- * register a communicator twice, and waits for its requests before it ends.
+ * An input is a list of actions. Each takes the bytes that it needs. The side that is attacked keeps its contract: it does
+ * not register a communicator twice, and waits for its requests before it ends.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -29,7 +29,7 @@ static unsigned take(state_t *s)
     return s->at < s->end ? *s->at++ : 0;
 }
 
-/* So many bytes of the input, in memory of their own; the caller frees it. */
+/* This number of bytes of the input, in memory of their own. The caller frees it. */
 static void *take_some(state_t *s, size_t *bytes)
 {
     size_t left = (size_t)(s->end - s->at);
@@ -169,7 +169,7 @@ static void act(state_t *s)
     }
 }
 
-/* As dma_ucx_create leaves it, except that nothing of UCX is there. */
+/* As dma_ucx_create leaves it, except that UCX does not exist. */
 static dma_ucx_t *open_net(void)
 {
     dma_ucx_t *net = calloc(1, sizeof(*net));
@@ -179,7 +179,7 @@ static dma_ucx_t *open_net(void)
     net->goodbye = (dma_ucx_header_t){.kind = DMA_UCX_GOODBYE, .key = 1000};
     net->abort = (dma_ucx_header_t){.kind = DMA_UCX_ABORT, .key = 1000};
     net->matched_tail = &net->matched;
-    dma_ucx_watch_init(&net->watch, 10, true); /* the kernel watches, and there is none */
+    dma_ucx_watch_init(&net->watch, 10, true); /* the kernel watches, and there is no kernel */
     pthread_mutex_init(&net->lock, NULL);
     stub_open(net);
     return net;

@@ -1,4 +1,4 @@
-# Fuzzing: programs that take any bytes for what readers get from elsewhere. fuzz.sh runs them; they are built on demand.
+# Fuzzing: programs in which readers of data from elsewhere get any bytes. fuzz.sh runs them. They are built on demand.
 fuzz_programs = \
 	test/fuzz/fuzz_param \
 	test/fuzz/fuzz_profile \
@@ -28,7 +28,7 @@ extra_files += \
 	test/fuzz/corpus \
 	test/fuzz/fuzz.sh
 
-# For fuzz.sh: the objects of a program, in which libFuzzer's main takes the place of the driver's.
+# For fuzz.sh: the objects of a program, in which libFuzzer's main replaces the driver's.
 print-fuzz-objects:
 	@echo param $(test_fuzz_fuzz_param_OBJECTS)
 	@echo profile $(test_fuzz_fuzz_profile_OBJECTS)

@@ -6,7 +6,7 @@
 
 #define MOST 256
 
-/* What progress ends, or delivers. */
+/* An operation that progress ends, or a message that it delivers. */
 typedef struct pending {
     void *request; /* what the caller got; NULL: a message that arrives */
     ucp_ep_h ep;
@@ -71,7 +71,7 @@ static ucs_status_ptr_t send_am(ucp_ep_h ep, unsigned id, const void *header, si
     volatile unsigned sum = id;
 
     for (size_t i = 0; i < header_bytes; i++) {
-        sum += ((const unsigned char *)header)[i]; /* a sanitizer sees that it can be read */
+        sum += ((const unsigned char *)header)[i]; /* a sanitizer notices if it cannot be read */
     }
     for (size_t i = 0; i < bytes; i++) {
         sum += ((const unsigned char *)data)[i];
@@ -151,7 +151,7 @@ static unsigned progress(ucp_worker_h worker)
 static void destroy_worker(ucp_worker_h worker)
 {
     (void)worker;
-    while (npending--) { /* UCX ends nothing any more; what it holds goes with it */
+    while (npending--) { /* UCX ends nothing any more. What it holds is freed with it */
         lent -= pending[npending].request != NULL;
         free(pending[npending].request);
         free(pending[npending].data);

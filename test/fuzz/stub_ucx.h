@@ -1,6 +1,4 @@
-/*
- * A UCX that does nothing: what an endpoint is told is remembered, and ends at a later progress. For fuzz_ucx.c.
- */
+/* A UCX that does nothing: it records what an endpoint is told, and ends it in a later progress. For fuzz_ucx.c. */
 #ifndef DMA_TEST_STUB_UCX_H
 #define DMA_TEST_STUB_UCX_H
 
@@ -10,13 +8,13 @@
 
 /* Fills dma_ucx_api. `net` gets the messages. */
 void stub_open(dma_ucx_t *net);
-/* Whether the next operations end at once, and with which status the others end. */
+/* Whether the next operations end at once, and the status with which the others end. */
 void stub_behave(bool at_once, ucs_status_t status);
 /* A message that the next progress delivers. */
 void stub_arrive(const void *header, size_t header_bytes, const void *data, size_t bytes, bool rndv);
-/* The next progress says that the endpoint is broken. */
+/* The next progress reports that the endpoint is broken. */
 void stub_break(ucp_ep_h ep);
-/* Nothing that UCX lent is left. */
+/* Checks that nothing is left that UCX has lent. */
 bool stub_is_clean(void);
 
 #endif

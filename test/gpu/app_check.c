@@ -4,8 +4,8 @@
  *   mpirun -n N app_check CASE
  *     self     collectives on communicators of one rank in device memory
  *     stale    the send buffer is filled by a copy from pageable memory just before each call, from 64 KiB to 1 MiB: the
- *              driver lets such a copy return before the bytes are there
- *     start    persistent starts just behind a memset of the default stream that takes longer than the call; for
+ *              driver lets such a copy return before its bytes have arrived
+ *     start    persistent starts just after a memset in the default stream that takes longer than the call; for
  *              coll_dma_stream_sync 1
  *     kinds    buffers of the stream-ordered allocator, virtually mapped, managed and registered memory
  *     remap    receive buffers of several mapped parts, of all ranks or all except one, at odd offsets; their owners map
@@ -13,8 +13,8 @@
  *     reset    the primary context is reset before MPI_Finalize
  *     again    the same, then calls on a new communicator in new memory
  *
- * Exit status 0: all data were right, and MPI_Finalize has returned. The application's own calls are the driver's, not
- * ours. Ranks share the GPUs that are there.
+ * Exit status 0: all data were right, and MPI_Finalize has returned. The application's own calls go directly to the driver.
+ * Ranks share the GPUs of the machine.
  */
 #include <mpi.h>
 #include <stdbool.h>
@@ -37,7 +37,7 @@ static unsigned char byte_of(int from, int to, int round, size_t at)
     return (unsigned char)(from * 37 + to * 11 + round * 5 + at * 3 + (at >> 8));
 }
 
-/* Fills a send buffer for an all-to-all, by a copy from pageable memory: nothing waits for it. */
+/* Fills a send buffer for an all-to-all by a copy from pageable memory. Nothing waits for the copy. */
 static void fill(addr_t send, size_t block, int round, int me, int size)
 {
     for (int to = 0; to < size; to++) {
@@ -153,7 +153,8 @@ static void run_kinds(void)
     }
 }
 
-/* Ids of buffers and bases of ranges may stay what they were. Data in the old memory of a peer would be missing. */
+/* Ids of buffers and bases of ranges may be the same as before. If a peer still used the old memory, data would be
+ * missing. */
 static void run_remap(void)
 {
     size_t bytes = (size_t)n * BIG;

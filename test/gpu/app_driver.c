@@ -53,14 +53,14 @@ addr_t app_alloc(size_t bytes)
     return addr;
 }
 
-/* CUmemAllocationProp and CUmemAccessDesc as the driver lays them out. */
+/* CUmemAllocationProp and CUmemAccessDesc in the driver's layout. */
 typedef struct {
     int type, handles, location, id;
     void *unused;
     unsigned char flags[8];
 } mem_prop_t;
 
-/* Maps new memory at reserved addresses. Nothing holds it except the mapping. */
+/* Maps new memory at reserved addresses. Only the mapping holds it. */
 static void map_at(addr_t addr, size_t bytes, const mem_prop_t *prop)
 {
     struct {

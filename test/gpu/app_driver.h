@@ -1,6 +1,4 @@
-/*
- * Of the programs that stand in for applications on CUDA: the driver, opened at run time, and memory of each kind.
- */
+/* For the programs that behave like applications on CUDA: the driver, opened at run time, and memory of each kind. */
 #ifndef DMA_TEST_GPU_APP_DRIVER_H
 #define DMA_TEST_GPU_APP_DRIVER_H
 
@@ -45,11 +43,11 @@ extern int app_device;
 
 /* Ends the job if `code` is not 0. */
 void app_must(const char *what, int code);
-/* Ranks share the GPUs that are there. */
+/* Ranks share the GPUs of the machine. */
 void app_open(int rank);
 addr_t app_alloc(size_t bytes);
 addr_t app_kind_alloc(int kind, size_t bytes);
-/* Of APP_PARTS: other memory takes the place of the part that begins there. */
+/* For APP_PARTS: other memory replaces the part that begins there. */
 #define APP_PART ((size_t)2 << 20)
 void app_remap(addr_t part);
 

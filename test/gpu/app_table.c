@@ -2,13 +2,14 @@
  * What the kind of a buffer's memory costs, on a real driver: all-gather and all-to-all, the median of the slowest rank's
  * calls in microseconds, for each kind of memory and size. One MPI program:
  *
- *   mpirun -n N app_table [BYTES...]     bytes of the receive buffer; default 65536 1048576 67108864
+ *   mpirun -n N app_table [kinds] [BYTES...]     bytes of the receive buffer; default 65536 1048576 67108864; kinds: no more
+ *                                                than this table
  *
- * Then blocks of 4 MiB in rows at irregular distances, sent and received, sent only and received only:
+ * Then blocks of 4 MiB in rows at irregular distances, sent and received, only sent, and only received:
  *   rows        of an indexed datatype
  *
- * And what comes once per buffer, request or communicator:
- *   new         buffers that have just been allocated, as an application without an allocator of its own has them
+ * And costs that occur once per buffer, request or communicator:
+ *   new         buffers that have just been allocated, as in an application without an allocator of its own
  *   turns       calls on 64 pairs of buffers in turn
  *   requests    the first start, and one of the later ones, of many persistent requests
  */
@@ -16,6 +17,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "../mpi/verify.h"
 #include "app_driver.h"
@@ -38,7 +40,7 @@ static double median(double *values, int count)
     return values[count / 2];
 }
 
-/* The time of what all ranks begin together, in microseconds; the slowest rank's. */
+/* The time of an action that all ranks begin together, in microseconds; that of the slowest rank. */
 static double begin_together(void)
 {
     MPI_Barrier(MPI_COMM_WORLD);
@@ -228,7 +230,8 @@ static void requests(size_t bytes)
 int main(int argc, char **argv)
 {
     static char *const standard[] = {"65536", "1048576", "67108864", NULL};
-    char *const *sizes = argc > 1 ? argv + 1 : standard;
+    bool only = argc > 1 && !strcmp(argv[1], "kinds");
+    char *const *sizes = argc > 1 + only ? argv + 1 + only : standard;
 
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -239,6 +242,10 @@ int main(int argc, char **argv)
     }
     for (; *sizes; sizes++) {
         kinds(strtoul(*sizes, NULL, 10));
+    }
+    if (only) {
+        MPI_Finalize();
+        return 0;
     }
     for (size_t row_bytes = 512; row_bytes <= 65536; row_bytes *= row_bytes < 4096 ? 2 : 4) {
         rows(row_bytes);

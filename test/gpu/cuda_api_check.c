@@ -1,12 +1,13 @@
 /*
- * Compiled, never run: every declaration of gpu/cuda/api.h against NVIDIA's own header. A row that differs does not compile.
+ * Compiled, never run: compares every declaration of gpu/cuda/api.h with NVIDIA's own header. A row that differs does not
+ * compile.
  */
 #include <cuda.h>
 
 #define DMA_GPU_VENDOR_HEADERS
 #include "gpu/cuda/api.h"
 
-/* Initialising one of ours with the address of the vendor's: incompatible types are an error. */
+/* Initialises one of our declarations with the address of the vendor's. Incompatible types are an error. */
 #define CUDA_COMPARE(name, symbol, required, ...)                                                                      \
     extern cuda_error_t (*const check_##name)(__VA_ARGS__);                                                            \
     cuda_error_t (*const check_##name)(__VA_ARGS__) = symbol;

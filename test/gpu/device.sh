@@ -1,7 +1,7 @@
 #!/bin/bash
-# device.sh: the table of HIP's calls, and the random sweep on device memory, on a node with GPUs, real or emulated: each
-# engine, 2 to 4 ranks, all buffers and half of them on the device, every way of the stream engine to copy a rank's own block.
-# device.sh BUILD runs it on an emulated node, if there is one; inside ./with-build it runs on the GPUs that are there.
+# device.sh: the table of HIP's calls, and the random sweep on device memory, on a node with GPUs, real or emulated. Each
+# engine, 2 to 4 ranks, all buffers or half of them on the device, every way of the stream engine to copy the own block.
+# device.sh BUILD runs it on an emulated node, if there is one. Inside ./with-build it runs on the GPUs of the machine.
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 if [ -z "${DMA_TEST_BIN:-}" ]; then
@@ -34,7 +34,7 @@ sweep_run() {
     [ $status = 0 ] || grep -E '^sweep:|passed' "$log" | head -n 5
 }
 
-# What the node emulates is HIP's: every call of its table, and that HIP has let go of what has been closed.
+# The node emulates HIP: every call of its table, and that HIP has released what was closed.
 if [ -n "${EMU_SYSFS:-}" ]; then
     timeout $((60 * patience)) "$(program ../gpu/runtime_check)" hip 0 1 >"$log" 2>&1
     verdict "every call of HIP's table" $?

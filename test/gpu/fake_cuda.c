@@ -1,4 +1,4 @@
-/* Stands in for libcuda.so.1: versions, contexts, and what it says about an address. Objects are in fake_cuda_objects.c. */
+/* Replaces libcuda.so.1: versions, contexts, and the answers about an address. Objects are in fake_cuda_objects.c. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,8 +7,8 @@
 
 fake_driver_t fake_driver = {.version = 12080};
 
-/* Primary contexts; the application uses device 1. A handle is a number: the device, and with `new_handles` how often it was
- * reset. */
+/* Primary contexts. The application uses device 1. A handle is a number: the device, and with `new_handles` also how
+ * often it was reset. */
 static struct context {
     bool active;
     unsigned held, resets;
@@ -82,7 +82,7 @@ cuda_error_t cuThreadExchangeStreamCaptureMode(cuda_enum_t *mode)
     return CUDA_DONE;
 }
 
-/* What spoils a capture, unless the calling thread has said that it is about something else. */
+/* A call that invalidates a capture, unless the calling thread has set another capture mode. */
 static cuda_error_t unsafe(void)
 {
     if (!fake_driver.capturing || capture_mode == CUDA_CAPTURE_RELAXED) {
@@ -146,7 +146,7 @@ cuda_error_t cuDevicePrimaryCtxRetain(struct CUctx_st **context, int device)
     return CUDA_DONE;
 }
 
-/* Everything in the context is gone. */
+/* Everything in the context is destroyed. */
 static void clear(int device)
 {
     primary[device].active = false;
@@ -168,7 +168,7 @@ cuda_error_t cuDevicePrimaryCtxRelease_v2(int device)
     return CUDA_DONE;
 }
 
-/* The application's cudaDeviceReset. What was retained before does not count any more, the worst that a driver can do. */
+/* The application's cudaDeviceReset. Earlier retains do not count any more: the worst that a driver can do. */
 cuda_error_t cuDevicePrimaryCtxReset_v2(int device);
 cuda_error_t cuDevicePrimaryCtxReset_v2(int device)
 {
@@ -198,7 +198,7 @@ cuda_error_t cuCtxGetDevice(int *device)
     return fake_current(device);
 }
 
-/* A context that was reset can be pushed, and is of no use then; one that has another handle since cannot. */
+/* A context that was reset can be pushed, and does not work then. If it has another handle now, it cannot be pushed. */
 cuda_error_t cuCtxPushCurrent_v2(struct CUctx_st *context)
 {
     FAKE_LOCKED;
@@ -224,7 +224,7 @@ static bool known(uint64_t addr)
     return addr - fake_driver.base < fake_driver.size;
 }
 
-/* What there is at an address: the range of the test, or memory of our own. */
+/* What is at an address: the range of the test, or memory of this library. */
 static fake_driver_t describe(uint64_t addr)
 {
     fake_driver_t says = {0};
@@ -336,10 +336,9 @@ cuda_error_t cuPointerGetAttributes(unsigned n, cuda_enum_t *attributes, void **
     return CUDA_DONE;
 }
 
-/* ---- copies that come late ---- */
+/* ---- copies whose bytes arrive late ---- */
 
-/* A synchronous copy of the application, from pageable memory: its bytes come late, except into memory whose copies
- * wait. */
+/* A synchronous copy of the application from pageable memory. Its bytes arrive late, except in memory whose copies wait. */
 static struct {
     cuda_addr_t to;
     unsigned char data[64];

@@ -1,4 +1,4 @@
-/* What the files of the library that stands in for libcuda share. */
+/* Shared by the files of the library that replaces libcuda. */
 #ifndef DMA_TEST_GPU_FAKE_CUDA_H
 #define DMA_TEST_GPU_FAKE_CUDA_H
 
@@ -11,24 +11,24 @@ extern fake_driver_t fake_driver;
 
 #define FAKE_CUDA_DEVICES 2
 
-/* The rest of the function has the lock, which any thread may take again: what two threads may call at once. */
+/* The rest of the function holds the lock, which a thread may take several times: for what two threads may call at once. */
 #define FAKE_LOCKED __attribute__((cleanup(fake_unlock), unused)) int locked = fake_lock()
 int fake_lock(void);
 void fake_unlock(int *locked);
 
-/* Can the thread's current context be used, for calls that a capture allows? And for all others, which spoil a capture
- * unless the thread has said that it is about something else. Set the device of the context. */
+/* Can the thread's current context be used? The first is for calls that a capture allows, the second for all others,
+ * which invalidate a capture unless the thread has set another capture mode. Both set the device of the context. */
 cuda_error_t fake_current(int *device);
 cuda_error_t fake_unsafe(int *device);
 
-/* Resets of a device, and whether its context is active: what was made before the last reset is no more. */
+/* Resets of a device, and whether its context is active. What was made before the last reset does not exist any more. */
 unsigned fake_resets(int device);
 bool fake_is_active(int device);
 
-/* Where the copies of the application that are late come in time. */
+/* The late copies of the application arrive here. */
 void fake_copies_arrive(void);
 
-/* Memory that the library has made itself, beside the range of fake_driver_t. */
+/* Memory that the library itself has allocated, beside the range of fake_driver_t. */
 typedef struct fake_memory {
     uint64_t base, size, id;
     int device;
@@ -43,7 +43,7 @@ typedef struct fake_mapping {
     int device;
 } fake_mapping_t;
 bool fake_find_mapping(uint64_t addr, fake_mapping_t *mapping);
-/* A reset gives the addresses out again, if the test says so. */
+/* After a reset, the library gives the addresses out again if the test wants so. */
 void fake_forget_addresses(int device);
 void fake_forget_objects(void);
 

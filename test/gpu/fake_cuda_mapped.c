@@ -1,8 +1,8 @@
 /*
- * Stands in for libcuda.so.1: virtual memory management. An allocation is a memfd, and its file descriptor a duplicate of that
- * one's, so two processes see the same bytes. As the driver, it refuses what is not whole: parts of mappings, reservations that
- * are in use, sizes that are no multiples of the granularity, types that an allocation was not made for. An allocation lives as
- * long as a handle or a mapping of it.
+ * Replaces libcuda.so.1: virtual memory management. An allocation is a memfd, and its file descriptor is a duplicate of the
+ * memfd's, so two processes see the same bytes. Like the driver, it refuses parts of mappings, reservations that are in use,
+ * sizes that are not multiples of the granularity, and types of handle that an allocation was not made for. An allocation
+ * lives as long as a handle or a mapping of it.
  */
 #include <fcntl.h>
 #include <stdio.h>

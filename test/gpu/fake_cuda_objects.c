@@ -1,6 +1,6 @@
 /*
- * Stands in for libcuda.so.1: streams, events, graphs and memory. They live in a context. After a reset of the device, a
- * call with one from before it ends the process, as in the real library, where it faults or worse.
+ * Replaces libcuda.so.1: streams, events, graphs and memory. They belong to a context. After a reset of the device, a call
+ * with an object from before the reset ends the process. In the real library such a call faults or does worse.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@ typedef enum object_kind { STREAM, EVENT, GRAPH, EXEC, MEMORY, IMPORT, REGISTERE
 static const char *const kind_names[] = {"stream",           "event", "graph", "executable graph", "memory", "import",
                                          "registered memory"};
 
-/* Never freed, so that no two have one address. */
+/* Never freed, so that no two have the same address. */
 typedef struct object {
     struct object *next;
     object_kind_t kind;
@@ -57,7 +57,7 @@ static object_t *need(object_kind_t kind, uint64_t handle, const char *call)
     return o;
 }
 
-/* Makes an object in the current context; `handle` 0: its own address. NULL with an error. */
+/* Makes an object in the current context. `handle` 0: its own address. Returns NULL with an error. */
 static object_t *make(object_kind_t kind, uint64_t handle, cuda_error_t *error)
 {
     object_t *o;
@@ -225,7 +225,7 @@ cuda_error_t cuStreamSynchronize(struct CUstream_st *stream)
     return fake_current(&device);
 }
 
-/* Neither end may be in memory that a reset has taken. */
+/* Neither end may be in memory that a reset has destroyed. */
 static void check_address(cuda_addr_t addr, const char *call)
 {
     fake_memory_t m;

@@ -1,4 +1,4 @@
-/* All of libcuda's calls that no test looks at: they succeed. fake_cuda.c has the others. */
+/* All calls of libcuda that no test looks at: they succeed. fake_cuda.c has the others. */
 #include "gpu/cuda/api.h"
 
 #pragma GCC diagnostic ignored "-Wunused-parameter"

@@ -1,8 +1,8 @@
 /*
- * What a test tells the libraries that stand in for libcuda, libamdhip64 and libhsa-runtime64, and what they saw.
+ * What a test tells the libraries that replace libcuda, libamdhip64 and libhsa-runtime64, and what they have seen.
  *
- * They are shared libraries with the real ones' names and calls, so that finding them, filling the tables from them and
- * reading their answers can be tested: versions and kinds of memory that no machine at hand has. They know one address
+ * They are shared libraries with the names and calls of the real ones. So finding them, filling the tables from them and
+ * reading their answers can be tested, with versions and kinds of memory that no machine at hand has. They know one address
  * range. Each exports its own `fake_driver`.
  */
 #ifndef DMA_TEST_GPU_FAKE_DRIVER_H
@@ -30,18 +30,18 @@ typedef struct fake_driver {
     uint32_t hsa_type, hsa_flags; /* HSA: of the allocation */
     uint64_t hsa_agent, hsa_size;
 
-    unsigned queries;   /* first and later questions about an address, all calls */
-    unsigned retained;  /* primary contexts: how often, less releases, and less those from before a reset */
+    unsigned queries;   /* the first query about an address, later ones, all calls */
+    unsigned retained;  /* primary contexts: how often retained, less releases, and less retains from before a reset */
     unsigned activated; /* primary contexts: how often one became active */
     unsigned objects;   /* CUDA: streams, events, graphs and memory that are alive */
     unsigned adopted;   /* CUDA: attempts to make synchronous copies wait */
-    unsigned calls;     /* of HIP, whichever; of CUDA, those that change the thread's context or capture mode */
-    unsigned spoilt;    /* captures, by calls that must not be made meanwhile */
+    unsigned calls;     /* of HIP: all; of CUDA: those that change the thread's context or capture mode */
+    unsigned spoilt;    /* captures invalidated by calls that must not be made during a capture */
     unsigned open_flags, last_error;
     int device; /* HIP: the current one */
 } fake_driver_t;
 
-/* Of CUDA: as when the library was loaded, but for addresses and ids, which are not used again. For loops in one process. */
+/* CUDA as when the library was loaded, except for addresses and ids, which are not used again. For loops in one process. */
 void fake_driver_restart(void);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * Stands in for libamdhip64.so.6 and, in one library, for libhsa-runtime64.so.1, which is a link to it: versions, and
- * what both say about an address.
+ * Replaces libamdhip64.so.6 and, in one library, libhsa-runtime64.so.1, which is a link to it: versions, and the answers of
+ * both about an address.
  */
 #include <string.h>
 
@@ -35,14 +35,14 @@ hip_error_t hipGetDeviceCount(int *count)
     return fake_driver.error;
 }
 
-/* The second is a partition of the device that the first is one of. */
+/* The second is a partition of the same device as the first. */
 hip_error_t hipDeviceGetPCIBusId(char *text, int bytes, int device)
 {
     strncpy(text, device && fake_driver.version >= 60200000 ? "0001:c1:1f.3" : "0001:c1:1f.0", (size_t)bytes);
     return HIP_DONE;
 }
 
-/* As the real one: "success" for any address, and for an unknown one the type is never to be asked. */
+/* As in the real one: "success" for any address; for an unknown one the type must not be asked for. */
 hip_error_t hipDrvPointerGetAttributes(unsigned n, hip_enum_t *attributes, void **data, void *ptr)
 {
     bool known = (uintptr_t)ptr - fake_driver.base < fake_driver.size;
@@ -96,7 +96,7 @@ hip_error_t hipThreadExchangeStreamCaptureMode(hip_enum_t *mode)
     return HIP_DONE;
 }
 
-/* What spoils a capture, unless the calling thread has said that it is about something else. */
+/* A call that invalidates a capture, unless the calling thread has set another capture mode. */
 static hip_error_t unsafe(void)
 {
     if (!fake_driver.capturing || capture_mode == HIP_CAPTURE_RELAXED) {

@@ -1,4 +1,4 @@
-/* All of HIP's calls that no test looks at: they succeed, and are counted. fake_hip.c has the others. */
+/* All calls of HIP that no test looks at: they succeed, and are counted. fake_hip.c has the others. */
 #include "fake_driver.h"
 #include "gpu/hip/api.h"
 

@@ -1,6 +1,6 @@
 /*
- * Matrix products for coll_dma_bench --load: 8192 x 8192 x 8192, bf16 with fp32 accumulation, by cuBLAS on a stream of its own, at
- * most three ahead. Built where CUDA is:
+ * Matrix products for coll_dma_bench --load: 8192 x 8192 x 8192, bf16 with fp32 accumulation, by cuBLAS on a stream of its
+ * own. At most three are queued. Built where CUDA is:
  *
  *     nvcc -O2 -shared -Xcompiler -fPIC gemm_cublas.c -o libgemm.so -lcublas
  */
@@ -119,7 +119,7 @@ static void *work(void *arg)
         }
     }
     (void)cudaStreamSynchronize(gemm.stream);
-    gemm.idle = true; /* nobody is to wait for a thread that has failed */
+    gemm.idle = true; /* nobody may wait for a thread that has failed */
     return NULL;
 }
 

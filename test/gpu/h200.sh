@@ -9,6 +9,8 @@
 #     apps      what applications do around the calls: copies that return early, resets, all kinds of memory, one rank
 #     kinds     what each kind of memory costs, and new buffers, and many of them
 #     stage     how fast device memory is staged in host memory, beside a plain copy of pinned memory
+#     slots     calls through pinned memory that the ranks share, and calls in pinned and managed memory: right, and what they
+#               cost, beside a build in which neither is done
 #     passes    all-gather and all-to-all at all sizes beside NCCL's, in interleaved passes
 #     gemm      the same with matrix products on every GPU
 #     overlap   non-blocking calls with computing beside them
@@ -49,7 +51,7 @@ mkdir -p "$out" "$work" || exit 1
 end=$((SECONDS + seconds))
 failed=()
 
-# limited SECONDS CMD...: CMD, for at most so long and never beyond the end
+# limited SECONDS CMD...: CMD, for at most this time and never beyond the end
 limited() {
     local limit=$1 left=$((end - SECONDS))
     shift
@@ -82,22 +84,30 @@ component() {
     make -s -j"$cores" all "$@"
 }
 
-# broken_component NAME FILE SED: the component with one change that a stage must notice
+# broken_component NAME FILE SED [FILE SED...]: the component with changes that a stage must notice
 broken_component() {
-    local tree=$work/$1-tree file=ompi_coll_dma/$2
+    local name=$1 tree=$work/$1-tree file
+    shift
     mkdir -p "$tree"
     (cd "$root" && tar cf - --exclude=./build --exclude='./build-*' --exclude=./h200-out --exclude=./.git .) |
         tar xf - -C "$tree" || return 1
-    sed -i "$3" "$tree/$file"
-    ! cmp -s "$root/$file" "$tree/$file" || return 1
-    component "$tree" "$work/$1"
+    while [ $# -gt 0 ]; do
+        file=ompi_coll_dma/$1
+        sed -i "$2" "$tree/$file"
+        ! cmp -s "$root/$file" "$tree/$file" || return 1
+        shift 2
+    done
+    component "$tree" "$work/$name"
 }
 
 broken_components() {
-    # The last push to a peer is left out, of every batch.
+    # The last push to a peer is left out of every batch.
     broken_component broken engine/stream/work.c \
         's/rt->copy_batch(stream, c->dst, c->src, c->bytes, c->n) : DMA_OK;/rt->copy_batch(stream, c->dst, c->src, c->bytes, c->n - 1) : DMA_OK;/' &&
-        broken_component careless gpu/cuda/query.c 's/table->adopt = .*/table->adopt = NULL; (void)adopt;/'
+        broken_component careless gpu/cuda/query.c 's/table->adopt = .*/table->adopt = NULL; (void)adopt;/' &&
+        # Large calls are done as before there were slots, and as before engines took pinned and managed memory.
+        broken_component before device/by_slots.c 's/^#define SLOTS_FROM .*/#define SLOTS_FROM UINT64_MAX/' \
+            device/resolve.c 's/^#define LINK_FROM .*/#define LINK_FROM UINT64_MAX/'
 }
 
 # plugin NAME SOURCE ARGS...: with nvcc, which knows where CUDA is
@@ -145,10 +155,10 @@ run() {
     read -ra extra <<<"${MPIRUN_ARGS:-$spin}"
     shift 2
     "$root/with-build" --build "$work/$build" mpirun --oversubscribe --bind-to none -n "$n" --mca pml ob1 --mca btl self,vader \
-        --mca coll dma --mca coll_dma_engine stream --mca coll_dma_arena_bytes 67108864 "${extra[@]}" "$@"
+        --mca coll dma --mca coll_dma_engine "${engine:-stream}" --mca coll_dma_arena_bytes 67108864 "${extra[@]}" "$@"
 }
 export -f run
-# A core for every rank and its helpers: waiting ranks keep theirs.
+# A core for every rank and its helpers, because waiting ranks keep theirs.
 spin=''
 [ "$cores" -lt 16 ] || spin='--mca mpi_yield_when_idle 0'
 export root work spin
@@ -182,7 +192,7 @@ stage_sweep() {
     [ "$cores" -ge 16 ] || parallel=1
     for i in 1 2 3 4 5 6 7 8; do
         gpus=''
-        [ $((i % 4)) != 3 ] || [ "$ranks" -lt 4 ] || gpus=2,3 # as many GPUs as ranks are what we may expect
+        [ $((i % 4)) != 3 ] || [ "$ranks" -lt 4 ] || gpus=2,3 # we may expect as many GPUs as ranks
         one_sweep $i $((i == 8 ? 1 : i % 2 ? 2 : ranks)) $((100 + i)) "$share" $((i > 4 ? 50 : 100)) "$gpus" >>"$work/sweep.txt" &
         [ $((i % parallel)) != 0 ] || wait
     done
@@ -193,7 +203,7 @@ stage_sweep() {
     [ "$count" -ge $((share * 8)) ] || status=1
     grep -h -m 3 -E 'FAILED|hangs|crashes|abort' "$work"/sweep-*.log | cut -c1-400 | head -n 8
     rm -f "$work/sweep.txt"
-    # A copy that is left out must not go unnoticed.
+    # A missing copy must be noticed.
     sweep_limit=90
     limited_run 90 broken "$ranks" "$work/build/test/mpi/sweep" -n 20 -d 100 -o allgather -f b -w 20 >"$work/sweep-broken.log" 2>&1
     if grep -q 'FAILED: receive buffer' "$work/sweep-broken.log"; then
@@ -229,7 +239,7 @@ stage_apps() {
         done
         app_case right build "$n" start --mca coll_dma_stream_sync 1 || status=1
     done
-    # What the care is for must be visible without it.
+    # Without this care, the fault must be visible.
     app_case wrong careless "$ranks" stale || status=1
     app_case wrong build "$ranks" start || status=1
     return $status
@@ -244,17 +254,64 @@ stage_stage() {
     }
 }
 
+# table BUILD NAME ENGINE ARGS...: what each kind of memory costs, of 1 and 64 MiB
+table() {
+    local build=$1 name=$2
+    echo "-- $build: $name"
+    engine=$3 limited_run 60 "$build" "$ranks" "${@:4}" "$work/build/test/gpu/app_table" kinds 1048576 67108864 2>&1 |
+        tee "$out/slots-$build-$name.txt"
+    grep -q '^ *67108864  host  *host ' "$out/slots-$build-$name.txt"
+}
+
+# The time that the links need for the all-gather of 64 MiB beside the time that it has taken: all that a GPU's ranks receive of
+# others goes over its link.
+slots_fraction() {
+    local gpus rate
+    gpus=$(nvidia-smi -L 2>/dev/null | wc -l)
+    [ "$gpus" -gt 0 ] || gpus=1
+    [ "$gpus" -lt "$ranks" ] || gpus=$ranks
+    rate=$("$work/build/test/gpu/stage_speed" "$([ "$(cuda_home)" = none ] && echo hip || echo cuda)" 0 67108864 |
+        awk '$2 == 67108864 && ($1 == "read" || $1 == "write") && (!least || $3 < least) { least = $3 } END { print least + 0 }')
+    awk -v ranks="$ranks" -v gpus="$gpus" -v rate="$rate" '$1 == 67108864 && $2 == "plain" && $3 == "plain" {
+        need = $1 / ranks * (ranks - 1) * (ranks / gpus) / rate / 1e3
+        printf "slots %.2f of the link (%.1f GB/s, %.0f us)\n", need / $4, rate, need }' "$out/slots-build-none.txt"
+}
+
+stage_slots() {
+    local status=0 sweep_limit=60 b i
+    export engine
+    for b in before build; do
+        table "$b" none none || status=1
+        table "$b" engine stream || status=1
+    done
+    table build scratch0 stream --mca coll_dma_scratch_bytes 0 || status=1
+    table build pinned2 none --mca coll_dma_pinned_bytes 2000000 || status=1
+    slots_fraction | tee -a "$out/slots.txt"
+    for i in 1 2 3 4; do
+        engine=none one_sweep "slots$i" "$ranks" $((300 + i)) 100 $((i > 2 ? 50 : 100)) >>"$work/slots-sweep.txt" &
+    done
+    wait
+    cat "$work/slots-sweep.txt"
+    [ "$(grep -c ': 100 passed, 0 failed$' "$work/slots-sweep.txt")" = 4 ] || status=1
+    rm -f "$work/slots-sweep.txt"
+    awk '/^slots/ { least = $2 } END { exit least < 0.8 }' "$out/slots.txt" || {
+        echo 'by slots is slower than 0.8 of the link'
+        status=1
+    }
+    return $status
+}
+
 stage_kinds() {
     limited_run 150 build "$ranks" "$work/build/test/gpu/app_table" 2>&1 | tee -a "$out/kinds.txt"
     grep -q '^requests' "$out/kinds.txt"
 }
 
-# Of receive buffers to those of blocks.
+# From sizes of receive buffers to sizes of blocks.
 blocks() {
     echo "$((${sizes%:*} / ranks)):$((${sizes#*:} / ranks))"
 }
 
-# What coll_dma_bench is told of NCCL, and of matrix products.
+# The options of coll_dma_bench for NCCL and for matrix products.
 rival() { [ ! -e "$(nccl_home)/lib/libnccl.so.2" ] || echo "--nccl $(nccl_home)/lib/libnccl.so.2"; }
 gemm() { [ ! -e "$work/libgemm.so" ] || echo "--load $work/libgemm.so"; }
 runtime() { if [ "$(cuda_home)" = none ]; then echo rocm; else echo cuda; fi; }
@@ -278,7 +335,7 @@ bench() {
     return $status
 }
 
-# Persistent calls stand beside NCCL's graphs.
+# Persistent calls are compared with NCCL's graphs.
 # shellcheck disable=SC2046
 stage_passes() {
     local status=0 args=(-m "$(blocks)" -F 4 -i 100:30 -p 15)
@@ -287,7 +344,7 @@ stage_passes() {
     return $status
 }
 
-# Each size idle, and while products are made.
+# Each size on an idle machine, and during matrix products.
 # shellcheck disable=SC2046
 stage_gemm() {
     local modes=nccl,nccl-reg,nccl-sym,nccl-zero
@@ -331,7 +388,7 @@ cublas_folder() {
     done
 }
 
-# layer PARTS ROWS WIDTH COLUMNS: three times, since each sitting of a size is short
+# layer PARTS ROWS WIDTH COLUMNS: three times, because each measurement of a size is short
 layer() {
     local name=layer-$2-$3-$4-$1 i
     "$root/with-build" --build "$work/build" mpicc -O2 -DSIZES="ROWS=$2,WIDTH=$3,COLUMNS=$4,PARTS=$1" "$root/examples/layer.c" \

@@ -1,6 +1,6 @@
 #!/bin/bash
-# headers.sh: our declarations of HIP's and CUDA's calls against the vendors' headers, where these are installed;
-# and that the comparison would notice a difference.
+# headers.sh: compares our declarations of HIP's and CUDA's calls with the vendors' headers, if these are installed, and
+# checks that the comparison would notice a difference.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
 # shellcheck source=test/lib.sh
@@ -9,7 +9,7 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 compile=("${CC:-cc}" -std=gnu11 -fsyntax-only -Wall -Wextra -Werror "-I$root/include" "-I$root/ompi_coll_dma")
 
-# notices HEADER CHECK FLAGS SED: the header of ours, changed by SED, does not compile
+# notices HEADER CHECK FLAGS SED: our header, changed by SED, does not compile
 notices() {
     local header=$1 check=$2 change=$3
     shift 3

@@ -1,6 +1,6 @@
 /*
- * Compiled, never run: every declaration of gpu/hip/api.h against AMD's own headers. A row that differs does not compile.
- * Calls that a version's headers do not declare yet are left out.
+ * Compiled, never run: compares every declaration of gpu/hip/api.h with AMD's own headers. A row that differs does not
+ * compile. Calls that the headers of a version do not declare yet are left out.
  */
 #define __HIP_PLATFORM_AMD__ 1
 #include <hip/hip_runtime_api.h>
@@ -19,7 +19,7 @@ hip_error_t hipMemcpyBatchAsync(void **dst, void **src, size_t *bytes, size_t n,
 #define hip_batch_attributes hipMemcpyAttributes
 #endif
 
-/* Initialising one of ours with the address of the vendor's: incompatible types are an error. */
+/* Initialises one of our declarations with the address of the vendor's. Incompatible types are an error. */
 #define HIP_COMPARE(name, required, ...)                                                                               \
     extern hip_error_t (*const check_##name)(__VA_ARGS__);                                                             \
     hip_error_t (*const check_##name)(__VA_ARGS__) = name;

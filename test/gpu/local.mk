@@ -1,4 +1,4 @@
-# Stands in for an application on a GPU; does without mpirun.
+# Behaves like an application on a GPU; needs no mpirun.
 mpi_programs += test/gpu/runtime_check
 test_gpu_runtime_check_SOURCES = \
 	test/gpu/runtime_check.c \
@@ -14,7 +14,7 @@ test_gpu_stage_speed_SOURCES = test/gpu/stage_speed.c
 test_gpu_stage_speed_CFLAGS = $(AM_CFLAGS) -pthread
 test_gpu_stage_speed_LDADD = libdma_core.la
 
-# Stands in for an application on CUDA; h200.sh runs it.
+# Behaves like an application on CUDA; h200.sh runs it.
 mpi_programs += test/gpu/app_check
 test_gpu_app_check_SOURCES = test/gpu/app_check.c test/gpu/app_driver.c test/gpu/app_driver.h
 test_gpu_app_check_CPPFLAGS = $(MPI_CPPFLAGS)
@@ -34,7 +34,7 @@ extra_files += \
 	test/gpu/headers.sh \
 	test/gpu/hip_api_check.c
 
-# Libraries that stand in for the vendors', for test_gpu_runtime: with HIP comes ROCr, and one of CUDA lacks calls.
+# Libraries that replace the vendors', for test_gpu_runtime. HIP comes with ROCr. One of CUDA lacks calls.
 fake_drivers = \
 	test/unit/libamdhip64.so.6 \
 	test/unit/libcuda.so.1 \

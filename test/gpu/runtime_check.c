@@ -1,10 +1,9 @@
 /*
- * runtime_check hip|cuda [DEVICE [PEER]]: calls every function of the table of that runtime on a GPU, and prints a line
- * for each: "ok", "FAIL" or "skip", the function, a remark. The exit status is 0 if nothing failed, 77 without a device.
+ * runtime_check hip|cuda [DEVICE [PEER]]: calls every function of the table of that runtime on a GPU, and prints a line for
+ * each: "ok", "FAIL" or "skip", the function, a remark. The exit status is 0 if nothing failed, and 77 without a device.
  *
- * The program stands in for an application: it loads and initialises the vendor's library itself, and checks that our
- * table appears only then. It needs nothing but a C compiler, so that it can be tried on a machine where nothing else
- * of the project is built:
+ * The program behaves like an application: it loads and initialises the vendor's library itself, and checks that our table
+ * appears only then. It needs only a C compiler, so it can be tried on a machine where nothing else of the project is built:
  *
  *     gcc -std=c11 -D_GNU_SOURCE -Iinclude -Iompi_coll_dma test/gpu/runtime_check*.c ompi_coll_dma/gpu/[a-z]*.c \
  *         -o runtime_check -ldl -pthread && ./runtime_check cuda
@@ -77,7 +76,7 @@ static double now_us(void)
 /* One line per function: the status it returned must be DMA_OK. */
 #define CALL(function, ...) check_line(rt->function(__VA_ARGS__) == DMA_OK, #function, "%s", "")
 
-/* Waits for a stream by asking, as an engine does. */
+/* Waits for a stream by polling, as an engine does. */
 static bool finish(const dma_gpu_runtime_t *rt, dma_gpu_stream_t *stream)
 {
     dma_status_t status;
@@ -106,7 +105,7 @@ static bool arrived(const dma_gpu_runtime_t *rt, const buffers_t *m, uint64_t at
     return rt->copy((uintptr_t)m->out, at, n) == DMA_OK && memcmp(m->out, want, n) == 0;
 }
 
-/* The device that is current on this thread, from the vendor's library; -1: none. */
+/* The current device of this thread, from the vendor's library; -1: none. */
 static int current_device(const dma_gpu_runtime_t *rt)
 {
     const char *name = strcmp(rt->name, "hip") == 0 ? "hipGetDevice" : "cuCtxGetDevice";
@@ -301,7 +300,7 @@ static void check_all(const dma_gpu_runtime_t *rt)
     free(m.out);
 }
 
-/* What cudaSetDevice(0) does. */
+/* The same as cudaSetDevice(0). */
 static bool make_current(void)
 {
     unsigned (*retain)(void **, int) = (unsigned (*)(void **, int))check_vendor("cuDevicePrimaryCtxRetain");
@@ -311,7 +310,7 @@ static bool make_current(void)
     return retain && set && retain(&context, 0) == 0 && set(context) == 0;
 }
 
-/* Loads and initialises as an application would. */
+/* Loads and initialises the library as an application does. */
 static const dma_gpu_runtime_t *application(const char *name)
 {
     bool hip = strcmp(name, "hip") == 0;

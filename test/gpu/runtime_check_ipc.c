@@ -1,6 +1,6 @@
 /*
- * IPC needs two processes, each with a runtime of its own: the second is this program again, told by a fourth argument.
- * It reads the handle from its standard input.
+ * IPC needs two processes, each with a runtime of its own. The second is this program again, with a fourth argument. It
+ * reads the handle from its standard input.
  */
 #include <sched.h>
 #include <stdatomic.h>
@@ -48,7 +48,7 @@ void check_ipc(const dma_gpu_runtime_t *rt, const char *self)
     rt->free(base);
 }
 
-/* On a machine with much else to do the runtime's threads may take their time. */
+/* On a busy machine the threads of the runtime may take their time. */
 static bool closed(const dma_gpu_runtime_t *rt, uint64_t base)
 {
     dma_status_t status = DMA_AGAIN;
@@ -60,8 +60,8 @@ static bool closed(const dma_gpu_runtime_t *rt, uint64_t base)
 }
 
 /*
- * What has been closed is gone at once, even if a copy from it has only just ended: a runtime whose own threads still hold
- * it then must not keep it. The end is seen by a word that the stream writes, without asking the runtime.
+ * What was closed must be gone at once, even if a copy from it has only just ended: a runtime whose own threads still hold
+ * it must not keep it. A word that the stream writes shows the end, without asking the runtime.
  */
 static unsigned closed_for_good(const dma_gpu_runtime_t *rt, const dma_gpu_handle_t *handle, dma_gpu_stream_t *stream,
                                 uint64_t to, volatile uint32_t *word, uint64_t word_at)
@@ -83,7 +83,7 @@ static unsigned closed_for_good(const dma_gpu_runtime_t *rt, const dma_gpu_handl
 
 /* ---- HIP: its thread is in a function of the application, which may wait for us ---- */
 
-static atomic_int in_function; /* 1: it is, until this is 2 */
+static atomic_int in_function; /* 1: it is there, until this is 2 */
 
 static void application_function(void *stream, unsigned error, void *data)
 {

@@ -1,6 +1,6 @@
 /*
- * One allocation of every kind that the vendor's library can make, as dma_gpu_classify sees it. The vendor's own calls
- * are looked up by name: both have nearly the same ones.
+ * One allocation of every kind that the vendor's library can make, as dma_gpu_classify reports it. The vendor's own calls
+ * are looked up by name: both vendors have nearly the same calls.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -77,7 +77,7 @@ static void plain(const dma_gpu_runtime_t *rt, const char *call)
     seen(rt, "nothing of it", ptr, 0, DMA_GPU_DEVICE_PLAIN, true);
 }
 
-/* In the order of the default stream: our own streams are not handles of the driver. */
+/* In the order of the default stream, because our own streams are not handles of the driver. */
 static void pooled(const dma_gpu_runtime_t *rt)
 {
     alloc_async_t alloc = (alloc_async_t)check_vendor("cuMemAllocAsync");
@@ -148,7 +148,7 @@ static void mapped(const dma_gpu_runtime_t *rt, const char *prefix, int device)
 
 static void registered(const dma_gpu_runtime_t *rt)
 {
-    /* CUDA's driver says the same of memory that it has allocated */
+    /* CUDA's driver gives the same answer for memory that it has allocated */
     dma_gpu_kind_t kind = strcmp(rt->name, "cuda") == 0 ? DMA_GPU_HOST_PINNED : DMA_GPU_HOST_REGISTERED;
     void *ptr = aligned_alloc(4096, BYTES);
     uint64_t at;
@@ -163,7 +163,7 @@ static void registered(const dma_gpu_runtime_t *rt)
     free(ptr);
 }
 
-/* Freed, and the address most likely given again: the id must tell. */
+/* Freed, and most likely allocated again at the same address: only the id can show it. */
 static void reused(const dma_gpu_runtime_t *rt)
 {
     dma_gpu_memory_t before, after;
@@ -229,7 +229,7 @@ void check_kinds_of_thread(const dma_gpu_runtime_t *rt)
     seen(rt, "plain, in a thread without a context", (void *)(uintptr_t)shown, 100, DMA_GPU_DEVICE_PLAIN, true);
 }
 
-/* Runtimes may give the application's new streams the addresses of ours that a reset has taken. */
+/* Runtimes may give the application's new streams the addresses of our streams that a reset has destroyed. */
 static void check_streams_of_reset(const dma_gpu_runtime_t *rt, dma_gpu_stream_t *ours, unsigned resets, int device,
                                    uint64_t was, uint64_t now)
 {
@@ -277,7 +277,7 @@ void check_reset(const dma_gpu_runtime_t *rt, int device)
     rt->leave(&scope);
     dma_gpu_classify(rt, shown, 100, &m);
     check_line(m.kind == DMA_GPU_HOST, "query", "after a reset: %s", check_kind_name(m.kind));
-    /* what finds out that there was one may fail */
+    /* the query that finds out that there was a reset may fail */
     if (rt->enter(device, &scope) == DMA_OK) {
         (void)rt->default_sync();
         rt->leave(&scope);

@@ -1,14 +1,14 @@
 /*
- * stage_speed hip|cuda [DEVICE [LARGEST]]: how fast device memory is staged in host memory (device/pins.h), beside a plain copy
- * from or to pinned memory, which is what the link can do. LARGEST: bytes, by default 256 MiB.
+ * stage_speed hip|cuda [DEVICE [LARGEST]]: how fast device memory is staged in host memory (device/pins.h), beside a plain
+ * copy from or to pinned memory, which shows what the link can do. LARGEST: bytes, by default 256 MiB.
  *
  *     plain     one copy between device memory and pinned memory, and a wait
- *     block     the same by way of a borrowed block, as calls do that fit into the pinned memory of the process
+ *     block     the same through a borrowed block, as in calls that fit into the pinned memory of the process
  *     slots     between device memory and pageable memory, through two slots
  *
- * For each size it prints bytes per second of each, in both directions, in units of 1e9: the median of interleaved passes; and
- * the ratio of each to `plain`. Then "staging FRACTION", the least ratio from 4 MiB on. What is copied is compared. Needs no
- * mpirun. Exit status: 0; 1 if data are wrong or a call fails; 77 without a device.
+ * For each size it prints the bytes per second of each, in both directions, in units of 1e9: the median of interleaved
+ * passes, and the ratio to `plain`. Then "staging FRACTION", the least ratio from 4 MiB on. The copied data are compared.
+ * mpirun is not needed. Exit status: 0; 1 if data are wrong or a call fails; 77 without a device.
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -71,7 +71,7 @@ static dma_status_t copy(world_t *w, int way, bool write, uint64_t bytes)
     return status == DMA_OK ? w->rt->stream_sync(p->stream) : status;
 }
 
-/* Brings a pattern to the device and back, by one way. */
+/* Copies a pattern to the device and back, in one way. */
 static void verify(world_t *w, int way, uint64_t bytes)
 {
     char *host = way == SLOTS ? w->host : w->pin->memory;

@@ -1,11 +1,11 @@
 /*
- * Every collective of MPI in its three forms, on every kind of communicator: whichever component serves it, the data
- * must be right, and what we do not serve must reach the component below.
+ * Every collective of MPI in its three forms, on every kind of communicator. Whichever component serves a call, the data
+ * must be right. What coll/dma does not serve must reach the component below.
  *
  *     allcoll [--mpit] [--spawn N]
  *
- * --mpit starts the tool interface before MPI_Init, which makes Open MPI load all components whatever the selection
- * says; --spawn adds N spawned processes.
+ * --mpit starts the tool interface before MPI_Init. Then Open MPI loads all components, whatever the selection says. --spawn
+ * adds N spawned processes.
  */
 #include <stdbool.h>
 #include <string.h>
@@ -152,7 +152,7 @@ static void gathering(MPI_Comm comm, int rank, int nranks)
         VERIFY(holds(recv + r * BLOCK, BLOCK, r, -1));
     }
 
-    /* Each int of a block at every second int of the receive buffer. */
+    /* Each int of a block is at every second int of the receive buffer. */
     MPI_Type_vector(1, 1, 2, MPI_INT, &strided);
     MPI_Type_create_resized(strided, 0, 2 * sizeof(int), &spaced);
     MPI_Type_commit(&spaced);
@@ -201,7 +201,7 @@ static void exchanging(MPI_Comm comm, int rank, int nranks)
     for (int r = 0; r < nranks; r++) {
         VERIFY(holds(recv + displs[r], rcounts[r], r, rank));
     }
-    /* Open MPI's own persistent ones are not right in place. */
+    /* The persistent ones of Open MPI itself are wrong in place. */
     if (PERSISTENT_FORM != form) {
         memcpy(recv, send, sizeof(recv));
         CALL(Alltoall, Ialltoall, comm, MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, recv, BLOCK, MPI_INT);
@@ -260,7 +260,7 @@ static void neighbours(MPI_Comm comm, int rank, int nranks)
     MPI_Cart_create(comm, 1, dims, periods, 0, &ring);
     CALL(Neighbor_allgather, Ineighbor_allgather, ring, send, 1, MPI_INT, recv, 1, MPI_INT);
     VERIFY(recv[0] == left && recv[1] == right);
-    /* On a ring of two both neighbours are the same rank, and MPI leaves it open which block goes to which side. */
+    /* On a ring of two ranks both neighbors are the same rank, and MPI does not say which block belongs to which side. */
     if (nranks > 2) {
         CALL(Neighbor_alltoall, Ineighbor_alltoall, ring, send, 1, MPI_INT, recv, 1, MPI_INT);
         VERIFY(recv[0] == left + 100 && recv[1] == right);
@@ -311,7 +311,7 @@ static void inter(MPI_Comm comm)
     }
 }
 
-/* The intercommunicator, and what becomes of it when both sides are merged. */
+/* The intercommunicator, and the communicator that results when both sides are merged. */
 static void inter_and_merged(MPI_Comm comm, int high)
 {
     MPI_Comm merged;

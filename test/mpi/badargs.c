@@ -1,6 +1,6 @@
 /*
- * Wrong arguments: prints the error class of each call, one line per case, for a comparison of two runs.
- * No call here may start a collective on one rank only: an argument is wrong on all of them.
+ * Wrong arguments: prints the error class of each call, one line per case, so that two runs can be compared. No call may
+ * start a collective on one rank only: an argument is wrong on all ranks.
  */
 #include "verify.h"
 
@@ -53,7 +53,7 @@ static void others(MPI_Comm comm, MPI_Datatype uncommitted)
            PERSISTENT(Alltoall)(send, 1, MPI_INT, recv, 1, MPI_INT, comm, MPI_INFO_NULL, &request), &request);
 }
 
-/* The same cases on a communicator that has not been used and on one that has. */
+/* The same cases on an unused communicator and on a used one. */
 static void cases(MPI_Comm comm, const char *which)
 {
     int send[4] = {0}, recv[128] = {0};

@@ -1,11 +1,11 @@
 /*
- * big [some]: blocks of 2096 MiB on 2 ranks; unless told to do only some operations, also an all-gather of half as much in
- * a derived type. A buffer is mostly the same 16 MiB of memory, mapped again and again: window i of a block holds the same
- * data as window j, but a few windows, at the ends and around 2 GiB, have memory and data of their own.
+ * big [some]: blocks of 2096 MiB on 2 ranks. Without `some`, also an all-gather of half of that in a derived type. Most of a
+ * buffer is the same 16 MiB of memory, mapped again and again: all windows of a block hold the same data, except a few, at
+ * the ends and around 2 GiB, which have memory and data of their own.
  *
  *   block:  | own | shared | shared | ... | own (2 GiB) | ... | shared | own |
  *
- * Says how much memory that takes and ends with status 77 where there is less.
+ * Prints how much memory that takes, and ends with status 77 if there is less.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -16,7 +16,7 @@
 #include "verify.h"
 
 enum { RANKS = 2, MIB = 1 << 20, WINDOW = 16 * MIB, GAP = 64 << 10 };
-/* A piece of the derived type: so much data, then a gap. */
+/* A piece of the derived type: this much data, then a gap. */
 enum { PIECE = MIB - GAP };
 
 typedef struct {
@@ -28,7 +28,7 @@ typedef struct {
 
 static int rank;
 
-/* 0 ... 4: windows with data of their own; the others are number 5. */
+/* 0 ... 4: windows with data of their own. The others have number 5. */
 static int place_of(long window, long windows)
 {
     const long middle = (2048L * MIB) / WINDOW, own[] = {0, windows - 1, middle - 1, middle, windows / 2};
@@ -54,7 +54,7 @@ static int make_memory(void)
     return fd;
 }
 
-/* `blocks` blocks in a row. */
+/* `blocks` blocks one after the other. */
 static void make_region(region_t *r, int blocks, long windows)
 {
     size_t bytes = (size_t)blocks * (size_t)windows * WINDOW;
@@ -97,7 +97,7 @@ static bool is_data(long at, bool derived)
     return !derived || at % MIB < PIECE;
 }
 
-/* Every memory once: the shared one is at window 1. */
+/* Each memory once. The shared one is at window 1. */
 static void fill(const region_t *r, int block, int from, int to, bool derived)
 {
     for (long w = 0; w < r->windows; w++) {
@@ -204,7 +204,7 @@ int main(int argc, char **argv)
 {
     bool all = argc == 1;
     long windows = 131, half = windows / 2 + 1;
-    /* Windows with memory, and what two ranks unpack. */
+    /* The windows that have memory, and what two ranks unpack. */
     long need = RANKS * 4 * 6 * (WINDOW / MIB) + (all ? RANKS * RANKS * half * (WINDOW / MIB) : 0) + 500;
     long have = available_mib();
     int size, short_of = have < need, outcome;

@@ -6,12 +6,12 @@
  *          gap     writes a byte in a gap of the type        after   writes a byte after the buffer
  *          send    writes beside the send buffer's data      lost    leaves out the last block
  *          order   swaps two blocks                          error   returns an error
- *          stolen  receives a message of the user's          hang    does not return
+ *          stolen  receives a message of the user            hang    does not return
  *          over    reads 8 bytes too many of the send buffer, in every call
  *          slow    takes 0.3 s longer; nothing is wrong
  *          none    changes nothing
  *
- *   DMA_BREAK_READ=RANK:NTH       from its NTH call on, process_vm_readv fails there: no test may notice
+ *   DMA_BREAK_READ=RANK:NTH       from its NTH call on, process_vm_readv fails on that rank: no test may notice
  */
 #include <errno.h>
 #include <mpi.h>
@@ -37,7 +37,7 @@ typedef struct {
 static char mode[16] = "none";
 static int break_rank = 1, break_call = 5;
 
-/* Marks with 1 the bytes of n elements that are data, without a type map: unpacks ones over zeros. */
+/* Sets the bytes of n elements that are data to 1, without a type map: unpacks ones over zeros. */
 static unsigned char *data_map(MPI_Datatype type, int n, long *low, long *bytes)
 {
     MPI_Aint lb, extent, true_lb, true_extent;
@@ -80,7 +80,7 @@ static int touch(const void *buffer, int count, MPI_Datatype type, int after)
     return 1;
 }
 
-/* Takes the oldest message to this rank out of the queue, as an internal receive with a user's tag would. */
+/* Removes the oldest message to this rank from the queue, as an internal receive with a user's tag would. */
 static int steal(const call_t *c)
 {
     int found = 0;
@@ -96,7 +96,7 @@ static int steal(const call_t *c)
     return found;
 }
 
-/* Not once but always, because most buffers do not mind. */
+/* In every call, because in most buffers it has no effect. */
 static int read_over(const call_t *c)
 {
     static volatile unsigned char sink;
@@ -114,7 +114,7 @@ static int run(const call_t *c, void *recv)
     return PMPI_Allgather(c->send, c->send_count, c->send_type, recv, c->recv_count, c->recv_type, c->comm);
 }
 
-/* Runs the call with the received blocks in a copy, and takes over all but what the mode leaves out. */
+/* Runs the call with a copy of the receive buffer, and copies everything back except what the mode leaves out. */
 static int run_and_copy(const call_t *c, int order)
 {
     long low, bytes;
@@ -144,7 +144,7 @@ static int run_and_copy(const call_t *c, int order)
     return code;
 }
 
-/* Returns 1 if the call was broken; *code is its result either way. */
+/* Returns 1 if the call was broken. *code is its result in both cases. */
 static int run_broken(const call_t *c, int *code)
 {
     int in_place = c->send == MPI_IN_PLACE;

@@ -1,6 +1,6 @@
 #!/bin/bash
-# calls.sh: orders of calls, how they match, threads, wrong arguments and many communicators, through our component and,
-# for comparison, without it. Runs inside ./with-build.
+# calls.sh: orders of calls, matching, threads, wrong arguments and many communicators, through our component and, for
+# comparison, without it. Runs inside ./with-build.
 # shellcheck disable=SC1091
 set -uo pipefail
 here=$(dirname "$0")
@@ -28,7 +28,7 @@ for ranks in 2 3; do
     ok "matching, stepping aside, $ranks ranks" says 'match: .* 0 failed' \
         launch 60 $ranks --mca coll dma --mca coll_dma_arena_bytes 0 "$match" --aside
 done
-# Some communicators and some persistent requests find no room.
+# There is no room for some of the communicators and persistent requests.
 for bytes in 100000 300000 1000000; do
     ok "matching, $bytes bytes of shared memory" says 'match: .* 0 failed' \
         launch 60 3 --mca coll dma --mca coll_dma_arena_bytes $bytes "$match" --aside
@@ -41,13 +41,13 @@ done
 ok 'threads, stepping aside' says 'threads: .* 0 failed' \
     launch 60 2 --mca coll dma --mca coll_dma_arena_bytes 0 "$threads" 4 100
 
-# Small pieces, so that the others are at it for longer than they take to look who is there.
+# Small pieces, so that the others are in the call for longer than they poll for their peers.
 for variant in host_pair host_reach; do
     ok "a rank that is done leaves, $variant" launch 60 3 --mca coll dma --mca async_mpi_finalize 1 \
         --mca coll_dma_variant $variant --mca coll_dma_chunk_bytes 4096 --mca coll_dma_chunk_depth 2 "$leave"
 done
 
-# Less than what a process may give otherwise, and more than what Open MPI itself takes.
+# Less than the limit of a process, and more than Open MPI itself takes.
 # shellcheck disable=SC2016
 ok 'files of at most 20 MiB' launch 60 3 --mca coll dma bash -c 'ulimit -f 20480; exec "$0"' "$match"
 
@@ -57,7 +57,7 @@ same_classes() {
 ok 'wrong arguments: classes were printed' says 'class 2' launch 30 2 --mca coll dma "$badargs"
 ok 'wrong arguments: as without us' same_classes
 
-# UCX puts its own functions over some of the process's on being loaded.
+# When UCX is loaded, it replaces some functions of the process.
 loads_ucx() {
     launch 30 2 --mca pml ob1 --mca osc ^ucx -x LD_DEBUG=files "$@" "$overtake" 2>&1 | tee "$work/files" | grep 'init:.*libucp'
 }

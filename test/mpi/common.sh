@@ -1,10 +1,10 @@
 # shellcheck shell=bash
-# Shared by the scripts that run test programs under mpirun; sourced. They run inside ./with-build, which says in
-# $DMA_TEST_BIN where the programs are.
+# Shared by the scripts that run test programs under mpirun; sourced. They run inside ./with-build, which sets $DMA_TEST_BIN
+# to the folder of the programs.
 
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-# Two mpiruns of one user that begin at once can take each other's session directory for their own: every suite of ./check
-# has a folder for them.
+# Two mpiruns of one user that begin at the same time can use the same session directory. So each suite of ./check has a
+# folder for them.
 [ ! -d "${DMA_SUITE_TMPDIR:-}" ] || export TMPDIR=$DMA_SUITE_TMPDIR
 passed=0 failed=0
 
@@ -28,18 +28,18 @@ host_variants() {
     "${tests%/test/mpi}/tools/params_doc" --host-variants
 }
 
-# Limits end only what hangs, however busy the machine is.
+# The limits end only what hangs, however busy the machine is.
 export patience=10
 
-# launch SECONDS RANKS ARGS...: mpirun as all tests use it. It should take less than SECONDS on an idle machine; after
-# `patience` times as long, it is ended with everything that it started.
+# launch SECONDS RANKS ARGS...: mpirun as all tests use it. On an idle machine it takes less than SECONDS. After `patience`
+# times as long, it is ended with everything that it has started.
 launch() {
     local seconds=$(($1 * patience)) ranks=$2
     shift 2
     timeout --kill-after=5 "$seconds" mpirun --oversubscribe --bind-to none -n "$ranks" "$@"
 }
 
-# verdict TEXT STATUS: counts a test and says so if it failed
+# verdict TEXT STATUS: counts a test, and reports a failure
 verdict() {
     if [ "$2" = 0 ]; then
         passed=$((passed + 1))

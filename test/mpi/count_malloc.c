@@ -1,6 +1,4 @@
-/*
- * Linked into a program, takes the place of malloc and its kin in the whole process and counts the calls of each thread.
- */
+/* Linked into a program. Replaces malloc and its relatives in the whole process, and counts the calls of each thread. */
 #include "count_malloc.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* How often this thread has called malloc, calloc, realloc, free and their kin. */
+/* How often this thread has called malloc, calloc, realloc, free and their relatives. */
 #ifndef COUNT_MALLOC_H
 #define COUNT_MALLOC_H
 

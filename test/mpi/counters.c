@@ -1,6 +1,6 @@
 /*
- * The counters of a communicator, read by MPI_T handles that are bound to it: calls of two communicators in all forms, and what
- * is left when one has been freed. On 2 ranks.
+ * The counters of a communicator, read by MPI_T handles that are bound to it: calls of two communicators in all forms, and
+ * the counts that remain when one of them has been freed. On 2 ranks.
  */
 #include <string.h>
 
@@ -101,7 +101,7 @@ int main(int argc, char **argv)
     MPI_T_pvar_handle_free(session, &posts);
     MPI_T_pvar_handle_free(session, &starts);
     MPI_Comm_free(&other);
-    VERIFY(value_of(of_all) == 3 * CALLS); /* calls of all, also of a communicator that is freed */
+    VERIFY(value_of(of_all) == 3 * CALLS); /* calls of all, including a communicator that was freed */
     MPI_T_pvar_handle_free(session, &of_all);
     MPI_T_pvar_handle_free(session, &of_world);
     MPI_T_pvar_session_free(&session);

@@ -1,5 +1,5 @@
 #!/bin/bash
-# counters.sh: the counters are performance variables that ompi_info and docs/user/counters.md list; tools read them for the
+# counters.sh: ompi_info and docs/user/counters.md list the counters as performance variables, and tools read them, for the
 # process and for a communicator. Runs inside ./with-build.
 # shellcheck disable=SC1091
 set -uo pipefail
@@ -29,8 +29,8 @@ ok 'ompi_info lists the counters' diff "$work/listed" <("$table" --names | sort)
 ok 'handles bound to communicators' launch 30 2 "$counters"
 ok 'the example' launch 30 2 "$build/examples/counters"
 
-# tool NAME=VALUE... -- ARGS...: 2 ranks of a program under a tool; the sum of each counter over the ranks is VALUE, or at
-# least 1 with VALUE +
+# tool NAME=VALUE... -- ARGS...: 2 ranks of a program under a tool. The sum of each counter over the ranks is VALUE, or at
+# least 1 if VALUE is +
 tool() {
     local wanted=() want sum
     while [ "$1" != -- ]; do
@@ -54,8 +54,8 @@ ok 'a tool beside the example' tool calls_blocking_allgather=10 bytes_cores=80 s
 ok 'not served: the module below' tool calls_blocking_allgather=+ calls_below=+ bytes_cores=0 -- \
     --mca coll_dma_arena_bytes 0 "$build/examples/allgather_check"
 
-# Communicators that are left to others when they are made: those behind MPI_COMM_WORLD, which is made before the tool begins.
-# allcoll makes intercommunicators, and some of two jobs.
+# Communicators that coll/dma leaves to others when they are made: those after MPI_COMM_WORLD, which is made before the tool
+# begins. allcoll makes intercommunicators, and some that span two jobs.
 allcoll=$(program allcoll) && prefer=$(program prefer) || exit 1
 ok 'left out: the priority' tool reason_comm_priority=2 calls_blocking_allgather=0 -- --mca coll_dma_priority -1 "$prefer" basic
 ok 'left out: two groups, and two jobs' tool reason_comm_inter=+ reason_comm_jobs=+ -- "$allcoll" --spawn 2

@@ -1,6 +1,6 @@
 /*
- * A tool, to be preloaded into any MPI program: reads all counters of coll/dma by MPI_T when MPI is finalized, and writes those
- * that are not 0 to $DMA_TEST_COUNTERS/PID, "NAME VALUE" in each line, without the prefix coll_dma_.
+ * A tool that can be preloaded into any MPI program. When MPI is finalized, it reads all counters of coll/dma by MPI_T, and
+ * writes those that are not 0 to $DMA_TEST_COUNTERS/PID: "NAME VALUE" in each line, without the prefix coll_dma_.
  */
 #include <mpi.h>
 #include <stdio.h>

@@ -1,11 +1,11 @@
 /*
- * A communicator must leave nothing behind: many of them are made, used in every form of a call and freed, and the
- * process must not grow.
+ * A communicator must leave nothing behind. Many are made, used in every form of a call and freed, and the process must not
+ * grow.
  *
  *     dupfree [PAIRS]
  *
- * Open MPI itself grows here, by 100 bytes a communicator, for as many as there ever were at first: the same loop runs with
- * the collective left to the other components before, in the same process, with an info key that keeps us out.
+ * Open MPI itself grows by 100 bytes per communicator, up to the largest number of communicators that it has had. So the
+ * same loop runs first with other components, in the same process, with an info key that excludes coll/dma.
  */
 #include <dirent.h>
 #include <malloc.h>
@@ -16,7 +16,7 @@
 
 enum { MAX_RANKS = 32, WARM_UP = 200 };
 
-/* `heap` is what is allocated, in bytes; the memory resident is more, by what the allocator keeps. */
+/* `heap`: allocated bytes. The resident memory is larger, by what the allocator keeps. */
 typedef struct footprint {
     long maps, files, heap, resident_kib;
 } footprint_t;
@@ -127,9 +127,10 @@ int main(int argc, char **argv)
     verify_where = "growth";
     VERIFY(with.files <= without.files);
     VERIFY(with.maps <= (without.maps > 0 ? without.maps : 0) + 2);
-    /* No object a communicator, the smallest of which takes 32 bytes of the heap, and some KiB of tables that grew. */
+    /* Not one object per communicator (the smallest takes 32 bytes of the heap), and some KiB for tables that have grown. */
     VERIFY(with.heap <= pairs * 8L + 16384);
-    /* What is resident, but not allocated, is the allocator's: with Open MPI 6.0 up to 800 KiB, however many there were. */
+    /* Memory that is resident and not allocated belongs to the allocator: up to 800 KiB with Open MPI 6.0, however many
+     * there were. */
     VERIFY(with.resident_kib <= (without.resident_kib > 0 ? without.resident_kib : 0) + 1024);
 
     outcome = verify_summary("dupfree", MPI_COMM_WORLD);

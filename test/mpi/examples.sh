@@ -1,6 +1,6 @@
 #!/bin/bash
-# examples.sh: every example, built outside the tree by the command that its comment names, and run: on the host, with
-# collectives that move nothing, which it must notice, and on the emulated node. Runs inside ./with-build.
+# examples.sh: builds every example outside of the tree with the command in its comment, and runs it: on the host; with
+# collectives that move nothing, which it must notice; and on the emulated node. Runs inside ./with-build.
 # shellcheck disable=SC1091
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -15,7 +15,7 @@ cp "$root"/examples/* "$scratch/" 2>/dev/null
 cd "$scratch" || exit 1
 export OMPI_MCA_coll=dma OMPI_MCA_mpi_yield_when_idle=1
 
-# command_of FILE: how its comment says to build it
+# command_of FILE: the command in its comment that builds it
 command_of() {
     sed -n 's/^[ *!]*\(mpi\(cc\|fort\) .*\) && mpirun .*/\1/p' "$1"
 }
@@ -30,7 +30,7 @@ built() {
     $command
 }
 
-# right MEMORY CMD...: it succeeds, and its one line says so
+# right MEMORY CMD...: the command succeeds, and its one line says that the data are right
 right() {
     local memory=$1 output
     shift
@@ -48,13 +48,13 @@ notices() {
         launch 30 4 -x LD_PRELOAD="$build/test/mpi/liblazy_shim.so" "$@"
 }
 
-# Data go between the devices, not through the host.
+# The data go between the devices, not through the host.
 on_node() {
     says 'device 3 is served by the engine sdma' timeout --kill-after=5 $((40 * ${patience:?})) "$root/with-build" --build "$build" --gpus 4 mpirun --oversubscribe \
         --bind-to none -n 4 --mca coll_dma_verbose 2 "$@"
 }
 
-# Each example has its row.
+# Each example has a row.
 described() {
     local file missing=0
     for file in *.c *.f90 *.py; do
@@ -96,7 +96,7 @@ for candidate in python3 /usr/bin/python3; do
     ! "$candidate" -c 'import mpi4py, numpy' 2>/dev/null || python=${python:-$candidate}
 done
 if [ -n "$python" ]; then
-    # Stands in for CuPy: the arrays of its devices are on the host.
+    # Replaces CuPy: the arrays of its devices are in host memory.
     mkdir cupy
     cat >cupy/__init__.py <<'CUPY'
 from types import SimpleNamespace as Space

@@ -1,6 +1,6 @@
 /*
- * A call of one of the four operations, of any form, whose result can be checked: for tests of orders, in which calls are
- * posted here and checked there.
+ * A call of one of the four operations, in any form, whose result can be checked: for tests of the order of calls, which
+ * post here and check there.
  */
 #ifndef DMA_TEST_FORMS_H
 #define DMA_TEST_FORMS_H
@@ -20,9 +20,9 @@ typedef struct call {
     op_t op;
     bool in_place;
     bool spaced; /* a derived datatype: every other int */
-    int ints;    /* in a block, or more or less that many */
+    int ints;    /* in a block, or about that many */
     int rank, nranks;
-    int salt; /* what the data depend on besides the ranks */
+    int salt; /* a number that the data depend on, besides the ranks */
     int scounts[FORMS_RANKS], sdispls[FORMS_RANKS], rcounts[FORMS_RANKS], rdispls[FORMS_RANKS];
     int room; /* ints in each buffer */
     int *send, *recv;
@@ -30,7 +30,7 @@ typedef struct call {
     MPI_Request request;
 } call_t;
 
-/* Ints that one rank sends to another. Symmetric, as an all-to-all-v in place wants it. */
+/* Ints that one rank sends to another. Symmetric, as an all-to-all-v in place requires. */
 static inline int forms_block(const call_t *call, int from, int to)
 {
     switch (call->op) {
@@ -61,7 +61,7 @@ static inline call_t *forms_make(MPI_Comm comm, op_t op, int ints, bool in_place
     for (int r = 0; r < call->nranks; r++) {
         call->scounts[r] = forms_block(call, call->rank, r);
         call->rcounts[r] = forms_block(call, r, call->rank);
-        /* a hole behind every block where displacements allow it */
+        /* a hole after every block, where displacements allow it */
         call->sdispls[r] = sroom;
         call->rdispls[r] = rroom;
         sroom += call->scounts[r] + (op == ALLTOALLV);
@@ -87,7 +87,7 @@ static inline void forms_put(const call_t *call, int *buffer, const int *counts,
     }
 }
 
-/* New data to send, and nothing received yet. */
+/* New data to send, and an empty receive buffer. */
 static inline void forms_fill(call_t *call, int salt)
 {
     bool gathers = call->op == ALLGATHER || call->op == ALLGATHERV;
@@ -163,7 +163,7 @@ static inline int forms_init(call_t *call, MPI_Comm comm)
     }
 }
 
-/* Every int of the receive buffer: the data, and the holes that nobody may write to. */
+/* Every int of the receive buffer: the data, and the holes, which nobody may write. */
 static inline bool forms_right(const call_t *call)
 {
     int *expected = malloc((size_t)call->room * sizeof(int));
@@ -178,7 +178,7 @@ static inline bool forms_right(const call_t *call)
     return right;
 }
 
-/* Open MPI keeps the datatype as long as the call needs it. */
+/* Open MPI keeps the datatype for as long as the call needs it. */
 static inline void forms_free_type(call_t *call)
 {
     if (MPI_INT != call->type) {

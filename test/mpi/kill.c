@@ -1,6 +1,6 @@
 /*
- * All-gathers of random sizes until it is killed; kill.sh kills a rank. Prints "rank R pid P" and, on rank 0, "looping"
- * once every rank is in the loop. Odd communicators come and go, so that a kill may hit their set-up as well.
+ * All-gathers of random sizes until the job is killed. kill.sh kills a rank. Prints "rank R pid P", and on rank 0 "looping"
+ * when every rank is in the loop. Now and then a communicator is made and freed, so that a kill may also hit a set-up.
  */
 #include <mpi.h>
 #include <stdio.h>

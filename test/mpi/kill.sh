@@ -1,11 +1,12 @@
 #!/bin/bash
-# Kills a rank at a random moment of a loop of all-gathers: mpirun must end, and nothing may stay behind: no process, no file in /dev/shm or in the job's directories. kill.sh [-n TIMES] [-- MPIRUN-ARGS...]
+# Kills a rank at a random moment of a loop of all-gathers. mpirun must end, and nothing may be left: no process, no file in
+# /dev/shm or in the directories of the job. kill.sh [-n TIMES] [-- MPIRUN-ARGS...]
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 # shellcheck source=test/mpi/common.sh
 . "$here/common.sh"
 times=25
-# Of a wait, in ms: only what hangs takes so long.
+# Limit of a wait in ms. Only what hangs takes so long.
 hang=100000
 while getopts n: option; do
     case $option in
@@ -16,7 +17,7 @@ done
 shift $((OPTIND - 1))
 [ $# -gt 0 ] || set -- --mca coll dma
 victim=$(program kill) || exit 1
-# A folder of our own for the session directories: what is in it is this test's.
+# A folder of our own for the session directories, so that everything in it belongs to this test.
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 export TMPDIR=$work/tmp
@@ -28,7 +29,7 @@ now_ms() {
     echo $((now / 1000))
 }
 
-# await MS COMMAND...: runs COMMAND every 5 ms until it succeeds; fails after MS
+# await MS COMMAND...: runs COMMAND every 5 ms until it succeeds. Fails after MS.
 await() {
     local end=$(($(now_ms) + $1))
     shift
@@ -38,7 +39,7 @@ await() {
     done
 }
 
-# The next three are run by await.
+# await runs the next three.
 # shellcheck disable=SC2317
 gone() {
     ! kill -0 "$1" 2>/dev/null
@@ -49,7 +50,7 @@ looping() {
     grep -q '^looping$' "$work/out" 2>/dev/null
 }
 
-# Processes of this job, found by their environment, zombies of others aside.
+# Processes of this job, found by their environment, except zombies of others.
 ours() {
     grep -lzFx "DMA_KILL_TEST=$DMA_KILL_TEST" /proc/[0-9]*/environ 2>/dev/null | grep -v "^/proc/$$/" |
         while IFS=/ read -r _ _ pid _; do
@@ -68,8 +69,8 @@ shm_list() {
     ls -A /dev/shm
 }
 
-# Files of the job: what is new in /dev/shm and owned by its pids' names, and anything under its own TMPDIR. Unit tests that
-# run meanwhile make trees there (libsdma_tree.c).
+# Files of the job: new files in /dev/shm whose names contain its pids, and everything under its own TMPDIR. Unit tests that
+# run at the same time make trees there (libsdma_tree.c).
 leftovers() {
     comm -13 "$work/shm.before" <(shm_list | sort) | grep -E "${1}|dma" | grep -v '^dma-topology-' | sed 's|^|/dev/shm/|'
     find "$TMPDIR" -mindepth 1 ! -type d
@@ -84,7 +85,7 @@ one() {
     rm -rf "$TMPDIR" "$work/out"
     mkdir "$TMPDIR"
     shm_list | sort >"$work/shm.before"
-    # By hand, not through launch(): the time mpirun takes to end is what is measured.
+    # By hand, not through launch(), because the time that mpirun takes to end is measured.
     mpirun --oversubscribe --bind-to none -n $ranks --mca pml ob1 --mca mpi_yield_when_idle 1 "${args[@]}" \
         "$victim" "$1" >"$work/out" 2>"$work/err" &
     mpirun=$!
@@ -123,7 +124,7 @@ args=("$@")
 slowest=0
 for ((i = 1; i <= times; i++)); do
     one $i >"$work/why"
-    status=$? # of that, not of what is in the line below
+    status=$? # of that job, not of the line below
     verdict "kill $i: $(cat "$work/why")" $status
 done
 echo "slowest end of mpirun after a kill: $slowest ms"

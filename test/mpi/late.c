@@ -3,7 +3,7 @@
  *
  *     late SECONDS [BYTES]
  *
- * Ends with "late: data right" or, on rank 0, with the error class that the call returned.
+ * The last line is "late: data right" or, on rank 0, the error class that the call returned.
  */
 #include <mpi.h>
 #include <stdio.h>
@@ -45,7 +45,7 @@ int main(int argc, char **argv)
     }
     free(send);
     free(recv);
-    /* After an error the peers may be gone: freeing the communicator would wait for them. */
+    /* After an error the peers may be gone, and freeing the communicator would wait for them. */
     MPI_Finalize();
     return wrong && MPI_SUCCESS == code;
 }

@@ -1,11 +1,9 @@
-/*
- * Collectives that succeed and move nothing, to prove that programs which check their results notice. Preloaded.
- */
+/* Collectives that succeed and move nothing, to prove that programs that check their results notice. Preloaded. */
 #include <stdlib.h>
 
 #include "../../ompi_coll_dma/component/series.h"
 
-/* As many counts as a communicator has ranks. Never freed: calls may be under way. */
+/* As many counts as a communicator has ranks. Never freed, because calls may be under way. */
 static int *zeros(MPI_Comm comm)
 {
     int ranks;
@@ -46,7 +44,8 @@ int PERSISTENT(Allgatherv)(const void *send, int n, MPI_Datatype type, void *rec
     return PERSISTENT_PROFILE(Allgatherv)(send, 0, type, recv, zeros(comm), at, recv_type, comm, info, request);
 }
 
-/* Counts are data of the program itself (moe tells others how many tokens it sends): only larger blocks are left out. */
+/* Small blocks are moved, because counts are data of the program (moe tells others how many tokens it sends). Larger
+ * blocks are not. */
 int MPI_Alltoall(const void *send, int n, MPI_Datatype type, void *recv, int count, MPI_Datatype recv_type,
                  MPI_Comm comm)
 {

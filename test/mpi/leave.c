@@ -1,6 +1,6 @@
-/* leave [MIB]: a rank that is done with a call ends MPI while others are still at it. Rank 0 of an all-to-all-v has nothing to
- * send and to receive, each other rank exchanges MIB with the one before and the one behind. Run with async_mpi_finalize, as
- * MPI_Finalize waits for the others else. Three ranks or more. */
+/* leave [MIB]: a rank that has completed a call ends MPI while others are still in the call. Rank 0 of an all-to-all-v
+ * sends and receives nothing. Each other rank exchanges MIB with the rank before it and the rank after it. Run with
+ * async_mpi_finalize, because otherwise MPI_Finalize waits for the others. Three ranks or more. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,7 +31,7 @@ int main(int argc, char **argv)
         counts[peer] = peer == rank ? 0 : bytes;
     }
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-    /* what a communicator needs first, with everybody */
+    /* what a communicator needs first from all ranks */
     rc = MPI_Allgather(&rank, 1, MPI_INT, ranks, 1, MPI_INT, MPI_COMM_WORLD);
     if (rc == MPI_SUCCESS) {
         rc = MPI_Alltoallv(send, counts, displs, MPI_BYTE, recv, counts, displs, MPI_BYTE, MPI_COMM_WORLD);

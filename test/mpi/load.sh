@@ -1,5 +1,5 @@
 #!/bin/bash
-# load.sh: which component serves what, for every way to select it. Runs inside ./with-build.
+# load.sh: which component serves what, for every way of selection. Runs inside ./with-build.
 # shellcheck disable=SC1091
 set -uo pipefail
 here=$(dirname "$0")
@@ -12,11 +12,11 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 export OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_coll_dma_verbose=1
 
-# What a run of ours looks like, and one that we have no part in.
+# The output of a run that coll/dma serves, and of one in which it has no part.
 served='coll/dma: communicator MPI_COMM_WORLD.*ranks, ready'
 right='allcoll: [0-9]+ checks, 0 failed'
 
-# with_us RANKS ARGS...: the data are right and we have served the world
+# with_us RANKS ARGS...: the data are right, and coll/dma has served the world
 with_us() {
     local output
     output=$(launch 60 "$@" 2>&1) || { echo "$output"; return 1; }
@@ -24,7 +24,7 @@ with_us() {
     grep -Eq "$right" <<<"$output" && grep -Eq "$served" <<<"$output"
 }
 
-# without_us RANKS ARGS...: the data are right, and not a word from us
+# without_us RANKS ARGS...: the data are right, and coll/dma prints nothing
 without_us() {
     local output
     output=$(launch 60 "$@" 2>&1) || { echo "$output"; return 1; }
@@ -40,7 +40,7 @@ not_preferred() {
     grep -q 'prefer: .* 0 failed' <<<"$output" && ! grep -q 'communicator preference' <<<"$output"
 }
 
-# says_once PATTERN CMD...: exactly one line has it
+# says_once PATTERN CMD...: exactly one line of the output matches
 says_once() {
     local pattern=$1 output
     shift
@@ -49,7 +49,7 @@ says_once() {
     [ "$(grep -Ec -e "$pattern" <<<"$output")" = 1 ]
 }
 
-# whole: the component needs nothing that Open MPI does not have, which the loader finds out only when it is called
+# whole: the component needs no symbol that Open MPI lacks. The loader would notice a missing one only at the first call.
 whole() {
     local component=${OMPI_MCA_mca_base_component_path:?}
     component=${component%%:*}/mca_coll_dma.so
@@ -74,8 +74,8 @@ ok 'spawned processes, without us' without_us 2 --mca coll ^dma "$allcoll" --spa
 ok 'the tool interface loads everything first' with_us 2 --mca coll dma "$allcoll" --mpit
 ok 'the tool interface and a list without us' without_us 2 --mca coll basic,tuned,libnbc,self,inter "$allcoll" --mpit
 
-# An include list without us stays as it is: nothing is added, so this one is too short to start with. (What Open MPI
-# says about it does not always arrive: its mpirun loses help messages.)
+# An include list without dma is not changed: nothing is added, so MPI cannot start with this one. (Open MPI's message about
+# that does not always arrive: its mpirun loses help messages.)
 ok 'a short list without us' refuses . launch 30 2 --mca coll basic,self "$prefer" basic
 ok 'a name that does not exist' refuses . launch 30 2 --mca coll dma,nosuch "$prefer" dma
 
@@ -88,7 +88,8 @@ for value in ^dma basic basic,dma tuned,libnbc basic,^dma; do
     ok "info key $value" not_preferred $value
 done
 
-# Another Open MPI: the library says so, whatever we were built with: by a function, from 6.0 on by a text.
+# Another Open MPI: the library reports this version, whatever the component was built with: by a function, and from 6.0 on
+# by a text.
 cat >"$scratch/other.c" <<'END'
 #include <string.h>
 const char ompi_version_string[] = "4.0.7";

@@ -104,7 +104,7 @@ test_mpi_sweep_CPPFLAGS = $(AM_CPPFLAGS) $(OMPI_PROGRAM_CPPFLAGS)
 test_mpi_sweep_CFLAGS = $(AM_CFLAGS) -pthread
 test_mpi_sweep_LDADD = libdma_core.la $(OMPI_PROGRAM_LIBS) -lm -ldl
 
-# Preloaded into a test program, to break its calls on purpose or to read its counters; and what coll_dma_bench loads.
+# Preloaded into a test program, to break its calls or to read its counters; and the libraries that coll_dma_bench loads.
 shims = \
 	test/bench/libfake_load.so \
 	test/bench/libfake_nccl.so \

@@ -1,10 +1,10 @@
 /*
- * How calls match: non-blocking and persistent ones in the orders that MPI allows, what outlives what, and what a request
- * refuses. Every test uses fresh communicators, so that each meets their set-up.
+ * How calls match: non-blocking and persistent calls in the orders that MPI allows, objects that are freed before others
+ * that use them, and what a request refuses. Every test uses new communicators, so that the order also meets their set-up.
  *
  *     match [--aside]
  *
- * --aside: the component below serves persistent calls; what it cannot do is left out.
+ * --aside: the component below serves persistent calls. What it cannot do is left out.
  */
 #include "forms.h"
 
@@ -15,7 +15,7 @@ static bool aside;
 /* For the messages of the tests themselves. */
 static MPI_Comm side;
 
-/* Rank by rank: after `before`, all lower ranks are in the same state; `after` lets the next one go. */
+/* Rank by rank: after `before` returns, all lower ranks are in the same state. `after` lets the next one go on. */
 static void before(void)
 {
     if (rank > 0) {
@@ -70,7 +70,7 @@ static void burst(MPI_Comm comm)
     }
 }
 
-/* Blocking calls among non-blocking ones: they match in call order. */
+/* Blocking calls among non-blocking ones match in call order. */
 static void mixed(MPI_Comm comm)
 {
     call_t *calls[40];
@@ -90,14 +90,14 @@ static void mixed(MPI_Comm comm)
     }
 }
 
-/* In place, the component below does not get persistent all-to-alls right in every version of Open MPI. */
+/* In place, the persistent all-to-alls of the component below are wrong in some versions of Open MPI. */
 static bool may_be_in_place(op_t op)
 {
     return !aside || op == ALLGATHER || op == ALLGATHERV;
 }
 
-/* Requests made in one order are started in another on every rank, once one by one and once all together, among calls
- * that are not persistent. Their datatypes are gone by then. */
+/* Requests are made in one order and started in another order on each rank, once one by one and once all together, with
+ * calls that are not persistent in between. Their datatypes have been freed by then. */
 static void persistent(MPI_Comm comm)
 {
     call_t *calls[PERSISTENTS];
@@ -144,7 +144,7 @@ static void persistent(MPI_Comm comm)
     }
 }
 
-/* Calls on two communicators cross. */
+/* Calls on two communicators in opposite orders. */
 static void crossed(MPI_Comm comm)
 {
     MPI_Comm comms[2] = {comm, MPI_COMM_NULL};
@@ -168,8 +168,8 @@ static void crossed(MPI_Comm comm)
     MPI_Comm_free(&comms[1]);
 }
 
-/* Rank 0 waits in a collective for a rank 1 that first needs a message which rank 0 has only posted: one so large that it
- * takes rank 0's progress to go out. */
+/* Rank 0 waits in a collective for rank 1, which first needs a message that rank 0 has only posted. The message is so
+ * large that it needs rank 0's progress. */
 static void serve(MPI_Comm comm)
 {
     static int message[LARGE];
@@ -189,7 +189,7 @@ static void serve(MPI_Comm comm)
     MPI_Wait(&request, MPI_STATUS_IGNORE);
 }
 
-/* A request of a call under way can be neither freed nor cancelled nor started, and survives the attempts. */
+/* A request of a call under way cannot be freed, cancelled or started. The attempts do not harm it. */
 static void refusals(MPI_Comm comm)
 {
     call_t *once = forms_make(comm, ALLGATHER, 6, false, false), *often = forms_make(comm, ALLTOALLV, 7, false, false);
@@ -219,12 +219,12 @@ static void refusals(MPI_Comm comm)
         MPI_Wait(&once->request, MPI_STATUS_IGNORE);
         MPI_Wait(&often->request, MPI_STATUS_IGNORE);
         VERIFY(forms_right(once) && forms_right(often));
-        /* waiting for one that has not been started again */
+        /* waiting for a request that has not been started again */
         VERIFY(MPI_SUCCESS == MPI_Wait(&often->request, MPI_STATUS_IGNORE));
     }
     VERIFY(MPI_SUCCESS == MPI_Request_free(&often->request));
 
-    /* Open MPI itself does not see these. */
+    /* Open MPI itself does not notice these. */
     VERIFY(MPI_ERR_COUNT == class_of(MPI_Allgatherv(NULL, 0, MPI_INT, once->recv, counts, counts, MPI_INT, comm)));
     VERIFY(MPI_ERR_COUNT ==
            class_of(MPI_Iallgatherv(NULL, 0, MPI_INT, once->recv, counts, counts, MPI_INT, comm, &none)));
@@ -236,7 +236,7 @@ static void refusals(MPI_Comm comm)
     MPI_Errhandler_free(&handler);
 }
 
-/* A communicator is freed while a call is under way on it, and before its persistent request. */
+/* A communicator is freed while a call is under way on it, and before its persistent request is freed. */
 static void outlive(MPI_Comm comm)
 {
     MPI_Comm copy;
@@ -267,7 +267,7 @@ static void outlive(MPI_Comm comm)
     }
 }
 
-/* Nothing to move: complete at once, although no other rank may ever come. */
+/* A call that moves nothing completes at once, although no other rank may ever enter it. */
 static void empty(MPI_Comm comm)
 {
     for (int i = 0; i < 2 * OPS; i++) {
@@ -299,7 +299,7 @@ static unsigned long long turns(void)
     return value;
 }
 
-/* Turns of ours in many turns of Open MPI's progress. */
+/* Turns of coll/dma's callback in many turns of Open MPI's progress. */
 static unsigned long long idle_turns(void)
 {
     unsigned long long start = turns();
@@ -311,7 +311,7 @@ static unsigned long long idle_turns(void)
     return turns() - start;
 }
 
-/* After a while there are none. Not each probe is a turn, in some pmls. */
+/* After some time there are none. In some pmls, not every probe is a turn. */
 static bool comes_to_rest(void)
 {
     for (int i = 0; i < TURNS; i++) {
@@ -322,7 +322,7 @@ static bool comes_to_rest(void)
     return false;
 }
 
-/* Our progress callback runs while a call is under way, and not much longer. */
+/* coll/dma's progress callback runs while a call is under way, and not much longer. */
 static void quiet(MPI_Comm comm)
 {
     call_t *call = forms_make(comm, ALLGATHER, 4, false, false);

@@ -1,7 +1,7 @@
 #!/bin/bash
-# Ranks in pid namespaces of their own: process numbers mean nothing to the peers, so shared memory goes through a file in
-# the session directory, which is gone again as soon as all have it open, and nobody reads a peer's memory.
-# Needs the right to make namespaces (root).
+# Ranks in pid namespaces of their own. Process numbers mean nothing to the peers. So shared memory is a file in the session
+# directory, which is unlinked as soon as all have opened it, and no rank reads a peer's memory. Needs the right to make
+# namespaces (root).
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 # shellcheck source=test/mpi/common.sh
@@ -14,11 +14,11 @@ program=$(program sweep) || exit 1
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 away=(unshare --pid --fork --kill-child)
-# Open MPI's own shared memory does not survive this: messages go over tcp.
+# Open MPI's own shared memory does not work here: messages go over tcp.
 options=(--mca pml ob1 --mca btl 'self,tcp' --mca mpi_yield_when_idle 1 --mca coll dma
     --mca coll_dma_verbose 1 --mca orte_tmpdir_base "$work")
 
-# outcome TEXT FILE STATUS: the sweep passed, we served it, and no file is left
+# outcome TEXT FILE STATUS: the sweep passed, coll/dma served it, and no file is left
 outcome() {
     local status=$3 left
     grep -q 'ranks, ready' "$2" || status=1

@@ -1,6 +1,6 @@
 #!/bin/bash
-# nomem.sh: shared memory that cannot be had, in every way and on all ranks or one, and peers whose memory may not be
-# read: a clear line says so, the data are right and no file stays. Runs inside ./with-build.
+# nomem.sh: shared memory cannot be had, in every way, on all ranks or on one; or peers' memory may not be read. A clear line
+# says so, the data are right, and no file is left. Runs inside ./with-build.
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 # shellcheck source=test/mpi/common.sh
@@ -11,8 +11,8 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cases=60
 
-# Open MPI 6.0 puts its own mmap over ours unless its memory patcher is left out.
-# without WHAT RANK PATTERN ARGS... -- OPTION...: a sweep without WHAT on RANK (or "all") says PATTERN
+# Open MPI 6.0 replaces our mmap unless its memory patcher is left out.
+# without WHAT RANK PATTERN ARGS... -- OPTION...: a sweep without WHAT on RANK (or "all") prints a line that matches PATTERN
 without() {
     local what=$1 rank=$2 pattern=$3 bad=0 args=()
     shift 3
@@ -39,7 +39,7 @@ without nothing all "$ready" --
 without memfd all 'no anonymous shared memory.* \(memfd_create: .*\): a file in the session directory is tried' --
 without memfd all "$ready" --
 without memfd 1 "$ready" --
-# What is left to the module below is stock Open MPI's.
+# The calls that go to the module below are those of stock Open MPI.
 for what in memfd,file fallocate mmap; do
     without $what all 'is not served by coll/dma' -- -l bp
     without $what all "$aside" -- -l bp

@@ -1,7 +1,7 @@
 /*
- * Takes shared memory away from coll/dma, and from nobody else. Preloaded: LD_PRELOAD=libnomem_shim.so with
+ * Takes shared memory away from coll/dma, and from nothing else. Preloaded: LD_PRELOAD=libnomem_shim.so with
  *
- *   DMA_NOMEM=WHAT[,WHAT...]   of memfd, fallocate, file, mmap: these calls fail where coll/dma's files are concerned;
+ *   DMA_NOMEM=WHAT[,WHAT...]   of memfd, fallocate, file, mmap: these calls fail for coll/dma's files;
  *                              read: process_vm_readv is not permitted
  *   DMA_NOMEM_RANK=RANK        only on this rank of the world
  */

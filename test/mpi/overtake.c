@@ -1,6 +1,6 @@
 /*
- * Blocking collectives among non-blocking ones and point-to-point messages, in orders that MPI allows and that hang if
- * a collective waits where it must not: above all in the first one of a communicator, which sets it up.
+ * Blocking collectives among non-blocking ones and point-to-point messages, in orders that MPI allows. They hang if a
+ * collective waits where it must not: above all in the first collective of a communicator, which sets it up.
  */
 #include "forms.h"
 
@@ -29,7 +29,7 @@ static call_t *any_call(MPI_Comm comm, int round)
     return call;
 }
 
-/* Rank 0 enters the collective and then needs rank 1, which enters it only after rank 0's message. */
+/* Rank 0 enters the collective. It then needs rank 1, which enters it only after a message of rank 0. */
 static void overtake(MPI_Comm comm, int round)
 {
     call_t *call = any_call(comm, round);
@@ -48,8 +48,8 @@ static void overtake(MPI_Comm comm, int round)
     forms_free(call);
 }
 
-/* Rank 0 waits in a blocking collective for a rank 1 that first needs a message which rank 0 has only posted: a large
- * one, which takes rank 0's progress to go out. */
+/* Rank 0 waits in a blocking collective for rank 1, which first needs a message that rank 0 has only posted. The message
+ * is so large that it needs rank 0's progress. */
 static void serve_while_waiting(MPI_Comm comm, int round)
 {
     enum { LARGE = 1 << 18 };
@@ -70,7 +70,8 @@ static void serve_while_waiting(MPI_Comm comm, int round)
     MPI_Wait(&request, MPI_STATUS_IGNORE);
 }
 
-/* Any-source, any-tag receives posted before a communicator's set-up must not see its messages. */
+/* Receives with any source and any tag, posted before the set-up of a communicator, must not see the messages of the
+ * set-up. */
 static void wildcards(MPI_Comm comm, int round)
 {
     int token = -1, left = (rank + nranks - 1) % nranks, right = (rank + 1) % nranks;
@@ -100,7 +101,7 @@ int main(int argc, char **argv)
 
     for (int round = 0; round < ROUNDS; round++) {
         for (size_t i = 0; i < sizeof(orders) / sizeof(orders[0]); i++) {
-            /* A fresh communicator: the order meets its set-up. Then again, after it. */
+            /* On a new communicator the order meets its set-up. Then the same again. */
             MPI_Comm_dup(MPI_COMM_WORLD, &comm);
             orders[i](comm, round);
             gather(comm, round);

@@ -1,6 +1,6 @@
 #!/bin/bash
-# params.sh: every MCA parameter is known to ompi_info and to docs/user/parameters.md, refuses wrong values, and does
-# something. Runs inside ./with-build.
+# params.sh: ompi_info and docs/user/parameters.md know every MCA parameter, and each parameter refuses wrong values and has
+# an effect. Runs inside ./with-build.
 # shellcheck disable=SC1091
 set -uo pipefail
 here=$(dirname "$0")
@@ -25,7 +25,7 @@ with() {
     launch 30 2 "${mca[@]}" "$late" "$@"
 }
 
-# quiet CMD...: the data are right, and nothing else is said
+# quiet CMD...: the data are right, and nothing else is printed
 quiet() {
     local output
     output=$("$@" 2>&1) || { echo "$output"; return 1; }
@@ -49,7 +49,7 @@ ompi_info --param coll dma --level 9 --parsable |
 ok 'ompi_info lists parameters' test -s "$scratch/listed"
 ok 'ompi_info and the table agree, also about defaults' diff "$scratch/listed" <("$table" --defaults | sort)
 
-# What a user sets is what ompi_info shows without a level.
+# The parameters for users are those that ompi_info shows without a level.
 levels() {
     local level
     for level in 1 5; do
@@ -80,8 +80,8 @@ refused() {
     [ $missing = 0 ] && grep -qxF 'late: data right' <<<"$output"
 }
 
-# Wrong values of every numeric parameter, one of each in a run: below and above its bounds, and what Open MPI's own parsers
-# take for something else.
+# Wrong values of every numeric parameter, one for each parameter in a run: below and above its bounds, and values that Open
+# MPI's own parsers read as something else.
 below=() above=() negative=() wraps=() garbage=()
 while read -r name _ least most zero _; do
     low=$(awk -v n="$least" 'BEGIN { printf "%.15g", n - 1 }')

@@ -1,6 +1,6 @@
 #!/bin/bash
-# state.sh: coll_dma_state says who waits for whom in jobs in which a rank is late, stopped, or not yet in the set-up, also on
-# three hosts; to the owner of the job alone; and nothing is left behind. Runs inside ./with-build.
+# state.sh: coll_dma_state says which ranks wait for which, in jobs in which a rank is late, stopped, or not yet in the
+# set-up, also on three hosts. Only the owner of the job can see it, and nothing is left behind. Runs inside ./with-build.
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
@@ -11,12 +11,12 @@ build=$(cd "$DMA_TEST_BIN/../.." && pwd)
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 state=$build/tools/state/coll_dma_state
 waiting=$build/test/mpi/waiting
-# Hosts have a /tmp of their own.
+# Each host has a /tmp of its own.
 work=$(mktemp -d "$build/test/mpi/state.XXXXXX")
 trap '[ -z "${job:-}" ] || kill $job 2>/dev/null; rm -rf "$work"' EXIT
 patience=600 # tenths of a second, for what takes one on an idle machine
 
-# shows PATTERN...: soon the state of `what` has a line with each of them; it is in $work/state
+# shows PATTERN...: soon the state of `what` has a line for each of them; it is in $work/state
 shows() {
     local i pattern
     for ((i = 0; i < patience; i++)); do
@@ -31,7 +31,7 @@ shows() {
     return 1
 }
 
-# begin RANKS CALLS [child] [MPIRUN-ARGS...]: a job whose last rank does not come to call CALLS + 1; `job` is its mpirun
+# begin RANKS CALLS [child] [MPIRUN-ARGS...]: a job whose last rank does not enter call CALLS + 1; `job` is its mpirun
 begin() {
     local i more=()
     [ "${3:-}" != child ] || { more=(64 child) && set -- "$1" "$2" "${@:4}"; }
@@ -52,7 +52,7 @@ process() {
     sed -n "s/^rank $1 pid //p" "$work/out"
 }
 
-# end RANK: lets the last rank go on, and the job must end well
+# end RANK: lets the last rank go on; then the job must end with success
 end() {
     kill -USR1 "$(process "$1")"
     wait "$job" || { cat "$work/err"; return 1; }
@@ -64,7 +64,7 @@ valid() {
     "$state" --json "$@" >"$work/json" && "$root/test/json_schema.py" "$root/tools/state/state.schema.json" "$work/json"
 }
 
-# json EXPRESSION: what python finds in the document `d`
+# json EXPRESSION: the value of a python expression of the document `d`
 json() {
     "$state" --json "$what" | python3 -c "import json, sys; d = json.load(sys.stdin); print($1)"
 }
@@ -83,7 +83,7 @@ stopped() {
     shows "^process $(process 2), rank 2, stopped" "rank 2 is process $(process 2), stopped"
 }
 
-# What coll_dma_warn has printed is a line of the state, apart from the time.
+# What coll_dma_warn has printed is a line of the state, except for the time.
 same_words() {
     local i warned=
     for ((i = 0; i < patience; i++)); do
@@ -117,11 +117,11 @@ refused() {
             refuses 'belongs to user root' as $user "$work/coll_dma_state" "$(process 0)" &&
             refuses 'no process here uses coll/dma' as $user "$work/coll_dma_state" || return 1
     done
-    # the memory itself, too: not by its mode alone, but by what /proc shows
+    # the memory itself, too: not only its mode protects it, but also what /proc shows
     ! as 65534 ls "/proc/$(process 0)/fd" 2>/dev/null | grep . && [ "$(stat -Lc %a "$(descriptor "$(process 0)")")" = 600 ]
 }
 
-# descriptor PID: its memory
+# descriptor PID: the descriptor of its memory
 descriptor() {
     find "/proc/$1/fd" -lname '/memfd:coll_dma_state*'
 }
@@ -142,7 +142,7 @@ aside() {
     begin 2 3 --mca coll_dma_arena_bytes 0 && shows 'rank 0, not served: its limit is 0; 0 calls begun' && valid "$what" && end 1
 }
 
-# A process that ends takes its memory with it.
+# The memory of a process ends with the process.
 gone() {
     local pid
     begin 2 3 && shows 'for rank 1' || return 1
@@ -153,7 +153,7 @@ gone() {
     refuses "process $pid is gone" "$state" "$pid" && refuses "process $what is gone" "$state" "$what"
 }
 
-# A child that is forked has the memory of its parent, and must not be taken for it.
+# A forked child has the memory of its parent, and must not be taken for the parent.
 children() {
     begin 2 3 child && shows 'for rank 1' && [ -n "$(descriptor "$(pgrep -P "$(process 0)")")" ] &&
         [ "$(grep -c '^process' "$work/state")" = 2 ] && end 1

@@ -1,6 +1,7 @@
 /*
- * stop [BYTES]: all-gathers with data that changes from call to call, checked in every call, until rank 0 receives SIGUSR1
- * (the last byte of its block tells the others). stop.sh stops a rank meanwhile. Rank 0 ends with "N calls, data right".
+ * stop [BYTES]: all-gathers whose data change from call to call and are checked in every call, until rank 0 receives
+ * SIGUSR1. The last byte of its block tells the others. stop.sh stops a rank in between. The last line of rank 0 is "N
+ * calls, data right".
  */
 #include <mpi.h>
 #include <signal.h>

@@ -1,6 +1,6 @@
 #!/bin/bash
-# A rank that is stopped is late, not dead: after SIGSTOP for longer than every time limit that is on, and SIGCONT, the
-# collectives go on with the right data; meanwhile a line says who is waited for. stop.sh [-- MPIRUN-ARGS...]
+# A rank that is stopped is late, not dead. After SIGSTOP for longer than every time limit that is on, and SIGCONT, the
+# collectives go on with the right data. In between, a line says which rank is waited for. stop.sh [-- MPIRUN-ARGS...]
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 # shellcheck source=test/mpi/common.sh
@@ -20,7 +20,7 @@ stopped() {
     launch 60 "$ranks" --mca pml ob1 --mca mpi_yield_when_idle 1 --mca coll_dma_warn 1 "${args[@]}" \
         "$program" "$bytes" >"$work/out" 2>"$work/err" &
     job=$!
-    for ((i = 0; i < 10000; i++)); do # the ranks' lines come in any order
+    for ((i = 0; i < 10000; i++)); do # the lines of the ranks come in any order
         pid=$(sed -n "s/^rank $who pid //p" "$work/out") first=$(sed -n 's/^rank 0 pid //p' "$work/out")
         [ -z "$pid" ] || [ -z "$first" ] || ! grep -q '^looping$' "$work/out" || break
         sleep 0.01
@@ -56,7 +56,7 @@ args=("$@")
 for what in '2 1 64' '3 0 64' '2 0 8192' '3 2 200000'; do
     read -r ranks who bytes <<<"$what"
     stopped "$ranks" "$who" "$bytes" >"$work/why"
-    status=$? # of that, not of what is in the line below
+    status=$? # of that job, not of the line below
     verdict "rank $who of $ranks stopped, $bytes bytes: $(cat "$work/why")" $status
 done
 finish

@@ -39,7 +39,7 @@ int world_rank, world_size;
 
 static bool known(const char *name)
 {
-    for (int i = 0; i < OPS; i++) {
+    for (int i = 0; i < nops; i++) {
         if (strcmp(ops[i].name, name) == 0) {
             return true;
         }

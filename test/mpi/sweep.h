@@ -1,22 +1,22 @@
 /*
- * The random sweep: parts shared by its files. A case is derived by every rank from (seed, case number) alone; what a
- * correct call must leave in memory is computed from the definition of the collective and from type maps of our own.
+ * The random sweep: what its files share. Each rank derives a case from (seed, case number) alone. What a correct call must
+ * leave in memory is computed from the definition of the collective, and from type maps of our own.
  *
  *   sweep.c          options, threads, the loop over cases, results
  *   sweep_case.c     derives one case
  *   sweep_call.c     one call: its counts, buffers and expected bytes
  *   sweep_run.c      runs a case: posts, starts, completes, checks
- *   sweep_ops.c      the table of operations: a new one is a new row
+ *   sweep_ops.c      the table of operations: a new operation is a new row
  *   sweep_type.c     datatypes together with their type maps
- *   sweep_buffer.c   buffers with canaries, their expected images
- *   sweep_memory.c   the memory they are in: of the host, or of devices
+ *   sweep_buffer.c   buffers with canaries, and their expected contents
+ *   sweep_memory.c   the memory of buffers: of the host, or of devices
  *   sweep_proof.c    that engines served device memory
  *   sweep_comm.c     communicators
  *   sweep_noise.c    random numbers, skew between ranks, the user's own messages
  *   sweep_report.c   failures and the watchdog
  *   sweep_cover.c    what was covered, feature by feature and pair by pair
  *
- * With several threads each runs cases of its own, on communicators of its own.
+ * With several threads, each thread runs cases of its own, on communicators of its own.
  */
 #ifndef SWEEP_H
 #define SWEEP_H
@@ -26,7 +26,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* ---- random numbers: a stream is named by up to three numbers below the seed ---- */
+/* ---- random numbers: a stream is named by up to three numbers and the seed ---- */
 typedef struct {
     uint64_t state;
 } rng_t;
@@ -36,7 +36,7 @@ rng_t rng_make(uint64_t a, uint64_t b, uint64_t c); /* uses the seed of the run 
 uint64_t rng_next(rng_t *rng);
 long rng_below(rng_t *rng, long n); /* 0 ... n-1 */
 bool rng_chance(rng_t *rng, int percent);
-long rng_log(rng_t *rng, long low, long high); /* log-uniform in low ... high, from 1 up */
+long rng_log(rng_t *rng, long low, long high); /* log-uniform in low ... high; low is at least 1 */
 
 /* ---- communicators ---- */
 typedef enum { COMM_WORLD, COMM_DUP, COMM_SPLIT, COMM_REVERSED, COMM_SUBSET, COMM_MERGED, COMM_KINDS } comm_kind_t;
@@ -48,16 +48,17 @@ typedef struct {
     comm_kind_t kind;
     bool fresh;
     int rank, size;
-    int *world; /* world rank of each member: names the sender in the data, so that crosstalk shows */
+    /* world rank of each member: it names the sender in the data, so that data of another communicator is noticed */
+    int *world;
 } comm_t;
 
 /* The world of this thread. */
 extern _Thread_local MPI_Comm base_comm;
 
-/* Collective over the world; comm_free is local as far as we know, but MPI may make it wait for the others. */
+/* Collective over the world. comm_free needs no other rank as far as we know, but MPI may make it wait for the others. */
 void comm_make(comm_t *c, comm_kind_t kind, bool fresh, rng_t rng);
 void comm_free(comm_t *c);
-/* Only MPI's handle. */
+/* Frees only MPI's handle. */
 void comm_release(comm_t *c);
 
 /* ---- datatypes ---- */
@@ -75,7 +76,7 @@ typedef enum {
 } type_kind_t;
 extern const char *const type_kind_names[TYPE_KINDS];
 
-/* The signature of a message is a number of units; a unit is one basic type or a few in a row. */
+/* The signature of a message is a number of units. A unit is one basic type, or a few in a row. */
 enum { UNIT_PARTS = 3 };
 typedef struct {
     const char *name;
@@ -97,7 +98,7 @@ typedef struct {
     bool owned;
     long units; /* in one element */
     long lb, extent;
-    long low, high; /* first data byte and the one after the last of one element */
+    long low, high; /* first data byte of one element, and the byte after the last */
     int npieces;
     piece_t *pieces; /* in the order of the signature */
 } type_t;
@@ -105,17 +106,17 @@ typedef struct {
 /* Makes a type whose elements divide `total` units. `slots` units in all will lie one after the other, perhaps with gaps
  * of up to `gaps` elements. `single`: an element is one unit. */
 void type_make(type_t *t, type_kind_t kind, int unit, long total, long slots, int gaps, bool single, rng_t *rng);
-void type_release(type_t *t); /* gives MPI's handle back; the map stays */
+void type_release(type_t *t); /* frees MPI's handle; the map stays */
 void type_free(type_t *t);
 
 /* ---- memory ---- */
 typedef enum {
     MEMORY_HOST,
     MEMORY_PINNED,
-    MEMORY_REGISTERED, /* the CPU reaches these three */
+    MEMORY_REGISTERED, /* the CPU can access these three */
     MEMORY_DEVICE,
-    MEMORY_PART, /* of an allocation that has other buffers */
-    MEMORY_END,  /* ends where the allocation ends; these three are what engines serve */
+    MEMORY_PART, /* a part of an allocation that has other buffers */
+    MEMORY_END,  /* the buffer ends where the allocation ends; engines serve these three */
     MEMORY_FINE,
     MEMORY_MANAGED,
     MEMORY_OTHER, /* of another device than the rank's own */
@@ -125,21 +126,21 @@ extern const char *const memory_names[MEMORY_KINDS];
 
 typedef enum {
     MEMORY_MODE_HOST,
-    MEMORY_MODE_DEVICE, /* what engines serve, everywhere */
-    MEMORY_MODE_RANKS,  /* on some ranks, host memory on others */
+    MEMORY_MODE_DEVICE, /* kinds that engines serve, on all ranks */
+    MEMORY_MODE_RANKS,  /* the same on some ranks, host memory on others */
     MEMORY_MODE_ANY,    /* each buffer its own kind */
     MEMORY_MODES
 } memory_mode_t;
 extern const char *const memory_mode_names[MEMORY_MODES];
 
 typedef struct call call_t;
-bool memory_open(void);  /* before anything else here; false: there is no device */
+bool memory_open(void);  /* call this first; false: there is no device */
 void memory_begin(void); /* in each thread */
 memory_kind_t memory_choose(const call_t *call, bool sending);
-/* Whether the types of a call are dense, on all ranks: else engines have nothing to do. */
+/* Whether the types of a call are dense on all ranks. Otherwise engines have nothing to do. */
 bool memory_plain_types(const call_t *call);
 bool memory_reachable(memory_kind_t kind); /* by the CPU */
-/* May change the kind to one that there is room for; `from` is what memory_give wants back. */
+/* May change the kind to one that has room. memory_give gets `from`. */
 void *memory_take(memory_kind_t *kind, size_t bytes, void **from);
 void memory_give(memory_kind_t kind, void *from);
 void memory_copy(void *to, const void *from, size_t bytes);
@@ -148,37 +149,38 @@ void memory_print(void); /* collective */
 /* ---- buffers ---- */
 typedef struct {
     long elements;
-    long displ;             /* in elements; any number if there are none */
-    uint64_t before, after; /* name the data that lies here before and after the call: who sends what to whom */
+    long displ;             /* in elements; any number if the buffer has none */
+    uint64_t before, after; /* they name the data that is here before and after the call: who sends what to whom */
 } block_t;
 
 typedef struct {
     unsigned char *memory;
     size_t bytes;
-    void *base;         /* what MPI gets; NULL if there is no data and the dice said so */
+    void *base;         /* what MPI gets; NULL if there is no data and chance says so */
     long origin;        /* of the base in memory */
     unsigned char *map; /* of fenced buffers, with its length */
     size_t mapped;
-    unsigned char *device, *allocation; /* of device memory: where `memory` is there, and in what */
+    /* of device memory: where `memory` is on the device, and in which allocation */
+    unsigned char *device, *allocation;
     uint64_t canary;
     const type_t *type;
     memory_kind_t kind;
-    void *from; /* what memory_take gave */
-    int filled; /* the block that has data before the call, or one of: */
+    void *from; /* from memory_take */
+    int filled; /* the block that has data before the call, or one of these: */
     int nblocks;
     block_t *blocks;
 } buffer_t;
 
 enum { NO_BLOCKS = -1, ALL_BLOCKS = -2 };
-/* Takes the blocks over. `align` is what the base is a multiple of, at least. */
+/* Takes over the blocks. The base is a multiple of at least `align`. */
 void buffer_make(buffer_t *b, const type_t *type, int nblocks, block_t *blocks, int align, memory_kind_t kind,
                  bool device, rng_t *rng);
 void buffer_free(buffer_t *b);
-/* What the memory holds before the call: canaries, and data of round `round` in the blocks that are filled. */
+/* Fills the memory as it must be before the call: canaries, and data of round `round` in the blocks that are filled. */
 void buffer_fill(buffer_t *b, int round);
-/* Overwrites all of it: whoever still reads it is too late. */
+/* Overwrites all of it: a rank that still reads it is too late. */
 void buffer_scribble(buffer_t *b);
-/* True if it still holds that; or, if `after`, data in all blocks; else `text` says where it does not. */
+/* True if it still has these contents; or, if `after`, data in all blocks. Otherwise `text` says where it differs. */
 bool buffer_check(const buffer_t *b, bool after, int round, char *text, size_t room);
 
 /* ---- calls ---- */
@@ -212,10 +214,10 @@ struct call {
     counts_kind_t counts;
     bool in_place;
     int rounds; /* how often a persistent request is started */
-    /* as this rank likes */
+    /* each rank chooses these */
     side_t send, recv;
     bool scribble;     /* overwrite the send buffer as soon as the call is complete, instead of checking it */
-    bool odd_ignored;  /* in place: pass nonsense where the standard says that it is ignored */
+    bool odd_ignored;  /* in place: pass nonsense where the standard says that an argument is ignored */
     bool keep_types;   /* until the end, not only until the call has returned */
     bool check_late;   /* at the end of the case, not when the call is complete */
     int started, done; /* rounds */
@@ -224,12 +226,12 @@ struct call {
 
 struct op {
     const char *name;
-    bool to_each; /* a block for every rank, else one for all of them */
+    bool to_each; /* a block for each rank; otherwise one block for all ranks */
     bool vector;
-    int (*start)(const call_t *call, MPI_Request *request); /* as the call's form says */
+    int (*start)(const call_t *call, MPI_Request *request); /* in the form of the call */
 };
-enum { OPS = 4 };
-extern const op_t ops[OPS];
+extern const op_t ops[];
+extern const int nops;
 
 /* Units in the largest block. */
 long call_largest(const call_t *call);
@@ -237,7 +239,7 @@ long call_largest(const call_t *call);
 void call_prepare(call_t *call, rng_t *rng);
 void call_describe(const call_t *call, char *text, size_t room);
 void call_release_types(call_t *call);
-/* Compares the buffers with what they must hold now. */
+/* Compares the buffers with what they must contain now. */
 bool call_check(const call_t *call);
 void call_free(call_t *call);
 
@@ -247,12 +249,12 @@ void skew_late(rng_t *rng);
 
 typedef enum {
     TRAFFIC_NONE,
-    TRAFFIC_AROUND,   /* both posted before, completed after */
+    TRAFFIC_AROUND,   /* both are posted before, and completed after */
     TRAFFIC_LATE,     /* sent before, received only after */
-    TRAFFIC_WILDCARD, /* wildcard receive posted before, sent after */
-    TRAFFIC_NEEDED,   /* odd ranks cannot enter before an Isend of their even neighbour has arrived */
-    TRAFFIC_BETWEEN,  /* sent before, received when all is under way */
-    TRAFFIC_CROSSED,  /* the even ranks have posted all before the odd ones, in an Ssend, let them begin */
+    TRAFFIC_WILDCARD, /* a receive with wildcards is posted before, the send comes after */
+    TRAFFIC_NEEDED,   /* odd ranks cannot enter before an Isend of their even neighbor has arrived */
+    TRAFFIC_BETWEEN,  /* sent before, received when everything is under way */
+    TRAFFIC_CROSSED,  /* the even ranks have posted everything before they let the odd ones begin, with an Ssend */
     TRAFFIC_KINDS
 } traffic_kind_t;
 extern const char *const traffic_kind_names[TRAFFIC_KINDS];
@@ -302,7 +304,8 @@ typedef struct {
     long number;
     shape_t shape;
     skew_kind_t skew;
-    bool waits_between; /* requests may be waited for between the calls, which are then in the same order everywhere */
+    /* requests may be waited for between the calls; then the calls are in the same order on all ranks */
+    bool waits_between;
     int ncalls;
     call_t calls[MOST_CALLS];
     comm_t fresh; /* if it has a size anywhere */
@@ -314,18 +317,18 @@ typedef struct {
 void case_setup(void);    /* the pool of communicators; collective over the world of this thread */
 void case_teardown(void); /* collective */
 bool case_run(long number);
-/* Runs what has been derived and prepared and frees its calls; whether it was right. */
+/* Runs what was derived and prepared, and frees its calls. Returns whether it was right. */
 bool case_execute(case_t *c, traffic_t *traffic);
 
 /* ---- proof ---- */
 void proof_begin(void);
 void proof_call(long number, int index, const call_t *call); /* prepared */
 void proof_case(const case_t *c);                            /* done */
-/* Collective; marks cases that engines should have served and did not. */
+/* Collective. Marks cases that engines should have served and did not serve. */
 void proof_end(char *wrong);
 
 /* ---- reports ---- */
-/* What failures and the watchdog say: the case, its calls, where in it the rank is (-1: in no call). */
+/* What failures and the watchdog print: the case, its calls, and where in it the rank is (-1: in no call). */
 void report_signals(void); /* the watchdog and crashes */
 void report_case(long number, const char *text);
 void report_call(int call, const char *text);
@@ -346,7 +349,7 @@ typedef enum {
     COVER_COMM,
     COVER_SIZE,
     COVER_SHAPE,
-    COVER_PAIRED, /* of the groups before this one, also every pair is counted */
+    COVER_PAIRED, /* pairs are counted, too, of the groups before this one */
     COVER_COMM_USE = COVER_PAIRED,
     COVER_UNIT,
     COVER_TYPES,

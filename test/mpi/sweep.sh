@@ -1,13 +1,13 @@
 #!/bin/bash
-# The random sweep over 1-9 ranks, all operations and forms, both pmls, every forced variant, threads and unkind
-# parameters; at least 20,000 cases, of which every feature is in 500 and every pair of features in some.
-# Runs inside ./with-build.
+# The random sweep over 1 to 9 ranks, all operations and forms, both pmls, every forced variant, threads and extreme
+# parameters: at least 20,000 cases. Every feature is in 500 of them, and every pair of features in some. Runs inside
+# ./with-build.
 #
 #   sweep.sh [-s SEED] [-x PERCENT] [-p ucx] [-r FIRST-LAST] [-q] [-v] [-- MPIRUN-ARGS...]
-#     -s  seed (default 1); -x so many percent of the cases; -v also prints what they covered; -q instead of all this 2,000
+#     -s  seed (default 1); -x this percentage of the cases; -v also prints what they covered; -q instead of all this 2,000
 #         cases in a few runs
 #     -p ucx  the same cases over pml ucx only
-#     -r  only these of its runs, as -v numbers them. Coverage is judged where nothing is left out
+#     -r  only these of its runs, as -v numbers them. Coverage is judged only if nothing is left out
 #     MPIRUN-ARGS  instead of "--mca coll dma"; with "--mca coll ^dma" without what stock Open MPI gets wrong
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -38,9 +38,9 @@ trap 'rm -f "$log" "$covers"' EXIT
 ob1='--mca pml ob1 --mca mpi_yield_when_idle 1'
 ucx='--mca pml ucx --mca pml_ucx_tls any --mca pml_ucx_devices any --mca mpi_yield_when_idle 1'
 [ "$pml" != ucx ] || ob1=$ucx
-# As users run it when there is a core for each rank.
+# As users run it when each rank has a core.
 spin=${ob1/when_idle 1/when_idle 0}
-# Everything small, so that rings, slots and chunk buffers wrap all the time.
+# Everything is small, so that rings, slots and chunk buffers wrap all the time.
 tight='--mca coll_dma_slot_bytes 256 --mca coll_dma_chunk_bytes 4096 --mca coll_dma_ring_depth 4 --mca coll_dma_cross_memory 0'
 
 # sweep_run RANKS CASES ARGS [OPTION...]: one mpirun; its cases are added to `passed` and `failed`
@@ -72,7 +72,7 @@ sweep_run() {
     grep -E '^(covers|pair) ' "$log" >>"$covers"
 }
 
-# All of this would pass as well if another component did the work.
+# All of this would also pass if another component carried out the calls.
 if [ "${base[*]}" = '--mca coll dma' ]; then
     launch 60 2 "${base[@]}" --mca coll_dma_verbose 1 "$sweep" -n 1 </dev/null >"$log" 2>&1
     grep -Eq 'coll/dma: .* 2 ranks, ready' "$log"
@@ -121,18 +121,18 @@ sweep_run 2 400 "$ob1 $tight --mca coll_dma_chunk_depth 1"
 sweep_run 5 200 "$ob1 $tight --mca coll_dma_chunk_depth 2"
 sweep_run 4 200 "$ucx $tight --mca coll_dma_chunk_depth 3 --mca coll_dma_variant host_pipe"
 sweep_run 3 300 "$ob1 --mca coll_dma_cross_memory 0"
-# Without shared memory, or soon without: blocking calls go to the module below, the others by messages.
+# Without shared memory, or soon without it: blocking calls go to the module below, and messages carry out the others.
 sweep_run 2 300 "$ob1 --mca coll_dma_arena_bytes 0" -l b
 sweep_run 3 300 "$ucx --mca coll_dma_arena_bytes 0" -l b
 sweep_run 4 300 "$ob1 --mca coll_dma_arena_bytes 400000" -l b
-# Four threads have 36 communicators in use at once: with room for all of them, and without.
+# Four threads use 36 communicators at once: with room for all of them, and without.
 roomy="$ob1 --mca coll_dma_arena_bytes 67108864"
 sweep_run 2 400 "$roomy" -t 4
 sweep_run 3 300 "$roomy" -t 4
 sweep_run 4 200 "$roomy" -t 4
 sweep_run 4 200 "$ob1" -t 4 -l b
-# Reading a peer's memory begins to fail on one rank, in the middle of everything. Open MPI's own messages, which would
-# not survive that, do without.
+# Reading a peer's memory begins to fail on one rank, in the middle of the run. Open MPI's own messages would not survive
+# that, so they do not read.
 refused="$ob1 --mca btl_vader_single_copy_mechanism none --mca smsc ^cma,knem,xpmem -x UCX_TLS=^cma -x LD_PRELOAD=$shim -x DMA_BREAK_READ=1:150"
 sweep_run 3 200 "$refused"
 sweep_run 3 400 "$refused --mca coll_dma_variant host_reach"
@@ -140,7 +140,7 @@ sweep_run 2 700 "$spin"
 sweep_run 3 200 "$spin"
 sweep_run 4 100 "$spin"
 
-# Sums over the runs: a feature counts cases, a pair counts calls.
+# Sums over the runs: cases of each feature, and calls of each pair.
 summary=$(awk '{ n = $NF; $NF = ""; sum[$0] += n } END { for (f in sum) printf "%s%d\n", f, sum[f] }' "$covers" | sort)
 [ $verbose = 0 ] || grep '^covers' <<<"$summary"
 

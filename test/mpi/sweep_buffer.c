@@ -1,15 +1,15 @@
 /*
- * Buffers with canaries. Memory of one buffer:
+ * Buffers with canaries. The memory of one buffer:
  *
  *   | guard | first block's bytes and gaps ... last block's | guard |
- *              ^ base (anywhere, with negative displacements even after the first data byte)
+ *              ^ base (anywhere; with negative displacements even after the first data byte)
  *
- * Every byte that is not data is a canary whose value depends on its place. A check compares the whole memory with a
- * picture of what it must hold. Some buffers end right before a page that may not be touched, without the second guard:
- * they catch whoever reads too much.
+ * Every byte that is not data is a canary whose value depends on its place. A check compares the whole memory with the
+ * expected contents. Some buffers end directly before a page that may not be accessed, without the second guard: they catch
+ * reads beyond the end.
  *
- * A buffer in device memory has the same memory on the device, somewhere in an allocation, and what is called its memory
- * here is where the host writes and reads it: it goes there after every fill and comes back before every check.
+ * A buffer in device memory has the same memory on the device, somewhere in an allocation. What is called its memory here is
+ * where the host writes and reads it. It is copied to the device after every fill, and back before every check.
  */
 #include "sweep.h"
 
@@ -23,7 +23,7 @@
 
 enum { GUARD = 64, PAGE = 4096, GRAIN = 64 };
 
-/* Byte `at` of a row of bytes is row[at % 256], plus a number that steps every 256 bytes: fast to write. */
+/* Byte `at` of a row of bytes is row[at % 256], plus a number that changes every 256 bytes. Such a row is fast to write. */
 typedef struct {
     unsigned char row[256];
     unsigned char step;
@@ -73,7 +73,7 @@ static long element_at(const buffer_t *b, const block_t *block, long element)
     return b->origin + (block->displ + element) * b->type->extent;
 }
 
-/* Where the data of all blocks lies, relative to the base; false if there is none. */
+/* Where the data of all blocks is, relative to the base. False if there is none. */
 static bool span(const buffer_t *b, long *low, long *high)
 {
     *low = LONG_MAX;
@@ -99,7 +99,7 @@ static void *checked(void *memory, size_t bytes)
     return memory;
 }
 
-/* Memory of which the last `used` bytes, a multiple of 8, lie before a forbidden page. */
+/* Memory whose last `used` bytes, a multiple of 8, end at a forbidden page. */
 static void make_fenced(buffer_t *b, size_t used)
 {
     b->mapped = (used + PAGE - 1) / PAGE * PAGE + PAGE;
@@ -109,7 +109,7 @@ static void make_fenced(buffer_t *b, size_t used)
     b->memory = b->map + b->mapped - PAGE - used;
 }
 
-/* Memory of another kind: the CPU reaches it, or has a place of its own for it. */
+/* Memory of another kind: the CPU can access it, or has a mirror of it. */
 static unsigned char *make_kind(buffer_t *b)
 {
     unsigned char *memory = memory_take(&b->kind, b->bytes, &b->from);
@@ -156,7 +156,7 @@ void buffer_make(buffer_t *b, const type_t *type, int nblocks, block_t *blocks, 
         /* The end of the data, rounded up to the alignment, is the end of the memory. */
         b->origin = (b->origin + 63) / 64 * 64;
         long end = b->origin + (high + align - 1) / align * align;
-        long shift = (8 - end % 8) % 8; /* only without alignment the end may lie anywhere */
+        long shift = (8 - end % 8) % 8; /* the end may be anywhere only without an alignment */
         b->origin += shift;
         b->bytes = (size_t)(end + shift);
         if (kind == MEMORY_HOST) {
@@ -239,7 +239,7 @@ void buffer_scribble(buffer_t *b)
     }
 }
 
-/* What lies at a byte of the memory, for messages. */
+/* Describes what is at a byte of the memory, for messages. */
 static void name_byte(const buffer_t *b, long at, char *text, size_t room)
 {
     for (int i = 0; i < b->nblocks; i++) {
@@ -261,7 +261,7 @@ static void name_byte(const buffer_t *b, long at, char *text, size_t room)
 
 bool buffer_check(const buffer_t *b, bool after, int round, char *text, size_t room)
 {
-    static _Thread_local unsigned char *picture; /* kept: fresh pages would cost more than the comparison */
+    static _Thread_local unsigned char *picture; /* kept, because fresh pages would cost more than the comparison */
     static _Thread_local size_t picture_bytes;
     if (b->bytes > picture_bytes) {
         free(picture);

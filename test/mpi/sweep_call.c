@@ -1,6 +1,6 @@
 /*
- * One call: how much goes from whom to whom, and on this rank the types, the buffers and the bytes they must hold before
- * and after, all from the definition of the collective.
+ * One call: how much each rank sends to each other, and, for this rank, the types, the buffers and the bytes that they must
+ * contain before and after the call. All of it follows from the definition of the collective.
  */
 #include "sweep.h"
 
@@ -13,7 +13,7 @@ const char *const blocks_kind_names[BLOCKS_KINDS] = {"in a row", "apart", "from 
 
 enum { MOST_TIMES = 4, MOST_GAP = 3 };
 
-/* Units from one rank to another (or to all). In place, what i sends to j is what j sends to i. */
+/* Units from one rank to another, or to all. In place, i sends as much to j as j sends to i. */
 static long units_between(const call_t *call, int source, int target)
 {
     int size = call->comm->size;
@@ -55,12 +55,13 @@ static type_kind_t choose_kind(rng_t *rng, const call_t *call, long bytes)
     if (memory_plain_types(call)) {
         return (type_kind_t)rng_below(rng, 2);
     }
-    /* A big message in small pieces only measures the datatype engine. */
+    /* A big message in small pieces would only measure the datatype engine. */
     bool plain = bytes > 65536 ? bytes > 1 << 20 || !rng_chance(rng, 20) : rng_chance(rng, 25);
     return plain ? (type_kind_t)rng_below(rng, 2) : (type_kind_t)(2 + rng_below(rng, TYPE_KINDS - 2));
 }
 
-/* Where the blocks of a v-variant lie: in a row or in any order with gaps, perhaps from before the base on. */
+/* Where the blocks of a v-variant lie: one after the other, or in any order with gaps, and perhaps beginning before the
+ * base. */
 static void spread(side_t *side, block_t *blocks, int n, rng_t *rng)
 {
     int *order = malloc((size_t)n * sizeof(*order));
@@ -83,7 +84,7 @@ static void spread(side_t *side, block_t *blocks, int n, rng_t *rng)
     for (int i = 0; i < n; i++) {
         blocks[i].displ -= shift;
         if (blocks[i].elements == 0 && rng_chance(rng, 30)) {
-            blocks[i].displ = rng_below(rng, 1 << 20); /* nothing will be looked for there */
+            blocks[i].displ = rng_below(rng, 1 << 20); /* nothing is checked there */
         }
         side->counts[i] = (int)blocks[i].elements;
         side->displs[i] = (int)blocks[i].displ;
@@ -107,7 +108,8 @@ static void prepare_side(call_t *call, bool sending, rng_t *rng)
         blocks[i].after = key_of(call, source, target);
         blocks[i].before = op->to_each ? key_of(call, comm->rank, i) : blocks[i].after;
     }
-    /* Stock Open MPI 4.1 chooses its all-gatherv by the size of an element, which may differ between ranks, and hangs. */
+    /* Stock Open MPI 4.1 chooses its all-gather-v by the size of an element, which may differ between ranks, and then
+     * hangs. */
     bool single = op->vector && !op->to_each && call->form == FORM_BLOCKING && options.stock[FORM_BLOCKING];
     type_make(&side->type, choose_kind(rng, call, slots / n * units[call->unit].bytes), call->unit, call->total, slots,
               n * MOST_GAP, single, rng);
@@ -119,7 +121,7 @@ static void prepare_side(call_t *call, bool sending, rng_t *rng)
     if (vector) {
         spread(side, blocks, n, rng);
     }
-    /* A communicator of one rank is left to stock Open MPI, which copies with the processor. */
+    /* Communicators of one rank are left to stock Open MPI, which copies with the processor. */
     bool device = options.device > 0 && comm->size > 1 && rng_chance(rng, options.device);
     buffer_make(&side->buffer, &side->type, n, blocks, units[call->unit].bytes == 1 ? 1 : 8,
                 memory_choose(call, sending), device, rng);
@@ -135,7 +137,7 @@ void call_prepare(call_t *call, rng_t *rng)
         call->scribble = rng_chance(rng, 50);
     }
     call->odd_ignored = rng_chance(rng, 50);
-    /* A communicator of one rank is left to stock Open MPI. */
+    /* Communicators of one rank are left to stock Open MPI. */
     bool stock = options.stock[FORM_PERSISTENT] || call->comm->size == 1;
     call->keep_types = rng_chance(rng, 30) || (stock && call->form == FORM_PERSISTENT);
     call->check_late = rng_chance(rng, 40);

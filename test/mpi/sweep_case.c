@@ -1,8 +1,8 @@
 /*
  * One case: a few calls on one or several communicators, with skew and the user's own messages around them.
  *
- * What all ranks must agree on comes from one stream of random numbers; what MPI leaves to each rank (datatypes with
- * the right signature, where buffers lie, how late it comes) from streams of its own.
+ * What all ranks must agree on comes from one stream of random numbers. What MPI leaves to each rank (datatypes with the
+ * right signature, the place of buffers, the time of arrival) comes from streams of its own.
  */
 #include "sweep.h"
 
@@ -11,7 +11,7 @@
 #include <string.h>
 
 enum { POOL = 8, MOST_FLIGHT = 8, MOST_ROUNDS = 3 };
-/* Bytes of all blocks of a buffer, roughly, so that a case of many ranks does not take long. */
+/* Bytes of all blocks of a buffer, roughly. It is limited so that a case of many ranks does not take long. */
 enum { MOST_BUFFER = 1 << 21, MOST_DEVICE_BUFFER = 1 << 26 };
 
 const char *const shape_names[SHAPE_KINDS] = {"one call", "2-4 calls", "2-8 in flight over 2-3 communicators",
@@ -27,7 +27,7 @@ void case_setup(void)
 {
     for (int i = 0; i < POOL; i++) {
         rng_t rng = rng_make(0, (uint64_t)i, (uint64_t)thread_index);
-        /* The world is there once: two entries would look like two communicators. */
+        /* The world is in the pool once: two entries would look like two communicators. */
         comm_kind_t kind = (comm_kind_t)(i < COMM_KINDS ? i : COMM_DUP + i % COMM_KINDS);
         comm_make(&pool[i], kind, false, rng);
     }
@@ -65,7 +65,7 @@ static long choose_bytes(rng_t *rng, shape_t shape, int ranks)
     return rng_log(rng, at_most(limit, dice < 96 ? 16384 : 65536), limit);
 }
 
-/* Half of the larger sizes are made divisible, so that types of many units fit. */
+/* Half of the larger sizes are rounded to divisible numbers, so that types of many units fit. */
 static long choose_total(rng_t *rng, long bytes, const unit_t *unit)
 {
     long total = bytes / unit->bytes;
@@ -77,7 +77,7 @@ static const op_t *choose_op(rng_t *rng)
 {
     const op_t *op;
     do {
-        op = &ops[rng_below(rng, OPS)];
+        op = &ops[rng_below(rng, nops)];
     } while (options.only != NULL && strcmp(options.only, op->name) != 0);
     return op;
 }
@@ -111,7 +111,7 @@ static comm_t *choose_comm(case_t *c, rng_t *rng, int first, int index)
         return &c->fresh;
     }
     switch (c->shape) {
-    case SHAPE_FLIGHT: /* neighbours in the pool, of which the first two calls take different ones */
+    case SHAPE_FLIGHT: /* neighbors in the pool; the first two calls take different ones */
         return &pool[(first + (index < 2 ? index : (int)rng_below(rng, 3))) % POOL];
     case SHAPE_BURST:
         return &pool[(first + rng_below(rng, 2)) % POOL];
@@ -136,7 +136,7 @@ static void choose_call(case_t *c, int index, int first, rng_t *rng)
     long bytes = choose_bytes(rng, c->shape, world_size);
     call->total = choose_total(rng, call->op->vector ? (bytes + 1) / 2 : bytes, &units[call->unit]);
     call->rounds = call->form == FORM_PERSISTENT ? choose_rounds(rng) : 1;
-    /* In place, stock Open MPI 4.1 hangs or gets these wrong. */
+    /* In place, stock Open MPI 4.1 hangs or is wrong. */
     if (options.stock[call->form] &&
         (call->form == FORM_PERSISTENT || (call->form == FORM_NONBLOCKING && call->op->to_each))) {
         call->in_place = false;
@@ -158,7 +158,7 @@ static traffic_kind_t choose_traffic(const case_t *c, rng_t *rng)
     return rng_chance(rng, 40) ? TRAFFIC_NONE : (traffic_kind_t)(1 + rng_below(rng, TRAFFIC_CROSSED - 1));
 }
 
-/* Decides everything that all ranks share; makes the fresh communicator. */
+/* Decides everything that all ranks share, and makes the new communicator. */
 static void choose(case_t *c, long number)
 {
     rng_t rng = rng_make((uint64_t)number, STREAM_SHAPE, 0);
@@ -174,7 +174,7 @@ static void choose(case_t *c, long number)
     c->waits_between = rng_chance(&rng, 40);
     c->has_fresh = rng_chance(&rng, 8);
     c->free_early = c->has_fresh && rng_chance(&rng, 60);
-    /* Requests of stock Open MPI 4.1 do not survive their communicator. */
+    /* Requests of stock Open MPI 4.1 do not outlive their communicator. */
     c->free_early &= !options.stock[FORM_NONBLOCKING] && !options.stock[FORM_PERSISTENT];
     comm_kind_t kind = (comm_kind_t)(COMM_DUP + rng_below(&rng, COMM_KINDS - COMM_DUP));
     if (c->has_fresh) {

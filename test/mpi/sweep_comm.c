@@ -25,7 +25,7 @@ static MPI_Comm make_split(rng_t *rng)
 static MPI_Comm make_subset(rng_t *rng)
 {
     int *ranks = malloc((size_t)world_size * sizeof(*ranks));
-    for (int i = 0; i < world_size; i++) { /* a random order, of which the first few are taken */
+    for (int i = 0; i < world_size; i++) { /* a random order, whose first few are taken */
         int j = (int)rng_below(rng, i + 1);
         ranks[i] = ranks[j];
         ranks[j] = i;

@@ -1,6 +1,6 @@
 /*
- * What the cases covered: how many cases had a feature and how many calls had a pair of them, counted by each rank of
- * what it has seen. A pair is two features of different groups among the first few groups.
+ * What the cases covered: how many cases had a feature, and how many calls had a pair of features. Each rank counts what it
+ * has seen. A pair is two features of different groups, among the first few groups.
  */
 #include "sweep.h"
 
@@ -8,8 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static const char *const operation_names[] = {"allgather", "allgatherv", "alltoall", "alltoallv"};
-_Static_assert(sizeof(operation_names) / sizeof(operation_names[0]) == OPS, "a name for each");
 static const char *const place_names[] = {"out of place", "in place"};
 static const char *const byte_names[] = {"0", "1-32", "33-96", "97-1K", "1K-16K", "16K-64K", "more than 64K"};
 static const char *const size_names[] = {"1", "2", "3", "4", "5", "6", "7", "8", "9"};
@@ -35,7 +33,7 @@ static const struct {
     {                                                                                                                  \
         name, (int)(sizeof(values) / sizeof(values[0])), values                                                        \
     }
-    [COVER_OPERATION] = GROUP("operation", operation_names),
+    [COVER_OPERATION] = {"operation", 0, NULL}, /* the table of operations has their number and names */
     [COVER_FORM] = {"form", FORM_KINDS, form_names},
     [COVER_PLACE] = GROUP("buffers", place_names),
     [COVER_SEND_TYPE] = {"send type", TYPE_KINDS, type_kind_names},
@@ -62,6 +60,16 @@ static const struct {
 #undef GROUP
 };
 
+static int values_of(cover_group_t group)
+{
+    return group == COVER_OPERATION ? nops : groups[group].n;
+}
+
+static const char *value_name(cover_group_t group, int value)
+{
+    return group == COVER_OPERATION ? ops[value].name : groups[group].values[value];
+}
+
 enum { MOST_FEATURES = 128 };
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int first_of[COVER_GROUPS + 1];
@@ -73,10 +81,10 @@ static int feature(cover_group_t group, int value)
 {
     if (first_of[COVER_GROUPS] == 0) {
         for (int g = 0; g < COVER_GROUPS; g++) {
-            first_of[g + 1] = first_of[g] + groups[g].n;
+            first_of[g + 1] = first_of[g] + values_of((cover_group_t)g);
         }
     }
-    if (value < 0 || value >= groups[group].n || first_of[COVER_GROUPS] > MOST_FEATURES) {
+    if (value < 0 || value >= values_of(group) || first_of[COVER_GROUPS] > MOST_FEATURES) {
         fprintf(stderr, "sweep: there is no %s number %d\n", groups[group].name, value);
         abort();
     }
@@ -157,31 +165,31 @@ void cover_call(const call_t *call, shape_t shape)
     pthread_mutex_unlock(&lock);
 }
 
-/* What cannot be, or is up to the pool of communicators, which is made once per run. */
+/* Pairs that cannot occur, or that depend on the pool of communicators, which is made once per run, are not possible. */
 static bool possible(cover_group_t g, int a, cover_group_t h, int b)
 {
-    bool fixed = g == COVER_OPERATION && (a == 0 || a == 2);
+    bool fixed = g == COVER_OPERATION && !ops[a].vector;
     return !(fixed && (h == COVER_COUNTS || h == COVER_BLOCKS)) &&
            !(g == COVER_PLACE && a == 1 && h == COVER_SEND_TYPE) && !(g == COVER_COMM && h == COVER_SIZE) &&
-           /* small calls only, when there are many of them or of their ranks */
+           /* only small calls if there are many calls or many ranks */
            !(g == COVER_BYTES && a >= 5 && (h == COVER_SIZE || (h == COVER_SHAPE && b == SHAPE_BURST)));
 }
 
-/* Types are a rank's own, so ranks see different features: the largest count of a rank counts. */
+/* Types belong to a rank, so ranks see different features: the largest count of any rank counts. */
 void cover_print(void)
 {
     int n = first_of[COVER_GROUPS];
     long *most = malloc(sizeof(cases) + sizeof(pairs)), *pair = most + MOST_FEATURES;
     MPI_Reduce(cases, most, MOST_FEATURES, MPI_LONG, MPI_MAX, 0, MPI_COMM_WORLD);
     MPI_Reduce(pairs, pair, MOST_FEATURES * MOST_FEATURES, MPI_LONG, MPI_MAX, 0, MPI_COMM_WORLD);
-    for (int g = 0; world_rank == 0 && n > 0 && g < COVER_GROUPS; g++) {
-        for (int a = 0; a < groups[g].n; a++) {
-            printf("covers %s: %s: %ld\n", groups[g].name, groups[g].values[a], most[first_of[g] + a]);
-            for (int h = g + 1; g < COVER_PAIRED && h < COVER_PAIRED; h++) {
-                for (int b = 0; b < groups[h].n; b++) {
-                    if (possible((cover_group_t)g, a, (cover_group_t)h, b)) {
-                        printf("pair %s: %s, %s: %s: %ld\n", groups[g].name, groups[g].values[a], groups[h].name,
-                               groups[h].values[b], pair[(first_of[g] + a) * MOST_FEATURES + first_of[h] + b]);
+    for (cover_group_t g = 0; world_rank == 0 && n > 0 && g < COVER_GROUPS; g++) {
+        for (int a = 0; a < values_of(g); a++) {
+            printf("covers %s: %s: %ld\n", groups[g].name, value_name(g, a), most[first_of[g] + a]);
+            for (cover_group_t h = g + 1; g < COVER_PAIRED && h < COVER_PAIRED; h++) {
+                for (int b = 0; b < values_of(h); b++) {
+                    if (possible(g, a, h, b)) {
+                        printf("pair %s: %s, %s: %s: %ld\n", groups[g].name, value_name(g, a), groups[h].name,
+                               value_name(h, b), pair[(first_of[g] + a) * MOST_FEATURES + first_of[h] + b]);
                     }
                 }
             }

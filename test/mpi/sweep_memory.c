@@ -1,9 +1,9 @@
 /*
- * Where buffers live. With -D they are device memory of many kinds, and a call's are of other kinds on every rank.
+ * The memory of buffers. With -D it is device memory of many kinds, and a call has other kinds on every rank.
  *
- * Device memory comes from hipMalloc each time, so that an address that has been freed is soon used for something else,
- * or from a slab that many buffers share, as an application's own allocator has it. The program loads HIP by itself and
- * only with -D: a sweep of host memory never does.
+ * Device memory comes from hipMalloc each time, so that a freed address is soon used for something else, or from a slab that
+ * many buffers share, as from an application's own allocator. The program loads HIP itself, and only with -D: a sweep of
+ * host memory never does.
  */
 #include "sweep.h"
 
@@ -42,7 +42,7 @@ static int own_device(void)
     return world_rank % devices;
 }
 
-/* The current device is a thread's own. */
+/* Each thread has a current device of its own. */
 static void use_device(int device)
 {
     if (device_of_thread != device) {
@@ -76,11 +76,11 @@ memory_kind_t memory_choose(const call_t *call, bool sending)
     case MEMORY_MODE_DEVICE:
         return plain_kind(&rng);
     case MEMORY_MODE_RANKS:
-        /* now and then on all, between calls that are the host's */
+        /* now and then on all ranks, between calls that the host carries out */
         return mix(call->name, STREAM_MEMORY) % 4 && mix(call->name, (uint64_t)world_rank) % 2 ? MEMORY_HOST
                                                                                                : plain_kind(&rng);
     case MEMORY_MODE_ANY:
-        /* often enough as an application has it: everything on the device */
+        /* the usual case of an application: everything on the device */
         return mix(call->name, STREAM_MEMORY) % 4 == 0 ? plain_kind(&rng) : any_kind(&rng);
     default:
         return MEMORY_HOST;
@@ -149,7 +149,7 @@ static void *take_registered(size_t bytes)
     return memory;
 }
 
-/* The memory's `from` is what memory_give wants back. */
+/* memory_give gets the memory's `from`. */
 void *memory_take(memory_kind_t *kind, size_t bytes, void **from)
 {
     size_t whole = (bytes + PAGE - 1) / PAGE * PAGE;

@@ -94,7 +94,7 @@ static void receive_now(traffic_t *t)
     }
 }
 
-/* The number of the case is the tag, so that a wildcard source cannot match a message of the next case. */
+/* The tag is the number of the case, so that a wildcard source cannot match a message of the next case. */
 void traffic_before(traffic_t *t, traffic_kind_t kind, const comm_t *comm, long number, rng_t rng)
 {
     *t = (traffic_t){.kind = kind, .comm = comm, .to = -1, .from = -1};

@@ -1,12 +1,10 @@
-/*
- * The operations under test, a row for each, and what MPI gets for each form of a call.
- */
+/* The operations under test, a row for each, and the arguments that MPI gets for each form of a call. */
 #include "sweep.h"
 #include "verify.h"
 
 const char *const form_names[FORM_KINDS] = {"blocking", "nonblocking", "persistent"};
 
-/* The arguments of the send side; in place they are ignored, so that nonsense must do no harm. */
+/* The arguments of the send side. In place they are ignored, so that nonsense must do no harm. */
 typedef struct {
     const void *buffer;
     int count;
@@ -56,9 +54,10 @@ static int alltoallv(const call_t *c, MPI_Request *request)
                 c->recv.displs, c->recv.type.type);
 }
 
-const op_t ops[OPS] = {
+const op_t ops[] = {
     {"allgather", false, false, allgather},
     {"allgatherv", false, true, allgatherv},
     {"alltoall", true, false, alltoall},
     {"alltoallv", true, true, alltoallv},
 };
+const int nops = (int)(sizeof(ops) / sizeof(ops[0]));

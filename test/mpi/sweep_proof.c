@@ -1,10 +1,10 @@
 /*
- * Did the engines do it? With -P the sweep proves that device memory was not quietly served by the host.
+ * With -P the sweep proves that engines served device memory, and not, unnoticed, the host.
  *
- * A call whose buffers are plain device memory on all its ranks is the engines' to do. Whether they did shows in the
- * statistics of the emulated node: in a case with k such calls, queues have ended k programs at least, and so fenced k
- * times. Nearly half of the cases have one call only, where that means this call. Which calls those are is known only when
- * all ranks have been asked, in the end.
+ * A call whose buffers are plain device memory on all its ranks must be carried out by engines. The statistics of the
+ * emulated node show whether it was: in a case with k such calls, queues have ended at least k programs, and so fenced k
+ * times. Nearly half of the cases have only one call, so that there the statistics prove this call. Which calls these are is
+ * known only at the end, when all ranks have been asked.
  */
 #include "sweep.h"
 
@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Of every call of every case: 1 unless something on this rank keeps the engines from it. */
+/* For every call of every case: 1 unless something on this rank keeps the engines from it. */
 static char *plain;
 static struct {
     long rounds[MOST_CALLS];
@@ -71,7 +71,7 @@ void proof_case(const case_t *c)
     }
 }
 
-/* Of a call, one rank's queues may do all there is to do: in an exchange one of the two drives. */
+/* The queues of one rank may do everything in a call: in an exchange, one rank of a pair drives. */
 void proof_end(char *wrong)
 {
     long n = options.last - options.first + 1, due = 0;

@@ -1,4 +1,4 @@
-/* Failures, crashes and the watchdog: one line with all that is needed to replay the case. */
+/* Failures, crashes and the watchdog: one line with everything that is needed to replay the case. */
 #include "sweep.h"
 
 #include <signal.h>
@@ -52,11 +52,11 @@ static void on_alarm(int signal)
     char what[40];
     snprintf(what, sizeof(what), "hangs for %d s", options.watchdog);
     say_where(what);
-    sleep(1); /* the other ranks' alarms are due: let them print as well */
+    sleep(1); /* the alarms of other ranks are due: let them print as well */
     _exit(1);
 }
 
-/* The second time it strikes, the default does what it does. */
+/* At the second signal, the default action is taken. */
 static void on_crash(int number)
 {
     signal(number, SIG_DFL);
@@ -120,5 +120,5 @@ void report_mpi(const char *where, int code)
     MPI_Error_string(code, text, &length);
     snprintf(line, sizeof(line), "%s returned %s", where, text);
     report_failure(line);
-    MPI_Abort(MPI_COMM_WORLD, 1); /* the ranks no longer agree on what is under way */
+    MPI_Abort(MPI_COMM_WORLD, 1); /* the ranks do not agree any more on what is under way */
 }

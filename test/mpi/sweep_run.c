@@ -1,13 +1,13 @@
 /*
- * Runs a case. All ranks agree on the order of its calls; what keeps every case free of deadlocks:
+ * Runs a case. All ranks agree on the order of its calls. Every case is free of deadlocks, because one of these is true:
  *
- *  - either requests may be waited for between the calls, and then every rank makes the calls in that order and starts
- *    persistent requests at once: whoever waits at some place waits only for what all others do before that place;
- *  - or nobody waits before all is under way, and then each rank moves non-blocking calls past those of other
- *    communicators and starts persistent requests when it likes.
+ *  - Requests may be waited for between the calls. Then every rank makes the calls in that order, and starts persistent requests at once.
+ *    So a rank that waits at some place waits only for what all others do before that place.
+ *  - No rank waits before everything is under way. Then each rank may move non-blocking calls past those of other communicators, and
+ *    starts persistent requests when it wants.
  *
- * In the end each rank completes what it has in its own order and manner. Requests that are started again go in rounds:
- * nobody blocks in one before it has started all of that round. Who only tests need not care.
+ * At the end each rank completes its requests in its own order and manner. Requests that are started again go in rounds: no
+ * rank blocks in a round before it has started the whole round. A rank that only tests need not care.
  */
 #include "sweep.h"
 
@@ -51,7 +51,7 @@ static void shuffle(int *items, int n, rng_t *rng)
     }
 }
 
-/* A round of a call is over. */
+/* A round of a call has ended. */
 static bool completed(case_t *c, int index, MPI_Request request)
 {
     call_t *call = &c->calls[index];
@@ -92,7 +92,7 @@ static void start(case_t *c, int index)
     report_mpi("MPI_Start", MPI_Start(&call->request));
 }
 
-/* Starts the requests that have been started so often, in any order, one by one or together. */
+/* Starts the requests that have had this number of starts, in any order, one by one or together. */
 static void start_round(case_t *c, int round, rng_t *rng)
 {
     int calls[MOST_CALLS], n = 0;
@@ -132,7 +132,7 @@ static void collect(const case_t *c, set_t *set, rng_t *rng)
     }
 }
 
-/* One look at one request; may complete it. */
+/* One poll of one request. It may complete the request. */
 static bool look(case_t *c, int index, rng_t *rng)
 {
     call_t *call = &c->calls[index];
@@ -293,7 +293,7 @@ static void be_late(const case_t *c, int index, rng_t *rng)
     }
 }
 
-/* The call itself; persistent ones are started at once only where all do. */
+/* The call itself. Persistent calls are started at once only if all ranks do so. */
 static bool post(case_t *c, int index)
 {
     call_t *call = &c->calls[index];
@@ -353,7 +353,7 @@ static void choose_order(const case_t *c, int *order, rng_t *rng)
     }
 }
 
-/* Counts the case as one with operations in flight if it is one on this rank. */
+/* Counts the case as one with operations in flight, if it is one on this rank. */
 static void cover_flight(const case_t *c)
 {
     int n = 0, comms = 0;

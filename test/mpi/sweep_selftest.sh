@@ -1,6 +1,6 @@
 #!/bin/bash
-# Proves that the sweep notices: breaks MPI_Allgather in every way that test/mpi/break_shim.c knows and expects the right
-# complaint, with a case number that replays. Uses stock collectives unless told: sweep_selftest.sh [MPIRUN-ARGS...]
+# Proves that the sweep notices mistakes: breaks MPI_Allgather in every way that test/mpi/break_shim.c knows, and expects the
+# right message, with a case number that replays. Uses stock collectives by default: sweep_selftest.sh [MPIRUN-ARGS...]
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 # shellcheck source=test/mpi/common.sh
@@ -19,7 +19,7 @@ broken() {
 }
 args=("$@")
 
-# expect MODE PATTERN ARGS...: the run fails, says that it broke something and complains with PATTERN
+# expect MODE PATTERN ARGS...: the run fails, says that it broke something, and prints a line that matches PATTERN
 expect() {
     local mode=$1 pattern=$2 bad=0
     shift 2
@@ -46,7 +46,7 @@ expect hang 'sweep: rank 1 hangs for 5 s; seed 1 case [0-9]+, in the call, call 
 expect stolen 'sweep: rank 1 hangs for 5 s; seed 1 case [0-9]+, .*in the user' -w 5 -n 100
 expect over 'sweep: rank 1 crashes \(SIGSEGV\); seed 1 case [0-9]+, in the call, call [0-9]+: ' -n 100
 
-# A failure of one rank alone counts once in rank 0's last line, and that case alone replays.
+# A failure on one rank only counts once in rank 0's last line, and replaying this case alone shows it again.
 broken data:2:9 -n 100
 grep -q '^99 passed, 1 failed$' "$log"
 verdict "sweep counts one failed case" $?

@@ -1,7 +1,7 @@
 /*
- * Datatypes of the sweep, each with a type map of our own. An element is a row of units at chosen displacements; a unit
- * is one basic type, or several in a row with holes between them (then its own layout is random as well, so that the
- * two sides of a message differ in it).
+ * Datatypes of the sweep, each with a type map of our own. An element is a row of units at chosen displacements. A unit is
+ * one basic type, or several in a row with holes between them. In the second case its own layout is random as well, so that
+ * the two sides of a message differ in it.
  */
 #include "sweep.h"
 
@@ -20,7 +20,7 @@ const unit_t units[UNIT_KINDS] = {
 
 enum { MOST_UNITS = 512, MOST_RANDOM = 16 };
 
-/* A unit as laid out on one side of one call. */
+/* A unit as it lies in memory on one side of one call. */
 typedef struct {
     MPI_Datatype type;
     bool owned;
@@ -85,7 +85,7 @@ static void cut_rows(rows_t *rows, long count, long longest, rng_t *rng)
     }
 }
 
-/* Places rows in a random order of addresses with gaps of `grain`; returns where the last one ends. */
+/* Places rows in a random order of addresses, with gaps of `grain`. Returns where the last one ends. */
 static long place_rows(rows_t *rows, long unit_extent, long grain, bool shuffle, rng_t *rng)
 {
     int order[MOST_UNITS];
@@ -150,7 +150,7 @@ static void make_struct(type_t *t, rows_t *rows, const laid_unit_t *u, rng_t *rn
         types[i] = u->type;
     }
     MPI_Type_create_struct(rows->n, rows->length, rows->at, types, &t->type);
-    resize(t, 0, end + grain * rng_below(rng, 3)); /* the padding of a plain struct is the implementation's choice */
+    resize(t, 0, end + grain * rng_below(rng, 3)); /* the implementation chooses the padding of a plain struct */
 }
 
 static void make_indexed(type_t *t, rows_t *rows, const laid_unit_t *u, rng_t *rng)
@@ -178,7 +178,7 @@ static void make_negative(type_t *t, rows_t *rows, const laid_unit_t *u, rng_t *
     resize(t, -shift - pad, end + pad + u->extent * rng_below(rng, 3));
 }
 
-/* Long rows, as pages of a cache: a GPU's runtime copies them one by one. */
+/* Long rows, like pages of a cache: the runtime of a GPU copies them one by one. */
 static void make_pages(type_t *t, rows_t *rows, const laid_unit_t *u, rng_t *rng)
 {
     int at[MOST_UNITS];
@@ -198,7 +198,7 @@ static void one_row(type_t *t, rows_t *rows)
     rows->at[0] = 0;
 }
 
-/* A column of a matrix whose rows hold all elements of all blocks and gaps: element e of the buffer is column e. */
+/* A column of a matrix whose rows contain all elements of all blocks and gaps: element e of the buffer is column e. */
 static void make_column(type_t *t, rows_t *rows, const laid_unit_t *u, long columns, rng_t *rng)
 {
     long stride = (columns + rng_below(rng, 3)) * u->extent;
@@ -236,7 +236,7 @@ static void map_pieces(type_t *t, const rows_t *rows, const laid_unit_t *u)
     }
 }
 
-/* MPI must see the same bounds as our map, or the sweep itself is wrong. */
+/* MPI must have the same bounds as our map. Otherwise the sweep itself is wrong. */
 static void prove(const type_t *t)
 {
     MPI_Aint lb, extent;

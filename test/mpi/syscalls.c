@@ -1,12 +1,12 @@
 /*
- * syscalls [CALLS [BYTES]]: a warm all-gather makes no system call and allocates nothing (default 10000 of 64 bytes).
+ * syscalls [CALLS [BYTES]]: a warm all-gather makes no system call and allocates nothing (default: 10000 calls of 64 bytes).
  *
- * Each rank forks a tracer that counts the system calls of the rank's main thread between two marks, with ptrace; it needs
- * no strace. malloc and its kin are replaced by counting ones. A rank whose peer has lost its core runs opal_progress,
+ * Each rank forks a tracer that counts the system calls of the rank's main thread between two marks, with ptrace; strace is
+ * not needed. Counting functions replace malloc and its relatives. A rank whose peer has lost its core runs opal_progress,
  * which may yield or poll. So the calls are made in sections. A section counts if at most one call in a hundred has yielded
- * or polled on any rank; a section in which more have was disturbed by other processes, and is repeated. Any other system
- * call or allocation in a section without yields is an error. Rank 0 ends with "N passed, N failed"; exit status 77 if
- * tracing is not permitted here.
+ * or polled on any rank. A section with more was disturbed by other processes, and is repeated. Any other system call or
+ * allocation in a section without yields is an error. Rank 0 ends with "N passed, N failed". Exit status 77: tracing is not
+ * permitted here.
  */
 #include "count_malloc.h"
 
@@ -25,7 +25,7 @@
 #include <unistd.h>
 
 enum { NUMBERS = 1024, SECTION = 2500, MOST_DISTURBED = 2000, MARK = SYS_getppid };
-/* With PTRACE_O_TRACESYSGOOD a stop at a system call is told from a signal. */
+/* PTRACE_O_TRACESYSGOOD tells a stop at a system call from a signal. */
 enum { SYSCALL_STOP = SIGTRAP | 0x80 };
 
 typedef struct {
@@ -36,14 +36,14 @@ typedef struct {
 
 typedef struct {
     long system_calls, waiting, allocations;
-    char names[200]; /* numbers of the calls that count against us */
+    char names[200]; /* numbers of the calls that count as errors */
 } section_t;
 
 static int rank, size, bytes = 64;
 static long calls = 10000;
 static char *send_buffer, *recv_buffer;
 
-/* Counts between the two marks; a call stops twice, at its entry and at its exit. */
+/* Counts between the two marks. A call stops twice, at its entry and at its exit. */
 static void trace(pid_t pid, shared_t *shared)
 {
     int status, marks = 0;
@@ -59,7 +59,7 @@ static void trace(pid_t pid, shared_t *shared)
         }
         signal = 0;
         if (WSTOPSIG(status) != SYSCALL_STOP) {
-            signal = status >> 16 ? 0 : WSTOPSIG(status); /* an event of ptrace, or a signal to hand on */
+            signal = status >> 16 ? 0 : WSTOPSIG(status); /* an event of ptrace, or a signal to forward */
             continue;
         }
         struct __ptrace_syscall_info info;

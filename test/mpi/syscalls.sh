@@ -14,6 +14,6 @@ if [ "$cores" -lt 2 ]; then
 fi
 status=0
 launch 30 2 --mca pml ob1 "$@" "$program" 10000 64 || status=$?
-# mpirun has more to say about a status that is not 0; the reason comes last.
+# mpirun prints more about a status that is not 0; the reason is the last line.
 [ $status != 77 ] || echo "tracing a process is not permitted here"
 exit $status

@@ -1,5 +1,5 @@
 /*
- * MPI_THREAD_MULTIPLE: threads that use different communicators at once, from their first collective on, while another
+ * MPI_THREAD_MULTIPLE: threads use different communicators at the same time, from their first collective on, while another
  * thread moves messages.
  *
  *     threads [THREADS [CALLS]]
@@ -38,7 +38,7 @@ static void collectives(worker_t *worker)
     }
 }
 
-/* Requests that any thread's progress may complete. */
+/* Requests that the progress of any thread may complete. */
 static void nonblocking(worker_t *worker)
 {
     call_t *posted[BURST];

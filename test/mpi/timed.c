@@ -1,7 +1,7 @@
 /*
- * timed CALLS BYTES [nonblocking|die]: all-gathers on MPI_COMM_WORLD; every rank prints the time that it has spent in them, in
- * microseconds, as "rank R spent US". trace.sh compares it with the trace. nonblocking: four are under way at a time. die: the
- * last rank kills itself in the middle.
+ * timed CALLS BYTES [nonblocking|die]: all-gathers on MPI_COMM_WORLD. Every rank prints the time that it has spent in them,
+ * in microseconds, as "rank R spent US". trace.sh compares it with the trace. nonblocking: four are under way at a time.
+ * die: the last rank kills itself in the middle.
  */
 #include <mpi.h>
 #include <signal.h>

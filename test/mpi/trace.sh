@@ -1,6 +1,7 @@
 #!/bin/bash
-# trace.sh: traces of jobs on cores, on an emulated node and over hosts: what coll_dma_trace makes of them obeys the rules of the
-# format, the phases of a call add up to its time, and files of jobs that end badly can be read. Runs inside ./with-build.
+# trace.sh: traces of jobs on cores, on an emulated node and over hosts. What coll_dma_trace makes of them follows the rules
+# of the format, the phases of a call add up to its time, and files of jobs that ended badly can be read. Runs inside
+# ./with-build.
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
@@ -12,12 +13,12 @@ export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 command -v python3 >/dev/null || skip 'python3 is not installed'
 trace=$build/tools/trace/coll_dma_trace
 timed=$build/test/mpi/timed
-# Hosts have a /tmp of their own.
+# Each host has a /tmp of its own.
 work=$(mktemp -d "$build/test/mpi/trace.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 limit=300
 
-# job RANKS ARGS...: with a trace in $work/t; what it prints is in $work/out
+# job RANKS ARGS...: with a trace in $work/t; its output is in $work/out
 job() {
     local ranks=$1
     shift
@@ -26,7 +27,7 @@ job() {
         --mca coll_dma_trace "${folder:-$work/t}" "$@" >"$work/out" 2>&1
 }
 
-# chrome ARGS...: what the trace says obeys the rules
+# chrome ARGS...: the output for a trace viewer follows the rules of the format
 chrome() {
     "$trace" --chrome "$work/t.json" "$work/t" >"$work/table" || return 1
     cat "$work/table"
@@ -50,7 +51,7 @@ cores() {
     done
 }
 
-# In the phases of large blocks there are copies, and the table adds up.
+# In the phases of large blocks there are copies, and the sums of the table are right.
 adds_up() {
     python3 - "$work/table" <<'END'
 import sys
@@ -63,19 +64,19 @@ for r in rows:
 END
 }
 
-# Those that are posted before the set-up has ended are not traced.
+# Calls that are posted before the set-up has ended are not traced.
 nonblocking() {
     job 3 "$timed" 30 5000 nonblocking || { cat "$work/out"; return 1; }
     chrome --ranks 3 && row '^all-gather +cores +host_slot +3 +5000 +3(4[89]|5[0-9]|60) ' && grep -q 'calls 2"' "$work/t.json"
 }
 
-# A rank that is killed leaves what it has written, and the calls of the others that have not ended are counted.
+# A killed rank leaves what it has written. The calls of the others that have not ended are counted.
 killed() {
     ! job 3 "$timed" 40 1000 die || return 1
     chrome --ranks 3 && row '^all-gather .* 1000 +6[0-9] '
 }
 
-# What cannot be read is refused, and a file that ends anywhere is not.
+# A file that cannot be read is refused. A file that ends at any place is not.
 damaged() {
     local file size
     job 2 "$timed" 40 1000 && mkdir "$work/d" && file=$(find "$work/t" -name '*.0.trace') && size=$(stat -c %s "$file") || return 1
@@ -91,19 +92,19 @@ damaged() {
     "$trace" --chrome "$work/d/json" "$work/d" >/dev/null && refuses 'there is no trace' "$trace" "$build/config"
 }
 
-# Whatever is in a file, the tool ends, and takes no more memory than the file is worth.
+# Whatever is in a file, the tool ends, and takes memory in proportion to the file.
 mutated() {
     "$root/test/mutate_trace.py" "$trace" -n 300 -s 1
 }
 
-# The same with the sanitizers, which see what has no consequence by luck.
+# The same with the sanitizers, which notice mistakes that by luck have no effect.
 sanitized() {
     ${CC:-gcc} -g -O1 -fsanitize=address,undefined -fno-sanitize-recover=all -D'DMA_VERSION="0"' -I "$root" -I "$root/include" \
         -I "$root/ompi_coll_dma" "$root"/tools/trace/*.c -o "$work/sanitized" -lm || return 1
     ASAN_OPTIONS=max_allocation_size_mb=64 "$root/test/mutate_trace.py" "$work/sanitized" -n 300 -s 2 --address-space 0
 }
 
-# A mebibyte holds 32768 events, of which a call has at least four.
+# A mebibyte holds 32768 events. A call has at least four.
 full() {
     job 2 --mca coll_dma_trace_bytes 1M "$timed" 12000 8 || { cat "$work/out"; return 1; }
     chrome --ranks 2 && row 'events are missing, for which there was no room' &&
@@ -130,7 +131,7 @@ plot() {
 
 # ---- an emulated node ----
 
-# gpus ARGS...: a job on it
+# gpus ARGS...: a job on the node
 gpus() {
     rm -rf "$work/t"
     "$root/with-build" --build "$build" --gpus 3 timeout --kill-after=5 $limit mpirun --oversubscribe --bind-to none -n 3 \
@@ -144,7 +145,7 @@ engine() {
         adds_up && awk '$2 == "engine" && $9 > 0 { n++ } END { exit n < 3 }' "$work/table"
 }
 
-# Without a proof of the packet there are no times of the engine.
+# Without a proof of the timestamp packet there are no times of the engine.
 unproven() {
     gpus --mca coll_dma_engine sdma --mca coll_dma_record /nowhere && chrome --ranks 3 && row '^all-gather +engine +pcpy' &&
         ! grep -q ': engine"' "$work/t.json" && awk '$2 == "engine" && $9 > 0 { exit 1 }' "$work/table"
@@ -163,7 +164,7 @@ over_hosts() {
     chrome --ranks 6 --spent "$work/out" --ordered && row '^all-gather +network +cluster_[a-z]+ +6 +20000 +180 ' && adds_up
 }
 
-# The same with clocks of hosts h1 and h2 that are hours off: their offset is found again.
+# The same with the clocks of hosts h1 and h2 hours apart: the tool finds their offset.
 other_clocks() {
     python3 - "$work/t" <<'END'
 import glob, struct, sys

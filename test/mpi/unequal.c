@@ -1,9 +1,9 @@
 /*
- * unequal [OURS THEIRS]: ranks that disagree about the bytes of a call, in every operation and form, or about the
- * operation itself, or one whose own call sends and receives different numbers. Ranks that can see it get an error of
- * class MPI_ERR_TRUNCATE or MPI_ERR_OTHER, at the call or at the wait; the others get the right data or an error too.
- * Nobody hangs, no byte outside the receive buffers is written, all later calls on that communicator fail on every rank,
- * and other communicators still work. Stock Open MPI promises none of this.
+ * unequal [OURS THEIRS]: ranks that disagree about the bytes of a call, in every operation and form, or about the operation;
+ * or a rank whose own call sends and receives different numbers. Ranks that can notice it get an error of class
+ * MPI_ERR_TRUNCATE or MPI_ERR_OTHER, at the call or at the wait. The others get the right data or an error, too. No rank
+ * hangs, no byte outside of the receive buffers is written, all later calls on that communicator fail on every rank, and
+ * other communicators still work. Stock Open MPI promises none of this.
  *
  * Tries many sizes, or only OURS bytes against THEIRS. Rank 0 ends with "N passed, N failed".
  */
@@ -23,16 +23,16 @@ static const char *const op_names[] = {"allgather", "allgatherv", "alltoall", "a
 static const char *const form_names[] = {"blocking", "non-blocking", "persistent"};
 
 static int rank, size, passed, failed;
-static bool apart; /* on several nodes: an error reaches ranks there that have not come to the end of the call before */
+static bool apart; /* on several nodes, an error reaches ranks that have not come to the end of the call before */
 static char test_name[200];
 
-/* How a request was last asked what became of it. */
+/* How the result of a request was asked for last. */
 enum { WAIT, WAITALL, WAITANY, WAITSOME, TEST, TESTALL, TESTANY, TESTSOME, WAYS };
 static const char *const way_names[] = {"Wait", "Waitall", "Waitany", "Waitsome",
                                         "Test", "Testall", "Testany", "Testsome"};
 static unsigned way;
 
-/* What this rank believes of a call: bytes to and from every rank; to all the same in an all-gather. */
+/* The call as this rank sees it: bytes to and from every rank. In an all-gather, to all the same. */
 typedef struct {
     op_t op;
     form_t form;
@@ -132,7 +132,7 @@ static int post(const belief_t *belief, const buffers_t *b, MPI_Comm comm, MPI_R
     }
 }
 
-/* What became of a request, asked in another way each time: all of them must tell of an error. */
+/* The result of a request, asked for in another way each time. All ways must report an error. */
 static int result_of(MPI_Request *request)
 {
     static unsigned turn;
@@ -170,7 +170,7 @@ static int result_of(MPI_Request *request)
     return code != MPI_SUCCESS ? code : status.MPI_ERROR;
 }
 
-/* One call in the form of the belief; a persistent one is started twice, and *later is what became of the second. */
+/* One call in the form of the belief. A persistent one is started twice, and *later is the result of the second start. */
 static bool call(const belief_t *belief, MPI_Comm comm, int *code, int *later)
 {
     buffers_t b;
@@ -216,7 +216,7 @@ static void agree(belief_t *belief, op_t op, form_t form, int bytes)
     }
 }
 
-/* Rank `odd` believes in other bytes than the others. Returns whether this rank can see that. */
+/* Rank `odd` has other sizes than the others. Returns whether this rank can notice that. */
 static bool disagree(belief_t *belief, int odd, int theirs)
 {
     int victim = (odd + 1) % size;
@@ -274,7 +274,7 @@ static bool is_alive(MPI_Comm comm)
     return true;
 }
 
-/* `warm` calls that go well, then the one in question. */
+/* `warm` calls without errors, then the call in question. */
 static bool unequal(MPI_Comm comm, belief_t *belief, int warm, bool sees)
 {
     belief_t equal;
@@ -296,7 +296,7 @@ static bool unequal(MPI_Comm comm, belief_t *belief, int warm, bool sees)
         good = false;
     }
     if (belief->form == PERSISTENT_FORM) {
-        /* each has memory of its own: only this request must be dead */
+        /* each has memory of its own: only this request must fail */
         if (!is_failure(code) && !is_failure(later)) {
             problem("a persistent request works again", later);
             good = false;
@@ -350,8 +350,9 @@ static void operations_differ(op_t op, op_t other, form_t form, int bytes)
     run(&belief, 1, true);
 }
 
-/* The call of rank `odd` sends itself other bytes than it receives, so it never posts it; it may be the communicator's
- * first. All must hear of it. `early`: and frees the communicator before it asks what has become of the call. */
+/* The call of rank `odd` sends itself other bytes than it receives. So it never posts the call, which may be the
+ * communicator's first. All ranks must be told. `early`: the rank also frees the communicator before it asks for the
+ * result of the call. */
 static void wrong_in_itself(op_t op, form_t form, int odd, int warm, bool early)
 {
     belief_t belief;

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Different byte counts on one communicator end in errors, on every rank. unequal.sh [-- MPIRUN-ARGS...]
+# Different byte counts on one communicator end in errors on every rank. unequal.sh [-- MPIRUN-ARGS...]
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 # shellcheck source=test/mpi/common.sh
@@ -15,7 +15,7 @@ unequal_run() { # RANKS MPIRUN-ARGS...
     shift
     launch 60 "$ranks" --mca pml ob1 --mca mpi_yield_when_idle 1 "$@" "$program" >"$log" 2>&1
     status=$?
-    # The errors themselves, a line for each, are what is wanted.
+    # The output is the errors themselves, a line for each.
     [ $status = 0 ] || grep -v '^\[.*coll/dma:' "$log" | head -n 20
     read -r good _ bad _ < <(grep -E '^[0-9]+ passed, [0-9]+ failed$' "$log")
     passed=$((passed + ${good:-0}))
@@ -24,6 +24,6 @@ unequal_run() { # RANKS MPIRUN-ARGS...
 for ranks in 2 3 5; do
     unequal_run $ranks "$@"
 done
-# Who has failed takes the memory back that others are reading.
+# A rank that has failed frees memory that others are reading.
 unequal_run 3 "$@" --mca coll_dma_variant host_reach
 finish

@@ -1,7 +1,7 @@
 #!/bin/bash
-# valgrind.sh [-n CASES] [-- MPIRUN-ARGS...]: a short sweep of all operations and forms under valgrind's memcheck. Nothing
-# may be read or written that should not be, and no block may be lost that was allocated in or through our component.
-# What stock Open MPI does is in stock.supp. Runs inside ./with-build.
+# valgrind.sh [-n CASES] [-- MPIRUN-ARGS...]: a short sweep of all operations and forms under valgrind's memcheck. There must
+# be no invalid read or write, and no lost block that was allocated in or through our component. stock.supp lists what stock
+# Open MPI does. Runs inside ./with-build.
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 # shellcheck source=test/mpi/common.sh
@@ -23,11 +23,11 @@ sweep=$(program sweep) || exit 1
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# Whole paths tell whose function it is; the component has been unloaded when leaks are reported.
+# Whole paths show whose function it is. The component has been unloaded when leaks are reported.
 memcheck=(valgrind --leak-check=full '--show-leak-kinds=definite,possible' --num-callers=50 --keep-debuginfo=yes
     --fullpath-after= "--suppressions=$here/stock.supp")
 
-# ours LOG: its errors, and of its lost blocks those that our component is part of
+# ours LOG: its errors, and those of its lost blocks that our component allocated
 ours() {
     sed 's/^==[0-9]*== \{0,1\}//; s/^ *$//' "$1" | awk -v RS= '
         /are (definitely|possibly) lost in loss record/ { if (/coll_dma/) print $0 "\n"; next }

@@ -1,11 +1,11 @@
 /*
  * vectors [-d] [-s SEED] [-n ROUNDS] [-k SEND,RECV] [-o OPERATION] [-b ELEMENTS]: collectives of derived datatypes, checked
- * against their definition: what a rank receives is what the other sent, packed and unpacked by MPI_Pack and MPI_Unpack
- * in host memory, and nothing else in its buffer has changed.
+ * against their definition. A rank must receive what the other has sent, packed and unpacked by MPI_Pack and MPI_Unpack in
+ * host memory, and nothing else in its buffer may change.
  *
- * With -d all buffers are device memory: the program stands in for one that uses HIP. Every rank draws types of its own, so
- * that rows of one length go to rows of another; what travels between two ranks is drawn alike on both. -k makes all types
- * of two kinds (numbers below), -o all calls of one operation, -b all units of so many elements.
+ * With -d all buffers are in device memory: the program behaves as one that uses HIP. Every rank draws types of its own, so
+ * that rows of one length go to rows of another length. What travels between two ranks is drawn alike on both. -k: all types
+ * are of these two kinds (numbers below). -o: all calls are of one operation. -b: all units have this number of elements.
  */
 #include <dlfcn.h>
 #include <stdbool.h>
@@ -24,7 +24,7 @@ static const char *const kind_names[] = {"vector", "hvector",  "continuing", "co
                                          "nested", "negative", "indexed",    "subarray", "plain"};
 static const char *const op_names[] = {"Allgather", "Allgatherv", "Alltoall", "Alltoallv"};
 
-/* A buffer with a block for each of n ranks, in host memory and, with -d, in the device's. */
+/* A buffer with a block for each of n ranks, in host memory and, with -d, also in device memory. */
 typedef struct side {
     int n, kind;
     int counts[RANKS], displs[RANKS];
@@ -38,7 +38,7 @@ typedef struct round {
     int op, form;
     bool in_place;
     unsigned salt;
-    int unit;     /* basic elements of which every block has a multiple */
+    int unit;     /* basic elements; every block has a multiple of this number */
     int multiple; /* of all blocks, or about that many */
     int basic;    /* index of the basic type */
     side_t send, recv;
@@ -160,7 +160,8 @@ static MPI_Datatype indexed(int elements, MPI_Datatype basic)
     return type;
 }
 
-/* So many basic elements; `wide`: distance of a matrix's rows in which all blocks are columns beside each other. */
+/* This number of basic elements. `wide`: distance of the rows of a matrix in which all blocks are columns beside each
+ * other. */
 static MPI_Datatype make_type(int kind, int elements, MPI_Datatype basic, int wide)
 {
     int block = divisor(elements), rows = elements / block, stride = block + (int)below(6), inner = divisor(rows), size;
@@ -210,7 +211,7 @@ static MPI_Datatype make_type(int kind, int elements, MPI_Datatype basic, int wi
 
 /* ---- buffers ---- */
 
-/* One irregular side sends all ranks to the host: they are rare. */
+/* One irregular side sends all ranks through the host, so such sides are rare. */
 static int draw_kind(void)
 {
     static const int regular[] = {VECTOR, HVECTOR, CONTINUING, COLUMN, GAPS, SUBARRAY, PLAIN};
@@ -288,7 +289,7 @@ static void free_side(side_t *s)
     MPI_Type_free(&s->type);
 }
 
-/* Writes a block's bytes where its type says. */
+/* Writes the bytes of a block where its type says. */
 static void put_block(const round_t *r, const side_t *s, int block, int from, int to)
 {
     MPI_Aint lb, extent;
@@ -344,7 +345,7 @@ static void start(round_t *r, MPI_Request *request)
     }
 }
 
-/* Data to send, and nothing received so far; `want`: what will be there. */
+/* Data to send, and an empty receive buffer. `want`: what it must contain afterwards. */
 static void prepare(round_t *r, char **want)
 {
     bool gathers = r->op < ALLTOALL;
@@ -420,7 +421,7 @@ static void one_round(uint64_t seed, int i)
     static const int units[] = {1, 2, 6, 12, 24, 60, 96, 360, 1440};
     round_t r = {0};
 
-    state = seed * 1000003 + (uint64_t)i; /* alike on all ranks */
+    state = seed * 1000003 + (uint64_t)i; /* equal on all ranks */
     below(1);
     r.op = only_op < 0 ? (int)below(OPS) : only_op;
     r.form = (int)below(FORMS);
@@ -429,7 +430,7 @@ static void one_round(uint64_t seed, int i)
     r.unit = only_unit ? only_unit : units[below(sizeof(units) / sizeof(units[0]))];
     r.multiple = 1 + (int)below(4);
     r.basic = (int)below(4);
-    state += 7919 * (uint64_t)(rank + 1); /* and from here on not */
+    state += 7919 * (uint64_t)(rank + 1); /* and different from here on */
     below(1);
     if (!r.in_place) {
         make_side(&r, &r.send, true, kinds[0]);
@@ -442,7 +443,7 @@ static void one_round(uint64_t seed, int i)
     free_side(&r.recv);
 }
 
-/* Device memory that is new in a call in which others' buffers are host memory is still new to them in the next. */
+/* Device memory that is new in a call in which other ranks have host memory is still new to them in the next call. */
 static void mixed(void)
 {
     enum { BYTES = 5000 };

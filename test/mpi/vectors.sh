@@ -1,6 +1,6 @@
 #!/bin/bash
-# vectors.sh [BUILD]: derived datatypes in collectives, in host memory and, on the emulated node, in device memory, where
-# statistics of the engines tell which of them were copied by strided packets.
+# vectors.sh [BUILD]: derived datatypes in collectives, in host memory and, on the emulated node, in device memory. There,
+# the statistics of the engines show which were copied by strided packets.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
 # shellcheck source=test/lib.sh
@@ -17,7 +17,8 @@ host() {
     timeout --kill-after=5 60 "$root/with-build" --build "$build" "${launch[@]}" -n "$1" "$vectors" "${@:2}"
 }
 
-# device PERSONA GPUS RANKS [NAME=VALUE]... ARG...: parameters of the component, then arguments; nobody breaks a rule
+# device PERSONA GPUS RANKS [NAME=VALUE]... ARG...: parameters of the component, then arguments. No rule of the node may be
+# violated
 device() {
     local persona=$1 gpus=$2 ranks=$3 params=()
     shift 3
@@ -32,7 +33,7 @@ device() {
     ! grep -r ^violation "$work/log"
 }
 
-# strided: how many strided packets the engines were given besides one of each rank, which tries whether they work
+# strided: how many strided packets the engines got, except one of each rank, which tries whether they work
 strided() {
     awk -v ranks="$1" '$1 == "queue" { ours = !/libhsa/ } ours && / packet rect / { n += $NF } END { print n - ranks }' "$work"/stats/*
 }
@@ -42,7 +43,7 @@ goes_strided() {
     "${@:2}" && [ "$(strided "$1")" -gt 0 ]
 }
 
-# goes_other_ways RANKS CMD...: where no engine is ever needed, none has been tried
+# goes_other_ways RANKS CMD...: no engine is ever needed, so none has been tried
 goes_other_ways() {
     "${@:2}" && [ "$(strided "$1")" -le 0 ]
 }

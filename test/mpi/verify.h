@@ -1,6 +1,4 @@
-/*
- * Shared by the MPI test programs: counting checks, saying which failed, and the outcome of the whole job.
- */
+/* Shared by the MPI test programs: counts checks, prints which failed, and computes the result of the whole job. */
 #ifndef DMA_TEST_VERIFY_H
 #define DMA_TEST_VERIFY_H
 

@@ -1,7 +1,8 @@
 /*
- * waiting CALLS [BYTES [child]]: after so many all-gathers on a communicator, all ranks but the last wait for it in the next one, until
- * the last one receives SIGUSR1. With 0 they wait in the set-up. state.sh looks at the job meanwhile. Every rank prints its
- * process; rank 0 ends with "data right". With `child` rank 0 forks one before the last call, which lives until rank 0 ends.
+ * waiting CALLS [BYTES [child]]: after this number of all-gathers on a communicator, all ranks except the last wait for the
+ * last rank in the next one, until the last rank receives SIGUSR1. With 0 they wait in the set-up. state.sh looks at the job
+ * in between. Every rank prints its process number. Rank 0 ends with "data right". With `child`, rank 0 forks a child before
+ * the last call, which lives until rank 0 ends.
  */
 #include <mpi.h>
 #include <signal.h>

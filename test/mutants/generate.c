@@ -1,4 +1,4 @@
-/* Mutants that operators make: each is one small change, of a kind that programmers make by mistake. */
+/* Mutants that operators make. Each is one small change, of a kind that programmers make by mistake. */
 #include "mutate.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,7 +45,7 @@ static bool begins_statement(const source_t *s, size_t i)
     return (is_identifier(s, i) || token_is(s, i, "*")) && is_any_of(s, i - 1, before) && !is_any_of(s, i, keywords);
 }
 
-/* The semicolon that ends the statement at i, with the assignment on its way, if it is an expression. */
+/* The semicolon that ends the statement at i, with the assignment that comes first, if the statement is an expression. */
 static size_t statement_end(const source_t *s, size_t i, size_t *assignment)
 {
     static const char *const assigns[] = {
@@ -55,7 +55,7 @@ static size_t statement_end(const source_t *s, size_t i, size_t *assignment)
         if (token_is(s, i, "{") || token_is(s, i, ":")) {
             return 0;
         }
-        /* A declaration: its initial value stays. */
+        /* A declaration, whose initial value stays. */
         if (!*assignment && (is_identifier(s, i) || token_is(s, i, "*")) && is_identifier(s, i + 1)) {
             return 0;
         }
@@ -115,7 +115,7 @@ static void negate(const source_t *s, size_t function, size_t i)
     }
 }
 
-/* Code in one line. */
+/* Prints code in one line. */
 static void print_code(const source_t *s, size_t first, size_t end)
 {
     for (size_t i = first; i < end && i < first + 24; i++) {

@@ -114,7 +114,7 @@ char *edited(const source_t *s, size_t source, edit_t *edits, size_t nedits)
         bytes += strlen(edits[i].text);
     }
     char *text = malloc(bytes);
-    /* Few: in order of their places, each time the next one. */
+    /* There are few: in the order of their places, each time the next one. */
     for (;;) {
         const edit_t *next = NULL;
         for (size_t i = 0; i < nedits; i++) {
@@ -136,7 +136,7 @@ char *edited(const source_t *s, size_t source, edit_t *edits, size_t nedits)
     }
 }
 
-/* Where a change applies: how many places, and the most tokens of it that are anywhere. */
+/* Where a change applies: the number of places, and the most tokens of it that match at any place. */
 typedef struct {
     size_t functions, places, longest;
     edit_t edit;
@@ -157,7 +157,7 @@ static void search(search_t *f, const source_t *sources, size_t s, const source_
     }
 }
 
-/* In all functions of a name, or in everything without one. */
+/* In all functions of a name; without a name, everywhere. */
 static search_t search_all(const source_t *sources, size_t nsources, const char *in, const source_t *code)
 {
     search_t f = {0};
@@ -201,7 +201,7 @@ static bool resolve(const mutant_t *m, const change_t *c, const source_t *source
     source_t code = source_of("", c->before, strlen(c->before));
     search_t f = search_all(sources, nsources, c->in, &code);
     if (c->in && !f.functions) {
-        /* A renamed function: its code may still be found. */
+        /* If a function was renamed, its code may still be found. */
         f = search_all(sources, nsources, NULL, &code);
         if (f.places == 1) {
             fprintf(stderr, "%s (%s.txt) applies, but there is no function %s: found on line %zu of %s\n", m->name,

@@ -1,4 +1,4 @@
-/* What mutate.c and generate.c share. */
+/* Shared by mutate.c and generate.c. */
 #ifndef MUTANTS_MUTATE_H
 #define MUTANTS_MUTATE_H
 
@@ -10,7 +10,7 @@ typedef struct {
     const char *text;
 } edit_t;
 
-/* The text of s with its edits made; edits of other sources are left out. */
+/* The text of s with its edits applied. Edits of other sources are left out. */
 char *edited(const source_t *s, size_t source, edit_t *edits, size_t nedits);
 
 /* Lists the mutants that operators make of a source: ID FUNCTION:LINE CODE; with an ID, writes that one below DIR. */

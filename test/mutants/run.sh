@@ -98,11 +98,11 @@ compile() {
     local kind=$1 dir=$2 line args words source from
     shift 2
     while IFS= read -r line; do
-        # The last word of the command; make writes some of them as `test -f 'FILE' || echo '../'`FILE.
+        # The last word of the command. make writes some of them as `test -f 'FILE' || echo '../'`FILE.
         read -ra words <<<"${line%%&&*}"
         source=${words[-1]##*\`}
         source=${source#../}
-        # Only what says how to compile, with the headers of the changed tree first.
+        # Only the options of the compiler, with the headers of the changed tree first.
         args=$(sed -E "s/^.*--mode=compile //; s/^gcc //; s/-M[TF] [^ ]*|-MD|-MP|-Werror//g; s/ -c .*//; s@-I\.\./([^ ]*)@-I$dir/\1 -I../\1@g" <<<"$line")
         from=$dir/$source
         # Tests may depend on a changed header; they are not in that tree.
@@ -166,7 +166,7 @@ verdict() {
         echo UNSOUND
         return
     fi
-    # A test that is slow without the mutant, too, gets more time.
+    # A test that is slow without the mutant gets more time.
     if [ $status = 137 ] && [ "$usual" -ge $((limit / 3)) ] && passes $((limit + 4 * usual)) "$2" "$3"; then
         echo passed
     else
@@ -179,7 +179,7 @@ say_result() { # WORD NAME REST
     printf '%-32s %-9s %s\n' "$2" "$1" "$3"
 }
 
-# attempt NAME KIND DIR TESTS...: DIR holds the changed files, whose names are in DIR/files
+# attempt NAME KIND DIR TESTS...: DIR contains the changed files, whose names are in DIR/files
 attempt() {
     local name=$1 kind=$2 dir=$3 test round files tests_of_rules
     shift 3
@@ -190,7 +190,7 @@ attempt() {
         say_result INVALID "$name" "does not compile: $(grep -m 1 error "$dir/compile.log")"
         return
     fi
-    # Some faults show only with some luck.
+    # Some faults show only sometimes.
     for ((round = 0; round < rounds; round++)); do
         for test; do
             if [ ! -f "$dir/${test%%:*}" ] && ! link "$kind" "$dir" "${test%%:*}"; then
@@ -233,7 +233,7 @@ generated() { # ID WHERE CODE...
     local dir=$work/g-$1 kind=plain programs=$programs code="${*:3}"
     tree "$dir"
     "$mutate" generate "$root" "$generate" "$dir" "$1" >"$dir/files" || return
-    # Only ThreadSanitizer sees orders, as processors of one kind keep most of them.
+    # Only ThreadSanitizer notices orders, because processors of one kind keep most of them.
     if [ "${1%-*}" = order ]; then
         kind=thread
         programs=$ordered
@@ -243,7 +243,7 @@ generated() { # ID WHERE CODE...
     rm -rf "$dir"
 }
 
-# The lines of stdin, N of them chosen by the seed in an order of its own.
+# N of the lines of stdin, chosen by the seed, in an order of its own.
 choose() {
     if [ -z "$random" ]; then
         cat
@@ -253,7 +253,7 @@ choose() {
     fi
 }
 
-# pool COMMAND: for each line of stdin, some at a time
+# pool COMMAND: for each line of stdin, several at a time
 pool() {
     local words running=0
     while IFS= read -r line; do
@@ -272,8 +272,8 @@ pool() {
     wait
 }
 
-# The programs of the build whose code has a function of the file. Its object is where libtool puts those that are no part of a
-# shared library, and a function that other files call is local in a program, because it is hidden.
+# The programs of the build whose code has a function of the file. The object of the file is where libtool puts those that
+# are not part of a shared library. A function that other files call is local in a program, because it is hidden.
 linking() { # FILE
     local object=$build/${1%.c}.o symbols program
     [ -f "$object" ] || object=$build/${1%/*}/.libs/$(basename "$1" .c).o
@@ -322,7 +322,7 @@ wanted() {
         else
             [ $all = 1 ] || continue
         fi
-        # Tests that need what this machine does not have are not in the build.
+        # Tests that need something that this machine lacks are not in the build.
         for test in $tests; do
             grep -qxF -- "${test%%:*}" <<<"$known" || {
                 echo "$name left out: this build has no ${test%%:*}" >&2

@@ -19,7 +19,7 @@ static void fail(const char *path)
 
 void *grow(void *array, size_t n, size_t size)
 {
-    /* Doubled at powers of two. */
+    /* Sizes double at powers of two. */
     if (n & (n - 1)) {
         return array;
     }
@@ -51,7 +51,7 @@ void write_text(const char *dir, const char *path, const char *text, size_t byte
 {
     char full[4096];
     snprintf(full, sizeof(full), "%s/%s", dir, path);
-    /* Replaces a link without following it. */
+    /* Replaces a link, and does not follow it. */
     unlink(full);
     for (char *slash = strchr(full + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
         *slash = 0;
@@ -109,7 +109,7 @@ size_t closing(const source_t *s, size_t i)
     return i;
 }
 
-/* How many bytes at p are white space or a comment. */
+/* The number of bytes at p that are white space or a comment. */
 static size_t blank(const char *p)
 {
     if (isspace((unsigned char)*p)) {
@@ -209,7 +209,7 @@ static void find_functions(source_t *s)
             first = end + 1;
             i = end;
         } else if (token_is(s, i, "{") && i && s->text[s->tokens[i - 1].at] != '"') {
-            /* Not extern "C". */
+            /* Not for extern "C". */
             i = closing(s, i);
         }
     }
@@ -240,7 +240,7 @@ static int visit(const char *path, const struct stat *st, int type, struct FTW *
     return 0;
 }
 
-/* Folders of the product: those of transports end in _tl. */
+/* Folders of the product. The folders of transports end in _tl. */
 static int is_product(const struct dirent *entry)
 {
     const char *name = entry->d_name;

@@ -25,7 +25,7 @@ typedef struct {
     size_t nfunctions;
 } source_t;
 
-/* All memory lives as long as the program; it runs for a moment. Errors end the program. */
+/* All memory lives as long as the program, which runs for a moment. Errors end the program. */
 void *grow(void *array, size_t n, size_t size);
 char *read_text(const char *path, size_t *bytes);
 void write_text(const char *dir, const char *path, const char *text, size_t bytes);

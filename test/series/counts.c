@@ -1,13 +1,13 @@
 /*
  * counts [some|posted]: calls with more than 2^31 elements, which only the MPI_*_c functions can express, on 2 ranks.
- * Elements are one byte, so that a number cut to 31 or 32 bits anywhere moves other bytes than it should.
+ * Elements are one byte, so that a number that is cut to 31 or 32 bits anywhere moves wrong bytes.
  *
- * Blocks are BIG elements, or few elements behind displacements as large. A buffer is mostly the same WINDOW bytes of
- * memory, mapped again and again; the windows around the edges (0, 2^31, BIG and their doubles) have memory of their own.
+ * Blocks are BIG elements, or few elements behind displacements of that size. Most of a buffer is the same WINDOW bytes of
+ * memory, mapped again and again. The windows around the edges (0, 2^31, BIG and their doubles) have memory of their own.
  *
  *     | own | shared | ... | shared | own: 2^31, BIG | shared | ... | own: 2^32, 2 BIG |
  *
- * Only the own windows nearest to an edge are looked at: a block that does not begin with a window takes a part of its data
+ * Only the own windows nearest to an edge are checked: a block that does not begin with a window takes a part of its data
  * from the windows beside those.
  */
 #include <stdbool.h>
@@ -84,7 +84,8 @@ static unsigned char value(int from, int to, size_t i)
     return (unsigned char)(i * 2654435761u >> 24 ^ i >> 13 ^ (size_t)(from * 2 + to + 1) * 37);
 }
 
-/* A window's part of a block that begins at `at`: set, or count what is wrong. What shares memory with others is skipped. */
+/* A window's part of a block that begins at `at`: sets the data, or counts the wrong ones. Memory that is shared with
+ * other windows is skipped. */
 static long visit(const region_t *r, size_t at, size_t count, int from, int to, bool set)
 {
     long wrong = 0;
@@ -113,7 +114,7 @@ static void guard(const region_t *r)
     }
 }
 
-/* Bytes that nobody should have written to. */
+/* Bytes that nobody may have written to. */
 static long count_written(const region_t *r, size_t begin, size_t end)
 {
     long written = 0;
@@ -131,7 +132,7 @@ static const char *const op_names[OPS] = {"all-gather", "all-gather-v", "all-to-
 typedef enum { BLOCKING, NONBLOCKING, PERSISTENT_FORM, FORMS } form_t;
 static const char *const form_names[FORMS] = {"blocking", "non-blocking", "persistent"};
 
-/* What rank `from` has for rank `to`. In the v-operations only one block is big; the others lie behind it. */
+/* What rank `from` has for rank `to`. In the v-operations only one block is big. The others lie behind it. */
 static MPI_Count block(op_t op, int from, int to)
 {
     return ALLGATHERV == op  ? (0 == from ? (MPI_Count)BIG : FEW)
@@ -156,7 +157,7 @@ static shape_t shape_of(op_t op)
     s.sdispls[0] = s.rdispls[0] = 0;
     s.sdispls[1] = gap ? (MPI_Aint)BIG + gap : s.scounts[0];
     s.rdispls[1] = gap ? (MPI_Aint)BIG + gap : s.rcounts[0];
-    /* The big block first, the others behind: rank 0's for rank 1 is its second. */
+    /* The big block comes first, and the others behind it. Rank 0's block for rank 1 is its second. */
     if (ALLTOALLV == op && 0 == rank) {
         s.sdispls[0] = (MPI_Aint)BIG + gap;
         s.sdispls[1] = 0;
@@ -255,7 +256,8 @@ int main(int argc, char **argv)
     }
     for (op_t op = ALLGATHER; op < OPS; op++) {
         for (form_t form = BLOCKING; form < FORMS; form++) {
-            /* Each form once, with those that move the least; without blocking ones where these are not ours to do. */
+            /* Each form once, first those that move the least. Blocking calls are left out if coll/dma does not serve
+             * them. */
             if (all || (ALLGATHERV == op && BLOCKING == form && !posted) || (ALLTOALLV == op && BLOCKING != form)) {
                 try(op, form, ALLTOALLV == op || PERSISTENT_FORM == form);
             }

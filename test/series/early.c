@@ -1,12 +1,12 @@
 /*
- * A derived datatype may be freed as soon as the call that uses it has returned, also when that call was an *_init and the
- * datatype is used by starts that come much later. Open MPI itself does not keep it then; we do, whoever serves the call.
+ * A derived datatype may be freed as soon as the call that uses it has returned, even if that call was an *_init and much
+ * later starts use the datatype. Open MPI itself does not keep it then. coll/dma does, whichever component serves the call.
  */
 #include "../mpi/forms.h"
 
 enum { REQUESTS = 8, STARTS = 4 };
 
-/* What a freed datatype left behind gets new tenants. */
+/* The memory of a freed datatype is used for other objects. */
 static void make_types(MPI_Datatype *types, int n)
 {
     for (int i = 0; i < n; i++) {

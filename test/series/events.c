@@ -56,7 +56,7 @@ static void at_end(MPI_T_event_instance event, MPI_T_event_registration handle, 
     note(event, arg, 1);
 }
 
-/* Open MPI and the standard differ in whether their type of this is a pointer. */
+/* Open MPI and the standard differ in whether this type is a pointer. */
 typedef void listener_t(MPI_T_event_instance event, MPI_T_event_registration handle, MPI_T_cb_safety safety, void *arg);
 
 static MPI_T_event_registration listen_to(const char *name, listener_t *listener, void *arg)
@@ -148,7 +148,7 @@ int main(int argc, char **argv)
     VERIFY(begins.wrong == 0);
     VERIFY(ends.wrong == 0);
     VERIFY(ends.predicted == (ranks > 1 ? all : 0)); /* one rank copies its block: there is no choice */
-    VERIFY((begins.predicted > 0) == (ranks > 1));   /* of calls whose plan is known, because an earlier one had it */
+    VERIFY((begins.predicted > 0) == (ranks > 1));   /* of calls whose plan is known, because an earlier call had it */
     VERIFY(begins.bytes == ends.bytes);
     MPI_T_event_handle_free(begin, NULL, NULL);
     MPI_T_event_handle_free(end, NULL, NULL);

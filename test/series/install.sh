@@ -1,6 +1,6 @@
 #!/bin/bash
-# install.sh BUILD: `make install` into Open MPI's own folders, for good, and then what it says to do, under mpirun. Only in
-# a root of ./check --series, which is ours to install into.
+# install.sh BUILD: `make install` into Open MPI's own folders, in earnest, and then, under mpirun, what it tells the user to
+# do. Only in a root of ./check --series, which belongs to the test.
 set -uo pipefail
 build=$(cd "$1" && pwd)
 root=$(cd "$(dirname "$0")/../.." && pwd)
@@ -24,7 +24,7 @@ singleton() {
     ompi_info --parsable | grep '^mca:coll:dma:version:'
 }
 
-# Exactly what the text says to do, to the letter.
+# Exactly what the text tells the user to do.
 as_told() {
     local lines
     lines=$(sed -n 's/^ *\(\. .*env\.sh\)$/\1;/p' "$log")
@@ -36,7 +36,7 @@ as_told() {
     grep -q 'coll/dma: communicator MPI_COMM_WORLD .*2 ranks, ready' "$work/run" && ! grep -q 'bad prefix' "$work/run"
 }
 
-# If it says that nothing need be set, nothing is; if it says so, that was not for nothing.
+# If the text says that nothing need be set, nothing is set. If it says that something must be set, it does not work without.
 needed() {
     local output
     output=$(timeout 60 mpirun --oversubscribe -n 2 --mca coll_dma_verbose 1 "$build/examples/allgather_check" 2>&1)

@@ -1,6 +1,6 @@
 /*
- * Open MPI's objects are as large in its libraries as in the headers we build with, some of which are ours
- * (config/compat): a mutex of another size would move every member behind it. Needs no mpirun.
+ * Open MPI's objects have the same size in its libraries and in the headers of the build, some of which are ours
+ * (config/compat): a mutex of another size would move every member after it. Needs no mpirun.
  */
 #include <stdio.h>
 

@@ -1,11 +1,12 @@
 # Tests of what differs between the series of Open MPI.
-mpi_programs += \
+series_programs = \
 	test/series/counts \
 	test/series/early \
 	test/series/events \
 	test/series/layout \
 	test/series/revoke \
 	test/series/sessions
+mpi_programs += $(series_programs)
 extra_files += \
 	test/series/install.sh \
 	test/series/large.sh \

@@ -1,6 +1,6 @@
 /*
- * revoke: rank 0 is in a collective that rank 1 never enters, but revokes the communicator (MPI with fault tolerance, mpirun
- * --with-ft ulfm). Rank 0 must come back with MPIX_ERR_REVOKED. Status 77: this Open MPI has no such thing.
+ * revoke: rank 0 is in a collective that rank 1 never enters. Instead, rank 1 revokes the communicator (MPI with fault
+ * tolerance, mpirun --with-ft ulfm). Rank 0 must return with MPIX_ERR_REVOKED. Status 77: this Open MPI cannot do that.
  */
 #include <mpi.h>
 

@@ -1,6 +1,6 @@
 #!/bin/bash
-# root.sh: roots of other series: where there can be none one line says so, and nothing of one is left when it is killed.
-# Needs no root; looks at those that ./check --series has left.
+# root.sh: roots of other series. If a root cannot be made, one line says so. If the script is killed, nothing of a root is
+# left. Needs no root; it looks at the roots that ./check --series has left.
 set -uo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
 # shellcheck source=test/lib.sh
@@ -18,7 +18,8 @@ skipped() {
     [ $status = 77 ] && [ "$(wc -l <<<"$output")" = 1 ] && [ -n "$output" ]
 }
 
-# killed SERIES: in the middle of its work; no mount of it was seen here meanwhile, and no process of it is left
+# killed SERIES: killed in the middle of its work. Before, no mount of it was visible here. Afterwards, no process of it is
+# left
 killed() {
     local sleeper=$((100000 + RANDOM)) child status=1
     "$root/tools/series.sh" enter "$1" sleep $sleeper &

@@ -1,6 +1,6 @@
 #!/bin/bash
-# series.sh: what differs between the series of Open MPI: the sizes of its objects, datatypes freed early, sessions, revoked
-# communicators, large counts, the components beside us. Runs inside ./with-build.
+# series.sh: what differs between the series of Open MPI: sizes of objects, datatypes that are freed early, sessions, revoked
+# communicators, large counts, the components beside coll/dma. Runs inside ./with-build.
 # shellcheck disable=SC1091
 set -uo pipefail
 here=$(dirname "$0")
@@ -12,7 +12,7 @@ export OMPI_MCA_mpi_yield_when_idle=1
 ob1=(--mca pml ob1)
 ucx=(--mca pml ucx --mca pml_ucx_tls any --mca pml_ucx_devices any)
 
-# has PROGRAM: what it is about exists in this series
+# has PROGRAM: this series has what the program is about
 has() {
     local status=0
     "$bin/$1" >/dev/null 2>&1 </dev/null || status=$?
@@ -30,10 +30,10 @@ done
 ok 'datatypes freed early, stepping aside' says 'early: .* 0 failed' \
     launch 60 2 "${ucx[@]}" --mca coll dma --mca coll_dma_arena_bytes 0 "$bin/early"
 
-# Slots taken and given back, many times.
+# Slots are taken and returned many times.
 ok 'communicators leave nothing behind' launch 60 3 --mca coll dma "$dupfree" 2000
 
-# ready TEXT CMD...: TEXT, and we have served it
+# ready TEXT CMD...: the output has TEXT, and coll/dma has served it
 ready() {
     local text=$1 output
     shift
@@ -42,8 +42,8 @@ ready() {
     grep -Eq "$text" <<<"$output" && grep -Eq 'coll/dma: communicator .*ready' <<<"$output"
 }
 
-# patient CMD...: once more, if Open MPI hung where a session begins or ends and we had no part in that. In 5.0.7 it does in
-# one run of ten, without us as well.
+# patient CMD...: once more, if Open MPI hung where a session begins or ends and coll/dma had no part in that. 5.0.7 hangs
+# there in one run of ten, without coll/dma as well.
 patient() {
     local output status tries=5
     while :; do
@@ -69,7 +69,7 @@ if has sessions; then
         patient launch 60 2 --mca coll dma --mca coll_dma_arena_bytes 0 "$bin/sessions"
 fi
 
-# Whoever waits in a collective of a revoked communicator comes back.
+# A rank that waits in a collective of a revoked communicator returns.
 if has revoke; then
     ok 'a revoked communicator' says 'revoke: .* 0 failed' launch 30 3 --with-ft ulfm "${ob1[@]}" "$bin/revoke"
     # What is not served is counted.
@@ -87,7 +87,7 @@ if has revoke; then
     ok 'left out: jobs that continue after failures' counted
 fi
 
-# Events of MPI_T, against the counters: by the cores, and of ranks on one node that share it.
+# Events of MPI_T, against the counters: calls on cores, also with ranks of one node that share a core.
 if has events; then
     for ranks in 1 2 4; do
         ok "events of calls, $ranks ranks" says 'events: .* 0 failed' launch 60 $ranks "${ob1[@]}" --mca coll dma "$bin/events"
@@ -100,14 +100,14 @@ if has counts; then
         launch 280 2 --mca coll dma --mca coll_dma_verbose 1 "$bin/counts" some
 fi
 
-# Every component that this Open MPI has, beside us in one job: all collectives are right, ours are ours, and nobody is
-# between the user and us.
+# Every component of this Open MPI beside coll/dma, in one job. All collectives are right, coll/dma serves its own, and no
+# component is between the user and coll/dma.
 components=$(ompi_info --parsable | sed -n 's/^mca:coll:\([a-z0-9]*\):version:.*/\1/p' | sort -u)
 beside=(--mca coll_han_priority 35 --mca coll_xhc_priority 40 --mca coll_acoll_priority 50 --mca coll_adapt_priority 40
     --mca coll_acoll_comm_size_thresh 2 --mca coll_ucc_enable 1 --mca coll_ucc_priority 60 --mca coll_sm_priority 45
     --mca coll_dma_verbose 1 --mca coll_base_verbose 20)
 
-# together NAMES CMD...: all is right, and each of these components is in use, too
+# together NAMES CMD...: all data are right, and each of these components is used, too
 together() {
     local names=$1 name output status=0
     shift
@@ -119,7 +119,8 @@ together() {
     return $status
 }
 
-# han is for several nodes, and accelerator for builds with one; elsewhere they decline, and it is enough that they may be there.
+# han is for several nodes, and accelerator for builds with one. Elsewhere they decline, and it is enough that they are
+# allowed.
 in_use=
 for name in xhc acoll ucc; do
     ! grep -qx $name <<<"$components" || in_use+=" $name"
@@ -134,13 +135,14 @@ for name in accelerator han xhc acoll ucc; do
     fi
 done
 
-# Not with adapt above it: Open MPI 6.0.0rc2 crashes there, without us as well; and not the han of 4.1, which has wrong data.
+# Not with adapt above it: there Open MPI 6.0.0rc2 crashes, without coll/dma as well. And not the han of 4.1, which has wrong
+# data.
 if [[ $(mpirun --version) != *'Open MPI) 4.1'* ]] && grep -qx han <<<"$components" && "$here/../bed/bed" 1 -t 20 -- true >/dev/null 2>&1; then
     ok 'on two hosts, with han in use' together han "$here/../bed/bed" 2 -t 80 -- mpirun -n 4 --map-by ppr:2:node \
         --mca coll_han_priority 35 --mca coll_dma_verbose 1 --mca coll_base_verbose 20 "$allcoll"
 fi
 
-# Modules are enabled from the lowest priority to the highest, so that the last to be named is the one that users meet.
+# Modules are enabled from the lowest priority to the highest, so the last one is the one that users call.
 on_top() {
     local output
     output=$(launch 60 2 "${beside[@]}" "$allcoll" 2>&1)

@@ -1,11 +1,13 @@
 /*
  * sessions [PARTS]: one after the other (1), two at once (2), last one beside MPI_Init (i); all by default.
  *
- * Open MPI 5.0 and later close everything with the last session, and open it again with the next one: we must be as good
- * as new then. Every form of a call, in sessions that follow each other, in two at a time, and in one beside MPI_Init.
+ * Open MPI 5.0 and later close everything with the last session, and open it again with the next one. coll/dma must work
+ * again then. Every form of a call, in sessions that follow each other, in two sessions at a time, and in one beside
+ * MPI_Init.
  *
- * Open MPI 5.0.7 hangs now and then where a session begins or ends, with and without us: a rank waits for PMIx and is alone
- * with that. Who is there for too long says so and ends the job with status 75; with a call of ours on the stack, with 1.
+ * Open MPI 5.0.7 sometimes hangs where a session begins or ends, with and without coll/dma: a rank waits for PMIx, alone. A
+ * rank that is there for too long says so and ends the job with status 75; with status 1 if a call of coll/dma is on the
+ * stack.
  */
 #include <dlfcn.h>
 #include <execinfo.h>
@@ -46,7 +48,7 @@ static void hangs(int signal)
         alarm(0);                                                                                                      \
     } while (0)
 
-/* Every form on a communicator of a session's, and what comes of a communicator made from it. */
+/* Every form on a communicator of a session, and on a communicator that is made from it. */
 static void use(MPI_Comm comm, int salt)
 {
     MPI_Comm copy;
@@ -129,7 +131,7 @@ static void two_at_once(void)
     close_session(&session[1], &comm[1]);
 }
 
-/* Also gathers what the others have found. */
+/* Also collects the results of the others. */
 static int beside_init(int argc, char **argv)
 {
     MPI_Session session;
@@ -153,7 +155,7 @@ int main(int argc, char **argv)
     const char *parts = argc > 1 ? argv[1] : "12i";
     void *frame;
 
-    /* Loads what it needs, which a handler should not. */
+    /* Loads its libraries now, because a signal handler should not. */
     backtrace(&frame, 1);
     signal(SIGALRM, hangs);
     for (; *parts && 'i' != *parts; parts++) {

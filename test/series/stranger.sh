@@ -1,6 +1,6 @@
 #!/bin/bash
-# stranger.sh COMPONENT BUILD: a component that was built for another series of Open MPI is refused by the loader, not by a
-# crash, and the job does without it.
+# stranger.sh COMPONENT BUILD: the loader refuses a component that was built for another series of Open MPI, without a crash,
+# and the job runs without it.
 # Read by wrong.sh, which runs it here and in the roots of other series.
 set -uo pipefail
 component=$1
@@ -25,7 +25,7 @@ works_without() {
     grep -q ' 0 wrong' <<<"$output" && ! grep -q 'coll/dma' <<<"$output"
 }
 
-# It could be loaded only if the loader found all the libraries it names.
+# The loader could load it only if it found all the libraries that the component names.
 refused() {
     ldd "$work/mca_coll_dma.so"
     timeout 60 ompi_info --parsable | grep '^mca:coll:tuned:' >/dev/null && ! timeout 60 ompi_info --parsable | grep '^mca:coll:dma:'

@@ -1,6 +1,6 @@
 #!/bin/bash
-# wrong.sh: every component built here, for whatever series, in every other series: refused by the loader. Knows the builds
-# that ./check --series leaves; status 77 if there is but one.
+# wrong.sh: each component built here, for any series, in every other series: the loader refuses it. Uses the builds that
+# ./check --series leaves. Status 77 if there is only one.
 set -uo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
 cd "$root" || exit

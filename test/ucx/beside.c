@@ -1,9 +1,9 @@
 /*
- * beside [-s SECONDS] [-b BYTES] [-k KEEPALIVE]: ucx_tl and MPI side by side in one process, whatever the pml. Every rank
- * exchanges BYTES (20000) with every other over ucx_tl, between two barriers of MPI, for SECONDS (3), and checks them.
+ * beside [-s SECONDS] [-b BYTES] [-k KEEPALIVE]: ucx_tl and MPI side by side in one process, with any pml. Every rank
+ * exchanges BYTES (20000) with every other rank over ucx_tl, between two barriers of MPI, for SECONDS (3), and checks them.
  *
- * Ends with one line per rank: "rank R: right, N rounds, slowest S s", or, when a peer is lost, "rank R: ERROR after S s"
- * where S is the time since the last round that was complete. Meant to be run across the hosts of a testbed, too.
+ * Ends with one line per rank: "rank R: right, N rounds, slowest S s", or, if a peer is lost, "rank R: ERROR after S s",
+ * where S is the time since the last complete round. It is also run across the hosts of a testbed.
  */
 #include <mpi.h>
 #include <sched.h>
@@ -83,7 +83,7 @@ static void start(job_t *job)
     free(all);
 }
 
-/* All with all; DMA_OK or the first error. */
+/* All ranks with all. Returns DMA_OK or the first error. */
 static dma_status_t one_round(job_t *job, uint32_t seq)
 {
     dma_status_t status, worst = DMA_OK;
@@ -136,7 +136,7 @@ int main(int argc, char **argv)
             printf("rank %d: %s after %.1f s\n", job.rank, dma_status_name(status), now - last);
             fflush(stdout);
             dma_ucx_destroy(job.net);
-            /* MPI has nothing to say to ranks that are gone. */
+            /* MPI must not send anything to ranks that are gone. */
             _exit(3);
         }
         slowest = now - last > slowest ? now - last : slowest;
@@ -145,7 +145,7 @@ int main(int argc, char **argv)
             fflush(stdout);
         }
         more = now - begin < job.seconds;
-        /* What MPI says goes over the pml, beside ours. */
+        /* MPI's own messages go over the pml, beside ours. */
         MPI_Bcast(&more, 1, MPI_INT, 0, MPI_COMM_WORLD);
     }
     printf("rank %d: right, %u rounds, slowest %.2f s\n", job.rank, seq, slowest);

@@ -18,9 +18,9 @@
 
 #include "../unit/libunit.h"
 
-#define BUSY_TURNS   1000 /* without anything moved, before pauses */
-#define MOST_GAP     0.05 /* seconds that count between two turns */
-#define BUSY_MACHINE 10   /* so much longer may a job take there */
+#define BUSY_TURNS   1000 /* times without a move before a pause */
+#define MOST_GAP     0.05 /* the most seconds between two turns that count */
+#define BUSY_MACHINE 10   /* a job may take this many times as long there */
 #define UCX_DEFECT   66   /* the status of a rank that has met it */
 #define ATTEMPTS     3
 
@@ -211,8 +211,9 @@ bool proc_right(const void *buffer, size_t bytes, uint64_t seed)
 }
 
 /*
- * UCX 1.13 ends the process if a peer goes just when a connection to it is being made: "Assertion `wireup_ep->pending_count == 0'
- * failed", in ucp_worker_discard_uct_ep. Nothing of ours can prevent that; the job is tried again. Every other abort counts.
+ * UCX 1.13 ends the process if a peer goes away just when a connection to it is being made: "Assertion
+ * `wireup_ep->pending_count == 0' failed", in ucp_worker_discard_uct_ep. We cannot prevent that, so the job is tried again.
+ * Every other abort counts.
  */
 static void on_abort(int number)
 {
@@ -241,7 +242,7 @@ static void run_child(const procs_spec_t *spec, procs_shared_t *shared, int rank
     setenv("UCX_TLS", spec->tls, 1);
     setenv("UCX_NET_DEVICES", "lo", 1);
     if (strstr(spec->tls, "posix")) {
-        /* Else UCX does not use shared memory where a peer's death must be noticed. */
+        /* Otherwise UCX does not use shared memory where a peer's death must be noticed. */
         setenv("UCX_POSIX_ERROR_HANDLING", "y", 1);
         setenv("UCX_SYSV_ERROR_HANDLING", "y", 1);
     }
@@ -250,7 +251,7 @@ static void run_child(const procs_spec_t *spec, procs_shared_t *shared, int rank
     if (p.net) {
         proc_close(&p);
     }
-    /* Not _exit: what is leaked is to be found at the end. */
+    /* Not _exit, because leaks must be found at the end. */
     exit(0);
 }
 

@@ -1,9 +1,9 @@
 /*
- * Processes that talk over ucx_tl, for the tests of it: forked before UCX starts, with addresses exchanged through memory
- * that they share.
+ * Processes that exchange messages over ucx_tl, for its tests. They are forked before UCX starts, and exchange addresses
+ * through memory that they share.
  *
- * The body of a test runs in every process and reports what is wrong with must(), which ends the process. procs_run waits
- * for all of them, kills what is left after the time that it is given, and says how many ended otherwise than they should.
+ * The body of a test runs in every process, and reports errors with must(), which ends the process. procs_run waits for all
+ * of them, kills those that are left after the given time, and returns how many did not end as they should.
  */
 #ifndef DMA_TEST_UCX_PROCS_H
 #define DMA_TEST_UCX_PROCS_H
@@ -40,9 +40,9 @@ typedef struct procs_spec {
     int n;
     const char *tls;      /* UCX_TLS */
     double keepalive;     /* 0: the default */
-    unsigned killed;      /* bit per rank that is to end by SIGKILL */
-    double seconds;       /* all of it, on a machine that is not busy */
-    void (*before)(void); /* in the parent's place, before anybody is forked */
+    unsigned killed;      /* a bit for each rank that must end by SIGKILL */
+    double seconds;       /* for the whole test, on a machine that is not busy */
+    void (*before)(void); /* in the parent, before any process is forked */
     const void *arg;
 } procs_spec_t;
 
@@ -56,19 +56,21 @@ double proc_now(void);
 uint64_t proc_random(proc_t *p, uint64_t below);
 /* Without progress of the network in between. */
 void proc_barrier(proc_t *p);
-/* Creates the net and names the peers; the body is called with both. */
+/* Creates the net and names the peers. The body is called with both. */
 void proc_open(proc_t *p, const procs_spec_t *spec);
 void proc_close(proc_t *p);
 dma_status_t proc_peer_status(const proc_t *p, int rank);
-/* Peers that have failed: those that have said goodbye have not. */
+/* Peers that have failed. Those that have said goodbye have not. */
 int proc_failures(const proc_t *p);
 /* Connects without a message. */
 dma_status_t proc_connect(proc_t *p, int rank);
 /* Requests that are not complete. */
 unsigned proc_requests(const proc_t *p);
-/* Progress, and a pause where nothing has moved for long: others wait for the processor, and most of a fault is waiting. */
+/* Progress, and a pause if nothing has moved for a long time: others may wait for the processor, and most of a fault is
+ * waiting. */
 void proc_turn(proc_t *p);
-/* A clock for bounds. It runs while this process makes progress, and stands while a busy machine lets it wait for a processor. */
+/* A clock for limits. It runs while this process makes progress, and stands still while the process waits for a
+ * processor. */
 double proc_patience(proc_t *p);
 /* Progress until the request has ended, or until `seconds` of this clock are over: DMA_AGAIN. */
 dma_status_t proc_wait(proc_t *p, dma_ucx_req_t **req, double seconds);

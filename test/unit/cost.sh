@@ -1,14 +1,15 @@
 #!/bin/bash
-# cost.sh BUILD: what the state (core/state.h) and a trace that is off cost a small call, in instructions, counted by callgrind: those
-# of source lines that name them, and of trace/trace.h. test_path makes the calls: blocking all-gathers of 1 to 96 bytes that find
-# their peer there. Instructions of the same line that are no part of the cost are counted too.
+# cost.sh BUILD: what a small call pays for the state (core/state.h) and for a trace that is off. The cost is counted by
+# callgrind in instructions: those of the source lines that name the state or the trace, and those of trace/trace.h.
+# test_path makes the calls: blocking all-gathers of 1 to 96 bytes whose peer has already entered. Other instructions of
+# the same lines are counted too.
 set -uo pipefail
 build=$(cd "${1:?}" && pwd)
 root=$(cd "$(dirname "$0")/../.." && pwd)
 # shellcheck source=test/lib.sh
 . "$root/test/lib.sh"
 most=10
-calls=205 # that small_call_costs makes: 41 of each of 5 sizes
+calls=205 # the calls that small_call_costs makes: 41 of each of 5 sizes
 command -v valgrind >/dev/null || skip 'valgrind is not installed'
 # shellcheck source=/dev/null
 . "$build/config/build.env"
@@ -28,7 +29,7 @@ instructions() {
         END { for (at in cost) print cost[at], at }' "$work/out"
 }
 
-# The lines of ours, with their texts.
+# the product's lines of these sources, with their texts
 ours() {
     local count at file line text
     while read -r count at; do

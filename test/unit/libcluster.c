@@ -10,19 +10,21 @@
 #define GUARD  16
 #define CANARY 0x5c
 
-typedef enum state { IDLE, UNDER_WAY, ASIDE, MOVED, OVER } state_t; /* ASIDE: a relayed receive's bytes are there */
+/* ASIDE: the bytes of a relayed receive have arrived. */
+typedef enum state { IDLE, UNDER_WAY, ASIDE, MOVED, OVER } state_t;
 
 typedef struct run {
     state_t state;
-    uint8_t *taken; /* a send's bytes, if it has not waited for its receive or is relayed; a relayed receive's */
+    /* The bytes of a send that is relayed or has not waited for its receive; of a relayed receive, what arrived. */
+    uint8_t *taken;
 } run_t;
 
 typedef struct rank {
     const dma_cluster_plan_t *plan;
-    uint8_t *memory[3]; /* by base; with guards before and behind */
+    uint8_t *memory[3]; /* by base; with guard bytes on both sides */
     uint64_t size[3];
     run_t *runs[DMA_LANES];
-    uint32_t started[DMA_LANES], ended[DMA_LANES]; /* ended: without a gap */
+    uint32_t started[DMA_LANES], ended[DMA_LANES]; /* ended: all operations below this number have ended */
 } rank_t;
 
 typedef struct machine {
@@ -142,7 +144,7 @@ static bool apart(machine_t *m, int rank, const dma_cluster_op_t *op, span_t spa
     return true;
 }
 
-/* A relayed send that has taken its bytes touches none any more, and a receive in its place waits for it. */
+/* A relayed send that has taken its bytes touches none afterwards. A receive into the same place waits for it. */
 static bool settled(const rank_t *r, const dma_cluster_op_t *op, const dma_cluster_op_t *other, int lane, uint32_t i)
 {
     const dma_cluster_op_t *send = lane == DMA_LANE_SEND ? other : op, *receive = lane == DMA_LANE_SEND ? op : other;
@@ -155,7 +157,7 @@ static bool settled(const rank_t *r, const dma_cluster_op_t *op, const dma_clust
             receive->after == (uint32_t)(send - r->plan->ops[DMA_LANE_SEND]) + 1);
 }
 
-/* Against all that is under way on the rank. */
+/* Compares with everything that is under way on the rank. */
 static bool alone(machine_t *m, int rank, const dma_cluster_op_t *op, span_t span, void *arg)
 {
     rank_t *r = &m->ranks[rank];
@@ -174,7 +176,7 @@ static bool alone(machine_t *m, int rank, const dma_cluster_op_t *op, span_t spa
     return true;
 }
 
-/* ---- steps: 1 something happened, 0 nothing could, -1 an error ---- */
+/* ---- steps: 1 something happened, 0 nothing could happen, -1 an error ---- */
 
 static int start(machine_t *m, int rank, int lane)
 {
@@ -212,7 +214,7 @@ static void over(rank_t *r, int lane, uint32_t i)
     }
 }
 
-/* The first receive of `to` that the send meets and that is under way, or -1. */
+/* The first receive of `to` that is under way and matches the send, or -1. */
 static int64_t partner(const machine_t *m, int from, const dma_cluster_op_t *send)
 {
     const rank_t *r = &m->ranks[send->peer];
@@ -266,7 +268,7 @@ static int move_message(machine_t *m, int rank, uint32_t i)
     return 1;
 }
 
-/* The ranks of the node have all come to their collective number i? Then it happens. */
+/* Carries out collective i of the node when all of its ranks have reached it. */
 static int move_local(machine_t *m, int rank, uint32_t i)
 {
     const dma_node_map_t *l = m->ranks[rank].plan->req.node_map;
@@ -304,7 +306,7 @@ static int move_local(machine_t *m, int rank, uint32_t i)
                      l->node, gives, d, get.get);
                 return -1;
             }
-            /* in place an exchange reads before it writes: parts that lie at the same place go crosswise */
+            /* In place, an exchange reads before it writes: parts at the same place are exchanged crosswise. */
             if (ops[d]->code == DMA_CLUSTER_EXCHANGE &&
                 from == at(rs[s], ops[s]->to, dma_cluster_part(rs[s]->plan, ops[s], d).to)) {
                 uint8_t *to = at(rs[d], ops[d]->to, get.to);
@@ -358,7 +360,7 @@ static int move_on(machine_t *m, int rank, int lane, uint32_t i)
     return 1;
 }
 
-/* One thing that can happen on a lane, tried from operation `turn` on. */
+/* One thing that can happen on a lane. The search begins with operation `turn`. */
 static int lane_step(machine_t *m, int rank, int lane, uint32_t turn)
 {
     rank_t *r = &m->ranks[rank];
@@ -382,7 +384,7 @@ static uint64_t extent(const machine_t *m, int rank, bool recv)
 {
     uint64_t bytes = 0;
 
-    if (!recv && (m->job->coll == DMA_ALLGATHER || m->job->coll == DMA_ALLGATHERV)) {
+    if (!recv && dma_coll_gathers(m->job->coll)) {
         return m->job->bytes[rank * m->job->nranks];
     }
     for (int p = 0; p < m->job->nranks; p++) {
@@ -504,7 +506,7 @@ static bool ended(const rank_t *r)
     return true;
 }
 
-/* Random steps; where chance finds nothing for long, a look at everything. */
+/* Random steps. If chance finds nothing for a long time, every operation is tried. */
 static bool play(machine_t *m)
 {
     int n = m->job->nranks;

@@ -1,16 +1,25 @@
 /*
  * The reference interpreter of cluster plans (ompi_coll_dma/plan/cluster/cluster.h).
  *
- * It runs the plans of all ranks of a job for one call, on memory inside one thread, under a seeded scheduler that does
- * whatever the contract allows: any lane of any rank goes next; operations under way move their bytes at any time and end
- * in any order; a send may take its bytes with it at once or wait for its receive. Where a rank's plan is relayed, sends take
- * their bytes first and what comes is put aside, as long as the scheduler likes, before it is in its place. Memory belongs to
- * a rank, and the only ways out of it are messages and the collectives of its node's ranks, which begin when all of them have
- * come to it.
+ * It runs the plans of all ranks of a job for one call. Memory is inside one thread. A seeded scheduler does whatever
+ * the contract allows:
  *
- * What it finds: two operations of a rank under way that touch the same bytes, one to write; bytes outside of a buffer;
- * messages and collectives that do not fit together; ends that never come; wrong bytes at the end, changed bytes in a send
- * buffer or around any.
+ *   - any lane of any rank goes next;
+ *   - operations under way move their bytes at any time and end in any order;
+ *   - a send may take its bytes at once, or wait for its receive;
+ *   - where the plan of a rank is relayed, sends take their bytes first, and what arrives is put aside for as long as the
+ *     scheduler likes before it gets into its place.
+ *
+ * Memory belongs to one rank. Bytes leave it only in messages and in the collectives of the ranks of its node, which
+ * begin when all of these ranks have reached them.
+ *
+ * The interpreter reports:
+ *
+ *   - two operations of a rank that are under way and touch the same bytes, if one of them writes;
+ *   - bytes outside of a buffer;
+ *   - messages or collectives that do not match;
+ *   - a job that does not end;
+ *   - wrong bytes at the end, and changed bytes in a send buffer or around a buffer.
  */
 #ifndef DMA_TEST_LIBCLUSTER_H
 #define DMA_TEST_LIBCLUSTER_H
@@ -24,8 +33,8 @@ typedef enum cluster_error {
     CLUSTER_OK,
     CLUSTER_BOUNDS,
     CLUSTER_RACE,
-    CLUSTER_NET,   /* a message of another size than its receive */
-    CLUSTER_LOCAL, /* ranks of a node in different collectives */
+    CLUSTER_NET,   /* a message and its receive have different sizes */
+    CLUSTER_LOCAL, /* the ranks of a node are in different collectives */
     CLUSTER_DEADLOCK,
     CLUSTER_DATA,
     CLUSTER_CANARY,
@@ -35,9 +44,9 @@ typedef struct cluster_job {
     dma_coll_t coll;
     int nranks;
     dma_cluster_plan_t *const *plans; /* by rank */
-    const uint64_t *bytes;            /* bytes[s * nranks + d]: what rank s has for rank d */
+    const uint64_t *bytes;            /* bytes[s * nranks + d]: what rank s sends to rank d */
     uint64_t seed;
-    bool narrow; /* a rank sends one message at a time, which waits for its receive, and receives one at a time */
+    bool narrow; /* a rank has one send and one receive under way at a time; the send waits for its receive */
 } cluster_job_t;
 
 typedef struct cluster_report {

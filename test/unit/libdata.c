@@ -6,7 +6,8 @@
 #include "libthreads.h"
 #include "libunit.h"
 
-/* Eight bytes, the first in the lowest bits. Without a period: what a later chunk has overwritten must not look right. */
+/* Eight bytes, the first in the lowest bits. They have no period, so that a block overwritten by a later chunk looks
+ * wrong. */
 static uint64_t word(uint64_t tag, int rank, uint64_t index)
 {
     uint64_t x = ((tag * 131 + (uint64_t)rank * 29 + 7) << 32) + index;

@@ -13,7 +13,7 @@
 
 #define MAX_OPS 16
 
-/* A copy, or an exchange, with the bytes that have been done. */
+/* A copy, or an exchange, with the number of bytes that are done. */
 typedef struct move {
     uint8_t code;
     char *dst[2], *src;
@@ -28,7 +28,7 @@ typedef struct work {
     uint32_t index, nmoves;
     _Atomic uint32_t *line;
     uint32_t epoch;
-    const _Atomic uint32_t *own, *peers[ENGINE_PEERS]; /* armed: what it waits for; else none */
+    const _Atomic uint32_t *own, *peers[ENGINE_PEERS]; /* armed: the words that it waits for; otherwise none */
     unsigned npeers;
 } work_t;
 
@@ -49,9 +49,9 @@ typedef struct thread_binding {
     dma_engine_line_t *lines;
     uint64_t ready[ENGINE_PEERS];
     bool can_arm;
-    const dma_run_t *run;   /* being put in */
-    uint32_t epoch, put;    /* programs of it that are */
-    uint32_t last, armed;   /* the epoch of the last run, and of the armed one */
+    const dma_run_t *run;   /* being submitted */
+    uint32_t epoch, put;    /* its programs that are in the unit */
+    uint32_t last, armed;   /* the epoch of the last run, and that of the armed run */
     unsigned live;          /* programs under way */
     engine_likeness_t like; /* of the last run */
 } thread_binding_t;
@@ -113,7 +113,7 @@ static void swap_bytes(char *a, char *b, size_t n)
     }
 }
 
-/* One piece of one of the copies that are left. */
+/* Moves one piece of one of the copies that are left. */
 static void move_piece(thread_unit_t *unit, work_t *w)
 {
     unsigned at = draw(unit, w->nmoves);
@@ -135,7 +135,7 @@ static void move_piece(thread_unit_t *unit, work_t *w)
     }
 }
 
-/* With the lock. */
+/* The caller holds the lock. */
 static void drop(thread_unit_t *unit, work_t *w)
 {
     work_t **link = &unit->list;
@@ -151,7 +151,7 @@ static void drop(thread_unit_t *unit, work_t *w)
     pthread_cond_broadcast(&unit->changed);
 }
 
-/* With the lock: has what an armed program waits for come? False also when it has been given up, and is gone. */
+/* The caller holds the lock. May an armed program go on? Also false when the program was removed. */
 static bool may_run(thread_unit_t *unit, work_t *w)
 {
     if (w->own) {
@@ -190,7 +190,7 @@ static void end_line(work_t *w)
     if (atomic_load_explicit(w->line, memory_order_relaxed) == w->epoch) {
         misuse("line %u is written twice with %u", w->index - 1, w->epoch);
     }
-    /* release: what has been copied is there before */
+    /* release: what was copied is visible before the line */
     atomic_store_explicit(w->line, w->epoch, memory_order_release);
 }
 
@@ -316,7 +316,7 @@ static dma_status_t engine_bind(dma_gpu_unit_t *handle, const dma_gpu_bind_param
     return DMA_OK;
 }
 
-/* With the lock: programs that will never begin, since a peer is gone, and those of a broken device. */
+/* The caller holds the lock. Removes programs that will never begin because a peer is gone, and those of a broken device. */
 static void drop_hopeless(thread_binding_t *b)
 {
     work_t *next;
@@ -377,7 +377,7 @@ static void add_move(work_t *w, const dma_run_t *run, const dma_op_t *op)
     w->moves[w->nmoves++] = m;
 }
 
-/* With the lock. */
+/* The caller holds the lock. */
 static void put(thread_binding_t *b, const dma_run_t *run, uint32_t index, bool armed)
 {
     const dma_prog_t *prog = &run->plan->progs[index];
@@ -421,7 +421,7 @@ static void want_new(const thread_binding_t *b, const dma_run_t *run)
     }
 }
 
-/* What is said to be as in the last run is so. */
+/* Checks what the caller says to be equal to the last run. */
 static void want_same(thread_binding_t *b, const dma_run_t *run)
 {
     engine_likeness_t now = engine_likeness(run, b->nranks);

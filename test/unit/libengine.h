@@ -1,13 +1,15 @@
 /*
- * An engine of GPUs that is made of threads, for tests of what is above engine/gpu.h, and that is worse than any real one.
+ * A GPU engine that is made of threads, for tests of the layers above engine/gpu.h. It behaves worse than any real
+ * engine.
  *
- * Every unit has a worker. It does what programs between two flags leave open at random: which program comes next, which
- * copy of it, how many bytes of that. Armed programs wait for the ready words as packets would: our own without its lowest
- * bit, the peers' exactly. A program's line is written last, with release.
+ * Each unit has a worker. Between two flags of a program, the worker draws at random what the contract leaves open:
+ * which program goes next, which of its copies, and how many bytes of it. Armed programs wait for the ready words as
+ * packets do: for their own word without its lowest bit, and for the exact words of the peers. The line of a program is
+ * written last, with release.
  *
- * It is strict: a second run while the first is under way, a unit closed while it is in use, a line that is written twice,
- * two armed runs, a run that is not bound: the program aborts with a line that says so. What a test wants to go wrong it
- * asks for beforehand, by function and device.
+ * The engine is strict. These mistakes abort the program with a line that names them: a second run while the first is
+ * under way, a unit that is closed while it is in use, a line that is written twice, two armed runs, a run that is not
+ * bound. A test asks for failures beforehand, by function and device.
  */
 #ifndef DMA_TEST_LIBENGINE_H
 #define DMA_TEST_LIBENGINE_H
@@ -29,29 +31,30 @@ typedef struct engine_options {
     uint64_t seed;
     uint32_t features; /* of all units */
     uint32_t max_ways;
-    unsigned late_us; /* at most so long before a piece */
-    bool again;       /* start takes programs one by one */
+    unsigned late_us; /* the most microseconds that the worker waits before a piece */
+    bool again;       /* start submits programs one by one */
 } engine_options_t;
 
-/* Before the ranks begin; and after all have ended: nothing is left open, bound or under way. */
+/* Call them before the ranks begin, and after all have ended. The second checks that nothing is left open, bound or
+ * under way. */
 void engine_begin(const engine_options_t *options);
 void engine_end(void);
 
 /* The next `times` calls on that device fail. */
 void engine_refuse(engine_function_t function, int device, unsigned times);
-/* From now on `check` finds the device broken, and its programs stand still. */
+/* From now on `check` finds the device broken, and its programs do not move. */
 void engine_break(int device);
-/* No program of the device moves while it is held. */
+/* While a device is held, none of its programs moves. */
 void engine_hold(int device, bool hold);
-/* How often a function has been called on all devices, or has succeeded. */
+/* How often a function was called on all devices, and how often it succeeded. */
 unsigned engine_calls(engine_function_t function);
 unsigned engine_armed(void);    /* runs that have been armed */
-unsigned engine_given_up(void); /* of them */
+unsigned engine_given_up(void); /* those of them that were given up */
 unsigned engine_swaps(void);    /* exchanges done */
-unsigned engine_pairs(void);    /* copies to two places done */
-unsigned engine_repeats(void);  /* runs that were said to be like the last */
+unsigned engine_pairs(void);    /* copies with two destinations done */
+unsigned engine_repeats(void);  /* runs that the caller has declared equal to the last */
 
-/* What a run that is said to be like another has in common with it. */
+/* What a run has in common with the last one if the caller declares them equal. */
 typedef struct engine_likeness {
     const dma_plan_t *plan;
     const char *send, *recv;

@@ -7,9 +7,9 @@
 #include "device/device.h"
 #include "libunit.h"
 
-#define GUARD 96 /* bytes before and behind a side that must stay */
+#define GUARD 96 /* bytes on both sides of a buffer that must not change */
 
-/* The fake runtime's own allocator knows one thread. */
+/* The allocator of the fake runtime serves one thread only. */
 static pthread_mutex_t alloc_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static uint64_t mix(uint64_t a, uint64_t b, uint64_t c)
@@ -20,7 +20,7 @@ static uint64_t mix(uint64_t a, uint64_t b, uint64_t c)
     return x ^ (x >> 31);
 }
 
-/* Elements that rank s sends to rank d. Blocks may be empty, but for those of rank 0: it is never nobody's call. */
+/* Elements that rank s sends to rank d. Blocks may be empty, except those of rank 0, so that every call moves something. */
 static size_t elements(const call_spec_t *spec, int s, int d)
 {
     int low = s < d ? s : d, high = s < d ? d : s;
@@ -44,13 +44,16 @@ static size_t elements(const call_spec_t *spec, int s, int d)
 
 static bool is_v(dma_coll_t coll)
 {
-    return coll == DMA_ALLGATHERV || coll == DMA_ALLTOALLV;
+    return dma_coll_sizes(coll) != DMA_SIZES_EQUAL;
 }
 
 static void buffer_get(const rank_t *r, call_buffer_t *b)
 {
-    static const dma_gpu_kind_t kinds[] = {DMA_GPU_HOST, DMA_GPU_DEVICE_PLAIN, DMA_GPU_DEVICE_FINE,
-                                           DMA_GPU_DEVICE_PLAIN};
+    static const dma_gpu_kind_t kinds[] = {[PLACE_DEVICE] = DMA_GPU_DEVICE_PLAIN,
+                                           [PLACE_FINE] = DMA_GPU_DEVICE_FINE,
+                                           [PLACE_AWAY] = DMA_GPU_DEVICE_PLAIN,
+                                           [PLACE_PINNED] = DMA_GPU_HOST_PINNED,
+                                           [PLACE_MANAGED] = DMA_GPU_MANAGED};
     size_t bytes = b->bytes + 2 * GUARD + 64;
 
     if (b->place == PLACE_HOST) {
@@ -82,7 +85,7 @@ static void buffer_put(const call_buffer_t *b)
     }
 }
 
-/* One side: counts, displacements with gaps, in an order of the rank's own; its bytes. */
+/* One side: counts, and displacements with gaps, in an order that differs between ranks. Returns its bytes. */
 static size_t lay_out(rank_t *r, const call_t *c, bool sends, int *counts, int *displs)
 {
     int n = sends && dma_coll_gathers(c->spec.coll) ? 1 : r->n, rank = r->rank, first = rank % n;
@@ -242,7 +245,7 @@ void call_run(rank_t *r, dma_comm_t *comm, call_t *c, uint64_t tag)
          dma_comm_reason(comm));
     call_verify(r, c);
     if (!c->spec.in_place) {
-        memset(c->send.base, 0x55, c->send.bytes + 2 * GUARD); /* a late reader gets wrong bytes */
+        memset(c->send.base, 0x55, c->send.bytes + 2 * GUARD); /* a reader that comes late gets wrong bytes */
     }
 }
 

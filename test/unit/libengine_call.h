@@ -1,11 +1,11 @@
 /*
- * Calls on memory of any kind, for ranks that are threads: arguments of all four operations, with what must be in the
- * receive buffer afterwards, byte for byte, gaps included. And jobs whose ranks have a device each, of the runtime and the
- * engine that are made of threads.
+ * Calls on memory of any kind, for ranks that are threads: the arguments of all four operations, and the contents of
+ * the receive buffer that must result, byte by byte, gaps included. It also makes jobs in which each rank has a device.
+ * The GPU runtime and the engine of these jobs are made of threads.
  *
- * What rank s sends to rank d in call `tag` is a function of the three (data_byte), and so are the bytes: a rank needs to
- * know nothing of the others to check what it has got. Arguments stay what they are from one use to the next, so that a
- * call can be repeated, or made persistent, with other data.
+ * What rank s sends to rank d in call `tag` is a function of these three numbers (data_byte). So are the sizes.
+ * Therefore a rank can check what it has received without knowing anything about the others. The arguments do not
+ * change from one use to the next, so a call can be repeated or made persistent, with other data.
  */
 #ifndef DMA_TEST_LIBENGINE_CALL_H
 #define DMA_TEST_LIBENGINE_CALL_H
@@ -17,18 +17,21 @@
 typedef enum call_place {
     PLACE_HOST,
     PLACE_DEVICE,
-    PLACE_FINE, /* device memory that has no handle */
-    PLACE_AWAY, /* on another device than the rank's own */
+    PLACE_FINE, /* device memory of which the runtime makes no handle */
+    PLACE_AWAY, /* on another device than that of the rank */
     PLACES,
-    PLACE_MAPPED /* virtually mapped, in several parts; not drawn by random tests */
+    /* random tests do not draw these: */
+    PLACE_MAPPED, /* virtually mapped, in several parts */
+    PLACE_PINNED, /* host memory of the runtime */
+    PLACE_MANAGED
 } call_place_t;
 
 typedef struct call_spec {
     dma_coll_t coll;
     bool in_place;
-    bool vector;     /* a derived datatype, on this rank's receive side (in place) or on both */
-    uint64_t sizes;  /* which bytes: equal on all ranks, since they follow from it */
-    size_t elements; /* of a block; at most, where blocks differ */
+    bool vector;     /* a derived datatype: on this rank's receive side (always in place), or on both */
+    uint64_t sizes;  /* selects the sizes of the blocks; all ranks use the same value */
+    size_t elements; /* in a block; where blocks differ, in the largest */
     call_place_t send, recv;
 } call_spec_t;
 
@@ -48,27 +51,27 @@ typedef struct call {
     uint64_t tag;
 } call_t;
 
-/* How many calls of the communicator an engine has done. */
+/* How many calls of the communicator an engine has carried out. */
 uint32_t call_runs(const dma_comm_t *comm);
 
-/* A rank's arguments; the memory is the rank's until call_free. */
+/* A rank's arguments. The rank owns the memory until call_free. */
 call_t *call_make(rank_t *r, const call_spec_t *spec);
 void call_free(call_t *c);
-/* New memory to receive in; `same` address: another allocation where the old one was. */
+/* New memory to receive into. `same` address: another allocation at the old address. */
 void call_move(rank_t *r, call_t *c, bool same);
-/* The data of a use: before it, and behind it. */
+/* Writes the data before a use, and checks them after it. */
 void call_fill(rank_t *r, call_t *c, uint64_t tag);
 void call_verify(rank_t *r, call_t *c);
-/* All of it, blocking. */
+/* The whole of a blocking call. */
 void call_run(rank_t *r, dma_comm_t *comm, call_t *c, uint64_t tag);
-/* Blocking, without looking at what comes out. */
+/* A blocking call whose result is not checked. */
 dma_status_t call_try(rank_t *r, dma_comm_t *comm, call_t *c, uint64_t tag);
 
-/* Streams of the runtime are late by at most so much, in jobs that are made from now on. */
+/* From now on, the streams of the runtime in new jobs are late by at most this time. */
 void call_streams_late(unsigned us);
-/* A job whose rank i has device i; the engine by `options`, or with everything that an engine may have. */
+/* A job in which rank i has device i. The engine has the features of `options`, or all features. */
 job_t call_job(int n, void (*body)(rank_t *r), const engine_options_t *options);
-/* Runs it and looks that nothing is left behind. */
+/* Runs the job, and checks that nothing is left behind. */
 void call_run_job(job_t *job);
 
 #endif

@@ -15,7 +15,7 @@
 
 fake_machine_t fake_machine = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 
-/* What a handle says, to whom it may be opened by. */
+/* The contents of an IPC handle, with the process that may open it. */
 typedef struct ticket {
     uint64_t magic, id, size;
     int32_t fd, device;
@@ -26,15 +26,15 @@ _Static_assert(sizeof(ticket_t) <= DMA_GPU_HANDLE_BYTES, "fits");
 fake_range_t *fake_ranges;
 static uint64_t last_id;
 
-static _Thread_local void *next_at;      /* nobody else gets it, */
-static _Thread_local uint64_t next_room; /* nor the pages behind it */
+static _Thread_local void *next_at;      /* only the caller gets the address, */
+static _Thread_local uint64_t next_room; /* and only the caller gets the pages behind it */
 static _Thread_local int depth, current;
 static _Thread_local bool ending;
 
-/* Functions by name: how often called, which call fails. */
+/* Functions by name: the number of calls, and which call fails. */
 static struct {
     const char *name;
-    unsigned calls, fail_at;
+    unsigned calls, fail_at, fail_until;
     dma_status_t status;
 } functions[64];
 
@@ -69,7 +69,8 @@ bool fake_call(const char *function, dma_status_t *status)
     pthread_mutex_lock(&fake_machine.lock);
     i = function_index(function);
     functions[i].calls++;
-    fails = functions[i].fail_at && functions[i].calls == functions[i].fail_at;
+    fails = functions[i].fail_at && functions[i].calls >= functions[i].fail_at &&
+            functions[i].calls < functions[i].fail_until;
     *status = fails ? functions[i].status : DMA_ERR_ENGINE;
     fails |= fake_machine.shut_down;
     pthread_mutex_unlock(&fake_machine.lock);
@@ -86,15 +87,21 @@ unsigned fake_gpu_calls(const char *function)
     return calls;
 }
 
-void fake_gpu_fail(const char *function, unsigned skip, dma_status_t status)
+void fake_gpu_fail_often(const char *function, unsigned skip, unsigned times, dma_status_t status)
 {
     size_t i;
 
     pthread_mutex_lock(&fake_machine.lock);
     i = function_index(function);
     functions[i].fail_at = functions[i].calls + skip + 1;
+    functions[i].fail_until = functions[i].fail_at + times;
     functions[i].status = status;
     pthread_mutex_unlock(&fake_machine.lock);
+}
+
+void fake_gpu_fail(const char *function, unsigned skip, dma_status_t status)
+{
+    fake_gpu_fail_often(function, skip, 1, status);
 }
 
 int fake_scope(const char *function)
@@ -105,7 +112,7 @@ int fake_scope(const char *function)
     return current;
 }
 
-/* Under the lock. */
+/* The caller holds the lock. */
 uint64_t fake_random(void)
 {
     uint64_t x = fake_machine.random;
@@ -302,7 +309,8 @@ static dma_status_t query(uint64_t addr, dma_gpu_memory_t *memory)
     fake_range_t *r;
 
     if (!fake_call("query", &status) && !fake_machine.shut_down) {
-        *memory = (dma_gpu_memory_t){.kind = DMA_GPU_DEVICE_PLAIN, .base = 1, .size = UINT64_MAX}; /* not to be used */
+        *memory =
+            (dma_gpu_memory_t){.kind = DMA_GPU_DEVICE_PLAIN, .base = 1, .size = UINT64_MAX}; /* must not be used */
         return status;
     }
     *memory = (dma_gpu_memory_t){.kind = DMA_GPU_HOST, .device = -1, .device_addr = addr};
@@ -345,7 +353,7 @@ static dma_status_t ipc_export(uint64_t base, dma_gpu_handle_t *handle)
     return DMA_OK;
 }
 
-/* Under the lock: as CUDA, which refuses what overlaps memory that is open here and whose owner has freed it. */
+/* The caller holds the lock. As CUDA, it refuses memory that overlaps an import whose owner has freed it. */
 static bool overlaps_stale(const fake_range_t *home, int device)
 {
     for (const fake_range_t *r = fake_ranges; r; r = r->next) {

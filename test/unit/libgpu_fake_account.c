@@ -1,4 +1,4 @@
-/* What the fake runtime has given to the code under test: memory of each device, and pinned memory. */
+/* What the fake runtime has given to the code under test: the memory of each device, and pinned memory. */
 #include "libgpu_fake_internal.h"
 
 fake_account_t fake_accounts[FAKE_GPU_MAX_DEVICES], fake_pinned;

@@ -9,7 +9,7 @@
 typedef struct fake_stream fake_stream_t;
 
 typedef struct fake_machine {
-    pthread_mutex_t lock; /* guards all of it, and the streams */
+    pthread_mutex_t lock; /* guards everything, including the streams */
     pthread_cond_t changed;
     fake_gpu_options_t options;
     uint64_t random;
@@ -21,10 +21,10 @@ typedef struct fake_machine {
 
 extern fake_machine_t fake_machine;
 
-/* Aborts with a line: the test has found misuse. */
+/* Aborts with a line, because the test has found a misuse. */
 void fake_misuse(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
 
-/* Counts the call; false, with the status to return, if it is to fail. */
+/* Counts the call. False, with the status to return, if the test wants the call to fail. */
 bool fake_call(const char *function, dma_status_t *status);
 
 /* The device in scope; misuse if there is none. */
@@ -32,7 +32,7 @@ int fake_scope(const char *function);
 
 uint64_t fake_random(void);
 
-/* Misuse, unless [addr, addr + bytes) is host memory or lies inside one allocation. */
+/* Reports a misuse unless [addr, addr + bytes) is host memory or lies inside one allocation. */
 void fake_check_range(const char *function, uint64_t addr, uint64_t bytes);
 
 /* Of the allocation that contains the address; 0: none. */
@@ -48,21 +48,21 @@ typedef struct fake_range {
     dma_gpu_kind_t kind;
     int device, fd;
     uint64_t base, size, id;
-    uint64_t home, home_id;  /* imported: where its owner has it, */
-    int home_device;         /* who may be told by the device */
-    fake_account_t *account; /* NULL: the test's own */
-    uint64_t maps;           /* part of a reservation of so many bytes at `home`, whose id stays what it is; 0: none */
+    uint64_t home, home_id;  /* imported: the address at the owner, */
+    int home_device;         /* and who may open it, by device */
+    fake_account_t *account; /* NULL: memory of the test */
+    uint64_t maps;           /* a part of a reservation of so many bytes at `home`, whose id does not change; 0: none */
     bool shareable;
 } fake_range_t;
 
 extern fake_range_t *fake_ranges;
 
-/* Under the lock. */
+/* The caller holds the lock. */
 fake_range_t *fake_find_range(uint64_t addr);
-/* `fd` is taken over. `at`: where, or NULL. */
+/* Takes over `fd`. `at`: the address, or NULL. */
 fake_range_t *fake_map_range(dma_gpu_kind_t kind, int device, int fd, uint64_t bytes, void *at);
 
-/* What the table gives and gets back, of a device and of pinned memory; under the lock. */
+/* Memory that the table gives and gets back, on a device and pinned. The caller holds the lock. */
 struct fake_account {
     uint64_t given, most, room;
 };
@@ -75,7 +75,7 @@ bool fake_debit(fake_account_t *a, uint64_t bytes);
 void fake_fill_streams(dma_gpu_runtime_t *table);
 void fake_fill_late(dma_gpu_runtime_t *table);
 void fake_fill_mapped(dma_gpu_runtime_t *table);
-/* Misuse if a reservation is left. */
+/* Reports a misuse if a reservation is left. */
 void fake_mapped_end(void);
 void *fake_device_main(void *device);
 

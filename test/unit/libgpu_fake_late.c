@@ -1,7 +1,7 @@
 /*
- * The fake runtime: synchronous copies of the application whose bytes come late, as those of CUDA from pageable memory
- * may. They come when the application's default stream is waited for, when the test says so, and before `adopt` returns.
- * Into memory that has been adopted, they come at once.
+ * The fake runtime: synchronous copies of the application whose bytes arrive late, as in CUDA for copies from pageable
+ * memory. The bytes arrive when the application waits for its default stream, when the test says so, and before `adopt`
+ * returns. In memory that was adopted, they arrive at once.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -17,11 +17,11 @@ typedef struct late_copy {
     char data[];
 } late_copy_t;
 
-static late_copy_t *late; /* with the machine's lock */
+static late_copy_t *late; /* guarded by the machine's lock */
 static uint64_t adopted[ADOPTED];
 static unsigned n_adopted;
 
-/* Under the lock. `id` 0: all of them. */
+/* The caller holds the lock. `id` 0: all of them. */
 static void arrive(uint64_t id)
 {
     for (late_copy_t **at = &late, *c; (c = *at);) {
@@ -35,7 +35,7 @@ static void arrive(uint64_t id)
     }
 }
 
-/* Under the lock. */
+/* The caller holds the lock. */
 static bool is_adopted(uint64_t id)
 {
     for (unsigned i = 0; i < n_adopted && i < ADOPTED; i++) {
@@ -86,7 +86,7 @@ static void adopt(const dma_gpu_memory_t *memory)
     }
     pthread_mutex_lock(&fake_machine.lock);
     if (!is_adopted(memory->buffer_id)) {
-        adopted[n_adopted++ % ADOPTED] = memory->buffer_id; /* the oldest is likely to be freed */
+        adopted[n_adopted++ % ADOPTED] = memory->buffer_id; /* the oldest is the one most likely to be freed */
     }
     arrive(memory->buffer_id);
     pthread_mutex_unlock(&fake_machine.lock);

@@ -1,6 +1,6 @@
 /*
- * The fake runtime: virtually mapped memory, of the application and of other processes. A file descriptor that stands for an
- * allocation is that of its memfd, so two processes, or two ranks of one, see the same bytes.
+ * The fake runtime: virtually mapped memory, of the application and of other processes. The file descriptor that stands
+ * for an allocation is the descriptor of its memfd, so two processes, or two ranks of one process, see the same bytes.
  */
 #include <fcntl.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@ typedef struct reservation {
     uint64_t base, bytes;
 } reservation_t;
 
-static reservation_t *reservations; /* under the lock */
+static reservation_t *reservations; /* guarded by the lock */
 
 /* ---- the application ---- */
 
@@ -53,7 +53,7 @@ void *fake_gpu_map(int device, uint64_t bytes, uint64_t part, bool shareable)
     void *at = mmap(NULL, n * each, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     fake_range_t like = {.home = (uintptr_t)at, .maps = n * each, .shareable = shareable};
 
-    like.home_id = like.home | 1; /* of the addresses, whatever is mapped there */
+    like.home_id = like.home | 1; /* the number of the addresses, whatever is mapped there */
     for (uint64_t i = 0; i < n; i++) {
         map_part(device, like.home + i * each, each, &like);
     }
@@ -73,7 +73,7 @@ static fake_range_t range_at(uint64_t addr)
     return found;
 }
 
-/* In place, so that nobody else gets the addresses meanwhile. */
+/* maps in place, so that nobody else gets the addresses in between */
 void fake_gpu_remap(void *addr, unsigned i)
 {
     uint64_t part = range_at((uintptr_t)addr).size, at = (uintptr_t)addr + i * part;
@@ -84,12 +84,12 @@ void fake_gpu_remap(void *addr, unsigned i)
     r = fake_find_range(at);
     close(r->fd);
     r->fd = fd;
-    r->id = fake_random() | 1; /* far from the ids of others */
+    r->id = fake_random() | 1; /* far from the ids of other memory */
     (void)mmap((void *)(uintptr_t)at, part, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0);
     pthread_mutex_unlock(&fake_machine.lock);
 }
 
-/* Under the lock. The addresses stay mapped. */
+/* The caller holds the lock. The addresses stay mapped. */
 static void forget(uint64_t base, dma_gpu_kind_t kind)
 {
     fake_range_t **at = &fake_ranges, *r;

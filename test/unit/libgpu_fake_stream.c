@@ -1,8 +1,8 @@
 /*
- * The fake runtime's streams: lists of work, run by the threads that stand for devices.
+ * The streams of the fake runtime: lists of work, which the threads that stand for devices carry out.
  *
- * A device takes the first piece of work of a random one of its streams that can go on. Work is done without the lock,
- * so that copies of several devices truly overlap; a stream's next piece waits until the one before it is done.
+ * A device draws one of its streams that can go on, and takes its first piece of work. It does the work without the
+ * lock, so that copies of several devices truly overlap. The next piece of a stream waits until this one is done.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -31,11 +31,11 @@ typedef struct work {
 struct fake_stream {
     struct fake_stream *next;
     int device;
-    bool busy, lost; /* lost: by a reset */
+    bool busy, lost; /* lost in a reset */
     work_t *first, **last;
 };
 
-/* Recorded `recorded` times, reached up to `reached`. */
+/* Recorded `recorded` times, reached up to number `reached`. */
 struct dma_gpu_event {
     uint64_t recorded, reached;
 };
@@ -57,7 +57,7 @@ static void snooze(unsigned us)
     nanosleep(&t, NULL);
 }
 
-/* Under the lock: whether this work can be done now. */
+/* The caller holds the lock. Can this work be done now? */
 static bool ready(const work_t *w)
 {
     switch (w->code) {
@@ -191,7 +191,7 @@ void *fake_device_main(void *arg)
         if (s) {
             step(s);
         } else if (!fake_machine.held[device] && waiting(device)) {
-            /* For a word in memory, which nobody announces. */
+            /* Waits for a word in memory whose change nobody announces. */
             pthread_mutex_unlock(&fake_machine.lock);
             snooze(20);
             pthread_mutex_lock(&fake_machine.lock);
@@ -203,7 +203,7 @@ void *fake_device_main(void *arg)
     return NULL;
 }
 
-/* Checks, counts, appends a copy of `w` with n copies. */
+/* Checks and counts the call, and appends a copy of `w` that has n copies. */
 static dma_status_t submit(const char *function, dma_gpu_stream_t *stream, const work_t *w, const one_copy_t *copies,
                            size_t n)
 {
@@ -317,7 +317,7 @@ dma_status_t fake_gpu_wait32(dma_gpu_stream_t *stream, uint64_t addr, uint32_t v
 
 static unsigned resets[FAKE_GPU_MAX_DEVICES];
 
-/* Drops all work but that which the device is doing. */
+/* Drops all work except the piece that the device is doing. */
 void fake_gpu_reset(int device)
 {
     pthread_mutex_lock(&fake_machine.lock);
@@ -378,7 +378,7 @@ static dma_status_t stream_create(dma_gpu_stream_t **stream)
     return DMA_OK;
 }
 
-/* Waits, as the real ones do, but not for a word that may never be written. */
+/* Waits, as the real ones do, except for a word that may never be written. */
 static dma_status_t stream_destroy(dma_gpu_stream_t *stream)
 {
     fake_stream_t **at = &fake_machine.streams, *s = of(stream);
@@ -438,7 +438,7 @@ static dma_status_t stream_sync(dma_gpu_stream_t *stream)
     return status;
 }
 
-/* The fake application has no work on its default stream but copies that are late. */
+/* The only work on the default stream of the fake application are copies that are late. */
 static dma_status_t default_sync(void)
 {
     dma_status_t status;

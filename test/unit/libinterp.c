@@ -115,7 +115,7 @@ static bool try_enter(machine_t *m)
     return false;
 }
 
-/* One step of anybody. */
+/* One step of any queue of any rank. */
 static step_t machine_step(machine_t *m)
 {
     world_t *w = &m->w;

@@ -1,4 +1,4 @@
-/* Plans by hand, right and wrong ones, for the tests of the interpreter itself. */
+/* Plans written by hand, right and wrong ones, for the tests of the interpreter itself. */
 #ifndef DMA_TEST_LIBINTERP_HAND_H
 #define DMA_TEST_LIBINTERP_HAND_H
 
@@ -6,7 +6,7 @@
 
 #define HAND_PROGS 8
 #define HAND_OPS   32
-#define HAND_HEAD  12 /* bytes of the longest block that is a head in hand_pairs */
+#define HAND_HEAD  12 /* bytes of the longest head in hand_pairs */
 
 typedef struct hand {
     dma_plan_t plan;
@@ -14,7 +14,7 @@ typedef struct hand {
     dma_op_t ops[HAND_PROGS][HAND_OPS];
 } hand_t;
 
-/* What a builder does wrong. */
+/* The mistakes of a builder. */
 typedef enum fault {
     RIGHT,
     NO_ENTRY_WAIT,
@@ -54,21 +54,21 @@ typedef enum fault {
 /* Writes the plan of one rank. */
 typedef void (*hand_builder_t)(hand_t *h, int rank, int n, fault_t fault);
 
-/* Everyone reads the peers' send buffers. */
+/* Each rank reads the send buffers of its peers. */
 void hand_pull(hand_t *h, int rank, int n, fault_t fault);
-/* Through the slot of the call's descriptor; blocks of equal and of other bytes. */
+/* Through the slot of the descriptor of the call, with blocks of equal or of different sizes. */
 void hand_slot(hand_t *h, int rank, int n, fault_t fault);
 void hand_slot_v(hand_t *h, int rank, int n, fault_t fault);
-/* Through chunk buffers: a producer and a consumer per peer. */
+/* Through chunk buffers, with a producer and a consumer for each peer. */
 void hand_pipe(hand_t *h, int rank, int n, fault_t fault);
 void hand_pipe_v(hand_t *h, int rank, int n, fault_t fault);
-/* In place all-to-all: of each pair the lower rank swaps. */
+/* An all-to-all in place: the lower rank of each pair swaps. */
 void hand_swap(hand_t *h, int rank, int n, fault_t fault);
-/* Every rank reads its block once and writes it into two peers. */
+/* Each rank reads its block once and writes it to two peers. */
 void hand_push2(hand_t *h, int rank, int n, fault_t fault);
-/* All-to-all through places of 64 bytes in the slot. */
+/* An all-to-all through places of 64 bytes in the slot. */
 void hand_places(hand_t *h, int rank, int n, fault_t fault);
-/* All-to-all-v: numbers and heads through places in the slot, tails through the buffers of the pair; and in place. */
+/* An all-to-all-v: sizes and heads through places in the slot, tails through the buffers of the pair; also in place. */
 void hand_pairs(hand_t *h, int rank, int n, fault_t fault);
 void hand_pairs_in_place(hand_t *h, int rank, int n, fault_t fault);
 

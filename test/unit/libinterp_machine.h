@@ -5,9 +5,9 @@
 #include "libinterp_model.h"
 
 #define PENDING_MAX 48
-#define STALE_MAX   6 /* times a WAIT may look and not see */
+#define STALE_MAX   6 /* how often a WAIT may poll its flag and not see it */
 
-/* A piece of a copy that has been issued and not been done. */
+/* A piece of a copy that was issued and is not done. */
 typedef struct piece {
     uint8_t *dst0, *dst1, *src;
     uint64_t n;
@@ -15,23 +15,24 @@ typedef struct piece {
 } piece_t;
 
 typedef struct queue {
-    actor_t who; /* who.pc and who.trip: where the program stands */
+    actor_t who; /* who.pc and who.trip: the next operation */
     const dma_prog_t *prog;
     uint64_t trips;
-    uint32_t *seen; /* per rank: tick after WAIT(ENTRY) on it, 0 before */
+    uint32_t *seen; /* for each rank: the tick after WAIT(ENTRY) on it; 0: before */
     piece_t pending[PENDING_MAX];
     uint32_t npending, stale;
-    const flag_t *awaited; /* when it last stood still, and how often that had been set; nothing else lets it go on */
+    /* The flag at which the queue stopped last, and how often it had been set then. Only a new value lets the queue go on. */
+    const flag_t *awaited;
     uint32_t was_set;
     bool ended, starved;
-    bool refused, staged; /* of a loop with two ways */
+    bool refused, staged; /* of a loop with two paths */
 } queue_t;
 
 typedef struct machine {
     world_t w;
-    queue_t **queues; /* of entered calls, not ended; the order is the priority */
+    queue_t **queues; /* of calls that have been entered and not ended; their order is the priority */
     uint32_t nqueues, cap;
-    queue_t **all; /* everything ever made, freed at the end */
+    queue_t **all; /* everything that was allocated; freed at the end */
     uint32_t nall;
     int *next_call; /* per rank */
     int mode, victim;
@@ -49,9 +50,9 @@ bool fail_at(machine_t *m, const queue_t *q, interp_error_t error, const char *f
 int64_t op_value(const world_t *w, const queue_t *q, const dma_op_t *op);
 /* Bytes that an operation moves in the current trip. */
 uint64_t op_bytes(machine_t *m, const queue_t *q, const dma_op_t *op);
-/* Sets the flag of `op`, of the rank that owns the queue. */
+/* Sets the flag of `op` that belongs to the rank that owns the queue. */
 bool flag_set(machine_t *m, queue_t *q, const dma_op_t *op, int64_t value, const uint32_t *clock);
-/* Where an operand is; NULL (and the report filled) when it may not be touched. */
+/* Where an operand is. NULL, with the report filled, if it may not be accessed. */
 uint8_t *operand(machine_t *m, queue_t *q, const dma_op_t *op, const dma_operand_t *o, uint64_t n, bool write,
                  region_t **region, uint64_t *at);
 

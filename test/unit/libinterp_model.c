@@ -26,7 +26,7 @@ bool world_fail(world_t *w, interp_error_t error, const char *fmt, ...)
     va_list args;
 
     if (w->report->error) {
-        return false; /* the first one counts */
+        return false; /* the first error counts */
     }
     w->report->error = error;
     at = (size_t)snprintf(text, size, "%s: ", interp_error_name(error));
@@ -66,7 +66,7 @@ void world_join(const world_t *w, uint32_t *clock, const uint32_t *other)
     }
 }
 
-/* Calls that cannot run at once on one rank share their components. */
+/* Calls that cannot run at once on one rank share their clock components. */
 uint32_t world_comp(const world_t *w, int call, int rank, int prog)
 {
     uint32_t ring = w->job->geom.ring_depth;
@@ -81,7 +81,7 @@ uint32_t world_comp_user(const world_t *w, int rank)
 
 bool plan_gathers(const dma_plan_t *plan)
 {
-    return plan->coll == DMA_ALLGATHER || plan->coll == DMA_ALLGATHERV;
+    return dma_coll_gathers(plan->coll);
 }
 
 int world_send_blocks(const world_t *w, int call, int rank)
@@ -216,7 +216,7 @@ int64_t world_stream_base(const world_t *w, int call, const dma_operand_t *o)
     return o->base == DMA_BASE_PAIR ? owner->pairs[o->block] : owner->base;
 }
 
-/* Chunks that a rank puts into its stream (PRODUCED), or into that for `peer` (PAIR_PRODUCED), in a call. */
+/* Chunks that a rank puts into its stream (PRODUCED), or into its stream for `peer` (PAIR_PRODUCED), in a call. */
 static int64_t chunks_produced(const world_t *w, int call, int rank, dma_flag_t kind, int peer)
 {
     const dma_plan_t *plan = world_part(w, call, rank)->plan;
@@ -350,7 +350,7 @@ static void part_open(world_t *w, int call, int rank)
     }
 }
 
-/* Where the streams of all ranks are when each call begins. */
+/* The positions of the streams of all ranks at the begin of each call. */
 static void world_place_streams(world_t *w)
 {
     for (int c = 0; c < w->job->ncalls; c++) {
@@ -488,7 +488,7 @@ bool region_access(world_t *w, region_t *r, uint64_t lo, uint64_t n, bool write,
         if (!ordered && (write || a->write) && lo < a->hi && a->lo < hi) {
             return report_race(w, r, a, who, write);
         }
-        /* Whoever is ordered behind this access is ordered behind what it covers. */
+        /* What is ordered after this access is also ordered after the accesses that it covers. */
         if (!(ordered && a->lo >= lo && a->hi <= hi && (write || !a->write))) {
             r->acc[keep++] = *a;
         }

@@ -7,7 +7,7 @@
 #define GUARD  16 /* canary bytes around every region */
 #define CANARY 0xc5
 
-/* Someone has read or written bytes lo .. hi - 1 of a region. Ordered before whoever has clock[comp] > tick. */
+/* One access to bytes lo ... hi - 1 of a region. It is ordered before everyone whose clock[comp] > tick. */
 typedef struct access {
     uint64_t lo, hi;
     uint32_t comp, tick;
@@ -21,13 +21,13 @@ typedef struct region {
     uint8_t *data; /* GUARD bytes before and behind belong to it */
     uint64_t bytes;
     dma_base_t base;
-    int call, rank, block; /* call: of user and scratch memory, else -1 */
-    int64_t holds;         /* the stream position that has been put into a CHUNK or PAIR buffer, or -1 */
+    int call, rank, block; /* call: of user memory and scratch memory, otherwise -1 */
+    int64_t holds;         /* the stream position that was written into a CHUNK or PAIR buffer, or -1 */
     access_t *acc;
     uint32_t nacc, cap;
 } region_t;
 
-/* One published value of a flag and what its writer had seen by then. */
+/* One published value of a flag, and what its writer had seen by then. */
 typedef struct beat {
     int64_t value;
     uint32_t *clock;
@@ -41,13 +41,13 @@ typedef struct flag {
 /* The part of one rank in one call. */
 typedef struct part {
     const dma_plan_t *plan;
-    region_t *send, *recv; /* blocks; in place: send is NULL */
-    region_t *words;       /* words: the number of bytes of every send block, and where it is */
+    region_t *send, *recv; /* blocks; in place, send is NULL */
+    region_t *words;       /* words: the size of every send block, and its address */
     uint32_t *clock;       /* of the completion */
-    int64_t base;          /* chunks that the rank has put into its stream in earlier calls, */
-    int64_t *pairs;        /* and into its stream for every rank */
+    int64_t base;          /* chunks that the rank put into its stream for each reader in earlier calls, */
+    int64_t *pairs;        /* and into its stream for all ranks */
     bool entered, complete;
-    uint32_t live; /* programs not ended */
+    uint32_t live; /* programs that have not ended */
 } part_t;
 
 typedef struct world {
@@ -58,12 +58,12 @@ typedef struct world {
     uint32_t ncomp, qmax; /* clock components; programs of the largest plan */
     uint32_t *ticks;      /* of every component */
     part_t *parts;        /* [call][rank] */
-    flag_t *flags;        /* [call][kind][rank][peer]; of streams, which are the communicator's: call 0 */
+    flag_t *flags;        /* [call][kind][rank][peer]; call 0 for streams, which belong to the communicator */
     region_t *line, *slot, *chunk;
     region_t *pair; /* [owner][reader][buffer] */
 } world_t;
 
-/* Who does something. */
+/* Who makes an access. */
 typedef struct actor {
     int call, rank, prog; /* prog < 0: the user of the rank */
     uint32_t comp;
@@ -80,50 +80,50 @@ bool world_open(world_t *w, const interp_job_t *job, interp_report_t *report);
 void world_close(world_t *w);
 
 part_t *world_part(const world_t *w, int call, int rank);
-/* Bytes that a length means to a rank in a call. */
+/* The bytes that a length stands for on a rank, in a call. */
 uint64_t world_length(const world_t *w, int call, int rank, const dma_len_t *len);
 uint64_t world_trips(const world_t *w, int call, int rank, const dma_prog_t *prog, bool staged);
-/* Bytes per trip of the first way, or of the staged one. */
+/* Bytes per trip of the direct path, or of the fallback path. */
 uint64_t world_chunk(const world_t *w, int call, bool staged);
-/* The reading of a peer's block is refused in a call; the world decides. */
+/* Whether reading a peer's block is refused in a call. The world decides. */
 bool world_refuses(const world_t *w, int call, int reader, int owner);
-/* The bytes of a loop are few: it has the second way only. */
+/* The loop has few bytes, so it takes the fallback path only. */
 bool world_only_staged(const world_t *w, int call, int rank, const dma_prog_t *prog);
-/* That, or its first way is refused. */
+/* The same, or its direct path is refused. */
 bool world_goes_staged(const world_t *w, int call, int rank, const dma_prog_t *prog);
-/* Where the bytes that a length means begin in a block. */
+/* Where, in a block, the bytes that a length stands for begin. */
 uint64_t world_skip(const world_t *w, int call, int rank, const dma_len_t *len);
-/* Where a flag's value 0 of a call is: flags of streams count positions. */
+/* The value of a flag that counts as 0 in a call: flags of streams count positions. */
 int64_t world_flag_base(const world_t *w, int call, const dma_flag_ref_t *flag, int rank);
 bool world_is_stream(unsigned base);
-/* Where trip 0 of a call is in the stream behind a CHUNK or PAIR operand. */
+/* The position of trip 0 of a call in the stream of a CHUNK or PAIR operand. */
 int64_t world_stream_base(const world_t *w, int call, const dma_operand_t *o);
 flag_t *world_flag(const world_t *w, int call, dma_flag_t kind, int rank, int peer);
 uint32_t *world_clock(const world_t *w);
 void world_join(const world_t *w, uint32_t *clock, const uint32_t *other);
-/* Components: a queue, the user of a rank. */
+/* Clock components: of a queue, and of the user of a rank. */
 uint32_t world_comp(const world_t *w, int call, int rank, int prog);
 uint32_t world_comp_user(const world_t *w, int rank);
 
 bool plan_gathers(const dma_plan_t *plan);
-/* Blocks of a rank's buffers in a call, and bytes of one. */
+/* The number of blocks of a rank's buffers in a call, and the bytes of one. */
 int world_send_blocks(const world_t *w, int call, int rank);
 uint64_t world_send_bytes(const world_t *w, int call, int rank, int block);
 uint64_t world_recv_bytes(const world_t *w, int call, int rank, int block);
-/* The region behind an operand; NULL when there is none. */
+/* The region that an operand lies in; NULL if there is none. */
 region_t *world_region(const world_t *w, int call, int base, int rank, int64_t block);
 /* The send block of a rank that is at an address. */
 region_t *world_block_at(const world_t *w, int call, int rank, uint64_t address);
 void region_name(const region_t *r, char *text, size_t size);
 
-/* Checks an access against all earlier ones and remembers it. */
+/* Checks an access against all earlier ones, and records it. */
 bool region_access(world_t *w, region_t *r, uint64_t lo, uint64_t n, bool write, const actor_t *who);
 
-/* A byte of what rank src sends to rank dst; all-gathers: to rank 0. */
+/* A byte of what rank src sends to rank dst. In all-gathers, dst is 0. */
 uint8_t user_byte(const world_t *w, int call, int src, int dst, uint64_t at);
-/* What the user does when a rank has completed a call: look at everything, then change it. */
+/* What the user does when a rank has completed a call: checks everything, then changes it. */
 bool world_user_done(world_t *w, int call, int rank);
-/* At the end: nobody touched a buffer after its owner was done, all canaries live. */
+/* At the end: nobody has accessed a buffer after its owner was done, and all canaries are intact. */
 bool world_final_check(world_t *w);
 
 #endif

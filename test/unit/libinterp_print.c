@@ -1,4 +1,4 @@
-/* Plans as text, and what can be said about one plan by looking at it: see libinterp.h. */
+/* Plans as text, and the checks of a plan that need no scheduler: see libinterp.h. */
 #include "libinterp.h"
 
 #include <inttypes.h>
@@ -123,7 +123,8 @@ static bool check_len(const subject_t *s, const dma_len_t *len)
     return len->kind <= DMA_LEN_RECV && len->part <= DMA_UPPER && len->len < blocks;
 }
 
-/* Buffers of a stream: of the trip, written by their owner alone, and those of a pair known to the pair alone. */
+/* Buffers of a stream are those of the trip, and only their owner writes them. Only the two ranks of a pair use its
+ * buffers. */
 static bool check_stream(const subject_t *s, const dma_op_t *op, const dma_operand_t *o, bool write)
 {
     int rank = s->plan->rank;
@@ -138,7 +139,7 @@ static bool check_stream(const subject_t *s, const dma_op_t *op, const dma_opera
     return (!write || o->rank == rank) || bad(s->text, s->size, "writes into a stream of rank %d", o->rank);
 }
 
-/* Where things are that plan.h does not place (or an engine could place differently): in none of our plans. */
+/* Refuses places that plan.h does not define, or that an engine could choose differently. None of our plans has any. */
 static bool check_place(const subject_t *s, const dma_op_t *op, const dma_operand_t *o)
 {
     bool line = o->base == DMA_BASE_LINE || o->base == DMA_BASE_SLOT;
@@ -154,7 +155,7 @@ static bool check_place(const subject_t *s, const dma_op_t *op, const dma_operan
     if ((o->base == DMA_BASE_REMOTE || (o->base == DMA_BASE_SEND && op->flags & DMA_OP_DIRECT)) &&
         (op->code != DMA_OP_COPY || op->flags != (DMA_OP_CHUNKED | DMA_OP_DIRECT) || op->len.kind != DMA_LEN_RECV ||
          o->rank == s->plan->rank || o->block != (dma_coll_gathers(s->plan->coll) ? 0 : s->plan->rank) ||
-         (o->base == DMA_BASE_REMOTE) != (s->plan->coll == DMA_ALLTOALLV))) {
+         (o->base == DMA_BASE_REMOTE) != (dma_coll_sizes(s->plan->coll) == DMA_SIZES_OWN))) {
         return bad(s->text, s->size, "a peer's block is read directly, in a loop, by whom it is for");
     }
     return true;
@@ -170,7 +171,7 @@ static bool check_operand(const subject_t *s, const dma_op_t *op, const dma_oper
         (write && (o->base == DMA_BASE_BYTES || o->base == DMA_BASE_REMOTE))) {
         return bad(s->text, s->size, "no such operand: base %u rank %d block %d", o->base, o->rank, o->block);
     }
-    if (user && o->rank != plan->rank && plan->coll == DMA_ALLTOALLV && !plan->gpu) {
+    if (user && o->rank != plan->rank && dma_coll_sizes(plan->coll) == DMA_SIZES_OWN && !plan->gpu) {
         return bad(s->text, s->size, "nobody knows where the blocks of rank %d are", o->rank);
     }
     if (!plan->streams && (stream || o->base == DMA_BASE_REMOTE || (user && o->rank != plan->rank))) {
@@ -198,7 +199,8 @@ static bool check_flag(const subject_t *s, const dma_flag_ref_t *f)
     return !stream || plan->streams || bad(s->text, s->size, "uses a stream but does not say so");
 }
 
-/* The word that a rank has put into its line, its slot or our scratch memory, against a whole block of ours. */
+/* Compares the word that a rank has put into its line, its slot or our scratch memory with the size of a whole block
+ * of ours. */
 static bool check_check(const subject_t *s, const dma_op_t *op)
 {
     bool place = op->src.base == DMA_BASE_LINE || op->src.base == DMA_BASE_SLOT;
@@ -209,7 +211,7 @@ static bool check_check(const subject_t *s, const dma_op_t *op)
     return true;
 }
 
-/* What an engine queue may be given: copies that push, between waits for entries and the signal at its end. */
+/* What an engine queue may contain: copies that push, between waits for entries and the signal at its end. */
 static bool check_queue(const dma_plan_t *plan, uint32_t p, char *text, size_t size)
 {
     const dma_prog_t *prog = &plan->progs[p];
@@ -229,7 +231,7 @@ static bool check_queue(const dma_plan_t *plan, uint32_t p, char *text, size_t s
     return prog->nops || p == 0 || bad(text, size, "queue %u is empty", p);
 }
 
-/* A loop with two ways: each operation is of one of them, and the two ranks meet once, behind the first. */
+/* A loop with two paths: each operation belongs to one of them, and the ranks synchronise once, after the direct path. */
 static bool check_ways(const subject_t *s)
 {
     const dma_prog_t *prog = s->prog;
@@ -283,7 +285,7 @@ static bool waited_for(const dma_plan_t *plan, int rank)
     return false;
 }
 
-/* A program that is for its loop alone leaves nothing undone where that has no trips. */
+/* A program that exists only for its loop must leave nothing undone if the loop has no trips. */
 static bool check_loop_alone(const subject_t *s)
 {
     const dma_prog_t *prog = s->prog;
@@ -339,7 +341,7 @@ static bool check_op(const subject_t *s, const dma_op_t *op, bool in_loop)
 bool interp_check_plan(const dma_plan_t *plan, const dma_geom_t *geom, char *text, size_t size)
 {
     char what[120], op[200];
-    bool gathers = plan->coll == DMA_ALLGATHER || plan->coll == DMA_ALLGATHERV;
+    bool gathers = dma_coll_gathers(plan->coll);
 
     if (plan->nranks < 1 || plan->rank < 0 || plan->rank >= plan->nranks || plan->coll >= DMA_COLL_COUNT ||
         plan->nprogs == 0) {

@@ -46,7 +46,7 @@ bool flag_set(machine_t *m, queue_t *q, const dma_op_t *op, int64_t value, const
     return true;
 }
 
-/* The first publication that satisfies a wait: a waiter has seen that and nothing later. */
+/* The first published value that satisfies a wait. The waiter has seen this value and none after it. */
 static const beat_t *flag_beat(const flag_t *f, int64_t value)
 {
     uint32_t lo = 0, hi = f->n;
@@ -69,8 +69,8 @@ static void queue_tick(machine_t *m, queue_t *q)
 
 /* ---- copies ---- */
 
-/* True when the rank may touch memory of `peer`: this queue has waited for its entry, or another one that has is
- * ordered before. */
+/* True if the rank may access memory of `peer`: this queue has waited for the peer's entry, or is ordered after one
+ * that has. */
 static bool entered(machine_t *m, const queue_t *q, int peer)
 {
     if (peer == q->who.rank || q->seen[peer]) {
@@ -86,7 +86,7 @@ static bool entered(machine_t *m, const queue_t *q, int peer)
     return false;
 }
 
-/* A buffer of a stream is written for a position of the stream, or read for it. */
+/* A buffer of a stream is written, or read, for one position of the stream. */
 static bool stream_access(machine_t *m, const queue_t *q, region_t *r, int64_t position, bool write)
 {
     char where[64];
@@ -101,7 +101,7 @@ static bool stream_access(machine_t *m, const queue_t *q, region_t *r, int64_t p
     return true;
 }
 
-/* The block of a peer whose address stands in the peer's slot. */
+/* The block of a peer whose address is in the peer's slot. */
 static region_t *reached(machine_t *m, queue_t *q, const dma_op_t *op, const dma_operand_t *o)
 {
     dma_operand_t word = {.base = DMA_BASE_SLOT, .rank = o->rank, .offset = o->offset};
@@ -121,7 +121,7 @@ static region_t *reached(machine_t *m, queue_t *q, const dma_op_t *op, const dma
     return region;
 }
 
-/* Where an operand is; NULL (and the report filled) when it may not be touched. */
+/* Where an operand is. NULL, with the report filled, if it may not be accessed. */
 uint8_t *operand(machine_t *m, queue_t *q, const dma_op_t *op, const dma_operand_t *o, uint64_t n, bool write,
                  region_t **region, uint64_t *at)
 {
@@ -142,7 +142,7 @@ uint8_t *operand(machine_t *m, queue_t *q, const dma_op_t *op, const dma_operand
         *at += world_skip(w, q->who.call, q->who.rank, &op->len);
     }
     if (o->base == DMA_BASE_REMOTE) {
-        *at -= o->offset; /* which is where the address is */
+        *at -= o->offset; /* the slot contains the address */
         if (!(*region = reached(m, q, op, o))) {
             return NULL;
         }
@@ -236,7 +236,7 @@ static bool copy_issue(machine_t *m, queue_t *q, const dma_op_t *op)
     return true;
 }
 
-/* Does a peer send what this rank has room for? */
+/* Does a peer send as many bytes as this rank has room for? */
 static bool size_check(machine_t *m, queue_t *q, int peer, int block, uint64_t says)
 {
     uint64_t room = world_recv_bytes(&m->w, q->who.call, q->who.rank, block);
@@ -260,14 +260,14 @@ static bool word_check(machine_t *m, queue_t *q, const dma_op_t *op)
     return size_check(m, q, op->src.rank, (int)op->len.len, word);
 }
 
-/* The descriptor of a peer says how many bytes its blocks have; an all-to-all-v's says nothing. */
+/* The descriptor of a peer says the size of its blocks, except in an all-to-all-v. */
 static bool entry_check(machine_t *m, queue_t *q, int peer)
 {
     const dma_plan_t *plan = world_part(&m->w, q->who.call, q->who.rank)->plan;
     int block = plan_gathers(plan) ? 0 : q->who.rank;
 
     if (plan->gpu) {
-        /* we push: the peers' descriptors say how much they have room for */
+        /* the rank pushes, so the descriptors of the peers say how much room they have */
         uint64_t room = world_recv_bytes(&m->w, q->who.call, peer, q->who.rank);
         uint64_t ours = world_send_bytes(&m->w, q->who.call, q->who.rank, plan_gathers(plan) ? 0 : peer);
 
@@ -275,7 +275,7 @@ static bool entry_check(machine_t *m, queue_t *q, int peer)
             return fail_at(m, q, INTERP_SIZE, "rank %d has room for %" PRIu64 " bytes, not %" PRIu64, peer, room, ours);
         }
     }
-    return plan->coll == DMA_ALLTOALLV ||
+    return dma_coll_sizes(plan->coll) == DMA_SIZES_OWN ||
            size_check(m, q, peer, peer, world_send_bytes(&m->w, q->who.call, peer, block));
 }
 
@@ -352,7 +352,7 @@ static step_t queue_wait(machine_t *m, queue_t *q, const dma_op_t *op)
     return STEP_RAN;
 }
 
-/* Not in this trip, not on this way, or refused: nothing happens but that the reader knows. */
+/* Not in this trip, not on this path, or refused: nothing happens, except that the reader knows. */
 static bool is_skipped(const machine_t *m, queue_t *q, const dma_op_t *op)
 {
     bool last = q->who.trip + 1 >= q->trips;

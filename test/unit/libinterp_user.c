@@ -1,4 +1,4 @@
-/* Users of the plan interpreter: what they send, what they expect, and what they do afterwards. See libinterp.h. */
+/* Users of the plan interpreter: what they send, what they expect, and what they do after a call. See libinterp.h. */
 #include "libinterp_model.h"
 
 uint8_t user_byte(const world_t *w, int call, int src, int dst, uint64_t at)
@@ -63,7 +63,7 @@ bool world_user_done(world_t *w, int call, int rank)
             return false;
         }
     }
-    /* Whoever is later ordered behind this completion may touch what the user has touched. */
+    /* What is ordered after this completion may access what the user has accessed. */
     part->clock[user.comp] = ++w->ticks[user.comp];
     return true;
 }
@@ -84,8 +84,8 @@ static bool block_kept(world_t *w, const region_t *r)
     return true;
 }
 
-/* Chunks of the stream of `owner` (PRODUCED), or of that for `rank`, that `rank` knows of after its call: the core counts
- * the trips of the chunked waits for them. */
+/* Chunks of the stream of `owner` (PRODUCED), or of its stream for `rank`, that `rank` knows of after its call: the
+ * core counts the trips of the chunked waits for them. */
 static int64_t chunks_counted(const world_t *w, int call, int rank, dma_flag_t kind, int owner)
 {
     const dma_plan_t *plan = world_part(w, call, rank)->plan;
@@ -105,7 +105,7 @@ static int64_t chunks_counted(const world_t *w, int call, int rank, dma_flag_t k
     return sum;
 }
 
-/* All who take part in a stream agree on where it is after a call. */
+/* All ranks that use a stream must agree on its position after a call. */
 static bool streams_agree(world_t *w, int call)
 {
     for (int i = 0; i < w->n * w->n; i++) {

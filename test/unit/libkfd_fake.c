@@ -19,7 +19,7 @@
 #define ENOTSUPP  524   /* the kernel's own, which user space has no name for */
 #define PATIENCE  10000 /* steps of engines that wait */
 #define OBJECTS   64
-#define HANDLE    (UINT64_C(9) << 32) /* of the first object; not an address, and not 0 */
+#define HANDLE    (UINT64_C(9) << 32) /* of the first memory object; it is neither an address nor 0 */
 
 typedef struct queue {
     bool used;
@@ -30,7 +30,7 @@ typedef struct queue {
     emu_sdma_queue_t *sdma;
 } queue_t;
 
-/* Memory that the kernel was asked to make from pages of the process. */
+/* Memory objects that the kernel was asked to make from pages of the process. */
 typedef struct object {
     uint64_t at, bytes;
     uint32_t flags;
@@ -246,7 +246,7 @@ void fake_occupy(unsigned engine, unsigned queues)
     }
 }
 
-/* As the driver does it: the lowest free number of a pool; number i is on its engine i modulo the engines. */
+/* As the driver does it: the lowest free number of a pool. Number i is on engine i modulo the number of engines. */
 static int take(uint32_t type, uint32_t engine, unsigned *on, unsigned *place)
 {
     bool xgmi = type == DMA_KFD_QUEUE_SDMA_XGMI || (type == DMA_KFD_QUEUE_SDMA_BY_ENG && engine >= FAKE_HOST_ENGINES);
@@ -262,7 +262,7 @@ static int take(uint32_t type, uint32_t engine, unsigned *on, unsigned *place)
     return ENOMEM;
 }
 
-/* A ring is executable, and all that there is of its object. */
+/* A ring must be executable, and must be the whole of its memory object. */
 static bool is_ring(uint64_t at, uint64_t bytes)
 {
     const object_t *o = find_object(at, 1);
@@ -449,7 +449,7 @@ static int fake_ioctl(int fd, unsigned long request, void *argument)
     int error;
 
     fake_counts.system++;
-    /* Of the end of a queue, or of memory, there is nothing to learn. */
+    /* The end of a queue or of memory gives no information that the tests need. */
     if (request != DMA_KFD_DESTROY_QUEUE && request != DMA_KFD_UNMAP && request != DMA_KFD_FREE && fake_fails()) {
         return -1;
     }

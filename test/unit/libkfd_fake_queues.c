@@ -1,6 +1,6 @@
 /*
- * ROCr's DMA queues, in the world of libkfd_fake.h. They are made by the same kernel: ROCr has the ring and the pointers from it,
- * and names the engine, which the kernel must be able to do.
+ * ROCr's DMA queues on the machine of libkfd_fake.h. The same kernel makes them: ROCr gets the ring and the pointers
+ * from it, and names the engine, which the kernel must support.
  */
 #include <check.h>
 #include <stdlib.h>
@@ -10,9 +10,9 @@
 #include "libkfd_fake_internal.h"
 
 #define GPU         (10u + FAKE_NODE) /* the agent */
-#define QUEUE_MINOR 17                /* the kernel's */
+#define QUEUE_MINOR 17                /* the queue of the kernel */
 #define PAGE        4096
-#define READ        128 /* of the pointers in their page */
+#define READ        128 /* offsets of the pointers in their page */
 #define ROCR_MINOR  31
 
 typedef struct made {
@@ -58,7 +58,7 @@ static bool is_valid(const dma_rocr_queue_desc_t *d)
            is_zero(d->reserved_engine, sizeof(d->reserved_engine)) && d->traffic_class == 0 && is_zero(d->reserved, 20);
 }
 
-/* Memory as the kernel wants it for a ring. It is not zero. */
+/* Memory as the kernel requires it for a ring. It is not zeroed. */
 static bool make_ring(made_t *m, uint32_t bytes)
 {
     void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -1,11 +1,11 @@
-/* ROCr's half of libkfd_fake.h: two CPUs, three GPUs, pools, and memory whose addresses are the CPU's. */
+/* The ROCr of libkfd_fake.h: two CPUs, three GPUs, pools, and memory whose GPU addresses equal the CPU's. */
 #include <check.h>
 #include <string.h>
 #include <sys/mman.h>
 
 #include "libkfd_fake_internal.h"
 
-#define CPU      1 /* handles: of the first CPU, of the one near the GPUs, */
+#define CPU      1 /* handles of the pools: of the first CPU, of the CPU near the GPUs, */
 #define NEAR_CPU 2
 #define GPU(n)   (10u + (n)) /* and of the GPU of a node */
 #define RANGES   128
@@ -83,7 +83,7 @@ static uint32_t iterate_agents(dma_rocr_each_t *each, void *data)
     return rc;
 }
 
-/* Bus n; the GPU before the tests' one is on its bus too, in another domain. */
+/* The bus number is n. The GPU before the tests' GPU has the same bus number, in another domain. */
 static uint32_t location_of(uint64_t n)
 {
     return n == 1 || fake_options.twins ? FAKE_LOCATION : (uint32_t)n << 8;
@@ -118,7 +118,7 @@ static uint32_t agent_info(dma_rocr_handle_t agent, uint32_t what, void *value)
     }
 }
 
-/* Coarse first, then what is for kernels' arguments, then fine-grained; a group segment before all. */
+/* Order: coarse-grained, for kernel arguments, fine-grained; a group segment comes before all of them. */
 static uint32_t iterate_pools(dma_rocr_handle_t agent, dma_rocr_each_t *each, void *data)
 {
     uint64_t first = agent.handle == NEAR_CPU ? 99 : 109;
@@ -162,7 +162,7 @@ static uint32_t pool_info(dma_rocr_handle_t pool, uint32_t what, void *value)
     }
 }
 
-/* Memory is not zero, and not there in children. */
+/* The memory is not zeroed, and children do not inherit it. */
 static uint32_t pool_allocate(dma_rocr_handle_t pool, size_t bytes, uint32_t flags, void **memory)
 {
     range_t *r = ranges;
@@ -171,7 +171,7 @@ static uint32_t pool_allocate(dma_rocr_handle_t pool, size_t bytes, uint32_t fla
         return NO_MEMORY;
     }
     ck_assert_uint_eq(bytes % PAGE, 0);
-    ck_assert_uint_eq(flags, 0); /* all that every version knows */
+    ck_assert_uint_eq(flags, 0); /* the functions that every version has */
     while (r->at) {
         r++;
     }

@@ -1,4 +1,4 @@
-/* What every provider's queues must do in the world of libkfd_fake.h. */
+/* What the queues of every provider must do on the machine of libkfd_fake.h. */
 #include "engine/sdma/packet.h"
 #include "libkfd_fake.h"
 #include "libunit.h"

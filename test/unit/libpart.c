@@ -1,4 +1,4 @@
-/* Parts in communicators over several nodes: see libpart.h. */
+/* The part of a rank in communicators over several nodes: see libpart.h. */
 #include "libpart.h"
 
 #include <stdio.h>

@@ -5,9 +5,9 @@
 #include <string.h>
 
 typedef struct field {
-    uint8_t dword, low, width; /* width 64: this dword and the next */
-    uint8_t add;               /* to what is written */
-    uint16_t at;               /* where it goes in sdma_packet_t */
+    uint8_t dword, low, width; /* width 64: this dword and the next one */
+    uint8_t add;               /* of what is written to memory */
+    uint16_t at;               /* the member of sdma_packet_t */
 } field_t;
 
 #define F(dword, low, width, add, member)                                                                              \
@@ -21,9 +21,9 @@ typedef struct field {
 typedef struct shape {
     sdma_kind_t kind;
     const char *name;
-    uint32_t header, header_mask; /* which bits of the header tell it from others, and how they are */
+    uint32_t header, header_mask; /* the bits of the header that identify the packet, and their values */
     uint8_t dwords;
-    bool trailed; /* by as many dwords as `covered` says */
+    bool trailed; /* the packet is longer by as many dwords as `covered` says */
     uint8_t nfields;
     field_t fields[MAX_FIELDS];
 } shape_t;

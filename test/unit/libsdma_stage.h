@@ -1,6 +1,7 @@
 /*
- * A stage for engines that are bound to a communicator: rank 0 of three, each on a GPU of an MI300X machine, its packets
- * executed (libthunk.h), without the other two ranks. Their words are the test's to write, their receive buffers are here.
+ * Engines that are bound to a communicator, with one rank of it: rank 0 of three, each with a GPU of an MI300X
+ * machine. The packets of rank 0 are executed (libthunk.h). The other two ranks do not exist: the test writes their
+ * words, and their receive buffers are memory of this process.
  */
 #ifndef DMA_TEST_LIBSDMA_STAGE_H
 #define DMA_TEST_LIBSDMA_STAGE_H
@@ -20,7 +21,7 @@ typedef struct stage {
     dma_gpu_runtime_t *rt;
     dma_counters_t counters; /* of the unit */
     dma_gpu_unit_t *unit;
-    dma_gpu_binding_t *binding; /* NULL: has been unbound */
+    dma_gpu_binding_t *binding; /* NULL: it was unbound */
     dma_gpu_traits_t traits[STAGE_RANKS];
     uint64_t ready_at[STAGE_RANKS];
     dma_engine_line_t *ready; /* by rank */
@@ -36,21 +37,21 @@ typedef struct stage {
 
 void stage_begin(stage_t *s, thunk_options_t options);
 void stage_end(stage_t *s);
-/* Another communicator of the same ranks on the unit of `first`; its end comes before that one's. */
+/* Another communicator of the same ranks, on the unit of `first`. It must end before `first` ends. */
 void stage_begin_beside(stage_t *s, const stage_t *first);
 void stage_end_beside(stage_t *s);
 
-/* Zeroed, for the engines to use, in whole pages; the caller frees it when no engine does. */
+/* Zeroed memory in whole pages that the engines can use. The caller frees it when no engine uses it. */
 char *stage_memory(size_t bytes);
 void stage_plan(stage_t *s, const char *variant, dma_coll_t coll, bool in_place);
 void stage_bind(stage_t *s);
 
 void stage_start_rank(stage_t *s, int rank);
-/* Of the program with that number: the epoch that it has come to the end of. */
+/* The epoch up to which the program with that number has ended. */
 uint32_t stage_line(const stage_t *s, int queue);
 /* How often the unit has counted a reason. */
 uint64_t stage_reasons(stage_t *s, dma_reason_t reason);
-/* All lines of the run are written. */
+/* Are all lines of the run written? */
 void stage_wait(const stage_t *s);
 
 #endif

@@ -99,7 +99,7 @@ __attribute__((format(printf, 3, 4))) static void node_file(const machine_t *m, 
     tree_write(m->root, path, text);
 }
 
-/* mask NULL: a driver that does not say */
+/* mask NULL: the driver does not say */
 static void write_link(const machine_t *m, const char *kind, unsigned from, unsigned number, unsigned to, unsigned type,
                        const char *mask)
 {
@@ -223,7 +223,7 @@ static void one_line(machine_t *m, char *line)
 
 char *tree_make(const char *machine)
 {
-    /* Hundreds of small files: in memory, where there is such a place. */
+    /* The tree has hundreds of small files: it is in memory where the system has a place for that. */
     const char *tmp = getenv("TMPDIR"), *memory = access("/dev/shm", W_OK) ? "/tmp" : "/dev/shm";
     char path[PATH], line[PATH], *root;
     machine_t *m = calloc(1, sizeof(*m));

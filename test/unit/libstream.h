@@ -1,11 +1,11 @@
-/* Jobs whose ranks have the stream engine alone, on a fake runtime. */
+/* Jobs whose ranks have only the stream engine, on a fake runtime. */
 #ifndef DMA_LIBSTREAM_H
 #define DMA_LIBSTREAM_H
 
 #include "libgpu_fake.h"
 #include "libthreads.h"
 
-/* Starts the fake runtime, with as many devices as it has, and streams that are late by at most so much. */
+/* Starts the fake runtime with as many devices as it can have. Streams are late by at most this time. */
 dma_gpu_runtime_t *stream_machine(unsigned late_us);
 
 /* `own_copy` is the parameter's value. */

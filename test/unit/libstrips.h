@@ -1,6 +1,6 @@
 /*
- * Derived datatypes that are written down as strips, and the host services for them: what a datatype has where, for tests of
- * what moves elements.
+ * Derived datatypes that are described by strips, and the host services for them: where a datatype has its data, for
+ * tests of code that moves elements.
  */
 #ifndef DMA_TEST_LIBSTRIPS_H
 #define DMA_TEST_LIBSTRIPS_H
@@ -19,7 +19,7 @@ typedef struct strips {
 
 /* Bytes of data in an element. */
 size_t strips_size(const strips_t *t);
-/* Where byte `i` of packed elements, of `size` bytes each, lies: offset from the address of the first one. */
+/* The place of byte `i` of packed elements of `size` bytes, as an offset from the address of the first element. */
 ptrdiff_t strips_where(const strips_t *t, size_t size, size_t i);
 /* The host services of threads, with datatypes of this kind. */
 dma_host_t strips_host(void);

@@ -20,7 +20,7 @@
 typedef struct message {
     struct message *next;
     bool send, done, eager;
-    double due; /* not received before */
+    double due; /* not received yet */
     const void *from;
     void *to;
     size_t bytes;
@@ -34,7 +34,7 @@ typedef struct message {
 struct group {
     int n;
     group_t *branches[MOST_BRANCHES]; /* in the order in which every rank asks for them */
-    int *asked;                       /* by rank: for how many */
+    int *asked;                       /* by rank: the number of groups it has asked for */
     uint64_t rng;
     unsigned delay_us;
     member_t *members;
@@ -163,7 +163,7 @@ static dma_status_t thread_irecv(void *comm, void *buf, size_t bytes, int peer, 
     return post(comm, peer, (message_t){.to = buf, .bytes = bytes}, req);
 }
 
-/* Delivers what is due of one pair. An eager send belongs to nobody once its sender has forgotten it. */
+/* Delivers the due messages of one pair. An eager send has no owner once its sender has forgotten it. */
 static void deliver(group_t *g, int src, int dst)
 {
     size_t pair = (size_t)src * (size_t)g->n + (size_t)dst;
@@ -183,7 +183,7 @@ static void deliver(group_t *g, int src, int dst)
             free(s); /* eager, and tested before */
         } else {
             s->done = true;
-            s->next = s; /* no longer in a list */
+            s->next = s; /* in no list any more */
         }
     }
 }
@@ -201,7 +201,7 @@ static dma_status_t thread_test(void *comm, void **req)
         *req = NULL;
         status = DMA_OK;
     } else if (m->eager) {
-        m->done = true; /* stays in its list, without an owner */
+        m->done = true; /* it stays in its list without an owner */
         *req = NULL;
         status = DMA_OK;
     }
@@ -209,7 +209,7 @@ static dma_status_t thread_test(void *comm, void **req)
     return status;
 }
 
-/* A group of its own for the n-th time that every rank asks. It lives as long as its parent. */
+/* A group of its own for the n-th time that every rank asks for one. It lives as long as its parent. */
 static dma_status_t thread_branch(void *comm, void **branch)
 {
     member_t *me = comm;
@@ -352,7 +352,7 @@ dma_status_t task_post(dma_comm_t *comm, const dma_call_t *call, dma_done_t done
 {
     dma_status_t status;
 
-    *task = aligned_alloc(DMA_TASK_ALIGN, DMA_TASK_BYTES); /* `done` may come before this returns */
+    *task = aligned_alloc(DMA_TASK_ALIGN, DMA_TASK_BYTES); /* `done` may be called before this function returns */
     if (!*task) {
         dma_comm_fail_call(comm, DMA_ERR_NOMEM);
         return DMA_ERR_NOMEM;
@@ -390,7 +390,7 @@ _Atomic int fail_cross_after = -1;
 _Atomic bool fail_cross_once;
 _Atomic bool fail_memfd;
 
-/* Counts down; one caller alone finds the 0. */
+/* Counts down. Exactly one caller gets the 0. */
 static bool fails_now(void)
 {
     int left = atomic_load(&fail_cross_after);
@@ -405,8 +405,8 @@ static bool fails_now(void)
     return false;
 }
 
-/* In place of the C library's: between ranks of this program a plain copy, which a race detector sees, and which fails on
- * request. */
+/* Replaces the function of the C library. Between ranks of this program it is a plain copy, which a race detector
+ * sees, and which fails on request. */
 ssize_t process_vm_readv(pid_t pid, const struct iovec *local, unsigned long nlocal, const struct iovec *remote,
                          unsigned long nremote, unsigned long flags)
 {
@@ -437,7 +437,7 @@ void must_fail(const char *file, int line, int rank, const char *fmt, ...)
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     va_list args;
 
-    pthread_mutex_lock(&lock); /* one rank speaks, the rest is silent */
+    pthread_mutex_lock(&lock); /* one rank reports, the others are silent */
     fprintf(stderr, "%s:%d: rank %d: ", file, line, rank);
     va_start(args, fmt);
     vfprintf(stderr, fmt, args);
@@ -457,7 +457,7 @@ job_t threads_job(int n, void (*body)(rank_t *r))
     dma_params_default(&job.params);
     job.params.local_procs = (uint32_t)n;
     job.params.arena_bytes = 2u << 20;
-    job.params.measure = 0; /* so that choices are the same in every run */
+    job.params.measure = 0; /* so that every run makes the same choices */
     return job;
 }
 
@@ -522,7 +522,7 @@ static void *rank_main(void *arg)
         }
     }
     must(r, dma_proc_active(r->proc) == 0, "something is still active");
-    threads_barrier(r); /* threads share their mappings of the arenas: none goes before all have left */
+    threads_barrier(r); /* threads share the mappings of the arenas: no arena may end before all ranks have left */
     dma_proc_destroy(r->proc);
     while (r->nkept) {
         free(r->kept[--r->nkept]);

@@ -1,11 +1,11 @@
 /*
- * Ranks as threads: the host services of include/dma/host.h over queues in memory, and a way to run n ranks, each with a
- * process object and communicators of its own, in one test program. A race detector sees all of them, since the arenas
- * of one process are mapped once.
+ * Ranks as threads: the host services of include/dma/host.h over queues in memory, and a function that runs n ranks in
+ * one test program, each with a process object and communicators of its own. A race detector sees all ranks, because
+ * the arenas of one process are mapped once.
  *
- * Messages are FIFO per pair of ranks and may be late by a random time; a send completes at once or only when it has been
- * received, at random. A body that finds something wrong calls must(): the program says what, with the seed, and ends,
- * because the other ranks would wait forever.
+ * Messages are FIFO for each pair of ranks, and may be late by a random time. A send completes at once or only when it
+ * has been received; which one is random. A body that finds an error calls must(). Then the program prints the error
+ * with the seed and exits, because the other ranks would wait for ever.
  */
 #ifndef DMA_TEST_LIBTHREADS_H
 #define DMA_TEST_LIBTHREADS_H
@@ -18,7 +18,7 @@
 #include "dma/comm.h"
 #include "node/window.h"
 
-#define THREADS_COMMS 8 /* communicators of a job, at most */
+#define THREADS_COMMS 8 /* the most communicators of a job */
 
 /* What a communicator's handle points to: one per rank. */
 typedef struct group group_t;
@@ -35,7 +35,8 @@ void group_fail_sends(group_t *g, int rank);
 
 extern const dma_host_t threads_host;
 
-/* dma_comm_post_in with memory for the task, which task_free gives back once it is complete. `done` comes in any case. */
+/* dma_comm_post_in with memory for the task, which task_free frees after the task has completed. `done` is called
+ * in any case. */
 dma_status_t task_post(dma_comm_t *comm, const dma_call_t *call, dma_done_t done, void *arg, dma_task_t **task);
 void task_free(dma_task_t *task);
 
@@ -63,8 +64,8 @@ struct job {
     const void *arg;
     dma_params_t params;
     const char *session_dir;
-    const struct dma_net_ops *net_ops; /* to other nodes, or NULL */
-    bool threads;                      /* several threads of a rank call at once */
+    const struct dma_net_ops *net_ops; /* to other nodes; NULL: none */
+    bool threads;                      /* several threads of a rank call at the same time */
     unsigned delay_us;
     const struct dma_gpu_runtime *runtime; /* of all ranks; NULL: none */
     const struct dma_gpu_engine *const *engines;
@@ -76,22 +77,22 @@ struct job {
     /* filled by threads_run */
     group_t *groups[THREADS_COMMS];
     pthread_barrier_t barrier;
-    _Atomic int reached; /* for bodies that order themselves */
+    _Atomic int reached; /* for bodies that synchronise themselves */
 };
 
 /* A job of n ranks with default parameters. */
 job_t threads_job(int n, void (*body)(rank_t *r));
-/* Runs it: all ranks begin together, and leave their communicators when they like. */
+/* Runs the job: all ranks begin together, and each leaves its communicators when it wants. */
 void threads_run(job_t *job);
 
 /* A communicator of the calling rank on the job's group `index`. */
 dma_comm_t *threads_comm(rank_t *r, int index);
-/* All ranks have come here. It orders memory: not between calls that are tested for races. */
+/* Waits for all ranks. It also orders memory, so it must not be between calls that are tested for races. */
 void threads_barrier(rank_t *r);
-/* Memory that is freed when all ranks have ended. */
+/* Memory that is freed after all ranks have ended. */
 void threads_keep(rank_t *r, void *memory);
 uint32_t threads_random(rank_t *r, uint32_t below);
-/* Sets the process object that host->progress moves on in this thread. */
+/* Sets the process object that host->progress advances in this thread. */
 void threads_enter(dma_proc_t *proc);
 
 void must_fail(const char *file, int line, int rank, const char *fmt, ...)
@@ -106,20 +107,22 @@ void must_fail(const char *file, int line, int rank, const char *fmt, ...)
 /* Reports since the last threads_run began. */
 int reports_count(const char *topic);
 int reports_with(const char *topic, const char *text); /* those that contain the text */
-/* The first report of a topic; "" when there was none. */
+/* The first report of a topic; "" if there is none. */
 const char *reports_first(const char *topic);
 
-/* What the ranks have counted since the last threads_run began, and how often they have left the fast path for a reason. */
+/* What the ranks have counted since the last threads_run began, and how often they left the fast path for a reason. */
 extern dma_counters_t threads_counters;
 unsigned long counts_sum(int which);
 unsigned long reasons_count(dma_reason_t reason);
 
-/* System calls that fail on request: cross-memory reads after `n` good ones, all or one; the making of memory files. */
+/* System calls that fail on request: cross-memory reads after `n` good ones (all of them, or one), and the creation
+ * of memory files. */
 extern _Atomic int fail_cross_after; /* < 0: never */
 extern _Atomic bool fail_cross_once;
 extern _Atomic bool fail_memfd;
 
-/* The blocks of a window without a communicator: of rank 0, which it is of, and of its peers. Destroy the arena. */
+/* The blocks of a window without a communicator: of rank 0, whose window it is, and of its peers. The caller
+ * destroys the arena. */
 dma_arena_t *threads_blocks(dma_window_t *w);
 
 /* ---- data ---- */
@@ -127,15 +130,15 @@ dma_arena_t *threads_blocks(dma_window_t *w);
 /* A byte of what `rank` contributes to call `tag`. */
 uint8_t data_byte(uint64_t tag, int rank, uint64_t at);
 void data_fill(uint8_t *buf, uint64_t tag, int rank, size_t bytes);
-/* The same from byte `at` of the data on. */
+/* The same, from byte `at` of the data on. */
 void data_fill_from(uint8_t *buf, uint64_t tag, int rank, uint64_t at, size_t bytes);
-/* The first byte that is wrong; `bytes` if none is. */
+/* The index of the first wrong byte; `bytes` if all are right. */
 size_t data_wrong(const uint8_t *buf, uint64_t tag, int rank, size_t bytes);
 /* Does the receive buffer hold the blocks of all ranks? */
 void data_check(rank_t *r, const uint8_t *recv, uint64_t tag, size_t bytes);
 /* A contiguous block in the terms of the interface. */
 dma_side_t data_buffer(void *addr, size_t bytes);
-/* All-gathers of such blocks; send == NULL: in place. */
+/* All-gathers of such blocks. send == NULL: in place. */
 dma_status_t data_allgather(dma_comm_t *comm, const dma_side_t *send, const dma_side_t *recv);
 dma_status_t data_iallgather(dma_comm_t *comm, const dma_side_t *send, const dma_side_t *recv, dma_task_t **task);
 

@@ -23,7 +23,7 @@ typedef struct segment {
 typedef struct made {
     emu_sdma_queue_t *queue;
     uint64_t rptr, wptr, doorbell;
-    uint64_t late_wptr, late_doorbell; /* what the engine sees instead of them, of a late queue */
+    uint64_t late_wptr, late_doorbell; /* of a late queue: the words that the engine sees instead of the real ones */
     bool late;
     int64_t error;
 } made_t;
@@ -58,7 +58,7 @@ static void misuse(const char *format, ...)
     abort();
 }
 
-/* ---- the executor's surroundings; with the lock ---- */
+/* ---- the surroundings of the executor; the caller holds the lock ---- */
 
 static segment_t *segment_of(uint64_t va, uint64_t bytes)
 {
@@ -97,7 +97,7 @@ static void report(void *ctx, emu_sdma_rule_t rule, const char *text)
 {
     (void)ctx;
     if (thunk.dropping) {
-        return; /* the test has said that it would be so */
+        return; /* the test has announced it */
     }
     thunk.reports++;
     snprintf(thunk.text, sizeof(thunk.text), "%s: %s", emu_sdma_rule_name(rule), text);
@@ -135,7 +135,7 @@ static uint64_t look_at_clock(void *ctx)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* A queue that died says so to its owner, as the kernel does. */
+/* A queue that died reports it to its owner, as the kernel does. */
 static void tell_errors(void)
 {
     for (int i = 0; i < QUEUES; i++) {
@@ -147,7 +147,7 @@ static void tell_errors(void)
     }
 }
 
-/* Once they may go, late queues are told by us what others hear from their owners. */
+/* When late queues may go on, this function does what their owners do for other queues. */
 static void pass_on(void)
 {
     for (int i = 0; i < QUEUES && thunk.late_goes; i++) {
@@ -281,7 +281,7 @@ static uint32_t thunk_unmap(void *addr)
     return DMA_THUNK_SUCCESS;
 }
 
-/* With the lock. */
+/* The caller holds the lock. */
 static uint32_t make_on(uint32_t node, uint32_t engine, void *ring, uint64_t bytes, dma_thunk_queue_t *queue)
 {
     emu_sdma_engine_t **e = &thunk.engines[node][engine];
@@ -461,7 +461,7 @@ void thunk_end(void)
         }
     }
     if (thunk.options.left) {
-        thunk.opened = 0; /* it stays open for them */
+        thunk.opened = 0; /* the file stays open for the ranks */
     }
     if (thunk.alive || thunk.opened) {
         misuse("%u queues are left, opened %u times", thunk.alive, thunk.opened);

@@ -1,17 +1,18 @@
 /*
- * A thunk without a kernel: queues made through it are executed by the SDMA executor of the emulated node, which varies
- * what the hardware leaves open and reports what it forbids. For programs that are linked with --wrap=dma_thunk_find,
- * --wrap=dma_rocr_find and --wrap=dma_providers. The ROCr above it has one GPU, or those of a machine. Its numbers of nodes
- * are not the kernel's.
+ * A thunk without a kernel. The SDMA executor of the emulated node executes the queues that are made through it. It
+ * varies what the hardware leaves open, and reports what the hardware forbids. For programs that are linked with
+ * --wrap=dma_thunk_find, --wrap=dma_rocr_find and --wrap=dma_providers. The ROCr above the thunk has one GPU, or the
+ * GPUs of a machine. Its node numbers differ from the kernel's.
  *
- * The providers of these programs are "named", whose queues can name their engine, as those of the kernel driver can, and
- * the product's own for the thunk.
+ * The providers of these programs are the product's own provider for the thunk, and "named". Queues of "named" can
+ * name their engine, as those of the kernel driver can.
  *
- * Addresses of engines are those of the host. An engine may touch what has been mapped through the thunk, what the test has
- * shown (thunk_show), and what the fake GPU runtime knows, and nothing else. A thread moves the engines.
+ * Engine addresses are host addresses. An engine may access what was mapped through the thunk, what the test has shown
+ * (thunk_show), and what the fake GPU runtime knows, and nothing else. A thread moves the engines.
  *
- * It is strict: a queue of a ring that is not mapped, memory that is freed with another size or that is still mapped, and
- * anything that is left at the end abort the program. Broken rules of the hardware are counted and told.
+ * The thunk is strict. These mistakes abort the program: a queue whose ring is not mapped, memory that is freed with
+ * another size or that is still mapped, and anything that is left at the end. Violations of hardware rules are counted
+ * and reported.
  */
 #ifndef DMA_TEST_LIBTHUNK_H
 #define DMA_TEST_LIBTHUNK_H
@@ -31,45 +32,46 @@ typedef struct thunk_options {
     const dma_gpu_runtime_t *rt; /* or NULL */
     const dma_topo_t *topo;      /* the machine; NULL: one GPU, whose PCI address is 0 */
     bool old;                    /* queues cannot name their engine: there is no provider "named" */
-    bool absent;                 /* there is none to be found */
-    uint32_t missing;            /* engines that are fused off: a queue on one is misuse */
-    unsigned queues;             /* at most so many at a time; 0: any */
-    uint64_t fault_packet;       /* see emu_sdma_config_t, as the next two */
+    bool absent;                 /* there is no thunk */
+    uint32_t missing;            /* engines that are fused off: a queue on one of them is a misuse */
+    unsigned queues;             /* the most queues at a time; 0: no limit */
+    uint64_t fault_packet;       /* see emu_sdma_config_t; the same for the next two */
     unsigned early_polls;
     uint32_t spoil_kinds;
-    unsigned late;       /* the so-manieth queue that is made does nothing before thunk_late_goes; 0: none */
-    unsigned late_until; /* or before the so-manieth queue is made; 0: no matter */
-    bool left;           /* queues that have not come to an end may be left, and their memory */
+    unsigned late;       /* number, from 1, of the queue that does nothing before thunk_late_goes; 0: none */
+    unsigned late_until; /* or before the queue of this number is made; 0: never */
+    bool left;           /* queues that have not ended may be left, with their memory */
 } thunk_options_t;
 
 void thunk_begin(const thunk_options_t *options);
-/* Nothing of the thunk's is left. */
+/* Checks that nothing of the thunk is left. */
 void thunk_end(void);
 
 void thunk_show(const void *addr, uint64_t bytes);
-/* No engine moves while they are held. */
+/* While the engines are held, none of them moves. */
 void thunk_hold(bool hold);
-/* What is lost from now on, as in EMU_LOSE, and how late what is late is at most. */
+/* What is lost from now on, as in EMU_LOSE, and the longest delay of what is late. */
 void thunk_lose(const char *rules, uint64_t late_ns);
-/* From now on a late queue is like others. */
+/* From now on a late queue behaves like the others. */
 void thunk_late_goes(void);
-/* Waits until no engine has anything to do; false: one still has, after so many seconds, or is dead. */
+/* Waits until no engine has work. False: after this number of seconds one still has work, or is dead. */
 bool thunk_quiet(double seconds);
 
-/* Rules broken so far, and what the last was. */
+/* The number of violated rules, and the last one. */
 unsigned thunk_reports(void);
 const char *thunk_report(void);
-/* Queues made so far. */
+/* The number of queues made. */
 unsigned thunk_queues(void);
-/* Packets of this kind that queues have executed which are no more. */
+/* Packets of this kind that were executed by queues which no longer exist. */
 uint64_t thunk_packets(emu_sdma_packet_kind_t kind);
 
-/* ROCr's GPUs, from this number on, in the machine's order. */
+/* ROCr's GPUs from this number on, in the order of the machine. */
 #define THUNK_FIRST_NODE 16
 void thunk_rocr_begin(const dma_topo_t *topo);
 bool thunk_rocr_has(uint32_t node);
 
-/* The provider "named", and for it: the table, whether there is none, and a queue on an engine, or on the next one of a kind. */
+/* The provider "named", and its services: the table, whether there is none, and a queue on an engine or on the next
+ * engine of a kind. */
 dma_status_t thunk_table(dma_thunk_t *thunk);
 extern const dma_provider_ops_t thunk_named;
 bool thunk_is_old(void);

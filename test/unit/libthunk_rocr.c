@@ -1,4 +1,4 @@
-/* The ROCr above the thunk of libthunk.h: its GPU agents, in an order and with numbers that are not the kernel's. */
+/* The ROCr above the thunk of libthunk.h: its GPU agents. Their order and numbers are not those of the kernel. */
 #include "engine/sdma/rocr.h"
 
 #include <stddef.h>

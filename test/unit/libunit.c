@@ -24,7 +24,7 @@ void unit_add(Suite *suite, const TTest *test, const char *name, int first, int 
     suite_add_tcase(suite, tc);
 }
 
-/* A machine of emulated parts in one process has more files than the usual limit of a user, 1024. */
+/* A machine of emulated parts in one process opens more files than the usual limit of a user, 1024. */
 static void raise_files(void)
 {
     struct rlimit files;

@@ -5,8 +5,8 @@
 #include <check.h>
 #include <stdint.h>
 
-/* Check writes a message to a file for each assertion that holds, so that it can say near which one a test crashed. In loops
- * this took most of the time: an assertion that is repeated writes no more. */
+/* Check writes a message to a file for each assertion that holds, so that it can say near which one a test crashed.
+ * In loops this took most of the time. An assertion that is repeated writes no more messages. */
 static inline void unit_mark(const char *file, int line)
 {
     static _Thread_local int seen[16];
@@ -18,14 +18,14 @@ static inline void unit_mark(const char *file, int line)
 }
 #define _mark_point(file, line) unit_mark(file, line)
 
-/* A sanitizer makes a test several times as long: of many cases of one kind, tests may take one out of so many. */
+/* A sanitizer makes a test several times slower. A test with many cases of one kind may run one case out of this number. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define UNIT_SHARE 3
 #else
 #define UNIT_SHARE 1
 #endif
 
-/* The seed of this run: the environment variable DMA_SEED, else a fixed one, so that a run can be repeated. */
+/* The seed of this run: the environment variable DMA_SEED, or a fixed one, so that a run can be repeated. */
 uint64_t unit_seed(void);
 
 /* A test with a limit in seconds, run for _i = first .. end - 1. CK_RUN_CASE=<its name> runs it alone. */
@@ -36,7 +36,7 @@ void unit_add(Suite *suite, const TTest *test, const char *name, int first, int 
 /* The path of a temporary file that contains `text`, until the next call. */
 const char *unit_file(const char *text);
 
-/* Runs them; on failure the seed is printed. The exit status of the program. */
+/* Runs the tests. If one fails, the seed is printed. Returns the exit status of the program. */
 int unit_main(Suite *suite);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * The vendors' libraries for unit tests: those of test/gpu/fake_*.c. An application that loads one is stood in for by these
- * functions.
+ * The vendors' libraries for unit tests: those of test/gpu/fake_*.c. These functions replace an application that loads
+ * one of them.
  */
 #ifndef DMA_TEST_LIBVENDOR_H
 #define DMA_TEST_LIBVENDOR_H
@@ -8,7 +8,8 @@
 #include "../gpu/fake_driver.h"
 #include "gpu/runtime.h"
 
-/* Loads a library, and finds what it can be told. The test itself is doing so: of use to one that replaces dlopen. */
+/* Loads a library, and finds the driver in it that a test controls. `vendor_is_loading` is true meanwhile, for
+ * tests that replace dlopen. */
 extern _Thread_local bool vendor_is_loading;
 void *vendor_load(const char *name, fake_driver_t **driver);
 

@@ -12,9 +12,9 @@ typedef struct letter {
     int from, to;
     dma_net_tag_t tag;
     bool over;
-    void *copy;       /* of what is sent, or NULL: it is read from */
+    void *copy;       /* of what is sent; NULL: the bytes are read from */
     const void *data; /* there, */
-    void *into;       /* where a receive wants it */
+    void *into;       /* where a receive stores the bytes */
     size_t bytes;
     dma_status_t status;
 } letter_t;
@@ -43,7 +43,7 @@ static bool fits(const letter_t *a, const letter_t *b)
            a->tag.seq == b->tag.seq && a->tag.step == b->tag.step;
 }
 
-/* No message goes from the one to the other any more. */
+/* No message goes from one to the other any more. */
 static bool parted(int from, int to)
 {
     return net.gone[from] || net.gone[to] || net.cut[from][to];
@@ -57,7 +57,7 @@ static void append(letter_t **list, letter_t *l)
     *list = l;
 }
 
-/* What a send that is over leaves behind: its request, if it still has one. */
+/* What remains of a send that has ended: its request, if somebody still has it. */
 static void sent(letter_t *s, dma_status_t status)
 {
     net.ended[s->from]++;
@@ -82,7 +82,7 @@ static void receive(letter_t *to, letter_t *from)
     sent(from, DMA_OK);
 }
 
-/* The first of a list that fits, out of it. */
+/* Removes the first matching entry from a list and returns it. */
 static letter_t *take(letter_t **list, const letter_t *with)
 {
     for (; *list; list = &(*list)->next) {
@@ -108,7 +108,7 @@ static void net_close(void *n)
     (void)n;
 }
 
-/* Rank 0 has a longer address than the others. */
+/* The address of rank 0 is longer than the others. */
 static size_t address_bytes(int rank)
 {
     return (rank ? 1 : 2) * sizeof(int);
@@ -162,7 +162,7 @@ static bool net_over_tcp(void *n)
     return false;
 }
 
-/* Both of one size here: the host of threads wants that. */
+/* Both kinds of request have one size here, because the host of threads requires it. */
 static dma_status_t net_offer(void *comm, const void *buf, size_t bytes, int rank, void **req)
 {
     size_t most = sizeof(uint32_t) + said_bytes(0);
@@ -252,7 +252,7 @@ static dma_status_t net_isend(void *n, void *peer, const dma_net_tag_t *tag, con
     pthread_mutex_lock(&net.lock);
     net.begun[l->from]++;
     *req = l;
-    if (tag->step == UINT32_MAX || (!net.late && threads_random(self, 2))) { /* alarms are not waited for */
+    if (tag->step == UINT32_MAX || (!net.late && threads_random(self, 2))) { /* nobody waits for alarms */
         letter_t *mine = calloc(1, sizeof(*mine));
 
         mine->over = true;
@@ -313,7 +313,7 @@ static dma_status_t net_test(void *n, void **req)
     return status;
 }
 
-/* Out of the list that it is in. */
+/* Removes it from the list that it is in. */
 static bool withdraw(letter_t **link, const letter_t *l)
 {
     for (; *link; link = &(*link)->next) {
@@ -331,7 +331,7 @@ static void net_cancel(void *n, void *req)
 
     (void)n;
     pthread_mutex_lock(&net.lock);
-    if (!l->over && withdraw(&net.wanted, l)) { /* what has been sent waits for the other side */
+    if (!l->over && withdraw(&net.wanted, l)) { /* a send that has begun waits for the other side */
         l->over = true;
         l->status = DMA_ERR_NET;
     }
@@ -354,7 +354,7 @@ static void net_progress(void *n)
     (void)n;
 }
 
-/* Ends what cannot go on. */
+/* Ends what can never complete. */
 static void part(void)
 {
     for (letter_t **link = &net.wanted; *link;) {

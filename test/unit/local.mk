@@ -16,6 +16,7 @@ unit_tests += \
 	test/unit/test_device_freed \
 	test/unit/test_device_holes \
 	test/unit/test_device_ipc \
+	test/unit/test_device_links \
 	test/unit/test_device_mapped \
 	test/unit/test_device_persistent \
 	test/unit/test_device_pieces \
@@ -23,6 +24,7 @@ unit_tests += \
 	test/unit/test_device_rounds \
 	test/unit/test_device_scratch \
 	test/unit/test_device_shape \
+	test/unit/test_device_slots \
 	test/unit/test_device_staged \
 	test/unit/test_device_submitter \
 	test/unit/test_device_sync \

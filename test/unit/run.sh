@@ -1,7 +1,8 @@
 #!/bin/bash
-# run.sh [--quick | --list-quick] BUILD [PROGRAM...]: runs the unit test programs of a build, all of them or only those named, a
-# few more at once than there are cores, as some mostly wait, and prints the output of each, its time, and in brackets that of
-# processors. What failed comes last. --quick leaves out the programs that take long; --list-quick lists the others.
+# run.sh [--quick | --list-quick] BUILD [PROGRAM...]: runs the unit test programs of a build, all of them or those that
+# are named. It runs some more at once than there are cores, because many of them mostly wait. It prints the output of
+# each program, its time, and its processor time in brackets. Failed programs come last. --quick leaves out the
+# programs that take long. --list-quick lists the programs that --quick runs.
 set -uo pipefail
 select=all
 case $1 in
@@ -13,9 +14,9 @@ esac
 build=$1
 shift
 
-# The tests raise this limit of most users where they need more files.
+# The tests raise this limit, which most users have, where they need more files.
 ulimit -S -n 1024
-# Limits of test cases end only what hangs, however busy the machine is.
+# The limits of test cases are for hangs only, however busy the machine is.
 export CK_DEFAULT_TIMEOUT=15 CK_TIMEOUT_MULTIPLIER=20
 # shellcheck source=/dev/null
 . "$build/config/build.env"
@@ -23,7 +24,7 @@ wrap=()
 case ${dma_sanitizers:-} in
 *thread*)
     export CK_TIMEOUT_MULTIPLIER=60
-    # UCX watches calls that the sanitizer makes when a thread ends, and takes a lock there that is not made yet.
+    # UCX watches calls that the sanitizer makes when a thread ends, and then takes a lock that does not exist yet.
     export UCX_MEM_EVENTS=no
     # ThreadSanitizer needs a kernel that does not scatter mappings too widely.
     wrap=(setarch -R)
@@ -32,12 +33,12 @@ case ${dma_sanitizers:-} in
 esac
 export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
 
-# The longest first: one that begins last has the machine to itself, and the rest of the cores idle.
+# The longest program begins first. A long program that begins last would run alone, with idle cores beside it.
 if [ $# = 0 ]; then
     long=(test/unit/test_{ucx_tl_faults,plans,device,relay,device_cost,forms,ucx_tl})
     mapfile -t programs < <(make -s -C "$build" print-unit-tests)
     mapfile -t short < <(printf '%s\n' "${programs[@]}" | grep -vxFf <(printf '%s\n' "${long[@]}"))
-    # Without UCX some are not there.
+    # Without UCX some programs do not exist.
     mapfile -t long < <(printf '%s\n' "${long[@]}" | grep -xFf <(printf '%s\n' "${programs[@]}"))
     [ "$select" = all ] || long=()
     set -- "${long[@]}" "${short[@]}"
@@ -50,12 +51,12 @@ fi
 late=$(mktemp)
 trap 'cat "$late"; rm -f "$late"' EXIT
 
-# one PROGRAM: its output comes in one piece
+# runs one PROGRAM, whose output is printed in one piece
 one() {
     local start=${EPOCHREALTIME/[.,]/} status=0 output time used stat
     output=$("${wrap[@]}" "$build/$1" 2>&1 </dev/null) || status=$?
     time=$(((${EPOCHREALTIME/[.,]/} - start) / 10000))
-    # What the children that have ended have used, as user and in the kernel, in hundredths of a second.
+    # The processor time of all children that have ended, in user and kernel mode, in hundredths of a second.
     read -ra stat <"/proc/$BASHPID/stat"
     used=$((stat[15] + stat[16]))
     printf -v output '%s\n== %s: %s, %d.%02d s (%d.%02d)' "$output" "$1" \

@@ -1,6 +1,6 @@
 /*
- * Memory that is kept for calls (gpu/cache.h): which idle block gives way to a larger one, and that nothing else does. The
- * blocks are numbers, so that a test sees which of them there are.
+ * Memory that is kept for calls (gpu/cache.h): which idle block gives way to a larger one, and that nothing else gives
+ * way. The blocks are numbers, so that a test sees which of them exist.
  */
 #include <stdlib.h>
 
@@ -17,7 +17,7 @@ static dma_cache_t cache;
 static dma_gpu_runtime_t *rt;
 static unsigned released;
 
-static dma_status_t made = DMA_OK; /* what making a block returns */
+static dma_status_t made = DMA_OK; /* what the creation of a block returns */
 
 static dma_status_t make(dma_cached_t *block)
 {
@@ -31,7 +31,7 @@ static void release(dma_cached_t *block)
     released++;
 }
 
-/* A budget of so many bytes. */
+/* A budget of this number of bytes. */
 static void begin(uint64_t bytes)
 {
     static const dma_cache_kind_t kind = {
@@ -81,7 +81,8 @@ static bool is_there(const dma_cached_t *block)
     return b;
 }
 
-/* Idle blocks of another device go in the order in which they were used last, whatever the order in which they were made. */
+/* Idle blocks of another device are freed in the order in which they were last used, whatever the order of their
+ * creation. */
 START_TEST(least_recently_used_goes_first)
 {
     static const int orders[][BLOCKS] = {{0, 1, 2, 3, 4}, {4, 3, 2, 1, 0}, {2, 0, 4, 1, 3}, {1, 4, 0, 3, 2}};
@@ -92,7 +93,7 @@ START_TEST(least_recently_used_goes_first)
     for (int i = 0; i < BLOCKS; i++) {
         blocks[i] = block_of(1, BYTES);
     }
-    for (int i = 0; i < BLOCKS; i++) { /* an earlier use says nothing */
+    for (int i = 0; i < BLOCKS; i++) { /* an earlier use does not count */
         use(blocks[i]);
         use(blocks[BLOCKS - 1 - i]);
     }
@@ -110,7 +111,8 @@ START_TEST(least_recently_used_goes_first)
 }
 END_TEST
 
-/* No more go than are needed; the device's own idle ones go first, however new; one that a call has stays. */
+/* No more blocks are freed than necessary. Idle blocks of the same device are freed first, however new. Blocks in
+ * use stay. */
 START_TEST(only_what_is_needed_goes)
 {
     dma_cached_t *old, *busy, *own;
@@ -126,14 +128,14 @@ START_TEST(only_what_is_needed_goes)
     ck_assert(is_there(old) && is_there(busy) && !is_there(own));
     dma_cache_make_room(&cache, rt, 0, 2 * BYTES); /* there is room */
     ck_assert(is_there(old) && is_there(busy));
-    dma_cache_make_room(&cache, rt, 0, 4 * BYTES); /* more than there can be */
+    dma_cache_make_room(&cache, rt, 0, 4 * BYTES); /* more than the budget */
     ck_assert(!is_there(old) && is_there(busy));
     ck_assert_uint_eq(dma_cache_allowance(&cache), 3 * BYTES);
     end();
 }
 END_TEST
 
-/* The smallest that is large enough, of the device, and idle. */
+/* Chosen is the smallest idle block of the device that is large enough. */
 START_TEST(best_fit)
 {
     dma_cached_t *small, *middle, *large, *other, *more;
@@ -161,7 +163,7 @@ START_TEST(best_fit)
 }
 END_TEST
 
-/* A block that cannot be made, or that the budget has no room for, leaves nothing. */
+/* If a block cannot be made, or the budget has no room for it, nothing changes. */
 START_TEST(making_fails)
 {
     dma_cached_t *block, *first;
@@ -179,7 +181,7 @@ START_TEST(making_fails)
 }
 END_TEST
 
-/* Half as large again, where that leaves as much to others. */
+/* A new block is half as large again, if that leaves as much for others. */
 START_TEST(sizes)
 {
     ck_assert_uint_eq(dma_cache_size(100, 200), 150);

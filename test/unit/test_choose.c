@@ -97,13 +97,13 @@ START_TEST(forced)
                              can || choose(&profile, req, -1).variant == (unsigned)v);
         }
     }
-    /* a forced variant that does not fit: another one runs, and the reason says why */
+    /* if a forced variant does not fit, another one runs, and the reason says why */
     dma_plan_req_t req = request(3, 100);
     int line = dma_variant_find("host_line");
     ck_assert_int_eq(dma_plan_choose(&profile, &req, line, &choice, &reason), DMA_OK);
     ck_assert_uint_ne(choice.variant, (unsigned)line);
     ck_assert_int_ne(reason, DMA_REASON_NONE);
-    /* and it leaves no reason behind when all is well */
+    /* if it fits, there is no reason */
     req.bytes = 8;
     ck_assert_int_eq(dma_plan_choose(&profile, &req, line, &choice, &reason), DMA_OK);
     ck_assert_int_eq(reason, DMA_REASON_NONE);
@@ -128,7 +128,7 @@ START_TEST(nothing_fits)
         ck_assert_int_ne(reason, DMA_REASON_NONE);
     }
     req.geom.slot_bytes = 8192;
-    req.geom.pair_depth = 0; /* no buffers at all is no reason to divide by their number */
+    req.geom.pair_depth = 0; /* without buffers, nothing is divided by their number */
     req.coll = DMA_ALLTOALLV;
     ck_assert_int_eq(dma_plan_choose(&profile, &req, -1, &choice, &reason), DMA_UNSUPPORTED);
     ck_assert_int_ne(reason, DMA_REASON_NONE);
@@ -138,17 +138,18 @@ START_TEST(nothing_fits)
 }
 END_TEST
 
-/* All ranks must choose alike: nothing that may differ between ranks may steer. Of an all-gather that is in place. */
+/* All ranks must choose alike, so nothing that may differ between ranks may count: in an all-gather, whether it is
+ * in place. */
 START_TEST(in_place_does_not_steer)
 {
     dma_profile_t profile = dma_profile_default();
 
     for (uint64_t bytes = 0; bytes < 64 * MIB; bytes = bytes * 2 + 1) {
         for (int n = 1; n < 40; n += 3) {
-            for (int c = DMA_ALLGATHER; c <= DMA_ALLGATHERV; c++) {
+            for (int c = 0; c < DMA_COLL_COUNT; c++) {
                 dma_plan_req_t req = request_of((dma_coll_t)c, n, bytes);
                 dma_choice_t a = choose(&profile, req, -1), b;
-                req.in_place = true;
+                req.in_place = dma_coll_gathers((dma_coll_t)c);
                 b = choose(&profile, req, -1);
                 ck_assert_mem_eq(&a, &b, sizeof(a));
             }
@@ -157,14 +158,14 @@ START_TEST(in_place_does_not_steer)
 }
 END_TEST
 
-/* Nobody may read a peer's block that the peer's own results overwrite, even when asked to. */
+/* A variant that reads a peer's block must not run if the peer's own results overwrite the block, even if it is forced. */
 START_TEST(all_to_all_in_place)
 {
     dma_profile_t profile = dma_profile_default();
     int cross = dma_variant_find("host_reach");
     bool otherwise = false;
 
-    profile.cross_ps = profile.cross_page_ps = 0; /* as attractive as can be */
+    profile.cross_ps = profile.cross_page_ps = 0; /* makes it as cheap as possible */
     for (uint64_t bytes = 0; bytes < TIB; bytes = bytes * 2 + 1) {
         for (int n = 2; n <= 256; n = n * 2 - n / 3) {
             for (int c = DMA_ALLTOALL; c <= DMA_ALLTOALLV; c++) {
@@ -180,7 +181,7 @@ START_TEST(all_to_all_in_place)
 }
 END_TEST
 
-/* ---- something fits, whatever the set-up has agreed on ---- */
+/* ---- a variant fits, whatever the set-up has agreed on ---- */
 
 static void something_fits(dma_plan_req_t req, const char *what)
 {
@@ -197,7 +198,7 @@ static void something_fits(dma_plan_req_t req, const char *what)
     }
 }
 
-/* The least that set-up makes for n ranks; it only ever doubles these. */
+/* The smallest geometry that set-up makes for n ranks. Set-up only doubles these numbers. */
 static dma_geom_t least_geom(int n)
 {
     dma_geom_t g = {
@@ -209,7 +210,7 @@ static dma_geom_t least_geom(int n)
     return g;
 }
 
-/* Without peers' memory, for all sizes: the smallest geometry and larger ones in every direction. */
+/* Without access to peers' memory, for all sizes: the smallest geometry, and larger ones in every direction. */
 START_TEST(something_fits_everywhere)
 {
     for (int n = 2; n <= 256; n += n < 40 ? 1 : 9) {
@@ -231,7 +232,7 @@ START_TEST(something_fits_everywhere)
 }
 END_TEST
 
-/* A channel's shared memory is for one operation and size: slots alone, or what larger blocks stream through. */
+/* The shared memory of a channel is for one operation and size: only slots, or only buffers for streams. */
 START_TEST(something_fits_in_channels)
 {
     for (int n = 2; n <= 256; n += n < 20 ? 1 : 17) {
@@ -245,7 +246,7 @@ START_TEST(something_fits_in_channels)
                 dma_plan_req_t req = request_of(coll, n, bytes);
                 req.cross_memory = false;
                 req.geom = parent;
-                if (coll == DMA_ALLTOALLV) {
+                if (dma_coll_sizes(coll) == DMA_SIZES_OWN) {
                     req.geom.chunk_bytes = 0;
                 } else if (need <= parent.slot_bytes) {
                     while (req.geom.slot_bytes > 64 && req.geom.slot_bytes / 2 >= need) {
@@ -265,7 +266,7 @@ START_TEST(something_fits_in_channels)
 }
 END_TEST
 
-/* Chunks are usable: never 0 with a loop in the plan, never more than a buffer where chunk buffers are used. */
+/* Chunks are usable: not 0 if the plan has a loop, and not larger than a buffer if chunk buffers are used. */
 START_TEST(chunks_fit)
 {
     dma_profile_t profile = dma_profile_default();
@@ -337,7 +338,7 @@ static dma_profile_t uniform(uint64_t time, uint64_t rate)
     return profile;
 }
 
-/* Whatever a profile may hold, no sum wraps: a wrapped one would make the worst candidate look like the best. */
+/* Whatever a profile contains, no sum wraps. A sum that wraps would make the worst candidate look like the best. */
 START_TEST(cost_never_wraps)
 {
     const uint64_t most = UINT64_C(1) << 40;
@@ -352,7 +353,7 @@ START_TEST(cost_never_wraps)
 }
 END_TEST
 
-/* Beyond any memory that exists: some answer, no crash, no wrapped zero. */
+/* Blocks beyond any memory: there is an answer, no crash and no cost that has wrapped to 0. */
 START_TEST(huge_blocks)
 {
     dma_profile_t profile = dma_profile_default();
@@ -383,7 +384,7 @@ START_TEST(golden)
     req = request(4, 4 * MIB);
     req.cross_memory = false;
     ck_assert_str_eq(chosen(req), "host_pipe");
-    /* four ranks per core: two copies without system calls beat one copy with them */
+    /* four ranks per core: two copies without system calls are cheaper than one copy with them */
     req = request(4, 64 * KIB);
     req.ranks_per_core_x16 = 64;
     ck_assert_str_eq(chosen(req), "host_pipe");
@@ -425,8 +426,9 @@ static uint64_t head_of(dma_plan_req_t req)
     return head;
 }
 
-/* Where a line that a reader still has is dear to write, a block goes into the ring as soon as it is dearer in a slot than a
- * second meeting: by so many bytes that this is what they cost more. */
+/* If it is expensive to write a line that a reader still has in its cache, a block goes through the ring as soon as
+ * the slot would cost more than the second synchronisation of the ring. The test computes from how many bytes on
+ * that is so. */
 START_TEST(short_blocks)
 {
     const uint64_t ring = 2 * DMA_PROFILE_CACHE;
@@ -439,12 +441,12 @@ START_TEST(short_blocks)
     p.push_mbps = p.slot_mbps = 8000;
     ck_assert_uint_eq(dma_profile_head(&p, ring), 1680); /* 140 ns for 1/8000 - 1/24000 us each */
     p.push_mbps = p.slot_mbps = 2000;
-    ck_assert_uint_eq(dma_profile_head(&p, ring), 1024); /* the flags are no less dear */
+    ck_assert_uint_eq(dma_profile_head(&p, ring), 1024); /* the flags do not get cheaper */
     p.push_mbps = p.slot_mbps = 50000;
     ck_assert_uint_eq(dma_profile_head(&p, ring), UINT64_MAX); /* a ring is no faster */
     p.push_mbps = p.slot_mbps = 2000;
     ck_assert_uint_eq(dma_profile_head(&p, DMA_PROFILE_CACHE / 2),
-                      UINT64_MAX); /* nor is one that the reader keeps, too */
+                      UINT64_MAX); /* nor is a ring that the reader also keeps in its cache */
     p.enter_ps = p.push_mbps = p.copy_mbps = UINT64_C(1) << 40;
     p.slot_mbps = p.push_mbps - 1;
     (void)dma_profile_head(&p, ring);
@@ -559,7 +561,7 @@ START_TEST(profile_files)
     ck_assert_int_eq(write(fd, text, strlen(text)), (ssize_t)strlen(text));
     ck_assert_int_eq(dma_profile_load(path, &b, error, sizeof(error)), DMA_OK);
     ck_assert_mem_eq(&a, &b, sizeof(a));
-    /* a file longer than a profile can be is not silently cut */
+    /* a file longer than the longest profile is not cut silently */
     for (int i = 0; i < 100; i++) {
         ck_assert_int_eq(write(fd, "# a long comment at the end of the file, again and again and again\n", 67), 67);
     }

@@ -1,6 +1,6 @@
 /*
- * Cluster plans: every algorithm between nodes, run by the interpreter of whole clusters over layouts, sizes, in place or
- * not, and seeds; layouts and the network's profile.
+ * Cluster plans: the interpreter of clusters runs every algorithm between nodes over layouts, sizes, in place or not,
+ * and seeds. Also node maps and the profile of the network.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -78,7 +78,7 @@ static void leave(scene_t *s)
 static void set_bytes(scene_t *s, uint64_t bytes, bool in_place)
 {
     int n = s->nranks;
-    bool uneven = s->coll == DMA_ALLGATHERV || s->coll == DMA_ALLTOALLV;
+    bool uneven = dma_coll_sizes(s->coll) != DMA_SIZES_EQUAL;
 
     for (int i = 0; i < n; i++) {
         for (int j = 0; j < n; j++) {
@@ -99,11 +99,11 @@ static void set_bytes(scene_t *s, uint64_t bytes, bool in_place)
     }
 }
 
-/* The sides of a rank. In v-operations the blocks lie in reverse order, with holes between them. */
+/* The sides of a rank. In v-operations the blocks are in reverse order, with holes between them. */
 static void set_sides(scene_t *s, int rank, dma_cluster_req_t *req)
 {
     int n = s->nranks;
-    bool uneven = s->coll == DMA_ALLGATHERV || s->coll == DMA_ALLTOALLV;
+    bool uneven = dma_coll_sizes(s->coll) != DMA_SIZES_EQUAL;
     uint64_t recv = 3, send = 5;
 
     if (!uneven) {
@@ -206,7 +206,7 @@ static void try_all(scene_t *s, int variant, uint64_t bytes, int seeds)
 /* Every algorithm on every shape, _i. */
 START_TEST(every_algorithm)
 {
-    static const uint64_t sizes[] = {0, 1, 64, 65, 1000, 1500}; /* the last: more messages than may be ahead */
+    static const uint64_t sizes[] = {0, 1, 64, 65, 1000, 1500}; /* the last: more messages than may be under way */
 
     for (order_t order = 0; order < ORDERS; order++) {
         place(&scene, shapes[_i] + 1, shapes[_i][0], order);
@@ -225,7 +225,7 @@ START_TEST(every_algorithm)
 }
 END_TEST
 
-/* Nine nodes of eight, and of anything. */
+/* Nine nodes of eight ranks, and nodes of any size. */
 START_TEST(large_clusters)
 {
     int sizes[MOST_NODES];
@@ -248,7 +248,8 @@ START_TEST(large_clusters)
 }
 END_TEST
 
-/* Messages grow with the blocks, so that plans do not, and still meet: blocks of different ranks differ. */
+/* Messages grow with the blocks, so that plans do not grow, and they still match: blocks of different ranks have
+ * different sizes. */
 START_TEST(large_calls)
 {
     static const int sizes[] = {2, 1, 2};
@@ -293,7 +294,7 @@ START_TEST(chunk_size_near_2_64)
 }
 END_TEST
 
-/* The interpreter finds what is broken on purpose, with some seed. */
+/* The interpreter finds each deliberate mistake, with some seed. */
 static cluster_error_t broken(scene_t *s)
 {
     cluster_report_t report = {.error = CLUSTER_OK};
@@ -323,21 +324,21 @@ START_TEST(interpreter_finds_errors)
     place(&scene, sizes, 4, IN_TURN);
     scene_of(DMA_ALLGATHER, "cluster_ring", false, 200);
     for (uint32_t i = 0; i < p[3]->nops[DMA_LANE_SEND]; i++) {
-        p[3]->ops[DMA_LANE_SEND][i].need[DMA_LANE_RECV] = 0; /* passes on what has not come */
+        p[3]->ops[DMA_LANE_SEND][i].need[DMA_LANE_RECV] = 0; /* forwards bytes that have not arrived */
     }
     e = broken(&scene);
     ck_assert(e == CLUSTER_RACE || e == CLUSTER_DATA);
 
     scene_of(DMA_ALLGATHER, "cluster_leader", false, 20);
     for (uint32_t i = 0; i < p[0]->nops[DMA_LANE_LOCAL]; i++) {
-        p[0]->ops[DMA_LANE_LOCAL][i].need[DMA_LANE_RECV] = 0; /* spreads what has not come */
+        p[0]->ops[DMA_LANE_LOCAL][i].need[DMA_LANE_RECV] = 0; /* distributes bytes that have not arrived */
     }
     e = broken(&scene);
     ck_assert(e == CLUSTER_RACE || e == CLUSTER_DATA);
 
     scene_of(DMA_ALLTOALL, "cluster_split", true, 20);
     for (uint32_t i = 0; i < p[1]->nops[DMA_LANE_RECV]; i++) {
-        p[1]->ops[DMA_LANE_RECV][i].need[DMA_LANE_LOCAL] = 0; /* in place: over what has not been saved */
+        p[1]->ops[DMA_LANE_RECV][i].need[DMA_LANE_LOCAL] = 0; /* in place: overwrites bytes that have not been saved */
     }
     e = broken(&scene);
     ck_assert(e == CLUSTER_RACE || e == CLUSTER_DATA);
@@ -348,13 +349,13 @@ START_TEST(interpreter_finds_errors)
     ck_assert(build(&scene, dma_cluster_variant_find("cluster_split")));
     ck_assert_uint_eq(p[1]->temp_bytes, 0);
     for (uint32_t i = 0; i < p[1]->nops[DMA_LANE_RECV]; i++) {
-        p[1]->ops[DMA_LANE_RECV][i].after = 0; /* relayed in place: over what has not been copied away */
+        p[1]->ops[DMA_LANE_RECV][i].after = 0; /* relayed in place: overwrites bytes that have not been copied away */
     }
     e = broken(&scene);
     ck_assert(e == CLUSTER_RACE || e == CLUSTER_DATA);
 
     scene_of(DMA_ALLTOALL, "cluster_split", true, 20);
-    for (int r = 1; r < 8; r += 4) { /* a node in an order of its own: one message at a time, it hangs */
+    for (int r = 1; r < 8; r += 4) { /* one node uses an order of its own: with one message at a time, the job hangs */
         dma_cluster_op_t *ops = p[r]->ops[DMA_LANE_SEND], first = ops[0];
 
         ops[0] = ops[1];
@@ -398,12 +399,12 @@ START_TEST(layouts)
     ck_assert_int_eq(dma_node_map_rank(&l, 2, 0), 3);
     ck_assert_int_eq(dma_node_map_shift(&l, 0, -1), 2);
     dma_node_map_free(&l);
-    ck_assert_int_eq(dma_node_map_create(&l, none, 3, 0), DMA_ERR_ARG);  /* after its own */
-    ck_assert_int_eq(dma_node_map_create(&l, later, 3, 0), DMA_ERR_ARG); /* of one that is not the first itself */
+    ck_assert_int_eq(dma_node_map_create(&l, none, 3, 0), DMA_ERR_ARG);  /* after its own block */
+    ck_assert_int_eq(dma_node_map_create(&l, later, 3, 0), DMA_ERR_ARG); /* of a rank that is not the first itself */
 }
 END_TEST
 
-/* Messages of pipelines: four latencies on the wire, or local collectives, within bounds. */
+/* Pipelines wait for at most so many latencies of messages and local collectives. */
 START_TEST(chunks)
 {
     dma_net_profile_t net = dma_net_profile_default(), tcp = dma_net_profile_tcp();
@@ -446,7 +447,7 @@ START_TEST(profiles)
 }
 END_TEST
 
-/* On the built-in network: small blocks in few messages, large ones straight, and both by what the model says they cost. */
+/* On the built-in network: small blocks go in few messages, large ones directly, and both are chosen by predicted costs. */
 START_TEST(choices)
 {
     static const int sizes[] = {8, 8, 8, 8, 8, 8, 8, 8, 8};
@@ -463,7 +464,7 @@ START_TEST(choices)
     ck_assert_str_eq(dma_cluster_variants[large]->name, "cluster_split");
     ck_assert_int_eq(dma_cluster_choose(&net, &req, 8, large, &reason), large);
     req.coll = DMA_ALLTOALLV;
-    ck_assert_int_eq(dma_cluster_choose(&net, &req, 8, small, &reason), large); /* what is forced does not fit */
+    ck_assert_int_eq(dma_cluster_choose(&net, &req, 8, small, &reason), large); /* the forced variant does not fit */
     ck_assert_int_eq(reason, DMA_REASON_variant_operation);
     req.coll = DMA_ALLGATHER;
     small = dma_cluster_choose(&net, &req, 8, -1, &reason);
@@ -471,7 +472,7 @@ START_TEST(choices)
     ck_assert(dma_cluster_variants[small]->cost(&net, req.node_map, req.coll, 8) <
               dma_cluster_variants[large]->cost(&net, req.node_map, req.coll, 8));
     ck_assert_str_eq(dma_cluster_variants[large]->name, "cluster_ring");
-    for (int v = 0; dma_cluster_variants[v]; v++) { /* nothing wraps */
+    for (int v = 0; dma_cluster_variants[v]; v++) { /* no sum wraps */
         net.latency_ps = UINT64_C(1) << 40;
         ck_assert_uint_eq(dma_cluster_variants[v]->cost(&net, req.node_map, req.coll, UINT64_MAX), UINT64_MAX - 1);
     }
@@ -479,8 +480,8 @@ START_TEST(choices)
 }
 END_TEST
 
-/* On the testbed: what was measured (docs/dev/measurements/hosts.md) within a quarter, and on two processors for all the choice of few
- * messages for small blocks. */
+/* On the testbed, the predictions are within a quarter of the measurements (docs/dev/measurements/hosts.md). With
+ * two processors for all ranks, small blocks go in few messages. */
 START_TEST(testbed)
 {
     static const struct {
@@ -510,7 +511,7 @@ START_TEST(testbed)
         ck_assert_double_le(cost, 1.25 * rows[i].measured);
         ck_assert_double_ge(cost, 0.75 * rows[i].measured);
     }
-    /* bytes are work for cores, long before a link has too many of them: 382 microseconds for cluster_split */
+    /* copies keep the cores busy long before a link is full: 382 microseconds for cluster_split */
     v = dma_cluster_variant_find("cluster_split");
     ck_assert_double_ge(1e-6 * (double)dma_cluster_variants[v]->cost(&net, req.node_map, DMA_ALLTOALL, 4096),
                         0.75 * 382);

@@ -1,6 +1,6 @@
 /*
- * Communicators over several nodes, with threads for ranks and a network in memory: every algorithm between nodes in the
- * three forms of a call, and what all ranks see when one is gone.
+ * Communicators over several nodes. Ranks are threads, and the network is memory. Every algorithm between nodes runs
+ * in the three forms of a call. Also: what all ranks see when one rank has failed.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -68,7 +68,7 @@ START_TEST(forms)
     } shapes[] = {{6, part_of_six}, {6, part_in_turn}, {4, part_alone}};
     const char *variant = dma_cluster_variants[_i] ? dma_cluster_variants[_i]->name : "auto";
 
-    for (int s = _i % 3; s < 3; s += 2) { /* each algorithm on one shape or two */
+    for (int s = _i % 3; s < 3; s += 2) { /* each algorithm on one or two shapes */
         job_t job = part_job(shapes[s].n, shapes[s].firsts, every_form, variant);
 
         part_run(&job);
@@ -76,7 +76,8 @@ START_TEST(forms)
 }
 END_TEST
 
-/* Rank 3 of six, on a node of its own, is gone in its fifth call: all the others fail, whomever they talk to. */
+/* Rank 3 of six, on a node of its own, ends in its fifth call. The call fails on all others, whichever ranks they
+ * exchange with. */
 static void one_leaves(rank_t *r)
 {
     dma_status_t status = DMA_OK;
@@ -117,7 +118,7 @@ START_TEST(a_rank_is_gone)
 }
 END_TEST
 
-/* Ranks of different nodes send different numbers of bytes: all fail. */
+/* Ranks of different nodes send different numbers of bytes: the call fails on all. */
 static void unequal(rank_t *r)
 {
     part_t p;
@@ -135,12 +136,12 @@ START_TEST(unequal_sizes)
     job_t job = part_job(6, part_of_six, unequal, "cluster_split");
 
     part_run(&job);
-    ck_assert_ptr_null(strstr(reports_first("failed"), "a rank of")); /* it is known which */
+    ck_assert_ptr_null(strstr(reports_first("failed"), "a rank of")); /* the report names the operation */
 }
 END_TEST
 
-/* An introduction that is never answered, since the call fails first, keeps its card for good: messages of the layer beneath
- * cannot be taken back and may still write to it. */
+/* An exchange of addresses is never answered, because the call fails first. Its record is kept for ever: messages
+ * of the pml cannot be cancelled, and may still write to it. */
 __attribute__((visibility("default"))) const char *__lsan_default_suppressions(void);
 const char *__lsan_default_suppressions(void)
 {
@@ -148,8 +149,9 @@ const char *__lsan_default_suppressions(void)
            "leak:dma_cluster_alloc_neighbors";
 }
 
-/* Rank 0's very first call has no place: whoever comes to it later fails as well, on whatever node. */
-static bool blocks; /* rank 0 finds out in a blocking call, else in a non-blocking one, before the set-up has ended */
+/* Rank 0 has no memory for its first call. Every rank that enters this call later fails too, on every node. */
+/* rank 0 notices it in a blocking call; otherwise in a non-blocking one, before the set-up has ended */
+static bool blocks;
 
 static void first_fails(rank_t *r)
 {
@@ -198,7 +200,7 @@ START_TEST(the_first_call_fails)
 }
 END_TEST
 
-/* A call fails while a peer has not come to it: who gets the error has the buffers back, and frees them. */
+/* A call fails while a peer has not entered it. A rank that gets the error owns its buffers again, and frees them. */
 static void busy_elsewhere(rank_t *r)
 {
     dma_status_t status;
@@ -229,8 +231,8 @@ START_TEST(an_error_gives_the_buffers_back)
 }
 END_TEST
 
-/* A rank that has done its part of the last call leaves while others, which have all that it had for them, still wait: that is
- * no failure, unless it is lost. */
+/* A rank that has done its part of the last call leaves, while others, which have everything that it had for them,
+ * still wait. This is not a failure, unless the rank is lost. */
 static bool lost;
 
 static void leaves_early(rank_t *r)
@@ -255,7 +257,7 @@ static void leaves_early(rank_t *r)
         sched_yield();
     }
     status = dma_comm_run(p.comm, &call);
-    /* rank 1 comes last and may find all its data there */
+    /* rank 1 enters last, and may find all of its data there */
     must(r, status == (lost && r->rank % 2 == 0 ? DMA_ERR_PEER : DMA_OK) || (lost && r->rank == 1), "%s",
          dma_comm_reason(p.comm));
     for (int i = 0; !lost && i < 32; i++) {
@@ -265,7 +267,7 @@ static void leaves_early(rank_t *r)
     if (r->rank == 3) {
         (lost ? wire_leave : wire_goodbye)(3);
         do {
-            nanosleep(&(struct timespec){.tv_nsec = 200000000}, NULL); /* the others look meanwhile */
+            nanosleep(&(struct timespec){.tv_nsec = 200000000}, NULL); /* meanwhile the others poll */
         } while (lost && reports_count("failed") < 2);
         r->job->reached = 1;
     }
@@ -280,8 +282,8 @@ START_TEST(a_rank_leaves_early)
 }
 END_TEST
 
-/* One rank's call is so much smaller or larger that it has another algorithm, whose messages nobody else waits for, or is
- * another operation altogether: all fail, that rank and those of its node too. */
+/* The call of one rank is so much smaller or larger that it has another algorithm, whose messages match nobody's.
+ * Or it is another operation. The call fails on all ranks, also on that rank and the ranks of its node. */
 static struct {
     int odd;
     dma_coll_t coll, odd_coll;
@@ -330,13 +332,13 @@ START_TEST(algorithms_that_never_meet)
 }
 END_TEST
 
-/* Waiting is no error, however often peers are told about it. On each node, one of those that wait says for whom. A busy
- * machine can make ranks late in the other calls, too. */
+/* Waiting is not an error, however often peers are told about it. On each node, one of the waiting ranks reports
+ * which rank it waits for. On a busy machine, ranks may be late in the other calls, too. */
 #define LATE_CALL "call 2 ("
 typedef struct lateness {
     int n;
     const int *firsts;
-    int late, nodes; /* the rank that is late; nodes of others */
+    int late, nodes; /* the rank that is late; other nodes wait for it */
     const char *line;
 } lateness_t;
 
@@ -348,14 +350,14 @@ static void late(rank_t *r)
     part_open(r, &p, 100);
     must(r, dma_comm_prepare(p.comm) == DMA_OK, "set-up: %s", dma_comm_reason(p.comm));
     for (int i = 0; i < 3; i++) {
-        size_t bytes = 60 + 20 * (size_t)i; /* what is heard of one call says nothing about the next */
+        size_t bytes = 60 + 20 * (size_t)i; /* what is announced about one call says nothing about the next */
         dma_call_t call = part_call(r, &p, DMA_ALLGATHER, false, bytes, (uint64_t)i * 100);
 
         if (r->rank == l->late) {
             double until = dma_now() + 60;
 
             while (i == 1 && reports_with("late", LATE_CALL) < l->nodes &&
-                   dma_now() < until) { /* they may get to it later */
+                   dma_now() < until) { /* they may reach it later */
                 nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
             }
             nanosleep(&(struct timespec){.tv_sec = i == 1 ? 2 : 0, .tv_nsec = i == 0 ? 0 : 300000000}, NULL);
@@ -382,8 +384,8 @@ START_TEST(a_rank_is_late)
 }
 END_TEST
 
-/* A look at the network may be a system call. Who waits for it looks in every turn; who waits for the ranks of its node looks
- * seldom, but does. */
+/* A poll of the network may be a system call. A rank that waits for the network polls it in every turn. A rank that
+ * waits for the ranks of its node polls it seldom, but not never. */
 #define TURNS 800
 
 static _Atomic unsigned network_looks[WIRE_RANKS];
@@ -404,7 +406,7 @@ static void costs(rank_t *r)
 
     part_open(r, &p, 100);
     must(r, dma_comm_prepare(p.comm) == DMA_OK, "set-up: %s", dma_comm_reason(p.comm));
-    /* the first makes all acquaintances */
+    /* the first call makes all connections */
     call = part_call(r, &p, DMA_ALLGATHER, false, 100, 1);
     must(r, dma_comm_run(p.comm, &call) == DMA_OK, "first call: %s", dma_comm_reason(p.comm));
     call = part_call(r, &p, DMA_ALLGATHER, false, 100, 2);
@@ -413,7 +415,7 @@ static void costs(rank_t *r)
     }
     must(r, task_post(p.comm, &call, NULL, NULL, &task) == DMA_OK, "post");
     r->job->reached += !late;
-    for (int left = TURNS; !late && left; left -= r->job->reached == 5) { /* all posted: what can go on does so */
+    for (int left = TURNS; !late && left; left -= r->job->reached == 5) { /* all are posted: what can go on does */
         dma_proc_progress(r->proc);
         sched_yield();
     }

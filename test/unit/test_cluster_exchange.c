@@ -1,6 +1,6 @@
 /*
- * All-to-alls of blocks that go straight to their ranks: the plan's messages against what plan/cluster/alltoall.c says of
- * them, worked out message by message, and what building it costs where blocks are of very different sizes.
+ * All-to-alls of blocks that go directly to their ranks: the messages of the plan are compared, one by one, with the
+ * rules in plan/cluster/alltoall.c. Also: what a plan costs to build if the sizes of blocks are very different.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +31,7 @@ typedef struct shape {
     dma_cluster_req_t req;
 } shape_t;
 
-/* Ranks anywhere, and blocks of a few messages, of one or of none. */
+/* Ranks on any nodes, and blocks of several messages, of one message, or empty. */
 static void draw_shape(shape_t *s)
 {
     int nodes = 1 + (int)draw(MOST_NODES), n = 0, node_of[MOST_RANKS];
@@ -73,7 +73,7 @@ static void draw_shape(shape_t *s)
 typedef struct walk {
     const dma_cluster_plan_t *plan;
     uint32_t ahead, turn, seen[2]; /* messages */
-    uint32_t received[MOST_TURNS]; /* up to a turn's end */
+    uint32_t received[MOST_TURNS]; /* up to the end of a turn */
 } walk_t;
 
 static uint32_t ahead_of(const dma_cluster_req_t *req)
@@ -88,7 +88,7 @@ static uint32_t ahead_of(const dma_cluster_req_t *req)
     return turns < 2 ? 2 : (uint32_t)turns;
 }
 
-/* The next message of the lane is this one. In place as many go as come, in the same order. */
+/* Checks the next message of the lane. In place, as many messages are sent as are received, in the same order. */
 static void expect(walk_t *w, dma_cluster_lane_t lane, int rank, uint32_t step, dma_cluster_addr_t place,
                    uint64_t bytes)
 {
@@ -104,13 +104,14 @@ static void expect(walk_t *w, dma_cluster_lane_t lane, int rank, uint32_t step, 
     ck_assert_int_eq(at->at, place.at);
     ck_assert_uint_eq(op->need[DMA_LANE_SEND], 0);
     ck_assert_uint_eq(op->need[DMA_LANE_LOCAL],
-                      plan->nops[DMA_LANE_LOCAL] - 1); /* all but the exchange have saved what is sent */
+                      plan->nops[DMA_LANE_LOCAL] - 1); /* all ranks except the pair have saved what is sent */
     ck_assert_uint_eq(op->need[DMA_LANE_RECV],
                       lane == DMA_LANE_SEND && w->turn >= w->ahead ? w->received[w->turn - w->ahead] : 0);
     ck_assert_uint_eq(op->after, lane == DMA_LANE_RECV && plan->req.relayed ? w->seen[lane] : 0);
 }
 
-/* A node's messages of a lane in one turn; returns whether a block has more. `saved`: of its blocks in scratch. */
+/* The messages of a node in one turn of a lane. Returns whether a block has more messages. `saved`: its blocks are
+ * in scratch. */
 static bool expect_turn(walk_t *w, dma_cluster_lane_t lane, int node, uint32_t step, uint64_t saved)
 {
     const dma_cluster_req_t *req = &w->plan->req;
@@ -203,7 +204,7 @@ static double now(void)
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-/* Seconds per message, the least of some times. */
+/* Seconds per message: the least of several times. */
 static double cost(const dma_node_map_t *node_map, uint64_t small, uint64_t one)
 {
     static uint64_t counts[LARGE];
@@ -227,7 +228,8 @@ static double cost(const dma_node_map_t *node_map, uint64_t small, uint64_t one)
     return least;
 }
 
-/* One block of 256 messages among 511 of one each: building would take 30 times as long if it asked all about each. */
+/* One block has 256 messages, and 511 blocks have one message each. If the builder asked each block in each turn,
+ * this would take 30 times as long. */
 START_TEST(one_large_block)
 {
     uint32_t first[LARGE];

@@ -1,6 +1,6 @@
 /*
- * The set-up of communicators over several nodes, as far as it is about networks and hosts: who has a network, which addresses are
- * used, who may connect, how many files may be open.
+ * The set-up of communicators over several nodes, as far as it concerns networks and hosts: which ranks have a
+ * network, which addresses are used, who may connect, how many files may be open.
  */
 #include <sched.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 #include "libunit.h"
 #include "libwire.h"
 
-/* Without a network on one rank all step aside. */
+/* If one rank has no network, all ranks step aside. */
 static dma_status_t no_open(void **result)
 {
     return wire_rank() == 2 ? DMA_UNSUPPORTED : wire_threads.open(result);
@@ -57,12 +57,12 @@ static void served_once(rank_t *r)
 
 /* ---- addresses that several hosts have ---- */
 
-enum { SHARED = 100, HOST = 200 }; /* the address of a bridge on every host; that of a host's interface */
+enum { SHARED = 100, HOST = 200 }; /* the address of a bridge on every host; the address of a host's interface */
 
 static _Atomic int excluded;
 static bool nothing_left;
 
-/* Rank 3, and ranks 4 and 5, are in two containers with the network of their host. */
+/* Rank 3, and ranks 4 and 5, are in two containers that use the network of their host. */
 static void place_on_host(void *net, dma_net_place_t *place)
 {
     int rank = *(int *)net, node = part_of_six[rank == 3 ? 4 : rank];
@@ -101,7 +101,7 @@ END_TEST
 
 /* ---- who may connect ---- */
 
-static _Atomic unsigned admitted[6]; /* a bit for each host's address; bit 7: the address that all have */
+static _Atomic unsigned admitted[6]; /* a bit for the address of each host; bit 7: the address that all hosts have */
 
 static dma_status_t note_admitted(void *net, const uint32_t *addresses, uint32_t n)
 {
@@ -119,7 +119,8 @@ static dma_status_t exclude_nothing(void *net, const uint32_t *addresses, uint32
     return DMA_OK;
 }
 
-/* Only the other hosts. Rank 3 and ranks 4 and 5 are different nodes on one host, and connect to each other there. */
+/* Only the other hosts may connect. Rank 3 and ranks 4 and 5 are different nodes on one host, and connect to each
+ * other there. */
 START_TEST(who_may_connect)
 {
     static const unsigned expected[] = {
@@ -144,7 +145,8 @@ END_TEST
 
 static int short_rank;
 
-/* The connections, as many for Open MPI, the ranks of the node, and 12: one less than that for one rank. */
+/* The limit of one rank is one file less than its connections, as many files for Open MPI, the ranks of its node,
+ * and 12 need. */
 static void place_with_limit(void *net, dma_net_place_t *place)
 {
     int rank = *(int *)net, here = 0;
@@ -164,7 +166,7 @@ static bool all_connected(void *net, void *comm, int rank)
     return true;
 }
 
-/* One rank has too few: all step aside, unless everybody is connected already. */
+/* One rank may open too few files: all step aside, unless all ranks are connected already. */
 START_TEST(too_few_descriptors)
 {
     dma_net_ops_t places = wire_threads;
@@ -180,13 +182,14 @@ START_TEST(too_few_descriptors)
 }
 END_TEST
 
-/* The network does not connect rank 4 with a neighbour: all step aside, and nobody waits for an introduction. */
+/* The network does not connect rank 4 with a neighbor: all ranks step aside, and no rank waits for an exchange of
+ * addresses. */
 static dma_status_t not_from_4(void *net, void *peer, const dma_net_tag_t *tag, void *buf, size_t bytes, void **req)
 {
     return wire_rank() == 0 && *(int *)peer == 4 ? DMA_ERR_PEER : wire_threads.irecv(net, peer, tag, buf, bytes, req);
 }
 
-/* Rank 0 hears of rank 4 before it has come to the next neighbour. */
+/* Rank 0 learns about rank 4 before it has connected to the next neighbor. */
 static dma_status_t heard_at_once(void *comm, void **req)
 {
     dma_status_t status;

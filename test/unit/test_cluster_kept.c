@@ -1,6 +1,7 @@
 /*
- * Plans that are kept between calls whose blocks have sizes of their own: calls like one before, and calls that differ from
- * it in a single number, with threads for ranks; how often plans are built; and which are too large to be kept.
+ * Plans that are kept for calls whose blocks have different sizes. Ranks are threads. Calls are equal to an earlier
+ * one, or differ from it in one number. The tests count how often plans are built, and show which plans are too large
+ * to be kept.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +12,7 @@
 #include "libwire.h"
 #include "plan/cluster/cluster.h"
 
-#define MOST  9000 /* bytes from block to block: what is in between is a hole */
+#define MOST  9000 /* bytes from block to block; a hole fills the rest */
 #define RANKS 6
 
 static _Atomic int built, huge;
@@ -23,7 +24,7 @@ size_t __wrap_dma_cluster_bytes(const dma_cluster_plan_t *plan);
 
 dma_status_t __wrap_dma_cluster_build(const dma_cluster_req_t *req, int variant, dma_cluster_plan_t **plan)
 {
-    built += !req->relayed && (req->coll == DMA_ALLTOALLV || req->coll == DMA_ALLGATHERV);
+    built += !req->relayed && dma_coll_sizes(req->coll) != DMA_SIZES_EQUAL;
     return __real_dma_cluster_build(req, variant, plan);
 }
 
@@ -37,14 +38,14 @@ size_t __wrap_dma_cluster_bytes(const dma_cluster_plan_t *plan)
 /* What differs between calls. */
 typedef struct form {
     dma_coll_t coll;
-    bool in_place, mutual;             /* `mutual`: as much goes to a rank as comes from it */
-    int bytes, odd, hole_out, hole_in; /* `odd`: more of one block; holes before the last block */
+    bool in_place, mutual;             /* `mutual`: a rank sends to each rank as much as it receives from it */
+    int bytes, odd, hole_out, hole_in; /* `odd`: one block is longer; holes before the last block */
 } form_t;
 
 typedef struct part {
     dma_comm_t *comm;
     uint8_t *send, *recv;
-    int numbers[4][RANKS]; /* counts and displacements: what is sent, what is received */
+    int numbers[4][RANKS]; /* counts and displacements of what is sent and of what is received */
 } part_t;
 
 static const int *node_firsts; /* by rank */
@@ -64,7 +65,7 @@ static void close_part(part_t *p)
     free(p->recv);
 }
 
-/* Of an all-gather-v by the source alone. */
+/* In an all-gather-v the size depends on the source only. */
 static int bytes_of(const form_t *f, int from, int to)
 {
     int bytes = f->bytes + 13 * from;
@@ -141,7 +142,7 @@ static void run_job(int n, const int *firsts, void (*body)(rank_t *))
 
 /* ---- tests ---- */
 
-/* Each call differs from one before in one thing, or in nothing. */
+/* Each call differs from an earlier one in one thing, or in nothing. */
 static void almost_the_same(rank_t *r)
 {
     static const form_t forms[] = {
@@ -157,7 +158,7 @@ static void almost_the_same(rank_t *r)
     part_t p;
 
     open_part(r, &p);
-    for (int i = 0; i < 6 * n; i++) { /* each again, then the one before, then on */
+    for (int i = 0; i < 6 * n; i++) { /* each again, then the one before it, then the next */
         run_call(r, &p, &forms[(i / 6 + (i % 3 == 2 ? n - 1 : 0)) % n], 100 * (uint64_t)i);
     }
     close_part(&p);

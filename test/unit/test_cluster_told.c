@@ -1,6 +1,6 @@
 /*
- * Communicators over several nodes: whoever fails, wherever it is by then, the others hear of it. Threads for ranks, a network
- * in memory, and allocations of one rank that fail.
+ * Communicators over several nodes: whichever rank fails, and whatever it is doing, the other ranks are told. Ranks
+ * are threads, the network is memory, and allocations of one rank fail.
  */
 #include <sched.h>
 #include <stdio.h>
@@ -16,8 +16,8 @@
 
 /* ---- memory that is refused ---- */
 
-static _Thread_local int left = -1; /* allocations of this thread's rank until one fails; < 0: none does */
-static _Thread_local bool foreign;  /* it is in the host or in the network, not in the core */
+static _Thread_local int left = -1; /* allocations of this thread's rank until one fails; < 0: none fails */
+static _Thread_local bool foreign;  /* the rank is in the host or in the network, not in the core */
 
 static bool refused(void)
 {
@@ -39,7 +39,7 @@ void *__wrap_calloc(size_t n, size_t bytes)
     return refused() ? NULL : __real_calloc(n, bytes);
 }
 
-/* A call of the host or the network. */
+/* A call of the host or of the network. */
 #define ABROAD(call)                                                                                                   \
     foreign = true;                                                                                                    \
     dma_status_t status = (call);                                                                                      \
@@ -104,7 +104,7 @@ static void feed_others(void)
     wire.irecv = net_irecv;
 }
 
-/* Messages that nobody takes any more keep their memory: those of the layer beneath cannot be taken back. */
+/* Messages that nobody waits for keep their memory, because messages of the pml cannot be cancelled. */
 __attribute__((visibility("default"))) const char *__lsan_default_suppressions(void);
 const char *__lsan_default_suppressions(void)
 {
@@ -153,7 +153,7 @@ static void prepare(rank_t *r, part_t *p)
 
 /* ---- channels ---- */
 
-/* Rank 0 has failed, and the others make a channel, some before they have heard of it. */
+/* Rank 0 has failed, and the others create a channel, some of them before they are told. */
 static void channel_after_failure(rank_t *r)
 {
     dma_channel_t *channel = NULL;
@@ -186,10 +186,11 @@ START_TEST(a_channel_that_one_does_not_come_to)
 }
 END_TEST
 
-/* Rank 1 has no memory for something that a channel needs: the others do not wait for it, neither in the set-up nor in a start. */
+/* Rank 1 has no memory for something that a channel needs. The others do not wait for it, neither in the set-up nor
+ * in a start. */
 static int nth;
-static _Atomic int without; /* channel's ranks */
-static _Atomic bool enough; /* it needs less than that */
+static _Atomic int without; /* ranks of the channel */
+static _Atomic bool enough; /* a channel needs less than that */
 
 static void channel_without_memory(rank_t *r)
 {
@@ -243,14 +244,14 @@ START_TEST(a_channel_that_one_cannot_make)
         missed += without > 0;
     }
     ck_assert(enough);
-    ck_assert_int_gt(missed, 2); /* it does need memory */
+    ck_assert_int_gt(missed, 2); /* the channel does need memory */
 }
 END_TEST
 
 /* ---- ranks without a call ---- */
 
-/* Only ranks 0 and 2 have something for each other, and rank 0 fails before it meets rank 2. The neighbours of both have done
- * their part at once, and run progress for something else. */
+/* Only ranks 0 and 2 have data for each other, and rank 0 fails before it connects to rank 2. Their neighbors have
+ * done their part at once, and run progress for something else. */
 static void sparse(rank_t *r)
 {
     bool talks = r->rank % 2 == 0;
@@ -264,7 +265,7 @@ static void sparse(rank_t *r)
         sent[i] = received[i] = talks && i % 2 == 0 ? 8 : 0;
         displs[i] = 8 * i;
     }
-    sent[r->rank] = r->rank == 0 ? 4 : received[r->rank]; /* to itself: not what it receives */
+    sent[r->rank] = r->rank == 0 ? 4 : received[r->rank]; /* to itself: it does not receive that */
     call.send = data_buffer(p.send, 0);
     call.recv = data_buffer(p.recv, 0);
     call.send.counts = sent;
@@ -297,7 +298,7 @@ END_TEST
 
 /* ---- calls that are lost ---- */
 
-/* Rank 1's second call is lost, before the set-up has ended or later: its third is not taken for it. */
+/* Rank 1's second call is lost, before the set-up has ended or later. Its third call is not taken for the second. */
 static bool early;
 
 static void loses_a_call(rank_t *r)
@@ -320,7 +321,7 @@ static void loses_a_call(rank_t *r)
             dma_proc_progress(r->proc);
             status = DMA_OK;
         }
-        if (status == DMA_AGAIN) { /* it goes on beside the others */
+        if (status == DMA_AGAIN) { /* it runs beside the others */
             threads_keep(r, task);
         } else if (task) {
             task_free(task);
@@ -328,7 +329,7 @@ static void loses_a_call(rank_t *r)
         must(r, (early || i) ? status < 0 || status == DMA_AGAIN : status == DMA_OK, "call %d ended with %s", i,
              dma_status_name(status));
         if (!early && i == 0) {
-            threads_barrier(r); /* all have had it */
+            threads_barrier(r); /* all have received it */
         }
         must(r, i < 2 || status == DMA_ERR_NOMEM, "the last call ended with %s", dma_status_name(status));
     }
@@ -351,7 +352,7 @@ END_TEST
 
 /* ---- alarms ---- */
 
-/* Rank 0 has memory for as many requests as it has; only it counts them. */
+/* Rank 0 has memory for exactly as many requests as it has. Only it counts them. */
 static unsigned spared;
 
 static dma_status_t isend_without_memory(void *net, void *peer, const dma_net_tag_t *tag, const void *buf, size_t bytes,
@@ -402,16 +403,16 @@ END_TEST
 
 /* ---- set-up ---- */
 
-static _Thread_local int held = -1; /* `left`, from the set-up's first message on */
+static _Thread_local int held = -1; /* `left` allocations succeed, from the first message of the set-up on */
 
 static void counts_from_here(void *net, dma_net_place_t *place)
 {
-    left = left < 0 ? held : left; /* the next allocation is the first message's */
+    left = left < 0 ? held : left; /* the next allocation is that of the first message */
     held = -1;
     wire_threads.get_place(net, place);
 }
 
-/* Rank 1 lacks memory in the middle of its set-up: all come to the same end. */
+/* Rank 1 lacks memory in the middle of its set-up: all ranks end in the same state. */
 static _Atomic int served;
 
 static void set_up_without_memory(rank_t *r)
@@ -457,7 +458,7 @@ START_TEST(a_set_up_without_memory)
 }
 END_TEST
 
-/* Rank 1's network has none. */
+/* The network of rank 1 has no memory. */
 static dma_status_t join_fails = DMA_ERR_NOMEM;
 
 static dma_status_t no_join(void *net, uint32_t comm, uint32_t owner)
@@ -486,15 +487,15 @@ START_TEST(a_network_without_memory)
     join_fails = DMA_ERR_NOMEM;
     part_run(&job);
     ck_assert_uint_gt(reasons_count(DMA_REASON_setup_memory), 0);
-    join_fails = DMA_ERR_ARG; /* as where the map of the nodes is not as other ranks have it */
+    join_fails = DMA_ERR_ARG; /* as if this rank had another map of the nodes */
     part_run(&job);
     ck_assert_uint_gt(reasons_count(DMA_REASON_nodes_differ), 0);
 }
 END_TEST
 
-/* ---- introductions ---- */
+/* ---- exchanges of addresses ---- */
 
-/* The messages of the layer beneath come back through progress. */
+/* Messages of the pml call back through progress. */
 static dma_status_t offer_in_progress(void *comm, const void *buf, size_t bytes, int rank, void **req)
 {
     for (int i = 0; i < 200; i++) {
@@ -503,7 +504,7 @@ static dma_status_t offer_in_progress(void *comm, const void *buf, size_t bytes,
     return wire_threads.address_send(comm, buf, bytes, rank, req);
 }
 
-/* A call among neighbours waits for rank 1, while a channel's start is introduced to ranks farther away. */
+/* A call among neighbors waits for rank 1, while a start of a channel connects to ranks that are farther away. */
 static void two_at_once(rank_t *r)
 {
     size_t bytes = 100 * (size_t)r->n;
@@ -554,7 +555,7 @@ START_TEST(introduced_out_of_progress)
 }
 END_TEST
 
-/* Ranks with short addresses know them since set-up: no message introduces two. */
+/* Ranks with short addresses know them since set-up, so no message is needed for a connection. */
 static _Atomic int introductions;
 
 static dma_status_t count_offer(void *comm, const void *buf, size_t bytes, int rank, void **req)

@@ -1,4 +1,4 @@
-/* dma_copy: every byte and no other, wherever source and target lie in their pages. */
+/* dma_copy copies every byte and no other, wherever source and target lie in their pages. */
 #include <stdlib.h>
 #include <string.h>
 

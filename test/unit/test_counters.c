@@ -1,6 +1,7 @@
 /*
- * The counters: every list that is counted has room; names are unique; calls are counted by operation and form, by variant and
- * in bytes, for the process and for each communicator; what channels and communicators have counted outlives them.
+ * The counters. Every list that is counted has enough room. Names are unique. Calls are counted by operation and form,
+ * by variant and in bytes, for the process and for each communicator. The counts of channels and communicators that
+ * have ended are kept.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -70,7 +71,7 @@ END_TEST
 /* A call is counted by the number of its operation. */
 START_TEST(forms_have_the_order_of_the_operations)
 {
-    static const char *const functions[] = {DMA_COLLS(DMA_COLL_MPI)};
+    static const char *const functions[] = {DMA_COLLS(DMA_COLL_FUNCTION)};
     static const struct {
         const char *text;
         int first;
@@ -84,6 +85,33 @@ START_TEST(forms_have_the_order_of_the_operations)
             ck_assert_int_eq(find(name), forms[f].first + coll);
         }
     }
+}
+END_TEST
+
+/* The last columns of DMA_COLLS, against MPI's definitions of these functions. Other tests take them from the table. */
+START_TEST(operations_are_those_of_mpi)
+{
+    static const char *const functions[] = {DMA_COLLS(DMA_COLL_FUNCTION)};
+    static const struct {
+        const char *function;
+        bool gathers;
+        dma_sizes_t sizes;
+    } defined[] = {{"allgather", true, DMA_SIZES_EQUAL},
+                   {"allgatherv", true, DMA_SIZES_SHARED},
+                   {"alltoall", false, DMA_SIZES_EQUAL},
+                   {"alltoallv", false, DMA_SIZES_OWN}};
+    unsigned found = 0;
+
+    for (size_t i = 0; i < sizeof(defined) / sizeof(defined[0]); i++) {
+        for (int coll = 0; coll < DMA_COLL_COUNT; coll++) {
+            if (!strcmp(functions[coll], defined[i].function)) {
+                ck_assert_int_eq(dma_coll_gathers((dma_coll_t)coll), defined[i].gathers);
+                ck_assert_int_eq(dma_coll_sizes((dma_coll_t)coll), defined[i].sizes);
+                found++;
+            }
+        }
+    }
+    ck_assert_uint_eq(found, sizeof(defined) / sizeof(defined[0]));
 }
 END_TEST
 
@@ -155,7 +183,7 @@ static void post_uneven(rank_t *r, dma_comm_t *comm)
     task_free(task);
 }
 
-/* Two communicators: one that ends, and one that is read. */
+/* Two communicators: one ends, and one is read. */
 static void count_calls(rank_t *r)
 {
     dma_comm_t *ended = r->comms[0], *comm = r->comms[1];
@@ -196,7 +224,7 @@ START_TEST(calls_are_counted)
 }
 END_TEST
 
-/* A communicator that is not served: what the caller has the next module do, and what messages do. */
+/* A communicator that is not served: the calls that go to the next module, and those that messages carry out. */
 static void step_aside(rank_t *r)
 {
     dma_comm_t *comm = r->comms[0];
@@ -244,6 +272,7 @@ int main(void)
     unit_test(suite, lists_have_room, 10);
     unit_test(suite, names_are_unique, 10);
     unit_test(suite, forms_have_the_order_of_the_operations, 10);
+    unit_test(suite, operations_are_those_of_mpi, 10);
     unit_test(suite, calls_are_counted, 30);
     unit_test(suite, calls_aside_are_counted, 30);
     unit_test(suite, calls_of_one_rank_are_counted, 30);

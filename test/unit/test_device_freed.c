@@ -134,6 +134,36 @@ START_TEST(blocks_of_small_allocations)
 }
 END_TEST
 
+/* A runtime that has not yet released what it holds of freed memory: the call goes through the host, the reason has a name,
+ * and the next call is the engine's again. */
+static void held(rank_t *r)
+{
+    call_t *c = call_make(r, &spec);
+
+    prepare(r, r->comms[0]);
+    call_run(r, r->comms[0], c, 1);
+    threads_barrier(r);
+    if (r->rank == 0) {
+        call_move(r, c, true);
+        fake_gpu_fail_often("ipc_close", 0, 2, DMA_AGAIN); /* when it is closed, and when that is tried again */
+    }
+    threads_barrier(r);
+    call_run(r, r->comms[0], c, 2);
+    call_run(r, r->comms[0], c, 3);
+    ends(r, c, 2);
+}
+
+START_TEST(freed_memory_is_still_held)
+{
+    job_t job = call_job(2, held, NULL);
+
+    call_run_job(&job);
+    ck_assert_uint_eq(reasons_count(DMA_REASON_open_held), 1);
+    ck_assert_uint_eq(reasons_count(DMA_REASON_open_failed), 0);
+    ck_assert_int_eq(reports_count("open") + reports_count("device off"), 0);
+}
+END_TEST
+
 /* On two communicators: the second opens what takes the place of what the first has open still. */
 static void on_two(rank_t *r)
 {
@@ -219,6 +249,7 @@ int main(void)
 
     unit_loop(s, freed_and_allocated_at_the_same_address, 0, 4, 30);
     unit_test(s, freed_memory_is_given_back, 20);
+    unit_test(s, freed_memory_is_still_held, 20);
     unit_test(s, blocks_of_small_allocations, 30);
     unit_test(s, on_two_communicators, 20);
     unit_test(s, large_allocations, 20);

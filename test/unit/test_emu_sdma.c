@@ -1,6 +1,6 @@
 /*
- * The emulated SDMA engines, packet by packet: each does what its layout says and touches nothing else. The dwords here
- * are written out from the packet layouts.
+ * The emulated SDMA engines, packet by packet: each does what its layout says and changes nothing else. The dwords
+ * here are written by hand from the packet layouts.
  */
 #include <check.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 static bench_t b;
 static emu_sdma_engine_t *engine;
 static bench_queue_t *q;
-static char *before[BENCH_GPUS + 1]; /* memory as it was, and as it should become */
+static char *before[BENCH_GPUS + 1]; /* the memory as it was, and as it must become */
 
 static uint64_t base(unsigned i)
 {
@@ -39,7 +39,7 @@ static void begin(emu_sdma_gen_t gen, uint64_t seed)
     begin_with(&config);
 }
 
-/* Where the expectation keeps an address. */
+/* The place of an address in the expected memory. */
 static char *expect(uint64_t va)
 {
     for (unsigned i = 0; i <= BENCH_GPUS; i++) {
@@ -69,7 +69,7 @@ static void finish(void)
 
 #define put(...) bench_put(q, (const uint32_t[]){__VA_ARGS__}, sizeof((uint32_t[]){__VA_ARGS__}) / 4)
 
-/* Sizes around those of pieces; any alignment. */
+/* Sizes around those of the pieces of a copy; any alignment. */
 START_TEST(copy)
 {
     static const uint32_t sizes[] = {1, 3, 4, 64, 255, 4096, 16384, 16385, 100001};
@@ -111,7 +111,7 @@ START_TEST(swap)
 }
 END_TEST
 
-/* Two slices of five rows of three elements, both sides with offsets and pitches of their own. */
+/* Two slices of five rows of three elements. Both sides have offsets and pitches of their own. */
 START_TEST(rect)
 {
     unsigned log2 = _i, x = 2, y = 3, z = 1, dx = 5, dy = 1, dz = 2;
@@ -131,7 +131,7 @@ START_TEST(rect)
 }
 END_TEST
 
-/* Columns of one matrix, from two queues' worth of packets without order: they share no byte. */
+/* Columns of one matrix, by packets without an order, as of two queues: they share no byte. */
 START_TEST(rect_columns)
 {
     begin(EMU_SDMA_GFX90A, unit_seed() + _i);
@@ -148,7 +148,7 @@ START_TEST(rect_columns)
 }
 END_TEST
 
-/* The largest that fits into the ring, and one word; the ring is overwritten at once. */
+/* The largest write that fits into the ring, and one word. The ring is overwritten at once. */
 START_TEST(write)
 {
     uint32_t dw[4 + 900], n = _i ? 900 : 1;
@@ -208,7 +208,7 @@ START_TEST(fence_and_trap)
 }
 END_TEST
 
-/* A count of body dwords, whose content has no meaning; zero dwords, one by one. */
+/* A nop with a count of dwords, whose content has no meaning; zero dwords, one by one. */
 START_TEST(nops)
 {
     begin(EMU_SDMA_GFX90A, unit_seed());
@@ -310,7 +310,7 @@ START_TEST(hdp_flush)
 }
 END_TEST
 
-/* Every function, below, at and above its reference, seen through the mask. */
+/* Every comparison, below, at and above its reference, through the mask. */
 START_TEST(polls)
 {
     static const bool passes[7][3] = {{1, 1, 1}, {1, 0, 0}, {1, 1, 0}, {0, 1, 0}, {1, 0, 1}, {0, 1, 1}, {0, 0, 1}};
@@ -333,7 +333,7 @@ START_TEST(polls)
 }
 END_TEST
 
-/* A machine on which a POLL may end although its word is wrong: it does so sooner or later, and not always at once. */
+/* A machine on which a POLL may end although its word is wrong: it does so at some time, and not every time. */
 START_TEST(early_polls)
 {
     enum { SEEDS = 100 };
@@ -360,7 +360,7 @@ START_TEST(early_polls)
 }
 END_TEST
 
-/* Looks come no closer than the interval says, and a bounded POLL that is satisfied in time is none that fails. */
+/* Polls are not closer than the interval says. A bounded POLL that is satisfied in time does not fail. */
 START_TEST(poll_interval)
 {
     uint64_t start;
@@ -380,7 +380,7 @@ START_TEST(poll_interval)
 }
 END_TEST
 
-/* 0 skips exactly its dwords, the reference none. */
+/* With reference 0, exactly its dwords are skipped; with the reference, none. */
 START_TEST(conditional)
 {
     begin(EMU_SDMA_GFX90A, unit_seed() + _i);
@@ -455,7 +455,7 @@ static void done(void)
     }
 }
 
-/* The packet and what follows it are not carried out; a queue beside it gets its turn. */
+/* The packet and those after it are not executed. A queue on the same engine gets its turn. */
 START_TEST(hangs)
 {
     emu_sdma_config_t config = emu_sdma_config(EMU_SDMA_GFX942, unit_seed());
@@ -518,7 +518,7 @@ START_TEST(faults)
 }
 END_TEST
 
-/* A queue is destroyed when its last packet has been fetched and has not ended: nobody can know that of a NOP. */
+/* A queue is destroyed after its last packet was fetched and before the packet has ended: of a NOP nobody can know that. */
 START_TEST(destroyed_at_its_end)
 {
     emu_sdma_config_t config = emu_sdma_config(EMU_SDMA_GFX90A, unit_seed());

@@ -1,6 +1,6 @@
 /*
- * The emulated SDMA engines, in time: what is in order, what is not, and who has the engine. Where the engine may choose,
- * several seeds are run: what must hold holds in all, what may happen happens in some.
+ * The emulated SDMA engines, in time: what is in order, what is not, and which queue has the engine. Where the engine
+ * may choose, several seeds run: what must hold is true for all seeds, and what may happen is true for some.
  */
 #include <check.h>
 #include <stdlib.h>
@@ -50,7 +50,7 @@ static bool equal(uint64_t x, uint64_t y, uint64_t bytes)
     return memcmp(bench_at(&b, x), bench_at(&b, y), bytes) == 0;
 }
 
-/* Of a copy to x, nothing has been done: all words differ. */
+/* Nothing of a copy to x has been done: all words differ. */
 static bool untouched(uint64_t x, uint64_t y, uint64_t bytes)
 {
     const char *px = bench_at(&b, x), *py = bench_at(&b, y);
@@ -68,7 +68,7 @@ static const emu_sdma_stats_t *stats(unsigned i)
     return emu_sdma_queue_stats(b.queues[i].queue);
 }
 
-/* The second of two copies ends first; a copy's last byte comes before its first; all is there in the end. */
+/* The second of two copies ends first. The last byte of a copy is written before its first. At the end all are there. */
 START_TEST(copies_overtake)
 {
     unsigned overtaken = 0, backward = 0, early = 0;
@@ -100,7 +100,7 @@ START_TEST(copies_overtake)
 }
 END_TEST
 
-/* What is read is what the memory holds at some moment between issue and end. */
+/* A copy reads what the memory contains at some moment between its issue and its end. */
 START_TEST(source_read_late)
 {
     unsigned old = 0, new = 0;
@@ -127,7 +127,7 @@ START_TEST(source_read_late)
 }
 END_TEST
 
-/* TRAP and ATOMIC, and FENCE with a POLL of its word, come after all that precedes them and before all that follows. */
+/* TRAP, ATOMIC, and FENCE with a POLL of its word come after all that precedes them and before all that follows them. */
 START_TEST(drains)
 {
     for (unsigned seed = 0; seed < SEEDS; seed++) {
@@ -171,7 +171,7 @@ START_TEST(drains)
 }
 END_TEST
 
-/* Nothing behind a POLL begins before its word is there; what is before it goes on. */
+/* Nothing after a POLL begins before its word has the value. What precedes the POLL goes on. */
 START_TEST(poll_holds_back)
 {
     for (unsigned seed = 0; seed < SEEDS; seed++) {
@@ -195,7 +195,7 @@ START_TEST(poll_holds_back)
 }
 END_TEST
 
-/* A POLL or COND_EXE that passes, or a FENCE that nobody waits for, does not mean that earlier copies have ended. */
+/* A POLL or COND_EXE that passes, and a FENCE that nobody waits for, do not mean that earlier copies have ended. */
 START_TEST(what_does_not_drain)
 {
     unsigned overtaken = 0;
@@ -225,7 +225,7 @@ START_TEST(what_does_not_drain)
 }
 END_TEST
 
-/* How many looks a POLL needs to see a word that is there already. */
+/* How many polls a POLL needs until it sees a value that is there already. */
 static unsigned looks_needed(unsigned looks, uint64_t ns, uint64_t seed, uint64_t *time)
 {
     emu_sdma_config_t config = emu_sdma_config(EMU_SDMA_GFX942, unit_seed() + seed);
@@ -266,7 +266,7 @@ START_TEST(stale_is_bounded)
 }
 END_TEST
 
-/* What an earlier POLL saw is not seen again by a later one. */
+/* A value that an earlier POLL saw is not followed by an older one in a later POLL. */
 START_TEST(never_stale_from_before)
 {
     for (unsigned seed = 0; seed < SEEDS; seed++) {
@@ -284,7 +284,7 @@ START_TEST(never_stale_from_before)
 }
 END_TEST
 
-/* While a swap runs, one side has been written and the other not yet. */
+/* While a swap runs, one side may be written and the other not yet. */
 START_TEST(swap_in_pieces)
 {
     unsigned torn = 0;
@@ -307,7 +307,7 @@ START_TEST(swap_in_pieces)
 }
 END_TEST
 
-/* A queue that spins keeps the engine for a slice, no less and not much more, and gets it back. */
+/* A queue that polls keeps the engine for one slice, not less and not much more, and gets it again later. */
 START_TEST(slices)
 {
     emu_sdma_config_t config = emu_sdma_config(EMU_SDMA_GFX942, unit_seed());
@@ -349,7 +349,7 @@ START_TEST(slice_limit)
 }
 END_TEST
 
-/* Queues that all spin take turns; one more without work takes none. */
+/* Queues that all poll take turns. Another queue without work takes no turn. */
 START_TEST(fair)
 {
     begin(0);
@@ -373,7 +373,7 @@ START_TEST(fair)
 }
 END_TEST
 
-/* A queue with nothing to do leaves at once. */
+/* A queue without work leaves the engine at once. */
 START_TEST(idle_leaves)
 {
     bench_queue_t *other;
@@ -391,7 +391,7 @@ START_TEST(idle_leaves)
 }
 END_TEST
 
-/* Operations end before the next queue gets the engine, whatever their queue is waiting for. */
+/* Operations end before the next queue gets the engine, whatever their own queue waits for. */
 START_TEST(change_drains)
 {
     for (unsigned seed = 0; seed < SEEDS; seed++) {
@@ -419,7 +419,7 @@ START_TEST(change_drains)
 }
 END_TEST
 
-/* A sleeping queue waits for its doorbell; one at work may see the write pointer before. */
+/* A queue that sleeps waits for its doorbell. A queue at work may see the write pointer earlier. */
 START_TEST(doorbells)
 {
     begin(0);
@@ -445,7 +445,7 @@ START_TEST(doorbells)
 }
 END_TEST
 
-/* Delays hold packets back, within their bound. */
+/* Injected delays hold packets back, for a bounded time. */
 START_TEST(delays)
 {
     uint64_t longest = 0;
@@ -468,7 +468,7 @@ START_TEST(delays)
 }
 END_TEST
 
-/* A reset, asked for or injected, kills the queues of its engine and no other. */
+/* A reset, requested or injected, kills the queues of its engine and no others. */
 START_TEST(reset)
 {
     emu_sdma_config_t config = emu_sdma_config(EMU_SDMA_GFX942, unit_seed());
@@ -500,7 +500,7 @@ START_TEST(reset)
 }
 END_TEST
 
-/* A queue that is spared is not where a reset or a fault begins. */
+/* No reset or fault begins at a queue that is spared. */
 START_TEST(spared)
 {
     emu_sdma_config_t config = emu_sdma_config(EMU_SDMA_GFX942, unit_seed());
@@ -526,7 +526,7 @@ START_TEST(spared)
 }
 END_TEST
 
-/* No step takes more actions than it was given, and none waits. */
+/* No step does more actions than its limit, and none waits. */
 START_TEST(budget)
 {
     begin(0);
@@ -564,7 +564,7 @@ static uint64_t trace(uint64_t seed)
     return sum;
 }
 
-/* Memory after every step depends on the seed, and on nothing else. */
+/* The memory after every step depends on the seed only. */
 START_TEST(deterministic)
 {
     ck_assert_uint_eq(trace(1), trace(1));

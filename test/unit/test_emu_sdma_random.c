@@ -1,9 +1,10 @@
 /*
  * Random programs for the emulated SDMA engines, against a model that does one packet after the other with memcpy.
  *
- * Four queues on two engines, each with memory of its own on two GPUs and the host. A program is correct: before a
- * packet that depends on one since the last FENCE, TRAP or ATOMIC comes another of those. So there must be no report,
- * and in the end every byte of the node is as in the model. Then queues that wait for each other.
+ * There are four queues on two engines. Each queue has memory of its own, on two GPUs and on the host. A program is
+ * correct: before a packet that depends on an earlier one since the last FENCE, TRAP or ATOMIC, it has another of
+ * these. So there must be no report, and at the end every byte of the node is as in the model. A second test has
+ * queues that wait for each other.
  *
  *   each area (GPU 1, GPU 2, host) | window of queue 0 | window of queue 1 | ... | words of the queues (host only) |
  */
@@ -35,13 +36,13 @@ typedef struct range {
     bool written;
 } range_t;
 
-/* What one queue is given. */
+/* What one queue gets. */
 typedef struct program {
     bench_queue_t *q;
     unsigned id;
     uint32_t dw[CHUNK]; /* not in the ring yet */
     unsigned n;
-    bool skipped; /* behind a COND_EXE that says no */
+    bool skipped; /* after a COND_EXE that skips */
     range_t pending[PENDING];
     unsigned npending;
     uint32_t fences, traps;
@@ -78,13 +79,14 @@ static void add(program_t *p, const uint32_t *dw, unsigned n)
 
 #define ADD(p, ...) add(p, (const uint32_t[]){__VA_ARGS__}, sizeof((uint32_t[]){__VA_ARGS__}) / 4)
 
-/* The word of this queue that is written by FENCE (0), counted up (1), polled (2: 5), or says no (3: 0) and yes (4: 1). */
+/* The words of a queue: written by FENCE (0), counted up (1), polled (2: 5), and of COND_EXE, skips (3: 0) and does
+ * not skip (4: 1). */
 static uint64_t word(const program_t *p, unsigned which)
 {
     return WORDS + p->id * 256 + which * 8;
 }
 
-/* One of the packets that stop a queue for everything before them, or a FENCE and the wait for it. */
+/* One of the packets that order a queue, or a FENCE with a wait for it. */
 static void drain(program_t *p)
 {
     uint64_t sum;
@@ -120,7 +122,7 @@ static bool clash(const range_t *x, const range_t *y)
     return (x->written || y->written) && x->va < y->va + y->bytes && y->va < x->va + x->bytes;
 }
 
-/* Notes what a packet uses; before it, a drain if that is needed. */
+/* Records what a packet uses. If necessary, an ordering packet is inserted before it. */
 static void use(program_t *p, const range_t *ranges, unsigned n)
 {
     bool late = p->npending + n > PENDING;
@@ -138,7 +140,7 @@ static void use(program_t *p, const range_t *ranges, unsigned n)
     }
 }
 
-/* An address of this queue with room for `bytes` behind it. */
+/* An address of this queue with room for `bytes` after it. */
 static uint64_t pick(const program_t *p, uint64_t bytes, unsigned align)
 {
     return areas[below(3)] + p->id * WINDOW + below((WINDOW - bytes) / align + 1) * align;
@@ -256,7 +258,7 @@ static void any(program_t *p)
     makers[below(8)](p);
 }
 
-/* One or a few packets into the ring; a part that COND_EXE may skip is in one piece. */
+/* One or several packets into the ring. A part that COND_EXE may skip is contiguous. */
 static void advance(program_t *p)
 {
     p->n = 0;
@@ -354,8 +356,8 @@ START_TEST(programs)
 }
 END_TEST
 
-/* A buffer goes round through four queues, two on each engine, which wait for each other's words. Every hop counts. What
- * is ordered in this way is no race, and a queue that waits lets the other one of its engine work. */
+/* A buffer goes round through four queues, two on each engine, which wait for each other's words. Every hop counts.
+ * What these waits order is not a race, and a queue that waits lets the other queue of its engine work. */
 START_TEST(relay)
 {
     enum { ROUNDS = 20, BYTES = 3000 };

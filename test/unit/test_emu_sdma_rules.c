@@ -1,6 +1,6 @@
 /*
- * What the emulated SDMA engines refuse: every rule is broken, on purpose and alone, and is the one that is reported.
- * The queue is dead then and memory is as it was; races are reported and go on.
+ * What the emulated SDMA engines refuse. Each rule is violated alone, and exactly this rule is reported. Then the
+ * queue is dead, and memory is as it was. Races are reported, and the queue goes on.
  */
 #include <check.h>
 #include <stdlib.h>
@@ -52,7 +52,7 @@ static uint64_t digest(void)
     return sum;
 }
 
-/* One report, of this rule. */
+/* Expects one report, of this rule. */
 static void reported(emu_sdma_rule_t rule)
 {
     ck_assert_msg(b.reports[rule] == 1 && b.reported == 1, "not %s but %u reports: %s", emu_sdma_rule_name(rule),
@@ -61,7 +61,7 @@ static void reported(emu_sdma_rule_t rule)
     ck_assert_ptr_nonnull(strstr(b.text, emu_sdma_rule_text(rule)));
 }
 
-/* The program breaks the rule, kills its queue and does nothing more. */
+/* The program violates the rule, kills its queue and has no other effect. */
 static void dies(emu_sdma_rule_t rule)
 {
     uint64_t sum;
@@ -78,7 +78,7 @@ static void dies(emu_sdma_rule_t rule)
     bench_end(&b);
 }
 
-/* Packets that are wrong by themselves. */
+/* Packets that are wrong in themselves. */
 static const struct {
     emu_sdma_rule_t rule;
     emu_sdma_gen_t gen;
@@ -197,7 +197,7 @@ START_TEST(packet)
 }
 END_TEST
 
-/* What else goes wrong, rule by rule. */
+/* What else can be wrong, rule by rule. */
 
 static void shape(uint64_t va, uint64_t bytes)
 {
@@ -254,7 +254,7 @@ static void wptr_align(void)
     bench_end(&b);
 }
 
-/* Rung before the write pointer is stored; in dwords; not at all. */
+/* The doorbell is rung before the write pointer is stored, or in dwords, or not at all. */
 static void doorbell(void)
 {
     for (unsigned i = 0; i < 3; i++) {
@@ -277,7 +277,7 @@ static void doorbell(void)
     }
 }
 
-/* A packet of seven dwords where six are left before the end. */
+/* A packet of seven dwords, six dwords before the end of the ring. */
 static void straddle(void)
 {
     uint32_t dw[] = {1, 3, 0, AT(BENCH_GPU(1)), AT(BENCH_GPU(2))};
@@ -321,7 +321,7 @@ static void peer(void)
     dies(EMU_SDMA_PEER);
 }
 
-/* Two queues on two engines. One operation is begun on each; then both are done. */
+/* Two queues on two engines. One operation begins on each. Then both are carried out. */
 static void both(emu_sdma_rule_t rule, void (*first)(bench_queue_t *), void (*second)(bench_queue_t *))
 {
     emu_sdma_engine_t *other;
@@ -372,7 +372,7 @@ static void swap_twice(void)
     both(EMU_SDMA_SWAP_TWICE, one_way, other_way);
 }
 
-/* Between queues; and within a queue, however long ago the first one ended. */
+/* Between queues, and inside a queue, however long ago the first operation ended. */
 static void race(void)
 {
     both(EMU_SDMA_RACE, writer, writer);
@@ -417,7 +417,7 @@ static void destroy_busy(void)
     bench_end(&b);
 }
 
-/* The third packet; nothing of it is done, what came before may be. */
+/* The third packet faults: nothing of it is done, and what came before it may be done. */
 static void injected(void)
 {
     emu_sdma_config_t config = emu_sdma_config(EMU_SDMA_GFX90A, unit_seed());
@@ -437,7 +437,7 @@ static void injected(void)
     bench_end(&b);
 }
 
-/* Memory that goes away under a copy. */
+/* Memory is freed under a copy. */
 static void unmapped_later(void)
 {
     begin(EMU_SDMA_GFX90A);
@@ -493,7 +493,7 @@ START_TEST(program)
 }
 END_TEST
 
-/* Every rule is broken by something above, and has a name of its own. */
+/* Some test above violates each rule, and each rule has a name of its own. */
 START_TEST(all_rules)
 {
     for (unsigned rule = 0; rule < EMU_SDMA_RULES; rule++) {
@@ -515,7 +515,7 @@ START_TEST(all_rules)
 }
 END_TEST
 
-/* Which bits of which packet have a meaning. Any other bit is refused as reserved, and none of these is. */
+/* Which bits of which packet have a meaning. Every other bit is refused as reserved, and none of these bits is. */
 static const struct {
     uint32_t dw[EMU_SDMA_MAX_DWORDS];
     unsigned n;
@@ -560,7 +560,7 @@ START_TEST(bits)
         } else if (!emu_sdma_packet_decode(EMU_SDMA_GFX942, dw, &p, &problem)) {
             unsigned opcode = dw[0] & 0xff;
 
-            /* Operations of ATOMIC and sizes of FILL that there are not, and a FILL of half an element. */
+            /* Operations of ATOMIC and sizes of FILL that do not exist, and a FILL of half an element. */
             ck_assert_msg(problem.rule != EMU_SDMA_RESERVED || (opcode == 10 && bit < 32) ||
                               (opcode == 11 && (bit < 32 || bit / 32 == 4)),
                           "dword %u bit %u: %s", bit / 32, bit % 32, problem.text);

@@ -1,6 +1,7 @@
 /*
- * The core with ranks as threads, when something goes wrong: ranks that disagree, come late or not at all, memory that
- * cannot be had or read, messages that fail. What must not happen: a hang, wrong data, ranks that end differently.
+ * The core, with ranks as threads, when something goes wrong: ranks that call differently, come late or not at all;
+ * memory that cannot be allocated or read; messages that fail. There must be no hang and no wrong data, and all ranks
+ * must end alike.
  */
 #include <check.h>
 #include <stdio.h>
@@ -26,7 +27,7 @@ static dma_status_t gather(rank_t *r, dma_comm_t *comm, uint64_t tag, size_t byt
         data_check(r, recv, tag, bytes);
         free(send);
     } else {
-        threads_keep(r, send); /* of a failed call: peers may still look at it, and then fail too */
+        threads_keep(r, send); /* memory of a failed call: peers may still look at it, and then fail too */
     }
     free(recv);
     return status;
@@ -57,7 +58,7 @@ static void session_end(void)
     ck_assert_int_eq(rmdir(session), 0);
 }
 
-/* A set-up that ends before its messages have leaves them their memory, and nobody asks for them again. */
+/* If a set-up ends before its messages, the messages keep their memory, and nobody tests them again. */
 __attribute__((visibility("default"))) const char *__lsan_default_suppressions(void);
 const char *__lsan_default_suppressions(void)
 {
@@ -66,7 +67,7 @@ const char *__lsan_default_suppressions(void)
            "leak:thread_irecv\n";
 }
 
-/* ---- ranks that disagree ---- */
+/* ---- ranks that call differently ---- */
 
 static void unequal(rank_t *r)
 {
@@ -76,7 +77,8 @@ static void unequal(rank_t *r)
     prepare(r);
     must(r, gather(r, r->comms[0], 1, 50) == DMA_OK, "%s", dma_comm_reason(r->comms[0]));
     status = gather(r, r->comms[0], 2, sizes[r->rank == r->n - 1]);
-    if (status == DMA_OK) { /* a rank may have had its data before anyone noticed: then the next call fails */
+    /* a rank may have received its data before the error was noticed; then the next call fails */
+    if (status == DMA_OK) {
         status = gather(r, r->comms[0], 3, 50);
     }
     must(r, status == DMA_ERR_TRUNCATE, "%s", dma_status_name(status));
@@ -113,7 +115,7 @@ static void unequal_posted(rank_t *r)
         status = data_iallgather(r->comms[0], &from, &to, &tasks[posted]);
         if (status != DMA_OK) {
             must(r, status == DMA_ERR_TRUNCATE, "%s", dma_status_name(status));
-            break; /* poisoned in the meantime */
+            break; /* poisoned in between */
         }
     }
     for (int i = 0; i < posted; i++) {
@@ -138,7 +140,7 @@ START_TEST(unequal_bytes_posted)
 }
 END_TEST
 
-/* One rank's own two sides disagree: it says so, and the others do not wait for it. */
+/* The two sides of one rank do not match. That rank reports it, and the others do not wait for it. */
 static void two_sides(rank_t *r)
 {
     uint8_t send[64] = {0}, recv[256];
@@ -164,7 +166,7 @@ static void late(rank_t *r)
 
     prepare(r);
     for (uint64_t tag = 0; tag < 2; tag++) {
-        /* until one of the two that wait has said so, if it is to, and the other has had the time to */
+        /* until one of the two waiting ranks has reported it, if it must, and the other rank has had the time to do so */
         for (int i = 0; r->rank == (int)tag && reports_count("late") <= (int)tag && i < turns; i++) {
             usleep(10000);
         }
@@ -179,7 +181,7 @@ START_TEST(a_late_rank)
 
     job.params.warn = 0.03;
     threads_run(&job);
-    /* one of the two ranks that wait says so once per call, and whom it waits for */
+    /* one of the two waiting ranks reports once per call, and names the rank it waits for */
     ck_assert_int_eq(reports_count("late"), 2);
     ck_assert_ptr_nonnull(strstr(reports_first("late"), "call 1"));
     ck_assert_ptr_nonnull(strstr(reports_first("late"), "for rank 0"));
@@ -207,7 +209,7 @@ static void never(rank_t *r)
     while (atomic_load(&r->job->reached) < r->n - 1) {
         usleep(1000);
     }
-    /* the latecomer finds the others' data, or the end; then the end */
+    /* the late rank finds the others' data, or the failure; then the failure */
     gather(r, r->comms[0], 1, 8);
     must(r, gather(r, r->comms[0], 2, 8) == DMA_ERR_TIMEOUT, "the others have given up");
 }
@@ -222,9 +224,9 @@ START_TEST(entry_timeout)
 }
 END_TEST
 
-/* ---- memory that cannot be had ---- */
+/* ---- memory that cannot be allocated ---- */
 
-/* Non-blocking calls are done by messages. */
+/* Messages carry out non-blocking calls. */
 static void aside_posted(rank_t *r)
 {
     enum { N = 5 };
@@ -284,7 +286,7 @@ START_TEST(arena_too_small)
 }
 END_TEST
 
-/* Calls posted before the ranks knew are done by messages as well, on all of them: none may go elsewhere any more. */
+/* Messages also carry out the calls that were posted before the ranks knew, on all ranks: no other way is left for them. */
 START_TEST(arena_too_small_posted)
 {
     job_t job = threads_job(3, aside_posted);
@@ -314,7 +316,7 @@ START_TEST(no_memfd)
     ck_assert_uint_gt(reasons_count(DMA_REASON_arena_system), 0);
     session_end();
     fail_memfd = false;
-    ck_assert_int_eq(reports_count("arena-file"), 0); /* nothing is wrong with the files */
+    ck_assert_int_eq(reports_count("arena-file"), 0); /* creating files would work */
 }
 END_TEST
 
@@ -335,7 +337,7 @@ static void file_arena_posted(rank_t *r)
         status = data_iallgather(r->comms[0], &from, &to, &tasks[i]);
         must(r, status == DMA_OK, "%s", dma_status_name(status));
         if (i < 3 * (uint64_t)r->rank) {
-            usleep(1000); /* ranks have posted different numbers of calls when the first attempt ends */
+            usleep(1000); /* the ranks have posted different numbers of calls when the first attempt ends */
             threads_host.progress();
         }
     }
@@ -351,7 +353,7 @@ static void file_arena_posted(rank_t *r)
     }
 }
 
-/* The second attempt of the set-up begins when calls are queued already. */
+/* The second attempt of the set-up begins when calls are already queued. */
 START_TEST(no_memfd_posted)
 {
     for (int n = 2; n < 5; n++) {
@@ -377,10 +379,11 @@ static void refused(rank_t *r)
     }
 }
 
-/* Reads fail from the n-th on, on one rank after the other: what is read at that size comes through shared memory. */
+/* Reads fail from number n on, on one rank after the other. Blocks of the sizes that are read come through shared
+ * memory instead. */
 START_TEST(cross_memory_refused)
 {
-    static const size_t sizes[] = {20000, 8193, 8192, 1}; /* up to 8 KiB nothing is read there */
+    static const size_t sizes[] = {20000, 8193, 8192, 1}; /* up to 8 KiB no block is read */
 
     for (int n = 2; n < 5; n++) {
         for (int good = 0; good < 12; good += 3) {
@@ -419,7 +422,7 @@ START_TEST(cross_memory_not_proven)
     job_t job = threads_job(3, refused);
 
     force(&job, "host_reach");
-    fail_cross_after = 2; /* some of the probes fail: no rank uses it, and nobody is surprised later */
+    fail_cross_after = 2; /* some of the probes fail: no rank reads, and no rank has to change its way later */
     threads_run(&job);
     ck_assert_uint_gt(reasons_count(DMA_REASON_cross_untried), 0);
     ck_assert_uint_gt(reasons_count(DMA_REASON_variant_reading), 0);
@@ -451,7 +454,7 @@ START_TEST(messages_fail)
 }
 END_TEST
 
-/* A communicator freed with calls outstanding or its set-up under way touches nothing any more. */
+/* A communicator that is freed with outstanding calls, or during its set-up, accesses nothing afterwards. */
 static void abandoned(rank_t *r)
 {
     uint8_t send[8] = {0}, recv[64];

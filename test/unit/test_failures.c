@@ -1,7 +1,6 @@
 /*
- * Failures that once were handled wrongly, one test per bug, with ranks as threads. Most of them ended in a rank that
- * waited forever: then it is the limit of the test that fails. Those with several threads in a rank are in
- * test_failures_threads.c.
+ * Failures that were once handled wrongly, one test per bug. Ranks are threads. Most of these bugs made a rank wait
+ * for ever; then the limit of the test fails. test_failures_threads.c has the tests with several threads per rank.
  */
 #include <check.h>
 #include <sched.h>
@@ -16,7 +15,7 @@
 
 #define LIMIT 20 /* seconds; a test takes less than one */
 
-/* What messages under way after a failure still write to is left to them, and nobody asks for them again. */
+/* Memory that messages may still write after a failure is left to them, and nobody tests these messages again. */
 __attribute__((visibility("default"))) const char *__lsan_default_suppressions(void);
 const char *__lsan_default_suppressions(void)
 {
@@ -37,7 +36,7 @@ static void force(job_t *job, const char *variant)
     snprintf(job->params.variant, sizeof(job->params.variant), "%s", variant);
 }
 
-/* An all-gather of 16 bytes on at most three ranks, with its memory; make_channel makes it persistent. */
+/* An all-gather of 16 bytes on at most three ranks, with its memory. make_channel makes it persistent. */
 typedef struct gather {
     uint8_t send[16], recv[3 * 16];
     dma_call_t call;
@@ -66,7 +65,7 @@ static dma_status_t finish(dma_task_t *task)
     return status;
 }
 
-/* ---- failures that not all ranks saw ---- */
+/* ---- failures that not all ranks noticed ---- */
 
 static void unplaced(rank_t *r)
 {
@@ -86,8 +85,8 @@ static void unplaced(rank_t *r)
     must(r, dma_comm_prepare(r->comms[0]) == DMA_ERR_TRUNCATE, "%s", dma_comm_reason(r->comms[0]));
 }
 
-/* A rank whose first call had no place left the set-up, for which the others waited forever; or had nothing to wait for, and
- * freed the communicator. */
+/* A rank without memory for its first call left the set-up, and the others waited for it for ever. Or it had
+ * nothing to wait for, and freed the communicator. */
 START_TEST(call_unplaced_before_the_set_up)
 {
     for (int n = 2; n < 4; n++) {
@@ -97,7 +96,8 @@ START_TEST(call_unplaced_before_the_set_up)
 }
 END_TEST
 
-/* An all-to-all-v in which rank 0 expects less of rank 1 than comes: only rank 0 sees it before its call is done. */
+/* An all-to-all-v in which rank 0 expects fewer bytes from rank 1 than arrive. Only rank 0 notices before its call
+ * has completed. */
 static dma_status_t one_disagrees(rank_t *r)
 {
     static const int eight[] = {8, 8, 8}, four[] = {8, 4, 8}, displs[] = {0, 8, 16};
@@ -134,7 +134,8 @@ static void init_after_failure(rank_t *r)
     must(r, status == DMA_ERR_TRUNCATE, "%s", dma_status_name(status));
 }
 
-/* A rank that had not seen the failure waited in the channel's set-up for those that had, and did not come. */
+/* A rank that had not noticed the failure waited, in the set-up of the channel, for ranks that had noticed it and
+ * did not come. */
 START_TEST(init_after_a_failure_that_some_have_seen)
 {
     job_t job = threads_job(3, init_after_failure);
@@ -149,7 +150,7 @@ static void note_status(void *arg, dma_status_t status)
     *(dma_status_t *)arg = status;
 }
 
-/* What becomes of a start. */
+/* The result of a start. */
 static dma_status_t start_and_wait(dma_channel_t *channel, dma_status_t *outcome)
 {
     dma_status_t status;
@@ -162,7 +163,7 @@ static dma_status_t start_and_wait(dma_channel_t *channel, dma_status_t *outcome
     return status == DMA_OK ? *outcome : status;
 }
 
-/* A start of more bytes on rank 0 than the channel has memory for, because the others have prepared fewer. */
+/* A start of more bytes on rank 0 than the channel has memory for, because the other ranks prepared fewer. */
 static void larger_start(rank_t *r)
 {
     uint8_t send[3 * 100] = {0}, recv[3 * 100];
@@ -189,7 +190,7 @@ static void larger_start(rank_t *r)
     dma_channel_destroy(channel);
 }
 
-/* Rank 0 failed with an answer, "unsupported", for which ranks in the set-up of the channel began to agree on messages. */
+/* Rank 0 failed with the status "unsupported", for which ranks in the set-up of the channel began to agree on messages. */
 START_TEST(start_larger_than_its_channel)
 {
     job_t job = threads_job(3, larger_start);
@@ -198,7 +199,7 @@ START_TEST(start_larger_than_its_channel)
 }
 END_TEST
 
-/* Nobody may take a failure for an answer. */
+/* No rank may take this failure for an answer. */
 static void fail_with_an_answer(rank_t *r)
 {
     prepare(r);
@@ -226,7 +227,7 @@ START_TEST(an_answer_is_no_failure)
 }
 END_TEST
 
-/* Rank 0's channel fails, as when its engine has lost the completion of a start that the others have completed. */
+/* The channel of rank 0 fails, as if its engine had lost the completion of a start that the others have completed. */
 static void channel_fails(rank_t *r)
 {
     gather_t gather;
@@ -251,7 +252,7 @@ static void channel_fails(rank_t *r)
     dma_channel_destroy(channel);
 }
 
-/* The others wait in the next call on the communicator, to which rank 0 does not come. */
+/* The others wait in the next call on the communicator, which rank 0 does not enter. */
 START_TEST(communicator_of_a_channel_that_fails)
 {
     job_t job = threads_job(3, channel_fails);
@@ -282,7 +283,7 @@ static void send_fails(rank_t *r)
         to = data_buffer(recv, 64);
         must(r, data_iallgather(r->comms[0], &from, &to, &task) == DMA_OK, "posted");
         for (int i = 0; i < 100; i++) {
-            threads_host.progress(); /* the message goes to where rank 0's receive has said */
+            threads_host.progress(); /* the message goes where rank 0's receive wants it */
         }
         must(r, dma_task_test(task) == DMA_AGAIN, "rank 0 has sent nothing");
         dma_task_drop(task);
@@ -292,19 +293,19 @@ static void send_fails(rank_t *r)
     }
 }
 
-/* The staging of a failed call was freed while a message could still arrive in it: a sanitizer sees it. */
+/* The staging memory of a failed call was freed while a message could still arrive in it. A sanitizer notices it. */
 START_TEST(staging_of_messages_under_way)
 {
     job_t job = threads_job(2, send_fails);
 
     job.delay_us = 0;
-    job.params.arena_bytes = 0; /* calls are done by messages */
+    job.params.arena_bytes = 0; /* messages carry out calls */
     threads_run(&job);
     ck_assert_uint_gt(reasons_count(DMA_REASON_arena_zero), 0);
 }
 END_TEST
 
-/* ---- whom a wait is for ---- */
+/* ---- the rank that a wait is for ---- */
 
 static void waits_for_room(rank_t *r)
 {
@@ -315,7 +316,7 @@ static void waits_for_room(rank_t *r)
     dma_status_t status = DMA_OK;
 
     prepare(r);
-    r->proc->params.warn = 0.05; /* not before: a set-up may be late as well */
+    r->proc->params.warn = 0.05; /* not earlier: a set-up may be late as well */
     for (int i = 0; r->rank == 1 && i < N; i++) {
         dma_side_t to = data_buffer(recv[i], 16);
         must(r, data_iallgather(r->comms[0], &from, &to, &tasks[i]) == DMA_OK, "posted");
@@ -334,7 +335,8 @@ static void waits_for_room(rank_t *r)
     }
 }
 
-/* Rank 0 has no room in its ring for a call that neither rank has entered: it named itself as the one it waits for. */
+/* Rank 0 has no room in its ring for a call that neither rank has entered. The report named rank 0 itself as the
+ * late rank. */
 START_TEST(late_line_never_names_the_waiting_rank)
 {
     job_t job = threads_job(2, waits_for_room);
@@ -375,7 +377,7 @@ static void many_communicators(rank_t *r)
     }
 }
 
-/* Files had a limit of their own: a process gave twice as much shared memory as arena_bytes allows. */
+/* Files had a limit of their own, so that a process used twice as much shared memory as arena_bytes allows. */
 START_TEST(arena_bytes_bounds_files_as_well)
 {
     char session[] = "/tmp/dma-test-XXXXXX";
@@ -391,8 +393,8 @@ END_TEST
 
 /* ---- acknowledgements ---- */
 
-/* A descriptor that is looked at late says less than a later one has said: that put an acknowledgement back which is not said
- * again, and there was no room in the ring ever after. */
+/* A descriptor that is read late has an older acknowledgement than a later descriptor. The older one replaced the
+ * newer one, which is not repeated, and the ring had no room ever after. */
 START_TEST(acknowledgements_never_go_back)
 {
     dma_geom_t geom = {.ring_depth = 8, .slot_bytes = 256, .chunk_bytes = 4096, .chunk_depth = 2};
@@ -400,7 +402,7 @@ START_TEST(acknowledgements_never_go_back)
     dma_prog_t prog = {.link = DMA_ON_HOST, .ops = &wait, .nops = 1, .loop_first = 1};
     dma_plan_t plan = {.nranks = 2, .nprogs = 1, .progs = &prog};
     dma_peer_t peers[2] = {{0}};
-    uint32_t acks[2] = {9, 12}; /* as the descriptor of call 14 has said */
+    uint32_t acks[2] = {9, 12}; /* as the descriptor of call 14 says */
     dma_window_t w = {.nranks = 2, .geom = geom, .peers = peers, .acks = acks};
     dma_cursor_t cursor;
     dma_arena_t *arena;

@@ -1,6 +1,6 @@
 /*
- * Failures that once were handled wrongly, where a rank has several threads: one fails the communicator while another is in a
- * call, and threads that come when the first has called. One test per bug, with ranks as threads.
+ * Failures that were once handled wrongly in ranks with several threads: one thread fails the communicator while
+ * another is in a call, and threads begin after the first call. One test per bug. Ranks are threads, too.
  */
 #include <check.h>
 #include <sched.h>
@@ -15,7 +15,7 @@
 
 #define LIMIT 20 /* seconds; a test takes less than one */
 
-/* What messages under way after a failure still write to is left to them, and nobody asks for them again. */
+/* Memory that messages may still write after a failure is left to them, and nobody tests these messages again. */
 __attribute__((visibility("default"))) const char *__lsan_default_suppressions(void);
 const char *__lsan_default_suppressions(void)
 {
@@ -43,9 +43,9 @@ static const dma_call_t *make_gather(gather_t *g)
     return &g->call;
 }
 
-/* ---- failures found by another thread ---- */
+/* ---- failures noticed by another thread ---- */
 
-/* A datatype; while an element of it is packed, something else happens to the communicator. */
+/* A datatype. While an element of it is packed, something else happens to the communicator. */
 typedef struct failing_type {
     vector_type_t vector;
     dma_comm_t *comm;
@@ -79,7 +79,8 @@ static void fails_in_between(rank_t *r)
     must(r, status == DMA_ERR_PEER, "%s", dma_status_name(status));
 }
 
-/* A call that passed the look at the state before the failure was queued after it: it never ended, or well. */
+/* A call that had passed the check of the state before the failure was queued after it. It never ended, or ended
+ * with success. */
 START_TEST(blocking_call_while_a_thread_fails_it)
 {
     job_t job = threads_job(2, fails_in_between);
@@ -89,7 +90,7 @@ START_TEST(blocking_call_while_a_thread_fails_it)
 }
 END_TEST
 
-/* Between two looks that are to be close together, where there are cores for that. */
+/* Between two actions that must be close in time, if there are cores for both. */
 static void pause_now_and_then(unsigned *turn)
 {
     if (++*turn % 1000 == 0) {
@@ -97,8 +98,8 @@ static void pause_now_and_then(unsigned *turn)
     }
 }
 
-/* Rank 0 makes communicators and calls on them, rank 1 is the thread that fails them: so often, or where others use the
- * cores as often as it goes in some seconds. */
+/* Rank 0 creates communicators and calls on them. Rank 1 is the thread that fails them. This is repeated so many
+ * times, or, if others use the cores, as often as possible in some seconds. */
 static void fails_often(rank_t *r)
 {
     enum { N = 40000, LEAST = 400 };
@@ -134,7 +135,7 @@ static void fails_often(rank_t *r)
     }
 }
 
-/* The state said that the communicator had failed before the error said how: a call returned DMA_OK without data. */
+/* The state was set to failed before the error was stored, so a call returned DMA_OK without data. */
 START_TEST(failed_communicator_never_returns_ok)
 {
     dma_comm_t *_Atomic victim = NULL;
@@ -176,7 +177,8 @@ static void *take_turns(void *arg)
     return NULL;
 }
 
-/* A session for several threads begins when the communicator has been in use for long: from then on its lock is one. */
+/* A session with several threads begins when the communicator has been in use for a long time. From then on its
+ * lock is a real lock. */
 static void locks_late(rank_t *r)
 {
     bool threads = false;

@@ -1,8 +1,8 @@
 /*
- * Every operation in every form, at random, with ranks as threads: blocking, non-blocking (several in flight, a blocking
- * call among them) and persistent (several channels, started in different order on different ranks); in place and not,
- * dense and derived sides, even and uneven counts with zeros and gaps. What a rank must receive is computed from the
- * definition, and every byte of its buffer is compared, gaps included.
+ * Every operation in every form, at random. Ranks are threads. Calls are blocking, non-blocking (several in flight,
+ * with a blocking call among them) and persistent (several channels, which different ranks start in different orders);
+ * in place or not; with dense and derived sides; with equal and different counts, zeros and gaps. What a rank must
+ * receive is computed from the definition, and every byte of its buffer is compared, gaps included.
  */
 #include <sched.h>
 #include <stdio.h>
@@ -34,7 +34,7 @@ typedef struct item {
     dma_task_t *task;
     dma_channel_t *channel;
     _Alignas(DMA_TASK_ALIGN) char memory[DMA_TASK_BYTES];
-    _Atomic int outcome; /* 0: none yet; 1: done well; 2: done badly */
+    _Atomic int outcome; /* 0: not ended; 1: ended with success; 2: ended with an error */
 } item_t;
 
 static uint64_t mix(uint64_t x)
@@ -44,7 +44,7 @@ static uint64_t mix(uint64_t x)
     return x ^ (x >> 33);
 }
 
-/* Random below `below`, of a call's property `what`. */
+/* A random number below `below`, for the property `what` of a call. */
 static uint64_t draw(uint64_t number, uint64_t what, uint64_t below)
 {
     return mix(number * 0x100 + what) % below;
@@ -52,12 +52,12 @@ static uint64_t draw(uint64_t number, uint64_t what, uint64_t below)
 
 static bool gathers(const item_t *it)
 {
-    return it->coll == DMA_ALLGATHER || it->coll == DMA_ALLGATHERV;
+    return dma_coll_gathers(it->coll);
 }
 
 static bool uneven(const item_t *it)
 {
-    return it->coll == DMA_ALLGATHERV || it->coll == DMA_ALLTOALLV;
+    return dma_coll_sizes(it->coll) != DMA_SIZES_EQUAL;
 }
 
 /* Elements that go from one rank to another. */
@@ -70,7 +70,7 @@ static int elements(const item_t *it, int from, int to)
     }
     if (gathers(it)) {
         which = (uint64_t)from;
-    } else if (it->in_place) { /* what comes replaces what went */
+    } else if (it->in_place) { /* what is received replaces what was sent */
         which = (uint64_t)(from < to ? from * MAX_RANKS + to : to * MAX_RANKS + from);
     } else {
         which = (uint64_t)(from * MAX_RANKS + to);
@@ -85,11 +85,11 @@ static uint8_t byte_of(const item_t *it, int from, int to, size_t at)
 {
     uint64_t pair = (uint64_t)from * MAX_RANKS + (uint64_t)(gathers(it) ? 0 : to);
 
-    /* without a period: what a later chunk has overwritten must not look right */
+    /* without a period, so that a block overwritten by a later chunk looks wrong */
     return (uint8_t)(mix((it->number << 20) + (pair << 50) + (at >> 3)) >> (at % 8 * 8));
 }
 
-/* Writes what `from` sends to `to` as elements `type` from element `displ` of a buffer on. */
+/* Writes what `from` sends to `to`, as elements of type `type`, from element `displ` of a buffer on. */
 static void put(const item_t *it, uint8_t *buffer, const vector_type_t *type, int displ, int from, int to)
 {
     int count = elements(it, from, to);
@@ -202,7 +202,7 @@ static void done(void *arg, dma_status_t status)
     it->outcome = it->outcome || status != DMA_OK ? 2 : 1; /* once */
 }
 
-/* The end of a call comes either way, and only once. */
+/* The end of a call is reported in one of two ways, and only once. */
 static void ended(item_t *it, dma_status_t outcome)
 {
     if (outcome != DMA_AGAIN) {
@@ -256,7 +256,7 @@ static void run_blocking(rank_t *r, uint64_t number)
     item_end(r, &it);
 }
 
-/* Several calls in flight; with `blocking`, sometimes one that blocks behind them. */
+/* Several calls in flight. With `blocking`, sometimes a blocking call follows. */
 static void run_flight(rank_t *r, uint64_t number, bool blocking)
 {
     item_t items[MAX_FLIGHT];
@@ -289,7 +289,7 @@ static void run_channels(rank_t *r, uint64_t number)
              "no channel");
     }
     for (int round = 0; round < CHANNEL_RUN; round++) {
-        int first = (int)threads_random(r, (uint32_t)n); /* every rank in its own order */
+        int first = (int)threads_random(r, (uint32_t)n); /* each rank in its own order */
 
         for (int i = 0; i < n; i++) {
             item_t *it = &items[(i + first) % n];
@@ -357,7 +357,7 @@ START_TEST(any_form_with_each_variant)
 }
 END_TEST
 
-/* All non-blocking calls by messages: nothing else is possible. */
+/* Messages carry out all non-blocking calls: nothing else is possible. */
 static void by_messages(rank_t *r)
 {
     for (uint64_t i = 0; i < 40; i++) {
@@ -376,7 +376,7 @@ START_TEST(any_operation_by_messages)
 }
 END_TEST
 
-/* Ranks that were given different sizes of everything agree on what all have room for. */
+/* Ranks with different sizes of all buffers agree on what all have room for. */
 static void differ(int rank, dma_params_t *params)
 {
     params->ring_depth = rank == 0 ? 4 : 64;
@@ -397,8 +397,8 @@ START_TEST(parameters_of_ranks_differ)
 }
 END_TEST
 
-/* Many more channels than the arena has room for: each works, whatever size it is for, started in an order of each rank's
- * own. */
+/* Many more channels than the arena has room for. Each of them works, for all sizes, and each rank starts them in
+ * its own order. */
 static void many_channels(rank_t *r)
 {
     enum { MOST = 200 };
@@ -455,7 +455,7 @@ START_TEST(arena_full_of_channels)
 }
 END_TEST
 
-/* ---- nothing, from nowhere ---- */
+/* ---- empty sides at NULL ---- */
 
 /* An all-to-all-v in which even ranks send nothing, from NULL, and odd ones receive nothing, into NULL. */
 static void from_null(rank_t *r)
@@ -481,7 +481,7 @@ static void from_null(rank_t *r)
     for (int i = 0; i < 3; i++) {
         dma_status_t status;
 
-        call.send.dense = odd || i == 0; /* or else of a derived type, what is at NULL */
+        call.send.dense = odd || i == 0; /* or the empty side has a derived type */
         call.recv.dense = !odd || i == 0;
         status = dma_comm_run(r->comms[0], &call);
         must(r, status == DMA_OK, "%s: %s", dma_status_name(status), dma_comm_reason(r->comms[0]));

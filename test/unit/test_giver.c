@@ -1,4 +1,4 @@
-/* File descriptors that go from process to process: all of them arrive, none stays open, and no peer can hold a process up. */
+/* File descriptors that go from process to process: all of them arrive, none stays open, and no peer can block a process. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -51,7 +51,7 @@ static int open_files(void)
     return n;
 }
 
-/* ---- who gives: parts with their number in them. `arg`: the first part that there is none of ---- */
+/* ---- the giver: parts contain their number. `arg`: the first part that does not exist ---- */
 
 static int give(void *arg, const dma_wish_t *wish, dma_given_t *part)
 {
@@ -78,12 +78,12 @@ static dma_giver_t *start(uint64_t *missing)
     return giver;
 }
 
-/* ---- who asks ---- */
+/* ---- the process that asks ---- */
 
 typedef struct taken {
     uint64_t n, wrong;
-    uint64_t refuse_at; /* fails there */
-    int most;           /* files that were open at once */
+    uint64_t refuse_at; /* it fails at this part */
+    int most;           /* the files that were open at once */
 } taken_t;
 
 static dma_status_t take(void *arg, int fd, const dma_given_t *part)
@@ -127,7 +127,7 @@ START_TEST(all_parts_arrive)
         ck_assert_int_eq(ask(SECRET, counts[i], &t), DMA_OK);
         ck_assert_uint_eq(t.n, counts[i]);
         ck_assert_uint_eq(t.wrong, 0);
-        /* both sides are this process: what is taken; what is under way and what is being opened; the connection */
+        /* both sides are this process: files taken; files under way and being opened; the connection */
         ck_assert_int_le(t.most, alive + 2 * GIVER_MOST + 4);
     }
     dma_giver_stop(giver);
@@ -163,11 +163,11 @@ START_TEST(refusals)
     dma_giver_t *giver;
 
     begin();
-    ck_assert_int_eq(ask(SECRET, 3, &t), DMA_UNSUPPORTED); /* nobody is there */
+    ck_assert_int_eq(ask(SECRET, 3, &t), DMA_UNSUPPORTED); /* there is no giver */
     giver = start(&missing);
     ck_assert_int_eq(ask(SECRET + 1, 3, &t), DMA_UNSUPPORTED);
     ck_assert_uint_eq(t.n, 0);
-    for (missing = 0; missing < 40; missing += 13) { /* one part is not there any more */
+    for (missing = 0; missing < 40; missing += 13) { /* one part does not exist any more */
         ck_assert_int_eq(ask(SECRET, 40, &t), DMA_UNSUPPORTED);
         ck_assert_uint_le(t.n, missing);
         ck_assert_uint_eq(t.wrong, 0);
@@ -177,14 +177,14 @@ START_TEST(refusals)
     ck_assert_int_eq(ask(SECRET, 40, &t), DMA_ERR_NOMEM);
     ck_assert_uint_eq(t.n, 18);
     t.refuse_at = UINT64_MAX;
-    ck_assert_int_eq(ask(SECRET, 40, &t), DMA_OK); /* it goes on all the same */
+    ck_assert_int_eq(ask(SECRET, 40, &t), DMA_OK); /* asking goes on working */
     dma_giver_stop(giver);
     ck_assert_int_eq(open_files(), files);
     end();
 }
 END_TEST
 
-/* The path of the socket is longer than an address. */
+/* The path of the socket is longer than an address can be. */
 START_TEST(long_path)
 {
     uint64_t missing = UINT64_MAX;
@@ -218,7 +218,7 @@ START_TEST(no_such_directory)
 }
 END_TEST
 
-/* Who asks has room for few more files. */
+/* The process that asks may open few more files. */
 START_TEST(no_room_for_files)
 {
     uint64_t missing = UINT64_MAX;
@@ -251,9 +251,9 @@ START_TEST(no_room_for_files)
 }
 END_TEST
 
-/* ---- processes that end or stand still ---- */
+/* ---- processes that end or stop ---- */
 
-/* A process that gives, until a signal. */
+/* A process that gives until a signal ends it. */
 static pid_t spawn_giver(void)
 {
     int ready[2];
@@ -295,9 +295,9 @@ START_TEST(owner_has_died)
     began = dma_now();
     ck_assert_int_eq(ask(SECRET, 20, &t), DMA_UNSUPPORTED);
     ck_assert_uint_eq(t.n, 0);
-    ck_assert(dma_now() - began < GIVER_SECONDS); /* it is noticed, not waited for */
+    ck_assert(dma_now() - began < GIVER_SECONDS); /* its end is noticed, without waiting */
     snprintf(path, sizeof(path), "%s/coll_dma.%016llx.fds", dir, (unsigned long long)NONCE);
-    ck_assert_int_eq(unlink(path), 0); /* what a process leaves that is killed */
+    ck_assert_int_eq(unlink(path), 0); /* what a killed process leaves behind */
     end();
 }
 END_TEST
@@ -312,7 +312,7 @@ START_TEST(owner_is_stopped)
     begin();
     child = spawn_giver();
     kill(child, SIGSTOP);
-    ck_assert_int_eq(waitpid(child, NULL, WUNTRACED), child); /* all its threads stand still */
+    ck_assert_int_eq(waitpid(child, NULL, WUNTRACED), child); /* all its threads are stopped */
     ck_assert_int_eq(ask(SECRET, 20, &t), DMA_UNSUPPORTED);
     kill(child, SIGCONT);
     ck_assert_int_eq(ask(SECRET, 20, &t), DMA_OK);
@@ -325,7 +325,7 @@ START_TEST(owner_is_stopped)
 }
 END_TEST
 
-/* Somebody connects and says nothing: others wait no longer than that. */
+/* A client connects and says nothing. Others wait no longer than the limit. */
 START_TEST(silent_peer)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -338,7 +338,7 @@ START_TEST(silent_peer)
     giver = start(&missing);
     snprintf(address.sun_path, sizeof(address.sun_path), "%.40s/coll_dma.%016llx.fds", dir, (unsigned long long)NONCE);
     ck_assert_int_eq(connect(silent, (struct sockaddr *)&address, sizeof(address)), 0);
-    (void)ask(SECRET, 20, &t); /* may be given up at the same moment */
+    (void)ask(SECRET, 20, &t); /* the giver may give it up at the same moment */
     ck_assert_int_eq(ask(SECRET, 20, &t), DMA_OK);
     close(silent);
     dma_giver_stop(giver);
@@ -346,7 +346,7 @@ START_TEST(silent_peer)
 }
 END_TEST
 
-/* What a process gets that asks without looking who gives; -1: it cannot connect. */
+/* What a process gets that asks without checking who gives. -1: it cannot connect. */
 static ssize_t ask_blindly(const char *path)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -363,7 +363,7 @@ static ssize_t ask_blindly(const char *path)
     return got < 0 ? 0 : got; /* the other side may have closed it already */
 }
 
-/* Another user's process is not answered, even if it has the secret and can reach the socket. */
+/* The process of another user gets no answer, even if it knows the secret and can reach the socket. */
 START_TEST(another_user)
 {
     uint64_t missing = UINT64_MAX;
@@ -374,7 +374,7 @@ START_TEST(another_user)
     int status;
 
     if (geteuid() != 0) {
-        return; /* nobody else to be */
+        return; /* there is no other user to switch to */
     }
     begin();
     giver = start(&missing);

@@ -1,6 +1,6 @@
 /*
- * Memory of the application that calls use: CUDA is asked once for each allocation and thread that synchronous copies to
- * and from it are complete when they return. What the driver refuses, or cannot do, is left as it is.
+ * Memory of the application in calls: CUDA is told once for each allocation and thread that synchronous copies from
+ * and to it must be complete when they return. Where the driver refuses or cannot do it, nothing is changed.
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -12,7 +12,7 @@
 
 #define BASE 0x700000000000u
 
-static const char *hidden; /* a call that the library lacks */
+static const char *hidden; /* a function that the library lacks */
 
 void *__real_dlsym(void *library, const char *name);
 void *__wrap_dlsym(void *library, const char *name);
@@ -22,7 +22,7 @@ void *__wrap_dlsym(void *library, const char *name)
     return hidden && strcmp(name, hidden) == 0 ? NULL : __real_dlsym(library, name);
 }
 
-static uint64_t first_id = 1; /* of a test; a process never uses one again */
+static uint64_t first_id = 1; /* ids of a test; a process never uses an id again */
 
 static const dma_gpu_runtime_t *open_with_memory(fake_driver_t **driver, uint64_t base)
 {
@@ -74,7 +74,7 @@ START_TEST(copies_are_late_until_then)
 }
 END_TEST
 
-/* Uses memory of ten allocations in turn; the ids of three of them have one remainder. */
+/* Uses memory of ten allocations in turn. The ids of three of them have the same remainder. */
 static void use_ten(const dma_gpu_runtime_t *rt, fake_driver_t *driver)
 {
     for (uint64_t i = 0; i < 10; i++) {
@@ -97,7 +97,7 @@ static void *other_thread(void *arg)
     return NULL;
 }
 
-/* Loop variable: what the driver says to it. */
+/* Loop variable: what the driver answers. */
 START_TEST(once_for_each_allocation_and_thread)
 {
     const dma_gpu_runtime_t *rt;
@@ -116,7 +116,7 @@ START_TEST(once_for_each_allocation_and_thread)
         use_ten(rt, driver);
     }
     ck_assert_uint_eq(driver->adopted, 10);
-    ck_assert_uint_eq(driver->queries, 200); /* the one that says which memory it is */
+    ck_assert_uint_eq(driver->queries, 200); /* the call that asks for the id */
     ck_assert_uint_eq(driver->calls, calls); /* no context was pushed */
     arg = (thread_arg_t){rt, driver};
     ck_assert_int_eq(pthread_create(&thread, NULL, other_thread, &arg), 0);
@@ -125,7 +125,7 @@ START_TEST(once_for_each_allocation_and_thread)
 }
 END_TEST
 
-/* In every kind the driver is asked; without an id it would have to be asked in every call. */
+/* The driver is asked for every kind of memory. Without an id it would have to be asked in every call. */
 START_TEST(kinds_and_memory_without_an_id)
 {
     static const fake_driver_t says[] = {{.ipc = 1}, {.pool = 9}, {.vmm = true}, {.ipc = 0}};
@@ -148,7 +148,8 @@ START_TEST(kinds_and_memory_without_an_id)
 }
 END_TEST
 
-/* In the context of the device, whatever the thread has; and it has the same again afterwards. */
+/* The call is made in the context of the device, whatever the current context of the thread. Afterwards that one is
+ * current again. */
 START_TEST(in_the_context_of_the_device)
 {
     unsigned (*current)(struct CUctx_st **);
@@ -171,7 +172,7 @@ START_TEST(in_the_context_of_the_device)
 }
 END_TEST
 
-/* A thread captures a stream meanwhile, which the call would spoil. */
+/* A thread captures a stream at the same time. The call would invalidate the capture. */
 START_TEST(beside_a_capture)
 {
     const dma_gpu_runtime_t *rt;

@@ -21,7 +21,7 @@ static uint64_t draw(uint64_t below)
     return (state >> 17) % below;
 }
 
-/* Times of any size up to the most, rates too. */
+/* Times of any size up to the largest, and rates. */
 static dma_gpu_profile_t any_profile(void)
 {
     dma_gpu_profile_t p;
@@ -62,7 +62,7 @@ static uint64_t cost(const dma_gpu_profile_t *profile, const dma_gpu_shape_t *sh
 
 /* ---- what is counted ---- */
 
-/* Nothing costs anything but what the test sets: then a cost is a count. */
+/* Everything costs 0 except what the test sets, so that a cost is a count. */
 static uint64_t count(size_t member, dma_gpu_shape_t shape)
 {
     dma_gpu_profile_t p = uniform(0, MOST);
@@ -96,7 +96,7 @@ static void check_counts(const counts_t *want, size_t n)
         ck_assert_uint_eq(COUNT(fence_ps, s), runs);
         ck_assert_uint_eq(COUNT(trigger_ps, s), 0);
         ck_assert_uint_eq(COUNT(armed_ps, s), 0);
-        /* prelaunched: the trigger instead of packets and doorbells, all else alike */
+        /* prelaunched: the trigger replaces packets and doorbells; everything else is equal */
         s.prelaunch = true;
         ck_assert_uint_eq(COUNT(build_ps, s), 0);
         ck_assert_uint_eq(COUNT(doorbell_ps, s), 0);
@@ -110,8 +110,8 @@ static void check_counts(const counts_t *want, size_t n)
     }
 }
 
-/* A process per GPU: its own packets and queues, and one line per peer whose queue writes here. A swap's line is one for
- * both sides. */
+/* A process per GPU: its own packets and queues, and one line for each peer whose queue writes here. A swap has one
+ * line for both sides. */
 START_TEST(counts_of_a_process_per_gpu)
 {
     static const counts_t want[] = {
@@ -129,7 +129,7 @@ START_TEST(counts_of_a_process_per_gpu)
 }
 END_TEST
 
-/* What moves the bytes: picoseconds of a million bytes when only this rate is finite. */
+/* The rate that limits a plan: the picoseconds of a million bytes if only this rate is finite. */
 static uint64_t moved(size_t member, dma_gpu_shape_t shape)
 {
     dma_gpu_profile_t p = uniform(0, MOST);
@@ -138,13 +138,14 @@ static uint64_t moved(size_t member, dma_gpu_shape_t shape)
     memcpy((char *)&p + member, &rate, sizeof(rate));
     shape.bytes = 1000000;
     shape.nranks = 8;
-    return cost(&p, &shape) / 1000000; /* in microseconds: 1000 for each time the block passes */
+    return cost(&p, &shape) / 1000000; /* in microseconds: 1000 for each time that the block passes */
 }
 #define MOVED(name, ...) moved(offsetof(dma_gpu_profile_t, name), (dma_gpu_shape_t){__VA_ARGS__})
 
 START_TEST(bytes_per_engine_and_link)
 {
-    /* one copy per queue is bound by its link, several share an engine, but a link never carries less than a block */
+    /* a queue with one copy is limited by its link; several queues share an engine; a link never carries less than
+     * a block */
     ck_assert_uint_eq(MOVED(link_mbps, .family = DMA_GPU_COPY, .queues = 7), 1000);
     ck_assert_uint_eq(MOVED(chain_mbps, .family = DMA_GPU_COPY, .queues = 7), 0);
     ck_assert_uint_eq(MOVED(chain_mbps, .family = DMA_GPU_COPY, .queues = 4), 2000);
@@ -157,7 +158,7 @@ START_TEST(bytes_per_engine_and_link)
     ck_assert_uint_eq(MOVED(swap_mbps, .family = DMA_GPU_HALVES, .queues = 7), 1000);
     ck_assert_uint_eq(MOVED(swap_mbps, .family = DMA_GPU_HALVES, .queues = 1), 7000);
     ck_assert_uint_eq(MOVED(link_mbps, .family = DMA_GPU_HALVES, .queues = 7), 1000);
-    /* the own block moves beside the others */
+    /* the own block is copied beside the others */
     ck_assert_uint_eq(MOVED(own_mbps, .family = DMA_GPU_COPY, .queues = 7), 0);
     ck_assert_uint_eq(MOVED(own_mbps, .family = DMA_GPU_COPY, .queues = 7, .own_block = true), 1000);
     ck_assert_uint_eq(MOVED(link_mbps, .family = DMA_GPU_COPY, .queues = 7, .own_block = true), 1000);
@@ -183,7 +184,8 @@ static void check_monotone(const dma_gpu_profile_t *profile, dma_gpu_shape_t sha
     }
 }
 
-/* More bytes never cost less, whatever a profile may hold: a wrapped sum would make the worst candidate look best. */
+/* More bytes never cost less, whatever a profile contains. A sum that wraps would make the worst candidate look
+ * like the best. */
 START_TEST(cost_is_monotone_and_never_wraps)
 {
     dma_gpu_profile_t extremes[] = {uniform(0, MOST), uniform(0, 1), uniform(MOST, MOST), uniform(MOST, 1),
@@ -198,7 +200,7 @@ START_TEST(cost_is_monotone_and_never_wraps)
 }
 END_TEST
 
-/* Every product of a count and a constant is wide. */
+/* Every product of a count and a constant has enough bits. */
 START_TEST(no_product_wraps)
 {
     dma_gpu_shape_t all = {.nranks = INT32_MAX, .queues = INT32_MAX}, one = all, armed = all;
@@ -219,7 +221,7 @@ START_TEST(no_product_wraps)
 }
 END_TEST
 
-/* An odd number of bytes between two costs no less than the smaller and no more than the larger. */
+/* An odd number of bytes costs at least as much as the even number below it and at most as much as the one above it. */
 START_TEST(no_step_down_between_sizes)
 {
     for (int i = 0; i < 50000; i++) {
@@ -231,7 +233,7 @@ START_TEST(no_step_down_between_sizes)
 }
 END_TEST
 
-/* Twice all times and half all rates is twice the cost: what ratios cannot tell apart. */
+/* With all times doubled and all rates halved, the cost is doubled. So ratios of times cannot show the scale. */
 START_TEST(has_no_scale_of_its_own)
 {
     for (int i = 0; i < 20000; i++) {
@@ -247,9 +249,9 @@ START_TEST(has_no_scale_of_its_own)
         DMA_GPU_PROFILE_FIELDS(SCALE)
 #undef SCALE
         if (cost(&twice, &s) == UINT64_MAX) {
-            continue; /* more than can be said */
+            continue; /* more than the type can hold */
         }
-        /* each division may lose less than a picosecond, and a chain multiplies that */
+        /* each division may lose less than a picosecond, and a chain multiplies the loss */
         double once = (double)cost(&p, &s), both = (double)cost(&twice, &s);
         ck_assert_double_le(both, 2 * once * (1 + 1e-12) + 4 * s.nranks);
         ck_assert_double_ge(both, 2 * once * (1 - 1e-12) - 4 * s.nranks);
@@ -273,7 +275,7 @@ static dma_plan_req_t any_request(const dma_gpu_profile_t *profile)
                             .max_queues = 1 + (uint32_t)draw(10)};
 }
 
-/* Whether a variant may run the request. */
+/* Whether a variant may carry out the request. */
 static bool may(const dma_plan_req_t *req, const char *name)
 {
     bool gathers = dma_coll_gathers(req->coll);
@@ -346,7 +348,7 @@ static const char *chosen(dma_coll_t coll, uint64_t bytes, bool in_place, bool p
     return dma_variants[choice.variant]->name;
 }
 
-/* What a user would notice: packets that do more while time is fixed costs, one engine per link while it is bytes. */
+/* Packets that do more are chosen where fixed costs dominate, and one engine per link where bytes do. */
 START_TEST(golden)
 {
     ck_assert_str_eq(chosen(DMA_ALLGATHER, 4 * MIB, true, false), "pcpy");
@@ -395,7 +397,8 @@ static void refuse(const char *text, const char *says)
     ck_assert_mem_eq(&p, &before, sizeof(p));
 }
 
-/* The parser is the host profile's, whose test has more: these names, no others, all of them, rates not 0. */
+/* The parser is that of the host profile, whose test has more cases. Here: these names, no others, all of them, and
+ * no rate is 0. */
 START_TEST(profile_errors)
 {
     dma_gpu_profile_t a = dma_gpu_profile_default();
@@ -415,7 +418,7 @@ START_TEST(profile_errors)
 }
 END_TEST
 
-/* A profile fits into a head and onto a page. */
+/* A profile fits into the head of a record, and on a page. */
 START_TEST(at_most_fourteen_constants)
 {
     ck_assert_uint_le(sizeof(dma_gpu_profile_t), 14 * sizeof(uint64_t));

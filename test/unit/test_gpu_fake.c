@@ -72,7 +72,7 @@ START_TEST(a_held_device_is_late_and_a_stream_is_in_order)
 }
 END_TEST
 
-/* Two streams of one device write one word: over many rounds each of them is last at times. */
+/* Two streams of one device write one word. Over many rounds, each of them is sometimes the last. */
 START_TEST(streams_complete_out_of_order)
 {
     dma_gpu_stream_t *stream[2];
@@ -204,7 +204,7 @@ START_TEST(failures_happen_when_told)
 }
 END_TEST
 
-/* Each is a thing that no test of an engine may get away with. */
+/* The fake runtime must notice each of these mistakes. */
 START_TEST(misuse_aborts)
 {
     dma_gpu_stream_t *stream;

@@ -1,4 +1,5 @@
-/* The MI300X profile against the published measurements: how far off it is, how it was made, and what the documents say. */
+/* The MI300X profile against the published measurements: its errors, how it was fitted, and what the documents say
+ * about it. */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +14,7 @@
 static fit_data_t data;
 static dma_gpu_profile_t builtin;
 
-/* Median and 90th percentile that a prediction must keep. */
+/* Limits of a prediction's error: the median and the 90th percentile. */
 static void within_limits(const dma_gpu_profile_t *profile, uint64_t rows, const char *what)
 {
     fit_error_t e = fit_error(profile, &data, rows);
@@ -31,7 +32,7 @@ typedef struct counts {
     uint64_t packets, started, completions, further;
 } counts_t;
 
-/* As the published measurements were made: all packets of all GPUs by one process. */
+/* As in the published measurements: one process makes all packets of all GPUs. */
 START_TEST(counts_of_one_process_for_all)
 {
     static const counts_t want[] = {
@@ -111,7 +112,7 @@ START_TEST(predicts_phases)
 }
 END_TEST
 
-/* Fitted to half of the rows, the model predicts the other half as well, and chooses as well. */
+/* Fitted to half of the rows, the model predicts and chooses equally well for the other half. */
 START_TEST(predicts_rows_left_out)
 {
     uint64_t rows = _i ? ~FIT_EVEN : FIT_EVEN;
@@ -124,7 +125,7 @@ START_TEST(predicts_rows_left_out)
 }
 END_TEST
 
-/* Four parts, each predicted from the other three: on average. */
+/* Four parts. Each is predicted from the other three. The limits are for the average. */
 START_TEST(predicts_quarters_left_out)
 {
     double median = 0, p90 = 0;
@@ -141,8 +142,8 @@ START_TEST(predicts_quarters_left_out)
 }
 END_TEST
 
-/* Four neighbouring sizes of both operations, predicted from smaller and larger ones alone: less well, as the document
- * says. */
+/* Four neighboring sizes of both operations, predicted only from smaller and larger ones: less accurate, as the
+ * document says. */
 START_TEST(predicts_runs_left_out)
 {
     for (int first = 0; first < 22; first += 4) {
@@ -155,8 +156,8 @@ START_TEST(predicts_runs_left_out)
 }
 END_TEST
 
-/* The built-in constants are what the program makes of the measurements: not bit by bit, since another machine's
- * logarithms may lead the search elsewhere, but none better is found. */
+/* The built-in constants are what the program fits to the measurements. The comparison is not exact, because the
+ * logarithms of another machine may change the path of the search. Yet no better constants are found. */
 START_TEST(the_builtin_profile_is_the_fit)
 {
     dma_gpu_profile_t fitted = fit_search(&data, FIT_ALL, builtin.link_mbps, builtin.own_mbps);
@@ -178,7 +179,7 @@ START_TEST(the_profile_file_is_the_builtin_profile)
 }
 END_TEST
 
-/* Every constant matters: half or twice as much of any that was fitted predicts worse. */
+/* Every constant matters: half or twice of any fitted constant predicts worse. */
 START_TEST(every_constant_is_needed)
 {
     double least = fit_loss(&builtin, &data, FIT_ALL);
@@ -219,8 +220,8 @@ static char *contents(const char *path)
     return text;
 }
 
-/* The tables in the document are those of the built-in profile; the cross-validation's, which depend on the machine's
- * logarithms, only have to be there. */
+/* The tables in the document are those of the built-in profile. The tables of the cross-validation depend on the
+ * machine's logarithms, so they must only be there. */
 START_TEST(the_document_has_these_tables)
 {
     char *document = contents(SOURCE_DIR "/docs/dev/cost-model.md"), *report, *next, *line;
@@ -231,7 +232,7 @@ START_TEST(the_document_has_these_tables)
     fclose(out);
     for (next = report; (line = strsep(&next, "\n"));) {
         if (!strncmp(line, "| `", 3)) {
-            *strchr(strchr(line, '|') + 1, '|') = '\0'; /* name alone */
+            *strchr(strchr(line, '|') + 1, '|') = '\0'; /* the name alone */
         } else if (strstr(line, "rows, fitted")) {
             line[strcspn(line, ",")] = '\0';
         }

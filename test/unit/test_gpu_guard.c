@@ -1,4 +1,4 @@
-/* The guard that counts resets of devices, with markers that the test breaks. With CUDA it is in test_gpu_reset.c. */
+/* The guard that counts resets of devices, with markers that the test destroys. test_gpu_reset.c tests it with CUDA. */
 #include "gpu/reset.h"
 #include "libunit.h"
 
@@ -47,12 +47,12 @@ START_TEST(counts_resets_by_device)
     b = dma_gpu_guard_watch(&guard, 63);
     ck_assert(!dma_gpu_guard_has_lost(&guard, b));
     broken[63] = true;
-    ck_assert_uint_eq(dma_gpu_guard_watch(&guard, 63).resets, 2); /* seen when an object is made, too */
+    ck_assert_uint_eq(dma_gpu_guard_watch(&guard, 63).resets, 2); /* also noticed when an object is made */
     dma_gpu_guard_lose(&guard, 0);
     ck_assert(dma_gpu_guard_has_lost(&guard, a));
     ck_assert_int_eq(dma_gpu_guard_error(a), DMA_ERR_ENGINE);
     ck_assert_str_eq(dma_gpu_error(), "device 0 has been reset");
-    ck_assert_uint_eq(dma_gpu_guard_watch(&guard, 64).resets, 0); /* not one of those with state */
+    ck_assert_uint_eq(dma_gpu_guard_watch(&guard, 64).resets, 0); /* none of the objects with state */
     ck_assert_uint_eq(dma_gpu_guard_watch(&guard, -1).resets, 0);
     dma_gpu_guard_unwatch(&guard, 0);
     ck_assert_uint_eq(freed, 0);
@@ -63,7 +63,7 @@ START_TEST(counts_resets_by_device)
     b = dma_gpu_guard_watch(&guard, 63);
     broken[63] = true;
     dma_gpu_guard_unwatch(&guard, 63);
-    ck_assert_uint_eq(freed, 1); /* it is the application's memory by now */
+    ck_assert_uint_eq(freed, 1); /* by now the memory belongs to the application */
     ck_assert(dma_gpu_guard_has_lost(&guard, b));
 }
 END_TEST
@@ -81,7 +81,7 @@ START_TEST(without_a_marker)
 }
 END_TEST
 
-/* Memory made after a reset at an address that an owner of lost memory still has to release. */
+/* After a reset, memory is allocated at an address that the owner of lost memory still has to release. */
 START_TEST(memory_at_the_address_of_lost_memory)
 {
     no_marker = false;
@@ -91,7 +91,7 @@ START_TEST(memory_at_the_address_of_lost_memory)
     ck_assert(!dma_gpu_guard_holds(&guard, 4096));
     ck_assert_int_eq(dma_gpu_guard_add(&guard, 0, 4096), DMA_OK);
     ck_assert(!dma_gpu_guard_holds(&guard, 4096));
-    ck_assert(!dma_gpu_guard_take(&guard, 4096)); /* whoever released it: it is the lost one */
+    ck_assert(!dma_gpu_guard_take(&guard, 4096)); /* whoever released it, it is the lost one */
     ck_assert(dma_gpu_guard_holds(&guard, 4096));
     ck_assert(dma_gpu_guard_take(&guard, 4096));
     ck_assert(!dma_gpu_guard_take(&guard, 4096)); /* unknown */

@@ -1,6 +1,7 @@
 /*
- * Virtually mapped memory of CUDA: what can be shared, what another process then sees, and what is noticed when its owner maps
- * other memory there. The driver is that of test/gpu/fake_cuda_mapped.c.
+ * Virtually mapped memory of CUDA: which memory can be shared, what another process then sees, and how the product
+ * notices that the owner has mapped other memory at the same address. The driver is that of
+ * test/gpu/fake_cuda_mapped.c.
  */
 #include <dirent.h>
 #include <signal.h>
@@ -17,7 +18,7 @@
 
 #define UNIT  65536u
 #define PARTS 3
-#define BYTES (4 * UNIT) /* one unit, two, one */
+#define BYTES (4 * UNIT) /* parts of one unit, two units, one unit */
 #define ODD   777
 
 static const dma_gpu_runtime_t *rt;
@@ -67,7 +68,7 @@ static size_t part_bytes(int i)
     return i == 1 ? 2 * UNIT : UNIT;
 }
 
-/* New memory for part i, whose bytes are all `fill`. */
+/* New memory for part i. All its bytes are `fill`. */
 static void map_part(char *base, int i, int types, int device, char fill)
 {
     struct {
@@ -168,7 +169,7 @@ START_TEST(whole_parts_around_a_buffer)
 }
 END_TEST
 
-/* Synchronous copies of the application into any part wait. The driver is asked once. */
+/* Synchronous copies of the application into any part are complete when they return. The driver is told once. */
 START_TEST(every_part_is_adopted)
 {
     dma_gpu_memory_t m;
@@ -205,7 +206,7 @@ START_TEST(not_shared)
     unmap_part(base, 1);
     refused(base, UNIT + 1); /* a hole */
     ck_assert(classify(base, UNIT).exportable);
-    map_part(base, 1, 0, 1, 'x'); /* without a handle type, or of another one */
+    map_part(base, 1, 0, 1, 'x'); /* without a type of handle, or of another type */
     refused(base + UNIT - 1, 2);
     refused(base + UNIT, 1);
     unmap_part(base, 1);
@@ -254,7 +255,7 @@ END_TEST
 
 /* ---- two processes ---- */
 
-/* What the owner is told to do, one letter each; it answers with an export. */
+/* The commands for the owner, one letter each. It answers with an export. */
 static void owner(int from, int to)
 {
     char *base = map_all(), order;
@@ -272,7 +273,7 @@ static void owner(int from, int to)
             map_part(base, 1, CUDA_HANDLE_FD, 1, 'n');
         }
         if (order == 'w' && base[UNIT + 5] != 'W') {
-            break; /* what the other has written is not here */
+            break; /* what the other process wrote is not here */
         }
         m = classify(base + ODD, BYTES - 2 * ODD);
         if (dma_ipc_export(ipc, &m, &answer.export) != DMA_OK ||
@@ -369,7 +370,7 @@ START_TEST(two_processes_see_the_same_bytes)
     ck_assert_ptr_eq(first, same);
     must_hold(first, "abc");
     memset((char *)(uintptr_t)dma_import_base(first) + UNIT, 'W', 10);
-    is = order(&o, 'w'); /* ends the owner if it does not see that */
+    is = order(&o, 'w'); /* it ends the owner if the owner does not notice that */
     ck_assert_uint_eq(is.number, was.number);
     is = order(&o, 'm');
     ck_assert_uint_ne(is.number, was.number);
@@ -378,7 +379,7 @@ START_TEST(two_processes_see_the_same_bytes)
     dma_ipc_close(ipc, first);
     dma_ipc_close(ipc, same);
     dma_ipc_close(ipc, second);
-    /* the imports were descriptors of the fake driver's own; a marker of resets may have been made */
+    /* the imports were descriptors of the fake driver; a marker of resets may have been made */
     ck_assert_uint_le(driver->objects, objects + 1);
     ck_assert_int_eq(open_files(), files);
     stop_owner(&o);
@@ -414,7 +415,7 @@ START_TEST(refused_imports_leave_nothing)
     }
     driver->fails[0] = '\0';
     wrong = e;
-    wrong.buffer_id ^= 4; /* not what is there */
+    wrong.buffer_id ^= 4; /* not the memory that is there now */
     ck_assert_int_eq(dma_ipc_open(ipc, 1, o.nonce, &wrong, &import), DMA_UNSUPPORTED);
     wrong = e;
     wrong.handle.bytes[3] ^= 1; /* the secret */
@@ -422,7 +423,7 @@ START_TEST(refused_imports_leave_nothing)
     ck_assert_int_eq(dma_ipc_open(ipc, 1, o.nonce, &wrong, &import), DMA_UNSUPPORTED);
     e = order(&o, 'u');
     ck_assert_int_eq(read(o.from, &u, 1), 1);
-    ck_assert_int_eq(dma_ipc_open(ipc, 1, o.nonce, &e, &import), DMA_UNSUPPORTED); /* unmapped meanwhile */
+    ck_assert_int_eq(dma_ipc_open(ipc, 1, o.nonce, &e, &import), DMA_UNSUPPORTED); /* unmapped in between */
     ck_assert_uint_eq(driver->objects, objects);
     ck_assert_int_eq(open_files(), files);
     stop_owner(&o);

@@ -1,4 +1,4 @@
-/* Kinds of memory: what each is called, whether it may be exported and why not, and what a question costs. */
+/* Kinds of memory: the name of each, whether it may be exported, the reason if not, and what a query costs. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,7 +19,7 @@ static dma_gpu_memory_t classify(const void *addr, uint64_t bytes)
     dma_gpu_memory_t memory;
 
     dma_gpu_classify(rt, (uintptr_t)addr, bytes, &memory);
-    /* A reason is given exactly where the answer is no. */
+    /* There is a reason exactly where the answer is no. */
     ck_assert_int_eq(memory.exportable, memory.reason == DMA_REASON_NONE);
     return memory;
 }

@@ -1,7 +1,7 @@
 /*
- * Resets of a device by the application, with CUDA. What a reset has destroyed is not passed to the driver any more, not even
- * to be released; what was made after it, and what lives on other devices, is not touched. The library that stands in for
- * CUDA ends the process at the first call with an object from before a reset.
+ * Resets of a device by the application, with CUDA. What a reset has destroyed is not passed to the driver any more,
+ * not even to release it. What was made after the reset, and what is on other devices, is not affected. The library
+ * that replaces CUDA ends the process at the first call with an object from before a reset.
  */
 #include <pthread.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 
 static const dma_gpu_runtime_t *rt;
 static fake_driver_t *driver;
-static unsigned resets_before[2]; /* of earlier tests in this process */
+static unsigned resets_before[2]; /* from earlier tests in this process */
 static void (*restart)(void);
 static unsigned (*reset_device)(int device);
 static unsigned (*retain)(struct CUctx_st **context, int device);
@@ -21,7 +21,7 @@ static unsigned (*push)(struct CUctx_st *context);
 static unsigned (*pop)(struct CUctx_st **context);
 static unsigned (*app_malloc)(cuda_addr_t *addr, size_t bytes);
 
-/* The loop variable of most tests: how the driver behaves. */
+/* Loop variable of most tests: how the driver behaves. */
 enum { NEW_HANDLES = 1, REUSES = 2, NEEDS_CONTEXT = 4, MANNERS = 8 };
 
 static void open_cuda(int manners)
@@ -45,7 +45,7 @@ static void open_cuda(int manners)
     *(void **)&app_malloc = vendor_call(library, "cuMemAlloc_v2");
 }
 
-/* The application's cudaMalloc, which makes the context active if it is not. */
+/* The application's cudaMalloc, which makes the context active if it is not active. */
 static uint64_t app_alloc(int device)
 {
     struct CUctx_st *context;
@@ -81,7 +81,7 @@ typedef struct things {
     char registered[8];
 } things_t;
 
-#define THINGS 8 /* that the driver counts: a graph is two, and there is the private stream */
+#define THINGS 8 /* objects that the driver counts: a graph is two, and there is the private stream */
 
 static void make_things(things_t *t, int device)
 {
@@ -102,7 +102,7 @@ static void make_things(things_t *t, int device)
     rt->leave(&scope);
 }
 
-/* Every call with them returns `want`. */
+/* Every call with these objects returns `want`. */
 static void use_things(const things_t *t, dma_status_t want)
 {
     uint64_t dst = t->memory, src = t->import, bytes = 8;
@@ -175,7 +175,7 @@ START_TEST(without_a_reset)
         use_things(&a, DMA_OK);
         use_things(&b, DMA_OK);
     }
-    ck_assert_uint_eq(driver->queries, queries);       /* calls with objects look at no marker */
+    ck_assert_uint_eq(driver->queries, queries);       /* calls with objects do not look at a marker */
     ck_assert_uint_eq(driver->calls, calls + 100 * 6); /* contexts and capture modes of the scopes */
     ck_assert_uint_eq(resets(0) + resets(1), 0);
     release_things(&b);
@@ -188,7 +188,7 @@ START_TEST(without_a_reset)
 }
 END_TEST
 
-/* The application resets and ends: nothing is called, and no context comes to life again. */
+/* The application resets the device and ends. No function is called, and no context is made active again. */
 START_TEST(released_after_a_reset)
 {
     things_t a;
@@ -205,7 +205,7 @@ START_TEST(released_after_a_reset)
 }
 END_TEST
 
-/* What is left alive does not matter to `release`, and may be released behind it. */
+/* `release` does not look at what is still alive, and that may be released afterwards. */
 START_TEST(the_table_is_released_first)
 {
     things_t a;
@@ -219,7 +219,7 @@ START_TEST(the_table_is_released_first)
 }
 END_TEST
 
-/* The application goes on with the device, and no collective has seen that. */
+/* The application goes on using the device after the reset, and no collective has noticed the reset. */
 START_TEST(released_in_a_new_context)
 {
     uint64_t id, addr;
@@ -229,7 +229,7 @@ START_TEST(released_in_a_new_context)
     make_things(&a, 0);
     reset_device(0);
     addr = app_alloc(0);
-    if (_i & REUSES) { /* all our memory is at addresses that are the application's now */
+    if (_i & REUSES) { /* all our memory is now at addresses that belong to the application */
         ck_assert_uint_lt(addr, a.import);
     }
     release_things(&a);
@@ -242,7 +242,7 @@ START_TEST(released_in_a_new_context)
 }
 END_TEST
 
-/* Before a stream is released, it is asked whether it has ended. */
+/* Before a stream is released, it is asked whether its work has ended. */
 START_TEST(queried_before_it_is_released)
 {
     dma_gpu_scope_t scope;
@@ -263,7 +263,7 @@ START_TEST(queried_before_it_is_released)
 }
 END_TEST
 
-/* Each kind of object first, in a scope that is not meant for releasing: none relies on another that went before. */
+/* Each kind of object first, in a scope that is not for releasing: no kind relies on another that was used before it. */
 START_TEST(each_kind_first)
 {
     dma_gpu_scope_t scope;
@@ -287,7 +287,7 @@ START_TEST(each_kind_first)
 }
 END_TEST
 
-/* Old objects with a new stream, and the other way round. */
+/* Old objects with a new stream, and new objects with an old stream. */
 static void mix_things(const things_t *old, const things_t *new)
 {
     dma_gpu_scope_t scope;
@@ -339,7 +339,7 @@ START_TEST(new_memory_and_new_work)
 }
 END_TEST
 
-/* A second reset, and a third in which the application does not come back. */
+/* A second reset, and a third one after which the application does not use the device again. */
 START_TEST(several_resets)
 {
     things_t a, b, c;
@@ -365,7 +365,7 @@ START_TEST(several_resets)
 }
 END_TEST
 
-/* Also for a thread whose current context is that of the device that was reset. */
+/* Also in a thread whose current context is that of the device that was reset. */
 START_TEST(one_of_two_devices)
 {
     struct CUctx_st *context;
@@ -390,7 +390,7 @@ START_TEST(one_of_two_devices)
 }
 END_TEST
 
-/* No memory for the marker: a reset is seen if the context is not active any more. */
+/* There is no memory for the marker. Then a reset is noticed if the context is not active any more. */
 START_TEST(a_full_device)
 {
     dma_gpu_stream_t *stream;
@@ -426,7 +426,7 @@ START_TEST(after_the_driver)
 }
 END_TEST
 
-/* A kernel has faulted: nothing can be asked any more, and that is no reset. */
+/* A kernel has faulted: every query fails, and this is not a reset. */
 START_TEST(a_fault_is_no_reset)
 {
     things_t a;
@@ -462,7 +462,7 @@ START_TEST(the_ipc_cache)
 }
 END_TEST
 
-/* Users of new communicators, beside those of old ones: what they share is opened and registered anew. */
+/* Users of new communicators, beside those of old ones: what they share is opened and registered again. */
 START_TEST(the_ipc_cache_begins_anew)
 {
     dma_export_t export = {.number = 1, .base = 4096, .size = 4096, .buffer_id = 9};
@@ -497,7 +497,7 @@ START_TEST(the_ipc_cache_begins_anew)
 }
 END_TEST
 
-/* The registration cannot be renewed: nobody gets it, until it can be. */
+/* The registration cannot be renewed: nobody gets it until it can. */
 START_TEST(a_registration_that_is_not_renewed)
 {
     dma_ipc_t *ipc;

@@ -1,6 +1,6 @@
 /*
- * Finding the runtime that the application has loaded, and reading what it says. Libraries with the names and calls of
- * the real ones stand in for them.
+ * Finding the runtime that the application has loaded, and reading its answers. Libraries with the names and functions
+ * of the real ones replace them.
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -19,7 +19,7 @@ static unsigned lookups;
 void *__real_dlopen(const char *name, int flags);
 void *__wrap_dlopen(const char *name, int flags);
 
-/* Ours alone: what the test itself loads goes past it. */
+/* For the product only: what the test itself loads is not affected. */
 void *__wrap_dlopen(const char *name, int flags)
 {
     if (!vendor_is_loading) {
@@ -41,7 +41,7 @@ START_TEST(looked_for_only_when_a_library_was_loaded)
         ck_assert_ptr_null(dma_gpu_runtime_loaded());
     }
     ck_assert_uint_eq(lookups, once);
-    /* another library, no runtime */
+    /* another library, not a runtime */
     ck_assert_ptr_nonnull(__real_dlopen("libm.so.6", RTLD_NOW));
     ck_assert_ptr_nonnull(__real_dlopen("libresolv.so.2", RTLD_NOW));
     ck_assert_ptr_null(dma_gpu_runtime_loaded());
@@ -85,7 +85,7 @@ START_TEST(a_missing_call_is_named)
 }
 END_TEST
 
-/* HIP without ROCr has not begun yet. */
+/* HIP is loaded without ROCr: it has not been initialised yet. */
 START_TEST(hip_counts_from_rocr_on)
 {
     fake_driver_t *driver;
@@ -157,7 +157,7 @@ static dma_gpu_memory_t classify(const dma_gpu_runtime_t *rt, uint64_t addr)
 static const struct {
     fake_driver_t says;
     dma_gpu_kind_t kind;
-    unsigned queries, again; /* calls of the driver for the first question and for the next */
+    unsigned queries, again; /* driver calls of the first query and of the next */
 } cuda_rows[] = {
     {{.type = CUDA_TYPE_DEVICE, .ipc = 1}, DMA_GPU_DEVICE_PLAIN, 1, 1},
     {{.type = 0}, DMA_GPU_HOST, 1, 1},
@@ -166,7 +166,8 @@ static const struct {
     {{.type = CUDA_TYPE_HOST, .managed = 1}, DMA_GPU_MANAGED, 1, 1},
     {{.type = CUDA_TYPE_DEVICE, .vmm = true}, DMA_GPU_DEVICE_VMM, 3, 2}, /* also: can it be shared? */
     {{.type = CUDA_TYPE_DEVICE}, DMA_GPU_DEVICE_IMPORTED, 2, 1},
-    {{.type = CUDA_TYPE_HOST}, DMA_GPU_HOST_PINNED, 1, 1}, /* or registered: the driver says the same of both */
+    /* or registered: the driver gives the same answer for both */
+    {{.type = CUDA_TYPE_HOST}, DMA_GPU_HOST_PINNED, 1, 1},
     {{.type = 3}, DMA_GPU_UNKNOWN, 1, 1},
 };
 #define CUDA_ROWS (int)(sizeof(cuda_rows) / sizeof(cuda_rows[0]))
@@ -218,7 +219,7 @@ START_TEST(cuda_not_begun_or_over)
     }
     driver->error = CUDA_NOT_INITIALIZED;
     ck_assert_int_eq(rt->device_count(&count), DMA_UNSUPPORTED);
-    driver->error = 700; /* a kernel has faulted: nothing is known, the CPU must stay away */
+    driver->error = 700; /* a kernel has faulted: nothing is known, and the CPU must not access the memory */
     ck_assert_int_eq(classify(rt, BASE).kind, DMA_GPU_UNKNOWN);
     ck_assert_ptr_nonnull(strstr(dma_gpu_error(), "700"));
     ck_assert_uint_eq(driver->retained, 0);
@@ -252,7 +253,7 @@ START_TEST(a_thread_without_a_context)
 }
 END_TEST
 
-/* Loop variable: whether a context that was reset comes back with another handle. */
+/* Loop variable: whether the context has another handle after the reset. */
 START_TEST(scopes_nest_and_survive_a_reset)
 {
     unsigned (*reset)(int device);
@@ -271,7 +272,7 @@ START_TEST(scopes_nest_and_survive_a_reset)
     ck_assert_int_eq(device, 1);
     rt->leave(&outer);
     ck_assert_uint_eq(driver->retained, 1);
-    /* what drivers do: the context can be pushed all the same, and nothing works in it before it is retained anew */
+    /* as drivers do: the context can be pushed nevertheless, and nothing works in it until it is retained again */
     reset(1);
     ck_assert_int_eq(rt->enter(1, &outer), DMA_OK);
     ck_assert_uint_eq(driver->retained, 1);
@@ -279,7 +280,7 @@ START_TEST(scopes_nest_and_survive_a_reset)
     rt->leave(&outer);
     ck_assert_int_eq(rt->enter(1, &outer), DMA_OK);
     ck_assert_uint_eq(driver->retained, 1);
-    /* where it is current, the first call that fails tells */
+    /* where it is current, the first call that fails shows the reset */
     reset(1);
     ck_assert_int_eq(rt->enter(1, &inner), DMA_OK);
     ck_assert_int_eq(rt->default_sync(), DMA_ERR_ENGINE);
@@ -312,7 +313,7 @@ START_TEST(pci_addresses)
 }
 END_TEST
 
-/* Partitions of a device differ in the function alone, which HIP gives from 6.2 on; before, it says 0 whatever it is. */
+/* Partitions of a device differ only in the PCI function, which HIP reports from 6.2 on. Before, it always reports 0. */
 START_TEST(pci_addresses_of_partitions)
 {
     const dma_gpu_runtime_t *rt;
@@ -335,7 +336,7 @@ END_TEST
 #define COARSE HSA_FLAG_COARSE_GRAINED
 #define FINE   HSA_FLAG_FINE_GRAINED
 
-/* For HIP 6, whose memory types count from 1 (host) and 2 (device). */
+/* For HIP 6, whose memory types begin with 1 (host) and 2 (device). */
 static const struct {
     fake_driver_t says;
     dma_gpu_kind_t kind;
@@ -358,7 +359,7 @@ static const struct {
 };
 #define HIP_ROWS (int)(sizeof(hip_rows) / sizeof(hip_rows[0]))
 
-/* Loop variable: HIP 5 first, where types count from 0, then HIP 6. */
+/* Loop variable: HIP 5, where memory types begin with 0, then HIP 6. */
 START_TEST(kinds_of_hip)
 {
     int row = _i % HIP_ROWS, version = _i < HIP_ROWS ? 50221153 : 60300000;
@@ -381,7 +382,7 @@ START_TEST(kinds_of_hip)
     ck_assert_uint_eq(m.buffer_id, 42);
     if (hip_rows[row].says.hsa_type != HSA_POINTER_UNKNOWN) {
         ck_assert_uint_eq(m.base, BASE);
-        ck_assert_uint_eq(m.size, (5ull << 30) + 100); /* of which HIP itself tells 32 bits */
+        ck_assert_uint_eq(m.size, (5ull << 30) + 100); /* HIP itself reports 32 bits of it */
         ck_assert_uint_eq(m.device_addr, (driver->hsa_agent ? driver->hsa_agent : BASE) + 1000);
         driver->queries = 0;
         m = classify(rt, BASE + (5ull << 30));
@@ -389,7 +390,7 @@ START_TEST(kinds_of_hip)
         ck_assert_uint_eq(driver->queries, 1);
     }
     /* another allocation at the same address */
-    driver->id += 32; /* which most likely is kept at the same place */
+    driver->id += 32; /* which the cache most likely keeps at the same place */
     driver->hsa_type = HSA_POINTER_IPC;
     driver->type = version < HIP_6 ? 1 : 2;
     driver->managed = 0;
@@ -434,7 +435,7 @@ START_TEST(hip_flags_errors_and_scopes)
     ck_assert_int_eq(rt->alloc(100, &addr), DMA_ERR_NOMEM);
     ck_assert_uint_eq(addr, 1);
     ck_assert_str_eq(dma_gpu_error(), "hipMalloc: out of memory (2)");
-    ck_assert_uint_eq(driver->last_error, 0); /* the application shall not find it */
+    ck_assert_uint_eq(driver->last_error, 0); /* the application must not see it */
     ck_assert_int_eq(rt->stream_create(&stream), DMA_OK);
     ck_assert_int_eq(rt->stream_query(stream), DMA_AGAIN);
     ck_assert_int_eq(rt->stream_destroy(stream), DMA_OK);
@@ -449,7 +450,7 @@ START_TEST(hip_flags_errors_and_scopes)
 }
 END_TEST
 
-/* The mode in which this thread captures, which is the application's; it becomes `mode`. */
+/* The capture mode of this thread, which the application has set. It becomes `mode`. */
 static unsigned capture_mode(void *library, unsigned mode)
 {
     void *symbol = dlsym(library, "cuThreadExchangeStreamCaptureMode");
@@ -460,8 +461,8 @@ static unsigned capture_mode(void *library, unsigned mode)
     return mode;
 }
 
-/* Another thread, or this one, captures a stream while collectives go on: they are no part of it, and do not spoil it. Loop
- * variable: HIP or CUDA, and the mode that this thread had chosen. */
+/* Another thread, or this one, captures a stream during collectives. They are no part of the capture and do not
+ * invalidate it. Loop variable: HIP or CUDA, and the mode that this thread has set. */
 START_TEST(captures_go_on)
 {
     static const char *const names[] = {"libcuda.so.1", "libamdhip64.so.6"};
@@ -503,7 +504,7 @@ START_TEST(captures_go_on)
     }
     ck_assert_uint_eq(capture_mode(library, mode), mode);
     ck_assert_uint_eq(driver->spoilt, 0);
-    /* the libraries do notice */
+    /* the libraries do notice this */
     ck_assert_int_ne(rt->event_query(event), DMA_OK);
     ck_assert_uint_eq(driver->spoilt, 1);
     ck_assert_int_eq(rt->enter(0, &outer), DMA_OK);

@@ -1,5 +1,5 @@
-/* What coll_dma_info reads and predicts: its command line, the parameter coll, kinds of memory, both forms of its report, and
- * predictions on nodes that are described by hand. */
+/* What coll_dma_info reads and predicts: its command line, the parameter coll, kinds of memory, both forms of its
+ * report, and predictions for nodes that the test describes. */
 #include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
@@ -65,7 +65,7 @@ START_TEST(layouts)
 }
 END_TEST
 
-/* The status of a command line, of words between spaces. */
+/* The status of a command line; the words are separated by spaces. */
 static int parse(info_options_t *o, const char *line)
 {
     static char text[256]; /* options point into it */
@@ -76,7 +76,7 @@ static int parse(info_options_t *o, const char *line)
     for (char *word = strtok_r(text, " ", &rest); word; word = strtok_r(NULL, " ", &rest)) {
         argv[argc++] = word;
     }
-    optind = 0; /* begins anew */
+    optind = 0; /* begins again */
     return info_options_parse(o, argc, argv, false);
 }
 
@@ -137,7 +137,7 @@ END_TEST
 
 /* ---- packets ---- */
 
-/* Programs that are armed wait, so a record that does not prove that does not allow them. */
+/* Programs that are armed wait in a queue. If a record does not prove that waiting works, they are not allowed. */
 START_TEST(armed_programs_wait)
 {
     dma_record_result_t results[DMA_RECORD_FEATURES];
@@ -217,7 +217,7 @@ END_TEST
 
 /* ---- predictions ---- */
 
-/* A node without GPUs with eight processors. */
+/* A node without GPUs, with eight processors. */
 static info_t *node(dma_coll_t coll, int ranks, uint64_t bytes)
 {
     info_t *info = calloc(1, sizeof(*info));
@@ -256,7 +256,7 @@ static bool assumes(const info_t *info, const char *part)
     return false;
 }
 
-/* The cheapest of those that fit is chosen, and each other one has a reason. */
+/* The cheapest fitting variant is chosen, and every other one has a reason. */
 START_TEST(host_memory)
 {
     for (uint64_t bytes = 8; bytes <= 1 << 22; bytes *= 8) {
@@ -300,7 +300,7 @@ START_TEST(forced)
 }
 END_TEST
 
-/* Whether the ranks can read each other's memory: as found here, unless the parameter forbids it. */
+/* Whether the ranks can read each other's memory: as on this machine, unless the parameter forbids it. */
 START_TEST(cross_memory)
 {
     for (int i = 0; i < 4; i++) {
@@ -315,7 +315,7 @@ START_TEST(cross_memory)
 }
 END_TEST
 
-/* More ranks than processors cost switches. */
+/* If there are more ranks than processors, context switches cost time. */
 START_TEST(processors)
 {
     info_t *few = node(DMA_ALLGATHER, 8, 64), *many = node(DMA_ALLGATHER, 8, 64);
@@ -330,7 +330,7 @@ START_TEST(processors)
 }
 END_TEST
 
-/* Without a GPU the engines are those of MI300X. A program is armed only in starts of persistent requests. */
+/* Without a GPU the engines are those of MI300X. Programs are armed only in starts of persistent requests. */
 START_TEST(device_memory)
 {
     info_t *call = node(DMA_ALLGATHER, 8, 4096), *start = node(DMA_ALLGATHER, 8, 4096),
@@ -353,7 +353,7 @@ START_TEST(device_memory)
 }
 END_TEST
 
-/* What all ranks can do: the least of any GPU. */
+/* What all ranks can do is the least of all GPUs. */
 START_TEST(unequal_gpus)
 {
     info_t *info = node(DMA_ALLGATHER, 4, 4096);

@@ -1,4 +1,4 @@
-/* Tests of the plan interpreter itself: right plans pass, and each kind of wrong one is found. */
+/* Tests of the plan interpreter itself: right plans pass, and each kind of wrong plan is found. */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 
 #define CALLS 4
 
-/* Bytes from rank s to rank d in call c. In place an all-to-all-v sends as much as it gets. */
+/* Bytes from rank s to rank d in call c. In place, a rank of an all-to-all-v sends as much as it receives. */
 static uint64_t bytes_of(dma_coll_t coll, uint64_t block, int c, int s, int d)
 {
     switch (coll) {
@@ -73,7 +73,7 @@ static void passes(hand_builder_t build, int n, uint64_t block)
     }
 }
 
-/* The fault is found whatever the schedule, as `expected` (or `other`). */
+/* The error is found with every schedule, as `expected` or `other`. */
 static void finds(hand_builder_t build, int n, uint64_t block, fault_t fault, interp_error_t expected,
                   interp_error_t other)
 {
@@ -86,7 +86,7 @@ static void finds(hand_builder_t build, int n, uint64_t block, fault_t fault, in
     }
 }
 
-/* The fault shows in the bytes, or as a hang, under some schedule, without any clocks. */
+/* The error is visible in the bytes, or as a hang, with some schedule, without clocks. */
 static void shows(hand_builder_t build, int n, uint64_t block, fault_t fault)
 {
     interp_report_t report;
@@ -138,7 +138,7 @@ START_TEST(missing_consumed_wait)
 {
     finds(hand_pipe, 3, 100, NO_CONSUMED_WAIT, INTERP_CHUNK, INTERP_CHUNK);
     shows(hand_pipe, 3, 100, NO_CONSUMED_WAIT);
-    finds(hand_pipe, 3, 32, NO_CONSUMED_WAIT, INTERP_CHUNK, INTERP_CHUNK); /* across calls only */
+    finds(hand_pipe, 3, 32, NO_CONSUMED_WAIT, INTERP_CHUNK, INTERP_CHUNK); /* only across calls */
 }
 END_TEST
 
@@ -226,7 +226,7 @@ START_TEST(pair_flags)
 {
     finds_in_pairs(200, NO_CONSUMED_WAIT, INTERP_CHUNK, INTERP_CHUNK);
     shows(hand_pairs, 3, 200, NO_CONSUMED_WAIT);
-    finds_in_pairs(32, NO_CONSUMED_WAIT, INTERP_CHUNK, INTERP_CHUNK); /* across calls only */
+    finds_in_pairs(32, NO_CONSUMED_WAIT, INTERP_CHUNK, INTERP_CHUNK); /* only across calls */
     finds_in_pairs(200, NO_PRODUCED_WAIT, INTERP_CHUNK, INTERP_CHUNK);
     shows(hand_pairs, 3, 200, NO_PRODUCED_WAIT);
     finds_in_pairs(200, EARLY_SIGNAL, INTERP_CHUNK, INTERP_RACE);
@@ -236,12 +236,12 @@ START_TEST(pair_flags)
 }
 END_TEST
 
-/* What is overwritten in place must have left the buffer before. */
+/* In place, the old content must have left the buffer before it is overwritten. */
 START_TEST(pairs_in_place)
 {
     finds(hand_pairs_in_place, 3, 200, NO_OWN_WAIT, INTERP_RACE, INTERP_RACE);
     shows(hand_pairs_in_place, 3, 200, NO_OWN_WAIT);
-    finds(hand_pairs, 3, 200, NO_OWN_WAIT, INTERP_OK, INTERP_OK); /* needed in place only */
+    finds(hand_pairs, 3, 200, NO_OWN_WAIT, INTERP_OK, INTERP_OK); /* only necessary in place */
     finds(hand_pairs_in_place, 3, 20, LATE_HEAD, INTERP_RACE, INTERP_DATA);
     shows(hand_pairs_in_place, 3, 20, LATE_HEAD);
 }
@@ -259,7 +259,7 @@ START_TEST(heads_and_places)
 }
 END_TEST
 
-/* A user whose ranks do not agree on their bytes is told so; nobody else is. */
+/* The user is told if the ranks have different sizes. Nobody else is. */
 START_TEST(unequal_bytes)
 {
     static const uint64_t sizes[] = {0, 1, HAND_HEAD, 55, 200};

@@ -1,4 +1,5 @@
-/* What copies between processes cost: that it is measured at all, what becomes of it, and what a peer cannot do with it. */
+/* The measured costs of copies between processes: that they are measured, what they are used for, and what a peer
+ * cannot do with them. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -28,13 +29,13 @@ START_TEST(something_is_measured)
 }
 END_TEST
 
-/* A rank writes again to what its reader has read, and not before that. */
+/* A rank writes again to what its reader has read, and not earlier. */
 START_TEST(written_again)
 {
     char *own = aligned_alloc(4096, DMA_MEASURE_BYTES), *readers = aligned_alloc(4096, DMA_MEASURE_BYTES);
     char *before = malloc(DMA_MEASURE_BYTES);
 
-    memset(readers, 255, DMA_MEASURE_BYTES); /* what was there before a region was */
+    memset(readers, 255, DMA_MEASURE_BYTES); /* the content before a region was written */
     dma_measure_write(own);
     dma_measure_write(readers);
     memcpy(before, own, DMA_MEASURE_BYTES);
@@ -43,7 +44,7 @@ START_TEST(written_again)
     dma_measure_set_read(readers);
     ck_assert_uint_gt(dma_measure_rewrite(own, readers), 0);
     ck_assert(memcmp(before, own, DMA_MEASURE_BYTES));
-    ck_assert_uint_eq(dma_measure_rewrite(readers, own), 0); /* ours says nothing */
+    ck_assert_uint_eq(dma_measure_rewrite(readers, own), 0); /* this rank's values have no influence */
     free(before);
     free(readers);
     free(own);
@@ -67,14 +68,14 @@ START_TEST(all_adopt_the_means)
     ck_assert_uint_eq(profile.cross_page_ps, 0);
     ck_assert_uint_eq(profile.memory_mbps, before.memory_mbps);
 
-    /* where ranks take turns on cores, nobody still has what is written again */
+    /* if ranks take turns on cores, no reader still has a line in its cache */
     profile = before;
     ck_assert(dma_measure_apply(&profile, m, 2, true));
     ck_assert_uint_eq(profile.pull_mbps, 8192);
     ck_assert_uint_eq(profile.push_mbps, 8192);
     ck_assert_uint_eq(profile.slot_mbps, 8192);
 
-    /* what was seen of writing again is for slots, if all have seen it */
+    /* the measured cost of writing again counts for slots, if all ranks have measured it */
     profile = before;
     m[0].push = US;
     ck_assert(dma_measure_apply(&profile, m, 2, false));
@@ -88,7 +89,7 @@ START_TEST(all_adopt_the_means)
     ck_assert_uint_eq(profile.slot_mbps, profile.copy_mbps);
     m[0].push = m[1].push = 0;
 
-    /* nothing comes faster from another core than from the own */
+    /* another core's data does not arrive faster than the own core's */
     m[0].pull = m[1].pull = US / 4;
     ck_assert(dma_measure_apply(&profile, m, 2, false));
     ck_assert_uint_eq(profile.pull_mbps, profile.copy_mbps);
@@ -125,7 +126,7 @@ START_TEST(no_rank_alone)
 }
 END_TEST
 
-/* No rate is 0, as everything is divided by them. */
+/* No rate is 0, because rates are divisors. */
 START_TEST(the_slowest_and_the_fastest)
 {
     dma_measured_t m = {.copy = 1, .pull = (UINT64_C(1) << 40) - 1, .cross = 1, .page = (UINT64_C(1) << 40) - 1};
@@ -139,7 +140,7 @@ END_TEST
 
 /* ---- between ranks ---- */
 
-/* Blocks of all sizes around what steers. */
+/* Blocks of all sizes around the limits of the choice. */
 static void gathers(rank_t *r)
 {
     enum { MOST = 150000 };
@@ -171,7 +172,7 @@ static void not_wanted_by_rank_0(int rank, dma_params_t *params)
     params->measure = rank != 0;
 }
 
-/* What copies cost differs from run to run, and so do the plans; not from rank to rank. */
+/* The measured costs differ from run to run, and so do the plans. They do not differ from rank to rank. */
 START_TEST(ranks_choose_alike)
 {
     void (*const tunes[])(int rank, dma_params_t *params) = {NULL, no_region_of_rank_1, not_wanted_by_rank_0};

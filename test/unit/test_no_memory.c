@@ -1,6 +1,6 @@
 /*
- * Memory that runs out where calls in device memory are prepared: the call is right all the same, by another way, and the reason
- * is counted by a counter of its own. What is asked for memory fails once, on rank 1.
+ * Memory runs out while calls in device memory are prepared. The call is still right, in another way, and the reason
+ * has a counter of its own. One allocation fails, on rank 1.
  */
 #include <stdlib.h>
 
@@ -12,7 +12,7 @@
 
 #define RANKS 3
 
-/* What fails next on this thread. */
+/* What fails next in this thread. */
 typedef enum failing {
     NOTHING,
     CALLOC, /* of at least `least` bytes */

@@ -50,7 +50,7 @@ START_TEST(blocks_come_back_when_the_last_reader_left)
         ck_assert_int_eq(c[i], 0);
     }
     dma_arena_retire(arena, b);
-    ck_assert_uint_eq(dma_arena_used(arena), 1024); /* nobody ever read b */
+    ck_assert_uint_eq(dma_arena_used(arena), 1024); /* nobody has ever read b */
     dma_arena_destroy(arena);
 }
 END_TEST
@@ -61,7 +61,7 @@ START_TEST(full_arena_says_so)
     char *a = dma_arena_alloc(arena, MIB / 2, 0, 0), *b;
 
     ck_assert_ptr_nonnull(a);
-    ck_assert_ptr_null(dma_arena_alloc(arena, MIB / 2, 0, 0)); /* the head takes some */
+    ck_assert_ptr_null(dma_arena_alloc(arena, MIB / 2, 0, 0)); /* the head takes some bytes */
     ck_assert_ptr_null(dma_arena_alloc(arena, SIZE_MAX - 4096, 0, 0));
     b = dma_arena_alloc(arena, MIB / 2 - DMA_ARENA_ALIGN, 0, 0);
     ck_assert_ptr_nonnull(b);
@@ -72,7 +72,7 @@ START_TEST(full_arena_says_so)
 }
 END_TEST
 
-/* An arena of 1 MiB where files may have no more than so many bytes. Check's own file is one, too. */
+/* An arena of 1 MiB where files may have at most this number of bytes. The file of Check is limited, too. */
 static dma_status_t make_limited(rlim_t most, dma_arena_t **arena, const char **what)
 {
     struct rlimit before, limit;
@@ -90,7 +90,7 @@ static dma_status_t make_limited(rlim_t most, dma_arena_t **arena, const char **
     return status;
 }
 
-/* Shared memory that is larger than the limit of files ended the process with a signal. */
+/* Shared memory larger than the limit of files ended the process with a signal. */
 START_TEST(files_may_not_be_large)
 {
     const char *what = NULL;
@@ -123,8 +123,8 @@ START_TEST(memory_is_taken_as_blocks_are)
 }
 END_TEST
 
-/* As kernels did it where a timer runs: what takes long is interrupted, and undone. */
-static size_t uninterrupted, left = SIZE_MAX; /* bytes: at once; that the machine has */
+/* As kernels once did where a timer runs: an allocation that takes long is interrupted and undone. */
+static size_t uninterrupted, left = SIZE_MAX; /* bytes: allocated at once; that the machine has */
 
 int __real_posix_fallocate(int fd, off_t at, off_t bytes);
 int __wrap_posix_fallocate(int fd, off_t at, off_t bytes);
@@ -149,7 +149,7 @@ START_TEST(memory_comes_in_pieces)
     uninterrupted = MIB / 2;
     ck_assert_int_eq(dma_arena_create(DMA_ARENA_MEMFD, 8 * MIB, NULL, &arena, &what), DMA_OK);
     ck_assert_ptr_nonnull(dma_arena_alloc(arena, 2 * MIB, 0, 0));
-    /* what there is too little of is left to others */
+    /* too little memory is left to others */
     left = MIB;
     ck_assert_ptr_null(dma_arena_alloc(arena, 4 * MIB, 0, 0));
     ck_assert_int_eq(fstat(dma_arena_fd(arena), &file), 0);
@@ -193,7 +193,7 @@ END_TEST
 
 /* ---- another process ---- */
 
-/* A child that makes an arena, says so, and lives until it is killed. */
+/* A child that makes an arena, reports it, and lives until it is killed. */
 static pid_t child_with_arena(dma_arena_id_t *card)
 {
     int fds[2];
@@ -220,7 +220,7 @@ static pid_t child_with_arena(dma_arena_id_t *card)
     return pid;
 }
 
-/* Mappings of arenas in this process, including its own arenas. */
+/* Mappings of arenas in this process, its own arenas included. */
 static unsigned mapped_arenas(void)
 {
     FILE *maps = fopen("/proc/self/maps", "r");
@@ -251,12 +251,12 @@ START_TEST(mapping_of_another_process)
     ck_assert(dma_mapping_alive(m));
 
     kill(pid, SIGSTOP);
-    ck_assert(dma_mapping_alive(m)); /* late is not dead */
+    ck_assert(dma_mapping_alive(m)); /* a late process is not a dead process */
     kill(pid, SIGKILL);
     waitpid(pid, NULL, 0);
     ck_assert(!dma_mapping_alive(m));
 
-    /* what it left is readable until nobody uses it, and gone at the next mapping after that */
+    /* what the process left is readable until nobody uses it; the next mapping after that frees it */
     ck_assert_str_eq(m->base + DMA_ARENA_ALIGN + sizeof(dma_block_head_t), "hello");
     pid2 = child_with_arena(&other);
     ck_assert_int_eq(dma_registry_get(&other, &next, &why), DMA_OK);
@@ -283,7 +283,7 @@ START_TEST(cards_are_checked)
     pid_t pid = child_with_arena(&card);
 
     bad = card;
-    bad.nonce ^= 1; /* a file of the right size that is not the peer's */
+    bad.nonce ^= 1; /* a file of the right size that does not belong to the peer */
     ck_assert_int_eq(dma_registry_get(&bad, &m, &why), DMA_UNSUPPORTED);
     ck_assert_int_eq(why, DMA_REASON_peer_memory_foreign);
     bad = card;
@@ -292,7 +292,7 @@ START_TEST(cards_are_checked)
     ck_assert_int_eq(dma_registry_get(&bad, &m, &why), DMA_UNSUPPORTED);
     ck_assert_int_eq(why, DMA_REASON_peer_memory_wrong);
     bad = card;
-    bad.pid_namespace++; /* the same number elsewhere is another process */
+    bad.pid_namespace++; /* the same number in another namespace is another process */
     ck_assert_int_eq(dma_registry_get(&bad, &m, &why), DMA_UNSUPPORTED);
     ck_assert_int_eq(why, DMA_REASON_peer_memory_closed);
     bad = card;
@@ -303,7 +303,7 @@ START_TEST(cards_are_checked)
     bad.fd = 1; /* the child's standard output */
     ck_assert_int_eq(dma_registry_get(&bad, &m, &why), DMA_UNSUPPORTED);
     ck_assert_uint_eq(mapped_arenas(), 0);
-#ifndef __SANITIZE_ADDRESS__ /* which needs more memory itself */
+#ifndef __SANITIZE_ADDRESS__ /* which itself needs more memory */
     ck_assert_int_eq(setrlimit(RLIMIT_AS, &(struct rlimit){.rlim_cur = 4096, .rlim_max = RLIM_INFINITY}), 0);
     ck_assert_int_eq(dma_registry_get(&card, &m, &why), DMA_UNSUPPORTED);
     ck_assert_int_eq(why, DMA_REASON_peer_memory_unmapped);
@@ -361,7 +361,7 @@ START_TEST(regions_of_a_block_do_not_overlap)
 }
 END_TEST
 
-/* Nothing in a new block looks like a call from the first one on, also where sequence numbers wrap around. */
+/* Nothing in a new block looks like a call, from the first call on, also where sequence numbers wrap. */
 START_TEST(a_new_block_has_no_calls)
 {
     static const uint64_t firsts[] = {1, 7, UINT32_MAX - 1, (uint64_t)UINT32_MAX + 3};
@@ -383,7 +383,7 @@ START_TEST(a_new_block_has_no_calls)
 }
 END_TEST
 
-/* A window of three ranks whose blocks are all ours. */
+/* A window of three ranks. All blocks belong to this process. */
 START_TEST(ring_waits_for_the_slowest)
 {
     dma_geom_t geom = {.ring_depth = 4, .slot_bytes = 256, .chunk_bytes = 4096, .chunk_depth = 2};
@@ -400,7 +400,7 @@ START_TEST(ring_waits_for_the_slowest)
     w.ack = w.ack_published = w.ack_floor = first;
     ck_assert(dma_window_may_publish(&w, first + 4));
     ck_assert(!dma_window_may_publish(&w, first + 5));
-    w.ack = first + 4; /* our own progress alone is not enough */
+    w.ack = first + 4; /* the own progress is not enough */
     ck_assert(!dma_window_may_publish(&w, first + 5));
     atomic_store(&peers[0].block->acked, first + 3);
     ck_assert(!dma_window_may_publish(&w, first + 5));
@@ -411,7 +411,7 @@ START_TEST(ring_waits_for_the_slowest)
     ck_assert(dma_window_may_publish(&w, first + 7));
     ck_assert(!dma_window_may_publish(&w, first + 8));
 
-    /* an acknowledgement that no descriptor will carry soon goes to the ack line */
+    /* an acknowledgement that no descriptor will soon carry is written to the ack line */
     w.ack_published = first;
     dma_window_completed(&w, first + 1);
     ck_assert_uint_eq(atomic_load(&w.own->acked), first);
@@ -421,7 +421,7 @@ START_TEST(ring_waits_for_the_slowest)
 }
 END_TEST
 
-/* A communicator gives the mappings of its peers' memory back, unless a device accesses them until the process ends. */
+/* A communicator unmaps the memory of its peers, unless a device accesses it until the process ends. */
 START_TEST(mappings_are_given_back)
 {
     pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -455,7 +455,7 @@ START_TEST(mappings_are_given_back)
 }
 END_TEST
 
-/* A child that has completed call 5, and not said so yet, leaves and gives its memory back, but does not end. */
+/* A child that has completed call 5 and not announced it leaves, and frees its memory, and does not end. */
 static pid_t child_that_left(const dma_geom_t *geom, dma_arena_id_t *card, int *from)
 {
     int fds[2];
@@ -495,7 +495,7 @@ static pid_t child_that_left(const dma_geom_t *geom, dma_arena_id_t *card, int *
     return pid;
 }
 
-/* Who has completed a call and left was taken for dead by those that were still at it. */
+/* A rank that had completed a call and left was taken for dead by ranks that were still in the call. */
 START_TEST(left_is_not_dead)
 {
     dma_geom_t geom = {.ring_depth = 16, .slot_bytes = 256, .chunk_bytes = 4096, .chunk_depth = 2};
@@ -518,7 +518,7 @@ START_TEST(left_is_not_dead)
     ck_assert(!dma_mapping_alive(peer.mapping));
     ck_assert_int_eq(dma_window_find_dead(&w, 4), -1);
     ck_assert_int_eq(dma_window_find_dead(&w, 5), -1);
-    ck_assert_int_eq(dma_window_find_dead(&w, 6), 0); /* it will not come to this one */
+    ck_assert_int_eq(dma_window_find_dead(&w, 6), 0); /* it will not enter this one */
     kill(pid, SIGKILL);
     waitpid(pid, NULL, 0);
     dma_registry_put(peer.mapping);
@@ -529,7 +529,7 @@ START_TEST(left_is_not_dead)
 }
 END_TEST
 
-/* In a frame of its own, as in a call of MPI: variables of the caller lie above it. */
+/* In a stack frame of its own, as in a call of MPI: variables of the caller are above it. */
 static __attribute__((noinline)) bool is_plain(const dma_plain_t *plain, const void *address)
 {
     return dma_plain_holds(plain, address);
@@ -569,7 +569,7 @@ START_TEST(plain_memory)
     ck_assert(!is_plain(&unknown, heap));
     ck_assert(!is_plain(&unknown, &local));
     ck_assert_int_eq(sbrk(-100) == (void *)-1, 0);
-    ck_assert(!is_plain(&plain, heap)); /* given back */
+    ck_assert(!is_plain(&plain, heap)); /* returned */
     munmap(mapped, MIB);
 }
 END_TEST

@@ -51,7 +51,7 @@ static void refused(const dma_param_t *p, const char *text)
     }
 }
 
-/* Bounds are inclusive, and what is beyond them keeps the default. */
+/* Bounds are inclusive. A value beyond them leaves the default. */
 START_TEST(every_number_has_bounds)
 {
     const dma_param_t *p = &dma_param_table[_i];

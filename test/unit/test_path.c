@@ -1,7 +1,7 @@
 /*
- * What the small path costs, in things that can be counted: cache lines written, indirect calls, allocations; and what
- * must not be seen too early. Two ranks live in one thread here: rank 0 posts first, so rank 1's blocking call finds
- * everything there and runs from end to end without a wait.
+ * What the short path costs, in counts: cache lines written, indirect calls, allocations. Also: what must not be
+ * visible too early. Two ranks are in one thread. Rank 0 posts first, so the blocking call of rank 1 finds everything
+ * there and runs without a wait.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -149,7 +149,7 @@ static pair_t pair_begin(void)
         dma_comm_config_t comm = {.handle = group_handle(p.group, r), .rank = r, .nranks = 2, .text = "pair"};
 
         dma_params_default(&proc.params);
-        proc.params.measure = 0; /* the same plans in every run, and small blocks, as they are compared */
+        proc.params.measure = 0; /* every run makes the same plans, and small blocks, because plans are compared */
         proc.params.chunk_depth = 4;
         ck_assert_int_eq(dma_proc_create(&proc, &p.proc[r]), DMA_OK);
         ck_assert_int_eq(dma_comm_create(p.proc[r], &comm, &p.comm[r]), DMA_OK);
@@ -166,7 +166,7 @@ static pair_t pair_begin(void)
 
 static void pair_end(pair_t *p)
 {
-    /* both ranks use one mapping of each arena: no arena goes while a communicator is left */
+    /* both ranks use one mapping of each arena: no arena may end while a communicator is left */
     for (int r = 0; r < 2; r++) {
         dma_comm_destroy(p->comm[r]);
     }
@@ -198,7 +198,7 @@ static void count_done(void *arg, dma_status_t status)
     dones += status == DMA_OK;
 }
 
-/* A non-blocking one that ends while it is posted. */
+/* A non-blocking call that ends while it is posted. */
 static dma_status_t post_and_end(dma_comm_t *comm, const dma_side_t *send, const dma_side_t *recv)
 {
     static _Alignas(DMA_TASK_ALIGN) char memory[DMA_TASK_BYTES];
@@ -208,7 +208,7 @@ static dma_status_t post_and_end(dma_comm_t *comm, const dma_side_t *send, const
     return status == DMA_OK ? outcome : status;
 }
 
-/* One call of rank 1 on blocks of `bytes`, the data different from the last call's in every byte. */
+/* One call of rank 1 on blocks of `bytes`. Every byte differs from the last call. */
 static cost_t call_with(dma_status_t (*run)(dma_comm_t *comm, const dma_side_t *send, const dma_side_t *recv),
                         pair_t *p, size_t bytes)
 {
@@ -260,7 +260,7 @@ static cost_t call(pair_t *p, size_t bytes)
     return call_with(data_allgather, p, bytes);
 }
 
-/* The component's own entry is one more indirect call: three in all. */
+/* The function of the component is one more indirect call: three in all. */
 START_TEST(small_call_costs)
 {
     static const struct {
@@ -284,7 +284,7 @@ START_TEST(small_call_costs)
 }
 END_TEST
 
-/* Whose peers have come already pays no more for a request: nobody is told to look after it. */
+/* If the peers have already entered, a request costs nothing more: it is not registered for progress. */
 START_TEST(post_that_ends_costs)
 {
     pair_t p = pair_begin();
@@ -305,7 +305,7 @@ START_TEST(post_that_ends_costs)
 }
 END_TEST
 
-/* Whose peers do not come looks for them a moment, and gets tired of it. */
+/* If the peers do not enter, the call polls them for a moment, and stops polling. */
 START_TEST(post_looks_for_its_peers)
 {
     static char a[2][1], b[2][2];
@@ -330,7 +330,7 @@ START_TEST(post_looks_for_its_peers)
             dma_proc_progress(p.proc[1]);
             dma_proc_progress(p.proc[0]);
         }
-        ck_assert_uint_eq(looks, 0); /* progress never lingers */
+        ck_assert_uint_eq(looks, 0); /* progress never waits */
         ck_assert_uint_eq(dones, k + 1);
         task_free(task);
         ck_assert_int_eq(b[1][0], (char)k);
@@ -340,7 +340,8 @@ START_TEST(post_looks_for_its_peers)
 }
 END_TEST
 
-/* Derived datatypes are staged in memory that is there already, but for the first time and for more than ever before. */
+/* Derived datatypes are staged in memory that exists already, except in the first call and in a call that is larger
+ * than all before. */
 START_TEST(shaped_call_allocates_once)
 {
     enum { PIECE = 3, STRIDE = 5, MOST = 3000 };
@@ -355,7 +356,7 @@ START_TEST(shaped_call_allocates_once)
 
     for (size_t n = 0; n < 2 * KINDS; n++) {
         size_t i = n % KINDS;
-        bool shaped = n >= KINDS; /* before, dense calls make all plans */
+        bool shaped = n >= KINDS; /* first, dense calls make all plans */
 
         for (int r = 0; r < 2; r++) {
             dma_side_t side = {
@@ -393,7 +394,7 @@ START_TEST(shaped_call_allocates_once)
 }
 END_TEST
 
-/* Blocks of equal counts are packed and unpacked as one, where they are small. */
+/* Blocks of equal counts are packed and unpacked together if they are small. */
 START_TEST(equal_blocks_pack_as_one)
 {
     static const struct {
@@ -457,7 +458,7 @@ START_TEST(equal_blocks_pack_as_one)
 }
 END_TEST
 
-/* A slot is the block and one line of descriptor. */
+/* A block that uses a slot writes the block and one line of the descriptor. */
 START_TEST(slot_call_costs)
 {
     pair_t p = pair_begin();
@@ -474,7 +475,8 @@ START_TEST(slot_call_costs)
 }
 END_TEST
 
-/* A call whose send buffer the peers read is not complete before they have, not even when the call before was. */
+/* A call whose send buffer is read by the peers is not complete before they have read it, not even if the previous
+ * call was. */
 START_TEST(sender_waits_for_its_readers)
 {
     static char a[2][20000], b[2][2 * 20000];
@@ -493,7 +495,7 @@ START_TEST(sender_waits_for_its_readers)
         for (int i = 0; i < 100; i++) {
             dma_proc_progress(p.proc[0]);
         }
-        ck_assert_int_eq(dma_task_test(task[0]), DMA_AGAIN); /* rank 1 has not had a turn since rank 0 entered */
+        ck_assert_int_eq(dma_task_test(task[0]), DMA_AGAIN); /* rank 1 has had no turn since rank 0 entered */
         settle(&p, task[0], task[1]);
         for (int r = 0; r < 2; r++) {
             ck_assert_mem_eq(b[r], a[0], sizeof(a[0]));
@@ -504,7 +506,7 @@ START_TEST(sender_waits_for_its_readers)
 }
 END_TEST
 
-/* No task, nothing to poll: the component registers no callback. */
+/* There is no task and nothing to poll, so the component registers no callback. */
 START_TEST(idle_process_is_not_polled)
 {
     pair_t p = pair_begin();
@@ -516,7 +518,7 @@ START_TEST(idle_process_is_not_polled)
 }
 END_TEST
 
-/* Counts how often a call of rank 1 on these buffers searches for a GPU runtime. */
+/* Counts how often a call of rank 1 on these buffers looks for a GPU runtime. */
 static unsigned searches_of(pair_t *p, char *sent, char *received)
 {
     static char a, b[2];

@@ -1,4 +1,4 @@
-/* Pauses between the looks of a wait (node/pause.h): what they ask of the kernel, on a clock that the test moves. */
+/* Pauses between the polls of a wait (node/pause.h): their system calls, with a clock that the test moves. */
 #include <sched.h>
 #include <sys/resource.h>
 #include <time.h>
@@ -67,7 +67,7 @@ static void fake(double at)
     yields = sleeps = judgements = yields_after_sleep = 0;
 }
 
-/* From here on the clock runs by itself again: libcheck reads it too. */
+/* From here on the clock runs by itself again, because libcheck reads it too. */
 static void real(void)
 {
     faked = false;
@@ -124,7 +124,7 @@ END_TEST
 
 /* ---- waits that spin ---- */
 
-/* Does a wait that has lasted for a second sleep, because others use the core? */
+/* Does a wait that has lasted for a second sleep because others use the core? */
 static bool is_shared(void)
 {
     dma_pause_t pause = {.since = now - 1};
@@ -132,7 +132,7 @@ static bool is_shared(void)
     return dma_pause_shared(&pause);
 }
 
-/* Moves the clock by 20 ms, in which the thread ran for so long, and the kernel ran something else so many times. */
+/* Moves the clock by 20 ms, in which the thread ran for this time and the kernel ran other threads so many times. */
 static void pass(double running, int others)
 {
     now += 0.02;
@@ -148,7 +148,7 @@ START_TEST(shared_core_is_seen)
     ck_assert(!is_shared());
     pass(0.02, 1); /* a daemon */
     ck_assert(!is_shared());
-    pass(0.01, 3); /* one neighbour: slices of 3 ms */
+    pass(0.01, 3); /* one neighbor: slices of 3 ms */
     ck_assert(is_shared());
     pass(0.002, 1); /* ten */
     ck_assert(is_shared());
@@ -215,7 +215,7 @@ static void late_rank(rank_t *r)
     yields = sleeps = yields_after_sleep = 0;
     must(r, dma_comm_run(comm, &call) == DMA_OK, "%s", dma_comm_reason(comm));
     must(r, all[0] == 0 && all[1] == 1, "wrong data");
-    /* the progress of libthreads yields once, after each sleep */
+    /* the progress of libthreads yields once after each sleep */
     must(r, r->rank || yields_after_sleep <= sleeps, "%u yields although nothing moves", yields_after_sleep);
 }
 

@@ -1,6 +1,6 @@
 /*
- * Every row of the algorithm table with every operation it does, run by the plan interpreter over ranks, sizes, in place
- * or not, and seeds. What the engine makes of the same plans is in test_forms.c, but for a CHECK that fails.
+ * Every row of the table of variants with each of its operations: the plan interpreter runs it over ranks, sizes, in
+ * place or not, and seeds. What the engine does with the same plans is in test_forms.c, except a CHECK that fails.
  */
 #include <check.h>
 #include <inttypes.h>
@@ -21,17 +21,17 @@ extern const dma_variant_t dma_variant_swap, dma_variant_halves, dma_variant_hos
 #define MAX_CALLS 12
 #define CALLS     4
 #define CHUNK     64    /* bytes per trip here: many chunks in few bytes */
-#define GUESS     65536 /* of an all-to-all-v's blocks */
+#define GUESS     65536 /* of the blocks of an all-to-all-v */
 #define MAX_SIZES 64
 
-/* How the ranks of a call pass their buffers. MIXED: all-gathers only. */
+/* How the ranks of a call pass their buffers. MIXED: only all-gathers. */
 typedef enum placing { OUT_OF_PLACE, IN_PLACE, MIXED, PLACINGS } placing_t;
 
 /* One call of all ranks. */
 typedef struct scene {
     int variant, n;
-    uint32_t ways; /* of a GPU plan; 0: what the cost model says */
-    uint64_t head; /* the longest block that may go through a slot; 0: any that fits */
+    uint32_t ways; /* of a GPU plan; 0: what the cost model chooses */
+    uint64_t head; /* the longest block that may go through a slot; 0: the longest that fits */
     dma_coll_t coll;
     placing_t placing;
     dma_geom_t geom;
@@ -50,14 +50,9 @@ static uint32_t draw(uint32_t below)
     return (uint32_t)((x >> 33) % below);
 }
 
-static bool gathers(dma_coll_t coll)
-{
-    return coll == DMA_ALLGATHER || coll == DMA_ALLGATHERV;
-}
-
 static bool uneven(dma_coll_t coll)
 {
-    return coll == DMA_ALLGATHERV || coll == DMA_ALLTOALLV;
+    return dma_coll_sizes(coll) != DMA_SIZES_EQUAL;
 }
 
 static bool placed(placing_t placing, int rank)
@@ -67,7 +62,7 @@ static bool placed(placing_t placing, int rank)
 
 static const char *coll_name(dma_coll_t coll)
 {
-    static const char *const names[] = {DMA_COLLS(DMA_COLL_MPI)};
+    static const char *const names[] = {DMA_COLLS(DMA_COLL_FUNCTION)};
 
     return names[coll];
 }
@@ -99,8 +94,8 @@ static dma_plan_req_t request(const scene_t *s)
     gpu = dma_gpu_profile_default();
     return (dma_plan_req_t){.coll = s->coll,
                             .nranks = s->n,
-                            .in_place = s->placing == IN_PLACE && !gathers(s->coll),
-                            .bytes = s->coll == DMA_ALLTOALLV ? GUESS : largest(s),
+                            .in_place = s->placing == IN_PLACE && !dma_coll_gathers(s->coll),
+                            .bytes = dma_coll_sizes(s->coll) == DMA_SIZES_OWN ? GUESS : largest(s),
                             .cross_memory = true,
                             .ranks_per_core_x16 = 16,
                             .geom = s->geom,
@@ -111,7 +106,7 @@ static dma_plan_req_t request(const scene_t *s)
                             .queues = s->ways};
 }
 
-/* The blocks of a call: all of `bytes`; in a v-operation, `mixed`, some are empty and some of other sizes. */
+/* The blocks of a call: all of `bytes`. In a v-operation, with `mixed`, some are empty and some have other sizes. */
 static void fill(scene_t *s, uint64_t bytes, bool mixed)
 {
     int n = s->n;
@@ -126,7 +121,7 @@ static void fill(scene_t *s, uint64_t bytes, bool mixed)
     }
     for (int i = 0; i < n; i++) {
         for (int k = 0; k < n; k++) {
-            if (gathers(s->coll)) {
+            if (dma_coll_gathers(s->coll)) {
                 s->bytes[i * n + k] = s->bytes[i * n];
             } else if (s->placing == IN_PLACE && k < i) {
                 s->bytes[i * n + k] = s->bytes[k * n + i];
@@ -135,7 +130,7 @@ static void fill(scene_t *s, uint64_t bytes, bool mixed)
     }
 }
 
-/* The plans of all ranks; false where the variant says that it does not fit. */
+/* The plans of all ranks. False if the variant says that it does not fit. */
 static bool build_plans(scene_t *s)
 {
     dma_profile_t profile = dma_profile_default();
@@ -160,7 +155,7 @@ static bool build_plans(scene_t *s)
         ck_assert_int_eq(plan->coll, s->coll);
         ck_assert_int_eq(plan->in_place, req.in_place);
         ck_assert_int_eq(plan->gpu, dma_variants[s->variant]->gpu);
-        ck_assert_uint_le(plan->nprogs, 2 * (unsigned)s->n + 1); /* the core has room for so many cursors */
+        ck_assert_uint_le(plan->nprogs, 2 * (unsigned)s->n + 1); /* the core has room for this number of cursors */
         s->plans[r] = plan;
     }
     return true;
@@ -197,7 +192,7 @@ static void run(const scene_t *s, interp_job_t *job, interp_error_t expected)
                   s->geom.ring_depth, s->geom.chunk_depth, s->chunk, interp_error_name(expected), report.text);
 }
 
-/* Several calls of one variant and operation on one communicator, the v-operations with other counts in every call. */
+/* Several calls of one variant and operation on one communicator. v-operations have other counts in every call. */
 static bool run_calls(const scene_t *pattern, uint64_t bytes, int seeds)
 {
     static scene_t scenes[CALLS];
@@ -208,7 +203,7 @@ static bool run_calls(const scene_t *pattern, uint64_t bytes, int seeds)
         scenes[c] = *pattern;
         fill(&scenes[c], bytes, uneven(pattern->coll) && c);
         if (!build_plans(&scenes[c])) {
-            ck_assert_int_eq(c, 0); /* smaller blocks fit where larger ones do */
+            ck_assert_int_eq(c, 0); /* smaller blocks fit where larger ones fit */
             return false;
         }
         calls[c] = call_of(&scenes[c]);
@@ -249,17 +244,17 @@ static size_t around(uint64_t *sizes, size_t n, uint64_t limit)
     return n;
 }
 
-/* Sizes around every limit that a variant has in an operation of n ranks. */
+/* Sizes around every limit of a variant in an operation of n ranks. */
 static size_t interesting(dma_coll_t coll, int n, dma_geom_t geom, uint64_t limit, uint64_t *sizes)
 {
     uint64_t others = n > 1 ? (uint64_t)n - 1 : 1, slot = geom.slot_bytes / others / 8 * 8, head = 0;
     size_t k = around(sizes, 0, 0);
 
-    if (gathers(coll)) {
+    if (dma_coll_gathers(coll)) {
         k = around(sizes, around(sizes, k, 32), DMA_LINE_BYTES);
         k = around(sizes, k, geom.slot_bytes);
     } else {
-        head = (coll == DMA_ALLTOALLV ? slot - 16 : slot) / 16 * 16;
+        head = (dma_coll_sizes(coll) == DMA_SIZES_OWN ? slot - 16 : slot) / 16 * 16;
         head = limit && limit < head ? limit : head;
         k = around(sizes, around(sizes, k, DMA_LINE_BYTES / others / 8 * 8), slot);
         k = around(sizes, k, head);
@@ -279,7 +274,7 @@ static bool only_out_of_place(int variant, dma_coll_t coll)
 {
     const dma_variant_t *v = dma_variants[variant];
 
-    return !gathers(coll) && (v == &dma_variant_host_reach || (v->gpu && !only_in_place(variant)));
+    return !dma_coll_gathers(coll) && (v == &dma_variant_host_reach || (v->gpu && !only_in_place(variant)));
 }
 
 /* All variants, operations, ranks and placings. */
@@ -300,7 +295,7 @@ START_TEST(every_variant)
         s.head = s.n % 3 ? 0 : 1 + draw(40);
         nsizes = interesting(s.coll, s.n, s.geom, s.head, sizes);
         for (size_t k = 0; k < nsizes; k++) {
-            for (int p = 0; p < (gathers(s.coll) ? PLACINGS : MIXED); p++) {
+            for (int p = 0; p < (dma_coll_gathers(s.coll) ? PLACINGS : MIXED); p++) {
                 if ((k + (size_t)s.n + (size_t)p) % share) {
                     continue;
                 }
@@ -320,7 +315,7 @@ START_TEST(every_variant)
     if (!only_out_of_place(s.variant, s.coll)) {
         ck_assert_msg(ran[IN_PLACE] >= 15 / UNIT_SHARE, "%s, %s hardly ran in place", name, coll_name(s.coll));
     }
-    if (gathers(s.coll)) {
+    if (dma_coll_gathers(s.coll)) {
         ck_assert_msg(ran[MIXED] >= 15 / UNIT_SHARE, "%s, %s hardly ran mixed", name, coll_name(s.coll));
     }
 }
@@ -331,7 +326,8 @@ static bool is_of_a_peer(const dma_plan_t *plan, const dma_operand_t *o)
     return o->rank != plan->rank && (o->base == DMA_BASE_SEND || o->base == DMA_BASE_RECV);
 }
 
-/* A core can read peers' buffers where a loop has a second way, and write to none. The interpreter is not so strict. */
+/* A core may read a peer's buffers where a loop has a fallback path, and may not write any. The interpreter would
+ * allow more. */
 START_TEST(peers_buffers)
 {
     const dma_variant_t *v = dma_variants[_i / DMA_COLL_COUNT];
@@ -378,7 +374,7 @@ START_TEST(every_geometry)
             s.chunk = 1;
             ran[s.coll] += run_calls(&s, 9, 2);
             s.chunk = 256;
-            ran[s.coll] += run_calls(&s, 256 + (gathers(s.coll) ? 0 : 300), 2);
+            ran[s.coll] += run_calls(&s, 256 + (dma_coll_gathers(s.coll) ? 0 : 300), 2);
             s.placing = OUT_OF_PLACE;
         }
     }
@@ -389,7 +385,7 @@ START_TEST(every_geometry)
 }
 END_TEST
 
-/* Calls of all operations and variants and of changing sizes, one after the other on one communicator. */
+/* Calls of all operations and variants and of changing sizes, one after the other, on one communicator. */
 START_TEST(mixed_calls)
 {
     static const uint64_t sizes[] = {0, 8, 96, 64, 250, 700};
@@ -409,7 +405,7 @@ START_TEST(mixed_calls)
                                .coll = (dma_coll_t)draw(DMA_COLL_COUNT),
                                .geom = geom,
                                .chunk = c % 2 ? 32 : CHUNK};
-                s->placing = (placing_t)draw(gathers(s->coll) ? PLACINGS : MIXED);
+                s->placing = (placing_t)draw(dma_coll_gathers(s->coll) ? PLACINGS : MIXED);
                 fill(s, sizes[draw(6)], uneven(s->coll));
                 while (!build_plans(s)) {
                     s->variant = (s->variant + 1) % variants;
@@ -428,7 +424,7 @@ START_TEST(mixed_calls)
 }
 END_TEST
 
-/* One rank expects a byte more or less than another one sends it: it learns so, whoever runs first. */
+/* One rank expects a byte more or less than another rank sends. It gets the error, whichever rank runs first. */
 START_TEST(unequal_sides)
 {
     unsigned ran = 0;
@@ -454,7 +450,8 @@ START_TEST(unequal_sides)
             takes[k] = s.bytes[k % n * n + k / n];
         }
         takes[dst * n + src] += i % 2 && (s.placing == OUT_OF_PLACE || uneven(s.coll)) ? 1 : (uint64_t)-1;
-        if (s.placing == IN_PLACE && !gathers(s.coll)) { /* one buffer: the plans of `dst` still have to fit it */
+        if (s.placing == IN_PLACE &&
+            !dma_coll_gathers(s.coll)) { /* one buffer: the plans of `dst` must still match it */
             s.bytes[dst * n + src] = takes[dst * n + src];
         }
         call = call_of(&s);
@@ -469,7 +466,7 @@ START_TEST(unequal_sides)
 }
 END_TEST
 
-/* A plan in words, in memory of its own. */
+/* A plan as text. The caller frees it. */
 static char *words(const scene_t *pattern, uint64_t bytes, int rank)
 {
     scene_t s = *pattern;
@@ -486,7 +483,7 @@ static char *words(const scene_t *pattern, uint64_t bytes, int rank)
     return text;
 }
 
-/* The core keeps one plan per operation, variant and in place, for all sizes. */
+/* The core keeps one plan for each operation and variant, in place and out of place, for all sizes. */
 START_TEST(one_plan_for_all_sizes)
 {
     for (int i = 0; i < DMA_COLL_COUNT * 2 * 5; i++) {
@@ -507,7 +504,7 @@ START_TEST(one_plan_for_all_sizes)
 }
 END_TEST
 
-/* A request that the table refuses is refused by name, and a plan for it is never asked for. */
+/* The table refuses a request by name, and no plan for it is asked for. */
 START_TEST(limits)
 {
     scene_t s = {.n = 4, .geom = geometry(2, 2)};
@@ -549,7 +546,7 @@ START_TEST(limits)
 }
 END_TEST
 
-/* Rank 0 expects a byte more or less than rank 1 sends to it. Rank 1 may succeed or learn of the failure. */
+/* Rank 0 expects a byte more or less than rank 1 sends. Rank 1 may succeed, or get the error. */
 static void unequal_body(rank_t *r)
 {
     const int *wrong = r->job->arg;

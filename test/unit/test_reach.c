@@ -1,6 +1,6 @@
 /*
- * Blocks that are read where their owner says that they are (host_reach): who waits for whom, and memory that cannot be
- * read, or not any more.
+ * Blocks that are read at the address that their owner publishes (host_reach): which rank waits for which, and memory
+ * that cannot be read, or cannot be read any more.
  */
 #include <check.h>
 #include <stdio.h>
@@ -27,7 +27,7 @@ typedef struct duo {
     int counts[2][2]; /* of the sender, by receiver */
 } duo_t;
 
-/* Posts a call of one rank; from [1 - r] it takes what that sends. */
+/* Posts a call of one rank. It receives what [1 - r] sends. */
 static void post(duo_t *d, int r)
 {
     static const int displs[] = {0, APART}; /* read when the call is posted */
@@ -125,7 +125,7 @@ static void duo_end(duo_t *d)
     group_destroy(d->group);
 }
 
-/* A rank leaves when its block has been read; one whose blocks are small needs nobody to come again. */
+/* A rank leaves when its block has been read. A rank with small blocks does not wait for a second synchronisation. */
 START_TEST(owner_waits_for_its_reader)
 {
     duo_t d = duo_begin();
@@ -135,7 +135,7 @@ START_TEST(owner_waits_for_its_reader)
         post(&d, 1);
         post(&d, 0);
         turns(&d, 0, 100);
-        ck_assert_int_eq(dma_task_test(d.task[0]), DMA_AGAIN); /* rank 1 has had no turn since rank 0 has entered */
+        ck_assert_int_eq(dma_task_test(d.task[0]), DMA_AGAIN); /* rank 1 has had no turn since rank 0 entered */
         check_received(&d, tag, 0);
         settle(&d);
         check_received(&d, tag, 1);
@@ -144,7 +144,7 @@ START_TEST(owner_waits_for_its_reader)
         post(&d, 1);
         post(&d, 0);
         turns(&d, 0, 100);
-        ck_assert_int_eq(dma_task_test(d.task[0]), DMA_OK); /* what it has sent was small */
+        ck_assert_int_eq(dma_task_test(d.task[0]), DMA_OK); /* what it sent was small */
         settle(&d);
         check_received(&d, tag, 0);
         check_received(&d, tag, 1);
@@ -154,7 +154,8 @@ START_TEST(owner_waits_for_its_reader)
 }
 END_TEST
 
-/* Of an all-to-all-v the programs of pairs whose blocks ride in slots have no turn: they would be most of a small call. */
+/* In an all-to-all-v, the programs of pairs whose blocks go through slots have no turn: they would be most of a
+ * small call. */
 START_TEST(heads_run_alone)
 {
     duo_t d = duo_begin();
@@ -175,7 +176,7 @@ START_TEST(heads_run_alone)
 }
 END_TEST
 
-/* A turn reads one piece of 1 MiB: others have theirs in between. */
+/* One turn reads one piece of 1 MiB, so that others have turns in between. */
 START_TEST(pieces)
 {
     duo_t d = duo_begin();
@@ -195,7 +196,7 @@ START_TEST(pieces)
 }
 END_TEST
 
-/* A rank that has failed gives its buffer back: what is read then is no result. */
+/* After a failure a rank may reuse its buffer: what is read from it then is not a result. */
 START_TEST(owner_fails)
 {
     duo_t d = duo_begin();
@@ -219,13 +220,13 @@ END_TEST
 
 enum { MOST_RANKS = 8, ROOM = 1100001 };
 
-static int large; /* read in more than one piece, if at all */
+static int large; /* read in more than one piece, if it is read */
 
 static int bytes_of(uint64_t tag, int from, int to)
 {
     static const int sizes[] = {0, 100, 20000, 300000, 70000};
 
-    if (tag >= 15) { /* more chunks past the ring than it has buffers, then some into it */
+    if (tag >= 15) { /* more chunks than the ring has buffers after its end, then some chunks into it */
         return tag < 21 ? large : 8000;
     }
     return sizes[(tag * 3 + (uint64_t)from * 2 + (uint64_t)to) % 5];
@@ -266,8 +267,8 @@ static void exchanges(rank_t *r)
     }
 }
 
-/* Reads fail from the n-th on, or the n-th alone: what cannot be read comes through shared memory, and a line says so, once per
- * rank. */
+/* Reads fail from number n on, or read n alone fails. What cannot be read comes through shared memory, and each
+ * rank reports it once. */
 START_TEST(refused)
 {
     fail_cross_once = _i;
@@ -285,7 +286,7 @@ START_TEST(refused)
             ck_assert_int_le(reports_count("refused"), n);
             ck_assert(!_i || reports_count("refused") == 1);
             ck_assert_int_eq(reports_count("refusals"), n);
-            ck_assert_int_ge(reports_count("forced"), 1); /* nobody tries any more */
+            ck_assert_int_ge(reports_count("forced"), 1); /* no rank tries it again */
         }
     }
 }
@@ -297,7 +298,7 @@ START_TEST(not_refused)
 
     snprintf(job.params.variant, sizeof(job.params.variant), "host_reach");
     job.params.chunk_depth = 2;   /* rings of four buffers, */
-    job.params.slot_bytes = 4096; /* and blocks that go there */
+    job.params.slot_bytes = 4096; /* and blocks that go through them */
     large = ROOM - 1;
     threads_run(&job);
     ck_assert_int_eq(reports_count("refused"), 0);
@@ -305,7 +306,7 @@ START_TEST(not_refused)
 }
 END_TEST
 
-/* Persistent all-gathers of blocks that no slot takes. */
+/* Persistent all-gathers of blocks that are too large for slots. */
 static void note(void *ended, dma_status_t status)
 {
     *(int *)ended += status == DMA_OK ? 1 : 100;
@@ -337,7 +338,7 @@ static void starts(rank_t *r)
     free(recv);
 }
 
-/* In a communicator of their own, with little memory: reading is one of the ways there too, and so is being refused. */
+/* In a channel, with little memory. Reading is one of its ways too, and can be refused. */
 START_TEST(persistent)
 {
     for (int n = 2; n < 7; n += 4) {

@@ -1,6 +1,6 @@
 /*
- * Plans that read blocks where their owner says that they are (host_reach): with faults, which the interpreter must find; and
- * when they are made.
+ * Plans that read blocks at the address that their owner publishes (host_reach): with mistakes, which the interpreter
+ * must find; and when they are chosen.
  */
 #include <check.h>
 
@@ -15,7 +15,7 @@ extern const dma_variant_t dma_variant_host_pair, dma_variant_host_reach;
 #define N     3
 #define CALLS 2
 
-/* ---- plans with faults ---- */
+/* ---- plans with mistakes ---- */
 
 static const dma_geom_t geom = {
     .ring_depth = 2, .slot_bytes = 256, .chunk_bytes = 4096, .chunk_depth = 2, .pair_bytes = 512, .pair_depth = 2};
@@ -149,10 +149,10 @@ static const struct {
 };
 #define FAULTS (sizeof(faults) / sizeof(faults[0]))
 
-/* Only all-to-all-v tells peers where its blocks are. */
+/* Only an all-to-all-v publishes the addresses of blocks to peers. */
 static bool is_there(dma_coll_t coll, size_t fault)
 {
-    return coll == DMA_ALLTOALLV || faults[fault].where != tells;
+    return dma_coll_sizes(coll) == DMA_SIZES_OWN || faults[fault].where != tells;
 }
 
 static dma_plan_t *faulty_plan(dma_coll_t coll, int rank, size_t fault)
@@ -182,7 +182,7 @@ static void interpret(dma_coll_t coll, const dma_plan_t *const *plans, uint64_t 
         .nranks = N, .geom = geom, .calls = call, .ncalls = CALLS, .outstanding = 1, .flags = 0, .seed = seed};
 
     for (int i = 0; i < N * N; i++) {
-        bytes[i] = coll == DMA_ALLTOALLV ? (uint64_t)(700 + 50 * i) : 900;
+        bytes[i] = dma_coll_sizes(coll) == DMA_SIZES_OWN ? (uint64_t)(700 + 50 * i) : 900;
     }
     for (int c = 0; c < CALLS; c++) {
         call[c] = (interp_call_t){.plans = plans, .chunk = 100, .bytes = bytes};
@@ -219,7 +219,7 @@ START_TEST(faults_are_found)
 }
 END_TEST
 
-/* A plan that reads peers' memory says so. */
+/* A plan that reads peers' memory must say so. */
 START_TEST(it_streams)
 {
     dma_plan_t *plan = plan_of(DMA_ALLGATHER, 0);
@@ -232,7 +232,7 @@ START_TEST(it_streams)
 }
 END_TEST
 
-/* What a program does outside of its loop is done where the loop has no trips, or another program does it. */
+/* What a program does outside of its loop must also be done if the loop has no trips, unless another program does it. */
 START_TEST(loops_alone)
 {
     for (dma_coll_t coll = DMA_ALLGATHER; coll < DMA_COLL_COUNT; coll++) {
@@ -267,7 +267,7 @@ START_TEST(fits)
     ck_assert_int_ne(v->unfit(&req), DMA_REASON_NONE);
     req.coll = DMA_ALLGATHER;
     ck_assert_int_eq(v->unfit(&req), DMA_REASON_NONE);
-    for (req.nranks = 2; req.nranks <= 256; req.nranks++) { /* what a persistent call has */
+    for (req.nranks = 2; req.nranks <= 256; req.nranks++) { /* the geometry of a persistent call */
         req.geom = (dma_geom_t){.ring_depth = 4, .slot_bytes = 64, .pair_depth = 4, .pair_bytes = 1024};
         ck_assert_int_eq(v->unfit(&req), DMA_REASON_NONE);
     }
@@ -275,7 +275,7 @@ START_TEST(fits)
     req.cross_memory = false;
     ck_assert_int_ne(v->unfit(&req), DMA_REASON_NONE);
     req = good;
-    req.geom.pair_bytes = 0; /* a tail that is refused needs them */
+    req.geom.pair_bytes = 0; /* a tail that is refused needs pair buffers */
     ck_assert_int_ne(v->unfit(&req), DMA_REASON_NONE);
     req = good;
     req.geom.slot_bytes = 3 * 8;
@@ -285,7 +285,7 @@ START_TEST(fits)
 }
 END_TEST
 
-/* The choice is made for blocks of 64 KiB, by what copies cost there. */
+/* The choice is made for blocks of 64 KiB, with the costs of copies there. */
 START_TEST(chosen_where_copies_are_dear)
 {
     dma_profile_t profile = dma_profile_default();

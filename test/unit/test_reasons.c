@@ -1,6 +1,6 @@
 /*
- * Ways out of the fast path that no other test takes: each is counted by its reason. test/reasons.sh looks for a test of every
- * reason.
+ * Reasons to leave the fast path that no other test causes. The test checks that each is counted. test/reasons.sh
+ * looks for a test of every reason.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +22,7 @@
 
 /* ---- device memory ---- */
 
-/* The send and the receive side of an all-gather; of a kind that the runtime says. */
+/* The send and the receive side of an all-gather, of a kind of memory that the runtime reports. */
 typedef struct memory {
     dma_gpu_kind_t send, recv;
     int send_device; /* behind the rank's own */
@@ -52,7 +52,7 @@ static void gather(rank_t *r)
     }
 }
 
-/* Expected of every rank. */
+/* Expected on every rank. */
 static void run_gather(memory_t m, dma_reason_t reason)
 {
     job_t job = call_job(RANKS, gather, NULL);
@@ -121,7 +121,7 @@ START_TEST(memory_without_a_handle)
 }
 END_TEST
 
-/* Datatypes: with rows that the engine does not copy, and in place. */
+/* Datatypes whose rows the engine does not copy, and datatypes in place. */
 static void vectors(rank_t *r)
 {
     call_spec_t spec = {.coll = DMA_ALLTOALL,
@@ -153,7 +153,7 @@ START_TEST(datatypes)
 }
 END_TEST
 
-/* A communicator that is not served: messages know no device memory. */
+/* A communicator that is not served: messages cannot use device memory. */
 static void post_aside(rank_t *r)
 {
     char *memory = fake_gpu_alloc(DMA_GPU_DEVICE_PLAIN, r->rank, RANKS * BYTES);
@@ -177,7 +177,7 @@ START_TEST(not_served)
     job.params.arena_bytes = 0;
     call_run_job(&job);
     ck_assert_uint_eq(reasons_count(DMA_REASON_staged_aside), RANKS);
-    ck_assert_uint_eq(reasons_count(DMA_REASON_arena_zero), 2 * RANKS); /* no file either */
+    ck_assert_uint_eq(reasons_count(DMA_REASON_arena_zero), 2 * RANKS); /* a file is no way out either */
 }
 END_TEST
 
@@ -198,7 +198,7 @@ START_TEST(engine_that_is_not_there)
 }
 END_TEST
 
-/* ---- the engine sdma, and where its device is ---- */
+/* ---- the engine sdma, and the place of its device ---- */
 
 static dma_status_t no_pci(int device, dma_gpu_pci_t *pci)
 {
@@ -259,7 +259,7 @@ END_TEST
 
 /* ---- set-up ---- */
 
-/* What rank 1 publishes, or what is found of it, is wrong. */
+/* What rank 1 publishes, or what others find of it, is wrong. */
 static enum { RIGHT, OTHER_VERSION, WRONG_LAYOUT, OUTSIDE } wrong;
 
 void *__real_dma_bootstrap_record(const dma_bootstrap_t *exchange, int rank);
@@ -269,7 +269,7 @@ void *__wrap_dma_bootstrap_record(const dma_bootstrap_t *exchange, int rank)
     void *record = __real_dma_bootstrap_record(exchange, rank);
 
     if (wrong == OTHER_VERSION && rank == 1) {
-        *(uint32_t *)record ^= 0x100; /* of INFO the version; of RESULT not 0 */
+        *(uint32_t *)record ^= 0x100; /* in INFO, the version; in RESULT, not 0 */
     }
     return record;
 }

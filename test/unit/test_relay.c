@@ -1,7 +1,8 @@
 /*
- * Device memory between nodes, with ranks, devices, engines and a network that are threads and memory: what comes out, in
- * every mixture of memory; that slots are few, copies go on while messages travel, and what a node's ranks exchange goes
- * from device to device; what happens when something of it cannot be had, or fails.
+ * Device memory between nodes. Ranks, devices and engines are threads, and the network is memory. The tests check the
+ * data for every mixture of memory; that there are few slots; that copies go on while messages travel; that data
+ * between ranks of one node goes from device to device; and what happens when a resource is missing or an operation
+ * fails.
  */
 #include <malloc.h>
 #include <sched.h>
@@ -24,7 +25,7 @@
 
 /* ---- counters ---- */
 
-static _Atomic long held, most_held; /* bytes that have been taken and not given back */
+static _Atomic long held, most_held; /* bytes that were taken and not returned */
 
 void *__real_malloc(size_t bytes);
 void *__real_calloc(size_t n, size_t bytes);
@@ -114,7 +115,7 @@ static void turn(rank_t *r)
 
 /* ---- data ---- */
 
-/* Every rank draws what its sides are, call by call; sometimes all have device memory. */
+/* Each rank draws its sides in each call. Sometimes all ranks have device memory. */
 static void any_memory(rank_t *r)
 {
     static const size_t most[] = {50, 5000, 3 * PIECE + 100};
@@ -166,7 +167,8 @@ static void ended(void *arg, dma_status_t status)
     atomic_store((_Atomic int *)arg, status == DMA_OK ? 1 : -1);
 }
 
-/* Several non-blocking calls under way on two communicators, begun in different orders on different ranks; persistent ones. */
+/* Several non-blocking calls in flight on two communicators, begun in different orders on different ranks; and
+ * persistent calls. */
 static void other_forms(rank_t *r)
 {
     dma_comm_t *comms[2] = {open_comm(r), open_comm(r)};
@@ -230,8 +232,8 @@ END_TEST
 
 /* ---- slots ---- */
 
-/* One message of many pieces, and in place a message for each of 256 parts of a block, each of two pieces, of which two may
- * be sent before what is to come. */
+/* One message of many pieces. In place: a message for each of the 256 parts of a block, of two pieces each, of
+ * which two may be sent before the data that replaces them arrives. */
 static const struct {
     const char *variant;
     size_t bytes;
@@ -239,7 +241,7 @@ static const struct {
 } large[] = {{"cluster_transpose", 48 * PIECE, 48, DMA_RELAY_SLOTS},
              {"cluster_split", DMA_CLUSTER_PIECES *(PIECE + 4096), 2 * DMA_CLUSTER_PIECES, 4}};
 
-/* Rank 1 comes late: rank 0 fills slots all the same while its first messages wait, as many as it may, and no more. */
+/* Rank 1 comes late. Rank 0 fills slots while its first messages wait, as many as it may, and no more. */
 static void one_is_late(rank_t *r)
 {
     int k = *(const int *)r->job->arg;
@@ -296,7 +298,7 @@ START_TEST(copies_overlap_messages)
 }
 END_TEST
 
-#define MOST_HELD 200000 /* bytes, of all ranks; a copy of one rank's buffer would be far more */
+#define MOST_HELD 200000 /* bytes, of all ranks; a copy of the buffer of one rank would be much more */
 
 static const char *const makers[] = {"host_register", "alloc", "stream_create", "event_create"};
 
@@ -310,7 +312,7 @@ static unsigned made(void)
     return all;
 }
 
-/* Calls far larger than the slots take no memory that the first has not, and none that grows with them. */
+/* Calls that are much larger than the slots need no memory beyond that of the first call, and none that grows with them. */
 static void again_and_again(rank_t *r)
 {
     const call_spec_t *spec = r->job->arg;
@@ -346,7 +348,7 @@ START_TEST(nothing_is_allocated_in_repeated_calls)
     job_t job = relay_job(&shapes[0], again_and_again, "auto");
 
     job.arg = &spec;
-    wire_late(); /* it takes copies of messages otherwise */
+    wire_late(); /* otherwise it copies messages */
     run_job(&job);
 }
 END_TEST
@@ -360,7 +362,7 @@ static unsigned runs_of_engines(const dma_comm_t *comm)
     return local ? call_runs(local) : 0;
 }
 
-/* What a node's ranks exchange is the engines' business, unless one of them has host memory. */
+/* Engines exchange the data between ranks of one node, unless one of these ranks uses host memory. */
 static void local_parts(rank_t *r)
 {
     dma_comm_t *comm = open_comm(r);
@@ -368,9 +370,9 @@ static void local_parts(rank_t *r)
     for (int coll = 0; coll < DMA_COLL_COUNT; coll++) {
         for (int in_place = 0; in_place < 2; in_place++) {
             call_spec_t spec = on_device((dma_coll_t)coll, in_place, 2 * PIECE + 5);
-            bool v =
-                coll == DMA_ALLGATHERV || coll == DMA_ALLTOALLV; /* a rank may have no bytes, so no device memory */
-            unsigned before = runs_of_engines(comm), copies = fake_gpu_calls("copy"); /* those that wait: of staging */
+            bool v = dma_coll_sizes(coll) != DMA_SIZES_EQUAL; /* a rank may have no bytes, so no device memory */
+            /* copies that the caller waits for: those of staging */
+            unsigned before = runs_of_engines(comm), copies = fake_gpu_calls("copy");
             call_t *c = call_make(r, &spec);
 
             threads_barrier(r);
@@ -409,7 +411,7 @@ START_TEST(nodes_use_their_engines)
 }
 END_TEST
 
-/* ---- what cannot be had, and what fails ---- */
+/* ---- missing resources, and failures ---- */
 
 static void without_slots(rank_t *r)
 {
@@ -448,7 +450,7 @@ END_TEST
 
 static const char *const breakable[] = {"copy_async", "event_record", "event_query", NULL};
 
-/* A copy that fails, or an engine that stands still, fails the call on all ranks, and nothing of it is left. */
+/* A copy that fails, or an engine that stops, fails the call on all ranks, and nothing of it is left. */
 static void engine_breaks(rank_t *r)
 {
     const char *function = *(const char *const *)r->job->arg;
@@ -520,7 +522,7 @@ START_TEST(a_rank_is_gone)
 }
 END_TEST
 
-/* By whole messages: each of them fits. */
+/* As whole messages: each of them fits. */
 static void unequal(rank_t *r)
 {
     call_spec_t spec = on_device(DMA_ALLTOALL, false, (size_t)(2 + r->rank) * PIECE);
@@ -542,7 +544,8 @@ START_TEST(sizes_that_differ_by_pieces)
 }
 END_TEST
 
-/* The process lets go of a relay with a copy that its engine has not begun: what is copied then goes where it was to. */
+/* The process gives up a relay while its engine has not begun a copy. When the copy runs later, its destination
+ * still exists. */
 __attribute__((weak)) void __lsan_disable(void);
 START_TEST(late_at_the_end)
 {
@@ -554,7 +557,7 @@ START_TEST(late_at_the_end)
     char *device = fake_gpu_alloc(DMA_GPU_DEVICE_PLAIN, 0, PIECE);
 
     if (__lsan_disable) {
-        __lsan_disable(); /* what the runtime makes for the relay is left */
+        __lsan_disable(); /* what the runtime allocates for the relay is left */
     }
     memset(device, 7, PIECE);
     dma_budget_init(&proc.budget, &threads_counters, UINT64_MAX, UINT64_MAX);
@@ -571,7 +574,7 @@ START_TEST(late_at_the_end)
         usleep(1000);
     }
     ck_assert_int_eq(slot[PIECE - 1], 7);
-    /* the fake machine is not stopped: it would complain about the stream */
+    /* the fake machine is not stopped: it would report the stream as a misuse */
 }
 END_TEST
 

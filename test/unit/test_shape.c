@@ -1,4 +1,5 @@
-/* Shapes of blocks: what has one, and that copies between two are cut into rectangles that move every byte once. */
+/* Shapes of blocks: which blocks have one, and that a copy between two shapes is cut into rectangles that move
+ * every byte once. */
 #include <check.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -36,7 +37,7 @@ START_TEST(vectors)
     dma_shape_t s;
 
     ck_assert(dma_shape_from_rows(&l, 1, 68, &s) && is(&s, 8, 0, 20, 0));
-    ck_assert(dma_shape_from_rows(&l, 3, 80, &s) && is(&s, 8, 0, 20, 0));  /* the extent goes on */
+    ck_assert(dma_shape_from_rows(&l, 3, 80, &s) && is(&s, 8, 0, 20, 0));  /* the extent is longer than the data */
     ck_assert(dma_shape_from_rows(&l, 3, 68, &s) && is(&s, 8, 4, 20, 68)); /* planes */
     ck_assert(dma_shape_from_rows(&l, 2, 8, &s) && is(&s, 8, 4, 20, 8));   /* planes beside each other */
     ck_assert(!dma_shape_from_rows(&l, 2, 7, &s) && !dma_shape_from_rows(&l, 2, 0, &s) &&
@@ -114,7 +115,7 @@ static dma_shape_t draw(uint64_t bytes)
     return s;
 }
 
-/* By the definition: where byte x of a block is. */
+/* By the definition: the place of byte x of a block. */
 static uint64_t where(const dma_shape_t *s, uint64_t x)
 {
     uint64_t row = s->row ? x / s->row : 0, rows = s->rows ? s->rows : UINT64_MAX;
@@ -169,7 +170,7 @@ START_TEST(moves_every_byte_once)
             n++;
         }
         ck_assert(!memcmp(got, want, ARENA));
-        /* the count is no more than a guess, but not out of all proportion */
+        /* the count may be a guess, if it is not far off */
         ck_assert(n <= 8 * dma_cut_count(&d, &s, to - from) + 8);
         done++;
     }
@@ -203,7 +204,7 @@ START_TEST(few)
     ck_assert_uint_eq(rects(r64, r96, 19200), 4);
     ck_assert_uint_eq(rects(dense, column, 80000), 100);
     ck_assert_uint_eq(rects(column, column, 80000), 100);
-    ck_assert_uint_eq(rects(dense, pairs, 16000), 2); /* every first row, every second */
+    ck_assert_uint_eq(rects(dense, pairs, 16000), 2); /* every first row, every second row */
     ck_assert_uint_eq(rects(pairs, dense, 16000), 2);
     ck_assert_uint_eq(rects(pairs, r64, 16000), 8);
 }

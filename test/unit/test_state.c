@@ -1,4 +1,4 @@
-/* What a process says of itself to coll_dma_state: the words, the rows, and when they are written. */
+/* What a process publishes about itself for coll_dma_state: the words, the rows, and when they are written. */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -32,7 +32,7 @@ START_TEST(words_name_the_ranks)
                      "rank 0 has waited 1.2 s in the set-up (entry) on X for a message of ranks 1, 2 and 3");
     ck_assert_str_eq(words_of(DMA_WAIT_NONE, 0, 7), "rank 0 has waited 1.2 s in all-to-all, call 7 (entry) on X");
     ck_assert_ptr_nonnull(strstr(words_of(DMA_WAIT_RANK, DMA_WAIT_RANKS + 5, 7), " for ranks 1, 2, "));
-    /* a rank that is not named is counted as often as it is added: here twice */
+    /* a rank that is not named is counted as often as it is added: twice here */
     ck_assert_ptr_nonnull(strstr(words_of(DMA_WAIT_RANK, DMA_WAIT_RANKS + 5, 7), ", 16 and 10 others"));
 }
 END_TEST
@@ -59,7 +59,7 @@ static void gather(rank_t *r)
     must(r, dma_comm_run(r->comms[0], &call) == DMA_OK, "gathered");
 }
 
-/* Rank 2 looks at the rows of the others while they wait for it. */
+/* Rank 2 reads the rows of the others while they wait for it. */
 static void late_rank(rank_t *r)
 {
     static dma_state_row_t *rows[3];
@@ -97,14 +97,14 @@ START_TEST(a_long_wait_is_shown)
 }
 END_TEST
 
-/* Short waits write nothing: the version stays what the set-up has left. */
+/* Short waits write nothing: the version is still that of the set-up. */
 static void busy_rank(rank_t *r)
 {
     uint32_t version;
 
     gather(r);
     version = atomic_load(&r->comms[0]->row->version);
-    r->comms[0]->since = 100; /* a wait of half the time; the last one that was shown is long ago */
+    r->comms[0]->since = 100; /* a wait of half the time; the last published wait was long ago */
     r->comms[0]->shown = 0;
     dma_state_show_wait(r->comms[0], 100 + DMA_STATE_LONG / 2);
     must(r, atomic_load(&r->comms[0]->row->version) == version && version % 2 == 0, "version %u", version);
@@ -118,7 +118,7 @@ START_TEST(a_short_wait_is_not)
 }
 END_TEST
 
-/* Rows are taken, given back and taken again; where there are none left, communicators work without. */
+/* Rows are taken, released and taken again. If no row is free, a communicator works without one. */
 START_TEST(rows_are_used_again)
 {
     static dma_comm_t comms[DMA_STATE_ROWS + 2];

@@ -1,7 +1,7 @@
 /*
- * The stream engine on a fake runtime, whose streams are late and run in any order: whole collectives of 2 to 5 ranks in
- * device memory, every byte compared; the runtime calls that one costs; calls of the runtime that fail; and when the own
- * block is echoed.
+ * The stream engine on a fake runtime, whose streams are late and run in any order. Whole collectives of 2 to 5 ranks
+ * in device memory, with every byte compared; the runtime calls of one collective; runtime calls that fail; and the
+ * echo of the own block.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 #include "plan/profile.h"
 
 #define MOST_RANKS 5
-#define MARGIN     64 /* bytes before and behind a buffer, which nobody may touch */
+#define MARGIN     64 /* bytes on both sides of a buffer, which nobody may change */
 #define GAP        0xee
 
 /* ---- one call, which all ranks derive from the same number ---- */
@@ -26,7 +26,7 @@ typedef struct call {
     uint64_t most;
     int send_counts[MOST_RANKS], send_displs[MOST_RANKS], recv_counts[MOST_RANKS], recv_displs[MOST_RANKS];
     size_t send_bytes, recv_bytes;
-    uint8_t *send, *recv; /* behind the margins */
+    uint8_t *send, *recv; /* after the margins */
     dma_call_t call;
 } call_t;
 
@@ -44,7 +44,7 @@ static uint64_t draw(uint64_t number, uint64_t what, uint64_t below)
 
 static bool uneven(const call_t *c)
 {
-    return c->coll == DMA_ALLGATHERV || c->coll == DMA_ALLTOALLV;
+    return dma_coll_sizes(c->coll) != DMA_SIZES_EQUAL;
 }
 
 /* Bytes from one rank to another. */
@@ -59,7 +59,7 @@ static int bytes_between(const call_t *c, int from, int to)
     if (dma_coll_gathers(c->coll)) {
         which = (uint64_t)from;
     } else {
-        /* in place, what comes takes the place of what went */
+        /* in place, what is received replaces what was sent */
         which = (uint64_t)(c->in_place ? 64 + low * 8 + high : 64 + from * 8 + to);
     }
     return draw(c->number, 200 + which, 5) == 0 ? 0 : (int)draw(c->number, 400 + which, c->most + 1);
@@ -212,7 +212,7 @@ static void body(rank_t *r)
     }
 }
 
-/* Were all device collectives served, none staged? */
+/* Were all device collectives served by the engine, and none staged? */
 static void served(void)
 {
     ck_assert_int_eq(reports_count("open"), 0);
@@ -242,7 +242,7 @@ START_TEST(any_call_on_late_streams)
 }
 END_TEST
 
-/* A runtime that lacks what may be lacking. */
+/* A runtime without its optional functions. */
 START_TEST(without_writes_and_graphs)
 {
     setting_t s = {.calls = 40, .most = 5000, .seed = mix(unit_seed() + 77)};
@@ -266,7 +266,7 @@ END_TEST
 
 /* ---- failures ---- */
 
-/* What can be done in another way: the call is right all the same. */
+/* If there is another way, the call is right nevertheless. */
 START_TEST(failures_that_nobody_notices)
 {
     static const char *const calls[] = {"write32", "graph_create", "graph_launch", "graph_update"};
@@ -286,12 +286,12 @@ START_TEST(failures_that_nobody_notices)
 }
 END_TEST
 
-/* An all-gather of a number of bytes, again and again with the same buffers. */
+/* An all-gather of a number of bytes, repeated with the same buffers. */
 typedef struct repeat {
     uint64_t bytes;
     bool in_place;
     int calls;
-    int failing; /* rank whose calls fail, from some time on; -1: none */
+    int failing; /* rank whose calls fail, from some call on; -1: none */
     unsigned counted[8];
 } repeat_t;
 
@@ -315,7 +315,7 @@ static void failing_body(rank_t *r)
     }
     must(r, status == DMA_ERR_ENGINE || status == DMA_ERR_PEER, "status %s", dma_status_name(status));
     must(r, gather(r, p, send, recv) != DMA_OK, "a call after the failure");
-    /* Whatever of ours was under way has ended before the communicator: the fake would fault, or say so. */
+    /* Everything of ours that was under way ends before the communicator: the fake runtime would fault or report it. */
     dma_comm_destroy(r->comms[0]);
     r->comms[0] = NULL;
     threads_barrier(r);
@@ -398,7 +398,7 @@ START_TEST(calls_of_the_runtime)
     job.arg = &p;
     threads_run(&job);
     served();
-    /* once per start; and a look at the streams' health now and then */
+    /* once per start; and a check of the streams from time to time */
     ck_assert_uint_ge(p.counted[0], all);
     ck_assert_uint_eq(p.counted[2], all * cases[_i].batches);
     ck_assert_uint_eq(p.counted[3], all * cases[_i].copies);
@@ -412,7 +412,7 @@ END_TEST
 
 /* ---- the own block ---- */
 
-/* A run whose copy comes `late` seconds behind the pushes; whether it echoed. */
+/* A run whose own copy ends `late` seconds after the pushes. Returns whether it was echoed. */
 static bool own_run(dma_self_copy_t *own, double late)
 {
     if (dma_self_copy_choose_echo(own)) {
@@ -439,7 +439,7 @@ START_TEST(echo_while_copies_are_late)
     for (int i = 0; i < 1000; i++) {
         ck_assert(!own_run(&own, 5e-6));
     }
-    /* two late ones are chance, and so are three if that takes long enough */
+    /* two late copies are chance, and so are three over a long time */
     for (int i = 0; i < 3; i++) {
         ck_assert(!own_run(&own, 1e-3));
         ck_assert(!own_run(&own, 1e-3));
@@ -465,7 +465,7 @@ START_TEST(echo_while_copies_are_late)
     for (int i = 0; i < 1000; i++) {
         ck_assert(!own_run(&own, 5e-6));
     }
-    /* what was asked for stays */
+    /* what the parameter demands does not change */
     dma_self_copy_init(&own, DMA_SELF_COPY_ECHO, &table);
     ck_assert(own_run(&own, 0));
 }

@@ -1,6 +1,6 @@
 /*
- * The stream engine and what stays inside a device: the own block begun before the peers are there, and over before
- * somebody else's plan ends the call; exchanges that go by the links alone, and when they do.
+ * The stream engine, and the data that stays on a device. The own block is begun before the peers have entered, and
+ * has ended before the plan of another rank ends the call. Also: exchanges that use only the links, and when they do.
  */
 #include <string.h>
 
@@ -54,7 +54,7 @@ static void gather(rank_t *r, const buffers_t *b, uint64_t tag, uint8_t *recv)
     gather_from(r, b->send, tag, recv);
 }
 
-/* Calls after which the graph of the own block is there. */
+/* Calls after which the graph of the own block exists. */
 static void warm_up(rank_t *r, const buffers_t *b)
 {
     must(r, dma_comm_prepare(r->comms[0]) == DMA_OK, "set-up");
@@ -73,7 +73,7 @@ static void peers_wait_for_launch(rank_t *r)
     launched = fake_gpu_calls("graph_launch");
     batches = fake_gpu_calls("copy_batch");
     threads_barrier(r);
-    /* rank 0 calls, and the others only when its own block has been launched, and nothing else */
+    /* rank 0 calls; the others call only after its own block, and nothing else, has been launched */
     for (double end = dma_now() + 20; r->rank && fake_gpu_calls("graph_launch") == launched;) {
         must(r, dma_now() < end, "the own block waits for the peers");
     }
@@ -90,13 +90,13 @@ START_TEST(own_block_does_not_wait_for_peers)
     job_t job;
 
     rt = stream_machine(0);
-    job = stream_job(2, peers_wait_for_launch, rt, "graph"); /* two: a third would be counted as rank 0's launch */
+    job = stream_job(2, peers_wait_for_launch, rt, "graph"); /* two: a third would be counted as a launch of rank 0 */
     threads_run(&job);
     fake_gpu_stop();
 }
 END_TEST
 
-/* Rank 1 has host memory: all go by the host. What rank 0 had begun must not come after the call. */
+/* Rank 1 has host memory, so all ranks use the host. What rank 0 has begun must not end after the call. */
 static void one_by_host(rank_t *r)
 {
     buffers_t b = allocate(r);
@@ -196,7 +196,7 @@ START_TEST(exchange_by_links_leaves_the_device_alone)
 }
 END_TEST
 
-/* An exchange that takes so long; whether it went by the links. */
+/* An exchange that takes this time. Returns whether it used the links. */
 static bool exchange_of(dma_self_copy_t *own, uint64_t bytes, double seconds)
 {
     if (dma_self_copy_choose_echo(own)) {
@@ -204,7 +204,7 @@ static bool exchange_of(dma_self_copy_t *own, uint64_t bytes, double seconds)
     }
     dma_self_copy_exchange_begin(own, bytes, 5);
     if (own->late) {
-        /* nobody looked meanwhile: the runtime did not come back */
+        /* nobody polled in between: the runtime did not return */
         dma_self_copy_observe(own, true, true, 5 + seconds);
         return false;
     }
@@ -221,7 +221,7 @@ START_TEST(late_exchanges_take_to_the_links)
     dma_self_copy_t own;
 
     for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++) {
-        /* an idle link's time, and behind a matrix product */
+        /* the time of an idle link, and the time behind a matrix product */
         double idle = 30e-6 + (double)sizes[s] / 300e9, busy = idle + (double)sizes[s] / 50e9 + 1.1e-3;
 
         dma_self_copy_init(&own, DMA_SELF_COPY_AUTO, &table);

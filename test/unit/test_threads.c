@@ -1,6 +1,6 @@
 /*
- * The core with ranks as threads: set-up, blocking and non-blocking calls, communicators that come and go. What goes wrong
- * on purpose is in test_errors.c. Meant to be run plain and under the address and thread sanitizers.
+ * The core with ranks as threads: set-up, blocking and non-blocking calls, communicators that come and go.
+ * test_errors.c has the failures. This program is also run with the address and thread sanitizers.
  */
 #include <check.h>
 #include <sched.h>
@@ -22,7 +22,7 @@ static void prepare(rank_t *r)
     must(r, status == DMA_OK, "%s: %s", dma_status_name(status), dma_comm_reason(r->comms[0]));
 }
 
-/* Waits for what the others do with what MPI has: progress. */
+/* Waits for other ranks by the only means of MPI: progress. */
 static void wait_reached(rank_t *r, int value)
 {
     while (atomic_load(&r->job->reached) < value) {
@@ -44,7 +44,7 @@ static void skew(rank_t *r)
     }
 }
 
-/* One blocking call. The user changes the send buffer as soon as it returns: a late reader gets wrong bytes. */
+/* One blocking call. The user changes the send buffer as soon as it returns, so a late reader gets wrong bytes. */
 static void gather(rank_t *r, dma_comm_t *comm, uint64_t tag, size_t bytes, bool in_place)
 {
     uint8_t *send = malloc(bytes + 1), *recv = malloc((size_t)r->n * bytes + 1);
@@ -64,7 +64,7 @@ static void gather(rank_t *r, dma_comm_t *comm, uint64_t tag, size_t bytes, bool
     free(recv);
 }
 
-/* Sizes around everything that steers: equal on all ranks, so a function of the call's number. */
+/* Sizes around all limits of the choice. All ranks must have the same size, so it is a function of the call's number. */
 static size_t size_of(uint64_t tag)
 {
     static const size_t sizes[] = {1,    8,    32,   33,    96,    97,    500,   4095, 4096,
@@ -97,7 +97,7 @@ START_TEST(setup_with_late_messages)
 }
 END_TEST
 
-/* Every variant alone, with every number of ranks. */
+/* Each variant alone, with each number of ranks. */
 START_TEST(blocking)
 {
     static const int ranks[] = {2, 3, 4, 9};
@@ -117,7 +117,7 @@ END_TEST
 
 static void staging_only(int rank, dma_params_t *params)
 {
-    /* rank 0's parameters count, whatever the others say */
+    /* the parameters of rank 0 count, whatever the others have */
     params->cross_memory = rank != 0;
 }
 
@@ -173,7 +173,7 @@ static void finish(rank_t *r, posted_t *p)
 
 enum { AHEAD = 1000 };
 
-/* Rank 0 posts everything before anyone else posts anything; the others wait for the end in their own order. */
+/* Rank 0 posts everything before any other rank posts anything. The others wait for the ends in their own order. */
 static void far_ahead(rank_t *r)
 {
     posted_t *p = calloc(AHEAD, sizeof(*p));
@@ -194,7 +194,7 @@ static void far_ahead(rank_t *r)
 
 START_TEST(a_thousand_ahead)
 {
-    for (int round = 0; round < 6; round++) { /* who acknowledges what, and how, differs from run to run */
+    for (int round = 0; round < 6; round++) { /* the way of each acknowledgement differs from run to run */
         job_t job = threads_job(_i, far_ahead);
         job.params.ring_depth = round % 2 ? 4 : 8;
         threads_run(&job);
@@ -202,7 +202,7 @@ START_TEST(a_thousand_ahead)
 }
 END_TEST
 
-/* Posted before any message of the set-up has arrived; blocking calls queue up behind them. */
+/* Posted before any message of the set-up has arrived. Blocking calls are queued behind them. */
 static void early(rank_t *r)
 {
     posted_t p[6];
@@ -227,7 +227,7 @@ START_TEST(posted_before_set_up)
 }
 END_TEST
 
-/* Calls on two communicators in opposite orders, the first of them with the set-ups still to come. */
+/* Calls on two communicators in opposite orders. The first calls come before the set-ups have ended. */
 static void crossed(rank_t *r)
 {
     for (uint64_t round = 0; round < 20; round++) {
@@ -280,8 +280,8 @@ START_TEST(blocking_behind_non_blocking)
 }
 END_TEST
 
-/* Rank 1 completes four calls, enters nothing more for a while, and rank 0 goes on into the places they leave in the ring:
- * the acknowledgement comes in a word of its own. A race detector sees whether it orders anything. */
+/* Rank 1 completes four calls and enters no other for some time. Rank 0 goes on into the places of these calls in
+ * the ring: the acknowledgement is in a word of its own. A race detector sees whether it orders anything. */
 static void acknowledged(rank_t *r)
 {
     posted_t p[4];
@@ -310,8 +310,8 @@ START_TEST(acknowledged_apart)
 }
 END_TEST
 
-/* An acknowledgement that came in the descriptor of a call that this rank has yet to enter counts: the peer will not say it
- * again. */
+/* An acknowledgement counts also if it is in the descriptor of a call that this rank has not entered yet: it is not
+ * repeated. */
 START_TEST(acknowledged_ahead)
 {
     dma_geom_t geom = {.ring_depth = 8, .slot_bytes = 256, .chunk_bytes = 4096, .chunk_depth = 2};
@@ -332,7 +332,7 @@ START_TEST(acknowledged_ahead)
 }
 END_TEST
 
-/* Sequence numbers wrap at 2^32, differences change sign at 2^31; no rank notices. */
+/* Sequence numbers wrap at 2^32, and differences change their sign at 2^31. No rank notices. */
 static void wrapping(rank_t *r)
 {
     const uint64_t *first = r->job->arg;
@@ -344,7 +344,7 @@ static void wrapping(rank_t *r)
     for (uint64_t tag = 1; tag <= 15; tag++) {
         gather(r, r->comms[0], tag, size_of(tag), threads_random(r, 2));
     }
-    /* one rank is ahead when the wrap comes: the ring must hold it back */
+    /* one rank is ahead at the wrap: the ring must hold it back */
     usleep(r->rank ? 2000 : 0);
     for (uint64_t i = 0; i < 24; i++) {
         post(r, r->comms[0], &p[i], i, 1 + size_of(i) % 80);
@@ -376,7 +376,7 @@ END_TEST
 
 enum { LIVES = 300 };
 
-/* Communicators come and go, at different times on different ranks; the arena does not grow. */
+/* Communicators come and go, at different times on different ranks. The arena does not grow. */
 static void come_and_go(rank_t *r)
 {
     size_t first = 0, most = 0;
@@ -406,8 +406,8 @@ START_TEST(communicators_come_and_go)
 }
 END_TEST
 
-/* More communicators at once than the arena has room for at full size: buffers shrink, then the rest stands aside, and
- * when some have gone there is room again. */
+/* More communicators at once than the arena has room for at full size. First buffers shrink, then the other
+ * communicators step aside. When some have ended, there is room again. */
 static void crowd(rank_t *r)
 {
     dma_comm_t *comms[40];
@@ -464,7 +464,7 @@ START_TEST(many_ranks)
 }
 END_TEST
 
-/* ---- what buffers may be ---- */
+/* ---- possible buffers ---- */
 
 static void derived(rank_t *r)
 {

@@ -1,4 +1,4 @@
-/* The file of a trace: what is in it, and what happens when there is no room. */
+/* The file of a trace: its contents, and what happens if there is no room. */
 #include <dirent.h>
 #include <dlfcn.h>
 #include <stdio.h>
@@ -20,12 +20,12 @@ static void begin(void)
 {
     strcpy(dir + sizeof(dir) - 7, "XXXXXX");
     ck_assert_ptr_nonnull(mkdtemp(dir));
-    ck_assert_int_eq(rmdir(dir), 0); /* it is made */
+    ck_assert_int_eq(rmdir(dir), 0); /* it is created */
 }
 
 static long page_bytes; /* 0: those of this machine */
 
-/* Takes the place of the C library's. */
+/* Replaces the function of the C library. */
 long sysconf(int name)
 {
     static long (*real)(int);
@@ -52,7 +52,7 @@ static dma_trace_t *open_trace(size_t bytes)
     return trace;
 }
 
-/* Reads the file and removes it; returns its bytes. */
+/* Reads the file, removes it and returns its bytes. */
 static size_t read_back(const char *name, dma_trace_head_t *head, dma_trace_event_t *events, size_t most)
 {
     FILE *file = fopen(name, "r");
@@ -110,7 +110,7 @@ START_TEST(events_are_there)
 }
 END_TEST
 
-/* A mebibyte is written at a time, no more than allowed, and the rest is counted. */
+/* A mebibyte is written at a time. No more is written than allowed, and the rest is counted. */
 START_TEST(room_ends)
 {
     enum { ROOM = 2 * (1 << 20) / 32, MORE = 100 };
@@ -136,7 +136,7 @@ START_TEST(room_ends)
 }
 END_TEST
 
-/* A file that a limit of the process forbids would end it with a signal. */
+/* Without care, a file larger than the limit of the process ends the process with a signal. */
 START_TEST(room_ends_at_the_limit_of_files)
 {
     enum { ROOM = (1 << 20) / 32, MORE = 100 };
@@ -164,7 +164,7 @@ START_TEST(room_ends_at_the_limit_of_files)
 }
 END_TEST
 
-/* What is there already is not overwritten. */
+/* An existing file is not overwritten. */
 START_TEST(a_second_file)
 {
     dma_trace_head_t head;

@@ -1,6 +1,6 @@
 /*
- * Messages between processes over ucx_tl, with nothing going wrong but what the caller does: order, sizes, tags, bounds,
- * threads, ends. Over TCP and over shared memory. What goes wrong with the peers is in test_ucx_tl_faults.c.
+ * Messages between processes over ucx_tl: order, sizes, tags, bounds, threads, ends. The only mistakes are those of
+ * callers. Over TCP and over shared memory. test_ucx_tl_faults.c has the failures of peers.
  */
 #include <check.h>
 #include <pthread.h>
@@ -26,7 +26,7 @@ typedef struct message {
     dma_ucx_req_t *req;
 } message_t;
 
-/* Equal for both sides. */
+/* Equal on both sides. */
 static message_t message_of(int from, int to, int number)
 {
     uint64_t h = (unit_seed() + (uint64_t)(from * 100 + to * 10) * 1000 + (uint64_t)number) * 0x9e3779b97f4a7c15ull;
@@ -94,7 +94,7 @@ static void finish_one(proc_t *p, message_t *m, bool check)
     free(m->buffer);
 }
 
-/* All to all, also to oneself; receives in an order of their own, a part of them late. */
+/* All to all, also to oneself. Receives are in an order of their own, and some of them are late. */
 static void random_order(proc_t *p)
 {
     message_t out[PROCS_MAX][MESSAGES], in[PROCS_MAX][MESSAGES];
@@ -134,7 +134,7 @@ START_TEST(messages_in_any_order)
 }
 END_TEST
 
-/* Everything is there before it is asked for, and equal tags come in order. */
+/* Everything has arrived before it is asked for. Messages with equal tags come in order. */
 static void unexpected(proc_t *p)
 {
     static const size_t sizes[] = {0, 1, 100, 9000, 70000, 1 << 20};
@@ -168,7 +168,7 @@ START_TEST(messages_before_their_receives)
 }
 END_TEST
 
-/* One that does not fit: nothing is written, the receiver is told, and the next message is in order. */
+/* One message does not fit: nothing is written, the receiver gets the error, and the next message is in order. */
 static void one_misfit(proc_t *p, uint32_t seq, size_t sent, size_t posted, uint32_t note, bool early,
                        dma_status_t want)
 {
@@ -198,7 +198,7 @@ static void one_misfit(proc_t *p, uint32_t seq, size_t sent, size_t posted, uint
     must(p, status == DMA_OK, "post: %s", dma_status_name(status));
     status = proc_wait(p, &req, 10);
     if (p->rank == 0) {
-        /* Whether the sender gets to know depends on the size and on UCX. */
+        /* Whether the sender gets the error depends on the size and on UCX. */
         must(p, status == DMA_OK || status == DMA_ERR_TRUNCATE, "send of %zu: %s", sent, dma_status_name(status));
     } else {
         must(p, status == want, "%zu into %zu: %s", sent, posted, dma_status_name(status));
@@ -278,7 +278,7 @@ START_TEST(many_at_once)
 }
 END_TEST
 
-/* As many calls as one likes may be under way to one peer, which waits for the last of them first. */
+/* Any number of messages may be under way to one peer, which waits for the last of them first. */
 static void crossing(proc_t *p)
 {
     static message_t m[CROSSING];
@@ -296,7 +296,7 @@ static void crossing(proc_t *p)
         }
         finish_one(p, &m[i], p->rank);
     }
-    /* Of two equal receives one is taken back: the other gets the message. */
+    /* One of two equal receives is cancelled: the other gets the message. */
     again = m[3];
     if (p->rank == 1) {
         receive_one(p, 0, &m[3]);
@@ -321,7 +321,8 @@ START_TEST(calls_that_cross)
 }
 END_TEST
 
-/* A send that has left is taken back as soon as the peer's network moves, not only when the peer comes to receive it. */
+/* A cancelled send that has left ends as soon as the network of the peer makes progress, not only when the peer
+ * receives it. */
 static void take_back(proc_t *p)
 {
     message_t m[2], again;
@@ -361,14 +362,15 @@ START_TEST(a_send_is_taken_back)
 {
     procs_spec_t spec = {.n = 2, .tls = transports[_i], .seconds = 20};
 
-    /* A message without a rendezvous ends by itself; from 1.18 on UCX has none over shared memory, unless it is told to. */
+    /* A message without a rendezvous ends by itself. From 1.18 on, UCX has no such messages over shared memory
+     * unless it is told to. */
     setenv("UCX_RNDV_THRESH", "128k", 1);
     ck_assert_int_eq(procs_run(&spec, take_back), 0);
 }
 END_TEST
 
-/* What nobody received is given back with its communicator, also what comes later, and the sender of a promise can go on.
- * Communicators of another owner or number are none of its business. */
+/* What nobody has received ends with its communicator, also if it arrives later. The sender of a rendezvous message
+ * can go on. Communicators of another owner or number are not affected. */
 static void leave(proc_t *p)
 {
     static const dma_net_tag_t tags[] = {{.comm = 5, .owner = 1}, {.comm = 5, .owner = 2}, {.comm = 6, .owner = 1}};
@@ -479,7 +481,8 @@ START_TEST(threads_side_by_side)
 }
 END_TEST
 
-/* The last message before the end arrives, whoever closes first; nobody who left in peace is called a failure. */
+/* The last message before the end arrives, whichever side closes first. A peer that has left regularly is not
+ * reported as failed. */
 static void ends(proc_t *p)
 {
     message_t out = {.tag = {.comm = 1}, .seed = 1, .bytes = 40000}, in = out;
@@ -497,7 +500,7 @@ static void ends(proc_t *p)
     must(p, !proc_failures(p), "a peer has failed");
 }
 
-/* As MPI_Finalize may leave it: nobody progresses any more while the others close; one never connected. */
+/* As MPI_Finalize may leave it: one rank makes no progress any more while the others close. One rank was never connected. */
 static void ends_without_progress(proc_t *p)
 {
     message_t m = {.tag = {.comm = 1}, .seed = 1, .bytes = 1000};

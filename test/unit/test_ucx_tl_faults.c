@@ -1,7 +1,7 @@
 /*
- * Peers that die, stop, close early; links that go down. Everybody who waits for a peer that is gone gets an error within
- * the time that ucx_tl.h promises, on either side and whatever was under way; everybody else goes on; and nobody takes a
- * process for gone that only stands still.
+ * Peers that die, stop, or close early, and links that fail. A rank that waits for a peer that has ended gets an error
+ * within the time that ucx_tl.h promises, on both sides and whatever was under way. All other ranks go on. A process
+ * that is only stopped is not taken for dead.
  */
 #include <check.h>
 #include <fcntl.h>
@@ -29,7 +29,7 @@ static const char *const transports[] = {"tcp", "posix,sysv"};
 #define TRANSPORTS 2
 
 #define KEEPALIVE 2.0
-/* Keepalive, the second that it may come late, and a machine that is busy. */
+/* The keepalive, the second by which it may be late, and time for a busy machine. */
 #define BOUND (KEEPALIVE + 1 + 3)
 
 #define LARGE ((size_t)4 << 20)
@@ -63,7 +63,7 @@ static void exchange(proc_t *p, int other, uint32_t seq, char *buffer, size_t by
 
 #define FLOW 12
 
-/* Rank 2 is killed while messages of all sizes go to it and come from it. The others find out, and go on together. */
+/* Rank 2 is killed while messages of all sizes are under way to and from it. The others notice, and go on together. */
 static void killed(proc_t *p)
 {
     const int *how = p->arg;
@@ -78,14 +78,14 @@ static void killed(proc_t *p)
             size_t bytes = sizes[(i + (uint32_t)*how) % 6];
 
             reqs[posted++] = post(p, true, other, 7, i, buffer, bytes);
-            /* Rank 2 lacks every other receive, so that promises stay open. */
+            /* Rank 2 does not post every other receive, so that rendezvous messages stay open. */
             if (p->rank != 2 || i % 2) {
                 reqs[posted++] = post(p, false, other, 7, i, buffer + LARGE, bytes);
             }
         }
         proc_turn(p);
     }
-    /* What never comes, too. */
+    /* Messages that never come, too. */
     if (p->rank < 2) {
         reqs[posted++] = post(p, false, 2, 7, 1000, buffer + LARGE, 8);
     }
@@ -131,7 +131,7 @@ START_TEST(a_peer_is_killed)
 }
 END_TEST
 
-/* Until the kernel has seen to the rest. */
+/* Until the kernel has cleaned up. */
 static void quiet(proc_t *p)
 {
     for (double end = proc_now() + 0.5; proc_now() < end;) {
@@ -140,7 +140,7 @@ static void quiet(proc_t *p)
     proc_barrier(p);
 }
 
-/* A rank that only receives, and nothing has come yet: its own endpoint tells it. */
+/* A rank that only receives, before anything has arrived: its own endpoint reports the error. */
 static void killed_before_the_first(proc_t *p)
 {
     char byte = 0;
@@ -148,7 +148,7 @@ static void killed_before_the_first(proc_t *p)
     dma_status_t status;
 
     if (p->rank == 1) {
-        /* As much as it takes to be connected. */
+        /* As many messages as a connection needs. */
         while (!atomic_load(&p->shared->flag[GO])) {
             proc_turn(p);
         }
@@ -170,7 +170,7 @@ START_TEST(a_sender_dies_before_it_sends)
 }
 END_TEST
 
-/* What had arrived whole can be had after its sender's death. */
+/* A message that had arrived as a whole can be received after the death of its sender. */
 static void legacy(proc_t *p)
 {
     char small[100];
@@ -207,8 +207,9 @@ START_TEST(a_message_outlives_its_sender)
 }
 END_TEST
 
-/* The sender leaves before its receiver has done anything: no connection is there when it posts. What it has posted has
- * DMA_UCX_DESTROY_SECONDS to leave; a send that has ended is never lost, however late the receiver. */
+/* The sender leaves before its receiver has done anything, so there is no connection when it posts. What it has
+ * posted may take DMA_UCX_DESTROY_SECONDS to leave. A send that has ended is never lost, however late the receiver
+ * is. */
 static void hasty(proc_t *p)
 {
     const bool *waits = p->arg;
@@ -240,7 +241,7 @@ START_TEST(a_sender_leaves_before_it_is_connected)
 }
 END_TEST
 
-/* A peer that leaves in peace while something is still wanted of it is a failure; while nothing is, it is none. */
+/* A peer that leaves regularly while another rank still needs it has failed. If no rank needs it, it has not. */
 static void leaver(proc_t *p)
 {
     char byte = 0;
@@ -254,7 +255,7 @@ static void leaver(proc_t *p)
         return;
     }
     req = post(p, false, 1, 1, 2, &byte, 1);
-    /* Refused at once, or told of later. */
+    /* Refused at once, or reported later. */
     if (req) {
         dma_status_t status = proc_wait(p, &req, BOUND);
 
@@ -290,7 +291,8 @@ static bool link_up(bool up)
     return good;
 }
 
-/* Stopped for some times the keepalive (arg), with more under way than the kernel buffers: late, not dead. */
+/* A peer is stopped for several times the keepalive (arg), with more under way than the kernel buffers: it is late,
+ * not dead. */
 static void stopped(proc_t *p)
 {
     enum { N = 400, BYTES = 60000 };
@@ -345,7 +347,7 @@ START_TEST(a_peer_is_stopped)
 }
 END_TEST
 
-/* The kernel tries again at intervals that grow; nobody else on the host hears from there. */
+/* The kernel tries again at growing intervals. Nobody else on this host has news from there. */
 START_TEST(a_peer_is_stopped_for_long)
 {
     int times = 8;
@@ -359,7 +361,7 @@ START_TEST(a_peer_is_stopped_for_long)
 }
 END_TEST
 
-/* A peer whose network does not move is given up: what it has not taken can be gone when it comes for it. */
+/* A peer whose network makes no progress is given up. What it has not received may be gone when it asks for it. */
 static void given_up(proc_t *p)
 {
     char *buffer = mmap(NULL, 2 * LARGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -400,7 +402,7 @@ START_TEST(a_peer_is_given_up)
 }
 END_TEST
 
-/* The link goes down under messages in both directions (arg 0) or while one side only waits (1); both sides notice. */
+/* The link fails while messages go in both directions (arg 0), or while one side only waits (1). Both sides notice. */
 static void unplugged(proc_t *p)
 {
     const int *how = p->arg;
@@ -422,7 +424,7 @@ static void unplugged(proc_t *p)
         reqs[1] = post(p, true, 1 - p->rank, 2, 1, buffer, 20000);
         reqs[2] = post(p, true, 1 - p->rank, 2, 2, buffer, LARGE);
     }
-    /* A small send counts as done when it is in the kernel; the large one needs an answer. */
+    /* A small send has ended when it is in the kernel. A large one needs an answer. */
     for (int i = 0; i < 3; i++) {
         status = reqs[i] ? proc_wait(p, &reqs[i], BOUND) : DMA_ERR_PEER;
         must(p, status == DMA_ERR_PEER || (i == 1 && status == DMA_OK), "request %d: %s after %.1f s", i,
@@ -446,7 +448,7 @@ START_TEST(the_link_goes_down)
 }
 END_TEST
 
-/* From now on the kernel drops what comes on the TCP connections of this process, or does not any more. */
+/* From now on the kernel drops what arrives on the TCP connections of this process, or stops doing so. */
 static void make_deaf(bool deaf)
 {
     struct sock_filter drop = BPF_STMT(BPF_RET | BPF_K, 0);
@@ -462,7 +464,7 @@ static void make_deaf(bool deaf)
     }
 }
 
-/* Each of three with each. */
+/* Each of three ranks with each other. */
 static void exchange_all(proc_t *p, uint32_t seq, char *buffer)
 {
     for (int absent = 0; absent < 3; absent++) {
@@ -472,7 +474,8 @@ static void exchange_all(proc_t *p, uint32_t seq, char *buffer)
     }
 }
 
-/* Nothing arrives in rank 0 for three times the keepalive. But the other processes receive from its peers' address. */
+/* Nothing arrives at rank 0 for three times the keepalive. The other processes still receive from the addresses of
+ * its peers. */
 static void deaf(proc_t *p)
 {
     char *buffer = calloc(2, 5000);
@@ -511,7 +514,7 @@ START_TEST(a_process_that_receives_nothing)
 }
 END_TEST
 
-/* A dead link is given up when the time is over, not a second later, and one that comes back in time not at all. */
+/* A dead link is given up when the time is over and not a second later. A link that comes back in time is not given up. */
 START_TEST(when_an_idle_link_is_probed)
 {
     for (int seconds = -1; seconds <= 40000; seconds++) {
@@ -529,7 +532,7 @@ START_TEST(when_an_idle_link_is_probed)
 }
 END_TEST
 
-/* Down for five eighths of the keepalive: nothing but time is lost, also if that begins when the first probe is due. */
+/* The link is down for five eighths of the keepalive: only time is lost, also if this begins when the first probe is due. */
 static void flap(proc_t *p)
 {
     char *buffer = calloc(2, LARGE);
@@ -566,7 +569,7 @@ START_TEST(the_link_comes_back)
         puts("not tested: a link that comes back, because this user may not have a network of its own");
         return;
     }
-    /* The kernel's next probe may come too late on a busy machine; a link that is given up too early always is. */
+    /* On a busy machine the kernel's next probe may come too late. A link that is given up too early is always an error. */
     int failed = 1;
     for (int try = 0; try < 3 && failed; try++) {
         link_up(true);

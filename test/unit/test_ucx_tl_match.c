@@ -1,4 +1,4 @@
-/* The tables of ucx_tl against a plain list: order, equality of every part of the tag, sequence numbers that wrap. */
+/* The tables of ucx_tl against a plain list: order, comparison of every part of the tag, sequence numbers that wrap. */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,7 @@ static uint32_t some(uint32_t below)
     return (uint32_t)((((state ^ (state >> 31)) * 0xbf58476d1ce4e5b9ull) >> 33) % below);
 }
 
-/* Few values of each part, so that many are equal; sequence numbers on both sides of their wrap. */
+/* Few values of each part, so that many tags are equal. Sequence numbers are on both sides of the wrap. */
 static dma_ucx_header_t some_head(void)
 {
     return (dma_ucx_header_t){
@@ -105,7 +105,7 @@ START_TEST(spreads_over_buckets)
     unsigned used = 0;
     bool hit[DMA_UCX_INLINE_CHAINS] = {false};
 
-    /* What a communicator really uses: a few sources, consecutive calls and steps. */
+    /* The tags of a real communicator: a few sources, consecutive calls and steps. */
     for (uint32_t i = 0; i < 8 * 8 * 16; i++) {
         dma_ucx_header_t header = {.tag = {.comm = 5, .owner = i % 8, .seq = i / 8 % 8, .step = i / 64}, .key = i % 8};
 
@@ -116,7 +116,7 @@ START_TEST(spreads_over_buckets)
 }
 END_TEST
 
-/* As many as peers of a large machine, each with two messages: chains stay short, and equal tags in order. */
+/* As many peers as on a large machine, each with two messages: chains stay short, and equal tags stay in order. */
 START_TEST(grows_with_what_it_holds)
 {
     enum { KEYS = 40000 };

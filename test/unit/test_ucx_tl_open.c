@@ -1,4 +1,4 @@
-/* What a process opens between nodes: interfaces, who may connect to it, and what it does where it may open no more. */
+/* What a process opens between nodes: interfaces, who may connect to it, and what it does if it may open no more files. */
 #include <arpa/inet.h>
 #include <check.h>
 #include <fcntl.h>
@@ -78,7 +78,8 @@ static bool listens_on(const dma_ucx_t *net, uint32_t address)
     return false;
 }
 
-/* No listener on the loopback interface, unless there is no other, and none where Open MPI's own TCP has none. */
+/* There is no listener on the loopback interface, unless there is no other interface, and none where Open MPI's own
+ * TCP has none. */
 START_TEST(where_it_listens)
 {
     dma_ucx_t *net = create((dma_ucx_config_t){.key = 1});
@@ -96,14 +97,15 @@ START_TEST(where_it_listens)
     ck_assert(listens_on(net, first) && net->ucx.nports == 1);
     dma_ucx_destroy(net);
     net = create((dma_ucx_config_t){.key = 1, .exclude = text});
-    ck_assert(!listens_on(net, first) || net->ucx.place.naddresses == 1); /* the only one is used nevertheless */
+    /* it is used nevertheless, because it is the only one */
+    ck_assert(!listens_on(net, first) || net->ucx.place.naddresses == 1);
     dma_ucx_destroy(net);
 }
 END_TEST
 
 /* ---- strangers ---- */
 
-/* A connection to a listener of the process, or -1 if nobody answers. */
+/* A connection to a listener of the process; -1 if nobody answers. */
 static int knock(const dma_ucx_port_t *port)
 {
     struct sockaddr_storage address;
@@ -130,7 +132,7 @@ static bool is_open(dma_ucx_t *net)
     return fd >= 0;
 }
 
-/* Nobody, then the hosts that have been named. */
+/* Nobody may connect, then only the hosts that were named. */
 START_TEST(only_who_is_admitted_connects)
 {
     const uint32_t others[] = {htonl(0x0a000001), htonl(0x0a000002)};
@@ -138,7 +140,7 @@ START_TEST(only_who_is_admitted_connects)
     uint32_t own;
 
     ck_assert(is_open(open));
-    memcpy(&own, net->ucx.ports[0].ip.bytes + 12, sizeof(own)); /* that connections to it come from */
+    memcpy(&own, net->ucx.ports[0].ip.bytes + 12, sizeof(own)); /* the source address of the connections */
     ck_assert(dma_ucx_is_ipv4(&net->ucx.ports[0].ip));
     ck_assert(!is_open(net));
     ck_assert_int_eq(dma_ucx_admit(net, others, 2), DMA_OK);
@@ -153,7 +155,7 @@ START_TEST(only_who_is_admitted_connects)
 }
 END_TEST
 
-/* More than a filter holds: their first 24 bits are compared, or 16. */
+/* More hosts than a filter has room for: the first 24 bits of their addresses are compared, or the first 16. */
 START_TEST(many_hosts)
 {
     enum { HOSTS = 5000 };
@@ -173,7 +175,7 @@ START_TEST(many_hosts)
 }
 END_TEST
 
-/* Who has connected before the filter was there. */
+/* A host that connected before the filter was there. */
 START_TEST(what_was_accepted_is_shut)
 {
     dma_ucx_t *net = create((dma_ucx_config_t){.key = 1});
@@ -196,7 +198,8 @@ END_TEST
 
 /* ---- limits ---- */
 
-/* From now on so many can be opened. The limit is about numbers, so those that are free below the highest are taken. */
+/* From now on this number of files can be opened. The limit is about descriptor numbers, so all free ones below the
+ * highest are taken. */
 static void leave(uint32_t descriptors)
 {
     int highest = 0, fd, any;
@@ -215,7 +218,7 @@ static void leave(uint32_t descriptors)
     close(fd);
     limit.rlim_cur = (rlim_t)highest + 1 + descriptors;
     ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
-    ck_assert_uint_le(dma_ucx_count_descriptors_left(), descriptors); /* UCX may accept a connection meanwhile */
+    ck_assert_uint_le(dma_ucx_count_descriptors_left(), descriptors); /* UCX may accept a connection in between */
 }
 
 START_TEST(too_few_to_begin)
@@ -229,7 +232,7 @@ START_TEST(too_few_to_begin)
 }
 END_TEST
 
-/* UCX would end the process. */
+/* UCX would end the process */
 START_TEST(too_few_to_connect)
 {
     const dma_net_tag_t tag = {.comm = 1};
@@ -249,7 +252,7 @@ START_TEST(too_few_to_connect)
         ck_assert_int_eq(dma_ucx_isend(net, peer, &tag, NULL, 0, &req), DMA_OK);
         ck_assert(dma_ucx_is_connected(net, 2));
     }
-    leave(100); /* the next one may run in the same process */
+    leave(100); /* the next test may run in the same process */
     dma_ucx_destroy(net);
     dma_ucx_destroy(other);
 }

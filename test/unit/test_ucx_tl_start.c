@@ -38,7 +38,7 @@ START_TEST(transports_by_their_names)
         {"self/memory tcp/lo tcp/eth0 knem/memory xpmem/memory", true, false},
         {"self/memory tcp/eth0 rc_mlx5/mlx5_0:1 cma/memory", true, true},
         {"ud_verbs/mlx5_0:1 dc_mlx5/mlx5_0:1", false, true},
-        /* with GPUs it is an Ethernet all the same */
+        /* an Ethernet also on a machine with GPUs */
         {"self/memory tcp/eth0 rocm_copy/rocm_cpy rocm_ipc/rocm_ipc cma/memory", true, false},
         {"tcp/eth0 cuda_copy/cuda cuda_ipc/cuda gdr_copy/cuda", true, false},
         {"tcp/eth0 ze_copy/GPU0 ze_ipc/GPU0 ze_gdr/GPU0", true, false},
@@ -65,7 +65,7 @@ static ucs_status_t note_params(unsigned major, unsigned minor, const ucp_params
     return init_version(major, minor, params, config, context);
 }
 
-/* UCX counts on one peer if it is told nothing, and takes a transport with a connection's memory for each of thousands. */
+/* Without a hint UCX counts on one peer, and uses a transport that needs a connection's memory for each of thousands. */
 START_TEST(tells_how_many_processes_there_are)
 {
     dma_ucx_config_t config = {.keepalive_seconds = 15, .processes = 32768, .local_processes = 8};
@@ -101,7 +101,7 @@ static ucs_status_t note_settings(unsigned major, unsigned minor, const ucp_para
     return init_version(major, minor, params, config, context);
 }
 
-/* The settings of a context that is created with this environment, in `settings`. */
+/* The settings of a context that is created in this environment, in `settings`. */
 static void create_with(const char *name, const char *value)
 {
     dma_ucx_config_t config = {.keepalive_seconds = 15, .processes = 1, .local_processes = 1};
@@ -119,7 +119,7 @@ static void create_with(const char *name, const char *value)
     unsetenv(name);
 }
 
-/* On two, messages that are sent at once would overtake each other. */
+/* With two of them, messages that are sent at the same time could overtake each other. */
 START_TEST(small_messages_have_one_rail)
 {
     create_with("UCX_MAX_EAGER_RAILS", "2");
@@ -129,7 +129,7 @@ END_TEST
 
 /* ---- shared memory ---- */
 
-/* Nothing is sent inside a node, and the queues for it cost memory. A user's own choice is kept. */
+/* Inside a node nothing is sent, and the queues for it need memory. A choice of the user is kept. */
 START_TEST(shared_memory_only_if_the_user_says_so)
 {
     create_with("UCX_WARN_UNUSED_ENV_VARS", "n");
@@ -143,7 +143,7 @@ END_TEST
 
 /* ---- probes ---- */
 
-/* Whether a peer is there is up to this layer, unless the user has told the kernel how to probe. */
+/* This layer finds out whether a peer is alive, unless the user has told the kernel how to probe. */
 START_TEST(the_kernel_probes_for_longer)
 {
     dma_ucx_config_t config = {.keepalive_seconds = 10, .processes = 1, .local_processes = 1};
@@ -165,7 +165,7 @@ START_TEST(the_kernel_probes_for_longer)
 }
 END_TEST
 
-/* ---- addresses that other hosts have too ---- */
+/* ---- addresses that other hosts have, too ---- */
 
 START_TEST(an_interface_is_excluded)
 {
@@ -197,7 +197,7 @@ START_TEST(an_interface_is_excluded)
         ck_assert_int_eq(dma_ucx_exclude(net, &loopback, 1), DMA_UNSUPPORTED);
     }
     dma_ucx_destroy(net);
-    /* all that it listens on: nothing is left, unless there is a network without an address */
+    /* all interfaces that it listens on: none is left, unless there is a network without an address */
     ck_assert_int_eq(dma_ucx_create(&config, &net), DMA_OK);
     unwanted = (dma_ucx_unwanted_t){.addresses = net->ucx.place.addresses, .n = net->ucx.place.naddresses};
     settings[0] = '\0';

@@ -1,12 +1,12 @@
 /*
- * The least that an all-gather can be on this machine: what no implementation over shared memory can go below.
+ * The least time that an all-gather can take on this machine: a lower bound for every implementation over shared memory.
  *
- * Every rank copies its block behind a word of its own, stores the word, and copies the others' blocks out once their
- * words are there. Nobody says that he has read: a barrier follows every call. There is no communicator, no matching, no
- * progress, no check, no choice. Where ranks outnumber the cores, whoever waits gives up the core between two looks.
+ * Every rank copies its block behind a word of its own, stores the word, and copies the others' blocks out when their words
+ * are there. No rank says that it has read: a barrier follows every call. There is no communicator, no matching, no
+ * progress, no check, no choice. If there are more ranks than cores, a waiting rank yields its core between two polls.
  *
  *     rank r     0     word: number of the call
- *                8     the block; its first 56 bytes come with the word's cache line
+ *                8     the block; its first 56 bytes are in the cache line of the word
  */
 #include <mpi.h>
 #include <sched.h>

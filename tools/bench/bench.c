@@ -1,4 +1,4 @@
-/* coll_dma_bench: the order of things. See bench.h, and the manual page coll_dma_bench.1. */
+/* coll_dma_bench: the main program. See bench.h, and the manual page coll_dma_bench.1. */
 #include <dlfcn.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -51,7 +51,7 @@ void *bench_array(size_t n, size_t bytes)
 
 /* ---- the beginning ---- */
 
-/* Which of the ranks of this host we are: each takes a GPU of its own. */
+/* The number of this rank among the ranks of its host: each takes a GPU of its own. */
 static int rank_on_host(void)
 {
     MPI_Comm host;
@@ -115,7 +115,7 @@ static void make_cells(bench_t *b)
     b->cells = bench_array((size_t)b->o.noperations * BENCH_SIZES, sizeof(*b->cells));
     for (int i = 0; i < b->o.noperations; i++) {
         for (size_t bytes = b->o.min; bytes <= b->o.max; bytes *= b->o.factor) {
-            /* counts and displacements are int; with a skew a block has up to twice its size */
+            /* counts and displacements are int; with a skew, a block has up to twice its size */
             if (bytes % b->element.bytes == 0 && bytes / b->element.bytes <= (size_t)INT32_MAX / 2 / (size_t)b->size) {
                 b->cells[b->ncells++] = (bench_cell_t){b->o.operations[i], bytes};
             } else if (i == 0) {
@@ -238,7 +238,7 @@ int main(int argc, char **argv)
     MPI_Finalize();
     if (b.o.nccl) {
         fflush(stdout);
-        _exit(good ? RIGHT : WRONG); /* what NCCL has left is not waited for */
+        _exit(good ? RIGHT : WRONG); /* do not wait for what NCCL has left */
     }
     return good ? RIGHT : WRONG;
 }

@@ -1,14 +1,14 @@
 /*
- * coll_dma_bench: times of all-gathers and all-to-alls, by OSU's method, ours and rivals' side by side; parts shared by its
- * files.
+ * coll_dma_bench: times of all-gathers and all-to-alls, by OSU's method, with coll/dma and its rivals side by side. This
+ * header is shared by its files.
  *
- *   bench.c       main: the order of things
+ *   bench.c       main: the sequence of a run
  *   options.c     the command line
  *   operations.c  the calls of MPI: which there are, and how a side makes one
- *   data.c        elements, sizes of blocks, buffers; what a rank sends and what must come out
+ *   data.c        elements, sizes of blocks, buffers; what a rank sends and what must be received
  *   sides.c       whose calls are timed: coll/dma, other components, NCCL
  *   nccl.c        NCCL or RCCL, loaded at run time
- *   bare.c        the least that an all-gather can be
+ *   bare.c        the least time that an all-gather can take
  *   measure.c     one cell of one side: OSU's loops, and the check of the data
  *   passes.c      all cells and sides in turn, pass by pass; the progress bar
  *   results.c     what was measured, and what follows: medians, percentiles, ratios
@@ -17,8 +17,8 @@
  *   energy.c      joules of a call
  *   device.c      memory of a GPU, of HIP or CUDA, loaded at run time
  *
- * Terms: an operation is MPI_Iallgatherv, for example. A cell is an operation with a size. A side is whose calls are timed;
- * the first side is what the job uses by itself.
+ * Terms: an operation is, for example, MPI_Iallgatherv. A cell is an operation with a size. A side is an implementation
+ * whose calls are timed. The first side is the one that the job uses by itself.
  */
 #ifndef DMA_BENCH_H
 #define DMA_BENCH_H
@@ -38,10 +38,10 @@ enum { BENCH_OPERATIONS = 12, BENCH_SIZES = 64, BENCH_SIDES = 24, BENCH_PIECES =
 typedef enum bench_form { BENCH_BLOCKING, BENCH_NONBLOCKING, BENCH_PERSISTENT } bench_form_t;
 
 typedef struct bench_operation {
-    const char *name;  /* as OSU's program is called, without osu_ */
-    const char *title; /* as OSU's output has it */
+    const char *name;  /* the name of OSU's program, without osu_ */
+    const char *title; /* the name in OSU's output */
     bench_form_t form;
-    bool to_each; /* all-to-all, else all-gather */
+    bool to_each; /* an all-to-all; otherwise an all-gather */
     bool v;
 } bench_operation_t;
 
@@ -56,7 +56,7 @@ typedef struct bench_options {
     size_t min, max, factor;      /* bytes of a block */
     int iterations[2], warmup[2]; /* up to 8 KiB, and above */
     int row;                      /* calls between two barriers */
-    int passes;                   /* 0: as many as the rivals deserve */
+    int passes;                   /* 0: chosen from the number of rivals */
     double seconds;               /* no pass begins that would end later; 0: no limit */
     const char *rivals;           /* names with commas, "all" or "none" */
     const char *nccl, *load;      /* libraries */
@@ -67,15 +67,15 @@ typedef struct bench_options {
     bool progress, quiet;
     bool energy;
     const char *csv, *json, *plot;
-    char *command; /* all of it, for the files */
+    char *command; /* the whole command line, for the files */
 } bench_options_t;
 
-/* Prints what is wrong, if `print`. Returns an exit status, or -1: go on. */
+/* Prints what is wrong, if `print` is true. Returns an exit status, or -1: go on. */
 int bench_options_parse(bench_options_t *o, int argc, char **argv, bool print);
 
 /* ---- what is measured ---- */
 
-/* Elements of a datatype that consists of `bytes` bytes at map[0], map[1], ... in an extent; equal on all ranks. */
+/* Elements of a datatype that consists of `bytes` bytes at map[0], map[1], ... in an extent. Equal on all ranks. */
 typedef struct bench_element {
     MPI_Datatype type;
     size_t bytes, extent;
@@ -101,7 +101,7 @@ typedef struct bench_call {
 
 /* Codes of MPI. */
 int bench_call_init(bench_call_t *call);  /* persistent calls */
-int bench_call_start(bench_call_t *call); /* non-blocking ones, and persistent ones */
+int bench_call_start(bench_call_t *call); /* non-blocking and persistent calls */
 int bench_call_run(bench_call_t *call);   /* whole */
 
 /* ---- whose calls ---- */
@@ -111,15 +111,15 @@ typedef enum bench_kind { BENCH_MPI, BENCH_BARE, BENCH_NOTHING, BENCH_NCCL } ben
 typedef struct bench_side {
     char name[32];
     bench_kind_t kind;
-    unsigned serves; /* of BENCH_MPI: forms, a bit each, and whether all-to-all and v */
+    unsigned serves; /* of BENCH_MPI: forms, a bit each, and whether it serves all-to-alls and v-operations */
     MPI_Comm comm;   /* of BENCH_MPI */
     int mode;        /* of BENCH_NCCL */
 } bench_side_t;
 
-/* Of one pass; microseconds. `pure` is OSU's latency: average, least and most over the ranks. */
+/* Of one pass, in microseconds. `pure` is OSU's latency: average, least and most over the ranks. */
 typedef struct bench_sample {
     double pure, min, max;
-    /* of non-blocking operations, with computing beside the call: all, and the parts */
+    /* of non-blocking operations, with computing beside the call: the whole time, and its parts */
     double overall, init, compute, wait;
 } bench_sample_t;
 
@@ -137,7 +137,7 @@ typedef struct bench {
     size_t send_room, recv_room;
     int *counts; /* four arrays, by rank */
     int planned; /* passes, at most */
-    int passes;  /* that have been made */
+    int passes;  /* passes that have been made */
     bench_sample_t *samples;
     bool *wrong;    /* by cell and side: some pass had wrong data */
     double *joules; /* of a call, by cell and side, of all ranks together */
@@ -161,11 +161,11 @@ void bench_buffers_make(bench_t *b);
 void bench_buffers_free(bench_t *b);
 void *bench_memory(const bench_t *b, size_t bytes);
 void bench_memory_free(const bench_t *b, void *memory);
-/* Fills in all but comm and request. */
+/* Fills in everything except comm and request. */
 void bench_call_layout(bench_t *b, const bench_cell_t *cell, bench_call_t *call);
-/* What this rank sends, with contents that `turn` changes, and a mark where data must arrive and nowhere else. */
+/* Writes what this rank sends, with contents that `turn` changes, and a mark where data must arrive and nowhere else. */
 void bench_data_fill(const bench_t *b, const bench_call_t *call, unsigned turn);
-/* False: not what must come out; prints where. */
+/* False: the result is wrong; prints where. */
 bool bench_data_check(const bench_t *b, const bench_call_t *call, unsigned turn, const char *side);
 
 /* ---- sides ---- */
@@ -174,16 +174,16 @@ void bench_sides_make(bench_t *b);
 void bench_sides_free(bench_t *b);
 bool bench_side_serves(const bench_t *b, const bench_side_t *side, const bench_cell_t *cell);
 
-/* NCCL's modes. Every rank calls all of it in the same order, but for run. */
+/* NCCL's modes. Every rank calls all of these in the same order, except run. */
 int nccl_modes(void);
 const char *nccl_mode_name(int mode);
 const char *nccl_open(const bench_t *b); /* NULL, or why not */
 bool nccl_mode_opened(int mode);
-/* The call's buffers become NCCL's own; false: this mode cannot. */
+/* The buffers of the call become NCCL's own. False: this mode cannot do that. */
 bool nccl_prepare(int mode, bench_call_t *call);
 void nccl_run(int mode, const bench_call_t *call);
 
-/* The least that an all-gather can be: see bare.c. */
+/* The least time that an all-gather can take: see bare.c. */
 enum { BARE_MOST = 4096 }; /* bytes of a block at most */
 void bare_open(void);
 void bare_close(void);
@@ -192,10 +192,10 @@ void bare_allgather(const void *send, void *recv, size_t bytes, bool in_place);
 /* ---- measuring ---- */
 
 double bench_now(void); /* microseconds */
-/* Of one side; *right: the data of one more call were, or `turn` is 0 and they were not looked at. */
+/* Of one side. *right: the data of one more call were right, or `turn` is 0 and they were not checked. */
 bench_sample_t bench_measure(bench_t *b, const bench_cell_t *cell, const bench_side_t *side, unsigned turn,
                              bool *right);
-/* Calls of the cell one after the other for so long; their number. */
+/* Calls of the cell one after the other for this time. Returns their number. */
 long bench_repeat(bench_t *b, const bench_cell_t *cell, const bench_side_t *side, double seconds);
 void bench_passes(bench_t *b);
 /* NULL, or why the energy cannot be measured. */

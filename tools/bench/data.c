@@ -1,9 +1,9 @@
 /*
  * Elements, sizes of blocks, and data: see bench.h.
  *
- * Byte k of the data of the block from rank s to rank t is a function of s, t, k and the turn; for an all-gather t is 0. A
- * mark lies in the receive buffer before the call: in what must arrive, in the gaps of the datatype, and behind the last
- * block. A large block is looked at in windows that are spread over it, its first and last bytes among them.
+ * Byte k of the data of the block from rank s to rank t is a function of s, t, k and the turn. For an all-gather, t is 0.
+ * Before the call the receive buffer has a mark: in what must arrive, in the gaps of the datatype, and after the last block.
+ * A large block is checked in windows that are spread over it. They include its first and last bytes.
  *
  *     memory of a block, for elements of 3 bytes with gaps:   d d - d | d d - d | d d - d        - has the mark
  */
@@ -85,8 +85,8 @@ static void copy(const bench_t *b, void *to, const void *from, size_t bytes)
 
 /* ---- sizes ---- */
 
-/* Elements of a block. With a skew they change with the sum of the ranks, from rank to rank by the same step; those of all
- * ranks have the average that there is without. Equal in both directions, as a call in place wants it. */
+/* Elements of a block. With a skew they change with the sum of the ranks, in equal steps. The average over all ranks is
+ * the number of elements without skew. A block has the same size in both directions, as a call in place requires. */
 static int elements(const bench_t *b, const bench_cell_t *cell, int index)
 {
     double n = (double)(cell->bytes / b->element.bytes), away = 0;
@@ -97,7 +97,7 @@ static int elements(const bench_t *b, const bench_cell_t *cell, int index)
     return (int)(n * (1 + away) + 0.5);
 }
 
-/* Of what rank `from` sends to rank `to`. */
+/* Of the block that rank `from` sends to rank `to`. */
 static int block_elements(const bench_t *b, const bench_cell_t *cell, int from, int to)
 {
     return elements(b, cell, cell->op->to_each ? (from + to) % b->size : from);
@@ -120,7 +120,7 @@ void bench_buffers_make(bench_t *b)
 
         b->recv_room = all > b->recv_room ? all : b->recv_room;
     }
-    /* what is sent is at most as long, and both ends are alike */
+    /* what is sent is not longer, and both ends are equal */
     b->recv_room += GUARD;
     b->send_room = b->recv_room;
     b->counts = bench_array(4 * (size_t)b->size, sizeof(int));
@@ -177,7 +177,7 @@ typedef struct block {
     size_t count; /* elements */
 } block_t;
 
-/* How the memory of n elements of a block looks, from element `first` on. */
+/* The expected memory of n elements of a block, from element `first` on. */
 static void draw(const bench_element_t *e, const block_t *block, unsigned turn, size_t first, size_t n, uint8_t *image)
 {
     uint32_t w = 0;
@@ -197,7 +197,7 @@ static void draw(const bench_element_t *e, const block_t *block, unsigned turn, 
     }
 }
 
-/* Window `i` of a block: its first element and how many; 0: there are no more. */
+/* Window `i` of a block: its first element and its length. 0: there are no more. */
 static size_t window(const bench_element_t *e, size_t count, size_t i, size_t *first)
 {
     size_t full = WINDOW / e->extent, windows = (count + full - 1) / full;
@@ -227,7 +227,7 @@ static void put(const bench_t *b, char *to, const block_t *block, unsigned turn,
     }
 }
 
-/* The block that this rank sends to rank `to`; to all, for an all-gather. */
+/* The block that this rank sends to rank `to`, or, in an all-gather, to all. */
 static block_t sent(const bench_t *b, const bench_call_t *call, int to)
 {
     return (block_t){b->rank, call->op->to_each ? to : 0, (size_t)call->send_counts[to]};

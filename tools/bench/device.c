@@ -1,4 +1,4 @@
-/* A test program's GPU: see device.h. */
+/* The GPU of a test program: see device.h. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,22 +1,22 @@
 /*
- * A test program's GPU: it stands in for an application that has loaded and initialised HIP or CUDA and works in memory
- * of one device. Over our own table of runtime calls, so that one program runs on either.
+ * The GPU of a test program. The program behaves like an application that has loaded and initialised HIP or CUDA and works
+ * in memory of one device. It uses our own table of runtime calls, so that one program runs on either.
  */
 #ifndef DMA_BENCH_DEVICE_H
 #define DMA_BENCH_DEVICE_H
 
 #include <stddef.h>
 
-/* Loads the runtime, "cuda" or "hip", or whichever is there for NULL, and takes device `index` modulo their number. NULL,
- * or why it cannot. The calling thread is an application's from then on: the device stays its current one. */
+/* Loads the runtime, "cuda" or "hip", or for NULL whichever is installed, and takes device `index` modulo their number.
+ * Returns NULL, or why it cannot. From then on the calling thread is an application's: the device stays its current one. */
 const char *device_open(const char *runtime, int index);
 
-/* Any thread's. What cannot fail in a healthy program ends it. */
+/* For any thread. Calls that cannot fail in a healthy program end it if they fail. */
 void *device_alloc(size_t bytes);
 void device_free(void *addr);
-void device_copy(void *to, const void *from, size_t bytes); /* any direction; complete when it returns */
+void device_copy(void *to, const void *from, size_t bytes); /* in any direction; complete when it returns */
 
-/* Which one device_open has taken, as the runtime counts, and its PCI address as NVML writes it. */
+/* The device that device_open has taken, in the numbering of the runtime, and its PCI address in NVML's format. */
 int device_index(void);
 void device_pci(char *text, size_t room);
 

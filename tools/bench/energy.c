@@ -1,7 +1,7 @@
 /*
- * Joules of a call: see bench.h. What is read are counters of energy, not of power: of the processor packages of each host
- * (RAPL), or, with device memory, of the ranks' GPUs (NVML). They advance in steps of many milliseconds, so a window has
- * three seconds at least. What the same counters show while all ranks sleep is subtracted.
+ * Joules of a call: see bench.h. Counters of energy are read, not of power: those of the processor packages of each host
+ * (RAPL) or, with device memory, those of the ranks' GPUs (NVML). They advance in steps of many milliseconds, so a window is
+ * at least three seconds long. The energy that the same counters show while all ranks sleep is subtracted.
  */
 #include <dlfcn.h>
 #include <glob.h>
@@ -18,12 +18,12 @@ enum { PACKAGES = 16 };
 
 typedef struct package {
     char path[128];
-    double wraps; /* joules after which the counter is 0 again */
+    double wraps; /* joules after which the counter begins again at 0 */
     double last, total;
 } package_t;
 
 static struct {
-    bool reads; /* another rank of this host reads the same otherwise */
+    bool reads; /* another rank of this host reads the same counter otherwise */
     package_t packages[PACKAGES];
     int npackages;
     int (*gpu_energy)(void *, unsigned long long *);
@@ -53,7 +53,7 @@ static const char *open_packages(void)
     glob_t found;
     const char *why = NULL;
 
-    /* intel-rapl:0:0 and so on are parts of intel-rapl:0; AMD's processors have the same names */
+    /* intel-rapl:0:0 and so on are parts of intel-rapl:0. AMD's processors use the same names */
     if (glob("/sys/class/powercap/intel-rapl:[0-9]*", 0, NULL, &found)) {
         return "this host has no counters of energy (/sys/class/powercap/intel-rapl:0)";
     }

@@ -6,7 +6,7 @@
 
 #include "tools/bench/bench.h"
 
-/* Closes, and says what was wrong with it all. */
+/* Closes the file, and reports any error since it was opened. */
 static const char *closed(FILE *file, bool pipe)
 {
     bool bad = ferror(file);
@@ -17,7 +17,7 @@ static const char *closed(FILE *file, bool pipe)
 
 /* ---- CSV ---- */
 
-/* What is not usual about the run, in a word or two. */
+/* The unusual properties of the run, in a word or two. */
 static const char *note(const bench_t *b, const bench_operation_t *op)
 {
     static char text[64];
@@ -171,7 +171,7 @@ static void put_data(FILE *gnuplot, const bench_t *b, const bench_operation_t *o
     fprintf(gnuplot, "END\n");
 }
 
-/* The file's name, with the operation in it if there are several. */
+/* The name of the file, with the operation in it if there are several. */
 static void plot_name(const bench_t *b, const bench_operation_t *op, char *name, size_t room)
 {
     size_t stem = strlen(b->o.plot) - 4;

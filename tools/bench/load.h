@@ -1,13 +1,13 @@
 /*
- * Work for the compute units beside what is measured: a shared object that coll_dma_bench --load opens, of its own because
- * only it needs a vendor's headers.
+ * Work for the compute units beside the measured calls: a shared object that coll_dma_bench --load opens. It is separate
+ * because only it needs a vendor's headers.
  */
 #ifndef DMA_BENCH_LOAD_H
 #define DMA_BENCH_LOAD_H
 
 #include <stdbool.h>
 
-/* All products are alike, one after the other, in a thread of its own. */
+/* All products are equal. They are made one after the other, in a thread of its own. */
 typedef struct load {
     const char *(*open)(int device); /* NULL, or what is wrong */
     void (*run)(bool on);            /* off: returns when the last product has ended */

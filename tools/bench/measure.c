@@ -1,7 +1,7 @@
 /*
- * One cell of one side, as OSU measures it: see bench.h. A call is timed, an untimed barrier follows, the times of all calls
- * are averaged on each rank. Non-blocking calls are measured twice: alone, and with as much computing between the call and
- * its MPI_Wait as the call alone has taken.
+ * One cell of one side, as OSU measures it: see bench.h. A call is timed, and an untimed barrier follows. The times of all
+ * calls are averaged on each rank. Non-blocking calls are measured twice: alone, and with computing between the call and its
+ * MPI_Wait that takes as long as the call alone.
  */
 #include <string.h>
 #include <time.h>
@@ -74,7 +74,7 @@ static double compute(double us)
     return now - begun;
 }
 
-/* Of one rank, averages, in the order in which the parts follow each other. */
+/* Averages of one rank, in the order of the parts. */
 typedef struct parts {
     double init, compute, wait;
 } parts_t;

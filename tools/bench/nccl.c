@@ -1,9 +1,9 @@
 /*
- * NCCL's and RCCL's collectives: see bench.h. The library is loaded at run time, and so are the calls of CUDA or HIP for
- * streams and graphs. Declared here is what their interfaces have had since version 2.10, and the configuration of 2.27,
+ * The collectives of NCCL and RCCL: see bench.h. The library is loaded at run time, and so are the functions of CUDA or HIP
+ * for streams and graphs. The declarations here are those that all versions since 2.10 have, and the configuration of 2.27,
  * which later versions read.
  *
- * Modes: plain buffers, registered ones, symmetric windows, and symmetric windows with copy engines (zero-CTA), each
+ * Modes: plain buffers, registered ones, symmetric windows, and symmetric windows with copy engines (zero-CTA); each
  * launched on a stream, and as a graph. A mode that the library does not have is left out, with a remark.
  */
 #include <dlfcn.h>
@@ -33,7 +33,7 @@ typedef struct nccl_config {
     int collnet, cta_policy, shrink_share, nvls_ctas;
 } nccl_config_t;
 
-/* Result, name, parameters; the first ones are needed. */
+/* Result, name, parameters. The first ones are required. */
 #define NCCL_CALLS(X)                                                                                                  \
     X(int, GetUniqueId, (nccl_id_t *))                                                                                 \
     X(int, CommInitRank, (void **, int, nccl_id_t, int))                                                               \
@@ -163,7 +163,7 @@ static bool has_graphs(void)
 
 static bool make_comm(int kind)
 {
-    /* what is not set has this value, or no name */
+    /* a member that is not set has this value, or no name */
     nccl_config_t config = {sizeof(config), 0xcafebeef, 22700, INT_MIN, INT_MIN,     INT_MIN, INT_MIN, NULL,
                             INT_MIN,        INT_MIN,    NULL,  INT_MIN, POLICY_ZERO, INT_MIN, INT_MIN};
     nccl_id_t id;
@@ -181,7 +181,7 @@ static bool make_comm(int kind)
     return good(nccl.call.CommInitRank(&nccl.comm[kind], nccl.size, id, nccl.rank), "ncclCommInitRank");
 }
 
-/* NULL, or which call the library does not have. */
+/* NULL, or the function that the library lacks. */
 static const char *lacks(int kind)
 {
     if (kind == PLAIN) {
@@ -320,7 +320,7 @@ bool nccl_prepare(int mode, bench_call_t *call)
 
     call->send = call->send == MPI_IN_PLACE ? MPI_IN_PLACE : nccl.send[mode % KINDS];
     call->recv = nccl.recv[mode % KINDS];
-    /* Once in any case: what NCCL sets up in the first call is not to be captured. */
+    /* Once in any case: what NCCL sets up in the first call must not be captured. */
     right = good(enqueue(mode, call), names[mode]) && well(nccl.gpu.stream_wait(nccl.stream), "the stream") &&
             (mode < KINDS || capture(mode, call));
     if (!right) {

@@ -72,7 +72,7 @@ static const struct option long_options[] = {{"sizes", required_argument, NULL, 
                                              {"version", no_argument, NULL, 'v'},
                                              {NULL, 0, NULL, 0}};
 
-/* "N" or "N:N"; of the first alone, the second is the same. Nothing is larger than INT_MAX but sizes. */
+/* "N" or "N:N". With one number, the second is the same. Only sizes may be larger than INT_MAX. */
 static bool parse_two(const char *text, size_t least, size_t most, size_t *first, size_t *second)
 {
     char *end;
@@ -266,7 +266,7 @@ static const char *option_name(int option)
     return "";
 }
 
-/* One option; an exit status, or -1. */
+/* One option. Returns an exit status, or -1. */
 static int parse_option(bench_options_t *o, int option, bool print)
 {
     if (option == 'h' || option == 'v') {

@@ -1,6 +1,6 @@
 /*
- * All cells and sides, pass by pass: see bench.h. Sides take their turns at each cell, in an order that changes from pass to
- * pass, so that what changes on the machine changes for all. Tables are printed while the last pass runs.
+ * All cells and sides, pass by pass: see bench.h. Sides take turns at each cell, in an order that changes from pass to pass,
+ * so that changes on the machine affect all of them. Tables are printed while the last pass runs.
  */
 #include <string.h>
 #include <unistd.h>
@@ -12,8 +12,8 @@ enum { BAR = 30 };
 /* ---- the progress bar ---- */
 
 /*
- * mpirun reads our stderr through a pipe, so what counts is where its own one leads. The bar goes there directly: mpirun may
- * keep back what does not end a line, or put it among the results. NULL: there is no terminal.
+ * mpirun reads our stderr through a pipe, so the stderr of mpirun itself decides. The bar goes there directly, because
+ * mpirun may keep back what does not end a line, or put it among the results. NULL: there is no terminal.
  */
 static FILE *terminal(void)
 {
@@ -31,9 +31,9 @@ static FILE *terminal(void)
 
 typedef struct progress {
     FILE *to;       /* NULL: nothing is shown */
-    bool bar;       /* on a terminal, else lines */
+    bool bar;       /* on a terminal; otherwise lines */
     long done, all; /* cells of passes */
-    double seconds; /* in which the run ends, if they are not over before; or 0 */
+    double seconds; /* time at which the run ends, if the passes are not over before; or 0 */
     double begun, shown;
 } progress_t;
 
@@ -93,7 +93,7 @@ static void progress_close(progress_t *p)
 
 /* ---- passes ---- */
 
-/* The side whose turn it is: from pass to pass another begins, and the direction changes. */
+/* The side whose turn it is. From pass to pass another side begins, and the direction changes. */
 static int turn_of(const bench_t *b, int pass, int i)
 {
     int n = b->nsides, at = (i + pass) % n;
@@ -115,7 +115,7 @@ static void cell_pass(bench_t *b, int cell, int pass, bool check)
     }
 }
 
-/* Rank 0 says whether there is time for one more after the next pass. */
+/* Rank 0 decides whether there is time for one more pass after the next. */
 static bool is_last(const bench_t *b, int pass, double begun)
 {
     double now = bench_now();

@@ -1,6 +1,6 @@
 /*
  * Whose calls are timed: see bench.h. A rival among Open MPI's components has a communicator of its own, made with an info
- * key that prefers the component and keeps coll/dma out. Which components are in the job is what MPI's tool interface says.
+ * key that prefers the component and excludes coll/dma. MPI's tool interface says which components are in the job.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -13,13 +13,13 @@ enum { FORMS = BLOCKS | WAITS | STARTS, ALL = FORMS | EACH | V };
 
 /*
  * What components with an all-gather or an all-to-all can do in some version of Open MPI. MPI does not say which component
- * serves a call: where one of these does not, Open MPI takes the next, whose times then stand in its column.
+ * serves a call. If one of these does not serve it, Open MPI takes the next, whose times are then in its column.
  */
 static const struct {
     const char *name;
     unsigned serves;
 } known[] = {
-    {"stock", ALL}, /* no component: what is used without coll/dma */
+    {"stock", ALL}, /* no component: what would be used without coll/dma */
     {"acoll", BLOCKS | EACH},
     {"basic", BLOCKS | EACH | V},
     {"han", BLOCKS | EACH | V},
@@ -30,7 +30,7 @@ static const struct {
 };
 enum { KNOWN = sizeof(known) / sizeof(known[0]) };
 
-/* Is there a variable coll_NAME_... of this component? Only those that Open MPI has opened have one. */
+/* Is there a variable coll_NAME_... of this component? Only components that Open MPI has opened have one. */
 static bool is_present(const char *name)
 {
     char prefix[64], variable[256];
@@ -139,7 +139,7 @@ static bool one_host(const bench_t *b)
     return most == b->size - 1;
 }
 
-/* A name that is asked for and that nothing has. */
+/* A name that was asked for and that no side has. */
 static void refuse_unknown(const bench_t *b)
 {
     char name[32];

@@ -1,4 +1,5 @@
-/* The tables: see bench.h. The columns of OSU's programs, then rivals. Lines that begin with # are remarks, as theirs. */
+/* The tables: see bench.h. The columns of OSU's programs, then the rivals. Lines that begin with # are remarks, as in
+ * OSU's output. */
 #include <math.h>
 #include <string.h>
 
@@ -10,7 +11,7 @@ enum { WIDTH = 18, NARROW = 8 };
 typedef struct column {
     const char *title;
     bench_value_t value;
-    bool full; /* with --full alone */
+    bool full; /* only with --full */
 } column_t;
 
 static const column_t blocking[] = {{"Avg Latency(us)", BENCH_PURE, false},
@@ -106,7 +107,7 @@ static void row_osu(const bench_t *b, int cell)
     }
 }
 
-/* Three digits behind the point or three in all, and always a space before. */
+/* Three digits after the point or three in all, and always a space before them. */
 static void put_ratio(double ratio)
 {
     printf(" %*.*f", NARROW - 1, ratio < 10 ? 3 : ratio < 100 ? 1 : 0, ratio);

@@ -1,9 +1,9 @@
 /*
  * GPUs: which engine serves each, and why not a better one. See info.h.
  *
- * Without the self-test nothing is made on a GPU: the kernel's description is read, providers of queues are opened and closed,
- * and the record is read. What follows from that is what a job would try first. With the self-test the engine is opened as in a
- * job's first collective.
+ * Without the self-test nothing is made on a GPU: the kernel's description is read, providers of queues are opened and
+ * closed, and the record is read. From these follows what a job would try first. With the self-test the engine is opened as
+ * in a job's first collective.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,7 @@
 
 /* ---- providers of queues ---- */
 
-/* A search for one provider alone, or for the first that works. */
+/* A search for one provider only, or for the first that works. */
 static bool open_provider(const char *wanted, const dma_provider_gpu_t *gpu, info_provider_t *found)
 {
     dma_provider_search_t search = dma_provider_search(dma_providers, wanted, gpu, found->why);
@@ -60,7 +60,7 @@ static const char *state_word(const dma_proof_t *proof, bool recorded, dma_recor
     return proof->all ? "all" : recorded ? words[state] : "no record";
 }
 
-/* What the record says of each kind of packet; and the unit keeps those that a job may use. */
+/* What the record says about each kind of packet. The unit keeps those that a job may use. */
 static void find_packets(info_gpu_t *gpu, const dma_proof_t *proof)
 {
     dma_record_result_t results[DMA_RECORD_FEATURES] = {{0}};
@@ -110,7 +110,7 @@ static void copy_reason(info_gpu_t *gpu, dma_counters_t *counters)
 
 static void find_sdma(info_gpus_t *gpus, info_gpu_t *gpu, int device, const dma_params_t *params)
 {
-    dma_counters_t counters = DMA_COUNTERS_INIT; /* the engine says its reason in words, and counts it */
+    dma_counters_t counters = DMA_COUNTERS_INIT; /* the engine gives its reason in words, and counts it */
     const dma_gpu_config_t config = {.rt = gpus->rt,
                                      .device = device,
                                      .sysfs = params->sysfs,
@@ -136,7 +136,7 @@ static void find_sdma(info_gpus_t *gpus, info_gpu_t *gpu, int device, const dma_
     gpu->traits = dma_sdma_traits(&gpu->unit);
 }
 
-/* Which engine a job would try first, by what has been read. */
+/* The engine that a job would try first, from what has been read. */
 static void expect_engine(info_gpu_t *gpu, const dma_params_t *params)
 {
     bool any = !strcmp(params->engine, "auto"), sdma = any || !strcmp(params->engine, "sdma");
@@ -158,7 +158,7 @@ static void expect_engine(info_gpu_t *gpu, const dma_params_t *params)
 
 /* ---- the self-test ---- */
 
-static info_gpu_t *listener; /* whom the engine speaks of */
+static info_gpu_t *listener; /* the device that the engine's messages are about */
 
 static void listen(dma_report_t level, const char *topic, const char *text)
 {
@@ -169,7 +169,7 @@ static void listen(dma_report_t level, const char *topic, const char *text)
     if (!strcmp(topic, "advice")) {
         snprintf(listener->advice, sizeof(listener->advice), "%s", text);
     } else if (!strcmp(topic, "engine")) {
-        const char *how = strstr(text, ": "); /* behind "device 0 is served by the engine sdma" */
+        const char *how = strstr(text, ": "); /* after "device 0 is served by the engine sdma" */
 
         snprintf(listener->engine_why, sizeof(listener->engine_why), "%s", how ? how + 2 : "");
     } else if (!strcmp(topic, "sdma")) {
@@ -217,7 +217,7 @@ static void test_gpu(dma_proc_t *proc, const info_gpus_t *gpus, int i)
     }
 }
 
-/* All devices are open at the same time, as in no job; each has queues of its own. */
+/* All devices are open at the same time, which is not so in a job. Each has queues of its own. */
 static void test_gpus(const info_gpus_t *gpus, const dma_params_t *params)
 {
     static const dma_host_t host = {.report = listen};

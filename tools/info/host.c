@@ -1,8 +1,8 @@
 /*
  * The host: shared memory, cores, limits. See info.h.
  *
- * Two children do what two ranks do in the set-up: each tries to read the other's memory, and both measure what copies between
- * them cost. They are siblings, as ranks are: a security module may let a process read its children, and nobody else.
+ * Two children do what two ranks do in set-up: each tries to read the other's memory, and both measure the cost of copies
+ * between them. They are siblings, as ranks are: a security module may let a process read its children, and nobody else.
  */
 #include <errno.h>
 #include <sched.h>
@@ -35,7 +35,7 @@ typedef struct pair {
     dma_measured_t measured[2];
 } pair_t;
 
-static uint64_t probe; /* of a child: in memory that the other one does not share */
+static uint64_t probe; /* of a child: in memory that the other child does not share */
 
 static bool wait_for(_Atomic int *flag)
 {
@@ -71,7 +71,7 @@ static void be_child(pair_t *pair, int me)
     dma_measure_set_read(pair->region[me]);
     pair->measured[me].push = pair->measures ? dma_measure_rewrite(pair->region[me], pair->region[other]) : 0;
     atomic_store_explicit(&pair->done[me], 1, memory_order_release);
-    _exit(wait_for(&pair->done[other]) ? 0 : 1); /* its memory is read until then */
+    _exit(wait_for(&pair->done[other]) ? 0 : 1); /* the other child reads its memory until then */
 }
 
 static bool run_pair(pair_t *pair)

@@ -1,4 +1,4 @@
-/* coll_dma_info: the order of things. See info.h, and the manual page coll_dma_info.1. */
+/* coll_dma_info: the main program. See info.h, and the manual page coll_dma_info.1. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -7,7 +7,7 @@
 
 enum { DONE, NOT_POSSIBLE, WRONG_USE };
 
-/* UCX comes last: it replaces functions of the whole process. */
+/* UCX comes last, because it replaces functions of the whole process. */
 static bool find(info_t *info)
 {
     gethostname(info->hostname, sizeof(info->hostname) - 1);

@@ -1,7 +1,7 @@
 /*
- * coll_dma_info: what this node is for coll/dma, and why a call would not use the copy engines.
+ * coll_dma_info: what coll/dma finds on this node, and why a call would not use the copy engines.
  *
- *     info.c      the order of things
+ *     info.c      the main program
  *     options.c   the command line
  *     params.c    Open MPI, the component, and the parameters as Open MPI reads them
  *     host.c      shared memory, cores, limits
@@ -16,12 +16,12 @@
  *     report_gpu.c
  *     out.c       the two forms of a report
  *
- * All answers are the product's own: this program calls the functions that a job calls, with the parameters that a job would get.
- * It only reads, unless the user asks for the self-test, which makes a queue on each GPU and tries the packets that its record
- * proves: what a job does in its first collective.
+ * All answers are the product's own: this program calls the functions that a job calls, with the parameters that a job would
+ * get. It only reads, unless the user asks for the self-test. The self-test makes a queue on each GPU and tries the packets
+ * that its record proves, as a job does in its first collective.
  *
- * Parameters. MPI_T_init_thread makes Open MPI load its components and read its parameters, from the environment and from its
- * files, without MPI_Init. So the component that is found is the one that a job would get, and so are the values.
+ * Parameters. MPI_T_init_thread makes Open MPI load its components and read its parameters, from the environment and from
+ * its files, without MPI_Init. So the component that is found is the one that a job would get, and so are the values.
  */
 #ifndef DMA_TOOLS_INFO_H
 #define DMA_TOOLS_INFO_H
@@ -64,7 +64,7 @@ typedef struct info_question {
 
 typedef struct info_options {
     bool json, self_test;
-    bool memory_given; /* question.device is what the user has said */
+    bool memory_given; /* question.device is what the user has asked for */
     info_question_t question;
 } info_options_t;
 
@@ -102,7 +102,7 @@ typedef struct info_host {
     dma_cores_t cores;          /* of this process; in a job the processors that any rank of the host may use */
     uint32_t usable, online;    /* how many these are; and all that there are */
     int local_ranks;            /* in a job: ranks of the host; otherwise 0 */
-    dma_measured_t measured[2]; /* by two processes of each other; all 0: they could not */
+    dma_measured_t measured[2]; /* measured by two processes about each other; all 0: they could not */
     char huge[64];              /* huge pages of shared memory, as the kernel says */
     uint64_t memory_limit;      /* of the cgroup; UINT64_MAX: none */
     uint64_t descriptors, file_bytes, locked_bytes, address_bytes; /* UINT64_MAX: no limit */
@@ -119,7 +119,7 @@ typedef struct info_provider {
 /* A kind of packet on a GPU. */
 typedef struct info_packet {
     bool has;  /* its generation */
-    bool used; /* a job would */
+    bool used; /* a job would use it */
     char record[16];
     const char *self_test; /* "passed", "failed", or NULL: it was not tried */
     char why[128];         /* it is not proven, or has failed */
@@ -131,16 +131,16 @@ typedef struct info_gpu {
     uint64_t memory; /* bytes; 0: not known */
     /* the engine that serves it; "" none. `engine_why`: how, or why not */
     char engine[16], engine_why[DMA_GPU_WHY_BYTES], advice[DMA_GPU_ADVICE_BYTES];
-    bool tested; /* by the self-test; otherwise it is what a job would try first */
+    bool tested; /* found by the self-test; otherwise it is what a job would try first */
     /* the engine sdma */
     bool located; /* `unit` has its topology and generation */
     char sdma_why[DMA_GPU_WHY_BYTES];
-    dma_reason_t sdma_reason; /* it does not serve the device */
+    dma_reason_t sdma_reason; /* sdma does not serve the device */
     dma_sdma_unit_t unit;
     info_provider_t providers[INFO_PROVIDERS];
     int nproviders;
     const char *provider; /* whose queues are used, or NULL */
-    bool named;           /* they can name their engine */
+    bool named;           /* the queues can name their engine */
     bool recorded;        /* the record has a section for this GPU and provider */
     char record_why[DMA_RECORD_WHY_BYTES];
     info_packet_t packets[DMA_TRIAL_PACKETS];
@@ -183,7 +183,7 @@ typedef struct info_prediction {
     int n, chosen;     /* chosen: index, or -1 */
     info_variant_t variants[INFO_VARIANTS];
     const char *forced;         /* a variant that a parameter names, or NULL */
-    dma_reason_t forced_reason; /* it does not fit */
+    dma_reason_t forced_reason; /* that variant does not fit */
     int nassumptions;
     char assumptions[8][INFO_LINE];
 } info_prediction_t;
@@ -211,10 +211,10 @@ void info_mpi_close(info_mpi_t *mpi);
 /* Why coll/dma serves nothing in this Open MPI, or NULL. */
 const char *info_why_unserved(const info_mpi_t *mpi);
 void info_host_find(info_host_t *host, const dma_params_t *params);
-/* The processors have changed: counts them and measures once more. */
+/* The processors have changed: counts them and measures again. */
 void info_host_measure(info_host_t *host);
 void info_net_find(info_t *info);
-/* The name, the memory and the instruction set of a device, as far as the runtime says. */
+/* The name, the memory and the instruction set of a device, as far as the runtime reports them. */
 void info_runtime_describe(const dma_gpu_runtime_t *rt, int device, info_gpu_t *gpu);
 bool info_gpus_find(info_gpus_t *gpus, const dma_params_t *params, bool self_test);
 void info_gpus_free(info_gpus_t *gpus);
@@ -225,14 +225,14 @@ const char *info_predict(info_t *info);
 /* kinds.c */
 typedef struct info_kind {
     const char *name, *made_by, *way;
-    dma_reason_t reason; /* it is not used where it is */
+    dma_reason_t reason; /* the kind is not used where it is */
 } info_kind_t;
 #define INFO_KINDS 10
 info_kind_t info_kind(dma_gpu_kind_t kind);
 
 /* job.c */
 bool info_in_job(void);
-/* MPI_Init, and a collective. false: this rank does not print. */
+/* MPI_Init, and a collective. False: this rank does not print. */
 bool info_job_join(info_t *info);
 void info_job_report(out_t *o, const info_t *info);
 void info_job_leave(info_t *info);

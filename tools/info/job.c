@@ -1,9 +1,9 @@
 /*
  * Under mpirun: what the ranks have agreed, and how they differ. See info.h.
  *
- * Every rank has found what there is for itself. One all-gather sets MPI_COMM_WORLD up, and what the component says of that is read
- * where coll_dma_state reads it. Then rank 0 gets a line of text from each rank for each fact, and names the ranks whose lines
- * are not its own.
+ * Every rank has found out about itself. One all-gather sets MPI_COMM_WORLD up. What the component says about that is read
+ * where coll_dma_state reads it. Then rank 0 gets a line of text from each rank for each fact, and names the ranks whose
+ * lines differ from its own.
  */
 #include <mpi.h>
 #include <stdlib.h>
@@ -61,7 +61,7 @@ bool info_in_job(void)
     return getenv("OMPI_COMM_WORLD_SIZE") || getenv("PMIX_RANK");
 }
 
-/* ---- what a rank says ---- */
+/* ---- what a rank reports ---- */
 
 static void put(rank_facts_t *f, int fact, const char *text)
 {
@@ -167,7 +167,7 @@ static void put_all(rank_facts_t *f, const info_t *info)
 
 /* ---- joining ---- */
 
-/* What the component says of MPI_COMM_WORLD: the first communicator of all ranks that is not the part of a node. */
+/* What the component says about MPI_COMM_WORLD: the first communicator of all ranks that is not the part of a node. */
 static void read_state(info_job_t *job)
 {
     state_process_t process;
@@ -250,7 +250,7 @@ void info_job_leave(info_t *info)
 
 /* ---- the report ---- */
 
-/* "0 to 3, 8", of the ranks that are marked; ends with "..." if there is no room. */
+/* "0 to 3, 8": the marked ranks. Ends with "..." if there is no room. */
 static const char *ranks_text(const bool *marked, int n, char text[RANKS_TEXT])
 {
     size_t used = 0;
@@ -272,7 +272,7 @@ static const char *ranks_text(const bool *marked, int n, char text[RANKS_TEXT])
     return text;
 }
 
-/* Calls `found` for each value of a fact, or of the host with `fact` -1, with the ranks that have it. */
+/* Calls `found` for each value of a fact (of the host if `fact` is -1), with the ranks that have it. */
 static int each_value(const info_job_t *job, int fact, bool *marked, bool *seen,
                       void (*found)(out_t *o, const char *value, int first, const char *ranks), out_t *o)
 {

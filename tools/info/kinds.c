@@ -1,6 +1,6 @@
 /*
- * Which kinds of memory go which way. The rules are those of gpu/memory.h and device/resolve.c: a kind is classified as the
- * memory of a call would be, by a runtime that says of every address that it is of this kind.
+ * Which kinds of memory go which way. The rules are those of gpu/memory.h and device/resolve.c. A kind is classified as the
+ * memory of a call would be, by a runtime that reports this kind for every address.
  */
 #include "gpu/memory.h"
 
@@ -14,7 +14,7 @@ static dma_status_t query(uint64_t addr, dma_gpu_memory_t *memory)
     return DMA_OK;
 }
 
-/* Which way a buffer of the kind goes that a call receives into; it is in device memory, or the rank's other buffer is. */
+/* The way of a receive buffer of this kind. It is in device memory, or the rank's other buffer is. */
 static const char *way_of(const dma_gpu_memory_t *memory)
 {
     if (!dma_gpu_kind_on_device(memory->kind)) {

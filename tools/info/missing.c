@@ -1,6 +1,6 @@
 /*
- * What is missing, and what that costs. Reasons are rows of include/dma/reasons_table.h where one fits: the same words as those
- * that a job prints and counts.
+ * What is missing, and what that costs. If a row of include/dma/reasons_table.h fits, it is the reason, in the words that a
+ * job prints and counts.
  */
 #include <stdarg.h>
 #include <string.h>
@@ -92,7 +92,7 @@ static const char *packet_cost(dma_record_feature_t feature)
     return costs[feature];
 }
 
-/* Has an earlier GPU the same to say? */
+/* Would an earlier GPU print the same? */
 static bool is_repeated(const info_t *info, const char *what)
 {
     for (int i = 0; i < info->nmissing; i++) {
@@ -105,7 +105,7 @@ static bool is_repeated(const info_t *info, const char *what)
     return false;
 }
 
-/* Of equal GPUs the first one stands for all. */
+/* The first of several equal GPUs stands for all. */
 static void add_gpu(info_t *info, int i, dma_reason_t reason, const char *cost, const char *what)
 {
     if (!is_repeated(info, what)) {

@@ -113,7 +113,7 @@ static bool parse_ranks(const char *text, int *ranks)
 
 static bool parse_operation(const char *text, info_question_t *q)
 {
-    static const char *const names[] = {DMA_COLLS(DMA_COLL_TEXT)}, *const others[] = {DMA_COLLS(DMA_COLL_MPI)};
+    static const char *const names[] = {DMA_COLLS(DMA_COLL_TEXT)}, *const others[] = {DMA_COLLS(DMA_COLL_FUNCTION)};
     static const dma_coll_t colls[] = {DMA_ALLGATHER, DMA_ALLTOALL};
 
     for (size_t i = 0; i < 2; i++) {
@@ -126,7 +126,7 @@ static bool parse_operation(const char *text, info_question_t *q)
     return false;
 }
 
-/* Whether the user has said which memory: `memory` of the parser. */
+/* Whether the user has chosen a memory: `memory` of the parser. */
 static bool parse_memory(const char *text, info_options_t *o)
 {
     o->question.device = !strcmp(text, "device");
@@ -173,7 +173,7 @@ static int wrong(bool speaks, const char *what, const char *text)
     return WRONG_USE;
 }
 
-/* What does not go together. */
+/* Options that cannot be combined. */
 static const char *conflict(const info_options_t *o, bool details)
 {
     const info_question_t *q = &o->question;

@@ -34,7 +34,7 @@ void out_say(out_t *o, int indent, const char *format, ...)
     fputc('\n', o->to);
 }
 
-/* A text in quotes. Bytes that are no text are replaced. */
+/* A text in quotes. Bytes that are not text are replaced. */
 static void put_text(FILE *to, const char *text)
 {
     fputc('"', to);

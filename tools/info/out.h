@@ -1,6 +1,6 @@
 /*
- * A report in one of two forms: text for people, JSON for programs. What describes something says it in both forms, side by
- * side: `out_say` is for people alone, everything else for programs alone, so that neither form limits the other.
+ * A report in one of two forms: text for people, JSON for programs. The code that describes something writes both forms,
+ * side by side: `out_say` is only for people, everything else only for programs. So neither form limits the other.
  */
 #ifndef DMA_TOOLS_INFO_OUT_H
 #define DMA_TOOLS_INFO_OUT_H
@@ -14,7 +14,7 @@
 typedef struct out {
     FILE *to;
     bool json;
-    bool quiet; /* nothing is said to people now */
+    bool quiet; /* now nothing is printed for people */
     int depth;
     bool filled[OUT_DEPTH]; /* the object or array of that depth has a member */
     bool array[OUT_DEPTH];

@@ -1,4 +1,4 @@
-/* Open MPI, the component, and the parameters as a job would get them: see info.h. */
+/* Open MPI, the component, and the parameters that a job would get: see info.h. */
 #include <dlfcn.h>
 #include <link.h>
 #include <mpi.h>
@@ -23,7 +23,7 @@ static bool open_variable(const char *name, MPI_T_cvar_handle *handle, MPI_Datat
            MPI_T_cvar_handle_alloc(index, NULL, handle, count) == MPI_SUCCESS;
 }
 
-/* Open MPI says how much room a text may need. */
+/* Open MPI reports how much room a text may need. */
 static bool read_text(const char *name, char *text, size_t room)
 {
     MPI_T_cvar_handle handle;
@@ -75,7 +75,7 @@ static int look_at_library(struct dl_phdr_info *info, size_t size, void *arg)
     return mpi->path[0] != '\0';
 }
 
-/* Why Open MPI does not have it, by what happens when it is loaded from the folders where Open MPI looks. */
+/* Why Open MPI does not have it: found by loading it from the folders where Open MPI looks. */
 static void find_why(info_mpi_t *mpi)
 {
     char folders[INFO_PATH], *rest, file[INFO_PATH + sizeof(COMPONENT) + 1];
@@ -140,7 +140,7 @@ static bool read_param(const info_mpi_t *mpi, const dma_param_t *param, char *te
     return value != NULL;
 }
 
-/* The component has said what is wrong with a value. */
+/* The component has reported what is wrong with a value. */
 static void read_params(info_mpi_t *mpi)
 {
     char why[DMA_PARAM_TEXT_BYTES];

@@ -1,7 +1,7 @@
 /*
- * What the cost model chooses: the variants that a call would be carried out by, each with its predicted time, or why it cannot
- * do the call. The requests are made by the functions that a job's set-up and calls use; dma_plan_choose is asked once for each
- * variant, as if a user had forced it, and once as the job asks.
+ * What the cost model chooses: the variants for a call, each with its predicted time, or why it cannot do the call. The
+ * requests are made by the functions that a job's set-up and calls use. dma_plan_choose is called once for each variant, as
+ * if a user had forced it, and once as in a job.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 #include "plan/cluster/cluster.h"
 #include "tools/info/info.h"
 
-#define MODEL_GPU_ID 0x74a1 /* MI300X: what the built-in profile is about */
+#define MODEL_GPU_ID 0x74a1 /* MI300X: the machine of the built-in profile */
 
 static void assume(info_prediction_t *p, const char *text)
 {
@@ -27,7 +27,7 @@ static void assume_wrong(void *arg, const char *topic, const char *text)
 
 /* ---- one node ---- */
 
-/* As the set-up counts them, if every rank may use the processors that are used here. */
+/* As the set-up counts them, if every rank may use the processors that this process may use. */
 static uint32_t ranks_per_core(const info_host_t *host, int ranks)
 {
     dma_cores_t cores = host->cores;
@@ -36,7 +36,7 @@ static uint32_t ranks_per_core(const info_host_t *host, int ranks)
     return dma_cores_ranks_per_core(&cores, 0, ranks);
 }
 
-/* The profile of the host engine, with what two processes have measured here. */
+/* The profile of the host engine, with the costs that two processes have measured here. */
 static void measure(const info_t *info, const dma_choices_t *choices, uint32_t per_core, dma_profile_t *profile)
 {
     dma_measured_t measured[2];
@@ -80,7 +80,8 @@ static dma_plan_req_t request(const info_t *info, const dma_choices_t *choices, 
     return req;
 }
 
-/* The engines of the ranks: those of the GPUs here, in turn; without a GPU those of an MI300X on which all is proven. */
+/* The engines of the ranks: those of the GPUs here, in turn; without a GPU, those of an MI300X on which everything is
+ * proven. */
 static bool find_traits(const info_t *info, dma_plan_req_t *req, info_prediction_t *p)
 {
     dma_gpu_traits_t *traits = calloc((size_t)req->nranks, sizeof(*traits));
@@ -126,7 +127,7 @@ static bool predict_gpu(const info_t *info, dma_choices_t *choices, dma_plan_req
     return find_traits(info, req, p);
 }
 
-/* Fills the list. `forced` as the parameters say, or -1. */
+/* Fills the list. `forced`: what the parameters force, or -1. */
 static void choose(const dma_profile_t *profile, const dma_plan_req_t *req, int forced, info_prediction_t *p)
 {
     dma_choice_t choice;
@@ -270,7 +271,8 @@ static const char *predict_cluster(info_t *info)
     return NULL;
 }
 
-/* A file that the user has named must be one; that of a parameter is replaced, as in a job. */
+/* A file that the user has named must be valid. An invalid file of a parameter is replaced by the built-in profile, as in
+ * a job. */
 static const char *check_profile(const char *path)
 {
     static char why[INFO_LINE];

@@ -1,9 +1,9 @@
-/* The report: see info.h. What has a section of its own in the text is a member of the document. */
+/* The report: see info.h. Each section of the text is a member of the document. */
 #include <string.h>
 
 #include "tools/info/info.h"
 
-#define FORMAT 1 /* of the document; a member may be added without a new number */
+#define FORMAT 1 /* version of the document; a new member does not change it */
 
 const char *info_bytes(uint64_t bytes)
 {
@@ -230,7 +230,7 @@ static void report_missing(out_t *o, const info_t *info)
     out_close(o);
 }
 
-/* The short answer: who moves the data of a call. */
+/* The short answer: what moves the data of a call. */
 static void report_answer(out_t *o, const info_t *info)
 {
     const info_gpus_t *gpus = &info->gpus;

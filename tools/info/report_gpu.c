@@ -157,7 +157,7 @@ static void report_packets(out_t *o, const info_gpu_t *gpu)
     out_close(o);
 }
 
-/* Has a GPU the same queues and packets as the first one? People need not read that again. */
+/* Has a GPU the same queues and packets as the first one? Then the text does not repeat them. */
 static bool is_like_first(const info_gpus_t *gpus, int i)
 {
     const info_gpu_t *a = &gpus->gpus[0], *b = &gpus->gpus[i];

@@ -57,7 +57,7 @@ static pid_t parent_of(const tree_t *tree, pid_t pid)
     return 0;
 }
 
-/* Is `pid` the process, or has it been started by it, directly or through others? */
+/* Is `pid` the process, or was it started by it, directly or through others? */
 static bool descends(const tree_t *tree, pid_t pid, pid_t from)
 {
     for (int depth = 0; pid > 0 && depth < 1000; depth++) {
@@ -81,7 +81,7 @@ static bool append(state_list_t *list, const state_process_t *process)
     return true;
 }
 
-/* The number that the text is, or 0: it is the name of a job. */
+/* The number that the text is. 0: the text is the name of a job. */
 static pid_t number_of(const char *what)
 {
     char *end;
@@ -100,7 +100,8 @@ static int compare(const void *a, const void *b)
                                           : (p->pid > q->pid) - (p->pid < q->pid);
 }
 
-/* A process that is asked for by its number itself is in the list in any case, so that it can be said why nothing else is. */
+/* A process that is asked for by its own number is always in the list, so that the reason can be printed if nothing else
+ * is. */
 static bool add_process(state_list_t *list, pid_t pid, pid_t asked, const char *job)
 {
     state_process_t process;
@@ -145,7 +146,7 @@ void state_list_free(state_list_t *list)
     *list = (state_list_t){0};
 }
 
-/* ---- who is waited for ---- */
+/* ---- the ranks that are waited for ---- */
 
 /* The rank of a communicator, among these processes. */
 static const state_comm_t *find_rank(const state_list_t *list, const state_comm_t *like, int rank,
@@ -165,7 +166,7 @@ static const state_comm_t *find_rank(const state_list_t *list, const state_comm_
     return NULL;
 }
 
-/* Has an earlier communicator in the list waited for the same rank? */
+/* Did an earlier communicator in the list wait for the same rank? */
 static bool is_repeated(const state_list_t *list, size_t process, size_t number, int rank)
 {
     const state_comm_t *like = &list->processes[process].comms[number];

@@ -5,7 +5,7 @@
 #include "dma/comm.h"
 #include "tools/state/state.h"
 
-/* A text in quotes. Bytes that are no text are replaced. */
+/* A text in quotes. Bytes that are not text are replaced. */
 static void put_text(const char *text)
 {
     putchar('"');

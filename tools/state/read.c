@@ -1,4 +1,4 @@
-/* Reads what a process says of itself, and what the kernel says of it. */
+/* Reads what a process says about itself, and what the kernel says about it. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -12,9 +12,10 @@
 #include "dma/comm.h"
 #include "tools/state/state.h"
 
-#define TRIES 200 /* looks at a row that is being written; a millisecond apart */
+#define TRIES 200 /* polls of a row that is being written; a millisecond apart */
 
-/* What another program calls such a memory may be anything: a pipe that would block us, or a file of somebody else. */
+/* A descriptor that another program gives this name may be anything: a pipe that would block us, or a file of somebody
+ * else. */
 static bool is_memory_of(int fd, int folder)
 {
     struct stat memory, process;
@@ -46,7 +47,7 @@ static bool read_at(int fd, void *to, size_t bytes, off_t at)
     return pread(fd, to, bytes, at) == (ssize_t)bytes;
 }
 
-/* Text of another program: it ends somewhere, and does nothing to a terminal. */
+/* Text of another program: it must end somewhere, and must not control a terminal. */
 static void clean(char *text, size_t room)
 {
     text[room - 1] = '\0';
@@ -57,7 +58,7 @@ static void clean(char *text, size_t room)
     }
 }
 
-/* A row between two looks at its version that are equal and even. */
+/* Copies a row when two reads of its version are equal and even. */
 static bool read_row(int fd, off_t at, state_comm_t *comm)
 {
     const struct timespec pause = {.tv_nsec = 1000000};

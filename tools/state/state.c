@@ -1,4 +1,4 @@
-/* coll_dma_state: who waits for whom in a running or stuck job. See the manual page coll_dma_state.1. */
+/* coll_dma_state: which ranks wait for which in a running or stuck job. See the manual page coll_dma_state.1. */
 #include <getopt.h>
 #include <pwd.h>
 #include <stdlib.h>

@@ -1,10 +1,10 @@
 /*
- * Communicators and calls of a file. One pass counts them, so that there is room for as many as the file has events about; no
- * number in an event says how much is allocated. Then both are sorted by their numbers, and found by halving.
+ * Communicators and calls of a file. One pass counts them, so that memory is allocated for as many as the file has events
+ * about. No number in an event determines an allocation. Then both are sorted by their numbers, and found by binary search.
  *
- * Events end where the kind is none, or where one cannot be: the file may be damaged. A second call with the number of an
- * earlier one takes its place. A second communicator with the number of an earlier one makes the file useless: its calls would
- * be taken for those of the other.
+ * Events end at the first that has no kind or cannot be right: the file may be damaged. A second call with the number of an
+ * earlier one replaces it. A second communicator with the number of an earlier one makes the file useless, because its calls
+ * would be taken for those of the other.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -63,7 +63,7 @@ trace_comm_t *trace_comm_of(const trace_file_t *file, uint16_t number)
     trace_comm_t key = {.number = number};
 
     if (number < file->ncomms && file->comms[number].number == number) {
-        return &file->comms[number]; /* none is missing below it, as usual */
+        return &file->comms[number]; /* usually no number below it is missing */
     }
     return file->ncomms ? bsearch(&key, file->comms, file->ncomms, sizeof(key), compare_comms) : NULL;
 }
@@ -113,7 +113,7 @@ static int compare_numbers(const void *a, const void *b)
     return (c->seq > d->seq) - (c->seq < d->seq);
 }
 
-/* `entered` is the place in the file until the calls are sorted: qsort() keeps no order of equal ones. */
+/* `entered` is the place in the file until the calls are sorted, because qsort() does not keep the order of equal ones. */
 static int compare_calls(const void *a, const void *b)
 {
     const trace_call_t *c = a, *d = b;
@@ -145,7 +145,7 @@ static size_t collect_calls(trace_file_t *file)
     return n;
 }
 
-/* Gives the calls, in order, to their communicators; the last one of a number remains. */
+/* Gives the calls, in order, to their communicators. Of several with the same number, the last one remains. */
 static const char *find_calls(trace_file_t *file, size_t n)
 {
     size_t last = 0;
@@ -176,7 +176,7 @@ static trace_call_t *find_call(const trace_comm_t *comm, uint32_t seq)
         return NULL;
     }
     if (seq - comm->calls->seq < comm->ncalls && comm->calls[seq - comm->calls->seq].seq == seq) {
-        return &comm->calls[seq - comm->calls->seq]; /* none is missing below it, as usual */
+        return &comm->calls[seq - comm->calls->seq]; /* usually no number below it is missing */
     }
     return bsearch(&key, comm->calls, comm->ncalls, sizeof(key), compare_numbers);
 }
@@ -188,7 +188,7 @@ trace_call_t *trace_call_of(const trace_file_t *file, const dma_trace_event_t *e
     return call && call->ended ? call : NULL;
 }
 
-/* ---- what is known of a call ---- */
+/* ---- facts about a call ---- */
 
 static void extend(trace_span_t *span, uint64_t first, uint64_t last)
 {

@@ -1,7 +1,7 @@
 /*
- * All events as JSON for Perfetto and chrome://tracing. A process is a rank. Each communicator has a few threads in it: its calls,
- * the copies of the core, submissions, messages, and the programs of engines. Spans of a thread never overlap: where they do,
- * as calls do that are non-blocking, there is another thread for them.
+ * All events as JSON for Perfetto and chrome://tracing. A process is a rank. Each communicator has a few threads in it: its
+ * calls, the copies of the core, submissions, messages, and the programs of engines. Spans of a thread never overlap. If
+ * spans would overlap, as those of non-blocking calls do, there is another thread for them.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -54,7 +54,7 @@ static void add(pieces_t *p, const piece_t *piece)
     p->list[p->n++] = *piece;
 }
 
-/* A part of a call lies within it, whatever clocks say. */
+/* A part of a call lies within it, whatever the clocks say. */
 static void add_inside(pieces_t *p, piece_t piece)
 {
     const trace_call_t *call = piece.call;
@@ -301,8 +301,8 @@ static int by_name_and_number(const void *a, const void *b)
     return order ? order : (x > y) - (x < y);
 }
 
-/* For each communicator, how many in front of it have its name: a persistent call has one of its own. The caller frees it. Without
- * memory it is NULL, and names have no numbers. */
+/* For each communicator, how many before it have its name: a persistent call has one of its own. The caller frees the
+ * result. If there is no memory it is NULL, and names have no numbers. */
 static size_t *count_same(const trace_file_t *file)
 {
     size_t n = file->ncomms, *same = calloc(n + 1, sizeof(*same));

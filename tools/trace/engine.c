@@ -4,15 +4,15 @@
  *
  *     submitted - ticks at the beginning   <=   difference   <=   seen - ticks at the end
  *
- * The closest bounds of all runs are used, and the middle between them. The rate is 100 MHz, if runs that are far apart do not
- * say otherwise: the clocks of hosts and engines differ by some millionths.
+ * The closest bounds of all runs are used, and the middle between them. The rate is 100 MHz, unless runs that are far apart
+ * show another rate: the clocks of hosts and engines differ by some millionths.
  */
 #include "tools/trace/trace.h"
 
 #define TICK_NS   10.0
-#define FAR_APART 1e9  /* ns between the first and the last run, from which on the rate is measured */
-#define PARTS     10   /* of the time: the closest bounds of the first and of the last part give the rate */
-#define MOST_OFF  1e-2 /* rates further from 100 MHz are not believed */
+#define FAR_APART 1e9  /* ns between the first and the last run that are needed to measure the rate */
+#define PARTS     10   /* part of the time: the closest bounds of the first and of the last part give the rate */
+#define MOST_OFF  1e-2 /* rates further from 100 MHz are not plausible */
 
 typedef struct bounds {
     double least, most;

@@ -1,12 +1,13 @@
 /*
  * Messages between nodes, and what they say about the clocks of hosts.
  *
- * Messages of one call, one step of its plan and the same two ranks belong together, in order. None arrives before it was sent. So every message from host A to host B gives a bound: the clock of B is ahead of that of A by at most
+ * Messages of one call, one step of its plan and the same two ranks belong together, in order. None arrives before it was
+ * sent. So every message from host A to host B gives a bound: the clock of B is ahead of that of A by at most
  *
  *     received (clock of B) - sent (clock of A)
  *
- * The least of these bounds over all messages, along all paths of hosts, bounds the difference from above, and the
- * messages in the other direction from below. The middle is taken; half the distance is how far it may be wrong.
+ * The least of these bounds over all messages, along all paths of hosts, bounds the difference from above. Messages in the
+ * other direction bound it from below. The middle is used. The error is at most half of the distance.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -58,7 +59,7 @@ static bool collect(const trace_set_t *set, size_t number, trace_messages_t *m)
 
 #define COMPARE(x, y) ((x) > (y)) - ((x) < (y))
 
-/* Of messages that may belong together: from which rank to which, in which call and step of its plan. */
+/* What messages must have in common to belong together: from which rank to which, in which call and step of its plan. */
 static int compare_pairs(const trace_message_t *a, const trace_message_t *b)
 {
     return a->identity != b->identity       ? COMPARE(a->identity, b->identity)
@@ -102,7 +103,7 @@ void trace_messages_free(trace_messages_t *m)
     free(m->recvs);
 }
 
-/* The pair of a message: the one with the same place among those of its two ranks; NULL: there is none. */
+/* The other message of the pair: the one with the same place among those of its two ranks. NULL: there is none. */
 typedef void (*pair_t)(void *arg, const trace_message_t *send, trace_message_t *recv);
 
 static void for_each_pair(trace_messages_t *m, pair_t pair, void *arg)
@@ -165,7 +166,7 @@ static void find_clocks(clocks_t *c)
     }
 }
 
-/* How far the clock of the file is ahead of that of the first one. */
+/* How far the clock of the file is ahead of the clock of the first file. */
 static int64_t ahead(const clocks_t *c, size_t file)
 {
     const dma_trace_head_t *zero = &c->set->files[0].head, *head = &c->set->files[file].head;

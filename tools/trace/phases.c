@@ -10,9 +10,9 @@
  *     GPU    |control|<-meeting, -->|control  |   |schedule|     copy    |<- synchronise -->|
  *                       synchronise
  *
- * The clock of an engine says when it has begun and ended. Without it, its copies begin when they have been submitted, and end
- * when the core sees that: schedule is 0 then, and part of `copy`. Between nodes a message counts as a copy from when its
- * sender has posted it, and a step inside the node as long as it takes.
+ * The clock of an engine says when it began and ended. Without it, copies begin when they were submitted, and end when the
+ * core sees that; then schedule is 0, and is part of `copy`. Between nodes a message counts as a copy from the time at which
+ * its sender posted it, and a step inside the node counts for its whole duration.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -104,7 +104,7 @@ static int compare_intervals(const void *a, const void *b)
                               : (i->first > k->first) - (i->first < k->first);
 }
 
-/* Adds what is not covered by earlier intervals of the call, which `net` encloses. */
+/* Adds the time that no earlier interval of the call covers. `net` encloses all of them. */
 static void add_moving(const interval_t *i)
 {
     trace_call_t *call = i->call;

@@ -36,7 +36,7 @@ static void put_bars(FILE *to, const trace_table_t *table)
     fprintf(to, "END\n");
 }
 
-/* The text of the program for gnuplot. The path has no quotes: the caller has checked it. */
+/* The text of the program for gnuplot. The path has no quotes, because the caller has checked it. */
 static void put_program(FILE *to, const trace_table_t *table, const char *path)
 {
     size_t bars = table->n < MOST_BARS ? table->n : MOST_BARS;

@@ -1,4 +1,4 @@
-/* Reads trace files. What is in them is checked: a file may be the end of a process that was killed. */
+/* Reads trace files. Their contents are checked: a file may have been left by a process that was killed. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -33,7 +33,7 @@ static void end_text(char *text, size_t bytes)
     trace_clean_text(text);
 }
 
-/* False: it is not the head of a trace, or of another version. */
+/* False: it is not the head of a trace, or it has another version. */
 static bool copy_head(trace_file_t *file)
 {
     dma_trace_head_t *head = &file->head;

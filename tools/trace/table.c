@@ -65,7 +65,7 @@ static double sum(const trace_phases_t *p)
     return p->control + p->schedule + p->copy + p->synchronise;
 }
 
-/* Of calls in the order of their times: the mean over the middle half. */
+/* The mean over the middle half of calls that are in the order of their times. */
 static trace_row_t row_of(const item_t *items, size_t n)
 {
     size_t first = n / 4, last = n - n / 4;
@@ -90,7 +90,7 @@ static trace_row_t row_of(const item_t *items, size_t n)
     return row;
 }
 
-/* Calls of the ranks of one node that belong to one over several nodes are part of that one. */
+/* Calls of the ranks of one node may be part of a call over several nodes. Then they are not counted themselves. */
 static size_t collect_calls(const trace_set_t *set, trace_table_t *table, item_t *items)
 {
     size_t n = 0;

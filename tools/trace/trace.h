@@ -3,7 +3,7 @@
  *
  *     read.c       the files
  *     calls.c      their communicators and calls
- *     messages.c   pairs of sends and receives; from them how far the clocks of hosts are apart
+ *     messages.c   pairs of sends and receives; from them, how far the clocks of hosts are apart
  *     engine.c     how the clock of an engine is related to that of its host
  *     phases.c     the phases of each call, and their table
  *     chrome.c     all events for Perfetto and chrome://tracing
@@ -23,7 +23,7 @@
 #include "trace/file.h"
 
 #define TRACE_NAME 96
-/* Times, durations and counts of engines lie below it, or they are none: 9 years. Then sums of a few do not overflow. */
+/* Valid times, durations and counts of engines are below this: 9 years. So the sum of a few does not overflow. */
 #define TRACE_TIMES (INT64_C(1) << 58)
 
 typedef struct trace_span {
@@ -43,7 +43,7 @@ typedef struct trace_call {
     uint32_t seq;
     uint64_t bytes;
     int64_t begin, end, plan, entered, met; /* 0: not seen */
-    trace_span_t submit, cores, net;        /* net: union of what follows, only if it has no gap */
+    trace_span_t submit, cores, net;        /* net: the union of the intervals below, valid only if it has no gap */
     int64_t busy;                           /* of the core, in copies */
     int64_t busy_before_met, moving;        /* moving: time in which messages or steps inside the node were under way */
     int64_t line;                           /* when the last program of this rank was seen to have ended */
@@ -58,13 +58,13 @@ typedef struct trace_comm {
     int rank, nranks;
     bool inner;
     uint64_t identity;
-    trace_call_t *calls; /* those that have begun, by sequence number; part of the file's */
+    trace_call_t *calls; /* calls that have begun, by sequence number; a part of the file's */
     size_t ncalls;
 } trace_comm_t;
 
 typedef struct trace_file {
     char *path;
-    dma_trace_head_t head; /* a copy: its texts end, and are printable */
+    dma_trace_head_t head; /* a copy whose texts end and are printable */
     void *map;
     const dma_trace_event_t *events;
     size_t n, bytes;     /* events; bytes that are mapped */
@@ -84,19 +84,20 @@ typedef struct trace_set {
 /* read.c. Errors are printed. */
 bool trace_read(trace_set_t *set, char **dirs, int ndirs);
 void trace_free(trace_set_t *set);
-/* Replaces what is not printable, quotes and backslashes. Nothing in a file is to be a command of a terminal or of gnuplot. */
+/* Replaces what is not printable, quotes and backslashes. Nothing in a file may be a command for a terminal or for
+ * gnuplot. */
 void trace_clean_text(char *text);
 
 /*
- * calls.c. What is allocated is bounded by the number of events in the file, whatever is in them. NULL, or else why the file
+ * calls.c. The number of events in the file bounds what is allocated, whatever is in them. Returns NULL, or why the file
  * cannot be used.
  */
 const char *trace_find_calls(trace_file_t *file);
 /* The communicator with this number, or NULL. */
 trace_comm_t *trace_comm_of(const trace_file_t *file, uint16_t number);
-/* The call of an event, or NULL: it is about none, or about one of which the beginning or the end is not there. */
+/* The call of an event. NULL: the event is about none, or about one whose beginning or end is missing. */
 trace_call_t *trace_call_of(const trace_file_t *file, const dma_trace_event_t *event);
-/* The time of an event, or another one of the same file, for all files. */
+/* The time of an event, or another time of the same file, in the clock of the first file. */
 static inline int64_t trace_time(const trace_file_t *file, uint64_t at)
 {
     return (int64_t)at + file->offset;
@@ -108,11 +109,11 @@ typedef struct trace_message {
     int from, to;
     size_t file;
     const dma_trace_event_t *event;
-    int64_t sent; /* of a receive: when the message was posted by its sender; INT64_MIN: not known */
+    int64_t sent; /* of a receive: when the sender posted the message; INT64_MIN: not known */
 } trace_message_t;
 
 typedef struct trace_messages {
-    trace_message_t *sends, *recvs; /* the k-th of a pair of ranks belong together */
+    trace_message_t *sends, *recvs; /* the k-th messages of a pair of ranks belong together */
     size_t nsends, nrecvs;
 } trace_messages_t;
 
@@ -142,8 +143,8 @@ typedef struct trace_row {
 typedef struct trace_table {
     trace_row_t *rows;
     size_t n;
-    size_t failed, open; /* calls that have failed; that have not ended */
-    double worst;        /* largest distance of a row's phases from its time, as a part of it */
+    size_t failed, open; /* calls that failed; calls that did not end */
+    double worst;        /* largest difference between the sum of a row's phases and its time, as a part of the time */
 } trace_table_t;
 
 void trace_compute_phases(trace_set_t *set, const trace_messages_t *messages);

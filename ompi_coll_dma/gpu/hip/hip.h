@@ -58,7 +58,7 @@ struct ihipStream_t *dma_hip_stream_remove(dma_gpu_stream_t *stream);
 
 /*
  * Waits until HIP has released all memory of the commands on our streams, for those commands that are known to be
- * complete (by stream_query, an event, or a word in memory). DMA_AGAIN: HIP has not released it after 50 ms.
+ * complete (by stream_query, an event, or a word in memory). DMA_AGAIN: HIP has not released it after a second.
  */
 dma_status_t dma_hip_quiesce(void);
 void dma_hip_quiesce_release(void);

@@ -76,7 +76,7 @@ static int send_block(const dma_plan_req_t *req, int reader)
 /* Bytes before the head in a cell: number and address. */
 static uint64_t header_bytes(const dma_plan_req_t *req)
 {
-    return req->coll == DMA_ALLTOALLV ? 2 * sizeof(uint64_t) : 0;
+    return dma_coll_sizes(req->coll) == DMA_SIZES_OWN ? 2 * sizeof(uint64_t) : 0;
 }
 
 static dma_operand_t cell(const dma_plan_req_t *req, int owner, int reader, uint64_t offset)

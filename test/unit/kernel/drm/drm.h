@@ -1,2 +1,2 @@
-/* Stands in where the kernel's headers are installed without those of DRM: of these, linux/kfd_ioctl.h wants the types. */
+/* Replaces the kernel's header of this name where the DRM headers are not installed: linux/kfd_ioctl.h needs its types. */
 #include <linux/types.h>

@@ -1,10 +1,10 @@
 /*
- * Stands in for the Open MPI header of this name, in 5.0 and 6.0.
+ * Replaces the Open MPI header of this name, in 5.0 and 6.0.
  *
- * Debian's packages install opal/mca/threads/ without its pthreads/ folder, yet opal/mca/threads/mutex.h takes from here
- * what a mutex and a condition variable are made of. Open MPI's objects embed them: the types must be the library's,
- * which test/series/layout.c proves by the sizes that the library was built with. The functions are what inline functions
- * of Open MPI's headers call. configure adds this folder to the include path when the real header is missing.
+ * Debian's packages install opal/mca/threads/ without its pthreads/ folder. But opal/mca/threads/mutex.h takes the contents
+ * of a mutex and of a condition variable from here. Open MPI's objects contain them, so the types must be those of the
+ * library; test/series/layout.c proves it by the sizes in the library. The functions are those that inline functions of Open
+ * MPI's headers call. configure adds this folder to the include path if the real header is missing.
  */
 #ifndef DMA_COMPAT_THREADS_PTHREADS_MUTEX_H
 #define DMA_COMPAT_THREADS_PTHREADS_MUTEX_H

@@ -1,0 +1,452 @@
+/*
+ * Calls by slots: device memory goes through pinned memory that the ranks share, and no core touches it.
+ *
+ * That is done if all ranks have device memory, and engines cannot move it between them: no engine serves a device, a peer
+ * cannot open memory, or there is no scratch memory. Each rank's device copies what the rank sends into the rank's own slots
+ * (slots.h), and the devices of its peers copy it out of there, in pieces:
+ *
+ *     device of rank 0   --0-->  | slot 0 | slot 1 | slot 2 | slot 3 |  of rank 0   --1-->  device of rank 1
+ *     device of rank 1   --0-->  | slot 0 | slot 1 | slot 2 | slot 3 |  of rank 1   --1-->  device of rank 0
+ *
+ * Piece k is bytes k * piece .. (k + 1) * piece - 1 of every block. It lies in slot k modulo DMA_SLOTS: the one block of an
+ * all-gather, or one block for each peer of an all-to-all. Copies in both directions are on streams of their own, so a link
+ * works in both directions at once. A side in host memory is copied by the processor, once.
+ *
+ * Votes (call.c, the agreed line) keep order:
+ *
+ *     the first       this rank has slots, and has published where they are. If a rank has not, all take the host plan.
+ *     the second      this rank's device can read the slots of all peers. The same.
+ *     that of piece   this rank's piece k is in its slot, and it has read all pieces up to k - LAG out of the slots of peers.
+ *      k = 0, 1, ...  There are LAG votes more than pieces. So with the last one a rank has read everything.
+ *
+ *     piece k is read                     when all have voted for k
+ *     slot of piece k is filled again     with piece k + DMA_SLOTS, when all have voted for k + LAG
+ *
+ * A rank can always cast its next vote if all ranks have cast the present one, because LAG < DMA_SLOTS: it may fill a slot
+ * and read a piece without another rank's next vote. In between the engines have DMA_SLOTS - LAG pieces to fill and up to LAG
+ * to read, so they work on while the ranks vote.
+ *
+ * In an all-to-all in place a block is overwritten by piece k of a peer only after all votes for k, so after the own copy of
+ * these bytes into the slot.
+ *
+ * When a rank fails, its peers see its poison. Its own copies end before its slots are used again; peers that still read them
+ * get bytes that nobody uses.
+ */
+#include <string.h>
+
+#include "device/device.h"
+
+#define LAG 2
+#define SLOTS_FROM                                                                                                     \
+    (UINT64_C(256) << 10) /* bytes of the largest block: smaller ones are done sooner by one copy and the host plan */
+#define PIECE_UNIT  UINT64_C(256)         /* bytes; pieces are multiples of it */
+#define PIECE_LEAST UINT64_C(4096)        /* bytes: smaller ones take longer to start than to copy */
+#define PIECE_SHORT (UINT64_C(128) << 10) /* bytes: a call is not cut into smaller ones only to have more of them */
+#define PIECES      8                     /* of a call at least, so that both directions overlap */
+
+/* What a call by slots waits for. */
+enum {
+    SLOTS_HAVE, /* that all ranks have slots */
+    SLOTS_VIEW, /* that all ranks can read them */
+    SLOTS_RUN,  /* for copies, and for votes about pieces */
+};
+
+/* ---- sizes ---- */
+
+/* Blocks in a slot. */
+static uint64_t slot_blocks(const dma_comm_t *comm, const dma_task_t *task)
+{
+    return dma_coll_gathers(task->coll) ? 1 : (uint64_t)comm->nranks - 1;
+}
+
+static uint64_t round_up(uint64_t bytes)
+{
+    return (bytes + PIECE_UNIT - 1) / PIECE_UNIT * PIECE_UNIT;
+}
+
+/* The largest pieces for which slots have room. */
+static uint64_t piece_of(const dma_comm_t *comm, const dma_task_t *task, uint64_t bytes)
+{
+    return bytes / DMA_SLOTS / slot_blocks(comm, task) / PIECE_UNIT * PIECE_UNIT;
+}
+
+/* How many bytes of a block belong to a piece. */
+static uint64_t part(const dma_device_by_slots_t *p, uint64_t bytes, uint64_t piece)
+{
+    uint64_t skip = piece * p->bytes, left = bytes > skip ? bytes - skip : 0;
+
+    return left < p->bytes ? left : p->bytes;
+}
+
+static uint64_t largest_received(const dma_comm_t *comm, const dma_task_t *task)
+{
+    uint64_t most = 0;
+
+    for (int b = 0; b < comm->nranks; b++) {
+        uint64_t bytes = dma_blocks_bytes(&task->run.recv, (uint64_t)b);
+
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}
+
+/* Are the sides contiguous? Blocks with a shape or an irregular datatype are packed in host memory. */
+static bool is_contiguous(const struct dma_device_call *d)
+{
+    return !d->send_shape.row && !d->recv_shape.row && !d->send_type && !d->recv_type;
+}
+
+bool dma_device_can_use_slots(const dma_comm_t *comm, const dma_task_t *task)
+{
+    return comm->nranks > 1 && !task->device->by_link && is_contiguous(task->device) &&
+           largest_received(comm, task) >= SLOTS_FROM;
+}
+
+bool dma_device_slots_wanted(const dma_comm_t *comm, const dma_task_t *task)
+{
+    for (int r = 0; r < comm->nranks; r++) {
+        if (dma_device_info(comm, r, task->run.seq)->flags & DMA_DEVICE_INFO_SLOTS) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---- the agreement ---- */
+
+/* Does each peer receive as many bytes from this rank as it sends? */
+static dma_status_t compare_blocks(const dma_comm_t *comm, dma_task_t *task)
+{
+    for (int r = 0; r < comm->nranks; r++) {
+        const dma_device_info_t *info = dma_device_info(comm, r, task->run.seq);
+        const char *record = dma_window_record(&comm->window, r, task->run.seq);
+        const dma_device_block_t *table = (const dma_device_block_t *)(record + DMA_RECORD_BYTES(0));
+        uint64_t ours = dma_blocks_bytes(&task->run.send, dma_coll_gathers(task->coll) ? 0 : (uint64_t)r);
+
+        if (r != comm->rank && info->flags & DMA_DEVICE_INFO_TABLE && table[comm->rank].bytes != ours) {
+            task->run.failed_rank = r;
+            return DMA_ERR_TRUNCATE;
+        }
+    }
+    return DMA_OK;
+}
+
+/* Gets slots, which this rank's device can use, and publishes where they are. */
+static bool get_slots(dma_comm_t *comm, const dma_task_t *task)
+{
+    const dma_gpu_engine_t *engine = comm->device->device->engine;
+    const struct dma_device_call *d = task->device;
+    dma_device_by_slots_t *p = &comm->device->by_slots;
+    dma_device_record_t *record = dma_window_record(&comm->window, comm->rank, task->run.seq);
+    char *arena = dma_arena_base(comm->window.arena);
+
+    if (!is_contiguous(d)) {
+        return false;
+    }
+    p->memory = dma_slots_get(comm, d->rt, d->device, PIECE_LEAST * DMA_SLOTS * slot_blocks(comm, task));
+    if (!p->memory) {
+        return false;
+    }
+    /* engine: it registers the whole arena, now or later */
+    if (dma_slots_view(comm, d->device, comm->rank, p->memory->memory, p->memory->bytes, engine,
+                       &p->views[comm->rank]) != DMA_OK) {
+        return false;
+    }
+    record->slots_at = (uint64_t)(p->memory->memory - arena);
+    record->slots_bytes = p->memory->bytes;
+    return true;
+}
+
+dma_status_t dma_device_begin_slots(dma_comm_t *comm, dma_task_t *task, dma_reason_t why)
+{
+    struct dma_device_comm *dc = comm->device;
+    struct dma_device_call *d = task->device;
+    dma_device_by_slots_t *p = &dc->by_slots;
+    dma_status_t status;
+
+    if (dc->binding && dc->device->engine->wait_early) {
+        dc->device->engine->wait_early(dc->binding);
+    }
+    dma_device_cancel_pieces(task);
+    if ((status = compare_blocks(comm, task)) != DMA_OK) {
+        return status;
+    }
+    *p = (dma_device_by_slots_t){.slots = p->slots, .views = p->views, .largest = dma_device_largest_block(comm, task)};
+    d->slots_why = d->slots_why ? d->slots_why : why;
+    d->phase = DEVICE_BY_SLOTS;
+    dma_device_vote(comm, DEVICE_BALLOT_SLOTS, get_slots(comm, task));
+    p->first = dc->agreements[DEVICE_BALLOT_SLOTS];
+    return DMA_OK;
+}
+
+/* Makes the slots of all peers readable. False: a peer has published what cannot be, or the runtime refuses it. */
+static bool view_peers(const dma_comm_t *comm, const dma_task_t *task)
+{
+    const struct dma_device_call *d = task->device;
+    const dma_gpu_engine_t *engine = comm->device->device->engine;
+    bool whole = engine && comm->device->device->traits.features & DMA_GPU_PRELAUNCH; /* see persistent.c */
+    dma_device_by_slots_t *p = &comm->device->by_slots;
+
+    p->bytes = UINT64_MAX;
+    for (int r = 0; r < comm->nranks; r++) {
+        const dma_device_record_t *record = dma_window_record(&comm->window, r, task->run.seq);
+        const dma_mapping_t *m = comm->window.peers[r].mapping;
+        uint64_t piece = piece_of(comm, task, record->slots_bytes);
+
+        if (record->slots_at > m->bytes || record->slots_bytes > m->bytes - record->slots_at || piece < PIECE_LEAST) {
+            return false;
+        }
+        p->slots[r] = m->base + record->slots_at;
+        p->bytes = piece < p->bytes ? piece : p->bytes;
+        if (r != comm->rank &&
+            dma_slots_view(comm, d->device, r, p->slots[r], record->slots_bytes, whole, &p->views[r]) != DMA_OK) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* ---- copies; in scope ---- */
+
+static dma_status_t copy(const dma_task_t *task, int stream, bool on_device, char *to, const char *from, uint64_t bytes)
+{
+    const dma_slots_t *s = task->comm->device->by_slots.memory;
+
+    if (!on_device) {
+        memcpy(to, from, bytes);
+        return DMA_OK;
+    }
+    return s->rt->copy_async(s->stream[stream], (uint64_t)(uintptr_t)to, (uint64_t)(uintptr_t)from, bytes);
+}
+
+/* Where piece `piece` of what `owner` sends to `reader` is. */
+static char *slot_of(const dma_comm_t *comm, const dma_task_t *task, int owner, int reader, uint64_t piece)
+{
+    const dma_device_by_slots_t *p = &comm->device->by_slots;
+    uint64_t at = dma_coll_gathers(task->coll) ? 0 : (uint64_t)((reader - owner - 1 + comm->nranks) % comm->nranks);
+
+    return p->slots[owner] + (piece % DMA_SLOTS * slot_blocks(comm, task) + at) * p->bytes;
+}
+
+/* Starts the copies of a piece into the own slot. */
+static dma_status_t fill(const dma_comm_t *comm, const dma_task_t *task, uint64_t piece)
+{
+    const struct dma_device_call *d = task->device;
+    const dma_device_by_slots_t *p = &comm->device->by_slots;
+    bool gathers = dma_coll_gathers(task->coll), on_device = task->in_place ? d->recv_on : d->send_on;
+    dma_status_t status = DMA_OK;
+
+    for (int k = 1; status == DMA_OK && k < (gathers ? 2 : comm->nranks); k++) {
+        int r = (comm->rank + k) % comm->nranks;
+        uint64_t block = gathers ? 0 : (uint64_t)r;
+        uint64_t bytes = part(p, dma_blocks_bytes(&task->run.send, block), piece);
+
+        if (bytes) {
+            status = copy(task, DMA_SLOTS_OUT, on_device, slot_of(comm, task, comm->rank, r, piece),
+                          dma_blocks_addr(&task->run.send, block) + piece * p->bytes, bytes);
+        }
+    }
+    return status;
+}
+
+/* Starts the copies of a piece out of the slots of all peers. */
+static dma_status_t take(const dma_comm_t *comm, const dma_task_t *task, uint64_t piece)
+{
+    const dma_device_by_slots_t *p = &comm->device->by_slots;
+    dma_status_t status = DMA_OK;
+
+    for (int k = 1; status == DMA_OK && k < comm->nranks; k++) {
+        int r = (comm->rank + k) % comm->nranks;
+        uint64_t bytes = part(p, dma_blocks_bytes(&task->run.recv, (uint64_t)r), piece);
+
+        if (bytes) {
+            status = copy(task, DMA_SLOTS_IN, task->device->recv_on,
+                          dma_blocks_addr(&task->run.recv, (uint64_t)r) + piece * p->bytes,
+                          slot_of(comm, task, r, comm->rank, piece), bytes);
+        }
+    }
+    return status;
+}
+
+/* The own block goes straight to its place, in front of the first piece. */
+static dma_status_t copy_own_block(const dma_comm_t *comm, const dma_task_t *task)
+{
+    const struct dma_device_call *d = task->device;
+    uint64_t rank = (uint64_t)comm->rank, from = dma_coll_gathers(task->coll) ? 0 : rank;
+    uint64_t bytes = dma_blocks_bytes(&task->run.send, from);
+
+    if (task->in_place || !bytes) {
+        return DMA_OK;
+    }
+    return copy(task, DMA_SLOTS_IN, d->send_on || d->recv_on, dma_blocks_addr(&task->run.recv, rank),
+                dma_blocks_addr(&task->run.send, from), bytes);
+}
+
+/* ---- the run ---- */
+
+static bool voted(const dma_comm_t *comm, uint64_t piece)
+{
+    const dma_device_by_slots_t *p = &comm->device->by_slots;
+    bool all;
+
+    return piece < p->votes &&
+           dma_device_votes_reached(comm, DEVICE_BALLOT_SLOTS, p->first + 2 + (uint32_t)piece, &all);
+}
+
+/* Fills slots that all peers have read. */
+static dma_status_t advance_fills(const dma_comm_t *comm, const dma_task_t *task)
+{
+    dma_device_by_slots_t *p = &comm->device->by_slots;
+    const dma_slots_t *s = p->memory;
+    dma_status_t status = DMA_OK;
+
+    while (status == DMA_OK && p->started < p->count &&
+           (p->started < DMA_SLOTS || voted(comm, p->started - DMA_SLOTS + LAG))) {
+        status = fill(comm, task, p->started);
+        if (status == DMA_OK) {
+            status = s->rt->event_record(s->event[DMA_SLOTS_OUT][p->started % DMA_SLOTS], s->stream[DMA_SLOTS_OUT]);
+        }
+        p->started++;
+    }
+    while (status == DMA_OK && p->ended < p->started &&
+           (status = s->rt->event_query(s->event[DMA_SLOTS_OUT][p->ended % DMA_SLOTS])) == DMA_OK) {
+        p->ended++;
+    }
+    return status == DMA_AGAIN ? DMA_OK : status;
+}
+
+/* Reads the pieces that are in the slots of all peers. */
+static dma_status_t advance_reads(const dma_comm_t *comm, const dma_task_t *task)
+{
+    dma_device_by_slots_t *p = &comm->device->by_slots;
+    const dma_slots_t *s = p->memory;
+    dma_status_t status = DMA_OK;
+
+    while (status == DMA_OK && p->taken < p->count && voted(comm, p->taken)) {
+        status = take(comm, task, p->taken);
+        if (status == DMA_OK) {
+            status = s->rt->event_record(s->event[DMA_SLOTS_IN][p->taken % DMA_SLOTS], s->stream[DMA_SLOTS_IN]);
+        }
+        p->taken++;
+    }
+    while (status == DMA_OK && p->read < p->taken &&
+           (status = s->rt->event_query(s->event[DMA_SLOTS_IN][p->read % DMA_SLOTS])) == DMA_OK) {
+        p->read++;
+    }
+    return status == DMA_AGAIN ? DMA_OK : status;
+}
+
+/* Casts the next vote, if this rank can. */
+static bool cast_vote(dma_comm_t *comm)
+{
+    dma_device_by_slots_t *p = &comm->device->by_slots;
+    uint64_t piece = p->votes, filled = piece < p->count ? piece + 1 : p->count;
+    uint64_t read = piece + 1 > LAG ? piece + 1 - LAG : 0;
+
+    if (piece == p->count + LAG || p->ended < filled || p->read < read) {
+        return false;
+    }
+    p->votes++;
+    dma_device_vote(comm, DEVICE_BALLOT_SLOTS, true);
+    return true;
+}
+
+static dma_status_t begin(dma_comm_t *comm, dma_task_t *task)
+{
+    struct dma_device_call *d = task->device;
+    dma_device_by_slots_t *p = &comm->device->by_slots;
+    uint64_t most = round_up((p->largest + PIECES - 1) / PIECES);
+    dma_gpu_scope_t scope;
+    dma_status_t status;
+
+    most = most < PIECE_SHORT ? PIECE_SHORT : most;
+    p->bytes = most < p->bytes ? most : p->bytes;
+    p->count = (p->largest + p->bytes - 1) / p->bytes;
+    p->step = SLOTS_RUN;
+    dma_comm_count(comm, DMA_COUNT_calls_staged);
+    dma_comm_count(comm, DMA_COUNT_calls_slots);
+    dma_comm_note_reason(comm, d->slots_why);
+    if ((status = d->rt->enter(d->device, &scope)) == DMA_OK) {
+        status = copy_own_block(comm, task);
+        d->rt->leave(&scope);
+    }
+    return status;
+}
+
+static dma_status_t run(dma_comm_t *comm, const dma_task_t *task)
+{
+    const struct dma_device_call *d = task->device;
+    dma_device_by_slots_t *p = &comm->device->by_slots;
+    dma_gpu_scope_t scope;
+    dma_status_t status = d->rt->enter(d->device, &scope);
+
+    if (status != DMA_OK) {
+        return status;
+    }
+    do {
+        status = advance_fills(comm, task);
+        status = status == DMA_OK ? advance_reads(comm, task) : status;
+    } while (status == DMA_OK && cast_vote(comm));
+    d->rt->leave(&scope);
+    return status != DMA_OK ? status : voted(comm, p->count + LAG - 1) ? DMA_OK : DMA_AGAIN;
+}
+
+static dma_status_t give_up(dma_comm_t *comm, dma_task_t *task)
+{
+    dma_device_end_slots(comm);
+    return dma_device_run_on_host(comm, task, true, task->device->slots_why);
+}
+
+/* An agreement in front of the pieces. */
+static dma_status_t advance_agreement(dma_comm_t *comm, dma_task_t *task)
+{
+    dma_device_by_slots_t *p = &comm->device->by_slots;
+    bool all;
+
+    if (!dma_device_votes_are_in(comm, DEVICE_BALLOT_SLOTS, &all)) {
+        return DMA_AGAIN;
+    }
+    if (!all) {
+        return give_up(comm, task);
+    }
+    if (p->step == SLOTS_VIEW) {
+        return begin(comm, task);
+    }
+    p->step = SLOTS_VIEW;
+    dma_device_vote(comm, DEVICE_BALLOT_SLOTS, view_peers(comm, task));
+    return DMA_OK;
+}
+
+dma_status_t dma_device_advance_slots(dma_comm_t *comm, dma_task_t *task)
+{
+    dma_device_by_slots_t *p = &comm->device->by_slots;
+    dma_status_t status = DMA_OK;
+
+    while (status == DMA_OK && task->device->phase == DEVICE_BY_SLOTS && p->step != SLOTS_RUN) {
+        status = advance_agreement(comm, task);
+    }
+    if (status != DMA_OK || task->device->phase != DEVICE_BY_SLOTS) {
+        return status;
+    }
+    if ((status = run(comm, task)) == DMA_OK) {
+        dma_device_end_slots(comm);
+    }
+    return status == DMA_UNSUPPORTED ? DMA_ERR_ENGINE : status; /* other ranks depend on it by now */
+}
+
+void dma_device_end_slots(dma_comm_t *comm)
+{
+    dma_device_by_slots_t *p = &comm->device->by_slots;
+
+    if (p->memory) {
+        dma_slots_put(comm->proc, p->memory);
+        p->memory = NULL;
+    }
+}
+
+uint64_t dma_device_slots_position(const struct dma_device_comm *dc)
+{
+    const dma_device_by_slots_t *p = &dc->by_slots;
+
+    return p->started + p->ended + p->taken + p->read + p->votes;
+}
