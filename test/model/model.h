@@ -25,7 +25,7 @@
 #include <assert.h>
 #include <genmc.h>
 
-#define ROUNDS 1
+#define ROUNDS                1
 #define check_that(condition) assert(condition)
 /* A wait. An execution in which what it waits for has not come is one in which the wait has not ended: it goes no further.
  * Another one goes on from there. */

@@ -20,16 +20,18 @@ compiler=${CC:-gcc}
 
 # name, harness, plan (VARIANT:OPERATION:RANKS) or -, macros. Small: GenMC follows every execution.
 configurations='
-ring-2          ring    -                 RANKS=2 CALLS=8 DEPTH=4 AHEAD=1
+ring-2          ring    -                 RANKS=2 CALLS=8 DEPTH=2 AHEAD=1
+ring-full       ring    -                 RANKS=2 CALLS=3 DEPTH=1 AHEAD=1
 ring-3          ring    -                 RANKS=3 CALLS=3 DEPTH=2 AHEAD=1
 ring-ahead      ring    -                 RANKS=2 CALLS=3 DEPTH=2 AHEAD=2
 line            plans   host_line:0:2     WORDS=1 CALLS=2
 slot            plans   host_slot:2:2     WORDS=1 CALLS=2
 second          plans   host_slot:0:2     WORDS=1 CALLS=1 SECOND=1
-pipe            plans   host_pipe:0:2     WORDS=2 CALLS=1
-pair            plans   host_pair:2:2     WORDS=2 CALLS=1
+pipe            plans   host_pipe:1:2     WORDS=2 CALLS=1 ONE_WAY=1
+pipe-calls      plans   host_pipe:1:2     WORDS=1 CALLS=2 ONE_WAY=1
+pair            plans   host_pair:2:2     WORDS=2 CALLS=1 ONE_WAY=1
 reach           plans   host_reach:0:2    WORDS=2 CALLS=1
-refused         plans   host_reach:0:2    WORDS=2 CALLS=1 REFUSED=1
+refused         plans   host_reach:1:2    WORDS=2 CALLS=1 ONE_WAY=1 REFUSED=1
 poison          poison  host_reach:0:2
 lines           lines   -                 EPOCHS=17
 lines-twice     lines   -                 EPOCHS=3 TWICE=1

@@ -6,6 +6,7 @@
  * its send buffer at once: a peer that still reads it is a race. A chunk has one word, and there are two buffers of each kind,
  * so that blocks of three words use every buffer again.
  *
+ * ONE_WAY: only the blocks of rank 0 have data, which leaves fewer executions.
  * REFUSED: rank 1 cannot read the memory of others, and gets its blocks through the pair buffers (LANDED with `denied`).
  * SECOND: rank 0 has entered with device memory first, and enters a second time with its data.
  */

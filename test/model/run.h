@@ -51,18 +51,30 @@ static inline void fill_blocks(int me, uint64_t seq)
     }
 }
 
+/* How many ranks send anything. */
+#ifdef ONE_WAY
+#define SENDERS 1
+#else
+#define SENDERS RANKS
+#endif
+
 static inline void check_blocks(int me, uint64_t seq)
 {
-    for (int from = 0; from < RANKS; from++) {
+    for (int from = 0; from < SENDERS; from++) {
         for (int w = 0; w < WORDS; w++) {
             check_that(recv_words[me][from * WORDS + w] == word_of(seq, from, gathers(me) ? 0 : me, w));
         }
     }
 }
 
-/* `bytes`: of a block. */
+static uint64_t counts[RANKS];
+
+/* `bytes`: of a block that is not empty. */
 static inline void make_runs(uint64_t bytes)
 {
+    for (int r = 0; r < RANKS; r++) {
+        counts[r] = r < SENDERS ? bytes : 0;
+    }
     for (int r = 0; r < RANKS; r++) {
         dma_run_t *run = &runs[r];
 
@@ -70,7 +82,9 @@ static inline void make_runs(uint64_t bytes)
         run->window = &windows[r];
         run->send.addr = (char *)send_words[r];
         run->recv.addr = (char *)recv_words[r];
-        run->send.bytes = run->recv.bytes = bytes;
+        run->send.bytes = counts[r];
+        run->recv.bytes = bytes;
+        run->recv.counts = SENDERS < RANKS ? counts : NULL;
         run->chunk = 8;
         run->stream = stream[r];
         run->pair_out = pair_out[r];
