@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""chrome_trace.py FILE [--ranks N] [--spent FILE] [--engine] [--ordered]: does FILE obey the rules of the trace event format, and does what it says
-fit together? Prints the first thing that does not.
+"""chrome_trace.py FILE [--ranks N] [--spent FILE] [--engine] [--ordered]: does FILE follow the rules of
+the trace event format, and is it consistent? Prints the first error.
 
   - every event has a phase, a process and a thread, and every process and thread that has events has a name;
   - X events have a time and a duration; spans of one thread do not overlap, except that one encloses the other;
   - the times of a thread never go back;
-  - whatever belongs to a call lies inside it, and its phases add up to its duration within 5 %.
+  - every part of a call lies inside the call, and its phases add up to its duration within 5 %.
 
 --spent FILE: lines "rank R spent US": the calls of rank R but the first took so long, within 5 %. --engine: there are spans of
 engines. --ordered: no message arrives before it was sent."""

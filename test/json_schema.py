@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """json_schema.py SCHEMA [FILE]: does a JSON text follow a schema? Knows the words of JSON Schema that our schemas use, and
-refuses schemas with others. Says the first difference."""
+refuses schemas with other words. Prints the first difference."""
 
 import json
 import sys

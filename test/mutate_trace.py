@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""mutate_trace.py TOOL [-n COUNT] [-s SEED] [--address-space MIB]: coll_dma_trace and files that are damaged on purpose.
+"""mutate_trace.py TOOL [-n COUNT] [-s SEED] [--address-space MIB]: coll_dma_trace with files that are damaged on purpose.
 
-Two files with every kind of event, from two hosts, are written. Then a few of their bytes, fields or events are changed, COUNT
-times, and TOOL has to read them: it ends with status 0 or 1 and not with a signal, what it prints is JSON, so is what it writes
-for Chrome, and it takes no more than so much memory. With a sanitizer in TOOL the address space cannot be limited: 0. Each
-change is a function of SEED and of its number, which is printed for what fails."""
+Writes two files with every kind of event, from two hosts. COUNT times, a few of their bytes, fields or events are changed, and TOOL
+reads them. It must end with status 0 or 1 and not with a signal, its output and the file for Chrome must be JSON, and its memory is
+limited. If TOOL has a sanitizer, the address space cannot be limited: use 0. Each change is a function of SEED and of its number,
+which is printed after a failure."""
 
 import argparse
 import json
@@ -53,7 +53,7 @@ def trace(rank, calls=20):
 
 
 def place(r, data):
-    """Of an event, rarely of the head."""
+    """A place in the file: in an event, rarely in the head."""
     if len(data) < HEAD + EVENT or r.random() < 0.05:
         return r.randrange(0, 232)
     return HEAD + EVENT * r.randrange((len(data) - HEAD) // EVENT)
@@ -83,7 +83,7 @@ def change(r, data):
 
 
 def crafted():
-    """What once made the tool allocate gibibytes, or would make one communicator of two."""
+    """Files that once made the tool allocate gibibytes, or that mix up two communicators."""
     clock = 10**12
     first = trace(0, 0)
     jump = first + event(clock, BEGIN, 0, 0) + event(clock, BEGIN, 0, 2**26) + event(clock + 9, END, 0, 2**26)

@@ -1,7 +1,7 @@
 #!/bin/bash
 # reasons.sh: every row of include/dma/reasons_table.h has a test: one that compares its value (DMA_REASON_<name>), or reads
-# its counter (reason_<name>). Prints the rows that have none, and reasons of queue providers that are not rows. Part of the
-# suite style.
+# its counter (reason_<name>). Prints the rows that have none, and reasons of queue providers that are not rows.
+# Part of the suite style.
 set -uo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 names=$(sed -n 's/^DMA_REASON(\(COMM\|PROC\), \([a-z0-9_]*\),.*/\2/p' "$root/include/dma/reasons_table.h")

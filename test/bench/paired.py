@@ -1,5 +1,5 @@
-"""What coll_dma_bench prints; and what runs that were measured side by side say: ratios of the same pass, and how sure their
-median is."""
+"""Reads the output of coll_dma_bench, and compares runs that were measured side by side: ratios of the same pass, and the
+confidence interval of their median."""
 import math
 import os
 import re
@@ -19,7 +19,7 @@ def interval(values):
 
 
 def ratio(ours, theirs):
-    """Times by pass: the median of ours / theirs, and its interval."""
+    """The median of ours / theirs over the passes, and its interval. The arguments are times by pass."""
     ratios = [t / theirs[i] for i, t in ours.items() if i in theirs]
     return statistics.median(ratios), *interval(ratios)
 
@@ -32,7 +32,7 @@ def find_bench(option):
 
 
 def rows(text):
-    """Of the output of coll_dma_bench --full: (operation, ranks, bytes, avg, max), of the communication alone."""
+    """Rows (operation, ranks, bytes, avg, max) of an output of coll_dma_bench --full, for the communication alone."""
     operation, ranks = "", 0
     for line in text.splitlines():
         head = re.match(r"# (\w+): (\d+) ranks, ", line)

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """extract.py FILE...: the commands of Markdown documents, one per line: FILE, a tab, the command.
 
-Commands stand in fenced blocks: every line of one marked sh, and the lines of one marked console that begin with "$ ".
-A line that ends with a backslash goes on in the next. A comment behind a command begins with two spaces and "#".
+Commands are in fenced blocks: every line of a block marked sh, and the lines of a block marked console that begin with
+"$ ". A line that ends with a backslash continues in the next. A comment after a command begins with two spaces and "#".
 """
 import re
 import sys

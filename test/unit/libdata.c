@@ -96,3 +96,10 @@ dma_status_t data_iallgather(dma_comm_t *comm, const dma_side_t *send, const dma
 
     return task_post(comm, &call, NULL, NULL, task);
 }
+
+const dma_call_t *data_gather(data_gather_t *g)
+{
+    *g = (data_gather_t){
+        .call = {.coll = DMA_ALLGATHER, .send = data_buffer(g->send, 16), .recv = data_buffer(g->recv, 16)}};
+    return &g->call;
+}

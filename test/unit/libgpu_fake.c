@@ -398,20 +398,6 @@ static dma_status_t ipc_open(const dma_gpu_handle_t *handle, uint64_t *base)
     return DMA_OK;
 }
 
-uint64_t fake_gpu_kept(void)
-{
-    uint64_t bytes = 0;
-
-    pthread_mutex_lock(&fake_machine.lock);
-    for (const fake_range_t *i = fake_ranges, *r; i; i = i->next) {
-        for (r = fake_ranges; i->home_id && r && r->id != i->home_id; r = r->next) {
-        }
-        bytes += r || i->maps ? 0 : i->size;
-    }
-    pthread_mutex_unlock(&fake_machine.lock);
-    return bytes;
-}
-
 static dma_status_t ipc_close(uint64_t base)
 {
     dma_status_t status;

@@ -57,3 +57,17 @@ uint64_t fake_gpu_pinned(void)
 {
     return locked(&fake_pinned.given);
 }
+
+uint64_t fake_gpu_kept(void)
+{
+    uint64_t bytes = 0;
+
+    pthread_mutex_lock(&fake_machine.lock);
+    for (const fake_range_t *i = fake_ranges, *r; i; i = i->next) {
+        for (r = fake_ranges; i->home_id && r && r->id != i->home_id; r = r->next) {
+        }
+        bytes += r || i->maps ? 0 : i->size;
+    }
+    pthread_mutex_unlock(&fake_machine.lock);
+    return bytes;
+}

@@ -24,7 +24,7 @@ void odd_begin(rank_t *r, dma_comm_t *comm)
     call_spec_t spec = {.coll = DMA_ALLGATHER, .elements = 10, .send = PLACE_DEVICE, .recv = PLACE_DEVICE};
     call_t *c = call_make(r, &spec);
 
-    must(r, dma_comm_prepare(comm) == DMA_OK, "%s", dma_comm_reason(comm));
+    threads_prepare(r, comm);
     call_run(r, comm, c, 1);
     threads_barrier(r);
     call_free(c);

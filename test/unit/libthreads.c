@@ -472,6 +472,13 @@ void threads_keep(rank_t *r, void *memory)
     r->kept[r->nkept++] = memory;
 }
 
+void threads_prepare(rank_t *r, dma_comm_t *comm)
+{
+    dma_status_t status = dma_comm_prepare(comm);
+
+    must(r, status == DMA_OK, "set-up: %s: %s", dma_status_name(status), dma_comm_reason(comm));
+}
+
 void threads_barrier(rank_t *r)
 {
     pthread_barrier_wait(&r->job->barrier);

@@ -89,6 +89,8 @@ void threads_run(job_t *job);
 dma_comm_t *threads_comm(rank_t *r, int index);
 /* Waits for all ranks. It also orders memory, so it must not be between calls that are tested for races. */
 void threads_barrier(rank_t *r);
+/* Sets the communicator up. The set-up must succeed. */
+void threads_prepare(rank_t *r, dma_comm_t *comm);
 /* Memory that is freed after all ranks have ended. */
 void threads_keep(rank_t *r, void *memory);
 uint32_t threads_random(rank_t *r, uint32_t below);
@@ -138,6 +140,13 @@ size_t data_wrong(const uint8_t *buf, uint64_t tag, int rank, size_t bytes);
 void data_check(rank_t *r, const uint8_t *recv, uint64_t tag, size_t bytes);
 /* A contiguous block in the terms of the interface. */
 dma_side_t data_buffer(void *addr, size_t bytes);
+/* An all-gather of 16 bytes on at most three ranks, with its memory. */
+typedef struct data_gather {
+    uint8_t send[16], recv[3 * 16];
+    dma_call_t call;
+} data_gather_t;
+const dma_call_t *data_gather(data_gather_t *g);
+
 /* All-gathers of such blocks. send == NULL: in place. */
 dma_status_t data_allgather(dma_comm_t *comm, const dma_side_t *send, const dma_side_t *recv);
 dma_status_t data_iallgather(dma_comm_t *comm, const dma_side_t *send, const dma_side_t *recv, dma_task_t **task);

@@ -24,7 +24,7 @@ static void every_form(rank_t *r)
     uint64_t tag = 1000;
 
     part_open(r, &p, 5000);
-    must(r, dma_comm_prepare(p.comm) == DMA_OK, "set-up: %s", dma_comm_reason(p.comm));
+    threads_prepare(r, p.comm);
     for (int round = 0; round < 4; round++) {
         dma_coll_t coll = round & 1 ? DMA_ALLTOALL : DMA_ALLGATHER;
         bool in_place = round & 2;
@@ -84,7 +84,7 @@ static void one_leaves(rank_t *r)
     part_t p;
 
     part_open(r, &p, 100);
-    must(r, dma_comm_prepare(p.comm) == DMA_OK, "set-up: %s", dma_comm_reason(p.comm));
+    threads_prepare(r, p.comm);
     for (int i = 0; i < 1000 && status == DMA_OK; i++) {
         dma_coll_t coll = i & 1 ? DMA_ALLTOALL : DMA_ALLGATHER;
         dma_call_t call = part_call(r, &p, coll, false, 100, (uint64_t)i * 100);
@@ -125,7 +125,7 @@ static void unequal(rank_t *r)
     dma_call_t call;
 
     part_open(r, &p, 5000);
-    must(r, dma_comm_prepare(p.comm) == DMA_OK, "set-up: %s", dma_comm_reason(p.comm));
+    threads_prepare(r, p.comm);
     call = part_call(r, &p, DMA_ALLTOALL, false, r->rank < 3 ? 200 : 300, 1);
     must(r, dma_comm_run(p.comm, &call) < 0, "no error");
     part_close(&p);
@@ -166,7 +166,7 @@ static void first_fails(rank_t *r)
         call.send = data_buffer(p.send, 50);
     }
     if (blocks) {
-        must(r, dma_comm_prepare(p.comm) == DMA_OK, "set-up: %s", dma_comm_reason(p.comm));
+        threads_prepare(r, p.comm);
         if (r->rank) {
             threads_barrier(r);
         }
@@ -208,7 +208,7 @@ static void busy_elsewhere(rank_t *r)
     part_t p;
 
     part_open(r, &p, 5000);
-    must(r, dma_comm_prepare(p.comm) == DMA_OK, "set-up: %s", dma_comm_reason(p.comm));
+    threads_prepare(r, p.comm);
     call = part_call(r, &p, DMA_ALLTOALL, false, r->rank == 2 ? 3000 : 5000, 1);
     if (r->rank == 1) {
         threads_barrier(r);
@@ -243,7 +243,7 @@ static void leaves_early(rank_t *r)
     part_t p;
 
     part_open(r, &p, 8);
-    must(r, dma_comm_prepare(p.comm) == DMA_OK, "set-up: %s", dma_comm_reason(p.comm));
+    threads_prepare(r, p.comm);
     for (int i = 0; i < 4; i++) {
         counts[i] = (i ^ r->rank) == 2 && i & 1 ? 0 : 8; /* ranks 1 and 3 have nothing for each other */
         displs[i] = 8 * i;
@@ -300,7 +300,7 @@ static void quarrels(rank_t *r)
     part_t p;
 
     part_open(r, &p, 200000);
-    must(r, dma_comm_prepare(p.comm) == DMA_OK, "set-up: %s", dma_comm_reason(p.comm));
+    threads_prepare(r, p.comm);
     call = part_call(r, &p, coll, false, bytes, 1);
     status = dma_comm_run(p.comm, &call);
     must(r, status == DMA_ERR_TRUNCATE || status == DMA_ERR_MISMATCH, "ended with %s", dma_status_name(status));
@@ -348,7 +348,7 @@ static void late(rank_t *r)
     part_t p;
 
     part_open(r, &p, 100);
-    must(r, dma_comm_prepare(p.comm) == DMA_OK, "set-up: %s", dma_comm_reason(p.comm));
+    threads_prepare(r, p.comm);
     for (int i = 0; i < 3; i++) {
         size_t bytes = 60 + 20 * (size_t)i; /* what is announced about one call says nothing about the next */
         dma_call_t call = part_call(r, &p, DMA_ALLGATHER, false, bytes, (uint64_t)i * 100);
@@ -405,7 +405,7 @@ static void costs(rank_t *r)
     part_t p;
 
     part_open(r, &p, 100);
-    must(r, dma_comm_prepare(p.comm) == DMA_OK, "set-up: %s", dma_comm_reason(p.comm));
+    threads_prepare(r, p.comm);
     /* the first call makes all connections */
     call = part_call(r, &p, DMA_ALLGATHER, false, 100, 1);
     must(r, dma_comm_run(p.comm, &call) == DMA_OK, "first call: %s", dma_comm_reason(p.comm));

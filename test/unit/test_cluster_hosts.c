@@ -48,7 +48,7 @@ static void served_once(rank_t *r)
     part_t p;
 
     part_open(r, &p, 100);
-    must(r, dma_comm_prepare(p.comm) == DMA_OK, "set-up: %s", dma_comm_reason(p.comm));
+    threads_prepare(r, p.comm);
     call = part_call(r, &p, DMA_ALLGATHER, false, 100, 1);
     must(r, dma_comm_run(p.comm, &call) == DMA_OK, "a call: %s", dma_comm_reason(p.comm));
     part_check(r, &p, DMA_ALLGATHER, 100, 1);

@@ -53,7 +53,7 @@ static const int *node_firsts; /* by rank */
 static void open_part(rank_t *r, part_t *p)
 {
     p->comm = wire_comm(r, node_firsts[r->rank]);
-    must(r, dma_comm_prepare(p->comm) == DMA_OK, "set-up: %s", dma_comm_reason(p->comm));
+    threads_prepare(r, p->comm);
     p->send = malloc(RANKS * MOST);
     p->recv = malloc(RANKS * MOST);
 }

@@ -148,7 +148,7 @@ static void join_in(rank_t *r, part_t *p)
 static void prepare(rank_t *r, part_t *p)
 {
     join_in(r, p);
-    must(r, dma_comm_prepare(p->comm) == DMA_OK, "set-up: %s", dma_comm_reason(p->comm));
+    threads_prepare(r, p->comm);
 }
 
 /* ---- channels ---- */

@@ -132,7 +132,7 @@ static void gather(rank_t *r, dma_comm_t *comm, size_t bytes)
     char *a = calloc(1, bytes), *b = calloc(RANKS, bytes);
     dma_side_t send = data_buffer(a, bytes), recv = data_buffer(b, bytes);
 
-    must(r, dma_comm_prepare(comm) == DMA_OK, "not served");
+    threads_prepare(r, comm);
     must(r, data_allgather(comm, &send, &recv) == DMA_OK, "a gather");
     free(a);
     free(b);
@@ -251,7 +251,7 @@ static void count_alone(rank_t *r)
     char a[100], b[100];
     dma_side_t send = data_buffer(a, 100), recv = data_buffer(b, 100);
 
-    must(r, dma_comm_prepare(r->comms[0]) == DMA_OK, "not served");
+    threads_prepare(r, r->comms[0]);
     must(r, data_allgather(r->comms[0], &send, &recv) == DMA_OK, "a gather");
     must(r, of_proc(r, "calls_self") == 1 && of_proc(r, "bytes_cores") == 100, "alone");
 }

@@ -33,11 +33,6 @@ static dma_status_t gather(rank_t *r, dma_comm_t *comm, uint64_t tag, size_t byt
     return status;
 }
 
-static void prepare(rank_t *r)
-{
-    must(r, dma_comm_prepare(r->comms[0]) == DMA_OK, "%s", dma_comm_reason(r->comms[0]));
-}
-
 static void force(job_t *job, const char *variant)
 {
     snprintf(job->params.variant, sizeof(job->params.variant), "%s", variant);
@@ -74,7 +69,7 @@ static void unequal(rank_t *r)
     const size_t *sizes = r->job->arg;
     dma_status_t status;
 
-    prepare(r);
+    threads_prepare(r, r->comms[0]);
     must(r, gather(r, r->comms[0], 1, 50) == DMA_OK, "%s", dma_comm_reason(r->comms[0]));
     status = gather(r, r->comms[0], 2, sizes[r->rank == r->n - 1]);
     /* a rank may have received its data before the error was noticed; then the next call fails */
@@ -146,7 +141,7 @@ static void two_sides(rank_t *r)
     uint8_t send[64] = {0}, recv[256];
     dma_side_t from = data_buffer(send, r->rank == 1 ? 9 : 8), to = data_buffer(recv, 8);
 
-    prepare(r);
+    threads_prepare(r, r->comms[0]);
     must(r, data_allgather(r->comms[0], &from, &to) == DMA_ERR_TRUNCATE, "%s", dma_comm_reason(r->comms[0]));
 }
 
@@ -164,7 +159,7 @@ static void late(rank_t *r)
 {
     int turns = r->job->params.warn > 0 ? 1000 : 30;
 
-    prepare(r);
+    threads_prepare(r, r->comms[0]);
     for (uint64_t tag = 0; tag < 2; tag++) {
         /* until one of the two waiting ranks has reported it, if it must, and the other rank has had the time to do so */
         for (int i = 0; r->rank == (int)tag && reports_count("late") <= (int)tag && i < turns; i++) {
@@ -200,7 +195,7 @@ END_TEST
 
 static void never(rank_t *r)
 {
-    prepare(r);
+    threads_prepare(r, r->comms[0]);
     if (r->rank) {
         must(r, gather(r, r->comms[0], 1, 8) == DMA_ERR_TIMEOUT, "%s", dma_comm_reason(r->comms[0]));
         must(r, dma_comm_reason(r->comms[0])[0], "no reason");
@@ -300,7 +295,7 @@ END_TEST
 
 static void file_arena(rank_t *r)
 {
-    prepare(r);
+    threads_prepare(r, r->comms[0]);
     for (uint64_t tag = 0; tag < 30; tag++) {
         must(r, gather(r, r->comms[0], tag, tag % 3 ? 100 : 20000) == DMA_OK, "%s", dma_comm_reason(r->comms[0]));
     }
@@ -372,7 +367,7 @@ END_TEST
 
 static void refused(rank_t *r)
 {
-    prepare(r);
+    threads_prepare(r, r->comms[0]);
     for (uint64_t tag = 0; tag < 30; tag++) {
         size_t bytes = r->job->arg ? *(const size_t *)r->job->arg : 20000;
         must(r, gather(r, r->comms[0], tag, bytes) == DMA_OK, "%s", dma_comm_reason(r->comms[0]));
@@ -401,7 +396,7 @@ END_TEST
 
 static void refused_posted(rank_t *r)
 {
-    prepare(r);
+    threads_prepare(r, r->comms[0]);
     file_arena_posted(r);
 }
 

@@ -26,32 +26,14 @@ const char *__lsan_default_suppressions(void)
            "leak:thread_irecv\n";
 }
 
-static void prepare(rank_t *r)
-{
-    must(r, dma_comm_prepare(r->comms[0]) == DMA_OK, "%s", dma_comm_reason(r->comms[0]));
-}
-
 static void force(job_t *job, const char *variant)
 {
     snprintf(job->params.variant, sizeof(job->params.variant), "%s", variant);
 }
 
-/* An all-gather of 16 bytes on at most three ranks, with its memory. make_channel makes it persistent. */
-typedef struct gather {
-    uint8_t send[16], recv[3 * 16];
-    dma_call_t call;
-} gather_t;
-
-static const dma_call_t *make_gather(gather_t *g)
+static dma_status_t make_channel(rank_t *r, data_gather_t *g, dma_channel_t **channel)
 {
-    *g =
-        (gather_t){.call = {.coll = DMA_ALLGATHER, .send = data_buffer(g->send, 16), .recv = data_buffer(g->recv, 16)}};
-    return &g->call;
-}
-
-static dma_status_t make_channel(rank_t *r, gather_t *g, dma_channel_t **channel)
-{
-    return dma_channel_create(r->comms[0], make_gather(g), NULL, NULL, channel);
+    return dma_channel_create(r->comms[0], data_gather(g), NULL, NULL, channel);
 }
 
 static dma_status_t finish(dma_task_t *task)
@@ -123,11 +105,11 @@ static dma_status_t one_disagrees(rank_t *r)
 
 static void init_after_failure(rank_t *r)
 {
-    gather_t gather;
+    data_gather_t gather;
     dma_channel_t *channel;
     dma_status_t status;
 
-    prepare(r);
+    threads_prepare(r, r->comms[0]);
     status = one_disagrees(r);
     must(r, status == (r->rank ? DMA_OK : DMA_ERR_TRUNCATE), "%s", dma_status_name(status));
     status = make_channel(r, &gather, &channel);
@@ -172,7 +154,7 @@ static void larger_start(rank_t *r)
     dma_status_t status, outcome;
     dma_channel_t *channel = NULL;
 
-    prepare(r);
+    threads_prepare(r, r->comms[0]);
     status = dma_channel_create(r->comms[0], &call, note_status, &outcome, &channel);
     must(r, status == DMA_OK, "%s", dma_status_name(status));
     threads_barrier(r);
@@ -202,7 +184,7 @@ END_TEST
 /* No rank may take this failure for an answer. */
 static void fail_with_an_answer(rank_t *r)
 {
-    prepare(r);
+    threads_prepare(r, r->comms[0]);
     threads_barrier(r);
     if (r->rank == 0) {
         dma_comm_lock(r->comms[0]);
@@ -211,8 +193,8 @@ static void fail_with_an_answer(rank_t *r)
     }
     threads_barrier(r);
     if (r->rank) {
-        gather_t gather;
-        dma_status_t status = dma_comm_run(r->comms[0], make_gather(&gather));
+        data_gather_t gather;
+        dma_status_t status = dma_comm_run(r->comms[0], data_gather(&gather));
 
         must(r, status == DMA_ERR_ARG, "%s", dma_status_name(status));
     }
@@ -230,11 +212,11 @@ END_TEST
 /* The channel of rank 0 fails, as if its engine had lost the completion of a start that the others have completed. */
 static void channel_fails(rank_t *r)
 {
-    gather_t gather;
+    data_gather_t gather;
     dma_channel_t *channel;
     dma_status_t status;
 
-    prepare(r);
+    threads_prepare(r, r->comms[0]);
     status = make_channel(r, &gather, &channel);
     must(r, status == DMA_OK, "%s", dma_status_name(status));
     threads_barrier(r);
@@ -315,7 +297,7 @@ static void waits_for_room(rank_t *r)
     dma_task_t *tasks[N];
     dma_status_t status = DMA_OK;
 
-    prepare(r);
+    threads_prepare(r, r->comms[0]);
     r->proc->params.warn = 0.05; /* not earlier: a set-up may be late as well */
     for (int i = 0; r->rank == 1 && i < N; i++) {
         dma_side_t to = data_buffer(recv[i], 16);

@@ -25,24 +25,6 @@ const char *__lsan_default_suppressions(void)
            "leak:thread_irecv\n";
 }
 
-static void prepare(rank_t *r)
-{
-    must(r, dma_comm_prepare(r->comms[0]) == DMA_OK, "%s", dma_comm_reason(r->comms[0]));
-}
-
-/* An all-gather of 16 bytes on at most three ranks, with its memory. */
-typedef struct gather {
-    uint8_t send[16], recv[3 * 16];
-    dma_call_t call;
-} gather_t;
-
-static const dma_call_t *make_gather(gather_t *g)
-{
-    *g =
-        (gather_t){.call = {.coll = DMA_ALLGATHER, .send = data_buffer(g->send, 16), .recv = data_buffer(g->recv, 16)}};
-    return &g->call;
-}
-
 /* ---- failures noticed by another thread ---- */
 
 /* A datatype. While an element of it is packed, something else happens to the communicator. */
@@ -69,7 +51,7 @@ static void fails_in_between(rank_t *r)
     dma_host_t host = threads_host;
     dma_status_t status;
 
-    prepare(r);
+    threads_prepare(r, r->comms[0]);
     host.pack = pack_and_fail;
     if (r->rank == 0) {
         from = (dma_side_t){.addr = send, .size = 4, .extent = 8, .count = 4, .type = &type};
@@ -106,7 +88,7 @@ static void fails_often(rank_t *r)
     double until = dma_now() + 5;
     dma_comm_t *_Atomic *victim = (void *)r->job->arg;
     dma_comm_config_t config = {.nranks = 2, .threads = &(bool){true}, .text = "a communicator that fails"};
-    gather_t gather;
+    data_gather_t gather;
     dma_comm_t *comm;
     unsigned turn = 0;
 
@@ -116,7 +98,7 @@ static void fails_often(rank_t *r)
         while (dma_comm_state(comm) != DMA_COMM_POISONED) {
             pause_now_and_then(&turn);
         }
-        must(r, dma_comm_run(comm, make_gather(&gather)) == DMA_ERR_PEER, "call %d", i);
+        must(r, dma_comm_run(comm, data_gather(&gather)) == DMA_ERR_PEER, "call %d", i);
         while (*victim) {
             pause_now_and_then(&turn);
         }

@@ -319,7 +319,7 @@ static void body(rank_t *r)
             sched_yield();
         }
         if (i == 1) { /* the first calls may have been posted before the set-up */
-            must(r, dma_comm_prepare(r->comms[0]) == DMA_OK, "%s", dma_comm_reason(r->comms[0]));
+            threads_prepare(r, r->comms[0]);
         }
         switch (i == 0 ? 1 : draw(number, 20, 4)) {
         case 0:
@@ -473,7 +473,7 @@ static void from_null(rank_t *r)
     }
     memset(send, r->rank, sizeof(send));
     memset(recv, GAP, sizeof(recv));
-    must(r, dma_comm_prepare(r->comms[0]) == DMA_OK, "%s", dma_comm_reason(r->comms[0]));
+    threads_prepare(r, r->comms[0]);
     call.send.counts = odd ? some : none;
     call.recv.counts = odd ? none : some;
     call.send.displs = odd ? displs : below;

@@ -147,7 +147,7 @@ static void gathers(rank_t *r)
     uint8_t *send = malloc(MOST), *recv = malloc((size_t)r->n * MOST);
     dma_comm_t *comm = r->comms[0];
 
-    must(r, dma_comm_prepare(comm) == DMA_OK, "set-up: %s", dma_comm_reason(comm));
+    threads_prepare(r, comm);
     for (uint64_t tag = 1; tag <= 100; tag++) {
         size_t bytes = (size_t)(tag * tag * tag) % MOST;
         dma_side_t from = data_buffer(send, bytes), to = data_buffer(recv, bytes);

@@ -111,7 +111,7 @@ static void calls(rank_t *r)
 {
     call_t *c = call_make(r, &gather);
 
-    must(r, dma_comm_prepare(r->comms[0]) == DMA_OK, "not served");
+    threads_prepare(r, r->comms[0]);
     fail_on_rank_1(r);
     call_run(r, r->comms[0], c, 1);
     must(r, failing == NOTHING, "nothing has failed");
@@ -152,7 +152,7 @@ static void request(rank_t *r)
     dma_channel_t *channel;
     _Atomic dma_status_t status;
 
-    must(r, dma_comm_prepare(r->comms[0]) == DMA_OK, "not served");
+    threads_prepare(r, r->comms[0]);
     fail_on_rank_1(r);
     must(r, dma_channel_create(r->comms[0], &c->call, ended, (void *)&status, &channel) == DMA_OK, "not made");
     must(r, failing == NOTHING, "nothing has failed");

@@ -204,7 +204,7 @@ static void late_rank(rank_t *r)
                        .recv = {.addr = all, .dense = true, .size = 1, .extent = 1, .ub = 1, .count = 1}};
     dma_comm_t *comm = r->comms[0];
 
-    must(r, dma_comm_prepare(comm) == DMA_OK, "%s", dma_comm_reason(comm));
+    threads_prepare(r, comm);
     comm->oversubscribed = true;
     threads_barrier(r);
     atomic_store(&all_sleeps, 0);

@@ -556,7 +556,7 @@ static void unequal_body(rank_t *r)
     dma_call_t call = {.coll = DMA_ALLTOALLV, .send = data_buffer(send, 0), .recv = data_buffer(recv, 0)};
     dma_status_t status;
 
-    must(r, dma_comm_prepare(r->comms[0]) == DMA_OK, "%s", dma_comm_reason(r->comms[0]));
+    threads_prepare(r, r->comms[0]);
     call.send.counts = send_counts;
     call.recv.counts = recv_counts;
     call.send.displs = call.recv.displs = displs;

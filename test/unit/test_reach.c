@@ -261,7 +261,7 @@ static void exchange(rank_t *r, uint64_t tag)
 
 static void exchanges(rank_t *r)
 {
-    must(r, dma_comm_prepare(r->comms[0]) == DMA_OK, "%s", dma_comm_reason(r->comms[0]));
+    threads_prepare(r, r->comms[0]);
     for (uint64_t tag = 0; tag < 23; tag++) {
         exchange(r, tag);
     }
@@ -321,7 +321,7 @@ static void starts(rank_t *r)
     dma_channel_t *channel;
     int ended = 0;
 
-    must(r, dma_comm_prepare(r->comms[0]) == DMA_OK, "%s", dma_comm_reason(r->comms[0]));
+    threads_prepare(r, r->comms[0]);
     must(r, dma_channel_create(r->comms[0], &call, note, &ended, &channel) == DMA_OK, "channel");
     for (int start = 0; start < 14; start++) {
         data_fill(send, (uint64_t)start, r->rank, BYTES);

@@ -37,7 +37,7 @@ static void gather(rank_t *r)
         m->recv == DMA_GPU_HOST ? calloc(RANKS, BYTES) : fake_gpu_alloc(m->recv, r->rank, (uint64_t)RANKS * BYTES);
     dma_side_t from = data_buffer(send, BYTES), to = data_buffer(recv, BYTES);
 
-    must(r, dma_comm_prepare(r->comms[0]) == DMA_OK, "not served");
+    threads_prepare(r, r->comms[0]);
     must(r, data_allgather(r->comms[0], &from, &to) == DMA_OK, "%s", dma_comm_reason(r->comms[0]));
     threads_barrier(r);
     if (m->send == DMA_GPU_HOST) {
@@ -92,7 +92,7 @@ static void on_two_devices(rank_t *r)
         char *memory = fake_gpu_alloc(DMA_GPU_DEVICE_PLAIN, (r->rank + device) % ENGINE_DEVICES, RANKS * BYTES);
         dma_side_t side = data_buffer(memory, BYTES);
 
-        must(r, dma_comm_prepare(r->comms[0]) == DMA_OK, "not served");
+        threads_prepare(r, r->comms[0]);
         must(r, data_allgather(r->comms[0], NULL, &side) == DMA_OK, "%s", dma_comm_reason(r->comms[0]));
         threads_barrier(r);
         fake_gpu_free(memory);
@@ -132,7 +132,7 @@ static void vectors(rank_t *r)
                         .recv = PLACE_DEVICE};
     call_t *c = call_make(r, &spec);
 
-    must(r, dma_comm_prepare(r->comms[0]) == DMA_OK, "not served");
+    threads_prepare(r, r->comms[0]);
     call_run(r, r->comms[0], c, 1);
     threads_barrier(r);
     call_free(c);
@@ -389,7 +389,7 @@ static void one_gather(rank_t *r)
     dma_call_t call;
 
     part_open(r, &p, 100);
-    must(r, dma_comm_prepare(p.comm) == DMA_OK, "set-up: %s", dma_comm_reason(p.comm));
+    threads_prepare(r, p.comm);
     call = part_call(r, &p, DMA_ALLGATHER, false, 100, 1);
     must(r, dma_comm_run(p.comm, &call) == DMA_OK, "a call: %s", dma_comm_reason(p.comm));
     part_close(&p);

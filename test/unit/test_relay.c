@@ -97,7 +97,7 @@ static dma_comm_t *open_comm(rank_t *r)
 {
     dma_comm_t *comm = wire_comm(r, shape->firsts[r->rank]);
 
-    must(r, dma_comm_prepare(comm) == DMA_OK, "set-up: %s", dma_comm_reason(comm));
+    threads_prepare(r, comm);
     return comm;
 }
 

@@ -47,7 +47,7 @@ static void every_call(rank_t *r)
 {
     uint64_t tag = 1;
 
-    must(r, dma_comm_prepare(r->comms[0]) == DMA_OK, "prepare");
+    threads_prepare(r, r->comms[0]);
     for (int i = 0; i < DMA_COLL_COUNT * 2 * 2 * PLACES * PLACES; i++, tag += 10) {
         call_spec_t spec = {.coll = (dma_coll_t)(i % DMA_COLL_COUNT),
                             .in_place = i / DMA_COLL_COUNT % 2,

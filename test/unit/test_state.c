@@ -55,7 +55,7 @@ static void gather(rank_t *r)
 
     to.addr = recv;
     call.recv = to;
-    must(r, dma_comm_prepare(r->comms[0]) == DMA_OK, "prepared");
+    threads_prepare(r, r->comms[0]);
     must(r, dma_comm_run(r->comms[0], &call) == DMA_OK, "gathered");
 }
 

@@ -188,7 +188,7 @@ static void body(rank_t *r)
         /* one blocking, or two in flight */
         call_begin(&c[0], r, number, s->most);
         if (draw(number, 4, 3)) {
-            must(r, dma_comm_prepare(r->comms[0]) == DMA_OK, "set-up");
+            threads_prepare(r, r->comms[0]);
             must(r, dma_comm_run(r->comms[0], &c[0].call) == DMA_OK, "call %lu", number);
             call_check(r, &c[0]);
             call_end(&c[0]);
@@ -352,7 +352,7 @@ static void counting_body(rank_t *r)
     uint8_t *send = fake_gpu_alloc(DMA_GPU_DEVICE_PLAIN, r->rank, p->bytes);
     uint8_t *recv = fake_gpu_alloc(DMA_GPU_DEVICE_PLAIN, r->rank, p->bytes * (size_t)r->n);
 
-    must(r, dma_comm_prepare(r->comms[0]) == DMA_OK, "set-up");
+    threads_prepare(r, r->comms[0]);
     for (int i = 0; i < 4 + p->calls; i++) {
         threads_barrier(r);
         if (i == 4 && r->rank == 0) {

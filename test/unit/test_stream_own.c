@@ -57,7 +57,7 @@ static void gather(rank_t *r, const buffers_t *b, uint64_t tag, uint8_t *recv)
 /* Calls after which the graph of the own block exists. */
 static void warm_up(rank_t *r, const buffers_t *b)
 {
-    must(r, dma_comm_prepare(r->comms[0]) == DMA_OK, "set-up");
+    threads_prepare(r, r->comms[0]);
     for (uint64_t i = 0; i < 3; i++) {
         gather(r, b, i, b->recv);
     }

@@ -15,13 +15,6 @@
 
 #define MAX_BLOCK 40000
 
-static void prepare(rank_t *r)
-{
-    dma_status_t status = dma_comm_prepare(r->comms[0]);
-
-    must(r, status == DMA_OK, "%s: %s", dma_status_name(status), dma_comm_reason(r->comms[0]));
-}
-
 /* Waits for other ranks by the only means of MPI: progress. */
 static void wait_reached(rank_t *r, int value)
 {
@@ -78,7 +71,7 @@ static void some_calls(rank_t *r)
 {
     const int *calls = r->job->arg;
 
-    prepare(r);
+    threads_prepare(r, r->comms[0]);
     for (uint64_t tag = 1; tag <= (uint64_t)*calls; tag++) {
         gather(r, r->comms[0], tag, size_of(tag), threads_random(r, 2));
     }
@@ -210,7 +203,7 @@ static void early(rank_t *r)
     for (int i = 0; i < 6; i++) {
         post(r, r->comms[0], &p[i], (uint64_t)i, size_of((uint64_t)i));
     }
-    prepare(r);
+    threads_prepare(r, r->comms[0]);
     gather(r, r->comms[0], 77, 1000, false);
     for (int i = 5; i >= 0; i--) {
         finish(r, &p[i]);
@@ -254,7 +247,7 @@ END_TEST
 /* Blocking and non-blocking calls share one order. */
 static void interleaved(rank_t *r)
 {
-    prepare(r);
+    threads_prepare(r, r->comms[0]);
     for (uint64_t round = 0; round < 30; round++) {
         posted_t p[3];
         int n = 1 + (int)(round % 3);
@@ -286,7 +279,7 @@ static void acknowledged(rank_t *r)
 {
     posted_t p[4];
 
-    prepare(r);
+    threads_prepare(r, r->comms[0]);
     for (uint64_t round = 0; round < 20; round++) {
         usleep(r->rank ? 2000 : 0);
         for (uint64_t i = 0; i < 4; i++) {
@@ -340,7 +333,7 @@ static void wrapping(rank_t *r)
     posted_t p[24];
 
     r->comms[0]->seq = *first;
-    prepare(r);
+    threads_prepare(r, r->comms[0]);
     for (uint64_t tag = 1; tag <= 15; tag++) {
         gather(r, r->comms[0], tag, size_of(tag), threads_random(r, 2));
     }
@@ -383,7 +376,7 @@ static void come_and_go(rank_t *r)
 
     for (uint64_t i = 0; i < LIVES; i++) {
         dma_comm_t *comm = threads_comm(r, 1);
-        must(r, dma_comm_prepare(comm) == DMA_OK, "%s", dma_comm_reason(comm));
+        threads_prepare(r, comm);
         if (i == 0) {
             first = dma_arena_used(r->proc->arena);
         }
@@ -431,7 +424,7 @@ static void crowd(rank_t *r)
         dma_comm_destroy(comms[i]);
     }
     threads_barrier(r);
-    prepare(r);
+    threads_prepare(r, r->comms[0]);
     gather(r, r->comms[0], 1, 3000, true);
 }
 
@@ -449,7 +442,7 @@ static void few_calls(rank_t *r)
 {
     static const size_t sizes[] = {8, 200, 5000};
 
-    prepare(r);
+    threads_prepare(r, r->comms[0]);
     for (uint64_t i = 0; i < 3; i++) {
         gather(r, r->comms[0], i, sizes[i], i == 1);
     }
@@ -468,7 +461,7 @@ END_TEST
 
 static void derived(rank_t *r)
 {
-    prepare(r);
+    threads_prepare(r, r->comms[0]);
     for (uint64_t tag = 0; tag < 32; tag++) {
         bool vector_send = tag & 1, vector_recv = tag & 2, in_place = tag & 4;
         size_t count = 1 + tag * 13, piece = 5, stride = 9, bytes = count * piece;

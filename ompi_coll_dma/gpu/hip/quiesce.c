@@ -29,8 +29,8 @@
 #include "gpu/hip/hip.h"
 #include "node/pause.h"
 
-#define ROUNDS       3    /* callbacks, one after the other: see above */
-#define WAIT_SECONDS 1.0  /* for all of them; the application's callbacks may block the HIP thread for longer */
+#define ROUNDS       3   /* callbacks, one after the other: see above */
+#define WAIT_SECONDS 1.0 /* for all of them; the application's callbacks may block the HIP thread for longer */
 
 /* Shared by the thread that waits and the HIP thread; the last of the two frees it. */
 typedef struct probe {
