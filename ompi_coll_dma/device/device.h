@@ -547,9 +547,8 @@ dma_status_t dma_device_persistent_start(dma_comm_t *comm, dma_task_t *task, voi
 dma_status_t dma_device_begin_persistent(dma_comm_t *comm, dma_task_t *task);
 /* The first rank that has not started, or -1. */
 int dma_device_unstarted_rank(const dma_comm_t *comm, const dma_task_t *task);
-/* Gives the programs of the next start to the engine, if that is allowed. */
-void dma_device_arm(dma_comm_t *comm);
-/* The same behind a start that has done all it had to do, unless they would disturb the run in progress. Takes the lock. */
+/* Behind a start that has done all it had to do: gives the programs of the next start to the engine, if that is allowed and they
+ * do not disturb the run in progress. Takes the lock. */
 void dma_device_prepare_next(dma_comm_t *comm);
 /* A start has completed. */
 void dma_device_end_persistent(dma_comm_t *comm);

@@ -34,6 +34,9 @@ static dma_status_t allreduce_and(dma_comm_t *comm, bool yes, bool *all)
     return status;
 }
 
+/* Gives the programs of the next start to the engine, if that is allowed. */
+static void arm(dma_comm_t *comm);
+
 /* Makes a task for the call, which dma_device_serves has accepted, and publishes its record. Or says why it could not. */
 static dma_reason_t publish_call(dma_comm_t *comm, dma_task_t *task, const dma_call_t *call, void *arrays)
 {
@@ -117,7 +120,7 @@ dma_status_t dma_device_persistent_init(dma_comm_t *comm, const dma_call_t *call
         dma_comm_unlock(comm);
     } else if (comm->device && comm->device->prepared) {
         dma_comm_lock(comm);
-        dma_device_arm(comm);
+        arm(comm);
         dma_comm_unlock(comm);
     }
     return status;
@@ -216,7 +219,7 @@ static dma_reason_t why_not_armed(const dma_comm_t *comm)
                                                : DMA_REASON_arm_unable;
 }
 
-void dma_device_arm(dma_comm_t *comm)
+static void arm(dma_comm_t *comm)
 {
     struct dma_device_comm *dc = comm->device;
     dma_run_t next = dc->start_run;
@@ -259,7 +262,7 @@ void dma_device_prepare_next(dma_comm_t *comm)
     task = comm->head;
     /* Before DEVICE_RUN the engine has not all programs of the run. */
     if (comm->state == DMA_COMM_READY && (!task || task->device->phase == DEVICE_RUN)) {
-        dma_device_arm(comm);
+        arm(comm);
     }
     dma_comm_unlock(comm);
 }
@@ -272,7 +275,7 @@ void dma_device_end_persistent(dma_comm_t *comm)
         dc->armed_at = dma_now(); /* from now on nothing else is in front of them */
     } else if (!dc->run_is_armed) {
         /* Not while it was under way: it was on other queues of the same engines, which a waiting queue would have blocked. */
-        dma_device_arm(comm);
+        arm(comm);
     }
 }
 
