@@ -133,17 +133,17 @@ static void destroy_idle(dma_proc_t *proc, matches_fn *matches, const void *arg)
     }
 }
 
-typedef struct place {
+typedef struct owner {
     const dma_gpu_runtime_t *rt;
     int device;
-} place_t;
+} owner_t;
 
 static bool is_of_device(const dma_proc_t *proc, const dma_slots_t *s, const void *arg)
 {
-    const place_t *place = arg;
+    const owner_t *owner = arg;
 
     (void)proc;
-    return s->rt == place->rt && s->device == place->device;
+    return s->rt == owner->rt && s->device == owner->device;
 }
 
 static bool is_needed(const dma_proc_t *proc, const dma_slots_t *s, const void *arg)
@@ -167,7 +167,7 @@ static bool is_lost(const dma_proc_t *proc, const dma_slots_t *s, const void *ar
 
 void dma_slots_trim(dma_proc_t *proc, const dma_gpu_runtime_t *rt, int device)
 {
-    destroy_idle(proc, is_of_device, &(place_t){rt, device});
+    destroy_idle(proc, is_of_device, &(owner_t){rt, device});
 }
 
 void dma_slots_make_room(dma_proc_t *proc, uint64_t bytes)
