@@ -206,7 +206,7 @@ int main(int argc, char **argv)
     }
     block = (int)(bytes / (size_t)ranks);
     recv_buffer = app_alloc(bytes);
-    for (int i = 0; i < 5; i++) {
+    for (int i = 0; i < TURNS; i++) {
         turn(true, false, 0);
     }
     if (!rank) {

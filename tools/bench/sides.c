@@ -2,10 +2,12 @@
  * Whose calls are timed: see bench.h. A rival among Open MPI's components has a communicator of its own, made with an info
  * key that prefers the component and excludes coll/dma. MPI's tool interface says which components are in the job.
  */
+#include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tools/bench/bench.h"
+#include "tools/bench/device.h"
 
 /* What a component serves: bits. */
 enum {
@@ -105,13 +107,38 @@ static void add_component(bench_t *b, int which)
     MPI_Info_free(&info);
 }
 
+typedef enum answer { NO, YES, UNKNOWN } answer_t;
+
+/* Can this Open MPI work in the buffers? In device memory that it does not know, its own components end the process. */
+static answer_t can_access(const bench_t *b)
+{
+    int (*query)(void) = NULL;
+
+    if (!b->device) {
+        return YES;
+    }
+    *(void **)&query = dlsym(RTLD_DEFAULT, device_is_cuda() ? "MPIX_Query_cuda_support" : "MPIX_Query_rocm_support");
+    return !query ? UNKNOWN : query() ? YES : NO;
+}
+
 static void add_components(bench_t *b)
 {
+    answer_t access = can_access(b);
+
+    if (access != YES && !strcmp(b->o.rivals, "all")) {
+        bench_remark(b, "stock and components are left out: Open MPI %s",
+                     access == NO ? "has no support for this device memory"
+                                  : "does not say whether it supports this device memory (--rivals names them)");
+        return;
+    }
     for (int i = 0; i < KNOWN; i++) {
         bool present = i == 0 || is_present(known[i].name);
 
         if (is_asked(b, known[i].name) && !present) {
             bench_stop("the component %s is not in this job: see ompi_info, and --mca coll", known[i].name);
+        }
+        if (is_asked(b, known[i].name) && access == NO) {
+            bench_stop("%s: Open MPI has no support for this device memory", known[i].name);
         }
         if (present && is_wanted(b, known[i].name)) {
             add_component(b, i);
