@@ -9,6 +9,7 @@
  *   failing    a unit that fails: its words say so, the round ends, and the error comes once
  *   refused    a runtime that refuses memory which kernels can use
  *   single     without MPI_THREAD_MULTIPLE, threads of the program make partitions ready
+ *   polling    who asks for a partition that has not come leaves its core to others each time
  *   left       MPI_Finalize ends rounds that are half ready
  *
  * Some functions of MPI are those of this program, which count and fail on demand.
@@ -17,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "gpu.h"
@@ -42,6 +44,14 @@ static int made, freed_requests, started, fail_start;
 static int send[PARTS * WORDS], recv[MOST_RANKS * PARTS * WORDS];
 static MPI_Request request = MPI_REQUEST_NULL;
 static void *stream;
+static _Thread_local int yields;
+
+/* In place of the C library's. */
+int sched_yield(void)
+{
+    yields++;
+    return (int)syscall(SYS_sched_yield);
+}
 
 int MPI_Allgatherv_init(const void *sb, int sc, MPI_Datatype st, void *rb, const int *rc, const int *at,
                         MPI_Datatype rt, MPI_Comm comm, MPI_Info info, MPI_Request *r)
@@ -423,6 +433,24 @@ static void single(void)
     MUST(MPIX_Request_free(&request) == MPI_SUCCESS);
 }
 
+static void polling(void)
+{
+    enum { LOOKS = 50 };
+    int flag = 1;
+
+    MUST(init(PARTS, WORDS, &request) == MPI_SUCCESS);
+    MUST(MPIX_Parrived(request, 0, &flag) == MPI_SUCCESS && flag && yields == 0);
+    PMPI_Start(&request);
+    for (int i = 0; i < LOOKS; i++) {
+        MUST(MPIX_Parrived(request, 0, &flag) == MPI_SUCCESS && !flag);
+    }
+    MUST(yields == LOOKS);
+    fill(3);
+    ready(0, PARTS);
+    MUST(MPIX_Wait(&request, MPI_STATUS_IGNORE) == MPI_SUCCESS && is_right(3, 0, PARTS));
+    MUST(MPIX_Request_free(&request) == MPI_SUCCESS);
+}
+
 static void left(void)
 {
     MUST(init(PARTS, WORDS, &request) == MPI_SUCCESS);
@@ -442,7 +470,7 @@ int main(int argc, char **argv)
         void (*run)(void);
     } cases[] = {{"arguments", arguments}, {"grouped", grouped}, {"freed", freed},     {"queue", queue},
                  {"broken", broken},       {"failing", failing}, {"refused", refused}, {"single", single},
-                 {"left", left},           {NULL, NULL}};
+                 {"polling", polling},     {"left", left},       {NULL, NULL}};
     int given, i = 0;
 
     if (argc != 3) {

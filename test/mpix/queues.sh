@@ -65,7 +65,7 @@ for component in dma ^dma; do
     parts thread host multiple 1 $((parted / 2))
     parts thread host serialized 100001 "$parted"
     parts cuda host multiple 200001 $((parted / 2))
-    for case in arguments grouped freed failing left single; do
+    for case in arguments grouped freed failing polling left single; do
         ok "$component: partitioned: thread: $case" right '' parts_cases thread $case
     done
     for case in queue broken; do
