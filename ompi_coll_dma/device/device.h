@@ -15,6 +15,7 @@
  *     call.c          run the GPU plan on the engine, or the host plan
  *     submitter.c     the thread that starts the copies when a late rank has come, while the application computes
  *     persistent.c    the same for a persistent call: all of it once in *_init, except the run
+ *     parts.c         what a persistent call with partitions needs in addition
  *
  * Only the rank itself knows what its buffers are. So no data moves before all ranks have entered the call. A rank
  * whose buffers its engine could serve enters with DMA_SIGN_DEVICE in its descriptor, without data, and publishes where
@@ -79,6 +80,7 @@
 #include "device/pins.h"
 #include "device/pool.h"
 #include "device/slots.h"
+#include "dma/parts.h"
 #include "engine/gpu.h"
 #include "gpu/ipc.h"
 
@@ -311,7 +313,9 @@ struct dma_device_comm {
     uint64_t *ready;                   /* by rank: address of its ready word on this rank's device */
     unsigned peer_arenas_registered;   /* number of arenas that the device can access for this; the first ranks' */
     bool can_arm;
-    bool arm_refused; /* the engine could not arm its programs; they will not change */
+    bool arm_refused;       /* the engine could not arm its programs; they will not change */
+    dma_run_parts_t *parts; /* the call has partitions, which engines wait for; NULL: it has none */
+    void *parts_block;      /* then: this rank's words, in its arena */
     uint64_t armed_bytes;
     uint32_t armed_epoch; /* epoch of the start whose programs are armed; 0: none */
     double armed_at;
@@ -533,7 +537,23 @@ dma_status_t dma_writer_put_elements(dma_writer_t *writer, const dma_host_t *hos
                                      size_t count, const char *from, bool packed);
 void dma_writers_destroy(dma_proc_t *proc);
 
+/* ---- parts.c ---- */
+
+/* Collective and blocking, after the call was prepared on all ranks: where are the words of all ranks, and can all engines wait
+ * for them? If so, the next start is armed, and the call is served (dma/parts.h). An error is one of the exchange. */
+dma_status_t dma_device_parts_init(dma_comm_t *comm, dma_parts_t *parts);
+/* Forgets them; no engine writes to the words any more, or `keep`: one may. */
+void dma_device_parts_end(dma_comm_t *comm, bool keep);
+
 /* ---- persistent.c ---- */
+
+/* Collective and blocking, with records of all ranks (core/setup/bootstrap.h). The caller ends the exchange if DMA_OK is returned. */
+struct dma_bootstrap;
+dma_status_t dma_device_exchange(dma_comm_t *comm, const void *record, size_t bytes, struct dma_bootstrap *exchange);
+/* *all: `yes` of all ranks. */
+dma_status_t dma_device_all(dma_comm_t *comm, bool yes, bool *all);
+/* The word of a rank (engine/gpu.h) in the window. */
+_Atomic uint32_t *dma_device_ready_word(const dma_comm_t *comm, int rank);
 
 /* Collective and blocking. If the buffers of all ranks are device memory, does once what each start would have to do.
  * After an error the communicator has failed. */

@@ -4,34 +4,47 @@
 #include "core/setup/bootstrap.h"
 #include "device/device.h"
 
-static _Atomic uint32_t *ready_word(const dma_comm_t *comm, int rank)
+_Atomic uint32_t *dma_device_ready_word(const dma_comm_t *comm, int rank)
 {
     return &dma_window_ready(&comm->window, rank)->word;
 }
 
-/* *all: `yes` of all ranks. Blocking, because *_init is. */
-static dma_status_t allreduce_and(dma_comm_t *comm, bool yes, bool *all)
+/* Blocking, because *_init is. */
+dma_status_t dma_device_exchange(dma_comm_t *comm, const void *record, size_t bytes, dma_bootstrap_t *exchange)
 {
-    uint64_t word = yes;
-    dma_bootstrap_t exchange;
     dma_pause_t pause = {0};
     dma_status_t status =
-        dma_bootstrap_begin(&exchange, comm->host, comm->handle, comm->rank, comm->nranks, &word, sizeof(word));
+        dma_bootstrap_begin(exchange, comm->host, comm->handle, comm->rank, comm->nranks, record, bytes);
 
     if (status != DMA_OK) {
         return status;
     }
-    while ((status = dma_bootstrap_advance(&exchange)) == DMA_AGAIN) {
-        dma_pause_moved(&pause, (uint64_t)exchange.have);
+    while ((status = dma_bootstrap_advance(exchange)) == DMA_AGAIN) {
+        dma_pause_moved(&pause, (uint64_t)exchange->have);
         dma_pause(&pause);
         comm->host->progress();
     }
+    if (status != DMA_OK) {
+        dma_bootstrap_end(exchange);
+    }
+    return status;
+}
+
+dma_status_t dma_device_all(dma_comm_t *comm, bool yes, bool *all)
+{
+    uint64_t word = yes;
+    dma_bootstrap_t exchange;
+    dma_status_t status = dma_device_exchange(comm, &word, sizeof(word), &exchange);
+
+    if (status != DMA_OK) {
+        return status;
+    }
     *all = true;
-    for (int r = 0; status == DMA_OK && r < comm->nranks; r++) {
+    for (int r = 0; r < comm->nranks; r++) {
         *all = *all && *(const uint64_t *)dma_bootstrap_record(&exchange, r);
     }
     dma_bootstrap_end(&exchange);
-    return status;
+    return DMA_OK;
 }
 
 /* Registers the arenas of all peers with the device, so that its engine can poll their ready words. If one cannot be
@@ -47,7 +60,7 @@ static void register_ready_words(dma_comm_t *comm)
         if (dma_ipc_register(comm->proc->ipc, dc->device->ordinal, m->base, m->bytes, &at) != DMA_OK) {
             return;
         }
-        dc->ready[r] = at + (uint64_t)((char *)ready_word(comm, r) - m->base);
+        dc->ready[r] = at + (uint64_t)((char *)dma_device_ready_word(comm, r) - m->base);
         dc->peer_arenas_registered++;
     }
 }
@@ -114,11 +127,11 @@ dma_status_t dma_device_persistent_init(dma_comm_t *comm, const dma_call_t *call
     dma_task_t task = {.comm = comm};
     dma_reason_t why = publish_call(comm, &task, call, arrays);
     bool all;
-    dma_status_t status = allreduce_and(comm, !why, &all);
+    dma_status_t status = dma_device_all(comm, !why, &all);
 
     if (status == DMA_OK && all) {
         why = prepare_call(comm, &task);
-        status = allreduce_and(comm, !why, &all);
+        status = dma_device_all(comm, !why, &all);
         if (status == DMA_OK) {
             dma_device_end_agreement(comm, &task, all);
         }
@@ -135,6 +148,8 @@ dma_status_t dma_device_persistent_init(dma_comm_t *comm, const dma_call_t *call
         dma_comm_lock(comm);
         dma_comm_note_reason(comm, why ? why : DMA_REASON_unprepared_peer);
         dma_comm_unlock(comm);
+    } else if (call->parts) {
+        return dma_device_parts_init(comm, call->parts);
     } else if (comm->device && comm->device->prepared) {
         dma_comm_lock(comm);
         dma_device_arm(comm);
@@ -163,6 +178,24 @@ dma_status_t dma_device_persistent_start(dma_comm_t *comm, dma_task_t *task, voi
     return dma_device_sync_stream(comm, dc->start_call.rt, dc->start_call.device);
 }
 
+/* At most so many calls of a process are armed. One with partitions holds its place as long as it lives (parts.c). */
+static bool take_place(const dma_comm_t *comm)
+{
+    if (comm->device->parts ||
+        atomic_fetch_add_explicit(&comm->proc->armed, 1, memory_order_relaxed) < comm->proc->params.prelaunch) {
+        return true;
+    }
+    atomic_fetch_sub_explicit(&comm->proc->armed, 1, memory_order_relaxed);
+    return false;
+}
+
+static void give_place(const dma_comm_t *comm)
+{
+    if (!comm->device->parts) {
+        atomic_fetch_sub_explicit(&comm->proc->armed, 1, memory_order_relaxed);
+    }
+}
+
 /* Programs do not wait any more. */
 static void count_end_of_wait(dma_comm_t *comm, int how)
 {
@@ -184,17 +217,24 @@ dma_status_t dma_device_begin_persistent(dma_comm_t *comm, dma_task_t *task)
     if (poison != DMA_OK) {
         return poison;
     }
+    if (dc->start_run.parts && !dc->armed_epoch) {
+        dma_device_arm(comm); /* it was removed, or could not be done then: these programs have no other way */
+        if (!dc->armed_epoch) {
+            return DMA_ERR_ENGINE;
+        }
+    }
     dma_device_start_run(comm, task, dc->armed_epoch ? DEVICE_RUN : DEVICE_STARTED);
     dc->start_run.repeat = true; /* for the starts after this one */
     if (dc->armed_epoch) {
         count_end_of_wait(comm, DMA_COUNT_armed_started);
         comm->counts.at[DMA_COUNT_bytes_engines] += dc->armed_bytes;
         dc->armed_epoch = 0;
-        atomic_fetch_sub_explicit(&comm->proc->armed, 1, memory_order_relaxed);
+        give_place(comm);
     }
     began = dma_trace_begin(comm->trace); /* before armed engines can begin */
     /* release: what the user has written into the buffers comes before what engines do after they have seen the word */
-    atomic_store_explicit(ready_word(comm, comm->rank), dma_ready_start(task->run.epoch), memory_order_release);
+    atomic_store_explicit(dma_device_ready_word(comm, comm->rank), dma_ready_start(task->run.epoch),
+                          memory_order_release);
     dma_task_set_running(task);
     if (task->device->phase == DEVICE_STARTED) {
         dma_trace_mark(comm->trace, DMA_TRACE_ENTERED, task->run.seq, 0, 0, 0);
@@ -214,7 +254,8 @@ int dma_device_unstarted_rank(const dma_comm_t *comm, const dma_task_t *task)
 {
     for (int r = 0; r < comm->nranks; r++) {
         /* acquire: the peer's buffers are written only after its ready word has been seen */
-        if (!dma_ready_started(atomic_load_explicit(ready_word(comm, r), memory_order_acquire), task->run.epoch)) {
+        if (!dma_ready_started(atomic_load_explicit(dma_device_ready_word(comm, r), memory_order_acquire),
+                               task->run.epoch)) {
             return r;
         }
     }
@@ -244,14 +285,13 @@ void dma_device_arm(dma_comm_t *comm)
         dma_comm_note_reason(comm, why_not_armed(comm));
         return;
     }
-    if (atomic_fetch_add_explicit(&comm->proc->armed, 1, memory_order_relaxed) >= comm->proc->params.prelaunch) {
-        atomic_fetch_sub_explicit(&comm->proc->armed, 1, memory_order_relaxed);
+    if (!take_place(comm)) {
         dma_comm_note_reason(comm, DMA_REASON_arm_limit); /* that many are armed already */
         return;
     }
     next.epoch = dc->epoch + 1;
     if (dc->device->engine->arm(&next, &dc->armed_bytes) != DMA_OK) {
-        atomic_fetch_sub_explicit(&comm->proc->armed, 1, memory_order_relaxed);
+        give_place(comm);
         dc->can_arm = false;
         dc->arm_refused = true;
         dma_comm_note_reason(comm, DMA_REASON_arm_refused);
@@ -269,9 +309,9 @@ void dma_device_disarm(dma_comm_t *comm)
 
     if (dc->armed_epoch) {
         count_end_of_wait(comm, DMA_COUNT_armed_cancelled);
-        dc->device->engine->disarm(dc->binding, ready_word(comm, comm->rank));
+        dc->device->engine->disarm(dc->binding, dma_device_ready_word(comm, comm->rank));
         dc->armed_epoch = 0;
-        atomic_fetch_sub_explicit(&comm->proc->armed, 1, memory_order_relaxed);
+        give_place(comm);
     }
 }
 

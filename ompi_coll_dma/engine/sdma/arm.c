@@ -22,6 +22,9 @@
  * behind a revoked program that its queue has not skipped within seconds: the start of the revoked program may still match,
  * and both use the same go word.
  *
+ * Programs with partitions (parts.c) wait, in addition, for the words of their partitions, after the start. They are taken back
+ * then, too.
+ *
  * A process may end without releasing anything. So an exit handler revokes everything that is armed, because a queue that
  * waits forever impairs the whole GPU. The first arming registers the handler, so it runs before the handlers of the
  * runtimes. Programs that have started are not revoked: they wait for peers, and only the peers can end that.
@@ -35,7 +38,7 @@
 #include "node/pause.h"
 #include "node/window.h"
 
-#define BODY_DWORDS 8192 /* of a program: half of what one COND covers, and an eighth of a ring */
+#define BODY_DWORDS DMA_SDMA_BODY_DWORDS
 /* Clocks between two reads of the ready word; longer than in a drain, because the wait is long. */
 #define START_INTERVAL 16
 #define REVOKE_SECONDS 2.0 /* wait for revoked programs: many time slices of an engine */
@@ -121,6 +124,9 @@ static void revoke(dma_sdma_binding_t *b, _Atomic uint32_t *ready)
             atomic_store_explicit(b->armed_queues[i]->go, 0, memory_order_relaxed);
         }
     }
+    if (b->parts) {
+        dma_sdma_parts_release(b);
+    }
     /* release: an engine that sees this word also sees the go words */
     atomic_store_explicit(ready, dma_ready_start(b->armed) + 1, memory_order_release);
 }
@@ -139,6 +145,8 @@ static void at_exit(void)
         if (dma_queues_is_owner(&b->unit->queues) &&
             atomic_load_explicit(ready, memory_order_relaxed) != dma_ready_start(b->armed)) {
             revoke(b, ready);
+        } else if (b->parts && dma_queues_is_owner(&b->unit->queues)) {
+            dma_sdma_parts_release(b); /* peers have nothing of what was not ready */
         }
     }
     pthread_mutex_unlock(&armed.lock);
@@ -220,12 +228,12 @@ dma_status_t dma_sdma_arm(const dma_run_t *run, uint64_t *bytes)
         b->ready = NULL; /* the programs of a binding never change, so another attempt would fail as well */
         return refuse_arming(b, DMA_REASON_sdma_arm_queues);
     }
-    if (!(body = malloc(2 * BODY_DWORDS * sizeof(*body)))) {
+    if ((run->parts && !dma_sdma_parts_prepare(b, run)) || !(body = malloc(2 * BODY_DWORDS * sizeof(*body)))) {
         return refuse_arming(b, DMA_REASON_sdma_arm_memory);
     }
-    fits = true;
     *bytes = b->armed_packets = 0;
-    for (uint32_t pass = 0; pass < 2; pass++) { /* the own block comes first: it waits for no peer */
+    fits = !run->parts || dma_sdma_parts_build(b, run, bytes, body);
+    for (uint32_t pass = 0; !run->parts && pass < 2; pass++) { /* the own block comes first: it waits for no peer */
         for (uint32_t i = 1; fits && i < run->plan->nprogs; i++) {
             bool own = run->plan->progs[i].link == b->rank;
 
@@ -279,6 +287,9 @@ void dma_sdma_disarm(dma_gpu_binding_t *handle, _Atomic uint32_t *ready)
         dma_pause(&pause);
     }
     b->stalled = !all_idle(b);
+    if (b->parts && !b->stalled) {
+        dma_sdma_parts_restore(b);
+    }
     dma_gpu_count(b->unit->counters, DMA_COUNT_packets_skipped, b->armed_packets);
     b->armed = 0;
     b->epoch = 0; /* its lines have not been written and will not be */

@@ -45,7 +45,7 @@ void dma_sdma_end(dma_gpu_binding_t *handle)
     atomic_store_explicit(&b->ended, b->epoch, memory_order_relaxed);
 }
 
-static bool has_started(const dma_sdma_binding_t *b, int rank)
+bool dma_sdma_has_started(const dma_sdma_binding_t *b, int rank)
 {
     return dma_ready_started(atomic_load_explicit(&dma_window_ready(b->window, rank)->word, memory_order_relaxed),
                              b->epoch);
@@ -61,9 +61,12 @@ static bool is_armed(const dma_sdma_binding_t *b)
 static bool is_running(const dma_sdma_binding_t *b)
 {
     for (int r = 0; is_armed(b) && r < b->nranks; r++) {
-        if (!has_started(b, r)) {
+        if (!dma_sdma_has_started(b, r)) {
             return false;
         }
+    }
+    if (is_armed(b) && b->parts && !dma_sdma_parts_ready(b)) {
+        return false; /* it waits for whoever makes the partitions */
     }
     return b->epoch && !dma_sdma_is_quiet(b);
 }
@@ -98,8 +101,8 @@ bool dma_sdma_busy(void *arg, uint64_t address)
     pthread_mutex_lock(&unit->bindings_lock);
     for (const dma_sdma_binding_t *b = unit->bindings; b && !busy; b = b->next) {
         /* acquire: the window of that epoch. Programs that wait for our start touch nothing of ours but what is_busy knows. */
-        busy = atomic_load_explicit(&b->epoch, memory_order_acquire) && !(is_armed(b) && !has_started(b, b->rank)) &&
-               !dma_sdma_is_quiet(b);
+        busy = atomic_load_explicit(&b->epoch, memory_order_acquire) &&
+               !(is_armed(b) && !dma_sdma_has_started(b, b->rank)) && !dma_sdma_is_quiet(b);
     }
     pthread_mutex_unlock(&unit->bindings_lock);
     return busy;
